@@ -28,7 +28,7 @@ const station = "default"
 
 // users renders the accounts and users of a station.
 func users(administrators ...topology.User) []byte {
-	// The operator is whoever has the password, so its answers to gates are in nobody's name.
+	// The operator is whoever has the password, so its answers to gates are in no one's name.
 	operator := topology.Outsider(station, "operator", "", topology.MayDispatch, topology.MayWatch, topology.MayApprove)
 	return []byte("# Made from internal/topology: go test ./deploy -run Users -rewrite. Station \"" + station + "\".\n" +
 		"# Passwords come from the environment of the server; each begins with a letter.\n" +
@@ -283,13 +283,13 @@ func TestCluster(t *testing.T) {
 		for _, m := range all {
 			for name := range m.Data {
 				if strings.HasPrefix(name, "INSPAN_") && !names[name] {
-					t.Errorf("%s %s sets %s, which nobody reads", m.Kind, m.Metadata.Name, name)
+					t.Errorf("%s %s sets %s, which no one reads", m.Kind, m.Metadata.Name, name)
 				}
 			}
 			for _, c := range m.Spec.Template.Spec.Containers {
 				for _, v := range c.Env {
 					if strings.HasPrefix(v.Name, "INSPAN_") && !names[v.Name] {
-						t.Errorf("%s sets %s, which nobody reads", m.Metadata.Name, v.Name)
+						t.Errorf("%s sets %s, which no one reads", m.Metadata.Name, v.Name)
 					}
 					if v.Name == "INSPAN_NATS_USER" && v.Value != m.Metadata.Name {
 						t.Errorf("%s connects as %s", m.Metadata.Name, v.Value)
@@ -386,7 +386,7 @@ func TestCompose(t *testing.T) {
 			}
 			for name := range s.Environment {
 				if strings.HasPrefix(name, "INSPAN_") && !names[name] {
-					t.Errorf("%s sets %s, which nobody reads", role, name)
+					t.Errorf("%s sets %s, which no one reads", role, name)
 				}
 			}
 		}

@@ -74,7 +74,7 @@ var refusals = []struct {
 	{"ID-10 a plan of another kind", "plan: modle", "value", "plan", 4, "nearest is model"},
 	{"ID-10 temperature", "config: {temperature: 2.1}", "value", "config.temperature", 4, "want 0 to 2"},
 	{"ID-10 too many retries", "harness_config: {retry: {max_retries: 21}}", "value", "harness_config.retry.max_retries", 4, "0 to 20"},
-	{"C26 a mode nobody knows", "sandbox: {mode: dokcer}", "value", "sandbox.mode", 4, "nearest is docker"},
+	{"C26 a mode no one knows", "sandbox: {mode: dokcer}", "value", "sandbox.mode", 4, "nearest is docker"},
 	{"C26 workspace and sandbox differ", "sandbox: {mode: host}\nworkspace: {mode: sandbox}", "conflict", "workspace.mode", 5, ""},
 	{"C26 workspace on the host and docker", "sandbox: {mode: docker}\nworkspace: {mode: host}", "conflict", "workspace.mode", 5, ""},
 	{"SBX-13 a host that is none", "sandbox:\n  network:\n    enabled: true\n    allowed_hosts:\n      - a.example\n      - http://b.example", "value", "sandbox.network.allowed_hosts[1]", 9, "allowed host"},
@@ -86,7 +86,7 @@ var refusals = []struct {
 	{"a rule without action", "guards: [{id: a}]", "missing", "guards[0].action", 4, "allow, deny or ask"},
 	{"a rule with another action", "guards: [{id: a, action: dney}]", "value", "guards[0].action", 4, "nearest is deny"},
 	{"a rule twice", "guards: [{id: a, action: deny}, {id: a, action: ask}]", "duplicate", "guards[1]", 4, ""},
-	{"a rule nobody would apply", "guards: [{id: a, action: deny, on: run_stop}]", "value", "guards[0].on", 4, "guard nothing"},
+	{"a rule no one would apply", "guards: [{id: a, action: deny, on: run_stop}]", "value", "guards[0].on", 4, "guard nothing"},
 	{"a rule for a role", "guards: [{id: a, action: deny, roles: [x]}]", "value", "guards[0].roles", 4, ""},
 	{"a rule that runs a command", "guards: [{id: a, action: deny, run: ./x}]", "value", "guards[0].run", 4, ""},
 	{"a rule with an unknown condition", "guards: [{id: a, action: deny, match: {flag_any: [x]}}]", "unknown_key", "guards[0].match.flag_any", 4, "flags_any"},
@@ -136,7 +136,7 @@ func TestParseWholeFile(t *testing.T) {
 		{"a list", "demo", "---\n- a\n---\n", "type", "a mapping"},
 		{"not UTF-8", "demo", "---\nmodel: a/\xff\n---\n", "file", "UTF-8"},
 		{"a zero byte", "demo", "---\nmodel: a/b\n---\n\x00", "file", "UTF-8"},
-		{"a name that can not be an agent's", "../demo", "---\nmodel: a/b\n---\n", "value", "rename the file"},
+		{"a name that cannot be an agent's", "../demo", "---\nmodel: a/b\n---\n", "value", "rename the file"},
 		{"a body that is no template", "demo", "---\nmodel: a/b\n---\n\n{{#if x}}y{{/if}}", "template", "demo.prompt:5: "},
 	} {
 		t.Run(c.name, func(t *testing.T) {

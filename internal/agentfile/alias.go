@@ -72,7 +72,7 @@ func (p *parsing) harness(root *node) (word string) {
 }
 
 // harnessOf says whether the harness is on for an agent: by what its file says of that in so many words, else by the key
-// harness in it, else by the default of the station; "" where nobody says.
+// harness in it, else by the default of the station; "" where no one says.
 func harnessOf(own *node, word string, either *node) string {
 	if own == nil && word != "" {
 		return word
@@ -92,7 +92,7 @@ func wrap(n *node, key string) {
 	*n = node{kind: isMap, line: n.line, path: n.path, pairs: []pair{{key: key, line: n.line, value: &inner}}}
 }
 
-// move puts the value of an alias where it belongs. A value that can not be moved stays, for the schema to refuse.
+// move puts the value of an alias where it belongs. A value that cannot be moved stays, for the schema to refuse.
 func (p *parsing) move(root *node, m move) {
 	from, to := strings.Split(m.from, "."), strings.Split(m.to, ".")
 	holder := root.get(from[:len(from)-1]...)

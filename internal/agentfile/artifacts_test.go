@@ -37,7 +37,7 @@ func TestArtifactRules(t *testing.T) {
 			}
 		}
 	})
-	t.Run("ART-6 C34 what can not be is an error that names the line and what is wanted", func(t *testing.T) {
+	t.Run("ART-6 C34 what cannot be is an error that names the line and what is wanted", func(t *testing.T) {
 		t.Parallel()
 		for value, path := range map[string]string{"{mode: cloudship}": "mode", "{mode: s3}": "mode", "{max_file_size: 101m}": "max_file_size", "{max_file_size: 0}": "max_file_size",
 			"{max_total_size: -1}": "max_total_size", "{max_total_size: 999999999999t}": "max_total_size", "{include: ['[']}": "include", "{include: ['{a,b}']}": "include", "{ttl: 1ms}": "ttl", "{ttk: 1h}": "ttk", "{capture: perhaps}": "capture"} {

@@ -15,7 +15,7 @@ import (
 	"github.com/inspan/inspan/pkg/events"
 )
 
-// ErrClaude is wrapped by every error about an agent file of Claude Code that can not be read.
+// ErrClaude is wrapped by every error about an agent file of Claude Code that cannot be read.
 var ErrClaude = errors.New("not an agent file of Claude Code")
 
 // maxClaude is the most bytes of such a file.

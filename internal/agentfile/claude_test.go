@@ -75,7 +75,7 @@ func TestFromClaude(t *testing.T) {
 			t.Errorf("%v %q\n%s", err, left, file)
 		}
 	})
-	t.Run("ECO-8 what can not be taken over is told", func(t *testing.T) {
+	t.Run("ECO-8 what cannot be taken over is told", func(t *testing.T) {
 		t.Parallel()
 		for text, want := range map[string]string{
 			"no frontmatter":                                      "frontmatter",

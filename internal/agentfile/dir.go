@@ -135,7 +135,7 @@ func readFile(root *os.Root, name string) ([]byte, error) { return readUpTo(root
 // readUpTo reads one byte more than the limit where there are more, so that whoever parses it sees that it is too large.
 func readUpTo(root *os.Root, name string, limit int64) ([]byte, error) {
 	unreadable := func(err error) error {
-		return &Error{Code: CodeFile, File: name, Message: "the file can not be read: " + err.Error(), Hint: "put the file itself into the directory"}
+		return &Error{Code: CodeFile, File: name, Message: "the file cannot be read: " + err.Error(), Hint: "put the file itself into the directory"}
 	}
 	info, err := root.Stat(name)
 	if err != nil {

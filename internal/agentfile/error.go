@@ -7,10 +7,10 @@ import (
 
 // Codes of an Error.
 const (
-	CodeFile      = "file"          // the file can not be read, is too large or is not text
+	CodeFile      = "file"          // the file cannot be read, is too large or is not text
 	CodeFront     = "frontmatter"   // the two lines of dashes are not there
 	CodeYAML      = "yaml"          // the frontmatter is not the YAML that is accepted
-	CodeUnknown   = "unknown_key"   // a key that nobody knows
+	CodeUnknown   = "unknown_key"   // a key that no one knows
 	CodeMissing   = "missing"       // a key that must be there
 	CodeType      = "type"          // a value of another type
 	CodeValue     = "value"         // a value that is not permitted

@@ -6,8 +6,8 @@ import (
 	"github.com/inspan/inspan/pkg/events"
 )
 
-// rule reads one entry of guards. What can not be enforced is refused here and not merely reported: a rule that an
-// author relies on and nobody applies would be an open door.
+// rule reads one entry of guards. What cannot be enforced is refused here and not merely reported: a rule that an
+// author relies on and no one applies would be an open door.
 func (p *parsing) rule(n *node) (events.Rule, bool) {
 	if n.kind != isMap {
 		return events.Rule{}, false

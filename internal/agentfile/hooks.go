@@ -13,8 +13,8 @@ func hooksShape() shape {
 	}), hook.Most)
 }
 
-// hooks are those of the file in its order, which is the order they are asked in. What can not be asked is refused
-// here: a hook that an author relies on and nobody asks would be an open door.
+// hooks are those of the file in its order, which is the order they are asked in. What cannot be asked is refused
+// here: a hook that an author relies on and no one asks would be an open door.
 func (p *parsing) hooks(list *node) []events.Hook {
 	if list == nil {
 		return nil

@@ -27,7 +27,7 @@ func TestLimits(t *testing.T) {
 			t.Errorf("%v %+v", err, o)
 		}
 	})
-	t.Run("PLUS-3f a budget of zero, below it or that can not be read is an error that names the line", func(t *testing.T) {
+	t.Run("PLUS-3f a budget of zero, below it or that cannot be read is an error that names the line", func(t *testing.T) {
 		t.Parallel()
 		for value, path := range map[string]string{"{usd: 0}": "usd", "{usd: -1}": "usd", "{usd: five}": "usd", "{usd: 0.0000001}": "usd", "{usd: .nan}": "usd",
 			"{tokens: 0}": "tokens", "{tokens: 1.5}": "tokens", "{tokens: many}": "tokens", "{tool_calls: 0}": "tool_calls"} {
@@ -55,7 +55,7 @@ func TestPrices(t *testing.T) {
 			t.Errorf("%+v", p)
 		}
 	})
-	t.Run("PLUS-3 a price that can not be read is an error with its line", func(t *testing.T) {
+	t.Run("PLUS-3 a price that cannot be read is an error with its line", func(t *testing.T) {
 		t.Parallel()
 		for text, line := range map[string]int{"a/b: {input: 1, output: -1}": 1, "\na/b: {input: x, output: 1}": 2, "a/b: {input: 1}": 1, "nothing: {input: 1, output: 1}": 1,
 			"a/b: {input: 1, output: 1, cache: 1}": 1, "a/b: 5": 1} {

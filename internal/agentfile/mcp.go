@@ -88,7 +88,7 @@ func (p *parsing) server(name string, n *node) events.MCPServer {
 	if e := n.child("effects"); e != nil {
 		for _, pr := range e.pairs {
 			if _, err := path.Match(pr.key, ""); err != nil || pr.key == "" {
-				p.fail(&Error{Code: CodeValue, Line: pr.line, Path: pr.value.path, Message: "the pattern can not be read", Expected: "a name, or a glob such as list_*", Actual: shown(pr.key)})
+				p.fail(&Error{Code: CodeValue, Line: pr.line, Path: pr.value.path, Message: "the pattern cannot be read", Expected: "a name, or a glob such as list_*", Actual: shown(pr.key)})
 			}
 			s.Effects = append(s.Effects, events.MCPEffect{Tool: pr.key, Effect: pr.value.str()})
 		}
@@ -117,7 +117,7 @@ func (p *parsing) named(n *node, check func(pair)) map[string]string {
 	return out
 }
 
-// env values stand in facts, so what must not be seen is named and not written.
+// env values stand in events, so what must not be seen is named and not written.
 func (p *parsing) env(pr pair) {
 	v := pr.value.str()
 	switch {

@@ -70,7 +70,7 @@ func TestServers(t *testing.T) {
 		"a bad name":                       {"S_1: {command: [x]}", "not the name of a server"},
 		"an unknown effect class":          {"s: {command: [x], effects: {a: harmless}}", "one of read, idempotent, once"},
 		"a class that needs a verifier":    {"s: {command: [x], effects: {a: reconcilable}}", "one of read, idempotent, once"},
-		"an effect for a bad pattern":      {"s: {command: [x], effects: {\"[a\": read}}", "pattern can not be read"},
+		"an effect for a bad pattern":      {"s: {command: [x], effects: {\"[a\": read}}", "pattern cannot be read"},
 		"a secret in a header":             {"s: {url: \"https://a\", headers: {Authorization: \"Bearer abcdef\"}}", "INSPAN_MCP_SECRETS"},
 		"a secret in the environment":      {"s: {command: [x], env: {GITHUB_TOKEN: abcdef}}", "INSPAN_MCP_SECRETS"},
 		"a header of the transport":        {"s: {url: \"https://a\", headers: {Host: \"secret:x\"}}", "not a header that may be set"},
@@ -155,7 +155,7 @@ func TestPin(t *testing.T) {
 			}
 		}
 	})
-	t.Run("SAFE-15 all tools of servers together are bounded, since they stand in the first fact", func(t *testing.T) {
+	t.Run("SAFE-15 all tools of servers together are bounded, since they stand in the first event", func(t *testing.T) {
 		t.Parallel()
 		var many []agentfile.ToolPin
 		for i := range 20 {

@@ -73,7 +73,7 @@ func TestPermissions(t *testing.T) {
 			}
 		}
 	})
-	t.Run("GUARD-2 bad input: hooks and policies that can not be asked are errors with their place", func(t *testing.T) {
+	t.Run("GUARD-2 bad input: hooks and policies that cannot be asked are errors with their place", func(t *testing.T) {
 		t.Parallel()
 		for _, c := range []struct{ policy, word string }{
 			{"rules: []\n", "version"}, {"version: 2\n", "1 to 1"}, {"version: 1\nhook: []\n", "hooks"},

@@ -31,7 +31,7 @@ const (
 	MaxServerTools = 1024
 	// MaxToolText is the most bytes of one tool's description, and of its schema.
 	MaxToolText = 16 << 10
-	// MaxPinned is the most bytes of all tools that an agent gets from servers: they stand in the first fact of each run.
+	// MaxPinned is the most bytes of all tools that an agent gets from servers: they stand in the first event of each run.
 	MaxPinned = 96 << 10
 )
 
@@ -47,7 +47,7 @@ type ServerPins struct {
 	Protocol string `json:"protocol"`
 	// Tools by name.
 	Tools []ToolPin `json:"tools"`
-	// LeftOut are tools that can not be offered to a model, with the reason.
+	// LeftOut are tools that cannot be offered to a model, with the reason.
 	LeftOut []LeftOut `json:"left_out,omitempty"`
 }
 
@@ -109,7 +109,7 @@ func RuleName(server, tool string) string {
 	return mcpPrefix + server + "/" + tool
 }
 
-// CheckTool reports why a tool can not be offered to a model, or nil. Texts with characters that a person who looks at
+// CheckTool reports why a tool cannot be offered to a model, or nil. Texts with characters that a person who looks at
 // them does not see are refused: they would tell the model what the operator never read.
 func CheckTool(t ToolPin) error {
 	switch {
@@ -150,7 +150,7 @@ func ReadPins(agentPath string) (Pins, error) {
 
 func parsePins(name string, data []byte) (Pins, error) {
 	unfit := func(err error) error {
-		return &Error{Code: CodeFile, File: name, Message: "the pins can not be read: " + err.Error(), Hint: "make them again: inspan tools --agent FILE --pin"}
+		return &Error{Code: CodeFile, File: name, Message: "the pins cannot be read: " + err.Error(), Hint: "make them again: inspan tools --agent FILE --pin"}
 	}
 	if len(data) > maxPinsFile {
 		return Pins{}, unfit(tooLarge("the file is too large", maxPinsFile, len(data)))
@@ -253,7 +253,7 @@ func Pin(a events.Agent, pins Pins) (events.Agent, []Offer) {
 	return a, offers
 }
 
-// toolRoom is how many bytes a tool takes in a fact, beside those that are taken, or why it can not have them.
+// toolRoom is how many bytes a tool takes in an event, beside those that are taken, or why it cannot have them.
 func toolRoom(t ToolPin, add events.MCPTool, taken int) (int, error) {
 	if err := CheckTool(t); err != nil {
 		return 0, err

@@ -110,13 +110,13 @@ func TestRoles(t *testing.T) {
 			t.Errorf("%v: %d %d %d", err, agents["a"].MaxSteps, agents["a"].TimeoutMS, agents["b"].MaxSteps)
 		}
 	})
-	t.Run("WS-9 SAFE-12 where what a role shares can not be had, its agents are not there", func(t *testing.T) {
+	t.Run("WS-9 SAFE-12 where what a role shares cannot be had, its agents are not there", func(t *testing.T) {
 		t.Parallel()
 		for name, c := range map[string]struct {
 			files map[string]string
 			want  string
 		}{
-			"a rule that nobody knows":     {map[string]string{"p/r/role.yaml": "version: 1\nrules: [{id: x, action: forbid}]\n", "p/r/a.prompt": plain("")}, "p/r/role.yaml"},
+			"a rule that no one knows":     {map[string]string{"p/r/role.yaml": "version: 1\nrules: [{id: x, action: forbid}]\n", "p/r/a.prompt": plain("")}, "p/r/role.yaml"},
 			"an unknown key":               {map[string]string{"p/r/role.yaml": "version: 1\nguard: []\n", "p/r/a.prompt": plain("")}, "guard"},
 			"no version":                   {map[string]string{"p/r/role.yaml": "rules: []\n", "p/r/a.prompt": plain("")}, "version"},
 			"too large":                    {map[string]string{"p/r/role.yaml": "version: 1\n#" + strings.Repeat("x", agentfile.MaxFrontmatter), "p/r/a.prompt": plain("")}, "too large"},

@@ -129,7 +129,7 @@ func (l *loading) source(a *events.Agent, dir string) {
 	}
 	entries, err := fs.ReadDir(l.root.FS(), path.Clean(dir))
 	if err != nil {
-		l.fail(&Error{Code: CodeFile, Path: "skills.sources", Message: "the folder " + shown(dir) + " can not be read", Hint: "name a folder below that of the agents, with a folder for each skill and a SKILL.md in it"})
+		l.fail(&Error{Code: CodeFile, Path: "skills.sources", Message: "the folder " + shown(dir) + " cannot be read", Hint: "name a folder below that of the agents, with a folder for each skill and a SKILL.md in it"})
 		return
 	}
 	found := 0

@@ -76,7 +76,7 @@ func readTree(src string, first int) (root *node, err error) {
 	// The parser is somebody else's and the bytes are a stranger's: a panic in it must not end the process.
 	defer func() {
 		if p := recover(); p != nil {
-			root, err = nil, &Error{Code: CodeYAML, Line: first, Message: "the frontmatter can not be parsed", Hint: "simplify it"}
+			root, err = nil, &Error{Code: CodeYAML, Line: first, Message: "the frontmatter cannot be parsed", Hint: "simplify it"}
 		}
 	}()
 	tokens := lexer.Tokenize(src)

@@ -35,7 +35,7 @@ func station(t *testing.T) *mem.Station {
 	return st
 }
 
-// put appends facts as they are.
+// put appends events as they are.
 func put(t *testing.T, st *mem.Station, evs ...[]byte) {
 	t.Helper()
 	for _, b := range evs {
@@ -112,7 +112,7 @@ func TestSave(t *testing.T) {
 			put(t, st, f)
 			m, err := s.Save(t.Context(), "r")
 			if err != nil || m.Sequence != uint64(i)+1 || len(m.Segments) > 17 {
-				t.Fatalf("%v: %d facts in %d segments, want %d", err, m.Sequence, len(m.Segments), i+1)
+				t.Fatalf("%v: %d events in %d segments, want %d", err, m.Sequence, len(m.Segments), i+1)
 			}
 		}
 		m, _, err := s.Dir.Manifest("demo", "r")
@@ -121,7 +121,7 @@ func TestSave(t *testing.T) {
 		}
 		evs, err := archive.Events(t.Context(), s.Dir, m)
 		if err != nil || !bytes.Equal(runtest.Lines(evs), runtest.Lines(b.Events())) || m.Head != b.State().Hash {
-			t.Errorf("%v: %d facts", err, len(evs))
+			t.Errorf("%v: %d events", err, len(evs))
 		}
 		before := files(t, dir)
 		if _, err := s.Save(t.Context(), "r"); err != nil {
@@ -253,7 +253,7 @@ func TestBring(t *testing.T) {
 		}
 		log := to.Log("r")
 		if len(log) != len(b.Events())+1 || log[len(log)-1].Kind != events.RunMoved {
-			t.Errorf("%d facts", len(log))
+			t.Errorf("%d events", len(log))
 		}
 		if _, err := to.Blobs().Get(t.Context(), ref); err != nil {
 			t.Error(err)
@@ -279,14 +279,14 @@ func TestBring(t *testing.T) {
 			t.Errorf("%v, %q fired", err, fired)
 		}
 	})
-	t.Run("EVT-9 SAFE-3 an archive whose anchor has another fact, or that nobody trusted signed, is not brought", func(t *testing.T) {
+	t.Run("EVT-9 SAFE-3 an archive whose anchor has another event, or that no one trusted signed, is not brought", func(t *testing.T) {
 		t.Parallel()
 		wrong := m
 		a := run.Anchor{Station: "demo", Run: "r", Sequence: 3, Hash: run.HashOf(nil), At: runtest.Start}
 		wrong.Anchor = &a
 		to := station(t)
 		if _, err := place(t, to).Bring(t.Context(), s.Dir, wrong, archive.How{}); !errors.Is(err, archive.ErrUnsound) || len(to.Log("r")) != 0 {
-			t.Errorf("%v, %d facts", err, len(to.Log("r")))
+			t.Errorf("%v, %d events", err, len(to.Log("r")))
 		}
 	})
 	t.Run("EVT-9 a bundle has one run, and comes back as it was", func(t *testing.T) {

@@ -126,7 +126,7 @@ func TestWorkspaces(t *testing.T) {
 			}
 		}
 	})
-	t.Run("EVT-9 what is kept after the last fact is saved at the next look, and parts that no record names go", func(t *testing.T) {
+	t.Run("EVT-9 what is kept after the last event is saved at the next look, and parts that no record names go", func(t *testing.T) {
 		t.Parallel()
 		st, b, dir := station(t), story(), t.TempDir()
 		put(t, st, b.Events()...)
@@ -192,7 +192,7 @@ func TestWorkspaces(t *testing.T) {
 			}
 			to := station(t)
 			if _, err := wholePlace(t, to, "demo").Bring(t.Context(), s.Dir, m, archive.How{By: "anna"}); err == nil || len(to.Log("r")) != 0 {
-				t.Errorf("%v, %d facts", err, len(to.Log("r")))
+				t.Errorf("%v, %d events", err, len(to.Log("r")))
 			}
 			if keys, err := to.KV(topology.TreeBucket).Keys(t.Context(), ""); err != nil || len(keys) != 0 {
 				t.Errorf("%v %v", keys, err)

@@ -27,8 +27,8 @@ const (
 // sessionKeys is what the keys of sessions begin with.
 const sessionKeys = "session."
 
-// beside brings what is saved of a run beside its log. It is done before the first fact is there: a run goes on once its
-// facts are.
+// beside brings what is saved of a run beside its log. It is done before the first event is there: a run goes on once its
+// events are.
 func (p *Restorer) beside(ctx context.Context, src Source, m Manifest, state run.State, how How, b *Brought) error {
 	if state.Created == nil {
 		return nil
@@ -108,7 +108,7 @@ func (p *Restorer) tree(ctx context.Context, src Source, station, workspace stri
 	return nil
 }
 
-// handedOver is the record of a workspace that nobody holds any more. Its fence is above the one that was saved, so that
+// handedOver is the record of a workspace that no one holds any more. Its fence is above the one that was saved, so that
 // whoever held it finds that it was lost.
 func handedOver(t Tree, rec treeRecord) ([]byte, error) {
 	var all map[string]json.RawMessage

@@ -16,7 +16,7 @@ import (
 	"github.com/inspan/inspan/pkg/run"
 )
 
-// beside saves what the station keeps of a run beside its log. It is done before the facts are named by the manifest: what
+// beside saves what the station keeps of a run beside its log. It is done before the events are named by the manifest: what
 // a call did to a workspace is in the record before the end of the call is in the log, so the saved workspace has at
 // least what the saved log speaks of.
 func (s *Saver) beside(ctx context.Context, m *Manifest, state run.State) error {
@@ -46,7 +46,7 @@ func (s *Saver) Workspace(ctx context.Context, state run.State) error {
 	return s.tree(ctx, &Extras{Workspace: state.Created.Workspace})
 }
 
-// again looks at the workspace of a run that has no new facts: at the end of a run or a step it may be kept after the fact.
+// again looks at the workspace of a run that has no new events: at the end of a run or a step it may be kept after the event.
 func (s *Saver) again(ctx context.Context, m Manifest) (Manifest, error) {
 	if m.Extras == nil || s.Trees == nil {
 		return m, nil
@@ -240,7 +240,7 @@ func (s *Saver) branches(ctx context.Context, b *Extras) error {
 func (s *Saver) branch(ctx context.Context, scope, key string, record []byte) (why string, err error) {
 	rec, err := readBranch(record, scope)
 	if err != nil || events.BranchKey(scope, rec.Branch) != key {
-		return "a record can not be read", nil //nolint:nilerr // it is said so
+		return "a record cannot be read", nil //nolint:nilerr // it is said so
 	}
 	if s.MostBytes <= 0 || rec.Bytes > s.MostBytes {
 		return fmt.Sprintf("%.200q takes %d bytes, the limit is %d", rec.Branch, rec.Bytes, s.MostBytes), nil

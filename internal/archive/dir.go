@@ -4,7 +4,7 @@
 // Promises: what is saved is byte for byte what is in the log, by content, and can be checked without the station. A
 // save that is interrupted leaves what was saved before; one made again adds only what is new; none ever puts a shorter
 // or another log in the place of one that is there. What is restored has the same bytes, sequences and hashes, goes
-// through the same guarded appends as any fact, and is never written over facts that differ. A run goes on only once it
+// through the same guarded appends as any event, and is never written over events that differ. A run goes on only once it
 // is there whole. What is saved of a workspace is never older than the log that is saved with it, unless it says so; what
 // is not in an archive is named there.
 package archive
@@ -37,14 +37,14 @@ type Manifest struct {
 	Format  int    `json:"format"`
 	Station string `json:"station"`
 	Run     string `json:"run"`
-	// Sequence and Head are of the last fact saved, Seq is a hint of its position in the station's log.
+	// Sequence and Head are of the last event saved, Seq is a hint of its position in the station's log.
 	Sequence uint64        `json:"sequence"`
 	Head     string        `json:"head"`
 	Seq      uint64        `json:"seq,omitempty"`
 	Status   events.Status `json:"status"`
-	// Segments are JSON lines of facts, in order.
+	// Segments are JSON lines of events, in order.
 	Segments []Segment `json:"segments"`
-	// Missing are objects that the station itself did not have whole when the facts that refer to them were saved.
+	// Missing are objects that the station itself did not have whole when the events that refer to them were saved.
 	Missing []events.Ref `json:"missing,omitempty"`
 	Anchor  *run.Anchor  `json:"anchor,omitempty"`
 	SavedAt time.Time    `json:"saved_at"`
@@ -82,7 +82,7 @@ type Source interface {
 //
 //	inspan-archive.json            what it is
 //	runs/STATION/RUN.json          Manifest
-//	objects/ab/abcd...             by SHA-256: segments, and what facts refer to
+//	objects/ab/abcd...             by SHA-256: segments, and what events refer to
 //	agents/STATION/NAME.json
 //	trees/STATION/NAME/tree.json   Tree, and beside it the parts of its packs by SHA-256
 //	branches/STATION/SCOPE.DIGEST.json
@@ -210,7 +210,7 @@ var (
 	// ErrDamaged means that a file of the archive is not what it was when it was saved.
 	ErrDamaged = errors.New("the archive is damaged: restore from another copy of it")
 	// ErrShorter means that the log of the station is not the one that is saved, or ends before it. It is not saved.
-	ErrShorter = errors.New("the archive has facts that the log does not have")
+	ErrShorter = errors.New("the archive has events that the log does not have")
 	// ErrLocked means that another process writes to the archive.
 	ErrLocked = errors.New("in use")
 )
@@ -281,17 +281,17 @@ func (d *Dir) Agents(_ context.Context, station string) (map[string][]byte, erro
 	return all, nil
 }
 
-// Facts reads the whole saved log of a run from its segments.
+// Events reads the whole saved log of a run from its segments.
 func Events(ctx context.Context, src Source, m Manifest) ([][]byte, error) {
 	var evs [][]byte
 	for _, seg := range m.Segments {
 		b, err := src.Object(ctx, seg.Ref)
 		if err != nil {
-			return nil, fmt.Errorf("facts %d to %d of run %s: %w", seg.From, seg.To, m.Run, err)
+			return nil, fmt.Errorf("events %d to %d of run %s: %w", seg.From, seg.To, m.Run, err)
 		}
 		lines := bytes.Split(bytes.TrimSuffix(b, []byte("\n")), []byte("\n"))
 		if uint64(len(evs))+1 != seg.From || uint64(len(evs)+len(lines)) != seg.To {
-			return nil, fmt.Errorf("facts %d to %d of run %s: %w", seg.From, seg.To, m.Run, ErrDamaged)
+			return nil, fmt.Errorf("events %d to %d of run %s: %w", seg.From, seg.To, m.Run, ErrDamaged)
 		}
 		evs = append(evs, lines...)
 	}

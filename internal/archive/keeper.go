@@ -23,9 +23,9 @@ type Keeper struct {
 	every time.Duration
 	log   zerolog.Logger
 	mu    sync.Mutex
-	// dirty runs have facts that are not saved, guarded by mu.
+	// dirty runs have events that are not saved, guarded by mu.
 	dirty map[string]struct{}
-	// again are runs whose workspace is looked at once more, because it may be kept after their last fact; guarded by mu.
+	// again are runs whose workspace is looked at once more, because it may be kept after their last event; guarded by mu.
 	again map[string]struct{}
 	// expire is when artifacts are looked for next whose time is over. Only Run has it.
 	expire time.Time
@@ -41,7 +41,7 @@ func NewKeeper(s *Saver, every time.Duration, log zerolog.Logger) (*Keeper, erro
 	return &Keeper{saver: s, every: every, log: log, dirty: map[string]struct{}{}, again: map[string]struct{}{}}, nil
 }
 
-// Touch says that a run has new facts.
+// Touch says that a run has new events.
 func (k *Keeper) Touch(runID string) {
 	k.mu.Lock()
 	k.dirty[runID] = struct{}{}
@@ -49,7 +49,7 @@ func (k *Keeper) Touch(runID string) {
 }
 
 // Save saves a run now. A run whose log is not the one that is saved stays as it is saved, and is told to a person: it
-// is no reason to hear the fact again.
+// is no reason to hear the event again.
 func (k *Keeper) Save(ctx context.Context, runID string) error {
 	k.saving.Lock()
 	defer k.saving.Unlock()
@@ -74,7 +74,7 @@ func (k *Keeper) Save(ctx context.Context, runID string) error {
 	return nil
 }
 
-// Run saves what was missed while nobody kept the archive, then what is touched, until ctx ends; then once more all
+// Run saves what was missed while no one kept the archive, then what is touched, until ctx ends; then once more all
 // that is touched.
 func (k *Keeper) Run(ctx context.Context) {
 	k.catchUp(ctx)
@@ -127,12 +127,12 @@ func (k *Keeper) agents(ctx context.Context) {
 	}
 }
 
-// catchUp touches the runs of the index that have more facts than are saved.
+// catchUp touches the runs of the index that have more events than are saved.
 func (k *Keeper) catchUp(ctx context.Context) {
 	const prefix = "run."
 	keys, err := k.saver.State.Keys(ctx, prefix)
 	if err != nil {
-		k.log.Warn().Err(err).Msg("index not read: runs that are quiet now are archived with their next fact")
+		k.log.Warn().Err(err).Msg("index not read: runs that are quiet now are archived with their next event")
 	}
 	for _, key := range keys {
 		b, err := k.saver.State.Get(ctx, key)
@@ -151,12 +151,12 @@ func (k *Keeper) catchUp(ctx context.Context) {
 	k.flush(ctx)
 }
 
-// lookAgain saves what became of the workspace of a run after its last fact.
+// lookAgain saves what became of the workspace of a run after its last event.
 func (k *Keeper) lookAgain(ctx context.Context, runID string) {
 	k.saving.Lock()
 	defer k.saving.Unlock()
 	if _, err := k.saver.Save(ctx, runID); err != nil && ctx.Err() == nil {
-		k.log.Warn().Err(err).Str("run", runID).Msg("workspace not archived, it is with the next fact of the run")
+		k.log.Warn().Err(err).Str("run", runID).Msg("workspace not archived, it is with the next event of the run")
 	}
 }
 

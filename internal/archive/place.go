@@ -95,7 +95,7 @@ type Brought struct {
 	Run    string        `json:"run"`
 	From   string        `json:"from_station"`
 	Status events.Status `json:"status"`
-	// Facts the run has, Copied those that were not there before, Objects what was put.
+	// Events the run has, Copied those that were not there before, Objects what was put.
 	Events  uint64 `json:"facts"`
 	Copied  uint64 `json:"copied"`
 	Objects int    `json:"objects"`
@@ -116,8 +116,8 @@ type Brought struct {
 	Left []Left `json:"left,omitempty"`
 }
 
-// Bring copies a saved run here: the objects and files first, then the facts, then, where the run is open, run.moved. It may be
-// interrupted and done again. Nothing is written where what is saved is not sound (ErrUnsound) or other facts are there
+// Bring copies a saved run here: the objects and files first, then the events, then, where the run is open, run.moved. It may be
+// interrupted and done again. Nothing is written where what is saved is not sound (ErrUnsound) or other events are there
 // (kernel.ErrDiverged). A run that is here already and went on is left as it is.
 func (p *Restorer) Bring(ctx context.Context, src Source, m Manifest, how How) (Brought, error) {
 	b := Brought{Run: m.Run, From: m.Station, Events: m.Sequence}
@@ -132,7 +132,7 @@ func (p *Restorer) Bring(ctx context.Context, src Source, m Manifest, how How) (
 	}
 	for i := range min(len(there), len(evs)) {
 		if !bytes.Equal(there[i].Bytes, evs[i]) {
-			return b, fmt.Errorf("run %s, fact %d: %w: nothing was changed", m.Run, i+1, kernel.ErrDiverged)
+			return b, fmt.Errorf("run %s, event %d: %w: nothing was changed", m.Run, i+1, kernel.ErrDiverged)
 		}
 	}
 	if err := p.objects(ctx, src, evs, &b); err != nil {
@@ -180,13 +180,13 @@ func sound(ctx context.Context, src Source, m Manifest, keys []ed25519.PublicKey
 		return nil, run.State{}, fmt.Errorf("run %s: %w: %w", m.Run, ErrUnsound, *r.First)
 	}
 	if r.Events != m.Sequence || r.Head != m.Head {
-		return nil, run.State{}, fmt.Errorf("run %s: %w: it has %d facts, its manifest says %d", m.Run, ErrUnsound, r.Events, m.Sequence)
+		return nil, run.State{}, fmt.Errorf("run %s: %w: it has %d events, its manifest says %d", m.Run, ErrUnsound, r.Events, m.Sequence)
 	}
 	state, err := run.Fold(run.State{}, evs...)
 	return evs, state, err
 }
 
-// objects puts what the facts refer to.
+// objects puts what the events refer to.
 func (p *Restorer) objects(ctx context.Context, src Source, evs [][]byte, b *Brought) error {
 	for _, stored := range evs {
 		_, payload, err := events.Read(stored)

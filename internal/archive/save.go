@@ -73,7 +73,7 @@ func (s *Saver) Save(ctx context.Context, runID string) (Manifest, error) {
 	return s.seal(ctx, m, fresh, state)
 }
 
-// news returns the facts behind those that are saved. Positions may be others than they were; then the whole log is
+// news returns the events behind those that are saved. Positions may be others than they were; then the whole log is
 // read, and must begin with what is saved.
 func (s *Saver) news(ctx context.Context, runID string, m Manifest) (Manifest, []kernel.Record, error) {
 	fresh, err := readAll(ctx, s.Journal, runID, m.Seq)
@@ -89,7 +89,7 @@ func (s *Saver) news(ctx context.Context, runID string, m Manifest) (Manifest, [
 		return m, nil, err
 	}
 	if uint64(len(all)) < m.Sequence || run.HashOf(all[m.Sequence-1].Bytes) != m.Head {
-		return m, nil, fmt.Errorf("save run %s: %w: %d facts are saved up to %.12s, the log has %d", runID, ErrShorter, m.Sequence, m.Head, len(all))
+		return m, nil, fmt.Errorf("save run %s: %w: %d events are saved up to %.12s, the log has %d", runID, ErrShorter, m.Sequence, m.Head, len(all))
 	}
 	return m, all[m.Sequence:], nil
 }
@@ -132,7 +132,7 @@ func (s *Saver) state(ctx context.Context, m Manifest, fresh []kernel.Record) (r
 	return state, nil
 }
 
-// objects saves what a fact refers to, and what that refers to. What the station does not have whole is noted: there is nothing to wait for.
+// objects saves what an event refers to, and what that refers to. What the station does not have whole is noted: there is nothing to wait for.
 func (s *Saver) objects(ctx context.Context, m *Manifest, stored []byte) error {
 	_, p, err := events.Read(stored)
 	if err != nil {

@@ -19,7 +19,7 @@ type Approvers struct {
 	OnlySigned bool
 }
 
-// signed verifies the answer that a fact records, from the fact alone. An answer that says it was signed is wrong where
+// signed verifies the answer that an event records, from the event alone. An answer that says it was signed is wrong where
 // the signature is gone, also on a station that takes others.
 func (by Approvers) signed(_ run.State, f events.Event, p events.Payload) string {
 	a, ok := events.AnswerOf(p)

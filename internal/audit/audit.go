@@ -1,9 +1,9 @@
 // Package audit checks that the log of a run is what was said.
 //
-// Promises: it names the first fact that is wrong and why, and never says sound of a log in which a fact up to the
+// Promises: it names the first event that is wrong and why, and never says sound of a log in which an event up to the
 // newest anchor was changed, dropped, repeated, swapped or cut off (SAFE-3), nor of one with an answer to a gate that
 // none of the approvers named has signed although it says so (SAFE-9). What it could not look at is said in the
-// report and is never taken for sound. It reads facts, changes nothing and keeps none.
+// report and is never taken for sound. It reads events, changes nothing and keeps none.
 package audit
 
 import (
@@ -21,9 +21,9 @@ import (
 
 // Config of an audit. The zero value checks the chain, the authors and the fold of whatever run comes.
 type Config struct {
-	// Run the facts must be of; empty for that of the first fact.
+	// Run the events must be of; empty for that of the first event.
 	Run string
-	// Anchors of the run, in any order; without one, nobody can tell whether the end of the log was cut off.
+	// Anchors of the run, in any order; without one, no one can tell whether the end of the log was cut off.
 	Anchors []run.Anchor
 	// Reached is a sequence that the log is known to have had, 0 for none: the index is made from the log and cannot be ahead of it.
 	Reached uint64
@@ -35,11 +35,11 @@ type Config struct {
 	Object func(context.Context, events.Ref) error
 }
 
-// Check looks at one fact that fits, with the state after it, and returns what is wrong, or "". What is known of a
-// single fact beyond the fold is checked here, and nowhere else.
+// Check looks at one event that fits, with the state after it, and returns what is wrong, or "". What is known of a
+// single event beyond the fold is checked here, and nowhere else.
 type Check func(s run.State, f events.Event, p events.Payload) (fault string)
 
-// checks are made of every fact, in this order.
+// checks are made of every event, in this order.
 func checks(cfg Config) []Check {
 	return []Check{
 		func(s run.State, _ events.Event, _ events.Payload) string { return s.Broken() },
@@ -50,7 +50,7 @@ func checks(cfg Config) []Check {
 
 // Fault is the first thing that is wrong.
 type Fault struct {
-	// Sequence of the fact, 0 where it is the log as a whole; Seq is its position in the station's log, where known.
+	// Sequence of the event, 0 where it is the log as a whole; Seq is its position in the station's log, where known.
 	Sequence uint64      `json:"sequence"`
 	Seq      uint64      `json:"seq,omitempty"`
 	Kind     events.Kind `json:"kind,omitempty"`
@@ -60,7 +60,7 @@ type Fault struct {
 func (f Fault) Error() string {
 	at := "the log"
 	if f.Sequence > 0 {
-		at = fmt.Sprintf("fact %d", f.Sequence)
+		at = fmt.Sprintf("event %d", f.Sequence)
 	}
 	if f.Kind != "" {
 		at += fmt.Sprintf(" (%s)", f.Kind)
@@ -75,13 +75,13 @@ func (f Fault) Error() string {
 type Report struct {
 	Run     string `json:"run"`
 	Station string `json:"station,omitempty"`
-	// Sound says that no fault was found. The last fact is proven by nothing but an anchor: see SoundUpTo.
+	// Sound says that no fault was found. The last event is proven by nothing but an anchor: see SoundUpTo.
 	Sound bool `json:"sound"`
-	// SoundUpTo is the last fact that something vouches for: the hash in the fact behind it, or an anchor.
+	// SoundUpTo is the last event that something vouches for: the hash in the event behind it, or an anchor.
 	SoundUpTo uint64        `json:"sound_up_to"`
 	First     *Fault        `json:"first_wrong,omitempty"`
 	Status    events.Status `json:"status,omitempty"`
-	// Facts that are in order, and the hash of the last one.
+	// Events that are in order, and the hash of the last one.
 	Events uint64 `json:"facts"`
 	Head   string `json:"head,omitempty"`
 	// Objects seen whole; Unseen were referred to and not looked at.
@@ -96,10 +96,10 @@ type Report struct {
 	Unverified int `json:"answers_unverified"`
 }
 
-// Vouched reports whether no fault was found and every fact is vouched for, the last one too.
+// Vouched reports whether no fault was found and every event is vouched for, the last one too.
 func (r Report) Vouched() bool { return r.Sound && r.SoundUpTo == r.Events }
 
-// Audit takes the facts of one run in order.
+// Audit takes the events of one run in order.
 type Audit struct {
 	cfg     Config
 	checks  []Check
@@ -140,8 +140,8 @@ func (a *Audit) wrong(f Fault) {
 	}
 }
 
-// Fact takes the next fact. It reports whether there is a reason to go on: nothing can be said of what comes after a
-// fact that is wrong.
+// Event takes the next event. It reports whether there is a reason to go on: nothing can be said of what comes after a
+// event that is wrong.
 func (a *Audit) Event(ctx context.Context, r kernel.Record) bool {
 	if a.report.First != nil {
 		return false
@@ -174,12 +174,12 @@ func (a *Audit) Event(ctx context.Context, r kernel.Record) bool {
 	return false
 }
 
-// look checks what the fold does not: the anchors at this fact, the objects it refers to, and the checks of the table.
+// look checks what the fold does not: the anchors at this event, the objects it refers to, and the checks of the table.
 func (a *Audit) look(ctx context.Context, r kernel.Record, f events.Event, p events.Payload) {
 	fault := Fault{Sequence: f.Sequence, Seq: r.Seq, Kind: p.Kind()}
 	for _, an := range a.anchors[f.Sequence] {
 		if an.Run != f.Run || an.Station != a.state.Identity.Station || an.Hash != a.state.Hash {
-			fault.Why = fmt.Sprintf("the anchor of %s has another fact here: the log was changed", an.At.Format("2006-01-02 15:04:05"))
+			fault.Why = fmt.Sprintf("the anchor of %s has another event here: the log was changed", an.At.Format("2006-01-02 15:04:05"))
 			a.wrong(fault)
 			return
 		}
@@ -223,14 +223,14 @@ func (a *Audit) count(p events.Payload) {
 	}
 }
 
-// Log notes a fault of the log as a whole that was seen beside its facts.
+// Log notes a fault of the log as a whole that was seen beside its events.
 func (a *Audit) Log(why string) { a.wrong(Fault{Why: why}) }
 
 // End says what was found. A log that ends before one of its anchors was cut off.
 func (a *Audit) End() Report {
 	for sequence, all := range a.anchors {
 		if sequence > a.state.Sequence && a.report.First == nil {
-			a.wrong(Fault{Sequence: a.state.Sequence + 1, Why: fmt.Sprintf("is missing: the log ends with fact %d, the anchor of %s is at fact %d: its end was cut off",
+			a.wrong(Fault{Sequence: a.state.Sequence + 1, Why: fmt.Sprintf("is missing: the log ends with event %d, the anchor of %s is at event %d: its end was cut off",
 				a.state.Sequence, all[0].At.Format("2006-01-02 15:04:05"), sequence)})
 		}
 	}
@@ -238,7 +238,7 @@ func (a *Audit) End() Report {
 		a.wrong(*a.forged)
 	}
 	if a.cfg.Reached > a.state.Sequence {
-		a.wrong(Fault{Sequence: a.state.Sequence + 1, Why: fmt.Sprintf("is missing: the log ends with fact %d, the index has seen fact %d: its end was cut off", a.state.Sequence, a.cfg.Reached)})
+		a.wrong(Fault{Sequence: a.state.Sequence + 1, Why: fmt.Sprintf("is missing: the log ends with event %d, the index has seen event %d: its end was cut off", a.state.Sequence, a.cfg.Reached)})
 	}
 	if a.state.Sequence == 0 {
 		a.wrong(Fault{Sequence: 1, Why: "there is none: the log is empty"})

@@ -23,7 +23,7 @@ func key(fill byte) ed25519.PrivateKey {
 
 func public(k ed25519.PrivateKey) ed25519.PublicKey { return k.Public().(ed25519.PublicKey) }
 
-// walk draws a legal history of at least so many facts.
+// walk draws a legal history of at least so many events.
 func walk(t *rapid.T, least, most int) *runtest.Builder {
 	b := runtest.New("demo", "r")
 	n := rapid.IntRange(least, most).Draw(t, "facts")
@@ -59,11 +59,11 @@ var mutations = map[string]func(*rapid.T, [][]byte) [][]byte{
 		f[i] = slices.Insert(bytes.Clone(f[i]), at, rapid.SampledFrom([]byte{' ', '\r', '\t', 0, '0', 'a'}).Draw(t, "which"))
 		return f
 	},
-	"a fact is dropped": func(t *rapid.T, f [][]byte) [][]byte {
+	"an event is dropped": func(t *rapid.T, f [][]byte) [][]byte {
 		i := rapid.IntRange(0, len(f)-1).Draw(t, "fact")
 		return slices.Delete(f, i, i+1)
 	},
-	"two facts are swapped": func(t *rapid.T, f [][]byte) [][]byte {
+	"two events are swapped": func(t *rapid.T, f [][]byte) [][]byte {
 		i := rapid.IntRange(0, len(f)-2).Draw(t, "one")
 		j := rapid.IntRange(i+1, len(f)-1).Draw(t, "other")
 		f[i], f[j] = f[j], f[i]
@@ -72,16 +72,16 @@ var mutations = map[string]func(*rapid.T, [][]byte) [][]byte{
 	"the end is cut off": func(t *rapid.T, f [][]byte) [][]byte {
 		return f[:rapid.IntRange(0, len(f)-1).Draw(t, "left")]
 	},
-	"a fact is torn": func(t *rapid.T, f [][]byte) [][]byte {
+	"an event is torn": func(t *rapid.T, f [][]byte) [][]byte {
 		i := rapid.IntRange(0, len(f)-1).Draw(t, "fact")
 		f[i] = f[i][:rapid.IntRange(1, len(f[i])-1).Draw(t, "left")]
 		return f
 	},
-	"a fact is repeated": func(t *rapid.T, f [][]byte) [][]byte {
+	"an event is repeated": func(t *rapid.T, f [][]byte) [][]byte {
 		i := rapid.IntRange(0, len(f)-1).Draw(t, "fact")
 		return slices.Insert(f, rapid.IntRange(0, len(f)).Draw(t, "to"), f[i])
 	},
-	"the log is written again from a fact on, with hashes that fit": func(t *rapid.T, f [][]byte) [][]byte {
+	"the log is written again from an event on, with hashes that fit": func(t *rapid.T, f [][]byte) [][]byte {
 		i := rapid.IntRange(0, len(f)-1).Draw(t, "fact")
 		prev := ""
 		for n := i; n < len(f); n++ {
@@ -137,7 +137,7 @@ func TestEveryMutationIsFound(t *testing.T) {
 				tried++
 				r := find(t, b, evs)
 				if r.Sound || r.First == nil || r.First.Why == "" {
-					t.Fatalf("%s: not found in %d facts: %+v", name, len(evs), r)
+					t.Fatalf("%s: not found in %d events: %+v", name, len(evs), r)
 				}
 				if first := firstOther(evs, b.Events()); r.First.Sequence > uint64(first)+2 && r.First.Sequence != b.State().Sequence {
 					t.Fatalf("%s in fact %d: the first wrong one is said to be %d", name, first+1, r.First.Sequence)
@@ -153,7 +153,7 @@ func TestEveryMutationIsFound(t *testing.T) {
 
 func TestUntouchedIsSound(t *testing.T) {
 	t.Parallel()
-	t.Run("SAFE-3 SAFE-2 a log that nobody touched is sound, also with an older anchor", func(t *testing.T) {
+	t.Run("SAFE-3 SAFE-2 a log that no one touched is sound, also with an older anchor", func(t *testing.T) {
 		t.Parallel()
 		rapid.Check(t, func(t *rapid.T) {
 			b := walk(t, 1, 60)
@@ -176,7 +176,7 @@ func TestUntouchedIsSound(t *testing.T) {
 
 func same(a, b [][]byte) bool { return slices.EqualFunc(a, b, bytes.Equal) }
 
-// firstOther is the index of the first fact that is not as it was.
+// firstOther is the index of the first event that is not as it was.
 func firstOther(a, b [][]byte) int {
 	for i := range min(len(a), len(b)) {
 		if !bytes.Equal(a[i], b[i]) {
@@ -192,5 +192,5 @@ func ExampleFile() {
 	anchor := run.AnchorOf(b.State(), 2, runtest.Start, key(1))
 	r, err := audit.File(context.Background(), audit.Config{Anchors: []run.Anchor{anchor}}, bytes.NewReader(runtest.Lines(b.Events()[:1])))
 	fmt.Println(r.Sound, r.First, err)
-	// Output: false fact 2: is missing: the log ends with fact 1, the anchor of 2025-03-04 05:06:07 is at fact 2: its end was cut off <nil>
+	// Output: false event 2: is missing: the log ends with event 1, the anchor of 2025-03-04 05:06:07 is at event 2: its end was cut off <nil>
 }

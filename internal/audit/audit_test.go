@@ -32,7 +32,7 @@ func TestAudit(t *testing.T) {
 		}
 		return a.End()
 	}
-	t.Run("SAFE-3 a referenced object that is gone or has other bytes is named with its fact", func(t *testing.T) {
+	t.Run("SAFE-3 a referenced object that is gone or has other bytes is named with its event", func(t *testing.T) {
 		t.Parallel()
 		gone := audit.Config{Object: func(context.Context, events.Ref) error { return errors.New("not found") }}
 		if r := take(gone, nil); r.Sound || r.First.Sequence != 6 || r.First.Seq != 15 || !strings.Contains(r.First.Why, "abababab") {
@@ -46,7 +46,7 @@ func TestAudit(t *testing.T) {
 			t.Errorf("%+v", r)
 		}
 	})
-	t.Run("SAFE-3 SAFE-6 a fact that stands where another kind belongs is wrong", func(t *testing.T) {
+	t.Run("SAFE-3 SAFE-6 an event that stands where another kind belongs is wrong", func(t *testing.T) {
 		t.Parallel()
 		r := take(audit.Config{}, func(i int, r *kernel.Record) {
 			if i == 4 {
@@ -57,7 +57,7 @@ func TestAudit(t *testing.T) {
 			t.Errorf("%+v", r.First)
 		}
 	})
-	t.Run("SAFE-3 an anchor that nobody trusted signed is wrong, also where the log agrees with it", func(t *testing.T) {
+	t.Run("SAFE-3 an anchor that no one trusted signed is wrong, also where the log agrees with it", func(t *testing.T) {
 		t.Parallel()
 		a := run.AnchorOf(b.State(), 1, runtest.Start, key(2))
 		if r := take(audit.Config{Anchors: []run.Anchor{a}, Keys: []ed25519.PublicKey{public(key(1))}}, nil); r.Sound || r.First.Sequence != 6 {

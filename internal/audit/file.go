@@ -14,7 +14,7 @@ import (
 	"github.com/inspan/inspan/pkg/run"
 )
 
-// maxLine is the most bytes of a line: a fact is smaller, and one that is larger must still be named.
+// maxLine is the most bytes of a line: an event is smaller, and one that is larger must still be named.
 const maxLine = 4 * events.MaxEvent
 
 // File audits JSON lines as inspan export writes them. Every byte of a line counts. An error means that the file could
@@ -23,7 +23,7 @@ func File(ctx context.Context, cfg Config, r io.Reader) (Report, error) {
 	a := New(cfg)
 	err := Lines(r, func(line []byte) bool { return a.Event(ctx, kernel.Record{Bytes: line}) })
 	if errors.Is(err, bufio.ErrTooLong) {
-		a.wrong(Fault{Sequence: a.state.Sequence + 1, Why: fmt.Sprintf("has more than %d bytes, which no fact has", maxLine)})
+		a.wrong(Fault{Sequence: a.state.Sequence + 1, Why: fmt.Sprintf("has more than %d bytes, which no event has", maxLine)})
 		err = nil
 	}
 	return a.End(), err
@@ -60,7 +60,7 @@ func ReadAnchor(b []byte) (run.Anchor, error) {
 		return a, fmt.Errorf("read the anchor: %w", err)
 	}
 	if a.Sequence == 0 || !events.ValidID(a.Run) {
-		return a, errors.New("read the anchor: it names no run or no fact")
+		return a, errors.New("read the anchor: it names no run or no event")
 	}
 	return a, nil
 }

@@ -148,7 +148,7 @@ func (k *Keeper) Look(ctx context.Context, s run.State, job Job, more ...events.
 	defer cancel()
 	h := &harvest{Keeper: k, s: s, job: job, look: l, done: sheet{}, tally: artifact.NewTally(s, l.Limits)}
 	if err := h.run(ctx); err != nil {
-		l.Left = append(l.Left, events.LeftOut{Path: ".", Code: events.LeftUnreadable, Reason: "the workspace can not be looked at"})
+		l.Left = append(l.Left, events.LeftOut{Path: ".", Code: events.LeftUnreadable, Reason: "the workspace cannot be looked at"})
 	}
 	l.commit = func() { k.remember(s.HarnessID, h.done) }
 	return l
@@ -193,7 +193,7 @@ func (h *harvest) run(ctx context.Context) error {
 	}
 	ignored, err := readIgnore(root)
 	if err != nil {
-		h.look.Left = append(h.look.Left, events.LeftOut{Path: IgnoreFile, Code: events.LeftUnreadable, Reason: "nothing is taken, because this file can not be followed: " + faultOf(err)})
+		h.look.Left = append(h.look.Left, events.LeftOut{Path: IgnoreFile, Code: events.LeftUnreadable, Reason: "nothing is taken, because this file cannot be followed: " + faultOf(err)})
 		return nil
 	}
 	w, own := wants(h.job.Rules, ignored), h.own()
@@ -309,7 +309,7 @@ func faultOf(err error) string {
 	if u, ok := errors.AsType[*unfit](err); ok {
 		return u.reason
 	}
-	return "it can not be read"
+	return "it cannot be read"
 }
 
 // storeFault puts the refusal of a store into words. What it says itself may name subjects and is not for the model.
@@ -416,7 +416,7 @@ func (w wanted) file(name string) bool {
 	return true
 }
 
-// readIgnore reads the ignore file of a workspace. One that is there and can not be followed is an error: what it was to
+// readIgnore reads the ignore file of a workspace. One that is there and cannot be followed is an error: what it was to
 // keep out is not known.
 func readIgnore(root *os.Root) (ignore, error) {
 	if _, err := root.Lstat(IgnoreFile); errors.Is(err, fs.ErrNotExist) {

@@ -170,7 +170,7 @@ func TestLook(t *testing.T) {
 			t.Errorf("got %s", got)
 		}
 	})
-	t.Run("ART-4 an ignore file that can not be followed keeps everything out", func(t *testing.T) {
+	t.Run("ART-4 an ignore file that cannot be followed keeps everything out", func(t *testing.T) {
 		t.Parallel()
 		for name, make := range map[string]func(d *desktop) error{
 			"large":  func(d *desktop) error { d.write(IgnoreFile, strings.Repeat("x\n", maxIgnore)); return nil },
@@ -358,7 +358,7 @@ func TestHostile(t *testing.T) {
 
 func TestTwiceLateHalfNever(t *testing.T) {
 	t.Parallel()
-	t.Run("ART-3 a crash between put and fact: the next process finds it again and puts nothing twice", func(t *testing.T) {
+	t.Run("ART-3 a crash between put and event: the next process finds it again and puts nothing twice", func(t *testing.T) {
 		t.Parallel()
 		d := newDesktop(t)
 		d.write("old.md", "old")

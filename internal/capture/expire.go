@@ -39,7 +39,7 @@ type Swept struct {
 // litterAfter is how old the parts of an object must be that no description names: putting one never takes so long.
 const litterAfter = time.Hour
 
-// Sweep takes away what is due at a time. Nothing of a run that goes on is, and nothing whose run can not be looked at.
+// Sweep takes away what is due at a time. Nothing of a run that goes on is, and nothing whose run cannot be looked at.
 func (e *Expirer) Sweep(ctx context.Context, now time.Time) (Swept, error) {
 	var out Swept
 	all, err := e.Store.Stored(ctx)

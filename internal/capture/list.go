@@ -11,7 +11,7 @@ import (
 	"time"
 )
 
-// staleAfter is how long the list of a run is kept that nobody took away: its toolrunner was not there when it ended.
+// staleAfter is how long the list of a run is kept that no one took away: its toolrunner was not there when it ended.
 const staleAfter = 30 * 24 * time.Hour
 
 // maxDesks is how many runs have their list in memory; others are read again.

@@ -5,7 +5,7 @@ import (
 	"syscall"
 )
 
-// markOf tells a file's state. The time of the last change of its inode can not be set back, as its time can.
+// markOf tells a file's state. The time of the last change of its inode cannot be set back, as its time can.
 func markOf(info fs.FileInfo) mark {
 	m := mark{Size: info.Size(), ModTime: info.ModTime().UnixNano()}
 	if st, ok := info.Sys().(*syscall.Stat_t); ok {

@@ -45,7 +45,7 @@ func open(root *os.Root, file string) (*os.File, os.FileInfo, error) {
 	}
 	f, err := at.OpenFile(path.Base(file), openFlags, 0)
 	if err != nil {
-		return nil, nil, &unfit{code: events.LeftUnreadable, reason: "it can not be opened", err: err}
+		return nil, nil, &unfit{code: events.LeftUnreadable, reason: "it cannot be opened", err: err}
 	}
 	now, err := f.Stat()
 	if err != nil || !os.SameFile(seen, now) {
@@ -105,7 +105,7 @@ func read(root *os.Root, file string, check func(size int64) (code, reason strin
 			break
 		}
 		if err != nil {
-			return nil, mark{}, &unfit{code: events.LeftUnreadable, reason: "it can not be read", size: size, err: err}
+			return nil, mark{}, &unfit{code: events.LeftUnreadable, reason: "it cannot be read", size: size, err: err}
 		}
 	}
 	after, err := f.Stat()

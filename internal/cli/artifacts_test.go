@@ -142,7 +142,7 @@ func TestArtifacts(t *testing.T) {
 		d.want(0, nil, "run", "reader", "read", "--id", "second", "--session", "s")
 		d.want(0, words{"bread 3"}, "logs", "second")
 	})
-	t.Run("SAFE-12 put writes nothing outside of a workspace, into no place of the harness, and for nobody who can not read it", func(t *testing.T) {
+	t.Run("SAFE-12 put writes nothing outside of a workspace, into no place of the harness, and for no one who cannot read it", func(t *testing.T) {
 		work := filepath.Join(d.dir, "store", "workspace")
 		from := filepath.Join(t.TempDir(), "x")
 		if err := os.WriteFile(from, []byte("x"), 0o644); err != nil {

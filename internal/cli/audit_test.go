@@ -34,7 +34,7 @@ func TestAudit(t *testing.T) {
 		}
 	}
 	t.Run("SAFE-3a CLI-9 a run of the station is sound, and its end is anchored", func(t *testing.T) {
-		d.want(0, []string{"is sound", "signed at fact"}, "audit", "seen")
+		d.want(0, []string{"is sound", "signed at event"}, "audit", "seen")
 		r := decode[audit.Report](t, d.want(0, nil, "audit", "seen", "--json").out)
 		if !r.Sound || !r.Signed || r.Anchored != r.Events || r.Events < 8 {
 			t.Errorf("%+v", r)
@@ -50,7 +50,7 @@ func TestAudit(t *testing.T) {
 		}
 		lines := strings.SplitAfter(evs, "\n")
 		write(t, strings.Join(lines[:3], ""))
-		if s := inspan(t, "audit", "--file", file, "--anchor", anchor); s.code != 1 || !strings.Contains(s.err, "fact 4: is missing") {
+		if s := inspan(t, "audit", "--file", file, "--anchor", anchor); s.code != 1 || !strings.Contains(s.err, "event 4: is missing") {
 			t.Errorf("exit %d %s%s", s.code, s.out, s.err)
 		}
 		write(t, strings.Replace(evs, "I look.", "I lied.", 1))
@@ -67,10 +67,10 @@ func TestAudit(t *testing.T) {
 		if r := decode[audit.Report](t, s.out); r.Sound || r.SoundUpTo != r.Events-1 {
 			t.Errorf("exit %d %+v", s.code, r)
 		}
-		if s := inspan(t, "audit", "--file", file); strings.Contains(s.out, "is sound.") || !strings.Contains(s.out, fmt.Sprintf("sound up to fact %d;", len(whole)-2)) {
+		if s := inspan(t, "audit", "--file", file); strings.Contains(s.out, "is sound.") || !strings.Contains(s.out, fmt.Sprintf("sound up to event %d;", len(whole)-2)) {
 			t.Errorf("exit %d %s%s", s.code, s.out, s.err)
 		}
-		if s := inspan(t, "audit", "--file", file, "--anchor", anchor); s.code != 1 || !strings.Contains(s.err, "another fact here") {
+		if s := inspan(t, "audit", "--file", file, "--anchor", anchor); s.code != 1 || !strings.Contains(s.err, "another event here") {
 			t.Errorf("with the anchor: exit %d %s%s", s.code, s.out, s.err)
 		}
 	})

@@ -88,7 +88,7 @@ func root(a *app.App) *cobra.Command {
 	root := &cobra.Command{
 		Use:   "inspan",
 		Short: "A durable harness for AI agents on NATS JetStream",
-		Long: `Inspan runs AI agents through work that takes hours: every step, turn and tool call is a fact on a JetStream log,
+		Long: `Inspan runs AI agents through work that takes hours: every step, turn and tool call is an event on a JetStream log,
 any service may die at any moment, and people decide where it matters.
 
 Start a station with "inspan up", or let "inspan run" start one for a single run.

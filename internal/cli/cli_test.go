@@ -40,7 +40,7 @@ func TestRun(t *testing.T) {
 			t.Errorf("the last line is %s", lines[len(lines)-1])
 		}
 	})
-	t.Run("CLI-7 run in words has a line for each fact, the result, and no colour", func(t *testing.T) {
+	t.Run("CLI-7 run in words has a line for each event, the result, and no colour", func(t *testing.T) {
 		s := d.want(0, words{"run created for agent reader", "read c", "The note is read."}, "run", "reader", "read it", "--id", "run-b")
 		if strings.Contains(s.out+s.err, "\x1b") {
 			t.Errorf("colour without a terminal: %q", s.out)
@@ -53,7 +53,7 @@ func TestRun(t *testing.T) {
 			t.Error("the run changed")
 		}
 	})
-	t.Run("SAFE-12 what a model wrote can not steer the terminal", func(t *testing.T) {
+	t.Run("SAFE-12 what a model wrote cannot steer the terminal", func(t *testing.T) {
 		s := d.want(0, words{"second line"}, "run", "sly", "be sly", "--id", "run-sly")
 		if strings.ContainsAny(s.out, "\x1b\u202e") {
 			t.Errorf("raw control characters: %q", s.out)
@@ -112,7 +112,7 @@ func looking(t *testing.T, d *desk) {
 		for _, l := range lines {
 			next, err := folded.Apply([]byte(l))
 			if err != nil {
-				t.Fatalf("the exported facts do not fold: %v", err)
+				t.Fatalf("the exported events do not fold: %v", err)
 			}
 			folded = next
 		}
@@ -121,10 +121,10 @@ func looking(t *testing.T, d *desk) {
 			Events []any `json:"facts"`
 		}](t, d.want(0, nil, "export", "run-a", "--format", "json").out)
 		if len(all.Events) != len(lines) || all.State.Sequence != folded.Sequence || all.State.Status != folded.Status {
-			t.Errorf("%d facts and %d lines; %s and %s", len(all.Events), len(lines), all.State.Status, folded.Status)
+			t.Errorf("%d events and %d lines; %s and %s", len(all.Events), len(lines), all.State.Status, folded.Status)
 		}
 	})
-	t.Run("CLI-9 EVT-12 logs show a line for each fact, and follow to the end", func(t *testing.T) {
+	t.Run("CLI-9 EVT-12 logs show a line for each event, and follow to the end", func(t *testing.T) {
 		plain := d.want(0, words{"run created", "run completed"}, "logs", "run-a").out
 		if followed := d.want(0, nil, "logs", "run-a", "--follow").out; followed != plain {
 			t.Errorf("followed:\n%s\nplain:\n%s", followed, plain)
@@ -243,7 +243,7 @@ func TestGates(t *testing.T) {
 		d.want(4, nil, "approve", "run-hash/"+g, "--by", "anna", "--hash", strings.Repeat("0", 64))
 		d.want(0, nil, "why", "run-hash")
 	})
-	t.Run("CLI-9 logs --follow go on as facts come, pause and stop steer", func(t *testing.T) {
+	t.Run("CLI-9 logs --follow go on as events come, pause and stop steer", func(t *testing.T) {
 		start("run-steer")
 		ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute)
 		defer cancel()

@@ -107,7 +107,7 @@ func TestConfigSet(t *testing.T) {
 			t.Error("a file was made")
 		}
 	})
-	t.Run("ID-2 a broken file can be mended", func(t *testing.T) {
+	t.Run("ID-2 a broken file can be fixed", func(t *testing.T) {
 		h, _ := home(t)
 		own := text(t, filepath.Join(h, ".config", "inspan", "config.yaml"), "# steps\nharness:\n  max_stepz: 4\n  timeout: 5m\n")
 		says(t, 2, words{"nothing was changed", "max_stepz"}, "set", "station", "lab")

@@ -43,7 +43,7 @@ func TestReplay(t *testing.T) {
 	if len(all) != 2 || all[0].Code != "unknown_agent" || all[1].Header["ce-id"] != "from-ce" {
 		t.Fatalf("%+v", all)
 	}
-	t.Run("SAFE-12 a letter that is said again before it is mended is refused again, as another letter", func(t *testing.T) {
+	t.Run("SAFE-12 a letter that is said again before it is fixed is refused again, as another letter", func(t *testing.T) {
 		d.want(4, []string{"unknown_agent"}, "dead", "replay", "1", "--yes")
 		if all := letters(t, 3); len(all) != 3 || all[0].Replayed != nil {
 			t.Errorf("%+v", all)
@@ -64,7 +64,7 @@ func TestReplay(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Run("SAFE-12 once it is mended it is taken, starts one run, and is not said a third time", func(t *testing.T) {
+	t.Run("SAFE-12 once it is fixed it is taken, starts one run, and is not said a third time", func(t *testing.T) {
 		if s := inspan(t, "dead", "replay", "1", "--server", d.station.URL()); s.code != 1 || !strings.Contains(s.err, "was not published again") {
 			t.Errorf("without a yes: exit %d %s", s.code, s.err)
 		}

@@ -55,7 +55,7 @@ func TestInit(t *testing.T) {
 			t.Errorf("exit %d\n%s%s", s.code, s.out, s.err)
 		}
 	})
-	t.Run("CLI-1 init mends nothing that is broken, unless it may write again", func(t *testing.T) {
+	t.Run("CLI-1 init fixes nothing that is broken, unless it may write again", func(t *testing.T) {
 		h, _ := home(t)
 		path := text(t, filepath.Join(h, ".config", "inspan", "config.yaml"), "nonsense: 1\n")
 		if s := inspan(t, "init", "--force"); s.code != 0 {

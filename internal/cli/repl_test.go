@@ -287,7 +287,7 @@ func TestReplTerminal(t *testing.T) {
 func TestReplGates(t *testing.T) {
 	t.Parallel()
 	d := talkDesk(t)
-	t.Run("SAFE-10 a gate that nobody answers in time is asked no more; a person lets the paused run go on", func(t *testing.T) {
+	t.Run("SAFE-10 a gate that no one answers in time is asked no more; a person lets the paused run go on", func(t *testing.T) {
 		tm := d.terminal("repl", "hasty", "--session", "late")
 		at := tm.sees(0, "› ")
 		tm.types("run it\r")

@@ -81,7 +81,7 @@ func TestSign(t *testing.T) {
 	})
 }
 
-// forge puts a log on a station that stands still, each fact as its author: only whoever has all passwords can.
+// forge puts a log on a station that stands still, each event as its author: only whoever has all passwords can.
 func forge(t *testing.T, st *station.Station, evs [][]byte) {
 	t.Helper()
 	for i, b := range evs {
@@ -103,7 +103,7 @@ func forge(t *testing.T, st *station.Station, evs [][]byte) {
 		}
 		kind, _ := f.Kind()
 		if ack := as.Journal().Append(t.Context(), kernel.Entry{ID: f.Run, Kind: kind, Bytes: b, Head: last.Seq}); ack.Outcome != kernel.Stored {
-			t.Fatalf("fact %d: %s, %v", i+1, ack.Outcome, ack.Err)
+			t.Fatalf("event %d: %s, %v", i+1, ack.Outcome, ack.Err)
 		}
 	}
 }
@@ -145,8 +145,8 @@ func TestForged(t *testing.T) {
 	}
 	t.Run("SAFE-3 SAFE-9 audit names a forged approval that is well chained on the station, with its position", func(t *testing.T) {
 		d.want(0, []string{"1 with a verified signature"}, "audit", "good", "--approver-keys", approvers, "--only-signed")
-		d.want(1, []string{"fact 6 (gate.approved) at position", "g-1", "did not sign"}, "audit", "forged", "--approver-keys", approvers)
+		d.want(1, []string{"event 6 (gate.approved) at position", "g-1", "did not sign"}, "audit", "forged", "--approver-keys", approvers)
 		d.want(0, []string{"0 with a verified signature"}, "audit", "bare", "--approver-keys", approvers)
-		d.want(1, []string{"fact 6 (gate.approved) at position", "not signed"}, "audit", "bare", "--approver-keys", approvers, "--only-signed")
+		d.want(1, []string{"event 6 (gate.approved) at position", "not signed"}, "audit", "bare", "--approver-keys", approvers, "--only-signed")
 	})
 }

@@ -21,7 +21,7 @@ type created struct {
 	}
 }
 
-// first is the fact that a run was created, of the lines of one that is shown as JSON; text as it comes may stand before it.
+// first is the event that a run was created, of the lines of one that is shown as JSON; text as it comes may stand before it.
 func first(t *testing.T, out string) created {
 	t.Helper()
 	for line := range strings.Lines(out) {
@@ -48,7 +48,7 @@ func TestRunFlags(t *testing.T) {
 			t.Errorf("%+v", plain)
 		}
 	})
-	t.Run("CLI-5 --stream prints the model's words as they come, and the facts too", func(t *testing.T) {
+	t.Run("CLI-5 --stream prints the model's words as they come, and the events too", func(t *testing.T) {
 		d.want(0, words{"The note is read.", "run created for agent reader"}, "run", "reader", "read", "--stream")
 		s := d.want(0, nil, "run", "reader", "read", "--stream", "--json")
 		for line := range strings.Lines(s.out) {
@@ -95,7 +95,7 @@ func TestRunFlags(t *testing.T) {
 		}
 		d.want(2, words{"long-running"}, "run", "reader", "read", "--long-running=perhaps")
 	})
-	t.Run("CLI-5 GIT-12 a repository is never silently left out: what can not be checked out fails the run, told", func(t *testing.T) {
+	t.Run("CLI-5 GIT-12 a repository is never silently left out: what cannot be checked out fails the run, told", func(t *testing.T) {
 		s := d.do("run", "reader", "read", "--repo", "file:///nowhere", "--branch", "main", "--depth", "1", "--id", "nowhere", "--json")
 		for _, want := range []string{`"repo":"file:///nowhere"`, `"branch":"main","depth":1`, "checkout_failed", "git_prepare", `"delivery":`} {
 			if s.code == 0 || !strings.Contains(s.out, want) {

@@ -50,7 +50,7 @@ func TestTravel(t *testing.T) {
 	d.want(0, nil, "run", "reader", "read the note", "--id", "one", "--detach")
 	gate := d.gateOf("one")
 
-	t.Run("SAFE-10 gates shows votes and expiry; what can not be the arguments is refused before it is sent", func(t *testing.T) {
+	t.Run("SAFE-10 gates shows votes and expiry; what cannot be the arguments is refused before it is sent", func(t *testing.T) {
 		d.want(0, words{"VOTES", "0/1", "EXPIRES", "never"}, "gates")
 		for _, bad := range []string{"[]", "hello", "null"} {
 			d.want(2, words{"JSON object"}, "approve", gate, "--edit", bad)
@@ -78,7 +78,7 @@ func TestTravel(t *testing.T) {
 	})
 	last := decode[run.State](t, d.want(0, nil, "inspect", "one", "--json").out).Sequence
 	t.Run("PLUS-1b inspect --at shows what was known then, and says where the log ends", func(t *testing.T) {
-		d.want(0, words{"As it was after fact 7", "waits for a person", "inspan fork one --at 7"}, "inspect", "one", "--at", "7")
+		d.want(0, words{"As it was after event 7", "waits for a person", "inspan fork one --at 7"}, "inspect", "one", "--at", "7")
 		s := decode[run.State](t, d.want(0, nil, "inspect", "one", "--at", "7", "--json").out)
 		if s.Sequence != 7 || s.Status != events.Running || len(s.Waiting()) != 1 {
 			t.Errorf("%d %s %v", s.Sequence, s.Status, s.Waiting())
@@ -86,12 +86,12 @@ func TestTravel(t *testing.T) {
 		d.want(2, words{"beyond its end"}, "inspect", "one", "--at", "999")
 		d.want(5, words{"not found"}, "inspect", "none", "--at", "1")
 	})
-	t.Run("PLUS-1a fork starts a new run there, and refuses what can not be forked", func(t *testing.T) {
-		d.want(0, words{"Forked from one after fact 7", "new, empty workspace", "inspan logs side --follow"}, "fork", "one", "--at", "7", "--id", "side", "--say", "Leave it.")
+	t.Run("PLUS-1a fork starts a new run there, and refuses what cannot be forked", func(t *testing.T) {
+		d.want(0, words{"Forked from one after event 7", "new, empty workspace", "inspan logs side --follow"}, "fork", "one", "--at", "7", "--id", "side", "--say", "Leave it.")
 		for !decode[run.State](t, d.want(0, nil, "inspect", "side", "--json").out).Status.Ended() {
 		}
-		d.want(0, words{"Forked from", "one after fact 7", "run/side"}, "inspect", "side")
-		d.want(0, words{"as a fork of run one after fact 7", "takes over the state"}, "logs", "side")
+		d.want(0, words{"Forked from", "one after event 7", "run/side"}, "inspect", "side")
+		d.want(0, words{"as a fork of run one after event 7", "takes over the state"}, "logs", "side")
 		d.want(2, words{"beyond its end"}, "fork", "one", "--at", "999")
 		d.want(4, words{"bad_fork", "had ended"}, "fork", "one", "--at", "0")
 		d.want(5, words{"not found"}, "fork", "none")
@@ -107,7 +107,7 @@ func TestTravel(t *testing.T) {
 		if s.Sequence != all[0].Sequence || s.Status != events.Running {
 			t.Errorf("%d %s", s.Sequence, s.Status)
 		}
-		d.want(0, words{fmt.Sprintf("Forked from one after fact %d", all[0].Sequence)}, "fork", "one", "--at", "step-step-1", "--id", "restored")
+		d.want(0, words{fmt.Sprintf("Forked from one after event %d", all[0].Sequence)}, "fork", "one", "--at", "step-step-1", "--id", "restored")
 		for s := s; s.Status != events.Completed; s = decode[run.State](t, d.want(0, nil, "inspect", "restored", "--json").out) {
 			if s.Status == events.Failed {
 				t.Fatalf("%+v", s.Result)
@@ -130,7 +130,7 @@ func TestTravel(t *testing.T) {
 		other := filepath.Join(d.dir, "other.yaml")
 		write(other, "version: 1\nrules:\n  - {id: never, tool: read, action: deny, reason: notes are secret}\n")
 		s := inspan(t, "replay-test", logs, "--policy", other)
-		if s.code != 1 || !strings.Contains(s.out, "run one, fact 7 (gate.opened)") || !strings.Contains(s.out, "never") {
+		if s.code != 1 || !strings.Contains(s.out, "run one, event 7 (gate.opened)") || !strings.Contains(s.out, "never") {
 			t.Errorf("exit %d\n%s%s", s.code, s.out, s.err)
 		}
 		s = inspan(t, "replay-test", logs, "--policy", other, "--json")
@@ -151,7 +151,7 @@ func TestTravel(t *testing.T) {
 			}
 		}
 		if last == 0 {
-			t.Error("the run has no facts")
+			t.Error("the run has no events")
 		}
 	})
 }

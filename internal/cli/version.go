@@ -29,7 +29,7 @@ func (a *versionCommand) run(*cobra.Command, []string) error {
 	if a.JSON {
 		return a.PrintJSON(v)
 	}
-	fmt.Fprintf(a.Out, "inspan %s, facts v%d, %s %s\n", v.Version, v.Events, v.Go, v.Platform)
+	fmt.Fprintf(a.Out, "inspan %s, events v%d, %s %s\n", v.Version, v.Events, v.Go, v.Platform)
 	return nil
 }
 

@@ -8,9 +8,9 @@ import (
 func TestWatch(t *testing.T) {
 	t.Parallel()
 	d := newDesk(t).up()
-	t.Run("OBS-9 run --stream shows the text of the model between the facts", func(t *testing.T) {
+	t.Run("OBS-9 run --stream shows the text of the model between the events", func(t *testing.T) {
 		s := d.want(0, []string{"── step ", "\nI look.\n", "\nThe note is read.\n"}, "run", "reader", "read it", "--stream", "--session", "s9", "--id", "w1")
-		if n := strings.Count(s.out, "I look."); n > 2 { // the text, and the line of its fact
+		if n := strings.Count(s.out, "I look."); n > 2 { // the text, and the line of its event
 			t.Errorf("the text comes %d times:\n%s", n, s.out)
 		}
 		d.want(0, nil, "run", "reader", "read it", "--session", "s8", "--id", "w2")

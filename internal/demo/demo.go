@@ -43,7 +43,7 @@ type Options struct {
 	// Base is the configuration from the environment, for the model keys.
 	Base service.Config
 	Log  zerolog.Logger
-	// Out takes the report; See is told of each fact as it comes.
+	// Out takes the report; See is told of each event as it comes.
 	Out io.Writer
 	See func(f events.Event, p events.Payload, s run.State)
 	// Approve answers a gate: true for yes; with no, reason says why.
@@ -186,7 +186,7 @@ var plan = &events.TaskPlan{Steps: []events.TaskStep{
 	{ID: "commit", Description: "Commit the fix with a message that says what was wrong.", Needs: []string{"fix"}, Critical: true},
 }}
 
-// follow dispatches the task, tells of every fact in order and answers gates, until the run ends or pauses.
+// follow dispatches the task, tells of every event in order and answers gates, until the run ends or pauses.
 func follow(ctx context.Context, st *station.Station, o Options) (run.State, error) {
 	js, err := st.Conn().Station(st.Name())
 	if err != nil {
@@ -241,7 +241,7 @@ func follow(ctx context.Context, st *station.Station, o Options) (run.State, err
 	}
 }
 
-// apply folds one fact, shows it and answers the gate it opens.
+// apply folds one event, shows it and answers the gate it opens.
 func apply(ctx context.Context, s run.State, stored []byte, js *jet.Station, o Options) (run.State, error) {
 	next, err := s.Apply(stored)
 	if err != nil {

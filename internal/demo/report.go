@@ -30,7 +30,7 @@ func report(ctx context.Context, out io.Writer, s run.State, st *station.Station
 		}
 	}
 	p := parts(ctx, st, wall)
-	fmt.Fprintf(out, "Turns %d, tool calls %d, tokens %d in and %d out, facts %d (%d bytes, %d on average).\n",
+	fmt.Fprintf(out, "Turns %d, tool calls %d, tokens %d in and %d out, events %d (%d bytes, %d on average).\n",
 		s.Turns().Len(), s.TotalToolCalls, s.Tokens.Input, s.Tokens.Output, p.events, p.bytes, p.bytes/max(1, p.events))
 	fmt.Fprintf(out, "Time %s: model %s, tools %s, waiting for a person %s, everything else %s.\n",
 		round(wall), round(p.model), round(p.tools), round(p.person), round(p.rest))
@@ -42,7 +42,7 @@ type spent struct {
 	events, bytes              int
 }
 
-// parts adds up the durations that the facts themselves tell. Tools of one turn may run side by side.
+// parts adds up the durations that the events themselves tell. Tools of one turn may run side by side.
 func parts(ctx context.Context, st *station.Station, wall time.Duration) spent {
 	var p spent
 	js, err := st.Conn().Station(st.Name())

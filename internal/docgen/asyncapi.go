@@ -36,7 +36,7 @@ func asyncAPI() ([]byte, error) {
 		entry("asyncapi", "3.0.0"),
 		entry("info", object{
 			entry("title", "Inspan station"), entry("version", fmt.Sprintf("%d.0.0", events.Version)),
-			entry("description", "What a station hears and says on NATS. Facts are CloudEvents 1.0 in structured JSON."),
+			entry("description", "What a station hears and says on NATS. Events are CloudEvents 1.0 in structured JSON."),
 			entry("license", object{entry("name", "Apache-2.0")}),
 		}),
 		entry("defaultContentType", "application/json"),
@@ -51,7 +51,7 @@ func asyncAPI() ([]byte, error) {
 	return append([]byte("# Made by make docs. Changes belong into the program.\n"), b...), nil
 }
 
-// addresses lists what a user needs first and the single facts last.
+// addresses lists what a user needs first and the single events last.
 func addresses() []channel {
 	var kinds []string
 	for _, w := range events.Registry() {
@@ -64,7 +64,7 @@ func addresses() []channel {
 		{id: "control", address: events.ControlSubject(s, r), what: "Where users steer a run.", messages: []string{"control"}, action: "receive", operation: "hearControl"},
 		{id: "gate", address: events.GateSubject(s, r, "{gate}"), what: "Where a gate is answered; who answers is only claimed.", messages: []string{"answer"}, action: "receive", operation: "hearAnswer"},
 		{id: "gate.approver", address: events.GateSubject(s, r, "{gate}") + ".{approver}", what: "Where a gate is answered by the user that permissions bind to the last token.", messages: []string{"answer"}, action: "receive", operation: "hearAnswerOfApprover"},
-		{id: "stream", address: events.StreamSubject(s, r), what: "Every fact of a run once it is stored, published again by the NATS server.", messages: kinds, action: "send", operation: "sayStream"},
+		{id: "stream", address: events.StreamSubject(s, r), what: "Every event of a run once it is stored, published again by the NATS server.", messages: kinds, action: "send", operation: "sayStream"},
 		{id: "live", address: events.LiveSubject(s, r), what: "Tokens, thinking and tool output as they come. Nothing that is said here is stored.", messages: []string{"live"}, action: "send", operation: "sayLive"},
 		{id: "kept", address: events.RetainedSubject(s, r), what: "The same, where the server is to keep it for a while. It is published again where live messages are.", messages: []string{"live"}, action: "send", operation: "sayKept"},
 		{id: "sofar", address: events.SoFarSubject(s, r), what: "Where a watcher asks for the live messages so far. They go to the reply subject.", messages: []string{"live"}, action: "receive", operation: "hearSoFar"},

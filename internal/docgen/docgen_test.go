@@ -24,7 +24,7 @@ func generate(t *testing.T) map[string][]byte {
 	return files
 }
 
-// blank empties the variables that defaults are read from, so these tests can not run beside each other.
+// blank empties the variables that defaults are read from, so these tests cannot run beside each other.
 func blank(t *testing.T) {
 	t.Helper()
 	for _, name := range docgen.Env() {

@@ -18,7 +18,7 @@ import (
 	"github.com/inspan/inspan/pkg/events"
 )
 
-// readSamples returns one stored fact of each kind that has one: from a history of a whole run, else the golden sample
+// readSamples returns one stored event of each kind that has one: from a history of a whole run, else the golden sample
 // of the kind, whose texts are made up.
 func readSamples(root string) (map[events.Kind][]byte, error) {
 	samples := map[events.Kind][]byte{}
@@ -39,7 +39,7 @@ func readSamples(root string) (map[events.Kind][]byte, error) {
 		for lines.Scan() {
 			f, err := events.Decode(lines.Bytes())
 			if err != nil {
-				continue // a history may have facts of kinds that are gone
+				continue // a history may have events of kinds that are gone
 			}
 			if k, err := f.Kind(); err == nil && samples[k] == nil {
 				samples[k] = slices.Clone(lines.Bytes())
@@ -67,8 +67,8 @@ func eventsPage(n notes, samples map[events.Kind][]byte) []byte {
 	p := &page{}
 	p.WriteString(made)
 	p.say("# Events\n")
-	p.say("Every fact of a run is one CloudEvents 1.0 document in structured JSON, stored on `%s` and published again on `%s`. "+
-		"Each kind has one author; a fact of another author is refused by the NATS server and by the fold. Fields are only ever added. "+
+	p.say("Every event of a run is one CloudEvents 1.0 document in structured JSON, stored on `%s` and published again on `%s`. "+
+		"Each kind has one author; an event of another author is refused by the NATS server and by the fold. Fields are only ever added. "+
 		"[subjects.md](subjects.md) says who hears what, `schemas/` has a JSON Schema for each kind, [asyncapi.yaml](asyncapi.yaml) all of it for programs.\n",
 		strings.ReplaceAll(events.RunEventSubject("{s}", "{r}", "{family}.{verb}"), "..", "."), events.StreamSubject("{s}", "{r}"))
 	var rows [][]string
@@ -78,7 +78,7 @@ func eventsPage(n notes, samples map[events.Kind][]byte) []byte {
 	p.table([]string{"kind", "said by", "`data.event`", "what it says"}, rows...)
 
 	t := &types{notes: n, seen: map[reflect.Type]bool{}}
-	p.say("## The envelope\n\n%s A stored fact has at most %d bytes; what is larger is in the object store and referred to.\n",
+	p.say("## The envelope\n\n%s A stored event has at most %d bytes; what is larger is in the object store and referred to.\n",
 		n.text[module+"pkg/events.Fact"], events.MaxEvent)
 	t.table(p, reflect.TypeFor[events.Event]())
 	for _, w := range events.Registry() {
@@ -91,15 +91,15 @@ func eventsPage(n notes, samples map[events.Kind][]byte) []byte {
 		p.say("### %s\n\n%s Schema: [%s](schemas/%s.json).\n", i.Name, i.Title, i.Name+".json", i.Name)
 		t.table(p, reflect.TypeOf(i.Zero))
 	}
-	p.say("## Live messages\n\nOn `%s` come small JSON objects that are no facts and may be lost: `{\"event\":\"token\"}` and `thinking` with `content`, "+
+	p.say("## Live messages\n\nOn `%s` come small JSON objects that are no events and may be lost: `{\"event\":\"token\"}` and `thinking` with `content`, "+
 		"`error` with `error` (executor), `tool_output` with `tool_id`, `stream` and `content` (toolrunner). Each attempt of a turn or a call is a stream: "+
 		"`stream_id` names it, `n` counts its messages from 1, `at` is how many bytes of text it had before, `done` is true in the last one. "+
-		"A stream of a turn, which is what a `step_id` is `owed_since` one fact, with another `stream_id` and no lower `attempt` takes the place of the one before.\n\n"+
+		"A stream of a turn, which is what a `step_id` is `owed_since` one event, with another `stream_id` and no lower `attempt` takes the place of the one before.\n\n"+
 		"An empty request on `%s` with an inbox for the answer is answered by whoever works on the run: with the messages of its streams so far, put together, "+
 		"at most the last 256 KiB of each. Put what comes on both subjects in order by `stream_id` and `at`: nothing is missing and nothing comes twice.\n\n"+
 		"Where `INSPAN_STREAMING` says jetstream, the same messages are said on `%s`, kept by the stream `%s` for %s, and published again on the subject above. "+
-		"Read them from there in their order before all else: then the text under way is whole although nobody answers any more. "+
-		"What belongs to turns and calls that have ended is there too; the facts tell which.\n",
+		"Read them from there in their order before all else: then the text under way is whole although no one answers any more. "+
+		"What belongs to turns and calls that have ended is there too; the events tell which.\n",
 		events.LiveSubject("{s}", "{r}"), events.SoFarSubject("{s}", "{r}"), events.RetainedSubject("{s}", "{r}"), topology.Live("{s}"), span(topology.LiveAge))
 	p.say("## Types\n")
 	for len(t.queue) > 0 {
@@ -129,7 +129,7 @@ func kindSection(p *page, t *types, w events.Type, sample []byte) {
 	}
 }
 
-// hearers are the roles that a fact is delivered to.
+// hearers are the roles that an event is delivered to.
 func hearers(k events.Kind) []string {
 	var received []string
 	for _, h := range topology.AllSubscriptions() {

@@ -12,7 +12,7 @@ import (
 	"github.com/inspan/inspan/pkg/events"
 )
 
-// input is a message that is not a fact.
+// input is a message that is not an event.
 type input struct {
 	// Name of its schema file, and a zero value.
 	Name, Title string
@@ -69,7 +69,7 @@ func reflector(n notes, open bool) *jsonschema.Reflector {
 		}}
 }
 
-// factSchema describes a whole stored fact of a run: the envelope with the payload of its kind.
+// factSchema describes a whole stored event of a run: the envelope with the payload of its kind.
 func eventSchema(n notes, w events.Type) ([]byte, error) {
 	s := reflector(n, true).Reflect(events.Event{})
 	s.Properties.Delete("aggregate") // of other aggregates, which have no runid

@@ -153,7 +153,7 @@ func lacking(t *testing.T, s *jsonschema.Schema, w events.Type) {
 
 func TestHistories(t *testing.T) {
 	all := compiled(t)
-	t.Run("OBS-25 EVT-13 ECO-1 each fact of whole runs fits the schema of its kind", func(t *testing.T) {
+	t.Run("OBS-25 EVT-13 ECO-1 each event of whole runs fits the schema of its kind", func(t *testing.T) {
 		paths, err := filepath.Glob(filepath.Join(root, "test", "histories", "*.jsonl"))
 		if err != nil {
 			t.Fatal(err)
@@ -185,7 +185,7 @@ func TestHistories(t *testing.T) {
 			}
 		}
 		if seen < 20 {
-			t.Errorf("saw %d facts: the histories were not found", seen)
+			t.Errorf("saw %d events: the histories were not found", seen)
 		}
 	})
 }
@@ -196,9 +196,9 @@ func TestInputs(t *testing.T) {
 		schema, text string
 		fits         bool
 	}{
-		{"task", `{"agent":"coder","task":"mend it"}`, true},
-		{"task", `{"agent":"coder","task":"mend it","autonomy":3,"plan":{"steps":[{"id":"a","description":"b"}]},"variables":{"x":"y"}}`, true},
-		{"task", `{"task":"mend it"}`, false},
+		{"task", `{"agent":"coder","task":"fix it"}`, true},
+		{"task", `{"agent":"coder","task":"fix it","autonomy":3,"plan":{"steps":[{"id":"a","description":"b"}]},"variables":{"x":"y"}}`, true},
+		{"task", `{"task":"fix it"}`, false},
 		{"task", `{"agent":"coder"}`, false},
 		{"task", `{"agent":"coder","task":7}`, false},
 		{"task", `{"agent":"coder","task":"x","max_steps":"many"}`, false},

@@ -24,15 +24,15 @@ func subjectsPage() []byte {
 		station, anyRun, events.MaxID)
 	p.say("## Subjects\n")
 	p.table([]string{"subject", "what", "said by", "stream"},
-		[]string{code(events.RunEventSubject(station, anyRun, "{family}.{verb}")), "the facts of a run: the log, and the work items", "the author of the kind only, see [events.md](events.md)", code(topology.Log(station))},
+		[]string{code(events.RunEventSubject(station, anyRun, "{family}.{verb}")), "the events of a run: the log, and the work items", "the author of the kind only, see [events.md](events.md)", code(topology.Log(station))},
 		[]string{code(events.EventSubject(station, "{aggregate}", "{id}", "{family}.{verb}")), "the events of another aggregate (" + others() + "): kept free, no service appends any yet", "the author of the event type only", code(topology.Log(station))},
 		[]string{code(events.TaskSubject(station)) + ", " + code(events.TaskSubject(station)+".{project}"), "a task", "users", code(topology.In(station))},
 		[]string{code(events.ControlSubject(station, anyRun)), "pause, resume, stop, autonomy, revise", "users", code(topology.In(station))},
 		[]string{code(events.GateSubject(station, anyRun, "{g}")), "the answer to a gate; who answers is only claimed", "people, programs", code(topology.In(station))},
 		[]string{code(events.GateSubject(station, anyRun, "{g}") + ".{approver}"), "the answer to a gate; permissions can bind the last token to the user", "people, programs", code(topology.In(station))},
 		[]string{code(events.TimerSubject(station, anyRun, "{family}.{id}")), "a schedule; the same name replaces it", "the role that hears it", code(topology.Tmr(station, "{family}"))},
-		[]string{code(events.DueSubject(station, anyRun, "{family}.{id}")), "its firing: a reason to look, never a fact", "the NATS server", code(topology.Tmr(station, "{family}"))},
-		[]string{code(events.StreamSubject(station, anyRun)), "every fact of the run once it is stored, published again; other aggregates have the same", "the NATS server", "none"},
+		[]string{code(events.DueSubject(station, anyRun, "{family}.{id}")), "its firing: a reason to look, never an event", "the NATS server", code(topology.Tmr(station, "{family}"))},
+		[]string{code(events.StreamSubject(station, anyRun)), "every event of the run once it is stored, published again; other aggregates have the same", "the NATS server", "none"},
 		[]string{code(events.LiveSubject(station, anyRun)), "tokens, thinking and tool output as they come", "executor, toolrunner", "none"},
 		[]string{code(events.RetainedSubject(station, anyRun)), "the same, where `INSPAN_STREAMING` says jetstream: kept for a while and published again on `.live`", "executor, toolrunner", code(topology.Live(station))},
 		[]string{code(events.SoFarSubject(station, anyRun)), "a request: whoever works on the run answers with its live messages so far, each stream in order", "watchers", "none"},
@@ -57,7 +57,7 @@ func others() string {
 }
 
 func streams(p *page) {
-	p.say("## Streams and buckets\n\nAll are files, with as many copies as `INSPAN_REPLICAS` says. A service that starts makes what is missing. No stream uses message ids: facts are kept apart by compare-and-set.\n")
+	p.say("## Streams and buckets\n\nAll are files, with as many copies as `INSPAN_REPLICAS` says. A service that starts makes what is missing. No stream uses message ids: events are kept apart by compare-and-set.\n")
 	var rows [][]string
 	for _, s := range topology.Streams(station, topology.Limits{}) {
 		rows = append(rows, []string{code(s.Name), s.Description, codes(s.Subjects), retention(s), bounds(s), powers(s)})
@@ -115,11 +115,11 @@ func hearing(p *page) {
 	for _, h := range topology.AllSubscriptions() {
 		evs := codes(h.Events)
 		if h.All {
-			evs = "every fact"
+			evs = "every event"
 		}
 		rows = append(rows, []string{string(h.Role), evs, codes(h.Inputs), codes(h.Timers), codes(topology.PublishesEvents(h.Role)), fmt.Sprint(h.Workers)})
 	}
-	p.table([]string{"role", "hears facts", "hears users, below `station.{s}.`", "timers", "says", "at a time in one instance"}, rows...)
+	p.table([]string{"role", "hears events", "hears users, below `station.{s}.`", "timers", "says", "at a time in one instance"}, rows...)
 	p.say("### Consumers\n\nExplicit acknowledgement; ack wait %s; no limit of deliveries, because attempts are counted in the log.\n", span(topology.AckWait))
 	rows = nil
 	for _, role := range events.Services() {
@@ -132,7 +132,7 @@ func hearing(p *page) {
 
 func permissions(p *page) {
 	p.say("## Permissions\n\nOne NATS user per service, one to set the station up, and users with three rights: dispatch, watch, approve. What is not listed is denied. " +
-		"A service connects with its own inbox prefix. Nobody may have `allow_responses`, and services and users must be in another account than the streams: see [deploy.md](deploy.md).\n")
+		"A service connects with its own inbox prefix. No one may have `allow_responses`, and services and users must be in another account than the streams: see [deploy.md](deploy.md).\n")
 	for _, role := range events.Services() {
 		publish, subscribe := topology.Permissions(station, role)
 		rights(p, string(role), publish, subscribe)

@@ -113,7 +113,7 @@ func (c *Credential) add(h http.Header) {
 	h.Set("Accept-Encoding", "identity")
 }
 
-// hide masks the credential in the body of an answer; one that can not be looked through is refused.
+// hide masks the credential in the body of an answer; one that cannot be looked through is refused.
 func (c *Credential) hide(t policy.Target, resp *http.Response) error {
 	if e := resp.Header.Get("Content-Encoding"); e != "" && !strings.EqualFold(e, "identity") {
 		return policy.Refuse(policy.Hidden, t, "its answer is compressed although it was asked not to", "")

@@ -126,7 +126,7 @@ func TestCredential(t *testing.T) {
 		g := open(t, cfg, nil, "other.example")
 		for _, e := range g.Env() {
 			if strings.HasPrefix(e, "SSL_CERT_FILE=") {
-				t.Error("an authority was made for hosts that can not be reached")
+				t.Error("an authority was made for hosts that cannot be reached")
 			}
 		}
 		if got := dump(t, g.client(t, w.roots), http.MethodGet, "https://api.example/"); !strings.Contains(got, "Forbidden") {

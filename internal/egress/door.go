@@ -17,7 +17,7 @@ import (
 const (
 	// fresh is how long one answer of Grant.Current holds.
 	fresh = time.Second
-	// doubt is how long open connections go on where Current can not tell: less than the lease of a toolrunner, so nobody
+	// doubt is how long open connections go on where Current cannot tell: less than the lease of a toolrunner, so no one
 	// else can have begun the call meanwhile.
 	doubt = 10 * time.Second
 	// asking is how long Current may take.
@@ -123,7 +123,7 @@ func (d *Session) within(ctx context.Context, limit time.Duration) (context.Cont
 }
 
 // current asks whether the call's fence is still current, unless that was answered a moment ago. patience is for how long
-// an older yes holds where nobody can tell.
+// an older yes holds where no one can tell.
 func (d *Session) current(ctx context.Context, t policy.Target, patience time.Duration) error {
 	d.mu.Lock()
 	closed := d.closed
@@ -153,7 +153,7 @@ func (d *Session) current(ctx context.Context, t policy.Target, patience time.Du
 	case d.since() < patience:
 		return nil
 	}
-	return policy.Refuse(policy.Revoked, t, "it can not be told whether its call is still the current one", "try again when the station answers")
+	return policy.Refuse(policy.Revoked, t, "it cannot be told whether its call is still the current one", "try again when the station answers")
 }
 
 // since is how long ago Current last said yes, by whichever clock says more: one of them may stand still while a machine

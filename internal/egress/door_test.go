@@ -100,7 +100,7 @@ func TestFence(t *testing.T) {
 			return false
 		})
 		if f.asked.Load() == n {
-			t.Error("nobody asked about the fence")
+			t.Error("no one asked about the fence")
 		}
 		sent := g.seen.await(t, func(a egress.Attempt) bool { return a.Target.Port == 7 }).Sent
 		if _, status := g.connectAgain(t, "echo.example:7"); !strings.Contains(status, "403") && status != "" {
@@ -110,7 +110,7 @@ func TestFence(t *testing.T) {
 			t.Errorf("%d bytes went out after that", again-sent)
 		}
 	})
-	t.Run("SAFE-7 where nobody can tell, new connections are refused and open ones live for a while", func(t *testing.T) {
+	t.Run("SAFE-7 where no one can tell, new connections are refused and open ones live for a while", func(t *testing.T) {
 		t.Parallel()
 		f := &fence{}
 		g := open(t, w.config(), f.current, "echo.example:7")

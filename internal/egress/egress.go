@@ -126,7 +126,7 @@ type Grant struct {
 	// Allow is the list of what may be reached.
 	Allow policy.List
 	// Current returns nil while the fence of the call is the current one, ErrStale, wrapped or not, when it is not, and any
-	// other error where that can not be told; nil means that the call needs no fence. It is called from many goroutines,
+	// other error where that cannot be told; nil means that the call needs no fence. It is called from many goroutines,
 	// one at a time.
 	Current func(context.Context) error
 	// Report, where set, is told each attempt once: a refused one at once, others when their connection has ended. It is

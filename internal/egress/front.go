@@ -49,7 +49,7 @@ func (p *Proxy) Serve(ctx context.Context, l net.Listener) error {
 	return err
 }
 
-// Token of the Session, for clients of a shared listener. It can not be guessed.
+// Token of the Session, for clients of a shared listener. It cannot be guessed.
 func (d *Session) Token() string { return d.token }
 
 // serve accepts clients; keep remembers how to end something and when it has ended, find returns the Session of a token.

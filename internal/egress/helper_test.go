@@ -275,7 +275,7 @@ func (g gate) raw(t testing.TB, text string) string {
 	if _, err := io.WriteString(c, text); err != nil {
 		t.Fatal(err)
 	}
-	if !strings.Contains(text, "Connection: close") { // then nobody else ends it
+	if !strings.Contains(text, "Connection: close") { // then no one else ends it
 		if err := c.(*net.TCPConn).CloseWrite(); err != nil {
 			t.Fatal(err)
 		}

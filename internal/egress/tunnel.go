@@ -114,7 +114,7 @@ func greet(in io.Reader, t policy.Target) (head []byte, refused *policy.Refusal)
 	head, hello, err := readHello(in)
 	switch {
 	case err != nil:
-		return nil, policy.Refuse(policy.Hidden, t, "the TLS greeting can not be read", "")
+		return nil, policy.Refuse(policy.Hidden, t, "the TLS greeting cannot be read", "")
 	case hello.hidden:
 		return nil, policy.Refuse(policy.Hidden, t, "the TLS greeting hides its name (ECH)", "turn that off in the client")
 	case t.Addr.IsValid() && hello.name == "":

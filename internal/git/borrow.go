@@ -16,7 +16,7 @@ import (
 // place of having them twice: nothing that is in a mirror is ever taken out of it, but with all of it.
 
 // Mirror opens the mirror in dir, or makes one. Whoever calls it must be alone with it: what a git left there that was killed is
-// taken away. A mirror that can not be opened is ErrDamaged.
+// taken away. A mirror that cannot be opened is ErrDamaged.
 func (g *Git) Mirror(ctx context.Context, dir string) (*Repo, error) {
 	_, err := os.Lstat(filepath.Join(dir, ".git", "HEAD"))
 	if errors.Is(err, fs.ErrNotExist) {
@@ -59,7 +59,7 @@ func (g *Git) newMirror(ctx context.Context, dir string) (*Repo, error) {
 	return g.openMirror(ctx, dir)
 }
 
-// RepairMirror makes a damaged mirror one that lacks nothing once it was fetched into: packs that can not be read are taken away, and all
+// RepairMirror makes a damaged mirror one that lacks nothing once it was fetched into: packs that cannot be read are taken away, and all
 // refs, so that the remote is asked for everything. What can be read stays, for those who borrow it.
 func (g *Git) RepairMirror(ctx context.Context, dir string) (*Repo, error) {
 	top := filepath.Join(dir, ".git")

@@ -138,7 +138,7 @@ func (p *workspaceDir) askpass(r *remote, user, pass string) error {
 	if err != nil {
 		return errors.Join(err, ask.Close())
 	}
-	gone := make(chan struct{}) // closed when nobody answers any more
+	gone := make(chan struct{}) // closed when no one answers any more
 	p.closers = append(p.closers, func() error {
 		err := errors.Join(ask.Close(), tell.Close())
 		<-gone
@@ -180,7 +180,7 @@ const maxSocket = 100
 func (p *workspaceDir) ssh(c Credential) error {
 	socket := p.at("agent")
 	if !plainPath.MatchString(p.dir) || len(socket) > maxSocket {
-		return fmt.Errorf("temporary directory %q can not be used for ssh: want at most %d of the characters A-Z a-z 0-9 / . _ + -", p.dir, maxSocket)
+		return fmt.Errorf("temporary directory %q cannot be used for ssh: want at most %d of the characters A-Z a-z 0-9 / . _ + -", p.dir, maxSocket)
 	}
 	if err := os.WriteFile(p.at("known_hosts"), []byte(strings.TrimSpace(c.KnownHosts)+"\n"), 0o600); err != nil {
 		return err
@@ -215,7 +215,7 @@ func (p *workspaceDir) agent(socket, key string) error {
 		if errors.As(err, &locked) {
 			return fmt.Errorf("ssh key has a passphrase: %w (store a key without one, for this use alone)", ErrAuth)
 		}
-		return fmt.Errorf("ssh key can not be read: %w (want OpenSSH or PEM form)", ErrAuth) // the cause may quote it
+		return fmt.Errorf("ssh key cannot be read: %w (want OpenSSH or PEM form)", ErrAuth) // the cause may quote it
 	}
 	ring := agent.NewKeyring()
 	if err := ring.Add(agent.AddedKey{PrivateKey: private}); err != nil {
@@ -232,7 +232,7 @@ func (p *workspaceDir) agent(socket, key string) error {
 		err := ln.Close()
 		mu.Lock()
 		for c := range open {
-			_ = c.Close() // its talk ends with an error that nobody needs
+			_ = c.Close() // its talk ends with an error that no one needs
 		}
 		open = nil
 		mu.Unlock()

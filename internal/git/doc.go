@@ -18,5 +18,5 @@
 // Keeper takes snapshots of a working tree, repository or not, and restores them elsewhere. It reads .git as plain
 // files and starts no git inside of the tree.
 //
-// A Git may be used by several goroutines; a Repo and a Keeper by one at a time, while nobody else writes the tree.
+// A Git may be used by several goroutines; a Repo and a Keeper by one at a time, while no one else writes the tree.
 package git

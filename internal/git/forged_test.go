@@ -225,7 +225,7 @@ func TestTreesOfOthers(t *testing.T) {
 		}
 	})
 	for name, lay := range map[string]string{"what is ignored": ".gitignore", "attributes": "src/.gitattributes", "a rebase": ".git/rebase-merge/head-name", "another tree": ".git/worktrees/x/gitdir"} {
-		t.Run("SAFE-12 a pipe in the place of the file of "+name+" stops nobody", func(t *testing.T) {
+		t.Run("SAFE-12 a pipe in the place of the file of "+name+" stops no one", func(t *testing.T) {
 			t.Parallel()
 			url, _ := bare(t)
 			r := clone(t, g, url)

@@ -46,7 +46,7 @@ type Snapshot struct {
 	Files int
 	Bytes int64
 	Read  int
-	// Left are paths that can not be kept: sockets, pipes and devices. At most 20, More counts the others.
+	// Left are paths that cannot be kept: sockets, pipes and devices. At most 20, More counts the others.
 	Left []string
 	More int
 }

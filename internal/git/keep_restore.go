@@ -289,7 +289,7 @@ func RemoveAll(dir string) error {
 	return os.RemoveAll(dir)
 }
 
-// replace puts aside in place of tree by two renames, for systems that can not exchange.
+// replace puts aside in place of tree by two renames, for systems that cannot exchange.
 func replace(aside, tree string) error {
 	old := aside + ".old"
 	if err := RemoveAll(old); err != nil {

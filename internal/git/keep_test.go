@@ -171,7 +171,7 @@ func TestSnapshots(t *testing.T) {
 		}
 	})
 
-	t.Run("what can not be kept is told, and nothing outside is read", func(t *testing.T) {
+	t.Run("what cannot be kept is told, and nothing outside is read", func(t *testing.T) {
 		t.Parallel()
 		ws := t.TempDir()
 		put(t, filepath.Join(ws, "a"), "a")

@@ -190,7 +190,7 @@ func (w *walk) entry(p, key string) error {
 	return nil
 }
 
-// moved tells a path that went, or became something else, between two looks from one that can not be read.
+// moved tells a path that went, or became something else, between two looks from one that cannot be read.
 func (w *walk) moved(p string, err error) error {
 	changed := slices.ContainsFunc([]error{fs.ErrNotExist, syscall.ENOTDIR, syscall.EISDIR, syscall.ELOOP, syscall.EINVAL, syscall.ENXIO},
 		func(e error) bool { return errors.Is(err, e) })
@@ -318,7 +318,7 @@ func (w *walk) learn(marks string) error {
 	return nil
 }
 
-// readCache reads what the files were at the last snapshot. It is only a cache: what can not be read is empty.
+// readCache reads what the files were at the last snapshot. It is only a cache: what cannot be read is empty.
 func readCache(at string) map[string]stat {
 	b, err := os.ReadFile(at)
 	if err != nil {

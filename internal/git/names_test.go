@@ -124,7 +124,7 @@ func TestNames(t *testing.T) {
 
 func second[T any](_ T, err error) error { return err }
 
-// TestSurroundings can not run beside others: it sets the environment of this process.
+// TestSurroundings cannot run beside others: it sets the environment of this process.
 func TestSurroundings(t *testing.T) {
 	url, _ := bare(t)
 	home := t.TempDir()

@@ -228,7 +228,7 @@ func (p *workspaceDir) settle() {
 	}
 	link := filepath.Join(p.at("common"), "shallow")
 	info, err := os.Lstat(link)
-	// Where it can not be done, the next fetch asks for more than it must.
+	// Where it cannot be done, the next fetch asks for more than it must.
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
 		_ = p.repo.inside(func(root *os.Root, top string) error { return root.Remove(filepath.Join(top, "shallow")) })

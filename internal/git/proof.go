@@ -58,7 +58,7 @@ func (r *Repo) proven(out []byte) (map[string][]string, error) {
 		line, rest, _ := bytes.Cut(out, []byte("\n"))
 		head := strings.Fields(string(line))
 		if len(head) != 3 || head[1] != "commit" {
-			return nil, fmt.Errorf("commit %q can not be read: %w", short(string(line)), ErrHostile)
+			return nil, fmt.Errorf("commit %q cannot be read: %w", short(string(line)), ErrHostile)
 		}
 		size, err := strconv.Atoi(head[2])
 		if err != nil || size < 0 || size >= len(rest) {

@@ -146,7 +146,7 @@ func TestWeb(t *testing.T) {
 			t.Errorf("got %v", err)
 		}
 	})
-	t.Run("GIT-12 nobody there", func(t *testing.T) {
+	t.Run("GIT-12 no one there", func(t *testing.T) {
 		ln := must[net.Listener](t)(net.Listen("tcp", "127.0.0.1:0"))
 		if err := ln.Close(); err != nil {
 			t.Fatal(err)
@@ -294,11 +294,11 @@ func TestShell(t *testing.T) {
 		key, hosts string
 		want       error
 	}{
-		"an unknown host":            {private, "", git.ErrHostKey},
-		"a host with another key":    {private, knows(otherHost), git.ErrHostKey},
-		"another user":               {otherKey, knows(host), git.ErrAuth},
-		"no key":                     {"", knows(host), git.ErrAuth},
-		"a key that can not be read": {"-----BEGIN OPENSSH PRIVATE KEY-----\nc4n4ry\n-----END OPENSSH PRIVATE KEY-----", knows(host), git.ErrAuth},
+		"an unknown host":           {private, "", git.ErrHostKey},
+		"a host with another key":   {private, knows(otherHost), git.ErrHostKey},
+		"another user":              {otherKey, knows(host), git.ErrAuth},
+		"no key":                    {"", knows(host), git.ErrAuth},
+		"a key that cannot be read": {"-----BEGIN OPENSSH PRIVATE KEY-----\nc4n4ry\n-----END OPENSSH PRIVATE KEY-----", knows(host), git.ErrAuth},
 	} {
 		t.Run("GIT-12 refused by ssh: "+what, func(t *testing.T) {
 			_, err := with(c.key, c.hosts).Clone(t.Context(), git.Source{URL: url}, filepath.Join(t.TempDir(), "ws"))

@@ -74,7 +74,7 @@ func (r *Repo) open(ctx context.Context) error {
 	// It reads standard input alone, follows no include and starts nothing.
 	a, err := r.g.exec(ctx, call{args: []string{"config", "--file", "-", "--no-includes", "--null", "--get-regexp", `^extensions\.`}, stdin: bytes.NewReader(text), fine: []int{1}})
 	if err != nil {
-		return fmt.Errorf("%s: its configuration can not be read: %w", r.tree, errors.Join(err, ErrHostile))
+		return fmt.Errorf("%s: its configuration cannot be read: %w", r.tree, errors.Join(err, ErrHostile))
 	}
 	r.format = "sha1"
 	for entry := range strings.SplitSeq(a.out, "\x00") {

@@ -40,7 +40,7 @@ func (w *isolation) find(ctx context.Context, temp string) (wall.Way, error) {
 }
 
 // Walled reports whether a link, or a file that names another place, which a command makes in a tree while git works there
-// can lead git out of the tree: nil means that it can not, and an error that wraps wall.ErrNone says why it can. Git works in
+// can lead git out of the tree: nil means that it cannot, and an error that wraps wall.ErrNone says why it can. Git works in
 // either case; what was there before it started is always looked at.
 func (g *Git) Walled(ctx context.Context) error {
 	_, err := g.isolation.find(ctx, g.cfg.Temp)

@@ -83,7 +83,7 @@ func readClone(dir string) (l Clone, ok bool, err error) {
 		err = errors.New("it makes no sense")
 	}
 	if err != nil {
-		return l, false, fmt.Errorf("note of a clone %s: %w (remove it; the workspace can not be used any more)", dir, err)
+		return l, false, fmt.Errorf("note of a clone %s: %w (remove it; the workspace cannot be used any more)", dir, err)
 	}
 	entries, err := os.ReadDir(dir)
 	if err != nil {
@@ -112,7 +112,7 @@ func writeClone(root string, l Clone, run string) error {
 // join notes that a run works in a workspace that borrows.
 func join(dir, run string) error {
 	if run == "" || run != filepath.Base(run) {
-		return nil // nobody's
+		return nil // no one's
 	}
 	f, err := os.OpenFile(filepath.Join(dir, runMark+run), os.O_CREATE|os.O_WRONLY, 0o600)
 	if err != nil {
@@ -201,7 +201,7 @@ func (w *work) noteClone(url string) error {
 	return writeClone(w.cfg.Root, l, run)
 }
 
-// Clones are all that are known, those that can not be read left out and told.
+// Clones are all that are known, those that cannot be read left out and told.
 func (d *Desk) Clones() (all []Clone, err error) {
 	entries, err := os.ReadDir(filepath.Join(d.cfg.Root, MirrorsDir, clonesDir))
 	if errors.Is(err, fs.ErrNotExist) {
@@ -218,7 +218,7 @@ func (d *Desk) Clones() (all []Clone, err error) {
 }
 
 // Reclaim takes the workspace of ephemeral runs at a path away, once what no remote has was kept as Rescue does. over is asked with what
-// is known of it, while nobody else does git work in it, and remove takes the directory away. What can not all be kept stays, and
+// is known of it, while no one else does git work in it, and remove takes the directory away. What cannot all be kept stays, and
 // gone is false. It may be done again, also where it was broken off.
 func (d *Desk) Reclaim(ctx context.Context, path string, over func(context.Context, Clone) (bool, error), remove func() error) (kept []Published, gone bool, err error) {
 	if err := d.probe(ctx); err != nil {

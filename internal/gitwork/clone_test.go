@@ -200,7 +200,7 @@ func TestEphemeral(t *testing.T) {
 		}
 		absent(t, ran)
 	})
-	t.Run("WS-14 SBX-20 where it can not be it is refused, never made something else", func(t *testing.T) {
+	t.Run("WS-14 SBX-20 where it cannot be it is refused, never made something else", func(t *testing.T) {
 		t.Parallel()
 		r := newRig(t)
 		b := r.lightBay(t, r.desk(), "one")
@@ -273,7 +273,7 @@ func TestReclaim(t *testing.T) {
 			t.Errorf("the branch is not found again: %+v", p)
 		}
 	})
-	t.Run("WS-14 what can not be kept stays, and its mirror with it", func(t *testing.T) {
+	t.Run("WS-14 what cannot be kept stays, and its mirror with it", func(t *testing.T) {
 		t.Parallel()
 		r := newRig(t)
 		b := r.lightBay(t, r.desk(), "one")
@@ -294,7 +294,7 @@ func TestReclaim(t *testing.T) {
 		}
 		raw(t, b.job.Dir, "fsck")
 	})
-	t.Run("WS-14 WS-5 a mirror goes when nobody borrows of it and nobody used it for some time", func(t *testing.T) {
+	t.Run("WS-14 WS-5 a mirror goes when no one borrows of it and no one used it for some time", func(t *testing.T) {
 		t.Parallel()
 		r := newRig(t)
 		b := r.lightBay(t, r.desk(), "one")
@@ -385,7 +385,7 @@ func TestMirrorMended(t *testing.T) {
 		"it borrows itself":    func(t *testing.T, m string) { put(t, filepath.Join(m, ".git/objects/info/alternates"), "/tmp\n") },
 		"modes were taken off": func(t *testing.T, m string) { chmod(t, m) },
 	} {
-		t.Run("WS-14 a mirror is mended where "+name+", for new workspaces and for those that borrow", func(t *testing.T) {
+		t.Run("WS-14 a mirror is fixed where "+name+", for new workspaces and for those that borrow", func(t *testing.T) {
 			t.Parallel()
 			r := newRig(t)
 			d := r.desk()

@@ -11,7 +11,7 @@
 // Branches are published as bundles in the object store, by content, so that the trees of other machines can take them.
 //
 // The workspaces of ephemeral runs borrow the objects of one mirror for each remote. What of which is kept outside of them; nothing is
-// ever taken out of a mirror but with all of it, once nobody borrows it and it was not used for some time. A mirror that is damaged
+// ever taken out of a mirror but with all of it, once no one borrows it and it was not used for some time. A mirror that is damaged
 // or gone is fetched again. Refs, settings and what a run itself made are in its own tree alone.
 //
 // A Desk may be used by several goroutines; it starts none.
@@ -130,7 +130,7 @@ type Job struct {
 	From []string
 	Line string
 	// Ephemeral is true for an ephemeral run: an empty tree borrows the objects of a mirror of its remote, see Alternates and Reclaim. Barred, if
-	// set, says why that can not be here.
+	// set, says why that cannot be here.
 	Ephemeral bool
 	Barred    error
 	// Begin, if set, is called once before the tree is looked at.
@@ -192,7 +192,7 @@ func with[A any, R any](ctx context.Context, w *work, input json.RawMessage, do 
 	var none R
 	var args A
 	if err := json.Unmarshal(input, &args); err != nil {
-		return none, tool.Fail(tool.Invalid, "mend the arguments and call again", err)
+		return none, tool.Fail(tool.Invalid, "fix the arguments and call again", err)
 	}
 	if err := ctx.Err(); err != nil {
 		return none, err

@@ -46,7 +46,7 @@ func lockOf(locks, tree string) string {
 	return filepath.Join(locks, hex.EncodeToString(sum[:16]))
 }
 
-// alone waits until nobody else works in the tree, and mends what a killed one left.
+// alone waits until no one else works in the tree, and fixes what a killed one left.
 func (w *work) alone(ctx context.Context) (*guard, error) {
 	if err := os.MkdirAll(w.cfg.Locks, 0o700); err != nil {
 		return nil, fmt.Errorf("lock the workspace: %w", err)
@@ -73,18 +73,18 @@ func (w *work) alone(ctx context.Context) (*guard, error) {
 		}
 	}
 	if err := g.repair(ctx, w.job.Call); err != nil {
-		return nil, errors.Join(fmt.Errorf("mend the workspace after git work that was killed: %w", err), g.file.Close())
+		return nil, errors.Join(fmt.Errorf("fix the workspace after git work that was killed: %w", err), g.file.Close())
 	}
 	return g, nil
 }
 
-// try takes the lock where nobody has it.
+// try takes the lock where no one has it.
 func (g *guard) try() (ok bool, err error) {
 	g.file, ok, err = tryLock(g.path)
 	return ok, err
 }
 
-// tryLock takes a lock where nobody has it. Whoever has it removes the file before closing it.
+// tryLock takes a lock where no one has it. Whoever has it removes the file before closing it.
 func tryLock(path string) (*os.File, bool, error) {
 	f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE|syscall.O_NOFOLLOW, 0o600)
 	if err != nil {

@@ -17,7 +17,7 @@ import (
 // TestApprovedCommit lets whoever holds a workspace change it while what was approved is carried out.
 func TestApprovedCommit(t *testing.T) {
 	t.Parallel()
-	t.Run("GATE-13 a branch that is moved while it is pushed does not send what nobody approved", func(t *testing.T) {
+	t.Run("GATE-13 a branch that is moved while it is pushed does not send what no one approved", func(t *testing.T) {
 		t.Parallel()
 		r, b := newBay(t)
 		c := b.work(r.url, "agent/a/1", "new.txt")

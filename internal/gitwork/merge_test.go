@@ -299,7 +299,7 @@ func TestPublish(t *testing.T) {
 				change(rec)
 			})
 			b := r.bay(t, d)
-			if what != "half of it" { // more of the same is still the same pack, then rubbish
+			if what != "half of it" { // more of the same is still the same pack, then malformed input
 				b.bad(gitwork.Prepare, args{"url": r.url, "working_branch": "line"}, tool.Permanent, "damaged")
 			} else if out, err := b.try(gitwork.Prepare, args{"url": r.url, "working_branch": "line"}); err == nil && !strings.Contains(string(out), good.Commit) {
 				t.Errorf("%s: %s", what, out)

@@ -102,8 +102,8 @@ func (w *work) own(ctx context.Context, r *git.Repo) error {
 	return os.RemoveAll(cloneAt(w.cfg.Root, l.Path))
 }
 
-// mirrored fetches into the mirror of a remote, which it makes where there is none, and lets it be used while nobody else fetches. name
-// is what was asked for. A mirror that is found to be damaged is mended once.
+// mirrored fetches into the mirror of a remote, which it makes where there is none, and lets it be used while no one else fetches. name
+// is what was asked for. A mirror that is found to be damaged is fixed once.
 func (w *work) mirrored(ctx context.Context, src git.Source, use func(m *git.Repo, name string) error) (err error) {
 	if src.Depth > 0 {
 		return errDepth
@@ -121,7 +121,7 @@ func (w *work) mirrored(ctx context.Context, src git.Source, use func(m *git.Rep
 	return use(m, name)
 }
 
-// fetched fetches into a mirror, and mends it before that where it is damaged. It must be called with the lock of the mirror.
+// fetched fetches into a mirror, and fixes it before that where it is damaged. It must be called with the lock of the mirror.
 func (w *work) fetched(ctx context.Context, key string, src git.Source) (m *git.Repo, name string, err error) {
 	if m, err = w.mirror(ctx, key); err == nil {
 		if name, err = m.Fetch(ctx, src); strange(ctx, err) {
@@ -172,10 +172,10 @@ func (w *work) mirror(ctx context.Context, key string) (*git.Repo, error) {
 	return m, nil
 }
 
-// healed mends the mirror that the workspace borrows of, where work failed in a way that damage of it could explain and it is damaged. It
+// healed fixes the mirror that the workspace borrows of, where work failed in a way that damage of it could explain and it is damaged. It
 // reports whether it makes sense to try again.
 func (w *work) healed(ctx context.Context, src git.Source, err error) bool {
-	l, known, _ := w.noted() // what can not be read was told by whoever opened the workspace
+	l, known, _ := w.noted() // what cannot be read was told by whoever opened the workspace
 	if !known || l.Mirror != mirrorKey(src.URL) || !strange(ctx, err) {
 		return false
 	}
@@ -210,7 +210,7 @@ func strange(ctx context.Context, err error) bool {
 	return true
 }
 
-// mirrorLock waits until nobody else is at work in a mirror, for as long as the call has.
+// mirrorLock waits until no one else is at work in a mirror, for as long as the call has.
 func (w *work) mirrorLock(ctx context.Context, key string) (unlock func() error, err error) {
 	dir := filepath.Join(w.cfg.Root, MirrorsDir)
 	if err := os.MkdirAll(dir, 0o700); err != nil {
@@ -238,7 +238,7 @@ func (w *work) mirrorLock(ctx context.Context, key string) (unlock func() error,
 	}
 }
 
-// TidyMirrors forgets clones whose workspace is gone, and takes mirrors away that nobody borrows of and that nobody used for that long.
+// TidyMirrors forgets clones whose workspace is gone, and takes mirrors away that no one borrows of and that no one used for that long.
 // It returns how many.
 func (d *Desk) TidyMirrors(ctx context.Context, after time.Duration, now time.Time) (n int, err error) {
 	clones, err := d.Clones()

@@ -158,7 +158,7 @@ func (w *work) source(ctx context.Context, g *guard, a prepareArgs) (r *git.Repo
 func (w *work) passing() error {
 	entries, err := os.ReadDir(w.job.Dir)
 	if !w.job.Ephemeral || err != nil && !errors.Is(err, os.ErrNotExist) || slices.ContainsFunc(entries, strangers) {
-		return nil //nolint:nilerr // it stays, as what can not be looked into
+		return nil //nolint:nilerr // it stays, as what cannot be looked into
 	}
 	return w.noteClone("")
 }

@@ -381,7 +381,7 @@ func TestRemotes(t *testing.T) {
 		}
 		absent(t, filepath.Join(b.job.Dir, ".git"))
 	})
-	t.Run("GIT-12 nobody there is worth another try", func(t *testing.T) {
+	t.Run("GIT-12 no one there is worth another try", func(t *testing.T) {
 		t.Parallel()
 		ln, err := net.Listen("tcp", "127.0.0.1:0")
 		if err != nil {
@@ -428,7 +428,7 @@ func listen(t *testing.T) *listener {
 		t.Fatal(err)
 	}
 	l := &listener{addr: ln.Addr().String()}
-	gone := make(chan struct{}) // closed when nobody is accepted any more
+	gone := make(chan struct{}) // closed when no one is accepted any more
 	go func() {
 		defer close(gone)
 		for {

@@ -136,7 +136,7 @@ func (w *work) free(ctx context.Context, r *git.Repo, ref git.Ref) (as git.Ref, 
 	return beside, false, nil
 }
 
-// unlessStrange is nil for a repository that can not be worked with: it stays, and nobody need be told every hour.
+// unlessStrange is nil for a repository that cannot be worked with: it stays, and no one need be told every hour.
 func unlessStrange(err error) error {
 	if errors.Is(err, git.ErrHostile) || errors.Is(err, git.ErrNotRepository) || errors.Is(err, git.ErrName) {
 		return nil

@@ -171,7 +171,7 @@ func TestRescue(t *testing.T) {
 			tc.check(t, r.fetched(t, "run/r7", p.Branch))
 		})
 	}
-	t.Run("GIT-10 SAFE-12 a repository inside of it, or one that can not be believed, lets the workspace stay", func(t *testing.T) {
+	t.Run("GIT-10 SAFE-12 a repository inside of it, or one that cannot be believed, lets the workspace stay", func(t *testing.T) {
 		t.Parallel()
 		r := newRig(t)
 		for what, do := range map[string]func(b *bay){
@@ -224,7 +224,7 @@ func TestRescueBesideOthers(t *testing.T) {
 			t.Errorf("published is %+v", rec)
 		}
 	})
-	t.Run("GIT-10 what can not be read again is not kept: the workspace stays", func(t *testing.T) {
+	t.Run("GIT-10 what cannot be read again is not kept: the workspace stays", func(t *testing.T) {
 		t.Parallel()
 		r, b := newBay(t)
 		b.work(r.url, "agent/a/1", "new.txt")

@@ -103,7 +103,7 @@ func TestOfCrossings(t *testing.T) {
 		}
 		return all
 	}
-	t.Run("DLV-9 LOOP-12 an answer that was mended stands with what was said of it, so that no two answers follow each other", func(t *testing.T) {
+	t.Run("DLV-9 LOOP-12 an answer that was fixed stands with what was said of it, so that no two answers follow each other", func(t *testing.T) {
 		t.Parallel()
 		b := begun()
 		b.Append(faulty(1, "no document", events.FinishDone), runtest.Turn(2, "a", "{}"))

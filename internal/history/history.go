@@ -33,7 +33,7 @@ func Of(s run.State) ([]events.Message, error) {
 	if s.Plan != nil {
 		for _, st := range s.Plan.Steps {
 			if st.Kind != "" {
-				continue // nobody said anything there
+				continue // no one said anything there
 			}
 			talk := prompt.Conversation(s, st.ID)
 			if len(talk) == 0 {

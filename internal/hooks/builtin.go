@@ -12,7 +12,7 @@ import (
 const doomRow = 3
 
 // Builtin returns the registry of the hooks that every service brings along (GUARD-4). log is told what the hook audit
-// is asked; nil tells nobody.
+// is asked; nil tells no one.
 //
 //	audit       writes a line to the log of the service for each question, without its texts, and continues
 //	doom-loop   interrupts where a step asks for the same call for the third time in a row

@@ -1,6 +1,6 @@
 // Package hooks asks hooks: programs on this machine, responders on a NATS subject, and what is built in.
 //
-// Promises: whoever gives no answer in time, breaks, says too much or what can not be read has said block. They are
+// Promises: whoever gives no answer in time, breaks, says too much or what cannot be read has said block. They are
 // asked one after the other in the order they are given, until one blocks. A program gets the question on its standard
 // input and nothing of this service's environment, runs in a process group of its own, and is gone with all that it
 // started when Ask returns. Answers are cut to a bound and secrets are masked. Nothing is recorded here.
@@ -19,8 +19,8 @@ import (
 
 // Errors of a Requester.
 var (
-	// ErrNoResponders means that nobody listens on the subject.
-	ErrNoResponders = errors.New("nobody listens")
+	// ErrNoResponders means that no one listens on the subject.
+	ErrNoResponders = errors.New("no one listens")
 	// ErrFlood means that the answer is longer than hook.MaxAnswer.
 	ErrFlood = errors.New("the answer is too long")
 )
@@ -44,7 +44,7 @@ type Config struct {
 	Dir string
 	// Builtin is the registry of hooks that run in this process.
 	Builtin map[string]Func
-	// Requests may be nil: then hooks with a subject can not be asked.
+	// Requests may be nil: then hooks with a subject cannot be asked.
 	Requests Requester
 	// Mask takes secrets out of messages; nil leaves them.
 	Mask func(string) string
@@ -94,7 +94,7 @@ func (a *Asker) Ask(ctx context.Context, due []hook.Due, q hook.Question) ([]eve
 func (a *Asker) one(ctx context.Context, d hook.Due, q hook.Question) events.HookAnswer {
 	out := events.HookAnswer{Hook: d.Name(), On: d.Hook.On, Answer: events.HookBlock}
 	if a == nil {
-		out.Fault, out.Message = hook.FaultUnavailable, "this service can not ask hooks"
+		out.Fault, out.Message = hook.FaultUnavailable, "this service cannot ask hooks"
 		return out
 	}
 	q.V, q.Hook, q.On, q.Station = hook.Version, d.Name(), d.Hook.On, a.cfg.Station
@@ -114,7 +114,7 @@ func (a *Asker) one(ctx context.Context, d hook.Due, q hook.Question) events.Hoo
 	case errors.Is(err, hook.ErrAnswer):
 		out.Fault, out.Message = hook.FaultMalformed, err.Error()
 	case errors.Is(err, ErrNoResponders):
-		out.Fault, out.Message = hook.FaultNoResponder, "nobody listens on "+events.HookSubject(a.cfg.Station, d.Hook.Subject)
+		out.Fault, out.Message = hook.FaultNoResponder, "no one listens on "+events.HookSubject(a.cfg.Station, d.Hook.Subject)
 	case errors.Is(err, ErrFlood):
 		out.Fault, out.Message = hook.FaultFlood, fmt.Sprintf("the answer has more than %d bytes", hook.MaxAnswer)
 	default:
@@ -146,7 +146,7 @@ func (a *Asker) ask(ctx context.Context, d hook.Due, q hook.Question) (answer, m
 		return a.command(ctx, d, question)
 	}
 	if a.cfg.Requests == nil {
-		return "", "", &fault{hook.FaultUnavailable, errors.New("this service can not ask on a subject")}
+		return "", "", &fault{hook.FaultUnavailable, errors.New("this service cannot ask on a subject")}
 	}
 	raw, err := a.cfg.Requests.AskHook(ctx, a.cfg.Role, d.Hook.Subject, question)
 	if err != nil {

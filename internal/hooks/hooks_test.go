@@ -224,7 +224,7 @@ func TestAsk(t *testing.T) {
 			t.Errorf("%+v %v", got, err)
 		}
 	})
-	t.Run("bad input: a policy that can not be asked is an error at start", func(t *testing.T) {
+	t.Run("bad input: a policy that cannot be asked is an error at start", func(t *testing.T) {
 		t.Parallel()
 		for _, h := range []events.Hook{{ID: "h", On: "never", Subject: "x"}, {ID: "h", On: events.OnTurn}, {ID: "h", On: events.OnTurn, Builtin: "none"},
 			{ID: "h", On: events.OnTurn, Subject: "a.b"}, {ID: "h", On: events.OnTurn, Tool: "bash", Subject: "x"}, {ID: "", On: events.OnTurn, Subject: "x"},

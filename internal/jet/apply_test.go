@@ -115,7 +115,7 @@ func TestApply(t *testing.T) {
 			t.Errorf("check of a station that is set up: %v", err)
 		}
 	})
-	t.Run("DEPL-7 a name that can not be part of a subject is refused", func(t *testing.T) {
+	t.Run("DEPL-7 a name that cannot be part of a subject is refused", func(t *testing.T) {
 		t.Parallel()
 		c := jettest.Connect(t, jettest.Server(t), jet.Config{})
 		if err := c.Apply(within(t), "a.b", jet.ApplyOptions{}); err == nil || !strings.Contains(err.Error(), "station") {
@@ -168,7 +168,7 @@ func TestLogOnlyGrows(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Run("EVT-10 nobody deletes, purges or rolls up a fact, nor takes the protection away", func(t *testing.T) {
+	t.Run("EVT-10 no one deletes, purges or rolls up an event, nor takes the protection away", func(t *testing.T) {
 		if err := log.DeleteMsg(ctx, seq); err == nil {
 			t.Error("delete: got no error")
 		}
@@ -195,7 +195,7 @@ func TestLogOnlyGrows(t *testing.T) {
 		}
 		info, err := log.Info(ctx)
 		if err != nil || info.State.Msgs != 1 || info.State.NumDeleted != 0 || info.State.FirstSeq != 1 {
-			t.Errorf("got state %+v, %v; want the one fact", info.State, err)
+			t.Errorf("got state %+v, %v; want the one event", info.State, err)
 		}
 	})
 	t.Run("SAFE-5 what outsiders write to has no powers", func(t *testing.T) {
@@ -212,7 +212,7 @@ func TestLogOnlyGrows(t *testing.T) {
 			t.Errorf("IN: %v, want it empty", err)
 		}
 	})
-	t.Run("OBS-1 OBS-2 each stored fact is on the run's stream, for a plain client, a run, a station or all", func(t *testing.T) {
+	t.Run("OBS-1 OBS-2 each stored event is on the run's stream, for a plain client, a run, a station or all", func(t *testing.T) {
 		var subs []*nats.Subscription
 		for _, pattern := range []string{"station.s1.run.r2.stream", "station.s1.run.*.stream", "station.*.run.*.stream"} {
 			sub, err := nc.SubscribeSync(pattern)
@@ -239,7 +239,7 @@ func TestLogOnlyGrows(t *testing.T) {
 				t.Errorf("%s: got %s of %s", sub.Subject, m.Subject, m.Header.Get("Nats-Subject"))
 			}
 		}
-		if x := await(t, seen, "the fact"); x.Run != "r2" || x.Kind != events.StepReady || x.Seq != seq || x.Live || len(x.Data) != 16 {
+		if x := await(t, seen, "the event"); x.Run != "r2" || x.Kind != events.StepReady || x.Seq != seq || x.Live || len(x.Data) != 16 {
 			t.Errorf("watch: got %+v", x)
 		}
 		st.Live().Publish("r2", []byte("token"))

@@ -19,7 +19,7 @@ import (
 // headerKeep says in the description of an artifact how long it is kept after its run.
 const headerKeep = "Inspan-Keep"
 
-// artifacts keeps what runs made in an object store of its own: there, unlike with the objects that facts need, something
+// artifacts keeps what runs made in an object store of its own: there, unlike with the objects that events need, something
 // may be taken away.
 type artifacts struct {
 	c       *Conn
@@ -60,7 +60,7 @@ func (a artifacts) Get(ctx context.Context, run string, ref events.Ref) ([]byte,
 	return b.Get(ctx, ref)
 }
 
-// Stored implements kernel.Artifacts. Descriptions that nobody here wrote are left alone.
+// Stored implements kernel.Artifacts. Descriptions that no one here wrote are left alone.
 func (a artifacts) Stored(ctx context.Context) ([]kernel.StoredArtifact, error) {
 	var all []kernel.StoredArtifact
 	err := a.descriptions(ctx, func(d description) {

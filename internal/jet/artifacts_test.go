@@ -67,7 +67,7 @@ func TestArtifacts(t *testing.T) {
 			t.Errorf("%d messages are left, %v", left(t), err)
 		}
 	})
-	t.Run("ART-8 parts that nobody described are litter once they are old, and nothing else is", func(t *testing.T) {
+	t.Run("ART-8 parts that no one described are litter once they are old, and nothing else is", func(t *testing.T) {
 		ref, err := st.Artifacts().Put(within(t), "r1", data, 0)
 		if err != nil {
 			t.Fatal(err)
@@ -85,7 +85,7 @@ func TestArtifacts(t *testing.T) {
 			t.Errorf("%d bytes, %v", len(got), err)
 		}
 	})
-	t.Run("SAFE-14 a full store says so, and the objects of facts have room", func(t *testing.T) {
+	t.Run("SAFE-14 a full store says so, and the objects of events have room", func(t *testing.T) {
 		c := jettest.Connect(t, jettest.Server(t), jet.Config{})
 		st := jettest.Station(t, c, "s1", jet.ApplyOptions{Limits: topology.Limits{ArtifactBytes: 200 << 10}})
 		if _, err := st.Artifacts().Put(within(t), "r1", make([]byte, 1<<20), 0); !errors.Is(err, kernel.ErrFull) {

@@ -33,7 +33,7 @@ func TestDeputy(t *testing.T) {
 			ask(t, nc, create)
 		}
 	})
-	t.Run("SAFE-6 even an administrator's consumer forges no fact: what it delivers keeps its own subject", func(t *testing.T) {
+	t.Run("SAFE-6 even an administrator's consumer forges no event: what it delivers keeps its own subject", func(t *testing.T) {
 		nc, js := raw(t, s, natsUser("admin", "x"))
 		if _, err := js.Publish(within(t), source, []byte("forged")); err != nil {
 			t.Fatal(err)
@@ -52,7 +52,7 @@ func TestDeputy(t *testing.T) {
 			t.Fatalf("got %v, %v; want the delivery under its own subject", m, err)
 		}
 		if evs, _, err := seenBy(t, s, "admin", "", "s1").Journal().Read(within(t), "forged", 0); err != nil || len(evs) != 0 {
-			t.Errorf("the run has %d facts, %v", len(evs), err)
+			t.Errorf("the run has %d events, %v", len(evs), err)
 		}
 	})
 }

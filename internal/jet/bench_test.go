@@ -36,7 +36,7 @@ func mustAppend(b *testing.B, j kernel.Journal, run string, kind events.Kind, he
 	return ack.Seq
 }
 
-// BenchmarkAppend stores facts of 1 KiB, one writer or many.
+// BenchmarkAppend stores events of 1 KiB, one writer or many.
 func BenchmarkAppend(b *testing.B) {
 	data := make([]byte, 1<<10)
 	for _, mode := range modes {
@@ -63,7 +63,7 @@ func BenchmarkAppend(b *testing.B) {
 	}
 }
 
-// BenchmarkRead reads a run of 200 facts of 1 KiB, or asks for what is new where nothing is, or for the last fact.
+// BenchmarkRead reads a run of 200 events of 1 KiB, or asks for what is new where nothing is, or for the last event.
 func BenchmarkRead(b *testing.B) {
 	j := benchStation(b, true).Journal()
 	var head uint64
@@ -75,7 +75,7 @@ func BenchmarkRead(b *testing.B) {
 			b.ReportAllocs()
 			for b.Loop() {
 				if evs, _, err := j.Read(b.Context(), "r1", after); err != nil || len(evs) != want {
-					b.Fatalf("read: got %d facts, %v", len(evs), err)
+					b.Fatalf("read: got %d events, %v", len(evs), err)
 				}
 			}
 		}
@@ -92,7 +92,7 @@ func BenchmarkRead(b *testing.B) {
 	})
 }
 
-// BenchmarkHop is one hop: a fact is appended, delivered, and answered by its handler with the next one, which another
+// BenchmarkHop is one hop: an event is appended, delivered, and answered by its handler with the next one, which another
 // role hears. Chains run beside each other.
 func BenchmarkHop(b *testing.B) {
 	for _, mode := range modes {

@@ -47,7 +47,7 @@ func (n stationStats) Created(ctx context.Context, since time.Time) (int, error)
 	return n.count(ctx, events.RunCreated, &since)
 }
 
-// count asks for the first fact of a kind: the answer tells how many are behind it.
+// count asks for the first event of a kind: the answer tells how many are behind it.
 func (n stationStats) count(ctx context.Context, k events.Kind, since *time.Time) (int, error) {
 	page, err := n.c.direct(ctx, topology.Log(n.station), directRequest{Since: since, NextFor: events.RunEventsOfKind(n.station, k), Batch: 1})
 	if err != nil {

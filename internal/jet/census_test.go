@@ -127,7 +127,7 @@ func TestReadAmongMany(t *testing.T) {
 		}
 	}
 	for id, want := range at {
-		t.Run("PERS-2 every fact of a run whose kinds come "+id+" is read, from any position on", func(t *testing.T) {
+		t.Run("PERS-2 every event of a run whose kinds come "+id+" is read, from any position on", func(t *testing.T) {
 			for after := uint64(0); after <= want[len(want)-1]; after++ {
 				evs, more, err := j.Read(within(t), id, after)
 				if err != nil || more {
@@ -158,7 +158,7 @@ func TestReadAmongMany(t *testing.T) {
 			for range 50 {
 				began := time.Now()
 				if evs, _, err := j.Read(within(t), id, 0); err != nil || len(evs) != want {
-					t.Fatalf("got %d facts of %s, %v", len(evs), id, err)
+					t.Fatalf("got %d events of %s, %v", len(evs), id, err)
 				}
 				best = min(best, time.Since(began))
 			}

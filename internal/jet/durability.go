@@ -16,7 +16,7 @@ import (
 
 // Durability is what the servers do before they acknowledge.
 type Durability struct {
-	// Known is false where no server told; then SyncAlways is false too, because nobody may rely on it.
+	// Known is false where no server told; then SyncAlways is false too, because no one may rely on it.
 	Known bool
 	// SyncAlways is true where every server that was asked writes to disk before it acknowledges.
 	SyncAlways bool
@@ -39,7 +39,7 @@ type ServerDurability struct {
 
 // Durability finds out whether acknowledged messages survive a power cut. A NATS server does not tell its ordinary
 // clients, so these are asked in turn: the server in this process, the monitoring ports of the configuration, the
-// system account where this connection is in it. Where nobody tells, the answer is "unknown", which counts as lazy,
+// system account where this connection is in it. Where no one tells, the answer is "unknown", which counts as lazy,
 // and no error. With monitoring ports configured, a port that does not answer is an error.
 func (c *Conn) Durability(ctx context.Context) (Durability, error) {
 	d := Durability{ServerVersion: c.nc.ConnectedServerVersion(), Source: "nobody"}
@@ -138,8 +138,8 @@ const (
 	systemQuiet = 300 * time.Millisecond
 )
 
-// askSystem asks all servers through the system account. A connection in another account is answered by nobody, or is
-// not permitted to ask: then nobody tells, which is no error.
+// askSystem asks all servers through the system account. A connection in another account is answered by no one, or is
+// not permitted to ask: then no one tells, which is no error.
 func (c *Conn) askSystem(ctx context.Context) ([]ServerDurability, error) {
 	const subject = "$SYS.REQ.SERVER.PING.JSZ"
 	ctx, cancel := context.WithTimeout(ctx, systemWait)

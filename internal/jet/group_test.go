@@ -47,7 +47,7 @@ func TestGroupedJournalExamOnThreeReplicas(t *testing.T) {
 	})
 }
 
-// atOnce appends one fact to each of many runs at the same time and returns what became of them.
+// atOnce appends one event to each of many runs at the same time and returns what became of them.
 func atOnce(t *testing.T, j kernel.Journal, entries []kernel.Entry) []kernel.Ack {
 	t.Helper()
 	acks := make([]kernel.Ack, len(entries))
@@ -108,7 +108,7 @@ func TestGroupedOutcomes(t *testing.T) {
 			}
 		}
 		if evs, _, err := s.Journal().Read(within(t), entries[90].ID, 0); err != nil || len(evs) != 1 {
-			t.Errorf("the run that was taken has %d facts (%v), want 1", len(evs), err)
+			t.Errorf("the run that was taken has %d events (%v), want 1", len(evs), err)
 		}
 	})
 	t.Run("SAFE-6 what a user may not say is denied to it alone", func(t *testing.T) {
@@ -159,7 +159,7 @@ func TestGroupedOutcomes(t *testing.T) {
 			}
 		}
 		if stored == 0 || stored > 64 {
-			t.Errorf("%d facts of 1 KiB were stored in 64 KiB", stored)
+			t.Errorf("%d events of 1 KiB were stored in 64 KiB", stored)
 		}
 	})
 	t.Run("SAFE-4 a caller that gives up is told that nothing is known, and the others go on", func(t *testing.T) {
@@ -187,8 +187,8 @@ func TestGroupedOutcomes(t *testing.T) {
 	})
 }
 
-// TestGroupsUnderTrouble lets chains of facts grow while rivals write to the same runs and the server goes away and
-// comes back: every fact that was acknowledged is in the log, once, in its place.
+// TestGroupsUnderTrouble lets chains of events grow while rivals write to the same runs and the server goes away and
+// comes back: every event that was acknowledged is in the log, once, in its place.
 func TestGroupsUnderTrouble(t *testing.T) {
 	t.Parallel()
 	const writers, runs, events = 80, 78, 25 // two runs have two writers
@@ -220,7 +220,7 @@ func TestGroupsUnderTrouble(t *testing.T) {
 			})
 		})
 	}
-	await(t, half, "half of the facts")
+	await(t, half, "half of the events")
 	server.Shutdown()
 	again, err := natsserver.Start(cfg)
 	if err != nil {
@@ -253,7 +253,7 @@ func TestGroupsUnderTrouble(t *testing.T) {
 				here = append(here, acked[rival])
 			}
 			if want := len(here) * events; len(all) != want {
-				t.Errorf("run %d has %d facts, want %d", r, len(all), want)
+				t.Errorf("run %d has %d events, want %d", r, len(all), want)
 			}
 			for _, mine := range here {
 				for i, ev := range mine {
@@ -270,7 +270,7 @@ func TestGroupsUnderTrouble(t *testing.T) {
 	})
 }
 
-// chain appends n facts to a run that others write to as well, settling what is not known as a ledger does.
+// chain appends n events to a run that others write to as well, settling what is not known as a ledger does.
 func chain(t *testing.T, j kernel.Journal, run, who string, n int, stored func()) (acked []string) {
 	var head uint64
 	for i := range n {

@@ -48,7 +48,7 @@ type inbox struct {
 var _ kernel.Inbox = inbox{}
 
 // Listen implements kernel.Inbox. Messages are asked for as workers get free, so an instance that is busy leaves them
-// to the others; what was delivered and can not begin soon is handed back. After ctx ended, handlers may go on for
+// to the others; what was delivered and cannot begin soon is handed back. After ctx ended, handlers may go on for
 // the drain grace of the connection; then their context ends. A consumer that is missing, deleted or without a
 // leader is waited for.
 func (in inbox) Listen(ctx context.Context, role events.Service, workers int, receive func(context.Context, kernel.Message)) error {

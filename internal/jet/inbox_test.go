@@ -56,7 +56,7 @@ func TestListen(t *testing.T) {
 			t.Errorf("the context ended %s after the drain began, the grace is %s", d, grace)
 		}
 	})
-	t.Run("DEPL-2 what a busy instance was given and can not begin goes to another well within the ack wait", func(t *testing.T) {
+	t.Run("DEPL-2 what a busy instance was given and cannot begin goes to another well within the ack wait", func(t *testing.T) {
 		t.Parallel()
 		s := jettest.Server(t)
 		st := jettest.Station(t, jettest.Connect(t, s, jet.Config{}), "s1", jet.ApplyOptions{})
@@ -67,7 +67,7 @@ func TestListen(t *testing.T) {
 			<-release
 			_ = m.Ack(ctx)
 		})
-		// Facts, inputs and timers come at once, so the instance is given more than it has workers for.
+		// Events, inputs and timers come at once, so the instance is given more than it has workers for.
 		for i := range 4 {
 			appendOne(t, st.Journal(), fmt.Sprintf("r%d", i), events.StepFinished, 0)
 			if err := st.Publish(within(t), events.TaskSubject("s1"), []byte("{}"), nil); err != nil {

@@ -76,7 +76,7 @@ func (j journal) single(ctx context.Context, e kernel.Entry) kernel.Ack {
 
 // behind judges a refusal that names a position below ours. Where the leader has ours by now it has passed; where it
 // has not, either it is a new leader that still applies what was acknowledged, or our head never was in the log.
-// Both look the same, so it stays a conflict that nobody won, and whoever tries again learns more.
+// Both look the same, so it stays a conflict that no one won, and whoever tries again learns more.
 func (j journal) behind(ctx context.Context, e kernel.Entry, ack kernel.Ack) kernel.Ack {
 	j.aggregate = e.Aggregate // a group has one journal for all
 	last, ok, err := j.Last(ctx, e.ID)
@@ -158,7 +158,7 @@ func (j journal) Last(ctx context.Context, id string) (kernel.Record, bool, erro
 		return kernel.Record{}, false, nil
 	}
 	if err != nil {
-		return kernel.Record{}, false, fmt.Errorf("last fact of %s %s: %w", j.aggregate, id, err)
+		return kernel.Record{}, false, fmt.Errorf("last event of %s %s: %w", j.aggregate, id, err)
 	}
 	return kernel.Record{Seq: m.Seq, Kind: kindOf(m.Subject), Bytes: m.Data}, true, nil
 }
@@ -169,7 +169,7 @@ func kindOf(subject string) events.Kind {
 	return events.Kind(kind)
 }
 
-// pageFacts and pageBytes bound what one Read returns; the server stops at the first fact that reaches the bytes.
+// pageFacts and pageBytes bound what one Read returns; the server stops at the first event that reaches the bytes.
 const (
 	pageEvents = 256
 	pageBytes  = 4 << 20
@@ -195,7 +195,7 @@ func (j journal) Read(ctx context.Context, id string, after uint64) ([]kernel.Re
 	return evs, page.pending > 0 && len(evs) > 0, nil
 }
 
-// glance reads the last fact of each kind. They are whole, all there are after a position, if each was appended behind the
+// glance reads the last event of each kind. They are whole, all there are after a position, if each was appended behind the
 // one before it, as the guard of its append says. Where a kind was said twice, they are not.
 func (j journal) glance(ctx context.Context, id string, after uint64) (evs []kernel.Record, whole bool) {
 	page, err := j.c.direct(ctx, j.stream, directRequest{Seq: after + 1, LastOf: []string{events.AggregateEvents(j.station, j.aggregate, id)}, Batch: pageEvents, MaxBytes: pageBytes})

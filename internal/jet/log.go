@@ -33,11 +33,11 @@ func (l LogState) Stream() storecheck.Stream {
 func (l LogState) Holes() string {
 	switch {
 	case l.Deleted > 0:
-		return fmt.Sprintf("the station's log has %d holes: facts of some runs were erased", l.Deleted)
+		return fmt.Sprintf("the station's log has %d holes: events of some runs were erased", l.Deleted)
 	case l.Last > 0 && l.First > 1:
 		return fmt.Sprintf("the station's log begins with position %d: what stood before was erased", l.First)
 	case l.Messages > 0 && l.Messages != l.Last-l.First+1:
-		return fmt.Sprintf("the station's log has %d facts in %d positions", l.Messages, l.Last-l.First+1)
+		return fmt.Sprintf("the station's log has %d events in %d positions", l.Messages, l.Last-l.First+1)
 	}
 	return ""
 }

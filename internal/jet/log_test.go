@@ -25,7 +25,7 @@ func TestLog(t *testing.T) {
 			}
 		}
 	})
-	t.Run("SAFE-3 SAFE-6 the server tells of the log, and each fact is read with the kind it was stored as", func(t *testing.T) {
+	t.Run("SAFE-3 SAFE-6 the server tells of the log, and each event is read with the kind it was stored as", func(t *testing.T) {
 		t.Parallel()
 		_, st := one(t, jet.ApplyOptions{})
 		b := runtest.New("s1", "r")

@@ -22,9 +22,9 @@ func TestOutcome(t *testing.T) {
 		want kernel.Outcome
 		seq  uint64
 	}{
-		"a later fact":                   {refusal(10071, "wrong last sequence: 9"), 8, kernel.Conflict, 9},
+		"a later event":                  {refusal(10071, "wrong last sequence: 9"), 8, kernel.Conflict, 9},
 		"the same position":              {refusal(10071, "wrong last sequence: 8"), 8, kernel.Conflict, 8},
-		"an earlier fact":                {refusal(10071, "wrong last sequence: 7"), 8, kernel.Transient, 7},
+		"an earlier event":               {refusal(10071, "wrong last sequence: 7"), 8, kernel.Transient, 7},
 		"no position in the words":       {refusal(10071, "wrong last sequence"), 8, kernel.Conflict, 0},
 		"another append under way":       {refusal(10164, "wrong last sequence"), 8, kernel.Transient, 0},
 		"the stream's bytes":             {refusal(10077, "maximum bytes exceeded"), 8, kernel.Full, 0},
@@ -37,8 +37,8 @@ func TestOutcome(t *testing.T) {
 		"too large for the connection":   {fmt.Errorf("x: %w", nats.ErrMaxPayload), 8, kernel.TooLarge, 0},
 		"no permission":                  {fmt.Errorf("x: %w", ErrDenied), 8, kernel.Denied, 0},
 		"no answer":                      {nats.ErrTimeout, 8, kernel.Unknown, 0},
-		"nobody there":                   {nats.ErrNoResponders, 8, kernel.Unknown, 0},
-		"a code that nobody knows":       {refusal(19999, "new"), 8, kernel.Unknown, 0},
+		"no one there":                   {nats.ErrNoResponders, 8, kernel.Unknown, 0},
+		"a code that no one knows":       {refusal(19999, "new"), 8, kernel.Unknown, 0},
 		"no leader":                      {refusal(10008, "JetStream system temporarily unavailable"), 8, kernel.Unknown, 0},
 		"an error that is not the API's": {errors.New("wrong last sequence: 9"), 8, kernel.Unknown, 0},
 	} {
@@ -98,7 +98,7 @@ func TestTornPages(t *testing.T) {
 		"EVT-1 nothing there":                     {directPage{}, word(), "404", 0, true, 0},
 		"EVT-1 nothing there, in the middle":      {two, word(), "404", 7, false, 0},
 		"EVT-1 a refusal":                         {two, word("Description", "Bad Request"), "408", 7, false, 0},
-		"EVT-1 nobody there":                      {directPage{}, word(), "503", 0, false, 0},
+		"EVT-1 no one there":                      {directPage{}, word(), "503", 0, false, 0},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

@@ -25,7 +25,7 @@ func TestOutcomes(t *testing.T) {
 	entry := func(head uint64, size int) kernel.Entry {
 		return kernel.Entry{ID: "r1", Kind: events.RunCreated, Head: head, Bytes: []byte(strings.Repeat("x", size))}
 	}
-	t.Run("SAFE-4 SAFE-14 a full log refuses clearly, keeps what it has, and takes facts again with a higher limit", func(t *testing.T) {
+	t.Run("SAFE-4 SAFE-14 a full log refuses clearly, keeps what it has, and takes events again with a higher limit", func(t *testing.T) {
 		t.Parallel()
 		c := jettest.Connect(t, jettest.Server(t), jet.Config{})
 		st := jettest.Station(t, c, "s1", jet.ApplyOptions{Limits: topology.Limits{LogBytes: 64 << 10}})
@@ -38,10 +38,10 @@ func TestOutcomes(t *testing.T) {
 			head, stored = ack.Seq, stored+1
 		}
 		if ack.Outcome != kernel.Full || stored == 0 || stored > 16 {
-			t.Fatalf("after %d facts of 4 KiB in 64 KiB: got %s (%v), want full", stored, ack.Outcome, ack.Err)
+			t.Fatalf("after %d events of 4 KiB in 64 KiB: got %s (%v), want full", stored, ack.Outcome, ack.Err)
 		}
 		if evs, _, err := j.Read(within(t), "r1", 0); err != nil || len(evs) != stored {
-			t.Errorf("read: got %d facts, %v; want %d", len(evs), err, stored)
+			t.Errorf("read: got %d events, %v; want %d", len(evs), err, stored)
 		}
 		jettest.Station(t, c, "s1", jet.ApplyOptions{Limits: topology.Limits{LogBytes: 1 << 20}})
 		if ack := j.Append(within(t), entry(head, 4<<10)); ack.Outcome != kernel.Stored {

@@ -13,7 +13,7 @@ import (
 	"github.com/inspan/inspan/pkg/events"
 )
 
-// live publishes what is no fact, on the subject of a run. It never waits: without a connection the message is dropped.
+// live publishes what is no event, on the subject of a run. It never waits: without a connection the message is dropped.
 type live struct {
 	c       *Conn
 	station string
@@ -27,7 +27,7 @@ func (l live) Publish(run string, data []byte) {
 	if !events.ValidID(run) {
 		return
 	}
-	_ = l.c.nc.Publish(l.subject(l.station, run), data) // nobody may rely on it
+	_ = l.c.nc.Publish(l.subject(l.station, run), data) // no one may rely on it
 }
 
 // refusals is the dead-letter list.

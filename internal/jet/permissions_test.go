@@ -63,7 +63,7 @@ func TestPermissions(t *testing.T) {
 	s := guarded(t)
 	kinds := events.Registry()
 	for _, role := range events.Services() {
-		t.Run("SAFE-6 "+string(role)+" says its own facts and no other, and none of another station", func(t *testing.T) {
+		t.Run("SAFE-6 "+string(role)+" says its own events and no other, and none of another station", func(t *testing.T) {
 			t.Parallel()
 			mine, other := seenBy(t, s, string(role), inboxOf(role), "s1"), seenBy(t, s, string(role), inboxOf(role), "s2")
 			for _, w := range kinds {
@@ -96,7 +96,7 @@ func TestPermissions(t *testing.T) {
 			t.Parallel()
 			works(t, s, role)
 		})
-		t.Run("SAFE-6 "+string(role)+" can not erase or change streams, nor hear what others are delivered", func(t *testing.T) {
+		t.Run("SAFE-6 "+string(role)+" cannot erase or change streams, nor hear what others are delivered", func(t *testing.T) {
 			t.Parallel()
 			destroys(t, s, string(role), inboxOf(role))
 		})
@@ -121,7 +121,7 @@ func works(t *testing.T, s *natsserver.Server, role events.Service) {
 	kind := topology.PublishesEvents(role)[0]
 	seq := appendOne(t, st.Journal(), id, kind, 0)
 	if evs, _, err := st.Journal().Read(within(t), id, 0); err != nil || len(evs) != 1 {
-		t.Errorf("read: got %d facts, %v", len(evs), err)
+		t.Errorf("read: got %d events, %v", len(evs), err)
 	}
 	if last, ok, err := st.Journal().Last(within(t), id); err != nil || !ok || last.Seq != seq {
 		t.Errorf("last: got %+v, %v, %v", last, ok, err)
@@ -151,7 +151,7 @@ func works(t *testing.T, s *natsserver.Server, role events.Service) {
 	appendOne(t, seenBy(t, s, "admin", "", "s1").Journal(), ended, events.RunFailed, 0)
 	for await(t, hints, "the hint that a run ended") != ended {
 	}
-	for await(t, over, "the fact") != ended {
+	for await(t, over, "the event") != ended {
 	}
 	if _, err := st.Watch(within(t), "*", true, func(jet.Seen) {}); !errors.Is(err, jet.ErrDenied) {
 		t.Errorf("watch what is live: got %v, want ErrDenied", err)
@@ -225,7 +225,7 @@ func receives(t *testing.T, s *natsserver.Server, st *jet.Station, role events.S
 			}
 		})
 	}()
-	for await(t, received, "the fact") != events.RunEventSubject("s1", id, kind) {
+	for await(t, received, "the event") != events.RunEventSubject("s1", id, kind) {
 	}
 	cancel()
 	if err := await(t, ended, "the listener"); err != nil {
@@ -329,7 +329,7 @@ func users(t *testing.T, s *natsserver.Server) {
 	defer stop()
 	id := "u-" + rand16()
 	appendOne(t, seenBy(t, s, "admin", "", "s1").Journal(), id, events.RunCreated, 0)
-	for await(t, seen, "the fact").Run != id {
+	for await(t, seen, "the event").Run != id {
 	}
 	if _, _, err := watcher.Dead(within(t), 0); err != nil {
 		t.Errorf("dead letters: %v", err)

@@ -31,10 +31,10 @@ func TestReadPastStatus(t *testing.T) {
 	t.Run("SAFE-2 a stored message with the header of a status hides nothing that is behind it", func(t *testing.T) {
 		evs, _, err := st.Journal().Read(within(t), "r1", 0)
 		if err != nil || len(evs) != 4 {
-			t.Errorf("got %d facts of 4, %v", len(evs), err)
+			t.Errorf("got %d events of 4, %v", len(evs), err)
 		}
 	})
-	t.Run("SAFE-6 a header of the publisher makes no fact of another kind of it, which another service says", func(t *testing.T) {
+	t.Run("SAFE-6 a header of the publisher makes no event of another kind of it, which another service says", func(t *testing.T) {
 		evs, _, err := st.Journal().Read(within(t), "r1", 0)
 		if err != nil {
 			t.Fatal(err)

@@ -77,7 +77,7 @@ type pubAck struct {
 	Error  *jetstream.APIError `json:"error"`
 }
 
-// publish stores a message and returns its position. Nobody waited for an answer in vain is nil error: an error of
+// publish stores a message and returns its position. No one waited for an answer in vain is nil error: an error of
 // the server is an *jetstream.APIError and means that nothing was stored; any other error means that it is unknown.
 func (c *Conn) publish(ctx context.Context, m *nats.Msg, stream string) (uint64, error) {
 	answer, err := c.request(ctx, m)

@@ -14,7 +14,7 @@ import (
 // ErrInputFull means that a station takes no more of what outsiders say, until its services have worked off what waits.
 var ErrInputFull = errors.New("the input of the station is full")
 
-// PublishAt is Publish that tells where in IN the message is stored: facts that come of it name that position.
+// PublishAt is Publish that tells where in IN the message is stored: events that come of it name that position.
 func (s *Station) PublishAt(ctx context.Context, subject string, data []byte, header map[string]string) (seq uint64, err error) {
 	m := &nats.Msg{Subject: subject, Data: data}
 	for k, v := range header {

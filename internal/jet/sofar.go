@@ -31,7 +31,7 @@ func (s *Station) AnswerSoFar(answer func(run string) [][]byte) (stop func(), er
 }
 
 // SoFar has hear called with what is answered to ask, until stop is called: what the services at work on a run have said
-// so far. Nobody answers for a run that nobody works on. stop waits until hear has returned; hear must not call it.
+// so far. No one answers for a run that no one works on. stop waits until hear has returned; hear must not call it.
 func (s *Station) SoFar(ctx context.Context, run string, receive func(data []byte)) (ask func() error, stop func(), err error) {
 	if err := events.CheckID("run", run); err != nil {
 		return nil, nil, err
@@ -41,7 +41,7 @@ func (s *Station) SoFar(ctx context.Context, run string, receive func(data []byt
 	sub, err := s.c.nc.Subscribe(answers, func(m *nats.Msg) {
 		w.mu.Lock()
 		defer w.mu.Unlock()
-		if !w.ended && len(m.Data) > 0 { // an empty answer is the server's: nobody is there
+		if !w.ended && len(m.Data) > 0 { // an empty answer is the server's: no one is there
 			w.see(Seen{Data: m.Data})
 		}
 	})

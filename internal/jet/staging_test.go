@@ -100,7 +100,7 @@ func TestStageInMemory(t *testing.T) {
 		}
 		for _, e := range entries {
 			if evs, _, err := j.Read(within(t), e.ID, 0); err != nil || len(evs) != 1 {
-				t.Errorf("run %s has %d facts (%v), want 1", e.ID, len(evs), err)
+				t.Errorf("run %s has %d events (%v), want 1", e.ID, len(evs), err)
 			}
 		}
 	})

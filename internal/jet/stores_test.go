@@ -149,7 +149,7 @@ func TestTimers(t *testing.T) {
 		m  kernel.Message
 		at time.Time
 	}
-	t.Run("SAFE-14 firings nobody hears do not pile up: one for each name", func(t *testing.T) {
+	t.Run("SAFE-14 firings no one hears do not pile up: one for each name", func(t *testing.T) {
 		for range 20 {
 			if err := st.Timers().Set(within(t), "r1", "run.x", time.Now().Add(-time.Minute)); err != nil {
 				t.Fatal(err)

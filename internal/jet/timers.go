@@ -52,7 +52,7 @@ func (t timers) Set(ctx context.Context, id, name string, at time.Time) error {
 		headerSchedule:       {"@at " + at.UTC().Format(time.RFC3339Nano)},
 		headerScheduleTarget: {due},
 		headerScheduleTTL:    {ttl},
-		headerScheduleRollup: {"sub"}, // a firing replaces one that nobody has heard yet
+		headerScheduleRollup: {"sub"}, // a firing replaces one that no one has heard yet
 	}}
 	if !at.After(time.Now()) {
 		// This is what the server itself publishes when a schedule fires; it removes the schedule of that name too.

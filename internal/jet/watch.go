@@ -14,17 +14,17 @@ import (
 // Seen is what a watcher sees of a run.
 type Seen struct {
 	Run string
-	// Live says that Data is not kept and no fact; then the rest is empty.
+	// Live says that Data is not kept and no event; then the rest is empty.
 	Live bool
-	// Kind of the fact, Seq its position in the log.
+	// Kind of the event, Seq its position in the log.
 	Kind events.Kind
 	Seq  uint64
-	// Before is the position of the fact of the same kind and run before it, 0 for none.
+	// Before is the position of the event of the same kind and run before it, 0 for none.
 	Before uint64
 	Data   []byte
 }
 
-// Watch has see called with each fact of a run as it is stored, and with what is live if asked for, in order, until
+// Watch has see called with each event of a run as it is stored, and with what is live if asked for, in order, until
 // ctx ends or stop is called. run is an id, or "*" for all runs of the station. When Watch returns, the server knows
 // of it: nothing stored later is missed but through a lost connection or a see that is too slow, which the journal
 // makes good. stop waits until see has returned; see must not call it.

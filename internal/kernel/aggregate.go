@@ -46,7 +46,7 @@ type DamageError struct {
 }
 
 func (e *DamageError) Error() string {
-	s := fmt.Sprintf("%s %s, fact %d (%s): %s", e.Aggregate, e.ID, e.Sequence, e.Kind, e.Fault)
+	s := fmt.Sprintf("%s %s, event %d (%s): %s", e.Aggregate, e.ID, e.Sequence, e.Kind, e.Fault)
 	if e.Err != nil {
 		s += ": " + e.Err.Error()
 	}
@@ -74,7 +74,7 @@ func (a *Aggregate[S]) Read(id string, r Record) (events.Event, events.Payload, 
 	fault := ""
 	switch {
 	case err != nil:
-		fault = "can not be read"
+		fault = "cannot be read"
 	case f.Subject != id:
 		fault = fmt.Sprintf("belongs to %s %.64q", a.Name, f.Subject)
 	case r.Kind != "" && p.Kind() != r.Kind:
@@ -105,9 +105,9 @@ func (a *Aggregate[S]) fault(c Chain, f events.Event, k events.Kind) string {
 	w, _ := a.Lookup(k)
 	switch {
 	case f.Sequence != c.Sequence+1:
-		return fmt.Sprintf("sequence %d does not follow %d: a fact is missing or repeated", f.Sequence, c.Sequence)
+		return fmt.Sprintf("sequence %d does not follow %d: an event is missing or repeated", f.Sequence, c.Sequence)
 	case f.PrevHash != c.Hash:
-		return "prevhash is not the hash of the fact before: the log was changed"
+		return "prevhash is not the hash of the event before: the log was changed"
 	case f.Author() != w.Author:
 		return fmt.Sprintf("appended by %q, only %s may append it", f.Author(), w.Author)
 	}

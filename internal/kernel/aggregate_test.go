@@ -76,7 +76,7 @@ type planning struct{ notes *[]string }
 func (planning) Service() events.Service { return events.Planner }
 
 func (p planning) Event(_ context.Context, h runlog.ReceivedEvent) error {
-	*p.notes = append(*p.notes, "run fact "+h.Run+" "+string(h.Kind))
+	*p.notes = append(*p.notes, "run event "+h.Run+" "+string(h.Kind))
 	return nil
 }
 
@@ -138,7 +138,7 @@ func TestLoopOfTwoAggregates(t *testing.T) {
 		if err := loop.Run(t.Context()); err != nil {
 			t.Fatal(err)
 		}
-		want := []string{"run fact x run.created", "counter event x count.added", "run due x run deadline", "counter due x lease l",
+		want := []string{"run event x run.created", "counter event x count.added", "run due x run deadline", "counter due x lease l",
 			"counter input station." + station + ".work.x.control", "run input station." + station + ".run.x.control",
 			"run input station." + station + ".task", "run input station." + station + ".session.x.control"}
 		if got := strings.Join(notes, "\n"); got != strings.Join(want, "\n") || acks != len(inbox) {

@@ -7,7 +7,7 @@ import (
 	"github.com/inspan/inspan/pkg/events"
 )
 
-// Artifacts keeps what runs made, by content, each run's apart and for a time only. Nothing in a run needs it: a fact
+// Artifacts keeps what runs made, by content, each run's apart and for a time only. Nothing in a run needs it: an event
 // that names an artifact is whole without it.
 type Artifacts interface {
 	// Put stores bytes of a run, at most topology.MaxObject. It is idempotent: what is there already is not put again, and

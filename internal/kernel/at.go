@@ -9,7 +9,7 @@ import (
 )
 
 // ErrNoFact means that an aggregate has fewer events than the one that was asked for.
-var ErrNoEvent = errors.New("there is no such fact")
+var ErrNoEvent = errors.New("there is no such event")
 
 // At returns the state of an aggregate as it was after one of its events, folded from the first. One that does not exist is
 // ErrNotFound, a sequence beyond its end ErrNoFact, a log that does not fold up to there ErrHeld; all are wrapped.
@@ -42,7 +42,7 @@ func (l *Ledger[S]) At(ctx context.Context, id string, sequence uint64) (S, erro
 	case there == 0:
 		return s, fmt.Errorf("%s %s: %w", a.Name, id, ErrNotFound)
 	case there < sequence:
-		return none, fmt.Errorf("%s %s has %d facts, not %d: %w", a.Name, id, there, sequence, ErrNoEvent)
+		return none, fmt.Errorf("%s %s has %d events, not %d: %w", a.Name, id, there, sequence, ErrNoEvent)
 	}
 	return s, nil
 }

@@ -10,7 +10,7 @@ import (
 )
 
 // ErrDiverged means that an aggregate exists already with other events than those that were to be copied.
-var ErrDiverged = errors.New("it exists already with other facts")
+var ErrDiverged = errors.New("it exists already with other events")
 
 // Copy stores an event that was appended elsewhere, byte for byte, as the next one of its aggregate. Its author must be this
 // ledger's service. It is stored under the same guard as any other, and only if it fits what is there. An event that
@@ -46,17 +46,17 @@ func (l *Ledger[S]) Copy(ctx context.Context, id string, stored []byte, whole ui
 	}
 	next, err := a.fold(id, p.state, Record{Bytes: stored})
 	if err != nil {
-		return fmt.Errorf("copy of fact %d: %w", f.Sequence, err)
+		return fmt.Errorf("copy of event %d: %w", f.Sequence, err)
 	}
 	seq, err := l.append(ctx, p, Entry{Aggregate: a.Name, ID: id, Kind: payload.Kind(), Head: p.head, Bytes: stored, Whole: whole})
 	if err != nil {
 		p.loaded = false
 	}
 	if errors.Is(err, errLost) {
-		return fmt.Errorf("copy of fact %d: %w", f.Sequence, ErrDiverged)
+		return fmt.Errorf("copy of event %d: %w", f.Sequence, ErrDiverged)
 	}
 	if err != nil {
-		return fmt.Errorf("copy of fact %d (%s) to %s %s: %w", f.Sequence, payload.Kind(), a.Name, id, err)
+		return fmt.Errorf("copy of event %d (%s) to %s %s: %w", f.Sequence, payload.Kind(), a.Name, id, err)
 	}
 	p.at(next, seq, p.bytes+len(stored))
 	return nil
@@ -77,10 +77,10 @@ func (l *Ledger[S]) same(ctx context.Context, p *page[S], sequence uint64, store
 			if bytes.Equal(r.Bytes, stored) {
 				return nil
 			}
-			return fmt.Errorf("fact %d: %w", sequence, ErrDiverged)
+			return fmt.Errorf("event %d: %w", sequence, ErrDiverged)
 		}
 		if !more {
-			return fmt.Errorf("fact %d of %s %s can not be read any more: %w", sequence, l.cfg.Aggregate.Name, p.id, ErrDiverged)
+			return fmt.Errorf("event %d of %s %s cannot be read any more: %w", sequence, l.cfg.Aggregate.Name, p.id, ErrDiverged)
 		}
 	}
 }

@@ -14,7 +14,7 @@ import (
 	"github.com/inspan/inspan/pkg/run/runtest"
 )
 
-// copyAll copies facts under their authors and returns the first error.
+// copyAll copies events under their authors and returns the first error.
 func copyAll(t *testing.T, s *mem.Station, runID string, evs [][]byte, whole uint64) error {
 	t.Helper()
 	ledgers := map[events.Service]*runlog.Ledger{}
@@ -47,11 +47,11 @@ func TestCopy(t *testing.T) {
 		}
 		log := s.Log("r")
 		if len(log) != len(b.Events()) {
-			t.Fatalf("%d facts, want %d", len(log), len(b.Events()))
+			t.Fatalf("%d events, want %d", len(log), len(b.Events()))
 		}
 		for i, r := range log {
 			if string(r.Bytes) != string(b.Events()[i]) {
-				t.Errorf("fact %d has other bytes", i+1)
+				t.Errorf("event %d has other bytes", i+1)
 			}
 		}
 	})
@@ -69,28 +69,28 @@ func TestCopy(t *testing.T) {
 			t.Error("something was written")
 		}
 	})
-	t.Run("SAFE-2ac SAFE-6 a gap, another run's fact and another service's fact are not copied", func(t *testing.T) {
+	t.Run("SAFE-2ac SAFE-6 a gap, another run's event and another service's event are not copied", func(t *testing.T) {
 		t.Parallel()
 		s := newStation(t)
 		l := newLedger(t, s, events.Planner)
 		if err := l.Copy(t.Context(), "r", b.Events()[1], n); err == nil {
-			t.Error("the second fact was copied before the first")
+			t.Error("the second event was copied before the first")
 		}
 		if err := l.Copy(t.Context(), "q", b.Events()[0], n); err == nil {
-			t.Error("a fact of r was copied to q")
+			t.Error("an event of r was copied to q")
 		}
 		if err := newLedger(t, s, events.Executor).Copy(t.Context(), "r", b.Events()[0], n); !errors.Is(err, kernel.ErrDenied) {
-			t.Errorf("the executor copied a fact of the planner: %v", err)
+			t.Errorf("the executor copied an event of the planner: %v", err)
 		}
 		if got := len(s.Log("r")) + len(s.Log("q")); got != 0 {
-			t.Errorf("%d facts were written", got)
+			t.Errorf("%d events were written", got)
 		}
 	})
 }
 
 func TestForgedKind(t *testing.T) {
 	t.Parallel()
-	t.Run("SAFE-6 SAFE-2 a fact stored on the subject of another kind holds the run: a role can not say another's fact", func(t *testing.T) {
+	t.Run("SAFE-6 SAFE-2 an event stored on the subject of another kind holds the run: a role cannot say another's event", func(t *testing.T) {
 		t.Parallel()
 		s := newStation(t)
 		b := runtest.New(station, "r")
@@ -113,7 +113,7 @@ func TestForgedKind(t *testing.T) {
 	})
 }
 
-// counted is an executor that tells of each fact it hears.
+// counted is an executor that tells of each event it hears.
 type counted struct{ seen chan runlog.ReceivedEvent }
 
 func (counted) Service() events.Service                                      { return events.Executor }
@@ -123,12 +123,12 @@ func (c counted) Event(_ context.Context, h runlog.ReceivedEvent) error      { c
 
 func TestHearCopies(t *testing.T) {
 	t.Parallel()
-	t.Run("EVT-9 nobody acts on a copied fact before its run is whole, and then with all that came after it", func(t *testing.T) {
+	t.Run("EVT-9 no one acts on a copied event before its run is whole, and then with all that came after it", func(t *testing.T) {
 		t.Parallel()
 		s := newStation(t)
 		b := started("r", 1)
 		n := uint64(len(b.Events()))
-		c := counted{seen: make(chan runlog.ReceivedEvent, 64)} // more than the run has facts
+		c := counted{seen: make(chan runlog.ReceivedEvent, 64)} // more than the run has events
 		loop, err := kernel.NewLoop(kernel.LoopConfig{Handlers: []kernel.Handler{runlog.Handle(newLedger(t, s, events.Executor), c)}, Inbox: s.Inbox(), Refusals: s.Refusals(), Workers: 4})
 		if err != nil {
 			t.Fatal(err)

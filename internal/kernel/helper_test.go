@@ -52,7 +52,7 @@ func newLedger(t fataler, s *mem.Station, by events.Service, change ...func(*run
 	return l
 }
 
-// seed puts the facts of a builder into the log as they are.
+// seed puts the events of a builder into the log as they are.
 func seed(t fataler, s *mem.Station, b *runtest.Builder) {
 	t.Helper()
 	if len(b.Events()) == 0 {
@@ -74,7 +74,7 @@ func put(t fataler, s *mem.Station, runID string, evs ...[]byte) {
 			kind, _ = f.Kind()
 		}
 		if ack := s.Journal().Append(context.Background(), kernel.Entry{ID: runID, Kind: kind, Head: head, Bytes: b}); ack.Outcome != kernel.Stored {
-			t.Fatalf("put a fact into run %s: %s (%v)", runID, ack.Outcome, ack.Err)
+			t.Fatalf("put an event into run %s: %s (%v)", runID, ack.Outcome, ack.Err)
 		}
 	}
 }

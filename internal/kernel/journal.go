@@ -39,21 +39,21 @@ const WholeHeader = "Inspan-Whole"
 // Outcome of an append.
 type Outcome int
 
-// The outcomes that a journal reports. The ledger turns Conflict into "duplicate" where the stored fact is its own.
+// The outcomes that a journal reports. The ledger turns Conflict into "duplicate" where the stored event is its own.
 const (
-	// Stored: the fact is in the log at Ack.Seq, durably as the server is configured.
+	// Stored: the event is in the log at Ack.Seq, durably as the server is configured.
 	Stored Outcome = iota
-	// Conflict: another fact of the run is in the log after Head. Ack.Seq is its position where the server said so.
+	// Conflict: another event of the run is in the log after Head. Ack.Seq is its position where the server said so.
 	Conflict
 	// Transient: refused for a reason that passes by itself; the same append may be made again at once.
 	Transient
-	// Unknown: nobody said whether it was stored. Only the leader's word counts now.
+	// Unknown: no one said whether it was stored. Only the leader's word counts now.
 	Unknown
 	// Full: the log takes no more. Nothing was stored.
 	Full
 	// Denied: this program may not say that. Final.
 	Denied
-	// TooLarge: the fact is above the server's limit. Final.
+	// TooLarge: the event is above the server's limit. Final.
 	TooLarge
 )
 
@@ -105,12 +105,12 @@ func Position(ctx context.Context, j Journal, id string, given uint64) (now uint
 var (
 	// ErrHeld means that the log of an aggregate does not fold: it is held, and nothing more is appended to it.
 	ErrHeld = errors.New("held: the log is damaged")
-	// ErrFull means that the station's log takes no more facts.
+	// ErrFull means that the station's log takes no more events.
 	ErrFull = errors.New("the station's log is full")
 	// ErrDenied means that this service may not say what it tried to say.
 	ErrDenied = errors.New("not permitted to append")
-	// ErrTooLarge means that a fact is above the limit, although its large parts should have gone to the object store.
-	ErrTooLarge = errors.New("fact is too large")
+	// ErrTooLarge means that an event is above the limit, although its large parts should have gone to the object store.
+	ErrTooLarge = errors.New("event is too large")
 	// ErrUnsettled means that the outcome of an append could not be learned in time. The work is heard again.
 	ErrUnsettled = errors.New("outcome of an append is unknown")
 	// ErrContended means that other writers won too many times in a row. The work is heard again.

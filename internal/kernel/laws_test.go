@@ -24,17 +24,17 @@ func TestLaw1(t *testing.T) {
 		s := newStation(t)
 		first, second := newLedger(t, s, events.Planner), newLedger(t, s, events.Planner)
 		if w, err := first.Write(t.Context(), "r", openRun); err != nil || len(w.Events) != 4 {
-			t.Fatalf("first look: got %d facts, %v", len(w.Events), err)
+			t.Fatalf("first look: got %d events, %v", len(w.Events), err)
 		}
 		for _, l := range []*runlog.Ledger{first, second, first} {
 			w, err := l.Write(t.Context(), "r", openRun)
 			if err != nil || len(w.Events) != 0 {
-				t.Errorf("second look: got %d facts, %v; want none", len(w.Events), err)
+				t.Errorf("second look: got %d events, %v; want none", len(w.Events), err)
 			}
 			equalStates(t, w.State, folded(t, s, "r"))
 		}
 		if len(s.Log("r")) != 4 {
-			t.Errorf("the log has %d facts, want 4", len(s.Log("r")))
+			t.Errorf("the log has %d events, want 4", len(s.Log("r")))
 		}
 	})
 	t.Run("law 1 DEPL-2 who decided on an old state decides again on the newer one", func(t *testing.T) {
@@ -45,7 +45,7 @@ func TestLaw1(t *testing.T) {
 		quick, slow := newLedger(t, s, events.Toolrunner), newLedger(t, s, events.Toolrunner)
 		mustState(t, slow, "r") // cached from now on
 		if w, err := quick.Write(t.Context(), "r", begin("c1-1")); err != nil || len(w.Events) != 1 {
-			t.Fatalf("quick: got %d facts, %v", len(w.Events), err)
+			t.Fatalf("quick: got %d events, %v", len(w.Events), err)
 		}
 		var asked []uint64
 		w, err := slow.Write(t.Context(), "r", func(st run.State, now time.Time) ([]events.Payload, error) {
@@ -54,7 +54,7 @@ func TestLaw1(t *testing.T) {
 		})
 		n := b.State().Sequence
 		if err != nil || len(w.Events) != 0 || !slices.Equal(asked, []uint64{n, n + 1}) {
-			t.Errorf("got %d facts, %v, decided on %v; want none, decided on %v", len(w.Events), err, asked, []uint64{n, n + 1})
+			t.Errorf("got %d events, %v, decided on %v; want none, decided on %v", len(w.Events), err, asked, []uint64{n, n + 1})
 		}
 		if st := slow.Stats(); st.Conflicts != 1 || st.Appends != 0 {
 			t.Errorf("the counters are %+v, want one conflict and no append", st)
@@ -70,7 +70,7 @@ func TestLaw1(t *testing.T) {
 			return []events.Payload{runtest.Created()}, nil
 		})
 		if !errors.Is(err, kernel.ErrUnsettled) || errors.Is(err, kernel.ErrFull) {
-			t.Errorf("got %v, want to be told that nobody knows", err)
+			t.Errorf("got %v, want to be told that no one knows", err)
 		}
 	})
 	t.Run("law 1 who lost knows what won, although the leader is away and reads are stale", func(t *testing.T) {
@@ -82,7 +82,7 @@ func TestLaw1(t *testing.T) {
 		if _, err := newLedger(t, s, events.Toolrunner).Write(t.Context(), "r", begin("c1-1")); err != nil {
 			t.Fatal(err)
 		}
-		// Each time the loss is settled, and then neither the leader nor the reader shows the fact that won.
+		// Each time the loss is settled, and then neither the leader nor the reader shows the event that won.
 		s.SetFaults(mem.Faults{
 			Last: func(n uint64, _ string) (int, error) {
 				if n%2 == 0 {
@@ -98,7 +98,7 @@ func TestLaw1(t *testing.T) {
 			return begin("c1-1")(st, now)
 		})
 		if err != nil || len(w.Events) != 0 || rounds != 2 {
-			t.Errorf("got %d facts, %v after %d rounds; want none after 2", len(w.Events), err, rounds)
+			t.Errorf("got %d events, %v after %d rounds; want none after 2", len(w.Events), err, rounds)
 		}
 	})
 	t.Run("law 1 what was written here is known here when the state is read anew behind a failed append, although the reader is behind", func(t *testing.T) {
@@ -107,7 +107,7 @@ func TestLaw1(t *testing.T) {
 		seed(t, s, started("r", 2))
 		l := newLedger(t, s, events.Toolrunner)
 		if w, err := l.Write(t.Context(), "r", begin("c1-1")); err != nil || len(w.Events) != 1 {
-			t.Fatalf("write: got %d facts, %v", len(w.Events), err)
+			t.Fatalf("write: got %d events, %v", len(w.Events), err)
 		}
 		s.SetFaults(mem.Faults{Append: func(uint64, kernel.Entry) mem.Fault { return mem.NoRight }, Read: func(n uint64, _ string) (int, error) { return max(0, 3-int(n)), nil }})
 		if _, err := l.Write(t.Context(), "r", begin("c1-2")); err == nil {
@@ -123,7 +123,7 @@ func TestLaw1(t *testing.T) {
 		shared := func(c *runlog.LedgerConfig) { c.Pages = pages }
 		runner, executor := newLedger(t, s, events.Toolrunner, shared), newLedger(t, s, events.Executor, shared)
 		if w, err := runner.Write(t.Context(), "r", begin("c1-1")); err != nil || len(w.Events) != 1 {
-			t.Fatalf("write: got %d facts, %v", len(w.Events), err)
+			t.Fatalf("write: got %d events, %v", len(w.Events), err)
 		}
 		w, err := executor.Write(t.Context(), "r", nothing)
 		if err != nil || executor.Stats().Reads != 0 {
@@ -150,7 +150,7 @@ func TestLaw1(t *testing.T) {
 		}
 		equalStates(t, got, folded(t, s, "r"))
 	})
-	t.Run("EVT-15 a lost answer is recognised although another fact follows already", func(t *testing.T) {
+	t.Run("EVT-15 a lost answer is recognised although another event follows already", func(t *testing.T) {
 		t.Parallel()
 		s := newStation(t)
 		seed(t, s, started("r", 1))
@@ -208,7 +208,7 @@ func TestLaw2(t *testing.T) {
 				}
 				w, err := newLedger(t, s, events.Planner, func(c *runlog.LedgerConfig) { c.Journal = j }).Write(ctx, "r", openRun)
 				if !errors.Is(err, errGone) || len(w.Events) != k {
-					t.Fatalf("crash at append %d: got %v after %d facts, want %v after %d", k+1, err, len(w.Events), errGone, k)
+					t.Fatalf("crash at append %d: got %v after %d events, want %v after %d", k+1, err, len(w.Events), errGone, k)
 				}
 				folded(t, s, "r")
 				again, err := newLedger(t, s, events.Planner).Write(t.Context(), "r", openRun)
@@ -218,7 +218,7 @@ func TestLaw2(t *testing.T) {
 				}
 				equalStates(t, again.State, folded(t, s, "r"))
 				if len(s.Log("r")) != len(openKinds) {
-					t.Errorf("crash at append %d: the log has %d facts, want %d", k+1, len(s.Log("r")), len(openKinds))
+					t.Errorf("crash at append %d: the log has %d events, want %d", k+1, len(s.Log("r")), len(openKinds))
 				}
 			}
 		})
@@ -267,7 +267,7 @@ func TestLaw3(t *testing.T) {
 					if said, ok := wrote[i].Wrote(events.CallStarted); ok {
 						winners++
 						if got := folded(t, s, "r").Open[call].Fence; got != said.Sequence {
-							t.Errorf("call %s: the winner's fact is number %d, the fence is %d", call, said.Sequence, got)
+							t.Errorf("call %s: the winner's event is number %d, the fence is %d", call, said.Sequence, got)
 						}
 					}
 				}
@@ -300,7 +300,7 @@ func TestLaw3(t *testing.T) {
 		wg.Wait()
 		slices.Sort(wrote)
 		if wrote[len(wrote)-1] != 1 || wrote[len(wrote)-2] != 0 {
-			t.Errorf("got %v, want one fact by one writer", wrote)
+			t.Errorf("got %v, want one event by one writer", wrote)
 		}
 	})
 }

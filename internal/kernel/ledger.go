@@ -24,18 +24,18 @@ type Written[S any] struct {
 	// State after it, and the position of the aggregate's last event.
 	State S
 	Head  uint64
-	// Facts that this very Write stored, in order. Only they give the right to act.
+	// Events that this very Write stored, in order. Only they give the right to act.
 	Events []Appended
 }
 
-// Appended is one fact that this Write stored.
+// Appended is one event that this Write stored.
 type Appended struct {
 	Payload events.Payload
 	// Sequence in the aggregate, Seq in the log.
 	Sequence, Seq uint64
 }
 
-// Wrote returns the fact of a kind that this Write stored.
+// Wrote returns the event of a kind that this Write stored.
 func (w Written[S]) Wrote(k events.Kind) (Appended, bool) {
 	for _, f := range w.Events {
 		if f.Payload.Kind() == k {
@@ -66,7 +66,7 @@ type LedgerConfig[S any] struct {
 	// Now is the clock of events; nil means time.Now. Entropy makes event ids; it must not fail.
 	Now     func() time.Time
 	Entropy io.Reader
-	// OnStored is told of each fact that this ledger has stored, once; it must not wait. May be nil.
+	// OnStored is told of each event that this ledger has stored, once; it must not wait. May be nil.
 	OnStored func(StoredEvent[S])
 }
 
@@ -144,8 +144,8 @@ func (l *Ledger[S]) State(ctx context.Context, id string) (S, uint64, error) {
 	return l.Reach(ctx, id, math.MaxUint64)
 }
 
-// Hear takes a delivered fact as news: if it is the next one it is folded without reading, and after Hear the cached
-// state includes it. It returns the decoded fact.
+// Hear takes a delivered event as news: if it is the next one it is folded without reading, and after Hear the cached
+// state includes it. It returns the decoded event.
 func (l *Ledger[S]) Receive(ctx context.Context, id string, r Record) (S, error) {
 	var none S
 	if err := events.CheckID(l.cfg.Aggregate.Name, id); err != nil {
@@ -182,7 +182,7 @@ func (l *Ledger[S]) Receive(ctx context.Context, id string, r Record) (S, error)
 		return none, err
 	}
 	if there && p.head < r.Seq {
-		// The reader was stale, or the fact is not in the log at all: ask the leader, then read again.
+		// The reader was stale, or the event is not in the log at all: ask the leader, then read again.
 		if err := l.catchUp(ctx, p, r.Seq); err != nil {
 			return none, err
 		}
@@ -280,7 +280,7 @@ func (l *Ledger[S]) compose(p *page[S], payload events.Payload) (f events.Event,
 // errLost means that another writer's event stands where ours should.
 var errLost = errors.New("another writer was faster")
 
-// append makes one append and settles its outcome. It returns the position, errLost and the position of the fact that
+// append makes one append and settles its outcome. It returns the position, errLost and the position of the event that
 // won, or an error that ends the Write.
 func (l *Ledger[S]) append(ctx context.Context, p *page[S], e Entry) (uint64, error) {
 	stored := e.Bytes
@@ -342,7 +342,7 @@ func (l *Ledger[S]) settle(ctx context.Context, p *page[S], ack Ack, stored []by
 		l.count(func(s *Stats) { s.Duplicates++ })
 		return last.Seq, true, nil
 	}
-	// Another fact is last. Ours may stand before it: it is ours only if the fact right after head has our bytes.
+	// Another event is last. Ours may stand before it: it is ours only if the event right after head has our bytes.
 	after, _, err := l.cfg.Journal.Read(ctx, p.id, p.head)
 	if err == nil && len(after) > 0 && bytes.Equal(after[0].Bytes, stored) {
 		l.count(func(s *Stats) { s.Duplicates++ })

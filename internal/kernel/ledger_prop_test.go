@@ -25,7 +25,7 @@ type world struct {
 	ledgers []*runlog.Ledger
 	by      []events.Service
 	runs    []string
-	// reported holds the positions of all facts that some Write reported as its own.
+	// reported holds the positions of all events that some Write reported as its own.
 	reported map[uint64]bool
 }
 
@@ -110,13 +110,13 @@ func (w *world) write(*rapid.T) {
 	}
 	for _, f := range got.Events {
 		if w.reported[f.Seq] {
-			w.Fatalf("law 3: the fact at %d was reported by two writes", f.Seq)
+			w.Fatalf("law 3: the event at %d was reported by two writes", f.Seq)
 		}
 		w.reported[f.Seq] = true
 		log := w.s.Log(id)
 		i := slices.IndexFunc(log, func(r kernel.Record) bool { return r.Seq == f.Seq })
 		if i < 0 || uint64(i+1) != f.Sequence {
-			w.Fatalf("EVT-11: fact %d of %s was reported at position %d, where the log has none such", f.Sequence, id, f.Seq)
+			w.Fatalf("EVT-11: event %d of %s was reported at position %d, where the log has none such", f.Sequence, id, f.Seq)
 		}
 	}
 	if err == nil && got.Head > 0 {
@@ -139,7 +139,7 @@ func (w *world) prefix(id string, s run.State, head uint64) {
 	equalStates(w, s, want)
 }
 
-// hear delivers any stored fact to any instance: late, twice, out of order.
+// hear delivers any stored event to any instance: late, twice, out of order.
 func (w *world) receive(t *rapid.T) {
 	id := w.anyRun()
 	log := w.s.Log(id)
@@ -153,7 +153,7 @@ func (w *world) receive(t *rapid.T) {
 		w.Fatalf("hear by %s of %d of %s: %v", by, r.Seq, id, err)
 	}
 	if f, _ := events.Decode(r.Bytes); s.Sequence < f.Sequence {
-		w.Fatalf("after hearing fact %d the state is at %d", f.Sequence, s.Sequence)
+		w.Fatalf("after hearing event %d the state is at %d", f.Sequence, s.Sequence)
 	}
 	w.prefix(id, s, w.s.Log(id)[s.Sequence-1].Seq)
 }
@@ -176,7 +176,7 @@ func (w *world) check(*rapid.T) {
 		folded(w, w.s, id)
 		for i, r := range w.s.Log(id) {
 			if f, err := events.Decode(r.Bytes); err != nil || f.Sequence != uint64(i+1) || f.Run != id {
-				w.Fatalf("fact %d of %s has sequence %d and run %s, %v", i+1, id, f.Sequence, f.Run, err)
+				w.Fatalf("event %d of %s has sequence %d and run %s, %v", i+1, id, f.Sequence, f.Run, err)
 			}
 		}
 	}
@@ -254,7 +254,7 @@ func TestManyWriters(t *testing.T) {
 			evs += len(s.Log(id))
 		}
 		if evs < runs*5 {
-			t.Errorf("only %d facts were said: the test proved little", evs)
+			t.Errorf("only %d events were said: the test proved little", evs)
 		}
 	})
 }

@@ -49,7 +49,7 @@ func TestCachedState(t *testing.T) {
 		created.Agents["intruder"] = runtest.Agent("intruder")
 		equalStates(t, mustState(t, l, "r"), folded(t, s, "r"))
 	})
-	t.Run("OBS-3 a fact carries the identity of its run", func(t *testing.T) {
+	t.Run("OBS-3 an event carries the identity of its run", func(t *testing.T) {
 		t.Parallel()
 		s := newStation(t)
 		created := runtest.Created()
@@ -63,7 +63,7 @@ func TestCachedState(t *testing.T) {
 		for i, r := range s.Log("r") {
 			f, err := events.Decode(r.Bytes)
 			if err != nil || f.Identity != want {
-				t.Errorf("fact %d: got %+v, %v; want %+v", i+1, f.Identity, err, want)
+				t.Errorf("event %d: got %+v, %v; want %+v", i+1, f.Identity, err, want)
 			}
 		}
 	})
@@ -86,7 +86,7 @@ func TestCachedState(t *testing.T) {
 		for i := range 25 {
 			id := fmt.Sprintf("r%d", i)
 			if len(s.Log(id)) != len(openKinds) {
-				t.Errorf("run %s has %d facts, want %d", id, len(s.Log(id)), len(openKinds))
+				t.Errorf("run %s has %d events, want %d", id, len(s.Log(id)), len(openKinds))
 			}
 			equalStates(t, mustState(t, l, id), folded(t, s, id))
 		}
@@ -115,7 +115,7 @@ func TestCachedState(t *testing.T) {
 
 func TestHear(t *testing.T) {
 	t.Parallel()
-	t.Run("EVT-1 facts delivered in order are folded without a read", func(t *testing.T) {
+	t.Run("EVT-1 events delivered in order are folded without a read", func(t *testing.T) {
 		t.Parallel()
 		s := newStation(t)
 		b := started("r", 2)
@@ -135,7 +135,7 @@ func TestHear(t *testing.T) {
 		}
 		equalStates(t, w.State, b.State())
 	})
-	t.Run("EVT-15 a fact delivered again changes nothing and reads nothing", func(t *testing.T) {
+	t.Run("EVT-15 an event delivered again changes nothing and reads nothing", func(t *testing.T) {
 		t.Parallel()
 		s := newStation(t)
 		b := started("r", 2)
@@ -167,13 +167,13 @@ func TestHear(t *testing.T) {
 					t.Fatalf("order %v: hear %d: %v", order, i, err)
 				}
 				if got.Sequence < uint64(i+1) {
-					t.Errorf("order %v: after fact %d the state is at %d", order, i+1, got.Sequence)
+					t.Errorf("order %v: after event %d the state is at %d", order, i+1, got.Sequence)
 				}
 			}
 			equalStates(t, mustState(t, l, "r"), folded(t, s, "r"))
 		}
 	})
-	t.Run("SAFE-4 a reader that is behind is read again until it shows the fact", func(t *testing.T) {
+	t.Run("SAFE-4 a reader that is behind is read again until it shows the event", func(t *testing.T) {
 		t.Parallel()
 		s := newStation(t)
 		seed(t, s, started("r", 2))
@@ -185,7 +185,7 @@ func TestHear(t *testing.T) {
 		}
 		equalStates(t, got, folded(t, s, "r"))
 	})
-	t.Run("SAFE-4 SAFE-2 a leader that does not know the fact yet is asked again: the run is not held", func(t *testing.T) {
+	t.Run("SAFE-4 SAFE-2 a leader that does not know the event yet is asked again: the run is not held", func(t *testing.T) {
 		t.Parallel()
 		s := newStation(t)
 		seed(t, s, started("r", 2))
@@ -198,7 +198,7 @@ func TestHear(t *testing.T) {
 		}
 		equalStates(t, got, folded(t, s, "r"))
 	})
-	t.Run("SAFE-4 a fact that never shows is an error that is tried again, not a damaged run", func(t *testing.T) {
+	t.Run("SAFE-4 an event that never shows is an error that is tried again, not a damaged run", func(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			s := newStation(t)
 			seed(t, s, started("r", 2))
@@ -244,7 +244,7 @@ func TestHeld(t *testing.T) {
 		"another run": func(b *runtest.Builder) []byte {
 			return spoil(b, func(f *events.Event) { f.Run, f.Subject = "other", "other" })
 		},
-		"a repeated fact": func(b *runtest.Builder) []byte { return b.Events()[len(b.Events())-1] },
+		"a repeated event": func(b *runtest.Builder) []byte { return b.Events()[len(b.Events())-1] },
 	} {
 		t.Run("SAFE-2 "+name+" holds the run, and nothing is written after it", func(t *testing.T) {
 			t.Parallel()
@@ -265,24 +265,24 @@ func TestHeld(t *testing.T) {
 					}
 					for _, r := range []kernel.Record{log[len(log)-1], log[0], log[3]} {
 						if _, err := l.Receive(t.Context(), "r", r); r.Seq == log[len(log)-1].Seq && !errors.Is(err, kernel.ErrHeld) {
-							t.Errorf("%s: hear of the damaged fact: got %v, want ErrHeld", who, err)
+							t.Errorf("%s: hear of the damaged event: got %v, want ErrHeld", who, err)
 						}
-						// An old fact that comes again may be believed; a word after it may not be said.
+						// An old event that comes again may be believed; a word after it may not be said.
 						if w, err := l.Write(t.Context(), "r", always); len(w.Events) > 0 || !errors.Is(err, kernel.ErrHeld) {
-							t.Errorf("%s: write after hearing %d: got %d facts, %v; want none and ErrHeld", who, r.Seq, len(w.Events), err)
+							t.Errorf("%s: write after hearing %d: got %d events, %v; want none and ErrHeld", who, r.Seq, len(w.Events), err)
 						}
 					}
 				}
 			}
 			if got := len(s.Log("r")); got != len(log) {
-				t.Errorf("the log has %d facts, want %d", got, len(log))
+				t.Errorf("the log has %d events, want %d", got, len(log))
 			}
 			if _, err := newLedger(t, s, events.Planner).Write(t.Context(), "sound", openRun); err != nil {
 				t.Errorf("another run of the station: %v", err)
 			}
 		})
 	}
-	t.Run("SAFE-2be a fact changed in the middle holds the run", func(t *testing.T) {
+	t.Run("SAFE-2be an event changed in the middle holds the run", func(t *testing.T) {
 		t.Parallel()
 		s := newStation(t)
 		seed(t, s, started("r", 1))
@@ -304,7 +304,7 @@ func (f shown) Latest(context.Context, string) (run.State, uint64, bool) { retur
 
 func TestSnapshots(t *testing.T) {
 	t.Parallel()
-	const covered = 5 // facts in the snapshot
+	const covered = 5 // events in the snapshot
 	all := len(started("r", 3).Events())
 	for _, c := range []struct {
 		name string
@@ -315,7 +315,7 @@ func TestSnapshots(t *testing.T) {
 		{"LIFE-10 a snapshot that agrees with the log shortens loading", func(*run.State, *uint64) {}, true},
 		{"SAFE-2 a snapshot with another hash is ignored", func(s *run.State, _ *uint64) { s.Hash = run.HashOf([]byte("x")) }, false},
 		{"SAFE-2 a snapshot that is newer than the log is ignored", func(_ *run.State, head *uint64) { *head += 1000 }, false},
-		{"SAFE-2 a snapshot at the position of another fact is ignored", func(_ *run.State, head *uint64) { *head -= 2 }, false},
+		{"SAFE-2 a snapshot at the position of another event is ignored", func(_ *run.State, head *uint64) { *head -= 2 }, false},
 		{"SAFE-2 a snapshot at position 0 is ignored", func(_ *run.State, head *uint64) { *head = 0 }, false},
 		{"SAFE-2 a snapshot that does not fold on is ignored", func(s *run.State, _ *uint64) { s.Sequence += 3 }, false},
 		{"SAFE-2 a snapshot of another run is ignored", func(s *run.State, _ *uint64) { s.HarnessID = "other" }, false},
@@ -358,7 +358,7 @@ func TestSnapshots(t *testing.T) {
 	})
 }
 
-// examineSnapshot loads a run over a snapshot of its first n facts, spoiled or not.
+// examineSnapshot loads a run over a snapshot of its first n events, spoiled or not.
 func examineSnapshot(t *testing.T, n int, spoil func(*run.State, *uint64), used bool) {
 	t.Helper()
 	s := newStation(t)
@@ -380,10 +380,10 @@ func examineSnapshot(t *testing.T, n int, spoil func(*run.State, *uint64), used 
 		t.Error("the snapshot was changed by folding on")
 	}
 	if got := j.whole.Load() == 0; got != used {
-		t.Errorf("snapshot of %d facts: used is %v, want %v", n, got, used)
+		t.Errorf("snapshot of %d events: used is %v, want %v", n, got, used)
 	}
 	if w, err := l.Write(t.Context(), "r", begin("c1-1")); err != nil || len(w.Events) != 1 {
-		t.Errorf("write: got %d facts, %v", len(w.Events), err)
+		t.Errorf("write: got %d events, %v", len(w.Events), err)
 	}
 	equalStates(t, mustState(t, l, "r"), folded(t, s, "r"))
 }

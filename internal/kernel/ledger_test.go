@@ -48,11 +48,11 @@ func TestOutcomes(t *testing.T) {
 			}
 			log := s.Log("r")
 			if len(log) != len(openKinds) {
-				t.Fatalf("the log has %d facts, want %d", len(log), len(openKinds))
+				t.Fatalf("the log has %d events, want %d", len(log), len(openKinds))
 			}
 			for i, f := range w.Events {
 				if f.Seq != log[i].Seq || f.Sequence != uint64(i+1) {
-					t.Errorf("fact %d: reported at %d as number %d, stored at %d", i+1, f.Seq, f.Sequence, log[i].Seq)
+					t.Errorf("event %d: reported at %d as number %d, stored at %d", i+1, f.Seq, f.Sequence, log[i].Seq)
 				}
 			}
 			equalStates(t, w.State, folded(t, s, "r"))
@@ -83,15 +83,15 @@ func TestFinalOutcomes(t *testing.T) {
 				t.Errorf("got %v, want %v", err, c.want)
 			}
 			if len(w.Events) != 1 || len(s.Log("r")) != 1 {
-				t.Errorf("got %d facts reported and %d stored, want the one before the refusal", len(w.Events), len(s.Log("r")))
+				t.Errorf("got %d events reported and %d stored, want the one before the refusal", len(w.Events), len(s.Log("r")))
 			}
 			if w, err := l.Write(t.Context(), "r", openRun); err != nil || len(w.Events) != 3 {
-				t.Errorf("once it goes again: got %d facts, %v; want the 3 that were missing", len(w.Events), err)
+				t.Errorf("once it goes again: got %d events, %v; want the 3 that were missing", len(w.Events), err)
 			}
 			equalStates(t, mustState(t, l, "r"), folded(t, s, "r"))
 		})
 	}
-	t.Run("SAFE-15 a fact above the limit is ErrTooLarge and never tried", func(t *testing.T) {
+	t.Run("SAFE-15 an event above the limit is ErrTooLarge and never tried", func(t *testing.T) {
 		t.Parallel()
 		s := newStation(t)
 		l := newLedger(t, s, events.Planner)
@@ -101,7 +101,7 @@ func TestFinalOutcomes(t *testing.T) {
 			return []events.Payload{c}, nil
 		})
 		if !errors.Is(err, kernel.ErrTooLarge) || len(s.Log("r")) != 0 {
-			t.Errorf("got %v and %d facts, want ErrTooLarge and none", err, len(s.Log("r")))
+			t.Errorf("got %v and %d events, want ErrTooLarge and none", err, len(s.Log("r")))
 		}
 	})
 	t.Run("SAFE-6 another service's word is ErrDenied before it is sent", func(t *testing.T) {
@@ -144,7 +144,7 @@ func TestFinalOutcomes(t *testing.T) {
 			return []events.Payload{runtest.Started()}, nil
 		})
 		if !errors.As(err, &fault) || errors.Is(err, kernel.ErrHeld) || len(s.Log("r")) != 0 {
-			t.Errorf("got %v and %d facts, want a FoldError that holds nothing, and none", err, len(s.Log("r")))
+			t.Errorf("got %v and %d events, want a FoldError that holds nothing, and none", err, len(s.Log("r")))
 		}
 	})
 	t.Run("a decision's own error comes through", func(t *testing.T) {
@@ -168,7 +168,7 @@ func mustState(t fataler, l *runlog.Ledger, runID string) run.State {
 
 func TestUnsettled(t *testing.T) {
 	t.Parallel()
-	t.Run("SAFE-4 EVT-11 an outcome that can not be learned is ErrUnsettled, and nothing is said to be written", func(t *testing.T) {
+	t.Run("SAFE-4 EVT-11 an outcome that cannot be learned is ErrUnsettled, and nothing is said to be written", func(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			for _, fault := range []mem.Fault{mem.LostAck, mem.LostRequest, mem.Busy} {
 				s := newStation(t)
@@ -181,13 +181,13 @@ func TestUnsettled(t *testing.T) {
 				l := newLedger(t, s, events.Planner)
 				w, err := l.Write(t.Context(), "r", openRun)
 				if !errors.Is(err, kernel.ErrUnsettled) || len(w.Events) != 0 {
-					t.Errorf("got %v with %d facts, want ErrUnsettled and none", err, len(w.Events))
+					t.Errorf("got %v with %d events, want ErrUnsettled and none", err, len(w.Events))
 				}
 				s.SetFaults(mem.Faults{})
 				stored := len(s.Log("r"))
 				w, err = l.Write(t.Context(), "r", openRun)
 				if err != nil || len(w.Events) != len(openKinds)-stored {
-					t.Errorf("afterwards: got %d facts, %v; want the %d that are missing", len(w.Events), err, len(openKinds)-stored)
+					t.Errorf("afterwards: got %d events, %v; want the %d that are missing", len(w.Events), err, len(openKinds)-stored)
 				}
 				equalStates(t, w.State, folded(t, s, "r"))
 			}
@@ -224,7 +224,7 @@ func TestUnsettled(t *testing.T) {
 		l := newLedger(t, s, events.Toolrunner, func(c *runlog.LedgerConfig) { c.Journal = j })
 		w, err := l.Write(t.Context(), "r", begin("c1-1"))
 		if !errors.Is(err, kernel.ErrContended) || len(w.Events) != 0 {
-			t.Errorf("got %v with %d facts, want ErrContended and none", err, len(w.Events))
+			t.Errorf("got %v with %d events, want ErrContended and none", err, len(w.Events))
 		}
 		if got := folded(t, s, "r"); got.Open["c1-1"].Phase != run.CallAllowed {
 			t.Errorf("the call is %s, want allowed", got.Open["c1-1"].Phase)

@@ -97,7 +97,7 @@ func NewLoop(cfg LoopConfig) (*Loop, error) {
 	by := cfg.Handlers[0].service()
 	for i, h := range cfg.Handlers {
 		if h.service() != by || slices.ContainsFunc(cfg.Handlers[:i], func(o Handler) bool { return o.aggregate() == h.aggregate() }) {
-			return nil, fmt.Errorf("a loop of %s can not have a handler of %s for %s, too", by, h.service(), h.aggregate())
+			return nil, fmt.Errorf("a loop of %s cannot have a handler of %s for %s, too", by, h.service(), h.aggregate())
 		}
 	}
 	return &Loop{cfg: cfg, by: by}, nil
@@ -201,7 +201,7 @@ func (l *Loop) input(ctx context.Context, m Message, h Handler) (err error) {
 	return sized(h.input(ctx, m))
 }
 
-// sized refuses an input that no fact has room for: it would be too large the next time too.
+// sized refuses an input that no event has room for: it would be too large the next time too.
 func sized(err error) error {
 	if !errors.Is(err, ErrTooLarge) {
 		return err

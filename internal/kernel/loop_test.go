@@ -50,7 +50,7 @@ func receiveOne(t *testing.T, data []byte, header map[string]string, judge judgi
 	return s.Dead(), log.String()
 }
 
-// onlyInputs hears no facts.
+// onlyInputs hears no events.
 type onlyInputs struct{ kernel.Inbox }
 
 // Listen implements kernel.Inbox.
@@ -88,7 +88,7 @@ func TestLoopInputs(t *testing.T) {
 		ctx, stop := context.WithCancel(t.Context())
 		judge := judging(func(kernel.Message) error {
 			if got := mustState(t, l, "r").Sequence; got != want {
-				t.Errorf("judged at fact %d, the log has %d", got, want)
+				t.Errorf("judged at event %d, the log has %d", got, want)
 			}
 			return nil
 		})
@@ -104,7 +104,7 @@ func TestLoopInputs(t *testing.T) {
 			t.Fatal(err)
 		}
 	})
-	t.Run("SAFE-15 SAFE-12 an input that no fact has room for is refused", func(t *testing.T) {
+	t.Run("SAFE-15 SAFE-12 an input that no event has room for is refused", func(t *testing.T) {
 		t.Parallel()
 		dead, _ := receiveOne(t, []byte("{}"), nil, func(kernel.Message) error { return fmt.Errorf("append: %w", kernel.ErrTooLarge) })
 		if len(dead) != 1 || dead[0].Letter.Code != "too_large" || dead[0].Letter.Hint == "" {

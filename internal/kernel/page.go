@@ -171,7 +171,7 @@ func (l *Ledger[S]) load(ctx context.Context, p *page[S]) error {
 	return err
 }
 
-// covers reports whether a snapshot ends with the very fact that the log has at its position. The log decides; a
+// covers reports whether a snapshot ends with the very event that the log has at its position. The log decides; a
 // snapshot that does not agree with it is as good as none.
 func (l *Ledger[S]) covers(ctx context.Context, p *page[S], s *S, head uint64) bool {
 	at := l.cfg.Aggregate.Chain(s)
@@ -216,7 +216,7 @@ func (l *Ledger[S]) fold(ctx context.Context, p *page[S], s S, head uint64) erro
 }
 
 // catchUp reads until the page includes a position that was delivered or confirmed. A leader that was deposed and has
-// not noticed may know less than was delivered: that is no damage, the fact is heard again.
+// not noticed may know less than was delivered: that is no damage, the event is heard again.
 func (l *Ledger[S]) catchUp(ctx context.Context, p *page[S], want uint64) error {
 	wait := 200 * time.Microsecond
 	for range maxSame {
@@ -258,7 +258,7 @@ func (l *Ledger[S]) renumber(ctx context.Context, p *page[S]) error {
 	return nil
 }
 
-// refreshAfterLoss reads until the fact that won, and what the leader has after it, is folded: a stale reader must not
+// refreshAfterLoss reads until the event that won, and what the leader has after it, is folded: a stale reader must not
 // lead to the same conflict again.
 func (l *Ledger[S]) refreshAfterLoss(ctx context.Context, p *page[S], won uint64) error {
 	if last, ok, err := l.cfg.Journal.Last(ctx, p.id); err == nil && ok {
@@ -270,7 +270,7 @@ func (l *Ledger[S]) refreshAfterLoss(ctx context.Context, p *page[S], won uint64
 	return l.catchUp(ctx, p, won)
 }
 
-// Fresh returns the state of an aggregate up to what the leader has now. It is an error where the leader can not be asked.
+// Fresh returns the state of an aggregate up to what the leader has now. It is an error where the leader cannot be asked.
 func (l *Ledger[S]) Fresh(ctx context.Context, id string) (S, error) {
 	var none S
 	if err := events.CheckID(l.cfg.Aggregate.Name, id); err != nil {

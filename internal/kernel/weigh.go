@@ -55,7 +55,7 @@ func (c *Pages[S]) shrink(last *page[S]) {
 // evicted reports whether a page was dropped. mu is held.
 func (c *Pages[S]) evicted(p *page[S]) bool { return c.pages[p.id] != p }
 
-// turn drops the next page that was not used since the hand passed, and reports whether there was one that nobody needs. mu
+// turn drops the next page that was not used since the hand passed, and reports whether there was one that no one needs. mu
 // is held.
 func (c *Pages[S]) turn() bool {
 	for range 2 * len(c.ring) {

@@ -94,7 +94,7 @@ type Image struct {
 	// MediaType is image/png, image/jpeg, image/webp or image/gif; Data the bytes of the file.
 	MediaType string
 	Data      []byte
-	// Tokens is what it takes of the context window, as the caller estimates it; 0 where nobody did.
+	// Tokens is what it takes of the context window, as the caller estimates it; 0 where no one did.
 	Tokens int
 }
 

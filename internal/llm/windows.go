@@ -7,7 +7,7 @@ import (
 	"strings"
 )
 
-// defaultWindow is taken for models that nobody knows: small enough for most of those that people run themselves.
+// defaultWindow is taken for models that no one knows: small enough for most of those that people run themselves.
 const defaultWindow = 32_768
 
 // windows are the context windows, in tokens, of the models that are sure. The first pattern that fits counts.

@@ -17,7 +17,7 @@ import (
 // old servers never answer what they do not know.
 const newestWait = 15 * time.Second
 
-// Ask returns what a server says of its tools now, to be pinned. Tools that can not be offered are left out, with the
+// Ask returns what a server says of its tools now, to be pinned. Tools that cannot be offered are left out, with the
 // reason. A program runs inside box.
 func Ask(ctx context.Context, s events.MCPServer, secrets map[string]secret.Value, sb sandbox.Sandbox) (agentfile.ServerPins, error) {
 	return ask(ctx, s, secrets, sb, newestWait)

@@ -132,7 +132,7 @@ func (w *wire) explain(err error) error {
 	told := fmt.Errorf("the server answered %d %s: %w", code, http.StatusText(code), clean(err))
 	switch {
 	case code == http.StatusUnauthorized || code == http.StatusForbidden:
-		return tool.Fail(tool.Denied, "an operator mends the secret that mcp.headers names", told)
+		return tool.Fail(tool.Denied, "an operator fixes the secret that mcp.headers names", told)
 	case code == http.StatusTooManyRequests:
 		return &tool.Error{Class: tool.Transient, Hint: "use another tool if it stays so", RetryAfter: time.Duration(w.after.Load()) * time.Second, Err: told}
 	case code >= http.StatusMultipleChoices && code < http.StatusBadRequest:

@@ -107,7 +107,7 @@ func (t *remote) unsent(ctx context.Context, err error) error {
 	if _, ok := errors.AsType[*tool.Error](err); ok {
 		return err
 	}
-	return tool.Fail(tool.Transient, "use another tool if it stays so", fmt.Errorf("the server %s can not be used: %w", t.server.Name, clean(err)))
+	return tool.Fail(tool.Transient, "use another tool if it stays so", fmt.Errorf("the server %s cannot be used: %w", t.server.Name, clean(err)))
 }
 
 // unanswered explains a failure after the call was sent.
@@ -125,11 +125,11 @@ func (t *remote) unanswered(ctx context.Context, s *session, err error) error {
 		if e.Code == codeInvalidParams {
 			class = tool.Invalid
 		}
-		return tool.Fail(class, "mend the arguments or use another tool", fmt.Errorf("the server %s refused the call: %w", t.server.Name, clean(err)))
+		return tool.Fail(class, "fix the arguments or use another tool", fmt.Errorf("the server %s refused the call: %w", t.server.Name, clean(err)))
 	}
 	lost := fmt.Errorf("the server %s was lost in the middle of the call: %w", t.server.Name, clean(err))
 	if tool.Effect(t.pin.Effect) == tool.Once {
-		return tool.Fail(tool.Unknown, "nobody knows whether it took effect: look at the state of things before you do it again; the same call will be shown to a person first", lost)
+		return tool.Fail(tool.Unknown, "no one knows whether it took effect: look at the state of things before you do it again; the same call will be shown to a person first", lost)
 	}
 	return tool.Fail(tool.Transient, "use another tool if it stays so", lost)
 }

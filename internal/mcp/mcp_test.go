@@ -206,7 +206,7 @@ func TestPins(t *testing.T) {
 			}
 		}
 	})
-	t.Run("SAFE-12 a pin with an effect class that nobody knows, or with the name of another tool, is not offered", func(t *testing.T) {
+	t.Run("SAFE-12 a pin with an effect class that no one knows, or with the name of another tool, is not offered", func(t *testing.T) {
 		t.Parallel()
 		b := pinned(t, program(t, mcptest.Good), nil)
 		s := b.agent.MCP[0]
@@ -242,7 +242,7 @@ func TestHostile(t *testing.T) {
 			}
 		})
 	}
-	t.Run("TOOL-3 a server that can not be started before a call was sent may be tried again, whatever the tool does", func(t *testing.T) {
+	t.Run("TOOL-3 a server that cannot be started before a call was sent may be tried again, whatever the tool does", func(t *testing.T) {
 		t.Parallel()
 		b := pinned(t, program(t, mcptest.Good), nil)
 		b.become(program(t, mcptest.Crash))

@@ -15,7 +15,7 @@ import (
 const maxWhole = 10 << 20
 
 // show makes of an answer what a model reads: its texts, its images, and a line for each other part. Where there are such
-// parts that can not be shown, or the text is long, the whole answer is kept as an object.
+// parts that cannot be shown, or the text is long, the whole answer is kept as an object.
 func show(env tool.Env, res *sdk.CallToolResult) tool.Result {
 	var parts []string
 	var images []tool.Image

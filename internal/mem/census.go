@@ -12,7 +12,7 @@ type stationStats struct{ s *Station }
 
 var _ kernel.StationStats = stationStats{}
 
-// Census tells how busy the station is. Its one store is the log, counted in facts.
+// Census tells how busy the station is. Its one store is the log, counted in events.
 func (s *Station) StationStats() kernel.StationStats { return stationStats{s} }
 
 // Running implements kernel.StationStats.

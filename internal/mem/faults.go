@@ -17,11 +17,11 @@ type Fault int
 const (
 	// None: it is made as asked.
 	None Fault = iota
-	// LostAck: it is made, and nobody hears the answer.
+	// LostAck: it is made, and no one hears the answer.
 	LostAck
-	// LostRequest: it is not made, and nobody hears so.
+	// LostRequest: it is not made, and no one hears so.
 	LostRequest
-	// LateRequest: nobody hears an answer, and it is made later, before the next append to its run, if it still fits.
+	// LateRequest: no one hears an answer, and it is made later, before the next append to its run, if it still fits.
 	// Into other stores it is made by Land only.
 	LateRequest
 	// Busy: refused for a reason that passes.
@@ -51,7 +51,7 @@ const (
 type Delivery struct {
 	// Late is how long it does not come: another overtakes it. The same delay for all is a consumer that stalls.
 	Late time.Duration
-	// Lost counts as a delivery, and nobody hears it: it comes again after the ack wait.
+	// Lost counts as a delivery, and no one hears it: it comes again after the ack wait.
 	Lost bool
 	// Again is how soon it comes again although somebody handles it, in place of the ack wait, unless there is a sign of
 	// life before: a new leader of the consumer does not know since when it is out.
@@ -62,13 +62,13 @@ type Delivery struct {
 // counting their calls from 1; they must not call the station.
 type Faults struct {
 	Append func(n uint64, e kernel.Entry) Fault
-	// Read says how many of the run's newest facts this read does not see, or fails it.
+	// Read says how many of the run's newest events this read does not see, or fails it.
 	Read func(n uint64, run string) (behind int, err error)
 	// Last does the same to the leader's word: a leader that was deposed and has not noticed.
 	Last func(n uint64, run string) (behind int, err error)
 	// Deliver is asked whenever a message gets ready to be delivered, the first time and again.
 	Deliver func(n uint64, role events.Service, subject string) Delivery
-	// Ack says that an acknowledgement is lost: nobody notices, and the message comes again after the ack wait.
+	// Ack says that an acknowledgement is lost: no one notices, and the message comes again after the ack wait.
 	Ack func(n uint64, role events.Service, subject string) (lost bool)
 	// Fire says when a timer that is set now fires, from the time it is due: before, after, or more than once. Nil or
 	// empty is once and in time.
@@ -102,7 +102,7 @@ func (s *Station) Land() {
 		s.store(e)
 	}
 	for _, do := range puts {
-		_ = do() // nobody hears the answer of a late write
+		_ = do() // no one hears the answer of a late write
 	}
 }
 

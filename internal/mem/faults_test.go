@@ -80,7 +80,7 @@ func TestDeliveryFaults(t *testing.T) {
 			return d[n-1]
 		}}
 	}
-	// Each fact is put before the persister first, which hears nothing here.
+	// Each event is put before the persister first, which hears nothing here.
 	none := mem.Delivery{}
 	for _, c := range []struct {
 		name string
@@ -100,7 +100,7 @@ func TestDeliveryFaults(t *testing.T) {
 			_ = w.receive(t, "a 1").Ack(t.Context())
 			w.pending(t, 0)
 		}},
-		{"SAFE-4 a delivery that nobody heard counts and comes again after the ack wait", func(t *testing.T, w *world) {
+		{"SAFE-4 a delivery that no one heard counts and comes again after the ack wait", func(t *testing.T, w *world) {
 			lost := mem.Delivery{Lost: true}
 			w.SetFaults(deliver(lost, lost))
 			w.say(t, "a")
@@ -120,7 +120,7 @@ func TestDeliveryFaults(t *testing.T) {
 			w.SetFaults(mem.Faults{Ack: func(n uint64, _ events.Service, _ string) bool { return n == 1 }})
 			w.say(t, "a")
 			if err := w.receive(t, "a 1").Ack(t.Context()); err != nil {
-				t.Errorf("ack: got %v, want no error: nobody notices", err)
+				t.Errorf("ack: got %v, want no error: no one notices", err)
 			}
 			w.pending(t, 1)
 			w.hand.Advance(mem.DefaultAckWait)
@@ -326,7 +326,7 @@ func TestOldValues(t *testing.T) {
 		}
 		behind, away = 0, errors.New("no leader")
 		if err := kv.Create(ctx, "k", nil); !errors.Is(err, away) {
-			t.Errorf("create where nobody knows whether it is deleted: got %v", err)
+			t.Errorf("create where no one knows whether it is deleted: got %v", err)
 		}
 		if _, err := kv.Get(ctx, "k"); !errors.Is(err, away) {
 			t.Errorf("get: got %v", err)

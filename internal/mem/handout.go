@@ -16,7 +16,7 @@ type Waiting struct {
 }
 
 // Ready lists what is ready for a role, oldest first. Together with Take it is an inbox for those who choose the order
-// of deliveries themselves; nobody should listen beside them.
+// of deliveries themselves; no one should listen beside them.
 func (s *Station) Ready(role events.Service) []Waiting {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -53,7 +53,7 @@ type message struct {
 	header  map[string]string
 	seq     uint64
 	at      time.Time
-	// fact says that it is a message of the log.
+	// event says that it is a message of the log.
 	event bool
 
 	// Guarded by Station.mu. deliveries is the number of the current delivery.
@@ -177,7 +177,7 @@ func (d delivery) Nak(delay time.Duration) error {
 	return nil
 }
 
-// Working implements kernel.Message. As on a server it counts whatever delivery it comes from, and nobody is told
+// Working implements kernel.Message. As on a server it counts whatever delivery it comes from, and no one is told
 // that it came too late.
 func (d delivery) Working() error {
 	m := d.m
@@ -293,7 +293,7 @@ func (s *Station) deliverEvent(e kernel.Entry, seq uint64, b []byte, at time.Tim
 }
 
 // Publish puts the message of an outsider before the role that hears its subject, as a stream with work-queue
-// retention does. header may be nil. It fails where nobody hears the subject.
+// retention does. header may be nil. It fails where no one hears the subject.
 func (s *Station) Publish(ctx context.Context, subject string, data []byte, header map[string]string) error {
 	if ctx.Err() != nil {
 		return context.Cause(ctx)

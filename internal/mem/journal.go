@@ -13,7 +13,7 @@ import (
 	"github.com/inspan/inspan/pkg/events"
 )
 
-// batch is the most facts that one Read returns; it ends with the fact that reaches batchBytes.
+// batch is the most events that one Read returns; it ends with the event that reaches batchBytes.
 const (
 	batch      = 256
 	batchBytes = 4 << 20
@@ -26,7 +26,7 @@ type stored struct {
 	kind  events.Kind
 	bytes []byte
 	at    time.Time
-	// lost facts keep their position only.
+	// lost events keep their position only.
 	lost bool
 }
 
@@ -205,7 +205,7 @@ func (s *Station) seen(key string, behind int) []int {
 	return at[:max(0, len(at)-max(0, behind))]
 }
 
-// Log returns all facts of a run, or all events of the aggregate with that kernel.Key, as they are, past any fault.
+// Log returns all events of a run, or all events of the aggregate with that kernel.Key, as they are, past any fault.
 func (s *Station) Log(key string) []kernel.Record {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -216,7 +216,7 @@ func (s *Station) Log(key string) []kernel.Record {
 	return evs
 }
 
-// Facts is how many facts were stored.
+// Events is how many events were stored.
 func (s *Station) Events() int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -237,7 +237,7 @@ func (s *Station) Runs() []string {
 	return ids
 }
 
-// Damage puts other bytes in the place of a stored fact, as nobody could through the ports. It is for tests of those
+// Damage puts other bytes in the place of a stored event, as no one could through the ports. It is for tests of those
 // who must notice.
 func (s *Station) Damage(seq uint64, bytes []byte) {
 	s.mu.Lock()
@@ -245,7 +245,7 @@ func (s *Station) Damage(seq uint64, bytes []byte) {
 	s.log[seq-1].bytes = slices.Clone(bytes)
 }
 
-// Lose takes a fact out of the log, as nobody could through the ports: the run has a hole, and the position stays
+// Lose takes an event out of the log, as no one could through the ports: the run has a hole, and the position stays
 // empty. Whoever has not heard it will not.
 func (s *Station) Lose(seq uint64) {
 	s.mu.Lock()

@@ -92,7 +92,7 @@ func TestFaults(t *testing.T) {
 				t.Errorf("got %s (%v), want %s", ack.Outcome, ack.Err, c.want)
 			}
 			if got := len(s.Log("r")); got != c.stored {
-				t.Errorf("got %d facts in the log, want %d", got, c.stored)
+				t.Errorf("got %d events in the log, want %d", got, c.stored)
 			}
 		})
 	}
@@ -110,10 +110,10 @@ func TestFaults(t *testing.T) {
 		s.Journal().Append(t.Context(), entry("r", 0, "too late"))
 		s.Land()
 		if log := s.Log("r"); len(log) != 1 || string(log[0].Bytes) != "late" {
-			t.Errorf("got %d facts, want the late one alone", len(log))
+			t.Errorf("got %d events, want the late one alone", len(log))
 		}
 	})
-	t.Run("SAFE-4 stale reads and a deposed leader do not see the newest facts", func(t *testing.T) {
+	t.Run("SAFE-4 stale reads and a deposed leader do not see the newest events", func(t *testing.T) {
 		t.Parallel()
 		s := open(t, mem.Config{})
 		for i := range uint64(3) {
@@ -123,7 +123,7 @@ func TestFaults(t *testing.T) {
 		s.SetFaults(mem.Faults{Read: two, Last: two})
 		evs, _, err := s.Journal().Read(t.Context(), "r", 0)
 		if err != nil || len(evs) != 1 {
-			t.Errorf("read: got %d facts, %v; want 1", len(evs), err)
+			t.Errorf("read: got %d events, %v; want 1", len(evs), err)
 		}
 		if last, ok, err := s.Journal().Last(t.Context(), "r"); err != nil || !ok || last.Seq != 1 {
 			t.Errorf("last: got %d, %v, %v; want 1", last.Seq, ok, err)
@@ -181,10 +181,10 @@ func TestRights(t *testing.T) {
 			}
 		}
 		if got := len(s.Log("r")); got != 2 {
-			t.Errorf("got %d facts, want 2", got)
+			t.Errorf("got %d events, want 2", got)
 		}
 	})
-	t.Run("SAFE-5 nobody hears a subject that is no input", func(t *testing.T) {
+	t.Run("SAFE-5 no one hears a subject that is no input", func(t *testing.T) {
 		t.Parallel()
 		s := open(t, mem.Config{})
 		for _, subject := range []string{"station.exam.run.r.evt.run.created", "station.other.task", "station.exam.task.a.b", "task", "station.exam.task.", "station.exam.due.r.run.x"} {
@@ -295,7 +295,7 @@ func TestOutlets(t *testing.T) {
 			t.Errorf("got %d messages, the first %v; want 1024 from the second on", len(got), got[0])
 		}
 	})
-	t.Run("OBS-3 a watcher hears the facts of its run", func(t *testing.T) {
+	t.Run("OBS-3 a watcher hears the events of its run", func(t *testing.T) {
 		t.Parallel()
 		s := open(t, mem.Config{})
 		var got []string

@@ -35,13 +35,13 @@ func (s *Station) LiveOf(run string) [][]byte {
 	return slices.Clone(s.live[run])
 }
 
-// watcher hears the facts of a run as they are stored.
+// watcher hears the events of a run as they are stored.
 type watcher struct {
 	run     string
 	receive func(ev []byte)
 }
 
-// Watch has hear called with each fact of a run that is stored from now on, in order, until stop is called. hear is
+// Watch has hear called with each event of a run that is stored from now on, in order, until stop is called. hear is
 // called inside the append: it must be quick and must not call the station. It is the memory form of the run's stream.
 func (s *Station) Watch(run string, receive func(ev []byte)) (stop func()) {
 	s.mu.Lock()
@@ -56,7 +56,7 @@ func (s *Station) Watch(run string, receive func(ev []byte)) (stop func()) {
 	}
 }
 
-// notify lets the watchers of a run hear a fact. Called with mu held.
+// notify lets the watchers of a run hear an event. Called with mu held.
 func (s *Station) notify(run string, ev []byte) {
 	for _, w := range s.watchers {
 		if w.run == run {

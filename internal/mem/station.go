@@ -29,7 +29,7 @@ type Config struct {
 	// DrainGrace is how long handlers may go on after their listener was told to stop; with 0 they are told at once, as
 	// if the process died.
 	DrainGrace time.Duration
-	// MaxFacts makes the log full after that many facts; 0 is without limit.
+	// MaxFacts makes the log full after that many events; 0 is without limit.
 	MaxEvents int
 }
 
@@ -51,7 +51,7 @@ type Station struct {
 	firings  uint64
 	queues   map[events.Service]*queue
 	timers   map[string]*timer
-	// due holds the firings that nobody has acknowledged, by subject.
+	// due holds the firings that no one has acknowledged, by subject.
 	due      map[string]*message
 	blobs    map[string][]byte
 	made     map[string]artifact
@@ -63,7 +63,7 @@ type Station struct {
 	dead     []Refused
 }
 
-// New makes an empty station. It returns an *events.IDError for a name that can not be part of a subject.
+// New makes an empty station. It returns an *events.IDError for a name that cannot be part of a subject.
 func New(station string, cfg Config) (*Station, error) {
 	if err := events.CheckID("station", station); err != nil {
 		return nil, err

@@ -73,7 +73,7 @@ func digest(data []byte) string {
 	return hex.EncodeToString(h[:])
 }
 
-// DamageBlob puts other bytes in the place of an object, as nobody could through the port.
+// DamageBlob puts other bytes in the place of an object, as no one could through the port.
 func (s *Station) DamageBlob(sha256 string, data []byte) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -90,7 +90,7 @@ func (s *Station) schedule(q *queue, run, name string, at time.Time) {
 	}
 }
 
-// fire says that a timer is due. A firing that nobody has acknowledged is replaced, as the stream of timers keeps one
+// fire says that a timer is due. A firing that no one has acknowledged is replaced, as the stream of timers keeps one
 // per name. Called with mu held.
 func (s *Station) fire(q *queue, subject string) {
 	if unheard := s.due[subject]; unheard != nil {

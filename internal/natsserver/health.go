@@ -6,7 +6,7 @@ import (
 	"github.com/nats-io/nats-server/v2/server"
 )
 
-// Ailment says what the server in this process can not do any more, nil where it is well, and where it was shut down or is not up yet. A stream whose write has failed, as on a full
+// Ailment says what the server in this process cannot do any more, nil where it is well, and where it was shut down or is not up yet. A stream whose write has failed, as on a full
 // disk, takes nothing until the server is started again, also where there is room by then.
 func (s *Server) Ailment() error {
 	if !s.up() {

@@ -15,7 +15,7 @@ import (
 
 func TestAilment(t *testing.T) {
 	t.Parallel()
-	t.Run("SAFE-14 a server whose disk was full says that it can not write, until it was started again", func(t *testing.T) {
+	t.Run("SAFE-14 a server whose disk was full says that it cannot write, until it was started again", func(t *testing.T) {
 		t.Parallel()
 		dir := t.TempDir()
 		if err := syscall.Mount("none", dir, "tmpfs", 0, "size=48m"); err != nil {

@@ -75,7 +75,7 @@ const startWait = 30 * time.Second
 type Server struct {
 	cfg Config
 	mu  sync.Mutex
-	// ns is guarded by mu, as is serves: it has started, and nobody has shut it down.
+	// ns is guarded by mu, as is serves: it has started, and no one has shut it down.
 	ns     *server.Server
 	serves bool
 }

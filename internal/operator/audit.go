@@ -27,7 +27,7 @@ type Trust struct {
 }
 
 // Audit reads the log of a run as it is stored and checks it, its objects, its anchors (SAFE-3) and the signed answers to
-// its gates (SAFE-9). It returns client.ErrNotFound for a run of which there is neither a fact nor a row.
+// its gates (SAFE-9). It returns client.ErrNotFound for a run of which there is neither an event nor a row.
 func Audit(ctx context.Context, c *client.Client, runID string, trust Trust) (audit.Report, error) {
 	if err := checkRun(runID); err != nil {
 		return audit.Report{}, err
@@ -60,7 +60,7 @@ func Audit(ctx context.Context, c *client.Client, runID string, trust Trust) (au
 // known is what is known of a run beside its log.
 type known struct {
 	anchors []run.Anchor
-	// reached is the last fact that the index has seen, holes what is missing in the station's log as a whole.
+	// reached is the last event that the index has seen, holes what is missing in the station's log as a whole.
 	reached uint64
 	holes   string
 	// row is what is wrong with its row.
@@ -105,7 +105,7 @@ func (o station) audit(ctx context.Context, runID string, trust Trust, known kno
 	return a.End(), nil
 }
 
-// records calls each with the facts of a run as they are stored, at least up to a position, until it returns false.
+// records calls each with the events of a run as they are stored, at least up to a position, until it returns false.
 func (o station) records(ctx context.Context, runID string, upTo uint64, each func(kernel.Record) bool) error {
 	for after := uint64(0); ; {
 		evs, more, err := o.st.Journal().Read(ctx, runID, after)

@@ -63,5 +63,5 @@ func (a alone) Dead(ctx context.Context, after uint64) (letters []jet.Refused, m
 	return letters, len(page) > 0, err
 }
 
-// Log says nothing of the log as a whole: the store erases no fact, and its positions are not those of a stream.
+// Log says nothing of the log as a whole: the store erases no event, and its positions are not those of a stream.
 func (alone) Log(context.Context) (jet.LogState, error) { return jet.LogState{}, nil }

@@ -71,9 +71,9 @@ func (r *reader) git() error {
 			f.Op = Move
 			f.To, err = unquoted(strings.TrimPrefix(l, "rename to "))
 		case strings.HasPrefix(l, "copy from "):
-			return r.fail("a copy can not be carried out: write the new file")
+			return r.fail("a copy cannot be carried out: write the new file")
 		case strings.HasPrefix(l, "GIT binary patch"), strings.HasPrefix(l, "Binary files "):
-			return r.fail("a binary file can not be patched")
+			return r.fail("a binary file cannot be patched")
 		}
 		if err != nil {
 			return r.fail("%v", err)

@@ -227,7 +227,7 @@ func Durability(ctx context.Context, conn *jet.Conn, acceptLazy bool) (string, e
 		return "", fmt.Errorf("read the server's fsync mode: %w", err)
 	}
 	if !d.SyncAlways && !acceptLazy {
-		return "", fmt.Errorf("the NATS server acknowledges before it syncs (%s): a power cut would lose acknowledged facts; set jetstream { sync_interval: always } on the server, name its monitoring address in INSPAN_NATS_MONITOR if it is set already, or accept the loss with INSPAN_ACCEPT_LAZY_FSYNC=true", describe(d))
+		return "", fmt.Errorf("the NATS server acknowledges before it syncs (%s): a power cut would lose acknowledged events; set jetstream { sync_interval: always } on the server, name its monitoring address in INSPAN_NATS_MONITOR if it is set already, or accept the loss with INSPAN_ACCEPT_LAZY_FSYNC=true", describe(d))
 	}
 	// Such a server writes to disk once for a batch; where it does not wait for the disk, batches only cost.
 	conn.GroupAppends(d.SyncAlways)
@@ -241,7 +241,7 @@ func describe(d jet.Durability) string {
 	case d.SyncAlways:
 		mode = "sync always"
 	case !d.Known:
-		mode = "unknown, nobody told"
+		mode = "unknown, no one told"
 	}
 	return fmt.Sprintf("%s (nats-server %s, told by %s)", mode, d.ServerVersion, d.Source)
 }

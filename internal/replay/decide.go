@@ -15,14 +15,14 @@ import (
 	"github.com/inspan/inspan/pkg/run"
 )
 
-// deciding is one fact that is decided again, in the state before it.
+// deciding is one event that is decided again, in the state before it.
 type deciding struct {
 	policy Policy
 	s      run.State
 	f      events.Event
 }
 
-// taken says that a fact is taken as recorded.
+// taken says that an event is taken as recorded.
 func taken() ([]events.Payload, bool, error) { return nil, false, nil }
 
 func decided(say []events.Payload, err error) ([]events.Payload, bool, error) { return say, true, err }

@@ -1,7 +1,7 @@
 // Package replay makes the decisions of recorded runs again, with the code of today.
 //
-// Promises: for every fact that a role said it asks the pure function that said it what it would say now, in the state
-// before that fact and at its time, and names each one that would be said otherwise. What came from outside (a task, a
+// Promises: for every event that a role said it asks the pure function that said it what it would say now, in the state
+// before that event and at its time, and names each one that would be said otherwise. What came from outside (a task, a
 // model's answer, a tool's result, a person, a hook) is taken as recorded. A log that does not fold, or was changed, is
 // refused: nothing of it is decided. It calls no model and no tool, reads no clock and changes nothing.
 package replay
@@ -48,7 +48,7 @@ func (c Change) String() string {
 	if today == "" {
 		today = "nothing would be said"
 	}
-	text := fmt.Sprintf("run %s, fact %d (%s): said %q, today: %s", c.Run, c.Sequence, c.Kind, c.Recorded, today)
+	text := fmt.Sprintf("run %s, event %d (%s): said %q, today: %s", c.Run, c.Sequence, c.Kind, c.Recorded, today)
 	if len(c.Fields) > 0 {
 		text += fmt.Sprintf(" (differs in %v)", c.Fields)
 	}
@@ -59,7 +59,7 @@ func (c Change) String() string {
 type Report struct {
 	Run    string `json:"run"`
 	Events uint64 `json:"facts"`
-	// Decided facts were decided again, Taken ones came from outside or rest on what the log does not hold.
+	// Decided events were decided again, Taken ones came from outside or rest on what the log does not hold.
 	Decided int `json:"decided"`
 	Taken   int `json:"taken"`
 	// Refused is why the log is no record that can be replayed; nil where it is.
@@ -70,7 +70,7 @@ type Report struct {
 // OK reports whether all was decided as it was recorded.
 func (r Report) OK() bool { return r.Refused == nil && len(r.Changes) == 0 }
 
-// Log replays the facts of one run, JSON lines as inspan export writes them. An error means that it could not be read.
+// Log replays the events of one run, JSON lines as inspan export writes them. An error means that it could not be read.
 func Log(ctx context.Context, law Policy, r io.Reader) (Report, error) {
 	rep := Report{Changes: []Change{}}
 	var whole bytes.Buffer
@@ -104,7 +104,7 @@ func Log(ctx context.Context, law Policy, r io.Reader) (Report, error) {
 	return rep, nil
 }
 
-// judge decides one fact again.
+// judge decides one event again.
 func (rep *Report) judge(law Policy, s run.State, f events.Event, p events.Payload) {
 	d := deciding{policy: law, s: s, f: f}
 	say, again, err := d.decide(p)
@@ -144,7 +144,7 @@ func (rep *Report) judge(law Policy, s run.State, f events.Event, p events.Paylo
 // unsteady fields depend on the clock or name a whole rule set, and are no part of what was decided.
 var unsteady = []string{"rules_digest", "wait_ms", "duration_ms", "expires_at", "not_before"}
 
-// younger fields follow from others and came later than version 1: a fact that lacks them was not decided otherwise.
+// younger fields follow from others and came later than version 1: an event that lacks them was not decided otherwise.
 var younger = []string{"calls_key", "model_ref", "cost_micro_usd", "run_finish_reason", "checkpoint"}
 
 // fields lists the names of the fields of two payloads that differ, in order; of those of different kinds, all.
@@ -152,7 +152,7 @@ func fields(a, b events.Payload) []string {
 	x, y := document(a), document(b)
 	for _, name := range younger {
 		if _, there := x[name]; !there {
-			delete(y, name) // the fact was said before there was such a field
+			delete(y, name) // the event was said before there was such a field
 		}
 	}
 	var names []string

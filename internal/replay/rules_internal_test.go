@@ -41,7 +41,7 @@ func TestRules(t *testing.T) {
 			t.Error(gap)
 		}
 	})
-	t.Run("PLUS-6 EVT-13 a decided type without a rule is named, one that a look or nobody decides needs none", func(t *testing.T) {
+	t.Run("PLUS-6 EVT-13 a decided type without a rule is named, one that a look or no one decides needs none", func(t *testing.T) {
 		t.Parallel()
 		with := func(by events.Service, from events.Origin) []events.Type {
 			return append(slices.Clone(events.Registry()), events.Type{Kind: "note.taken", Author: by, Origin: from})

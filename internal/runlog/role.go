@@ -12,7 +12,7 @@ import (
 // Role is the part of a service that is its own, as kernel.Role is, in the terms of runs.
 type Role interface {
 	Service() events.Service
-	// Fact receives a stored fact.
+	// Event receives a stored event.
 	Event(ctx context.Context, h ReceivedEvent) error
 	// Due receives a timer that this role set, with the state of its run as the leader has it.
 	Due(ctx context.Context, runID, family, id string, s run.State) error
@@ -25,17 +25,17 @@ type Again interface {
 	DueAgain(ctx context.Context, runID, family, id string, s run.State, deliveries uint64) error
 }
 
-// ReceivedEvent is a fact as delivered, with a state of its run that includes it.
+// ReceivedEvent is an event as delivered, with a state of its run that includes it.
 type ReceivedEvent struct {
 	Run  string
 	Kind events.Kind
-	// Sequence of the fact in its run, Seq in the log.
+	// Sequence of the event in its run, Seq in the log.
 	Sequence, Seq uint64
 	// Step and Call it is about, where it is about one.
 	Step, Call string
 	State      run.State
 	Deliveries uint64
-	// Stored is the fact as it is stored, to be read only.
+	// Stored is the event as it is stored, to be read only.
 	Stored []byte
 }
 

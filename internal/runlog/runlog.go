@@ -43,7 +43,7 @@ func chain(s *run.State) kernel.Chain {
 	return kernel.Chain{ID: s.HarnessID, Sequence: s.Sequence, Hash: s.Hash}
 }
 
-// envelope returns what the next fact of a run says of itself: what its first one fixed, and where it is now.
+// envelope returns what the next event of a run says of itself: what its first one fixed, and where it is now.
 func envelope(station, runID string, s *run.State, p events.Payload) (who events.Identity, traceparent string) {
 	who = s.Identity
 	if s.Created != nil {
@@ -58,7 +58,7 @@ func envelope(station, runID string, s *run.State, p events.Payload) (who events
 	return who, traceparent
 }
 
-// Identify derives the identity that all facts of a run carry.
+// Identify derives the identity that all events of a run carry.
 func Identify(station, runID string, c *events.RunCreatedData) events.Identity {
 	return events.Identity{Station: station, Run: runID, StationRun: station + "-" + runID, AgentName: c.Agent, AgentID: c.Agent,
 		Session: c.Session, WorkflowRun: c.WorkflowRun}

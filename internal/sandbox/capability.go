@@ -7,9 +7,9 @@ import (
 	"time"
 )
 
-// ErrNotEnforced means that a sandbox was asked for a wall or a limit that this machine can not enforce in that mode. It
+// ErrNotEnforced means that a sandbox was asked for a wall or a limit that this machine cannot enforce in that mode. It
 // is a kind of ErrUnavailable.
-var ErrNotEnforced = fmt.Errorf("%w: can not be enforced here", ErrUnavailable)
+var ErrNotEnforced = fmt.Errorf("%w: cannot be enforced here", ErrUnavailable)
 
 // Limits bound all that runs in a sandbox, together. 0 means no limit.
 type Limits struct {
@@ -28,7 +28,7 @@ type Isolation string
 
 // The walls, in the order of Walls.
 const (
-	// WallFiles closes what is neither the workspace nor named: it can not be read or written.
+	// WallFiles closes what is neither the workspace nor named: it cannot be read or written.
 	IsolationFiles Isolation = "files"
 	// WallDenied hides Config.Denied below a path that is shown.
 	IsolationDenied Isolation = "denied"
@@ -125,7 +125,7 @@ func Require(mode Mode, cfg Config, has []Capability) error {
 func (l Limits) Check() error {
 	switch {
 	case l.CPU < 0 || l.Memory < 0 || l.Disk < 0 || l.PIDs < 0 || l.Wall < 0:
-		return errors.New("a limit can not be negative: leave it out for none")
+		return errors.New("a limit cannot be negative: leave it out for none")
 	case l.CPU > 0 && l.CPU < 0.01:
 		return errors.New("a cpu limit is at least 0.01")
 	case l.Memory > 0 && l.Memory < 4<<20:

@@ -1,9 +1,9 @@
 // Package sandbox is the port between a tool and the place it runs in.
 //
 // Promises: a sandbox is bound to one workspace directory and shows a tool nothing it does not declare. File paths
-// are relative to the workspace and can not leave it, by "..", by absolute path or by symbolic link. When the
+// are relative to the workspace and cannot leave it, by "..", by absolute path or by symbolic link. When the
 // context of a command ends, the whole process tree it started is gone before Exec or Wait returns, and nothing
-// outlives Destroy. A backend says of each wall and limit whether it enforces it (Capabilities); one that can not
+// outlives Destroy. A backend says of each wall and limit whether it enforces it (Capabilities); one that cannot
 // enforce what was asked says so when it is opened; it never does less in silence (SBX-20).
 package sandbox
 
@@ -14,7 +14,7 @@ import (
 	"os"
 )
 
-// ErrUnavailable means that this machine can not run the backend; the error text names what is missing.
+// ErrUnavailable means that this machine cannot run the backend; the error text names what is missing.
 var ErrUnavailable = errors.New("sandbox unavailable")
 
 // Backend opens sandboxes of one mode.
@@ -23,7 +23,7 @@ type Backend interface {
 	// Probe really starts something and returns ErrUnavailable, wrapped with what is missing, where that fails.
 	Probe(ctx context.Context) error
 	// Open binds a sandbox to a workspace, an existing directory given by absolute path.
-	// It returns ErrNotEnforced for a wall or limit that this machine can not enforce.
+	// It returns ErrNotEnforced for a wall or limit that this machine cannot enforce.
 	Open(ctx context.Context, cfg Config) (Sandbox, error)
 	// Capabilities tells of each of Walls, in that order, whether sandboxes of this backend enforce it on this
 	// machine, how, and why not. It starts nothing.
@@ -43,7 +43,7 @@ type Config struct {
 	ReadOnly []string
 	// Writable lists further absolute host paths that a command may write (build caches).
 	Writable []string
-	// Network lets commands reach the network. Backends that can not restrict it accept only true.
+	// Network lets commands reach the network. Backends that cannot restrict it accept only true.
 	Network bool
 	// Closed, where set, asks for WallStation in a sandbox whose network is open: commands cannot connect to what listens in this
 	// process, nor to addresses for which it returns true.
@@ -51,9 +51,9 @@ type Config struct {
 	// Lasting says that several calls use the sandbox: a backend that would give each command a closed network of its own gives all
 	// of them one where it can, so that one command reaches what another listens on. It opens no wall.
 	Lasting bool
-	// Egress, where set, is the one way out of a closed network. A backend that can not keep commands to it refuses it.
+	// Egress, where set, is the one way out of a closed network. A backend that cannot keep commands to it refuses it.
 	Egress Egress
-	// Denied lists absolute host paths that a command can not see at all, also where a wider path is shown.
+	// Denied lists absolute host paths that a command cannot see at all, also where a wider path is shown.
 	Denied []string
 	// DenyPrograms are programs that commands can neither read nor execute: base names, patterns of path.Match over base names, or
 	// absolute paths. Every file of the system's directories and of ReadOnly that is such a program is closed, by name, by

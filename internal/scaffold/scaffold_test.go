@@ -46,7 +46,7 @@ func TestTemplates(t *testing.T) {
 			}
 		})
 	}
-	t.Run("CLI-2 what can not stand in the file is refused", func(t *testing.T) {
+	t.Run("CLI-2 what cannot stand in the file is refused", func(t *testing.T) {
 		t.Parallel()
 		for _, a := range []Agent{{Name: "a.b", Template: "coding", Model: "x/y"}, {Name: "a", Template: "codign", Model: "x/y"}, {Name: "a", Template: "coding", Model: "x/y\nguards: []"},
 			{Name: "a", Template: "coding", Model: "nomodel"}, {Name: "a", Template: "coding", Model: "x/y", Sandbox: "prison"}, {Name: "a", Template: "coding", Model: "x/y", MaxSteps: -1}} {

@@ -87,7 +87,7 @@ func sound(layer, path string, before, after []byte, mode fs.FileMode) ([]agentf
 		_, wrong = Layers{files: []file{old}}.Config()
 	}
 	if wrong != nil {
-		err = nil // one thing after the other is mended
+		err = nil // one thing after the other is fixed
 	}
 	return warnings, err
 }

@@ -10,7 +10,7 @@ import (
 	"github.com/inspan/inspan/internal/runlog"
 )
 
-// fanOut overhear the facts of a station as they are stored, once for all roles of a process, and pass each on: to the cached
+// fanOut overhear the events of a station as they are stored, once for all roles of a process, and pass each on: to the cached
 // states, then to whoever listens besides.
 type fanOut struct {
 	pages *runlog.Pages
@@ -19,7 +19,7 @@ type fanOut struct {
 	more  []*listener // guarded by mu; not changed in place
 }
 
-// listener takes facts. It never waits, and what it misses is not lost.
+// listener takes events. It never waits, and what it misses is not lost.
 type listener struct {
 	receive func(runID string, r kernel.Record)
 }
@@ -36,7 +36,7 @@ func (e *fanOut) open(ctx context.Context, republished func(func(runID string, r
 		}
 	})
 	if err != nil {
-		return fmt.Errorf("overhear facts: %w", err)
+		return fmt.Errorf("overhear events: %w", err)
 	}
 	return nil
 }

@@ -11,7 +11,7 @@ import (
 
 func TestEars(t *testing.T) {
 	t.Parallel()
-	t.Run("a process overhears facts once, whoever listens, and each listener for as long as it runs", func(t *testing.T) {
+	t.Run("a process overhears events once, whoever listens, and each listener for as long as it runs", func(t *testing.T) {
 		t.Parallel()
 		e := &fanOut{pages: runlog.NewPages(0)}
 		var subscribed int

@@ -8,7 +8,7 @@ import (
 
 func TestGitSettings(t *testing.T) {
 	t.Parallel()
-	t.Run("GIT-12 settings that can not be followed are refused by name", func(t *testing.T) {
+	t.Run("GIT-12 settings that cannot be followed are refused by name", func(t *testing.T) {
 		t.Parallel()
 		for want, c := range map[string]GitWork{
 			"INSPAN_GIT_PROTOCOLS": {GitProtocols: []string{"https", "ext"}}, "INSPAN_GIT_HOSTS": {GitHosts: []string{"a b"}}, "INSPAN_GIT_PRIVATE": {GitPrivate: []string{"10.0.0.1"}},

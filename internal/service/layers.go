@@ -93,7 +93,7 @@ func ProjectFile(dir string) string {
 }
 
 // Discover reads the configuration files that hold in the working directory. A file that is not there is none; one that
-// can not be read or understood is an error.
+// cannot be read or understood is an error.
 func Discover() (Layers, error) {
 	var l Layers
 	switch one := os.Getenv(ConfigVariable); one {

@@ -283,7 +283,7 @@ func assign(field reflect.Value, text string) (err error) {
 	case *time.Duration:
 		*f, err = time.ParseDuration(text)
 	default:
-		panic("a field of service.Config has a type that settings can not fill: " + field.Type().String())
+		panic("a field of service.Config has a type that settings cannot fill: " + field.Type().String())
 	}
 	return err
 }

@@ -88,7 +88,7 @@ func (c Binary) Decode(b []byte) (run.State, error) {
 	if schema := binary.BigEndian.Uint32(b[atSchema:]); schema > run.SchemaVersion {
 		return run.State{}, &run.VersionError{Found: int(schema), Supported: run.SchemaVersion}
 	}
-	// No more than the capacity is ever written, so a small frame can not fill the memory.
+	// No more than the capacity is ever written, so a small frame cannot fill the memory.
 	plain, err := opener().DecodeAll(b[headerSize:], make([]byte, 0, length))
 	if err != nil {
 		return run.State{}, fmt.Errorf("%w: decompress: %w", run.ErrDamagedState, err)

@@ -70,7 +70,7 @@ type envelope struct {
 // Key of a run's snapshot.
 func Key(runID string) string { return "snap." + runID }
 
-// Save stores a state whose last fact is at head.
+// Save stores a state whose last event is at head.
 func (st *Store) Save(ctx context.Context, s run.State, head uint64) error {
 	value, err := st.Pack(ctx, s, head)
 	if err != nil {

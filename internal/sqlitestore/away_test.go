@@ -215,7 +215,7 @@ func (w *fallen) settle() {
 	}
 }
 
-// log returns the facts that the primary has, having folded them.
+// log returns the events that the primary has, having folded them.
 func (w *fallen) log(runID string) (evs [][]byte, kinds []events.Kind) {
 	w.t.Helper()
 	for _, r := range w.home.Log(runID) {
@@ -246,7 +246,7 @@ func kindsOf(t interface {
 	return kinds
 }
 
-// branches lists those of a status, and the facts of all of them in order.
+// branches lists those of a status, and the events of all of them in order.
 func (w *fallen) branches(status sqlitestore.Status) (all []sqlitestore.Branch, evs [][]byte) {
 	w.t.Helper()
 	all, err := w.local.Branches(context.Background(), status)

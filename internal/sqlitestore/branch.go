@@ -21,9 +21,9 @@ type Status string
 const (
 	// BranchOpen may grow, and is not yet in the primary log.
 	BranchOpen Status = "open"
-	// BranchHome has all its facts in the primary log.
+	// BranchHome has all its events in the primary log.
 	BranchHome Status = "home"
-	// BranchRefused: another fact stands in the primary log where its next one should. The rest is evidence only.
+	// BranchRefused: another event stands in the primary log where its next one should. The rest is evidence only.
 	BranchRefused Status = "refused"
 )
 
@@ -34,9 +34,9 @@ type Branch struct {
 	Status Status    `json:"status"`
 	Reason string    `json:"reason,omitempty"`
 	Opened time.Time `json:"opened"`
-	// Fork is the position in the primary log of the fact before it.
+	// Fork is the position in the primary log of the event before it.
 	Fork uint64 `json:"fork"`
-	// Facts on it, and those of them that are in the primary log.
+	// Events on it, and those of them that are in the primary log.
 	Events int `json:"facts"`
 	Home   int `json:"home"`
 }
@@ -68,7 +68,7 @@ func (s *Station) Branches(ctx context.Context, status Status) ([]Branch, error)
 	return all, nil
 }
 
-// Evidence returns the facts of a branch, in order.
+// Evidence returns the events of a branch, in order.
 func (s *Station) Evidence(ctx context.Context, id int64) ([]kernel.Record, error) {
 	return s.records(ctx, batch, "SELECT seq, kind, bytes FROM facts WHERE branch = ? ORDER BY seq", id)
 }
@@ -85,7 +85,7 @@ func (s *Station) openBranch(ctx context.Context, run string) (*branch, error) {
 	return &b, nil
 }
 
-// readBranch returns the facts of a branch after its fork or a local position.
+// readBranch returns the events of a branch after its fork or a local position.
 func (s *Station) readBranch(ctx context.Context, b *branch, after uint64) ([]kernel.Record, bool, error) {
 	if isLocal(after) {
 		after -= localSeq
@@ -113,7 +113,7 @@ func (s *Station) lastOf(ctx context.Context, b *branch) (kernel.Record, bool, e
 	return kernel.Record{Seq: localSeq + evs[0].Seq, Kind: evs[0].Kind, Bytes: evs[0].Bytes}, true, nil
 }
 
-// fork begins a branch with a fact that the primary did not confirm, and warns behind it. The fact comes first: the
+// fork begins a branch with an event that the primary did not confirm, and warns behind it. The event comes first: the
 // primary may have it already, and then has it at this very place.
 func (f *Fallback) fork(e kernel.Entry, why error) kernel.Ack {
 	said := []kernel.Entry{e}
@@ -163,7 +163,7 @@ func (f *Fallback) notify(n Notice) {
 // maxReason bounds what a warning says of the reason, in bytes.
 const maxReason = 1 << 10
 
-// warn makes the fact that follows e: that the local store keeps the run. It is the persister's word, which is a role
+// warn makes the event that follows e: that the local store keeps the run. It is the persister's word, which is a role
 // of this process.
 func warn(e kernel.Entry, why error) (kernel.Entry, error) {
 	before, err := events.Decode(e.Bytes)
@@ -190,7 +190,7 @@ func warn(e kernel.Entry, why error) (kernel.Entry, error) {
 	return kernel.Entry{Aggregate: e.Aggregate, ID: e.ID, Kind: events.CheckpointFallback, Bytes: b}, err
 }
 
-// extend puts a fact behind the last one of a branch.
+// extend puts an event behind the last one of a branch.
 func (f *Fallback) extend(e kernel.Entry, b *branch) kernel.Ack {
 	var put stored
 	err := f.local.store.write(context.Background(), func(tx *sql.Tx) error {

@@ -19,7 +19,7 @@ type Primary struct {
 	Timers   kernel.Timers
 	Blobs    kernel.Blobs
 	Refusals kernel.Refusals
-	// Connected is quick: false means that the primary can not answer. May be nil.
+	// Connected is quick: false means that the primary cannot answer. May be nil.
 	Connected func() bool
 	// Answers returns nil where the primary takes requests at the moment. It should not take longer than a second.
 	Answers func(ctx context.Context) error
@@ -32,19 +32,19 @@ type Notice struct {
 	Run string
 	// Status the branch has now.
 	Status Status
-	// Facts on it that are stored here, and those of them that are in the primary log.
+	// Events on it that are stored here, and those of them that are in the primary log.
 	Events, Home int
 	// Reason says why it began, or why it was refused.
 	Reason string
 }
 
 // Fallback gives the ports of a station that goes on while its log is away. There may be no other writer of the
-// station: what is decided here while the log can not be asked would not be known to it. See docs/adr/0010.
+// station: what is decided here while the log cannot be asked would not be known to it. See docs/adr/0010.
 //
-// A run is on a branch from the first fact that the log did not confirm. Its facts are stored here, with positions from
+// A run is on a branch from the first event that the log did not confirm. Its events are stored here, with positions from
 // localSeq on, and delivered to the roles of this process. Before anything else is said or read of that run
-// once the log answers, its branch is brought home: fact by fact, at the very place where it was forked. Where another
-// fact stands there the rest of the branch is refused, for good, and a dead letter tells.
+// once the log answers, its branch is brought home: event by event, at the very place where it was forked. Where another
+// event stands there the rest of the branch is refused, for good, and a dead letter tells.
 type Fallback struct {
 	local   *Station
 	primary Primary
@@ -169,10 +169,10 @@ func (f *Fallback) Append(ctx context.Context, e kernel.Entry) kernel.Ack {
 	return f.fork(e, why)
 }
 
-// errAway means that the facts asked for are in a log that can not be reached.
+// errAway means that the events asked for are in a log that cannot be reached.
 var errAway = errors.New("the station's log is away: what is asked of it waits until it is back")
 
-// current returns the branch of a run if it has one that can not be brought home at the moment, else nil.
+// current returns the branch of a run if it has one that cannot be brought home at the moment, else nil.
 func (f *Fallback) current(ctx context.Context, run string) (*branch, error) {
 	f.mu.Lock()
 	open := f.open[run]
@@ -202,7 +202,7 @@ const localSeq uint64 = 1 << 62
 
 func isLocal(seq uint64) bool { return seq >= localSeq }
 
-// Position implements kernel.Renumberer: facts on a branch that can be brought home have the positions of the log from then on,
+// Position implements kernel.Renumberer: events on a branch that can be brought home have the positions of the log from then on,
 // those that were refused have none. What is known of a run from its branch is so compared with the log before it is used.
 func (f *Fallback) Position(ctx context.Context, run string, given uint64) (now uint64, ok bool, err error) {
 	if !isLocal(given) {
@@ -220,7 +220,7 @@ func (f *Fallback) Position(ctx context.Context, run string, given uint64) (now 
 	return now, true, err
 }
 
-// home turns the position of a fact into that in the primary log. It is an errConflict where the fact never came there.
+// home turns the position of an event into that in the primary log. It is an errConflict where the event never came there.
 func (f *Fallback) home(ctx context.Context, seq uint64) (uint64, error) {
 	if !isLocal(seq) {
 		return seq, nil
@@ -236,7 +236,7 @@ func (f *Fallback) home(ctx context.Context, seq uint64) (uint64, error) {
 	return at, nil
 }
 
-// Read implements kernel.Journal. While a run is on a branch only the facts of that branch can be read.
+// Read implements kernel.Journal. While a run is on a branch only the events of that branch can be read.
 func (f *Fallback) Read(ctx context.Context, run string, after uint64) ([]kernel.Record, bool, error) {
 	defer f.lock(run)()
 	b, err := f.current(ctx, run)
@@ -264,7 +264,7 @@ func (f *Fallback) Read(ctx context.Context, run string, after uint64) ([]kernel
 	return evs, more, err
 }
 
-// comeDown finds where a reader goes on that knows a run up to a local position. For one that read refused facts that
+// comeDown finds where a reader goes on that knows a run up to a local position. For one that read refused events that
 // is where they were forked off: what it reads there does not fit, so it reads the whole run again.
 func (f *Fallback) comeDown(ctx context.Context, run string, after uint64) (uint64, error) {
 	at, err := f.home(ctx, after)
@@ -290,7 +290,7 @@ func (f *Fallback) Last(ctx context.Context, run string) (kernel.Record, bool, e
 		return f.local.lastOf(ctx, b)
 	}
 	if err := f.primaryAway(ctx); err != nil {
-		return kernel.Record{}, false, fmt.Errorf("last fact of run %s: %w: %w", run, errAway, err)
+		return kernel.Record{}, false, fmt.Errorf("last event of run %s: %w: %w", run, errAway, err)
 	}
 	return f.primary.Journal.Last(ctx, run)
 }

@@ -18,7 +18,7 @@ import (
 // half of the checks, another writer is there who should not be.
 func TestAnyOutage(t *testing.T) {
 	t.Parallel()
-	t.Run("PERS-4 PERS-5 SAFE-4 whatever happens, a fact that was said stands once in the log or in evidence, and both fold", func(t *testing.T) {
+	t.Run("PERS-4 PERS-5 SAFE-4 whatever happens, an event that was said stands once in the log or in evidence, and both fold", func(t *testing.T) {
 		t.Parallel()
 		rapid.Check(t, func(t *rapid.T) {
 			dir, err := os.MkdirTemp("", "inspan-outage-")
@@ -102,7 +102,7 @@ func (w *fallen) account(t *rapid.T, said, unsure int, strangers bool) {
 	_, evs := w.branches(sqlitestore.BranchHome)
 	for _, b := range evs {
 		if have[string(b)] != 1 {
-			t.Fatalf("a fact of a branch that is home stands %d times in the log", have[string(b)])
+			t.Fatalf("an event of a branch that is home stands %d times in the log", have[string(b)])
 		}
 	}
 	refused, _ := w.branches(sqlitestore.BranchRefused)
@@ -114,7 +114,7 @@ func (w *fallen) account(t *rapid.T, said, unsure int, strangers bool) {
 		}
 		for i, r := range evidence {
 			if n := have[string(r.Bytes)]; n > 1 || (n == 1) != (i < b.Home) {
-				t.Fatalf("fact %d of a refused branch, %d of which are home, stands %d times in the log", i, b.Home, n)
+				t.Fatalf("event %d of a refused branch, %d of which are home, stands %d times in the log", i, b.Home, n)
 			}
 			if i >= b.Home && kindsOf(t, [][]byte{r.Bytes})[0] != events.CheckpointFallback {
 				lost++
@@ -122,15 +122,15 @@ func (w *fallen) account(t *rapid.T, said, unsure int, strangers bool) {
 		}
 	}
 	if len(refused) > 0 && !strangers {
-		t.Fatalf("a branch was refused although nobody else wrote: %+v", refused)
+		t.Fatalf("a branch was refused although no one else wrote: %+v", refused)
 	}
 	if total := len(log) - count(kinds, events.CheckpointFallback) + lost; total < said || total > said+unsure {
-		t.Fatalf("%d facts were said and perhaps %d more; the log and the evidence have %d", said, unsure, total)
+		t.Fatalf("%d events were said and perhaps %d more; the log and the evidence have %d", said, unsure, total)
 	}
 	if dead := w.home.Dead(); len(dead) != len(refused) {
 		t.Fatalf("%d branches were refused, %d dead letters tell", len(refused), len(dead))
 	}
 	if s, ok := w.known(); !ok || int(s.Sequence) != len(log) {
-		t.Fatalf("the roles know %d facts, the log has %d", s.Sequence, len(log))
+		t.Fatalf("the roles know %d events, the log has %d", s.Sequence, len(log))
 	}
 }

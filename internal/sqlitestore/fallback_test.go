@@ -21,7 +21,7 @@ func begin(w *fallen) {
 
 var bash = runtest.Ref("a", "c1-1", "bash")
 
-// middle is a turn with a call: five facts, of which the last needs the fence that the fourth has in its run.
+// middle is a turn with a call: five events, of which the last needs the fence that the fourth has in its run.
 func middle(w *fallen) {
 	w.say("r", runtest.Turn(1, "a", "let us see", runtest.Asked(1, 1, "bash", `{"command":"make"}`)), runtest.CallYes(bash, "once"), runtest.CallBegun(bash, 1))
 	w.say("r", runtest.CallDone(bash, w.state("r").Open["c1-1"].Fence, "ok"))
@@ -56,7 +56,7 @@ func TestFallback(t *testing.T) {
 			t.Errorf("the branch has %q, want %q", got, want)
 		}
 		if after, _ := w.log("r"); len(after) != len(before) {
-			t.Errorf("%d facts reached a log that is away", len(after)-len(before))
+			t.Errorf("%d events reached a log that is away", len(after)-len(before))
 		}
 		warning, err := events.Decode(evs[1])
 		if err != nil || warning.Author() != events.Persister || !strings.Contains(string(warning.Data), "store_fallback") || !strings.Contains(string(warning.Data), errGone.Error()) {
@@ -114,7 +114,7 @@ func TestFallback(t *testing.T) {
 		w.say("r", runtest.Resumed())
 		w.home.set(true, -1)
 		middle(w)
-		w.home.set(false, 2) // two facts come home, the third is stored and nobody hears so
+		w.home.set(false, 2) // two events come home, the third is stored and no one hears so
 		if err := w.f.Settle(context.Background()); err == nil {
 			t.Fatal("it settled although the log went away")
 		}
@@ -130,7 +130,7 @@ func TestFallback(t *testing.T) {
 			t.Errorf("branches %+v", all)
 		}
 	})
-	t.Run("PERS-5 PERS-15 the process dies after some facts came home: the next one brings the rest, and none twice", func(t *testing.T) {
+	t.Run("PERS-5 PERS-15 the process dies after some events came home: the next one brings the rest, and none twice", func(t *testing.T) {
 		t.Parallel()
 		for n := range 6 {
 			w := newFallen(t)
@@ -165,7 +165,7 @@ func TestFallback(t *testing.T) {
 		_, before := w.branches(sqlitestore.BranchOpen)
 		w.restart()
 		if _, after := w.branches(sqlitestore.BranchOpen); !slices.EqualFunc(after, before, bytes.Equal) {
-			t.Errorf("%d facts became %d", len(before), len(after))
+			t.Errorf("%d events became %d", len(before), len(after))
 		}
 		ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
 		defer cancel()
@@ -210,8 +210,8 @@ func TestMovedOn(t *testing.T) {
 			t.Errorf("the log was changed: %q", kinds)
 		}
 		all, evidence := w.branches(sqlitestore.BranchRefused)
-		if len(all) != 1 || all[0].Home != 0 || !strings.Contains(all[0].Reason, "another fact") || !slices.EqualFunc(evidence, branch, bytes.Equal) {
-			t.Errorf("branches %+v, %d facts of %d kept", all, len(evidence), len(branch))
+		if len(all) != 1 || all[0].Home != 0 || !strings.Contains(all[0].Reason, "another event") || !slices.EqualFunc(evidence, branch, bytes.Equal) {
+			t.Errorf("branches %+v, %d events of %d kept", all, len(evidence), len(branch))
 		}
 		dead := w.home.Dead()
 		if len(dead) != 1 || dead[0].Letter.Code != "fallback_refused" || dead[0].Letter.Run != "r" || !strings.Contains(dead[0].Letter.Reason, "5 of 5") {
@@ -241,14 +241,14 @@ func TestMovedOn(t *testing.T) {
 			t.Errorf("%q", kinds)
 		}
 	})
-	t.Run("PERS-5 the first facts came home, then somebody was faster: the rest is evidence", func(t *testing.T) {
+	t.Run("PERS-5 the first events came home, then somebody was faster: the rest is evidence", func(t *testing.T) {
 		t.Parallel()
 		w := newFallen(t)
 		begin(w)
 		w.home.set(true, -1)
 		middle(w)
 		w.home.set(false, 1)
-		_ = w.f.Settle(t.Context()) // two facts arrive
+		_ = w.f.Settle(t.Context()) // two events arrive
 		w.foreign("r", runtest.Paused("somebody else was faster"))
 		w.restart()
 		w.home.set(false, -1)
@@ -275,18 +275,18 @@ func TestMovedOn(t *testing.T) {
 		w.local = nil
 		w.restart()
 		w.home.set(false, -1)
-		if err := w.f.Settle(t.Context()); err == nil || !strings.Contains(err.Error(), "lost facts, restore it") {
+		if err := w.f.Settle(t.Context()); err == nil || !strings.Contains(err.Error(), "lost events, restore it") {
 			t.Errorf("settle: %v", err)
 		}
 		if open, _ := w.branches(sqlitestore.BranchOpen); len(open) != 1 || len(w.home.Log("r")) != 0 {
-			t.Errorf("%+v, %d facts in the log", open, len(w.home.Log("r")))
+			t.Errorf("%+v, %d events in the log", open, len(w.home.Log("r")))
 		}
 	})
 }
 
 func TestBesides(t *testing.T) {
 	t.Parallel()
-	t.Run("PERS-4 PERS-19 an object that was put while the log was away is there at once, and comes home before the facts", func(t *testing.T) {
+	t.Run("PERS-4 PERS-19 an object that was put while the log was away is there at once, and comes home before the events", func(t *testing.T) {
 		t.Parallel()
 		w := newFallen(t)
 		begin(w)
@@ -349,7 +349,7 @@ func TestBesides(t *testing.T) {
 			rec := w.home.Log("r")[n-1]
 			s, err := w.pens[events.Gatekeeper].Receive(ctx, "r", kernel.Record{Seq: sqlitestore.LocalSeq + n, Bytes: rec.Bytes})
 			if err != nil || s.Sequence != 7 {
-				t.Errorf("fact %d heard late: at %d, %v", n, s.Sequence, err)
+				t.Errorf("event %d heard late: at %d, %v", n, s.Sequence, err)
 			}
 		}
 		cancel()

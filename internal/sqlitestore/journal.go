@@ -14,7 +14,7 @@ import (
 	"github.com/inspan/inspan/pkg/events"
 )
 
-// batch is the most facts that one Read returns.
+// batch is the most events that one Read returns.
 const batch = 256
 
 type journal struct {
@@ -25,7 +25,7 @@ type journal struct {
 // errConflict ends a write whose guard does not hold.
 type errConflict struct{ last uint64 }
 
-func (e errConflict) Error() string { return fmt.Sprintf("the last fact is at %d", e.last) }
+func (e errConflict) Error() string { return fmt.Sprintf("the last event is at %d", e.last) }
 
 // refused judges an entry that no journal of an aggregate takes.
 func refused(ctx context.Context, aggregate string, e kernel.Entry) (kernel.Ack, bool) {
@@ -41,7 +41,7 @@ func refused(ctx context.Context, aggregate string, e kernel.Entry) (kernel.Ack,
 	return kernel.Ack{}, false
 }
 
-// Append implements kernel.Journal. The fact, and who has to hear it, are stored in one transaction.
+// Append implements kernel.Journal. The event, and who has to hear it, are stored in one transaction.
 func (j journal) Append(ctx context.Context, e kernel.Entry) kernel.Ack {
 	if ack, no := refused(ctx, j.aggregate, e); no {
 		return ack
@@ -78,17 +78,17 @@ func outcome(err error) kernel.Ack {
 	return kernel.Ack{Outcome: kernel.Unknown, Err: err}
 }
 
-// keyOf is what an aggregate is called in the column "run" of the table of facts.
+// keyOf is what an aggregate is called in the column "run" of the table of events.
 func keyOf(e kernel.Entry) string { return kernel.Key(e.Aggregate, e.ID) }
 
-// stored is a fact that is in the file.
+// stored is an event that is in the file.
 type stored struct {
 	kernel.Entry
 	seq uint64
 	at  time.Time
 }
 
-// insert stores a fact, and who has to hear it, behind all others. branch is nil for a fact of the station's own log.
+// insert stores an event, and who has to hear it, behind all others. branch is nil for an event of the station's own log.
 func insert(tx *sql.Tx, e kernel.Entry, branch *int64) (stored, error) {
 	at := time.Now()
 	res, err := tx.Exec("INSERT INTO facts(run, kind, at, bytes, branch, whole) VALUES(?, ?, ?, ?, ?, ?)", keyOf(e), string(e.Kind), at.UnixNano(), e.Bytes, branch, e.Whole)
@@ -107,7 +107,7 @@ func insert(tx *sql.Tx, e kernel.Entry, branch *int64) (stored, error) {
 	return stored{Entry: e, seq: uint64(seq), at: at}, nil
 }
 
-// deliver puts a fact before all roles that hear it and before its watchers; position is what they see as its Seq.
+// deliver puts an event before all roles that hear it and before its watchers; position is what they see as its Seq.
 func (s *Station) deliver(f stored, position uint64) {
 	b := append([]byte(nil), f.Bytes...)
 	for _, role := range topology.Receivers(f.Aggregate, f.Kind) {
@@ -122,7 +122,7 @@ func (s *Station) deliver(f stored, position uint64) {
 	}
 }
 
-// push puts a fact before one role, which sees it at a position.
+// push puts an event before one role, which sees it at a position.
 func (s *Station) push(role events.Service, f stored, position uint64, b []byte) {
 	var header map[string]string
 	if f.Whole > 0 {
@@ -167,7 +167,7 @@ func (s *Station) records(ctx context.Context, room int, query string, args ...a
 }
 
 // PublishAt stores the message of an outsider for the role that hears its subject, and returns its position among them. It
-// fails where nobody hears the subject.
+// fails where no one hears the subject.
 func (s *Station) PublishAt(ctx context.Context, subject string, data []byte, header map[string]string) (seq uint64, err error) {
 	if _, ok := topology.ReceiverOfInput(s.name, subject); !ok {
 		return 0, fmt.Errorf("publish: no role of station %s hears %q", s.name, subject)

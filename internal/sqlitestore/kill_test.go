@@ -66,7 +66,7 @@ func TestKill(t *testing.T) {
 				}
 			}
 			if after < acked {
-				t.Fatalf("round %d: %d facts up to %d, but %d was acknowledged", round, evs, after, acked)
+				t.Fatalf("round %d: %d events up to %d, but %d was acknowledged", round, evs, after, acked)
 			}
 			if err := s.Close(); err != nil {
 				t.Fatal(err)
@@ -75,7 +75,7 @@ func TestKill(t *testing.T) {
 	})
 }
 
-// killed runs a child until it has acknowledged so many facts, kills it, and returns the last position it told.
+// killed runs a child until it has acknowledged so many events, kills it, and returns the last position it told.
 func killed(t *testing.T, path string, evs int, last uint64) uint64 {
 	t.Helper()
 	child := exec.CommandContext(t.Context(), os.Args[0])

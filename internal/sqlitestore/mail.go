@@ -178,7 +178,7 @@ func (m *message) rest(d time.Duration) {
 	})
 }
 
-// Working implements kernel.Message: nobody is told that it is too late.
+// Working implements kernel.Message: no one is told that it is too late.
 func (d delivery) Working() error {
 	m := d.m
 	m.mail.mu.Lock()

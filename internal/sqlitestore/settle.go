@@ -62,7 +62,7 @@ func (f *Fallback) settleRun(ctx context.Context, run string) error {
 	return f.settle(ctx, b)
 }
 
-// settle brings an open branch home. Each fact is marked once the primary has it, so a crash in between leaves a
+// settle brings an open branch home. Each event is marked once the primary has it, so a crash in between leaves a
 // shorter rest; one that was stored and not marked is known by its bytes. It returns nil once the branch has ended,
 // in either way. The lane of the run is held.
 func (f *Fallback) settle(ctx context.Context, b *branch) error {
@@ -90,7 +90,7 @@ func (f *Fallback) settle(ctx context.Context, b *branch) error {
 	return f.end(ctx, b, BranchHome, "")
 }
 
-// rest returns what is not yet known to be in the primary log, and the position there of the fact before it.
+// rest returns what is not yet known to be in the primary log, and the position there of the event before it.
 func (f *Fallback) rest(ctx context.Context, b *branch) (rest []stored, head uint64, err error) {
 	head = b.fork
 	err = f.local.store.each(ctx, func(scan func(...any) error) error {
@@ -111,10 +111,10 @@ func (f *Fallback) rest(ctx context.Context, b *branch) (rest []stored, head uin
 	return rest, head, err
 }
 
-// bringTries bounds how often one append is made again because nobody knew, or for a reason that passes.
+// bringTries bounds how often one append is made again because no one knew, or for a reason that passes.
 const bringTries = 50
 
-// bring appends one fact to the primary log. It returns the position where the fact stands now, or the reason why it
+// bring appends one event to the primary log. It returns the position where the event stands now, or the reason why it
 // never will; an error means that it may be tried again.
 func (f *Fallback) bring(ctx context.Context, e kernel.Entry) (at uint64, why string, err error) {
 	for range bringTries {
@@ -142,7 +142,7 @@ func (f *Fallback) bring(ctx context.Context, e kernel.Entry) (at uint64, why st
 	return 0, "", err
 }
 
-// standing looks what the primary has where a fact belongs. All zero means that nothing is there yet.
+// standing looks what the primary has where an event belongs. All zero means that nothing is there yet.
 func (f *Fallback) standing(ctx context.Context, e kernel.Entry) (at uint64, why string, err error) {
 	after, _, err := f.primary.Journal.Read(ctx, e.ID, e.Head)
 	if err != nil {
@@ -152,7 +152,7 @@ func (f *Fallback) standing(ctx context.Context, e kernel.Entry) (at uint64, why
 		if bytes.Equal(after[0].Bytes, e.Bytes) {
 			return after[0].Seq, "", nil
 		}
-		return 0, fmt.Sprintf("another fact stands at position %d of the log, where the branch has its %s", after[0].Seq, e.Kind), nil
+		return 0, fmt.Sprintf("another event stands at position %d of the log, where the branch has its %s", after[0].Seq, e.Kind), nil
 	}
 	last, ok, err := f.primary.Journal.Last(ctx, e.ID)
 	if err != nil || e.Head == 0 || ok && last.Seq >= e.Head {
@@ -160,7 +160,7 @@ func (f *Fallback) standing(ctx context.Context, e kernel.Entry) (at uint64, why
 	}
 	// A leader that was deposed says so too, for a moment. A log that was put back to an earlier day says so always:
 	// then the branch stays here, open and known by its age, until a person decides.
-	return 0, "", fmt.Errorf("the log ends at position %d, the branch begins behind %d: the log has lost facts, restore it", last.Seq, e.Head)
+	return 0, "", fmt.Errorf("the log ends at position %d, the branch begins behind %d: the log has lost events, restore it", last.Seq, e.Head)
 }
 
 func (f *Fallback) mark(ctx context.Context, seq, home uint64) error {
@@ -228,10 +228,10 @@ func (f *Fallback) deadLetter(ctx context.Context, id int64) error {
 	})
 }
 
-// maxDead is how much of a refused fact a dead letter shows, in bytes.
+// maxDead is how much of a refused event a dead letter shows, in bytes.
 const maxDead = 8 << 10
 
-// homeObjects brings the objects home that were put while the primary was away: facts refer to them.
+// homeObjects brings the objects home that were put while the primary was away: events refer to them.
 func (f *Fallback) homeObjects(ctx context.Context) error {
 	f.objects.Lock()
 	defer f.objects.Unlock()

@@ -212,7 +212,7 @@ type watcher struct {
 	receive func(seq uint64, data []byte)
 }
 
-// Watch has hear called with each fact of a run that is stored from now on or, with live, with what is not kept,
+// Watch has hear called with each event of a run that is stored from now on or, with live, with what is not kept,
 // until stop is called. hear must be quick and must not call the station.
 func (s *Station) Watch(run string, live bool, receive func(seq uint64, data []byte)) (stop func()) {
 	s.mu.Lock()

@@ -74,7 +74,7 @@ func (s *Station) fire(key string, a *alarm) {
 	family, _, _ := strings.Cut(name, ".")
 	role, ok := topology.ReceiverOfTimer(family)
 	if !ok {
-		return // of an older program; nobody waits for it
+		return // of an older program; no one waits for it
 	}
 	s.firings++
 	s.mail.Push(role, Parcel{Subject: events.DueSubject(s.name, run, name), Seq: s.firings, Time: time.Now(),

@@ -59,7 +59,7 @@ type store struct {
 	notes  []storecheck.Finding
 }
 
-// Damage is what the store has lost and nobody has accepted yet; the zero Report is none. While there is some, the station takes
+// Damage is what the store has lost and no one has accepted yet; the zero Report is none. While there is some, the station takes
 // no work: what is left can be read, audited, exported and restored.
 func (s *Station) Damage() storecheck.Report {
 	if s.store == nil {

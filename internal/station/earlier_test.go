@@ -83,7 +83,7 @@ func TestEarlier(t *testing.T) {
 				got = append(got, item.Bytes)
 			}
 			if !bytes.Equal(runtest.Lines(got), runtest.Lines(b.Events())) {
-				t.Errorf("%d facts are left, want %d, the same", len(got), len(b.Events()))
+				t.Errorf("%d events are left, want %d, the same", len(got), len(b.Events()))
 			}
 			cfg.StoreDir = t.TempDir()
 			if st, err = station.Up(within(t), cfg); err != nil {

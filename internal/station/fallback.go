@@ -30,7 +30,7 @@ func fallback(ctx context.Context, primary sqlitestore.Primary, local *sqlitesto
 		return nil, err
 	}
 	if err := f.Settle(ctx); err != nil {
-		log.Error().Err(err).Msg("facts in the local store could not be added to the log, their runs wait: inspan doctor and the log of the server say more")
+		log.Error().Err(err).Msg("events in the local store could not be added to the log, their runs wait: inspan doctor and the log of the server say more")
 	}
 	return f, nil
 }

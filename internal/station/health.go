@@ -15,7 +15,7 @@ const (
 
 // nurse looks after a server that does not forget a failed write: once its disk has room it is started again.
 type nurse struct {
-	// ailment says what the server can not do, nil where it is well; room whether its disk has some.
+	// ailment says what the server cannot do, nil where it is well; room whether its disk has some.
 	ailment  func() error
 	hasSpace func() bool
 	restart  func() error
@@ -23,7 +23,7 @@ type nurse struct {
 	report func(error)
 }
 
-// sit looks every so often until ctx ends or the server can not be started again.
+// sit looks every so often until ctx ends or the server cannot be started again.
 func (n nurse) sit(ctx context.Context, every time.Duration) error {
 	tick := time.NewTicker(every)
 	defer tick.Stop()
@@ -66,7 +66,7 @@ func (s *Station) nursed(ctx context.Context) {
 				s.cfg.Log.Warn().Msg("the NATS server in this process is well again")
 				return
 			}
-			s.cfg.Log.Error().Err(err).Str("store", s.cfg.StoreDir).Msg("the NATS server in this process can not write: make room on the disk of the store, then it is started again by itself")
+			s.cfg.Log.Error().Err(err).Str("store", s.cfg.StoreDir).Msg("the NATS server in this process cannot write: make room on the disk of the store, then it is started again by itself")
 		}}
 	if err := n.sit(ctx, healthEvery); err != nil {
 		s.fail(err)

@@ -13,7 +13,7 @@ import (
 func TestNurse(t *testing.T) {
 	t.Parallel()
 	full := errors.New("write error: no space left on device")
-	t.Run("SAFE-14 a server whose write has failed is started again once its disk has room, which needs nobody, and is told once", func(t *testing.T) {
+	t.Run("SAFE-14 a server whose write has failed is started again once its disk has room, which needs no one, and is told once", func(t *testing.T) {
 		t.Parallel()
 		synctest.Test(t, func(t *testing.T) {
 			begin, restarted := time.Now(), time.Duration(0)

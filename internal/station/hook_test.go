@@ -75,8 +75,8 @@ func TestHookUser(t *testing.T) {
 		t.Fatal("the run has no end")
 		return events.Result{}
 	}
-	t.Run("GUARD-2 where nobody answers the station's hooks no run begins", func(t *testing.T) {
-		if r := end(t, "alone"); r.FinishReason != events.FinishHook || !strings.Contains(r.Error, "nobody listens") {
+	t.Run("GUARD-2 where no one answers the station's hooks no run begins", func(t *testing.T) {
+		if r := end(t, "alone"); r.FinishReason != events.FinishHook || !strings.Contains(r.Error, "no one listens") {
 			t.Errorf("%+v", r)
 		}
 	})

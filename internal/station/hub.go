@@ -61,7 +61,7 @@ func (r hubRefusals) Refuse(ctx context.Context, by events.Service, d kernel.Dea
 	return r.h[by].Refusals.Refuse(ctx, by, d)
 }
 
-// author is the journal of a role in a process that appends the facts of all roles through one connection: the rights of
+// author is the journal of a role in a process that appends the events of all roles through one connection: the rights of
 // the role's user do not reach so far, so it keeps to the role's own kinds itself.
 type author struct {
 	kernel.Journal

@@ -21,7 +21,7 @@ func (c *counted) Append(context.Context, kernel.Entry) kernel.Ack {
 
 func TestAuthor(t *testing.T) {
 	t.Parallel()
-	t.Run("SAFE-6 where the roles share a connection each still says its own facts alone", func(t *testing.T) {
+	t.Run("SAFE-6 where the roles share a connection each still says its own events alone", func(t *testing.T) {
 		t.Parallel()
 		for _, role := range events.Services() {
 			all, own := &counted{}, 0
@@ -37,7 +37,7 @@ func TestAuthor(t *testing.T) {
 				}
 			}
 			if all.n != own || (author{Journal: all, role: role}).Append(t.Context(), kernel.Entry{Kind: "nonsense"}).Outcome != kernel.Denied {
-				t.Errorf("%s appended %d facts, want its own %d", role, all.n, own)
+				t.Errorf("%s appended %d events, want its own %d", role, all.n, own)
 			}
 		}
 	})

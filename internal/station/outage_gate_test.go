@@ -71,7 +71,7 @@ func TestOutageAtGate(t *testing.T) {
 			t.Errorf("something was said while nothing was to do: %v", kinds)
 		}
 		if _, err := o.c.Dispatch(within(t), events.Task{ID: "never", Agent: "marks", Task: "x"}); err == nil {
-			t.Error("a task was taken although nobody keeps it")
+			t.Error("a task was taken although no one keeps it")
 		}
 		o.back()
 		o.approve("waits", gate)
@@ -221,7 +221,7 @@ func (p *process) kill() {
 
 func TestOutageKilled(t *testing.T) {
 	t.Parallel()
-	t.Run("PERS-4 PERS-5 PERS-15 SAFE-4 killed on the fallback, started while the log can not be had and once more with it: one sound log, no effect twice", func(t *testing.T) {
+	t.Run("PERS-4 PERS-5 PERS-15 SAFE-4 killed on the fallback, started while the log cannot be had and once more with it: one sound log, no effect twice", func(t *testing.T) {
 		t.Parallel()
 		dir := t.TempDir()
 		p := start(t, dir)

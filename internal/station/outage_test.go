@@ -137,7 +137,7 @@ func until(t *testing.T, what string, patience time.Duration, is func() bool) (c
 	return true
 }
 
-// branch returns the kinds of facts that the local store keeps of a run on an open branch.
+// branch returns the kinds of events that the local store keeps of a run on an open branch.
 func (o *outage) branch(id string) (kinds []events.Kind) {
 	o.t.Helper()
 	all, err := o.st.Local().Branches(within(o.t), sqlitestore.BranchOpen)
@@ -212,7 +212,7 @@ type cut struct {
 	o *outage
 }
 
-// plan says with which append the server goes away: that of a fact of a run, before it arrives or, with late, when it is
+// plan says with which append the server goes away: that of an event of a run, before it arrives or, with late, when it is
 // stored and before anybody heard so.
 type plan struct {
 	run      string
@@ -235,7 +235,7 @@ func (c *cut) Append(ctx context.Context, e kernel.Entry) kernel.Ack {
 	}
 	ack := c.Journal.Append(ctx, e)
 	c.o.st.Server().Shutdown()
-	return kernel.Ack{Outcome: kernel.Unknown, Err: fmt.Errorf("nobody heard %s", ack.Outcome)}
+	return kernel.Ack{Outcome: kernel.Unknown, Err: fmt.Errorf("no one heard %s", ack.Outcome)}
 }
 
 func TestOutage(t *testing.T) {
@@ -252,8 +252,8 @@ func sweep(t *testing.T, stride uint64) (tried int, failed []string) {
 	whole := o.completed("calm", 2, 0).Sequence
 	for k := uint64(0); k < 2*whole; k += stride {
 		p := &plan{sequence: 1 + k/2, late: k%2 == 1, gone: make(chan struct{})}
-		how := map[bool]string{false: "before it arrives", true: "when it is stored and nobody heard so"}[p.late]
-		name := fmt.Sprintf("the server goes away with fact %d of a run, %s", p.sequence, how)
+		how := map[bool]string{false: "before it arrives", true: "when it is stored and no one heard so"}[p.late]
+		name := fmt.Sprintf("the server goes away with event %d of a run, %s", p.sequence, how)
 		tried++
 		if !t.Run("PERS-4 PERS-5 SAFE-4 "+name+": one sound log, nothing done twice", func(t *testing.T) {
 			o := o.on(t)
@@ -265,7 +265,7 @@ func sweep(t *testing.T, stride uint64) (tried int, failed []string) {
 			select {
 			case <-p.gone:
 			case <-within(t).Done():
-				t.Fatalf("the run has no fact %d", p.sequence)
+				t.Fatalf("the run has no event %d", p.sequence)
 			}
 			until(t, "the end of the run in the local store", 5*time.Minute, func() bool {
 				b := o.branch(p.run)

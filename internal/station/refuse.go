@@ -14,7 +14,7 @@ import (
 // CodeDamaged is the code of what a station refuses because its store is damaged.
 const CodeDamaged = planner.CodeDamaged
 
-// refuseAgain is how soon an event comes again that nobody may handle on a damaged store.
+// refuseAgain is how soon an event comes again that no one may handle on a damaged store.
 const refuseAgain = time.Minute
 
 // refuse stands in for the roles while the store is damaged: whoever asks for work learns why there is none, and nothing is

@@ -103,7 +103,7 @@ func TestSessionDays(t *testing.T) {
 					t.Fatal(err)
 				}
 				input(c, "create the file", "I created calc.go.", false)
-				input(c, "add a function", "I added Add.", true) // at once: nobody waits for the lock of a run that has ended
+				input(c, "add a function", "I added Add.", true) // at once: no one waits for the lock of a run that has ended
 			})
 			day(t, dir, alone, func(c *client.Client) {
 				input(c, "add tests", "I added tests.", true)

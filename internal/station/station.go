@@ -60,7 +60,7 @@ type Config struct {
 	Tools []tool.Tool
 	// Base is the configuration from the environment: keys, limits.
 	Base service.Config
-	// Replayed takes what is said live where Base.Streaming names the channel, and is closed by nobody but its owner; what it has no
+	// Replayed takes what is said live where Base.Streaming names the channel, and is closed by no one but its owner; what it has no
 	// room for is dropped.
 	Replayed chan<- streaming.Replay
 	// between stands between the roles and the log; tests take the log away there.
@@ -246,7 +246,7 @@ func (s *Station) setUp(ctx context.Context, cfg service.Config) error {
 	}
 	s.compared = true
 	if _, err := s.server.StageInMemory(); err != nil {
-		s.cfg.Log.Warn().Err(err).Msg("batches of facts are gathered on disk, which is slower and as safe")
+		s.cfg.Log.Warn().Err(err).Msg("batches of events are gathered on disk, which is slower and as safe")
 	}
 	return nil
 }

@@ -98,7 +98,7 @@ func TestUp(t *testing.T) {
 			}
 		}
 	})
-	t.Run("SAFE-6 SAFE-5 and it says no fact, sets no timer, changes and erases nothing", func(t *testing.T) {
+	t.Run("SAFE-6 SAFE-5 and it says no event, sets no timer, changes and erases nothing", func(t *testing.T) {
 		var all []string
 		for _, w := range events.Registry() {
 			all = append(all, events.RunEventSubject("default", "r1", w.Kind))

@@ -16,7 +16,7 @@ import (
 )
 
 // local is the user of whoever reaches the port of a station in this process, and of the station's own Conn: it may
-// dispatch, watch and answer gates in nobody's name, as an operator may, and nothing that a service may.
+// dispatch, watch and answer gates in no one's name, as an operator may, and nothing that a service may.
 const local = "local"
 
 // hookUser answers hooks. Guests may not, they would permit in a hook's place. Its password is the one that the person who

@@ -15,7 +15,7 @@ import (
 // Losses is what a store has lost since it was made. It is kept beside the streams, so that a loss that was found once is
 // reported until a person has accepted it.
 type Losses struct {
-	// Open is what nobody has accepted yet, and when it was found.
+	// Open is what no one has accepted yet, and when it was found.
 	Open  Report    `json:"open"`
 	Found time.Time `json:"found,omitzero"`
 	// Accepted are losses that a person took note of.

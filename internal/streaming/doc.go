@@ -1,9 +1,9 @@
 // Package streaming is what is said of a run while it works: the text of a model as it is written, the output of a tool.
 //
-// Promises: nothing here is a fact, and no run waits for it. A stream is the text of one attempt, of a turn or of a call;
+// Promises: nothing here is an event, and no run waits for it. A stream is the text of one attempt, of a turn or of a call;
 // each of its messages has a number and the place where its text stands, so a watcher sees every gap. As long as an
 // attempt is at work, whoever carries it out answers what was said so far, and a Joiner puts that and what comes together:
-// no gap, no repetition, in whatever order they arrive. Where nobody answers any more, the log has the truth. What is kept
+// no gap, no repetition, in whatever order they arrive. Where no one answers any more, the log has the truth. What is kept
 // is bounded: MaxReplay bytes for each attempt at work, and nothing after its end is stored. So is what a tool says in a second.
 package streaming
 
@@ -41,8 +41,8 @@ const (
 // About names what a stream is the text of: an attempt of a turn, or of a call.
 type About struct {
 	Step string `json:"step_id,omitempty"`
-	// Turn counts the turns of the run from 1, as the fact of the turn does; Attempt its requests, or those of the call.
-	// Another step may take that number while the turn is asked for again; Owed, the fact that it is owed since, stays.
+	// Turn counts the turns of the run from 1, as the event of the turn does; Attempt its requests, or those of the call.
+	// Another step may take that number while the turn is asked for again; Owed, the event that it is owed since, stays.
 	Turn    int    `json:"step_number,omitempty"`
 	Owed    uint64 `json:"owed_since,omitempty"`
 	Attempt int    `json:"attempt,omitempty"`

@@ -126,7 +126,7 @@ func TestStream(t *testing.T) {
 		if a, b := said(t, one), said(t, other); len(a) != 1 || len(b) != 3 {
 			t.Errorf("%d and %d messages, want 1 and 3", len(a), len(b))
 		}
-		streaming.New(nil).Open("r", streaming.About{}).Write(streaming.Token, "", "nobody hears")
+		streaming.New(nil).Open("r", streaming.About{}).Write(streaming.Token, "", "no one hears")
 	})
 }
 
@@ -213,7 +213,7 @@ func TestAttempts(t *testing.T) {
 			t.Errorf("heard %q", got.String())
 		}
 	})
-	t.Run("where nobody answers, the stream goes on behind the hole and says so", func(t *testing.T) {
+	t.Run("where no one answers, the stream goes on behind the hole and says so", func(t *testing.T) {
 		t.Parallel()
 		var got []streaming.Piece
 		j := streaming.NewJoiner(func(p streaming.Piece) { got = append(got, p) })

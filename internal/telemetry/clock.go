@@ -7,16 +7,16 @@ import (
 	"github.com/inspan/inspan/pkg/events"
 )
 
-// readTime bounds one look at the log for the times of facts.
+// readTime bounds one look at the log for the times of events.
 const readTime = 5 * time.Second
 
-// clock is the times of the facts of a run, as far as they were read.
+// clock is the times of the events of a run, as far as they were read.
 type clock struct {
 	head  uint64
 	times []time.Time // by sequence, from 1
 }
 
-// when returns the time of a fact of a run by its sequence. ok is false where the log does not say.
+// when returns the time of an event of a run by its sequence. ok is false where the log does not say.
 func (r *Recorder) when(runID string, sequence uint64) (at time.Time, ok bool) {
 	if sequence == 0 {
 		return time.Time{}, false

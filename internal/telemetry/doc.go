@@ -1,7 +1,7 @@
 // Package telemetry makes OpenTelemetry spans and metrics of what is stored. It is the only package that knows
 // OpenTelemetry.
 //
-// Promises: a span is made when the fact that closes it is stored, by the service that stored it, with the time of the fact
+// Promises: a span is made when the event that closes it is stored, by the service that stored it, with the time of the event
 // that opened it: nothing is held in memory for as long as a span lasts, and a service that dies leaves no open span. Ids
 // are derived from the run and from what the span is of, so those of all services, and of a service that comes after
 // another, join to one tree. Recorder.Tell never waits: what does not fit is dropped and counted. A nil Recorder is off and

@@ -22,9 +22,9 @@ import (
 
 // Limits of a recorder.
 const (
-	// maxQueue is how many facts may wait to become spans; further ones are dropped and counted.
+	// maxQueue is how many events may wait to become spans; further ones are dropped and counted.
 	maxQueue = 4096
-	// maxClocks is how many runs have the times of their facts in memory.
+	// maxClocks is how many runs have the times of their events in memory.
 	maxClocks = 1024
 	// flushTime bounds the last export.
 	flushTime = 5 * time.Second
@@ -36,13 +36,13 @@ type Deps struct {
 	Role    events.Service
 	// Version of the program; Instance is unique to the process.
 	Version, Instance string
-	// Journal tells when the facts were said that opened a span.
+	// Journal tells when the events were said that opened a span.
 	Journal kernel.Journal
 	// Failed is told what could not be exported; may be nil.
 	Failed func(error)
 }
 
-// Recorder makes spans and metrics of the facts that one service stores. Its methods may be called on nil.
+// Recorder makes spans and metrics of the events that one service stores. Its methods may be called on nil.
 type Recorder struct {
 	cfg     Config
 	deps    Deps
@@ -162,7 +162,7 @@ func (r *Recorder) work() {
 	}
 }
 
-// loud is an exporter that tells what it could not export: nobody else would.
+// loud is an exporter that tells what it could not export: no one else would.
 type loud struct {
 	sdktrace.SpanExporter
 	failed func(error)

@@ -142,7 +142,7 @@ func (r *Recorder) step(t runlog.StoredEvent, id, reason, failed string) {
 			attribute.String("inspan.finish_reason", reason)}})
 }
 
-// turn makes the span of a turn: from the fact since which it is owed, with all requests that it took.
+// turn makes the span of a turn: from the event since which it is owed, with all requests that it took.
 func (r *Recorder) turn(t runlog.StoredEvent, st *run.Step, failed string) {
 	from, ok := r.when(t.Before.HarnessID, st.Owed)
 	if !ok {
@@ -171,7 +171,7 @@ func (r *Recorder) summary(t runlog.StoredEvent, st *run.Step, d *events.History
 			attribute.String("inspan.step.id", st.ID), attribute.String("inspan.purpose", "compaction"), attribute.Int("inspan.attempt", d.Attempt)}, r.content(semconv.GenAIOutputMessagesKey, d.Summary)...)})
 }
 
-// since is when the request could begin that a fact says has failed.
+// since is when the request could begin that an event says has failed.
 func (r *Recorder) since(t runlog.StoredEvent, st *run.Step) time.Time {
 	if !st.NotBefore.IsZero() && st.NotBefore.Before(t.Event.Time) {
 		return st.NotBefore

@@ -89,7 +89,7 @@ func TestIDs(t *testing.T) {
 	})
 }
 
-// BenchmarkOff is what a fact costs where nothing is exported.
+// BenchmarkOff is what an event costs where nothing is exported.
 func BenchmarkOff(b *testing.B) {
 	b.ReportAllocs()
 	var r *Recorder
@@ -102,7 +102,7 @@ func BenchmarkOff(b *testing.B) {
 	}
 }
 
-// BenchmarkOn is what telling a fact costs the service that stored it, where nothing can be exported any more.
+// BenchmarkOn is what telling an event costs the service that stored it, where nothing can be exported any more.
 func BenchmarkOn(b *testing.B) {
 	b.ReportAllocs()
 	r := &Recorder{queue: make(chan runlog.StoredEvent, 1)}

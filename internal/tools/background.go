@@ -43,7 +43,7 @@ type (
 var (
 	_               tool.Timed      = bashOutput{}
 	_, _            tool.Continuing = bashOutput{}, killShell{}
-	errNoBackground                 = errors.New("this agent can not run commands in the background")
+	errNoBackground                 = errors.New("this agent cannot run commands in the background")
 )
 
 // TimeoutFor implements tool.Timed.

@@ -21,8 +21,8 @@ const maxDir = 4096
 
 // inDir runs a shell text in the folder that the shells of the step are in, and finds out where it ends.
 //
-// The shell tells it on its way out, on standard error behind a mark that can not be guessed; the mark and what follows
-// is shown to nobody. A text that replaces the shell, or its trap, leaves the folder as it was. What the text may make
+// The shell tells it on its way out, on standard error behind a mark that cannot be guessed; the mark and what follows
+// is shown to no one. A text that replaces the shell, or its trap, leaves the folder as it was. What the text may make
 // of the mark is only a folder, which the sandbox checks as it checks every other.
 func inDir(ctx context.Context, env tool.Env, text string) (tool.Result, error) {
 	dir, gone, err := startDir(env)

@@ -152,7 +152,7 @@ func shortDiff(path, before, after string) string {
 }
 
 // Verify implements tool.Verifier. It tries the edits on the file as it stands, forth and back: they are done where they
-// can be undone and not be made, and not done where they can be made and not be undone. Anything else can not be told,
+// can be undone and not be made, and not done where they can be made and not be undone. Anything else cannot be told,
 // and is an error.
 func (edit) Verify(_ context.Context, c tool.Call) (bool, tool.Result, error) {
 	a, err := decode[editArgs](c.Input)

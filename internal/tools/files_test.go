@@ -40,7 +40,7 @@ func TestRead(t *testing.T) {
 		}
 		b.bad("read", args{"path": "long.txt", "offset": 2002}, "has 2001 lines")
 	})
-	t.Run("TOOL-10 read names what it can not show", func(t *testing.T) {
+	t.Run("TOOL-10 read names what it cannot show", func(t *testing.T) {
 		b.bad("read", args{"path": "bin"}, "binary file of 5 bytes")
 		b.bad("read", args{"path": "none.txt"}, "there is no file")
 		b.bad("read", args{"path": "dir"}, "dir")
@@ -107,10 +107,10 @@ func TestEdit(t *testing.T) {
 		{name: "both stand there", file: "old new", old: "old", new: "new", unknown: true},
 		{name: "neither stands there", file: "a b", old: "old", new: "new", unknown: true},
 		{name: "a deletion before", file: "a old b", old: "old", new: ""},
-		{name: "a deletion after can not be told", file: "a b", old: "old", new: "", unknown: true},
+		{name: "a deletion after cannot be told", file: "a b", old: "old", new: "", unknown: true},
 		{name: "growing text before", file: "a old b", old: "old", new: "older"},
-		{name: "growing text after can not be told", file: "a older b", old: "old", new: "older", unknown: true},
-		{name: "shrinking text before can not be told", file: "a older b", old: "older", new: "old", unknown: true},
+		{name: "growing text after cannot be told", file: "a older b", old: "old", new: "older", unknown: true},
+		{name: "shrinking text before cannot be told", file: "a older b", old: "older", new: "old", unknown: true},
 		{name: "shrinking text after", file: "a old b", old: "older", new: "old", done: true},
 	} {
 		t.Run("TOOL-10 Verify of an edit: "+c.name, func(t *testing.T) {
@@ -125,7 +125,7 @@ func TestEdit(t *testing.T) {
 			b.has("f", c.file)
 		})
 	}
-	t.Run("TOOL-10 Verify of an edit of no file can not be told", func(t *testing.T) {
+	t.Run("TOOL-10 Verify of an edit of no file cannot be told", func(t *testing.T) {
 		t.Parallel()
 		b := newBench(t)
 		tl, _ := b.tools.Get("edit")

@@ -50,7 +50,7 @@ func confined(env tool.Env) []string {
 	return append(slices.Clone(closed), "GIT_CEILING_DIRECTORIES="+filepath.Dir(ws), "GIT_WORK_TREE="+ws)
 }
 
-// git runs git so that the configuration of a hostile repository can not start programs and nothing is written.
+// git runs git so that the configuration of a hostile repository cannot start programs and nothing is written.
 func git(ctx context.Context, env tool.Env, args ...string) (tool.Result, error) {
 	filters, err := withoutFilters(ctx, env)
 	if err != nil {
@@ -116,10 +116,10 @@ func gitLog(ctx context.Context, a gitArgs, env tool.Env) (tool.Result, error) {
 	return withTarget(ctx, env, args, a)
 }
 
-// withTarget adds a revision and a path that can not be taken for options.
+// withTarget adds a revision and a path that cannot be taken for options.
 func withTarget(ctx context.Context, env tool.Env, args []string, a gitArgs) (tool.Result, error) {
 	if strings.HasPrefix(a.Rev, "-") {
-		return failed("a revision can not begin with -"), nil
+		return failed("a revision cannot begin with -"), nil
 	}
 	if a.Rev != "" {
 		args = append(args, a.Rev)

@@ -84,7 +84,7 @@ func TestGit(t *testing.T) {
 	t.Run("SAFE-12 a revision or path is never an option", func(t *testing.T) {
 		out := filepath.Join(b.dir, "out.txt")
 		for _, name := range []string{"git_diff", "git_log"} {
-			b.bad(name, args{"rev": "--output=out.txt"}, "can not begin with -")
+			b.bad(name, args{"rev": "--output=out.txt"}, "cannot begin with -")
 			b.bad(name, args{"rev": "no-such"}, "no-such")
 			b.good(name, args{"path": "--output=out.txt"})
 			b.good(name, args{"path": "*"})

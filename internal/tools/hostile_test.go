@@ -274,7 +274,7 @@ func TestCrowds(t *testing.T) {
 
 func TestNoFiles(t *testing.T) {
 	t.Parallel()
-	t.Run("TOOL-10 what can not be read or written as a file is told as what it is, once, with what helps", func(t *testing.T) {
+	t.Run("TOOL-10 what cannot be read or written as a file is told as what it is, once, with what helps", func(t *testing.T) {
 		t.Parallel()
 		b := newBench(t)
 		b.put("dir/a.txt", "x\n")

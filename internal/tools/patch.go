@@ -112,7 +112,7 @@ func patched(env tool.Env, path string) (content string, there bool, err error) 
 	}
 	data, err := env.Sandbox.ReadFile(path)
 	if err == nil && binary(data) {
-		err = &fs.PathError{Op: "patch", Path: path, Err: errors.New("a binary file can not be patched")}
+		err = &fs.PathError{Op: "patch", Path: path, Err: errors.New("a binary file cannot be patched")}
 	}
 	return string(data), err == nil, err
 }
@@ -270,7 +270,7 @@ func stat(steps []step) string {
 }
 
 // Verify implements tool.Verifier. The patch is done where every file stands as it leaves it. Where some do not yet,
-// and none is in doubt, it is to be made again: that changes the rest. Anything else can not be told, and is an error.
+// and none is in doubt, it is to be made again: that changes the rest. Anything else cannot be told, and is an error.
 func (applyPatch) Verify(ctx context.Context, c tool.Call) (bool, tool.Result, error) {
 	a, err := decode[applyPatchArgs](c.Input)
 	if err != nil {

@@ -206,7 +206,7 @@ func TestApplyPatchBreaks(t *testing.T) {
 			}
 		})
 	}
-	t.Run("TOOL-10 Verify of a patch that could be either can not be told", func(t *testing.T) {
+	t.Run("TOOL-10 Verify of a patch that could be either cannot be told", func(t *testing.T) {
 		t.Parallel()
 		b := newBench(t)
 		b.put("f", "a\na\n")

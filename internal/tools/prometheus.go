@@ -61,7 +61,7 @@ func (c PrometheusConfig) query(ctx context.Context, a prometheusArgs, env tool.
 	}
 	path, form, err := c.form(a)
 	if err != nil {
-		return tool.Result{}, tool.Fail(tool.Invalid, "mend the time and call again", err)
+		return tool.Result{}, tool.Fail(tool.Invalid, "fix the time and call again", err)
 	}
 	ctx, cancel := context.WithTimeout(ctx, prometheusWait)
 	defer cancel()

@@ -66,7 +66,7 @@ func read(_ context.Context, a readArgs, env tool.Env) (tool.Result, error) {
 func readImage(path string, data []byte) tool.Result {
 	i, err := tool.ReadImage(data)
 	if err != nil {
-		return failed("read: %q can not be shown: %v; make a smaller or sound copy of it and read that", path, err)
+		return failed("read: %q cannot be shown: %v; make a smaller or sound copy of it and read that", path, err)
 	}
 	return tool.Result{Output: fmt.Sprintf("%s: %s", oneLine(path), i), Images: []tool.Image{i}}
 }

@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// TestHostileExpressionsEnd proves that a regular expression can not keep grep busy past its time.
+// TestHostileExpressionsEnd proves that a regular expression cannot keep grep busy past its time.
 func TestHostileExpressionsEnd(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)

@@ -41,7 +41,7 @@ const (
 	globLimit = 500
 	grepLimit = 200
 	// maxVisited bounds the files that one search looks at, maxSearched the size of a file that is searched, and
-	// maxMatched how much of one line is: a match can not be interrupted, and takes longer the longer the line is.
+	// maxMatched how much of one line is: a match cannot be interrupted, and takes longer the longer the line is.
 	maxVisited  = 200_000
 	maxSearched = 8 << 20
 	maxMatched  = 16 << 10

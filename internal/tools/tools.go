@@ -87,7 +87,7 @@ func (b builtin[A]) Run(ctx context.Context, c tool.Call) (tool.Result, error) {
 func decode[A any](input json.RawMessage) (A, error) {
 	var args A
 	if err := json.Unmarshal(input, &args); err != nil {
-		return args, tool.Fail(tool.Invalid, "mend the arguments and call again", err)
+		return args, tool.Fail(tool.Invalid, "fix the arguments and call again", err)
 	}
 	return args, nil
 }
@@ -154,7 +154,7 @@ func deceptive(r rune) bool {
 	return r != '\n' && r != '\t' && r != '\r' && unicode.Is(unicode.Cc, r) || unicode.Is(unicode.Bidi_Control, r) || r == '\u2028' || r == '\u2029'
 }
 
-// fileError explains a failed file operation to the model: what can be mended is a failed result, a wall is an error.
+// fileError explains a failed file operation to the model: what can be fixed is a failed result, a wall is an error.
 func fileError(what, path string, err error) (tool.Result, error) {
 	switch {
 	case errors.Is(err, context.DeadlineExceeded), errors.Is(err, context.Canceled):

@@ -61,7 +61,7 @@ func TestBuiltin(t *testing.T) {
 			}
 		}
 	})
-	t.Run("TOOL-12 a tool of somebody else can not take a built-in name", func(t *testing.T) {
+	t.Run("TOOL-12 a tool of somebody else cannot take a built-in name", func(t *testing.T) {
 		t.Parallel()
 		if _, err := tool.NewRegistry(append(tools.Builtin(), tools.Builtin()[0])...); err == nil {
 			t.Error("accepted")
@@ -129,7 +129,7 @@ func TestOutside(t *testing.T) {
 		"move out": "*** Update File: sub/x.txt\n*** Move to: abs/made\n-x\n+y\n",
 		"move in":  "*** Update File: ../secret.txt\n*** Move to: made\n-the secret\n+y\n",
 	} {
-		t.Run("WS-12 GUARD-12 SAFE-12 apply_patch can not "+name, func(t *testing.T) {
+		t.Run("WS-12 GUARD-12 SAFE-12 apply_patch cannot "+name, func(t *testing.T) {
 			_, err := b.try(t.Context(), "apply_patch", args{"patch": "*** Begin Patch\n" + text + "*** End Patch"})
 			if tool.ClassOf(err) != tool.Denied || !errors.Is(err, sandbox.ErrOutside) {
 				t.Errorf("err = %v, want class denied", err)
@@ -195,7 +195,7 @@ func TestShow(t *testing.T) {
 		b.put("b.txt", "x\u2066y\u2028z\n")
 		contains(t, b.good("read", args{"path": "b.txt"}), "x<U+2066>y<U+2028>z")
 	})
-	t.Run("SAFE-12 a file name can not fake a line", func(t *testing.T) {
+	t.Run("SAFE-12 a file name cannot fake a line", func(t *testing.T) {
 		t.Parallel()
 		b := newBench(t)
 		b.put("a\nfake.go", "needle\n")

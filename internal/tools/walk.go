@@ -23,7 +23,7 @@ type found struct {
 	sandbox    sandbox.Sandbox
 }
 
-// read returns what a file holds; ok is false where it is binary, larger than maxSearched or can not be read.
+// read returns what a file holds; ok is false where it is binary, larger than maxSearched or cannot be read.
 func (f found) read() (data []byte, ok bool) {
 	if !utf8.ValidString(f.base) { // package fs knows no such names
 		data, err := f.sandbox.ReadFile(f.name)
@@ -95,7 +95,7 @@ func (w *walker) folder(in fs.FS, dir string, depth int) error {
 	if err != nil && depth == 0 {
 		return err
 	}
-	for _, d := range list { // of a folder that can not be read, what could be
+	for _, d := range list { // of a folder that cannot be read, what could be
 		if w.ctx.Err() != nil {
 			return w.ctx.Err()
 		}

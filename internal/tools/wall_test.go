@@ -66,7 +66,7 @@ func TestGitStaysInTheWorkspace(t *testing.T) {
 	})
 }
 
-// TestHostilePatternsEnd proves that a pattern can not keep a search busy past its time.
+// TestHostilePatternsEnd proves that a pattern cannot keep a search busy past its time.
 func TestHostilePatternsEnd(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)

@@ -94,7 +94,7 @@ func TestWebFetch(t *testing.T) {
 			t.Errorf("got %s", got)
 		}
 	})
-	t.Run("web_fetch tells of a page that is not there, and of one that can not be made Markdown", func(t *testing.T) {
+	t.Run("web_fetch tells of a page that is not there, and of one that cannot be made Markdown", func(t *testing.T) {
 		b.bad("web_fetch", args{"url": "https://a.example/missing"}, "no such page")
 		b.bad("web_fetch", args{"url": "https://a.example/huge.html"}, "raw: true")
 		b.bad("web_fetch", args{"url": "https://a.example/deep"}, "raw: true")

@@ -148,7 +148,7 @@ func TestTable(t *testing.T) {
 		for _, subject := range []string{events.TaskSubject("s1"), events.TaskSubject("s1") + ".p", events.ControlSubject("s1", "r"),
 			events.GateSubject("s1", "r", "g"), events.GateSubject("s1", "r", "g") + ".anna"} {
 			if !slices.ContainsFunc(taken[In("s1")], func(f string) bool { return within(subject, f) }) {
-				t.Errorf("nobody hears %s", subject)
+				t.Errorf("no one hears %s", subject)
 			}
 		}
 	})

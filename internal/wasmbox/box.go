@@ -52,7 +52,7 @@ const (
 	failure  = status(1)
 	misuse   = status(2)
 	unknown  = status(127)
-	deafness = status(141) // nobody listens any more, as a shell tells it of SIGPIPE
+	deafness = status(141) // no one listens any more, as a shell tells it of SIGPIPE
 )
 
 // call is a Call under way.
@@ -170,7 +170,7 @@ func (c *call) getenv(name string) string {
 	return ""
 }
 
-// each calls a function with each file that is named, standard input for "-" and for none. What can not be opened is told.
+// each calls a function with each file that is named, standard input for "-" and for none. What cannot be opened is told.
 func (c *call) each(names []string, do func(name string, r io.Reader) error) error {
 	if len(names) == 0 {
 		names = []string{"-"}

@@ -61,7 +61,7 @@ var texts = map[string]string{
 	`ls -A none 2>&1; cat none 2>&1; rm none 2>&1; rm -f none; echo $?`:                                                                    "ls: none: no such file or directory\ncat: none: no such file or directory\nrm: none: no such file or directory\n0\n",
 	`chmod 600 a.txt; ls -l a.txt | cut -c1-10; chmod u+x,go+r a.txt; ls -l a.txt | cut -c1-10; chmod a=r a.txt; ls -l a.txt | cut -c1-10`: "-rw-------\n-rwxr--r--\n-r--r--r--\n",
 	`echo "echo ran \$1" > s; ./s 2>&1; chmod +x s; ./s x; printf '#!/bin/sh\nexit 3' > s; ./s; echo $?`:                                   "./s: permission denied: it is not executable, chmod +x makes it so\nran x\n3\n",
-	`cp a.txt a.txt 2>&1; cp -r b b/in 2>&1; rm -r . 2>&1; ls`:                                                                             "cp: a.txt and a.txt are the same file\ncp: b can not be copied into itself\nrm: . is the directory to work in\na.txt\nb\n",
+	`cp a.txt a.txt 2>&1; cp -r b b/in 2>&1; rm -r . 2>&1; ls`:                                                                             "cp: a.txt and a.txt are the same file\ncp: b cannot be copied into itself\nrm: . is the directory to work in\na.txt\nb\n",
 	`cd b; pwd | xargs basename; ls; cat ../a.txt | head -1; basename /x/y.z .z; dirname /x/y`:                                             "b\ntwo\none\ny\n/x\n",
 	// sed.
 	`sed -n 2p a.txt; sed 2d a.txt; sed 's/o/0/;s/t\(.\)/\1T/' a.txt`:                                             "two\none\nthree\n0ne\nwT0\nhTree\n",

@@ -191,7 +191,7 @@ func (c *call) copy(from, to string, o options) error {
 	case !deep:
 		return fmt.Errorf("%s is a directory: -r copies it", c.short(from))
 	case to == from || strings.HasPrefix(to, from+"/"):
-		return fmt.Errorf("%s can not be copied into itself", c.short(from))
+		return fmt.Errorf("%s cannot be copied into itself", c.short(from))
 	}
 	if err := os.MkdirAll(to, 0o755); err != nil {
 		return err

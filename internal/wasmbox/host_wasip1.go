@@ -22,8 +22,8 @@ func hostRun(request unsafe.Pointer, length uint32) int32
 //go:wasmimport inspan answer
 func hostAnswer(to unsafe.Pointer, length uint32)
 
-// errMode is all that the host says of a mode that can not be read or set.
-var errMode = errors.New("its mode can not be read or changed")
+// errMode is all that the host says of a mode that cannot be read or set.
+var errMode = errors.New("its mode cannot be read or changed")
 
 // System is the sandbox: it knows the modes of its files, which WASI does not, and runs other programs.
 type System struct{}

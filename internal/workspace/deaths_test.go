@@ -170,7 +170,7 @@ func TestDamage(t *testing.T) {
 		}
 		l.st.DamageBlob(ref.SHA256, whole)
 	}
-	t.Run("WS-3 what was mended is restored", func(t *testing.T) {
+	t.Run("WS-3 what was fixed is restored", func(t *testing.T) {
 		v, err := b.Enter(t.Context(), demo, "r1")
 		if err != nil || stateOf(t, v.Dir()) != len(states)-1 {
 			t.Fatal(err)

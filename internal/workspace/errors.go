@@ -10,9 +10,9 @@ var (
 	// ErrLost: the tree belongs to somebody else now, and nothing that is done here counts any more.
 	ErrLost = errors.New("the working tree belongs to another instance now")
 	// ErrDamaged: what was kept of a tree is missing, changed or too large, so that no other try would restore it.
-	ErrDamaged = errors.New("the working tree can not be restored")
+	ErrDamaged = errors.New("the working tree cannot be restored")
 	// ErrUnkept: no snapshot of a tree can be taken, for a reason on this machine.
-	ErrUnkept = errors.New("the working tree can not be kept")
+	ErrUnkept = errors.New("the working tree cannot be kept")
 	// ErrChanging: a tree changed while a snapshot of it was taken.
 	ErrChanging = errors.New("the working tree is being changed")
 )

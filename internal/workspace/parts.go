@@ -75,7 +75,7 @@ type parts struct {
 	from kernel.Blobs
 	refs []events.Ref
 	data []byte
-	// ahead gets the next part; nil where none is under way. It has room for it, so that nobody waits to give it.
+	// ahead gets the next part; nil where none is under way. It has room for it, so that no one waits to give it.
 	ahead chan part
 }
 

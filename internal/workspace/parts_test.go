@@ -68,7 +68,7 @@ func TestParts(t *testing.T) {
 			t.Errorf("after its end: %d, %v", n, err)
 		}
 	})
-	t.Run("WS-3 SAFE-15 a part that can not be put, or is missing or damaged when it is read, is an error whichever it is", func(t *testing.T) {
+	t.Run("WS-3 SAFE-15 a part that cannot be put, or is missing or damaged when it is read, is an error whichever it is", func(t *testing.T) {
 		t.Parallel()
 		for at := int64(1); at <= 4; at++ {
 			full := &failing{Blobs: l.st.Blobs(), at: at, fail: kernel.ErrFull}

@@ -16,7 +16,7 @@ import (
 type Record struct {
 	// Workspace is the path of the tree below the workspace root, such as "session/demo".
 	Workspace string `json:"workspace"`
-	// Owner is the instance that works in it; empty where nobody does. Fence rises with every change of owner.
+	// Owner is the instance that works in it; empty where no one does. Fence rises with every change of owner.
 	Owner string `json:"owner,omitempty"`
 	Fence uint64 `json:"fence"`
 	// Run is the one that it was claimed for last.
@@ -70,7 +70,7 @@ func name(workspace string) (string, error) {
 	return strings.Join(parts, "="), nil
 }
 
-// Load returns the record of a tree and its revision; a tree that nobody ever claimed has an empty one of revision 0.
+// Load returns the record of a tree and its revision; a tree that no one ever claimed has an empty one of revision 0.
 func Load(ctx context.Context, kv kernel.KV, workspace string) (Record, uint64, error) {
 	rec := Record{Workspace: workspace}
 	n, err := name(workspace)
@@ -93,7 +93,7 @@ func Load(ctx context.Context, kv kernel.KV, workspace string) (Record, uint64, 
 	return rec, revision, nil
 }
 
-// swap writes a record where nobody else did since it was read; else it returns kernel.ErrExists.
+// swap writes a record where no one else did since it was read; else it returns kernel.ErrExists.
 func (t *Trees) swap(ctx context.Context, rec Record, revision uint64) (uint64, error) {
 	n, err := name(rec.Workspace)
 	if err != nil {

@@ -26,7 +26,7 @@ func workdirName(fence uint64, instance string) string {
 	return strconv.FormatUint(fence, 10) + "-" + instance
 }
 
-// Ended says that a run has ended. Its tree is given back where nobody else is at work in it; done is false where calls of the
+// Ended says that a run has ended. Its tree is given back where no one else is at work in it; done is false where calls of the
 // run have not come to their end yet, so that it should be said again.
 func (t *Trees) Ended(ctx context.Context, workspace, run string) (done bool, err error) {
 	t.mu.Lock()
@@ -158,7 +158,7 @@ func (t *Trees) forget(ctx context.Context, tr *tree, at uint64) error {
 	return nil
 }
 
-// Close gives back all trees that nobody is at work in, so that other instances need not wait for a lease to lapse.
+// Close gives back all trees that no one is at work in, so that other instances need not wait for a lease to lapse.
 func (t *Trees) Close(ctx context.Context) error {
 	t.mu.Lock()
 	var all []string
@@ -190,7 +190,7 @@ func (t *Trees) close(ctx context.Context, workspace string) error {
 	return nil
 }
 
-// Tidy removes what nobody uses any more: directories of instances that are gone and own ones, After they were last used.
+// Tidy removes what no one uses any more: directories of instances that are gone and own ones, After they were last used.
 // A directory of a living instance is that one's business.
 func (t *Trees) Tidy(ctx context.Context) error {
 	if t.cfg.Snapshots == nil {

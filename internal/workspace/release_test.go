@@ -125,7 +125,7 @@ func TestPassing(t *testing.T) {
 			t.Errorf("%+v", rec)
 		}
 	})
-	t.Run("WS-3 GIT-10 what a lost instance may have alone is kept before its directory goes, and the directory stays where it can not be", func(t *testing.T) {
+	t.Run("WS-3 GIT-10 what a lost instance may have alone is kept before its directory goes, and the directory stays where it cannot be", func(t *testing.T) {
 		t.Parallel()
 		for _, steps := range []bool{true, false} {
 			l := newLab(t)

@@ -31,7 +31,7 @@ type Config struct {
 	// AtSteps keeps trees at the ends of steps and runs only. The record names the calls in between, so that it can be told
 	// what was lost with an owner.
 	AtSteps bool
-	// After is how long what nobody uses stays: directories, and trees of runs; 0 means 24 h.
+	// After is how long what no one uses stays: directories, and trees of runs; 0 means 24 h.
 	After time.Duration
 	// AtEnd takes the tree of a run away when the run ends. What a workflow's runs share stays for After: another may follow.
 	AtEnd bool
@@ -48,7 +48,7 @@ type Config struct {
 // standard values of a Config.
 const (
 	standardChain = 32
-	// StandardAfter is how long what nobody uses stays where nothing else is said.
+	// StandardAfter is how long what no one uses stays where nothing else is said.
 	StandardAfter = 24 * time.Hour
 )
 
@@ -212,7 +212,7 @@ func (t *Trees) claim(ctx context.Context, tr *tree, run string) error {
 		}
 	}
 	before := rec
-	same := c != nil && !c.lost && before.Owner == "" && before.Fence == c.rec.Fence // it was given back here, and nobody had it since
+	same := c != nil && !c.lost && before.Owner == "" && before.Fence == c.rec.Fence // it was given back here, and no one had it since
 	if !same {
 		rec = passOn(rec)
 	}
@@ -304,7 +304,7 @@ func (t *Trees) lose(tr *tree) {
 	}
 }
 
-// remove takes a claim's directory away. What can not be removed now is removed by Tidy.
+// remove takes a claim's directory away. What cannot be removed now is removed by Tidy.
 func (t *Trees) remove(c *claim) {
 	if c.base != "" {
 		_ = git.RemoveAll(c.base)

@@ -49,7 +49,7 @@ func (v *Visit) note(ctx context.Context, call string) (full bool, err error) {
 }
 
 // CatchUp keeps what calls of steps did that have ended since, before the next call works in the tree: who should have heard
-// of their ends may have missed it. A tree that can not be kept now is kept later: ErrLost alone is an error.
+// of their ends may have missed it. A tree that cannot be kept now is kept later: ErrLost alone is an error.
 func (v *Visit) CatchUp(ctx context.Context, ended func(run, step string) bool) error {
 	if !v.t.AtSteps() {
 		return nil

@@ -311,7 +311,7 @@ func TestTidy(t *testing.T) {
 			}
 		}
 	})
-	t.Run("WS-5 what nobody used for long goes, and nothing of a living instance", func(t *testing.T) {
+	t.Run("WS-5 what no one used for long goes, and nothing of a living instance", func(t *testing.T) {
 		t.Parallel()
 		l := newLab(t)
 		root := t.TempDir()

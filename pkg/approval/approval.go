@@ -80,7 +80,7 @@ func NewKey() (Key, error) {
 // ID names the key: the first 16 characters of the SHA-256 of its public half, in hex.
 func (k Key) ID() string { return keyID(k.private.Public().(ed25519.PublicKey)) }
 
-// String gives the id, so that a key can not be printed by mistake.
+// String gives the id, so that a key cannot be printed by mistake.
 func (k Key) String() string { return "key " + k.ID() }
 
 // GoString is String.
@@ -134,8 +134,8 @@ func (k Keys) Verify(s Statement, keyID, signature string) (name string, err err
 	return key.name, nil
 }
 
-// VerifyEvent returns who signed the answer that a gate.approved, gate.voted or gate.rejected records, from the fact alone. Its errors
-// are those of Verify; a fact that records no answer is ErrUnsigned. Beyond the signature it wants what the station
+// VerifyEvent returns who signed the answer that a gate.approved, gate.voted or gate.rejected records, from the event alone. Its errors
+// are those of Verify; an event that records no answer is ErrUnsigned. Beyond the signature it wants what the station
 // recorded as the answer's author to be the owner of the key.
 func (k Keys) VerifyEvent(f events.Event) (name string, err error) {
 	p, err := f.Payload()
@@ -152,11 +152,11 @@ func (k Keys) VerifyEvent(f events.Event) (name string, err error) {
 	case *events.GateRejectedData:
 		a, decision = d.GateAnswer, Reject
 	default:
-		return "", fmt.Errorf("%w: the fact records no answer", ErrUnsigned)
+		return "", fmt.Errorf("%w: the event records no answer", ErrUnsigned)
 	}
 	name, err = k.Verify(Statement{Station: f.Station, Run: f.Run, Gate: a.Gate, Decision: decision, ProposalHash: a.Approved(), Reason: a.Reason}, a.Key, a.Signature)
 	if err == nil && (a.By != name || a.Assurance != events.AssuranceSignature) {
-		return "", fmt.Errorf("%w: %s signed, the fact says %s by %s", ErrBadSignature, name, a.By, a.Assurance)
+		return "", fmt.Errorf("%w: %s signed, the event says %s by %s", ErrBadSignature, name, a.By, a.Assurance)
 	}
 	return name, err
 }

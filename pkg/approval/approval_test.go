@@ -92,7 +92,7 @@ func TestVerify(t *testing.T) {
 			}
 		}
 	})
-	t.Run("SAFE-9 a recorded answer is verified from the fact alone", func(t *testing.T) {
+	t.Run("SAFE-9 a recorded answer is verified from the event alone", func(t *testing.T) {
 		t.Parallel()
 		a := events.GateAnswer{Event: "gate_approved", Gate: "g-1", By: "anna", Assurance: events.AssuranceSignature, Reason: "looks good",
 			ProposalHash: hash, Key: anna.ID(), Signature: signature}

@@ -1,7 +1,7 @@
 // Package client talks to a station as its users do: it dispatches tasks, watches runs, answers gates and steers.
 //
 // Promises: it uses the station's public subjects and nothing else. A task without an id gets one, so that trying
-// again never starts a second run. Watch yields every fact of a run once and in order, whatever the connection does.
+// again never starts a second run. Watch yields every event of a run once and in order, whatever the connection does.
 // What the station refuses comes back as a *RefusedError with what to do next; Approve, Reject and Control return only
 // when the log says what came of this very message.
 package client
@@ -181,5 +181,5 @@ func (*NotFoundError) Unwrap() error { return ErrNotFound }
 
 func notFound(what, id string) error { return &NotFoundError{What: what, ID: id} }
 
-// checkRun returns an *events.IDError for a run that can not exist.
+// checkRun returns an *events.IDError for a run that cannot exist.
 func checkRun(runID string) error { return events.CheckID("run", runID) }

@@ -31,12 +31,12 @@ func collect(t *testing.T, ctx context.Context, w *world, runID string, from uin
 	var seen []uint64
 	for item, err := range w.c.Watch(ctx, runID, from) {
 		if err != nil {
-			t.Errorf("watch from %d: after %d facts: %v", from, len(seen), err)
+			t.Errorf("watch from %d: after %d events: %v", from, len(seen), err)
 			return seen
 		}
 		seen = append(seen, item.Event.Sequence)
 		if item.State.Sequence != item.Event.Sequence {
-			t.Errorf("fact %d comes with state %d", item.Event.Sequence, item.State.Sequence)
+			t.Errorf("event %d comes with state %d", item.Event.Sequence, item.State.Sequence)
 		}
 		each(item)
 	}
@@ -47,21 +47,21 @@ func whole(t *testing.T, seen []uint64, from, to uint64) {
 	t.Helper()
 	for i, n := range seen {
 		if n != from+uint64(i) {
-			t.Fatalf("fact %d where %d is due", n, from+uint64(i))
+			t.Fatalf("event %d where %d is due", n, from+uint64(i))
 		}
 	}
 	if uint64(len(seen)) != to-from+1 {
-		t.Errorf("%d facts, want %d to %d", len(seen), from, to)
+		t.Errorf("%d events, want %d to %d", len(seen), from, to)
 	}
 }
 
 func TestWatch(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
-	t.Run("OBS-15 watchers that come before, in the middle, late and slowly all see every fact once", func(t *testing.T) {
+	t.Run("OBS-15 watchers that come before, in the middle, late and slowly all see every event once", func(t *testing.T) {
 		w := w.on(t)
 		ctx := within(t)
-		const rounds = 200 // 2 facts each: more than a watcher's backlog
+		const rounds = 200 // 2 events each: more than a watcher's backlog
 		all := make(chan struct{})
 		var watchers sync.WaitGroup
 		results := make([][]uint64, 5)
@@ -105,7 +105,7 @@ func TestWatch(t *testing.T) {
 				w.say("forged", runtest.Turn(1, "build", "real"))
 			}
 			if item.Payload.Kind() == events.RunPaused {
-				t.Error("the forged fact was seen")
+				t.Error("the forged event was seen")
 			}
 			if n == 6 {
 				break
@@ -141,7 +141,7 @@ func TestWatch(t *testing.T) {
 			t.Errorf("error %v", err)
 		}
 		for range w.c.Events(within(t), "nobody", 0) {
-			t.Error("a fact of nobody")
+			t.Error("an event of no one")
 		}
 	})
 }
@@ -273,7 +273,7 @@ func TestDispatch(t *testing.T) {
 			t.Errorf("error %v", err)
 		}
 	})
-	t.Run("DEPL-6 an id that can not be one is refused before it is sent", func(t *testing.T) {
+	t.Run("DEPL-6 an id that cannot be one is refused before it is sent", func(t *testing.T) {
 		w := w.on(t)
 		if _, err := w.c.Dispatch(within(t), events.Task{ID: "a b", Agent: "worker", Task: "x"}); err == nil {
 			t.Error("it was sent")

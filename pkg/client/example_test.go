@@ -105,7 +105,7 @@ func ExampleClient_Start() {
 	// did you mean clerk? registered: clerk
 }
 
-// How do I see every fact of a run, live, without missing one?
+// How do I see every event of a run, live, without missing one?
 func ExampleClient_Watch() {
 	c, ctx, done := exampleClient()
 	defer done()
@@ -167,7 +167,7 @@ func ExampleClient_Approve() {
 	// completed anna <nil>
 }
 
-// How do I stop a run, and what does a run say that can not be stopped any more?
+// How do I stop a run, and what does a run say that cannot be stopped any more?
 func ExampleClient_Control() {
 	c, ctx, done := exampleClient()
 	defer done()

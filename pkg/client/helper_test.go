@@ -65,7 +65,7 @@ func within(t testing.TB) context.Context {
 	return ctx
 }
 
-// steer appends facts, each by its author, and returns the state after them.
+// steer appends events, each by its author, and returns the state after them.
 func (w *world) say(runID string, payloads ...events.Payload) run.State {
 	w.t.Helper()
 	var s run.State
@@ -87,7 +87,7 @@ func (w *world) begin(runID string) {
 	w.say(runID, runtest.Created(), runtest.Started(), runtest.Plan(runtest.Step("build")), runtest.Ready("build"), runtest.Allowed("build"))
 }
 
-// rounds says turns with one refused call each: two facts a round.
+// rounds says turns with one refused call each: two events a round.
 func (w *world) rounds(runID string, from, n int) {
 	for turn := from; turn < from+n; turn++ {
 		call := runtest.Asked(turn, 1, "bash", `{"command":"x"}`)
@@ -119,7 +119,7 @@ func (w *world) serve(role events.Service, receive func(ctx context.Context, m k
 	w.t.Cleanup(func() { cancel(); done.Wait() })
 }
 
-// forge publishes on a run's stream what the server never stored. Nobody acknowledges that, so it ends by its time.
+// forge publishes on a run's stream what the server never stored. No one acknowledges that, so it ends by its time.
 func (w *world) forge(runID string, data []byte) {
 	ctx, cancel := context.WithTimeout(within(w.t), 100*time.Millisecond)
 	defer cancel()

@@ -20,7 +20,7 @@ type cachedText struct {
 }
 
 // begin tells what is kept of the turns and calls under way. It must be told before anything that is newer. What is kept is
-// read before and after the facts: so a turn that the facts do not have yet is told as far as it had come.
+// read before and after the events: so a turn that the events do not have yet is told as far as it had come.
 func (k *cachedText) begin(ctx context.Context) {
 	said := k.read(ctx)
 	if len(said) == 0 {
@@ -49,13 +49,13 @@ func (k *cachedText) fill(ctx context.Context) {
 func (k *cachedText) read(ctx context.Context) [][]byte {
 	said, last, err := k.c.st.Replay(ctx, k.run, k.after)
 	if err != nil {
-		return nil // it is only what comes early; the facts have it in the end
+		return nil // it is only what comes early; the events have it in the end
 	}
 	k.after = last
 	return said
 }
 
-// underWay reports whether the facts do not have yet what a stream is the text of.
+// underWay reports whether the events do not have yet what a stream is the text of.
 func underWay(s run.State, of streaming.About) bool {
 	if of.Call != "" {
 		return s.Open[of.Call] != nil

@@ -192,7 +192,7 @@ func (c *Client) letters(ctx context.Context) (all []Letter, last uint64, err er
 	return all, last, nil
 }
 
-// Object fetches what a fact refers to, with its digest checked; ErrNotFound where it is not there.
+// Object fetches what an event refers to, with its digest checked; ErrNotFound where it is not there.
 func (c *Client) Object(ctx context.Context, ref events.Ref) ([]byte, error) {
 	b, err := c.st.Blobs().Get(ctx, ref)
 	if errors.Is(err, kernel.ErrNotFound) {

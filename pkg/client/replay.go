@@ -18,7 +18,7 @@ import (
 var (
 	// ErrReplayed means that a letter was said again before, and taken.
 	ErrReplayed = errors.New("it was said again already")
-	// ErrNotWhole means that the list does not have a message whole, so that it can not be said again.
+	// ErrNotWhole means that the list does not have a message whole, so that it cannot be said again.
 	ErrNotWhole = errors.New("the list has only a part of it")
 )
 
@@ -59,7 +59,7 @@ func (c *Client) Replay(ctx context.Context, no uint64) (Letter, error) {
 	return *found, c.taken(ctx, *found, answers)
 }
 
-// again returns what to say, or why it can not be said.
+// again returns what to say, or why it cannot be said.
 func (c *Client) again(l Letter) ([]byte, error) {
 	switch {
 	case l.Replayed != nil:
@@ -68,7 +68,7 @@ func (c *Client) again(l Letter) ([]byte, error) {
 		return nil, fmt.Errorf("dead letter %d of %d bytes: %w: send the message again from where it came", l.Seq, l.DataBytes, ErrNotWhole)
 	}
 	if p, ok := events.ParseRunSubject(l.Subject); ok && p.Rest[0] == "evt" {
-		return nil, fmt.Errorf("dead letter %d is a fact of run %s, which no person says: look with inspan audit %s", l.Seq, p.Run, p.Run)
+		return nil, fmt.Errorf("dead letter %d is an event of run %s, which no person says: look with inspan audit %s", l.Seq, p.Run, p.Run)
 	}
 	if l.Header["ce-id"] == "" && strings.HasPrefix(l.Subject, events.TaskSubject(c.st.Name())) {
 		return named([]byte(l.Data), fmt.Sprintf("replay-%d-%d", l.Seq, l.Time.UnixNano())), nil

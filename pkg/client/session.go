@@ -180,7 +180,7 @@ func (c *Client) Outcome(ctx context.Context, runID string) (Outcome, error) {
 }
 
 // Sweep lets the files of a deleted session go where a toolrunner has them. It returns once that is asked for. Files that
-// nobody sweeps go when the name is used again.
+// no one sweeps go when the name is used again.
 func (c *Client) Sweep(ctx context.Context, id string) error {
 	if err := events.CheckID("session", id); err != nil {
 		return err

@@ -65,7 +65,7 @@ func (c *Client) Start(ctx context.Context, t events.Task) (runID string, err er
 type Decision struct {
 	Run, Gate string
 	// By is who answers: part of the subject, which permissions can bind to a user. Where this user may not answer in that
-	// name it is only claimed, which the fact says too. Empty answers in nobody's name.
+	// name it is only claimed, which the event says too. Empty answers in no one's name.
 	By     string
 	Reason string
 	// Hash is the proposal_hash that was seen; the answer is refused where another proposal waits. Empty takes any.
@@ -172,7 +172,7 @@ func (c *Client) agreed(ctx context.Context, d Decision, word string, refusal er
 }
 
 // Control steers a run and returns its state with that recorded. It returns a *RefusedError for a move that the run
-// can not make, and ErrNotFound for a run that does not exist.
+// cannot make, and ErrNotFound for a run that does not exist.
 func (c *Client) Control(ctx context.Context, runID string, ctl events.Control) (run.State, error) {
 	if _, err := c.State(ctx, runID); err != nil {
 		return run.State{}, err

@@ -27,7 +27,7 @@ type Piece struct {
 	Error string `json:"error,omitempty"`
 	// Again says that the turn is asked for once more: what came of it before is to be forgotten.
 	Again bool `json:"again,omitempty"`
-	// Missed says that text is missing before this piece. The facts have it in the end.
+	// Missed says that text is missing before this piece. The events have it in the end.
 	Missed bool `json:"missed,omitempty"`
 }
 
@@ -42,7 +42,7 @@ const (
 
 // Stream has hear called with the text of a run as it comes, from one goroutine, until stop is called or ctx ends. Who
 // comes late gets the text of the turns and calls under way from their beginning, at most the last 256 KiB of each; where the
-// station keeps it (INSPAN_STREAMING=jetstream), also text whose services are gone. What has ended is in the facts. Each byte
+// station keeps it (INSPAN_STREAMING=jetstream), also text whose services are gone. What has ended is in the events. Each byte
 // comes once and in order. Nothing comes where the station does not stream. stop waits until hear has returned; hear must not
 // call it.
 func (c *Client) Stream(ctx context.Context, runID string, receive func(Piece)) (stop func(), err error) {
@@ -91,7 +91,7 @@ func join(ctx context.Context, news <-chan []byte, ask func() error, kept *cache
 	t := time.NewTicker(askEvery)
 	defer t.Stop()
 	asks := 0
-	_ = ask() // who can not ask goes on with what comes
+	_ = ask() // who cannot ask goes on with what comes
 	for {
 		select {
 		case data := <-news:

@@ -13,7 +13,7 @@ import (
 	"github.com/inspan/inspan/pkg/run"
 )
 
-// Item is a fact of a run, with its stored bytes and the state after it.
+// Item is an event of a run, with its stored bytes and the state after it.
 type Item struct {
 	Event   events.Event
 	Payload events.Payload
@@ -22,11 +22,11 @@ type Item struct {
 	State run.State
 }
 
-// Watch yields the facts of a run from a sequence on (0 and 1 are the first), then those that come, until the run has
+// Watch yields the events of a run from a sequence on (0 and 1 are the first), then those that come, until the run has
 // ended, the loop is left or ctx ends. A run that does not exist yet is waited for. An error is the last thing it
 // yields; where ctx ended it is the cause.
 //
-// The subscription stands before the log is read, each fact names its place and the hash of the one before, and what
+// The subscription stands before the log is read, each event names its place and the hash of the one before, and what
 // did not come by itself is read from the log: nothing is missed and nothing comes twice.
 func (c *Client) Watch(ctx context.Context, runID string, from uint64) iter.Seq2[Item, error] {
 	return func(yield func(Item, error) bool) {
@@ -37,7 +37,7 @@ func (c *Client) Watch(ctx context.Context, runID string, from uint64) iter.Seq2
 	}
 }
 
-// Events yields the facts that a run has now, from a sequence on. There are none of a run that does not exist.
+// Events yields the events that a run has now, from a sequence on. There are none of a run that does not exist.
 func (c *Client) Events(ctx context.Context, runID string, from uint64) iter.Seq2[Item, error] {
 	return func(yield func(Item, error) bool) {
 		w := &watcher{c: c, run: runID, from: from, yield: yield}
@@ -53,7 +53,7 @@ func (c *Client) Events(ctx context.Context, runID string, from uint64) iter.Seq
 
 // Limits of a watch.
 const (
-	// backlog is how many facts may wait for a slow loop; those behind it are read from the log.
+	// backlog is how many events may wait for a slow loop; those behind it are read from the log.
 	backlog = 256
 	// The log is asked although nothing came: first after quietFirst, then ever later up to quietMost.
 	quietFirst = time.Second
@@ -67,7 +67,7 @@ type watcher struct {
 	from  uint64
 	yield func(Item, error) bool
 	state run.State
-	// head is the position of the last fact in the log; left is true once the loop was left.
+	// head is the position of the last event in the log; left is true once the loop was left.
 	head uint64
 	left bool
 }
@@ -112,7 +112,7 @@ func (w *watcher) follow(ctx context.Context) error {
 	}
 }
 
-// take says the fact that came, if it is the next one; behind a gap the log is read.
+// take says the event that came, if it is the next one; behind a gap the log is read.
 func (w *watcher) take(ctx context.Context, seen jet.Seen) error {
 	if seen.Seq <= w.head {
 		return nil // said already
@@ -149,7 +149,7 @@ func (w *watcher) read(ctx context.Context) (some bool, err error) {
 	}
 }
 
-// next folds one more fact, and changes nothing where it does not fit.
+// next folds one more event, and changes nothing where it does not fit.
 func (w *watcher) next(r kernel.Record) (Item, error) {
 	f, p, err := runlog.Read(w.run, r)
 	if err != nil {
@@ -167,7 +167,7 @@ func (w *watcher) say(item Item, seq uint64) {
 }
 
 // Live has hear called with what is not kept, as JSON: tokens and thinking of the model, output of tools. It may miss
-// some; the facts have it all in the end. stop waits until hear has returned.
+// some; the events have it all in the end. stop waits until hear has returned.
 func (c *Client) Live(ctx context.Context, runID string, receive func(data []byte)) (stop func(), err error) {
 	if err := checkRun(runID); err != nil {
 		return nil, err

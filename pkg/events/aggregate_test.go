@@ -46,7 +46,7 @@ func TestAggregateEnvelope(t *testing.T) {
 			t.Errorf("got %+v, %+v, %v", f, p, err)
 		}
 	})
-	t.Run("SAFE-2 it is no fact of a run and of no other aggregate", func(t *testing.T) {
+	t.Run("SAFE-2 it is no event of a run and of no other aggregate", func(t *testing.T) {
 		t.Parallel()
 		if _, _, err := ReadAs(encode(t, func(*Event) {}), "tally", lookupAdded); !errors.Is(err, ErrDamaged) {
 			t.Errorf("as another aggregate: %v", err)

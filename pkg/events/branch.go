@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// PublishedBranch is a git branch that is kept with the station, in the store of the records of working trees. It is no fact:
+// PublishedBranch is a git branch that is kept with the station, in the store of the records of working trees. It is no event:
 // only toolrunners write it, and the newest one of a name is the one that counts.
 type PublishedBranch struct {
 	// Scope names those who share it, such as "session/demo", "workflow/w1" or "run/r1"; "deleted/demo/17" is that of a session

@@ -2,7 +2,7 @@ package events
 
 import "strings"
 
-// Words of Agent.Harness. Empty means that nobody said: the task, or else the default of the program, decides.
+// Words of Agent.Harness. Empty means that no one said: the task, or else the default of the program, decides.
 const (
 	HarnessOn  = "on"
 	HarnessOff = "off"
@@ -15,7 +15,7 @@ const RunStart = "run_start"
 // MaxDescription is the most bytes of the description of a step.
 const MaxDescription = 8 << 10
 
-// OriginSingle is the origin of a plan of one step that nobody wrote down, OriginModel that of one that a model made.
+// OriginSingle is the origin of a plan of one step that no one wrote down, OriginModel that of one that a model made.
 const (
 	OriginSingle = "single"
 	OriginModel  = "model"

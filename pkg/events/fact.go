@@ -11,10 +11,10 @@ import (
 	"time"
 )
 
-// MaxEvent is the most bytes one stored fact may have. Larger parts go to the object store first and are referred to.
+// MaxEvent is the most bytes one stored event may have. Larger parts go to the object store first and are referred to.
 const MaxEvent = 256 << 10
 
-// Identity names where a fact belongs. It is the same for all facts of a run.
+// Identity names where an event belongs. It is the same for all events of a run.
 type Identity struct {
 	Station     string `json:"stationid"`
 	Run         string `json:"runid,omitempty"`
@@ -38,22 +38,22 @@ type Event struct {
 	// Aggregate is empty for a run, whose events began before there were others.
 	Aggregate string `json:"aggregate,omitempty"`
 	Identity
-	// Sequence counts the facts of a run from 1 without a gap.
+	// Sequence counts the events of a run from 1 without a gap.
 	Sequence uint64 `json:"sequence"`
-	// PrevHash is the lower-case hex SHA-256 of the exact stored bytes of the fact before; empty for the first.
+	// PrevHash is the lower-case hex SHA-256 of the exact stored bytes of the event before; empty for the first.
 	PrevHash string `json:"prevhash,omitempty"`
 	// TraceParent is the W3C trace context (distributed tracing extension).
 	TraceParent string          `json:"traceparent,omitempty"`
 	Data        json.RawMessage `json:"data"`
 }
 
-// ErrDamaged marks bytes that are not a sound fact. Nothing of such a fact is used.
-var ErrDamaged = errors.New("damaged fact")
+// ErrDamaged marks bytes that are not a sound event. Nothing of such an event is used.
+var ErrDamaged = errors.New("damaged event")
 
 // Source returns the CloudEvents source of a service: /station/{s}/{service}.
 func Source(station string, by Service) string { return "/station/" + station + "/" + string(by) }
 
-// Author returns the service in Source, or "" where the source is not of this fact's station.
+// Author returns the service in Source, or "" where the source is not of this event's station.
 func (f *Event) Author() Service {
 	rest, ok := strings.CutPrefix(f.Source, "/station/"+f.Station+"/")
 	if !ok {
@@ -79,16 +79,16 @@ func HashOf(stored []byte) string {
 // Kind returns the kind named by Type, or an *UnknownTypeError.
 func (f *Event) Kind() (Kind, error) { return ParseType(f.Type) }
 
-// Encode returns the bytes to store. The fact must be complete.
+// Encode returns the bytes to store. The event must be complete.
 func (f *Event) Encode() ([]byte, error) {
 	b, err := json.Marshal(f)
 	if err != nil {
-		return nil, fmt.Errorf("encode fact %s: %w", f.Type, err)
+		return nil, fmt.Errorf("encode event %s: %w", f.Type, err)
 	}
 	return b, nil
 }
 
-// EncodeWith sets the data of a fact to a payload and returns the bytes to store, which are those that Encode makes.
+// EncodeWith sets the data of an event to a payload and returns the bytes to store, which are those that Encode makes.
 func (f *Event) EncodeWith(p Payload) ([]byte, error) {
 	data, err := json.Marshal(p)
 	if err != nil {
@@ -101,7 +101,7 @@ func (f *Event) EncodeWith(p Payload) ([]byte, error) {
 	return f.Encode()
 }
 
-// Decode reads a stored fact and checks its envelope. It returns ErrDamaged (wrapped with what is wrong) or an
+// Decode reads a stored event and checks its envelope. It returns ErrDamaged (wrapped with what is wrong) or an
 // *UnknownTypeError; the payload is not looked at, see Payload.
 func Decode(b []byte) (Event, error) {
 	var f Event
@@ -181,7 +181,7 @@ func (f *Event) faultOfAny() string {
 	return ""
 }
 
-// Payload decodes the data of a fact into the type of its kind.
+// Payload decodes the data of an event into the type of its kind.
 func (f *Event) Payload() (Payload, error) {
 	k, err := f.Kind()
 	if err != nil {

@@ -59,7 +59,7 @@ var (
 	answerFields = []string{"gate_id", "action", "wait_ms", "by", "assurance", "proposal_hash", "step_id"}
 )
 
-// envelope lists what every fact carries (OBS-3, OBS-18, OBS-19, OBS-20, OBS-22: run id and timestamp).
+// envelope lists what every event carries (OBS-3, OBS-18, OBS-19, OBS-20, OBS-22: run id and timestamp).
 var envelope = []string{"specversion", "id", "source", "type", "subject", "time", "datacontenttype", "stationid", "runid", "sequence", "data"}
 
 func TestPROP19(t *testing.T) {

@@ -34,7 +34,7 @@ func TestDecode(t *testing.T) {
 		"no data":                       func(f *events.Event) { f.Data = json.RawMessage("null") },
 		"data of another content type":  func(f *events.Event) { f.ContentType = "text/xml" },
 	} {
-		t.Run("EVT-8 SAFE-2 a fact with "+name+" is damaged", func(t *testing.T) {
+		t.Run("EVT-8 SAFE-2 an event with "+name+" is damaged", func(t *testing.T) {
 			t.Parallel()
 			f := event(t, sample(word))
 			spoil(&f)
@@ -48,7 +48,7 @@ func TestDecode(t *testing.T) {
 			}
 		})
 	}
-	t.Run("EVT-8 SAFE-12 bytes that are no fact are damaged, and nothing panics", func(t *testing.T) {
+	t.Run("EVT-8 SAFE-12 bytes that are no event are damaged, and nothing panics", func(t *testing.T) {
 		t.Parallel()
 		whole, err := os.ReadFile(golden(events.CallStarted))
 		if err != nil {

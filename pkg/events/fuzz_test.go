@@ -9,7 +9,7 @@ import (
 	"github.com/inspan/inspan/pkg/events"
 )
 
-// FuzzDecode proves SAFE-12 and EVT-8: any bytes are a fact or an error, and a fact that was read and written again
+// FuzzDecode proves SAFE-12 and EVT-8: any bytes are an event or an error, and an event that was read and written again
 // is written the same from then on.
 func FuzzDecode(f *testing.F) {
 	for _, w := range events.Registry() {
@@ -24,7 +24,7 @@ func FuzzDecode(f *testing.F) {
 		first, err := events.Decode(b)
 		if err != nil {
 			if first.ID != "" || first.Data != nil {
-				t.Fatalf("an error and a fact: %+v", first)
+				t.Fatalf("an error and an event: %+v", first)
 			}
 			return
 		}
@@ -34,11 +34,11 @@ func FuzzDecode(f *testing.F) {
 		}
 		one, err := first.Encode()
 		if err != nil {
-			t.Fatalf("a fact that was read can not be written: %v", err)
+			t.Fatalf("an event that was read cannot be written: %v", err)
 		}
 		second, err := events.Decode(one)
 		if err != nil {
-			t.Fatalf("a fact that was written can not be read: %v\n%s", err, one)
+			t.Fatalf("an event that was written cannot be read: %v\n%s", err, one)
 		}
 		two, err := second.Encode()
 		if err != nil || !bytes.Equal(one, two) {

@@ -97,7 +97,7 @@ func conforms(t *testing.T, b []byte) {
 	t.Helper()
 	var e cloudevents.Event
 	if err := e.UnmarshalJSON(b); err != nil {
-		t.Fatalf("the SDK can not read it: %v", err)
+		t.Fatalf("the SDK cannot read it: %v", err)
 	}
 	if err := e.Validate(); err != nil {
 		t.Fatalf("the SDK finds it invalid: %v", err)

@@ -68,10 +68,10 @@ type Task struct {
 	Say    string     `json:"say,omitempty"`
 }
 
-// ForkPoint names the fact of a run that another run begins after, by its sequence or as a checkpoint.
+// ForkPoint names the event of a run that another run begins after, by its sequence or as a checkpoint.
 type ForkPoint struct {
 	Run string `json:"run_id"`
-	// Sequence of the fact; left out where Checkpoint is given.
+	// Sequence of the event; left out where Checkpoint is given.
 	Sequence uint64 `json:"sequence,omitempty"`
 	// Checkpoint is the name of a checkpoint of the run, such as step-build.
 	Checkpoint string `json:"checkpoint,omitempty"`

@@ -8,7 +8,7 @@ import (
 // Kind is the word for what happened: "{family}.{verb}".
 type Kind string
 
-// The kinds. Families and verbs are the last two tokens of a fact's subject.
+// The kinds. Families and verbs are the last two tokens of an event's subject.
 const (
 	RunCreated   Kind = "run.created"
 	RunStarted   Kind = "run.started"
@@ -53,7 +53,7 @@ const (
 	CheckpointFallback Kind = "checkpoint.fallback"
 )
 
-// Service is the author of a fact.
+// Service is the author of an event.
 type Service string
 
 // The five services.
@@ -121,7 +121,7 @@ func line[P Payload](say func(P) string) func(Payload) string {
 	}
 }
 
-// Payload is the typed data of a fact.
+// Payload is the typed data of an event.
 type Payload interface{ Kind() Kind }
 
 // Registry returns all words, in the order of a run's life.
@@ -193,7 +193,7 @@ var vocabulary = [...]Type{
 		"One yes of the several that the gate needs; it waits for the others.",
 		func() Payload { return new(GateVotedData) }},
 	{GateExpired, Gatekeeper, "gate_expired", Decided, InLog | InIndex | InTree, nil,
-		"Nobody answered the gate in time; carries what follows: as a no, or the end of the run.",
+		"No one answered the gate in time; carries what follows: as a no, or the end of the run.",
 		func() Payload { return new(GateExpiredData) }},
 	{StepFinished, Executor, "step_finished", Decided, InLog | InTree, nil,
 		"A plan step is complete, with its output.",
@@ -206,7 +206,7 @@ var vocabulary = [...]Type{
 			"run is loaded quickly from there.",
 		func() Payload { return new(CheckpointSavedData) }},
 	{CheckpointFallback, Persister, "store_fallback", Recorded, InLog, nil,
-		"A warning: the primary store is away, and the local one keeps the run's facts from a sequence on.",
+		"A warning: the primary store is away, and the local one keeps the run's events from a sequence on.",
 		func() Payload { return new(CheckpointFallbackData) }},
 	{RunPaused, Planner, "run_paused", Decided, InLog | InIndex | InTree, nil,
 		"The run moved from running to paused; nothing new is permitted until it resumes.",
@@ -218,7 +218,7 @@ var vocabulary = [...]Type{
 		"The autonomy level of the run was changed.",
 		func() Payload { return new(RunAdjustedData) }},
 	{RunMoved, Planner, "run_moved", Recorded, InLog | InIndex, nil,
-		"The facts before this one were copied here, byte for byte, from another station or from an archive; the " +
+		"The events before this one were copied here, byte for byte, from another station or from an archive; the " +
 			"run goes on here.",
 		func() Payload { return new(RunMovedData) }},
 	{PlanRevised, Planner, "plan_revised", Decided, InLog | InIndex | InTree, nil,

@@ -32,7 +32,7 @@ type MCPEffect struct {
 
 // MCPTool is one tool of a server as the operator allowed it.
 type MCPTool struct {
-	// Name is the server's own; Call the one that models use and that stands in facts.
+	// Name is the server's own; Call the one that models use and that stands in events.
 	Name string `json:"name"`
 	Call string `json:"call"`
 	// Description and Input (a JSON Schema) are what the model is shown, whatever the server says later.

@@ -22,7 +22,7 @@ const (
 	StoredInBucket = "nats"
 	// StoredInWorkspace leaves them where they were made, on the machine of the toolrunner.
 	StoredInWorkspace = "local"
-	// StoredWithLog is the object store beside the log (harness-files): what a fact refers to, which never expires.
+	// StoredWithLog is the object store beside the log (harness-files): what an event refers to, which never expires.
 	StoredWithLog = "log"
 )
 

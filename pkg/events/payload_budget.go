@@ -44,7 +44,7 @@ type Price struct {
 	Cached MicroUSD `json:"cached_micro_usd"`
 }
 
-// Lost is what was set aside for model requests of which nobody knows what they used: whoever asked was lost before the
+// Lost is what was set aside for model requests of which no one knows what they used: whoever asked was lost before the
 // answer came, or the answer was cut in the middle. It counts as used.
 type Lost struct {
 	Requests int      `json:"requests"`

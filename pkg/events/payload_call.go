@@ -6,7 +6,7 @@ import (
 	"unicode/utf8"
 )
 
-// ToolRef is the part that all facts of one tool call share. The field names are those of the monitoring events.
+// ToolRef is the part that all events of one tool call share. The field names are those of the monitoring events.
 type ToolRef struct {
 	Step string `json:"step_id"`
 	Call string `json:"tool_id"`
@@ -145,7 +145,7 @@ type Usage struct {
 	Commands int `json:"commands"`
 }
 
-// OutcomeUnknown is the class of a call of which nobody knows whether it took effect: its lease ran out after it began,
+// OutcomeUnknown is the class of a call of which no one knows whether it took effect: its lease ran out after it began,
 // or what carried it out was lost in the middle. The machine never runs it again.
 const OutcomeUnknown = "outcome_unknown"
 

@@ -17,7 +17,7 @@ type GateTerms struct {
 	Approvers int `json:"approvers,omitempty"`
 	// ExpiresMS is how long the gate waits, in milliseconds; 0 is for ever.
 	ExpiresMS int64 `json:"expires_ms,omitempty"`
-	// OnExpiry is what follows where it expires: "reject" (the default) is a no of nobody, "fail" ends the run.
+	// OnExpiry is what follows where it expires: "reject" (the default) is a no of no one, "fail" ends the run.
 	OnExpiry string `json:"on_expiry,omitempty"`
 }
 
@@ -46,7 +46,7 @@ func (t GateTerms) Strictest(o GateTerms) GateTerms {
 // GateVotedData is one yes of several that a gate needs: it still waits.
 type GateVotedData struct{ GateAnswer }
 
-// GateExpiredData ends a gate that nobody answered in time.
+// GateExpiredData ends a gate that no one answered in time.
 type GateExpiredData struct {
 	Event  string `json:"event"`
 	Gate   string `json:"gate_id"`
@@ -69,8 +69,8 @@ func (*GateVotedData) Kind() Kind { return GateVoted }
 // Kind implements Payload.
 func (*GateExpiredData) Kind() Kind { return GateExpired }
 
-// ErrEdited means that edited arguments can not be taken.
-var ErrEdited = errors.New("the edited arguments can not be taken")
+// ErrEdited means that edited arguments cannot be taken.
+var ErrEdited = errors.New("the edited arguments cannot be taken")
 
 // EditedInput brings edited arguments of a call into the one form that is hashed, stored and run: a JSON object without
 // spaces, of at most MaxInlineInput bytes. Its errors wrap ErrEdited.
@@ -93,7 +93,7 @@ func EditedInput(raw json.RawMessage) (json.RawMessage, error) {
 }
 
 // EditedHash names the action that a gate's proposal becomes with edited arguments, in the form of EditedInput: 64 hex
-// digits. It binds the arguments to that very proposal, and follows from an answer's fact alone.
+// digits. It binds the arguments to that very proposal, and follows from an answer's event alone.
 func EditedHash(proposalHash string, input json.RawMessage) string {
 	arguments := sha256.Sum256(input)
 	h := sha256.Sum256([]byte("inspan edited action 1\n" + proposalHash + "\n" + hex.EncodeToString(arguments[:])))

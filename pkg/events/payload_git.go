@@ -105,7 +105,7 @@ type GitWork struct {
 	Workspace string `json:"workspace,omitempty"`
 }
 
-// GitBegin is the commit that a run had where it was forked, as far as its facts tell.
+// GitBegin is the commit that a run had where it was forked, as far as its events tell.
 type GitBegin struct {
 	Commit string `json:"commit"`
 	// Branch that it was on, and the scopes in which branches of that run are published.

@@ -39,8 +39,8 @@ type Hook struct {
 	TimeoutMS int64 `json:"timeout_ms,omitempty"`
 }
 
-// HookAnswer is what a hook answered, as it stands in the fact that records what followed from it. A hook may be
-// asked more than once for the same thing; only the answer that is in the log counts, and a replay asks nobody.
+// HookAnswer is what a hook answered, as it stands in the event that records what followed from it. A hook may be
+// asked more than once for the same thing; only the answer that is in the log counts, and a replay asks no one.
 type HookAnswer struct {
 	// Hook is "station:ID" or "agent:ID", by who declared it.
 	Hook string `json:"hook"`
@@ -48,13 +48,13 @@ type HookAnswer struct {
 	// Answer is continue, block or interrupt.
 	Answer  string `json:"answer"`
 	Message string `json:"message,omitempty"`
-	// Fault says why there was no answer (timeout, crash, rubbish, flood, nobody, unavailable); the answer is then block.
+	// Fault says why there was no answer (timeout, crash, malformed input, flood, no one, unavailable); the answer is then block.
 	Fault      string `json:"fault,omitempty"`
 	DurationMS int64  `json:"duration_ms"`
 }
 
 // Decisive returns the answer that decides: the first block, else the first interrupt. Whatever is no known answer is a
-// block. ok is false where all say continue, or nobody was asked.
+// block. ok is false where all say continue, or no one was asked.
 func Decisive(answers []HookAnswer) (a HookAnswer, ok bool) {
 	for _, next := range answers {
 		switch {

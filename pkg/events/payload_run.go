@@ -86,7 +86,7 @@ type Agent struct {
 	NoWorkspaceMemory bool `json:"no_workspace_memory,omitempty"`
 	// NoImages is true where the model takes no images: it is told of them in words.
 	NoImages bool `json:"no_images,omitempty"`
-	// ContextWindow of the model in tokens, fixed when the agent was pinned; 0 means that nobody knows one, as before there
+	// ContextWindow of the model in tokens, fixed when the agent was pinned; 0 means that no one knows one, as before there
 	// was one, or that the model has none.
 	ContextWindow int `json:"context_window,omitempty"`
 	// Compaction of the history of its steps; nil means the defaults.
@@ -139,7 +139,7 @@ type Retry struct {
 	BaseBackoffMS int64 `json:"base_backoff_ms,omitempty"`
 }
 
-// Sandbox names the backend, what it must allow and what it must enforce. What it can not enforce is an error of the call.
+// Sandbox names the backend, what it must allow and what it must enforce. What it cannot enforce is an error of the call.
 type Sandbox struct {
 	Mode    string `json:"mode,omitempty"`
 	Network bool   `json:"network,omitempty"`
@@ -179,7 +179,7 @@ type Rule struct {
 	// Action is allow, deny or ask.
 	Action string `json:"action"`
 	Reason string `json:"reason,omitempty"`
-	// Locked rules can not be replaced or removed by a later layer.
+	// Locked rules cannot be replaced or removed by a later layer.
 	Locked bool `json:"locked,omitempty"`
 	// Remove takes the rule of this ID out of the layers below.
 	Remove bool `json:"remove,omitempty"`
@@ -242,7 +242,7 @@ type RunCreatedData struct {
 	Project string `json:"project,omitempty"`
 	// ForkOf is where the run was forked from; nil where it began anew.
 	ForkOf *ForkOrigin `json:"fork_of,omitempty"`
-	// PlanOrigin is where the plan will come from, in the words of plan.made; empty in facts from before it was said.
+	// PlanOrigin is where the plan will come from, in the words of plan.made; empty in events from before it was said.
 	PlanOrigin string `json:"plan_origin,omitempty"`
 	// Handoff and Mail came with the task; Context is what the operator tells all agents, as it was when the run was created.
 	Handoff string   `json:"handoff,omitempty"`
@@ -256,10 +256,10 @@ type RunCreatedData struct {
 	Git *GitWork `json:"git,omitempty"`
 	// Durability is the server's fsync mode and version when the run was created (SAFE-1).
 	Durability string `json:"durability,omitempty"`
-	// TraceParent is the W3C trace context that came with the task. All facts of the run carry it.
+	// TraceParent is the W3C trace context that came with the task. All events of the run carry it.
 	TraceParent string `json:"traceparent,omitempty"`
 	To          Status `json:"to"`
-	// Direct says that the run takes the direct path: with this fact it has started, its plan is OnlyStep, and that step is
+	// Direct says that the run takes the direct path: with this event it has started, its plan is OnlyStep, and that step is
 	// allowed. Event is then RunStart, To is Running, and the three after it are those of the monitoring event.
 	Direct    bool   `json:"direct,omitempty"`
 	AgentID   string `json:"agent_id,omitempty"`
@@ -316,13 +316,13 @@ type RunAdjustedData struct {
 	Input uint64 `json:"input_seq,omitempty"`
 }
 
-// RunMovedData begins the life of a run at a place where its facts were copied to: another station (import), or the
-// same one after its log was lost (restore). It is the only fact whose station may differ from that of the one before.
+// RunMovedData begins the life of a run at a place where its events were copied to: another station (import), or the
+// same one after its log was lost (restore). It is the only event whose station may differ from that of the one before.
 type RunMovedData struct {
 	Event string `json:"event"`
-	// FromStation is where the facts before were said.
+	// FromStation is where the events before were said.
 	FromStation string `json:"from_station"`
-	// Covered is the sequence of the last fact that was copied; the prevhash of this fact is its hash.
+	// Covered is the sequence of the last event that was copied; the prevhash of this event is its hash.
 	Covered uint64 `json:"covered_sequence"`
 	// Fork says that the run may go on where it came from, too.
 	Fork bool `json:"fork,omitempty"`
@@ -418,18 +418,18 @@ type CheckpointSavedData struct {
 	Event  string `json:"event"`
 	Name   string `json:"name"`
 	Number int    `json:"checkpoint"`
-	// Covered is the sequence of the last fact in the stored state.
+	// Covered is the sequence of the last event in the stored state.
 	Covered uint64 `json:"covered_sequence"`
 	// Key in the state bucket.
 	Key string `json:"key"`
 }
 
-// CheckpointFallbackData warns that the station's log can not be reached, and that a local store keeps what is said.
+// CheckpointFallbackData warns that the station's log cannot be reached, and that a local store keeps what is said.
 type CheckpointFallbackData struct {
 	Event string `json:"event"`
-	// Store that keeps the facts: "sqlite".
+	// Store that keeps the events: "sqlite".
 	Store string `json:"store"`
-	// Since is the sequence of the first fact that it keeps.
+	// Since is the sequence of the first event that it keeps.
 	Since uint64 `json:"since_sequence"`
 	// Reason is what the primary store, or whoever asked it, said last.
 	Reason string `json:"reason"`

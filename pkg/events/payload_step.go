@@ -167,13 +167,13 @@ type RequestedCall struct {
 
 // Inline limits: what is larger goes to the object store.
 const (
-	// MaxInlineInput is the largest tool input kept inside a fact, in bytes.
+	// MaxInlineInput is the largest tool input kept inside an event, in bytes.
 	MaxInlineInput = 48 << 10
-	// MaxInlineRaw is the largest provider message kept inside a fact, in bytes.
+	// MaxInlineRaw is the largest provider message kept inside an event, in bytes.
 	MaxInlineRaw = 48 << 10
-	// MaxInlineText is the largest text kept inside a fact, in bytes.
+	// MaxInlineText is the largest text kept inside an event, in bytes.
 	MaxInlineText = 32 << 10
-	// MaxInlineOutput is the largest tool output kept inside a fact, in bytes.
+	// MaxInlineOutput is the largest tool output kept inside an event, in bytes.
 	MaxInlineOutput = 32 << 10
 	// MaxPreview is how much of an input a monitoring event shows, in bytes.
 	MaxPreview = 2 << 10
@@ -271,7 +271,7 @@ type GateAnswer struct {
 	WaitMS       int64  `json:"wait_ms"`
 	// Input is the position of the answer in the input stream: a second look at it is not a second answer.
 	Input uint64 `json:"input_seq,omitempty"`
-	// Key and Signature of a signed answer, so that it can be verified from the fact alone.
+	// Key and Signature of a signed answer, so that it can be verified from the event alone.
 	Key       string `json:"key,omitempty"`
 	Signature string `json:"signature,omitempty"`
 	// EditedInput are the arguments that were approved instead of those proposed, and EditedHash the hash of that action, see

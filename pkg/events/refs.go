@@ -2,7 +2,7 @@ package events
 
 import "encoding/json"
 
-// Refs returns the objects that a payload refers to, in the order of its fields. A fact is whole only with them.
+// Refs returns the objects that a payload refers to, in the order of its fields. An event is whole only with them.
 func Refs(p Payload) []Ref {
 	var refs []Ref
 	add := func(r *Ref) {
@@ -26,7 +26,7 @@ func Refs(p Payload) []Ref {
 		}
 	case *ArtifactSavedData:
 		for _, a := range d.Artifacts {
-			if a.Kept == StoredWithLog { // the others are kept for a time only, and the fact is whole without them
+			if a.Kept == StoredWithLog { // the others are kept for a time only, and the event is whole without them
 				refs = append(refs, a.Ref())
 			}
 		}
@@ -40,7 +40,7 @@ func Refs(p Payload) []Ref {
 const RefHistory = "history"
 
 // Inside returns the objects that a stored object refers to: a history names the parts before it and what its messages
-// are too large for. An object of another type, or one that can not be read, refers to nothing.
+// are too large for. An object of another type, or one that cannot be read, refers to nothing.
 func Inside(ref Ref, data []byte) []Ref {
 	var p Part
 	if ref.Type != RefHistory || json.Unmarshal(data, &p) != nil {

@@ -15,7 +15,7 @@ import (
 // sampleTime is the time in all samples.
 var sampleTime = time.Date(2025, 3, 4, 5, 6, 7, 891011000, time.UTC)
 
-// fact wraps a payload in a sound envelope.
+// event wraps a payload in a sound envelope.
 func event(t interface {
 	Helper()
 	Fatalf(string, ...any)

@@ -8,11 +8,11 @@ import (
 	"time"
 )
 
-// The facts that services read are nearly always facts that services wrote, byte for byte as Encode makes them. scan
+// The events that services read are nearly always events that services wrote, byte for byte as Encode makes them. scan
 // reads that one form several times faster than a JSON decoder. Whatever looks different in the least, such as an
 // escape, a space or another order, goes the ordinary way, so that both ways always agree (FuzzScan).
 
-// scan reads the envelope of a fact. Data is what stands behind "data" up to the last brace; it is not checked. The texts of
+// scan reads the envelope of an event. Data is what stands behind "data" up to the last brace; it is not checked. The texts of
 // the envelope are parts of one string.
 func scan(b []byte) (f Event, ok bool) {
 	end := bytes.Index(b, beforeData) // within a string its quotes would be escaped
@@ -119,7 +119,7 @@ func (s *scanner) number() uint64 {
 	return n
 }
 
-// Read is Decode and Payload in one, for stored facts of runs.
+// Read is Decode and Payload in one, for stored events of runs.
 func Read(b []byte) (Event, Payload, error) { return ReadAs(b, RunAggregate, Lookup) }
 
 // ReadAs is Read for an event of any aggregate, with the event types that lookup knows.
@@ -142,10 +142,10 @@ func ReadAs(b []byte, aggregate string, lookup func(Kind) (Type, bool)) (Event, 
 	return f, p, nil
 }
 
-// aboutBytes is where the names of the step and the call of a fact have ended, if they are first.
+// aboutBytes is where the names of the step and the call of an event have ended, if they are first.
 const aboutBytes = 256
 
-// About is what a fact is about, without the rest of it.
+// About is what an event is about, without the rest of it.
 type About struct {
 	Sequence   uint64
 	Step, Call string
@@ -153,7 +153,7 @@ type About struct {
 	Prev string
 }
 
-// AboutOf reads what a stored fact is about.
+// AboutOf reads what a stored event is about.
 func AboutOf(b []byte) (About, error) {
 	f, ok := scan(b)
 	if !ok {

@@ -160,7 +160,7 @@ type MessageMeta struct {
 	// Turn of the run, from 1; 0 for a message that is no turn.
 	Turn  int    `json:"turn,omitempty"`
 	Model string `json:"model,omitempty"`
-	// Note marks a message that nobody said: it stands where an input ended without an answer.
+	// Note marks a message that no one said: it stands where an input ended without an answer.
 	Note bool `json:"note,omitempty"`
 }
 

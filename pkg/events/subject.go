@@ -22,7 +22,7 @@ func ValidID(s string) bool {
 	return true
 }
 
-// IDError is returned for an id that can not be part of a subject.
+// IDError is returned for an id that cannot be part of a subject.
 type IDError struct{ What, ID string }
 
 func (e *IDError) Error() string {
@@ -78,7 +78,7 @@ func KindEvents(station, aggregate string, k Kind) string {
 	return EventSubject(station, aggregate, "*", k)
 }
 
-// RunEventSubject is where a fact of a run is stored.
+// RunEventSubject is where an event of a run is stored.
 func RunEventSubject(station, run string, k Kind) string {
 	return EventSubject(station, RunAggregate, run, k)
 }
@@ -86,7 +86,7 @@ func RunEventSubject(station, run string, k Kind) string {
 // RunEvents is AggregateEvents of a run.
 func RunEvents(station, run string) string { return AggregateEvents(station, RunAggregate, run) }
 
-// RunEventsOfKind is the filter for the facts of one kind of all runs.
+// RunEventsOfKind is the filter for the events of one kind of all runs.
 func RunEventsOfKind(station string, k Kind) string { return KindEvents(station, RunAggregate, k) }
 
 // TaskSubject is where users dispatch.
@@ -124,7 +124,7 @@ func GateSubject(station, run, gate string) string {
 // HookSubject is where services ask the hook of a name.
 func HookSubject(station, name string) string { return "station." + station + ".hook." + name }
 
-// HookedSubject is where the answer to one question of a service goes; token can not be guessed. It is no inbox: who may
+// HookedSubject is where the answer to one question of a service goes; token cannot be guessed. It is no inbox: who may
 // answer questions can say nothing else into a service's ear.
 func HookedSubject(station string, role Service, token string) string {
 	return "station." + station + ".hooked." + string(role) + "." + token
@@ -135,7 +135,7 @@ func AggregateStream(station, aggregate, id string) string {
 	return "station." + station + "." + aggregate + "." + id + ".stream"
 }
 
-// StreamSubject is where the server republishes every stored fact of a run.
+// StreamSubject is where the server republishes every stored event of a run.
 func StreamSubject(station, run string) string {
 	return AggregateStream(station, RunAggregate, run)
 }

@@ -11,14 +11,14 @@ import (
 	"time"
 )
 
-// Anchor is the persister's signed word that the log of a run has a fact with that hash at that sequence. The hashes
-// in a log prove everything but its end: a log whose last facts were cut off is sound in itself, and does not reach
+// Anchor is the persister's signed word that the log of a run has an event with that hash at that sequence. The hashes
+// in a log prove everything but its end: a log whose last events were cut off is sound in itself, and does not reach
 // its anchor (SAFE-3).
 type Anchor struct {
 	Station  string `json:"station"`
 	Run      string `json:"runid"`
 	Sequence uint64 `json:"sequence"`
-	// Seq is where in the station's log the fact stood. It is only a hint: a log that was restored has other positions.
+	// Seq is where in the station's log the event stood. It is only a hint: a log that was restored has other positions.
 	Seq  uint64    `json:"seq"`
 	Hash string    `json:"hash"`
 	At   time.Time `json:"at"`
@@ -54,7 +54,7 @@ func AnchorOf(s State, seq uint64, at time.Time, key ed25519.PrivateKey) Anchor 
 func (a Anchor) Verify(public ed25519.PublicKey) error {
 	sig, err := base64.StdEncoding.DecodeString(a.Signature)
 	if err != nil || len(public) != ed25519.PublicKeySize || a.Key != KeyID(public) || !ed25519.Verify(public, a.text(), sig) {
-		return fmt.Errorf("%w: run %s, fact %d, key %s", ErrAnchor, a.Run, a.Sequence, a.Key)
+		return fmt.Errorf("%w: run %s, event %d, key %s", ErrAnchor, a.Run, a.Sequence, a.Key)
 	}
 	return nil
 }

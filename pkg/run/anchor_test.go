@@ -71,7 +71,7 @@ func TestMoved(t *testing.T) {
 			t.Error("the old station still speaks for the run")
 		}
 	})
-	t.Run("EVT-9 SAFE-2 no other fact changes the station, and a move names where the run stands", func(t *testing.T) {
+	t.Run("EVT-9 SAFE-2 no other event changes the station, and a move names where the run stands", func(t *testing.T) {
 		t.Parallel()
 		b := running()
 		s := b.State()

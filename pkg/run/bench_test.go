@@ -22,7 +22,7 @@ func long(turns int) *runtest.Builder {
 	return b
 }
 
-// turnFacts are the four facts of the next turn: asked, allowed, started, finished.
+// turnFacts are the four events of the next turn: asked, allowed, started, finished.
 func turnEvents(b *runtest.Builder) []events.Payload {
 	s := b.State()
 	n := s.Turns().Len() + 1
@@ -32,14 +32,14 @@ func turnEvents(b *runtest.Builder) []events.Payload {
 		runtest.CallBegun(ref, 1), runtest.CallDone(ref, s.Sequence+3, strings.Repeat("ok  	package 0.01s\n", 50))}
 }
 
-// step is a state after that many turns and the stored facts of the next one.
+// step is a state after that many turns and the stored events of the next one.
 func step(turns int) (run.State, [][]byte) {
 	b := long(turns)
 	s := b.State()
 	return s, b.Append(turnEvents(b)...)
 }
 
-// BenchmarkStep is the state work of one orchestrated turn: four facts decoded, checked and folded. It must not depend
+// BenchmarkStep is the state work of one orchestrated turn: four events decoded, checked and folded. It must not depend
 // on how long the run is.
 func BenchmarkStep(b *testing.B) {
 	for _, turns := range []int{10, 100, 1000, 2000} {
@@ -72,7 +72,7 @@ func BenchmarkFold(b *testing.B) {
 	b.ReportMetric(float64(len(evs))*float64(b.N)/b.Elapsed().Seconds(), "facts/s")
 }
 
-// BenchmarkApply is one fact of each kind.
+// BenchmarkApply is one event of each kind.
 func BenchmarkApply(b *testing.B) {
 	for _, w := range events.Registry() {
 		b.Run(string(w.Kind), func(b *testing.B) {
@@ -88,7 +88,7 @@ func BenchmarkApply(b *testing.B) {
 	}
 }
 
-// whereLegal walks about until a fact of the kind fits.
+// whereLegal walks about until an event of the kind fits.
 func whereLegal(t testing.TB, k events.Kind) (run.State, []byte) {
 	t.Helper()
 	rnd := rand.New(rand.NewPCG(1, 2))
@@ -191,7 +191,7 @@ func TestFlat(t *testing.T) {
 			}
 		}
 		if each := time.Since(began) / times; each > 50*time.Millisecond {
-			t.Errorf("%s for the facts of one turn, want at most 50ms", each)
+			t.Errorf("%s for the events of one turn, want at most 50ms", each)
 		}
 	})
 	t.Run("PERF-2 what is stored of a turn does not grow with the run", func(t *testing.T) {

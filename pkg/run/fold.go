@@ -9,7 +9,7 @@ import (
 	"github.com/inspan/inspan/pkg/events"
 )
 
-// FoldError says which fact does not fit, and why. The run is then held: nothing is guessed (SAFE-2).
+// FoldError says which event does not fit, and why. The run is then held: nothing is guessed (SAFE-2).
 type FoldError struct {
 	Run      string
 	Sequence uint64
@@ -19,7 +19,7 @@ type FoldError struct {
 }
 
 func (e *FoldError) Error() string {
-	s := fmt.Sprintf("run %s, fact %d (%s): %s", e.Run, e.Sequence, e.Kind, e.Fault)
+	s := fmt.Sprintf("run %s, event %d (%s): %s", e.Run, e.Sequence, e.Kind, e.Fault)
 	if e.Err != nil {
 		s += ": " + e.Err.Error()
 	}
@@ -29,10 +29,10 @@ func (e *FoldError) Error() string {
 // Unwrap returns the cause, for example events.ErrDamaged.
 func (e *FoldError) Unwrap() error { return e.Err }
 
-// HashOf returns the hash that the next fact must carry: lower-case hex SHA-256 of the exact stored bytes.
+// HashOf returns the hash that the next event must carry: lower-case hex SHA-256 of the exact stored bytes.
 func HashOf(stored []byte) string { return events.HashOf(stored) }
 
-// Fold applies stored facts in order to an earlier state (the zero State for none).
+// Fold applies stored events in order to an earlier state (the zero State for none).
 func Fold(s State, stored ...[]byte) (State, error) {
 	for _, b := range stored {
 		next, err := s.Apply(b)
@@ -44,16 +44,16 @@ func Fold(s State, stored ...[]byte) (State, error) {
 	return s, nil
 }
 
-// Apply returns the state after one stored fact.
+// Apply returns the state after one stored event.
 func (s State) Apply(stored []byte) (State, error) {
 	f, p, err := events.Read(stored)
 	if err != nil {
-		return State{}, &FoldError{Run: s.HarnessID, Sequence: s.Sequence + 1, Fault: "can not be read", Err: err}
+		return State{}, &FoldError{Run: s.HarnessID, Sequence: s.Sequence + 1, Fault: "cannot be read", Err: err}
 	}
 	return s.ApplyEvent(f, p, HashOf(stored))
 }
 
-// ApplyEvent is Apply for a fact that is already decoded; hash is HashOf its stored bytes.
+// ApplyEvent is Apply for an event that is already decoded; hash is HashOf its stored bytes.
 func (s State) ApplyEvent(f events.Event, p events.Payload, hash string) (State, error) {
 	kind := p.Kind()
 	if fault := s.chainFault(f, kind); fault != "" {
@@ -71,9 +71,9 @@ func (s *State) chainFault(f events.Event, kind events.Kind) string {
 	word, _ := events.Lookup(kind)
 	switch {
 	case f.Sequence != s.Sequence+1:
-		return fmt.Sprintf("sequence %d does not follow %d: a fact is missing or repeated", f.Sequence, s.Sequence)
+		return fmt.Sprintf("sequence %d does not follow %d: an event is missing or repeated", f.Sequence, s.Sequence)
 	case f.PrevHash != s.Hash:
-		return "prevhash is not the hash of the fact before: the log was changed"
+		return "prevhash is not the hash of the event before: the log was changed"
 	case s.Sequence > 0 && (f.Run != s.HarnessID || f.Station != s.Identity.Station && kind != events.RunMoved):
 		return "belongs to another run"
 	case f.Author() != word.Author:
@@ -170,17 +170,17 @@ func (s *State) create(f events.Event, d *events.RunCreatedData) string {
 
 func (s *State) move(from, to events.Status) string {
 	if s.Status != from {
-		return fmt.Sprintf("the run is %s and can not become %s", s.Status, to)
+		return fmt.Sprintf("the run is %s and cannot become %s", s.Status, to)
 	}
 	s.Status = to
 	return ""
 }
 
-// moved makes the run one of the station that the fact is of. Positions of inputs are those of the station it came from
+// moved makes the run one of the station that the event is of. Positions of inputs are those of the station it came from
 // and mean nothing here; neither do its idempotency keys, unless they are the same.
 func (s *State) moved(f events.Event, d *events.RunMovedData) string {
 	if d.FromStation != s.Identity.Station || d.Covered != s.Sequence {
-		return fmt.Sprintf("it moves fact %d of station %s, but the run is at fact %d of station %s", d.Covered, d.FromStation, s.Sequence, s.Identity.Station)
+		return fmt.Sprintf("it moves event %d of station %s, but the run is at event %d of station %s", d.Covered, d.FromStation, s.Sequence, s.Identity.Station)
 	}
 	s.Identity, s.Inputs = f.Identity, nil
 	s.Gates = slices.Clone(s.Gates)
@@ -202,7 +202,7 @@ func (s *State) moved(f events.Event, d *events.RunMovedData) string {
 	return ""
 }
 
-// took remembers the message from outside that a fact came from.
+// took remembers the message from outside that an event came from.
 func (s *State) took(input uint64) {
 	if input == 0 {
 		return
@@ -213,7 +213,7 @@ func (s *State) took(input uint64) {
 
 func (s *State) end(r events.Result, to events.Status, at time.Time) string {
 	if s.Status != events.Running && (s.Status != events.Paused || to != events.Failed) {
-		return fmt.Sprintf("the run is %s and can not become %s", s.Status, to)
+		return fmt.Sprintf("the run is %s and cannot become %s", s.Status, to)
 	}
 	s.Status, s.Result, s.EndedAt = to, &r, &at
 	s.took(r.Input)

@@ -11,18 +11,18 @@ import (
 
 func TestFoldDirect(t *testing.T) {
 	t.Parallel()
-	t.Run("LIFE-14 a direct run has begun with its first fact, and stands where a wrapped one stands after its fifth", func(t *testing.T) {
+	t.Run("LIFE-14 a direct run has begun with its first event, and stands where a wrapped one stands after its fifth", func(t *testing.T) {
 		t.Parallel()
 		b := runtest.New("demo", "r")
 		b.Append(runtest.DirectCreated())
 		s := b.State()
 		st := s.Step("step-1")
 		if !s.Direct() || s.Status != events.Running || s.StartedAt == nil || !s.StartedAt.Equal(s.CreatedAt) || s.Plan.Origin != events.OriginSingle || len(s.Plan.Steps) != 1 ||
-			st == nil || st.Status != events.StepIsRunning || st.Owed != 1 || st.ReadyAt != 1 || st.AllowedAt != 1 || st.Description != "mend the wheel" || st.AssignedAgent != "worker" {
+			st == nil || st.Status != events.StepIsRunning || st.Owed != 1 || st.ReadyAt != 1 || st.AllowedAt != 1 || st.Description != "fix the wheel" || st.AssignedAgent != "worker" {
 			t.Fatalf("%+v %+v", s, st)
 		}
 		w := runtest.New("demo", "r")
-		only := events.OnlyStep("mend the wheel", "worker")
+		only := events.OnlyStep("fix the wheel", "worker")
 		made := runtest.Plan(only)
 		made.Origin = events.OriginSingle
 		w.Append(runtest.Created(), runtest.Started(), made, runtest.Ready(only.ID), runtest.Allowed(only.ID))

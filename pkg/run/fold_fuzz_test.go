@@ -18,7 +18,7 @@ import (
 const foldSlow = 10 * time.Second
 
 // FuzzFold proves EVT-4, SAFE-2 and SAFE-12: any list of bytes is a state or an error; folded in two parts it is the
-// same; what is written and read again is the same; and nobody sees the state before change.
+// same; what is written and read again is the same; and no one sees the state before change.
 func FuzzFold(f *testing.F) {
 	for _, file := range soundHistories(f) {
 		f.Add(file, uint8(3))
@@ -27,7 +27,7 @@ func FuzzFold(f *testing.F) {
 	f.Fuzz(func(t *testing.T, file []byte, at uint8) { judgeFold(t, runtest.Split(file), at) })
 }
 
-// FuzzStory is FuzzFold for facts that are sound but for what they say: each line is a kind and its data, and gets the
+// FuzzStory is FuzzFold for events that are sound but for what they say: each line is a kind and its data, and gets the
 // envelope, the sequence and the hash that it must have.
 func FuzzStory(f *testing.F) {
 	for _, file := range soundHistories(f) {
@@ -64,13 +64,13 @@ func FuzzStory(f *testing.F) {
 	})
 }
 
-// judgeFold folds facts as a whole and in two parts.
+// judgeFold folds events as a whole and in two parts.
 func judgeFold(t *testing.T, evs [][]byte, at uint8) {
 	t.Helper()
 	begin := time.Now()
 	whole, err := run.Fold(run.State{}, evs...)
 	if took := time.Since(begin); took > foldSlow {
-		t.Fatalf("took %s for %d facts", took, len(evs))
+		t.Fatalf("took %s for %d events", took, len(evs))
 	}
 	if err != nil && !reflect.DeepEqual(whole, run.State{}) {
 		t.Fatalf("an error and a state: %v, %+v", err, whole)
@@ -95,11 +95,11 @@ func judgeFold(t *testing.T, evs [][]byte, at uint8) {
 		return
 	}
 	if whole.Sequence != uint64(len(evs)) || whole.Hash != run.HashOf(evs[len(evs)-1]) || !events.ValidID(whole.HarnessID) {
-		t.Fatalf("%d facts: sequence %d, hash %s, run %q", len(evs), whole.Sequence, whole.Hash, whole.HarnessID)
+		t.Fatalf("%d events: sequence %d, hash %s, run %q", len(evs), whole.Sequence, whole.Hash, whole.HarnessID)
 	}
 	again, err := run.Codec{}.Decode(encoded(t, whole))
 	if err != nil {
-		t.Fatalf("a folded state can not be read: %v", err)
+		t.Fatalf("a folded state cannot be read: %v", err)
 	}
 	if !bytes.Equal(encoded(t, again), encoded(t, whole)) {
 		t.Fatal("a state is another after writing and reading it")
@@ -111,12 +111,12 @@ func encoded(t *testing.T, s run.State) []byte {
 	t.Helper()
 	b, err := run.Codec{}.Encode(s)
 	if err != nil {
-		t.Fatalf("a folded state can not be written: %v", err)
+		t.Fatalf("a folded state cannot be written: %v", err)
 	}
 	return b
 }
 
-// FuzzChain proves SAFE-2: whatever is done to a history, if it still folds and ends with the same fact, nothing was
+// FuzzChain proves SAFE-2: whatever is done to a history, if it still folds and ends with the same event, nothing was
 // done to it. how says what is done at place at with the bytes.
 func FuzzChain(f *testing.F) {
 	files := soundHistories(f)
@@ -128,7 +128,7 @@ func FuzzChain(f *testing.F) {
 	f.Fuzz(func(t *testing.T, n, at, how uint8, place uint16, put []byte) {
 		sound := runtest.Split(files[int(n)%len(files)])
 		if len(sound) < 3 {
-			t.Fatal("a history without facts")
+			t.Fatal("a history without events")
 		}
 		i := int(at) % (len(sound) - 1) // never the last
 		evs := slices.Clone(sound)

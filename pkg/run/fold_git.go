@@ -18,7 +18,7 @@ func (s *State) kindFault(st events.PlanStep) string {
 	case !known:
 		return fmt.Sprintf("step %s is of the kind %q, which this program does not know: a newer service wrote it, upgrade this one", st.ID, st.Kind)
 	case st.ID != id && (st.Kind != events.StepCommit || !strings.HasPrefix(st.ID, events.CommitStepPrefix)) || s.Created == nil || s.Created.Git == nil:
-		return fmt.Sprintf("step %s can not be of the kind %s in this run", st.ID, st.Kind)
+		return fmt.Sprintf("step %s cannot be of the kind %s in this run", st.ID, st.Kind)
 	}
 	return ""
 }

@@ -7,7 +7,7 @@ import (
 	"github.com/inspan/inspan/pkg/events"
 )
 
-// compacted folds a summary of the older turns of a step. The turn that is owed stays owed to the same fact, and the
+// compacted folds a summary of the older turns of a step. The turn that is owed stays owed to the same event, and the
 // requests that failed before were for another prompt.
 func (s *State) compacted(d *events.HistoryCompactedData) string {
 	turns := s.Turns()

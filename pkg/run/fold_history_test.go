@@ -24,7 +24,7 @@ func looked(n int) *runtest.Builder {
 
 func TestCompacted(t *testing.T) {
 	t.Parallel()
-	t.Run("LOOP-9 a compaction leaves the debt to the fact that made it, counts its tokens, and forgets the failures before", func(t *testing.T) {
+	t.Run("LOOP-9 a compaction leaves the debt to the event that made it, counts its tokens, and forgets the failures before", func(t *testing.T) {
 		t.Parallel()
 		b := looked(3)
 		before := b.State()
@@ -74,7 +74,7 @@ func TestCompacted(t *testing.T) {
 			s := b.State()
 			b.Append(runtest.TurnTooLong(2, "a", s.Step("a").Attempt+1, c.says, s.UpdatedAt))
 			if got := b.State().Windows[model]; got != c.want {
-				t.Errorf("after a fact that says %d it is %d, want %d", c.says, got, c.want)
+				t.Errorf("after an event that says %d it is %d, want %d", c.says, got, c.want)
 			}
 		}
 		b.Append(runtest.Turn(2, "a", "done"))

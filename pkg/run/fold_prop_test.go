@@ -70,7 +70,7 @@ func TestFoldProperties(t *testing.T) {
 			}
 			for i := range states {
 				if got := document(t, states[i]); got != docs[i] {
-					t.Fatalf("the state after fact %d was changed:\n got %s\nwant %s", i, got, docs[i])
+					t.Fatalf("the state after event %d was changed:\n got %s\nwant %s", i, got, docs[i])
 				}
 			}
 		})
@@ -145,7 +145,7 @@ func TestFoldProperties(t *testing.T) {
 	})
 }
 
-// from rebuilds a builder that has said the facts given.
+// from rebuilds a builder that has said the events given.
 func from(t *rapid.T, evs [][]byte) *runtest.Builder {
 	b := runtest.New("demo", "r")
 	for _, stored := range evs {

@@ -39,7 +39,7 @@ func (p *Plan) commitsBegun(commit *Step) bool {
 	})
 }
 
-// Revisable returns why the plan of the run can not be revised now, or "".
+// Revisable returns why the plan of the run cannot be revised now, or "".
 func (s *State) Revisable() string {
 	switch deliver := s.Step(events.DeliverStep); {
 	case s.Status != events.Paused:
@@ -106,9 +106,9 @@ func (s *State) revisedFault(steps []events.PlanStep, kept []string, deliver *St
 		case ids[st.ID] || !again && (s.Step(st.ID) != nil || slices.Contains(s.Plan.Removed, st.ID)):
 			return fmt.Sprintf("the run has or had a step %s already", st.ID)
 		case !again && st.Kind != "":
-			return fmt.Sprintf("a revision can not add step %s of the kind %s", st.ID, st.Kind)
+			return fmt.Sprintf("a revision cannot add step %s of the kind %s", st.ID, st.Kind)
 		case st.Git != nil:
-			return fmt.Sprintf("a revision can not give step %s git settings of its own", st.ID)
+			return fmt.Sprintf("a revision cannot give step %s git settings of its own", st.ID)
 		}
 		ids[st.ID] = true
 	}

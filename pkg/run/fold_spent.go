@@ -6,7 +6,7 @@ import (
 	"github.com/inspan/inspan/pkg/events"
 )
 
-// spend counts the use of a model. Facts of before models were named in them count in the totals alone.
+// spend counts the use of a model. Events of before models were named in them count in the totals alone.
 func (s *State) spend(model, agent string, in, out, cached int, cost events.MicroUSD) {
 	s.Tokens.Input += in
 	s.Tokens.Output += out

@@ -53,8 +53,8 @@ func TestChain(t *testing.T) {
 		spoil func(*events.Event)
 		fault string
 	}{
-		{"a gap", func(f *events.Event) { f.Sequence++ }, "a fact is missing or repeated"},
-		{"a repeated sequence", func(f *events.Event) { f.Sequence-- }, "a fact is missing or repeated"},
+		{"a gap", func(f *events.Event) { f.Sequence++ }, "an event is missing or repeated"},
+		{"a repeated sequence", func(f *events.Event) { f.Sequence-- }, "an event is missing or repeated"},
 		{"a wrong hash", func(f *events.Event) { f.PrevHash = strings.Repeat("0", 64) }, "the log was changed"},
 		{"a hash in capitals", func(f *events.Event) { f.PrevHash = strings.ToUpper(f.PrevHash) }, "the log was changed"},
 		{"another run", func(f *events.Event) { f.Run, f.Subject = "other", "other" }, "belongs to another run"},
@@ -66,7 +66,7 @@ func TestChain(t *testing.T) {
 		}, "the run exists already"},
 		{"an unknown version", func(f *events.Event) { f.Type = "dev.inspan.step.failed.v2" }, "unknown event type"},
 		{"an unknown kind", func(f *events.Event) { f.Type = "dev.inspan.step.lost.v1" }, "unknown event type"},
-		{"data of another shape", func(f *events.Event) { f.Data = json.RawMessage(`[]`) }, "can not be read"},
+		{"data of another shape", func(f *events.Event) { f.Data = json.RawMessage(`[]`) }, "cannot be read"},
 	} {
 		t.Run("SAFE-2 EVT-8 "+c.name+" is refused and yields no state", func(t *testing.T) {
 			t.Parallel()
@@ -80,7 +80,7 @@ func TestChain(t *testing.T) {
 				t.Errorf("got a state at %d, want none", got.Sequence)
 			}
 			if _, err := b.Try(next()); err != nil {
-				t.Errorf("the sound fact: %v", err)
+				t.Errorf("the sound event: %v", err)
 			}
 		})
 	}
@@ -103,7 +103,7 @@ func TestChain(t *testing.T) {
 			t.Errorf("got %v, want ErrDamaged inside", err)
 		}
 	})
-	t.Run("SAFE-3 any byte of any stored fact changed is found by the next fact", func(t *testing.T) {
+	t.Run("SAFE-3 any byte of any stored event changed is found by the next event", func(t *testing.T) {
 		t.Parallel()
 		evs := called().Events()
 		for i := range len(evs) - 1 {
@@ -112,12 +112,12 @@ func TestChain(t *testing.T) {
 				changed[i] = append([]byte{}, evs[i]...)
 				changed[i][at] ^= 1
 				if got, err := run.Fold(run.State{}, changed...); err == nil || got.Sequence != 0 {
-					t.Fatalf("byte %d of fact %d: got a state at %d, want an error", at, i+1, got.Sequence)
+					t.Fatalf("byte %d of event %d: got a state at %d, want an error", at, i+1, got.Sequence)
 				}
 			}
 		}
 	})
-	t.Run("EVT-15 SAFE-3 a fact dropped, repeated or swapped is refused", func(t *testing.T) {
+	t.Run("EVT-15 SAFE-3 an event dropped, repeated or swapped is refused", func(t *testing.T) {
 		t.Parallel()
 		evs := called().Events()
 		for i := range len(evs) - 1 {
@@ -127,7 +127,7 @@ func TestChain(t *testing.T) {
 			swapped[i], swapped[i+1] = swapped[i+1], swapped[i]
 			for name, log := range map[string][][]byte{"dropped": dropped, "repeated": repeated, "swapped": swapped} {
 				if _, err := run.Fold(run.State{}, log...); err == nil {
-					t.Errorf("fact %d %s: got no error", i+1, name)
+					t.Errorf("event %d %s: got no error", i+1, name)
 				}
 			}
 		}
@@ -155,13 +155,13 @@ func TestRefusals(t *testing.T) {
 		say   func(*runtest.Builder) events.Payload
 		fault string
 	}{
-		{"LIFE-3 a second start", running, says(runtest.Started()), "the run is running and can not become running"},
-		{"LIFE-3 a pause before the start", created, says(runtest.Paused("x")), "the run is created and can not become paused"},
-		{"LIFE-3 a second pause", paused, says(runtest.Paused("x")), "the run is paused and can not become paused"},
-		{"LIFE-3 a resume of what runs", running, says(runtest.Resumed()), "the run is running and can not become running"},
-		{"LIFE-3 completed before the start", created, func(b *runtest.Builder) events.Payload { return runtest.Completed(b.State()) }, "the run is created and can not become completed"},
-		{"LIFE-3 completed while paused", paused, func(b *runtest.Builder) events.Payload { return runtest.Completed(b.State()) }, "the run is paused and can not become completed"},
-		{"LIFE-3 failed before the start", created, func(b *runtest.Builder) events.Payload { return runtest.Failed(b.State(), "stopped", "") }, "the run is created and can not become failed"},
+		{"LIFE-3 a second start", running, says(runtest.Started()), "the run is running and cannot become running"},
+		{"LIFE-3 a pause before the start", created, says(runtest.Paused("x")), "the run is created and cannot become paused"},
+		{"LIFE-3 a second pause", paused, says(runtest.Paused("x")), "the run is paused and cannot become paused"},
+		{"LIFE-3 a resume of what runs", running, says(runtest.Resumed()), "the run is running and cannot become running"},
+		{"LIFE-3 completed before the start", created, func(b *runtest.Builder) events.Payload { return runtest.Completed(b.State()) }, "the run is created and cannot become completed"},
+		{"LIFE-3 completed while paused", paused, func(b *runtest.Builder) events.Payload { return runtest.Completed(b.State()) }, "the run is paused and cannot become completed"},
+		{"LIFE-3 failed before the start", created, func(b *runtest.Builder) events.Payload { return runtest.Failed(b.State(), "stopped", "") }, "the run is created and cannot become failed"},
 		{"PLAN-2 a second plan", running, says(runtest.Plan(runtest.Step("z"))), "the run has a plan already"},
 		{"PLAN-4 a step without a plan", planless, says(runtest.Ready("a")), "the run has no plan"},
 		{"PLAN-4 a step that is not in the plan", running, says(runtest.Ready("z")), "step z is not in the plan"},
@@ -176,7 +176,7 @@ func TestRefusals(t *testing.T) {
 		{"LOOP-1 a turn that repeats the id of an open call", func() *runtest.Builder { return called() }, says(runtest.Turn(2, "a", "x", runtest.Asked(1, 1, "read", `{}`))), "step a is owed no turn"},
 		{"LOOP-1 two calls of one id in a turn", running, says(runtest.Turn(1, "a", "x", runtest.Asked(1, 1, "read", `{}`), runtest.Asked(1, 1, "read", `{}`))), "call c1-1 is open already"},
 		{"LOOP-1 a turn deferred in a step that does not run", running, says(runtest.TurnDeferred(1, "b", 1, runtest.Start)), "step b is pending"},
-		{"TOOL-1 a call that nobody asked for", running, says(runtest.CallYes(bash, "once")), "call c1-1 is not open"},
+		{"TOOL-1 a call that no one asked for", running, says(runtest.CallYes(bash, "once")), "call c1-1 is not open"},
 		{"TOOL-1 a permission for another tool", func() *runtest.Builder { return called() }, says(runtest.CallYes(runtest.Ref("a", "c1-1", "read"), "read")), "call c1-1 is bash in step a, not read"},
 		{"TOOL-1 a permission in another step", func() *runtest.Builder { return called() }, says(runtest.CallYes(runtest.Ref("b", "c1-1", "bash"), "once")), "not bash in step b"},
 		{"law 4 a call begun without permission", func() *runtest.Builder { return called() }, says(runtest.CallBegun(bash, 1)), "call c1-1 is requested"},
@@ -209,7 +209,7 @@ func TestRefusals(t *testing.T) {
 				t.Errorf("the error is about %s %d %s", fault.Run, fault.Sequence, fault.Kind)
 			}
 			if document(t, b.State()) != before {
-				t.Error("the state was changed by a fact that was refused")
+				t.Error("the state was changed by an event that was refused")
 			}
 		})
 	}

@@ -33,12 +33,12 @@ func (s *State) MessagesAfter(step string, turn int) []string {
 
 // Errors of Fork.
 var (
-	// ErrForkEnded means that nothing is left to do after that fact.
-	ErrForkEnded = errors.New("the run had ended there: say what is to be done next, or fork from an earlier fact")
-	// ErrForkUnplanned means that there is nobody yet to whom something could be said.
-	ErrForkUnplanned = errors.New("the run had no plan yet there: fork from a later fact, or give the task anew")
+	// ErrForkEnded means that nothing is left to do after that event.
+	ErrForkEnded = errors.New("the run had ended there: say what is to be done next, or fork from an earlier event")
+	// ErrForkUnplanned means that there is no one yet to whom something could be said.
+	ErrForkUnplanned = errors.New("the run had no plan yet there: fork from a later event, or give the task anew")
 	// ErrForkLarge means that the state is too large to begin another run with.
-	ErrForkLarge = fmt.Errorf("the state there is larger than %d MiB: fork from an earlier fact", events.MaxForkStart>>20)
+	ErrForkLarge = fmt.Errorf("the state there is larger than %d MiB: fork from an earlier event", events.MaxForkStart>>20)
 )
 
 // CodeInterrupted is the code of a call that had not begun where its run was forked.
@@ -60,7 +60,7 @@ func Fork(old State, say string, fresh bool) (State, error) {
 	s := old
 	s.Status, s.PauseReason, s.ResumedAt, s.Result, s.Created = events.Created, "", 0, nil, nil
 	s.StartedAt, s.EndedAt, s.LastCheckpointAt, s.CheckpointCovers, s.CheckpointCount = nil, nil, nil, 0, 0
-	s.Checkpoints = List[Checkpoint]{} // they name facts of the other run
+	s.Checkpoints = List[Checkpoint]{} // they name events of the other run
 	s.Inputs, s.Gates, s.Held, s.StopPassed, s.ForkStart, s.Forked = nil, nil, nil, false, "", false
 	s.interruptAll()
 	if s.Plan == nil {
@@ -91,7 +91,7 @@ func Fork(old State, say string, fresh bool) (State, error) {
 		}
 		for _, st := range plan.Steps {
 			if st.Status == events.StepIsPending && st.Kind == "" {
-				s.addMessage(st.ID, fmt.Sprintf("This run was forked from run %s after its fact %d. %s", old.HarnessID, old.Sequence, there))
+				s.addMessage(st.ID, fmt.Sprintf("This run was forked from run %s after its event %d. %s", old.HarnessID, old.Sequence, there))
 			}
 		}
 	}
@@ -113,7 +113,7 @@ func (s *State) interruptAll() {
 		r := CallRecord{ID: c.ID, Step: c.Step, Turn: c.Turn, CallName: c.Tool, Arguments: c.Input, Timestamp: s.UpdatedAt, Edited: c.Edited,
 			Outcome: OutcomeRefused, Code: CodeInterrupted, Result: "the run was forked before the call was made: it did nothing", Hint: "ask for it again where it is still needed"}
 		if c.Phase == CallStarted || c.Fence > 0 {
-			r.Outcome, r.Code, r.Result = OutcomeFailed, events.OutcomeUnknown, "the run was forked while the call was made; nobody knows here whether it took effect"
+			r.Outcome, r.Code, r.Result = OutcomeFailed, events.OutcomeUnknown, "the run was forked while the call was made; no one knows here whether it took effect"
 			r.Hint = "look at the state of things before you do it again; the same call will be shown to a person first"
 			s.Unknown = append(s.Unknown[:len(s.Unknown):len(s.Unknown)], c.Tool+":"+c.InputHash)
 			if !s.Harness(c.Step) {
@@ -180,7 +180,7 @@ func lastOwn(p *Plan) int {
 	return last
 }
 
-// ForkParts returns the facts that bring a start over, and what run.created says of it. Its error is ErrForkLarge.
+// ForkParts returns the events that bring a start over, and what run.created says of it. Its error is ErrForkLarge.
 func ForkParts(old, start State) (events.ForkOrigin, []*events.RunForkedData, error) {
 	whole, err := Codec{}.Encode(start)
 	if err != nil {
@@ -256,7 +256,7 @@ func (s *State) forked(d *events.RunForkedData) string {
 	}
 	start, err := Codec{}.Decode([]byte(whole))
 	if err != nil {
-		return "the state that the run begins with can not be read: " + err.Error()
+		return "the state that the run begins with cannot be read: " + err.Error()
 	}
 	if start.Status != events.Created || len(start.Open) > 0 || len(start.Gates) > 0 {
 		return "the state that the run begins with is none that a run can begin with"

@@ -61,7 +61,7 @@ func TestFork(t *testing.T) {
 			t.Fatal(err)
 		}
 		if _, parts, err := run.ForkParts(b.State(), start); err != nil || len(parts[0].Refs) != 1 || parts[0].Refs[0] != log.Ref() {
-			t.Errorf("a log of it is not among what its facts need: %v, %v", parts[0].Refs, err)
+			t.Errorf("a log of it is not among what its events need: %v, %v", parts[0].Refs, err)
 		}
 		s := fork(t, b.State(), "", true).State()
 		texts := s.MessagesAfter("a", 1)
@@ -92,15 +92,15 @@ func TestFork(t *testing.T) {
 		if _, err := run.Fork(b.State(), "", false); !errors.Is(err, run.ErrForkEnded) {
 			t.Errorf("an ended run without a word: %v", err)
 		}
-		s := fork(t, b.State(), "mend it", true).State()
+		s := fork(t, b.State(), "fix it", true).State()
 		if s.Step("a").Status != events.StepIsPending || s.Step("b").Status != events.StepIsPending || s.Step("a").Error != "" {
 			t.Errorf("%+v %+v", s.Step("a"), s.Step("b"))
 		}
-		if said := s.MessagesAfter("a", 1); len(said) != 1 || said[0] != "mend it" {
+		if said := s.MessagesAfter("a", 1); len(said) != 1 || said[0] != "fix it" {
 			t.Errorf("%q", said)
 		}
-		said := fork(t, middle().State(), "mend it", true).State()
-		if texts := said.MessagesAfter("a", 1); len(texts) != 2 || !strings.Contains(texts[0], "new, empty directory") || texts[1] != "mend it" {
+		said := fork(t, middle().State(), "fix it", true).State()
+		if texts := said.MessagesAfter("a", 1); len(texts) != 2 || !strings.Contains(texts[0], "new, empty directory") || texts[1] != "fix it" {
 			t.Errorf("%q", texts)
 		}
 		early := runtest.New("demo", "old")
@@ -140,7 +140,7 @@ func TestFork(t *testing.T) {
 		}
 		b.Append(runtest.Failed(b.State(), events.FinishCancelled, "torn"))
 	})
-	t.Run("PLUS-1a any run can be forked at any fact; the fork is sound, keeps what was done, and is the same each time", func(t *testing.T) {
+	t.Run("PLUS-1a any run can be forked at any event; the fork is sound, keeps what was done, and is the same each time", func(t *testing.T) {
 		t.Parallel()
 		rapid.Check(t, func(t *rapid.T) {
 			b := runtest.New("demo", "old")

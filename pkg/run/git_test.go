@@ -29,10 +29,10 @@ func TestHarnessSteps(t *testing.T) {
 	t.Run("SAFE-2 GIT-13 a step of the harness stands only in a run that works in git, under its own id, and of a kind that is known", func(t *testing.T) {
 		t.Parallel()
 		for want, spoil := range map[string]func(*events.RunCreatedData, *events.PlanMadeData){
-			"can not be of the kind": func(c *events.RunCreatedData, _ *events.PlanMadeData) { c.Git = nil },
-			"does not know":          func(_ *events.RunCreatedData, p *events.PlanMadeData) { p.Steps[0].Kind = "other" },
-			"kind deliver":           func(_ *events.RunCreatedData, p *events.PlanMadeData) { p.Steps[1].Kind = events.StepDeliver },
-			"kind commit":            func(_ *events.RunCreatedData, p *events.PlanMadeData) { p.Steps[1].Kind = events.StepCommit },
+			"cannot be of the kind": func(c *events.RunCreatedData, _ *events.PlanMadeData) { c.Git = nil },
+			"does not know":         func(_ *events.RunCreatedData, p *events.PlanMadeData) { p.Steps[0].Kind = "other" },
+			"kind deliver":          func(_ *events.RunCreatedData, p *events.PlanMadeData) { p.Steps[1].Kind = events.StepDeliver },
+			"kind commit":           func(_ *events.RunCreatedData, p *events.PlanMadeData) { p.Steps[1].Kind = events.StepCommit },
 		} {
 			b := runtest.New("main", "r1")
 			c, p := runtest.Created(), gitPlan()

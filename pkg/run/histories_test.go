@@ -29,7 +29,7 @@ var stories = map[string]func() *runtest.Builder{
 		b.Append(runtest.Turn(1, "only", "I look at the file.", runtest.Asked(1, 1, "read", `{"path":"wheel.txt"}`)))
 		ref := runtest.Ref("only", "c1-1", "read")
 		b.Append(runtest.CallYes(ref, "read"), runtest.CallDone(ref, 0, "a broken <spoke> & a bent rim"))
-		b.Append(runtest.Checkpoint(b.State()), runtest.Turn(2, "only", "The wheel is mended."), runtest.StepDone("only", "The wheel is mended."))
+		b.Append(runtest.Checkpoint(b.State()), runtest.Turn(2, "only", "The wheel is fixed."), runtest.StepDone("only", "The wheel is fixed."))
 		b.Append(runtest.PlanDone(1))
 		b.Append(runtest.Completed(b.State()))
 		return b
@@ -66,9 +66,9 @@ var stories = map[string]func() *runtest.Builder{
 		ref := runtest.Ref("a", "c1-1", "bash")
 		b.Append(runtest.CallYes(ref, "once"), runtest.CallBegun(ref, 1))
 		fence := b.State().Sequence
-		b.Append(runtest.CallBad(ref, fence, events.OutcomeUnknown), runtest.StepBad("a", "nobody knows whether make ran"))
+		b.Append(runtest.CallBad(ref, fence, events.OutcomeUnknown), runtest.StepBad("a", "no one knows whether make ran"))
 		b.Append(runtest.Turn(2, "free", "Nothing to do."), runtest.StepDone("free", "nothing"))
-		b.Append(runtest.Failed(b.State(), events.FinishStep, "step a failed: nobody knows whether make ran"))
+		b.Append(runtest.Failed(b.State(), events.FinishStep, "step a failed: no one knows whether make ran"))
 		return b
 	},
 	"compacted": func() *runtest.Builder {
@@ -85,7 +85,7 @@ var stories = map[string]func() *runtest.Builder{
 				b.Append(runtest.Compacted(3, 3, "long", "the wheel was looked at three times"))
 			}
 		}
-		b.Append(runtest.Turn(5, "long", "The wheel is mended."), runtest.StepDone("long", "The wheel is mended."), runtest.PlanDone(1))
+		b.Append(runtest.Turn(5, "long", "The wheel is fixed."), runtest.StepDone("long", "The wheel is fixed."), runtest.PlanDone(1))
 		b.Append(runtest.Completed(b.State()))
 		return b
 	},
@@ -108,7 +108,7 @@ var stories = map[string]func() *runtest.Builder{
 		b.Append(runtest.DirectCreated(), runtest.Turn(1, "step-1", "I look at the file.", runtest.Asked(1, 1, "read", `{"path":"wheel.txt"}`)))
 		ref := runtest.Ref("step-1", "c1-1", "read")
 		b.Append(runtest.CallYes(ref, "read"), runtest.Paused("lunch"), runtest.CallDone(ref, 0, "a broken <spoke> & a bent rim"), runtest.Resumed())
-		b.Append(runtest.Turn(2, "step-1", "The wheel is mended."), runtest.StepDone("step-1", "The wheel is mended."))
+		b.Append(runtest.Turn(2, "step-1", "The wheel is fixed."), runtest.StepDone("step-1", "The wheel is fixed."))
 		b.Append(runtest.Completed(b.State()))
 		return b
 	},
@@ -174,18 +174,18 @@ var stories = map[string]func() *runtest.Builder{
 var badStories = map[string]func() (lines [][]byte, fault string){
 	"bad-gap": func() ([][]byte, string) {
 		evs := stories["simple"]().Events()
-		return append(append([][]byte{}, evs[:5]...), evs[6:]...), "run simple, fact 7 (call.allowed): sequence 7 does not follow 5: a fact is missing or repeated"
+		return append(append([][]byte{}, evs[:5]...), evs[6:]...), "run simple, event 7 (call.allowed): sequence 7 does not follow 5: an event is missing or repeated"
 	},
 	"bad-hash": func() ([][]byte, string) {
 		evs := stories["simple"]().Events()
 		changed := append([][]byte{}, evs...)
 		changed[7] = bytes.Replace(evs[7], []byte("a bent rim"), []byte("a good rim"), 1)
-		return changed, "run simple, fact 9 (checkpoint.saved): prevhash is not the hash of the fact before: the log was changed"
+		return changed, "run simple, event 9 (checkpoint.saved): prevhash is not the hash of the event before: the log was changed"
 	},
 	"bad-author": func() ([][]byte, string) {
 		b := called()
 		forged := b.Bad(runtest.CallYes(bash, "once"), func(f *events.Event) { f.Source = events.Source("demo", events.Executor) })
-		return append(b.Events(), forged), `run r, fact 7 (call.allowed): said by "executor", only gatekeeper may say it`
+		return append(b.Events(), forged), `run r, event 7 (call.allowed): said by "executor", only gatekeeper may say it`
 	},
 	"bad-after-end": func() ([][]byte, string) {
 		b := stories["failed-step"]()
@@ -193,13 +193,13 @@ var badStories = map[string]func() (lines [][]byte, fault string){
 	},
 	"bad-old-fence": func() ([][]byte, string) {
 		b := called(runtest.CallYes(bash, "once"), runtest.CallBegun(bash, 1), runtest.CallBegun(bash, 2))
-		return append(b.Events(), b.Bad(runtest.CallDone(bash, 8, "late"), func(*events.Event) {})), "run r, fact 10 (call.finished): fence 8 is not the current fence 9"
+		return append(b.Events(), b.Bad(runtest.CallDone(bash, 8, "late"), func(*events.Event) {})), "run r, event 10 (call.finished): fence 8 is not the current fence 9"
 	},
 	"bad-direct": func() ([][]byte, string) {
 		c := runtest.DirectCreated()
 		c.Options.Autonomy = 2
 		b := runtest.New("demo", "r")
-		return [][]byte{b.Bad(c, func(*events.Event) {})}, "run r, fact 1 (run.created): autonomy 2 asks a person before the step, so that the run does not take the direct path"
+		return [][]byte{b.Bad(c, func(*events.Event) {})}, "run r, event 1 (run.created): autonomy 2 asks a person before the step, so that the run does not take the direct path"
 	},
 	"bad-version": func() ([][]byte, string) {
 		b := running()
@@ -207,7 +207,7 @@ var badStories = map[string]func() (lines [][]byte, fault string){
 	},
 	"bad-torn": func() ([][]byte, string) {
 		evs := running().Events()
-		return append(append([][]byte{}, evs[:4]...), evs[4][:len(evs[4])/2]), "run r, fact 5 (): can not be read: damaged fact"
+		return append(append([][]byte{}, evs[:4]...), evs[4][:len(evs[4])/2]), "run r, event 5 (): cannot be read: damaged event"
 	},
 }
 

@@ -27,7 +27,7 @@ type Info struct {
 	InputTokens     int           `json:"inputTokens"`
 	OutputTokens    int           `json:"outputTokens"`
 	CachedTokens    int           `json:"cachedTokens,omitempty"`
-	// Cost of the run by its prices, Lost what was set aside for requests of which nobody knows, Spent by model and agent.
+	// Cost of the run by its prices, Lost what was set aside for requests of which no one knows, Spent by model and agent.
 	Cost           events.MicroUSD `json:"costMicroUsd,omitempty"`
 	Lost           events.Lost     `json:"lost,omitzero"`
 	Spent          []Spend         `json:"spent,omitempty"`
@@ -42,7 +42,7 @@ type Info struct {
 	Direct bool `json:"direct,omitempty"`
 	// Gates that wait for an answer.
 	Gates []*Gate `json:"gates,omitempty"`
-	// Sequence of the last fact that the row includes.
+	// Sequence of the last event that the row includes.
 	Sequence uint64 `json:"sequence"`
 	// Archive is the whole log of an ended run as JSON lines in the object store.
 	Archive *events.Ref `json:"archive,omitempty"`

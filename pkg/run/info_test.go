@@ -18,7 +18,7 @@ func TestInfo(t *testing.T) {
 		i := run.InfoOf(b.State())
 		if i.HarnessID != "r" || i.AgentName != "worker" || i.TaskID != "task-1" || i.Status != events.Running || i.StepsTotal != 4 ||
 			i.StepsCompleted != 0 || i.CurrentStep != "a" || i.Turns != 1 || len(i.Gates) != 1 || i.LastCheckpoint == nil || i.Checkpoints != 1 ||
-			i.CompletedAt != nil || i.Sequence != 8 || i.InputTokens != 20 || i.BudgetLeft != 100 || i.Task != "mend the wheel" {
+			i.CompletedAt != nil || i.Sequence != 8 || i.InputTokens != 20 || i.BudgetLeft != 100 || i.Task != "fix the wheel" {
 			t.Errorf("got %+v", i)
 		}
 		b.Append(runtest.Failed(b.State(), events.FinishStopped, "stopped by anna"))

@@ -6,7 +6,7 @@ import (
 	"github.com/inspan/inspan/pkg/events"
 )
 
-// Broken returns what is wrong with a folded state although each of its facts fitted, or "". The fold keeps these by
+// Broken returns what is wrong with a folded state although each of its events fitted, or "". The fold keeps these by
 // construction, so that whatever it says is a fault of a program and not of a log alone.
 func (s *State) Broken() string {
 	if s.Sequence == 0 {

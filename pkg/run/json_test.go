@@ -220,11 +220,11 @@ func FuzzCodec(f *testing.F) {
 		_, _, _ = s.Gate("g"), s.GateFor("a", ""), s.Waiting()
 		one, err := run.Codec{}.Encode(s)
 		if err != nil {
-			t.Fatalf("a state that was read can not be written: %v", err)
+			t.Fatalf("a state that was read cannot be written: %v", err)
 		}
 		again, err := run.Codec{}.Decode(one)
 		if err != nil {
-			t.Fatalf("a state that was written can not be read: %v\n%s", err, one)
+			t.Fatalf("a state that was written cannot be read: %v\n%s", err, one)
 		}
 		if two, err := (run.Codec{}).Encode(again); err != nil || string(one) != string(two) {
 			t.Fatalf("not stable (%v)\n%s\n%s", err, one, two)

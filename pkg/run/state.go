@@ -42,7 +42,7 @@ type State struct {
 	// Agents pinned by the run, by name.
 	Agents  map[string]events.Agent `json:"agents,omitempty"`
 	Options events.Options          `json:"options"`
-	// Sequence and Hash of the last fact; the next one must carry Sequence+1 and Hash.
+	// Sequence and Hash of the last event; the next one must carry Sequence+1 and Hash.
 	Sequence uint64 `json:"sequence"`
 	Hash     string `json:"hash"`
 	// Windows are the context windows, in tokens, of models that took less than their agents' files say, by reference of the
@@ -57,7 +57,7 @@ type State struct {
 	// Gates in the order they were opened.
 	Gates  []*Gate `json:"gates,omitempty"`
 	Tokens Tokens  `json:"tokens"`
-	// Cost so far by the run's Prices; Lost is what was set aside for requests of which nobody knows what they used.
+	// Cost so far by the run's Prices; Lost is what was set aside for requests of which no one knows what they used.
 	Cost   events.MicroUSD         `json:"costMicroUsd,omitempty"`
 	Lost   events.Lost             `json:"lost,omitzero"`
 	Prices map[string]events.Price `json:"prices,omitempty"`
@@ -70,9 +70,9 @@ type State struct {
 	PauseReason string         `json:"pauseReason,omitempty"`
 	ResumedAt   uint64         `json:"resumedAtSequence,omitempty"`
 	Result      *events.Result `json:"result,omitempty"`
-	// Inputs are the positions of the last messages from outside that became facts, at most MaxInputs.
+	// Inputs are the positions of the last messages from outside that became events, at most MaxInputs.
 	Inputs []uint64 `json:"inputs,omitempty"`
-	// Unknown lists "tool:input hash" of the calls whose outcome nobody knows.
+	// Unknown lists "tool:input hash" of the calls whose outcome no one knows.
 	Unknown  []string `json:"unknownOutcomes,omitempty"`
 	PlanDone bool     `json:"planCompleted,omitempty"`
 	// Held is what a hook stopped the run for while the run has not followed yet; nil where nothing is open.
@@ -121,8 +121,8 @@ type Step struct {
 	RunReason string `json:"runFinishReason,omitempty"`
 	// Turns done in this step.
 	Turns int `json:"turns,omitempty"`
-	// Owed is the sequence of the fact since which a model turn is owed, 0 if none is. Only the delivery of that
-	// very fact acts on it, so that two deliveries never ask the model twice.
+	// Owed is the sequence of the event since which a model turn is owed, 0 if none is. Only the delivery of that
+	// very event acts on it, so that two deliveries never ask the model twice.
 	Owed uint64 `json:"owed,omitempty"`
 	// Final is true once the last turn asked for no calls: the step only needs its step.finished.
 	Final bool `json:"final,omitempty"`
@@ -174,7 +174,7 @@ type Turn struct {
 	// Key is KeyOf(Calls) as the log has it, empty where it has none.
 	Key          string `json:"key,omitempty"`
 	FinishReason string `json:"finishReason"`
-	// Fault says why the answer can not be the last one, "" where it can or asks for calls.
+	// Fault says why the answer cannot be the last one, "" where it can or asks for calls.
 	Fault        string          `json:"fault,omitempty"`
 	InputTokens  int             `json:"inputTokens"`
 	OutputTokens int             `json:"outputTokens"`
@@ -351,7 +351,7 @@ type Spend struct {
 // MaxInputs bounds State.Inputs. A message is delivered again within minutes, not after so many others.
 const MaxInputs = 32
 
-// Took reports whether the message at that position of the input stream became a fact already.
+// Took reports whether the message at that position of the input stream became an event already.
 func (s *State) Took(input uint64) bool { return slices.Contains(s.Inputs, input) }
 
 // Step returns the step of that id, or nil.

@@ -55,7 +55,7 @@ type BackgroundLook struct {
 	End     string
 	// ExitCode is nil where it did not end by itself.
 	ExitCode *int
-	// Lost is true where nobody can say more of it: its toolrunner is gone, and it with that.
+	// Lost is true where no one can say more of it: its toolrunner is gone, and it with that.
 	Lost bool
 	// Took is how long it ran until now.
 	Took time.Duration

@@ -8,7 +8,7 @@ import (
 	"github.com/inspan/inspan/pkg/tool"
 )
 
-// TestComplaintsAreShort: what Check says goes into a fact and to the model, so the arguments must not be able to
+// TestComplaintsAreShort: what Check says goes into an event and to the model, so the arguments must not be able to
 // make it long.
 func TestComplaintsAreShort(t *testing.T) {
 	t.Parallel()

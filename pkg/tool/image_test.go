@@ -89,7 +89,7 @@ func TestReadImage(t *testing.T) {
 		"half of a webp":             {webp("VP8X", 0, 0, 0, 0, 0x0f, 0x01, 0, 0x07, 0, 0)[:32], "speaks of 40 bytes, it has 32"},
 		"a webp of another kind":     {webp("ABCD"), "no known kind"},
 	} {
-		t.Run("PLUS-2 what can not be shown is refused with its reason: "+name, func(t *testing.T) {
+		t.Run("PLUS-2 what cannot be shown is refused with its reason: "+name, func(t *testing.T) {
 			t.Parallel()
 			if i, err := tool.ReadImage(c.data); err == nil || errors.Is(err, tool.ErrNoImage) || !strings.Contains(err.Error(), c.want) {
 				t.Errorf("got %s, %v, want %q", i, err, c.want)

@@ -169,13 +169,13 @@ const (
 	Transient Class = "transient"
 	// Permanent failures will fail again.
 	Permanent Class = "permanent"
-	// Invalid means the arguments are wrong: the model should mend them.
+	// Invalid means the arguments are wrong: the model should fix them.
 	Invalid Class = "invalid"
 	// Timeout means the attempt was cancelled at its time limit.
 	Timeout Class = "timeout"
 	// Denied means a wall of the sandbox or workspace refused it.
 	Denied Class = "denied"
-	// Unknown means that what carried out the call was lost in the middle: nobody knows whether it took effect. The
+	// Unknown means that what carried out the call was lost in the middle: no one knows whether it took effect. The
 	// machine never makes the call again.
 	Unknown Class = "outcome_unknown"
 )

@@ -58,7 +58,7 @@ func (r *Role) input(s run.State, task turn.Task, agent events.Agent) (prompt.In
 	text, err := agentfile.Render(agent, agentfile.RenderInput{Task: prompt.Brief(s, task.Step, s.Created.Task), Variables: s.Created.Variables,
 		Station: s.Identity.Station, Run: s.HarnessID, Step: task.Step.ID, StepDescription: task.Step.Description, Workspace: s.Created.Workspace})
 	if err != nil {
-		return prompt.Input{}, &llm.Error{Class: llm.Invalid, Err: err, Hint: "mend the agent's prompt or the task's variables"}
+		return prompt.Input{}, &llm.Error{Class: llm.Invalid, Err: err, Hint: "fix the agent's prompt or the task's variables"}
 	}
 	return prompt.Input{State: s, Step: task.Step, Agent: agent, System: text.System, User: text.User}, nil
 }
@@ -195,7 +195,7 @@ func (r *Role) keep(ctx context.Context, a llm.Answer, task turn.Task, took time
 		if rc.ProviderID == "" {
 			rc.ProviderID = "call-" + strconv.Itoa(task.Number) + "-" + strconv.Itoa(i+1)
 		}
-		// All calls of a turn share the room in its fact.
+		// All calls of a turn share the room in its event.
 		if rc.InputRef, err = r.offload(ctx, "input", c.Input, max(0, events.MaxInlineInput-inline)); err != nil {
 			return turn.Answer{}, err
 		}

@@ -16,7 +16,7 @@ func TestDirect(t *testing.T) {
 		h.Run, h.Kind, h.Sequence, h.Deliveries = "r1", events.RunCreated, 1, 1
 		return role.Event(t.Context(), h)
 	}
-	t.Run("LIFE-14 the first fact of a direct run owes its first turn, which is taken once", func(t *testing.T) {
+	t.Run("LIFE-14 the first event of a direct run owes its first turn, which is taken once", func(t *testing.T) {
 		t.Parallel()
 		m := &talker{do: done}
 		role, l, s := stored(t, m, runtest.DirectCreated())
@@ -48,7 +48,7 @@ func TestDirect(t *testing.T) {
 			t.Errorf("%v, asked %d times", err, m.asked)
 		}
 	})
-	t.Run("PERF-3 the first fact of a wrapped run owes nothing", func(t *testing.T) {
+	t.Run("PERF-3 the first event of a wrapped run owes nothing", func(t *testing.T) {
 		t.Parallel()
 		m := &talker{do: done}
 		role, l, s := stored(t, m, runtest.Created(), runtest.Started(), runtest.Plan(runtest.Step("step-1")), runtest.Ready("step-1"), runtest.Allowed("step-1"))
@@ -56,7 +56,7 @@ func TestDirect(t *testing.T) {
 			t.Fatal(err)
 		}
 		if after, _, err := l.State(t.Context(), "r1"); err != nil || m.asked != 0 || after.Sequence != s.Sequence {
-			t.Errorf("%v, asked %d times, %d facts", err, m.asked, after.Sequence)
+			t.Errorf("%v, asked %d times, %d events", err, m.asked, after.Sequence)
 		}
 	})
 }

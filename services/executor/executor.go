@@ -1,9 +1,9 @@
 // Package executor is the role that takes model turns: it assembles the prompt, asks the model once, and says what
 // the model said.
 //
-// Promises: a turn is taken by the delivery of the very fact that made it owed, so that two deliveries never ask the
+// Promises: a turn is taken by the delivery of the very event that made it owed, so that two deliveries never ask the
 // model twice. A request that fails is made again later, with the attempt counted in the log and no worker held.
-// Nothing of a run is kept here between two facts.
+// Nothing of a run is kept here between two events.
 package executor
 
 import (
@@ -80,7 +80,7 @@ func (*Role) Service() events.Service { return events.Executor }
 // Input implements runlog.Role; the executor hears no outsiders.
 func (*Role) Input(context.Context, kernel.Message) error { return nil }
 
-// Fact implements runlog.Role.
+// Event implements runlog.Role.
 func (r *Role) Event(ctx context.Context, h runlog.ReceivedEvent) error {
 	if h.Kind == events.RunResumed {
 		return r.resume(ctx, h)
@@ -89,7 +89,7 @@ func (r *Role) Event(ctx context.Context, h runlog.ReceivedEvent) error {
 		if !h.State.Direct() {
 			return nil // its first turn comes with step.allowed
 		}
-		// The first fact of a run is folded without a look at those behind it: the run may have been paused, ended, or asked for
+		// The first event of a run is folded without a look at those behind it: the run may have been paused, ended, or asked for
 		// its turn already.
 		s, _, err := r.cfg.Ledger.State(ctx, h.Run)
 		if err != nil {
@@ -143,8 +143,8 @@ func (r *Role) resume(ctx context.Context, h runlog.ReceivedEvent) error {
 }
 
 // serve does what is owed to one step. Where an answer came too late for the debt it was asked for, what the step is owed
-// since then is looked at before the message is let go; a debt that came with another fact is that fact's. lost counts the
-// earlier deliveries, whose requests nobody knows of.
+// since then is looked at before the message is let go; a debt that came with another event is that event's. lost counts the
+// earlier deliveries, whose requests no one knows of.
 func (r *Role) serve(ctx context.Context, runID, step string, s run.State, lost int) error {
 	for {
 		duty := turn.NextAfter(s, step, r.cfg.Now(), lost)

@@ -29,7 +29,7 @@ func (m *talker) Ask(_ context.Context, _ llm.Request, sink llm.Sink) (llm.Answe
 	return m.do(m.asked, sink)
 }
 
-// stored puts facts into a fresh log and returns an executor over it, and the state.
+// stored puts events into a fresh log and returns an executor over it, and the state.
 func stored(t *testing.T, m *talker, payloads ...events.Payload) (*Role, *runlog.Ledger, run.State) {
 	t.Helper()
 	s, err := mem.New("s1", mem.Config{})
@@ -67,7 +67,7 @@ func TestLostRequests(t *testing.T) {
 	done := func(int, llm.Sink) (llm.Answer, error) {
 		return llm.Answer{Text: "done", Finish: llm.Done, Usage: llm.Usage{Input: 10, Output: 1}}, nil
 	}
-	t.Run("PLUS-3 a turn whose delivery comes again counts the request of the one before, of which nobody knows", func(t *testing.T) {
+	t.Run("PLUS-3 a turn whose delivery comes again counts the request of the one before, of which no one knows", func(t *testing.T) {
 		t.Parallel()
 		for _, again := range []struct {
 			deliveries uint64

@@ -13,7 +13,7 @@ import (
 	"github.com/inspan/inspan/pkg/tool"
 )
 
-// fault notes why an answer can not be the last one of its step: it says nothing at all, or it is not the document that the
+// fault notes why an answer cannot be the last one of its step: it says nothing at all, or it is not the document that the
 // agent's output asks for (DLV-9).
 func fault(agent events.Agent, a llm.Answer, d *events.TurnFinishedData) {
 	switch {
@@ -34,7 +34,7 @@ func fits(agent events.Agent, text string) error {
 	}
 	schema, err := tool.NewSchema(agent.OutputSchema)
 	if err != nil {
-		return fmt.Errorf("can not be checked: the schema of the agent's output is none: %w", err)
+		return fmt.Errorf("cannot be checked: the schema of the agent's output is none: %w", err)
 	}
 	if err := schema.Check([]byte(doc)); err != nil {
 		return fmt.Errorf("does not fit the schema: %w", err)

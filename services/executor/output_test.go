@@ -19,7 +19,7 @@ func TestUnknownStop(t *testing.T) {
 		}
 		return r, l
 	}
-	t.Run("LOOP-4 an answer that stopped for a reason nobody knows is taken as it is, with the reason in the log", func(t *testing.T) {
+	t.Run("LOOP-4 an answer that stopped for a reason no one knows is taken as it is, with the reason in the log", func(t *testing.T) {
 		t.Parallel()
 		_, l := receive(t, &talker{do: func(int, llm.Sink) (llm.Answer, error) {
 			return llm.Answer{Text: "all of it", Finish: "from_the_future"}, nil
@@ -48,7 +48,7 @@ func TestUnknownStop(t *testing.T) {
 			t.Error("a call appears")
 		}
 	})
-	t.Run("LOOP-4 a crash between the answer that does not do and its mending is made good by the next delivery", func(t *testing.T) {
+	t.Run("LOOP-4 a crash between the answer that does not do and its fixing is made good by the next delivery", func(t *testing.T) {
 		t.Parallel()
 		m := &talker{do: func(n int, _ llm.Sink) (llm.Answer, error) {
 			if n == 2 {

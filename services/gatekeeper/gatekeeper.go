@@ -83,7 +83,7 @@ func New(cfg Config) (*Role, error) {
 // Service implements runlog.Role.
 func (*Role) Service() events.Service { return events.Gatekeeper }
 
-// Fact implements runlog.Role: whatever was heard, the question is what the state is owed.
+// Event implements runlog.Role: whatever was heard, the question is what the state is owed.
 func (r *Role) Event(ctx context.Context, h runlog.ReceivedEvent) error {
 	return r.look(ctx, h.Run, h.State)
 }
@@ -206,7 +206,7 @@ func (r *Role) policy(large map[string]json.RawMessage, unread map[string]bool) 
 				return b, nil
 			}
 			unread[c.ID] = true
-			return nil, gate.ErrNotFetched // another fact brought it while this one was looked at
+			return nil, gate.ErrNotFetched // another event brought it while this one was looked at
 		},
 		Rules:    r.rules,
 		Action:   Action,
@@ -277,7 +277,7 @@ func leaves(p string) bool {
 func (r *Role) Input(ctx context.Context, m kernel.Message) error {
 	sub, ok := events.ParseRunSubject(m.Subject())
 	if !ok || len(sub.Rest) < 2 || len(sub.Rest) > 3 || sub.Rest[0] != "gate" || !events.ValidID(sub.Rest[1]) {
-		return kernel.Refuse("bad_subject", "answer on the answer_subject of the gate.opened fact", "nothing is known of the subject %q", m.Subject())
+		return kernel.Refuse("bad_subject", "answer on the answer_subject of the gate.opened event", "nothing is known of the subject %q", m.Subject())
 	}
 	reply, err := r.readReply(m, sub)
 	if err != nil {

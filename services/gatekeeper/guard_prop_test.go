@@ -175,7 +175,7 @@ func TestPROP25(t *testing.T) {
 	})
 }
 
-// say says a turn whose calls may hold what no fact can.
+// say says a turn whose calls may hold what no event can.
 func say(t *rapid.T, b *runtest.Builder, turn *events.TurnFinishedData) {
 	for i, c := range turn.Calls {
 		if !json.Valid(c.Input) {
@@ -216,7 +216,7 @@ func follow(t *rapid.T, b *runtest.Builder, role *Role) {
 			s := b.State()
 			c := s.Open[allowed.Call]
 			if g := s.GateFor(c.Step, c.ID); g != nil && g.Rule == guard.UnclearShell {
-				continue // nobody could tell what it is, and a person has said yes to it
+				continue // no one could tell what it is, and a person has said yes to it
 			}
 			if string(c.Input) != "{}" && !harmless(c.Tool, c.Input) {
 				t.Fatalf("%s %s is allowed by %q", c.Tool, c.Input, allowed.Rule)

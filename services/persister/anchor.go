@@ -48,7 +48,7 @@ func (r *Role) anchor(ctx context.Context, info *run.Info, s run.State, head uin
 	return nil
 }
 
-// old returns the row that a run has now; the zero Info where there is none or it can not be read.
+// old returns the row that a run has now; the zero Info where there is none or it cannot be read.
 func (r *Role) old(ctx context.Context, runID string) (info run.Info, err error) {
 	b, err := r.cfg.KV.Get(ctx, InfoKey(runID))
 	if errors.Is(err, kernel.ErrNotFound) {
@@ -74,7 +74,7 @@ func (r *Role) contradicts(ctx context.Context, a run.Anchor) (string, error) {
 			return "", nil
 		}
 	}
-	// A reader may be behind: the leader's last fact is read to before anything is said.
+	// A reader may be behind: the leader's last event is read to before anything is said.
 	if _, err := r.cfg.Ledger.Fresh(ctx, a.Run); err != nil {
 		return "", err
 	}
@@ -89,11 +89,11 @@ func (r *Role) contradicts(ctx context.Context, a run.Anchor) (string, error) {
 				if run.HashOf(f.Bytes) == a.Hash {
 					return "", nil
 				}
-				return fmt.Sprintf("fact %d is not the one that was anchored: the log was changed", n), nil
+				return fmt.Sprintf("event %d is not the one that was anchored: the log was changed", n), nil
 			}
 		}
 		if !more {
-			return fmt.Sprintf("the log ends with fact %d, its anchor is at fact %d: its end was cut off", n, a.Sequence), nil
+			return fmt.Sprintf("the log ends with event %d, its anchor is at event %d: its end was cut off", n, a.Sequence), nil
 		}
 	}
 }

@@ -23,7 +23,7 @@ import (
 	"github.com/inspan/inspan/services/persister"
 )
 
-// hear lets a new persister hear the last fact of a run and returns the row that it writes.
+// hear lets a new persister hear the last event of a run and returns the row that it writes.
 func receive(t *testing.T, st *mem.Station, key ed25519.PrivateKey, runID string) run.Info {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute)
@@ -127,7 +127,7 @@ func TestAnchors(t *testing.T) {
 			}
 			put(t, st, b, lost())
 			i := receive(t, st, key, "r")
-			if i.Anchor == nil || *i.Anchor != *row.Anchor || !strings.Contains(i.Held, "fact 5") && !strings.Contains(i.Held, "fact 3") {
+			if i.Anchor == nil || *i.Anchor != *row.Anchor || !strings.Contains(i.Held, "event 5") && !strings.Contains(i.Held, "event 3") {
 				t.Errorf("anchor %+v, held %q", i.Anchor, i.Held)
 			}
 		})

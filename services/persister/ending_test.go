@@ -39,7 +39,7 @@ func TestEnding(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			rec := st.Log("r")[3] // step.ready, which nobody looks for at once
+			rec := st.Log("r")[3] // step.ready, which no one looks for at once
 			s, err := ledger.Receive(t.Context(), "r", rec)
 			if err != nil {
 				t.Fatal(err)

@@ -1,8 +1,8 @@
 // Package persister is the role that keeps the views: the index of runs, snapshots, checkpoints, the archive of ended
 // runs and the activity log.
 //
-// Promises: nothing it keeps is the truth; all of it can be made again from the log. A fact is acknowledged only when
-// the views that show it are stored. A snapshot that can not be written is logged and the run goes on.
+// Promises: nothing it keeps is the truth; all of it can be made again from the log. An event is acknowledged only when
+// the views that show it are stored. A snapshot that cannot be written is logged and the run goes on.
 package persister
 
 import (
@@ -34,7 +34,7 @@ type Config struct {
 	// Local takes the snapshots of runs with eternal_engine_enabled: false. Nil keeps none of them.
 	Local *snapshot.Store
 	Log   zerolog.Logger
-	// Settle is how long ordinary facts of a run are gathered before its row is written; 0 means DefaultSettle.
+	// Settle is how long ordinary events of a run are gathered before its row is written; 0 means DefaultSettle.
 	Settle time.Duration
 	// Ending is closed when the role is asked to end: nothing is gathered any longer, so that a drain need not wait for it. Nil
 	// is never closed.
@@ -45,38 +45,38 @@ type Config struct {
 	Archive Archive
 	// Ended notes the end of a run where the next runs of its workflow look for it; may be nil. It may come more than once.
 	Ended func(ctx context.Context, s run.State) error
-	// Activity takes a line a person can read for each fact, in the order heard; may be nil.
+	// Activity takes a line a person can read for each event, in the order heard; may be nil.
 	Activity func(runID string, seq uint64)
 }
 
 // Archive keeps the logs of runs where they outlive the station's store.
 type Archive interface {
-	// Touch says that a run has new facts; they are saved soon.
+	// Touch says that a run has new events; they are saved soon.
 	Touch(runID string)
-	// Save saves all facts of a run and returns when they are safe.
+	// Save saves all events of a run and returns when they are safe.
 	Save(ctx context.Context, runID string) error
 }
 
 // DefaultSettle bounds how old a row of the index may be while nothing of note happens.
 const DefaultSettle = time.Second
 
-// urgentSettle bounds how long facts that people look for are gathered: what is said at once comes at once.
+// urgentSettle bounds how long events that people look for are gathered: what is said at once comes at once.
 const urgentSettle = 25 * time.Millisecond
 
-// A run that ended is remembered for a moment, and at most so many are: the last facts may come in more than one book.
+// A run that ended is remembered for a moment, and at most so many are: the last events may come in more than one book.
 const (
 	maxFinished  = 1024
 	finishedTime = 10 * time.Second
 )
 
-// finished tells up to which fact the views of a run that ended are stored, and since when.
+// finished tells up to which event the views of a run that ended are stored, and since when.
 type finished struct {
 	sequence uint64
 	at       time.Time
 }
 
 // Snapshot policy: between checkpoints a snapshot is taken when the log grew by a quarter, and by at least so many
-// facts, since the last one; so the work per fact stays flat.
+// events, since the last one; so the work per event stays flat.
 const (
 	snapshotAtLeast = 256
 	snapshotGrowth  = 4
@@ -102,13 +102,13 @@ type Role struct {
 // shown is what a row of the index shows: a run up to a sequence, at a revision of its key.
 type shown struct{ sequence, revision uint64 }
 
-// book gathers the facts of a run until its views are written; the delivery that opened it writes them.
+// book gathers the events of a run until its views are written; the delivery that opened it writes them.
 type book struct {
-	// soon is closed with a fact that people look for, now with the end of a step: the state after it is stored at once.
+	// soon is closed with an event that people look for, now with the end of a step: the state after it is stored at once.
 	soon, now  chan struct{}
 	hurried    bool
 	checkpoint string
-	// sequence of the newest fact in it.
+	// sequence of the newest event in it.
 	sequence uint64
 	done     chan struct{}
 	err      error
@@ -139,7 +139,7 @@ func (*Role) Due(context.Context, string, string, string, run.State) error { ret
 // InfoKey is the key of a run's row in the index.
 func InfoKey(runID string) string { return "run." + runID }
 
-// Fact implements runlog.Role: it returns when the views include the fact.
+// Event implements runlog.Role: it returns when the views include the event.
 func (r *Role) Event(ctx context.Context, h runlog.ReceivedEvent) error {
 	if r.cfg.Activity != nil && h.Deliveries == 1 {
 		r.cfg.Activity(h.Run, h.Seq)
@@ -191,7 +191,7 @@ func urgent(k events.Kind) bool {
 	return w.Shown&events.InIndex != 0
 }
 
-// gather waits for more facts of the run: until the settle time is over, a moment behind one that is urgent, or the end of a step.
+// gather waits for more events of the run: until the settle time is over, a moment behind one that is urgent, or the end of a step.
 func (r *Role) gather(ctx context.Context, b *book) {
 	t := time.NewTimer(r.cfg.Settle)
 	defer t.Stop()
@@ -240,7 +240,7 @@ func (r *Role) written(runID string, b *book) {
 	close(b.done)
 }
 
-// finish remembers that the views of a run that ended are stored, with all its facts.
+// finish remembers that the views of a run that ended are stored, with all its events.
 func (r *Role) finish(s run.State) {
 	if !s.Status.Ended() {
 		return
@@ -254,14 +254,14 @@ func (r *Role) finish(s run.State) {
 	r.recent.forget(s.HarnessID)
 }
 
-// write brings the views of a run up to what the ledger knows, which includes all facts of the book.
+// write brings the views of a run up to what the ledger knows, which includes all events of the book.
 func (r *Role) write(ctx context.Context, runID string, b *book) error {
 	s, head, err := r.cfg.Ledger.Reach(ctx, runID, b.sequence)
 	if err != nil {
 		return err
 	}
 	if s.Sequence < b.sequence {
-		return fmt.Errorf("run %s is known up to fact %d, and fact %d was heard", runID, s.Sequence, b.sequence)
+		return fmt.Errorf("run %s is known up to event %d, and event %d was heard", runID, s.Sequence, b.sequence)
 	}
 	r.mu.Lock()
 	known := r.finished[runID]
@@ -374,7 +374,7 @@ func (r *Role) reread(ctx context.Context, runID string) (shown, error) {
 	}
 	var there run.Info
 	if json.Unmarshal(b, &there) != nil {
-		return shown{revision: revision}, nil // what can not be read is written over
+		return shown{revision: revision}, nil // what cannot be read is written over
 	}
 	return shown{there.Sequence, revision}, nil
 }
@@ -390,7 +390,7 @@ func (r *Role) remember(s run.State, now shown) {
 	r.rows[s.HarnessID] = now
 }
 
-// wantsSnapshot decides and remembers. A run on the direct path has none: it is short, and is read from its first fact.
+// wantsSnapshot decides and remembers. A run on the direct path has none: it is short, and is read from its first event.
 func (r *Role) wantsSnapshot(s run.State, checkpoint string) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()

@@ -12,7 +12,7 @@ import (
 
 // Limits of what is kept of runs that are under way.
 const (
-	// recentBytes bounds all of it. Where it is full, the run whose fact does not fit is let go and its log is read; what is
+	// recentBytes bounds all of it. Where it is full, the run whose event does not fit is let go and its log is read; what is
 	// there of the others stays, because to read a log costs far more than to have heard it. recentBegin bounds what there may
 	// be when another run begins: those that have begun need the rest.
 	recentBytes = 16 << 20
@@ -20,15 +20,15 @@ const (
 	// recentQuiet is how long nothing was heard of a run that is let go where there is no room for others: it ends at another
 	// instance, or not soon.
 	recentQuiet = time.Minute
-	// recentFrom is how late the first fact that is heard of a run may be: handlers overtake each other.
+	// recentFrom is how late the first event that is heard of a run may be: handlers overtake each other.
 	recentFrom = 8
 )
 
-// recent keeps the stored facts of runs that are under way as they were heard, so that the log of a run that ends need not be
+// recent keeps the stored events of runs that are under way as they were heard, so that the log of a run that ends need not be
 // read for its archive. It is only a cache: whole tells by the hashes whether it has the log that a state was folded from.
 type recent struct {
 	mu sync.Mutex
-	// facts by run, in place of their sequence less 1, and how many bytes they are; both are guarded by mu.
+	// events by run, in place of their sequence less 1, and how many bytes they are; both are guarded by mu.
 	events map[string]seenRun
 	bytes  int
 }
@@ -39,7 +39,7 @@ type seenRun struct {
 	at     time.Time
 }
 
-// add takes a fact that was heard. A run that waits is let go: it may wait for long.
+// add takes an event that was heard. A run that waits is let go: it may wait for long.
 func (r *recent) add(h runlog.ReceivedEvent) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -92,7 +92,7 @@ func (r *recent) forget(runID string) {
 	r.drop(runID)
 }
 
-// whole returns all facts of a run up to a state. ok is false where it does not have them all.
+// whole returns all events of a run up to a state. ok is false where it does not have them all.
 func (r *recent) whole(s run.State) (evs [][]byte, ok bool) {
 	r.mu.Lock()
 	evs = slices.Clone(r.events[s.HarnessID].events)

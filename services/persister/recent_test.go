@@ -36,7 +36,7 @@ func (c *counted) Read(ctx context.Context, runID string, after uint64) ([]kerne
 // finished is a whole run of one step.
 func finished() *runtest.Builder {
 	created := runtest.Created()
-	created.Options.EternalEngine = false // a checkpoint would be a fact of its own
+	created.Options.EternalEngine = false // a checkpoint would be an event of its own
 	b := runtest.New("test", "r")
 	b.Append(created, runtest.Started(), runtest.Plan(runtest.Step("a")), runtest.Ready("a"), runtest.Allowed("a"), runtest.Turn(1, "a", "done"),
 		runtest.StepDone("a", "done"), &events.PlanCompletedData{Event: "plan_completed"})
@@ -48,7 +48,7 @@ func finished() *runtest.Builder {
 	return b
 }
 
-// heardAll lets one persister hear a whole run, each fact as change has it, and returns the archive and how often the log was read.
+// heardAll lets one persister hear a whole run, each event as change has it, and returns the archive and how often the log was read.
 func receivedAll(t *testing.T, b *runtest.Builder, change func(n int, h *runlog.ReceivedEvent) bool) (lines []byte, reads int64) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute)
@@ -103,8 +103,8 @@ func TestArchiveOfWhatWasHeard(t *testing.T) {
 		change func(n int, h *runlog.ReceivedEvent) bool
 		reads  bool
 	}{
-		"all of it":     {change: func(int, *runlog.ReceivedEvent) bool { return true }},
-		"one fact less": {change: func(n int, _ *runlog.ReceivedEvent) bool { return n != 4 }, reads: true},
+		"all of it":      {change: func(int, *runlog.ReceivedEvent) bool { return true }},
+		"one event less": {change: func(n int, _ *runlog.ReceivedEvent) bool { return n != 4 }, reads: true},
 		"one that is not the log's": {change: func(n int, h *runlog.ReceivedEvent) bool {
 			if n == 4 {
 				h.Stored = bytes.Replace(h.Stored, []byte(`"id":"`), []byte(`"id":"x`), 1)
@@ -118,7 +118,7 @@ func TestArchiveOfWhatWasHeard(t *testing.T) {
 			return true
 		}, reads: true},
 	} {
-		t.Run("PERS-15 the archive is the log, fact by fact, where the persister heard "+name, func(t *testing.T) {
+		t.Run("PERS-15 the archive is the log, event by event, where the persister heard "+name, func(t *testing.T) {
 			t.Parallel()
 			got, reads := receivedAll(t, b, c.change)
 			if !bytes.Equal(got, want) {

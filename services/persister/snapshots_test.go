@@ -17,11 +17,11 @@ func TestSnapshotsAreRare(t *testing.T) {
 		for n := uint64(1); n <= count; n++ {
 			if r.wantsSnapshot(run.State{HarnessID: "r1", Sequence: n, Status: events.Running}, "") {
 				taken++
-				sum += n // a state grows with its facts at most
+				sum += n // a state grows with its events at most
 			}
 		}
 		if taken < 10 || sum > 8*count {
-			t.Errorf("%d snapshots of %d facts in all for a run of %d: they grow with its square, or are never taken", taken, sum, count)
+			t.Errorf("%d snapshots of %d events in all for a run of %d: they grow with its square, or are never taken", taken, sum, count)
 		}
 	})
 	t.Run("C30 LIFE-14 a run on the direct path has none, whatever happens to it", func(t *testing.T) {

@@ -40,7 +40,7 @@ func TestSessionBirths(t *testing.T) {
 				t.Fatal(err)
 			}
 			if s := d.state("r1"); s.Sequence != 1 || s.Direct() || s.Status != events.Created {
-				t.Fatalf("fact %d", s.Sequence)
+				t.Fatalf("event %d", s.Sequence)
 			}
 			d.given("r1", "r2")
 			d.again()

@@ -18,7 +18,7 @@ import (
 	"github.com/inspan/inspan/pkg/run"
 )
 
-const forkHint = `send {"fork_of":{"run_id":"RUN","sequence":12},"say":"what to do instead"}; inspan logs RUN shows the facts`
+const forkHint = `send {"fork_of":{"run_id":"RUN","sequence":12},"say":"what to do instead"}; inspan logs RUN shows the events`
 
 // checkFork looks at the shape of a task that forks a run.
 func checkFork(t events.Task) error {
@@ -29,14 +29,14 @@ func checkFork(t events.Task) error {
 	case !events.ValidID(t.ForkOf.Run):
 		return events.CheckID("fork_of.run_id", t.ForkOf.Run)
 	case (t.ForkOf.Sequence == 0) == (t.ForkOf.Checkpoint == ""):
-		return errors.New("fork_of needs a sequence or a checkpoint, one of the two: which fact is the last one that the fork keeps?")
+		return errors.New("fork_of needs a sequence or a checkpoint, one of the two: which event is the last one that the fork keeps?")
 	case len(t.Say) > events.MaxTask:
 		return fmt.Errorf("say has %d bytes, the limit is %d", len(t.Say), events.MaxTask)
 	}
 	return nil
 }
 
-// origin finds what a fork begins with. It is the same on each delivery: facts never change.
+// origin finds what a fork begins with. It is the same on each delivery: events never change.
 func (r *Role) origin(ctx context.Context, t events.Task) (old run.State, from events.ForkOrigin, parts []*events.RunForkedData, err error) {
 	at, err := r.forkPoint(ctx, *t.ForkOf)
 	if err == nil {
@@ -46,7 +46,7 @@ func (r *Role) origin(ctx context.Context, t events.Task) (old run.State, from e
 	case errors.Is(err, kernel.ErrNotFound):
 		err = kernel.Refuse("unknown_run", "inspan runs lists the runs of the station", "there is no run %q to fork", t.ForkOf.Run)
 	case errors.Is(err, kernel.ErrNoEvent), errors.Is(err, kernel.ErrHeld):
-		err = kernel.Refuse("bad_fork", "inspan logs "+t.ForkOf.Run+" shows its facts, inspan audit whether they are sound", "%v", err)
+		err = kernel.Refuse("bad_fork", "inspan logs "+t.ForkOf.Run+" shows its events, inspan audit whether they are sound", "%v", err)
 	}
 	if err != nil {
 		return old, from, nil, err
@@ -56,7 +56,7 @@ func (r *Role) origin(ctx context.Context, t events.Task) (old run.State, from e
 		from, parts, err = run.ForkParts(old, start)
 	}
 	if err != nil {
-		return old, from, nil, kernel.Refuse("bad_fork", forkHint, "run %s, fact %d: %v", t.ForkOf.Run, at, err)
+		return old, from, nil, kernel.Refuse("bad_fork", forkHint, "run %s, event %d: %v", t.ForkOf.Run, at, err)
 	}
 	if t.ForkOf.SameWorkspace && passing(old) {
 		return old, from, nil, kernel.Refuse("bad_fork", "fork without --same-workspace: the fork begins with the commit that the run had, in a workspace of its own", "run %s has an ephemeral workspace, which goes with it", t.ForkOf.Run)
@@ -68,7 +68,7 @@ func (r *Role) origin(ctx context.Context, t events.Task) (old run.State, from e
 	return old, from, parts, nil
 }
 
-// forkPoint is the sequence of the last fact that a fork keeps. A checkpoint keeps its place for ever.
+// forkPoint is the sequence of the last event that a fork keeps. A checkpoint keeps its place for ever.
 func (r *Role) forkPoint(ctx context.Context, from events.ForkPoint) (uint64, error) {
 	if from.Checkpoint == "" {
 		return from.Sequence, nil

@@ -36,7 +36,7 @@ func (r *Role) inGit(t events.Task, c *events.RunCreatedData, runID string, e ev
 		err = checkNames(work)
 	}
 	if err != nil {
-		return kernel.Refuse("bad_input", "mend the value of git in the task or in the agent's file and send the task again; docs/git.md lists them", "git: %v", err)
+		return kernel.Refuse("bad_input", "fix the value of git in the task or in the agent's file and send the task again; docs/git.md lists them", "git: %v", err)
 	}
 	c.Git = work
 	if work.Collaboration == events.Parallel {

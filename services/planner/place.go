@@ -34,7 +34,7 @@ func checkPlacement(t events.Task) error {
 		}
 	}
 	if err != nil {
-		return kernel.Refuse("bad_input", "mend the value and send the task again; docs/events.md lists the fields", "%v", err)
+		return kernel.Refuse("bad_input", "fix the value and send the task again; docs/events.md lists the fields", "%v", err)
 	}
 	return nil
 }

@@ -138,12 +138,12 @@ func (r *Role) planless(ctx context.Context, h runlog.ReceivedEvent) error {
 	case !overdue:
 		return &kernel.RetryAfter{After: bornAgain}
 	}
-	const waits = uint64(lifecycle.BirthTerm / bornAgain) // those deliveries asked nobody
+	const waits = uint64(lifecycle.BirthTerm / bornAgain) // those deliveries asked no one
 	_, err = r.plan(ctx, w.State, max(h.Deliveries, waits)-waits+1)
 	return err
 }
 
-// Fact implements runlog.Role: what follows from the end of a step, a rejection or a resume.
+// Event implements runlog.Role: what follows from the end of a step, a rejection or a resume.
 func (r *Role) Event(ctx context.Context, h runlog.ReceivedEvent) error {
 	if h.Kind == events.RunResumed && h.State.Plan == nil && h.State.Status == events.Running {
 		_, err := r.askForPlan(ctx, h.State, h.Deliveries) // it was paused before it had one

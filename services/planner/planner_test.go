@@ -20,7 +20,7 @@ import (
 	"github.com/inspan/inspan/pkg/run/runtest"
 )
 
-// nobody knows no agent and no model.
+// no one knows no agent and no model.
 type none struct{}
 
 func (none) Agent(context.Context, string) (events.Agent, error) {

@@ -35,7 +35,7 @@ func (r *Role) revision(ctx context.Context, runID string, c events.Control, inp
 		if err != nil {
 			return nil, ofRun(runID, refuseRevision(s, err))
 		}
-		for _, p := range say { // a plan that no fact has room for is refused before it is written
+		for _, p := range say { // a plan that no event has room for is refused before it is written
 			whole, err := json.Marshal(p)
 			if err != nil {
 				return nil, fmt.Errorf("encode the revised plan: %w", err)

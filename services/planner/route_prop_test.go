@@ -102,7 +102,7 @@ func TestPathProp(t *testing.T) {
 				t.Fatalf("direct %v, want %v: %+v", s.Direct(), direct, task)
 			}
 			if direct != (s.Sequence == 1) {
-				t.Fatalf("%d facts", s.Sequence)
+				t.Fatalf("%d events", s.Sequence)
 			}
 		})
 	})

@@ -225,7 +225,7 @@ func (r *Role) part(ctx context.Context, e events.Session, s run.State) (session
 
 // settle gives back the lock of a run that has ended, with what it said. It is called whenever the end of a run is seen,
 // so that the message that brought it about is acknowledged only when that is stored; whoever wants the lock next does it
-// where nobody was left to.
+// where no one was left to.
 func (r *Role) settle(ctx context.Context, s run.State) error {
 	if r.cfg.Sessions == nil || !s.Status.Ended() || s.Created == nil || s.Created.Session == "" || s.Created.SessionFence == 0 {
 		return nil

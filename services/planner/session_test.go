@@ -33,7 +33,7 @@ func TestSessionDeaths(t *testing.T) {
 		}
 	})
 	for _, ended := range []bool{false, true} {
-		t.Run(fmt.Sprintf("SESS-5 SESS-7 a lock taken for a run that was born from another task, outside of the session, is nobody's; it has ended: %v", ended), func(t *testing.T) {
+		t.Run(fmt.Sprintf("SESS-5 SESS-7 a lock taken for a run that was born from another task, outside of the session, is no one's; it has ended: %v", ended), func(t *testing.T) {
 			t.Parallel()
 			d := newDesk(t)
 			d.kv.fail, d.kv.done = errCut, true
@@ -188,7 +188,7 @@ func TestSessionDeaths(t *testing.T) {
 			}
 		}
 	})
-	t.Run("SESS-7 nobody hears of the end at all: the next run settles it and goes on from its history", func(t *testing.T) {
+	t.Run("SESS-7 no one hears of the end at all: the next run settles it and goes on from its history", func(t *testing.T) {
 		t.Parallel()
 		d := newDesk(t)
 		d.must(task("r1", "s", ""))

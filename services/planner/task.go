@@ -240,7 +240,7 @@ func (r *Role) pin(ctx context.Context, t events.Task, env ce.Envelope, runID st
 	agent = r.fit(agent)
 	options, err := t.Resolve(agent)
 	if err != nil {
-		return nil, kernel.Refuse("bad_input", "mend the value and send the task again", "%v", err)
+		return nil, kernel.Refuse("bad_input", "fix the value and send the task again", "%v", err)
 	}
 	told, err := r.context(ctx)
 	if err != nil {
@@ -354,7 +354,7 @@ func (r *Role) complete(ctx context.Context, c *events.RunCreatedData, made *eve
 	if err := delivery.CheckSteps(c, made.Steps); err != nil {
 		return kernel.Refuse("bad_plan", "docs/git.md says what git of a step may have", "plan %v", err)
 	}
-	// A plan that no fact has room for is refused before its run begins.
+	// A plan that no event has room for is refused before its run begins.
 	whole, err := json.Marshal(delivery.Wrap(c.Git, made))
 	if err == nil && len(whole) > events.MaxEvent-envelope {
 		return kernel.Refuse("bad_plan", "put long material in a file of the workspace", "the plan has %d bytes, the limit is %d", len(whole), events.MaxEvent-envelope)
@@ -362,5 +362,5 @@ func (r *Role) complete(ctx context.Context, c *events.RunCreatedData, made *eve
 	return err
 }
 
-// envelope is more than what a fact has around its data, in bytes.
+// envelope is more than what an event has around its data, in bytes.
 const envelope = 4 << 10

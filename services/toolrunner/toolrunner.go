@@ -119,7 +119,7 @@ func New(cfg Config) (*Role, error) {
 // Service implements runlog.Role.
 func (*Role) Service() events.Service { return events.Toolrunner }
 
-// Fact implements runlog.Role.
+// Event implements runlog.Role.
 func (r *Role) Event(ctx context.Context, h runlog.ReceivedEvent) error {
 	return r.serve(ctx, h.Run, h.Call, h.State, h.Deliveries)
 }

@@ -205,7 +205,7 @@ func serve(t *testing.T) string {
 	dir := t.TempDir()
 	install := exec.CommandContext(t.Context(), "npm", "install", "--prefix", dir, "--ignore-scripts", "--no-audit", "--no-fund", "@copilotkit/aimock@"+version)
 	if out, err := install.CombinedOutput(); err != nil {
-		t.Fatalf("NOT TESTED: npm can not install the mock: %v\n%s", err, out)
+		t.Fatalf("NOT TESTED: npm cannot install the mock: %v\n%s", err, out)
 	}
 	file := filepath.Join(dir, "fixtures.json")
 	if err := os.WriteFile(file, []byte(fixtures), 0o600); err != nil {

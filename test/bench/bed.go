@@ -139,7 +139,7 @@ func (b *bed) serve(nodes int) error {
 	return nil
 }
 
-// freePort returns an address on which nobody listens at the moment.
+// freePort returns an address on which no one listens at the moment.
 func freePort() (string, error) {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -279,7 +279,7 @@ type usage struct {
 
 func (b *bed) usage() usage {
 	var self syscall.Rusage
-	_ = syscall.Getrusage(syscall.RUSAGE_SELF, &self) // it can not fail with these arguments
+	_ = syscall.Getrusage(syscall.RUSAGE_SELF, &self) // it cannot fail with these arguments
 	u := usage{cpu: time.Duration(self.Utime.Nano() + self.Stime.Nano()), rss: peak("self")}
 	for _, child := range b.children {
 		pid := fmt.Sprint(child.Process.Pid)
@@ -310,7 +310,7 @@ func peak(pid string) float64 {
 	return 0
 }
 
-// facts returns a run's whole log.
+// events returns a run's whole log.
 func (b *bed) events(ctx context.Context, id string) ([]kernel.Record, error) {
 	var all []kernel.Record
 	after := uint64(0)

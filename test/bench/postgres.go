@@ -118,7 +118,7 @@ func (p *postgres) setUp(ctx context.Context) error {
 }
 
 // round checkpoints steps of runs: for each step a row before and a row after it, each in a transaction of its own. The
-// rows of a step have as many bytes as the facts of one. It returns steps per second.
+// rows of a step have as many bytes as the events of one. It returns steps per second.
 func (p *postgres) round(ctx context.Context, runs, steps, inFlight int) (float64, error) {
 	p.rounds++
 	payload := bytes.Repeat([]byte("x"), (2200+900+850+1000)/2)

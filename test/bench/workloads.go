@@ -69,12 +69,12 @@ func (b *bed) many(ctx context.Context, e *ends, prefix string, n, inFlight int)
 	}
 }
 
-// steps reads the logs of runs back: the time of each step, the facts and their bytes.
+// steps reads the logs of runs back: the time of each step, the events and their bytes.
 type steps struct {
 	took                 []time.Duration
 	turns, events, bytes int
 	perTurn              int
-	// since the fact before it, by kind.
+	// since the event before it, by kind.
 	since map[events.Kind][]time.Duration
 }
 
@@ -113,7 +113,7 @@ func (b *bed) steps(ctx context.Context, ids []string) (steps, error) {
 	return out, nil
 }
 
-// parts are the median times before the facts of a step.
+// parts are the median times before the events of a step.
 func (s steps) parts() string {
 	var all []string
 	for _, k := range []events.Kind{events.TurnFinished, events.CallAllowed, events.CallStarted, events.CallFinished} {

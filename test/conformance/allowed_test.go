@@ -20,7 +20,7 @@ const (
 	lastFailed    = "last failed"
 	staleKV       = "stale value"
 	storeFailed   = "store failed"
-	unheard       = "delivery nobody heard"
+	unheard       = "delivery no one heard"
 	receivedAgain = "heard again after its ack"
 	earlyAgain    = "heard again before the ack wait"
 	timerEarly    = "timer early"
@@ -45,7 +45,7 @@ var allowed = []struct {
 	{transient, anywhere, "another append to the run was under way, or a new leader had not applied what was acknowledged: mem.Busy"},
 	{lostRequest, anywhere, "the request was lost, or the server was busy for longer than an answer is waited for: mem.LostRequest"},
 	{lostAck, anywhere, "the answer was lost, or the server was busy for longer than an answer is waited for: mem.LostAck"},
-	{lateRequest, anywhere, "the request waited in the server after nobody waited for its answer: mem.LateRequest"},
+	{lateRequest, anywhere, "the request waited in the server after no one waited for its answer: mem.LateRequest"},
 	{lowConflict, replicas, "a new leader had not applied what was acknowledged: mem.LowConflict"},
 	{staleRead, replicas, "any replica answers a read, and it may be behind: Faults.Read"},
 	{staleLast, replicas, "a leader that was deposed and has not noticed: Faults.Last"},

@@ -116,7 +116,7 @@ func (a *alarm) expects() (least, most int) {
 			least, most = least+1, most+1
 		case a.sets[i+1].ended.Before(set.due.Add(-timerSlack)):
 		default:
-			most++ // one that nobody has acknowledged may also be replaced by the next firing
+			most++ // one that no one has acknowledged may also be replaced by the next firing
 		}
 	}
 	return least, most

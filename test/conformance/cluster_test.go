@@ -128,7 +128,7 @@ func registers(t *testing.T, s *side, c *tally, keys, puts int, trouble <-chan s
 }
 
 // register is one key. Every value seen must have been put; the value that stays is the last one acknowledged, or one
-// of those that nobody knows of.
+// of those that no one knows of.
 type register struct {
 	s    *side
 	c    *tally

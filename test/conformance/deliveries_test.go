@@ -67,7 +67,7 @@ func mail(station string, d *rand.Rand, n int) []*sent {
 		id := fmt.Sprintf("m%d", i)
 		m := &sent{script: script(d), ended: make(chan struct{})}
 		ev := func(kind events.Kind) {
-			m.subject, m.data = events.RunEventSubject(station, id, kind), "fact "+id
+			m.subject, m.data = events.RunEventSubject(station, id, kind), "event "+id
 			m.say = func(ctx context.Context, s *side) error {
 				return stored(ctx, s.journal(), kernel.Entry{ID: id, Kind: kind, Bytes: []byte(m.data)})
 			}
@@ -107,7 +107,7 @@ func mail(station string, d *rand.Rand, n int) []*sent {
 	return all
 }
 
-// stored appends until the fact is stored.
+// stored appends until the event is stored.
 func stored(ctx context.Context, j kernel.Journal, e kernel.Entry) error {
 	for {
 		ack := j.Append(ctx, e)
@@ -183,7 +183,7 @@ func (p *post) react(ctx context.Context, r reaction, m, old kernel.Message) {
 	case doOldAck:
 		_ = old.Ack(ctx)
 	case doOldNak:
-		_ = old.Nak(wait / 2) // nobody has it back before the ack
+		_ = old.Nak(wait / 2) // no one has it back before the ack
 		_ = m.Ack(ctx)
 	case doOldWork:
 		work(old)
@@ -240,7 +240,7 @@ func (p *post) judge(c *tally) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	for _, subject := range p.stray {
-		c.violate(p.s, "heard %s, which nobody sent", subject)
+		c.violate(p.s, "heard %s, which no one sent", subject)
 	}
 	odd := 0
 	for _, m := range p.mail {
@@ -303,7 +303,7 @@ func TestDeliveries(t *testing.T) {
 		"SAFE-4 DEPL-2 EVT-15 messages come, come again and stay away as on one server": func(t *testing.T, s *side) {
 			deliver(t, s, mail(s.station, rand.New(rand.NewPCG(seed, 8)), 64), nil).judge(c)
 		},
-		"SAFE-4 DEPL-2 a firing that nobody acknowledged is replaced by the next of its name": firingsReplaced,
+		"SAFE-4 DEPL-2 a firing that no one acknowledged is replaced by the next of its name": firingsReplaced,
 	})
 	c.tell(t)
 }
@@ -367,7 +367,7 @@ func firingsReplaced(t *testing.T, s *side) {
 	}
 	_ = receive().m.Ack(ctx)
 	set("held")
-	receive() // it stays out: nobody acknowledges it
+	receive() // it stays out: no one acknowledges it
 	set("held")
 	_ = receive().m.Ack(ctx)
 	// The first firing would come again after the ack wait, before this one.

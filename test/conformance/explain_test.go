@@ -33,7 +33,7 @@ type planned struct {
 	lands  bool // the late append is made right after
 }
 
-// explain finds the order and counts the faults it needs. What can not be explained is a violation.
+// explain finds the order and counts the faults it needs. What cannot be explained is a violation.
 func explain(h *history, s *side, c *tally) (*explanation, bool) {
 	x := &explanation{h: h, s: s, c: c, of: map[string]uint64{}, slots: make([][]planned, len(h.log)+1)}
 	for _, find := range []func() bool{x.places, x.times} {
@@ -62,7 +62,7 @@ func (x *explanation) wrong(why string, call *call) bool {
 	return false
 }
 
-// places finds which append stored which fact.
+// places finds which append stored which event.
 func (x *explanation) places() bool {
 	for i, f := range x.h.log {
 		if x.of[string(f.bytes)] > 0 {
@@ -79,7 +79,7 @@ func (x *explanation) places() bool {
 	}
 	for p := 1; p < len(x.by); p++ {
 		if x.by[p] == nil || x.by[p].entry.ID != x.h.log[p-1].run {
-			x.c.violate(x.s, "position %d: nobody appended %.40q to run %s", p, x.h.log[p-1].bytes, x.h.log[p-1].run)
+			x.c.violate(x.s, "position %d: no one appended %.40q to run %s", p, x.h.log[p-1].bytes, x.h.log[p-1].run)
 			return false
 		}
 	}
@@ -121,7 +121,7 @@ func (x *explanation) during(c *call) (first, last int) {
 	return max(0, first), last
 }
 
-// head is the position of the run's last fact in a log of that length.
+// head is the position of the run's last event in a log of that length.
 func (x *explanation) head(run string, length int) uint64 {
 	for p := length; p >= 1; p-- {
 		if x.h.log[p-1].run == run {
@@ -192,10 +192,10 @@ func (x *explanation) reads(c *call) bool {
 		return x.c.allow(x.s, reason, "%s", c) && x.plan(first, planned{call: c})
 	}
 	if c.op == opRead && !x.consecutive(c) {
-		return x.wrong("the log has other facts there", c)
+		return x.wrong("the log has other events there", c)
 	}
 	if c.op == opLast && len(c.events) > 0 && !x.is(c.events[0], c.run) {
-		return x.wrong("the log has another fact there", c)
+		return x.wrong("the log has another event there", c)
 	}
 	shows := func(length int) bool { return x.head(c.run, length) == lastSeq(c.events) }
 	if c.op == opRead {
@@ -234,7 +234,7 @@ func (x *explanation) is(r kernel.Record, run string) bool {
 	return r.Seq >= 1 && r.Seq <= uint64(len(x.h.log)) && x.h.log[r.Seq-1].run == run && bytes.Equal(x.h.log[r.Seq-1].bytes, r.Bytes)
 }
 
-// consecutive says whether a read shows the facts of its run from its position on and skips none.
+// consecutive says whether a read shows the events of its run from its position on and skips none.
 func (x *explanation) consecutive(c *call) bool {
 	next := c.after
 	for _, r := range c.events {
@@ -256,7 +256,7 @@ func (x *explanation) replay(m *side, station *mem.Station) {
 		Last:   func(uint64, string) (int, error) { return now.behind, now.call.err },
 	})
 	for length, slot := range x.slots {
-		// What stores the next fact comes last.
+		// What stores the next event comes last.
 		slices.SortStableFunc(slot, func(a, b planned) int { return int(x.position(a)) - int(x.position(b)) })
 		for _, now = range slot {
 			got := *now.call
@@ -266,7 +266,7 @@ func (x *explanation) replay(m *side, station *mem.Station) {
 			}
 			x.c.agreed(1)
 			if !same(&got, now.call) {
-				x.c.violate(x.s, "with %d facts in the log the model has %s, for %s", length, &got, now.call)
+				x.c.violate(x.s, "with %d events in the log the model has %s, for %s", length, &got, now.call)
 			}
 		}
 	}

@@ -40,7 +40,7 @@ func (c *call) String() string {
 	case opAppend:
 		return fmt.Sprintf("append %q to %s at %d: %s %d (%v)", c.entry.Bytes[:min(20, len(c.entry.Bytes))], c.entry.ID, c.entry.Head, c.ack.Outcome, c.ack.Seq, c.ack.Err)
 	case opRead:
-		return fmt.Sprintf("read %s after %d: %d facts up to %d, more %v (%v)", c.run, c.after, len(c.events), lastSeq(c.events), c.more, c.err)
+		return fmt.Sprintf("read %s after %d: %d events up to %d, more %v (%v)", c.run, c.after, len(c.events), lastSeq(c.events), c.more, c.err)
 	}
 	return fmt.Sprintf("last of %s: %d (%v)", c.run, lastSeq(c.events), c.err)
 }
@@ -126,7 +126,7 @@ type history struct {
 	log   []event
 }
 
-// fact is one place of the log: its position is its index + 1.
+// event is one place of the log: its position is its index + 1.
 type event struct {
 	run   string
 	bytes []byte
@@ -175,7 +175,7 @@ func wholeLog(t *testing.T, s *side) []event {
 		select {
 		case <-time.After(20 * time.Millisecond):
 		case <-ctx.Done():
-			t.Fatalf("%s: the log can not be read: %v", s.name, err)
+			t.Fatalf("%s: the log cannot be read: %v", s.name, err)
 		}
 	}
 }
@@ -200,7 +200,7 @@ func tryLog(ctx context.Context, s *side) ([]event, error) {
 				continue
 			}
 			if ok && after < last.Seq {
-				return nil, fmt.Errorf("run %s reads up to %d, its last fact is at %d", run, after, last.Seq)
+				return nil, fmt.Errorf("run %s reads up to %d, its last event is at %d", run, after, last.Seq)
 			}
 			break
 		}

@@ -16,7 +16,7 @@ import (
 	"github.com/inspan/inspan/pkg/events"
 )
 
-// TestHole takes facts out of a log, as an intruder with every right could, and compares what is left.
+// TestHole takes events out of a log, as an intruder with every right could, and compares what is left.
 func TestHole(t *testing.T) {
 	t.Parallel()
 	t.Run("SAFE-4 SAFE-15 a log with holes is read, led and extended as on one server", func(t *testing.T) {
@@ -63,7 +63,7 @@ func TestHole(t *testing.T) {
 	})
 }
 
-// tellHole appends five facts, loses one, and tells what every operation on the log says then.
+// tellHole appends five events, loses one, and tells what every operation on the log says then.
 func tellHole(t *testing.T, j kernel.Journal, lose func(uint64), number uint64) string {
 	t.Helper()
 	ctx := within(t)
@@ -142,7 +142,7 @@ func TestLimits(t *testing.T) {
 			got, more, err := real.journal().Read(ctx, "large", after)
 			want, wantMore, wantErr := model.journal().Read(ctx, "large", after)
 			if err != nil || wantErr != nil || len(got) != len(want) || more != wantMore {
-				t.Fatalf("read after %d: got %d facts, more %v (%v); the model has %d, %v (%v)", after, len(got), more, err, len(want), wantMore, wantErr)
+				t.Fatalf("read after %d: got %d events, more %v (%v); the model has %d, %v (%v)", after, len(got), more, err, len(want), wantMore, wantErr)
 			}
 			if !more {
 				break

@@ -74,7 +74,7 @@ func everyFault() mem.Faults {
 	}
 	return mem.Faults{Read: behind, Last: behind, Append: func(n uint64, e kernel.Entry) mem.Fault {
 		if n%12 == 9 && e.Head == 0 {
-			return mem.None // the run may have no facts, and nothing is below the head of such a run
+			return mem.None // the run may have no events, and nothing is below the head of such a run
 		}
 		return map[uint64]mem.Fault{2: mem.LostAck, 4: mem.LostRequest, 6: mem.LateRequest, 8: mem.Busy, 9: mem.LowConflict}[n%12]
 	}}
@@ -103,7 +103,7 @@ func TestJudge(t *testing.T) {
 		name   string
 		damage func(t *testing.T, h *history)
 	}{
-		{"a read that skips a fact", func(t *testing.T, h *history) {
+		{"a read that skips an event", func(t *testing.T, h *history) {
 			c := find(t, h, long)
 			c.events = append(slices.Clone(c.events[:1]), c.events[2:]...)
 		}},
@@ -116,7 +116,7 @@ func TestJudge(t *testing.T) {
 			}
 			c.ended = c.began + 1
 		}},
-		{"a stored fact that is not in the log", func(t *testing.T, h *history) {
+		{"a stored event that is not in the log", func(t *testing.T, h *history) {
 			c := find(t, h, refused)
 			c.ack = kernel.Ack{Outcome: kernel.Stored, Seq: c.ack.Seq + 1}
 		}},
@@ -128,10 +128,10 @@ func TestJudge(t *testing.T) {
 			c := find(t, h, stored)
 			c.entry.Head = 0
 		}},
-		{"a fact stored twice", func(t *testing.T, h *history) { h.log = append(h.log, h.log[3]) }},
-		{"a fact that nobody appended", func(t *testing.T, h *history) { h.log = append(h.log, event{run: "a", bytes: []byte("forged")}) }},
-		{"an acknowledged fact that is gone", func(t *testing.T, h *history) { h.log = slices.Delete(h.log, 10, 11) }},
-		{"facts in the wrong order of time", func(t *testing.T, h *history) {
+		{"an event stored twice", func(t *testing.T, h *history) { h.log = append(h.log, h.log[3]) }},
+		{"an event that no one appended", func(t *testing.T, h *history) { h.log = append(h.log, event{run: "a", bytes: []byte("forged")}) }},
+		{"an acknowledged event that is gone", func(t *testing.T, h *history) { h.log = slices.Delete(h.log, 10, 11) }},
+		{"events in the wrong order of time", func(t *testing.T, h *history) {
 			c := find(t, h, stored)
 			c.began, c.ended = 1<<40, 1<<40+1
 		}},

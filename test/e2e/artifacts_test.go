@@ -93,7 +93,7 @@ func TestArtifacts(t *testing.T) {
 			}
 		}
 		if n := w.count("make")["artifact.saved"]; n != 4 {
-			t.Errorf("%d facts\n%s", n, w.story("make"))
+			t.Errorf("%d events\n%s", n, w.story("make"))
 		}
 	})
 	t.Run("WS-15 the workspace has a readable view", func(t *testing.T) {
@@ -139,7 +139,7 @@ func TestArtifactsOff(t *testing.T) {
 	})
 }
 
-// noRoom is a log that can not take the end of a call while shut.
+// noRoom is a log that cannot take the end of a call while shut.
 type noRoom struct {
 	kernel.Journal
 	mu      sync.Mutex
@@ -163,7 +163,7 @@ func (n *noRoom) Append(ctx context.Context, e kernel.Entry) kernel.Ack {
 
 func TestArtifactsOfALostToolrunner(t *testing.T) {
 	t.Parallel()
-	t.Run("ART-3 a toolrunner that is lost between put and fact: another finds the same, and nothing is stored twice", func(t *testing.T) {
+	t.Run("ART-3 a toolrunner that is lost between put and event: another finds the same, and nothing is stored twice", func(t *testing.T) {
 		t.Parallel()
 		w := worldOn(t, jettest.Connect(t, jettest.Server(t), jet.Config{DrainGrace: 100 * time.Millisecond})) // a stop is soon like a death
 		if err := w.conn.Apply(w.ctx(), "test", jet.ApplyOptions{AckWait: 2 * time.Second, LeaseTerm: 6 * time.Second}); err != nil {

@@ -77,7 +77,7 @@ func TestBudgets(t *testing.T) {
 			t.Errorf("%+v used %+v", s.Result, used)
 		}
 	})
-	t.Run("PLUS-3 no price, zero and what can not be read are refused, with what to do", func(t *testing.T) {
+	t.Run("PLUS-3 no price, zero and what cannot be read are refused, with what to do", func(t *testing.T) {
 		w := w.on(t)
 		for _, c := range []struct{ code, says, body string }{
 			{"no_price", "scripted/unpriced", `{"agent":"unpriced","task":"x","max_usd":1}`},

@@ -242,7 +242,7 @@ func TestCompaction(t *testing.T) {
 			t.Errorf("%s: %+v", s.Status, s.Result)
 		}
 	})
-	t.Run("LOOP-9 an executor that dies between a summary and its fact loses nothing: the next one asks again", func(t *testing.T) {
+	t.Run("LOOP-9 an executor that dies between a summary and its event loses nothing: the next one asks again", func(t *testing.T) {
 		t.Parallel()
 		asked := make(chan struct{}, 8) // one for each try
 		var lost sync.Once
@@ -351,7 +351,7 @@ func TestCompaction(t *testing.T) {
 				t.Fatal(err)
 			}
 			if got, want := assembled(back), assembled(s); got != want {
-				t.Fatalf("after fact %d\n got %s\nwant %s", i+1, got, want)
+				t.Fatalf("after event %d\n got %s\nwant %s", i+1, got, want)
 			}
 		}
 	})

@@ -140,7 +140,7 @@ func TestControl(t *testing.T) {
 			t.Errorf("%+v", d)
 		}
 		if after := len(w.events("pause")); after != before {
-			t.Errorf("%d facts became %d", before, after)
+			t.Errorf("%d events became %d", before, after)
 		}
 	})
 	t.Run("PLUS-3d LOOP-14 LOOP-4c a run whose time is up fails with timeout, and its work is ended", func(t *testing.T) {

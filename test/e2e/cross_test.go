@@ -88,7 +88,7 @@ func TestSessionCrossings(t *testing.T) {
 		return s
 	}
 
-	t.Run("SESS-8 SAFE-10 a run that fails because nobody answered its gate gives the lock of its session back", func(t *testing.T) {
+	t.Run("SESS-8 SAFE-10 a run that fails because no one answered its gate gives the lock of its session back", func(t *testing.T) {
 		w := w.on(t)
 		s := say(t, w, events.Task{ID: "late", Agent: "hasty", Task: "go", Session: "late"})
 		if s.Result.FinishReason != events.FinishExpired {

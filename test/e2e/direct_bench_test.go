@@ -62,7 +62,7 @@ func (a asker) question(id string, long bool) cost {
 
 func TestDirectCost(t *testing.T) {
 	t.Parallel()
-	t.Run("PERF-3 a question of one turn costs four facts on the direct path, and less than half of the appends and two thirds of the bytes of a wrapped one", func(t *testing.T) {
+	t.Run("PERF-3 a question of one turn costs four events on the direct path, and less than half of the appends and two thirds of the bytes of a wrapped one", func(t *testing.T) {
 		t.Parallel()
 		w := newWorld(t).asker()
 		direct, wrapped := w.question("q-1", false), w.question("q-2", true)

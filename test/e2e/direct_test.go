@@ -23,7 +23,7 @@ func marked(t events.Task, long bool) events.Task {
 	return t
 }
 
-// directKinds are the facts of a direct run that reads a file and answers.
+// directKinds are the events of a direct run that reads a file and answers.
 const directKinds = "run.created turn.finished call.allowed call.finished turn.finished step.finished run.completed"
 
 func TestDirect(t *testing.T) {
@@ -77,10 +77,10 @@ func TestDirect(t *testing.T) {
 			t.Errorf("%+v", d)
 		}
 		if after := w.events("d1"); len(after) != len(before) {
-			t.Errorf("%d facts became %d", len(before), len(after))
+			t.Errorf("%d events became %d", len(before), len(after))
 		}
 	})
-	t.Run("LIFE-14 a direct run is decided again as it was, and forked from every fact", func(t *testing.T) {
+	t.Run("LIFE-14 a direct run is decided again as it was, and forked from every event", func(t *testing.T) {
 		w := w.on(t)
 		r := replayed(t, lawOf(t, events.GateTerms{}), w.log("d1"))
 		if !r.OK() || int(r.Events) != len(w.events("d1")) || r.Decided != int(r.Events)-1 {
@@ -130,14 +130,14 @@ func TestPaths(t *testing.T) {
 		task   events.Task
 		direct bool
 	}{
-		"nobody says anything":                      {events.Task{Agent: "agent"}, false},
+		"no one says anything":                      {events.Task{Agent: "agent"}, false},
 		"the harness is on":                         {events.Task{Agent: "agenton"}, false},
 		"the harness is off":                        {events.Task{Agent: "agentoff"}, true},
 		"marked, the harness is off":                {events.Task{Agent: "agentoff", LongRunning: &yes}, false},
 		"marked as short, the harness is on":        {events.Task{Agent: "agenton", LongRunning: &no}, true},
 		"long by its estimate, the harness is off":  {events.Task{Agent: "agentoff", Estimate: "5m"}, false},
 		"short by its estimate, the harness is off": {events.Task{Agent: "agentoff", Estimate: "4m59s"}, true},
-		"short by its estimate, nobody says":        {events.Task{Agent: "agent", Estimate: "4m59s"}, true},
+		"short by its estimate, no one says":        {events.Task{Agent: "agent", Estimate: "4m59s"}, true},
 		"short by its estimate, the harness is on":  {events.Task{Agent: "agenton", Estimate: "4m59s"}, false},
 		"long by its estimate, but marked as short": {events.Task{Agent: "agenton", Estimate: "3h", LongRunning: &no}, true},
 		"a plan":                                 {events.Task{Agent: "agentoff", LongRunning: &no, Plan: plan}, false},

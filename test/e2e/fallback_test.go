@@ -22,7 +22,7 @@ import (
 	"github.com/inspan/inspan/pkg/tool"
 )
 
-// kept waits until the local store has a branch of a run whose last fact is of a kind, and returns its facts.
+// kept waits until the local store has a branch of a run whose last event is of a kind, and returns its events.
 func kept(w *world, local *sqlitestore.Station, id string, status sqlitestore.Status, last events.Kind) (evs []kernel.Record) {
 	w.t.Helper()
 	ctx := w.ctx()
@@ -111,7 +111,7 @@ func TestFallback(t *testing.T) {
 			at := len(evs) - len(branch)
 			for i, r := range branch {
 				if !bytes.Equal(evs[at+i].Bytes, r.Bytes) {
-					t.Fatalf("fact %d of the branch has other bytes in the log", i+1)
+					t.Fatalf("event %d of the branch has other bytes in the log", i+1)
 				}
 			}
 			if n := held.attempts.Load() - before; n != 2 {

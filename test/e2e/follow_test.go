@@ -274,7 +274,7 @@ func TestWorkspaceFollows(t *testing.T) {
 			}
 			third := s.ToolCallHistory.At(2)
 			told := looked
-			if effect == tool.Idempotent && hooks == nil { // what a hook holds back tells nobody
+			if effect == tool.Idempotent && hooks == nil { // what a hook holds back tells no one
 				told = third.Result
 			}
 			if !strings.Contains(told, "machine that held this workspace was lost") || !strings.Contains(told, before.Covers) {
@@ -295,7 +295,7 @@ func TestWorkspaceFollows(t *testing.T) {
 				t.Errorf("it changed the tree: %+v, was %+v", now, after)
 			}
 			if n := w.state("moves").Sequence; n != s.Sequence {
-				t.Errorf("it said %d facts after the end", n-s.Sequence)
+				t.Errorf("it said %d events after the end", n-s.Sequence)
 			}
 			second.stop()
 		})
@@ -317,7 +317,7 @@ turns:
 
 func TestWorkspaceModes(t *testing.T) {
 	t.Parallel()
-	t.Run("WS-3 SAFE-7 a call costs as many facts where workspaces follow as where they stay", func(t *testing.T) {
+	t.Run("WS-3 SAFE-7 a call costs as many events where workspaces follow as where they stay", func(t *testing.T) {
 		t.Parallel()
 		counts := map[string]map[string]int{}
 		for _, mode := range []string{"local", "shared", "follow"} {
@@ -382,7 +382,7 @@ func TestWorkspaceModes(t *testing.T) {
 			}
 			w.treeUntil("session/s", "given back", func(r workspace.Record) bool { return r.Owner == "" })
 			w.agent(events.Agent{Name: "looker", Tools: []string{"bash"}}, calling("bash", `{command: "cat src/a.txt"}`))
-			first.stop() // in good order: nobody waits for its lease
+			first.stop() // in good order: no one waits for its lease
 			w.task(events.Task{ID: "r4", Agent: "looker", Task: "go", Session: "s"})
 			if s := w.ended("r4"); s.Status != events.Completed || !strings.Contains(s.Result.Output, "onetwo") {
 				t.Errorf("%+v\n%s", s.Result, w.story("r4"))

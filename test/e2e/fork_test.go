@@ -13,7 +13,7 @@ import (
 	"github.com/inspan/inspan/pkg/run"
 )
 
-// factOf returns the sequence of the first fact of a kind.
+// factOf returns the sequence of the first event of a kind.
 func (w *world) eventOf(runID string, k events.Kind) uint64 {
 	w.t.Helper()
 	for i, kind := range w.kinds(runID) {
@@ -25,7 +25,7 @@ func (w *world) eventOf(runID string, k events.Kind) uint64 {
 	return 0
 }
 
-// tornJournal takes so many facts and no more.
+// tornJournal takes so many events and no more.
 type tornJournal struct {
 	kernel.Journal
 	mu   sync.Mutex
@@ -100,7 +100,7 @@ turns:
 			t.Error("the same fork was told twice")
 		}
 	})
-	t.Run("PLUS-1 every fact of a run can be forked, and each fork ends or waits at its own gate", func(t *testing.T) {
+	t.Run("PLUS-1 every event of a run can be forked, and each fork ends or waits at its own gate", func(t *testing.T) {
 		w := w.on(t)
 		w.publish(w.opened("origin").AnswerSubject, `{"decision":"approve"}`)
 		last := w.ended("origin")
@@ -123,7 +123,7 @@ turns:
 			t.Errorf("%+v", s.Result)
 		}
 	})
-	t.Run("PLUS-1 what can not be forked is refused with the reason, before anything is stored", func(t *testing.T) {
+	t.Run("PLUS-1 what cannot be forked is refused with the reason, before anything is stored", func(t *testing.T) {
 		w := w.on(t)
 		for _, c := range []struct {
 			task events.Task

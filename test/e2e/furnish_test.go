@@ -49,7 +49,7 @@ func TestFurnished(t *testing.T) {
 		t.Fatal(err)
 	}
 	w.start()
-	w.task(events.Task{ID: "new", Agent: "nux", Task: "mend the door", Session: "s", Orchestrator: "orch-7", WorkID: "gt-1"})
+	w.task(events.Task{ID: "new", Agent: "nux", Task: "fix the door", Session: "s", Orchestrator: "orch-7", WorkID: "gt-1"})
 	s := w.ended("new")
 	if !s.Result.Success {
 		t.Fatalf("%+v\n%s", s.Result, w.story("new"))
@@ -61,7 +61,7 @@ func TestFurnished(t *testing.T) {
 	work := filepath.Join(w.dir, "work", "session", "s")
 	t.Run("WS-11 WS-16 the first call of a run finds what to do in a file, without any prompt", func(t *testing.T) {
 		found := calls["read"].Result
-		for _, want := range []string{"nux, role polecats of project web", "mend the door", "Work item gt-1"} {
+		for _, want := range []string{"nux, role polecats of project web", "fix the door", "Work item gt-1"} {
 			if !strings.Contains(found, want) {
 				t.Errorf("%q is missing in %q", want, found)
 			}

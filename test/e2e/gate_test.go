@@ -74,7 +74,7 @@ turns:
 			t.Errorf("%s %+v", s.Status, s.Gates[0])
 		}
 	})
-	t.Run("GUARD-10 GATE-3 an autonomous agent does critical work with nobody there to ask", func(t *testing.T) {
+	t.Run("GUARD-10 GATE-3 an autonomous agent does critical work with no one there to ask", func(t *testing.T) {
 		w := w.on(t)
 		w.task(events.Task{ID: "alone", Agent: "writer", Task: "write", Plan: plan, Autonomy: level(5)})
 		if s := w.ended("alone"); s.Status != events.Completed || len(s.Gates) != 0 || s.TotalToolCalls == 0 {

@@ -166,7 +166,7 @@ func TestGitLost(t *testing.T) {
 			for k, v := range answer.Header() {
 				rw.Header()[k] = v
 			}
-			_, _ = rw.Write(answer.Body.Bytes()) // nobody may be there to hear it
+			_, _ = rw.Write(answer.Body.Bytes()) // no one may be there to hear it
 		}
 		f.around.Store(&around)
 		g := &graves{Leases: w.ports.Leases}
@@ -196,7 +196,7 @@ func TestGitLost(t *testing.T) {
 		release()
 		first.stop()
 		if n := w.state("pushes").Sequence; n != s.Sequence {
-			t.Errorf("the lost one said %d facts after the end", n-s.Sequence)
+			t.Errorf("the lost one said %d events after the end", n-s.Sequence)
 		}
 	})
 }

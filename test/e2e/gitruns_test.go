@@ -165,7 +165,7 @@ turns:
 			t.Errorf("%s %+v\n%s", s.Status, d, w.story("no"))
 		}
 	})
-	t.Run("GIT-11 what can not be checked out fails the run with its reason before any model is asked", func(t *testing.T) {
+	t.Run("GIT-11 what cannot be checked out fails the run with its reason before any model is asked", func(t *testing.T) {
 		w := w.on(t)
 		for id, task := range map[string]events.Task{"gone": {Repo: r.url() + "-gone"}, "nobranch": {Repo: r.url(), Branch: "nothing"}, "protocol": {Repo: "https://127.0.0.1/x"}} {
 			task.ID, task.Agent, task.Task = id, "coder", "say hello"
@@ -203,7 +203,7 @@ turns:
 		git.RequireApproval = &no
 		letters := w.letters()
 		w.task(events.Task{ID: "loose", Agent: "coder", Task: "say hello", Repo: r.url(), Git: git})
-		if d := w.letter(letters); !strings.Contains(d.Reason, "can not switch it off") {
+		if d := w.letter(letters); !strings.Contains(d.Reason, "cannot switch it off") {
 			t.Errorf("%+v", d)
 		}
 		w.task(events.Task{ID: "free", Agent: "trusted", Task: "say hello", Repo: r.url(), Git: git})
@@ -302,7 +302,7 @@ func TestGitAgain(t *testing.T) {
 			}
 		}
 		w.task(events.Task{ID: "lost", ForkOf: &events.ForkPoint{Run: "half", Sequence: w.state("half").Sequence}, Say: "go on"})
-		if s := w.ended("lost"); s.Status != events.Failed || s.Result.FinishReason != events.FinishCheckout || !strings.Contains(s.Result.Error, "fork at an earlier fact") {
+		if s := w.ended("lost"); s.Status != events.Failed || s.Result.FinishReason != events.FinishCheckout || !strings.Contains(s.Result.Error, "fork at an earlier event") {
 			t.Errorf("%s %+v", s.Status, s.Result)
 		}
 	})

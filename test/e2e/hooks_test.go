@@ -96,7 +96,7 @@ func (w *world) with(name string, h events.Hook) {
 	w.task(events.Task{ID: name, Agent: name, Task: "write", Autonomy: &level})
 }
 
-// answers are all that hooks answered in a run, as the facts have it.
+// answers are all that hooks answered in a run, as the events have it.
 func (w *world) answers(runID string) []events.HookAnswer {
 	w.t.Helper()
 	var all []events.HookAnswer
@@ -155,7 +155,7 @@ func TestHooks(t *testing.T) {
 	w.program("seen", `env > "$0.env"; cat > "$0.json"; echo '{"answer":"continue"}'`)
 	w.start()
 
-	t.Run("GUARD-1 GUARD-14 who says continue costs no fact, and each answer stands in the fact that followed", func(t *testing.T) {
+	t.Run("GUARD-1 GUARD-14 who says continue costs no event, and each answer stands in the event that followed", func(t *testing.T) {
 		w := w.on(t)
 		w.agent(events.Agent{Name: "plain", Tools: []string{"write"}}, writer)
 		level := 5
@@ -265,7 +265,7 @@ func TestHooks(t *testing.T) {
 			t.Errorf("%v: %s", err, b)
 		}
 	})
-	t.Run("GUARD-9 an agent can not take a hook of the station back, nor ask before it", func(t *testing.T) {
+	t.Run("GUARD-9 an agent cannot take a hook of the station back, nor ask before it", func(t *testing.T) {
 		w := w.on(t)
 		w.agent(events.Agent{Name: "sly", Tools: []string{"bash"}, Hooks: []events.Hook{{ID: "h", On: events.OnPreTool, Subject: "yes"}},
 			Guards: []events.Rule{{ID: "h", Action: "allow"}}}, calling("bash", `{command: "echo hello"}`))
@@ -325,7 +325,7 @@ func TestHooksThatFail(t *testing.T) {
 		{"nobody", hook.FaultNoResponder, events.Hook{Subject: "nobody"}},
 		{"unknown", hook.FaultUnavailable, events.Hook{Builtin: "unknown"}},
 	}
-	t.Run("GUARD-2 GUARD-9 GUARD-14 a hook that hangs, breaks, says rubbish or too much, or is not there blocks, at each point", func(t *testing.T) {
+	t.Run("GUARD-2 GUARD-9 GUARD-14 a hook that hangs, breaks, says malformed input or too much, or is not there blocks, at each point", func(t *testing.T) {
 		w := w.on(t)
 		for _, f := range faults {
 			for _, point := range points {
@@ -390,7 +390,7 @@ func TestHooksAskedTwice(t *testing.T) {
 			t.Errorf("%s %+v", s.Status, told)
 		}
 	})
-	t.Run("GUARD-14 whoever reads the log again asks nobody", func(t *testing.T) {
+	t.Run("GUARD-14 whoever reads the log again asks no one", func(t *testing.T) {
 		w := w.on(t)
 		before := w.state("twice")
 		w.start(events.Gatekeeper, events.Planner, events.Executor)

@@ -32,7 +32,7 @@ func hostiles(w *world, sb events.Sandbox, all ...ask) []run.CallRecord {
 	}
 	for _, f := range w.events("hostile") {
 		if !json.Valid(f.Bytes) || !utf8.Valid(f.Bytes) || len(f.Bytes) > events.MaxEvent {
-			w.t.Errorf("a fact of %d bytes is no JSON in UTF-8: %.300q", len(f.Bytes), f.Bytes)
+			w.t.Errorf("an event of %d bytes is no JSON in UTF-8: %.300q", len(f.Bytes), f.Bytes)
 		}
 	}
 	return s.ToolCallHistory.Slice()
@@ -114,7 +114,7 @@ func TestHostileCommands(t *testing.T) {
 			t.Errorf("%d processes are left", n)
 		}
 	})
-	t.Run("SAFE-12 TOOL-16 what is no text, names that are none and files that are none make clear answers and sound facts", func(t *testing.T) {
+	t.Run("SAFE-12 TOOL-16 what is no text, names that are none and files that are none make clear answers and sound events", func(t *testing.T) {
 		t.Parallel()
 		w := newWorld(t)
 		path := func(tool, path string) ask { return ask{tool, map[string]any{"path": path}} }

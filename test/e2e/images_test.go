@@ -108,7 +108,7 @@ func TestImagesOfTools(t *testing.T) {
 		}
 		for _, f := range w.events("look") {
 			if bytes.Contains(f.Bytes, shot[:8]) || bytes.Contains(f.Bytes, []byte("iVBORw0KGgo")) {
-				t.Errorf("the picture stands in a fact: %.300s", f.Bytes)
+				t.Errorf("the picture stands in an event: %.300s", f.Bytes)
 			}
 		}
 	})

@@ -150,7 +150,7 @@ func TestBackground(t *testing.T) {
 			}
 			started := said[*events.CallFinishedData](w, "beyond")[0].Background
 			if started == nil || started.ID != "bg-c1-1" || started.Runner == "" {
-				t.Errorf("the fact says %+v", started)
+				t.Errorf("the event says %+v", started)
 			}
 			if n := living(sleeps); n != 0 {
 				t.Errorf("%d processes outlive kill_shell", n)
@@ -158,7 +158,7 @@ func TestBackground(t *testing.T) {
 			w.livingUntil(rest, 0)
 		})
 	}
-	t.Run("TOOL-10 an agent that can not read or end it starts nothing", func(t *testing.T) {
+	t.Run("TOOL-10 an agent that cannot read or end it starts nothing", func(t *testing.T) {
 		t.Parallel()
 		w := newWorld(t)
 		sleeps := forever()

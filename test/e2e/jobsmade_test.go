@@ -79,7 +79,7 @@ func TestBackgroundMade(t *testing.T) {
 				if extra++; extra > 1 {
 					return llm.Answer{Text: "done"}
 				}
-				w.file("run/made", "foreign.md", "nobody of the run wrote this\n")
+				w.file("run/made", "foreign.md", "no one of the run wrote this\n")
 			}
 			return llm.Answer{Calls: []llm.Call{{ID: fmt.Sprint("t", n), Name: "read", Input: fmt.Appendf(nil, `{"path":"go.txt","limit":%d}`, n)}}}
 		}}

@@ -96,7 +96,7 @@ func TestFullLog(t *testing.T) {
 	})
 	t.Run("SAFE-14 in a log without any room runs stand still, and with room they go on by themselves", func(t *testing.T) {
 		w := w.on(t)
-		w.room(w.used() + 100) // not one more fact
+		w.room(w.used() + 100) // not one more event
 		w.publish(w.opened("early1").AnswerSubject, `{"decision":"approve"}`)
 		taken(w, "station_full")
 		if s := w.state("early1"); !waiting(s) {
@@ -217,15 +217,15 @@ func TestTooLarge(t *testing.T) {
 	w.agent(events.Agent{Name: "parker"}, parker)
 	letters := w.letters()
 	w.start()
-	t.Run("SAFE-15 SAFE-12 a task that grows too large for a fact is refused once, not tried for ever", func(t *testing.T) {
+	t.Run("SAFE-15 SAFE-12 a task that grows too large for an event is refused once, not tried for ever", func(t *testing.T) {
 		w := w.on(t)
-		// A bracket is one byte of the message and six of a fact.
+		// A bracket is one byte of the message and six of an event.
 		w.publish(events.TaskSubject("test"), `{"id":"big","agent":"parker","task":"x","variables":{"v":"`+strings.Repeat("<", 200<<10)+`"}}`)
 		if d := w.letter(letters); d.Code != "too_large" || d.Hint == "" {
 			t.Errorf("%+v", d)
 		}
 		if s := w.state("big"); s.Sequence != 0 {
-			t.Errorf("it left %d facts", s.Sequence)
+			t.Errorf("it left %d events", s.Sequence)
 		}
 	})
 }

@@ -35,7 +35,7 @@ func TestMain(m *testing.M) {
 	}
 }
 
-// theSecret is what a header holds and nobody may see.
+// theSecret is what a header holds and no one may see.
 const theSecret = "Bearer a-token-that-nobody-sees"
 
 // pinned writes an agent file, pins the tools of its servers as inspan tools --pin does, and registers it.
@@ -186,7 +186,7 @@ func TestMCP(t *testing.T) {
 			t.Errorf("%+v, cancelled: %q", r, w.inWorkspace(s, "cancelled"))
 		}
 	})
-	t.Run("SAFE-11 a secret reaches the server and stands in no fact", func(t *testing.T) {
+	t.Run("SAFE-11 a secret reaches the server and stands in no event", func(t *testing.T) {
 		w, s := do(t, "curious")
 		if r := only(t, s); !strings.Contains(r.Result, "TOKEN=***") {
 			t.Errorf("the server was not given it: %s", r.Result)
@@ -262,7 +262,7 @@ func TestMCPOverHTTP(t *testing.T) {
 	t.Cleanup(web.Close)
 	w.pinned("remote", "tools: [\"mcp:web/*\"]\nmcp:\n  web: {url: \""+web.URL+"\", headers: {Authorization: \"secret:token\"}}\n", calling("mcp__web__echo", "{text: over HTTP}"))
 	w.start()
-	t.Run("ECO-3 TOOL-13 an agent calls a tool of a server over HTTP, with a header that no fact holds", func(t *testing.T) {
+	t.Run("ECO-3 TOOL-13 an agent calls a tool of a server over HTTP, with a header that no event holds", func(t *testing.T) {
 		w := w.on(t)
 		w.task(events.Task{ID: "remote", Agent: "remote", Task: "go"})
 		s := w.ended("remote")

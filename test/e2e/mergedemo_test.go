@@ -28,12 +28,12 @@ func (p *mergePlay) tell(format string, args ...any) {
 	fmt.Fprintf(&p.said, "%6.2fs  %s\n", time.Since(p.zero).Seconds(), fmt.Sprintf(format, args...))
 }
 
-// mergeKinds are the facts that a transcript shows: what is decided about git, by whom, and what came of it.
+// mergeKinds are the events that a transcript shows: what is decided about git, by whom, and what came of it.
 func mergeKinds() []events.Kind {
 	return []events.Kind{events.RunCreated, events.GateOpened, events.GateApproved, events.GateRejected, events.CallRefused, events.CallFailed, events.CallFinished, events.RunCompleted, events.RunFailed}
 }
 
-// facts adds those of a run behind the first so many to the transcript, one a line, and returns how many there are now.
+// events adds those of a run behind the first so many to the transcript, one a line, and returns how many there are now.
 func (p *mergePlay) events(id string, after int) int {
 	p.t.Helper()
 	all := p.world.events(id)

@@ -74,7 +74,7 @@ func TestOptions(t *testing.T) {
 			t.Errorf("%q, %v", cfg.Workspace, err)
 		}
 	})
-	t.Run("PERS-6 a snapshot that can not be written is no reason to stop", func(t *testing.T) {
+	t.Run("PERS-6 a snapshot that cannot be written is no reason to stop", func(t *testing.T) {
 		w := w.on(t)
 		plan := &events.TaskPlan{Steps: []events.TaskStep{{ID: "a", Description: "a"}, {ID: "b", Description: "b", Needs: []string{"a"}}}}
 		w.task(events.Task{ID: "nosnap", Agent: "talker", Task: "x", Plan: plan})

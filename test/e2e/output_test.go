@@ -15,7 +15,7 @@ func TestOutput(t *testing.T) {
 	w := newWorld(t)
 	for name, script := range map[string]string{
 		"fits":    "turns:\n  - text: \"```json\\n{\\\"verdict\\\":\\\"good\\\",\\\"notes\\\":[\\\"x\\\"]}\\n```\"\n",
-		"mends":   "turns:\n  - when: {message: {contains: \"can not be used\"}}\n    text: '{\"verdict\":\"bad\"}'\n  - text: It is bad.\n",
+		"mends":   "turns:\n  - when: {message: {contains: \"cannot be used\"}}\n    text: '{\"verdict\":\"bad\"}'\n  - text: It is bad.\n",
 		"refuses": "turns:\n  - text: '{\"verdict\":\"ugly\"}'\n",
 	} {
 		a, _, err := agentfile.Parse(name, []byte(strings.Replace(review, "%", name, 1)))

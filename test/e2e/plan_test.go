@@ -129,7 +129,7 @@ turns:
 			s := w.ended(fork)
 			done, _ := at.StepsCompleted()
 			if s.Status != events.Completed || s.Created.ForkOf.Sequence != names[name] || s.CheckpointCount != 4-done {
-				t.Errorf("%s: %s, forked after fact %d, %d checkpoints of its own, want %d and %d", name, s.Status, s.Created.ForkOf.Sequence, s.CheckpointCount, names[name], 4-done)
+				t.Errorf("%s: %s, forked after event %d, %d checkpoints of its own, want %d and %d", name, s.Status, s.Created.ForkOf.Sequence, s.CheckpointCount, names[name], 4-done)
 			}
 		}
 		for i, from := range []events.ForkPoint{{Run: "diamond", Checkpoint: "step-none"}, {Run: "nowhere", Checkpoint: "step-a"}, {Run: "diamond"}, {Run: "diamond", Checkpoint: "step-a", Sequence: 3}} {
@@ -213,7 +213,7 @@ turns:
 			t.Errorf("%+v", s.Result)
 		}
 	})
-	t.Run("PLAN-1 an agent that asks a model for the plan gets it, checked; a model that can not fails the run", func(t *testing.T) {
+	t.Run("PLAN-1 an agent that asks a model for the plan gets it, checked; a model that cannot fails the run", func(t *testing.T) {
 		w := w.on(t)
 		w.task(events.Task{ID: "asked", Agent: "architect", Task: "build it", Autonomy: &five})
 		if s := w.ended("asked"); s.Status != events.Completed || s.Plan.Origin != "model" || len(s.Plan.Steps) != 2 {
@@ -301,7 +301,7 @@ func TestRestored(t *testing.T) {
 		stop()
 		for i, r := range want {
 			if string(live[i]) != string(r.Bytes) {
-				t.Errorf("fact %d differs", i+1)
+				t.Errorf("event %d differs", i+1)
 			}
 		}
 	})

@@ -76,7 +76,7 @@ func TestE2BStation(t *testing.T) {
 			t.Errorf("got %q, %v", b, err)
 		}
 	})
-	t.Run("SBX-20 a limit that the service can not keep fails the call before a machine is made", func(t *testing.T) {
+	t.Run("SBX-20 a limit that the service cannot keep fails the call before a machine is made", func(t *testing.T) {
 		w := w.on(t)
 		before := cloud.Requests("POST /sandboxes")
 		w.task(events.Task{ID: "picky", Agent: "picky", Task: "go"})
@@ -125,7 +125,7 @@ func TestKubernetesStation(t *testing.T) {
 			t.Errorf("left: %v", left)
 		}
 	})
-	t.Run("SBX-20 a closed network that nobody states fails the call", func(t *testing.T) {
+	t.Run("SBX-20 a closed network that no one states fails the call", func(t *testing.T) {
 		w := w.on(t)
 		w.task(events.Task{ID: "closed", Agent: "closed", Task: "go"})
 		w.ended("closed")

@@ -167,7 +167,7 @@ func TestReplay(t *testing.T) {
 			t.Fatal("a rule that denies what was asked changed nothing")
 		}
 		line := r.Changes[0].String()
-		for _, want := range []string{"run edited, fact ", "(gate.opened)", "today: call.refused", "quiet"} {
+		for _, want := range []string{"run edited, event ", "(gate.opened)", "today: call.refused", "quiet"} {
 			if !strings.Contains(line, want) {
 				t.Errorf("%q lacks %q", line, want)
 			}
@@ -210,7 +210,7 @@ func TestReplay(t *testing.T) {
 			case bad != (r.Refused != nil):
 				t.Errorf("%s: refused %v", file, r.Refused)
 			case !real && !bad && (r.Decided == 0 || len(r.Changes) == 0):
-				t.Errorf("%s: nobody decided what it says, and no decision differs: %+v", file, r)
+				t.Errorf("%s: no one decided what it says, and no decision differs: %+v", file, r)
 			}
 		}
 	})

@@ -63,7 +63,7 @@ func drawn(t *rapid.T, id string) *runtest.Builder {
 	return b
 }
 
-// persist appends facts to a log, and returns the position of the last one.
+// persist appends events to a log, and returns the position of the last one.
 func persist(t *rapid.T, j kernel.Journal, id string, head uint64, evs [][]byte) uint64 {
 	for _, b := range evs {
 		f, err := events.Decode(b)
@@ -73,7 +73,7 @@ func persist(t *rapid.T, j kernel.Journal, id string, head uint64, evs [][]byte)
 		kind, _ := f.Kind()
 		ack := j.Append(context.Background(), kernel.Entry{ID: id, Kind: kind, Bytes: b, Head: head})
 		if ack.Outcome != kernel.Stored {
-			t.Fatalf("fact %d: %s, %v", f.Sequence, ack.Outcome, ack.Err)
+			t.Fatalf("event %d: %s, %v", f.Sequence, ack.Outcome, ack.Err)
 		}
 		head = ack.Seq
 	}
@@ -164,7 +164,7 @@ func TestRestore(t *testing.T) {
 				if got, err = run.Fold(got, evs[at:]...); err != nil {
 					t.Fatal(err)
 				}
-				same(t, name+" and the facts behind it", got, want)
+				same(t, name+" and the events behind it", got, want)
 			}
 		})
 	})
@@ -183,7 +183,7 @@ func TestRestore(t *testing.T) {
 				persist(t, f, id, fork, evs[at:at+1])
 				want = restore(t, f, id, before, fork)
 				if warned := want.Sequence - before.Sequence; warned != 2 && !want.Status.Ended() {
-					t.Fatalf("%d facts were kept, want the one and its warning", warned)
+					t.Fatalf("%d events were kept, want the one and its warning", warned)
 				}
 			}
 			log.shut.Store(false)

@@ -93,7 +93,7 @@ func TestDispatch(t *testing.T) {
 				t.Fatal(err)
 			}
 			if f.Sequence != uint64(i+1) {
-				t.Errorf("OBS-4: fact %d has sequence %d", i+1, f.Sequence)
+				t.Errorf("OBS-4: event %d has sequence %d", i+1, f.Sequence)
 			}
 			if f.Run != "bare" || f.Station != "test" || f.StationRun == "" || f.Session != "s1" || f.AgentName != "reader" || f.AgentID == "" {
 				t.Errorf("correlation: %+v", f.Identity)
@@ -136,7 +136,7 @@ func TestDispatch(t *testing.T) {
 			t.Fatal(err)
 		}
 		if got, want := strings.Count(string(lines), "\n"), len(w.events("bare")); got != want {
-			t.Errorf("OBS-24: %d lines for %d facts", got, want)
+			t.Errorf("OBS-24: %d lines for %d events", got, want)
 		}
 	})
 	t.Run("a duplicate task id starts one run, for ever", func(t *testing.T) {
@@ -146,7 +146,7 @@ func TestDispatch(t *testing.T) {
 		w.publish("station.test.task", `{"id":"after",`+body[1:])
 		w.ended("after")
 		if after := len(w.events("bare")); after != before {
-			t.Errorf("%d facts became %d", before, after)
+			t.Errorf("%d events became %d", before, after)
 		}
 	})
 	t.Run("LIFE-16 WS-3 many runs at once do not disturb each other", func(t *testing.T) {

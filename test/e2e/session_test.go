@@ -158,7 +158,7 @@ func TestSessionLock(t *testing.T) {
 			t.Errorf("%+v", d)
 		}
 		if n := len(w.events("second")); n != 0 {
-			t.Errorf("it has %d facts", n)
+			t.Errorf("it has %d events", n)
 		}
 	})
 	t.Run("SESS-5 the lock names its holder and when it ends at the latest", func(t *testing.T) {

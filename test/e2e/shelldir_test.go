@@ -11,7 +11,7 @@ import (
 
 func TestShellDir(t *testing.T) {
 	t.Parallel()
-	t.Run("TOOL-10 TOOL-16 the folder of a shell is a fact, which the next call begins from", func(t *testing.T) {
+	t.Run("TOOL-10 TOOL-16 the folder of a shell is an event, which the next call begins from", func(t *testing.T) {
 		t.Parallel()
 		texts := []string{"mkdir -p sub/deep && cd sub", "cd deep; exit 3", "pwd", "cd ../..; cd /", "pwd"}
 		h := &received{planned: func(req llm.Request) llm.Answer {

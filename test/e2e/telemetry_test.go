@@ -59,7 +59,7 @@ func (r *receiver) ServeHTTP(w http.ResponseWriter, req *http.Request) {
 			}
 		}
 	default:
-		err = fmt.Errorf("nobody should ask for %s", req.URL.Path)
+		err = fmt.Errorf("no one should ask for %s", req.URL.Path)
 	}
 	if err != nil {
 		r.bad = append(r.bad, err)
@@ -187,10 +187,10 @@ func TestTelemetry(t *testing.T) {
 			}
 		}
 	})
-	t.Run("OBS-23 all facts of the run carry the trace of its task", func(t *testing.T) {
+	t.Run("OBS-23 all events of the run carry the trace of its task", func(t *testing.T) {
 		for _, r := range w.events("traced") {
 			if f, err := events.Decode(r.Bytes); err != nil || f.TraceParent != "00-"+trace+"-"+above+"-01" {
-				t.Fatalf("fact %d has %q: %v", f.Sequence, f.TraceParent, err)
+				t.Fatalf("event %d has %q: %v", f.Sequence, f.TraceParent, err)
 			}
 		}
 	})

@@ -102,7 +102,7 @@ func TestGateTerms(t *testing.T) {
 			t.Errorf("%+v %+v", s.Result, s.Gates[0])
 		}
 	})
-	t.Run("SAFE-10 nobody answers: the run pauses as for a no, and goes on without the call; a late yes is refused", func(t *testing.T) {
+	t.Run("SAFE-10 no one answers: the run pauses as for a no, and goes on without the call; a late yes is refused", func(t *testing.T) {
 		w := w.on(t)
 		w.task(events.Task{ID: "late", Agent: "hasty", Task: "shout"})
 		s := w.await("late", "paused", func(s run.State) bool { return s.Status == events.Paused })
@@ -118,7 +118,7 @@ func TestGateTerms(t *testing.T) {
 			t.Errorf("%+v %+v", s.Result, s.ToolCallHistory.At(0))
 		}
 	})
-	t.Run("SAFE-10 nobody answers, and the gate was one that ends its run", func(t *testing.T) {
+	t.Run("SAFE-10 no one answers, and the gate was one that ends its run", func(t *testing.T) {
 		w := w.on(t)
 		w.task(events.Task{ID: "strict", Agent: "strict", Task: "shout"})
 		if s := w.ended("strict"); s.Status != events.Failed || s.Result.FinishReason != events.FinishExpired || workspace("strict", "loud.txt") != "" {

@@ -17,7 +17,7 @@ import (
 	"github.com/inspan/inspan/pkg/tool"
 )
 
-// said returns what a run's facts of one kind say.
+// said returns what a run's events of one kind say.
 func said[P events.Payload](w *world, runID string) []P {
 	w.t.Helper()
 	var list []P
@@ -88,7 +88,7 @@ func TestLandlockStation(t *testing.T) {
 		calling("bash", `{command: "echo made > here && cat here; cat `+secret+` || echo closed; echo x > `+secret+` || echo shut"}`))
 	w.agent(events.Agent{Name: "picky", Tools: []string{"bash"}, Sandbox: events.Sandbox{Denied: []string{".env"}}}, calling("bash", `{command: "true"}`))
 	w.start()
-	t.Run("SBX-10 a whole station runs its tools behind landlock, and its facts say so", func(t *testing.T) {
+	t.Run("SBX-10 a whole station runs its tools behind landlock, and its events say so", func(t *testing.T) {
 		w := w.on(t)
 		w.task(events.Task{ID: "walled", Agent: "walled", Task: "go"})
 		if s := w.ended("walled"); s.Status != events.Completed {
@@ -106,7 +106,7 @@ func TestLandlockStation(t *testing.T) {
 			t.Errorf("outside: got %q, %v", b, err)
 		}
 	})
-	t.Run("SBX-20 a wall that landlock can not put up fails the call, and nothing runs without it", func(t *testing.T) {
+	t.Run("SBX-20 a wall that landlock cannot put up fails the call, and nothing runs without it", func(t *testing.T) {
 		w := w.on(t)
 		w.task(events.Task{ID: "picky", Agent: "picky", Task: "go"})
 		w.ended("picky")

@@ -241,7 +241,7 @@ func (w *world) ended(runID string) run.State {
 	return w.await(runID, "ended", func(s run.State) bool { return s.Status.Ended() })
 }
 
-// story lists the kinds of a run's facts, for messages.
+// story lists the kinds of a run's events, for messages.
 func (w *world) story(runID string) string {
 	return strings.Join(w.kinds(runID), "\n")
 }

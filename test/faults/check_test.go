@@ -91,7 +91,7 @@ func (f *fleet) read(ctx context.Context, n *node, ids []string, v *verdicts) vi
 		var s run.State
 		for i, r := range evs {
 			if s, err = s.Apply(r.Bytes); err != nil {
-				v.violate("SAFE-2: run %s of %s does not fold at its fact %d: %v", id, n.name, i+1, err)
+				v.violate("SAFE-2: run %s of %s does not fold at its event %d: %v", id, n.name, i+1, err)
 				break
 			}
 		}
@@ -128,7 +128,7 @@ func readAll(ctx context.Context, j kernel.Journal, id string) ([]kernel.Record,
 	}
 }
 
-// facts counts the facts of a view.
+// events counts the events of a view.
 func (w view) count() (n int) {
 	for _, evs := range w.events {
 		n += len(evs)
@@ -140,12 +140,12 @@ func (w view) count() (n int) {
 func (w view) same(o view, v *verdicts) {
 	for id, evs := range w.events {
 		if !slices.EqualFunc(evs, o.events[id], func(a, b kernel.Record) bool { return a.Seq == b.Seq && string(a.Bytes) == string(b.Bytes) }) {
-			v.violate("PERS-15: run %s: %s has %d facts, %s has %d, or their bytes differ", id, w.node, len(evs), o.node, len(o.events[id]))
+			v.violate("PERS-15: run %s: %s has %d events, %s has %d, or their bytes differ", id, w.node, len(evs), o.node, len(o.events[id]))
 		}
 	}
 }
 
-// lost counts the facts that were heard as stored and are not in the log with their very bytes.
+// lost counts the events that were heard as stored and are not in the log with their very bytes.
 func (w view) lost(received map[string]map[uint64][32]byte, v *verdicts) (known, lost int) {
 	for id, evs := range received {
 		there := map[uint64][32]byte{}
@@ -156,7 +156,7 @@ func (w view) lost(received map[string]map[uint64][32]byte, v *verdicts) (known,
 			known++
 			if there[seq] != hash {
 				lost++
-				v.violate("PERS-15: fact %d of run %s was stored and is not in the log of %s", seq, id, w.node)
+				v.violate("PERS-15: event %d of run %s was stored and is not in the log of %s", seq, id, w.node)
 			}
 		}
 	}
@@ -258,7 +258,7 @@ func (w view) calls(t *tally) (started map[callKey]int, ended map[callKey]events
 	return started, ended
 }
 
-// moments returns when each fact of a view was said, in order.
+// moments returns when each event of a view was said, in order.
 func (w view) moments() []time.Time {
 	var at []time.Time
 	for _, evs := range w.events {
@@ -272,7 +272,7 @@ func (w view) moments() []time.Time {
 	return at
 }
 
-// stall is the longest time between two facts within a span.
+// stall is the longest time between two events within a span.
 func stall(at []time.Time, from, to time.Time) (longest time.Duration) {
 	last := from
 	for _, m := range at {
@@ -283,7 +283,7 @@ func stall(at []time.Time, from, to time.Time) (longest time.Duration) {
 	return longest
 }
 
-// after is the time from a moment to the next fact; ok is false where none followed.
+// after is the time from a moment to the next event; ok is false where none followed.
 func after(at []time.Time, m time.Time) (time.Duration, bool) {
 	i, _ := slices.BinarySearchFunc(at, m, time.Time.Compare)
 	if i == len(at) {
@@ -393,7 +393,7 @@ func (f *fleet) whole(ctx context.Context) bool {
 	return logs > 0 && logs%len(f.nodes) == 0
 }
 
-// leader of the log, "" while nobody knows.
+// leader of the log, "" while no one knows.
 func (f *fleet) leader(ctx context.Context) string {
 	for _, n := range f.nodes {
 		if all, err := n.streams(ctx); err == nil {
@@ -405,7 +405,7 @@ func (f *fleet) leader(ctx context.Context) string {
 	return ""
 }
 
-// intact holds what each node says of its log against the facts that were read from it: no place is empty.
+// intact holds what each node says of its log against the events that were read from it: no place is empty.
 func (f *fleet) intact(ctx context.Context, n *node, evs int, v *verdicts) {
 	all, err := n.streams(ctx)
 	if err != nil {
@@ -417,7 +417,7 @@ func (f *fleet) intact(ctx context.Context, n *node, evs int, v *verdicts) {
 		v.violate("SAFE-2: the log of %s has %d of the places %d to %d, %d are deleted", n.name, s.Messages, s.First, s.Last, s.Deleted)
 	}
 	if evs > 0 && uint64(evs) != s.Messages {
-		v.violate("SAFE-2: the log of %s has %d facts, its runs have %d", n.name, s.Messages, evs)
+		v.violate("SAFE-2: the log of %s has %d events, its runs have %d", n.name, s.Messages, evs)
 	}
 }
 

@@ -51,12 +51,12 @@ func TestCheckers(t *testing.T) {
 		{"a second key", "had two keys", func(v *verdicts) { seen.join(append(good, line(effects.Verify, "other")), v) }},
 		{"a second beginning", "was announced 1 times", func(v *verdicts) { seen.join(append(good, good[0]), v) }},
 		{"a result without an effect", "never was", func(v *verdicts) { seen.join(good[:1], v) }},
-		{"a fact that is gone", "is not in the log", func(v *verdicts) {
+		{"an event that is gone", "is not in the log", func(v *verdicts) {
 			short.lost(map[string]map[uint64][32]byte{"r": {9: sha256.Sum256(ev.Bytes)}}, v)
 		}},
-		{"a fact that is another", "is not in the log", func(v *verdicts) { seen.lost(map[string]map[uint64][32]byte{"r": {3: {1}}}, v) }},
+		{"an event that is another", "is not in the log", func(v *verdicts) { seen.lost(map[string]map[uint64][32]byte{"r": {3: {1}}}, v) }},
 		{"replicas that differ", "their bytes differ", func(v *verdicts) { seen.same(short, v) }},
-		{"two claims behind one fact", "not linearizable", func(v *verdicts) {
+		{"two claims behind one event", "not linearizable", func(v *verdicts) {
 			linear(v, "SAFE-4", "claims", claimModel, []porcupine.Operation{claimed(0, 1), claimed(0, 2)})
 		}},
 		{"two winners of a gate", "not linearizable", func(v *verdicts) {

@@ -23,7 +23,7 @@ type disk struct {
 
 const diskBytes = 128 << 20
 
-// newDisk makes and mounts one in a file. An error means that this machine can not; it is told and not passed over.
+// newDisk makes and mounts one in a file. An error means that this machine cannot; it is told and not passed over.
 func newDisk(t *testing.T) (*disk, error) {
 	t.Helper()
 	d := &disk{t: t, dir: t.TempDir()}

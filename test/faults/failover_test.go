@@ -208,7 +208,7 @@ func (p *failover) act(session string, lose func(owner string), meanwhile func(o
 	return owner
 }
 
-// facts adds those of a run to the transcript.
+// events adds those of a run to the transcript.
 func (p *failover) events(id string) {
 	_, evs := p.state(id)
 	for _, it := range evs {
@@ -216,7 +216,7 @@ func (p *failover) events(id string) {
 		if c, ok := it.Payload.(*events.CallStartedData); ok {
 			by = fmt.Sprintf("; by %s, fence %d", p.process(c.Runner), it.Event.Sequence)
 		}
-		fmt.Fprintf(&p.said, "%7.2fs  fact %2d  %-10s  %s%s\n", it.Event.Time.Sub(p.zero).Seconds(), it.Event.Sequence, it.Event.Author(), words.Clip(words.Text(it.Payload), 140), by)
+		fmt.Fprintf(&p.said, "%7.2fs  event %2d  %-10s  %s%s\n", it.Event.Time.Sub(p.zero).Seconds(), it.Event.Sequence, it.Event.Author(), words.Clip(words.Text(it.Payload), 140), by)
 	}
 }
 
@@ -241,7 +241,7 @@ func (p *failover) wakes(owner, session string, taken workspace.Record) {
 		}
 		return all
 	}
-	p.await("the command that nobody listens to has ended", func() bool { return len(late()) == 1 })
+	p.await("the command that no one listens to has ended", func() bool { return len(late()) == 1 })
 	p.signal(owner, syscall.SIGCONT)
 	p.tell("%s wakes up: the command of its call has ended and changed files in its old directory", owner)
 	p.await("the one that woke up gives its directory up", func() bool { return len(late()) == 0 })

@@ -84,13 +84,13 @@ var promises = []string{
 	"SAFE-2 a damaged replica is found and can be made again",
 	"SAFE-4 an append is a compare-and-set, whatever happens to the nodes",
 	"SAFE-7 once effects happen at most once, idempotent ones under one key",
-	"SAFE-8 nothing is begun that was not announced, and nobody believes a zombie",
+	"SAFE-8 nothing is begun that was not announced, and no one believes a zombie",
 	"SAFE-13 rolling restarts leave no unknown outcome",
 	"SAFE-14 a full disk or log is told, loses nothing, and goes on",
 	"GATE-9 the first answer to a gate wins, for everybody",
 	"GATE-12 a parked run waits through everything",
 	"LIFE-10 the nodes agree again after each fault",
-	"PERS-15 no taken task and no stored fact is lost",
+	"PERS-15 no taken task and no stored event is lost",
 }
 
 // hold gives each promise its verdict, and the test those violations that are of none.
@@ -313,7 +313,7 @@ func (w *world) closed(ids []string) {
 	})
 }
 
-// unknowns counts the calls of ended runs whose outcome nobody knows.
+// unknowns counts the calls of ended runs whose outcome no one knows.
 func (w *world) unknowns() (n int) {
 	w.load.mu.Lock()
 	defer w.load.mu.Unlock()

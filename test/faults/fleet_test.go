@@ -100,7 +100,7 @@ type process struct {
 	wanted bool
 }
 
-// exit is an end that nobody asked for.
+// exit is an end that no one asked for.
 type exit struct {
 	name, words string
 	at          time.Time
@@ -356,7 +356,7 @@ func (f *fleet) end() {
 	f.watch.Wait()
 }
 
-// unasked returns the ends that nobody asked for.
+// unasked returns the ends that no one asked for.
 func (f *fleet) unasked() []exit {
 	f.mu.Lock()
 	defer f.mu.Unlock()

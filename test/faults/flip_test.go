@@ -14,10 +14,10 @@ import (
 	"github.com/inspan/inspan/test/robust/report"
 )
 
-const mended = "mended by the server from the other replicas"
+const mended = "fixed by the server from the other replicas"
 
 // flips changes one bit in the stored log of one replica while it is stopped. It must be found, by the server or by the
-// audits of the product (the hash chain, and no place of the log empty), and be mended by wiping that replica.
+// audits of the product (the hash chain, and no place of the log empty), and be fixed by wiping that replica.
 func (w *world) flips() {
 	for range 2 * w.rounds {
 		name := fmt.Sprintf("n%d", 1+w.chance.IntN(3))
@@ -34,7 +34,7 @@ func (w *world) flips() {
 		how := w.found(name)
 		w.damage[how]++
 		if how == "" {
-			w.v.violate("SAFE-2: a flipped bit (%s) was found by nobody", where)
+			w.v.violate("SAFE-2: a flipped bit (%s) was found by no one", where)
 		}
 		w.T.Logf("        bit %s: %s", where, how)
 		if how == mended {
@@ -52,7 +52,7 @@ func (w *world) flips() {
 	}
 }
 
-// flip changes a bit in the first half of the oldest block of the log, among facts of runs that have ended.
+// flip changes a bit in the first half of the oldest block of the log, among events of runs that have ended.
 func (w *world) flip(name string) string {
 	blocks, err := filepath.Glob(filepath.Join(w.node(name).store, "jetstream", "$G", "streams", topology.Log(stationName), "msgs", "*.blk"))
 	if err != nil || len(blocks) == 0 {
@@ -108,7 +108,7 @@ func (w *world) found(name string) string {
 	return mended
 }
 
-// alone reads runs from a node that nobody else can reach meanwhile, and audits its log.
+// alone reads runs from a node that no one else can reach meanwhile, and audits its log.
 func (w *world) alone(n *node, ids []string, v *verdicts) view {
 	w.net.sever(only(n.name), not(only(n.name, "auditor")))
 	defer w.net.heal()

@@ -23,7 +23,7 @@ func (w *world) judge() {
 	if err != nil {
 		w.v.violate("%v", err)
 	}
-	w.load.mu.Lock() // nobody else is left; it only tells the race detector so
+	w.load.mu.Lock() // no one else is left; it only tells the race detector so
 	defer w.load.mu.Unlock()
 	var ids []string
 	for _, tk := range w.load.tasks {
@@ -58,8 +58,8 @@ func (w *world) told(views []view, lines []effects.Line) {
 		known, lost = k, lost+n
 		seen.gatesHeld(w.load.answers, w.v)
 	}
-	w.v.row("facts in the log of each replica", first.count(), "")
-	w.v.row("facts heard as stored, and lost from any replica", fmt.Sprintf("%d, %d", known, lost), "0 lost")
+	w.v.row("events in the log of each replica", first.count(), "")
+	w.v.row("events heard as stored, and lost from any replica", fmt.Sprintf("%d, %d", known, lost), "0 lost")
 	w.runs(first)
 	t := first.join(lines, w.v)
 	for _, class := range []tool.Effect{tool.Read, tool.Idempotent, tool.Reconcilable, tool.Once} {
@@ -74,14 +74,14 @@ func (w *world) told(views []view, lines []effects.Line) {
 	w.v.row("flipped bits, how they were found", w.damage, "each is found")
 	w.v.row("late results refused by their fence or lost with their process", t.late, "")
 	at := first.moments()
-	w.v.row("longest time without any fact", stall(at, w.load.began, time.Now()).Round(10*time.Millisecond), "")
+	w.v.row("longest time without any event", stall(at, w.load.began, time.Now()).Round(10*time.Millisecond), "")
 	var recovery []time.Duration
 	for _, h := range w.healed {
 		if d, ok := after(at, h); ok {
 			recovery = append(recovery, d)
 		}
 	}
-	w.v.row("from the end of a fault to the next fact, p50 and p99", fmt.Sprintf("%s, %s", percentile(recovery, 50).Round(time.Millisecond), percentile(recovery, 99).Round(time.Millisecond)), "")
+	w.v.row("from the end of a fault to the next event, p50 and p99", fmt.Sprintf("%s, %s", percentile(recovery, 50).Round(time.Millisecond), percentile(recovery, 99).Round(time.Millisecond)), "")
 	w.v.row("slowest run", slowest(w.load.tasks), "")
 	for _, p := range w.panics() {
 		w.v.violate("%s", p)
@@ -103,7 +103,7 @@ func (w *world) runs(seen view) {
 			w.v.violate("PERS-15: run %s failed: %s", tk.id, s.Result.Error)
 		case tk.acked:
 			lost++
-			w.v.violate("PERS-15: the task of run %s was taken; it has %d facts and is %q, %s", tk.id, s.Sequence, s.Status, time.Since(tk.sent).Round(time.Second))
+			w.v.violate("PERS-15: the task of run %s was taken; it has %d events and is %q, %s", tk.id, s.Sequence, s.Status, time.Since(tk.sent).Round(time.Second))
 		}
 	}
 	w.v.row("runs finished, failed, lost", fmt.Sprintf("%d, %d, %d", finished, failed, lost), "none failed, none lost")

@@ -17,8 +17,8 @@ import (
 	"github.com/inspan/inspan/pkg/events"
 )
 
-// claims is several writers who each want their fact to be the next of the same runs, through other nodes, while the
-// nodes are under faults: what call.started is to several toolrunners. It has a station of its own, where nobody hears.
+// claims is several writers who each want their event to be the next of the same runs, through other nodes, while the
+// nodes are under faults: what call.started is to several toolrunners. It has a station of its own, where no one hears.
 type claims struct {
 	f    *fleet
 	stop context.CancelFunc
@@ -75,7 +75,7 @@ func (c *claims) end() {
 	c.work.Wait()
 }
 
-// write claims on and on: behind the fact that this writer knows as the last, which may be an old one.
+// write claims on and on: behind the event that this writer knows as the last, which may be an old one.
 func (c *claims) write(ctx context.Context, writer int, j kernel.Journal, chance *rand.Rand) {
 	for n := 0; ctx.Err() == nil; n++ {
 		c.mu.Lock()
@@ -98,7 +98,7 @@ func (c *claims) write(ctx context.Context, writer int, j kernel.Journal, chance
 }
 
 // judge holds the claims against the log: the history must be that of a register with compare-and-set, where a claim
-// that was stored stands right behind the fact that it named, and one that was refused stands nowhere (SAFE-4).
+// that was stored stands right behind the event that it named, and one that was refused stands nowhere (SAFE-4).
 func (c *claims) judge(ctx context.Context, v *verdicts) {
 	c.end()
 	at := map[string]uint64{}
@@ -162,7 +162,7 @@ func readWhole(ctx context.Context, j kernel.Journal, runID string) (evs []kerne
 	return evs, err
 }
 
-// claimModel is a register that holds the position of the last fact.
+// claimModel is a register that holds the position of the last event.
 var claimModel = porcupine.Model{
 	Partition: func(all []porcupine.Operation) [][]porcupine.Operation {
 		return parts(all, func(o porcupine.Operation) string { return o.Input.(claim).run })

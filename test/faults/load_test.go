@@ -184,7 +184,7 @@ func (f *fleet) connect(ctx context.Context, part string, first int) seat {
 	return seat{st, conn}
 }
 
-// hear notes a fact that the station said was stored.
+// hear notes an event that the station said was stored.
 func (l *load) receive(runID string, r kernel.Record) {
 	l.mu.Lock()
 	defer l.mu.Unlock()

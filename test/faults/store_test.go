@@ -49,7 +49,7 @@ func (w *world) flows(after string) {
 	}
 }
 
-// finish lets all runs end and checks that nothing that was stored is lost. It returns how many facts were heard as
+// finish lets all runs end and checks that nothing that was stored is lost. It returns how many events were heard as
 // stored and how many were lost.
 func (w *world) finish(what string) (known, lost int) {
 	w.load.stop()
@@ -78,7 +78,7 @@ func (w *world) finish(what string) (known, lost int) {
 	t := seen.join(lines, w.v)
 	for _, tk := range w.load.tasks {
 		if s := seen.states[tk.id]; tk.acked && s.Status != events.Completed {
-			w.v.violate("PERS-15: %s: the task of run %s was taken; it has %d facts and is %q", what, tk.id, s.Sequence, s.Status)
+			w.v.violate("PERS-15: %s: the task of run %s was taken; it has %d events and is %q", what, tk.id, s.Sequence, s.Status)
 		}
 	}
 	w.v.row(what+": once effects, repeated, unknown", fmt.Sprintf("%d, %d, %d", t.effects[tool.Once], t.repeated[tool.Once], t.unknown), "0 repeated")
@@ -86,13 +86,13 @@ func (w *world) finish(what string) (known, lost int) {
 }
 
 // power is the world of power cuts: nothing that was acknowledged is lost, where the server syncs before it says so; and
-// the same cut does lose facts of a server that does not, so that we know that it cuts.
+// the same cut does lose events of a server that does not, so that we know that it cuts.
 func power(t *testing.T, bin string, seed uint64, rounds int, v *verdicts) {
 	ctx, cancel := context.WithTimeout(context.Background(), time.Duration(rounds)*4*time.Minute)
 	defer cancel()
 	d, err := newDisk(t)
 	if err != nil {
-		v.untried("power cuts: this machine can not mount a file: %v", err)
+		v.untried("power cuts: this machine cannot mount a file: %v", err)
 		return
 	}
 	w := small(ctx, t, fleetConfig{bin: bin, store: func(string) string { return d.mount + "/js" }}, seed, v, topology.Limits{})
@@ -105,12 +105,12 @@ func power(t *testing.T, bin string, seed uint64, rounds int, v *verdicts) {
 		w.flows("a power cut")
 	}
 	known, lost := w.finish("power cuts")
-	v.row("power cuts, facts heard as stored, lost", fmt.Sprintf("%d, %d, %d", w.counts["power cut"], known, lost), "0 lost")
+	v.row("power cuts, events heard as stored, lost", fmt.Sprintf("%d, %d, %d", w.counts["power cut"], known, lost), "0 lost")
 	for sync, want := range map[string]string{"always": "0 lost", "2m": "some lost, or the cut does not cut"} {
 		acked, lost := bare(ctx, t, bin, sync, v)
 		v.row("power cut of a bare server, sync_interval "+sync+": appends acknowledged, lost", fmt.Sprintf("%d, %d", acked, lost), want)
 		if (sync == "always") != (lost == 0) {
-			v.violate("SAFE-1: a power cut of a server with sync_interval %s lost %d of %d acknowledged facts", sync, lost, acked)
+			v.violate("SAFE-1: a power cut of a server with sync_interval %s lost %d of %d acknowledged events", sync, lost, acked)
 		}
 	}
 }
@@ -161,7 +161,7 @@ func full(t *testing.T, bin string, seed uint64, rounds int, v *verdicts) {
 	defer cancel()
 	d, err := newSmallDisk(t, 96<<20)
 	if err != nil {
-		v.untried("full disk: this machine can not mount a disk in memory: %v", err)
+		v.untried("full disk: this machine cannot mount a disk in memory: %v", err)
 	} else {
 		fullDisk(ctx, t, fleetConfig{bin: bin, store: func(string) string { return d.mount + "/js" }}, d, seed, rounds, v)
 	}
@@ -203,7 +203,7 @@ func fullDisk(ctx context.Context, t *testing.T, cfg fleetConfig, d *disk, seed 
 		w.flows("a full disk")
 	}
 	known, lost := w.finish("full disk")
-	v.row("full disks, facts heard as stored, lost", fmt.Sprintf("%d, %d, %d", w.counts["full disk"], known, lost), "0 lost")
+	v.row("full disks, events heard as stored, lost", fmt.Sprintf("%d, %d, %d", w.counts["full disk"], known, lost), "0 lost")
 	v.row("full disk: servers that their health check began again", restarts, "")
 	v.row("full disk: what clients were told", w.load.troubles, "")
 }
@@ -241,5 +241,5 @@ func fullLog(ctx context.Context, t *testing.T, cfg fleetConfig, seed uint64, v 
 	})
 	w.flows("the log was given room")
 	known, lost := w.finish("full log")
-	v.row("full logs, facts heard as stored, lost", fmt.Sprintf("%d, %d, %d", w.counts["full log"], known, lost), "0 lost")
+	v.row("full logs, events heard as stored, lost", fmt.Sprintf("%d, %d, %d", w.counts["full log"], known, lost), "0 lost")
 }

@@ -1,7 +1,7 @@
 // Package fuzz gives the doors of a station what strangers may send, and runs the fuzz tests of the repository as a
 // part of the robust programme.
 //
-// Promises: whatever is sent, it is judged once, within a time, and leaves either facts that fold or a dead letter
+// Promises: whatever is sent, it is judged once, within a time, and leaves either events that fold or a dead letter
 // that fits the list; it is never tried for ever.
 package fuzz
 
@@ -152,7 +152,7 @@ func (d *egress) judge(l *letter) {
 	case len(dead) > 1:
 		d.t.Fatalf("%d dead letters of one message", len(dead))
 	case len(dead) == 1 && after > before:
-		d.t.Fatalf("refused (%s), and yet %d facts were said", dead[0].Letter.Code, after-before)
+		d.t.Fatalf("refused (%s), and yet %d events were said", dead[0].Letter.Code, after-before)
 	case len(dead) == 1:
 		d.checkLetter(dead[0].Letter)
 	}
@@ -160,7 +160,7 @@ func (d *egress) judge(l *letter) {
 		var s run.State
 		for _, f := range d.s.Log(id) {
 			if len(f.Bytes) > events.MaxEvent {
-				d.t.Fatalf("a fact of %d bytes", len(f.Bytes))
+				d.t.Fatalf("an event of %d bytes", len(f.Bytes))
 			}
 			next, err := s.Apply(f.Bytes)
 			if err != nil {
@@ -171,7 +171,7 @@ func (d *egress) judge(l *letter) {
 	}
 	d.receive(l.again())
 	if d.events() != after {
-		d.t.Fatalf("the second look said %d facts", d.events()-after)
+		d.t.Fatalf("the second look said %d events", d.events()-after)
 	}
 }
 
@@ -274,13 +274,13 @@ func TestLarge(t *testing.T) {
 		judgeAnswer(t, evs, b, "r.gate.g-1", "")
 		judgeAnswer(t, evs, with(`"decision":"reject"`, b), "r.gate.g-1", "")
 	})
-	t.Run("SAFE-15 PLAN-1 a plan that no fact has room for is refused before its run begins", func(t *testing.T) {
+	t.Run("SAFE-15 PLAN-1 a plan that no event has room for is refused before its run begins", func(t *testing.T) {
 		t.Parallel()
 		judgeTask(t, largePlan(), "", "", "")
 	})
 }
 
-// largePlan has steps of the size allowed, which together are larger than a fact once they are written as JSON.
+// largePlan has steps of the size allowed, which together are larger than an event once they are written as JSON.
 func largePlan() []byte {
 	var steps []string
 	for n := range 20 {
@@ -292,7 +292,7 @@ func largePlan() []byte {
 // FuzzTask proves SAFE-12 and LIFE-9 for what is published on the task subject.
 func FuzzTask(f *testing.F) {
 	add := func(data string) { f.Add([]byte(data), "", "", "") }
-	for _, s := range []string{`{"agent":"demo","task":"mend the wheel"}`, `{"agent":"demo","task":"x","id":"t-1","timeout":"30m","autonomy":5}`,
+	for _, s := range []string{`{"agent":"demo","task":"fix the wheel"}`, `{"agent":"demo","task":"x","id":"t-1","timeout":"30m","autonomy":5}`,
 		`{"agent":"demo","task":"x","plan":{"steps":[{"id":"a","description":"b"},{"id":"c","needs":["a"]}]}}`, `{"agent":"nobody","task":"x"}`,
 		`{"agent":"demo","task":"x","timeout":"2562047h","max_steps":-1}`, `{"agent":"demo","task":"x","unknown":1}`, `{}`, `null`, `[]`, ``, `{"agent":"demo","task":"x"}{}`,
 		`{"specversion":"1.0","id":"1","source":"/me","type":"dev.inspan.task.v1","data":{"agent":"demo","task":"x"}}`,

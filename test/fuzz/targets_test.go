@@ -16,7 +16,7 @@ type target struct{ dir, name, reads string }
 var targets = []target{
 	{"pkg/events/ce", "FuzzOpen", "CloudEvents and bare documents"},
 	{"pkg/events", "FuzzIDs", "ids and subjects"},
-	{"pkg/run", "FuzzStory", "lists of facts, chained"},
+	{"pkg/run", "FuzzStory", "lists of events, chained"},
 	{"pkg/run", "FuzzChain", "histories that somebody changed"},
 	{"test/fuzz", "FuzzTask", "tasks"},
 	{"test/fuzz", "FuzzAnswer", "answers to a gate"},
@@ -31,7 +31,7 @@ var targets = []target{
 
 // others keep inputs too; the programme has no time for them.
 var others = []target{
-	{"pkg/events", "FuzzDecode", "stored facts"},
+	{"pkg/events", "FuzzDecode", "stored events"},
 	{"pkg/run", "FuzzFold", "lists of anything"},
 	{"test/fuzz", "FuzzControl", "controls of a run"},
 }

@@ -99,7 +99,7 @@ func play(t *testing.T, name, front string, calls []call) string {
 	return filepath.Join(dir, "work")
 }
 
-// results looks at the facts for the result of each call, in order.
+// results looks at the events for the result of each call, in order.
 func results(t *testing.T, evs string, calls []call) {
 	t.Helper()
 	lines := bufio.NewScanner(strings.NewReader(evs))

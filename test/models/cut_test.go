@@ -39,7 +39,7 @@ var begun = map[string]string{
 	"gemini": data(`{"candidates":[{"content":{"role":"model","parts":[{"functionCall":{"id":"call_1","name":"bell"}}]},"finishReason":"MAX_TOKENS"}],"modelVersion":"gemini-x"}`),
 }
 
-// odd are answers that end for a reason of their own: declined, and one that nobody knows.
+// odd are answers that end for a reason of their own: declined, and one that no one knows.
 var odd = map[string][2]string{
 	"anthropic": {data(`{"type":"message_start","message":{"model":"claude-x"}}`, `{"type":"message_delta","delta":{"stop_reason":"refusal"}}`, `{"type":"message_stop"}`),
 		data(`{"type":"message_start","message":{"model":"claude-x"}}`, `{"type":"content_block_start","index":0,"content_block":{"type":"text","text":"Odd."}}`,
@@ -94,7 +94,7 @@ func TestCut(t *testing.T) {
 				t.Errorf("%+v\n%s", first, s.Last())
 			}
 		})
-		t.Run("LOOP-4 with "+name+" a refusal ends the run with its own reason, and a reason that nobody knows is an end as any", func(t *testing.T) {
+		t.Run("LOOP-4 with "+name+" a refusal ends the run with its own reason, and a reason that no one knows is an end as any", func(t *testing.T) {
 			t.Parallel()
 			s := llmtest.Serve(t, llmtest.Stream(odd[name][0]))
 			if end := carryOut(t, c.model, set(s.URL)); end.Status != events.Failed || end.Result.FinishReason != events.FinishRefusal || s.Requests() != 1 {

@@ -8,7 +8,7 @@ var paths = []Mutant{
 		Old: "	case held:\n", New: "	case false && held:\n", By: []string{"./pkg/run/..."}},
 	{Name: "a direct run past a person is taken", File: "pkg/run/fold_direct.go",
 		Old: "	case d.Options.Autonomy < 3:", New: "	case false:", By: []string{"./pkg/run/..."}},
-	{Name: "nobody takes the first turn of a direct run", File: "services/executor/executor.go",
+	{Name: "no one takes the first turn of a direct run", File: "services/executor/executor.go",
 		Old: "		if !h.State.Direct() {", New: "		if h.State.Direct() {", By: []string{"./services/executor"}},
 	{Name: "a task as long as the threshold is short", File: "internal/core/route/route.go",
 		Old: "a.Estimate >= threshold && a.Estimate > 0", New: "a.Estimate > threshold", By: []string{"./internal/core/route"}},

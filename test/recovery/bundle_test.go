@@ -35,7 +35,7 @@ func TestBundle(t *testing.T) {
 		b.do(0, "import", file("mover"))
 		s := b.await("mover", "waiting", waiting)
 		if err := begins(b.bytes("mover"), open); err != nil || s.Identity.Station != "berlin" || s.Sequence != uint64(len(open))+1 {
-			t.Errorf("%v, station %s, fact %d", err, s.Identity.Station, s.Sequence)
+			t.Errorf("%v, station %s, event %d", err, s.Identity.Station, s.Sequence)
 		}
 		b.approve(s)
 		if s := b.await("mover", "ended", ended); s.Status != events.Completed {
@@ -45,7 +45,7 @@ func TestBundle(t *testing.T) {
 		n := len(a.bytes("mover"))
 		a.do(0, "import", file("mover"))
 		if got := a.bytes("mover"); len(got) != n || n != len(open)+1 {
-			t.Errorf("an import where the run came from left %d facts, there were %d", len(got), n)
+			t.Errorf("an import where the run came from left %d events, there were %d", len(got), n)
 		}
 	})
 	t.Run("EVT-9 LOOP-16 a turn that was put off is taken at the new station; a fork goes on at both", func(t *testing.T) {

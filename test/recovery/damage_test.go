@@ -58,7 +58,7 @@ func TestFlippedLength(t *testing.T) {
 		left += len(p.bytes(id))
 	}
 	if left != evs && !p.station.Damage().Damaged() {
-		t.Errorf("%d of %d facts are left, and nothing reported it", left, evs)
+		t.Errorf("%d of %d events are left, and nothing reported it", left, evs)
 	}
 }
 

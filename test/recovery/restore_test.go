@@ -44,7 +44,7 @@ func TestRestore(t *testing.T) {
 				extra = 0
 			}
 			if len(got) != len(want)+extra {
-				t.Errorf("%s has %d facts, want %d and %d", id, len(got), len(want), extra)
+				t.Errorf("%s has %d events, want %d and %d", id, len(got), len(want), extra)
 			}
 			p.do(0, "audit", id)
 		}
@@ -52,7 +52,7 @@ func TestRestore(t *testing.T) {
 	t.Run("EVT-9 PERS-15 a gate that stood before the loss is answered after it, and the run completes", func(t *testing.T) {
 		s := p.await("gated", "waiting", waiting)
 		if s.Waiting()[0].ID != atGate.Waiting()[0].ID || s.Sequence != atGate.Sequence+1 {
-			t.Errorf("gate %s at fact %d, it was %s at %d", s.Waiting()[0].ID, s.Sequence, atGate.Waiting()[0].ID, atGate.Sequence)
+			t.Errorf("gate %s at event %d, it was %s at %d", s.Waiting()[0].ID, s.Sequence, atGate.Waiting()[0].ID, atGate.Sequence)
 		}
 		p.approve(s)
 		if s := p.await("gated", "ended", ended); s.Status != events.Completed || s.Turns().Len() != 2 {
@@ -82,25 +82,25 @@ func TestRestore(t *testing.T) {
 			t.Errorf("the object has %d bytes, %v", len(b), err)
 		}
 	})
-	t.Run("EVT-9 a run that went on is left alone, and one with other facts is refused", func(t *testing.T) {
+	t.Run("EVT-9 a run that went on is left alone, and one with other events is refused", func(t *testing.T) {
 		n := len(p.bytes("gated"))
 		p.do(0, "restore", "--from", p.archive, "gated")
 		if got := len(p.bytes("gated")); got != n {
-			t.Errorf("%d facts, it had %d", got, n)
+			t.Errorf("%d events, it had %d", got, n)
 		}
 		q := newPlace(t, "lab")
 		q.up()
 		q.start(events.Task{ID: "done", Agent: "careful", Task: "another"})
 		q.await("done", "ended", ended)
 		evs := q.bytes("done")
-		if out := q.do(1, "restore", "--from", p.archive, "done"); !strings.Contains(out, "other facts") {
+		if out := q.do(1, "restore", "--from", p.archive, "done"); !strings.Contains(out, "other events") {
 			t.Error(out)
 		}
 		if err := begins(q.bytes("done"), evs); err != nil || len(q.bytes("done")) != len(evs) {
 			t.Errorf("the refused run was changed: %v", err)
 		}
 	})
-	t.Run("SAFE-6 EVT-9 on a server with users each fact is brought under the user who may say it, and under no other", func(t *testing.T) {
+	t.Run("SAFE-6 EVT-9 on a server with users each event is brought under the user who may say it, and under no other", func(t *testing.T) {
 		guarded(t, p.archive, len(before["gated"]))
 	})
 	t.Run("SAFE-3 EVT-9 a damaged archive restores nothing of the run", func(t *testing.T) {
@@ -112,7 +112,7 @@ func TestRestore(t *testing.T) {
 			t.Error(out)
 		}
 		if got := q.bytes("done"); len(got) != 0 {
-			t.Errorf("%d facts were written", len(got))
+			t.Errorf("%d events were written", len(got))
 		}
 	})
 	t.Run("CLI-9 a folder that is no archive is named", func(t *testing.T) {

@@ -108,7 +108,7 @@ func mutate(t *testing.T, p *report.Part, r *rand.Rand, budget time.Duration) {
 			if rep := look(w.change(r, slices.Clone(b.Events()))); !rep.Sound && rep.First != nil {
 				found++
 			} else {
-				p.Violate("seed %d: log %d, a fact was %s and it was not found", p.Seed, logs, w.name)
+				p.Violate("seed %d: log %d, an event was %s and it was not found", p.Seed, logs, w.name)
 			}
 		}
 	}
@@ -158,14 +158,14 @@ func restore(t *testing.T, p *report.Part, r *rand.Rand) {
 			p.Violate("seed %d: run %s ended as %s", p.Seed, id, s.Status)
 		}
 		if rep, err := lab.audited(id); err != nil || !rep.Sound || rep.Anchored == 0 {
-			p.Violate("seed %d: audit of %s: %v %+v, anchored up to fact %d", p.Seed, id, err, rep.First, rep.Anchored)
+			p.Violate("seed %d: audit of %s: %v %+v, anchored up to event %d", p.Seed, id, err, rep.First, rep.Anchored)
 		}
 	}
 	p.Add("runs at a gate when the station was lost", robustRuns, "")
 	p.Add("restores interrupted in the middle, then done again", cuts, "at least 1")
 	p.Add("runs back byte for byte", back, fmt.Sprint(robustRuns))
 	p.Add("runs completed after the restore", completed, fmt.Sprint(robustRuns))
-	p.Add("facts restored, and the time of the last, whole restore", fmt.Sprintf("%d facts, %s", evs, took.Round(time.Millisecond)), "")
+	p.Add("events restored, and the time of the last, whole restore", fmt.Sprintf("%d events, %s", evs, took.Round(time.Millisecond)), "")
 }
 
 // bringBack restores all runs; the first tries are cut off at a random moment.

@@ -54,7 +54,7 @@ func guarded(t *testing.T, dir string, least int) {
 		t.Fatal(err)
 	}
 	if b, err := alone.Bring(t.Context(), src, m, archive.How{By: "anna"}); !errors.Is(err, kernel.ErrDenied) {
-		t.Errorf("the planner's user brought %d facts of all services: %v", b.Copied, err)
+		t.Errorf("the planner's user brought %d events of all services: %v", b.Copied, err)
 	}
 	b, err := own.Bring(t.Context(), src, m, archive.How{By: "anna"})
 	if err != nil || b.Events < uint64(least) || b.Copied == 0 {
@@ -66,6 +66,6 @@ func guarded(t *testing.T, dir string, least int) {
 	}
 	evs, _, err := st.Journal().Read(t.Context(), "gated", 0)
 	if err != nil || uint64(len(evs)) < b.Events {
-		t.Errorf("%d facts of %d, %v", len(evs), b.Events, err)
+		t.Errorf("%d events of %d, %v", len(evs), b.Events, err)
 	}
 }

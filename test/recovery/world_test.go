@@ -172,7 +172,7 @@ func (p *place) await(runID, what string, want func(run.State) bool) run.State {
 	var last run.State
 	for item, err := range p.c.Watch(ctx, runID, 0) {
 		if err != nil {
-			p.t.Fatalf("run %s at %s: waited for it to be %s: %v; it is %s at fact %d", runID, p.name, what, err, last.Status, last.Sequence)
+			p.t.Fatalf("run %s at %s: waited for it to be %s: %v; it is %s at event %d", runID, p.name, what, err, last.Status, last.Sequence)
 		}
 		if last = item.State; want(last) && !behind(p, runID, last) {
 			return last
@@ -182,7 +182,7 @@ func (p *place) await(runID, what string, want func(run.State) bool) run.State {
 	return last
 }
 
-// behind reports whether the log has more facts than a state.
+// behind reports whether the log has more events than a state.
 func behind(p *place, runID string, s run.State) bool {
 	now, err := p.c.State(p.ctx(), runID)
 	return err != nil || now.Sequence > s.Sequence && !s.Status.Ended()
@@ -200,7 +200,7 @@ func (p *place) approve(s run.State) run.State {
 	return s
 }
 
-// bytes are the stored facts of a run.
+// bytes are the stored events of a run.
 func (p *place) bytes(runID string) [][]byte {
 	p.t.Helper()
 	var all [][]byte
@@ -216,11 +216,11 @@ func (p *place) bytes(runID string) [][]byte {
 // begins reports whether a log begins with another, byte for byte.
 func begins(log, with [][]byte) error {
 	if len(log) < len(with) {
-		return fmt.Errorf("%d facts, want at least %d", len(log), len(with))
+		return fmt.Errorf("%d events, want at least %d", len(log), len(with))
 	}
 	for i := range with {
 		if !bytes.Equal(log[i], with[i]) {
-			return fmt.Errorf("fact %d has other bytes:\n got %s\nwant %s", i+1, log[i], with[i])
+			return fmt.Errorf("event %d has other bytes:\n got %s\nwant %s", i+1, log[i], with[i])
 		}
 	}
 	return nil

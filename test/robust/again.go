@@ -35,7 +35,7 @@ func earlier(ctx context.Context, path string, seed uint64) (whole, error) {
 		late := strings.HasPrefix(p.Failed, tookLonger) || strings.HasPrefix(p.Failed, notRun)
 		switch {
 		case len(p.Violations) > 0 || p.Failed != "" && !late:
-			return w, fmt.Errorf("-again: %s failed: mend it, and run the whole programme", p.Name)
+			return w, fmt.Errorf("-again: %s failed: fix it, and run the whole programme", p.Name)
 		case p.Seed != 0 && p.Seed != seed:
 			return w, fmt.Errorf("-again: %s was run with seed %d", p.Name, p.Seed)
 		}

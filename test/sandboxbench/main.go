@@ -4,7 +4,7 @@
 //	go run ./test/sandboxbench                  # all; docs/sandboxes-measured.md and boxes.json
 //	go run ./test/sandboxbench -only bwrap,wasm # some; the page is left as it is
 //
-// Promises: each backend has a line: one that can not run here is told with the reason, one that was run against a double says
+// Promises: each backend has a line: one that cannot run here is told with the reason, one that was run against a double says
 // so. The exit code is 1 where a part of the exam failed, something got out or was left behind, or one of many sandboxes at a
 // time failed; figures that miss an aim are shown and do not count as that, because they are also the machine's.
 package main

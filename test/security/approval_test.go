@@ -98,7 +98,7 @@ func (c *court) refuses(t *testing.T, code, subject string, a events.Answer) {
 			t.Errorf("got %s on %s (%s; %s), want %s with a hint", d.Code, d.Subject, d.Reason, d.Hint, code)
 		}
 	case <-within(t).Done():
-		t.Fatalf("nobody refused it; want %s", code)
+		t.Fatalf("no one refused it; want %s", code)
 	}
 }
 
@@ -219,7 +219,7 @@ func TestSubjectsOfApprovers(t *testing.T) {
 			t.Errorf("by %s, %s", by, how)
 		}
 	})
-	t.Run("SAFE-9 who may answer in nobody's name only claims one, and the fact says so", func(t *testing.T) {
+	t.Run("SAFE-9 who may answer in no one's name only claims one, and the event says so", func(t *testing.T) {
 		gate := c.waiting(t, "s2")
 		if _, err := c.operator.Approve(within(t), client.Decision{Run: "s2", Gate: gate.ID, By: "anna"}); err != nil {
 			t.Fatal(err)
@@ -245,7 +245,7 @@ func TestSubjectsOfApprovers(t *testing.T) {
 				t.Errorf("%+v", d)
 			}
 		case <-within(t).Done():
-			t.Fatal("nobody refused it")
+			t.Fatal("no one refused it")
 		}
 	})
 }

@@ -124,7 +124,7 @@ func (b *bed) stored(w *wire, stream string) (messages, deleted int) {
 	return info.State.Messages, info.State.Deleted
 }
 
-// fact stores one message on a run as its author, past the ledger.
+// event stores one message on a run as its author, past the ledger.
 func (b *bed) event(w *wire, inbox, run, kind, body string) {
 	b.t.Helper()
 	m, err := w.ask(inbox, fmt.Sprintf("station.s1.run.%s.evt.%s", run, kind), "", body)

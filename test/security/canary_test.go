@@ -277,14 +277,14 @@ func canaries(t *testing.T) sought {
 			t.Errorf("run of %s is %s, want %s", agent, s.Status, status)
 		}
 	}
-	// What a stranger's password looks like is kept by nobody either.
+	// What a stranger's password looks like is kept by no one either.
 	bad := canary("stranger")
 	a.secrets = append(a.secrets, bad)
 	if _, err := jet.Connect(within(t), jet.Config{URL: a.url, User: "planner", Password: secret.New(bad)}); !errors.Is(err, jet.ErrUnauthorized) {
 		t.Errorf("a stranger's password: %v", err)
 	}
 	if _, err := c.Start(within(t), events.Task{Agent: "nobody", Task: "x"}); err == nil {
-		t.Error("a task for nobody was taken")
+		t.Error("a task for no one was taken")
 	}
 	all := a.places(c, st, runs)
 	sum := sought{secrets: len(a.secrets), places: len(all)}
@@ -330,7 +330,7 @@ func ended(t *testing.T, c *client.Client, id string) run.State {
 	var last client.Item
 	for item, err := range c.Watch(within(t), id, 0) {
 		if err != nil {
-			t.Fatalf("run %s did not end: %v; its last fact is %s", id, err, last.Bytes)
+			t.Fatalf("run %s did not end: %v; its last event is %s", id, err, last.Bytes)
 		}
 		if last = item; last.State.Status.Ended() {
 			break

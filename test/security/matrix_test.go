@@ -28,7 +28,7 @@ var (
 // families says whose timers each family are.
 var families = map[string]string{"run": "planner", "turn": "executor", "call": "toolrunner", "gate": "gatekeeper"}
 
-// authors says who says which fact. It is written by hand for the permits and what is as old as they are; see withNewer.
+// authors says who says which event. It is written by hand for the permits and what is as old as they are; see withNewer.
 var authors = map[string]string{
 	"run.created": "planner", "run.started": "planner", "run.paused": "planner", "run.resumed": "planner", "run.adjusted": "planner", "run.moved": "planner", "run.forked": "planner",
 	"run.completed": "planner", "run.failed": "planner", "plan.made": "planner", "plan.revised": "planner", "plan.completed": "planner", "step.ready": "planner",
@@ -67,14 +67,14 @@ func probes() []probe {
 func eventProbes() []probe {
 	var all []probe
 	for kind, author := range withNewer(authors) {
-		all = append(all, probe{"say a fact", "station.s1.run.matrix.evt." + kind, "", []string{author}},
-			probe{"say a fact of another station", "station.s2.run.matrix.evt." + kind, "", none})
+		all = append(all, probe{"say an event", "station.s1.run.matrix.evt." + kind, "", []string{author}},
+			probe{"say an event of another station", "station.s2.run.matrix.evt." + kind, "", none})
 		for _, aggregate := range others {
-			all = append(all, probe{"say a fact in the log of another aggregate", "station.s1." + aggregate + ".matrix.evt." + kind, "", none})
+			all = append(all, probe{"say an event in the log of another aggregate", "station.s1." + aggregate + ".matrix.evt." + kind, "", none})
 		}
 	}
-	return append(all, probe{"say a fact that nobody says", "station.s1.run.matrix.evt.run.erased", "", none},
-		probe{"say a fact of an agent", "station.s1.agent.p_r_n.evt.a.b", "", none})
+	return append(all, probe{"say an event that no one says", "station.s1.run.matrix.evt.run.erased", "", none},
+		probe{"say an event of an agent", "station.s1.agent.p_r_n.evt.a.b", "", none})
 }
 
 // others are the aggregates that no service appends to yet.
@@ -86,7 +86,7 @@ func sayProbes() []probe {
 		{"steer", "station.s1.run.matrix.control", "", []string{"operator", "dispatcher"}},
 		{"steer a session", "station.s1.session.matrix.control", "", []string{"operator", "dispatcher"}}, {"sweep a session", "station.s1.session.matrix.sweep", "", []string{"operator", "dispatcher"}},
 		{"steer a session of another station", "station.s2.session.matrix.control", "", none},
-		{"answer in nobody's name", "station.s1.run.matrix.gate.g", "", []string{"operator"}},
+		{"answer in no one's name", "station.s1.run.matrix.gate.g", "", []string{"operator"}},
 		{"answer as anna", "station.s1.run.matrix.gate.g.anna", "", []string{"anna"}}, {"answer as bert", "station.s1.run.matrix.gate.g.bert", "", none},
 		{"show what is live", "station.s1.run.matrix.live", "", []string{"executor", "toolrunner"}},
 		{"have what is live kept", "station.s1.run.matrix.kept", "", []string{"executor", "toolrunner"}}, {"have that of another station kept", "station.s2.run.matrix.kept", "", none},
@@ -167,7 +167,7 @@ func streamProbes() []probe {
 	for _, rest := range []string{"STREAM.LIST", "STREAM.NAMES", "STREAM.CREATE.evil", "STREAM.TEMPLATE.CREATE.evil", "META.LEADER.STEPDOWN",
 		"SERVER.REMOVE", "ACCOUNT.PURGE.streams-s1", "STREAM.INFO.LOG_s2", "DIRECT.GET.LOG_s2", "STREAM.MSG.GET.LOG_s2",
 		"DIRECT.GET.KV_harness-state.$KV.harness-state.s2.run.x", "DIRECT.GET.KV_harness-config.$KV.harness-config.s2.agent.x"} {
-		api("ask what is nobody's business", rest, none)
+		api("ask what is no one's business", rest, none)
 	}
 	api("ask how much room is left", "INFO", []string{"planner"})
 	return all
@@ -258,7 +258,7 @@ func matrix(t *testing.T) tried {
 				sum.refused++
 			} else {
 				sum.allowed++
-				if p.verb == "say a fact" {
+				if p.verb == "say an event" {
 					evs++
 				}
 			}

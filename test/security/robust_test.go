@@ -27,7 +27,7 @@ func TestRobust(t *testing.T) {
 	for _, a := range attacks {
 		t.Run("SAFE-5 "+a.name, func(t *testing.T) { carryOut(t, &part, a, newBed(t)) })
 	}
-	t.Run("SAFE-5 SAFE-6 three servers: services with the shipped rights carry out a run, and nobody says what is another's", func(t *testing.T) {
+	t.Run("SAFE-5 SAFE-6 three servers: services with the shipped rights carry out a run, and no one says what is another's", func(t *testing.T) {
 		g := jettest.Cluster(t, 3, func(cfg *natsserver.Config) { cfg.Accounts = shipped() })
 		wholeRun(t, g)
 		b := bedOn(t, g.Server(0).URL(), 3)

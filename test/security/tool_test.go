@@ -98,7 +98,7 @@ func (a *aviary) burgle(t *testing.T, c *client.Client, agent string) (found []s
 	return found
 }
 
-// tools lets a command in a shut sandbox and one in an open one try the same. missing says why it can not be tried here.
+// tools lets a command in a shut sandbox and one in an open one try the same. missing says why it cannot be tried here.
 func tools(t *testing.T) (shut, open []string, missing error) {
 	if _, err := backends.Local("").Pick(t.Context(), sandbox.Bwrap); errors.Is(err, sandbox.ErrUnavailable) {
 		return nil, nil, err

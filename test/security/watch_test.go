@@ -73,7 +73,7 @@ func forgedNews(t *testing.T, b *bed, watcher *wire) {
 	t.Run("OBS-1 DEPL-6 and what is stored does, under the subject that people watch", func(t *testing.T) {
 		b.event(b.wire("planner"), inboxOf("planner"), "v", "run.paused", "{}")
 		if refusedBy(b.wire("planner"), inboxOf("planner"), "station.s1.dead.planner", "", `{"code":"x"}`) {
-			t.Fatal("the planner can not refuse input")
+			t.Fatal("the planner cannot refuse input")
 		}
 		var received []string
 		for len(received) < 5 { // once for each pattern

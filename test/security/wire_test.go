@@ -31,7 +31,7 @@ type received struct {
 	body           []byte
 }
 
-// dial connects to a server as a user; without a name as nobody.
+// dial connects to a server as a user; without a name as no one.
 func dial(t testing.TB, url, user, password string) *wire {
 	t.Helper()
 	var d net.Dialer

@@ -52,7 +52,7 @@ func (a *audit) callAllowed(l *ledger, d *events.CallAllowedData) string {
 	}
 	if g := l.gates[d.Gate]; d.Edited {
 		if g == nil || g.opened.Call != d.Call || g.edited == "" {
-			return "nobody approved other arguments"
+			return "no one approved other arguments"
 		}
 		c.inputHash = g.edited
 	} else if g != nil && g.edited != "" {
@@ -123,7 +123,7 @@ func (a *audit) effect(e effect) {
 		a.breaks("%s %s of run %s happened without the approval that a rule asks for", e.tool, e.call, e.run)
 	}
 	if e.tool == events.GitPush && !l.approved(e.call) {
-		a.breaks("%s of run %s happened and nobody approved it", e.call, e.run)
+		a.breaks("%s of run %s happened and no one approved it", e.call, e.run)
 	}
 	a.again(e)
 }
@@ -145,7 +145,7 @@ func (a *audit) again(e effect) {
 		done++
 	}
 	if done > 1 && !looked {
-		a.breaks("%s %s of run %s was made again and nobody looked before", e.tool, e.call, e.run)
+		a.breaks("%s %s of run %s was made again and no one looked before", e.tool, e.call, e.run)
 	}
 }
 

@@ -39,7 +39,7 @@ func (a *audit) standsStill(id string) {
 	if s.Sequence == 0 || s.Status.Ended() || len(s.Waiting()) > 0 || s.Status == events.Paused {
 		return
 	}
-	a.breaks("run %s is %s at #%d and nobody owes it anything: %s", id, s.Status, s.Sequence, a.w.standing())
+	a.breaks("run %s is %s at #%d and no one owes it anything: %s", id, s.Status, s.Sequence, a.w.standing())
 }
 
 // viewsAgree holds that the index and the fold of the log from its beginning say the same.

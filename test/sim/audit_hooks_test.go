@@ -11,7 +11,7 @@ import (
 	"github.com/inspan/inspan/pkg/events"
 )
 
-// hooked holds GUARD-2, GUARD-3, GUARD-4 and GUARD-9 of every fact: an answer that it records is one that was given, and
+// hooked holds GUARD-2, GUARD-3, GUARD-4 and GUARD-9 of every event: an answer that it records is one that was given, and
 // nothing goes on past a hook that did not let it.
 func (a *audit) hooked(runID string, l *ledger, p events.Payload) string {
 	r := a.w.play.Scene.run(runID)
@@ -92,7 +92,7 @@ func (a *audit) counts(l *ledger, old asking, q hook.Question) bool {
 	return old.said == events.HookContinue || old.said == events.HookInterrupt && l.resumed > old.events
 }
 
-// answersAreReal holds that the answers in a fact were given, and that who gave none has blocked.
+// answersAreReal holds that the answers in an event were given, and that who gave none has blocked.
 func (a *audit) answersAreReal(runID string, p events.Payload) string {
 	b, err := json.Marshal(p)
 	if err != nil {

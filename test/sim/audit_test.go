@@ -11,7 +11,7 @@ import (
 	"github.com/inspan/inspan/pkg/events"
 )
 
-// audit judges a play by rules of its own: it reads the facts as they are stored and the journal of effects, and uses
+// audit judges a play by rules of its own: it reads the events as they are stored and the journal of effects, and uses
 // none of the program's decisions.
 type audit struct {
 	w *world
@@ -77,11 +77,11 @@ func (a *audit) breaks(format string, args ...any) {
 	}
 }
 
-// fact judges one stored fact.
+// event judges one stored event.
 func (a *audit) event(runID string, r kernel.Record) {
 	f, err := events.Decode(r.Bytes)
 	if err != nil {
-		a.breaks("run %s: a stored fact can not be read: %v", runID, err)
+		a.breaks("run %s: a stored event cannot be read: %v", runID, err)
 		return
 	}
 	k, _ := f.Kind() // Decode checked it
@@ -125,7 +125,7 @@ func (l *ledger) chain(f events.Event, k events.Kind, stored []byte) string {
 	case f.Sequence != l.sequence:
 		return fmt.Sprintf("sequence %d where %d is next", f.Sequence, l.sequence)
 	case f.PrevHash != want:
-		return "it does not name the fact before it"
+		return "it does not name the event before it"
 	case f.Author() != word.Author:
 		return fmt.Sprintf("said by %s", f.Author())
 	case l.ended != "":
@@ -134,7 +134,7 @@ func (l *ledger) chain(f events.Event, k events.Kind, stored []byte) string {
 	return l.around(k)
 }
 
-// judge holds the rules of one fact after the other. It returns what is wrong.
+// judge holds the rules of one event after the other. It returns what is wrong.
 func (a *audit) judge(runID string, l *ledger, f events.Event, p events.Payload) string {
 	switch d := p.(type) {
 	case *events.RunCreatedData:
@@ -305,7 +305,7 @@ func (a *audit) said(runID string, g *gateAudit, f events.Event, d events.GateAn
 	edited, errEdited := events.EditedInput(json.RawMessage(said.edited))
 	switch {
 	case !ok || said.run != runID || said.gate != d.Gate:
-		return "nobody gave this answer"
+		return "no one gave this answer"
 	case said.decision != decision:
 		return fmt.Sprintf("somebody said %s", said.decision)
 	case d.ProposalHash != g.opened.ProposalHash || said.hash != "" && said.hash != d.ProposalHash:

@@ -21,7 +21,7 @@ type treeAudit struct {
 	runs map[string]bool
 }
 
-// doneWrite is what one call left, whose end was the at-th fact of the play.
+// doneWrite is what one call left, whose end was the at-th event of the play.
 type doneWrite struct {
 	call, text string
 	at         int
@@ -30,7 +30,7 @@ type doneWrite struct {
 // grove is what the audit knows of all trees.
 type grove struct {
 	trees map[string]*treeAudit
-	// facts counts those of all runs, allowed tells when a call was, by run and call.
+	// events counts those of all runs, allowed tells when a call was, by run and call.
 	events  int
 	allowed map[string]int
 	// instances by life; lapsed are instances of which a toolrunner heard that their lease is not held.
@@ -55,7 +55,7 @@ func (g *grove) tree(name string) *treeAudit {
 func (a *audit) recorded(by *life, value []byte) {
 	var next workspace.Record
 	if err := json.Unmarshal(value, &next); err != nil {
-		a.breaks("the record of a workspace can not be read: %v", err)
+		a.breaks("the record of a workspace cannot be read: %v", err)
 		return
 	}
 	a.w.news() // what is stored counts, judged or not
@@ -103,7 +103,7 @@ func (a *audit) forgotten(t *treeAudit, next workspace.Record) string {
 	}
 	switch {
 	case next.Snapshot != "" || len(next.Packs) > 0:
-		return "nobody owns it, under a new fence, and it is kept"
+		return "no one owns it, under a new fence, and it is kept"
 	case !a.w.play.Scene.Clean || !strings.HasPrefix(next.Workspace, "run/"):
 		return "it is taken away, and was to stay"
 	}
@@ -118,7 +118,7 @@ func (t *treeAudit) holds(in files, rec workspace.Record, file string) bool {
 	return in[file] == d.text || t.told[d.call] || slices.Contains(rec.Unkept, d.call) || slices.Contains(rec.Missing, d.call)
 }
 
-// grows notes what a fact means for the trees. It is called with every fact, before the rules of calls.
+// grows notes what an event means for the trees. It is called with every event, before the rules of calls.
 func (a *audit) grows(runID string, p events.Payload) {
 	a.grove.events++
 	switch d := p.(type) {

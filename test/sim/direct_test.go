@@ -39,9 +39,9 @@ func smallDirect(first, second string) Scene {
 	return s
 }
 
-// birth holds C30 and LIFE-13: a run is direct exactly where its task is marked as short, nobody has to permit its step and it
+// birth holds C30 and LIFE-13: a run is direct exactly where its task is marked as short, no one has to permit its step and it
 // works in no session,
-// and a direct run has begun with its first fact.
+// and a direct run has begun with its first event.
 func (a *audit) birth(runID string, l *ledger, d *events.RunCreatedData) string {
 	r := a.w.play.Scene.run(runID)
 	marked := r.Direct && d.Task != anotherTask // somebody else's task was faster

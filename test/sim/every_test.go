@@ -72,7 +72,7 @@ func TestEveryOperationDirect(t *testing.T) {
 }
 
 func TestEveryOperationGit(t *testing.T) {
-	t.Run("GIT-10 GATE-13 SAFE-7 a crash or a duplicate at every operation of a run in git: nothing is pushed that nobody approved, or told that is not so", func(t *testing.T) {
+	t.Run("GIT-10 GATE-13 SAFE-7 a crash or a duplicate at every operation of a run in git: nothing is pushed that no one approved, or told that is not so", func(t *testing.T) {
 		plays, pushed := 0, 0
 		everyOf(t, smallGit("put"), nil, 0, func(_ int, _ verdict, out Outcome) {
 			plays++

@@ -78,7 +78,7 @@ type asking struct {
 	// said is the answer that counts, empty where there was none; heard is true where it reached the one who asked.
 	said     string
 	received bool
-	// facts is how many the log of the run had then.
+	// events is how many the log of the run had then.
 	events uint64
 }
 

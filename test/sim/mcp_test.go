@@ -219,7 +219,7 @@ func (s *server) call(ctx context.Context, params json.RawMessage) (string, erro
 		return `{"isError":true,"content":[{"type":"text","text":"broken for good"}]}`, nil
 	}
 	if err != nil {
-		return "", errServer // nobody hears why
+		return "", errServer // no one hears why
 	}
 	if v := s.l.step(ctx, opWorld, false, "the server of %s answers", s.room.id); v != made {
 		return "", errServer

@@ -15,7 +15,7 @@ type verdict int
 const (
 	// made: as it was asked.
 	made verdict = iota
-	// before, after: the process dies before the operation, or right after it, with nobody hearing the answer.
+	// before, after: the process dies before the operation, or right after it, with no one hearing the answer.
 	before
 	after
 	// died: the process is dead already.
@@ -85,7 +85,7 @@ type op struct {
 	// task is the delivery it belongs to, what is it in words.
 	task, what string
 	answer     chan verdict
-	// gone is set where nobody waits for it any more.
+	// gone is set where no one waits for it any more.
 	gone atomic.Bool
 }
 
@@ -135,12 +135,12 @@ func (l *life) do(ctx context.Context, k kind, what string, make func(context.Co
 	case before, died:
 		return errDied
 	case after:
-		_ = make(context.WithoutCancel(ctx)) // nobody hears the answer
+		_ = make(context.WithoutCancel(ctx)) // no one hears the answer
 		return errDied
 	case unmade:
 		return errTrouble
 	case lost:
-		_ = make(context.WithoutCancel(ctx)) // nobody hears the answer
+		_ = make(context.WithoutCancel(ctx)) // no one hears the answer
 		return errTrouble
 	default:
 		return make(ctx)

@@ -12,7 +12,7 @@ import (
 
 type journal struct{ l *life }
 
-// Append implements kernel.Journal. A dead process hears that nobody knows, as one that was cut off would.
+// Append implements kernel.Journal. A dead process hears that no one knows, as one that was cut off would.
 func (j journal) Append(ctx context.Context, e kernel.Entry) kernel.Ack {
 	by := j.l.p.w.st.JournalOf(authorOf(e.Bytes))
 	v := j.l.step(ctx, opAppend, true, "append %s %s after %d", e.ID, e.Kind, e.Head)

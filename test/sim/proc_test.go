@@ -173,7 +173,7 @@ func (p *proc) receive(role events.Service, m kernel.Message, task string) {
 	})
 }
 
-// hint lets a process overhear a fact, or not: nobody counts on it.
+// hint lets a process overhear an event, or not: no one counts on it.
 func (p *proc) hint(runID string, r kernel.Record, ended bool) {
 	if !p.running() || p.stalled || p.w.deaf() {
 		return
@@ -218,7 +218,7 @@ func (l *life) ports(sandboxes *pool.Opener, entropy interface{ Read([]byte) (in
 			l.mu.Lock()
 			defer l.mu.Unlock()
 			if l.republished != nil {
-				return nil, errors.New("a process overhears the same facts twice")
+				return nil, errors.New("a process overhears the same events twice")
 			}
 			l.republished = f
 			return func() {}, nil

@@ -14,7 +14,7 @@ type Scene struct {
 	Runs []SceneRun
 	// Rude users answer twice, late, against themselves and with stale hashes; they pause, resume, adjust and stop.
 	Rude bool
-	// Leave is how many of a hundred gates nobody ever answers.
+	// Leave is how many of a hundred gates no one ever answers.
 	Leave int
 	// Follow lets workspaces follow their runs, kept at the ends of calls or steps; Clean takes them away with their runs.
 	Follow string

@@ -120,7 +120,7 @@ func (a *audit) parts(newest *events.Ref) (told map[string]int, fault string) {
 		}
 		var p events.Part
 		if err := json.Unmarshal(b, &p); err != nil {
-			return nil, fmt.Sprintf("its history can not be read: %v", err)
+			return nil, fmt.Sprintf("its history cannot be read: %v", err)
 		}
 		if p.Fence >= last {
 			return nil, fmt.Sprintf("a part of fence %d lies before one of fence %d", p.Fence, last)

@@ -153,7 +153,7 @@ func (a *audit) voted(runID string, l *ledger, f events.Event, d events.GateAnsw
 // vote counts a yes for one action, of one person, once.
 func (g *gateAudit) vote(d events.GateAnswer, said sentAnswer) string {
 	if said.by == "" || d.By != said.by || d.Assurance != events.AssuranceSubject {
-		return "nobody proved to be " + d.By
+		return "no one proved to be " + d.By
 	}
 	if _, twice := g.votes[d.By]; twice {
 		return d.By + " voted twice"
@@ -194,7 +194,7 @@ func (a *audit) expired(l *ledger, f events.Event, d *events.GateExpiredData) st
 	return ""
 }
 
-// noGateOverdue holds that no gate stands open after its time, unless its timer was lost and nobody looked again.
+// noGateOverdue holds that no gate stands open after its time, unless its timer was lost and no one looked again.
 func (a *audit) noGateOverdue(id string) {
 	s := a.w.state[id]
 	for _, g := range s.Waiting() {

@@ -23,7 +23,7 @@ type Trouble struct {
 	// Stall takes the processor away for a time longer than any term; Drain ends a process in order; Ring fires a timer
 	// early and lets it fire again. For each event of the play.
 	Stall, Drain, Ring int
-	// Deaf: how many of a hundred facts are not overheard.
+	// Deaf: how many of a hundred events are not overheard.
 	Deaf int
 	// Odd is how many of a hundred timers of gates fire early, late, twice or never.
 	Odd int

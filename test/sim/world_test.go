@@ -76,7 +76,7 @@ type world struct {
 	// fault is what the next operation on the log suffers.
 	fault  mem.Fault
 	behind int
-	// seen counts the facts of each run that were judged, told all that were stored by then.
+	// seen counts the events of each run that were judged, told all that were stored by then.
 	seen  map[string]int
 	told  int
 	state map[string]run.State
@@ -87,7 +87,7 @@ type world struct {
 	peaceAt time.Time
 	// lingered: time passed after all was done.
 	lingered bool
-	// hints are facts that were not overheard yet.
+	// hints are events that were not overheard yet.
 	hints []hint
 	// asked are the questions that hooks were asked.
 	asked []asking
@@ -181,7 +181,7 @@ func (w *world) turn() bool {
 	return true
 }
 
-// settle waits until every goroutine of the play waits, takes in what they want to do next, and judges the new facts.
+// settle waits until every goroutine of the play waits, takes in what they want to do next, and judges the new events.
 func (w *world) settle() {
 	synctest.Wait()
 	w.mu.Lock()
@@ -204,14 +204,14 @@ func (w *world) settle() {
 	w.whisper()
 }
 
-// hint is a fact that may be overheard.
+// hint is an event that may be overheard.
 type hint struct {
 	run   string
 	event kernel.Record
 	ended bool
 }
 
-// whisper lets new facts be overheard. What that sets going has come to rest before anything else happens: else a machine with
+// whisper lets new events be overheard. What that sets going has come to rest before anything else happens: else a machine with
 // much to do would decide which is first.
 func (w *world) whisper() {
 	all, ended := w.hints, false
@@ -227,7 +227,7 @@ func (w *world) whisper() {
 	}
 }
 
-// news judges the facts that were stored since the last time.
+// news judges the events that were stored since the last time.
 func (w *world) news() {
 	n := w.st.Events()
 	if n == w.told {
@@ -236,7 +236,7 @@ func (w *world) news() {
 	w.told = n
 	for _, id := range w.st.Runs() {
 		if w.play.Scene.run(id) == nil {
-			w.audit.breaks("there is a run %s that nobody asked for", id)
+			w.audit.breaks("there is a run %s that no one asked for", id)
 			return
 		}
 		log := w.st.Log(id)

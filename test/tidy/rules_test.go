@@ -104,7 +104,7 @@ func purity(f *File) []Fault {
 	ast.Inspect(f.AST, func(n ast.Node) bool {
 		switch n := n.(type) {
 		case *ast.GoStmt:
-			say(n, "a goroutine that nobody waits for")
+			say(n, "a goroutine that no one waits for")
 		case *ast.SelectStmt, *ast.ChanType:
 			if !role {
 				say(n, "a channel in the mind")

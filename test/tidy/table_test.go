@@ -142,7 +142,7 @@ type Exception struct {
 
 // Exceptions is the only list of them. One that nothing needs is a fault.
 var Exceptions = []Exception{
-	{"door", "services/persister/persister.go", "a snapshot that could not be written is told to nobody else: the run goes on"},
+	{"door", "services/persister/persister.go", "a snapshot that could not be written is told to no one else: the run goes on"},
 	{"skip", "internal/kernel/ledger_prop_test.go", "rapid draws another action where there is nothing to hear"},
 	{"skip", "internal/git/walled_linux_test.go", "walls need the right to mount; they run wherever the tests run as root, or where user namespaces are open"},
 	{"skip", "internal/git/wall/wall_test.go", "as above, for each of the two ways to raise them"},

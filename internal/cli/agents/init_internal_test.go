@@ -46,7 +46,7 @@ func TestAskFor(t *testing.T) {
 		ctx, cancel := context.WithCancelCause(t.Context())
 		cancel(errors.New("pressed"))
 		b := &app.App{Printer: app.Printer{Out: &out}, Keys: &lineedit.Keyboard{Pieces: make(chan []byte)}}
-		b.Keys.Once.Do(func() {}) // nobody types
+		b.Keys.Once.Do(func() {}) // no one types
 		if err := askFor(ctx, b, "Name", "", &got, nil); app.Code(err) != app.ExitInterrupted {
 			t.Errorf("%v", err)
 		}

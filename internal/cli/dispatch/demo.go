@@ -75,7 +75,7 @@ func (a *demoCommand) run(cmd *cobra.Command, _ []string) error {
 }
 
 func runDemo(ctx context.Context, a *app.App, o demo.Options, yes bool) error {
-	// The tree is drawn between the demo's own words: it begins with the first fact and ends before the report.
+	// The tree is drawn between the demo's own words: it begins with the first event and ends before the report.
 	var s *follow.Show
 	o.Out = a.Out
 	o.See = func(f events.Event, p events.Payload, after run.State) {

@@ -28,8 +28,8 @@ func Run(a *app.App) *cobra.Command {
 	c := &runCommand{App: a}
 	cmd := &cobra.Command{
 		Use: "run AGENT [TASK]", Aliases: []string{"call", "sling"}, Short: "Let an agent do a task and watch it",
-		Long: `Dispatches a task to the station and shows the run: a live tree on a terminal, with --json the facts as they are
-stored, else a line for each fact. At a terminal it asks when a gate opens; --yes approves every gate.
+		Long: `Dispatches a task to the station and shows the run: a live tree on a terminal, with --json the events as they are
+stored, else a line for each event. At a terminal it asks when a gate opens; --yes approves every gate.
 
 Where no station listens at --server, one is started in this process for this run alone, with the agents and scripts
 in ./agents and ./scripts (or examples/agents and examples/scripts) unless flags name others. Its log is kept under
@@ -57,7 +57,7 @@ Ctrl+C ends the watching, not the run, unless the station is this process's own.
 	fl.StringVar(&c.flags.branch, "branch", "", "branch of it")
 	fl.IntVar(&c.flags.depth, "depth", 0, "how many commits of its history are fetched, 0 for all")
 	fl.StringVar(&c.flags.collaboration, "collaboration", "", "how runs share the session: sequential or parallel")
-	fl.BoolVar(&c.flags.stream, "stream", false, "print the model's words as they come, in place of the tree; with --json as lines between the facts")
+	fl.BoolVar(&c.flags.stream, "stream", false, "print the model's words as they come, in place of the tree; with --json as lines between the events")
 	fl.StringVar(&c.flags.harness, "harness-config", "", "JSON with enabled, max_steps, autonomy, timeout and budget.tool_calls for this run; flags win over it")
 	fl.IntVar(&c.flags.Autonomy, "autonomy", 0, "1 to 5; the agent's, else 3, if not given")
 	fl.IntVar(&c.flags.MaxCalls, "max-tool-calls", 0, "budget of tool calls; the agent's, else 100, if not given")

@@ -52,7 +52,7 @@ type Arrival struct {
 	Err  error
 }
 
-// Arrivals gives the facts of a run as they come, and ends as Watch does. stop ends it, and waits until it has.
+// Arrivals gives the events of a run as they come, and ends as Watch does. stop ends it, and waits until it has.
 func Arrivals(ctx context.Context, c *client.Client, runID string) (items <-chan Arrival, stop func()) {
 	ctx, cancel := context.WithCancel(ctx)
 	come, gone := make(chan Arrival), make(chan struct{})
@@ -103,7 +103,7 @@ func (f *Follower) watch(ctx context.Context) error {
 	}
 }
 
-// fact shows one, and sees to the gate that it opens or closes. end is true where there is nothing more to watch.
+// event shows one, and sees to the gate that it opens or closes. end is true where there is nothing more to watch.
 func (f *Follower) event(ctx context.Context, item client.Item) (end bool, err error) {
 	f.state = item.State
 	f.show.Event(item)
@@ -121,7 +121,7 @@ func (f *Follower) event(ctx context.Context, item client.Item) (end bool, err e
 }
 
 func (f *Follower) opened(ctx context.Context, g *events.GateOpenedData) error {
-	// The fact may be an old one of a run that is taken up again.
+	// The event may be an old one of a run that is taken up again.
 	if s, err := f.Client.State(ctx, f.RunID); err == nil && s.Gate(g.Gate) != nil && s.Gate(g.Gate).Status != run.GatePending {
 		return nil
 	}

@@ -9,7 +9,7 @@ import (
 	"github.com/inspan/inspan/pkg/events"
 )
 
-// PrintItem prints one fact, as its JSON or in words. Its very bytes are what inspan export prints.
+// PrintItem prints one event, as its JSON or in words. Its very bytes are what inspan export prints.
 func PrintItem(a *app.App, item client.Item) {
 	if a.JSON {
 		fmt.Fprintf(a.Out, "%s\n", events.Plain(item.Bytes))

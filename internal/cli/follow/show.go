@@ -30,7 +30,7 @@ func Notice(a *app.App, s *Show, text string) {
 	s.Thaw(1)
 }
 
-// Show shows a run as it goes on: a live tree on a terminal, JSON lines with --json, else a line for each fact.
+// Show shows a run as it goes on: a live tree on a terminal, JSON lines with --json, else a line for each event.
 type Show struct {
 	app *app.App
 	// tree is true where the live tree is drawn.
@@ -90,7 +90,7 @@ func (s *Show) redraw() {
 	s.canvas.Draw(s.draw.Fitted(&s.run, time.Now(), max(height-1, 1)))
 }
 
-// Fact shows one more fact.
+// Event shows one more event.
 func (s *Show) Event(item client.Item) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

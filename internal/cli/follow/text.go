@@ -12,7 +12,7 @@ import (
 	"github.com/inspan/inspan/pkg/events"
 )
 
-// textPrinter prints text as it comes, between the lines of facts: piece by piece on a terminal, else line by line.
+// textPrinter prints text as it comes, between the lines of events: piece by piece on a terminal, else line by line.
 type textPrinter struct {
 	app *app.App
 	// immediate prints what is not a whole line yet.
@@ -23,7 +23,7 @@ type textPrinter struct {
 	// pending is text that is not a whole line yet, by its source; written is all text of a turn that is under way.
 	pending map[string]client.Piece
 	written map[string]string
-	// finished are the turns and calls whose fact was shown: text that comes after it is old.
+	// finished are the turns and calls whose event was shown: text that comes after it is old.
 	finished map[string]bool
 }
 
@@ -138,7 +138,7 @@ func (t *textPrinter) note(text string) {
 	fmt.Fprintln(t.app.Out, t.app.Paint().Yellow("── "+text))
 }
 
-// fact says what of a turn was not said live, before its line: the log has the truth.
+// event says what of a turn was not said live, before its line: the log has the truth.
 func (t *textPrinter) event(item client.Item) {
 	from, d := "", (*events.TurnFinishedData)(nil)
 	switch p := item.Payload.(type) {

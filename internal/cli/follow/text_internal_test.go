@@ -40,14 +40,14 @@ func TestTeller(t *testing.T) {
 	}{
 		{"OBS-9 a pipe gets whole lines only", head + "one|", false, []any{token("o"), token("ne\ntw")}},
 		{"OBS-9 a terminal gets text as it comes", head + "one|tw", true, []any{token("o"), token("ne\ntw")}},
-		{"the fact says the rest", head + "one|two|", false, []any{token("o"), token("ne\nt"), done}},
-		{"text that comes after its fact is old", head + "one|two|", true, []any{token("one\ntwo"), done, token("x")}},
-		{"where nothing came the fact says all", head + "one|two|", false, []any{done}},
+		{"the event says the rest", head + "one|two|", false, []any{token("o"), token("ne\nt"), done}},
+		{"text that comes after its event is old", head + "one|two|", true, []any{token("one\ntwo"), done, token("x")}},
+		{"where nothing came the event says all", head + "one|two|", false, []any{done}},
 		{"OBS-10 thinking is apart", "── step s, turn 1, thinking|hm|" + head + "one|two|", false, []any{think, token("one\ntwo"), done}},
 		{"a retry is said", head + "wro|── asked again, what came before does not count|" + head + "one|two|", true,
 			[]any{token("wro"), client.Piece{Event: "token", Step: "s", Turn: 1, Again: true}, token("one\ntwo"), done}},
 		{"the log has the truth", head + "lie|── the text as it is stored|" + head + "one|two|", true, []any{token("lie"), done}},
-		{"what others wrote can not drive the terminal", head + "·[2J|", true, []any{token("\x1b[2J"), client.Piece{Event: "token", Step: "s", Turn: 1, Done: true}}},
+		{"what others wrote cannot drive the terminal", head + "·[2J|", true, []any{token("\x1b[2J"), client.Piece{Event: "token", Step: "s", Turn: 1, Done: true}}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			if got := play(c.tty, c.items...); got != c.want {

@@ -84,7 +84,7 @@ func (t *turnRun) write(d client.Piece) {
 	t.text.flow.Add(text)
 }
 
-// behind reports whether facts are still to come before what the model says: those of the run's beginning, or of open calls.
+// behind reports whether events are still to come before what the model says: those of the run's beginning, or of open calls.
 func (t *turnRun) behind() bool { return len(t.tree.Steps) == 0 || len(t.state.Open) > 0 }
 
 // heading shows the number of a turn, once.

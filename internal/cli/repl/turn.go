@@ -26,11 +26,11 @@ type turnRun struct {
 	c    *client.Client
 	id   string
 	tree view.Tree
-	// state is that after the last fact shown.
+	// state is that after the last event shown.
 	state  run.State
 	draw   runtree.Drawing
 	canvas terminal.Canvas
-	// text is the turn that is being written, from pieces that are not kept; early are pieces that overtook the facts
+	// text is the turn that is being written, from pieces that are not kept; early are pieces that overtook the events
 	// before them, headed the turn whose number was shown.
 	text   *turnText
 	early  []client.Piece
@@ -139,7 +139,7 @@ func (t *turnRun) stop(ctx context.Context) error {
 	return err
 }
 
-// fact shows one. While a question stands, only that its gate was answered is looked at; the rest comes after it.
+// event shows one. While a question stands, only that its gate was answered is looked at; the rest comes after it.
 func (t *turnRun) event(ctx context.Context, item client.Item) (end bool, err error) {
 	if t.asking != nil {
 		t.later = append(t.later, item)
@@ -194,7 +194,7 @@ func (t *turnRun) event(ctx context.Context, item client.Item) (end bool, err er
 	return false, t.ask(ctx)
 }
 
-// closes names the gate that a fact answers.
+// closes names the gate that an event answers.
 func closes(p events.Payload) string {
 	switch d := p.(type) {
 	case *events.GateApprovedData:

@@ -37,7 +37,7 @@ func Command(a *app.App) *cobra.Command {
 	c := &command{App: a}
 	cmd := &cobra.Command{
 		Use: "replay-test DIR|FILE...", Short: "Make the decisions of recorded runs again and fail where one changed",
-		Long: `Reads logs that inspan export wrote, every *.jsonl of a folder, and decides each fact again with this program and the
+		Long: `Reads logs that inspan export wrote, every *.jsonl of a folder, and decides each event again with this program and the
 station's policy of today, in the state before it: plan, gates, verdicts on calls, turns, attempts, ends. What came from
 outside is taken as recorded: tasks, answers of models, results of tools, people, hooks. No station, model or tool is used.
 

@@ -103,7 +103,7 @@ func costly(ctx context.Context, c *client.Client, args []string) ([]run.Info, e
 	return []run.Info{run.InfoOf(s)}, nil
 }
 
-// unnamed stands for the model of turns whose facts do not name one.
+// unnamed stands for the model of turns whose events do not name one.
 const unnamed = "(not named)"
 
 func (c *costs) add(i run.Info) {

@@ -31,12 +31,12 @@ func Inspect(a *app.App) *cobra.Command {
 	c := &inspectCommand{App: a}
 	cmd := &cobra.Command{
 		Use: "inspect RUN", Short: "Show where a run stands, or stood: plan, turns, calls, gates, cost",
-		Long:    "Shows a run as its facts have it. With --at, only the facts up to that one count: what was known then, and what the run\nwaited for. inspan logs RUN shows the facts with their sequences, inspan checkpoints RUN the checkpoints.",
+		Long:    "Shows a run as its events have it. With --at, only the events up to that one count: what was known then, and what the run\nwaited for. inspan logs RUN shows the events with their sequences, inspan checkpoints RUN the checkpoints.",
 		Example: "  inspan inspect run-k3v9x2m1qa\n  inspan inspect run-k3v9x2m1qa --at 12\n  inspan inspect run-k3v9x2m1qa --at step-build\n  inspan inspect run-k3v9x2m1qa --json | jq .plan",
 		Args:    app.Args(1),
 		RunE:    a.Connected(c.run),
 	}
-	cmd.Flags().StringVar(&c.point, "at", "", "show the run as it was after the fact of this sequence, or at this checkpoint; 0 is the last fact")
+	cmd.Flags().StringVar(&c.point, "at", "", "show the run as it was after the event of this sequence, or at this checkpoint; 0 is the last event")
 	return cmd
 }
 
@@ -72,7 +72,7 @@ func (a *inspectCommand) run(ctx context.Context, c *client.Client, args []strin
 		return a.PrintJSON(s)
 	}
 	if at > 0 {
-		fmt.Fprintf(a.Out, "%s\n\n", a.Paint().Dim(fmt.Sprintf("As it was after fact %d, %s. Go on from there with: inspan fork %s --at %d", at, now.In(a.Zone()).Format("2006-01-02 15:04:05"), args[0], at)))
+		fmt.Fprintf(a.Out, "%s\n\n", a.Paint().Dim(fmt.Sprintf("As it was after event %d, %s. Go on from there with: inspan fork %s --at %d", at, now.In(a.Zone()).Format("2006-01-02 15:04:05"), args[0], at)))
 	}
 	printRun(a.App, s, &t, sandboxes, now)
 	return nil
@@ -169,5 +169,5 @@ func forkedFrom(s run.State) string {
 	if s.Created == nil || s.Created.ForkOf == nil {
 		return ""
 	}
-	return fmt.Sprintf("%s after fact %d", s.Created.ForkOf.Run, s.Created.ForkOf.Sequence)
+	return fmt.Sprintf("%s after event %d", s.Created.ForkOf.Run, s.Created.ForkOf.Sequence)
 }

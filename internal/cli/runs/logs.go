@@ -21,13 +21,13 @@ type logsCommand struct {
 func Logs(a *app.App) *cobra.Command {
 	c := &logsCommand{App: a}
 	cmd := &cobra.Command{
-		Use: "logs RUN", Short: "Show what happened in a run, a line for each fact",
+		Use: "logs RUN", Short: "Show what happened in a run, a line for each event",
 		Example: "  inspan logs run-k3v9x2m1qa --follow\n  inspan logs run-k3v9x2m1qa --from 40 --json",
 		Args:    app.Args(1),
 		RunE:    a.Connected(c.run),
 	}
-	cmd.Flags().BoolVarP(&c.follow, "follow", "f", false, "go on as facts come, until the run ends")
-	cmd.Flags().Uint64Var(&c.from, "from", 1, "first fact to show, by its sequence in the run")
+	cmd.Flags().BoolVarP(&c.follow, "follow", "f", false, "go on as events come, until the run ends")
+	cmd.Flags().Uint64Var(&c.from, "from", 1, "first event to show, by its sequence in the run")
 	return cmd
 }
 

@@ -9,7 +9,7 @@ import (
 	"github.com/inspan/inspan/pkg/client"
 )
 
-// Sequence reads --at: the sequence of a fact, or the name of a checkpoint of the run.
+// Sequence reads --at: the sequence of an event, or the name of a checkpoint of the run.
 func Sequence(ctx context.Context, a *app.App, c *client.Client, runID, at string) (uint64, error) {
 	if at == "" {
 		return 0, nil
@@ -26,7 +26,7 @@ func Sequence(ctx context.Context, a *app.App, c *client.Client, runID, at strin
 			return k.Sequence, nil
 		}
 	}
-	return 0, app.Usage("run %s has no checkpoint %q, and a fact is named by its number; inspan checkpoints %s lists its checkpoints", runID, at, runID)
+	return 0, app.Usage("run %s has no checkpoint %q, and an event is named by its number; inspan checkpoints %s lists its checkpoints", runID, at, runID)
 }
 
 // NoSuchSequence is the error of a sequence that the run does not have.

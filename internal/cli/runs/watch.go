@@ -25,11 +25,11 @@ func Watch(a *app.App) *cobra.Command {
 	c := &watchCommand{App: a}
 	cmd := &cobra.Command{
 		Use: "watch [RUN]", Short: "Watch a run with the text of its models and tools as it comes",
-		Long: `Shows a run that goes on: its facts, and between them what models write and tools print while they do. Who comes late
+		Long: `Shows a run that goes on: its events, and between them what models write and tools print while they do. Who comes late
 gets the text under way from its beginning. RUN is the id of a run, or its station run id; without it the newest run that
 has not ended is meant, of --session or --workflow-run where they are given.
 
-On a terminal text comes as it is written, thinking dim; anywhere else line by line. With --json, facts are printed as
+On a terminal text comes as it is written, thinking dim; anywhere else line by line. With --json, events are printed as
 they are stored and text as {"live":{...}} between them. Ctrl+C ends the watching, not the run.`,
 		Example: "  inspan watch run-k3v9x2m1qa\n  inspan watch --session demo\n  inspan watch --workflow-run nightly-7 --json | jq -r '.live.text // empty'",
 		Args:    cobra.MaximumNArgs(1),

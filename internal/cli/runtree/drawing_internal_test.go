@@ -36,7 +36,7 @@ func TestDrawing(t *testing.T) {
 	t.Run("CLI-8 a run under way shows what runs, what was refused and what comes next", func(t *testing.T) {
 		want := []string{
 			"⠋ run-a  worker · scripted/test                                             12 s",
-			"  mend the wheel",
+			"  fix the wheel",
 			"  ⠋ build  do build                                                 1 turn  8.0 s",
 			"    ▸ I build it.",
 			"      ⠋ bash make all                                                      4.0 s",

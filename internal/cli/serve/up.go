@@ -36,7 +36,7 @@ func Up(a *app.App) *cobra.Command {
 		Long: `Runs a station on this machine until it is interrupted. Everything is kept under --store; started again with the
 same --store, it goes on with the runs that were not finished, also after kill -9. It listens on 127.0.0.1 unless
 --listen says otherwise; other commands in the same project find it there. Any client that reaches it may dispatch, watch, steer and answer gates, without a
-password and without a name; only the services in this process may append facts, and no client may change or erase what is stored.
+password and without a name; only the services in this process may append events, and no client may change or erase what is stored.
 With --local there is no server: it works off what is in the local store, and no client reaches it meanwhile.
 
 Before it opens the store it looks for damage. A flipped bit is turned back where a checksum proves which one it was. Where

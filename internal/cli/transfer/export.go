@@ -29,7 +29,7 @@ func Export(a *app.App) *cobra.Command {
 	c := &exportCommand{App: a}
 	cmd := &cobra.Command{
 		Use: "export RUN", Short: "Print the whole data of a run",
-		Long:    "Prints the facts of a run, byte for byte as they are stored (jsonl: each line's SHA-256 is the prevhash of the next),\nits state and facts as one document (json), or its result with the whole conversation, also what it began with (messages).\nWith --bundle, writes all that another station needs to go on with it; an open run needs --move or --fork with it.",
+		Long:    "Prints the events of a run, byte for byte as they are stored (jsonl: each line's SHA-256 is the prevhash of the next),\nits state and events as one document (json), or its result with the whole conversation, also what it began with (messages).\nWith --bundle, writes all that another station needs to go on with it; an open run needs --move or --fork with it.",
 		Example: "  inspan export run-k3v9x2m1qa > run.jsonl\n  inspan export run-k3v9x2m1qa --anchor run.anchor > run.jsonl\n  inspan export run-k3v9x2m1qa --bundle run.bundle --move\n  inspan export run-k3v9x2m1qa --format json | jq .state.status\n  inspan export run-k3v9x2m1qa --format messages | jq -r '.conversation.messages[].content'",
 		Args:    app.Args(1),
 		RunE:    a.Connected(c.run),
@@ -38,7 +38,7 @@ func Export(a *app.App) *cobra.Command {
 	cmd.Flags().BoolVar(&c.move, "move", false, "with --bundle: end an open run here, so that it goes on only where it is imported")
 	cmd.Flags().BoolVar(&c.fork, "fork", false, "with --bundle: an open run goes on here too")
 	cmd.Flags().StringVar(&c.anchor, "anchor", "", "file to write the run's signed head to, for inspan audit --anchor")
-	cmd.Flags().StringVar(&c.format, "format", "jsonl", "jsonl (the facts as stored), json (state and facts) or messages (the result and the whole conversation)")
+	cmd.Flags().StringVar(&c.format, "format", "jsonl", "jsonl (the events as stored), json (state and events) or messages (the result and the whole conversation)")
 	return cmd
 }
 
@@ -47,7 +47,7 @@ func (a *exportCommand) run(ctx context.Context, c *client.Client, args []string
 		return exportConversation(ctx, a.App, c, args[0])
 	}
 	if a.format != "jsonl" && a.format != "json" {
-		return app.Usage("--format %q: want jsonl (the facts as stored), json (state and facts) or messages (the conversation), which goes without --bundle and --anchor", a.format)
+		return app.Usage("--format %q: want jsonl (the events as stored), json (state and events) or messages (the conversation), which goes without --bundle and --anchor", a.format)
 	}
 	if (a.move || a.fork) && a.bundle == "" || a.move && a.fork {
 		return app.Usage("--move and --fork go with --bundle FILE, one of them")

@@ -21,7 +21,7 @@ func Import(a *app.App) *cobra.Command {
 	c := &importCommand{App: a}
 	cmd := &cobra.Command{
 		Use: "import FILE", Short: "Bring a run from a bundle to the station, where it goes on",
-		Long: `Checks every fact and object of a bundle, then copies them to the station, byte for byte: the facts keep the name of
+		Long: `Checks every event and object of a bundle, then copies them to the station, byte for byte: the events keep the name of
 the station that they were appended at. An open run goes on here with its plan, history, gates, deferred calls and
 deadline; a paused one when it is resumed. Its answers are published on the subjects of this station. Its artifacts and
 published branches come with it, and the files of its workspace where they followed the run: toolrunners with

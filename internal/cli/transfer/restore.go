@@ -28,10 +28,10 @@ func Restore(a *app.App) *cobra.Command {
 	c := &restoreCommand{App: a}
 	cmd := &cobra.Command{
 		Use: "restore --from DIR [RUN...]", Short: "Bring runs back from the archive that INSPAN_ARCHIVE names",
-		Long: `Writes the facts of archived runs back, byte for byte and through the same guarded appends as any fact, after every
+		Long: `Writes the events of archived runs back, byte for byte and through the same guarded appends as any event, after every
 one was checked; before them objects, artifacts, published branches and the files of workspaces that follow their runs,
 and the agents. Open runs go on: a gate waits for its answer, a call that was deferred is tried again. A run that exists
-with other facts is left alone and named. Interrupted, it can be done again. --list shows what is in an archive and what
+with other events is left alone and named. Interrupted, it can be done again. --list shows what is in an archive and what
 is not, and changes nothing. Messages that no service had taken yet, dead letters, sessions, and files that are on the
 machine of a toolrunner alone (INSPAN_WORKSPACE_MODE=local or shared) are in no archive.`,
 		Example: "  inspan restore --from /var/backups/inspan --list\n  inspan restore --from /var/backups/inspan --store .inspan\n  inspan restore --from /mnt/a --from /mnt/b --users /etc/inspan/creds --same-key\n  inspan restore --from bucket run-k3v9x2m1qa",

@@ -34,12 +34,12 @@ type auditCommand struct {
 func Audit(a *app.App) *cobra.Command {
 	c := &auditCommand{App: a}
 	cmd := &cobra.Command{
-		Use: "audit RUN | audit --all | audit --file FILE", Short: "Check that the log of a run, or of all, is what was stored, and name the first fact that is wrong",
-		Long: `Reads the facts of a run, as a station stores them or as inspan export wrote them, and checks sequence, hashes,
+		Use: "audit RUN | audit --all | audit --file FILE", Short: "Check that the log of a run, or of all, is what was stored, and name the first event that is wrong",
+		Long: `Reads the events of a run, as a station stores them or as inspan export wrote them, and checks sequence, hashes,
 authors and order, the objects they refer to, and that the log reaches the heads that the persister signed. With the keys of
 the approvers it verifies each signed answer to a gate, and with --only-signed it finds the others wrong. It changes
-nothing. Each fact proves the one before it; the last one is proven by an anchor alone. Without one the answer is "sound up to" the
-fact before, and "sound" is false in the JSON form: it is unknown whether the last fact was changed, or facts behind it were cut off.
+nothing. Each event proves the one before it; the last one is proven by an anchor alone. Without one the answer is "sound up to" the
+event before, and "sound" is false in the JSON form: it is unknown whether the last event was changed, or events behind it were cut off.
 
 --all checks every run that the index, the log or an anchor knows of, the log as a whole, and what the station says of its store.
 
@@ -48,7 +48,7 @@ Exit codes: 0 no fault was found, 1 there is one, 2 wrong command line, 5 there 
 		RunE:    c.run,
 	}
 	cmd.Flags().BoolVar(&c.all, "all", false, "check every run of the station, and its log as a whole")
-	cmd.Flags().StringVar(&c.file, "file", "", "check this file of facts, without a station")
+	cmd.Flags().StringVar(&c.file, "file", "", "check this file of events, without a station")
 	cmd.Flags().StringVar(&c.key, "key", "", "public key that signs anchors: 64 hex digits, or a file with them; default: the keys that the station publishes")
 	cmd.Flags().StringArrayVar(&c.anchors, "anchor", nil, "file with a signed head that the log must reach, as inspan export --anchor writes it; may be given again")
 	cmd.Flags().StringVar(&c.approvers, "approver-keys", a.Lookup("INSPAN_APPROVER_KEYS", ""), "folder of public keys, NAME.pub, whose signed answers to gates are verified; keep those of approvers who have left (INSPAN_APPROVER_KEYS)")
@@ -133,7 +133,7 @@ func number(b bool) int {
 	return 0
 }
 
-// claimed is a report as it is printed for programs: it calls a log sound only where something vouches for every fact.
+// claimed is a report as it is printed for programs: it calls a log sound only where something vouches for every event.
 func claimed(r audit.Report) audit.Report {
 	r.Sound = r.Vouched()
 	return r
@@ -156,12 +156,12 @@ func printReport(a *app.App, r audit.Report) error {
 	p := a.Paint()
 	objects := view.Plural(r.Objects, "object") + " whole"
 	if r.Unseen > 0 {
-		objects = view.Plural(r.Unseen, "object") + " not looked at: the file holds facts alone"
+		objects = view.Plural(r.Unseen, "object") + " not looked at: the file holds events alone"
 	}
 	if r.Vouched() {
 		fmt.Fprintf(a.Out, "%s The log of run %s is sound.\n", p.Green("●"), p.Bold(r.Run))
 	} else {
-		fmt.Fprintf(a.Out, "%s The log of run %s is sound up to fact %d; the last event, fact %d, is not vouched for: no anchor covers it.\n", p.Yellow("●"), p.Bold(r.Run), r.SoundUpTo, r.Events)
+		fmt.Fprintf(a.Out, "%s The log of run %s is sound up to event %d; the last event, event %d, is not vouched for: no anchor covers it.\n", p.Yellow("●"), p.Bold(r.Run), r.SoundUpTo, r.Events)
 	}
 	a.Pairs([][2]string{{"Facts", fmt.Sprintf("%d, the run is %s", r.Events, r.Status)}, {"Head", r.Head}, {"Objects", objects}, {"Anchor", anchorLine(r)}, {"Answers", answersLine(r)}})
 	return nil
@@ -198,7 +198,7 @@ func printAudits(a *app.App, all operator.Audits) {
 		case !r.Sound:
 			verdict = p.Red(terminal.Sanitize(r.First.Error()))
 		case !r.Vouched():
-			verdict = p.Yellow(fmt.Sprintf("sound up to fact %d, last event not vouched for", r.SoundUpTo))
+			verdict = p.Yellow(fmt.Sprintf("sound up to event %d, last event not vouched for", r.SoundUpTo))
 		}
 		rows = append(rows, []string{r.Run, p.State(string(r.Status)), fmt.Sprint(r.Events), fmt.Sprint(r.Anchored), verdict})
 	}
@@ -217,11 +217,11 @@ func printAudits(a *app.App, all operator.Audits) {
 func anchorLine(r audit.Report) string {
 	switch {
 	case r.Anchored == 0:
-		return "none: whether the last fact was changed, or facts were cut off behind it, cannot be known"
+		return "none: whether the last event was changed, or events were cut off behind it, cannot be known"
 	case !r.Signed:
-		return fmt.Sprintf("at fact %d of %d; its signature was not checked, name the key with --key", r.Anchored, r.Events)
+		return fmt.Sprintf("at event %d of %d; its signature was not checked, name the key with --key", r.Anchored, r.Events)
 	}
-	return fmt.Sprintf("signed at fact %d of %d", r.Anchored, r.Events)
+	return fmt.Sprintf("signed at event %d of %d", r.Anchored, r.Events)
 }
 
 func answersLine(r audit.Report) string {

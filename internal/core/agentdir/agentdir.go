@@ -65,7 +65,7 @@ func RolePath(id ID) (string, error) {
 func (id ID) check() error {
 	err := errors.Join(events.CheckID("project", id.Project), events.CheckID("role", id.Role), events.CheckID("agent", id.Name))
 	if err == nil && slices.Contains(trees[:], id.Project) {
-		err = fmt.Errorf("a project can not be called %s: working trees are there", id.Project)
+		err = fmt.Errorf("a project cannot be called %s: working trees are there", id.Project)
 	}
 	if err != nil {
 		return fmt.Errorf("%w: %w", ErrNoHome, err)

@@ -24,7 +24,7 @@ import (
 	"github.com/inspan/inspan/pkg/run"
 )
 
-// The limits where nobody says otherwise (ART-5, ART-7), in bytes, and MaxTransfer, above which nothing is ever stored.
+// The limits where no one says otherwise (ART-5, ART-7), in bytes, and MaxTransfer, above which nothing is ever stored.
 const (
 	DefaultMaxFile = 10 << 20
 	DefaultMaxRun  = 100 << 20
@@ -138,7 +138,7 @@ func CheckPath(file string) string {
 	return ""
 }
 
-// Shown is a path that is fit for a fact, whatever it was.
+// Shown is a path that is fit for an event, whatever it was.
 func Shown(file string) string {
 	file = strings.Map(func(r rune) rune {
 		if Deceptive(r) {
@@ -192,7 +192,7 @@ func (t *Tally) Known(key, digest string) bool { return t.last[key].digest == di
 // Has reports whether the run has anything under a key.
 func (t *Tally) Has(key string) bool { return t.last[key].count > 0 }
 
-// Refuse says why a file of a size can not be taken, before it is read; code "" where it may. saved says that the agent
+// Refuse says why a file of a size cannot be taken, before it is read; code "" where it may. saved says that the agent
 // asked for it by name.
 func (t *Tally) Refuse(file string, size int64, saved bool) (code, reason string) {
 	limit, what := t.limits.File, "that is taken by itself"
@@ -210,7 +210,7 @@ func (t *Tally) Refuse(file string, size int64, saved bool) (code, reason string
 	return "", ""
 }
 
-// Full says why bytes with a digest can not be added; code "" where there is room.
+// Full says why bytes with a digest cannot be added; code "" where there is room.
 func (t *Tally) Full(digest string, size int64) (code, reason string) {
 	if t.stored[digest] || t.used+size <= t.limits.Run {
 		return "", ""
@@ -228,13 +228,13 @@ type Found struct {
 	Left      []events.LeftOut
 }
 
-// Limits of one fact.
+// Limits of one event.
 const (
 	maxLeft       = 20
 	maxEventBytes = 128 << 10
 )
 
-// Saved are the facts of what an attempt made, as the run stands now: what it has already is not said again.
+// Saved are the events of what an attempt made, as the run stands now: what it has already is not said again.
 func Saved(s run.State, ref events.ToolRef, fence uint64, f Found) []events.Payload {
 	if c := s.Open[ref.Call]; c == nil || c.Fence != fence || s.Status.Ended() {
 		return nil
@@ -271,7 +271,7 @@ func Saved(s run.State, ref events.ToolRef, fence uint64, f Found) []events.Payl
 	return parts(events.ArtifactSavedData{Event: "artifact_saved", ToolRef: ref, Fence: fence, Left: left[:len(left)-more], LeftMore: more}, fresh)
 }
 
-// parts spreads artifacts over as many facts as they need; the first one says what was left out.
+// parts spreads artifacts over as many events as they need; the first one says what was left out.
 func parts(first events.ArtifactSavedData, all []events.Artifact) []events.Payload {
 	now, bytes := &first, 0
 	out := []events.Payload{now}

@@ -52,7 +52,7 @@ func TestSayProperty(t *testing.T) {
 			}
 		})
 	})
-	t.Run("ART-2 SAFE-15 however many and long they are, each fact has room", func(t *testing.T) {
+	t.Run("ART-2 SAFE-15 however many and long they are, each event has room", func(t *testing.T) {
 		t.Parallel()
 		rapid.Check(t, func(t *rapid.T) {
 			f := Found{Limits: Limits{File: 1, Run: 1 << 40}}
@@ -69,7 +69,7 @@ func TestSayProperty(t *testing.T) {
 			}
 			for _, p := range evs {
 				if b, err := json.Marshal(p); err != nil || len(b) > events.MaxEvent-8<<10 {
-					t.Fatalf("a fact of %d bytes, %v", len(b), err)
+					t.Fatalf("an event of %d bytes, %v", len(b), err)
 				}
 			}
 		})

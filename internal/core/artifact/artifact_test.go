@@ -148,7 +148,7 @@ func TestDue(t *testing.T) {
 		{"ART-8 C33 a run that goes on keeps all, whatever the time", hour(10_000), time.Hour, true, nil, false},
 		{"ART-8 not before its time", hour(11), 2 * time.Hour, true, hour(10), false},
 		{"ART-8 at its time", hour(12), 2 * time.Hour, true, hour(10), true},
-		{"ART-8 24 hours where nobody says", hour(33), 0, true, hour(10), false},
+		{"ART-8 24 hours where no one says", hour(33), 0, true, hour(10), false},
 		{"ART-8 after 24 hours", hour(34), 0, true, hour(10), true},
 		{"ART-8 what a crash left of no run counts from when it was stored", hour(2), 2 * time.Hour, false, nil, true},
 		{"ART-8 stored after the end by a clock that is ahead", hour(1), 2 * time.Hour, true, hour(-5), false},
@@ -160,7 +160,7 @@ func TestDue(t *testing.T) {
 			}
 		})
 	}
-	t.Run("ART-8 C33 a record tells when it expires, and what is kept with the facts never does", func(t *testing.T) {
+	t.Run("ART-8 C33 a record tells when it expires, and what is kept with the events never does", func(t *testing.T) {
 		t.Parallel()
 		a := events.Artifact{TTLMS: 3_600_000, Kept: events.StoredInBucket}
 		if at := ExpiresAt(hour(1), a); !at.Equal(*hour(2)) {

@@ -68,7 +68,7 @@ type Verdict struct {
 	Reason, Text string
 }
 
-// Ask says whether the turn that a step is owed may be taken. lost counts the requests for this very turn of which nobody
+// Ask says whether the turn that a step is owed may be taken. lost counts the requests for this very turn of which no one
 // knows whether they were made.
 func Ask(s run.State, st *run.Step, lost int) Verdict {
 	if !Limited(s) {

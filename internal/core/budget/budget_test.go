@@ -90,7 +90,7 @@ func TestAsk(t *testing.T) {
 			}
 		}
 	})
-	t.Run("PLUS-3 of two steps that can not both be served the later one waits, and goes on or ends by what the first one used", func(t *testing.T) {
+	t.Run("PLUS-3 of two steps that cannot both be served the later one waits, and goes on or ends by what the first one used", func(t *testing.T) {
 		t.Parallel()
 		for _, used := range []int{10, int(all.Tokens) - 100} {
 			b := begun(created(all.Tokens*3/2, 0), "a", "b")
@@ -105,7 +105,7 @@ func TestAsk(t *testing.T) {
 			}
 		}
 	})
-	t.Run("PLUS-3 a request of which nobody knows counts as what was set aside for it", func(t *testing.T) {
+	t.Run("PLUS-3 a request of which no one knows counts as what was set aside for it", func(t *testing.T) {
 		t.Parallel()
 		b := begun(created(all.Tokens*2, 0), "a")
 		duty := next(b, "a", 1)

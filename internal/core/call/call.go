@@ -1,7 +1,7 @@
 // Package call decides about attempts of tool calls: when one may begin, and what its end means.
 //
 // Promises: an attempt with effects begins only with its call.started in the log, and its result counts only with
-// the fence of that fact. A once call whose lease ran out is never begun again: its outcome is unknown. A call is
+// the fence of that event. A once call whose lease ran out is never begun again: its outcome is unknown. A call is
 // attempted at most 1 + MaxRetries times, each delay at least twice the one before (TOOL-3, TOOL-4).
 package call
 
@@ -20,7 +20,7 @@ const (
 	DefaultBaseBackoff = time.Second
 )
 
-// Effect classes as they stand in facts.
+// Effect classes as they stand in events.
 const (
 	Read         = "read"
 	Idempotent   = "idempotent"
@@ -39,7 +39,7 @@ const (
 	Begin
 	// Verify whether an earlier attempt took effect, then conclude or begin another.
 	Verify
-	// Unknown: record that nobody knows the outcome.
+	// Unknown: record that no one knows the outcome.
 	Unknown
 	// Wait until Duty.At.
 	Wait
@@ -228,13 +228,13 @@ func Fail(s run.State, a Attempt, f Failure, now time.Time) []events.Payload {
 		Usage: f.Usage, Hooks: f.Hooks}}
 }
 
-// Lost records that nobody knows the outcome of an attempt whose lease ran out.
+// Lost records that no one knows the outcome of an attempt whose lease ran out.
 func Lost(s run.State, d Duty) []events.Payload {
 	if !current(s, d) {
 		return nil
 	}
 	return []events.Payload{&events.CallFailedData{Event: "tool_result", ToolRef: ref(d.Call), Class: events.OutcomeUnknown,
-		Error:   fmt.Sprintf("the toolrunner %s was lost during the call; nobody knows whether it took effect", d.Call.Runner),
+		Error:   fmt.Sprintf("the toolrunner %s was lost during the call; no one knows whether it took effect", d.Call.Runner),
 		Hint:    "look at the state of things before you do it again; the same call will be shown to a person first",
 		Attempt: d.Call.Attempt, RetryCount: d.Call.Attempt - 1, Fence: d.Call.Fence, DurationMS: 1}}
 }

@@ -89,7 +89,7 @@ func TestNext(t *testing.T) {
 			t.Errorf("current result: %v", say)
 		}
 	})
-	t.Run("TOOL-4 a failure that is said again, because nobody heard that it was stored, says nothing", func(t *testing.T) {
+	t.Run("TOOL-4 a failure that is said again, because no one heard that it was stored, says nothing", func(t *testing.T) {
 		t.Parallel()
 		for _, effect := range []string{Idempotent, Read} {
 			b := allowed(effect, events.Retry{})

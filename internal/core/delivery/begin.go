@@ -26,7 +26,7 @@ func telling() []string {
 	return []string{events.GitPrepare, events.GitCommit, events.GitMerge, "git_branch"}
 }
 
-// Begin is the commit that a run had in its working tree as far as its facts tell, and where its branches are published; nil where no
+// Begin is the commit that a run had in its working tree as far as its events tell, and where its branches are published; nil where no
 // commit was told.
 func Begin(old run.State) *events.GitBegin {
 	for _, r := range old.ToolCallHistory.Backward() {

@@ -95,7 +95,7 @@ func Gated(s run.State, step, tool string) (why string, gated bool) {
 	return "what leaves the working tree by " + tool + " needs a person's yes (git.require_approval)", true
 }
 
-// Unbound says why a person can not be asked about a call as it is, "" where it can: a yes to a merge is for the commits of both sides.
+// Unbound says why a person cannot be asked about a call as it is, "" where it can: a yes to a merge is for the commits of both sides.
 func Unbound(s run.State, step, tool string, input json.RawMessage) string {
 	if _, gated := Gated(s, step, tool); !gated || tool != events.GitMerge {
 		return ""
@@ -202,13 +202,13 @@ func wrong(r run.CallRecord) string {
 	return why
 }
 
-// read decodes a result; what can not be read is said in words.
+// read decodes a result; what cannot be read is said in words.
 func read(r run.CallRecord, into any) string {
 	if why := wrong(r); why != "" {
 		return why
 	}
 	if err := json.Unmarshal([]byte(r.Result), into); err != nil {
-		return "the result of " + r.CallName + " can not be read: " + err.Error()
+		return "the result of " + r.CallName + " cannot be read: " + err.Error()
 	}
 	return ""
 }

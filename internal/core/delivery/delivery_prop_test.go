@@ -218,7 +218,7 @@ func TestResolve(t *testing.T) {
 		{"GIT-5 GIT-7 parallel must be asked for: each agent has a branch off the working branch", func(a *delivery.Ask) {
 			a.Session, a.SessionBranch, a.Task.Collaboration = "s", "feature/x", events.Parallel
 		}, events.GitWork{WorkingBranch: "feature/x", NewBranch: "agent/s/coder", Collaboration: events.Parallel, AutoCommit: true, RequireApproval: true}},
-		{"GIT-7 off the line of the session where nobody names one", func(a *delivery.Ask) { a.Session, a.Mode = "s", events.Parallel },
+		{"GIT-7 off the line of the session where no one names one", func(a *delivery.Ask) { a.Session, a.Mode = "s", events.Parallel },
 			events.GitWork{WorkingBranch: "agent/s.session", NewBranch: "agent/s/coder", Collaboration: events.Parallel, AutoCommit: true, RequireApproval: true}},
 		{"GIT-8 who merges works on the line, also in a parallel session", func(a *delivery.Ask) { a.Session, a.Mode, a.Merge = "s", events.Parallel, []string{"agent/s/coder"} },
 			events.GitWork{NewBranch: "agent/s.session", Collaboration: events.Sequential, AutoCommit: true, RequireApproval: true, Merge: []string{"agent/s/coder"}}},
@@ -253,7 +253,7 @@ func TestResolve(t *testing.T) {
 			}
 		})
 	}
-	t.Run("GATE-13 SAFE-9 a task can ask for approval, and can not switch off what an operator has not", func(t *testing.T) {
+	t.Run("GATE-13 SAFE-9 a task can ask for approval, and cannot switch off what an operator has not", func(t *testing.T) {
 		t.Parallel()
 		for _, file := range []*bool{nil, &yes, &no} {
 			for _, task := range []*bool{nil, &yes, &no} {
@@ -312,7 +312,7 @@ func TestResolve(t *testing.T) {
 				for _, n := range []string{w.NewBranch, w.WorkingBranch} {
 					for other := range names {
 						if n != "" && (strings.HasPrefix(n, other+"/") || strings.HasPrefix(other, n+"/")) {
-							t.Fatalf("%s and %s can not both be", n, other)
+							t.Fatalf("%s and %s cannot both be", n, other)
 						}
 					}
 					if n != "" {

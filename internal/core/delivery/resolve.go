@@ -36,7 +36,7 @@ type Ask struct {
 // approval is switched off by an operator only, in the agent's file or for the station.
 func Resolve(a Ask) (*events.GitWork, error) {
 	if !yes(a.Task.RequireApproval, true) && yes(a.File.RequireApproval, true) {
-		return nil, errors.New("require_approval: a task can not switch it off; an operator can, in the agent's file or with harness.git")
+		return nil, errors.New("require_approval: a task cannot switch it off; an operator can, in the agent's file or with harness.git")
 	}
 	set := layered(a.File, a.Task)
 	work := &events.GitWork{Branch: a.Branch, Depth: a.Depth, Merge: slices.Clone(a.Merge), Collaboration: collaboration(a, set),
@@ -81,7 +81,7 @@ func collaboration(a Ask, set events.GitSettings) events.SessionMode {
 }
 
 // own is the name of the branch that is made for a run, without its prefix. The dots keep names of lines apart from those of
-// agents, which have none: git can not have a branch below another.
+// agents, which have none: git cannot have a branch below another.
 func own(a Ask, set events.GitSettings, how events.SessionMode) string {
 	switch {
 	case how == events.Parallel && a.Session != "":
@@ -96,7 +96,7 @@ func own(a Ask, set events.GitSettings, how events.SessionMode) string {
 	return a.Name(a.Agent, a.Run)
 }
 
-// lineOf is the branch that the runs of a session share where nobody names one.
+// lineOf is the branch that the runs of a session share where no one names one.
 func lineOf(session string) string { return session + ".session" }
 
 // layered is what the task says, and where it says nothing what the agent's file does.

@@ -115,7 +115,7 @@ func checkout(s run.State, st *run.Step, done []run.CallRecord) []events.Payload
 // progress is how far a delivery has come, as its results tell.
 type progress struct {
 	events.Delivery
-	// looked, committed, merged, kept and sent are true once that was done or is not to be; stuck is why the step can not go on.
+	// looked, committed, merged, kept and sent are true once that was done or is not to be; stuck is why the step cannot go on.
 	looked, committed, merged, saved, sent bool
 	stuck                                  string
 	// sides are those that are to be merged, as they were found; moved is how often one was elsewhere when it was to be merged.
@@ -157,7 +157,7 @@ func begun(s run.State) prepared {
 	return p
 }
 
-// add takes one result in, and returns why the delivery can not go on, or "".
+// add takes one result in, and returns why the delivery cannot go on, or "".
 func (p *progress) add(r run.CallRecord) string {
 	switch r.CallName {
 	case events.GitCommit:

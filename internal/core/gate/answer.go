@@ -40,7 +40,7 @@ func (r *Refused) Error() string { return r.Reason }
 // action that it names, and one no is enough.
 func Answer(s run.State, now time.Time, r Reply) ([]events.Payload, error) {
 	if len(r.Edited) > 0 {
-		return nil, notEditable("nobody has judged the edited arguments")
+		return nil, notEditable("no one has judged the edited arguments")
 	}
 	return answer(s, now, r)
 }

@@ -44,20 +44,20 @@ func judgeCall(s run.State, c *run.Call, now time.Time, law Policy, left int) (s
 		return nil, true
 	}
 	if err != nil {
-		return j.refuse(events.RefusedInput, "", "the arguments can not be read: "+err.Error(), "send the call again"), false
+		return j.refuse(events.RefusedInput, "", "the arguments cannot be read: "+err.Error(), "send the call again"), false
 	}
 	if string(input) == `"`+events.CutOff+`"` {
 		return j.refuse(events.RefusedInput, "", events.CutOff, "call again, and say less at once"), false
 	}
 	if err := law.Check(agent, c.Tool, input); err != nil {
-		return j.refuse(events.RefusedInput, "", err.Error(), "mend the arguments and call again"), false
+		return j.refuse(events.RefusedInput, "", err.Error(), "fix the arguments and call again"), false
 	}
 	if why := delivery.Unbound(s, c.Step, c.Tool, input); why != "" {
 		return j.refuse(events.RefusedInput, delivery.RuleApproval, why, "call git_prepare with sides, and give its commit as onto and those of the sides as commits"), false
 	}
 	rules, err := law.Rules(agent)
 	if err != nil {
-		return j.refuse(events.RefusedGuard, "guard-error", "the guard rules can not be read: "+err.Error(), "an operator must mend the agent's guard rules"), false
+		return j.refuse(events.RefusedGuard, "guard-error", "the guard rules cannot be read: "+err.Error(), "an operator must fix the agent's guard rules"), false
 	}
 	verdict := rules.Judge(law.Action(cmp.Or(tool.Rule, c.Tool), input))
 	if why, gated := delivery.Gated(s, c.Step, c.Tool); gated && verdict.Action == guard.Allow {
@@ -112,7 +112,7 @@ const ruleDoomLoop = "doom-loop"
 // who answers it has seen what they said.
 func (j *judging) conclude(agent events.Agent, verdict guard.Verdict) (say []events.Payload, unasked bool) {
 	if slices.Contains(j.s.Unknown, j.c.Tool+":"+j.hash) && verdict.Action != guard.Deny {
-		verdict = guard.Verdict{Action: guard.Ask, Rule: "outcome-unknown", Reason: "the same call began before and nobody knows whether it took effect"}
+		verdict = guard.Verdict{Action: guard.Ask, Rule: "outcome-unknown", Reason: "the same call began before and no one knows whether it took effect"}
 	}
 	var round loop.Circle
 	if !j.harness {
@@ -173,7 +173,7 @@ func (j *judging) askPerson(v guard.Verdict) []events.Payload {
 	}
 	proposal, err := json.Marshal(p)
 	if err != nil {
-		return j.refuse(events.RefusedInput, "", "the arguments are not JSON: "+err.Error(), "mend the arguments and call again")
+		return j.refuse(events.RefusedInput, "", "the arguments are not JSON: "+err.Error(), "fix the arguments and call again")
 	}
 	g := open(j.s, position{step: j.c.Step, call: j.c.ID}, proposal, j.c.Tool+" "+events.Preview(j.input), v.Reason, v.Rule)
 	g.Hooks = j.answers

@@ -35,7 +35,7 @@ type Policy struct {
 	// ActionIn is Action for a call of a run, where what its earlier calls wrote is known; nil means Action.
 	ActionIn func(s run.State, tool string, input json.RawMessage) guard.Action
 	// Hooks returns what the hooks answered about a call; asked is false where they still have to be, and the call stays
-	// without a verdict until they were. Nil asks nobody.
+	// without a verdict until they were. Nil asks no one.
 	Hooks func(a events.Agent, c *run.Call, effect string, input json.RawMessage) (answers []events.HookAnswer, asked bool)
 	// MaxGates bounds the gates of a run that stand open at the same time, 0 for no limit. What is above it stays without a
 	// verdict until a gate is answered, which is when the run is looked at again.

@@ -76,7 +76,7 @@ func TestGit(t *testing.T) {
 			}
 		}
 	})
-	t.Run("GATE-13 nobody is asked about a merge that does not name the commits of both sides", func(t *testing.T) {
+	t.Run("GATE-13 no one is asked about a merge that does not name the commits of both sides", func(t *testing.T) {
 		t.Parallel()
 		for _, input := range []string{`{"from":["a"]}`, `{"from":["a"],"onto":"1"}`, `{"from":["a"],"commits":["2"]}`, `{"from":["a","b"],"onto":"1","commits":["2"]}`} {
 			for _, approval := range []bool{true, false} {

@@ -47,7 +47,7 @@ func TestHooks(t *testing.T) {
 			t.Errorf("%+v", g)
 		}
 	})
-	t.Run("GUARD-2 a person who lets an interrupted call go on is not overruled, and nobody is asked again", func(t *testing.T) {
+	t.Run("GUARD-2 a person who lets an interrupted call go on is not overruled, and no one is asked again", func(t *testing.T) {
 		t.Parallel()
 		b := asking(10, bash)
 		b.Append(look(t, b, hooked(map[string]string{"c1-1": "interrupt"}))...)

@@ -114,18 +114,18 @@ func judgeEdited(s run.State, c *run.Call, r Reply, law Policy) (answers []event
 		return denied(events.RefusedUnknown, fmt.Sprintf("there is no tool %q on this station", c.Tool), "reject the gate")
 	}
 	if err := law.Check(agent, c.Tool, r.Edited); err != nil {
-		return denied(events.RefusedInput, err.Error(), "mend the arguments and answer again; the gate still waits")
+		return denied(events.RefusedInput, err.Error(), "fix the arguments and answer again; the gate still waits")
 	}
 	rules, err := law.Rules(agent)
 	if err != nil {
-		return denied(events.RefusedGuard, "the guard rules can not be read: "+err.Error(), "an operator must mend the agent's guard rules")
+		return denied(events.RefusedGuard, "the guard rules cannot be read: "+err.Error(), "an operator must fix the agent's guard rules")
 	}
 	name := tool.Rule
 	if name == "" {
 		name = c.Tool
 	}
 	if v := rules.Judge(law.of(s).Action(name, r.Edited)); v.Action == guard.Deny {
-		return denied(events.RefusedGuard, fmt.Sprintf("rule %s denies it: %s", v.Rule, v.Reason), "nobody can approve what a rule denies; edit it otherwise, or reject the gate")
+		return denied(events.RefusedGuard, fmt.Sprintf("rule %s denies it: %s", v.Rule, v.Reason), "no one can approve what a rule denies; edit it otherwise, or reject the gate")
 	}
 	if law.Hooks != nil {
 		var asked bool
@@ -134,7 +134,7 @@ func judgeEdited(s run.State, c *run.Call, r Reply, law Policy) (answers []event
 		}
 	}
 	if a, held := events.Decisive(answers); held && a.Answer != events.HookInterrupt {
-		return denied(events.RefusedHook, hook.Why(a), "nobody can approve what a hook blocks; edit it otherwise, or reject the gate")
+		return denied(events.RefusedHook, hook.Why(a), "no one can approve what a hook blocks; edit it otherwise, or reject the gate")
 	}
 	return answers, false, nil
 }

@@ -144,7 +144,7 @@ func TestExpired(t *testing.T) {
 		_, err = Answer(b.State(), after, Reply{Gate: g.ID, Decision: "approve", Input: 5})
 		refusedWith(t, err, CodeExpired)
 		b.Append(runtest.Paused("gate expired"), runtest.Resumed())
-		if r, ok := look(t, b, law(careful))[0].(*events.CallRefusedData); !ok || r.Code != events.RefusedByPerson || !strings.Contains(r.Reason, "nobody answered within") {
+		if r, ok := look(t, b, law(careful))[0].(*events.CallRefusedData); !ok || r.Code != events.RefusedByPerson || !strings.Contains(r.Reason, "no one answered within") {
 			t.Errorf("%+v", r)
 		}
 	})

@@ -15,7 +15,7 @@ const (
 )
 
 // Builtin returns the rules that are always there (GUARD-7, GUARD-8, GUARD-12). What reaches beyond the workspace or
-// can not be mended is locked; the rest is a default that a later layer may replace (GUARD-13). They hold for every
+// cannot be fixed is locked; the rest is a default that a later layer may replace (GUARD-13). They hold for every
 // tool that runs a shell text, whatever its name.
 func Builtin() []events.Rule {
 	rules := []events.Rule{

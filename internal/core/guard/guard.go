@@ -1,7 +1,7 @@
 // Package guard judges proposed calls by rules.
 //
 // Promises: the verdict depends on the rules and the action alone; there is no clock, no file and no chance in it.
-// Among the rules that match, deny wins over ask and ask over allow, then the later layer. What can not be judged is
+// Among the rules that match, deny wins over ask and ask over allow, then the later layer. What cannot be judged is
 // asked, and what goes wrong inside is denied. The built-in layer is always there and always first; a locked rule
 // stays, whatever a later layer says.
 package guard
@@ -21,7 +21,7 @@ const (
 	Deny  = "deny"
 )
 
-// Ids of the verdicts that no rule gives. UnclearShell asks about a text that can not be judged in full, Fault denies
+// Ids of the verdicts that no rule gives. UnclearShell asks about a text that cannot be judged in full, Fault denies
 // because the judge itself could not do its work.
 const (
 	UnclearShell = "unclear-shell"
@@ -45,7 +45,7 @@ type Action struct {
 	// Loose are words that may hold commands: those of programs that may run what they are given, and the texts of scripts
 	// in other languages. A rule that would deny or ask about what stands among them asks.
 	Loose [][]string
-	// Unclear says why the text can not be judged in full; empty where it can.
+	// Unclear says why the text cannot be judged in full; empty where it can.
 	Unclear string
 	// Paths are the arguments that are paths, as the agent gave them.
 	Paths []string
@@ -120,7 +120,7 @@ func (s Set) Explain(a Action) Finding {
 	}
 	f := closed(func() Finding { return s.best(a) })
 	if a.Unclear != "" && f.Action != Deny {
-		return Finding{Verdict: Verdict{Action: Ask, Rule: UnclearShell, Reason: "the command can not be judged: " + a.Unclear}, Layer: -1}
+		return Finding{Verdict: Verdict{Action: Ask, Rule: UnclearShell, Reason: "the command cannot be judged: " + a.Unclear}, Layer: -1}
 	}
 	return f
 }

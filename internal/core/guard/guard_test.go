@@ -38,7 +38,7 @@ func TestJudge(t *testing.T) {
 			t.Errorf("%+v", got)
 		}
 	})
-	t.Run("GUARD-5 a text that can not be judged is asked, even where a rule allows it", func(t *testing.T) {
+	t.Run("GUARD-5 a text that cannot be judged is asked, even where a rule allows it", func(t *testing.T) {
 		t.Parallel()
 		a := bash("ls")
 		a.Unclear = "because"
@@ -47,7 +47,7 @@ func TestJudge(t *testing.T) {
 			t.Errorf("%+v", got)
 		}
 	})
-	t.Run("GUARD-5 a text that can not be judged is denied where a part of it is", func(t *testing.T) {
+	t.Run("GUARD-5 a text that cannot be judged is denied where a part of it is", func(t *testing.T) {
 		t.Parallel()
 		a := bash("git push -f")
 		a.Unclear = "because"

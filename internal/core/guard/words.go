@@ -173,7 +173,7 @@ func whole(pattern string, c command, strict bool) truth {
 	return max(raw, couldBe(pattern, text))
 }
 
-// glob is path.Match in which * also matches slashes and {a,b} are alternatives. A pattern that can not be read
+// glob is path.Match in which * also matches slashes and {a,b} are alternatives. A pattern that cannot be read
 // matches: Build lets none through, and if one came all the same the rule must not fall silent.
 func glob(pattern, s string) truth {
 	all, err := braces(pattern)

@@ -2,7 +2,7 @@
 //
 // Promises: who is asked depends on the declarations alone, in their order: those of the station first, then those of
 // the agent, and no declaration takes another back. Block is stronger than interrupt, interrupt than continue. An
-// answer that can not be read is a block. Nothing is asked here.
+// answer that cannot be read is a block. Nothing is asked here.
 package hook
 
 import (
@@ -41,10 +41,10 @@ const (
 const (
 	FaultTimeout     = "timeout"     // none came in time
 	FaultCrash       = "crash"       // the program could not be started or ended badly
-	FaultMalformed   = "rubbish"     // it can not be read
+	FaultMalformed   = "rubbish"     // it cannot be read
 	FaultFlood       = "flood"       // it is longer than MaxAnswer
-	FaultNoResponder = "nobody"      // nobody listens on the subject
-	FaultUnavailable = "unavailable" // this service can not ask it
+	FaultNoResponder = "nobody"      // no one listens on the subject
+	FaultUnavailable = "unavailable" // this service cannot ask it
 )
 
 // ErrHook is wrapped by every error about a declaration.

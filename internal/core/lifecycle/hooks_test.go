@@ -51,7 +51,7 @@ func TestHooks(t *testing.T) {
 			}
 		}
 	})
-	t.Run("GUARD-1 GUARD-2 law 2: what a hook said before the start is followed, wherever the answer was cut, and nobody is asked again", func(t *testing.T) {
+	t.Run("GUARD-1 GUARD-2 law 2: what a hook said before the start is followed, wherever the answer was cut, and no one is asked again", func(t *testing.T) {
 		t.Parallel()
 		for answer, want := range map[string]events.Status{events.HookContinue: events.Running, events.HookBlock: events.Failed, events.HookInterrupt: events.Paused, "": events.Failed} {
 			created, made := runtest.Created(), plan.Single("t", "task", "main")

@@ -19,7 +19,7 @@ import (
 type MoveError struct{ From, To events.Status }
 
 func (e *MoveError) Error() string {
-	return fmt.Sprintf("a run that is %s can not become %s", e.From, e.To)
+	return fmt.Sprintf("a run that is %s cannot become %s", e.From, e.To)
 }
 
 // moves is the whole table (LIFE-2).

@@ -181,12 +181,12 @@ func TestProgress(t *testing.T) {
 			b.Append(whole[:cut]...)
 			rest, err := Begin(b.State(), noon, created, made, nil)
 			if err != nil || len(rest) != len(whole)-cut {
-				t.Fatalf("after %d facts: %d more, %v", cut, len(rest), err)
+				t.Fatalf("after %d events: %d more, %v", cut, len(rest), err)
 			}
 			b.Append(rest...)
 			s := b.State()
 			if st := s.Step("a"); st == nil || st.Status != events.StepIsReady {
-				t.Errorf("after %d facts step a is %+v", cut, st)
+				t.Errorf("after %d events step a is %+v", cut, st)
 			}
 		}
 	})

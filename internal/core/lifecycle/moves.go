@@ -127,7 +127,7 @@ func Deadline(s run.State) (at time.Time, ok bool) {
 // BirthTerm is how long a run may exist before it starts: whoever made it goes on with it at once, or tries again.
 const BirthTerm = time.Minute
 
-// Unstarted ends a run that nobody has started in its BirthTerm.
+// Unstarted ends a run that no one has started in its BirthTerm.
 func Unstarted(s run.State, now time.Time) ([]events.Payload, error) {
 	if s.Status != events.Created || now.Sub(s.CreatedAt) < BirthTerm {
 		return nil, nil
@@ -156,7 +156,7 @@ func Planless(s run.State, now time.Time) (overdue, owed bool) {
 	return now.Sub(*s.StartedAt) >= BirthTerm, true
 }
 
-// GiveUp ends a run that can not get a plan, with a finish reason. One that has got it meanwhile goes on: whoever made the
+// GiveUp ends a run that cannot get a plan, with a finish reason. One that has got it meanwhile goes on: whoever made the
 // plan may be gone.
 func GiveUp(s run.State, now time.Time, why, reason string) ([]events.Payload, error) {
 	if s.Plan != nil {
@@ -183,7 +183,7 @@ func end(s run.State, now time.Time, why, text, reason string) events.Result {
 	return r
 }
 
-// Move begins the life of an open run at the place that all its facts were copied to.
+// Move begins the life of an open run at the place that all its events were copied to.
 func Move(s run.State, fork, sameKey bool, by string) []events.Payload {
 	if s.Sequence == 0 || s.Status.Ended() {
 		return nil

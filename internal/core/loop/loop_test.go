@@ -108,7 +108,7 @@ func TestSameCall(t *testing.T) {
 			}
 		}
 	})
-	t.Run("LOOP-5 facts without a key of their calls count too", func(t *testing.T) {
+	t.Run("LOOP-5 events without a key of their calls count too", func(t *testing.T) {
 		t.Parallel()
 		b := history(events.DoomLoop{})
 		for n := 1; n <= 3; n++ {

@@ -138,7 +138,7 @@ func laps(s run.State, steps map[string]bool, most int) []Lap {
 	oldest, results := turns[len(turns)-1], map[int][]run.CallRecord{}
 	for _, r := range s.ToolCallHistory.Backward() {
 		if missing == 0 || r.Step == oldest.Step && r.Turn < oldest.Number {
-			break // the facts about later turns come behind it
+			break // the events about later turns come behind it
 		}
 		if steps[r.Step] && r.Turn >= oldest.Number {
 			results[r.Turn], missing = append(results[r.Turn], r), missing-1

@@ -1,6 +1,6 @@
 // Package plan decides about the execution plan: whether it is sound, and what follows from what is done.
 //
-// Promises: a plan is refused with the fault named, never mended in silence; a step becomes ready exactly when all
+// Promises: a plan is refused with the fault named, never fixed in silence; a step becomes ready exactly when all
 // it depends on is completed; what hangs on a failed step is blocked; the end of the plan is the end of the run.
 package plan
 

@@ -23,7 +23,7 @@ type Revision struct {
 	Input uint64
 }
 
-// StateError is returned where a plan can not be revised as the run stands.
+// StateError is returned where a plan cannot be revised as the run stands.
 type StateError struct {
 	Status events.Status
 	Text   string

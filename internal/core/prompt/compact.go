@@ -9,7 +9,7 @@ import (
 
 // Limits of compaction, in tokens.
 const (
-	// UnknownWindow is taken where a provider says that a prompt is too long and nobody knows the window.
+	// UnknownWindow is taken where a provider says that a prompt is too long and no one knows the window.
 	UnknownWindow = 32_768
 	// maxSummary is the most that one summary takes.
 	maxSummary = 4_096
@@ -27,7 +27,7 @@ type Settings struct {
 }
 
 // SettingsOf returns those of an agent in a step. Each time that a provider found a turn too long, the window of its model is
-// taken for half of what it was, for the rest of the run: then the estimates were wrong, or the window. Where the facts do not
+// taken for half of what it was, for the rest of the run: then the estimates were wrong, or the window. Where the events do not
 // say so, as those of earlier versions, it holds for the turn that is owed.
 func SettingsOf(s run.State, a events.Agent, st *run.Step) Settings {
 	c := a.Compaction

@@ -79,7 +79,7 @@ func TestJudge(t *testing.T) {
 			long := rapid.Bool().Draw(t, "long summaries")
 			turns := s.Turns().Len()
 			for round := 0; ; round++ {
-				in := Input{State: s, Step: s.Step("a"), Agent: a, User: "mend the wheel", Tools: 20}
+				in := Input{State: s, Step: s.Step("a"), Agent: a, User: "fix the wheel", Tools: 20}
 				p := Assemble(in)
 				v := Judge(in, p)
 				if v.Cut == nil {
@@ -213,13 +213,13 @@ func TestAssemble(t *testing.T) {
 		created.Mail, created.Handoff, created.Context = []events.Letter{{From: "eve", Body: "hurry"}}, "half done", "house rules"
 		b.Append(created, runtest.Started(), runtest.Plan(runtest.Step("a")), runtest.Ready("a"), runtest.Allowed("a"))
 		s := b.State()
-		in := Input{State: s, Step: s.Step("a"), Agent: runtest.Agent("worker", "read"), System: "You mend.", User: "mend the wheel"}
+		in := Input{State: s, Step: s.Step("a"), Agent: runtest.Agent("worker", "read"), System: "You fix.", User: "fix the wheel"}
 		full := Assemble(in)
 		light := *in.Step
 		light.Compacted = &run.Compacted{Through: 3, After: 3, Count: 1, Summary: "spokes are in"}
 		in.Step = &light
 		short := Assemble(in)
-		for _, want := range []string{"You mend.", "worker", "read", "house rules", "session/demo"} {
+		for _, want := range []string{"You fix.", "worker", "read", "house rules", "session/demo"} {
 			if !strings.Contains(short.System, want) {
 				t.Errorf("no %q in %s", want, short.System)
 			}
@@ -233,7 +233,7 @@ func TestAssemble(t *testing.T) {
 			t.Errorf("the lighter text has %d bytes, the full one %d", len(short.System), len(full.System))
 		}
 		opening := short.Entries[0].Text
-		if !strings.Contains(opening, "mend the wheel") || !strings.Contains(opening, "spokes are in") || strings.Contains(opening, "hurry") || strings.Contains(opening, "half done") {
+		if !strings.Contains(opening, "fix the wheel") || !strings.Contains(opening, "spokes are in") || strings.Contains(opening, "hurry") || strings.Contains(opening, "half done") {
 			t.Errorf("%s", opening)
 		}
 	})

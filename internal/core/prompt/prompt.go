@@ -103,7 +103,7 @@ func shown(c events.RequestedCall, results []run.CallRecord) (out Result) {
 	return out
 }
 
-// plain shows characters as they are that stand escaped in a fact.
+// plain shows characters as they are that stand escaped in an event.
 var plain = strings.NewReplacer(`\u003c`, "<", `\u003e`, ">", `\u0026`, "&")
 
 func hinted(text, hint string) string {
@@ -115,7 +115,7 @@ func hinted(text, hint string) string {
 
 // FixSchema tells the model what is wrong with its last answer.
 func FixSchema(fault string) string {
-	return "A note from the harness, not from the user: your answer can not be used: it " + fault + ". Answer once more. This is the last time that it is asked for."
+	return "A note from the harness, not from the user: your answer cannot be used: it " + fault + ". Answer once more. This is the last time that it is asked for."
 }
 
 // Output asks for a last answer that fits a JSON Schema; without one it is empty.

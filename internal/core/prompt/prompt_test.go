@@ -73,8 +73,8 @@ func TestText(t *testing.T) {
 	s := b.State()
 	t.Run("LOOP-15 the system prompt holds the agent's text, its tools and the workspace", func(t *testing.T) {
 		t.Parallel()
-		got := Assemble(Input{State: s, Step: s.Step("b"), System: "You mend.\n", Agent: events.Agent{Name: "m", Tools: []string{"read", "edit"}}}).System
-		for _, want := range []string{"You mend.", "read, edit", "session/demo"} {
+		got := Assemble(Input{State: s, Step: s.Step("b"), System: "You fix.\n", Agent: events.Agent{Name: "m", Tools: []string{"read", "edit"}}}).System
+		for _, want := range []string{"You fix.", "read, edit", "session/demo"} {
 			if !strings.Contains(got, want) {
 				t.Errorf("no %q in %q", want, got)
 			}

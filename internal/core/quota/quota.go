@@ -143,7 +143,7 @@ func (r *Rate) Take(name string, now time.Time) (again time.Duration, ok bool) {
 	}
 	if _, known := r.left[name]; !known && len(r.left) >= maxKeys {
 		if r.forget(now); len(r.left) >= maxKeys {
-			name = "" // nobody's own name: all that are too many share it
+			name = "" // no one's own name: all that are too many share it
 		}
 	}
 	a, known := r.left[name]

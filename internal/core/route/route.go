@@ -1,7 +1,7 @@
 // Package route decides which path the run of a task takes: wrapped in the harness, or direct.
 //
 // Promises: a run is direct only where nothing asks for what the harness adds, and somebody has said that it need not be
-// wrapped; where nobody says anything it is wrapped. What a person or a hook has to permit first is never direct. The
+// wrapped; where no one says anything it is wrapped. What a person or a hook has to permit first is never direct. The
 // choice follows from what is given alone: the same task takes the same path on every delivery.
 package route
 
@@ -27,13 +27,13 @@ type Ask struct {
 	// Kept is true where the task asks for checkpoints or snapshots by name.
 	Kept bool
 	// Locked is true where the run works in a session: its lock is confirmed once the run exists and before it begins, and
-	// the first fact of a direct run is both.
+	// the first event of a direct run is both.
 	Locked bool
 	// Git is true where the run works in git: steps of the harness come before and after those of its agent.
 	Git bool
 }
 
-// Threshold is how long a task must be thought to take to be long-running, where nobody says another.
+// Threshold is how long a task must be thought to take to be long-running, where no one says another.
 const Threshold = 5 * time.Minute
 
 // LongRunning is the classification of a task by what it says of itself: by its mark, else by its estimate (LIFE-13).
@@ -66,7 +66,7 @@ func Direct(a Ask, threshold time.Duration) (direct bool, why string) {
 	case said:
 		return true, fmt.Sprintf("the task is thought to take %s, and less than %s is not long-running", a.Estimate, threshold)
 	}
-	return false, "nobody says that it need not be wrapped"
+	return false, "no one says that it need not be wrapped"
 }
 
 // needs is what the task asks for that only the harness gives; whatever else is said, its run is then wrapped.

@@ -84,7 +84,7 @@ func fresh(old events.Session, id string, now time.Time) events.Session {
 		Inputs: old.Inputs, CreatedAt: now, UsedAt: now}
 }
 
-// lapsed reports whether a lock is nobody's any more: its run was never born.
+// lapsed reports whether a lock is no one's any more: its run was never born.
 func lapsed(h events.Holder, standing map[string]Standing, now time.Time) bool {
 	return standing[h.Run] == Unborn && now.Sub(h.Since) >= BirthTerm
 }
@@ -99,7 +99,7 @@ func Locked(e events.Session, h events.Holder) *Refused {
 		fmt.Sprintf("wait for it: inspan logs %s --follow; or end it: inspan session unlock %s --stop; or let runs share the session: inspan session set %s --mode parallel", h.Run, e.ID, e.ID)}
 }
 
-// Keep reports whether a run that was made has the lock that it was made with. It gets back what was taken away while nobody
+// Keep reports whether a run that was made has the lock that it was made with. It gets back what was taken away while no one
 // knew of the run, as long as no other run was given a lock since.
 func Keep(e events.Session, runID, agent string, fence uint64, since time.Time) (events.Session, bool) {
 	if h, mine := e.Holder(runID); mine {
@@ -229,7 +229,7 @@ func Steer(e events.Session, w Wish, standing map[string]Standing, now time.Time
 	return e, nil
 }
 
-// freed takes the locks away that are nobody's. Unlock takes those of runs that may still be born, and of held ones, too.
+// freed takes the locks away that are no one's. Unlock takes those of runs that may still be born, and of held ones, too.
 func freed(e events.Session, w Wish, standing map[string]Standing, now time.Time) (events.Session, error) {
 	for _, h := range e.Holders {
 		takes := lapsed(h, standing, now) || standing[h.Run] != Living && (w.Action == Unlock || w.Stop)

@@ -9,7 +9,7 @@ import (
 
 func TestCompact(t *testing.T) {
 	t.Parallel()
-	t.Run("LOOP-9 a summary is said once, summaries only move forward, and the turn stays owed to the same fact", func(t *testing.T) {
+	t.Run("LOOP-9 a summary is said once, summaries only move forward, and the turn stays owed to the same event", func(t *testing.T) {
 		t.Parallel()
 		b := started(50)
 		for range 3 {

@@ -33,12 +33,12 @@ func forked(t *testing.T, old run.State, say string) *runtest.Builder {
 func TestForked(t *testing.T) {
 	t.Parallel()
 	fault := Answer{Data: events.TurnFinishedData{Text: "no document", FinishReason: events.FinishDone, OutputFault: "does not fit the schema"}}
-	t.Run("PLUS-1 DLV-9 a fork from before the mended answer owes its turn to the permission of its step alone", func(t *testing.T) {
+	t.Run("PLUS-1 DLV-9 a fork from before the fixed answer owes its turn to the permission of its step alone", func(t *testing.T) {
 		t.Parallel()
 		b := started(50)
 		b.Append(Finish(b.State(), owed(t, b), fault)...)
 		if !Mending(b.State(), "a") {
-			t.Fatal("the answer is to be mended")
+			t.Fatal("the answer is to be fixed")
 		}
 		f := forked(t, b.State(), "")
 		if Mending(f.State(), "a") {
@@ -48,7 +48,7 @@ func TestForked(t *testing.T) {
 			t.Errorf("the model is told of its answer a second time: %v", say)
 		}
 	})
-	t.Run("PLUS-1 DLV-9 a step that is taken up after its answer did not fit twice may mend the next one", func(t *testing.T) {
+	t.Run("PLUS-1 DLV-9 a step that is taken up after its answer did not fit twice may fix the next one", func(t *testing.T) {
 		t.Parallel()
 		b := started(50)
 		b.Append(Finish(b.State(), owed(t, b), fault)...)
@@ -61,7 +61,7 @@ func TestForked(t *testing.T) {
 			t.Error("any delivery would ask the model")
 		}
 		if say := Finish(f.State(), owed(t, f), fault); len(say) != 1 {
-			t.Errorf("the answer is not mended: %v", say)
+			t.Errorf("the answer is not fixed: %v", say)
 		}
 	})
 	t.Run("PLUS-1 LOOP-5 a fork at the gate before a circle's call does not end for the calls that it came from", func(t *testing.T) {

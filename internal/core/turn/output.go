@@ -19,12 +19,12 @@ func Document(text string) string {
 	return text
 }
 
-// Mending reports whether the turn that a step is owed is the one in which the model mends its last answer. No other
+// Mending reports whether the turn that a step is owed is the one in which the model fixes its last answer. No other
 // service says anything before it, so the delivery that made the answer owed goes on with it.
 func Mending(s run.State, step string) bool {
 	st := s.Step(step)
 	if st == nil || st.Owed == 0 || st.Owed == st.AllowedAt || !st.Mended {
-		return false // the first turn of a fork is owed since its step was allowed, and is that fact's
+		return false // the first turn of a fork is owed since its step was allowed, and is that event's
 	}
 	for _, t := range s.Turns().Backward() {
 		if t.Step == step {

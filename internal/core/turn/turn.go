@@ -34,7 +34,7 @@ type Task struct {
 	Number, Attempt int
 	// Owed identifies the debt: it is paid once.
 	Owed uint64
-	// Lost counts the requests for this turn of which nobody knows whether they were made.
+	// Lost counts the requests for this turn of which no one knows whether they were made.
 	Lost int
 }
 
@@ -169,7 +169,7 @@ type Failure struct {
 	Error, Class string
 	Retryable    bool
 	RetryAfter   time.Duration
-	// Begun is true where the answer had begun: it is paid for, and nobody says how much.
+	// Begun is true where the answer had begun: it is paid for, and no one says how much.
 	Begun bool
 	// Window is what the model's context window is taken for from now on, where the prompt was too long; see prompt.Smaller.
 	Window int

@@ -47,7 +47,7 @@ func finishCalls(b *runtest.Builder) {
 
 func TestFinish(t *testing.T) {
 	t.Parallel()
-	t.Run("LOOP-3 PLAN-11 a final answer ends the step explicitly; a crash between the two facts is completed", func(t *testing.T) {
+	t.Run("LOOP-3 PLAN-11 a final answer ends the step explicitly; a crash between the two events is completed", func(t *testing.T) {
 		t.Parallel()
 		b := started(50)
 		say := Finish(b.State(), owed(t, b), Answer{Data: events.TurnFinishedData{Text: "done", FinishReason: events.FinishDone}})
@@ -60,7 +60,7 @@ func TestFinish(t *testing.T) {
 			t.Fatalf("%v", rest)
 		}
 	})
-	t.Run("PLAN-11 where another fact came between the two, the same decision made again ends the step", func(t *testing.T) {
+	t.Run("PLAN-11 where another event came between the two, the same decision made again ends the step", func(t *testing.T) {
 		t.Parallel()
 		b := started(50)
 		task := owed(t, b)

@@ -6,7 +6,7 @@ import (
 	"github.com/inspan/inspan/pkg/events"
 )
 
-// direct begins the tree of a run on the direct path: its only step runs from the first fact on.
+// direct begins the tree of a run on the direct path: its only step runs from the first event on.
 func (t *Tree) direct(at time.Time, d *events.RunCreatedData) {
 	if !d.Direct {
 		return

@@ -19,7 +19,7 @@ func Line(f events.Event, p events.Payload, zone *time.Location) string {
 // maxLine is the most characters of an answer of Text or Why.
 const maxLine = 4000
 
-// Text says in words, on one line, what a fact says.
+// Text says in words, on one line, what an event says.
 func Text(p events.Payload) string {
 	say := lines[p.Kind()]
 	if w, ok := events.Lookup(p.Kind()); say == nil && ok {
@@ -112,5 +112,5 @@ func when(yes bool, text string) string {
 	return ""
 }
 
-// cause is why a call could not be carried out, without its class: facts of earlier programs say that once more in front.
+// cause is why a call could not be carried out, without its class: events of earlier programs say that once more in front.
 func cause(d *events.CallFailedData) string { return strings.TrimPrefix(d.Error, d.Class+": ") }

@@ -25,7 +25,7 @@ var lineRows = []lineRow{
 	line(func(d *events.RunCreatedData) string {
 		from := when(d.Direct, " and started, on the direct path,")
 		if d.ForkOf != nil {
-			from = fmt.Sprintf(" as a fork of run %s after fact %d", d.ForkOf.Run, d.ForkOf.Sequence)
+			from = fmt.Sprintf(" as a fork of run %s after event %d", d.ForkOf.Run, d.ForkOf.Sequence)
 		}
 		return fmt.Sprintf("run created%s for agent %s, autonomy %d: %s", from, d.Agent, d.Options.Autonomy, Clip(d.Task, 120))
 	}),
@@ -40,7 +40,7 @@ var lineRows = []lineRow{
 		return fmt.Sprintf("autonomy %d became %d, by %s", d.FromAutonomy, d.Autonomy, who(d.By, "somebody"))
 	}),
 	line(func(d *events.RunMovedData) string {
-		return fmt.Sprintf("run moved here from station %s after fact %d%s, by %s", d.FromStation, d.Covered, when(d.Fork, ", as a fork"), who(d.By, "somebody"))
+		return fmt.Sprintf("run moved here from station %s after event %d%s, by %s", d.FromStation, d.Covered, when(d.Fork, ", as a fork"), who(d.By, "somebody"))
 	}),
 	line(func(d *events.RunCompletedData) string {
 		return join("run completed: "+resultText(d.Result), Delivery(d.Delivery))
@@ -49,10 +49,10 @@ var lineRows = []lineRow{
 		return join(join("run failed ("+d.FinishReason+"), "+resultText(d.Result), Clip(d.Error, 300)), Delivery(d.Delivery))
 	}),
 	line(func(d *events.CheckpointSavedData) string {
-		return fmt.Sprintf("checkpoint %d (%s) saved as a snapshot, covers %d facts", d.Number, Clip(d.Name, 80), d.Covered)
+		return fmt.Sprintf("checkpoint %d (%s) saved as a snapshot, covers %d events", d.Number, Clip(d.Name, 80), d.Covered)
 	}),
 	line(func(d *events.CheckpointFallbackData) string {
-		return fmt.Sprintf("warning: the station's log is away, facts from %d on are kept in the local store (%s): %s", d.Since, Clip(d.Store, 20), Clip(d.Reason, 200))
+		return fmt.Sprintf("warning: the station's log is away, events from %d on are kept in the local store (%s): %s", d.Since, Clip(d.Store, 20), Clip(d.Reason, 200))
 	}),
 	line(func(d *events.PlanMadeData) string {
 		return fmt.Sprintf("plan made (%s), %s: %s", d.Origin, Plural(len(d.Steps), "step"), stepsText(d.Steps))

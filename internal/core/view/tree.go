@@ -10,7 +10,7 @@ import (
 )
 
 // Tree is a run as people see it: its steps, their turns, the calls of each turn and the gates before them, with times.
-// It is made by Apply, fact by fact. A time that has not come yet is zero.
+// It is made by Apply, event by event. A time that has not come yet is zero.
 type Tree struct {
 	Run, Agent, Model, Task string
 	Status                  events.Status
@@ -144,7 +144,7 @@ func (t *Tree) StepsDone() int {
 	return n
 }
 
-// Apply adds a fact. The facts of a run must come in order, each once; a fact about a step or call that the tree does
+// Apply adds an event. The events of a run must come in order, each once; an event about a step or call that the tree does
 // not know is left out, because the fold has already refused it.
 func (t *Tree) Apply(f events.Event, p events.Payload) {
 	if apply := nodes[p.Kind()]; apply != nil {

@@ -79,7 +79,7 @@ func TestTree(t *testing.T) {
 // The fold of the log decides; the tree, which is folded for the eye, must say the same of every random history.
 func TestTreeProp(t *testing.T) {
 	t.Parallel()
-	t.Run("CLI-8 PLAN-10 the tree agrees with the state at every fact", func(t *testing.T) {
+	t.Run("CLI-8 PLAN-10 the tree agrees with the state at every event", func(t *testing.T) {
 		t.Parallel()
 		rapid.Check(t, func(t *rapid.T) {
 			b, tree := runtest.New("default", "run-a"), &view.Tree{}

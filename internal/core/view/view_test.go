@@ -181,7 +181,7 @@ func TestWhy(t *testing.T) {
 			}
 		})
 	}
-	t.Run("PLUS-5 what a person wrote as a reason can not steer the terminal", func(t *testing.T) {
+	t.Run("PLUS-5 what a person wrote as a reason cannot steer the terminal", func(t *testing.T) {
 		t.Parallel()
 		s := begun(runtest.Paused("lu\x1b[2Jnch\nfake"))
 		if got := view.Why(s, s.UpdatedAt); strings.ContainsFunc(got, acts) {

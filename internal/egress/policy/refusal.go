@@ -2,7 +2,7 @@ package policy
 
 import "fmt"
 
-// Code names why something was refused; it is stable, for counters and facts.
+// Code names why something was refused; it is stable, for counters and events.
 type Code string
 
 // The codes.
@@ -17,7 +17,7 @@ const (
 	NoAddress Code = "no_address"
 	// Differs means that the name in the traffic is not the one that was asked for.
 	Differs Code = "differs"
-	// Hidden means that the name in the traffic can not be seen.
+	// Hidden means that the name in the traffic cannot be seen.
 	Hidden Code = "hidden"
 	// Limit means that a limit of connections, bytes or time is used up.
 	Limit Code = "limit"
@@ -29,7 +29,7 @@ const (
 	BadRequest Code = "bad_request"
 )
 
-// Refusal is why something can not be reached.
+// Refusal is why something cannot be reached.
 type Refusal struct {
 	Code Code
 	// Target as it was asked for, shortened and quoted where it is no plain host.

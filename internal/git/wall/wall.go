@@ -30,7 +30,7 @@ const Flag = "-inspan-git-wall"
 const Failed = 125
 
 // ErrNone means that no wall can be raised here.
-var ErrNone = errors.New("links that a command makes while git works can not be closed here")
+var ErrNone = errors.New("links that a command makes while git works cannot be closed here")
 
 // Order is what a wall is around. Its paths are absolute.
 type Order struct {
@@ -127,7 +127,7 @@ func known() bool {
 // helped is the process that becomes another one behind a wall.
 func helped(o Order, p local.Process) (local.Process, error) {
 	if !known() {
-		return p, errors.New("this program can not start itself as a helper: use inspan or toolrunner")
+		return p, errors.New("this program cannot start itself as a helper: use inspan or toolrunner")
 	}
 	o.Dir = p.Dir
 	text, err := json.Marshal(o)

@@ -47,11 +47,11 @@ func OpenLog(t testing.TB, s *natsserver.Server, c *jet.Conn, station string) *j
 	return st
 }
 
-// Lose deletes a fact from an open log.
+// Lose deletes an event from an open log.
 func Lose(t testing.TB, s *natsserver.Server, station string, seq uint64) {
 	t.Helper()
 	if err := ask(s, "STREAM.MSG.DELETE."+topology.Log(station), map[string]uint64{"seq": seq}); err != nil {
-		t.Fatalf("delete fact %d: %v", seq, err)
+		t.Fatalf("delete event %d: %v", seq, err)
 	}
 }
 

@@ -1,6 +1,6 @@
 // Package jettest starts NATS servers for tests, in the process of the test.
 //
-// Promises: a server keeps its files in t.TempDir, speaks to 127.0.0.1 only or to nobody, writes to disk before it
+// Promises: a server keeps its files in t.TempDir, speaks to 127.0.0.1 only or to no one, writes to disk before it
 // acknowledges as a real one does, and is gone when the test is over.
 package jettest
 
@@ -130,7 +130,7 @@ func (g *Group) start(i int) (err error) {
 	return err
 }
 
-// freePort returns an address that nobody listens on.
+// freePort returns an address that no one listens on.
 func freePort(t testing.TB) string {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")

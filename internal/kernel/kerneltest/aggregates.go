@@ -71,7 +71,7 @@ func sameIDUnseen(t *testing.T, of Journals) {
 	same(t, got, evs)
 	last, ok, err := runs.Last(within(t), id)
 	if err != nil || !ok {
-		t.Fatalf("last fact of the run: %v, %v", ok, err)
+		t.Fatalf("last event of the run: %v, %v", ok, err)
 	}
 	same(t, []kernel.Record{last}, evs[2:])
 	counted, _ := readAll(t, counters, id, 0, 4)

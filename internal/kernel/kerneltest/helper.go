@@ -25,7 +25,7 @@ func within(t *testing.T) context.Context {
 	return ctx
 }
 
-// unique returns an id that nobody else uses.
+// unique returns an id that no one else uses.
 func unique(what string) string {
 	var b [8]byte
 	_, _ = rand.Read(b[:]) // never fails
@@ -62,18 +62,18 @@ func eventually(t *testing.T, limit time.Duration, ask func() bool, format strin
 	}
 }
 
-// kinds are said in turn, so that facts of one run stand on several subjects and an append that guards only its own
+// kinds are said in turn, so that events of one run stand on several subjects and an append that guards only its own
 // subject is found out.
 var kinds = []events.Kind{events.RunStarted, events.TurnFinished, events.CallStarted, events.StepAllowed, events.CallFinished}
 
-// chain makes the facts of one run, chained by hash as the ledger does it.
+// chain makes the events of one run, chained by hash as the ledger does it.
 type chain struct {
 	run  string
 	n    uint64
 	prev string
 }
 
-// next returns the bytes of the next fact, with a body of about size bytes.
+// next returns the bytes of the next event, with a body of about size bytes.
 func (c *chain) next(t *testing.T, kind events.Kind, size int) []byte {
 	t.Helper()
 	word, _ := events.Lookup(kind)
@@ -83,13 +83,13 @@ func (c *chain) next(t *testing.T, kind events.Kind, size int) []byte {
 		Data:     fmt.Appendf(nil, `{"event":%q,"pad":%q}`, word.Event, strings.Repeat("x", size))}
 	b, err := f.Encode()
 	if err != nil {
-		t.Fatalf("encode a fact: %v", err)
+		t.Fatalf("encode an event: %v", err)
 	}
 	c.n, c.prev = c.n+1, run.HashOf(b)
 	return b
 }
 
-// fill appends n facts to a run and returns them as they must be read.
+// fill appends n events to a run and returns them as they must be read.
 func fill(t *testing.T, j kernel.Journal, runID string, n int) []kernel.Record {
 	t.Helper()
 	c := &chain{run: runID}
@@ -144,7 +144,7 @@ func store(ctx context.Context, j kernel.Journal, e kernel.Entry) kernel.Ack {
 	return ack
 }
 
-// readAll pages through a run after a position. It waits until the reader shows n facts: reads may be stale.
+// readAll pages through a run after a position. It waits until the reader shows n events: reads may be stale.
 func readAll(t *testing.T, j kernel.Journal, runID string, after uint64, n int) (evs []kernel.Record, pages int) {
 	t.Helper()
 	ctx := within(t)
@@ -165,25 +165,25 @@ func readAll(t *testing.T, j kernel.Journal, runID string, after uint64, n int) 
 			}
 			head = page[len(page)-1].Seq
 		}
-	}, "run %s shows %d facts after position %d", runID, n, after)
+	}, "run %s shows %d events after position %d", runID, n, after)
 	return evs, pages
 }
 
-// same compares facts as read with those stored.
+// same compares events as read with those stored.
 func same(t *testing.T, got, want []kernel.Record) {
 	t.Helper()
 	if len(got) != len(want) {
-		t.Fatalf("got %d facts, want %d", len(got), len(want))
+		t.Fatalf("got %d events, want %d", len(got), len(want))
 	}
 	for i := range want {
 		if got[i].Seq != want[i].Seq {
-			t.Fatalf("fact %d: got position %d, want %d", i+1, got[i].Seq, want[i].Seq)
+			t.Fatalf("event %d: got position %d, want %d", i+1, got[i].Seq, want[i].Seq)
 		}
 		if want[i].Kind != "" && got[i].Kind != want[i].Kind {
-			t.Fatalf("fact %d: read as %q, want the kind it was stored as, %q", i+1, got[i].Kind, want[i].Kind)
+			t.Fatalf("event %d: read as %q, want the kind it was stored as, %q", i+1, got[i].Kind, want[i].Kind)
 		}
 		if string(got[i].Bytes) != string(want[i].Bytes) {
-			t.Fatalf("fact %d at position %d: the bytes read are not the bytes stored", i+1, want[i].Seq)
+			t.Fatalf("event %d at position %d: the bytes read are not the bytes stored", i+1, want[i].Seq)
 		}
 	}
 }

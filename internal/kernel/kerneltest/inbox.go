@@ -16,7 +16,7 @@ import (
 // Post is a station under examination.
 type Post struct {
 	Station string
-	// Journal may say every kind of fact of runs, Other every kind of event of CounterAggregate.
+	// Journal may say every kind of event of runs, Other every kind of event of CounterAggregate.
 	Journal, Other kernel.Journal
 	Inbox          kernel.Inbox
 	// Timers are those of runs, OtherTimers those of CounterAggregate.
@@ -35,7 +35,7 @@ func Inbox(t *testing.T, open func(t *testing.T) Post) {
 		exam func(*testing.T, Post)
 	}{
 		{"DEPL-2 EVT-15 a message comes again until it is acknowledged, the same each time", comesAgain},
-		{"DEPL-2 each role hears its kinds of facts, in order, and no other", receivesItsKinds},
+		{"DEPL-2 each role hears its kinds of events, in order, and no other", receivesItsKinds},
 		{"DISP-1 DEPL-2 inputs reach the role that hears them, with headers", receivesInputs},
 		{"DEPL-2 a message handed back comes after the delay asked for", nakDelay},
 		{"DEPL-2 a message that is worked on does not come again", worksLong},
@@ -43,9 +43,9 @@ func Inbox(t *testing.T, open func(t *testing.T) Post) {
 		{"DEPL-2 two listeners share the work, each message is handled once", sharesWork},
 		{"DEPL-2 never more handlers than workers, and as many where there is work", boundsWorkers},
 		{"SAFE-13a a drain waits for the handlers, and what they acknowledged does not come again", drains},
-		{"EVT-9 a fact that is copied says how many facts its run will have, one that is said now does not", saysWhole},
+		{"EVT-9 an event that is copied says how many events its run will have, one that is said now does not", saysWhole},
 		{"SAFE-13 DEPL-2 what a listener left behind comes to the next", inherits},
-		{"SAFE-6 DEPL-2 an event of another aggregate is not taken for a fact of a run", receivesRunsAlone},
+		{"SAFE-6 DEPL-2 an event of another aggregate is not taken for an event of a run", receivesRunsAlone},
 	} {
 		t.Run(part.name, func(t *testing.T) {
 			t.Parallel()
@@ -105,7 +105,7 @@ func (h received) ack(t *testing.T) {
 	close(h.done)
 }
 
-// say appends one fact to a run of its own and returns its position.
+// say appends one event to a run of its own and returns its position.
 func say(t *testing.T, p Post, runID string, kind events.Kind) kernel.Record {
 	t.Helper()
 	b := (&chain{run: runID}).next(t, kind, 20)
@@ -118,7 +118,7 @@ func comesAgain(t *testing.T, p Post) {
 	in, _ := listen(t, p, events.Toolrunner, 2)
 	var first received
 	for n := uint64(1); n <= 3; n++ {
-		h := await(t, in, "delivery %d of a fact nobody acknowledged (ack wait %s)", n, p.AckWait)
+		h := await(t, in, "delivery %d of an event no one acknowledged (ack wait %s)", n, p.AckWait)
 		if n == 1 {
 			first = h
 		}
@@ -142,9 +142,9 @@ func comesAgain(t *testing.T, p Post) {
 	}
 	other := unique("run")
 	say(t, p, other, events.CallAllowed)
-	h := await(t, in, "the next fact")
+	h := await(t, in, "the next event")
 	if h.subject != events.RunEventSubject(p.Station, other, events.CallAllowed) || h.deliveries != 1 {
-		t.Errorf("after the ack: got delivery %d of %s, want the first of the next fact", h.deliveries, h.subject)
+		t.Errorf("after the ack: got delivery %d of %s, want the first of the next event", h.deliveries, h.subject)
 	}
 	h.ack(t)
 }
@@ -434,7 +434,7 @@ func oldWords(t *testing.T, p Post) {
 		t.Fatalf("ack: %v", err)
 	}
 	if err := third.msg.Working(); err != nil {
-		t.Errorf("working after the ack: got %v, nobody is told that it is too late", err)
+		t.Errorf("working after the ack: got %v, no one is told that it is too late", err)
 	}
 	close(third.done)
 }
@@ -446,13 +446,13 @@ func saysWhole(t *testing.T, p Post) {
 	mustStore(t, p.Journal, kernel.Entry{ID: id, Kind: events.CallAllowed, Head: seq, Bytes: c.next(t, events.CallAllowed, 20)})
 	in, _ := listen(t, p, events.Toolrunner, 2)
 	for range 2 {
-		h := await(t, in, "a fact")
+		h := await(t, in, "an event")
 		want := ""
 		if h.seq == seq {
 			want = "12"
 		}
 		if got := h.msg.Header(kernel.WholeHeader); got != want {
-			t.Errorf("the fact at %d: got %q, want %q", h.seq, got, want)
+			t.Errorf("the event at %d: got %q, want %q", h.seq, got, want)
 		}
 		h.ack(t)
 	}
@@ -466,7 +466,7 @@ func receivesRunsAlone(t *testing.T, p Post) {
 	mustStore(t, p.Other, kernel.Entry{ID: id, Kind: events.CallAllowed, Bytes: b}) // of a counter, stored as what both roles receive of runs
 	say(t, p, id, events.CallAllowed)
 	for who, from := range map[events.Service]<-chan received{events.Toolrunner: in, events.Persister: all} {
-		h := await(t, from, "the fact of the run as %s", who)
+		h := await(t, from, "the event of the run as %s", who)
 		if want := events.RunEventSubject(p.Station, id, events.CallAllowed); h.subject != want {
 			t.Errorf("%s received %q, want %q alone", who, h.subject, want)
 		}

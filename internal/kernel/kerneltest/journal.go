@@ -50,17 +50,17 @@ func examine(t *testing.T, j kernel.Journal, parts []journalPart) {
 func journal(t *testing.T, j kernel.Journal) {
 	t.Helper()
 	examine(t, j, []journalPart{
-		{"SAFE-4 EVT-11 the first fact and the next are stored at growing positions", appendInOrder},
+		{"SAFE-4 EVT-11 the first event and the next are stored at growing positions", appendInOrder},
 		{"SAFE-4 EVT-15 an append behind the head is a conflict and stores nothing", refusesOldHead},
 		{"SAFE-4 an append before the head that never was is a conflict", refusesUnknownHead},
-		{"SAFE-4 the guard is on all facts of the run, whatever their kind", guardsAllKinds},
+		{"SAFE-4 the guard is on all events of the run, whatever their kind", guardsAllKinds},
 		{"EVT-15 DEPL-2 the same bytes again are not stored twice", refusesRepeat},
 		{"DEPL-2 SAFE-4 of writers at one head exactly one wins, and no position is skipped", oneWins},
 		{"DEPL-2 LIFE-16 writers of different runs do not disturb each other", runsApart},
 		{"EVT-1 a read begins after a position of the whole log", readsAfter},
-		{"SAFE-4 EVT-11 the last fact comes from the leader", lastIsFresh},
+		{"SAFE-4 EVT-11 the last event comes from the leader", lastIsFresh},
 		{"LIFE-9 a run that does not exist is empty, not an error", unknownRun},
-		{"SAFE-15 a fact above the limit is too large, and nothing is stored", tooLarge},
+		{"SAFE-15 an event above the limit is too large, and nothing is stored", tooLarge},
 		{"SAFE-4 an append with an ended context is unknown, a read an error", endedContext},
 	})
 }
@@ -69,8 +69,8 @@ func journal(t *testing.T, j kernel.Journal) {
 func amounts(t *testing.T, j kernel.Journal) {
 	t.Helper()
 	examine(t, j, []journalPart{
-		{"EVT-1 facts are read in order, over more than one page, byte for byte", readsInPages},
-		{"EVT-11 SAFE-15 a fact near the limit is stored whole", largeEvent},
+		{"EVT-1 events are read in order, over more than one page, byte for byte", readsInPages},
+		{"EVT-11 SAFE-15 an event near the limit is stored whole", largeEvent},
 		{"LIFE-16 DEPL-2 hundreds of runs", manyRuns},
 	})
 }
@@ -79,7 +79,7 @@ func appendInOrder(t *testing.T, j kernel.Journal) {
 	evs := fill(t, j, unique("run"), 5)
 	for i := 1; i < len(evs); i++ {
 		if evs[i].Seq <= evs[i-1].Seq {
-			t.Errorf("fact %d is at position %d, want above %d", i+1, evs[i].Seq, evs[i-1].Seq)
+			t.Errorf("event %d is at position %d, want above %d", i+1, evs[i].Seq, evs[i-1].Seq)
 		}
 	}
 }
@@ -118,7 +118,7 @@ func refusesUnknownHead(t *testing.T, j kernel.Journal) {
 		t.Errorf("append at head %d of an empty run: got %s (%v), want conflict", uint64(1)<<40, ack.Outcome, ack.Err)
 	}
 	if _, ok, err := j.Last(within(t), id); ok || err != nil {
-		t.Errorf("the run has a fact now (%v, %v), want none", ok, err)
+		t.Errorf("the run has an event now (%v, %v), want none", ok, err)
 	}
 }
 
@@ -129,7 +129,7 @@ func guardsAllKinds(t *testing.T, j kernel.Journal) {
 	for _, w := range events.Registry() {
 		ack := settled(t, j, kernel.Entry{ID: id, Kind: w.Kind, Head: 0, Bytes: c.next(t, w.Kind, 10)})
 		if ack.Outcome != kernel.Conflict {
-			t.Errorf("first %s of a run that has a fact: got %s (%v), want conflict", w.Kind, ack.Outcome, ack.Err)
+			t.Errorf("first %s of a run that has an event: got %s (%v), want conflict", w.Kind, ack.Outcome, ack.Err)
 		}
 	}
 }
@@ -183,7 +183,7 @@ func oneWins(t *testing.T, j kernel.Journal) {
 			}
 		}
 		if winner < 0 {
-			t.Fatalf("round %d: nobody won at head %d", round, head)
+			t.Fatalf("round %d: no one won at head %d", round, head)
 		}
 		head = acks[winner].Seq
 		prev = fmt.Sprint(round)
@@ -214,7 +214,7 @@ func runsApart(t *testing.T, j kernel.Journal) {
 				e.Head = head
 				ack := store(ctx, j, e)
 				if ack.Outcome != kernel.Stored {
-					faults[r] = fmt.Errorf("run %d, fact %d: got %s (%w), want stored", r, i+1, ack.Outcome, ack.Err)
+					faults[r] = fmt.Errorf("run %d, event %d: got %s (%w), want stored", r, i+1, ack.Outcome, ack.Err)
 					return
 				}
 				head = ack.Seq
@@ -246,7 +246,7 @@ func readsInPages(t *testing.T, j kernel.Journal) {
 	got, pages := readAll(t, j, id, 0, n)
 	same(t, got, want)
 	if pages < 2 {
-		t.Errorf("%d facts came in %d page: a page has at most a few hundred", n, pages)
+		t.Errorf("%d events came in %d page: a page has at most a few hundred", n, pages)
 	}
 }
 
@@ -267,7 +267,7 @@ func readsAfter(t *testing.T, j kernel.Journal) {
 	got, _ := readAll(t, j, id, between[1].Seq, 1)
 	same(t, got, want[4:])
 	if got, more, err := j.Read(within(t), id, 1<<40); err != nil || more || len(got) != 0 {
-		t.Errorf("read after a position that is not there yet: got %d facts, more %v, %v; want none", len(got), more, err)
+		t.Errorf("read after a position that is not there yet: got %d events, more %v, %v; want none", len(got), more, err)
 	}
 }
 
@@ -281,7 +281,7 @@ func lastIsFresh(t *testing.T, j kernel.Journal) {
 		head = mustStore(t, j, kernel.Entry{ID: id, Kind: kind, Head: head, Bytes: b})
 		last, ok, err := j.Last(within(t), id)
 		if err != nil || !ok {
-			t.Fatalf("last of run %s after fact %d: got ok %v, %v", id, i+1, ok, err)
+			t.Fatalf("last of run %s after event %d: got ok %v, %v", id, i+1, ok, err)
 		}
 		same(t, []kernel.Record{last}, []kernel.Record{{Seq: head, Bytes: b}})
 	}
@@ -291,14 +291,14 @@ func unknownRun(t *testing.T, j kernel.Journal) {
 	id := unique("run")
 	evs, more, err := j.Read(within(t), id, 0)
 	if err != nil || more || len(evs) != 0 {
-		t.Errorf("read: got %d facts, more %v, %v; want none and no error", len(evs), more, err)
+		t.Errorf("read: got %d events, more %v, %v; want none and no error", len(evs), more, err)
 	}
 	if _, ok, err := j.Last(within(t), id); ok || err != nil {
 		t.Errorf("last: got ok %v, %v; want false and no error", ok, err)
 	}
 }
 
-// sized returns a fact of exactly size bytes.
+// sized returns an event of exactly size bytes.
 func sized(t *testing.T, id string, size int) []byte {
 	t.Helper()
 	small := (&chain{run: id}).next(t, events.RunCreated, 0)
@@ -335,7 +335,7 @@ func tooLarge(t *testing.T, j kernel.Journal) {
 		t.Errorf("got %s (%v), want too large", ack.Outcome, ack.Err)
 	}
 	if _, ok, err := j.Last(within(t), id); ok || err != nil {
-		t.Errorf("the run has a fact now (%v, %v), want none", ok, err)
+		t.Errorf("the run has an event now (%v, %v), want none", ok, err)
 	}
 }
 

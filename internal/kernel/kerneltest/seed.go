@@ -7,7 +7,7 @@ import (
 	"github.com/inspan/inspan/pkg/events"
 )
 
-// Seed stores the facts of one run, from its first on, in a journal that knows nothing of that run yet.
+// Seed stores the events of one run, from its first on, in a journal that knows nothing of that run yet.
 func Seed(t testing.TB, j kernel.Journal, evs ...[]byte) {
 	t.Helper()
 	head := uint64(0)

@@ -23,7 +23,7 @@ const (
 	patience = 30 * time.Second
 )
 
-// list is several models of which a later one answers where those before it can not. Each Ask is one request to one of
+// list is several models of which a later one answers where those before it cannot. Each Ask is one request to one of
 // them: the executor's tries move along the list, and a model that rests behind its breaker is passed over.
 type list struct {
 	refs   []string

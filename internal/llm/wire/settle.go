@@ -12,7 +12,7 @@ import (
 
 // Texts of what Settle adds.
 const (
-	// goOn stands where the providers want a user to speak and nobody did.
+	// goOn stands where the providers want a user to speak and no one did.
 	goOn = "Go on."
 	// interrupted is the result of a call that has none.
 	interrupted = "interrupted: the call has no result"

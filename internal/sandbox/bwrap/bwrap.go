@@ -3,7 +3,7 @@
 // Promises: a command sees a read-only system (/usr and the part of /etc that programs need to start), its workspace,
 // what Config.ReadOnly and Config.Writable name, and nothing else of this machine: no other home, no /run, no key or
 // password file. It can write the workspace, Config.Writable, /tmp and HOME; the last two are its own and last as
-// long as the sandbox. It has no capability, another user id, no network unless Config.Network, and can not make user
+// long as the sandbox. It has no capability, another user id, no network unless Config.Network, and cannot make user
 // namespaces where bubblewrap can forbid them. With Config.Lasting the commands of a sandbox have one closed network together,
 // where nsenter of util-linux is there; else each has its own. Its processes end with the Exec that started them, because their
 // namespace does. With Config.Network the network is the machine's own, loopback included; with Config.Closed besides, nothing
@@ -12,7 +12,7 @@
 // Every command has a system call filter. Limits of processors, memory and processes are those of a control group, which
 // also measures what a command used; where this machine has no groups that can be written, a limit is refused and the
 // usage of an Exit is 0, as it is for commands that ran at the same time in one sandbox. A command that ends with status 128+n
-// is reported as ended by signal n, which bubblewrap can not tell apart either.
+// is reported as ended by signal n, which bubblewrap cannot tell apart either.
 package bwrap
 
 import (
@@ -43,7 +43,7 @@ type Backend struct {
 	groups func() *cgroup.Driver // looks once
 	// programs finds the files of denied programs.
 	programs programs.Finder
-	// helped is an error where this program can not be the launcher of commands.
+	// helped is an error where this program cannot be the launcher of commands.
 	helped func() error
 }
 
@@ -54,7 +54,7 @@ type install struct {
 	closesUserns bool
 	// takesHandles is true where it mounts what a descriptor stands for (0.10.0, and 0.8.0 with security updates).
 	takesHandles bool
-	// nsenter is the program by which commands enter a network that they share, empty where they can not. It
+	// nsenter is the program by which commands enter a network that they share, empty where they cannot. It
 	// tries once.
 	nsenter func() string
 }
@@ -117,13 +117,13 @@ func (b *Backend) Open(ctx context.Context, cfg sandbox.Config) (sandbox.Sandbox
 func (b *Backend) Capabilities() []sandbox.Capability {
 	how := map[sandbox.Isolation]string{
 		sandbox.IsolationFiles:      "own mount namespace: nothing is there that is not shown",
-		sandbox.IsolationDenied:     "covered by something empty that nobody may open",
+		sandbox.IsolationDenied:     "covered by something empty that no one may open",
 		sandbox.IsolationNetwork:    "own network namespace",
 		sandbox.IsolationProcesses:  "own process namespace",
 		sandbox.IsolationPrivileges: "no capability, another user, no new privileges",
 		sandbox.IsolationSyscalls:   "a seccomp filter",
 		sandbox.IsolationMetadata:   "own mount namespace",
-		sandbox.IsolationPrograms:   "the files of denied programs are covered by something empty that nobody may open",
+		sandbox.IsolationPrograms:   "the files of denied programs are covered by something empty that no one may open",
 		sandbox.IsolationTree:       "the end of the process namespace",
 		sandbox.LimitWallTime:       "the sandbox's processes are ended",
 	}

@@ -118,7 +118,7 @@ func TestIsolation(t *testing.T) {
 			t.Errorf("can be written: %q", out)
 		}
 		if out, code := c.sh(t, "cat /proc/sys/kernel/ostype"); code != 0 || out != "Linux\n" {
-			t.Errorf("can not be read: %q", out)
+			t.Errorf("cannot be read: %q", out)
 		}
 		if out, _ := c.sh(t, "cat /proc/keys /proc/timer_list 2>/dev/null | head -c 100"); out != "" {
 			t.Errorf("views of the machine are shown: %q", out)
@@ -199,7 +199,7 @@ func TestUnavailable(t *testing.T) {
 			t.Errorf("got %v, want ErrUnavailable", err)
 		}
 	})
-	t.Run("SBX-20 a bubblewrap that can not start anything fails the probe", func(t *testing.T) {
+	t.Run("SBX-20 a bubblewrap that cannot start anything fails the probe", func(t *testing.T) {
 		t.Parallel()
 		broken := filepath.Join(t.TempDir(), "bwrap")
 		script := "#!/bin/sh\ntest \"$1\" = --help && echo --json-status-fd && exit 0\necho 'bwrap: no namespaces here' >&2; exit 1\n"

@@ -88,7 +88,7 @@ func TestSharedNetwork(t *testing.T) {
 		})
 		return cell{sandbox: sb}
 	}
-	t.Run("SBX-2 SBX-13 a command reaches what another of its sandbox listens on, and nobody else does", func(t *testing.T) {
+	t.Run("SBX-2 SBX-13 a command reaches what another of its sandbox listens on, and no one else does", func(t *testing.T) {
 		t.Parallel()
 		one, other, alone := opened(t, sandbox.Config{Lasting: true}), opened(t, sandbox.Config{Lasting: true}), opened(t, sandbox.Config{})
 		port := serve(t, one.sandbox)

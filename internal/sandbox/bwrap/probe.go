@@ -47,7 +47,7 @@ func missing(err error) error {
 			return fmt.Errorf("%w: user namespaces are closed on this machine: %s: %w", sandbox.ErrUnavailable, k.fix, err)
 		}
 	}
-	return fmt.Errorf("%w: bubblewrap can not start here (in a container: allow unshare and mount in its seccomp profile): %w",
+	return fmt.Errorf("%w: bubblewrap cannot start here (in a container: allow unshare and mount in its seccomp profile): %w",
 		sandbox.ErrUnavailable, err)
 }
 

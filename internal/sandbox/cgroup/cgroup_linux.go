@@ -2,7 +2,7 @@
 //
 // Promises: groups are made below the group that this process is in, never beside it, so that what bounds the service
 // bounds its sandboxes too. Both generations are served: version 2 where its controllers are handed down, version 1
-// where its hierarchies can be written. A limit that can not be set is an error, never left out. Remove ends every
+// where its hierarchies can be written. A limit that cannot be set is an error, never left out. Remove ends every
 // process of a group, those that fork faster than they are killed included, before the group goes.
 package cgroup
 
@@ -130,10 +130,10 @@ func (d *Driver) useUnified(dir string) {
 		if !slices.Contains(strings.Fields(string(names)), name) {
 			continue
 		}
-		down, _ := os.ReadFile(filepath.Join(dir, "cgroup.subtree_control")) // what can not be read is not handed down
+		down, _ := os.ReadFile(filepath.Join(dir, "cgroup.subtree_control")) // what cannot be read is not handed down
 		if !slices.Contains(strings.Fields(string(down)), name) {
 			if err := d.put(dir, "cgroup.subtree_control", "+"+name); err != nil {
-				d.why = fmt.Sprintf("the group %s can not hand the controller %s down (a group with processes of its own can not: start the service in a group below a delegated one): %v", dir, name, err)
+				d.why = fmt.Sprintf("the group %s cannot hand the controller %s down (a group with processes of its own cannot: start the service in a group below a delegated one): %v", dir, name, err)
 				continue
 			}
 		}
@@ -403,7 +403,7 @@ func (g *Group) unique() []string {
 // End kills what is in the group of a directory and removes it; one that is gone is no error.
 func End(dir string, deadline time.Time) error {
 	_ = put(dir, "pids.max", "0") // only where the controller is there: nothing forks any more
-	below, _ := os.ReadDir(dir)   // what can not be listed can not be removed either, and is told then
+	below, _ := os.ReadDir(dir)   // what cannot be listed cannot be removed either, and is told then
 	for _, entry := range below {
 		if entry.IsDir() {
 			if err := End(filepath.Join(dir, entry.Name()), deadline); err != nil {

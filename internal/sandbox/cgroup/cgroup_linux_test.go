@@ -198,7 +198,7 @@ func TestVersion2(t *testing.T) {
 		t.Parallel()
 		k := newV2(t, "pids")
 		if err := End(k.root, time.Now().Add(-time.Second)); err == nil {
-			t.Error("a group that can not be removed was called removed")
+			t.Error("a group that cannot be removed was called removed")
 		}
 		k.want(map[string]string{"pids.max": "0", "cgroup.kill": "1"})
 	})

@@ -305,12 +305,12 @@ func (b *instance) order(name string) client.ContainerCreateOptions {
 	for i := range b.binds {
 		m := &b.binds[i]
 		host.Mounts = append(host.Mounts, mount.Mount{Type: mount.TypeBind, Source: m.source, Target: m.target, ReadOnly: m.readOnly,
-			// What is mounted below it stays outside: older engines would not make that read-only, and nobody looks at it.
+			// What is mounted below it stays outside: older engines would not make that read-only, and no one looks at it.
 			BindOptions: &mount.BindOptions{Propagation: mount.PropagationRPrivate, NonRecursive: true}})
 	}
 	for _, path := range b.image.volumes {
 		if !b.covers(path) {
-			host.Tmpfs[path] = "ro,size=4096" // what an image declares as a volume could be written, and is counted by nobody
+			host.Tmpfs[path] = "ro,size=4096" // what an image declares as a volume could be written, and is counted by no one
 		}
 	}
 	return client.ContainerCreateOptions{Name: name, HostConfig: host, Config: &container.Config{

@@ -1,6 +1,6 @@
 // Package docker runs commands in containers of a Docker engine on this machine, version 20.10 or later.
 //
-// Promises: a command sees the files of an image, which it can not write, its workspace at the path that it has outside,
+// Promises: a command sees the files of an image, which it cannot write, its workspace at the path that it has outside,
 // what Config.ReadOnly and Config.Writable name, and a HOME and /tmp of its own that last as long as the sandbox. It has
 // no capability, no means to get one, the user of the toolrunner, a system call filter above that of the engine, and no
 // network unless Config.Network. A container is started with a sandbox's first command and lives until Destroy; the

@@ -72,8 +72,8 @@ func (b *Backend) Capabilities() []sandbox.Capability {
 	defer cancel()
 	info, err := b.info(ctx)
 	how := map[sandbox.Isolation]string{
-		sandbox.IsolationFiles:      "own mount namespace: an image that can not be written, and what is mounted into it",
-		sandbox.IsolationDenied:     "covered by something empty that nobody may open",
+		sandbox.IsolationFiles:      "own mount namespace: an image that cannot be written, and what is mounted into it",
+		sandbox.IsolationDenied:     "covered by something empty that no one may open",
 		sandbox.IsolationNetwork:    "own network namespace, with nothing but its loopback",
 		sandbox.IsolationProcesses:  "own process namespace",
 		sandbox.IsolationPrivileges: "no capability, no new privileges, user " + b.userText(),
@@ -192,7 +192,7 @@ func (b *Backend) Probe(ctx context.Context) error {
 	case err != nil && !t.Opened:
 		return err
 	case err != nil:
-		return fmt.Errorf("%w: containers can not start here: %w", sandbox.ErrUnavailable, err)
+		return fmt.Errorf("%w: containers cannot start here: %w", sandbox.ErrUnavailable, err)
 	case t.Exit.Code != 0:
 		return fmt.Errorf("%w: a container does not hold here: the probe ended with status %d: %s", sandbox.ErrUnavailable, t.Exit.Code, clip(t.Err))
 	}

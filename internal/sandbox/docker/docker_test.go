@@ -72,7 +72,7 @@ func TestOrder(t *testing.T) {
 		return false
 	}
 	for what, holds := range map[string]bool{
-		"SBX-4 the root can not be written":        h.ReadonlyRootfs,
+		"SBX-4 the root cannot be written":         h.ReadonlyRootfs,
 		"SBX-4 no capability":                      slices.Equal(h.CapDrop, []string{"ALL"}) && len(h.CapAdd) == 0 && !h.Privileged,
 		"SBX-4 no new privileges":                  slices.Contains(h.SecurityOpt, "no-new-privileges:true"),
 		"SBX-13 no network unless it is allowed":   h.NetworkMode == "none",
@@ -289,7 +289,7 @@ func TestLost(t *testing.T) {
 			t.Errorf("got %q, %v", out, err)
 		}
 	})
-	t.Run("SBX-4 a command can not end its parent politely", func(t *testing.T) {
+	t.Run("SBX-4 a command cannot end its parent politely", func(t *testing.T) {
 		t.Parallel()
 		sb := open(t, newEngine(t).backend(t, nil), nil)
 		if out, exit, err := sh(t, sb, "kill -TERM $PPID; kill -INT $PPID; kill -HUP $PPID; echo on; exit 3"); err != nil || exit.Code != 3 || out != "on\n" {
@@ -394,7 +394,7 @@ func TestReap(t *testing.T) {
 			t.Errorf("the living: got %q, %v", out, err)
 		}
 	})
-	t.Run("SBX-17 what can not be removed is told", func(t *testing.T) {
+	t.Run("SBX-17 what cannot be removed is told", func(t *testing.T) {
 		put("dead", func(l map[string]string) { rename(l, "inspan-box-"+parts[0]+".999999999.7-x") })
 		e.mu.Lock()
 		e.keep = true

@@ -157,7 +157,7 @@ func (b *Backend) findHelper() (string, error) {
 	defer func() { _ = file.Close() }()
 	for _, p := range file.Progs {
 		if p.Type == elf.PT_INTERP {
-			return "", fmt.Errorf("%w: %s needs libraries that an image may not have, and so can not be the helper of containers: build it with CGO_ENABLED=0, or name a static one with INSPAN_DOCKER_HELPER", sandbox.ErrUnavailable, path)
+			return "", fmt.Errorf("%w: %s needs libraries that an image may not have, and so cannot be the helper of containers: build it with CGO_ENABLED=0, or name a static one with INSPAN_DOCKER_HELPER", sandbox.ErrUnavailable, path)
 		}
 	}
 	return path, nil

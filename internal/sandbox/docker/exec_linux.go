@@ -32,7 +32,7 @@ type command struct {
 	line *within.Line
 	conn net.Conn
 	from *parted
-	over chan struct{} // closed when it has ended, or nobody knows
+	over chan struct{} // closed when it has ended, or no one knows
 
 	mu      sync.Mutex
 	next    int

@@ -38,7 +38,7 @@ type engine struct {
 	info      string
 	fault     string // what the first process finds wrong
 	next      int
-	keep      bool // containers can not be removed
+	keep      bool // containers cannot be removed
 }
 
 // vessel is a container that is none.

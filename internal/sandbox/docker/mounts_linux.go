@@ -86,7 +86,7 @@ func (b *instance) give(names ...string) error {
 
 // shown orders what the Config shows: the deeper path wins because the engine mounts it later, and where one is named
 // twice, the workspace wins over Writable and Writable over ReadOnly. The directories between a writable one and a path in
-// it that is closed are mounted onto themselves: what is a mount can not be renamed, and so what is below can not be moved
+// it that is closed are mounted onto themselves: what is a mount cannot be renamed, and so what is below cannot be moved
 // out of its place.
 func shown(cfg sandbox.Config, open []string) []bind {
 	list := []bind{{source: cfg.Workspace, target: cfg.Workspace}}

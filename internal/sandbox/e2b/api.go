@@ -51,7 +51,7 @@ func named(err error) error {
 	said, ok := errors.AsType[*rest.Refusal](err)
 	switch {
 	case !ok:
-		return fmt.Errorf("%w can not be reached: %w", ErrService, err)
+		return fmt.Errorf("%w cannot be reached: %w", ErrService, err)
 	case said.Status == http.StatusUnauthorized, said.Status == http.StatusForbidden:
 		return fmt.Errorf("%w is refused: check INSPAN_E2B_API_KEY and INSPAN_E2B_URL: %w", ErrKey, err)
 	case said.Status == http.StatusTooManyRequests:
@@ -93,7 +93,7 @@ func (a *api) create(ctx context.Context, name string, network bool) (*machine, 
 		err = fmt.Errorf("%w names a machine %.*q", ErrService, maxWord, m.ID)
 	}
 	if err != nil {
-		// It may have been made although nobody heard of it.
+		// It may have been made although no one heard of it.
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), callWait)
 		defer cancel()
 		if !errors.Is(err, ErrKey) {

@@ -2,10 +2,10 @@
 //
 // Promises: each sandbox is a machine of its own, made from a template when it is opened and ended by Destroy; the
 // workspace is mirrored (package mirror), so that everything which is not a command works as for local backends. A machine
-// lives only as long as its toolrunner says so: one that nobody extends ends by itself after Lease, and Reap ends what lost
+// lives only as long as its toolrunner says so: one that no one extends ends by itself after Lease, and Reap ends what lost
 // toolrunners of this computer left sooner. The API key goes to the API's own address and nowhere else: redirects are not
 // followed. An answer of the service is hostile data: what is kept of it is bounded and shown quoted. A command of which
-// nobody knows how it ended is told as such (mirror.ErrCut) and never run twice.
+// no one knows how it ended is told as such (mirror.ErrCut) and never run twice.
 //
 // The processors, memory and disk of a machine are those of its template: a sandbox whose limits are smaller than its
 // template is refused. It does not promise to find a process that clears its environment, leaves its session and loses its
@@ -44,7 +44,7 @@ var (
 	ErrTemplate = fmt.Errorf("%w: the E2B template", sandbox.ErrUnavailable)
 	// ErrBusy means that the service took no more requests or sandboxes, also after waiting.
 	ErrBusy = fmt.Errorf("%w: the E2B service takes no more", sandbox.ErrUnavailable)
-	// ErrService means that the service can not be reached or answers with a fault of its own.
+	// ErrService means that the service cannot be reached or answers with a fault of its own.
 	ErrService = fmt.Errorf("%w: the E2B service", sandbox.ErrUnavailable)
 	// ErrMissing means that the machine of a sandbox is not there any more.
 	ErrMissing = errors.New("the sandbox's machine is gone: its time was over, or somebody ended it; a new call opens a new one")
@@ -75,7 +75,7 @@ var (
 	_ sandbox.Away    = (*Backend)(nil)
 )
 
-// New returns the backend. It asks nobody.
+// New returns the backend. It asks no one.
 func New(cfg Config) *Backend {
 	cfg.URL = strings.TrimRight(cmp.Or(cfg.URL, DefaultURL), "/")
 	cfg.SandboxURL = strings.TrimRight(cfg.SandboxURL, "/")

@@ -55,7 +55,7 @@ func TestOpenFaults(t *testing.T) {
 		"busy all the time":   {func(s *e2btest.Server, _ *e2b.Config) { s.Fail(e2btest.Faults{Refuse: []int{429, 429, 429, 429, 429}}) }, e2b.ErrBusy, "429"},
 		"a fault of its own":  {func(s *e2btest.Server, _ *e2b.Config) { s.Fail(e2btest.Faults{Refuse: []int{500}}) }, e2b.ErrService, "500"},
 		"a redirect":          {func(s *e2btest.Server, _ *e2b.Config) { s.Fail(e2btest.Faults{Refuse: []int{307}}) }, e2b.ErrService, "307"},
-		"nobody there":        {func(_ *e2btest.Server, cfg *e2b.Config) { cfg.URL = "http://127.0.0.1:1" }, e2b.ErrService, "127.0.0.1:1"},
+		"no one there":        {func(_ *e2btest.Server, cfg *e2b.Config) { cfg.URL = "http://127.0.0.1:1" }, e2b.ErrService, "127.0.0.1:1"},
 		"sandboxes elsewhere": {func(_ *e2btest.Server, cfg *e2b.Config) { cfg.SandboxURL = "http://127.0.0.1:1" }, e2b.ErrService, "127.0.0.1:1"},
 	} {
 		t.Run("SBX-20 "+name+" is told with what to do, and no machine is left", func(t *testing.T) {
@@ -283,7 +283,7 @@ func TestReap(t *testing.T) {
 			t.Errorf("again: got %d, %v", n, err)
 		}
 	})
-	t.Run("SBX-17 without a key nobody is asked", func(t *testing.T) {
+	t.Run("SBX-17 without a key no one is asked", func(t *testing.T) {
 		t.Parallel()
 		s, _ := cloud(t)
 		cfg := config(s)

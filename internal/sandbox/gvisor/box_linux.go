@@ -73,7 +73,7 @@ func (b *Backend) open(ctx context.Context, cfg sandbox.Config, found install) (
 // kernel is what one command runs under.
 type kernel struct {
 	sandbox *instance
-	// name is that of its container, which nobody else has; dir holds its bundle.
+	// name is that of its container, which no one else has; dir holds its bundle.
 	name, dir string
 	// outside is the number of its runsc on this machine, 0 until it is started.
 	outside int

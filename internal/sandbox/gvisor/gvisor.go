@@ -99,7 +99,7 @@ func (*Backend) Doored() {}
 func (b *Backend) Capabilities() []sandbox.Capability {
 	how := map[sandbox.Isolation]string{
 		sandbox.IsolationFiles:      "a root of its own in a kernel of its own: nothing is there that is not shown",
-		sandbox.IsolationDenied:     "covered by something empty that nobody may open",
+		sandbox.IsolationDenied:     "covered by something empty that no one may open",
 		sandbox.IsolationNetwork:    "gVisor's kernel has a loopback of its own and no other network",
 		sandbox.IsolationProcesses:  "a kernel of its own",
 		sandbox.IsolationPrivileges: "no capability, and none that would mean anything outside of gVisor's kernel",
@@ -166,7 +166,7 @@ func (b *Backend) find(ctx context.Context) (*install, error) {
 		}
 		refusals = append(refusals, fmt.Errorf("platform %s: %w", found.platform, err))
 	}
-	return nil, fmt.Errorf("%w: gVisor can not start here: %w", sandbox.ErrUnavailable, errors.Join(refusals...))
+	return nil, fmt.Errorf("%w: gVisor cannot start here: %w", sandbox.ErrUnavailable, errors.Join(refusals...))
 }
 
 // starts runs one command with an install, which says what kernel it sees.
@@ -198,7 +198,7 @@ func (b *Backend) Open(ctx context.Context, cfg sandbox.Config) (sandbox.Sandbox
 	return b.open(ctx, cfg, *found)
 }
 
-// check refuses what this backend can not do.
+// check refuses what this backend cannot do.
 func (b *Backend) check(cfg sandbox.Config) error {
 	if cfg.Egress != nil && !cfg.Network && os.Geteuid() != 0 {
 		return fmt.Errorf("%w: only root can keep gVisor's commands to a list of hosts: use bwrap", sandbox.ErrNotEnforced)

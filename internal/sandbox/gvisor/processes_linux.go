@@ -113,7 +113,7 @@ func (b *instance) Kill(ctx context.Context, pid int) error {
 	}
 	deadline := time.Now().Add(killWait)
 	for time.Now().Before(deadline) && ctx.Err() == nil {
-		// Where its kernel can not be asked any more it has ended with its command.
+		// Where its kernel cannot be asked any more it has ended with its command.
 		if ok, err := there(); !ok || err != nil {
 			return nil
 		}

@@ -74,7 +74,7 @@ func TestFind(t *testing.T) {
 			}
 		}
 	})
-	t.Run("SBX-20 another program, a text, a folder, one that nobody may execute and nothing at all are not", func(t *testing.T) {
+	t.Run("SBX-20 another program, a text, a folder, one that no one may execute and nothing at all are not", func(t *testing.T) {
 		dir := t.TempDir()
 		text := filepath.Join(dir, "text")
 		if err := os.WriteFile(text, []byte("#!/bin/sh\n"), 0o755); err != nil {

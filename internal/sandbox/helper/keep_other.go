@@ -7,5 +7,5 @@ import (
 	"os"
 )
 
-// keep has nobody to keep it for: the sandboxes that start a helper need Linux.
+// keep has no one to keep it for: the sandboxes that start a helper need Linux.
 func keep(f *os.File) (*os.File, error) { return nil, errors.Join(ErrNone, f.Close()) }

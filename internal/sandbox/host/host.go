@@ -1,6 +1,6 @@
 // Package host runs commands straight on this machine: no isolation and no overhead (SBX-3).
 //
-// Promises: the working directory is in the workspace, file operations can not leave it, nothing of the service's
+// Promises: the working directory is in the workspace, file operations cannot leave it, nothing of the service's
 // environment is passed on, and all that a command starts ends with it. It does not promise more: a command sees and
 // may change what the service's user may, Config.ReadOnly and Config.Writable are granted because everything is, and
 // a process that on purpose clears its environment, leaves its session and loses its parent is not found again. It may set the limits
@@ -52,7 +52,7 @@ func (b *Backend) Open(_ context.Context, cfg sandbox.Config) (sandbox.Sandbox, 
 		return nil, fmt.Errorf("sandbox %s: %w", cfg.ID, err)
 	}
 	if cfg.Egress != nil {
-		return nil, fmt.Errorf("sandbox %s: %w: host can not keep commands to allowed hosts: use bwrap, or leave allowed_hosts out", cfg.ID, sandbox.ErrUnavailable)
+		return nil, fmt.Errorf("sandbox %s: %w: host cannot keep commands to allowed hosts: use bwrap, or leave allowed_hosts out", cfg.ID, sandbox.ErrUnavailable)
 	}
 	inner, err := local.OpenSandbox(cfg, sandbox.Host, b.base, "", "")
 	if err != nil {

@@ -36,7 +36,7 @@ func TestNothingBetween(t *testing.T) {
 
 func TestClosedNetworkIsRefused(t *testing.T) {
 	t.Parallel()
-	t.Run("SBX-20 host says that it can not close the network", func(t *testing.T) {
+	t.Run("SBX-20 host says that it cannot close the network", func(t *testing.T) {
 		_, err := host.New("").Open(t.Context(), sandbox.Config{ID: "x", Workspace: t.TempDir()})
 		if !errors.Is(err, sandbox.ErrUnavailable) {
 			t.Errorf("got %v, want ErrUnavailable", err)

@@ -54,7 +54,7 @@ func TestFate(t *testing.T) {
 	b.Append(runtest.CallYes(ref, "once"), runtest.CallBegun(ref, 1))
 	fence := b.State().Open["c1-1"].Fence
 	mine := &job{run: "r1", step: "a", call: "c1-1", handle: "bg-c1-1", fence: fence}
-	t.Run("SAFE-7 SBX-15 what a call started runs while the call does, and then only where a fact tells of it", func(t *testing.T) {
+	t.Run("SAFE-7 SBX-15 what a call started runs while the call does, and then only where an event tells of it", func(t *testing.T) {
 		if err := fate(b.State(), mine); err != nil {
 			t.Errorf("while its call is made: %v", err)
 		}

@@ -16,7 +16,7 @@ import (
 	"github.com/inspan/inspan/internal/sandbox/rest"
 )
 
-// ErrClaim means that a claim was not granted, or that the pod which it got can not be used.
+// ErrClaim means that a claim was not granted, or that the pod which it got cannot be used.
 var ErrClaim = fmt.Errorf("%w: the claim", sandbox.ErrUnavailable)
 
 // What is written on claims, and read from what they get.

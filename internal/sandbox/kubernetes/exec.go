@@ -122,7 +122,7 @@ func (m *machine) ended(ctx context.Context) error {
 		case rest.Missing(err):
 			return fmt.Errorf("%w %s is gone: somebody deleted it, or its node was lost", ErrPod, m.name)
 		case err != nil:
-			return nil // the cluster can not be asked, which the command's own error says
+			return nil // the cluster cannot be asked, which the command's own error says
 		case p.Status.Phase == "Failed" || p.Status.Phase == "Succeeded":
 			over := fmt.Errorf("%w %s has ended: %s", ErrPod, m.name, waits(p.Status))
 			if p.Status.Reason == "Evicted" && m.disk > 0 {

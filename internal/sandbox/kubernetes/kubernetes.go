@@ -35,7 +35,7 @@ import (
 var (
 	// ErrSettings means that the settings do not say what is needed.
 	ErrSettings = fmt.Errorf("%w: the settings of sandbox mode kubernetes", sandbox.ErrUnavailable)
-	// ErrCluster means that the API server can not be reached, or refuses.
+	// ErrCluster means that the API server cannot be reached, or refuses.
 	ErrCluster = fmt.Errorf("%w: the Kubernetes cluster", sandbox.ErrUnavailable)
 	// ErrPod means that a pod did not start.
 	ErrPod = fmt.Errorf("%w: the pod", sandbox.ErrUnavailable)
@@ -78,7 +78,7 @@ var (
 	_ sandbox.Numbered = (*Backend)(nil)
 )
 
-// New returns the backend. It asks nobody.
+// New returns the backend. It asks no one.
 func New(cfg Config) *Backend {
 	if cfg.Namespace == "" {
 		cfg.Namespace = "default"
@@ -167,7 +167,7 @@ func (b *Backend) Capabilities() []sandbox.Capability {
 		sandbox.IsolationPrograms: "its programs are those of an image: take one without what must not run",
 		sandbox.IsolationTree:     "a process that clears its environment, leaves its session and loses its parent lives until the sandbox ends",
 		sandbox.LimitCPU:          ask, sandbox.LimitMemory: ask, sandbox.LimitDisk: ask,
-		sandbox.LimitPIDs: "a pod can not ask for it",
+		sandbox.LimitPIDs: "a pod cannot ask for it",
 	}
 	if b.cfg.WarmPool != "" {
 		how[sandbox.IsolationFiles] = "a container of its own, which is sent the workspace and nothing else"

@@ -155,7 +155,7 @@ func TestFaults(t *testing.T) {
 		"a token that is not there": {func(_ *kubetest.Server, cfg *kubernetes.Config) { cfg.TokenFile = "/not/there" }, kubernetes.ErrCluster, "TOKEN_FILE"},
 		"refused":                   {func(s *kubetest.Server, _ *kubernetes.Config) { s.Fail(kubetest.Faults{Refuse: []int{403}}) }, kubernetes.ErrCluster, "403"},
 		"an old server":             {func(s *kubetest.Server, _ *kubernetes.Config) { s.Fail(kubetest.Faults{Old: true}) }, kubernetes.ErrCluster, "1.30"},
-		"nobody there":              {func(_ *kubetest.Server, cfg *kubernetes.Config) { cfg.URL = "http://127.0.0.1:1" }, kubernetes.ErrCluster, "127.0.0.1:1"},
+		"no one there":              {func(_ *kubetest.Server, cfg *kubernetes.Config) { cfg.URL = "http://127.0.0.1:1" }, kubernetes.ErrCluster, "127.0.0.1:1"},
 	} {
 		t.Run("SBX-20 "+name+" is told with what to do, and no pod is left", func(t *testing.T) {
 			t.Parallel()

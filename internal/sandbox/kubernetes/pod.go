@@ -188,7 +188,7 @@ func (c *cluster) create(ctx context.Context, name string, cfg sandbox.Config) (
 		err = c.ready(ctx, m.name)
 	}
 	if err != nil {
-		// It may be there although nobody heard of it.
+		// It may be there although no one heard of it.
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), callWait)
 		defer cancel()
 		return nil, errors.Join(err, c.discard(ctx, m, err))
@@ -196,7 +196,7 @@ func (c *cluster) create(ctx context.Context, name string, cfg sandbox.Config) (
 	return m, nil
 }
 
-// discard deletes what did not come to be used. Where the server refused to make it, or can not be reached, there is
+// discard deletes what did not come to be used. Where the server refused to make it, or cannot be reached, there is
 // nothing more to say.
 func (c *cluster) discard(ctx context.Context, m *machine, why error) error {
 	err := m.remove(ctx)

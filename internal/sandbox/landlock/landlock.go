@@ -1,8 +1,8 @@
 // Package landlock runs commands under Landlock rules and a system call filter, for places where user namespaces are
-// closed and bubblewrap can not start.
+// closed and bubblewrap cannot start.
 //
 // Promises: a command can open a read-only system (/usr, the part of /etc that programs need, /proc), its workspace, what
-// Config.ReadOnly and Config.Writable name, and its own HOME and TMPDIR. It has no capability and can not get one. It can
+// Config.ReadOnly and Config.Writable name, and its own HOME and TMPDIR. It has no capability and cannot get one. It can
 // not signal, trace or read processes outside, nor change their limits and priorities; modes, owners, times and attributes
 // it changes of files that it may write, and it can make no program that gives privileges. Without Config.Network it can make
 // no socket but connected pairs; with it, internet sockets only, so that no service of the machine is reached through a socket
@@ -12,7 +12,7 @@
 //
 // It does not promise what only namespaces can: processes of others are listed, with their command lines; files outside
 // can be asked for their size, mode and times; /tmp is closed rather than of its own; nothing below a path that is shown can be
-// denied, and nothing in a writable one made read-only. What can not be enforced is refused by Open.
+// denied, and nothing in a writable one made read-only. What cannot be enforced is refused by Open.
 package landlock
 
 import (
@@ -75,7 +75,7 @@ func (*Backend) Mode() sandbox.Mode { return sandbox.Landlock }
 // Capabilities implements sandbox.Backend.
 func (b *Backend) Capabilities() []sandbox.Capability {
 	how := map[sandbox.Isolation]string{
-		sandbox.IsolationFiles:      "Landlock: what is not named can not be opened",
+		sandbox.IsolationFiles:      "Landlock: what is not named cannot be opened",
 		sandbox.IsolationNetwork:    "no sockets (seccomp), no TCP (Landlock)",
 		sandbox.IsolationPrivileges: "no capability, none to be had, no new privileges",
 		sandbox.IsolationSyscalls:   "a seccomp filter",
@@ -85,8 +85,8 @@ func (b *Backend) Capabilities() []sandbox.Capability {
 		sandbox.LimitWallTime:       "the sandbox's processes are ended",
 	}
 	why := map[sandbox.Isolation]string{
-		sandbox.IsolationDenied:    "Landlock can not close a path below one that is open: use bwrap",
-		sandbox.IsolationProcesses: "others can not be signalled, traced, read or changed, but are listed with their command lines: use bwrap",
+		sandbox.IsolationDenied:    "Landlock cannot close a path below one that is open: use bwrap",
+		sandbox.IsolationProcesses: "others cannot be signalled, traced, read or changed, but are listed with their command lines: use bwrap",
 		sandbox.IsolationTree:      "without control groups, a process that clears its environment, leaves its session and loses its parent is not found again",
 	}
 	if b.groups().Measures() {
@@ -106,7 +106,7 @@ func (b *Backend) Probe(ctx context.Context) error {
 	case err != nil && !t.Opened:
 		return err
 	case err != nil:
-		return fmt.Errorf("%w: Landlock can not start here: %w", sandbox.ErrUnavailable, err)
+		return fmt.Errorf("%w: Landlock cannot start here: %w", sandbox.ErrUnavailable, err)
 	case t.Output != "closed\n":
 		return fmt.Errorf("%w: Landlock does not hold here: the probe said %.100q", sandbox.ErrUnavailable, t.Output)
 	}
@@ -167,7 +167,7 @@ func (b *instance) allow() error {
 	for _, path := range cfg.ReadOnly {
 		for _, above := range append([]string{cfg.Workspace}, cfg.Writable...) {
 			if path == above || strings.HasPrefix(path, above+"/") {
-				return fmt.Errorf("%w: landlock can not keep %s read-only in %s, which is writable: use bwrap", sandbox.ErrNotEnforced, path, above)
+				return fmt.Errorf("%w: landlock cannot keep %s read-only in %s, which is writable: use bwrap", sandbox.ErrNotEnforced, path, above)
 			}
 		}
 	}

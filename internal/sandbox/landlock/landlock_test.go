@@ -49,7 +49,7 @@ func TestRefusals(t *testing.T) {
 			}
 		}
 	})
-	t.Run("SBX-20 what is in a writable directory can not be read-only, and is refused", func(t *testing.T) {
+	t.Run("SBX-20 what is in a writable directory cannot be read-only, and is refused", func(t *testing.T) {
 		t.Parallel()
 		sandboxtest.Need(t, backend())
 		dir := t.TempDir()

@@ -95,7 +95,7 @@ func read() (Order, error) {
 	return o, file.Close()
 }
 
-// wall does all that comes before the system call filter, which it returns, the strictest last: what is closed can not be used
+// wall does all that comes before the system call filter, which it returns, the strictest last: what is closed cannot be used
 // to close the rest.
 func (o Order) isolation() (p seccomp.Profile, err error) {
 	fail := func(what string, err error) (seccomp.Profile, error) { return p, fmt.Errorf("%s: %w", what, err) }

@@ -9,7 +9,7 @@ import (
 	"slices"
 )
 
-// Covered calls cover for each place that must be covered so that denied paths can not be seen: the paths, and what they lead
+// Covered calls cover for each place that must be covered so that denied paths cannot be seen: the paths, and what they lead
 // to where they are links. A link itself is left out, because only the place that it leads to can be covered, and so is what
 // seen does not know of. A path that is not there needs nothing: what a command makes at its place is the command's own.
 func Covered(denied []string, seen func(at string) bool, cover func(at string, dir bool)) error {

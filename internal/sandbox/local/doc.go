@@ -1,4 +1,4 @@
-// Package local holds what the backends that run on this machine share: file access that can not leave the
+// Package local holds what the backends that run on this machine share: file access that cannot leave the
 // workspace (Files), running one command and ending all of it (Run), the fixed environment (Env), and the life of a
 // sandbox (Life).
 //

@@ -12,7 +12,7 @@ import (
 )
 
 // MarkerName is the environment variable by which processes of a sandbox are found again, also after they left their
-// parent and their session. Its value can not be guessed, so that one sandbox can not speak for another.
+// parent and their session. Its value cannot be guessed, so that one sandbox cannot speak for another.
 const MarkerName = "INSPAN_SANDBOX_ID"
 
 // systemPath is where programs are looked for unless Config.Env or Cmd.Env says otherwise.
@@ -26,7 +26,7 @@ func FixedEnv(home, tmp string) Env {
 	return Env{"PATH": systemPath, "HOME": home, "TMPDIR": tmp, "LANG": "C.UTF-8", "TERM": "dumb"}
 }
 
-// With returns a copy with entries of the form NAME=value added; later ones win. The marker can not be replaced.
+// With returns a copy with entries of the form NAME=value added; later ones win. The marker cannot be replaced.
 func (e Env) With(lists ...[]string) (Env, error) {
 	out := make(Env, len(e)+4)
 	for k, v := range e {

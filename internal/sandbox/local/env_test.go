@@ -32,7 +32,7 @@ func TestEnv(t *testing.T) {
 			t.Errorf("got %q", list)
 		}
 	})
-	t.Run("TOOL-17 the marker can not be forged and a bad entry does not show its value", func(t *testing.T) {
+	t.Run("TOOL-17 the marker cannot be forged and a bad entry does not show its value", func(t *testing.T) {
 		t.Parallel()
 		for _, entry := range []string{local.MarkerName + "=x", "A", "=secretvalue", "A=secretvalue\x00"} {
 			_, err := local.FixedEnv("", "").With([]string{entry})

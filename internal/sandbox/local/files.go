@@ -113,7 +113,7 @@ func (f *Files) WriteFile(name string, data []byte) error {
 	if err := f.parent("write", name, dir); err != nil {
 		return err
 	}
-	// From here on the parent is held open: swapping it for a link can not lead the write elsewhere.
+	// From here on the parent is held open: swapping it for a link cannot lead the write elsewhere.
 	parent, err := f.root.OpenRoot(dir)
 	if err != nil {
 		return f.refused("write", name, err)

@@ -9,7 +9,7 @@ import (
 // BoxPrefix begins the names of everything that a sandbox makes outside of its workspace: directories, control groups.
 const SandboxPrefix = "inspan-box-"
 
-// ownName begins a name with whose it is, so that Reap can tell what nobody owns any more.
+// ownName begins a name with whose it is, so that Reap can tell what no one owns any more.
 func ownName() string { return SandboxPrefix + ownOwner() + "-" }
 
 // ownerIn returns the owner that a name tells.

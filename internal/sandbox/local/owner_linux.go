@@ -35,7 +35,7 @@ func startOf(pid int) string {
 	return fields[19]
 }
 
-// lives reports whether an owner is there, or can not be known to be gone: then its things are left alone.
+// lives reports whether an owner is there, or cannot be known to be gone: then its things are left alone.
 func lives(owner string) bool {
 	space, pid, start, ok := parseOwner(owner)
 	if !ok || space != pidSpace() {

@@ -49,7 +49,7 @@ type Process struct {
 	// Marker is the value of MarkerName: unique to this process and not to be guessed.
 	Marker string
 	// Started, if set, is called once with the process's id. After, if set, is called when the process has ended and
-	// before its output is drained; it must end what the tree walk can not find by itself.
+	// before its output is drained; it must end what the tree walk cannot find by itself.
 	Started func(pid int)
 	After   func()
 	// Wrapped says that the process and the first one of a namespace below it only hold the walls of the command.
@@ -281,7 +281,7 @@ func closeFile(f *os.File) {
 	}
 }
 
-// Same reports whether two writers are one; writers of types that can not be compared never are.
+// Same reports whether two writers are one; writers of types that cannot be compared never are.
 func Same(a, b io.Writer) (is bool) {
 	defer func() {
 		if recover() != nil {

@@ -17,7 +17,7 @@ const (
 	killRounds = 200
 	// killWait is how long one round waits for what it killed to be gone.
 	killWait = 2 * time.Second
-	// quickRun is the run time below which process ids can not have wrapped around unseen (see tree.recent).
+	// quickRun is the run time below which process ids cannot have wrapped around unseen (see tree.recent).
 	quickRun = 200 * time.Millisecond
 	// recentMax is how many ids are looked at one by one.
 	recentMax = 64

@@ -13,7 +13,7 @@ func attributes() *syscall.SysProcAttr { return &syscall.SysProcAttr{Setpgid: tr
 // maxRSS is in bytes, as the BSDs and macOS count.
 func maxRSS(u *syscall.Rusage) int64 { return int64(u.Maxrss) }
 
-// tree is a process group. Without /proc a process that leaves the group can not be found again.
+// tree is a process group. Without /proc a process that leaves the group cannot be found again.
 type tree struct {
 	root    int
 	wrapped bool

@@ -92,7 +92,7 @@ func TestFaults(t *testing.T) {
 		"qemu: a machine that panics":              {qemuDouble, fctest.KernelDies, nil, microvm.ErrBoot, "Unable to mount root fs"},
 		"qemu: an agent that never comes":          {qemuDouble, fctest.KernelMute, func(c *microvm.Config) { c.StartWait = time.Second }, microvm.ErrBoot, "deadline"},
 		"qemu: an agent of another version":        {qemuDouble, fctest.KernelOld, nil, wire.ErrVersion, "make microvm"},
-		"qemu: rubbish on the channel":             {qemuDouble, fctest.KernelMalformed, nil, microvm.ErrBoot, "the machine is gone"},
+		"qemu: malformed input on the channel":     {qemuDouble, fctest.KernelMalformed, nil, microvm.ErrBoot, "the machine is gone"},
 		"qemu: no engine":                          {qemuDouble, fctest.KernelGood, func(c *microvm.Config) { c.Program = "no-such-qemu" }, microvm.ErrSettings, "INSPAN_QEMU"},
 		"qemu: a kernel that is not there":         {qemuDouble, fctest.KernelGood, func(c *microvm.Config) { c.Kernel = "/not/there" }, microvm.ErrSettings, "INSPAN_MICROVM_KERNEL"},
 		"qemu: a first file system that is not":    {qemuDouble, fctest.KernelGood, func(c *microvm.Config) { c.Initrd = "/not/there" }, microvm.ErrSettings, "INSPAN_MICROVM_INITRD"},

@@ -180,7 +180,7 @@ func (b *Backend) Open(ctx context.Context, cfg sandbox.Config) (sandbox.Sandbox
 	return sb, nil
 }
 
-// checked refuses what can not be had, and returns what is left of a Config for a machine elsewhere, and the files that go with
+// checked refuses what cannot be had, and returns what is left of a Config for a machine elsewhere, and the files that go with
 // the way out.
 func (b *Backend) checked(cfg sandbox.Config) (away sandbox.Config, shown map[string][]byte, err error) {
 	away = cfg

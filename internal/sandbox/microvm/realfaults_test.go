@@ -20,7 +20,7 @@ import (
 	"github.com/inspan/inspan/internal/sandbox/sandboxtest"
 )
 
-// TestRealFaults boots what can not boot.
+// TestRealFaults boots what cannot boot.
 func TestRealFaults(t *testing.T) {
 	sandboxtest.Need(t, real())
 	dir := t.TempDir()

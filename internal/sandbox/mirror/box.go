@@ -36,7 +36,7 @@ func Refuse(mode sandbox.Mode, cfg sandbox.Config) error {
 		missing = append(missing, fmt.Errorf("sandbox mode %s: %w: "+format, append([]any{mode, sandbox.ErrNotEnforced}, args...)...))
 	}
 	for _, at := range cfg.ReadOnly {
-		refuse("%q can not be shown read-only on another machine: put it into the template or image", at)
+		refuse("%q cannot be shown read-only on another machine: put it into the template or image", at)
 	}
 	ws := filepath.Clean(cfg.Workspace)
 	for _, at := range cfg.Writable {
@@ -45,13 +45,13 @@ func Refuse(mode sandbox.Mode, cfg sandbox.Config) error {
 		}
 	}
 	if cfg.Egress != nil {
-		refuse("commands on another machine can not be kept to allowed hosts here: leave allowed_hosts out, or use bwrap")
+		refuse("commands on another machine cannot be kept to allowed hosts here: leave allowed_hosts out, or use bwrap")
 	}
 	return errors.Join(missing...)
 }
 
 // OpenBox checks a Config, makes the other machine and opens a sandbox on it. create is given a name of the sandbox's own
-// that tells whose it is. The machine is ended where the sandbox can not be opened, and by Destroy.
+// that tells whose it is. The machine is ended where the sandbox cannot be opened, and by Destroy.
 func OpenSandbox(ctx context.Context, cfg sandbox.Config, mode sandbox.Mode, base string, create func(ctx context.Context, name string) (Remote, error)) (*Sandbox, error) {
 	inner, err := local.OpenSandbox(cfg, mode, "", "", "")
 	if err != nil {
@@ -152,7 +152,7 @@ func (b *Sandbox) command(p local.Process) ([]string, error) {
 		return nil, fmt.Errorf("exec %q: %w", p.Args[0], err)
 	}
 	if strings.Contains(p.Args[0], "=") {
-		return nil, fmt.Errorf("exec %q: %w: a program's name can not hold an equals sign here", p.Args[0], sandbox.ErrNotStarted)
+		return nil, fmt.Errorf("exec %q: %w: a program's name cannot hold an equals sign here", p.Args[0], sandbox.ErrNotStarted)
 	}
 	dir := path.Join(b.ws, filepath.ToSlash(rel))
 	for name, change := range map[string][2]string{
@@ -272,7 +272,7 @@ func (b *Sandbox) settle(ctx context.Context, mark string, pid int) error {
 			if b.runs.Load() > 1 {
 				return nil // another command writes all the time: what it has written then comes with its own end
 			}
-			return fmt.Errorf("%d files change all the time, or can not be read there", missing)
+			return fmt.Errorf("%d files change all the time, or cannot be read there", missing)
 		}
 	}
 }

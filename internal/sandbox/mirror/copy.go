@@ -115,7 +115,7 @@ func relative(workspace string, denied []string) (map[string]bool, error) {
 		switch {
 		case err != nil || name == ".." || strings.HasPrefix(name, "../"):
 		case name == ".":
-			return nil, errors.New("denied path: the whole workspace can not be denied")
+			return nil, errors.New("denied path: the whole workspace cannot be denied")
 		default:
 			list[filepath.ToSlash(name)] = true
 		}

@@ -30,7 +30,7 @@ var ErrHostile = errors.New("the other machine's listing is refused")
 // ErrTooMuch means that a workspace has more files or bytes than Limits.
 var ErrTooMuch = errors.New("the workspace is too large to be sent or brought back")
 
-// ErrCut means that the connection to the other machine broke while a command ran there: nobody knows what it did.
+// ErrCut means that the connection to the other machine broke while a command ran there: no one knows what it did.
 var ErrCut = fmt.Errorf("%w: the connection broke and its outcome is unknown: look at the workspace before it is tried again", sandbox.ErrLost)
 
 // ErrBehind means that a command has ended and what it changed was not all brought back.

@@ -233,7 +233,7 @@ func (c *closer) Write(p []byte) (int, error) {
 func TestInterrupted(t *testing.T) {
 	t.Parallel()
 	lost := errors.New("the line was lost")
-	t.Run("SBX-20 where the workspace can not be sent nothing starts, and the next command has it", func(t *testing.T) {
+	t.Run("SBX-20 where the workspace cannot be sent nothing starts, and the next command has it", func(t *testing.T) {
 		t.Parallel()
 		sb, f := open(t, sandbox.Config{})
 		must(t, sb.WriteFile("data", bytes.Repeat([]byte("x"), 1<<20)))

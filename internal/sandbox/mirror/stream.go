@@ -41,13 +41,13 @@ func newSpeech(nonce string, streams int) *speech {
 // line is one of the command's output streams: it passes on what comes before the nonce.
 type line struct {
 	speech *speech
-	to     io.Writer // nil where nobody listens, or no more
+	to     io.Writer // nil where no one listens, or no more
 	first  bool      // the stream has the first line and the end
 	held   []byte    // may be the beginning of the nonce
 	closed bool
 }
 
-// Write implements io.Writer. It never fails: a command does not hang because nobody listens.
+// Write implements io.Writer. It never fails: a command does not hang because no one listens.
 func (l *line) Write(p []byte) (int, error) {
 	n := len(p)
 	if l.first {

@@ -122,7 +122,7 @@ func TestWanted(t *testing.T) {
 			}
 		})
 	}
-	t.Run("SBX-20 a limit that host can not enforce is refused", func(t *testing.T) {
+	t.Run("SBX-20 a limit that host cannot enforce is refused", func(t *testing.T) {
 		t.Parallel()
 		sandboxes, err := NewOpener(Config{Root: t.TempDir(), Default: sandbox.Host, Backends: map[sandbox.Mode]sandbox.Backend{sandbox.Host: host.New("")}})
 		if err != nil {

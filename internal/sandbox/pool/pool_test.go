@@ -59,7 +59,7 @@ func newStand(t *testing.T, mode sandbox.Mode) *stand {
 	return s
 }
 
-// said appends facts to a run.
+// said appends events to a run.
 func (s *stand) said(runID string, all ...events.Payload) {
 	s.t.Helper()
 	if _, err := s.ledger.Write(s.t.Context(), runID, func(run.State, time.Time) ([]events.Payload, error) { return all, nil }); err != nil {
@@ -172,7 +172,7 @@ func TestPool(t *testing.T) {
 			t.Errorf("the same agent with other settings: got %q", got)
 		}
 	})
-	t.Run("SBX-13 SAFE-8 what has a way out of its own, or starts in no time, or is kept by nobody, is opened for each call", func(t *testing.T) {
+	t.Run("SBX-13 SAFE-8 what has a way out of its own, or starts in no time, or is kept by no one, is opened for each call", func(t *testing.T) {
 		t.Parallel()
 		s := newStand(t, sandbox.Docker)
 		for name, c := range map[string]struct {
@@ -258,7 +258,7 @@ func TestPool(t *testing.T) {
 		s.pool.Expire(24*time.Hour, time.Now().Add(time.Hour))
 		s.counts(2, 2)
 	})
-	t.Run("SAFE-14 so many that nobody uses are kept, and none for longer than is said", func(t *testing.T) {
+	t.Run("SAFE-14 so many that no one uses are kept, and none for longer than is said", func(t *testing.T) {
 		t.Parallel()
 		s := newStand(t, sandbox.Docker)
 		for i := range maxUnused + 1 {

@@ -50,9 +50,9 @@ func Reap(ctx context.Context, base string) (Found, error) {
 	return f, errors.Join(failed...)
 }
 
-// abandoned are the directories in a directory that nobody owns any more.
+// abandoned are the directories in a directory that no one owns any more.
 func abandoned(dir string) []string {
-	entries, _ := os.ReadDir(dir) // what can not be listed holds nothing of ours
+	entries, _ := os.ReadDir(dir) // what cannot be listed holds nothing of ours
 	var names []string
 	for _, e := range entries {
 		if e.IsDir() && local.Abandoned(e.Name()) {

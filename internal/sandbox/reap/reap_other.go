@@ -4,5 +4,5 @@ package reap
 
 import "context"
 
-// Reap removes nothing: without /proc nobody can tell whose things are still owned.
+// Reap removes nothing: without /proc no one can tell whose things are still owned.
 func Reap(context.Context, string) (Found, error) { return Found{}, nil }

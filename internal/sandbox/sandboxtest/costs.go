@@ -24,7 +24,7 @@ const Together = 64
 // and what memory each took, as its backend counts it.
 func Costs(b *testing.B, backend sandbox.Backend) { CostsOf(b, backend, Together) }
 
-// CostsOf is Costs with another number of sandboxes at a time, for those of which a computer can not have as many.
+// CostsOf is Costs with another number of sandboxes at a time, for those of which a computer cannot have as many.
 func CostsOf(b *testing.B, backend sandbox.Backend, crowd int) {
 	Need(b, backend)
 	dir := b.TempDir()

@@ -341,7 +341,7 @@ func bombs(t *testing.T, b sandbox.Backend, table *outcome) {
 			ws := t.TempDir()
 			sb, err := b.Open(t.Context(), sandbox.Config{ID: "bomb", Workspace: ws, Limits: c.limits})
 			if errors.Is(err, sandbox.ErrNotEnforced) {
-				table.add(name, "refused: its limit can not be kept")
+				table.add(name, "refused: its limit cannot be kept")
 				return
 			}
 			must(t, err)

@@ -20,7 +20,7 @@ const NeedVariable = "INSPAN_TEST_NEED_SANDBOX"
 // patience bounds a single step of the exam. Nothing waits for it unless something is broken.
 const patience = 60 * time.Second
 
-// Need skips loudly where the backend can not run on this machine, or fails where NeedVariable says that it must.
+// Need skips loudly where the backend cannot run on this machine, or fails where NeedVariable says that it must.
 func Need(t testing.TB, b sandbox.Backend) {
 	t.Helper()
 	err := b.Probe(t.Context())
@@ -28,7 +28,7 @@ func Need(t testing.TB, b sandbox.Backend) {
 		return
 	}
 	if slices.Contains(strings.Split(os.Getenv(NeedVariable), ","), string(b.Mode())) {
-		t.Fatalf("%s names %s, which this machine can not run: %v", NeedVariable, b.Mode(), err)
+		t.Fatalf("%s names %s, which this machine cannot run: %v", NeedVariable, b.Mode(), err)
 	}
 	t.Skipf("NOT TESTED: sandbox mode %s: %v", b.Mode(), err)
 }
@@ -52,7 +52,7 @@ const (
 	Limits Part = "limits"
 )
 
-// Without declares that a part of the exam can not apply to a backend, and why. Its own tests prove instead what it promises.
+// Without declares that a part of the exam cannot apply to a backend, and why. Its own tests prove instead what it promises.
 type Without struct {
 	Part Part
 	Why  string

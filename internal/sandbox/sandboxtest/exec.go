@@ -66,7 +66,7 @@ func examExec(t *testing.T, b sandbox.Backend) {
 		}
 	})
 	t.Run("directory", func(t *testing.T) { directory(t, p) })
-	t.Run("what can not start is an error", func(t *testing.T) {
+	t.Run("what cannot start is an error", func(t *testing.T) {
 		for _, args := range [][]string{nil, {""}, {"no-such-program-here"}, {"/no/such/program"}, {"./nor-this"}} {
 			if _, err := p.sandbox.Exec(within(t), sandbox.Cmd{Args: args}); err == nil {
 				t.Errorf("args %q: got no error", args)
@@ -78,7 +78,7 @@ func examExec(t *testing.T, b sandbox.Backend) {
 
 type broken struct{}
 
-func (broken) Write([]byte) (int, error) { return 0, errors.New("nobody listens") }
+func (broken) Write([]byte) (int, error) { return 0, errors.New("no one listens") }
 
 // streams answers only after it has heard: without streaming both sides would wait for ever.
 func streams(t *testing.T, p workdir) {

@@ -202,7 +202,7 @@ func examRaces(t *testing.T, b sandbox.Backend) {
 				return
 			default:
 			}
-			// Each step may fail because the other side made the directory anew; the next round mends that.
+			// Each step may fail because the other side made the directory anew; the next round fixes that.
 			_ = os.Rename(dir, aside)
 			_ = os.Rename(link, dir)
 			_ = os.Rename(dir, link)

@@ -22,10 +22,10 @@ var oddNames = []string{
 	"\u0430dmin", "\u212b", "A\u030a", "\u00c5", strings.Repeat("n", 255), strings.Repeat("\u00e9", 127),
 }
 
-// noNames can not be names of files at all.
+// noNames cannot be names of files at all.
 var noNames = []string{"", "a\x00b", "\x00", "../outside/secret\x00.txt", strings.Repeat("n", 4096), strings.Repeat("n", 256), strings.Repeat("d/", 2048) + "f", "ok/" + strings.Repeat("\u00e9", 2048)}
 
-// examHostile gives a sandbox names and a disk that nobody means well with.
+// examHostile gives a sandbox names and a disk that no one means well with.
 func examHostile(t *testing.T, b sandbox.Backend) {
 	t.Run("SBX-18 GUARD-12 an odd name is that of one file in the workspace, for files and for commands", func(t *testing.T) {
 		t.Parallel()

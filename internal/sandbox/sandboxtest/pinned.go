@@ -34,7 +34,7 @@ func pinned(t *testing.T, b sandbox.Backend) {
 		"echo evil > .git/hooks/pre-commit",
 		"mv a elsewhere && mkdir -p a/b/c", "mv a/b a/x && mkdir -p a/b/c", "echo evil > a/b/c/f", "chmod 777 a/b/c",
 	} {
-		t.Run("SBX-14 a read-only path can not be moved away: "+script, func(t *testing.T) {
+		t.Run("SBX-14 a read-only path cannot be moved away: "+script, func(t *testing.T) {
 			if out, errs, exit := p.sh(t, script); exit.Code == 0 {
 				t.Errorf("it went through: %q, %q", out, errs)
 			}

@@ -63,7 +63,7 @@ func examStart(t *testing.T, b sandbox.Backend) {
 			t.Errorf("signal to one that ended: got %v, want ErrNoProcess", err)
 		}
 	})
-	t.Run("SBX-2 what can not start is an error of Start", func(t *testing.T) {
+	t.Run("SBX-2 what cannot start is an error of Start", func(t *testing.T) {
 		t.Parallel()
 		p := open(t, b)
 		for _, args := range [][]string{nil, {"no-such-program-here"}} {
@@ -313,7 +313,7 @@ func examLimits(t *testing.T, b sandbox.Backend) {
 	}
 }
 
-// denied proves that a denied path can not be seen, where a wider one is shown, by any name.
+// denied proves that a denied path cannot be seen, where a wider one is shown, by any name.
 func denied(t *testing.T, b sandbox.Backend, cfg sandbox.Config) {
 	cfg.Workspace = t.TempDir()
 	for _, dir := range []string{"keys/deep", "config"} {

@@ -111,7 +111,7 @@ func (e *engine) load(ctx context.Context, file string) (*compiled, error) {
 		e.programs[id] = c
 	}
 	e.mu.Unlock()
-	// Nobody can stop the engine while it compiles, and all who wait need what it makes.
+	// No one can stop the engine while it compiles, and all who wait need what it makes.
 	c.once.Do(func() { c.err = c.compile(context.WithoutCancel(ctx), e.runtime, real) })
 	return c, c.err
 }

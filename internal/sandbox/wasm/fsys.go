@@ -41,7 +41,7 @@ func (f *fsys) reserve(n int64) sys.Errno {
 	return 0
 }
 
-// change walks to what is going to be changed. Where a rule needs it in its place, it can not be moved or removed.
+// change walks to what is going to be changed. Where a rule needs it in its place, it cannot be moved or removed.
 func (f *fsys) change(name string, move bool) (position, sys.Errno) {
 	p, errno := f.resolve(name, false)
 	if errno != 0 {
@@ -177,7 +177,7 @@ func (f *fsys) Rename(from, to string) sys.Errno {
 	return f.both(from, to, true, func(a, b position) error { return unix.Renameat(a.dir, a.name, b.dir, b.name) })
 }
 
-// Link implements sys.FS. What may not be written can not be given a name where it might.
+// Link implements sys.FS. What may not be written cannot be given a name where it might.
 func (f *fsys) Link(from, to string) sys.Errno {
 	if errno := f.reserve(made); errno != 0 {
 		return errno
@@ -225,7 +225,7 @@ func (f *fsys) remove(name string, flag int) sys.Errno {
 	return errnoOf(unix.Unlinkat(p.dir, p.name, flag))
 }
 
-// Symlink implements sys.FS. A link may say what it likes: nobody here follows it out.
+// Symlink implements sys.FS. A link may say what it likes: no one here follows it out.
 func (f *fsys) Symlink(text, name string) sys.Errno {
 	p, errno := f.change(name, false)
 	if errno != 0 {

@@ -12,7 +12,7 @@ type segment struct {
 
 // prefilled takes the memory that a program begins with out of it, so that it need not be copied for each command: such a
 // memory is mapped instead, and a page of it is copied when the program writes there. It returns the program as it is, and no
-// image, where that can not be done; the engine says then what may be wrong with it.
+// image, where that cannot be done; the engine says then what may be wrong with it.
 func prefilled(module []byte, least int64) (rest []byte, image *os.File) {
 	rest, parts := withoutData(module, least)
 	if len(parts) == 0 {

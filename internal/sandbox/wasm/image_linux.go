@@ -7,7 +7,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// imageOf makes a file in memory that nobody can change any more. It has pages for what the parts fill alone.
+// imageOf makes a file in memory that no one can change any more. It has pages for what the parts fill alone.
 func imageOf(parts []segment) (*os.File, error) {
 	fd, err := unix.MemfdCreate("inspan-wasm", unix.MFD_CLOEXEC|unix.MFD_ALLOW_SEALING)
 	if err != nil {

@@ -33,7 +33,7 @@ func (m *memory) give(n int64) {
 }
 
 // grant is the memory of one program. It takes from the sandbox's as it grows and gives all back with release, once the
-// program can not run any more: the engine's own Free may come while it still does.
+// program cannot run any more: the engine's own Free may come while it still does.
 type grant struct {
 	of    *memory
 	image *os.File // what the memory begins with; nil for zeros

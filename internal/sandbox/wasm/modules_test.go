@@ -120,7 +120,7 @@ func backendOf(t *testing.T) func(dir string) *wasm.Backend {
 // TestSpoiledModules changes bytes of a program that works: whatever comes of it, the process that runs it goes on.
 func TestSpoiledModules(t *testing.T) {
 	t.Parallel()
-	t.Run("SBX-8 a spoiled program is refused, fails or ends, and harms nobody", func(t *testing.T) {
+	t.Run("SBX-8 a spoiled program is refused, fails or ends, and harms no one", func(t *testing.T) {
 		t.Parallel()
 		whole := module(types, funcs, section(4, 1, 0x70, 1, 1, 2), section(5, 1, 1, 1, 2), exports,
 			code(0x41, 1, 0x04, 0x40, 0x41, 0, 0x41, 7, 0x36, 2, 0, 0x0b), section(11, 1, 0, 0x41, 0, 0x0b, 2, 'h', 'i'))

@@ -27,7 +27,7 @@ const maxLinks = 40
 // Each is opened once. From there a path is walked one name at a time, relative to the open directory before it, and the
 // kernel is told not to follow links: where a name is one, it is read and the walk begins again from the root of the tree.
 // So neither a link nor a race leads out of what is shown. The path that was walked is also that by which rules are looked
-// up; it can not become another while it is walked, because what a rule names, and all above it, can not be renamed.
+// up; it cannot become another while it is walked, because what a rule names, and all above it, cannot be renamed.
 type tree struct {
 	workspace string
 	mounts    []mount

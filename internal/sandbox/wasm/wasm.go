@@ -2,7 +2,7 @@
 //
 // Promises: a command is a program NAME.wasm in a directory that the operator names; no other can be started, and a program
 // can start none. It has no system call, no socket and no process; it reaches files through Tree alone, which walks each
-// path by hand, one open directory after the other, and has the kernel follow no link: what is not shown can not be opened
+// path by hand, one open directory after the other, and has the kernel follow no link: what is not shown cannot be opened
 // by any name, link or race. Memory of all commands of a sandbox together, files and time are bounded. When a context ends,
 // the program is stopped wherever it is before Exec returns, also in an endless loop.
 package wasm
@@ -25,7 +25,7 @@ const DefaultMemory = 1 << 30
 type Config struct {
 	// Dirs hold the programs, as NAME.wasm. The first that has a name wins. Links in them are the operator's: followed.
 	Dirs []string
-	// Cache is a directory where compiled programs are kept. They are native code: nobody else may write there. Empty
+	// Cache is a directory where compiled programs are kept. They are native code: no one else may write there. Empty
 	// keeps them in memory, so that each process compiles anew.
 	Cache string
 	// Base is where the private directories of sandboxes are made; empty means the system's place for temporary files.
@@ -92,7 +92,7 @@ func (b *Backend) Probe(ctx context.Context) error {
 	return nil
 }
 
-// named is ErrUnavailable where nobody said where programs are.
+// named is ErrUnavailable where no one said where programs are.
 func (b *Backend) named() error {
 	if len(b.cfg.Dirs) == 0 {
 		return fmt.Errorf("%w: no programs: name directories of NAME.wasm files in INSPAN_WASM_PROGRAMS; make wasm builds a toolbox into bin/wasm", sandbox.ErrUnavailable)

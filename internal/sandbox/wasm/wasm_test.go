@@ -73,7 +73,7 @@ func backend(t testing.TB, dirs ...string) *wasm.Backend {
 func nature() []sandboxtest.Without {
 	return []sandboxtest.Without{
 		{Part: sandboxtest.Processes, Why: "a program is one thread, starts no process and sees none"},
-		{Part: sandboxtest.Signals, Why: "a program can not catch a signal, and has nobody to send one to"},
+		{Part: sandboxtest.Signals, Why: "a program cannot catch a signal, and has no one to send one to"},
 	}
 }
 

@@ -116,7 +116,7 @@ func (k *keeping) archiveEvery() time.Duration {
 // published stays: it is what old anchors were signed with.
 func (k *keeping) anchorKey(ctx context.Context) (ed25519.PrivateKey, error) {
 	if k.cfg.AnchorKey.Empty() {
-		k.in.Log.Warn().Msg("no INSPAN_ANCHOR_KEY is set: the cut-off end of a log can not be found by inspan audit")
+		k.in.Log.Warn().Msg("no INSPAN_ANCHOR_KEY is set: the cut-off end of a log cannot be found by inspan audit")
 		return nil, nil
 	}
 	key, err := audit.ParsePrivate(k.cfg.AnchorKey.Reveal())

@@ -45,7 +45,7 @@ func TestGitCredential(t *testing.T) {
 		for host, want := range map[string]string{"git.example": "-----BEGIN", "git.example:22": "-----BEGIN", "git.example:2222": "port", "code.example": "", "known_hosts": ""} {
 			got, err := credential(t.Context(), "ssh", host)
 			if host == "known_hosts" {
-				continue // it is no name of a host, and nobody is asked about it
+				continue // it is no name of a host, and no one is asked about it
 			}
 			if err != nil || !strings.HasPrefix(got.Key.Reveal(), want) || (want == "") != got.Key.Empty() || !strings.Contains(got.KnownHosts, "ssh-ed25519") {
 				t.Errorf("%s: got %q, %v", host, got.Key.Reveal(), err)

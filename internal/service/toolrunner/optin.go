@@ -7,7 +7,7 @@ import (
 	"github.com/inspan/inspan/internal/sandbox/docker"
 )
 
-// optIn are the backends that are reached only where a station or an agent file names them. Making them asks nobody
+// optIn are the backends that are reached only where a station or an agent file names them. Making them asks no one
 // anything.
 func (c Config) optIn() []sandbox.Backend {
 	return append(append([]sandbox.Backend{c.docker(), c.gvisor(), c.wasm()}, c.machines()...), c.remotes()...)

@@ -39,7 +39,7 @@ func (l *lines) String() string {
 func TestReaper(t *testing.T) {
 	t.Parallel()
 	if runtime.GOOS != "linux" {
-		t.Log("elsewhere nobody can tell whose things are still owned, and nothing is reaped")
+		t.Log("elsewhere no one can tell whose things are still owned, and nothing is reaped")
 		return
 	}
 	base := t.TempDir()

@@ -83,7 +83,7 @@ func changed(ctx context.Context, source, work string) (string, error) {
 		return "", err
 	}
 	if err := os.Remove(filepath.Join(to, systemPipes)); err != nil {
-		return "", fmt.Errorf("the shell's interpreter is not what it was, so its pipes can not be replaced: %w", err)
+		return "", fmt.Errorf("the shell's interpreter is not what it was, so its pipes cannot be replaced: %w", err)
 	}
 	if err := os.WriteFile(filepath.Join(to, "interp", "pipes.go"), pipes, 0o644); err != nil {
 		return "", err

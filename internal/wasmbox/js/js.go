@@ -31,7 +31,7 @@ type Call struct {
 const (
 	failure  = 1
 	misuse   = 2
-	deafness = 141 // nobody listens any more
+	deafness = 141 // no one listens any more
 )
 
 // Main runs a script and returns its exit status.

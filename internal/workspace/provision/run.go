@@ -28,7 +28,7 @@ import (
 
 // Files that a workspace is provided with before a call of a run first touches it (WS-16). They are for agents and
 // people: nothing is read from them but the name of the run that a folder belongs to, who works there may change them,
-// and where they can not be written the run goes on without.
+// and where they cannot be written the run goes on without.
 const (
 	tasksFile    = ".harness/tasks.json"
 	contextFile  = ".harness/context.md"

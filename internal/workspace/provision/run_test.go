@@ -33,7 +33,7 @@ func house(t *testing.T) (r *RunFiles, sessions *SessionFiles, kv kernel.KV, roo
 // tenant is a run in a session.
 func tenant(id string) run.State {
 	return run.State{HarnessID: id, Identity: events.Identity{Station: "s1", Run: id}, Status: events.Running,
-		Created: &events.RunCreatedData{Agent: "nux", Task: "mend the door", Session: "s", WorkID: "gt-1", Workspace: "session/s"},
+		Created: &events.RunCreatedData{Agent: "nux", Task: "fix the door", Session: "s", WorkID: "gt-1", Workspace: "session/s"},
 		Agents:  map[string]events.Agent{"nux": {Name: "nux", Project: "web", Role: "polecats", Digest: "d", Guards: []events.Rule{{ID: "g1", Action: "ask"}}, Hooks: []events.Hook{{ID: "h1"}}}},
 		Plan:    &run.Plan{Steps: []*run.Step{{ID: "main", Description: "mend", AssignedAgent: "nux", Status: events.StepIsRunning}}}}
 }
@@ -161,7 +161,7 @@ func TestRunFiles(t *testing.T) {
 	})
 	t.Run("WS-11 an agent that began without instructions finds who it is, its task and what to do", func(t *testing.T) {
 		b, err := os.ReadFile(filepath.Join(work, contextFile))
-		for _, want := range []string{"nux, role polecats of project web", "mend the door", "run r1", "Session s", "Work item gt-1", tasksFile, redirectFile} {
+		for _, want := range []string{"nux, role polecats of project web", "fix the door", "run r1", "Session s", "Work item gt-1", tasksFile, redirectFile} {
 			if err != nil || !strings.Contains(string(b), want) {
 				t.Errorf("%q is missing: %v\n%s", want, err, b)
 			}
@@ -182,7 +182,7 @@ func TestRunFiles(t *testing.T) {
 		if same, err := filepath.EvalSymlinks(filepath.Join(at, to)); err != nil || !sameFile(t, same, work) {
 			t.Errorf("%q leads to %q, %v", to, same, err)
 		}
-		if b, err := os.ReadFile(filepath.Join(at, homeContext)); err != nil || !strings.Contains(string(b), "mend the door") {
+		if b, err := os.ReadFile(filepath.Join(at, homeContext)); err != nil || !strings.Contains(string(b), "fix the door") {
 			t.Errorf("%q, %v", b, err)
 		}
 	})

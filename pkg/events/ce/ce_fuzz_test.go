@@ -70,7 +70,7 @@ func roundTrip(t *testing.T, task events.Task) {
 	t.Helper()
 	bare, err := json.Marshal(task)
 	if err != nil {
-		t.Fatalf("a task that was read can not be written: %v", err)
+		t.Fatalf("a task that was read cannot be written: %v", err)
 	}
 	structured, err := json.Marshal(map[string]any{"specversion": "1.0", "id": "1", "source": "/s", "type": "t", "datacontenttype": "application/json", "data": json.RawMessage(bare)})
 	if err != nil {

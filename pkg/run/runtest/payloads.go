@@ -27,7 +27,7 @@ func digest(s string) string {
 
 // Created opens a run of the agent "worker" with the default options.
 func Created() *events.RunCreatedData {
-	return &events.RunCreatedData{Event: eventOf(events.RunCreated), TaskID: "task-1", TaskDigest: digest("task-1"), Task: "mend the wheel",
+	return &events.RunCreatedData{Event: eventOf(events.RunCreated), TaskID: "task-1", TaskDigest: digest("task-1"), Task: "fix the wheel",
 		Agent: "worker", Agents: map[string]events.Agent{"worker": Agent("worker", "read", "bash")},
 		Options: events.DefaultOptions(), Workspace: "session/demo", To: events.Created}
 }
@@ -42,7 +42,7 @@ func DirectCreated() *events.RunCreatedData {
 
 // Started moves a run to running.
 func Started() *events.RunStartedData {
-	return &events.RunStartedData{Event: eventOf(events.RunStarted), AgentID: "worker", AgentName: "worker", Task: "mend the wheel",
+	return &events.RunStartedData{Event: eventOf(events.RunStarted), AgentID: "worker", AgentName: "worker", Task: "fix the wheel",
 		MaxSteps: 50, From: events.Created, To: events.Running}
 }
 
@@ -61,7 +61,7 @@ func Adjusted(from, to int) *events.RunAdjustedData {
 	return &events.RunAdjustedData{Event: eventOf(events.RunAdjusted), Autonomy: to, FromAutonomy: from, By: "anna"}
 }
 
-// Moved says that all facts so far were copied to where the next one is said.
+// Moved says that all events so far were copied to where the next one is said.
 func Moved(s run.State) *events.RunMovedData {
 	return &events.RunMovedData{Event: eventOf(events.RunMoved), FromStation: s.Identity.Station, Covered: s.Sequence, By: "anna"}
 }
@@ -231,7 +231,7 @@ func Vote(g *run.Gate, by string) *events.GateVotedData {
 	return d
 }
 
-// RanOut ends a gate that nobody answered.
+// RanOut ends a gate that no one answered.
 func RanOut(g *run.Gate) *events.GateExpiredData {
 	return &events.GateExpiredData{Event: eventOf(events.GateExpired), Gate: g.ID, Step: g.StepID, Call: g.CallID, Action: events.GateRanOut,
 		Outcome: g.OnExpiry, ExpiresAt: g.ExpiresAt, ProposalHash: g.Hash, WaitMS: 1000}
@@ -249,7 +249,7 @@ func Checkpoint(s run.State) *events.CheckpointSavedData {
 		Covered: s.Sequence, Key: fmt.Sprintf("demo.%s.cp-%d", s.HarnessID, n)}
 }
 
-// Fallback warns that the next facts are kept in the local store.
+// Fallback warns that the next events are kept in the local store.
 func Fallback(s run.State) *events.CheckpointFallbackData {
 	return &events.CheckpointFallbackData{Event: eventOf(events.CheckpointFallback), Store: "sqlite", Since: s.Sequence, Reason: "no answer"}
 }

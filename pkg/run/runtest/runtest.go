@@ -16,10 +16,10 @@ import (
 	"github.com/inspan/inspan/pkg/run"
 )
 
-// Start is the time of the first fact of a Builder; each later one comes one second after the one before.
+// Start is the time of the first event of a Builder; each later one comes one second after the one before.
 var Start = time.Date(2025, 3, 4, 5, 6, 7, 0, time.UTC)
 
-// Builder says the facts of one run. It is not safe for concurrent use.
+// Builder says the events of one run. It is not safe for concurrent use.
 type Builder struct {
 	station, run string
 	state        run.State
@@ -29,7 +29,7 @@ type Builder struct {
 // New returns a builder for a run that does not exist yet.
 func New(station, runID string) *Builder { return &Builder{station: station, run: runID} }
 
-// Append appends facts with the payloads given and returns their stored bytes. It panics with the fold's words where one
+// Append appends events with the payloads given and returns their stored bytes. It panics with the fold's words where one
 // does not fit: a test that wants that uses Try or Bad.
 func (b *Builder) Append(payloads ...events.Payload) [][]byte {
 	from := len(b.stored)
@@ -41,7 +41,7 @@ func (b *Builder) Append(payloads ...events.Payload) [][]byte {
 	return b.stored[from:len(b.stored):len(b.stored)]
 }
 
-// AppendAt is Say for facts of another time.
+// AppendAt is Say for events of another time.
 func (b *Builder) AppendAt(at time.Time, payloads ...events.Payload) {
 	for _, p := range payloads {
 		stored := b.Bad(p, func(f *events.Event) { f.Time = at })
@@ -64,7 +64,7 @@ func (b *Builder) Try(p events.Payload) ([]byte, error) {
 	return stored, nil
 }
 
-// Bad returns the bytes of the next fact after spoil had its way with it. Nothing is said.
+// Bad returns the bytes of the next event after spoil had its way with it. Nothing is said.
 func (b *Builder) Bad(p events.Payload, spoil func(*events.Event)) []byte {
 	word, ok := events.Lookup(p.Kind())
 	if !ok {
@@ -97,10 +97,10 @@ func (b *Builder) Bad(p events.Payload, spoil func(*events.Event)) []byte {
 // State returns the fold of what was said.
 func (b *Builder) State() run.State { return b.state }
 
-// Events returns the stored bytes of all facts said, in order.
+// Events returns the stored bytes of all events said, in order.
 func (b *Builder) Events() [][]byte { return b.stored[:len(b.stored):len(b.stored)] }
 
-// Lines joins facts to a JSON Lines file.
+// Lines joins events to a JSON Lines file.
 func Lines(evs [][]byte) []byte {
 	return append(bytes.Join(evs, []byte("\n")), '\n')
 }

@@ -39,7 +39,7 @@ const (
 	E2B Mode = "e2b"
 	// Kubernetes runs commands in a pod.
 	Kubernetes Mode = "kubernetes"
-	// Auto asks for the strongest local backend whose probe passes; the mode chosen is recorded in the run's facts.
+	// Auto asks for the strongest local backend whose probe passes; the mode chosen is recorded in the run's events.
 	Auto Mode = "auto"
 )
 
@@ -87,7 +87,7 @@ var ErrDisk = errors.New("the sandbox's disk limit is reached")
 // MaxReadFile is the most bytes ReadFile returns.
 const MaxReadFile = 64 << 20
 
-// ErrLost means that what carries out commands, an engine or a machine elsewhere, was lost in the middle of one: nobody
+// ErrLost means that what carries out commands, an engine or a machine elsewhere, was lost in the middle of one: no one
 // knows how far it came.
 var ErrLost = errors.New("the sandbox was lost in the middle of a command")
 
@@ -117,7 +117,7 @@ type Sandbox interface {
 	// directories, and returns fs.ErrExist where something stands already.
 	Remove(path string) error
 	Rename(from, to string) error
-	// FS is a read-only view of the workspace that can not leave it.
+	// FS is a read-only view of the workspace that cannot leave it.
 	FS() fs.FS
 	// Destroy ends all processes of the sandbox and removes what it made besides the workspace. It may be called twice.
 	Destroy(ctx context.Context) error

@@ -127,7 +127,7 @@ func owed(s run.State) []string {
 	return steps
 }
 
-// turnBy makes a turn one of the provider or of another, with its message in the fact or beside it.
+// turnBy makes a turn one of the provider or of another, with its message in the event or beside it.
 func turnBy(t *rapid.T, d events.TurnFinishedData, provider string, raw func(string, []llm.Call) json.RawMessage, objects blobs) *events.TurnFinishedData {
 	var calls []llm.Call
 	for _, c := range d.Calls {

@@ -53,7 +53,7 @@ func first(line *Line) error {
 		err = sameUsers(order.Users)
 	}
 	if err == nil {
-		err = hide() // not before: what is hidden can not look at itself either
+		err = hide() // not before: what is hidden cannot look at itself either
 	}
 	if err == nil && order.Egress {
 		err = openEgress(EgressDir + "/" + EgressName)

@@ -45,7 +45,7 @@ type Check struct {
 	Root string `json:"root"`
 	Dev  uint64 `json:"dev"`
 	Ino  uint64 `json:"ino"`
-	// ReadOnly wants a mount that can not be written.
+	// ReadOnly wants a mount that cannot be written.
 	ReadOnly bool `json:"read_only,omitempty"`
 }
 

@@ -99,7 +99,7 @@ func (f *frames) output(name string, r io.Reader, replace func([]byte) []byte) {
 			}
 		}
 		if n > 0 {
-			// Where nobody listens any more, the program is not held up.
+			// Where no one listens any more, the program is not held up.
 			_ = f.send(0, func(to []byte) []byte {
 				to = append(to, `{"event": {"data": {"`...)
 				to = append(to, name...)
@@ -169,7 +169,7 @@ func (s *Server) spoil(f *frames, args []string) (listing func([]byte) []byte) {
 	return listing
 }
 
-// attend sends what happens with a program until its end, or until nobody listens.
+// attend sends what happens with a program until its end, or until no one listens.
 func (s *Server) attend(f *frames, r *http.Request, b *instance, p *mirrortest.Process, listing func([]byte) []byte) {
 	pid := int64(p.PID)
 	s.mu.Lock()

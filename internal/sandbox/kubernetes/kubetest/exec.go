@@ -114,7 +114,7 @@ func (e *session) listen(ctx context.Context, gone context.CancelFunc) {
 	}
 }
 
-// pass sends an output until its end. Where nobody listens any more, the program is not held up.
+// pass sends an output until its end. Where no one listens any more, the program is not held up.
 func (e *session) pass(ctx context.Context, gone context.CancelFunc, channel byte, r io.Reader) {
 	buf := make([]byte, 1+32<<10)
 	buf[0] = channel

@@ -3,7 +3,7 @@
 // is in the place of the volume at the pod's HOME.
 //
 // Promises: a request without the token is refused, as is a pod that a real server would not take or that is not closed as
-// it should be. A pod starts and ends after a while, and an exec ends when nobody holds its output any more and lives on when
+// it should be. A pod starts and ends after a while, and an exec ends when no one holds its output any more and lives on when
 // its connection is lost, as there. It is no cluster: no wall of a pod is put up.
 package kubetest
 

@@ -184,7 +184,7 @@ func (e *engine) take(r *http.Request) error {
 	}
 	for _, name := range files {
 		if _, err := os.Stat(name); err != nil {
-			return fmt.Errorf("the file can not be opened: %w", err)
+			return fmt.Errorf("the file cannot be opened: %w", err)
 		}
 	}
 	e.puts[path] = body

@@ -85,7 +85,7 @@ func ready(fd int, events int16, end time.Time) error {
 	}
 }
 
-// emptied kills a control group and waits until nobody is in it. The kernel tells of each change of its cgroup.events.
+// emptied kills a control group and waits until no one is in it. The kernel tells of each change of its cgroup.events.
 func emptied(group string) error {
 	f, err := os.Open(group + "/cgroup.events")
 	if err != nil {

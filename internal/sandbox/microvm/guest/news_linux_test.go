@@ -56,7 +56,7 @@ func TestNews(t *testing.T) {
 			t.Error(err)
 		}
 		if err := n.await(path + "/below"); err == nil {
-			t.Error("what can not be looked at: no error")
+			t.Error("what cannot be looked at: no error")
 		}
 	})
 	t.Run("SBX-20 a wait has an end", func(t *testing.T) {
@@ -72,7 +72,7 @@ func TestNews(t *testing.T) {
 			t.Error(err)
 		}
 	})
-	t.Run("SBX-18 a control group in which nobody is needs no wait, one that is not there is an error", func(t *testing.T) {
+	t.Run("SBX-18 a control group in which no one is needs no wait, one that is not there is an error", func(t *testing.T) {
 		t.Parallel()
 		group := t.TempDir()
 		if err := os.WriteFile(group+"/cgroup.events", []byte("populated 0\nfrozen 0\n"), 0o600); err != nil {

@@ -22,7 +22,7 @@ import (
 // endWait is how long a program that is ended may take to be gone, with all it started.
 const endWait = 30 * time.Second
 
-// errOrder means that nobody knows whether an order arrived.
+// errOrder means that no one knows whether an order arrived.
 var errOrder = errors.New("an order to the machine was cut")
 
 // Client is the toolrunner's end. It is safe for concurrent use.
@@ -153,7 +153,7 @@ func (c *Client) Run(ctx context.Context, p mirror.Program) error {
 	}
 	received := make(chan struct{})
 	var ending sync.WaitGroup
-	ending.Add(1) // for what may never begin: then nobody waits
+	ending.Add(1) // for what may never begin: then no one waits
 	stop := context.AfterFunc(ctx, func() {
 		defer ending.Done()
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), c.endWait)
@@ -165,7 +165,7 @@ func (c *Client) Run(ctx context.Context, p mirror.Program) error {
 			case <-ctx.Done():
 			}
 		}
-		_ = stream.SetDeadline(time.Unix(1, 0)) // nobody answers, or what was ended goes on: nothing more is heard of it
+		_ = stream.SetDeadline(time.Unix(1, 0)) // no one answers, or what was ended goes on: nothing more is heard of it
 	})
 	err = c.receive(l, p)
 	close(received)
@@ -188,7 +188,7 @@ func (c *Client) receive(l *within.Line, p mirror.Program) error {
 		switch {
 		case output && w != nil:
 			if _, err := w.Write(data); err != nil {
-				to[kind] = nil // nobody listens: what it says is dropped
+				to[kind] = nil // no one listens: what it says is dropped
 			}
 		case output:
 		case kind == within.FrameEnd:

@@ -243,17 +243,17 @@ func TestHostileStreams(t *testing.T) {
 			t.Errorf("got %v", err)
 		}
 		if err := client.Put(bounded(t), "/x", io.MultiReader(strings.NewReader("x"), brokenBody{})); err == nil {
-			t.Error("a body that can not be read: no error")
+			t.Error("a body that cannot be read: no error")
 		}
 	})
-	t.Run("SBX-20 a body that can not be read is told, where nobody answers", func(t *testing.T) {
+	t.Run("SBX-20 a body that cannot be read is told, where no one answers", func(t *testing.T) {
 		t.Parallel()
 		client, _ := hostile(t, func(_ Order, stream *yamux.Stream, _ *within.Line) { _, _ = io.Copy(io.Discard, stream) })
 		if err := client.Put(bounded(t), "/x", brokenBody{}); !errors.Is(err, errBody) {
 			t.Errorf("got %v, want errBody", err)
 		}
 	})
-	t.Run("SBX-13 SBX-18 streams that nobody wanted are refused beyond a number, and the session goes on", func(t *testing.T) {
+	t.Run("SBX-13 SBX-18 streams that no one wanted are refused beyond a number, and the session goes on", func(t *testing.T) {
 		t.Parallel()
 		client, session := hostile(t, func(_ Order, _ *yamux.Stream, l *within.Line) { _ = l.SendJSON(within.FrameEnd, end{Version: Version}) })
 		// The machine's own side is held to a number too; one that is not would be sent resets.
@@ -275,7 +275,7 @@ func TestHostileStreams(t *testing.T) {
 	})
 }
 
-var errBody = errors.New("the body can not be read")
+var errBody = errors.New("the body cannot be read")
 
 type brokenBody struct{}
 

@@ -12,7 +12,7 @@ func Join(a, b net.Conn) {
 	both.Go(func() { pass(a, b) })
 	both.Go(func() { pass(b, a) })
 	both.Wait()
-	_, _ = a.Close(), b.Close() // nobody is left to be told
+	_, _ = a.Close(), b.Close() // no one is left to be told
 }
 
 // pass carries one direction and tells the other end that it is over.

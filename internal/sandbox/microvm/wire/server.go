@@ -118,7 +118,7 @@ type output struct {
 	kind within.Kind
 }
 
-// Write implements io.Writer. A program does not hang because nobody listens.
+// Write implements io.Writer. A program does not hang because no one listens.
 func (o output) Write(p []byte) (int, error) {
 	for at := 0; at < len(p); at += within.Chunk {
 		if err := o.line.Send(o.kind, p[at:min(at+within.Chunk, len(p))]); err != nil {
