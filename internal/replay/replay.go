@@ -62,6 +62,8 @@ type Report struct {
 	// Decided events were decided again, Taken ones came from outside or rest on what the log does not hold.
 	Decided int `json:"decided"`
 	Taken   int `json:"taken"`
+	// Reworded are those decided events that differ in texts for people alone: an earlier program had other words for it.
+	Reworded int `json:"reworded,omitempty"`
 	// Refused is why the log is no record that can be replayed; nil where it is.
 	Refused *audit.Fault `json:"refused,omitempty"`
 	Changes []Change     `json:"changes"`
@@ -125,6 +127,10 @@ func (rep *Report) judge(law Policy, s run.State, f events.Event, p events.Paylo
 		if other.Kind() == p.Kind() && len(differs) == 0 {
 			return
 		}
+		if other.Kind() == p.Kind() && reworded(p, other, differs) {
+			rep.Reworded++
+			return
+		}
 		if near == nil && about(other) == about(p) {
 			near, c.Fields = other, differs
 		}
@@ -146,6 +152,20 @@ var unsteady = []string{"rules_digest", "wait_ms", "duration_ms", "expires_at", 
 
 // younger fields follow from others and came later than version 1: an event that lacks them was not decided otherwise.
 var younger = []string{"calls_key", "model_ref", "cost_micro_usd", "run_finish_reason", "checkpoint"}
+
+// texts are fields for people, in words that change between versions; programs go by codes and the other fields.
+var texts = []string{"reason", "hint"}
+
+// reworded reports whether two payloads differ in texts for people alone, which both have.
+func reworded(a, b events.Payload, differs []string) bool {
+	x, y := document(a), document(b)
+	for _, name := range differs {
+		if !slices.Contains(texts, name) || x[name] == nil || y[name] == nil {
+			return false
+		}
+	}
+	return true
+}
 
 // fields lists the names of the fields of two payloads that differ, in order; of those of different kinds, all.
 func fields(a, b events.Payload) []string {

@@ -68,9 +68,9 @@ func report(log zerolog.Logger, n sqlitestore.Notice) {
 	case sqlitestore.BranchOpen:
 		log.Warn().Str("run", n.Run).Str("reason", n.Reason).Msg("the station's log is away, the local store keeps the run")
 	case sqlitestore.BranchHome:
-		log.Info().Str("run", n.Run).Int("facts", n.Events).Msg("the station's log is back and has what the local store kept")
+		log.Info().Str("run", n.Run).Int("events", n.Events).Msg("the station's log is back and has what the local store kept")
 	case sqlitestore.BranchRefused:
-		log.Error().Str("run", n.Run).Int("facts", n.Events).Int("in_log", n.Home).Str("reason", n.Reason).
+		log.Error().Str("run", n.Run).Int("events", n.Events).Int("in_log", n.Home).Str("reason", n.Reason).
 			Msg("the station's log has moved on without what the local store kept: it stays there as evidence, inspan dead list tells")
 	}
 }

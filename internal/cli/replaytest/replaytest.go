@@ -143,7 +143,8 @@ func replayFiles(ctx context.Context, a *app.App, law replay.Policy, files []str
 		case r.Refused != nil:
 			fmt.Fprintf(a.Out, "%s %s: refused, nothing was decided: %s\n", p.Red("✗"), file, terminal.Sanitize(r.Refused.Error()))
 		case r.OK():
-			fmt.Fprintf(a.Out, "%s %s: run %s, %d of %s decided again, as they were\n", p.Green("✓"), file, r.Run, r.Decided, view.Plural(int(r.Events), "fact")) //nolint:gosec // far below the limit
+			fmt.Fprintf(a.Out, "%s %s: run %s, %d of %s decided again, as they were%s\n",
+				p.Green("✓"), file, r.Run, r.Decided, view.Plural(int(r.Events), "event"), reworded(r)) //nolint:gosec // far below the limit
 		default:
 			fmt.Fprintf(a.Out, "%s %s: %s changed\n", p.Red("✗"), file, view.Plural(len(r.Changes), "decision"))
 		}
@@ -173,4 +174,12 @@ func replayFile(ctx context.Context, law replay.Policy, path string) (replay.Rep
 		return r, fmt.Errorf("%s: %w", path, err)
 	}
 	return r, nil
+}
+
+// reworded says how many decisions have another text for people today, and the same meaning.
+func reworded(r replay.Report) string {
+	if r.Reworded == 0 {
+		return ""
+	}
+	return fmt.Sprintf(" (%d with another reason text)", r.Reworded)
 }

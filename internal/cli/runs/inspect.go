@@ -109,7 +109,7 @@ func printRun(a *app.App, s run.State, t *view.Tree, sandboxes map[string]bool, 
 		{"Sandbox", sandbox},
 		{"Autonomy", fmt.Sprint(s.Options.Autonomy)},
 		{"Checkpoints", checkpoints(s)},
-		{"Log", fmt.Sprintf("%s, durability %s", view.Plural(int(s.Sequence), "fact"), cmp.Or(s.Created.Durability, "unknown"))}, //nolint:gosec // far below the limit
+		{"Log", fmt.Sprintf("%s, durability %s", view.Plural(int(s.Sequence), "event"), cmp.Or(s.Created.Durability, "unknown"))}, //nolint:gosec // far below the limit
 		{"Waits for", waitLine(s, now)},
 	})
 	fmt.Fprintln(a.Out)

@@ -31,5 +31,5 @@ func Sequence(ctx context.Context, a *app.App, c *client.Client, runID, at strin
 
 // NoSuchSequence is the error of a sequence that the run does not have.
 func NoSuchSequence(runID string, at, last uint64) error {
-	return app.Usage("run %s has %s, --at %d is beyond its end; inspan logs %s shows them", runID, view.Plural(int(last), "fact"), at, runID) //nolint:gosec // far below the limit
+	return app.Usage("run %s has %s, --at %d is beyond its end; inspan logs %s shows them", runID, view.Plural(int(last), "event"), at, runID) //nolint:gosec // far below the limit
 }

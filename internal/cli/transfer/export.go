@@ -141,7 +141,7 @@ func writeBundle(ctx context.Context, a *app.App, c *client.Client, runID, file 
 	if a.JSON {
 		return a.PrintJSON(m)
 	}
-	fmt.Fprintf(a.Out, "Run %s, %s, %s: %s\n", runID, m.Status, view.Plural(int(m.Sequence), "fact"), file) //nolint:gosec // far below the limit
+	fmt.Fprintf(a.Out, "Run %s, %s, %s: %s\n", runID, m.Status, view.Plural(int(m.Sequence), "event"), file) //nolint:gosec // far below the limit
 	reportBundle(a, m)
 	fmt.Fprintf(a.Out, "Bring it to a station with: inspan import %s --station NAME --server URL\n", file)
 	return nil

@@ -163,7 +163,7 @@ func printReport(a *app.App, r audit.Report) error {
 	} else {
 		fmt.Fprintf(a.Out, "%s The log of run %s is sound up to event %d; the last event, event %d, is not vouched for: no anchor covers it.\n", p.Yellow("●"), p.Bold(r.Run), r.SoundUpTo, r.Events)
 	}
-	a.Pairs([][2]string{{"Facts", fmt.Sprintf("%d, the run is %s", r.Events, r.Status)}, {"Head", r.Head}, {"Objects", objects}, {"Anchor", anchorLine(r)}, {"Answers", answersLine(r)}})
+	a.Pairs([][2]string{{"Events", fmt.Sprintf("%d, the run is %s", r.Events, r.Status)}, {"Head", r.Head}, {"Objects", objects}, {"Anchor", anchorLine(r)}, {"Answers", answersLine(r)}})
 	return nil
 }
 
