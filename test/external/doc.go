@@ -32,11 +32,11 @@ func (Shout) Run(ctx context.Context, c tool.Call) (tool.Result, error) {
 	if err := json.Unmarshal(c.Input, &args); err != nil {
 		return tool.Result{}, tool.Fail(tool.Invalid, "name a file", err)
 	}
-	text, err := c.Env.Box.ReadFile(args.Path)
+	text, err := c.Env.Sandbox.ReadFile(args.Path)
 	if err != nil {
 		return tool.Result{Output: err.Error(), Failed: true}, nil
 	}
-	if err := c.Env.Box.WriteFile(args.Path, []byte(strings.ToUpper(string(text)))); err != nil {
+	if err := c.Env.Sandbox.WriteFile(args.Path, []byte(strings.ToUpper(string(text)))); err != nil {
 		return tool.Result{}, tool.Fail(tool.Permanent, "", err)
 	}
 	return tool.Result{Output: fmt.Sprintf("%d bytes", len(text))}, nil

@@ -117,7 +117,7 @@ func TestShout(t *testing.T) {
 	t.Parallel()
 	env := func(t *testing.T) tool.Env {
 		e := tooltest.Env(t)
-		if err := e.Box.WriteFile("a.txt", []byte("quiet")); err != nil {
+		if err := e.Sandbox.WriteFile("a.txt", []byte("quiet")); err != nil {
 			t.Fatal(err)
 		}
 		return e
@@ -127,7 +127,7 @@ func TestShout(t *testing.T) {
 	if r, err := (Shout{}).Run(t.Context(), tool.Call{Input: []byte(`{"path":"a.txt"}`), Env: e}); err != nil || r.Failed || r.Output != "5 bytes" {
 		t.Errorf("got %+v, %v", r, err)
 	}
-	if b, err := e.Box.ReadFile("a.txt"); err != nil || string(b) != "QUIET" {
+	if b, err := e.Sandbox.ReadFile("a.txt"); err != nil || string(b) != "QUIET" {
 		t.Errorf("got %q, %v", b, err)
 	}
 }
@@ -147,7 +147,7 @@ func TestGuarded(t *testing.T) {
 		t.Fatal(err)
 	}
 	refused := 0
-	for item, err := range st.Client().Facts(ctx, "quiet", 0) {
+	for item, err := range st.Client().Events(ctx, "quiet", 0) {
 		if err != nil {
 			t.Fatal(err)
 		}
