@@ -12,12 +12,12 @@ type Clock interface {
 	AfterFunc(d time.Duration, f func()) (stop func())
 }
 
-// wall is the clock of the machine, or of a testing/synctest bubble.
-type isolation struct{}
+// wallClock is the clock of the machine, or of a testing/synctest bubble.
+type wallClock struct{}
 
-func (isolation) Now() time.Time { return time.Now() }
+func (wallClock) Now() time.Time { return time.Now() }
 
-func (isolation) AfterFunc(d time.Duration, f func()) func() {
+func (wallClock) AfterFunc(d time.Duration, f func()) func() {
 	t := time.AfterFunc(d, f)
 	return func() { t.Stop() }
 }

@@ -69,7 +69,7 @@ func New(station string, cfg Config) (*Station, error) {
 		return nil, err
 	}
 	if cfg.Clock == nil {
-		cfg.Clock = isolation{}
+		cfg.Clock = wallClock{}
 	}
 	if cfg.AckWait <= 0 {
 		cfg.AckWait = DefaultAckWait

@@ -79,21 +79,21 @@ func (agents) Agent(_ context.Context, name string) (events.Agent, error) {
 func (agents) Names(context.Context) ([]string, error) { return []string{"demo"}, nil }
 func (agents) Model(string) (llm.Model, string, error) { return nil, "", errors.New("no model here") }
 
-// door is a station in memory with the role that judges a kind of input.
-type egress struct {
+// fixture is a station in memory with the role that judges a kind of input.
+type fixture struct {
 	t    *testing.T
 	s    *mem.Station
 	role runlog.Role
 	cfg  kernel.LoopConfig
 }
 
-func open(t *testing.T, by events.Service, evs ...[]byte) *egress {
+func open(t *testing.T, by events.Service, evs ...[]byte) *fixture {
 	t.Helper()
 	s, err := mem.New(station, mem.Config{Clock: mem.NewHand(time.Unix(1_800_000_000, 0).UTC())})
 	if err != nil {
 		t.Fatal(err)
 	}
-	d := &egress{t: t, s: s}
+	d := &fixture{t: t, s: s}
 	kerneltest.Seed(t, s.Journal(), evs...)
 	ledger, err := runlog.NewLedger(runlog.LedgerConfig{Station: station, By: by, Journal: s.JournalOf(by), Entropy: rand.NewChaCha8([32]byte{1}),
 		Now: func() time.Time { return time.Unix(1_800_000_000, 0).UTC() }})
@@ -116,7 +116,7 @@ func open(t *testing.T, by events.Service, evs ...[]byte) *egress {
 }
 
 // hear has the role judge a letter through the loop that every service runs.
-func (d *egress) receive(l *letter) {
+func (d *fixture) receive(l *letter) {
 	d.t.Helper()
 	d.cfg.Inbox = l.in()
 	loop, err := kernel.NewLoop(d.cfg)
@@ -135,7 +135,7 @@ func (d *egress) receive(l *letter) {
 	}
 }
 
-func (d *egress) events() (n int) {
+func (d *fixture) events() (n int) {
 	for _, id := range d.s.Runs() {
 		n += len(d.s.Log(id))
 	}
@@ -143,7 +143,7 @@ func (d *egress) events() (n int) {
 }
 
 // judge hears a letter twice and looks at what it left.
-func (d *egress) judge(l *letter) {
+func (d *fixture) judge(l *letter) {
 	d.t.Helper()
 	before := d.events()
 	d.receive(l)
@@ -175,7 +175,7 @@ func (d *egress) judge(l *letter) {
 	}
 }
 
-func (d *egress) checkLetter(l kernel.DeadLetter) {
+func (d *fixture) checkLetter(l kernel.DeadLetter) {
 	d.t.Helper()
 	b, err := json.Marshal(l)
 	if err != nil || len(b) > events.MaxDeadLetter {
