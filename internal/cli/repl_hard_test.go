@@ -174,7 +174,7 @@ func TestReplRefused(t *testing.T) {
 		limit := func(bytes int64) {
 			t.Helper()
 			err := d.station.Administer(t.Context(), func(c *jet.Conn) error {
-				return c.Apply(t.Context(), d.station.Name(), jet.ApplyOptions{Limits: topology.Limits{InBytes: bytes}})
+				return c.Setup().Apply(t.Context(), d.station.Name(), jet.ApplyOptions{Limits: topology.Limits{InBytes: bytes}})
 			})
 			if err != nil {
 				t.Fatal(err)

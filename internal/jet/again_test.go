@@ -75,7 +75,7 @@ func TestHearAgain(t *testing.T) {
 		if early := fetch(1, 200*time.Millisecond); len(early) != 0 {
 			t.Fatal("it is given out again before its time")
 		}
-		if err := c.RedeliverOpen(ctx, "one"); err != nil {
+		if err := c.Consumers().RedeliverOpen(ctx, "one"); err != nil {
 			t.Fatal(err)
 		}
 		again := fetch(2, 5*time.Second)
@@ -93,7 +93,7 @@ func TestHearAgain(t *testing.T) {
 	})
 	t.Run("DEPL-6 PERF-1 a consumer with nothing open, or with too much behind what is, is left as it is", func(t *testing.T) {
 		resets := apiCalls(t, s, []nats.Option{nats.UserInfo("admin", "a")}, "CONSUMER.RESET.>")
-		if err := c.RedeliverOpen(ctx, "one"); err != nil {
+		if err := c.Consumers().RedeliverOpen(ctx, "one"); err != nil {
 			t.Fatal(err)
 		}
 		if n := resets(); n != 0 {
@@ -117,7 +117,7 @@ func TestHearAgain(t *testing.T) {
 				m = next
 			}
 		}
-		if err := c.RedeliverOpen(ctx, "one"); err != nil {
+		if err := c.Consumers().RedeliverOpen(ctx, "one"); err != nil {
 			t.Fatal(err)
 		}
 		if n := resets(); n != 0 {

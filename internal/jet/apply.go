@@ -15,6 +15,12 @@ import (
 	"github.com/inspan/inspan/pkg/events"
 )
 
+// Setup makes the streams, consumers and buckets of stations, and looks whether they are as they should be.
+type Setup struct{ c *Conn }
+
+// Setup returns what sets stations up.
+func (c *Conn) Setup() Setup { return Setup{c} }
+
 // ApplyOptions say how a station is set up. The zero value means: the defaults of the table on a new station, and
 // what is there already on an old one.
 type ApplyOptions struct {
@@ -29,26 +35,26 @@ type ApplyOptions struct {
 // are so already. It may be called any number of times, by several programs at once. A user who may not create or
 // update gets ErrDenied only where there is something to do: the setup user creates, the upgrade user also updates. What the table does not speak of, such as placement, is
 // left as it is. It waits for a server that is not ready yet until ctx ends.
-func (c *Conn) Apply(ctx context.Context, station string, o ApplyOptions) error {
+func (s Setup) Apply(ctx context.Context, station string, o ApplyOptions) error {
 	if err := events.CheckID("station", station); err != nil {
 		return err
 	}
-	if err := c.patiently(ctx, func() error { return c.matchBuckets(ctx, station) }); err != nil {
+	if err := s.c.patiently(ctx, func() error { return s.matchBuckets(ctx, station) }); err != nil {
 		return fmt.Errorf("look at stream %s: %w", topology.Log(station), hinted(err))
 	}
 	// The log comes last: it records the names of the buckets for good, so they must have been permitted.
-	all := c.cfg.Buckets.Streams(station, o.Limits)
+	all := s.c.cfg.Buckets.Streams(station, o.Limits)
 	for _, st := range append(all[1:], all[0]) {
 		if st.Name == topology.KVStream(topology.LeaseBucket) && o.LeaseTerm > 0 {
 			st.MaxAge = o.LeaseTerm
 		}
-		if err := c.patiently(ctx, func() error { return c.applyStream(ctx, station, st, o.Replicas) }); err != nil {
-			return fmt.Errorf("set up stream %s: %w", st.Name, spaceHint(st, c.hintedBuckets(st, hinted(err))))
+		if err := s.c.patiently(ctx, func() error { return s.applyStream(ctx, station, st, o.Replicas) }); err != nil {
+			return fmt.Errorf("set up stream %s: %w", st.Name, spaceHint(st, s.hintedBuckets(st, hinted(err))))
 		}
 	}
 	for _, role := range events.Services() {
 		for _, co := range topology.Consumers(station, role) {
-			if err := c.patiently(ctx, func() error { return c.applyConsumer(ctx, co, o.AckWait) }); err != nil {
+			if err := s.c.patiently(ctx, func() error { return s.applyConsumer(ctx, co, o.AckWait) }); err != nil {
 				return fmt.Errorf("set up consumer %s of %s: %w", co.Name, co.Stream, hinted(err))
 			}
 		}
@@ -67,8 +73,8 @@ func hinted(err error) error {
 }
 
 // hintedBuckets says what to do where the users of the server have other names of buckets than the connection.
-func (c *Conn) hintedBuckets(st topology.Stream, err error) error {
-	b := c.cfg.Buckets.Named()
+func (s Setup) hintedBuckets(st topology.Stream, err error) error {
+	b := s.c.cfg.Buckets.Named()
 	if !errors.Is(err, ErrDenied) || b == (topology.Buckets{}).Named() || st.Name != topology.KVStream(b.State) && st.Name != b.FilesStream() {
 		return err
 	}
@@ -105,17 +111,17 @@ func passes(err error) bool {
 	return errors.Is(err, nats.ErrNoResponders) || errors.Is(err, context.DeadlineExceeded) && !errors.Is(err, ErrDenied)
 }
 
-func (c *Conn) applyStream(ctx context.Context, station string, st topology.Stream, replicas int) error {
+func (s Setup) applyStream(ctx context.Context, station string, st topology.Stream, replicas int) error {
 	var there jetstream.StreamInfo
-	err := c.api(ctx, "STREAM.INFO."+st.Name, nil, &there)
+	err := s.c.api(ctx, "STREAM.INFO."+st.Name, nil, &there)
 	switch {
 	case code(err) == codeStreamNotFound:
 		want := streamConfig(jetstream.StreamConfig{Name: st.Name, MaxBytes: st.MaxBytes, Replicas: 1, Metadata: st.Metadata}, st, replicas)
-		return c.api(ctx, "STREAM.CREATE."+st.Name, want, nil)
+		return s.c.api(ctx, "STREAM.CREATE."+st.Name, want, nil)
 	case err != nil:
 		return err
 	case st.Name == topology.Log(station):
-		if err := c.cfg.Buckets.Match(station, there.Config.Metadata); err != nil {
+		if err := s.c.cfg.Buckets.Match(station, there.Config.Metadata); err != nil {
 			return err
 		}
 	}
@@ -123,7 +129,7 @@ func (c *Conn) applyStream(ctx context.Context, station string, st topology.Stre
 	if sameStream(there.Config, want) {
 		return nil
 	}
-	if err = c.api(ctx, "STREAM.UPDATE."+st.Name, want, nil); !errors.Is(err, ErrDenied) {
+	if err = s.c.api(ctx, "STREAM.UPDATE."+st.Name, want, nil); !errors.Is(err, ErrDenied) {
 		return err
 	}
 	return fmt.Errorf("%w (%w)", ErrOtherForm, err)
@@ -184,9 +190,9 @@ func sameStream(a, b jetstream.StreamConfig) bool {
 		a.AllowAtomicPublish == b.AllowAtomicPublish && sameRepublish
 }
 
-func (c *Conn) applyConsumer(ctx context.Context, co topology.Consumer, ackWait time.Duration) error {
+func (s Setup) applyConsumer(ctx context.Context, co topology.Consumer, ackWait time.Duration) error {
 	var there jetstream.ConsumerInfo
-	err := c.api(ctx, "CONSUMER.INFO."+co.Stream+"."+co.Name, nil, &there)
+	err := s.c.api(ctx, "CONSUMER.INFO."+co.Stream+"."+co.Name, nil, &there)
 	if err != nil && code(err) != codeNotFound {
 		return err
 	}
@@ -198,7 +204,7 @@ func (c *Conn) applyConsumer(ctx context.Context, co topology.Consumer, ackWait 
 	if want.FilterSubject != "" {
 		subject += "." + want.FilterSubject
 	}
-	return c.api(ctx, subject, map[string]any{"stream_name": co.Stream, "config": want, "action": ""}, nil)
+	return s.c.api(ctx, subject, map[string]any{"stream_name": co.Stream, "config": want, "action": ""}, nil)
 }
 
 func consumerConfig(cfg jetstream.ConsumerConfig, co topology.Consumer, ackWait time.Duration) jetstream.ConsumerConfig {
@@ -230,10 +236,10 @@ var ErrNotSetUp = errors.New("the station is not set up")
 // Check reports what a role misses on a station: nil means that its streams, its consumers with all that it hears, and
 // the buckets are there. Buckets of other names than the connection's are a *topology.OtherBucketsError. It needs no more than the permissions of the role, and waits for a server that is not ready yet
 // until ctx ends. What is missing is ErrNotSetUp.
-func (c *Conn) Check(ctx context.Context, station string, role events.Service) error {
-	for _, st := range c.cfg.Buckets.Streams(station, topology.Limits{}) {
+func (s Setup) Check(ctx context.Context, station string, role events.Service) error {
+	for _, st := range s.c.cfg.Buckets.Streams(station, topology.Limits{}) {
 		var there jetstream.StreamInfo
-		err := c.patiently(ctx, func() error { return c.api(ctx, "STREAM.INFO."+st.Name, nil, &there) })
+		err := s.c.patiently(ctx, func() error { return s.c.api(ctx, "STREAM.INFO."+st.Name, nil, &there) })
 		if code(err) == codeStreamNotFound {
 			return fmt.Errorf("%w: stream %s: %w", ErrNotSetUp, st.Name, err)
 		}
@@ -241,7 +247,7 @@ func (c *Conn) Check(ctx context.Context, station string, role events.Service) e
 			return fmt.Errorf("stream %s: %w", st.Name, err)
 		}
 		if st.Name == topology.Log(station) {
-			if err := c.cfg.Buckets.Match(station, there.Config.Metadata); err != nil {
+			if err := s.c.cfg.Buckets.Match(station, there.Config.Metadata); err != nil {
 				return err
 			}
 		}
@@ -249,7 +255,7 @@ func (c *Conn) Check(ctx context.Context, station string, role events.Service) e
 	for _, co := range topology.Consumers(station, role) {
 		var there jetstream.ConsumerInfo
 		subject := "CONSUMER.INFO." + co.Stream + "." + co.Name
-		err := c.patiently(ctx, func() error { return c.api(ctx, subject, nil, &there) })
+		err := s.c.patiently(ctx, func() error { return s.c.api(ctx, subject, nil, &there) })
 		if code(err) == codeNotFound {
 			return fmt.Errorf("%w: consumer %s of %s: %w", ErrNotSetUp, co.Name, co.Stream, err)
 		}
@@ -268,8 +274,8 @@ func (c *Conn) Check(ctx context.Context, station string, role events.Service) e
 
 // CheckBuckets returns a *topology.OtherBucketsError where the station is known to have other buckets than the connection
 // names. A station that is not set up, or whose log this user may not look at, says nothing of them.
-func (c *Conn) CheckBuckets(ctx context.Context, station string) error {
-	err := c.matchBuckets(ctx, station)
+func (s Setup) CheckBuckets(ctx context.Context, station string) error {
+	err := s.matchBuckets(ctx, station)
 	if _, other := errors.AsType[*topology.OtherBucketsError](err); other {
 		return err
 	}
@@ -277,14 +283,14 @@ func (c *Conn) CheckBuckets(ctx context.Context, station string) error {
 }
 
 // matchBuckets compares the names with those that the station's log records, where there is one.
-func (c *Conn) matchBuckets(ctx context.Context, station string) error {
+func (s Setup) matchBuckets(ctx context.Context, station string) error {
 	var there jetstream.StreamInfo
-	err := c.api(ctx, "STREAM.INFO."+topology.Log(station), nil, &there)
+	err := s.c.api(ctx, "STREAM.INFO."+topology.Log(station), nil, &there)
 	if code(err) == codeStreamNotFound {
 		return nil
 	}
 	if err != nil {
 		return err
 	}
-	return c.cfg.Buckets.Match(station, there.Config.Metadata)
+	return s.c.cfg.Buckets.Match(station, there.Config.Metadata)
 }

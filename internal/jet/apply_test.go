@@ -47,7 +47,7 @@ func TestApply(t *testing.T) {
 			errs := make([]error, 5)
 			for i := range errs {
 				c := jettest.Connect(t, s, jet.Config{})
-				wg.Go(func() { errs[i] = c.Apply(ctx, "s1", jet.ApplyOptions{}) })
+				wg.Go(func() { errs[i] = c.Setup().Apply(ctx, "s1", jet.ApplyOptions{}) })
 			}
 			wg.Wait()
 			if err := errors.Join(errs...); err != nil {
@@ -106,19 +106,19 @@ func TestApply(t *testing.T) {
 		})
 		c := jettest.Connect(t, s, as("planner", "p", topology.InboxPrefix("s1", events.Planner)))
 		begin := time.Now()
-		if err := c.Apply(within(t), "s1", jet.ApplyOptions{}); !errors.Is(err, jet.ErrDenied) || time.Since(begin) >= 5*time.Second {
+		if err := c.Setup().Apply(within(t), "s1", jet.ApplyOptions{}); !errors.Is(err, jet.ErrDenied) || time.Since(begin) >= 5*time.Second {
 			t.Fatalf("apply without a station: got %v after %s, want ErrDenied at once", err, time.Since(begin))
 		}
 		jettest.Station(t, jettest.Connect(t, s, as("admin", "a", "")), "s1", jet.ApplyOptions{})
 		// A role sees its own consumers only, so the whole table is for the setup user.
-		if err := c.Check(within(t), "s1", events.Planner); err != nil {
+		if err := c.Setup().Check(within(t), "s1", events.Planner); err != nil {
 			t.Errorf("check of a station that is set up: %v", err)
 		}
 	})
 	t.Run("DEPL-7 a name that cannot be part of a subject is refused", func(t *testing.T) {
 		t.Parallel()
 		c := jettest.Connect(t, jettest.Server(t), jet.Config{})
-		if err := c.Apply(within(t), "a.b", jet.ApplyOptions{}); err == nil || !strings.Contains(err.Error(), "station") {
+		if err := c.Setup().Apply(within(t), "a.b", jet.ApplyOptions{}); err == nil || !strings.Contains(err.Error(), "station") {
 			t.Errorf("got %v, want an error that names the station", err)
 		}
 	})

@@ -70,6 +70,8 @@ type Conn struct {
 	nc     *nats.Conn
 	js     jetstream.JetStream
 	denied denials
+	// bound are the key-value buckets that were opened.
+	bound boundBuckets
 	// grouping is what GroupAppends said.
 	grouping atomic.Bool
 	// grouped counts the appends that batches stored.
@@ -80,8 +82,6 @@ type Conn struct {
 	up    chan struct{}
 	isUp  bool
 	epoch uint64
-	// buckets are those bound to already, guarded by mu.
-	buckets map[string]jetstream.KeyValue
 	// groups by stream, guarded by mu.
 	groups map[string]*group
 }
@@ -101,8 +101,7 @@ func Connect(ctx context.Context, cfg Config) (*Conn, error) {
 	if cfg.DrainGrace <= 0 {
 		cfg.DrainGrace = DefaultDrainGrace
 	}
-	c := &Conn{cfg: cfg, up: make(chan struct{}), buckets: make(map[string]jetstream.KeyValue),
-		groups: make(map[string]*group)}
+	c := &Conn{cfg: cfg, up: make(chan struct{}), groups: make(map[string]*group)}
 	opts, err := c.options()
 	if err != nil {
 		return nil, err

@@ -14,6 +14,12 @@ import (
 	"github.com/nats-io/nats.go"
 )
 
+// Servers asks the NATS servers about themselves.
+type Servers struct{ c *Conn }
+
+// Servers returns what asks the servers.
+func (c *Conn) Servers() Servers { return Servers{c} }
+
 // Durability is what the servers do before they acknowledge.
 type Durability struct {
 	// Known is false where no server told; then SyncAlways is false too, because no one may rely on it.
@@ -41,15 +47,15 @@ type ServerDurability struct {
 // clients, so these are asked in turn: the server in this process, the monitoring ports of the configuration, the
 // system account where this connection is in it. Where no one tells, the answer is "unknown", which counts as lazy,
 // and no error. With monitoring ports configured, a port that does not answer is an error.
-func (c *Conn) Durability(ctx context.Context) (Durability, error) {
-	d := Durability{ServerVersion: c.nc.ConnectedServerVersion(), Source: "nobody"}
-	if s, ok := c.cfg.InProcess.(Embedded); ok {
+func (s Servers) Durability(ctx context.Context) (Durability, error) {
+	d := Durability{ServerVersion: s.c.nc.ConnectedServerVersion(), Source: "nobody"}
+	if s, ok := s.c.cfg.InProcess.(Embedded); ok {
 		one := s.Durability()
 		return d.judge("embedded", []ServerDurability{one}), nil
 	}
-	if len(c.cfg.Monitors) > 0 {
+	if len(s.c.cfg.Monitors) > 0 {
 		var all []ServerDurability
-		for _, base := range c.cfg.Monitors {
+		for _, base := range s.c.cfg.Monitors {
 			one, err := monitored(ctx, base)
 			if err != nil {
 				return d, fmt.Errorf("read the durability from %s: %w", redactURL(base), err)
@@ -58,7 +64,7 @@ func (c *Conn) Durability(ctx context.Context) (Durability, error) {
 		}
 		return d.judge("monitor", all), nil
 	}
-	all, err := c.askSystem(ctx)
+	all, err := s.askSystem(ctx)
 	if err != nil {
 		return d, fmt.Errorf("ask the servers for their durability: %w", err)
 	}
@@ -140,19 +146,19 @@ const (
 
 // askSystem asks all servers through the system account. A connection in another account is answered by no one, or is
 // not permitted to ask: then no one tells, which is no error.
-func (c *Conn) askSystem(ctx context.Context) ([]ServerDurability, error) {
+func (s Servers) askSystem(ctx context.Context) ([]ServerDurability, error) {
 	const subject = "$SYS.REQ.SERVER.PING.JSZ"
 	ctx, cancel := context.WithTimeout(ctx, systemWait)
 	defer cancel()
-	watched, done := c.denied.watch(ctx, subject)
+	watched, done := s.c.denied.watch(ctx, subject)
 	defer done()
-	inbox := c.nc.NewInbox()
-	sub, err := c.nc.SubscribeSync(inbox)
+	inbox := s.c.nc.NewInbox()
+	sub, err := s.c.nc.SubscribeSync(inbox)
 	if err != nil {
 		return nil, err
 	}
 	defer sub.Unsubscribe() //nolint:errcheck // it fails only on a closed connection, where it is gone anyway
-	if err := c.nc.PublishRequest(subject, inbox, []byte(`{"config":true}`)); err != nil {
+	if err := s.c.nc.PublishRequest(subject, inbox, []byte(`{"config":true}`)); err != nil {
 		return nil, err
 	}
 	var all []ServerDurability

@@ -39,7 +39,7 @@ func TestDurability(t *testing.T) {
 					t.Fatalf("%s: connect: %v", source, err)
 				}
 				defer c.Close()
-				d, err := c.Durability(within(t))
+				d, err := c.Servers().Durability(within(t))
 				if err != nil {
 					t.Fatalf("%s: %v", source, err)
 				}
@@ -61,7 +61,7 @@ func TestDurability(t *testing.T) {
 			t.Fatal(err)
 		}
 		defer c.Close()
-		if d, err := c.Durability(within(t)); err == nil || d.SyncAlways {
+		if d, err := c.Servers().Durability(within(t)); err == nil || d.SyncAlways {
 			t.Errorf("got %+v, %v; want an error", d, err)
 		}
 	})
@@ -69,7 +69,7 @@ func TestDurability(t *testing.T) {
 		t.Parallel()
 		g := jettest.Cluster(t, 3)
 		c := jettest.Connect(t, g.Server(0), jet.Config{})
-		if d, err := c.Durability(within(t)); err != nil || d.Source != "embedded" || !d.SyncAlways {
+		if d, err := c.Servers().Durability(within(t)); err != nil || d.Source != "embedded" || !d.SyncAlways {
 			t.Errorf("got %+v, %v", d, err)
 		}
 	})
@@ -84,7 +84,7 @@ func TestMicro(t *testing.T) {
 			cfg.Users = []natsserver.User{{Name: "admin", Password: "a"}, {Name: "planner", Password: "p", Publish: publish, Subscribe: subscribe}}
 		})
 		c := jettest.Connect(t, s, as("planner", "p", inboxOf(events.Planner)))
-		stop, err := c.Micro(events.Planner, "1.2.3", func() any { return map[string]int{"runs": 7} })
+		stop, err := c.Services().Register(events.Planner, "1.2.3", func() any { return map[string]int{"runs": 7} })
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -13,8 +13,8 @@ import (
 
 // PutBack has consumers of a station give out again all that is not known to be acknowledged: back has the last position that is,
 // by the key of the stream and by consumer. A consumer that is beyond the end of its stream, whose end was lost, is put back to the end. Like
-// HearAgain it is for the topology.Reviver.
-func (c *Conn) PutBack(ctx context.Context, station string, streams map[string]storecheck.Stream, back map[string]map[string]uint64) error {
+// RedeliverOpen it is for the topology.Reviver.
+func (cs Consumers) PutBack(ctx context.Context, station string, streams map[string]storecheck.Stream, back map[string]map[string]uint64) error {
 	if err := events.CheckID("station", station); err != nil {
 		return err
 	}
@@ -22,7 +22,7 @@ func (c *Conn) PutBack(ctx context.Context, station string, streams map[string]s
 		for _, co := range topology.Consumers(station, role) {
 			key := storecheck.Key(topology.StreamsAccount(station), co.Stream)
 			floor, named := back[key][co.Name]
-			if err := c.patiently(ctx, func() error { return c.putBack(ctx, co, streams[key].Last, floor, named) }); err != nil {
+			if err := cs.c.patiently(ctx, func() error { return cs.putBack(ctx, co, streams[key].Last, floor, named) }); err != nil {
 				return fmt.Errorf("put consumer %s of %s back to position %d: %w", co.Name, co.Stream, floor, err)
 			}
 		}
@@ -30,9 +30,9 @@ func (c *Conn) PutBack(ctx context.Context, station string, streams map[string]s
 	return nil
 }
 
-func (c *Conn) putBack(ctx context.Context, co topology.Consumer, last, floor uint64, named bool) error {
+func (cs Consumers) putBack(ctx context.Context, co topology.Consumer, last, floor uint64, named bool) error {
 	var there jetstream.ConsumerInfo
-	if err := c.api(ctx, "CONSUMER.INFO."+co.Stream+"."+co.Name, nil, &there); err != nil {
+	if err := cs.c.api(ctx, "CONSUMER.INFO."+co.Stream+"."+co.Name, nil, &there); err != nil {
 		return err
 	}
 	reached := max(there.Delivered.Stream, there.AckFloor.Stream)
@@ -45,5 +45,5 @@ func (c *Conn) putBack(ctx context.Context, co topology.Consumer, last, floor ui
 	case !named || reached <= floor:
 		return nil
 	}
-	return c.api(ctx, "CONSUMER.RESET."+co.Stream+"."+co.Name, map[string]uint64{"seq": min(floor, last) + 1}, nil)
+	return cs.c.api(ctx, "CONSUMER.RESET."+co.Stream+"."+co.Name, map[string]uint64{"seq": min(floor, last) + 1}, nil)
 }

@@ -17,15 +17,21 @@ import (
 // what the asker may not.
 const answerPrefix = "_INBOX."
 
-// Micro makes a service visible: `nats micro ls` lists it as inspan-{role}, and a request on inspan.{role}.status is
+// Services makes services visible to NATS tools, and finds those that are.
+type Services struct{ c *Conn }
+
+// Services returns what registers services and finds them.
+func (c *Conn) Services() Services { return Services{c} }
+
+// Register makes a service visible: `nats micro ls` lists it as inspan-{role}, and a request on inspan.{role}.status is
 // answered by one instance with status as JSON, which also goes into the service's statistics. Only questions with an
 // inbox for the answer are answered. version has the form 1.2.3, status may be nil. stop must be called before the
 // connection is closed.
-func (c *Conn) Micro(role events.Service, version string, status func() any) (stop func() error, err error) {
+func (s Services) Register(role events.Service, version string, status func() any) (stop func() error, err error) {
 	if status == nil {
 		status = func() any { return struct{}{} }
 	}
-	d := desk{nc: c.nc, began: time.Now().UTC(), status: status, endpoint: "inspan." + string(role) + ".status",
+	d := desk{nc: s.c.nc, began: time.Now().UTC(), status: status, endpoint: "inspan." + string(role) + ".status",
 		who: micro.ServiceIdentity{Name: "inspan-" + string(role), ID: rand.Text(), Version: version, Metadata: map[string]string{}}}
 	var subs []*nats.Subscription
 	stop = func() error {
@@ -42,7 +48,7 @@ func (c *Conn) Micro(role events.Service, version string, status func() any) (st
 			return
 		}
 		var sub *nats.Subscription
-		if sub, err = c.nc.QueueSubscribe(subject, queue, func(m *nats.Msg) { d.answer(m, answer()) }); err == nil {
+		if sub, err = s.c.nc.QueueSubscribe(subject, queue, func(m *nats.Msg) { d.answer(m, answer()) }); err == nil {
 			subs = append(subs, sub)
 		}
 	}
@@ -53,7 +59,7 @@ func (c *Conn) Micro(role events.Service, version string, status func() any) (st
 	}
 	receive(d.endpoint, micro.DefaultQueueGroup, status)
 	if err == nil {
-		err = c.nc.FlushTimeout(requestWait) // the server knows of it when Micro returns
+		err = s.c.nc.FlushTimeout(requestWait) // the server knows of it when Register returns
 	}
 	if err != nil {
 		_ = stop() // what went wrong is told below

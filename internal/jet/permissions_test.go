@@ -110,7 +110,7 @@ func TestPermissions(t *testing.T) {
 // works uses every port of a role.
 func works(t *testing.T, s *natsserver.Server, role events.Service) {
 	c := jettest.Connect(t, s, as(string(role), "x", inboxOf(role)))
-	if err := c.Check(within(t), "s1", role); err != nil {
+	if err := c.Setup().Check(within(t), "s1", role); err != nil {
 		t.Errorf("check: %v", err)
 	}
 	st, err := c.Station("s1")

@@ -12,15 +12,15 @@ import (
 const pingWait = 300 * time.Millisecond
 
 // Ping returns the answers of all micro services, as JSON.
-func (c *Conn) Ping(ctx context.Context) ([][]byte, error) {
+func (s Services) Ping(ctx context.Context) ([][]byte, error) {
 	arrived := make(chan *nats.Msg, 1024) // more services than one station has
-	inbox := c.nc.NewInbox()
-	sub, err := c.nc.ChanSubscribe(inbox, arrived)
+	inbox := s.c.nc.NewInbox()
+	sub, err := s.c.nc.ChanSubscribe(inbox, arrived)
 	if err != nil {
 		return nil, fmt.Errorf("ping services: %w", err)
 	}
 	defer sub.Unsubscribe() //nolint:errcheck // it fails only on a closed connection, where it is gone anyway
-	if err := c.nc.PublishRequest("$SRV.PING", inbox, nil); err != nil {
+	if err := s.c.nc.PublishRequest("$SRV.PING", inbox, nil); err != nil {
 		return nil, fmt.Errorf("ping services: %w", err)
 	}
 	until := time.After(pingWait)

@@ -33,7 +33,7 @@ var _ kernel.KV = kv{}
 
 // open binds to the bucket.
 func (s kv) open(ctx context.Context) (jetstream.KeyValue, error) {
-	kv, err := s.c.bucket(ctx, s.bucket)
+	kv, err := s.c.bound.open(ctx, s.c.js, s.bucket)
 	if errors.Is(err, jetstream.ErrBucketNotFound) {
 		return nil, fmt.Errorf("bucket %s: %w: set the station up", s.bucket, err)
 	}
@@ -275,21 +275,31 @@ func (s kv) with(ctx context.Context, verb, key string, do func(context.Context,
 	return nil
 }
 
-// bucket binds to a bucket once and keeps it.
-func (c *Conn) bucket(ctx context.Context, name string) (jetstream.KeyValue, error) {
-	c.mu.Lock()
-	kv := c.buckets[name]
-	c.mu.Unlock()
+// boundBuckets are the buckets that a connection has opened. The zero value is none.
+type boundBuckets struct {
+	mu sync.Mutex
+	// byName is guarded by mu.
+	byName map[string]jetstream.KeyValue
+}
+
+// open binds to a bucket once and keeps it.
+func (b *boundBuckets) open(ctx context.Context, js jetstream.JetStream, name string) (jetstream.KeyValue, error) {
+	b.mu.Lock()
+	kv := b.byName[name]
+	b.mu.Unlock()
 	if kv != nil {
 		return kv, nil
 	}
-	kv, err := c.js.KeyValue(ctx, name)
+	kv, err := js.KeyValue(ctx, name)
 	if err != nil {
 		return nil, err
 	}
-	c.mu.Lock()
-	c.buckets[name] = kv
-	c.mu.Unlock()
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.byName == nil {
+		b.byName = make(map[string]jetstream.KeyValue)
+	}
+	b.byName[name] = kv
 	return kv, nil
 }
 

@@ -51,7 +51,7 @@ func TestSetAccounts(t *testing.T) {
 	})
 	t.Run("SAFE-5 the others go on, at the same address, also after the server was started again", func(t *testing.T) {
 		head = appendOne(t, st.Journal(), "r1", events.RunStarted, head)
-		if err := planner.Check(within(t), "s1", events.Planner); err != nil || s.URL() != url {
+		if err := planner.Setup().Check(within(t), "s1", events.Planner); err != nil || s.URL() != url {
 			t.Errorf("%v, address %q, want %q", err, s.URL(), url)
 		}
 		s.Shutdown()

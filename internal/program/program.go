@@ -113,7 +113,7 @@ func Serve(ctx context.Context, p service.Program, log zerolog.Logger) error {
 		return err
 	}
 	defer watch.begin(ctx)()
-	stop, err := conn.Micro(p.Role, service.Version(), host.Status(p.Role))
+	stop, err := conn.Services().Register(p.Role, service.Version(), host.Status(p.Role))
 	if err != nil {
 		return fmt.Errorf("announce %s: %w", p.Role, err)
 	}
@@ -157,11 +157,11 @@ const setupWait = 2 * time.Minute
 func ensure(ctx context.Context, role events.Service, conn *jet.Conn, cfg *service.Base) error {
 	ctx, cancel := context.WithTimeout(ctx, setupWait)
 	defer cancel()
-	missing := conn.Check(ctx, cfg.Station, role)
+	missing := conn.Setup().Check(ctx, cfg.Station, role)
 	if !errors.Is(missing, jet.ErrNotSetUp) {
 		return missing
 	}
-	err := conn.Apply(ctx, cfg.Station, jet.ApplyOptions{Replicas: cfg.Replicas, Limits: cfg.Limits()})
+	err := conn.Setup().Apply(ctx, cfg.Station, jet.ApplyOptions{Replicas: cfg.Replicas, Limits: cfg.Limits()})
 	if errors.Is(err, jet.ErrDenied) {
 		return fmt.Errorf("%w, and this user may not set it up: run inspan setup as the setup user", missing)
 	}
@@ -199,7 +199,7 @@ func Setup(ctx context.Context, cfg service.Config, log zerolog.Logger) (mode st
 
 // SetUp is what the setup user does with its connection.
 func SetUp(ctx context.Context, conn *jet.Conn, cfg service.Config, o jet.ApplyOptions, log zerolog.Logger) error {
-	if err := conn.Apply(ctx, cfg.Station, o); err != nil {
+	if err := conn.Setup().Apply(ctx, cfg.Station, o); err != nil {
 		return err
 	}
 	if err := RecordPolicy(ctx, conn, &cfg.Base); err != nil {
@@ -222,7 +222,7 @@ func monitors(cfg service.NATS) []string {
 // Durability reads when the server syncs, refuses one that acknowledges before it does (SAFE-1), and has appends
 // grouped where that pays.
 func Durability(ctx context.Context, conn *jet.Conn, acceptLazy bool) (string, error) {
-	d, err := conn.Durability(ctx)
+	d, err := conn.Servers().Durability(ctx)
 	if err != nil {
 		return "", fmt.Errorf("read the server's fsync mode: %w", err)
 	}

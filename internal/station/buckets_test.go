@@ -157,7 +157,7 @@ func TestBuckets(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if err := conn.Check(within(t), "s1", role); err != nil {
+			if err := conn.Setup().Check(within(t), "s1", role); err != nil {
 				t.Errorf("%s: %v", role, err)
 			}
 			conn.Close()

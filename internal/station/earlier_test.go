@@ -31,7 +31,7 @@ func earlier(t *testing.T, store string, name string) *runtest.Builder {
 		t.Fatal(err)
 	}
 	defer conn.Close()
-	if err := conn.Apply(within(t), name, jet.ApplyOptions{Replicas: 1}); err != nil {
+	if err := conn.Setup().Apply(within(t), name, jet.ApplyOptions{Replicas: 1}); err != nil {
 		t.Fatal(err)
 	}
 	st, err := conn.Station(name)

@@ -28,7 +28,7 @@ func NewRestorer(ctx context.Context, name string, as func(ctx context.Context, 
 		}
 		switch user {
 		case topology.SetupUser:
-			if err := conn.Apply(ctx, name, jet.ApplyOptions{}); err != nil {
+			if err := conn.Setup().Apply(ctx, name, jet.ApplyOptions{}); err != nil {
 				return nil, err
 			}
 			cfg.Config = st.KV(topology.ConfigBucket)

@@ -262,10 +262,10 @@ func (s *Station) revive(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if err := conn.PutBack(ctx, s.cfg.Station, now, s.behind()); err != nil || s.cfg.Still {
+	if err := conn.Consumers().PutBack(ctx, s.cfg.Station, now, s.behind()); err != nil || s.cfg.Still {
 		return err
 	}
-	return conn.RedeliverOpen(ctx, s.cfg.Station)
+	return conn.Consumers().RedeliverOpen(ctx, s.cfg.Station)
 }
 
 // ports connects as each role and puts the local store behind all of them.
@@ -333,7 +333,7 @@ func (s *Station) run(ctx context.Context, cfg service.Config) error {
 	s.roles.Go(func() { s.watch(work) })
 	for i, role := range events.Services() {
 		host := first.As(ports[role])
-		stop, err := s.roleConns[i].Micro(role, service.Version(), host.Status(role))
+		stop, err := s.roleConns[i].Services().Register(role, service.Version(), host.Status(role))
 		if err != nil {
 			return fmt.Errorf("announce %s: %w", role, err)
 		}

@@ -298,7 +298,7 @@ func TestAdministrators(t *testing.T) {
 			if err := as(topology.UpgradeUser, seen); err != nil {
 				t.Errorf("while somebody administers: %v", err)
 			}
-			return c.Apply(within(t), "default", jet.ApplyOptions{Limits: topology.Limits{InBytes: 64 << 20}})
+			return c.Setup().Apply(within(t), "default", jet.ApplyOptions{Limits: topology.Limits{InBytes: 64 << 20}})
 		})
 		if err != nil {
 			t.Fatal(err)
@@ -336,10 +336,10 @@ func TestServe(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if err := conn.Check(within(t), "s1", role); err != nil {
+			if err := conn.Setup().Check(within(t), "s1", role); err != nil {
 				t.Errorf("%s: %v", role, err)
 			}
-			if err := conn.Apply(within(t), "s1", jet.ApplyOptions{Limits: topology.Limits{LogBytes: 1 << 20}}); !errors.Is(err, jet.ErrDenied) {
+			if err := conn.Setup().Apply(within(t), "s1", jet.ApplyOptions{Limits: topology.Limits{LogBytes: 1 << 20}}); !errors.Is(err, jet.ErrDenied) {
 				t.Errorf("%s changes the station: %v", role, err)
 			}
 			conn.Close()

@@ -27,7 +27,7 @@ func Views(ctx context.Context, name string, as func(ctx context.Context, user e
 	if _, missing := state.Keys(ctx, audit.KeyPrefix); missing != nil {
 		setup, err := as(ctx, topology.SetupUser)
 		if err == nil {
-			err = setup.Apply(ctx, name, jet.ApplyOptions{})
+			err = setup.Setup().Apply(ctx, name, jet.ApplyOptions{})
 		}
 		if err != nil {
 			return cfg, fmt.Errorf("%w; make what is missing as %s: %w", missing, topology.SetupUser, err)

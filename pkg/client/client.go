@@ -65,8 +65,8 @@ type origin interface {
 // connection is one to NATS servers.
 type connection interface {
 	Connected() bool
-	Durability(ctx context.Context) (jet.Durability, error)
-	Ping(ctx context.Context) ([][]byte, error)
+	Servers() jet.Servers
+	Services() jet.Services
 }
 
 // ErrOpen means that a run has not ended.
@@ -131,7 +131,7 @@ func Connect(ctx context.Context, cfg Config) (*Client, error) {
 	}
 	st, err := conn.Station(cfg.Station)
 	if err == nil {
-		err = conn.CheckBuckets(ctx, cfg.Station)
+		err = conn.Setup().CheckBuckets(ctx, cfg.Station)
 	}
 	if err != nil {
 		conn.Close()

@@ -28,7 +28,7 @@ func (c *Client) Health(ctx context.Context) (Health, error) {
 		}
 		return h, nil
 	}
-	d, err := c.conn.Durability(ctx)
+	d, err := c.conn.Servers().Durability(ctx)
 	if err != nil {
 		return Health{}, err
 	}
@@ -45,7 +45,7 @@ func (c *Client) Health(ctx context.Context) (Health, error) {
 			h.Durability, h.SyncAlways = string(b), strings.HasPrefix(string(b), "sync always")
 		}
 	}
-	answers, err := c.conn.Ping(ctx)
+	answers, err := c.conn.Services().Ping(ctx)
 	if err != nil {
 		return h, fmt.Errorf("ask for services: %w", err)
 	}

@@ -81,7 +81,7 @@ func newBed(ctx context.Context, h how) (*bed, error) {
 	}
 	setup, cancel := context.WithTimeout(ctx, time.Minute)
 	defer cancel()
-	if err := b.user.Apply(setup, name, jet.ApplyOptions{Replicas: h.nodes}); err != nil {
+	if err := b.user.Setup().Apply(setup, name, jet.ApplyOptions{Replicas: h.nodes}); err != nil {
 		b.close()
 		return nil, err
 	}

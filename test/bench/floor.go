@@ -40,7 +40,7 @@ func (b *bed) floor(ctx context.Context, runs, steps, inFlight int) (float64, er
 	if b.how.up {
 		return 0, nil // its server has no user for it
 	}
-	if err := b.user.Apply(ctx, station, jet.ApplyOptions{Replicas: b.how.nodes}); err != nil {
+	if err := b.user.Setup().Apply(ctx, station, jet.ApplyOptions{Replicas: b.how.nodes}); err != nil {
 		return 0, err
 	}
 	b.rounds++

@@ -166,7 +166,7 @@ func TestArtifactsOfALostToolrunner(t *testing.T) {
 	t.Run("ART-3 a toolrunner that is lost between put and event: another finds the same, and nothing is stored twice", func(t *testing.T) {
 		t.Parallel()
 		w := worldOn(t, jettest.Connect(t, jettest.Server(t), jet.Config{DrainGrace: 100 * time.Millisecond})) // a stop is soon like a death
-		if err := w.conn.Apply(w.ctx(), "test", jet.ApplyOptions{AckWait: 2 * time.Second, LeaseTerm: 6 * time.Second}); err != nil {
+		if err := w.conn.Setup().Apply(w.ctx(), "test", jet.ApplyOptions{AckWait: 2 * time.Second, LeaseTerm: 6 * time.Second}); err != nil {
 			t.Fatal(err)
 		}
 		log := &noRoom{Journal: w.ports.Journal, shut: true, refused: make(chan struct{}, 1)} // one: the first refusal is enough
@@ -210,7 +210,7 @@ func TestArtifactsStoreFull(t *testing.T) {
 	t.Run("SAFE-14 a full store of artifacts leaves files out and says so; the run goes on", func(t *testing.T) {
 		t.Parallel()
 		w := newWorld(t)
-		if err := w.conn.Apply(w.ctx(), "test", jet.ApplyOptions{Limits: topology.Limits{ArtifactBytes: 64 << 10}}); err != nil {
+		if err := w.conn.Setup().Apply(w.ctx(), "test", jet.ApplyOptions{Limits: topology.Limits{ArtifactBytes: 64 << 10}}); err != nil {
 			t.Fatal(err)
 		}
 		w.agent(events.Agent{Name: "maker", Tools: []string{"bash"}}, `

@@ -27,7 +27,7 @@ turns:
 // room sets the limit of the station's log.
 func (w *world) room(bytes int64) {
 	w.t.Helper()
-	if err := w.conn.Apply(w.ctx(), "test", jet.ApplyOptions{Limits: topology.Limits{LogBytes: bytes}}); err != nil {
+	if err := w.conn.Setup().Apply(w.ctx(), "test", jet.ApplyOptions{Limits: topology.Limits{LogBytes: bytes}}); err != nil {
 		w.t.Fatal(err)
 	}
 }

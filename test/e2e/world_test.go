@@ -52,7 +52,7 @@ func worldOn(t testing.TB, conn *jet.Conn, tools ...tool.Tool) *world {
 	t.Helper()
 	w := &world{t: t, dir: t.TempDir(), conn: conn, tools: tools}
 	ctx := w.ctx()
-	if err := conn.Apply(ctx, "test", jet.ApplyOptions{Replicas: 1}); err != nil {
+	if err := conn.Setup().Apply(ctx, "test", jet.ApplyOptions{Replicas: 1}); err != nil {
 		t.Fatal(err)
 	}
 	var err error

@@ -193,7 +193,7 @@ func setUp(ctx context.Context, t *testing.T, f *fleet, limits topology.Limits) 
 		t.Fatal(err)
 	}
 	defer conn.Close()
-	if err := conn.Apply(ctx, stationName, jet.ApplyOptions{Replicas: len(f.nodes), AckWait: ackWait, Limits: limits}); err != nil {
+	if err := conn.Setup().Apply(ctx, stationName, jet.ApplyOptions{Replicas: len(f.nodes), AckWait: ackWait, Limits: limits}); err != nil {
 		t.Fatal(err)
 	}
 }

@@ -56,7 +56,7 @@ func (f *fleet) claim(ctx context.Context, seed uint64) *claims {
 	for i := range writers {
 		seat := f.connect(ctx, fmt.Sprintf("claimer.%d", i+1), i)
 		if i == 0 {
-			if err := seat.conn.Apply(ctx, claimStation, jet.ApplyOptions{Replicas: len(f.nodes)}); err != nil {
+			if err := seat.conn.Setup().Apply(ctx, claimStation, jet.ApplyOptions{Replicas: len(f.nodes)}); err != nil {
 				f.t.Fatal(err)
 			}
 		}

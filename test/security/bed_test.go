@@ -57,7 +57,7 @@ func bedOn(t testing.TB, url string, replicas int) *bed {
 func bedWith(t testing.TB, url string, o jet.ApplyOptions) *bed {
 	t.Helper()
 	b := &bed{t: t, url: url}
-	if err := b.conn("setup").Apply(within(t), "s1", o); err != nil {
+	if err := b.conn("setup").Setup().Apply(within(t), "s1", o); err != nil {
 		t.Fatal(err)
 	}
 	return b

@@ -77,7 +77,7 @@ func newYard(ctx context.Context, t *testing.T, lazy bool, most int) *yard {
 func (y *yard) setUp() {
 	y.t.Helper()
 	ctx := y.ctx
-	y.must(y.user.Apply(ctx, name, jet.ApplyOptions{Replicas: 1}))
+	y.must(y.user.Setup().Apply(ctx, name, jet.ApplyOptions{Replicas: 1}))
 	y.must(os.MkdirAll(filepath.Join(y.dir, "scripts"), 0o755))
 	y.must(os.WriteFile(filepath.Join(y.dir, "scripts", "parker.yaml"), []byte("turns:\n  - text: done\n"), 0o644))
 	agent, err := json.Marshal(events.Agent{Name: "parker", Digest: strings.Repeat("0", 64), Model: "scripted/parker", Autonomy: 1, Prompt: "Wait."})

@@ -43,7 +43,6 @@ var SizeExceptions = []Exception{
 	{"methods", "internal/git Git", unsplit},
 	{"methods", "internal/git Repo", unsplit},
 	{"methods", "internal/gitwork work", unsplit},
-	{"methods", "internal/jet Conn", unsplit},
 	{"methods", "internal/sandbox/local Sandbox", unsplit},
 	{"methods", "internal/station Station", unsplit},
 	{"methods", "internal/workspace Trees", unsplit},

@@ -51,7 +51,7 @@ func Station(t testing.TB, c *jet.Conn, name string, o jet.ApplyOptions) *jet.St
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	defer cancel()
-	if err := c.Apply(ctx, name, o); err != nil {
+	if err := c.Setup().Apply(ctx, name, o); err != nil {
 		t.Fatalf("set up station %s: %v", name, err)
 	}
 	s, err := c.Station(name)
