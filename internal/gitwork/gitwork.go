@@ -192,7 +192,7 @@ func with[A any, R any](ctx context.Context, w *work, input json.RawMessage, do 
 	var none R
 	var args A
 	if err := json.Unmarshal(input, &args); err != nil {
-		return none, tool.Fail(tool.Invalid, "fix the arguments and call again", err)
+		return none, tool.Fail(tool.Invalid, "fix the arguments and retry", err)
 	}
 	if err := ctx.Err(); err != nil {
 		return none, err

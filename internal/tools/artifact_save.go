@@ -10,15 +10,15 @@ import (
 
 const artifactSaveSchema = `{"type":"object","additionalProperties":false,"required":["path"],"properties":{
 "path":{"type":"string","minLength":1,"maxLength":1024,"description":"file, relative to the workspace"},
-"type":{"type":"string","enum":["file","log","report","screenshot","data"],"description":"what it is; guessed from the name where it is not given"},
-"name":{"type":"string","minLength":1,"maxLength":200,"description":"what people see; the file's name where it is not given"}}}`
+"type":{"type":"string","enum":["file","log","report","screenshot","data"],"description":"type of the artifact; guessed from the file name if absent"},
+"name":{"type":"string","minLength":1,"maxLength":200,"description":"name shown to people; the file name if absent"}}}`
 
 type artifactSaveArgs struct{ Path, Type, Name string }
 
-// artifactSave is idempotent: what is kept is kept by content.
+// artifactSave is idempotent: artifacts are stored by content.
 func artifactSave(ctx context.Context, a artifactSaveArgs, env tool.Env) (tool.Result, error) {
 	if env.Save == nil {
-		return tool.Result{}, tool.Fail(tool.Permanent, "say in your answer where the file is", errors.New("this station keeps no artifacts"))
+		return tool.Result{}, tool.Fail(tool.Permanent, "give the path of the file in your answer", errors.New("this station stores no artifacts"))
 	}
 	if _, err := env.Sandbox.Stat(a.Path); err != nil {
 		return fileError("artifact_save", a.Path, err)

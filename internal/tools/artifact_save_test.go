@@ -32,7 +32,7 @@ func TestArtifactSave(t *testing.T) {
 		b.env.Save = func(context.Context, tool.Saving) (tool.Saved, error) {
 			return tool.Saved{}, tool.Fail(tool.Invalid, "", errors.New("it is too large"))
 		}
-		if r := b.run("artifact_save", args{"path": "nothing.txt"}); !r.Failed || !strings.Contains(r.Output, "there is no file") {
+		if r := b.run("artifact_save", args{"path": "nothing.txt"}); !r.Failed || !strings.Contains(r.Output, "no such file") {
 			t.Errorf("%+v", r)
 		}
 		if r := b.run("artifact_save", args{"path": "a.txt"}); !r.Failed || !strings.Contains(r.Output, "it is too large") {

@@ -15,9 +15,9 @@ import (
 )
 
 const bashOutputSchema = `{"type":"object","additionalProperties":false,"properties":{
-"bash_id":{"type":"string","minLength":1,"maxLength":256,"description":"handle that bash returned; without it the commands of this step are listed"},
-"filter":{"type":"string","minLength":1,"maxLength":1024,"description":"regular expression (RE2): only lines that match are shown, the others are gone"},
-"wait_ms":{"type":"integer","minimum":0,"maximum":60000,"description":"wait for something new, or its end, this long in milliseconds"}}}`
+"bash_id":{"type":"string","minLength":1,"maxLength":256,"description":"handle that bash returned; if absent, the commands of this step are listed"},
+"filter":{"type":"string","minLength":1,"maxLength":1024,"description":"regular expression (RE2): only lines that match are shown, the others are discarded"},
+"wait_ms":{"type":"integer","minimum":0,"maximum":60000,"description":"milliseconds to wait for new output or for the end of the command"}}}`
 
 const killShellSchema = `{"type":"object","additionalProperties":false,"required":["shell_id"],"properties":{
 "shell_id":{"type":"string","minLength":1,"maxLength":256,"description":"handle that bash returned"}}}`
@@ -70,7 +70,7 @@ func (killShell) Continues(input json.RawMessage) (string, bool) {
 // background is what runs commands in the background.
 func background(env tool.Env) (tool.Background, error) {
 	if env.Background == nil {
-		return nil, tool.Fail(tool.Denied, "its file must name the tools bash, bash_output and kill_shell; else run the command without run_in_background", errNoBackground)
+		return nil, tool.Fail(tool.Denied, "run the command without run_in_background; background commands need the tools bash, bash_output and kill_shell in the agent's file", errNoBackground)
 	}
 	return env.Background, nil
 }
@@ -97,9 +97,9 @@ func startJob(ctx context.Context, a bashArgs, env tool.Env) (tool.Result, error
 	if err != nil {
 		return tool.Result{}, err
 	}
-	text := fmt.Sprintf("Started in the background as %s. bash_output reads what it writes, kill_shell ends it; it ends with this step, or after %s.", handle, limit)
+	text := fmt.Sprintf("Started in the background as %s. bash_output reads its output, kill_shell ends it; it ends with this step, or after %s.", handle, limit)
 	if gone != "" {
-		text += fmt.Sprintf("\n[the folder %s is gone: this runs in the workspace]", oneLine(gone))
+		text += fmt.Sprintf("\n[the folder %s is missing: the command runs in the workspace]", oneLine(gone))
 	}
 	return tool.Result{Output: text, Background: &tool.BackgroundShown{Handle: handle, Started: true}}, nil
 }
@@ -115,7 +115,7 @@ func runBashOutput(ctx context.Context, a bashOutputArgs, env tool.Env) (tool.Re
 	var filter *regexp.Regexp
 	if a.Filter != "" {
 		if filter, err = regexp.Compile(a.Filter); err != nil {
-			return failed("bash_output: %q is not a regular expression: %v", a.Filter, err), nil
+			return failed("bash_output: invalid regular expression %q: %v", a.Filter, err), nil
 		}
 	}
 	after := b.Shown(a.ID)
@@ -132,7 +132,7 @@ func runBashOutput(ctx context.Context, a bashOutputArgs, env tool.Env) (tool.Re
 	return r, nil
 }
 
-// wholeText leaves the beginning of a character at the end of an output for later.
+// wholeText holds back the first bytes of a character that is cut at the end of an output.
 func wholeText(l tool.BackgroundLook) tool.BackgroundLook {
 	for back := 1; l.Running && back < utf8.UTFMax && back <= len(l.Output); back++ {
 		if at := len(l.Output) - back; utf8.RuneStart(l.Output[at]) {
@@ -145,14 +145,14 @@ func wholeText(l tool.BackgroundLook) tool.BackgroundLook {
 	return l
 }
 
-// news is what of an output is shown.
+// news returns the part of an output that is shown.
 func news(l tool.BackgroundLook, after int64, filter *regexp.Regexp) string {
 	var b strings.Builder
 	if lost := l.From - after; lost > 0 {
-		fmt.Fprintf(&b, "... %d bytes before this are not kept any more ...\n", lost)
+		fmt.Fprintf(&b, "... %d earlier bytes are no longer retained ...\n", lost)
 	}
 	if len(l.Output) == 0 {
-		b.WriteString("(nothing new)")
+		b.WriteString("(no new output)")
 		return b.String()
 	}
 	if filter == nil {
@@ -173,7 +173,7 @@ func news(l tool.BackgroundLook, after int64, filter *regexp.Regexp) string {
 	return b.String()
 }
 
-// title says in one line which command it is and how it is.
+// title is one line with a command and its state.
 func title(l tool.BackgroundLook) string {
 	text := l.Text
 	if len(text) > maxTitle {
@@ -182,9 +182,9 @@ func title(l tool.BackgroundLook) string {
 	took := l.Took.Round(100 * time.Millisecond)
 	switch {
 	case l.Lost:
-		return fmt.Sprintf("[%s does not run any more, and its output is gone: %s]", oneLine(l.Handle), l.End)
+		return fmt.Sprintf("[%s is no longer running and its output is lost: %s]", oneLine(l.Handle), l.End)
 	case l.Running:
-		return fmt.Sprintf("[%s runs since %s, %d bytes written: %s]", oneLine(l.Handle), took, l.Total, oneLine(text))
+		return fmt.Sprintf("[%s has been running for %s, %d bytes written: %s]", oneLine(l.Handle), took, l.Total, oneLine(text))
 	}
 	return fmt.Sprintf("[%s ended after %s, %s, %d bytes written: %s]", oneLine(l.Handle), took, l.End, l.Total, oneLine(text))
 }
@@ -195,13 +195,13 @@ func listJobs(ctx context.Context, b tool.Background, env tool.Env) (tool.Result
 		return tool.Result{}, err
 	}
 	if len(all) == 0 {
-		return tool.Result{Output: "nothing was started in the background in this step"}, nil
+		return tool.Result{Output: "this step has started no background commands"}, nil
 	}
 	var lines []string
 	for _, l := range all {
 		line := title(l)
 		if unread := l.Total - b.Shown(l.Handle); unread > 0 && !l.Lost {
-			line += fmt.Sprintf(" %d bytes not read", unread)
+			line += fmt.Sprintf(" %d bytes unread", unread)
 		}
 		lines = append(lines, line)
 	}

@@ -71,7 +71,7 @@ func TestBackground(t *testing.T) {
 			t.Errorf("%+v", p.started[1])
 		}
 		b.env.Dir = func() string { return "gone" }
-		contains(t, b.good("bash", args{"command": "x", "run_in_background": true}), "the folder gone is gone")
+		contains(t, b.good("bash", args{"command": "x", "run_in_background": true}), "the folder gone is missing")
 		for _, bad := range []args{{"command": "a\x00b", "run_in_background": true}, {"command": "sleep 1", "timeout_ms": 600_001}} {
 			if _, err := b.try(t.Context(), "bash", bad); tool.ClassOf(err) != tool.Invalid || err == nil {
 				t.Errorf("%v: %v, want class invalid", bad, err)
@@ -102,24 +102,24 @@ func TestBackground(t *testing.T) {
 		}}
 		b := with(t, p)
 		r := b.run("bash_output", args{"bash_id": "bg-1", "wait_ms": 1500})
-		if r.Output != "[bg-1 runs since 1.2s, 25 bytes written: make<U+000A><U+001B>[2J]\n... 5 bytes before this are not kept any more ...\na\uFFFD<U+0000>b ü" || r.Failed {
+		if r.Output != "[bg-1 has been running for 1.2s, 25 bytes written: make<U+000A><U+001B>[2J]\n... 5 earlier bytes are no longer retained ...\na\uFFFD<U+0000>b ü" || r.Failed {
 			t.Errorf("%q", r.Output)
 		}
 		if p.waited != 1500*time.Millisecond || r.Background == nil || r.Background.At != 24 || r.Background.Started {
 			t.Errorf("waited %s, %+v: half a character is for the next time", p.waited, r.Background)
 		}
-		if got := b.good("bash_output", args{"bash_id": "bg-2"}); !strings.Contains(got, "exit status 3") || !strings.Contains(got, "(nothing new)") || len(got) > 300 {
+		if got := b.good("bash_output", args{"bash_id": "bg-2"}); !strings.Contains(got, "exit status 3") || !strings.Contains(got, "(no new output)") || len(got) > 300 {
 			t.Errorf("%q", got)
 		}
-		b.bad("bash_output", args{"bash_id": "bg-3"}, "bg-3 does not run any more")
+		b.bad("bash_output", args{"bash_id": "bg-3"}, "bg-3 is no longer running")
 		lines := strings.Split(b.good("bash_output", args{}), "\n")
-		if len(lines) != 3 || !strings.Contains(lines[0], "15 bytes not read") || strings.Contains(lines[1], "not read") {
+		if len(lines) != 3 || !strings.Contains(lines[0], "15 bytes unread") || strings.Contains(lines[1], "unread") {
 			t.Errorf("%q", lines)
 		}
 		if _, err := b.try(t.Context(), "bash_output", args{"bash_id": "bg-9"}); tool.ClassOf(err) != tool.Invalid {
 			t.Errorf("err = %v", err)
 		}
-		if got := with(t, &pen{}).good("bash_output", args{}); !strings.Contains(got, "nothing was started") {
+		if got := with(t, &pen{}).good("bash_output", args{}); !strings.Contains(got, "this step has started no") {
 			t.Errorf("%q", got)
 		}
 	})
@@ -129,7 +129,7 @@ func TestBackground(t *testing.T) {
 		if got := b.good("bash_output", args{"bash_id": "bg-1", "filter": "^ERR"}); !strings.HasSuffix(got, "\nERROR a\nERROR b\n(2 of 4 new lines match)") {
 			t.Errorf("%q", got)
 		}
-		b.bad("bash_output", args{"bash_id": "bg-1", "filter": "("}, "not a regular expression")
+		b.bad("bash_output", args{"bash_id": "bg-1", "filter": "("}, "invalid regular expression")
 	})
 	t.Run("TOOL-10 each of the three says which command it goes on with", func(t *testing.T) {
 		t.Parallel()

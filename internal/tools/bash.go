@@ -15,8 +15,8 @@ import (
 
 const bashSchema = `{"type":"object","additionalProperties":false,"required":["command"],"properties":{
 "command":{"type":"string","minLength":1,"maxLength":65536,"description":"shell text"},
-"timeout_ms":{"type":"integer","minimum":1,"maximum":14400000,"description":"time limit in milliseconds: 30000 if absent and at most 600000; in the background at most 14400000, which is also what holds if absent"},
-"run_in_background":{"type":"boolean","description":"return a handle at once and let it run on; read it with bash_output, end it with kill_shell"}}}`
+"timeout_ms":{"type":"integer","minimum":1,"maximum":14400000,"description":"time limit in milliseconds: 30000 if absent, at most 600000; with run_in_background 14400000 if absent and at most"},
+"run_in_background":{"type":"boolean","description":"return a handle at once and keep the command running; read its output with bash_output, end it with kill_shell"}}}`
 
 // MaxBashTimeout bounds what a call of bash may ask for.
 const MaxBashTimeout = 10 * time.Minute
@@ -48,18 +48,18 @@ func (bash) TimeoutFor(input json.RawMessage) time.Duration {
 
 func runBash(ctx context.Context, a bashArgs, env tool.Env) (tool.Result, error) {
 	if strings.ContainsRune(a.Command, 0) {
-		return tool.Result{}, tool.Fail(tool.Invalid, "send the command without it", errors.New("the command holds a NUL"))
+		return tool.Result{}, tool.Fail(tool.Invalid, "send the command without the NUL byte", errors.New("the command contains a NUL byte"))
 	}
 	if a.Background {
 		return startJob(ctx, a, env)
 	}
 	if a.TimeoutMS > MaxBashTimeout.Milliseconds() {
-		return tool.Result{}, tool.Fail(tool.Invalid, "set run_in_background for what takes longer", fmt.Errorf("timeout_ms is at most %d where the call waits", MaxBashTimeout.Milliseconds()))
+		return tool.Result{}, tool.Fail(tool.Invalid, "set run_in_background for commands that take longer", fmt.Errorf("timeout_ms is at most %d without run_in_background", MaxBashTimeout.Milliseconds()))
 	}
 	return inDir(ctx, env, a.Command)
 }
 
-// command runs a program of a tool's own and shows its output, standard error marked as such, and how it ended (TOOL-16).
+// command runs a program for a tool and shows its output, standard error marked as such, and how it ended (TOOL-16).
 func command(ctx context.Context, env tool.Env, argv, environ []string) (tool.Result, error) {
 	stderr := &capture{env: env, name: "stderr"}
 	return execute(ctx, env, sandbox.Cmd{Args: argv, AnyProgram: true, Env: environ, Stderr: stderr}, stderr)
@@ -82,9 +82,9 @@ func execute(ctx context.Context, env tool.Env, cmd sandbox.Cmd, stderr *capture
 	case errors.Is(err, sandbox.ErrOutside):
 		return tool.Result{}, tool.Fail(tool.Denied, "", err)
 	case errors.Is(err, sandbox.ErrLost):
-		return tool.Result{}, tool.Fail(tool.Unknown, "look at what it did before you do it again", fmt.Errorf("run %s: %w", cmd.Args[0], err))
+		return tool.Result{}, tool.Fail(tool.Unknown, "check what the command did before you run it again", fmt.Errorf("run %s: %w", cmd.Args[0], err))
 	case err != nil:
-		return tool.Result{}, tool.Fail(tool.Permanent, "inspan doctor tells what this machine can run", fmt.Errorf("run %s: %w", cmd.Args[0], err))
+		return tool.Result{}, tool.Fail(tool.Permanent, "inspan doctor lists what this machine can run", fmt.Errorf("run %s: %w", cmd.Args[0], err))
 	}
 	var b strings.Builder
 	b.WriteString(stdout.text())
@@ -143,7 +143,7 @@ func (c *capture) text() string {
 		tail = tail[len(tail)-keep:]
 	}
 	if lost := c.total - len(c.head) - len(tail); lost > 0 {
-		return fmt.Sprintf("%s\n... %d bytes left out here, more than is kept ...\n%s", c.head, lost, tail)
+		return fmt.Sprintf("%s\n... %d bytes omitted here: the output exceeds the limit of what is stored ...\n%s", c.head, lost, tail)
 	}
 	return string(c.head) + string(tail)
 }

@@ -130,7 +130,7 @@ func TestBash(t *testing.T) {
 		b.env.MaxOutput = 1000
 		r := b.run("bash", args{"command": "echo first; head -c 30000000 /dev/zero | tr '\\0' x; echo; echo last"})
 		contains(t, r.Output, "first\n", "\nlast\n", "truncated")
-		contains(t, string(r.Full), "more than is kept")
+		contains(t, string(r.Full), "the output exceeds the limit of what is stored")
 		if n := len(r.Full); n < 10<<20 || n > 10<<20+1000 {
 			t.Errorf("kept %d bytes", n)
 		}

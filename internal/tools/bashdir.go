@@ -16,12 +16,12 @@ import (
 	"github.com/inspan/inspan/pkg/tool"
 )
 
-// maxDir is the longest path of a folder that is kept.
+// maxDir is the longest path of a folder that is remembered.
 const maxDir = 4096
 
 // inDir runs a shell text in the folder that the shells of the step are in, and finds out where it ends.
 //
-// The shell tells it on its way out, on standard error behind a mark that cannot be guessed; the mark and what follows
+// The shell writes it when it exits, on standard error behind a mark that cannot be guessed; the mark and what follows
 // is shown to no one. A text that replaces the shell, or its trap, leaves the folder as it was. What the text may make
 // of the mark is only a folder, which the sandbox checks as it checks every other.
 func inDir(ctx context.Context, env tool.Env, text string) (tool.Result, error) {
@@ -38,13 +38,13 @@ func inDir(ctx context.Context, env tool.Env, text string) (tool.Result, error) 
 	}
 	var notes []string
 	if gone != "" {
-		notes = append(notes, fmt.Sprintf("[the folder %s is gone: this ran in the workspace]", oneLine(gone)))
+		notes = append(notes, fmt.Sprintf("[the folder %s is missing: the command ran in the workspace]", oneLine(gone)))
 		r.Dir = "."
 	}
 	if at, told := end.dir(); told {
 		switch to, ok := insideDir(env, at); {
 		case !ok:
-			notes = append(notes, fmt.Sprintf("[%s is not a folder of the workspace: the next call begins in %s again]", oneLine(at), oneLine(named(dir))))
+			notes = append(notes, fmt.Sprintf("[%s is not a folder of the workspace: the next call starts in %s again]", oneLine(at), oneLine(named(dir))))
 		case to != named(dir):
 			r.Dir = to
 		}
@@ -55,19 +55,19 @@ func inDir(ctx context.Context, env tool.Env, text string) (tool.Result, error) 
 	return r, nil
 }
 
-// shellFrame has the shell tell its folder when it ends, whatever it did to its standard error by then. The text is its
-// first argument and sees none; it is read by eval so that its lines count from 1.
+// shellFrame makes the shell write its folder when it ends, even if it closed its standard error by then. The text is
+// its first argument and sees none; it is read by eval so that its lines count from 1.
 const shellFrame = `exec 19>&2; trap '{ set +x; } 2>/dev/null; builtin printf "%s%s\0" "$INSPAN_MARK" "$PWD" >&19' EXIT; INSPAN_MARK=$2; INSPAN_TEXT=$1; set --; eval "$INSPAN_TEXT"`
 
 // lastingFrame is shellFrame in a sandbox that the next call finds again: what the text exported is kept in its HOME, which only
 // its commands read. What the shell was given as it is, secrets among it, is not written down. It needs bash 4.
 const lastingFrame = `exec 19>&2; trap '{ set +xe; } 2>/dev/null; (umask 077; for INSPAN_N in "${!INSPAN_WAS[@]}"; do if [ "${!INSPAN_N-}" = "${INSPAN_WAS[$INSPAN_N]}" ]; then unset "$INSPAN_N"; fi; done; unset INSPAN_SANDBOX_ID PWD OLDPWD SHLVL _; builtin export -p >|"$INSPAN_KEPT.new" && command -p mv -f "$INSPAN_KEPT.new" "$INSPAN_KEPT") 2>/dev/null; builtin printf "%s%s\0" "$INSPAN_MARK" "$PWD" >&19' EXIT; INSPAN_MARK=$2; INSPAN_TEXT=$1; INSPAN_KEPT=$HOME/.inspan-exported; set --; declare -A INSPAN_WAS 2>/dev/null && for INSPAN_N in $(builtin compgen -e); do INSPAN_WAS[$INSPAN_N]=${!INSPAN_N}; done; unset INSPAN_N; [ ! -f "$INSPAN_KEPT" ] || . "$INSPAN_KEPT" 2>/dev/null; eval "$INSPAN_TEXT"`
 
-// jobFrame begins a shell that runs beyond its call in such a sandbox.
+// jobFrame starts the shell of a background command in such a sandbox.
 const jobFrame = `INSPAN_TEXT=$1; set --; [ ! -f "$HOME/.inspan-exported" ] || . "$HOME/.inspan-exported" 2>/dev/null; eval "$INSPAN_TEXT"`
 
-// shellCall is the call of the shell for a text. That of the wasm toolbox has no descriptors above 2 and tells its folder by
-// an option of its own.
+// shellCall is the call of the shell for a text. The shell of the wasm toolbox has no descriptors above 2 and reports
+// its folder by an option of its own.
 func shellCall(sb sandbox.Sandbox, text, mark string) []string {
 	frame := shellFrame
 	switch {
@@ -99,7 +99,7 @@ func startDir(env tool.Env) (dir, gone string, err error) {
 	if _, ok := errors.AsType[*fs.PathError](err); ok {
 		return "", dir, nil
 	}
-	return "", "", tool.Fail(tool.Permanent, "inspan doctor tells what this machine can run", err)
+	return "", "", tool.Fail(tool.Permanent, "inspan doctor lists what this machine can run", err)
 }
 
 func named(dir string) string {
@@ -109,7 +109,7 @@ func named(dir string) string {
 	return dir
 }
 
-// insideDir turns the absolute path that a shell told into one of the workspace.
+// insideDir turns the absolute path that a shell reported into one relative to the workspace.
 func insideDir(env tool.Env, at string) (string, bool) {
 	rel, err := filepath.Rel(sandbox.Seen(env.Sandbox), at)
 	if err != nil || !path.IsAbs(at) || len(rel) > maxDir {
@@ -171,7 +171,7 @@ func (t *trailer) pass(p []byte) error {
 
 func (t *trailer) keep(p []byte) { t.rest = append(t.rest, p[:min(len(p), maxDir+1-len(t.rest))]...) }
 
-// dir is the folder that was told.
+// dir is the folder that the shell reported.
 func (t *trailer) dir() (string, bool) {
 	dir, _, whole := bytes.Cut(t.rest, []byte{0})
 	return string(dir), whole && len(dir) > 0

@@ -75,12 +75,12 @@ func TestBashDir(t *testing.T) {
 		}
 		b.shell("cd d")
 		for _, text := range []string{"cd /", "cd ../up", "cd ../.."} {
-			if r := b.shell(text); r.Dir != "" || !strings.Contains(r.Output, "the next call begins in d again]") {
+			if r := b.shell(text); r.Dir != "" || !strings.Contains(r.Output, "the next call starts in d again]") {
 				t.Errorf("%s: %+v", text, r)
 			}
 		}
 		b.env.Dir = func() string { return "../.." }
-		if r := b.shell("ls"); !strings.Contains(r.Output, "is gone: this ran in the workspace") || r.Dir != "." {
+		if r := b.shell("ls"); !strings.Contains(r.Output, "is missing: the command ran in the workspace") || r.Dir != "." {
 			t.Errorf("%+v", r)
 		}
 	})
@@ -93,7 +93,7 @@ func TestBashDir(t *testing.T) {
 			t.Errorf("%+v", r)
 		}
 		b.env.Dir = func() string { return "d" }
-		if r := b.shell("ls -a"); !strings.Contains(r.Output, "[the folder d is gone: this ran in the workspace]") || r.Dir != "." {
+		if r := b.shell("ls -a"); !strings.Contains(r.Output, "[the folder d is missing: the command ran in the workspace]") || r.Dir != "." {
 			t.Errorf("%+v", r)
 		}
 	})

@@ -11,10 +11,10 @@ import (
 
 const editSchema = `{"type":"object","additionalProperties":false,"required":["path"],"properties":{
 "path":{"type":"string","minLength":1,"maxLength":4096,"description":"file, relative to the workspace"},
-"old_string":{"type":"string","minLength":1,"description":"text to replace, exactly as it stands in the file"},
-"new_string":{"type":"string","description":"text to put in its place"},
-"replace_all":{"type":"boolean","description":"replace every occurrence; else there must be exactly one"},
-"edits":{"type":"array","minItems":1,"maxItems":100,"description":"several replacements instead of one, in this order, all or none",
+"old_string":{"type":"string","minLength":1,"description":"text to replace, exactly as in the file"},
+"new_string":{"type":"string","description":"replacement text"},
+"replace_all":{"type":"boolean","description":"replace every occurrence; if false, old_string must occur exactly once"},
+"edits":{"type":"array","minItems":1,"maxItems":100,"description":"several replacements instead of one, applied in this order, all or none",
 "items":{"type":"object","additionalProperties":false,"required":["old_string","new_string"],"properties":{
 "old_string":{"type":"string","minLength":1},"new_string":{"type":"string"},"replace_all":{"type":"boolean"}}}}}}`
 
@@ -43,7 +43,7 @@ type editArgs struct {
 	Edits []replacement
 }
 
-// list is what to replace, in order; why tells what is wrong with it.
+// list is what to replace, in order; why is what is wrong with it, empty if it is valid.
 func (a editArgs) list() (list []replacement, why string) {
 	single := a.Old != nil || a.New != nil || a.ReplaceAll
 	switch {
@@ -91,16 +91,16 @@ func editFile(_ context.Context, a editArgs, env tool.Env) (tool.Result, error) 
 		n := strings.Count(after, *r.Old)
 		switch {
 		case n == 0:
-			return failed("edit: %sold_string does not occur in %s; read the file and copy the text exactly, with its white space%s", which(i, list), oneLine(a.Path), missing(after, *r.Old, i)), nil
+			return failed("edit: %sold_string does not occur in %s; read the file and copy the text exactly, including white space%s", which(i, list), oneLine(a.Path), missing(after, *r.Old, i)), nil
 		case n > 1 && !r.ReplaceAll:
-			return failed("edit: %sold_string occurs %d times in %s, at the lines %s; give more of the text around it, or set replace_all", which(i, list), n, oneLine(a.Path), places(after, *r.Old)), nil
+			return failed("edit: %sold_string occurs %d times in %s, at the lines %s; include more surrounding text, or set replace_all", which(i, list), n, oneLine(a.Path), places(after, *r.Old)), nil
 		case len(after)+n*(len(*r.New)-len(*r.Old)) > maxEdited:
 			return failed("edit: %s%s would have more than %d bytes", which(i, list), oneLine(a.Path), maxEdited), nil
 		}
 		after, total = strings.ReplaceAll(after, *r.Old, *r.New), total+n
 	}
 	if after == before {
-		return failed("edit: together the edits leave %s as it is", oneLine(a.Path)), nil
+		return failed("edit: the edits together do not change %s", oneLine(a.Path)), nil
 	}
 	if err := env.Sandbox.WriteFile(a.Path, []byte(after)); err != nil {
 		return fileError("edit", a.Path, err)
@@ -114,7 +114,7 @@ func missing(text, old string, i int) string {
 	case strings.Contains(text, "\r\n") && strings.Contains(strings.ReplaceAll(text, "\r\n", "\n"), old):
 		return `; its lines end with \r\n`
 	case i > 0:
-		return "; the edits before it are made first. Nothing was changed"
+		return "; the edits before it are applied first. The file was not changed"
 	}
 	return ""
 }
@@ -142,7 +142,7 @@ func places(text, old string) string {
 // shortDiff shows the change as a unified diff, or its beginning.
 func shortDiff(path, before, after string) string {
 	if len(before)+len(after) > maxDiffed {
-		return "(the file is too large to show what changed)"
+		return "(the file is too large to show a diff)"
 	}
 	diff := patch.Unified(oneLine(path), before, after)
 	if len(diff) <= maxDiff {
@@ -151,9 +151,9 @@ func shortDiff(path, before, after string) string {
 	return strings.ToValidUTF8(diff[:maxDiff], "") + fmt.Sprintf("\n(%d bytes more of the diff)", len(diff)-maxDiff)
 }
 
-// Verify implements tool.Verifier. It tries the edits on the file as it stands, forth and back: they are done where they
-// can be undone and not be made, and not done where they can be made and not be undone. Anything else cannot be told,
-// and is an error.
+// Verify implements tool.Verifier. It tries the edits on the file as it is, forward and backward: they are done where
+// they can be undone and not be made, and not done where they can be made and not be undone. Anything else is
+// ambiguous, and is an error.
 func (edit) Verify(_ context.Context, c tool.Call) (bool, tool.Result, error) {
 	a, err := decode[editArgs](c.Input)
 	if err != nil {
@@ -176,11 +176,11 @@ func (edit) Verify(_ context.Context, c tool.Call) (bool, tool.Result, error) {
 	}
 	switch {
 	case undone && !made:
-		return true, tool.Result{Output: "replaced in " + oneLine(a.Path) + " (found to be done by an earlier attempt)"}, nil
+		return true, tool.Result{Output: "replaced in " + oneLine(a.Path) + " (already applied by an earlier attempt)"}, nil
 	case made && !undone:
 		return false, tool.Result{}, nil
 	}
-	return false, tool.Result{}, fmt.Errorf("verify edit of %s: the file does not tell whether it was done", a.Path)
+	return false, tool.Result{}, fmt.Errorf("verify edit of %s: the content of the file does not show whether the edit was applied", a.Path)
 }
 
 // try replaces a text where it occurs, and reports whether it does.

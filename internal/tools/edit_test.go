@@ -29,7 +29,7 @@ func TestEdits(t *testing.T) {
 		"the first takes it away":   {args{"edits": []args{pair("one", "1"), pair("one", "I")}}, "edit 2 of 2"},
 		"one is ambiguous":          {args{"edits": []args{pair("one", "1"), pair("x", "y")}}, "occurs 11 times in a.go, at the lines 3, 5, 5, 6, 7, 8, 9, 10, 11, 12 and 1 more"},
 		"one is no change":          {args{"edits": []args{pair("one", "1"), pair("x", "x")}}, "edit 2 of 2: old_string and new_string are the same"},
-		"they cancel each other":    {args{"edits": []args{pair("one", "1"), pair("1", "one")}}, "as it is"},
+		"they cancel each other":    {args{"edits": []args{pair("one", "1"), pair("1", "one")}}, "do not change"},
 		"both forms":                {args{"old_string": "one", "new_string": "1", "edits": []args{pair("two", "2")}}, "not both"},
 		"neither form":              {args{}, "both needed"},
 		"half of it":                {args{"old_string": "one"}, "both needed"},

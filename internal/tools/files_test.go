@@ -27,12 +27,12 @@ func TestRead(t *testing.T) {
 	}
 	t.Run("TOOL-10a read numbers lines and stops at 2000", func(t *testing.T) {
 		got := b.good("read", args{"path": "long.txt"})
-		contains(t, got, "     1\tline 1\n", "  2000\tline 2000\n", "(lines 1-2000 of 2001; 1 more lines; go on with offset 2001)")
+		contains(t, got, "     1\tline 1\n", "  2000\tline 2000\n", "(lines 1-2000 of 2001; 1 more lines; continue with offset 2001)")
 		lacks(t, got, "line 2001\n")
 		lacks(t, b.good("read", args{"path": "exact.txt"}), "more lines")
 	})
 	t.Run("TOOL-10a read goes on with offset and limit", func(t *testing.T) {
-		if got := b.good("read", args{"path": "long.txt", "offset": 10, "limit": 2}); got != "    10\tline 10\n    11\tline 11\n(lines 10-11 of 2001; 1990 more lines; go on with offset 12)\n" {
+		if got := b.good("read", args{"path": "long.txt", "offset": 10, "limit": 2}); got != "    10\tline 10\n    11\tline 11\n(lines 10-11 of 2001; 1990 more lines; continue with offset 12)\n" {
 			t.Errorf("got %q", got)
 		}
 		if got := b.good("read", args{"path": "long.txt", "offset": 2001}); got != "  2001\tline 2001\n(lines 2001-2001 of 2001: the end)\n" {
@@ -42,7 +42,7 @@ func TestRead(t *testing.T) {
 	})
 	t.Run("TOOL-10 read names what it cannot show", func(t *testing.T) {
 		b.bad("read", args{"path": "bin"}, "binary file of 5 bytes")
-		b.bad("read", args{"path": "none.txt"}, "there is no file")
+		b.bad("read", args{"path": "none.txt"}, "no such file")
 		b.bad("read", args{"path": "dir"}, "dir")
 		b.bad("read", args{"path": "a\u0000b"}, "a")
 		if got := b.good("read", args{"path": "empty.txt"}); got != "(the file is empty)" {
@@ -93,7 +93,7 @@ func TestEdit(t *testing.T) {
 		b.bad("edit", args{"path": "a.go", "old_string": "y", "new_string": "z"}, "does not occur")
 		b.bad("edit", args{"path": "a.go", "old_string": "x", "new_string": "z"}, "occurs 2 times")
 		b.bad("edit", args{"path": "a.go", "old_string": "x", "new_string": "x"}, "the same")
-		b.bad("edit", args{"path": "none.go", "old_string": "x", "new_string": "y"}, "there is no file")
+		b.bad("edit", args{"path": "none.go", "old_string": "x", "new_string": "y"}, "no such file")
 		b.has("a.go", "x x\n")
 		contains(t, b.good("edit", args{"path": "a.go", "old_string": "x", "new_string": "z", "replace_all": true}), "replaced 2")
 		b.has("a.go", "z z\n")

@@ -69,7 +69,7 @@ func withoutFilters(ctx context.Context, env tool.Env) ([]string, error) {
 	case ctx.Err() != nil:
 		return nil, ctx.Err()
 	case err != nil:
-		return nil, tool.Fail(tool.Permanent, "inspan doctor tells what this machine can run", fmt.Errorf("run git: %w", err))
+		return nil, tool.Fail(tool.Permanent, "inspan doctor lists what this machine can run", fmt.Errorf("run git: %w", err))
 	case exit.Code != 0:
 		return nil, nil // there is none; what else may be wrong the command itself will say
 	}

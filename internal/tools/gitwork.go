@@ -11,28 +11,28 @@ import (
 
 const gitPrepareSchema = `{"type":"object","additionalProperties":false,"properties":{
 "url":{"type":"string","minLength":1,"maxLength":2048,"description":"repository, https:// or ssh:// or user@host:path; without it the repository of the workspace is used"},
-"branch":{"type":"string","minLength":1,"maxLength":200,"description":"branch to check out; the remote's own where neither it nor ref is given"},
-"ref":{"type":"string","minLength":1,"maxLength":200,"description":"branch, tag, commit, or a ref such as pull/123/head; goes before branch"},
-"depth":{"type":"integer","minimum":1,"maximum":1000000,"description":"how many commits of history to fetch; all where it is not given"},
-"working_branch":{"type":"string","minLength":1,"maxLength":200,"description":"main line of work; made from what is checked out where it is not there"},
-"new_branch":{"type":"string","minLength":1,"maxLength":200,"description":"branch to make from there and check out; one that is there is checked out as it is"},
-"begin":{"type":"string","pattern":"^([0-9a-f]{40}|[0-9a-f]{64})$","description":"whole id of the commit that new_branch is made at"},
-"sides":{"type":"array","minItems":1,"maxItems":64,"items":{"type":"string","minLength":1,"maxLength":200},"description":"branches that you want to merge: the answer tells their commits, which git_merge asks for"}}}`
+"branch":{"type":"string","minLength":1,"maxLength":200,"description":"branch to check out; the remote's default branch if branch and ref are absent"},
+"ref":{"type":"string","minLength":1,"maxLength":200,"description":"branch, tag, commit, or a ref such as pull/123/head; takes precedence over branch"},
+"depth":{"type":"integer","minimum":1,"maximum":1000000,"description":"number of commits of history to fetch; all if absent"},
+"working_branch":{"type":"string","minLength":1,"maxLength":200,"description":"shared line of work; created from what is checked out if it does not exist"},
+"new_branch":{"type":"string","minLength":1,"maxLength":200,"description":"branch of your own to create from it and check out; an existing one is checked out unchanged"},
+"begin":{"type":"string","pattern":"^([0-9a-f]{40}|[0-9a-f]{64})$","description":"full id of the commit at which new_branch is created"},
+"sides":{"type":"array","minItems":1,"maxItems":64,"items":{"type":"string","minLength":1,"maxLength":200},"description":"branches that you want to merge: the result has their commits, which git_merge needs"}}}`
 
 const gitCommitSchema = `{"type":"object","additionalProperties":false,"required":["message"],"properties":{
 "message":{"type":"string","minLength":1,"maxLength":65536,"description":"what changed and why"}}}`
 
 const gitPushSchema = `{"type":"object","additionalProperties":false,"required":["branch","commit"],"properties":{
 "branch":{"type":"string","minLength":1,"maxLength":200,"description":"local branch"},
-"commit":{"type":"string","pattern":"^([0-9a-f]{40}|[0-9a-f]{64})$","description":"whole id of the commit that the branch is at, as git_commit gave it"},
-"url":{"type":"string","minLength":1,"maxLength":2048,"description":"where to; the repository of the task where it is not given"},
-"to":{"type":"string","minLength":1,"maxLength":200,"description":"name of the branch there; the same where it is not given"}}}`
+"commit":{"type":"string","pattern":"^([0-9a-f]{40}|[0-9a-f]{64})$","description":"full id of the current commit of the branch, as returned by git_commit"},
+"url":{"type":"string","minLength":1,"maxLength":2048,"description":"remote repository; the repository of the task if absent"},
+"to":{"type":"string","minLength":1,"maxLength":200,"description":"name of the branch at the remote; the same name if absent"}}}`
 
 const gitMergeSchema = `{"type":"object","additionalProperties":false,"required":["from"],"properties":{
-"from":{"type":"array","minItems":1,"maxItems":64,"items":{"type":"string","minLength":1,"maxLength":200},"description":"branches to merge, of the repository, published or of the remote"},
-"into":{"type":"string","minLength":1,"maxLength":200,"description":"branch to merge into and check out; the current one where it is not given"},
-"onto":{"type":"string","pattern":"^(none|[0-9a-f]{40}|[0-9a-f]{64})$","description":"whole id of the commit that the branch merged into is at; none before its first commit"},
-"commits":{"type":"array","minItems":1,"maxItems":64,"items":{"type":"string","pattern":"^([0-9a-f]{40}|[0-9a-f]{64})$"},"description":"whole id of the commit that each branch of from is at, in their order; where one has moved on, nothing is merged"},
+"from":{"type":"array","minItems":1,"maxItems":64,"items":{"type":"string","minLength":1,"maxLength":200},"description":"branches to merge: local, published, or of the remote"},
+"into":{"type":"string","minLength":1,"maxLength":200,"description":"branch to merge into and check out; the current one if absent"},
+"onto":{"type":"string","pattern":"^(none|[0-9a-f]{40}|[0-9a-f]{64})$","description":"full id of the current commit of the branch merged into; none before its first commit"},
+"commits":{"type":"array","minItems":1,"maxItems":64,"items":{"type":"string","pattern":"^([0-9a-f]{40}|[0-9a-f]{64})$"},"description":"full id of the current commit of each branch of from, in the same order; if one has moved since, nothing is merged"},
 "message":{"type":"string","minLength":1,"maxLength":65536,"description":"message of the merges"}}}`
 
 const gitPublishSchema = `{"type":"object","additionalProperties":false,"required":["branch"],"properties":{
@@ -59,10 +59,10 @@ func gitWork(name string, effect tool.Effect, schema string) builtin[json.RawMes
 }
 
 func noGit() error {
-	return tool.Fail(tool.Permanent, "an operator must install git 2.38 or newer beside the toolrunner; inspan doctor tells more", errors.New("this toolrunner does no git work"))
+	return tool.Fail(tool.Permanent, "an operator must install git 2.38 or newer on the machine of the toolrunner; inspan doctor shows details", errors.New("this toolrunner does not support git work"))
 }
 
-// gitPush asks the remote where an earlier attempt was lost.
+// gitPush asks the remote what it has if an earlier attempt was lost.
 type gitPush struct{ builtin[json.RawMessage] }
 
 var _ tool.Verifier = gitPush{}

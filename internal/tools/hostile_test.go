@@ -263,7 +263,7 @@ func TestCrowds(t *testing.T) {
 		if n := strings.Count(got, "\n"); n > 510 {
 			t.Errorf("%d lines", n)
 		}
-		contains(t, got, "truncated: 500 of 200000 files", "only the first 200000 files were looked at")
+		contains(t, got, "truncated: 500 of 200000 files", "only the first 200000 files were searched")
 		contains(t, b.good("glob", args{"pattern": "nowhere"}), "no file matches", "only the first 200000 files")
 		contains(t, b.good("grep", args{"pattern": "x"}), "only the first 200000 files")
 		if files.listed > 3*201_000 {
@@ -292,6 +292,6 @@ func TestNoFiles(t *testing.T) {
 		b.bad("edit", args{"path": "dir", "old_string": old, "new_string": "y"}, folder)
 		b.bad("read", args{"path": "big.txt"}, large)
 		b.bad("edit", args{"path": "big.txt", "old_string": old, "new_string": "y"}, large)
-		b.bad("read", args{"path": "pipe"}, `read: "pipe" is no file that can be read`)
+		b.bad("read", args{"path": "pipe"}, `read: "pipe" is not a regular file`)
 	})
 }

@@ -29,7 +29,7 @@ func TestReadImage(t *testing.T) {
 	})
 	t.Run("PLUS-2 TOOL-10 read says why it does not show one, and what to do", func(t *testing.T) {
 		b.bad("read", args{"path": "cut.png"}, "the image/png is damaged")
-		b.bad("read", args{"path": "large.jpg"}, "the limit is 3750000; make a smaller or sound copy")
+		b.bad("read", args{"path": "large.jpg"}, "the limit is 3750000; make a smaller or repaired copy")
 		if got := b.good("read", args{"path": "shape.svg"}); got != "     1\t<svg/>\n" {
 			t.Errorf("an svg is text, got %q", got)
 		}

@@ -23,7 +23,7 @@ type applyPatch struct{ builtin[applyPatchArgs] }
 
 var _ tool.Verifier = applyPatch{}
 
-// stand is how far a file of a patch is.
+// stand is the progress of a file of a patch.
 type stand int
 
 const (
@@ -66,7 +66,7 @@ func patchFile(env tool.Env, f patch.File) (s step, r *tool.Result, err error) {
 	case f.Op == patch.Create && to == f.New, f.Op == patch.Delete && !hasFrom:
 		s.stand = after
 	case f.Op == patch.Create || f.Op == patch.Move && hasFrom && hasTo:
-		res := failed("apply_patch: %q exists already; nothing was changed", f.To)
+		res := failed("apply_patch: %q exists already; no file was changed", f.To)
 		return s, &res, nil
 	case f.Op == patch.Move && !hasFrom && hasTo:
 		s.stand, s.old = moved, to
@@ -84,14 +84,14 @@ func (s step) fit() (step, *tool.Result, error) {
 	var forth error
 	s.new, forth = s.Apply(s.old)
 	if forth == nil && s.Op == patch.Delete && s.new != "" {
-		forth = fmt.Errorf("%s holds more than the patch takes away", s.From)
+		forth = fmt.Errorf("%s has lines that the patch does not remove", s.From)
 	}
 	_, back := s.Undo(s.old)
 	switch done := back == nil && s.Op != patch.Delete && (s.Op != patch.Move || s.stand == moved); {
 	case done && (forth != nil || len(s.Hunks) == 0):
 		s.stand = after
 	case forth != nil:
-		res := failed("apply_patch: %v\nNothing was changed. Read the file and send the patch again with its lines as they stand.", forth)
+		res := failed("apply_patch: %v\nNo file was changed. Read the file and send the patch again with the lines that the file has.", forth)
 		return s, &res, nil
 	case done:
 		s.stand = either
@@ -108,7 +108,7 @@ func patched(env tool.Env, path string) (content string, there bool, err error) 
 	case err != nil:
 		return "", false, err
 	case info.Size() > maxPatched:
-		return "", false, &fs.PathError{Op: "patch", Path: path, Err: fmt.Errorf("%d bytes are too many to patch: use bash", info.Size())}
+		return "", false, &fs.PathError{Op: "patch", Path: path, Err: fmt.Errorf("the file has %d bytes, too many to patch: use bash", info.Size())}
 	}
 	data, err := env.Sandbox.ReadFile(path)
 	if err == nil && binary(data) {
@@ -156,7 +156,7 @@ func runPatch(ctx context.Context, a applyPatchArgs, env tool.Env) (tool.Result,
 		}
 	}
 	if done == len(steps) {
-		return failed("apply_patch: nothing is left to change, every file stands as the patch would leave it"), nil
+		return failed("apply_patch: no change needed, every file is already as the patch would leave it"), nil
 	}
 	for i, s := range steps {
 		path, cause := s.carry(env)
@@ -165,9 +165,9 @@ func runPatch(ctx context.Context, a applyPatchArgs, env tool.Env) (tool.Result,
 		}
 		r, err := fileError("apply_patch", path, cause)
 		if undo := back(env, steps[:i+1]); undo != nil {
-			return tool.Result{}, tool.Fail(tool.Permanent, "look at the files before you go on", fmt.Errorf("apply_patch broke off at %q (%w) and could not be taken back: %w", path, cause, undo))
+			return tool.Result{}, tool.Fail(tool.Permanent, "read the files before you continue", fmt.Errorf("apply_patch stopped at %q (%w) and could not be undone: %w", path, cause, undo))
 		}
-		r.Output += "\nNothing was changed."
+		r.Output += "\nNo file was changed."
 		return r, err
 	}
 	return Show(env, stat(steps)), nil
@@ -257,7 +257,7 @@ func stat(steps []step) string {
 		}
 		fmt.Fprintf(&b, "%s %s | +%d -%d", s.Op, name, plus, minus)
 		if s.stand == after {
-			b.WriteString(" (stood so already)")
+			b.WriteString(" (unchanged: already as in the patch)")
 		}
 		if s.Mode == "100755" {
 			b.WriteString(" (its mode is not changed: use chmod)")
@@ -270,7 +270,8 @@ func stat(steps []step) string {
 }
 
 // Verify implements tool.Verifier. The patch is done where every file stands as it leaves it. Where some do not yet,
-// and none is in doubt, it is to be made again: that changes the rest. Anything else cannot be told, and is an error.
+// and none is in doubt, the patch must be applied again: that changes the rest. Anything else is ambiguous, and is an
+// error.
 func (applyPatch) Verify(ctx context.Context, c tool.Call) (bool, tool.Result, error) {
 	a, err := decode[applyPatchArgs](c.Input)
 	if err != nil {
@@ -289,7 +290,7 @@ func (applyPatch) Verify(ctx context.Context, c tool.Call) (bool, tool.Result, e
 		case after:
 			done++
 		case either:
-			return false, tool.Result{}, fmt.Errorf("verify apply_patch: %s does not tell whether it was changed", s.To)
+			return false, tool.Result{}, fmt.Errorf("verify apply_patch: the content of %s does not show whether the patch was applied", s.To)
 		default: // it was not changed
 		}
 	}
@@ -299,5 +300,5 @@ func (applyPatch) Verify(ctx context.Context, c tool.Call) (bool, tool.Result, e
 	for i := range steps {
 		steps[i].stand = before // for stat: it was this call that did it
 	}
-	return true, Show(c.Env, stat(steps)+" (found to be done by an earlier attempt)"), nil
+	return true, Show(c.Env, stat(steps)+" (already applied by an earlier attempt)"), nil
 }

@@ -127,7 +127,7 @@ func TestApplyPatch(t *testing.T) {
 			t.Errorf("got %q, want %q", got, want)
 		}
 		b.patched()
-		b.bad("apply_patch", args{"patch": four}, "nothing is left to change")
+		b.bad("apply_patch", args{"patch": four}, "no change")
 	})
 	for name, c := range map[string]struct{ spoil, patch, want string }{
 		"a hunk that does not fit":       {"a.txt", four, "hunk 1 of 1 for a.txt does not fit: at line 1 the patch has\n  one\nand the file has\n  other"},
@@ -135,7 +135,7 @@ func TestApplyPatch(t *testing.T) {
 		"a new file that exists":         {"sub/made.txt", four, "exists already"},
 		"a move to what exists":          {"dir/new.sh", four, "exists already"},
 		"a file where a folder is to be": {"sub", four, "not a directory"},
-		"no file":                        {"", "--- a/none\n+++ b/none\n@@ -1 +1 @@\n-a\n+b\n" + four, `there is no file "none"`},
+		"no file":                        {"", "--- a/none\n+++ b/none\n@@ -1 +1 @@\n-a\n+b\n" + four, `no such file "none"`},
 		"no patch":                       {"", "hello", "names no file"},
 	} {
 		t.Run("TOOL-10 apply_patch refused for all files: "+name, func(t *testing.T) {
@@ -211,7 +211,7 @@ func TestApplyPatchBreaks(t *testing.T) {
 		b := newBench(t)
 		b.put("f", "a\na\n")
 		_, _, err := b.tool("apply_patch").(tool.Verifier).Verify(t.Context(), b.call("apply_patch", args{"patch": "--- a/f\n+++ b/f\n@@ -1 +1,2 @@\n a\n+a\n"}))
-		if err == nil || !strings.Contains(err.Error(), "does not tell") {
+		if err == nil || !strings.Contains(err.Error(), "does not show") {
 			t.Errorf("err = %v", err)
 		}
 	})

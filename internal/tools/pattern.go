@@ -13,11 +13,11 @@ const maxAlternatives = 128
 
 var (
 	errNoPattern = errors.New("not a pattern")
-	errTooMany   = fmt.Errorf("its braces stand for more than %d patterns", maxAlternatives)
+	errTooMany   = fmt.Errorf("its braces expand to more than %d patterns", maxAlternatives)
 )
 
 // pattern is a glob without braces for each choice of its alternatives. Matching one is at most quadratic; matching
-// braces directly would try all choices for each name, which can take for ever and hears no context.
+// braces directly would try all choices for each name, which can take exponential time and ignores the context.
 type pattern []string
 
 func parsePattern(glob string) (pattern, error) {

@@ -20,9 +20,9 @@ import (
 const prometheusSchema = `{"type":"object","additionalProperties":false,"required":["query"],"properties":{
 "query":{"type":"string","minLength":1,"maxLength":8192,"description":"PromQL, for example sum by (job) (rate(http_requests_total[5m]))"},
 "time":{"type":"string","maxLength":64,"description":"when, RFC 3339 or a duration before now such as -1h"},
-"start":{"type":"string","maxLength":64,"description":"begin of a range, as time"},
-"end":{"type":"string","maxLength":64,"description":"end of a range, as time; now if absent"},
-"step":{"type":"string","maxLength":32,"description":"distance of the values of a range, for example 1m; a fiftieth of it if absent"}}}`
+"start":{"type":"string","maxLength":64,"description":"start of a range, in the format of time"},
+"end":{"type":"string","maxLength":64,"description":"end of a range, in the format of time; now if absent"},
+"step":{"type":"string","maxLength":32,"description":"interval between the values of a range, for example 1m; a fiftieth of the range if absent"}}}`
 
 // Limits of a query of Prometheus.
 const (
@@ -56,12 +56,12 @@ func Prometheus(cfg PrometheusConfig) tool.Tool {
 func (c PrometheusConfig) query(ctx context.Context, a prometheusArgs, env tool.Env) (tool.Result, error) {
 	base, err := url.Parse(c.URL)
 	if err != nil || base.Host == "" || base.Scheme != "http" && base.Scheme != "https" {
-		return tool.Result{}, tool.Fail(tool.Permanent, "whoever runs the station sets INSPAN_PROMETHEUS_URL, such as http://127.0.0.1:9090, on its services",
+		return tool.Result{}, tool.Fail(tool.Permanent, "an operator sets INSPAN_PROMETHEUS_URL on the services of the station, for example http://127.0.0.1:9090",
 			errors.New("the station has no Prometheus server"))
 	}
 	path, form, err := c.form(a)
 	if err != nil {
-		return tool.Result{}, tool.Fail(tool.Invalid, "fix the time and call again", err)
+		return tool.Result{}, tool.Fail(tool.Invalid, "fix the time and retry", err)
 	}
 	ctx, cancel := context.WithTimeout(ctx, prometheusWait)
 	defer cancel()
@@ -79,7 +79,7 @@ func (c PrometheusConfig) query(ctx context.Context, a prometheusArgs, env tool.
 		if ctx.Err() != nil {
 			return tool.Result{}, ctx.Err()
 		}
-		return tool.Result{}, tool.Fail(tool.Transient, "the server may be away; try again later", errors.New("the Prometheus server does not answer"))
+		return tool.Result{}, tool.Fail(tool.Transient, "the server may be down; retry later", errors.New("no response from the Prometheus server"))
 	}
 	defer resp.Body.Close()
 	body, err := io.ReadAll(io.LimitReader(resp.Body, maxPrometheus+1))
@@ -87,7 +87,7 @@ func (c PrometheusConfig) query(ctx context.Context, a prometheusArgs, env tool.
 		return tool.Result{}, tool.Fail(tool.Transient, "", fmt.Errorf("read the answer of Prometheus: %w", err))
 	}
 	if len(body) > maxPrometheus {
-		return failed("prometheus: the answer has more than %d bytes; aggregate, or ask for a shorter range or a longer step", maxPrometheus), nil
+		return failed("prometheus: the response has more than %d bytes; aggregate, or use a shorter range or a longer step", maxPrometheus), nil
 	}
 	return answerOf(resp.StatusCode, body, env)
 }
@@ -98,7 +98,7 @@ func (c PrometheusConfig) form(a prometheusArgs) (path string, form url.Values, 
 	now := c.Now()
 	if a.Start == "" {
 		if a.End != "" || a.Step != "" {
-			return "", nil, errors.New("end and step go with start")
+			return "", nil, errors.New("end and step need start")
 		}
 		at, err := when(a.Time, now)
 		form.Set("time", unix(at))
@@ -116,7 +116,7 @@ func (c PrometheusConfig) form(a prometheusArgs) (path string, form url.Values, 
 		return "", nil, err
 	}
 	if !from.Before(to) {
-		return "", nil, errors.New("start is not before end")
+		return "", nil, errors.New("start must be before end")
 	}
 	step := max(to.Sub(from)/rangeParts, leastStep)
 	if a.Step != "" {
@@ -151,7 +151,7 @@ func unix(t time.Time) string { return strconv.FormatFloat(float64(t.UnixMilli()
 type sample [2]any
 
 func (s sample) String() string {
-	at, _ := s[0].(float64) // what is no number is shown as the epoch: the server said it
+	at, _ := s[0].(float64) // what is no number is shown as the epoch: the server sent it
 	return fmt.Sprintf("%v @ %s", s[1], time.UnixMilli(int64(at*1000)).UTC().Format(time.RFC3339))
 }
 
@@ -194,7 +194,7 @@ func (p promAnswer) write(b *strings.Builder) error {
 		}
 		return nil
 	}
-	return fmt.Errorf("a result of type %q is not known", p.Data.ResultType)
+	return fmt.Errorf("unknown result type %q", p.Data.ResultType)
 }
 
 func labels(metric map[string]string) string {
@@ -213,9 +213,9 @@ func answerOf(status int, body []byte, env tool.Env) (tool.Result, error) {
 	var said promAnswer
 	if err := json.Unmarshal(body, &said); err != nil || said.Status == "" {
 		if status >= 500 || status == http.StatusTooManyRequests {
-			return tool.Result{}, tool.Fail(tool.Transient, "try again later", fmt.Errorf("the Prometheus server answers with status %d", status))
+			return tool.Result{}, tool.Fail(tool.Transient, "try again later", fmt.Errorf("the Prometheus server responded with status %d", status))
 		}
-		return tool.Result{}, tool.Fail(tool.Permanent, "", fmt.Errorf("the server at the address of Prometheus answers with status %d and not as Prometheus does", status))
+		return tool.Result{}, tool.Fail(tool.Permanent, "", fmt.Errorf("the server at INSPAN_PROMETHEUS_URL responded with status %d, and not in the format of Prometheus", status))
 	}
 	if said.Status != "success" {
 		return failed("prometheus: %s", said.Error), nil

@@ -46,7 +46,7 @@ func read(_ context.Context, a readArgs, env tool.Env) (tool.Result, error) {
 		return tool.Result{Output: "(the file is empty)"}, nil
 	}
 	if first > len(lines) {
-		return failed("read: %q has %d lines, line %d is behind its end", a.Path, len(lines), first), nil
+		return failed("read: %q has %d lines, line %d is past the end", a.Path, len(lines), first), nil
 	}
 	last := min(first-1+most, len(lines))
 	var b strings.Builder
@@ -55,7 +55,7 @@ func read(_ context.Context, a readArgs, env tool.Env) (tool.Result, error) {
 	}
 	switch {
 	case last < len(lines):
-		fmt.Fprintf(&b, "(lines %d-%d of %d; %d more lines; go on with offset %d)\n", first, last, len(lines), len(lines)-last, last+1)
+		fmt.Fprintf(&b, "(lines %d-%d of %d; %d more lines; continue with offset %d)\n", first, last, len(lines), len(lines)-last, last+1)
 	case first > 1:
 		fmt.Fprintf(&b, "(lines %d-%d of %d: the end)\n", first, last, len(lines))
 	}
@@ -66,7 +66,7 @@ func read(_ context.Context, a readArgs, env tool.Env) (tool.Result, error) {
 func readImage(path string, data []byte) tool.Result {
 	i, err := tool.ReadImage(data)
 	if err != nil {
-		return failed("read: %q cannot be shown: %v; make a smaller or sound copy of it and read that", path, err)
+		return failed("read: %q cannot be shown: %v; make a smaller or repaired copy of it and read the copy", path, err)
 	}
 	return tool.Result{Output: fmt.Sprintf("%s: %s", oneLine(path), i), Images: []tool.Image{i}}
 }

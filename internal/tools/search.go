@@ -57,7 +57,7 @@ func globFiles(ctx context.Context, a globArgs, env tool.Env) (tool.Result, erro
 	}
 	globs, err := parsePattern(pattern)
 	if err != nil {
-		return failed("glob: %q is not a pattern to search with: %v", a.Pattern, err), nil
+		return failed("glob: invalid pattern %q: %v", a.Pattern, err), nil
 	}
 	limit := a.Limit
 	if limit == 0 {
@@ -90,7 +90,7 @@ func notSearched(all bool) string {
 	if all {
 		return ""
 	}
-	return fmt.Sprintf("\n(only the first %d files were looked at)", maxVisited)
+	return fmt.Sprintf("\n(only the first %d files were searched)", maxVisited)
 }
 
 func grepFiles(ctx context.Context, a grepArgs, env tool.Env) (tool.Result, error) {
@@ -101,12 +101,12 @@ func grepFiles(ctx context.Context, a grepArgs, env tool.Env) (tool.Result, erro
 func grepMany(ctx context.Context, a grepArgs, env tool.Env, many int) (tool.Result, error) {
 	re, err := regexp.Compile(a.Pattern)
 	if err != nil {
-		return failed("grep: %q is not a regular expression: %v", a.Pattern, err), nil
+		return failed("grep: invalid regular expression %q: %v", a.Pattern, err), nil
 	}
 	globs := pattern{"**"}
 	if a.Glob != "" {
 		if globs, err = parsePattern(a.Glob); err != nil {
-			return failed("grep: %q is not a glob to search with: %v", a.Glob, err), nil
+			return failed("grep: invalid glob %q: %v", a.Glob, err), nil
 		}
 	}
 	dir := "."

@@ -39,7 +39,7 @@ func TestGlob(t *testing.T) {
 	})
 	t.Run("TOOL-10 glob that finds nothing or is no pattern says so", func(t *testing.T) {
 		contains(t, b.good("glob", args{"pattern": "*.rs"}), "no file matches *.rs")
-		b.bad("glob", args{"pattern": "[a"}, "is not a pattern")
+		b.bad("glob", args{"pattern": "[a"}, "invalid pattern")
 	})
 }
 
@@ -81,9 +81,9 @@ func TestGrep(t *testing.T) {
 		lacks(t, b.good("grep", args{"pattern": `needle \d`, "limit": 4}), "truncated")
 	})
 	t.Run("TOOL-10 grep says what is wrong", func(t *testing.T) {
-		b.bad("grep", args{"pattern": "("}, "is not a regular expression")
-		b.bad("grep", args{"pattern": "x", "glob": "[a"}, "is not a glob")
-		b.bad("grep", args{"pattern": "x", "path": "none"}, "there is no file")
+		b.bad("grep", args{"pattern": "("}, "invalid regular expression")
+		b.bad("grep", args{"pattern": "x", "glob": "[a"}, "invalid glob")
+		b.bad("grep", args{"pattern": "x", "path": "none"}, "no such file")
 		contains(t, b.good("grep", args{"pattern": "nowhere"}), "no line matches")
 	})
 	t.Run("SAFE-12 a pipe in the workspace blocks neither grep nor read", func(t *testing.T) {

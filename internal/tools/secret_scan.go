@@ -53,7 +53,7 @@ func secretScan(ctx context.Context, a secretScanArgs, env tool.Env) (tool.Resul
 	if a.Glob != "" {
 		var err error
 		if globs, err = parsePattern(a.Glob); err != nil {
-			return failed("secret_scan: %q is not a glob to search with: %v", a.Glob, err), nil
+			return failed("secret_scan: invalid glob %q: %v", a.Glob, err), nil
 		}
 	}
 	dir := "."
@@ -80,7 +80,7 @@ func secretScan(ctx context.Context, a secretScanArgs, env tool.Env) (tool.Resul
 	case err != nil:
 		return fileError("secret_scan", a.Path, err)
 	}
-	summary := fmt.Sprintf("%d findings in %d files scanned, %d files passed over (binary, or larger than %d MiB)", s.found, s.files, s.skipped, maxSearched>>20)
+	summary := fmt.Sprintf("%d findings in %d files scanned, %d files skipped (binary, or larger than %d MiB)", s.found, s.files, s.skipped, maxSearched>>20)
 	return Show(env, s.out.String()+more+summary+notSearched(all)), nil
 }
 
@@ -118,7 +118,7 @@ func (s *scanner) file(ctx context.Context, f found) error {
 	return nil
 }
 
-// suspect names the rule that a line looks guilty of, and what it found.
+// suspect names the rule that a line matches, and the text that matched.
 func suspect(line string) (rule, value string) {
 	for _, r := range suspicions {
 		m := r.re.FindStringSubmatch(line)

@@ -18,5 +18,5 @@ func readSkill(_ context.Context, a skillArgs, env tool.Env) (tool.Result, error
 			return Show(env, text), nil
 		}
 	}
-	return failed("skill: you have no skill %q; use a name that your instructions list", a.Name), nil
+	return failed("skill: you have no skill %q; use a name listed in your instructions", a.Name), nil
 }

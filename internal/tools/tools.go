@@ -1,10 +1,10 @@
-// Package tools holds the built-in tools, each as x.go and as x.md, the text that the model reads.
+// Package tools holds the built-in tools, each as x.go and x.md, the description that the model reads.
 //
-// Promises: a tool touches only the sandbox it is given; prometheus asks one server, which the station names, web_fetch those
-// hosts that the agent's file allows, and the work of git_prepare and its like is the toolrunner's (tool.Env.Git). What it shows is bounded; what it leaves out is said, and
-// kept whole in Result.Full up to a limit. Output is valid UTF-8 with control characters made visible. Arguments are
-// already checked against the tool's schema when Run sees them; paths are refused outside of the workspace by the
-// sandbox, whatever they look like.
+// Promises: a tool touches only the sandbox it is given; prometheus asks one server, which the station names, web_fetch
+// those hosts that the agent's file allows, and the toolrunner does the work of the git_* tools that write
+// (tool.Env.Git). What a tool shows is bounded; what it leaves out is noted, and stored in full in Result.Full up to a
+// limit. Output is valid UTF-8 with control characters made visible. Arguments are already checked against the tool's
+// schema when Run sees them; paths are refused outside of the workspace by the sandbox, whatever they look like.
 package tools
 
 import (
@@ -87,16 +87,16 @@ func (b builtin[A]) Run(ctx context.Context, c tool.Call) (tool.Result, error) {
 func decode[A any](input json.RawMessage) (A, error) {
 	var args A
 	if err := json.Unmarshal(input, &args); err != nil {
-		return args, tool.Fail(tool.Invalid, "fix the arguments and call again", err)
+		return args, tool.Fail(tool.Invalid, "fix the arguments and retry", err)
 	}
 	return args, nil
 }
 
 // Limits of what is shown and kept.
 const (
-	// maxFull is the most bytes of an output that are kept whole; beyond it the middle is left out.
+	// maxFull is the most bytes of an output that are stored in full; above it the middle is left out.
 	maxFull = 10 << 20
-	// defaultOutput is shown where Env does not say.
+	// defaultOutput is the limit where Env has none.
 	defaultOutput = 16 << 10
 )
 
@@ -112,10 +112,10 @@ func Show(env tool.Env, text string) tool.Result {
 	}
 	full := text
 	if len(full) > maxFull {
-		full = cut(full, maxFull, "\n... %d bytes left out here, more than is kept ...\n")
+		full = cut(full, maxFull, "\n... %d bytes omitted here: the output exceeds the limit of what is stored ...\n")
 	}
 	return tool.Result{Full: []byte(full),
-		Output: cut(text, limit, "\n... truncated: %d bytes left out here, the whole is stored ...\n")}
+		Output: cut(text, limit, "\n... truncated: %d bytes omitted here, the full output is stored ...\n")}
 }
 
 // cut keeps two thirds of a limit from the beginning and one third from the end.
@@ -154,7 +154,8 @@ func deceptive(r rune) bool {
 	return r != '\n' && r != '\t' && r != '\r' && unicode.Is(unicode.Cc, r) || unicode.Is(unicode.Bidi_Control, r) || r == '\u2028' || r == '\u2029'
 }
 
-// fileError explains a failed file operation to the model: what can be fixed is a failed result, a wall is an error.
+// fileError explains a failed file operation to the model: what the model can fix is a failed result, a refused path is
+// an error.
 func fileError(what, path string, err error) (tool.Result, error) {
 	switch {
 	case errors.Is(err, context.DeadlineExceeded), errors.Is(err, context.Canceled):
@@ -162,11 +163,11 @@ func fileError(what, path string, err error) (tool.Result, error) {
 	case errors.Is(err, sandbox.ErrOutside):
 		return tool.Result{}, tool.Fail(tool.Denied, "use a path inside the workspace", fmt.Errorf("%s %q: %w", what, path, sandbox.ErrOutside))
 	case errors.Is(err, fs.ErrNotExist):
-		return failed("%s: there is no file %q; glob finds files by pattern", what, path), nil
+		return failed("%s: no such file %q; glob finds files by pattern", what, path), nil
 	case errors.Is(err, sandbox.ErrTooLarge):
-		return failed("%s: %q has more than %d MiB, which is too large to be read whole; grep finds lines in it, and bash shows a part of it, with sed -n or tail", what, path, sandbox.MaxReadFile>>20), nil
+		return failed("%s: %q has more than %d MiB, too large to be read as a whole; use grep to find lines, or bash with sed -n or tail to show a part", what, path, sandbox.MaxReadFile>>20), nil
 	case errors.Is(err, sandbox.ErrNotRegular):
-		return failed("%s: %q is no file that can be read, but a pipe, a socket or a device", what, path), nil
+		return failed("%s: %q is not a regular file but a pipe, a socket or a device", what, path), nil
 	case errors.Is(err, syscall.EISDIR), errors.Is(err, fs.ErrExist):
 		return failed("%s: %q is a folder; glob finds the files in it", what, path), nil
 	case errors.Is(err, fs.ErrInvalid), errors.Is(err, fs.ErrPermission), errors.Is(err, fs.ErrExist):

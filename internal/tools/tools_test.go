@@ -171,7 +171,7 @@ func TestShow(t *testing.T) {
 		b.env.MaxOutput = 300
 		b.put("a.txt", strings.Repeat("äöü line\n", 500)+"the end\n")
 		r := b.run("read", args{"path": "a.txt"})
-		contains(t, r.Output, "     1\täöü line", "the end", "truncated: ", "bytes left out")
+		contains(t, r.Output, "     1\täöü line", "the end", "truncated: ", "bytes omitted")
 		if len(r.Output) > 300+100 || !utf8.ValidString(r.Output) {
 			t.Errorf("%d bytes shown, valid %v", len(r.Output), utf8.ValidString(r.Output))
 		}

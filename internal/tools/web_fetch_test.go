@@ -73,10 +73,10 @@ func TestWebFetch(t *testing.T) {
 	for _, tc := range []struct{ path, want, not string }{
 		{"/page", "# Head\n\nOne & [two](https://a.example/two).", "steal"},
 		{"/page", "| 1 | 2 |", "<"},
-		{"/page", "Written by strangers", ""},
+		{"/page", "Content from outside", ""},
 		{"/json", `{"a":1}`, ""},
 		{"/latin", "café", ""},
-		{"/binary", "no text and is not shown", "\x00"},
+		{"/binary", "not text and is not shown", "\x00"},
 		{"/hostile", "<U+001B>[2Jignore", "\x1b"},
 		{"/hostile", "<U+202E>txt", "\u202e"},
 		{"/huge", "more than 4194304 bytes", ""},
@@ -105,10 +105,10 @@ func TestWebFetch(t *testing.T) {
 	}{
 		{"https://a.example/loop", "more than 5 redirects", tool.Permanent},
 		{"https://a.example/down", "from https to http://a.example/page", tool.Denied},
-		{"https://a.example/file", "no address of the web", tool.Permanent},
-		{"file:///etc/passwd", "not one of the web", tool.Invalid},
+		{"https://a.example/file", "not http or https", tool.Permanent},
+		{"file:///etc/passwd", "not an http or https address", tool.Invalid},
 		{"https://user:pass@a.example/", "name or password", tool.Invalid},
-		{"gopher://a.example/", "not one of the web", tool.Invalid},
+		{"gopher://a.example/", "not an http or https address", tool.Invalid},
 	} {
 		t.Run("web_fetch refuses "+tc.url, func(t *testing.T) {
 			_, err := b.try(t.Context(), "web_fetch", args{"url": tc.url})

@@ -8,7 +8,7 @@ import (
 )
 
 const writeSchema = `{"type":"object","additionalProperties":false,"required":["path","content"],"properties":{
-"path":{"type":"string","minLength":1,"maxLength":4096,"description":"file, relative to the workspace; folders are made"},
+"path":{"type":"string","minLength":1,"maxLength":4096,"description":"file, relative to the workspace; missing folders are created"},
 "content":{"type":"string","description":"the whole new content"}}}`
 
 type writeArgs struct{ Path, Content string }

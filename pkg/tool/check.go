@@ -86,7 +86,7 @@ func check(schema *jsonschema.Schema, what string, input json.RawMessage) error 
 	if ve, ok := errors.AsType[*jsonschema.ValidationError](err); ok {
 		err = errors.New(complaints(ve, what))
 	}
-	return Fail(Invalid, "fix the arguments and call again", err)
+	return Fail(Invalid, "fix the arguments and retry", err)
 }
 
 // complaints lists the mistakes that have no finer cause.

@@ -125,8 +125,8 @@ func TestHostileCommands(t *testing.T) {
 			path("read", strings.Repeat("n", 4096)), path("read", "a\x00b"), path("read", "-n"), path("read", "na\nme"),
 			ask{"glob", map[string]any{"pattern": "**"}}, ask{"grep", map[string]any{"pattern": "^(a+)+$|(.*)*x{900}"}}, ask{"edit", map[string]any{"path": "pipe", "old_string": "a", "new_string": "b"}},
 			shell("ls ..; echo on"))
-		for i, want := range map[int]string{2: "no file that can be read", 3: "is a folder", 4: "binary file", 6: "text", 7: "leaves the workspace", 8: "leaves the workspace",
-			9: "file name too long", 10: "NUL", 11: "there is no file", 12: "there is no file", 13: "na<U+000A>me", 15: "no file that can be read", 16: "on\n"} {
+		for i, want := range map[int]string{2: "not a regular file", 3: "is a folder", 4: "binary file", 6: "text", 7: "leaves the workspace", 8: "leaves the workspace",
+			9: "file name too long", 10: "NUL", 11: "no such file", 12: "no such file", 13: "na<U+000A>me", 15: "not a regular file", 16: "on\n"} {
 			if !strings.Contains(got[i].Result, want) {
 				t.Errorf("call %d: %+v", i+1, got[i])
 			}

@@ -139,8 +139,8 @@ func TestBackground(t *testing.T) {
 			if s.Status != events.Completed || s.ToolCallHistory.Len() != 11 {
 				t.Fatalf("%+v\n%s", s.Result, w.story("beyond"))
 			}
-			for i, want := range []string{"Started in the background as bg-c1-1", "first\n", "mine\n", "second\n", "bg-c1-1 runs since", "ended by kill_shell", "(nothing new)", "ended by kill_shell",
-				"as bg-c9-1", "no command of this step has the handle \"bg-c7-1\"", "not a regular expression"} {
+			for i, want := range []string{"Started in the background as bg-c1-1", "first\n", "mine\n", "second\n", "bg-c1-1 has been running for", "ended by kill_shell", "(no new output)", "ended by kill_shell",
+				"as bg-c9-1", "no command of this step has the handle \"bg-c7-1\"", "invalid regular expression"} {
 				if got := results(s)[i]; !strings.Contains(got, want) {
 					t.Errorf("call %d: %q, want %q in it", i+1, got, want)
 				}
@@ -377,7 +377,7 @@ func TestBackgroundLimits(t *testing.T) {
 			t.Errorf("%d of 9 were refused\n%s", refused, w.story("many"))
 		}
 		last := s.ToolCallHistory.At(s.ToolCallHistory.Len() - 1)
-		if !strings.Contains(last.Result, "bytes before this are not kept any more") || !strings.Contains(last.Result, "\nthe end\n") || strings.Contains(last.Result, "\nthe beginning") ||
+		if !strings.Contains(last.Result, "bytes are no longer retained") || !strings.Contains(last.Result, "\nthe end\n") || strings.Contains(last.Result, "\nthe beginning") ||
 			last.ResultRef == nil || last.ResultRef.Size > 1<<20+4096 {
 			t.Errorf("%d bytes, %+v: %.300q", len(last.Result), last.ResultRef, last.Result)
 		}

@@ -50,7 +50,7 @@ func judgeCall(s run.State, c *run.Call, now time.Time, law Policy, left int) (s
 		return j.refuse(events.RefusedInput, "", events.CutOff, "call again, and say less at once"), false
 	}
 	if err := law.Check(agent, c.Tool, input); err != nil {
-		return j.refuse(events.RefusedInput, "", err.Error(), "fix the arguments and call again"), false
+		return j.refuse(events.RefusedInput, "", err.Error(), "fix the arguments and retry"), false
 	}
 	if why := delivery.Unbound(s, c.Step, c.Tool, input); why != "" {
 		return j.refuse(events.RefusedInput, delivery.RuleApproval, why, "call git_prepare with sides, and give its commit as onto and those of the sides as commits"), false
@@ -173,7 +173,7 @@ func (j *judging) askPerson(v guard.Verdict) []events.Payload {
 	}
 	proposal, err := json.Marshal(p)
 	if err != nil {
-		return j.refuse(events.RefusedInput, "", "the arguments are not JSON: "+err.Error(), "fix the arguments and call again")
+		return j.refuse(events.RefusedInput, "", "the arguments are not JSON: "+err.Error(), "fix the arguments and retry")
 	}
 	g := open(j.s, position{step: j.c.Step, call: j.c.ID}, proposal, j.c.Tool+" "+events.Preview(j.input), v.Reason, v.Rule)
 	g.Hooks = j.answers

@@ -1,5 +1,5 @@
-// Package specs holds what the built-in tools say of themselves, for the services that judge and offer calls and run none.
-// A test of internal/tools keeps it the same as the tools.
+// Package specs holds the specifications of the built-in tools, for the services that judge and offer calls and run
+// none. A test of internal/tools keeps it the same as the tools.
 package specs
 
 import (
