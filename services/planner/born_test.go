@@ -5,7 +5,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/inspan/inspan/internal/core/session"
+	"github.com/inspan/inspan/internal/session"
 	"github.com/inspan/inspan/pkg/events"
 )
 

@@ -6,9 +6,9 @@ import (
 	"strings"
 
 	"github.com/inspan/inspan/internal/core/delivery"
-	"github.com/inspan/inspan/internal/core/session"
 	"github.com/inspan/inspan/internal/git"
 	"github.com/inspan/inspan/internal/kernel"
+	"github.com/inspan/inspan/internal/session"
 	"github.com/inspan/inspan/pkg/events"
 	"github.com/inspan/inspan/pkg/run"
 )

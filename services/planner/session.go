@@ -9,10 +9,10 @@ import (
 	"time"
 
 	"github.com/inspan/inspan/internal/core/lifecycle"
-	"github.com/inspan/inspan/internal/core/session"
 	"github.com/inspan/inspan/internal/history"
 	"github.com/inspan/inspan/internal/kernel"
 	"github.com/inspan/inspan/internal/runlog"
+	"github.com/inspan/inspan/internal/session"
 	"github.com/inspan/inspan/pkg/events"
 	"github.com/inspan/inspan/pkg/events/ce"
 	"github.com/inspan/inspan/pkg/run"

@@ -8,9 +8,9 @@ import (
 	"testing"
 	"time"
 
-	"github.com/inspan/inspan/internal/core/session"
 	"github.com/inspan/inspan/internal/history"
 	"github.com/inspan/inspan/internal/kernel"
+	"github.com/inspan/inspan/internal/session"
 	"github.com/inspan/inspan/pkg/events"
 )
 

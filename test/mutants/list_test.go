@@ -146,11 +146,11 @@ var terms = []Mutant{
 }
 
 var talks = []Mutant{
-	{Name: "a sequential session has two living runs", File: "internal/core/session/session.go",
+	{Name: "a sequential session has two living runs", File: "internal/session/decide.go",
 		Old: "	case e.Mode != events.Parallel && len(e.Holders) > 0:", New: "	case false:"},
-	{Name: "a lock has the fence of the one before", File: "internal/core/session/session.go",
+	{Name: "a lock has the fence of the one before", File: "internal/session/decide.go",
 		Old: "	e.Fence++\n", New: "	e.Fence = max(e.Fence, 1)\n"},
-	{Name: "a run's part is added to the history again", File: "internal/core/session/session.go",
+	{Name: "a run's part is added to the history again", File: "internal/session/decide.go",
 		Old: "	return holds || e.Fence < fence\n", New: "	return holds || e.Fence <= fence\n"},
 	{Name: "a run's part is lost with its lock", File: "services/planner/session.go",
 		Old: "			if e, err = r.ended(ctx, e, s); err != nil {\n				return e, nil, err\n			}\n", New: "			e = session.Drop(e, h.Run)\n"},

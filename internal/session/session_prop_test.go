@@ -7,7 +7,7 @@ import (
 
 	"pgregory.net/rapid"
 
-	"github.com/inspan/inspan/internal/core/session"
+	"github.com/inspan/inspan/internal/session"
 	"github.com/inspan/inspan/pkg/events"
 )
 
