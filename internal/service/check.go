@@ -17,9 +17,9 @@ import (
 	"github.com/inspan/inspan/internal/audit"
 	"github.com/inspan/inspan/internal/capture"
 	"github.com/inspan/inspan/internal/core/artifact"
+	"github.com/inspan/inspan/internal/core/prompt"
 	"github.com/inspan/inspan/internal/egress"
 	"github.com/inspan/inspan/internal/egress/policy"
-	"github.com/inspan/inspan/internal/llm"
 	"github.com/inspan/inspan/internal/secret"
 	"github.com/inspan/inspan/internal/snapshot"
 	"github.com/inspan/inspan/internal/streaming"
@@ -96,7 +96,7 @@ func (t *Telemetry) exports() telemetry.Config {
 func (p *Planning) check() error {
 	errs := []error{few("INSPAN_MAX_RUNS", int64(p.MaxRuns)), few("INSPAN_MAX_RUNS_PER_MINUTE", int64(p.RunsPerMinute)),
 		few("INSPAN_TASK_PATIENCE", int64(p.Patience)), few("INSPAN_MAX_TASKS_PER_SENDER", int64(p.SenderPerMinute))}
-	if _, err := llm.ParseWindows(p.ContextWindows); err != nil {
+	if _, err := prompt.ParseWindows(p.ContextWindows); err != nil {
 		errs = append(errs, fmt.Errorf("INSPAN_CONTEXT_WINDOWS: %w", err))
 	}
 	return errors.Join(errs...)

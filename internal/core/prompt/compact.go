@@ -9,7 +9,7 @@ import (
 
 // Limits of compaction, in tokens.
 const (
-	// UnknownWindow is taken where a provider says that a prompt is too long and no one knows the window.
+	// UnknownWindow is taken for models that no one knows: small enough for most of those that people run themselves.
 	UnknownWindow = 32_768
 	// maxSummary is the most that one summary takes.
 	maxSummary = 4_096

@@ -11,7 +11,7 @@ import (
 
 	"github.com/inspan/inspan/internal/agentfile"
 	"github.com/inspan/inspan/internal/core/quota"
-	"github.com/inspan/inspan/internal/llm"
+	"github.com/inspan/inspan/internal/core/prompt"
 	"github.com/inspan/inspan/internal/service"
 	"github.com/inspan/inspan/internal/service/models"
 	"github.com/inspan/inspan/internal/topology"
@@ -56,7 +56,7 @@ func start(ctx context.Context, cfg Config, asked models.Models, in *service.Ins
 	if err != nil {
 		return nil, fmt.Errorf("INSPAN_PRICES: %w", err)
 	}
-	windows, err := llm.ParseWindows(cfg.ContextWindows)
+	windows, err := prompt.ParseWindows(cfg.ContextWindows)
 	if err != nil {
 		return nil, fmt.Errorf("INSPAN_CONTEXT_WINDOWS: %w", err)
 	}

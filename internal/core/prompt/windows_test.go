@@ -1,14 +1,14 @@
-package llm_test
+package prompt_test
 
 import (
 	"testing"
 
-	"github.com/inspan/inspan/internal/llm"
+	"github.com/inspan/inspan/internal/core/prompt"
 )
 
 func TestWindows(t *testing.T) {
 	t.Parallel()
-	configured, err := llm.ParseWindows([]string{"openai/local-*=8192", " scripted/tiny=1000", "anthropic/claude-big=1000000"})
+	configured, err := prompt.ParseWindows([]string{"openai/local-*=8192", " scripted/tiny=1000", "anthropic/claude-big=1000000"})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -24,7 +24,7 @@ func TestWindows(t *testing.T) {
 	for _, bad := range []string{"", "openai/x", "x=5", "openai/x=-1", "openai/x=many", "openai/[=5", "openai/x=100000001"} {
 		t.Run("LOOP-10 "+bad+" is no window", func(t *testing.T) {
 			t.Parallel()
-			if _, err := llm.ParseWindows([]string{bad}); err == nil {
+			if _, err := prompt.ParseWindows([]string{bad}); err == nil {
 				t.Errorf("%q was taken", bad)
 			}
 		})

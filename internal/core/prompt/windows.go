@@ -1,4 +1,4 @@
-package llm
+package prompt
 
 import (
 	"fmt"
@@ -6,9 +6,6 @@ import (
 	"strconv"
 	"strings"
 )
-
-// defaultWindow is taken for models that no one knows: small enough for most of those that people run themselves.
-const defaultWindow = 32_768
 
 // windows are the context windows, in tokens, of the models that are sure. The first pattern that fits counts.
 var windows = []Window{
@@ -36,7 +33,7 @@ type Window struct {
 type Windows []Window
 
 // Of returns the context window of a model in tokens, 0 where it has none: the first configured pattern that fits, else
-// the model's known one, else 32,768.
+// the model's known one, else UnknownWindow.
 func (w Windows) Of(model string) int {
 	for _, list := range [][]Window{w, windows} {
 		for _, one := range list {
@@ -45,7 +42,7 @@ func (w Windows) Of(model string) int {
 			}
 		}
 	}
-	return defaultWindow
+	return UnknownWindow
 }
 
 // maxWindow bounds what can be configured.
