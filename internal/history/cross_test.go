@@ -39,7 +39,8 @@ func TestTold(t *testing.T) {
 				t.Fatal(err)
 			}
 			limit := rapid.IntRange(40, 400).Draw(t, "limit")
-			told, err := history.ToMessages(t.Context(), b, &ref, int64(limit))
+			all, err := history.ToMessages(t.Context(), b, &ref, int64(limit))
+			told := llm.FromHistory(all)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -70,7 +71,8 @@ func TestTold(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		told, err := history.ToMessages(t.Context(), b, &ref, 1000)
+		all, err := history.ToMessages(t.Context(), b, &ref, 1000)
+		told := llm.FromHistory(all)
 		if err != nil || len(told) < 4 || sizeOf(told) > 1200 || !strings.Contains(told[0].Text, "left out") || told[len(told)-1].Text != "The answer is 42." {
 			t.Fatalf("%d messages of %d bytes, %v", len(told), sizeOf(told), err)
 		}

@@ -66,6 +66,12 @@ func talk(t *rapid.T, b kernel.Blobs) []events.Message {
 	return all
 }
 
+// toModel are messages as a model is sent them.
+func toModel(ctx context.Context, b history.Getter, all []events.Message) ([]llm.Message, error) {
+	whole, err := history.Whole(ctx, b, all)
+	return llm.FromHistory(whole), err
+}
+
 // plain makes the bytes of JSON compare by what they say.
 func plain(t *rapid.T, all []llm.Message) []llm.Message {
 	for i := range all {
@@ -139,11 +145,11 @@ func TestHistory(t *testing.T) {
 				t.Fatal(more, err)
 			}
 			got := history.Messages(parts)
-			direct, err := history.ToModel(t.Context(), b, want)
+			direct, err := toModel(t.Context(), b, want)
 			if err != nil {
 				t.Fatal(err)
 			}
-			loaded, err := history.ToModel(t.Context(), b, got)
+			loaded, err := toModel(t.Context(), b, got)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -185,7 +191,8 @@ func TestHistory(t *testing.T) {
 			}
 			newest = &ref
 		}
-		told, err := history.ToMessages(t.Context(), b, newest, history.MaxMessages)
+		all, err := history.ToMessages(t.Context(), b, newest, history.MaxMessages)
+		told := llm.FromHistory(all)
 		if err != nil || len(told) != 4 || !strings.HasSuffix(told[0].Text, "ask 2") || !strings.Contains(told[0].Text, "left out") || told[2].Text != "ask 3" {
 			t.Fatalf("%d messages, %v", len(told), err)
 		}
@@ -200,7 +207,8 @@ func TestHistory(t *testing.T) {
 			}
 			size := history.Size(events.Part{Messages: all})
 			limit := rapid.Int64Range(0, size).Draw(t, "limit")
-			told, err := history.ToMessages(context.Background(), b, &ref, limit)
+			shown, err := history.ToMessages(context.Background(), b, &ref, limit)
+			told := llm.FromHistory(shown)
 			if err != nil {
 				t.Fatal(err)
 			}

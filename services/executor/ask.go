@@ -79,7 +79,7 @@ func (r *Role) tools(agent events.Agent) []llm.Tool {
 // shown is all that a model is shown for a turn: the prompt, the conversation before it, and the tools.
 type shown struct {
 	prompt prompt.Prompt
-	before []llm.Message
+	before recalled
 	tools  []llm.Tool
 }
 
@@ -103,7 +103,7 @@ func (r *Role) request(ctx context.Context, s run.State, task turn.Task, agent e
 			return llm.Request{}, err
 		}
 	}
-	p, before := all.prompt, all.before
+	p, before := all.prompt, all.before.messages
 	req := llm.Request{Model: name, System: p.System, Tools: all.tools, MaxOutputTokens: agent.MaxOutputTokens, Temperature: agent.Temperature,
 		Messages: append(make([]llm.Message, 0, len(before)+2*len(p.Entries)), before...), Meta: llm.Meta{Run: s.HarnessID, Step: task.Step.ID, Agent: agent.Name,
 			Turn: task.Number, Attempt: task.Attempt, Purpose: "turn"}}

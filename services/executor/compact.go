@@ -9,7 +9,6 @@ import (
 	"github.com/inspan/inspan/internal/core/budget"
 	"github.com/inspan/inspan/internal/core/prompt"
 	"github.com/inspan/inspan/internal/core/turn"
-	"github.com/inspan/inspan/internal/history"
 	"github.com/inspan/inspan/internal/llm"
 	"github.com/inspan/inspan/internal/runlog"
 	"github.com/inspan/inspan/pkg/events"
@@ -68,7 +67,7 @@ func (p *shown) judge(in prompt.Input) prompt.Verdict {
 	for _, t := range p.tools {
 		in.Tools += prompt.Tokens(t.Name) + prompt.Tokens(t.Description) + prompt.Tokens(string(t.Input))
 	}
-	in.Earlier = history.Tokens(p.before)
+	in.Earlier = p.before.tokens
 	return prompt.Judge(in, p.prompt)
 }
 

@@ -16,26 +16,32 @@ import (
 // maxKnown is how many histories are kept in memory: each is asked for again with every turn of its run.
 const maxKnown = 32
 
+// recalled is a conversation as a model is shown it, and what it takes of the window in tokens.
+type recalled struct {
+	messages []llm.Message
+	tokens   int
+}
+
 // knownHistories keeps histories by the digest of their newest part and how much of them is told. They never change.
 type knownHistories struct {
 	mu sync.Mutex
 	// answers by key, and the keys in the order they were first asked for; both are guarded by mu.
-	answers map[string][]llm.Message
+	answers map[string]recalled
 	order   []string
 }
 
-func (k *knownHistories) get(key string) ([]llm.Message, bool) {
+func (k *knownHistories) get(key string) (recalled, bool) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	m, ok := k.answers[key]
 	return m, ok
 }
 
-func (k *knownHistories) put(key string, m []llm.Message) {
+func (k *knownHistories) put(key string, m recalled) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	if k.answers == nil {
-		k.answers = map[string][]llm.Message{}
+		k.answers = map[string]recalled{}
 	}
 	if _, there := k.answers[key]; there {
 		return
@@ -48,10 +54,10 @@ func (k *knownHistories) put(key string, m []llm.Message) {
 }
 
 // recall returns the conversation that a run began with, as much of it as the model's window has room for beside the work.
-func (r *Role) recall(ctx context.Context, s run.State, st *run.Step, agent events.Agent) ([]llm.Message, error) {
+func (r *Role) recall(ctx context.Context, s run.State, st *run.Step, agent events.Agent) (recalled, error) {
 	newest := s.Created.History
 	if newest == nil {
-		return nil, nil
+		return recalled{}, nil
 	}
 	// The first time that a provider finds a turn too long, as much is told as before, so that what it counts can be compared
 	// from turn to turn.
@@ -60,9 +66,11 @@ func (r *Role) recall(ctx context.Context, s run.State, st *run.Step, agent even
 	if m, ok := r.known.get(key); ok {
 		return m, nil
 	}
-	m, err := history.ToMessages(ctx, r.cfg.Blobs, newest, most)
-	if err == nil {
-		r.known.put(key, m)
+	all, err := history.ToMessages(ctx, r.cfg.Blobs, newest, most)
+	if err != nil {
+		return recalled{}, err
 	}
-	return m, err
+	m := recalled{messages: llm.FromHistory(all), tokens: history.Tokens(all)}
+	r.known.put(key, m)
+	return m, nil
 }
