@@ -262,15 +262,15 @@ type letter struct {
 	data    []byte
 }
 
-func (l *letter) Subject() string           { return l.subject }
-func (l *letter) Data() []byte              { return l.data }
-func (*letter) Header(string) string        { return "" }
-func (*letter) Seq() uint64                 { return 7 }
-func (*letter) Time() time.Time             { return runtest.Start }
-func (*letter) Deliveries() uint64          { return 1 }
-func (*letter) Ack(context.Context) error   { return nil }
-func (*letter) Nak(time.Duration) error     { return nil }
-func (*letter) Working() error              { return nil }
+func (l *letter) Subject() string         { return l.subject }
+func (l *letter) Data() []byte            { return l.data }
+func (*letter) Header(string) string      { return "" }
+func (*letter) Seq() uint64               { return 7 }
+func (*letter) Time() time.Time           { return runtest.Start }
+func (*letter) Deliveries() uint64        { return 1 }
+func (*letter) Ack(context.Context) error { return nil }
+func (*letter) Nak(time.Duration) error   { return nil }
+func (*letter) Working() error            { return nil }
 
 // unsteady fields depend on the clock, on the version of rules or on the whole definition of an agent.
 var unsteady = []string{"wait_ms", "duration_ms", "rules_digest", "digest", "task_digest", "agents", "expires_at", "not_before",
