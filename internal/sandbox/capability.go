@@ -9,7 +9,7 @@ import (
 
 // ErrNotEnforced means that a sandbox was asked for a wall or a limit that this machine cannot enforce in that mode. It
 // is a kind of ErrUnavailable.
-var ErrNotEnforced = fmt.Errorf("%w: cannot be enforced here", ErrUnavailable)
+var ErrNotEnforced = fmt.Errorf("%w: cannot be enforced", ErrUnavailable)
 
 // Limits bound all that runs in a sandbox, together. 0 means no limit.
 type Limits struct {
@@ -96,7 +96,7 @@ func Can(has []Capability, isolation Isolation) Capability {
 			return c
 		}
 	}
-	return Capability{Isolation: isolation, Why: "it is not in the backend's report"}
+	return Capability{Isolation: isolation, Why: "the backend does not report it"}
 }
 
 // Require returns ErrNotEnforced for each limit, denied path and closed network that a Config asks for and a backend
@@ -125,13 +125,13 @@ func Require(mode Mode, cfg Config, has []Capability) error {
 func (l Limits) Check() error {
 	switch {
 	case l.CPU < 0 || l.Memory < 0 || l.Disk < 0 || l.PIDs < 0 || l.Wall < 0:
-		return errors.New("a limit cannot be negative: leave it out for none")
+		return errors.New("a limit cannot be negative: leave it out for no limit")
 	case l.CPU > 0 && l.CPU < 0.01:
-		return errors.New("a cpu limit is at least 0.01")
+		return errors.New("a cpu limit must be at least 0.01")
 	case l.Memory > 0 && l.Memory < 4<<20:
-		return errors.New("a memory limit is at least 4 MiB: nothing starts in less")
+		return errors.New("a memory limit must be at least 4 MiB: no program starts with less")
 	case l.PIDs > 0 && l.PIDs < 4:
-		return errors.New("a limit of processes is at least 4: nothing starts in less")
+		return errors.New("a limit of processes must be at least 4: no program starts with less")
 	}
 	return nil
 }

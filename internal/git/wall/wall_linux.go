@@ -56,7 +56,7 @@ func apartUser(a *syscall.SysProcAttr) {
 // raise changes the mounts of this thread's namespace, which must be its own.
 func (o Order) raise() error {
 	if err := unix.Mount("", "/", "", unix.MS_PRIVATE|unix.MS_REC, ""); err != nil {
-		return fmt.Errorf("keep mounts in their namespace: %w", err)
+		return fmt.Errorf("make mounts private: %w", err)
 	}
 	var copies []part
 	defer func() {

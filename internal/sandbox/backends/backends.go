@@ -65,7 +65,7 @@ type Policy struct {
 }
 
 // ErrTooWeak means that a mode is weaker than the least isolation that is wanted.
-var ErrTooWeak = fmt.Errorf("%w: it isolates less than is wanted", sandbox.ErrUnavailable)
+var ErrTooWeak = fmt.Errorf("%w: it isolates less than required", sandbox.ErrUnavailable)
 
 // Pick is Choose without a least isolation.
 func (s *Set) Pick(ctx context.Context, mode sandbox.Mode) (sandbox.Backend, error) {

@@ -46,7 +46,7 @@ type Broker struct {
 func Start(fd int, r Rules) (*Broker, error) {
 	if err := unix.SetNonblock(fd, true); err != nil {
 		_ = unix.Close(fd)
-		return nil, fmt.Errorf("the listener of a system call filter: %w", err)
+		return nil, fmt.Errorf("listener of the system call filter: %w", err)
 	}
 	// Whoever asks is woken on the processor that answers: it goes on at once. An older kernel wakes it as ever.
 	_, _, _ = unix.Syscall(unix.SYS_IOCTL, uintptr(fd), unix.SECCOMP_IOCTL_NOTIF_SET_FLAGS, unix.SECCOMP_USER_NOTIF_FD_SYNC_WAKE_UP)

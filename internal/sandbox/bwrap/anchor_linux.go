@@ -39,9 +39,9 @@ func (a *anchors) anchor(path string, open []string) (ok bool, err error) {
 	fd, err := local.Beneath(root, strings.TrimPrefix(path, root+"/"))
 	switch {
 	case errors.Is(err, unix.ELOOP):
-		return false, fmt.Errorf("path to show inside: %s is, or leads through, a link in a directory that commands write: name what it leads to: %w", path, err)
+		return false, fmt.Errorf("path to show inside: %s is, or leads through, a symbolic link in a directory that commands can write: name the target of the link: %w", path, err)
 	case errors.Is(err, unix.ENOSYS):
-		return false, fmt.Errorf("%w: %s is in a directory that commands write, and can be mounted safely from Linux 5.6 on", sandbox.ErrNotEnforced, path)
+		return false, fmt.Errorf("%w: %s is in a directory that commands can write, and mounting it safely needs Linux 5.6 or newer", sandbox.ErrNotEnforced, path)
 	case err != nil:
 		return false, fmt.Errorf("path to show inside: %s: %w", path, err)
 	}

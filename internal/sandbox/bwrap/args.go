@@ -188,7 +188,7 @@ func denials(b *local.Sandbox) ([]string, error) {
 func nothing(b *local.Sandbox) (string, error) {
 	empty := b.Private("denied")
 	if err := os.WriteFile(empty, nil, 0); err != nil && !errors.Is(err, fs.ErrPermission) { // it is there already
-		return "", fmt.Errorf("make what covers denied files: %w", err)
+		return "", fmt.Errorf("make the cover of denied files: %w", err)
 	}
 	return empty, nil
 }

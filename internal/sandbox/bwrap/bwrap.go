@@ -116,22 +116,22 @@ func (b *Backend) Open(ctx context.Context, cfg sandbox.Config) (sandbox.Sandbox
 // Capabilities implements sandbox.Backend.
 func (b *Backend) Capabilities() []sandbox.Capability {
 	how := map[sandbox.Isolation]string{
-		sandbox.IsolationFiles:      "own mount namespace: nothing is there that is not shown",
-		sandbox.IsolationDenied:     "covered by something empty that no one may open",
+		sandbox.IsolationFiles:      "own mount namespace: only paths that the sandbox shows exist there",
+		sandbox.IsolationDenied:     "covered by an empty mount that no process can open",
 		sandbox.IsolationNetwork:    "own network namespace",
 		sandbox.IsolationProcesses:  "own process namespace",
-		sandbox.IsolationPrivileges: "no capability, another user, no new privileges",
+		sandbox.IsolationPrivileges: "no capabilities, another user, no new privileges",
 		sandbox.IsolationSyscalls:   "a seccomp filter",
 		sandbox.IsolationMetadata:   "own mount namespace",
-		sandbox.IsolationPrograms:   "the files of denied programs are covered by something empty that no one may open",
+		sandbox.IsolationPrograms:   "the files of denied programs are covered by an empty mount that no process can open",
 		sandbox.IsolationTree:       "the end of the process namespace",
-		sandbox.LimitWallTime:       "the sandbox's processes are ended",
+		sandbox.LimitWallTime:       "the processes of the sandbox are ended",
 	}
 	why := make(map[sandbox.Isolation]string)
 	if err := b.helped(); err != nil {
 		why[sandbox.IsolationStation] = err.Error()
 	} else {
-		how[sandbox.IsolationStation] = "connections are made by the service (seccomp notification), which refuses those to its own listeners and to the station's"
+		how[sandbox.IsolationStation] = "the service makes connections (seccomp notification) and refuses those to its own listeners and to those of the station"
 	}
 	return sandbox.Report(how, why, append(cgroup.Capabilities(b.groups()), local.FileCapability())...)
 }

@@ -24,7 +24,7 @@ func (b *instance) asked(p *local.Process, command []string) (shut func() error,
 	p.Args = append(slices.Clone(p.Args[:len(p.Args)-len(command)]), args...)
 	p.Extra = append(slices.Clone(p.Extra), hand.Files...)
 	var answers *broker.Broker
-	failed := errors.New("the launcher inside of the sandbox did not hand out its listener")
+	failed := errors.New("the launcher inside the sandbox did not send its listener")
 	started, after := p.Started, p.After
 	p.Started = func(pid int) {
 		started(pid)

@@ -69,7 +69,7 @@ func newNetwork(ctx context.Context, program string) (n *network, err error) {
 	_, err = f.release.Write([]byte{1})
 	if err = errors.Join(err, cmd.Wait()); err != nil {
 		n.close()
-		return nil, fmt.Errorf("bubblewrap makes no network: %w", err)
+		return nil, fmt.Errorf("bubblewrap created no network namespace: %w", err)
 	}
 	return n, nil
 }
@@ -83,10 +83,10 @@ func seize(ctx context.Context, f files) (*network, error) {
 		Net   uint64 `json:"net-namespace"`
 	}
 	if err := json.NewDecoder(io.LimitReader(f.status, statusMax)).Decode(&made); err != nil {
-		return nil, fmt.Errorf("bubblewrap makes no network: %w", err)
+		return nil, fmt.Errorf("bubblewrap created no network namespace: %w", err)
 	}
 	if made.Child <= 0 || made.Net == 0 {
-		return nil, errors.New("this bubblewrap does not tell of its network")
+		return nil, errors.New("this bubblewrap does not report its network namespace")
 	}
 	return holdNetwork(made.Child, made.Net)
 }
@@ -99,11 +99,11 @@ func holdNetwork(pid int, number uint64) (*network, error) {
 	}
 	var st unix.Stat_t
 	if err := unix.Fstat(int(net.Fd()), &st); err != nil || st.Ino != number {
-		return nil, errors.Join(errors.New("the process of the network has gone"), err, net.Close())
+		return nil, errors.Join(errors.New("the process that owns the network namespace has exited"), err, net.Close())
 	}
 	user, err := unix.IoctlRetInt(int(net.Fd()), unix.NS_GET_USERNS)
 	if err != nil {
-		return nil, errors.Join(fmt.Errorf("the owner of the network: %w", err), net.Close())
+		return nil, errors.Join(fmt.Errorf("owner of the network namespace: %w", err), net.Close())
 	}
 	unix.CloseOnExec(user)
 	return &network{user: os.NewFile(uintptr(user), "user namespace"), net: net}, nil

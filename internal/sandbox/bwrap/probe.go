@@ -44,7 +44,7 @@ var knobs = [...]struct{ file, closed, fix string }{
 func missing(err error) error {
 	for _, k := range knobs {
 		if data, readErr := os.ReadFile(k.file); readErr == nil && strings.TrimSpace(string(data)) == k.closed {
-			return fmt.Errorf("%w: user namespaces are closed on this machine: %s: %w", sandbox.ErrUnavailable, k.fix, err)
+			return fmt.Errorf("%w: user namespaces are disabled on this machine: %s: %w", sandbox.ErrUnavailable, k.fix, err)
 		}
 	}
 	return fmt.Errorf("%w: bubblewrap cannot start here (in a container: allow unshare and mount in its seccomp profile): %w",

@@ -66,7 +66,7 @@ func find(self, mountinfo string, k kernel) *Driver {
 	own, err := os.ReadFile(self)
 	mounts, err2 := os.ReadFile(mountinfo)
 	if err := errors.Join(err, err2); err != nil {
-		d.why = "the groups of this process are not known: " + err.Error()
+		d.why = "the control groups of this process are unknown: " + err.Error()
 		return d
 	}
 	for line := range strings.Lines(string(own)) {
@@ -86,7 +86,7 @@ func find(self, mountinfo string, k kernel) *Driver {
 		d.unified = "" // the old hierarchies have the controllers
 	}
 	if len(d.has) == 0 && d.why == "" {
-		d.why = "no control group can be written: run the toolrunner as a service with Delegate=yes, or as root"
+		d.why = "no control group is writable: run the toolrunner as a service with Delegate=yes, or as root"
 	}
 	return d
 }
@@ -133,7 +133,7 @@ func (d *Driver) useUnified(dir string) {
 		down, _ := os.ReadFile(filepath.Join(dir, "cgroup.subtree_control")) // what cannot be read is not handed down
 		if !slices.Contains(strings.Fields(string(down)), name) {
 			if err := d.put(dir, "cgroup.subtree_control", "+"+name); err != nil {
-				d.why = fmt.Sprintf("the group %s cannot hand the controller %s down (a group with processes of its own cannot: start the service in a group below a delegated one): %v", dir, name, err)
+				d.why = fmt.Sprintf("the group %s cannot enable the controller %s for its children (a group that has processes cannot: start the service in a group below a delegated one): %v", dir, name, err)
 				continue
 			}
 		}
@@ -270,7 +270,7 @@ func (g *Group) limit(l sandbox.Limits) error {
 	for _, s := range list {
 		dir, ok := g.dirs[s.controller]
 		if !ok {
-			return fmt.Errorf("%w: the controller %s is not there", sandbox.ErrNotEnforced, s.controller)
+			return fmt.Errorf("%w: the controller %s is missing", sandbox.ErrNotEnforced, s.controller)
 		}
 		err := g.put(dir, s.file, s.value)
 		if errors.Is(err, os.ErrNotExist) && strings.Contains(s.file, "sw") {

@@ -103,7 +103,7 @@ func (b *instance) end(ctx context.Context, v *vessel) error {
 	if err != nil {
 		return err
 	}
-	local.EndByHandle(v.first) // so that nothing runs on, also where the engine does not answer
+	local.EndByHandle(v.first) // so that nothing runs on, also where no response from the engine
 	err = remove(ctx, c, v.id)
 	v.conn.Close() // whatever the engine says: its first process ends then
 	<-v.ended
@@ -119,7 +119,7 @@ func (b *instance) end(ctx context.Context, v *vessel) error {
 }
 
 func left(id string, err error) error {
-	return fmt.Errorf("%w: container %.12s is left, and is removed when the engine answers again: %w", sandbox.ErrLost, id, err)
+	return fmt.Errorf("%w: container %.12s remains, and is removed when the engine answers again: %w", sandbox.ErrLost, id, err)
 }
 
 // again tries once more to remove what could not be removed.
@@ -192,7 +192,7 @@ func (b *instance) start(ctx context.Context, name string) (v *vessel, err error
 		if clear.Err() != nil || client.IsErrConnectionFailed(err) {
 			b.b.left()
 		}
-		return nil, fmt.Errorf("%w: the engine makes no container: %w", sandbox.ErrNotStarted, err)
+		return nil, fmt.Errorf("%w: the engine created no container: %w", sandbox.ErrNotStarted, err)
 	}
 	v = &vessel{id: made.ID, first: -1, ended: make(chan struct{}), shut: egress.close}
 	att, err := c.ContainerAttach(wait, v.id, client.ContainerAttachOptions{Stream: true, Stdin: true, Stdout: true, Stderr: true})
@@ -239,7 +239,7 @@ func (b *instance) greet(ctx context.Context, v *vessel, egress *entrance) error
 	case ctx.Err() != nil:
 		return ctx.Err()
 	case err != nil:
-		return fmt.Errorf("its first process says nothing: %w: %s", err, clip(from.other.Text()))
+		return fmt.Errorf("its first process sent no report: %w: %s", err, clip(from.other.Text()))
 	case said.Fault != "":
 		return fmt.Errorf("%w: %s", sandbox.ErrNotEnforced, clip(said.Fault))
 	}

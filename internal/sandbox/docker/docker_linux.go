@@ -72,15 +72,15 @@ func (b *Backend) Capabilities() []sandbox.Capability {
 	defer cancel()
 	info, err := b.info(ctx)
 	how := map[sandbox.Isolation]string{
-		sandbox.IsolationFiles:      "own mount namespace: an image that cannot be written, and what is mounted into it",
-		sandbox.IsolationDenied:     "covered by something empty that no one may open",
-		sandbox.IsolationNetwork:    "own network namespace, with nothing but its loopback",
+		sandbox.IsolationFiles:      "own mount namespace: a read-only image, and what is mounted into it",
+		sandbox.IsolationDenied:     "covered by an empty mount that no process can open",
+		sandbox.IsolationNetwork:    "own network namespace with a loopback interface only",
 		sandbox.IsolationProcesses:  "own process namespace",
-		sandbox.IsolationPrivileges: "no capability, no new privileges, user " + b.userText(),
-		sandbox.IsolationSyscalls:   "a seccomp filter above that of the engine",
+		sandbox.IsolationPrivileges: "no capabilities, no new privileges, user " + b.userText(),
+		sandbox.IsolationSyscalls:   "a seccomp filter in addition to that of the engine",
 		sandbox.IsolationMetadata:   "own mount namespace",
-		sandbox.IsolationTree:       "a parent in the container that all of a command stays below; where that is lost, the container ends",
-		sandbox.LimitWallTime:       "the sandbox's processes are ended",
+		sandbox.IsolationTree:       "a process in the container is the parent of all processes of a command; if it is lost, the container ends",
+		sandbox.LimitWallTime:       "the processes of the sandbox are ended",
 	}
 	limits := map[sandbox.Isolation]bool{}
 	if err == nil {
@@ -91,23 +91,23 @@ func (b *Backend) Capabilities() []sandbox.Capability {
 		c := sandbox.Capability{Isolation: isolation, Enforced: true, How: how[isolation]}
 		switch isolation {
 		case sandbox.IsolationStation:
-			c = sandbox.Capability{Isolation: isolation, Why: "the engine's network reaches what listens on this machine's other addresses than the loopback: use allowed_hosts, or bwrap"}
+			c = sandbox.Capability{Isolation: isolation, Why: "the network of the engine reaches services that listen on non-loopback addresses of this machine: use allowed_hosts, or bwrap"}
 		case sandbox.IsolationPrograms:
-			c = sandbox.Capability{Isolation: isolation, Why: "its programs are those of an image: take one without what must not run"}
+			c = sandbox.Capability{Isolation: isolation, Why: "its programs come from an image: use an image without the denied programs"}
 		case sandbox.LimitDisk:
 			c = local.DiskCapability()
-			c.How += "; no single file grows above it; images and the engine's own files are not counted"
+			c.How += "; no single file exceeds it; images and files of the engine are not counted"
 		case sandbox.LimitCPU, sandbox.LimitMemory, sandbox.LimitPIDs:
 			if c.Enforced = limits[isolation]; !c.Enforced {
-				c.Why = "the engine's control groups do not have it: docker info tells"
+				c.Why = "the control groups of the engine do not have it: see docker info"
 				if err != nil {
-					c.Why = "the engine does not answer"
+					c.Why = "no response from the engine"
 				}
 				break
 			}
 			c.How = "control group of the container, version " + info.CgroupVersion
 			if isolation == sandbox.LimitPIDs {
-				c.How += fmt.Sprintf("; %d more for the helper's threads, some of which commands may take", helperThreads)
+				c.How += fmt.Sprintf("; %d more for the threads of the helper, some of which commands may use", helperThreads)
 			}
 		default: // enforced, as how says
 		}
@@ -174,7 +174,7 @@ func (b *Backend) check(ctx context.Context, cfg sandbox.Config) error {
 		at := filepath.Clean(path)
 		for _, taken := range []string{"/proc", "/dev", "/sys", homeInside} {
 			if at == taken || strings.HasPrefix(at, taken+"/") || at == "/" {
-				return fmt.Errorf("path %s: %w: %s is the container's own", at, fs.ErrInvalid, taken)
+				return fmt.Errorf("path %s: %w: %s belongs to the container", at, fs.ErrInvalid, taken)
 			}
 		}
 	}
@@ -194,7 +194,7 @@ func (b *Backend) Probe(ctx context.Context) error {
 	case err != nil:
 		return fmt.Errorf("%w: containers cannot start here: %w", sandbox.ErrUnavailable, err)
 	case t.Exit.Code != 0:
-		return fmt.Errorf("%w: a container does not hold here: the probe ended with status %d: %s", sandbox.ErrUnavailable, t.Exit.Code, clip(t.Err))
+		return fmt.Errorf("%w: a container does not isolate here: the probe ended with status %d: %s", sandbox.ErrUnavailable, t.Exit.Code, clip(t.Err))
 	}
 	return nil
 }

@@ -133,7 +133,7 @@ func TestRefusals(t *testing.T) {
 		"SBX-20 a limit that the engine has not": {engine: func(e *engine) { e.info = `{"OSType":"linux"}` },
 			ask: func(c *sandbox.Config) { c.Limits.PIDs = 10 }, want: sandbox.ErrNotEnforced, says: "pids"},
 		"SBX-20 less memory than a container needs":  {ask: func(c *sandbox.Config) { c.Limits.Memory = 8 << 20 }, want: sandbox.ErrNotEnforced, says: "memory"},
-		"SBX-20 a workspace that is the container's": {ask: func(c *sandbox.Config) { c.Workspace = "/proc" }, want: fs.ErrInvalid, says: "container's own"},
+		"SBX-20 a workspace that is the container's": {ask: func(c *sandbox.Config) { c.Workspace = "/proc" }, want: fs.ErrInvalid, says: "belongs to the container"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

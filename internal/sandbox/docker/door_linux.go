@@ -35,11 +35,11 @@ func (b *instance) egress() (*entrance, error) {
 	}
 	e := &entrance{path: b.Private("door/" + within.EgressName)}
 	if err := os.Remove(e.path); err != nil && !errors.Is(err, os.ErrNotExist) { // of a container that ended
-		return nil, fmt.Errorf("the way out: %w", err)
+		return nil, fmt.Errorf("egress: %w", err)
 	}
 	l, err := net.ListenUnix("unix", &net.UnixAddr{Name: e.path, Net: "unix"})
 	if err != nil {
-		return nil, fmt.Errorf("the way out: %w (the path of the private directory may be too long for a socket)", err)
+		return nil, fmt.Errorf("egress: %w (the path of the private directory may be too long for a socket)", err)
 	}
 	if err := b.give("door/" + within.EgressName); err != nil {
 		return nil, errors.Join(err, l.Close())
@@ -67,13 +67,13 @@ func (e *entrance) take() error {
 	}
 	conn, err := e.listener.AcceptUnix()
 	if err != nil {
-		return fmt.Errorf("the way out: %w", err)
+		return fmt.Errorf("egress: %w", err)
 	}
 	defer func() { _ = conn.Close() }()
 	_ = conn.SetDeadline(time.Now().Add(egressWait))
 	fd, err := inside.Received(conn)
 	if err != nil {
-		return fmt.Errorf("the way out: %w", err)
+		return fmt.Errorf("egress: %w", err)
 	}
 	defer func() { _ = unix.Close(fd) }()
 	return inside.Give(e.pass.Files, fd)

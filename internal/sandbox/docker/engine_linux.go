@@ -74,7 +74,7 @@ type picture struct {
 // image looks an image up, and gets it where that is allowed.
 func (b *Backend) image(ctx context.Context, name string) (picture, error) {
 	if name == "" {
-		return picture{}, fmt.Errorf("%w: no image is named: say sandbox.image in the agent file, or set INSPAN_DOCKER_IMAGE", sandbox.ErrUnavailable)
+		return picture{}, fmt.Errorf("%w: no image is named: set sandbox.image in the agent file, or INSPAN_DOCKER_IMAGE", sandbox.ErrUnavailable)
 	}
 	c, err := b.client()
 	if err != nil {
@@ -93,7 +93,7 @@ func (b *Backend) image(ctx context.Context, name string) (picture, error) {
 		got, err = c.ImageInspect(ctx, name)
 	}
 	if err != nil {
-		return picture{}, fmt.Errorf("%w: look at the image %s: %w", sandbox.ErrUnavailable, name, err)
+		return picture{}, fmt.Errorf("%w: inspect the image %s: %w", sandbox.ErrUnavailable, name, err)
 	}
 	p := picture{name: name, id: got.ID}
 	if got.Config != nil {
@@ -116,7 +116,7 @@ func pull(ctx context.Context, c *client.Client, name string) error {
 // user returns the user of commands as UID:GID.
 func (b *Backend) user() (string, error) {
 	if b.cfg.User == "" && os.Getuid() == 0 {
-		return "", fmt.Errorf("%w: the toolrunner runs as root, and commands in containers would too: run it as another user, or set INSPAN_DOCKER_USER=UID:GID to who can write the workspaces (0:0 is root without any capability)", sandbox.ErrUnavailable)
+		return "", fmt.Errorf("%w: the toolrunner runs as root, and commands in containers would too: run it as another user, or set INSPAN_DOCKER_USER=UID:GID to a user that can write the workspaces (0:0 is root without capabilities)", sandbox.ErrUnavailable)
 	}
 	text := b.userText()
 	uid, gid, both := strings.Cut(text, ":")

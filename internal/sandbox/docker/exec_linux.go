@@ -40,7 +40,7 @@ type command struct {
 }
 
 // errSilent means that the parent of a command in the container did not tell its end.
-var errSilent = errors.New("the end of the command was not told")
+var errSilent = errors.New("no exit status received")
 
 // run carries out one command. begun, where it is set, is called when it runs.
 func (b *instance) run(ctx context.Context, p local.Process, begun func(pid int)) (sandbox.Exit, error) {
@@ -73,7 +73,7 @@ func (b *instance) run(ctx context.Context, p local.Process, begun func(pid int)
 	if errors.Is(err, errSilent) || end.Left {
 		// What it started may live, so its whole container goes.
 		if err == nil {
-			err = fmt.Errorf("%w: not all of it could be ended", errSilent)
+			err = fmt.Errorf("%w: some processes could not be ended", errSilent)
 		}
 		left := b.drop(ctx, v)
 		if ctx.Err() != nil && left == nil {

@@ -133,9 +133,9 @@ func (m *bind) anchor(open []string) error {
 	}
 	switch {
 	case errors.Is(err, unix.ELOOP):
-		return fmt.Errorf("path to show inside: %s is, or leads through, a link in a directory that commands write: name what it leads to: %w", m.target, err)
+		return fmt.Errorf("path to show inside: %s is, or leads through, a symbolic link in a directory that commands can write: name the target of the link: %w", m.target, err)
 	case errors.Is(err, unix.ENOSYS):
-		return fmt.Errorf("%w: %s is in a directory that commands write, and can be mounted safely from Linux 5.6 on", sandbox.ErrNotEnforced, m.target)
+		return fmt.Errorf("%w: %s is in a directory that commands can write, and mounting it safely needs Linux 5.6 or newer", sandbox.ErrNotEnforced, m.target)
 	case err != nil:
 		return fmt.Errorf("path to show inside: %s: %w", m.source, err)
 	}
@@ -165,10 +165,10 @@ func (b *instance) denials() ([]bind, error) {
 	}
 	file, dir := b.Private("denied"), b.Private("denied.d")
 	if err := os.WriteFile(file, nil, 0); err != nil {
-		return nil, fmt.Errorf("make what covers denied files: %w", err)
+		return nil, fmt.Errorf("make the cover of denied files: %w", err)
 	}
 	if err := os.Mkdir(dir, 0); err != nil {
-		return nil, fmt.Errorf("make what covers denied directories: %w", err)
+		return nil, fmt.Errorf("make the cover of denied directories: %w", err)
 	}
 	var list []bind
 	seen := func(at string) bool { return !hidden(cfg, at) } // what only this machine has is not there
@@ -212,7 +212,7 @@ func (b *instance) places() error {
 			}
 		}
 		if err != nil {
-			return fmt.Errorf("make the place of %s: %w", m.target, err)
+			return fmt.Errorf("make the mount point of %s: %w", m.target, err)
 		}
 	}
 	return nil

@@ -80,16 +80,16 @@ func (b *instance) Kill(ctx context.Context, pid int) error {
 	}
 	defer leave()
 	if pid <= 1 {
-		return fmt.Errorf("process %d: %w: list them anew", pid, sandbox.ErrNoProcess)
+		return fmt.Errorf("process %d: %w: list the processes again", pid, sandbox.ErrNoProcess)
 	}
 	a, err := b.ask(ctx, within.Question{PID: pid, Signal: int(syscall.SIGKILL), Wait: true})
 	switch {
 	case err != nil:
 		return fmt.Errorf("kill %d: %w", pid, err)
 	case !a.Found:
-		return fmt.Errorf("process %d: %w: list them anew", pid, sandbox.ErrNoProcess)
+		return fmt.Errorf("process %d: %w: list the processes again", pid, sandbox.ErrNoProcess)
 	case !a.Exited:
-		return fmt.Errorf("kill %d: it was sent the signal and does not end: destroy the sandbox", pid)
+		return fmt.Errorf("kill %d: the process was signalled and does not end: destroy the sandbox", pid)
 	}
 	return nil
 }

@@ -53,11 +53,11 @@ func named(err error) error {
 	case !ok:
 		return fmt.Errorf("%w cannot be reached: %w", ErrService, err)
 	case said.Status == http.StatusUnauthorized, said.Status == http.StatusForbidden:
-		return fmt.Errorf("%w is refused: check INSPAN_E2B_API_KEY and INSPAN_E2B_URL: %w", ErrKey, err)
+		return fmt.Errorf("%w refused the request: check INSPAN_E2B_API_KEY and INSPAN_E2B_URL: %w", ErrKey, err)
 	case said.Status == http.StatusTooManyRequests:
-		return fmt.Errorf("%w: wait, or ask for a higher limit: %w", ErrBusy, err)
+		return fmt.Errorf("%w: wait, or request a higher limit: %w", ErrBusy, err)
 	case said.Status >= 500 || said.Status < 400:
-		return fmt.Errorf("%w is at fault: %w", ErrService, err)
+		return fmt.Errorf("%w has an internal error: %w", ErrService, err)
 	}
 	return err
 }
@@ -87,10 +87,10 @@ func (a *api) create(ctx context.Context, name string, network bool) (*machine, 
 	_, err := a.rest.Call(ctx, http.MethodPost, "/sandboxes",
 		wanted{Template: a.cfg.Template, Timeout: int(Lease / time.Second), Secure: true, Internet: network, Labels: labels}, &m, false)
 	if rest.Missing(err) {
-		return nil, fmt.Errorf("%w %q is not there: check INSPAN_E2B_TEMPLATE: %w", ErrTemplate, a.cfg.Template, err)
+		return nil, fmt.Errorf("%w %q does not exist: check INSPAN_E2B_TEMPLATE: %w", ErrTemplate, a.cfg.Template, err)
 	}
 	if err == nil && !plainID.MatchString(m.ID) {
-		err = fmt.Errorf("%w names a machine %.*q", ErrService, maxWord, m.ID)
+		err = fmt.Errorf("%w returned an invalid machine id %.*q", ErrService, maxWord, m.ID)
 	}
 	if err != nil {
 		// It may have been made although no one heard of it.
@@ -209,7 +209,7 @@ func (b *Backend) Reap(ctx context.Context) (int, error) {
 	}
 	n, err := b.api.end(ctx, func(l listed) bool { return l.Labels[machineLabel] == here && local.Abandoned(l.Labels[nameLabel]) })
 	if err != nil {
-		return n, fmt.Errorf("end what lost toolrunners left at E2B: %w", err)
+		return n, fmt.Errorf("end sandboxes that lost toolrunners left at E2B: %w", err)
 	}
 	return n, nil
 }

@@ -50,7 +50,7 @@ type chunk struct {
 // UnmarshalJSON implements json.Unmarshaler.
 func (c *chunk) UnmarshalJSON(text []byte) error {
 	if len(text) < 2 || text[0] != '"' {
-		return errors.New("output is no text")
+		return errors.New("output is not text")
 	}
 	text = text[1 : len(text)-1]
 	if bytes.IndexByte(text, '\\') >= 0 {
@@ -70,7 +70,7 @@ func (c *chunk) pass(text []byte) error {
 	}
 	n, err := base64.StdEncoding.Decode(c.buf[:cap(c.buf)], text)
 	if err != nil {
-		return fmt.Errorf("output is no base64: %w", err)
+		return fmt.Errorf("output is not base64: %w", err)
 	}
 	_, _ = c.to.Write(c.buf[:n]) // which never fails
 	return nil
@@ -120,7 +120,7 @@ func (m *machine) Run(ctx context.Context, p mirror.Program) error {
 	req.Header.Set("Content-Type", "application/connect+json")
 	req.Header.Set("Connect-Protocol-Version", "1")
 	req.Header.Set("Keepalive-Ping-Interval", fmt.Sprint(ping))
-	silence := time.AfterFunc(m.api.cfg.Silence, func() { cancel(fmt.Errorf("%w: it says nothing any more", mirror.ErrCut)) })
+	silence := time.AfterFunc(m.api.cfg.Silence, func() { cancel(fmt.Errorf("%w: it stopped sending", mirror.ErrCut)) })
 	defer silence.Stop()
 	res, err := m.do(req)
 	if err != nil {
@@ -246,7 +246,7 @@ func (s *stream) end(frame []byte) error {
 	case s.started:
 		return nil
 	}
-	return fmt.Errorf("start: the machine answers %.20q %.*q", e.Error.Code, maxWord, e.Error.Message)
+	return fmt.Errorf("start: the machine responded %.20q %.*q", e.Error.Code, maxWord, e.Error.Message)
 }
 
 // unary makes one call to the machine.

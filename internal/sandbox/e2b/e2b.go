@@ -43,11 +43,11 @@ var (
 	// ErrTemplate means that the service does not have the template.
 	ErrTemplate = fmt.Errorf("%w: the E2B template", sandbox.ErrUnavailable)
 	// ErrBusy means that the service took no more requests or sandboxes, also after waiting.
-	ErrBusy = fmt.Errorf("%w: the E2B service takes no more", sandbox.ErrUnavailable)
+	ErrBusy = fmt.Errorf("%w: the E2B service is at its limit", sandbox.ErrUnavailable)
 	// ErrService means that the service cannot be reached or answers with a fault of its own.
 	ErrService = fmt.Errorf("%w: the E2B service", sandbox.ErrUnavailable)
 	// ErrMissing means that the machine of a sandbox is not there any more.
-	ErrMissing = errors.New("the sandbox's machine is gone: its time was over, or somebody ended it; a new call opens a new one")
+	ErrMissing = errors.New("the machine of the sandbox is missing: it reached its time limit or was ended from outside; the next call opens a new one")
 )
 
 // Config says where the service is. The zero value is the E2B cloud without a key, whose Open and Probe return ErrKey.
@@ -130,23 +130,23 @@ func (b *Backend) Open(ctx context.Context, cfg sandbox.Config) (sandbox.Sandbox
 
 // Capabilities implements sandbox.Backend.
 func (*Backend) Capabilities() []sandbox.Capability {
-	const own = "a virtual machine of its own"
+	const own = "own virtual machine"
 	how := map[sandbox.Isolation]string{
-		sandbox.IsolationFiles:     own + ", which is sent the workspace and nothing else",
-		sandbox.IsolationDenied:    "what is denied is not sent",
-		sandbox.IsolationNetwork:   "the service gives the machine no way out",
-		sandbox.IsolationStation:   "a machine of another network, which reaches what the whole Internet reaches",
+		sandbox.IsolationFiles:     own + ", which receives only the workspace",
+		sandbox.IsolationDenied:    "denied paths are not sent",
+		sandbox.IsolationNetwork:   "the service gives the machine no network access",
+		sandbox.IsolationStation:   "a machine in another network, which reaches only what is reachable from the Internet",
 		sandbox.IsolationProcesses: own,
 		sandbox.IsolationMetadata:  own,
-		sandbox.LimitWallTime:      "the sandbox's processes are ended",
+		sandbox.LimitWallTime:      "the processes of the sandbox are ended",
 	}
-	const size = "it is that of the template: a sandbox whose limit is smaller than its template is refused, choose a smaller template or a larger limit"
+	const size = "the template sets the size: a sandbox with a smaller limit than its template is refused, choose a smaller template or a larger limit"
 	why := map[sandbox.Isolation]string{
-		sandbox.IsolationPrivileges: "commands may become the administrator of their own machine",
-		sandbox.IsolationSyscalls:   "a kernel of its own is in the place of a filter",
-		sandbox.IsolationTree:       "a process that clears its environment, leaves its session and loses its parent lives until the sandbox ends",
+		sandbox.IsolationPrivileges: "commands can become root in their machine",
+		sandbox.IsolationSyscalls:   "its own kernel replaces a filter",
+		sandbox.IsolationTree:       "a process that clears its environment, leaves its session and loses its parent runs until the sandbox ends",
 		sandbox.LimitCPU:            size, sandbox.LimitMemory: size, sandbox.LimitDisk: size,
-		sandbox.IsolationPrograms: "its programs are those of an image: take one without what must not run",
+		sandbox.IsolationPrograms: "its programs come from an image: use an image without the denied programs",
 		sandbox.LimitPIDs:         "the service does not count processes",
 	}
 	return sandbox.Report(how, why)
@@ -163,7 +163,7 @@ func (c Config) address(id, domain string) (string, error) {
 	at := fmt.Sprintf("https://%d-%s.%s", envdPort, id, domain)
 	u, err := url.Parse(at)
 	if err != nil || u.Host != fmt.Sprintf("%d-%s.%s", envdPort, id, domain) || u.Path != "" {
-		return "", fmt.Errorf("%w gives no address: %.100q", ErrService, domain)
+		return "", fmt.Errorf("%w returned no address: %.100q", ErrService, domain)
 	}
 	return at, nil
 }

@@ -73,7 +73,7 @@ func (m *machine) End(ctx context.Context) error {
 	m.stop()
 	m.alive.Wait()
 	if err := m.api.kill(ctx, m.id); err != nil {
-		return fmt.Errorf("end the machine: it ends by itself after %v: %w", Lease, err)
+		return fmt.Errorf("end the machine: it expires after %v: %w", Lease, err)
 	}
 	return nil
 }

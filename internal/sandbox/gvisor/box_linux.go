@@ -274,5 +274,5 @@ func (k *kernel) end() error {
 			return nil
 		}
 	}
-	return fmt.Errorf("gVisor's kernel, process %d, does not end", pid)
+	return fmt.Errorf("the gVisor kernel, process %d, does not exit", pid)
 }

@@ -74,7 +74,7 @@ func (b *instance) prepare(network bool) error {
 			return fmt.Errorf("make a network namespace: %w", err)
 		}
 		if err := local.Loopback(); err != nil {
-			return fmt.Errorf("raise the loopback of a network namespace: %w", err)
+			return fmt.Errorf("bring up the loopback of a network namespace: %w", err)
 		}
 	}
 	if len(b.held) == 0 {
@@ -84,7 +84,7 @@ func (b *instance) prepare(network bool) error {
 		return fmt.Errorf("make a mount namespace: %w", err)
 	}
 	if err := unix.Mount("", "/", "", unix.MS_SLAVE|unix.MS_REC, ""); err != nil {
-		return fmt.Errorf("keep mounts in their namespace: %w", err)
+		return fmt.Errorf("make mounts private: %w", err)
 	}
 	// Only what was opened in this namespace can be mounted in it.
 	var handles bwrap.Handles

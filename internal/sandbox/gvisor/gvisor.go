@@ -41,10 +41,10 @@ const Overhead = 64 << 20
 const Program = "runsc"
 
 // ErrMemory means that a command was ended, with its kernel, because it took more memory than Limits.Memory.
-var ErrMemory = errors.New("the sandbox's memory limit is reached and its kernel was ended with the command; the next command has a new one")
+var ErrMemory = errors.New("the memory limit of the sandbox was reached and its kernel was ended with the command; the next command starts a new kernel")
 
 // ErrBusy means that a sandbox with a limit of processes already runs a command.
-var ErrBusy = errors.New("a sandbox with a limit of processes runs one command at a time: wait for the other, or set no limit of pids")
+var ErrBusy = errors.New("a sandbox with a limit of processes runs one command at a time: wait for the running command, or set no pids limit")
 
 // Config says how gVisor is started.
 type Config struct {
@@ -98,25 +98,25 @@ func (*Backend) Doored() {}
 // Capabilities implements sandbox.Backend.
 func (b *Backend) Capabilities() []sandbox.Capability {
 	how := map[sandbox.Isolation]string{
-		sandbox.IsolationFiles:      "a root of its own in a kernel of its own: nothing is there that is not shown",
-		sandbox.IsolationDenied:     "covered by something empty that no one may open",
-		sandbox.IsolationNetwork:    "gVisor's kernel has a loopback of its own and no other network",
-		sandbox.IsolationProcesses:  "a kernel of its own",
-		sandbox.IsolationPrivileges: "no capability, and none that would mean anything outside of gVisor's kernel",
-		sandbox.IsolationSyscalls:   "gVisor's kernel answers them, behind a filter",
-		sandbox.IsolationMetadata:   "a root of its own in a kernel of its own",
-		sandbox.IsolationTree:       "the end of the command's kernel",
-		sandbox.LimitPIDs:           "gVisor's kernel counts processes and threads; one command at a time",
-		sandbox.LimitWallTime:       "the sandbox's kernels are ended",
+		sandbox.IsolationFiles:      "own root in an own kernel: only paths that the sandbox shows exist there",
+		sandbox.IsolationDenied:     "covered by an empty mount that no process can open",
+		sandbox.IsolationNetwork:    "the gVisor kernel has its own loopback and no other network",
+		sandbox.IsolationProcesses:  "own kernel",
+		sandbox.IsolationPrivileges: "no capabilities, and none that would take effect outside the gVisor kernel",
+		sandbox.IsolationSyscalls:   "the gVisor kernel handles system calls, behind a filter",
+		sandbox.IsolationMetadata:   "own root in an own kernel",
+		sandbox.IsolationTree:       "the kernel of the command ends",
+		sandbox.LimitPIDs:           "the gVisor kernel counts processes and threads; one command at a time",
+		sandbox.LimitWallTime:       "the kernels of the sandbox are ended",
 	}
 	known := []sandbox.Capability{local.FileCapability(), cgroup.Capability(b.groups(), sandbox.LimitCPU), cgroup.Capability(b.groups(), sandbox.LimitMemory)}
 	if memory := &known[2]; memory.Enforced {
-		memory.How += fmt.Sprintf(", around the command and its kernel, with %d MiB more for the kernel; who takes more ends both", Overhead>>20)
+		memory.How += fmt.Sprintf(", around the command and its kernel, with %d MiB more for the kernel; exceeding it ends both", Overhead>>20)
 	}
 	if os.Geteuid() != 0 {
-		known = append(known, sandbox.Capability{Isolation: sandbox.IsolationDenied, Why: "only root can keep a denied path from being moved away under gVisor: use bwrap"})
+		known = append(known, sandbox.Capability{Isolation: sandbox.IsolationDenied, Why: "under gVisor only root can prevent that a denied path is moved: use bwrap"})
 	}
-	why := map[sandbox.Isolation]string{sandbox.IsolationStation: "gVisor's kernel passes an open network on to that of the machine: use allowed_hosts, or bwrap",
+	why := map[sandbox.Isolation]string{sandbox.IsolationStation: "with an open network the gVisor kernel uses the network of the machine: use allowed_hosts, or bwrap",
 		sandbox.IsolationPrograms: "gVisor shows the programs of this machine: use bwrap or landlock"}
 	return sandbox.Report(how, why, known...)
 }
@@ -142,13 +142,13 @@ func (b *Backend) find(ctx context.Context) (*install, error) {
 		path, err = filepath.Abs(path)
 	}
 	if err != nil {
-		return nil, fmt.Errorf("%w: runsc, the program of gVisor, is not there: install it, or name it with INSPAN_GVISOR: %w", sandbox.ErrUnavailable, err)
+		return nil, fmt.Errorf("%w: runsc, the program of gVisor, is missing: install it, or set INSPAN_GVISOR to its path: %w", sandbox.ErrUnavailable, err)
 	}
 	ask := exec.CommandContext(ctx, path, "flags")
 	ask.Env = []string{"PATH=/usr/bin:/bin"}
 	text, err := ask.CombinedOutput()
 	if err != nil || !bytes.Contains(text, []byte("-platform")) {
-		return nil, fmt.Errorf("%w: %s does not answer as the runsc of gVisor does: %w: %s", sandbox.ErrUnavailable, path, errors.Join(err), clip(string(text)))
+		return nil, fmt.Errorf("%w: %s is not the runsc of gVisor: %w: %s", sandbox.ErrUnavailable, path, errors.Join(err), clip(string(text)))
 	}
 	found := install{path: path, flags: flagsOf(string(text))}
 	platforms := []string{"systrap", "ptrace"}
@@ -201,7 +201,7 @@ func (b *Backend) Open(ctx context.Context, cfg sandbox.Config) (sandbox.Sandbox
 // check refuses what this backend cannot do.
 func (b *Backend) check(cfg sandbox.Config) error {
 	if cfg.Egress != nil && !cfg.Network && os.Geteuid() != 0 {
-		return fmt.Errorf("%w: only root can keep gVisor's commands to a list of hosts: use bwrap", sandbox.ErrNotEnforced)
+		return fmt.Errorf("%w: under gVisor only root can restrict commands to allowed hosts: use bwrap", sandbox.ErrNotEnforced)
 	}
 	return local.Check(sandbox.GVisor, cfg, b.Capabilities(), "/proc", "/dev", "/sys")
 }

@@ -39,7 +39,7 @@ func (b *instance) kernelOf(pid int) (k *kernel, inside int, err error) {
 	defer b.mu.Unlock()
 	k, inside = b.running[pid/numbers], pid%numbers
 	if pid <= numbers || k == nil || inside == 0 {
-		return nil, 0, fmt.Errorf("process %d: %w: list them anew", pid, sandbox.ErrNoProcess)
+		return nil, 0, fmt.Errorf("process %d: %w: list the processes again", pid, sandbox.ErrNoProcess)
 	}
 	return k, inside, nil
 }
@@ -106,7 +106,7 @@ func (b *instance) Kill(ctx context.Context, pid int) error {
 		return slices.ContainsFunc(list, func(i sandbox.ProcessInfo) bool { return i.PID == pid }), err
 	}
 	if ok, err := there(); err != nil || !ok {
-		return errors.Join(err, fmt.Errorf("process %d: %w: list them anew", pid, sandbox.ErrNoProcess))
+		return errors.Join(err, fmt.Errorf("process %d: %w: list the processes again", pid, sandbox.ErrNoProcess))
 	}
 	if err := b.send(ctx, pid, syscall.SIGKILL); err != nil {
 		return err
@@ -119,7 +119,7 @@ func (b *instance) Kill(ctx context.Context, pid int) error {
 		}
 		wait(ctx, tick)
 	}
-	return errors.Join(ctx.Err(), fmt.Errorf("kill %d: it was sent the signal and does not end: destroy the sandbox", pid))
+	return errors.Join(ctx.Err(), fmt.Errorf("kill %d: the process was signalled and does not end: destroy the sandbox", pid))
 }
 
 func wait(ctx context.Context, d time.Duration) {

@@ -137,7 +137,7 @@ func (b *instance) places() (list []mount, err error) {
 			list = append(list, bind(p.Path, p.Path, p.Writable))
 			continue
 		case os.Geteuid() != 0:
-			return nil, fmt.Errorf("%w: %s is in a directory that commands write, and only root can mount it safely under gVisor: use bwrap", sandbox.ErrNotEnforced, p.Path)
+			return nil, fmt.Errorf("%w: %s is in a directory that commands can write, and under gVisor only root can mount it safely: use bwrap", sandbox.ErrNotEnforced, p.Path)
 		}
 		at := b.Private(fmt.Sprintf("held-%d", len(b.held)))
 		info, err := os.Stat(fmt.Sprintf("/proc/self/fd/%d", file.Fd()))
@@ -163,7 +163,7 @@ func (b *instance) denied() (list []mount, err error) {
 		return nil, nil
 	}
 	if err := errors.Join(os.WriteFile(file, nil, 0), os.Mkdir(dir, 0)); err != nil {
-		return nil, fmt.Errorf("make what covers denied paths: %w", err)
+		return nil, fmt.Errorf("make the cover of denied paths: %w", err)
 	}
 	for _, path := range b.Config().Denied {
 		at, err := filepath.EvalSymlinks(path)

@@ -29,8 +29,8 @@ const self = "/proc/self/exe"
 
 // ErrNone means that there is no helper beside this program, ErrOther that there is one of another build.
 var (
-	ErrNone  = errors.New("there is no " + Name + " beside this program")
-	ErrOther = errors.New("it was not built from the same source as this program, or is no program")
+	ErrNone  = errors.New("no " + Name + " in the directory of this program")
+	ErrOther = errors.New("it was not built from the same source as this program, or is not a program")
 )
 
 // Program returns the path by which a child of this process starts the helper.

@@ -52,7 +52,7 @@ func (b *Backend) Open(_ context.Context, cfg sandbox.Config) (sandbox.Sandbox, 
 		return nil, fmt.Errorf("sandbox %s: %w", cfg.ID, err)
 	}
 	if cfg.Egress != nil {
-		return nil, fmt.Errorf("sandbox %s: %w: host cannot keep commands to allowed hosts: use bwrap, or leave allowed_hosts out", cfg.ID, sandbox.ErrUnavailable)
+		return nil, fmt.Errorf("sandbox %s: %w: host cannot restrict commands to allowed hosts: use bwrap, or remove allowed_hosts", cfg.ID, sandbox.ErrUnavailable)
 	}
 	inner, err := local.OpenSandbox(cfg, sandbox.Host, b.base, "", "")
 	if err != nil {
@@ -78,11 +78,11 @@ func (*Backend) Capabilities() []sandbox.Capability {
 		c := sandbox.Capability{Isolation: isolation, Why: open}
 		switch isolation {
 		case sandbox.LimitWallTime:
-			c = sandbox.Capability{Isolation: isolation, Enforced: true, How: "the sandbox's processes are ended"}
+			c = sandbox.Capability{Isolation: isolation, Enforced: true, How: "the processes of the sandbox are ended"}
 		case sandbox.LimitDisk:
 			c = local.DiskCapability()
 		case sandbox.IsolationStation:
-			c.Why = "host leaves the network as it is: use bwrap or landlock"
+			c.Why = "host does not isolate the network: use bwrap or landlock"
 		case sandbox.IsolationTree:
 			c.Why = "a process that clears its environment, leaves its session and loses its parent is not found again: use bwrap"
 		default: // open

@@ -79,7 +79,7 @@ func (c *callJobs) Shown(handle string) int64 {
 // Start implements tool.Background.
 func (c *callJobs) Start(ctx context.Context, cmd tool.BackgroundCommand) (string, error) {
 	if n := len(c.known()); n >= maxStarted {
-		return "", tool.Fail(tool.Permanent, "do what is left in calls that wait", fmt.Errorf("this step has started %d commands in the background, which is the most", n))
+		return "", tool.Fail(tool.Permanent, "run further commands without run_in_background", fmt.Errorf("this step has started %d background commands, which is the limit", n))
 	}
 	if cmd.Limit <= 0 || cmd.Limit > tool.MaxBackground {
 		cmd.Limit = tool.MaxBackground
@@ -115,7 +115,7 @@ func (c *callJobs) Start(ctx context.Context, cmd tool.BackgroundCommand) (strin
 	case errors.Is(err, errors.ErrUnsupported):
 		return "", tool.Fail(tool.Permanent, "run it without run_in_background", err)
 	}
-	return "", tool.Fail(tool.Permanent, "inspan doctor lists what this machine can run", fmt.Errorf("start it in the background: %w", err))
+	return "", tool.Fail(tool.Permanent, "inspan doctor lists what this machine can run", fmt.Errorf("start the background command: %w", err))
 }
 
 // find returns a job of the step; nil with a look where it is lost.
@@ -134,7 +134,7 @@ func (c *callJobs) find(handle string) (*job, tool.BackgroundLook, error) {
 // lost is a job that does not run here. The toolrunner that it belongs to is lost, else the call would have been left
 // to that one.
 func (c *callJobs) lost(k events.Background) tool.BackgroundLook {
-	return tool.BackgroundLook{Handle: k.ID, Lost: true, End: fmt.Sprintf("it was lost with its toolrunner %s; it is not started again by itself", k.Runner)}
+	return tool.BackgroundLook{Handle: k.ID, Lost: true, End: fmt.Sprintf("it was lost with its toolrunner %s; it is not restarted automatically", k.Runner)}
 }
 
 // Look implements tool.Background.
@@ -181,7 +181,7 @@ func (c *callJobs) List(ctx context.Context) ([]tool.BackgroundLook, error) {
 		if alive, err := c.u.elsewhere(ctx, k); err != nil {
 			return nil, err
 		} else if alive {
-			l = tool.BackgroundLook{Handle: k.ID, Running: true, Text: "(at another toolrunner: ask for it by its handle)"}
+			l = tool.BackgroundLook{Handle: k.ID, Running: true, Text: "(at another toolrunner: pass its handle as bash_id)"}
 		}
 		all = append(all, l)
 	}

@@ -14,8 +14,8 @@ var (
 	errKilled     = errors.New("ended by kill_shell")
 	errTimeUp     = errors.New("ended at its time limit")
 	errClosing    = errors.New("ended with its toolrunner")
-	errTakenOver  = errors.New("ended because another toolrunner works for the run now")
-	errUnrecorded = errors.New("ended because the call that started it did not come to its end")
+	errTakenOver  = errors.New("ended because another toolrunner took over the run")
+	errUnrecorded = errors.New("ended because the call that started it did not finish")
 	// errStepOver is why jobs end that are of no use any more.
 	errStepOver = errors.New("ended with its step")
 )

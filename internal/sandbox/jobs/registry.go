@@ -129,9 +129,9 @@ func (g *registry) add(j *job) error {
 	case g.closed:
 		return tool.Fail(tool.Transient, "", errClosing)
 	case ofRun >= maxPerRun:
-		return tool.Fail(tool.Permanent, "end one with kill_shell, or wait for one to end", fmt.Errorf("%d commands of this run are in the background already, at most %d", ofRun, maxPerRun))
+		return tool.Fail(tool.Permanent, "end a background command with kill_shell, or wait until one ends", fmt.Errorf("this run has %d background commands, the limit is %d", ofRun, maxPerRun))
 	case here >= maxHere:
-		return tool.Fail(tool.Transient, "", fmt.Errorf("%d commands are in the background of this machine already, at most %d", here, maxHere))
+		return tool.Fail(tool.Transient, "", fmt.Errorf("this machine has %d background commands, the limit is %d", here, maxHere))
 	}
 	if g.byRun == nil {
 		g.byRun = map[string][]*job{}

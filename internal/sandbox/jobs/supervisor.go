@@ -143,7 +143,7 @@ func (u *Supervisor) tidy(ctx context.Context, runID string) error {
 	}
 	s, err := u.cfg.Ledger.Fresh(limited, runID)
 	if err != nil {
-		return fmt.Errorf("commands in the background of run %s: %w", runID, err)
+		return fmt.Errorf("background commands of run %s: %w", runID, err)
 	}
 	for _, j := range list {
 		if why := fate(s, j); why != nil {

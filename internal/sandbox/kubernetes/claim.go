@@ -93,7 +93,7 @@ func (c *cluster) claimed(ctx context.Context, name string, cfg sandbox.Config) 
 	m := &machine{cluster: c, claim: want.Metadata.Name, disk: cfg.Limits.Disk}
 	err := c.call(ctx, http.MethodPost, c.claims(""), want, nil)
 	if rest.Missing(err) {
-		err = fmt.Errorf("%w: the cluster has no %s of %s: install agent-sandbox with its extensions, or name an image with INSPAN_KUBERNETES_IMAGE in the place of INSPAN_KUBERNETES_WARM_POOL", err, claimKind, claimVersion)
+		err = fmt.Errorf("%w: the cluster has no %s of %s: install agent-sandbox with its extensions, or set INSPAN_KUBERNETES_IMAGE instead of INSPAN_KUBERNETES_WARM_POOL", err, claimKind, claimVersion)
 	}
 	if err == nil {
 		err = c.granted(ctx, m, cfg)
@@ -131,12 +131,12 @@ func (c *cluster) granted(ctx context.Context, m *machine, cfg sandbox.Config) e
 				m.name, m.sandbox = p.Metadata.Name, p.Spec.Containers[0].Name
 				return p.suits(cfg)
 			}
-			why = fmt.Sprintf("it is ready, but sandbox %.80q has no pod of its name with the label %s=%s", got.Status.Sandbox.Name, claimNetwork, networkOf(cfg))
+			why = fmt.Sprintf("the claim is ready, but sandbox %.80q has no pod of its name with the label %s=%s", got.Status.Sandbox.Name, claimNetwork, networkOf(cfg))
 		}
 		select {
 		case <-tick.C:
 		case <-late.C:
-			return fmt.Errorf("%w on pool %q is not granted after %v: %s: look at the SandboxWarmPool and its template in namespace %s", ErrClaim, c.cfg.WarmPool, c.cfg.StartWait, why, c.cfg.Namespace)
+			return fmt.Errorf("%w on pool %q is not granted after %v: %s: check the SandboxWarmPool and its template in namespace %s", ErrClaim, c.cfg.WarmPool, c.cfg.StartWait, why, c.cfg.Namespace)
 		case <-ctx.Done():
 			return ctx.Err()
 		}
@@ -150,7 +150,7 @@ func speaks(all []condition) string {
 		said = append(said, fmt.Sprintf("%.40q is %.10q: %.60q %.*q", c.Type, c.Status, c.Reason, maxWord, c.Message))
 	}
 	if len(said) == 0 {
-		return "the cluster says nothing of it: does the controller of agent-sandbox run, with its extensions"
+		return "it has no status: check that the controller of agent-sandbox runs with its extensions"
 	}
 	return strings.Join(said, ", ")
 }
@@ -181,7 +181,7 @@ func (c *cluster) unclaim(ctx context.Context, name string) error {
 func (c *cluster) reapClaims(ctx context.Context) (int, error) {
 	all, err := list[claim](ctx, c, c.claims(""), kindLabel+"=sandbox")
 	if err != nil {
-		return 0, fmt.Errorf("end what lost toolrunners claimed in the cluster: %w", err)
+		return 0, fmt.Errorf("delete claims of lost toolrunners in the cluster: %w", err)
 	}
 	return reaped(all, func(one claim) metadata { return one.Metadata }, func(name string) error { return c.unclaim(ctx, name) })
 }

@@ -95,7 +95,7 @@ func (m *machine) dial(ctx context.Context) (*websocket.Conn, error) {
 		return nil, fmt.Errorf("%w: exec in pod %s: %w", ErrCluster, m.name, err)
 	}
 	if got := conn.Subprotocol(); got != protocol {
-		return nil, errors.Join(fmt.Errorf("%w: exec in pod %s: the server speaks %.40q, not %s: it needs Kubernetes 1.30 or newer", ErrCluster, m.name, got, protocol), conn.CloseNow())
+		return nil, errors.Join(fmt.Errorf("%w: exec in pod %s: the server chose the protocol %.40q, not %s: Kubernetes 1.30 or newer is required", ErrCluster, m.name, got, protocol), conn.CloseNow())
 	}
 	conn.SetReadLimit(maxMessage)
 	return conn, nil
@@ -120,7 +120,7 @@ func (m *machine) ended(ctx context.Context) error {
 		err := m.cluster.call(ctx, http.MethodGet, m.cluster.pods(m.name), nil, &p)
 		switch {
 		case rest.Missing(err):
-			return fmt.Errorf("%w %s is gone: somebody deleted it, or its node was lost", ErrPod, m.name)
+			return fmt.Errorf("%w %s is missing: it was deleted, or its node was lost", ErrPod, m.name)
 		case err != nil:
 			return nil // the cluster cannot be asked, which the command's own error says
 		case p.Status.Phase == "Failed" || p.Status.Phase == "Succeeded":
@@ -190,7 +190,7 @@ func keep(ctx context.Context, conn *websocket.Conn, cut context.CancelCauseFunc
 		err := conn.Ping(inner)
 		cancel()
 		if err != nil && ctx.Err() == nil {
-			cut(fmt.Errorf("%w: it does not answer: %w", mirror.ErrCut, err))
+			cut(fmt.Errorf("%w: no response: %w", mirror.ErrCut, err))
 			return
 		}
 	}
@@ -291,7 +291,7 @@ func (m *machine) script(ctx context.Context, script, path string, in io.Reader,
 	errs, over := &word{}, &last{to: out}
 	err := m.Run(ctx, mirror.Program{Args: []string{"/bin/sh", "-c", script + ` && printf %s "$2"`, "sh", path, done}, Stdin: in, Stdout: over, Stderr: errs})
 	if err == nil && !over.isDone() {
-		err = fmt.Errorf("%w: it was not carried out: %.*q", ErrCluster, maxWord, errs.text)
+		err = fmt.Errorf("%w: it was not executed: %.*q", ErrCluster, maxWord, errs.text)
 	}
 	return err
 }

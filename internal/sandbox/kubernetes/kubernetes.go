@@ -137,7 +137,7 @@ func (b *Backend) known() error {
 	var failed []error
 	switch pool := b.cfg.WarmPool != ""; {
 	case pool && (b.cfg.Image != "" || b.cfg.RuntimeClass != ""):
-		failed = append(failed, fmt.Errorf("%w: INSPAN_KUBERNETES_WARM_POOL stands in the place of INSPAN_KUBERNETES_IMAGE and INSPAN_KUBERNETES_RUNTIME_CLASS: the pool's template says them", ErrSettings))
+		failed = append(failed, fmt.Errorf("%w: INSPAN_KUBERNETES_WARM_POOL excludes INSPAN_KUBERNETES_IMAGE and INSPAN_KUBERNETES_RUNTIME_CLASS: the template of the pool sets them", ErrSettings))
 	case !pool && b.cfg.Image == "":
 		failed = append(failed, fmt.Errorf("%w: no image: set INSPAN_KUBERNETES_IMAGE, or INSPAN_KUBERNETES_WARM_POOL", ErrSettings))
 	}
@@ -152,29 +152,29 @@ func (b *Backend) known() error {
 // Capabilities implements sandbox.Backend.
 func (b *Backend) Capabilities() []sandbox.Capability {
 	how := map[sandbox.Isolation]string{
-		sandbox.IsolationFiles:      "a container of its own with a read-only root, which is sent the workspace and nothing else",
-		sandbox.IsolationDenied:     "what is denied is not sent",
-		sandbox.IsolationProcesses:  "a process namespace of its own",
-		sandbox.IsolationPrivileges: "not root, no capability, no new privileges",
+		sandbox.IsolationFiles:      "own container with a read-only root, which receives only the workspace",
+		sandbox.IsolationDenied:     "denied paths are not sent",
+		sandbox.IsolationProcesses:  "own process namespace",
+		sandbox.IsolationPrivileges: "not root, no capabilities, no new privileges",
 		sandbox.IsolationSyscalls:   "the filter of the container runtime",
-		sandbox.IsolationMetadata:   "a container of its own",
-		sandbox.LimitWallTime:       "the sandbox's processes are ended",
+		sandbox.IsolationMetadata:   "own container",
+		sandbox.LimitWallTime:       "the processes of the sandbox are ended",
 	}
-	const ask = "only the cluster can keep it, and that is not seen from here: state it with INSPAN_KUBERNETES_ENFORCES"
+	const ask = "only the cluster can enforce it, and the toolrunner cannot check that: declare it with INSPAN_KUBERNETES_ENFORCES"
 	why := map[sandbox.Isolation]string{
-		sandbox.IsolationNetwork:  ask + ", when a NetworkPolicy closes pods with the label inspan.dev/network=closed",
-		sandbox.IsolationStation:  ask + ", when a NetworkPolicy keeps pods with the label inspan.dev/network=open from the station's NATS server and services",
-		sandbox.IsolationPrograms: "its programs are those of an image: take one without what must not run",
-		sandbox.IsolationTree:     "a process that clears its environment, leaves its session and loses its parent lives until the sandbox ends",
+		sandbox.IsolationNetwork:  ask + ", if a NetworkPolicy denies all traffic of pods with the label inspan.dev/network=closed",
+		sandbox.IsolationStation:  ask + ", if a NetworkPolicy denies pods with the label inspan.dev/network=open the NATS server and the services of the station",
+		sandbox.IsolationPrograms: "its programs come from an image: use an image without the denied programs",
+		sandbox.IsolationTree:     "a process that clears its environment, leaves its session and loses its parent runs until the sandbox ends",
 		sandbox.LimitCPU:          ask, sandbox.LimitMemory: ask, sandbox.LimitDisk: ask,
-		sandbox.LimitPIDs: "a pod cannot ask for it",
+		sandbox.LimitPIDs: "a pod cannot request it",
 	}
 	if b.cfg.WarmPool != "" {
-		how[sandbox.IsolationFiles] = "a container of its own, which is sent the workspace and nothing else"
+		how[sandbox.IsolationFiles] = "own container, which receives only the workspace"
 	}
 	for _, isolation := range b.cfg.Enforces {
 		if slices.Contains(stated[:], sandbox.Isolation(isolation)) {
-			how[sandbox.Isolation(isolation)] = "the operator states that the cluster keeps it"
+			how[sandbox.Isolation(isolation)] = "the operator declares that the cluster enforces it"
 		}
 	}
 	var list []sandbox.Capability
@@ -241,7 +241,7 @@ func (b *Backend) Reap(ctx context.Context) (int, error) {
 	}
 	pods, err := list[pod](ctx, c, c.pods(""), kindLabel+"=sandbox")
 	if err != nil {
-		return 0, fmt.Errorf("end what lost toolrunners left in the cluster: %w", err)
+		return 0, fmt.Errorf("delete pods of lost toolrunners in the cluster: %w", err)
 	}
 	return reaped(pods, func(p pod) metadata { return p.Metadata }, func(name string) error { return c.remove(ctx, name) })
 }

@@ -75,18 +75,18 @@ func (*Backend) Mode() sandbox.Mode { return sandbox.Landlock }
 // Capabilities implements sandbox.Backend.
 func (b *Backend) Capabilities() []sandbox.Capability {
 	how := map[sandbox.Isolation]string{
-		sandbox.IsolationFiles:      "Landlock: what is not named cannot be opened",
+		sandbox.IsolationFiles:      "Landlock: only named paths can be opened",
 		sandbox.IsolationNetwork:    "no sockets (seccomp), no TCP (Landlock)",
-		sandbox.IsolationPrivileges: "no capability, none to be had, no new privileges",
+		sandbox.IsolationPrivileges: "no capabilities, none can be gained, no new privileges",
 		sandbox.IsolationSyscalls:   "a seccomp filter",
-		sandbox.IsolationPrograms:   "Landlock: the files of denied programs can be neither read nor executed, under any name",
-		sandbox.IsolationStation:    "connections are made by the service (seccomp notification), which refuses those to its own listeners and to the station's",
-		sandbox.IsolationMetadata:   "modes, owners, times and attributes are changed by the service (seccomp notification), of files that commands may write",
-		sandbox.LimitWallTime:       "the sandbox's processes are ended",
+		sandbox.IsolationPrograms:   "Landlock: the files of denied programs can be neither read nor executed under any name",
+		sandbox.IsolationStation:    "the service makes connections (seccomp notification) and refuses those to its own listeners and to those of the station",
+		sandbox.IsolationMetadata:   "the service changes modes, owners, times and attributes (seccomp notification), only of files that commands may write",
+		sandbox.LimitWallTime:       "the processes of the sandbox are ended",
 	}
 	why := map[sandbox.Isolation]string{
-		sandbox.IsolationDenied:    "Landlock cannot close a path below one that is open: use bwrap",
-		sandbox.IsolationProcesses: "others cannot be signalled, traced, read or changed, but are listed with their command lines: use bwrap",
+		sandbox.IsolationDenied:    "Landlock cannot deny a path below an allowed one: use bwrap",
+		sandbox.IsolationProcesses: "other processes cannot be signalled, traced, read or changed, but are listed with their command lines: use bwrap",
 		sandbox.IsolationTree:      "without control groups, a process that clears its environment, leaves its session and loses its parent is not found again",
 	}
 	if b.groups().Measures() {
@@ -108,7 +108,7 @@ func (b *Backend) Probe(ctx context.Context) error {
 	case err != nil:
 		return fmt.Errorf("%w: Landlock cannot start here: %w", sandbox.ErrUnavailable, err)
 	case t.Output != "closed\n":
-		return fmt.Errorf("%w: Landlock does not hold here: the probe said %.100q", sandbox.ErrUnavailable, t.Output)
+		return fmt.Errorf("%w: Landlock does not isolate here: the probe printed %.100q", sandbox.ErrUnavailable, t.Output)
 	}
 	return nil
 }

@@ -44,7 +44,7 @@ func TestRefusals(t *testing.T) {
 		sandboxtest.Need(t, backend())
 		for _, script := range []string{"exit 0", "ls /dev >/dev/null 2>&1 && echo open || echo closed"} {
 			err := landlock.New([]string{"/bin/sh", "-c", script}, "").Probe(t.Context())
-			if !errors.Is(err, sandbox.ErrUnavailable) || !strings.Contains(err.Error(), "does not hold") {
+			if !errors.Is(err, sandbox.ErrUnavailable) || !strings.Contains(err.Error(), "does not isolate") {
 				t.Errorf("%s: got %v, want ErrUnavailable", script, err)
 			}
 		}

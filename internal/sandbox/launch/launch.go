@@ -83,7 +83,7 @@ func Self() ([]string, error) {
 }
 
 // ErrOrder means that what descriptor 3 holds is no order.
-var ErrOrder = errors.New("no order to launch: this program is started by sandboxes")
+var ErrOrder = errors.New("no launch order: sandboxes start this program, it is not run by hand")
 
 // fault ends a launcher that failed.
 func fault(fd int, err error) int {

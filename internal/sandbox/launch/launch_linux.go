@@ -70,7 +70,7 @@ func connect(args []string) int {
 	for i := range fds {
 		fd, err := strconv.Atoi(args[i])
 		if err != nil || fd <= faultFD {
-			return fault(int(os.Stderr.Fd()), fmt.Errorf("argument %q is no descriptor of a launcher", args[i]))
+			return fault(int(os.Stderr.Fd()), fmt.Errorf("argument %q is not a descriptor of a launcher", args[i]))
 		}
 		fds[i] = fd
 		unix.CloseOnExec(fd)
@@ -125,11 +125,11 @@ func (o Order) isolation() (p seccomp.Profile, err error) {
 	if o.Programs {
 		unix.CloseOnExec(rulesFD)
 		if err := llsys.LandlockRestrictSelf(rulesFD, 0); err != nil {
-			return fail("landlock: close programs", err)
+			return fail("landlock: deny programs", err)
 		}
 	}
 	if err := dropCapabilities(); err != nil {
-		return fail("give up capabilities", err)
+		return fail("drop capabilities", err)
 	}
 	return seccomp.Profile{NoSockets: !o.Network, NoUnix: true, SharedPIDs: true, Metadata: true, Connect: o.Network, NoIPC: !own}, nil
 }

@@ -199,7 +199,7 @@ func checkPaths(cfg sandbox.Config) error {
 	}
 	for _, path := range append([]string{cfg.Workspace}, cfg.Writable...) {
 		if filepath.Clean(path) == "/" {
-			return errors.New("the root of the machine cannot be writable")
+			return errors.New("the root directory of the machine cannot be writable")
 		}
 	}
 	return nil

@@ -20,7 +20,7 @@ import (
 // not exist, or for a workspace in one of the directories that the sandbox has of its own.
 func Check(mode sandbox.Mode, cfg sandbox.Config, has []sandbox.Capability, own ...string) error {
 	if cfg.Network && cfg.Egress != nil {
-		return fmt.Errorf("%w: a door is for a closed network", fs.ErrInvalid)
+		return fmt.Errorf("%w: egress needs a closed network", fs.ErrInvalid)
 	}
 	if err := sandbox.Require(mode, cfg, has); err != nil {
 		return err
@@ -32,7 +32,7 @@ func Check(mode sandbox.Mode, cfg sandbox.Config, has []sandbox.Capability, own 
 	}
 	for _, dir := range own {
 		if at := filepath.Clean(cfg.Workspace); at == dir || strings.HasPrefix(at, dir+"/") {
-			return fmt.Errorf("workspace %s: %w: %s is the sandbox's own", at, fs.ErrInvalid, dir)
+			return fmt.Errorf("workspace %s: %w: %s belongs to the sandbox", at, fs.ErrInvalid, dir)
 		}
 	}
 	return nil

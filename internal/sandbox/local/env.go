@@ -40,7 +40,7 @@ func (e Env) With(lists ...[]string) (Env, error) {
 				return nil, fmt.Errorf("environment entry %q: want NAME=value without NUL", name)
 			}
 			if name == MarkerName {
-				return nil, fmt.Errorf("environment entry %q is the sandbox's own", name)
+				return nil, fmt.Errorf("environment entry %q is set by the sandbox", name)
 			}
 			out[name] = value
 		}

@@ -46,7 +46,7 @@ func OpenFiles(workspace string) (*Files, error) {
 	_, probe := root.Stat("..")
 	refused, ok := errors.AsType[*fs.PathError](probe)
 	if !ok {
-		return nil, errors.Join(fmt.Errorf("open workspace %s: the root did not refuse a path outside: %w", workspace, probe), root.Close())
+		return nil, errors.Join(fmt.Errorf("open workspace %s: the root accepted a path outside: %w", workspace, probe), root.Close())
 	}
 	return &Files{root: root, escapes: refused.Err}, nil
 }
@@ -239,7 +239,7 @@ func check(name string) error {
 	case len(name) > maxPath:
 		return fmt.Errorf("path of %d bytes, at most %d: %w", len(name), maxPath, fs.ErrInvalid)
 	case strings.ContainsRune(name, 0):
-		return fmt.Errorf("path %q holds a NUL: %w", name, fs.ErrInvalid)
+		return fmt.Errorf("path %q contains a NUL byte: %w", name, fs.ErrInvalid)
 	case filepath.IsAbs(name):
 		return fmt.Errorf("path %q is absolute: %w", name, sandbox.ErrOutside)
 	}

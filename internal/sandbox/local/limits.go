@@ -20,13 +20,13 @@ const (
 // DiskCapability says how Box enforces Limits.Disk.
 func DiskCapability() sandbox.Capability {
 	return sandbox.Capability{Isolation: sandbox.LimitDisk, Enforced: true,
-		How: "counted every 50 ms or more while a command runs, which is ended above the limit; a file that was removed and is still open is not counted"}
+		How: "counted every 50 ms or more while a command runs, which is ended above the limit; removed files that are still open are not counted"}
 }
 
 // FileCapability is DiskCapability where a limit of the size of a single file (rlimit) is set besides.
 func FileCapability() sandbox.Capability {
 	c := DiskCapability()
-	c.How += "; no single file grows above it"
+	c.How += "; no single file exceeds it"
 	return c
 }
 

@@ -49,7 +49,7 @@ func (b *Sandbox) Kill(ctx context.Context, pid int) error {
 	defer leave()
 	gone, err := b.send(pid, unix.SIGKILL, true)
 	if err == nil && !gone {
-		return fmt.Errorf("kill %d: it was sent the signal and does not end: destroy the sandbox", pid)
+		return fmt.Errorf("kill %d: the process was signalled and does not end: destroy the sandbox", pid)
 	}
 	return err
 }
@@ -57,7 +57,7 @@ func (b *Sandbox) Kill(ctx context.Context, pid int) error {
 // send signals one process of the sandbox, by a handle that was taken before it was looked at, so that a number that
 // was given to another process is never hit. It reports whether the process was seen to be gone; wait waits for that.
 func (b *Sandbox) send(pid int, sig syscall.Signal, wait bool) (gone bool, err error) {
-	none := fmt.Errorf("process %d: %w: list them anew", pid, sandbox.ErrNoProcess)
+	none := fmt.Errorf("process %d: %w: list the processes again", pid, sandbox.ErrNoProcess)
 	if pid <= 1 {
 		return false, none
 	}

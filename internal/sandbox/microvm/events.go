@@ -33,7 +33,7 @@ func watch(events net.Conn, engine *process) {
 		}
 		why := fmt.Errorf("%w: %.200q", ErrDisks, word.Data.Reason)
 		if word.Data.NoSpace {
-			why = fmt.Errorf("%w: no space is left: make room where TMPDIR is, or name another directory with it", ErrDisks)
+			why = fmt.Errorf("%w: no space is left: free space in TMPDIR, or set TMPDIR to another directory", ErrDisks)
 		}
 		engine.fail(why)
 	}

@@ -92,7 +92,7 @@ func TestFaults(t *testing.T) {
 		"qemu: a machine that panics":              {qemuDouble, fctest.KernelDies, nil, microvm.ErrBoot, "Unable to mount root fs"},
 		"qemu: an agent that never comes":          {qemuDouble, fctest.KernelMute, func(c *microvm.Config) { c.StartWait = time.Second }, microvm.ErrBoot, "deadline"},
 		"qemu: an agent of another version":        {qemuDouble, fctest.KernelOld, nil, wire.ErrVersion, "make microvm"},
-		"qemu: malformed input on the channel":     {qemuDouble, fctest.KernelMalformed, nil, microvm.ErrBoot, "the machine is gone"},
+		"qemu: malformed input on the channel":     {qemuDouble, fctest.KernelMalformed, nil, microvm.ErrBoot, "the machine has ended"},
 		"qemu: no engine":                          {qemuDouble, fctest.KernelGood, func(c *microvm.Config) { c.Program = "no-such-qemu" }, microvm.ErrSettings, "INSPAN_QEMU"},
 		"qemu: a kernel that is not there":         {qemuDouble, fctest.KernelGood, func(c *microvm.Config) { c.Kernel = "/not/there" }, microvm.ErrSettings, "INSPAN_MICROVM_KERNEL"},
 		"qemu: a first file system that is not":    {qemuDouble, fctest.KernelGood, func(c *microvm.Config) { c.Initrd = "/not/there" }, microvm.ErrSettings, "INSPAN_MICROVM_INITRD"},
@@ -124,7 +124,7 @@ func TestLost(t *testing.T) {
 	}{
 		"firecracker: an engine that is killed": {double, fctest.Dies, sandbox.ErrLost, "signal: killed"},
 		"qemu: an engine that is killed":        {qemuDouble, fctest.Dies, sandbox.ErrLost, "signal: killed"},
-		"qemu: no room on this computer's disk": {qemuDouble, fctest.Full, microvm.ErrDisks, "make room where TMPDIR is"},
+		"qemu: no room on this computer's disk": {qemuDouble, fctest.Full, microvm.ErrDisks, "free space in TMPDIR"},
 	} {
 		t.Run("SBX-15 "+name+" is told, for Exec and for Start, and nothing is left", func(t *testing.T) {
 			cfg, ws, tmp := c.make(t, fctest.KernelGood), t.TempDir(), scratch(t)

@@ -163,11 +163,11 @@ func (c *fcClient) put(ctx context.Context, path string, v any) error {
 	}
 	res, err := c.send(ctx, http.MethodPut, path, body)
 	if err != nil {
-		return fmt.Errorf("tell the engine %s: %w", path, err)
+		return fmt.Errorf("send %s to the engine: %w", path, err)
 	}
 	said, err := io.ReadAll(io.LimitReader(res.Body, maxConsole))
 	if err = errors.Join(err, res.Body.Close()); err != nil {
-		return fmt.Errorf("tell the engine %s: %w", path, err)
+		return fmt.Errorf("send %s to the engine: %w", path, err)
 	}
 	if res.StatusCode == http.StatusNoContent {
 		return nil
@@ -178,7 +178,7 @@ func (c *fcClient) put(ctx context.Context, path string, v any) error {
 	if json.Unmarshal(said, &fault) != nil || fault.Message == "" {
 		fault.Message = string(said)
 	}
-	return fmt.Errorf("the engine refuses %s: %s: %.500q", path, res.Status, fault.Message)
+	return fmt.Errorf("the engine refused %s: %s: %.500q", path, res.Status, fault.Message)
 }
 
 // connect asks for a connection to the agent: a line with its port, answered with a line that begins with OK.
@@ -208,7 +208,7 @@ func (c *fcClient) connect(ctx context.Context, vsock string) (_ net.Conn, err e
 		}
 	}
 	if !strings.HasPrefix(string(line), "OK ") {
-		return nil, fmt.Errorf("the vsock answers %q", line)
+		return nil, fmt.Errorf("the vsock responded %q", line)
 	}
 	return conn, nil
 }

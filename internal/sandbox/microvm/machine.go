@@ -132,7 +132,7 @@ func (m *machine) lost(err error) error {
 	}
 	select {
 	case <-m.Closed():
-		return fmt.Errorf("%w; the machine is gone: %w", err, m.engine.why())
+		return fmt.Errorf("%w; the machine has ended: %w", err, m.engine.why())
 	default:
 		return err
 	}
@@ -163,16 +163,16 @@ func files(dirs []string) (map[string][]byte, error) {
 	for _, dir := range dirs {
 		list, err := os.ReadDir(dir)
 		if err != nil {
-			return nil, fmt.Errorf("files of the way out: %w", err)
+			return nil, fmt.Errorf("egress files: %w", err)
 		}
 		for _, e := range list {
 			path := filepath.Join(dir, e.Name())
 			data, err := os.ReadFile(path)
 			if err != nil {
-				return nil, fmt.Errorf("files of the way out: %w", err)
+				return nil, fmt.Errorf("egress files: %w", err)
 			}
 			if len(data) > most {
-				return nil, fmt.Errorf("files of the way out: %s has %d bytes, at most %d", path, len(data), most)
+				return nil, fmt.Errorf("egress files: %s has %d bytes, at most %d", path, len(data), most)
 			}
 			all[path] = data
 		}

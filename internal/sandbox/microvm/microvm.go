@@ -36,7 +36,7 @@ var (
 )
 
 // ErrDisks means that a machine was ended because this computer could not write what belongs on its disks.
-var ErrDisks = errors.New("this computer could not write to the disks of a virtual machine, which are files in TMPDIR")
+var ErrDisks = errors.New("the disks of a virtual machine, which are files in TMPDIR, could not be written")
 
 // Accel is how the processors of a machine come about.
 type Accel string
@@ -193,10 +193,10 @@ func (b *Backend) checked(cfg sandbox.Config) (away sandbox.Config, shown map[st
 	}
 	err = errors.Join(cfg.Limits.Check(), sandbox.Require(b.cfg.Mode, cfg, b.Capabilities()), mirror.Refuse(b.cfg.Mode, away), b.settings())
 	if cfg.Egress != nil && cfg.Network {
-		err = errors.Join(err, errors.New("a way out and an open network do not go together"))
+		err = errors.Join(err, errors.New("egress and an open network exclude each other"))
 	}
 	if cfg.Limits.CPU > maxCPUs {
-		err = errors.Join(err, fmt.Errorf("%w: %v processors, a machine has at most %d", sandbox.ErrNotEnforced, cfg.Limits.CPU, maxCPUs))
+		err = errors.Join(err, fmt.Errorf("%w: %v processors, the limit of a machine is %d", sandbox.ErrNotEnforced, cfg.Limits.CPU, maxCPUs))
 	}
 	return away, shown, err
 }
@@ -220,12 +220,12 @@ func (b *Backend) settings() error {
 	}{{"INSPAN_MICROVM_KERNEL", b.cfg.Kernel, false}, {"INSPAN_MICROVM_INITRD", b.cfg.Initrd, true}, {"INSPAN_MICROVM_ROOT", b.cfg.Root, false}} {
 		if f.path == "" {
 			if !f.may {
-				failed = append(failed, fmt.Errorf("%w: %s names no file: make microvm builds one", ErrSettings, f.name))
+				failed = append(failed, fmt.Errorf("%w: %s is not set: make microvm builds the file", ErrSettings, f.name))
 			}
 			continue
 		}
 		if info, err := os.Stat(f.path); err != nil || !info.Mode().IsRegular() {
-			failed = append(failed, fmt.Errorf("%w: %s: %q is no file that can be read: make microvm builds one", ErrSettings, f.name, f.path))
+			failed = append(failed, fmt.Errorf("%w: %s: %q is not a readable file: make microvm builds one", ErrSettings, f.name, f.path))
 		}
 	}
 	if a := b.cfg.Accel; a != KVM && a != TCG && a != AutoAccel {
@@ -236,28 +236,28 @@ func (b *Backend) settings() error {
 
 // Capabilities implements sandbox.Backend.
 func (b *Backend) Capabilities() []sandbox.Capability {
-	own := "a virtual machine of its own (" + b.how() + ")"
-	const group = "a control group of the machine's kernel, and the machine's own size"
+	own := "own virtual machine (" + b.how() + ")"
+	const group = "a control group in the kernel of the machine, and the size of the machine"
 	how := map[sandbox.Isolation]string{
-		sandbox.IsolationFiles:      own + ", which is sent the workspace and nothing else",
-		sandbox.IsolationDenied:     "what is denied is not sent",
+		sandbox.IsolationFiles:      own + ", which receives only the workspace",
+		sandbox.IsolationDenied:     "denied paths are not sent",
 		sandbox.IsolationNetwork:    "the machine has no network card",
 		sandbox.IsolationStation:    "the machine has no network card, also where the network is enabled",
 		sandbox.IsolationProcesses:  own,
-		sandbox.IsolationPrivileges: "a user of the machine without any capability, no new privileges",
-		sandbox.IsolationSyscalls:   "a system call filter, and a kernel that is not this machine's",
+		sandbox.IsolationPrivileges: "a user of the machine without capabilities, no new privileges",
+		sandbox.IsolationSyscalls:   "a system call filter, and its own kernel",
 		sandbox.IsolationMetadata:   own,
 		sandbox.IsolationTree:       "a control group for each command",
 		sandbox.LimitCPU:            group, sandbox.LimitMemory: group,
-		sandbox.LimitPIDs:     "a control group of the machine's kernel",
+		sandbox.LimitPIDs:     "a control group in the kernel of the machine",
 		sandbox.LimitDisk:     "the size of the disk that the workspace, HOME and TMPDIR are on; the command that fills it is ended",
-		sandbox.LimitWallTime: "the sandbox's processes are ended",
+		sandbox.LimitWallTime: "the processes of the sandbox are ended",
 	}
 	var list []sandbox.Capability
 	for _, isolation := range sandbox.Isolations() {
 		c := sandbox.Capability{Isolation: isolation, Enforced: how[isolation] != "", How: how[isolation]}
 		if isolation == sandbox.IsolationPrograms {
-			c.Why = "its programs are those of an image: take one without what must not run"
+			c.Why = "its programs come from an image: use an image without the denied programs"
 		}
 		list = append(list, c)
 	}
@@ -276,7 +276,7 @@ func (b *Backend) how() string {
 	case b.cfg.Accel == TCG || b.chosen == TCG:
 		return "QEMU, emulated"
 	}
-	return "QEMU with KVM, emulated where no machine boots with it"
+	return "QEMU with KVM, or emulated if no machine boots with KVM"
 }
 
 // kvmDevice has to be there for KVM.

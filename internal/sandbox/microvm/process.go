@@ -81,7 +81,7 @@ func (p *process) why() error {
 	select {
 	case <-p.exited:
 	case <-late.C:
-		return errors.New("its engine is there and does not answer")
+		return errors.New("its engine runs and does not respond")
 	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -114,5 +114,5 @@ func (c *console) text() string {
 	if said == "" {
 		return ""
 	}
-	return fmt.Sprintf("; its console says %q", said)
+	return fmt.Sprintf("; its console printed %q", said)
 }

@@ -31,7 +31,7 @@ func (m *machine) lead(egress sandbox.Egress) error {
 	}
 	l, err := net.ListenUnix("unix", &net.UnixAddr{Name: filepath.Join(m.dir, "door"), Net: "unix"})
 	if err != nil {
-		return errors.Join(fmt.Errorf("the way out: %w", err), pass.Close())
+		return errors.Join(fmt.Errorf("egress: %w", err), pass.Close())
 	}
 	file, err := l.File()
 	if err == nil {
@@ -39,7 +39,7 @@ func (m *machine) lead(egress sandbox.Egress) error {
 	}
 	pass.Started()
 	if err != nil {
-		return errors.Join(fmt.Errorf("the way out: %w", err), l.Close(), pass.Close())
+		return errors.Join(fmt.Errorf("egress: %w", err), l.Close(), pass.Close())
 	}
 	m.way = &way{pass: pass, listener: l}
 	m.way.work.Go(func() { m.carry(l.Addr()) })

@@ -41,11 +41,11 @@ func Refuse(mode sandbox.Mode, cfg sandbox.Config) error {
 	ws := filepath.Clean(cfg.Workspace)
 	for _, at := range cfg.Writable {
 		if at = filepath.Clean(at); at != ws && !strings.HasPrefix(at, ws+"/") {
-			refuse("%q is outside of the workspace, nothing else is sent to another machine", at)
+			refuse("%q is outside of the workspace, and only the workspace is sent to another machine", at)
 		}
 	}
 	if cfg.Egress != nil {
-		refuse("commands on another machine cannot be kept to allowed hosts here: leave allowed_hosts out, or use bwrap")
+		refuse("this toolrunner cannot restrict commands on another machine to allowed hosts: remove allowed_hosts, or use bwrap")
 	}
 	return errors.Join(missing...)
 }
@@ -152,7 +152,7 @@ func (b *Sandbox) command(p local.Process) ([]string, error) {
 		return nil, fmt.Errorf("exec %q: %w", p.Args[0], err)
 	}
 	if strings.Contains(p.Args[0], "=") {
-		return nil, fmt.Errorf("exec %q: %w: a program's name cannot hold an equals sign here", p.Args[0], sandbox.ErrNotStarted)
+		return nil, fmt.Errorf("exec %q: %w: on another machine the name of a program cannot contain an equals sign", p.Args[0], sandbox.ErrNotStarted)
 	}
 	dir := path.Join(b.ws, filepath.ToSlash(rel))
 	for name, change := range map[string][2]string{
@@ -262,7 +262,7 @@ func (b *Sandbox) settle(ctx context.Context, mark string, pid int) error {
 	for round := 1; ; round++ {
 		listing, err := b.helper(ctx, Program{Privileged: true}, after, mark, fmt.Sprint(pid), b.ws)
 		if err != nil {
-			return fmt.Errorf("end what it left, list what it changed: %w", err)
+			return fmt.Errorf("end its remaining processes and list the changed files: %w", err)
 		}
 		missing, err := b.pull(ctx, listing)
 		if err != nil || missing == 0 {
@@ -272,7 +272,7 @@ func (b *Sandbox) settle(ctx context.Context, mark string, pid int) error {
 			if b.runs.Load() > 1 {
 				return nil // another command writes all the time: what it has written then comes with its own end
 			}
-			return fmt.Errorf("%d files change all the time, or cannot be read there", missing)
+			return fmt.Errorf("%d files keep changing, or cannot be read on the other machine", missing)
 		}
 	}
 }

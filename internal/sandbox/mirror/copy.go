@@ -80,10 +80,10 @@ func (c *copied) helper(ctx context.Context, p Program, script string, args ...s
 	said := out.Text()
 	at := strings.LastIndex(said, nonce)
 	if at < 0 {
-		return "", fmt.Errorf("%w: a helper there did not end as it should: %s", ErrCut, quoted(errs.Text()))
+		return "", fmt.Errorf("%w: a helper on the other machine ended unexpectedly: %s", ErrCut, quoted(errs.Text()))
 	}
 	if code := said[at+len(nonce):]; code != "0" {
-		return "", fmt.Errorf("a helper there ended with status %.8q: %s", code, quoted(errs.Text()))
+		return "", fmt.Errorf("a helper on the other machine ended with status %.8q: %s", code, quoted(errs.Text()))
 	}
 	return said[:at], nil
 }

@@ -25,16 +25,16 @@ import (
 )
 
 // ErrHostile means that the other machine said something that no workspace can be.
-var ErrHostile = errors.New("the other machine's listing is refused")
+var ErrHostile = errors.New("invalid listing of files from the other machine")
 
 // ErrTooMuch means that a workspace has more files or bytes than Limits.
-var ErrTooMuch = errors.New("the workspace is too large to be sent or brought back")
+var ErrTooMuch = errors.New("the workspace is too large to be sent or copied back")
 
 // ErrCut means that the connection to the other machine broke while a command ran there: no one knows what it did.
-var ErrCut = fmt.Errorf("%w: the connection broke and its outcome is unknown: look at the workspace before it is tried again", sandbox.ErrLost)
+var ErrCut = fmt.Errorf("%w: the connection broke and the outcome of the command is unknown: check the workspace before running it again", sandbox.ErrLost)
 
 // ErrBehind means that a command has ended and what it changed was not all brought back.
-var ErrBehind = errors.New("what the command changed is not all here: it is tried again with the next command")
+var ErrBehind = errors.New("not all changes of the command were copied back: the next command copies them again")
 
 // Remote is another machine. It is safe for concurrent use.
 type Remote interface {

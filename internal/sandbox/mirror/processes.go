@@ -69,7 +69,7 @@ func (b *Sandbox) send(ctx context.Context, pid int, sig syscall.Signal, wait bo
 		return err
 	}
 	defer leave()
-	none := fmt.Errorf("process %d: %w: list them anew", pid, sandbox.ErrNoProcess)
+	none := fmt.Errorf("process %d: %w: list the processes again", pid, sandbox.ErrNoProcess)
 	if pid <= 1 {
 		return none
 	}
@@ -84,7 +84,7 @@ func (b *Sandbox) send(ctx context.Context, pid int, sig syscall.Signal, wait bo
 	case strings.TrimSpace(said) == "sent":
 		return nil
 	case strings.TrimSpace(said) == "stays":
-		return fmt.Errorf("kill %d: it was sent the signal and does not end: destroy the sandbox", pid)
+		return fmt.Errorf("kill %d: the process was signalled and does not end: destroy the sandbox", pid)
 	}
 	return none
 }

@@ -59,7 +59,7 @@ func (c *copied) pull(ctx context.Context, listing string) (missing int, err err
 			continue
 		}
 		if err := c.make(name, e); err != nil {
-			return 0, fmt.Errorf("bring back %q: %w", name, err)
+			return 0, fmt.Errorf("copy back %q: %w", name, err)
 		}
 	}
 	return c.fetch(ctx, wanted)
@@ -132,14 +132,14 @@ func (c *copied) fetch(ctx context.Context, wanted tree) (missing int, err error
 	}
 	names, archive := c.base+"/names-"+rand.Text(), c.base+"/out-"+rand.Text()
 	if err := c.remote.Put(ctx, names, strings.NewReader(strings.Join(wanted.ordered(), "\x00")+"\x00")); err != nil {
-		return 0, fmt.Errorf("bring files back: %w", err)
+		return 0, fmt.Errorf("copy files back: %w", err)
 	}
 	if _, err := c.helper(ctx, Program{Privileged: true}, give, c.ws, names, archive); err != nil {
-		return 0, fmt.Errorf("bring files back: %w", err)
+		return 0, fmt.Errorf("copy files back: %w", err)
 	}
 	body, err := c.remote.Get(ctx, archive)
 	if err != nil {
-		return 0, fmt.Errorf("bring files back: %w", err)
+		return 0, fmt.Errorf("copy files back: %w", err)
 	}
 	err = c.unpack(body, wanted)
 	_ = body.Close() // it was only read, perhaps not to its end
@@ -147,7 +147,7 @@ func (c *copied) fetch(ctx context.Context, wanted tree) (missing int, err error
 		err = ferr
 	}
 	if err != nil {
-		return 0, fmt.Errorf("bring files back: %w", err)
+		return 0, fmt.Errorf("copy files back: %w", err)
 	}
 	return len(wanted), nil
 }
@@ -169,7 +169,7 @@ func (c *copied) unpack(body io.Reader, wanted tree) error {
 		}
 		e, ok := wanted[h.Name]
 		if !ok || h.Typeflag != tar.TypeReg {
-			return fmt.Errorf("%w: it sends %.200q, which was not asked for", ErrHostile, h.Name)
+			return fmt.Errorf("%w: it sent %.200q, which was not requested", ErrHostile, h.Name)
 		}
 		if h.Size != e.size || !h.ModTime.Equal(e.time) {
 			continue // it was changed since

@@ -24,9 +24,9 @@ const supervise = `
 nonce=$1 one=$2 dir=$3 path=$4 program=$5
 shift 5
 fail() { printf '!%s\n' "$1"; exit 127; }
-env=$(command -v env) || fail 'the program env is missing there'
-cd -- "$dir" 2>/dev/null || fail 'the directory is not there'
-(PATH=$path; command -v "$program") >/dev/null 2>&1 || fail 'no such program there: name one that the template or image has'
+env=$(command -v env) || fail 'the program env is missing on the other machine'
+cd -- "$dir" 2>/dev/null || fail 'the directory does not exist on the other machine'
+(PATH=$path; command -v "$program") >/dev/null 2>&1 || fail 'no such program in the template or image: use one that it has'
 test "$one" = 0 || exec 2>&1
 /bin/sh -c 'printf "%s\n" "$$"; exec "$@"' sh "$env" -i "$@"
 code=$?

@@ -126,7 +126,7 @@ func (s *speech) begin(p []byte) []byte {
 	case err == nil && pid > 1:
 		s.pid = pid
 	default:
-		s.refusal = "the shell there says something else than a process id"
+		s.refusal = "the shell on the other machine did not report a process id"
 	}
 	close(s.begun)
 	return rest

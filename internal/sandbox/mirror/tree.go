@@ -180,7 +180,7 @@ func parse(data []byte, denied map[string]bool, folds bool) (tree, error) {
 			continue
 		}
 		if _, twice := found[name]; twice {
-			return nil, fmt.Errorf("%w: %q is there twice", ErrHostile, name)
+			return nil, fmt.Errorf("%w: %q occurs twice", ErrHostile, name)
 		}
 		if other, twice := folded[strings.ToLower(name)]; folds && twice {
 			return nil, fmt.Errorf("%w: %q and %q are one file on this machine", ErrHostile, name, other)
@@ -193,7 +193,7 @@ func parse(data []byte, denied map[string]bool, folds bool) (tree, error) {
 	}
 	for name := range found {
 		if dir := path.Dir(name); dir != "." && found[dir].kind != 'd' {
-			return nil, fmt.Errorf("%w: %q is in what is no directory", ErrHostile, name)
+			return nil, fmt.Errorf("%w: the parent of %q is not a directory", ErrHostile, name)
 		}
 	}
 	return found, nil

@@ -42,7 +42,7 @@ func NewEgress(proxy *egress.Proxy, want events.Sandbox, current func(context.Co
 	e := &Egress{narrow: len(want.AllowedHosts) > 0}
 	e.open = sync.OnceValues(func() (*egress.Session, error) {
 		if proxy == nil {
-			return nil, fmt.Errorf("the way to allowed hosts: %w: this toolrunner has none", sandbox.ErrUnavailable)
+			return nil, fmt.Errorf("egress to allowed hosts: %w: this toolrunner has no proxy", sandbox.ErrUnavailable)
 		}
 		list, err := policy.ParseList(hosts)
 		if err != nil {
@@ -101,7 +101,7 @@ func (e *Egress) Refused() string {
 	if len(e.no) == 0 {
 		return ""
 	}
-	return "\n[network] refused by sandbox.network of the agent's file:\n" + strings.Join(e.no, "\n")
+	return "\n[network] refused by sandbox.network in the agent's file:\n" + strings.Join(e.no, "\n")
 }
 
 // Fetch is the way of tools that ask by themselves.
@@ -125,7 +125,7 @@ func (e *Egress) lead(cfg *sandbox.Config, backend sandbox.Backend) error {
 		return nil
 	}
 	if _, ok := backend.(sandbox.Doored); !ok {
-		return fmt.Errorf("sandbox %s: %w: it cannot keep commands to the agent's allowed_hosts: use bwrap", backend.Mode(), sandbox.ErrUnavailable)
+		return fmt.Errorf("sandbox %s: %w: it cannot restrict commands to the allowed_hosts of the agent: use bwrap", backend.Mode(), sandbox.ErrUnavailable)
 	}
 	egress, err := e.opened()
 	if err != nil {

@@ -82,7 +82,7 @@ const (
 )
 
 // ErrReaches means that the commands of a sandbox could connect to the station, and answer the gates of their own run.
-var ErrReaches = fmt.Errorf("%w: its commands could connect to the station, and answer the gates of their own run", sandbox.ErrNotEnforced)
+var ErrReaches = fmt.Errorf("%w: its commands could connect to the station and answer the gates of their own run", sandbox.ErrNotEnforced)
 
 // NewOpener checks the configuration and makes the workspace root.
 func NewOpener(cfg Config) (*Opener, error) {
@@ -285,19 +285,19 @@ func (o *Opener) config(r Request, mode sandbox.Mode, p plan) (sandbox.Config, e
 }
 
 // ErrAlternates means that a sandbox cannot show the objects that an ephemeral workspace takes from a mirror.
-var ErrAlternates = errors.New("an ephemeral workspace borrows objects of a mirror on this machine")
+var ErrAlternates = errors.New("an ephemeral workspace shares objects with a mirror on this machine")
 
 // alternates lets a sandbox read the objects that its workspace takes from a mirror, and change none of them.
 func (o *Opener) alternates(r Request, mode sandbox.Mode, cfg *sandbox.Config) error {
 	objects, _, err := gitwork.Alternates(o.cfg.Root, r.Dir.Path, r.Run)
 	if err != nil {
-		return tool.Fail(tool.Permanent, "call git_prepare again, with the url", err)
+		return tool.Fail(tool.Permanent, "call git_prepare again with the url", err)
 	}
 	if objects == "" {
 		return nil
 	}
 	if o.Away(mode) {
-		return tool.Fail(tool.Permanent, "ask for workspace: persistent, or for another sandbox", fmt.Errorf("%w, which the sandbox %s cannot show", ErrAlternates, mode))
+		return tool.Fail(tool.Permanent, "set workspace: persistent, or another sandbox", fmt.Errorf("%w, which the sandbox %s cannot show", ErrAlternates, mode))
 	}
 	cfg.ReadOnly = append(slices.Clone(cfg.ReadOnly), objects)
 	return nil
@@ -316,7 +316,7 @@ func (o *Opener) closeStation(cfg *sandbox.Config, backend sandbox.Backend, out 
 		cfg.Closed = o.cfg.Closed
 	case o.cfg.Reach == ReachAny, o.cfg.Reach == ReachHost && mode == sandbox.Host:
 	default:
-		return fmt.Errorf("sandbox mode %s: %w: %s. Accept only signed answers to gates (INSPAN_ONLY_SIGNED), or accept this (INSPAN_SANDBOX_REACHES_STATION=true)", mode, ErrReaches, can.Why)
+		return fmt.Errorf("sandbox mode %s: %w: %s. Require signed answers to gates (INSPAN_ONLY_SIGNED), or accept the risk (INSPAN_SANDBOX_REACHES_STATION=true)", mode, ErrReaches, can.Why)
 	}
 	return nil
 }

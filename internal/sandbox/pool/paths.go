@@ -14,7 +14,7 @@ import (
 )
 
 // ErrNotShown means that an agent asks for a path that its station shows to no sandbox.
-var ErrNotShown = errors.New("the station does not show this path to sandboxes")
+var ErrNotShown = errors.New("the station does not allow this path in sandboxes")
 
 // paths adds what an agent says of files. It may close what is open, and open only what the station shows anyway: the
 // workspace, and what an operator has named.
@@ -25,7 +25,7 @@ func paths(cfg *sandbox.Config, want events.Sandbox) error {
 		at := absolute(cfg.Workspace, name)
 		all := slices.Concat(open, readable)
 		if !below(at, all) {
-			return fmt.Errorf("read_only %q: %w: an operator names it in INSPAN_SANDBOX_READ_ONLY", name, ErrNotShown)
+			return fmt.Errorf("read_only %q: %w: an operator can add it to INSPAN_SANDBOX_READ_ONLY", name, ErrNotShown)
 		}
 		there, err := present(at, all)
 		if err != nil {
@@ -35,13 +35,13 @@ func paths(cfg *sandbox.Config, want events.Sandbox) error {
 			cfg.ReadOnly = append(cfg.ReadOnly, at)
 		}
 		if at == cfg.Workspace {
-			return fmt.Errorf("read_only %q: %w: the whole workspace cannot be read-only, name what is in it", name, sandbox.ErrNotEnforced)
+			return fmt.Errorf("read_only %q: %w: the whole workspace cannot be read-only, name paths in it", name, sandbox.ErrNotEnforced)
 		}
 	}
 	for _, name := range want.ReadWrite {
 		at := absolute(cfg.Workspace, name)
 		if !below(at, open) {
-			return fmt.Errorf("read_write %q: %w to write: keep to the workspace", name, ErrNotShown)
+			return fmt.Errorf("read_write %q: %w for writing: use paths in the workspace", name, ErrNotShown)
 		}
 		there, err := present(at, open)
 		if err != nil {
@@ -95,5 +95,5 @@ func present(path string, dirs []string) (bool, error) {
 			return true, nil
 		}
 	}
-	return false, fmt.Errorf("%w: it is, or leads through, a link: name what that leads to", ErrNotShown)
+	return false, fmt.Errorf("%w: it is, or leads through, a symbolic link: name the target of the link", ErrNotShown)
 }

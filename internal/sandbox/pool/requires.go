@@ -18,7 +18,7 @@ import (
 )
 
 // ErrRequires means that a sandbox does not have what an agent requires of it (SBX-21).
-var ErrRequires = errors.New("the sandbox does not have what the agent requires")
+var ErrRequires = errors.New("the sandbox lacks what the agent requires")
 
 // requiresTime bounds one look at a sandbox.
 const requiresTime = 30 * time.Second
@@ -70,7 +70,7 @@ func (o *Opener) meets(ctx context.Context, sb sandbox.Sandbox, want events.Sand
 	if want.Image != "" {
 		where += " with image " + want.Image
 	}
-	return tool.Fail(tool.Permanent, "have an operator install it there, give the agent another sandbox or image, or change requires in its file",
+	return tool.Fail(tool.Permanent, "ask an operator to install it in the sandbox, give the agent another sandbox or image, or change requires in its file",
 		fmt.Errorf("%w: in sandbox %s: %s", ErrRequires, where, strings.Join(missing, "; ")))
 }
 
@@ -99,7 +99,7 @@ func lookFor(ctx context.Context, sb sandbox.Sandbox, texts []string) (missing [
 	defer cancel()
 	out := &firstBytes{most: maxVersions}
 	if _, err := sb.Exec(limited, sandbox.Cmd{Args: args, Stdout: out}); err != nil {
-		return nil, fmt.Errorf("look for what the agent requires in sandbox %s: %w", sb.Mode(), err)
+		return nil, fmt.Errorf("check requirements of the agent in sandbox %s: %w", sb.Mode(), err)
 	}
 	said := map[string]string{}
 	for part := range strings.SplitSeq(out.String(), "\x1e") {

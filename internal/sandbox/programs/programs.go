@@ -53,7 +53,7 @@ func (f *Finder) Find(names, dirs []string) (Found, error) {
 	}
 	roots, err := real(dirs)
 	if err != nil {
-		return Found{}, fmt.Errorf("look for denied programs: %w", err)
+		return Found{}, fmt.Errorf("find denied programs: %w", err)
 	}
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -63,13 +63,13 @@ func (f *Finder) Find(names, dirs []string) (Found, error) {
 	for _, root := range roots {
 		s, err := remembered(&f.named, root+"\x00"+key, func() (*search, error) { return byName(root, names, roots) })
 		if err != nil {
-			return Found{}, fmt.Errorf("look for denied programs: %w", err)
+			return Found{}, fmt.Errorf("find denied programs: %w", err)
 		}
 		wanted, found.Left = append(wanted, s.files...), append(found.Left, s.left...)
 	}
 	if len(wanted) > 0 {
 		if found.Files, err = f.twins(roots, wanted); err != nil {
-			return Found{}, fmt.Errorf("look for denied programs: %w", err)
+			return Found{}, fmt.Errorf("find denied programs: %w", err)
 		}
 	}
 	slices.Sort(found.Left)

@@ -42,7 +42,7 @@ func Reap(ctx context.Context, base string) (Found, error) {
 			return f, ctx.Err()
 		}
 		if err := local.RemoveAll(filepath.Join(base, name)); err != nil {
-			failed = append(failed, fmt.Errorf("remove what a sandbox left: %w", err))
+			failed = append(failed, fmt.Errorf("remove files that a sandbox left: %w", err))
 			continue
 		}
 		f.Directories++

@@ -38,9 +38,9 @@ type Refusal struct {
 // Error quotes the answer of the service.
 func (r *Refusal) Error() string {
 	if r.Reason != "" {
-		return fmt.Sprintf("%s answers %d %.60q %q", r.who, r.Status, r.Reason, r.Message)
+		return fmt.Sprintf("%s responded %d %.60q %q", r.who, r.Status, r.Reason, r.Message)
 	}
-	return fmt.Sprintf("%s answers %d %q", r.who, r.Status, r.Message)
+	return fmt.Sprintf("%s responded %d %q", r.who, r.Status, r.Message)
 }
 
 // Missing reports whether an error says that something is not there.
@@ -134,7 +134,7 @@ func (c *Client) once(ctx context.Context, method, path string, body []byte, out
 	}
 	if out != nil {
 		if err := json.NewDecoder(io.LimitReader(res.Body, c.MaxAnswer)).Decode(out); err != nil {
-			return nil, fmt.Errorf("read the answer: %w", err)
+			return nil, fmt.Errorf("read the response: %w", err)
 		}
 	}
 	return res.Header, nil

@@ -49,7 +49,7 @@ func (b *guest) send(_ context.Context, pid int, s unix.Signal) error {
 		x.end(&signaled{s})
 		return nil
 	}
-	return fmt.Errorf("signal %v: a wasm program can only be ended: %w", s, errors.ErrUnsupported)
+	return fmt.Errorf("signal %v: a wasm program can only be killed: %w", s, errors.ErrUnsupported)
 }
 
 // enroll gives a program a number, where there is room for it.
@@ -57,7 +57,7 @@ func (b *guest) enroll(x *instance) error {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if most := b.Config().Limits.PIDs; most > 0 && len(b.live) >= most {
-		return fmt.Errorf("%w: %d programs run already, which is the limit", sandbox.ErrNotStarted, most)
+		return fmt.Errorf("%w: %d programs are running, which is the limit", sandbox.ErrNotStarted, most)
 	}
 	b.next++
 	x.pid = firstPID + b.next

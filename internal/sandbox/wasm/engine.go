@@ -77,7 +77,7 @@ func private(dir string) error {
 	}
 	st, ok := info.Sys().(*syscall.Stat_t)
 	if !ok || int(st.Uid) != os.Getuid() || info.Mode().Perm()&0o022 != 0 {
-		return fmt.Errorf("cache of compiled programs %s: others can write there, and what is there is run: make it your own, chmod 700", dir)
+		return fmt.Errorf("cache of compiled programs %s: other users can write to it, and its content is executed: change its owner to yours and its mode to 700", dir)
 	}
 	return nil
 }
@@ -135,7 +135,7 @@ func (c *compiled) compile(ctx context.Context, r wazero.Runtime, file string) e
 func (c *compiled) translate(ctx context.Context, r wazero.Runtime, data []byte) (err error) {
 	defer func() {
 		if fault := recover(); fault != nil {
-			err = fmt.Errorf("%w: the engine gave up on it: %v", errModule, fault)
+			err = fmt.Errorf("%w: the engine failed on it: %v", errModule, fault)
 		}
 	}()
 	if data, c.least, err = inspect(data); err != nil {

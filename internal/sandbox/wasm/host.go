@@ -119,7 +119,7 @@ func (c *caller) run(ctx context.Context, request []byte) []byte {
 	case len(ask.Args) == 0 || ask.Args[0] == "":
 		told.Error = "no program is named"
 	case c.depth >= maxDepth:
-		told.Error = ask.Args[0] + ": programs run programs too deep"
+		told.Error = ask.Args[0] + ": programs that run programs are nested too deep"
 	default:
 		env["PWD"] = path.Join("/", ask.Dir)
 		child := local.Process{Args: ask.Args, Env: env, Dir: env["PWD"], Marker: c.p.Marker, Stdin: bytes.NewReader(ask.In), Stdout: out, Stderr: errs}
@@ -134,7 +134,7 @@ func (c *caller) run(ctx context.Context, request []byte) []byte {
 		}
 	}
 	if out.over || errs.over {
-		told.Error = ask.Args[0] + ": it said more than can be passed on: have it write a file"
+		told.Error = ask.Args[0] + ": it printed more than can be passed on: redirect its output to a file"
 	}
 	told.Out, told.Err = out.Bytes(), errs.Bytes()
 	c.answer, err = json.Marshal(told)

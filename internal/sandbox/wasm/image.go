@@ -84,6 +84,6 @@ func (r *reader) s32() int64 {
 			return v << (57 - shift) >> (57 - shift) // the highest bit that was read is the sign
 		}
 	}
-	r.fail("a number in it is none")
+	r.fail("it has a malformed number")
 	return 0
 }

@@ -39,7 +39,7 @@ func (r *reader) fail(what string) {
 
 func (r *reader) byte() byte {
 	if len(r.rest) == 0 {
-		r.fail("it is cut short")
+		r.fail("it is truncated")
 		return 0
 	}
 	b := r.rest[0]
@@ -51,7 +51,7 @@ func (r *reader) byte() byte {
 func (r *reader) u32() uint32 {
 	v, n := binary.Uvarint(r.rest)
 	if n <= 0 || n > 5 || v > math.MaxUint32 {
-		r.fail("a number in it is none")
+		r.fail("it has a malformed number")
 		return 0
 	}
 	r.rest = r.rest[n:]
@@ -60,7 +60,7 @@ func (r *reader) u32() uint32 {
 
 func (r *reader) take(n uint32) []byte {
 	if uint64(n) > uint64(len(r.rest)) {
-		r.fail("it is cut short")
+		r.fail("it is truncated")
 		return nil
 	}
 	part := r.rest[:n]
@@ -86,7 +86,7 @@ func inspect(module []byte) (bounded []byte, least int64, err error) {
 		return nil, 0, fmt.Errorf("%w: it has %d bytes, at most %d", errModule, len(module), maxModule)
 	}
 	if !bytes.HasPrefix(module, header) {
-		return nil, 0, fmt.Errorf("%w: it does not begin as WebAssembly of version 1", errModule)
+		return nil, 0, fmt.Errorf("%w: it does not begin with the header of WebAssembly version 1", errModule)
 	}
 	r := &reader{rest: module[len(header):]}
 	bounded = append(make([]byte, 0, len(module)+64), header...)
@@ -142,7 +142,7 @@ func boundTables(body []byte) ([]byte, error) {
 		out = binary.AppendUvarint(out, uint64(bound))
 	}
 	if r.err == nil && len(r.rest) > 0 {
-		r.fail("its tables have more than their bounds")
+		r.fail("its tables exceed their bounds")
 	}
 	return out, r.err
 }

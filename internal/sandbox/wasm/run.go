@@ -51,7 +51,7 @@ func (b *guest) run(ctx context.Context, p local.Process, started func(pid int))
 	defer end(nil)
 	x := &instance{args: p.Args, grant: &grant{of: b.memory, image: c.image}, begun: time.Now(), end: end, done: make(chan struct{})}
 	if !x.grant.reserve(c.least) {
-		return sandbox.Exit{}, fmt.Errorf("exec %q: %w: it begins with %d bytes of memory; the programs of this sandbox may have %d together",
+		return sandbox.Exit{}, fmt.Errorf("exec %q: %w: it starts with %d bytes of memory; the programs of this sandbox may have %d together",
 			p.Args[0], sandbox.ErrNotStarted, c.least, b.memory.limit)
 	}
 	defer x.grant.release()
@@ -127,7 +127,7 @@ func (b *guest) execute(ctx context.Context, x *instance, c *compiled, p local.P
 func call(ctx context.Context, r wazero.Runtime, memory *grant, c *compiled, cfg wazero.ModuleConfig) (err error) {
 	defer func() {
 		if fault := recover(); fault != nil {
-			err = fmt.Errorf("the engine gave up on it: %v", fault)
+			err = fmt.Errorf("the engine failed on it: %v", fault)
 		}
 	}()
 	mod, err := r.InstantiateModule(experimental.WithMemoryAllocator(ctx, memory), c.module, cfg)

@@ -109,7 +109,7 @@ func (t *tree) plain(at string) error {
 	}
 	defer p.close()
 	if p.abs != at || p.isLink() {
-		return fmt.Errorf("path to show inside %s: it leads through a link: name what it leads to", at)
+		return fmt.Errorf("path to show inside %s: it leads through a symbolic link: name the target of the link", at)
 	}
 	return nil
 }

@@ -51,23 +51,23 @@ func (*Backend) Mode() sandbox.Mode { return sandbox.WASM }
 // Capabilities implements sandbox.Backend.
 func (*Backend) Capabilities() []sandbox.Capability {
 	how := map[sandbox.Isolation]string{
-		sandbox.IsolationFiles:      "a program has only the files that are shown to it: no link or path leads elsewhere",
-		sandbox.IsolationDenied:     "they are not among the files that a program has, by any name",
-		sandbox.IsolationNetwork:    "a program has no sockets, also where the network is enabled",
-		sandbox.IsolationStation:    "a program has no sockets, also where the network is enabled",
+		sandbox.IsolationFiles:      "a program has only the files that are shown to it: no link or path leads outside",
+		sandbox.IsolationDenied:     "denied paths are not among the files of a program, under any name",
+		sandbox.IsolationNetwork:    "a program has no sockets, even if the network is enabled",
+		sandbox.IsolationStation:    "a program has no sockets, even if the network is enabled",
 		sandbox.IsolationProcesses:  "a program sees no process",
-		sandbox.IsolationPrivileges: "a program is no process: it has none",
-		sandbox.IsolationSyscalls:   "a program can make none",
+		sandbox.IsolationPrivileges: "a program is not a process and has no privileges",
+		sandbox.IsolationSyscalls:   "a program can make no system calls",
 		sandbox.IsolationMetadata:   "a program reaches no file outside",
-		sandbox.IsolationTree:       "a program can start none",
-		sandbox.LimitMemory:         "memory of all programs together is counted as it grows, and not given above the limit",
-		sandbox.LimitDisk:           "counted before each write, which is refused above the limit and ends the command",
-		sandbox.LimitPIDs:           "the programs that run at once are counted",
+		sandbox.IsolationTree:       "a program can start no processes",
+		sandbox.LimitMemory:         "memory of all programs together is counted as it grows, and refused above the limit",
+		sandbox.LimitDisk:           "counted before each write; a write above the limit is refused and ends the command",
+		sandbox.LimitPIDs:           "programs that run at the same time are counted",
 		sandbox.LimitWallTime:       "the sandbox's programs are ended",
 	}
 	return sandbox.Report(how, map[sandbox.Isolation]string{
-		sandbox.IsolationPrograms: "its programs are those of INSPAN_WASM_PROGRAMS: leave out what must not run",
-		sandbox.LimitCPU:          "a program runs on a thread of the toolrunner, which nothing slows down: leave cpu out, or use bwrap or docker"})
+		sandbox.IsolationPrograms: "its programs come from INSPAN_WASM_PROGRAMS: remove the denied programs from it",
+		sandbox.LimitCPU:          "a program runs on a thread of the toolrunner, whose cpu cannot be limited: remove cpu, or use bwrap or docker"})
 }
 
 // Probe really runs a small program that is built in, and looks for others in the directories.
@@ -80,7 +80,7 @@ func (b *Backend) Probe(ctx context.Context) error {
 		return fmt.Errorf("%w: %w", sandbox.ErrUnavailable, err)
 	}
 	if len(names) == 0 {
-		return fmt.Errorf("%w: there is no NAME.wasm in %q: make wasm builds a toolbox into bin/wasm", sandbox.ErrUnavailable, b.cfg.Dirs)
+		return fmt.Errorf("%w: no NAME.wasm in %q: make wasm builds a toolbox into bin/wasm", sandbox.ErrUnavailable, b.cfg.Dirs)
 	}
 	e, err := b.started(ctx)
 	if err == nil {
@@ -109,7 +109,7 @@ func (b *Backend) Open(ctx context.Context, cfg sandbox.Config) (sandbox.Sandbox
 		return nil, fmt.Errorf("sandbox %s: %w", cfg.ID, err)
 	}
 	if cfg.Egress != nil {
-		return nil, fmt.Errorf("sandbox %s: %w: wasm programs have no network at all: use bwrap, or leave allowed_hosts out", cfg.ID, sandbox.ErrUnavailable)
+		return nil, fmt.Errorf("sandbox %s: %w: wasm programs have no network: use bwrap, or remove allowed_hosts", cfg.ID, sandbox.ErrUnavailable)
 	}
 	inner, err := local.OpenSandbox(cfg, sandbox.WASM, b.cfg.Base, "", "")
 	if err != nil {

@@ -22,7 +22,7 @@ func verify(checks []Check) error {
 	}
 	for _, c := range checks {
 		if err := c.verify(points); err != nil {
-			return fmt.Errorf("%s is not what was to be mounted there: %w", c.Path, err)
+			return fmt.Errorf("%s is not the file or directory that was to be mounted: %w", c.Path, err)
 		}
 	}
 	return nil
@@ -35,7 +35,7 @@ func sameUsers(outside string) error {
 		return err
 	}
 	if !slices.Equal(strings.Fields(string(here)), strings.Fields(outside)) {
-		return errors.New("the engine gives users other numbers (userns-remap, or a rootless engine): files that commands make would belong to others")
+		return errors.New("the engine maps user ids (userns-remap, or a rootless engine): files that commands create would belong to other users")
 	}
 	return nil
 }
@@ -62,14 +62,14 @@ func (c Check) verify(points map[string]int) error {
 		return fmt.Errorf("stat: %w", err)
 	}
 	if st.Dev != c.Dev || st.Ino != c.Ino {
-		return errors.New("it is another file: a link was put in its place, or the engine does not have the files of this machine")
+		return errors.New("another file is mounted: it was replaced by a link, or the engine does not see the files of this machine")
 	}
 	at, err := os.Readlink("/proc/self/fd/" + strconv.Itoa(fd))
 	if err != nil {
 		return err
 	}
 	if n := points[at]; n != 1 {
-		return fmt.Errorf("%d mounts are there, want one: a link led one of them elsewhere", n)
+		return fmt.Errorf("%d mounts exist, want one: a link led one of them to another path", n)
 	}
 	if !c.ReadOnly {
 		return nil
@@ -105,21 +105,21 @@ func mounts(file string) (map[string]int, error) {
 func openEgress(socket string) (err error) {
 	l, err := net.Listen("tcp", fmt.Sprintf("127.0.0.1:%d", inside.Port))
 	if err != nil {
-		return fmt.Errorf("the way out: %w", err)
+		return fmt.Errorf("egress: %w", err)
 	}
 	defer func() { err = errors.Join(err, l.Close()) }()
 	file, err := l.(*net.TCPListener).File() //nolint:forcetypeassert // of tcp
 	if err != nil {
-		return fmt.Errorf("the way out: %w", err)
+		return fmt.Errorf("egress: %w", err)
 	}
 	defer func() { _ = file.Close() }()
 	conn, err := net.Dial("unix", socket)
 	if err != nil {
-		return fmt.Errorf("the way out: %w", err)
+		return fmt.Errorf("egress: %w", err)
 	}
 	defer func() { _ = conn.Close() }()
 	if _, _, err := conn.(*net.UnixConn).WriteMsgUnix([]byte{1}, unix.UnixRights(int(file.Fd())), nil); err != nil { //nolint:forcetypeassert // of unix
-		return fmt.Errorf("hand out the way out: %w", err)
+		return fmt.Errorf("send the egress listener: %w", err)
 	}
 	return nil
 }

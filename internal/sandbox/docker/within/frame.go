@@ -41,7 +41,7 @@ const (
 )
 
 // ErrFrame means that what came is no frame.
-var ErrFrame = errors.New("what came is no word between helper and toolrunner")
+var ErrFrame = errors.New("malformed message between helper and toolrunner")
 
 // Line carries frames over a pair of streams. Sending is safe for concurrent use, Next is not.
 type Line struct {

@@ -22,7 +22,7 @@ func Main() (code int, asked bool) {
 	case RoleExec:
 		err = parent(line)
 	default:
-		err = fmt.Errorf("part %q is not known", os.Args[2])
+		err = fmt.Errorf("unknown part %q", os.Args[2])
 	}
 	if err != nil {
 		fmt.Fprintln(os.Stderr, "inspan: the helper in the container:", err)

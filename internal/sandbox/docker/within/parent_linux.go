@@ -60,7 +60,7 @@ func parent(line *Line) error {
 		return fmt.Errorf("become the parent of orphans: %w", err)
 	}
 	if err := unix.Prctl(unix.PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0); err != nil { // on this thread; the engine did so for all
-		return fmt.Errorf("keep new privileges away: %w", err)
+		return fmt.Errorf("disable new privileges: %w", err)
 	}
 	if err := seccomp.Load(seccomp.Profile{}); err != nil {
 		return err

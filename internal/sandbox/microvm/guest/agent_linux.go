@@ -190,7 +190,7 @@ func (a *agent) Hold(_ context.Context, h wire.Hold, out func() (net.Conn, error
 			return err
 		}
 		if err := unix.Mount(at, target, "", unix.MS_BIND, ""); err != nil {
-			return fmt.Errorf("put %s on the sandbox's disk: %w", target, err)
+			return fmt.Errorf("copy %s to the disk of the sandbox: %w", target, err)
 		}
 	}
 	// What is beside them is on the disk that is not counted: commands do not write there.
@@ -204,7 +204,7 @@ func (a *agent) Hold(_ context.Context, h wire.Hold, out func() (net.Conn, error
 		return err
 	}
 	if err := local.Loopback(); err != nil {
-		return fmt.Errorf("raise the loopback: %w", err)
+		return fmt.Errorf("bring up the loopback: %w", err)
 	}
 	return a.lead(h, out)
 }

@@ -35,7 +35,7 @@ func launch() error {
 	file := os.NewFile(orderFD, "order")
 	var o launchOrder
 	if err := json.NewDecoder(io.LimitReader(file, maxOrder)).Decode(&o); err != nil {
-		return fmt.Errorf("no order to launch: %w", err)
+		return fmt.Errorf("no launch order: %w", err)
 	}
 	if err := file.Close(); err != nil {
 		return err
@@ -70,11 +70,11 @@ func (o launchOrder) isolation() error {
 	// Of this thread alone, which becomes the command: to ask it of all threads takes seconds on a slow machine.
 	for _, call := range [...][4]uintptr{{unix.SYS_SETGROUPS}, {unix.SYS_SETRESGID, User, User, User}, {unix.SYS_SETRESUID, User, User, User}} {
 		if _, _, errno := unix.RawSyscall(call[0], call[1], call[2], call[3]); errno != 0 {
-			return fmt.Errorf("become a user without rights: %w", errno)
+			return fmt.Errorf("drop to an unprivileged user: %w", errno)
 		}
 	}
 	if err := unix.Prctl(unix.PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0); err != nil {
-		return fmt.Errorf("give up new rights: %w", err)
+		return fmt.Errorf("disable new privileges: %w", err)
 	}
 	return seccomp.Load(seccomp.Profile{})
 }

@@ -17,7 +17,7 @@ func Main() int {
 		err = boot()
 		restart(err)
 	default:
-		fmt.Fprintln(os.Stderr, "inspan-guest is the first process of virtual machines of sandboxes; it does nothing by itself")
+		fmt.Fprintln(os.Stderr, "inspan-guest is the first process in the virtual machine of a sandbox; it is not run by hand")
 		return 2
 	}
 	if err != nil {

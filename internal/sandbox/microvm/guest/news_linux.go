@@ -21,10 +21,10 @@ type news struct{ fd int }
 func subscribeProc() (*news, error) {
 	fd, err := unix.Socket(unix.AF_NETLINK, unix.SOCK_RAW|unix.SOCK_CLOEXEC|unix.SOCK_NONBLOCK, unix.NETLINK_KOBJECT_UEVENT)
 	if err != nil {
-		return nil, fmt.Errorf("hear of devices: %w", err)
+		return nil, fmt.Errorf("receive device events: %w", err)
 	}
 	if err := unix.Bind(fd, &unix.SockaddrNetlink{Family: unix.AF_NETLINK, Groups: kernelNews}); err != nil {
-		return nil, errors.Join(fmt.Errorf("hear of devices: %w", err), unix.Close(fd))
+		return nil, errors.Join(fmt.Errorf("receive device events: %w", err), unix.Close(fd))
 	}
 	return &news{fd}, nil
 }
@@ -102,10 +102,10 @@ func emptied(group string) error {
 			return nil
 		}
 		if err := killGroup(group); err != nil {
-			return fmt.Errorf("kill what a command left: %w", err)
+			return fmt.Errorf("kill the processes that a command left: %w", err)
 		}
 		if err := ready(int(f.Fd()), unix.POLLPRI, end); err != nil {
-			return fmt.Errorf("what a command left does not end: %w", err)
+			return fmt.Errorf("processes that a command left do not end: %w", err)
 		}
 	}
 }

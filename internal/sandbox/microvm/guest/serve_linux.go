@@ -40,7 +40,7 @@ func channel() (io.ReadWriteCloser, error) {
 		case ok && kind == ChannelVsock:
 			return vsock()
 		case ok:
-			return nil, fmt.Errorf("the command line names a channel that is not known: %.40q", word)
+			return nil, fmt.Errorf("the kernel command line names an unknown channel: %.40q", word)
 		}
 	}
 	return nil, errors.New("the command line names no " + ChannelFlag)
@@ -88,7 +88,7 @@ func vsock() (io.ReadWriteCloser, error) {
 	}
 	conn, _, err := unix.Accept4(fd, unix.SOCK_CLOEXEC|unix.SOCK_NONBLOCK)
 	if err != nil {
-		return nil, fmt.Errorf("wait at a vsock: %w", err)
+		return nil, fmt.Errorf("listen on a vsock: %w", err)
 	}
 	return os.NewFile(uintptr(conn), "vsock"), nil
 }

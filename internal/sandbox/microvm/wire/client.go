@@ -23,7 +23,7 @@ import (
 const endWait = 30 * time.Second
 
 // errOrder means that no one knows whether an order arrived.
-var errOrder = errors.New("an order to the machine was cut")
+var errOrder = errors.New("a request to the machine was cut off")
 
 // Client is the toolrunner's end. It is safe for concurrent use.
 type Client struct {
@@ -59,7 +59,7 @@ func (c *Client) Accept() (net.Conn, error) { return c.session.Accept() }
 func (c *Client) open(ctx context.Context, o Order) (*yamux.Stream, *within.Line, func(), error) {
 	stream, err := c.session.OpenStream()
 	if err != nil {
-		return nil, nil, nil, fmt.Errorf("the machine is gone: %w", err)
+		return nil, nil, nil, fmt.Errorf("the machine has ended: %w", err)
 	}
 	stop := context.AfterFunc(ctx, func() { _ = stream.SetDeadline(time.Unix(1, 0)) }) // which ends what waits
 	shut := func() {
@@ -113,7 +113,7 @@ func finish(ctx context.Context, l *within.Line) (end, error) {
 func (c *Client) Ping(ctx context.Context) error {
 	e, err := c.ask(ctx, Order{Op: opPing})
 	if err == nil && e.Version != Version {
-		return fmt.Errorf("%w: it speaks version %d, not %d", ErrVersion, e.Version, Version)
+		return fmt.Errorf("%w: it uses protocol version %d, not %d", ErrVersion, e.Version, Version)
 	}
 	return err
 }

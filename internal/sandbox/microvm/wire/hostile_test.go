@@ -229,7 +229,7 @@ func TestHostileStreams(t *testing.T) {
 		if err := client.Run(bounded(t), program(io.Discard)); !errors.Is(err, sandbox.ErrLost) {
 			t.Errorf("got %v, want ErrLost", err)
 		}
-		if err := client.Ping(bounded(t)); err == nil || !strings.Contains(err.Error(), "the machine is gone") {
+		if err := client.Ping(bounded(t)); err == nil || !strings.Contains(err.Error(), "the machine has ended") {
 			t.Errorf("afterwards: got %v", err)
 		}
 	})

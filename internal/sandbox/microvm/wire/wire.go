@@ -20,10 +20,10 @@ import (
 )
 
 // ErrStream means that the other end broke the protocol.
-var ErrStream = errors.New("the other end of a virtual machine's channel does not speak as it should")
+var ErrStream = errors.New("malformed message on the channel of a virtual machine")
 
 // ErrVersion means that the agent in the machine is of another version than the toolrunner.
-var ErrVersion = errors.New("the inspan-guest in the machine's first file system is of another version than this toolrunner: make it again, as make microvm does")
+var ErrVersion = errors.New("the inspan-guest in the machine's first file system has another version than this toolrunner: rebuild it with make microvm")
 
 // Version of what both ends say. It is raised whenever an Order, a Hold or an answer gets another shape or meaning.
 const Version = 2
@@ -140,7 +140,7 @@ func (b *body) Read(p []byte) (int, error) {
 		kind, data, err := b.line.Next()
 		switch {
 		case err != nil:
-			b.err = fmt.Errorf("the stream was cut: %w", errors.Join(io.ErrUnexpectedEOF, err))
+			b.err = fmt.Errorf("the stream was cut off: %w", errors.Join(io.ErrUnexpectedEOF, err))
 		case kind == b.kind:
 			b.left = data
 		case kind == b.end:
