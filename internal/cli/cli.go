@@ -93,6 +93,8 @@ any service may die at any moment, and people decide where it matters.
 
 Start a station with "inspan up", or let "inspan run" start one for a single run.
 
+RUN is the id of a run, the beginning or the end of one that fits no other, or "last" for the newest.
+
 Exit codes: 0 done, 1 failed, 2 wrong command line, 3 paused or waiting for a person, 4 refused by the station,
 5 no such thing, 130 interrupted.`,
 		Example: `  inspan demo
@@ -141,5 +143,6 @@ Exit codes: 0 done, 1 failed, 2 wrong command line, 3 paused or waiting for a pe
 	add("care", serve.Setup(a), verify.Keygen(a), doctor.Command(a), verify.Audit(a), replaytest.Command(a), transfer.Restore(a), transfer.Import(a), views.Rebuild(a), dead.Command(a), versionCmd(a))
 	root.SetCompletionCommandGroupID("care")
 	root.SetHelpCommandGroupID("care")
+	a.Complete(root)
 	return root
 }

@@ -141,6 +141,9 @@ func (a *App) Connected(run func(ctx context.Context, c *client.Client, args []s
 			return err
 		}
 		defer c.Close()
+		if args, err = runRef(cmd.Context(), c, cmd, args); err != nil {
+			return err
+		}
 		return run(cmd.Context(), c, args)
 	}
 }

@@ -27,8 +27,8 @@ func Answer(a *app.App, word string) *cobra.Command {
 	c := &answerCommand{App: a, word: word}
 	title := map[string]string{"approve": "Approve a gate: what stands behind it goes on", "reject": "Reject a gate: the run is paused with the reason"}[c.word]
 	cmd := &cobra.Command{
-		Use: c.word + " GATE|RUN/GATE", Short: title,
-		Example: fmt.Sprintf("  inspan %s g-1a2b3c4d5e6f\n  inspan %s run-k3v9x2m1qa/g-1a2b3c4d5e6f --reason \"...\"\n  inspan %s g-1a2b3c4d5e6f --sign anna.key", c.word, c.word, c.word),
+		Use: c.word + " GATE|RUN[/GATE]", Short: title,
+		Example: fmt.Sprintf("  inspan %s last\n  inspan %s g-1a2b3c4d5e6f\n  inspan %s run-k3v9x2m1qa/g-1a2b3c4d5e6f --reason \"...\"\n  inspan %s g-1a2b3c4d5e6f --sign anna.key", c.word, c.word, c.word, c.word),
 		Args:    app.Args(1),
 		PreRunE: func(cmd *cobra.Command, _ []string) error {
 			if c.keyFile == "" {

@@ -2,6 +2,7 @@ package steer
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"strconv"
 
@@ -52,10 +53,18 @@ func (a *controlCommand) run(ctx context.Context, c *client.Client, args []strin
 	return controlRun(ctx, a.App, c, args[0], events.Control{Action: a.action, By: a.by, Reason: a.reason})
 }
 
+// wanted is the status that an action asks for: a run that has it already is as the person wants it.
+var wanted = map[string]events.Status{"pause": events.Paused, "resume": events.Running}
+
 func controlRun(ctx context.Context, a *app.App, c *client.Client, runID string, ctl events.Control) error {
 	ctx, cancel := context.WithTimeout(ctx, a.Wait)
 	defer cancel()
 	s, err := c.Control(ctx, runID, ctl)
+	if refusal, ok := errors.AsType[*client.RefusedError](err); ok && refusal.Code == "bad_move" {
+		if now, look := c.State(ctx, runID); look == nil && now.Status == wanted[ctl.Action] {
+			return printRun(a, now, fmt.Sprintf("Already %s.", now.Status))
+		}
+	}
 	if err != nil {
 		return err
 	}

@@ -69,26 +69,43 @@ func votesOf(g *run.Gate) string {
 	return fmt.Sprintf("%d/%d", most, g.Approvers)
 }
 
-// findGate takes GATE or RUN/GATE apart; a bare gate is looked up in the index.
+// findGate finds the gate that GATE, RUN/GATE or RUN names; a RUN alone must have one gate that waits.
 func findGate(ctx context.Context, c *client.Client, arg string) (runID, gate string, err error) {
 	if r, g, ok := strings.Cut(arg, "/"); ok {
-		return r, g, nil
+		r, err = app.ResolveRun(ctx, c, r)
+		return r, g, err
 	}
 	gates, err := c.Gates(ctx)
 	if err != nil {
 		return "", "", err
 	}
-	var found []string
+	named, err := app.ResolveRun(ctx, c, arg)
+	if err != nil {
+		return "", "", err
+	}
+	var byGate, byRun []string
 	for _, w := range gates {
 		if w.Gate.ID == arg {
-			found = append(found, w.Run.HarnessID)
+			byGate = append(byGate, w.Run.HarnessID)
 		}
 	}
-	switch len(found) {
-	case 1:
-		return found[0], arg, nil
-	case 0:
-		return "", "", fmt.Errorf("gate %q: %w among those that wait; inspan gates lists them, RUN/GATE names one of any run", arg, client.ErrNotFound)
+	if s, err := c.State(ctx, named); err == nil { // the log has a gate before the index has it
+		for _, g := range s.Gates {
+			if g.Status == run.GatePending {
+				byRun = append(byRun, g.ID)
+			}
+		}
 	}
-	return "", "", app.Usage("gate %q waits in several runs; name it as one of %s", arg, strings.Join(found, "/"+arg+", ")+"/"+arg)
+	switch {
+	case len(byGate) == 1:
+		return byGate[0], arg, nil
+	case len(byGate) > 1:
+		return "", "", app.Usage("gate %q waits in several runs; name it as one of %s", arg, strings.Join(byGate, "/"+arg+", ")+"/"+arg)
+	case len(byRun) == 1:
+		return named, byRun[0], nil
+	case len(byRun) > 1:
+		return "", "", app.Usage("run %s has %d gates that wait; name one of %s", named, len(byRun), strings.Join(byRun, ", "))
+	}
+	return "", "", fmt.Errorf("gate %q: %w among those that wait; inspan gates lists them, RUN/GATE names one of any run",
+		arg, client.ErrNotFound)
 }

@@ -19,6 +19,9 @@ import (
 type MoveError struct{ From, To events.Status }
 
 func (e *MoveError) Error() string {
+	if e.From.Ended() {
+		return fmt.Sprintf("the run has already %s", e.From)
+	}
 	return fmt.Sprintf("a run that is %s cannot become %s", e.From, e.To)
 }
 
