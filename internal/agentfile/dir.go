@@ -29,6 +29,9 @@ func (d Defaults) LoadDir(dir string) (map[string]events.Agent, []Warning, error
 	}
 	defer root.Close()
 	l := loadingDir{agents: map[string]events.Agent{}}
+	if l.served, err = readServed(root); err != nil {
+		return nil, nil, err
+	}
 	if err := l.files(root, Role{Defaults: d}); err != nil {
 		return nil, nil, fmt.Errorf("list the directory of agents %s: %w", dir, err)
 	}
@@ -41,6 +44,7 @@ func (d Defaults) LoadDir(dir string) (map[string]events.Agent, []Warning, error
 // loadingDir collects what a directory has.
 type loadingDir struct {
 	agents   map[string]events.Agent
+	served   Served
 	warnings []Warning
 	errs     []error
 }
@@ -64,6 +68,8 @@ func (l *loadingDir) files(root *os.Root, r Role) error {
 			l.errs = append(l.errs, r.position(err))
 			continue
 		}
+		a, warned = l.served.Pin(r.at(name), a)
+		l.warnings = append(l.warnings, warned...)
 		l.agents[a.Name] = a
 	}
 	return nil

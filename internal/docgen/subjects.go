@@ -141,7 +141,8 @@ func permissions(p *page) {
 		title, approver string
 		right           topology.Right
 	}{{"a user who dispatches and steers", "", topology.MayDispatch}, {"a user who watches", "", topology.MayWatch},
-		{"a user who approves as {approver}", "{approver}", topology.MayApprove}, {"a program that answers hooks", "", topology.MayHook}} {
+		{"a user who approves as {approver}", "{approver}", topology.MayApprove}, {"a program that answers hooks", "", topology.MayHook},
+		{"a program that serves tools", "", topology.MayServe}} {
 		publish, subscribe := topology.UserPermissions(station, u.approver, u.right)
 		rights(p, u.title, publish, subscribe)
 	}

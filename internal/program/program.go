@@ -25,7 +25,7 @@ import (
 func Ports(st *jet.Station, durability string) service.Ports {
 	return service.Ports{Journal: st.Journal(), Inbox: st.Inbox(), Timers: st.Timers(), Blobs: st.Blobs(), Artifacts: st.Artifacts(),
 		State: st.KV(topology.StateBucket), Config: st.KV(topology.ConfigBucket), Sessions: st.KV(topology.SessionBucket), Trees: st.KV(topology.TreeBucket), Leases: st.Leases(), Live: st.Live(), Retained: st.Retained(), AnswerSoFar: st.AnswerSoFar,
-		Refusals: st.Refusals(), OnEnd: st.OnEnd, SubscribeRepublished: st.SubscribeRepublished, StationStats: st.StationStats(), Questions: st, Durability: durability}
+		Refusals: st.Refusals(), OnEnd: st.OnEnd, SubscribeRepublished: st.SubscribeRepublished, StationStats: st.StationStats(), Questions: st, ServedTools: st, Durability: durability}
 }
 
 // Main runs one role as a program of its own and returns its exit code: 0 after a drain, 1 after a failure, 2 where

@@ -26,6 +26,7 @@ import (
 	"github.com/inspan/inspan/internal/kernel"
 	"github.com/inspan/inspan/internal/runlog"
 	"github.com/inspan/inspan/internal/secret"
+	"github.com/inspan/inspan/internal/served"
 	"github.com/inspan/inspan/internal/snapshot"
 	"github.com/inspan/inspan/internal/streaming"
 	"github.com/inspan/inspan/internal/topology"
@@ -63,6 +64,8 @@ type Ports struct {
 	SubscribeRepublished func(func(runID string, r kernel.Record)) (stop func(), err error)
 	// Questions asks hooks on a subject; nil lets those block.
 	Questions hooks.Requester
+	// ServedTools calls tools that programs of others serve over NATS; nil has none.
+	ServedTools served.Caller
 	// Hooks are further built-in hooks, by name.
 	Hooks map[string]hooks.Func
 	// Census tells how busy the station is; may be nil.

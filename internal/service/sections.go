@@ -63,7 +63,8 @@ type Base struct {
 
 // Standalone: of a station in one process alone.
 type Standalone struct {
-	HookPassword secret.Value `envconfig:"INSPAN_HOOK_PASSWORD" desc:"password of the NATS user hook, who may answer the hooks of a station of inspan up; without one there is no such user; INSPAN_HOOK_PASSWORD_FILE names a file with it"`
+	HookPassword  secret.Value `envconfig:"INSPAN_HOOK_PASSWORD" desc:"password of the NATS user hook, who may answer the hooks of a station of inspan up; without one there is no such user; INSPAN_HOOK_PASSWORD_FILE names a file with it"`
+	ToolsPassword secret.Value `envconfig:"INSPAN_TOOLS_PASSWORD" desc:"password of the NATS user tools, who may serve tools to a station of inspan up; without one there is no such user; INSPAN_TOOLS_PASSWORD_FILE names a file with it"`
 }
 
 // Planning: of the planner, and of whoever registers agents.

@@ -78,6 +78,7 @@ func traits() map[string]trait {
 		"INSPAN_POLICY":                        {key: "policy", path: true},
 		"INSPAN_HOOKS_DIR":                     {key: "hooks_dir", path: true},
 		"INSPAN_HOOK_PASSWORD":                 {key: "hook_password"},
+		"INSPAN_TOOLS_PASSWORD":                {key: "tools_password"},
 		"INSPAN_AGENTS":                        {key: "agents", path: true, project: true},
 		"INSPAN_SCRIPTS":                       {key: "scripts", path: true, project: true},
 		"INSPAN_WORKSPACE":                     {key: "harness.workspace.path", path: true, project: true},

@@ -23,6 +23,9 @@ const local = "local"
 // runs the station gave, and where none was given there is no such user.
 const hookUser = "hook"
 
+// toolsUser serves tools to the station, and is there in the same way.
+const toolsUser = "tools"
+
 // accounts are those of the station's server, with the administrators given. Passwords are made at the first call and
 // stay in the memory of this process.
 func (s *Station) accounts(administrators ...topology.User) string {
@@ -32,6 +35,10 @@ func (s *Station) accounts(administrators ...topology.User) string {
 	if !s.cfg.Base.HookPassword.Empty() {
 		s.passwords[hookUser] = s.cfg.Base.HookPassword
 		outsiders = append(outsiders, s.buckets().Outsider(s.cfg.Station, hookUser, "", topology.MayHook))
+	}
+	if !s.cfg.Base.ToolsPassword.Empty() {
+		s.passwords[toolsUser] = s.cfg.Base.ToolsPassword
+		outsiders = append(outsiders, s.buckets().Outsider(s.cfg.Station, toolsUser, "", topology.MayServe))
 	}
 	return s.buckets().Accounts(s.cfg.Station, outsiders, func(user string) string {
 		if s.passwords[user].Empty() {

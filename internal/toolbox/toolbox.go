@@ -1,5 +1,5 @@
 // Package toolbox knows which tools each agent has: those that every agent may have, and those that an operator pinned of
-// its MCP servers.
+// its MCP servers and of programs that serve tools over NATS.
 //
 // Promises: a pin that does not hold (an effect class that does not exist, a schema that is none, a name that is taken) is
 // left out, so its calls are refused as those of an unknown tool. What carries a pinned tool out is made by whoever runs
@@ -18,14 +18,16 @@ import (
 
 	"github.com/inspan/inspan/pkg/events"
 	"github.com/inspan/inspan/pkg/tool"
+	"github.com/inspan/inspan/pkg/tool/wire"
 )
 
 // Toolbox knows the tools of agents. It is safe for concurrent use.
 type Toolbox struct {
-	base *tool.Registry
-	make func(events.MCPServer, events.MCPTool) tool.Tool
-	mu   sync.Mutex
-	// known registries by the digest of the servers they are made of, guarded by mu.
+	base   *tool.Registry
+	make   func(events.MCPServer, events.MCPTool) tool.Tool
+	served func(events.ServedTool) tool.Tool
+	mu     sync.Mutex
+	// known registries by the digest of the pins they are made of, guarded by mu.
 	known map[[sha256.Size]byte]*tool.Registry
 }
 
@@ -37,7 +39,15 @@ func New(base *tool.Registry, make func(events.MCPServer, events.MCPTool) tool.T
 	if make == nil {
 		make = func(s events.MCPServer, p events.MCPTool) tool.Tool { return Known(SpecOf(s, p)) }
 	}
-	return &Toolbox{base: base, make: make, known: map[[sha256.Size]byte]*tool.Registry{}}
+	served := func(p events.ServedTool) tool.Tool { return Known(SpecOfServed(p)) }
+	return &Toolbox{base: base, make: make, served: served, known: map[[sha256.Size]byte]*tool.Registry{}}
+}
+
+// WithServed returns a toolbox that makes the tools which are served over NATS in this way.
+func (b *Toolbox) WithServed(make func(events.ServedTool) tool.Tool) *Toolbox {
+	other := New(b.base, b.make)
+	other.served = make
+	return other
 }
 
 // Base returns the tools that every agent may have.
@@ -45,10 +55,10 @@ func (b *Toolbox) Base() *tool.Registry { return b.base }
 
 // For returns the tools of an agent.
 func (b *Toolbox) For(a events.Agent) *tool.Registry {
-	if len(a.MCP) == 0 {
+	if len(a.MCP) == 0 && len(a.Served) == 0 {
 		return b.base
 	}
-	doc, err := json.Marshal(a.MCP)
+	doc, err := json.Marshal([]any{a.MCP, a.Served})
 	if err != nil {
 		return b.base // a pinned schema that is no JSON: nothing of it is offered
 	}
@@ -61,12 +71,12 @@ func (b *Toolbox) For(a events.Agent) *tool.Registry {
 	if len(b.known) >= maxKnown {
 		clear(b.known)
 	}
-	r := b.build(a.MCP)
+	r := b.build(a.MCP, a.Served)
 	b.known[key] = r
 	return r
 }
 
-func (b *Toolbox) build(servers []events.MCPServer) *tool.Registry {
+func (b *Toolbox) build(servers []events.MCPServer, served []events.ServedTool) *tool.Registry {
 	var all []tool.Tool
 	taken := map[string]bool{}
 	for _, name := range b.base.Names() {
@@ -80,6 +90,12 @@ func (b *Toolbox) build(servers []events.MCPServer) *tool.Registry {
 			}
 			all, taken[pin.Call] = append(all, b.make(s, pin)), true
 		}
+	}
+	for _, pin := range served {
+		if taken[pin.Name] || CheckServed(pin) != nil {
+			continue
+		}
+		all, taken[pin.Name] = append(all, b.served(pin)), true
 	}
 	r, err := tool.NewRegistry(all...)
 	if err != nil {
@@ -105,6 +121,20 @@ func Check(s events.MCPServer, p events.MCPTool) error {
 		return fmt.Errorf("name %q is not one of server %s", p.Call, s.Name)
 	}
 	_, err := tool.NewRegistry(Known(SpecOf(s, p)))
+	return err
+}
+
+// SpecOfServed is what a pinned tool that is served over NATS says of itself.
+func SpecOfServed(p events.ServedTool) tool.Spec {
+	return tool.Spec{Name: p.Name, Description: p.Description, Input: p.Input, Effect: tool.Effect(p.Effect), Timeout: time.Duration(p.TimeoutMS) * time.Millisecond}
+}
+
+// CheckServed reports why the pin of a tool that is served over NATS does not hold.
+func CheckServed(p events.ServedTool) error {
+	if err := wire.Spec(p).Check(); err != nil {
+		return err
+	}
+	_, err := tool.NewRegistry(Known(SpecOfServed(p)))
 	return err
 }
 

@@ -20,6 +20,9 @@ const (
 	// MayHook answers the questions of services to hooks. Give it to nobody else: whoever has it can permit in a hook's
 	// place.
 	MayHook Right = "hook"
+	// MayServe serves tools to the station. Whoever has it can answer in the place of any tool server, and sees the arguments of
+	// its calls.
+	MayServe Right = "serve"
 )
 
 // InboxPrefix is where the answers to a service go. It is not the common _INBOX, so that nobody who may listen there
@@ -51,6 +54,9 @@ func (b Buckets) Permissions(station string, role events.Service) (publish, subs
 	if asksHooks(role) {
 		publish = append(publish, events.HookSubject(station, "*"))
 	}
+	if role == events.Toolrunner {
+		publish = append(publish, events.ToolSubject(station, "*"), events.ToolControlSubject(station, "*"))
+	}
 	if role == events.Planner {
 		publish = append(publish, "$JS.API.INFO") // how much room the account has left
 	}
@@ -71,6 +77,9 @@ func (b Buckets) Permissions(station string, role events.Service) (publish, subs
 	}
 	if role == events.Executor || role == events.Toolrunner {
 		subscribe = append(subscribe, s+"run.*.sofar")
+	}
+	if role == events.Toolrunner {
+		subscribe = append(subscribe, events.ToolReplySubject(station, "*"))
 	}
 	for _, verb := range []string{"PING", "INFO", "STATS"} {
 		subscribe = append(subscribe, "$SRV."+verb, "$SRV."+verb+"."+name, "$SRV."+verb+"."+name+".*")
@@ -173,16 +182,20 @@ func (b Buckets) UserPermissions(station, approver string, rights ...Right) (pub
 		publish = append(publish, events.HookedSubject(station, "*", "*"))
 		subscribe = append(subscribe, events.HookSubject(station, "*"))
 	}
+	if slices.Contains(rights, MayServe) {
+		publish = append(publish, events.ToolReplySubject(station, "*"), events.ToolSpecSubject(station, "*"))
+		subscribe = append(subscribe, events.ToolSubject(station, "*"), events.ToolControlSubject(station, "*"), events.ToolsSubject(station))
+	}
 	if slices.Contains(rights, MayWatch) {
 		publish = append(publish, b.reading(station)...)
-		publish = append(publish, "$JS.API.DIRECT.GET."+Dead(station), "$JS.API.DIRECT.GET."+Live(station), "$SRV.PING", "$SRV.INFO", "$SRV.STATS", "inspan.*.status", s+"run.*.sofar")
+		publish = append(publish, "$JS.API.DIRECT.GET."+Dead(station), "$JS.API.DIRECT.GET."+Live(station), "$SRV.PING", "$SRV.INFO", "$SRV.STATS", "inspan.*.status", s+"run.*.sofar", events.ToolsSubject(station))
 		for _, role := range events.Services() {
 			for _, c := range Consumers(station, role) {
 				publish = append(publish, "$JS.API.CONSUMER.INFO."+c.Stream+"."+c.Name)
 			}
 		}
 		// The account has one station: patterns for all stations, as people type them, show no other.
-		subscribe = append(subscribe, "station.*.run.*.stream", "station.*.run.*.live", "station.*.dead.>")
+		subscribe = append(subscribe, "station.*.run.*.stream", "station.*.run.*.live", "station.*.dead.>", events.ToolSpecSubject("*", "*"))
 	}
 	return publish, subscribe
 }

@@ -65,6 +65,8 @@ type Agent struct {
 	Tools []string `json:"tools,omitempty"`
 	// MCP are the servers of other tools, which stand in Tools by the names that models call them by.
 	MCP []MCPServer `json:"mcp,omitempty"`
+	// Served are those of Tools that programs of others serve over NATS, as they were pinned.
+	Served []ServedTool `json:"served,omitempty"`
 	// Plan is "" (one step) or "model" (the model makes the plan).
 	Plan string `json:"plan,omitempty"`
 	// Options that the agent file sets; zero means not set.

@@ -56,7 +56,7 @@ func CheckAggregate(name string) error {
 		return fmt.Errorf("aggregate %q: want 1 to 20 lower-case letters", shorten(name))
 	}
 	switch name {
-	case "task", "timer", "due", "dead", "letter", "hook", "hooked":
+	case "task", "timer", "due", "dead", "letter", "hook", "hooked", "tool", "toolreply", "toolcontrol", "tools", "toolspec":
 		return fmt.Errorf("aggregate %q: subjects of a station have another meaning of that name", name)
 	}
 	return nil
@@ -128,6 +128,28 @@ func HookSubject(station, name string) string { return "station." + station + ".
 // answer questions can say nothing else into a service's ear.
 func HookedSubject(station string, role Service, token string) string {
 	return "station." + station + ".hooked." + string(role) + "." + token
+}
+
+// ToolSubject is where toolrunners ask for calls of a tool that is served over NATS. Its servers are one queue group.
+func ToolSubject(station, name string) string { return "station." + station + ".tool." + name }
+
+// ToolReplySubject is where a server answers one request of a toolrunner; token cannot be guessed. It is no inbox: a tool server
+// can publish nothing else that a service receives.
+func ToolReplySubject(station, token string) string {
+	return "station." + station + ".toolreply." + token
+}
+
+// ToolControlSubject is where the toolrunner of one request lets the server begin, or cancels.
+func ToolControlSubject(station, token string) string {
+	return "station." + station + ".toolcontrol." + token
+}
+
+// ToolsSubject is where anyone who may watch asks all tool servers what they serve, ToolSpecSubject where they answer.
+func ToolsSubject(station string) string { return "station." + station + ".tools" }
+
+// ToolSpecSubject is where the answers to one such question go.
+func ToolSpecSubject(station, token string) string {
+	return "station." + station + ".toolspec." + token
 }
 
 // AggregateStream is where the server republishes every stored event of an aggregate.

@@ -86,8 +86,8 @@ type Timed interface {
 
 // Call is one attempt of one tool call.
 type Call struct {
-	// ID of the call, unique in its run.
-	ID string
+	// Run is the id of the run, ID that of the call, unique in its run.
+	Run, ID string
 	// Key is the idempotency key: the same for each attempt of the same call.
 	Key string
 	// Input holds the arguments, already checked against the tool's schema.

@@ -19,7 +19,7 @@ type probe struct {
 var (
 	none     []string
 	roles    = []string{"planner", "gatekeeper", "executor", "toolrunner", "persister"}
-	people   = []string{"operator", "dispatcher", "watcher", "anna", "hook"}
+	people   = []string{"operator", "dispatcher", "watcher", "anna", "hook", "tools"}
 	watchers = []string{"operator", "watcher"}
 	readers  = slices.Concat(roles, watchers, []string{"setup"})
 	writers  = []string{"planner", "executor", "toolrunner", "persister"} // of objects
@@ -95,6 +95,10 @@ func sayProbes() []probe {
 		{"ask a hook", "station.s1.hook.audit", "", []string{"planner", "gatekeeper", "executor", "toolrunner"}},
 		{"ask a hook of another station", "station.s2.hook.audit", "", none},
 		{"answer a question to a hook", "station.s1.hooked.gatekeeper.token", "", []string{"hook"}},
+		{"TOOL-19 call a tool that is served", "station.s1.tool.forecast", "", []string{"toolrunner"}}, {"call one of another station", "station.s2.tool.forecast", "", none},
+		{"let a served call begin, or cancel it", "station.s1.toolcontrol.token", "", []string{"toolrunner"}},
+		{"answer in the place of a tool server", "station.s1.toolreply.token", "", []string{"tools"}}, {"answer that of another station", "station.s2.toolreply.token", "", none},
+		{"ask what is served", "station.s1.tools", "", watchers}, {"say what is served", "station.s1.toolspec.token", "", []string{"tools"}},
 		{"look for services", "$SRV.PING", "", watchers}, {"ask for a status", "inspan.planner.status", "", watchers},
 		{"answer people", "_INBOX.x", "", roles},
 		{"ask the system", "$SYS.REQ.SERVER.PING", "", none},
@@ -215,6 +219,13 @@ func foreignProbes() []probe {
 	}
 	receive("station.s1.hook.audit", []string{"hook"}) // who hears questions could answer first
 	receive("station.s2.hook.audit", none)
+	for _, subject := range []string{"tool.forecast", "tool.*", "toolcontrol.*", "tools"} { // who receives calls could answer first
+		receive("station.s1."+subject, []string{"tools"})
+		receive("station.s2."+subject, none)
+	}
+	receive("station.s1.toolreply.*", []string{"toolrunner"})
+	receive("station.s2.toolreply.*", none)
+	receive("station.s1.toolspec.*", watchers)
 	for _, role := range roles[:4] {
 		receive("station.s1.hooked."+role+".*", []string{role})
 	}

@@ -12,6 +12,7 @@ import (
 	"github.com/inspan/inspan/internal/sandbox"
 	"github.com/inspan/inspan/internal/sandbox/pool"
 	"github.com/inspan/inspan/internal/secret"
+	"github.com/inspan/inspan/internal/served"
 	"github.com/inspan/inspan/internal/service"
 	"github.com/inspan/inspan/internal/toolbox"
 	"github.com/inspan/inspan/internal/tools"
@@ -166,8 +167,9 @@ func (h *wiring) role(ctx context.Context, trees *workspace.Trees) (*role.Role, 
 		return nil, fmt.Errorf("artifacts: %w", err)
 	}
 	p := h.in.Ports
-	r, err := newToolrunner(role.Config{Ledger: h.in.Ledger, Timers: p.Timers, Blobs: p.Blobs, Leases: p.Leases, Ends: ends, Tools: h.deps.Tools.Base(),
-		ToolsOf: h.deps.Tools.For, Hooks: h.in.Asker, Identity: role.Identity{Instance: h.in.Name, Key: key}},
+	tools := h.deps.Tools.WithServed(served.Tools(p.ServedTools, served.Times{}))
+	r, err := newToolrunner(role.Config{Ledger: h.in.Ledger, Timers: p.Timers, Blobs: p.Blobs, Leases: p.Leases, Ends: ends, Tools: tools.Base(),
+		ToolsOf: tools.For, Hooks: h.in.Asker, Identity: role.Identity{Instance: h.in.Name, Key: key}},
 		runnerParts{opener: sandboxes, trees: trees, uses: h.uses(trees), keeper: keeper, desk: desk, rescue: h.rescue(desk), sessions: p.Sessions, egress: out, live: feed, secrets: masked})
 	if err != nil {
 		return nil, err
