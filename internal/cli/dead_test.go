@@ -78,7 +78,7 @@ func TestReplay(t *testing.T) {
 		}
 		runs := map[string]bool{}
 		for len(runs) < 2 && t.Context().Err() == nil {
-			infos, err := c.Runs(t.Context())
+			infos, err := c.Runs().List(t.Context())
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -36,7 +36,7 @@ func Audit(ctx context.Context, c *client.Client, runID string, trust Trust) (au
 	if err != nil {
 		return audit.Report{}, err
 	}
-	info, err := c.Run(ctx, runID)
+	info, err := c.Runs().Get(ctx, runID)
 	if errors.Is(err, client.ErrNotFound) {
 		return audit.Report{}, err
 	}

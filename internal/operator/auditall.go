@@ -80,7 +80,7 @@ func (o station) known(ctx context.Context, trust Trust) (map[string]known, erro
 		if checkRun(id) != nil {
 			continue // no log could have such a run
 		}
-		info, err := o.Run(ctx, id)
+		info, err := o.Runs().Get(ctx, id)
 		k := knownOf(info)
 		if err != nil {
 			k.row = fmt.Sprintf("its row in the index cannot be read: %v", err)

@@ -80,7 +80,7 @@ func TestBuckets(t *testing.T) {
 				t.Fatal(err)
 			}
 			defer c.Close()
-			id, err := c.Send(within(t), "calc", events.Task{Agent: "coder", Task: "create the file", ID: "first", Autonomy: &level})
+			id, err := c.Sessions().Send(within(t), "calc", events.Task{Agent: "coder", Task: "create the file", ID: "first", Autonomy: &level})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -92,11 +92,11 @@ func TestBuckets(t *testing.T) {
 					t.Fatalf("%+v", r)
 				}
 			}
-			if err := c.Settled(within(t), "calc", id); err != nil {
+			if err := c.Sessions().Settled(within(t), "calc", id); err != nil {
 				t.Fatal(err)
 			}
 			until(t, "the row of the run", time.Minute, func() bool {
-				rows, err := c.Runs(within(t))
+				rows, err := c.Runs().List(within(t))
 				return err == nil && len(rows) == 1 && rows[0].Status == events.Completed
 			})
 			streams, err := st.Server().Marks()
@@ -135,7 +135,7 @@ func TestBuckets(t *testing.T) {
 			t.Fatal(err)
 		}
 		defer c.Close()
-		if rows, err := c.Runs(within(t)); err != nil || len(rows) != 1 || rows[0].HarnessID != "first" {
+		if rows, err := c.Runs().List(within(t)); err != nil || len(rows) != 1 || rows[0].HarnessID != "first" {
 			t.Errorf("after the starts: %+v, %v", rows, err)
 		}
 	})

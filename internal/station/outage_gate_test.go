@@ -41,7 +41,7 @@ func (o *outage) gate(id string) (gate string) {
 
 func (o *outage) approve(id, gate string) {
 	o.t.Helper()
-	if _, err := o.c.Approve(within(o.t), client.Decision{Run: id, Gate: gate, By: "anna"}); err != nil {
+	if _, err := o.c.Gates().Approve(within(o.t), client.Decision{Run: id, Gate: gate, By: "anna"}); err != nil {
 		o.t.Fatal(err)
 	}
 }

@@ -80,7 +80,7 @@ func TestSessionDays(t *testing.T) {
 			level := 5
 			input := func(c *client.Client, text, want string, settle bool) {
 				t.Helper()
-				id, err := c.Send(within(t), "calc", events.Task{Agent: "coder", Task: text, Autonomy: &level})
+				id, err := c.Sessions().Send(within(t), "calc", events.Task{Agent: "coder", Task: text, Autonomy: &level})
 				if err != nil {
 					t.Fatal(err)
 				}
@@ -93,13 +93,13 @@ func TestSessionDays(t *testing.T) {
 					}
 				}
 				if settle {
-					if err := c.Settled(within(t), "calc", id); err != nil {
+					if err := c.Sessions().Settled(within(t), "calc", id); err != nil {
 						t.Fatal(err)
 					}
 				}
 			}
 			day(t, dir, alone, func(c *client.Client) {
-				if _, err := c.StartSession(within(t), "calc", events.Sequential, events.SessionSettings{Branch: "main"}); err != nil {
+				if _, err := c.Sessions().Start(within(t), "calc", events.Sequential, events.SessionSettings{Branch: "main"}); err != nil {
 					t.Fatal(err)
 				}
 				input(c, "create the file", "I created calc.go.", false)
@@ -107,13 +107,13 @@ func TestSessionDays(t *testing.T) {
 			})
 			day(t, dir, alone, func(c *client.Client) {
 				input(c, "add tests", "I added tests.", true)
-				e, err := c.Session(within(t), "calc")
+				e, err := c.Sessions().Get(within(t), "calc")
 				if err != nil || e.Runs != 3 || e.Fence != 3 || e.Branch != "main" {
 					t.Errorf("%+v, %v", e, err)
 				}
 			})
 			day(t, dir, alone, func(c *client.Client) {
-				talk, err := c.History(within(t), "calc")
+				talk, err := c.Sessions().History(within(t), "calc")
 				if err != nil {
 					t.Fatal(err)
 				}

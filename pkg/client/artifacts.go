@@ -14,6 +14,12 @@ import (
 	"github.com/inspan/inspan/pkg/run"
 )
 
+// Artifacts are what the runs of the station made.
+type Artifacts struct{ c *Client }
+
+// Artifacts returns the artifacts of the station's runs.
+func (c *Client) Artifacts() Artifacts { return Artifacts{c} }
+
 // Artifact is what a run made, with where it stands now.
 type Artifact struct {
 	events.Artifact
@@ -38,9 +44,9 @@ func (e *ElsewhereError) Error() string {
 	return fmt.Sprintf("artifact %s is kept in the workspace alone: it is %s/%s below the workspace root of the toolrunner", e.ID, e.Workspace, e.Path)
 }
 
-// Artifacts lists what a run made, sorted by key: of each path the newest content. ErrNotFound where there is no such run.
-func (c *Client) Artifacts(ctx context.Context, runID string) ([]Artifact, error) {
-	s, err := c.State(ctx, runID)
+// List lists what a run made, sorted by key: of each path the newest content. ErrNotFound where there is no such run.
+func (as Artifacts) List(ctx context.Context, runID string) ([]Artifact, error) {
+	s, err := as.c.State(ctx, runID)
 	if err != nil {
 		return nil, err
 	}
@@ -62,11 +68,11 @@ func standing(s run.State, a events.Artifact, now time.Time) Artifact {
 	return out
 }
 
-// Artifact opens an artifact of a run by its id, or by its path, key, or a name that only one has. What is read was checked
+// Open opens an artifact of a run by its id, or by its path, key, or a name that only one has. What is read was checked
 // against its digest before. Its errors are ErrNotFound, ErrExpired, ErrDamaged and *ElsewhereError; the record is returned
 // with the last three.
-func (c *Client) Artifact(ctx context.Context, runID, id string) (Artifact, io.ReadCloser, error) {
-	s, err := c.State(ctx, runID)
+func (as Artifacts) Open(ctx context.Context, runID, id string) (Artifact, io.ReadCloser, error) {
+	s, err := as.c.State(ctx, runID)
 	if err != nil {
 		return Artifact{}, nil, err
 	}
@@ -75,7 +81,7 @@ func (c *Client) Artifact(ctx context.Context, runID, id string) (Artifact, io.R
 		return Artifact{}, nil, notFound("artifact", id)
 	}
 	a := standing(s, found, time.Now())
-	data, err := c.bytesOf(ctx, a)
+	data, err := as.bytesOf(ctx, a)
 	if err != nil {
 		return a, nil, err
 	}
@@ -83,13 +89,13 @@ func (c *Client) Artifact(ctx context.Context, runID, id string) (Artifact, io.R
 }
 
 // bytesOf fetches from wherever an artifact is kept.
-func (c *Client) bytesOf(ctx context.Context, a Artifact) ([]byte, error) {
+func (as Artifacts) bytesOf(ctx context.Context, a Artifact) ([]byte, error) {
 	var data []byte
 	var err error
-	store := c.st.Artifacts()
+	store := as.c.st.Artifacts()
 	switch {
 	case a.Kept == events.StoredWithLog:
-		data, err = c.st.Blobs().Get(ctx, a.Ref())
+		data, err = as.c.st.Blobs().Get(ctx, a.Ref())
 	case a.Kept == events.StoredInWorkspace || store == nil:
 		return nil, &ElsewhereError{ID: a.ID, Workspace: a.Workspace, Path: a.Path}
 	default:

@@ -14,14 +14,20 @@ import (
 	"github.com/inspan/inspan/pkg/events"
 )
 
-// Branches lists the git branches that are kept with the station: those of a scope, such as "session/demo", "workflow/w1" or
+// Branches are the git branches that are kept with the station.
+type Branches struct{ c *Client }
+
+// Branches returns the git branches that are kept with the station.
+func (c *Client) Branches() Branches { return Branches{c} }
+
+// List lists the git branches that are kept with the station: those of a scope, such as "session/demo", "workflow/w1" or
 // "run/r1", or all where it is empty. They are sorted by scope and name.
-func (c *Client) Branches(ctx context.Context, scope string) ([]events.PublishedBranch, error) {
+func (bs Branches) List(ctx context.Context, scope string) ([]events.PublishedBranch, error) {
 	prefix := events.BranchKeys
 	if scope != "" {
 		prefix = events.BranchKeysOf(scope)
 	}
-	kv := c.st.KV(topology.TreeBucket)
+	kv := bs.c.st.KV(topology.TreeBucket)
 	keys, err := kv.Keys(ctx, prefix)
 	if err != nil {
 		return nil, fmt.Errorf("branches of the station: %w", err)
@@ -50,11 +56,11 @@ func (c *Client) Branches(ctx context.Context, scope string) ([]events.Published
 // ErrAtRemote means that a branch has nothing that its remote has not: it is to be fetched from there.
 var ErrAtRemote = errors.New("all of it is at the remote")
 
-// Branch writes a branch as a git bundle, which "git fetch FILE BRANCH" reads; the digest of each part is checked. The errors
+// Write writes a branch as a git bundle, which "git fetch FILE BRANCH" reads; the digest of each part is checked. The errors
 // are ErrNotFound, ErrDamaged and ErrAtRemote; what was written before one of them is of no use.
-func (c *Client) Branch(ctx context.Context, scope, name string, w io.Writer) (events.PublishedBranch, error) {
+func (bs Branches) Write(ctx context.Context, scope, name string, w io.Writer) (events.PublishedBranch, error) {
 	var one events.PublishedBranch
-	b, err := c.st.KV(topology.TreeBucket).Get(ctx, events.BranchKey(scope, name))
+	b, err := bs.c.st.KV(topology.TreeBucket).Get(ctx, events.BranchKey(scope, name))
 	if errors.Is(err, kernel.ErrNotFound) {
 		return one, notFound("branch of "+scope, name)
 	}
@@ -68,7 +74,7 @@ func (c *Client) Branch(ctx context.Context, scope, name string, w io.Writer) (e
 		return one, fmt.Errorf("branch %s of %s, at %s: %w", name, scope, one.Commit, ErrAtRemote)
 	}
 	for _, part := range one.Parts {
-		data, err := c.st.Blobs().Get(ctx, part)
+		data, err := bs.c.st.Blobs().Get(ctx, part)
 		if errors.Is(err, kernel.ErrNotFound) {
 			return one, fmt.Errorf("a part of branch %s of %s is not in the store of this station: %w", name, scope, ErrNotFound)
 		}

@@ -1,5 +1,8 @@
 // Package client talks to a station as its users do: it dispatches tasks, watches runs, answers gates and steers.
 //
+// The Client itself starts, watches and steers one run. What a station has more of is grouped by what it is: Runs finds runs and
+// reads what came of them, Gates answers, Sessions, Artifacts, Branches and DeadLetters do what their names say.
+//
 // Promises: it uses the station's public subjects and nothing else. A task without an id gets one, so that trying
 // again never starts a second run. Watch yields every event of a run once and in order, whatever the connection does.
 // What the station refuses comes back as a *RefusedError with what to do next; Approve, Reject and Control return only

@@ -160,7 +160,7 @@ func TestLists(t *testing.T) {
 	w.index(w.say("gated", runtest.Turn(1, "build", "", call), runtest.GateAt("g-1", "build", "c1-1")))
 	t.Run("LIFE-8 runs come with their figures, the newest first", func(t *testing.T) {
 		w := w.on(t)
-		infos, err := w.c.Runs(ctx)
+		infos, err := w.c.Runs().List(ctx)
 		if err != nil || len(infos) != 71 {
 			t.Fatalf("%d runs, %v", len(infos), err)
 		}
@@ -170,21 +170,21 @@ func TestLists(t *testing.T) {
 	})
 	t.Run("GATE-14 gates come with run, step and waiting time", func(t *testing.T) {
 		w := w.on(t)
-		gates, err := w.c.Gates(ctx)
+		gates, err := w.c.Gates().List(ctx)
 		if err != nil || len(gates) != 1 || gates[0].Gate.ID != "g-1" || gates[0].Gate.CallID != "c1-1" || gates[0].Run.HarnessID != "gated" || gates[0].Gate.CreatedAt.IsZero() {
 			t.Errorf("%+v, %v", gates, err)
 		}
 	})
 	t.Run("LIFE-9 a run is found by id, also before the index has it, or definitely not", func(t *testing.T) {
 		w := w.on(t)
-		if i, err := w.c.Run(ctx, "r7"); err != nil || i.AgentName != "agent-1" {
+		if i, err := w.c.Runs().Get(ctx, "r7"); err != nil || i.AgentName != "agent-1" {
 			t.Errorf("%+v %v", i, err)
 		}
 		w.say("young", runtest.Created())
-		if i, err := w.c.Run(ctx, "young"); err != nil || i.Status != events.Created {
+		if i, err := w.c.Runs().Get(ctx, "young"); err != nil || i.Status != events.Created {
 			t.Errorf("%+v %v", i, err)
 		}
-		if _, err := w.c.Run(ctx, "nobody"); !errors.Is(err, client.ErrNotFound) {
+		if _, err := w.c.Runs().Get(ctx, "nobody"); !errors.Is(err, client.ErrNotFound) {
 			t.Errorf("error %v", err)
 		}
 	})
@@ -207,7 +207,7 @@ func TestLists(t *testing.T) {
 		if err := w.st.KV(topology.StateBucket).Put(ctx, "run.bad", []byte("{")); err != nil {
 			t.Fatal(err)
 		}
-		if _, err := w.c.Runs(ctx); err == nil || !strings.Contains(err.Error(), "run.bad") {
+		if _, err := w.c.Runs().List(ctx); err == nil || !strings.Contains(err.Error(), "run.bad") {
 			t.Errorf("error %v", err)
 		}
 	})
@@ -258,7 +258,7 @@ func TestDispatch(t *testing.T) {
 		if !ok || r.Code != "unknown_agent" || r.Hint != "use worker" || !strings.Contains(err.Error(), "no such agent") {
 			t.Fatalf("error %v", err)
 		}
-		letters, err := w.c.Dead(within(t))
+		letters, err := w.c.DeadLetters().List(within(t))
 		if err != nil || len(letters) != 1 || letters[0].By != events.Planner || letters[0].Token != "bad" || !strings.Contains(letters[0].Data, "nobody") {
 			t.Errorf("%+v %v", letters, err)
 		}
@@ -342,12 +342,12 @@ func TestAnswers(t *testing.T) {
 	t.Run("GATE-9 yes and no return when they are recorded", func(t *testing.T) {
 		w := w.on(t)
 		gated("yes")
-		s, err := w.c.Approve(within(t), client.Decision{Run: "yes", Gate: "g-1", By: "anna"})
+		s, err := w.c.Gates().Approve(within(t), client.Decision{Run: "yes", Gate: "g-1", By: "anna"})
 		if err != nil || s.Gate("g-1").Status != run.GateApproved || s.Gate("g-1").By != "anna" {
 			t.Errorf("%v", err)
 		}
 		gated("no")
-		s, err = w.c.Reject(within(t), client.Decision{Run: "no", Gate: "g-1", By: "anna", Reason: "not now"})
+		s, err = w.c.Gates().Reject(within(t), client.Decision{Run: "no", Gate: "g-1", By: "anna", Reason: "not now"})
 		if err != nil || s.Gate("g-1").Reason != "not now" || s.Status != events.Paused {
 			t.Errorf("%s %v", s.Status, err)
 		}
@@ -362,9 +362,9 @@ func TestAnswers(t *testing.T) {
 			all.Go(func() {
 				d := client.Decision{Run: "race", Gate: "g-1", By: fmt.Sprintf("p%d", i)}
 				if i%2 == 0 {
-					states[i], errs[i] = w.c.Approve(within(t), d)
+					states[i], errs[i] = w.c.Gates().Approve(within(t), d)
 				} else {
-					states[i], errs[i] = w.c.Reject(within(t), d)
+					states[i], errs[i] = w.c.Gates().Reject(within(t), d)
 				}
 			})
 		}
@@ -384,11 +384,11 @@ func TestAnswers(t *testing.T) {
 	})
 	t.Run("GATE-9 a gate that does not exist is refused; an approver must be an id", func(t *testing.T) {
 		w := w.on(t)
-		if _, err := w.c.Approve(within(t), client.Decision{Run: "yes", Gate: "g-2", By: "anna"}); err == nil {
+		if _, err := w.c.Gates().Approve(within(t), client.Decision{Run: "yes", Gate: "g-2", By: "anna"}); err == nil {
 			t.Error("approved")
 		}
 		for _, d := range []client.Decision{{Run: "a.b", Gate: "g"}, {Run: "yes", Gate: "*"}, {Run: "yes", Gate: "g-1", By: "a>b"}} {
-			_, err := w.c.Approve(within(t), d)
+			_, err := w.c.Gates().Approve(within(t), d)
 			if _, ok := errors.AsType[*events.IDError](err); !ok {
 				t.Errorf("%+v: %v", d, err)
 			}

@@ -136,7 +136,7 @@ func ExampleClient_Watch() {
 }
 
 // How do I answer gates from a program?
-func ExampleClient_Approve() {
+func ExampleGates_Approve() {
 	c, ctx, done := exampleClient()
 	defer done()
 	careful := 1 // a person is asked before every step
@@ -155,7 +155,7 @@ func ExampleClient_Approve() {
 			continue
 		}
 		fmt.Println("may it?", gate.Reason)
-		if _, err := c.Approve(ctx, client.Decision{Run: id, Gate: gate.Gate, By: "anna", Hash: gate.ProposalHash}); err != nil {
+		if _, err := c.Gates().Approve(ctx, client.Decision{Run: id, Gate: gate.Gate, By: "anna", Hash: gate.ProposalHash}); err != nil {
 			fmt.Println(err)
 			return
 		}
@@ -188,10 +188,10 @@ func ExampleClient_Control() {
 }
 
 // How do I look a run up?
-func ExampleClient_Run() {
+func ExampleRuns_Get() {
 	c, ctx, done := exampleClient()
 	defer done()
-	_, err := c.Run(ctx, "nobody")
+	_, err := c.Runs().Get(ctx, "nobody")
 	fmt.Println(errors.Is(err, client.ErrNotFound))
 	// Output: true
 }

@@ -367,9 +367,9 @@ func (l *load) answer(c *client.Client, runID, gate, by, decision string) {
 func (l *load) say(c *client.Client, a *answer) error {
 	ctx, cancel := context.WithTimeout(l.following, answerWait)
 	defer cancel()
-	say := c.Approve
+	say := c.Gates().Approve
 	if a.decision == "reject" {
-		say = c.Reject
+		say = c.Gates().Reject
 	}
 	a.asked = time.Now()
 	defer func() { a.told = time.Now() }()

@@ -277,7 +277,7 @@ func TestViewsLost(t *testing.T) {
 			t.Fatalf("%v %v", lost, p.station.Repairs())
 		}
 		for ctx := p.ctx(); ; {
-			all, err := p.c.Runs(ctx)
+			all, err := p.c.Runs().List(ctx)
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -53,7 +53,7 @@ func grow(t testing.TB, crashed bool) *specimen {
 	p.start(events.Task{ID: specimenDone, Agent: "careful", Task: "write"})
 	p.start(events.Task{ID: specimenLoud, Agent: "loud", Task: "shout"})
 	p.start(events.Task{ID: specimenGated, Agent: "careful", Task: "write", Autonomy: level(1)})
-	if _, err := p.c.StartSession(p.ctx(), "chat", "", events.SessionSettings{}); err != nil {
+	if _, err := p.c.Sessions().Start(p.ctx(), "chat", "", events.SessionSettings{}); err != nil {
 		t.Fatal(err)
 	}
 	p.start(events.Task{ID: specimenTalk, Agent: "careful", Task: "write", Session: "chat"})
@@ -61,7 +61,7 @@ func grow(t testing.TB, crashed bool) *specimen {
 	p.await(specimenLoud, "ended", ended)
 	p.await(specimenTalk, "ended", ended)
 	p.await(specimenGated, "waiting", waiting)
-	if err := p.c.Settled(p.ctx(), "chat", specimenTalk); err != nil {
+	if err := p.c.Sessions().Settled(p.ctx(), "chat", specimenTalk); err != nil {
 		t.Fatal(err)
 	}
 	s := &specimen{dir: t.TempDir(), files: map[string]int64{}}
@@ -213,11 +213,11 @@ func (p *place) observe() (map[string]string, error) {
 		saw[what] = string(b)
 		return err
 	}
-	runs, err := p.c.Runs(ctx)
+	runs, err := p.c.Runs().List(ctx)
 	if err := note("runs", runs, err); err != nil {
 		return saw, err
 	}
-	gates, err := p.c.Gates(ctx)
+	gates, err := p.c.Gates().List(ctx)
 	if err := note("gates", gates, err); err != nil {
 		return saw, err
 	}
@@ -225,15 +225,15 @@ func (p *place) observe() (map[string]string, error) {
 	if err := note("agents", agents, err); err != nil {
 		return saw, err
 	}
-	sessions, err := p.c.Sessions(ctx)
+	sessions, err := p.c.Sessions().List(ctx)
 	if err := note("sessions", sessions, err); err != nil {
 		return saw, err
 	}
-	said, err := p.c.History(ctx, "chat")
+	said, err := p.c.Sessions().History(ctx, "chat")
 	if err := note("history", said, err); err != nil {
 		return saw, err
 	}
-	letters, err := p.c.Dead(ctx)
+	letters, err := p.c.DeadLetters().List(ctx)
 	if err := note("dead letters", len(letters), err); err != nil {
 		return saw, err
 	}
@@ -260,12 +260,12 @@ func (p *place) observeRun(ctx context.Context, id string, note func(string, any
 	if err := note("audit of "+id, report, err); err != nil {
 		return err
 	}
-	made, err := p.c.Artifacts(ctx, id)
+	made, err := p.c.Artifacts().List(ctx, id)
 	if err := note("artifacts of "+id, made, err); err != nil {
 		return err
 	}
 	for _, a := range made {
-		_, r, err := p.c.Artifact(ctx, id, a.ID)
+		_, r, err := p.c.Artifacts().Open(ctx, id, a.ID)
 		if err != nil {
 			return fmt.Errorf("artifact %s: %w", a.ID, err)
 		}
@@ -289,7 +289,7 @@ func (p *place) works(ctx context.Context) error {
 	if err != nil || len(s.Waiting()) == 0 {
 		return fmt.Errorf("the gate: %w", err)
 	}
-	if _, err := p.c.Approve(ctx, client.Decision{Run: specimenGated, Gate: s.Waiting()[0].ID, By: "anna"}); err != nil {
+	if _, err := p.c.Gates().Approve(ctx, client.Decision{Run: specimenGated, Gate: s.Waiting()[0].ID, By: "anna"}); err != nil {
 		return fmt.Errorf("approve: %w", err)
 	}
 	for _, id := range []string{"new", specimenGated} {

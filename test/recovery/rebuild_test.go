@@ -40,7 +40,7 @@ func (p *place) index() map[string]run.Info {
 	tick := time.NewTicker(20 * time.Millisecond)
 	defer tick.Stop()
 	for end := time.Now().Add(patience); ; <-tick.C {
-		infos, err := p.c.Runs(p.ctx())
+		infos, err := p.c.Runs().List(p.ctx())
 		if err != nil {
 			p.t.Fatal(err)
 		}

@@ -193,7 +193,7 @@ func ended(s run.State) bool   { return s.Status.Ended() }
 
 func (p *place) approve(s run.State) run.State {
 	p.t.Helper()
-	s, err := p.c.Approve(p.ctx(), client.Decision{Run: s.HarnessID, Gate: s.Waiting()[0].ID, By: "anna"})
+	s, err := p.c.Gates().Approve(p.ctx(), client.Decision{Run: s.HarnessID, Gate: s.Waiting()[0].ID, By: "anna"})
 	if err != nil {
 		p.t.Fatal(err)
 	}

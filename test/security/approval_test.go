@@ -145,7 +145,7 @@ func TestSignedAnswers(t *testing.T) {
 	})
 	t.Run("SAFE-9 GATE-5 a signed answer counts as its signer's and verifies offline; again and late it is refused", func(t *testing.T) {
 		key := keys["anna"]
-		s, err := c.operator.Approve(within(t), client.Decision{Run: "r1", Gate: gate.ID, Reason: "seen", Sign: &key})
+		s, err := c.operator.Gates().Approve(within(t), client.Decision{Run: "r1", Gate: gate.ID, Reason: "seen", Sign: &key})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -221,7 +221,7 @@ func TestSubjectsOfApprovers(t *testing.T) {
 	})
 	t.Run("SAFE-9 who may answer in no one's name only claims one, and the event says so", func(t *testing.T) {
 		gate := c.waiting(t, "s2")
-		if _, err := c.operator.Approve(within(t), client.Decision{Run: "s2", Gate: gate.ID, By: "anna"}); err != nil {
+		if _, err := c.operator.Gates().Approve(within(t), client.Decision{Run: "s2", Gate: gate.ID, By: "anna"}); err != nil {
 			t.Fatal(err)
 		}
 		if by, how := assurance(t, "s2"); by != "anna" || how != events.AssuranceNone {

@@ -214,7 +214,7 @@ func (a *aviary) places(c *client.Client, st *jet.Station, runs []string) []plac
 			all = append(all, place{"snapshot of " + id, b})
 		}
 	}
-	letters, err := c.Dead(within(a.t))
+	letters, err := c.DeadLetters().List(within(a.t))
 	if err != nil {
 		a.t.Fatal(err)
 	}

@@ -46,6 +46,5 @@ var SizeExceptions = []Exception{
 	{"methods", "internal/sandbox/local Sandbox", unsplit},
 	{"methods", "internal/station Station", unsplit},
 	{"methods", "internal/workspace Trees", unsplit},
-	{"methods", "pkg/client Client", unsplit},
 	{"methods", "services/planner Role", unsplit},
 }

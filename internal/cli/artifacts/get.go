@@ -70,7 +70,7 @@ type writtenFile struct {
 
 func getArtifacts(ctx context.Context, a *app.App, c *client.Client, f fetchFlags, runID string, named []string) error {
 	if len(named) == 0 {
-		all, err := c.Artifacts(ctx, runID)
+		all, err := c.Artifacts().List(ctx, runID)
 		if err != nil {
 			return err
 		}
@@ -128,7 +128,7 @@ func getArtifacts(ctx context.Context, a *app.App, c *client.Client, f fetchFlag
 
 // readArtifact reads one artifact, from the workspace where it is kept there alone.
 func readArtifact(ctx context.Context, a *app.App, c *client.Client, f fetchFlags, runID, id string) (client.Artifact, []byte, error) {
-	one, r, err := c.Artifact(ctx, runID, id)
+	one, r, err := c.Artifacts().Open(ctx, runID, id)
 	var there *client.ElsewhereError
 	if errors.As(err, &there) {
 		data, wsErr := fromWorkspace(f.workspace, one)

@@ -30,7 +30,7 @@ func listCmd(a *app.App) *cobra.Command {
 }
 
 func (a *listCommand) run(ctx context.Context, c *client.Client, argv []string) error {
-	all, err := c.Artifacts(ctx, argv[0])
+	all, err := c.Artifacts().List(ctx, argv[0])
 	if err != nil {
 		return err
 	}

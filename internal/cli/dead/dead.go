@@ -44,7 +44,7 @@ func listCmd(a *app.App) *cobra.Command {
 }
 
 func (a *listCommand) run(ctx context.Context, c *client.Client, _ []string) error {
-	letters, err := c.Dead(ctx)
+	letters, err := c.DeadLetters().List(ctx)
 	if err != nil {
 		return err
 	}
@@ -139,7 +139,7 @@ func (a *replayCommand) run(cmd *cobra.Command, argv []string) error {
 		}
 		wait, cancel := context.WithTimeout(ctx, a.Wait)
 		defer cancel()
-		l, err := c.Replay(wait, no)
+		l, err := c.DeadLetters().Replay(wait, no)
 		if errors.Is(err, client.ErrReplayed) || errors.Is(err, client.ErrNotWhole) {
 			return app.Exit(app.ExitRefused, err)
 		}
@@ -163,7 +163,7 @@ func ignoreEOF(err error) error {
 }
 
 func showDead(ctx context.Context, a *app.App, c *client.Client, no uint64) error {
-	letters, err := c.Dead(ctx)
+	letters, err := c.DeadLetters().List(ctx)
 	if err != nil {
 		return err
 	}

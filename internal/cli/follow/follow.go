@@ -185,9 +185,9 @@ func (f *Follower) Answer(ctx context.Context, g *events.GateOpenedData, v Answe
 	wait, cancel := context.WithTimeout(ctx, f.App.Wait)
 	defer cancel()
 	d := client.Decision{Run: f.RunID, Gate: g.Gate, By: f.App.Me(), Reason: v.Reason, Hash: g.ProposalHash}
-	say := f.Client.Approve
+	say := f.Client.Gates().Approve
 	if !v.Yes {
-		say = f.Client.Reject
+		say = f.Client.Gates().Reject
 	}
 	_, err := say(wait, d)
 	if r, ok := errors.AsType[*client.RefusedError](err); ok && (r.Code == "gate_closed" || r.Code == "run_ended") {

@@ -90,7 +90,7 @@ func complete(line string) string {
 func (r *repl) banner(ctx context.Context) error {
 	wait, cancel := context.WithTimeout(ctx, r.app.Wait)
 	defer cancel()
-	s, err := r.c.Session(wait, r.flags.Session)
+	s, err := r.c.Sessions().Get(wait, r.flags.Session)
 	if err != nil && !errors.Is(err, client.ErrNotFound) {
 		return err
 	}
@@ -149,7 +149,7 @@ func (r *repl) tools(context.Context, string) error {
 
 // messages are those of the session, none where it is new.
 func (r *repl) messages(ctx context.Context) ([]events.Message, error) {
-	h, err := r.c.History(ctx, r.flags.Session)
+	h, err := r.c.Sessions().History(ctx, r.flags.Session)
 	if errors.Is(err, client.ErrNotFound) {
 		return nil, nil
 	}
@@ -186,7 +186,7 @@ func (r *repl) history(ctx context.Context, _ string) error {
 }
 
 func (r *repl) save(ctx context.Context, _ string) error {
-	s, err := r.c.Session(ctx, r.flags.Session)
+	s, err := r.c.Sessions().Get(ctx, r.flags.Session)
 	if errors.Is(err, client.ErrNotFound) {
 		fmt.Fprintln(r.app.Out, "  nothing to save yet: the session begins with the first input")
 		return nil
@@ -203,7 +203,7 @@ func (r *repl) load(ctx context.Context, name string) error {
 	if err := events.CheckID("session", name); err != nil {
 		return err
 	}
-	if _, err := r.c.Session(ctx, name); err != nil {
+	if _, err := r.c.Sessions().Get(ctx, name); err != nil {
 		if errors.Is(err, client.ErrNotFound) {
 			return app.Exit(app.ExitUnknown, fmt.Errorf("there is no session %q; inspan session list shows them, and a new one begins with: inspan repl %s --session %s", name, r.agent.Name, name))
 		}
@@ -214,7 +214,7 @@ func (r *repl) load(ctx context.Context, name string) error {
 }
 
 func (r *repl) clear(ctx context.Context, _ string) error {
-	_, err := r.c.Steer(ctx, r.flags.Session, events.SessionControl{Action: "clear", By: r.app.Me(), Reason: "cleared at the prompt"})
+	_, err := r.c.Sessions().Control(ctx, r.flags.Session, events.SessionControl{Action: "clear", By: r.app.Me(), Reason: "cleared at the prompt"})
 	if errors.Is(err, client.ErrNotFound) {
 		err = nil // nothing was said
 	}

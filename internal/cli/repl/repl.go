@@ -251,7 +251,7 @@ func (r *repl) settle(ctx context.Context, runID string) error {
 	tick := time.NewTicker(20 * time.Millisecond)
 	defer tick.Stop()
 	for {
-		s, err := r.c.Session(ctx, r.flags.Session)
+		s, err := r.c.Sessions().Get(ctx, r.flags.Session)
 		if errors.Is(err, client.ErrDenied) {
 			return nil // who may not look goes on; the station waits for itself
 		}

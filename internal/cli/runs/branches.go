@@ -41,7 +41,7 @@ func branchListCmd(a *app.App) *cobra.Command {
 }
 
 func (a *branchListCommand) run(ctx context.Context, c *client.Client, argv []string) error {
-	all, err := c.Branches(ctx, strings.Join(argv, ""))
+	all, err := c.Branches().List(ctx, strings.Join(argv, ""))
 	if err != nil {
 		return err
 	}
@@ -105,7 +105,7 @@ func getBranch(ctx context.Context, a *app.App, c *client.Client, scope, name, t
 	if err != nil {
 		return err
 	}
-	one, err := c.Branch(ctx, scope, name, f)
+	one, err := c.Branches().Write(ctx, scope, name, f)
 	if err = errors.Join(err, f.Close()); err == nil {
 		err = os.Rename(half, to)
 	}

@@ -31,7 +31,7 @@ none, and neither has one without durable persistence.`,
 }
 
 func (a *checkpointsCommand) run(ctx context.Context, c *client.Client, argv []string) error {
-	all, err := c.Checkpoints(ctx, argv[0])
+	all, err := c.Runs().Checkpoints(ctx, argv[0])
 	if err != nil {
 		return err
 	}

@@ -94,7 +94,7 @@ type costs struct {
 // costly are the rows of the runs asked for: of one as its log has it, of all as the index has them.
 func costly(ctx context.Context, c *client.Client, args []string) ([]run.Info, error) {
 	if len(args) == 0 {
-		return c.Runs(ctx)
+		return c.Runs().List(ctx)
 	}
 	s, err := c.State(ctx, args[0])
 	if err != nil {

@@ -48,7 +48,7 @@ func (a *listCommand) run(ctx context.Context, c *client.Client, _ []string) err
 	if a.limit < 0 {
 		return app.Usage("--limit %d: want 0 or more", a.limit)
 	}
-	all, err := c.Find(ctx, a.selection)
+	all, err := c.Runs().Find(ctx, a.selection)
 	if err != nil {
 		return err
 	}

@@ -17,7 +17,7 @@ func Sequence(ctx context.Context, a *app.App, c *client.Client, runID, at strin
 	if n, err := strconv.ParseUint(at, 10, 64); err == nil {
 		return n, nil
 	}
-	all, err := c.Checkpoints(ctx, runID)
+	all, err := c.Runs().Checkpoints(ctx, runID)
 	if err != nil {
 		return 0, err
 	}

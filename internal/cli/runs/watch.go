@@ -42,7 +42,7 @@ they are stored and text as {"live":{...}} between them. Ctrl+C ends the watchin
 
 func (a *watchCommand) run(ctx context.Context, c *client.Client, args []string) error {
 	a.selection.Run = strings.Join(args, "")
-	found, err := c.Find(ctx, a.selection)
+	found, err := c.Runs().Find(ctx, a.selection)
 	if err != nil {
 		return err
 	}

@@ -43,7 +43,7 @@ func (a *cleanupCommand) run(ctx context.Context, c *client.Client, _ []string) 
 		return app.Usage("--older-than: %w", err)
 	}
 	before := time.Now().Add(-d).UTC()
-	all, err := c.Sessions(ctx)
+	all, err := c.Sessions().List(ctx)
 	if err != nil {
 		return err
 	}
@@ -80,10 +80,10 @@ func (a *cleanupCommand) run(ctx context.Context, c *client.Client, _ []string) 
 func deleteSession(ctx context.Context, a *app.App, c *client.Client, id string, ctl events.SessionControl) error {
 	ctx, cancel := context.WithTimeout(ctx, a.Wait)
 	defer cancel()
-	if _, err := c.Steer(ctx, id, ctl); err != nil {
+	if _, err := c.Sessions().Control(ctx, id, ctl); err != nil {
 		return err
 	}
-	if err := c.Sweep(ctx, id); err != nil {
+	if err := c.Sessions().Sweep(ctx, id); err != nil {
 		fmt.Fprintf(a.Err, "inspan: the files of session %s stay until its name is used again: %v\n", id, err)
 	}
 	return nil

@@ -27,7 +27,7 @@ func historyCmd(a *app.App) *cobra.Command {
 }
 
 func (a *historyCommand) run(ctx context.Context, c *client.Client, args []string) error {
-	talk, err := c.History(ctx, args[0])
+	talk, err := c.Sessions().History(ctx, args[0])
 	if err != nil {
 		return noSession(err)
 	}

@@ -51,7 +51,7 @@ func (a *importCommand) run(ctx context.Context, c *client.Client, args []string
 	}
 	ctx, cancel := context.WithTimeout(ctx, a.Wait)
 	defer cancel()
-	e, err := c.Steer(ctx, args[0], events.SessionControl{Action: "import", Messages: messages, By: a.by})
+	e, err := c.Sessions().Control(ctx, args[0], events.SessionControl{Action: "import", Messages: messages, By: a.by})
 	if err != nil {
 		return err
 	}

@@ -30,11 +30,11 @@ func infoCmd(a *app.App) *cobra.Command {
 }
 
 func (a *infoCommand) run(ctx context.Context, c *client.Client, args []string) error {
-	e, err := c.Session(ctx, args[0])
+	e, err := c.Sessions().Get(ctx, args[0])
 	if err != nil {
 		return noSession(err)
 	}
-	infos, err := c.Runs(ctx)
+	infos, err := c.Runs().List(ctx)
 	if err != nil {
 		return err
 	}

@@ -28,7 +28,7 @@ func listCmd(a *app.App) *cobra.Command {
 }
 
 func (a *listCommand) run(ctx context.Context, c *client.Client, _ []string) error {
-	all, err := c.Sessions(ctx)
+	all, err := c.Sessions().List(ctx)
 	if err != nil {
 		return err
 	}

@@ -23,7 +23,7 @@ func WarnOfAge(ctx context.Context, a *app.App, c *client.Client, id string) {
 	if id == "" {
 		return
 	}
-	if e, err := c.Session(ctx, id); err == nil {
+	if e, err := c.Sessions().Get(ctx, id); err == nil {
 		warnStale(a, e)
 	}
 }
@@ -38,5 +38,5 @@ func Settle(ctx context.Context, a *app.App, c *client.Client, last run.State) {
 	}
 	ctx, cancel := context.WithTimeout(ctx, settleWait)
 	defer cancel()
-	_ = c.Settled(ctx, last.Created.Session, last.HarnessID)
+	_ = c.Sessions().Settled(ctx, last.Created.Session, last.HarnessID)
 }

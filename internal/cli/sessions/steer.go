@@ -71,12 +71,12 @@ var sessionDone = map[string]string{"start": "is open", "set": "is set", "pause"
 func steerSession(ctx context.Context, a *app.App, c *client.Client, id string, ctl events.SessionControl) error {
 	ctx, cancel := context.WithTimeout(ctx, a.Wait)
 	defer cancel()
-	e, err := c.Steer(ctx, id, ctl)
+	e, err := c.Sessions().Control(ctx, id, ctl)
 	if err != nil {
 		return err
 	}
 	if ctl.Action == "delete" {
-		if err := c.Sweep(ctx, id); err != nil {
+		if err := c.Sessions().Sweep(ctx, id); err != nil {
 			fmt.Fprintf(a.Err, "inspan: the files of session %s stay until its name is used again: %v\n", id, err)
 		}
 	}

@@ -66,9 +66,9 @@ func (a *answerCommand) run(ctx context.Context, c *client.Client, args []string
 	if a.decision.Edit, err = a.edit.input(ctx, a.App, c, a.decision.Run, a.decision.Gate); err != nil {
 		return err
 	}
-	answer := c.Approve
+	answer := c.Gates().Approve
 	if a.word == "reject" {
-		answer = c.Reject
+		answer = c.Gates().Reject
 	}
 	s, err := answer(ctx, a.decision)
 	if err != nil {

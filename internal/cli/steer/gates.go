@@ -32,7 +32,7 @@ func Gates(a *app.App) *cobra.Command {
 }
 
 func (a *gatesCommand) run(ctx context.Context, c *client.Client, _ []string) error {
-	gates, err := c.Gates(ctx)
+	gates, err := c.Gates().List(ctx)
 	if err != nil {
 		return err
 	}
@@ -75,7 +75,7 @@ func findGate(ctx context.Context, c *client.Client, arg string) (runID, gate st
 		r, err = app.ResolveRun(ctx, c, r)
 		return r, g, err
 	}
-	gates, err := c.Gates(ctx)
+	gates, err := c.Gates().List(ctx)
 	if err != nil {
 		return "", "", err
 	}

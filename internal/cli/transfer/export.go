@@ -87,7 +87,7 @@ func (a *exportCommand) run(ctx context.Context, c *client.Client, args []string
 
 // exportAnchor writes the newest signed head of a run to a file.
 func exportAnchor(ctx context.Context, c *client.Client, runID, file string) error {
-	info, err := c.Run(ctx, runID)
+	info, err := c.Runs().Get(ctx, runID)
 	if err != nil {
 		return err
 	}
@@ -149,9 +149,9 @@ func writeBundle(ctx context.Context, a *app.App, c *client.Client, runID, file 
 
 // exportConversation prints the result of a run with its whole conversation (LOOP-12); of one that has not ended, the conversation so far.
 func exportConversation(ctx context.Context, a *app.App, c *client.Client, id string) error {
-	out, err := c.Outcome(ctx, id)
+	out, err := c.Runs().Outcome(ctx, id)
 	if errors.Is(err, client.ErrOpen) {
-		out.Conversation, err = c.Conversation(ctx, id)
+		out.Conversation, err = c.Runs().Conversation(ctx, id)
 	}
 	if errors.Is(err, client.ErrNotFound) {
 		return app.NoRun(id)

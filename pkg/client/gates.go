@@ -1,0 +1,150 @@
+package client
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"slices"
+
+	"github.com/inspan/inspan/pkg/approval"
+	"github.com/inspan/inspan/pkg/events"
+	"github.com/inspan/inspan/pkg/run"
+)
+
+// Gates are the gates of the station's runs: where a person decides.
+type Gates struct{ c *Client }
+
+// Gates returns the gates of the station.
+func (c *Client) Gates() Gates { return Gates{c} }
+
+// Waiting is a gate that waits, with its run.
+type Waiting struct {
+	Run  run.Info  `json:"run"`
+	Gate *run.Gate `json:"gate"`
+}
+
+// List lists the gates that wait for an answer, the oldest first (GATE-14).
+func (gs Gates) List(ctx context.Context) ([]Waiting, error) {
+	infos, err := gs.c.Runs().List(ctx)
+	if err != nil {
+		return nil, err
+	}
+	waiting := []Waiting{}
+	for _, i := range infos {
+		for _, g := range i.Gates {
+			waiting = append(waiting, Waiting{Run: i, Gate: g})
+		}
+	}
+	slices.SortStableFunc(waiting, func(a, b Waiting) int { return a.Gate.CreatedAt.Compare(b.Gate.CreatedAt) })
+	return waiting, nil
+}
+
+// Decision is an answer to a gate.
+type Decision struct {
+	Run, Gate string
+	// By is who answers: part of the subject, which permissions can bind to a user. Where this user may not answer in that
+	// name it is only claimed, which the event says too. Empty answers in no one's name.
+	By     string
+	Reason string
+	// Hash is the proposal_hash that was seen; the answer is refused where another proposal waits. Empty takes any.
+	Hash string
+	// Edit approves these arguments, a JSON object, instead of those proposed. They are judged like any call's.
+	Edit json.RawMessage
+	// Sign signs the answer, where it is not nil. Without a Hash the one that waits now is signed.
+	Sign *approval.Key
+}
+
+// Approve answers a gate with yes and returns the run's state with the answer recorded (GATE-9). The first answer to a
+// gate wins: where it was a yes of somebody else the gate in the state names them, where it was a no, and for a gate
+// that does not exist, Approve returns a *RefusedError. Where the gate needs several approvers the answer may be one vote
+// of them: the gate in the state is then still pending.
+func (gs Gates) Approve(ctx context.Context, d Decision) (run.State, error) {
+	return gs.decide(ctx, d, "approve")
+}
+
+// Reject answers a gate with no and returns the run's state with the run paused. Its errors are those of Approve.
+func (gs Gates) Reject(ctx context.Context, d Decision) (run.State, error) {
+	return gs.decide(ctx, d, "reject")
+}
+
+func (gs Gates) decide(ctx context.Context, d Decision, word string) (run.State, error) {
+	subject := events.GateSubject(gs.c.st.Name(), d.Run, d.Gate)
+	ids := []struct{ what, id string }{{"run", d.Run}, {"gate", d.Gate}}
+	if d.By != "" {
+		ids = append(ids, struct{ what, id string }{"approver", d.By})
+	}
+	for _, i := range ids {
+		if err := events.CheckID(i.what, i.id); err != nil {
+			return run.State{}, err
+		}
+	}
+	answer := events.Answer{Decision: word, Reason: d.Reason, ProposalHash: d.Hash}
+	if len(d.Edit) > 0 {
+		var err error
+		if answer.EditedInput, err = events.EditedInput(d.Edit); err != nil {
+			return run.State{}, err
+		}
+	}
+	if d.Sign != nil {
+		if err := gs.sign(ctx, d, &answer); err != nil {
+			return run.State{}, err
+		}
+	}
+	done := func(s run.State, input uint64) bool {
+		g := s.Gate(d.Gate)
+		if g != nil && g.Status == run.GatePending {
+			return slices.ContainsFunc(g.Votes, func(v run.Vote) bool { return v.Input == input })
+		}
+		return g != nil && g.Input == input && (word == "approve" || s.Status != events.Running || g.Resolution <= s.ResumedAt)
+	}
+	var s run.State
+	err := ErrDenied
+	if d.By != "" {
+		s, err = publisher{gs.c}.steer(ctx, d.Run, subject+"."+d.By, answer, done)
+	}
+	if _, stored := errors.AsType[*SilentError](err); errors.Is(err, ErrDenied) && !stored {
+		// This user may not answer in that name: then the name is only a claim.
+		answer.By = d.By
+		s, err = publisher{gs.c}.steer(ctx, d.Run, subject, answer, done)
+	}
+	if r, ok := errors.AsType[*RefusedError](err); ok && r.Code == "gate_closed" && len(d.Edit) == 0 {
+		return gs.agreed(ctx, d, word, err)
+	}
+	return s, err
+}
+
+// sign fills in what a signed answer has more.
+func (gs Gates) sign(ctx context.Context, d Decision, a *events.Answer) (err error) {
+	if a.ProposalHash == "" {
+		s, err := gs.c.State(ctx, d.Run)
+		if err != nil {
+			return err
+		}
+		g := s.Gate(d.Gate)
+		if g == nil {
+			return notFound("gate", d.Gate)
+		}
+		a.ProposalHash = g.Hash
+	}
+	hash := a.ProposalHash
+	if len(a.EditedInput) > 0 {
+		hash = events.EditedHash(hash, a.EditedInput)
+	}
+	a.Key = d.Sign.ID()
+	a.Signature, err = d.Sign.Sign(approval.Statement{Station: gs.c.st.Name(), Run: d.Run, Gate: d.Gate, Decision: a.Decision,
+		ProposalHash: hash, Reason: a.Reason})
+	return err
+}
+
+// agreed returns the state of a run whose gate was answered before: in the same way is as good as by this answer.
+func (gs Gates) agreed(ctx context.Context, d Decision, word string, refusal error) (run.State, error) {
+	s, err := gs.c.State(ctx, d.Run)
+	if err != nil {
+		return s, err
+	}
+	want := map[string]run.GateStatus{"approve": run.GateApproved, "reject": run.GateRejected}[word]
+	if g := s.Gate(d.Gate); g == nil || g.Status != want || len(g.Edited) > 0 {
+		return run.State{}, refusal
+	}
+	return s, nil
+}
