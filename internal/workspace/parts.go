@@ -19,8 +19,8 @@ const (
 	putting = 2
 )
 
-// store puts a pack into the object store.
-func (t *Trees) store(ctx context.Context, id string, pack io.Reader) (Pack, error) {
+// storePack puts a pack into the object store.
+func storePack(ctx context.Context, blobs kernel.Blobs, id string, pack io.Reader) (Pack, error) {
 	p := Pack{Snapshot: id}
 	ctx, stop := context.WithCancelCause(ctx)
 	defer stop(nil)
@@ -39,7 +39,7 @@ func (t *Trees) store(ctx context.Context, id string, pack io.Reader) (Pack, err
 		refs = append(refs, ref)
 		under.Go(func() {
 			defer func() { <-turns }()
-			got, err := t.cfg.Blobs.Put(ctx, "tree", part)
+			got, err := blobs.Put(ctx, "tree", part)
 			if err != nil {
 				stop(fmt.Errorf("store the pack of snapshot %.12s: %w", id, err))
 			}

@@ -43,7 +43,7 @@ func TestParts(t *testing.T) {
 	}
 	l := newLab(t)
 	put := func(t *testing.T, s *failing) (Pack, error) {
-		return l.at("a", nil, func(c *Config) { c.Blobs = s }).store(t.Context(), "id", bytes.NewReader(pack))
+		return storePack(t.Context(), s, "id", bytes.NewReader(pack))
 	}
 	whole, err := put(t, &failing{Blobs: l.st.Blobs()})
 	if err != nil || len(whole.Parts) != 4 {

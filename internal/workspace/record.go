@@ -94,7 +94,7 @@ func Load(ctx context.Context, kv kernel.KV, workspace string) (Record, uint64, 
 }
 
 // swap writes a record where no one else did since it was read; else it returns kernel.ErrExists.
-func (t *Trees) swap(ctx context.Context, rec Record, revision uint64) (uint64, error) {
+func swap(ctx context.Context, kv kernel.KV, rec Record, revision uint64) (uint64, error) {
 	n, err := name(rec.Workspace)
 	if err != nil {
 		return 0, err
@@ -103,7 +103,7 @@ func (t *Trees) swap(ctx context.Context, rec Record, revision uint64) (uint64, 
 	if err != nil {
 		return 0, fmt.Errorf("record of workspace %s: %w", rec.Workspace, err)
 	}
-	now, err := t.cfg.KV.Swap(ctx, keys+n, b, revision)
+	now, err := kv.Swap(ctx, keys+n, b, revision)
 	if err != nil {
 		return 0, fmt.Errorf("record of workspace %s: %w", rec.Workspace, err)
 	}

@@ -83,7 +83,7 @@ func TestPassing(t *testing.T) {
 				}
 				now = now.Add(25 * time.Hour)
 			}
-			if err := b.Tidy(t.Context()); err != nil {
+			if err := b.Cleanup().Tidy(t.Context()); err != nil {
 				t.Fatal(err)
 			}
 			if rec := l.record("workflow/w"); (rec.Snapshot == "") != gone {
@@ -118,7 +118,7 @@ func TestPassing(t *testing.T) {
 			}
 		}
 		now = now.Add(25 * time.Hour)
-		if err := a.Tidy(t.Context()); err != nil {
+		if err := a.Cleanup().Tidy(t.Context()); err != nil {
 			t.Fatal(err)
 		}
 		if rec := l.record("workflow/w"); rec.Owner != "" || rec.Snapshot == "" || len(rec.Runs) != maxRuns {
@@ -148,7 +148,7 @@ func TestPassing(t *testing.T) {
 				}
 			})
 			for _, whole = range []bool{false, true} {
-				if err := b.Tidy(t.Context()); err != nil {
+				if err := b.Cleanup().Tidy(t.Context()); err != nil {
 					t.Fatal(err)
 				}
 				if _, err := os.Stat(base); (err == nil) != (steps && !whole) {

@@ -4,13 +4,11 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"os"
 	"path/filepath"
 	"slices"
 	"sync"
 	"time"
 
-	"github.com/inspan/inspan/internal/git"
 	"github.com/inspan/inspan/internal/kernel"
 )
 
@@ -71,32 +69,6 @@ type tree struct {
 	refs int
 	// held is what this instance claimed; nil for nothing.
 	held *claim
-}
-
-// claim is one time of owning a tree. It is guarded by the turn of its tree.
-type claim struct {
-	rec      Record
-	revision uint64
-	// dir is the place of the tree, base that of all that belongs to it; base is empty where the volume is shared.
-	dir, base string
-	keeper    Keeper
-	// lost: somebody else owns the tree now.
-	lost bool
-	// visits under way, dirty where one ended without a snapshot of what it did.
-	visits int
-	dirty  bool
-	// runs that came in, true for those that ended.
-	runs map[string]bool
-	// left is closed when a visit ends, and made anew.
-	left chan struct{}
-	// ended counts work that ended, kept is how much of it the last snapshot has.
-	ended, kept uint64
-	// news is what the next agent is to be told of the tree; empty for nothing. told: it was said.
-	news     string
-	reported bool
-	// steps, as run and step, whose calls are not kept.
-	steps map[[2]string]bool
-	used  time.Time
 }
 
 // New checks a Config.
@@ -198,7 +170,7 @@ func (t *Trees) claim(ctx context.Context, tr *tree, run string) error {
 		return err
 	}
 	c := tr.held
-	if c != nil && t.owns(c, rec, revision) {
+	if c != nil && c.ownedBy(t.cfg.Instance, rec, revision) {
 		return t.welcome(ctx, tr, c, run)
 	}
 	if rec.Owner != "" && rec.Owner != t.cfg.Instance {
@@ -220,7 +192,7 @@ func (t *Trees) claim(ctx context.Context, tr *tree, run string) error {
 	rec.Owner, rec.Run, rec.At = t.cfg.Instance, run, t.cfg.Now().UTC()
 	rec.Fence++
 	rec.Lost = rec.Lost || before.Owner != "" && before.Owner != t.cfg.Instance
-	if revision, err = t.swap(ctx, rec, revision); err != nil {
+	if revision, err = swap(ctx, t.cfg.KV, rec, revision); err != nil {
 		return err
 	}
 	if same {
@@ -261,17 +233,6 @@ func with(rec Record, run string) Record {
 	return rec
 }
 
-// owns reports whether a claim still stands. A record that was read of a replica that is behind says nothing.
-func (t *Trees) owns(c *claim, rec Record, revision uint64) bool {
-	if c.lost {
-		return false
-	}
-	if revision > c.revision && rec.Owner == t.cfg.Instance && rec.Fence == c.rec.Fence {
-		c.rec, c.revision = rec, revision
-	}
-	return revision <= c.revision && c.rec.Owner == t.cfg.Instance
-}
-
 // Holds reports whether a run works in a tree of this instance, as far as is known without asking.
 func (t *Trees) Holds(run string) bool {
 	t.mu.Lock()
@@ -300,14 +261,7 @@ func (t *Trees) lose(tr *tree) {
 		t.mark(run, false)
 	}
 	if c.visits == 0 {
-		t.remove(c)
-	}
-}
-
-// remove takes a claim's directory away. What cannot be removed now is removed by Tidy.
-func (t *Trees) remove(c *claim) {
-	if c.base != "" {
-		_ = git.RemoveAll(c.base)
+		c.remove()
 	}
 }
 
@@ -324,35 +278,15 @@ func (t *Trees) settle(ctx context.Context, rec Record, revision uint64) (*claim
 	}
 	c.base = filepath.Join(t.cfg.Root, treesDir, n, workdirName(rec.Fence, t.cfg.Instance))
 	c.dir = filepath.Join(c.base, treeDir)
-	if err = t.fill(ctx, c); err == nil {
+	if err = c.fill(ctx, t.cfg.Snapshots, t.cfg.Blobs); err == nil {
 		return c, nil
 	}
-	t.remove(c)
+	c.remove()
 	if errors.Is(err, ErrDamaged) {
 		rec.Owner = ""
-		if _, free := t.swap(ctx, rec, revision); free != nil {
+		if _, free := swap(ctx, t.cfg.KV, rec, revision); free != nil {
 			err = errors.Join(err, free)
 		}
 	}
 	return nil, fmt.Errorf("restore workspace %s: %w", rec.Workspace, err)
-}
-
-func (t *Trees) fill(ctx context.Context, c *claim) error {
-	if err := os.MkdirAll(filepath.Dir(filepath.Dir(c.base)), 0o755); err != nil {
-		return err
-	}
-	if err := os.MkdirAll(filepath.Dir(c.base), 0o755); err != nil {
-		return err
-	}
-	if err := os.Mkdir(c.base, 0o755); err != nil { // it must be new
-		return err
-	}
-	if err := os.Mkdir(c.dir, 0o755); err != nil {
-		return err
-	}
-	var err error
-	if c.keeper, err = t.cfg.Snapshots.Keep(ctx, c.dir, filepath.Join(c.base, storeDir)); err != nil || c.rec.Snapshot == "" {
-		return err
-	}
-	return t.restore(ctx, c)
 }

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"os"
 	"path/filepath"
 	"slices"
@@ -104,7 +103,7 @@ func (t *Trees) check(ctx context.Context, tr *tree, c *claim) error {
 	if err != nil {
 		return err
 	}
-	if !t.owns(c, rec, revision) {
+	if !c.ownedBy(t.cfg.Instance, rec, revision) {
 		if tr.held == c {
 			t.lose(tr)
 		}
@@ -201,7 +200,7 @@ func (t *Trees) keep(ctx context.Context, tr *tree, c *claim, covers string) err
 		c.savedAll(began)
 		return nil
 	}
-	pack, err := t.store(ctx, shot.ID, shot.Pack)
+	pack, err := storePack(ctx, t.cfg.Blobs, shot.ID, shot.Pack)
 	if err = errors.Join(err, shot.Pack.Close()); err != nil {
 		return fmt.Errorf("keep workspace %s: %w", tr.workspace, err)
 	}
@@ -221,14 +220,9 @@ func (t *Trees) keep(ctx context.Context, tr *tree, c *claim, covers string) err
 	return nil
 }
 
-// savedAll notes that a snapshot has all work that had ended when it began.
-func (c *claim) savedAll(began uint64) {
-	c.kept, c.dirty, c.steps = began, false, nil
-}
-
 // writeRecord writes the record of a claim. It must be called with the turn of the tree.
 func (t *Trees) writeRecord(ctx context.Context, tr *tree, c *claim, rec Record) error {
-	revision, err := t.swap(ctx, rec, c.revision)
+	revision, err := swap(ctx, t.cfg.KV, rec, c.revision)
 	if err == nil {
 		c.rec, c.revision = rec, revision
 		return nil
@@ -274,19 +268,6 @@ func (v *Visit) Leave() {
 	close(c.left)
 	c.left = make(chan struct{})
 	if c.lost && c.visits == 0 {
-		v.t.remove(c)
+		c.remove()
 	}
-}
-
-// restore reads the packs of a claim's snapshot into its directory.
-func (t *Trees) restore(ctx context.Context, c *claim) error {
-	ctx, stop := context.WithCancel(ctx)
-	var packs []io.Reader
-	for _, p := range c.rec.Packs {
-		one := &parts{ctx: ctx, from: t.cfg.Blobs, refs: p.Parts}
-		defer one.close()
-		packs = append(packs, one)
-	}
-	defer stop() // before the others: what is under way ends at once
-	return c.keeper.Restore(ctx, c.rec.Snapshot, packs...)
 }

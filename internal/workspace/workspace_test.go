@@ -299,7 +299,7 @@ func TestTidy(t *testing.T) {
 			}
 			if !c.atEnd {
 				now = now.Add(25 * time.Hour)
-				if err := a.Tidy(t.Context()); !errors.Is(err, c.err) || asked != 1 {
+				if err := a.Cleanup().Tidy(t.Context()); !errors.Is(err, c.err) || asked != 1 {
 					t.Errorf("%+v: %v, asked %d times", c, err, asked)
 				}
 			}
@@ -340,7 +340,7 @@ func TestTidy(t *testing.T) {
 		}
 		check := func(when string, want ...bool) {
 			t.Helper()
-			if err := errors.Join(a.Tidy(t.Context()), in("c").Tidy(t.Context())); err != nil {
+			if err := errors.Join(a.Cleanup().Tidy(t.Context()), in("c").Cleanup().Tidy(t.Context())); err != nil {
 				t.Fatal(err)
 			}
 			for i, v := range []*Visit{dead, living, run, session, busy} {
@@ -375,7 +375,7 @@ func TestTidy(t *testing.T) {
 		if err := v.Keep(t.Context(), "c1"); err != nil {
 			t.Fatal(err)
 		}
-		if err := b.Forget(t.Context(), demo); err != nil {
+		if err := b.Cleanup().Forget(t.Context(), demo); err != nil {
 			t.Fatal(err)
 		}
 		if err := v.Keep(t.Context(), "c2"); !errors.Is(err, ErrLost) {

@@ -45,6 +45,5 @@ var SizeExceptions = []Exception{
 	{"methods", "internal/gitwork work", unsplit},
 	{"methods", "internal/sandbox/local Sandbox", unsplit},
 	{"methods", "internal/station Station", unsplit},
-	{"methods", "internal/workspace Trees", unsplit},
 	{"methods", "services/planner Role", unsplit},
 }

@@ -118,7 +118,7 @@ func (j *Janitor) cloneOver(ctx context.Context, l gitwork.Clone, after time.Dur
 func (j *Janitor) surrender(ctx context.Context, v *workspace.Visit, at string, gone bool) error {
 	v.Leave()
 	if gone {
-		return j.cfg.Trees.Forget(ctx, at)
+		return j.cfg.Trees.Cleanup().Forget(ctx, at)
 	}
 	_, err := j.cfg.Trees.Ended(ctx, at, "sweep")
 	return err

@@ -101,7 +101,7 @@ func (j *Janitor) vacateTree(ctx context.Context, m kernel.Message, at, scope st
 			return err
 		}
 	}
-	return j.cfg.Trees.Forget(ctx, at)
+	return j.cfg.Trees.Cleanup().Forget(ctx, at)
 }
 
 // Clear removes the files of a session once what no remote has of its repository is kept in a scope. Where not all of
