@@ -33,6 +33,8 @@ type Clone struct {
 	Path string `json:"path"`
 	// Mirror is the name of the mirror that it borrows of; empty for none.
 	Mirror string `json:"mirror,omitempty"`
+	// Objects is the directory of objects of a person's repository that it borrows instead, see LocalsDir.
+	Objects string `json:"objects,omitempty"`
 	// URL is the address of the remote that the mirror is of.
 	URL string    `json:"url,omitempty"`
 	At  time.Time `json:"at"`
@@ -43,6 +45,14 @@ type Clone struct {
 // Passing reports whether the workspace goes once its last run has ended, that of a workflow some time after: those of sessions, and one that all runs share, stay.
 func (l Clone) Passing() bool {
 	return strings.HasPrefix(l.Path, "run/") || strings.HasPrefix(l.Path, "workflow/")
+}
+
+// lender is the directory of objects that a workspace borrows; empty for none.
+func (l Clone) lender(root string) string {
+	if l.Mirror == "" {
+		return l.Objects
+	}
+	return objectsOf(root, l.Mirror)
 }
 
 // short hash of a text, as a name of a file.
@@ -79,7 +89,7 @@ func readClone(dir string) (l Clone, ok bool, err error) {
 	if err == nil {
 		err = json.Unmarshal(b, &l)
 	}
-	if err == nil && (!filepath.IsLocal(filepath.FromSlash(l.Path)) || l.Mirror != "" && len(l.Mirror) != len(named(""))) {
+	if err == nil && (!filepath.IsLocal(filepath.FromSlash(l.Path)) || l.Mirror != "" && len(l.Mirror) != len(named("")) || l.Objects != "" && !filepath.IsAbs(l.Objects)) {
 		err = errors.New("it makes no sense")
 	}
 	if err != nil {
@@ -143,12 +153,11 @@ func Alternates(root, path, run string) (objects string, borrowed bool, err erro
 			return "", true, err
 		}
 	}
-	if l.Mirror == "" {
+	if objects = l.lender(root); objects == "" {
 		return "", true, nil
 	}
-	objects = objectsOf(root, l.Mirror)
 	if info, err := os.Lstat(objects); err != nil || !info.IsDir() {
-		return "", true, fmt.Errorf("workspace %s borrows objects of a mirror that is gone: %w (call git_prepare again with the url: it is fetched again)", path, git.ErrDamaged)
+		return "", true, fmt.Errorf("workspace %s borrows the objects in %s, which are gone: %w (call git_prepare again with the url: those of a mirror are fetched again)", path, objects, git.ErrDamaged)
 	}
 	return objects, true, nil
 }
@@ -193,11 +202,16 @@ func (w *work) noteClone(url string) error {
 	if err != nil {
 		return err
 	}
-	run, _, _ := strings.Cut(w.job.Call, "/")
 	l := Clone{Path: path, URL: url, At: time.Now().UTC()}
 	if url != "" {
 		l.Mirror = mirrorKey(url)
 	}
+	return w.note(l)
+}
+
+// note writes down what a workspace borrows, for the run of the call.
+func (w *work) note(l Clone) error {
+	run, _, _ := strings.Cut(w.job.Call, "/")
 	return writeClone(w.cfg.Root, l, run)
 }
 

@@ -250,8 +250,8 @@ func (w *work) open(ctx context.Context) (*git.Repo, error) {
 	if err != nil {
 		return nil, err
 	}
-	if l.Mirror != "" {
-		return w.cfg.Git.OpenBorrowing(ctx, w.job.Dir, objectsOf(w.cfg.Root, l.Mirror))
+	if objects := l.lender(w.cfg.Root); objects != "" {
+		return w.cfg.Git.OpenBorrowing(ctx, w.job.Dir, objects)
 	}
 	return w.cfg.Git.Open(ctx, w.job.Dir)
 }

@@ -77,7 +77,8 @@ func (w *work) present(ctx context.Context, src git.Source) error {
 		return err
 	}
 	if w.job.Ephemeral {
-		if err := w.noteClone(l.URL); err != nil { // this run works in it, too
+		l.At = time.Now().UTC()
+		if err := w.note(l); err != nil { // this run works in it, too
 			return err
 		}
 	}
@@ -241,6 +242,9 @@ func (w *work) mirrorLock(ctx context.Context, key string) (unlock func() error,
 // TidyMirrors forgets clones whose workspace is gone, and takes mirrors away that no one borrows of and that no one used for that long.
 // It returns how many.
 func (d *Desk) TidyMirrors(ctx context.Context, after time.Duration, now time.Time) (n int, err error) {
+	if err := d.tidyLocals(after, now); err != nil {
+		return 0, err
+	}
 	clones, err := d.Clones()
 	if err != nil {
 		return 0, err // of an unknown clone the mirror is not known

@@ -57,7 +57,8 @@ func (w *work) prepare(ctx context.Context, g *guard, a prepareArgs) (*Prepared,
 	if err := w.allowed(a.URL); err != nil {
 		return nil, err
 	}
-	if w.job.Ephemeral && w.job.Barred != nil {
+	_, local := LocalID(a.URL)
+	if w.job.Ephemeral && w.job.Barred != nil && !local {
 		return nil, fmt.Errorf("an ephemeral workspace: %w: %w", ErrRefused, w.job.Barred)
 	}
 	if err := w.current(ctx); err != nil {
@@ -143,7 +144,7 @@ func (w *work) source(ctx context.Context, g *guard, a prepareArgs) (r *git.Repo
 		r, err = w.cfg.Git.Init(ctx, w.job.Dir, first)
 		return r, "", false, err
 	}
-	if a.URL == "" {
+	if _, local := LocalID(a.URL); a.URL == "" || local {
 		name = a.Ref
 		if name == "" {
 			name = a.Branch
@@ -181,7 +182,9 @@ func (w *work) clone(ctx context.Context, g *guard, src git.Source) (*git.Repo, 
 	fill := func(ctx context.Context, src git.Source) (*git.Repo, error) {
 		return w.cfg.Git.Clone(ctx, src, w.job.Dir)
 	}
-	if w.job.Ephemeral {
+	if id, local := LocalID(src.URL); local {
+		fill = func(ctx context.Context, src git.Source) (*git.Repo, error) { return w.cloneLocal(ctx, id, src.Ignore) }
+	} else if w.job.Ephemeral {
 		fill = w.cloneAlternates
 	} else if path, err := w.path(); err == nil { // whatever was there before is not any more
 		if err := Forget(w.cfg.Root, path); err != nil {
