@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+	"time"
 
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
@@ -33,6 +34,23 @@ func (c *Conn) request(ctx context.Context, m *nats.Msg) (*nats.Msg, error) {
 		return nil, fmt.Errorf("no answer on %s: %w", m.Subject, err)
 	}
 	return answer, nil
+}
+
+// unansweredWait bounds how long a request that no one took is made again, unansweredRetry is the wait between two tries.
+const (
+	unansweredWait  = 2 * time.Second
+	unansweredRetry = 10 * time.Millisecond
+)
+
+// taken makes a request again while no one takes it, for a moment: a server that reloads its accounts answers so, and a stream
+// between two leaders. It is for what may be asked twice. An append settles that itself.
+func taken(ctx context.Context, do func() error) error {
+	for limit := time.Now().Add(unansweredWait); ; {
+		err := do()
+		if !errors.Is(err, nats.ErrNoResponders) || time.Now().After(limit) || kernel.Sleep(ctx, unansweredRetry) != nil {
+			return err
+		}
+	}
 }
 
 // apiAnswer is what every answer of the JetStream API begins with.

@@ -234,7 +234,8 @@ func (s kv) named(ctx context.Context, prefix string) ([]string, error) {
 			} `json:"state"`
 		}
 		ask := map[string]any{"subjects_filter": base + prefix + ">", "offset": offset}
-		if err := s.c.api(ctx, "STREAM.INFO."+topology.KVStream(s.bucket), ask, &page); err != nil {
+		err := taken(ctx, func() error { return s.c.api(ctx, "STREAM.INFO."+topology.KVStream(s.bucket), ask, &page) })
+		if err != nil {
 			return nil, err
 		}
 		for subject := range page.State.Subjects {
@@ -258,10 +259,13 @@ func (s kv) with(ctx context.Context, verb, key string, do func(context.Context,
 		defer done()
 		watched, doneReading := s.c.denied.watch(watched, apiPrefix+"DIRECT.GET."+topology.KVStream(s.bucket)+"."+subject)
 		defer doneReading()
-		var kv jetstream.KeyValue
-		if kv, err = s.open(watched); err == nil {
-			err = do(watched, kv)
-		}
+		err = taken(watched, func() error {
+			kv, err := s.open(watched)
+			if err != nil {
+				return err
+			}
+			return do(watched, kv)
+		})
 		if cause := context.Cause(watched); err != nil && cause != nil {
 			err = cause
 		}
