@@ -38,10 +38,12 @@ type bed struct {
 	user     *jet.Conn
 	st       *jet.Station
 	whole    *station.Station
-	conns    []*jet.Conn
-	cancel   context.CancelFunc
-	roles    sync.WaitGroup
-	how      how
+	// broken ends, with the reason, when a role of whole fails; nil where there is none.
+	broken context.Context
+	conns  []*jet.Conn
+	cancel context.CancelFunc
+	roles  sync.WaitGroup
+	how    how
 	// rounds counts the rounds of this bed, so that each has run ids of its own.
 	rounds int
 }
@@ -212,6 +214,15 @@ func (b *bed) startUp(ctx context.Context, agent []byte) (err error) {
 	if err != nil {
 		return err
 	}
+	broken, fail := context.WithCancelCause(context.WithoutCancel(ctx))
+	b.broken, b.cancel = broken, func() { fail(nil) }
+	b.roles.Go(func() {
+		select {
+		case err := <-b.whole.Failed():
+			fail(err)
+		case <-broken.Done():
+		}
+	})
 	b.user = b.whole.Conn()
 	if b.st, err = b.user.Station(name); err != nil {
 		return err

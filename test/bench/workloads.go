@@ -55,8 +55,10 @@ func (b *bed) many(ctx context.Context, e *ends, prefix string, n, inFlight int)
 			}
 			select {
 			case <-e.of(id):
+			case <-b.failed():
+				errs <- fmt.Errorf("run %s did not end: %w", id, context.Cause(b.broken))
 			case <-time.After(5 * time.Minute):
-				errs <- fmt.Errorf("run %s did not end", id)
+				errs <- b.stuck(ctx, id)
 			}
 		})
 	}
@@ -67,6 +69,23 @@ func (b *bed) many(ctx context.Context, e *ends, prefix string, n, inFlight int)
 	default:
 		return nil
 	}
+}
+
+// failed is closed when a role of the station fails: its runs do not end then.
+func (b *bed) failed() <-chan struct{} {
+	if b.broken == nil {
+		return nil
+	}
+	return b.broken.Done()
+}
+
+// stuck says how far a run came that did not end.
+func (b *bed) stuck(ctx context.Context, id string) error {
+	s, err := b.state(ctx, id)
+	if err != nil {
+		return fmt.Errorf("run %s did not end, and its log cannot be read: %w", id, err)
+	}
+	return fmt.Errorf("run %s did not end: it is %q after %d events", id, s.Status, s.Sequence)
 }
 
 // steps reads the logs of runs back: the time of each step, the events and their bytes.
