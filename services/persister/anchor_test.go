@@ -133,3 +133,52 @@ func TestAnchors(t *testing.T) {
 		})
 	}
 }
+
+// gets counts how often a key is read.
+type gets struct {
+	kernel.KV
+	n int
+}
+
+func (g *gets) Get(ctx context.Context, key string) ([]byte, error) {
+	g.n++
+	return g.KV.Get(ctx, key)
+}
+
+func TestAnchorsLookOnce(t *testing.T) {
+	t.Parallel()
+	t.Run("SAFE-3 PERF-2 the row of a run before this process is looked at once, and not again at its end", func(t *testing.T) {
+		t.Parallel()
+		st, err := mem.New("test", mem.Config{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		b := finished()
+		put(t, st, b, b.Events())
+		ledger, err := runlog.NewLedger(runlog.LedgerConfig{Station: "test", By: events.Persister, Journal: st.Journal(), Entropy: rand.Reader})
+		if err != nil {
+			t.Fatal(err)
+		}
+		kv, journal := &gets{KV: st.KV(topology.StateBucket)}, &counted{Journal: st.Journal()}
+		role, err := persister.New(persister.Config{Ledger: ledger, Journal: journal, KV: kv, Blobs: st.Blobs(),
+			Sign:      ed25519.NewKeyFromSeed(bytes.Repeat([]byte{7}, 32)),
+			Snapshots: &snapshot.Store{KV: st.KV(topology.StateBucket), Blobs: st.Blobs()},
+			Local:     &snapshot.Store{KV: st.KV(topology.ConfigBucket)}, Log: zerolog.Nop(), Settle: time.Microsecond})
+		if err != nil {
+			t.Fatal(err)
+		}
+		for n, rec := range st.Log("r") { // each has a row of its own
+			s, err := ledger.Receive(t.Context(), "r", rec)
+			if err != nil {
+				t.Fatal(err)
+			}
+			h := runlog.ReceivedEvent{Run: "r", Kind: rec.Kind, Sequence: uint64(n) + 1, Seq: rec.Seq, State: s, Deliveries: 1, Stored: rec.Bytes}
+			if err := role.Event(t.Context(), h); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if reads := journal.reads.Load(); kv.n != 1 || reads != 0 {
+			t.Errorf("the row was read %d times, the log %d times, want 1 and 0", kv.n, reads)
+		}
+	})
+}
