@@ -52,10 +52,10 @@ func ResolveRun(ctx context.Context, c *client.Client, ref string) (string, erro
 	if !events.ValidID(ref) {
 		return ref, nil
 	}
-	if _, err := c.Run(ctx, ref); !errors.Is(err, client.ErrNotFound) {
+	if _, err := c.Runs().Get(ctx, ref); !errors.Is(err, client.ErrNotFound) {
 		return ref, nil //nolint:nilerr // the command meets the same error and reports it
 	}
-	all, err := c.Runs(ctx)
+	all, err := c.Runs().List(ctx)
 	if err != nil {
 		return ref, nil //nolint:nilerr // as above: the run is not found
 	}
@@ -124,7 +124,7 @@ func (a *App) names(ctx context.Context, typed string, list func(context.Context
 }
 
 func runNames(ctx context.Context, c *client.Client) ([]string, error) {
-	all, err := c.Runs(ctx)
+	all, err := c.Runs().List(ctx)
 	names := []string{}
 	for i, r := range all {
 		if i == 0 {
@@ -140,7 +140,7 @@ func describe(r run.Info) string {
 }
 
 func gateNames(ctx context.Context, c *client.Client) ([]string, error) {
-	all, err := c.Gates(ctx)
+	all, err := c.Gates().List(ctx)
 	names := []string{}
 	for _, w := range all {
 		names = append(names, cobra.CompletionWithDesc(w.Gate.ID, view.Clip(w.Run.HarnessID+": "+w.Gate.Description, 80)))
@@ -158,7 +158,7 @@ func agentNames(ctx context.Context, c *client.Client) ([]string, error) {
 }
 
 func sessionNames(ctx context.Context, c *client.Client) ([]string, error) {
-	all, err := c.Sessions(ctx)
+	all, err := c.Sessions().List(ctx)
 	names := []string{}
 	for _, s := range all {
 		names = append(names, s.ID)
