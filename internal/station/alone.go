@@ -6,13 +6,10 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
-	"sync"
-	"time"
 
 	"github.com/inspan/inspan/internal/service"
 	"github.com/inspan/inspan/internal/service/all"
 	"github.com/inspan/inspan/internal/sqlitestore"
-	"github.com/inspan/inspan/pkg/events"
 )
 
 // LocalFile is a station without NATS, in its store.
@@ -33,7 +30,7 @@ func (s *Station) open(ctx context.Context) error {
 	if err := ignored(s.cfg.StoreDir); err != nil {
 		return err
 	}
-	cfg, err := s.config()
+	cfg, err := s.cfg.service()
 	if err != nil {
 		return err
 	}
@@ -59,41 +56,8 @@ func (s *Station) open(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	s.serveInOrder(s.work(), host)
+	s.tasks.serveInOrder(s.tasks.work(), host, s.local)
 	return nil
-}
-
-// Limits of the persister's last work, after the other roles have ended.
-const (
-	indexWait  = 5 * time.Second
-	indexCheck = 2 * time.Millisecond
-)
-
-// serveInOrder runs the roles until work ends; the persister ends last, when it has read what the others appended. A command that
-// only reads the file runs no role, so an index that is behind when the program ends would show an old state.
-func (s *Station) serveInOrder(work context.Context, host *all.Host) {
-	index, end := context.WithCancel(context.WithoutCancel(work))
-	var others sync.WaitGroup
-	for _, role := range events.Services() {
-		if role == events.Persister {
-			s.serve(index, host, role)
-			continue
-		}
-		others.Add(1)
-		s.roles.Go(func() {
-			defer others.Done()
-			s.runRole(work, host, role)
-		})
-	}
-	s.roles.Go(func() {
-		defer end()
-		others.Wait()
-		tick := time.NewTicker(indexCheck)
-		defer tick.Stop()
-		for limit := time.Now().Add(indexWait); s.local.Pending(events.Persister) > 0 && time.Now().Before(limit); {
-			<-tick.C
-		}
-	})
 }
 
 // Local is the store of this process: the whole station where it does without NATS, else what stands in for its log.

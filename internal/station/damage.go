@@ -18,6 +18,7 @@ import (
 	"github.com/inspan/inspan/internal/jet"
 	"github.com/inspan/inspan/internal/natsserver"
 	"github.com/inspan/inspan/internal/program"
+	"github.com/inspan/inspan/internal/sqlitestore"
 	"github.com/inspan/inspan/internal/storecheck"
 	"github.com/inspan/inspan/internal/topology"
 	"github.com/inspan/inspan/pkg/events"
@@ -40,7 +41,12 @@ const DefaultMarkEvery = 5 * time.Second
 
 // store is what a station knows of the files below it.
 type store struct {
-	dir string
+	cfg Config
+	// server is nil until the files were examined.
+	server *natsserver.Server
+	// fail reports what ends the station.
+	fail func(error)
+	dir  string
 	// lazy stores are synced before a mark is written, which must never be ahead of what is on disk.
 	lazy bool
 	// views is the stream of the index and the snapshots.
@@ -57,6 +63,11 @@ type store struct {
 	marks  *storecheck.Marks
 	losses storecheck.Losses
 	notes  []storecheck.Finding
+}
+
+// newStore is a store that was not examined yet.
+func newStore(cfg Config, fail func(error)) *store {
+	return &store{cfg: cfg, fail: fail, dir: cfg.StoreDir, lazy: cfg.LazySync, views: topology.KVStream(cfg.buckets().Of(topology.StateBucket))}
 }
 
 // Damage is what the store has lost and no one has accepted yet; the zero Report is none. While there is some, the station takes
@@ -81,15 +92,13 @@ func (s *Station) Repairs() []storecheck.Finding {
 }
 
 // examine checks the files of the store before a server opens them.
-func (s *Station) examine() error {
-	st := &store{dir: s.cfg.StoreDir, lazy: s.cfg.LazySync, views: topology.KVStream(s.buckets().Of(topology.StateBucket))}
-	s.store = st
+func (st *store) examine() error {
 	var err error
 	if st.losses, err = storecheck.LoadLosses(st.dir); err != nil {
 		st.losses.Open.Add(storecheck.Finding{Outcome: storecheck.Lost, File: storecheck.LossesFile, What: "the record of what was lost and accepted is damaged"})
 	}
 	st.sweep()
-	if empty(filepath.Join(st.dir, streamsFolder)) && s.cfg.Still {
+	if empty(filepath.Join(st.dir, streamsFolder)) && st.cfg.Still {
 		// The streams were taken away, to be filled from an archive: nothing is left to compare.
 		if st.losses.Open.Damaged() {
 			st.losses.Accept(person(), time.Now(), true)
@@ -104,7 +113,7 @@ func (s *Station) examine() error {
 	case err != nil:
 		return err
 	case marks == nil && !empty(filepath.Join(st.dir, streamsFolder)):
-		s.cfg.Log.Info().Str("store", st.dir).Msg("the store has no marks yet, so nothing can be compared with them; they are kept from now on")
+		st.cfg.Log.Info().Str("store", st.dir).Msg("the store has no marks yet, so nothing can be compared with them; they are kept from now on")
 	}
 	for _, name := range damaged {
 		if marks != nil {
@@ -126,7 +135,7 @@ func (s *Station) examine() error {
 	now := *marks
 	now.Clean, now.At, now.Files = false, time.Now(), found.Read
 	st.marks = &now
-	if s.cfg.Still {
+	if st.cfg.Still {
 		st.spare = marks.Spare // nothing opens them
 	}
 	return errors.Join(now.Save(st.dir), st.record())
@@ -168,20 +177,19 @@ func (st *store) record() error {
 }
 
 // compare compares the streams as the server has opened them with the marks, and settles whether the station may work.
-func (s *Station) compare(ctx context.Context, conn *jet.Conn) error {
-	now, err := s.server.Marks()
+func (st *store) compare(ctx context.Context, conn *jet.Conn) error {
+	now, err := st.server.Marks()
 	if err != nil {
 		return err
 	}
-	st := s.store
 	st.mu.Lock()
 	defer st.mu.Unlock()
 	if !st.losses.Open.Damaged() { // else the files speak for themselves, and the marks are those of before the loss
 		st.lacking(now)
-		if st.doubtful(topology.Log(s.cfg.Station)) {
-			found, err := s.heads(ctx, conn)
+		if st.doubtful(topology.Log(st.cfg.Station)) {
+			found, err := st.heads(ctx, conn)
 			if err != nil {
-				s.cfg.Log.Warn().Err(err).Msg("the log was not compared with the index")
+				st.cfg.Log.Warn().Err(err).Msg("the log was not compared with the index")
 			}
 			for _, f := range found {
 				st.take(f)
@@ -191,17 +199,17 @@ func (s *Station) compare(ctx context.Context, conn *jet.Conn) error {
 	if err := st.record(); err != nil {
 		return err
 	}
-	if err := s.accept(now); err != nil {
+	if err := st.accept(now); err != nil {
 		return err
 	}
 	for _, f := range st.notes {
-		s.cfg.Log.Warn().Str("store", st.dir).Str("finding", f.String()).Msg("the store had a fault that costs nothing; the file as it was is in its folder damaged")
+		st.cfg.Log.Warn().Str("store", st.dir).Str("finding", f.String()).Msg("the store had a fault that costs nothing; the file as it was is in its folder damaged")
 	}
 	if lost := st.losses.Open; lost.Damaged() {
-		s.cfg.Log.Error().Str("store", st.dir).Str("loss", lost.ID()).Int("findings", len(lost.Lost())).
+		st.cfg.Log.Error().Str("store", st.dir).Str("loss", lost.ID()).Int("findings", len(lost.Lost())).
 			Msg("the store is damaged: the station takes no work, see docs/runbook.md")
 	}
-	return s.publish(ctx, conn, now)
+	return st.publish(ctx, conn, now)
 }
 
 // lacking takes what streams lack that they had. Where there are no marks, a log must have no empty position that was not accepted.
@@ -223,20 +231,19 @@ func (st *store) lacking(now map[string]storecheck.Stream) {
 
 // accept takes note of what a person accepted. The marks of what is left come first: after a crash in between, the loss is
 // still open.
-func (s *Station) accept(now map[string]storecheck.Stream) error {
-	st := s.store
-	id := s.cfg.AcceptLoss
+func (st *store) accept(now map[string]storecheck.Stream) error {
+	id := st.cfg.AcceptLoss
 	switch {
 	case id == "":
 		return nil
 	case id != st.losses.Open.ID():
 		return fmt.Errorf("loss %q: %w: %s", id, ErrNoLoss, cmp.Or(st.losses.Open.Error(), "nothing is lost"))
 	}
-	if err := st.write(s.cfg.Station, now, false); err != nil {
+	if err := st.write(st.cfg.Station, now, false); err != nil {
 		return err
 	}
 	st.losses.Accept(person(), time.Now(), false)
-	s.cfg.Log.Warn().Str("loss", id).Msg("what is lost was accepted and is recorded in losses.json; the station works again")
+	st.cfg.Log.Warn().Str("loss", id).Msg("what is lost was accepted and is recorded in losses.json; the station works again")
 	return st.losses.Save(st.dir)
 }
 
@@ -249,16 +256,15 @@ func person() string {
 }
 
 // logKey is the key of the station's log among the marks.
-func (s *Station) logKey() string {
-	return storecheck.Key(topology.StreamsAccount(s.cfg.Station), topology.Log(s.cfg.Station))
+func (st *store) logKey() string {
+	return storecheck.Key(topology.StreamsAccount(st.cfg.Station), topology.Log(st.cfg.Station))
 }
 
 // behind are the consumers that must be put back: those whose state nothing proves, and the persister's where its views are gone.
-func (s *Station) behind() map[string]map[string]uint64 {
-	st := s.store
+func (st *store) behind() map[string]map[string]uint64 {
 	st.mu.Lock()
 	defer st.mu.Unlock()
-	log := s.logKey()
+	log := st.logKey()
 	if slices.ContainsFunc(st.notes, func(f storecheck.Finding) bool { return f.Views(st.views) }) {
 		if st.back[log] == nil {
 			st.back[log] = map[string]uint64{}
@@ -269,22 +275,22 @@ func (s *Station) behind() map[string]map[string]uint64 {
 }
 
 // publish tells the users of the station what is lost, in its configuration. mu of the store is held.
-func (s *Station) publish(ctx context.Context, conn *jet.Conn, now map[string]storecheck.Stream) error {
-	place, err := conn.Station(s.cfg.Station)
+func (st *store) publish(ctx context.Context, conn *jet.Conn, now map[string]storecheck.Stream) error {
+	place, err := conn.Station(st.cfg.Station)
 	if err != nil {
 		return err
 	}
-	open := s.store.losses.Open
+	open := st.losses.Open
 	status := storecheck.Status{ID: open.ID()}
 	for _, f := range open.Lost() {
 		status.Lost = append(status.Lost, f.String())
 		status.Runs = append(status.Runs, f.Runs...)
 	}
-	for _, f := range s.store.notes {
+	for _, f := range st.notes {
 		status.Notes = append(status.Notes, f.String())
 	}
 	if !open.Damaged() {
-		status.Deleted = now[s.logKey()].Deleted
+		status.Deleted = now[st.logKey()].Deleted
 	}
 	b, err := json.Marshal(status)
 	if err != nil {
@@ -292,15 +298,15 @@ func (s *Station) publish(ctx context.Context, conn *jet.Conn, now map[string]st
 	}
 	err = place.KV(topology.ConfigBucket).Put(ctx, topology.DamageKey, b)
 	if err != nil && open.Damaged() {
-		s.cfg.Log.Warn().Err(err).Msg("what is lost could not be recorded in the station's configuration")
+		st.cfg.Log.Warn().Err(err).Msg("what is lost could not be recorded in the station's configuration")
 		return nil // the bucket may be what is damaged
 	}
 	return err
 }
 
 // watch keeps the marks, and compares the streams with them, until ctx ends.
-func (s *Station) watch(ctx context.Context) {
-	every := s.cfg.MarkEvery
+func (st *store) watch(ctx context.Context) {
+	every := st.cfg.MarkEvery
 	if every <= 0 {
 		every = DefaultMarkEvery
 	}
@@ -312,18 +318,17 @@ func (s *Station) watch(ctx context.Context) {
 			return
 		case <-tick.C:
 		}
-		if err := s.mark(); err != nil {
-			s.cfg.Log.Warn().Err(err).Msg("marks of the store not written, will try again")
+		if err := st.mark(); err != nil {
+			st.cfg.Log.Warn().Err(err).Msg("marks of the store not written, will try again")
 		}
 	}
 }
 
 // mark writes how far the streams have come, unless they lack something that they had: then that is reported, and the marks stay.
-func (s *Station) mark() error {
-	st := s.store
+func (st *store) mark() error {
 	st.mu.Lock()
 	defer st.mu.Unlock()
-	now, err := s.server.Marks()
+	now, err := st.server.Marks()
 	if errors.Is(err, natsserver.ErrDown) || st.losses.Open.Damaged() {
 		return nil
 	}
@@ -342,10 +347,10 @@ func (s *Station) mark() error {
 		}
 	}
 	if st.losses.Open.Damaged() {
-		s.fail(fmt.Errorf("the streams lack what they had while the station ran; start it again to see what is left: %w", st.losses.Open))
+		st.fail(fmt.Errorf("the streams lack what they had while the station ran; start it again to see what is left: %w", st.losses.Open))
 		return st.record()
 	}
-	return st.write(s.cfg.Station, now, false)
+	return st.write(st.cfg.Station, now, false)
 }
 
 // write writes marks where anything has changed. mu is held.
@@ -434,26 +439,22 @@ func (st *store) digest(rel string, before storecheck.File) (storecheck.File, er
 }
 
 // spared notes whether the local store holds anything that would be missed.
-func (s *Station) spared(ctx context.Context) error {
-	if s.store == nil || s.local == nil {
-		return nil
-	}
-	empty, err := s.local.Empty(context.WithoutCancel(ctx))
+func (st *store) spared(ctx context.Context, local *sqlitestore.Station) error {
+	empty, err := local.Empty(context.WithoutCancel(ctx))
 	if empty {
-		s.store.spare = []string{fallbackFile}
+		st.spare = []string{fallbackFile}
 	}
 	return err
 }
 
 // leave writes the last marks once the server has let go of its files; last is how far its streams had come before that.
-func (s *Station) leave(last map[string]storecheck.Stream) error {
-	st := s.store
+func (st *store) leave(last map[string]storecheck.Stream) error {
 	st.mu.Lock()
 	defer st.mu.Unlock()
 	if st.losses.Open.Damaged() {
 		return nil
 	}
-	return st.write(s.cfg.Station, last, true)
+	return st.write(st.cfg.Station, last, true)
 }
 
 // down ends the server, and marks its files as those of a station that ended by itself.
@@ -468,7 +469,7 @@ func (s *Station) down() error {
 		return nil
 	}
 	if err == nil {
-		err = s.leave(last)
+		err = s.store.leave(last)
 	}
 	if err != nil {
 		return fmt.Errorf("last marks of the store: %w", err)

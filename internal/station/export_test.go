@@ -18,4 +18,4 @@ func (c Config) Between(wrap func(kernel.Journal) kernel.Journal) Config {
 }
 
 // Passwords returns those of the users of a station's server.
-func Passwords(s *Station) map[string]secret.Value { return maps.Clone(s.passwords) }
+func Passwords(s *Station) map[string]secret.Value { return maps.Clone(s.users.passwords) }

@@ -26,8 +26,8 @@ func (st *store) doubtful(log string) bool {
 }
 
 // heads finds the runs whose log ends before what the index has seen of it: the index is made from the log and cannot be ahead of it.
-func (s *Station) heads(ctx context.Context, conn *jet.Conn) (found []storecheck.Finding, err error) {
-	place, err := conn.Station(s.cfg.Station)
+func (st *store) heads(ctx context.Context, conn *jet.Conn) (found []storecheck.Finding, err error) {
+	place, err := conn.Station(st.cfg.Station)
 	if err != nil {
 		return nil, err
 	}
@@ -54,7 +54,7 @@ func (s *Station) heads(ctx context.Context, conn *jet.Conn) (found []storecheck
 			}
 		}
 		if about.Sequence < info.Sequence {
-			found = append(found, storecheck.Finding{Outcome: storecheck.Lost, Stream: topology.Log(s.cfg.Station), Runs: []string{id},
+			found = append(found, storecheck.Finding{Outcome: storecheck.Lost, Stream: topology.Log(st.cfg.Station), Runs: []string{id},
 				What: fmt.Sprintf("the log of run %s ends with event %d, the index has seen event %d", id, about.Sequence, info.Sequence)})
 		}
 	}

@@ -61,12 +61,6 @@ func (s *Station) record() error {
 	return nil
 }
 
-func (s *Station) forgetRecord() {
-	if s.held != nil { // only whoever has the store
-		_ = os.Remove(filepath.Join(s.cfg.StoreDir, RecordFile)) // it is believed by no one once the server is gone
-	}
-}
-
 // Find looks for a living station in a store, and in the stores of that name in the folders above where it is a relative path.
 func Find(ctx context.Context, dir, store string) (Record, bool) {
 	if filepath.IsAbs(store) {

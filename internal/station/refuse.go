@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/rs/zerolog"
+
 	"github.com/inspan/inspan/internal/kernel"
 	"github.com/inspan/inspan/internal/topology"
 	"github.com/inspan/inspan/pkg/events"
@@ -20,7 +22,7 @@ const refuseAgain = time.Minute
 // refuse stands in for the roles while the store is damaged: whoever asks for work learns why there is none, and nothing is
 // done that the lost events might have forbidden.
 func (s *Station) refuse(ctx context.Context) error {
-	work := s.work()
+	work := s.tasks.work()
 	lost := s.Damage()
 	for _, h := range topology.AllSubscriptions() {
 		if len(h.Inputs) == 0 {
@@ -35,12 +37,12 @@ func (s *Station) refuse(ctx context.Context) error {
 			return err
 		}
 		inbox, refusals := st.Inbox(), st.Refusals()
-		s.roles.Go(func() {
+		s.tasks.running.Go(func() {
 			err := inbox.Listen(work, h.Role, 1, func(ctx context.Context, m kernel.Message) {
-				s.turnDown(ctx, h.Role, refusals, m, lost.ID())
+				turnDown(ctx, s.cfg.Log, h.Role, refusals, m, lost.ID())
 			})
 			if err != nil && work.Err() == nil {
-				s.fail(fmt.Errorf("%s: %w", h.Role, err))
+				s.tasks.fail(fmt.Errorf("%s: %w", h.Role, err))
 			}
 		})
 	}
@@ -48,7 +50,7 @@ func (s *Station) refuse(ctx context.Context) error {
 }
 
 // turnDown refuses what an outsider asks for. Events and timers stay where they are.
-func (s *Station) turnDown(ctx context.Context, role events.Service, refusals kernel.Refusals, m kernel.Message, id string) {
+func turnDown(ctx context.Context, log zerolog.Logger, role events.Service, refusals kernel.Refusals, m kernel.Message, id string) {
 	_, _, _, due := events.ParseDue(m.Subject())
 	sub, ofRun := events.ParseRunSubject(m.Subject())
 	if due || ofRun && sub.Rest[0] == "evt" {
@@ -59,7 +61,7 @@ func (s *Station) turnDown(ctx context.Context, role events.Service, refusals ke
 		Reason: "the station's store is damaged (loss " + id + "), and it takes no work until an operator has looked",
 		Hint:   "inspan doctor says what is lost, docs/runbook.md what to do", DataBytes: len(m.Data()), Token: clipped(m.Header("Inspan-Token"))})
 	if err != nil {
-		s.cfg.Log.Warn().Err(err).Str("subject", m.Subject()).Msg("dead letter not stored, will try again")
+		log.Warn().Err(err).Str("subject", m.Subject()).Msg("dead letter not stored, will try again")
 		_ = m.Nak(refuseAgain)
 		return
 	}

@@ -14,7 +14,6 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
-	"sync"
 	"time"
 
 	"github.com/rs/zerolog"
@@ -74,25 +73,19 @@ type Station struct {
 	// held is the store as this process's own; nil where the local store does that.
 	held *os.File
 	// name is the server's.
-	name      string
-	passwords map[string]secret.Value
-	// administering is held while the server has an administrator.
-	administering sync.Mutex
-	conn          *jet.Conn
-	roleConns     []*jet.Conn
-	eventsConn    *jet.Conn
-	local         *sqlitestore.Station
-	fallback      *sqlitestore.Fallback
-	durability    string
-	sandbox       string
+	name       string
+	users      *users
+	conn       *jet.Conn
+	roleConns  []*jet.Conn
+	eventsConn *jet.Conn
+	local      *sqlitestore.Station
+	fallback   *sqlitestore.Fallback
+	durability string
+	sandbox    string
 	// store is nil where the station does without NATS; compared is set once its streams were compared with its marks.
 	store    *store
 	compared bool
-	cancel   context.CancelFunc
-	roles    sync.WaitGroup
-	mu       sync.Mutex
-	failures []error
-	failed   chan error
+	tasks    *tasks
 }
 
 // Up starts a station and returns once it hears. Close must be called.
@@ -101,7 +94,7 @@ func Up(ctx context.Context, cfg Config) (*Station, error) {
 	if err != nil {
 		return nil, err
 	}
-	s := &Station{cfg: cfg, passwords: map[string]secret.Value{}, failed: make(chan error, 1)} // one: the first failure is told, all are kept
+	s := &Station{cfg: cfg, users: &users{cfg: cfg, passwords: map[string]secret.Value{}}, tasks: newTasks()}
 	if cfg.Alone {
 		return s, s.alone(ctx)
 	}
@@ -116,15 +109,17 @@ func Up(ctx context.Context, cfg Config) (*Station, error) {
 	if s.held, err = hold(cfg.StoreDir); err != nil {
 		return nil, err
 	}
-	if err := errors.Join(s.forgetUsers(), s.examine()); err != nil {
+	s.store = newStore(cfg, s.tasks.fail)
+	if err := errors.Join(forgetUsers(cfg.StoreDir), s.store.examine()); err != nil {
 		return nil, errors.Join(err, s.held.Close())
 	}
-	accounts := s.accounts(s.buckets().Setup(cfg.Station), s.buckets().Upgrade(cfg.Station), topology.Reviver(cfg.Station)) // until it is set up
-	s.name = serverPrefix + cfg.Station + "." + strings.ToLower(rand.Text()[:8])                                            // of this process and no other
+	accounts := s.users.accounts(cfg.buckets().Setup(cfg.Station), cfg.buckets().Upgrade(cfg.Station), topology.Reviver(cfg.Station)) // until it is set up
+	s.name = serverPrefix + cfg.Station + "." + strings.ToLower(rand.Text()[:8])                                                      // of this process and no other
 	if s.server, err = natsserver.Start(natsserver.Config{Name: s.name, StoreDir: streams,
 		Host: host, Port: port, LazySync: cfg.LazySync, Accounts: accounts, Guest: local}); err != nil {
 		return nil, errors.Join(err, s.held.Close())
 	}
+	s.store.server, s.users.server = s.server, s.server
 	err = s.start(ctx)
 	if err == nil {
 		err = s.record()
@@ -156,13 +151,7 @@ func (cfg Config) complete() (Config, error) {
 }
 
 // buckets are the names of the station's buckets.
-func (s *Station) buckets() topology.Buckets { return s.cfg.Base.Buckets() }
-
-// as connects to the station's server as one of its users.
-func (s *Station) as(ctx context.Context, user, inboxPrefix string) (*jet.Conn, error) {
-	return jet.Connect(ctx, jet.Config{InProcess: s.server, Name: "inspan-" + user, User: user, Password: s.passwords[user],
-		InboxPrefix: inboxPrefix, DrainGrace: s.cfg.Base.Drain, Buckets: s.buckets(), Log: s.cfg.Log})
-}
+func (cfg Config) buckets() topology.Buckets { return cfg.Base.Buckets() }
 
 // As connects to the station's server as one of its users: a role, or, in a station that stands still, the setup user.
 // Close ends the connection.
@@ -171,50 +160,50 @@ func (s *Station) As(ctx context.Context, user events.Service) (*jet.Conn, error
 	if user != topology.SetupUser {
 		prefix = topology.InboxPrefix(s.cfg.Station, user)
 	}
-	conn, err := s.as(ctx, string(user), prefix)
+	conn, err := s.users.connect(ctx, string(user), prefix)
 	if err == nil {
 		s.roleConns = append(s.roleConns, conn)
 	}
 	return conn, err
 }
 
-// config is what the roles are configured with.
-func (s *Station) config() (cfg service.Config, err error) {
-	cfg = s.cfg.Base
-	if cfg.AnchorKey.Empty() {
-		if cfg.AnchorKey, err = ownKey(filepath.Join(s.cfg.StoreDir, "anchor.key")); err != nil {
-			return cfg, err
+// service is what the roles are configured with.
+func (cfg Config) service() (of service.Config, err error) {
+	of = cfg.Base
+	if of.AnchorKey.Empty() {
+		if of.AnchorKey, err = ownKey(filepath.Join(cfg.StoreDir, "anchor.key")); err != nil {
+			return of, err
 		}
 	}
-	cfg.Station, cfg.Workspace, cfg.Scripts, cfg.Sandbox = s.cfg.Station, s.cfg.WorkspaceDir, s.cfg.ScriptsDir, s.cfg.Sandbox
-	cfg.Agents = s.cfg.AgentsDir
-	if s.cfg.Listen == "" || s.cfg.Alone {
-		cfg.SandboxReaches = true // nothing listens, so there is nothing that a command could answer a gate at
+	of.Station, of.Workspace, of.Scripts, of.Sandbox = cfg.Station, cfg.WorkspaceDir, cfg.ScriptsDir, cfg.Sandbox
+	of.Agents = cfg.AgentsDir
+	if cfg.Listen == "" || cfg.Alone {
+		of.SandboxReaches = true // nothing listens, so there is nothing that a command could answer a gate at
 	}
-	return cfg, nil
+	return of, nil
 }
 
 func (s *Station) start(ctx context.Context) error {
-	cfg, err := s.config()
+	cfg, err := s.cfg.service()
 	if err != nil {
 		return err
 	}
 	if err := s.setUp(ctx, cfg); err != nil {
 		return err
 	}
-	if s.conn, err = s.as(ctx, local, ""); err != nil {
+	if s.conn, err = s.users.connect(ctx, local, ""); err != nil {
 		return err
 	}
 	if err := s.revive(ctx); err != nil {
 		return err
 	}
-	if err := s.mark(); err != nil {
+	if err := s.store.mark(); err != nil {
 		return err
 	}
 	if s.cfg.Still {
 		return nil
 	}
-	if err := s.dismiss(); err != nil {
+	if err := s.users.dismiss(); err != nil {
 		return err
 	}
 	if s.Damage().Damaged() {
@@ -230,7 +219,7 @@ func (s *Station) start(ctx context.Context) error {
 
 // setUp makes or updates the streams and registers agents, before anybody else is connected.
 func (s *Station) setUp(ctx context.Context, cfg service.Config) error {
-	conn, err := s.as(ctx, topology.UpgradeUser, "")
+	conn, err := s.users.connect(ctx, topology.UpgradeUser, "")
 	if err != nil {
 		return err
 	}
@@ -241,7 +230,7 @@ func (s *Station) setUp(ctx context.Context, cfg service.Config) error {
 	if err := program.SetUp(ctx, conn, cfg, jet.ApplyOptions{Replicas: 1}, s.cfg.Log); err != nil {
 		return err
 	}
-	if err := s.compare(ctx, conn); err != nil {
+	if err := s.store.compare(ctx, conn); err != nil {
 		return err
 	}
 	s.compared = true
@@ -253,7 +242,7 @@ func (s *Station) setUp(ctx context.Context, cfg service.Config) error {
 
 // revive has this station's roles hear at once what those of earlier processes were given: the store is held, so they are gone.
 func (s *Station) revive(ctx context.Context) error {
-	conn, err := s.as(ctx, topology.ReviverUser, "")
+	conn, err := s.users.connect(ctx, topology.ReviverUser, "")
 	if err != nil {
 		return err
 	}
@@ -262,7 +251,7 @@ func (s *Station) revive(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if err := conn.Consumers().PutBack(ctx, s.cfg.Station, now, s.behind()); err != nil || s.cfg.Still {
+	if err := conn.Consumers().PutBack(ctx, s.cfg.Station, now, s.store.behind()); err != nil || s.cfg.Still {
 		return err
 	}
 	return conn.Consumers().RedeliverOpen(ctx, s.cfg.Station)
@@ -271,7 +260,7 @@ func (s *Station) revive(ctx context.Context) error {
 // ports connects as each role and puts the local store behind all of them.
 func (s *Station) ports(ctx context.Context) (hub, error) {
 	writer, prefix := topology.Writer(s.cfg.Station)
-	evs, err := s.as(ctx, writer.Name, prefix)
+	evs, err := s.users.connect(ctx, writer.Name, prefix)
 	if err != nil {
 		return nil, err
 	}
@@ -323,14 +312,14 @@ func (s *Station) run(ctx context.Context, cfg service.Config) error {
 	if err != nil {
 		return err
 	}
-	work := s.work()
-	s.roles.Go(func() {
+	work := s.tasks.work()
+	s.tasks.running.Go(func() {
 		if err := s.fallback.Run(work); err != nil && work.Err() == nil {
-			s.fail(fmt.Errorf("fallback: %w", err))
+			s.tasks.fail(fmt.Errorf("fallback: %w", err))
 		}
 	})
-	s.roles.Go(func() { s.nursed(work) })
-	s.roles.Go(func() { s.watch(work) })
+	s.tasks.running.Go(func() { s.nursed(work) })
+	s.tasks.running.Go(func() { s.store.watch(work) })
 	for i, role := range events.Services() {
 		host := first.As(ports[role])
 		stop, err := s.roleConns[i].Services().Register(role, service.Version(), host.Status(role))
@@ -338,41 +327,13 @@ func (s *Station) run(ctx context.Context, cfg service.Config) error {
 			return fmt.Errorf("announce %s: %w", role, err)
 		}
 		context.AfterFunc(work, func() { _ = stop() }) // the connection is closed right after
-		s.serve(work, host, role)
+		s.tasks.serve(work, host, role)
 	}
 	return nil
 }
 
-// work is the context of the roles; it ends with Close.
-func (s *Station) work() context.Context {
-	work, cancel := context.WithCancel(context.Background())
-	s.cancel = cancel
-	return work
-}
-
-func (s *Station) serve(work context.Context, host *all.Host, role events.Service) {
-	s.roles.Go(func() { s.runRole(work, host, role) })
-}
-
-// runRole runs a role until work ends.
-func (s *Station) runRole(work context.Context, host *all.Host, role events.Service) {
-	if err := host.Run(work, role); err != nil && work.Err() == nil {
-		s.fail(fmt.Errorf("%s: %w", role, err))
-	}
-}
-
-func (s *Station) fail(err error) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.failures = append(s.failures, err)
-	select {
-	case s.failed <- err:
-	default:
-	}
-}
-
 // Failed gives the first failure of a role, if one ever comes.
-func (s *Station) Failed() <-chan error { return s.failed }
+func (s *Station) Failed() <-chan error { return s.tasks.failed }
 
 // URL for NATS clients; empty where the station does not listen.
 func (s *Station) URL() string {
@@ -399,11 +360,13 @@ func (s *Station) Workspace() string { return s.cfg.WorkspaceDir }
 
 // Close takes no more work, lets what is under way finish within the drain time, and ends the server.
 func (s *Station) Close(ctx context.Context) error {
-	s.forgetRecord()
-	if s.cancel != nil {
-		s.cancel()
+	if s.held != nil { // only whoever has the store
+		_ = os.Remove(filepath.Join(s.cfg.StoreDir, RecordFile)) // it is believed by no one once the server is gone
 	}
-	s.roles.Wait()
+	if s.tasks.cancel != nil {
+		s.tasks.cancel()
+	}
+	s.tasks.running.Wait()
 	for _, conn := range append(s.roleConns, s.eventsConn, s.conn) {
 		if conn != nil {
 			conn.Close()
@@ -411,7 +374,10 @@ func (s *Station) Close(ctx context.Context) error {
 	}
 	var errs []error
 	if s.local != nil {
-		errs = append(errs, s.spared(ctx), s.local.Close())
+		if s.store != nil {
+			errs = append(errs, s.store.spared(ctx, s.local))
+		}
+		errs = append(errs, s.local.Close())
 	}
 	if s.server != nil {
 		errs = append(errs, s.down())
@@ -419,7 +385,7 @@ func (s *Station) Close(ctx context.Context) error {
 	if s.held != nil {
 		errs = append(errs, s.held.Close())
 	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return errors.Join(append(errs, s.failures...)...)
+	s.tasks.mu.Lock()
+	defer s.tasks.mu.Unlock()
+	return errors.Join(append(errs, s.tasks.failures...)...)
 }

@@ -9,8 +9,10 @@ import (
 	"os"
 	"path/filepath"
 	"strconv"
+	"sync"
 
 	"github.com/inspan/inspan/internal/jet"
+	"github.com/inspan/inspan/internal/natsserver"
 	"github.com/inspan/inspan/internal/secret"
 	"github.com/inspan/inspan/internal/topology"
 )
@@ -26,25 +28,40 @@ const hookUser = "hook"
 // toolsUser serves tools to the station, and is there in the same way.
 const toolsUser = "tools"
 
+// users are the users of the server of a station, and connects as them.
+type users struct {
+	cfg    Config
+	server *natsserver.Server
+	// administering is held while the server has an administrator.
+	administering sync.Mutex
+	passwords     map[string]secret.Value
+}
+
+// connect connects to the server as one of its users.
+func (u *users) connect(ctx context.Context, user, inboxPrefix string) (*jet.Conn, error) {
+	return jet.Connect(ctx, jet.Config{InProcess: u.server, Name: "inspan-" + user, User: user, Password: u.passwords[user],
+		InboxPrefix: inboxPrefix, DrainGrace: u.cfg.Base.Drain, Buckets: u.cfg.buckets(), Log: u.cfg.Log})
+}
+
 // accounts are those of the station's server, with the administrators given. Passwords are made at the first call and
 // stay in the memory of this process.
-func (s *Station) accounts(administrators ...topology.User) string {
-	writer, _ := topology.Writer(s.cfg.Station)
+func (u *users) accounts(administrators ...topology.User) string {
+	writer, _ := topology.Writer(u.cfg.Station)
 	outsiders := []topology.User{writer,
-		s.buckets().Outsider(s.cfg.Station, local, "", topology.MayDispatch, topology.MayWatch, topology.MayApprove)}
-	if !s.cfg.Base.HookPassword.Empty() {
-		s.passwords[hookUser] = s.cfg.Base.HookPassword
-		outsiders = append(outsiders, s.buckets().Outsider(s.cfg.Station, hookUser, "", topology.MayHook))
+		u.cfg.buckets().Outsider(u.cfg.Station, local, "", topology.MayDispatch, topology.MayWatch, topology.MayApprove)}
+	if !u.cfg.Base.HookPassword.Empty() {
+		u.passwords[hookUser] = u.cfg.Base.HookPassword
+		outsiders = append(outsiders, u.cfg.buckets().Outsider(u.cfg.Station, hookUser, "", topology.MayHook))
 	}
-	if !s.cfg.Base.ToolsPassword.Empty() {
-		s.passwords[toolsUser] = s.cfg.Base.ToolsPassword
-		outsiders = append(outsiders, s.buckets().Outsider(s.cfg.Station, toolsUser, "", topology.MayServe))
+	if !u.cfg.Base.ToolsPassword.Empty() {
+		u.passwords[toolsUser] = u.cfg.Base.ToolsPassword
+		outsiders = append(outsiders, u.cfg.buckets().Outsider(u.cfg.Station, toolsUser, "", topology.MayServe))
 	}
-	return s.buckets().Accounts(s.cfg.Station, outsiders, func(user string) string {
-		if s.passwords[user].Empty() {
-			s.passwords[user] = secret.New(rand.Text())
+	return u.cfg.buckets().Accounts(u.cfg.Station, outsiders, func(user string) string {
+		if u.passwords[user].Empty() {
+			u.passwords[user] = secret.New(rand.Text())
 		}
-		return strconv.Quote(s.passwords[user].Reveal())
+		return strconv.Quote(u.passwords[user].Reveal())
 	}, administrators...)
 }
 
@@ -52,13 +69,13 @@ func (s *Station) accounts(administrators ...topology.User) string {
 // only until do returns: a credential that can erase the log does not live beside the roles. Messages that are on their
 // way to the roles meanwhile may be a few seconds late.
 func (s *Station) Administer(ctx context.Context, do func(*jet.Conn) error) (err error) {
-	s.administering.Lock()
-	defer s.administering.Unlock()
-	if err := s.server.SetAccounts(s.accounts(s.buckets().Upgrade(s.cfg.Station))); err != nil {
+	s.users.administering.Lock()
+	defer s.users.administering.Unlock()
+	if err := s.server.SetAccounts(s.users.accounts(s.cfg.buckets().Upgrade(s.cfg.Station))); err != nil {
 		return err
 	}
-	defer func() { err = errors.Join(err, s.dismiss()) }()
-	conn, err := s.as(ctx, topology.UpgradeUser, "")
+	defer func() { err = errors.Join(err, s.users.dismiss()) }()
+	conn, err := s.users.connect(ctx, topology.UpgradeUser, "")
 	if err != nil {
 		return err
 	}
@@ -67,19 +84,19 @@ func (s *Station) Administer(ctx context.Context, do func(*jet.Conn) error) (err
 }
 
 // dismiss takes the administrators away from the server.
-func (s *Station) dismiss() error {
+func (u *users) dismiss() error {
 	for _, user := range []string{topology.SetupUser, topology.UpgradeUser, topology.ReviverUser} {
-		delete(s.passwords, user)
+		delete(u.passwords, user)
 	}
-	return s.server.SetAccounts(s.accounts())
+	return u.server.SetAccounts(u.accounts())
 }
 
 // earlierUsers is a file in which earlier programs kept the passwords of a station that ran.
 const earlierUsers = "users.env"
 
 // forgetUsers removes the passwords that a program left behind when it was killed.
-func (s *Station) forgetUsers() error {
-	if err := os.Remove(filepath.Join(s.cfg.StoreDir, earlierUsers)); err != nil && !errors.Is(err, fs.ErrNotExist) {
+func forgetUsers(store string) error {
+	if err := os.Remove(filepath.Join(store, earlierUsers)); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return fmt.Errorf("remove the passwords of an earlier station: %w", err)
 	}
 	return nil

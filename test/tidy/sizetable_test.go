@@ -44,6 +44,5 @@ var SizeExceptions = []Exception{
 	{"methods", "internal/git Repo", unsplit},
 	{"methods", "internal/gitwork work", unsplit},
 	{"methods", "internal/sandbox/local Sandbox", unsplit},
-	{"methods", "internal/station Station", unsplit},
 	{"methods", "services/planner Role", unsplit},
 }
