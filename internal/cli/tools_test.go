@@ -2,6 +2,7 @@ package cli_test
 
 import (
 	"encoding/json"
+	"errors"
 	"os"
 	"path/filepath"
 	"strings"
@@ -15,7 +16,8 @@ func TestMain(m *testing.M) {
 	case os.Getenv(cliVar) != "":
 		program()
 	case !mcptest.Main():
-		if err := os.Setenv("INSPAN_CONFIG", "none"); err != nil { // the files of whoever runs the tests
+		// Neither the files of whoever runs the tests nor a copy of this repository.
+		if err := errors.Join(os.Setenv("INSPAN_CONFIG", "none"), os.Setenv("INSPAN_EMPTY", "true")); err != nil {
 			panic(err)
 		}
 		m.Run()

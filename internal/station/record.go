@@ -33,6 +33,8 @@ type Record struct {
 	PID     int    `json:"pid"`
 	// Server is the name of its NATS server, which no other process has.
 	Server string `json:"server"`
+	// Workspace is the root of its workspaces; empty where an earlier program wrote the record.
+	Workspace string `json:"workspace,omitempty"`
 	// Store is the folder that the record was found in.
 	Store string `json:"-"`
 }
@@ -51,7 +53,7 @@ func (s *Station) record() error {
 	if s.cfg.Listen == "" || s.cfg.Still {
 		return nil // no one reaches it
 	}
-	b, err := json.Marshal(Record{Station: s.cfg.Station, URL: s.URL(), PID: os.Getpid(), Server: s.name})
+	b, err := json.Marshal(Record{Station: s.cfg.Station, URL: s.URL(), PID: os.Getpid(), Server: s.name, Workspace: s.cfg.WorkspaceDir})
 	if err != nil {
 		return fmt.Errorf("record of the station: %w", err)
 	}

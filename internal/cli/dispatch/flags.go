@@ -15,12 +15,15 @@ type RunFlags struct {
 	pathFlags
 	limitFlags
 	repoFlags
+	CopyFlags
 	Model, Session, plan, id string
 	text, harness            string
 	Autonomy                 int
 	stream                   bool
 	vars                     []string
 	Yes, detach, Own         bool
+	// keep is the run that works on a copy, so that its station's store is kept; empty for none.
+	keep string
 }
 
 // Task is the task that the flags describe; in is read where a flag names standard input.

@@ -65,6 +65,13 @@ func ReachHost(ctx context.Context, a *app.App, f RunFlags) (host, error) {
 	if a.Local && !f.Own {
 		h.local.Store = cmp.Or(f.Store, a.Folder)
 	}
+	if h.local.Store == "" && f.keep != "" {
+		store, err := storeOf(f.keep)
+		if err != nil {
+			return h, err
+		}
+		h.local.Store = store
+	}
 	if h.local.Store == "" {
 		dir, err := os.MkdirTemp("", "inspan-run-")
 		if err != nil {

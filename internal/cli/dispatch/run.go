@@ -11,6 +11,7 @@ import (
 	"github.com/inspan/inspan/internal/cli/app"
 	"github.com/inspan/inspan/internal/cli/follow"
 	"github.com/inspan/inspan/internal/cli/sessions"
+	"github.com/inspan/inspan/internal/cli/workcopy"
 	"github.com/inspan/inspan/pkg/client"
 	"github.com/inspan/inspan/pkg/events"
 	"github.com/inspan/inspan/pkg/run"
@@ -37,10 +38,15 @@ in ./agents and ./scripts (or examples/agents and examples/scripts) unless flags
 INSPAN_NATS_ENABLED is false, there is no server at all: the run is kept in a local store, in --store or .inspan, which stays.
 
 {{name}} in the task stands for a value that --var gives; one without a value is an error, and \{{name}} means these signs.
-Without --session each run has a workspace of its own, empty at first; runs of one session share theirs.
+Without --session each run has a workspace of its own; runs of one session share theirs. In the working tree of a git
+repository the run works on a copy of it: what is committed and what is not, without ignored files and files whose names
+say that they hold secrets. The repository itself is not changed; "inspan merge RUN" brings the result, "inspan diff RUN"
+shows it. --empty begins with nothing, --repo names another directory or the address of a repository.
 
 Ctrl+C ends the watching, not the run, unless the station is this process's own.`,
 		Example: `  inspan run fixer "make the tests pass" --session demo
+  inspan run fixer "make the tests pass" --repo ../other
+  inspan run writer "a poem about oxen" --empty
   inspan run fixer "make the tests pass" --autonomy 1 --json | jq -r .type
   inspan run architect "rewrite the parser" --plan plan.json --yes
   inspan run writer "announce {{what}}" --var what="version 2" --detach
@@ -52,7 +58,7 @@ Ctrl+C ends the watching, not the run, unless the station is this process's own.
 	}
 	fl := cmd.Flags()
 	fl.StringVar(&c.flags.text, "task", "", "the task, in place of the second argument")
-	fl.StringVar(&c.flags.repo, "repo", "", "git repository to work in, by https or ssh; the work is pushed to it once a person approved")
+	fl.StringVar(&c.flags.repo, "repo", "", "git repository to work in: by https or ssh, and the work is pushed to it once a person approved; or a directory of this machine, and the run works on a copy of it")
 	fl.StringVar(&c.flags.ref, "ref", "", "branch, tag, commit or pull/N/head of it; wins over --branch")
 	fl.StringVar(&c.flags.branch, "branch", "", "branch of it")
 	fl.IntVar(&c.flags.depth, "depth", 0, "how many commits of its history are fetched, 0 for all")
@@ -77,6 +83,7 @@ Ctrl+C ends the watching, not the run, unless the station is this process's own.
 	fl.BoolVar(&c.flags.Own, "ephemeral", false, "do not look for a station, start one for this run")
 	fl.StringVar(&c.flags.Store, "store", "", "folder of a station started for this run; a temporary one if not given")
 	c.flags.add(cmd)
+	c.flags.Add(a, cmd)
 	c.flags.Flags(a, cmd)
 	return cmd
 }
@@ -119,11 +126,29 @@ func runTask(ctx context.Context, a *app.App, f RunFlags, agent string) error {
 	if err != nil {
 		return err
 	}
+	var copied *workcopy.Copy
+	if f.long == nil || *f.long || workcopy.IsPath(f.repo) { // the direct path works in no repository
+		if copied, err = f.find(ctx, a, f.repo); err != nil {
+			return err
+		}
+	}
+	if copied != nil {
+		if task.ID == "" {
+			task.ID = client.NewID()
+		}
+		f.keep = task.ID
+	}
 	h, err := ReachHost(ctx, a, f)
 	if err != nil {
 		return err
 	}
-	last, err := dispatch(ctx, a, h, f, task)
+	var last run.State
+	if copied != nil {
+		err = h.copied(ctx, a, copied, workcopy.IsPath(f.repo), &task)
+	}
+	if err == nil {
+		last, err = dispatch(ctx, a, h, f, task)
+	}
 	return errors.Join(err, LeaveHost(a, h, last))
 }
 

@@ -11,6 +11,7 @@ import (
 
 	"github.com/inspan/inspan/internal/agentfile"
 	"github.com/inspan/inspan/internal/cli/app"
+	"github.com/inspan/inspan/internal/cli/workcopy"
 	"github.com/inspan/inspan/internal/didyoumean"
 	"github.com/inspan/inspan/pkg/events"
 )
@@ -80,7 +81,13 @@ func (f *RunFlags) invocation(task *events.Task) error {
 func (f *RunFlags) setPlacement(task *events.Task) error {
 	task.Repo, task.Ref, task.SessionMode, task.Stream = f.repo, f.ref, events.SessionMode(f.collaboration), f.stream
 	task.Branch, task.Depth = f.branch, f.depth
+	local := workcopy.IsPath(f.repo)
+	if local {
+		task.Repo = ""
+	}
 	switch {
+	case local && (f.ref != "" || f.branch != "" || f.depth != 0):
+		return app.Usage("--ref, --branch and --depth go with the address of a repository: the copy of a directory has what is checked out there")
 	case (f.ref != "" || f.branch != "" || f.depth != 0) && f.repo == "":
 		return app.Usage("--ref, --branch and --depth go with --repo")
 	case f.depth < 0 || f.depth > events.MaxDepth:

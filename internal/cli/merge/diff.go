@@ -1,0 +1,70 @@
+package merge
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/spf13/cobra"
+
+	"github.com/inspan/inspan/internal/cli/app"
+	"github.com/inspan/inspan/internal/cli/terminal"
+	"github.com/inspan/inspan/internal/git"
+	"github.com/inspan/inspan/pkg/client"
+)
+
+// diffCommand is inspan diff.
+type diffCommand struct {
+	*app.App
+	stat bool
+}
+
+// Diff makes inspan diff.
+func Diff(a *app.App) *cobra.Command {
+	c := &diffCommand{App: a}
+	cmd := &cobra.Command{
+		Use: "diff RUN", Short: "Show what a run changed in its copy of the repository", Args: app.Args(1),
+		Long: `Prints what a run changed since it began, in the form that git apply reads: what was not committed when it began is not in it.
+Nothing is fetched into the repository of this directory, and nothing is changed.`,
+		Example: "  inspan diff run-k3v9x2m1qa\n  inspan diff run-k3v9x2m1qa --stat\n  inspan diff run-k3v9x2m1qa --json | jq -r '.paths[]'",
+		RunE:    stored(a, c.run),
+	}
+	cmd.Flags().BoolVar(&c.stat, "stat", false, "only the names of the files, and how much of each changed")
+	return cmd
+}
+
+func (a *diffCommand) run(ctx context.Context, c *client.Client, args []string) (err error) {
+	m, err := find(ctx, a.App, c, args[0])
+	if errors.Is(err, git.ErrNothing) && !a.JSON {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	if m.base == "" {
+		return fmt.Errorf("the commit that the work of %s began at is not known: inspan merge %s --into BRANCH brings it", args[0], args[0])
+	}
+	_, r, b, err := open(ctx, c, m)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, r.Close()) }()
+	var text bytes.Buffer
+	if err := r.Diff(ctx, m.base, a.stat, &text); err != nil {
+		return err
+	}
+	if a.JSON {
+		paths, err := r.Paths(ctx, m.base)
+		if err != nil {
+			return err
+		}
+		return a.PrintJSON(report{Run: args[0], Branch: b.Branch, Commit: b.Commit, Base: m.base, Paths: app.OrEmpty(paths), Diff: text.String()})
+	}
+	if !a.Term.TTY {
+		_, err = a.Out.Write(text.Bytes())
+		return err
+	}
+	_, err = fmt.Fprintln(a.Out, terminal.Sanitize(text.String())) // an agent wrote it
+	return err
+}

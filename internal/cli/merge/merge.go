@@ -1,0 +1,260 @@
+// Package merge has the commands by which a person takes what a run made of a copy of the person's repository: merge and diff.
+//
+// Promises: the branch of a run is fetched by the person's side, its digest checked; hooks of the repository do not run. Where a merge
+// cannot be done, no file, branch or index is changed but for the branch that was fetched, and the error says what to do next.
+package merge
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/inspan/inspan/internal/cli/app"
+	"github.com/inspan/inspan/internal/cli/workcopy"
+	"github.com/inspan/inspan/internal/core/view"
+	"github.com/inspan/inspan/internal/git"
+	"github.com/inspan/inspan/internal/operator"
+	"github.com/inspan/inspan/internal/station"
+	"github.com/inspan/inspan/pkg/client"
+	"github.com/inspan/inspan/pkg/events"
+)
+
+// mergeCommand is inspan merge.
+type mergeCommand struct {
+	*app.App
+	into   string
+	squash bool
+}
+
+// Merge makes inspan merge.
+func Merge(a *app.App) *cobra.Command {
+	c := &mergeCommand{App: a}
+	cmd := &cobra.Command{
+		Use: "merge RUN", Short: "Bring what a run made into the repository of this directory", Args: app.Args(1),
+		Long: `Fetches the branch of a run that worked on a copy of this repository, and merges it into the branch that is checked out, or moves
+that on where nothing else happened. RUN may be a session too. Where both sides changed the same places, or files that are not
+committed would be overwritten, nothing is merged: the branch is there then, to be merged with git.
+
+With --squash only what the run changed is put into the working tree, and nothing is committed: the way where the run began with
+changes that are still not committed. Hooks of the repository do not run.`,
+		Example: "  inspan merge run-k3v9x2m1qa\n  inspan merge run-k3v9x2m1qa --squash\n  inspan merge run-k3v9x2m1qa --into next",
+		RunE:    stored(a, c.run),
+	}
+	cmd.Flags().StringVar(&c.into, "into", "", "branch to merge into; the one that is checked out if not given")
+	cmd.Flags().BoolVar(&c.squash, "squash", false, "change the files and commit nothing")
+	return cmd
+}
+
+// stored runs a command at the station that has a run: in the store that was kept of the run, else at the station of this directory.
+func stored(a *app.App, do func(ctx context.Context, c *client.Client, args []string) error) func(*cobra.Command, []string) error {
+	return func(cmd *cobra.Command, args []string) error {
+		ctx := cmd.Context()
+		store, err := workcopy.StoreOf(args[0])
+		if err != nil || a.Local || a.NamesServer() || !station.Stopped(store) {
+			return a.Connected(do)(cmd, args)
+		}
+		st, err := a.Start(ctx, app.OwnStation{Store: store, Sandbox: "auto"}, "", true)
+		if err != nil {
+			return fmt.Errorf("store of %s: %w (where the run still works, wait until it has ended)", args[0], err)
+		}
+		defer func() { _ = st.Close(context.WithoutCancel(ctx)) }() // nothing was written
+		a.OwnStore = store
+		c, err := operator.On(st.Conn(), st.Name())
+		if err != nil {
+			return err
+		}
+		defer c.Close()
+		return do(ctx, c, args)
+	}
+}
+
+// made is where the work of a run is kept.
+type made struct {
+	scope, branch string
+	// base is the commit that the run began at; empty where that is not known.
+	base string
+}
+
+// find finds what a run, or the runs of a session, made.
+func find(ctx context.Context, a *app.App, c *client.Client, id string) (made, error) {
+	s, err := c.State(ctx, id)
+	if errors.Is(err, client.ErrNotFound) {
+		if _, e := c.Session(ctx, id); e == nil {
+			return made{scope: "session/" + id, branch: workcopy.BranchPrefix + id}, nil
+		}
+	}
+	if err != nil {
+		return made{}, err
+	}
+	if s.Created == nil || s.Created.Git == nil {
+		return made{}, fmt.Errorf("run %s did not work in a repository: inspan artifacts list %s shows what it made", id, id)
+	}
+	if !s.Status.Ended() {
+		return made{}, app.Exit(app.ExitPaused, fmt.Errorf("run %s has not ended, it is %s: %s", id, s.Status, goOn(a, id)))
+	}
+	m := made{scope: "run/" + id, branch: workcopy.BranchPrefix + id}
+	if s.Created.Session != "" {
+		m.scope, m.branch = "session/"+s.Created.Session, workcopy.BranchPrefix+s.Created.Session
+	}
+	if s.Result == nil || s.Result.Delivery == nil {
+		return m, nil
+	}
+	d := s.Result.Delivery
+	if m.base = d.Base; d.Branch != "" {
+		m.branch = d.Branch
+	}
+	if d.Bundle == "" && d.Commit != "" && d.Commit == d.Base {
+		return m, fmt.Errorf("run %s changed no file: %w", id, git.ErrNothing)
+	}
+	return m, nil
+}
+
+// goOn says how a run comes to its end.
+func goOn(a *app.App, id string) string {
+	if a.OwnStore != "" {
+		return "inspan up --store " + app.ShellWord(a.OwnStore) + " goes on with it"
+	}
+	return a.CommandLine("watch", id)
+}
+
+// open reads the branch of a run beside the repository of the working directory, which is nil where there is none.
+func open(ctx context.Context, c *client.Client, m made) (*git.Local, *git.Result, events.PublishedBranch, error) {
+	g, err := workcopy.Git()
+	if err != nil {
+		return nil, nil, events.PublishedBranch{}, err
+	}
+	l, err := g.Local(ctx, ".")
+	if err != nil && !errors.Is(err, git.ErrNotRepository) {
+		return nil, nil, events.PublishedBranch{}, err
+	}
+	f, err := os.CreateTemp("", "inspan-merge-")
+	if err != nil {
+		return nil, nil, events.PublishedBranch{}, err
+	}
+	defer func() { _, _ = f.Close(), os.Remove(f.Name()) }() // it is in the folder for temporary files
+	b, err := c.Branch(ctx, m.scope, m.branch, f)
+	if errors.Is(err, client.ErrNotFound) {
+		return nil, nil, b, fmt.Errorf("%w: inspan branches list shows those that are kept, for %s after the run", err, "30 days")
+	}
+	if err == nil {
+		_, err = f.Seek(0, 0)
+	}
+	if err != nil {
+		return nil, nil, b, err
+	}
+	r, err := g.Result(ctx, l, f, git.Ref{Name: b.Branch, ID: b.Commit})
+	return l, r, b, err
+}
+
+// report is what was done, for programs.
+type report struct {
+	Run    string   `json:"run"`
+	Branch string   `json:"branch"`
+	Commit string   `json:"commit"`
+	Base   string   `json:"base,omitempty"`
+	Into   string   `json:"into,omitempty"`
+	How    string   `json:"how,omitempty"`
+	Paths  []string `json:"paths"`
+	Diff   string   `json:"diff,omitempty"`
+}
+
+func (a *mergeCommand) run(ctx context.Context, c *client.Client, args []string) (err error) {
+	if a.squash && a.into != "" {
+		return app.Usage("--squash changes the files of this working tree, so --into means nothing: leave one of them out")
+	}
+	m, err := find(ctx, a.App, c, args[0])
+	if errors.Is(err, git.ErrNothing) && !a.JSON {
+		fmt.Fprintf(a.Out, "Nothing to merge: %v.\n", err)
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	l, r, b, err := open(ctx, c, m)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, r.Close()) }()
+	if l == nil {
+		return fmt.Errorf("there is no repository here: %w (go to the one that the run was started in)", git.ErrNotRepository)
+	}
+	out := report{Run: args[0], Branch: b.Branch, Commit: b.Commit, Base: m.base, Paths: []string{}}
+	if m.base != "" {
+		if out.Paths, err = r.Paths(ctx, m.base); err != nil {
+			return err
+		}
+	}
+	if a.squash {
+		err = a.apply(ctx, r, m, &out)
+	} else {
+		err = a.merge(ctx, l, r, &out)
+	}
+	if err == nil && a.JSON {
+		return a.PrintJSON(out)
+	}
+	return err
+}
+
+// apply changes the files alone.
+func (a *mergeCommand) apply(ctx context.Context, r *git.Result, m made, out *report) error {
+	if m.base == "" {
+		return app.Usage("--squash needs the commit that the work began at, which is known of a run and not of a session: name the run")
+	}
+	if err := r.Apply(ctx, m.base); err != nil {
+		return fmt.Errorf("nothing was changed: %w\nThe files were changed at the same places since the run began. inspan diff %s shows what the run changed; to settle it with git: commit, then inspan merge %s",
+			err, out.Run, out.Run)
+	}
+	if out.How = "squash"; !a.JSON {
+		fmt.Fprintf(a.Out, "%s changed, nothing committed. git diff shows it.\n", view.Plural(len(out.Paths), "file"))
+	}
+	return nil
+}
+
+// merge fetches the branch and merges it.
+func (a *mergeCommand) merge(ctx context.Context, l *git.Local, r *git.Result, out *report) error {
+	if err := r.Fetch(ctx); err != nil {
+		return err
+	}
+	done, err := l.MergeInto(ctx, out.Branch, a.into)
+	if out.Into = a.into; out.Into == "" {
+		branch, _, e := l.Branch(ctx)
+		err = errors.Join(err, e)
+		out.Into = branch
+	}
+	if err != nil {
+		return fmt.Errorf("nothing was merged: %w\n%s", err, advice(err, out))
+	}
+	if out.How, out.Commit = done.How, done.ID; a.JSON {
+		return nil
+	}
+	into := out.Into
+	if into == "" {
+		into = "what is checked out"
+	}
+	switch done.How {
+	case "nothing":
+		fmt.Fprintf(a.Out, "%s has all of %s already.\n", into, out.Branch)
+	case "forward":
+		fmt.Fprintf(a.Out, "%s moved on to %s, at %s.\n", into, out.Branch, view.Clip(done.ID, 12))
+	default:
+		fmt.Fprintf(a.Out, "%s merged into %s, at %s.\n", out.Branch, into, view.Clip(done.ID, 12))
+	}
+	return nil
+}
+
+// advice says what to do where a branch could not be merged.
+func advice(err error, out *report) string {
+	lines := []string{fmt.Sprintf("The branch %s is here now.", out.Branch)}
+	switch {
+	case errors.Is(err, git.ErrDirty):
+		lines = append(lines, fmt.Sprintf("To put only what the run changed on top of your files: inspan merge %s --squash", out.Run),
+			"Else commit or stash your changes, and merge again.")
+	case errors.Is(err, git.ErrConflict):
+		lines = append(lines, fmt.Sprintf("To settle the conflicts: git merge %s", out.Branch))
+	}
+	return strings.Join(lines, "\n")
+}

@@ -1,0 +1,170 @@
+// Package workcopy has runs work on a copy of the directory where a person stands.
+//
+// Promises: the person's working tree and repository are only read. The copy has what is committed and what is not, but for ignored files
+// and files whose names say that they hold secrets. What the run makes of it is a branch that is kept with the station; the person takes it
+// with inspan merge, and nothing else changes the person's files.
+package workcopy
+
+import (
+	"cmp"
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+
+	"github.com/inspan/inspan/internal/cli/app"
+	"github.com/inspan/inspan/internal/core/view"
+	"github.com/inspan/inspan/internal/git"
+	"github.com/inspan/inspan/internal/gitwork"
+	"github.com/inspan/inspan/pkg/events"
+)
+
+// BranchPrefix begins the names of the branches of runs that work on a copy; the id of the run follows, or that of its session.
+const BranchPrefix = "inspan/"
+
+// Copy is the working tree that a run is to have a copy of.
+type Copy struct {
+	repo *git.Local
+	with []string
+	base git.Base
+}
+
+// IsPath reports whether a text names a directory of this machine and not the address of a repository.
+func IsPath(repo string) bool {
+	if repo == "" || strings.Contains(repo, "://") {
+		return false
+	}
+	if _, err := os.Stat(repo); err == nil {
+		return true
+	}
+	return strings.HasPrefix(repo, "/") || strings.HasPrefix(repo, ".") || !strings.Contains(repo, ":")
+}
+
+// Git returns the git that reads the repositories of persons.
+func Git() (*git.Git, error) { return git.New(git.Config{Ignore: gitwork.Own()}) }
+
+// Find finds the repository around a directory. with are paths of files, as the person names them, that are copied although they are
+// ignored or look like secrets. Its error is git.ErrNotRepository where there is none.
+func Find(ctx context.Context, dir string, with []string) (*Copy, error) {
+	g, err := Git()
+	if err != nil {
+		return nil, err
+	}
+	repo, err := g.Local(ctx, dir)
+	if err != nil {
+		return nil, err
+	}
+	c := &Copy{repo: repo}
+	for _, name := range with {
+		at, err := filepath.Abs(name)
+		if err == nil {
+			at, err = filepath.EvalSymlinks(at)
+		}
+		if err != nil {
+			return nil, app.Usage("--with %s: %w", name, err)
+		}
+		rel, err := filepath.Rel(repo.Root, at)
+		if info, statErr := os.Stat(at); err != nil || !filepath.IsLocal(rel) || statErr != nil || !info.Mode().IsRegular() {
+			return nil, app.Usage("--with %s: want a file below %s", name, repo.Root)
+		}
+		c.with = append(c.with, filepath.ToSlash(rel))
+	}
+	return c, nil
+}
+
+// None reports whether an error of Find says that there is nothing to copy here.
+func None(err error) bool {
+	return errors.Is(err, git.ErrNotRepository) || errors.Is(err, git.ErrBare) || errors.Is(err, exec.ErrNotFound)
+}
+
+// Root is the top of the person's working tree.
+func (c *Copy) Root() string { return c.repo.Root }
+
+// Into takes the working tree as it is, keeps it below the workspace root of a station of this machine, and has a task work on it.
+func (c *Copy) Into(ctx context.Context, root string, task *events.Task) error {
+	address, base, err := gitwork.RegisterLocal(root, strings.ToLower(rand.Text()), func(pack io.Writer) (git.Base, error) {
+		return c.repo.Base(ctx, pack, c.with, false, git.BaseLimits{})
+	})
+	if err != nil {
+		return fmt.Errorf("copy of %s: %w", c.repo.Root, err)
+	}
+	c.base = base
+	c.Aim(address, task)
+	return nil
+}
+
+// Aim has a task work on what is kept at an address: on a branch of its own, or of its session, which is committed and pushed nowhere.
+func (c *Copy) Aim(address string, task *events.Task) {
+	yes, no := true, false
+	name := "${run_id}"
+	if task.Session != "" {
+		name = "${session_id}"
+	}
+	task.Repo = address
+	task.Git = &events.TaskGit{GitSettings: events.GitSettings{AutoBranch: &no, AutoCommit: &yes, Push: &no, WorkingBranch: BranchPrefix + name, Workspace: events.WorkspaceEphemeral}}
+}
+
+// Lines say what the run works on, and what was left out of it.
+func (c *Copy) Lines(task events.Task) []string {
+	b := c.base
+	at := "without a commit yet"
+	if b.Head != "" {
+		at = "at " + view.Clip(b.Head, 12)
+	}
+	switch b.Changed {
+	case 0:
+	case 1:
+		at += " plus 1 changed file"
+	default:
+		at += fmt.Sprintf(" plus %d changed files", b.Changed)
+	}
+	id := cmp.Or(task.Session, task.ID)
+	lines := []string{fmt.Sprintf("Works on a copy of %s %s; branch %s%s; get it with: inspan merge %s", view.Clip(b.Root, 400), at, BranchPrefix, id, id)}
+	if len(b.Secret) > 0 {
+		lines = append(lines, fmt.Sprintf("Left out, because the names say that they hold secrets: %s (--with FILE takes one)", listed(b.Secret)))
+	}
+	if len(b.Nested) > 0 {
+		lines = append(lines, "Left out, because they are repositories of their own: "+listed(b.Nested))
+	}
+	if doing := c.repo.Underway(); doing != "" {
+		lines = append(lines, "A "+doing+" is not finished there: the copy has the files as they are now.")
+	}
+	return lines
+}
+
+// maxListed is how many names a line has.
+const maxListed = 5
+
+func listed(names []string) string {
+	more := ""
+	if len(names) > maxListed {
+		more = fmt.Sprintf(" and %d more", len(names)-maxListed)
+		names = names[:maxListed]
+	}
+	var out []string
+	for _, n := range names {
+		out = append(out, view.Clip(n, 80))
+	}
+	return strings.Join(out, ", ") + more
+}
+
+// StoreOf is where the store of a run is kept that has a station of its own and works on a copy: what it makes must be found again.
+func StoreOf(run string) (string, error) {
+	if err := events.CheckID("run", run); err != nil {
+		return "", err
+	}
+	dir := os.Getenv("XDG_STATE_HOME")
+	if !filepath.IsAbs(dir) {
+		home, err := os.UserHomeDir()
+		if err != nil {
+			return "", fmt.Errorf("folder for the result of the run: %w (set XDG_STATE_HOME, or name a folder with --store)", err)
+		}
+		dir = filepath.Join(home, ".local", "state")
+	}
+	return filepath.Join(dir, "inspan", "runs", run), nil
+}
