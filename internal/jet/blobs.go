@@ -7,6 +7,7 @@ import (
 	"encoding/base64"
 	"encoding/hex"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"maps"
 	"strconv"
@@ -69,17 +70,12 @@ func (b blobs) Put(ctx context.Context, kind string, data []byte) (events.Ref, e
 	if len(data) > topology.MaxObject {
 		return events.Ref{}, fmt.Errorf("put object of %d bytes, the limit is %d: %w", len(data), topology.MaxObject, kernel.ErrTooLarge)
 	}
-	// One that is there need not be written again. A replica that is behind costs no more than a part that no one refers to: the
-	// guard of the description decides. What is last of a subject is found at once, what is first by a search of the stream.
-	page, err := b.c.direct(ctx, b.stream(), directRequest{Seq: 1, LastOf: []string{b.metaSubject(ref.SHA256)}, Batch: 1})
-	if err != nil {
-		return events.Ref{}, fmt.Errorf("put object %s: %w", ref.SHA256, err)
-	}
-	if len(page.messages) > 0 {
-		if _, err := b.describe(ctx, ref.SHA256); err != nil {
-			return events.Ref{}, fmt.Errorf("put object %s: %w", ref.SHA256, err)
-		}
+	there, err := b.describe(ctx, ref.SHA256)
+	if err == nil && len(there) > 0 {
 		return ref, nil
+	}
+	if err != nil && !errors.Is(err, kernel.ErrNotFound) {
+		return events.Ref{}, fmt.Errorf("put object %s: %w", ref.SHA256, err)
 	}
 	if err := b.store(ctx, ref, sum, data); err != nil {
 		return events.Ref{}, fmt.Errorf("put object %s: %w", ref.SHA256, err)
