@@ -57,7 +57,12 @@ func (s *Station) Log(ctx context.Context) (LogState, error) {
 
 // Logged asks the leader which runs the log has events of, sorted.
 func (s *Station) Logged(ctx context.Context) ([]string, error) {
-	runs := map[string]bool{}
+	return s.LoggedOf(ctx, events.RunAggregate)
+}
+
+// LoggedOf is Logged for the aggregates of a name.
+func (s *Station) LoggedOf(ctx context.Context, aggregate string) ([]string, error) {
+	ids := map[string]bool{}
 	for offset := 0; ; {
 		var page struct {
 			Total int `json:"total"`
@@ -65,18 +70,18 @@ func (s *Station) Logged(ctx context.Context) ([]string, error) {
 				Subjects map[string]uint64 `json:"subjects"`
 			} `json:"state"`
 		}
-		ask := map[string]any{"subjects_filter": events.RunEvents(s.name, "*"), "offset": offset}
+		ask := map[string]any{"subjects_filter": events.AggregateEvents(s.name, aggregate, "*"), "offset": offset}
 		if err := s.c.api(ctx, "STREAM.INFO."+topology.Log(s.name), ask, &page); err != nil {
-			return nil, fmt.Errorf("list the runs in the log of station %s: %w", s.name, err)
+			return nil, fmt.Errorf("list each %s in the log of station %s: %w", aggregate, s.name, err)
 		}
 		for subject := range page.State.Subjects {
-			if sub, ok := events.ParseRunSubject(subject); ok {
-				runs[sub.Run] = true
+			if sub, ok := events.ParseAggregateSubject(subject); ok {
+				ids[sub.ID] = true
 			}
 		}
 		offset += len(page.State.Subjects)
 		if len(page.State.Subjects) == 0 || offset >= page.Total {
-			return slices.Sorted(maps.Keys(runs)), nil
+			return slices.Sorted(maps.Keys(ids)), nil
 		}
 	}
 }

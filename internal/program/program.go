@@ -24,7 +24,8 @@ import (
 // Ports of a station over NATS.
 func Ports(st *jet.Station, durability string) service.Ports {
 	return service.Ports{Journal: st.Journal(), Inbox: st.Inbox(), Timers: st.Timers(), Blobs: st.Blobs(), Artifacts: st.Artifacts(),
-		State: st.KV(topology.StateBucket), Config: st.KV(topology.ConfigBucket), Sessions: st.KV(topology.SessionBucket), Trees: st.KV(topology.TreeBucket), Leases: st.Leases(), Live: st.Live(), Retained: st.Retained(), AnswerSoFar: st.AnswerSoFar,
+		State: st.KV(topology.StateBucket), Config: st.KV(topology.ConfigBucket), SessionLog: st.JournalFor(events.SessionAggregate), Sessions: st.KV(topology.SessionBucket),
+		Trees: st.KV(topology.TreeBucket), Leases: st.Leases(), Live: st.Live(), Retained: st.Retained(), AnswerSoFar: st.AnswerSoFar,
 		Refusals: st.Refusals(), OnEnd: st.OnEnd, SubscribeRepublished: st.SubscribeRepublished, StationStats: st.StationStats(), Questions: st, ServedTools: st, Durability: durability}
 }
 

@@ -43,8 +43,10 @@ type Ports struct {
 	Artifacts kernel.Artifacts
 	State     kernel.KV
 	Config    kernel.KV
-	// Sessions holds the sessions; nil knows none, and what names one only shares its directory.
-	Sessions kernel.KV
+	// SessionLog is the log of the sessions, Sessions holds the rows that are views of it; nil knows none, and what names a session
+	// only shares its directory.
+	SessionLog kernel.Journal
+	Sessions   kernel.KV
 	// Trees holds the records of working trees; nil where they stay on their machine.
 	Trees  kernel.KV
 	Leases kernel.Leases

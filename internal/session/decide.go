@@ -1,12 +1,15 @@
-// Package session decides who may work in a session and what becomes of its lock.
+// Package session is the aggregate of sessions: who may work in a session, and what becomes of its lock.
 //
-// Promises: in a sequential session one run holds the lock, and no other gets it before that run has ended, whatever the
+// Promises: a session is its log, and the row that others read is a view of it. A decision is a function of a state; it returns
+// the state with what it decided noted in Changes, by the same rule that folds the stored event, and every prefix of the changes
+// is a legal history. In a sequential session one run holds the lock, and no other gets it before that run has ended, whatever the
 // clock says: the time limit of a lock is that of its run. A run that asks again has what it has. Each lock that is given
 // has a higher fence than all before it, also where the session was deleted in between. What a run said is added to the
 // history once, in the same change that takes its lock away.
 package session
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strings"
@@ -44,44 +47,48 @@ type Ask struct {
 
 // Take gives a run the lock of a session, which is made where there is none, or returns a *Refused. Runs among the holders
 // that have ended must have been settled before; standing tells of the others.
-func Take(e events.Session, a Ask, standing map[string]Standing, now time.Time) (events.Session, error) {
+func Take(e State, a Ask, standing map[string]Standing, now time.Time) (State, error) {
 	if _, mine := e.Holder(a.Run); mine {
 		return e, nil
 	}
-	if !there(e) {
-		e = fresh(e, a.Session, now)
-	}
+	e = opened(e, a.Session, now)
 	if e.Status == events.SessionPaused {
 		return e, &Refused{"session_paused", fmt.Sprintf("session %q is paused", e.ID), "let it go on: inspan session resume " + e.ID}
 	}
-	if a.Mode != "" {
-		e.Mode = a.Mode
+	mode := cmp.Or(a.Mode, e.Mode)
+	for _, h := range e.Holders {
+		if lapsed(h, standing, now) {
+			e = release(e, h.Run, "its run was never created", now)
+		}
 	}
-	e.Status = events.SessionOpen
-	e.Holders = slices.DeleteFunc(slices.Clone(e.Holders), func(h events.Holder) bool { return lapsed(h, standing, now) })
 	switch {
-	case e.Mode != events.Parallel && len(e.Holders) > 0:
-		return e, Locked(e, e.Holders[0])
+	case mode != events.Parallel && len(e.Holders) > 0:
+		return e, Locked(e.Session, e.Holders[0])
 	case len(e.Holders) >= events.MaxHolders:
 		return e, &Refused{"session_full", fmt.Sprintf("%d runs work in session %q, which is the limit", len(e.Holders), e.ID), "wait until one has ended: inspan session info " + e.ID}
 	}
-	e.Fence++
-	h := events.Holder{Run: a.Run, Agent: a.Agent, Fence: e.Fence, Since: now}
-	if a.Limit > 0 {
-		h.Until = now.Add(a.Limit)
-	}
-	e.Holders = append(e.Holders, h)
-	e.Runs, e.UsedAt = e.Runs+1, now
-	return e, nil
+	return e.then(&events.SessionLockedData{Event: "session_locked", Run: a.Run, Agent: a.Agent, Fence: e.Fence + 1, Mode: mode,
+		TimeoutMS: max(0, a.Limit.Milliseconds())}, now), nil
 }
 
 // there reports whether a session exists.
-func there(e events.Session) bool { return e.ID != "" && e.Status != events.SessionDeleted }
+func there(e State) bool { return e.ID != "" && e.Status != events.SessionDeleted }
 
-// fresh makes a session. What is kept of one of the same name that was deleted is its last fence.
-func fresh(old events.Session, id string, now time.Time) events.Session {
-	return events.Session{ID: id, Mode: events.Sequential, Status: events.SessionOpen, Fence: old.Fence, Born: old.Fence + 1,
-		Inputs: old.Inputs, CreatedAt: now, UsedAt: now}
+// opened makes a session where there is none. What is kept of one of the same name that was deleted is its last fence.
+func opened(e State, id string, now time.Time) State {
+	if there(e) {
+		return e
+	}
+	return e.then(&events.SessionOpenedData{Event: "session_opened", Session: id}, now)
+}
+
+// release takes the lock of a run away.
+func release(e State, runID, reason string, now time.Time) State {
+	h, ok := e.Holder(runID)
+	if !ok {
+		return e
+	}
+	return e.then(&events.SessionReleasedData{Event: "session_released", Run: runID, Fence: h.Fence, Reason: reason}, now)
 }
 
 // lapsed reports whether a lock is no one's any more: its run was never born.
@@ -99,23 +106,25 @@ func Locked(e events.Session, h events.Holder) *Refused {
 		fmt.Sprintf("wait for it: inspan logs %s --follow; or end it: inspan session unlock %s --stop; or let runs share the session: inspan session set %s --mode parallel", h.Run, e.ID, e.ID)}
 }
 
-// Keep reports whether a run that was made has the lock that it was made with. It gets back what was taken away while no one
-// knew of the run, as long as no other run was given a lock since.
-func Keep(e events.Session, runID, agent string, fence uint64, since time.Time) (events.Session, bool) {
-	if h, mine := e.Holder(runID); mine {
+// Keep confirms the lock of a run that was made with it, and reports whether the run has it. It gets back what was taken away
+// while no one knew of the run, as long as no other run was given a lock since.
+func Keep(e State, runID, agent string, fence uint64, since, now time.Time) (State, bool) {
+	d := &events.SessionConfirmedData{Event: "session_confirmed", Run: runID, Fence: fence}
+	h, mine := e.Holder(runID)
+	switch {
+	case mine && (h.Fence != fence || h.Confirmed):
 		return e, h.Fence == fence
-	}
-	if !there(e) || e.Fence != fence {
+	case !mine && (!there(e) || e.Fence != fence):
 		return e, false
+	case !mine:
+		d.Restored = &events.Holder{Run: runID, Agent: agent, Fence: fence, Since: since}
 	}
-	e.Holders = append(slices.Clone(e.Holders), events.Holder{Run: runID, Agent: agent, Fence: fence, Since: since})
-	return e, true
+	return e.then(d, now), true
 }
 
 // Drop takes the lock away from a run of which nothing was stored.
-func Drop(e events.Session, runID string) events.Session {
-	e.Holders = slices.DeleteFunc(slices.Clone(e.Holders), func(h events.Holder) bool { return h.Run == runID })
-	return e
+func Drop(e State, runID string, now time.Time) State {
+	return release(e, runID, "no run of the session was created with it", now)
 }
 
 // End is what a run that ended leaves to its session.
@@ -130,25 +139,18 @@ type End struct {
 
 // Owed reports whether the end of a run still has to be settled. A session that knows less than the run's own lock is one
 // that was lost, or one that was read from a store that is behind: then the change is refused and the session read again.
-func Owed(e events.Session, runID string, fence uint64) bool {
+func Owed(e State, runID string, fence uint64) bool {
 	_, holds := e.Holder(runID)
 	return holds || e.Fence < fence
 }
 
 // Settle adds what a run said to the history and takes its lock away. It changes nothing where that is done.
-func Settle(e events.Session, end End, now time.Time) events.Session {
+func Settle(e State, end End, now time.Time) State {
 	if !Owed(e, end.Run, end.Fence) {
 		return e
 	}
-	if !there(e) {
-		e = fresh(e, end.Session, now)
-	}
-	e = Drop(e, end.Run)
-	e.Fence = max(e.Fence, end.Fence)
-	e.History, e.Parts = &end.Part, e.Parts+1
-	e.Messages, e.InputTokens, e.OutputTokens = e.Messages+end.Messages, e.InputTokens+end.InputTokens, e.OutputTokens+end.OutputTokens
-	e.UsedAt, e.UpdatedAt = now, now
-	return e
+	return opened(e, end.Session, now).then(&events.SessionSettledData{Event: "session_settled", Run: end.Run, Fence: end.Fence, Part: end.Part,
+		Messages: end.Messages, InputTokens: end.InputTokens, OutputTokens: end.OutputTokens}, now)
 }
 
 // Actions of a session's control subject.
@@ -180,7 +182,7 @@ type Wish struct {
 
 // Steer carries out a control, or returns a *Refused. Runs among the holders that have ended must have been settled, and
 // those that are to be stopped stopped; standing tells of the others.
-func Steer(e events.Session, w Wish, standing map[string]Standing, now time.Time) (events.Session, error) {
+func Steer(e State, w Wish, standing map[string]Standing, now time.Time) (State, error) {
 	if e.Took(w.Input) {
 		return e, nil
 	}
@@ -200,67 +202,51 @@ func Steer(e events.Session, w Wish, standing map[string]Standing, now time.Time
 		}
 		e = free
 	}
+	d := &events.SessionSteeredData{Event: "session_steered", Action: w.Action, Input: w.Input, By: w.By, Reason: w.Reason}
 	switch w.Action {
-	case Start:
-		if !there(e) {
-			e = fresh(e, w.Session, now)
-		}
-		e, e.Status, e.UsedAt = settled(e, w), events.SessionOpen, now
-	case Set:
-		e = settled(e, w)
-	case Pause:
-		e.Status = events.SessionPaused
-	case Resume:
-		e.Status, e.UsedAt = events.SessionOpen, now
-	case Finish:
-		e.Status = events.SessionEnded
-	case Clear:
-		e.History, e.Parts, e.Messages, e.InputTokens, e.OutputTokens, e.UpdatedAt = nil, 0, 0, 0, 0, now
-	case Import:
-		if !there(e) {
-			e = fresh(e, w.Session, now)
-		}
-		e.History, e.Parts, e.Messages, e.UsedAt, e.UpdatedAt = &w.Part, 1, len(w.Messages), now, now
-	case Delete:
-		e = events.Session{ID: e.ID, Status: events.SessionDeleted, Fence: e.Fence, Born: e.Fence + 1, Inputs: e.Inputs, CreatedAt: e.CreatedAt, UsedAt: now}
+	case Start, Import:
+		e = opened(e, w.Session, now)
+	default: // the session exists
 	}
-	e.Inputs = append(slices.Clone(e.Inputs), w.Input)
-	e.Inputs = e.Inputs[max(0, len(e.Inputs)-events.MaxSessionInputs):]
-	return e, nil
+	switch w.Action {
+	case Start, Set:
+		d.Mode, d.SessionSettings = cmp.Or(w.Mode, e.Mode), settled(e.SessionSettings, w)
+	case Import:
+		d.Part, d.Messages = &w.Part, len(w.Messages)
+	default: // the action says it all
+	}
+	return e.then(d, now), nil
 }
 
 // freed takes the locks away that are no one's. Unlock takes those of runs that may still be born, and of held ones, too.
-func freed(e events.Session, w Wish, standing map[string]Standing, now time.Time) (events.Session, error) {
+func freed(e State, w Wish, standing map[string]Standing, now time.Time) (State, error) {
 	for _, h := range e.Holders {
 		takes := lapsed(h, standing, now) || standing[h.Run] != Living && (w.Action == Unlock || w.Stop)
 		if !takes {
-			r := Locked(e, h)
+			r := Locked(e.Session, h)
 			if w.Action != Clear && w.Action != Import {
 				r.Hint = fmt.Sprintf("wait for it: inspan logs %s --follow; or stop the run too: inspan session %s %s --stop", h.Run, w.Action, e.ID)
 			}
 			return e, r
 		}
-		e = Drop(e, h.Run)
+		e = release(e, h.Run, "taken away by the control "+w.Action, now)
 	}
 	return e, nil
 }
 
-// settled applies the settings of a control.
-func settled(e events.Session, w Wish) events.Session {
-	if w.Mode != "" {
-		e.Mode = w.Mode
-	}
+// settled are the settings after a control.
+func settled(s events.SessionSettings, w Wish) events.SessionSettings {
 	for _, f := range []struct {
 		dst *string
 		v   string
-	}{{&e.Branch, w.Branch}, {&e.Model, w.Model}, {&e.Prompt, w.Prompt}} {
+	}{{&s.Branch, w.Branch}, {&s.Model, w.Model}, {&s.Prompt, w.Prompt}} {
 		if f.v == "-" {
 			*f.dst = ""
 		} else if f.v != "" {
 			*f.dst = f.v
 		}
 	}
-	return e
+	return s
 }
 
 // Check returns what is wrong with a control, in words for who sent it.

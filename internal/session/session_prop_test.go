@@ -13,7 +13,7 @@ import (
 
 // world is a session and what became of its runs, as a dumb twin remembers it.
 type world struct {
-	e     events.Session
+	e     session.State
 	now   time.Time
 	runs  map[string]session.Standing
 	ended map[string]uint64 // runs that ended and are not settled, with their fences
@@ -154,7 +154,7 @@ func TestTake(t *testing.T) {
 	}
 	t.Run("SESS-3 sequential: a living, a held and a run that may still be born keep others out; an hour changes nothing for a living one", func(t *testing.T) {
 		t.Parallel()
-		e, err := session.Take(events.Session{}, ask("r1", ""), nil, now)
+		e, err := session.Take(session.State{}, ask("r1", ""), nil, now)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -171,7 +171,7 @@ func TestTake(t *testing.T) {
 	})
 	t.Run("SESS-4 parallel: up to the limit and not one more", func(t *testing.T) {
 		t.Parallel()
-		var e events.Session
+		var e session.State
 		var err error
 		for i := range events.MaxHolders {
 			if e, err = session.Take(e, ask(fmt.Sprint("r", i), events.Parallel), nil, now); err != nil {

@@ -9,6 +9,7 @@ import (
 	"github.com/inspan/inspan/internal/service"
 	"github.com/inspan/inspan/internal/sqlitestore"
 	"github.com/inspan/inspan/internal/topology"
+	"github.com/inspan/inspan/pkg/events"
 )
 
 // Fall puts a local store in front of the log of a station whose only writers are the roles of this process, and
@@ -79,6 +80,7 @@ func report(log zerolog.Logger, n sqlitestore.Notice) {
 func Alone(local *sqlitestore.Station) service.Ports {
 	state := local.KV(topology.StateBucket)
 	return service.Ports{Journal: local.Journal(), Inbox: local.Inbox(), Timers: local.Timers(), Blobs: local.Blobs(), State: state, Local: state,
-		Config: local.KV(topology.ConfigBucket), Sessions: local.KV(topology.SessionBucket), Trees: local.KV(topology.TreeBucket), Leases: local.Leases(), Live: local.Live(), Retained: local.Live(), AnswerSoFar: local.AnswerSoFar, Refusals: local.Refusals(),
+		Config: local.KV(topology.ConfigBucket), SessionLog: local.JournalFor(events.SessionAggregate), Sessions: local.KV(topology.SessionBucket),
+		Trees: local.KV(topology.TreeBucket), Leases: local.Leases(), Live: local.Live(), Retained: local.Live(), AnswerSoFar: local.AnswerSoFar, Refusals: local.Refusals(),
 		OnEnd: local.OnEnd, Durability: sqlitestore.Durability}
 }

@@ -12,8 +12,9 @@ import (
 	"github.com/inspan/inspan/pkg/events"
 )
 
-// Views is a station as its views are rebuilt. as connects as a user: the persister, who reads the log and writes the views, and the
-// setup user, where the bucket of the views is gone. Whoever connected closes the connections.
+// Views is a station as its views are rebuilt. as connects as a user: the persister, who reads the log and writes the views of runs,
+// the planner, who writes those of sessions, and the setup user, where the bucket of the views is gone. Whoever connected closes
+// the connections.
 func Views(ctx context.Context, name string, as func(ctx context.Context, user events.Service) (*jet.Conn, error)) (cfg rebuild.Config, err error) {
 	conn, err := as(ctx, events.Persister)
 	if err != nil {
@@ -33,5 +34,15 @@ func Views(ctx context.Context, name string, as func(ctx context.Context, user e
 			return cfg, fmt.Errorf("%w; make what is missing as %s: %w", missing, topology.SetupUser, err)
 		}
 	}
-	return rebuild.Config{Journal: st.Journal(), State: state, Blobs: st.Blobs(), Logged: st.Logged, Now: time.Now}, nil
+	planner, err := as(ctx, events.Planner)
+	if err != nil {
+		return cfg, fmt.Errorf("connect as %s: %w", events.Planner, err)
+	}
+	own, err := planner.Station(name)
+	if err != nil {
+		return cfg, err
+	}
+	sessions := rebuild.Sessions{Journal: own.JournalFor(events.SessionAggregate), Rows: own.KV(topology.SessionBucket),
+		Logged: func(ctx context.Context) ([]string, error) { return own.LoggedOf(ctx, events.SessionAggregate) }}
+	return rebuild.Config{Sessions: sessions, Journal: st.Journal(), State: state, Blobs: st.Blobs(), Logged: st.Logged, Now: time.Now}, nil
 }

@@ -47,7 +47,8 @@ func TestAggregates(t *testing.T) {
 		if got := counters.publishes("s1", events.Gatekeeper); !slices.Equal(got, []string{"station.s1.work.*.evt.count.closed"}) {
 			t.Errorf("the gatekeeper may publish %q", got)
 		}
-		if len(publishesAll("s1", events.Planner)) != len(PublishesEvents(events.Planner)) || Publishes(events.Planner, "work", events.RunCreated) || !Publishes(events.Planner, "run", events.RunCreated) {
+		if len(publishesAll("s1", events.Planner)) != len(PublishesEvents(events.Planner))+len(events.SessionRegistry()) || !Publishes(events.Planner, "session", events.SessionLocked) ||
+			Publishes(events.Persister, "session", events.SessionLocked) || Publishes(events.Planner, "run", events.SessionLocked) || Publishes(events.Planner, "work", events.RunCreated) || !Publishes(events.Planner, "run", events.RunCreated) {
 			t.Error("an aggregate without event types has an author")
 		}
 	})

@@ -254,6 +254,9 @@ func TestWriter(t *testing.T) {
 		for _, w := range events.Registry() {
 			evs = append(evs, events.RunEventsOfKind("s1", w.Kind))
 		}
+		for _, w := range events.SessionRegistry() {
+			evs = append(evs, events.KindEvents("s1", events.SessionAggregate, w.Kind))
+		}
 		if slices.Sort(evs); !slices.Equal(slices.Sorted(slices.Values(u.Publish)), evs) {
 			t.Errorf("it may publish %q, want the facts alone: %q", u.Publish, evs)
 		}

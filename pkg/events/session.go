@@ -42,8 +42,8 @@ const (
 	MaxSessionPrompt = 16 << 10
 )
 
-// Session is all that a station knows of a session but its messages and its files (SESS-1, SESS-2). It is the truth of
-// the session: nothing else says who may work in it.
+// Session is all that a station knows of a session but its messages and its files (SESS-1, SESS-2). It is the fold of the
+// session's log; the row in the bucket of sessions is a view of it.
 type Session struct {
 	ID     string        `json:"session_id"`
 	Mode   SessionMode   `json:"mode"`
@@ -70,6 +70,16 @@ type Session struct {
 	UpdatedAt time.Time `json:"updated_at,omitzero"`
 	// Inputs are the positions of the last controls that were carried out.
 	Inputs []uint64 `json:"inputs,omitempty"`
+	// Log is the last event of the session's log that a row includes; nil in a row of a version that had no such log.
+	Log *LogHead `json:"log,omitempty"`
+}
+
+// LogHead is how far a view of a log goes.
+type LogHead struct {
+	// Sequence and Hash of the last event, and its position in the log of the station.
+	Sequence uint64 `json:"sequence"`
+	Hash     string `json:"hash"`
+	Position uint64 `json:"position"`
 }
 
 // SessionSettings are what the runs of a session have in common (SESS-6).
@@ -91,6 +101,8 @@ type Holder struct {
 	Since time.Time `json:"since"`
 	// Until is when the run's time is up and the lock with it; zero where the run has no time limit.
 	Until time.Time `json:"until,omitzero"`
+	// Confirmed is true once the run is known to exist with this lock.
+	Confirmed bool `json:"confirmed,omitempty"`
 }
 
 // Holder returns the lock of a run; ok is false where it has none.

@@ -5,7 +5,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/inspan/inspan/internal/session"
+	"github.com/inspan/inspan/internal/kernel"
 	"github.com/inspan/inspan/pkg/events"
 )
 
@@ -13,7 +13,7 @@ const short = `,"long_running":false`
 
 // given gives the lock of a run to another one.
 func (d *desk) given(from, to string) {
-	d.put(session.Drop(d.session(), from))
+	d.drop(from)
 	d.must(task(to, "s", ""))
 }
 
@@ -35,8 +35,8 @@ func TestSessionBirths(t *testing.T) {
 		t.Run("SESS-3 SESS-7 the planner dies before it has confirmed the lock of a run, which is given to another one: "+name, func(t *testing.T) {
 			t.Parallel()
 			d := newDesk(t)
-			d.kv.meanwhile = func() { d.kv.meanwhile = func() { d.kv.fail = errCut } }
-			if err := d.receive(task("r1", "s", more)); !errors.Is(err, errCut) {
+			d.kv.meanwhile = func() { d.kv.meanwhile = func() { d.kv.full = true } }
+			if err := d.receive(task("r1", "s", more)); !errors.Is(err, kernel.ErrFull) {
 				t.Fatal(err)
 			}
 			if s := d.state("r1"); s.Sequence != 1 || s.Direct() || s.Status != events.Created {

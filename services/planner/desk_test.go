@@ -14,6 +14,7 @@ import (
 	"github.com/inspan/inspan/internal/llm"
 	"github.com/inspan/inspan/internal/mem"
 	"github.com/inspan/inspan/internal/runlog"
+	"github.com/inspan/inspan/internal/session"
 	"github.com/inspan/inspan/internal/topology"
 	"github.com/inspan/inspan/pkg/events"
 	"github.com/inspan/inspan/pkg/run"
@@ -49,22 +50,31 @@ type letter struct {
 	seq           uint64
 }
 
-// shaky is a store of sessions that fails or is behind when it is told to.
+// shaky is the log of the sessions and their rows, which fail or are behind when they are told to.
 type shaky struct {
 	kernel.KV
-	// fail is returned by the next Swap, after doing it where done is set; old is what the next reads answer.
-	fail error
-	done bool
-	old  []byte
-	// meanwhile happens before the next read.
+	log kernel.Journal
+	// full has the next append refused. failRow is returned by the next swap of a row, after doing it where done is set.
+	full    bool
+	failRow error
+	done    bool
+	// behind has the next question for the last event answered as before that event.
+	behind bool
+	// meanwhile happens before the next read of a row, which is the first of a change.
 	meanwhile func()
+	// swapping happens before the next swap of a row.
+	swapping func()
 }
 
 var errCut = errors.New("the planner died here")
 
 func (s *shaky) Swap(ctx context.Context, key string, value []byte, revision uint64) (uint64, error) {
-	fail, done := s.fail, s.done
-	s.fail, s.done = nil, false
+	if do := s.swapping; do != nil {
+		s.swapping = nil
+		do()
+	}
+	fail, done := s.failRow, s.done
+	s.failRow, s.done = nil, false
 	if fail == nil || done {
 		now, err := s.KV.Swap(ctx, key, value, revision)
 		if fail == nil {
@@ -74,21 +84,35 @@ func (s *shaky) Swap(ctx context.Context, key string, value []byte, revision uin
 	return 0, fail
 }
 
-func (s *shaky) Get(ctx context.Context, key string) ([]byte, error) {
-	b, _, err := s.Load(ctx, key)
-	return b, err
-}
-
 func (s *shaky) Load(ctx context.Context, key string) ([]byte, uint64, error) {
 	if do := s.meanwhile; do != nil {
 		s.meanwhile = nil
 		do()
 	}
-	if old := s.old; old != nil {
-		s.old = nil
-		return old, 1, nil
-	}
 	return s.KV.Load(ctx, key)
+}
+
+// Append implements kernel.Journal.
+func (s *shaky) Append(ctx context.Context, e kernel.Entry) kernel.Ack {
+	if s.full {
+		s.full = false
+		return kernel.Ack{Outcome: kernel.Full}
+	}
+	return s.log.Append(ctx, e)
+}
+
+// Read implements kernel.Journal.
+func (s *shaky) Read(ctx context.Context, id string, after uint64) ([]kernel.Record, bool, error) {
+	return s.log.Read(ctx, id, after)
+}
+
+// Last implements kernel.Journal.
+func (s *shaky) Last(ctx context.Context, id string) (kernel.Record, bool, error) {
+	if s.behind {
+		s.behind = false
+		return kernel.Record{}, false, nil
+	}
+	return s.log.Last(ctx, id)
 }
 
 // desk is a planner over stores in memory.
@@ -97,6 +121,10 @@ type desk struct {
 	st   *mem.Station
 	kv   *shaky
 	role *Role
+	// ago is how long ago the events of sessions happen.
+	ago time.Duration
+	// older is what is known of planners of an older version.
+	older error
 }
 
 func newDesk(t *testing.T) *desk {
@@ -105,7 +133,7 @@ func newDesk(t *testing.T) *desk {
 	if err != nil {
 		t.Fatal(err)
 	}
-	d := &desk{t: t, st: st, kv: &shaky{KV: st.KV(topology.SessionBucket)}}
+	d := &desk{t: t, st: st, kv: &shaky{KV: st.KV(topology.SessionBucket), log: st.JournalFor(events.SessionAggregate)}}
 	d.again()
 	return d
 }
@@ -117,7 +145,12 @@ func (d *desk) again() {
 	if err != nil {
 		d.t.Fatal(err)
 	}
-	if d.role, err = New(Config{Station: "s1", Ledger: l, Timers: d.st.Timers(), Agents: anybody{}, Models: anybody{}, Sessions: d.kv, Blobs: d.st.Blobs()}); err != nil {
+	sessions, err := session.NewLedger(session.LedgerConfig{Station: "s1", By: events.Planner, Journal: d.kv, Snapshots: SessionRows{d.kv}, Entropy: rand.Reader,
+		Now: func() time.Time { return time.Now().Add(-d.ago) }})
+	if err != nil {
+		d.t.Fatal(err)
+	}
+	if d.role, err = New(Config{Station: "s1", Ledger: l, Timers: d.st.Timers(), Agents: anybody{}, Models: anybody{}, Sessions: &Sessions{Ledger: sessions, Rows: d.kv, Older: func(context.Context) error { return d.older }}, Blobs: d.st.Blobs()}); err != nil {
 		d.t.Fatal(err)
 	}
 }
@@ -141,10 +174,11 @@ func (d *desk) refused(m letter, code string) *kernel.Refusal {
 	return r
 }
 
-func (d *desk) session() events.Session {
+// row is what people see of the session, which is what its log says.
+func (d *desk) row() events.Session {
 	d.t.Helper()
 	var e events.Session
-	b, err := d.kv.KV.Get(d.t.Context(), SessionKey("s"))
+	b, err := d.kv.KV.Get(d.t.Context(), session.RowKey("s"))
 	if err == nil {
 		err = json.Unmarshal(b, &e)
 	}
@@ -154,11 +188,45 @@ func (d *desk) session() events.Session {
 	return e
 }
 
+// log is the session folded by a planner that knows nothing, and the position of its last event.
+func (d *desk) log() (session.State, uint64) {
+	d.t.Helper()
+	l, err := session.NewLedger(session.LedgerConfig{Station: "s1", By: events.Planner, Journal: d.kv.log, Entropy: rand.Reader})
+	if err != nil {
+		d.t.Fatal(err)
+	}
+	s, position, err := l.State(d.t.Context(), "s")
+	if err != nil {
+		d.t.Fatal(err)
+	}
+	return s, position
+}
+
+func (d *desk) session() events.Session {
+	s, _ := d.log()
+	return s.Session
+}
+
+// drop has another planner take the lock of a run away.
+func (d *desk) drop(id string) {
+	d.t.Helper()
+	l, err := session.NewLedger(session.LedgerConfig{Station: "s1", By: events.Planner, Journal: d.kv.log, Entropy: rand.Reader})
+	if err == nil {
+		_, err = l.Write(d.t.Context(), "s", func(s session.State, now time.Time) ([]events.Payload, error) {
+			return session.Drop(s, id, now).Changes(), nil
+		})
+	}
+	if err != nil {
+		d.t.Fatal(err)
+	}
+}
+
+// put stores a row as versions without logs did.
 func (d *desk) put(e events.Session) {
 	d.t.Helper()
 	b, err := json.Marshal(e)
 	if err == nil {
-		err = d.kv.KV.Put(d.t.Context(), SessionKey("s"), b)
+		err = d.kv.KV.Put(d.t.Context(), session.RowKey("s"), b)
 	}
 	if err != nil {
 		d.t.Fatal(err)

@@ -59,7 +59,7 @@ type Config struct {
 	// Damage says what the station has lost, nil for nothing: then no new run begins. It may be nil.
 	Damage func() error
 	// Sessions holds the sessions, Blobs their histories; nil knows none, and tasks that name one only share its directory.
-	Sessions kernel.KV
+	Sessions *Sessions
 	Blobs    kernel.Blobs
 	// Prices of models; a run keeps those of its own when it begins.
 	Prices budget.Table
@@ -82,8 +82,8 @@ func New(cfg Config) (*Role, error) {
 	if cfg.Ledger == nil || cfg.Timers == nil || cfg.Agents == nil || cfg.Models == nil {
 		return nil, errors.New("planner needs a ledger, timers, agents and models")
 	}
-	if cfg.Sessions != nil && cfg.Blobs == nil {
-		return nil, errors.New("planner needs blobs for the histories of sessions")
+	if cfg.Sessions != nil && (cfg.Blobs == nil || cfg.Sessions.Ledger == nil || cfg.Sessions.Rows == nil) {
+		return nil, errors.New("planner needs the logs and the rows of sessions, and blobs for their histories")
 	}
 	switch cfg.Isolation {
 	case "":

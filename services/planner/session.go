@@ -2,9 +2,7 @@ package planner
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
-	"fmt"
 	"strings"
 	"time"
 
@@ -18,50 +16,8 @@ import (
 	"github.com/inspan/inspan/pkg/run"
 )
 
-// SessionKey is the key of a session in its bucket.
-func SessionKey(id string) string { return "session." + id }
-
-const (
-	// maxSwaps bounds how often a session is changed again because somebody else was faster.
-	maxSwaps = 8
-	// sessionAgain is when a session that others change all the time is looked at again.
-	sessionAgain = 250 * time.Millisecond
-	// pausedWith is the reason of runs that are paused because their session is.
-	pausedWith = "session paused"
-)
-
-// change makes one change of a session: what is decided on an old state is refused by the store and decided again.
-func (r *Role) change(ctx context.Context, id string, decide func(e events.Session) (events.Session, error)) (events.Session, error) {
-	for range maxSwaps {
-		b, revision, err := r.cfg.Sessions.Load(ctx, SessionKey(id))
-		var e events.Session
-		switch {
-		case errors.Is(err, kernel.ErrNotFound):
-		case err != nil:
-			return e, fmt.Errorf("session %s: %w", id, err)
-		default:
-			if err := json.Unmarshal(b, &e); err != nil {
-				return e, fmt.Errorf("session %s: %w", id, err)
-			}
-		}
-		next, err := decide(e)
-		if err != nil {
-			return e, err
-		}
-		after, err := json.Marshal(next)
-		if err != nil {
-			return e, fmt.Errorf("encode session %s: %w", id, err)
-		}
-		// Also where nothing changes: only the store knows whether this was the newest.
-		if _, err = r.cfg.Sessions.Swap(ctx, SessionKey(id), after, revision); err == nil {
-			return next, nil
-		}
-		if !errors.Is(err, kernel.ErrExists) {
-			return e, fmt.Errorf("session %s: %w", id, err)
-		}
-	}
-	return events.Session{}, &kernel.RetryAfter{After: sessionAgain}
-}
+// pausedWith is the reason of runs that are paused because their session is.
+const pausedWith = "session paused"
 
 // enter takes the lock of the session that a run is to work in, and pins what it finds there.
 func (r *Role) enter(ctx context.Context, t events.Task, runID string, c *events.RunCreatedData) error {
@@ -70,7 +26,7 @@ func (r *Role) enter(ctx context.Context, t events.Task, runID string, c *events
 	}
 	ask := session.Ask{Session: c.Session, Run: runID, Agent: c.Agent, Mode: modeOf(t, c), Limit: time.Duration(c.Options.TimeoutMS) * time.Millisecond}
 	others := map[string]*events.RunCreatedData{}
-	e, err := r.change(ctx, c.Session, func(e events.Session) (events.Session, error) {
+	e, err := r.change(ctx, c.Session, func(e session.State) (session.State, error) {
 		if _, mine := e.Holder(runID); !mine {
 			// Another delivery of the task may have made the run meanwhile, and it may have ended: it has had its lock.
 			if s, err := r.cfg.Ledger.Fresh(ctx, runID); err != nil || s.Sequence > 0 {
@@ -82,10 +38,10 @@ func (r *Role) enter(ctx context.Context, t events.Task, runID string, c *events
 			return e, err
 		}
 		if e, err = session.Take(e, ask, standing, time.Now().UTC()); err == nil {
-			err = r.inGit(t, c, runID, e)
+			err = r.inGit(t, c, runID, e.Session)
 		}
 		if err == nil {
-			err = alone(e, c, runID, others)
+			err = alone(e.Session, c, runID, others)
 		}
 		return e, err
 	})
@@ -114,7 +70,7 @@ func (r *Role) confirm(ctx context.Context, s run.State) error {
 		return nil
 	}
 	kept := false
-	_, err := r.change(ctx, s.Created.Session, func(e events.Session) (events.Session, error) {
+	_, err := r.change(ctx, s.Created.Session, func(e session.State) (session.State, error) {
 		if _, holds := e.Holder(s.HarnessID); !holds {
 			// It may have ended since, and given its lock back itself.
 			if now, err := r.cfg.Ledger.Fresh(ctx, s.HarnessID); err != nil || now.Status.Ended() {
@@ -122,7 +78,7 @@ func (r *Role) confirm(ctx context.Context, s run.State) error {
 				return e, err
 			}
 		}
-		e, kept = session.Keep(e, s.HarnessID, s.Created.Agent, s.Created.SessionFence, s.CreatedAt)
+		e, kept = session.Keep(e, s.HarnessID, s.Created.Agent, s.Created.SessionFence, s.CreatedAt, time.Now().UTC())
 		return e, nil
 	})
 	if err != nil || kept {
@@ -171,7 +127,7 @@ func (r *Role) givenHistory(ctx context.Context, t events.Task) (*events.Ref, er
 
 // cleared looks at the runs that hold locks: those that ended are settled, those of other sessions have none, and the
 // others' standing is told. others, if not nil, gets how those were created that live.
-func (r *Role) cleared(ctx context.Context, e events.Session, but string, others map[string]*events.RunCreatedData) (events.Session, map[string]session.Standing, error) {
+func (r *Role) cleared(ctx context.Context, e session.State, but string, others map[string]*events.RunCreatedData) (session.State, map[string]session.Standing, error) {
 	standing := map[string]session.Standing{}
 	for _, h := range e.Holders {
 		if h.Run == but {
@@ -186,7 +142,7 @@ func (r *Role) cleared(ctx context.Context, e events.Session, but string, others
 		case s.Sequence == 0:
 			standing[h.Run] = session.Unborn
 		case s.Created.Session != e.ID: // another task of that id was faster, which does not name the session
-			e = session.Drop(e, h.Run)
+			e = session.Drop(e, h.Run, time.Now().UTC())
 		case s.Status.Ended():
 			if e, err = r.ended(ctx, e, s); err != nil {
 				return e, nil, err
@@ -202,7 +158,7 @@ func (r *Role) cleared(ctx context.Context, e events.Session, but string, others
 }
 
 // ended stores what a run said, behind the history of a session as it is, and returns the session with it.
-func (r *Role) ended(ctx context.Context, e events.Session, s run.State) (events.Session, error) {
+func (r *Role) ended(ctx context.Context, e session.State, s run.State) (session.State, error) {
 	end, err := r.part(ctx, e, s)
 	if err != nil {
 		return e, err
@@ -210,7 +166,7 @@ func (r *Role) ended(ctx context.Context, e events.Session, s run.State) (events
 	return session.Settle(e, end, time.Now().UTC()), nil
 }
 
-func (r *Role) part(ctx context.Context, e events.Session, s run.State) (session.End, error) {
+func (r *Role) part(ctx context.Context, e session.State, s run.State) (session.End, error) {
 	end := session.End{Session: s.Created.Session, Run: s.HarnessID, Fence: s.Created.SessionFence, InputTokens: s.Tokens.Input, OutputTokens: s.Tokens.Output}
 	messages, err := history.Of(s)
 	if err != nil {
@@ -230,12 +186,7 @@ func (r *Role) settle(ctx context.Context, s run.State) error {
 	if r.cfg.Sessions == nil || !s.Status.Ended() || s.Created == nil || s.Created.Session == "" || s.Created.SessionFence == 0 {
 		return nil
 	}
-	b, err := r.cfg.Sessions.Get(ctx, SessionKey(s.Created.Session))
-	var there events.Session
-	if err == nil && json.Unmarshal(b, &there) == nil && !session.Owed(there, s.HarnessID, s.Created.SessionFence) {
-		return nil
-	}
-	_, err = r.change(ctx, s.Created.Session, func(e events.Session) (events.Session, error) {
+	_, err := r.change(ctx, s.Created.Session, func(e session.State) (session.State, error) {
 		if !session.Owed(e, s.HarnessID, s.Created.SessionFence) {
 			return e, nil
 		}
@@ -252,11 +203,11 @@ func (r *Role) abandon(ctx context.Context, c *events.RunCreatedData, runID stri
 	if _, refused := errors.AsType[*kernel.Refusal](cause); !refused {
 		return cause // the task comes again, and has its lock
 	}
-	_, err := r.change(ctx, c.Session, func(e events.Session) (events.Session, error) {
+	_, err := r.change(ctx, c.Session, func(e session.State) (session.State, error) {
 		if s, err := r.cfg.Ledger.Fresh(ctx, runID); err != nil || s.Sequence > 0 {
 			return e, err // it is the lock of a run that somebody else made meanwhile
 		}
-		return session.Drop(e, runID), nil
+		return session.Drop(e, runID, time.Now().UTC()), nil
 	})
 	return errors.Join(cause, err)
 }
@@ -287,7 +238,7 @@ func (r *Role) session(ctx context.Context, m kernel.Message, id string) error {
 	if err := r.steerRuns(ctx, w); err != nil {
 		return err
 	}
-	_, err = r.change(ctx, id, func(e events.Session) (events.Session, error) {
+	_, err = r.change(ctx, id, func(e session.State) (session.State, error) {
 		if e.Took(w.Input) {
 			return e, nil
 		}
@@ -333,16 +284,9 @@ func (r *Role) steerRuns(ctx context.Context, w session.Wish) error {
 	default:
 		return nil
 	}
-	b, err := r.cfg.Sessions.Get(ctx, SessionKey(w.Session))
-	if errors.Is(err, kernel.ErrNotFound) {
-		return nil
-	}
-	var e events.Session
-	if err == nil {
-		err = json.Unmarshal(b, &e)
-	}
+	e, _, err := r.latest(ctx, w.Session)
 	if err != nil {
-		return fmt.Errorf("session %s: %w", w.Session, err)
+		return err
 	}
 	if e.Took(w.Input) {
 		return nil

@@ -1,7 +1,6 @@
 package planner
 
 import (
-	"encoding/json"
 	"errors"
 	"fmt"
 	"strings"
@@ -19,7 +18,7 @@ func TestSessionDeaths(t *testing.T) {
 	t.Run("SESS-5 the planner dies between the lock and the run: the task comes again and has its lock", func(t *testing.T) {
 		t.Parallel()
 		d := newDesk(t)
-		d.kv.fail, d.kv.done = errCut, true
+		d.kv.failRow, d.kv.done = errCut, true
 		if err := d.receive(task("r1", "s", "")); !errors.Is(err, errCut) {
 			t.Fatal(err)
 		}
@@ -36,7 +35,7 @@ func TestSessionDeaths(t *testing.T) {
 		t.Run(fmt.Sprintf("SESS-5 SESS-7 a lock taken for a run that was born from another task, outside of the session, is no one's; it has ended: %v", ended), func(t *testing.T) {
 			t.Parallel()
 			d := newDesk(t)
-			d.kv.fail, d.kv.done = errCut, true
+			d.kv.failRow, d.kv.done = errCut, true
 			if err := d.receive(task("r1", "s", "")); !errors.Is(err, errCut) {
 				t.Fatal(err)
 			}
@@ -60,7 +59,7 @@ func TestSessionDeaths(t *testing.T) {
 	t.Run("SESS-3 who could not make a run does not give its lock back when somebody else made it meanwhile", func(t *testing.T) {
 		t.Parallel()
 		d := newDesk(t)
-		d.kv.fail, d.kv.done = errCut, true
+		d.kv.failRow, d.kv.done = errCut, true
 		if err := d.receive(task("r1", "s", "")); !errors.Is(err, errCut) {
 			t.Fatal(err)
 		}
@@ -112,7 +111,7 @@ func TestSessionDeaths(t *testing.T) {
 			t.Parallel()
 			d := newDesk(t)
 			taken := func() {
-				d.put(session.Drop(d.session(), "r1"))
+				d.drop("r1")
 				if given {
 					d.must(task("r2", "s", ""))
 				}
@@ -140,15 +139,19 @@ func TestSessionDeaths(t *testing.T) {
 	}
 	t.Run("SESS-5 a lock whose run never came lapses, and the next one has a higher fence", func(t *testing.T) {
 		t.Parallel()
+		young := newDesk(t)
+		young.kv.failRow, young.kv.done = errCut, true
+		if err := young.receive(task("r1", "s", "")); !errors.Is(err, errCut) {
+			t.Fatal(err)
+		}
+		young.refused(task("r2", "s", ""), "session_locked")
 		d := newDesk(t)
-		d.kv.fail, d.kv.done = errCut, true
+		d.ago = session.BirthTerm
+		d.kv.failRow, d.kv.done = errCut, true
 		if err := d.receive(task("r1", "s", "")); !errors.Is(err, errCut) {
 			t.Fatal(err)
 		}
-		d.refused(task("r2", "s", ""), "session_locked")
-		e := d.session()
-		e.Holders[0].Since = e.Holders[0].Since.Add(-session.BirthTerm)
-		d.put(e)
+		d.ago = 0
 		d.must(task("r2", "s", ""))
 		if e := d.session(); len(e.Holders) != 1 || e.Holders[0].Run != "r2" || e.Holders[0].Fence != 2 {
 			t.Errorf("%+v", e)
@@ -157,21 +160,21 @@ func TestSessionDeaths(t *testing.T) {
 	t.Run("SESS-3 SESS-5 a run that lives keeps its lock, however late it is", func(t *testing.T) {
 		t.Parallel()
 		d := newDesk(t)
+		d.ago = 48 * time.Hour
 		d.must(task("r1", "s", ""))
-		e := d.session()
-		e.Holders[0].Since, e.Holders[0].Until = e.Holders[0].Since.Add(-48*time.Hour), e.Holders[0].Until.Add(-48*time.Hour)
-		d.put(e)
+		d.ago = 0
 		if r := d.refused(task("r2", "s", ""), "session_locked"); !strings.Contains(r.Reason, `"s" is locked by run r1`) || r.Run != "r2" {
 			t.Errorf("%+v", r)
 		}
 	})
 	t.Run("SESS-7 SESS-8 the planner dies between the end of a run and its release: whoever hears next releases, once", func(t *testing.T) {
 		t.Parallel()
-		for _, done := range []bool{false, true} {
+		for name, died := range map[string]func(*shaky){"before the append": func(s *shaky) { s.full = true }, "before the row": func(s *shaky) { s.failRow = errCut },
+			"after the row": func(s *shaky) { s.failRow, s.done = errCut, true }} {
 			d := newDesk(t)
 			d.must(task("r1", "s", ""))
-			d.kv.fail, d.kv.done = errCut, done
-			if err := d.stop("r1"); !errors.Is(err, errCut) {
+			died(d.kv)
+			if err := d.stop("r1"); !errors.Is(err, errCut) && !errors.Is(err, kernel.ErrFull) {
 				t.Fatal(err)
 			}
 			if !d.state("r1").Status.Ended() {
@@ -183,8 +186,8 @@ func TestSessionDeaths(t *testing.T) {
 					t.Fatal(err)
 				}
 			}
-			if e := d.session(); len(e.Holders) != 0 || e.Parts != 1 || len(d.runs()) != 1 {
-				t.Errorf("done %v: %+v", done, e)
+			if e := d.row(); len(e.Holders) != 0 || e.Parts != 1 || len(d.runs()) != 1 {
+				t.Errorf("%s: %+v", name, e)
 			}
 		}
 	})
@@ -192,8 +195,8 @@ func TestSessionDeaths(t *testing.T) {
 		t.Parallel()
 		d := newDesk(t)
 		d.must(task("r1", "s", ""))
-		d.kv.fail = errCut
-		if err := d.stop("r1"); !errors.Is(err, errCut) {
+		d.kv.full = true
+		if err := d.stop("r1"); !errors.Is(err, kernel.ErrFull) {
 			t.Fatal(err)
 		}
 		d.again()
@@ -212,12 +215,8 @@ func TestSessionDeaths(t *testing.T) {
 		t.Parallel()
 		d := newDesk(t)
 		d.must(control(7, "s", `{"action":"start"}`))
-		before, err := json.Marshal(d.session())
-		if err != nil {
-			t.Fatal(err)
-		}
 		d.must(task("r1", "s", ""))
-		d.kv.old = before
+		d.kv.behind = true
 		if err := d.stop("r1"); err != nil {
 			t.Fatal(err)
 		}

@@ -10,12 +10,16 @@ import (
 	"github.com/inspan/inspan/pkg/events"
 )
 
-type journal struct{ l *life }
+// journal is the log of the aggregates of one name.
+type journal struct {
+	l         *life
+	aggregate string
+}
 
 // Append implements kernel.Journal. A dead process hears that no one knows, as one that was cut off would.
 func (j journal) Append(ctx context.Context, e kernel.Entry) kernel.Ack {
-	by := j.l.p.w.st.JournalOf(authorOf(e.Bytes))
-	v := j.l.step(ctx, opAppend, true, "append %s %s after %d", e.ID, e.Kind, e.Head)
+	by := j.of(e)
+	v := j.l.step(ctx, opAppend, true, "append %s %s after %d", kernel.Key(j.aggregate, e.ID), e.Kind, e.Head)
 	switch v {
 	case before, died:
 		return kernel.Ack{Outcome: kernel.Unknown, Err: errDied}
@@ -25,6 +29,14 @@ func (j journal) Append(ctx context.Context, e kernel.Entry) kernel.Ack {
 	default:
 		return by.Append(ctx, e)
 	}
+}
+
+// of is the journal with the rights of whoever says an entry. Sessions have one author.
+func (j journal) of(e kernel.Entry) kernel.Journal {
+	if j.aggregate == events.RunAggregate {
+		return j.l.p.w.st.JournalOf(authorOf(e.Bytes))
+	}
+	return j.l.p.w.st.JournalFor(j.aggregate)
 }
 
 func authorOf(b []byte) events.Service {
@@ -37,8 +49,8 @@ func authorOf(b []byte) events.Service {
 
 // Read implements kernel.Journal.
 func (j journal) Read(ctx context.Context, run string, after uint64) (evs []kernel.Record, more bool, err error) {
-	err = j.l.do(ctx, opRead, fmt.Sprintf("read %s after %d", run, after), func(ctx context.Context) (err error) {
-		evs, more, err = j.l.p.w.st.Journal().Read(ctx, run, after)
+	err = j.l.do(ctx, opRead, fmt.Sprintf("read %s after %d", kernel.Key(j.aggregate, run), after), func(ctx context.Context) (err error) {
+		evs, more, err = j.l.p.w.st.JournalFor(j.aggregate).Read(ctx, run, after)
 		return err
 	})
 	if err != nil {
@@ -49,8 +61,8 @@ func (j journal) Read(ctx context.Context, run string, after uint64) (evs []kern
 
 // Last implements kernel.Journal.
 func (j journal) Last(ctx context.Context, run string) (r kernel.Record, ok bool, err error) {
-	err = j.l.do(ctx, opRead, "last "+run, func(ctx context.Context) (err error) {
-		r, ok, err = j.l.p.w.st.Journal().Last(ctx, run)
+	err = j.l.do(ctx, opRead, "last "+kernel.Key(j.aggregate, run), func(ctx context.Context) (err error) {
+		r, ok, err = j.l.p.w.st.JournalFor(j.aggregate).Last(ctx, run)
 		return err
 	})
 	return r, ok && err == nil, err

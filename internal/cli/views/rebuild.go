@@ -38,14 +38,14 @@ func Rebuild(a *app.App) *cobra.Command {
 		Use: "rebuild [RUN...]", Short: "Make the views of a station again from its log",
 		Long: `Reads the log of every run, or of those named, and makes its views again: the row in the index, the snapshot, and the archive of a
 run that ended. Rows that are right stay as they are; rows that are missing, wrong or damaged are written; rows of runs that the log
-does not have are removed. It may run beside a station: a row that the persister writes meanwhile is never replaced by an older
-one. Interrupted, it can be run again. It writes as the persister, and where the bucket of the views is gone as the setup user: name
-the station's users with --users, or a stopped station of inspan up with --store.
+does not have are removed. Without a RUN, the rows of sessions are made again from their logs, too. It may run beside a station: a row that the persister writes meanwhile is never replaced by an older
+one. Interrupted, it can be run again. It writes as the persister and the planner, and where the bucket of the views is gone as the
+setup user: name the station's users with --users, or a stopped station of inspan up with --store.
 
 The heads of runs are signed again with INSPAN_ANCHOR_KEY, or with the key beside the store; without a key, rows keep the anchors
 that they have. A run whose log does not fold or ends before its anchor is named, and its rows stay as they are: see inspan audit.
 
-Sessions, workspaces, agents and other settings are truth beside the log, and are not rebuilt: the output names each and why.
+Workspaces, agents and other settings are truth beside the log, and are not rebuilt: the output names each and why.
 
 Exit codes: 0 all views are those of the log, 1 some are not, 2 wrong command line, 5 there is no such run.`,
 		Example: "  inspan rebuild --store .inspan\n  inspan rebuild --users /etc/inspan/creds --server nats://nats:4222\n" +
@@ -54,7 +54,7 @@ Exit codes: 0 all views are those of the log, 1 some are not, 2 wrong command li
 	}
 	f := cmd.Flags()
 	f.StringVar(&c.target.Store, "store", "", "folder of a station of inspan up that does not run, instead of --server")
-	f.StringVar(&c.target.Users, "users", "", "folder with persister.creds, and setup.creds where a bucket is gone, or a file of lines NATS_ROLE_PASSWORD=...; else these variables")
+	f.StringVar(&c.target.Users, "users", "", "folder with persister.creds, planner.creds, and setup.creds where a bucket is gone, or a file of lines NATS_ROLE_PASSWORD=...; else these variables")
 	return cmd
 }
 
@@ -148,7 +148,7 @@ func printRebuilt(a *app.App, rep rebuild.Report) {
 	for _, v := range []struct {
 		name  string
 		count rebuild.Count
-	}{{"index", rep.Index}, {"snapshots", rep.Snapshots}} {
+	}{{"index", rep.Index}, {"snapshots", rep.Snapshots}, {"sessions", rep.Sessions}} {
 		row := []string{v.name}
 		for _, o := range []rebuild.Outcome{rebuild.Same, rebuild.Made, rebuild.Corrected, rebuild.Removed} {
 			row = append(row, fmt.Sprint(v.count[o]))

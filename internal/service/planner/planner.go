@@ -63,9 +63,13 @@ func start(ctx context.Context, cfg Config, asked models.Models, in *service.Ins
 	if asked == nil {
 		asked = models.New(cfg.Models)
 	}
+	sessions, err := sessions(in)
+	if err != nil {
+		return nil, err
+	}
 	return planner.New(planner.Config{Prices: prices, Station: cfg.Station, Ledger: in.Ledger, Timers: p.Timers, Agents: &service.Agents{KV: p.Config},
 		Windows: windows.Of, Context: func(context.Context) (string, error) { return operatorText(cfg.Context) }, Models: asked, Isolation: cfg.Isolation,
-		Durability: p.Durability, StationStats: p.StationStats, Damage: p.Damage, Hooks: in.Asker, Earlier: in.Workflows().Join, Sessions: p.Sessions, Blobs: p.Blobs, LongRunning: cfg.LongRunning,
+		Durability: p.Durability, StationStats: p.StationStats, Damage: p.Damage, Hooks: in.Asker, Earlier: in.Workflows().Join, Sessions: sessions, Blobs: p.Blobs, LongRunning: cfg.LongRunning,
 		Quotas: planner.Quotas{PerSender: cfg.SenderPerMinute, Limits: quota.Limits{Running: cfg.MaxRuns,
 			PerMinute: cfg.RunsPerMinute, Patience: cfg.Patience}}})
 }

@@ -14,26 +14,16 @@ import (
 	"github.com/inspan/inspan/internal/topology"
 )
 
-// hostKeys begin the keys of toolrunners that run, in the bucket of working trees, which only toolrunners write.
-const hostKeys = "host."
-
 // errManyHosts means that workspaces are local and more than one machine has toolrunners: nothing would keep two of them from
 // working in one workspace at the same time, because local mode has no claims and no fences.
 var errManyHosts = errors.New("INSPAN_WORKSPACE_MODE is local, but toolrunners run on more than one machine")
-
-// runnerHost is what a toolrunner says of itself to the others.
-type runnerHost struct {
-	Machine string    `json:"machine"`
-	Mode    string    `json:"mode"`
-	Since   time.Time `json:"since"`
-}
 
 // hosts knows the toolrunners of a station.
 type hosts struct {
 	kv       kernel.KV
 	leases   kernel.Leases
 	instance string
-	self     runnerHost
+	self     service.RunnerHost
 }
 
 // hosts is nil where the station has one process.
@@ -49,7 +39,7 @@ func (h *wiring) hosts(instance string) *hosts {
 	if machine == "" {
 		machine = thisMachine()
 	}
-	return &hosts{kv: h.in.Ports.Trees, leases: h.in.Ports.Leases, instance: instance, self: runnerHost{Machine: machine, Mode: mode, Since: time.Now().UTC()}}
+	return &hosts{kv: h.in.Ports.Trees, leases: h.in.Ports.Leases, instance: instance, self: service.RunnerHost{Machine: machine, Mode: mode, Since: time.Now().UTC(), SessionLogs: true}}
 }
 
 // thisMachine names this machine or, in a container, this container: two of them may be on different machines tomorrow.
@@ -79,7 +69,7 @@ func (h *hosts) during(run service.Run) service.Run {
 		err := run(ctx)
 		last, cancel := context.WithTimeout(context.WithoutCancel(ctx), topology.LeaseTerm)
 		defer cancel()
-		_ = h.kv.Delete(last, hostKeys+h.instance) // one that stays is believed only as long as the lease
+		_ = h.kv.Delete(last, service.HostKeys+h.instance) // one that stays is believed only as long as the lease
 		return err
 	}
 }
@@ -95,7 +85,7 @@ func (h *hosts) announce(ctx context.Context) error {
 		return err
 	}
 	for end := time.Now().Add(topology.LeaseTerm); ; {
-		err := h.kv.Put(ctx, hostKeys+h.instance, b)
+		err := h.kv.Put(ctx, service.HostKeys+h.instance, b)
 		if err == nil || errors.Is(err, kernel.ErrDenied) || time.Now().After(end) {
 			return err
 		}
@@ -110,12 +100,12 @@ func (h *hosts) alone(ctx context.Context) error {
 	if h.self.Mode != service.WorkspaceLocal {
 		return nil
 	}
-	keys, err := h.kv.Keys(ctx, hostKeys)
+	keys, err := h.kv.Keys(ctx, service.HostKeys)
 	if err != nil {
 		return err
 	}
 	for _, key := range keys {
-		instance := strings.TrimPrefix(key, hostKeys)
+		instance := strings.TrimPrefix(key, service.HostKeys)
 		other, err := h.read(ctx, key)
 		if err != nil || instance == h.instance || other.Machine == h.self.Machine {
 			continue // one that is just gone; and one that cannot be read says nothing
@@ -125,7 +115,7 @@ func (h *hosts) alone(ctx context.Context) error {
 			return err
 		}
 		if alive {
-			return fmt.Errorf("%w: %w: %s runs on %s. Give all of them INSPAN_WORKSPACE_MODE=shared where their workspace root is one volume, or follow where each has its own; or stop the other", service.ErrHeld, errManyHosts, instance, other.name())
+			return fmt.Errorf("%w: %w: %s runs on %s. Give all of them INSPAN_WORKSPACE_MODE=shared where their workspace root is one volume, or follow where each has its own; or stop the other", service.ErrHeld, errManyHosts, instance, other.Name())
 		}
 		if time.Since(other.Since) > topology.LeaseTerm { // it has had the time to take its lease
 			_ = h.kv.Delete(ctx, key) // the next look tries again
@@ -134,16 +124,10 @@ func (h *hosts) alone(ctx context.Context) error {
 	return nil
 }
 
-func (h *hosts) read(ctx context.Context, key string) (other runnerHost, err error) {
+func (h *hosts) read(ctx context.Context, key string) (other service.RunnerHost, err error) {
 	b, err := h.kv.Get(ctx, key)
 	if err != nil {
 		return other, err
 	}
 	return other, json.Unmarshal(b, &other)
-}
-
-// name is that of the machine, for people.
-func (h runnerHost) name() string {
-	name, _, _ := strings.Cut(h.Machine, " ")
-	return fmt.Sprintf("%q (%s)", name, h.Mode)
 }

@@ -1,0 +1,170 @@
+package planner
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/inspan/inspan/internal/kernel"
+	"github.com/inspan/inspan/internal/session"
+	"github.com/inspan/inspan/pkg/events"
+)
+
+// Sessions is where the planner has the sessions.
+type Sessions struct {
+	// Ledger writes their logs, Rows holds the view of each that toolrunners and people read.
+	Ledger *session.Ledger
+	Rows   kernel.KV
+	// Older returns an error while an instance of a version lives that has the rows for the truth: then none is taken over.
+	// Nil is where there can be none.
+	Older func(ctx context.Context) error
+}
+
+const (
+	// maxSwaps bounds how often a session is changed again because another writer was faster.
+	maxSwaps = 8
+	// sessionAgain is when a session that others change all the time is looked at again.
+	sessionAgain = 250 * time.Millisecond
+)
+
+// errMoved means that a session is not what was decided on any more.
+var errMoved = errors.New("the session was changed meanwhile")
+
+// sessionRow is the row of a session as it is in its bucket; nil bytes where there is none.
+type sessionRow struct {
+	bytes    []byte
+	revision uint64
+}
+
+// row reads the row of a session.
+func (r *Role) row(ctx context.Context, id string) (row sessionRow, err error) {
+	row.bytes, row.revision, err = r.cfg.Sessions.Rows.Load(ctx, session.RowKey(id))
+	if errors.Is(err, kernel.ErrNotFound) {
+		return sessionRow{}, nil
+	}
+	if err != nil {
+		return row, fmt.Errorf("row of session %s: %w", id, err)
+	}
+	return row, nil
+}
+
+// change makes one change of a session: appended only where the session still is what it was decided on, and decided again
+// where it is not. It returns once the row shows the log, also where there is nothing to change: whoever appended the last
+// event may have died before the row was written.
+func (r *Role) change(ctx context.Context, id string, decide func(e session.State) (session.State, error)) (session.State, error) {
+	for range maxSwaps {
+		s, row, err := r.latest(ctx, id)
+		if err != nil {
+			return s, err
+		}
+		next, err := decide(s)
+		if err != nil {
+			return s, err
+		}
+		w, err := r.cfg.Sessions.Ledger.Write(ctx, id, func(now session.State, _ time.Time) ([]events.Payload, error) {
+			if now.Sequence != s.Sequence {
+				return nil, errMoved
+			}
+			return next.Changes(), nil
+		})
+		switch {
+		case errors.Is(err, errMoved):
+			continue
+		case err != nil:
+			return s, fmt.Errorf("session %s: %w", id, err)
+		}
+		return w.State, r.show(ctx, w.State, w.Head, row)
+	}
+	return session.State{}, &kernel.RetryAfter{After: sessionAgain}
+}
+
+// latest returns a session as the leader has it, with its row. A row that is there before its log is taken over.
+func (r *Role) latest(ctx context.Context, id string) (session.State, sessionRow, error) {
+	row, err := r.row(ctx, id)
+	if err != nil {
+		return session.State{}, row, err
+	}
+	s, err := r.cfg.Sessions.Ledger.Fresh(ctx, id)
+	switch {
+	case err != nil:
+		return s, row, fmt.Errorf("session %s: %w", id, err)
+	case s.Sequence > 0:
+		if shown, _, ok := session.FromRow(row.bytes); ok && shown.Sequence > s.Sequence { // the row was read first
+			return s, row, fmt.Errorf("session %s: its row shows event %d, its log ends with event %d: events are lost", id, shown.Sequence, s.Sequence)
+		}
+		_, err = session.Stale(row.bytes, row.revision, s)
+		return s, row, err
+	case row.bytes == nil:
+		return s, row, nil
+	}
+	s, err = r.takeOver(ctx, id, row)
+	return s, row, err
+}
+
+// takeOver begins the log of a session with the row that an older version kept. It is one append that is stored only where
+// the log has no event, so it happens once, whoever tries and dies.
+func (r *Role) takeOver(ctx context.Context, id string, row sessionRow) (session.State, error) {
+	d := &events.SessionMigratedData{Event: "session_migrated", Revision: row.revision}
+	if err := json.Unmarshal(row.bytes, &d.Row); err != nil {
+		return session.State{}, fmt.Errorf("row of session %s: %w", id, err)
+	}
+	if d.Row.Log != nil {
+		return session.State{}, fmt.Errorf("session %s: its row is of a log that is not there: restore the log, or remove the row", id)
+	}
+	if r.cfg.Sessions.Older != nil {
+		if err := r.cfg.Sessions.Older(ctx); err != nil {
+			return session.State{}, fmt.Errorf("session %s cannot be taken over: %w", id, err)
+		}
+	}
+	w, err := r.cfg.Sessions.Ledger.Write(ctx, id, func(s session.State, _ time.Time) ([]events.Payload, error) {
+		if s.Sequence > 0 {
+			return nil, nil
+		}
+		return []events.Payload{d}, nil
+	})
+	if err != nil {
+		return w.State, fmt.Errorf("session %s: %w", id, err)
+	}
+	return w.State, nil
+}
+
+// show writes the row of a session where it does not show the state yet. A row that shows more is left.
+func (r *Role) show(ctx context.Context, s session.State, position uint64, row sessionRow) error {
+	if s.Sequence == 0 {
+		return nil
+	}
+	for range maxSwaps {
+		stale, err := session.Stale(row.bytes, row.revision, s)
+		if err != nil || !stale {
+			return err
+		}
+		b, err := session.Row(s, position)
+		if err != nil {
+			return err
+		}
+		if _, err = r.cfg.Sessions.Rows.Swap(ctx, session.RowKey(s.ID), b, row.revision); err == nil {
+			return nil
+		}
+		if !errors.Is(err, kernel.ErrExists) {
+			return fmt.Errorf("row of session %s: %w", s.ID, err)
+		}
+		if row, err = r.row(ctx, s.ID); err != nil {
+			return err
+		}
+	}
+	return &kernel.RetryAfter{After: sessionAgain}
+}
+
+// SessionRows are the rows of sessions as the snapshots of their logs: a session is loaded from its row and the events after it.
+type SessionRows struct{ KV kernel.KV }
+
+// Latest implements kernel.Snapshots.
+func (v SessionRows) Latest(ctx context.Context, id string) (s session.State, position uint64, ok bool) {
+	b, err := v.KV.Get(ctx, session.RowKey(id))
+	if err != nil {
+		return s, 0, false
+	}
+	return session.FromRow(b)
+}
