@@ -385,7 +385,6 @@ func (r *Role) remember(s run.State, now shown) {
 	defer r.mu.Unlock()
 	if s.Status.Ended() {
 		delete(r.rows, s.HarnessID)
-		delete(r.trusted, s.HarnessID)
 		return
 	}
 	r.rows[s.HarnessID] = now
@@ -401,6 +400,7 @@ func (r *Role) wantsSnapshot(s run.State, checkpoint string) bool {
 	if s.Status.Ended() {
 		// Its archive and row are the end; only a long run is worth a snapshot beside them.
 		delete(r.covered, s.HarnessID)
+		delete(r.trusted, s.HarnessID)
 		return due && !s.Direct()
 	}
 	if s.Direct() || checkpoint == "" && !due && !(waits && s.Sequence > last) {
