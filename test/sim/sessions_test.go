@@ -1,11 +1,14 @@
 package sim
 
 import (
+	"bytes"
 	"context"
+	"crypto/rand"
 	"encoding/json"
 	"fmt"
 	"time"
 
+	"github.com/inspan/inspan/internal/session"
 	"github.com/inspan/inspan/internal/topology"
 	"github.com/inspan/inspan/pkg/events"
 )
@@ -131,6 +134,23 @@ func (a *audit) parts(newest *events.Ref) (told map[string]int, fault string) {
 	return told, ""
 }
 
+// viewOf says how a row differs from what the log of the session says, read from its first event.
+func (a *audit) viewOf(row []byte) string {
+	l, err := session.NewLedger(session.LedgerConfig{Station: station, By: events.Planner, Journal: a.w.st.JournalFor(events.SessionAggregate), Entropy: rand.Reader})
+	if err != nil {
+		return err.Error()
+	}
+	s, position, err := l.State(context.Background(), theSession)
+	if err != nil {
+		return fmt.Sprintf("its log does not fold: %v", err)
+	}
+	want, err := session.Row(s, position)
+	if err != nil || !bytes.Equal(row, want) {
+		return fmt.Sprintf("its row is %s, its log says %s, %v", row, want, err)
+	}
+	return ""
+}
+
 // sessionIsWhole holds where a session stands at the end: each run that ended is told once, and only who lives, or was never
 // born, holds its lock.
 func (a *audit) sessionIsWhole() {
@@ -147,6 +167,9 @@ func (a *audit) sessionIsWhole() {
 	if err := json.Unmarshal(b, &e); err != nil {
 		a.breaks("session %s: %v", theSession, err)
 		return
+	}
+	if fault := a.viewOf(b); fault != "" {
+		a.breaks("session %s: %s", theSession, fault)
 	}
 	told, fault := a.parts(e.History)
 	if fault != "" {
