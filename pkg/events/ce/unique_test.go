@@ -63,4 +63,14 @@ func TestKeysStandOnce(t *testing.T) {
 			}
 		})
 	})
+	t.Run("SAFE-12 a document that is cut off anywhere is refused", func(t *testing.T) {
+		t.Parallel()
+		const whole = `{"steps":[{"id":"one","tags":["first","second"],"deep":[["x"],[1,true]]}]}`
+		for n := range len(whole) {
+			var got any
+			if err := ce.Strict([]byte(whole[:n]), &got); err == nil {
+				t.Errorf("%s is read as %v", whole[:n], got)
+			}
+		}
+	})
 }
