@@ -94,6 +94,12 @@ var plannerRules = []rule{
 		}
 		return decided(lifecycle.Begin(d.s, d.f.Time, &created, nil, p.Hooks))
 	}),
+	on(func(d deciding, p *events.PlanRequestedData) ([]events.Payload, bool, error) {
+		if d.s.Planning != nil { // why the answer before was none rests on the agents that were registered then
+			return decided(lifecycle.RefusePlan(d.s, d.f.Time, d.s.Planning.Answered, p.Agents, p.Fault, p.Hint))
+		}
+		return decided(lifecycle.RequestPlan(d.s, d.f.Time, p.Agents))
+	}),
 	on(func(d deciding, p *events.PlanMadeData) ([]events.Payload, bool, error) {
 		if p.Origin == events.OriginSingle {
 			return []events.Payload{delivery.Wrap(d.s.Created.Git, plan.Single(d.s.TaskID, d.s.Created.Task, d.s.AgentName))}, true, nil
@@ -225,6 +231,20 @@ func (d deciding) answer(a events.GateAnswer, decision string) (say []events.Pay
 
 // executorRules have no step.finished: that comes of its look.
 var executorRules = []rule{
+	on(func(d deciding, p *events.PlanDeferredData) ([]events.Payload, bool, error) {
+		f := turn.Failure{Error: p.Error, Class: p.Class, Retryable: true, RetryAfter: took(p.DelayMS)}
+		return decided(turn.FailPlan(d.s, d.planTask(p.Try, p.Attempt, p.Lost), f, d.f.Time), nil)
+	}),
+	on(func(d deciding, p *events.PlanAnsweredData) ([]events.Payload, bool, error) {
+		task := d.planTask(p.Try, p.Attempt, p.Lost)
+		switch {
+		case p.Error == "":
+			return decided(turn.FinishPlan(d.s, task, *p), nil)
+		case p.RunReason == events.FinishError:
+			return decided(turn.FailPlan(d.s, task, turn.Failure{Error: p.Error}, d.f.Time), nil)
+		}
+		return decided(turn.NextPlan(d.s, d.f.Time, task.Lost).Append, nil)
+	}),
 	on(func(d deciding, p *events.StepFailedData) ([]events.Payload, bool, error) {
 		duty := turn.Next(d.s, p.Step, d.f.Time)
 		switch {
@@ -258,6 +278,15 @@ var executorRules = []rule{
 		duty.Ask.Lost = requests(p.Lost)
 		return decided(turn.Finish(d.s, *duty.Ask, turn.Answer{Data: *p}), nil)
 	}),
+}
+
+// planTask is the request for a plan that an event is about, where the run waits for one.
+func (d deciding) planTask(try, attempt int, lost *events.Lost) turn.PlanTask {
+	task := turn.PlanTask{Try: try, Attempt: attempt, Lost: requests(lost)}
+	if d.s.Planning != nil {
+		task.Owed = d.s.Planning.Owed
+	}
+	return task
 }
 
 // requests is how many requests were counted as lost: only those who made them knew.

@@ -63,7 +63,7 @@ func AllSubscriptions() []Subscriptions { return slices.Clone(hearing) }
 var hearing = []Subscriptions{
 	{
 		Role:    events.Planner,
-		Events:  []events.Kind{events.RunCreated, events.StepFinished, events.StepFailed, events.GateRejected, events.GateExpired, events.RunResumed, events.TurnDeferred},
+		Events:  []events.Kind{events.RunCreated, events.PlanAnswered, events.StepFinished, events.StepFailed, events.GateRejected, events.GateExpired, events.RunResumed, events.TurnDeferred},
 		Inputs:  []string{"task", "task.*", "run.*.control", "session.*.control"},
 		Apart:   []string{"run.*.control", "session.*.control"}, // tasks may wait for their turn; a stop may not wait for them
 		Timers:  []string{"run"},
@@ -78,7 +78,7 @@ var hearing = []Subscriptions{
 	},
 	{
 		Role:    events.Executor,
-		Events:  []events.Kind{events.RunCreated, events.StepAllowed, events.CallFinished, events.CallFailed, events.CallRefused, events.RunResumed},
+		Events:  []events.Kind{events.RunCreated, events.PlanRequested, events.StepAllowed, events.CallFinished, events.CallFailed, events.CallRefused, events.RunResumed},
 		Timers:  []string{"turn"},
 		Workers: 64,
 	},

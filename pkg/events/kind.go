@@ -20,6 +20,9 @@ const (
 	RunCompleted Kind = "run.completed"
 	RunFailed    Kind = "run.failed"
 
+	PlanRequested Kind = "plan.requested"
+	PlanDeferred  Kind = "plan.deferred"
+	PlanAnswered  Kind = "plan.answered"
 	PlanMade      Kind = "plan.made"
 	PlanRevised   Kind = "plan.revised"
 	PlanCompleted Kind = "plan.completed"
@@ -138,6 +141,16 @@ var vocabulary = [...]Type{
 	{RunStarted, Planner, "run_start", Decided, InLog | InTree, line((*RunStartedData).line),
 		"The run moved from created to running.",
 		func() Payload { return new(RunStartedData) }},
+	{PlanRequested, Planner, "plan_requested", Decided, InLog, nil,
+		"A model is to make the plan, or another one where its answer was none; the executor asks it.",
+		func() Payload { return new(PlanRequestedData) }},
+	{PlanDeferred, Executor, "error", Decided, InLog, nil,
+		"A request for a plan failed in a way that may pass; it is made again not before the time given.",
+		func() Payload { return new(PlanDeferredData) }},
+	{PlanAnswered, Executor, "plan_answered", Decided, InLog | InTree, nil,
+		"A request for a plan ended: with the model's text, which the planner checks, or with the reason why there is " +
+			"none.",
+		func() Payload { return new(PlanAnsweredData) }},
 	{PlanMade, Planner, "plan_made", Decided, InLog | InIndex | InTree, nil,
 		"The execution plan is fixed: steps, their agents and dependencies.",
 		func() Payload { return new(PlanMadeData) }},

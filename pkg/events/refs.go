@@ -13,6 +13,8 @@ func Refs(p Payload) []Ref {
 	switch d := p.(type) {
 	case *RunCreatedData:
 		add(d.History)
+	case *PlanAnsweredData:
+		add(d.TextRef)
 	case *TurnFinishedData:
 		add(d.TextRef)
 		for _, c := range d.Calls {

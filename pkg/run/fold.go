@@ -217,7 +217,7 @@ func (s *State) end(r events.Result, to events.Status, at time.Time) string {
 	}
 	s.Status, s.Result, s.EndedAt = to, &r, &at
 	s.took(r.Input)
-	s.Open, s.CallsHeld, s.Held = nil, 0, nil
+	s.Open, s.CallsHeld, s.Held, s.Planning = nil, 0, nil, nil
 	return ""
 }
 
@@ -242,7 +242,7 @@ func (s *State) planMade(d *events.PlanMadeData, at time.Time) string {
 		maps.Copy(all, d.Agents)
 		s.Agents = all
 	}
-	s.Plan = p
+	s.Plan, s.Planning = p, nil
 	s.pinPrices(d.Prices)
 	s.lose(d.Lost)
 	s.spend(d.ModelRef, s.AgentName, d.InputTokens, d.OutputTokens, 0, d.Cost)

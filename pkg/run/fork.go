@@ -62,6 +62,7 @@ func Fork(old State, say string, fresh bool) (State, error) {
 	s.StartedAt, s.EndedAt, s.LastCheckpointAt, s.CheckpointCovers, s.CheckpointCount = nil, nil, nil, 0, 0
 	s.Checkpoints = List[Checkpoint]{} // they name events of the other run
 	s.Inputs, s.Gates, s.Held, s.StopPassed, s.ForkStart, s.Forked = nil, nil, nil, false, "", false
+	s.Planning = nil // it asks for a plan of its own
 	s.interruptAll()
 	if s.Plan == nil {
 		return s, nil

@@ -22,6 +22,8 @@ type State struct {
 	CreatedAt     time.Time     `json:"createdAt"`
 	UpdatedAt     time.Time     `json:"updatedAt"`
 	Plan          *Plan         `json:"plan"`
+	// Planning is the request for the plan that a model makes; nil where none was made, and once there is a plan.
+	Planning *Planning `json:"planning,omitempty"`
 	// CurrentStepIndex is the first step that is not completed; len(steps) when all are.
 	CurrentStepIndex int `json:"currentStepIndex"`
 	// ToolCallHistory holds the ended calls, also refused ones, in the order they ended.

@@ -118,8 +118,13 @@ func LostPlans(s run.State, n int) *events.Lost {
 	return &events.Lost{Requests: n, Tokens: all.Tokens, Cost: all.Cost}
 }
 
+// planReserve is what is set aside for the next request for a plan: one that follows an answer shows that answer too.
 func planReserve(s run.State) (Amount, error) {
-	return Reserve(s, &run.Step{AssignedAgent: s.AgentName})
+	st := run.Step{AssignedAgent: s.AgentName}
+	if p := s.Planning; p != nil {
+		st.Description = p.Text + p.Fault + p.Hint
+	}
+	return Reserve(s, &st)
 }
 
 func over(s run.State, used, need Amount) Verdict {

@@ -175,6 +175,11 @@ type Failure struct {
 	Window int
 }
 
+// delay is how long the next attempt waits after that one.
+func (f Failure) delay(attempt int) time.Duration {
+	return max(min(BaseDelay<<(attempt-1), MaxDelay), f.RetryAfter)
+}
+
 // lost is what is counted for requests without an answer, nil for none. Without a budget nothing is set aside.
 func lost(s run.State, st *run.Step, n int) *events.Lost {
 	if n <= 0 || !budget.Limited(s) {
@@ -203,7 +208,7 @@ func Fail(s run.State, task Task, f Failure, now time.Time) []events.Payload {
 		end.Lost = lost(s, st, n)
 		return []events.Payload{end}
 	}
-	delay := max(min(BaseDelay<<(task.Attempt-1), MaxDelay), f.RetryAfter)
+	delay := f.delay(task.Attempt)
 	return []events.Payload{&events.TurnDeferredData{Event: "error", Step: st.ID, Turn: s.Turns().Len() + 1, Error: f.Error,
 		Class: f.Class, Attempt: task.Attempt, DelayMS: delay.Milliseconds(), NotBefore: now.Add(delay), Window: f.Window, Lost: lost(s, st, n)}}
 }

@@ -54,6 +54,18 @@ var lineRows = []lineRow{
 	line(func(d *events.CheckpointFallbackData) string {
 		return fmt.Sprintf("warning: the station's log is away, events from %d on are kept in the local store (%s): %s", d.Since, Clip(d.Store, 20), Clip(d.Reason, 200))
 	}),
+	line(func(d *events.PlanRequestedData) string {
+		return join(fmt.Sprintf("request %d for a plan of the model", d.Try), Clip(d.Fault, 300))
+	}),
+	line(func(d *events.PlanDeferredData) string {
+		return fmt.Sprintf("the request for a plan failed (attempt %d), again in %s: %s", d.Attempt, ms(d.DelayMS), Clip(d.Error, 200))
+	}),
+	line(func(d *events.PlanAnsweredData) string {
+		if d.Error != "" {
+			return join("the model gave no plan", Clip(d.Error, 300))
+		}
+		return fmt.Sprintf("the model answered request %d for a plan, %s in and %s out", d.Try, Count(d.InputTokens), Plural(d.OutputTokens, "token"))
+	}),
 	line(func(d *events.PlanMadeData) string {
 		return fmt.Sprintf("plan made (%s), %s: %s", d.Origin, Plural(len(d.Steps), "step"), stepsText(d.Steps))
 	}),

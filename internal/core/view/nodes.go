@@ -40,6 +40,12 @@ var nodeRows = []nodeRow{
 	}),
 	node(func(t *Tree, f events.Event, d *events.RunCompletedData) { t.end(f.Time, d.Result) }),
 	node(func(t *Tree, f events.Event, d *events.RunFailedData) { t.end(f.Time, d.Result) }),
+	node(func(t *Tree, _ events.Event, d *events.PlanAnsweredData) {
+		t.Tokens.Input += d.InputTokens
+		t.Tokens.Output += d.OutputTokens
+		t.Tokens.Cached += d.CachedTokens
+		t.Cost += d.Cost
+	}),
 	node(func(t *Tree, _ events.Event, d *events.PlanMadeData) { t.plan(d) }),
 	node(func(t *Tree, f events.Event, d *events.PlanRevisedData) { t.revise(f.Time, d) }),
 	node(func(t *Tree, f events.Event, d *events.StepReadyData) { t.stepReady(f.Time, d) }),
