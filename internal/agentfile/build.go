@@ -1,6 +1,7 @@
 package agentfile
 
 import (
+	"fmt"
 	"slices"
 	"strconv"
 	"strings"
@@ -130,6 +131,16 @@ func (p *parsing) model(root *node) string {
 	}
 	p.fail(e)
 	return ""
+}
+
+// CheckModel returns what is wrong with the reference of a model, "provider/name", or with a list of them separated by commas.
+func CheckModel(ref string) error {
+	for one := range strings.SplitSeq(ref, ",") {
+		if !modelRule.MatchString(one) {
+			return fmt.Errorf("%s is not the name of a model: write provider/name, for example anthropic/claude-sonnet-4-20250514", shown(one))
+		}
+	}
+	return nil
 }
 
 // tools keeps the order of the file; the names are those that the agent may see and call (TOOL-14).

@@ -1,5 +1,5 @@
-// Package executor is the role that takes model turns: it assembles the prompt, asks the model once, and says what
-// the model said.
+// Package executor is the role that asks models, for turns, summaries and plans: it assembles the prompt, asks the model once,
+// and says what the model said.
 //
 // Promises: a turn is taken by the delivery of the very event that made it owed, so that two deliveries never ask the
 // model twice. A request that fails is made again later, with the attempt counted in the log and no worker held.
@@ -85,6 +85,12 @@ func (r *Role) Event(ctx context.Context, h runlog.ReceivedEvent) error {
 	if h.Kind == events.RunResumed {
 		return r.resume(ctx, h)
 	}
+	if h.Kind == events.PlanRequested {
+		if p := h.State.Planning; p == nil || p.Owed != h.Sequence {
+			return nil // it was answered
+		}
+		return r.servePlan(ctx, h.State, lost(h.Deliveries))
+	}
 	if h.Kind == events.RunCreated {
 		if !h.State.Direct() {
 			return nil // its first turn comes with step.allowed
@@ -111,6 +117,9 @@ func (r *Role) Due(ctx context.Context, runID, family, step string, s run.State)
 
 // DueAgain implements runlog.Again.
 func (r *Role) DueAgain(ctx context.Context, runID, _, step string, s run.State, deliveries uint64) error {
+	if s.Plan == nil {
+		return r.servePlan(ctx, s, lost(deliveries))
+	}
 	return r.serve(ctx, runID, step, s, lost(deliveries))
 }
 
@@ -125,10 +134,13 @@ func lost(deliveries uint64) int {
 	return int(min(deliveries-1, maxLost))
 }
 
-// resume takes the turns that were owed when the run was paused, side by side.
+// resume takes the turns that were owed when the run was paused, side by side, or asks for the plan that was.
 func (r *Role) resume(ctx context.Context, h runlog.ReceivedEvent) error {
 	if h.State.Plan == nil {
-		return nil
+		if p := h.State.Planning; p == nil || p.Owed > h.Sequence {
+			return nil
+		}
+		return r.servePlan(ctx, h.State, lost(h.Deliveries))
 	}
 	var wg sync.WaitGroup
 	errs := make([]error, len(h.State.Plan.Steps))

@@ -11,7 +11,6 @@ import (
 
 	"github.com/inspan/inspan/internal/history"
 	"github.com/inspan/inspan/internal/kernel"
-	"github.com/inspan/inspan/internal/llm"
 	"github.com/inspan/inspan/internal/mem"
 	"github.com/inspan/inspan/internal/runlog"
 	"github.com/inspan/inspan/internal/session"
@@ -27,7 +26,6 @@ func (anybody) Agent(_ context.Context, name string) (events.Agent, error) {
 	return events.Agent{Name: name, Model: "scripted/x", Digest: strings.Repeat("0", 64)}, nil
 }
 func (anybody) Names(context.Context) ([]string, error) { return []string{"a"}, nil }
-func (anybody) Model(string) (llm.Model, string, error) { return nil, "x", nil }
 func (l letter) Subject() string                        { return l.subject }
 func (l letter) Data() []byte                           { return []byte(l.body) }
 func (l letter) Header(string) string                   { return "" }
@@ -150,7 +148,7 @@ func (d *desk) again() {
 	if err != nil {
 		d.t.Fatal(err)
 	}
-	if d.role, err = New(Config{Station: "s1", Ledger: l, Timers: d.st.Timers(), Agents: anybody{}, Models: anybody{}, Sessions: &Sessions{Ledger: sessions, Rows: d.kv, Older: func(context.Context) error { return d.older }}, Blobs: d.st.Blobs()}); err != nil {
+	if d.role, err = New(Config{Station: "s1", Ledger: l, Timers: d.st.Timers(), Agents: anybody{}, Sessions: &Sessions{Ledger: sessions, Rows: d.kv, Older: func(context.Context) error { return d.older }}, Blobs: d.st.Blobs()}); err != nil {
 		d.t.Fatal(err)
 	}
 }

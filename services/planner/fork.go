@@ -118,7 +118,7 @@ func (r *Role) fork(ctx context.Context, m kernel.Message, t events.Task, env ce
 		}
 	}
 	if w.State.Plan == nil && w.State.Status == events.Running {
-		if w, err = r.plan(ctx, w.State, m.Deliveries()); err != nil {
+		if w, err = r.plan(ctx, w.State); err != nil {
 			return err
 		}
 	}
@@ -126,7 +126,7 @@ func (r *Role) fork(ctx context.Context, m kernel.Message, t events.Task, env ce
 }
 
 // plan makes the plan of a fork from before its plan was made.
-func (r *Role) plan(ctx context.Context, s run.State, deliveries uint64) (runlog.Written, error) {
+func (r *Role) plan(ctx context.Context, s run.State) (runlog.Written, error) {
 	if s.Torn() {
 		return r.write(ctx, s.HarnessID, func(s run.State, now time.Time) ([]events.Payload, error) {
 			return lifecycle.GiveUp(s, now, events.FinishCancelled, "the run that it was forked from could not be taken over whole; fork again with another id")
@@ -137,7 +137,7 @@ func (r *Role) plan(ctx context.Context, s run.State, deliveries uint64) (runlog
 		return runlog.Written{}, err
 	}
 	if made == nil {
-		return r.askForPlan(ctx, s, deliveries)
+		return r.fromModel(ctx, s)
 	}
 	return r.begin(ctx, s.HarnessID, s.Created, made, nil)
 }

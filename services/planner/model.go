@@ -2,90 +2,76 @@ package planner
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"time"
 
-	"github.com/inspan/inspan/internal/core/budget"
 	"github.com/inspan/inspan/internal/core/lifecycle"
 	"github.com/inspan/inspan/internal/kernel"
-	"github.com/inspan/inspan/internal/llm"
 	"github.com/inspan/inspan/internal/runlog"
 	"github.com/inspan/inspan/pkg/events"
 	"github.com/inspan/inspan/pkg/events/ce"
 	"github.com/inspan/inspan/pkg/run"
 )
 
-// maxPlanTries bounds how often a model is asked for one plan, bad answers and failed requests together.
-const maxPlanTries = 5
-
-// planSchema is what a model must answer with.
-var planSchema = json.RawMessage(`{"type":"object","additionalProperties":false,"required":["steps"],"properties":{"steps":{"type":"array","items":{"type":"object","additionalProperties":false,"required":["id","description","dependencies","critical"],"properties":{"id":{"type":"string"},"description":{"type":"string"},"agent":{"type":"string"},"dependencies":{"type":"array","items":{"type":"string"}},"critical":{"type":"boolean"}}}}}}`)
-
-// askForPlan lets the agent's model make the plan. A request that failed is made again with the message; after
-// maxPlanTries the run fails with the reason.
-func (r *Role) askForPlan(ctx context.Context, s run.State, deliveries uint64) (runlog.Written, error) {
-	lost := int(min(max(deliveries, 1)-1, maxPlanTries))
-	if v := budget.AskPlan(s, lost); v.Reason != "" {
+// fromModel does what is owed to a run whose plan a model makes: the plan is requested, and the executor asks the model. An
+// answer becomes the plan where it is one. Where it is none, the model is told why and asked again, a bounded number of times.
+func (r *Role) fromModel(ctx context.Context, s run.State) (runlog.Written, error) {
+	p := s.Planning
+	switch {
+	case s.Plan != nil:
+		return r.write(ctx, s.HarnessID, lifecycle.Progress) // whoever made it may be gone
+	case p == nil:
+		names, err := r.cfg.Agents.Names(ctx)
+		if err != nil {
+			return runlog.Written{}, fmt.Errorf("names of the agents: %w", err)
+		}
 		return r.write(ctx, s.HarnessID, func(s run.State, now time.Time) ([]events.Payload, error) {
-			return lifecycle.GiveUp(s, now, v.Reason, "no plan: "+v.Text)
+			return lifecycle.RequestPlan(s, now, names)
+		})
+	case p.Owed != 0:
+		return runlog.Written{State: s}, nil // the executor's to get
+	case p.Error != "":
+		return r.write(ctx, s.HarnessID, func(s run.State, now time.Time) ([]events.Payload, error) {
+			return lifecycle.GiveUp(s, now, p.RunReason, "no plan: "+p.Error)
 		})
 	}
-	made, err := r.modelPlan(ctx, s)
-	if err == nil {
-		made.Lost = budget.LostPlans(s, lost)
-		return r.begin(ctx, s.HarnessID, s.Created, made, nil)
-	}
-	if _, away := errors.AsType[*awayError](err); away || ctx.Err() != nil {
-		return runlog.Written{}, err
-	}
-	after, again := llm.Retryable(err)
-	if _, bad := errors.AsType[*kernel.Refusal](err); (again || bad) && deliveries < maxPlanTries {
-		return runlog.Written{}, &kernel.RetryAfter{After: max(after, time.Second<<min(deliveries-1, 5))}
+	made, err := r.read(ctx, s)
+	refusal, bad := errors.AsType[*kernel.Refusal](err)
+	if err != nil && !bad {
+		return runlog.Written{}, err // a store gave no answer, which says nothing of the plan
 	}
 	return r.write(ctx, s.HarnessID, func(s run.State, now time.Time) ([]events.Payload, error) {
-		return lifecycle.GiveUp(s, now, events.FinishError, "no plan: "+err.Error())
+		if bad {
+			return lifecycle.RefusePlan(s, now, p.Answered, p.Agents, refusal.Reason, refusal.Hint)
+		}
+		return lifecycle.TakePlan(s, now, p.Answered, made)
 	})
 }
 
-// awayError is a store that gave no answer: it says nothing of the plan, and is no reason to end a run.
-type awayError struct{ error }
-
-func (e *awayError) Unwrap() error { return e.error }
-
-func (r *Role) modelPlan(ctx context.Context, s run.State) (*events.PlanMadeData, error) {
-	agent := s.Agents[s.AgentName]
-	model, name, err := r.cfg.Models.Model(agent.Model)
-	if err != nil {
-		return nil, err
+// read makes the plan of an answer, checked and with the agents that it names. What is wrong with it is a *kernel.Refusal.
+func (r *Role) read(ctx context.Context, s run.State) (*events.PlanMadeData, error) {
+	text := []byte(s.Planning.Text)
+	if ref := s.Planning.TextRef; ref != nil {
+		if r.cfg.Blobs == nil {
+			return nil, errors.New("a planner without objects cannot read the answer of a model")
+		}
+		var err error
+		if text, err = r.cfg.Blobs.Get(ctx, *ref); err != nil {
+			return nil, fmt.Errorf("answer of the model: %w", err)
+		}
 	}
-	names, err := r.cfg.Agents.Names(ctx)
-	if err != nil {
-		return nil, &awayError{fmt.Errorf("names of the agents: %w", err)}
-	}
-	answer, err := model.Ask(ctx, llm.Request{
-		Model:  name,
-		System: "You plan work. Answer with one JSON document: the steps, each with a short id, a description, the agent that does it, the ids it depends on, and whether it is critical (hard to undo). Use as few steps as the task needs.",
-		Messages: []llm.Message{{Role: llm.User, Text: fmt.Sprintf("Task: %s\n\nRegistered agents: %v. Your own name: %s.",
-			s.Created.Task, names, s.AgentName)}},
-		Schema: planSchema, Temperature: agent.Temperature, MaxOutputTokens: agent.MaxOutputTokens,
-		Meta: llm.Meta{Run: s.HarnessID, Agent: s.AgentName, Turn: 1, Purpose: "plan"},
-	}, nil)
-	if err != nil {
-		return nil, err
+	if s.Planning.FinishReason == events.FinishLength {
+		return nil, kernel.Refuse("bad_plan", "use fewer steps and shorter descriptions", "the answer was cut at the model's output limit")
 	}
 	var p events.TaskPlan
-	if err := ce.Strict([]byte(answer.Text), &p); err != nil {
+	if err := ce.Strict(text, &p); err != nil {
 		return nil, kernel.Refuse("bad_plan", "the model must answer with the plan's JSON", "%v", err)
 	}
 	if err := withoutGit(p.Steps); err != nil {
 		return nil, err
 	}
-	made := &events.PlanMadeData{Event: "plan_made", TaskID: s.TaskID, Origin: events.OriginModel, Steps: p.PlanSteps(s.AgentName),
-		InputTokens: answer.Usage.Input, OutputTokens: answer.Usage.Output}
-	made.ModelRef, made.Cost = budget.Paid(s.Prices, agent.Model, answer.Provider, answer.Model,
-		budget.Usage{Input: answer.Usage.Input, Output: answer.Usage.Output, Cached: answer.Usage.CachedInput})
+	made := &events.PlanMadeData{Event: "plan_made", TaskID: s.TaskID, Origin: events.OriginModel, Steps: p.PlanSteps(s.AgentName)}
 	return made, r.complete(ctx, s.Created, made)
 }
 

@@ -16,7 +16,6 @@ import (
 	"github.com/inspan/inspan/internal/didyoumean"
 	"github.com/inspan/inspan/internal/hooks"
 	"github.com/inspan/inspan/internal/kernel"
-	"github.com/inspan/inspan/internal/llm"
 	"github.com/inspan/inspan/internal/runlog"
 	"github.com/inspan/inspan/pkg/events"
 	"github.com/inspan/inspan/pkg/events/ce"
@@ -30,18 +29,12 @@ type Agents interface {
 	Names(ctx context.Context) ([]string, error)
 }
 
-// Models resolves "provider/name".
-type Models interface {
-	Model(ref string) (m llm.Model, name string, err error)
-}
-
 // Config holds what the role needs.
 type Config struct {
 	Station string
 	Ledger  *runlog.Ledger
 	Timers  kernel.Timers
 	Agents  Agents
-	Models  Models
 	// Windows returns the context window of a model in tokens, 0 for none; nil knows of none. It is pinned with each agent
 	// whose file does not say.
 	Windows func(model string) int
@@ -79,8 +72,8 @@ var _ runlog.Role = (*Role)(nil)
 
 // New checks the configuration.
 func New(cfg Config) (*Role, error) {
-	if cfg.Ledger == nil || cfg.Timers == nil || cfg.Agents == nil || cfg.Models == nil {
-		return nil, errors.New("planner needs a ledger, timers, agents and models")
+	if cfg.Ledger == nil || cfg.Timers == nil || cfg.Agents == nil {
+		return nil, errors.New("planner needs a ledger, timers and agents")
 	}
 	if cfg.Sessions != nil && (cfg.Blobs == nil || cfg.Sessions.Ledger == nil || cfg.Sessions.Rows == nil) {
 		return nil, errors.New("planner needs the logs and the rows of sessions, and blobs for their histories")
@@ -133,26 +126,28 @@ func (r *Role) planless(ctx context.Context, h runlog.ReceivedEvent) error {
 		return nil, nil
 	})
 	switch {
-	case err != nil || !owed || w.State.Status.Ended():
-		return err
+	case err != nil || !owed || w.State.Status.Ended() || w.State.Planning != nil:
+		return err // what follows from a request for a plan comes with its answer
 	case !overdue:
 		return &kernel.RetryAfter{After: bornAgain}
 	}
-	const waits = uint64(lifecycle.BirthTerm / bornAgain) // those deliveries asked no one
-	_, err = r.plan(ctx, w.State, max(h.Deliveries, waits)-waits+1)
+	_, err = r.plan(ctx, w.State)
 	return err
 }
 
 // Event implements runlog.Role: what follows from the end of a step, a rejection or a resume.
 func (r *Role) Event(ctx context.Context, h runlog.ReceivedEvent) error {
 	if h.Kind == events.RunResumed && h.State.Plan == nil && h.State.Status == events.Running {
-		_, err := r.askForPlan(ctx, h.State, h.Deliveries) // it was paused before it had one
+		_, err := r.fromModel(ctx, h.State) // it was paused before it had one
 		return err
 	}
 	decide := lifecycle.Progress
 	switch h.Kind {
 	case events.RunCreated:
 		return r.born(ctx, h)
+	case events.PlanAnswered:
+		_, err := r.fromModel(ctx, h.State)
+		return err
 	case events.GateRejected, events.GateExpired:
 		decide = lifecycle.Rejected
 	case events.TurnDeferred:

@@ -5,14 +5,11 @@ import (
 	"crypto/rand"
 	"errors"
 	"fmt"
-	"strings"
 	"testing"
 	"time"
 
 	"github.com/inspan/inspan/internal/core/lifecycle"
 	"github.com/inspan/inspan/internal/kernel"
-	"github.com/inspan/inspan/internal/kernel/kerneltest"
-	"github.com/inspan/inspan/internal/llm"
 	"github.com/inspan/inspan/internal/mem"
 	"github.com/inspan/inspan/internal/runlog"
 	"github.com/inspan/inspan/pkg/events"
@@ -27,9 +24,6 @@ func (none) Agent(context.Context, string) (events.Agent, error) {
 	return events.Agent{}, kernel.ErrNotFound
 }
 func (none) Names(context.Context) ([]string, error) { return nil, nil }
-func (none) Model(string) (llm.Model, string, error) {
-	return nil, "", errors.New("there is no such model")
-}
 
 // lonely is a planner that knows no agent and no model, with a clock that is moved by hand.
 func lonely(t *testing.T) (*mem.Hand, *runlog.Ledger, *Role) {
@@ -43,7 +37,7 @@ func lonely(t *testing.T) (*mem.Hand, *runlog.Ledger, *Role) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	role, err := New(Config{Station: "s1", Ledger: l, Timers: s.Timers(), Agents: none{}, Models: none{}})
+	role, err := New(Config{Station: "s1", Ledger: l, Timers: s.Timers(), Agents: none{}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -78,7 +72,7 @@ func TestBorn(t *testing.T) {
 
 func TestPlanless(t *testing.T) {
 	t.Parallel()
-	for origin, want := range map[string]events.Status{"single": events.Running, "model": events.Failed, "task": events.Failed, "": events.Failed} {
+	for origin, want := range map[string]events.Status{"single": events.Running, "model": events.Running, "task": events.Failed, "": events.Failed} {
 		t.Run("PLAN-1 PERS-15 a run that was started gets its plan, also where its planner is gone, or ends: "+origin, func(t *testing.T) {
 			t.Parallel()
 			clock, l, role := lonely(t)
@@ -99,14 +93,13 @@ func TestPlanless(t *testing.T) {
 				t.Fatalf("it is let go of: %v", later)
 			}
 			clock.Advance(lifecycle.BirthTerm)
-			for received.Deliveries = 12; received.Deliveries < 12+maxPlanTries; received.Deliveries++ {
-				var later *kernel.RetryAfter
-				if err := role.Event(t.Context(), received); err != nil && (origin != "model" || !errors.As(err, &later)) {
+			for received.Deliveries = 12; received.Deliveries < 15; received.Deliveries++ {
+				if err := role.Event(t.Context(), received); err != nil {
 					t.Fatal(err)
 				}
 			}
 			state, _, err := l.State(t.Context(), "r1")
-			if err != nil || state.Status != want || (state.Plan != nil) != (want == events.Running) || state.Sequence > 4 {
+			if err != nil || state.Status != want || (state.Plan != nil) != (origin == "single") || (state.Planning != nil) != (origin == "model") || state.Sequence > 4 {
 				t.Errorf("%s #%d %+v %v", state.Status, state.Sequence, state.Result, err)
 			}
 		})
@@ -145,61 +138,26 @@ func TestResumed(t *testing.T) {
 	t.Parallel()
 	t.Run("LIFE-6 PLAN-1 a run that was paused before it had a plan asks for one when it goes on", func(t *testing.T) {
 		t.Parallel()
-		s, err := mem.New("s1", mem.Config{})
-		if err != nil {
-			t.Fatal(err)
-		}
-		l, err := runlog.NewLedger(runlog.LedgerConfig{Station: "s1", By: events.Planner, Journal: s.JournalOf(events.Planner), Entropy: rand.Reader})
-		if err != nil {
-			t.Fatal(err)
-		}
-		kerneltest.Seed(t, s.Journal(), runtest.New("s1", "r1").Append(runtest.Created(), runtest.Started(), runtest.Paused("wait"), runtest.Resumed())...)
-		role, err := New(Config{Station: "s1", Ledger: l, Timers: s.Timers(), Agents: none{}, Models: none{}})
-		if err != nil {
-			t.Fatal(err)
-		}
-		state, _, err := l.State(t.Context(), "r1")
-		if err != nil {
-			t.Fatal(err)
-		}
-		if err := role.Event(t.Context(), runlog.ReceivedEvent{Run: "r1", Kind: events.RunResumed, Sequence: state.Sequence, State: state, Deliveries: maxPlanTries}); err != nil {
-			t.Fatal(err)
-		}
-		if state, _, err = l.State(t.Context(), "r1"); err != nil || state.Status != events.Failed || !strings.Contains(state.Result.Error, "no such model") {
-			t.Errorf("it is %s (%v), %+v; want it to fail for want of the model that was to be asked", state.Status, err, state.Result)
+		d := planned(t, runtest.Created(), runtest.Started(), runtest.Paused("wait"), runtest.Resumed())
+		if s := d.event(events.RunResumed); s.Planning == nil || s.Planning.Owed != s.Sequence || s.Status != events.Running {
+			t.Errorf("%s, %+v", s.Status, s.Planning)
 		}
 	})
 }
-
-// silent is a station whose stores of agents give no answer, and whose models would.
-type silent struct{ none }
-
-func (silent) Names(context.Context) ([]string, error) { return nil, errors.New("no answer") }
-
-func (silent) Model(string) (llm.Model, string, error) { return nil, "m", nil }
 
 func TestNames(t *testing.T) {
 	t.Parallel()
 	t.Run("PERS-4 PLAN-1 a store that gives no answer does not end a run that waits for its plan", func(t *testing.T) {
 		t.Parallel()
-		_, l, role := lonely(t)
-		role.cfg.Agents, role.cfg.Models = silent{}, silent{}
-		w, err := l.Write(t.Context(), "r1", func(run.State, time.Time) ([]events.Payload, error) {
-			c := runtest.Created()
-			c.PlanOrigin = events.OriginModel
-			return []events.Payload{c, runtest.Started()}, nil
-		})
-		if err != nil {
-			t.Fatal(err)
-		}
-		for n := uint64(1); n <= maxPlanTries+2; n++ {
-			if _, err := role.askForPlan(t.Context(), w.State, n); err == nil {
-				t.Fatalf("delivery %d is taken for done", n)
+		d := planned(t, runtest.Created(), runtest.Started())
+		d.agents.away = true
+		for n := range lifecycle.MaxPlanTries + 2 {
+			if _, err := d.role.fromModel(t.Context(), d.state()); err == nil {
+				t.Fatalf("delivery %d is taken for done", n+1)
 			}
 		}
-		state, _, err := l.State(t.Context(), "r1")
-		if err != nil || state.Status != events.Running {
-			t.Errorf("%s %+v %v", state.Status, state.Result, err)
+		if s := d.state(); s.Status != events.Running || s.Sequence != 2 {
+			t.Errorf("%s #%d", s.Status, s.Sequence)
 		}
 	})
 }

@@ -32,7 +32,7 @@ func halted(t *testing.T) (*runlog.Ledger, *Role) {
 	state := b.State()
 	b.Append(runtest.No(state.Gate("g-two"), "too risky"), runtest.Paused("gate rejected: too risky"))
 	kerneltest.Seed(t, s.Journal(), b.Events()...)
-	role, err := New(Config{Station: "s1", Ledger: l, Timers: s.Timers(), Agents: anybody{}, Models: anybody{}})
+	role, err := New(Config{Station: "s1", Ledger: l, Timers: s.Timers(), Agents: anybody{}})
 	if err != nil {
 		t.Fatal(err)
 	}

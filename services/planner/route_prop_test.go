@@ -39,7 +39,7 @@ func dispatch(t interface {
 	if err != nil {
 		t.Fatal(err)
 	}
-	role, err := New(Config{Station: "s1", Ledger: l, Timers: st.Timers(), Agents: only{agent: agent}, Models: anybody{}, LongRunning: longRunning})
+	role, err := New(Config{Station: "s1", Ledger: l, Timers: st.Timers(), Agents: only{agent: agent}, LongRunning: longRunning})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -6,6 +6,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/inspan/inspan/internal/agentfile"
 	"github.com/inspan/inspan/internal/core/lifecycle"
 	"github.com/inspan/inspan/internal/history"
 	"github.com/inspan/inspan/internal/kernel"
@@ -229,7 +230,7 @@ func (r *Role) session(ctx context.Context, m kernel.Message, id string) error {
 		err = history.CheckGiven(c.Messages)
 	}
 	if err == nil && c.Model != "" && c.Model != "-" {
-		_, _, err = r.cfg.Models.Model(c.Model)
+		err = agentfile.CheckModel(c.Model)
 	}
 	if err != nil {
 		return kernel.Refuse("bad_input", `send {"action":"unlock"}; inspan session --help shows what there is`, "%v", err)

@@ -88,7 +88,7 @@ func (r *Role) task(ctx context.Context, m kernel.Message) error {
 		return r.abandon(ctx, created, runID, fullAtBirth(err, w.State.Sequence > 0))
 	}
 	if w.State.Plan == nil && w.State.Status == events.Running {
-		if w, err = r.askForPlan(ctx, w.State, m.Deliveries()); err != nil {
+		if w, err = r.fromModel(ctx, w.State); err != nil {
 			return err
 		}
 	}
@@ -333,7 +333,7 @@ func (r *Role) complete(ctx context.Context, c *events.RunCreatedData, made *eve
 			continue
 		}
 		if err != nil {
-			return &awayError{fmt.Errorf("agent %s: %w", st.Agent, err)}
+			return fmt.Errorf("agent %s: %w", st.Agent, err)
 		}
 		if made.Agents == nil {
 			made.Agents = map[string]events.Agent{}

@@ -101,7 +101,7 @@ func open(t *testing.T, by events.Service, evs ...[]byte) *fixture {
 		t.Fatal(err)
 	}
 	if by == events.Planner {
-		d.role, err = planner.New(planner.Config{Station: station, Ledger: ledger, Timers: s.Timers(), Agents: agents{}, Models: agents{}})
+		d.role, err = planner.New(planner.Config{Station: station, Ledger: ledger, Timers: s.Timers(), Agents: agents{}})
 	} else {
 		var tools *tool.Registry
 		if tools, err = tool.NewRegistry(); err == nil {

@@ -25,6 +25,7 @@ var AllLinks = []Links{
 		Why: "a service is a client of NATS and keeps nothing itself"},
 	{Of: []string{"cmd/planner", "cmd/gatekeeper", "cmd/executor", "cmd/persister"}, Not: runners, Why: "only the toolrunner carries calls out"},
 	{Of: []string{"cmd/gatekeeper", "cmd/toolrunner", "cmd/persister"}, Not: providers, Why: "they ask no model"},
+	{Of: []string{"cmd/planner"}, Not: []string{"internal/llm/..."}, Why: "only the executor knows models"},
 	{Of: []string{"cmd/planner"}, Not: []string{"services/gatekeeper", "services/executor", "services/toolrunner", "services/persister"}, Why: "a program is one role"},
 	{Of: []string{"cmd/gatekeeper"}, Not: []string{"services/planner", "services/executor", "services/toolrunner", "services/persister"}, Why: "a program is one role"},
 	{Of: []string{"cmd/executor"}, Not: []string{"services/planner", "services/gatekeeper", "services/toolrunner", "services/persister"}, Why: "a program is one role"},

@@ -88,7 +88,7 @@ func (h *Host) wire(role events.Service) (service.Wiring, error) {
 	c := h.cfg
 	switch role {
 	case events.Planner:
-		return planner.Wire(planner.Config{Base: c.Base, Planning: c.Planning, Models: c.Models}, h.ports.Models), nil
+		return planner.Wire(planner.Config{Base: c.Base, Planning: c.Planning}), nil
 	case events.Gatekeeper:
 		return gatekeeper.Wire(gatekeeper.Config{Base: c.Base, Gates: c.Gates, Approvals: c.Approvals}, h.tools), nil
 	case events.Executor:

@@ -10,10 +10,9 @@ import (
 	"github.com/rs/zerolog"
 
 	"github.com/inspan/inspan/internal/agentfile"
-	"github.com/inspan/inspan/internal/core/quota"
 	"github.com/inspan/inspan/internal/core/prompt"
+	"github.com/inspan/inspan/internal/core/quota"
 	"github.com/inspan/inspan/internal/service"
-	"github.com/inspan/inspan/internal/service/models"
 	"github.com/inspan/inspan/internal/topology"
 	"github.com/inspan/inspan/pkg/events"
 	"github.com/inspan/inspan/services/planner"
@@ -25,28 +24,27 @@ var _ planner.Agents = (*service.Agents)(nil)
 type Config struct {
 	service.Base
 	service.Planning
-	service.Models
 }
 
 // Program is the planner as a program of its own: it registers the agents of a folder too.
 func Program() service.Program {
 	var cfg Config
 	return service.Program{Role: events.Planner, Config: &cfg, Base: &cfg.Base, Wire: func() (service.Wiring, error) {
-		return Wire(cfg, nil), nil
+		return Wire(cfg), nil
 	}, Prepare: func(ctx context.Context, ports service.Ports, log zerolog.Logger) error {
 		return service.RegisterAgents(ctx, ports.Config, cfg.Planning, log)
 	}}
 }
 
-// Wire makes the planner. asked may be nil for the models of the configured providers.
-func Wire(cfg Config, asked models.Models) service.Wiring {
+// Wire makes the planner.
+func Wire(cfg Config) service.Wiring {
 	return service.Wiring{Role: events.Planner, Start: func(ctx context.Context, in *service.Instance) (service.Work, error) {
-		role, err := start(ctx, cfg, asked, in)
+		role, err := start(ctx, cfg, in)
 		return service.Work{Role: role}, err
 	}}
 }
 
-func start(ctx context.Context, cfg Config, asked models.Models, in *service.Instance) (*planner.Role, error) {
+func start(ctx context.Context, cfg Config, in *service.Instance) (*planner.Role, error) {
 	p := in.Ports
 	// Outsiders cannot ask the server; they find it here (inspan doctor).
 	if err := p.Config.Put(ctx, topology.DurabilityKey, []byte(p.Durability)); err != nil {
@@ -60,15 +58,12 @@ func start(ctx context.Context, cfg Config, asked models.Models, in *service.Ins
 	if err != nil {
 		return nil, fmt.Errorf("INSPAN_CONTEXT_WINDOWS: %w", err)
 	}
-	if asked == nil {
-		asked = models.New(cfg.Models)
-	}
 	sessions, err := sessions(in)
 	if err != nil {
 		return nil, err
 	}
 	return planner.New(planner.Config{Prices: prices, Station: cfg.Station, Ledger: in.Ledger, Timers: p.Timers, Agents: &service.Agents{KV: p.Config},
-		Windows: windows.Of, Context: func(context.Context) (string, error) { return operatorText(cfg.Context) }, Models: asked, Isolation: cfg.Isolation,
+		Windows: windows.Of, Context: func(context.Context) (string, error) { return operatorText(cfg.Context) }, Isolation: cfg.Isolation,
 		Durability: p.Durability, StationStats: p.StationStats, Damage: p.Damage, Hooks: in.Asker, Earlier: in.Workflows().Join, Sessions: sessions, Blobs: p.Blobs, LongRunning: cfg.LongRunning,
 		Quotas: planner.Quotas{PerSender: cfg.SenderPerMinute, Limits: quota.Limits{Running: cfg.MaxRuns,
 			PerMinute: cfg.RunsPerMinute, Patience: cfg.Patience}}})
