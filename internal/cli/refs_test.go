@@ -3,7 +3,6 @@ package cli_test
 import (
 	"strings"
 	"testing"
-	"time"
 )
 
 // TestRefs: a person names runs and gates by less than their whole ids.
@@ -14,11 +13,9 @@ func TestRefs(t *testing.T) {
 		t.Helper()
 		d.want(0, words{id}, "run", "reader", "x", "--id", id, "--autonomy", "1", "--detach")
 		for s := d.do("why", id); !strings.Contains(s.out, "inspan approve"); s = d.do("why", id) {
-			time.Sleep(10 * time.Millisecond) //nolint:forbidigo // the desk has no other way to wait for a gate
 		}
 		// The index follows the log, and short names are looked up in it.
 		for s := d.do("runs"); !strings.Contains(s.out, id); s = d.do("runs") {
-			time.Sleep(10 * time.Millisecond) //nolint:forbidigo // as above
 		}
 	}
 	d.want(5, words{"the station has no run yet", "inspan run"}, "why", "last")

@@ -66,7 +66,7 @@ func (h host) copied(ctx context.Context, a *app.App, c *workcopy.Copy, named bo
 	root, here := h.workspace(a)
 	why := fmt.Sprintf("station %s is not known to be on this machine: push the repository and give its address with --repo", a.Station)
 	if here && task.Session != "" {
-		_, err := h.C.Session(ctx, task.Session)
+		_, err := h.C.Sessions().Get(ctx, task.Session)
 		if err != nil && !errors.Is(err, client.ErrNotFound) {
 			return err
 		}
