@@ -208,14 +208,14 @@ func (g *Git) CloneAlternates(ctx context.Context, mirror *Repo, s Source, dir s
 		return nil, err
 	}
 	if !s.empty(dir) {
-		return nil, fmt.Errorf("borrow into %s: %w (choose an empty directory)", dir, ErrNotEmpty)
+		return nil, fmt.Errorf("share objects with %s: %w (choose an empty directory)", dir, ErrNotEmpty)
 	}
 	r, err := g.Init(ctx, dir, "main")
 	if err != nil {
 		return nil, err
 	}
 	if r.format != mirror.format {
-		return nil, fmt.Errorf("borrow of a mirror with ids of %s: %w (use a full copy)", mirror.format, ErrHostile)
+		return nil, fmt.Errorf("share objects of a mirror with ids of %s: %w (use a full copy)", mirror.format, ErrHostile)
 	}
 	if err := r.origin(rem); err != nil {
 		return nil, err
@@ -243,12 +243,12 @@ func (g *Git) CloneAlternates(ctx context.Context, mirror *Repo, s Source, dir s
 // another one it is ErrHostile; that it names none any more does not matter.
 func (g *Git) OpenBorrowing(ctx context.Context, dir, objects string) (*Repo, error) {
 	if info, err := os.Lstat(objects); err != nil || !info.IsDir() {
-		return nil, fmt.Errorf("%s borrows objects of %s: %w: %w (call git_prepare again with the url: it is fetched again)", dir, objects, ErrDamaged, errors.Join(err, errNoLender))
+		return nil, fmt.Errorf("%s shares objects with %s: %w: %w (call git_prepare again with the url to fetch them again)", dir, objects, ErrDamaged, errors.Join(err, errNoLender))
 	}
 	return g.openWith(ctx, dir, objects)
 }
 
-var errNoLender = errors.New("they are not there")
+var errNoLender = errors.New("the objects are missing")
 
 // Follow makes what is known of the remote what a mirror knows of it; what the mirror knows not stays.
 func (r *Repo) Follow(ctx context.Context, mirror *Repo) error {
@@ -310,7 +310,7 @@ func (r *Repo) alternates() string { return filepath.Join(r.common, "objects", "
 func (r *Repo) borrows() error {
 	info := filepath.Join(r.common, "objects", "info")
 	if d, err := os.Lstat(info); err == nil && !d.IsDir() {
-		return fmt.Errorf("%s is no directory: %w (remove it)", info, ErrHostile)
+		return fmt.Errorf("%s is not a directory: %w (remove it)", info, ErrHostile)
 	}
 	for _, name := range []string{"alternates", "http-alternates"} {
 		at := filepath.Join(info, name)
@@ -323,14 +323,14 @@ func (r *Repo) borrows() error {
 				continue
 			}
 		}
-		return fmt.Errorf("%s borrows objects of other repositories (objects/info/%s): %w (repack it and remove that file)", r.common, name, ErrHostile)
+		return fmt.Errorf("%s shares objects with other repositories (objects/info/%s): %w (repack it and remove that file)", r.common, name, ErrHostile)
 	}
 	if r.lender == "" {
 		return nil
 	}
 	for _, name := range []string{"alternates", "http-alternates"} {
 		if _, err := os.Lstat(filepath.Join(r.lender, "info", name)); err == nil {
-			return fmt.Errorf("%s borrows objects itself: %w (remove it, it is made again)", r.lender, ErrHostile)
+			return fmt.Errorf("%s shares objects with another repository itself: %w (remove it, it is created again)", r.lender, ErrHostile)
 		}
 	}
 	return nil

@@ -78,7 +78,7 @@ func (r *Repo) Unbundle(ctx context.Context, from io.Reader) ([]Ref, error) {
 	defer remove()
 	heads, err := r.g.run(ctx, call{args: []string{"bundle", "list-heads", at}})
 	if err != nil || strings.TrimSpace(heads) == "" {
-		return nil, fmt.Errorf("unbundle: it names no branch: %w", errors.Join(ErrDamaged, err))
+		return nil, fmt.Errorf("unbundle: the bundle names no branch: %w", errors.Join(ErrDamaged, err))
 	}
 	file := &remote{url: at, scheme: "file"}
 	_, err = r.g.run(ctx, call{args: []string{"fetch", "--prune", "--no-tags", "--no-recurse-submodules", "--no-auto-maintenance", "--no-write-fetch-head", "--", at, "+refs/heads/*:refs/remotes/origin/bundle/*"},

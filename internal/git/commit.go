@@ -78,9 +78,9 @@ func (r *Repo) Commit(ctx context.Context, message string, who Author) (Committe
 	case err != nil:
 		return Committed{}, err
 	case len(s.Conflicts) > 0:
-		return Committed{}, fmt.Errorf("commit: %q and %d more are not merged: %w (settle them first)", short(s.Conflicts[0]), len(s.Conflicts)-1, ErrConflict)
+		return Committed{}, fmt.Errorf("commit: %q and %d more are not merged: %w (resolve the conflicts first)", short(s.Conflicts[0]), len(s.Conflicts)-1, ErrConflict)
 	case s.Underway != "":
-		return Committed{}, fmt.Errorf("commit: a %s is not finished: %w (finish or abort it)", s.Underway, ErrUnderway)
+		return Committed{}, fmt.Errorf("commit: a %s is in progress: %w (finish or abort it)", s.Underway, ErrUnderway)
 	}
 	done := Committed{ID: s.Head.ID, Nested: s.Nested}
 	if len(s.Changes) == 0 {

@@ -59,10 +59,10 @@ func parseRemote(address string) (*remote, error) {
 	}
 	u, err := url.Parse(address)
 	if err != nil {
-		return nil, fmt.Errorf("git address: %w (it is no URL)", ErrName)
+		return nil, fmt.Errorf("git address: %w (it is not a URL)", ErrName)
 	}
 	if _, set := u.User.Password(); set || u.User != nil && (u.Scheme != "ssh" || !sshUser.MatchString(u.User.Username())) {
-		return nil, fmt.Errorf("git address of host %q holds a user or a password: %w (leave it out and store a credential for the host)", short(u.Host), ErrName)
+		return nil, fmt.Errorf("git address of host %q contains a user or a password: %w (remove it and store a credential for the host)", short(u.Host), ErrName)
 	}
 	if u.RawQuery != "" || u.Fragment != "" || u.Opaque != "" || strings.Contains(u.Path, "\x00") {
 		return nil, fmt.Errorf("git address of host %q: %w (want no query and no fragment)", short(u.Host), ErrName)
@@ -213,13 +213,13 @@ func (p *workspaceDir) agent(socket, key string) error {
 	if err != nil {
 		var locked *ssh.PassphraseMissingError
 		if errors.As(err, &locked) {
-			return fmt.Errorf("ssh key has a passphrase: %w (store a key without one, for this use alone)", ErrAuth)
+			return fmt.Errorf("ssh key has a passphrase: %w (store a key without passphrase that is used only here)", ErrAuth)
 		}
 		return fmt.Errorf("ssh key cannot be read: %w (want OpenSSH or PEM form)", ErrAuth) // the cause may quote it
 	}
 	ring := agent.NewKeyring()
 	if err := ring.Add(agent.AddedKey{PrivateKey: private}); err != nil {
-		return fmt.Errorf("ssh key is of a kind that is not known: %w", ErrAuth)
+		return fmt.Errorf("ssh key has an unknown type: %w", ErrAuth)
 	}
 	ln, err := net.Listen("unix", socket)
 	if err != nil {

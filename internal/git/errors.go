@@ -37,7 +37,7 @@ var (
 	// ErrDirty: there are changes that were not committed.
 	ErrDirty = errors.New("working tree has changes")
 	// ErrUnderway: a merge, rebase or another git is in the middle of its work.
-	ErrUnderway = errors.New("another operation is under way")
+	ErrUnderway = errors.New("another operation is in progress")
 	// ErrNothing: there is nothing to do it with, such as no commit to bundle.
 	ErrNothing = errors.New("nothing to do")
 	// ErrFull: the disk has no space left.
@@ -98,7 +98,7 @@ func (e *ConflictError) Error() string {
 	if n := len(e.Conflicts) - len(paths); n > 0 {
 		more = fmt.Sprintf(" and %d more", n)
 	}
-	return fmt.Sprintf("merge %.12s: %v in %s%s (settle them on one of the branches and merge again)", e.Theirs, ErrConflict, strings.Join(paths, ", "), more)
+	return fmt.Sprintf("merge %.12s: %v in %s%s (resolve the conflicts on one of the branches and merge again)", e.Theirs, ErrConflict, strings.Join(paths, ", "), more)
 }
 
 // Is reports ErrConflict.
@@ -112,14 +112,14 @@ type sign struct {
 
 // signs are looked at in order: the first that fits is meant.
 func signs() []sign {
-	const key = "check the credential of this host and what it may do"
+	const key = "check the credential of this host and its permissions"
 	const name = "check the address and the name"
-	const turn = "fetch, merge what came, and push again"
+	const turn = "fetch, merge the new commits, and push again"
 	return []sign{
 		{"Too many levels of symbolic links", leads, ErrHostile}, {"too many levels of symbolic links", leads, ErrHostile}, {"inspan: wall: ", leads, ErrHostile},
-		{"fatal: not a git repository: ", leads, ErrHostile}, {"unable to create directory for ", "look whether a command changes the repository while git works, and whether it can be written; then try again", nil},
+		{"fatal: not a git repository: ", leads, ErrHostile}, {"unable to create directory for ", "check whether a command changes the repository while git runs, and whether the repository is writable; then retry", nil},
 		{"Read-only file system", leads + "; or the disk is read-only", ErrHostile},
-		{"Out of memory, ", "ask for less, such as depth 1, or use another repository", ErrTooLarge},
+		{"Out of memory, ", "fetch less, such as depth 1, or use another repository", ErrTooLarge},
 		{"Host key verification failed", "add the host's public key to the known hosts of the credential", ErrHostKey},
 		{"Authentication failed", key, ErrAuth}, {"could not read Username", key, ErrAuth}, {"could not read Password", key, ErrAuth},
 		{"Permission denied (", key, ErrAuth}, {"returned error: 401", key, ErrAuth}, {"returned error: 403", key, ErrAuth},
@@ -127,7 +127,7 @@ func signs() []sign {
 		{"returned error: 301", "use the address that the server redirects to", ErrUnreachable},
 		{"returned error: 302", "use the address that the server redirects to", ErrUnreachable},
 		{"non-fast-forward", turn, ErrRejected}, {"fetch first", turn, ErrRejected}, {"stale info", turn, ErrRejected},
-		{"[remote rejected]", "read what the remote said: a rule of the branch forbids it", ErrRejected}, {"[rejected]", turn, ErrRejected},
+		{"[remote rejected]", "read the message of the remote: a rule of the branch forbids the push", ErrRejected}, {"[rejected]", turn, ErrRejected},
 		{"not allowed", "use an address with one of the allowed protocols", ErrProtocol},
 		{"could not resolve host", "check the address and the network, then try again", ErrUnreachable},
 		{"Could not resolve host", "check the address and the network, then try again", ErrUnreachable},
@@ -142,9 +142,9 @@ func signs() []sign {
 		{"does not appear to be a git repository", name, ErrNotFound}, {"repository '", name, ErrNotFound}, {"not our ref", name, ErrNotFound},
 		{"Needed a single revision", name, ErrNotFound}, {"Not a valid object name", name, ErrNotFound}, {"not a valid object", name, ErrNotFound},
 		{"would be overwritten", "commit the changes first", ErrDirty}, {"not uptodate", "commit the changes first", ErrDirty},
-		{".lock': File exists", "wait until the other git has ended; if none runs, remove the lock file", ErrUnderway},
-		{"Invalid path", "remove or rename the file: git takes its name for its own", ErrName},
-		{"invalid path", "remove or rename the file: git takes its name for its own", ErrName},
+		{".lock': File exists", "wait until the other git process has ended; if none runs, remove the lock file", ErrUnderway},
+		{"Invalid path", "remove or rename the file: git reserves its name", ErrName},
+		{"invalid path", "remove or rename the file: git reserves its name", ErrName},
 		{"No space left on device", "free some space and try again", ErrFull},
 	}
 }

@@ -78,7 +78,7 @@ func (g *Git) line(ctx context.Context, c call) (string, error) {
 // exec runs a command in a private place that is gone when it returns.
 func (g *Git) exec(ctx context.Context, c call) (_ answer, err error) {
 	op := c.args[0]
-	ctx, cancel := context.WithTimeoutCause(ctx, g.cfg.Limits.Time, fmt.Errorf("git %s took longer than %v: %w (raise the limit or work on less)", op, g.cfg.Limits.Time, ErrTooLarge))
+	ctx, cancel := context.WithTimeoutCause(ctx, g.cfg.Limits.Time, fmt.Errorf("git %s took longer than %v: %w (raise the limit or reduce the work)", op, g.cfg.Limits.Time, ErrTooLarge))
 	defer cancel()
 	ctx, stop := context.WithCancelCause(ctx)
 	defer stop(nil)
@@ -103,7 +103,7 @@ func (g *Git) exec(ctx context.Context, c call) (_ answer, err error) {
 		limit = g.cfg.Limits.Output
 	}
 	out = &capped{to: out, left: limit, over: func() {
-		stop(fmt.Errorf("git %s printed more than %d bytes: %w (ask for less or raise the limit)", op, limit, ErrTooLarge))
+		stop(fmt.Errorf("git %s printed more than %d bytes: %w (request less or raise the limit)", op, limit, ErrTooLarge))
 	}, failed: stop}
 	said := &tail{progress: c.progress}
 	env, err := (local.Env{}).With(p.env, c.env)

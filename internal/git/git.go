@@ -87,7 +87,7 @@ func New(cfg Config) (*Git, error) {
 		}
 	}
 	if cfg.Program == "" {
-		return nil, fmt.Errorf("git is not in %s: %w (install git)", systemPath, exec.ErrNotFound)
+		return nil, fmt.Errorf("git not found in %s: %w (install git)", systemPath, exec.ErrNotFound)
 	}
 	if !filepath.IsAbs(cfg.Program) {
 		return nil, fmt.Errorf("git program %q: want an absolute path", cfg.Program)
@@ -138,7 +138,7 @@ func (g *Git) Probe(ctx context.Context) error {
 	}
 	fields := strings.Fields(out)
 	if len(fields) < 3 {
-		return errors.New("git version: no version in the answer (install git 2.38 or newer)")
+		return errors.New("git version: no version in the output (install git 2.38 or newer)")
 	}
 	parts := strings.SplitN(fields[2], ".", 3)
 	if len(parts) >= 2 {

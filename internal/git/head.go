@@ -86,7 +86,7 @@ func (r *Repo) find(ctx context.Context, rev string) (ref, id string, err error)
 // object finds the commit of a whole id, which no branch or tag of the same name can stand in for.
 func (r *Repo) object(ctx context.Context, id string) (string, error) {
 	if (len(id) == sha256.Size*2) != (r.format == "sha256") {
-		return "", fmt.Errorf("%q: %w (the repository has ids of another kind)", short(id), ErrNotFound)
+		return "", fmt.Errorf("%q: %w (the repository has ids of another hash)", short(id), ErrNotFound)
 	}
 	found, err := r.line(ctx, "rev-parse", "--quiet", "--verify", id+"^{commit}")
 	return found, known(id, err)
@@ -189,7 +189,7 @@ func (s *Status) add(entry string) error {
 			return nil
 		}
 	}
-	return fmt.Errorf("git status: line %s is not understood", strconv.QuoteToASCII(short(entry)))
+	return fmt.Errorf("git status: unexpected line %s", strconv.QuoteToASCII(short(entry)))
 }
 
 func (r *Repo) underway() string {

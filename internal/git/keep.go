@@ -73,12 +73,12 @@ const (
 func (g *Git) Keep(ctx context.Context, cfg KeepConfig) (*Keeper, error) {
 	for _, dir := range []*string{&cfg.Tree, &cfg.Store} {
 		if !filepath.IsAbs(*dir) {
-			return nil, fmt.Errorf("keep %q: want an absolute path: %w", *dir, ErrName)
+			return nil, fmt.Errorf("snapshot %q: want an absolute path: %w", *dir, ErrName)
 		}
 		*dir = filepath.Clean(*dir)
 	}
 	if within(cfg.Store, cfg.Tree) || within(cfg.Tree, cfg.Store) {
-		return nil, fmt.Errorf("keep %s in %s: one is inside of the other: %w (choose a store elsewhere)", cfg.Tree, cfg.Store, ErrName)
+		return nil, fmt.Errorf("snapshot %s into %s: one is inside the other: %w (choose another store)", cfg.Tree, cfg.Store, ErrName)
 	}
 	k := &Keeper{g: g, cfg: cfg}
 	if err := k.make(ctx); err != nil {
@@ -305,7 +305,7 @@ func (k *Keeper) take(ctx context.Context, p io.Reader) error {
 		return fmt.Errorf("more than %d bytes: %w (raise the limit)", limit, ErrTooLarge)
 	}
 	if e != nil && e.Kind == nil {
-		return fmt.Errorf("%w (take it from the store again, or restore the snapshot before): %w", ErrDamaged, err)
+		return fmt.Errorf("%w (read it from the store again, or restore the previous snapshot): %w", ErrDamaged, err)
 	}
 	return err
 }

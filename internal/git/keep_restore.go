@@ -86,7 +86,7 @@ func (b *builder) build(ctx context.Context, k *Keeper, id, aside string) (err e
 		}
 	}
 	if b.next != len(b.files) || b.left != -1 {
-		return fmt.Errorf("%d of %d files came: %w", b.next, len(b.files), ErrDamaged)
+		return fmt.Errorf("received %d of %d files: %w", b.next, len(b.files), ErrDamaged)
 	}
 	for _, l := range b.links {
 		if err := b.root.Symlink(l.stat.ID, l.path); err != nil {
@@ -189,7 +189,7 @@ func (b *builder) begin() error {
 	f := strings.Fields(string(b.head))
 	b.head = b.head[:0]
 	if b.next >= len(b.files) || len(f) != 3 || f[1] != "blob" || f[0] != b.files[b.next].stat.ID || f[2] != strconv.FormatInt(b.files[b.next].stat.Size, 10) {
-		return fmt.Errorf("content %d of %d is not what was announced: %w", b.next+1, len(b.files), ErrDamaged)
+		return fmt.Errorf("content %d of %d differs from what was announced: %w", b.next+1, len(b.files), ErrDamaged)
 	}
 	it := b.files[b.next]
 	b.left = it.stat.Size

@@ -181,7 +181,7 @@ func (w *walk) entry(p, key string) error {
 	w.files++
 	w.bytes += info.Size()
 	if l := w.k.g.cfg.Limits; w.files > l.Files || w.bytes > l.Bytes {
-		return fmt.Errorf("more than %d files or %d bytes: %w (skip what can be made again, or raise the limits)", l.Files, l.Bytes, ErrTooLarge)
+		return fmt.Errorf("more than %d files or %d bytes: %w (skip files that can be generated, or raise the limits)", l.Files, l.Bytes, ErrTooLarge)
 	}
 	if old, ok := w.k.cache[p]; ok && old.same(it.stat) {
 		it.stat.ID, it.stat.Taken = old.ID, old.Taken
@@ -201,7 +201,7 @@ func (w *walk) moved(p string, err error) error {
 	if !changed {
 		return err
 	}
-	return fmt.Errorf("%q went or was replaced while it was read: %w: %w (take the snapshot when nothing runs in the tree)", p, err, ErrUnderway)
+	return fmt.Errorf("%q was removed or replaced while it was read: %w: %w (take the snapshot when no process runs in the tree)", p, err, ErrUnderway)
 }
 
 const maker = "committer inspan <inspan@localhost> 0 +0000\ndata 0\n"
@@ -281,11 +281,11 @@ func (w *walk) blob(out *bufio.Writer, it *item, mark int) error {
 			return err
 		}
 		if !info.Mode().IsRegular() {
-			return fmt.Errorf("%q was replaced while it was read: %w (take the snapshot when nothing runs in the tree)", it.path, ErrUnderway)
+			return fmt.Errorf("%q was replaced while it was read: %w (take the snapshot when no process runs in the tree)", it.path, ErrUnderway)
 		}
 		head(info.Size())
 		if n, err := io.CopyN(out, f, info.Size()); err != nil {
-			return fmt.Errorf("%q: %d of %d bytes: %w: %w (take the snapshot when nothing runs in the tree)", it.path, n, info.Size(), err, ErrUnderway)
+			return fmt.Errorf("%q: %d of %d bytes: %w: %w (take the snapshot when no process runs in the tree)", it.path, n, info.Size(), err, ErrUnderway)
 		}
 		it.stat = statOf(info, it.stat.Taken)
 	}

@@ -40,7 +40,7 @@ func (r *Repo) Merge(ctx context.Context, other, message string, who Author) (Me
 	case err != nil:
 		return Merged{}, err
 	case !s.Clean():
-		return Merged{}, fmt.Errorf("merge: %w (commit them, or finish what is under way)", ErrDirty)
+		return Merged{}, fmt.Errorf("merge: %w (commit the changes, or finish the operation in progress)", ErrDirty)
 	case s.Head.ID == "":
 		return Merged{}, fmt.Errorf("merge into a branch without a commit: %w (commit or check out first)", ErrNotFound)
 	}
@@ -76,7 +76,7 @@ func (r *Repo) Merge(ctx context.Context, other, message string, who Author) (Me
 func (r *Repo) Grown(ctx context.Context, commit, from string, sides []string) (bool, error) {
 	for _, id := range append([]string{commit, from}, sides...) {
 		if !fullID.MatchString(id) {
-			return false, fmt.Errorf("commit %q: want a whole id: %w", short(id), ErrName)
+			return false, fmt.Errorf("commit %q: want a full id: %w", short(id), ErrName)
 		}
 	}
 	if commit == from {
@@ -139,7 +139,7 @@ func (r *Repo) mergeTree(ctx context.Context, ours, theirs string) (string, erro
 	}
 	entries := strings.Split(strings.TrimRight(a.out, "\x00\n"), "\x00")
 	if !fullID.MatchString(entries[0]) {
-		return "", fmt.Errorf("merge %.12s and %.12s: %w (they share no commit, or git said something new)", ours, theirs, ErrConflict)
+		return "", fmt.Errorf("merge %.12s and %.12s: %w (they share no commit, or the output of git is unexpected)", ours, theirs, ErrConflict)
 	}
 	if a.code == 0 {
 		return entries[0], nil
@@ -171,7 +171,7 @@ func (r *Repo) mergeTree(ctx context.Context, ours, theirs string) (string, erro
 // Read gives the content of a blob by its id, at most limit bytes, else ErrTooLarge.
 func (r *Repo) Read(ctx context.Context, id string, limit int64) ([]byte, error) {
 	if !fullID.MatchString(id) {
-		return nil, fmt.Errorf("blob %q: want a whole id: %w", short(id), ErrName)
+		return nil, fmt.Errorf("blob %q: want a full id: %w", short(id), ErrName)
 	}
 	var b bytes.Buffer
 	_, err := r.g.run(ctx, call{args: []string{"cat-file", "blob", id}, repo: r, stdout: &b, limit: limit})
@@ -181,7 +181,7 @@ func (r *Repo) Read(ctx context.Context, id string, limit int64) ([]byte, error)
 // ReadAt gives the content of a file in a commit or tree by its path.
 func (r *Repo) ReadAt(ctx context.Context, id, path string, limit int64) ([]byte, error) {
 	if !fullID.MatchString(id) {
-		return nil, fmt.Errorf("commit %q: want a whole id: %w", short(id), ErrName)
+		return nil, fmt.Errorf("commit %q: want a full id: %w", short(id), ErrName)
 	}
 	out, err := r.run(ctx, "ls-tree", "-z", "--full-tree", id, "--", path)
 	if err != nil {

@@ -32,9 +32,9 @@ func CheckName(name string) error {
 	case !utf8.ValidString(name):
 		return bad("want UTF-8")
 	case name[0] == '-':
-		return bad("it would be an option")
+		return bad("git would read it as an option")
 	case special.MatchString(name):
-		return bad("git uses it itself")
+		return bad("git reserves it")
 	case strings.Contains(name, "..") || strings.Contains(name, "@{"):
 		return bad("want no .. and no @{")
 	}
@@ -45,7 +45,7 @@ func CheckName(name string) error {
 	}
 	for part := range strings.SplitSeq(name, "/") {
 		if part == "" || part[0] == '.' || part[0] == '-' || strings.HasSuffix(part, ".") || strings.HasSuffix(strings.ToLower(part), ".lock") {
-			return bad("each part between slashes wants to be there, not to begin with . or - and not to end with . or .lock")
+			return bad("each part between slashes must not be empty, begin with . or -, or end with . or .lock")
 		}
 	}
 	return nil

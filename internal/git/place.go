@@ -137,7 +137,7 @@ func (g *Git) newWorkspaceDir(ctx context.Context, c call) (_ *workspaceDir, err
 	if c.remote != nil {
 		there, err := p.reach(ctx, g, c.remote)
 		if err != nil {
-			return nil, fmt.Errorf("reach %s: %w", c.remote.host, err)
+			return nil, fmt.Errorf("open %s: %w", c.remote.host, err)
 		}
 		config += there
 	}

@@ -17,7 +17,7 @@ import (
 func (r *Repo) Holds(ctx context.Context, tip, commit string) (bool, error) {
 	for _, id := range []string{tip, commit} {
 		if !fullID.MatchString(id) {
-			return false, fmt.Errorf("commit %q: want a whole id: %w", short(id), ErrName)
+			return false, fmt.Errorf("commit %q: want a full id: %w", short(id), ErrName)
 		}
 	}
 	if in, err := r.IsAncestor(ctx, commit, tip); err != nil || !in || tip == commit {
@@ -62,11 +62,11 @@ func (r *Repo) proven(out []byte) (map[string][]string, error) {
 		}
 		size, err := strconv.Atoi(head[2])
 		if err != nil || size < 0 || size >= len(rest) {
-			return nil, fmt.Errorf("commit %.12s is cut off: %w", head[0], ErrHostile)
+			return nil, fmt.Errorf("commit %.12s is truncated: %w", head[0], ErrHostile)
 		}
 		content := rest[:size]
 		if r.idOf("commit", content) != head[0] {
-			return nil, fmt.Errorf("commit %.12s has another content than its id: %w (clone it again)", head[0], ErrHostile)
+			return nil, fmt.Errorf("the content of commit %.12s does not match its id: %w (clone it again)", head[0], ErrHostile)
 		}
 		top, _, _ := strings.Cut(string(content), "\n\n")
 		for l := range strings.SplitSeq(top, "\n") {

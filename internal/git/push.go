@@ -44,12 +44,12 @@ func (r *Repo) Push(ctx context.Context, p Push) (Pushed, error) {
 		return Pushed{}, err
 	}
 	if p.Commit != "" && p.Commit != id {
-		return Pushed{}, fmt.Errorf("push %s: it is at %.12s and not at %.12s: %w (look at what came, and push that commit)", p.Branch, id, p.Commit, ErrMoved)
+		return Pushed{}, fmt.Errorf("push %s: the branch is at %.12s and not at %.12s: %w (inspect the new commits, and push that commit)", p.Branch, id, p.Commit, ErrMoved)
 	}
 	args := []string{"push", "--porcelain", "--progress", "--no-verify", "--no-signed", "--no-follow-tags", "--recurse-submodules=no", "--no-thin"}
 	if p.Over != "" {
 		if !fullID.MatchString(p.Over) {
-			return Pushed{}, fmt.Errorf("push over %q: want a whole commit id: %w", short(p.Over), ErrName)
+			return Pushed{}, fmt.Errorf("push over %q: want a full commit id: %w", short(p.Over), ErrName)
 		}
 		args = append(args, "--force-with-lease=refs/heads/"+p.To+":"+p.Over)
 	}
@@ -61,16 +61,16 @@ func (r *Repo) Push(ctx context.Context, p Push) (Pushed, error) {
 	if a.code != 0 {
 		kind, hint := meaning(a.out)
 		if kind == nil {
-			kind, hint = ErrRejected, "read what the remote said"
+			kind, hint = ErrRejected, "read the message of the remote"
 		}
 		return Pushed{}, &Error{Op: "push", Exit: a.code, Kind: kind, Hint: hint, Detail: tidy(refused(a.out))}
 	}
 	there, err := r.g.lsRemote(ctx, rem, ref)
 	if err != nil {
-		return Pushed{}, fmt.Errorf("the push was taken, what the remote has now is not known: %w", err)
+		return Pushed{}, fmt.Errorf("the remote accepted the push, but its state now is unknown: %w", err)
 	}
 	if there[ref] != id {
-		return Pushed{Branch: p.To, ID: there[ref]}, fmt.Errorf("the remote took %.12s for %s and has %q there: %w (fetch and look who moved it)", id, p.To, there[ref], ErrRejected)
+		return Pushed{Branch: p.To, ID: there[ref]}, fmt.Errorf("the remote accepted %.12s for %s and now has %q: %w (fetch and check who moved the branch)", id, p.To, there[ref], ErrRejected)
 	}
 	// So that Bundle knows what is there.
 	if _, err := r.run(ctx, "update-ref", "refs/remotes/origin/"+p.To, id); err != nil {

@@ -53,7 +53,7 @@ func (g *Git) openWith(ctx context.Context, dir, lender string) (*Repo, error) {
 	case err != nil:
 		return nil, err
 	case !info.IsDir():
-		return nil, fmt.Errorf("%s is no directory and may point anywhere: %w (open a worktree by its main repository)", at, ErrHostile)
+		return nil, fmt.Errorf("%s is not a directory and may point anywhere: %w (open a worktree through its main repository)", at, ErrHostile)
 	}
 	r := &Repo{g: g, tree: tree, gitDir: at, common: at, lender: lender}
 	return r, r.open(ctx)
@@ -103,7 +103,7 @@ func (g *Git) Init(ctx context.Context, dir, branch string) (*Repo, error) {
 		return nil, err
 	}
 	if _, err := os.Lstat(filepath.Join(tree, ".git")); err == nil {
-		return nil, fmt.Errorf("%s: %w (it is a repository already: open it)", tree, ErrNotEmpty)
+		return nil, fmt.Errorf("%s: %w (it is already a repository: open it)", tree, ErrNotEmpty)
 	}
 	if _, err := g.run(ctx, call{args: []string{"init", "--quiet", "--template=", "--initial-branch=" + branch, "--", tree}, tree: tree}); err != nil {
 		return nil, err
@@ -146,9 +146,9 @@ func (r *Repo) check() error {
 		}
 	}
 	if head, err := readNoFollow(filepath.Join(r.gitDir, "HEAD"), maxPointer); err != nil {
-		return fmt.Errorf("%s: no HEAD can be read: %w: %w", r.gitDir, err, ErrNotRepository)
+		return fmt.Errorf("%s: HEAD is unreadable: %w: %w", r.gitDir, err, ErrNotRepository)
 	} else if ref, ok := strings.CutPrefix(strings.TrimSpace(string(head)), "ref:"); ok && !strings.HasPrefix(strings.TrimSpace(ref), "refs/heads/") {
-		return fmt.Errorf("%s: HEAD names %q, which is no branch: %w", r.gitDir, short(strings.TrimSpace(ref)), ErrHostile)
+		return fmt.Errorf("%s: HEAD names %q, which is not a branch: %w", r.gitDir, short(strings.TrimSpace(ref)), ErrHostile)
 	}
 	if err := r.branches(); err != nil {
 		return err
@@ -173,7 +173,7 @@ func (r *Repo) branches() error {
 		return nil
 	}
 	if there := strings.TrimSpace(string(text)); r.gitDir == r.common || there != "../.." {
-		return fmt.Errorf("%s names %q as the place of branches: %w (remove it)", at, short(there), ErrHostile)
+		return fmt.Errorf("%s names %q as the directory of branches: %w (remove it)", at, short(there), ErrHostile)
 	}
 	return nil
 }
@@ -190,7 +190,7 @@ func (r *Repo) readable(ctx context.Context) error {
 			}
 			return nil
 		case (d.Name() == ".gitignore" || d.Name() == ".gitattributes") && d.Type()&(fs.ModeNamedPipe|fs.ModeDevice|fs.ModeSocket|fs.ModeIrregular) != 0:
-			return fmt.Errorf("%s is no file that can be read: %w (remove it)", path, ErrHostile)
+			return fmt.Errorf("%s is not a readable file: %w (remove it)", path, ErrHostile)
 		}
 		return nil
 	})
@@ -203,7 +203,7 @@ func checkTop(dir string) error {
 		return err
 	}
 	if !info.IsDir() {
-		return fmt.Errorf("%s is no directory: %w", dir, ErrHostile)
+		return fmt.Errorf("%s is not a directory: %w", dir, ErrHostile)
 	}
 	entries, err := os.ReadDir(dir)
 	if err != nil {
@@ -242,7 +242,7 @@ func readNoFollow(path string, limit int64) ([]byte, error) {
 	}
 	defer f.Close()
 	if info, err := f.Stat(); err != nil || !info.Mode().IsRegular() {
-		return nil, fmt.Errorf("%s is no regular file: %w", path, errors.Join(err, ErrHostile))
+		return nil, fmt.Errorf("%s is not a regular file: %w", path, errors.Join(err, ErrHostile))
 	}
 	b, err := io.ReadAll(io.LimitReader(f, limit+1))
 	if err == nil && int64(len(b)) > limit {

@@ -32,7 +32,7 @@ func (r *Repo) Share(ctx context.Context, w io.Writer, branch string, thin bool)
 			return Ref{}, err
 		}
 		if n == "0" {
-			return Ref{branch, id}, fmt.Errorf("share %q: the remote has all of it: %w (fetch it from there)", short(branch), ErrNothing)
+			return Ref{branch, id}, fmt.Errorf("share %q: the remote has all its commits: %w (fetch it from the remote)", short(branch), ErrNothing)
 		}
 		args = append(args, atRemote()...)
 	}
@@ -64,7 +64,7 @@ func (r *Repo) Take(ctx context.Context, from io.Reader, ref Ref) error {
 		"+refs/heads/" + ref.Name + ":" + Published + ref.Name}, repo: r, remote: &remote{url: at, scheme: "file"}, bound: true})
 	var e *Error
 	if errors.As(err, &e) && strings.Contains(e.Detail, "prerequisite") {
-		return fmt.Errorf("take %q: commits before it are missing here: %w (fetch from the remote first)", short(ref.Name), ErrNotFound)
+		return fmt.Errorf("take %q: its parent commits are missing in this repository: %w (fetch from the remote first)", short(ref.Name), ErrNotFound)
 	}
 	if err != nil && !errors.Is(err, ErrTooLarge) && !errors.Is(err, ErrUnderway) && !errors.Is(err, ErrFull) && ctx.Err() == nil {
 		return fmt.Errorf("take %q: %w: %w", short(ref.Name), ErrDamaged, err)
@@ -163,7 +163,7 @@ func (r *Repo) MergeBase(ctx context.Context, a, b string) (string, error) {
 	}
 	got, err := r.g.exec(ctx, call{args: []string{"merge-base", one, other}, repo: r, fine: []int{1}})
 	if err == nil && got.code != 0 {
-		err = fmt.Errorf("%.12s and %.12s share no commit: %w (they begin apart)", one, other, ErrNotFound)
+		err = fmt.Errorf("%.12s and %.12s share no commit: %w (their histories are unrelated)", one, other, ErrNotFound)
 	}
 	id, _, _ := strings.Cut(got.out, "\n")
 	return id, err
@@ -172,7 +172,7 @@ func (r *Repo) MergeBase(ctx context.Context, a, b string) (string, error) {
 // Reachable reports whether a commit is in a branch, here or at the remote as far as is known.
 func (r *Repo) Reachable(ctx context.Context, id string) (bool, error) {
 	if !fullID.MatchString(id) {
-		return false, fmt.Errorf("commit %q: want a whole id: %w", short(id), ErrName)
+		return false, fmt.Errorf("commit %q: want a full id: %w", short(id), ErrName)
 	}
 	n, err := r.line(ctx, append(append([]string{"rev-list", "--count", id}, atRemote()...), "--branches")...)
 	return err == nil && n == "0", err

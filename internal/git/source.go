@@ -34,7 +34,7 @@ func (g *Git) check(s Source) (*remote, string, error) {
 		return nil, "", err
 	}
 	if s.Depth < 0 {
-		return nil, "", fmt.Errorf("depth %d: %w (want 0 for all or a number above)", s.Depth, ErrName)
+		return nil, "", fmt.Errorf("depth %d: %w (want 0 for all, or a positive number)", s.Depth, ErrName)
 	}
 	want := s.Ref
 	if want == "" {
@@ -53,7 +53,7 @@ func (g *Git) Clone(ctx context.Context, s Source, dir string) (*Repo, error) {
 		return nil, err
 	}
 	if !s.empty(dir) {
-		return nil, fmt.Errorf("clone into %s: %w (choose an empty directory, or prepare the one that is there)", dir, ErrNotEmpty)
+		return nil, fmt.Errorf("clone into %s: %w (choose an empty directory, or prepare the existing repository)", dir, ErrNotEmpty)
 	}
 	r, err := g.Init(ctx, dir, "main")
 	if err != nil {
@@ -85,7 +85,7 @@ func (g *Git) Prepare(ctx context.Context, s Source, dir string) (*Repo, error) 
 	if !s.empty(dir) {
 		r, err := g.Open(ctx, dir)
 		if errors.Is(err, ErrNotRepository) {
-			return nil, fmt.Errorf("prepare %s: %w (it holds files and no repository)", dir, ErrNotEmpty)
+			return nil, fmt.Errorf("prepare %s: %w (it has files and no repository)", dir, ErrNotEmpty)
 		}
 		if err != nil {
 			return nil, err
@@ -140,7 +140,7 @@ func (r *Repo) Fetch(ctx context.Context, s Source) (string, error) {
 		return "", err
 	}
 	if _, err := r.Resolve(ctx, name); err != nil {
-		return "", fmt.Errorf("the remote does not give %q: %w", short(want), err)
+		return "", fmt.Errorf("the remote does not serve %q: %w", short(want), err)
 	}
 	return name, nil
 }
@@ -279,7 +279,7 @@ func (r *Repo) Checkout(ctx context.Context, name string) error {
 		return err
 	}
 	if u := r.underway(); u != "" {
-		return fmt.Errorf("check out %q: a %s is not finished: %w (finish or abort it)", short(name), u, ErrUnderway)
+		return fmt.Errorf("check out %q: a %s is in progress: %w (finish or abort it)", short(name), u, ErrUnderway)
 	}
 	branch, local := strings.CutPrefix(ref, "refs/heads/")
 	far, isRemote := strings.CutPrefix(ref, "refs/remotes/origin/")

@@ -66,7 +66,7 @@ func (r *Repo) Point(ctx context.Context, ref Ref) error {
 		return err
 	}
 	if !fullID.MatchString(ref.ID) {
-		return fmt.Errorf("commit %q: want a whole id: %w", short(ref.ID), ErrName)
+		return fmt.Errorf("commit %q: want a full id: %w", short(ref.ID), ErrName)
 	}
 	_, err := r.run(ctx, "update-ref", "refs/heads/"+ref.Name, ref.ID)
 	return err
@@ -182,7 +182,7 @@ func (r *Repo) packed(ctx context.Context, bundle string) error {
 	}
 	end := bytes.Index(head[:n], []byte("\n\n"))
 	if end < 0 {
-		return errors.New("its head has no end")
+		return errors.New("its header has no end")
 	}
 	if _, err := f.Seek(int64(end)+2, io.SeekStart); err != nil {
 		return err

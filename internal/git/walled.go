@@ -78,7 +78,7 @@ func (g *Git) start(ctx context.Context, c call, p *workspaceDir, proc local.Pro
 }
 
 // leads is the hint where a link or a file came in the way while git worked.
-const leads = "end the command that changes the tree while git works, remove its links from the repository, and try again"
+const leads = "end the command that changes the tree while git runs, remove its links from the repository, and retry"
 
 // tops are the directories that hold all that strangers can write of a repository, none inside of another.
 func (r *Repo) tops() []string {

@@ -88,7 +88,7 @@ func (r *Repo) Worktree(ctx context.Context, dir string) (*Repo, error) {
 	}
 	back, err := readNoFollow(filepath.Join(at, "gitdir"), maxPointer)
 	if err != nil || strings.TrimSpace(string(back)) != filepath.Join(tree, ".git") {
-		return nil, fmt.Errorf("worktree %s is not what its repository knows: %w (remove and add it again)", tree, errors.Join(err, ErrHostile))
+		return nil, fmt.Errorf("worktree %s does not match the record of its repository: %w (remove and add it again)", tree, errors.Join(err, ErrHostile))
 	}
 	w.lender = r.lender
 	return w, w.check()
@@ -148,7 +148,7 @@ func (r *Repo) RemoveWorktree(ctx context.Context, dir string, force bool) error
 			return err
 		}
 		if !s.Clean() {
-			return fmt.Errorf("remove worktree %s: %w (commit, or force it)", dir, ErrDirty)
+			return fmt.Errorf("remove worktree %s: %w (commit the changes, or force the removal)", dir, ErrDirty)
 		}
 	}
 	// Asked to do it, git would start another git with the settings of that tree.

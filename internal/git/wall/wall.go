@@ -30,7 +30,7 @@ const Flag = "-inspan-git-wall"
 const Failed = 125
 
 // ErrNone means that no wall can be raised here.
-var ErrNone = errors.New("links that a command makes while git works cannot be closed here")
+var ErrNone = errors.New("git cannot be protected from links that a command creates while git runs")
 
 // Order is what a wall is around. Its paths are absolute.
 type Order struct {
@@ -127,7 +127,7 @@ func known() bool {
 // helped is the process that becomes another one behind a wall.
 func helped(o Order, p local.Process) (local.Process, error) {
 	if !known() {
-		return p, errors.New("this program cannot start itself as a helper: use inspan or toolrunner")
+		return p, errors.New("this program cannot run the git helper: use inspan or toolrunner")
 	}
 	o.Dir = p.Dir
 	text, err := json.Marshal(o)
@@ -173,7 +173,7 @@ func become(args []string) error {
 	const least = 3
 	var o Order
 	if len(args) < least || json.Unmarshal([]byte(args[0]), &o) != nil {
-		return errors.New("it is a helper of git and not for people")
+		return errors.New("it is a helper for git and is not run by hand")
 	}
 	if err := o.raise(); err != nil {
 		return err

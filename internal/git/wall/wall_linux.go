@@ -112,7 +112,7 @@ func (c part) hang() error {
 	}
 	defer func() { _ = unix.Close(to) }()
 	if err := unix.MoveMount(c.fd, "", to, "", unix.MOVE_MOUNT_F_EMPTY_PATH|unix.MOVE_MOUNT_T_EMPTY_PATH); err != nil {
-		return fmt.Errorf("hang a wall over %s: %w", c.at, err)
+		return fmt.Errorf("mount a cover over %s: %w", c.at, err)
 	}
 	return nil
 }
@@ -145,7 +145,7 @@ func copied(path string, stranger bool) (int, error) {
 		return fd, nil
 	}
 	if err := unix.MountSetattr(fd, "", unix.AT_EMPTY_PATH|unix.AT_RECURSIVE, &unix.MountAttr{Attr_set: unix.MOUNT_ATTR_NOSYMFOLLOW}); err != nil {
-		return -1, errors.Join(fmt.Errorf("close links in %s (it needs Linux 5.14): %w", path, err), unix.Close(fd))
+		return -1, errors.Join(fmt.Errorf("disable links in %s (needs Linux 5.14): %w", path, err), unix.Close(fd))
 	}
 	return fd, nil
 }
@@ -153,7 +153,7 @@ func copied(path string, stranger bool) (int, error) {
 // execute turns this process into the program.
 func execute(path string, args []string) error {
 	if err := unix.Prctl(unix.PR_CAP_AMBIENT, unix.PR_CAP_AMBIENT_CLEAR_ALL, 0, 0, 0); err != nil {
-		return fmt.Errorf("give up the right to mount: %w", err)
+		return fmt.Errorf("drop the capability to mount: %w", err)
 	}
 	return &os.PathError{Op: "exec", Path: path, Err: unix.Exec(path, args, os.Environ())}
 }
