@@ -102,8 +102,8 @@ func TestRunFlags(t *testing.T) {
 				t.Errorf("exit %d, no %s in %s", s.code, want, s.out)
 			}
 		}
-		d.want(0, words{"git-checkout", "failed", "git-deliver", "blocked", "git_prepare could not be carried out"}, "inspect", "nowhere")
-		d.want(4, words{"holds a user or a password"}, "run", "reader", "read", "--repo", "https://me:hunter2@host/x")
+		d.want(0, words{"git-checkout", "failed", "git-deliver", "blocked", "git_prepare failed"}, "inspect", "nowhere")
+		d.want(4, words{"contains a user or a password"}, "run", "reader", "read", "--repo", "https://me:hunter2@host/x")
 	})
 	t.Run("CLI-6 call with --task is the same, and gives a run of its own each time", func(t *testing.T) {
 		one := first(t, d.want(0, nil, "call", "reader", "--task", "read it", "--json").out).Data

@@ -51,7 +51,7 @@ func (w *work) find(ctx context.Context, r *git.Repo, a prepareArgs) error {
 			}
 		}
 	}
-	return fmt.Errorf("the commit %.12s that the work is to begin with: %w (it was neither pushed nor published: fork at an earlier event, or with --same-workspace)", a.Begin, git.ErrNotFound)
+	return fmt.Errorf("the start commit %.12s: %w (it was neither pushed nor published: fork at an earlier event, or with --same-workspace)", a.Begin, git.ErrNotFound)
 }
 
 // maxLooked is how many branches of a scope are taken to find a commit.

@@ -90,10 +90,10 @@ func readClone(dir string) (l Clone, ok bool, err error) {
 		err = json.Unmarshal(b, &l)
 	}
 	if err == nil && (!filepath.IsLocal(filepath.FromSlash(l.Path)) || l.Mirror != "" && len(l.Mirror) != len(named("")) || l.Objects != "" && !filepath.IsAbs(l.Objects)) {
-		err = errors.New("it makes no sense")
+		err = errors.New("it is malformed")
 	}
 	if err != nil {
-		return l, false, fmt.Errorf("note of a clone %s: %w (remove it; the workspace cannot be used any more)", dir, err)
+		return l, false, fmt.Errorf("record of a clone %s: %w (remove it; the workspace is no longer usable)", dir, err)
 	}
 	entries, err := os.ReadDir(dir)
 	if err != nil {
@@ -157,7 +157,7 @@ func Alternates(root, path, run string) (objects string, borrowed bool, err erro
 		return "", true, nil
 	}
 	if info, err := os.Lstat(objects); err != nil || !info.IsDir() {
-		return "", true, fmt.Errorf("workspace %s borrows the objects in %s, which are gone: %w (call git_prepare again with the url: those of a mirror are fetched again)", path, objects, git.ErrDamaged)
+		return "", true, fmt.Errorf("workspace %s shares the objects in %s, which are missing: %w (call git_prepare again with the url: objects of a mirror are fetched again)", path, objects, git.ErrDamaged)
 	}
 	return objects, true, nil
 }

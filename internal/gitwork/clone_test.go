@@ -204,9 +204,9 @@ func TestEphemeral(t *testing.T) {
 		t.Parallel()
 		r := newRig(t)
 		b := r.lightBay(t, r.desk(), "one")
-		b.bad(gitwork.Prepare, args{"url": r.url, "depth": 1}, tool.Invalid, "leave the depth out")
-		b.job.Barred = errors.New("ask for workspace: persistent")
-		b.bad(gitwork.Prepare, args{"url": r.url}, tool.Denied, "ask for workspace: persistent")
+		b.bad(gitwork.Prepare, args{"url": r.url, "depth": 1}, tool.Invalid, "remove depth")
+		b.job.Barred = errors.New("set workspace: persistent")
+		b.bad(gitwork.Prepare, args{"url": r.url}, tool.Denied, "set workspace: persistent")
 		absent(t, filepath.Join(b.job.Dir, ".git"))
 	})
 	t.Run("WS-14 a workspace of before that is a full copy stays one, and one that borrows becomes one for a run that wants that", func(t *testing.T) {

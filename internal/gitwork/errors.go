@@ -15,11 +15,11 @@ var (
 	// ErrMoved: the branch is not at the commit that was to be pushed.
 	ErrMoved = git.ErrMoved
 	// ErrRefused: a remote that may not be reached.
-	ErrRefused = errors.New("not reached")
+	ErrRefused = errors.New("not reachable")
 	// ErrStore: the object store of the station.
-	ErrStore = errors.New("the object store does not take or give it now")
+	ErrStore = errors.New("the object store is unavailable")
 	// ErrBusy: somebody else is at work in the tree.
-	ErrBusy = errors.New("other git work is under way in this workspace")
+	ErrBusy = errors.New("another git operation is in progress in this workspace")
 )
 
 var errNone = fmt.Errorf("the workspace has no repository: %w (call git_prepare first)", git.ErrNotRepository)

@@ -86,7 +86,7 @@ func New(cfg Config) (*Desk, error) {
 		return nil, errors.New("git work needs a git, a workspace root and a folder for locks, both absolute")
 	}
 	if (cfg.Blobs == nil) != (cfg.KV == nil) {
-		return nil, errors.New("git work needs objects and a shelf to publish branches, or neither")
+		return nil, errors.New("git work needs both an object store and a key-value store to publish branches, or neither")
 	}
 	if cfg.Author.Name == "" {
 		cfg.Author.Name = "inspan"
@@ -171,7 +171,7 @@ func (w *work) do(ctx context.Context, name string, input json.RawMessage) (any,
 	case Branch:
 		return with(ctx, w, input, w.branch)
 	}
-	return nil, fmt.Errorf("there is no git work %q", name)
+	return nil, fmt.Errorf("unknown git operation %q", name)
 }
 
 // Done implements tool.Git. Only a push is asked about: all else is just done again.

@@ -73,7 +73,7 @@ func (w *work) alone(ctx context.Context) (*guard, error) {
 		}
 	}
 	if err := g.repair(ctx, w.job.Call); err != nil {
-		return nil, errors.Join(fmt.Errorf("fix the workspace after git work that was killed: %w", err), g.file.Close())
+		return nil, errors.Join(fmt.Errorf("repair the workspace after a killed git operation: %w", err), g.file.Close())
 	}
 	return g, nil
 }

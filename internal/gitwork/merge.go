@@ -97,7 +97,7 @@ func (w *work) merge(ctx context.Context, g *guard, a mergeArgs) (*Merged, error
 		}
 	}
 	if len(a.From) == 0 {
-		return nil, fmt.Errorf("merge of no branch: %w (name one)", git.ErrName)
+		return nil, fmt.Errorf("merge: no branch given: %w (name at least one)", git.ErrName)
 	}
 	r, err := w.open(ctx)
 	if err != nil {
@@ -224,7 +224,7 @@ func (w *work) into(ctx context.Context, r *git.Repo, branch string, from []git.
 		return nil
 	}
 	if !s.Clean() {
-		return fmt.Errorf("merge into %s: %w (commit them, or finish what is under way)", branch, git.ErrDirty)
+		return fmt.Errorf("merge into %s: %w (commit the changes, or finish the operation in progress)", branch, git.ErrDirty)
 	}
 	_, err = w.side(ctx, r, branch)
 	switch {
@@ -254,5 +254,5 @@ func (w *work) side(ctx context.Context, r *git.Repo, name string) (git.Ref, err
 			return git.Ref{Name: name, ID: id}, err
 		}
 	}
-	return git.Ref{}, fmt.Errorf("branch %q: %w (neither in the repository nor published: git_publish it where it is)", name, git.ErrNotFound)
+	return git.Ref{}, fmt.Errorf("branch %q: %w (neither in the repository nor published: git_publish it in the run that has it)", name, git.ErrNotFound)
 }

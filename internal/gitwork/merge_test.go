@@ -248,7 +248,7 @@ func TestPublish(t *testing.T) {
 		empty.prepared(args{"working_branch": "line"})
 		empty.put("x", "x")
 		empty.committed("x")
-		empty.bad(gitwork.Merge, args{"from": []string{"agent/a/1"}}, tool.Invalid, "commits before it are missing here")
+		empty.bad(gitwork.Merge, args{"from": []string{"agent/a/1"}}, tool.Invalid, "commits are missing in this repository")
 		empty.job.Repo = r.url
 		if got := do[gitwork.Merged](empty, gitwork.Merge, args{"from": []string{"agent/a/1"}, "into": "agent/a/1"}); got.Commit != c.Commit {
 			t.Errorf("with the repository of the run: got %+v", got)

@@ -24,8 +24,8 @@ type about struct {
 }
 
 var (
-	errDepth   = fmt.Errorf("a depth: %w (an ephemeral workspace borrows a whole history: leave the depth out, or ask for workspace: persistent)", git.ErrName)
-	errMissing = errors.New("packs of it are gone")
+	errDepth   = fmt.Errorf("depth: %w (an ephemeral workspace shares the whole history: remove depth, or set workspace: persistent)", git.ErrName)
+	errMissing = errors.New("packs of it are missing")
 )
 
 // cloneAlternates fills an empty tree with what the remote has, without a copy of its objects.

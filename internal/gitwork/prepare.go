@@ -174,7 +174,7 @@ func (w *work) clone(ctx context.Context, g *guard, src git.Source) (*git.Repo, 
 		return nil, "", false, err
 	}
 	if slices.ContainsFunc(entries, strangers) {
-		return nil, "", false, fmt.Errorf("clone into the workspace: %w (it holds files and no repository: begin in a new session or take them away)", git.ErrNotEmpty)
+		return nil, "", false, fmt.Errorf("clone into the workspace: %w (it has files and no repository: use a new session, or remove the files)", git.ErrNotEmpty)
 	}
 	if err := g.cloning(); err != nil {
 		return nil, "", false, err

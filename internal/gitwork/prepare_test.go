@@ -146,7 +146,7 @@ func TestPrepare(t *testing.T) {
 		t.Parallel()
 		b := r.bay(t, d)
 		b.put("a.txt", "mine")
-		b.bad(gitwork.Prepare, args{"url": r.url}, tool.Invalid, "it holds files and no repository")
+		b.bad(gitwork.Prepare, args{"url": r.url}, tool.Invalid, "it has files and no repository")
 		b = r.bay(t, d)
 		b.prepared(args{"url": r.url})
 		b.put("a.txt", "mine")
@@ -231,7 +231,7 @@ func TestPrepare(t *testing.T) {
 			done <- err
 		}()
 		<-begun
-		other.bad(gitwork.Prepare, args{"url": r.url}, tool.Transient, "other git work is under way")
+		other.bad(gitwork.Prepare, args{"url": r.url}, tool.Transient, "another git operation is in progress")
 		close(wake)
 		if err := <-done; err != nil {
 			t.Error(err)
@@ -247,7 +247,7 @@ func TestPrepare(t *testing.T) {
 		b.prepared(args{"url": r.url})
 		b.put("new.txt", "x")
 		b.put(".git/index.lock", "")
-		b.bad(gitwork.Commit, args{"message": "x"}, tool.Transient, "another operation is under way")
+		b.bad(gitwork.Commit, args{"message": "x"}, tool.Transient, "another operation is in progress")
 		killed(t, r, b, `{"call":"r1/c0"}`)
 		b.put(".git/refs/heads/main.lock", "")
 		if c := b.committed("x"); !c.Made {

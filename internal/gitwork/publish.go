@@ -209,7 +209,7 @@ func (w *work) unpack(ctx context.Context, r *git.Repo, rec events.PublishedBran
 		return r.Take(ctx, &bundle{ctx: ctx, from: w.cfg.Blobs, refs: rec.Parts}, git.Ref{Name: rec.Branch, ID: rec.Commit})
 	}
 	if _, err := r.Resolve(ctx, rec.Commit); err != nil {
-		return fmt.Errorf("published branch %q is at the remote alone: %w (fetch from there)", rec.Branch, err)
+		return fmt.Errorf("published branch %q is only at the remote: %w (fetch it from the remote)", rec.Branch, err)
 	}
 	return r.Mark(ctx, git.Published+rec.Branch, rec.Commit)
 }

@@ -31,7 +31,7 @@ func (w *work) aim(a *pushArgs) error {
 		a.URL = w.job.Repo
 	}
 	if a.URL == "" {
-		return fmt.Errorf("push: the run has no repository of its own: %w (name a url)", git.ErrName)
+		return fmt.Errorf("push: the run has no repository: %w (pass url)", git.ErrName)
 	}
 	if a.To == "" {
 		a.To = a.Branch
@@ -42,7 +42,7 @@ func (w *work) aim(a *pushArgs) error {
 		}
 	}
 	if a.Commit == "" {
-		return fmt.Errorf("push %s: no commit is named: %w (name the whole id of the one it is at)", a.Branch, git.ErrName)
+		return fmt.Errorf("push %s: no commit is named: %w (pass the full id of its current commit)", a.Branch, git.ErrName)
 	}
 	return w.allowed(a.URL)
 }

@@ -69,7 +69,7 @@ func TestPush(t *testing.T) {
 		t.Parallel()
 		r, b := newBay(t)
 		c := b.work(r.url, "agent/a/1", "new.txt")
-		b.bad(gitwork.Push, args{"branch": "agent/a/1", "commit": c.Commit}, tool.Invalid, "name a url")
+		b.bad(gitwork.Push, args{"branch": "agent/a/1", "commit": c.Commit}, tool.Invalid, "pass url")
 	})
 	t.Run("GIT-14 a remote that moved on is not written over", func(t *testing.T) {
 		t.Parallel()
@@ -231,10 +231,10 @@ func TestRemotes(t *testing.T) {
 		for _, host := range []string{"127.0.0.1", "localhost", "127.1", "2130706433", "0x7f.0.0.1", "017700000001", "0.0.0.0", "10.1.2.3", "169.254.169.254", "192.168.1.1", "[::1]", "[::ffff:7f00:1]",
 			"inside.test", "cloud.test", "mapped.test", "localhost.", "LOCALHOST"} {
 			for _, scheme := range []string{"http", "https", "ssh"} {
-				clone(t, d, scheme+"://"+host+":"+port+"/x", tool.Denied, "not reached")
+				clone(t, d, scheme+"://"+host+":"+port+"/x", tool.Denied, "not reachable")
 			}
 			if !strings.HasPrefix(host, "[") {
-				clone(t, d, "git@"+host+":x", tool.Denied, "not reached")
+				clone(t, d, "git@"+host+":x", tool.Denied, "not reachable")
 			}
 		}
 		if n := reached.n.Load(); n != 0 {
@@ -292,7 +292,7 @@ func TestRemotes(t *testing.T) {
 			t.Fatal(err)
 		}
 		for _, url := range []string{b.job.Dir, "file://" + b.job.Dir, link + "/.git", r.root + "/run/../run/x"} {
-			clone(t, d, url, tool.Denied, "it is in the workspaces")
+			clone(t, d, url, tool.Denied, "it is inside the workspaces")
 		}
 	})
 	t.Run("GIT-12 a credential is shown to its host alone", func(t *testing.T) {

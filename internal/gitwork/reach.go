@@ -40,7 +40,7 @@ func (r Reach) Addresses(ctx context.Context, scheme, host string) ([]netip.Addr
 		return nil, fmt.Errorf("host %q: %w: %w", name, ErrRefused, err)
 	}
 	if !r.named(t) {
-		return nil, fmt.Errorf("host %s: %w: it is not among the hosts of INSPAN_GIT_HOSTS", t.Host(), ErrRefused)
+		return nil, fmt.Errorf("host %s: %w: it is not in INSPAN_GIT_HOSTS", t.Host(), ErrRefused)
 	}
 	addrs := []netip.Addr{t.Addr}
 	if !t.Addr.IsValid() {
@@ -48,7 +48,7 @@ func (r Reach) Addresses(ctx context.Context, scheme, host string) ([]netip.Addr
 			if r.Proxied && scheme != "ssh" {
 				return nil, nil
 			}
-			return nil, fmt.Errorf("host %s: %w: the name has no address (look whether it is written right)", t.Name, git.ErrUnreachable)
+			return nil, fmt.Errorf("host %s: %w: the name has no address (check its spelling)", t.Name, git.ErrUnreachable)
 		}
 	}
 	var out []netip.Addr
@@ -58,7 +58,7 @@ func (r Reach) Addresses(ctx context.Context, scheme, host string) ([]netip.Addr
 		}
 	}
 	if len(out) == 0 {
-		return nil, fmt.Errorf("host %s: %w: its address is not public (an operator may allow it in INSPAN_GIT_PRIVATE)", t.Host(), ErrRefused)
+		return nil, fmt.Errorf("host %s: %w: its address is not public (an operator can allow it in INSPAN_GIT_PRIVATE)", t.Host(), ErrRefused)
 	}
 	slices.SortStableFunc(out, func(a, b netip.Addr) int { return a.BitLen() - b.BitLen() }) // not all machines speak IPv6
 	return out, nil
@@ -99,7 +99,7 @@ func (w *work) allowed(url string) error {
 	for _, p := range []string{path, real(path)} {
 		for _, root := range []string{w.cfg.Root, real(w.cfg.Root)} {
 			if rel, err := filepath.Rel(root, p); err == nil && filepath.IsLocal(rel) {
-				return fmt.Errorf("git address %q: %w: it is in the workspaces", url, ErrRefused)
+				return fmt.Errorf("git address %q: %w: it is inside the workspaces", url, ErrRefused)
 			}
 		}
 	}

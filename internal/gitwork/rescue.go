@@ -59,14 +59,14 @@ func (w *work) keepAll(ctx context.Context, g *guard) (kept []Published, whole b
 	}
 	switch {
 	case len(refs) > maxRescued:
-		return nil, false, fmt.Errorf("keep %d branches of %s, the limit is %d: %w (push or delete some: the workspace stays)", len(refs), scope, maxRescued, git.ErrTooLarge)
+		return nil, false, fmt.Errorf("save %d branches of %s, the limit is %d: %w (push or delete some: the workspace is retained)", len(refs), scope, maxRescued, git.ErrTooLarge)
 	case len(refs) > 0 && d.cfg.KV == nil:
 		return nil, false, nil
 	}
 	for _, ref := range refs {
 		p, err := w.rescue(ctx, g, r, ref)
 		if err != nil {
-			return kept, false, fmt.Errorf("keep %s of %s: %w", ref.Name, scope, err)
+			return kept, false, fmt.Errorf("save %s of %s: %w", ref.Name, scope, err)
 		}
 		kept = append(kept, *p)
 	}
@@ -95,7 +95,7 @@ func (w *work) rescue(ctx context.Context, g *guard, r *git.Repo, ref git.Ref) (
 	case err != nil:
 		return nil, err
 	case rec.Commit != p.Commit:
-		return nil, fmt.Errorf("published %s: it is at %.12s and not at %.12s: %w", as.Name, rec.Commit, p.Commit, ErrMoved)
+		return nil, fmt.Errorf("published %s: the branch is at %.12s and not at %.12s: %w", as.Name, rec.Commit, p.Commit, ErrMoved)
 	}
 	return p, r.Verify(ctx, &bundle{ctx: ctx, from: w.cfg.Blobs, refs: rec.Parts}, git.Ref{Name: as.Name, ID: rec.Commit})
 }

@@ -197,7 +197,7 @@ func TestEphemeralRuns(t *testing.T) {
 		letters := w.letters()
 		w.start()
 		w.task(events.Task{ID: "deep", Agent: "coder", Task: "x", Repo: r.url(), Depth: 1})
-		if d := w.letter(letters); d.Code != "bad_input" || !strings.Contains(d.Reason, "leave the depth out") {
+		if d := w.letter(letters); d.Code != "bad_input" || !strings.Contains(d.Reason, "remove depth") {
 			t.Errorf("%+v", d)
 		}
 		w.task(events.Task{ID: "odd", Agent: "coder", Task: "x", Repo: r.url(), Git: &events.TaskGit{GitSettings: events.GitSettings{Workspace: "light"}}})

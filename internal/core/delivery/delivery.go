@@ -92,7 +92,7 @@ func Gated(s run.State, step, tool string) (why string, gated bool) {
 	if s.Created != nil && s.Created.Git != nil && !approval(s, step) {
 		return "", false
 	}
-	return "what leaves the working tree by " + tool + " needs a person's yes (git.require_approval)", true
+	return "git output through " + tool + " needs the approval of a person (git.require_approval)", true
 }
 
 // Unbound says why a person cannot be asked about a call as it is, "" where it can: a yes to a merge is for the commits of both sides.
@@ -102,7 +102,7 @@ func Unbound(s run.State, step, tool string, input json.RawMessage) string {
 	}
 	var a mergeArgs
 	if err := json.Unmarshal(input, &a); err != nil || a.Onto == "" || len(a.Commits) == 0 || len(a.Commits) != len(a.From) {
-		return "a person is asked about a merge, and must see which commits are meant: onto and commits are missing"
+		return "a merge needs the approval of a person, who must see its commits: onto and commits are missing"
 	}
 	return ""
 }
@@ -152,7 +152,7 @@ func results(s run.State, st *run.Step) []run.CallRecord {
 func call(s run.State, st *run.Step, tool string, args any) []events.Payload {
 	input, err := json.Marshal(args)
 	if err != nil {
-		return failed(s, st, "the arguments of "+tool+" are no JSON: "+err.Error())
+		return failed(s, st, "the arguments of "+tool+" are not JSON: "+err.Error())
 	}
 	turn := s.Turns().Len() + 1
 	id := fmt.Sprintf("c%d-1", turn)
@@ -190,7 +190,7 @@ func wrong(r run.CallRecord) string {
 	case r.Outcome == run.OutcomeRefused:
 		why = fmt.Sprintf("%s was refused (%s): %s", r.CallName, r.Code, r.Result)
 	case r.Outcome == run.OutcomeFailed:
-		why = fmt.Sprintf("%s could not be carried out (%s): %s", r.CallName, r.Code, r.Result)
+		why = fmt.Sprintf("%s failed (%s): %s", r.CallName, r.Code, r.Result)
 	case !r.Success:
 		return r.CallName + " did not succeed: " + r.Result
 	default:

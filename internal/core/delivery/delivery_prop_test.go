@@ -273,13 +273,13 @@ func TestResolve(t *testing.T) {
 		t.Parallel()
 		a := ask()
 		a.Depth, a.File.Workspace = 1, events.WorkspaceEphemeral
-		if _, err := delivery.Resolve(a); err == nil || !strings.Contains(err.Error(), "leave the depth out") {
+		if _, err := delivery.Resolve(a); err == nil || !strings.Contains(err.Error(), "remove depth") {
 			t.Errorf("%v", err)
 		}
 	})
 	t.Run("GIT-9 a template without a value is an error that names it", func(t *testing.T) {
 		t.Parallel()
-		for template, want := range map[string]string{"x-${input.nothing}": `no variable "nothing"`, "x-${session_id}": "is empty", "x-${other}": "nothing is known", "x-${run_id": "without its }"} {
+		for template, want := range map[string]string{"x-${input.nothing}": `no variable "nothing"`, "x-${session_id}": "is empty", "x-${other}": "unknown variable", "x-${run_id": "without its }"} {
 			a := ask()
 			a.Task.WorkingBranch = template
 			if _, err := delivery.Resolve(a); err == nil || !strings.Contains(err.Error(), want) {

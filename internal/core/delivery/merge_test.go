@@ -40,7 +40,7 @@ func TestMergeIsBound(t *testing.T) {
 		if c, done := owed(b, events.DeliverStep); !done {
 			t.Fatalf("asked for %s", c.Tool)
 		}
-		if d := delivery.Of(b.State()); len(d.Merged) > 0 || !strings.Contains(d.Note, "agent/s/a moved on") {
+		if d := delivery.Of(b.State()); len(d.Merged) > 0 || !strings.Contains(d.Note, "agent/s/a moved before") {
 			t.Errorf("%+v", d)
 		}
 	})

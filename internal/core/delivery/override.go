@@ -16,7 +16,7 @@ func CheckSteps(c *events.RunCreatedData, steps []events.PlanStep) error {
 	committed := commits(steps)
 	for _, st := range steps {
 		if len(committed) > 0 && st.Kind == "" && strings.HasPrefix(st.ID, events.CommitStepPrefix) {
-			return fmt.Errorf("step %q: an id cannot begin with %s in a plan with auto_commit for a step: rename the step", st.ID, events.CommitStepPrefix)
+			return fmt.Errorf("step %q: its id cannot begin with %s in a plan with auto_commit for a step: rename the step", st.ID, events.CommitStepPrefix)
 		}
 		if st.Git == nil {
 			continue
@@ -25,7 +25,7 @@ func CheckSteps(c *events.RunCreatedData, steps []events.PlanStep) error {
 			return fmt.Errorf("step %q: git: %s", st.ID, why)
 		}
 		if other := uniqueStep(steps, st.ID); committed[st.ID] != "" && other != "" {
-			return fmt.Errorf("step %q: git: auto_commit takes all of the working tree, in which step %q may work at the same time: let one depend on the other, or set it for a step after both", st.ID, other)
+			return fmt.Errorf("step %q: git: auto_commit commits the whole working tree, in which step %q may work at the same time: make one depend on the other, or set auto_commit for a step after both", st.ID, other)
 		}
 	}
 	return nil
@@ -47,7 +47,7 @@ func unfit(c *events.RunCreatedData, g events.GitSettings) string {
 		{"collaboration", "the steps of a run share one working tree", g.Collaboration != ""},
 		{"workspace", "the steps of a run share one working tree", g.Workspace != ""},
 		{"push", "the harness pushes once, when the run ends", g.Push != nil},
-		{"auto_commit", "it can be true only: what a step leaves uncommitted is in the working tree that the next commit takes", !yes(g.AutoCommit, true)},
+		{"auto_commit", "the only allowed value is true: uncommitted changes of a step are in the working tree of the next commit", !yes(g.AutoCommit, true)},
 	} {
 		if no.set {
 			return no.key + " cannot be set for one step: " + no.why

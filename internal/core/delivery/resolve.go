@@ -44,7 +44,7 @@ func Resolve(a Ask) (*events.GitWork, error) {
 		Push:       yes(set.Push, a.Repo), RequireApproval: yes(set.RequireApproval, true)}
 	if set.Workspace == events.WorkspaceEphemeral {
 		if work.Workspace = set.Workspace; a.Depth > 0 {
-			return nil, errors.New("workspace: an ephemeral one borrows the whole history, and the task has a depth: leave the depth out, or ask for workspace: persistent in the task")
+			return nil, errors.New("workspace: an ephemeral workspace shares the whole history, and the task has a depth: remove depth, or set workspace: persistent in the task")
 		}
 	}
 	line, err := filled(cmp.Or(set.WorkingBranch, a.SessionBranch), a)
@@ -148,7 +148,7 @@ func (a Ask) value(name string) (string, error) {
 	}
 	switch {
 	case !ok:
-		return "", fmt.Errorf("nothing is known of ${%s}: want input.NAME, session_id, workflow_run_id, run_id or agent", name)
+		return "", fmt.Errorf("unknown variable ${%s}: want input.NAME, session_id, workflow_run_id, run_id or agent", name)
 	case value == "":
 		return "", fmt.Errorf("${%s} is empty for this task", name)
 	}

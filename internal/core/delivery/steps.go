@@ -167,7 +167,7 @@ func (p *progress) add(r run.CallRecord) string {
 		}
 		p.Branch, p.Commit, p.looked, p.committed = c.Branch, c.Commit, true, true
 		if len(c.Nested) > 0 {
-			p.note("not committed, because they are repositories of their own: " + strings.Join(c.Nested, ", "))
+			p.note("not committed, because they are nested repositories: " + strings.Join(c.Nested, ", "))
 		}
 	case events.GitPrepare:
 		var c prepared
@@ -215,7 +215,7 @@ func (p *progress) addMerge(r run.CallRecord) string {
 			p.merged, p.sides = false, nil
 			return ""
 		}
-		p.note(fmt.Sprintf("not merged: %s moved on each time before a merge was made", clip(m.Moved[0].Branch, maxPath)))
+		p.note(fmt.Sprintf("not merged: %s moved before each merge attempt", clip(m.Moved[0].Branch, maxPath)))
 		return ""
 	}
 	p.Merged = m.Merged
@@ -355,11 +355,11 @@ func Of(s run.State) *events.Delivery {
 			p.note("the run ended before its work was delivered: it is in the workspace " + s.Created.Workspace)
 		}
 	case p.Commit == p.Base && p.stuck == "":
-		p.note("there is nothing new on the branch")
+		p.note("the branch has no new commits")
 	case w.Push && !complete(s):
 		p.note("not pushed: steps of the run are not complete")
 	case w.Push && len(p.Conflicts) > 0:
-		p.note("not pushed: branches are in conflict; settle that on one of them and merge again")
+		p.note("not pushed: branches are in conflict; resolve it on one of them and merge again")
 	}
 	return &p.Delivery
 }
@@ -374,7 +374,7 @@ func (p progress) explain(why string) string {
 	case p.Branch != "" && p.Commit != "":
 		parts = append(parts, fmt.Sprintf("the branch %s is at %s", p.Branch, short(p.Commit)))
 	case p.looked && p.Commit != "":
-		parts = append(parts, "no branch is checked out, so that there is none to deliver")
+		parts = append(parts, "no branch is checked out, so there is none to deliver")
 	case p.looked:
 		parts = append(parts, "there is no commit to deliver")
 	}
@@ -388,9 +388,9 @@ func (p progress) explain(why string) string {
 	case p.Pushed:
 		parts = append(parts, "pushed to "+p.Remote+" as "+p.RemoteBranch)
 	case p.Bundle != "":
-		parts = append(parts, "kept as "+p.Bundle)
+		parts = append(parts, "stored as "+p.Bundle)
 	case p.Commit == p.Base && p.Commit != "":
-		parts = append(parts, "there is nothing new on it")
+		parts = append(parts, "the branch has no new commits")
 	}
 	if p.Note != "" {
 		parts = append(parts, p.Note)

@@ -83,12 +83,12 @@ func ephemeral(s run.State) bool {
 // copy in silence.
 func (c *Calls) barred(s run.State) error {
 	if c.cfg.Trees != nil && c.cfg.Trees.Follow() {
-		return errors.New("workspaces follow their runs to other machines here (INSPAN_WORKSPACE_MODE=follow), and mirrors do not: ask for workspace: persistent")
+		return errors.New("workspaces follow their runs to other machines here (INSPAN_WORKSPACE_MODE=follow), and mirrors do not: set workspace: persistent")
 	}
 	for _, st := range s.Plan.Steps {
 		mode := c.cfg.Sandboxes.Mode(s.Agents[st.AssignedAgent].Sandbox)
 		if c.cfg.Sandboxes.Away(mode) && st.Kind == "" {
-			return fmt.Errorf("%w, which the sandbox %s of agent %s cannot show: ask for workspace: persistent, or for another sandbox", pool.ErrAlternates, mode, st.AssignedAgent)
+			return fmt.Errorf("%w, which the sandbox %s of agent %s cannot show: set workspace: persistent, or another sandbox", pool.ErrAlternates, mode, st.AssignedAgent)
 		}
 	}
 	return nil
