@@ -70,7 +70,7 @@ func TestAudit(t *testing.T) {
 		if s := inspan(t, "audit", "--file", file); strings.Contains(s.out, "is sound.") || !strings.Contains(s.out, fmt.Sprintf("sound up to event %d;", len(whole)-2)) {
 			t.Errorf("exit %d %s%s", s.code, s.out, s.err)
 		}
-		if s := inspan(t, "audit", "--file", file, "--anchor", anchor); s.code != 1 || !strings.Contains(s.err, "another event here") {
+		if s := inspan(t, "audit", "--file", file, "--anchor", anchor); s.code != 1 || !strings.Contains(s.err, "another event at this position") {
 			t.Errorf("with the anchor: exit %d %s%s", s.code, s.out, s.err)
 		}
 	})
@@ -98,7 +98,7 @@ func TestAudit(t *testing.T) {
 		d.want(2, nil, "audit", "seen", "--anchor", file+".none")
 		d.want(5, nil, "audit", "nobody")
 		d.want(5, nil, "audit", "--file", file+".none")
-		d.want(1, []string{"not among those to trust"}, "audit", "seen", "--key", strings.Repeat("ab", 32))
+		d.want(1, []string{"not a trusted key"}, "audit", "seen", "--key", strings.Repeat("ab", 32))
 	})
 	t.Run("SAFE-3 the signing key never reaches the station", func(t *testing.T) {
 		seed, err := os.ReadFile(filepath.Join(d.dir, "store", "anchor.key"))

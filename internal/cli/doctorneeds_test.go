@@ -26,7 +26,7 @@ func TestDoctorRequirements(t *testing.T) {
 				states[f.What] = f.State + f.Hint
 			}
 		}
-		if len(states) != 2 || states["agent sound"] != "sandbox host has sh" || !strings.Contains(states["agent lacking"], "in sandbox host: no-such-tool>=2 is required and not there") {
+		if len(states) != 2 || states["agent sound"] != "sandbox host has sh" || !strings.Contains(states["agent lacking"], "in sandbox host: no-such-tool>=2 is required and missing") {
 			t.Errorf("got %v", states)
 		}
 	})

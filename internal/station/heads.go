@@ -55,7 +55,7 @@ func (st *store) heads(ctx context.Context, conn *jet.Conn) (found []storecheck.
 		}
 		if about.Sequence < info.Sequence {
 			found = append(found, storecheck.Finding{Outcome: storecheck.Lost, Stream: topology.Log(st.cfg.Station), Runs: []string{id},
-				What: fmt.Sprintf("the log of run %s ends with event %d, the index has seen event %d", id, about.Sequence, info.Sequence)})
+				What: fmt.Sprintf("the log of run %s ends with event %d, the index has event %d", id, about.Sequence, info.Sequence)})
 		}
 	}
 	return found, nil

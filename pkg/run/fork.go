@@ -114,8 +114,8 @@ func (s *State) interruptAll() {
 		r := CallRecord{ID: c.ID, Step: c.Step, Turn: c.Turn, CallName: c.Tool, Arguments: c.Input, Timestamp: s.UpdatedAt, Edited: c.Edited,
 			Outcome: OutcomeRefused, Code: CodeInterrupted, Result: "the run was forked before the call was made: it did nothing", Hint: "ask for it again where it is still needed"}
 		if c.Phase == CallStarted || c.Fence > 0 {
-			r.Outcome, r.Code, r.Result = OutcomeFailed, events.OutcomeUnknown, "the run was forked while the call was made; no one knows here whether it took effect"
-			r.Hint = "look at the state of things before you do it again; the same call will be shown to a person first"
+			r.Outcome, r.Code, r.Result = OutcomeFailed, events.OutcomeUnknown, "the run was forked during the call; it is unknown whether the call took effect"
+			r.Hint = "check the current state before you repeat it; the same call needs the approval of a person"
 			s.Unknown = append(s.Unknown[:len(s.Unknown):len(s.Unknown)], c.Tool+":"+c.InputHash)
 			if !s.Harness(c.Step) {
 				s.TotalToolCalls++

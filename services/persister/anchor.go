@@ -93,7 +93,7 @@ func (r *Role) contradicts(ctx context.Context, a run.Anchor) (string, error) {
 			}
 		}
 		if !more {
-			return fmt.Sprintf("the log ends with event %d, its anchor is at event %d: its end was cut off", n, a.Sequence), nil
+			return fmt.Sprintf("the log ends with event %d, its anchor is at event %d: its end was truncated", n, a.Sequence), nil
 		}
 	}
 }

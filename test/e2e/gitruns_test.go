@@ -161,7 +161,7 @@ turns:
 		w.approve("no", "reject")
 		s := w.ended("no")
 		d := s.Result.Delivery
-		if s.Status != events.Completed || d.Pushed || d.Bundle == "" || !strings.Contains(d.Note, "anna said no: seen") || r.at("agent/coder/no") != "" || w.count("no")["run.paused"] != 0 {
+		if s.Status != events.Completed || d.Pushed || d.Bundle == "" || !strings.Contains(d.Note, "anna rejected it: seen") || r.at("agent/coder/no") != "" || w.count("no")["run.paused"] != 0 {
 			t.Errorf("%s %+v\n%s", s.Status, d, w.story("no"))
 		}
 	})

@@ -185,7 +185,7 @@ func TestImagesOfTools(t *testing.T) {
 			m := all[len(all)-1].Messages
 			return m[len(m)-1].Results[0].Output
 		}
-		inOrder(t, last("off"), "image/png, 40x30", "the model of this agent takes none")
+		inOrder(t, last("off"), "image/png, 40x30", "the model of this agent accepts no images")
 		inOrder(t, last("refused"), "image/png, 40x30", "the provider refused")
 	})
 }

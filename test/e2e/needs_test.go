@@ -49,7 +49,7 @@ turns:
 	})
 	for agent, want := range map[string]string{
 		"older":   "in sandbox host: forge>=2 is required, and forge is version 1.9.2",
-		"without": "in sandbox host: no-such-tool is required and not there",
+		"without": "in sandbox host: no-such-tool is required and missing",
 	} {
 		t.Run("SBX-21 the error of an agent names what is missing where: "+agent, func(t *testing.T) {
 			w := w.on(t)

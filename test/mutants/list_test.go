@@ -97,7 +97,7 @@ var minds = []Mutant{
 	{Name: "a rejected call is permitted", File: "internal/core/gate/call.go",
 		Old: "	case g.Status == run.GateApproved:\n		allowed := j.allow", New: "	case g.Status != run.GatePending:\n		allowed := j.allow"},
 	{Name: "an error of the guards lets through", File: "internal/core/gate/call.go",
-		Old: "	if err != nil {\n		return j.refuse(events.RefusedGuard, \"guard-error\", \"the guard rules cannot be read: \"+err.Error(), \"an operator must fix the agent's guard rules\"), false\n	}\n	verdict := rules.Judge(law.Action(cmp.Or(tool.Rule, c.Tool), input))\n", New: "	verdict := guard.Verdict{Action: \"allow\"}\n	if err == nil {\n		verdict = rules.Judge(law.Action(cmp.Or(tool.Rule, c.Tool), input))\n	}\n", By: []string{"./internal/core/gate"}},
+		Old: "	if err != nil {\n		return j.refuse(events.RefusedGuard, \"guard-error\", \"the guard rules are unreadable: \"+err.Error(), \"an operator must fix the agent's guard rules\"), false\n	}\n	verdict := rules.Judge(law.Action(cmp.Or(tool.Rule, c.Tool), input))\n", New: "	verdict := guard.Verdict{Action: \"allow\"}\n	if err == nil {\n		verdict = rules.Judge(law.Action(cmp.Or(tool.Rule, c.Tool), input))\n	}\n", By: []string{"./internal/core/gate"}},
 	{Name: "a hook that gives no answer lets through", File: "internal/hooks/hooks.go",
 		Old: "On: d.Hook.On, Answer: events.HookBlock}", New: "On: d.Hook.On, Answer: events.HookContinue}", By: []string{"./internal/hooks"}},
 	{Name: "a call goes on before its hooks were asked", File: "internal/core/gate/call.go",

@@ -21,7 +21,7 @@ type ID struct {
 }
 
 // ErrNoHome is returned for a path that is no agent's home.
-var ErrNoHome = errors.New("not the home of an agent")
+var ErrNoHome = errors.New("not an agent directory")
 
 // trees are what the paths of working trees begin with; no project has such a name.
 var trees = [...]string{"session", "workflow", "run", "shared"}
@@ -65,7 +65,7 @@ func RolePath(id ID) (string, error) {
 func (id ID) check() error {
 	err := errors.Join(events.CheckID("project", id.Project), events.CheckID("role", id.Role), events.CheckID("agent", id.Name))
 	if err == nil && slices.Contains(trees[:], id.Project) {
-		err = fmt.Errorf("a project cannot be called %s: working trees are there", id.Project)
+		err = fmt.Errorf("a project cannot be named %s: that folder has the working trees", id.Project)
 	}
 	if err != nil {
 		return fmt.Errorf("%w: %w", ErrNoHome, err)

@@ -133,7 +133,7 @@ func CheckPath(file string) string {
 	case strings.ContainsFunc(file, Deceptive):
 		return "its path has control characters"
 	case !fs.ValidPath(file) || file == "." || strings.Contains(file, `\`):
-		return "its path is not one inside the workspace"
+		return "its path is not inside the workspace"
 	}
 	return ""
 }

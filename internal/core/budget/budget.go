@@ -128,7 +128,7 @@ func planReserve(s run.State) (Amount, error) {
 }
 
 func over(s run.State, used, need Amount) Verdict {
-	const hint = "give the run more, or the agent a smaller config.maxOutputTokens"
+	const hint = "raise the budget of the run, or lower config.maxOutputTokens of the agent"
 	o := s.Options
 	if o.MaxTokens > 0 && saturated(used.Tokens, need.Tokens) > o.MaxTokens {
 		return Verdict{Reason: events.FinishTokens, Text: fmt.Sprintf("the run has %d of its %d tokens left and the next turn may take %d; %s",
@@ -162,7 +162,7 @@ func Reserve(s run.State, st *run.Step) (Amount, error) {
 
 // NoPrice says that a model has no price although there is a budget of money.
 func NoPrice(ref string) error {
-	return fmt.Errorf("the run has a budget of money and model %s no price: add it to the file that INSPAN_PRICES names, or bound tokens instead", ref)
+	return fmt.Errorf("the run has a budget in dollars and model %s has no price: add it to the file named by INSPAN_PRICES, or set max_tokens instead", ref)
 }
 
 // estimate is the input of the next request in tokens: that of the turn before with what came since, or the texts that

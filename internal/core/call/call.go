@@ -187,7 +187,7 @@ func Finish(s run.State, a Attempt, r Result) []events.Payload {
 func Judged(r Result, answers []events.HookAnswer) Result {
 	r.Hooks = answers
 	if a, ok := events.Decisive(answers); ok && a.Answer != events.HookInterrupt {
-		r.Output, r.Ref, r.Images, r.Success, r.Notes = "The call was carried out, its result is held back. "+hook.Why(a), nil, nil, false, ""
+		r.Output, r.Ref, r.Images, r.Success, r.Notes = "The call was executed, its result is withheld. "+hook.Why(a), nil, nil, false, ""
 		r.Background = nil // the agent has no handle of what was started, so it does not run on
 	}
 	return r
@@ -234,8 +234,8 @@ func Lost(s run.State, d Duty) []events.Payload {
 		return nil
 	}
 	return []events.Payload{&events.CallFailedData{Event: "tool_result", ToolRef: ref(d.Call), Class: events.OutcomeUnknown,
-		Error:   fmt.Sprintf("the toolrunner %s was lost during the call; no one knows whether it took effect", d.Call.Runner),
-		Hint:    "look at the state of things before you do it again; the same call will be shown to a person first",
+		Error:   fmt.Sprintf("the toolrunner %s was lost during the call; it is unknown whether the call took effect", d.Call.Runner),
+		Hint:    "check the current state before you repeat it; the same call needs the approval of a person",
 		Attempt: d.Call.Attempt, RetryCount: d.Call.Attempt - 1, Fence: d.Call.Fence, DurationMS: 1}}
 }
 

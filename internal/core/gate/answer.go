@@ -40,14 +40,14 @@ func (r *Refused) Error() string { return r.Reason }
 // action that it names, and one no is enough.
 func Answer(s run.State, now time.Time, r Reply) ([]events.Payload, error) {
 	if len(r.Edited) > 0 {
-		return nil, notEditable("no one has judged the edited arguments")
+		return nil, notEditable("the edited arguments were not judged")
 	}
 	return answer(s, now, r)
 }
 
 func answer(s run.State, now time.Time, r Reply) ([]events.Payload, error) {
 	if s.Sequence == 0 {
-		return nil, &Refused{"unknown_run", "there is no such run", "inspan gates lists the gates that wait"}
+		return nil, &Refused{"unknown_run", "no such run", "inspan gates lists the open gates"}
 	}
 	if s.Took(r.Input) {
 		return nil, nil
@@ -55,19 +55,19 @@ func answer(s run.State, now time.Time, r Reply) ([]events.Payload, error) {
 	g := s.Gate(r.Gate)
 	switch {
 	case g == nil:
-		return nil, &Refused{"unknown_gate", fmt.Sprintf("run %s has no gate %s", s.HarnessID, r.Gate), "inspan gates lists the gates that wait"}
+		return nil, &Refused{"unknown_gate", fmt.Sprintf("run %s has no gate %s", s.HarnessID, r.Gate), "inspan gates lists the open gates"}
 	case g.Status == run.GateExpired || g.Status == run.GatePending && late(g, now):
 		return nil, &Refused{CodeExpired, fmt.Sprintf("gate %s expired at %s: the answer came too late", g.ID, g.ExpiresAt.Format(time.RFC3339)),
-			"inspan inspect shows what followed; where the run is paused, inspan resume lets it ask again"}
+			"inspan inspect shows what followed; if the run is paused, inspan resume opens the gate again"}
 	case g.Status == run.GateSuperseded:
-		return nil, &Refused{"gate_closed", fmt.Sprintf("gate %s was closed when %s revised the plan: step %s is not to be carried out as it was asked for", g.ID, g.By, g.StepID),
-			"nothing to do; inspan gates lists the gates that wait"}
+		return nil, &Refused{"gate_closed", fmt.Sprintf("gate %s was closed when %s revised the plan: step %s is not executed as requested", g.ID, g.By, g.StepID),
+			"nothing to do; inspan gates lists the open gates"}
 	case g.Status != run.GatePending:
 		return nil, &Refused{"gate_closed", fmt.Sprintf("gate %s was %s by %s before: the first answer wins", g.ID, g.Status, g.By), "nothing to do; inspan inspect shows what followed"}
 	case s.Status.Ended():
 		return nil, &Refused{"run_ended", fmt.Sprintf("run %s is %s", s.HarnessID, s.Status), "start a new run"}
 	case r.Hash != "" && r.Hash != g.Hash:
-		return nil, &Refused{"stale_answer", "the answer names another proposal than the one that waits", "look at the gate again and answer with its proposal_hash"}
+		return nil, &Refused{"stale_answer", "the answer names another proposal than the open gate", "read the gate again and answer with its proposal_hash"}
 	}
 	a := events.GateAnswer{Gate: g.ID, Step: g.StepID, Call: g.CallID, By: r.By, Assurance: r.Assurance, Reason: r.Reason,
 		ProposalHash: g.Hash, Key: r.Key, Signature: r.Signature, WaitMS: now.Sub(g.CreatedAt).Milliseconds(), Input: r.Input,

@@ -37,17 +37,17 @@ func judgeCall(s run.State, c *run.Call, now time.Time, law Policy, left int) (s
 	}
 	tool, ok := law.Tool(agent, c.Tool)
 	if !ok {
-		return j.refuse(events.RefusedUnknown, "", fmt.Sprintf("there is no tool %q on this station", c.Tool), "use another tool; the operator can add it to a toolrunner"), false
+		return j.refuse(events.RefusedUnknown, "", fmt.Sprintf("this station has no tool %q", c.Tool), "use another tool; an operator can add this one to a toolrunner"), false
 	}
 	input, edited, err := inputOf(s, c, law)
 	if errors.Is(err, ErrNotFetched) {
 		return nil, true
 	}
 	if err != nil {
-		return j.refuse(events.RefusedInput, "", "the arguments cannot be read: "+err.Error(), "send the call again"), false
+		return j.refuse(events.RefusedInput, "", "the arguments are unreadable: "+err.Error(), "retry the call"), false
 	}
 	if string(input) == `"`+events.CutOff+`"` {
-		return j.refuse(events.RefusedInput, "", events.CutOff, "call again, and say less at once"), false
+		return j.refuse(events.RefusedInput, "", events.CutOff, "retry with shorter arguments"), false
 	}
 	if err := law.Check(agent, c.Tool, input); err != nil {
 		return j.refuse(events.RefusedInput, "", err.Error(), "fix the arguments and retry"), false
@@ -57,7 +57,7 @@ func judgeCall(s run.State, c *run.Call, now time.Time, law Policy, left int) (s
 	}
 	rules, err := law.Rules(agent)
 	if err != nil {
-		return j.refuse(events.RefusedGuard, "guard-error", "the guard rules cannot be read: "+err.Error(), "an operator must fix the agent's guard rules"), false
+		return j.refuse(events.RefusedGuard, "guard-error", "the guard rules are unreadable: "+err.Error(), "an operator must fix the agent's guard rules"), false
 	}
 	verdict := rules.Judge(law.Action(cmp.Or(tool.Rule, c.Tool), input))
 	if why, gated := delivery.Gated(s, c.Step, c.Tool); gated && verdict.Action == guard.Allow {
@@ -112,22 +112,22 @@ const ruleDoomLoop = "doom-loop"
 // who answers it has seen what they said.
 func (j *judging) conclude(agent events.Agent, verdict guard.Verdict) (say []events.Payload, unasked bool) {
 	if slices.Contains(j.s.Unknown, j.c.Tool+":"+j.hash) && verdict.Action != guard.Deny {
-		verdict = guard.Verdict{Action: guard.Ask, Rule: "outcome-unknown", Reason: "the same call began before and no one knows whether it took effect"}
+		verdict = guard.Verdict{Action: guard.Ask, Rule: "outcome-unknown", Reason: "the same call started before and it is unknown whether it took effect"}
 	}
 	var round loop.Circle
 	if !j.harness {
 		round = loop.Asking(j.s, j.c.Step, j.c.Tool)
 	}
 	if round.Grade == loop.Gate && verdict.Action == guard.Allow {
-		verdict = guard.Verdict{Action: guard.Ask, Rule: ruleDoomLoop, Reason: round.String() + ": the agent goes round in circles"}
+		verdict = guard.Verdict{Action: guard.Ask, Rule: ruleDoomLoop, Reason: round.String() + ": the agent is in a loop"}
 	}
 	switch g := j.s.GateFor(j.c.Step, j.c.ID); {
 	case !j.harness && loop.Surplus(j.s, j.c):
-		return j.refuse(events.RefusedDoomLoop, ruleDoomLoop, "the same call was asked for too often in one turn", "look at the results of the others"), false
+		return j.refuse(events.RefusedDoomLoop, ruleDoomLoop, "the same call was requested too often in one turn", "read the results of the other calls"), false
 	case round.Grade == loop.End:
 		return j.refuse(events.RefusedDoomLoop, ruleDoomLoop, round.String(), "the step ends"), false
 	case verdict.Action == guard.Deny:
-		return j.refuse(events.RefusedGuard, verdict.Rule, verdict.Reason, "find another way; this action is not permitted"), false
+		return j.refuse(events.RefusedGuard, verdict.Rule, verdict.Reason, "use another approach; this action is not permitted"), false
 	case j.left <= 0 && !j.harness:
 		return j.refuse(events.RefusedBudget, "", fmt.Sprintf("the run's budget of %d tool calls is used up", j.s.Options.MaxToolCalls), "finish with what you have"), false
 	case g != nil:
@@ -142,7 +142,7 @@ func (j *judging) conclude(agent events.Agent, verdict guard.Verdict) (say []eve
 	a, held := events.Decisive(j.answers)
 	switch {
 	case held && a.Answer != events.HookInterrupt:
-		return j.refuse(events.RefusedHook, "hook:"+a.Hook, hook.Why(a), "find another way; this action is not permitted"), false
+		return j.refuse(events.RefusedHook, "hook:"+a.Hook, hook.Why(a), "use another approach; this action is not permitted"), false
 	case held && verdict.Action == guard.Ask:
 		return j.askPerson(guard.Verdict{Rule: "hook:" + a.Hook, Reason: hook.Why(a) + "; and " + verdict.Rule + ": " + verdict.Reason}), false
 	case held:
@@ -197,9 +197,9 @@ func (j *judging) answered(g *run.Gate, v guard.Verdict) []events.Payload {
 	case g.Resolution > j.s.ResumedAt && !j.harness:
 		return nil // rejected, and the run not yet paused for it
 	case g.Status == run.GateExpired:
-		return j.refuse(events.RefusedByPerson, rule, g.Reason, "find another way, or ask for it again when somebody is there to decide")
+		return j.refuse(events.RefusedByPerson, rule, g.Reason, "use another approach, or retry when a person is available to decide")
 	}
-	return j.refuse(events.RefusedByPerson, rule, fmt.Sprintf("%s said no: %s", g.By, g.Reason), "do not try this again; find another way or finish")
+	return j.refuse(events.RefusedByPerson, rule, fmt.Sprintf("%s rejected it: %s", g.By, g.Reason), "do not retry this; use another approach or finish")
 }
 
 func workspace(s run.State) string {

@@ -53,7 +53,7 @@ func (l Policy) of(s run.State) Policy {
 }
 
 // ErrNotFetched is returned by Law.Input for arguments that are to be fetched first.
-var ErrNotFetched = errors.New("the arguments are not fetched yet")
+var ErrNotFetched = errors.New("the arguments are not loaded yet")
 
 // Tool is what the gatekeeper knows of a tool.
 type Tool struct {

@@ -143,7 +143,7 @@ func TestCalls(t *testing.T) {
 		}
 		b.Append(runtest.Paused("gate rejected"), runtest.Resumed())
 		say := look(t, b, law(ask))
-		if got := say[0].(*events.CallRefusedData); got.Code != events.RefusedByPerson || got.Reason != "anna said no: not today" {
+		if got := say[0].(*events.CallRefusedData); got.Code != events.RefusedByPerson || got.Reason != "anna rejected it: not today" {
 			t.Errorf("%+v", got)
 		}
 	})

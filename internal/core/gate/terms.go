@@ -51,13 +51,13 @@ func Expired(s run.State, now time.Time) []events.Payload {
 func mayVote(s run.State, g *run.Gate, r Reply) *Refused {
 	switch {
 	case r.Assurance != events.AssuranceSignature && r.Assurance != events.AssuranceSubject:
-		return &Refused{"unproven_answer", fmt.Sprintf("gate %s needs %d approvers, and nothing proves who gave this answer", g.ID, g.Approvers),
+		return &Refused{"unproven_answer", fmt.Sprintf("gate %s needs %d approvers, and the author of this answer is not proven", g.ID, g.Approvers),
 			"answer on your own subject (inspan approve --by NAME), or sign the answer"}
 	case requester(s, r.By):
-		return &Refused{"own_request", fmt.Sprintf("gate %s needs %d approvers, and %s asked for the run", g.ID, g.Approvers, r.By), "let somebody else approve; a reject of yours counts"}
+		return &Refused{"own_request", fmt.Sprintf("gate %s needs %d approvers, and %s started the run", g.ID, g.Approvers, r.By), "another person must approve; your reject counts"}
 	case g.Voted(r.By):
-		return &Refused{"already_voted", fmt.Sprintf("gate %s: %s approved before: a second yes of the same person changes nothing", g.ID, r.By),
-			fmt.Sprintf("%d different people must approve the same action; a reject takes it all back", g.Approvers)}
+		return &Refused{"already_voted", fmt.Sprintf("gate %s: %s has already approved: a second approval of the same person has no effect", g.ID, r.By),
+			fmt.Sprintf("%d different people must approve the same action; one reject rejects the gate", g.Approvers)}
 	}
 	return nil
 }
@@ -68,7 +68,7 @@ func requester(s run.State, by string) bool {
 }
 
 func notEditable(reason string) *Refused {
-	return &Refused{"not_editable", reason, "approve or reject the gate as it is; a reject can say in its reason what should be done instead"}
+	return &Refused{"not_editable", reason, "approve or reject the gate as it is; a reject can state in its reason what should be done instead"}
 }
 
 // AnswerEdited is Answer for a yes with other arguments than those proposed. They are checked and judged as those of any
@@ -82,10 +82,10 @@ func AnswerEdited(s run.State, now time.Time, r Reply, law Policy) ([]events.Pay
 	switch strings.ToLower(strings.TrimSpace(r.Decision)) {
 	case "approve", "approved", "yes":
 	default:
-		return nil, notEditable("only a yes can come with edited arguments")
+		return nil, notEditable("only an approval can have edited arguments")
 	}
 	if c == nil {
-		return nil, notEditable(fmt.Sprintf("gate %s stands before step %s, which has no arguments to edit", g.ID, g.StepID))
+		return nil, notEditable(fmt.Sprintf("gate %s is for step %s, which has no arguments to edit", g.ID, g.StepID))
 	}
 	hooks, unasked, refused := judgeEdited(s, c, r, law)
 	switch {
@@ -106,26 +106,26 @@ func judgeEdited(s run.State, c *run.Call, r Reply, law Policy) (answers []event
 	}
 	st := s.Step(c.Step)
 	if st == nil {
-		return denied(events.RefusedPermission, "it belongs to no step", "")
+		return denied(events.RefusedPermission, "it has no step", "")
 	}
 	agent, _ := s.Agent(st.AssignedAgent)
 	tool, ok := law.Tool(agent, c.Tool)
 	if !ok {
-		return denied(events.RefusedUnknown, fmt.Sprintf("there is no tool %q on this station", c.Tool), "reject the gate")
+		return denied(events.RefusedUnknown, fmt.Sprintf("this station has no tool %q", c.Tool), "reject the gate")
 	}
 	if err := law.Check(agent, c.Tool, r.Edited); err != nil {
-		return denied(events.RefusedInput, err.Error(), "fix the arguments and answer again; the gate still waits")
+		return denied(events.RefusedInput, err.Error(), "fix the arguments and answer again; the gate is still open")
 	}
 	rules, err := law.Rules(agent)
 	if err != nil {
-		return denied(events.RefusedGuard, "the guard rules cannot be read: "+err.Error(), "an operator must fix the agent's guard rules")
+		return denied(events.RefusedGuard, "the guard rules are unreadable: "+err.Error(), "an operator must fix the agent's guard rules")
 	}
 	name := tool.Rule
 	if name == "" {
 		name = c.Tool
 	}
 	if v := rules.Judge(law.of(s).Action(name, r.Edited)); v.Action == guard.Deny {
-		return denied(events.RefusedGuard, fmt.Sprintf("rule %s denies it: %s", v.Rule, v.Reason), "no one can approve what a rule denies; edit it otherwise, or reject the gate")
+		return denied(events.RefusedGuard, fmt.Sprintf("rule %s denies it: %s", v.Rule, v.Reason), "a denied action cannot be approved; edit the arguments differently, or reject the gate")
 	}
 	if law.Hooks != nil {
 		var asked bool
@@ -134,7 +134,7 @@ func judgeEdited(s run.State, c *run.Call, r Reply, law Policy) (answers []event
 		}
 	}
 	if a, held := events.Decisive(answers); held && a.Answer != events.HookInterrupt {
-		return denied(events.RefusedHook, hook.Why(a), "no one can approve what a hook blocks; edit it otherwise, or reject the gate")
+		return denied(events.RefusedHook, hook.Why(a), "a blocked action cannot be approved; edit the arguments differently, or reject the gate")
 	}
 	return answers, false, nil
 }

@@ -58,7 +58,7 @@ func Build(layers ...[]events.Rule) (Set, error) {
 // (GUARD-11).
 func (s Set) Bytes() ([]byte, error) {
 	if s.digest == "" {
-		return nil, fmt.Errorf("%w: there is no rule set", ErrRule)
+		return nil, fmt.Errorf("%w: no rule set", ErrRule)
 	}
 	return canonical(s.entries)
 }
@@ -118,7 +118,7 @@ func check(r events.Rule, seen map[string]bool) error {
 		return nil
 	}
 	if empty := !aboutCommands(*r.Except) && r.Except.PathOutside == "" && r.Except.Path == ""; empty {
-		return fmt.Errorf("%w %q: an exception without conditions takes the whole rule back; leave except out, or the rule", ErrRule, r.ID)
+		return fmt.Errorf("%w %q: an exception without conditions disables the whole rule; remove except, or the rule", ErrRule, r.ID)
 	}
 	if err := checkMatch(*r.Except); err != nil {
 		return fmt.Errorf("%w %q: except: %w", ErrRule, r.ID, err)
@@ -146,7 +146,7 @@ func checkMatch(m events.Match) error {
 	for _, alternatives := range slices.Concat(m.FlagsAny, m.FlagsAll) {
 		for flag := range strings.SplitSeq(alternatives, "|") {
 			if len(flag) < 2 || flag[0] != '-' || flag == "--" || strings.ContainsAny(flag, "= *") {
-				return fmt.Errorf("flag %q can never be found; write a flag such as -f or --force, without value and without glob", short(flag))
+				return fmt.Errorf("flag %q can never match; write a flag such as -f or --force, without value and without glob", short(flag))
 			}
 		}
 	}

@@ -116,7 +116,7 @@ func (s Set) Judge(a Action) Verdict { return s.Explain(a).Verdict }
 // Explain is Judge with what the verdict rests on.
 func (s Set) Explain(a Action) Finding {
 	if s.digest == "" {
-		return Finding{Verdict: Verdict{Action: Deny, Rule: Fault, Reason: "no guard rules are in force"}, Layer: -1}
+		return Finding{Verdict: Verdict{Action: Deny, Rule: Fault, Reason: "no guard rules are loaded"}, Layer: -1}
 	}
 	f := closed(func() Finding { return s.best(a) })
 	if a.Unclear != "" && f.Action != Deny {
@@ -129,7 +129,7 @@ func (s Set) Explain(a Action) Finding {
 func closed(judge func() Finding) (f Finding) {
 	defer func() {
 		if p := recover(); p != nil {
-			f = Finding{Verdict: Verdict{Action: Deny, Rule: Fault, Reason: fmt.Sprintf("the guard broke on this call: %v", p)}, Layer: -1}
+			f = Finding{Verdict: Verdict{Action: Deny, Rule: Fault, Reason: fmt.Sprintf("the guard failed on this call: %v", p)}, Layer: -1}
 		}
 	}()
 	return judge()
@@ -171,7 +171,7 @@ func answer(e entry, t truth) Verdict {
 	case t == yes:
 		return Verdict{Action: r.Action, Rule: r.ID, Reason: r.Reason}
 	case t == maybe && r.Action != Allow && (e.Layer > 0 || suspects(r)):
-		return Verdict{Action: Ask, Rule: r.ID, Reason: "this may be what the rule is about, in words that are only known when they run or that a program may run: " + r.Reason}
+		return Verdict{Action: Ask, Rule: r.ID, Reason: "the rule may apply, but parts of the command are known only at run time or are run by another program: " + r.Reason}
 	}
 	return Verdict{}
 }

@@ -259,10 +259,10 @@ func TestBuildRefuses(t *testing.T) {
 		{"a long pattern", m(events.Match{Glob: strings.Repeat("a", MaxPattern+1)}), "split it"},
 		{"a long list", m(events.Match{Argv: long}), "split the rule"},
 		{"an empty word", m(events.Match{Argv: []string{""}}), "empty pattern"},
-		{"a flag without a dash", m(events.Match{FlagsAny: []string{"force"}}), "can never be found"},
-		{"a flag with a value", m(events.Match{FlagsAll: []string{"-f|--a=b"}}), "can never be found"},
+		{"a flag without a dash", m(events.Match{FlagsAny: []string{"force"}}), "can never match"},
+		{"a flag with a value", m(events.Match{FlagsAll: []string{"-f|--a=b"}}), "can never match"},
 		{"another place", m(events.Match{PathOutside: "home"}), "write workspace"},
-		{"an empty exception", events.Rule{ID: "x", Action: Deny, Except: &events.Match{}}, "takes the whole rule back"},
+		{"an empty exception", events.Rule{ID: "x", Action: Deny, Except: &events.Match{}}, "disables the whole rule"},
 		{"a bad exception", events.Rule{ID: "x", Action: Deny, Except: &events.Match{Glob: "["}}, "except: pattern"},
 	}
 	for _, c := range cases {

@@ -94,7 +94,7 @@ func Why(a events.HookAnswer) string {
 		text = "it gave no reason"
 	}
 	if a.Fault != "" {
-		return fmt.Sprintf("hook %s gave no answer that counts (%s): %s", a.Hook, a.Fault, text)
+		return fmt.Sprintf("hook %s gave no valid answer (%s): %s", a.Hook, a.Fault, text)
 	}
 	return fmt.Sprintf("hook %s: %s", a.Hook, text)
 }
@@ -111,7 +111,7 @@ func Read(raw []byte) (answer, message string, err error) {
 		return "", "", fmt.Errorf(`%w is not JSON; answer {"answer":"continue"}`, ErrAnswer)
 	}
 	if d.More() {
-		return "", "", fmt.Errorf("%w: something follows it; answer one JSON object", ErrAnswer)
+		return "", "", fmt.Errorf("%w: data after the JSON object; answer one JSON object", ErrAnswer)
 	}
 	if a.Answer == nil {
 		return "", "", fmt.Errorf(`%w has no "answer"; say continue, block or interrupt`, ErrAnswer)
@@ -136,7 +136,7 @@ func Clip(s string) string {
 // name; nil takes any.
 func Check(hooks []events.Hook, builtin func(string) bool) error {
 	if len(hooks) > Most {
-		return fmt.Errorf("%w: %d in one place, at most %d", ErrHook, len(hooks), Most)
+		return fmt.Errorf("%w: %d in one list, at most %d", ErrHook, len(hooks), Most)
 	}
 	seen := map[string]bool{}
 	for _, h := range hooks {
@@ -167,7 +167,7 @@ func fault(h events.Hook, builtin func(string) bool) string {
 	case h.Subject != "" && !events.ValidID(h.Subject):
 		return "subject is the last token of station.{station}.hook.{subject}: A-Z a-z 0-9 _ and -"
 	case h.Builtin != "" && builtin != nil && !builtin(h.Builtin):
-		return fmt.Sprintf("there is no built-in hook %q", Clip(h.Builtin))
+		return fmt.Sprintf("unknown built-in hook %q", Clip(h.Builtin))
 	case len(h.Command) > MaxArgs:
 		return fmt.Sprintf("command has %d words, at most %d", len(h.Command), MaxArgs)
 	case h.TimeoutMS < 0 || h.TimeoutMS > MaxTimeout.Milliseconds():
@@ -175,7 +175,7 @@ func fault(h events.Hook, builtin func(string) bool) string {
 	}
 	for _, word := range h.Command {
 		if len(word) > MaxArg || strings.ContainsRune(word, 0) {
-			return fmt.Sprintf("a word of command is longer than %d bytes or holds a zero byte", MaxArg)
+			return fmt.Sprintf("an argument of command is longer than %d bytes or contains a NUL byte", MaxArg)
 		}
 	}
 	switch h.On {
@@ -189,7 +189,7 @@ func fault(h events.Hook, builtin func(string) bool) string {
 		return ""
 	case events.OnRunStart, events.OnTurn, events.OnRunStop:
 		if h.Tool != "" {
-			return "tool goes with pre_tool and post_tool only"
+			return "tool is allowed only with pre_tool and post_tool"
 		}
 		return ""
 	}

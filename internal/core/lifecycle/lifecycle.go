@@ -19,10 +19,13 @@ import (
 type MoveError struct{ From, To events.Status }
 
 func (e *MoveError) Error() string {
-	if e.From.Ended() {
+	switch {
+	case e.From.Ended():
 		return fmt.Sprintf("the run has already %s", e.From)
+	case e.From == e.To:
+		return fmt.Sprintf("the run is already %s", e.From)
 	}
-	return fmt.Sprintf("a run that is %s cannot become %s", e.From, e.To)
+	return fmt.Sprintf("the run is %s and cannot become %s", e.From, e.To)
 }
 
 // moves is the whole table (LIFE-2).

@@ -132,7 +132,7 @@ func Unstarted(s run.State, now time.Time) ([]events.Payload, error) {
 	if s.Status != events.Created || now.Sub(s.CreatedAt) < BirthTerm {
 		return nil, nil
 	}
-	return cancelled(s, now, "the run was made and never started, because the station was full or was lost in between; send the task again with another id"), nil
+	return cancelled(s, now, "the run was created and never started, because the station was full or stopped; send the task again with another id"), nil
 }
 
 // Dispossessed ends a run that lost the lock of its session before it started.
@@ -140,7 +140,7 @@ func Dispossessed(s run.State, now time.Time) ([]events.Payload, error) {
 	if s.Status != events.Created {
 		return nil, nil
 	}
-	return cancelled(s, now, "session "+s.Created.Session+" was given to another run before this one began; send the task again with another id"), nil
+	return cancelled(s, now, "session "+s.Created.Session+" was acquired by another run before this run started; send the task again with another id"), nil
 }
 
 // cancelled ends a run before it starts. It is started first, so that the table of moves is kept.

@@ -10,7 +10,7 @@ import (
 func (c Circle) String() string {
 	switch c.Kind {
 	case SameCall:
-		return fmt.Sprintf("the same call of %s was asked for %d times in a row", c.Tools, c.Times)
+		return fmt.Sprintf("the same call of %s was requested %d times in a row", c.Tools, c.Times)
 	case Cycle:
 		return fmt.Sprintf("the same calls of %s alternated for %d turns", c.Tools, c.Turns)
 	case SameResult:

@@ -61,14 +61,14 @@ func VersionIn(output string) string {
 // it says of itself.
 func (n Need) Missing(found bool, output string) string {
 	if !found {
-		return fmt.Sprintf("%s is required and not there", n)
+		return fmt.Sprintf("%s is required and missing", n)
 	}
 	if n.Op == "" {
 		return ""
 	}
 	has := VersionIn(output)
 	if has == "" {
-		return fmt.Sprintf("%s is required, and %s does not say which version it is", n, n.Command)
+		return fmt.Sprintf("%s is required, and %s does not print its version", n, n.Command)
 	}
 	c := compare(has, n.Version)
 	if ok := map[string]bool{">=": c >= 0, "<=": c <= 0, "==": c == 0, ">": c > 0, "<": c < 0}[n.Op]; !ok {

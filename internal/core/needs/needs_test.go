@@ -28,7 +28,7 @@ func TestNeeds(t *testing.T) {
 		want   string
 	}{
 		{"git", true, "", ""},
-		{"git", false, "", "git is required and not there"},
+		{"git", false, "", "git is required and missing"},
 		{"go>=1.22", true, "go version go1.22.3 linux/amd64", ""},
 		{"go>=1.22", true, "go version go1.9.7 linux/amd64", "go>=1.22 is required, and go is version 1.9.7"},
 		{"go==1.22", true, "go1.22.9", ""},
@@ -37,7 +37,7 @@ func TestNeeds(t *testing.T) {
 		{"node<20", true, "v18.1.0", ""},
 		{"node<=18", true, "v18.1.0", ""},
 		{"less>=500", true, "less 590 (GNU regular expressions)", ""},
-		{"x>=1", true, "no idea", "x>=1 is required, and x does not say which version it is"},
+		{"x>=1", true, "no idea", "x>=1 is required, and x does not print its version"},
 		{"x>=1.2.3", true, "1.2", "x>=1.2.3 is required, and x is version 1.2"},
 	} {
 		n, err := needs.Parse(c.need)

@@ -80,7 +80,7 @@ func talk(in Input) []Entry {
 	if in.Agent.NoImages {
 		for _, e := range exchanges {
 			for i := range e.Results {
-				e.Results[i].Hide("the model of this agent takes none")
+				e.Results[i].Hide("the model of this agent accepts no images")
 			}
 		}
 	}

@@ -69,7 +69,7 @@ func limitImages(exchanges []Exchange) {
 				}
 				for len(shown) > 1 && (len(shown) > MaxShown/2 || size > MaxShownBytes/2) {
 					size -= shown[0].bytes
-					shown[0].result.hide(0, "newer ones took its place; call the tool again to see it")
+					shown[0].result.hide(0, "newer images replaced it; call the tool again to see it")
 					shown = shown[1:]
 				}
 			}

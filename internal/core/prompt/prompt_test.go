@@ -99,8 +99,8 @@ func TestText(t *testing.T) {
 	})
 	t.Run("GUARD-14 the agent is told what was refused, by which code, and what to do", func(t *testing.T) {
 		t.Parallel()
-		got := shown(events.RequestedCall{ID: "c1", Tool: "bash"}, []run.CallRecord{{ID: "c1", Outcome: run.OutcomeRefused, Code: events.RefusedGuard, Result: "rewrites history", Hint: "find another way"}})
-		if !got.Failed || !strings.Contains(got.Output, "guard_denied") || !strings.Contains(got.Output, "find another way") {
+		got := shown(events.RequestedCall{ID: "c1", Tool: "bash"}, []run.CallRecord{{ID: "c1", Outcome: run.OutcomeRefused, Code: events.RefusedGuard, Result: "rewrites history", Hint: "use another approach"}})
+		if !got.Failed || !strings.Contains(got.Output, "guard_denied") || !strings.Contains(got.Output, "use another approach") {
 			t.Errorf("%+v", got)
 		}
 	})

@@ -48,11 +48,11 @@ const (
 
 // Full refuses a new run because a store has no room.
 func Full(store string) *Refused {
-	return &Refused{CodeFull, store + " is full", "make room or raise the limit of " + store + again}
+	return &Refused{CodeFull, store + " is full", "free space or raise the limit of " + store + again}
 }
 
 // again says how a store that was full goes on.
-const again = "; runs under way go on, and tasks are taken again a few seconds after there is room"
+const again = "; active runs continue, and tasks are accepted again a few seconds after space is free"
 
 // Fill is how full the store that is nearest to its limit is, from 0 to 1 and above.
 func (l Load) Fill() float64 {
@@ -75,12 +75,12 @@ func (l Load) full() *Refused {
 	case l.Reserve > 0:
 		// What is made free on a disk raises its limit: this is where the limit is high enough for what is stored.
 		least := (used+l.Reserve+FullAt/10-1)/(FullAt/10)*10 - used
-		r.Reason = fmt.Sprintf("%s has %s free, and new runs begin with more than %s", l.Store, view.Bytes(max(l.Limit-used, 0)), view.Bytes(least))
-		r.Hint = "make room on " + l.Store + again
+		r.Reason = fmt.Sprintf("%s has %s free, and new runs need more than %s", l.Store, view.Bytes(max(l.Limit-used, 0)), view.Bytes(least))
+		r.Hint = "free space on " + l.Store + again
 	case used > l.Limit:
 		r.Reason = fmt.Sprintf("%s holds %s, more than its limit of %s", l.Store, view.Bytes(used), view.Bytes(l.Limit))
 	default:
-		r.Reason = fmt.Sprintf("%s holds %s of %s: the last %d %% are kept for the runs under way", l.Store, view.Bytes(used), view.Bytes(l.Limit), 100-FullAt)
+		r.Reason = fmt.Sprintf("%s holds %s of %s: the last %d %% are reserved for active runs", l.Store, view.Bytes(used), view.Bytes(l.Limit), 100-FullAt)
 	}
 	return r
 }

@@ -56,9 +56,9 @@ func TestIntake(t *testing.T) {
 		name, reason string
 		load         Load
 	}{
-		{"of a store that is nearly full", "the log holds 950 B of 1000 B: the last 10 % are kept for the runs under way", Load{Store: "the log", Used: 950, Limit: 1000}},
+		{"of a store that is nearly full", "the log holds 950 B of 1000 B: the last 10 % are reserved for active runs", Load{Store: "the log", Used: 950, Limit: 1000}},
 		{"of a store that holds more than its limit", "the log holds 2.0 KiB, more than its limit of 1.0 KiB", Load{Store: "the log", Used: 2 << 10, Limit: 1 << 10}},
-		{"of a disk with less than the reserve", "the disk has 5.0 MiB free, and new runs begin with more than 71.2 MiB", Load{Store: "the disk", Used: 1 << 20, Limit: 6 << 20, Reserve: 64 << 20}},
+		{"of a disk with less than the reserve", "the disk has 5.0 MiB free, and new runs need more than 71.2 MiB", Load{Store: "the disk", Used: 1 << 20, Limit: 6 << 20, Reserve: 64 << 20}},
 	} {
 		t.Run("SAFE-14 the reason "+c.name+" has numbers that can be", func(t *testing.T) {
 			t.Parallel()

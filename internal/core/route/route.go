@@ -58,15 +58,15 @@ func Direct(a Ask, threshold time.Duration) (direct bool, why string) {
 	case a.Mark != nil:
 		return true, "the task is marked as not long-running"
 	case long:
-		return false, fmt.Sprintf("the task is thought to take %s, and %s or more is long-running", a.Estimate, threshold)
+		return false, fmt.Sprintf("the estimate of the task is %s, and %s or more is long-running", a.Estimate, threshold)
 	case a.Harness == events.HarnessOn:
 		return false, "the agent's harness is on"
 	case a.Harness == events.HarnessOff:
 		return true, "the agent's harness is off"
 	case said:
-		return true, fmt.Sprintf("the task is thought to take %s, and less than %s is not long-running", a.Estimate, threshold)
+		return true, fmt.Sprintf("the estimate of the task is %s, and less than %s is not long-running", a.Estimate, threshold)
 	}
-	return false, "no one says that it need not be wrapped"
+	return false, "no setting disables the harness"
 }
 
 // needs is what the task asks for that only the harness gives; whatever else is said, its run is then wrapped.

@@ -17,7 +17,7 @@ func TestDirect(t *testing.T) {
 		direct bool
 		why    string
 	}{
-		{route.Ask{}, false, "no one says"},
+		{route.Ask{}, false, "no setting disables"},
 		{route.Ask{Harness: events.HarnessOff}, true, "harness is off"},
 		{route.Ask{Harness: events.HarnessOn}, false, "harness is on"},
 		{route.Ask{Harness: events.HarnessOn, Mark: &no}, true, "not long-running"},

@@ -70,7 +70,7 @@ func NextAfter(s run.State, stepID string, now time.Time, lost int) Duty {
 		return Duty{Append: delivery.Next(s, st)}
 	}
 	if most := maxSteps(s, st); st.Turns >= most {
-		return Duty{Append: []events.Payload{failed(s, st, events.FinishMaxSteps, fmt.Sprintf("the step took all of its %d turns and did not finish", most))}}
+		return Duty{Append: []events.Payload{failed(s, st, events.FinishMaxSteps, fmt.Sprintf("the step used all of its %d turns and did not finish", most))}}
 	}
 	if c := loop.Look(s, stepID); c.Grade == loop.End {
 		return Duty{Append: []events.Payload{failed(s, st, events.FinishDoomLoop, c.String())}}
@@ -115,13 +115,13 @@ func ending(s run.State, st *run.Step, text, reason, fault string) events.Payloa
 	case events.FinishLength:
 		return failed(s, st, events.FinishLength, "the model's answer was cut at its output limit")
 	case events.FinishRefusal:
-		return failed(s, st, events.FinishRefusal, "the model declined to answer")
+		return failed(s, st, events.FinishRefusal, "the model refused to answer")
 	}
 	if fault != "" && reason == events.FinishEmpty {
 		return failed(s, st, events.FinishEmpty, "the model "+fault+", twice")
 	}
 	if fault != "" {
-		return failed(s, st, events.FinishOutput, "the answer does not fit what the agent's output asks for, also when it was told so: "+fault)
+		return failed(s, st, events.FinishOutput, "the answer does not match the output schema of the agent, even after a retry: "+fault)
 	}
 	return finished(s, st, text, reason)
 }

@@ -48,7 +48,7 @@ func expiryText(outcome string) string {
 	if outcome == events.ExpiryFails {
 		return "the run ends"
 	}
-	return "it counts as a no"
+	return "it counts as a reject"
 }
 
 func finishWord(d *events.CallFinishedData) string {

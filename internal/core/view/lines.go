@@ -52,7 +52,7 @@ var lineRows = []lineRow{
 		return fmt.Sprintf("checkpoint %d (%s) saved as a snapshot, covers %d events", d.Number, Clip(d.Name, 80), d.Covered)
 	}),
 	line(func(d *events.CheckpointFallbackData) string {
-		return fmt.Sprintf("warning: the station's log is away, events from %d on are kept in the local store (%s): %s", d.Since, Clip(d.Store, 20), Clip(d.Reason, 200))
+		return fmt.Sprintf("warning: the log of the station is unavailable, events from %d on are stored locally (%s): %s", d.Since, Clip(d.Store, 20), Clip(d.Reason, 200))
 	}),
 	line(func(d *events.PlanRequestedData) string {
 		return join(fmt.Sprintf("request %d for a plan of the model", d.Try), Clip(d.Fault, 300))
@@ -127,7 +127,7 @@ var lineRows = []lineRow{
 		return join(fmt.Sprintf("call %s %s in %s", name(d.ToolRef), finishWord(d), ms(d.DurationMS)), Gist(or(d.Output, d.Error), d.ExitCode != nil))
 	}),
 	line(func(d *events.CallFailedData) string {
-		return join(fmt.Sprintf("call %s could not be carried out (%s)", name(d.ToolRef), d.Class), Clip(cause(d), 200))
+		return join(fmt.Sprintf("call %s failed (%s)", name(d.ToolRef), d.Class), Clip(cause(d), 200))
 	}),
 }
 

@@ -127,7 +127,7 @@ func TestCause(t *testing.T) {
 		t.Parallel()
 		for _, text := range []string{"timeout: the tool is slow", "the tool is slow"} {
 			d := &events.CallFailedData{ToolRef: events.ToolRef{Tool: "bash", Call: "c1"}, Class: "timeout", Error: text}
-			if got := view.Text(d); !strings.HasSuffix(got, "could not be carried out (timeout): the tool is slow") {
+			if got := view.Text(d); !strings.HasSuffix(got, "failed (timeout): the tool is slow") {
 				t.Errorf("%s", got)
 			}
 		}

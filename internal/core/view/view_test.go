@@ -139,7 +139,7 @@ func TestWhy(t *testing.T) {
 		{"no run", run.State{}, []string{"no such run"}},
 		{"a planner", say(runtest.Created()), []string{"created, and waits to be started by the planner for 1 min 0 s"}},
 		{"a plan", say(planned[:2]...), []string{"waits for the planner, whose model makes the plan for 1 min 0 s"}},
-		{"the next step", say(planned[:3]...), []string{"waits for the planner to say what comes next for 1 min 0 s"}},
+		{"the next step", say(planned[:3]...), []string{"waits for the next step from the planner for 1 min 0 s"}},
 		{"a gatekeeper for a step", say(planned...), []string{"step build waits for the gatekeeper for 1 min 0 s"}},
 		{"a gate of a step", say(append(planned, runtest.GateAt("g-1", "build", ""))...), []string{"step build waits for a person at gate g-1", "for 1 min 0 s", "may build go on?", "inspan approve run-a/g-1"}},
 		{"a model", begun(), []string{"step build waits for the executor's model turn for 1 min 0 s"}},

@@ -68,7 +68,7 @@ func Waits(s run.State, now time.Time) []Wait {
 	planner := string(events.Planner)
 	switch {
 	case s.Sequence == 0:
-		return []Wait{{On: OnNothing, Text: "there is no such run"}}
+		return []Wait{{On: OnNothing, Text: "no such run"}}
 	case s.Status.Ended():
 		return []Wait{ended(s)}
 	case s.Status == events.Created:
@@ -87,7 +87,7 @@ func Waits(s run.State, now time.Time) []Wait {
 		waits = append(waits, stepWaits(s, st, now)...)
 	}
 	if len(waits) == 0 {
-		waits = append(waits, Wait{On: planner, Since: s.UpdatedAt, Text: "waits for the planner to say what comes next"})
+		waits = append(waits, Wait{On: planner, Since: s.UpdatedAt, Text: "waits for the next step from the planner"})
 	}
 	return waits
 }
@@ -147,7 +147,7 @@ func stepWaits(s run.State, st *run.Step, now time.Time) []Wait {
 		w.On, w.Text = OnBudget, "step "+st.ID+" waits for the budget that turns of other steps hold"
 		return []Wait{w}
 	case st.Owed > 0 && st.Kind != "":
-		w.On, w.Text = string(events.Executor), "step "+st.ID+" waits for the executor to say what comes next"
+		w.On, w.Text = string(events.Executor), "step "+st.ID+" waits for the next turn of the executor"
 		return []Wait{w}
 	case st.Owed > 0:
 		w.On, w.Text = string(events.Executor), "step "+st.ID+" waits for the executor's model turn"
