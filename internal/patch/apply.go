@@ -143,7 +143,7 @@ func (d *document) find(h Hunk, pos int) (int, error) {
 			i++
 		}
 		if i == len(d.bare) {
-			return 0, fmt.Errorf("%w: no line behind line %d is %q", ErrNoFit, pos, clip(anchor))
+			return 0, fmt.Errorf("%w: no line after line %d is %q", ErrNoFit, pos, clip(anchor))
 		}
 		pos = i + 1
 	}
@@ -164,7 +164,7 @@ func (d *document) find(h Hunk, pos int) (int, error) {
 	for at := pos; at < len(d.bare); at++ {
 		n := d.matching(h, at)
 		if d.work > maxWork {
-			return 0, fmt.Errorf("%w: looking for it takes too long; give the right line numbers", ErrNoFit)
+			return 0, fmt.Errorf("%w: the search for its lines takes too long; give the correct line numbers", ErrNoFit)
 		}
 		if n == len(h.Old) {
 			if len(h.Anchors) > 0 {
@@ -180,7 +180,7 @@ func (d *document) find(h Hunk, pos int) (int, error) {
 	case len(places) == 1:
 		return places[0], nil
 	case len(places) > 1:
-		return 0, fmt.Errorf("%w at one place only: its old lines stand at the lines %s; give more lines around it, or the line number", ErrNoFit, numbers(places))
+		return 0, fmt.Errorf("%w uniquely: its old lines occur at the lines %s; give more context lines, or the line number", ErrNoFit, numbers(places))
 	case most <= 0 && h.Start > pos && h.Start <= len(d.bare):
 		best = h.Start - 1
 	}
@@ -193,7 +193,7 @@ func (d *document) insertion(h Hunk, pos int) (int, error) {
 	case h.Start >= pos && h.Start <= len(d.bare):
 		return h.Start, nil
 	case h.Start >= 0:
-		return 0, fmt.Errorf("%w: it inserts behind line %d, the file has %d lines", ErrNoFit, h.Start, len(d.bare))
+		return 0, fmt.Errorf("%w: it inserts after line %d, the file has %d lines", ErrNoFit, h.Start, len(d.bare))
 	case len(h.Anchors) > 0 && !h.AtEnd:
 		return pos, nil
 	}
@@ -205,12 +205,12 @@ func (d *document) ends(h Hunk, at int) error {
 	end := at + len(h.Old)
 	for i, l := range h.Old {
 		if l.Open && (at+i != len(d.raw)-1 || strings.HasSuffix(d.raw[at+i], "\n")) {
-			return fmt.Errorf("%w: it says that the file ends without a line end after line %d, which it does not", ErrNoFit, at+i+1)
+			return fmt.Errorf("%w: the patch states that the file has no newline at its end after line %d, but it has one", ErrNoFit, at+i+1)
 		}
 	}
 	for i, l := range h.New {
 		if l.Open && (i != len(h.New)-1 || end != len(d.raw)) {
-			return fmt.Errorf("%w: it says that the file ends without a line end, but lines follow", ErrNoFit)
+			return fmt.Errorf("%w: the patch states that the file has no newline at its end, but lines follow", ErrNoFit)
 		}
 	}
 	return nil
@@ -222,16 +222,16 @@ func (d *document) noFit(h Hunk, at int) error {
 	want := clip(h.Old[min(n, len(h.Old)-1)].Text)
 	var b strings.Builder
 	if at+n >= len(d.bare) {
-		fmt.Fprintf(&b, "the file ends after line %d, where the patch has\n  %s", len(d.bare), want)
+		fmt.Fprintf(&b, "the file ends after line %d, but the patch has\n  %s", len(d.bare), want)
 	} else {
 		there := d.bare[at+n]
 		fmt.Fprintf(&b, "at line %d the patch has\n  %s\nand the file has\n  %s", at+n+1, want, clip(there))
 		if strings.Join(strings.Fields(there), "") == strings.Join(strings.Fields(h.Old[n].Text), "") {
-			b.WriteString("\n(they differ in white space only)")
+			b.WriteString("\n(they differ only in white space)")
 		}
 	}
 	if last := min(at+min(len(h.Old), around), len(d.bare)); at < last {
-		b.WriteString("\nThere stands:")
+		b.WriteString("\nThe file has:")
 		for i := at; i < last; i++ {
 			fmt.Fprintf(&b, "\n%6d\t%s", i+1, clip(d.bare[i]))
 		}

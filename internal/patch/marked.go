@@ -23,7 +23,7 @@ func (r *reader) marked() error {
 		case strings.TrimSpace(l) == endMark:
 			for r.at++; r.more(); r.at++ {
 				if strings.TrimSpace(r.line()) != "" {
-					return r.fail("something stands behind %s", endMark)
+					return r.fail("unexpected text after %s", endMark)
 				}
 			}
 			return nil

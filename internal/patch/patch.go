@@ -214,7 +214,7 @@ func (r *reader) sound() error {
 		f := &r.files[i]
 		for _, p := range f.Paths() {
 			if p == "" || len(p) > maxPath || strings.ContainsRune(p, 0) {
-				return fmt.Errorf("%w: %.100q is no path", ErrNotPatch, p)
+				return fmt.Errorf("%w: %.100q is not a path", ErrNotPatch, p)
 			}
 			if clean := path.Clean(p); seen[clean] {
 				return fmt.Errorf("%w: it names %q twice: put all hunks of a file together", ErrNotPatch, p)

@@ -40,16 +40,16 @@ func TestParse(t *testing.T) {
 	for _, c := range []struct{ name, text, want string }{
 		{"prose", "please change a to b", "names no file"},
 		{"no change", "--- a/x\n+++ b/x\n@@ -1 +1 @@\n a\n", "no line with + or -"},
-		{"no file", "@@ -1 +1 @@\n-a\n+b\n", "without the name"},
+		{"no file", "@@ -1 +1 @@\n-a\n+b\n", "without a file name"},
 		{"twice", "--- a/x\n+++ b/x\n@@ -1 +1 @@\n-a\n+b\n--- a/./x\n+++ b/./x\n@@ -1 +1 @@\n-a\n+b\n", "twice"},
 		{"no end", "*** Begin Patch\n*** Delete File: d\n", "is missing"},
 		{"binary", "diff --git a/x b/x\nGIT binary patch\n", "binary"},
 		{"mode only", "diff --git a/x b/x\nold mode 100644\nnew mode 100755\n", "chmod"},
 		{"copy", "diff --git a/x b/y\ncopy from x\ncopy to y\n", "copy"},
-		{"a NUL", "--- a/x\x00\n+++ b/x\x00\n@@ -1 +1 @@\n-a\n+b\n", "no path"},
+		{"a NUL", "--- a/x\x00\n+++ b/x\x00\n@@ -1 +1 @@\n-a\n+b\n", "is not a path"},
 		{"many files", strings.Repeat("*** Begin Patch\n", 1) + strings.Repeat("*** Delete File: d\n", patch.MaxFiles+1) + "*** End Patch\n", "more than 200"},
 		{"many hunks", "--- a/x\n+++ b/x\n" + strings.Repeat("@@\n-a\n+b\n", patch.MaxHunks+1), "more than 2000"},
-		{"stray lines", "--- a/x\n+++ b/x\n@@ -1 +1 @@\n-a\n+b\n-- \nbye\n+c\n", "belongs to no hunk"},
+		{"stray lines", "--- a/x\n+++ b/x\n@@ -1 +1 @@\n-a\n+b\n-- \nbye\n+c\n", "is not part of a hunk"},
 	} {
 		t.Run("SAFE-12 refused: "+c.name, func(t *testing.T) {
 			t.Parallel()
@@ -90,12 +90,12 @@ func TestApply(t *testing.T) {
 		})
 	}
 	for _, c := range []struct{ name, hunks, content, want string }{
-		{"another text", "@@ -2,2 +2,2 @@\n b\n-c\n+d\n", "a\nb\nx\n", "at line 3 the patch has\n  c\nand the file has\n  x\nThere stands:\n     2\tb\n     3\tx"},
-		{"white space", "@@ -1 +1 @@\n-a b\n+c\n", "a  b\n", "white space only"},
+		{"another text", "@@ -2,2 +2,2 @@\n b\n-c\n+d\n", "a\nb\nx\n", "at line 3 the patch has\n  c\nand the file has\n  x\nThe file has:\n     2\tb\n     3\tx"},
+		{"white space", "@@ -1 +1 @@\n-a b\n+c\n", "a  b\n", "white space"},
 		{"several places", "@@ -9 +9 @@\n-a\n+b\n", "a\na\n", "at the lines 1, 2"},
 		{"the end comes early", "@@ -2,2 +2,2 @@\n b\n-c\n+d\n", "a\nb\n", "the file ends after line 2"},
 		{"behind the end", "@@ -7,0 +8 @@\n+b\n", "a\n", "the file has 1 lines"},
-		{"an end that is not", "@@ -1 +1 @@\n-a\n\\ No newline at end of file\n+b\n", "a\n", "without a line end"},
+		{"an end that is not", "@@ -1 +1 @@\n-a\n\\ No newline at end of file\n+b\n", "a\n", "no newline at its end"},
 		{"out of order", "@@ -2 +2 @@\n-b\n+c\n@@ -1 +1 @@\n-a\n+d\n", "a\nb\n", "hunk 2 of 2"},
 		{"too much work", "@@ -99999 +1 @@\n" + strings.Repeat("-a\n", 20000) + "-b\n+c\n", strings.Repeat("a\n", 40000), "takes too long"},
 	} {

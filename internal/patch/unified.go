@@ -32,9 +32,9 @@ func (r *reader) unified() error {
 		case r.pair():
 			err = r.plain(File{Op: Update})
 		case strings.HasPrefix(l, "@@ "):
-			return r.fail("a hunk without the name of its file: --- a/FILE and +++ b/FILE come first")
+			return r.fail("a hunk without a file name: start with --- a/FILE and +++ b/FILE")
 		case len(r.files) > 0 && l != "" && strings.IndexByte("+-", l[0]) >= 0 && l != "-- ":
-			return r.fail("%.80q belongs to no hunk", l)
+			return r.fail("%.80q is not part of a hunk", l)
 		default:
 			r.at++
 		}
@@ -71,7 +71,7 @@ func (r *reader) git() error {
 			f.Op = Move
 			f.To, err = unquoted(strings.TrimPrefix(l, "rename to "))
 		case strings.HasPrefix(l, "copy from "):
-			return r.fail("a copy cannot be carried out: write the new file")
+			return r.fail("a copy is not supported: add the new file instead")
 		case strings.HasPrefix(l, "GIT binary patch"), strings.HasPrefix(l, "Binary files "):
 			return r.fail("a binary file cannot be patched")
 		}
@@ -83,7 +83,7 @@ func (r *reader) git() error {
 		return r.plain(f)
 	}
 	if f.Op != Move && (f.From == "" || f.From != f.To) {
-		return r.fail("which file is meant is not said: --- a/FILE and +++ b/FILE are missing")
+		return r.fail("no file name: --- a/FILE and +++ b/FILE are missing")
 	}
 	return r.put(f)
 }
@@ -111,7 +111,7 @@ func (r *reader) plain(f File) error {
 	}
 	switch {
 	case from == noFile && to == noFile:
-		return r.fail("neither side is a file")
+		return r.fail("both sides are /dev/null")
 	case from == noFile:
 		f.Op, from = Create, to
 	case to == noFile:

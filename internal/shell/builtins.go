@@ -104,7 +104,7 @@ func (r *reader) assignedName(command string, w *syntax.Word, s scope) (name str
 	}
 	name = literal(w)
 	if !known(name) {
-		r.doubt("%s assigns to a name that is only known when it runs", command)
+		r.doubt("%s assigns to a name that is known only at run time", command)
 		return ""
 	}
 	r.evaluateWord(w, false)
@@ -169,7 +169,7 @@ func (r *reader) declared(command string, args []*syntax.Word, s scope) {
 // unknownName doubts what is declared under a name that is not known; export takes no index.
 func (r *reader) unknownName(command string) {
 	if command != "export" && command != "readonly" {
-		r.doubt("%s assigns to a name that is only known when it runs", command)
+		r.doubt("%s assigns to a name that is known only at run time", command)
 	}
 }
 

@@ -16,11 +16,11 @@ func (r *reader) command(argv []string, in input, s scope) {
 	}
 	if !known(argv[0]) {
 		r.record(argv)
-		r.doubt("the name of a command is only known when it runs")
+		r.doubt("the name of a command is known only at run time")
 		return
 	}
 	if argv[0] == "--" { // bash takes it for an option of time, the parser for a command
-		r.doubt("the words behind time -- are not read as the shell reads them")
+		r.doubt("the words after time -- are not parsed as the shell parses them")
 		r.command(argv[1:], in, s.deeper())
 		return
 	}
@@ -82,7 +82,7 @@ func (r *reader) alias(body string, argv []string, in input, s scope) {
 	file, err := syntax.NewParser(syntax.Variant(syntax.LangBash)).Parse(strings.NewReader(body), "")
 	r.parsed += len(body)
 	if err != nil || !known(body) || r.parsed > maxParsed {
-		r.doubt("the alias %q is only known when it runs", brief(argv[0]))
+		r.doubt("the alias %q is known only at run time", brief(argv[0]))
 		return
 	}
 	if len(file.Stmts) == 1 {
@@ -117,7 +117,7 @@ func (r *reader) source(argv []string, in input, s scope) {
 		return
 	}
 	if isDescriptor(argv[1]) && !in.given {
-		r.doubt("%s runs what a descriptor gives it", argv[0])
+		r.doubt("%s runs what it reads from a descriptor", argv[0])
 		return
 	}
 	if isStdin(argv[1]) {
@@ -125,7 +125,7 @@ func (r *reader) source(argv []string, in input, s scope) {
 		return
 	}
 	if !known(argv[1]) {
-		r.doubt("%s runs a file that is only known when it runs", argv[0])
+		r.doubt("%s runs a file that is known only at run time", argv[0])
 		return
 	}
 	r.ranFile(argv[1])
@@ -242,7 +242,7 @@ func (r *reader) meanings(name string, argv []string, s scope) {
 				r.aliases[alias] = body
 			}
 			if ok && (!known(alias) || !known(body)) {
-				r.doubt("an alias is only known when it runs")
+				r.doubt("an alias is known only at run time")
 			}
 		}
 	case "mapfile", "readarray":

@@ -44,7 +44,7 @@ func (r *reader) coproc(n *syntax.CoprocClause, s scope) *syntax.Stmt {
 // word turns an assignment back into the word that it is behind the name of a command.
 func (r *reader) word(a *syntax.Assign) *syntax.Word {
 	if a.Name == nil || a.Index != nil || a.Array != nil {
-		r.doubt("the words of a coproc cannot be told apart")
+		r.doubt("the words of a coproc are ambiguous")
 		return &syntax.Word{}
 	}
 	sign := "="

@@ -180,7 +180,7 @@ func (r *reader) settleFiles() {
 			if ran.Shell {
 				r.doubt("it runs %q, which it writes itself", brief(ran.Path))
 			} else if !w.Known && !ran.Settings {
-				r.doubt("it runs %q, whose text it makes itself", brief(ran.Path))
+				r.doubt("it runs %q, whose text it generates itself", brief(ran.Path))
 			}
 		}
 		if (wrote || ran.Shell) && !ran.Settings {
@@ -191,7 +191,7 @@ func (r *reader) settleFiles() {
 	}
 	for _, w := range append(slices.Clone(r.writes), r.foreign...) {
 		if r.named[path.Base(w.Path)] {
-			r.doubt("it runs %q, which is also a file that it makes", brief(path.Base(w.Path)))
+			r.doubt("it runs %q, which is also a file that it creates", brief(path.Base(w.Path)))
 		}
 		for _, file := range r.inputs {
 			if w.Path == file {

@@ -41,7 +41,7 @@ func (r *reader) git(argv []string, in input, s scope) {
 			r.gitSetting(argv[i+1], w == "-c")
 			i++
 		case strings.HasPrefix(w, "--config-env=") || strings.HasPrefix(w, "--exec-path="):
-			r.doubt("git is given configuration that is only known when it runs")
+			r.doubt("git gets configuration that is known only at run time")
 		case slices.Contains([]string{"-C", "--git-dir", "--work-tree", "--namespace", "--attr-source", "--shallow-file", "--super-prefix"}, w):
 			i++
 		}
@@ -61,7 +61,7 @@ func (r *reader) git(argv []string, in input, s scope) {
 	case aliased:
 		r.command(append(append([]string{"git"}, strings.Fields(body)...), rest...), in, s.deeper())
 	case !slices.Contains(gitCommands, sub):
-		r.doubt("git %s is no command of git, so it may be an alias of anything", brief(sub))
+		r.doubt("git %s is not a git command, so it may be an alias for anything", brief(sub))
 	default:
 		r.gitRuns(sub, rest, s)
 	}
@@ -73,7 +73,7 @@ func (r *reader) gitSetting(setting string, literal bool) {
 	name, alias := strings.CutPrefix(strings.ToLower(key), "alias.")
 	switch {
 	case !known(setting) && !harmlessKey(key) || !literal:
-		r.doubt("git is given configuration that is only known when it runs")
+		r.doubt("git gets configuration that is known only at run time")
 	case alias:
 		r.gitAliases[name] = value
 	case !harmlessKey(key):
@@ -160,7 +160,7 @@ func (r *reader) gitConfig(rest []string) {
 	if len(plain) > 1 {
 		r.gitSetting(plain[0]+"="+plain[1], true)
 	} else if len(plain) == 1 && strings.Contains(plain[0], guard.Many) {
-		r.doubt("git is given configuration that is only known when it runs")
+		r.doubt("git gets configuration that is known only at run time")
 	}
 }
 

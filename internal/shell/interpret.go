@@ -64,7 +64,7 @@ func (r *reader) shell(name string, argv []string, in input, s scope) {
 	}
 	switch {
 	case i < len(argv) && !known(argv[i]):
-		r.doubt("%s runs what is only known when it runs", name)
+		r.doubt("%s runs what is known only at run time", name)
 	case inline && i < len(argv):
 		for _, w := range argv[i+1:] {
 			r.values.assignedText(positional, w)
@@ -72,13 +72,13 @@ func (r *reader) shell(name string, argv []string, in input, s scope) {
 		if !slices.Contains(bashLike, name) {
 			r.loose(argv[i])
 			if zshMarks.MatchString(argv[i]) {
-				r.doubt("%s expands what it is given in a way of its own", name)
+				r.doubt("%s expands its arguments by its own rules", name)
 			}
 		}
 		r.text(argv[i], s.deeper().fed(in.piped || in.given))
 	case inline:
 	case !in.given && i < len(argv) && isDescriptor(argv[i]):
-		r.doubt("%s runs what a descriptor gives it", name)
+		r.doubt("%s runs what it reads from a descriptor", name)
 	case reads || i >= len(argv) || isStdin(argv[i]):
 		r.stdin(name, in, s)
 	default:
@@ -92,7 +92,7 @@ func (r *reader) stdin(name string, in input, s scope) {
 	case in.given:
 		r.text(in.text, s.deeper())
 	case in.piped || r.replaced:
-		r.doubt("%s runs what a pipe or a file gives it", name)
+		r.doubt("%s runs what it reads from a pipe or a file", name)
 	case in.file != "":
 		r.loose(in.file)
 		r.ranFile(in.file)
@@ -182,29 +182,29 @@ func (r *reader) program(name string, argv []string, in input) {
 	case inline || first:
 		for _, w := range textWords(lang, argv) {
 			if textMarks(lang, strings.ReplaceAll(w, guard.Unknown, "")) {
-				r.doubt("the program's text that %s is given may run other commands", name)
+				r.doubt("the program text passed to %s may run other commands", name)
 			}
 			if lang == "perl" && strings.HasSuffix(strings.TrimSpace(w), "|") {
 				r.doubt("perl runs %q where it opens it", brief(w))
 			}
 		}
 		if first && script != "" && onlyUnknown(script) {
-			r.doubt("%s is given a program's text that is only known when it runs", name)
+			r.doubt("%s gets a program text that is known only at run time", name)
 		}
 		if inline && !known(strings.Join(argv[1:], " ")) && !first {
-			r.doubt("%s is given a program's text that is only known when it runs", name)
+			r.doubt("%s gets a program text that is known only at run time", name)
 		}
 	case script != "" && !isStdin(script):
 		if isDescriptor(script) {
-			r.doubt("%s runs what a descriptor gives it", name)
+			r.doubt("%s runs what it reads from a descriptor", name)
 		}
 		if script != module {
 			r.ranScript(script)
 		}
 	case in.given && (!known(in.text) || textMarks(lang, in.text)):
-		r.doubt("the program's text that %s reads may run other commands", name)
+		r.doubt("the program text that %s reads may run other commands", name)
 	case (in.piped || r.replaced) && !in.given:
-		r.doubt("%s runs what a pipe or a file gives it", name)
+		r.doubt("%s runs what it reads from a pipe or a file", name)
 	case in.file != "":
 		r.ranScript(in.file)
 	}
@@ -221,7 +221,7 @@ func (r *reader) scriptFile(name, lang, file string) {
 	case strings.HasPrefix(lang, "vi") || lang == "nvim" || lang == "ex":
 		r.doubt("%s runs the commands in %q", name, brief(file))
 	case isStdin(file) || isDescriptor(file):
-		r.doubt("%s runs what a pipe or a file gives it", name)
+		r.doubt("%s runs what it reads from a pipe or a file", name)
 	default:
 		r.ranScript(file)
 	}

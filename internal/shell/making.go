@@ -96,7 +96,7 @@ func (r *reader) settleMakers() {
 			r.doubt("it runs %q, which a program that it runs may have written", brief(ran.Path))
 		}
 		if ran.Shell && r.hidden {
-			r.doubt("it runs %q, and sed makes a text that is not to be seen", brief(ran.Path))
+			r.doubt("it runs %q, and sed generates a text that cannot be determined", brief(ran.Path))
 		}
 	}
 	if r.remade && slices.ContainsFunc(r.runs, func(ran Run) bool { return ran.Shell }) {

@@ -60,7 +60,7 @@ func Parse(text string) (res Result) {
 	r := &reader{aliases: map[string]string{}, gitAliases: map[string]string{}, renamed: map[string]string{}, named: map[string]bool{}, made: map[string]bool{}, values: newAssignments()}
 	defer func() {
 		if p := recover(); p != nil {
-			res = Result{Commands: r.commands, Unclear: fmt.Sprintf("the reader broke on it: %v", p)}
+			res = Result{Commands: r.commands, Unclear: fmt.Sprintf("the parser failed on it: %v", p)}
 		}
 	}()
 	r.text(text, scope{})
@@ -146,7 +146,7 @@ func (r *reader) text(text string, s scope) {
 		r.doubt("it is longer than %d bytes", MaxText)
 		return
 	case strings.Contains(text, guard.Unknown):
-		r.doubt("it runs a text that is only known when it runs")
+		r.doubt("it runs a text that is known only at run time")
 		return
 	}
 	if nested(text) > MaxNesting {
@@ -155,7 +155,7 @@ func (r *reader) text(text string, s scope) {
 	}
 	file, err := syntax.NewParser(syntax.Variant(syntax.LangBash)).Parse(strings.NewReader(text), "")
 	if err != nil {
-		r.doubt("it is not a shell text: %s", brief(err.Error()))
+		r.doubt("it is not valid shell syntax: %s", brief(err.Error()))
 		return
 	}
 	r.findAliases(file)
@@ -392,7 +392,7 @@ func (r *reader) call(c *syntax.CallExpr, in input, s scope) {
 	r.builtin(c.Args, in, s)
 	argv, ok := words(c.Args, maxWords-r.words)
 	if !ok {
-		r.doubt("its braces stand for too many words")
+		r.doubt("its braces expand to too many words")
 		return
 	}
 	r.command(argv, in, s)

@@ -22,7 +22,7 @@ func (r *reader) sshOptions(argv []string, s scope) {
 			r.doubt("the option %s runs a program", brief(key))
 		default:
 			if !known(key) {
-				r.doubt("an option is only known when it runs")
+				r.doubt("an option is known only at run time")
 			}
 		}
 	}
@@ -35,10 +35,10 @@ func (r *reader) makefile(name string, argv []string, in input) {
 		case isStdin(file) && in.given:
 			r.loose(in.text)
 			if !known(in.text) {
-				r.doubt("%s runs a text that is only known when it runs", name)
+				r.doubt("%s runs a text that is known only at run time", name)
 			}
 		case isStdin(file) || isDescriptor(file) || !known(file):
-			r.doubt("%s runs what a pipe or a file gives it", name)
+			r.doubt("%s runs what it reads from a pipe or a file", name)
 		default:
 			r.ranScript(file)
 		}
@@ -55,12 +55,12 @@ func (r *reader) debugger(name string, argv []string) {
 	}
 	for _, w := range argv[1:] {
 		if strings.ContainsAny(w, " !|"+guard.Unknown) && debuggerMarks.MatchString(strings.ReplaceAll(w, guard.Unknown, "!")) {
-			r.doubt("the commands that %s is given may run others", name)
+			r.doubt("the commands passed to %s may run others", name)
 		}
 	}
 	for _, text := range values(argv, "-ex", "-iex", "--eval-command", "--init-eval-command", "-o", "-O", "--one-line") {
 		if !known(text) || debuggerMarks.MatchString(text) {
-			r.doubt("the commands that %s is given may run others", name)
+			r.doubt("the commands passed to %s may run others", name)
 		}
 	}
 	for _, file := range values(argv, "--command", "--init-command", "--source") {

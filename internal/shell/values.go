@@ -221,7 +221,7 @@ func (r *reader) evaluateWord(w *syntax.Word, expression bool) { r.evaluate(valu
 
 func (r *reader) evaluate(v value, expression bool) {
 	if v.hidden {
-		r.doubt("it evaluates an expression that is only known when it runs")
+		r.doubt("it evaluates an expression that is known only at run time")
 	}
 	r.values.evaluated = append(r.values.evaluated, v.names...)
 	for _, text := range v.texts {
@@ -263,7 +263,7 @@ func (r *reader) expression(x syntax.ArithmExpr) {
 		r.expression(x.X)
 	case nil:
 	default:
-		r.doubt("it has arithmetic of another shell")
+		r.doubt("it uses arithmetic of another shell")
 	}
 }
 
@@ -385,7 +385,7 @@ func (r *reader) settle() {
 		}
 		v.seen[name] = true
 		if v.of[name].hidden {
-			r.doubt("it evaluates %s, whose value is only known when it runs", brief(name))
+			r.doubt("it evaluates %s, whose value is known only at run time", brief(name))
 		}
 		v.evaluated = append(v.evaluated, v.of[name].names...)
 		for _, text := range v.of[name].texts {

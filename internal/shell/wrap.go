@@ -132,7 +132,7 @@ func splitString(argv []string, i int) (text string, ok bool) {
 // envText reads what env -S takes apart; its escapes are not those of a shell.
 func (r *reader) envText(text string, s scope) {
 	if strings.ContainsAny(text, `\$`) {
-		r.doubt("env -S takes a text apart by rules of its own")
+		r.doubt("env -S splits a text by its own rules")
 	}
 	r.loose(text)
 	r.text("env "+text, s.deeper())
@@ -149,7 +149,7 @@ func (r *reader) carried(argv []string, in input, s scope) {
 	case path.Base(argv[0]) == "tmux" || path.Base(argv[0]) == "screen":
 		for _, w := range argv[1:] {
 			if strings.ContainsAny(w, "$`\\'\"{*?[") {
-				r.doubt("%s hands a shell what is only known when it runs", argv[0])
+				r.doubt("%s passes to a shell what is known only at run time", argv[0])
 			}
 		}
 	}
@@ -199,7 +199,7 @@ func (r *reader) texts(name string, argv []string, in input, s scope) {
 	case "su", "script", "flock", "runuser", "nix-shell", "scriptreplay":
 		for _, text := range values(argv, "-c", "--command", "--run") {
 			if strings.Contains(text, "((") {
-				r.doubt("%s hands a shell double brackets, which not every shell takes for arithmetic", name)
+				r.doubt("%s passes double brackets to a shell, which not every shell treats as arithmetic", name)
 			}
 			r.text(text, s.deeper())
 		}
