@@ -32,7 +32,7 @@ func (by Approvers) signed(_ run.State, f events.Event, p events.Payload) string
 	case err == nil:
 		return ""
 	case errors.Is(err, approval.ErrUnknownKey):
-		return fmt.Sprintf("the answer of %s to gate %s: %v; where the key is one of an approver who has left, keep the public half among the keys", a.By, a.Gate, err)
+		return fmt.Sprintf("the answer of %s to gate %s: %v; if an approver has left, retain the public key among the approver keys", a.By, a.Gate, err)
 	}
 	return fmt.Sprintf("the answer of %s to gate %s: %v", a.By, a.Gate, err)
 }
@@ -44,7 +44,7 @@ func proposed(_ run.State, _ events.Event, p events.Payload) string {
 		return ""
 	}
 	if sum := sha256.Sum256(d.Proposal); hex.EncodeToString(sum[:]) != d.ProposalHash {
-		return fmt.Sprintf("gate %s shows an action that its proposal_hash is not of", d.Gate)
+		return fmt.Sprintf("gate %s: proposal_hash does not match the action shown", d.Gate)
 	}
 	return ""
 }

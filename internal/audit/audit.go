@@ -129,7 +129,7 @@ func (a *Audit) signed(an run.Anchor) error {
 	}
 	i := slices.IndexFunc(a.cfg.Keys, func(k ed25519.PublicKey) bool { return run.KeyID(k) == an.Key })
 	if i < 0 {
-		return fmt.Errorf("its anchor was signed with key %.16s, which is not among those to trust", an.Key)
+		return fmt.Errorf("its anchor was signed with key %.16s, which is not a trusted key", an.Key)
 	}
 	return an.Verify(a.cfg.Keys[i])
 }
@@ -179,7 +179,7 @@ func (a *Audit) look(ctx context.Context, r kernel.Record, f events.Event, p eve
 	fault := Fault{Sequence: f.Sequence, Seq: r.Seq, Kind: p.Kind()}
 	for _, an := range a.anchors[f.Sequence] {
 		if an.Run != f.Run || an.Station != a.state.Identity.Station || an.Hash != a.state.Hash {
-			fault.Why = fmt.Sprintf("the anchor of %s has another event here: the log was changed", an.At.Format("2006-01-02 15:04:05"))
+			fault.Why = fmt.Sprintf("the anchor of %s has another event at this position: the log was changed", an.At.Format("2006-01-02 15:04:05"))
 			a.wrong(fault)
 			return
 		}
@@ -230,7 +230,7 @@ func (a *Audit) Log(why string) { a.wrong(Fault{Why: why}) }
 func (a *Audit) End() Report {
 	for sequence, all := range a.anchors {
 		if sequence > a.state.Sequence && a.report.First == nil {
-			a.wrong(Fault{Sequence: a.state.Sequence + 1, Why: fmt.Sprintf("is missing: the log ends with event %d, the anchor of %s is at event %d: its end was cut off",
+			a.wrong(Fault{Sequence: a.state.Sequence + 1, Why: fmt.Sprintf("is missing: the log ends with event %d, the anchor of %s is at event %d: its end was truncated",
 				a.state.Sequence, all[0].At.Format("2006-01-02 15:04:05"), sequence)})
 		}
 	}
@@ -238,10 +238,10 @@ func (a *Audit) End() Report {
 		a.wrong(*a.forged)
 	}
 	if a.cfg.Reached > a.state.Sequence {
-		a.wrong(Fault{Sequence: a.state.Sequence + 1, Why: fmt.Sprintf("is missing: the log ends with event %d, the index has seen event %d: its end was cut off", a.state.Sequence, a.cfg.Reached)})
+		a.wrong(Fault{Sequence: a.state.Sequence + 1, Why: fmt.Sprintf("is missing: the log ends with event %d, the index has event %d: its end was truncated", a.state.Sequence, a.cfg.Reached)})
 	}
 	if a.state.Sequence == 0 {
-		a.wrong(Fault{Sequence: 1, Why: "there is none: the log is empty"})
+		a.wrong(Fault{Sequence: 1, Why: "no events: the log is empty"})
 	}
 	r := a.report
 	r.SoundUpTo = max(a.report.Anchored, a.state.Sequence-min(a.state.Sequence, 1))

@@ -146,7 +146,7 @@ func (k *Calls) Saver(s run.State, c run.Call, at workdir.Dir, changes *Changes)
 			return tool.Saved{}, tool.Fail(tool.Permanent, "", err)
 		}
 		if want.Type != "" && !slices.Contains(events.ArtifactTypes(), want.Type) {
-			return tool.Saved{}, tool.Fail(tool.Invalid, "use file, log, report, screenshot or data", fmt.Errorf("there is no type %q", artifact.Shown(want.Type)))
+			return tool.Saved{}, tool.Fail(tool.Invalid, "use file, log, report, screenshot or data", fmt.Errorf("unknown type %q", artifact.Shown(want.Type)))
 		}
 		kept, err := k.keeper.Save(ctx, s, j, want.Path, want.Type, artifact.Shown(want.Name))
 		if err != nil {

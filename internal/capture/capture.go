@@ -85,9 +85,9 @@ func CheckMode(mode string) error {
 	case events.StoredInBucket, events.StoredInWorkspace:
 		return nil
 	case "cloudship":
-		return errors.New("storage mode cloudship is refused: it uploads to a CloudShip platform, and there is no setting for the address, the key and the upload API of one: use nats, where others fetch artifacts by their keys, or local")
+		return errors.New("storage mode cloudship is not supported: it would upload to a CloudShip platform, and no setting has the address, key and upload API: use nats, from which others fetch artifacts by key, or local")
 	}
-	return fmt.Errorf("storage mode %q is not known: use nats or local", mode)
+	return fmt.Errorf("unknown storage mode %q: use nats or local", mode)
 }
 
 // Job is what a call may have touched.
@@ -148,7 +148,7 @@ func (k *Keeper) Look(ctx context.Context, s run.State, job Job, more ...events.
 	defer cancel()
 	h := &harvest{Keeper: k, s: s, job: job, look: l, done: sheet{}, tally: artifact.NewTally(s, l.Limits)}
 	if err := h.run(ctx); err != nil {
-		l.Left = append(l.Left, events.LeftOut{Path: ".", Code: events.LeftUnreadable, Reason: "the workspace cannot be looked at"})
+		l.Left = append(l.Left, events.LeftOut{Path: ".", Code: events.LeftUnreadable, Reason: "the workspace is unreadable"})
 	}
 	l.commit = func() { k.remember(s.HarnessID, h.done) }
 	return l
@@ -193,7 +193,7 @@ func (h *harvest) run(ctx context.Context) error {
 	}
 	ignored, err := readIgnore(root)
 	if err != nil {
-		h.look.Left = append(h.look.Left, events.LeftOut{Path: IgnoreFile, Code: events.LeftUnreadable, Reason: "nothing is taken, because this file cannot be followed: " + faultOf(err)})
+		h.look.Left = append(h.look.Left, events.LeftOut{Path: IgnoreFile, Code: events.LeftUnreadable, Reason: "no file is captured, because this file cannot be tracked: " + faultOf(err)})
 		return nil
 	}
 	w, own := wants(h.job.Rules, ignored), h.own()
@@ -220,7 +220,7 @@ func (h *harvest) names(ctx context.Context, root *os.Root) ([]string, sheet, er
 	}
 	now, more, err := look(ctx, root)
 	if more {
-		h.look.Left = append(h.look.Left, events.LeftOut{Path: ".", Code: events.LeftTooMany, Reason: fmt.Sprintf("the workspace has more than %d files, and only so many are looked at", maxFiles)})
+		h.look.Left = append(h.look.Left, events.LeftOut{Path: ".", Code: events.LeftTooMany, Reason: fmt.Sprintf("the workspace has more than %d files, the limit of a scan", maxFiles)})
 	}
 	return changed(d.files, now), now, err
 }
@@ -316,11 +316,11 @@ func faultOf(err error) string {
 func storeFault(err error) *unfit {
 	switch {
 	case errors.Is(err, kernel.ErrFull):
-		return &unfit{code: events.LeftStoreFull, reason: "the store of artifacts is full"}
+		return &unfit{code: events.LeftStoreFull, reason: "the artifact store is full"}
 	case errors.Is(err, kernel.ErrTooLarge):
-		return &unfit{code: events.LeftTooLarge, reason: "it is larger than the store takes"}
+		return &unfit{code: events.LeftTooLarge, reason: "it exceeds the size limit of the store"}
 	}
-	return &unfit{code: events.LeftStoreAway, reason: "the store of artifacts does not answer, or does not take it"}
+	return &unfit{code: events.LeftStoreAway, reason: "the artifact store is unavailable or refused it"}
 }
 
 // record describes a file.

@@ -33,7 +33,7 @@ const (
 )
 
 // refusedName is why a file is not brought whose path cannot be gone, or must not.
-const refusedName = "their names are refused, or something is in the way"
+const refusedName = "their names are refused, or other files exist at their paths"
 
 // Earlier says where the files of earlier runs go.
 type Earlier struct {
@@ -81,7 +81,7 @@ func (k *Keeper) Earlier(ctx context.Context, s run.State, e Earlier) (int, erro
 	}
 	for _, a := range offered {
 		if err := b.one(ctx, a); err != nil {
-			return b.written, fmt.Errorf("bring artifact %s of run %s here: %w", a.ID, a.Run, err)
+			return b.written, fmt.Errorf("copy artifact %s of run %s into the workspace: %w", a.ID, a.Run, err)
 		}
 	}
 	if e.Note != nil {
@@ -192,13 +192,13 @@ func (b *bringing) wasEmpty(ctx context.Context) (bool, error) {
 func (b *bringing) one(ctx context.Context, a events.Artifact) error {
 	switch {
 	case a.Kept != events.StoredInBucket:
-		b.pass(a, "they were kept in their workspace alone")
+		b.pass(a, "they exist only in their workspace")
 		return nil
 	case hostile(a.Path):
 		b.pass(a, refusedName)
 		return nil
 	case a.Size > artifact.MaxTransfer || b.files < 1 || b.bytes < a.Size:
-		b.pass(a, fmt.Sprintf("with them there would be more than %d files, or more bytes than the artifacts of the run may have", maxBrought))
+		b.pass(a, fmt.Sprintf("they would exceed %d files or the byte limit for artifacts of the run", maxBrought))
 		return nil
 	}
 	file := path.Join(b.under, a.Path)
@@ -283,7 +283,7 @@ func (b *bringing) report(note func(string)) {
 		if b.under != "" {
 			to = b.under
 		}
-		note(fmt.Sprintf("files of earlier runs of the workflow that were brought into %s: %d\n", to, b.written))
+		note(fmt.Sprintf("files of earlier runs of the workflow that were copied into %s: %d\n", to, b.written))
 	}
 	for _, why := range slices.Sorted(maps.Keys(b.left)) {
 		names := b.left[why]
@@ -291,6 +291,6 @@ func (b *bringing) report(note func(string)) {
 		if len(names) > maxNamed {
 			more = fmt.Sprintf(" and %d more", len(names)-maxNamed)
 		}
-		note(fmt.Sprintf("files of earlier runs that were not brought, because %s: %s%s\n", why, strings.Join(names[:min(len(names), maxNamed)], ", "), more))
+		note(fmt.Sprintf("files of earlier runs that were not copied, because %s: %s%s\n", why, strings.Join(names[:min(len(names), maxNamed)], ", "), more))
 	}
 }

@@ -250,7 +250,7 @@ func TestEarlierPassedBy(t *testing.T) {
 		c.logs.states["r1"] = local
 		c.store.Artifacts = lying{c.store.Artifacts}
 		c.want(0)
-		if !strings.Contains(c.notes, "damaged in the store: a.md") || !strings.Contains(c.notes, "workspace alone: local.md") {
+		if !strings.Contains(c.notes, "damaged in the store: a.md") || !strings.Contains(c.notes, "in their workspace: local.md") {
 			t.Errorf("%q", c.notes)
 		}
 	})
@@ -286,7 +286,7 @@ func TestEarlierPassedBy(t *testing.T) {
 			if _, err := os.Stat(filepath.Join(c.dir, "out")); !os.IsNotExist(err) {
 				t.Errorf("%s: %v", name, err)
 			}
-			if !strings.Contains(c.notes, "brought into "+EarlierFolder) {
+			if !strings.Contains(c.notes, "copied into "+EarlierFolder) {
 				t.Errorf("%s: %q", name, c.notes)
 			}
 		}
@@ -320,7 +320,7 @@ func TestEarlierLimits(t *testing.T) {
 			c.ended("r1", files[:n/2]...)
 			c.ended("r2", files[n/2:]...)
 			c.want(maxBrought)
-			if over := strings.Contains(c.notes, "more than 1000 files"); over != (n > maxBrought) {
+			if over := strings.Contains(c.notes, "exceed 1000 files"); over != (n > maxBrought) {
 				t.Errorf("%d files: %q", n, c.notes)
 			}
 		}

@@ -38,7 +38,7 @@ func open(root *os.Root, file string) (*os.File, os.FileInfo, error) {
 	}
 	seen, err := at.Lstat(path.Base(file))
 	if err != nil {
-		return nil, nil, &unfit{code: events.LeftUnreadable, reason: "it is not there", err: err}
+		return nil, nil, &unfit{code: events.LeftUnreadable, reason: "it does not exist", err: err}
 	}
 	if !seen.Mode().IsRegular() {
 		return nil, nil, &unfit{code: events.LeftUnreadable, reason: "it is not a regular file"}
@@ -49,7 +49,7 @@ func open(root *os.Root, file string) (*os.File, os.FileInfo, error) {
 	}
 	now, err := f.Stat()
 	if err != nil || !os.SameFile(seen, now) {
-		return nil, nil, errors.Join(&unfit{code: events.LeftChanging, reason: "another file took its place while it was read", err: err}, f.Close())
+		return nil, nil, errors.Join(&unfit{code: events.LeftChanging, reason: "it was replaced while it was read", err: err}, f.Close())
 	}
 	return f, now, nil
 }
@@ -73,10 +73,10 @@ func openFolder(root *os.Root, dir string) (*os.Root, error) {
 			if next != nil {
 				err = errors.Join(err, next.Close())
 			}
-			return nil, &unfit{code: events.LeftUnreadable, reason: "a folder of its path is not there, or is a link", err: err}
+			return nil, &unfit{code: events.LeftUnreadable, reason: "a folder of its path is missing, or is a link", err: err}
 		}
 		if now, err := next.Lstat("."); err != nil || !os.SameFile(seen, now) {
-			return nil, errors.Join(&unfit{code: events.LeftChanging, reason: "another folder took the place of one of its path", err: err}, next.Close())
+			return nil, errors.Join(&unfit{code: events.LeftChanging, reason: "a folder of its path was replaced while it was read", err: err}, next.Close())
 		}
 		at = next
 	}

@@ -53,7 +53,7 @@ func (k *Keeper) Restore(ctx context.Context, s run.State, dir string, rules *ev
 			err = Write(root, a.Path, data, false)
 		}
 		if err != nil {
-			return written, fmt.Errorf("bring artifact %s here: %w", a.ID, err)
+			return written, fmt.Errorf("copy artifact %s into the workspace: %w", a.ID, err)
 		}
 		written++
 	}
@@ -86,7 +86,7 @@ func (k *Keeper) Clean(s run.State, dir string) (int, error) {
 			continue
 		}
 		if err := root.Remove(a.Path); err != nil {
-			return taken, fmt.Errorf("take artifact %s out of the workspace: %w", a.ID, err)
+			return taken, fmt.Errorf("remove artifact %s from the workspace: %w", a.ID, err)
 		}
 		taken++
 	}

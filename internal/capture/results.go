@@ -44,7 +44,7 @@ func (k Results) Store(ctx context.Context, res tool.Result, took time.Duration)
 		if full == nil {
 			full = []byte(res.Output)
 		}
-		out.Output = strings.ToValidUTF8(out.Output[:events.MaxInlineOutput/2], "") + fmt.Sprintf("\n... truncated: %d bytes in all, the whole is stored", len(full))
+		out.Output = strings.ToValidUTF8(out.Output[:events.MaxInlineOutput/2], "") + fmt.Sprintf("\n... truncated: %d bytes in total, the full output is stored", len(full))
 	}
 	if full != nil {
 		ref, err := k.Blobs.Put(ctx, "output", full)
@@ -61,12 +61,12 @@ func (k Results) Store(ctx context.Context, res tool.Result, took time.Duration)
 func (k Results) images(ctx context.Context, all []tool.Image) (kept []events.Image, note string, err error) {
 	for n, given := range all {
 		if n == tool.MaxImages {
-			note += fmt.Sprintf("\n(%d more images are left out: a result has at most %d.)", len(all)-n, tool.MaxImages)
+			note += fmt.Sprintf("\n(%d more images are omitted: a result has at most %d.)", len(all)-n, tool.MaxImages)
 			break
 		}
 		i, err := tool.ReadImage(given.Data)
 		if err != nil {
-			note += fmt.Sprintf("\n(Image %d is left out: %s.)", n+1, call.ClipError(err.Error()))
+			note += fmt.Sprintf("\n(Image %d is omitted: %s.)", n+1, call.ClipError(err.Error()))
 			continue
 		}
 		ref, err := k.Blobs.Put(ctx, "image", i.Data)

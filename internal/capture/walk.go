@@ -55,7 +55,7 @@ func lookInto(ctx context.Context, at *os.Root, folder string, into sheet, depth
 	names, err := list(at)
 	if err != nil {
 		if depth == 0 {
-			return fmt.Errorf("look at the workspace: %w", err)
+			return fmt.Errorf("scan the workspace: %w", err)
 		}
 		return nil //nolint:nilerr // a folder that went away or is closed to us has nothing for us
 	}

@@ -46,9 +46,9 @@ type Change struct {
 func (c Change) String() string {
 	today := c.Today
 	if today == "" {
-		today = "nothing would be said"
+		today = "no event"
 	}
-	text := fmt.Sprintf("run %s, event %d (%s): said %q, today: %s", c.Run, c.Sequence, c.Kind, c.Recorded, today)
+	text := fmt.Sprintf("run %s, event %d (%s): recorded %q, today: %s", c.Run, c.Sequence, c.Kind, c.Recorded, today)
 	if len(c.Fields) > 0 {
 		text += fmt.Sprintf(" (differs in %v)", c.Fields)
 	}
