@@ -125,9 +125,9 @@ func (p *parsing) model(root *node) string {
 	if n.kind != isText || modelRule.MatchString(n.text) {
 		return n.str()
 	}
-	e := &Error{Code: CodeValue, Line: n.line, Path: n.path, Message: "the value is not the name of a model", Expected: "provider/name", Actual: shown(n.text), Hint: "for example anthropic/claude-sonnet-4-20250514"}
+	e := &Error{Code: CodeValue, Line: n.line, Path: n.path, Message: "the value is not a model name", Expected: "provider/name", Actual: shown(n.text), Hint: "for example anthropic/claude-sonnet-4-20250514"}
 	if strings.HasPrefix(n.text, "tier:") || strings.HasPrefix(n.text, "runtime:") {
-		e.Hint = "tiers and runtimes do not exist yet; name a model"
+		e.Hint = "tiers and runtimes are not supported; name a model"
 	}
 	p.fail(e)
 	return ""
@@ -156,13 +156,13 @@ func (p *parsing) tools(n *node) []string {
 		mcp := mcpRule.MatchString(t.text)
 		switch {
 		case !mcp && !toolRule.MatchString(t.text):
-			p.fail(&Error{Code: CodeValue, Line: t.line, Path: t.path, Message: "the value is not the name of a tool", Expected: "1 to 64 characters of a-z 0-9 _, or mcp:server/tool", Actual: shown(t.text), Hint: "name each tool; patterns are for mcp only"})
+			p.fail(&Error{Code: CodeValue, Line: t.line, Path: t.path, Message: "the value is not a tool name", Expected: "1 to 64 characters of a-z 0-9 _, or mcp:server/tool", Actual: shown(t.text), Hint: "name each tool; patterns are allowed only for mcp"})
 			continue
 		case slices.Contains(out, t.text):
 			p.fail(&Error{Code: CodeDuplicate, Line: t.line, Path: t.path, Message: "the tool is named twice", Actual: shown(t.text), Hint: "remove one; read_file is read, write_file is write, edit_file is edit"})
 			continue
 		case strings.HasPrefix(t.text, "mcp__"):
-			p.fail(&Error{Code: CodeValue, Line: t.line, Path: t.path, Message: "the value is not the name of a tool", Expected: "mcp:server/tool", Actual: shown(t.text), Hint: "names that begin with mcp__ are made from it"})
+			p.fail(&Error{Code: CodeValue, Line: t.line, Path: t.path, Message: "the value is not a tool name", Expected: "mcp:server/tool", Actual: shown(t.text), Hint: "names that begin with mcp__ are derived from it"})
 			continue
 		}
 		out = append(out, t.text)

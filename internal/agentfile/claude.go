@@ -58,7 +58,7 @@ func FromClaude(data []byte, name, model string) (agent string, file []byte, lef
 		return "", nil, nil, err
 	}
 	for _, key := range extra {
-		left = append(left, fmt.Sprintf("%s: has no meaning here", key))
+		left = append(left, fmt.Sprintf("%s: has no equivalent", key))
 	}
 	tools, permissions, notes := claudeAllowed(c.Tools)
 	left = append(left, notes...)
@@ -94,7 +94,7 @@ func frontmatter(data []byte) (head []byte, body string, err error) {
 	rest, ok := strings.CutPrefix(text, "---\n")
 	top, body, closed := strings.Cut(rest, "\n---\n")
 	if !ok || !closed {
-		return nil, "", fmt.Errorf("%w: it wants frontmatter between two lines of ---, with name and description", ErrClaude)
+		return nil, "", fmt.Errorf("%w: it needs frontmatter between two lines of ---, with name and description", ErrClaude)
 	}
 	return []byte(top + "\n"), body, nil
 }
@@ -126,14 +126,14 @@ func claudeModel(own, asked string) (string, error) {
 	case own == "" || own == "inherit":
 		return "", errors.New("the file names no model: give one with --model provider/name")
 	}
-	return "", fmt.Errorf("the model %q is a word of Claude Code: give a model with --model provider/name", own)
+	return "", fmt.Errorf("the model %q is an alias of Claude Code: give a model with --model provider/name", own)
 }
 
 // claudeAllowed reads the tools: a list, or words between commas. A comma inside of brackets belongs to a pattern.
 func claudeAllowed(v any) (tools []string, permissions map[string][]string, left []string) {
 	names, given := claudeNames(v)
 	if !given {
-		return []string{"read", "grep", "glob"}, nil, []string{"tools: the file names none, which means all of them there; here the agent may read, grep and glob until the file says more"}
+		return []string{"read", "grep", "glob"}, nil, []string{"tools: the file names none, which Claude Code reads as all tools; this agent has only read, grep and glob until the file names more"}
 	}
 	permissions = map[string][]string{}
 	free := map[string]bool{}
@@ -144,7 +144,7 @@ func claudeAllowed(v any) (tools []string, permissions map[string][]string, left
 		}
 		ours, ok := claudeTools[name]
 		if !ok {
-			left = append(left, fmt.Sprintf("tool %q: there is no such tool here", n))
+			left = append(left, fmt.Sprintf("tool %q: no equivalent tool", n))
 			continue
 		}
 		if !slices.Contains(tools, ours) {

@@ -62,7 +62,7 @@ func (l *loadingDir) files(root *os.Root, r Role) error {
 			l.warnings = append(l.warnings, w)
 		}
 		if _, twice := l.agents[a.Name]; err == nil && twice {
-			err = &Error{Code: CodeDuplicate, File: name, Message: "there are two agents of this name", Actual: shown(a.Name), Hint: "rename one: names are of the whole station"}
+			err = &Error{Code: CodeDuplicate, File: name, Message: "there are two agents of this name", Actual: shown(a.Name), Hint: "rename one: names are unique in a station"}
 		}
 		if err != nil {
 			l.errs = append(l.errs, r.position(err))
@@ -141,7 +141,7 @@ func readFile(root *os.Root, name string) ([]byte, error) { return readUpTo(root
 // readUpTo reads one byte more than the limit where there are more, so that whoever parses it sees that it is too large.
 func readUpTo(root *os.Root, name string, limit int64) ([]byte, error) {
 	unreadable := func(err error) error {
-		return &Error{Code: CodeFile, File: name, Message: "the file cannot be read: " + err.Error(), Hint: "put the file itself into the directory"}
+		return &Error{Code: CodeFile, File: name, Message: "the file cannot be read: " + err.Error(), Hint: "replace the link by the file itself"}
 	}
 	info, err := root.Stat(name)
 	if err != nil {

@@ -11,7 +11,7 @@ import (
 )
 
 // ErrByHand means that a configuration file is written in a way that only a person can change without losing something.
-var ErrByHand = errors.New("the file is written in a way that only a person can change: edit it by hand")
+var ErrByHand = errors.New("the layout of the file cannot be edited automatically: edit it by hand")
 
 // Edit is one change of a configuration file.
 type Edit struct {

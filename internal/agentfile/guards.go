@@ -24,7 +24,7 @@ func (p *parsing) rule(n *node) (events.Rule, bool) {
 	p.conditions(n.child("match"))
 	p.conditions(n.child("except"))
 	if e := n.child("except"); e != nil && e.kind == isMap && len(e.pairs) == 0 {
-		p.fail(&Error{Code: CodeValue, Line: e.line, Path: e.path, Message: "an exception without conditions takes the whole rule back", Hint: "leave except out, or the rule"})
+		p.fail(&Error{Code: CodeValue, Line: e.line, Path: e.path, Message: "an exception without conditions disables the whole rule", Hint: "remove except, or the rule"})
 	}
 	return r, len(p.errs) == before
 }
@@ -43,24 +43,24 @@ func (p *parsing) ruleHead(n *node, r events.Rule) {
 	if r.Remove {
 		for _, pr := range n.pairs {
 			if pr.key != "id" && pr.key != "remove" && !foreign(pr.key) {
-				p.fail(&Error{Code: CodeConflict, Line: pr.line, Path: pr.value.path, Message: "a rule that removes another holds only its id", Hint: "to replace a rule leave remove out"})
+				p.fail(&Error{Code: CodeConflict, Line: pr.line, Path: pr.value.path, Message: "a rule with remove has only an id", Hint: "to replace a rule omit remove"})
 			}
 		}
 	}
 	if g := n.child("gate"); g != nil && r.Action != "ask" {
-		p.fail(&Error{Code: CodeConflict, Line: g.line, Path: g.path, Message: "only a rule that asks opens a gate", Expected: "action: ask", Hint: "leave gate out, or let the rule ask"})
+		p.fail(&Error{Code: CodeConflict, Line: g.line, Path: g.path, Message: "only a rule that asks opens a gate", Expected: "action: ask", Hint: "remove gate, or set action: ask"})
 	}
 	if t := n.child("tool"); t != nil && t.kind == isText && t.text == "" {
 		p.fail(&Error{Code: CodeValue, Line: t.line, Path: t.path, Message: "the glob over tools is empty", Hint: `leave the key out or write "*"`})
 	}
 	if on := n.child("on"); on != nil && on.str() != "pre_tool" {
-		p.fail(&Error{Code: CodeValue, Line: on.line, Path: on.path, Message: "rules are applied before a call only", Expected: "pre_tool", Actual: actual(on), Hint: "declare a hook for it; the rule would guard nothing"})
+		p.fail(&Error{Code: CodeValue, Line: on.line, Path: on.path, Message: "rules are applied before a call only", Expected: "pre_tool", Actual: actual(on), Hint: "declare a hook for it; the rule would have no effect"})
 	}
 	if roles := n.child("roles"); roles != nil && roles.kind == isList && !slices.Equal(roles.words(), []string{"*"}) {
-		p.fail(&Error{Code: CodeValue, Line: roles.line, Path: roles.path, Message: "a rule of an agent file is for this agent, whatever its role", Expected: `["*"]`, Hint: "leave roles out"})
+		p.fail(&Error{Code: CodeValue, Line: roles.line, Path: roles.path, Message: "a rule of an agent file applies to this agent in every role", Expected: `["*"]`, Hint: "leave roles out"})
 	}
 	if run := n.child("run"); run != nil {
-		p.fail(&Error{Code: CodeValue, Line: run.line, Path: run.path, Message: "a guard rule runs no command", Hint: "declare it under hooks, with on: pre_tool and the command"})
+		p.fail(&Error{Code: CodeValue, Line: run.line, Path: run.path, Message: "a guard rule cannot run a command", Hint: "declare it under hooks, with on: pre_tool and the command"})
 	}
 }
 

@@ -26,7 +26,7 @@ func (p *parsing) hosts(root *node, out *events.Sandbox) {
 		p.warn(Warning{Code: CodeNoEffect, Line: n.line, Path: n.path, Message: "has no effect: the network is off", Hint: "write enabled: true beside it"})
 		return
 	case len(n.items) > 0 && out.Mode == "host":
-		p.fail(&Error{Code: CodeConflict, Line: n.line, Path: n.path, Message: "sandbox.mode: host cannot keep commands to allowed hosts", Expected: "a mode that can, such as bwrap", Actual: shown(out.Mode), Hint: "write mode: bwrap, or leave allowed_hosts out"})
+		p.fail(&Error{Code: CodeConflict, Line: n.line, Path: n.path, Message: "sandbox.mode: host cannot restrict commands to allowed hosts", Expected: "a mode that can restrict them, such as bwrap", Actual: shown(out.Mode), Hint: "write mode: bwrap, or leave allowed_hosts out"})
 	}
 	out.Network, out.AllowedHosts = false, n.words()
 }

@@ -75,7 +75,7 @@ func (p *parsing) servers(root *node) []events.MCPServer {
 	for _, t := range tools.items {
 		name, _, ok := strings.Cut(strings.TrimPrefix(t.text, mcpPrefix), "/")
 		if ok && mcpRule.MatchString(t.text) && !slices.ContainsFunc(out, func(s events.MCPServer) bool { return s.Name == name }) {
-			p.warn(Warning{Code: CodeNoEffect, Line: t.line, Path: t.path, Message: "there is no server " + name + " under mcp", Hint: "add mcp." + name + " with a command or a url: until then the agent will not see " + t.text})
+			p.warn(Warning{Code: CodeNoEffect, Line: t.line, Path: t.path, Message: "there is no server " + name + " under mcp", Hint: "add mcp." + name + " with a command or a url: until then the agent does not have " + t.text})
 		}
 	}
 	return out
@@ -126,7 +126,7 @@ func (p *parsing) env(pr pair) {
 	case strings.HasPrefix(v, "secret:") && !secretRule.MatchString(v):
 		p.fail(&Error{Code: CodeValue, Line: pr.line, Path: pr.value.path, Message: "the value does not name a secret", Expected: "secret:NAME"})
 	case privateRule.MatchString(pr.key) && !secretRule.MatchString(v):
-		p.fail(&Error{Code: CodeValue, Line: pr.line, Path: pr.value.path, Message: "a secret must not be written into the file", Expected: "secret:NAME", Hint: "put the value into the file NAME of the folder that INSPAN_MCP_SECRETS names for the toolrunner"})
+		p.fail(&Error{Code: CodeValue, Line: pr.line, Path: pr.value.path, Message: "a secret must not be in the file", Expected: "secret:NAME", Hint: "put the value into the file NAME of the folder that INSPAN_MCP_SECRETS names for the toolrunner"})
 	}
 }
 
@@ -135,7 +135,7 @@ func (p *parsing) header(pr pair) {
 	case !headerRule.MatchString(pr.key) || slices.Contains(takenHeaders, strings.ToLower(pr.key)):
 		p.fail(&Error{Code: CodeValue, Line: pr.line, Path: pr.value.path, Message: "the key is not a header that may be set", Actual: shown(pr.key)})
 	case !secretRule.MatchString(pr.value.str()):
-		p.fail(&Error{Code: CodeValue, Line: pr.line, Path: pr.value.path, Message: "the value of a header must not be written into the file", Expected: "secret:NAME", Hint: `put the whole value, such as "Bearer ...", into the file NAME of the folder that INSPAN_MCP_SECRETS names for the toolrunner`})
+		p.fail(&Error{Code: CodeValue, Line: pr.line, Path: pr.value.path, Message: "the value of a header must not be in the file", Expected: "secret:NAME", Hint: `put the whole value, such as "Bearer ...", into the file NAME of the folder that INSPAN_MCP_SECRETS names for the toolrunner`})
 	}
 }
 
@@ -146,7 +146,7 @@ func (p *parsing) address(n *node, secrets bool) {
 	case err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "" || u.User != nil || u.Fragment != "":
 		p.fail(&Error{Code: CodeValue, Line: n.line, Path: n.path, Message: "the value is not an address of a server", Expected: "http:// or https:// with a host and without a user", Hint: "a password goes into headers as secret:NAME"})
 	case u.Scheme == "http" && secrets && !loopback(u.Hostname()):
-		p.fail(&Error{Code: CodeValue, Line: n.line, Path: n.path, Message: "a header's secret would travel in the clear", Expected: "https://"})
+		p.fail(&Error{Code: CodeValue, Line: n.line, Path: n.path, Message: "the secret of a header would be sent unencrypted", Expected: "https://"})
 	}
 }
 

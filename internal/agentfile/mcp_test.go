@@ -75,7 +75,7 @@ func TestServers(t *testing.T) {
 		"a secret in the environment":      {"s: {command: [x], env: {GITHUB_TOKEN: abcdef}}", "INSPAN_MCP_SECRETS"},
 		"a header of the transport":        {"s: {url: \"https://a\", headers: {Host: \"secret:x\"}}", "not a header that may be set"},
 		"a header that smuggles":           {"s: {url: \"https://a\", headers: {\"A\\nB\": \"secret:x\"}}", "not a header that may be set"},
-		"a secret in the clear":            {"s: {url: \"http://example.com\", headers: {X-Key: \"secret:x\"}}", "travel in the clear"},
+		"a secret in the clear":            {"s: {url: \"http://example.com\", headers: {X-Key: \"secret:x\"}}", "be sent unencrypted"},
 		"another scheme":                   {"s: {url: \"file:///etc/passwd\"}", "not an address"},
 		"a password in the address":        {"s: {url: \"https://a:b@example.com\"}", "not an address"},
 		"an environment for an address":    {"s: {url: \"https://a\", env: {A: b}}", "env belongs to a command"},
@@ -144,7 +144,7 @@ func TestPin(t *testing.T) {
 			tools []agentfile.ToolPin
 			want  string
 		}{
-			{[]agentfile.ToolPin{forged}, "changed by hand"},
+			{[]agentfile.ToolPin{forged}, "edited by hand"},
 			{[]agentfile.ToolPin{toolPin("read_file", "Read.\u202e")}, "U+202E"},
 			{[]agentfile.ToolPin{toolPin("read_file", strings.Repeat("x", agentfile.MaxToolText+1))}, "the limit is"},
 			{[]agentfile.ToolPin{toolPin("read_a", "x"), toolPin("read_a", "y")}, "another tool has its name"},

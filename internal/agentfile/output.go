@@ -25,7 +25,7 @@ func (p *parsing) output(root *node) json.RawMessage {
 		return nil
 	}
 	if format.str() == "text" {
-		p.fail(&Error{Code: CodeConflict, Line: format.line, Path: format.path, Message: "a text has no schema", Expected: "json", Actual: shown(format.text), Hint: "write format: json, or leave the schema out"})
+		p.fail(&Error{Code: CodeConflict, Line: format.line, Path: format.path, Message: "format: text has no schema", Expected: "json", Actual: shown(format.text), Hint: "write format: json, or leave the schema out"})
 		return nil
 	}
 	before := len(p.errs)
@@ -158,7 +158,7 @@ func (p *parsing) picoObject(n *node) map[string]any {
 			required = append(required, short)
 		}
 		if _, twice := fields[short]; twice || short == "" {
-			p.fail(&Error{Code: CodeDuplicate, Line: pr.line, Path: pr.value.path, Message: "the field has no name or one that is taken", Actual: shown(pr.key)})
+			p.fail(&Error{Code: CodeDuplicate, Line: pr.line, Path: pr.value.path, Message: "the field has no name, or the name is used twice", Actual: shown(pr.key)})
 		}
 		fields[short] = field
 	}
@@ -194,7 +194,7 @@ func (p *parsing) picoField(kind string, pr pair) map[string]any {
 			return map[string]any{"enum": plain(pr.value)}
 		}
 	}
-	p.fail(&Error{Code: CodeValue, Line: pr.line, Path: pr.value.path, Message: "the field is not one that Picoschema has", Expected: "name(array): type, name(object): {...} or name(enum): [...]", Actual: shown(pr.key)})
+	p.fail(&Error{Code: CodeValue, Line: pr.line, Path: pr.value.path, Message: "the field is not valid Picoschema", Expected: "name(array): type, name(object): {...} or name(enum): [...]", Actual: shown(pr.key)})
 	return nil
 }
 

@@ -52,7 +52,7 @@ func (p *parsing) permissions(root *node, seen map[string]bool) []events.Rule {
 			case strings.TrimSpace(by.key) == "" || len(by.key) > maxPattern:
 				p.fail(&Error{Code: CodeValue, Line: by.line, Path: pr.value.path, Message: "the pattern is not permitted", Expected: fmt.Sprintf("1 to %d bytes", maxPattern), Actual: shown(by.key)})
 			case pr.key != "bash" && !slices.Contains(filed, pr.key):
-				p.fail(&Error{Code: CodeValue, Line: by.line, Path: pr.value.path, Message: "patterns go with bash and the file tools only", Expected: "allow, deny or ask for " + pr.key})
+				p.fail(&Error{Code: CodeValue, Line: by.line, Path: pr.value.path, Message: "patterns are allowed only for bash and the file tools", Expected: "allow, deny or ask for " + pr.key})
 			case everything(by.key):
 				r.Match, r.Except = events.Match{}, p.besides(pr, by)
 			}
@@ -88,7 +88,7 @@ func (p *parsing) besides(tool, all pair) *events.Match {
 	}
 	m := about(tool.key, "{"+strings.Join(others, ",")+"}")
 	if n := max(len(m.Path), len(m.Glob)); n > maxPattern {
-		p.fail(&Error{Code: CodeLimit, Line: all.line, Path: tool.value.path, Message: "the patterns beside " + shown(all.key) + " are too long together", Expected: fmt.Sprintf("at most %d bytes", maxPattern), Actual: fmt.Sprint(n), Hint: "name folders instead of files, or write rules under guards"})
+		p.fail(&Error{Code: CodeLimit, Line: all.line, Path: tool.value.path, Message: "the patterns for " + shown(all.key) + " are too long together", Expected: fmt.Sprintf("at most %d bytes", maxPattern), Actual: fmt.Sprint(n), Hint: "name folders instead of files, or write rules under guards"})
 	}
 	return &m
 }
@@ -118,7 +118,7 @@ func sealed(pattern string) string {
 func (p *parsing) external(pr pair, action shape) {
 	p.walk(pr.value, action, inForce)
 	if pr.value.str() != "deny" {
-		p.warn(Warning{Code: CodeNoEffect, Line: pr.value.line, Path: pr.value.path, Message: "accepted, has no effect yet", Hint: "paths outside of the workspace are never reachable for the file tools"})
+		p.warn(Warning{Code: CodeNoEffect, Line: pr.value.line, Path: pr.value.path, Message: "accepted, has no effect yet", Hint: "the file tools never reach paths outside the workspace"})
 	}
 }
 

@@ -114,13 +114,13 @@ func RuleName(server, tool string) string {
 func CheckTool(t ToolPin) error {
 	switch {
 	case t.Name == "" || len(t.Name) > 256 || !utf8.ValidString(t.Name):
-		return errors.New("it has no name of 1 to 256 bytes of text")
+		return errors.New("its name is not 1 to 256 bytes of UTF-8 text")
 	case len(t.Description) > MaxToolText:
 		return fmt.Errorf("its description has %d bytes, the limit is %d", len(t.Description), MaxToolText)
 	case len(t.Input) > MaxToolText:
 		return fmt.Errorf("its schema has %d bytes, the limit is %d", len(t.Input), MaxToolText)
 	case t.Digest != ToolDigest(t.Name, t.Description, t.Input):
-		return errors.New("its digest is not that of its description and schema: the pins were changed by hand; pin it again")
+		return errors.New("its digest does not match its description and schema: the pins were edited by hand; pin it again")
 	}
 	for _, text := range []string{t.Name, t.Description, string(t.Input)} {
 		if i := strings.IndexFunc(text, hidden); i >= 0 {
@@ -150,7 +150,7 @@ func ReadPins(agentPath string) (Pins, error) {
 
 func parsePins(name string, data []byte) (Pins, error) {
 	unfit := func(err error) error {
-		return &Error{Code: CodeFile, File: name, Message: "the pins cannot be read: " + err.Error(), Hint: "make them again: inspan tools --agent FILE --pin"}
+		return &Error{Code: CodeFile, File: name, Message: "the pins are unreadable: " + err.Error(), Hint: "create them again: inspan tools --agent FILE --pin"}
 	}
 	if len(data) > maxPinsFile {
 		return Pins{}, unfit(tooLarge("the file is too large", maxPinsFile, len(data)))
@@ -162,7 +162,7 @@ func parsePins(name string, data []byte) (Pins, error) {
 		return Pins{}, unfit(err)
 	}
 	if p.Version != PinsVersion {
-		return Pins{}, unfit(fmt.Errorf("version %d, this program knows %d", p.Version, PinsVersion))
+		return Pins{}, unfit(fmt.Errorf("version %d, this program supports %d", p.Version, PinsVersion))
 	}
 	for _, s := range p.Servers {
 		for i := range s.Tools {
@@ -263,7 +263,7 @@ func toolRoom(t ToolPin, add events.MCPTool, taken int) (int, error) {
 		return 0, fmt.Errorf("its schema: %w", err)
 	}
 	if taken+len(b) > MaxPinned {
-		return 0, tooLarge("all tools of the servers take too much room together: name fewer under tools", MaxPinned, taken+len(b))
+		return 0, tooLarge("all tools of the servers together exceed the size limit: name fewer under tools", MaxPinned, taken+len(b))
 	}
 	return len(b), nil
 }

@@ -81,7 +81,7 @@ func TestRenderRefuses(t *testing.T) {
 		{"a variable without a value", "a\n{{fcous}}", "variable", 2, "focus"},
 		{"the known ones are named", "{{nope}}", "variable", 1, "known: agent, input.focus, run, station, step, stepDescription, tools, userInput, workspace"},
 		{"an input without a value", "{{input.nope}}", "variable", 1, "input.nope"},
-		{"a block", "{{#if focus}}x{{/if}}", "template", 1, "may hold"},
+		{"a block", "{{#if focus}}x{{/if}}", "template", 1, "may contain"},
 		{"a loop", "x\n\n{{#each tools}}{{/each}}", "template", 3, ""},
 		{"a partial", "{{> header}}", "template", 1, ""},
 		{"a helper", "{{json focus}}", "template", 1, ""},

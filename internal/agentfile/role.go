@@ -78,7 +78,7 @@ func (r Role) share(file string, a events.Agent) (events.Agent, error) {
 		case i < 0:
 			rules = append(rules, own)
 		case rules[i].Locked:
-			return a, fault("the rule "+own.ID+" is locked by "+r.at(RoleFile), "choose another id for a rule of your own")
+			return a, fault("the rule "+own.ID+" is locked by "+r.at(RoleFile), "choose another id for your rule")
 		default:
 			rules[i] = own // also one that removes: it may be about the station's rule of that name, too
 		}

@@ -125,7 +125,7 @@ func (p *parsing) unknown(pr pair, fields map[string]field) {
 		known = append(known, k)
 	}
 	sort.Strings(known)
-	e := &Error{Code: CodeUnknown, Line: pr.line, Path: pr.value.path, Message: "unknown key", Hint: "known here: " + strings.Join(known, ", ")}
+	e := &Error{Code: CodeUnknown, Line: pr.line, Path: pr.value.path, Message: "unknown key", Hint: "known keys: " + strings.Join(known, ", ")}
 	if near := didyoumean.Word(pr.key, known); near != "" {
 		e.Expected, e.Hint = near, "did you mean "+near+"? A key of your own begins with x-"
 	}

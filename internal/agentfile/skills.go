@@ -91,7 +91,7 @@ func (l *loading) memory(a *events.Agent, name string) {
 		return
 	}
 	if l.about += len(text); l.about > maxMemory {
-		l.fail(&Error{Code: CodeLimit, Path: "memory.sources", Message: "the files are too large", Expected: fmt.Sprintf("at most %d bytes together", maxMemory), Hint: "put what is needed seldom into a skill"})
+		l.fail(&Error{Code: CodeLimit, Path: "memory.sources", Message: "the files are too large", Expected: fmt.Sprintf("at most %d bytes together", maxMemory), Hint: "move rarely needed text into a skill"})
 		return
 	}
 	a.Memory = append(a.Memory, events.Document{Name: name, Digest: digestOf(text), Text: text})
@@ -102,7 +102,7 @@ func (l *loading) text(name string, limit int64, at string) (string, bool) {
 	if _, err := l.root.Stat(name); errors.Is(err, fs.ErrNotExist) {
 		w := Warning{Code: CodeFile, File: l.file, Path: at, Message: "there is no " + shown(name) + " beside the agent's file", Hint: "name a path below the folder of the agents"}
 		if path.Base(name) == memoryDefault {
-			w.Hint = "that of a workspace is shown anyway with the first result from its directory"
+			w.Hint = "the file of a workspace is shown anyway with the first result from its directory"
 		}
 		l.warnings = append(l.warnings, w)
 		return "", false

@@ -35,7 +35,7 @@ var (
 const (
 	wordTask    = "userInput"
 	wordHistory = "history"
-	supported   = `an agent's template may hold {{role "system"}}, {{role "user"}}, {{userInput}}, {{history}}, {{x}}, {{input.x}} and comments`
+	supported   = `the template of an agent may contain {{role "system"}}, {{role "user"}}, {{userInput}}, {{history}}, {{x}}, {{input.x}} and comments`
 )
 
 // parseTemplate reads a body. first is the line of the file that it begins at; errors are *Error. Its work is
@@ -166,7 +166,7 @@ func (t *templateParser) expression(inner string) error {
 func (t *templateParser) turn(word string) error {
 	m := roleRule.FindStringSubmatch(word)
 	if m == nil {
-		return t.refuse("the role is not written as expected", "{{"+word+"}}")
+		return t.refuse("the role has the wrong syntax", "{{"+word+"}}")
 	}
 	switch m[1] + m[2] {
 	case "system":
@@ -174,7 +174,7 @@ func (t *templateParser) turn(word string) error {
 	case "user":
 		t.role = user
 	default:
-		return t.refuse("only the roles system and user can be written; the rest of the conversation is kept by the run", "{{"+word+"}}")
+		return t.refuse("only the roles system and user are allowed; the run has the rest of the conversation", "{{"+word+"}}")
 	}
 	// A part that goes on after another role is a paragraph of its own.
 	if n := len(t.pieces); n > 0 {

@@ -221,7 +221,7 @@ func (r *treeReader) pairs(n *node, values []*ast.MappingValueNode, depth int) e
 			return &Error{Code: CodeLimit, Line: line, Path: path, Message: "the key is too long", Expected: fmt.Sprintf("at most %d bytes", maxPattern), Actual: fmt.Sprint(len(key))}
 		}
 		if seen[key] {
-			return &Error{Code: CodeDuplicate, Line: line, Path: path, Message: "the key is there twice"}
+			return &Error{Code: CodeDuplicate, Line: line, Path: path, Message: "the key is used twice"}
 		}
 		seen[key] = true
 		value, err := r.read(v.Value, path, depth+1)
