@@ -56,7 +56,7 @@ type Model struct {
 // New makes the adapter. It fails, with an *llm.Error, without a key and on an address that is none.
 func New(cfg Config) (*Model, error) {
 	if cfg.APIKey == "" && cfg.BaseURL == "" {
-		return nil, &llm.Error{Class: llm.Auth, Err: errors.New("anthropic: there is no api key"), Hint: "set " + KeyEnv}
+		return nil, &llm.Error{Class: llm.Auth, Err: errors.New("anthropic: missing api key"), Hint: "set " + KeyEnv}
 	}
 	if err := wire.CheckKey(cfg.APIKey); err != nil {
 		return nil, &llm.Error{Class: llm.Auth, Err: fmt.Errorf("anthropic: %w", err), Hint: "set " + KeyEnv + " again"}

@@ -235,7 +235,7 @@ func own(raw json.RawMessage) (json.RawMessage, []llm.Call, error) {
 	for _, b := range blocks {
 		var k struct{ Type, Text, ID, Name, Signature string }
 		if err := json.Unmarshal(b, &k); err != nil {
-			return nil, nil, fmt.Errorf("raw content has a block that is none: %w", err)
+			return nil, nil, fmt.Errorf("raw content has an invalid block: %w", err)
 		}
 		if k.Type == "text" && strings.TrimSpace(k.Text) == "" || k.Type == "thinking" && k.Signature == "" {
 			continue

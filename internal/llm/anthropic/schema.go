@@ -21,7 +21,7 @@ func outputFormat(schema json.RawMessage) (*outputConfig, error) {
 	c := &outputConfig{}
 	c.Format.Type = "json_schema"
 	if c.Format.Schema = reduce(map[string]any(s)); c.Format.Schema == true {
-		return nil, errors.New("schema allows every document: it has no type")
+		return nil, errors.New("schema allows every document: type is missing")
 	}
 	return c, nil
 }

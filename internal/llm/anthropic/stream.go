@@ -122,7 +122,7 @@ func (s *stream) startBlock(e event) error {
 func (s *stream) growBlock(e event) error {
 	b := s.byIndex[e.Index]
 	if b == nil {
-		return fmt.Errorf("a piece of content block %d, which never began", e.Index)
+		return fmt.Errorf("a delta of content block %d, which never began", e.Index)
 	}
 	d, err := wire.Decode(e.Delta)
 	if err != nil {
@@ -194,7 +194,7 @@ func (s *stream) answer(req llm.Request) (llm.Answer, error) {
 	a.Finish = finish(s.stop, len(a.Calls))
 	var err error
 	if a.Raw, err = wire.Marshal(content); err != nil {
-		return llm.Answer{}, fmt.Errorf("anthropic: keep the answer: %w", err)
+		return llm.Answer{}, fmt.Errorf("anthropic: encode the answer: %w", err)
 	}
 	u := s.usage
 	a.Usage = wire.Counted(req, a, llm.Usage{Input: count(u.Input) + count(u.CacheCreation) + count(u.CacheRead),

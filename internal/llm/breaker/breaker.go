@@ -33,7 +33,7 @@ const (
 )
 
 // ErrResting is a request that was not sent because its model is left alone.
-var ErrResting = errors.New("the model is not asked for now")
+var ErrResting = errors.New("requests to the model are suspended")
 
 // Model is a model behind a breaker. It is safe for concurrent use.
 type Model struct {
@@ -108,7 +108,7 @@ func (m *Model) Resting(model string) bool {
 func (m *Model) resting(model string, s *state, wait time.Duration) error {
 	return &llm.Error{Class: s.class, RetryAfter: spreadOut(wait),
 		Err:  fmt.Errorf("%s/%s: %w: %d failures in a row, the last: %w", m.name, model, ErrResting, s.failures, s.cause),
-		Hint: "it is tried again by itself; look at the provider's status page, or choose another model"}
+		Hint: "requests resume automatically; check the status page of the provider, or choose another model"}
 }
 
 // answered is told when a model speaks.

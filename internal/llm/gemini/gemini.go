@@ -56,7 +56,7 @@ type Model struct {
 // New makes the adapter. It fails, with an *llm.Error, without a key and on an address that is none.
 func New(cfg Config) (*Model, error) {
 	if cfg.APIKey == "" && cfg.BaseURL == "" {
-		return nil, &llm.Error{Class: llm.Auth, Err: errors.New("gemini: there is no api key"), Hint: "set " + KeyEnv}
+		return nil, &llm.Error{Class: llm.Auth, Err: errors.New("gemini: missing api key"), Hint: "set " + KeyEnv}
 	}
 	if err := wire.CheckKey(cfg.APIKey); err != nil {
 		return nil, &llm.Error{Class: llm.Auth, Err: fmt.Errorf("gemini: %w", err), Hint: "set " + KeyEnv + " again"}
@@ -87,7 +87,7 @@ func (m *Model) Ask(ctx context.Context, req llm.Request, sink llm.Sink) (llm.An
 		return llm.Answer{}, m.errs.Unsent(err)
 	}
 	if !modelName.MatchString(req.Model) {
-		return llm.Answer{}, &llm.Error{Class: llm.Invalid, Err: errors.New("gemini: the model's name cannot stand in an address"), Hint: "check the model name"}
+		return llm.Answer{}, &llm.Error{Class: llm.Invalid, Err: errors.New("gemini: the model name is not valid in a URL"), Hint: "check the model name"}
 	}
 	res, err := m.endpoint.Post(ctx, path(req.Model), "alt=sse", body)
 	if res != nil && res.Body != nil {

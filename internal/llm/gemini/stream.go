@@ -149,7 +149,7 @@ func (s *stream) answer(errs wire.Provider, req llm.Request) (llm.Answer, error)
 		return llm.Answer{}, errs.Broken(context.Background(), err)
 	}
 	if a.Raw, err = wire.Marshal(content{Role: "model", Parts: asAny(s.parts)}); err != nil {
-		return llm.Answer{}, fmt.Errorf("gemini: keep the answer: %w", err)
+		return llm.Answer{}, fmt.Errorf("gemini: encode the answer: %w", err)
 	}
 	u := s.usage
 	a.Usage = wire.Counted(req, a, llm.Usage{Input: max(u.Prompt, 0) + max(u.ToolPrompt, 0),

@@ -73,7 +73,7 @@ func (s *items) receive(data []byte) (failed json.RawMessage, err error) {
 		return nil, s.emit(e.Delta, true)
 	case "response.output_item.done":
 		if e.OutputIndex < 0 || e.OutputIndex >= maxItems {
-			return nil, errors.New("an output item at an impossible place")
+			return nil, errors.New("an output item with an invalid index")
 		}
 		if s.done == nil {
 			s.done = map[int]json.RawMessage{}
@@ -136,7 +136,7 @@ func (s *items) answer(req llm.Request) (llm.Answer, error) {
 	for _, item := range s.whatCame() {
 		o, err := wire.Decode(item)
 		if err != nil || o == nil {
-			return llm.Answer{}, &llm.Error{Class: llm.Transient, Err: errors.New("openai: an output item is no object")}
+			return llm.Answer{}, &llm.Error{Class: llm.Transient, Err: errors.New("openai: an output item is not an object")}
 		}
 		switch o.String("type") {
 		case "message":
@@ -147,7 +147,7 @@ func (s *items) answer(req llm.Request) (llm.Answer, error) {
 		case "function_call":
 			if s.settleItem(o) {
 				if item, err = wire.Marshal(o); err != nil {
-					return llm.Answer{}, fmt.Errorf("openai: keep the answer: %w", err)
+					return llm.Answer{}, fmt.Errorf("openai: encode the answer: %w", err)
 				}
 			}
 			a.Calls = append(a.Calls, llm.Call{ID: o.String("call_id"), Name: o.String("name"), Input: wire.AsJSON([]byte(o.String("arguments")))})
@@ -164,7 +164,7 @@ func (s *items) answer(req llm.Request) (llm.Answer, error) {
 	a.Finish = s.finished(len(a.Calls), refused)
 	var err error
 	if a.Raw, err = wire.Marshal(output); err != nil {
-		return llm.Answer{}, fmt.Errorf("openai: keep the answer: %w", err)
+		return llm.Answer{}, fmt.Errorf("openai: encode the answer: %w", err)
 	}
 	u := s.last.Usage
 	a.Usage = wire.Counted(req, a, llm.Usage{Input: u.Input, Output: u.Output, CachedInput: u.InputDetails.Cached})

@@ -80,7 +80,7 @@ type Model struct {
 // New makes the adapter. It fails, with an *llm.Error, without a key and on an address that is none.
 func New(cfg Config) (*Model, error) {
 	if cfg.APIKey == "" && cfg.BaseURL == "" {
-		return nil, &llm.Error{Class: llm.Auth, Err: errors.New("openai: there is no api key"),
+		return nil, &llm.Error{Class: llm.Auth, Err: errors.New("openai: missing api key"),
 			Hint: "set " + KeyEnv + ", or OPENAI_BASE_URL for a local server"}
 	}
 	if err := wire.CheckKey(cfg.APIKey); err != nil {

@@ -323,7 +323,7 @@ func TestServersThatAreNotOpenAI(t *testing.T) {
 			t.Parallel()
 			m := newModel(t, llmtest.Serve(t, llmtest.Stream(delta(`{"content":"a"}`), "data: "+frame+"\n\n")))
 			_, err := m.Ask(t.Context(), hello(), nil)
-			if _, retry := llm.Retryable(err); !retry || strings.Contains(err.Error(), "before the answer was whole") {
+			if _, retry := llm.Retryable(err); !retry || strings.Contains(err.Error(), "before the answer was complete") {
 				t.Errorf("got %v, want the server's reason, and transient", err)
 			}
 		})

@@ -168,7 +168,7 @@ func ownItems(raw json.RawMessage) (json.RawMessage, []llm.Call, error) {
 	for _, item := range items {
 		o, err := wire.Decode(item)
 		if err != nil || o == nil {
-			return nil, nil, fmt.Errorf("raw output has an item that is no object")
+			return nil, nil, fmt.Errorf("raw output has an item that is not an object")
 		}
 		kind := o.String("type")
 		if kind == "reasoning" && o.String("encrypted_content") == "" {

@@ -179,7 +179,7 @@ func (s *stream) answer(req llm.Request) (llm.Answer, error) {
 	a.Finish = finish(s.finish, len(a.Calls), refusal != "")
 	var err error
 	if a.Raw, err = wire.Marshal(s.message); err != nil {
-		return llm.Answer{}, fmt.Errorf("openai: keep the answer: %w", err)
+		return llm.Answer{}, fmt.Errorf("openai: encode the answer: %w", err)
 	}
 	u := s.usage
 	a.Usage = wire.Counted(req, a, llm.Usage{Input: u.Prompt, Output: u.Completion, CachedInput: max(u.PromptDetails.Cached, u.CacheHit)})

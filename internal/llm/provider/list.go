@@ -65,7 +65,7 @@ func (l *list) Ask(ctx context.Context, req llm.Request, sink llm.Sink) (llm.Ans
 	a, err := l.models[i].Ask(ctx, req, sink)
 	if e, ok := final(err); ok && l.passOver(i) {
 		told := *e
-		told.Class, told.Hint = llm.Transient, "the next model of the list is asked; "+e.Hint
+		told.Class, told.Hint = llm.Transient, "the next model of the list is used; "+e.Hint
 		return a, &told
 	}
 	if e, ok := errors.AsType[*llm.Error](err); ok && e.RetryAfter > patience && l.another(i) {

@@ -100,7 +100,7 @@ func (s *Set) Model(ref string) (llm.Model, string, error) {
 		return nil, "", s.invalid(fmt.Errorf("unknown provider %q", shorten(provider)))
 	}
 	if !modelName.MatchString(name) {
-		return nil, "", s.invalid(fmt.Errorf("%q is not a model's name", shorten(name)))
+		return nil, "", s.invalid(fmt.Errorf("%q is not a model name", shorten(name)))
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -162,11 +162,11 @@ var scriptName = pattern.New(`^[A-Za-z0-9][A-Za-z0-9_-]{0,63}$`)
 // script reads the script called name, or gives the one read before where the file did not change. The caller holds mu.
 func (s *Set) script(name string) (llm.Model, error) {
 	if !scriptName.MatchString(name) {
-		return nil, &llm.Error{Class: llm.Invalid, Err: fmt.Errorf("%q is not a script's name", shorten(name)),
+		return nil, &llm.Error{Class: llm.Invalid, Err: fmt.Errorf("%q is not a script name", shorten(name)),
 			Hint: "a name has letters, digits, - and _ only, and its file is NAME.yaml in the folder of scripts"}
 	}
 	if s.cfg.ScriptsDir == "" {
-		return nil, &llm.Error{Class: llm.Invalid, Err: fmt.Errorf("script %s: there is no folder of scripts", name),
+		return nil, &llm.Error{Class: llm.Invalid, Err: fmt.Errorf("script %s: no folder of scripts is configured", name),
 			Hint: "configure the folder that holds the scripts"}
 	}
 	f, err := os.OpenInRoot(s.cfg.ScriptsDir, name+".yaml")
@@ -193,7 +193,7 @@ func (s *Set) script(name string) (llm.Model, error) {
 }
 
 func (s *Set) unread(name string, err error) error {
-	hint := "correct the script"
+	hint := "fix the script"
 	if errors.Is(err, fs.ErrNotExist) {
 		hint = "put " + name + ".yaml into the folder of scripts, " + s.cfg.ScriptsDir
 	}

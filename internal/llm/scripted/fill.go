@@ -33,7 +33,7 @@ func resultNumber(word string) (int, error) {
 	digits, ok := strings.CutPrefix(word, "result.")
 	n, err := strconv.Atoi(digits)
 	if !ok || err != nil || n < 1 {
-		return 0, fmt.Errorf("unknown blank {{%s}}; %s", word, blankHint)
+		return 0, fmt.Errorf("unknown placeholder {{%s}}; %s", word, blankHint)
 	}
 	return n, nil
 }
@@ -78,7 +78,7 @@ func lookUp(word string, req llm.Request) (string, error) {
 		}
 		have += len(results)
 	}
-	return "", fmt.Errorf("{{%s}} asks for result %d from the end, the conversation has %d", word, n, have)
+	return "", fmt.Errorf("{{%s}} needs result %d from the end, the conversation has %d", word, n, have)
 }
 
 // prepare checks the input and keeps its JSON where nothing is to be filled in.

@@ -146,7 +146,7 @@ func decodeError(name string, err error) error {
 	if e, ok := errors.AsType[*yaml.UnknownFieldError](err); ok {
 		hint = "; " + keysHint
 		if strings.Contains(e.Message, `"times"`) {
-			hint = "; a script remembers nothing, so it cannot count: match on turn or attempt instead"
+			hint = "; a script has no state and cannot count: match on turn or attempt instead"
 		}
 	}
 	if e, ok := errors.AsType[yaml.Error](err); ok && e.GetToken() != nil && e.GetToken().Position != nil {
@@ -177,7 +177,7 @@ func (e *entry) check() error {
 		return err
 	}
 	if e.Text == "" && e.Thinking == "" && len(e.Calls) == 0 && e.Error == nil && e.Finish == "" {
-		return errors.New("it says nothing; give it text, thinking, calls, finish or error")
+		return errors.New("the entry is empty; give it text, thinking, calls, finish or error")
 	}
 	if e.Chunk < 0 {
 		return fmt.Errorf("chunk %d; give a number of characters from 1", e.Chunk)
@@ -185,7 +185,7 @@ func (e *entry) check() error {
 	switch llm.Finish(e.Finish) {
 	case "", llm.Length, llm.Refusal:
 	default:
-		return fmt.Errorf("finish %q; only length and refusal can be asked for, leave it out for the rest", e.Finish)
+		return fmt.Errorf("finish %q; only length and refusal are allowed, otherwise leave it out", e.Finish)
 	}
 	if u := e.Usage; u != nil && (u.Input < 0 || u.Output < 0 || u.Cached < 0 || u.Cached > u.Input) {
 		return errors.New("usage: counts are not negative, and cached is a part of input")
@@ -208,10 +208,10 @@ func (e *entry) checkCalls() error {
 	for i := range e.Calls {
 		c := &e.Calls[i]
 		if !toolName.MatchString(c.Name) {
-			return fmt.Errorf("calls[%d]: name %q is not a tool's name", i, c.Name)
+			return fmt.Errorf("calls[%d]: name %q is not a tool name", i, c.Name)
 		}
 		if c.ID != "" && seen[c.ID] {
-			return fmt.Errorf("calls[%d]: id %q is there twice; leave ids out to have them made", i, c.ID)
+			return fmt.Errorf("calls[%d]: id %q is used twice; leave ids out to have them generated", i, c.ID)
 		}
 		seen[c.ID] = true
 		if err := c.prepare(); err != nil {

@@ -5,7 +5,7 @@
 // Meta.Attempt. The first entry whose conditions all hold answers. A question that no entry answers is an *llm.Error
 // of class Invalid which names the script, the step, the turn and what the last tool results said. Streaming goes
 // through the sink in pieces like a real provider's, and a delay ends with the context. A script is read strictly:
-// an unknown key, a bad range or an unknown blank is an error with its line before anything runs.
+// an unknown key, a bad range or an unknown placeholder is an error with its line before anything runs.
 package scripted
 
 import (
@@ -48,7 +48,7 @@ func (m *Model) Ask(ctx context.Context, req llm.Request, sink llm.Sink) (llm.An
 	answer, err := e.answer(m.name, req)
 	if err != nil {
 		return llm.Answer{}, &llm.Error{Class: llm.Invalid, Err: fmt.Errorf("script %s, turns[%d]: %w", m.name, e.index, err),
-			Hint: "correct the blank or add a condition so that the entry only answers where it can"}
+			Hint: "fix the placeholder or add a condition so that the entry matches only where the result exists"}
 	}
 	if err := wait(ctx, time.Duration(e.Delay)); err != nil {
 		return llm.Answer{}, err
@@ -134,7 +134,7 @@ func (e *entry) finish() llm.Finish {
 func (f *failure) asError(script string) error {
 	message := f.Message
 	if message == "" {
-		message = "error asked for by the script"
+		message = "error defined by the script"
 	}
 	return &llm.Error{Class: llm.Class(f.Class), Status: f.Status, RetryAfter: time.Duration(f.RetryAfter),
 		Err: fmt.Errorf("script %s: %w", script, errors.New(message))}

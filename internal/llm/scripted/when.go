@@ -43,7 +43,7 @@ func (s *span) UnmarshalYAML(decode func(any) error) error {
 	var n int
 	if decode(&n) == nil {
 		if n < 1 {
-			return fmt.Errorf("%d is not a count from 1", n)
+			return fmt.Errorf("%d is not a positive count", n)
 		}
 		*s = span{From: n, To: n}
 		return nil
@@ -56,7 +56,7 @@ func (s *span) UnmarshalYAML(decode func(any) error) error {
 		b.From = 1
 	}
 	if b.From < 1 || b.To < 0 || b.To != 0 && b.To < b.From {
-		return fmt.Errorf("range from %d to %d is empty; from counts from 1, to is not below from", b.From, b.To)
+		return fmt.Errorf("range from %d to %d is empty; from is at least 1, to is at least from", b.From, b.To)
 	}
 	*s = span(b)
 	return nil

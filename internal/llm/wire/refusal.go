@@ -208,9 +208,9 @@ func (p Provider) refused(r refusal) *llm.Error {
 	case r.isTooLong():
 		e.Class, e.Hint = llm.TooLong, "shorten the conversation or choose a model with a larger context window"
 	case r.noCredit():
-		e.Class, e.Hint = llm.Auth, "the account has no credit left; look at the provider's billing page"
+		e.Class, e.Hint = llm.Auth, "the account has no credit left; check the billing page of the provider"
 	case r.badKey():
-		e.Class, e.Hint = llm.Auth, "check "+p.KeyEnv+" and what the key may use"
+		e.Class, e.Hint = llm.Auth, "check "+p.KeyEnv+" and the permissions of the key"
 	case r.status == http.StatusNotFound:
 		e.Class, e.Hint = llm.Invalid, "check the model name and the base url"
 	case r.status == http.StatusTooManyRequests:
@@ -219,9 +219,9 @@ func (p Provider) refused(r refusal) *llm.Error {
 		r.status == http.StatusTooEarly:
 		e.Class = llm.Transient
 	case r.status < 400:
-		e.Class, e.Hint = llm.Invalid, "the server points elsewhere; give the final address as base url"
+		e.Class, e.Hint = llm.Invalid, "the server redirects; set the final address as base url"
 	default:
-		e.Class, e.Hint = llm.Invalid, "the same request will be refused again; see what the provider says about it"
+		e.Class, e.Hint = llm.Invalid, "the same request will be refused again; see the message of the provider"
 	}
 	return e
 }

@@ -25,7 +25,7 @@ const MaxAnswerBytes = 64 << 20
 var ErrTooMuch = fmt.Errorf("answer is larger than %d bytes", MaxAnswerBytes)
 
 // ErrCut is a stream that ended before its answer did.
-var ErrCut = errors.New("stream ended before the answer was whole")
+var ErrCut = errors.New("stream ended before the answer was complete")
 
 // Provider is the far side of an adapter, for its errors.
 type Provider struct {
@@ -94,7 +94,7 @@ func CheckBaseURL(base string) error {
 		return errors.New("base url is not an absolute http or https url; write it as https://host/path")
 	}
 	if u.User != nil || u.RawQuery != "" || u.Fragment != "" {
-		return errors.New("base url has a user, query or fragment; give the key in its own setting and only the address here")
+		return errors.New("base url has a user, query or fragment; set the key in its own setting and only the address here")
 	}
 	return nil
 }
@@ -116,7 +116,7 @@ func (p Provider) Broken(ctx context.Context, err error) error {
 	}
 	for _, tooMuch := range []error{ErrTooMuch, ErrEventTooLarge} {
 		if errors.Is(err, tooMuch) {
-			return &llm.Error{Class: llm.Invalid, Err: fmt.Errorf("%s: %w", p.Name, tooMuch), Hint: "ask for fewer output tokens"}
+			return &llm.Error{Class: llm.Invalid, Err: fmt.Errorf("%s: %w", p.Name, tooMuch), Hint: "request fewer output tokens"}
 		}
 	}
 	if e, ok := errors.AsType[*url.Error](err); ok {
@@ -134,5 +134,5 @@ func (p Provider) Broken(ctx context.Context, err error) error {
 // Unsent is the error for a request that cannot be made.
 func (p Provider) Unsent(err error) error {
 	return &llm.Error{Class: llm.Invalid, Err: fmt.Errorf("%s: make the request: %w", p.Name, err),
-		Hint: "the conversation or a tool's schema is damaged; start the step again"}
+		Hint: "the conversation or the schema of a tool is malformed; start the step again"}
 }
