@@ -34,7 +34,7 @@ const (
 type FormError struct{ Found, Supported byte }
 
 func (e *FormError) Error() string {
-	return fmt.Sprintf("binary state has form %d, this program reads form %d: upgrade the program or take the state from the log again", e.Found, e.Supported)
+	return fmt.Sprintf("binary state has format %d, this program reads format %d: upgrade the program or rebuild the state from the log", e.Found, e.Supported)
 }
 
 // Encode writes a state of at most 256 MiB of JSON.
@@ -47,7 +47,7 @@ func (c Binary) Encode(s run.State) ([]byte, error) {
 		return nil, fmt.Errorf("state of %s has %d bytes, the limit is %d", s.HarnessID, len(plain), maxState)
 	}
 	if s.SchemaVersion < 0 || s.SchemaVersion > math.MaxInt32 {
-		return nil, fmt.Errorf("state of %s has schema version %d, which no binary state can have", s.HarnessID, s.SchemaVersion)
+		return nil, fmt.Errorf("state of %s has schema version %d, which the binary format does not support", s.HarnessID, s.SchemaVersion)
 	}
 	b := make([]byte, headerSize, headerSize+len(plain)/3)
 	copy(b, magic)
@@ -94,7 +94,7 @@ func (c Binary) Decode(b []byte) (run.State, error) {
 		return run.State{}, fmt.Errorf("%w: decompress: %w", run.ErrDamagedState, err)
 	}
 	if len(plain) != int(length) {
-		return run.State{}, fmt.Errorf("%w: %d bytes of JSON, the header says %d", run.ErrDamagedState, len(plain), length)
+		return run.State{}, fmt.Errorf("%w: %d bytes of JSON, the header states %d", run.ErrDamagedState, len(plain), length)
 	}
 	return c.Codec.Decode(plain)
 }

@@ -37,7 +37,7 @@ func CheckForm(f Form) error {
 	case "", FormBinary, FormJSON:
 		return nil
 	}
-	return fmt.Errorf("%q is not a form of snapshots: want %q or %q", f, FormBinary, FormJSON)
+	return fmt.Errorf("%q is not a snapshot format: want %q or %q", f, FormBinary, FormJSON)
 }
 
 // Limits of a snapshot, in bytes.
@@ -176,7 +176,7 @@ func (st *Store) Unpack(ctx context.Context, runID string, value []byte) (run.St
 	}
 	switch {
 	case b.Ref != nil && st.Blobs == nil:
-		return run.State{}, 0, fmt.Errorf("snapshot of %s is in an object store, and there is none", runID)
+		return run.State{}, 0, fmt.Errorf("snapshot of %s is in an object store, and none is configured", runID)
 	case b.Ref != nil:
 		var err error
 		if body, err = st.Blobs.Get(ctx, *b.Ref); err != nil {
@@ -190,7 +190,7 @@ func (st *Store) Unpack(ctx context.Context, runID string, value []byte) (run.St
 		return run.State{}, 0, fmt.Errorf("snapshot of %s: %w", runID, err)
 	}
 	if s.HarnessID != runID || s.Sequence != b.Sequence {
-		return run.State{}, 0, errors.New("snapshot is of another state than it says")
+		return run.State{}, 0, errors.New("the snapshot has the state of another run or sequence")
 	}
 	return s, b.Head, nil
 }

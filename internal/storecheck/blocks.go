@@ -86,7 +86,7 @@ func (c *check) blocks(dir, stream string, subjects []string, plain bool) error 
 	}
 	if plain && log && marked && ch.last < mark.Last && ch.open == nil {
 		c.result.Add(Finding{Outcome: Lost, Stream: stream, From: ch.last + 1, To: mark.Last,
-			What: fmt.Sprintf("it ends at position %d and had reached %d: %d messages are lost", ch.last, mark.Last, mark.Last-ch.last)})
+			What: fmt.Sprintf("it ends at sequence %d and had reached %d: %d messages are lost", ch.last, mark.Last, mark.Last-ch.last)})
 	}
 	return nil
 }
@@ -106,7 +106,7 @@ func (ch *chain) follow(c *check, f file, r read, log bool) {
 	}
 	for _, seq := range r.seqs {
 		if want := ch.expected; want > 0 && seq > want && len(r.gaps) == 0 && !c.known(ch.stream, want, seq-1) {
-			c.result.Add(Finding{Outcome: Lost, Stream: ch.stream, File: f.rel, From: want, To: seq - 1, What: fmt.Sprintf("positions %d to %d are missing", want, seq-1)})
+			c.result.Add(Finding{Outcome: Lost, Stream: ch.stream, File: f.rel, From: want, To: seq - 1, What: fmt.Sprintf("sequences %d to %d are missing", want, seq-1)})
 		}
 		ch.expected = seq + 1
 	}
@@ -127,13 +127,13 @@ func (c *check) settle(f file, r read, k *block, ch *chain, final bool, mark Str
 	if len(r.gaps) == 0 && r.healed == 0 {
 		if c.changed(f, ch.stream) {
 			if f.sized && k.lengths(f, c.cfg.Marks.Files[f.rel]) {
-				return c.repair(f, f.b, ch.stream, "the length of a subject was turned back")
+				return c.repair(f, f.b, ch.stream, "a flipped bit in the length of a subject was repaired")
 			}
-			c.result.Add(Finding{Outcome: costs(ch.stream, c.cfg.Views), Stream: ch.stream, File: f.rel, What: "messages were changed, although each has its checksum"})
+			c.result.Add(Finding{Outcome: costs(ch.stream, c.cfg.Views), Stream: ch.stream, File: f.rel, What: "messages were changed, although each checksum is valid"})
 		}
 		return nil
 	}
-	what := fmt.Sprintf("%d bits of messages were turned back", r.healed)
+	what := fmt.Sprintf("%d flipped bits in messages were repaired", r.healed)
 	if r.healed == 0 {
 		what = ""
 	}
@@ -146,15 +146,15 @@ func (c *check) settle(f file, r read, k *block, ch *chain, final bool, mark Str
 		switch {
 		case torn:
 			finding.Outcome, finding.From, finding.Runs = Unfinished, 0, nil
-			finding.What = fmt.Sprintf("the last %d bytes are no whole message, and none was known to be stored there", g.to-g.from)
+			finding.What = fmt.Sprintf("the last %d bytes are an incomplete message that was never acknowledged", g.to-g.from)
 		case g.before > 0:
 			finding.To = g.before - 1
-			finding.What = fmt.Sprintf("%d bytes are damaged: positions %d to %d", g.to-g.from, finding.From, finding.To)
+			finding.What = fmt.Sprintf("%d bytes are damaged: sequences %d to %d", g.to-g.from, finding.From, finding.To)
 		case final && marked && mark.Last > r.last:
 			finding.To = mark.Last
-			finding.What = fmt.Sprintf("%d bytes are damaged: positions %d to %d", g.to-g.from, finding.From, finding.To)
+			finding.What = fmt.Sprintf("%d bytes are damaged: sequences %d to %d", g.to-g.from, finding.From, finding.To)
 		default:
-			finding.What = fmt.Sprintf("%d bytes are damaged behind position %d", g.to-g.from, g.after)
+			finding.What = fmt.Sprintf("%d bytes are damaged after sequence %d", g.to-g.from, g.after)
 		}
 		if !torn && final && i == len(r.gaps)-1 && g.to == len(f.b) {
 			ch.open = &finding

@@ -82,7 +82,7 @@ func Run(cfg Config) (Result, error) {
 	}
 	streams, err := filepath.Glob(filepath.Join(cfg.Store, cfg.Streams, "jetstream", "*", "streams", "*"))
 	if err != nil {
-		return c.result, fmt.Errorf("look for streams: %w", err)
+		return c.result, fmt.Errorf("list streams: %w", err)
 	}
 	for _, dir := range streams {
 		if strings.HasPrefix(filepath.Base(dir), ".") { // one that the server was removing
@@ -135,7 +135,7 @@ func (c *check) read(path string) (f file, err error) {
 		was, f.known = c.cfg.Marks.Files[f.rel]
 		f.same, f.sized = f.known && was.same(is), f.known && was.Size == is.Size
 		if f.sized && !f.same && f.small(was) {
-			if err := c.put(f, f.b, "one bit was turned back; its digest proves it", ""); err != nil {
+			if err := c.put(f, f.b, "one flipped bit was repaired, verified by its digest", ""); err != nil {
 				return f, err
 			}
 			f.same, is = true, was
@@ -204,7 +204,7 @@ func (c *check) neighbours(rel string) error {
 	}
 	if err == nil && f.known && !f.same && c.cfg.Marks.Clean {
 		if slices.Contains(c.cfg.Marks.Spare, rel) {
-			return c.rebuild(rel, "", "the file was changed while the station was stopped; it held nothing, and is made anew")
+			return c.rebuild(rel, "", "the file was changed while the station was stopped; it was empty and is created again")
 		}
 		c.result.Add(Finding{Outcome: Lost, File: rel, What: "the file was changed while the station was stopped"})
 	}
@@ -231,7 +231,7 @@ func (c *check) stream(dir string) error {
 	var s settings
 	if !ok || json.Unmarshal(meta, &s) != nil {
 		c.result.Add(Finding{Outcome: costs(name, c.cfg.Views), Stream: name, File: c.rel(filepath.Join(dir, metaFile)),
-			What: "its configuration is damaged, so that a server does not open it"})
+			What: "its configuration is damaged, so a server does not open it"})
 	}
 	plain := s.Compression == "" || s.Compression == "none"
 	if _, err := os.Stat(filepath.Join(dir, metaKey)); err == nil {
@@ -290,9 +290,9 @@ func (c *check) meta(dir, key, stream string) (b []byte, ok bool, err error) {
 	case is == string(sum.b):
 		return meta.b, true, nil
 	case oneBit([]byte(is), sum.b):
-		return meta.b, true, c.put(sum, []byte(is), "one bit of the checksum of a configuration was turned back", stream)
+		return meta.b, true, c.put(sum, []byte(is), "one flipped bit in the checksum of a configuration was repaired", stream)
 	case flip(meta.b, func() bool { return of() == string(sum.b) }):
-		return meta.b, true, c.put(meta, meta.b, "one bit of a configuration was turned back", stream)
+		return meta.b, true, c.put(meta, meta.b, "one flipped bit in a configuration was repaired", stream)
 	}
 	return nil, false, nil
 }
@@ -316,7 +316,7 @@ func (c *check) derived(dir, stream string) error {
 		switch {
 		case f.same:
 		case clean && f.known:
-			err = c.rebuild(f.rel, stream, "the state of the stream was changed, and is made again from the messages")
+			err = c.rebuild(f.rel, stream, "the state of the stream was changed and is rebuilt from the messages")
 		case name != indexFile:
 			// No checksum protects it. After a crash it is behind the messages anyway.
 			err = os.Remove(filepath.Join(c.cfg.Store, f.rel))
@@ -337,7 +337,7 @@ func (c *check) consumer(dir, stream, name string) error {
 		if err := os.RemoveAll(dir); err != nil {
 			return err
 		}
-		c.result.Add(Finding{Outcome: Rebuilt, Stream: stream, File: c.rel(dir), What: "the configuration of consumer " + name + " was damaged: it is set up again"})
+		c.result.Add(Finding{Outcome: Rebuilt, Stream: stream, File: c.rel(dir), What: "the configuration of consumer " + name + " was damaged: the consumer is created again"})
 		c.back(stream, name)
 		return nil
 	}
@@ -353,7 +353,7 @@ func (c *check) consumer(dir, stream, name string) error {
 		return nil
 	}
 	if c.cfg.Marks.Clean && f.known {
-		if err := c.rebuild(f.rel, stream, "the state of consumer "+name+" was changed: it goes back to what is known to be acknowledged"); err != nil {
+		if err := c.rebuild(f.rel, stream, "the state of consumer "+name+" was changed: it is reset to the last known acknowledged sequence"); err != nil {
 			return err
 		}
 	}
@@ -381,7 +381,7 @@ func (c *check) missing(there []string) error {
 	for key, s := range c.cfg.Marks.Streams {
 		name := NameOf(key)
 		if !slices.ContainsFunc(there, func(dir string) bool { return Key(accountOf(dir), filepath.Base(dir)) == key }) && s.Messages > 0 {
-			c.result.Add(Finding{Outcome: costs(name, c.cfg.Views), Stream: name, From: s.First, To: s.Last, What: fmt.Sprintf("the stream is missing, it had %d messages", s.Messages)})
+			c.result.Add(Finding{Outcome: costs(name, c.cfg.Views), Stream: name, From: s.First, To: s.Last, What: fmt.Sprintf("the stream is missing; it had %d messages", s.Messages)})
 		}
 	}
 	return nil

@@ -173,18 +173,18 @@ func Forget(store string) error {
 func (s Stream) Lacks(name, views string, now Stream) (found []Finding) {
 	if now.Last < s.Last {
 		found = append(found, Finding{Outcome: costs(name, views), Stream: name, From: now.Last + 1, To: s.Last,
-			What: fmt.Sprintf("it ends at position %d and had reached %d: %d messages are lost", now.Last, s.Last, s.Last-now.Last)})
+			What: fmt.Sprintf("it ends at sequence %d and had reached %d: %d messages are lost", now.Last, s.Last, s.Last-now.Last)})
 	}
 	if !strings.HasPrefix(name, LogPrefix) || now.Last == 0 {
 		return found
 	}
 	if first := max(s.First, 1); now.First > first {
 		found = append(found, Finding{Outcome: Lost, Stream: name, From: first, To: now.First - 1,
-			What: fmt.Sprintf("it begins at position %d and began at %d", now.First, first)})
+			What: fmt.Sprintf("it begins at sequence %d and began at %d", now.First, first)})
 	}
 	if now.Deleted > s.Deleted {
 		found = append(found, Finding{Outcome: Lost, Stream: name,
-			What: fmt.Sprintf("%d positions are empty, %d were known", now.Deleted, s.Deleted)})
+			What: fmt.Sprintf("%d sequences are empty, %d were known", now.Deleted, s.Deleted)})
 	}
 	return found
 }

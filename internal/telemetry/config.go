@@ -64,7 +64,7 @@ func (c Config) Check() error {
 		}
 	}
 	if c.Protocol != "" && c.Protocol != "http/protobuf" {
-		errs = append(errs, fmt.Errorf("OTEL_EXPORTER_OTLP_PROTOCOL is %q: only http/protobuf is spoken here, most receivers hear it on port 4318", c.Protocol))
+		errs = append(errs, fmt.Errorf("OTEL_EXPORTER_OTLP_PROTOCOL is %q: only http/protobuf is supported, on port 4318 of most receivers", c.Protocol))
 	}
 	for name, v := range map[string]string{"OTEL_TRACES_EXPORTER": c.TracesExporter, "OTEL_METRICS_EXPORTER": c.MetricsExporter} {
 		if v != "" && v != "otlp" && v != "none" {
@@ -94,7 +94,7 @@ func (c Config) sampler() (sampler, error) {
 		if c.Arg != "" {
 			var err error
 			if share, err = strconv.ParseFloat(c.Arg, 64); err != nil || share < 0 || share > 1 {
-				return nil, fmt.Errorf("OTEL_TRACES_SAMPLER_ARG is %q, want a share from 0 to 1", c.Arg)
+				return nil, fmt.Errorf("OTEL_TRACES_SAMPLER_ARG is %q, want a ratio from 0 to 1", c.Arg)
 			}
 		}
 		bound := uint64(share * (1 << 63)) // as other SDKs do: 63 bits of the second half of the id

@@ -33,7 +33,7 @@ func newMeters(m metric.Meter, dropped *atomic.Uint64) (*meters, error) {
 	x.asked, errs[1] = m.Float64Histogram("gen_ai.client.operation.duration", metric.WithUnit("s"), metric.WithDescription("Time of a request to a model."), durationBuckets)
 	x.ran, errs[2] = m.Float64Histogram("inspan.tool.duration", metric.WithUnit("s"), metric.WithDescription("Time of a tool call."), durationBuckets)
 	x.all, errs[3] = m.Float64Histogram("inspan.run.duration", metric.WithUnit("s"), metric.WithDescription("Time from the creation of a run to its end."), longBuckets)
-	_, errs[4] = m.Int64ObservableCounter("inspan.telemetry.dropped", metric.WithUnit("{fact}"), metric.WithDescription("Events that became no spans because too many waited."),
+	_, errs[4] = m.Int64ObservableCounter("inspan.telemetry.dropped", metric.WithUnit("{fact}"), metric.WithDescription("Events dropped from traces because the queue was full."),
 		metric.WithInt64Callback(func(_ context.Context, o metric.Int64Observer) error {
 			o.Observe(int64(dropped.Load())) //nolint:gosec // far below the limit
 			return nil

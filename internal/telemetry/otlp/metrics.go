@@ -112,7 +112,7 @@ func metricOf(m metricdata.Metrics) (*metricspb.Metric, error) {
 	case metricdata.ExponentialHistogram[float64]:
 		out.Data = &metricspb.Metric_ExponentialHistogram{ExponentialHistogram: exponentialOf(d)}
 	default:
-		return nil, fmt.Errorf("export metric %s: %T is no kind that is exported", m.Name, m.Data)
+		return nil, fmt.Errorf("export metric %s: unsupported data type %T", m.Name, m.Data)
 	}
 	return out, nil
 }

@@ -168,7 +168,7 @@ func sleep(ctx context.Context, d time.Duration) error {
 func (r *receiver) try(ctx context.Context, body []byte) (wait time.Duration, err error) {
 	req, err := http.NewRequestWithContext(ctx, http.MethodPost, r.address, bytes.NewReader(body))
 	if err != nil {
-		return 0, errors.New("export to OTLP receiver: the address cannot be used")
+		return 0, errors.New("export to OTLP receiver: invalid address")
 	}
 	req.Header = r.headers.Clone()
 	req.Header.Set("Content-Type", "application/x-protobuf")
@@ -192,9 +192,9 @@ func (r *receiver) try(ctx context.Context, body []byte) (wait time.Duration, er
 		}
 		return 0, nil
 	case code == http.StatusTooManyRequests, code == http.StatusBadGateway, code == http.StatusServiceUnavailable, code == http.StatusGatewayTimeout:
-		return retryAfter(res.Header.Get("Retry-After")), &busyError{fmt.Errorf("export to OTLP receiver: it answers %s", res.Status)}
+		return retryAfter(res.Header.Get("Retry-After")), &busyError{fmt.Errorf("export to OTLP receiver: it responded %s", res.Status)}
 	}
-	return 0, fmt.Errorf("export to OTLP receiver: it answers %s", res.Status)
+	return 0, fmt.Errorf("export to OTLP receiver: it responded %s", res.Status)
 }
 
 func retryAfter(value string) time.Duration {
@@ -227,7 +227,7 @@ func rejected(reply []byte) error {
 	if count == 0 && text == "" {
 		return nil
 	}
-	return fmt.Errorf("export to OTLP receiver: %d not taken: %.200q", count, text)
+	return fmt.Errorf("export to OTLP receiver: %d items rejected: %.200q", count, text)
 }
 
 // fields calls f for each field of a message that is a number or bytes.

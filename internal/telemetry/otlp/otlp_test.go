@@ -128,7 +128,7 @@ func TestReceiver(t *testing.T) {
 	})
 	t.Run("what was not taken is an error", func(t *testing.T) {
 		t.Parallel()
-		for reply, want := range map[string]string{"\x0a\x06\x08\x03\x12\x02no": "3 not taken: \"no\"", "": "", "\x0a\x00": "", "\xff": "", "\x0a\x7f": ""} {
+		for reply, want := range map[string]string{"\x0a\x06\x08\x03\x12\x02no": "3 items rejected: \"no\"", "": "", "\x0a\x00": "", "\xff": "", "\x0a\x7f": ""} {
 			r := receiverOf(t, func(w http.ResponseWriter, _ *http.Request) {
 				w.Header().Set("Content-Type", "application/x-protobuf")
 				_, _ = io.WriteString(w, reply)
