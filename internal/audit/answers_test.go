@@ -121,7 +121,7 @@ func TestAnswers(t *testing.T) {
 		"of the opposite": {anna, statement(func(s *approval.Statement) {
 			s.Decision = map[string]string{approval.Approve: approval.Reject, approval.Reject: approval.Approve}[s.Decision]
 		}), "did not sign"},
-		"of a stranger":               {stranger, plain, "not among those that are known"},
+		"of a stranger":               {stranger, plain, "unknown"},
 		"under the key of another":    {anna, ev(func(a *events.GateAnswer) { a.Key = bert.ID() }), "did not sign"},
 		"in the name of another":      {anna, ev(func(a *events.GateAnswer) { a.By = "bert" }), "anna signed"},
 		"that is no signature":        {anna, ev(func(a *events.GateAnswer) { a.Signature = "AAAA" }), "64 bytes"},

@@ -71,7 +71,7 @@ func TestSign(t *testing.T) {
 		}
 		for _, argv := range [][]string{{"audit", "--file", file}, {"audit", "signed"}} {
 			d.want(0, []string{"1 with a verified signature"}, argv...)
-			d.want(1, []string{"(gate.approved)", "not among those that are known", "of anna"}, append(argv, "--approver-keys", others)...)
+			d.want(1, []string{"(gate.approved)", "unknown", "of anna"}, append(argv, "--approver-keys", others)...)
 			d.want(2, []string{"--approver-keys"}, append(argv, "--approver-keys", file)...)
 		}
 		t.Setenv("INSPAN_APPROVER_KEYS", "")

@@ -27,9 +27,9 @@ var (
 	// ErrUnsigned means that there is no signature.
 	ErrUnsigned = errors.New("the answer is not signed")
 	// ErrUnknownKey means that the verifier does not have the key that is said to have signed.
-	ErrUnknownKey = errors.New("the key that signed is not among those that are known")
+	ErrUnknownKey = errors.New("the signing key is unknown")
 	// ErrBadSignature means that the key did not sign this answer.
-	ErrBadSignature = errors.New("the signature is not one of this answer")
+	ErrBadSignature = errors.New("the signature does not match this answer")
 )
 
 // Statement is what is signed.
@@ -156,7 +156,7 @@ func (k Keys) VerifyEvent(f events.Event) (name string, err error) {
 	}
 	name, err = k.Verify(Statement{Station: f.Station, Run: f.Run, Gate: a.Gate, Decision: decision, ProposalHash: a.Approved(), Reason: a.Reason}, a.Key, a.Signature)
 	if err == nil && (a.By != name || a.Assurance != events.AssuranceSignature) {
-		return "", fmt.Errorf("%w: %s signed, the event says %s by %s", ErrBadSignature, name, a.By, a.Assurance)
+		return "", fmt.Errorf("%w: %s signed, the event records %s by %s", ErrBadSignature, name, a.By, a.Assurance)
 	}
 	return name, err
 }
@@ -225,7 +225,7 @@ func LoadKeys(dir string) (Keys, error) {
 		return Keys{}, fmt.Errorf("approver keys: %w", err)
 	}
 	if len(paths) == 0 {
-		return Keys{}, fmt.Errorf("approver keys: there is no NAME%s in %s", PublicExt, dir)
+		return Keys{}, fmt.Errorf("approver keys: no file NAME%s in %s", PublicExt, dir)
 	}
 	keys := Keys{byID: map[string]named{}}
 	for _, path := range paths {

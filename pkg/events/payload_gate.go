@@ -70,7 +70,7 @@ func (*GateVotedData) Kind() Kind { return GateVoted }
 func (*GateExpiredData) Kind() Kind { return GateExpired }
 
 // ErrEdited means that edited arguments cannot be taken.
-var ErrEdited = errors.New("the edited arguments cannot be taken")
+var ErrEdited = errors.New("the edited arguments are not acceptable")
 
 // EditedInput brings edited arguments of a call into the one form that is hashed, stored and run: a JSON object without
 // spaces, of at most MaxInlineInput bytes. Its errors wrap ErrEdited.

@@ -34,11 +34,11 @@ func (s *State) MessagesAfter(step string, turn int) []string {
 // Errors of Fork.
 var (
 	// ErrForkEnded means that nothing is left to do after that event.
-	ErrForkEnded = errors.New("the run had ended there: say what is to be done next, or fork from an earlier event")
+	ErrForkEnded = errors.New("the run had ended at that event: give an instruction for the fork, or fork from an earlier event")
 	// ErrForkUnplanned means that there is no one yet to whom something could be said.
-	ErrForkUnplanned = errors.New("the run had no plan yet there: fork from a later event, or give the task anew")
+	ErrForkUnplanned = errors.New("the run had no plan at that event: fork from a later event, or start a new run with the task")
 	// ErrForkLarge means that the state is too large to begin another run with.
-	ErrForkLarge = fmt.Errorf("the state there is larger than %d MiB: fork from an earlier event", events.MaxForkStart>>20)
+	ErrForkLarge = fmt.Errorf("the state at that event is larger than %d MiB: fork from an earlier event", events.MaxForkStart>>20)
 )
 
 // CodeInterrupted is the code of a call that had not begun where its run was forked.

@@ -103,7 +103,7 @@ func webpSize(b []byte) (image.Config, error) {
 		return image.Config{}, errors.New("it ends in its header")
 	}
 	if size := binary.LittleEndian.Uint32(b[4:]); uint64(size)+8 > uint64(len(b)) {
-		return image.Config{}, fmt.Errorf("its header speaks of %d bytes, it has %d", uint64(size)+8, len(b))
+		return image.Config{}, fmt.Errorf("its header states %d bytes, it has %d", uint64(size)+8, len(b))
 	}
 	switch chunk := b[20:]; string(b[12:16]) {
 	case "VP8X":
@@ -117,7 +117,7 @@ func webpSize(b []byte) (image.Config, error) {
 			return image.Config{Width: int(binary.LittleEndian.Uint16(chunk[6:]) & 0x3fff), Height: int(binary.LittleEndian.Uint16(chunk[8:]) & 0x3fff)}, nil
 		}
 	}
-	return image.Config{}, errors.New("its first chunk is of no known kind")
+	return image.Config{}, errors.New("its first chunk has an unknown type")
 }
 
 func uint24(b []byte) int { return int(b[0]) | int(b[1])<<8 | int(b[2])<<16 }

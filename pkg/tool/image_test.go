@@ -86,8 +86,8 @@ func TestReadImage(t *testing.T) {
 		"a header of nothing":        {claim(small, 0, 10), "damaged"},
 		"half of a png":              {small[:len(small)/2], "damaged"},
 		"a jpeg's first bytes":       {[]byte("\xff\xd8\xff\xe0"), "damaged"},
-		"half of a webp":             {webp("VP8X", 0, 0, 0, 0, 0x0f, 0x01, 0, 0x07, 0, 0)[:32], "speaks of 40 bytes, it has 32"},
-		"a webp of another kind":     {webp("ABCD"), "no known kind"},
+		"half of a webp":             {webp("VP8X", 0, 0, 0, 0, 0x0f, 0x01, 0, 0x07, 0, 0)[:32], "states 40 bytes, it has 32"},
+		"a webp of another kind":     {webp("ABCD"), "unknown type"},
 	} {
 		t.Run("PLUS-2 what cannot be shown is refused with its reason: "+name, func(t *testing.T) {
 			t.Parallel()

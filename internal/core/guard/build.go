@@ -86,7 +86,7 @@ func merge(entries []entry, e entry) ([]entry, error) {
 	case i < 0:
 		return append(entries, e), nil
 	case entries[i].Rule.Locked:
-		return nil, fmt.Errorf("%w %q is locked: a later layer can neither replace nor remove it; choose another id for a rule of your own", ErrRule, e.Rule.ID)
+		return nil, fmt.Errorf("%w %q is locked: a later layer can neither replace nor remove it; choose another id for your rule", ErrRule, e.Rule.ID)
 	case e.Rule.Remove:
 		return slices.Delete(entries, i, i+1), nil
 	}

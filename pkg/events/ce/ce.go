@@ -124,7 +124,7 @@ func Strict(data []byte, v any) error {
 	d := json.NewDecoder(bytes.NewReader(data))
 	d.DisallowUnknownFields()
 	if err := d.Decode(v); err != nil {
-		return fmt.Errorf("not the JSON that is wanted here: %w", err)
+		return fmt.Errorf("unexpected JSON: %w", err)
 	}
 	if _, err := d.Token(); err != io.EOF {
 		return fmt.Errorf("more than one JSON document")

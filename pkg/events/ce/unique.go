@@ -58,7 +58,7 @@ func uniqueKeys(d *json.Decoder, t reflect.Type, at string) error {
 			same = strings.Map(folded, key)
 		}
 		if seen[same] {
-			return fmt.Errorf("the key %.200q stands twice", path)
+			return fmt.Errorf("the key %.200q is used twice", path)
 		}
 		seen[same] = true
 		if err := uniqueIn(d, valueType(t, key), path); err != nil {

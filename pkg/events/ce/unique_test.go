@@ -28,7 +28,7 @@ func TestKeysStandOnce(t *testing.T) {
 		t.Run("SAFE-12 a key "+c.name, func(t *testing.T) {
 			t.Parallel()
 			_, err := ce.Read([]byte(c.body), none, events.TaskType, &events.Task{})
-			twice := err != nil && strings.Contains(err.Error(), "stands twice")
+			twice := err != nil && strings.Contains(err.Error(), "is used twice")
 			if twice != (c.want != "") || twice && !strings.Contains(err.Error(), c.want) {
 				t.Errorf("got %v, want %q", err, c.want)
 			}

@@ -79,17 +79,17 @@ var ErrTooLarge = errors.New("file is too large to read whole")
 var ErrNoProcess = errors.New("no such process in the sandbox")
 
 // ErrLifetime means that a sandbox was ended because it lived as long as Limits.Wall allows.
-var ErrLifetime = errors.New("the sandbox's time is over")
+var ErrLifetime = errors.New("the sandbox has reached its time limit")
 
 // ErrDisk means that a sandbox's commands were ended because its files took more than Limits.Disk.
-var ErrDisk = errors.New("the sandbox's disk limit is reached")
+var ErrDisk = errors.New("the sandbox has reached its disk limit")
 
 // MaxReadFile is the most bytes ReadFile returns.
 const MaxReadFile = 64 << 20
 
 // ErrLost means that what carries out commands, an engine or a machine elsewhere, was lost in the middle of one: no one
 // knows how far it came.
-var ErrLost = errors.New("the sandbox was lost in the middle of a command")
+var ErrLost = errors.New("the sandbox was lost while a command ran")
 
 // Sandbox is where the calls of one run happen. It is safe for concurrent use.
 type Sandbox interface {
