@@ -39,7 +39,7 @@ func (a *Asker) AfterCall(ctx context.Context, s run.State, c run.Call, input []
 	answers, err := a.Ask(ctx, due, hook.Question{Run: s.HarnessID, Agent: agent.Name, Step: st.ID, Turn: c.Turn, Call: about, Result: result})
 	if err != nil {
 		return []events.HookAnswer{{Hook: due[0].Name(), On: events.OnPostTool, Answer: events.HookBlock, Fault: hook.FaultUnavailable,
-			Message: "the service ended while it was asked"}}
+			Message: "the service stopped during the request"}}
 	}
 	return answers
 }

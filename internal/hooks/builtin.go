@@ -34,7 +34,7 @@ func doomLoop(_ context.Context, q hook.Question) (string, string, error) {
 	if q.Call == nil || q.Call.Row < doomRow {
 		return events.HookContinue, "", nil
 	}
-	return events.HookInterrupt, fmt.Sprintf("the same call of %s was asked for %d times in a row", q.Call.Tool, q.Call.Row), nil
+	return events.HookInterrupt, fmt.Sprintf("the same call of %s was requested %d times in a row", q.Call.Tool, q.Call.Row), nil
 }
 
 func readOnly(_ context.Context, q hook.Question) (string, string, error) {

@@ -27,7 +27,7 @@ func (a *Asker) command(ctx context.Context, d hook.Due, question []byte) (answe
 	}
 	home, err := os.MkdirTemp("", "inspan-hook-")
 	if err != nil {
-		return "", "", &fault{hook.FaultUnavailable, fmt.Errorf("a folder for the program: %w", err)}
+		return "", "", &fault{hook.FaultUnavailable, fmt.Errorf("create a folder for the program: %w", err)}
 	}
 	defer func() { _ = os.RemoveAll(home) }() // it is empty or of no use to anybody
 	// What is too much ends the program: it may never stop.
@@ -54,7 +54,7 @@ func (a *Asker) program(d hook.Due) (string, error) {
 	name := d.Hook.Command[0]
 	if d.Layer == hook.Agent {
 		if a.cfg.Dir == "" {
-			return "", errors.New("this service runs no programs that agent files name; an operator can name a folder of them with INSPAN_HOOKS_DIR")
+			return "", errors.New("this service does not run programs named by agent files; an operator can enable a folder of programs with INSPAN_HOOKS_DIR")
 		}
 		if name != filepath.Base(name) || name == "." || name == ".." {
 			return "", fmt.Errorf("an agent file names a program of INSPAN_HOOKS_DIR by its name alone, not %q", hook.Clip(name))
@@ -62,7 +62,7 @@ func (a *Asker) program(d hook.Due) (string, error) {
 		name = filepath.Join(a.cfg.Dir, name)
 	}
 	if !filepath.IsAbs(name) {
-		return "", fmt.Errorf("the program %q is not named by its absolute path", hook.Clip(name))
+		return "", fmt.Errorf("the program %q is not an absolute path", hook.Clip(name))
 	}
 	return name, nil
 }

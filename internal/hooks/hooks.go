@@ -20,9 +20,9 @@ import (
 // Errors of a Requester.
 var (
 	// ErrNoResponders means that no one listens on the subject.
-	ErrNoResponders = errors.New("no one listens")
+	ErrNoResponders = errors.New("no subscriber")
 	// ErrFlood means that the answer is longer than hook.MaxAnswer.
-	ErrFlood = errors.New("the answer is too long")
+	ErrFlood = errors.New("the answer is too large")
 )
 
 // Requester asks on station.{station}.hook.{name}. The error wraps ErrNoResponders, ErrFlood or that of ctx.
@@ -80,7 +80,7 @@ func (a *Asker) Ask(ctx context.Context, due []hook.Due, q hook.Question) ([]eve
 	for _, d := range due {
 		answer := a.one(ctx, d, q)
 		if err := context.Cause(ctx); err != nil {
-			return nil, fmt.Errorf("ask hook %s: %w", d.Name(), err)
+			return nil, fmt.Errorf("call hook %s: %w", d.Name(), err)
 		}
 		all = append(all, answer)
 		if answer.Answer == events.HookBlock {
@@ -94,7 +94,7 @@ func (a *Asker) Ask(ctx context.Context, due []hook.Due, q hook.Question) ([]eve
 func (a *Asker) one(ctx context.Context, d hook.Due, q hook.Question) events.HookAnswer {
 	out := events.HookAnswer{Hook: d.Name(), On: d.Hook.On, Answer: events.HookBlock}
 	if a == nil {
-		out.Fault, out.Message = hook.FaultUnavailable, "this service cannot ask hooks"
+		out.Fault, out.Message = hook.FaultUnavailable, "this service cannot call hooks"
 		return out
 	}
 	q.V, q.Hook, q.On, q.Station = hook.Version, d.Name(), d.Hook.On, a.cfg.Station
@@ -114,7 +114,7 @@ func (a *Asker) one(ctx context.Context, d hook.Due, q hook.Question) events.Hoo
 	case errors.Is(err, hook.ErrAnswer):
 		out.Fault, out.Message = hook.FaultMalformed, err.Error()
 	case errors.Is(err, ErrNoResponders):
-		out.Fault, out.Message = hook.FaultNoResponder, "no one listens on "+events.HookSubject(a.cfg.Station, d.Hook.Subject)
+		out.Fault, out.Message = hook.FaultNoResponder, "no subscriber on "+events.HookSubject(a.cfg.Station, d.Hook.Subject)
 	case errors.Is(err, ErrFlood):
 		out.Fault, out.Message = hook.FaultFlood, fmt.Sprintf("the answer has more than %d bytes", hook.MaxAnswer)
 	default:
@@ -140,13 +140,13 @@ func (a *Asker) ask(ctx context.Context, d hook.Due, q hook.Question) (answer, m
 	}
 	question, err := json.Marshal(q)
 	if err != nil {
-		return "", "", fmt.Errorf("encode the question: %w", err)
+		return "", "", fmt.Errorf("encode the request: %w", err)
 	}
 	if len(d.Hook.Command) > 0 {
 		return a.command(ctx, d, question)
 	}
 	if a.cfg.Requests == nil {
-		return "", "", &fault{hook.FaultUnavailable, errors.New("this service cannot ask on a subject")}
+		return "", "", &fault{hook.FaultUnavailable, errors.New("this service cannot send requests to a subject")}
 	}
 	raw, err := a.cfg.Requests.AskHook(ctx, a.cfg.Role, d.Hook.Subject, question)
 	if err != nil {
@@ -159,11 +159,11 @@ func (a *Asker) ask(ctx context.Context, d hook.Due, q hook.Question) (answer, m
 func (a *Asker) builtin(ctx context.Context, d hook.Due, q hook.Question) (answer, message string, err error) {
 	f := a.cfg.Builtin[d.Hook.Builtin]
 	if f == nil {
-		return "", "", &fault{hook.FaultUnavailable, fmt.Errorf("there is no built-in hook %q on this service", d.Hook.Builtin)}
+		return "", "", &fault{hook.FaultUnavailable, fmt.Errorf("this service has no built-in hook %q", d.Hook.Builtin)}
 	}
 	defer func() {
 		if p := recover(); p != nil {
-			answer, message, err = "", "", fmt.Errorf("it broke: %v", p)
+			answer, message, err = "", "", fmt.Errorf("it panicked: %v", p)
 		}
 	}()
 	if answer, message, err = f(ctx, q); err != nil {

@@ -39,7 +39,7 @@ func ask(ctx context.Context, s events.MCPServer, secrets map[string]secret.Valu
 	err = c.tools(ctx, func(p agentfile.ToolPin) bool {
 		why := agentfile.CheckTool(p)
 		if why == nil && seen[p.Name] {
-			why = errors.New("the server has two tools of this name")
+			why = errors.New("the server has two tools with this name")
 		}
 		if why == nil {
 			why = toolbox.Check(s, events.MCPTool{Name: p.Name, Call: agentfile.CallName(s.Name, p.Name), Input: p.Input, Effect: string(tool.Once)})

@@ -132,11 +132,11 @@ func (w *wire) explain(err error) error {
 	told := fmt.Errorf("the server answered %d %s: %w", code, http.StatusText(code), clean(err))
 	switch {
 	case code == http.StatusUnauthorized || code == http.StatusForbidden:
-		return tool.Fail(tool.Denied, "an operator fixes the secret that mcp.headers names", told)
+		return tool.Fail(tool.Denied, "an operator must fix the secret that mcp.headers names", told)
 	case code == http.StatusTooManyRequests:
-		return &tool.Error{Class: tool.Transient, Hint: "use another tool if it stays so", RetryAfter: time.Duration(w.after.Load()) * time.Second, Err: told}
+		return &tool.Error{Class: tool.Transient, Hint: "use another tool if the problem persists", RetryAfter: time.Duration(w.after.Load()) * time.Second, Err: told}
 	case code >= http.StatusMultipleChoices && code < http.StatusBadRequest:
-		return tool.Fail(tool.Permanent, "an operator puts the address it points to into mcp.url", told)
+		return tool.Fail(tool.Permanent, "an operator must set mcp.url to the address that it redirects to", told)
 	}
 	return err
 }

@@ -68,24 +68,24 @@ func (t *remote) Run(ctx context.Context, c tool.Call) (tool.Result, error) {
 	}
 	if res.InputRequests != nil || res.RequestState != "" {
 		return tool.Result{}, tool.Fail(tool.Permanent, "use another tool, or other arguments",
-			fmt.Errorf("the server %s asks for an answer of the client in the middle of the call, which is refused", t.server.Name))
+			fmt.Errorf("the server %s sent a request to the client during the call, which is refused", t.server.Name))
 	}
 	return show(c.Env, res), nil
 }
 
 // errChanged means that a tool is not what was pinned.
-var errChanged = errors.New("the tool is not what was pinned")
+var errChanged = errors.New("the tool differs from its pin")
 
 // unchanged reports whether the server still has the tool as it was pinned.
 func (t *remote) unchanged(ctx context.Context, s *session) error {
-	why := "the server has no such tool any more"
+	why := "the server no longer has this tool"
 	err := s.tools(ctx, func(p agentfile.ToolPin) bool {
 		if p.Name != t.pin.Name {
 			return true
 		}
 		why = ""
 		if p.Digest != t.pin.Digest {
-			why = fmt.Sprintf("its name, description or schema has the digest %.12s and not %.12s", p.Digest, t.pin.Digest)
+			why = fmt.Sprintf("the digest of its name, description and schema is %.12s, the pinned digest is %.12s", p.Digest, t.pin.Digest)
 		}
 		return false
 	})
@@ -93,7 +93,7 @@ func (t *remote) unchanged(ctx context.Context, s *session) error {
 		return err
 	}
 	if why != "" {
-		return tool.Fail(tool.Denied, "an operator looks at the change with: inspan tools --agent FILE --check, and allows it with: inspan tools --agent FILE --pin",
+		return tool.Fail(tool.Denied, "an operator can review the change with: inspan tools --agent FILE --check, and accept it with: inspan tools --agent FILE --pin",
 			fmt.Errorf("%w: %s of the server %s is disabled: %s", errChanged, t.pin.Name, t.server.Name, why))
 	}
 	return nil
@@ -107,7 +107,7 @@ func (t *remote) unsent(ctx context.Context, err error) error {
 	if _, ok := errors.AsType[*tool.Error](err); ok {
 		return err
 	}
-	return tool.Fail(tool.Transient, "use another tool if it stays so", fmt.Errorf("the server %s cannot be used: %w", t.server.Name, clean(err)))
+	return tool.Fail(tool.Transient, "use another tool if the problem persists", fmt.Errorf("the server %s cannot be used: %w", t.server.Name, clean(err)))
 }
 
 // unanswered explains a failure after the call was sent.
@@ -127,9 +127,9 @@ func (t *remote) unanswered(ctx context.Context, s *session, err error) error {
 		}
 		return tool.Fail(class, "fix the arguments or use another tool", fmt.Errorf("the server %s refused the call: %w", t.server.Name, clean(err)))
 	}
-	lost := fmt.Errorf("the server %s was lost in the middle of the call: %w", t.server.Name, clean(err))
+	lost := fmt.Errorf("the connection to the server %s was lost during the call: %w", t.server.Name, clean(err))
 	if tool.Effect(t.pin.Effect) == tool.Once {
-		return tool.Fail(tool.Unknown, "no one knows whether it took effect: look at the state of things before you do it again; the same call will be shown to a person first", lost)
+		return tool.Fail(tool.Unknown, "it is unknown whether the call took effect: check the current state before you repeat it; the same call needs the approval of a person", lost)
 	}
-	return tool.Fail(tool.Transient, "use another tool if it stays so", lost)
+	return tool.Fail(tool.Transient, "use another tool if the problem persists", lost)
 }

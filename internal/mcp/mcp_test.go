@@ -53,7 +53,7 @@ func TestCalls(t *testing.T) {
 			{"echo", `{"text":"hello"}`, "hello", false},
 			{"fail", `{}`, "the disk is full", true},
 			{"structured", `{}`, `{"degrees":21}`, false},
-			{"mixed", `{}`, "a picture:\n[image image/png, 20 bytes: kept with the whole result]\n[resource file:///a.txt text/plain]\ninside of a.txt\n[link to https://example.com/b: b]", false},
+			{"mixed", `{}`, "a picture:\n[image image/png, 20 bytes: stored with the full result]\n[resource file:///a.txt text/plain]\ninside of a.txt\n[link to https://example.com/b: b]", false},
 			{"picture", `{}`, "look:\n[image image/gif, 1x1 pixels, 35 bytes]", false},
 			{strings.TrimPrefix(agentfile.CallName("test", "Rub bish/näme!"), "mcp__test__"), `{}`, "called by a bad name", false},
 		} {
@@ -250,7 +250,7 @@ func TestHostile(t *testing.T) {
 			t.Errorf("got %v", err)
 		}
 		b.become(events.MCPServer{Name: "test", Command: []string{"no-such-program-here"}})
-		if _, err := b.call(within(t), "mcp__test__write", `{}`); tool.ClassOf(err) != tool.Permanent || !strings.Contains(err.Error(), "installs it") {
+		if _, err := b.call(within(t), "mcp__test__write", `{}`); tool.ClassOf(err) != tool.Permanent || !strings.Contains(err.Error(), "must install it") {
 			t.Errorf("got %v", err)
 		}
 	})

@@ -107,7 +107,7 @@ func (p *program) explain(err error) error {
 	}
 	switch {
 	case errors.Is(p.err, exec.ErrNotFound), errors.Is(p.err, fs.ErrPermission), errors.Is(p.err, sandbox.ErrUnavailable), errors.Is(p.err, sandbox.ErrNotStarted):
-		return tool.Fail(tool.Permanent, "an operator installs it, or shows it to the sandbox with INSPAN_SANDBOX_READ_ONLY", fmt.Errorf("start the server: %w", p.err))
+		return tool.Fail(tool.Permanent, "an operator must install it, or make it visible in the sandbox with INSPAN_SANDBOX_READ_ONLY", fmt.Errorf("start the server: %w", p.err))
 	case p.err != nil:
 		return fmt.Errorf("%w: %w", err, p.err)
 	}
@@ -115,7 +115,7 @@ func (p *program) explain(err error) error {
 	if said == "" {
 		return fmt.Errorf("%w: it ended with status %d", err, p.exit.Code)
 	}
-	return fmt.Errorf("%w: it ended with status %d and said: %s", err, p.exit.Code, tools.Visible(said))
+	return fmt.Errorf("%w: it ended with status %d and printed: %s", err, p.exit.Code, tools.Visible(said))
 }
 
 // bounded passes on a number of bytes and then breaks: whoever reads what it passes on is told why.

@@ -43,7 +43,7 @@ func show(env tool.Env, res *sdk.CallToolResult) tool.Result {
 		out.Full = b
 		return out
 	}
-	out.Output += "\n[the parts that are no text are too large to be kept]"
+	out.Output += "\n[the parts that are not text are too large to be stored]"
 	return out
 }
 
@@ -68,9 +68,9 @@ func part(c sdk.Content) (text string, plain bool) {
 	case *sdk.TextContent:
 		return c.Text, true
 	case *sdk.ImageContent:
-		return fmt.Sprintf("[image %s, %d bytes: kept with the whole result]", brief(c.MIMEType), len(c.Data)), false
+		return fmt.Sprintf("[image %s, %d bytes: stored with the full result]", brief(c.MIMEType), len(c.Data)), false
 	case *sdk.AudioContent:
-		return fmt.Sprintf("[audio %s, %d bytes: kept with the whole result]", brief(c.MIMEType), len(c.Data)), false
+		return fmt.Sprintf("[audio %s, %d bytes: stored with the full result]", brief(c.MIMEType), len(c.Data)), false
 	case *sdk.ResourceLink:
 		return fmt.Sprintf("[link to %s: %s]", brief(c.URI), brief(c.Name)), true
 	case *sdk.EmbeddedResource:
@@ -78,11 +78,11 @@ func part(c sdk.Content) (text string, plain bool) {
 			return "[resource without content]", true
 		}
 		if c.Resource.Blob != nil {
-			return fmt.Sprintf("[resource %s %s, %d bytes: kept with the whole result]", brief(c.Resource.URI), brief(c.Resource.MIMEType), len(c.Resource.Blob)), false
+			return fmt.Sprintf("[resource %s %s, %d bytes: stored with the full result]", brief(c.Resource.URI), brief(c.Resource.MIMEType), len(c.Resource.Blob)), false
 		}
 		return fmt.Sprintf("[resource %s %s]\n%s", brief(c.Resource.URI), brief(c.Resource.MIMEType), c.Resource.Text), true
 	}
-	return "[a part of a kind that is not known: kept with the whole result]", false
+	return "[a part of an unknown type: stored with the full result]", false
 }
 
 // brief cuts a word of the server that should be short.

@@ -40,7 +40,7 @@ const (
 const codeInvalidParams = jsonrpc.CodeInvalidParams
 
 // errFlood means that a server said more than a session takes.
-var errFlood = errors.New("the server says too much")
+var errFlood = errors.New("the server sent more than the limit")
 
 // session is a server that was reached.
 type session struct {
@@ -156,7 +156,7 @@ func (s *session) tools(ctx context.Context, see func(agentfile.ToolPin) bool) e
 		}
 		for _, t := range page.Tools {
 			if count++; count > agentfile.MaxServerTools {
-				return tool.Fail(tool.Permanent, "an operator puts a server with fewer tools in its place", fmt.Errorf("the server has more than %d tools", agentfile.MaxServerTools))
+				return tool.Fail(tool.Permanent, "an operator must use a server with fewer tools", fmt.Errorf("the server has more than %d tools", agentfile.MaxServerTools))
 			}
 			p, err := pinOf(t)
 			if err != nil {
@@ -170,7 +170,7 @@ func (s *session) tools(ctx context.Context, see func(agentfile.ToolPin) bool) e
 			return nil
 		}
 	}
-	return tool.Fail(tool.Permanent, "an operator puts a server with fewer tools in its place", fmt.Errorf("the server's list of tools has more than %d pages", maxPages))
+	return tool.Fail(tool.Permanent, "an operator must use a server with fewer tools", fmt.Errorf("the server's list of tools has more than %d pages", maxPages))
 }
 
 func pinOf(t *sdk.Tool) (agentfile.ToolPin, error) {
@@ -233,8 +233,8 @@ func fill(value string, secrets map[string]secret.Value) (string, error) {
 	}
 	v := secrets[name]
 	if v.Empty() {
-		return "", tool.Fail(tool.Permanent, "an operator puts it into the file "+name+" of the folder that INSPAN_MCP_SECRETS names for the toolrunner",
-			fmt.Errorf("there is no secret %q", name))
+		return "", tool.Fail(tool.Permanent, "an operator must put it into the file "+name+" of the folder that INSPAN_MCP_SECRETS names for the toolrunner",
+			fmt.Errorf("no such secret %q", name))
 	}
 	return v.Reveal(), nil
 }

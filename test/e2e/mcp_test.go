@@ -241,7 +241,7 @@ func TestMCPGoesWrong(t *testing.T) {
 		w.task(events.Task{ID: "changed", Agent: "changed", Task: "go"})
 		s := w.ended("changed")
 		r := s.ToolCallHistory.At(0)
-		if r.Code != "denied" || !strings.Contains(r.Hint, "--pin") || !strings.Contains(s.Result.Output, "not what was pinned") {
+		if r.Code != "denied" || !strings.Contains(r.Hint, "--pin") || !strings.Contains(s.Result.Output, "from its pin") {
 			t.Errorf("%+v", r)
 		}
 	})
