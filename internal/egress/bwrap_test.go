@@ -84,11 +84,11 @@ func TestSandbox(t *testing.T) {
 			{"curl -sSk https://other.example/", "403"},
 			{"curl -sS http://93.184.215.3/", "allowed_hosts"},
 			{"curl -sS http://inner.example/", "not public"},
-			{fmt.Sprintf("curl -sS http://127.0.0.1:%d/ --noproxy ''", port), "never reached"},
-			{fmt.Sprintf("curl -sS http://2130706433:%d/ --noproxy ''", port), "never reached"},
-			{fmt.Sprintf("curl -sS http://[::ffff:127.0.0.1]:%d/ --noproxy ''", port), "never reached"},
-			{"curl -sS http://169.254.169.254/latest/meta-data/", "never reached"},
-			{"curl -sS http://0.0.0.0:80/", "never reached"},
+			{fmt.Sprintf("curl -sS http://127.0.0.1:%d/ --noproxy ''", port), "never reachable"},
+			{fmt.Sprintf("curl -sS http://2130706433:%d/ --noproxy ''", port), "never reachable"},
+			{fmt.Sprintf("curl -sS http://[::ffff:127.0.0.1]:%d/ --noproxy ''", port), "never reachable"},
+			{"curl -sS http://169.254.169.254/latest/meta-data/", "never reachable"},
+			{"curl -sS http://0.0.0.0:80/", "never reachable"},
 		} {
 			out, _ := c.sh(t, tc.script)
 			if !strings.Contains(out, tc.want) {

@@ -79,9 +79,9 @@ func (c *Credential) Secrets() []secret.Value {
 }
 
 var (
-	errHost   = errors.New("the credential wants the name of a host, with a port where it is not the usual one")
-	errHeader = errors.New("the credential wants the name of a header that reaches hosts, such as Authorization")
-	errValue  = errors.New("the credential wants a value of at least 8 characters that a header can carry")
+	errHost   = errors.New("the credential needs a host name, with a port unless it is the default port")
+	errHeader = errors.New("the credential needs the name of a header that is sent to hosts, such as Authorization")
+	errValue  = errors.New("the credential needs a value of at least 8 characters that are valid in a header")
 )
 
 func hopByHop(name string) bool {
@@ -116,7 +116,7 @@ func (c *Credential) add(h http.Header) {
 // hide masks the credential in the body of an answer; one that cannot be looked through is refused.
 func (c *Credential) hide(t policy.Target, resp *http.Response) error {
 	if e := resp.Header.Get("Content-Encoding"); e != "" && !strings.EqualFold(e, "identity") {
-		return policy.Refuse(policy.Hidden, t, "its answer is compressed although it was asked not to", "")
+		return policy.Refuse(policy.Hidden, t, "its response is compressed although the request did not allow it", "")
 	}
 	resp.Trailer = nil
 	resp.Header.Del("Trailer")

@@ -58,7 +58,7 @@ func (p *Proxy) Open(g Grant) (*Session, error) {
 	if len(named) > 0 {
 		var err error
 		if d.trust, err = newAuthority(named); err != nil {
-			return nil, fmt.Errorf("open a way out: %w", err)
+			return nil, fmt.Errorf("open egress: %w", err)
 		}
 	}
 	d.transport = d.newTransport()
@@ -129,7 +129,7 @@ func (d *Session) current(ctx context.Context, t policy.Target, patience time.Du
 	closed := d.closed
 	d.mu.Unlock()
 	if closed {
-		return policy.Refuse(policy.Revoked, t, "the call it belongs to is over", "")
+		return policy.Refuse(policy.Revoked, t, "the call has ended", "")
 	}
 	if d.grant.Current == nil || d.since() < fresh {
 		return nil
@@ -149,11 +149,11 @@ func (d *Session) current(ctx context.Context, t policy.Target, patience time.Du
 		return nil
 	case errors.Is(err, ErrStale):
 		d.shut()
-		return policy.Refuse(policy.Revoked, t, "the call it belongs to is over, or another attempt of it has begun", "")
+		return policy.Refuse(policy.Revoked, t, "the call has ended, or another attempt of it has started", "")
 	case d.since() < patience:
 		return nil
 	}
-	return policy.Refuse(policy.Revoked, t, "it cannot be told whether its call is still the current one", "try again when the station answers")
+	return policy.Refuse(policy.Revoked, t, "it is unknown whether the call is still current", "retry when the station is reachable")
 }
 
 // since is how long ago Current last said yes, by whichever clock says more: one of them may stand still while a machine
@@ -215,7 +215,7 @@ func (d *Session) open(ctx context.Context, t policy.Target) (*line, error) {
 	if !t.Addr.IsValid() {
 		if addrs, err = d.proxy.cfg.Resolve(ctx, t.Name); err != nil {
 			leave()
-			return nil, policy.Refuse(policy.NoAddress, t, "the name could not be resolved", "look whether it is written right")
+			return nil, policy.Refuse(policy.NoAddress, t, "the name could not be resolved", "check the spelling")
 		}
 	}
 	if addrs, err = d.grant.Allow.Reach(t, addrs); err != nil {
@@ -238,12 +238,12 @@ func (d *Session) open(ctx context.Context, t policy.Target) (*line, error) {
 		l.forget = forget
 		if !ok {
 			leave()
-			return nil, policy.Refuse(policy.Revoked, t, "the call it belongs to is over", "")
+			return nil, policy.Refuse(policy.Revoked, t, "the call has ended", "")
 		}
 		return l, nil
 	}
 	leave()
-	return nil, policy.Refuse(policy.Unreachable, t, "it is allowed, and does not answer", "")
+	return nil, policy.Refuse(policy.Unreachable, t, "it is allowed, but does not respond", "")
 }
 
 // enter takes a place for one connection.
@@ -251,12 +251,12 @@ func (d *Session) enter(t policy.Target) (leave func(), err error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if d.lines >= d.proxy.cfg.Limits.Connections {
-		return nil, policy.Refuse(policy.Limit, t, fmt.Sprintf("the call has %d connections open", d.lines), "close some first")
+		return nil, policy.Refuse(policy.Limit, t, fmt.Sprintf("the call has %d connections open", d.lines), "close some connections first")
 	}
 	select {
 	case d.proxy.places <- struct{}{}:
 	default:
-		return nil, policy.Refuse(policy.Limit, t, "the toolrunner has as many connections open as it may", "try again later")
+		return nil, policy.Refuse(policy.Limit, t, "the toolrunner has reached its limit of open connections", "try again later")
 	}
 	d.lines++
 	return sync.OnceFunc(func() {

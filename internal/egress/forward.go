@@ -93,7 +93,7 @@ func explain(t policy.Target, err error) error {
 	if _, ok := errors.AsType[*tls.CertificateVerificationError](err); ok {
 		return policy.Refuse(policy.Unreachable, t, "its certificate could not be verified", "")
 	}
-	return policy.Refuse(policy.Unreachable, t, "it did not answer as HTTP", "")
+	return policy.Refuse(policy.Unreachable, t, "its response is not HTTP", "")
 }
 
 // inside serves the requests in a tunnel: each must be for the target of the tunnel.
@@ -101,7 +101,7 @@ func (d *Session) inside(conn net.Conn, t policy.Target, scheme string) {
 	serveHTTP(conn, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		got, err := policy.ParseTarget(r.Host, t.Port)
 		if err == nil && (got != t || r.Method == http.MethodConnect) {
-			err = policy.Refuse(policy.Differs, t, "the request inside names another host", "ask for that host itself")
+			err = policy.Refuse(policy.Differs, t, "the request inside the tunnel names another host", "connect to that host directly")
 		}
 		if err != nil {
 			d.refuse(w, t, err)

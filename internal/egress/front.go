@@ -111,7 +111,7 @@ func (c client) request(w http.ResponseWriter, r *http.Request) {
 	d := c.find(password(r.Header.Get("Proxy-Authorization")))
 	if d == nil {
 		w.Header().Set("Proxy-Authenticate", `Basic realm="inspan"`)
-		http.Error(w, "inspan: the token of a call that is under way is missing", http.StatusProxyAuthRequired)
+		http.Error(w, "inspan: the token of a running call is missing", http.StatusProxyAuthRequired)
 		return
 	}
 	if r.Method == http.MethodConnect {
@@ -119,7 +119,7 @@ func (c client) request(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	if r.URL.Scheme != "http" || r.URL.Host == "" {
-		d.refuse(w, policy.Target{}, &policy.Refusal{Code: policy.BadRequest, Target: "request", Reason: "this is a proxy: it takes requests for http://host/path, and CONNECT for all else"})
+		d.refuse(w, policy.Target{}, &policy.Refusal{Code: policy.BadRequest, Target: "request", Reason: "this is a proxy: it accepts requests for http://host/path, and CONNECT for everything else"})
 		return
 	}
 	t, err := policy.ParseTarget(r.URL.Host, policy.PortHTTP)
@@ -182,7 +182,7 @@ func answer(w http.ResponseWriter, err error) {
 		status = http.StatusServiceUnavailable
 	case policy.NoAddress, policy.Unreachable:
 	}
-	text := "the host did not answer as it should"
+	text := "invalid response from the host"
 	if ok {
 		text = r.Error()
 	}

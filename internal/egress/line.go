@@ -68,7 +68,7 @@ func (l *line) Write(p []byte) (int, error) {
 
 func (l *line) spend(n int) error {
 	if limit := l.egress.proxy.cfg.Limits.Bytes; l.egress.spent.Add(int64(n)) > limit {
-		return policy.Refuse(policy.Limit, l.target, "the call has carried as many bytes as it may", "")
+		return policy.Refuse(policy.Limit, l.target, "the call has reached its limit of bytes", "")
 	}
 	return nil
 }

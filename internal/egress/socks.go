@@ -163,7 +163,7 @@ func readSocks(r io.Reader) (t policy.Target, code byte, err error) {
 		return t, replyNotAllowed, policy.Refuse(policy.BadHost, t, "want a port of 1 to 65535", "")
 	}
 	if head[1] != socksConnect {
-		return t, replyNoCommand, policy.Refuse(policy.BadRequest, t, "only connections by TCP are carried", "")
+		return t, replyNoCommand, policy.Refuse(policy.BadRequest, t, "only TCP connections are supported", "")
 	}
 	return t, replyOK, nil
 }

@@ -84,7 +84,7 @@ func (d *Session) begin(conn net.Conn, in *bufio.Reader, t policy.Target) (head 
 		_ = conn.SetReadDeadline(time.Now().Add(d.proxy.cfg.Limits.Greet))
 		head, refused = greet(in, t)
 	} else if t.Port == policy.PortHTTPS {
-		refused = policy.Refuse(policy.Hidden, t, "what comes is no TLS", "other protocols need a port of their own in allowed_hosts")
+		refused = policy.Refuse(policy.Hidden, t, "the connection is not TLS", "other protocols need a port of their own in allowed_hosts")
 	}
 	_ = conn.SetReadDeadline(time.Time{})
 	return head, s, refused
@@ -116,13 +116,13 @@ func greet(in io.Reader, t policy.Target) (head []byte, refused *policy.Refusal)
 	case err != nil:
 		return nil, policy.Refuse(policy.Hidden, t, "the TLS greeting cannot be read", "")
 	case hello.hidden:
-		return nil, policy.Refuse(policy.Hidden, t, "the TLS greeting hides its name (ECH)", "turn that off in the client")
+		return nil, policy.Refuse(policy.Hidden, t, "the TLS greeting hides its name (ECH)", "disable ECH in the client")
 	case t.Addr.IsValid() && hello.name == "":
 		return head, nil
 	case !t.Addr.IsValid() && strings.EqualFold(hello.name, t.Name):
 		return head, nil
 	}
-	return nil, policy.Refuse(policy.Differs, t, "the TLS greeting does not name it", "ask for the host that is meant")
+	return nil, policy.Refuse(policy.Differs, t, "the TLS greeting does not name it", "connect to the intended host directly")
 }
 
 // join copies both ways until both have ended.
@@ -158,7 +158,7 @@ func send(in *bufio.Reader, l *line, head []byte, s sort) *policy.Refusal {
 		case overTLS:
 			head, refused = greet(in, l.target)
 		case plainHTTP:
-			refused = policy.Refuse(policy.Hidden, l.target, "a plain request came too late to be looked at", "try again")
+			refused = policy.Refuse(policy.Hidden, l.target, "an unencrypted request arrived too late to be checked", "try again")
 		case silent, unknown:
 		}
 		if refused != nil {

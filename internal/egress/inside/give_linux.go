@@ -15,7 +15,7 @@ func Give(files []*os.File, listener int) error {
 		return ErrNoHelper
 	}
 	if err := unix.Sendmsg(int(files[0].Fd()), []byte{ready}, unix.UnixRights(listener), nil, 0); err != nil {
-		return fmt.Errorf("hand out the listener: %w", err)
+		return fmt.Errorf("send the listener: %w", err)
 	}
 	return nil
 }

@@ -17,7 +17,7 @@ func Main() bool {
 		return false
 	}
 	if err := become(os.Args[2:]); err != nil {
-		fmt.Fprintln(os.Stderr, "inspan: the way out of the sandbox:", err)
+		fmt.Fprintln(os.Stderr, "inspan: egress of the sandbox:", err)
 	}
 	return true
 }
@@ -27,13 +27,13 @@ func Main() bool {
 func become(args []string) error {
 	const least = 3
 	if len(args) < least {
-		return errors.New("it is a helper of sandboxes and not for people")
+		return errors.New("it is a helper for sandboxes and is not run by hand")
 	}
 	var fds [2]int
 	for i := range fds {
 		n, err := strconv.Atoi(args[i])
 		if err != nil || n <= 2 {
-			return fmt.Errorf("argument %q is no descriptor", args[i])
+			return fmt.Errorf("argument %q is not a descriptor", args[i])
 		}
 		fds[i] = n
 		unix.CloseOnExec(n)
@@ -66,7 +66,7 @@ func handOut(out int) error {
 		return fmt.Errorf("listen: %w", err)
 	}
 	if err := unix.Sendmsg(out, []byte{ready}, unix.UnixRights(fd), nil, 0); err != nil {
-		return fmt.Errorf("hand out the listener: %w", err)
+		return fmt.Errorf("send the listener: %w", err)
 	}
 	return nil
 }

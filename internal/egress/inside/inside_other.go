@@ -11,7 +11,7 @@ import (
 )
 
 // ErrNoHelper means that there is no helper for this system.
-var ErrNoHelper = errors.New("sandboxes with a way out need Linux")
+var ErrNoHelper = errors.New("sandboxes with egress need Linux")
 
 // Main does nothing.
 func Main() bool { return false }

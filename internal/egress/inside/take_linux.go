@@ -18,7 +18,7 @@ import (
 const maxReason = 1 << 10
 
 // ErrNoHelper means that the helper did not hand a listener out.
-var ErrNoHelper = errors.New("the helper inside of the sandbox did not open the way out (does the main of this program call inside.Main first?)")
+var ErrNoHelper = errors.New("the helper inside the sandbox did not open egress (does the main function of this program call inside.Main first?)")
 
 // Hand is the outside end of one helper.
 type Hand struct {

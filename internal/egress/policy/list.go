@@ -46,7 +46,7 @@ func ParseRule(text string) (Rule, error) {
 	}
 	host, r.below = strings.CutPrefix(host, "*.")
 	if strings.Contains(host, "*") {
-		return Rule{}, entryError(text, errors.New("a * stands alone or before the first dot"))
+		return Rule{}, entryError(text, errors.New("a * is allowed alone or before the first dot"))
 	}
 	t, err := ParseHost(host)
 	if err != nil {
@@ -58,9 +58,9 @@ func ParseRule(text string) (Rule, error) {
 	r.name, r.addr = t.Name, t.Addr
 	switch {
 	case r.below && r.addr.IsValid():
-		return Rule{}, entryError(text, errors.New("there is nothing below an address"))
+		return Rule{}, entryError(text, errors.New("an address has no subdomains"))
 	case r.addr.IsValid() && never(r.addr):
-		return Rule{}, entryError(text, errors.New("loopback, link-local, multicast and metadata addresses are never reached"))
+		return Rule{}, entryError(text, errors.New("loopback, link-local, multicast and metadata addresses are never reachable"))
 	}
 	return r, nil
 }
@@ -109,7 +109,7 @@ func (l List) Empty() bool { return len(l.rules) == 0 }
 // Judge returns the first entry that lets a target through; the error is a *Refusal that says what would.
 func (l List) Judge(t Target) (Rule, error) {
 	if t.Addr.IsValid() && never(t.Addr) {
-		return Rule{}, Refuse(NotPublic, t, "loopback, link-local, multicast and metadata addresses are never reached", "")
+		return Rule{}, Refuse(NotPublic, t, "loopback, link-local, multicast and metadata addresses are never reachable", "")
 	}
 	for _, r := range l.rules {
 		if r.fits(t) {
@@ -120,7 +120,7 @@ func (l List) Judge(t Target) (Rule, error) {
 	if t.Port == PortHTTP || t.Port == PortHTTPS {
 		entry = strings.TrimSuffix(entry, fmt.Sprintf(":%d", t.Port))
 	}
-	return Rule{}, Refuse(NotAllowed, t, "it is not among the allowed hosts", fmt.Sprintf("whoever owns the agent may add %q to sandbox.network.allowed_hosts of its file", entry))
+	return Rule{}, Refuse(NotAllowed, t, "it is not in allowed_hosts", fmt.Sprintf("the owner of the agent can add %q to sandbox.network.allowed_hosts in its file", entry))
 }
 
 // Reach returns those of the addresses of a target that may be dialled: the public ones, and those that the list writes
@@ -137,7 +137,7 @@ func (l List) Reach(t Target, addrs []netip.Addr) ([]netip.Addr, error) {
 	case len(addrs) == 0:
 		return nil, Refuse(NoAddress, t, "the name has no address", "")
 	case len(out) == 0:
-		return nil, Refuse(NotPublic, t, "it leads to an address that is not public", "an address of a private network is reached only where allowed_hosts names that address itself; loopback and metadata addresses never are")
+		return nil, Refuse(NotPublic, t, "it resolves to an address that is not public", "an address of a private network is reachable only if allowed_hosts has that address; loopback and metadata addresses are never reachable")
 	}
 	return out, nil
 }

@@ -101,7 +101,7 @@ func ParseHost(host string) (Target, error) {
 	}
 	addr, err := netip.ParseAddr(name)
 	if err != nil || !addr.Is4() {
-		return Target{}, refuse(BadHost, host, "it is another spelling of an address", "write an IPv4 address as four decimal numbers without zeros before them")
+		return Target{}, refuse(BadHost, host, "it is another spelling of an address", "write an IPv4 address as four decimal numbers without leading zeros")
 	}
 	return Target{Addr: addr}, nil
 }
@@ -152,10 +152,10 @@ func parseName(name string) (string, error) {
 	for i := range len(name) {
 		c := name[i]
 		if c >= 0x80 {
-			return "", errors.New("want ASCII: write another alphabet as xn--")
+			return "", errors.New("want ASCII: write other scripts in Punycode (xn--)")
 		}
 		if !letter(c) && (c < '0' || c > '9') && c != '-' && c != '_' && c != '.' {
-			return "", fmt.Errorf("the character %q is not one of a host's name", c)
+			return "", fmt.Errorf("the character %q is not allowed in a host name", c)
 		}
 	}
 	for label := range strings.SplitSeq(name, ".") {

@@ -21,7 +21,7 @@ const (
 	Hidden Code = "hidden"
 	// Limit means that a limit of connections, bytes or time is used up.
 	Limit Code = "limit"
-	// Revoked means that the call it belongs to is over, or another attempt of it has begun.
+	// Revoked means that the call has ended, or another attempt of it has started.
 	Revoked Code = "revoked"
 	// Unreachable means that it was allowed and did not answer.
 	Unreachable Code = "unreachable"
