@@ -169,7 +169,7 @@ func artifactName(station, runID string) (string, error) {
 // byContent reads a file of a folder whose files are named by their digests.
 func (d *Dir) byContent(folder string, ref events.Ref) ([]byte, error) {
 	if !validDigest(ref.SHA256) {
-		return nil, fmt.Errorf("archive %s: %.80q is no digest", folder, ref.SHA256)
+		return nil, fmt.Errorf("archive %s: %.80q is not a digest", folder, ref.SHA256)
 	}
 	at := filepath.Join(d.path, filepath.FromSlash(folder), ref.SHA256)
 	info, err := os.Stat(at)

@@ -82,12 +82,12 @@ func (b *Extras) leave(what, why string) { b.Left = append(b.Left, Left{What: wh
 func (s *Saver) tree(ctx context.Context, b *Extras) error {
 	name, err := treeName(s.Station, b.Workspace)
 	if err != nil || s.Trees == nil {
-		b.leave(b.files(), "the station keeps no files: they are on the machine of the toolrunner alone")
+		b.leave(b.files(), "the station stores no workspace files: they are only on the machine of the toolrunner")
 		return nil //nolint:nilerr // no workspace has such a name, so none is kept
 	}
 	record, err := s.Trees.Get(ctx, events.TreeKey(b.Workspace))
 	if errors.Is(err, kernel.ErrNotFound) {
-		b.leave(b.files(), "they are on the machine of the toolrunner alone; with INSPAN_WORKSPACE_MODE=follow they would be kept")
+		b.leave(b.files(), "they are only on the machine of the toolrunner; INSPAN_WORKSPACE_MODE=follow stores them")
 		return nil
 	}
 	if err != nil {
@@ -106,7 +106,7 @@ func (s *Saver) tree(ctx context.Context, b *Extras) error {
 		s.Dir.forgetTree(name)
 		fallthrough
 	case rec.Snapshot == "":
-		b.leave(b.files(), "the station keeps none of them")
+		b.leave(b.files(), "the station stores none of them")
 		return nil
 	case s.MostBytes <= 0 || rec.size() > s.MostBytes:
 		b.leave(b.files(), fmt.Sprintf("they take %d bytes, the limit is %d (INSPAN_ARCHIVE_FILES_MAX_BYTES)", rec.size(), s.MostBytes))
@@ -172,7 +172,7 @@ func (s *Saver) stale(ctx context.Context, b *Extras) error {
 func (s *Saver) saved(ctx context.Context, b *Extras) error {
 	t, err := s.Dir.Tree(ctx, s.Station, b.Workspace)
 	if errors.Is(err, kernel.ErrNotFound) {
-		b.leave(b.files(), "the station keeps none of them")
+		b.leave(b.files(), "the station stores none of them")
 		return nil
 	}
 	if err != nil {
@@ -240,7 +240,7 @@ func (s *Saver) branches(ctx context.Context, b *Extras) error {
 func (s *Saver) branch(ctx context.Context, scope, key string, record []byte) (why string, err error) {
 	rec, err := readBranch(record, scope)
 	if err != nil || events.BranchKey(scope, rec.Branch) != key {
-		return "a record cannot be read", nil //nolint:nilerr // it is said so
+		return "a record is unreadable", nil //nolint:nilerr // it is said so
 	}
 	if s.MostBytes <= 0 || rec.Bytes > s.MostBytes {
 		return fmt.Sprintf("%.200q takes %d bytes, the limit is %d", rec.Branch, rec.Bytes, s.MostBytes), nil

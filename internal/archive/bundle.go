@@ -34,7 +34,7 @@ var bundled = pattern.New(`^(inspan-archive\.json|runs/[A-Za-z0-9_-]{1,64}/[A-Za
 	`|artifacts/[A-Za-z0-9_-]{1,64}/[A-Za-z0-9_-]{1,64}/[0-9a-f]{64})$`)
 
 // ErrBundle means that a file is no bundle.
-var ErrBundle = errors.New("this is no bundle of inspan export --bundle")
+var ErrBundle = errors.New("not a bundle of inspan export --bundle")
 
 // Pack writes an archive of one run as a bundle.
 func Pack(w io.Writer, d *Dir) error {

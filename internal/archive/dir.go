@@ -105,7 +105,7 @@ const marker = "inspan-archive.json"
 func Open(path string) (*Dir, error) {
 	b, err := os.ReadFile(filepath.Join(path, marker))
 	if errors.Is(err, fs.ErrNotExist) {
-		return nil, fmt.Errorf("%s is no archive: it has no %s: %w", path, marker, kernel.ErrNotFound)
+		return nil, fmt.Errorf("%s is not an archive: %s is missing: %w", path, marker, kernel.ErrNotFound)
 	}
 	if err != nil {
 		return nil, fmt.Errorf("open archive: %w", err)
@@ -127,7 +127,7 @@ func Create(path string) (*Dir, error) {
 	}
 	lock, err := disk.Lock(filepath.Join(path, ".lock"))
 	if errors.Is(err, disk.ErrLocked) {
-		return nil, fmt.Errorf("archive %s: %w: another persister writes to it: give each a folder of its own (%w)", path, ErrLocked, err)
+		return nil, fmt.Errorf("archive %s: %w: another persister writes to it: give each persister its own folder (%w)", path, ErrLocked, err)
 	}
 	if err != nil {
 		return nil, fmt.Errorf("archive %s: %w", path, err)
@@ -190,7 +190,7 @@ func (d *Dir) put(kind string, b []byte) (events.Ref, error) {
 // Object implements Source.
 func (d *Dir) Object(_ context.Context, ref events.Ref) ([]byte, error) {
 	if !validDigest(ref.SHA256) {
-		return nil, fmt.Errorf("archive object %.80q: it is no digest", ref.SHA256)
+		return nil, fmt.Errorf("archive object %.80q: not a digest", ref.SHA256)
 	}
 	b, err := os.ReadFile(filepath.Join(d.path, filepath.FromSlash(objectName(ref.SHA256))))
 	if errors.Is(err, fs.ErrNotExist) {

@@ -36,7 +36,7 @@ type Keeper struct {
 // NewKeeper makes a keeper that saves running runs that often.
 func NewKeeper(s *Saver, every time.Duration, log zerolog.Logger) (*Keeper, error) {
 	if s == nil || s.Dir == nil || s.Journal == nil || s.Blobs == nil || s.State == nil || s.Config == nil || every <= 0 {
-		return nil, errors.New("an archive needs a folder, a journal, blobs, the two shelves and an interval above 0")
+		return nil, errors.New("an archive needs a folder, a journal, blobs, the two key-value stores and an interval above 0")
 	}
 	return &Keeper{saver: s, every: every, log: log, dirty: map[string]struct{}{}, again: map[string]struct{}{}}, nil
 }
@@ -61,7 +61,7 @@ func (k *Keeper) Save(ctx context.Context, runID string) error {
 	k.mu.Unlock()
 	m, err := k.saver.Save(ctx, runID)
 	if _, bad := errors.AsType[*run.FoldError](err); bad || errors.Is(err, ErrShorter) || errors.Is(err, ErrDamaged) {
-		k.log.Error().Err(err).Str("run", runID).Msg("run not archived: look with inspan audit")
+		k.log.Error().Err(err).Str("run", runID).Msg("run not archived: check it with inspan audit")
 		return nil
 	}
 	if err != nil {
@@ -69,7 +69,7 @@ func (k *Keeper) Save(ctx context.Context, runID string) error {
 		return fmt.Errorf("archive: %w", err)
 	}
 	if len(m.Missing) > 0 {
-		k.log.Warn().Str("run", runID).Int("objects", len(m.Missing)).Msg("archived without objects that the station does not have")
+		k.log.Warn().Str("run", runID).Int("objects", len(m.Missing)).Msg("archived, but objects are missing at the station")
 	}
 	return nil
 }
@@ -132,7 +132,7 @@ func (k *Keeper) catchUp(ctx context.Context) {
 	const prefix = "run."
 	keys, err := k.saver.State.Keys(ctx, prefix)
 	if err != nil {
-		k.log.Warn().Err(err).Msg("index not read: runs that are quiet now are archived with their next event")
+		k.log.Warn().Err(err).Msg("index not read: runs without new events are archived with their next event")
 	}
 	for _, key := range keys {
 		b, err := k.saver.State.Get(ctx, key)
@@ -156,7 +156,7 @@ func (k *Keeper) lookAgain(ctx context.Context, runID string) {
 	k.saving.Lock()
 	defer k.saving.Unlock()
 	if _, err := k.saver.Save(ctx, runID); err != nil && ctx.Err() == nil {
-		k.log.Warn().Err(err).Str("run", runID).Msg("workspace not archived, it is with the next event of the run")
+		k.log.Warn().Err(err).Str("run", runID).Msg("workspace not archived, will try again with the next event of the run")
 	}
 }
 
@@ -173,6 +173,6 @@ func (k *Keeper) tidy(ctx context.Context) {
 	k.saving.Lock()
 	defer k.saving.Unlock()
 	if _, err := k.saver.Dir.Expire(ctx, k.saver.Station, now); err != nil && ctx.Err() == nil {
-		k.log.Warn().Err(err).Msg("artifacts whose time is over are still in the archive, will try again")
+		k.log.Warn().Err(err).Msg("expired artifacts are still in the archive, will try again")
 	}
 }

@@ -18,7 +18,7 @@ import (
 )
 
 // ErrUnsound means that what is saved is not a log as it was said. Nothing of it is restored.
-var ErrUnsound = errors.New("what is saved is not sound")
+var ErrUnsound = errors.New("the saved data is damaged")
 
 // Restorer is a station that runs are brought to.
 type Restorer struct {
@@ -57,7 +57,7 @@ type RestorerConfig struct {
 // NewRestorer checks the configuration.
 func NewRestorer(cfg RestorerConfig) (*Restorer, error) {
 	if cfg.Blobs == nil || cfg.Timers == nil || cfg.Config == nil || cfg.State == nil {
-		return nil, errors.New("a place needs blobs, timers and the configuration")
+		return nil, errors.New("a restore needs blobs, timers and the configuration")
 	}
 	p := &Restorer{station: cfg.Station, ledgers: map[events.Service]*runlog.Ledger{}, journal: cfg.Journals[events.Planner],
 		blobs: cfg.Blobs, timers: cfg.Timers, config: cfg.Config, state: cfg.State, now: cfg.Now}
@@ -117,7 +117,7 @@ type Brought struct {
 }
 
 // Bring copies a saved run here: the objects and files first, then the events, then, where the run is open, run.moved. It may be
-// interrupted and done again. Nothing is written where what is saved is not sound (ErrUnsound) or other events are there
+// interrupted and done again. Nothing is written where the saved data is damaged (ErrUnsound) or other events are there
 // (kernel.ErrDiverged). A run that is here already and went on is left as it is.
 func (p *Restorer) Bring(ctx context.Context, src Source, m Manifest, how How) (Brought, error) {
 	b := Brought{Run: m.Run, From: m.Station, Events: m.Sequence}
@@ -180,7 +180,7 @@ func sound(ctx context.Context, src Source, m Manifest, keys []ed25519.PublicKey
 		return nil, run.State{}, fmt.Errorf("run %s: %w: %w", m.Run, ErrUnsound, *r.First)
 	}
 	if r.Events != m.Sequence || r.Head != m.Head {
-		return nil, run.State{}, fmt.Errorf("run %s: %w: it has %d events, its manifest says %d", m.Run, ErrUnsound, r.Events, m.Sequence)
+		return nil, run.State{}, fmt.Errorf("run %s: %w: it has %d events, its manifest states %d", m.Run, ErrUnsound, r.Events, m.Sequence)
 	}
 	state, err := run.Fold(run.State{}, evs...)
 	return evs, state, err

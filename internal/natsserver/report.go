@@ -52,7 +52,7 @@ func (s *Server) Fills() []kernel.Fill {
 }
 
 // ErrDown means that the server in this process was shut down, or is not up yet.
-var ErrDown = errors.New("the server does not serve")
+var ErrDown = errors.New("the server does not accept connections")
 
 // Marks are how far the streams of the server in this process have come, and what their consumers have acknowledged. A server
 // that syncs before it acknowledges has all of it on disk. ErrDown means that the server does not serve at the moment.
@@ -63,7 +63,7 @@ func (s *Server) Marks() (map[string]storecheck.Stream, error) {
 	const page = 1024 // accounts at once; a station has two
 	info, err := s.now().Jsz(&server.JSzOptions{Accounts: true, Streams: true, Consumer: true, Config: true, Limit: page})
 	if err != nil {
-		return nil, fmt.Errorf("ask the server for its streams: %w", err)
+		return nil, fmt.Errorf("list the streams of the server: %w", err)
 	}
 	all := map[string]storecheck.Stream{}
 	for _, account := range info.AccountDetails {

@@ -132,11 +132,11 @@ func (s *Server) start() error {
 	ns.Start()
 	if !ns.ReadyForConnections(startWait) {
 		s.Shutdown()
-		return fmt.Errorf("nats server: not ready after %s: look at its log", startWait)
+		return fmt.Errorf("nats server: not ready after %s: see its log", startWait)
 	}
 	if !ns.JetStreamEnabled() {
 		s.Shutdown()
-		return fmt.Errorf("nats server: no JetStream: is %s writable and is there room", cfg.StoreDir)
+		return fmt.Errorf("nats server: JetStream did not start: check that %s is writable and has free space", cfg.StoreDir)
 	}
 	s.serving(true)
 	return nil
@@ -184,7 +184,7 @@ func (cfg Config) options() (*server.Options, error) {
 		return o, nil
 	}
 	if cfg.Name == "" || cfg.Port == 0 {
-		return nil, errors.New("nats server: a member of a cluster needs a name and a port to listen on, -1 for any")
+		return nil, errors.New("nats server: a cluster member needs a name and a listen port, -1 for any port")
 	}
 	o.Cluster = server.ClusterOpts{Name: cfg.Cluster.Name, Host: host, Port: cfg.Cluster.Port}
 	for _, r := range cfg.Cluster.Routes {
