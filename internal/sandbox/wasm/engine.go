@@ -77,7 +77,7 @@ func private(dir string) error {
 	}
 	st, ok := info.Sys().(*syscall.Stat_t)
 	if !ok || int(st.Uid) != os.Getuid() || info.Mode().Perm()&0o022 != 0 {
-		return fmt.Errorf("cache of compiled programs %s: other users can write to it, and its content is executed: change its owner to yours and its mode to 700", dir)
+		return fmt.Errorf("cache of compiled programs %s: other users can write to it, and its content is executed: chown it to your user and chmod 700", dir)
 	}
 	return nil
 }
