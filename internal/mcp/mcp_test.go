@@ -232,7 +232,7 @@ func TestPins(t *testing.T) {
 
 func TestHostile(t *testing.T) {
 	t.Parallel()
-	for kind, want := range map[string]string{mcptest.Flood: "too much", mcptest.Garbage: "", mcptest.Crash: "no database<U+001B>[31m found",
+	for kind, want := range map[string]string{mcptest.Flood: "more than", mcptest.Garbage: "", mcptest.Crash: "no database<U+001B>[31m found",
 		mcptest.Huge: "", mcptest.Endless: "pages"} {
 		t.Run("SAFE-12 a server that is "+kind+" is an error within bounds, and nothing of it is left", func(t *testing.T) {
 			t.Parallel()
@@ -269,12 +269,12 @@ func TestHostile(t *testing.T) {
 	t.Run("SAFE-7 SAFE-12 a flood in the middle of a call ends the session, and the outcome is unknown", func(t *testing.T) {
 		t.Parallel()
 		b := pinned(t, program(t, mcptest.Good), nil)
-		if _, err := b.call(within(t), "mcp__test__spam", `{}`); tool.ClassOf(err) != tool.Unknown || !strings.Contains(err.Error(), "too much") {
+		if _, err := b.call(within(t), "mcp__test__spam", `{}`); tool.ClassOf(err) != tool.Unknown || !strings.Contains(err.Error(), "more than") {
 			t.Errorf("a program: %v", err)
 		}
 		s, secrets, _ := remote(t, nil)
 		h := pinned(t, s, secrets)
-		if _, err := h.call(within(t), "mcp__test__spam", `{}`); tool.ClassOf(err) != tool.Unknown || !strings.Contains(err.Error(), "too much") {
+		if _, err := h.call(within(t), "mcp__test__spam", `{}`); tool.ClassOf(err) != tool.Unknown || !strings.Contains(err.Error(), "more than") {
 			t.Errorf("over HTTP: %v", err)
 		}
 	})
