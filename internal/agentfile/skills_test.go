@@ -67,7 +67,7 @@ func TestSkills(t *testing.T) {
 		}
 	})
 	for name, c := range map[string]struct{ file, text, want string }{
-		"its name":             {"skills/release/SKILL.md", "---\ndescription: x\n---\n", "not the name of a skill"},
+		"its name":                {"skills/release/SKILL.md", "---\ndescription: x\n---\n", "not the name of a skill"},
 		"has no description":      {"skills/release/SKILL.md", "---\nname: release\n---\n", "needs a description"},
 		"has no frontmatter":      {"skills/release/SKILL.md", "just text", "does not begin with frontmatter"},
 		"has the name of another": {"skills/release/SKILL.md", "---\nname: review\ndescription: x\n---\n", "two skills"},

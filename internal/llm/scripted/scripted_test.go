@@ -220,7 +220,7 @@ func TestScriptsAreReadStrictly(t *testing.T) {
 		"negative chunk":         {"turns:\n  - text: a\n    chunk: -1\n", "chunk -1"},
 		"no tool name":           {"turns:\n  - calls: [{input: {a: 1}}]\n", "name"},
 		"two ids":                {"turns:\n  - calls: [{id: a, name: x}, {id: a, name: x}]\n", "twice"},
-		"unknown placeholder":          {"turns:\n  - text: a\n  - text: '{{taks}}'\n", "turns[1] (line 3): unknown placeholder {{taks}}"},
+		"unknown placeholder":    {"turns:\n  - text: a\n  - text: '{{taks}}'\n", "turns[1] (line 3): unknown placeholder {{taks}}"},
 		"blank in input":         {"turns:\n  - calls: [{name: x, input: {a: ['{{result.0}}']}}]\n", "result.0"},
 		"cached above the input": {"turns:\n  - text: a\n    usage: {input: 1, cached: 2}\n", "part of input"},
 		"input that is not JSON": {"turns:\n  - calls: [{name: x, input: .nan}]\n", "NaN"},
