@@ -136,7 +136,7 @@ func open(ctx context.Context, c *client.Client, m made) (*git.Local, *git.Resul
 		return nil, nil, events.PublishedBranch{}, err
 	}
 	defer func() { _, _ = f.Close(), os.Remove(f.Name()) }() // it is in the folder for temporary files
-	b, err := c.Branches().Get(ctx, m.scope, m.branch, f)
+	b, err := c.Branches().Write(ctx, m.scope, m.branch, f)
 	if errors.Is(err, client.ErrNotFound) {
 		return nil, nil, b, fmt.Errorf("%w: inspan branches list shows those that are kept, for %s after the run", err, "30 days")
 	}
