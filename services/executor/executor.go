@@ -136,11 +136,11 @@ func lost(deliveries uint64) int {
 
 // resume takes the turns that were owed when the run was paused, side by side, or asks for the plan that was.
 func (r *Role) resume(ctx context.Context, h runlog.ReceivedEvent) error {
-	if h.State.Plan == nil {
-		if p := h.State.Planning; p == nil || p.Owed > h.Sequence {
-			return nil
-		}
+	if p := h.State.Planning; p != nil && p.Owed <= h.Sequence {
 		return r.servePlan(ctx, h.State, lost(h.Deliveries))
+	}
+	if h.State.Plan == nil {
+		return nil
 	}
 	var wg sync.WaitGroup
 	errs := make([]error, len(h.State.Plan.Steps))
