@@ -14,6 +14,7 @@ import (
 	"github.com/rs/zerolog"
 
 	"github.com/inspan/inspan/internal/operator"
+	"github.com/inspan/inspan/internal/secret"
 	"github.com/inspan/inspan/internal/service"
 	"github.com/inspan/inspan/internal/station"
 	"github.com/inspan/inspan/pkg/client"
@@ -36,6 +37,8 @@ type Config struct {
 	Sandbox string
 	// Tools stand beside the built-in ones. A name of theirs is refused.
 	Tools []tool.Tool
+	// ToolsPassword lets programs connect as the NATS user tools and serve tools to the station; empty lets none.
+	ToolsPassword string
 	// LazySync acknowledges before it is written to disk: faster, and a power cut loses the last seconds.
 	LazySync bool
 	// Log takes what is logged, as JSON lines; nil logs nothing. Secrets, prompts and outputs are not logged.
@@ -54,6 +57,9 @@ func Start(ctx context.Context, cfg Config) (*Station, error) {
 	base, err := service.FromEnv()
 	if err != nil {
 		return nil, err
+	}
+	if cfg.ToolsPassword != "" {
+		base.ToolsPassword = secret.New(cfg.ToolsPassword)
 	}
 	log := zerolog.Nop()
 	if cfg.Log != nil {

@@ -30,6 +30,16 @@ const (
 `
 	// sly has the tool and a guard that denies it.
 	sly = "---\nname: sly\ndescription: May not shout\nmodel: scripted/herald\ntools: [write, shout]\nsandbox: {mode: host, network: true}\nguards:\n  - {id: quiet, tool: shout, action: deny, reason: quiet please}\n---\nDo the task.\n"
+	// forecaster has a tool that a program elsewhere serves; indoors has a guard that denies it, unserved tries it once more only.
+	forecaster = "---\nname: forecaster\ndescription: Tells the weather\nmodel: scripted/forecaster\ntools: [forecast]\nharness: {retry: {max_retries: 20, base_backoff: 20ms}}\n---\nDo the task.\n"
+	indoors    = "---\nname: indoors\ndescription: May not look outside\nmodel: scripted/forecaster\ntools: [forecast]\nguards:\n  - {id: in, tool: forecast, action: deny, reason: stay in}\n---\nDo the task.\n"
+	unserved   = "---\nname: unserved\ndescription: Has no one to ask\nmodel: scripted/forecaster\ntools: [forecast]\nharness: {retry: {max_retries: 1, base_backoff: 20ms}}\n---\nDo the task.\n"
+	forecast   = `turns:
+  - when: {turn: 1}
+    calls: [{id: a, name: forecast, input: {city: Oslo}}]
+  - when: {turn: 2}
+    text: "It will be: {{result.1}}"
+`
 )
 
 // herald starts a station with the tool and the agents in a folder of its own.
@@ -38,14 +48,18 @@ func herald(ctx context.Context, listen string) (*station.Station, func(), error
 	if err != nil {
 		return nil, nil, err
 	}
-	for name, text := range map[string]string{"agents/herald.prompt": agent, "agents/sly.prompt": sly, "scripts/herald.yaml": script} {
+	for name, text := range map[string]string{"agents/herald.prompt": agent, "agents/sly.prompt": sly, "scripts/herald.yaml": script,
+		"agents/forecaster.prompt": forecaster, "agents/indoors.prompt": indoors, "agents/unserved.prompt": unserved, "scripts/forecaster.yaml": forecast} {
 		path := filepath.Join(dir, name)
 		if err := errors.Join(os.MkdirAll(filepath.Dir(path), 0o755), os.WriteFile(path, []byte(text), 0o644)); err != nil {
 			return nil, nil, err
 		}
 	}
+	if err := pinned(filepath.Join(dir, "agents")); err != nil {
+		return nil, nil, err
+	}
 	st, err := station.Start(ctx, station.Config{Dir: filepath.Join(dir, "store"), Listen: listen, Agents: filepath.Join(dir, "agents"),
-		Scripts: filepath.Join(dir, "scripts"), Sandbox: "host", Tools: []tool.Tool{Shout{}}})
+		Scripts: filepath.Join(dir, "scripts"), Sandbox: "host", Tools: []tool.Tool{Shout{}}, ToolsPassword: password})
 	if err != nil {
 		return nil, nil, errors.Join(err, os.RemoveAll(dir))
 	}
