@@ -49,6 +49,7 @@ the servers what has changed and fails if anything has. A program of a server ru
 		Args: app.Args(0),
 		RunE: c.run,
 	}
+	cmd.AddCommand(servedCommands(a)...)
 	f := cmd.Flags()
 	f.StringVar(&c.file, "agent", "", "agent file to list the tools of, such as agents/coder.prompt")
 	f.BoolVar(&c.check, "check", false, "ask the MCP servers what has changed since their tools were pinned")
@@ -111,8 +112,15 @@ func agentTools(ctx context.Context, a *app.App, file, sandboxMode string, check
 	if err != nil && !pin {
 		return err
 	}
+	served, err := agentfile.ReadServed(filepath.Dir(file))
+	if err != nil {
+		return err
+	}
+	rows := func(pins agentfile.Pins, changes []change) []toolRow {
+		return withServed(toolRows(agent, pins, changes), served)
+	}
 	if !check && !pin {
-		return printTools(a, toolRows(agent, pins, nil), nil)
+		return printTools(a, rows(pins, nil), nil)
 	}
 	now, err := askServers(ctx, a, agent, sandboxMode)
 	if err != nil {
@@ -120,7 +128,7 @@ func agentTools(ctx context.Context, a *app.App, file, sandboxMode string, check
 	}
 	changes := compare(pins, now)
 	if check {
-		if err := printTools(a, toolRows(agent, pins, changes), changes); err != nil || len(changes) == 0 {
+		if err := printTools(a, rows(pins, changes), changes); err != nil || len(changes) == 0 {
 			return err
 		}
 		return fmt.Errorf("%d tools are not as they were pinned; allow them as they are now with: inspan tools --agent %s --pin", len(changes), file)
@@ -129,7 +137,7 @@ func agentTools(ctx context.Context, a *app.App, file, sandboxMode string, check
 	if err != nil {
 		return err
 	}
-	if err := printTools(a, toolRows(agent, now, nil), changes); err != nil {
+	if err := printTools(a, rows(now, nil), changes); err != nil {
 		return err
 	}
 	fmt.Fprintf(a.Err, "Pinned in %s. Register the agent again (inspan up or inspan setup with --agents) to use it.\n", at)
