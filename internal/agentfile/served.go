@@ -83,7 +83,7 @@ func readServed(root *os.Root) (Served, error) {
 		return Served{}, err
 	}
 	unfit := func(err error) error {
-		return &Error{Code: CodeFile, File: ServedFile, Message: "the pins of served tools cannot be read: " + err.Error(), Hint: "make them again: inspan tools pin"}
+		return &Error{Code: CodeFile, File: ServedFile, Message: "the pins of served tools cannot be read: " + err.Error(), Hint: "remove the file and make it again: inspan tools pin NAME"}
 	}
 	if len(data) > maxPinsFile {
 		return Served{}, unfit(tooLarge("the file is too large", maxPinsFile, len(data)))

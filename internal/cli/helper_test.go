@@ -14,6 +14,7 @@ import (
 	"github.com/rs/zerolog"
 
 	"github.com/inspan/inspan/internal/cli"
+	"github.com/inspan/inspan/internal/secret"
 	"github.com/inspan/inspan/internal/service"
 	"github.com/inspan/inspan/internal/station"
 )
@@ -77,6 +78,7 @@ func (d *desk) up() *desk {
 	if err != nil {
 		d.t.Fatal(err)
 	}
+	base.ToolsPassword = secret.New(toolsPassword)
 	d.station, err = station.Up(d.t.Context(), station.Config{Listen: "127.0.0.1:0", StoreDir: filepath.Join(d.dir, "store"), AgentsDir: filepath.Join(d.dir, "agents"),
 		ScriptsDir: filepath.Join(d.dir, "scripts"), Sandbox: "host", LazySync: true, Log: zerolog.Nop(), Base: base})
 	if err != nil {
