@@ -30,7 +30,7 @@ func TestMain(m *testing.M) {
 		launch.Main() // which becomes the command
 		return
 	}
-	if !inside.Main() && !mcptest.Main() && !fctest.Main() {
+	if !inside.Main() && !mcptest.Main() && !fctest.Main() && !servedMain() {
 		m.Run()
 	}
 }
