@@ -32,6 +32,7 @@ import (
 	"github.com/inspan/inspan/internal/cli/replaytest"
 	"github.com/inspan/inspan/internal/cli/runs"
 	"github.com/inspan/inspan/internal/cli/serve"
+	"github.com/inspan/inspan/internal/cli/served"
 	"github.com/inspan/inspan/internal/cli/sessions"
 	"github.com/inspan/inspan/internal/cli/steer"
 	"github.com/inspan/inspan/internal/cli/terminal"
@@ -139,7 +140,9 @@ Exit codes: 0 done, 1 failed, 2 wrong command line, 3 paused or waiting for a pe
 		}
 	}
 	add("start", config.Init(a), agents.Files(a), dispatch.Demo(a), serve.Up(a), dispatch.Run(a), repl.Command(a), merge.Merge(a))
-	add("look", runs.List(a), runs.Inspect(a), runs.Watch(a), runs.Logs(a), runs.Why(a), transfer.Export(a), agents.List(a), agents.Tools(a), guards.Command(a), config.Command(a), runs.Cost(a), artifacts.Command(a), runs.Checkpoints(a), runs.Branches(a), merge.Diff(a), sessions.Command(a))
+	tools := agents.Tools(a)
+	tools.AddCommand(served.Commands(a, agents.Builtin())...)
+	add("look", runs.List(a), runs.Inspect(a), runs.Watch(a), runs.Logs(a), runs.Why(a), transfer.Export(a), agents.List(a), tools, guards.Command(a), config.Command(a), runs.Cost(a), artifacts.Command(a), runs.Checkpoints(a), runs.Branches(a), merge.Diff(a), sessions.Command(a))
 	add("decide", steer.Gates(a), steer.Answer(a, "approve"), steer.Answer(a, "reject"), steer.Fork(a), steer.Control(a, "pause"), steer.Control(a, "resume"), steer.Revise(a), steer.Control(a, "stop"), steer.Autonomy(a))
 	add("care", serve.Setup(a), verify.Keygen(a), doctor.Command(a), verify.Audit(a), replaytest.Command(a), transfer.Restore(a), transfer.Import(a), views.Rebuild(a), dead.Command(a), versionCmd(a))
 	root.SetCompletionCommandGroupID("care")

@@ -80,8 +80,7 @@ func servedMain() bool {
 		return false
 	}
 	if err := serve.Serve(context.Background(), serve.Config{URL: url, Station: "test", Server: "pokes"}, pokes(dir)...); err != nil {
-		fmt.Fprintln(os.Stderr, err)
-		os.Exit(1)
+		panic(err)
 	}
 	return true
 }

@@ -49,7 +49,6 @@ the servers what has changed and fails if anything has. A program of a server ru
 		Args: app.Args(0),
 		RunE: c.run,
 	}
-	cmd.AddCommand(servedCommands(a)...)
 	f := cmd.Flags()
 	f.StringVar(&c.file, "agent", "", "agent file to list the tools of, such as agents/coder.prompt")
 	f.BoolVar(&c.check, "check", false, "ask the MCP servers what has changed since their tools were pinned")
@@ -226,6 +225,24 @@ func builtinRows(named []string) []toolRow {
 			row.Source, row.Effect, row.Disabled = "", "", "no built-in tool has this name; a station may have one of its own"
 		}
 		rows = append(rows, row)
+	}
+	return rows
+}
+
+// Builtin names the built-in tools.
+func Builtin() (names []string) {
+	for _, r := range builtinRows(nil) {
+		names = append(names, r.Name)
+	}
+	return names
+}
+
+// withServed names the source of the tools among those that no built-in one is.
+func withServed(rows []toolRow, pins agentfile.Served) []toolRow {
+	for i, r := range rows {
+		if p, ok := pins.Find(r.Name); ok && r.Source == "" {
+			rows[i] = toolRow{Name: p.Name, Effect: p.Effect, Source: "served by " + p.Server, Digest: p.Digest}
+		}
 	}
 	return rows
 }

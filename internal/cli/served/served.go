@@ -1,4 +1,5 @@
-package agents
+// Package served has the commands that list and pin tools which programs serve to a station over NATS.
+package served
 
 import (
 	"cmp"
@@ -25,11 +26,13 @@ const gatherWait = time.Second
 type servedCommand struct {
 	*app.App
 	dir string
+	// builtin are the names of the built-in tools, which no other tool may have.
+	builtin []string
 }
 
-// servedCommands are those below inspan tools.
-func servedCommands(a *app.App) []*cobra.Command {
-	c := &servedCommand{App: a}
+// Commands are those below inspan tools. builtin names the built-in tools.
+func Commands(a *app.App, builtin []string) []*cobra.Command {
+	c := &servedCommand{App: a, builtin: builtin}
 	list := &cobra.Command{
 		Use: "served", Short: "List the tools that programs serve to the station over NATS, and which are pinned",
 		Long: `Asks the programs that serve tools to the station over NATS what they serve, and compares it with what is pinned in the file
@@ -146,17 +149,13 @@ func (a *servedCommand) pin(ctx context.Context, c *client.Client, names []strin
 	if err != nil {
 		return err
 	}
-	builtin := map[string]bool{}
-	for _, r := range builtinRows(nil) {
-		builtin[r.Name] = true
-	}
 	found, err := a.find(ctx, c, names)
 	if err != nil {
 		return err
 	}
 	for _, name := range names {
 		spec := found[name]
-		if builtin[name] {
+		if slices.Contains(a.builtin, name) {
 			return fmt.Errorf("%s is a built-in tool; serve yours under another name", name)
 		}
 		if err := agentfile.CheckServed(spec); err != nil {
@@ -205,14 +204,4 @@ func (a *servedCommand) find(ctx context.Context, c *client.Client, names []stri
 			return nil, fmt.Errorf("no program serves %s to station %s: start it, and look with: inspan tools served", strings.Join(missing, ", "), c.Station())
 		}
 	}
-}
-
-// withServed names the source of the tools among those that no built-in one is.
-func withServed(rows []toolRow, pins agentfile.Served) []toolRow {
-	for i, r := range rows {
-		if p, ok := pins.Find(r.Name); ok && r.Source == "" {
-			rows[i] = toolRow{Name: p.Name, Effect: p.Effect, Source: "served by " + p.Server, Digest: p.Digest}
-		}
-	}
-	return rows
 }
