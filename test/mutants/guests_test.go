@@ -10,7 +10,7 @@ var guests = []Mutant{
 		Old: "now, err := kv.Swap(ctx, keys+n, b, revision)", New: "now, err := revision+1, kv.Put(ctx, keys+n, b)"},
 	{Name: "whoever takes a workspace over begins with nothing", File: "internal/workspace/claim.go",
 		Old: "|| c.rec.Snapshot == \"\" {", New: "|| c.rec.Fence > 0 {"},
-	{Name: "calls whose changes were lost with a machine are not told", File: "internal/workspace/unkept.go",
+	{Name: "calls whose changes were lost with a machine are not told", File: "internal/workspace/stepsnapshots.go",
 		Old: "	rec.Missing = append(slices.Clone(rec.Missing), rec.Unkept...)\n", New: ""},
 	{Name: "what was read in a workspace that was taken over counts", File: "internal/workspace/visit.go",
 		Old: "	if !c.ownedBy(t.cfg.Instance, rec, revision) {\n", New: "	if !c.ownedBy(t.cfg.Instance, rec, revision) && rec.Owner == \"\" {\n", By: []string{"./internal/workspace"}},

@@ -153,7 +153,7 @@ type Exception struct {
 var Exceptions = []Exception{
 	{"door", "services/persister/persister.go", "a snapshot that could not be written is told to no one else: the run goes on"},
 	{"skip", "internal/kernel/ledger_prop_test.go", "rapid draws another action where there is nothing to hear"},
-	{"skip", "internal/git/walled_linux_test.go", "walls need the right to mount; they run wherever the tests run as root, or where user namespaces are open"},
+	{"skip", "internal/git/isolation_linux_test.go", "walls need the right to mount; they run wherever the tests run as root, or where user namespaces are open"},
 	{"skip", "internal/git/wall/wall_test.go", "as above, for each of the two ways to raise them"},
 	{"skip", "internal/tools/git_test.go", "only root can give a repository to another owner; it runs wherever the tests run as root, as in a container"},
 	{"skip", "internal/sandbox/sandboxtest/exam.go", "says NOT TESTED with what the machine lacks; the continuous test machine installs bubblewrap"},
