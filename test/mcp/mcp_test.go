@@ -89,7 +89,7 @@ func play(t *testing.T, name, front string, calls []call) string {
 		t.Error("the tools are not as they were pinned a moment before")
 	}
 	begin := time.Now()
-	out, errOut, code := inspan(t, "run", name, "go", "--ephemeral", "--json", "--session", "s", "--agents", filepath.Join(dir, "agents"),
+	out, errOut, code := inspan(t, "run", name, "go", "--ephemeral", "--empty", "--json", "--session", "s", "--agents", filepath.Join(dir, "agents"),
 		"--scripts", filepath.Join(dir, "scripts"), "--workspace", filepath.Join(dir, "work"))
 	if code != 0 {
 		t.Fatalf("run: exit %d\n%s%s", code, out, errOut)
