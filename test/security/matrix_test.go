@@ -73,11 +73,22 @@ func eventProbes() []probe {
 			all = append(all, probe{"say an event in the log of another aggregate", "station.s1." + aggregate + ".matrix.evt." + kind, "", none})
 		}
 	}
+	for kind, author := range sessionAuthors {
+		all = append(all, probe{"say an event of a session", "station.s1.session.matrix.evt." + kind, "", []string{author}},
+			probe{"say an event of a session of another station", "station.s2.session.matrix.evt." + kind, "", none},
+			probe{"say an event of a session in the log of a run", "station.s1.run.matrix.evt." + kind, "", none})
+	}
 	return append(all, probe{"say an event that no one says", "station.s1.run.matrix.evt.run.erased", "", none},
 		probe{"say an event of an agent", "station.s1.agent.p_r_n.evt.a.b", "", none})
 }
 
-// others are the aggregates that no service appends to yet.
+// sessionAuthors says who says which event of a session.
+var sessionAuthors = map[string]string{
+	"session.migrated": "planner", "session.opened": "planner", "session.locked": "planner", "session.confirmed": "planner",
+	"session.released": "planner", "session.settled": "planner", "session.steered": "planner",
+}
+
+// others are the aggregates whose logs take no event of a run.
 var others = []string{"session", "agent", "work", "schedule", "workspace"}
 
 func sayProbes() []probe {
