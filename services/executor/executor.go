@@ -89,7 +89,7 @@ func (r *Role) Event(ctx context.Context, h runlog.ReceivedEvent) error {
 		if p := h.State.Planning; p == nil || p.Owed != h.Sequence {
 			return nil // it was answered
 		}
-		return r.servePlan(ctx, h.State, lost(h.Deliveries))
+		return planning{r}.serve(ctx, h.State, lost(h.Deliveries))
 	}
 	if h.Kind == events.RunCreated {
 		if !h.State.Direct() {
@@ -118,7 +118,7 @@ func (r *Role) Due(ctx context.Context, runID, family, step string, s run.State)
 // DueAgain implements runlog.Again.
 func (r *Role) DueAgain(ctx context.Context, runID, _, step string, s run.State, deliveries uint64) error {
 	if s.Plan == nil {
-		return r.servePlan(ctx, s, lost(deliveries))
+		return planning{r}.serve(ctx, s, lost(deliveries))
 	}
 	return r.serve(ctx, runID, step, s, lost(deliveries))
 }
@@ -137,7 +137,7 @@ func lost(deliveries uint64) int {
 // resume takes the turns that were owed when the run was paused, side by side, or asks for the plan that was.
 func (r *Role) resume(ctx context.Context, h runlog.ReceivedEvent) error {
 	if p := h.State.Planning; p != nil && p.Owed <= h.Sequence {
-		return r.servePlan(ctx, h.State, lost(h.Deliveries))
+		return planning{r}.serve(ctx, h.State, lost(h.Deliveries))
 	}
 	if h.State.Plan == nil {
 		return nil

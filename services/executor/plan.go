@@ -28,9 +28,12 @@ var planSchema = json.RawMessage(`{"type":"object","additionalProperties":false,
 const planSystem = "You plan work. Answer with one JSON document: the steps, each with a short id, a description, the agent that does it, " +
 	"the ids it depends on, and whether it is critical (hard to undo). Use as few steps as the task needs."
 
-// servePlan does what is owed to a run that waits for its plan. lost counts the earlier deliveries, whose requests no one
+// planning is the part of the role that asks models for plans.
+type planning struct{ *Role }
+
+// serve does what is owed to a run that waits for its plan. lost counts the earlier deliveries, whose requests no one
 // knows of.
-func (r *Role) servePlan(ctx context.Context, s run.State, lost int) error {
+func (r planning) serve(ctx context.Context, s run.State, lost int) error {
 	duty := turn.NextPlan(s, r.cfg.Now(), lost)
 	switch {
 	case len(duty.Append) > 0:
@@ -43,16 +46,16 @@ func (r *Role) servePlan(ctx context.Context, s run.State, lost int) error {
 	case duty.Ask == nil:
 		return nil
 	}
-	return r.takePlan(ctx, s, *duty.Ask)
+	return r.take(ctx, s, *duty.Ask)
 }
 
-// takePlan asks the model for a plan and says what came of it; nothing where the answer came too late.
-func (r *Role) takePlan(ctx context.Context, s run.State, task turn.PlanTask) error {
+// take asks the model for a plan and says what came of it; nothing where the answer came too late.
+func (r planning) take(ctx context.Context, s run.State, task turn.PlanTask) error {
 	ask, done := r.cfg.Ends.Context(ctx, s.HarnessID)
 	defer done()
 	said := r.cfg.Live.Open(s.HarnessID, streaming.About{Turn: task.Try, Owed: task.Owed, Attempt: task.Attempt})
 	defer said.Close() // when the answer is stored, or never will be
-	answer, begun, err := r.askPlan(ask, s, task, said)
+	answer, begun, err := r.ask(ask, s, task, said)
 	said.Done(err)
 	if err == nil {
 		_, err = r.cfg.Ledger.Write(ctx, s.HarnessID, func(s run.State, _ time.Time) ([]events.Payload, error) {
@@ -63,12 +66,12 @@ func (r *Role) takePlan(ctx context.Context, s run.State, task turn.PlanTask) er
 		}
 		err, begun = &llm.Error{Class: llm.Invalid, Err: err, Hint: "ask for fewer steps"}, true
 	}
-	return r.planFailed(ctx, ask, s, task, err, begun)
+	return r.failed(ctx, ask, s, task, err, begun)
 }
 
-// askPlan makes the request and turns the answer into what the log can hold. begun tells that the model has spoken.
-func (r *Role) askPlan(ctx context.Context, s run.State, task turn.PlanTask, said *streaming.Stream) (d events.PlanAnsweredData, begun bool, err error) {
-	req, model, err := r.planRequest(ctx, s, task)
+// ask makes the request and turns the answer into what the log can hold. begun tells that the model has spoken.
+func (r planning) ask(ctx context.Context, s run.State, task turn.PlanTask, said *streaming.Stream) (d events.PlanAnsweredData, begun bool, err error) {
+	req, model, err := r.request(ctx, s, task)
 	if err != nil {
 		return d, false, err
 	}
@@ -102,9 +105,9 @@ type awayError struct{ error }
 
 func (e *awayError) Unwrap() error { return e.error }
 
-// planRequest makes what the model is asked for: the task, and where its answer before was no plan, that one and why. It is
+// request makes what the model is asked for: the task, and where its answer before was no plan, that one and why. It is
 // the same bytes for the same state.
-func (r *Role) planRequest(ctx context.Context, s run.State, task turn.PlanTask) (llm.Request, llm.Model, error) {
+func (r planning) request(ctx context.Context, s run.State, task turn.PlanTask) (llm.Request, llm.Model, error) {
 	agent, p := s.Agents[s.AgentName], s.Planning
 	model, name, err := r.cfg.Models.Model(agent.Model)
 	if err != nil {
@@ -130,8 +133,8 @@ func (r *Role) planRequest(ctx context.Context, s run.State, task turn.PlanTask)
 		MaxOutputTokens: agent.MaxOutputTokens, Meta: llm.Meta{Run: s.HarnessID, Agent: s.AgentName, Turn: task.Try, Attempt: task.Attempt, Purpose: "plan"}}, model, nil
 }
 
-// planFailed records a request for a plan that was not answered, as failed does for a turn.
-func (r *Role) planFailed(ctx, ask context.Context, s run.State, task turn.PlanTask, cause error, begun bool) error {
+// failed records a request for a plan that was not answered.
+func (r planning) failed(ctx, ask context.Context, s run.State, task turn.PlanTask, cause error, begun bool) error {
 	if _, away := errors.AsType[*awayError](cause); away || ctx.Err() != nil {
 		return cause
 	}

@@ -147,7 +147,7 @@ var terms = []Mutant{
 
 var talks = []Mutant{
 	{Name: "a sequential session has two living runs", File: "internal/session/decide.go",
-		Old: "	case e.Mode != events.Parallel && len(e.Holders) > 0:", New: "	case false:"},
+		Old: "	case mode != events.Parallel && len(e.Holders) > 0:", New: "	case false:"},
 	{Name: "a lock has the fence of the one before", File: "internal/session/decide.go",
 		Old: "Fence: e.Fence + 1, Mode: mode", New: "Fence: max(e.Fence, 1), Mode: mode"},
 	{Name: "a run's part is added to the history again", File: "internal/session/decide.go",

@@ -135,6 +135,10 @@ func given(t *testing.T, s run.State, k events.Kind, fields string) events.Paylo
 		p = runtest.Resumed()
 	case events.PlanMade:
 		p = runtest.Plan(runtest.Step("a"))
+	case events.PlanRequested:
+		p = &events.PlanRequestedData{Event: "plan_requested", Try: 1, Agents: []string{"worker"}}
+	case events.PlanAnswered:
+		p = &events.PlanAnsweredData{Event: "plan_answered", Try: 1, Attempt: 1, InputTokens: 20, OutputTokens: 9, TotalTokens: 29}
 	case events.StepReady:
 		p = runtest.Ready("a")
 	case events.StepAllowed:
@@ -203,7 +207,7 @@ func roleOf(t *testing.T, by events.Service, s *mem.Station, l *runlog.Ledger, c
 	switch by {
 	case events.Planner:
 		r, err = planner.New(planner.Config{Station: station, Ledger: l, Timers: s.Timers(), Blobs: s.Blobs(),
-			Agents: agents{}, Models: models{script}})
+			Agents: agents{}})
 	case events.Gatekeeper:
 		r, err = gatekeeper.New(gatekeeper.Config{Ledger: l, Timers: s.Timers(), Blobs: s.Blobs(), Tools: tools})
 	case events.Executor:
