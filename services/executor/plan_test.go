@@ -224,7 +224,7 @@ func TestPlanning(t *testing.T) {
 		bad := &events.PlanAnsweredData{Event: "plan_answered", Try: 1, Attempt: 1, Text: "I would begin with tests."}
 		p := requesting(t, append(begun(), bad, requestOf(2, "not the JSON that is wanted here"))...)
 		s, m := p.state(), &talker{do: drafts}
-		req, _, err := p.executor(m).planRequest(t.Context(), s, turn.PlanTask{Try: 2, Attempt: 1})
+		req, _, err := planning{p.executor(m)}.request(t.Context(), s, turn.PlanTask{Try: 2, Attempt: 1})
 		if err != nil || len(req.Messages) != 3 || req.Messages[1].Text != bad.Text || !strings.Contains(req.Messages[2].Text, "not the JSON that is wanted here") || req.Meta.Turn != 2 || len(req.Schema) == 0 {
 			t.Errorf("%v %+v", err, req)
 		}
