@@ -24,7 +24,7 @@ func (d *desk) dispossessed(id, other string) {
 	if _, held := e.Holder(other); !held || len(e.Holders) != 1 || e.Parts != 0 {
 		d.t.Errorf("%+v", e)
 	}
-	if s.Status != events.Failed || s.Result.FinishReason != events.FinishCancelled || !strings.Contains(s.Result.Error, "session s was given") {
+	if s.Status != events.Failed || s.Result.FinishReason != events.FinishCancelled || !strings.Contains(s.Result.Error, "session s was acquired") {
 		d.t.Errorf("%s %+v", s.Status, s.Result)
 	}
 }

@@ -129,7 +129,7 @@ func TestSessionDeaths(t *testing.T) {
 				return
 			}
 			if _, held := e.Holder("r2"); !held || len(e.Holders) != 1 || s.Status != events.Failed || s.Turns().Len() != 0 ||
-				s.Result.FinishReason != events.FinishCancelled || !strings.Contains(s.Result.Error, "session s was given") {
+				s.Result.FinishReason != events.FinishCancelled || !strings.Contains(s.Result.Error, "session s was acquired") {
 				t.Errorf("%+v %s %+v", e, s.Status, s.Result)
 			}
 			if d.must(task("r1", "s", c.more)); len(d.session().Holders) != 1 || d.session().Parts != 0 {
