@@ -120,7 +120,7 @@ type Workspaces struct {
 	Workspace         string        `envconfig:"INSPAN_WORKSPACE" default:"./workspace" desc:"root of the workspaces (toolrunner)"`
 	WorkspaceMode     string        `envconfig:"INSPAN_WORKSPACE_MODE" default:"local" desc:"local: all toolrunners are on one machine, and take nothing where they are not; shared: their workspace root is one volume, and one of them works in a workspace at a time; follow: each has a root of its own, and where a toolrunner is lost another goes on with what was kept of the workspace in the object store (toolrunner)"`
 	WorkspaceSnapshot string        `envconfig:"INSPAN_WORKSPACE_SNAPSHOT" default:"call" desc:"with follow: when a workspace is kept in the object store: call, after each call that may have changed files; step, when a step ends, which is cheaper and tells the agent what was lost with a machine in between (toolrunner)"`
-	CleanupOnComplete bool          `envconfig:"INSPAN_WORKSPACE_CLEANUP_ON_COMPLETE" default:"false" desc:"with local and follow: take the workspace of a run away when the run ends; those of sessions stay, and those with a git repository whose work can not be kept elsewhere (toolrunner)"`
+	CleanupOnComplete bool          `envconfig:"INSPAN_WORKSPACE_CLEANUP_ON_COMPLETE" default:"false" desc:"with local and follow: take the workspace of a run away when the run ends; those of sessions stay, and those with a git repository whose work cannot be kept elsewhere (toolrunner)"`
 	CleanupAfter      time.Duration `envconfig:"INSPAN_WORKSPACE_CLEANUP_AFTER" default:"24h" desc:"with local and follow: how long the workspace of a run or workflow stays after its last run has ended (toolrunner)"`
 }
 
@@ -138,7 +138,7 @@ type Sandboxes struct {
 	SandboxMin      string        `envconfig:"INSPAN_SANDBOX_MIN" desc:"the weakest sandbox that any agent may have, such as landlock, bwrap or gvisor; what is weaker is refused"`
 	SandboxReaches  bool          `envconfig:"INSPAN_SANDBOX_REACHES_STATION" default:"false" desc:"open sandboxes whose commands can connect to the station, and so answer the gates of their own run, because their network is open and nothing keeps them from it; not needed with INSPAN_ONLY_SIGNED (toolrunner)"`
 	SandboxClosed   []string      `envconfig:"INSPAN_SANDBOX_CLOSED" desc:"further addresses of the station, HOST:PORT, comma separated, that commands of sandboxes with an open network cannot connect to; those of NATS and of this process are closed anyway (toolrunner)"`
-	SandboxKeep     time.Duration `envconfig:"INSPAN_SANDBOX_KEEP" default:"10m" desc:"how long a sandbox that nobody uses stays for the next call: those of a session, with HOME and TMPDIR of its agent, and those that are slow to start (docker, gvisor, e2b, kubernetes and virtual machines) for the calls of a step; 0 opens one for each call (toolrunner)"`
+	SandboxKeep     time.Duration `envconfig:"INSPAN_SANDBOX_KEEP" default:"10m" desc:"how long a sandbox that no one uses stays for the next call: those of a session, with HOME and TMPDIR of its agent, and those that are slow to start (docker, gvisor, e2b, kubernetes and virtual machines) for the calls of a step; 0 opens one for each call (toolrunner)"`
 	SandboxReadOnly []string      `envconfig:"INSPAN_SANDBOX_READ_ONLY" desc:"further host paths that commands may read, comma separated"`
 	SandboxEnv      []string      `envconfig:"INSPAN_SANDBOX_ENV" desc:"further NAME=value for commands, comma separated; shown in logs"`
 	SandboxSecrets  secret.Value  `envconfig:"INSPAN_SANDBOX_SECRETS" desc:"NAME=value for commands, comma separated, that must not be seen: each value, of at least 8 characters, is masked in what tools answer"`
@@ -197,7 +197,7 @@ type Interpreted struct {
 	GVisor         string   `envconfig:"INSPAN_GVISOR" desc:"name or path of the program of gVisor, for sandboxes of the mode gvisor; empty for runsc (toolrunner); see sandbox-gvisor.md"`
 	GVisorPlatform string   `envconfig:"INSPAN_GVISOR_PLATFORM" desc:"how gVisor catches system calls: systrap, ptrace or kvm; empty for the first of systrap and ptrace that works (toolrunner)"`
 	WASMPrograms   []string `envconfig:"INSPAN_WASM_PROGRAMS" desc:"directories of the programs of the sandbox mode wasm, as NAME.wasm, comma separated; make wasm builds a toolbox into bin/wasm; see sandbox-wasm.md (toolrunner)"`
-	WASMCache      string   `envconfig:"INSPAN_WASM_CACHE" desc:"directory where compiled wasm programs are kept, which nobody else may write; the user's cache directory where it is not set (toolrunner)"`
+	WASMCache      string   `envconfig:"INSPAN_WASM_CACHE" desc:"directory where compiled wasm programs are kept, which no one else may write; the user's cache directory where it is not set (toolrunner)"`
 }
 
 // GitWork: git work, see docs/git-tools.md.
@@ -217,7 +217,7 @@ type GitWork struct {
 
 // Archives: of the persister.
 type Archives struct {
-	AnchorKey    secret.Value  `envconfig:"INSPAN_ANCHOR_KEY" desc:"signing key of anchors, 64 hex digits (persister); inspan up makes one beside its store; without one the cut-off end of a log can not be found"`
+	AnchorKey    secret.Value  `envconfig:"INSPAN_ANCHOR_KEY" desc:"signing key of anchors, 64 hex digits (persister); inspan up makes one beside its store; without one the cut-off end of a log cannot be found"`
 	Archive      string        `envconfig:"INSPAN_ARCHIVE" desc:"folder to keep the logs, objects and agents of the station in, outside of its store (persister); inspan restore reads it"`
 	ArchiveEvery time.Duration `envconfig:"INSPAN_ARCHIVE_EVERY" default:"30s" desc:"how often running runs are saved to the archive; those that end, pause or wait are saved at once"`
 	ArchiveFiles int64         `envconfig:"INSPAN_ARCHIVE_FILES_MAX_BYTES" default:"1073741824" desc:"how large what is kept of one workspace, a published branch, or the artifacts of one run may be to be in the archive; 0 keeps none of them there"`

@@ -217,7 +217,7 @@ func (f *Fallback) deadLetter(ctx context.Context, id int64) error {
 	}
 	first := evs[min(home, len(evs)-1)]
 	d.Subject, d.Seq = events.RunEvents(f.local.name, d.Run), localSeq+first.Seq
-	d.Reason = fmt.Sprintf("%d of %d facts that were written while the log was away can not be added to it: %s", len(evs)-home, len(evs), d.Reason)
+	d.Reason = fmt.Sprintf("%d of %d facts that were written while the log was away cannot be added to it: %s", len(evs)-home, len(evs), d.Reason)
 	d.Data, d.DataBytes = string(first.Bytes[:min(len(first.Bytes), maxDead)]), len(first.Bytes)
 	if err := f.primary.Refusals.Refuse(ctx, events.Persister, d); err != nil {
 		return fmt.Errorf("tell of the branch of run %s: %w", d.Run, err)
