@@ -152,7 +152,7 @@ func TestSwaps(t *testing.T) {
 			if changed {
 				t.Errorf("git wrote where the link leads: %v", err)
 			}
-			if err == nil || !strings.Contains(err.Error(), "try again") {
+			if err == nil || !strings.Contains(err.Error(), "retry") {
 				t.Errorf("got %v, want an error that says what to do", err)
 			}
 		})
