@@ -1,5 +1,6 @@
 // Package deploy checks what is in this folder, compose.yaml and the Dockerfile against the program: names of
-// variables, probes, rights and limits. It starts nothing: that the files do their work on a cluster is not proved here.
+// variables, probes, rights and limits. It starts nothing: that the files do their work on a cluster is not proved
+// here.
 package deploy_test
 
 import (

@@ -20,8 +20,8 @@ func kubectl(t *testing.T, args ...string) (string, error) {
 	return string(out), err
 }
 
-// TestServer asks a real API server whether it takes the manifests: nothing is made but a namespace of its own, which is
-// deleted. A missing cluster fails: who runs this wants it tested.
+// TestServer asks a real API server whether it takes the manifests: nothing is made but a namespace of its own, which
+// is deleted. A missing cluster fails: who runs this wants it tested.
 func TestServer(t *testing.T) {
 	if out, err := kubectl(t, "version"); err != nil {
 		t.Fatalf("NOT TESTED: a Kubernetes cluster: install kubectl and set KUBECONFIG: %v\n%s", err, out)

@@ -1,5 +1,5 @@
-// Command healthcheck ends with 0 where the URL given answers 200, else with 1: images without a shell have nothing else
-// to ask with.
+// Command healthcheck ends with 0 where the URL given answers 200, else with 1: images without a shell have nothing
+// else to ask with.
 package main
 
 import (

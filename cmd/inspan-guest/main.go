@@ -1,5 +1,5 @@
-// Command inspan-guest is the first process and the agent of the virtual machines of sandboxes: /init of their first file system.
-// It is not for people.
+// Command inspan-guest is the first process and the agent of the virtual machines of sandboxes: /init of their first
+// file system. It is not for people.
 package main
 
 import (

@@ -1,5 +1,5 @@
-// Command inspan-within is the small helper of sandboxes: beside inspan or toolrunner it is started in their place, in a tenth of
-// the time and memory. It is not for people.
+// Command inspan-within is the small helper of sandboxes: beside inspan or toolrunner it is started in their place, in
+// a tenth of the time and memory. It is not for people.
 package main
 
 import (

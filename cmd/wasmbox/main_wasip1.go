@@ -1,4 +1,5 @@
-// Command wasmbox is the toolbox of the wasm sandbox; see docs/sandbox-wasm.md. Built for another system it builds that.
+// Command wasmbox is the toolbox of the wasm sandbox; see docs/sandbox-wasm.md. Built for another system it builds
+// that.
 package main
 
 import (

@@ -51,8 +51,8 @@ func (p *parsing) normalise(root *node) (word string) {
 	return word
 }
 
-// harness brings the forms of the key harness to a mapping. Left empty it is off, with anything in it on; absent it says
-// nothing.
+// harness brings the forms of the key harness to a mapping. Left empty it is off, with anything in it on; absent it
+// says nothing.
 func (p *parsing) harness(root *node) (word string) {
 	h := root.child("harness")
 	switch {
@@ -71,8 +71,8 @@ func (p *parsing) harness(root *node) (word string) {
 	return events.HarnessOn
 }
 
-// harnessOf says whether the harness is on for an agent: by what its file says of that in so many words, else by the key
-// harness in it, else by the default of the station; "" where no one says.
+// harnessOf says whether the harness is on for an agent: by what its file says of that in so many words, else by the
+// key harness in it, else by the default of the station; "" where no one says.
 func harnessOf(own *node, word string, either *node) string {
 	if own == nil && word != "" {
 		return word

@@ -133,7 +133,8 @@ func (p *parsing) model(root *node) string {
 	return ""
 }
 
-// CheckModel returns what is wrong with the reference of a model, "provider/name", or with a list of them separated by commas.
+// CheckModel returns what is wrong with the reference of a model, "provider/name", or with a list of them separated by
+// commas.
 func CheckModel(ref string) error {
 	for one := range strings.SplitSeq(ref, ",") {
 		if !modelRule.MatchString(one) {

@@ -35,10 +35,10 @@ type claudeFile struct {
 // patterned is a tool with what it may be called with, such as Bash(git diff:*).
 var patterned = pattern.New(`^([A-Za-z]+)\((.*)\)$`)
 
-// FromClaude makes an agent file of one that was written for Claude Code: Markdown with name, description, tools and model
-// in its frontmatter, and the system prompt below (ECO-8). model replaces its own, which may be a word that only that
-// program understands. left says what was left out, in words. The agent may do no more than the file says: a tool with
-// patterns may be called with these alone, and a file that names no tools gets those that only read.
+// FromClaude makes an agent file of one that was written for Claude Code: Markdown with name, description, tools and
+// model in its frontmatter, and the system prompt below (ECO-8). model replaces its own, which may be a word that only
+// that program understands. left says what was left out, in words. The agent may do no more than the file says: a tool
+// with patterns may be called with these alone, and a file that names no tools gets those that only read.
 func FromClaude(data []byte, name, model string) (agent string, file []byte, left []string, err error) {
 	head, body, err := frontmatter(data)
 	if err != nil {
@@ -116,7 +116,8 @@ func claudeHead(head []byte) (c claudeFile, extra []string, err error) {
 	return c, extra, nil
 }
 
-// claudeModel is the model in force: one that is asked for, or the file's own where it is a name that the provider knows.
+// claudeModel is the model in force: one that is asked for, or the file's own where it is a name that the provider
+// knows.
 func claudeModel(own, asked string) (string, error) {
 	switch {
 	case asked != "":

@@ -15,10 +15,11 @@ import (
 // MaxAgents is the most agents of one directory.
 const MaxAgents = 1024
 
-// LoadDir reads every file of a directory whose name ends in ".prompt". Of the directories below it only those of roles are
-// looked at, PROJECT/ROLE (WS-9): their agents share the guards, hooks and settings of the file RoleFile there, and their path
-// tells whose they are. A link is followed only where it stays inside the directory. The error joins what is wrong in all
-// files, each with its file's name; the map holds the agents that are sound also then, and the caller decides whether to go on.
+// LoadDir reads every file of a directory whose name ends in ".prompt". Of the directories below it only those of roles
+// are looked at, PROJECT/ROLE (WS-9): their agents share the guards, hooks and settings of the file RoleFile there, and
+// their path tells whose they are. A link is followed only where it stays inside the directory. The error joins what is
+// wrong in all files, each with its file's name; the map holds the agents that are sound also then, and the caller
+// decides whether to go on.
 func LoadDir(dir string) (map[string]events.Agent, []Warning, error) { return Defaults{}.LoadDir(dir) }
 
 // LoadDir reads a directory as the function does, and gives its agents the defaults.
@@ -138,7 +139,8 @@ func promptFiles(root *os.Root) ([]string, error) {
 // readFile reads a regular file. Its kind is looked at before it is opened, so that a pipe is never waited for.
 func readFile(root *os.Root, name string) ([]byte, error) { return readUpTo(root, name, MaxFile) }
 
-// readUpTo reads one byte more than the limit where there are more, so that whoever parses it sees that it is too large.
+// readUpTo reads one byte more than the limit where there are more, so that whoever parses it sees that it is too
+// large.
 func readUpTo(root *os.Root, name string, limit int64) ([]byte, error) {
 	unreadable := func(err error) error {
 		return &Error{Code: CodeFile, File: name, Message: "the file cannot be read: " + err.Error(), Hint: "replace the link by the file itself"}

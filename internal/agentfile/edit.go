@@ -17,15 +17,16 @@ var ErrByHand = errors.New("the layout of the file cannot be edited automaticall
 type Edit struct {
 	// Key is the whole path of a setting, such as "harness.max_steps".
 	Key string
-	// Value in words: a list with commas between its items, a mapping as YAML in one line. With Unset the key goes instead.
+	// Value in words: a list with commas between its items, a mapping as YAML in one line. With Unset the key goes
+	// instead.
 	Value string
 	Unset bool
 }
 
-// EditSettings returns the text of a configuration file with one key changed. All other lines stay byte for byte, comments
-// too; of a value in braces the mapping around it is written anew. keys are as for ReadSettings, whose rules the caller has
-// to ask about the result. An Edit that changes nothing returns the text as it is. It returns ErrByHand, wrapped, rather than
-// a text in which anything else has changed.
+// EditSettings returns the text of a configuration file with one key changed. All other lines stay byte for byte,
+// comments too; of a value in braces the mapping around it is written anew. keys are as for ReadSettings, whose rules
+// the caller has to ask about the result. An Edit that changes nothing returns the text as it is. It returns ErrByHand,
+// wrapped, rather than a text in which anything else has changed.
 func EditSettings(name string, data []byte, keys map[string]Form, e Edit) ([]byte, error) {
 	text := strings.ReplaceAll(string(data), "\r\n", "\n")
 	root, err := readTree(text, 1)
@@ -279,8 +280,8 @@ func shapeAt(keys map[string]Form, path []string) shape {
 	return s
 }
 
-// valueFor reads a value as the shape wants it: as YAML where that gives a kind that is permitted, else as a text or as a
-// list of texts.
+// valueFor reads a value as the shape wants it: as YAML where that gives a kind that is permitted, else as a text or as
+// a list of texts.
 func valueFor(s shape, text string) *node {
 	read := &node{kind: isText, text: text}
 	if !strings.ContainsAny(text, "\n\r") {

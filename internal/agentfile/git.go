@@ -22,8 +22,8 @@ func gitShape() shape {
 	})
 }
 
-// branchShape is the name of a branch, or with more behind it the beginning of one. What a template becomes is checked when a
-// task fills it.
+// branchShape is the name of a branch, or with more behind it the beginning of one. What a template becomes is checked
+// when a task fills it.
 func branchShape(more string) shape {
 	return shape{kinds: []kind{isText}, check: func(n *node) string {
 		if n.text == "" || !strings.Contains(n.text, "${") && git.CheckName(n.text+more) != nil {

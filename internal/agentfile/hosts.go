@@ -5,8 +5,8 @@ import (
 	"github.com/inspan/inspan/pkg/events"
 )
 
-// hosts reads what a sandbox may reach. A list narrows an enabled network, so Network is false then: whoever does not know
-// lists keeps it closed (SBX-13).
+// hosts reads what a sandbox may reach. A list narrows an enabled network, so Network is false then: whoever does not
+// know lists keeps it closed (SBX-13).
 func (p *parsing) hosts(root *node, out *events.Sandbox) {
 	n := root.get("sandbox", "network", "allowed_hosts")
 	if n == nil {

@@ -35,8 +35,8 @@ func (n *node) decimal() float64 {
 	return f
 }
 
-// toolRoom returns a size of memory or disk: units are powers of 1024 however they are spelled, and a number without one is in MiB, as the
-// settings of microVMs have it.
+// toolRoom returns a size of memory or disk: units are powers of 1024 however they are spelled, and a number without
+// one is in MiB, as the settings of microVMs have it.
 func (n *node) room() int64 {
 	if n == nil || n.kind != isInt && n.kind != isText {
 		return 0

@@ -13,9 +13,9 @@ import (
 // maxSchema bounds the JSON Schema of an output, in bytes: it stands in every system prompt.
 const maxSchema = 16 << 10
 
-// output reads output.format and output.schema into a JSON Schema (DLV-9); nil means any text. A schema is JSON Schema, or
-// Picoschema as dotprompt has it: names with their types, "name?" where it may be left out, "name(array)", "name(object)"
-// and "name(enum)", a description after a comma.
+// output reads output.format and output.schema into a JSON Schema (DLV-9); nil means any text. A schema is JSON Schema,
+// or Picoschema as dotprompt has it: names with their types, "name?" where it may be left out, "name(array)",
+// "name(object)" and "name(enum)", a description after a comma.
 func (p *parsing) output(root *node) json.RawMessage {
 	format, schema := root.get("output", "format"), root.get("output", "schema")
 	if schema == nil {

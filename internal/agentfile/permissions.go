@@ -73,8 +73,9 @@ func about(tool, pattern string) events.Match {
 // everything reports whether a pattern stands for all that no other one names.
 func everything(pattern string) bool { return pattern != "" && strings.Trim(pattern, "*") == "" }
 
-// besides is what a pattern that stands for everything leaves to the others of its tool: where one of these is less strict,
-// it decides. Without that nothing could be permitted below a "*" that denies, because of two rules the stricter wins.
+// besides is what a pattern that stands for everything leaves to the others of its tool: where one of these is less
+// strict, it decides. Without that nothing could be permitted below a "*" that denies, because of two rules the
+// stricter wins.
 func (p *parsing) besides(tool, all pair) *events.Match {
 	strict := func(action string) int { return slices.Index([]string{"allow", "ask", "deny"}, action) }
 	var others []string

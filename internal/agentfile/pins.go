@@ -31,7 +31,8 @@ const (
 	MaxServerTools = 1024
 	// MaxToolText is the most bytes of one tool's description, and of its schema.
 	MaxToolText = 16 << 10
-	// MaxPinned is the most bytes of all tools that an agent gets from servers: they stand in the first event of each run.
+	// MaxPinned is the most bytes of all tools that an agent gets from servers: they stand in the first event of each
+	// run.
 	MaxPinned = 96 << 10
 )
 

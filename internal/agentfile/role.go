@@ -15,12 +15,12 @@ import (
 	"github.com/inspan/inspan/pkg/events"
 )
 
-// RoleFile is what the agents of a role class share: a file in the folder PROJECT/ROLE of the folder of agents, which is
-// the ancestor of them all.
+// RoleFile is what the agents of a role class share: a file in the folder PROJECT/ROLE of the folder of agents, which
+// is the ancestor of them all.
 const RoleFile = "role.yaml"
 
-// Role is what the agents of a role class have in common (WS-9): rules below their own, hooks that are asked before theirs,
-// and settings for what they do not say themselves.
+// Role is what the agents of a role class have in common (WS-9): rules below their own, hooks that are asked before
+// theirs, and settings for what they do not say themselves.
 type Role struct {
 	Policy
 	Defaults Defaults

@@ -23,7 +23,8 @@ import (
 // ServedFile is the file in the folder of agents that pins the tools which programs of others serve over NATS.
 const ServedFile = "served.json"
 
-// Served is what an operator has seen of tools that are served over NATS and allows. An agent gets those that it names under tools.
+// Served is what an operator has seen of tools that are served over NATS and allows. An agent gets those that it names
+// under tools.
 type Served struct {
 	Version int         `json:"version"`
 	Tools   []wire.Spec `json:"tools"`
@@ -49,8 +50,8 @@ func (s Served) With(p wire.Spec) Served {
 	return s
 }
 
-// CheckServed reports why a tool cannot be offered to a model, or nil. Texts with characters that a person who looks at them
-// does not see are refused.
+// CheckServed reports why a tool cannot be offered to a model, or nil. Texts with characters that a person who looks at
+// them does not see are refused.
 func CheckServed(p wire.Spec) error {
 	if err := p.Check(); err != nil {
 		return err
@@ -133,8 +134,8 @@ func (s Served) Write(dir string) (at string, err error) {
 	return at, nil
 }
 
-// Pin puts the pins of the tools that an agent names into its definition; the agent's digest covers them. The warning is for an
-// agent whose tools take too much room together: it gets those that fit.
+// Pin puts the pins of the tools that an agent names into its definition; the agent's digest covers them. The warning
+// is for an agent whose tools take too much room together: it gets those that fit.
 func (s Served) Pin(file string, a events.Agent) (events.Agent, []Warning) {
 	var warnings []Warning
 	size := 0

@@ -42,8 +42,8 @@ func (p *parsing) sources(root *node, a *events.Agent) {
 	}
 }
 
-// load reads the memory and the skills that an agent's file names, from the folder that it is in. Nothing outside of that
-// folder can be named. The digest of the agent covers them.
+// load reads the memory and the skills that an agent's file names, from the folder that it is in. Nothing outside of
+// that folder can be named. The digest of the agent covers them.
 func load(root *os.Root, file string, a events.Agent) (events.Agent, []Warning, error) {
 	l := loading{root: root, file: file}
 	memory, skills := a.Memory, a.Skills

@@ -136,8 +136,8 @@ func leaves(s run.State) bool {
 	return s.Status == events.Failed && s.Result != nil && s.Result.FinishReason == events.FinishStopped && strings.HasSuffix(s.Result.Error, ": "+MovedAway)
 }
 
-// Finish makes a saved run ready for a bundle. A run that was stopped to move away loses that last event: what is in the
-// bundle is open, and goes on. A fork is marked as one.
+// Finish makes a saved run ready for a bundle. A run that was stopped to move away loses that last event: what is in
+// the bundle is open, and goes on. A fork is marked as one.
 func (d *Dir) Finish(ctx context.Context, m Manifest, fork bool) (Manifest, error) {
 	evs, err := Events(ctx, d, m)
 	if err != nil {

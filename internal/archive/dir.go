@@ -1,12 +1,12 @@
-// Package archive keeps the logs of runs, their objects, what the station keeps of their files, and the station's agents
-// outside of the station, and brings them back.
+// Package archive keeps the logs of runs, their objects, what the station keeps of their files, and the station's
+// agents outside of the station, and brings them back.
 //
 // Promises: what is saved is byte for byte what is in the log, by content, and can be checked without the station. A
 // save that is interrupted leaves what was saved before; one made again adds only what is new; none ever puts a shorter
 // or another log in the place of one that is there. What is restored has the same bytes, sequences and hashes, goes
-// through the same guarded appends as any event, and is never written over events that differ. A run goes on only once it
-// is there whole. What is saved of a workspace is never older than the log that is saved with it, unless it says so; what
-// is not in an archive is named there.
+// through the same guarded appends as any event, and is never written over events that differ. A run goes on only once
+// it is there whole. What is saved of a workspace is never older than the log that is saved with it, unless it says so;
+// what is not in an archive is named there.
 package archive
 
 import (

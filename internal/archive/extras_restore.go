@@ -27,8 +27,8 @@ const (
 // sessionKeys is what the keys of sessions begin with.
 const sessionKeys = "session."
 
-// beside brings what is saved of a run beside its log. It is done before the first event is there: a run goes on once its
-// events are.
+// beside brings what is saved of a run beside its log. It is done before the first event is there: a run goes on once
+// its events are.
 func (p *Restorer) beside(ctx context.Context, src Source, m Manifest, state run.State, how How, b *Brought) error {
 	if state.Created == nil {
 		return nil
@@ -49,8 +49,8 @@ func (p *Restorer) beside(ctx context.Context, src Source, m Manifest, state run
 	return p.tree(ctx, src, m.Station, state.Created.Workspace, how, b)
 }
 
-// tree brings what is saved of a workspace. A record that is there stands: somebody works there, or will. Objects that it
-// names and that were lost are brought all the same.
+// tree brings what is saved of a workspace. A record that is there stands: somebody works there, or will. Objects that
+// it names and that were lost are brought all the same.
 func (p *Restorer) tree(ctx context.Context, src Source, station, workspace string, how How, b *Brought) error {
 	b.Files = FilesLeft
 	if !places.MatchString(workspace) {
@@ -108,8 +108,8 @@ func (p *Restorer) tree(ctx context.Context, src Source, station, workspace stri
 	return nil
 }
 
-// handedOver is the record of a workspace that no one holds any more. Its fence is above the one that was saved, so that
-// whoever held it finds that it was lost.
+// handedOver is the record of a workspace that no one holds any more. Its fence is above the one that was saved, so
+// that whoever held it finds that it was lost.
 func handedOver(t Tree, rec treeRecord) ([]byte, error) {
 	var all map[string]json.RawMessage
 	if err := json.Unmarshal(t.Record, &all); err != nil {

@@ -16,9 +16,9 @@ import (
 	"github.com/inspan/inspan/pkg/run"
 )
 
-// beside saves what the station keeps of a run beside its log. It is done before the events are named by the manifest: what
-// a call did to a workspace is in the record before the end of the call is in the log, so the saved workspace has at
-// least what the saved log speaks of.
+// beside saves what the station keeps of a run beside its log. It is done before the events are named by the manifest:
+// what a call did to a workspace is in the record before the end of the call is in the log, so the saved workspace has
+// at least what the saved log speaks of.
 func (s *Saver) beside(ctx context.Context, m *Manifest, state run.State) error {
 	if state.Created == nil {
 		return nil
@@ -37,8 +37,8 @@ func (s *Saver) beside(ctx context.Context, m *Manifest, state run.State) error 
 	return nil
 }
 
-// Workspace saves what the station keeps of the workspace of a run now. For a bundle it is called before the run is stopped:
-// a workspace may go with its run.
+// Workspace saves what the station keeps of the workspace of a run now. For a bundle it is called before the run is
+// stopped: a workspace may go with its run.
 func (s *Saver) Workspace(ctx context.Context, state run.State) error {
 	if state.Created == nil {
 		return nil
@@ -46,7 +46,8 @@ func (s *Saver) Workspace(ctx context.Context, state run.State) error {
 	return s.tree(ctx, &Extras{Workspace: state.Created.Workspace})
 }
 
-// again looks at the workspace of a run that has no new events: at the end of a run or a step it may be kept after the event.
+// again looks at the workspace of a run that has no new events: at the end of a run or a step it may be kept after the
+// event.
 func (s *Saver) again(ctx context.Context, m Manifest) (Manifest, error) {
 	if m.Extras == nil || s.Trees == nil {
 		return m, nil

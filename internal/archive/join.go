@@ -17,8 +17,8 @@ type joint []Source
 
 var _ Source = joint(nil)
 
-// Join makes several sources one. Of a run the longest log counts, of a workspace the newest record, of a branch the one
-// that was published last; an object that one source does not have whole is taken from another.
+// Join makes several sources one. Of a run the longest log counts, of a workspace the newest record, of a branch the
+// one that was published last; an object that one source does not have whole is taken from another.
 func Join(all ...Source) Source {
 	if len(all) == 1 {
 		return all[0]

@@ -25,7 +25,8 @@ type Keeper struct {
 	mu    sync.Mutex
 	// dirty runs have events that are not saved, guarded by mu.
 	dirty map[string]struct{}
-	// again are runs whose workspace is looked at once more, because it may be kept after their last event; guarded by mu.
+	// again are runs whose workspace is looked at once more, because it may be kept after their last event; guarded by
+	// mu.
 	again map[string]struct{}
 	// expire is when artifacts are looked for next whose time is over. Only Run has it.
 	expire time.Time

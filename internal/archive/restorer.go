@@ -45,7 +45,8 @@ type RestorerConfig struct {
 	Timers kernel.Timers
 	Config kernel.KV
 	State  kernel.KV
-	// Trees and Artifacts are the toolrunner's, Sessions the planner's; without them only logs and their objects are brought.
+	// Trees and Artifacts are the toolrunner's, Sessions the planner's; without them only logs and their objects are
+	// brought.
 	Trees     kernel.KV
 	Artifacts kernel.Artifacts
 	Sessions  kernel.KV
@@ -101,8 +102,8 @@ type Brought struct {
 	Objects int    `json:"objects"`
 	// Missing are objects that were not saved either.
 	Missing int `json:"missing_objects"`
-	// Workspace of the run, and what became of its files: FilesBrought, FilesThere or FilesLeft; empty where the place keeps
-	// none. Stale files are older than the log.
+	// Workspace of the run, and what became of its files: FilesBrought, FilesThere or FilesLeft; empty where the place
+	// keeps none. Stale files are older than the log.
 	Workspace  string `json:"workspace,omitempty"`
 	Files      string `json:"files,omitempty"`
 	FilesCount int    `json:"files_count,omitempty"`
@@ -116,9 +117,9 @@ type Brought struct {
 	Left []Left `json:"left,omitempty"`
 }
 
-// Bring copies a saved run here: the objects and files first, then the events, then, where the run is open, run.moved. It may be
-// interrupted and done again. Nothing is written where the saved data is damaged (ErrUnsound) or other events are there
-// (kernel.ErrDiverged). A run that is here already and went on is left as it is.
+// Bring copies a saved run here: the objects and files first, then the events, then, where the run is open, run.moved.
+// It may be interrupted and done again. Nothing is written where the saved data is damaged (ErrUnsound) or other events
+// are there (kernel.ErrDiverged). A run that is here already and went on is left as it is.
 func (p *Restorer) Bring(ctx context.Context, src Source, m Manifest, how How) (Brought, error) {
 	b := Brought{Run: m.Run, From: m.Station, Events: m.Sequence}
 	evs, state, err := sound(ctx, src, m, how.Keys)

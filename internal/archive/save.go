@@ -30,7 +30,8 @@ type Saver struct {
 	// Trees has the records of workspaces and published branches, Artifacts what runs made; nil saves none of them.
 	Trees     kernel.KV
 	Artifacts kernel.Artifacts
-	// MostBytes is how large the packs of a workspace, a published branch, or all artifacts of one run may be to be saved.
+	// MostBytes is how large the packs of a workspace, a published branch, or all artifacts of one run may be to be
+	// saved.
 	MostBytes int64
 	// Bundle says that the folder is to be a bundle: what is saved of a workspace stays where the station forgets it.
 	Bundle bool
@@ -132,7 +133,8 @@ func (s *Saver) state(ctx context.Context, m Manifest, fresh []kernel.Record) (r
 	return state, nil
 }
 
-// objects saves what an event refers to, and what that refers to. What the station does not have whole is noted: there is nothing to wait for.
+// objects saves what an event refers to, and what that refers to. What the station does not have whole is noted: there
+// is nothing to wait for.
 func (s *Saver) objects(ctx context.Context, m *Manifest, stored []byte) error {
 	_, p, err := events.Read(stored)
 	if err != nil {

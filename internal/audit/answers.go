@@ -19,8 +19,8 @@ type Approvers struct {
 	OnlySigned bool
 }
 
-// signed verifies the answer that an event records, from the event alone. An answer that says it was signed is wrong where
-// the signature is gone, also on a station that takes others.
+// signed verifies the answer that an event records, from the event alone. An answer that says it was signed is wrong
+// where the signature is gone, also on a station that takes others.
 func (by Approvers) signed(_ run.State, f events.Event, p events.Payload) string {
 	a, ok := events.AnswerOf(p)
 	claims := a.Signature != "" || a.Key != "" || a.Assurance == events.AssuranceSignature

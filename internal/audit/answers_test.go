@@ -35,7 +35,8 @@ func signer(t *testing.T, folder, name string) approval.Key {
 	return k
 }
 
-// answeredWith is a whole and well chained log in which a signed answer to gate g-1 is event 6, changed before it was said.
+// answeredWith is a whole and well chained log in which a signed answer to gate g-1 is event 6, changed before it was
+// said.
 func answeredWith(t *testing.T, k approval.Key, yes bool, change func(s *approval.Statement, a *events.GateAnswer)) [][]byte {
 	t.Helper()
 	b := runtest.New("demo", "r")

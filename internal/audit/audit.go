@@ -25,7 +25,8 @@ type Config struct {
 	Run string
 	// Anchors of the run, in any order; without one, no one can tell whether the end of the log was cut off.
 	Anchors []run.Anchor
-	// Reached is a sequence that the log is known to have had, 0 for none: the index is made from the log and cannot be ahead of it.
+	// Reached is a sequence that the log is known to have had, 0 for none: the index is made from the log and cannot be
+	// ahead of it.
 	Reached uint64
 	// Keys that may have signed them. Without any, what anchors say is compared and their signatures are not.
 	Keys []ed25519.PublicKey

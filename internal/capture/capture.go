@@ -31,13 +31,15 @@ const patience = time.Minute
 type Config struct {
 	// Store takes the bytes; nil keeps them in the workspace alone.
 	Store kernel.Artifacts
-	// Mode is where the bytes go where an agent does not say: events.StoredInBucket or StoredInWorkspace. Empty means the first.
+	// Mode is where the bytes go where an agent does not say: events.StoredInBucket or StoredInWorkspace. Empty means
+	// the first.
 	Mode string
 	// Off takes nothing by itself where an agent does not say.
 	Off bool
 	// TTL after the end of the run; 0 means artifact.DefaultTTL.
 	TTL time.Duration
-	// MaxFile bounds each file in bytes, whatever an agent says; 0 means artifact.MaxTransfer, and no more than that is possible.
+	// MaxFile bounds each file in bytes, whatever an agent says; 0 means artifact.MaxTransfer, and no more than that is
+	// possible.
 	MaxFile int64
 	// Lists is the absolute path of a folder, outside of all workspaces, for the lists of what runs began with.
 	Lists string
@@ -100,8 +102,8 @@ type Job struct {
 	// All says that a command ran, which may have touched any file; else Paths are those that were written.
 	All   bool
 	Paths []string
-	// Unseen passes files by that the run has an artifact of already, but for Paths: something goes on writing, and each look
-	// would store all of a growing log again.
+	// Unseen passes files by that the run has an artifact of already, but for Paths: something goes on writing, and
+	// each look would store all of a growing log again.
 	Unseen bool
 }
 

@@ -22,11 +22,11 @@ import (
 )
 
 const (
-	// EarlierFolder takes the files of earlier runs in a workspace that git works in or may: no commit has it, and git can
-	// still clone beside it.
+	// EarlierFolder takes the files of earlier runs in a workspace that git works in or may: no commit has it, and git
+	// can still clone beside it.
 	EarlierFolder = ".harness/earlier"
-	// maxBrought is how many files of earlier runs are brought into a workspace. Their bytes have the limit of the run's own
-	// artifacts.
+	// maxBrought is how many files of earlier runs are brought into a workspace. Their bytes have the limit of the
+	// run's own artifacts.
 	maxBrought = 1000
 	// maxNamed is how many files a note names.
 	maxNamed = 5
@@ -47,11 +47,11 @@ type Earlier struct {
 	Note func(line string)
 }
 
-// Earlier brings the files of the earlier runs of the workflow that a run was created with into its workspace (ART-9): of
-// each path the newest, none that is there or that the run has an artifact of, and none to or through a name that leads out
-// of the workspace or into what is the harness's or git's. It is called before Restore and Begin; once the files of the
-// workspace were listed it brings nothing more. A crash leaves a part, which the next call completes. It returns how many
-// files it wrote.
+// Earlier brings the files of the earlier runs of the workflow that a run was created with into its workspace (ART-9):
+// of each path the newest, none that is there or that the run has an artifact of, and none to or through a name that
+// leads out of the workspace or into what is the harness's or git's. It is called before Restore and Begin; once the
+// files of the workspace were listed it brings nothing more. A crash leaves a part, which the next call completes. It
+// returns how many files it wrote.
 func (k *Keeper) Earlier(ctx context.Context, s run.State, e Earlier) (int, error) {
 	c := s.Created
 	if k.cfg.Store == nil || c == nil || len(c.Earlier) == 0 || c.ForkOf != nil && c.ForkOf.SameWorkspace {

@@ -63,8 +63,8 @@ func (k *Keeper) put(runID string, d *desk) {
 	k.desks[runID] = d
 }
 
-// Begin lists the files of a workspace before the first call of a run may change any. It does so once on a machine; a list
-// that an earlier process made stands.
+// Begin lists the files of a workspace before the first call of a run may change any. It does so once on a machine; a
+// list that an earlier process made stands.
 func (k *Keeper) Begin(ctx context.Context, runID, dir string) error {
 	if d, err := k.begun(runID); err != nil || d != nil {
 		return err

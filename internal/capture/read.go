@@ -24,8 +24,8 @@ func (u *unfit) Error() string { return u.reason }
 // Unwrap returns the cause.
 func (u *unfit) Unwrap() error { return u.err }
 
-// open opens a regular file of a workspace. What is opened is what stands there under this name, not what a link leads to:
-// each folder on the way is opened by itself.
+// open opens a regular file of a workspace. What is opened is what stands there under this name, not what a link leads
+// to: each folder on the way is opened by itself.
 func open(root *os.Root, file string) (*os.File, os.FileInfo, error) {
 	at, dir := root, path.Dir(file)
 	if dir != "." {

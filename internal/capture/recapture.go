@@ -8,8 +8,8 @@ import (
 	"github.com/inspan/inspan/internal/disk"
 )
 
-// Again lists the files of a workspace anew, where a list was made before: what changed since then was brought there from
-// elsewhere, such as from a repository, and was not made by the run.
+// Again lists the files of a workspace anew, where a list was made before: what changed since then was brought there
+// from elsewhere, such as from a repository, and was not made by the run.
 func (k *Keeper) Again(ctx context.Context, runID, dir string) error {
 	d, err := k.begun(runID)
 	if err != nil || d == nil {

@@ -13,9 +13,10 @@ import (
 	"github.com/inspan/inspan/pkg/run"
 )
 
-// Restore brings what earlier steps of a run made on other machines into its workspace here, before the run's first call
-// on this one (ART-9). On a machine that knows the run the files themselves are there, and are left as they are (ART-10).
-// A file that is there is never written over, and one that has expired is passed by. It returns how many it wrote.
+// Restore brings what earlier steps of a run made on other machines into its workspace here, before the run's first
+// call on this one (ART-9). On a machine that knows the run the files themselves are there, and are left as they are
+// (ART-10). A file that is there is never written over, and one that has expired is passed by. It returns how many it
+// wrote.
 func (k *Keeper) Restore(ctx context.Context, s run.State, dir string, rules *events.ArtifactRules) (int, error) {
 	if k.cfg.Store == nil || s.Artifacts.Len() == 0 {
 		return 0, nil

@@ -37,8 +37,8 @@ func alwaysSkipped(folder string) bool {
 // errTooMany ends a look at more than maxFiles.
 var errTooMany = errors.New("too many files")
 
-// look lists the regular files below a folder. Links are not followed; what goes away or cannot be read meanwhile is not
-// listed. more is true where there were too many files.
+// look lists the regular files below a folder. Links are not followed; what goes away or cannot be read meanwhile is
+// not listed. more is true where there were too many files.
 func look(ctx context.Context, root *os.Root) (files sheet, more bool, err error) {
 	files = sheet{}
 	err = lookInto(ctx, root, "", files, 0)

@@ -18,14 +18,16 @@ import (
 const (
 	// maxMembers is how many runs the row of a workflow names: the newest.
 	maxMembers = 128
-	// maxSwaps is how often a row is written again because another writer was faster, with swapWait at most between two tries.
+	// maxSwaps is how often a row is written again because another writer was faster, with swapWait at most between two
+	// tries.
 	maxSwaps = 64
 	swapWait = 16 * time.Millisecond
 )
 
-// Workflows is the index of the runs of a workflow: one row per workflow, under the name that artifact.WorkflowOf gives it.
-// A run enters it before it is created, so that the run after it cannot miss it; its end is noted there by the persister,
-// which also adds a run that is missing. It is a view: a lost row is made again by the ends of the runs that follow.
+// Workflows is the index of the runs of a workflow: one row per workflow, under the name that artifact.WorkflowOf gives
+// it. A run enters it before it is created, so that the run after it cannot miss it; its end is noted there by the
+// persister, which also adds a run that is missing. It is a view: a lost row is made again by the ends of the runs that
+// follow.
 type Workflows struct {
 	KV   kernel.KV
 	Runs Runs
@@ -44,8 +46,8 @@ type member struct {
 	Open bool  `json:"open,omitempty"`
 }
 
-// Join enters a run that is about to be created and returns the runs of its workflow that have ended and have files in the
-// store: at most events.MaxEarlier, the newest, the one that ended last at the end.
+// Join enters a run that is about to be created and returns the runs of its workflow that have ended and have files in
+// the store: at most events.MaxEarlier, the newest, the one that ended last at the end.
 func (w *Workflows) Join(ctx context.Context, c *events.RunCreatedData, runID string, now time.Time) ([]string, error) {
 	name := artifact.WorkflowOf(c)
 	if name == "" {
@@ -124,7 +126,8 @@ func older(a, b member) int {
 	return cmp.Or(cmp.Compare(a.At, b.At), cmp.Compare(a.Run, b.Run))
 }
 
-// change writes a row anew until no other writer comes between, and returns it. A row that stays as it is is not written.
+// change writes a row anew until no other writer comes between, and returns it. A row that stays as it is is not
+// written.
 func (w *Workflows) change(ctx context.Context, name string, edit func([]member) []member) ([]member, error) {
 	wait := time.Millisecond
 	for range maxSwaps {

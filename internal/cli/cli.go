@@ -1,10 +1,12 @@
-// Package cli is the inspan program: commands for people and scripts, on the same subjects as every other client. It puts the tree of
-// commands together; each group of commands is a package below it, and internal/cli/app has what they share.
+// Package cli is the inspan program: commands for people and scripts, on the same subjects as every other client. It
+// puts the tree of commands together; each group of commands is a package below it, and internal/cli/app has what they
+// share.
 //
-// Promises: every command has --help with examples and, where it prints data, --json. Text for people is coloured on a terminal and
-// plain anywhere else or with NO_COLOR. Text of others cannot control the terminal. Data goes to standard output, everything else to
-// standard error. An error says what to do next. Exit codes are: 0 done, 1 failed, 2 the command line is wrong, 3 the run is paused or
-// waits for a person, 4 the station refused it, 5 there is no such thing, 130 interrupted.
+// Promises: every command has --help with examples and, where it prints data, --json. Text for people is coloured on a
+// terminal and plain anywhere else or with NO_COLOR. Text of others cannot control the terminal. Data goes to standard
+// output, everything else to standard error. An error says what to do next. Exit codes are: 0 done, 1 failed, 2 the
+// command line is wrong, 3 the run is paused or waits for a person, 4 the station refused it, 5 there is no such thing,
+// 130 interrupted.
 package cli
 
 import (
@@ -63,8 +65,8 @@ func Main(ctx context.Context, args []string, in io.Reader, out, errOut io.Write
 	return app.Code(err)
 }
 
-// wrapForTerminal breaks the lines of a message between words where they are read on a terminal. One that ends with a command to copy
-// stays whole.
+// wrapForTerminal breaks the lines of a message between words where they are read on a terminal. One that ends with a
+// command to copy stays whole.
 func wrapForTerminal(out io.Writer, text string) string {
 	screen := terminal.ScreenOf(out)
 	if !screen.TTY {

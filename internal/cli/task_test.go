@@ -21,7 +21,8 @@ type created struct {
 	}
 }
 
-// first is the event that a run was created, of the lines of one that is shown as JSON; text as it comes may stand before it.
+// first is the event that a run was created, of the lines of one that is shown as JSON; text as it comes may stand
+// before it.
 func first(t *testing.T, out string) created {
 	t.Helper()
 	for line := range strings.Lines(out) {

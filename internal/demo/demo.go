@@ -2,8 +2,9 @@
 // agent "fixer", a gate before the commit, and what it all cost.
 //
 // Promises: only the model is scripted, and only as long as no other is named; the files, the tests, git, the gate and
-// every event are real. Nothing outside of its own folder is touched. It needs the program and git: the examples are in the
-// program. What the agent reports is not believed: the demo succeeds only where the commit itself stands the checks of verify.go.
+// every event are real. Nothing outside of its own folder is touched. It needs the program and git: the examples are in
+// the program. What the agent reports is not believed: the demo succeeds only where the commit itself stands the checks
+// of verify.go.
 package demo
 
 import (
@@ -166,7 +167,8 @@ func prepare(ctx context.Context, from fs.FS, repo string) error {
 			return fmt.Errorf("git %s: %w: %s", args[0], err, out)
 		}
 	}
-	// So that git status, typed by a person, says the same: the station keeps files of its own in the folder of a session.
+	// So that git status, typed by a person, says the same: the station keeps files of its own in the folder of a
+	// session.
 	ignored := strings.Join(gitwork.Own(), "\n") + "\n"
 	if err := os.WriteFile(filepath.Join(repo, ".git", "info", "exclude"), []byte(ignored), 0o644); err != nil {
 		return fmt.Errorf("workspace: %w", err)

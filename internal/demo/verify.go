@@ -23,8 +23,8 @@ import (
 // testWait bounds the tests of the commit; the first ones of a machine compile the standard library.
 const testWait = 5 * time.Minute
 
-// verify looks at the repository itself: the fix is committed on the branch, nothing is left over, and the tests, as the demo
-// brought them, pass on exactly that commit, in a clone and a sandbox of their own. It says what it found.
+// verify looks at the repository itself: the fix is committed on the branch, nothing is left over, and the tests, as
+// the demo brought them, pass on exactly that commit, in a clone and a sandbox of their own. It says what it found.
 func verify(ctx context.Context, o Options, repo, base string) (string, error) {
 	program, err := gitprogram.New(gitprogram.Config{Ignore: gitwork.Own()})
 	if err != nil {

@@ -1,7 +1,7 @@
 // Package disk has what programs of one machine need of files that they share or that outlive them.
 //
-// Promises: Replace leaves the old file or the new one, whole, also after a power cut. A lock ends with its process, however that
-// ends, and says whose it is.
+// Promises: Replace leaves the old file or the new one, whole, also after a power cut. A lock ends with its process,
+// however that ends, and says whose it is.
 package disk
 
 import (
@@ -21,8 +21,8 @@ var ErrLocked = errors.New("another process has it")
 // lockBytes is the most that is read of who has a lock.
 const lockBytes = 32
 
-// Lock takes a lock, which is a file, and writes this process into it for people. Where another has it the error is ErrLocked
-// and says which process that is. Close gives it free.
+// Lock takes a lock, which is a file, and writes this process into it for people. Where another has it the error is
+// ErrLocked and says which process that is. Close gives it free.
 func Lock(path string) (*os.File, error) {
 	f, err := os.OpenFile(path, os.O_CREATE|os.O_RDWR, 0o600)
 	if err != nil {
@@ -53,7 +53,8 @@ func holder(f io.Reader) string {
 	return fmt.Sprintf(", process %d", pid)
 }
 
-// Replace puts a file in the place of another, or of none, at once, and returns when that is on disk. The folder must be there.
+// Replace puts a file in the place of another, or of none, at once, and returns when that is on disk. The folder must
+// be there.
 func Replace(path string, b []byte, mode fs.FileMode) error {
 	dir := filepath.Dir(path)
 	f, err := os.CreateTemp(dir, ".part-*")

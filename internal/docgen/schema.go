@@ -17,8 +17,8 @@ type input struct {
 	// Name of its schema file, and a zero value.
 	Name, Title string
 	Zero        any
-	// Open is true where readers must expect further fields: what we say grows, what we are told is refused where it has
-	// a field that we do not know.
+	// Open is true where readers must expect further fields: what we say grows, what we are told is refused where it
+	// has a field that we do not know.
 	Open bool
 }
 

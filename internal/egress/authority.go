@@ -19,8 +19,8 @@ import (
 // lifetime of an authority; that of a call is shorter.
 const lifetime = 24 * time.Hour
 
-// authority certifies hosts with a credential for one Session. Its key is in memory alone, and its certificate says for which
-// names it is good.
+// authority certifies hosts with a credential for one Session. Its key is in memory alone, and its certificate says for
+// which names it is good.
 type authority struct {
 	key  *ecdsa.PrivateKey
 	cert *x509.Certificate

@@ -18,8 +18,8 @@ import (
 // words that only look like it.
 const shortest = 8
 
-// Credential is a header that the proxy adds to requests for one host, so that no tool ever holds it. It replaces a header
-// of that name that the tool sent. Any call may use it whose list lets the host through.
+// Credential is a header that the proxy adds to requests for one host, so that no tool ever holds it. It replaces a
+// header of that name that the tool sent. Any call may use it whose list lets the host through.
 type Credential struct {
 	// Host is a name, with a port where it is not that of the scheme. There are no wildcards.
 	Host string
@@ -69,7 +69,8 @@ func (c *Credential) Check() error {
 	return nil
 }
 
-// Secrets are what must not be seen: the value, and those of its parts that are secret by themselves. Check comes first.
+// Secrets are what must not be seen: the value, and those of its parts that are secret by themselves. Check comes
+// first.
 func (c *Credential) Secrets() []secret.Value {
 	var out []secret.Value
 	for _, p := range c.parts {

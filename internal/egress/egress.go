@@ -8,10 +8,10 @@
 // another reaches nothing when it wakes. Close cuts all connections at once and returns when nothing is left running.
 // Every attempt is reported. Credentials are added outside of the sandbox and are never in errors or reports.
 //
-// Not promised: what is inside of TLS to an allowed host is not seen, so a host that serves others behind its own name can
-// be asked for them. The exception are hosts with a credential: their TLS ends here, with a certificate of an authority
-// that lives as long as the Session. A secret that such a host sends back is masked where it stands as it is, not where the
-// host writes it in another form or in parts.
+// Not promised: what is inside of TLS to an allowed host is not seen, so a host that serves others behind its own name
+// can be asked for them. The exception are hosts with a credential: their TLS ends here, with a certificate of an
+// authority that lives as long as the Session. A secret that such a host sends back is masked where it stands as it is,
+// not where the host writes it in another form or in parts.
 package egress
 
 import (
@@ -125,12 +125,12 @@ var errTwice = errors.New("there are two for that host and port")
 type Grant struct {
 	// Allow is the list of what may be reached.
 	Allow policy.List
-	// Current returns nil while the fence of the call is the current one, ErrStale, wrapped or not, when it is not, and any
-	// other error where that cannot be told; nil means that the call needs no fence. It is called from many goroutines,
-	// one at a time.
+	// Current returns nil while the fence of the call is the current one, ErrStale, wrapped or not, when it is not, and
+	// any other error where that cannot be told; nil means that the call needs no fence. It is called from many
+	// goroutines, one at a time.
 	Current func(context.Context) error
-	// Report, where set, is told each attempt once: a refused one at once, others when their connection has ended. It is
-	// called from many goroutines and must not block.
+	// Report, where set, is told each attempt once: a refused one at once, others when their connection has ended. It
+	// is called from many goroutines and must not block.
 	Report func(Attempt)
 }
 

@@ -38,7 +38,8 @@ func (d *Session) newTransport() *http.Transport {
 	}
 }
 
-// forward passes a request on to a target and its answer back. scheme is http or https, where TLS of the client ended here.
+// forward passes a request on to a target and its answer back. scheme is http or https, where TLS of the client ended
+// here.
 func (d *Session) forward(w http.ResponseWriter, r *http.Request, t policy.Target, scheme string) {
 	if _, err := d.allow(r.Context(), t); err != nil {
 		d.refuse(w, t, err)

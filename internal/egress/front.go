@@ -23,14 +23,15 @@ const (
 	accepted = 1024
 )
 
-// Serve answers the clients of a listener that only this Session's call can reach: HTTP requests, HTTP CONNECT and SOCKS5 on
-// the same port. It returns when the listener or the Door is closed, and closes the listener.
+// Serve answers the clients of a listener that only this Session's call can reach: HTTP requests, HTTP CONNECT and
+// SOCKS5 on the same port. It returns when the listener or the Door is closed, and closes the listener.
 func (d *Session) Serve(l net.Listener) error {
 	return serve(l, d.keep, func(string) *Session { return d })
 }
 
-// Serve answers the clients of a listener that several calls can reach. A client names its call by the token of its Session,
-// as the password of any user: of HTTP proxies and of SOCKS5. It returns when ctx has ended, and everybody is gone.
+// Serve answers the clients of a listener that several calls can reach. A client names its call by the token of its
+// Session, as the password of any user: of HTTP proxies and of SOCKS5. It returns when ctx has ended, and everybody is
+// gone.
 func (p *Proxy) Serve(ctx context.Context, l net.Listener) error {
 	var clients sync.WaitGroup
 	defer clients.Wait()
@@ -52,7 +53,8 @@ func (p *Proxy) Serve(ctx context.Context, l net.Listener) error {
 // Token of the Session, for clients of a shared listener. It cannot be guessed.
 func (d *Session) Token() string { return d.token }
 
-// serve accepts clients; keep remembers how to end something and when it has ended, find returns the Session of a token.
+// serve accepts clients; keep remembers how to end something and when it has ended, find returns the Session of a
+// token.
 func serve(l net.Listener, keep func(cut func()) (forget func(), ok bool), find func(token string) *Session) error {
 	forget, _ := keep(func() { _ = l.Close() })
 	defer forget()

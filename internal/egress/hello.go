@@ -29,8 +29,8 @@ type hello struct {
 
 var errHello = errors.New("not a TLS greeting")
 
-// readHello reads a TLS greeting and returns all bytes that it took, which may be more than the greeting. The reading is
-// that of crypto/tls, which refuses what is not clear, such as a name given twice.
+// readHello reads a TLS greeting and returns all bytes that it took, which may be more than the greeting. The reading
+// is that of crypto/tls, which refuses what is not clear, such as a name given twice.
 func readHello(r io.Reader) (taken []byte, h hello, err error) {
 	peek := &peeking{in: io.LimitReader(r, maxHello)}
 	seen := false

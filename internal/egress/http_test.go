@@ -124,7 +124,8 @@ func TestForward(t *testing.T) {
 	})
 }
 
-// TestSmuggling sends what two readers could understand in two ways. Whatever arrives at the host was said by the proxy.
+// TestSmuggling sends what two readers could understand in two ways. Whatever arrives at the host was said by the
+// proxy.
 func TestSmuggling(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)

@@ -17,8 +17,8 @@ import (
 const (
 	// fresh is how long one answer of Grant.Current holds.
 	fresh = time.Second
-	// doubt is how long open connections go on where Current cannot tell: less than the lease of a toolrunner, so no one
-	// else can have begun the call meanwhile.
+	// doubt is how long open connections go on where Current cannot tell: less than the lease of a toolrunner, so no
+	// one else can have begun the call meanwhile.
 	doubt = 10 * time.Second
 	// asking is how long Current may take.
 	asking = 5 * time.Second
@@ -68,8 +68,8 @@ func (p *Proxy) Open(g Grant) (*Session, error) {
 	return d, nil
 }
 
-// Close revokes the grant: it cuts all connections at once and returns when nothing of the Session runs any more. It may be
-// called again.
+// Close revokes the grant: it cuts all connections at once and returns when nothing of the Session runs any more. It
+// may be called again.
 func (d *Session) Close() {
 	d.shut()
 	d.work.Wait()
@@ -94,7 +94,8 @@ func (d *Session) shut() {
 	}
 }
 
-// keep remembers how to end something; forget takes that back. ok is false where the Door is closed: then cut was called.
+// keep remembers how to end something; forget takes that back. ok is false where the Door is closed: then cut was
+// called.
 func (d *Session) keep(cut func()) (forget func(), ok bool) {
 	d.mu.Lock()
 	if d.closed {
@@ -122,8 +123,8 @@ func (d *Session) within(ctx context.Context, limit time.Duration) (context.Cont
 	return ctx, func() { cancel(); forget() }
 }
 
-// current asks whether the call's fence is still current, unless that was answered a moment ago. patience is for how long
-// an older yes holds where no one can tell.
+// current asks whether the call's fence is still current, unless that was answered a moment ago. patience is for how
+// long an older yes holds where no one can tell.
 func (d *Session) current(ctx context.Context, t policy.Target, patience time.Duration) error {
 	d.mu.Lock()
 	closed := d.closed
@@ -156,8 +157,8 @@ func (d *Session) current(ctx context.Context, t policy.Target, patience time.Du
 	return policy.Refuse(policy.Revoked, t, "it is unknown whether the call is still current", "retry when the station is reachable")
 }
 
-// since is how long ago Current last said yes, by whichever clock says more: one of them may stand still while a machine
-// sleeps.
+// since is how long ago Current last said yes, by whichever clock says more: one of them may stand still while a
+// machine sleeps.
 func (d *Session) since() time.Duration {
 	at := d.sure.Load()
 	if at == nil {

@@ -81,7 +81,8 @@ func TestFence(t *testing.T) {
 		if _, err := io.ReadFull(conn, b[:]); err != nil {
 			t.Fatal(err)
 		}
-		// The process sleeps here for so long that the answer about its fence is old; meanwhile the call is begun again.
+		// The process sleeps here for so long that the answer about its fence is old; meanwhile the call is begun
+		// again.
 		after(t, f, func() {
 			_, _ = conn.Write([]byte("y"))
 			_, _ = io.ReadFull(conn, b[:])

@@ -20,7 +20,8 @@ const (
 	copyBuffer = 16 << 10
 )
 
-// tunnel carries a connection to a target. reply tells the client whether it may begin, and returns its connection then.
+// tunnel carries a connection to a target. reply tells the client whether it may begin, and returns its connection
+// then.
 func (d *Session) tunnel(ctx context.Context, t policy.Target, via string, reply func(error) (net.Conn, *bufio.Reader)) {
 	ends := d.ends(t)
 	if ends || t.Port == policy.PortHTTP {

@@ -12,11 +12,11 @@ import (
 	"strings"
 )
 
-// A mirror is a repository of the harness without files, which has what a remote has. Working trees borrow its objects in the
-// place of having them twice: nothing that is in a mirror is ever taken out of it, but with all of it.
+// A mirror is a repository of the harness without files, which has what a remote has. Working trees borrow its objects
+// in the place of having them twice: nothing that is in a mirror is ever taken out of it, but with all of it.
 
-// Mirror opens the mirror in dir, or makes one. Whoever calls it must be alone with it: what a git left there that was killed is
-// taken away. A mirror that cannot be opened is ErrDamaged.
+// Mirror opens the mirror in dir, or makes one. Whoever calls it must be alone with it: what a git left there that was
+// killed is taken away. A mirror that cannot be opened is ErrDamaged.
 func (g *Git) Mirror(ctx context.Context, dir string) (*Repo, error) {
 	_, err := os.Lstat(filepath.Join(dir, ".git", "HEAD"))
 	if errors.Is(err, fs.ErrNotExist) {
@@ -59,8 +59,9 @@ func (g *Git) newMirror(ctx context.Context, dir string) (*Repo, error) {
 	return g.openMirror(ctx, dir)
 }
 
-// RepairMirror makes a damaged mirror one that lacks nothing once it was fetched into: packs that cannot be read are taken away, and all
-// refs, so that the remote is asked for everything. What can be read stays, for those who borrow it.
+// RepairMirror makes a damaged mirror one that lacks nothing once it was fetched into: packs that cannot be read are
+// taken away, and all refs, so that the remote is asked for everything. What can be read stays, for those who borrow
+// it.
 func (g *Git) RepairMirror(ctx context.Context, dir string) (*Repo, error) {
 	top := filepath.Join(dir, ".git")
 	entries, err := os.ReadDir(top)
@@ -113,7 +114,8 @@ func (g *Git) RepairMirror(ctx context.Context, dir string) (*Repo, error) {
 	return r, nil
 }
 
-// Whole reports whether all that the refs of a mirror need is there and can be read; the error says why it is not known.
+// Whole reports whether all that the refs of a mirror need is there and can be read; the error says why it is not
+// known.
 func (r *Repo) Whole(ctx context.Context) (bool, error) {
 	found, err := filepath.Glob(filepath.Join(r.Objects(), "pack", "*.idx"))
 	if err != nil {
@@ -158,8 +160,8 @@ func (r *Repo) Packs() (map[string]int64, error) {
 	return all, nil
 }
 
-// sweepPacks takes away what a transfer that was killed left: temporary files, and packs without an index, which is written last. What
-// is there can be read and not written, whatever somebody made of its mode.
+// sweepPacks takes away what a transfer that was killed left: temporary files, and packs without an index, which is
+// written last. What is there can be read and not written, whatever somebody made of its mode.
 func sweepPacks(dir string) error {
 	entries, err := os.ReadDir(dir)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
@@ -200,8 +202,8 @@ func removePack(base string) error {
 // Objects is the directory of the repository's objects.
 func (r *Repo) Objects() string { return filepath.Join(r.common, "objects") }
 
-// CloneAlternates makes dir, which must be empty or not be there, a repository that has the refs of a mirror's remote and none of its
-// objects: it reads those of the mirror. Nothing is checked out.
+// CloneAlternates makes dir, which must be empty or not be there, a repository that has the refs of a mirror's remote
+// and none of its objects: it reads those of the mirror. Nothing is checked out.
 func (g *Git) CloneAlternates(ctx context.Context, mirror *Repo, s Source, dir string) (*Repo, error) {
 	rem, _, err := g.check(s)
 	if err != nil {
@@ -239,8 +241,8 @@ func (g *Git) CloneAlternates(ctx context.Context, mirror *Repo, s Source, dir s
 	return r, os.WriteFile(r.alternates(), []byte(r.lender+"\n"), 0o644)
 }
 
-// OpenBorrowing opens a repository that Borrow made of a mirror whose objects are in that directory. Where the repository names
-// another one it is ErrHostile; that it names none any more does not matter.
+// OpenBorrowing opens a repository that Borrow made of a mirror whose objects are in that directory. Where the
+// repository names another one it is ErrHostile; that it names none any more does not matter.
 func (g *Git) OpenBorrowing(ctx context.Context, dir, objects string) (*Repo, error) {
 	if info, err := os.Lstat(objects); err != nil || !info.IsDir() {
 		return nil, fmt.Errorf("%s shares objects with %s: %w: %w (call git_prepare again with the url to fetch them again)", dir, objects, ErrDamaged, errors.Join(err, errNoLender))

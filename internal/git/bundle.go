@@ -16,8 +16,8 @@ type Ref struct{ Name, ID string }
 // maxBranches is how many local branches are looked at.
 const maxBranches = 4096
 
-// atRemote leaves out of a walk what the remote has. What other remotes have, whom somebody named in the tree, and what came of a
-// bundle need not be there.
+// atRemote leaves out of a walk what the remote has. What other remotes have, whom somebody named in the tree, and what
+// came of a bundle need not be there.
 func atRemote() []string {
 	return []string{"--not", "--exclude=refs/remotes/origin/bundle/*", "--glob=refs/remotes/origin"}
 }
@@ -40,8 +40,8 @@ func (r *Repo) Bundle(ctx context.Context, w io.Writer) ([]Ref, error) {
 	return refs, err
 }
 
-// Unpushed gives the local branches with commits that no branch of the remote has, as far as it was fetched or pushed to be
-// known here.
+// Unpushed gives the local branches with commits that no branch of the remote has, as far as it was fetched or pushed
+// to be known here.
 func (r *Repo) Unpushed(ctx context.Context) ([]Ref, error) {
 	out, err := r.run(ctx, "for-each-ref", "--format=%(objectname) %(refname)", "refs/heads")
 	if err != nil {
@@ -69,7 +69,8 @@ func (r *Repo) Unpushed(ctx context.Context) ([]Ref, error) {
 }
 
 // Unbundle reads what Bundle wrote into a repository that has the commits before it. The branches are then found as
-// bundle/NAME; branches of this repository are not touched. What is cut off or changed is ErrDamaged and changes nothing.
+// bundle/NAME; branches of this repository are not touched. What is cut off or changed is ErrDamaged and changes
+// nothing.
 func (r *Repo) Unbundle(ctx context.Context, from io.Reader) ([]Ref, error) {
 	at, remove, err := r.g.spooled(from)
 	if err != nil {

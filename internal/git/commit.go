@@ -136,8 +136,8 @@ func (r *Repo) stage(ctx context.Context, s Status, aside string) error {
 	if l := r.g.cfg.Limits; sum > l.Bytes || len(s.Changes) > l.Files {
 		return fmt.Errorf("commit of %d paths with %d bytes, the limits are %d and %d: %w (leave generated files out by .gitignore)", len(s.Changes), sum, l.Files, l.Bytes, ErrTooLarge)
 	}
-	// What is not there any more goes first, and what is new replaces it: a directory may have become a link or a file. Behind a
-	// wall git does not see that what was below such a link is gone.
+	// What is not there any more goes first, and what is new replaces it: a directory may have become a link or a file.
+	// Behind a wall git does not see that what was below such a link is gone.
 	for _, step := range []struct{ how, paths string }{{"--force-remove", gone.String()}, {"--remove", list.String()}} {
 		if step.paths == "" {
 			continue

@@ -4,9 +4,10 @@
 // the repository's common directory: links to its objects, refs and logs, beside a configuration and attributes of our
 // own. So hooks, filters, drivers, monitors, aliases, includes, ssh commands, url rewrites and whatever keys git will
 // learn to read are never seen, not only the known ones. Files of other users, alternates and links inside of .git are
-// refused, but for the one directory of objects that Borrow was told and OpenBorrowing is told again: what the repository says
-// of it counts for nothing. The system's and the user's configuration and the service's environment are not seen either. Only the
-// protocols of Config are spoken, redirects are not followed, submodules and large file storage are not touched.
+// refused, but for the one directory of objects that Borrow was told and OpenBorrowing is told again: what the
+// repository says of it counts for nothing. The system's and the user's configuration and the service's environment are
+// not seen either. Only the protocols of Config are spoken, redirects are not followed, submodules and large file
+// storage are not touched.
 //
 // A secret is in no argument, URL, file, environment, log or error: it passes through pipes of a private directory
 // that is gone after the call, or stays in an ssh agent of ours.

@@ -39,7 +39,8 @@ type call struct {
 	repo *Repo
 	// gitDir, if set, is a bare repository of our own that it works in, with its configuration.
 	gitDir string
-	// tree, if set, is a directory in which it makes a repository. private are directories of ours that it writes besides its place.
+	// tree, if set, is a directory in which it makes a repository. private are directories of ours that it writes
+	// besides its place.
 	tree    string
 	private []string
 	env     []string

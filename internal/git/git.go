@@ -37,7 +37,8 @@ type Limits struct {
 	Pack int64
 	// Memory is the most bytes of memory that a git, or a helper of it, may ask for: 4 GiB.
 	Memory int64
-	// Bytes and Files are the most that a tree which is checked out, committed, kept or restored may have: 4 GiB, 500000.
+	// Bytes and Files are the most that a tree which is checked out, committed, kept or restored may have: 4 GiB,
+	// 500000.
 	Bytes int64
 	Files int
 }
@@ -55,8 +56,8 @@ type Config struct {
 	// Credential gives what to show to a remote, scheme being https, http or ssh, and host with its port if it has one.
 	// Nil: nothing. It is asked once for each call to a remote.
 	Credential func(ctx context.Context, scheme, host string) (Credential, error)
-	// Reach gives the addresses at which a remote may be reached, scheme and host as for Credential; it is dialled at one of
-	// these and at no other, unless there is a Proxy for it. None means wherever the name leads. Nil: always so.
+	// Reach gives the addresses at which a remote may be reached, scheme and host as for Credential; it is dialled at
+	// one of these and at no other, unless there is a Proxy for it. None means wherever the name leads. Nil: always so.
 	Reach func(ctx context.Context, scheme, host string) ([]netip.Addr, error)
 	// Ignore are patterns, as a .gitignore has them, of files that are left out of what Status and Commit see.
 	Ignore []string

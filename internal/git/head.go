@@ -40,7 +40,8 @@ func (r *Repo) CurrentBranch(ctx context.Context) (string, error) {
 }
 
 // Resolve finds the commit that a branch, a branch of the remote, a tag, a fetched ref such as pull/12/head, or a whole
-// or shortened commit id names. A whole id is that commit and never a ref of this name. "HEAD" is the commit that is checked out.
+// or shortened commit id names. A whole id is that commit and never a ref of this name. "HEAD" is the commit that is
+// checked out.
 func (r *Repo) Resolve(ctx context.Context, rev string) (string, error) {
 	_, id, err := r.find(ctx, rev)
 	return id, err

@@ -15,7 +15,8 @@ import (
 	"github.com/inspan/inspan/internal/git"
 )
 
-// tripped runs plain git, which falls for the bait, and reports whether that left the mark. It shows that a bait is one.
+// tripped runs plain git, which falls for the bait, and reports whether that left the mark. It shows that a bait is
+// one.
 func tripped(t *testing.T, dir, mark string, commands ...string) bool {
 	t.Helper()
 	for _, c := range commands {

@@ -21,7 +21,8 @@ type isolation struct {
 	tried bool
 	way   wall.Way
 	err   error
-	// around, if set, is called by tests between the look at a repository and the start of git in it, and what it gives after.
+	// around, if set, is called by tests between the look at a repository and the start of git in it, and what it gives
+	// after.
 	around func(op string) (after func())
 }
 
@@ -39,9 +40,9 @@ func (w *isolation) find(ctx context.Context, temp string) (wall.Way, error) {
 	return way, err
 }
 
-// Walled reports whether a link, or a file that names another place, which a command makes in a tree while git works there
-// can lead git out of the tree: nil means that it cannot, and an error that wraps wall.ErrNone says why it can. Git works in
-// either case; what was there before it started is always looked at.
+// Walled reports whether a link, or a file that names another place, which a command makes in a tree while git works
+// there can lead git out of the tree: nil means that it cannot, and an error that wraps wall.ErrNone says why it can.
+// Git works in either case; what was there before it started is always looked at.
 func (g *Git) Walled(ctx context.Context) error {
 	_, err := g.isolation.find(ctx, g.cfg.Temp)
 	return err
@@ -92,7 +93,8 @@ func (r *Repo) tops() []string {
 	return []string{r.tree, top}
 }
 
-// inside calls f with the directory that holds the repository's own, which is not left by any link, and the name of that.
+// inside calls f with the directory that holds the repository's own, which is not left by any link, and the name of
+// that.
 func (r *Repo) inside(f func(root *os.Root, top string) error) error {
 	root, err := os.OpenRoot(filepath.Dir(r.common))
 	if err != nil {

@@ -58,8 +58,8 @@ func exchange(a, b string) error {
 	return unix.Renameat2(unix.AT_FDCWD, a, unix.AT_FDCWD, b, unix.RENAME_EXCHANGE)
 }
 
-// swapped is a part of a repository in whose place a command puts a link, between the look at the repository and the start
-// of one git.
+// swapped is a part of a repository in whose place a command puts a link, between the look at the repository and the
+// start of one git.
 type swapped struct {
 	name, at, op string
 	work         func(t *testing.T, r *git.Repo) error
@@ -159,7 +159,8 @@ func TestSwaps(t *testing.T) {
 	}
 }
 
-// churn swaps a directory of a tree and a link to a victim again and again until stop is closed, and gives how often it did.
+// churn swaps a directory of a tree and a link to a victim again and again until stop is closed, and gives how often it
+// did.
 func churn(stop <-chan struct{}, at, link string) (n int) {
 	for {
 		select {

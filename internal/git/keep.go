@@ -17,8 +17,8 @@ import (
 
 // KeepConfig says what a Keeper keeps.
 type KeepConfig struct {
-	// Tree is the working tree, Store a directory of ours outside of it and out of every sandbox's sight. What is in the
-	// Store can be made again: without it the next snapshot is a whole one.
+	// Tree is the working tree, Store a directory of ours outside of it and out of every sandbox's sight. What is in
+	// the Store can be made again: without it the next snapshot is a whole one.
 	Tree, Store string
 	// Skip are paths from the top of the tree, with slashes, that are left out with all below them.
 	Skip []string

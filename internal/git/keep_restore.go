@@ -16,7 +16,8 @@ import (
 // rebuild writes a snapshot aside and puts it in place of the tree.
 func (k *Keeper) rebuild(ctx context.Context, id string) error {
 	tree := k.cfg.Tree
-	// Ignore the tree, so that it can be put in its place. The name is always the same: what a crash left is removed here.
+	// Ignore the tree, so that it can be put in its place. The name is always the same: what a crash left is removed
+	// here.
 	aside := filepath.Join(filepath.Dir(tree), "."+filepath.Base(tree)+".inspan-restore")
 	if err := RemoveAll(aside); err != nil {
 		return err
@@ -43,8 +44,8 @@ func (k *Keeper) rebuild(ctx context.Context, id string) error {
 	return errors.Join(writeCache(k.at("cache"), k.cache), RemoveAll(aside))
 }
 
-// maxListing bounds the list of the files of a snapshot, in bytes: more than Limits.Files paths of 2 KiB take. What could be
-// kept must be restored.
+// maxListing bounds the list of the files of a snapshot, in bytes: more than Limits.Files paths of 2 KiB take. What
+// could be kept must be restored.
 const maxListing = 1 << 30
 
 // builder writes the files of a snapshot below a root.
@@ -212,7 +213,8 @@ func (b *builder) begin() error {
 	return err
 }
 
-// in is a directory that files are written in. The last one stays open: the files of a directory come one after the other.
+// in is a directory that files are written in. The last one stays open: the files of a directory come one after the
+// other.
 func (b *builder) in(dir string) (*os.Root, error) {
 	if b.dir != nil && b.at == dir {
 		return b.dir, nil

@@ -13,9 +13,10 @@ import (
 	"strings"
 )
 
-// Local is the repository of a person on this machine. It is only read: nothing below its working tree and nothing in its git directory is
-// written, and none of its hooks, filters and monitors runs. What the person's git must be asked, because it knows how branches are
-// stored and whom the person trusts, is asked with commands that start no program. Merge and Take alone change it, in the person's name.
+// Local is the repository of a person on this machine. It is only read: nothing below its working tree and nothing in
+// its git directory is written, and none of its hooks, filters and monitors runs. What the person's git must be asked,
+// because it knows how branches are stored and whom the person trusts, is asked with commands that start no program.
+// Merge and Take alone change it, in the person's name.
 type Local struct {
 	g *Git
 	// Root is the top of the working tree.
@@ -27,8 +28,8 @@ type Local struct {
 // ErrBare: a repository without a working tree.
 var ErrBare = errors.New("a repository without a working tree")
 
-// Local finds the repository whose working tree holds a directory. ErrNotRepository where there is none, ErrBare where it has no
-// working tree, ErrHostile where it belongs to somebody else or its configuration names another working tree.
+// Local finds the repository whose working tree holds a directory. ErrNotRepository where there is none, ErrBare where
+// it has no working tree, ErrHostile where it belongs to somebody else or its configuration names another working tree.
 func (g *Git) Local(ctx context.Context, dir string) (*Local, error) {
 	at, err := realDir(dir)
 	if err != nil {
@@ -83,15 +84,16 @@ func (g *Git) localAt(ctx context.Context, root string) (*Local, error) {
 	return l, nil
 }
 
-// Objects is the directory of its objects. whole is true where others cannot use it alone, because it uses objects of other repositories
-// itself or its path cannot be written into a list of such directories.
+// Objects is the directory of its objects. whole is true where others cannot use it alone, because it uses objects of
+// other repositories itself or its path cannot be written into a list of such directories.
 func (l *Local) Objects() (dir string, whole bool) {
 	dir = filepath.Join(l.common, "objects")
 	_, err := os.Lstat(filepath.Join(dir, "info", "alternates"))
 	return dir, err == nil || strings.ContainsAny(dir, "\n\r\"\\:") || strings.HasPrefix(dir, "#")
 }
 
-// ask runs the person's git in the person's environment, for what it knows; nothing that it is configured to start is started.
+// ask runs the person's git in the person's environment, for what it knows; nothing that it is configured to start is
+// started.
 func (l *Local) ask(ctx context.Context, args ...string) (string, error) {
 	return l.run(ctx, nil, args...)
 }
@@ -151,7 +153,8 @@ func (l *Local) Underway() string {
 	return ""
 }
 
-// dataSettings are the settings of a person that say how files are to be read, with the values that are passed on. None names a program.
+// dataSettings are the settings of a person that say how files are to be read, with the values that are passed on. None
+// names a program.
 var dataSettings = map[string]*regexp.Regexp{
 	"core.autocrlf": regexp.MustCompile(`^(?i:true|false|input)$`), "core.eol": regexp.MustCompile(`^(?i:lf|crlf|native)$`),
 	"core.filemode": regexp.MustCompile(`^(?i:true|false)$`), "core.ignorecase": regexp.MustCompile(`^(?i:true|false)$`),
@@ -191,7 +194,8 @@ func (l *Local) settings(ctx context.Context) ([]string, error) {
 	return env, nil
 }
 
-// copyFile copies a regular file with its time of change, which git compares with those of the files that an index lists.
+// copyFile copies a regular file with its time of change, which git compares with those of the files that an index
+// lists.
 func copyFile(from, to string, limit int64) error {
 	b, err := readNoFollow(from, limit)
 	if err != nil {

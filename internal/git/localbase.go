@@ -35,7 +35,8 @@ type Base struct {
 	Shallow string `json:"shallow,omitempty"`
 	// Pack says that there is one: what of Commit is not in Objects.
 	Pack bool `json:"pack"`
-	// Changed is how many files differ from Head. Secret are files left out for their names, Nested repositories and submodules in the tree.
+	// Changed is how many files differ from Head. Secret are files left out for their names, Nested repositories and
+	// submodules in the tree.
 	Changed int      `json:"changed"`
 	Secret  []string `json:"secret,omitempty"`
 	Nested  []string `json:"nested,omitempty"`
@@ -44,10 +45,10 @@ type Base struct {
 // baseBranch is the name under which a pack has the commit of a Base.
 const baseBranch = "base"
 
-// Base takes the working tree as it is, without a change to it or to its repository, and writes what is needed beside its objects: w gets
-// nothing where that is nothing. Files that git ignores are left out, and files that are not committed and whose names say that they hold
-// secrets, but for those whose paths from the root are named in with. whole puts the history into the pack too. ErrUnderway where files
-// are in conflict, ErrTooLarge above the limits.
+// Base takes the working tree as it is, without a change to it or to its repository, and writes what is needed beside
+// its objects: w gets nothing where that is nothing. Files that git ignores are left out, and files that are not
+// committed and whose names say that they hold secrets, but for those whose paths from the root are named in with.
+// whole puts the history into the pack too. ErrUnderway where files are in conflict, ErrTooLarge above the limits.
 func (l *Local) Base(ctx context.Context, w io.Writer, with []string, whole bool, limits BaseLimits) (b Base, err error) {
 	dir, err := os.MkdirTemp(l.g.cfg.Temp, "inspan-base-")
 	if err != nil {
@@ -244,7 +245,8 @@ func (s *baseTaker) sort(b *Base, paths []string) (take []string, err error) {
 	return take, nil
 }
 
-// withhold takes secrets out of the index that somebody added to it and did not commit. A secret that is committed stays as it is there.
+// withhold takes secrets out of the index that somebody added to it and did not commit. A secret that is committed
+// stays as it is there.
 func (s *baseTaker) withhold(ctx context.Context, b *Base) error {
 	base := b.Head
 	if base == "" {

@@ -9,8 +9,8 @@ import (
 	"path/filepath"
 )
 
-// CloneBase makes dir, which must be empty or not be there but for the names to ignore, a repository at a Base, without a remote: it reads
-// the objects of the person's repository and writes into its own. pack is what Local.Base wrote.
+// CloneBase makes dir, which must be empty or not be there but for the names to ignore, a repository at a Base, without
+// a remote: it reads the objects of the person's repository and writes into its own. pack is what Local.Base wrote.
 func (g *Git) CloneBase(ctx context.Context, b Base, pack io.Reader, dir string, ignore []string) (*Repo, error) {
 	if !(Source{Ignore: ignore}).empty(dir) {
 		return nil, fmt.Errorf("clone into %s: %w (choose an empty directory)", dir, ErrNotEmpty)

@@ -22,8 +22,8 @@ type Result struct {
 	ref   Ref
 }
 
-// Result reads a bundle into a place of its own; Close removes it. l may be nil. ErrDamaged where the bundle is not that of the ref,
-// ErrNotFound where it builds on commits that the person's repository has not.
+// Result reads a bundle into a place of its own; Close removes it. l may be nil. ErrDamaged where the bundle is not
+// that of the ref, ErrNotFound where it builds on commits that the person's repository has not.
 func (g *Git) Result(ctx context.Context, l *Local, from io.Reader, ref Ref) (_ *Result, err error) {
 	at, remove, err := g.spooled(from)
 	if err != nil {
@@ -60,7 +60,8 @@ func (g *Git) Result(ctx context.Context, l *Local, from io.Reader, ref Ref) (_ 
 // Close removes the place.
 func (r *Result) Close() error { return os.RemoveAll(filepath.Dir(r.dir)) }
 
-// Diff writes what the run changed since a commit that it began at, as git apply reads it, or only the names and how much of each.
+// Diff writes what the run changed since a commit that it began at, as git apply reads it, or only the names and how
+// much of each.
 func (r *Result) Diff(ctx context.Context, base string, stat bool, w io.Writer) error {
 	if !fullID.MatchString(base) {
 		return fmt.Errorf("commit %q: want a whole id: %w", short(base), ErrName)
@@ -86,7 +87,8 @@ func (r *Result) Paths(ctx context.Context, base string) ([]string, error) {
 	return strings.Split(strings.TrimSuffix(out, "\x00"), "\x00"), nil
 }
 
-// Fetch brings the branch into the person's repository, under its own name. A branch of that name that has other commits is ErrRejected.
+// Fetch brings the branch into the person's repository, under its own name. A branch of that name that has other
+// commits is ErrRejected.
 func (r *Result) Fetch(ctx context.Context) error {
 	if err := CheckName(r.ref.Name); err != nil {
 		return err
@@ -100,8 +102,8 @@ func (r *Result) Fetch(ctx context.Context) error {
 	return err
 }
 
-// Apply makes the changes of the run since a commit in the person's working tree, all or none, and commits nothing. ErrConflict where the
-// files were changed at the same places; nothing was changed then.
+// Apply makes the changes of the run since a commit in the person's working tree, all or none, and commits nothing.
+// ErrConflict where the files were changed at the same places; nothing was changed then.
 func (r *Result) Apply(ctx context.Context, base string) error {
 	at := filepath.Join(filepath.Dir(r.dir), "patch")
 	f, err := os.OpenFile(at, os.O_CREATE|os.O_WRONLY|os.O_EXCL, 0o600)
@@ -121,9 +123,10 @@ func (r *Result) Apply(ctx context.Context, base string) error {
 	return err
 }
 
-// MergeInto merges a branch that was fetched into another one, in the person's name; into is empty for the branch that is checked out.
-// Nothing is changed where it cannot be done: both sides changed the same places (*ConflictError, with paths only), files that are not
-// committed would be overwritten (ErrDirty), another operation is not finished (ErrUnderway), or the branch is checked out elsewhere.
+// MergeInto merges a branch that was fetched into another one, in the person's name; into is empty for the branch that
+// is checked out. Nothing is changed where it cannot be done: both sides changed the same places (*ConflictError, with
+// paths only), files that are not committed would be overwritten (ErrDirty), another operation is not finished
+// (ErrUnderway), or the branch is checked out elsewhere.
 func (l *Local) MergeInto(ctx context.Context, from, into string) (Merged, error) {
 	theirs, err := l.commit(ctx, "refs/heads/"+from)
 	if err != nil {
@@ -201,7 +204,8 @@ func (l *Local) plan(ctx context.Context, ours, theirs string) (m Merged, tree s
 	return m, "", e
 }
 
-// mergeHere merges into the branch that is checked out, by the person's git: it refuses, and changes nothing, where files would be lost.
+// mergeHere merges into the branch that is checked out, by the person's git: it refuses, and changes nothing, where
+// files would be lost.
 func (l *Local) mergeHere(ctx context.Context, from string, m *Merged) error {
 	_, err := l.ask(ctx, "merge", "--quiet", "--no-edit", "--no-verify", "--no-autostash", "refs/heads/"+from)
 	if e, ok := errors.AsType[*Error](err); ok {

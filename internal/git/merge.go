@@ -72,7 +72,8 @@ func (r *Repo) Merge(ctx context.Context, other, message string, who Author) (Me
 	return Merged{ID: id, How: "merge"}, r.advance(ctx, ours, id, "merge")
 }
 
-// Grown reports whether a commit is another one, or what comes of that by nothing but clean merges of some of the sides.
+// Grown reports whether a commit is another one, or what comes of that by nothing but clean merges of some of the
+// sides.
 func (r *Repo) Grown(ctx context.Context, commit, from string, sides []string) (bool, error) {
 	for _, id := range append([]string{commit, from}, sides...) {
 		if !fullID.MatchString(id) {

@@ -13,7 +13,8 @@ import (
 )
 
 // Holds reports whether a commit is another one, or among those before it. Unlike IsAncestor it believes nothing of the
-// repository: the commits on the way are read, and each must have the content that its id was made of. Both are whole ids.
+// repository: the commits on the way are read, and each must have the content that its id was made of. Both are whole
+// ids.
 func (r *Repo) Holds(ctx context.Context, tip, commit string) (bool, error) {
 	for _, id := range []string{tip, commit} {
 		if !fullID.MatchString(id) {
@@ -50,8 +51,8 @@ func (r *Repo) Holds(ctx context.Context, tip, commit string) (bool, error) {
 	return false, nil
 }
 
-// proven reads what cat-file --batch printed of commits, and gives the parents of each. One whose content is not that of its id
-// is ErrHostile.
+// proven reads what cat-file --batch printed of commits, and gives the parents of each. One whose content is not that
+// of its id is ErrHostile.
 func (r *Repo) proven(out []byte) (map[string][]string, error) {
 	parents := map[string][]string{}
 	for len(out) > 0 {

@@ -9,8 +9,8 @@ import (
 // Push is what goes to a remote.
 type Push struct {
 	URL string
-	// Branch is the local branch. To is its name at the remote, the same if empty. Commit, if set, is where the branch must be, else
-	// the error is ErrMoved; nothing but that commit is sent.
+	// Branch is the local branch. To is its name at the remote, the same if empty. Commit, if set, is where the branch
+	// must be, else the error is ErrMoved; nothing but that commit is sent.
 	Branch, To, Commit string
 	// Over, if set, is the commit that the remote's branch must be at: it is replaced even if history is lost by it.
 	// Empty: the push only ever adds.

@@ -19,8 +19,8 @@ func standardPort(scheme string) string {
 	return "80"
 }
 
-// reach asks where a remote may be reached and ties the call to that: whatever its name leads to a moment later, no other
-// address is dialled.
+// reach asks where a remote may be reached and ties the call to that: whatever its name leads to a moment later, no
+// other address is dialled.
 func (p *workspaceDir) reach(ctx context.Context, g *Git, r *remote) (config string, err error) {
 	if g.cfg.Reach == nil || r.scheme == "file" {
 		return "", nil

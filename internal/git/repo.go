@@ -35,8 +35,9 @@ type Repo struct {
 // Dir is the top of the working tree.
 func (r *Repo) Dir() string { return r.tree }
 
-// Open opens the repository whose working tree's top is dir. It must hold a .git that is a directory: a file that points
-// elsewhere is refused (ErrHostile), see Repo.Worktree for those that are known. Without one the error is ErrNotRepository.
+// Open opens the repository whose working tree's top is dir. It must hold a .git that is a directory: a file that
+// points elsewhere is refused (ErrHostile), see Repo.Worktree for those that are known. Without one the error is
+// ErrNotRepository.
 func (g *Git) Open(ctx context.Context, dir string) (*Repo, error) { return g.openWith(ctx, dir, "") }
 
 // openWith opens a repository that may borrow from one directory of objects.
@@ -89,8 +90,8 @@ func (r *Repo) open(ctx context.Context) error {
 	return nil
 }
 
-// Init makes an empty repository in dir, which is made if it is not there. Nothing in it is taken from a template. What Config.Ignore
-// names is left out by those who use git in the tree, too.
+// Init makes an empty repository in dir, which is made if it is not there. Nothing in it is taken from a template. What
+// Config.Ignore names is left out by those who use git in the tree, too.
 func (g *Git) Init(ctx context.Context, dir, branch string) (*Repo, error) {
 	if err := CheckName(branch); err != nil {
 		return nil, err

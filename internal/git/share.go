@@ -13,9 +13,9 @@ import (
 // Published begins the names of refs that Take makes: "refs/published/NAME" is found by Resolve, Merge and Checkout.
 const Published = "refs/published/"
 
-// Share writes one local branch in a form that Take reads elsewhere. With thin, what a remote has as far as is known here
-// is left out, so that the reader must have it; ErrNothing means that a remote has all of it. A repository that has not its
-// whole history can only be shared thin.
+// Share writes one local branch in a form that Take reads elsewhere. With thin, what a remote has as far as is known
+// here is left out, so that the reader must have it; ErrNothing means that a remote has all of it. A repository that
+// has not its whole history can only be shared thin.
 func (r *Repo) Share(ctx context.Context, w io.Writer, branch string, thin bool) (Ref, error) {
 	if err := CheckName(branch); err != nil {
 		return Ref{}, err
@@ -46,8 +46,8 @@ func (r *Repo) Shallow() bool {
 	return err == nil && info.Size() > 0
 }
 
-// Take reads what Share wrote; the branch is then found as Published + its name, and must be at the commit of ref. What is
-// cut off, changed or at another commit is ErrDamaged; where commits before it are missing it is ErrNotFound.
+// Take reads what Share wrote; the branch is then found as Published + its name, and must be at the commit of ref. What
+// is cut off, changed or at another commit is ErrDamaged; where commits before it are missing it is ErrNotFound.
 func (r *Repo) Take(ctx context.Context, from io.Reader, ref Ref) error {
 	if err := CheckName(ref.Name); err != nil {
 		return err
@@ -94,8 +94,8 @@ func FileAddress(address string) (path string, ok bool) {
 	return strings.TrimPrefix(r.url, "file://"), true
 }
 
-// Unlock removes the lock files that a git left which was killed. It may only be called where no git can be at work in the
-// tree. It returns how many there were.
+// Unlock removes the lock files that a git left which was killed. It may only be called where no git can be at work in
+// the tree. It returns how many there were.
 func Unlock(tree string) (int, error) {
 	top := filepath.Join(tree, ".git")
 	info, err := os.Lstat(top)
@@ -178,8 +178,8 @@ func (r *Repo) Reachable(ctx context.Context, id string) (bool, error) {
 	return err == nil && n == "0", err
 }
 
-// Reset makes the index and the tree those of the commit that is checked out, and removes files that git does not know and
-// that are not ignored. It is for a tree that was so before a git was killed in it.
+// Reset makes the index and the tree those of the commit that is checked out, and removes files that git does not know
+// and that are not ignored. It is for a tree that was so before a git was killed in it.
 func (r *Repo) Reset(ctx context.Context) error {
 	if _, err := r.g.run(ctx, call{args: []string{"read-tree", "--reset", "-u", "--no-recurse-submodules", "HEAD"}, repo: r, bound: true}); err != nil {
 		return err

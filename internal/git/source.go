@@ -165,7 +165,8 @@ func (r *Repo) fetch(ctx context.Context, rem *remote, s Source, specs []string)
 	return err
 }
 
-// bring is one fetch. The first of the specs may be --prune: of refs that they name only those stay that the remote has.
+// bring is one fetch. The first of the specs may be --prune: of refs that they name only those stay that the remote
+// has.
 func (r *Repo) bring(ctx context.Context, rem *remote, s Source, specs []string) error {
 	args := []string{"fetch", "--no-tags", "--no-recurse-submodules", "--no-auto-maintenance", "--no-write-fetch-head", "--no-show-forced-updates", "--progress"}
 	if r.prunes {

@@ -20,10 +20,10 @@ const RescuedPrefix = "rescued/"
 // maxStashes is how many stashes Strays keeps, the newest first; a repository with more is ErrTooLarge.
 const maxStashes = 256
 
-// Strays puts work that is in no branch on branches of its own, so that Share finds it, and gives them: "changes-ID" is a
-// commit of the files as they are in the tree, those that are ignored left out, where they differ from HEAD; "head-ID" is
-// where a detached HEAD stands, "stash-ID" a stash. ID begins the commit's id. The tree, the index and HEAD stay as they
-// are, and the same work gets the same commits again.
+// Strays puts work that is in no branch on branches of its own, so that Share finds it, and gives them: "changes-ID" is
+// a commit of the files as they are in the tree, those that are ignored left out, where they differ from HEAD;
+// "head-ID" is where a detached HEAD stands, "stash-ID" a stash. ID begins the commit's id. The tree, the index and
+// HEAD stay as they are, and the same work gets the same commits again.
 func (r *Repo) Strays(ctx context.Context, who Author) ([]Ref, error) {
 	s, err := r.Status(ctx)
 	if err != nil {
@@ -148,8 +148,8 @@ func (r *Repo) Submodules() bool {
 	return err == nil && len(entries) > 0
 }
 
-// Verify makes sure that what Share wrote is whole and at the commit of ref, and that this repository has what is before it.
-// It takes nothing in. What is not so is ErrDamaged.
+// Verify makes sure that what Share wrote is whole and at the commit of ref, and that this repository has what is
+// before it. It takes nothing in. What is not so is ErrDamaged.
 func (r *Repo) Verify(ctx context.Context, from io.Reader, ref Ref) error {
 	at, remove, err := r.g.spooled(from)
 	if err != nil {

@@ -14,8 +14,8 @@ import (
 	"github.com/inspan/inspan/internal/pattern"
 )
 
-// workspaceDir is the private directory of one call: home, configuration, what stands in for the repository's common directory,
-// and the ways of a secret.
+// workspaceDir is the private directory of one call: home, configuration, what stands in for the repository's common
+// directory, and the ways of a secret.
 type workspaceDir struct {
 	dir, cwd string
 	env      []string
@@ -25,7 +25,8 @@ type workspaceDir struct {
 	// way is how walls are raised; pin, if set, is the common directory that is shown as "git" behind them.
 	way wall.Way
 	pin string
-	// host is where ssh connects to, and alias the name by which the key of that host is known; empty as the address says.
+	// host is where ssh connects to, and alias the name by which the key of that host is known; empty as the address
+	// says.
 	host, alias string
 	closers     []func() error
 	// credErr is why no credential could be given. It is written before what reads it has ended.
@@ -256,7 +257,8 @@ func (p *workspaceDir) close() error {
 
 var userinfo = pattern.New(`://[^/@\s]+@`)
 
-// hide takes secrets, and whatever stands where addresses have them, out of a text, and names the repository by its own name.
+// hide takes secrets, and whatever stands where addresses have them, out of a text, and names the repository by its own
+// name.
 func (p *workspaceDir) hide(said string) string {
 	for _, s := range p.secrets {
 		said = strings.ReplaceAll(said, s, "***")

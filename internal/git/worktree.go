@@ -131,8 +131,8 @@ func (r *Repo) Worktrees(ctx context.Context) ([]Worktree, error) {
 	return all, nil
 }
 
-// RemoveWorktree removes a working tree and keeps its branch. One with changes is ErrDirty unless force is set. One that
-// is gone is forgotten.
+// RemoveWorktree removes a working tree and keeps its branch. One with changes is ErrDirty unless force is set. One
+// that is gone is forgotten.
 func (r *Repo) RemoveWorktree(ctx context.Context, dir string, force bool) error {
 	if _, err := os.Lstat(dir); errors.Is(err, fs.ErrNotExist) {
 		_, err := r.run(ctx, "worktree", "prune")

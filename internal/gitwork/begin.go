@@ -11,7 +11,8 @@ import (
 	"github.com/inspan/inspan/pkg/events"
 )
 
-// find brings the commit that work is to begin with: it is here, at the remote, or in what was published by the run that had it.
+// find brings the commit that work is to begin with: it is here, at the remote, or in what was published by the run
+// that had it.
 func (w *work) find(ctx context.Context, r *git.Repo, a prepareArgs) error {
 	if a.NewBranch == "" {
 		return fmt.Errorf("begin at %q: %w (name a new_branch to begin there)", a.Begin, git.ErrName)

@@ -17,8 +17,8 @@ import (
 	"github.com/inspan/inspan/internal/git"
 )
 
-// MirrorsDir, below the workspace root, has the mirrors of remotes, and the clones: which workspace borrows of which mirror. What a
-// workspace itself says of that is not believed.
+// MirrorsDir, below the workspace root, has the mirrors of remotes, and the clones: which workspace borrows of which
+// mirror. What a workspace itself says of that is not believed.
 const MirrorsDir = ".mirrors"
 
 const (
@@ -42,7 +42,8 @@ type Clone struct {
 	Runs []string `json:"-"`
 }
 
-// Passing reports whether the workspace goes once its last run has ended, that of a workflow some time after: those of sessions, and one that all runs share, stay.
+// Passing reports whether the workspace goes once its last run has ended, that of a workflow some time after: those of
+// sessions, and one that all runs share, stay.
 func (l Clone) Passing() bool {
 	return strings.HasPrefix(l.Path, "run/") || strings.HasPrefix(l.Path, "workflow/")
 }
@@ -140,8 +141,9 @@ func replace(at string, v any) error {
 	return disk.Replace(at, append(b, '\n'), 0o600)
 }
 
-// Alternates returns the directory of objects that a workspace, given by its path below the workspace root, borrows and must be able to
-// read; empty for none. borrowed is false for a workspace that is not of ephemeral runs. The run is noted as one that works in it.
+// Alternates returns the directory of objects that a workspace, given by its path below the workspace root, borrows and
+// must be able to read; empty for none. borrowed is false for a workspace that is not of ephemeral runs. The run is
+// noted as one that works in it.
 func Alternates(root, path, run string) (objects string, borrowed bool, err error) {
 	dir := cloneAt(root, path)
 	l, ok, err := readClone(dir)
@@ -196,7 +198,8 @@ func (w *work) noted() (l Clone, ok bool, err error) {
 	return readClone(cloneAt(w.cfg.Root, path))
 }
 
-// noteClone notes that the workspace borrows of the mirror of a remote, or without one only that it is of ephemeral runs.
+// noteClone notes that the workspace borrows of the mirror of a remote, or without one only that it is of ephemeral
+// runs.
 func (w *work) noteClone(url string) error {
 	path, err := w.path()
 	if err != nil {
@@ -231,9 +234,9 @@ func (d *Desk) Clones() (all []Clone, err error) {
 	return all, errors.Join(append(errs, err)...)
 }
 
-// Reclaim takes the workspace of ephemeral runs at a path away, once what no remote has was kept as Rescue does. over is asked with what
-// is known of it, while no one else does git work in it, and remove takes the directory away. What cannot all be kept stays, and
-// gone is false. It may be done again, also where it was broken off.
+// Reclaim takes the workspace of ephemeral runs at a path away, once what no remote has was kept as Rescue does. over
+// is asked with what is known of it, while no one else does git work in it, and remove takes the directory away. What
+// cannot all be kept stays, and gone is false. It may be done again, also where it was broken off.
 func (d *Desk) Reclaim(ctx context.Context, path string, over func(context.Context, Clone) (bool, error), remove func() error) (kept []Published, gone bool, err error) {
 	if err := d.probe(ctx); err != nil {
 		return nil, false, err

@@ -19,11 +19,12 @@ import (
 	"github.com/inspan/inspan/internal/gitwork"
 )
 
-// benchMB names how many MiB the repository of BenchmarkCheckout has, a tenth of it in its newest tree: 4 if it is not set.
+// benchMB names how many MiB the repository of BenchmarkCheckout has, a tenth of it in its newest tree: 4 if it is not
+// set.
 const benchMB = "INSPAN_BENCH_GIT_MB"
 
-// BenchmarkCheckout measures git_prepare of a workspace where another on the same remote has been prepared before: by http from this
-// machine, in seconds, bytes sent by the remote, and bytes on disk below .git.
+// BenchmarkCheckout measures git_prepare of a workspace where another on the same remote has been prepared before: by
+// http from this machine, in seconds, bytes sent by the remote, and bytes on disk below .git.
 func BenchmarkCheckout(b *testing.B) {
 	mb := 4
 	if n, err := strconv.Atoi(os.Getenv(benchMB)); err == nil && n > 0 {

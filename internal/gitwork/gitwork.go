@@ -1,18 +1,19 @@
 // Package gitwork is the git work of runs: what the git_ tools do in the working tree of a run, outside of its sandbox.
 //
-// Promises: the tree, its names and its remotes are strangers' (see internal/git): nothing of them is run or believed. A
-// remote is reached only by an allowed protocol, at an allowed host, at an address that is public or that an operator
-// allowed, and it is dialled at the very address that was judged. A credential is shown only to the host that it is for.
-// One piece of work at a time is done in a tree, whichever process of the machine does it; what a killed one left locked
-// is unlocked by the next. Each changes nothing once the fence of its call is not the current one.
+// Promises: the tree, its names and its remotes are strangers' (see internal/git): nothing of them is run or believed.
+// A remote is reached only by an allowed protocol, at an allowed host, at an address that is public or that an operator
+// allowed, and it is dialled at the very address that was judged. A credential is shown only to the host that it is
+// for. One piece of work at a time is done in a tree, whichever process of the machine does it; what a killed one left
+// locked is unlocked by the next. Each changes nothing once the fence of its call is not the current one.
 //
 // Everything may be done again: a prepared tree is prepared, what is committed, merged or pushed stays as it is. A push
 // is told as done only after the remote was asked what it has. Conflicts are results, and both sides of them are kept.
 // Branches are published as bundles in the object store, by content, so that the trees of other machines can take them.
 //
-// The workspaces of ephemeral runs borrow the objects of one mirror for each remote. What of which is kept outside of them; nothing is
-// ever taken out of a mirror but with all of it, once no one borrows it and it was not used for some time. A mirror that is damaged
-// or gone is fetched again. Refs, settings and what a run itself made are in its own tree alone.
+// The workspaces of ephemeral runs borrow the objects of one mirror for each remote. What of which is kept outside of
+// them; nothing is ever taken out of a mirror but with all of it, once no one borrows it and it was not used for some
+// time. A mirror that is damaged or gone is fetched again. Refs, settings and what a run itself made are in its own
+// tree alone.
 //
 // A Desk may be used by several goroutines; it starts none.
 package gitwork
@@ -126,11 +127,12 @@ type Job struct {
 	Agent, Call string
 	// Repo is the address of the task, where a push goes that names none.
 	Repo string
-	// From are more scopes in which the commit is looked for that a fork begins with, and Line the branch that it was on.
+	// From are more scopes in which the commit is looked for that a fork begins with, and Line the branch that it was
+	// on.
 	From []string
 	Line string
-	// Ephemeral is true for an ephemeral run: an empty tree borrows the objects of a mirror of its remote, see Alternates and Reclaim. Barred, if
-	// set, says why that cannot be here.
+	// Ephemeral is true for an ephemeral run: an empty tree borrows the objects of a mirror of its remote, see
+	// Alternates and Reclaim. Barred, if set, says why that cannot be here.
 	Ephemeral bool
 	Barred    error
 	// Begin, if set, is called once before the tree is looked at.

@@ -17,8 +17,9 @@ import (
 	"github.com/inspan/inspan/internal/pattern"
 )
 
-// LocalsDir, below the workspace root, has repositories of persons on this machine as they were when a run was to work on them. Whoever
-// can write there may have the station read a repository; a task can only name what is there, by an id that cannot be guessed.
+// LocalsDir, below the workspace root, has repositories of persons on this machine as they were when a run was to work
+// on them. Whoever can write there may have the station read a repository; a task can only name what is there, by an id
+// that cannot be guessed.
 const LocalsDir = ".local"
 
 const (
@@ -35,8 +36,8 @@ func LocalID(address string) (id string, ok bool) {
 	return id, ok && localID.MatchString(id)
 }
 
-// RegisterLocal keeps a repository as it is, below a workspace root, and returns the address by which a task names it. base writes what is
-// to be kept of it. The id must be one that no one can guess.
+// RegisterLocal keeps a repository as it is, below a workspace root, and returns the address by which a task names it.
+// base writes what is to be kept of it. The id must be one that no one can guess.
 func RegisterLocal(root, id string, base func(pack io.Writer) (git.Base, error)) (address string, b git.Base, err error) {
 	if !localID.MatchString(id) {
 		return "", b, fmt.Errorf("id of a repository %.80q: want 16 to 64 letters and digits: %w", id, git.ErrName)
@@ -65,8 +66,8 @@ func RegisterLocal(root, id string, base func(pack io.Writer) (git.Base, error))
 	return localScheme + id, b, os.Rename(half, at)
 }
 
-// cloneLocal fills an empty tree with a registered repository. Where the sandboxes of the run cannot read the person's objects, it gets a
-// copy of them.
+// cloneLocal fills an empty tree with a registered repository. Where the sandboxes of the run cannot read the person's
+// objects, it gets a copy of them.
 func (w *work) cloneLocal(ctx context.Context, id string, ignore []string) (r *git.Repo, err error) {
 	at := filepath.Join(real(w.cfg.Root), LocalsDir, id)
 	text, err := os.ReadFile(filepath.Join(at, baseFile))

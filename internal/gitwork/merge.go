@@ -12,8 +12,8 @@ type mergeArgs struct {
 	From    []string `json:"from"`
 	Into    string   `json:"into"`
 	Message string   `json:"message"`
-	// Onto and Commits are what a person was shown: where the branch that is merged into is (none before its first commit), and
-	// where each of From is. Where one has moved on nothing is merged.
+	// Onto and Commits are what a person was shown: where the branch that is merged into is (none before its first
+	// commit), and where each of From is. Where one has moved on nothing is merged.
 	Onto    string   `json:"onto"`
 	Commits []string `json:"commits"`
 }
@@ -213,8 +213,8 @@ func (w *work) join(ctx context.Context, r *git.Repo, ref git.Ref, message strin
 	return nil
 }
 
-// into checks out the branch that others are merged into. One that is nowhere yet begins where the tree stands, or at the
-// first of them where it stands nowhere.
+// into checks out the branch that others are merged into. One that is nowhere yet begins where the tree stands, or at
+// the first of them where it stands nowhere.
 func (w *work) into(ctx context.Context, r *git.Repo, branch string, from []git.Ref) error {
 	s, err := r.Status(ctx)
 	if err != nil {

@@ -52,7 +52,8 @@ func (w *work) cloneAlternates(ctx context.Context, src git.Source) (r *git.Repo
 	}
 }
 
-// fetch brings what the remote has into a repository: through the mirror of which it borrows, where that is of this remote.
+// fetch brings what the remote has into a repository: through the mirror of which it borrows, where that is of this
+// remote.
 func (w *work) fetch(ctx context.Context, r *git.Repo, src git.Source) (name string, err error) {
 	l, known, err := w.noted()
 	if err != nil {
@@ -70,7 +71,8 @@ func (w *work) fetch(ctx context.Context, r *git.Repo, src git.Source) (name str
 	})
 }
 
-// present makes sure that the objects are there which an existing workspace borrows, and that one which is to be a full copy is one.
+// present makes sure that the objects are there which an existing workspace borrows, and that one which is to be a full
+// copy is one.
 func (w *work) present(ctx context.Context, src git.Source) error {
 	l, known, err := w.noted()
 	if err != nil || !known {
@@ -103,8 +105,8 @@ func (w *work) own(ctx context.Context, r *git.Repo) error {
 	return os.RemoveAll(cloneAt(w.cfg.Root, l.Path))
 }
 
-// mirrored fetches into the mirror of a remote, which it makes where there is none, and lets it be used while no one else fetches. name
-// is what was asked for. A mirror that is found to be damaged is fixed once.
+// mirrored fetches into the mirror of a remote, which it makes where there is none, and lets it be used while no one
+// else fetches. name is what was asked for. A mirror that is found to be damaged is fixed once.
 func (w *work) mirrored(ctx context.Context, src git.Source, use func(m *git.Repo, name string) error) (err error) {
 	if src.Depth > 0 {
 		return errDepth
@@ -122,7 +124,8 @@ func (w *work) mirrored(ctx context.Context, src git.Source, use func(m *git.Rep
 	return use(m, name)
 }
 
-// fetched fetches into a mirror, and fixes it before that where it is damaged. It must be called with the lock of the mirror.
+// fetched fetches into a mirror, and fixes it before that where it is damaged. It must be called with the lock of the
+// mirror.
 func (w *work) fetched(ctx context.Context, key string, src git.Source) (m *git.Repo, name string, err error) {
 	if m, err = w.mirror(ctx, key); err == nil {
 		if name, err = m.Fetch(ctx, src); strange(ctx, err) {
@@ -173,8 +176,8 @@ func (w *work) mirror(ctx context.Context, key string) (*git.Repo, error) {
 	return m, nil
 }
 
-// healed fixes the mirror that the workspace borrows of, where work failed in a way that damage of it could explain and it is damaged. It
-// reports whether it makes sense to try again.
+// healed fixes the mirror that the workspace borrows of, where work failed in a way that damage of it could explain and
+// it is damaged. It reports whether it makes sense to try again.
 func (w *work) healed(ctx context.Context, src git.Source, err error) bool {
 	l, known, _ := w.noted() // what cannot be read was told by whoever opened the workspace
 	if !known || l.Mirror != mirrorKey(src.URL) || !strange(ctx, err) {
@@ -239,8 +242,8 @@ func (w *work) mirrorLock(ctx context.Context, key string) (unlock func() error,
 	}
 }
 
-// TidyMirrors forgets clones whose workspace is gone, and takes mirrors away that no one borrows of and that no one used for that long.
-// It returns how many.
+// TidyMirrors forgets clones whose workspace is gone, and takes mirrors away that no one borrows of and that no one
+// used for that long. It returns how many.
 func (d *Desk) TidyMirrors(ctx context.Context, after time.Duration, now time.Time) (n int, err error) {
 	if err := d.tidyLocals(after, now); err != nil {
 		return 0, err

@@ -33,8 +33,8 @@ type Side struct {
 
 // Prepared is the result of git_prepare.
 type Prepared struct {
-	// Branch is empty where none is checked out, Commit before the first one. Base is the commit that the work begins at:
-	// that of the working branch, or of what was asked for.
+	// Branch is empty where none is checked out, Commit before the first one. Base is the commit that the work begins
+	// at: that of the working branch, or of what was asked for.
 	Branch string `json:"branch"`
 	Commit string `json:"commit"`
 	Base   string `json:"base"`
@@ -108,8 +108,8 @@ func (w *work) unclone(cloned bool, err error) error {
 	return errors.Join(err, empty(w.job.Dir))
 }
 
-// source opens, clones or makes the repository, and brings what the remote has. name is what Checkout finds what was asked
-// for by, empty for what is there. The repository is nil where there is none and none is asked for.
+// source opens, clones or makes the repository, and brings what the remote has. name is what Checkout finds what was
+// asked for by, empty for what is there. The repository is nil where there is none and none is asked for.
 func (w *work) source(ctx context.Context, g *guard, a prepareArgs) (r *git.Repo, name string, cloned bool, err error) {
 	src := git.Source{URL: a.URL, Branch: a.Branch, Ref: a.Ref, Depth: a.Depth, Ignore: own(), Progress: w.progress()}
 	_, err = os.Lstat(filepath.Join(w.job.Dir, ".git"))
@@ -155,7 +155,8 @@ func (w *work) source(ctx context.Context, g *guard, a prepareArgs) (r *git.Repo
 	return r, name, false, err
 }
 
-// passing notes a workspace of an ephemeral run that borrows nothing, where it is empty: then what will be in it is of such runs.
+// passing notes a workspace of an ephemeral run that borrows nothing, where it is empty: then what will be in it is of
+// such runs.
 func (w *work) passing() error {
 	entries, err := os.ReadDir(w.job.Dir)
 	if !w.job.Ephemeral || err != nil && !errors.Is(err, os.ErrNotExist) || slices.ContainsFunc(entries, strangers) {
@@ -227,8 +228,8 @@ func (w *work) start(ctx context.Context, r *git.Repo, a prepareArgs, name strin
 	return "", w.onto(ctx, r, a.WorkingBranch)
 }
 
-// begun finds where work on a branch was done before: here, as it was published, or at the remote. It gives the whole name of
-// the ref, empty where there is none.
+// begun finds where work on a branch was done before: here, as it was published, or at the remote. It gives the whole
+// name of the ref, empty where there is none.
 func (w *work) begun(ctx context.Context, r *git.Repo, branch string) (string, error) {
 	_, err := r.Resolve(ctx, "refs/heads/"+branch)
 	if err == nil {
@@ -259,8 +260,8 @@ func (w *work) begun(ctx context.Context, r *git.Repo, branch string) (string, e
 	return found, nil
 }
 
-// goOn goes on with work that was begun, and tells the commit that it began at: where it left the first of the others that
-// is there.
+// goOn goes on with work that was begun, and tells the commit that it began at: where it left the first of the others
+// that is there.
 func (w *work) goOn(ctx context.Context, r *git.Repo, branch, from string, others ...string) (base string, err error) {
 	if base, err = r.Resolve(ctx, from); err != nil {
 		return "", err
@@ -322,8 +323,8 @@ func (w *work) bring(ctx context.Context, r *git.Repo, branch string) error {
 	return nil
 }
 
-// onto checks out a line of work: the branch of the repository, moved on to what was published of it; else that which was
-// published, or that of the remote; else a new one from here.
+// onto checks out a line of work: the branch of the repository, moved on to what was published of it; else that which
+// was published, or that of the remote; else a new one from here.
 func (w *work) onto(ctx context.Context, r *git.Repo, branch string) error {
 	if err := w.bring(ctx, r, branch); err != nil {
 		return err

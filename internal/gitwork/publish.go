@@ -180,8 +180,8 @@ func (p *parts) done(rec events.PublishedBranch, ref git.Ref) (events.PublishedB
 	return rec, nil
 }
 
-// take brings a published branch into the repository, as git.Published + its name; errUnpublished where there is none. What
-// is missing before it is fetched from the repository of the run.
+// take brings a published branch into the repository, as git.Published + its name; errUnpublished where there is none.
+// What is missing before it is fetched from the repository of the run.
 func (w *work) take(ctx context.Context, r *git.Repo, branch string) error {
 	if w.cfg.KV == nil || w.job.Scope == "" {
 		return errUnpublished

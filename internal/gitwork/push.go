@@ -19,8 +19,8 @@ type pushArgs struct {
 type Pushed struct {
 	URL    string `json:"url"`
 	Branch string `json:"branch"`
-	// Commit is where the remote's branch is. Where somebody built on what was pushed it is a later one, and Holds is the
-	// commit that was pushed, which is among those before it.
+	// Commit is where the remote's branch is. Where somebody built on what was pushed it is a later one, and Holds is
+	// the commit that was pushed, which is among those before it.
 	Commit string `json:"commit"`
 	Holds  string `json:"holds,omitempty"`
 }

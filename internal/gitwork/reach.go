@@ -25,8 +25,8 @@ type Reach struct {
 	Resolve func(ctx context.Context, name string) ([]netip.Addr, error)
 }
 
-// Addresses gives the addresses at which a remote may be reached, as git.Config.Reach wants it. Its errors are ErrRefused,
-// or git.ErrUnreachable where a name leads nowhere.
+// Addresses gives the addresses at which a remote may be reached, as git.Config.Reach wants it. Its errors are
+// ErrRefused, or git.ErrUnreachable where a name leads nowhere.
 func (r Reach) Addresses(ctx context.Context, scheme, host string) ([]netip.Addr, error) {
 	name, _, err := net.SplitHostPort(host)
 	if err != nil {

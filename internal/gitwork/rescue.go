@@ -18,11 +18,11 @@ import (
 // maxRescued is how many branches of a workspace are published when it is removed: each takes up to wholeBytes or more.
 const maxRescued = 320
 
-// Rescue publishes, before a workspace is removed, each branch of its repository that has commits which no remote has, and
-// work that is in no branch on branches of its own (git.Repo.Strays). What was published is read again and verified. The
-// scope is the workspace's path, such as "run/r1". A branch that was published otherwise meanwhile is kept beside it. whole is
-// false where not all of the work can be kept so, as repositories inside of it: then the workspace must stay. Doing it again
-// publishes nothing twice.
+// Rescue publishes, before a workspace is removed, each branch of its repository that has commits which no remote has,
+// and work that is in no branch on branches of its own (git.Repo.Strays). What was published is read again and
+// verified. The scope is the workspace's path, such as "run/r1". A branch that was published otherwise meanwhile is
+// kept beside it. whole is false where not all of the work can be kept so, as repositories inside of it: then the
+// workspace must stay. Doing it again publishes nothing twice.
 func (d *Desk) Rescue(ctx context.Context, scope, dir string) (kept []Published, whole bool, err error) {
 	if _, err := os.Lstat(filepath.Join(dir, ".git")); errors.Is(err, os.ErrNotExist) {
 		return nil, true, nil
@@ -100,8 +100,8 @@ func (w *work) rescue(ctx context.Context, g *guard, r *git.Repo, ref git.Ref) (
 	return p, r.Verify(ctx, &bundle{ctx: ctx, from: w.cfg.Blobs, refs: rec.Parts}, git.Ref{Name: as.Name, ID: rec.Commit})
 }
 
-// free is the name that a branch is published by: its own, but where another line of work was published by that one. done is
-// true where what is published, as it is returned, has all of the branch.
+// free is the name that a branch is published by: its own, but where another line of work was published by that one.
+// done is true where what is published, as it is returned, has all of the branch.
 func (w *work) free(ctx context.Context, r *git.Repo, ref git.Ref) (as git.Ref, done bool, err error) {
 	beside := git.Ref{Name: git.RescuedPrefix + "branch-" + ref.ID[:12], ID: ref.ID}
 	if git.CheckName(ref.Name) != nil { // git takes more names than others do
@@ -147,8 +147,8 @@ func unlessStrange(err error) error {
 // standardKeep is how long published branches stay where nothing else is said.
 const standardKeep = 30 * 24 * time.Hour
 
-// until is how long what is published in a scope stays: that of a session as long as the session, the zero time; all other
-// for a time that begins anew when it is published anew.
+// until is how long what is published in a scope stays: that of a session as long as the session, the zero time; all
+// other for a time that begins anew when it is published anew.
 func (d *Desk) until(scope string, now time.Time) time.Time {
 	if strings.HasPrefix(scope, "session/") {
 		return time.Time{}
@@ -156,8 +156,8 @@ func (d *Desk) until(scope string, now time.Time) time.Time {
 	return now.Add(d.cfg.Keep).UTC()
 }
 
-// Retire moves all that was published in the scope of a session that was deleted to another one, where it stays for as long
-// as that of runs does. It may be done again: what was moved before stays.
+// Retire moves all that was published in the scope of a session that was deleted to another one, where it stays for as
+// long as that of runs does. It may be done again: what was moved before stays.
 func (d *Desk) Retire(ctx context.Context, scope, to string) error {
 	return d.each(ctx, events.BranchKeysOf(scope), func(key string, rec events.PublishedBranch) error {
 		rec.Scope, rec.Until = to, d.until(to, time.Now())

@@ -51,11 +51,12 @@ func fetch(ctx context.Context, blobs Getter, what string, ref *events.Ref, dst 
 	return nil
 }
 
-// MaxMessages is about how much of a history a model with a large context window is told, in bytes: a hundred thousand tokens.
+// MaxMessages is about how much of a history a model with a large context window is told, in bytes: a hundred thousand
+// tokens.
 const MaxMessages = 400 << 10
 
-// Window is how many bytes of a history a model is told whose context window has so many tokens, 0 for one that is not known: as
-// many bytes as the window has tokens is about a quarter of it.
+// Window is how many bytes of a history a model is told whose context window has so many tokens, 0 for one that is not
+// known: as many bytes as the window has tokens is about a quarter of it.
 func Window(window int) int64 {
 	if window <= 0 {
 		window = prompt.UnknownWindow
@@ -78,9 +79,10 @@ func Tokens(all []events.Message) int {
 	return n
 }
 
-// ToMessages returns what a model is told of a history in a number of bytes: the newest messages, in whole parts where the newest part
-// fits, else from a user's message or a turn of that part on, with what is larger than an eighth of the limit shortened. Where
-// something is left out, the first message says so. It is the same for the same reference and limit.
+// ToMessages returns what a model is told of a history in a number of bytes: the newest messages, in whole parts where
+// the newest part fits, else from a user's message or a turn of that part on, with what is larger than an eighth of the
+// limit shortened. Where something is left out, the first message says so. It is the same for the same reference and
+// limit.
 func ToMessages(ctx context.Context, blobs Getter, newest *events.Ref, limit int64) ([]events.Message, error) {
 	var size int64
 	asked := false
@@ -104,8 +106,8 @@ func ToMessages(ctx context.Context, blobs Getter, newest *events.Ref, limit int
 	return all, nil
 }
 
-// newestOf is what has room of messages, the newest first; cut is true where something is missing at their beginning. What is
-// left begins with a user's message, and each call has its result.
+// newestOf is what has room of messages, the newest first; cut is true where something is missing at their beginning.
+// What is left begins with a user's message, and each call has its result.
 func newestOf(all []events.Message, limit int64) (rest []events.Message, cut bool) {
 	if sizeOf(all) <= limit {
 		return all, false

@@ -55,11 +55,11 @@ type writtenPart struct {
 	} `json:"toolResponse"`
 }
 
-// Read reads a file with a conversation: an array of messages, or an object with one named messages. A message has role,
-// content, tool_calls, tool_results or tool_call_id with name, and timestamp; content may be a list of parts of text,
-// toolRequest and toolResponse. Instructions (role system) are left out, messages of one side that follow each other become
-// one, a call without a result gets one that says so, and so does an input without an answer. What it returns satisfies
-// CheckGiven.
+// Read reads a file with a conversation: an array of messages, or an object with one named messages. A message has
+// role, content, tool_calls, tool_results or tool_call_id with name, and timestamp; content may be a list of parts of
+// text, toolRequest and toolResponse. Instructions (role system) are left out, messages of one side that follow each
+// other become one, a call without a result gets one that says so, and so does an input without an answer. What it
+// returns satisfies CheckGiven.
 func Read(data []byte) ([]events.Message, error) {
 	if len(data) > MaxFile {
 		return nil, fmt.Errorf("the file has %d bytes, the limit is %d: leave the oldest messages out", len(data), MaxFile)

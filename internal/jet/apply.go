@@ -31,10 +31,11 @@ type ApplyOptions struct {
 	AckWait, LeaseTerm time.Duration
 }
 
-// Apply makes the streams, consumers and buckets of a station as the table has them, and changes nothing where they
-// are so already. It may be called any number of times, by several programs at once. A user who may not create or
-// update gets ErrDenied only where there is something to do: the setup user creates, the upgrade user also updates. What the table does not speak of, such as placement, is
-// left as it is. It waits for a server that is not ready yet until ctx ends.
+// Apply makes the streams, consumers and buckets of a station as the table has them, and changes nothing where they are
+// so already. It may be called any number of times, by several programs at once. A user who may not create or update
+// gets ErrDenied only where there is something to do: the setup user creates, the upgrade user also updates. What the
+// table does not speak of, such as placement, is left as it is. It waits for a server that is not ready yet until ctx
+// ends.
 func (s Setup) Apply(ctx context.Context, station string, o ApplyOptions) error {
 	if err := events.CheckID("station", station); err != nil {
 		return err
@@ -234,8 +235,9 @@ func sameConsumer(a, b jetstream.ConsumerConfig) bool {
 var ErrNotSetUp = errors.New("the station is not set up")
 
 // Check reports what a role misses on a station: nil means that its streams, its consumers with all that it hears, and
-// the buckets are there. Buckets of other names than the connection's are a *topology.OtherBucketsError. It needs no more than the permissions of the role, and waits for a server that is not ready yet
-// until ctx ends. What is missing is ErrNotSetUp.
+// the buckets are there. Buckets of other names than the connection's are a *topology.OtherBucketsError. It needs no
+// more than the permissions of the role, and waits for a server that is not ready yet until ctx ends. What is missing
+// is ErrNotSetUp.
 func (s Setup) Check(ctx context.Context, station string, role events.Service) error {
 	for _, st := range s.c.cfg.Buckets.Streams(station, topology.Limits{}) {
 		var there jetstream.StreamInfo
@@ -272,8 +274,8 @@ func (s Setup) Check(ctx context.Context, station string, role events.Service) e
 	return nil
 }
 
-// CheckBuckets returns a *topology.OtherBucketsError where the station is known to have other buckets than the connection
-// names. A station that is not set up, or whose log this user may not look at, says nothing of them.
+// CheckBuckets returns a *topology.OtherBucketsError where the station is known to have other buckets than the
+// connection names. A station that is not set up, or whose log this user may not look at, says nothing of them.
 func (s Setup) CheckBuckets(ctx context.Context, station string) error {
 	err := s.matchBuckets(ctx, station)
 	if _, other := errors.AsType[*topology.OtherBucketsError](err); other {

@@ -40,7 +40,8 @@ func TestApply(t *testing.T) {
 		s := jettest.Server(t)
 		ctx := within(t)
 		_, js := raw(t, s)
-		// The server answers an update that changes nothing too, so the requests to change are counted, not the effects.
+		// The server answers an update that changes nothing too, so the requests to change are counted, not the
+		// effects.
 		changes := apiCalls(t, s, nil, "STREAM.CREATE.*", "STREAM.UPDATE.*", "CONSUMER.CREATE.>")
 		for round := range 2 {
 			var wg sync.WaitGroup

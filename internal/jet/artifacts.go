@@ -19,8 +19,8 @@ import (
 // headerKeep says in the description of an artifact how long it is kept after its run.
 const headerKeep = "Inspan-Keep"
 
-// artifacts keeps what runs made in an object store of its own: there, unlike with the objects that events need, something
-// may be taken away.
+// artifacts keeps what runs made in an object store of its own: there, unlike with the objects that events need,
+// something may be taken away.
 type artifacts struct {
 	c       *Conn
 	station string

@@ -92,8 +92,8 @@ func BenchmarkRead(b *testing.B) {
 	})
 }
 
-// BenchmarkHop is one hop: an event is appended, delivered, and answered by its handler with the next one, which another
-// role hears. Chains run beside each other.
+// BenchmarkHop is one hop: an event is appended, delivered, and answered by its handler with the next one, which
+// another role hears. Chains run beside each other.
 func BenchmarkHop(b *testing.B) {
 	for _, mode := range modes {
 		for _, chains := range []int{1, 64} {
@@ -147,8 +147,8 @@ func hops(b *testing.B, lazy bool, chains int) {
 	}
 }
 
-// BenchmarkInput is a message of an outsider on its way to its role, over the shipped accounts: alone, or among many that
-// wait in the queue.
+// BenchmarkInput is a message of an outsider on its way to its role, over the shipped accounts: alone, or among many
+// that wait in the queue.
 func BenchmarkInput(b *testing.B) {
 	for _, waiting := range []int{1, 256} {
 		b.Run(fmt.Sprint(waiting), func(b *testing.B) { inputs(b, waiting) })

@@ -25,8 +25,8 @@ const (
 	// pullRetry is the wait after the server refused a request.
 	pullRetry = 250 * time.Millisecond
 	// singlePulls is how many requests for one message each stand side by side at a consumer that is asked for single
-	// messages, and singleExpiry how long the server keeps one. It says nothing about such a request until then, so that
-	// this, too, bounds how long a lost one goes unnoticed.
+	// messages, and singleExpiry how long the server keeps one. It says nothing about such a request until then, so
+	// that this, too, bounds how long a lost one goes unnoticed.
 	singlePulls  = 8
 	singleExpiry = pullLost
 	// handBack is how long a delivered message waits for a worker before another instance gets it.
@@ -98,8 +98,8 @@ type waitingMessage struct {
 // pull is what is asked of one consumer with answers to one inbox.
 //
 // A consumer of single messages has several pulls, each with a request for one message at a time. The account of the
-// streams passes on the answer to a request, and takes an empty message for the end of the answer: what follows it on the
-// same request is lost until its ack wait is over. Behind a request for one message nothing follows.
+// streams passes on the answer to a request, and takes an empty message for the end of the answer: what follows it on
+// the same request is lost until its ack wait is over. Behind a request for one message nothing follows.
 type pull struct {
 	subject string
 	inbox   string

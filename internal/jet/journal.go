@@ -23,8 +23,8 @@ const (
 	contentType         = "application/cloudevents+json"
 )
 
-// journal is the log of a station, for the aggregates of one name. Where appends are grouped, all journals of a connection
-// on one stream share a group.
+// journal is the log of a station, for the aggregates of one name. Where appends are grouped, all journals of a
+// connection on one stream share a group.
 type journal struct {
 	c         *Conn
 	station   string
@@ -175,8 +175,9 @@ const (
 	pageBytes  = 4 << 20
 )
 
-// Read implements kernel.Journal. A server finds the next event of an aggregate by looking through all that lies between, which
-// takes long where many are under way, but the last event of each kind at once. So it is asked for those first.
+// Read implements kernel.Journal. A server finds the next event of an aggregate by looking through all that lies
+// between, which takes long where many are under way, but the last event of each kind at once. So it is asked for those
+// first.
 func (j journal) Read(ctx context.Context, id string, after uint64) ([]kernel.Record, bool, error) {
 	if err := events.CheckID(j.aggregate, id); err != nil {
 		return nil, false, err
@@ -195,8 +196,8 @@ func (j journal) Read(ctx context.Context, id string, after uint64) ([]kernel.Re
 	return evs, page.pending > 0 && len(evs) > 0, nil
 }
 
-// glance reads the last event of each kind. They are whole, all there are after a position, if each was appended behind the
-// one before it, as the guard of its append says. Where a kind was said twice, they are not.
+// glance reads the last event of each kind. They are whole, all there are after a position, if each was appended behind
+// the one before it, as the guard of its append says. Where a kind was said twice, they are not.
 func (j journal) glance(ctx context.Context, id string, after uint64) (evs []kernel.Record, whole bool) {
 	page, err := j.c.direct(ctx, j.stream, directRequest{Seq: after + 1, LastOf: []string{events.AggregateEvents(j.station, j.aggregate, id)}, Batch: pageEvents, MaxBytes: pageBytes})
 	if err != nil || page.pending > 0 {

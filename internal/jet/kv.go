@@ -21,9 +21,9 @@ import (
 )
 
 // shelf is a station's part of a key-value bucket: its keys begin with the station. A Get may come from a replica that
-// is behind: it may be old, but a key that the leader has is not reported as missing, except in the bucket of views, which are
-// made again from the log. Create and Swap are decided by the leader, but a key that was deleted a moment ago may be taken for one that
-// is there, because a replica is asked whether it is deleted.
+// is behind: it may be old, but a key that the leader has is not reported as missing, except in the bucket of views,
+// which are made again from the log. Create and Swap are decided by the leader, but a key that was deleted a moment ago
+// may be taken for one that is there, because a replica is asked whether it is deleted.
 type kv struct {
 	c               *Conn
 	bucket, station string
@@ -113,7 +113,8 @@ func (s kv) Load(ctx context.Context, key string) (value []byte, revision uint64
 	return value, revision, err
 }
 
-// validKey reports whether a key is one, by the rule of the client library: what is read here becomes part of a subject.
+// validKey reports whether a key is one, by the rule of the client library: what is read here becomes part of a
+// subject.
 func validKey(key string) bool {
 	return key != "" && key[0] != '.' && key[len(key)-1] != '.' && !strings.ContainsFunc(key, func(r rune) bool {
 		return (r < 'a' || r > 'z') && (r < 'A' || r > 'Z') && (r < '0' || r > '9') && !strings.ContainsRune("-/_=.", r)
@@ -151,8 +152,8 @@ func valueOf(m *nats.Msg) (value []byte, revision uint64, err error) {
 	return m.Data, revision, err
 }
 
-// leaderHas asks the leader whether it has a message of a key. It is not asked for views, which are missing for a while as
-// a matter of course and would be asked for with each new run.
+// leaderHas asks the leader whether it has a message of a key. It is not asked for views, which are missing for a while
+// as a matter of course and would be asked for with each new run.
 func (s kv) leaderHas(ctx context.Context, key string) (bool, error) {
 	if s.bucket == s.c.cfg.Buckets.Of(topology.StateBucket) {
 		return false, nil

@@ -13,7 +13,8 @@ import (
 	"github.com/inspan/inspan/pkg/events"
 )
 
-// live publishes what is no event, on the subject of a run. It never waits: without a connection the message is dropped.
+// live publishes what is no event, on the subject of a run. It never waits: without a connection the message is
+// dropped.
 type live struct {
 	c       *Conn
 	station string

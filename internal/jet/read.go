@@ -14,8 +14,8 @@ import (
 // errTorn means that a page did not come as the server sent it. The page is dropped and may be asked for again.
 var errTorn = errors.New("a page came torn")
 
-// directRequest asks any replica for the messages on a subject, from a position or a time on, or for the last message of
-// each subject from a position on.
+// directRequest asks any replica for the messages on a subject, from a position or a time on, or for the last message
+// of each subject from a position on.
 type directRequest struct {
 	Seq      uint64     `json:"seq,omitempty"`
 	Since    *time.Time `json:"start_time,omitempty"`
@@ -117,8 +117,8 @@ func (p directPage) end(m *nats.Msg, status string, last uint64) (directPage, er
 	return directPage{}, fmt.Errorf("the server answers %s %s", status, m.Header.Get("Description"))
 }
 
-// stamped returns what the server says of a stored message in a header. It adds its headers behind those of the publisher,
-// who may have used the same names: its value is the last.
+// stamped returns what the server says of a stored message in a header. It adds its headers behind those of the
+// publisher, who may have used the same names: its value is the last.
 func stamped(m *nats.Msg, header string) string {
 	if values := m.Header[header]; len(values) > 0 {
 		return values[len(values)-1]

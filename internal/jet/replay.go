@@ -30,8 +30,9 @@ func (s *Station) AnswerSoFar(answer func(run string) [][]byte) (stop func(), er
 	return func() { _ = sub.Unsubscribe() }, nil
 }
 
-// SoFar has hear called with what is answered to ask, until stop is called: what the services at work on a run have said
-// so far. No one answers for a run that no one works on. stop waits until hear has returned; hear must not call it.
+// SoFar has hear called with what is answered to ask, until stop is called: what the services at work on a run have
+// said so far. No one answers for a run that no one works on. stop waits until hear has returned; hear must not call
+// it.
 func (s *Station) SoFar(ctx context.Context, run string, receive func(data []byte)) (ask func() error, stop func(), err error) {
 	if err := events.CheckID("run", run); err != nil {
 		return nil, nil, err
@@ -57,8 +58,8 @@ func (s *Station) SoFar(ctx context.Context, run string, receive func(data []byt
 	return func() error { return s.c.nc.PublishRequest(subject, answers, nil) }, func() { release(); w.stop() }, nil
 }
 
-// Replay returns what the server has kept of what was said live of a run, after a position, oldest first, and the position
-// of the last of it: nothing where the services do not have it kept. The oldest may be gone.
+// Replay returns what the server has kept of what was said live of a run, after a position, oldest first, and the
+// position of the last of it: nothing where the services do not have it kept. The oldest may be gone.
 func (s *Station) Replay(ctx context.Context, run string, after uint64) (said [][]byte, last uint64, err error) {
 	if err := events.CheckID("run", run); err != nil {
 		return nil, after, err

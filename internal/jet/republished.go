@@ -49,8 +49,8 @@ func (s *Station) OnEnd(hint func(runID string)) (stop func(), err error) {
 	}, nil
 }
 
-// Overhear calls back with every event of the station's runs as it is stored, from now on, until stop is called. What comes
-// while the connection is away is missed.
+// Overhear calls back with every event of the station's runs as it is stored, from now on, until stop is called. What
+// comes while the connection is away is missed.
 func (s *Station) SubscribeRepublished(receive func(runID string, r kernel.Record)) (stop func(), err error) {
 	return s.SubscribeRepublishedOf(events.RunAggregate, receive)
 }

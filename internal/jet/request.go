@@ -36,14 +36,15 @@ func (c *Conn) request(ctx context.Context, m *nats.Msg) (*nats.Msg, error) {
 	return answer, nil
 }
 
-// unansweredWait bounds how long a request that no one took is made again, unansweredRetry is the wait between two tries.
+// unansweredWait bounds how long a request that no one took is made again, unansweredRetry is the wait between two
+// tries.
 const (
 	unansweredWait  = 2 * time.Second
 	unansweredRetry = 10 * time.Millisecond
 )
 
-// taken makes a request again while no one takes it, for a moment: a server that reloads its accounts answers so, and a stream
-// between two leaders. It is for what may be asked twice. An append settles that itself.
+// taken makes a request again while no one takes it, for a moment: a server that reloads its accounts answers so, and a
+// stream between two leaders. It is for what may be asked twice. An append settles that itself.
 func taken(ctx context.Context, do func() error) error {
 	for limit := time.Now().Add(unansweredWait); ; {
 		err := do()

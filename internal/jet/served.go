@@ -31,7 +31,8 @@ type toolCall struct {
 	done           func()
 }
 
-// CallTool implements served.Caller. The request is sent when it returns; whether it reached a server shows in what is received.
+// CallTool implements served.Caller. The request is sent when it returns; whether it reached a server shows in what is
+// received.
 func (s *Station) CallTool(ctx context.Context, name string, request []byte) (served.Exchange, error) {
 	if err := s.c.Ready(ctx); err != nil {
 		return nil, err
@@ -87,8 +88,8 @@ func (x *toolCall) Close() {
 // maxSpecs is the most answers that are read of those who serve tools.
 const maxSpecs = 4096
 
-// Served asks all tool servers what they serve, and gathers the answers that come before ctx ends. The same tool comes once for each
-// program that serves it.
+// Served asks all tool servers what they serve, and gathers the answers that come before ctx ends. The same tool comes
+// once for each program that serves it.
 func (s *Station) Served(ctx context.Context) ([]wire.Spec, error) {
 	if err := s.c.Ready(ctx); err != nil {
 		return nil, err

@@ -53,8 +53,8 @@ func (s *Station) Blobs() kernel.Blobs {
 	return blobs{c: s.c, bucket: s.c.cfg.Buckets.Of(topology.FilesBucket), scope: s.name}
 }
 
-// Shelf returns the station's part of a bucket, which is named by its constant in topology also where it has another name
-// on the server: topology.StateBucket or topology.ConfigBucket.
+// Shelf returns the station's part of a bucket, which is named by its constant in topology also where it has another
+// name on the server: topology.StateBucket or topology.ConfigBucket.
 func (s *Station) KV(bucket string) kernel.KV {
 	return kv{c: s.c, bucket: s.c.cfg.Buckets.Of(bucket), station: s.name}
 }

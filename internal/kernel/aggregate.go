@@ -15,8 +15,8 @@ type Aggregate[S any] struct {
 	Name string
 	// Lookup returns the registration of an event type; ok is false for one that the aggregate does not have.
 	Lookup func(events.Kind) (w events.Type, ok bool)
-	// Apply returns the state after one more event, whose stored bytes have the given hash, and an error for one that cannot
-	// be its next. The kernel has checked that the event follows the chain; the state returned is at the event.
+	// Apply returns the state after one more event, whose stored bytes have the given hash, and an error for one that
+	// cannot be its next. The kernel has checked that the event follows the chain; the state returned is at the event.
 	Apply func(s S, f events.Event, p events.Payload, hash string) (S, error)
 	// Chain returns how far a state is; the zero Chain for the zero state.
 	Chain func(s *S) Chain
@@ -28,8 +28,8 @@ type Aggregate[S any] struct {
 	MaxEvent int
 }
 
-// Chain is how far a state is: the aggregate it is of, and the sequence and the hash of the last event that it includes. The
-// next event carries Sequence+1 and Hash.
+// Chain is how far a state is: the aggregate it is of, and the sequence and the hash of the last event that it
+// includes. The next event carries Sequence+1 and Hash.
 type Chain struct {
 	ID       string
 	Sequence uint64

@@ -10,8 +10,8 @@ import (
 // Artifacts keeps what runs made, by content, each run's apart and for a time only. Nothing in a run needs it: an event
 // that names an artifact is whole without it.
 type Artifacts interface {
-	// Put stores bytes of a run, at most topology.MaxObject. It is idempotent: what is there already is not put again, and
-	// keeps the time that it was put for. A store that is full is ErrFull.
+	// Put stores bytes of a run, at most topology.MaxObject. It is idempotent: what is there already is not put again,
+	// and keeps the time that it was put for. A store that is full is ErrFull.
 	Put(ctx context.Context, run string, data []byte, ttl time.Duration) (events.Ref, error)
 	// Get checks digest and size and returns ErrNotFound where it was never put or has expired.
 	Get(ctx context.Context, run string, ref events.Ref) ([]byte, error)

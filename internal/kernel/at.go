@@ -11,8 +11,9 @@ import (
 // ErrNoFact means that an aggregate has fewer events than the one that was asked for.
 var ErrNoEvent = errors.New("there is no such event")
 
-// At returns the state of an aggregate as it was after one of its events, folded from the first. One that does not exist is
-// ErrNotFound, a sequence beyond its end ErrNoFact, a log that does not fold up to there ErrHeld; all are wrapped.
+// At returns the state of an aggregate as it was after one of its events, folded from the first. One that does not
+// exist is ErrNotFound, a sequence beyond its end ErrNoFact, a log that does not fold up to there ErrHeld; all are
+// wrapped.
 func (l *Ledger[S]) At(ctx context.Context, id string, sequence uint64) (S, error) {
 	var s, none S
 	a := l.cfg.Aggregate

@@ -12,10 +12,10 @@ import (
 // ErrDiverged means that an aggregate exists already with other events than those that were to be copied.
 var ErrDiverged = errors.New("it exists already with other events")
 
-// Copy stores an event that was appended elsewhere, byte for byte, as the next one of its aggregate. Its author must be this
-// ledger's service. It is stored under the same guard as any other, and only if it fits what is there. An event that
-// stands there already with these very bytes is as good as stored; with others the error is ErrDiverged. whole is how
-// many events the aggregate will have: until then no role acts on any of them.
+// Copy stores an event that was appended elsewhere, byte for byte, as the next one of its aggregate. Its author must be
+// this ledger's service. It is stored under the same guard as any other, and only if it fits what is there. An event
+// that stands there already with these very bytes is as good as stored; with others the error is ErrDiverged. whole is
+// how many events the aggregate will have: until then no role acts on any of them.
 func (l *Ledger[S]) Copy(ctx context.Context, id string, stored []byte, whole uint64) error {
 	a := l.cfg.Aggregate
 	if err := events.CheckID(a.Name, id); err != nil {

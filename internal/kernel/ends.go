@@ -17,7 +17,8 @@ type Ends[S any] struct {
 	mu     sync.Mutex
 	// work under way by aggregate, guarded by mu.
 	work map[string]map[*ending]struct{}
-	// maxEarlyHints are the last hints about aggregates without work, in a ring: work may be about to begin. Guarded by mu.
+	// maxEarlyHints are the last hints about aggregates without work, in a ring: work may be about to begin. Guarded by
+	// mu.
 	earlyHints [maxEarlyHints]string
 	next       int
 }

@@ -12,8 +12,8 @@ import (
 type Record struct {
 	// Seq is the position in the log, shared by all aggregates of the station. It is the fence for resources we own.
 	Seq uint64
-	// Kind is the one that the place in the log is for: what the permission to store it was given for. Empty where it is
-	// not known.
+	// Kind is the one that the place in the log is for: what the permission to store it was given for. Empty where it
+	// is not known.
 	Kind events.Kind
 	// Bytes must not be written to.
 	Bytes []byte
@@ -28,8 +28,8 @@ type Entry struct {
 	// Head is the Seq of the aggregate's last event, 0 for the first.
 	Head  uint64
 	Bytes []byte
-	// Whole is for an event that is copied here from elsewhere: how many events the aggregate has once it is here whole. No
-	// role acts on any of them before. 0 for an event that happens now.
+	// Whole is for an event that is copied here from elsewhere: how many events the aggregate has once it is here
+	// whole. No role acts on any of them before. 0 for an event that happens now.
 	Whole uint64
 }
 
@@ -78,8 +78,8 @@ type Ack struct {
 type Journal interface {
 	// Append stores an entry if, and only if, the last event of its aggregate is at Head.
 	Append(ctx context.Context, e Entry) Ack
-	// Read returns the events of an aggregate after a position, in order, at most a few hundred at a time; more says that
-	// there are others behind them. It may be stale: an event just stored may be missing. It never skips one.
+	// Read returns the events of an aggregate after a position, in order, at most a few hundred at a time; more says
+	// that there are others behind them. It may be stale: an event just stored may be missing. It never skips one.
 	Read(ctx context.Context, id string, after uint64) (stored []Record, more bool, err error)
 	// Last returns the last event of an aggregate from the leader: never stale. ok is false where it has none.
 	Last(ctx context.Context, id string) (r Record, ok bool, err error)
@@ -88,8 +88,8 @@ type Journal interface {
 // Renumberer is a Journal that may give an event another position later, or drop one that it gave a position to.
 type Renumberer interface {
 	Journal
-	// Position returns the position that an event of an aggregate has now, by one that the journal gave it before; ok is false
-	// where the event has none any more.
+	// Position returns the position that an event of an aggregate has now, by one that the journal gave it before; ok
+	// is false where the event has none any more.
 	Position(ctx context.Context, id string, given uint64) (now uint64, ok bool, err error)
 }
 
@@ -109,7 +109,8 @@ var (
 	ErrFull = errors.New("the station's log is full")
 	// ErrDenied means that this service may not say what it tried to say.
 	ErrDenied = errors.New("not permitted to append")
-	// ErrTooLarge means that an event is above the limit, although its large parts should have gone to the object store.
+	// ErrTooLarge means that an event is above the limit, although its large parts should have gone to the object
+	// store.
 	ErrTooLarge = errors.New("event is too large")
 	// ErrUnsettled means that the outcome of an append could not be learned in time. The work is heard again.
 	ErrUnsettled = errors.New("outcome of an append is unknown")

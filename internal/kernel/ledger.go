@@ -89,7 +89,8 @@ const (
 	maxSame = 200
 )
 
-// Ledger is how a service appends to the logs of all aggregates of one name, and the only way. It is safe for concurrent use.
+// Ledger is how a service appends to the logs of all aggregates of one name, and the only way. It is safe for
+// concurrent use.
 type Ledger[S any] struct {
 	cfg LedgerConfig[S]
 	mu  sync.Mutex
@@ -254,8 +255,8 @@ func (l *Ledger[S]) appendAnswer(ctx context.Context, p *page[S], answer []event
 	return false, nil
 }
 
-// compose makes the next event of an aggregate, and its payload as whoever reads it has it: the state is the fold of the
-// stored bytes, encoding may change what is in hand, and the caller keeps that.
+// compose makes the next event of an aggregate, and its payload as whoever reads it has it: the state is the fold of
+// the stored bytes, encoding may change what is in hand, and the caller keeps that.
 func (l *Ledger[S]) compose(p *page[S], payload events.Payload) (f events.Event, written events.Payload, stored []byte, err error) {
 	a := l.cfg.Aggregate
 	word, ok := a.Lookup(payload.Kind())

@@ -15,16 +15,16 @@ import (
 	"github.com/inspan/inspan/pkg/events"
 )
 
-// Role is the part of a service that is its own, for the aggregates of one name. Its methods are called concurrently. A nil
-// error means that all that follows from what was received is stored: the message is acknowledged. A *Refusal puts it on the
-// dead-letter list, as does ErrTooLarge, which no other try would fix; a *Later asks for it again; any other error asks for
-// it again after a growing delay.
+// Role is the part of a service that is its own, for the aggregates of one name. Its methods are called concurrently. A
+// nil error means that all that follows from what was received is stored: the message is acknowledged. A *Refusal puts
+// it on the dead-letter list, as does ErrTooLarge, which no other try would fix; a *Later asks for it again; any other
+// error asks for it again after a growing delay.
 type Role[S any] interface {
 	Service() events.Service
 	// Event receives a stored event.
 	Event(ctx context.Context, r Received[S]) error
-	// Due receives a timer that this role set, with the state of its aggregate as the leader has it: a timer comes once, so
-	// what is decided on it must not be decided on an old state.
+	// Due receives a timer that this role set, with the state of its aggregate as the leader has it: a timer comes
+	// once, so what is decided on it must not be decided on an old state.
 	Due(ctx context.Context, d Due[S]) error
 	// Input receives what an outsider published. Nothing in it is to be trusted.
 	Input(ctx context.Context, m Message) error
@@ -188,8 +188,8 @@ func (l *Loop) unhandled(m Message) error {
 	return Refuse("no_handler", "an instance of another version takes it: replay the letter with that one", "%s has no handler for %s", l.by, m.Subject())
 }
 
-// input lets a handler judge what an outsider said. A fault of ours that it hits must not bring down one replica after the
-// other: the message is put aside, and the fault is told.
+// input lets a handler judge what an outsider said. A fault of ours that it hits must not bring down one replica after
+// the other: the message is put aside, and the fault is told.
 func (l *Loop) input(ctx context.Context, m Message, h Handler) (err error) {
 	defer func() {
 		if fault := recover(); fault != nil {

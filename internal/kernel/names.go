@@ -32,8 +32,9 @@ func (e Entry) Of(aggregate string) error {
 	return events.CheckID(aggregate, e.ID)
 }
 
-// TimerName returns the family and the name of a timer as subjects have them. A name is {family}.{id}; the families of runs
-// began before there were other aggregates, those of all others name theirs: "lease.x" of a session is "session-lease.x".
+// TimerName returns the family and the name of a timer as subjects have them. A name is {family}.{id}; the families of
+// runs began before there were other aggregates, those of all others name theirs: "lease.x" of a session is
+// "session-lease.x".
 func TimerName(aggregate, name string) (family, full string, err error) {
 	family, id, ok := strings.Cut(name, ".")
 	if !ok || !events.ValidID(family) || !events.ValidID(id) || strings.Contains(family, "-") {

@@ -10,8 +10,9 @@ import (
 	"github.com/inspan/inspan/pkg/events"
 )
 
-// Pages caches the states of aggregates of one name. A state is of the aggregate alone, not of a service, so all ledgers of a
-// process that write to the same journal can share one Pages: what one of them wrote the others need not read.
+// Pages caches the states of aggregates of one name. A state is of the aggregate alone, not of a service, so all
+// ledgers of a process that write to the same journal can share one Pages: what one of them wrote the others need not
+// read.
 type Pages[S any] struct {
 	aggregate *Aggregate[S]
 	mu        sync.Mutex
@@ -20,8 +21,8 @@ type Pages[S any] struct {
 	ring []*page[S]
 	hand int
 	most int
-	// bytes is what the pages take together, mostBytes how much they may; ended are the pages that nothing can follow, oldest
-	// first, with others that are gone.
+	// bytes is what the pages take together, mostBytes how much they may; ended are the pages that nothing can follow,
+	// oldest first, with others that are gone.
 	bytes, mostBytes int
 	ended            []*page[S]
 }
@@ -34,13 +35,13 @@ type page[S any] struct {
 	loaded bool
 	state  S
 	head   uint64
-	// known is the highest position of the log that was ever stored, heard or read here: no state behind it is given out, also where
-	// a reader is behind.
+	// known is the highest position of the log that was ever stored, heard or read here: no state behind it is given
+	// out, also where a reader is behind.
 	known uint64
 	// bytes of the events that the state was folded from.
 	bytes int
-	// All below is guarded by Pages.mu: a used page gets another round before it is dropped, a pinned one stays. counted is what
-	// of bytes is in Pages.bytes, place where it is in the ring.
+	// All below is guarded by Pages.mu: a used page gets another round before it is dropped, a pinned one stays.
+	// counted is what of bytes is in Pages.bytes, place where it is in the ring.
 	used, ended    bool
 	pins           int
 	counted, place int
@@ -73,16 +74,16 @@ func NewPages[S any](a *Aggregate[S], most int) *Pages[S] {
 	return &Pages[S]{aggregate: a, pages: make(map[string]*page[S]), most: most, mostBytes: DefaultCacheBytes}
 }
 
-// page returns the cache entry of an aggregate and makes room for it. Second chance: a page that was used since the hand
-// passed stays for another round.
+// page returns the cache entry of an aggregate and makes room for it. Second chance: a page that was used since the
+// hand passed stays for another round.
 func (c *Pages[S]) page(id string) *page[S] {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.find(id)
 }
 
-// Pin keeps what is known of an aggregate until the function returned is called: who works on what was heard must not meet a
-// state from before it.
+// Pin keeps what is known of an aggregate until the function returned is called: who works on what was heard must not
+// meet a state from before it.
 func (c *Pages[S]) Pin(id string) (unpin func()) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -111,8 +112,8 @@ func (c *Pages[S]) find(id string) *page[S] {
 	return p
 }
 
-// ApplyRepublished takes an event that was stored by another process as news about an aggregate that is cached, if it is the next one.
-// It never waits: an event that is not taken is read when it is needed.
+// ApplyRepublished takes an event that was stored by another process as news about an aggregate that is cached, if it
+// is the next one. It never waits: an event that is not taken is read when it is needed.
 func (c *Pages[S]) ApplyRepublished(id string, r Record) {
 	c.mu.Lock()
 	p := c.pages[id]
@@ -165,7 +166,8 @@ func (l *Ledger[S]) load(ctx context.Context, p *page[S]) error {
 	cached := p.loaded
 	err := l.fold(ctx, p, p.state, p.head)
 	if cached && errors.Is(err, ErrHeld) {
-		// The log decides, not what was kept or overheard of it: only a log that does not fold from its beginning is damaged.
+		// The log decides, not what was kept or overheard of it: only a log that does not fold from its beginning is
+		// damaged.
 		return l.fold(ctx, p, none, 0)
 	}
 	return err
@@ -234,8 +236,8 @@ func (l *Ledger[S]) catchUp(ctx context.Context, p *page[S], want uint64) error 
 	return fmt.Errorf("read %s %s: still behind position %d", l.cfg.Aggregate.Name, p.id, want)
 }
 
-// renumber takes the positions of a page for what the journal has given the events now. A page with an event that has none any
-// more is read again.
+// renumber takes the positions of a page for what the journal has given the events now. A page with an event that has
+// none any more is read again.
 func (l *Ledger[S]) renumber(ctx context.Context, p *page[S]) error {
 	if _, may := l.cfg.Journal.(Renumberer); !may {
 		return nil
@@ -270,7 +272,8 @@ func (l *Ledger[S]) refreshAfterLoss(ctx context.Context, p *page[S], won uint64
 	return l.catchUp(ctx, p, won)
 }
 
-// Fresh returns the state of an aggregate up to what the leader has now. It is an error where the leader cannot be asked.
+// Fresh returns the state of an aggregate up to what the leader has now. It is an error where the leader cannot be
+// asked.
 func (l *Ledger[S]) Fresh(ctx context.Context, id string) (S, error) {
 	var none S
 	if err := events.CheckID(l.cfg.Aggregate.Name, id); err != nil {

@@ -18,7 +18,8 @@ type Message interface {
 	Time() time.Time
 	// Deliveries counts from 1.
 	Deliveries() uint64
-	// Ack ends the message for good. It returns once the word is on its way: one that is lost only leads to another look.
+	// Ack ends the message for good. It returns once the word is on its way: one that is lost only leads to another
+	// look.
 	Ack(ctx context.Context) error
 	// Nak asks for it again after a delay.
 	Nak(delay time.Duration) error
@@ -49,8 +50,8 @@ type Blobs interface {
 // Shelf is a place for views that can be made again from the log, and for configuration.
 type KV interface {
 	Put(ctx context.Context, key string, value []byte) error
-	// Create is Put for a key that is not there yet; else it returns ErrExists and changes nothing. A key that was deleted a
-	// moment ago may still count as one that is there.
+	// Create is Put for a key that is not there yet; else it returns ErrExists and changes nothing. A key that was
+	// deleted a moment ago may still count as one that is there.
 	Create(ctx context.Context, key string, value []byte) error
 	// Get returns ErrNotFound where there is none.
 	Get(ctx context.Context, key string) ([]byte, error)
@@ -108,13 +109,13 @@ type Fill struct {
 	// Store is its name for people.
 	Store       string
 	Used, Limit int64
-	// Reserve is how much of Limit stays free whatever is stored, as on a disk that others write to as well: Used and Reserve
-	// together may be more than Limit.
+	// Reserve is how much of Limit stays free whatever is stored, as on a disk that others write to as well: Used and
+	// Reserve together may be more than Limit.
 	Reserve int64
 }
 
-// StationStats tells how busy a station is, from the log and the stores themselves: it is the same for all instances and
-// survives all restarts. What it tells may be behind by what is under way.
+// StationStats tells how busy a station is, from the log and the stores themselves: it is the same for all instances
+// and survives all restarts. What it tells may be behind by what is under way.
 type StationStats interface {
 	// Running counts the runs that were created and have not ended.
 	Running(ctx context.Context) (int, error)

@@ -10,7 +10,8 @@ const (
 	eventBytes = 1 << 10
 )
 
-// free lets a page go that was held, and counts what it takes now. Where all pages together take too much, others are dropped.
+// free lets a page go that was held, and counts what it takes now. Where all pages together take too much, others are
+// dropped.
 func (c *Pages[S]) free(p *page[S]) {
 	bytes, loaded := p.bytes, p.loaded
 	ended := loaded && c.aggregate.Ended != nil && c.aggregate.Ended(&p.state)
@@ -36,8 +37,8 @@ func (c *Pages[S]) free(p *page[S]) {
 	}
 }
 
-// shrink drops pages until the others fit, but the one just used: first those of what has ended, oldest first, for of them only
-// the last deliveries are to come. mu is held.
+// shrink drops pages until the others fit, but the one just used: first those of what has ended, oldest first, for of
+// them only the last deliveries are to come. mu is held.
 func (c *Pages[S]) shrink(last *page[S]) {
 	last.pins++
 	defer func() { last.pins-- }()
@@ -55,8 +56,8 @@ func (c *Pages[S]) shrink(last *page[S]) {
 // evicted reports whether a page was dropped. mu is held.
 func (c *Pages[S]) evicted(p *page[S]) bool { return c.pages[p.id] != p }
 
-// turn drops the next page that was not used since the hand passed, and reports whether there was one that no one needs. mu
-// is held.
+// turn drops the next page that was not used since the hand passed, and reports whether there was one that no one
+// needs. mu is held.
 func (c *Pages[S]) turn() bool {
 	for range 2 * len(c.ring) {
 		c.hand %= len(c.ring)

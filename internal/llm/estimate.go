@@ -5,8 +5,8 @@ import "unicode/utf8"
 // charsPerToken is the usual rule of thumb for English text and code.
 const charsPerToken = 4
 
-// EstimateUsage guesses the tokens of one exchange from its characters, four a token, rounded up, and the estimates of its images. It is for models
-// and servers that report no usage; the answer has Estimated set.
+// EstimateUsage guesses the tokens of one exchange from its characters, four a token, rounded up, and the estimates of
+// its images. It is for models and servers that report no usage; the answer has Estimated set.
 func EstimateUsage(req Request, answer Answer) Usage {
 	in := utf8.RuneCountInString(req.System) + len(req.Schema)
 	for _, t := range req.Tools {

@@ -14,8 +14,8 @@ import (
 // maxWhole is the most bytes of a result that is kept as the server sent it.
 const maxWhole = 10 << 20
 
-// show makes of an answer what a model reads: its texts, its images, and a line for each other part. Where there are such
-// parts that cannot be shown, or the text is long, the whole answer is kept as an object.
+// show makes of an answer what a model reads: its texts, its images, and a line for each other part. Where there are
+// such parts that cannot be shown, or the text is long, the whole answer is kept as an object.
 func show(env tool.Env, res *sdk.CallToolResult) tool.Result {
 	var parts []string
 	var images []tool.Image

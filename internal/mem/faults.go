@@ -53,8 +53,8 @@ type Delivery struct {
 	Late time.Duration
 	// Lost counts as a delivery, and no one hears it: it comes again after the ack wait.
 	Lost bool
-	// Again is how soon it comes again although somebody handles it, in place of the ack wait, unless there is a sign of
-	// life before: a new leader of the consumer does not know since when it is out.
+	// Again is how soon it comes again although somebody handles it, in place of the ack wait, unless there is a sign
+	// of life before: a new leader of the consumer does not know since when it is out.
 	Again time.Duration
 }
 

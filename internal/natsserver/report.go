@@ -28,8 +28,8 @@ func (s *Server) Durability() jet.ServerDurability {
 	return one
 }
 
-// diskReserve is what stays free on the disk of a server in this process, in bytes: a server whose disk is full has to be
-// started again.
+// diskReserve is what stays free on the disk of a server in this process, in bytes: a server whose disk is full has to
+// be started again.
 const diskReserve = 64 << 20
 
 // FreeBytes is how much may still be written below a folder; ok is false where that is not known.
@@ -54,8 +54,9 @@ func (s *Server) Fills() []kernel.Fill {
 // ErrDown means that the server in this process was shut down, or is not up yet.
 var ErrDown = errors.New("the server does not accept connections")
 
-// Marks are how far the streams of the server in this process have come, and what their consumers have acknowledged. A server
-// that syncs before it acknowledges has all of it on disk. ErrDown means that the server does not serve at the moment.
+// Marks are how far the streams of the server in this process have come, and what their consumers have acknowledged. A
+// server that syncs before it acknowledges has all of it on disk. ErrDown means that the server does not serve at the
+// moment.
 func (s *Server) Marks() (map[string]storecheck.Stream, error) {
 	if !s.up() {
 		return nil, ErrDown

@@ -1,9 +1,9 @@
 // Package natsserver runs a NATS server in this process: for a station of its own, and for tests.
 //
 // Promises: it has written to disk what it acknowledges unless LazySync says otherwise. Only the users of its
-// configuration are let in. It needs no port. What it knows of itself (durability, storage, positions of its streams) it
-// reports without a request. Shutdown returns when its files are closed. The client side is package jet, which links no
-// server.
+// configuration are let in. It needs no port. What it knows of itself (durability, storage, positions of its streams)
+// it reports without a request. Shutdown returns when its files are closed. The client side is package jet, which links
+// no server.
 package natsserver
 
 import (
@@ -40,8 +40,8 @@ type Config struct {
 	// three quarters of what is free.
 	MaxPayload int32
 	MaxStore   int64
-	// Accounts are accounts and users in the form of a server's configuration, see topology.Accounts. Guest is the one of
-	// these users that a client without credentials is; empty lets no such client in.
+	// Accounts are accounts and users in the form of a server's configuration, see topology.Accounts. Guest is the one
+	// of these users that a client without credentials is; empty lets no such client in.
 	Accounts string
 	Guest    string
 	// Users, if there are any, are the only ones who may connect. SystemUser is the one of the system account.
@@ -145,7 +145,8 @@ func (s *Server) start() error {
 // ErrPortInUse means that another process listens where a server is to listen.
 var ErrPortInUse = errors.New("another process listens there")
 
-// free finds an address that cannot be listened at before the server starts: the server itself says so in its log alone.
+// free finds an address that cannot be listened at before the server starts: the server itself says so in its log
+// alone.
 func free(o *server.Options) error {
 	if o.DontListen || o.Port <= 0 {
 		return nil
@@ -218,8 +219,8 @@ func (cfg Config) authorize(o *server.Options) error {
 	return nil
 }
 
-// SetAccounts changes the accounts and users of a server that runs. Who is no longer among the users is disconnected, the
-// others notice nothing.
+// SetAccounts changes the accounts and users of a server that runs. Who is no longer among the users is disconnected,
+// the others notice nothing.
 func (s *Server) SetAccounts(accounts string) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -53,8 +53,8 @@ func memoryFor(dir string) (room string, ok bool) {
 	return room, isOwn(room)
 }
 
-// link puts a link to the folder in memory where the server stages. A folder that the server made is only replaced while
-// it is empty, which is while no batch is under way.
+// link puts a link to the folder in memory where the server stages. A folder that the server made is only replaced
+// while it is empty, which is while no batch is under way.
 func link(at, room string) error {
 	if to, err := os.Readlink(at); err == nil && to == room {
 		return nil

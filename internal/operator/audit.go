@@ -26,8 +26,8 @@ type Trust struct {
 	OnlySigned bool
 }
 
-// Audit reads the log of a run as it is stored and checks it, its objects, its anchors (SAFE-3) and the signed answers to
-// its gates (SAFE-9). It returns client.ErrNotFound for a run of which there is neither an event nor a row.
+// Audit reads the log of a run as it is stored and checks it, its objects, its anchors (SAFE-3) and the signed answers
+// to its gates (SAFE-9). It returns client.ErrNotFound for a run of which there is neither an event nor a row.
 func Audit(ctx context.Context, c *client.Client, runID string, trust Trust) (audit.Report, error) {
 	if err := checkRun(runID); err != nil {
 		return audit.Report{}, err

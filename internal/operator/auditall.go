@@ -16,7 +16,8 @@ import (
 // Audits is what was found in all runs of a station.
 type Audits struct {
 	Station string `json:"station"`
-	// Sound says that no fault was found in any run, nothing is missing in the log as a whole, and the station knows of no loss.
+	// Sound says that no fault was found in any run, nothing is missing in the log as a whole, and the station knows of
+	// no loss.
 	Sound bool `json:"sound"`
 	// Missing is what the log as a whole lacks, empty for nothing. Damage is what the station says of its store.
 	Missing string            `json:"missing,omitempty"`
@@ -28,8 +29,8 @@ type Audits struct {
 	Unvouched int `json:"unvouched"`
 }
 
-// AuditAll checks every run that the index, the log or an anchor of trust knows of, each as Audit does, and the log as a whole. A row of
-// the index that cannot be read does not keep its run from being looked at.
+// AuditAll checks every run that the index, the log or an anchor of trust knows of, each as Audit does, and the log as
+// a whole. A row of the index that cannot be read does not keep its run from being looked at.
 func AuditAll(ctx context.Context, c *client.Client, trust Trust) (Audits, error) {
 	all := Audits{Station: c.Station(), Runs: []audit.Report{}}
 	o, err := of(c)

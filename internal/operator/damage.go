@@ -13,8 +13,8 @@ import (
 	"github.com/inspan/inspan/pkg/client"
 )
 
-// Damage returns what the station knows of losses of its store, and what its log shows now. A station that was never checked, and
-// one in a local store, tells nothing but that.
+// Damage returns what the station knows of losses of its store, and what its log shows now. A station that was never
+// checked, and one in a local store, tells nothing but that.
 func Damage(ctx context.Context, c *client.Client) (d storecheck.Status, err error) {
 	o, err := of(c)
 	if _, here := o.st.(alone); here || err != nil {
@@ -40,7 +40,8 @@ func Damage(ctx context.Context, c *client.Client) (d storecheck.Status, err err
 	return d, nil
 }
 
-// readKey reads what the station says under a key; v stays as it is where it says nothing, or this user may not read it.
+// readKey reads what the station says under a key; v stays as it is where it says nothing, or this user may not read
+// it.
 func (o station) readKey(ctx context.Context, bucket, key string, v any) error {
 	b, err := o.st.KV(bucket).Get(ctx, key)
 	if errors.Is(err, kernel.ErrNotFound) || errors.Is(err, client.ErrDenied) {

@@ -10,8 +10,8 @@ import (
 	"github.com/inspan/inspan/pkg/events"
 )
 
-// Local is a client of a station in a local store of this process, without NATS (PERS-17). end, if not nil, is called by
-// Close.
+// Local is a client of a station in a local store of this process, without NATS (PERS-17). end, if not nil, is called
+// by Close.
 func Local(st *sqlitestore.Station, end func()) *client.Client {
 	return client.Over(alone{st}, nil, end)
 }

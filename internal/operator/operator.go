@@ -1,5 +1,5 @@
-// Package operator is what the programs of this module do with a station besides what pkg/client offers to everyone: audits,
-// losses of the store, bundles of runs, and clients of stations in their own process.
+// Package operator is what the programs of this module do with a station besides what pkg/client offers to everyone:
+// audits, losses of the store, bundles of runs, and clients of stations in their own process.
 package operator
 
 import (

@@ -12,8 +12,8 @@ import (
 // ErrNoNATS means that a station has no NATS, so that no program elsewhere serves it tools.
 var ErrNoNATS = errors.New("the station runs without NATS, so no program serves tools to it")
 
-// Served asks all programs that serve tools to a station what they serve, and gathers what is answered within wait. A tool comes
-// once for each program that serves it.
+// Served asks all programs that serve tools to a station what they serve, and gathers what is answered within wait. A
+// tool comes once for each program that serves it.
 func Served(ctx context.Context, c *client.Client, wait time.Duration) ([]wire.Spec, error) {
 	st, ok := c.Inside().(interface {
 		Served(ctx context.Context) ([]wire.Spec, error)

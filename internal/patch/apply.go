@@ -6,11 +6,13 @@ import (
 	"strings"
 )
 
-// ErrNoFit means that a hunk does not stand in a text, or at several places of it; the error tells which and what stands there.
+// ErrNoFit means that a hunk does not stand in a text, or at several places of it; the error tells which and what
+// stands there.
 var ErrNoFit = errors.New("does not fit")
 
 const (
-	// maxWork bounds what the search for one file's hunks may cost, in lines compared, long ones counted by their length.
+	// maxWork bounds what the search for one file's hunks may cost, in lines compared, long ones counted by their
+	// length.
 	maxWork = 30_000_000
 	// around is the most lines of a text that a message quotes, maxQuote the most bytes of each.
 	around   = 12

@@ -1,8 +1,8 @@
 // Package pattern holds regular expressions that are compiled when they are first used.
 //
 // Promises: a Pattern that is not used costs a program nothing at its start, which most programs of a large tree of
-// packages never do. One that is used is compiled once. An expression that is wrong panics at its first use, so test/tidy
-// compiles all that stand in the code.
+// packages never do. One that is used is compiled once. An expression that is wrong panics at its first use, so
+// test/tidy compiles all that stand in the code.
 package pattern
 
 import (

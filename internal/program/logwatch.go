@@ -19,8 +19,8 @@ import (
 	"github.com/inspan/inspan/pkg/events"
 )
 
-// logWatch compares the log of a station whose servers are elsewhere with what it was known to have: it has no empty position, and
-// does not end before its mark. The persister keeps the mark, beside the index; all roles look.
+// logWatch compares the log of a station whose servers are elsewhere with what it was known to have: it has no empty
+// position, and does not end before its mark. The persister keeps the mark, beside the index; all roles look.
 type logWatch struct {
 	role   events.Service
 	log    zerolog.Logger
@@ -39,8 +39,8 @@ type logger interface {
 	Name() string
 }
 
-// How often the log is looked at, and how often and soon again before it is called damaged: a new leader may not have applied yet what
-// was acknowledged.
+// How often the log is looked at, and how often and soon again before it is called damaged: a new leader may not have
+// applied yet what was acknowledged.
 const (
 	logEvery = time.Minute
 	logLooks = 5
@@ -153,8 +153,8 @@ func (w *logWatch) keep(ctx context.Context, now jet.LogState, mark storecheck.L
 // ErrNoLoss means that a loss was to be accepted that the store does not have.
 var ErrNoLoss = errors.New("the store has not lost that")
 
-// AcceptLoss lets a station whose servers are elsewhere go on with what is left of its log, as the setup user. id is that of the loss
-// that readiness, the service's log and inspan doctor name; ErrNoLoss means that it is another one.
+// AcceptLoss lets a station whose servers are elsewhere go on with what is left of its log, as the setup user. id is
+// that of the loss that readiness, the service's log and inspan doctor name; ErrNoLoss means that it is another one.
 func AcceptLoss(ctx context.Context, cfg service.Config, id string, log zerolog.Logger) error {
 	ctx, cancel := context.WithTimeout(ctx, setupWait)
 	defer cancel()

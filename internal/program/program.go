@@ -1,7 +1,8 @@
 // Package program runs one role as a program of its own against NATS servers elsewhere, and sets a station up there.
 //
-// Promises: a server that acknowledges before it syncs is refused unless that is accepted in so many words. A role begins
-// once the station has what it needs. It links the client of NATS and no server, and of the roles only the one it is given.
+// Promises: a server that acknowledges before it syncs is refused unless that is accepted in so many words. A role
+// begins once the station has what it needs. It links the client of NATS and no server, and of the roles only the one
+// it is given.
 package program
 
 import (

@@ -104,7 +104,8 @@ func TestPrograms(t *testing.T) {
 		if last.Status != events.Completed || last.Result.Output != "done" {
 			t.Fatalf("got %s, %+v", last.Status, last.Result)
 		}
-		// The gatekeeper knows the schema of a tool that it does not link: the second call has an argument that there is not.
+		// The gatekeeper knows the schema of a tool that it does not link: the second call has an argument that there
+		// is not.
 		if kinds[events.CallFinished] != 2 || kinds[events.CallRefused] != 1 {
 			t.Errorf("got %v, want two calls finished and one refused", kinds)
 		}

@@ -6,7 +6,8 @@ type Untouched struct {
 	Why  string `json:"why"`
 }
 
-// NotRebuilt lists what a rebuild does not make, although it lies beside the log, and why. All of it needs a backup of its own.
+// NotRebuilt lists what a rebuild does not make, although it lies beside the log, and why. All of it needs a backup of
+// its own.
 func NotRebuilt() []Untouched {
 	return []Untouched{
 		{"harness-state, log.mark", "evidence of how far the log reached; the persister writes it again, about the log as it is then"},

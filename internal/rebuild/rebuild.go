@@ -1,10 +1,10 @@
-// Package rebuild makes the views of a station again from its log (DEPL-8, PERS-21): the index of runs and the snapshots, with the
-// archives that the index refers to, and the rows of sessions.
+// Package rebuild makes the views of a station again from its log (DEPL-8, PERS-21): the index of runs and the
+// snapshots, with the archives that the index refers to, and the rows of sessions.
 //
-// Promises: the log decides; nothing of a view is believed. Each row is one guarded write, made from a log that was read after the
-// row: a row that a living persister wrote meanwhile is looked at again and never replaced by an older one. Whoever is interrupted
-// leaves rows that are old or new, and begins again. What only looks like a view, because it is truth beside the log or evidence
-// against the log, is left as it is and named by Beside.
+// Promises: the log decides; nothing of a view is believed. Each row is one guarded write, made from a log that was
+// read after the row: a row that a living persister wrote meanwhile is looked at again and never replaced by an older
+// one. Whoever is interrupted leaves rows that are old or new, and begins again. What only looks like a view, because
+// it is truth beside the log or evidence against the log, is left as it is and named by Beside.
 package rebuild
 
 import (
@@ -77,7 +77,8 @@ type Fault struct {
 	Why string `json:"why"`
 }
 
-// Report says what was done. Faults are runs whose log does not fold or does not reach an anchor: their rows are as they were.
+// Report says what was done. Faults are runs whose log does not fold or does not reach an anchor: their rows are as
+// they were.
 type Report struct {
 	Runs       int         `json:"runs"`
 	Events     uint64      `json:"events"`
@@ -107,8 +108,8 @@ type rebuild struct {
 	rep  Report
 }
 
-// All makes the views of all runs again, or of those given. Its error is one of the station: what was done until then is in the
-// report and stays.
+// All makes the views of all runs again, or of those given. Its error is one of the station: what was done until then
+// is in the report and stays.
 func All(ctx context.Context, cfg Config, only ...string) (Report, error) {
 	if cfg.Journal == nil || cfg.State == nil || cfg.Blobs == nil || cfg.Logged == nil || cfg.Now == nil {
 		return Report{}, errors.New("a rebuild needs a journal, a shelf, blobs, the list of runs and a clock")
@@ -147,8 +148,8 @@ func All(ctx context.Context, cfg Config, only ...string) (Report, error) {
 	return r.rep, r.sessions(ctx)
 }
 
-// runs lists the runs that the log or a view knows of. The views are read first: a row comes after the first event of its run, so
-// that a run that only a view knows of has no event.
+// runs lists the runs that the log or a view knows of. The views are read first: a row comes after the first event of
+// its run, so that a run that only a view knows of has no event.
 func (r *rebuild) runs(ctx context.Context) ([]string, error) {
 	ids := map[string]bool{}
 	for _, prefix := range []string{rowPrefix, snapshotPrefix} {
@@ -258,8 +259,8 @@ func (r *rebuild) settle(ctx context.Context, v view, l log) (Outcome, error) {
 	return Made, nil
 }
 
-// remove takes a row away that the log does not ask for. Should others have written it since it was looked at, the log has more
-// events than it had then, and the row is made again.
+// remove takes a row away that the log does not ask for. Should others have written it since it was looked at, the log
+// has more events than it had then, and the row is made again.
 func (r *rebuild) remove(ctx context.Context, v view, l log) (Outcome, error) {
 	if err := r.cfg.State.Delete(ctx, v.key); err != nil {
 		return "", err

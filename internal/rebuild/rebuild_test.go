@@ -194,8 +194,8 @@ func (w *world) remove(keys ...string) {
 	}
 }
 
-// judge compares the views with what they were: index rows byte for byte, or but for when they were signed; snapshots by the
-// state that a run is loaded with from there.
+// judge compares the views with what they were: index rows byte for byte, or but for when they were signed; snapshots
+// by the state that a run is loaded with from there.
 func (w *world) judge(what string, before map[string]string) {
 	w.t.Helper()
 	after := w.rows()

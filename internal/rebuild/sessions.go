@@ -23,8 +23,8 @@ type Sessions struct {
 	Logged func(ctx context.Context) ([]string, error)
 }
 
-// sessions makes the rows of all sessions again. A row without a log is the truth of a session that was not taken over yet, and
-// stays.
+// sessions makes the rows of all sessions again. A row without a log is the truth of a session that was not taken over
+// yet, and stays.
 func (r *rebuild) sessions(ctx context.Context) error {
 	if r.cfg.Sessions.Rows == nil {
 		return nil

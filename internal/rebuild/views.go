@@ -75,7 +75,8 @@ func (r *rebuild) anchorKeys(ctx context.Context) error {
 	return nil
 }
 
-// signed reports whether an anchor is of a run and a key that the station knows made it; where it knows none, every anchor counts.
+// signed reports whether an anchor is of a run and a key that the station knows made it; where it knows none, every
+// anchor counts.
 func (r *rebuild) signed(a run.Anchor, id string) bool {
 	return a.Run == id && (len(r.keys) == 0 || slices.ContainsFunc(r.keys, func(key ed25519.PublicKey) bool { return a.Verify(key) == nil }))
 }
@@ -93,11 +94,12 @@ func (l log) lacks(a *run.Anchor) string {
 	return ""
 }
 
-// longRun is from how many events on a run that ended without a checkpoint has a snapshot: a shorter one is read as fast without.
+// longRun is from how many events on a run that ended without a checkpoint has a snapshot: a shorter one is read as
+// fast without.
 const longRun = 256
 
-// snapshot makes the snapshot of a run. One that is the state of the run after an earlier event is right: a snapshot need not be
-// the newest. A run on the direct path and one whose snapshots are kept elsewhere has none.
+// snapshot makes the snapshot of a run. One that is the state of the run after an earlier event is right: a snapshot
+// need not be the newest. A run on the direct path and one whose snapshots are kept elsewhere has none.
 func (r *rebuild) snapshot(ctx context.Context, l log, there []byte) ([]byte, error) {
 	if old, head, err := r.snapshots.Unpack(ctx, l.run, there); err == nil && l.had(old, head) {
 		return there, nil

@@ -48,8 +48,8 @@ func on[P events.Payload](decide func(d deciding, p P) ([]events.Payload, bool, 
 	}}
 }
 
-// looks are what services do when they look at a run without being asked for anything: the decision behind an event type that
-// has no rule of its own. A toolrunner looks at one call, so each of its event types needs a rule.
+// looks are what services do when they look at a run without being asked for anything: the decision behind an event
+// type that has no rule of its own. A toolrunner looks at one call, so each of its event types needs a rule.
 var looks = map[events.Service]redecide{
 	events.Planner: func(d deciding, _ events.Payload) ([]events.Payload, bool, error) {
 		return decided(lifecycle.Progress(d.s, d.f.Time))

@@ -26,8 +26,8 @@ import (
 // Policy is what the verdicts of today rest on: guard rules, tools and the terms of gates.
 type Policy struct {
 	gate.Policy
-	// Knows reports whether this program has a tool. Verdicts on others are taken as recorded: they belong to a toolrunner
-	// that has them.
+	// Knows reports whether this program has a tool. Verdicts on others are taken as recorded: they belong to a
+	// toolrunner that has them.
 	Knows func(a events.Agent, tool string) bool
 }
 
@@ -62,7 +62,8 @@ type Report struct {
 	// Decided events were decided again, Taken ones came from outside or rest on what the log does not hold.
 	Decided int `json:"decided"`
 	Taken   int `json:"taken"`
-	// Reworded are those decided events that differ in texts for people alone: an earlier program had other words for it.
+	// Reworded are those decided events that differ in texts for people alone: an earlier program had other words for
+	// it.
 	Reworded int `json:"reworded,omitempty"`
 	// Refused is why the log is no record that can be replayed; nil where it is.
 	Refused *audit.Fault `json:"refused,omitempty"`
@@ -187,7 +188,8 @@ func fields(a, b events.Payload) []string {
 	return names
 }
 
-// samePreview reports whether two shortened texts are of the same one: earlier programs wrote < > & of arguments as escapes.
+// samePreview reports whether two shortened texts are of the same one: earlier programs wrote < > & of arguments as
+// escapes.
 func samePreview(name string, a, b any) bool {
 	x, ok := a.(string)
 	y, also := b.(string)

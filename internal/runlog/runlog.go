@@ -1,7 +1,7 @@
 // Package runlog is the log of runs as an aggregate of the kernel: what services append to it and receive of it.
 //
-// Promises: it is the one place that joins pkg/run, the fold of a run, with internal/kernel, which knows no run. Its types
-// are those of the kernel for the state of a run.
+// Promises: it is the one place that joins pkg/run, the fold of a run, with internal/kernel, which knows no run. Its
+// types are those of the kernel for the state of a run.
 package runlog
 
 import (

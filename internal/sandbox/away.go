@@ -1,7 +1,7 @@
 package sandbox
 
-// Away is implemented by backends whose commands run on another machine. They see a copy of the workspace and nothing else
-// of this one: Config.ReadOnly, and Config.Writable outside of the workspace, name nothing there and are refused.
+// Away is implemented by backends whose commands run on another machine. They see a copy of the workspace and nothing
+// else of this one: Config.ReadOnly, and Config.Writable outside of the workspace, name nothing there and are refused.
 type Away interface{ Away() }
 
 // Elsewhere is implemented by sandboxes whose commands see the workspace under another path than Workspace.

@@ -34,8 +34,8 @@ const (
 	IsolationDenied Isolation = "denied"
 	// WallNetwork closes the network, that of the machine itself included.
 	IsolationNetwork Isolation = "network"
-	// WallStation keeps commands whose network is open from connecting to what listens for the station: its NATS server,
-	// metrics, health and whatever else the process of its sandboxes listens on.
+	// WallStation keeps commands whose network is open from connecting to what listens for the station: its NATS
+	// server, metrics, health and whatever else the process of its sandboxes listens on.
 	IsolationStation Isolation = "station"
 	// WallProcesses hides the processes of others, and keeps them from being read, traced and signalled.
 	IsolationProcesses Isolation = "processes"
@@ -72,8 +72,8 @@ type Capability struct {
 	Why string `json:"why,omitempty"`
 }
 
-// Report lists all walls: how each is enforced or, where nothing is said of that, why not. What is known of single walls takes
-// the place of both.
+// Report lists all walls: how each is enforced or, where nothing is said of that, why not. What is known of single
+// walls takes the place of both.
 func Report(how, why map[Isolation]string, known ...Capability) []Capability {
 	var list []Capability
 	for _, isolation := range Isolations() {

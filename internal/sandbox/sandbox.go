@@ -45,24 +45,25 @@ type Config struct {
 	Writable []string
 	// Network lets commands reach the network. Backends that cannot restrict it accept only true.
 	Network bool
-	// Closed, where set, asks for WallStation in a sandbox whose network is open: commands cannot connect to what listens in this
-	// process, nor to addresses for which it returns true.
+	// Closed, where set, asks for WallStation in a sandbox whose network is open: commands cannot connect to what
+	// listens in this process, nor to addresses for which it returns true.
 	Closed func(to netip.AddrPort) bool
-	// Lasting says that several calls use the sandbox: a backend that would give each command a closed network of its own gives all
-	// of them one where it can, so that one command reaches what another listens on. It opens no wall.
+	// Lasting says that several calls use the sandbox: a backend that would give each command a closed network of its
+	// own gives all of them one where it can, so that one command reaches what another listens on. It opens no wall.
 	Lasting bool
 	// Egress, where set, is the one way out of a closed network. A backend that cannot keep commands to it refuses it.
 	Egress Egress
 	// Denied lists absolute host paths that a command cannot see at all, also where a wider path is shown.
 	Denied []string
-	// DenyPrograms are programs that commands can neither read nor execute: base names, patterns of path.Match over base names, or
-	// absolute paths. Every file of the system's directories and of ReadOnly that is such a program is closed, by name, by
-	// inode or by content; one that is many programs (busybox) only by its own name. What a command brings along is its own.
+	// DenyPrograms are programs that commands can neither read nor execute: base names, patterns of path.Match over
+	// base names, or absolute paths. Every file of the system's directories and of ReadOnly that is such a program is
+	// closed, by name, by inode or by content; one that is many programs (busybox) only by its own name. What a command
+	// brings along is its own.
 	DenyPrograms []string
 	// Limits of all that runs in the sandbox, together; the zero value sets none.
 	Limits Limits
-	// Image is what a backend that has images takes the system's files from; empty means its own setting. Others have no use
-	// for it.
+	// Image is what a backend that has images takes the system's files from; empty means its own setting. Others have
+	// no use for it.
 	Image string
 }
 
@@ -84,8 +85,8 @@ type EgressSession struct {
 	Args []string
 	// Files are inherited, in this order, from descriptor fd on. The backend does not close them.
 	Files []*os.File
-	// Started is called once, when the process runs. Close is called in any case, when it has ended or did not start; its
-	// error says why the command could not begin.
+	// Started is called once, when the process runs. Close is called in any case, when it has ended or did not start;
+	// its error says why the command could not begin.
 	Started func()
 	Close   func() error
 }

@@ -37,7 +37,8 @@ func file(name string) []byte {
 type Need struct {
 	// What is a word for it, such as "pandas".
 	What string
-	// Args is a command that succeeds where it is there; it is to be run where the tools of the agent run. Empty for a setting.
+	// Args is a command that succeeds where it is there; it is to be run where the tools of the agent run. Empty for a
+	// setting.
 	Args []string
 	// Variable of a setting that must not be empty; empty for a program.
 	Variable string
@@ -116,7 +117,8 @@ type Agent struct {
 // word is what may stand in YAML as it is: nothing in it begins a comment, a tag or a list.
 var word = pattern.New(`^[A-Za-z0-9][A-Za-z0-9._:/@-]{0,255}$`)
 
-// File makes the agent file, checked as it will be when it is registered. The warnings say what in it has no effect yet.
+// File makes the agent file, checked as it will be when it is registered. The warnings say what in it has no effect
+// yet.
 func (a Agent) File() ([]byte, []agentfile.Warning, error) {
 	t, err := Find(a.Template)
 	if err != nil {

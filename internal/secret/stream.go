@@ -5,9 +5,9 @@ import (
 	"slices"
 )
 
-// Stream does to a text that comes in pieces what Mask does to a whole one: a secret is found also where it is cut in two.
-// What may be the beginning of one is held back until it is known, at most one byte less than the longest secret. It is for
-// one goroutine at a time. The zero Stream knows no secret.
+// Stream does to a text that comes in pieces what Mask does to a whole one: a secret is found also where it is cut in
+// two. What may be the beginning of one is held back until it is known, at most one byte less than the longest secret.
+// It is for one goroutine at a time. The zero Stream knows no secret.
 type Stream struct {
 	texts  [][]byte // the longest first
 	begins [256]bool
@@ -27,8 +27,8 @@ func NewStream(secrets ...Value) *Stream {
 	return s
 }
 
-// Next takes the next piece and returns what is known by now. The result is valid until the next call, and may share memory
-// with the piece.
+// Next takes the next piece and returns what is known by now. The result is valid until the next call, and may share
+// memory with the piece.
 func (s *Stream) Next(piece []byte) []byte {
 	if len(s.texts) == 0 {
 		return piece
@@ -73,8 +73,8 @@ func (s *Stream) mask(text []byte, all bool) []byte {
 	return append(out, text[done:]...)
 }
 
-// at is the length of the secret that a text begins with, 0 for none; maybe says that the text is too short to know, unless
-// it is all there is.
+// at is the length of the secret that a text begins with, 0 for none; maybe says that the text is too short to know,
+// unless it is all there is.
 func (s *Stream) at(text []byte, all bool) (n int, maybe bool) {
 	for _, t := range s.texts {
 		switch {

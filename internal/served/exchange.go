@@ -19,8 +19,8 @@ type answer struct {
 	done   bool
 }
 
-// ask sends a request and follows it to its end. A *lostError means that the server was let begin and that its end is not known;
-// every other error that it had not begun, that the server says how it ended, or that ctx ended.
+// ask sends a request and follows it to its end. A *lostError means that the server was let begin and that its end is
+// not known; every other error that it had not begun, that the server says how it ended, or that ctx ended.
 func (t *remote) ask(ctx context.Context, ask string, c tool.Call) (answer, error) {
 	if t.caller == nil {
 		return answer{}, tool.Fail(tool.Permanent, "use another tool", fmt.Errorf("the tool %s is served over NATS, and this station runs without it", t.pin.Name))
@@ -150,7 +150,8 @@ func (x *exchange) end(r wire.Reply) (a answer, ended bool, err error) {
 	return a, true, x.lost(fmt.Errorf("it sent a message of the type %s that has no place there", shown(r.Type)))
 }
 
-// cancelled tells the server that the call is cancelled and waits a moment for its end: a call that was done by then has a result.
+// cancelled tells the server that the call is cancelled and waits a moment for its end: a call that was done by then
+// has a result.
 func (x *exchange) cancelled(ctx context.Context) (answer, error) {
 	end, stop := context.WithTimeout(context.WithoutCancel(ctx), cancelWait)
 	defer stop()

@@ -1,10 +1,11 @@
 // Package served is the toolrunner's side of tools that programs of others serve over NATS.
 //
-// Promises: a server is a stranger. What a model is shown of a tool is what an operator pinned, and a server with another
-// specification is not let begin. A call that no server was let begin failed for nothing and is tried again, whatever its effect
-// class. A call whose server was lost after that is never said to have failed where it may have taken effect: of class once its
-// outcome is unknown, an idempotent one is made again with the same key, and of a reconcilable one the servers that are left are
-// asked whether it took effect. What a server sends is data, bounded in bytes and in time. No secret of the station is sent.
+// Promises: a server is a stranger. What a model is shown of a tool is what an operator pinned, and a server with
+// another specification is not let begin. A call that no server was let begin failed for nothing and is tried again,
+// whatever its effect class. A call whose server was lost after that is never said to have failed where it may have
+// taken effect: of class once its outcome is unknown, an idempotent one is made again with the same key, and of a
+// reconcilable one the servers that are left are asked whether it took effect. What a server sends is data, bounded in
+// bytes and in time. No secret of the station is sent.
 package served
 
 import (
@@ -53,7 +54,8 @@ const (
 	acceptWait = 5 * time.Second
 	lostAfter  = 5 * wire.Heartbeat
 	verifyWait = 30 * time.Second
-	// cancelWait is how long a server may take to end a call that was cancelled; cancelAgain is when it is told so again.
+	// cancelWait is how long a server may take to end a call that was cancelled; cancelAgain is when it is told so
+	// again.
 	cancelWait, cancelAgain = 2 * time.Second, 250 * time.Millisecond
 	// verifyAgain is the time between two attempts to ask whether a lost call took effect.
 	verifyAgain = time.Second
@@ -129,8 +131,8 @@ func (t *remote) Verify(ctx context.Context, c tool.Call) (done bool, r tool.Res
 	}
 }
 
-// reconcile settles a lost call by asking the servers that are left. Nothing is begun again before one of them has said that the
-// call took no effect.
+// reconcile settles a lost call by asking the servers that are left. Nothing is begun again before one of them has said
+// that the call took no effect.
 func (t *remote) reconcile(ctx context.Context, c tool.Call, gone *lostError) (tool.Result, error) {
 	done, r, err := t.Verify(ctx, c)
 	switch {

@@ -14,8 +14,8 @@ import (
 // ErrNoFile means that there is no configuration file of the layer that was to be changed, and none may be made.
 var ErrNoFile = errors.New("there is no such configuration file")
 
-// FileOf is the path of the configuration file of a layer, FromProject or FromSystem, also where there is none yet: that of
-// the project would then be in dir. It returns ErrNoFile, wrapped, where that layer is not read.
+// FileOf is the path of the configuration file of a layer, FromProject or FromSystem, also where there is none yet:
+// that of the project would then be in dir. It returns ErrNoFile, wrapped, where that layer is not read.
 func FileOf(layer, dir string) (string, error) {
 	switch one := os.Getenv(ConfigVariable); {
 	case one == "none":
@@ -39,9 +39,9 @@ func FileOf(layer, dir string) (string, error) {
 // maxChanges bounds how often a change is made again because somebody else changed the file meanwhile.
 const maxChanges = 8
 
-// Change makes one change of a configuration file, which is made where there is none, and reports whether there was one to
-// make. The file is replaced as a whole or not at all, and only by one that is understood: the error is that of Discover. A
-// link stays one, what it names is changed.
+// Change makes one change of a configuration file, which is made where there is none, and reports whether there was one
+// to make. The file is replaced as a whole or not at all, and only by one that is understood: the error is that of
+// Discover. A link stays one, what it names is changed.
 func Change(layer, path string, e agentfile.Edit) (changed bool, warnings []agentfile.Warning, err error) {
 	if real, err := filepath.EvalSymlinks(path); err == nil {
 		path = real
@@ -69,7 +69,8 @@ func Change(layer, path string, e agentfile.Edit) (changed bool, warnings []agen
 	return false, nil, fmt.Errorf("configuration %s: others change it all the time: try again", path)
 }
 
-// sound refuses a text that is not understood, and one that no program could start with although it could with the one before.
+// sound refuses a text that is not understood, and one that no program could start with although it could with the one
+// before.
 func sound(layer, path string, before, after []byte, mode fs.FileMode) ([]agentfile.Warning, error) {
 	base := filepath.Dir(path)
 	if layer == FromProject {

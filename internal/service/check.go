@@ -269,8 +269,8 @@ func (c *Calls) HostCredentials() ([]egress.Credential, error) {
 	return out, nil
 }
 
-// ServerSecrets reads the secrets of MCP servers: what is masked, and each by its name. A folder that Kubernetes mounts has
-// its own files beside them, whose names begin with a dot.
+// ServerSecrets reads the secrets of MCP servers: what is masked, and each by its name. A folder that Kubernetes mounts
+// has its own files beside them, whose names begin with a dot.
 func (c *Calls) ServerSecrets() (masked []secret.Value, byName map[string]secret.Value, err error) {
 	if c.MCPSecrets == "" {
 		return nil, nil, nil

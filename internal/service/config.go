@@ -13,9 +13,10 @@ import (
 	"github.com/inspan/inspan/internal/secret"
 )
 
-// Config is the settings of all services together, for a station in one process. A program of one service reads only its own
-// sections: the Config of its folder below. Each is read once, in main. The standard names NATS_URL, NATS_CREDS,
-// ANTHROPIC_API_KEY ... are read too where no INSPAN_ one is set, and configuration files where no variable is.
+// Config is the settings of all services together, for a station in one process. A program of one service reads only
+// its own sections: the Config of its folder below. Each is read once, in main. The standard names NATS_URL,
+// NATS_CREDS, ANTHROPIC_API_KEY ... are read too where no INSPAN_ one is set, and configuration files where no variable
+// is.
 type Config struct {
 	Base
 	Standalone

@@ -10,8 +10,8 @@ import (
 	"github.com/inspan/inspan/internal/runlog"
 )
 
-// fanOut overhear the events of a station as they are stored, once for all roles of a process, and pass each on: to the cached
-// states, then to whoever listens besides.
+// fanOut overhear the events of a station as they are stored, once for all roles of a process, and pass each on: to the
+// cached states, then to whoever listens besides.
 type fanOut struct {
 	pages *runlog.Pages
 	once  sync.Once

@@ -1,9 +1,9 @@
 // Package service is what the five programs have in common: settings, hosting of a role, health, metrics, drain.
 //
-// Promises: the same hosting serves a role in its own process and five roles in one. What makes a role is in the folder of
-// its name below this one, which only its program and package all import: this package links no role, no tool, no sandbox
-// and no model. Settings are read once. After its context ends a service takes no more work, finishes what is under way
-// within the drain time and returns.
+// Promises: the same hosting serves a role in its own process and five roles in one. What makes a role is in the folder
+// of its name below this one, which only its program and package all import: this package links no role, no tool, no
+// sandbox and no model. Settings are read once. After its context ends a service takes no more work, finishes what is
+// under way within the drain time and returns.
 package service
 
 import (
@@ -43,26 +43,26 @@ type Ports struct {
 	Artifacts kernel.Artifacts
 	State     kernel.KV
 	Config    kernel.KV
-	// SessionLog is the log of the sessions, Sessions holds the rows that are views of it; nil knows none, and what names a session
-	// only shares its directory.
+	// SessionLog is the log of the sessions, Sessions holds the rows that are views of it; nil knows none, and what
+	// names a session only shares its directory.
 	SessionLog kernel.Journal
 	Sessions   kernel.KV
 	// Trees holds the records of working trees; nil where they stay on their machine.
 	Trees  kernel.KV
 	Leases kernel.Leases
-	// Live publishes for those who watch now, Kept what the station is to keep for a while besides, Said what a program in
-	// this process receives; the settings name those that are used. Each may be nil.
+	// Live publishes for those who watch now, Kept what the station is to keep for a while besides, Said what a program
+	// in this process receives; the settings name those that are used. Each may be nil.
 	Live     kernel.Live
 	Retained kernel.Live
 	Replayed chan<- streaming.Replay
 	Refusals kernel.Refusals
-	// AnswerSoFar has answer called with the run of each watcher who asks what was published live so far, and sends it to
-	// the watcher, until stop is called. Nil leaves those who come late with what is stored.
+	// AnswerSoFar has answer called with the run of each watcher who asks what was published live so far, and sends it
+	// to the watcher, until stop is called. Nil leaves those who come late with what is stored.
 	AnswerSoFar func(answer func(runID string) [][]byte) (stop func(), err error)
 	// OnEnd calls back with the id of a run that may have ended, until stop is called. May be nil.
 	OnEnd func(func(runID string)) (stop func(), err error)
-	// SubscribeRepublished calls back with every event of the station as it is stored, until stop is called: services that receive
-	// events early need not read them. May be nil.
+	// SubscribeRepublished calls back with every event of the station as it is stored, until stop is called: services
+	// that receive events early need not read them. May be nil.
 	SubscribeRepublished func(func(runID string, r kernel.Record)) (stop func(), err error)
 	// Questions asks hooks on a subject; nil lets those block.
 	Questions hooks.Requester
@@ -74,8 +74,8 @@ type Ports struct {
 	StationStats kernel.StationStats
 	// Damage says what the station has lost of its store, nil for nothing; may be nil.
 	Damage func() error
-	// Local keeps the snapshots of runs that are not to have any in the station's store (eternal_engine_enabled: false).
-	// Nil keeps none of them.
+	// Local keeps the snapshots of runs that are not to have any in the station's store (eternal_engine_enabled:
+	// false). Nil keeps none of them.
 	Local kernel.KV
 	// Durability of the server, recorded in each run.
 	Durability string

@@ -252,8 +252,8 @@ func (l Layers) origins(s Setting) []Origin {
 	return out
 }
 
-// Lookup returns what is in force for a variable that is no secret, or fallback where neither the environment nor a file
-// says anything, or nothing.
+// Lookup returns what is in force for a variable that is no secret, or fallback where neither the environment nor a
+// file says anything, or nothing.
 func (l Layers) Lookup(variable, fallback string) string {
 	for _, s := range table() {
 		if s.Variable == variable {

@@ -8,8 +8,8 @@ import (
 	"github.com/inspan/inspan/internal/streaming"
 )
 
-// Feed is where one role publishes what comes, and which answers those who come late, for the life of ctx. Nil publishes
-// nothing.
+// Feed is where one role publishes what comes, and which answers those who come late, for the life of ctx. Nil
+// publishes nothing.
 func (in *Instance) Feed(ctx context.Context, cfg Live) (*streaming.Feed, error) {
 	names, err := streaming.Names(cfg.Streaming)
 	if err != nil || len(names) == 0 || in.Ports.Live == nil {

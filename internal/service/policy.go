@@ -39,8 +39,8 @@ func digestOf(p agentfile.Policy) string {
 // readsPolicy reports whether a role acts on the policy.
 func readsPolicy(role events.Service) bool { return role != events.Persister }
 
-// samePolicy is the check that this service's policy is the station's. A station that was set up before policies were recorded has
-// none on record, and nothing is held.
+// samePolicy is the check that this service's policy is the station's. A station that was set up before policies were
+// recorded has none on record, and nothing is held.
 func (h *Host) samePolicy(ctx context.Context) error {
 	b, err := h.ports.Config.Get(ctx, topology.PolicyKey)
 	if errors.Is(err, kernel.ErrNotFound) {

@@ -22,7 +22,8 @@ type Program struct {
 	Prepare func(ctx context.Context, ports Ports, log zerolog.Logger) error
 }
 
-// RegisterAgents reads the folder of agent files, if one is named, into the station's configuration and logs the warnings.
+// RegisterAgents reads the folder of agent files, if one is named, into the station's configuration and logs the
+// warnings.
 func RegisterAgents(ctx context.Context, kv kernel.KV, cfg Planning, log zerolog.Logger) error {
 	if cfg.Agents == "" {
 		return nil

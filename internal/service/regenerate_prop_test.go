@@ -51,8 +51,8 @@ func sources(t *rapid.T) map[string]string {
 	return files
 }
 
-// installed is what the services go by, byte for byte: the definitions in the station's store, and the rules in force for
-// each agent that is in it.
+// installed is what the services go by, byte for byte: the definitions in the station's store, and the rules in force
+// for each agent that is in it.
 func installed(t *rapid.T, kv kernel.KV, policy agentfile.Policy) map[string]string {
 	ctx, all := context.Background(), map[string]string{}
 	keys, err := kv.Keys(ctx, "agent.")

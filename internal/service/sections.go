@@ -7,8 +7,8 @@ import (
 	"github.com/inspan/inspan/internal/secret"
 )
 
-// The settings of a program are made of these sections: each is read by one role, or by those that share it. Every value
-// has a default but secrets.
+// The settings of a program are made of these sections: each is read by one role, or by those that share it. Every
+// value has a default but secrets.
 
 // NATS: how NATS is reached.
 type NATS struct {

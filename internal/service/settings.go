@@ -29,8 +29,8 @@ type Setting struct {
 	Secret bool
 	// Path values of a file are relative to where the file belongs.
 	Path bool
-	// Project says that the file of a project may set it: nothing that decides whom to trust, where keys are sent or what
-	// is watched, because a project may be somebody else's.
+	// Project says that the file of a project may set it: nothing that decides whom to trust, where keys are sent or
+	// what is watched, because a project may be somebody else's.
 	Project bool
 	// Inert settings are accepted and nothing acts on them yet.
 	Inert bool
@@ -179,8 +179,8 @@ func programSettings() []Setting {
 	}
 }
 
-// Table lists all settings: those of the services in the order of Config, those of the program, and the defaults of agents.
-// The list is the caller's own.
+// Table lists all settings: those of the services in the order of Config, those of the program, and the defaults of
+// agents. The list is the caller's own.
 func Table() []Setting { return slices.Clone(table()) }
 
 // table is made once: a command line asks for it with each of its flags.

@@ -27,13 +27,14 @@ type Check func(ctx context.Context) error
 // ErrHeld is wrapped by what a check finds wrong; any other error means that it could not look.
 var ErrHeld = errors.New("this service is held: it takes nothing, and others with the right settings go on")
 
-// standing says whether a service may take anything. It is closed by default: until all checks have passed once nothing is taken.
-// A check that cannot look later on changes nothing: the bus is away then, and nothing is taken anyway.
+// standing says whether a service may take anything. It is closed by default: until all checks have passed once nothing
+// is taken. A check that cannot look later on changes nothing: the bus is away then, and nothing is taken anyway.
 type standing struct {
 	log    zerolog.Logger
 	checks []Check
 	mu     sync.Mutex
-	// why is nil where the service may work; changed is closed, and replaced, when that changes. Both are guarded by mu.
+	// why is nil where the service may work; changed is closed, and replaced, when that changes. Both are guarded by
+	// mu.
 	why     error
 	changed chan struct{}
 }

@@ -1,11 +1,11 @@
 // Package session is the aggregate of sessions: who may work in a session, and what becomes of its lock.
 //
-// Promises: a session is its log, and the row that others read is a view of it. A decision is a function of a state; it returns
-// the state with what it decided noted in Changes, by the same rule that folds the stored event, and every prefix of the changes
-// is a legal history. In a sequential session one run holds the lock, and no other gets it before that run has ended, whatever the
-// clock says: the time limit of a lock is that of its run. A run that asks again has what it has. Each lock that is given
-// has a higher fence than all before it, also where the session was deleted in between. What a run said is added to the
-// history once, in the same change that takes its lock away.
+// Promises: a session is its log, and the row that others read is a view of it. A decision is a function of a state; it
+// returns the state with what it decided noted in Changes, by the same rule that folds the stored event, and every
+// prefix of the changes is a legal history. In a sequential session one run holds the lock, and no other gets it before
+// that run has ended, whatever the clock says: the time limit of a lock is that of its run. A run that asks again has
+// what it has. Each lock that is given has a higher fence than all before it, also where the session was deleted in
+// between. What a run said is added to the history once, in the same change that takes its lock away.
 package session
 
 import (
@@ -19,8 +19,8 @@ import (
 	"github.com/inspan/inspan/pkg/events"
 )
 
-// BirthTerm is how long a lock is kept for a run that does not exist: its planner may have died between the two. Who gave
-// the task is delivered it again well within that time.
+// BirthTerm is how long a lock is kept for a run that does not exist: its planner may have died between the two. Who
+// gave the task is delivered it again well within that time.
 const BirthTerm = time.Minute
 
 // Standing is what the log says about a run that holds a lock.
@@ -45,8 +45,8 @@ type Ask struct {
 	Limit               time.Duration
 }
 
-// Take gives a run the lock of a session, which is made where there is none, or returns a *Refused. Runs among the holders
-// that have ended must have been settled before; standing tells of the others.
+// Take gives a run the lock of a session, which is made where there is none, or returns a *Refused. Runs among the
+// holders that have ended must have been settled before; standing tells of the others.
 func Take(e State, a Ask, standing map[string]Standing, now time.Time) (State, error) {
 	if _, mine := e.Holder(a.Run); mine {
 		return e, nil
@@ -106,8 +106,8 @@ func Locked(e events.Session, h events.Holder) *Refused {
 		fmt.Sprintf("wait for it: inspan logs %s --follow; or end it: inspan session unlock %s --stop; or let runs share the session: inspan session set %s --mode parallel", h.Run, e.ID, e.ID)}
 }
 
-// Keep confirms the lock of a run that was made with it, and reports whether the run has it. It gets back what was taken away
-// while no one knew of the run, as long as no other run was given a lock since.
+// Keep confirms the lock of a run that was made with it, and reports whether the run has it. It gets back what was
+// taken away while no one knew of the run, as long as no other run was given a lock since.
 func Keep(e State, runID, agent string, fence uint64, since, now time.Time) (State, bool) {
 	d := &events.SessionConfirmedData{Event: "session_confirmed", Run: runID, Fence: fence}
 	h, mine := e.Holder(runID)
@@ -137,8 +137,9 @@ type End struct {
 	Messages, InputTokens, OutputTokens int
 }
 
-// Owed reports whether the end of a run still has to be settled. A session that knows less than the run's own lock is one
-// that was lost, or one that was read from a store that is behind: then the change is refused and the session read again.
+// Owed reports whether the end of a run still has to be settled. A session that knows less than the run's own lock is
+// one that was lost, or one that was read from a store that is behind: then the change is refused and the session read
+// again.
 func Owed(e State, runID string, fence uint64) bool {
 	_, holds := e.Holder(runID)
 	return holds || e.Fence < fence
@@ -180,8 +181,8 @@ type Wish struct {
 	Part events.Ref
 }
 
-// Steer carries out a control, or returns a *Refused. Runs among the holders that have ended must have been settled, and
-// those that are to be stopped stopped; standing tells of the others.
+// Steer carries out a control, or returns a *Refused. Runs among the holders that have ended must have been settled,
+// and those that are to be stopped stopped; standing tells of the others.
 func Steer(e State, w Wish, standing map[string]Standing, now time.Time) (State, error) {
 	if e.Took(w.Input) {
 		return e, nil
@@ -218,7 +219,8 @@ func Steer(e State, w Wish, standing map[string]Standing, now time.Time) (State,
 	return e.then(d, now), nil
 }
 
-// freed takes the locks away that are no one's. Unlock takes those of runs that may still be born, and of held ones, too.
+// freed takes the locks away that are no one's. Unlock takes those of runs that may still be born, and of held ones,
+// too.
 func freed(e State, w Wish, standing map[string]Standing, now time.Time) (State, error) {
 	for _, h := range e.Holders {
 		takes := lapsed(h, standing, now) || standing[h.Run] != Living && (w.Action == Unlock || w.Stop)

@@ -46,7 +46,8 @@ func Apply(s State, f events.Event, p events.Payload, hash string) (State, error
 	return s, nil
 }
 
-// apply carries out one event. It takes what the event says as it stands: what may be decided is no question of the fold.
+// apply carries out one event. It takes what the event says as it stands: what may be decided is no question of the
+// fold.
 func (s State) apply(p events.Payload, at time.Time) (State, error) {
 	if s.ID == "" && p.Kind() != events.SessionOpened && p.Kind() != events.SessionMigrated {
 		return s, fmt.Errorf("a session does not begin with %s", p.Kind())

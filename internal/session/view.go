@@ -14,7 +14,8 @@ const RowPrefix = "session."
 // RowKey is the key of the row of a session.
 func RowKey(id string) string { return RowPrefix + id }
 
-// Row is the view of a session that people and toolrunners read, at the position of its last event in the station's log.
+// Row is the view of a session that people and toolrunners read, at the position of its last event in the station's
+// log.
 func Row(s State, position uint64) ([]byte, error) {
 	row := s.Session
 	row.Log = &events.LogHead{Sequence: s.Sequence, Hash: s.Hash, Position: position}
@@ -28,8 +29,8 @@ func Row(s State, position uint64) ([]byte, error) {
 // ErrOlderWriter means that a planner of a version without logs of sessions wrote a row after the log had begun.
 var ErrOlderWriter = errors.New("a planner of an older version writes sessions")
 
-// Stale reports whether a row, which is nil where there is none, at a revision of its bucket has to be written again for a state.
-// Its error is ErrOlderWriter.
+// Stale reports whether a row, which is nil where there is none, at a revision of its bucket has to be written again
+// for a state. Its error is ErrOlderWriter.
 func Stale(row []byte, revision uint64, s State) (bool, error) {
 	if row == nil {
 		return true, nil
@@ -44,8 +45,8 @@ func Stale(row []byte, revision uint64, s State) (bool, error) {
 	return e.Log == nil || e.Log.Sequence < s.Sequence, nil
 }
 
-// FromRow returns the state that a row shows, and the position of its last event; ok is false for a row that shows no log. Whoever
-// uses it compares the state with the log.
+// FromRow returns the state that a row shows, and the position of its last event; ok is false for a row that shows no
+// log. Whoever uses it compares the state with the log.
 func FromRow(row []byte) (s State, position uint64, ok bool) {
 	if err := json.Unmarshal(row, &s.Session); err != nil || s.Log == nil {
 		return State{}, 0, false

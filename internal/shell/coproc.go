@@ -11,9 +11,9 @@ import (
 // assignment is a word that the shell takes for one where it stands before a command.
 var assignment = regexp.MustCompile(`^([A-Za-z_][A-Za-z0-9_]*)(?:\[[^\]]*\])?\+?=`)
 
-// coproc returns the statement of a coproc as the shell runs it. The parser takes the first word for a name at first and
-// puts it in front of what it found behind: an assignment is then the name of the command, and words behind the name
-// that look like assignments are assignments.
+// coproc returns the statement of a coproc as the shell runs it. The parser takes the first word for a name at first
+// and puts it in front of what it found behind: an assignment is then the name of the command, and words behind the
+// name that look like assignments are assignments.
 func (r *reader) coproc(n *syntax.CoprocClause, s scope) *syntax.Stmt {
 	if n.Name != nil && n.Stmt.Cmd == nil { // only redirections are behind it, so it is the command
 		own := *n.Stmt

@@ -120,8 +120,8 @@ func language(name string) string {
 	return strings.TrimRight(name, "0123456789.")
 }
 
-// scriptMarks are words by which a program's text runs commands, deletes files or hides what it does. Their absence proves
-// little; their presence is enough to ask.
+// scriptMarks are words by which a program's text runs commands, deletes files or hides what it does. Their absence
+// proves little; their presence is enough to ask.
 var (
 	scriptMarks = regexp.MustCompile("(?i)system|exec|popen|subprocess|spawn|child_process|rmtree|unlink|rmsync|rmdir|removedirs|os\\.remove|fs\\.rm|\\beval\\b|__import__|importlib|" +
 		"getattr|base64|b64decode|fromcharcode|compile|\\bfork\\b|shutil|deno\\.command|\\bqx\\b|`|remove-item|file_delete|io\\.open3|shell-command|do shell script|" +

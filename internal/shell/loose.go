@@ -61,7 +61,8 @@ func (r *reader) loosely(name string, argv []string, in input, s scope) {
 // maxLoose is the most loose words of a text.
 const maxLoose = 1 << 15
 
-// loose takes a text apart into words in which no command is sure to stand, a list for each line or other end of a command.
+// loose takes a text apart into words in which no command is sure to stand, a list for each line or other end of a
+// command.
 func (r *reader) loose(text string) {
 	var list []string
 	end := func() {

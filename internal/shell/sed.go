@@ -32,8 +32,8 @@ func readSed(script string, sets bool) *sedReader {
 	return p
 }
 
-// sedScripts returns the words of sed that may be scripts: the values of -e, and every other word, as an option that is not
-// known may have a value.
+// sedScripts returns the words of sed that may be scripts: the values of -e, and every other word, as an option that is
+// not known may have a value.
 func sedScripts(argv []string) (scripts []string) {
 	for i := 1; i < len(argv); i++ {
 		w := argv[i]

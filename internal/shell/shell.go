@@ -1,11 +1,11 @@
 // Package shell finds the simple commands in a shell text, so that rules can judge each of them.
 //
-// Promises: every command that a text runs by itself is found, or the text is called unclear with the reason. Nothing is
-// run and no file is read. Chains, pipes, subshells, substitutions, functions, quoting, braces, callbacks, what arithmetic
-// and names with an index evaluate, and the usual wrappers (sh -c, env, xargs, find -exec, sudo, timeout ...) are taken
-// apart to a bounded depth. A program that may run what it is given leaves its words in Result.Loose, where a name that a
-// rule is about is enough to ask. What a program or a script of the workspace does that is only named is not read; that is
-// for the sandbox.
+// Promises: every command that a text runs by itself is found, or the text is called unclear with the reason. Nothing
+// is run and no file is read. Chains, pipes, subshells, substitutions, functions, quoting, braces, callbacks, what
+// arithmetic and names with an index evaluate, and the usual wrappers (sh -c, env, xargs, find -exec, sudo, timeout
+// ...) are taken apart to a bounded depth. A program that may run what it is given leaves its words in Result.Loose,
+// where a name that a rule is about is enough to ask. What a program or a script of the workspace does that is only
+// named is not read; that is for the sandbox.
 //
 // A word that is only known when it runs is not hidden: it holds guard.Unknown or guard.Many, and the rules decide
 // whether it matters. A text is unclear where it cannot even be known which commands it runs.
@@ -28,8 +28,8 @@ type Result struct {
 	Commands [][]string
 	// Loose are words of which a program may make commands, see guard.Action.
 	Loose [][]string
-	// Writes are the files that the text is seen to write, Copies those that it gives another name, Runs those whose text it
-	// runs.
+	// Writes are the files that the text is seen to write, Copies those that it gives another name, Runs those whose
+	// text it runs.
 	Writes []Write
 	Copies []Copy
 	Runs   []Run
@@ -85,8 +85,8 @@ type reader struct {
 	// looseWords are Result.Loose, looseCount how many words they are.
 	looseWords [][]string
 	looseCount int
-	// writes and runs are those of Result; foreign are copies of programs from elsewhere, inputs the files that commands
-	// read as their input.
+	// writes and runs are those of Result; foreign are copies of programs from elsewhere, inputs the files that
+	// commands read as their input.
 	writes, foreign []Write
 	copies          []Copy
 	runs            []Run
@@ -94,9 +94,9 @@ type reader struct {
 	// renamed programs by their new names, and the names of commands that have no folder.
 	renamed map[string]string
 	named   map[string]bool
-	// made are names in the texts of programs, which may write files of these names. remade is set where a file may have got
-	// a text that stands among the words, hidden where it is not to be seen, passes where a program that may run what it is
-	// given gets what is only known when it runs.
+	// made are names in the texts of programs, which may write files of these names. remade is set where a file may
+	// have got a text that stands among the words, hidden where it is not to be seen, passes where a program that may
+	// run what it is given gets what is only known when it runs.
 	made                   map[string]bool
 	remade, hidden, passes bool
 	// replaced is set once the input of the shell itself is another one.

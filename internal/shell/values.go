@@ -10,8 +10,9 @@ import (
 )
 
 // The shell evaluates more than it is seen to: arithmetic, the names that test -v, unset, read and printf -v are given,
-// ${!x} and ${x@P} take the value of a variable for an expression, and an index in it may hold a command. So what a text
-// assigns is followed to where it is evaluated. A value that is a number, or text without $ and `, is harmless there.
+// ${!x} and ${x@P} take the value of a variable for an expression, and an index in it may hold a command. So what a
+// text assigns is followed to where it is evaluated. A value that is a number, or text without $ and `, is harmless
+// there.
 
 // value is what is known of a word before it is expanded.
 type value struct {

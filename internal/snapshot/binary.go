@@ -17,7 +17,8 @@ import (
 // JSON keeps it keeps, and the migrations of the Codec hold for it as well. Equal states give equal bytes.
 //
 // The header is, in this order and in network byte order: "ISNP", the version of the form (1 byte), the schema version
-// of the state (4), the length of its JSON (4), and the SHA-256 of these 13 bytes and of everything behind the header (32).
+// of the state (4), the length of its JSON (4), and the SHA-256 of these 13 bytes and of everything behind the header
+// (32).
 type Binary struct{ Codec run.Codec }
 
 // The header.

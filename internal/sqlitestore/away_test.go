@@ -24,7 +24,8 @@ var errGone = errors.New("no servers available")
 type home struct {
 	*mem.Station
 	mu sync.Mutex
-	// primaryAway: nothing reaches it. vanish: it goes away with the append after so many, once that is stored; -1 is never.
+	// primaryAway: nothing reaches it. vanish: it goes away with the append after so many, once that is stored; -1 is
+	// never.
 	gone   bool
 	vanish int
 }

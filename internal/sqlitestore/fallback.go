@@ -41,9 +41,9 @@ type Notice struct {
 // Fallback gives the ports of a station that goes on while its log is away. There may be no other writer of the
 // station: what is decided here while the log cannot be asked would not be known to it. See docs/adr/0010.
 //
-// A run is on a branch from the first event that the log did not confirm. Its events are stored here, with positions from
-// localSeq on, and delivered to the roles of this process. Before anything else is said or read of that run
-// once the log answers, its branch is brought home: event by event, at the very place where it was forked. Where another
+// A run is on a branch from the first event that the log did not confirm. Its events are stored here, with positions
+// from localSeq on, and delivered to the roles of this process. Before anything else is said or read of that run once
+// the log answers, its branch is brought home: event by event, at the very place where it was forked. Where another
 // event stands there the rest of the branch is refused, for good, and a dead letter tells.
 type Fallback struct {
 	local   *Station
@@ -202,8 +202,9 @@ const localSeq uint64 = 1 << 62
 
 func isLocal(seq uint64) bool { return seq >= localSeq }
 
-// Position implements kernel.Renumberer: events on a branch that can be brought home have the positions of the log from then on,
-// those that were refused have none. What is known of a run from its branch is so compared with the log before it is used.
+// Position implements kernel.Renumberer: events on a branch that can be brought home have the positions of the log from
+// then on, those that were refused have none. What is known of a run from its branch is so compared with the log before
+// it is used.
 func (f *Fallback) Position(ctx context.Context, run string, given uint64) (now uint64, ok bool, err error) {
 	if !isLocal(given) {
 		return given, true, nil
@@ -220,7 +221,8 @@ func (f *Fallback) Position(ctx context.Context, run string, given uint64) (now 
 	return now, true, err
 }
 
-// home turns the position of an event into that in the primary log. It is an errConflict where the event never came there.
+// home turns the position of an event into that in the primary log. It is an errConflict where the event never came
+// there.
 func (f *Fallback) home(ctx context.Context, seq uint64) (uint64, error) {
 	if !isLocal(seq) {
 		return seq, nil

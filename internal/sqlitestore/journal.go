@@ -88,7 +88,8 @@ type stored struct {
 	at  time.Time
 }
 
-// insert stores an event, and who has to hear it, behind all others. branch is nil for an event of the station's own log.
+// insert stores an event, and who has to hear it, behind all others. branch is nil for an event of the station's own
+// log.
 func insert(tx *sql.Tx, e kernel.Entry, branch *int64) (stored, error) {
 	at := time.Now()
 	res, err := tx.Exec("INSERT INTO facts(run, kind, at, bytes, branch, whole) VALUES(?, ?, ?, ?, ?, ?)", keyOf(e), string(e.Kind), at.UnixNano(), e.Bytes, branch, e.Whole)
@@ -166,8 +167,8 @@ func (s *Station) records(ctx context.Context, room int, query string, args ...a
 	return evs, err
 }
 
-// PublishAt stores the message of an outsider for the role that hears its subject, and returns its position among them. It
-// fails where no one hears the subject.
+// PublishAt stores the message of an outsider for the role that hears its subject, and returns its position among them.
+// It fails where no one hears the subject.
 func (s *Station) PublishAt(ctx context.Context, subject string, data []byte, header map[string]string) (seq uint64, err error) {
 	if _, ok := topology.ReceiverOfInput(s.name, subject); !ok {
 		return 0, fmt.Errorf("publish: no role of station %s hears %q", s.name, subject)

@@ -26,7 +26,8 @@ import (
 	"github.com/inspan/inspan/pkg/events"
 )
 
-// otherBuckets fails the test unless an error says that the station has buckets of other names, and which variables to set.
+// otherBuckets fails the test unless an error says that the station has buckets of other names, and which variables to
+// set.
 func otherBuckets(t *testing.T, who string, err error, settings ...string) {
 	t.Helper()
 	if _, ok := errors.AsType[*topology.OtherBucketsError](err); !ok {

@@ -70,8 +70,8 @@ func newStore(cfg Config, fail func(error)) *store {
 	return &store{cfg: cfg, fail: fail, dir: cfg.StoreDir, lazy: cfg.LazySync, views: topology.KVStream(cfg.buckets().Of(topology.StateBucket))}
 }
 
-// Damage is what the store has lost and no one has accepted yet; the zero Report is none. While there is some, the station takes
-// no work: what is left can be read, audited, exported and restored.
+// Damage is what the store has lost and no one has accepted yet; the zero Report is none. While there is some, the
+// station takes no work: what is left can be read, audited, exported and restored.
 func (s *Station) Damage() storecheck.Report {
 	if s.store == nil {
 		return storecheck.Report{}
@@ -212,7 +212,8 @@ func (st *store) compare(ctx context.Context, conn *jet.Conn) error {
 	return st.publish(ctx, conn, now)
 }
 
-// lacking takes what streams lack that they had. Where there are no marks, a log must have no empty position that was not accepted.
+// lacking takes what streams lack that they had. Where there are no marks, a log must have no empty position that was
+// not accepted.
 func (st *store) lacking(now map[string]storecheck.Stream) {
 	for key, is := range now {
 		var was storecheck.Stream
@@ -229,8 +230,8 @@ func (st *store) lacking(now map[string]storecheck.Stream) {
 	}
 }
 
-// accept takes note of what a person accepted. The marks of what is left come first: after a crash in between, the loss is
-// still open.
+// accept takes note of what a person accepted. The marks of what is left come first: after a crash in between, the loss
+// is still open.
 func (st *store) accept(now map[string]storecheck.Stream) error {
 	id := st.cfg.AcceptLoss
 	switch {
@@ -260,7 +261,8 @@ func (st *store) logKey() string {
 	return storecheck.Key(topology.StreamsAccount(st.cfg.Station), topology.Log(st.cfg.Station))
 }
 
-// behind are the consumers that must be put back: those whose state nothing proves, and the persister's where its views are gone.
+// behind are the consumers that must be put back: those whose state nothing proves, and the persister's where its views
+// are gone.
 func (st *store) behind() map[string]map[string]uint64 {
 	st.mu.Lock()
 	defer st.mu.Unlock()
@@ -324,7 +326,8 @@ func (st *store) watch(ctx context.Context) {
 	}
 }
 
-// mark writes how far the streams have come, unless they lack something that they had: then that is reported, and the marks stay.
+// mark writes how far the streams have come, unless they lack something that they had: then that is reported, and the
+// marks stay.
 func (st *store) mark() error {
 	st.mu.Lock()
 	defer st.mu.Unlock()
@@ -447,7 +450,8 @@ func (st *store) spared(ctx context.Context, local *sqlitestore.Station) error {
 	return err
 }
 
-// leave writes the last marks once the server has let go of its files; last is how far its streams had come before that.
+// leave writes the last marks once the server has let go of its files; last is how far its streams had come before
+// that.
 func (st *store) leave(last map[string]storecheck.Stream) error {
 	st.mu.Lock()
 	defer st.mu.Unlock()

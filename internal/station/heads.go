@@ -17,15 +17,16 @@ import (
 // rowPrefix begins the keys of the rows of runs in the index.
 const rowPrefix = "run."
 
-// doubtful reports whether the marks alone do not say which runs have lost events: there are none, the end of the log was not whole, or
-// something of the log is lost.
+// doubtful reports whether the marks alone do not say which runs have lost events: there are none, the end of the log
+// was not whole, or something of the log is lost.
 func (st *store) doubtful(log string) bool {
 	ofLog := func(f storecheck.Finding) bool { return f.Stream == log }
 	return st.old == nil || slices.ContainsFunc(st.notes, func(f storecheck.Finding) bool { return ofLog(f) && f.Outcome == storecheck.Unfinished }) ||
 		slices.ContainsFunc(st.losses.Open.Lost(), ofLog)
 }
 
-// heads finds the runs whose log ends before what the index has seen of it: the index is made from the log and cannot be ahead of it.
+// heads finds the runs whose log ends before what the index has seen of it: the index is made from the log and cannot
+// be ahead of it.
 func (st *store) heads(ctx context.Context, conn *jet.Conn) (found []storecheck.Finding, err error) {
 	place, err := conn.Station(st.cfg.Station)
 	if err != nil {

@@ -6,8 +6,8 @@ import (
 	"time"
 )
 
-// healthEvery is how often the server in this process is asked whether it is well, restartEvery how soon one that is not is started
-// again after the last time.
+// healthEvery is how often the server in this process is asked whether it is well, restartEvery how soon one that is
+// not is started again after the last time.
 const (
 	healthEvery  = 5 * time.Second
 	restartEvery = time.Minute

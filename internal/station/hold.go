@@ -16,7 +16,8 @@ var ErrHeld = errors.New("another process has this store open: stop it, or name 
 // holdFile is locked by the process that has a store.
 const holdFile = "lock"
 
-// hold takes a store for this process, before anything in it is opened: a server that shares its files with another ruins them.
+// hold takes a store for this process, before anything in it is opened: a server that shares its files with another
+// ruins them.
 func hold(store string) (*os.File, error) {
 	if err := os.MkdirAll(store, 0o755); err != nil {
 		return nil, fmt.Errorf("folder of the station: %w", err)
@@ -34,8 +35,8 @@ func hold(store string) (*os.File, error) {
 	return f, nil
 }
 
-// ignoreFile keeps a store out of the repository that it may lie in: it holds keys and the work of agents. The configuration of
-// a project has the same folder and may be committed.
+// ignoreFile keeps a store out of the repository that it may lie in: it holds keys and the work of agents. The
+// configuration of a project has the same folder and may be committed.
 const (
 	ignoreFile = ".gitignore"
 	ignoreText = "# Written by inspan: the log, the keys and the workspaces of a station are not for a repository.\n*\n!config.yaml\n"

@@ -18,8 +18,8 @@ import (
 // stands in for all of them at once, so it must see them as one.
 type hub map[events.Service]service.Ports
 
-// primary is what a local store stands in for. asked is the connection that tells whether the log is there, appends is the
-// journal that all roles append to.
+// primary is what a local store stands in for. asked is the connection that tells whether the log is there, appends is
+// the journal that all roles append to.
 func (h hub) primary(asked *jet.Conn, appends kernel.Journal) sqlitestore.Primary {
 	return sqlitestore.Primary{Journal: writer{Journal: h[events.Planner].Journal, appends: appends}, Inbox: hubInbox{h}, Timers: hubTimers{h},
 		Blobs: h[events.Toolrunner].Blobs, Refusals: hubRefusals{h}, Connected: asked.Connected, Answers: asked.Answers}
@@ -61,8 +61,8 @@ func (r hubRefusals) Refuse(ctx context.Context, by events.Service, d kernel.Dea
 	return r.h[by].Refusals.Refuse(ctx, by, d)
 }
 
-// author is the journal of a role in a process that appends the events of all roles through one connection: the rights of
-// the role's user do not reach so far, so it keeps to the role's own kinds itself.
+// author is the journal of a role in a process that appends the events of all roles through one connection: the rights
+// of the role's user do not reach so far, so it keeps to the role's own kinds itself.
 type author struct {
 	kernel.Journal
 	role events.Service

@@ -73,7 +73,8 @@ func TestKilled(t *testing.T) {
 		if took := time.Since(began); took > topology.LeaseTerm*2/3 {
 			t.Errorf("it took %s, the lease of an instance %s", took, topology.LeaseTerm)
 		}
-		// No one knows whether the call that was cut off left its mark, and it is of class once: it is told, not done again.
+		// No one knows whether the call that was cut off left its mark, and it is of class once: it is told, not done
+		// again.
 		if status != events.Completed || n[events.CallStarted] != 2 || n[events.CallFinished] != 1 || n[events.CallFailed] != 1 {
 			t.Errorf("%s, %v", status, n)
 		}

@@ -17,8 +17,8 @@ var ErrEarlier = errors.New("the store is one of an earlier program")
 // noAccount is what a server calls the account of those without one, in which earlier programs kept all streams.
 const noAccount = "$G"
 
-// checkEarlier finds the log of an earlier program in a server's store. Its streams are not taken over: their timers are
-// laid out in another way, and one that is lost is a run that waits for ever.
+// checkEarlier finds the log of an earlier program in a server's store. Its streams are not taken over: their timers
+// are laid out in another way, and one that is lost is a run that waits for ever.
 func checkEarlier(store string) error {
 	all, err := os.ReadDir(filepath.Join(store, "jetstream", noAccount, "streams"))
 	if errors.Is(err, fs.ErrNotExist) {

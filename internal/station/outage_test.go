@@ -212,8 +212,8 @@ type cut struct {
 	o *outage
 }
 
-// plan says with which append the server goes away: that of an event of a run, before it arrives or, with late, when it is
-// stored and before anybody heard so.
+// plan says with which append the server goes away: that of an event of a run, before it arrives or, with late, when it
+// is stored and before anybody heard so.
 type plan struct {
 	run      string
 	sequence uint64

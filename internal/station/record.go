@@ -19,8 +19,9 @@ import (
 	"github.com/inspan/inspan/internal/natsserver"
 )
 
-// RecordFile is where a station that listens says in its store how it is reached, for other programs of the same person. It is
-// removed when the station ends; one of a station that was killed is left and believed by no one (Record.Alive).
+// RecordFile is where a station that listens says in its store how it is reached, for other programs of the same
+// person. It is removed when the station ends; one of a station that was killed is left and believed by no one
+// (Record.Alive).
 const RecordFile = "station.json"
 
 // ErrPortInUse means that another process listens where a station is to listen.
@@ -42,7 +43,8 @@ type Record struct {
 const (
 	// serverPrefix begins the names of the servers of stations in one process.
 	serverPrefix = "inspan-"
-	// maxRecord and maxGreeting are the most bytes of a record and of what a server says first; greetWait is how long it may take.
+	// maxRecord and maxGreeting are the most bytes of a record and of what a server says first; greetWait is how long
+	// it may take.
 	maxRecord   = 4 << 10
 	maxGreeting = 64 << 10
 	greetWait   = time.Second
@@ -63,7 +65,8 @@ func (s *Station) record() error {
 	return nil
 }
 
-// Find looks for a living station in a store, and in the stores of that name in the folders above where it is a relative path.
+// Find looks for a living station in a store, and in the stores of that name in the folders above where it is a
+// relative path.
 func Find(ctx context.Context, dir, store string) (Record, bool) {
 	if filepath.IsAbs(store) {
 		return alive(ctx, store)
@@ -80,8 +83,8 @@ func Find(ctx context.Context, dir, store string) (Record, bool) {
 	}
 }
 
-// alive reads the record of a store and asks its station. What a person did not write is not believed, nor what leads to another
-// machine: the folder may be a part of what somebody else made.
+// alive reads the record of a store and asks its station. What a person did not write is not believed, nor what leads
+// to another machine: the folder may be a part of what somebody else made.
 func alive(ctx context.Context, store string) (Record, bool) {
 	path := filepath.Join(store, RecordFile)
 	info, err := os.Lstat(path)

@@ -19,8 +19,8 @@ const CodeDamaged = planner.CodeDamaged
 // refuseAgain is how soon an event comes again that no one may handle on a damaged store.
 const refuseAgain = time.Minute
 
-// refuse stands in for the roles while the store is damaged: whoever asks for work learns why there is none, and nothing is
-// done that the lost events might have forbidden.
+// refuse stands in for the roles while the store is damaged: whoever asks for work learns why there is none, and
+// nothing is done that the lost events might have forbidden.
 func (s *Station) refuse(ctx context.Context) error {
 	work := s.tasks.work()
 	lost := s.Damage()

@@ -1,8 +1,9 @@
 // Package station puts a station together: a connection, its streams, and roles in this process.
 //
 // Promises: one process with an embedded server and five processes with an external one run the same code on the same
-// subjects, each role with its own rights. A server that acknowledges before it syncs is refused unless that is accepted in so many words.
-// A store belongs to one process at a time; after kill -9 the next one goes on at once, without waiting for the leases of the dead.
+// subjects, each role with its own rights. A server that acknowledges before it syncs is refused unless that is
+// accepted in so many words. A store belongs to one process at a time; after kill -9 the next one goes on at once,
+// without waiting for the leases of the dead.
 package station
 
 import (
@@ -51,16 +52,18 @@ type Config struct {
 	// Alone does without NATS: the station is the file LocalFile in StoreDir, and only this process reaches it.
 	Alone bool
 	Log   zerolog.Logger
-	// MarkEvery is how often the streams are compared with the marks of the store, and new ones written; 0 means DefaultMarkEvery.
+	// MarkEvery is how often the streams are compared with the marks of the store, and new ones written; 0 means
+	// DefaultMarkEvery.
 	MarkEvery time.Duration
-	// AcceptLoss is the ID of what the store has lost, from a person who has seen it: the station works on with what is left.
+	// AcceptLoss is the ID of what the store has lost, from a person who has seen it: the station works on with what is
+	// left.
 	AcceptLoss string
 	// Tools beside the built-in ones.
 	Tools []tool.Tool
 	// Base is the configuration from the environment: keys, limits.
 	Base service.Config
-	// Replayed takes what is said live where Base.Streaming names the channel, and is closed by no one but its owner; what it has no
-	// room for is dropped.
+	// Replayed takes what is said live where Base.Streaming names the channel, and is closed by no one but its owner;
+	// what it has no room for is dropped.
 	Replayed chan<- streaming.Replay
 	// between stands between the roles and the log; tests take the log away there.
 	between func(kernel.Journal) kernel.Journal
@@ -240,7 +243,8 @@ func (s *Station) setUp(ctx context.Context, cfg service.Config) error {
 	return nil
 }
 
-// revive has this station's roles hear at once what those of earlier processes were given: the store is held, so they are gone.
+// revive has this station's roles hear at once what those of earlier processes were given: the store is held, so they
+// are gone.
 func (s *Station) revive(ctx context.Context) error {
 	conn, err := s.users.connect(ctx, topology.ReviverUser, "")
 	if err != nil {

@@ -188,7 +188,8 @@ func TestUp(t *testing.T) {
 	})
 }
 
-// asTheReadmeSays watches with the words of the README, dispatches one good and one bad task, and wants to hear of both.
+// asTheReadmeSays watches with the words of the README, dispatches one good and one bad task, and wants to hear of
+// both.
 func asTheReadmeSays(t *testing.T, url string) {
 	readme, err := os.ReadFile("../../README.md")
 	if err != nil {

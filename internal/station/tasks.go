@@ -48,8 +48,9 @@ func (t *tasks) runRole(work context.Context, host *all.Host, role events.Servic
 	}
 }
 
-// serveInOrder runs the roles until work ends; the persister ends last, when it has read what the others appended. A command that
-// only reads the file runs no role, so an index that is behind when the program ends would show an old state.
+// serveInOrder runs the roles until work ends; the persister ends last, when it has read what the others appended. A
+// command that only reads the file runs no role, so an index that is behind when the program ends would show an old
+// state.
 func (t *tasks) serveInOrder(work context.Context, host *all.Host, local *sqlitestore.Station) {
 	index, end := context.WithCancel(context.WithoutCancel(work))
 	var others sync.WaitGroup

@@ -21,8 +21,8 @@ import (
 // dispatch, watch and answer gates in no one's name, as an operator may, and nothing that a service may.
 const local = "local"
 
-// hookUser answers hooks. Guests may not, they would permit in a hook's place. Its password is the one that the person who
-// runs the station gave, and where none was given there is no such user.
+// hookUser answers hooks. Guests may not, they would permit in a hook's place. Its password is the one that the person
+// who runs the station gave, and where none was given there is no such user.
 const hookUser = "hook"
 
 // toolsUser serves tools to the station, and is there in the same way.
@@ -65,9 +65,9 @@ func (u *users) accounts(administrators ...topology.User) string {
 	}, administrators...)
 }
 
-// Administer has do act as the user who may change the streams of the station and write agents. The server knows this user
-// only until do returns: a credential that can erase the log does not live beside the roles. Messages that are on their
-// way to the roles meanwhile may be a few seconds late.
+// Administer has do act as the user who may change the streams of the station and write agents. The server knows this
+// user only until do returns: a credential that can erase the log does not live beside the roles. Messages that are on
+// their way to the roles meanwhile may be a few seconds late.
 func (s *Station) Administer(ctx context.Context, do func(*jet.Conn) error) (err error) {
 	s.users.administering.Lock()
 	defer s.users.administering.Unlock()

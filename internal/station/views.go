@@ -12,9 +12,9 @@ import (
 	"github.com/inspan/inspan/pkg/events"
 )
 
-// Views is a station as its views are rebuilt. as connects as a user: the persister, who reads the log and writes the views of runs,
-// the planner, who writes those of sessions, and the setup user, where the bucket of the views is gone. Whoever connected closes
-// the connections.
+// Views is a station as its views are rebuilt. as connects as a user: the persister, who reads the log and writes the
+// views of runs, the planner, who writes those of sessions, and the setup user, where the bucket of the views is gone.
+// Whoever connected closes the connections.
 func Views(ctx context.Context, name string, as func(ctx context.Context, user events.Service) (*jet.Conn, error)) (cfg rebuild.Config, err error) {
 	conn, err := as(ctx, events.Persister)
 	if err != nil {

@@ -12,9 +12,9 @@ import (
 	"github.com/minio/highwayhash"
 )
 
-// The form of a record: length with a bit for headers (4 bytes), position with bits for erased messages and tombstones (8), time
-// (8), length of the subject (2), the subject, with headers their length (4) and themselves, the message, a checksum (8) of all
-// but the lengths.
+// The form of a record: length with a bit for headers (4 bytes), position with bits for erased messages and tombstones
+// (8), time (8), length of the subject (2), the subject, with headers their length (4) and themselves, the message, a
+// checksum (8) of all but the lengths.
 const (
 	headBytes = 22
 	sumBytes  = 8
@@ -121,8 +121,8 @@ func headed(b []byte) bool {
 	return n == 0 || bytes.HasPrefix(b, []byte("NATS/")) && bytes.Index(b, []byte(end)) == n-len(end)
 }
 
-// strange reports whether a subject is none of the stream's. The stream may have taken other subjects once, so this alone is
-// no fault.
+// strange reports whether a subject is none of the stream's. The stream may have taken other subjects once, so this
+// alone is no fault.
 func (k *block) strange(r record) bool {
 	if !r.message() || len(k.subjects) == 0 {
 		return false
@@ -152,8 +152,8 @@ func matches(pattern, subject string) bool {
 	}
 }
 
-// heal turns back the one bit that makes the record at the beginning of b wrong, if there is such a bit. b is changed only
-// where it returns true.
+// heal turns back the one bit that makes the record at the beginning of b wrong, if there is such a bit. b is changed
+// only where it returns true.
 func (k *block) heal(b []byte) bool {
 	if len(b) < headBytes+sumBytes {
 		return false
@@ -314,8 +314,8 @@ func glimpse(b []byte) string {
 // lengthsMost bounds the bytes that are hashed to find the length of a subject that was changed.
 const lengthsMost = 1 << 30
 
-// lengths turns back one bit of the length of a subject in a block whose checksums are all right and whose digest is not: no
-// checksum covers that length where a message has no headers.
+// lengths turns back one bit of the length of a subject in a block whose checksums are all right and whose digest is
+// not: no checksum covers that length where a message has no headers.
 func (k *block) lengths(f file, was File) bool {
 	tries := 0
 	for i := 0; i < len(f.b); {

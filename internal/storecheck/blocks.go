@@ -99,7 +99,8 @@ func (c *check) mark(stream string) (Stream, bool) {
 	return s, ok
 }
 
-// follow finds the positions that are missing in a log although every record is whole: a file that is not there any more.
+// follow finds the positions that are missing in a log although every record is whole: a file that is not there any
+// more.
 func (ch *chain) follow(c *check, f file, r read, log bool) {
 	if !log {
 		return
@@ -164,8 +165,8 @@ func (c *check) settle(f file, r read, k *block, ch *chain, final bool, mark Str
 	return nil
 }
 
-// changed reports whether bytes differ that were written before the marks. A log is only ever appended to; another stream is
-// known to be as it was only where the station ended by itself.
+// changed reports whether bytes differ that were written before the marks. A log is only ever appended to; another
+// stream is known to be as it was only where the station ended by itself.
 func (c *check) changed(f file, stream string) bool {
 	if !f.known || f.same {
 		return false

@@ -34,8 +34,8 @@ type Config struct {
 // Result of a check.
 type Result struct {
 	Report
-	// Back are the positions that consumers must be put back to, by the Key of the stream and by consumer: their own state is gone, or nothing
-	// proves it.
+	// Back are the positions that consumers must be put back to, by the Key of the stream and by consumer: their own
+	// state is gone, or nothing proves it.
 	Back map[string]map[string]uint64
 	// Read are the files as they are now, so that they need not be read again at the end.
 	Read map[string]File
@@ -67,8 +67,8 @@ type check struct {
 	account string
 }
 
-// Run checks a store that no server has open, and repairs what can be repaired. An error means that the files could not be
-// read or written.
+// Run checks a store that no server has open, and repairs what can be repaired. An error means that the files could not
+// be read or written.
 func Run(cfg Config) (Result, error) {
 	c := &check{cfg: cfg, result: Result{Back: map[string]map[string]uint64{}, Read: map[string]File{}},
 		copies: filepath.Join(cfg.Store, CopiesFolder, cfg.Now.UTC().Format("20060102T150405.000Z"))}
@@ -95,8 +95,8 @@ func Run(cfg Config) (Result, error) {
 	return c.result, c.missing(streams)
 }
 
-// believed drops the digests where an earlier program has worked on the store since: it keeps no marks, and what it wrote is
-// no damage. A file that has another size was written to.
+// believed drops the digests where an earlier program has worked on the store since: it keeps no marks, and what it
+// wrote is no damage. A file that has another size was written to.
 func (c *check) believed(m Marks) *Marks {
 	for rel, f := range m.Files {
 		info, err := os.Stat(filepath.Join(c.cfg.Store, rel))
@@ -112,7 +112,8 @@ type file struct {
 	rel  string
 	b    []byte
 	mode fs.FileMode
-	// known reports whether the marks have it, same whether its bytes are those of the marks, sized whether its size is.
+	// known reports whether the marks have it, same whether its bytes are those of the marks, sized whether its size
+	// is.
 	known, same, sized bool
 }
 

@@ -2,8 +2,8 @@ package storecheck
 
 import "time"
 
-// LogMark is how far the log of a station had come whose servers are elsewhere. The persister keeps it beside the index. A log that
-// was made anew begins with a new one.
+// LogMark is how far the log of a station had come whose servers are elsewhere. The persister keeps it beside the
+// index. A log that was made anew begins with a new one.
 type LogMark struct {
 	Created time.Time `json:"created"`
 	Last    uint64    `json:"last"`

@@ -12,8 +12,8 @@ import (
 	"github.com/inspan/inspan/internal/disk"
 )
 
-// Losses is what a store has lost since it was made. It is kept beside the streams, so that a loss that was found once is
-// reported until a person has accepted it.
+// Losses is what a store has lost since it was made. It is kept beside the streams, so that a loss that was found once
+// is reported until a person has accepted it.
 type Losses struct {
 	// Open is what no one has accepted yet, and when it was found.
 	Open  Report    `json:"open"`
@@ -28,8 +28,8 @@ type Acceptance struct {
 	At     time.Time `json:"at"`
 	By     string    `json:"by,omitempty"`
 	Report Report    `json:"report"`
-	// Replaced: the streams were taken away after the loss, to be filled again from an archive. What was lost before is of streams
-	// that are gone.
+	// Replaced: the streams were taken away after the loss, to be filled again from an archive. What was lost before is
+	// of streams that are gone.
 	Replaced bool `json:"replaced,omitempty"`
 }
 

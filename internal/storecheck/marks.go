@@ -18,8 +18,8 @@ import (
 	"github.com/inspan/inspan/internal/disk"
 )
 
-// Marks is what a station knows of its streams outside of their files. It may be behind what is stored and is never ahead of
-// it: every figure was read from the server after the server had written it to disk.
+// Marks is what a station knows of its streams outside of their files. It may be behind what is stored and is never
+// ahead of it: every figure was read from the server after the server had written it to disk.
 type Marks struct {
 	Version int       `json:"version"`
 	Station string    `json:"station"`
@@ -87,8 +87,8 @@ var marksFiles = []string{"marks.json", "marks-copy.json"}
 // ErrMarks means that neither copy of the marks can be read.
 var ErrMarks = errors.New("the marks of the store are damaged")
 
-// Load reads the marks of a store. Both results are nil where there are none: the store is new, or an earlier program made it.
-// damaged is the copy that could not be read.
+// Load reads the marks of a store. Both results are nil where there are none: the store is new, or an earlier program
+// made it. damaged is the copy that could not be read.
 func Load(store string) (m *Marks, damaged []string, err error) {
 	found := 0
 	for _, name := range marksFiles {
@@ -168,8 +168,8 @@ func Forget(store string) error {
 	return nil
 }
 
-// Lacks says what a stream lacks that it had by its mark. Nothing may ever be removed from a log: there it also says which
-// positions are empty. views is the stream of the views, empty for ViewsStream.
+// Lacks says what a stream lacks that it had by its mark. Nothing may ever be removed from a log: there it also says
+// which positions are empty. views is the stream of the views, empty for ViewsStream.
 func (s Stream) Lacks(name, views string, now Stream) (found []Finding) {
 	if now.Last < s.Last {
 		found = append(found, Finding{Outcome: costs(name, views), Stream: name, From: now.Last + 1, To: s.Last,

@@ -28,8 +28,8 @@ const (
 // ViewsStream holds the index and the snapshots, which the persister makes again from the log, where no other is named.
 const ViewsStream = "KV_harness-state"
 
-// forgoes reports whether what a stream has lost costs nothing: the views are made again, and text that was published live and leases are
-// of use for a moment only.
+// forgoes reports whether what a stream has lost costs nothing: the views are made again, and text that was published
+// live and leases are of use for a moment only.
 func forgoes(stream, views string) bool {
 	return stream == cmp.Or(views, ViewsStream) || stream == "KV_harness-lease" || strings.HasPrefix(stream, "LIVE_")
 }

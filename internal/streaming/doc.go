@@ -1,10 +1,12 @@
-// Package streaming is what is said of a run while it works: the text of a model as it is written, the output of a tool.
+// Package streaming is what is said of a run while it works: the text of a model as it is written, the output of a
+// tool.
 //
-// Promises: nothing here is an event, and no run waits for it. A stream is the text of one attempt, of a turn or of a call;
-// each of its messages has a number and the place where its text stands, so a watcher sees every gap. As long as an
-// attempt is at work, whoever carries it out answers what was said so far, and a Joiner puts that and what comes together:
-// no gap, no repetition, in whatever order they arrive. Where no one answers any more, the log has the truth. What is kept
-// is bounded: MaxReplay bytes for each attempt at work, and nothing after its end is stored. So is what a tool says in a second.
+// Promises: nothing here is an event, and no run waits for it. A stream is the text of one attempt, of a turn or of a
+// call; each of its messages has a number and the place where its text stands, so a watcher sees every gap. As long as
+// an attempt is at work, whoever carries it out answers what was said so far, and a Joiner puts that and what comes
+// together: no gap, no repetition, in whatever order they arrive. Where no one answers any more, the log has the truth.
+// What is kept is bounded: MaxReplay bytes for each attempt at work, and nothing after its end is stored. So is what a
+// tool says in a second.
 package streaming
 
 import "time"
@@ -15,8 +17,8 @@ const (
 	// after a pause goes out at once.
 	BatchBytes = 1 << 10
 	BatchTime  = 40 * time.Millisecond
-	// The output of a tool that comes faster than RateBytes in a second, with BurstBytes ahead, is left out in part: the oldest
-	// of it first. Each message counts for MessageCost bytes more.
+	// The output of a tool that comes faster than RateBytes in a second, with BurstBytes ahead, is left out in part:
+	// the oldest of it first. Each message counts for MessageCost bytes more.
 	RateBytes   = 128 << 10
 	BurstBytes  = 256 << 10
 	MessageCost = 128
@@ -41,8 +43,9 @@ const (
 // About names what a stream is the text of: an attempt of a turn, or of a call.
 type About struct {
 	Step string `json:"step_id,omitempty"`
-	// Turn counts the turns of the run from 1, as the event of the turn does; Attempt its requests, or those of the call.
-	// Another step may take that number while the turn is asked for again; Owed, the event that it is owed since, stays.
+	// Turn counts the turns of the run from 1, as the event of the turn does; Attempt its requests, or those of the
+	// call. Another step may take that number while the turn is asked for again; Owed, the event that it is owed since,
+	// stays.
 	Turn    int    `json:"step_number,omitempty"`
 	Owed    uint64 `json:"owed_since,omitempty"`
 	Attempt int    `json:"attempt,omitempty"`

@@ -43,8 +43,8 @@ func (f *Feed) Open(run string, about About) *Stream {
 	return s
 }
 
-// SoFar returns, as live messages, what the streams at work of a run have said, each stream in order; nil where there is
-// none.
+// SoFar returns, as live messages, what the streams at work of a run have said, each stream in order; nil where there
+// is none.
 func (f *Feed) SoFar(run string) [][]byte {
 	if f == nil {
 		return nil
@@ -187,8 +187,8 @@ func (s *Stream) flush(all bool) {
 	}
 }
 
-// afford leaves out the beginning of a tool's output that comes faster than it may be said. What is held waits for its turn:
-// the newest of it, so that the end is said; with all, nothing is held. mu is held.
+// afford leaves out the beginning of a tool's output that comes faster than it may be said. What is held waits for its
+// turn: the newest of it, so that the end is said; with all, nothing is held. mu is held.
 func (s *Stream) afford(text []byte, all bool) (say, hold []byte) {
 	if s.head.Event != ToolOutput || len(text) == 0 {
 		return text, nil

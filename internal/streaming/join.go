@@ -15,8 +15,8 @@ type Piece struct {
 	Missed bool
 }
 
-// Joiner puts what is said and what was said so far together: each byte of a stream is heard once and in order, whichever
-// way it came, and however often. It is for one run and one goroutine at a time.
+// Joiner puts what is said and what was said so far together: each byte of a stream is heard once and in order,
+// whichever way it came, and however often. It is for one run and one goroutine at a time.
 type Joiner struct {
 	receive func(Piece)
 	streams map[string]*joined
@@ -64,8 +64,8 @@ func (j *Joiner) Take(data []byte) {
 	j.play(s, false)
 }
 
-// Fill takes a message of a stream that is known, and leaves others aside: what was kept of them may be older than what is
-// known.
+// Fill takes a message of a stream that is known, and leaves others aside: what was kept of them may be older than what
+// is known.
 func (j *Joiner) Fill(data []byte) {
 	var m Message
 	if json.Unmarshal(data, &m) == nil && j.streams[m.ID] != nil {

@@ -14,7 +14,8 @@ type lines struct{ seen [][]byte }
 
 func (l *lines) Publish(_ string, data []byte) { l.seen = append(l.seen, slices.Clone(data)) }
 
-// A watcher who joins at any time, loses any live message and asks whenever it likes hears every byte once and in order.
+// A watcher who joins at any time, loses any live message and asks whenever it likes hears every byte once and in
+// order.
 func TestJoinersHearEveryByteOnce(t *testing.T) {
 	t.Parallel()
 	t.Run("PLUS-8 a late watcher of .live gets the text so far, without a gap or a repetition", func(t *testing.T) {

@@ -9,8 +9,8 @@ import (
 
 // The publishers that an option may name.
 const (
-	// ByNATS publishes for those who watch now, ByJetStream has the server keep it for a while besides, so that those who
-	// come later hear it, also when who said it is gone. ToChannel publishes on a Channel of the process.
+	// ByNATS publishes for those who watch now, ByJetStream has the server keep it for a while besides, so that those
+	// who come later hear it, also when who said it is gone. ToChannel publishes on a Channel of the process.
 	ByNATS      = "nats"
 	ByJetStream = "jetstream"
 	ToChannel   = "channel"
@@ -18,8 +18,8 @@ const (
 	ToNone = "none"
 )
 
-// Names reads an option that names publishers: a list separated by commas. Nothing and "true" mean ByNATS, "false" and "none"
-// no publisher. No name comes twice.
+// Names reads an option that names publishers: a list separated by commas. Nothing and "true" mean ByNATS, "false" and
+// "none" no publisher. No name comes twice.
 func Names(option string) ([]string, error) {
 	switch option = strings.TrimSpace(option); option {
 	case "", "true", "1":
@@ -41,8 +41,8 @@ func Names(option string) ([]string, error) {
 	return names, nil
 }
 
-// Choose returns what publishes on all publishers of an option, see Names: None where it names none. from has those that
-// there are; one that is missing is an error.
+// Choose returns what publishes on all publishers of an option, see Names: None where it names none. from has those
+// that there are; one that is missing is an error.
 func Choose(option string, from map[string]Publisher) (Publisher, error) {
 	names, err := Names(option)
 	if err != nil {
@@ -88,8 +88,8 @@ type Replay struct {
 }
 
 // Channel publishes on a Go channel, for programs that have a station in their own process. It never waits: what the
-// channel has no room for is dropped, which its reader sees by the numbers. Whoever made the channel closes it, after the
-// services have ended.
+// channel has no room for is dropped, which its reader sees by the numbers. Whoever made the channel closes it, after
+// the services have ended.
 type Channel chan<- Replay
 
 // Publish implements Publisher.

@@ -8,9 +8,9 @@ import (
 	"strings"
 )
 
-// Config holds the standard variables of OpenTelemetry; the names are theirs. The zero value is off. Headers, time limits,
-// compression, certificates and the attributes of the resource are read from their OTEL_ variables by the exporters
-// themselves.
+// Config holds the standard variables of OpenTelemetry; the names are theirs. The zero value is off. Headers, time
+// limits, compression, certificates and the attributes of the resource are read from their OTEL_ variables by the
+// exporters themselves.
 type Config struct {
 	// Endpoint is the address of an OTLP/HTTP receiver; signals go to /v1/traces and /v1/metrics below it. Traces and
 	// Metrics are whole addresses of one signal, and go before it.

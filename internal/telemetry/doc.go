@@ -1,11 +1,12 @@
 // Package telemetry makes OpenTelemetry spans and metrics of what is stored. It is the only package that knows
 // OpenTelemetry.
 //
-// Promises: a span is made when the event that closes it is stored, by the service that stored it, with the time of the event
-// that opened it: nothing is held in memory for as long as a span lasts, and a service that dies leaves no open span. Ids
-// are derived from the run and from what the span is of, so those of all services, and of a service that comes after
-// another, join to one tree. Recorder.Tell never waits: what does not fit is dropped and counted. A nil Recorder is off and
-// costs nothing. What people and models wrote is in no span, unless Config.Content asks for it; keys never are.
+// Promises: a span is made when the event that closes it is stored, by the service that stored it, with the time of the
+// event that opened it: nothing is held in memory for as long as a span lasts, and a service that dies leaves no open
+// span. Ids are derived from the run and from what the span is of, so those of all services, and of a service that
+// comes after another, join to one tree. Recorder.Tell never waits: what does not fit is dropped and counted. A nil
+// Recorder is off and costs nothing. What people and models wrote is in no span, unless Config.Content asks for it;
+// keys never are.
 package telemetry
 
 import (
@@ -26,8 +27,8 @@ func seed(s run.State) string {
 	return s.HarnessID + "|" + strconv.FormatInt(s.CreatedAt.UnixNano(), 10)
 }
 
-// traceOf is the trace that a run belongs to, and the span in it that the run is part of: those that came with the task, or
-// a trace of its own. sampled is what the task said of that.
+// traceOf is the trace that a run belongs to, and the span in it that the run is part of: those that came with the
+// task, or a trace of its own. sampled is what the task said of that.
 func traceOf(s run.State) (id trace.TraceID, parent trace.SpanID, sampled bool) {
 	if s.Created != nil && events.ValidTraceParent(s.Created.TraceParent) {
 		tp := s.Created.TraceParent

@@ -57,8 +57,8 @@ type Recorder struct {
 	clocks  map[string]*clock
 }
 
-// New returns a recorder at work, or nil where nothing is to be exported. Close must be called. It does not look whether
-// anybody receives what is exported.
+// New returns a recorder at work, or nil where nothing is to be exported. Close must be called. It does not look
+// whether anybody receives what is exported.
 func New(ctx context.Context, cfg Config, deps Deps) (*Recorder, error) {
 	if err := cfg.Check(); err != nil || !cfg.On() {
 		return nil, err

@@ -1,9 +1,9 @@
-// Package toolbox knows which tools each agent has: those that every agent may have, and those that an operator pinned of
-// its MCP servers and of programs that serve tools over NATS.
+// Package toolbox knows which tools each agent has: those that every agent may have, and those that an operator pinned
+// of its MCP servers and of programs that serve tools over NATS.
 //
-// Promises: a pin that does not hold (an effect class that does not exist, a schema that is none, a name that is taken) is
-// left out, so its calls are refused as those of an unknown tool. What carries a pinned tool out is made by whoever runs
-// calls; everyone else knows its specification alone and links nothing that could run it.
+// Promises: a pin that does not hold (an effect class that does not exist, a schema that is none, a name that is taken)
+// is left out, so its calls are refused as those of an unknown tool. What carries a pinned tool out is made by whoever
+// runs calls; everyone else knows its specification alone and links nothing that could run it.
 package toolbox
 
 import (

@@ -59,8 +59,9 @@ func inDir(ctx context.Context, env tool.Env, text string) (tool.Result, error) 
 // its first argument and sees none; it is read by eval so that its lines count from 1.
 const shellFrame = `exec 19>&2; trap '{ set +x; } 2>/dev/null; builtin printf "%s%s\0" "$INSPAN_MARK" "$PWD" >&19' EXIT; INSPAN_MARK=$2; INSPAN_TEXT=$1; set --; eval "$INSPAN_TEXT"`
 
-// lastingFrame is shellFrame in a sandbox that the next call finds again: what the text exported is kept in its HOME, which only
-// its commands read. What the shell was given as it is, secrets among it, is not written down. It needs bash 4.
+// lastingFrame is shellFrame in a sandbox that the next call finds again: what the text exported is kept in its HOME,
+// which only its commands read. What the shell was given as it is, secrets among it, is not written down. It needs bash
+// 4.
 const lastingFrame = `exec 19>&2; trap '{ set +xe; } 2>/dev/null; (umask 077; for INSPAN_N in "${!INSPAN_WAS[@]}"; do if [ "${!INSPAN_N-}" = "${INSPAN_WAS[$INSPAN_N]}" ]; then unset "$INSPAN_N"; fi; done; unset INSPAN_SANDBOX_ID PWD OLDPWD SHLVL _; builtin export -p >|"$INSPAN_KEPT.new" && command -p mv -f "$INSPAN_KEPT.new" "$INSPAN_KEPT") 2>/dev/null; builtin printf "%s%s\0" "$INSPAN_MARK" "$PWD" >&19' EXIT; INSPAN_MARK=$2; INSPAN_TEXT=$1; INSPAN_KEPT=$HOME/.inspan-exported; set --; declare -A INSPAN_WAS 2>/dev/null && for INSPAN_N in $(builtin compgen -e); do INSPAN_WAS[$INSPAN_N]=${!INSPAN_N}; done; unset INSPAN_N; [ ! -f "$INSPAN_KEPT" ] || . "$INSPAN_KEPT" 2>/dev/null; eval "$INSPAN_TEXT"`
 
 // jobFrame starts the shell of a background command in such a sandbox.

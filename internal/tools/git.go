@@ -35,7 +35,8 @@ type gitArgs struct {
 // maxFilters is the most filter drivers of a repository.
 const maxFilters = 100
 
-// still keeps git quiet: no pager, no lock, no hook, no monitor, no signature program, no colour, whoever owns the files.
+// still keeps git quiet: no pager, no lock, no hook, no monitor, no signature program, no colour, whoever owns the
+// files.
 var still = []string{"git", "--no-pager", "--no-optional-locks", "-c", "core.fsmonitor=false", "-c", "core.hooksPath=/dev/null",
 	"-c", "core.pager=cat", "-c", "diff.external=", "-c", "log.showSignature=false", "-c", "color.status=false", "-c", "safe.directory=*"}
 

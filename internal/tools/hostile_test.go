@@ -156,7 +156,8 @@ func TestHostileFiles(t *testing.T) {
 	})
 }
 
-// swapped has edit, apply_patch, write, read and grep work on a file of a folder that is a link to the outside every other moment.
+// swapped has edit, apply_patch, write, read and grep work on a file of a folder that is a link to the outside every
+// other moment.
 func swapped(t *testing.T) {
 	b := newBench(t)
 	outside := filepath.Join(filepath.Dir(b.dir), "outside")

@@ -32,7 +32,8 @@ const (
 	rangeParts     = 50
 )
 
-// PrometheusConfig names the one server that the tool prometheus may ask. The zero value has none, and every call says so.
+// PrometheusConfig names the one server that the tool prometheus may ask. The zero value has none, and every call says
+// so.
 type PrometheusConfig struct {
 	// URL of the server, with the path that it is served below, for example http://prometheus:9090.
 	URL string

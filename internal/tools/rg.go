@@ -88,7 +88,8 @@ func (u *upTo) Write(p []byte) (int, error) {
 	return u.Buffer.Write(p)
 }
 
-// literals are texts of which each line that matches holds at least one, as arguments of ripgrep; nil where there are none.
+// literals are texts of which each line that matches holds at least one, as arguments of ripgrep; nil where there are
+// none.
 func literals(pattern string) []string {
 	re, err := syntax.Parse(pattern, syntax.Perl)
 	if err != nil {

@@ -43,8 +43,8 @@ func forest(b *testing.B, dir string, n int) {
 	}
 }
 
-// BenchmarkPaired compares searches among 20,000 files with ripgrep itself, in turns: the metric is the median of how many
-// times as long ours took.
+// BenchmarkPaired compares searches among 20,000 files with ripgrep itself, in turns: the metric is the median of how
+// many times as long ours took.
 func BenchmarkPaired(b *testing.B) {
 	dir := b.TempDir()
 	forest(b, dir, 20_000)

@@ -158,8 +158,8 @@ func (g *grepper) search(ctx context.Context, dir string, literals []string, vis
 	return true, visitAll(ctx, g.env, names, visit)
 }
 
-// eagerly visits the first files at once and counts the others, to end with errMany where they are more than g.many and that
-// matters; else it visits them too.
+// eagerly visits the first files at once and counts the others, to end with errMany where they are more than g.many and
+// that matters; else it visits them too.
 func (g *grepper) eagerly(ctx context.Context, dir string, matters bool, visit visitor) (all bool, err error) {
 	if !matters {
 		return walk(ctx, g.env, dir, visit)

@@ -135,7 +135,8 @@ func suspect(line string) (rule, value string) {
 
 var standIn = lazily.New(`(?i)example|changeme|placeholder|your[_-]|redacted|dummy|xxxx|\*\*\*|\.\.\.|^(?:true|false|null|none|nil)$|^[a-z_.]*(?:env|getenv|config|process)\b`)
 
-// placeholder reports whether a value looks like a word or a stand-in rather than like a secret: little is random in it.
+// placeholder reports whether a value looks like a word or a stand-in rather than like a secret: little is random in
+// it.
 func placeholder(value string) bool {
 	if standIn.MatchString(value) {
 		return true

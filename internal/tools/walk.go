@@ -12,7 +12,8 @@ import (
 	"github.com/inspan/inspan/pkg/tool"
 )
 
-// maxHeld is how many folders above each other are held open while a tree is walked; those below are found by their paths.
+// maxHeld is how many folders above each other are held open while a tree is walked; those below are found by their
+// paths.
 const maxHeld = 64
 
 // found is a file that a search looks at.

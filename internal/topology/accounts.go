@@ -16,8 +16,8 @@ type User struct {
 	Publish, Subscribe []string
 }
 
-// Administrators are in the account of the streams: whoever is can have the server write an answer into any stream. None of
-// them belongs to a service, and a server in the process of the roles has none while the roles run.
+// Administrators are in the account of the streams: whoever is can have the server write an answer into any stream.
+// None of them belongs to a service, and a server in the process of the roles has none while the roles run.
 const (
 	// SetupUser makes what a station lacks and registers agents. It can change no stream that is there.
 	SetupUser = "setup"
@@ -48,7 +48,8 @@ func (b Buckets) Outsider(station, name, approver string, rights ...Right) User 
 	return User{Name: name, Publish: publish, Subscribe: subscribe}
 }
 
-// WriterUser says the facts of all roles where they run in one process, so that appends of different roles share batches.
+// WriterUser says the facts of all roles where they run in one process, so that appends of different roles share
+// batches.
 const WriterUser = "writer"
 
 // Writer returns that user and the prefix of its answers. Only a server in the process of the roles has it; it may do
@@ -65,8 +66,8 @@ func Writer(station string) (u User, inboxPrefix string) {
 // ReviverUser gives out again what earlier instances were given.
 const ReviverUser = "reviver"
 
-// Reviver returns that user, who is in the account of the streams. Only a server in the process of the roles has it, for its start; it
-// may look at their consumers and put them back, and nothing else.
+// Reviver returns that user, who is in the account of the streams. Only a server in the process of the roles has it,
+// for its start; it may look at their consumers and put them back, and nothing else.
 func Reviver(station string) User {
 	u := User{Name: ReviverUser, Subscribe: []string{peopleInbox}}
 	for _, role := range events.Services() {
@@ -121,8 +122,8 @@ func (b Buckets) Accounts(station string, outsiders []User, password func(user s
 	for _, pattern := range []string{
 		// Every account has an API of its own, even where JetStream is not enabled: it would answer too.
 		apiPrefix + ">",
-		// What people watch comes from the streams alone, once it is stored. On its subjects nothing is published here, so no
-		// answer that an asker wants there can pass for an event or a dead letter.
+		// What people watch comes from the streams alone, once it is stored. On its subjects nothing is published here,
+		// so no answer that an asker wants there can pass for an event or a dead letter.
 		"station.*.dead.>", "station.*.*.*.stream",
 	} {
 		fmt.Fprintf(&out, "      %q: %q\n", pattern, numbered(within(pattern)))
@@ -131,8 +132,8 @@ func (b Buckets) Accounts(station string, outsiders []User, password func(user s
 	return out.String()
 }
 
-// inFront is what a subject is mapped to in the account of services and outsiders. The server maps what is published before
-// it looks at rights, and what it publishes itself: an answer, on the subject that its asker names.
+// inFront is what a subject is mapped to in the account of services and outsiders. The server maps what is published
+// before it looks at rights, and what it publishes itself: an answer, on the subject that its asker names.
 //
 // The first three tokens have no wildcard. An answer has so many, and no more could be passed on by an import.
 func inFront(back, subject string) string {
@@ -166,11 +167,11 @@ type serviceImport struct {
 	as string
 }
 
-// lent are the subjects of the streams, and what services and watchers may ask of JetStream at most. Nothing that makes,
-// changes or erases a stream or a consumer is among them, but for what takes artifacts away.
+// lent are the subjects of the streams, and what services and watchers may ask of JetStream at most. Nothing that
+// makes, changes or erases a stream or a consumer is among them, but for what takes artifacts away.
 func (b Buckets) lent(station string) []serviceImport {
-	// Several answers to one question are passed on until none has come for this long, or until one is empty. A pull hears
-	// every second.
+	// Several answers to one question are passed on until none has come for this long, or until one is empty. A pull
+	// hears every second.
 	const several = `, response_type: stream, response_threshold: "30s"`
 	all := []serviceImport{
 		{how: "service", subject: "$JS.API.*"}, {how: "service", subject: "$JS.API.STREAM.INFO.*"}, {how: "service", subject: "$JS.API.STREAM.MSG.GET.*"}, {how: "service", subject: "$JS.API.CONSUMER.INFO.*.*"},

@@ -10,8 +10,8 @@ import (
 	"github.com/inspan/inspan/pkg/events"
 )
 
-// Buckets are the names of the two buckets that an operator may name. The zero value means the defaults: StateBucket and
-// FilesBucket. Code speaks of these buckets by the constants; a connection to NATS puts the names in their place.
+// Buckets are the names of the two buckets that an operator may name. The zero value means the defaults: StateBucket
+// and FilesBucket. Code speaks of these buckets by the constants; a connection to NATS puts the names in their place.
 type Buckets struct {
 	// State is the key-value bucket of the index and the snapshots, Files the object store of what events refer to.
 	State, Files string
@@ -91,8 +91,8 @@ func (e *OtherBucketsError) Error() string {
 		e.Station, e.Is, e.Variable, e.Want, e.Variable, e.Is)
 }
 
-// Match compares the names with those in the metadata of the station's log, and returns an *OtherBucketsError where they
-// differ.
+// Match compares the names with those in the metadata of the station's log, and returns an *OtherBucketsError where
+// they differ.
 func (b Buckets) Match(station string, metadata map[string]string) error {
 	b, is := b.Named(), Buckets{State: metadata[stateMetadata], Files: metadata[filesMetadata]}.Named()
 	var errs []error

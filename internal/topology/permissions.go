@@ -20,8 +20,8 @@ const (
 	// MayHook answers the questions of services to hooks. Give it to nobody else: whoever has it can permit in a hook's
 	// place.
 	MayHook Right = "hook"
-	// MayServe serves tools to the station. Whoever has it can answer in the place of any tool server, and sees the arguments of
-	// its calls.
+	// MayServe serves tools to the station. Whoever has it can answer in the place of any tool server, and sees the
+	// arguments of its calls.
 	MayServe Right = "serve"
 )
 
@@ -38,7 +38,8 @@ func InboxPrefix(station string, role events.Service) string {
 // What stays possible with a leaked credential: to say the role's own facts (the others' folds check them), to set or
 // erase the role's own timers, and to add to the stores that the role writes. Not possible: to say the facts of another
 // role, to set its timers or take its work, to read or write the log of another station, to change or erase a stored
-// fact, an object that a fact needs or the streams. The persister may take away artifacts, which are kept for a time only.
+// fact, an object that a fact needs or the streams. The persister may take away artifacts, which are kept for a time
+// only.
 func (b Buckets) Permissions(station string, role events.Service) (publish, subscribe []string) {
 	s := "station." + station + "."
 	publish = append(publish, publishesAll(station, role)...)
@@ -200,7 +201,8 @@ func (b Buckets) UserPermissions(station, approver string, rights ...Right) (pub
 	return publish, subscribe
 }
 
-// SetupPermissions returns the subjects for the user who sets stations up: it may create streams, consumers and buckets.
+// SetupPermissions returns the subjects for the user who sets stations up: it may create streams, consumers and
+// buckets.
 func (b Buckets) SetupPermissions(station string) (publish, subscribe []string) {
 	for _, st := range b.Streams(station, Limits{}) {
 		publish = append(publish, "$JS.API.STREAM.INFO."+st.Name, "$JS.API.STREAM.CREATE."+st.Name)

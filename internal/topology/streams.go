@@ -18,8 +18,8 @@ type Limits struct {
 	DeadBytes int64
 	// FileBytes bounds the object store of all stations of the account. The default is no bound.
 	FileBytes int64
-	// ArtifactBytes bounds the artifacts of all stations of the account; full means that files are left out. The default is
-	// no bound.
+	// ArtifactBytes bounds the artifacts of all stations of the account; full means that files are left out. The
+	// default is no bound.
 	ArtifactBytes int64
 }
 
@@ -32,8 +32,8 @@ const (
 	// DefaultDeadBytes and DeadAge bound the dead-letter list.
 	DefaultDeadBytes = 64 << 20
 	DeadAge          = 7 * 24 * time.Hour
-	// LiveBytes, LiveMessages and LiveAge bound the live messages that are kept: all of them, those of one run, and for how
-	// long. The oldest go first.
+	// LiveBytes, LiveMessages and LiveAge bound the live messages that are kept: all of them, those of one run, and for
+	// how long. The oldest go first.
 	LiveBytes    = 64 << 20
 	LiveMessages = 16 << 10
 	LiveAge      = 2 * time.Hour
@@ -45,8 +45,8 @@ const (
 	MaxLogged = events.MaxEvent + 4<<10
 	// MaxDead is the most bytes of a dead letter with its headers: the server's own guard behind events.MaxDeadLetter.
 	MaxDead = events.MaxDeadLetter + 2<<10
-	// ShortestWindow is the shortest dedup window that the server accepts in a stream without a source. We use no message ids, so it only keeps
-	// one publisher from swallowing the message of another for long.
+	// ShortestWindow is the shortest dedup window that the server accepts in a stream without a source. We use no
+	// message ids, so it only keeps one publisher from swallowing the message of another for long.
 	ShortestWindow = 100 * time.Millisecond
 	// DueAge is how long a firing waits for a role that is away. The timer of a role that is away longer is lost,
 	// which is why roles look again when they start.
@@ -68,8 +68,8 @@ const (
 	KeepToAck    Retention = "workqueue"
 )
 
-// Stream is one row of the table. All streams are files: one in the memory of a server that stands alone is not there any
-// more when that server has been restarted.
+// Stream is one row of the table. All streams are files: one in the memory of a server that stands alone is not there
+// any more when that server has been restarted.
 type Stream struct {
 	Name, Description string
 	Subjects          []string
@@ -84,8 +84,8 @@ type Stream struct {
 	MaxPerKey  int64
 	MaxAge     time.Duration
 	Window     time.Duration
-	// SourceOf is a stream and a subject in it that nothing is ever stored on, empty for none. The server keeps no message
-	// ids, and so drops no message as a duplicate, in a stream that has a source and a window of 0.
+	// SourceOf is a stream and a subject in it that nothing is ever stored on, empty for none. The server keeps no
+	// message ids, and so drops no message as a duplicate, in a stream that has a source and a window of 0.
 	SourceOf, SourceSubject string
 	// Powers, each off unless it is named.
 	DenyDelete, DenyPurge, Rollup, TTL, Schedules, Direct, Batches bool
@@ -149,8 +149,8 @@ func timers(station string) []Stream {
 	return all
 }
 
-// streams behind buckets have the form that every NATS client knows as key-value and object stores, but without rollup: with it, one
-// permitted key is enough to erase the whole bucket. Objects are put once and never replaced.
+// streams behind buckets have the form that every NATS client knows as key-value and object stores, but without rollup:
+// with it, one permitted key is enough to erase the whole bucket. Objects are put once and never replaced.
 func (b Buckets) streams(l Limits) []Stream {
 	b = b.Named()
 	kv := func(bucket, description string, age time.Duration) Stream {
@@ -201,9 +201,9 @@ type Consumer struct {
 }
 
 // minPending bounds what is delivered and not acknowledged of one consumer, for all instances of its role together. A
-// message counts while it is worked on and while it waits to be looked at again: a step that backs off, a task whose turn
-// has not come. Behind the bound its consumer stands still and no other: each role has consumers of its own, so no role
-// waits for another. It is far above what the workers of several instances hold, and small enough for the server's
+// message counts while it is worked on and while it waits to be looked at again: a step that backs off, a task whose
+// turn has not come. Behind the bound its consumer stands still and no other: each role has consumers of its own, so no
+// role waits for another. It is far above what the workers of several instances hold, and small enough for the server's
 // memory.
 const minPending = 4096
 
@@ -247,8 +247,8 @@ func (h Subscriptions) consumers(station string) []Consumer {
 	return some
 }
 
-// logged are the subjects of the log: one for each aggregate, whose name is no wildcard, because what is imported from the
-// account of the streams has none in its first three tokens.
+// logged are the subjects of the log: one for each aggregate, whose name is no wildcard, because what is imported from
+// the account of the streams has none in its first three tokens.
 func logged(station string) []string {
 	var subjects []string
 	for _, a := range Aggregates() {

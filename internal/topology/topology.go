@@ -27,8 +27,8 @@ const (
 	ConfigBucket = "harness-config"
 	LeaseBucket  = "harness-lease"
 	FilesBucket  = "harness-files"
-	// ArtifactBucket holds what runs made, each run's apart, until its time is over. Unlike FilesBucket no fact needs what is
-	// in it to be understood, so it is the one place that a service may take something out of.
+	// ArtifactBucket holds what runs made, each run's apart, until its time is over. Unlike FilesBucket no fact needs
+	// what is in it to be understood, so it is the one place that a service may take something out of.
 	ArtifactBucket = "harness-artifacts"
 	// SessionBucket holds who may work in which session, and where its history is. Only planners write it.
 	SessionBucket = "harness-sessions"

@@ -1,8 +1,8 @@
-// Package wasmbox is a small set of programs in one, for sandboxes that run WebAssembly programs and nothing else: files and
-// texts as an agent works on them, a shell, and JavaScript.
+// Package wasmbox is a small set of programs in one, for sandboxes that run WebAssembly programs and nothing else:
+// files and texts as an agent works on them, a shell, and JavaScript.
 //
-// Promises: it starts no process and opens no connection: a pipeline of the shell runs inside of the one program. Which one
-// a call means is said by the name it was called with. An option that is not known is an error, never ignored.
+// Promises: it starts no process and opens no connection: a pipeline of the shell runs inside of the one program. Which
+// one a call means is said by the name it was called with. An option that is not known is an error, never ignored.
 package wasmbox
 
 import (
@@ -38,8 +38,8 @@ type Host interface {
 	// Mode returns the permissions of a file given by absolute path. Chmod sets them.
 	Mode(path string) (fs.FileMode, error)
 	Chmod(path string, mode fs.FileMode) error
-	// Run carries out a call of a program that is none of these; its input is read to the end before, and its output comes
-	// when it has ended. The error says why it did not start.
+	// Run carries out a call of a program that is none of these; its input is read to the end before, and its output
+	// comes when it has ended. The error says why it did not start.
 	Run(call Call) (status int, err error)
 }
 
@@ -79,7 +79,8 @@ func commands() map[string]command {
 // Names lists the programs, in order.
 func Names() []string { return slices.Sorted(maps.Keys(commands())) }
 
-// Main carries a call out and returns its exit status. Called by a name that is no program's, the first argument is one.
+// Main carries a call out and returns its exit status. Called by a name that is no program's, the first argument is
+// one.
 func Main(ctx context.Context, call Call) int {
 	if len(call.Args) > 0 {
 		call.Args = append([]string{path.Base(call.Args[0])}, call.Args[1:]...)
@@ -170,7 +171,8 @@ func (c *call) getenv(name string) string {
 	return ""
 }
 
-// each calls a function with each file that is named, standard input for "-" and for none. What cannot be opened is told.
+// each calls a function with each file that is named, standard input for "-" and for none. What cannot be opened is
+// told.
 func (c *call) each(names []string, do func(name string, r io.Reader) error) error {
 	if len(names) == 0 {
 		names = []string{"-"}
@@ -243,8 +245,8 @@ type options struct {
 
 func (o options) has(letter byte) bool { return o.given[letter] > 0 }
 
-// options reads the options of a call: spec lists their letters, with a colon behind those that take a value. long names
-// some of them as "name=l". Options may stand between the other arguments, which are returned.
+// options reads the options of a call: spec lists their letters, with a colon behind those that take a value. long
+// names some of them as "name=l". Options may stand between the other arguments, which are returned.
 func (c *call) options(spec string, long ...string) (options, []string, error) {
 	o := options{map[byte]int{}, map[byte]string{}, map[byte][]string{}}
 	set := func(letter byte, value string) {

@@ -16,8 +16,8 @@ import (
 	"mvdan.cc/sh/v3/syntax"
 )
 
-// ReportOption, with a mark behind it, has the shell say on its way out, on standard error, the mark, the directory that it ends
-// in and a NUL.
+// ReportOption, with a mark behind it, has the shell say on its way out, on standard error, the mark, the directory
+// that it ends in and a NUL.
 const ReportOption = "--told"
 
 // shell runs a text (-c) or a file, as bash would read it, with the programs of the box for commands. There are no
@@ -220,7 +220,8 @@ func (c *call) stat(_ context.Context, name string, follow bool) (fs.FileInfo, e
 	return info{found, mode}, nil
 }
 
-// access tells what may be done with a file, by the bits of its owner: whether a write is allowed is seen when it is tried.
+// access tells what may be done with a file, by the bits of its owner: whether a write is allowed is seen when it is
+// tried.
 func (c *call) access(ctx context.Context, name string, wanted interp.AccessMode) error {
 	found, err := c.stat(ctx, name, true)
 	if err != nil {

@@ -13,14 +13,15 @@ import (
 	"github.com/inspan/inspan/internal/kernel"
 )
 
-// Cleanup takes away what no one uses any more of the trees of an instance: directories, and what the station has of trees.
+// Cleanup takes away what no one uses any more of the trees of an instance: directories, and what the station has of
+// trees.
 type Cleanup struct{ t *Trees }
 
 // Cleanup returns what takes away unused trees.
 func (t *Trees) Cleanup() Cleanup { return Cleanup{t} }
 
-// Tidy removes what no one uses any more: directories of instances that are gone and own ones, After they were last used.
-// A directory of a living instance is that one's business.
+// Tidy removes what no one uses any more: directories of instances that are gone and own ones, After they were last
+// used. A directory of a living instance is that one's business.
 func (cl Cleanup) Tidy(ctx context.Context) error {
 	if cl.t.cfg.Snapshots == nil {
 		return nil
@@ -97,7 +98,8 @@ func (cl Cleanup) tidy(ctx context.Context, dir, workspace string) error {
 	return nil
 }
 
-// only keeps what a lost instance left in a repository where no snapshot may have it, and reports whether the directory must stay.
+// only keeps what a lost instance left in a repository where no snapshot may have it, and reports whether the directory
+// must stay.
 func (cl Cleanup) only(ctx context.Context, workspace, dir string) (stays bool, err error) {
 	if _, err := os.Lstat(filepath.Join(dir, ".git")); !cl.t.cfg.AtSteps || cl.t.cfg.Rescue == nil || err != nil {
 		return false, nil //nolint:nilerr // there is no repository
@@ -106,8 +108,8 @@ func (cl Cleanup) only(ctx context.Context, workspace, dir string) (stays bool, 
 	return !kept, err
 }
 
-// Forget takes all that was kept of a tree out of the record, as where its session was deleted. Whoever holds the tree has
-// lost it.
+// Forget takes all that was kept of a tree out of the record, as where its session was deleted. Whoever holds the tree
+// has lost it.
 func (cl Cleanup) Forget(ctx context.Context, workspace string) error {
 	tr, done, err := cl.t.of(ctx, workspace)
 	if err != nil {
@@ -149,8 +151,8 @@ func (cl Cleanup) pass(ctx context.Context, tr *tree, c *claim) error {
 	return err
 }
 
-// passing reports whether a tree goes some time after its runs: trees of sessions stay, those that a run is to come back to,
-// and those with a repository whose work is neither at a remote nor kept elsewhere.
+// passing reports whether a tree goes some time after its runs: trees of sessions stay, those that a run is to come
+// back to, and those with a repository whose work is neither at a remote nor kept elsewhere.
 func (cl Cleanup) passing(ctx context.Context, rec Record, dir string) (bool, error) {
 	switch {
 	case !strings.HasPrefix(rec.Workspace, "run/") && !strings.HasPrefix(rec.Workspace, "workflow/"):

@@ -19,8 +19,8 @@ var (
 
 // BusyError refuses a claim: the owner lives.
 type BusyError struct {
-	// Workspace is the path of the tree below the workspace root, Owner the instance that holds it, Run the run that it was
-	// claimed for.
+	// Workspace is the path of the tree below the workspace root, Owner the instance that holds it, Run the run that it
+	// was claimed for.
 	Workspace, Owner, Run string
 }
 

@@ -86,8 +86,8 @@ type fate struct {
 	done, once bool
 	n          int
 	gone       bool
-	// asleep, where it is set, is what happens to others while this process is paused before operation at; then it wakes up
-	// and goes on.
+	// asleep, where it is set, is what happens to others while this process is paused before operation at; then it
+	// wakes up and goes on.
 	asleep func()
 }
 

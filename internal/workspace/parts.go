@@ -14,8 +14,8 @@ import (
 const (
 	// partBytes is the size of the objects that a pack is cut into.
 	partBytes = 16 << 20
-	// putting is how many of them are put at a time: while the store writes one, the next is read and hashed. With the one that
-	// is read that is the most that is held in memory.
+	// putting is how many of them are put at a time: while the store writes one, the next is read and hashed. With the
+	// one that is read that is the most that is held in memory.
 	putting = 2
 )
 

@@ -12,8 +12,8 @@ import (
 )
 
 // TestPauses stops the owner for longer than its lease before each of its operations in turn: reads of the record, the
-// upload of a snapshot, the word about it. Another takes over, works and is at work when the owner wakes up and goes on with
-// what it was about to do.
+// upload of a snapshot, the word about it. Another takes over, works and is at work when the owner wakes up and goes on
+// with what it was about to do.
 func TestPauses(t *testing.T) {
 	t.Parallel()
 	for at := 1; ; at++ {

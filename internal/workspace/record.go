@@ -21,17 +21,19 @@ type Record struct {
 	Fence uint64 `json:"fence"`
 	// Run is the one that it was claimed for last.
 	Run string `json:"run,omitempty"`
-	// Runs came in and have not ended as far as is known, at most maxRuns: beyond that the tree is not taken away by itself.
+	// Runs came in and have not ended as far as is known, at most maxRuns: beyond that the tree is not taken away by
+	// itself.
 	Runs []string `json:"runs,omitempty"`
 	// Snapshot names the content; empty where none was kept. Packs make it, the oldest first.
 	Snapshot string `json:"snapshot,omitempty"`
 	Packs    []Pack `json:"packs,omitempty"`
 	// Covers is the last call whose changes are in the snapshot, as RUN/CALL.
 	Covers string `json:"covers,omitempty"`
-	// Lost is true where an owner was lost, so that changes of calls that did not end may be missing, and no agent was told yet.
+	// Lost is true where an owner was lost, so that changes of calls that did not end may be missing, and no agent was
+	// told yet.
 	Lost bool `json:"lost,omitempty"`
-	// Unkept are calls that have ended, as RUN/CALL, whose changes the snapshot has not: the owner has them. Missing are
-	// those that were lost with an owner, until an agent was told.
+	// Unkept are calls that have ended, as RUN/CALL, whose changes the snapshot has not: the owner has them. Missing
+	// are those that were lost with an owner, until an agent was told.
 	Unkept  []string `json:"unkept,omitempty"`
 	Missing []string `json:"missing,omitempty"`
 	// Repository is true where the tree had a .git when it was kept.

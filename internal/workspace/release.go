@@ -21,8 +21,8 @@ func workdirName(fence uint64, instance string) string {
 	return strconv.FormatUint(fence, 10) + "-" + instance
 }
 
-// Ended says that a run has ended. Its tree is given back where no one else is at work in it; done is false where calls of the
-// run have not come to their end yet, so that it should be said again.
+// Ended says that a run has ended. Its tree is given back where no one else is at work in it; done is false where calls
+// of the run have not come to their end yet, so that it should be said again.
 func (t *Trees) Ended(ctx context.Context, workspace, run string) (done bool, err error) {
 	t.mu.Lock()
 	_, known := t.open[workspace]

@@ -17,10 +17,11 @@ type Snapshots interface {
 
 // Keeper takes snapshots of one tree and restores them. It is used by one goroutine at a time.
 type Keeper interface {
-	// Snapshot keeps the tree as it is, as its difference to a parent. A tree that changes meanwhile may be ErrChanging.
+	// Snapshot keeps the tree as it is, as its difference to a parent. A tree that changes meanwhile may be
+	// ErrChanging.
 	Snapshot(ctx context.Context, parent string) (Shot, error)
-	// Restore makes the tree what it was, from all packs of the snapshot's chain, the oldest first: whole or not at all.
-	// Packs that are not what they were are ErrDamaged.
+	// Restore makes the tree what it was, from all packs of the snapshot's chain, the oldest first: whole or not at
+	// all. Packs that are not what they were are ErrDamaged.
 	Restore(ctx context.Context, id string, packs ...io.Reader) error
 }
 
@@ -34,8 +35,8 @@ type Shot struct {
 	Bytes int64
 }
 
-// notesDir is where toolrunners write what people may want to read, with each call. It can be made again and is not kept:
-// a call that changes nothing else costs nothing.
+// notesDir is where toolrunners write what people may want to read, with each call. It can be made again and is not
+// kept: a call that changes nothing else costs nothing.
 const notesDir = ".harness"
 
 // Git makes snapshots with the git program.

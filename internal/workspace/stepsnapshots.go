@@ -17,8 +17,8 @@ func (t *Trees) AtSteps() bool { return t.cfg.AtSteps && t.cfg.Snapshots != nil 
 // In says which step of the run the visit is for.
 func (v *Visit) In(step string) { v.step = step }
 
-// note writes into the record that a call has changed the tree and that no snapshot has it: where the owner is lost, whoever
-// comes next can tell what is missing. It returns once the record says so.
+// note writes into the record that a call has changed the tree and that no snapshot has it: where the owner is lost,
+// whoever comes next can tell what is missing. It returns once the record says so.
 func (v *Visit) note(ctx context.Context, call string) (full bool, err error) {
 	if err := v.tree.take(ctx); err != nil {
 		return false, err
@@ -48,8 +48,8 @@ func (v *Visit) note(ctx context.Context, call string) (full bool, err error) {
 	return false, nil
 }
 
-// CatchUp keeps what calls of steps did that have ended since, before the next call works in the tree: who should have heard
-// of their ends may have missed it. A tree that cannot be kept now is kept later: ErrLost alone is an error.
+// CatchUp keeps what calls of steps did that have ended since, before the next call works in the tree: who should have
+// heard of their ends may have missed it. A tree that cannot be kept now is kept later: ErrLost alone is an error.
 func (v *Visit) CatchUp(ctx context.Context, ended func(run, step string) bool) error {
 	if !v.t.AtSteps() {
 		return nil
@@ -129,7 +129,8 @@ func (v *Visit) Missing() []string {
 	return slices.Clone(v.claim.rec.Missing)
 }
 
-// NewsReported says that what News returned is in the log: it need not be said again. A visit that did not ask for it has told nothing.
+// NewsReported says that what News returned is in the log: it need not be said again. A visit that did not ask for it
+// has told nothing.
 func (v *Visit) NewsReported() { v.reported = v.news != "" }
 
 // lostNews is what an agent is told of a tree whose owner was lost.

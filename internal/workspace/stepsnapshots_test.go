@@ -146,7 +146,8 @@ func TestAtSteps(t *testing.T) {
 	})
 }
 
-// steps makes the calls of the play, with an end of a step after every second. It returns the last call whose end may be said.
+// steps makes the calls of the play, with an end of a step after every second. It returns the last call whose end may
+// be said.
 func steps(t *testing.T, trees *Trees) (settled int, err error) {
 	t.Helper()
 	for n := 1; n < len(states); n++ {

@@ -26,18 +26,19 @@ type Config struct {
 	Instance string
 	// Chain is how many packs a snapshot may have before a whole one is kept; 0 means 32.
 	Chain int
-	// AtSteps keeps trees at the ends of steps and runs only. The record names the calls in between, so that it can be told
-	// what was lost with an owner.
+	// AtSteps keeps trees at the ends of steps and runs only. The record names the calls in between, so that it can be
+	// told what was lost with an owner.
 	AtSteps bool
 	// After is how long what no one uses stays: directories, and trees of runs; 0 means 24 h.
 	After time.Duration
-	// AtEnd takes the tree of a run away when the run ends. What a workflow's runs share stays for After: another may follow.
+	// AtEnd takes the tree of a run away when the run ends. What a workflow's runs share stays for After: another may
+	// follow.
 	AtEnd bool
-	// Over reports whether a run has ended. Nil: what the record says is believed, so that a tree stays where a run that came
-	// in was not seen to end.
+	// Over reports whether a run has ended. Nil: what the record says is believed, so that a tree stays where a run
+	// that came in was not seen to end.
 	Over func(ctx context.Context, run string) (bool, error)
-	// Rescue keeps elsewhere what the repository of a tree has and no remote has. Where it does not say that all was kept, the
-	// tree stays. Nil: trees with a repository stay.
+	// Rescue keeps elsewhere what the repository of a tree has and no remote has. Where it does not say that all was
+	// kept, the tree stays. Nil: trees with a repository stay.
 	Rescue func(ctx context.Context, workspace, dir string) (bool, error)
 	// Now is the clock; nil means time.Now.
 	Now func() time.Time
@@ -137,8 +138,8 @@ func (tr *tree) give() { <-tr.turn }
 // claims is how often a claim is made anew where others change the record at the same time.
 const claims = 4
 
-// Enter lets a run work in a tree. Where a living instance holds it, it returns a *BusyError; where what was kept of it can
-// not be restored, ErrDamaged. The visit must be left.
+// Enter lets a run work in a tree. Where a living instance holds it, it returns a *BusyError; where what was kept of it
+// can not be restored, ErrDamaged. The visit must be left.
 func (t *Trees) Enter(ctx context.Context, workspace, run string) (*Visit, error) {
 	tr, done, err := t.of(ctx, workspace)
 	if err != nil {
@@ -211,8 +212,8 @@ func (t *Trees) claim(ctx context.Context, tr *tree, run string) error {
 	return nil
 }
 
-// welcome notes in the record of a claim that one more run works in the tree. It returns kernel.ErrExists where the claim is
-// to be made anew.
+// welcome notes in the record of a claim that one more run works in the tree. It returns kernel.ErrExists where the
+// claim is to be made anew.
 func (t *Trees) welcome(ctx context.Context, tr *tree, c *claim, run string) error {
 	rec := with(c.rec, run)
 	if len(rec.Runs) == len(c.rec.Runs) {

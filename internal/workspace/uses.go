@@ -15,9 +15,9 @@ import (
 	"time"
 )
 
-// Uses notes which runs came into which workspaces of a root that stay on their machine, so that a workspace goes only when
-// all of its runs have ended. The notes are files beside the workspaces: they outlive the process that writes them. Several
-// processes of the machine may share a root. A workspace without notes is never taken away.
+// Uses notes which runs came into which workspaces of a root that stay on their machine, so that a workspace goes only
+// when all of its runs have ended. The notes are files beside the workspaces: they outlive the process that writes
+// them. Several processes of the machine may share a root. A workspace without notes is never taken away.
 type Uses struct {
 	root  string
 	mu    sync.Mutex
@@ -41,7 +41,8 @@ type Use struct {
 	Runs map[string]time.Time
 }
 
-// expires reports whether a workspace may go when its runs have ended: those of sessions stay, and those that all runs share.
+// expires reports whether a workspace may go when its runs have ended: those of sessions stay, and those that all runs
+// share.
 func expires(path string) bool {
 	return strings.HasPrefix(path, "run/") || strings.HasPrefix(path, "workflow/")
 }
@@ -50,8 +51,8 @@ func (u *Uses) dir(path string) string {
 	return filepath.Join(u.root, usesDir, strings.ReplaceAll(path, "/", "="))
 }
 
-// Enter notes that a run works in a workspace and keeps it from going until leave is called. While it is being removed Enter waits, until
-// ctx ends.
+// Enter notes that a run works in a workspace and keeps it from going until leave is called. While it is being removed
+// Enter waits, until ctx ends.
 func (u *Uses) Enter(ctx context.Context, path, run string) (leave func(), err error) {
 	if !expires(path) {
 		return func() {}, nil
@@ -104,8 +105,8 @@ func (u *Uses) lock(ctx context.Context, path string, how int) (*os.File, error)
 	}
 }
 
-// tryLock opens the lock of a workspace and takes it; the error is EWOULDBLOCK where another holds it. The file may go between the two:
-// then there is another one.
+// tryLock opens the lock of a workspace and takes it; the error is EWOULDBLOCK where another holds it. The file may go
+// between the two: then there is another one.
 func (u *Uses) tryLock(path string, how int) (*os.File, error) {
 	name := filepath.Join(u.dir(path), usesLock)
 	for {
@@ -176,8 +177,8 @@ func (u *Uses) of(path string) (Use, error) {
 	return use, nil
 }
 
-// Remove takes a workspace away where over agrees, while no run enters it: remove does the work. It does nothing where a
-// call is under way in it. Broken off, it may be done again.
+// Remove takes a workspace away where over agrees, while no run enters it: remove does the work. It does nothing where
+// a call is under way in it. Broken off, it may be done again.
 func (u *Uses) Remove(path string, over func(Use) (bool, error), remove func() error) (gone bool, err error) {
 	lock, err := u.tryLock(path, syscall.LOCK_EX)
 	if errors.Is(err, syscall.EWOULDBLOCK) {
@@ -205,7 +206,8 @@ func (u *Uses) Remove(path string, over func(Use) (bool, error), remove func() e
 	return true, u.forget(path, use)
 }
 
-// forget removes the notes of a workspace, whose lock is held, and then the lock: from then on another may enter and make both anew.
+// forget removes the notes of a workspace, whose lock is held, and then the lock: from then on another may enter and
+// make both anew.
 func (u *Uses) forget(path string, use Use) error {
 	for _, name := range append(slices.Sorted(maps.Keys(use.Runs)), usesLock) {
 		if err := os.Remove(filepath.Join(u.dir(path), name)); err != nil && !errors.Is(err, fs.ErrNotExist) {

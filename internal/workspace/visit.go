@@ -20,8 +20,8 @@ type Visit struct {
 	claim *claim
 	run   string
 	step  string
-	// touched: something may have changed the tree that is not kept yet; used: something may have looked at it. at is when the
-	// work ended, in the claim's count.
+	// touched: something may have changed the tree that is not kept yet; used: something may have looked at it. at is
+	// when the work ended, in the claim's count.
 	touched, used atomic.Bool
 	at            uint64
 	// news that the visit took, told where they are in the log.
@@ -44,8 +44,8 @@ func (v *Visit) Path() string {
 // Fence of the claim that the visit is part of.
 func (v *Visit) Fence() uint64 { return v.claim.rec.Fence }
 
-// Touch says that the tree is looked at from now on, and may be changed where it is not to be read only. It may be called by
-// any goroutine.
+// Touch says that the tree is looked at from now on, and may be changed where it is not to be read only. It may be
+// called by any goroutine.
 func (v *Visit) Touch(change bool) {
 	v.used.Store(true)
 	if change {
@@ -67,8 +67,9 @@ func (v *Visit) News(ctx context.Context) string {
 	return ""
 }
 
-// Settle is called when the work is done, before anything is said of it: where the tree may have been changed it is Keep, or
-// where trees are kept at the ends of steps a note of the call in the record, and where it was looked at Check.
+// Settle is called when the work is done, before anything is said of it: where the tree may have been changed it is
+// Keep, or where trees are kept at the ends of steps a note of the call in the record, and where it was looked at
+// Check.
 func (v *Visit) Settle(ctx context.Context, call string) error {
 	switch {
 	case v.touched.Load() && v.t.AtSteps():
@@ -118,9 +119,9 @@ const (
 	changingPause = 10 * time.Millisecond
 )
 
-// Keep takes a snapshot of the tree and returns once the record names it. ErrLost means that nothing was kept, because the
-// tree belongs to somebody else now; ErrChanging that the tree does not come to rest. With any other error it may have been
-// kept, and should be called again.
+// Keep takes a snapshot of the tree and returns once the record names it. ErrLost means that nothing was kept, because
+// the tree belongs to somebody else now; ErrChanging that the tree does not come to rest. With any other error it may
+// have been kept, and should be called again.
 func (v *Visit) Keep(ctx context.Context, call string) error {
 	if err := v.tree.take(ctx); err != nil {
 		return err

@@ -1,8 +1,8 @@
 // Package approval signs answers to gates, and verifies them without a station.
 //
-// Promises: a signature covers the station, the run, the gate, the decision, the hash of the exact action and the reason,
-// so it is good for that one answer and no other. Keys are Ed25519 in standard PEM files, and not those of NATS. Who
-// signed is told by the key alone: it is the name under which the verifier keeps it.
+// Promises: a signature covers the station, the run, the gate, the decision, the hash of the exact action and the
+// reason, so it is good for that one answer and no other. Keys are Ed25519 in standard PEM files, and not those of
+// NATS. Who signed is told by the key alone: it is the name under which the verifier keeps it.
 package approval
 
 import (
@@ -35,14 +35,14 @@ var (
 // Statement is what is signed.
 type Statement struct {
 	Station, Run, Gate string
-	// Decision is "approve" or "reject", ProposalHash the hash of the exact action that is decided on: the proposal_hash of the
-	// gate, or where its arguments were edited events.EditedHash of that and of them.
+	// Decision is "approve" or "reject", ProposalHash the hash of the exact action that is decided on: the
+	// proposal_hash of the gate, or where its arguments were edited events.EditedHash of that and of them.
 	Decision, ProposalHash string
 	Reason                 string
 }
 
-// bytes are what the signature is over. Ids hold no line break and the reason comes last, as its hash, so two statements
-// never have the same bytes.
+// bytes are what the signature is over. Ids hold no line break and the reason comes last, as its hash, so two
+// statements never have the same bytes.
 func (s Statement) bytes() ([]byte, error) {
 	for _, id := range []struct{ what, id string }{{"station", s.Station}, {"run", s.Run}, {"gate", s.Gate}, {"proposal_hash", s.ProposalHash}} {
 		if err := events.CheckID(id.what, id.id); err != nil {
@@ -134,9 +134,9 @@ func (k Keys) Verify(s Statement, keyID, signature string) (name string, err err
 	return key.name, nil
 }
 
-// VerifyEvent returns who signed the answer that a gate.approved, gate.voted or gate.rejected records, from the event alone. Its errors
-// are those of Verify; an event that records no answer is ErrUnsigned. Beyond the signature it wants what the station
-// recorded as the answer's author to be the owner of the key.
+// VerifyEvent returns who signed the answer that a gate.approved, gate.voted or gate.rejected records, from the event
+// alone. Its errors are those of Verify; an event that records no answer is ErrUnsigned. Beyond the signature it wants
+// what the station recorded as the answer's author to be the owner of the key.
 func (k Keys) VerifyEvent(f events.Event) (name string, err error) {
 	p, err := f.Payload()
 	if err != nil {

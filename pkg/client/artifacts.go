@@ -69,8 +69,8 @@ func standing(s run.State, a events.Artifact, now time.Time) Artifact {
 }
 
 // Open opens an artifact of a run by its id, or by its path, key, or a name that only one has. What is read was checked
-// against its digest before. Its errors are ErrNotFound, ErrExpired, ErrDamaged and *ElsewhereError; the record is returned
-// with the last three.
+// against its digest before. Its errors are ErrNotFound, ErrExpired, ErrDamaged and *ElsewhereError; the record is
+// returned with the last three.
 func (as Artifacts) Open(ctx context.Context, runID, id string) (Artifact, io.ReadCloser, error) {
 	s, err := as.c.State(ctx, runID)
 	if err != nil {

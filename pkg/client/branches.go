@@ -20,8 +20,8 @@ type Branches struct{ c *Client }
 // Branches returns the git branches that are kept with the station.
 func (c *Client) Branches() Branches { return Branches{c} }
 
-// List lists the git branches that are kept with the station: those of a scope, such as "session/demo", "workflow/w1" or
-// "run/r1", or all where it is empty. They are sorted by scope and name.
+// List lists the git branches that are kept with the station: those of a scope, such as "session/demo", "workflow/w1"
+// or "run/r1", or all where it is empty. They are sorted by scope and name.
 func (bs Branches) List(ctx context.Context, scope string) ([]events.PublishedBranch, error) {
 	prefix := events.BranchKeys
 	if scope != "" {
@@ -56,8 +56,8 @@ func (bs Branches) List(ctx context.Context, scope string) ([]events.PublishedBr
 // ErrAtRemote means that a branch has nothing that its remote has not: it is to be fetched from there.
 var ErrAtRemote = errors.New("all of it is at the remote")
 
-// Write writes a branch as a git bundle, which "git fetch FILE BRANCH" reads; the digest of each part is checked. The errors
-// are ErrNotFound, ErrDamaged and ErrAtRemote; what was written before one of them is of no use.
+// Write writes a branch as a git bundle, which "git fetch FILE BRANCH" reads; the digest of each part is checked. The
+// errors are ErrNotFound, ErrDamaged and ErrAtRemote; what was written before one of them is of no use.
 func (bs Branches) Write(ctx context.Context, scope, name string, w io.Writer) (events.PublishedBranch, error) {
 	var one events.PublishedBranch
 	b, err := bs.c.st.KV(topology.TreeBucket).Get(ctx, events.BranchKey(scope, name))

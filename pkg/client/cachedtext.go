@@ -9,8 +9,8 @@ import (
 	"github.com/inspan/inspan/pkg/run"
 )
 
-// cachedText is what the station keeps of what was said live of a run, for a watcher who came late. Who may not read it, or
-// finds nothing, goes on with what comes.
+// cachedText is what the station keeps of what was said live of a run, for a watcher who came late. Who may not read
+// it, or finds nothing, goes on with what comes.
 type cachedText struct {
 	c   *Client
 	run string
@@ -19,8 +19,8 @@ type cachedText struct {
 	after uint64
 }
 
-// begin tells what is kept of the turns and calls under way. It must be told before anything that is newer. What is kept is
-// read before and after the events: so a turn that the events do not have yet is told as far as it had come.
+// begin tells what is kept of the turns and calls under way. It must be told before anything that is newer. What is
+// kept is read before and after the events: so a turn that the events do not have yet is told as far as it had come.
 func (k *cachedText) begin(ctx context.Context) {
 	said := k.read(ctx)
 	if len(said) == 0 {

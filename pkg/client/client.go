@@ -1,7 +1,8 @@
 // Package client talks to a station as its users do: it dispatches tasks, watches runs, answers gates and steers.
 //
-// The Client itself starts, watches and steers one run. What a station has more of is grouped by what it is: Runs finds runs and
-// reads what came of them, Gates answers, Sessions, Artifacts, Branches and DeadLetters do what their names say.
+// The Client itself starts, watches and steers one run. What a station has more of is grouped by what it is: Runs finds
+// runs and reads what came of them, Gates answers, Sessions, Artifacts, Branches and DeadLetters do what their names
+// say.
 //
 // Promises: it uses the station's public subjects and nothing else. A task without an id gets one, so that trying
 // again never starts a second run. Watch yields every event of a run once and in order, whatever the connection does.
@@ -96,8 +97,8 @@ func (e *RefusedError) Error() string {
 // ErrDenied means that the server does not let this user do something.
 var ErrDenied = jet.ErrDenied
 
-// ErrInputFull means that the station takes no more input until its services have worked off what waits. The message was
-// not stored; it may be sent again.
+// ErrInputFull means that the station takes no more input until its services have worked off what waits. The message
+// was not stored; it may be sent again.
 var ErrInputFull = jet.ErrInputFull
 
 // SilentError is returned where a message is stored but what came of it could not be learned: the station has not
@@ -143,8 +144,8 @@ func Connect(ctx context.Context, cfg Config) (*Client, error) {
 	return Over(st, conn, conn.Close), nil
 }
 
-// Over is a client of a station that a program of this module holds itself; conn is nil where that is not over NATS. Close
-// calls end, which may be nil. Everyone else has Connect, and the Client of a pkg/station.
+// Over is a client of a station that a program of this module holds itself; conn is nil where that is not over NATS.
+// Close calls end, which may be nil. Everyone else has Connect, and the Client of a pkg/station.
 func Over(st origin, conn connection, end func()) *Client {
 	return &Client{conn: conn, st: st, end: end}
 }
@@ -159,8 +160,8 @@ func (c *Client) Close() {
 	}
 }
 
-// Connected reports whether there is a connection at the moment. One that is lost comes back by itself where it can; meanwhile
-// everything waits until its context ends. A local store is always there.
+// Connected reports whether there is a connection at the moment. One that is lost comes back by itself where it can;
+// meanwhile everything waits until its context ends. A local store is always there.
 func (c *Client) Connected() bool { return c.conn == nil || c.conn.Connected() }
 
 // Station is the station's name.

@@ -22,9 +22,9 @@ type Fork struct {
 	SameWorkspace bool
 }
 
-// Fork starts a run from where another one stood and returns its id once it exists (PLUS-1). The other run stays as it is.
-// Its errors are those of Start; an event that the run does not have, and one after which there is nothing to do, is a
-// *RefusedError with the code bad_fork.
+// Fork starts a run from where another one stood and returns its id once it exists (PLUS-1). The other run stays as it
+// is. Its errors are those of Start; an event that the run does not have, and one after which there is nothing to do,
+// is a *RefusedError with the code bad_fork.
 func (c *Client) Fork(ctx context.Context, f Fork) (runID string, err error) {
 	return c.Start(ctx, events.Task{ID: f.ID, By: f.By, Say: f.Say,
 		ForkOf: &events.ForkPoint{Run: f.Run, Sequence: f.At, Checkpoint: f.Checkpoint, SameWorkspace: f.SameWorkspace}})

@@ -42,8 +42,8 @@ func (gs Gates) List(ctx context.Context) ([]Waiting, error) {
 // Decision is an answer to a gate.
 type Decision struct {
 	Run, Gate string
-	// By is who answers: part of the subject, which permissions can bind to a user. Where this user may not answer in that
-	// name it is only claimed, which the event says too. Empty answers in no one's name.
+	// By is who answers: part of the subject, which permissions can bind to a user. Where this user may not answer in
+	// that name it is only claimed, which the event says too. Empty answers in no one's name.
 	By     string
 	Reason string
 	// Hash is the proposal_hash that was seen; the answer is refused where another proposal waits. Empty takes any.
@@ -56,8 +56,8 @@ type Decision struct {
 
 // Approve answers a gate with yes and returns the run's state with the answer recorded (GATE-9). The first answer to a
 // gate wins: where it was a yes of somebody else the gate in the state names them, where it was a no, and for a gate
-// that does not exist, Approve returns a *RefusedError. Where the gate needs several approvers the answer may be one vote
-// of them: the gate in the state is then still pending.
+// that does not exist, Approve returns a *RefusedError. Where the gate needs several approvers the answer may be one
+// vote of them: the gate in the state is then still pending.
 func (gs Gates) Approve(ctx context.Context, d Decision) (run.State, error) {
 	return gs.decide(ctx, d, "approve")
 }

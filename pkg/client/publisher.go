@@ -28,7 +28,8 @@ func (p publisher) steer(ctx context.Context, runID, subject string, message any
 	return p.await(ctx, runID, letters, func(s run.State) bool { return done(s, input) })
 }
 
-// send publishes a message. It returns its position in the input stream, and what is refused of it; the caller stops that.
+// send publishes a message. It returns its position in the input stream, and what is refused of it; the caller stops
+// that.
 func (p publisher) send(ctx context.Context, subject string, message any) (input uint64, l *letters, err error) {
 	body, err := json.Marshal(message)
 	if err != nil {

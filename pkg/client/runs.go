@@ -105,8 +105,8 @@ func (of Of) fits(i run.Info) bool {
 	return (of.Session == "" || of.Session == i.SessionID) && (of.WorkflowRun == "" || of.WorkflowRun == i.WorkflowRunID)
 }
 
-// Checkpoints lists the checkpoints of a run, oldest first (PERS-10). ErrNotFound where there is no such run. Fork goes on from
-// one of them.
+// Checkpoints lists the checkpoints of a run, oldest first (PERS-10). ErrNotFound where there is no such run. Fork goes
+// on from one of them.
 func (rs Runs) Checkpoints(ctx context.Context, runID string) ([]run.Checkpoint, error) {
 	s, err := rs.c.State(ctx, runID)
 	if err != nil {

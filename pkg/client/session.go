@@ -63,8 +63,8 @@ func (ss Sessions) get(ctx context.Context, id string) (e events.Session, err er
 
 // Control does something to a session and returns it with that done: start makes it or opens it again, set changes its
 // settings, pause and resume hold and let go on its runs too, end lets go of it, unlock takes the lock from whoever has
-// it, clear forgets its history and delete all of it. It returns a *RefusedError with the code session_locked where a run
-// works in it and the control does not say Stop, and with unknown_session where there is none.
+// it, clear forgets its history and delete all of it. It returns a *RefusedError with the code session_locked where a
+// run works in it and the control does not say Stop, and with unknown_session where there is none.
 func (ss Sessions) Control(ctx context.Context, id string, ctl events.SessionControl) (events.Session, error) {
 	if err := events.CheckID("session", id); err != nil {
 		return events.Session{}, err
@@ -104,8 +104,8 @@ func (ss Sessions) Start(ctx context.Context, id string, mode events.SessionMode
 	return ss.Control(ctx, id, events.SessionControl{Action: "start", Mode: mode, SessionSettings: settings})
 }
 
-// Send gives a session its next input and returns the id of the run that works on it, once that exists (SESS-7). Watch and
-// Live show the run; the next input may be sent as soon as it has ended. It returns a *RefusedError with the code
+// Send gives a session its next input and returns the id of the run that works on it, once that exists (SESS-7). Watch
+// and Live show the run; the next input may be sent as soon as it has ended. It returns a *RefusedError with the code
 // session_locked, which names the run that is in the way, while another run works in a sequential session.
 func (ss Sessions) Send(ctx context.Context, session string, t events.Task) (runID string, err error) {
 	if err := events.CheckID("session", session); err != nil {
@@ -125,8 +125,8 @@ func (ss Sessions) History(ctx context.Context, id string) (Conversation, error)
 	return Conversation{Session: id, Messages: history.Messages(stored), TotalTokens: e.InputTokens + e.OutputTokens, CreatedAt: e.CreatedAt, UpdatedAt: e.UpdatedAt}, err
 }
 
-// Sweep lets the files of a deleted session go where a toolrunner has them. It returns once that is asked for. Files that
-// no one sweeps go when the name is used again.
+// Sweep lets the files of a deleted session go where a toolrunner has them. It returns once that is asked for. Files
+// that no one sweeps go when the name is used again.
 func (ss Sessions) Sweep(ctx context.Context, id string) error {
 	if err := events.CheckID("session", id); err != nil {
 		return err

@@ -12,8 +12,8 @@ import (
 type Piece struct {
 	// Event is token, thinking, tool_output or error.
 	Event string `json:"event"`
-	// Step and Turn it belongs to; Turn is the number that its turn.finished will have. Attempt counts the requests of the
-	// turn, or the attempts of the call.
+	// Step and Turn it belongs to; Turn is the number that its turn.finished will have. Attempt counts the requests of
+	// the turn, or the attempts of the call.
 	Step    string `json:"step_id,omitempty"`
 	Turn    int    `json:"step_number,omitempty"`
 	Attempt int    `json:"attempt,omitempty"`
@@ -41,10 +41,10 @@ const (
 )
 
 // Stream has hear called with the text of a run as it comes, from one goroutine, until stop is called or ctx ends. Who
-// comes late gets the text of the turns and calls under way from their beginning, at most the last 256 KiB of each; where the
-// station keeps it (INSPAN_STREAMING=jetstream), also text whose services are gone. What has ended is in the events. Each byte
-// comes once and in order. Nothing comes where the station does not stream. stop waits until hear has returned; hear must not
-// call it.
+// comes late gets the text of the turns and calls under way from their beginning, at most the last 256 KiB of each;
+// where the station keeps it (INSPAN_STREAMING=jetstream), also text whose services are gone. What has ended is in the
+// events. Each byte comes once and in order. Nothing comes where the station does not stream. stop waits until hear has
+// returned; hear must not call it.
 func (c *Client) Stream(ctx context.Context, runID string, receive func(Piece)) (stop func(), err error) {
 	if err := checkRun(runID); err != nil {
 		return nil, err

@@ -8,16 +8,16 @@ import (
 	"time"
 )
 
-// PublishedBranch is a git branch that is kept with the station, in the store of the records of working trees. It is no event:
-// only toolrunners write it, and the newest one of a name is the one that counts.
+// PublishedBranch is a git branch that is kept with the station, in the store of the records of working trees. It is no
+// event: only toolrunners write it, and the newest one of a name is the one that counts.
 type PublishedBranch struct {
-	// Scope names those who share it, such as "session/demo", "workflow/w1" or "run/r1"; "deleted/demo/17" is that of a session
-	// that was deleted, with its last fence.
+	// Scope names those who share it, such as "session/demo", "workflow/w1" or "run/r1"; "deleted/demo/17" is that of a
+	// session that was deleted, with its last fence.
 	Scope  string `json:"scope"`
 	Branch string `json:"branch"`
 	Commit string `json:"commit"`
-	// Parts are the objects that make a git bundle, in order; none where all of it is at the remote. Thin says that the commits
-	// before it are at the remote alone.
+	// Parts are the objects that make a git bundle, in order; none where all of it is at the remote. Thin says that the
+	// commits before it are at the remote alone.
 	Parts []Ref `json:"parts"`
 	Thin  bool  `json:"thin,omitempty"`
 	Bytes int64 `json:"bytes"`
@@ -42,8 +42,8 @@ func BranchKeysOf(scope string) string {
 	return BranchKeys + strings.ReplaceAll(scope, "/", "=") + "."
 }
 
-// DeletedScope is the scope of what was published in a session before it was deleted. e is the row of the deleted session, or
-// of the next one of its name.
+// DeletedScope is the scope of what was published in a session before it was deleted. e is the row of the deleted
+// session, or of the next one of its name.
 func DeletedScope(e Session) string {
 	return "deleted/" + e.ID + "/" + strconv.FormatUint(e.Born-1, 10)
 }

@@ -25,8 +25,8 @@ type Identity struct {
 	AgentName   string `json:"agentname,omitempty"`
 }
 
-// Event is one stored event: a CloudEvents 1.0 document in structured JSON with our extensions. Its subject is the id of its
-// aggregate.
+// Event is one stored event: a CloudEvents 1.0 document in structured JSON with our extensions. Its subject is the id
+// of its aggregate.
 type Event struct {
 	SpecVersion string    `json:"specversion"`
 	ID          string    `json:"id"`

@@ -11,8 +11,8 @@ import (
 
 // Task is what a user publishes to dispatch work. Only Agent and Task are required.
 type Task struct {
-	// ID makes the task one: published again, it starts nothing. It is 1 to 64 characters of A-Z a-z 0-9 _ and -, and the
-	// run's id.
+	// ID makes the task one: published again, it starts nothing. It is 1 to 64 characters of A-Z a-z 0-9 _ and -, and
+	// the run's id.
 	ID    string `json:"id,omitempty"`
 	Agent string `json:"agent"`
 	Task  string `json:"task"`
@@ -46,24 +46,25 @@ type Task struct {
 	Handoff string `json:"handoff,omitempty"`
 	// Mail that waits for the agent; it is shown the most urgent first. At most MaxMail letters, MaxMailBytes together.
 	Mail []Letter `json:"mail,omitempty"`
-	// Repo is the address of a git repository to work in, by https or ssh and without a password. Ref is a branch, a tag, a commit
-	// or a ref such as pull/12/head of it, Branch a branch; Ref wins. Depth is how many commits of history are fetched, 0 for all.
+	// Repo is the address of a git repository to work in, by https or ssh and without a password. Ref is a branch, a
+	// tag, a commit or a ref such as pull/12/head of it, Branch a branch; Ref wins. Depth is how many commits of
+	// history are fetched, 0 for all.
 	Repo   string `json:"repo,omitempty"`
 	Ref    string `json:"ref,omitempty"`
 	Branch string `json:"branch,omitempty"`
 	Depth  int    `json:"depth,omitempty"`
 	// Git are settings of this run that differ from those of its agent. A run with Repo or Git works in git.
 	Git *TaskGit `json:"git,omitempty"`
-	// LongRunning says whether the run needs all that the harness does for long work (LIFE-13); nil leaves it to Estimate and to
-	// the agent. Estimate is how long the work may take, such as "20m".
+	// LongRunning says whether the run needs all that the harness does for long work (LIFE-13); nil leaves it to
+	// Estimate and to the agent. Estimate is how long the work may take, such as "20m".
 	LongRunning *bool  `json:"long_running,omitempty"`
 	Estimate    string `json:"estimate,omitempty"`
 	// Stream says that somebody watches the model's words as they come.
 	Stream bool `json:"stream,omitempty"`
 	// By is who asks, one line of at most MaxBy bytes. Where a gate needs several approvers it is none of them.
 	By string `json:"by,omitempty"`
-	// ForkOf makes the run one that begins where another one stood; agent, task, options and plan are then those of that one
-	// and are left out here. Say is a message to the agent after that point.
+	// ForkOf makes the run one that begins where another one stood; agent, task, options and plan are then those of
+	// that one and are left out here. Say is a message to the agent after that point.
 	ForkOf *ForkPoint `json:"fork_of,omitempty"`
 	Say    string     `json:"say,omitempty"`
 }
@@ -173,12 +174,12 @@ type Answer struct {
 	By     string `json:"by,omitempty"`
 	// ProposalHash is the hash of the proposal that was seen; the answer is refused if another one waits.
 	ProposalHash string `json:"proposal_hash,omitempty"`
-	// Key is the id of the key that signed the answer, Signature what it made of it; see pkg/approval. A signed answer names
-	// the proposal's hash.
+	// Key is the id of the key that signed the answer, Signature what it made of it; see pkg/approval. A signed answer
+	// names the proposal's hash.
 	Key       string `json:"key,omitempty"`
 	Signature string `json:"signature,omitempty"`
-	// EditedInput approves other arguments than those proposed, as a JSON object: they are checked and judged like any call,
-	// and become what is run. A signature is then over EditedHash of proposal_hash and EditedInput of these.
+	// EditedInput approves other arguments than those proposed, as a JSON object: they are checked and judged like any
+	// call, and become what is run. A signature is then over EditedHash of proposal_hash and EditedInput of these.
 	EditedInput json.RawMessage `json:"edited_input,omitempty"`
 }
 

@@ -71,8 +71,8 @@ const (
 // Services lists them in the order of the path of a tool call.
 func Services() []Service { return []Service{Planner, Gatekeeper, Executor, Toolrunner, Persister} }
 
-// Type is the row of one event type. Its fold rule is a row in pkg/run; what else belongs to the type is made from this row:
-// its schema, its page, its sample, who may publish it and who checks that.
+// Type is the row of one event type. Its fold rule is a row in pkg/run; what else belongs to the type is made from this
+// row: its schema, its page, its sample, who may publish it and who checks that.
 type Type struct {
 	Kind Kind
 	// Author is the only service that may say it.
@@ -83,8 +83,8 @@ type Type struct {
 	Origin Origin
 	// Shown are the views that the event changes.
 	Shown Views
-	// Line says in words what the event says, for the activity log. Where the line needs units, lists or other layout it is nil
-	// and internal/core/view has a row for it.
+	// Line says in words what the event says, for the activity log. Where the line needs units, lists or other layout
+	// it is nil and internal/core/view has a row for it.
 	Line func(Payload) string
 	// Doc is one sentence for the generated reference.
 	Doc string

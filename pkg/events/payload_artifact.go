@@ -42,7 +42,8 @@ type Artifact struct {
 	// ContentType is a media type, guessed from the name and the bytes.
 	ContentType string    `json:"content_type"`
 	CreatedAt   time.Time `json:"created_at"`
-	// Key is runs/{run}/output/{path} or runs/{run}/logs/{call}.log: what it is called where artifacts are stored by name.
+	// Key is runs/{run}/output/{path} or runs/{run}/logs/{call}.log: what it is called where artifacts are stored by
+	// name.
 	Key string `json:"key"`
 	// Kept is where the bytes are: nats, local or log.
 	Kept string `json:"kept"`
@@ -67,8 +68,8 @@ func (a Artifact) Ref() Ref {
 type LeftOut struct {
 	Path string `json:"path"`
 	Size int64  `json:"size"`
-	// Reason is for people; Code is too_large, run_full, too_many, store_full, store_away, changing, bad_name, secret or
-	// unreadable.
+	// Reason is for people; Code is too_large, run_full, too_many, store_full, store_away, changing, bad_name, secret
+	// or unreadable.
 	Code   string `json:"code"`
 	Reason string `json:"reason"`
 }

@@ -27,8 +27,8 @@ func (m MicroUSD) String() string {
 // MaxUSD is the largest amount of money that can be asked for or that a price can be, in dollars.
 const MaxUSD = 1_000_000
 
-// ParseUSD reads an amount of dollars such as 2.50, rounded to a millionth; it is refused where it is not one, negative or
-// above MaxUSD.
+// ParseUSD reads an amount of dollars such as 2.50, rounded to a millionth; it is refused where it is not one, negative
+// or above MaxUSD.
 func ParseUSD(text string) (MicroUSD, error) {
 	v, err := strconv.ParseFloat(strings.TrimPrefix(text, "$"), 64)
 	if err != nil || math.IsNaN(v) || v < 0 || v > MaxUSD {
@@ -52,8 +52,8 @@ type Lost struct {
 	Cost     MicroUSD `json:"cost_micro_usd,omitempty"`
 }
 
-// budget puts the budgets of a task into the options, or says what is wrong with them. Nothing is no budget; zero is refused, as it could mean both
-// none and nothing at all.
+// budget puts the budgets of a task into the options, or says what is wrong with them. Nothing is no budget; zero is
+// refused, as it could mean both none and nothing at all.
 func (t *Task) budget(o *Options) error {
 	if t.MaxTokens != nil {
 		if *t.MaxTokens < 1 || *t.MaxTokens > maxTokens {

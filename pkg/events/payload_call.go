@@ -31,7 +31,8 @@ type CallAllowedData struct {
 	RulesDigest string `json:"rules_digest"`
 	// BudgetLeft after this call.
 	BudgetLeft int `json:"budget_left"`
-	// Edited is true where what is permitted are not the arguments that were asked for but those of the gate's approval.
+	// Edited is true where what is permitted are not the arguments that were asked for but those of the gate's
+	// approval.
 	Edited bool `json:"edited,omitempty"`
 	// Hooks are the answers of the hooks that were asked about the call.
 	Hooks []HookAnswer `json:"hooks,omitempty"`
@@ -111,9 +112,11 @@ type CallFinishedData struct {
 	Sandbox    string `json:"sandbox"`
 	// Usage is what the call's commands used, where it ran any and the sandbox measures.
 	Usage *Usage `json:"usage,omitempty"`
-	// Notes is the path of the AGENTS.md of the workspace that Output ends with, where the agent was not shown it before.
+	// Notes is the path of the AGENTS.md of the workspace that Output ends with, where the agent was not shown it
+	// before.
 	Notes string `json:"workspace_notes,omitempty"`
-	// Dir is the folder of the workspace that later shells of the step begin in, where the call changed it; "." is the workspace.
+	// Dir is the folder of the workspace that later shells of the step begin in, where the call changed it; "." is the
+	// workspace.
 	Dir string `json:"dir,omitempty"`
 	// Background is the command that runs on beyond the call, or whose output the call showed.
 	Background *Background `json:"background,omitempty"`
@@ -121,7 +124,8 @@ type CallFinishedData struct {
 	Hooks []HookAnswer `json:"hooks,omitempty"`
 }
 
-// Background is a command that runs on beyond the call that started it, at most to the end of its step. Nothing starts it again.
+// Background is a command that runs on beyond the call that started it, at most to the end of its step. Nothing starts
+// it again.
 type Background struct {
 	// ID is the handle that the agent has, one of its step.
 	ID string `json:"id"`

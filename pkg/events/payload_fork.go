@@ -6,15 +6,16 @@ type ForkOrigin struct {
 	Sequence uint64 `json:"sequence"`
 	// Hash is the SHA-256 of the stored bytes of that event, in hex: it stands for all that came before.
 	Hash string `json:"hash"`
-	// StartBytes and StartHash are the length and the hex SHA-256 of the state that the run.forked events hold together.
+	// StartBytes and StartHash are the length and the hex SHA-256 of the state that the run.forked events hold
+	// together.
 	StartBytes int    `json:"start_bytes"`
 	StartHash  string `json:"start_hash"`
 	// SameWorkspace is true where the fork works in the directory of the other run.
 	SameWorkspace bool `json:"same_workspace,omitempty"`
 }
 
-// RunForkedData is a part of the state that a forked run begins with: a JSON document that follows from the events of the
-// other run up to the fork. The parts come in order.
+// RunForkedData is a part of the state that a forked run begins with: a JSON document that follows from the events of
+// the other run up to the fork. The parts come in order.
 type RunForkedData struct {
 	Event string `json:"event"`
 	// Offset of Data in the whole document, in bytes.

@@ -12,8 +12,8 @@ import (
 
 // GateTerms say how a gate is answered. With the zero value one yes is enough and the gate waits for ever.
 type GateTerms struct {
-	// Approvers is how many different people must say yes to the same action; 0 and 1 are one. Where it is more, whoever
-	// asked for the run does not count, and an answer counts only where it is proven who gave it.
+	// Approvers is how many different people must say yes to the same action; 0 and 1 are one. Where it is more,
+	// whoever asked for the run does not count, and an answer counts only where it is proven who gave it.
 	Approvers int `json:"approvers,omitempty"`
 	// ExpiresMS is how long the gate waits, in milliseconds; 0 is for ever.
 	ExpiresMS int64 `json:"expires_ms,omitempty"`
@@ -30,8 +30,8 @@ const (
 // MaxApprovers bounds GateTerms.Approvers.
 const MaxApprovers = 16
 
-// Strictest joins the terms of two layers: the most approvers and the shortest wait, with the outcome that goes with it.
-// No layer makes the terms of another one weaker.
+// Strictest joins the terms of two layers: the most approvers and the shortest wait, with the outcome that goes with
+// it. No layer makes the terms of another one weaker.
 func (t GateTerms) Strictest(o GateTerms) GateTerms {
 	out := t
 	out.Approvers = max(t.Approvers, o.Approvers)
@@ -102,7 +102,8 @@ func EditedHash(proposalHash string, input json.RawMessage) string {
 
 func (a *GateAnswer) answer() GateAnswer { return *a }
 
-// AnswerOf returns the answer to a gate that an event records. Every event whose payload embeds a GateAnswer records one.
+// AnswerOf returns the answer to a gate that an event records. Every event whose payload embeds a GateAnswer records
+// one.
 func AnswerOf(p Payload) (a GateAnswer, ok bool) {
 	d, ok := p.(interface{ answer() GateAnswer })
 	if !ok {

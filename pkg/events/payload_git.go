@@ -1,11 +1,11 @@
 package events
 
-// StepKind says who carries a step of a plan out; empty is an agent. The others are steps of the harness, which ask no model:
-// only the planner makes them, no task, formula or model can.
+// StepKind says who carries a step of a plan out; empty is an agent. The others are steps of the harness, which ask no
+// model: only the planner makes them, no task, formula or model can.
 type StepKind string
 
-// The kinds of steps of the harness. A run that works in git begins with a checkout, before all other steps, and ends with a
-// deliver, after all others have ended.
+// The kinds of steps of the harness. A run that works in git begins with a checkout, before all other steps, and ends
+// with a deliver, after all others have ended.
 const (
 	StepCheckout StepKind = "checkout"
 	StepDeliver  StepKind = "deliver"
@@ -17,7 +17,8 @@ const (
 const (
 	CheckoutStep = "git-checkout"
 	DeliverStep  = "git-deliver"
-	// CommitStepPrefix begins the ids of steps of kind StepCommit; the place of the step in the plan that it commits follows, from 1.
+	// CommitStepPrefix begins the ids of steps of kind StepCommit; the place of the step in the plan that it commits
+	// follows, from 1.
 	CommitStepPrefix = "git-commit-"
 )
 
@@ -37,7 +38,8 @@ const (
 const (
 	// WorkspacePersistent: a workspace has a copy of its own of the repository.
 	WorkspacePersistent = "persistent"
-	// WorkspaceEphemeral: it borrows the objects of a mirror that runs on the same remote share, and goes when its last run ends.
+	// WorkspaceEphemeral: it borrows the objects of a mirror that runs on the same remote share, and goes when its last
+	// run ends.
 	WorkspaceEphemeral = "ephemeral"
 )
 
@@ -50,28 +52,29 @@ const (
 // MaxMerge is the most branches that one run merges.
 const MaxMerge = 32
 
-// GitSettings say how runs work in git, as an agent's file or a task writes them. What is not set is left to who says it
-// otherwise: the task wins over the agent's file, and that over the defaults.
+// GitSettings say how runs work in git, as an agent's file or a task writes them. What is not set is left to who says
+// it otherwise: the task wins over the agent's file, and that over the defaults.
 type GitSettings struct {
-	// AutoBranch makes a new branch for the work; true by default, but not where runs of a session share a working branch.
+	// AutoBranch makes a new branch for the work; true by default, but not where runs of a session share a working
+	// branch.
 	AutoBranch *bool `json:"auto_branch,omitempty"`
 	// BranchPrefix begins the names of such branches; "agent/" by default.
 	BranchPrefix string `json:"branch_prefix,omitempty"`
-	// AutoCommit lets the harness commit what the run changed when its steps have ended. Unset it does where the run works in a
-	// session or says how it collaborates (C17).
+	// AutoCommit lets the harness commit what the run changed when its steps have ended. Unset it does where the run
+	// works in a session or says how it collaborates (C17).
 	AutoCommit *bool `json:"auto_commit,omitempty"`
-	// WorkingBranch is the main line of work; empty is the branch that is checked out. ${input.NAME} stands for a variable of the
-	// task, ${session_id}, ${workflow_run_id}, ${run_id} and ${agent} for what they say.
+	// WorkingBranch is the main line of work; empty is the branch that is checked out. ${input.NAME} stands for a
+	// variable of the task, ${session_id}, ${workflow_run_id}, ${run_id} and ${agent} for what they say.
 	WorkingBranch string `json:"working_branch,omitempty"`
 	// Strategy is BranchShared (default) where the runs of a workflow work on one branch, else BranchPerRun.
 	Strategy string `json:"workflow_branch_strategy,omitempty"`
-	// Collaboration is sequential, where runs of a session work on one branch after the other, or parallel, where each agent has
-	// a branch and a working tree of its own. Unset it is as the session's mode.
+	// Collaboration is sequential, where runs of a session work on one branch after the other, or parallel, where each
+	// agent has a branch and a working tree of its own. Unset it is as the session's mode.
 	Collaboration SessionMode `json:"collaboration,omitempty"`
 	// RequireApproval asks a person before a push or a merge, at every autonomy level; true by default.
 	RequireApproval *bool `json:"require_approval,omitempty"`
-	// Push sends the branch to the repository it came from when the steps of the run are complete; unset it does where the task
-	// names a repository.
+	// Push sends the branch to the repository it came from when the steps of the run are complete; unset it does where
+	// the task names a repository.
 	Push *bool `json:"push,omitempty"`
 	// Workspace is WorkspacePersistent (default) or WorkspaceEphemeral.
 	Workspace string `json:"workspace,omitempty"`
@@ -90,8 +93,8 @@ type GitWork struct {
 	// Branch of the repository to begin with, and how many commits of history are fetched, 0 for all.
 	Branch string `json:"branch,omitempty"`
 	Depth  int    `json:"depth,omitempty"`
-	// WorkingBranch is the main line of work, empty for the one that is checked out; NewBranch the run's own that is made off it,
-	// empty where the run works on the working branch.
+	// WorkingBranch is the main line of work, empty for the one that is checked out; NewBranch the run's own that is
+	// made off it, empty where the run works on the working branch.
 	WorkingBranch   string      `json:"working_branch,omitempty"`
 	NewBranch       string      `json:"new_branch,omitempty"`
 	Collaboration   SessionMode `json:"collaboration"`
@@ -113,8 +116,8 @@ type GitBegin struct {
 	Scopes []string `json:"scopes"`
 }
 
-// Delivery is what became of the work that a run did in git. It says only what was seen once it was done: what the remote
-// had after a push, what a branch was at after a merge.
+// Delivery is what became of the work that a run did in git. It says only what was seen once it was done: what the
+// remote had after a push, what a branch was at after a merge.
 type Delivery struct {
 	// Branch of the run and the commit that it is at; Base is the commit that the run began with.
 	Branch string `json:"branch,omitempty"`

@@ -1,7 +1,7 @@
 package events
 
-// HistoryCompactedData replaces the older turns of a step by a summary in what its model is shown (LOOP-9). Token counts
-// of the prompt are estimates; those of the request for the summary are the provider's.
+// HistoryCompactedData replaces the older turns of a step by a summary in what its model is shown (LOOP-9). Token
+// counts of the prompt are estimates; those of the request for the summary are the provider's.
 type HistoryCompactedData struct {
 	Event string `json:"event"`
 	Step  string `json:"step_id"`

@@ -42,7 +42,8 @@ type PlanAnsweredData struct {
 	InputTokens  int    `json:"input_tokens"`
 	OutputTokens int    `json:"output_tokens"`
 	CachedTokens int    `json:"cached_tokens,omitempty"`
-	// ModelRef is the reference, "provider/name", that the answer is paid for by; Cost what it cost by the run's prices.
+	// ModelRef is the reference, "provider/name", that the answer is paid for by; Cost what it cost by the run's
+	// prices.
 	ModelRef string   `json:"model_ref,omitempty"`
 	Cost     MicroUSD `json:"cost_micro_usd,omitempty"`
 	Lost     *Lost    `json:"lost,omitempty"`

@@ -76,20 +76,22 @@ type Agent struct {
 	TimeoutMS    int64    `json:"timeout_ms,omitempty"`
 	MaxTokens    int64    `json:"max_tokens,omitempty"`
 	MaxCost      MicroUSD `json:"max_cost_micro_usd,omitempty"`
-	// OutputSchema is the JSON Schema that the last answer of a step must fit, as one JSON document; empty means any text.
+	// OutputSchema is the JSON Schema that the last answer of a step must fit, as one JSON document; empty means any
+	// text.
 	OutputSchema json.RawMessage `json:"output_schema,omitempty"`
 	// DoomLoop is what counts as going round in circles; zero values mean the defaults of the harness.
 	DoomLoop DoomLoop `json:"doom_loop,omitzero"`
-	// Memory is text that the agent always has in mind, and Skills are what it can read up when it needs them; both were
-	// read beside the agent's file and are pinned with it.
+	// Memory is text that the agent always has in mind, and Skills are what it can read up when it needs them; both
+	// were read beside the agent's file and are pinned with it.
 	Memory []Document `json:"memory,omitempty"`
 	Skills []Skill    `json:"skills,omitempty"`
-	// NoWorkspaceMemory is true where AGENTS.md files of the workspace are not shown with results from their directories.
+	// NoWorkspaceMemory is true where AGENTS.md files of the workspace are not shown with results from their
+	// directories.
 	NoWorkspaceMemory bool `json:"no_workspace_memory,omitempty"`
 	// NoImages is true where the model takes no images: it is told of them in words.
 	NoImages bool `json:"no_images,omitempty"`
-	// ContextWindow of the model in tokens, fixed when the agent was pinned; 0 means that no one knows one, as before there
-	// was one, or that the model has none.
+	// ContextWindow of the model in tokens, fixed when the agent was pinned; 0 means that no one knows one, as before
+	// there was one, or that the model has none.
 	ContextWindow int `json:"context_window,omitempty"`
 	// Compaction of the history of its steps; nil means the defaults.
 	Compaction *Compaction `json:"compaction,omitempty"`
@@ -110,8 +112,8 @@ type Agent struct {
 	// Project and Role are where the agent belongs; empty for one that belongs nowhere.
 	Project string `json:"project,omitempty"`
 	Role    string `json:"role,omitempty"`
-	// Git says how runs of the agent work in git; nil leaves it to the task. With GitDefaults only the station says so: it holds
-	// for runs that work in git anyway.
+	// Git says how runs of the agent work in git; nil leaves it to the task. With GitDefaults only the station says so:
+	// it holds for runs that work in git anyway.
 	Git         *GitSettings `json:"git,omitempty"`
 	GitDefaults bool         `json:"git_defaults,omitempty"`
 }
@@ -141,7 +143,8 @@ type Retry struct {
 	BaseBackoffMS int64 `json:"base_backoff_ms,omitempty"`
 }
 
-// Sandbox names the backend, what it must allow and what it must enforce. What it cannot enforce is an error of the call.
+// Sandbox names the backend, what it must allow and what it must enforce. What it cannot enforce is an error of the
+// call.
 type Sandbox struct {
 	Mode    string `json:"mode,omitempty"`
 	Network bool   `json:"network,omitempty"`
@@ -164,7 +167,8 @@ type Sandbox struct {
 	Denied    []string `json:"denied,omitempty"`
 	// Image is what a mode that has images takes the system's files from; empty leaves it to the station.
 	Image string `json:"image,omitempty"`
-	// Requires lists the commands that must be there, each with the version that it must have where that matters: go>=1.22, git.
+	// Requires lists the commands that must be there, each with the version that it must have where that matters:
+	// go>=1.22, git.
 	Requires []string `json:"requires,omitempty"`
 }
 
@@ -228,25 +232,27 @@ type RunCreatedData struct {
 	Parent       string `json:"parent_run_id,omitempty"`
 	Orchestrator string `json:"orchestrator_run_id,omitempty"`
 	WorkID       string `json:"work_id,omitempty"`
-	// Earlier are the runs of the same workflow that had ended and kept files when this one was created, the one that ended
-	// last at the end: their files are brought into the workspace. At most MaxEarlier.
+	// Earlier are the runs of the same workflow that had ended and kept files when this one was created, the one that
+	// ended last at the end: their files are brought into the workspace. At most MaxEarlier.
 	Earlier []string `json:"earlier_runs,omitempty"`
-	// SessionFence is the fence of the run's lock on its session, SessionPrompt what the session adds to the system prompt.
+	// SessionFence is the fence of the run's lock on its session, SessionPrompt what the session adds to the system
+	// prompt.
 	SessionFence  uint64 `json:"session_fence,omitempty"`
 	SessionPrompt string `json:"session_prompt,omitempty"`
 	// History is the conversation that the run begins with: a Part by content (LOOP-11).
 	History *Ref `json:"history,omitempty"`
 	// HistoryTokens estimates what is told of it, where the run has a budget of tokens or money.
 	HistoryTokens int `json:"history_tokens,omitempty"`
-	// By is who asked for the run, where that was said; it is a claim. Project is the last token of the task's subject, which
-	// permissions can bind to a user.
+	// By is who asked for the run, where that was said; it is a claim. Project is the last token of the task's subject,
+	// which permissions can bind to a user.
 	By      string `json:"by,omitempty"`
 	Project string `json:"project,omitempty"`
 	// ForkOf is where the run was forked from; nil where it began anew.
 	ForkOf *ForkOrigin `json:"fork_of,omitempty"`
 	// PlanOrigin is where the plan will come from, in the words of plan.made; empty in events from before it was said.
 	PlanOrigin string `json:"plan_origin,omitempty"`
-	// Handoff and Mail came with the task; Context is what the operator tells all agents, as it was when the run was created.
+	// Handoff and Mail came with the task; Context is what the operator tells all agents, as it was when the run was
+	// created.
 	Handoff string   `json:"handoff,omitempty"`
 	Mail    []Letter `json:"mail,omitempty"`
 	Context string   `json:"operator_context,omitempty"`
@@ -261,8 +267,8 @@ type RunCreatedData struct {
 	// TraceParent is the W3C trace context that came with the task. All events of the run carry it.
 	TraceParent string `json:"traceparent,omitempty"`
 	To          Status `json:"to"`
-	// Direct says that the run takes the direct path: with this event it has started, its plan is OnlyStep, and that step is
-	// allowed. Event is then RunStart, To is Running, and the three after it are those of the monitoring event.
+	// Direct says that the run takes the direct path: with this event it has started, its plan is OnlyStep, and that
+	// step is allowed. Event is then RunStart, To is Running, and the three after it are those of the monitoring event.
 	Direct    bool   `json:"direct,omitempty"`
 	AgentID   string `json:"agent_id,omitempty"`
 	AgentName string `json:"agent_name,omitempty"`
@@ -328,8 +334,8 @@ type RunMovedData struct {
 	Covered uint64 `json:"covered_sequence"`
 	// Fork says that the run may go on where it came from, too.
 	Fork bool `json:"fork,omitempty"`
-	// SameKey says that idempotency keys are what they were. Without it an idempotent call that had started is not begun
-	// again: its outcome is unknown.
+	// SameKey says that idempotency keys are what they were. Without it an idempotent call that had started is not
+	// begun again: its outcome is unknown.
 	SameKey bool   `json:"same_key,omitempty"`
 	By      string `json:"by,omitempty"`
 }
@@ -353,15 +359,17 @@ const (
 	FinishStep      = "step_failed"
 	FinishHook      = "hook_blocked"
 	FinishExpired   = "gate_expired"
-	// FinishContext: what the model must be shown does not fit its context window, also with all of the history compacted.
+	// FinishContext: what the model must be shown does not fit its context window, also with all of the history
+	// compacted.
 	FinishContext = "context_window"
-	// FinishCheckout: the working tree could not be made ready; FinishDelivery: the work is done, and could not be delivered.
+	// FinishCheckout: the working tree could not be made ready; FinishDelivery: the work is done, and could not be
+	// delivered.
 	FinishCheckout = "checkout_failed"
 	FinishDelivery = "delivery_failed"
 )
 
-// Words of DoomLoop.Action, from the mildest: a word in the conversation and no more; a word that asks for a summary, then
-// the end of the step; a word, then a person, then the end (the default); a word, then the end.
+// Words of DoomLoop.Action, from the mildest: a word in the conversation and no more; a word that asks for a summary,
+// then the end of the step; a word, then a person, then the end (the default); a word, then the end.
 const (
 	DoomWarn      = "warn"
 	DoomSummarize = "summarize"

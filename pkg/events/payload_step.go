@@ -27,7 +27,8 @@ type PlanStep struct {
 	Critical     bool     `json:"critical"`
 	// Kind of a step of the harness; empty for those of agents.
 	Kind StepKind `json:"kind,omitempty"`
-	// Git are the settings of the task for this step alone; what is not set is as for the run, and so are all steps without it.
+	// Git are the settings of the task for this step alone; what is not set is as for the run, and so are all steps
+	// without it.
 	Git *GitSettings `json:"git,omitempty"`
 }
 
@@ -149,8 +150,8 @@ const ClassInterrupted = "interrupted"
 // ClassTooLong is the class of a turn whose prompt did not fit the model's context window.
 const ClassTooLong = "too_long"
 
-// CutOff is the input, as a JSON string, of a call in which an answer was cut off before its arguments. No tool takes a text for
-// them, so the call is refused.
+// CutOff is the input, as a JSON string, of a call in which an answer was cut off before its arguments. No tool takes a
+// text for them, so the call is refused.
 const CutOff = "the answer was cut off before the arguments of this call"
 
 // RequestedCall is a tool call as the model asked for it.
@@ -195,7 +196,8 @@ type TurnFinishedData struct {
 	InputTokens  int    `json:"input_tokens"`
 	OutputTokens int    `json:"output_tokens"`
 	CachedTokens int    `json:"cached_tokens,omitempty"`
-	// ModelRef is the reference, "provider/name", that the answer is paid for by; Cost what it cost by the run's prices.
+	// ModelRef is the reference, "provider/name", that the answer is paid for by; Cost what it cost by the run's
+	// prices.
 	ModelRef string   `json:"model_ref,omitempty"`
 	Cost     MicroUSD `json:"cost_micro_usd,omitempty"`
 	Lost     *Lost    `json:"lost,omitempty"`
@@ -274,8 +276,8 @@ type GateAnswer struct {
 	// Key and Signature of a signed answer, so that it can be verified from the event alone.
 	Key       string `json:"key,omitempty"`
 	Signature string `json:"signature,omitempty"`
-	// EditedInput are the arguments that were approved instead of those proposed, and EditedHash the hash of that action, see
-	// EditedHash; empty where the proposal was taken as it is.
+	// EditedInput are the arguments that were approved instead of those proposed, and EditedHash the hash of that
+	// action, see EditedHash; empty where the proposal was taken as it is.
 	EditedInput json.RawMessage `json:"edited_input,omitempty"`
 	EditedHash  string          `json:"edited_hash,omitempty"`
 	// Votes that the gate has with this one, of Approvers that it needs, where it needs more than one.

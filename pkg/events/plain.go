@@ -5,8 +5,8 @@ import "bytes"
 // htmlSigns are the escapes that encoding/json writes for signs that mean something in HTML.
 var htmlSigns = map[string]byte{`u003c`: '<', `u003e`: '>', `u0026`: '&'}
 
-// Plain returns JSON text that means the same and has < > & as they are, where encoding/json would write escapes for pages of
-// HTML. It is for people: what is stored is hashed by its very bytes.
+// Plain returns JSON text that means the same and has < > & as they are, where encoding/json would write escapes for
+// pages of HTML. It is for people: what is stored is hashed by its very bytes.
 func Plain(text []byte) []byte {
 	if !bytes.Contains(text, []byte(`\u00`)) {
 		return text

@@ -12,8 +12,8 @@ import (
 // reads that one form several times faster than a JSON decoder. Whatever looks different in the least, such as an
 // escape, a space or another order, goes the ordinary way, so that both ways always agree (FuzzScan).
 
-// scan reads the envelope of an event. Data is what stands behind "data" up to the last brace; it is not checked. The texts of
-// the envelope are parts of one string.
+// scan reads the envelope of an event. Data is what stands behind "data" up to the last brace; it is not checked. The
+// texts of the envelope are parts of one string.
 func scan(b []byte) (f Event, ok bool) {
 	end := bytes.Index(b, beforeData) // within a string its quotes would be escaped
 	if end < 0 {

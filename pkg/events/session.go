@@ -18,8 +18,8 @@ const (
 // SessionStatus says whether a session takes inputs.
 type SessionStatus string
 
-// A paused session refuses inputs until it is resumed. An ended one is let go of and kept: the next input opens it again.
-// Of a deleted one nothing is left but its name and its last fence.
+// A paused session refuses inputs until it is resumed. An ended one is let go of and kept: the next input opens it
+// again. Of a deleted one nothing is left but its name and its last fence.
 const (
 	SessionOpen    SessionStatus = "open"
 	SessionPaused  SessionStatus = "paused"
@@ -42,21 +42,22 @@ const (
 	MaxSessionPrompt = 16 << 10
 )
 
-// Session is all that a station knows of a session but its messages and its files (SESS-1, SESS-2). It is the fold of the
-// session's log; the row in the bucket of sessions is a view of it.
+// Session is all that a station knows of a session but its messages and its files (SESS-1, SESS-2). It is the fold of
+// the session's log; the row in the bucket of sessions is a view of it.
 type Session struct {
 	ID     string        `json:"session_id"`
 	Mode   SessionMode   `json:"mode"`
 	Status SessionStatus `json:"status"`
 	// Settings of the runs to come.
 	SessionSettings
-	// Fence counts the locks that were ever given, also those before the session was deleted and made again; Born is the
-	// fence that the first lock of this session had or will have.
+	// Fence counts the locks that were ever given, also those before the session was deleted and made again; Born is
+	// the fence that the first lock of this session had or will have.
 	Fence uint64 `json:"fence"`
 	Born  uint64 `json:"born"`
 	// Holders are the runs that hold its lock, at most one in a sequential session.
 	Holders []Holder `json:"holders,omitempty"`
-	// History is the newest Part of the conversation; nil where there is none. Messages and the tokens are those of all parts.
+	// History is the newest Part of the conversation; nil where there is none. Messages and the tokens are those of all
+	// parts.
 	History      *Ref `json:"history,omitempty"`
 	Parts        int  `json:"parts"`
 	Messages     int  `json:"messages"`
@@ -135,7 +136,8 @@ type Message struct {
 	// Metadata tells where it comes from.
 	Metadata MessageMeta `json:"metadata,omitzero"`
 	At       time.Time   `json:"timestamp,omitzero"`
-	// Raw is the provider's own form of an assistant message; RawRef where it is large. It is sent back to that provider only.
+	// Raw is the provider's own form of an assistant message; RawRef where it is large. It is sent back to that
+	// provider only.
 	Raw      json.RawMessage `json:"raw,omitempty"`
 	RawRef   *Ref            `json:"raw_ref,omitempty"`
 	Provider string          `json:"provider,omitempty"`
@@ -176,11 +178,12 @@ type MessageMeta struct {
 	Note bool `json:"note,omitempty"`
 }
 
-// Part is what one run adds to a history: an object by content that names the part before it, so one reference stands for
-// a whole history for ever.
+// Part is what one run adds to a history: an object by content that names the part before it, so one reference stands
+// for a whole history for ever.
 type Part struct {
 	Session string `json:"session_id,omitempty"`
-	// Run that it is of, and the fence of its lock, which orders the parts; both are empty in a history that a task brought.
+	// Run that it is of, and the fence of its lock, which orders the parts; both are empty in a history that a task
+	// brought.
 	Run   string `json:"run,omitempty"`
 	Fence uint64 `json:"fence,omitempty"`
 	// Prev is the part before; nil in the first one.
@@ -198,7 +201,8 @@ type SessionControl struct {
 	// Mode and Settings of start and set; an empty one stays as it is, "-" takes a setting away.
 	Mode SessionMode `json:"mode,omitempty"`
 	SessionSettings
-	// Stop stops the runs that hold the lock, for end, unlock and delete; without it those are refused while a run lives.
+	// Stop stops the runs that hold the lock, for end, unlock and delete; without it those are refused while a run
+	// lives.
 	Stop bool `json:"stop,omitempty"`
 	// Before lets delete do its work only where the session was not used since; nil for always.
 	Before *time.Time `json:"before,omitempty"`

@@ -49,8 +49,8 @@ func shorten(s string) string {
 // RunAggregate is the name of the aggregate that a run is.
 const RunAggregate = "run"
 
-// CheckAggregate returns an error for a name that no aggregate can have: want 1 to 20 lower-case letters, and none of the
-// other tokens that stand in its place in the subjects of a station.
+// CheckAggregate returns an error for a name that no aggregate can have: want 1 to 20 lower-case letters, and none of
+// the other tokens that stand in its place in the subjects of a station.
 func CheckAggregate(name string) error {
 	if len(name) == 0 || len(name) > 20 || strings.Trim(name, "abcdefghijklmnopqrstuvwxyz") != "" {
 		return fmt.Errorf("aggregate %q: want 1 to 20 lower-case letters", shorten(name))
@@ -133,8 +133,8 @@ func HookedSubject(station string, role Service, token string) string {
 // ToolSubject is where toolrunners ask for calls of a tool that is served over NATS. Its servers are one queue group.
 func ToolSubject(station, name string) string { return "station." + station + ".tool." + name }
 
-// ToolReplySubject is where a server answers one request of a toolrunner; token cannot be guessed. It is no inbox: a tool server
-// can publish nothing else that a service receives.
+// ToolReplySubject is where a server answers one request of a toolrunner; token cannot be guessed. It is no inbox: a
+// tool server can publish nothing else that a service receives.
 func ToolReplySubject(station, token string) string {
 	return "station." + station + ".toolreply." + token
 }
@@ -165,12 +165,14 @@ func StreamSubject(station, run string) string {
 // LiveSubject carries tokens and tool output as they come; nothing that is said here is stored.
 func LiveSubject(station, run string) string { return "station." + station + ".run." + run + ".live" }
 
-// RetainedSubject carries the same messages where the server is to keep them for a while, which publishes them again on LiveSubject.
+// RetainedSubject carries the same messages where the server is to keep them for a while, which publishes them again on
+// LiveSubject.
 func RetainedSubject(station, run string) string {
 	return "station." + station + ".run." + run + ".kept"
 }
 
-// SoFarSubject is where a watcher asks what was said live so far; whoever carries out a turn or a call of the run answers.
+// SoFarSubject is where a watcher asks what was said live so far; whoever carries out a turn or a call of the run
+// answers.
 func SoFarSubject(station, run string) string { return "station." + station + ".run." + run + ".sofar" }
 
 // DeadSubject is where a role puts input that it refused.
@@ -195,8 +197,8 @@ type RunSubject struct {
 	Rest []string
 }
 
-// ParseRunSubject takes a subject apart. ok is false for anything that is not below station.{s}.run.{r} with valid ids, or has an
-// empty token or a wildcard in the rest.
+// ParseRunSubject takes a subject apart. ok is false for anything that is not below station.{s}.run.{r} with valid ids,
+// or has an empty token or a wildcard in the rest.
 func ParseRunSubject(subject string) (p RunSubject, ok bool) {
 	a, ok := ParseAggregateSubject(subject)
 	if !ok || a.Aggregate != RunAggregate {

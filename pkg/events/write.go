@@ -8,8 +8,8 @@ import (
 // envelopeBytes is about how long an envelope is.
 const envelopeBytes = 768
 
-// write makes the bytes of an event whose data is as json.Marshal wrote it, in the one form that scan reads. ok is false where
-// the envelope has a text that JSON escapes.
+// write makes the bytes of an event whose data is as json.Marshal wrote it, in the one form that scan reads. ok is
+// false where the envelope has a text that JSON escapes.
 func (f *Event) write() (b []byte, ok bool) {
 	if y := f.Time.Year(); y < 1 || y > 9999 || f.Time.Location() != time.UTC {
 		return nil, false

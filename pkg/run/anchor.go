@@ -18,7 +18,8 @@ type Anchor struct {
 	Station  string `json:"station"`
 	Run      string `json:"runid"`
 	Sequence uint64 `json:"sequence"`
-	// Seq is where in the station's log the event stood. It is only a hint: a log that was restored has other positions.
+	// Seq is where in the station's log the event stood. It is only a hint: a log that was restored has other
+	// positions.
 	Seq  uint64    `json:"seq"`
 	Hash string    `json:"hash"`
 	At   time.Time `json:"at"`

@@ -161,7 +161,8 @@ func TestDrawn(t *testing.T) {
 	}
 }
 
-// TestFlat is not parallel: it counts what is allocated. 1994 = 10 + 31 x 64, so that both lists end in an equally full chunk.
+// TestFlat is not parallel: it counts what is allocated. 1994 = 10 + 31 x 64, so that both lists end in an equally full
+// chunk.
 func TestFlat(t *testing.T) {
 	t.Run("EVT-1 LIFE-17a the state work of a turn does not grow with the run", func(t *testing.T) {
 		cost := func(turns int) uint64 {

@@ -176,8 +176,8 @@ func (s *State) move(from, to events.Status) string {
 	return ""
 }
 
-// moved makes the run one of the station that the event is of. Positions of inputs are those of the station it came from
-// and mean nothing here; neither do its idempotency keys, unless they are the same.
+// moved makes the run one of the station that the event is of. Positions of inputs are those of the station it came
+// from and mean nothing here; neither do its idempotency keys, unless they are the same.
 func (s *State) moved(f events.Event, d *events.RunMovedData) string {
 	if d.FromStation != s.Identity.Station || d.Covered != s.Sequence {
 		return fmt.Sprintf("it moves event %d of station %s, but the run is at event %d of station %s", d.Covered, d.FromStation, s.Sequence, s.Identity.Station)
@@ -345,8 +345,8 @@ func (s *State) dropOpen(step string) {
 }
 
 // blockDependents marks every pending or ready step that depends, directly or not, on a failed one (PLAN-6). What a run
-// delivers waits for the end of other steps and not for their success: it is blocked where nothing was checked out. The plan
-// was copied by the caller.
+// delivers waits for the end of other steps and not for their success: it is blocked where nothing was checked out. The
+// plan was copied by the caller.
 func blockDependents(p *Plan) {
 	bad := map[string]bool{}
 	for _, st := range p.Steps {

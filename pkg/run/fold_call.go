@@ -132,8 +132,8 @@ func callFailed(s *State, f events.Event, d *events.CallFailedData) string {
 	return ""
 }
 
-// ranOn remembers a command that was started to run beyond its call, or how much of its output was shown; fresh is true where
-// that is more than before.
+// ranOn remembers a command that was started to run beyond its call, or how much of its output was shown; fresh is true
+// where that is more than before.
 func (s *State) ranOn(step string, b *events.Background) (fresh bool) {
 	if b == nil {
 		return false

@@ -16,8 +16,8 @@ var checkpointRules = []rule{
 	on(func(s *State, _ events.Event, d *events.ArtifactSavedData) string { return s.saved(d) }),
 }
 
-// Checkpoint is a named state of a run: the one after the event of Sequence, which the log holds (PERS-10). The end of each
-// step is one.
+// Checkpoint is a named state of a run: the one after the event of Sequence, which the log holds (PERS-10). The end of
+// each step is one.
 type Checkpoint struct {
 	Number   int       `json:"number"`
 	Name     string    `json:"name"`
@@ -35,8 +35,8 @@ func (s *State) Checkpoint(name string) (Checkpoint, bool) {
 	return Checkpoint{}, false
 }
 
-// NextCheckpoint is the number of the checkpoint that the end of a step is, 0 in a run that keeps none: a direct one, and
-// one that does without durable persistence (C30, PERS-17).
+// NextCheckpoint is the number of the checkpoint that the end of a step is, 0 in a run that keeps none: a direct one,
+// and one that does without durable persistence (C30, PERS-17).
 func (s *State) NextCheckpoint() int {
 	if s.Direct() || !s.Options.EternalEngine {
 		return 0
@@ -44,15 +44,16 @@ func (s *State) NextCheckpoint() int {
 	return s.CheckpointCount + 1
 }
 
-// stepCheckpoint folds the checkpoint that the end of a step is. An end without a number is of an earlier version, whose
-// checkpoints are only those of checkpoint.saved. The count is the fold's own, so that it has no gap.
+// stepCheckpoint folds the checkpoint that the end of a step is. An end without a number is of an earlier version,
+// whose checkpoints are only those of checkpoint.saved. The count is the fold's own, so that it has no gap.
 func (s *State) stepCheckpoint(step string, number int, at time.Time, seq uint64) {
 	if number > 0 {
 		s.checkpointed(Checkpoint{Number: s.CheckpointCount + 1, Name: events.StepCheckpoint(step), Sequence: seq, At: at})
 	}
 }
 
-// snapshotSaved folds that a state was stored as a snapshot. Where the log has the checkpoint already it is not another one.
+// snapshotSaved folds that a state was stored as a snapshot. Where the log has the checkpoint already it is not another
+// one.
 func (s *State) snapshotSaved(d *events.CheckpointSavedData, at time.Time) {
 	if _, known := s.Checkpoint(d.Name); !known {
 		s.checkpointed(Checkpoint{Number: d.Number, Name: d.Name, Sequence: d.Covered, At: at})

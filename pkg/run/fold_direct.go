@@ -6,9 +6,9 @@ import (
 	"github.com/inspan/inspan/pkg/events"
 )
 
-// direct folds the beginning of a run on the direct path, all of it in its first event: the run has started, its plan is
-// one step, and the first turn of that is owed. What asks for more than that is refused, so that a run never goes past a
-// person or a hook by the way that it takes.
+// direct folds the beginning of a run on the direct path, all of it in its first event: the run has started, its plan
+// is one step, and the first turn of that is owed. What asks for more than that is refused, so that a run never goes
+// past a person or a hook by the way that it takes.
 func (s *State) direct(f events.Event, d *events.RunCreatedData) string {
 	_, held := events.Decisive(d.Hooks)
 	switch {

@@ -135,8 +135,8 @@ func (s *State) gateExpired(d *events.GateExpiredData, at time.Time, seq uint64)
 // ExpiredBy stands where the author of an answer would, in a gate that expired.
 const ExpiredBy = "expiry"
 
-// permitted puts what was approved in the place of what was asked for, where a call is allowed with edited arguments: the
-// toolrunner runs what the call holds and nothing else.
+// permitted puts what was approved in the place of what was asked for, where a call is allowed with edited arguments:
+// the toolrunner runs what the call holds and nothing else.
 func (s *State) permitted(c *Call, d *events.CallAllowedData) string {
 	g := s.Gate(d.Gate)
 	approved := g != nil && g.CallID == d.Call && g.Status == GateApproved && len(g.Edited) > 0

@@ -7,8 +7,8 @@ import (
 	"github.com/inspan/inspan/pkg/events"
 )
 
-// kindFault returns what is wrong with the kind of a step, or "". A step of the harness stands in a run that works in git, and
-// has the id that no other may have.
+// kindFault returns what is wrong with the kind of a step, or "". A step of the harness stands in a run that works in
+// git, and has the id that no other may have.
 func (s *State) kindFault(st events.PlanStep) string {
 	want := map[events.StepKind]string{events.StepCheckout: events.CheckoutStep, events.StepDeliver: events.DeliverStep, events.StepCommit: ""}
 	id, known := want[st.Kind]
@@ -23,15 +23,15 @@ func (s *State) kindFault(st events.PlanStep) string {
 	return ""
 }
 
-// Follows reports whether a step may begin as far as one that it depends on goes: that is complete. What a run delivers it
-// delivers once all is over, whatever came of it.
+// Follows reports whether a step may begin as far as one that it depends on goes: that is complete. What a run delivers
+// it delivers once all is over, whatever came of it.
 func (st *Step) Follows(on *Step) bool {
 	over := on.Status == events.StepIsFailed || on.Status == events.StepIsBlocked
 	return on.Status == events.StepIsCompleted || over && st.Kind == events.StepDeliver && on.Kind != events.StepCheckout
 }
 
-// again lets a step of the harness be carried out once more, in a run that was forked: its working tree is another one, or
-// there will be more to deliver. What it did before stays in the history.
+// again lets a step of the harness be carried out once more, in a run that was forked: its working tree is another one,
+// or there will be more to deliver. What it did before stays in the history.
 func (st *Step) again() {
 	st.Status, st.Output, st.Error, st.RunReason, st.Turns, st.Final = events.StepIsPending, "", "", "", 0, false
 }

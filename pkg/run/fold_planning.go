@@ -14,14 +14,14 @@ type Planning struct {
 	Agents []string `json:"agents,omitempty"`
 	Fault  string   `json:"fault,omitempty"`
 	Hint   string   `json:"hint,omitempty"`
-	// Owed is the sequence of the request that the model is to be asked for, 0 once it was answered. Only the delivery of that
-	// very event acts on it.
+	// Owed is the sequence of the request that the model is to be asked for, 0 once it was answered. Only the delivery
+	// of that very event acts on it.
 	Owed uint64 `json:"owed,omitempty"`
 	// Attempt counts the failed attempts of the request that is owed; NotBefore is when the next may be made.
 	Attempt   int       `json:"attempt,omitempty"`
 	NotBefore time.Time `json:"notBefore,omitzero"`
-	// Answered is the sequence of the last answer, 0 before the first. Text is that of the model, Error why there is none, and
-	// RunReason the finish reason of the run then.
+	// Answered is the sequence of the last answer, 0 before the first. Text is that of the model, Error why there is
+	// none, and RunReason the finish reason of the run then.
 	Answered     uint64      `json:"answered,omitempty"`
 	Text         string      `json:"text,omitempty"`
 	TextRef      *events.Ref `json:"textRef,omitempty"`

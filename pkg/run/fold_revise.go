@@ -14,9 +14,9 @@ func (st *Step) Begun() bool {
 	return st.Status == events.StepIsRunning || st.Status == events.StepIsCompleted || st.Status == events.StepIsFailed
 }
 
-// Unbegun splits the plan as a revision does: the ids of the steps that stay, of those that are removed, and the step that
-// delivers where it is to be planned anew. The checkout of a run that works in git always stays, and so does the commit of the work
-// of a step that has begun.
+// Unbegun splits the plan as a revision does: the ids of the steps that stay, of those that are removed, and the step
+// that delivers where it is to be planned anew. The checkout of a run that works in git always stays, and so does the
+// commit of the work of a step that has begun.
 func (p *Plan) Unbegun() (kept, removed []string, deliver *Step) {
 	kept, removed = []string{}, []string{}
 	for _, st := range p.Steps {
@@ -90,8 +90,8 @@ func (s *State) planRevised(d *events.PlanRevisedData, at time.Time, seq uint64)
 	return ""
 }
 
-// revisedFault returns what is wrong with the steps of a revision, or "". A new step has an id that no step of the run ever had,
-// so that it never finds the answer that another one got at its gate.
+// revisedFault returns what is wrong with the steps of a revision, or "". A new step has an id that no step of the run
+// ever had, so that it never finds the answer that another one got at its gate.
 func (s *State) revisedFault(steps []events.PlanStep, kept []string, deliver *Step) string {
 	if len(steps) == 0 {
 		return "the revision has no steps"
@@ -125,8 +125,8 @@ func (s *State) revisedFault(steps []events.PlanStep, kept []string, deliver *St
 	return ""
 }
 
-// supersede closes the gates that wait before steps which were removed. A yes to a delivery was for what was to be done before
-// it: it does not hold for another plan.
+// supersede closes the gates that wait before steps which were removed. A yes to a delivery was for what was to be done
+// before it: it does not hold for another plan.
 func (s *State) supersede(removed []string, d *events.PlanRevisedData, at time.Time, seq uint64) {
 	s.Gates = slices.Clone(s.Gates)
 	for i, g := range s.Gates {

@@ -44,12 +44,12 @@ var (
 // CodeInterrupted is the code of a call that had not begun where its run was forked.
 const CodeInterrupted = "interrupted"
 
-// Fork returns the state that another run begins with, from the one where it was forked. What was done stays done: turns,
-// results, completed steps, the budget that was used. What was under way is not taken over: a call that had begun has an
-// unknown outcome, one that had not is interrupted, and the agent reads so; a step that was ready or running is permitted
-// anew, so that a gate before it stands again. say is a message to the step that works, or worked last, which takes it up
-// again; "" says nothing. fresh tells agents that their files are not here. Fork is pure: the same state and words give the
-// same start.
+// Fork returns the state that another run begins with, from the one where it was forked. What was done stays done:
+// turns, results, completed steps, the budget that was used. What was under way is not taken over: a call that had
+// begun has an unknown outcome, one that had not is interrupted, and the agent reads so; a step that was ready or
+// running is permitted anew, so that a gate before it stands again. say is a message to the step that works, or worked
+// last, which takes it up again; "" says nothing. fresh tells agents that their files are not here. Fork is pure: the
+// same state and words give the same start.
 func Fork(old State, say string, fresh bool) (State, error) {
 	switch {
 	case old.Status.Ended() && say == "":
@@ -138,7 +138,8 @@ func (s *State) addMessage(step, text string) {
 	s.Messages = append(s.Messages, m)
 }
 
-// takeUp gives a message to the step that was at work, or was last, and lets it go on. The plan was copied by the caller.
+// takeUp gives a message to the step that was at work, or was last, and lets it go on. The plan was copied by the
+// caller.
 func (s *State) takeUp(old State, text string) {
 	at := -1
 	for i, st := range old.Plan.Steps {

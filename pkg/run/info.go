@@ -27,7 +27,8 @@ type Info struct {
 	InputTokens     int           `json:"inputTokens"`
 	OutputTokens    int           `json:"outputTokens"`
 	CachedTokens    int           `json:"cachedTokens,omitempty"`
-	// Cost of the run by its prices, Lost what was set aside for requests of which no one knows, Spent by model and agent.
+	// Cost of the run by its prices, Lost what was set aside for requests of which no one knows, Spent by model and
+	// agent.
 	Cost           events.MicroUSD `json:"costMicroUsd,omitempty"`
 	Lost           events.Lost     `json:"lost,omitzero"`
 	Spent          []Spend         `json:"spent,omitempty"`

@@ -12,8 +12,8 @@ type rule struct {
 	fold foldFunc
 }
 
-// foldFunc changes a state by one event and returns what is wrong with the event, or "". The state is a copy whose slices and
-// maps are shared with the state before: a rule replaces them and never writes into them.
+// foldFunc changes a state by one event and returns what is wrong with the event, or "". The state is a copy whose
+// slices and maps are shared with the state before: a rule replaces them and never writes into them.
 type foldFunc func(s *State, f events.Event, p events.Payload) string
 
 // on makes a rule of a function; its payload type says of which event type.

@@ -47,14 +47,15 @@ type State struct {
 	// Sequence and Hash of the last event; the next one must carry Sequence+1 and Hash.
 	Sequence uint64 `json:"sequence"`
 	Hash     string `json:"hash"`
-	// Windows are the context windows, in tokens, of models that took less than their agents' files say, by reference of the
-	// model.
+	// Windows are the context windows, in tokens, of models that took less than their agents' files say, by reference
+	// of the model.
 	Windows map[string]int `json:"windows,omitempty"`
 	// Open calls by id: requested and not yet ended.
 	Open map[string]*Call `json:"openCalls,omitempty"`
 	// HarnessTurns counts the turns that the harness took itself, in steps of its own.
 	HarnessTurns int `json:"harnessTurns,omitempty"`
-	// CallsHeld counts the calls allowed and not yet ended: their place in the budget is held. Calls of the harness have none.
+	// CallsHeld counts the calls allowed and not yet ended: their place in the budget is held. Calls of the harness
+	// have none.
 	CallsHeld int `json:"callsHeld"`
 	// Gates in the order they were opened.
 	Gates  []*Gate `json:"gates,omitempty"`
@@ -83,8 +84,8 @@ type State struct {
 	Messages []Message `json:"said,omitempty"`
 	// Artifacts that the run made, in their order, at most MaxArtifacts.
 	Artifacts List[events.Artifact] `json:"artifacts,omitzero"`
-	// ForkStart is what is there of the state that a forked run begins with, while parts are missing. Forked is true once it
-	// was whole.
+	// ForkStart is what is there of the state that a forked run begins with, while parts are missing. Forked is true
+	// once it was whole.
 	ForkStart string `json:"forkStart,omitempty"`
 	Forked    bool   `json:"forked,omitempty"`
 	// StopPassed is true once a hook has interrupted the end of the run: a person who resumes it lets it end.
@@ -139,8 +140,8 @@ type Step struct {
 	Compacted *Compacted `json:"compacted,omitempty"`
 	// TooLong counts how often the turn that is owed did not fit the model's context window.
 	TooLong int `json:"tooLong,omitempty"`
-	// Background are the commands that calls of the step started to run beyond them, in the order of their results. Shared
-	// between states: never written after it was made.
+	// Background are the commands that calls of the step started to run beyond them, in the order of their results.
+	// Shared between states: never written after it was made.
 	Background []events.Background `json:"background,omitempty"`
 	// Git are the settings of this step in place of the run's, as its plan has them. Never written after it was made.
 	Git *events.GitSettings `json:"git,omitempty"`
@@ -151,8 +152,8 @@ type Step struct {
 
 // Compacted is the last compaction of a step. Shared between states: never written after it was made.
 type Compacted struct {
-	// Through is the number of the last turn that the summary stands for; After is that of the last turn of the run when
-	// it was made, so that only later turns were shown it.
+	// Through is the number of the last turn that the summary stands for; After is that of the last turn of the run
+	// when it was made, so that only later turns were shown it.
 	Through int `json:"through"`
 	After   int `json:"after"`
 	// Count of compactions of the step so far.

@@ -1,9 +1,9 @@
 // Package station embeds a station in a Go program: a NATS server, the five services and their store, in this process.
 //
-// Promises: it is the same station as that of inspan up, with the same log, guards and gates. Tools of this program stand
-// beside the built-in ones and are judged like them. Nothing listens unless Config.Listen names an address. Start returns
-// once work is taken; Close finishes what is under way. One process at a time has the store, and what was acknowledged is
-// there at the next Start, also after a crash.
+// Promises: it is the same station as that of inspan up, with the same log, guards and gates. Tools of this program
+// stand beside the built-in ones and are judged like them. Nothing listens unless Config.Listen names an address. Start
+// returns once work is taken; Close finishes what is under way. One process at a time has the store, and what was
+// acknowledged is there at the next Start, also after a crash.
 package station
 
 import (
@@ -51,8 +51,8 @@ type Station struct {
 	c *client.Client
 }
 
-// Start starts a station. What Config does not say, such as keys of models and limits, is read from the INSPAN_ variables
-// of docs/config.md. Close must be called.
+// Start starts a station. What Config does not say, such as keys of models and limits, is read from the INSPAN_
+// variables of docs/config.md. Close must be called.
 func Start(ctx context.Context, cfg Config) (*Station, error) {
 	base, err := service.FromEnv()
 	if err != nil {

@@ -66,8 +66,8 @@ func MediaTypeOf(data []byte) string {
 }
 
 // ReadImage reads a picture by its bytes, whatever it is called. It returns ErrNoImage where they are none, and another
-// error where the picture is damaged or beyond a limit. Nothing is made of the pixels before their number is known to be
-// within MaxImagePixels; those of a png are then read to their end, for its header may lie.
+// error where the picture is damaged or beyond a limit. Nothing is made of the pixels before their number is known to
+// be within MaxImagePixels; those of a png are then read to their end, for its header may lie.
 func ReadImage(data []byte) (Image, error) {
 	for _, f := range forms {
 		if !f.is(data) {

@@ -105,8 +105,8 @@ type Env struct {
 	// MaxOutput is the most bytes of output the model is shown; above it the tool truncates and puts all of it in
 	// Result.Full.
 	MaxOutput int
-	// Fetch sends one request to a host that the agent's file lets its calls reach, and follows no redirect; nil where it
-	// lets them reach none. The answer is of strangers, and its body must be closed.
+	// Fetch sends one request to a host that the agent's file lets its calls reach, and follows no redirect; nil where
+	// it lets them reach none. The answer is of strangers, and its body must be closed.
 	Fetch func(*http.Request) (*http.Response, error)
 	// Save keeps a file of the workspace as an artifact; nil where none are kept. Its error is a *Error.
 	Save func(ctx context.Context, s Saving) (Saved, error)
@@ -114,8 +114,8 @@ type Env struct {
 	Git Git
 	// Skill returns the text of a skill that was pinned with the agent; nil where nothing is pinned.
 	Skill func(name string) (text string, ok bool)
-	// Dir returns the folder of the workspace that a shell begins in, as the last Result with a Dir left it; nil, "" and
-	// "." are the workspace. It may be gone.
+	// Dir returns the folder of the workspace that a shell begins in, as the last Result with a Dir left it; nil, ""
+	// and "." are the workspace. It may be gone.
 	Dir func() string
 	// Background runs commands beyond their call; nil where the agent may not.
 	Background Background
@@ -200,7 +200,8 @@ func (e *Error) Error() string {
 // Unwrap returns the cause.
 func (e *Error) Unwrap() error { return e.Err }
 
-// ClassOf returns the class of an error; anything unclassified is Permanent, so that nothing is tried again by accident.
+// ClassOf returns the class of an error; anything unclassified is Permanent, so that nothing is tried again by
+// accident.
 func ClassOf(err error) Class {
 	if e, ok := errors.AsType[*Error](err); ok {
 		return e.Class

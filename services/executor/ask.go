@@ -92,7 +92,8 @@ func (r *Role) show(ctx context.Context, in prompt.Input) (*shown, error) {
 	return &shown{prompt: prompt.Assemble(in), before: before, tools: r.tools(in.Agent)}, nil
 }
 
-// request makes what the model is asked, of what it is shown; nil assembles that. It is the same bytes for the same state.
+// request makes what the model is asked, of what it is shown; nil assembles that. It is the same bytes for the same
+// state.
 func (r *Role) request(ctx context.Context, s run.State, task turn.Task, agent events.Agent, name string, all *shown) (llm.Request, error) {
 	if all == nil {
 		in, err := r.input(s, task, agent)

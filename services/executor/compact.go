@@ -15,10 +15,10 @@ import (
 	"github.com/inspan/inspan/pkg/run"
 )
 
-// compact shortens the history of a step before its turn is taken, where it is too long: the model is asked for a summary,
-// in a request of its own that fails and is made again as a turn's. looked is false where the turn may be taken as it is;
-// fits is then its prompt, nil where it was not looked at. Where a summary was asked for twice, the second one is not said,
-// and after a crash it is asked for again.
+// compact shortens the history of a step before its turn is taken, where it is too long: the model is asked for a
+// summary, in a request of its own that fails and is made again as a turn's. looked is false where the turn may be
+// taken as it is; fits is then its prompt, nil where it was not looked at. Where a summary was asked for twice, the
+// second one is not said, and after a crash it is asked for again.
 func (r *Role) compact(ctx context.Context, s run.State, task turn.Task) (w runlog.Written, looked bool, fits *shown, err error) {
 	agent, ok := s.Agent(task.Step.AssignedAgent)
 	if !ok || prompt.SettingsOf(s, agent, task.Step).Limit == 0 {

@@ -1,5 +1,5 @@
-// Package executor is the role that asks models, for turns, summaries and plans: it assembles the prompt, asks the model once,
-// and says what the model said.
+// Package executor is the role that asks models, for turns, summaries and plans: it assembles the prompt, asks the
+// model once, and says what the model said.
 //
 // Promises: a turn is taken by the delivery of the very event that made it owed, so that two deliveries never ask the
 // model twice. A request that fails is made again later, with the attempt counted in the log and no worker held.
@@ -95,8 +95,8 @@ func (r *Role) Event(ctx context.Context, h runlog.ReceivedEvent) error {
 		if !h.State.Direct() {
 			return nil // its first turn comes with step.allowed
 		}
-		// The first event of a run is folded without a look at those behind it: the run may have been paused, ended, or asked for
-		// its turn already.
+		// The first event of a run is folded without a look at those behind it: the run may have been paused, ended, or
+		// asked for its turn already.
 		s, _, err := r.cfg.Ledger.State(ctx, h.Run)
 		if err != nil {
 			return err
@@ -154,9 +154,9 @@ func (r *Role) resume(ctx context.Context, h runlog.ReceivedEvent) error {
 	return errors.Join(errs...)
 }
 
-// serve does what is owed to one step. Where an answer came too late for the debt it was asked for, what the step is owed
-// since then is looked at before the message is let go; a debt that came with another event is that event's. lost counts the
-// earlier deliveries, whose requests no one knows of.
+// serve does what is owed to one step. Where an answer came too late for the debt it was asked for, what the step is
+// owed since then is looked at before the message is let go; a debt that came with another event is that event's. lost
+// counts the earlier deliveries, whose requests no one knows of.
 func (r *Role) serve(ctx context.Context, runID, step string, s run.State, lost int) error {
 	for {
 		duty := turn.NextAfter(s, step, r.cfg.Now(), lost)
@@ -189,8 +189,8 @@ func (r *Role) serve(ctx context.Context, runID, step string, s run.State, lost 
 	}
 }
 
-// take asks the model and says what came of it; nothing where the answer came too late. fits is the prompt where it has been
-// assembled, else nil.
+// take asks the model and says what came of it; nothing where the answer came too late. fits is the prompt where it has
+// been assembled, else nil.
 func (r *Role) take(ctx context.Context, s run.State, task turn.Task, fits *shown) (runlog.Written, error) {
 	ask, done := r.cfg.Ends.Context(ctx, s.HarnessID)
 	defer done()
@@ -239,8 +239,8 @@ func (r *Role) permitted(ctx, ask context.Context, s run.State, task turn.Task) 
 	return answers, w, true, err
 }
 
-// failed records a request that was not answered; begun is true where the answer had begun. A request that ended because the run did, or this service, is not
-// a failure of the model.
+// failed records a request that was not answered; begun is true where the answer had begun. A request that ended
+// because the run did, or this service, is not a failure of the model.
 func (r *Role) failed(ctx, ask context.Context, s run.State, task turn.Task, cause error, begun bool) (runlog.Written, error) {
 	if ctx.Err() != nil {
 		return runlog.Written{}, cause

@@ -53,14 +53,15 @@ func (k *knownHistories) put(key string, m recalled) {
 	k.answers[key], k.order = m, append(k.order, key)
 }
 
-// recall returns the conversation that a run began with, as much of it as the model's window has room for beside the work.
+// recall returns the conversation that a run began with, as much of it as the model's window has room for beside the
+// work.
 func (r *Role) recall(ctx context.Context, s run.State, st *run.Step, agent events.Agent) (recalled, error) {
 	newest := s.Created.History
 	if newest == nil {
 		return recalled{}, nil
 	}
-	// The first time that a provider finds a turn too long, as much is told as before, so that what it counts can be compared
-	// from turn to turn.
+	// The first time that a provider finds a turn too long, as much is told as before, so that what it counts can be
+	// compared from turn to turn.
 	most := min(history.Window(agent.ContextWindow), history.Window(2*prompt.SettingsOf(s, agent, st).Window))
 	key := fmt.Sprint(newest.SHA256, " ", most)
 	if m, ok := r.known.get(key); ok {

@@ -24,7 +24,8 @@ func (r *Role) images(ctx context.Context, call string, all []events.Image) ([]l
 }
 
 // askShown asks with the images of the request, and once more without them where the provider refuses it: the model may
-// take none, or the provider may find one of them damaged. A refusal that does not come from the images is told as it was.
+// take none, or the provider may find one of them damaged. A refusal that does not come from the images is told as it
+// was.
 func askShown(ctx context.Context, model llm.Model, req llm.Request, sink llm.Sink) (llm.Answer, error) {
 	answer, err := model.Ask(ctx, req, sink)
 	e, refused := errors.AsType[*llm.Error](err)
@@ -41,8 +42,8 @@ func askShown(ctx context.Context, model llm.Model, req llm.Request, sink llm.Si
 	return answer, err
 }
 
-// blind is a request with words in the place of the images of its results; had tells whether there were any. What it was
-// made of stays as it is.
+// blind is a request with words in the place of the images of its results; had tells whether there were any. What it
+// was made of stays as it is.
 func blind(req llm.Request) (out llm.Request, had bool) {
 	out = req
 	out.Messages = append([]llm.Message(nil), req.Messages...)

@@ -13,8 +13,8 @@ import (
 	"github.com/inspan/inspan/pkg/tool"
 )
 
-// fault notes why an answer cannot be the last one of its step: it says nothing at all, or it is not the document that the
-// agent's output asks for (DLV-9).
+// fault notes why an answer cannot be the last one of its step: it says nothing at all, or it is not the document that
+// the agent's output asks for (DLV-9).
 func fault(agent events.Agent, a llm.Answer, d *events.TurnFinishedData) {
 	switch {
 	case len(a.Calls) > 0 || a.Finish == llm.Length || a.Finish == llm.Refusal:
@@ -42,8 +42,9 @@ func fits(agent events.Agent, text string) error {
 	return nil
 }
 
-// half marks the call in which an answer was cut off, at the output limit or by a filter. Arguments that had begun are no JSON
-// then, but where none had come they look like a call without any: such a call is not made, also where it needs none.
+// half marks the call in which an answer was cut off, at the output limit or by a filter. Arguments that had begun are
+// no JSON then, but where none had come they look like a call without any: such a call is not made, also where it needs
+// none.
 func half(a *llm.Answer) {
 	if a.Finish != llm.Length && a.Finish != llm.Refusal || len(a.Calls) == 0 {
 		return

@@ -16,8 +16,8 @@ import (
 	"github.com/inspan/inspan/pkg/run"
 )
 
-// planTimer is the id of the timer of a request for a plan. A step may have that name too: there is a plan then, and none is
-// requested any more.
+// planTimer is the id of the timer of a request for a plan. A step may have that name too: there is a plan then, and
+// none is requested any more.
 const planTimer = "plan"
 
 // planSchema is what a model must answer a request for a plan with.

@@ -15,7 +15,8 @@ import (
 	"github.com/inspan/inspan/pkg/tool"
 )
 
-// long is the turn that a step is owed after so many turns, each of a call with a result of 2 KiB, in a window that has room.
+// long is the turn that a step is owed after so many turns, each of a call with a result of 2 KiB, in a window that has
+// room.
 func long(tb testing.TB, turns int) (*Role, prompt.Input, turn.Task) {
 	tb.Helper()
 	c := runtest.Created()
@@ -68,8 +69,9 @@ func TestShown(t *testing.T) {
 	})
 }
 
-// BenchmarkTurnOfWindow is what the executor does for the request of a turn whose model has a known window, of a step with 100
-// turns: judge its length and make it. It is done in turn with the prompt assembled once and twice; the median of twice/once is reported.
+// BenchmarkTurnOfWindow is what the executor does for the request of a turn whose model has a known window, of a step
+// with 100 turns: judge its length and make it. It is done in turn with the prompt assembled once and twice; the median
+// of twice/once is reported.
 func BenchmarkTurnOfWindow(b *testing.B) {
 	b.ReportAllocs()
 	r, in, task := long(b, 100)

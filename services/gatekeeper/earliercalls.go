@@ -13,8 +13,8 @@ import (
 	"github.com/inspan/inspan/pkg/run"
 )
 
-// ActionIn is Action for a call of a run: a file that it runs and that an earlier call of the run wrote is read as well.
-// What other runs, people or the programs of the workspace wrote is not known here.
+// ActionIn is Action for a call of a run: a file that it runs and that an earlier call of the run wrote is read as
+// well. What other runs, people or the programs of the workspace wrote is not known here.
 func ActionIn(s run.State, toolName string, input json.RawMessage) guard.Action {
 	a, runs := read(toolName, input)
 	if len(a.Commands) > 0 && searches(s, input) { // a name without a folder may be that of a file, too
@@ -34,8 +34,8 @@ func ActionIn(s run.State, toolName string, input json.RawMessage) guard.Action 
 	return a
 }
 
-// searches reports whether a call or one before it may have changed where the shell looks for programs; some sandboxes keep
-// what a call exports.
+// searches reports whether a call or one before it may have changed where the shell looks for programs; some sandboxes
+// keep what a call exports.
 func searches(s run.State, input json.RawMessage) bool {
 	if bytes.Contains(input, []byte("PATH")) {
 		return true

@@ -69,7 +69,8 @@ func TestPROP11(t *testing.T) {
 	})
 }
 
-// hop has planner, gatekeeper and executor say what they have to say, until none has more, and looks at each gate that opens.
+// hop has planner, gatekeeper and executor say what they have to say, until none has more, and looks at each gate that
+// opens.
 func (g *gated) hop(t *rapid.T) {
 	for {
 		planned, err1 := lifecycle.Progress(g.State(), noon)

@@ -44,12 +44,13 @@ type Config struct {
 	Rules []events.Rule
 	// Hooks asks those who are to be asked before a call; nil lets every hook of an agent block.
 	Hooks *hooks.Asker
-	// MaxGates bounds the gates of a run that stand open at the same time, AnswersPerMinute the answers in the name of one
-	// approver that this instance takes; 0 is no limit.
+	// MaxGates bounds the gates of a run that stand open at the same time, AnswersPerMinute the answers in the name of
+	// one approver that this instance takes; 0 is no limit.
 	MaxGates, AnswersPerMinute int
 	// Terms of all gates; rules and agents can make them stricter.
 	Terms events.GateTerms
-	// Approvers are the keys whose signed answers are believed. With OnlySigned an answer without a signature is refused.
+	// Approvers are the keys whose signed answers are believed. With OnlySigned an answer without a signature is
+	// refused.
 	Approvers  approval.Keys
 	OnlySigned bool
 }
@@ -163,8 +164,9 @@ func (r *Role) inputs(ctx context.Context, s run.State) (map[string]json.RawMess
 	return large, nil
 }
 
-// Policy returns what the verdicts of a gatekeeper of this configuration rest on, for whoever looks at recorded ones again. It
-// asks no hooks and fetches nothing; of the configuration it needs Tools, and may have ToolsOf, Rules, MaxGates and Terms.
+// Policy returns what the verdicts of a gatekeeper of this configuration rest on, for whoever looks at recorded ones
+// again. It asks no hooks and fetches nothing; of the configuration it needs Tools, and may have ToolsOf, Rules,
+// MaxGates and Terms.
 func Policy(cfg Config) gate.Policy {
 	if cfg.ToolsOf == nil {
 		cfg.ToolsOf = func(events.Agent) *tool.Registry { return cfg.Tools }
@@ -302,8 +304,8 @@ func (r *Role) Input(ctx context.Context, m kernel.Message) error {
 	return r.look(ctx, sub.Run, w.State)
 }
 
-// record says what an answer comes to. Where edited arguments have to be shown to hooks first, these are asked and it is
-// decided again.
+// record says what an answer comes to. Where edited arguments have to be shown to hooks first, these are asked and it
+// is decided again.
 func (r *Role) record(ctx context.Context, runID string, reply gate.Reply) (runlog.Written, error) {
 	answers := map[string][]events.HookAnswer{}
 	for {

@@ -36,14 +36,15 @@ type Config struct {
 	Log   zerolog.Logger
 	// Settle is how long ordinary events of a run are gathered before its row is written; 0 means DefaultSettle.
 	Settle time.Duration
-	// Ending is closed when the role is asked to end: nothing is gathered any longer, so that a drain need not wait for it. Nil
-	// is never closed.
+	// Ending is closed when the role is asked to end: nothing is gathered any longer, so that a drain need not wait for
+	// it. Nil is never closed.
 	Ending <-chan struct{}
 	// Sign signs the head of each run whose row is written; nil writes no anchors.
 	Sign ed25519.PrivateKey
 	// Archive keeps the logs outside of the station; may be nil.
 	Archive Archive
-	// Ended notes the end of a run where the next runs of its workflow look for it; may be nil. It may come more than once.
+	// Ended notes the end of a run where the next runs of its workflow look for it; may be nil. It may come more than
+	// once.
 	Ended func(ctx context.Context, s run.State) error
 	// Activity takes a line a person can read for each event, in the order heard; may be nil.
 	Activity func(runID string, seq uint64)
@@ -104,7 +105,8 @@ type shown struct{ sequence, revision uint64 }
 
 // book gathers the events of a run until its views are written; the delivery that opened it writes them.
 type book struct {
-	// soon is closed with an event that people look for, now with the end of a step: the state after it is stored at once.
+	// soon is closed with an event that people look for, now with the end of a step: the state after it is stored at
+	// once.
 	soon, now  chan struct{}
 	hurried    bool
 	checkpoint string
@@ -191,7 +193,8 @@ func urgent(k events.Kind) bool {
 	return w.Shown&events.InIndex != 0
 }
 
-// gather waits for more events of the run: until the settle time is over, a moment behind one that is urgent, or the end of a step.
+// gather waits for more events of the run: until the settle time is over, a moment behind one that is urgent, or the
+// end of a step.
 func (r *Role) gather(ctx context.Context, b *book) {
 	t := time.NewTimer(r.cfg.Settle)
 	defer t.Stop()
@@ -212,7 +215,8 @@ func (r *Role) gather(ctx context.Context, b *book) {
 	}
 }
 
-// close ends a book. While the one before it is being written it goes on to gather: what that one shows need not be shown again.
+// close ends a book. While the one before it is being written it goes on to gather: what that one shows need not be
+// shown again.
 func (r *Role) close(ctx context.Context, runID string, b *book) {
 	for {
 		r.mu.Lock()
@@ -312,8 +316,8 @@ func (r *Role) keep(ctx context.Context, s run.State) error {
 // maxSwaps bounds how often a row is tried to be written because another replica wrote it meanwhile.
 const maxSwaps = 16
 
-// row brings a run's row of the index up to a state. A row only ever moves on: one that shows as much or more, written by
-// another replica, is left as it is, unless the run must be shown as held.
+// row brings a run's row of the index up to a state. A row only ever moves on: one that shows as much or more, written
+// by another replica, is left as it is, unless the run must be shown as held.
 func (r *Role) row(ctx context.Context, s run.State, head uint64) error {
 	r.mu.Lock()
 	last := r.rows[s.HarnessID]
@@ -390,7 +394,8 @@ func (r *Role) remember(s run.State, now shown) {
 	r.rows[s.HarnessID] = now
 }
 
-// wantsSnapshot decides and remembers. A run on the direct path has none: it is short, and is read from its first event.
+// wantsSnapshot decides and remembers. A run on the direct path has none: it is short, and is read from its first
+// event.
 func (r *Role) wantsSnapshot(s run.State, checkpoint string) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -410,8 +415,8 @@ func (r *Role) wantsSnapshot(s run.State, checkpoint string) bool {
 	return true
 }
 
-// checkpoint says that a state was stored as a snapshot, unless the run has ended or a later state was. The checkpoint itself
-// is the end of the step: it is in the log whether or not this comes (PERS-6).
+// checkpoint says that a state was stored as a snapshot, unless the run has ended or a later state was. The checkpoint
+// itself is the end of the step: it is in the log whether or not this comes (PERS-6).
 func (r *Role) checkpoint(ctx context.Context, stored run.State, name string) (run.State, uint64, error) {
 	w, err := r.cfg.Ledger.Write(ctx, stored.HarnessID, func(s run.State, _ time.Time) ([]events.Payload, error) {
 		if s.Status.Ended() || s.CheckpointCovers >= stored.Sequence {

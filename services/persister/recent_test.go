@@ -48,7 +48,8 @@ func finished() *runtest.Builder {
 	return b
 }
 
-// heardAll lets one persister hear a whole run, each event as change has it, and returns the archive and how often the log was read.
+// heardAll lets one persister hear a whole run, each event as change has it, and returns the archive and how often the
+// log was read.
 func receivedAll(t *testing.T, b *runtest.Builder, change func(n int, h *runlog.ReceivedEvent) bool) (lines []byte, reads int64) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute)

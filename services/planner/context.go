@@ -16,8 +16,8 @@ func (r *Role) fit(a events.Agent) events.Agent {
 	return a
 }
 
-// context is what the operator tells all agents, as it is now (PRMT-5). One that is too long is refused with the task, so
-// that no run begins without what it should have been told.
+// context is what the operator tells all agents, as it is now (PRMT-5). One that is too long is refused with the task,
+// so that no run begins without what it should have been told.
 func (r *Role) context(ctx context.Context) (string, error) {
 	if r.cfg.Context == nil {
 		return "", nil

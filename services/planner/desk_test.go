@@ -52,7 +52,8 @@ type letter struct {
 type shaky struct {
 	kernel.KV
 	log kernel.Journal
-	// full has the next append refused. failRow is returned by the next swap of a row, after doing it where done is set.
+	// full has the next append refused. failRow is returned by the next swap of a row, after doing it where done is
+	// set.
 	full    bool
 	failRow error
 	done    bool

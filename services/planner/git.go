@@ -13,8 +13,8 @@ import (
 	"github.com/inspan/inspan/pkg/run"
 )
 
-// inGit pins how a run works in git, and where: a run whose agent has a branch of its own in a session has a working tree of
-// its own, too (C22). e is the session as the run finds it, zero for none.
+// inGit pins how a run works in git, and where: a run whose agent has a branch of its own in a session has a working
+// tree of its own, too (C22). e is the session as the run finds it, zero for none.
 func (r *Role) inGit(t events.Task, c *events.RunCreatedData, runID string, e events.Session) error {
 	agent := c.Agents[c.Agent]
 	if t.Repo == "" && t.Git == nil && (agent.Git == nil || agent.GitDefaults) {
@@ -80,8 +80,8 @@ func modeOf(t events.Task, c *events.RunCreatedData) events.SessionMode {
 	return t.SessionMode
 }
 
-// alone refuses a run that would work in the same working tree, or on the same branch, as another one of its session that
-// has not ended. others are those, by run.
+// alone refuses a run that would work in the same working tree, or on the same branch, as another one of its session
+// that has not ended. others are those, by run.
 func alone(e events.Session, c *events.RunCreatedData, runID string, others map[string]*events.RunCreatedData) error {
 	if c.Git == nil || e.Mode != events.Parallel {
 		return nil
@@ -100,8 +100,8 @@ func alone(e events.Session, c *events.RunCreatedData, runID string, others map[
 	return nil
 }
 
-// forkGit gives a fork a branch of its own where the run that it comes from had one, so that two never push the same, and lets it
-// begin with the commit that the run had there.
+// forkGit gives a fork a branch of its own where the run that it comes from had one, so that two never push the same,
+// and lets it begin with the commit that the run had there.
 func forkGit(c *events.RunCreatedData, runID string, old run.State) {
 	if c.Git == nil || c.ForkOf.SameWorkspace {
 		return

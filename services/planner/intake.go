@@ -46,8 +46,8 @@ func newIntake(cfg Config) *intake {
 	return &intake{cfg: cfg, senders: quota.NewRate(cfg.Quotas.PerSender)}
 }
 
-// admit lets a task of which there is no run yet through, or returns a *kernel.RetryAfter or a *kernel.Refusal. done must
-// be called when the run exists or could not be made.
+// admit lets a task of which there is no run yet through, or returns a *kernel.RetryAfter or a *kernel.Refusal. done
+// must be called when the run exists or could not be made.
 func (in *intake) admit(ctx context.Context, sender string, m kernel.Message) (done func(), err error) {
 	if in.cfg.Damage != nil {
 		if lost := in.cfg.Damage(); lost != nil {
@@ -128,7 +128,8 @@ func senderOf(m kernel.Message, env ce.Envelope) string {
 	return fmt.Sprintf("%s %s", projectOf(m), env.Source)
 }
 
-// fullAtBirth makes the error of a run of which nothing could be stored a refusal: its sender can do something about it.
+// fullAtBirth makes the error of a run of which nothing could be stored a refusal: its sender can do something about
+// it.
 func fullAtBirth(err error, born bool) error {
 	if born || !errors.Is(err, kernel.ErrFull) {
 		return err

@@ -14,8 +14,9 @@ import (
 	"github.com/inspan/inspan/pkg/run"
 )
 
-// fromModel does what is owed to a run whose plan a model makes: the plan is requested, and the executor asks the model. An
-// answer becomes the plan where it is one. Where it is none, the model is told why and asked again, a bounded number of times.
+// fromModel does what is owed to a run whose plan a model makes: the plan is requested, and the executor asks the
+// model. An answer becomes the plan where it is one. Where it is none, the model is told why and asked again, a bounded
+// number of times.
 func (r *Role) fromModel(ctx context.Context, s run.State) (runlog.Written, error) {
 	p := s.Planning
 	switch {
@@ -49,7 +50,8 @@ func (r *Role) fromModel(ctx context.Context, s run.State) (runlog.Written, erro
 	})
 }
 
-// read makes the plan of an answer, checked and with the agents that it names. What is wrong with it is a *kernel.Refusal.
+// read makes the plan of an answer, checked and with the agents that it names. What is wrong with it is a
+// *kernel.Refusal.
 func (r *Role) read(ctx context.Context, s run.State) (*events.PlanMadeData, error) {
 	text := []byte(s.Planning.Text)
 	if ref := s.Planning.TextRef; ref != nil {

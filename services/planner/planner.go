@@ -1,7 +1,8 @@
 // Package planner is the role that opens runs, makes plans, and says what follows from what is done.
 //
 // Promises: a task with the same id starts one run, for ever. What is refused is refused with the fault named; what the
-// station has no room for now waits or is refused before anything of it is stored. It owns no run: everything it knows is in the log, and any replica goes on where another stopped.
+// station has no room for now waits or is refused before anything of it is stored. It owns no run: everything it knows
+// is in the log, and any replica goes on where another stopped.
 package planner
 
 import (
@@ -35,12 +36,13 @@ type Config struct {
 	Ledger  *runlog.Ledger
 	Timers  kernel.Timers
 	Agents  Agents
-	// Windows returns the context window of a model in tokens, 0 for none; nil knows of none. It is pinned with each agent
-	// whose file does not say.
+	// Windows returns the context window of a model in tokens, 0 for none; nil knows of none. It is pinned with each
+	// agent whose file does not say.
 	Windows func(model string) int
 	// Context returns what the operator tells all agents, at most events.MaxContext bytes; nil means nothing.
 	Context func(ctx context.Context) (string, error)
-	// Earlier enters a run into its workflow before it is created, and returns the runs whose files it is given; nil gives none.
+	// Earlier enters a run into its workflow before it is created, and returns the runs whose files it is given; nil
+	// gives none.
 	Earlier func(ctx context.Context, c *events.RunCreatedData, runID string, now time.Time) ([]string, error)
 	// Isolation is "per_workflow" (default), "per_run" or "shared" (WS-2).
 	Isolation string
@@ -51,7 +53,8 @@ type Config struct {
 	Quotas       Quotas
 	// Damage says what the station has lost, nil for nothing: then no new run begins. It may be nil.
 	Damage func() error
-	// Sessions holds the sessions, Blobs their histories; nil knows none, and tasks that name one only share its directory.
+	// Sessions holds the sessions, Blobs their histories; nil knows none, and tasks that name one only share its
+	// directory.
 	Sessions *Sessions
 	Blobs    kernel.Blobs
 	// Prices of models; a run keeps those of its own when it begins.
@@ -97,8 +100,8 @@ func (*Role) Service() events.Service { return events.Planner }
 // bornAgain is how soon a run that has not started is looked at again.
 const bornAgain = 5 * time.Second
 
-// born sees to it that a run that exists starts or ends: whoever made it may have died, or met a full log, and its task may
-// have been answered by another delivery meanwhile.
+// born sees to it that a run that exists starts or ends: whoever made it may have died, or met a full log, and its task
+// may have been answered by another delivery meanwhile.
 func (r *Role) born(ctx context.Context, h runlog.ReceivedEvent) error {
 	switch {
 	case h.State.Status == events.Running && h.State.Plan == nil:

@@ -14,8 +14,8 @@ import (
 	"github.com/inspan/inspan/pkg/run"
 )
 
-// revision prepares another plan for what has not begun of a run (PLAN-9): the agents that its steps name are looked up once, and
-// the plan is checked against the state it is written to.
+// revision prepares another plan for what has not begun of a run (PLAN-9): the agents that its steps name are looked up
+// once, and the plan is checked against the state it is written to.
 func (r *Role) revision(ctx context.Context, runID string, c events.Control, input uint64) (runlog.Decide, error) {
 	s, _, err := r.cfg.Ledger.State(ctx, runID)
 	if err != nil {
@@ -48,7 +48,8 @@ func (r *Role) revision(ctx context.Context, runID string, c events.Control, inp
 	}, nil
 }
 
-// named looks up the agents of a plan that the run has not pinned. One that is not registered is left out, and the check names it.
+// named looks up the agents of a plan that the run has not pinned. One that is not registered is left out, and the
+// check names it.
 func (r *Role) named(ctx context.Context, s run.State, p *events.TaskPlan) (map[string]events.Agent, error) {
 	var found map[string]events.Agent
 	for _, st := range p.PlanSteps(s.AgentName) {

@@ -35,8 +35,8 @@ func (r *Role) direct(t events.Task, c *events.RunCreatedData, made *events.Plan
 	return direct, nil
 }
 
-// wrapped takes what makes a run direct out of its first event: a fork begins with the state of another, which the direct
-// path does not know.
+// wrapped takes what makes a run direct out of its first event: a fork begins with the state of another, which the
+// direct path does not know.
 func wrapped(c *events.RunCreatedData) {
 	c.Event, c.Direct, c.AgentID, c.AgentName, c.MaxSteps, c.Hooks = "run_created", false, "", "", 0, nil
 }

@@ -63,9 +63,9 @@ func (r *Role) enter(ctx context.Context, t events.Task, runID string, c *events
 	return nil
 }
 
-// confirm makes sure that a run that was just made still has the lock it was made with, and ends it where another run has
-// it now: between the lock and the run its planner may have been held up for longer than a lock is kept for an unborn run,
-// or another planner that could not make the run gave its lock back.
+// confirm makes sure that a run that was just made still has the lock it was made with, and ends it where another run
+// has it now: between the lock and the run its planner may have been held up for longer than a lock is kept for an
+// unborn run, or another planner that could not make the run gave its lock back.
 func (r *Role) confirm(ctx context.Context, s run.State) error {
 	if r.cfg.Sessions == nil || s.Created.SessionFence == 0 || s.Status.Ended() {
 		return nil
@@ -101,7 +101,8 @@ func (r *Role) remodel(c *events.RunCreatedData, model string) (err error) {
 	return err
 }
 
-// weigh estimates what the model is told of the history, where the run has a budget: the first request has to fit it too.
+// weigh estimates what the model is told of the history, where the run has a budget: the first request has to fit it
+// too.
 func (r *Role) weigh(ctx context.Context, c *events.RunCreatedData) error {
 	if c.History == nil || c.Options.MaxTokens <= 0 && c.Options.MaxCost <= 0 {
 		return nil
@@ -180,9 +181,9 @@ func (r *Role) part(ctx context.Context, e session.State, s run.State) (session.
 	return end, err
 }
 
-// settle gives back the lock of a run that has ended, with what it said. It is called whenever the end of a run is seen,
-// so that the message that brought it about is acknowledged only when that is stored; whoever wants the lock next does it
-// where no one was left to.
+// settle gives back the lock of a run that has ended, with what it said. It is called whenever the end of a run is
+// seen, so that the message that brought it about is acknowledged only when that is stored; whoever wants the lock next
+// does it where no one was left to.
 func (r *Role) settle(ctx context.Context, s run.State) error {
 	if r.cfg.Sessions == nil || !s.Status.Ended() || s.Created == nil || s.Created.Session == "" || s.Created.SessionFence == 0 {
 		return nil
@@ -263,8 +264,8 @@ func (r *Role) session(ctx context.Context, m kernel.Message, id string) error {
 	return err
 }
 
-// steerRuns moves the runs of a session with it: a pause pauses them, a resume lets those go on, and what takes the lock
-// stops them where that was asked for.
+// steerRuns moves the runs of a session with it: a pause pauses them, a resume lets those go on, and what takes the
+// lock stops them where that was asked for.
 func (r *Role) steerRuns(ctx context.Context, w session.Wish) error {
 	wish := lifecycle.Wish{By: orUnknown(w.By), Reason: w.Reason, Input: w.Input}
 	var decide runlog.Decide

@@ -17,8 +17,8 @@ type Sessions struct {
 	// Ledger writes their logs, Rows holds the view of each that toolrunners and people read.
 	Ledger *session.Ledger
 	Rows   kernel.KV
-	// Older returns an error while an instance of a version lives that has the rows for the truth: then none is taken over.
-	// Nil is where there can be none.
+	// Older returns an error while an instance of a version lives that has the rows for the truth: then none is taken
+	// over. Nil is where there can be none.
 	Older func(ctx context.Context) error
 }
 
@@ -50,9 +50,9 @@ func (r *Role) row(ctx context.Context, id string) (row sessionRow, err error) {
 	return row, nil
 }
 
-// change makes one change of a session: appended only where the session still is what it was decided on, and decided again
-// where it is not. It returns once the row shows the log, also where there is nothing to change: whoever appended the last
-// event may have died before the row was written.
+// change makes one change of a session: appended only where the session still is what it was decided on, and decided
+// again where it is not. It returns once the row shows the log, also where there is nothing to change: whoever appended
+// the last event may have died before the row was written.
 func (r *Role) change(ctx context.Context, id string, decide func(e session.State) (session.State, error)) (session.State, error) {
 	for range maxSwaps {
 		s, row, err := r.latest(ctx, id)
@@ -103,8 +103,8 @@ func (r *Role) latest(ctx context.Context, id string) (session.State, sessionRow
 	return s, row, err
 }
 
-// takeOver begins the log of a session with the row that an older version kept. It is one append that is stored only where
-// the log has no event, so it happens once, whoever tries and dies.
+// takeOver begins the log of a session with the row that an older version kept. It is one append that is stored only
+// where the log has no event, so it happens once, whoever tries and dies.
 func (r *Role) takeOver(ctx context.Context, id string, row sessionRow) (session.State, error) {
 	d := &events.SessionMigratedData{Event: "session_migrated", Revision: row.revision}
 	if err := json.Unmarshal(row.bytes, &d.Row); err != nil {
@@ -157,7 +157,8 @@ func (r *Role) show(ctx context.Context, s session.State, position uint64, row s
 	return &kernel.RetryAfter{After: sessionAgain}
 }
 
-// SessionRows are the rows of sessions as the snapshots of their logs: a session is loaded from its row and the events after it.
+// SessionRows are the rows of sessions as the snapshots of their logs: a session is loaded from its row and the events
+// after it.
 type SessionRows struct{ KV kernel.KV }
 
 // Latest implements kernel.Snapshots.

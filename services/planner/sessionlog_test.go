@@ -11,7 +11,8 @@ import (
 	"github.com/inspan/inspan/pkg/events"
 )
 
-// before is a session as versions without logs kept it: a run that ended long ago was told, and another one holds the lock.
+// before is a session as versions without logs kept it: a run that ended long ago was told, and another one holds the
+// lock.
 func before(holder string) events.Session {
 	at := time.Unix(1e9, 0).UTC()
 	return events.Session{ID: "s", Mode: events.Sequential, Status: events.SessionOpen, Fence: 4, Born: 1, Runs: 4, CreatedAt: at, UsedAt: at,

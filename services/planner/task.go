@@ -95,8 +95,8 @@ func (r *Role) task(ctx context.Context, m kernel.Message) error {
 	return r.setDeadline(ctx, w.State)
 }
 
-// known is what is known of the run of a task. Where a lock hangs on it, the leader is asked: a run that has ended must not
-// take it again.
+// known is what is known of the run of a task. Where a lock hangs on it, the leader is asked: a run that has ended must
+// not take it again.
 func (r *Role) known(ctx context.Context, t events.Task, runID string) (run.State, error) {
 	if r.cfg.Sessions != nil && t.Session != "" {
 		return r.cfg.Ledger.Fresh(ctx, runID)
@@ -203,8 +203,8 @@ func readTask(m kernel.Message) (events.Task, ce.Envelope, error) {
 	return t, env, nil
 }
 
-// ownID is the task's id for that of a CloudEvent, which may be any text: the id itself where it is a token, else one made
-// of its digest, so that the same event starts one run.
+// ownID is the task's id for that of a CloudEvent, which may be any text: the id itself where it is a token, else one
+// made of its digest, so that the same event starts one run.
 func ownID(foreign string) string {
 	if events.ValidID(foreign) {
 		return foreign
@@ -212,8 +212,8 @@ func ownID(foreign string) string {
 	return "run-" + token("task|"+foreign)
 }
 
-// runIDOf makes the run's id from the task's, which is a token; where there is none, from the place of the message in the
-// input stream, which is the same on each delivery.
+// runIDOf makes the run's id from the task's, which is a token; where there is none, from the place of the message in
+// the input stream, which is the same on each delivery.
 func runIDOf(taskID, station string, m kernel.Message) string {
 	if events.ValidID(taskID) {
 		return taskID

@@ -19,8 +19,8 @@ type acquired struct {
 // acquirer acquires the workspaces of runs.
 type acquirer struct{ workspaces workspace.Workspaces }
 
-// acquire returns the workspace of a call, which must be released. The error is a *kernel.RetryAfter where a living instance
-// holds it: the call is left to that one.
+// acquire returns the workspace of a call, which must be released. The error is a *kernel.RetryAfter where a living
+// instance holds it: the call is left to that one.
 func (q acquirer) acquire(ctx context.Context, a admitted) (acquired, error) {
 	s := a.state
 	if s.Created == nil {

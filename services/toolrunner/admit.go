@@ -79,8 +79,8 @@ func (d admitter) watch(s run.State, callID string, deliveries uint64) time.Dura
 	return min(busyFirst<<min(deliveries, 10), watchEvery)
 }
 
-// claim takes a call for this worker until leave is called. The error is a *kernel.RetryAfter where another worker of this
-// process has it, or where it goes on with jobs that run at another toolrunner.
+// claim takes a call for this worker until leave is called. The error is a *kernel.RetryAfter where another worker of
+// this process has it, or where it goes on with jobs that run at another toolrunner.
 func (d admitter) claim(ctx context.Context, a admitted) (leave func(), err error) {
 	leave = d.attempts.Begin(a.state.HarnessID, a.duty.Call.ID)
 	if d.follow && d.attempts.Of(a.state.HarnessID, a.duty.Call.ID) > 1 {

@@ -98,7 +98,8 @@ func (b *bed) floor(ctx context.Context, runs, steps, inFlight int) (float64, er
 // body is filler that a watcher could still read as JSON.
 func body(n int) []byte { return []byte(`{"x":"` + strings.Repeat("x", n-8) + `"}`) }
 
-// floorHop makes the appends that follow from a message: turn.finished, call.allowed, or call.started and call.finished.
+// floorHop makes the appends that follow from a message: turn.finished, call.allowed, or call.started and
+// call.finished.
 func (b *bed) floorHop(ctx context.Context, j kernel.Journal, m kernel.Message, state *sync.Map) {
 	sub, ok := events.ParseRunSubject(m.Subject())
 	v, known := state.Load(sub.Run)

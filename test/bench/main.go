@@ -126,8 +126,8 @@ func server(ctx context.Context, store string, lazy, staged bool, node member) e
 	return nil
 }
 
-// stage waits until the logs of both stations are there and lets the server gather their batches in memory, as a station
-// in one process does when it was set up.
+// stage waits until the logs of both stations are there and lets the server gather their batches in memory, as a
+// station in one process does when it was set up.
 func stage(ctx context.Context, s *natsserver.Server) {
 	tick := time.NewTicker(20 * time.Millisecond)
 	defer tick.Stop()

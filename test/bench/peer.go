@@ -13,8 +13,8 @@ import (
 	"time"
 )
 
-// peer is a durable workflow library of others that does the same steps: the program of test/bench/peers over a PostgreSQL server
-// of its own.
+// peer is a durable workflow library of others that does the same steps: the program of test/bench/peers over a
+// PostgreSQL server of its own.
 type peer struct {
 	postgres *postgres
 	child    *exec.Cmd

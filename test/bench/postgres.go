@@ -20,8 +20,8 @@ import (
 // errNoPostgres means that there is nothing to compare with on this machine.
 var errNoPostgres = errors.New("NOT COMPARED with PostgreSQL: no postgres and initdb on the path; install it (apt-get install postgresql) and put its bin folder on the path")
 
-// postgres is a PostgreSQL server of its own with its default settings (fsync on), and a step checkpointer over it: what
-// durable workflow libraries on a database do, and nothing else. It is a yardstick, not a harness: no queue, no
+// postgres is a PostgreSQL server of its own with its default settings (fsync on), and a step checkpointer over it:
+// what durable workflow libraries on a database do, and nothing else. It is a yardstick, not a harness: no queue, no
 // deliveries, no decisions, no views.
 type postgres struct {
 	dir    string

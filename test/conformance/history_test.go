@@ -132,8 +132,8 @@ type event struct {
 	bytes []byte
 }
 
-// write has writers operate side by side for n operations each, while trouble goes on, and returns the history. made counts
-// the operations that have ended.
+// write has writers operate side by side for n operations each, while trouble goes on, and returns the history. made
+// counts the operations that have ended.
 func write(t *testing.T, s *side, dice *rand.Rand, writers, n int, trouble func(ctx context.Context, made func() int)) *history {
 	t.Helper()
 	ctx, cancel := context.WithCancel(within(t))

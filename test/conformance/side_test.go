@@ -1,5 +1,5 @@
-// Package conformance compares the memory station, which most tests and the simulator stand on, with the NATS servers that
-// it is a model of.
+// Package conformance compares the memory station, which most tests and the simulator stand on, with the NATS servers
+// that it is a model of.
 //
 // Promises: what a server did and the model cannot do, with all the faults it knows, fails the test. What the model
 // needed a fault for is written in a table with the reason, and counted.

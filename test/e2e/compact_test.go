@@ -34,8 +34,9 @@ func (page) Run(_ context.Context, c tool.Call) (tool.Result, error) {
 	return tool.Result{Output: strings.Repeat("word ", in.Words) + fmt.Sprintf("found-%d-end", in.N)}, nil
 }
 
-// narrow is a model with a context window: it refuses what does not fit, as providers do, and counts what it is sent. It
-// reads a page a turn, pages in all, and then says what it still knows. It remembers nothing: what it knows is in the prompt.
+// narrow is a model with a context window: it refuses what does not fit, as providers do, and counts what it is sent.
+// It reads a page a turn, pages in all, and then says what it still knows. It remembers nothing: what it knows is in
+// the prompt.
 type narrow struct {
 	window, pages, words int
 	// wordy answers with summaries far longer than asked for.

@@ -157,8 +157,8 @@ func TestControl(t *testing.T) {
 	})
 }
 
-// lives reports whether a process runs. One that ended and that its parent has not waited for yet does not. Its command line would not
-// tell: that is empty too while a process that runs starts another program.
+// lives reports whether a process runs. One that ended and that its parent has not waited for yet does not. Its command
+// line would not tell: that is empty too while a process that runs starts another program.
 func lives(pid int) bool {
 	if err := syscall.Kill(pid, 0); err != nil {
 		return false

@@ -170,8 +170,8 @@ func TestPaths(t *testing.T) {
 	})
 }
 
-// TestBothPaths lets the same things happen to a wrapped run and to a direct one, and compares what came of it: it is one
-// loop (LIFE-14).
+// TestBothPaths lets the same things happen to a wrapped run and to a direct one, and compares what came of it: it is
+// one loop (LIFE-14).
 func TestBothPaths(t *testing.T) {
 	t.Parallel()
 	began := make(chan struct{}, 8)

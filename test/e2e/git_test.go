@@ -55,7 +55,8 @@ func nearGit(c *service.Config) {
 	c.GitProtocols, c.GitPrivate, c.GitAuthorName, c.GitAuthorEmail = []string{"http"}, []string{"127.0.0.0/8"}, "The Station", "station@example.com"
 }
 
-// doing is a model that does one call after the other; what stands as $COMMIT is the commit of the last result that has one.
+// doing is a model that does one call after the other; what stands as $COMMIT is the commit of the last result that has
+// one.
 func doing(t *testing.T, calls ...llm.Call) *received {
 	return &received{planned: func(req llm.Request) llm.Answer {
 		if req.Meta.Turn > len(calls) {

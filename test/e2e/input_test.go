@@ -10,8 +10,8 @@ import (
 	"github.com/inspan/inspan/pkg/run"
 )
 
-// TestInputIsRefused publishes what outsiders may get wrong. Each message is a dead letter with a reason, changes nothing,
-// and the next good one is taken.
+// TestInputIsRefused publishes what outsiders may get wrong. Each message is a dead letter with a reason, changes
+// nothing, and the next good one is taken.
 func TestInputIsRefused(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)

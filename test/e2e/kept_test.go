@@ -16,8 +16,8 @@ import (
 	"github.com/inspan/inspan/pkg/run"
 )
 
-// spoken gives a station whose model speaks by hand and whose services publish as said; the executor has a connection of
-// its own, on which kill takes it away in the middle of a word.
+// spoken gives a station whose model speaks by hand and whose services publish as said; the executor has a connection
+// of its own, on which kill takes it away in the middle of a word.
 func spoken(t *testing.T, streaming string, said chan<- streaming.Replay) (w *world, hand byHand, executor func() (kill func())) {
 	t.Helper()
 	server := jettest.Server(t)

@@ -33,7 +33,8 @@ func mergeKinds() []events.Kind {
 	return []events.Kind{events.RunCreated, events.GateOpened, events.GateApproved, events.GateRejected, events.CallRefused, events.CallFailed, events.CallFinished, events.RunCompleted, events.RunFailed}
 }
 
-// events adds those of a run behind the first so many to the transcript, one a line, and returns how many there are now.
+// events adds those of a run behind the first so many to the transcript, one a line, and returns how many there are
+// now.
 func (p *mergePlay) events(id string, after int) int {
 	p.t.Helper()
 	all := p.world.events(id)
@@ -82,7 +83,8 @@ func (p *mergePlay) leads(id string, merge ...string) {
 		Git: &events.TaskGit{GitSettings: events.GitSettings{Push: &yes, WorkingBranch: "line"}, Merge: merge}})
 }
 
-// asked waits until a person is asked for the so many-th time about a run, and returns the question, which must name what is meant.
+// asked waits until a person is asked for the so many-th time about a run, and returns the question, which must name
+// what is meant.
 func (p *mergePlay) asked(id string, times int, tool string, meant ...string) {
 	p.t.Helper()
 	p.await(id, fmt.Sprintf("waiting for answer %d", times), func(s run.State) bool { return waiting(s) && len(s.Gates) == times })

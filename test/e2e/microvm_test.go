@@ -31,7 +31,8 @@ func TestFirecrackerStation(t *testing.T) {
 	machineStation(t, sandbox.Firecracker, func(c *service.Config) { c.Firecracker, c.MicroVMKernel, c.MicroVMRoot = self, kernel, root })
 }
 
-// TestQEMUStation is the same under QEMU, where the environment names what machines are made of; make microvm-test does.
+// TestQEMUStation is the same under QEMU, where the environment names what machines are made of; make microvm-test
+// does.
 func TestQEMUStation(t *testing.T) {
 	cfg := microvm.Config{Mode: sandbox.QEMU, Program: os.Getenv("INSPAN_QEMU"), Kernel: os.Getenv("INSPAN_MICROVM_KERNEL"), Initrd: os.Getenv("INSPAN_MICROVM_INITRD"),
 		Root: os.Getenv("INSPAN_MICROVM_ROOT"), Accel: microvm.Accel(os.Getenv("INSPAN_MICROVM_ACCEL"))}
@@ -41,7 +42,8 @@ func TestQEMUStation(t *testing.T) {
 	})
 }
 
-// machineStation runs an agent that names the mode and sees that its command changed the workspace and no machine is left.
+// machineStation runs an agent that names the mode and sees that its command changed the workspace and no machine is
+// left.
 func machineStation(t *testing.T, mode sandbox.Mode, tune func(c *service.Config)) {
 	tmp, err := os.MkdirTemp("", "vm") // short: the names of sockets are
 	if err != nil {

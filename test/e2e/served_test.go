@@ -199,7 +199,8 @@ func TestServedTools(t *testing.T) {
 			}
 			n := w.count("killed")
 			for kind, want := range c.events {
-				// Attempts that found no server are started and deferred; those that a server began are what is counted here.
+				// Attempts that found no server are started and deferred; those that a server began are what is counted
+				// here.
 				if kind == "call.started" {
 					n[kind] -= n["call.deferred"] - (c.calls - 1)
 				}

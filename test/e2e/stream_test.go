@@ -18,7 +18,8 @@ import (
 	"github.com/inspan/inspan/pkg/events"
 )
 
-// byHand is a model that says what a test tells it to, when it tells it to. An empty piece ends the answer, "!" cuts it.
+// byHand is a model that says what a test tells it to, when it tells it to. An empty piece ends the answer, "!" cuts
+// it.
 type byHand struct{ pieces chan llm.Delta }
 
 func (m byHand) Model(string) (llm.Model, string, error) { return m, "hand", nil }

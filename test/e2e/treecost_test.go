@@ -40,9 +40,9 @@ func (m *moved) Get(ctx context.Context, ref events.Ref) ([]byte, error) {
 	return data, err
 }
 
-// TestTreeCost measures what it takes to keep a large workspace, to keep it again where one file in a hundred has changed, and
-// to restore it on another machine (make bench-trees). The files are random bytes, so that nothing is won by compression. The
-// store is a JetStream server in this process that syncs each write.
+// TestTreeCost measures what it takes to keep a large workspace, to keep it again where one file in a hundred has
+// changed, and to restore it on another machine (make bench-trees). The files are random bytes, so that nothing is won
+// by compression. The store is a JetStream server in this process that syncs each write.
 func TestTreeCost(t *testing.T) {
 	mib := 1024
 	if s := os.Getenv(treeEnv); s != "" {

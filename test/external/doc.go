@@ -1,8 +1,8 @@
 // Package external is what a module of others does with Inspan: it writes a tool, tests it, runs it in a station of its
 // own or serves it to one that runs elsewhere, and talks to a station as a client.
 //
-// Promises: it is a module of its own, so it sees of Inspan only what others see. Its tests start a real station in this
-// process; no network and no key is needed.
+// Promises: it is a module of its own, so it sees of Inspan only what others see. Its tests start a real station in
+// this process; no network and no key is needed.
 package external
 
 import (

@@ -30,7 +30,8 @@ const (
 `
 	// sly has the tool and a guard that denies it.
 	sly = "---\nname: sly\ndescription: May not shout\nmodel: scripted/herald\ntools: [write, shout]\nsandbox: {mode: host, network: true}\nguards:\n  - {id: quiet, tool: shout, action: deny, reason: quiet please}\n---\nDo the task.\n"
-	// forecaster has a tool that a program elsewhere serves; indoors has a guard that denies it, unserved tries it once more only.
+	// forecaster has a tool that a program elsewhere serves; indoors has a guard that denies it, unserved tries it once
+	// more only.
 	forecaster = "---\nname: forecaster\ndescription: Tells the weather\nmodel: scripted/forecaster\ntools: [forecast]\nharness: {retry: {max_retries: 20, base_backoff: 20ms}}\n---\nDo the task.\n"
 	indoors    = "---\nname: indoors\ndescription: May not look outside\nmodel: scripted/forecaster\ntools: [forecast]\nguards:\n  - {id: in, tool: forecast, action: deny, reason: stay in}\n---\nDo the task.\n"
 	unserved   = "---\nname: unserved\ndescription: Has no one to ask\nmodel: scripted/forecaster\ntools: [forecast]\nharness: {retry: {max_retries: 1, base_backoff: 20ms}}\n---\nDo the task.\n"

@@ -45,8 +45,8 @@ func TestForecast(t *testing.T) {
 	tooltest.Exam(t, Forecast{}, func(t *testing.T) tool.Env { return tooltest.Env(t) }, `{"city":"Oslo"}`)
 }
 
-// TestServedGuarded shows that the gatekeeper judges a served tool like any other, and that a call is given up where no program
-// serves it.
+// TestServedGuarded shows that the gatekeeper judges a served tool like any other, and that a call is given up where no
+// program serves it.
 func TestServedGuarded(t *testing.T) {
 	t.Parallel()
 	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute)

@@ -21,8 +21,8 @@ import (
 	"github.com/inspan/inspan/pkg/run"
 )
 
-// The agents of the play. The second call of mover is the one in whose middle its toolrunner is lost; the third one takes long
-// enough for a former owner to wake up meanwhile.
+// The agents of the play. The second call of mover is the one in whose middle its toolrunner is lost; the third one
+// takes long enough for a former owner to wake up meanwhile.
 const (
 	moverScript = `
 turns:
@@ -56,8 +56,9 @@ type failover struct {
 	zero time.Time
 }
 
-// TestFailover is the play of workspaces that follow their runs (make failover): two toolrunners on one JetStream server.
-// The one that works in a workspace is killed in the middle of a call, then one is stopped there and wakes up too late.
+// TestFailover is the play of workspaces that follow their runs (make failover): two toolrunners on one JetStream
+// server. The one that works in a workspace is killed in the middle of a call, then one is stopped there and wakes up
+// too late.
 func TestFailover(t *testing.T) {
 	ctx, cancel := context.WithTimeout(context.Background(), 6*time.Minute)
 	defer cancel()
@@ -164,7 +165,8 @@ func (p *failover) middle(session string) (owner string, rec workspace.Record) {
 	return owner, rec
 }
 
-// act has a run lose its toolrunner in the middle of a call and go on at the other one; meanwhile is done when that one has it.
+// act has a run lose its toolrunner in the middle of a call and go on at the other one; meanwhile is done when that one
+// has it.
 func (p *failover) act(session string, lose func(owner string), meanwhile func(owner string, taken workspace.Record)) (lost string) {
 	p.t.Helper()
 	p.zero = time.Now()
@@ -230,8 +232,8 @@ func size(rec workspace.Record) (n int64) {
 	return n
 }
 
-// wakes lets a stopped toolrunner go on while the other one works, and looks at what it changed. The command of its call has
-// ended meanwhile: it has a result to say and a tree to keep.
+// wakes lets a stopped toolrunner go on while the other one works, and looks at what it changed. The command of its
+// call has ended meanwhile: it has a result to say and a tree to keep.
 func (p *failover) wakes(owner, session string, taken workspace.Record) {
 	p.t.Helper()
 	late := func() []string {

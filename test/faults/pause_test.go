@@ -84,8 +84,8 @@ func (w *world) awake() {
 	}
 }
 
-// untilSettled waits until the call of a line has ended for its run, which takes as long as its lease and the wait for its
-// acknowledgement.
+// untilSettled waits until the call of a line has ended for its run, which takes as long as its lease and the wait for
+// its acknowledgement.
 func (w *world) untilSettled(held effects.Line) {
 	ctx, cancel := context.WithTimeout(w.ctx, 90*time.Second)
 	defer cancel()

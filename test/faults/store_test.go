@@ -85,8 +85,8 @@ func (w *world) finish(what string) (known, lost int) {
 	return known, lost
 }
 
-// power is the world of power cuts: nothing that was acknowledged is lost, where the server syncs before it says so; and
-// the same cut does lose events of a server that does not, so that we know that it cuts.
+// power is the world of power cuts: nothing that was acknowledged is lost, where the server syncs before it says so;
+// and the same cut does lose events of a server that does not, so that we know that it cuts.
 func power(t *testing.T, bin string, seed uint64, rounds int, v *verdicts) {
 	ctx, cancel := context.WithTimeout(context.Background(), time.Duration(rounds)*4*time.Minute)
 	defer cancel()

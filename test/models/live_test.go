@@ -13,8 +13,8 @@ import (
 	"github.com/inspan/inspan/pkg/events"
 )
 
-// TestLive lets a real station work with real models. It costs money, so it runs only where HARNESS_E2E_TEST is 1 and only
-// with the providers whose keys are set; LIVE_MODEL_ANTHROPIC and so on name other models.
+// TestLive lets a real station work with real models. It costs money, so it runs only where HARNESS_E2E_TEST is 1 and
+// only with the providers whose keys are set; LIVE_MODEL_ANTHROPIC and so on name other models.
 func TestLive(t *testing.T) {
 	cfg, err := service.FromEnv()
 	if err != nil {

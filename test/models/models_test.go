@@ -87,8 +87,8 @@ func carryOut(t *testing.T, model string, base service.Config) run.State {
 	return carry(t, model, base, time.Minute, nil, "Write and read.")[0]
 }
 
-// carry lets an agent of the model do the tasks, one after the other, in one session where there are several, with tools
-// beside those of the station.
+// carry lets an agent of the model do the tasks, one after the other, in one session where there are several, with
+// tools beside those of the station.
 func carry(t *testing.T, model string, base service.Config, limit time.Duration, more []tool.Tool, tasks ...string) (ends []run.State) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(t.Context()), limit)
@@ -207,7 +207,8 @@ func TestAnotherProviderStandsIn(t *testing.T) {
 		if end.Status != events.Completed || end.Result.Output != "It is read." {
 			t.Fatalf("got %s, %+v", end.Status, end.Result)
 		}
-		// The second turn: two tries of the first model, then the second one; the third turn begins with the first again.
+		// The second turn: two tries of the first model, then the second one; the third turn begins with the first
+		// again.
 		told := string(second.Body(0))
 		if !strings.Contains(told, `"id":"toolu_1"`) || strings.Contains(told, "PRIVATE THOUGHT") {
 			t.Errorf("the second model was told %s, want the call, and nothing of what the first one thought", told)

@@ -1,9 +1,9 @@
 // Package mutants holds planted bugs: each puts one fault into the program, of the kind that harnesses for agents ship
 // with, and the tests must notice.
 //
-// Promises: the program itself carries no trace of them. A mutant is a text and what replaces it; it is compiled through
-// the overlay of the go command, so no file is changed. A text that is not there exactly once fails: a mutant that plants
-// nothing proves nothing.
+// Promises: the program itself carries no trace of them. A mutant is a text and what replaces it; it is compiled
+// through the overlay of the go command, so no file is changed. A text that is not there exactly once fails: a mutant
+// that plants nothing proves nothing.
 package mutants
 
 // Mutant is one planted bug.

@@ -1,12 +1,12 @@
-// Package plays holds the stories of the kernel as transcripts: the events of a run, one thing that a service receives, and
-// what it appends.
+// Package plays holds the stories of the kernel as transcripts: the events of a run, one thing that a service receives,
+// and what it appends.
 //
-// Promises: the service is the real one, with the real ledger and loop over a station in memory. What stands behind the line
-// of dashes was made by -rewrite; a reviewer reads its diff. Fields that depend on the clock are left out.
+// Promises: the service is the real one, with the real ledger and loop over a station in memory. What stands behind the
+// line of dashes was made by -rewrite; a reviewer reads its diff. Fields that depend on the clock are left out.
 //
-// A line of the given events is a type and the fields that differ from those of pkg/run/runtest. The line that begins with >
-// names the service and what it receives: nothing for the last event, "event" and the type of an earlier one, or the last
-// tokens of a subject and a body. A line of the model is an answer of it.
+// A line of the given events is a type and the fields that differ from those of pkg/run/runtest. The line that begins
+// with > names the service and what it receives: nothing for the last event, "event" and the type of an earlier one, or
+// the last tokens of a subject and a body. A line of the model is an answer of it.
 package plays_test
 
 import (

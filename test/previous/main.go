@@ -1,8 +1,8 @@
 // Command previous lets an earlier program read the logs of this one.
 //
-// Promises: for each frozen history it says what the program of another commit makes of it: folded whole, or held at the
-// first event that it does not know, with its own words. Anything else, such as a log that it folds in part without a
-// word, is a failure and exit code 1. The work tree stays as it is.
+// Promises: for each frozen history it says what the program of another commit makes of it: folded whole, or held at
+// the first event that it does not know, with its own words. Anything else, such as a log that it folds in part without
+// a word, is a failure and exit code 1. The work tree stays as it is.
 package main
 
 import (

@@ -303,7 +303,8 @@ func TestNoFalseAlarm(t *testing.T) {
 		p.start(events.Task{ID: fmt.Sprintf("r%d", i), Agent: "careful", Task: "write"})
 		to := filepath.Join(t.TempDir(), "store")
 		files(t, filepath.Dir(to))
-		// By name the marks come before the streams: a crash may leave them behind what is stored, and never ahead of it.
+		// By name the marks come before the streams: a crash may leave them behind what is stored, and never ahead of
+		// it.
 		copyStore(t, filepath.Join(p.dir, "store"), to)
 		copies = append(copies, to)
 	}

@@ -307,8 +307,8 @@ func (p *place) works(ctx context.Context) error {
 	return nil
 }
 
-// Verdicts of a flip: no file was changed back and nothing that can be observed differs, everything is as it was, it was reported as
-// lost, or what can be observed differs and nothing reported it.
+// Verdicts of a flip: no file was changed back and nothing that can be observed differs, everything is as it was, it
+// was reported as lost, or what can be observed differs and nothing reported it.
 const (
 	flipHarmless = "without effect"
 	flipRepaired = "repaired"
@@ -316,8 +316,8 @@ const (
 	flipSilent   = "silent"
 )
 
-// flip turns one bit of one file in a copy of the specimen and says what came of it. Where the check alone leaves every file as it was,
-// byte for byte, or reports a loss, no station is started unless whole is set.
+// flip turns one bit of one file in a copy of the specimen and says what came of it. Where the check alone leaves every
+// file as it was, byte for byte, or reports a loss, no station is started unless whole is set.
 func (s *specimen) flip(t testing.TB, rel string, at int64, bit uint, whole bool) (verdict, why string) {
 	t.Helper()
 	damaged := func() *place {

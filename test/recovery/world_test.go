@@ -118,8 +118,8 @@ func (p *place) up() {
 	}
 }
 
-// rise starts a station. A command that another test was starting as the last station on the store ended shares its lock until it is
-// executed.
+// rise starts a station. A command that another test was starting as the last station on the store ended shares its
+// lock until it is executed.
 func rise(ctx context.Context, cfg station.Config) (*station.Station, error) {
 	for end := time.Now().Add(patience); ; {
 		st, err := station.Up(ctx, cfg)
@@ -238,8 +238,8 @@ func inspan(t testing.TB, code int, args ...string) string {
 	return out.String() + errs.String()
 }
 
-// do runs a command line against the station. Runs are brought to it while it is down: then its server has the users that
-// this wants.
+// do runs a command line against the station. Runs are brought to it while it is down: then its server has the users
+// that this wants.
 func (p *place) do(code int, args ...string) string {
 	p.t.Helper()
 	if args[0] == "import" || args[0] == "restore" {

@@ -63,7 +63,8 @@ var whole = []edit{
 // tests are those that know every event type.
 var tests = []string{"./pkg/events", "./pkg/run", "./internal/core/view", "./internal/topology", "./internal/replay"}
 
-// gaps are ways to leave something out: in what is written, text is replaced by another. Where test is empty it does not compile.
+// gaps are ways to leave something out: in what is written, text is replaced by another. Where test is empty it does
+// not compile.
 var gaps = map[string]struct{ file, old, text, test, want string }{
 	"no author":           {"pkg/events/kind.go", "{MemoLeft, Planner,", `{MemoLeft, "",`, "./pkg/events", "memo.left has no author"},
 	"no permission":       {"pkg/events/kind.go", "{MemoLeft, Planner,", `{MemoLeft, "",`, "./internal/topology", "memo.left has no author that may publish it"},

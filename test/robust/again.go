@@ -17,8 +17,8 @@ const (
 	notRun     = "not run: "
 )
 
-// earlier reads the report of a go that did not come to its end. A part that failed is not run again until it holds: such a report is
-// refused.
+// earlier reads the report of a go that did not come to its end. A part that failed is not run again until it holds:
+// such a report is refused.
 func earlier(ctx context.Context, path string, seed uint64) (whole, error) {
 	var w whole
 	b, err := os.ReadFile(path)

@@ -3,8 +3,8 @@
 //	go run ./test/robust                  # all parts, robust.json and docs/robustness.md
 //	go run ./test/robust -only sim,fuzz   # some parts; the document is left as it is
 //
-// Promises: a part that breaks a promise, dies, or saves no report makes the exit code 1. Everything random takes its seed
-// from -seed, and the report names it. Each part has a time after which it is ended and has failed.
+// Promises: a part that breaks a promise, dies, or saves no report makes the exit code 1. Everything random takes its
+// seed from -seed, and the report names it. Each part has a time after which it is ended and has failed.
 package main
 
 import (

@@ -11,8 +11,8 @@ type backend struct {
 	mode string
 	// apart says what examines it instead, where that takes too long for this program, unless the variable when is set.
 	apart, when string
-	// at is the package where it is not that of the mode's name, tests are those of its exam and ways out where the package has
-	// others too, and turns the most that are measured.
+	// at is the package where it is not that of the mode's name, tests are those of its exam and ways out where the
+	// package has others too, and turns the most that are measured.
 	at, tests string
 	turns     int
 	// against says what stands for the real thing, where that is not on this machine.

@@ -1,12 +1,13 @@
-// Command sandboxbench puts every sandbox backend of this machine through the same examination, ways out and measurements, and writes
-// one table of what it saw.
+// Command sandboxbench puts every sandbox backend of this machine through the same examination, ways out and
+// measurements, and writes one table of what it saw.
 //
 //	go run ./test/sandboxbench                  # all; docs/sandboxes-measured.md and boxes.json
 //	go run ./test/sandboxbench -only bwrap,wasm # some; the page is left as it is
 //
-// Promises: each backend has a line: one that cannot run here is told with the reason, one that was run against a double says
-// so. The exit code is 1 where a part of the exam failed, something got out or was left behind, or one of many sandboxes at a
-// time failed; figures that miss an aim are shown and do not count as that, because they are also the machine's.
+// Promises: each backend has a line: one that cannot run here is told with the reason, one that was run against a
+// double says so. The exit code is 1 where a part of the exam failed, something got out or was left behind, or one of
+// many sandboxes at a time failed; figures that miss an aim are shown and do not count as that, because they are also
+// the machine's.
 package main
 
 import (
@@ -93,7 +94,8 @@ func programme(ctx context.Context, only string, turns int) (whole, error) {
 	said := func(what string, i int, b backend) {
 		fmt.Fprintf(os.Stderr, "%s  %s %d of %d: %s\n", time.Since(begin).Round(time.Second), what, i+1, len(wanted), b.mode)
 	}
-	// All are measured before any is examined: what an exam leaves the machine to do would be in the figures of the next.
+	// All are measured before any is examined: what an exam leaves the machine to do would be in the figures of the
+	// next.
 	for i, b := range wanted {
 		said("costs", i, b)
 		w.Sandboxes = append(w.Sandboxes, measure(ctx, b, turns))

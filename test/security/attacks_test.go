@@ -224,8 +224,8 @@ func copiedSources(_ *testing.T, b *bed) (tries int, harm []string) {
 	return tries, harm
 }
 
-// configured has every user that a running station knows, the setup user too, put a limit on the log, purge it, delete it,
-// or delete from it.
+// configured has every user that a running station knows, the setup user too, put a limit on the log, purge it, delete
+// it, or delete from it.
 func configured(t *testing.T, b *bed) (tries int, harm []string) {
 	furnished(b)
 	var info struct{ Config map[string]any }
@@ -303,8 +303,8 @@ func swallowedIDs(t *testing.T, b *bed) (tries int, harm []string) {
 	return tries, harm
 }
 
-// questions are what a user may ask, so that the server or a service answers wherever the asker says. The object and the
-// task hold what a forger would want to be stored.
+// questions are what a user may ask, so that the server or a service answers wherever the asker says. The object and
+// the task hold what a forger would want to be stored.
 func questions(user string) map[string]string {
 	all := map[string]string{}
 	for _, subject := range mine(user) {

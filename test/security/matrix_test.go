@@ -28,7 +28,8 @@ var (
 // families says whose timers each family are.
 var families = map[string]string{"run": "planner", "turn": "executor", "call": "toolrunner", "gate": "gatekeeper"}
 
-// authors says who says which event. It is written by hand for the permits and what is as old as they are; see withNewer.
+// authors says who says which event. It is written by hand for the permits and what is as old as they are; see
+// withNewer.
 var authors = map[string]string{
 	"run.created": "planner", "run.started": "planner", "run.paused": "planner", "run.resumed": "planner", "run.adjusted": "planner", "run.moved": "planner", "run.forked": "planner",
 	"run.completed": "planner", "run.failed": "planner", "plan.made": "planner", "plan.revised": "planner", "plan.completed": "planner", "step.ready": "planner",

@@ -10,8 +10,8 @@ import (
 	"github.com/inspan/inspan/pkg/events"
 )
 
-// TestForgedNews has every user ask all that it may ask and name what people watch as the subject for the answer, which the
-// server publishes with its own rights. A plain watcher must hear what is stored and nothing else.
+// TestForgedNews has every user ask all that it may ask and name what people watch as the subject for the answer, which
+// the server publishes with its own rights. A plain watcher must hear what is stored and nothing else.
 func TestForgedNews(t *testing.T) {
 	t.Parallel()
 	t.Run("on one server", func(t *testing.T) {

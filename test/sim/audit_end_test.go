@@ -79,8 +79,8 @@ func (a *audit) viewsAgree(id string) {
 	}
 }
 
-// checkpointsAreExact holds PERS-1: the end of each step is one checkpoint, with the next number and a name of its own, whatever
-// was delivered twice, late or to whom that died.
+// checkpointsAreExact holds PERS-1: the end of each step is one checkpoint, with the next number and a name of its own,
+// whatever was delivered twice, late or to whom that died.
 func (a *audit) checkpointsAreExact(id string) {
 	s := a.w.state[id]
 	if s.Plan == nil || s.Direct() || !s.Options.EternalEngine {

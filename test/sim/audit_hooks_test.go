@@ -11,8 +11,8 @@ import (
 	"github.com/inspan/inspan/pkg/events"
 )
 
-// hooked holds GUARD-2, GUARD-3, GUARD-4 and GUARD-9 of every event: an answer that it records is one that was given, and
-// nothing goes on past a hook that did not let it.
+// hooked holds GUARD-2, GUARD-3, GUARD-4 and GUARD-9 of every event: an answer that it records is one that was given,
+// and nothing goes on past a hook that did not let it.
 func (a *audit) hooked(runID string, l *ledger, p events.Payload) string {
 	r := a.w.play.Scene.run(runID)
 	if _, ok := p.(*events.RunResumedData); ok {

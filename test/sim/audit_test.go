@@ -271,8 +271,8 @@ func (l *ledger) gateOpened(d *events.GateOpenedData) string {
 	return ""
 }
 
-// answered holds GATE-8, SAFE-9 and SAFE-10: the first valid answer in the log counts, it is one that somebody gave in time
-// for the proposal that waited, and a yes has the votes of as many people as the gate needs.
+// answered holds GATE-8, SAFE-9 and SAFE-10: the first valid answer in the log counts, it is one that somebody gave in
+// time for the proposal that waited, and a yes has the votes of as many people as the gate needs.
 func (a *audit) answered(runID string, l *ledger, f events.Event, d events.GateAnswer, k events.Kind) string {
 	g, decision := l.gates[d.Gate], "reject"
 	if k == events.GateApproved {

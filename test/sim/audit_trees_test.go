@@ -11,8 +11,8 @@ import (
 	"github.com/inspan/inspan/pkg/tool"
 )
 
-// treeAudit is what the audit knows of one working tree: its record as it was last written, and what calls whose end is in
-// the log left in it.
+// treeAudit is what the audit knows of one working tree: its record as it was last written, and what calls whose end is
+// in the log left in it.
 type treeAudit struct {
 	rec workspace.Record
 	// done by file, told are calls of which an agent was told that their changes are lost.

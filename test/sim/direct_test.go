@@ -12,8 +12,8 @@ const onlyStep = "step-1"
 // anotherTask is what a task says that takes the id of a run for itself.
 const anotherTask = "another"
 
-// direct makes a run one whose task is marked as short: it has one step and no plan. Where its autonomy level asks before
-// the step, it must be wrapped all the same.
+// direct makes a run one whose task is marked as short: it has one step and no plan. Where its autonomy level asks
+// before the step, it must be wrapped all the same.
 func (r *SceneRun) direct() {
 	r.Direct, r.Planned = true, false
 	r.Steps = r.Steps[:1]
@@ -39,9 +39,8 @@ func smallDirect(first, second string) Scene {
 	return s
 }
 
-// birth holds C30 and LIFE-13: a run is direct exactly where its task is marked as short, no one has to permit its step and it
-// works in no session,
-// and a direct run has begun with its first event.
+// birth holds C30 and LIFE-13: a run is direct exactly where its task is marked as short, no one has to permit its step
+// and it works in no session, and a direct run has begun with its first event.
 func (a *audit) birth(runID string, l *ledger, d *events.RunCreatedData) string {
 	r := a.w.play.Scene.run(runID)
 	marked := r.Direct && d.Task != anotherTask // somebody else's task was faster

@@ -3,8 +3,8 @@
 //
 // Promises: a play is decided by its seed alone, and the same seed gives the same story, line by line. Only one thing
 // happens at a time; what happens next is chosen among all that could. Every operation of every role is a place where
-// its process may die, before it or after. The rules (audit_test.go) are written without the program's own decisions. When
-// the trouble ends, every run must end or stand in a wait that its log declares.
+// its process may die, before it or after. The rules (audit_test.go) are written without the program's own decisions.
+// When the trouble ends, every run must end or stand in a wait that its log declares.
 //
 // Legend of a story, one line an event:
 //

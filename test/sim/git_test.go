@@ -10,8 +10,8 @@ import (
 	"github.com/inspan/inspan/pkg/tool"
 )
 
-// gitTools are those of git, with their effect classes. Of each run that works in git there is one working tree, which has
-// one branch, and one remote.
+// gitTools are those of git, with their effect classes. Of each run that works in git there is one working tree, which
+// has one branch, and one remote.
 var gitTools = map[string]tool.Effect{events.GitPrepare: tool.Idempotent, events.GitCommit: tool.Idempotent,
 	events.GitPublish: tool.Idempotent, events.GitPush: tool.Reconcilable}
 
@@ -146,8 +146,8 @@ func effectOf(output string) (n int, ok bool) {
 	return n, err == nil
 }
 
-// delivered holds that what is said of a delivery is what the remote has, that nothing was pushed before it was kept, and
-// that a completed run has delivered.
+// delivered holds that what is said of a delivery is what the remote has, that nothing was pushed before it was kept,
+// and that a completed run has delivered.
 func (a *audit) delivered(runID string, end events.Kind, d events.Result) string {
 	run := a.w.play.Scene.run(runID)
 	switch {

@@ -20,7 +20,8 @@ import (
 	"github.com/inspan/inspan/pkg/tool"
 )
 
-// serverName of the one server of the Model Context Protocol that agents of a play may have, and what its tools are called.
+// serverName of the one server of the Model Context Protocol that agents of a play may have, and what its tools are
+// called.
 const (
 	serverName = "srv"
 	serverCall = "mcp__" + serverName + "__"

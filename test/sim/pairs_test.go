@@ -10,8 +10,8 @@ import (
 	"testing"
 )
 
-// TestPairs plays the small world with every pair of faults, at every two operations of it, for each mix of effect classes:
-// what TestRobust takes a sample of. Its children have no time limit but that of `go test`.
+// TestPairs plays the small world with every pair of faults, at every two operations of it, for each mix of effect
+// classes: what TestRobust takes a sample of. Its children have no time limit but that of `go test`.
 func TestPairs(t *testing.T) {
 	procs := runtime.NumCPU()
 	shares := make([]share, procs)

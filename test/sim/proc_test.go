@@ -227,8 +227,8 @@ func (l *life) ports(sandboxes *pool.Opener, entropy interface{ Read([]byte) (in
 	}, Models: models{l}, Sandboxes: sandboxes, Tools: l.p.w.tools.registry(l), Git: gitHere()}
 }
 
-// gitHere is the git of this machine, which no play uses: its calls of git are tools of the simulation. It is looked for and
-// examined once, which a process does at each start.
+// gitHere is the git of this machine, which no play uses: its calls of git are tools of the simulation. It is looked
+// for and examined once, which a process does at each start.
 var gitHere = sync.OnceValue(func() *git.Git {
 	g, err := git.New(git.Config{})
 	if err != nil {

@@ -40,9 +40,9 @@ func fromEnv(t *testing.T, name string, otherwise uint64) uint64 {
 	return n
 }
 
-// TestRobust is the simulation's part of the programme: INSPAN_SIM_SEEDS seeds from INSPAN_ROBUST_SEED on, and the small
-// world with every fault at every operation, and with INSPAN_SIM_PAIRS pairs of them. A play has one processor, so each
-// processor of the machine gets a process.
+// TestRobust is the simulation's part of the programme: INSPAN_SIM_SEEDS seeds from INSPAN_ROBUST_SEED on, and the
+// small world with every fault at every operation, and with INSPAN_SIM_PAIRS pairs of them. A play has one processor,
+// so each processor of the machine gets a process.
 func TestRobust(t *testing.T) {
 	first, many := fromEnv(t, "INSPAN_ROBUST_SEED", 1), fromEnv(t, "INSPAN_SIM_SEEDS", 20_000)
 	procs := uint64(runtime.NumCPU())
@@ -107,7 +107,8 @@ func child(t *testing.T, name string, args ...string) share {
 	return s
 }
 
-// temp is where plays write the files of workspaces: in memory where the machine has such a place, as they are thousands.
+// temp is where plays write the files of workspaces: in memory where the machine has such a place, as they are
+// thousands.
 func temp(t *testing.T) string {
 	dir, err := os.MkdirTemp("/dev/shm", "inspan-sim-")
 	if err != nil {
@@ -150,8 +151,8 @@ func TestShareOfSeeds(t *testing.T) {
 	tell(t, s)
 }
 
-// TestShareOfPairs plays the small world with a fault at every operation of this child's share, and with a second fault at
-// every later one until its share of INSPAN_SIM_PAIRS plays is used up.
+// TestShareOfPairs plays the small world with a fault at every operation of this child's share, and with a second fault
+// at every later one until its share of INSPAN_SIM_PAIRS plays is used up.
 func TestShareOfPairs(t *testing.T) {
 	if os.Getenv("INSPAN_SIM_CHILD") == "" {
 		return // a child of TestRobust

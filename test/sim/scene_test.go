@@ -16,7 +16,8 @@ type Scene struct {
 	Rude bool
 	// Leave is how many of a hundred gates no one ever answers.
 	Leave int
-	// Follow lets workspaces follow their runs, kept at the ends of calls or steps; Clean takes them away with their runs.
+	// Follow lets workspaces follow their runs, kept at the ends of calls or steps; Clean takes them away with their
+	// runs.
 	Follow string
 	Clean  bool
 	// Meek hooks let everything go on.

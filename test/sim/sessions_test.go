@@ -71,9 +71,9 @@ func (a *audit) bound(l *ledger, d *events.RunCreatedData) string {
 	return ""
 }
 
-// entered holds SESS-3, SESS-5 and SESS-7 when a run has begun: one run at work in a sequential session, fences rise, and a
-// run begins with all that was said before it, once. A run that was made and lost its lock ends before it begins; what it
-// was asked may be told or not.
+// entered holds SESS-3, SESS-5 and SESS-7 when a run has begun: one run at work in a sequential session, fences rise,
+// and a run begins with all that was said before it, once. A run that was made and lost its lock ends before it begins;
+// what it was asked may be told or not.
 func (a *audit) entered(runID string, l *ledger) string {
 	if l.session == "" {
 		return ""
@@ -151,8 +151,8 @@ func (a *audit) viewOf(row []byte) string {
 	return ""
 }
 
-// sessionIsWhole holds where a session stands at the end: each run that ended is told once, and only who lives, or was never
-// born, holds its lock.
+// sessionIsWhole holds where a session stands at the end: each run that ended is told once, and only who lives, or was
+// never born, holds its lock.
 func (a *audit) sessionIsWhole() {
 	b, err := a.w.st.KV(topology.SessionBucket).Get(context.Background(), "session."+theSession)
 	if err != nil {

@@ -106,8 +106,8 @@ func TestTrouble(t *testing.T) {
 	})
 }
 
-// found are seeds that broke a rule once. What a seed plays changes with the program; the fixed faults have tests of their
-// own beside the code, and mutants (test/mutants) that put them back.
+// found are seeds that broke a rule once. What a seed plays changes with the program; the fixed faults have tests of
+// their own beside the code, and mutants (test/mutants) that put them back.
 var found = []uint64{31, 172, 274, 305, 482, 638, 823, 1564, 253, 1671, 2426, 2558, 14730, 5778, 13257, 14820, 132, 3220, 16669, 5052}
 
 func TestFound(t *testing.T) {
@@ -116,9 +116,9 @@ func TestFound(t *testing.T) {
 	}
 }
 
-// TestSameSeedSameStory plays seeds twice. Where the operating system gives the processor to another program for more than 10 ms
-// within one turn, Go lets another goroutine of the play go first, and the story may be another one: on a busy machine that
-// happens to one play in some hundred. So of 24 more plays of such a seed 18 must tell the same.
+// TestSameSeedSameStory plays seeds twice. Where the operating system gives the processor to another program for more
+// than 10 ms within one turn, Go lets another goroutine of the play go first, and the story may be another one: on a
+// busy machine that happens to one play in some hundred. So of 24 more plays of such a seed 18 must tell the same.
 func TestSameSeedSameStory(t *testing.T) {
 	for seed := uint64(1); seed <= 25; seed++ {
 		p := playOf(seed)

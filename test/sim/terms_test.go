@@ -59,8 +59,8 @@ func (h *person) insist(runID string, g *run.Gate) {
 	h.say(runID, g, reply{decision: "reject", by: people[0]})
 }
 
-// rude answers a gate up to three times: against itself, twice by one person, for another proposal, with other arguments, or
-// after its time.
+// rude answers a gate up to three times: against itself, twice by one person, for another proposal, with other
+// arguments, or after its time.
 func (h *person) rude(runID string, g *run.Gate) {
 	rng := h.w.rng
 	decisions, hashes := []string{"approve", "reject", "approve"}, []string{"", g.Hash, fmt.Sprintf("%064d", 7)}

@@ -211,8 +211,8 @@ type hint struct {
 	ended bool
 }
 
-// whisper lets new events be overheard. What that sets going has come to rest before anything else happens: else a machine with
-// much to do would decide which is first.
+// whisper lets new events be overheard. What that sets going has come to rest before anything else happens: else a
+// machine with much to do would decide which is first.
 func (w *world) whisper() {
 	all, ended := w.hints, false
 	w.hints = nil

@@ -18,7 +18,8 @@ import (
 	"github.com/inspan/inspan/test/robust/report"
 )
 
-// diskSize is that of the disk that is filled, leftAtFirst what a stranger leaves of it: a little more than the reserve.
+// diskSize is that of the disk that is filled, leftAtFirst what a stranger leaves of it: a little more than the
+// reserve.
 const (
 	diskSize    = "256m"
 	leftAtFirst = 68 << 20

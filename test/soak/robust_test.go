@@ -21,8 +21,8 @@ const (
 	answers     = 10_000
 	// synced is how many gates are answered while the server syncs before it acknowledges: the disk sets that pace.
 	synced = 300
-	// parkWithin bounds how long runs are parked where no number is asked for: on a slow machine fewer are, and the report
-	// says how many.
+	// parkWithin bounds how long runs are parked where no number is asked for: on a slow machine fewer are, and the
+	// report says how many.
 	parkWithin = 90 * time.Second
 	// fewAnswers is the number of answers in that time.
 	fewAnswers = 4_000

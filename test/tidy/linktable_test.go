@@ -2,8 +2,8 @@ package tidy
 
 // Links says what a program or a package that others import must not link, directly or through anything else.
 type Links struct {
-	// Of are packages of this module, Not beginnings of import paths: of this module where they have no dot before the first
-	// slash, else of others. A path that ends with "/..." takes what is below with it.
+	// Of are packages of this module, Not beginnings of import paths: of this module where they have no dot before the
+	// first slash, else of others. A path that ends with "/..." takes what is below with it.
 	Of, Not []string
 	Why     string
 }

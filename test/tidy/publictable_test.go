@@ -9,8 +9,8 @@ import (
 // Public are the packages that programs of others import.
 var Public = []string{"pkg/client", "pkg/events", "pkg/events/ce", "pkg/run", "pkg/approval", "pkg/tool", "pkg/tool/sandbox", "pkg/tool/serve", "pkg/tool/wire", "pkg/tool/tooltest", "pkg/station"}
 
-// Internal lists the exported identifiers of a package whose type comes from a folder that others cannot import. Unexported
-// types of the package itself end the search: no one outside can name or make them.
+// Internal lists the exported identifiers of a package whose type comes from a folder that others cannot import.
+// Unexported types of the package itself end the search: no one outside can name or make them.
 func Internal(pkg *types.Package) []string {
 	s := &search{pkg: pkg, seen: map[types.Type]bool{}}
 	for _, name := range pkg.Scope().Names() {

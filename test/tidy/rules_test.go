@@ -238,8 +238,8 @@ func skips(f *File) []Fault {
 	return faults
 }
 
-// patterns compiles the expressions of lazily compiled patterns, which would otherwise fail only where they are used. An
-// expression is a text in the code, also one of several parts.
+// patterns compiles the expressions of lazily compiled patterns, which would otherwise fail only where they are used.
+// An expression is a text in the code, also one of several parts.
 func patterns(f *File) []Fault {
 	imported := f.Imports()
 	var faults []Fault

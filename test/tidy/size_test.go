@@ -15,8 +15,8 @@ const (
 	MaxImports = 15 // packages of this module that a package imports
 )
 
-// Sizes finds types with too many methods, structs with too many fields and packages with too many imports of ours. Files for tests
-// do not count. A fault is at "folder" or "folder Type".
+// Sizes finds types with too many methods, structs with too many fields and packages with too many imports of ours.
+// Files for tests do not count. A fault is at "folder" or "folder Type".
 func Sizes(files []*File) []Fault {
 	type at struct {
 		file *File

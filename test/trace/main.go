@@ -1,9 +1,9 @@
 // Command trace says which test proves which requirement.
 //
 // Promises: a requirement counts as proven only by tests that ran and passed in the stream it reads; a test that was
-// skipped or never ended proves nothing. One failed test makes all requirements that it names failed. A requirement of several
-// clauses is proven when each is; a test that names the whole proves none of them. What only tests against a double show is
-// marked. An id that tests name and the list does not have is reported.
+// skipped or never ended proves nothing. One failed test makes all requirements that it names failed. A requirement of
+// several clauses is proven when each is; a test that names the whole proves none of them. What only tests against a
+// double show is marked. An id that tests name and the list does not have is reported.
 package main
 
 import (

@@ -24,8 +24,8 @@ type table struct {
 	doubles Doubles
 }
 
-// Print writes a line for each requirement and each clause and a sum, and reports whether all of them are proven, no package
-// broke and no test names what is in no list.
+// Print writes a line for each requirement and each clause and a sum, and reports whether all of them are proven, no
+// package broke and no test names what is in no list.
 func Print(w io.Writer, wanted []Row, doubles Doubles, r *Results) bool {
 	t := &table{w, r, doubles}
 	count := map[verdict]int{}

@@ -13,8 +13,8 @@ import (
 	"testing"
 )
 
-// properties is how many correctness properties the harness design has (PROP-1 to PROP-20). Those of sub-agents have no code
-// to hold for yet.
+// properties is how many correctness properties the harness design has (PROP-1 to PROP-20). Those of sub-agents have no
+// code to hold for yet.
 const properties = 20
 
 var ofSubAgents = []int{15, 16, 17, 18}

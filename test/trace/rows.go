@@ -19,8 +19,8 @@ type Clause struct {
 	Title  string
 }
 
-// Parse reads a list of requirements. A line is FAMILY-n, where n is a list of numbers and ranges such as 1..4,7. A line that
-// begins with blanks is the next clause of the last one: its letter and a short title.
+// Parse reads a list of requirements. A line is FAMILY-n, where n is a list of numbers and ranges such as 1..4,7. A
+// line that begins with blanks is the next clause of the last one: its letter and a short title.
 func Parse(text string) ([]Row, error) {
 	var all []Row
 	for i, line := range strings.Split(text, "\n") {
@@ -79,8 +79,8 @@ func addClause(all []Row, line string) error {
 	return nil
 }
 
-// Doubles are the tests that show something against a stand-in for it: by prefixes of their full names, of which the longest
-// counts; one that begins with ! is that of tests against the real thing.
+// Doubles are the tests that show something against a stand-in for it: by prefixes of their full names, of which the
+// longest counts; one that begins with ! is that of tests against the real thing.
 type Doubles []string
 
 // ParseDoubles reads a list of prefixes, one a line.

@@ -72,9 +72,9 @@ func (r *Results) add(e event, failedIn map[string]bool) {
 
 var named = regexp.MustCompile(`([A-Z]+-[0-9]+)([a-z]*)`)
 
-// Named returns the requirements and clauses in the name of a test, each once: GATE-4 names a requirement, GATE-4ac clauses a and
-// c of it. GATE-10 does not name GATE-1, and xGATE-1, A-GATE-1 and GATE-1B name nothing. Go writes a space in a name as an underscore,
-// and that ends a word too.
+// Named returns the requirements and clauses in the name of a test, each once: GATE-4 names a requirement, GATE-4ac
+// clauses a and c of it. GATE-10 does not name GATE-1, and xGATE-1, A-GATE-1 and GATE-1B name nothing. Go writes a
+// space in a name as an underscore, and that ends a word too.
 func Named(test string) []string {
 	var ids []string
 	for _, at := range named.FindAllStringSubmatchIndex(test, -1) {

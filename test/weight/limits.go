@@ -11,19 +11,20 @@ import (
 const (
 	// maxSize is of a stripped inspan for Linux on amd64, in bytes.
 	maxSize = 60 << 20
-	// maxSource is the Go source that is compiled into inspan, and maxCold the CPU of a build from nothing, both relative to
-	// nats-server.
+	// maxSource is the Go source that is compiled into inspan, and maxCold the CPU of a build from nothing, both
+	// relative to nats-server.
 	maxSource, maxCold = 3.5, 3.5
-	// maxHelp is the CPU of inspan --help, relative to a program that does nothing: 25 ms where that takes 1.5 ms. It was 9 to 10
-	// when it was set, on an idle machine and on one with ten times more to do than it can.
+	// maxHelp is the CPU of inspan --help, relative to a program that does nothing: 25 ms where that takes 1.5 ms. It
+	// was 9 to 10 when it was set, on an idle machine and on one with ten times more to do than it can.
 	maxHelp = 16
-	// maxHelpRSS is the resident memory of inspan --help, two thirds of which are pages of the program that the system shares
-	// between processes. How many of them a fault brings in is the system's choice.
+	// maxHelpRSS is the resident memory of inspan --help, two thirds of which are pages of the program that the system
+	// shares between processes. How many of them a fault brings in is the system's choice.
 	maxHelpRSS = 36 << 20
-	// maxSuite is the CPU of make test, user and system, once its programs are compiled. On two processors that are otherwise idle
-	// it leaves make test under five minutes.
+	// maxSuite is the CPU of make test, user and system, once its programs are compiled. On two processors that are
+	// otherwise idle it leaves make test under five minutes.
 	maxSuite = 540 * time.Second
-	// maxIdleRSS is the resident memory of inspan up with nothing to do: 48 to 58 MB, as the collector and the page cache have it.
+	// maxIdleRSS is the resident memory of inspan up with nothing to do: 48 to 58 MB, as the collector and the page
+	// cache have it.
 	maxIdleRSS = 66 << 20
 )
 

@@ -1,13 +1,14 @@
-// Command weight measures what inspan costs before it does anything: its build, its size, its start and its memory at rest.
+// Command weight measures what inspan costs before it does anything: its build, its size, its start and its memory at
+// rest.
 //
 //	go run ./test/weight            print it
 //	go run ./test/weight -cold      with two builds from nothing, inspan and nats-server by turns (some minutes)
 //	go run ./test/weight -suite     with make test, after its programs were compiled (some minutes)
 //	go run ./test/weight -write     write it into docs/performance.md
 //
-// Promises: each number has a limit, in limits.go with the reason where one is generous; the command fails above it, and the
-// tests of this package hold those that a busy machine does not change. A capability that needs more raises a limit there,
-// and says why.
+// Promises: each number has a limit, in limits.go with the reason where one is generous; the command fails above it,
+// and the tests of this package hold those that a busy machine does not change. A capability that needs more raises a
+// limit there, and says why.
 package main
 
 import (

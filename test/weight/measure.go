@@ -95,8 +95,8 @@ func (w *weight) build(ctx context.Context, root, dir string) (string, error) {
 	return program, err
 }
 
-// install copies a program in small pieces, as cp and tar do. Of a file that was written in large ones, as the linker does,
-// Linux keeps large pages in its cache, and a fault of one page brings all of a large one in.
+// install copies a program in small pieces, as cp and tar do. Of a file that was written in large ones, as the linker
+// does, Linux keeps large pages in its cache, and a fault of one page brings all of a large one in.
 func install(from, to string) (size int64, err error) {
 	in, err := os.Open(from)
 	if err != nil {

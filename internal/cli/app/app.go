@@ -1,5 +1,6 @@
-// Package app holds what the commands of one invocation of inspan share: the connection to the station, the settings, the printer
-// for people and programs, and errors with exit codes and hints. A command embeds *App and adds its own flags.
+// Package app holds what the commands of one invocation of inspan share: the connection to the station, the settings,
+// the printer for people and programs, and errors with exit codes and hints. A command embeds *App and adds its own
+// flags.
 package app
 
 import (

@@ -22,8 +22,8 @@ func (a *App) Given(flag string) bool {
 	return a.Cmd != nil && a.Cmd.Flags().Changed(flag)
 }
 
-// Locate finds the station of this project: the one that wrote its record into the store of the working directory, or of one
-// above it. Whoever names a server means that one.
+// Locate finds the station of this project: the one that wrote its record into the store of the working directory, or
+// of one above it. Whoever names a server means that one.
 func (a *App) Locate(ctx context.Context, store string) bool {
 	if a.Local || a.NamesServer() {
 		return false
@@ -46,7 +46,8 @@ func (a *App) Locate(ctx context.Context, store string) bool {
 // stoppedReaders are the commands that show what is stored and need no service to do it.
 var stoppedReaders = []string{"runs", "inspect", "logs", "why", "export", "cost", "gates", "audit", "merge", "diff"}
 
-// openStopped opens the store of a station that does not run, for a command that only looks. Nothing goes on in it meanwhile.
+// openStopped opens the store of a station that does not run, for a command that only looks. Nothing goes on in it
+// meanwhile.
 func (a *App) openStopped(ctx context.Context, cmd *cobra.Command) (c *client.Client, shut func(), err error) {
 	store, ok := a.stoppedStore()
 	if a.NamesServer() || !ok || !slices.Contains(stoppedReaders, cmd.Name()) || a.Given("follow") {

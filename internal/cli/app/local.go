@@ -15,8 +15,8 @@ import (
 	"github.com/inspan/inspan/pkg/client"
 )
 
-// openLocal opens the station in the local store; with work its services run until the client is closed. A command that only
-// looks lets nothing go on.
+// openLocal opens the station in the local store; with work its services run until the client is closed. A command that
+// only looks lets nothing go on.
 func (a *App) openLocal(ctx context.Context, work bool) (*client.Client, error) {
 	path := filepath.Join(a.Folder, station.LocalFile)
 	if _, err := os.Stat(path); !work && errors.Is(err, fs.ErrNotExist) {

@@ -24,7 +24,8 @@ type Printer struct {
 	Term terminal.Screen
 }
 
-// PrintJSON prints a value. What is stored has its signs < > & escaped, as JSON in a page of HTML would; here they are as they are.
+// PrintJSON prints a value. What is stored has its signs < > & escaped, as JSON in a page of HTML would; here they are
+// as they are.
 func (o *Printer) PrintJSON(v any) error {
 	var b bytes.Buffer
 	e := json.NewEncoder(&b)
@@ -54,8 +55,8 @@ func (o *Printer) Paint() terminal.Paint { return terminal.Paint(o.Term.Colour()
 // rightAligned begins the head of a column whose cells are aligned to the right.
 const rightAligned = ">"
 
-// Table prints aligned columns; a head that begins with rightAligned is that of numbers. The last column gives way where a terminal is
-// too narrow.
+// Table prints aligned columns; a head that begins with rightAligned is that of numbers. The last column gives way
+// where a terminal is too narrow.
 func (o *Printer) Table(heads []string, rows [][]string) {
 	width, _ := o.Term.Size()
 	p, cells := o.Paint(), make([]string, len(heads))

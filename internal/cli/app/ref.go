@@ -34,8 +34,8 @@ func takes(cmd *cobra.Command) string {
 	return strings.Trim(words[1], "[]")
 }
 
-// runRef replaces the first argument of a command that takes a run: LastRun, and the beginning or the end of the id of one run,
-// stand for its whole id. An id that exists always means itself.
+// runRef replaces the first argument of a command that takes a run: LastRun, and the beginning or the end of the id of
+// one run, stand for its whole id. An id that exists always means itself.
 func runRef(ctx context.Context, c *client.Client, cmd *cobra.Command, args []string) ([]string, error) {
 	if len(args) == 0 || takes(cmd) != "RUN" {
 		return args, nil

@@ -38,8 +38,8 @@ func (s *Settings) Me() string {
 	return name
 }
 
-// Lookup is what the environment or a configuration file says of a variable, else fallback. Flags take it as their default,
-// so that they win.
+// Lookup is what the environment or a configuration file says of a variable, else fallback. Flags take it as their
+// default, so that they win.
 func (s *Settings) Lookup(variable, fallback string) string {
 	return s.Layers.Lookup(variable, fallback)
 }

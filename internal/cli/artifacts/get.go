@@ -171,8 +171,8 @@ func fileOf(one events.Artifact) string {
 	return "logs/" + path.Base(one.Key)
 }
 
-// putFile writes a file below a folder: whole or not at all, never outside, and over another only with force. elsewhere is the flag
-// that names another place.
+// putFile writes a file below a folder: whole or not at all, never outside, and over another only with force. elsewhere
+// is the flag that names another place.
 func putFile(root *os.Root, file string, data []byte, force bool, elsewhere string) error {
 	if why := artifact.CheckPath(file); why != "" {
 		return fmt.Errorf("%s is not written: %s", artifact.Shown(file), why)

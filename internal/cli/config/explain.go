@@ -1,4 +1,5 @@
-// Package config has inspan config and inspan init: which settings are in force and from where, and changes of the files.
+// Package config has inspan config and inspan init: which settings are in force and from where, and changes of the
+// files.
 package config
 
 import (

@@ -27,8 +27,8 @@ func (f *CopyFlags) Add(a *app.App, cmd *cobra.Command) {
 	fl.StringArrayVar(&f.with, "with", nil, "file that the copy has although it is ignored or its name says that it holds a secret; may be repeated")
 }
 
-// find finds the repository that a run is to work on a copy of: the one that --repo names, else that of the working directory. It is nil
-// where the run begins elsewhere.
+// find finds the repository that a run is to work on a copy of: the one that --repo names, else that of the working
+// directory. It is nil where the run begins elsewhere.
 func (f *CopyFlags) find(ctx context.Context, a *app.App, repo string) (*workcopy.Copy, error) {
 	named := workcopy.IsPath(repo)
 	switch {
@@ -60,8 +60,8 @@ func (h host) workspace(a *app.App) (string, bool) {
 	return a.Record.Workspace, a.Record.Workspace != ""
 }
 
-// copied has a task work on a copy. It is left as it is where the host is elsewhere, or where the session has files already, unless the
-// directory was named.
+// copied has a task work on a copy. It is left as it is where the host is elsewhere, or where the session has files
+// already, unless the directory was named.
 func (h host) copied(ctx context.Context, a *app.App, c *workcopy.Copy, named bool, task *events.Task) error {
 	root, here := h.workspace(a)
 	why := fmt.Sprintf("station %s is not known to be on this machine: push the repository and give its address with --repo", a.Station)

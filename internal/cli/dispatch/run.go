@@ -1,4 +1,5 @@
-// Package dispatch has the commands that start a run: run and demo. Where no station listens they start one for that run alone.
+// Package dispatch has the commands that start a run: run and demo. Where no station listens they start one for that
+// run alone.
 package dispatch
 
 import (
@@ -169,8 +170,8 @@ func dispatch(ctx context.Context, a *app.App, h host, f RunFlags, task events.T
 	return last, err
 }
 
-// detached prints the id of a run that is not watched. It is printed too where the task is stored but the station has not
-// taken it up yet.
+// detached prints the id of a run that is not watched. It is printed too where the task is stored but the station has
+// not taken it up yet.
 func detached(a *app.App, id string, err error) error {
 	if _, stored := errors.AsType[*client.SilentError](err); err != nil && !stored {
 		return err

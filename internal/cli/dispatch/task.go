@@ -19,8 +19,8 @@ import (
 // variable is {{name}} in a task; a backslash before it keeps it as it is.
 var variable = regexp.MustCompile(`\\?\{\{\s*([A-Za-z_][A-Za-z0-9_.-]*)\s*\}\}`)
 
-// filled puts variables into a task. Values are put in as they are and never looked at again. A variable that has no value is
-// an error, because an agent would guess.
+// filled puts variables into a task. Values are put in as they are and never looked at again. A variable that has no
+// value is an error, because an agent would guess.
 func filled(task string, variables map[string]string) (string, error) {
 	var missing error
 	out := variable.ReplaceAllStringFunc(task, func(found string) string {

@@ -12,8 +12,8 @@ import (
 	"github.com/inspan/inspan/internal/service/all"
 )
 
-// requirements looks whether the sandbox of each agent of the agents folder has what its file requires (SBX-21): it opens one on
-// an empty workspace, as a run would, and asks there.
+// requirements looks whether the sandbox of each agent of the agents folder has what its file requires (SBX-21): it
+// opens one on an empty workspace, as a run would, and asks there.
 func requirements(ctx context.Context, a *app.App) (found []Finding) {
 	cfg, err := a.Config()
 	if err != nil {

@@ -24,7 +24,8 @@ import (
 	"github.com/inspan/inspan/pkg/events"
 )
 
-// How long what is tried may take, and how much room a store should have, in bytes: below the first new runs are refused.
+// How long what is tried may take, and how much room a store should have, in bytes: below the first new runs are
+// refused.
 const (
 	modelWait  = 20 * time.Second
 	sandboxTry = 30 * time.Second

@@ -1,4 +1,5 @@
-// Package follow shows a run while it goes on, as a tree, as text or as events, and answers its gates until it ends or pauses.
+// Package follow shows a run while it goes on, as a tree, as text or as events, and answers its gates until it ends or
+// pauses.
 package follow
 
 import (

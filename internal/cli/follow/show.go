@@ -15,7 +15,8 @@ import (
 	"github.com/inspan/inspan/pkg/run"
 )
 
-// Notice prints a line beside a run that is shown, and beside its tree where one is drawn. With --json it is not among the data.
+// Notice prints a line beside a run that is shown, and beside its tree where one is drawn. With --json it is not among
+// the data.
 func Notice(a *app.App, s *Show, text string) {
 	out := a.Out
 	if a.JSON {

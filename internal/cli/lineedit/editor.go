@@ -12,8 +12,8 @@ import (
 	"github.com/inspan/inspan/internal/core/view"
 )
 
-// editor edits one input at a terminal in raw mode. It knows the width of wide characters, takes pastes of any length and
-// of several lines, and never shows what a terminal would act on.
+// editor edits one input at a terminal in raw mode. It knows the width of wide characters, takes pastes of any length
+// and of several lines, and never shows what a terminal would act on.
 type editor struct {
 	prompt string
 	// multiline has a line that ends with \ go on on the next one.
@@ -114,7 +114,8 @@ func (e *editor) paste() bool {
 	return ended
 }
 
-// keyOf returns the first key of what was typed, an escape sequence in one piece, and its length; 0 where it is not whole.
+// keyOf returns the first key of what was typed, an escape sequence in one piece, and its length; 0 where it is not
+// whole.
 func keyOf(s string) (key string, n int) {
 	switch {
 	case s[0] != '\x1b':
@@ -378,7 +379,8 @@ func (e *editor) draw(width, height int, last bool) string {
 	return b.String()
 }
 
-// rewind goes to the beginning of what is shown and clears it. A terminal that became narrower has broken the rows anew.
+// rewind goes to the beginning of what is shown and clears it. A terminal that became narrower has broken the rows
+// anew.
 func (e *editor) rewind(width int) string {
 	if e.wipe {
 		e.wipe = false

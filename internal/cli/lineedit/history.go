@@ -13,8 +13,8 @@ import (
 // maxHistory is how many inputs are remembered from one day to the next.
 const maxHistory = 500
 
-// History is what was typed before, newest last; it lives in a file that only its user may read. Where the file cannot be
-// used, it lasts as long as the program.
+// History is what was typed before, newest last; it lives in a file that only its user may read. Where the file cannot
+// be used, it lasts as long as the program.
 type History struct {
 	path  string
 	lines []string

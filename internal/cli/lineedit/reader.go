@@ -20,7 +20,8 @@ var ErrBreak = errors.New("the line was broken off")
 type Reader struct {
 	keys *Keyboard
 	out  terminal.Screen
-	// person is true where both sides are a terminal, editing where it can move its cursor too; fd is that of the input.
+	// person is true where both sides are a terminal, editing where it can move its cursor too; fd is that of the
+	// input.
 	person, editing bool
 	fd              int
 	// Breaks receives each Ctrl+C that the terminal does not send as a key.
@@ -44,8 +45,8 @@ func NewReader(keys *Keyboard, out terminal.Screen, past *History) *Reader {
 // Interactive reports whether a person types at a terminal.
 func (t *Reader) Interactive() bool { return t.person }
 
-// Line asks for an input, which may have several lines and is kept to be found again with the arrow keys. io.EOF is the end
-// of the input, ErrBreak a Ctrl+C or Ctrl+D where nothing was typed; where ctx ends first it is the cause.
+// Line asks for an input, which may have several lines and is kept to be found again with the arrow keys. io.EOF is the
+// end of the input, ErrBreak a Ctrl+C or Ctrl+D where nothing was typed; where ctx ends first it is the cause.
 func (t *Reader) Line(ctx context.Context, prompt string) (string, error) {
 	if !t.editing {
 		return t.plain(ctx, prompt)

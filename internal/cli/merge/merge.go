@@ -1,7 +1,9 @@
-// Package merge has the commands by which a person takes what a run made of a copy of the person's repository: merge and diff.
+// Package merge has the commands by which a person takes what a run made of a copy of the person's repository: merge
+// and diff.
 //
-// Promises: the branch of a run is fetched by the person's side, its digest checked; hooks of the repository do not run. Where a merge
-// cannot be done, no file, branch or index is changed but for the branch that was fetched, and the error says what to do next.
+// Promises: the branch of a run is fetched by the person's side, its digest checked; hooks of the repository do not
+// run. Where a merge cannot be done, no file, branch or index is changed but for the branch that was fetched, and the
+// error says what to do next.
 package merge
 
 import (
@@ -49,7 +51,8 @@ changes that are still not committed. Hooks of the repository do not run.`,
 	return cmd
 }
 
-// stored runs a command at the station that has a run: in the store that was kept of the run, else at the station of this directory.
+// stored runs a command at the station that has a run: in the store that was kept of the run, else at the station of
+// this directory.
 func stored(a *app.App, do func(ctx context.Context, c *client.Client, args []string) error) func(*cobra.Command, []string) error {
 	return func(cmd *cobra.Command, args []string) error {
 		ctx := cmd.Context()

@@ -72,8 +72,8 @@ func (t *turnRun) watch(ctx context.Context, live chan<- client.Piece) (stop fun
 	}
 }
 
-// start dispatches the task. Where the connection is lost meanwhile it is sent again when it is back: a task has one run,
-// however often it comes.
+// start dispatches the task. Where the connection is lost meanwhile it is sent again when it is back: a task has one
+// run, however often it comes.
 func (t *turnRun) start(ctx context.Context, task events.Task) error {
 	for {
 		wait, cancel := context.WithTimeout(ctx, t.r.app.Wait)

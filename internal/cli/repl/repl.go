@@ -72,7 +72,8 @@ func (a *replCommand) run(cmd *cobra.Command, args []string) error {
 	return converse(cmd.Context(), a.App, a.flags, args[0])
 }
 
-// repl is a conversation with an agent in a session: each input is a run of its own that goes on where the one before ended.
+// repl is a conversation with an agent in a session: each input is a run of its own that goes on where the one before
+// ended.
 type repl struct {
 	app   *app.App
 	c     *client.Client

@@ -17,8 +17,8 @@ import (
 // lateWait bounds how long a turn that is stored waits for what its model wrote last.
 const lateWait = 250 * time.Millisecond
 
-// writeRest writes what is still under way of a turn that is done, so that its reasoning is not cut off: only the text is stored
-// in a form for people.
+// writeRest writes what is still under way of a turn that is done, so that its reasoning is not cut off: only the text
+// is stored in a form for people.
 func (t *turnRun) writeRest(ctx context.Context, item client.Item, live <-chan client.Piece) {
 	d, ok := item.Payload.(*events.TurnFinishedData)
 	if !ok || !t.r.app.Term.TTY || t.asking != nil || d.OutputTokens == 0 && d.Text == "" {
@@ -38,8 +38,8 @@ func (t *turnRun) writeRest(ctx context.Context, item client.Item, live <-chan c
 	}
 }
 
-// receive writes a piece of what the model says. With several steps at a time the pieces would mix, so then each turn is shown
-// when it is done.
+// receive writes a piece of what the model says. With several steps at a time the pieces would mix, so then each turn
+// is shown when it is done.
 func (t *turnRun) receive(d client.Piece) {
 	if d.Call != "" {
 		t.draw.Tail[d.Call] = runtree.Newest(t.draw.Tail[d.Call], d.Text)
@@ -84,7 +84,8 @@ func (t *turnRun) write(d client.Piece) {
 	t.text.flow.Add(text)
 }
 
-// behind reports whether events are still to come before what the model says: those of the run's beginning, or of open calls.
+// behind reports whether events are still to come before what the model says: those of the run's beginning, or of open
+// calls.
 func (t *turnRun) behind() bool { return len(t.tree.Steps) == 0 || len(t.state.Open) > 0 }
 
 // heading shows the number of a turn, once.

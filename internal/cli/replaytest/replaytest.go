@@ -68,7 +68,8 @@ func (a *command) run(cmd *cobra.Command, argv []string) error {
 	return replayFiles(cmd.Context(), a.App, law, files)
 }
 
-// policyOf is what verdicts rest on here: the built-in tools, the policy, and the limits of gates as the environment has them.
+// policyOf is what verdicts rest on here: the built-in tools, the policy, and the limits of gates as the environment
+// has them.
 func policyOf(a *app.App, policyPath string) (replay.Policy, error) {
 	cfg, err := service.FromEnv()
 	if err != nil {

@@ -1,5 +1,5 @@
-// Package runtree draws a run as a tree of lines: its steps, their turns and calls, gates and cost. It is pure: state and time in, lines
-// out.
+// Package runtree draws a run as a tree of lines: its steps, their turns and calls, gates and cost. It is pure: state
+// and time in, lines out.
 package runtree
 
 import (

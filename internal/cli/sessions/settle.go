@@ -31,7 +31,8 @@ func WarnOfAge(ctx context.Context, a *app.App, c *client.Client, id string) {
 // settleWait bounds how long a command stays after the end of its run until the session has its conversation.
 const settleWait = 2 * time.Second
 
-// Settle lets whoever comes next find the session as the run left it. Where that takes long, it comes about all the same.
+// Settle lets whoever comes next find the session as the run left it. Where that takes long, it comes about all the
+// same.
 func Settle(ctx context.Context, a *app.App, c *client.Client, last run.State) {
 	if last.Created == nil || last.Created.SessionFence == 0 || !last.Status.Ended() {
 		return

@@ -1,4 +1,5 @@
-// Package steer has the commands that decide and steer: gates, approve, reject, pause, resume, stop, autonomy, revise, fork.
+// Package steer has the commands that decide and steer: gates, approve, reject, pause, resume, stop, autonomy, revise,
+// fork.
 package steer
 
 import (

@@ -21,8 +21,8 @@ const (
 	ClearBelow  = "\x1b[J"
 )
 
-// Draw replaces the block, where there is a terminal that can. Lines must fit the width; the caller keeps them below the
-// height.
+// Draw replaces the block, where there is a terminal that can. Lines must fit the width; the caller keeps them below
+// the height.
 func (c *Canvas) Draw(lines []string) {
 	if !c.TTY {
 		return

@@ -1,5 +1,5 @@
-// Package terminal knows what output goes to: its size, whether it takes colour, how text is wrapped, cut and redrawn there, and how
-// text of others is made safe for it.
+// Package terminal knows what output goes to: its size, whether it takes colour, how text is wrapped, cut and redrawn
+// there, and how text of others is made safe for it.
 package terminal
 
 import (

@@ -7,8 +7,8 @@ import (
 	"github.com/charmbracelet/x/ansi"
 )
 
-// Wrapper writes a text that comes in pieces: word by word, broken at a width, behind an indent. What a terminal would act on
-// must have been taken out.
+// Wrapper writes a text that comes in pieces: word by word, broken at a width, behind an indent. What a terminal would
+// act on must have been taken out.
 type Wrapper struct {
 	Write  func(string)
 	Indent string

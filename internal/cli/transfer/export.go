@@ -147,7 +147,8 @@ func writeBundle(ctx context.Context, a *app.App, c *client.Client, runID, file 
 	return nil
 }
 
-// exportConversation prints the result of a run with its whole conversation (LOOP-12); of one that has not ended, the conversation so far.
+// exportConversation prints the result of a run with its whole conversation (LOOP-12); of one that has not ended, the
+// conversation so far.
 func exportConversation(ctx context.Context, a *app.App, c *client.Client, id string) error {
 	out, err := c.Runs().Outcome(ctx, id)
 	if errors.Is(err, client.ErrOpen) {

@@ -9,7 +9,8 @@ import (
 	"github.com/inspan/inspan/internal/core/view"
 )
 
-// progressBytes is how many bytes of something large are passed between two lines of progress; smaller things have none.
+// progressBytes is how many bytes of something large are passed between two lines of progress; smaller things have
+// none.
 const progressBytes = 64 << 20
 
 // progress reports large files on standard error, where a person looks.

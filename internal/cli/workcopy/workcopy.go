@@ -1,8 +1,8 @@
 // Package workcopy has runs work on a copy of the directory where a person stands.
 //
-// Promises: the person's working tree and repository are only read. The copy has what is committed and what is not, but for ignored files
-// and files whose names say that they hold secrets. What the run makes of it is a branch that is kept with the station; the person takes it
-// with inspan merge, and nothing else changes the person's files.
+// Promises: the person's working tree and repository are only read. The copy has what is committed and what is not, but
+// for ignored files and files whose names say that they hold secrets. What the run makes of it is a branch that is kept
+// with the station; the person takes it with inspan merge, and nothing else changes the person's files.
 package workcopy
 
 import (
@@ -24,7 +24,8 @@ import (
 	"github.com/inspan/inspan/pkg/events"
 )
 
-// BranchPrefix begins the names of the branches of runs that work on a copy; the id of the run follows, or that of its session.
+// BranchPrefix begins the names of the branches of runs that work on a copy; the id of the run follows, or that of its
+// session.
 const BranchPrefix = "inspan/"
 
 // Copy is the working tree that a run is to have a copy of.
@@ -48,8 +49,8 @@ func IsPath(repo string) bool {
 // Git returns the git that reads the repositories of persons.
 func Git() (*git.Git, error) { return git.New(git.Config{Ignore: gitwork.Own()}) }
 
-// Find finds the repository around a directory. with are paths of files, as the person names them, that are copied although they are
-// ignored or look like secrets. Its error is git.ErrNotRepository where there is none.
+// Find finds the repository around a directory. with are paths of files, as the person names them, that are copied
+// although they are ignored or look like secrets. Its error is git.ErrNotRepository where there is none.
 func Find(ctx context.Context, dir string, with []string) (*Copy, error) {
 	g, err := Git()
 	if err != nil {
@@ -85,7 +86,8 @@ func None(err error) bool {
 // Root is the top of the person's working tree.
 func (c *Copy) Root() string { return c.repo.Root }
 
-// Into takes the working tree as it is, keeps it below the workspace root of a station of this machine, and has a task work on it.
+// Into takes the working tree as it is, keeps it below the workspace root of a station of this machine, and has a task
+// work on it.
 func (c *Copy) Into(ctx context.Context, root string, task *events.Task) error {
 	address, base, err := gitwork.RegisterLocal(root, strings.ToLower(rand.Text()), func(pack io.Writer) (git.Base, error) {
 		return c.repo.Base(ctx, pack, c.with, false, git.BaseLimits{})
@@ -98,7 +100,8 @@ func (c *Copy) Into(ctx context.Context, root string, task *events.Task) error {
 	return nil
 }
 
-// Aim has a task work on what is kept at an address: on a branch of its own, or of its session, which is committed and pushed nowhere.
+// Aim has a task work on what is kept at an address: on a branch of its own, or of its session, which is committed and
+// pushed nowhere.
 func (c *Copy) Aim(address string, task *events.Task) {
 	yes, no := true, false
 	name := "${run_id}"
@@ -153,7 +156,8 @@ func listed(names []string) string {
 	return strings.Join(out, ", ") + more
 }
 
-// StoreOf is where the store of a run is kept that has a station of its own and works on a copy: what it makes must be found again.
+// StoreOf is where the store of a run is kept that has a station of its own and works on a copy: what it makes must be
+// found again.
 func StoreOf(run string) (string, error) {
 	if err := events.CheckID("run", run); err != nil {
 		return "", err

@@ -1,8 +1,8 @@
 // Package agentdir tells agents by the directory that they work in.
 //
-// Promises: a home's path below the root is project/role/name, and nothing else; Path and Parse are each other's inverse,
-// so a path names one agent and an agent has one path. No home is where working trees are. Pure functions of their
-// arguments: nothing here looks at a file system.
+// Promises: a home's path below the root is project/role/name, and nothing else; Path and Parse are each other's
+// inverse, so a path names one agent and an agent has one path. No home is where working trees are. Pure functions of
+// their arguments: nothing here looks at a file system.
 package agentdir
 
 import (
@@ -44,7 +44,8 @@ func Parse(at string) (ID, error) {
 	return id, id.check()
 }
 
-// Of tells in whose home a directory is: at the home itself or below it. Both paths are absolute and clean, with slashes.
+// Of tells in whose home a directory is: at the home itself or below it. Both paths are absolute and clean, with
+// slashes.
 func Of(root, dir string) (ID, error) {
 	rest, ok := strings.CutPrefix(dir, strings.TrimSuffix(root, "/")+"/")
 	if !ok || path.Clean(dir) != dir {

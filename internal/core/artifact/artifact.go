@@ -1,9 +1,9 @@
 // Package artifact decides which files of a workspace a run keeps, what they are called and for how long.
 //
-// Promises: a second look finds nothing new: content that the run has under the same key is not said again. Three limits
-// hold, each by itself: that of a file that is taken by itself, that of all artifacts of a run, and that of anything that
-// is stored at all. What is left out is said, with the reason. An artifact expires only after its run has ended; its
-// record stays in the log for ever. No name of a file leaves the folder of its run.
+// Promises: a second look finds nothing new: content that the run has under the same key is not said again. Three
+// limits hold, each by itself: that of a file that is taken by itself, that of all artifacts of a run, and that of
+// anything that is stored at all. What is left out is said, with the reason. An artifact expires only after its run has
+// ended; its record stays in the log for ever. No name of a file leaves the folder of its run.
 package artifact
 
 import (
@@ -70,8 +70,8 @@ func LimitsOf(r *events.ArtifactRules) Limits {
 	return l
 }
 
-// OwnerOf is whose the keys of a run's artifacts are: the orchestrator's run where the task named one (ART-11), else the
-// run. A fork has keys of its own.
+// OwnerOf is whose the keys of a run's artifacts are: the orchestrator's run where the task named one (ART-11), else
+// the run. A fork has keys of its own.
 func OwnerOf(s run.State) string {
 	if c := s.Created; c != nil && c.ForkOf == nil && events.ValidID(c.Orchestrator) {
 		return c.Orchestrator
@@ -295,8 +295,8 @@ func idOf(a events.Artifact, n int) string {
 	return "art-" + hex.EncodeToString(sum[:6])
 }
 
-// Latest are the artifacts of a run as they are now: of each path, and of each key of what is no file, the last, sorted by
-// key. What a fork made comes before what the run that it was forked from had under that path.
+// Latest are the artifacts of a run as they are now: of each path, and of each key of what is no file, the last, sorted
+// by key. What a fork made comes before what the run that it was forked from had under that path.
 func Latest(s run.State) []events.Artifact {
 	type place struct{ path, key string }
 	last := map[place]events.Artifact{}
@@ -345,8 +345,8 @@ func ExpiresAt(ended *time.Time, a events.Artifact) time.Time {
 	return ended.Add(time.Duration(a.TTLMS) * time.Millisecond)
 }
 
-// Due reports whether what was stored for a run may be taken away now. ended is nil for a run that has not ended; known is
-// false where there is no such run, whose time counts from when it was stored: it is what a crash left.
+// Due reports whether what was stored for a run may be taken away now. ended is nil for a run that has not ended; known
+// is false where there is no such run, whose time counts from when it was stored: it is what a crash left.
 func Due(now, stored time.Time, ttl time.Duration, known bool, ended *time.Time) bool {
 	if ttl <= 0 {
 		ttl = DefaultTTL

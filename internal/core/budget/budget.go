@@ -1,10 +1,10 @@
 // Package budget decides whether the next model request of a run may be made, and what an answer cost.
 //
 // Promises: what a request may use is set aside before it is made, and an answer takes the place of what was set aside
-// for it. A turn that is owed has its part set aside by being owed: nothing is written for it, and whoever folds the log
-// sees the same. Turns of several steps are served in the order in which they became owed, so that two that are asked for
-// at the same time do not go over the budget together. No price, no request: a budget of money and a model without a
-// price close each other out. Money is whole millionths of a dollar; a cost is rounded up.
+// for it. A turn that is owed has its part set aside by being owed: nothing is written for it, and whoever folds the
+// log sees the same. Turns of several steps are served in the order in which they became owed, so that two that are
+// asked for at the same time do not go over the budget together. No price, no request: a budget of money and a model
+// without a price close each other out. Money is whole millionths of a dollar; a cost is rounded up.
 package budget
 
 import (
@@ -68,8 +68,8 @@ type Verdict struct {
 	Reason, Text string
 }
 
-// Ask says whether the turn that a step is owed may be taken. lost counts the requests for this very turn of which no one
-// knows whether they were made.
+// Ask says whether the turn that a step is owed may be taken. lost counts the requests for this very turn of which no
+// one knows whether they were made.
 func Ask(s run.State, st *run.Step, lost int) Verdict {
 	if !Limited(s) {
 		return Verdict{}
@@ -141,8 +141,8 @@ func over(s run.State, used, need Amount) Verdict {
 	return Verdict{}
 }
 
-// Reserve is what is set aside for the turn that a step is owed: the input as it is estimated and all of the output that
-// it may have. It fails where the run has a budget of money and the model no price.
+// Reserve is what is set aside for the turn that a step is owed: the input as it is estimated and all of the output
+// that it may have. It fails where the run has a budget of money and the model no price.
 func Reserve(s run.State, st *run.Step) (Amount, error) {
 	a := s.Agents[st.AssignedAgent]
 	in, out := int64(estimate(s, st, a)), int64(a.MaxOutputTokens)

@@ -49,8 +49,8 @@ func (t Table) Pin(agents map[string]events.Agent, money bool) (map[string]event
 // Usage of one answer, in tokens. Cached is a part of Input.
 type Usage struct{ Input, Output, Cached int }
 
-// Paid says by which reference an answer is paid for, and what it cost. refs is the agent's model, or its list; of a list
-// it is the one that answered, and where that cannot be told, the dearest.
+// Paid says by which reference an answer is paid for, and what it cost. refs is the agent's model, or its list; of a
+// list it is the one that answered, and where that cannot be told, the dearest.
 func Paid(prices map[string]events.Price, refs, provider, model string, u Usage) (ref string, c events.MicroUSD) {
 	if !strings.Contains(refs, ",") {
 		return refs, costOf(prices[refs], u)

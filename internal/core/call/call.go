@@ -139,11 +139,12 @@ func (a Attempt) holds(s run.State) bool {
 	return c != nil && !s.Status.Ended() && c.Fence == a.Fence && a.under(c)
 }
 
-// Holds reports whether what the attempt does may still take effect: its fence is the current one, and nothing was said of
-// how it ended.
+// Holds reports whether what the attempt does may still take effect: its fence is the current one, and nothing was said
+// of how it ended.
 func (a Attempt) Holds(s run.State) bool { return a.holds(s) }
 
-// under reports whether a call is still in this attempt. One without a fence, of a read-only tool, is told by its number.
+// under reports whether a call is still in this attempt. One without a fence, of a read-only tool, is told by its
+// number.
 func (a Attempt) under(c *run.Call) bool {
 	if NeedsStart(c.Effect) {
 		return c.Phase == run.CallStarted
@@ -182,8 +183,8 @@ func Finish(s run.State, a Attempt, r Result) []events.Payload {
 		Fence: a.Fence, ExitCode: r.ExitCode, Reconciled: r.Reconciled, Sandbox: a.Sandbox, Usage: r.Usage, Notes: r.Notes, Dir: r.Dir, Background: r.Background, Hooks: r.Hooks}}
 }
 
-// Judged is a result after the hooks were asked about it. Where one blocks, the agent does not see it: what the tool did
-// is done, and the call ends without success and with the reason.
+// Judged is a result after the hooks were asked about it. Where one blocks, the agent does not see it: what the tool
+// did is done, and the call ends without success and with the reason.
 func Judged(r Result, answers []events.HookAnswer) Result {
 	r.Hooks = answers
 	if a, ok := events.Decisive(answers); ok && a.Answer != events.HookInterrupt {

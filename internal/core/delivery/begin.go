@@ -26,8 +26,8 @@ func telling() []string {
 	return []string{events.GitPrepare, events.GitCommit, events.GitMerge, "git_branch"}
 }
 
-// Begin is the commit that a run had in its working tree as far as its events tell, and where its branches are published; nil where no
-// commit was told.
+// Begin is the commit that a run had in its working tree as far as its events tell, and where its branches are
+// published; nil where no commit was told.
 func Begin(old run.State) *events.GitBegin {
 	for _, r := range old.ToolCallHistory.Backward() {
 		var at struct {

@@ -1,10 +1,11 @@
-// Package delivery decides what the harness does with git for a run: which branches it works on, the calls of its own steps
-// before and after those of the agents, and what became of the work.
+// Package delivery decides what the harness does with git for a run: which branches it works on, the calls of its own
+// steps before and after those of the agents, and what became of the work.
 //
-// Promises: a run that does not work in git has no step of the harness. The steps of the harness ask for a fixed set of tools
-// and nothing else; each of their turns is one call, which follows from the results before it. What is said of a delivery
-// stood in a result: nothing is taken for done because it was asked for. Nothing is pushed or merged for a run whose steps
-// are not complete, and nothing is pushed while a conflict is open; the work is kept before it is sent anywhere.
+// Promises: a run that does not work in git has no step of the harness. The steps of the harness ask for a fixed set of
+// tools and nothing else; each of their turns is one call, which follows from the results before it. What is said of a
+// delivery stood in a result: nothing is taken for done because it was asked for. Nothing is pushed or merged for a run
+// whose steps are not complete, and nothing is pushed while a conflict is open; the work is kept before it is sent
+// anywhere.
 package delivery
 
 import (
@@ -83,8 +84,9 @@ func Tools(kind events.StepKind) []string {
 // RuleApproval stands where the name of a guard rule does when a person is asked before work leaves its working tree.
 const RuleApproval = "git-approval"
 
-// Gated reports whether a call needs a person's yes because by it work leaves its working tree, and why (GATE-13, C18). It is
-// so at every autonomy level, for agents as for the harness, unless the settings of the step, and else those of the run, say otherwise.
+// Gated reports whether a call needs a person's yes because by it work leaves its working tree, and why (GATE-13, C18).
+// It is so at every autonomy level, for agents as for the harness, unless the settings of the step, and else those of
+// the run, say otherwise.
 func Gated(s run.State, step, tool string) (why string, gated bool) {
 	if tool != events.GitPush && tool != events.GitMerge {
 		return "", false
@@ -95,7 +97,8 @@ func Gated(s run.State, step, tool string) (why string, gated bool) {
 	return "git output through " + tool + " needs the approval of a person (git.require_approval)", true
 }
 
-// Unbound says why a person cannot be asked about a call as it is, "" where it can: a yes to a merge is for the commits of both sides.
+// Unbound says why a person cannot be asked about a call as it is, "" where it can: a yes to a merge is for the commits
+// of both sides.
 func Unbound(s run.State, step, tool string, input json.RawMessage) string {
 	if _, gated := Gated(s, step, tool); !gated || tool != events.GitMerge {
 		return ""
@@ -107,8 +110,8 @@ func Unbound(s run.State, step, tool string, input json.RawMessage) string {
 	return ""
 }
 
-// Next says what a step of the harness comes to: its next call, or its end. It is to be asked only where a turn of the step
-// is owed.
+// Next says what a step of the harness comes to: its next call, or its end. It is to be asked only where a turn of the
+// step is owed.
 func Next(s run.State, st *run.Step) []events.Payload {
 	if s.Created == nil || s.Created.Git == nil {
 		return failed(s, st, "the run does not work in git")

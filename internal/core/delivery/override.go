@@ -9,9 +9,9 @@ import (
 	"github.com/inspan/inspan/pkg/run"
 )
 
-// CheckSteps returns why the git settings of steps cannot hold, or nil. A step may ask for a commit of its own or decide about
-// approval; all else belongs to the working tree, the branch or the end of a run, of which a run has one. Approval is switched off
-// only where an operator did so for the run's agent, as in Resolve.
+// CheckSteps returns why the git settings of steps cannot hold, or nil. A step may ask for a commit of its own or
+// decide about approval; all else belongs to the working tree, the branch or the end of a run, of which a run has one.
+// Approval is switched off only where an operator did so for the run's agent, as in Resolve.
 func CheckSteps(c *events.RunCreatedData, steps []events.PlanStep) error {
 	committed := commits(steps)
 	for _, st := range steps {
@@ -60,7 +60,8 @@ func unfit(c *events.RunCreatedData, g events.GitSettings) string {
 	return ""
 }
 
-// uniqueStep is a step that may run at the same time as another: neither waits for the other. It is "" where there is none.
+// uniqueStep is a step that may run at the same time as another: neither waits for the other. It is "" where there is
+// none.
 func uniqueStep(steps []events.PlanStep, id string) string {
 	before, behind := map[string]bool{id: true}, map[string]bool{id: true}
 	for range steps { // each pass adds at least one step or is the last that matters
@@ -90,8 +91,8 @@ func commits(steps []events.PlanStep) map[string]string {
 	return ids
 }
 
-// after are the dependencies of a step: it waits for the commit of a step that has one, and for the checkout where it waits for
-// nothing else.
+// after are the dependencies of a step: it waits for the commit of a step that has one, and for the checkout where it
+// waits for nothing else.
 func after(dependencies []string, committed map[string]string) []string {
 	if len(dependencies) == 0 {
 		return []string{events.CheckoutStep}
@@ -105,7 +106,8 @@ func after(dependencies []string, committed map[string]string) []string {
 	return all
 }
 
-// commitOf is the step that commits the work of another. It waits for the checkout, too: in a fork both are carried out again.
+// commitOf is the step that commits the work of another. It waits for the checkout, too: in a fork both are carried out
+// again.
 func commitOf(st events.PlanStep, id string) events.PlanStep {
 	return events.PlanStep{ID: id, Description: clip(strings.Join(strings.Fields(st.Description), " "), maxSubject), Agent: st.Agent,
 		Dependencies: []string{events.CheckoutStep, st.ID}, Kind: events.StepCommit}

@@ -32,8 +32,8 @@ type Ask struct {
 	Name func(agent, run string) string
 }
 
-// Resolve says how a run works in git. Its error is for the person who sent the task. Who sends tasks may not be who approves:
-// approval is switched off by an operator only, in the agent's file or for the station.
+// Resolve says how a run works in git. Its error is for the person who sent the task. Who sends tasks may not be who
+// approves: approval is switched off by an operator only, in the agent's file or for the station.
 func Resolve(a Ask) (*events.GitWork, error) {
 	if !yes(a.Task.RequireApproval, true) && yes(a.File.RequireApproval, true) {
 		return nil, errors.New("require_approval: a task cannot switch it off; an operator can, in the agent's file or with harness.git")
@@ -68,8 +68,8 @@ func Resolve(a Ask) (*events.GitWork, error) {
 	return work, nil
 }
 
-// collaboration is what was asked for, else as the session has it: in a parallel one each agent has a tree of its own, but
-// for a run that merges, which works on the line that the others are merged into.
+// collaboration is what was asked for, else as the session has it: in a parallel one each agent has a tree of its own,
+// but for a run that merges, which works on the line that the others are merged into.
 func collaboration(a Ask, set events.GitSettings) events.SessionMode {
 	switch {
 	case set.Collaboration != "":
@@ -80,8 +80,8 @@ func collaboration(a Ask, set events.GitSettings) events.SessionMode {
 	return events.Sequential
 }
 
-// own is the name of the branch that is made for a run, without its prefix. The dots keep names of lines apart from those of
-// agents, which have none: git cannot have a branch below another.
+// own is the name of the branch that is made for a run, without its prefix. The dots keep names of lines apart from
+// those of agents, which have none: git cannot have a branch below another.
 func own(a Ask, set events.GitSettings, how events.SessionMode) string {
 	switch {
 	case how == events.Parallel && a.Session != "":

@@ -115,10 +115,12 @@ func checkout(s run.State, st *run.Step, done []run.CallRecord) []events.Payload
 // progress is how far a delivery has come, as its results tell.
 type progress struct {
 	events.Delivery
-	// looked, committed, merged, kept and sent are true once that was done or is not to be; stuck is why the step cannot go on.
+	// looked, committed, merged, kept and sent are true once that was done or is not to be; stuck is why the step
+	// cannot go on.
 	looked, committed, merged, saved, sent bool
 	stuck                                  string
-	// sides are those that are to be merged, as they were found; moved is how often one was elsewhere when it was to be merged.
+	// sides are those that are to be merged, as they were found; moved is how often one was elsewhere when it was to be
+	// merged.
 	sides []side
 	moved int
 }
@@ -239,7 +241,8 @@ const (
 	maxPath  = 300
 )
 
-// addPush takes what the remote said in. A push that a person, a guard rule or a hook does not permit is told and no fault.
+// addPush takes what the remote said in. A push that a person, a guard rule or a hook does not permit is told and no
+// fault.
 func (p *progress) addPush(r run.CallRecord) string {
 	p.sent = true
 	if no := denied(r); no != "" {

@@ -35,8 +35,8 @@ type Refused struct{ Code, Reason, Hint string }
 
 func (r *Refused) Error() string { return r.Reason }
 
-// Answer records the first valid answer to a gate. Later answers get a *Refused; a second look at the same answer
-// says nothing. Where a gate needs several approvers, a yes that is not the last one is a vote: each counts once, for the
+// Answer records the first valid answer to a gate. Later answers get a *Refused; a second look at the same answer says
+// nothing. Where a gate needs several approvers, a yes that is not the last one is a vote: each counts once, for the
 // action that it names, and one no is enough.
 func Answer(s run.State, now time.Time, r Reply) ([]events.Payload, error) {
 	if len(r.Edited) > 0 {

@@ -26,7 +26,8 @@ type Policy struct {
 	Tool func(a events.Agent, name string) (t Tool, ok bool)
 	// Check returns why the arguments do not fit the schema of an agent's tool, or nil.
 	Check func(a events.Agent, tool string, input json.RawMessage) error
-	// Input returns the whole arguments of a call. With ErrNotFetched the call stays without a verdict until they are there.
+	// Input returns the whole arguments of a call. With ErrNotFetched the call stays without a verdict until they are
+	// there.
 	Input func(c *run.Call) (json.RawMessage, error)
 	// Rules returns the rule set in force for an agent.
 	Rules func(a events.Agent) (guard.Set, error)
@@ -34,11 +35,11 @@ type Policy struct {
 	Action func(tool string, input json.RawMessage) guard.Action
 	// ActionIn is Action for a call of a run, where what its earlier calls wrote is known; nil means Action.
 	ActionIn func(s run.State, tool string, input json.RawMessage) guard.Action
-	// Hooks returns what the hooks answered about a call; asked is false where they still have to be, and the call stays
-	// without a verdict until they were. Nil asks no one.
+	// Hooks returns what the hooks answered about a call; asked is false where they still have to be, and the call
+	// stays without a verdict until they were. Nil asks no one.
 	Hooks func(a events.Agent, c *run.Call, effect string, input json.RawMessage) (answers []events.HookAnswer, asked bool)
-	// MaxGates bounds the gates of a run that stand open at the same time, 0 for no limit. What is above it stays without a
-	// verdict until a gate is answered, which is when the run is looked at again.
+	// MaxGates bounds the gates of a run that stand open at the same time, 0 for no limit. What is above it stays
+	// without a verdict until a gate is answered, which is when the run is looked at again.
 	MaxGates int
 	// Terms of the station for all gates.
 	Terms events.GateTerms
@@ -63,8 +64,8 @@ type Tool struct {
 	TimeoutMS int64
 }
 
-// Look says what the gatekeeper owes: the end of every gate whose time is up, and a verdict on every ready step and every
-// requested call. A run that is not running is owed no verdicts; it is looked at again when it resumes.
+// Look says what the gatekeeper owes: the end of every gate whose time is up, and a verdict on every ready step and
+// every requested call. A run that is not running is owed no verdicts; it is looked at again when it resumes.
 func Look(s run.State, now time.Time, law Policy) ([]events.Payload, error) {
 	say := Expired(s, now)
 	if s.Status != events.Running || s.Plan == nil {

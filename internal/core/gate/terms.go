@@ -71,8 +71,9 @@ func notEditable(reason string) *Refused {
 	return &Refused{"not_editable", reason, "approve or reject the gate as it is; a reject can state in its reason what should be done instead"}
 }
 
-// AnswerEdited is Answer for a yes with other arguments than those proposed. They are checked and judged as those of any
-// call: what may not be done stays undone, whoever approves it. It says nothing while law.Hooks still has to be asked.
+// AnswerEdited is Answer for a yes with other arguments than those proposed. They are checked and judged as those of
+// any call: what may not be done stays undone, whoever approves it. It says nothing while law.Hooks still has to be
+// asked.
 func AnswerEdited(s run.State, now time.Time, r Reply, law Policy) ([]events.Payload, error) {
 	g := s.Gate(r.Gate)
 	if len(r.Edited) == 0 || s.Took(r.Input) || g == nil || g.Status != run.GatePending || late(g, now) {

@@ -42,8 +42,8 @@ type Action struct {
 	// Commands are the simple commands found in a shell text, each as its words. Words may hold Unknown and Many.
 	// A redirection that writes a file is the command ">" with the file as its word.
 	Commands [][]string
-	// Loose are words that may hold commands: those of programs that may run what they are given, and the texts of scripts
-	// in other languages. A rule that would deny or ask about what stands among them asks.
+	// Loose are words that may hold commands: those of programs that may run what they are given, and the texts of
+	// scripts in other languages. A rule that would deny or ask about what stands among them asks.
 	Loose [][]string
 	// Unclear says why the text cannot be judged in full; empty where it can.
 	Unclear string

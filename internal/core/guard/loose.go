@@ -16,8 +16,8 @@ const (
 	maxLooseWords = 64
 )
 
-// suspected reports whether what a rule is about stands among loose words: a name that the rule names, with words behind
-// it that it fits. It is never sure. A rule that names no program speaks of commands only.
+// suspected reports whether what a rule is about stands among loose words: a name that the rule names, with words
+// behind it that it fits. It is never sure. A rule that names no program speaks of commands only.
 func suspected(r events.Rule, a Action) truth {
 	if len(a.Loose) == 0 || r.Tool != "" && !Covers(r.Tool, a.Tool) || r.Match.Path != "" || r.Match.PathOutside != "" {
 		return no

@@ -24,9 +24,9 @@ func sure(ok bool) truth {
 	return no
 }
 
-// holds reports whether a rule speaks of an action: its tool glob covers the tool, its conditions hold, and its exception does
-// not. Conditions about commands hold if at least one simple command meets all of them and is not excepted; a rule
-// without any holds unless every command is excepted.
+// holds reports whether a rule speaks of an action: its tool glob covers the tool, its conditions hold, and its
+// exception does not. Conditions about commands hold if at least one simple command meets all of them and is not
+// excepted; a rule without any holds unless every command is excepted.
 //
 // The conditions of a Match, all given must hold:
 //   - Argv: one glob for each word, the name first. "*" is one word, "**" any number of words; {a,b} are alternatives.

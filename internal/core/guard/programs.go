@@ -12,7 +12,8 @@ const shellTool = "bash"
 
 // DeniedPrograms returns the programs that a deny rule names as a whole, sorted: every use of them is denied to the
 // tool bash. An entry is a base name, or a glob of path.Match over base names where the rule has one ("mkfs*"). A rule
-// about every use with arguments ("curl *") names the program, too. Rules about some uses only ("git push **"), with flags, paths or an exception are not among them: only the text shows these.
+// about every use with arguments ("curl *") names the program, too. Rules about some uses only ("git push **"), with
+// flags, paths or an exception are not among them: only the text shows these.
 //
 // It is what an enforcement below the shell can hold at execve, whatever a text calls the program. It is about calls of
 // bash: a rule with `tool: bash` does not cover a built-in tool that runs the program by itself.

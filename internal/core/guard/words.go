@@ -275,7 +275,8 @@ func alternatives(s string) (parts []string, tail string, ok bool) {
 	return nil, "", false
 }
 
-// Covers reports whether a glob such as "{read,write}" or "git_*" covers a tool: its name, or that of one whose work it does.
+// Covers reports whether a glob such as "{read,write}" or "git_*" covers a tool: its name, or that of one whose work it
+// does.
 func Covers(pattern, tool string) bool {
 	if glob(pattern, tool) == yes {
 		return true
@@ -283,8 +284,8 @@ func Covers(pattern, tool string) bool {
 	return slices.ContainsFunc(worksAs(tool), func(name string) bool { return glob(pattern, name) == yes })
 }
 
-// worksAs are the tools whose work another one does too: what keeps an agent from editing or writing a file keeps it from
-// doing that with a patch.
+// worksAs are the tools whose work another one does too: what keeps an agent from editing or writing a file keeps it
+// from doing that with a patch.
 func worksAs(tool string) []string {
 	if tool == "apply_patch" {
 		return []string{"edit", "write"}

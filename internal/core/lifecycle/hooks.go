@@ -44,10 +44,10 @@ func Interrupted(s run.State) ([]events.Payload, error) {
 	return []events.Payload{paused(s.Held.HookAnswer, nil)}, nil
 }
 
-// AtStop says what becomes of the end of a run that is about to be said. asked tells whether the hooks were asked; where
-// they must be first, owed is the end that they are asked about, and nothing is said. A run that would be completed
-// fails where a hook blocks, and is paused where one interrupts; once a person has resumed it, it may end. A run that
-// fails, fails: the answers are only recorded. A run that did not begin has no end to ask about.
+// AtStop says what becomes of the end of a run that is about to be said. asked tells whether the hooks were asked;
+// where they must be first, owed is the end that they are asked about, and nothing is said. A run that would be
+// completed fails where a hook blocks, and is paused where one interrupts; once a person has resumed it, it may end. A
+// run that fails, fails: the answers are only recorded. A run that did not begin has no end to ask about.
 func AtStop(s run.State, say []events.Payload, asked bool, answers []events.HookAnswer) (then []events.Payload, owed *events.Result) {
 	if len(say) == 0 || s.StopPassed || s.Sequence == 0 || s.Status == events.Created {
 		return say, nil

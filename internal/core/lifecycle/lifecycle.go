@@ -45,9 +45,9 @@ func Check(from, to events.Status) error {
 	return &MoveError{From: from, To: to}
 }
 
-// Begin answers a task: the run is created, started and, where the plan is known, given its plan and first steps.
-// made is nil where a model must make the plan first. On a later look it says only what is missing. answers are those of
-// the hooks that were asked before: a block ends the run before it does anything, an interrupt pauses it.
+// Begin answers a task: the run is created, started and, where the plan is known, given its plan and first steps. made
+// is nil where a model must make the plan first. On a later look it says only what is missing. answers are those of the
+// hooks that were asked before: a block ends the run before it does anything, an interrupt pauses it.
 func Begin(s run.State, now time.Time, created *events.RunCreatedData, made *events.PlanMadeData, answers []events.HookAnswer) ([]events.Payload, error) {
 	var say []events.Payload
 	if s.Sequence == 0 && created.Direct {

@@ -156,8 +156,8 @@ func Planless(s run.State, now time.Time) (overdue, owed bool) {
 	return now.Sub(*s.StartedAt) >= BirthTerm, true
 }
 
-// GiveUp ends a run that cannot get a plan, with a finish reason. One that has got it meanwhile goes on: whoever made the
-// plan may be gone.
+// GiveUp ends a run that cannot get a plan, with a finish reason. One that has got it meanwhile goes on: whoever made
+// the plan may be gone.
 func GiveUp(s run.State, now time.Time, why, reason string) ([]events.Payload, error) {
 	if s.Plan != nil {
 		return Progress(s, now)

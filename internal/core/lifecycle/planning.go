@@ -13,8 +13,8 @@ const MaxPlanTries = 5
 // maxFault bounds what a model reads about its answer, in bytes.
 const maxFault = 4 << 10
 
-// RequestPlan asks for the plan that a model is to make, of a run that was started and has none. agents are the names that the
-// model may give steps to. A run that a hook held back at its start follows the hook first.
+// RequestPlan asks for the plan that a model is to make, of a run that was started and has none. agents are the names
+// that the model may give steps to. A run that a hook held back at its start follows the hook first.
 func RequestPlan(s run.State, now time.Time, agents []string) ([]events.Payload, error) {
 	if s.Plan != nil {
 		return Progress(s, now)
@@ -28,8 +28,8 @@ func RequestPlan(s run.State, now time.Time, agents []string) ([]events.Payload,
 	return []events.Payload{requested(1, agents, "", "")}, nil
 }
 
-// RefusePlan follows an answer that is no plan, and says why: the model is asked again, or the run ends where it was asked
-// often enough. answered is the sequence of that answer; a second look at it says nothing.
+// RefusePlan follows an answer that is no plan, and says why: the model is asked again, or the run ends where it was
+// asked often enough. answered is the sequence of that answer; a second look at it says nothing.
 func RefusePlan(s run.State, now time.Time, answered uint64, agents []string, fault, hint string) ([]events.Payload, error) {
 	switch {
 	case !awaits(s, answered):

@@ -12,16 +12,19 @@ import (
 type Lap struct {
 	// Key is the same for turns that ask for the same calls; Tools names them.
 	Key, Tools string
-	// Error is the same for turns all of whose calls failed in the same way, "" where one did not fail or has no result.
+	// Error is the same for turns all of whose calls failed in the same way, "" where one did not fail or has no
+	// result.
 	Error string
 	// Restarted is true where a person has said something after it, or forked the run in it: the next lap begins anew.
 	Restarted bool
-	// Same is how often the turn asks for its own calls one after the other, with the same results; 0 and 1 are no repetition.
+	// Same is how often the turn asks for its own calls one after the other, with the same results; 0 and 1 are no
+	// repetition.
 	Same int
 
 	step string
 	made []made
-	// ended is true where every call has a result, telling where each of them worked and its result says something; reads where none has an effect.
+	// ended is true where every call has a result, telling where each of them worked and its result says something;
+	// reads where none has an effect.
 	ended, telling, reads bool
 	// What the lap is without what changes, made when it is first asked for; by whether numbers are left out.
 	asked [2]string
@@ -31,7 +34,8 @@ type Lap struct {
 // made is one call of a lap.
 type made struct {
 	tool, input, effect, result string
-	// refused is true where the call was not made, surplus where that was for its repetition, worked where it was and succeeded.
+	// refused is true where the call was not made, surplus where that was for its repetition, worked where it was and
+	// succeeded.
 	refused, surplus, worked bool
 }
 
@@ -109,7 +113,8 @@ func madeOf(s run.State, c events.RequestedCall, results []run.CallRecord) made 
 	return m
 }
 
-// within counts how often the calls of one turn go round, as the same call or as up to DefaultCycle calls that alternate.
+// within counts how often the calls of one turn go round, as the same call or as up to DefaultCycle calls that
+// alternate.
 func within(calls []events.RequestedCall, all []made) int {
 	if len(calls) < MinThreshold {
 		return 1
@@ -149,8 +154,8 @@ const (
 	exact
 )
 
-// like compares a lap with one before it. The results of the later one may not be there yet: they are then taken to be the
-// same. Another result is progress.
+// like compares a lap with one before it. The results of the later one may not be there yet: they are then taken to be
+// the same. Another result is progress.
 func (l *Lap) like(before *Lap) likeness {
 	if l.Key == "" || before.Key == "" {
 		return other

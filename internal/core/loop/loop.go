@@ -1,11 +1,11 @@
 // Package loop finds an agent that goes round in circles, and says how far it has gone.
 //
 // Promises: everything here is a function of the turns of one step and of those it depends on; nothing is remembered
-// elsewhere. Circles are: the same calls in turn after turn or within one turn, a few turns that alternate, the same error
-// again and again, and calls with the same result that differ only by what changes: times, counters, random ids, names of
-// temporary files, or the step. A circle is answered in grades: a nudge in the conversation, a person who is asked, the end
-// of the step. Another tool, input, result or error ends the circle, and the next one counts from the beginning: polling
-// that sees progress, paging, and tests that run again after an edit are none.
+// elsewhere. Circles are: the same calls in turn after turn or within one turn, a few turns that alternate, the same
+// error again and again, and calls with the same result that differ only by what changes: times, counters, random ids,
+// names of temporary files, or the step. A circle is answered in grades: a nudge in the conversation, a person who is
+// asked, the end of the step. Another tool, input, result or error ends the circle, and the next one counts from the
+// beginning: polling that sees progress, paging, and tests that run again after an edit are none.
 package loop
 
 import (
@@ -66,7 +66,8 @@ const (
 	SameCall  Kind = "same_call"
 	Cycle     Kind = "cycle"
 	SameError Kind = "same_error"
-	// SameResult are calls that differ only by times, counters, random ids or the step they are of, and get the same result.
+	// SameResult are calls that differ only by times, counters, random ids or the step they are of, and get the same
+	// result.
 	SameResult Kind = "same_result"
 )
 
@@ -85,7 +86,8 @@ type Circle struct {
 type Walk struct {
 	rule Rule
 	laps []*Lap
-	// same[p] counts the last laps that each are exactly as the one p before, alike[p] those that are at least loosely so.
+	// same[p] counts the last laps that each are exactly as the one p before, alike[p] those that are at least loosely
+	// so.
 	same, alike [MaxCycle + 1]int
 	// full counts the last laps that are exactly the same and each go round within their own turn.
 	full int
@@ -136,7 +138,8 @@ func (w *Walk) Add(l Lap) Circle {
 	return w.circle()
 }
 
-// circle is what the last lap is part of: of several circles the one with the strictest answer, and of those the surest.
+// circle is what the last lap is part of: of several circles the one with the strictest answer, and of those the
+// surest.
 func (w *Walk) circle() Circle {
 	found := w.exactly()
 	for _, c := range []Circle{w.inTurn(), w.failing(), w.loosely()} {
@@ -184,14 +187,14 @@ func grade(over int) Grade {
 	return None
 }
 
-// failing is the circle of the same error. It has twice the room before a person is asked: other input that fails in the
-// same way may be a search.
+// failing is the circle of the same error. It has twice the room before a person is asked: other input that fails in
+// the same way may be a search.
 func (w *Walk) failing() Circle {
 	return Circle{Kind: SameError, Times: w.errors, Turns: w.errors, Tools: w.last().Tools, Grade: w.errorGrade()}
 }
 
-// loosely is the circle of calls that are the same but for what changes, or of other steps. It is a guess, and has more room:
-// the same number may name another thing.
+// loosely is the circle of calls that are the same but for what changes, or of other steps. It is a guess, and has more
+// room: the same number may name another thing.
 func (w *Walk) loosely() Circle {
 	var found Circle
 	for p := 1; p <= w.rule.Cycle; p++ {

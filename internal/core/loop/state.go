@@ -94,8 +94,8 @@ func ruleOf(s run.State, step string) (r Rule) {
 	return r
 }
 
-// before are the steps of the same agent that a step depends on, directly or not: they had ended before it began. Steps that
-// run side by side tell nothing of each other.
+// before are the steps of the same agent that a step depends on, directly or not: they had ended before it began. Steps
+// that run side by side tell nothing of each other.
 func before(s run.State, step string) map[string]bool {
 	found := map[string]bool{}
 	st := s.Step(step)
@@ -117,8 +117,8 @@ func before(s run.State, step string) map[string]bool {
 	return found
 }
 
-// laps returns the last laps of steps, oldest first, at most so many. A last turn without calls, with which a step ends, is
-// none, as long as it is not that of the newest step.
+// laps returns the last laps of steps, oldest first, at most so many. A last turn without calls, with which a step
+// ends, is none, as long as it is not that of the newest step.
 func laps(s run.State, steps map[string]bool, most int) []Lap {
 	var turns []run.Turn
 	newest, missing := "", 0

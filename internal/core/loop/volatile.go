@@ -24,8 +24,8 @@ var (
 	numbers = regexp.MustCompile(`([ =:#(,\[])-?\d+(?:\.\d+)?\b`)
 )
 
-// maxCompared is how much of the beginning and of the end of a text is compared without what changes; what is between them
-// is compared as it is.
+// maxCompared is how much of the beginning and of the end of a text is compared without what changes; what is between
+// them is compared as it is.
 const maxCompared = 4 << 10
 
 func ends(text string, change func(string) string) string {
@@ -66,8 +66,8 @@ func steadyResult(result string) string {
 // maxApart bounds how much the lengths of two inputs may differ that are the same but for what changes.
 const maxApart = 64
 
-// near is a quick look: inputs may only be the same without what changes where what is between their common beginning and
-// end has a digit or a name of a temporary file in both.
+// near is a quick look: inputs may only be the same without what changes where what is between their common beginning
+// and end has a digit or a name of a temporary file in both.
 func near(a, b string) bool {
 	if d := len(a) - len(b); d > maxApart || d < -maxApart {
 		return false

@@ -1,7 +1,8 @@
-// Package needs reads what an agent requires of the place its commands run in, such as "go>=1.22" and "git" (SBX-21), and
-// judges what was found there.
+// Package needs reads what an agent requires of the place its commands run in, such as "go>=1.22" and "git" (SBX-21),
+// and judges what was found there.
 //
-// Promises: pure; a requirement that cannot be read is an error, and a version that cannot be found meets no requirement.
+// Promises: pure; a requirement that cannot be read is an error, and a version that cannot be found meets no
+// requirement.
 package needs
 
 import (
@@ -57,8 +58,8 @@ func VersionIn(output string) string {
 	return regexp.MustCompile(`\b[0-9]{1,9}\b`).FindString(output)
 }
 
-// Missing says what is missing of a requirement, "" for nothing: found reports whether the command is there, output is what
-// it says of itself.
+// Missing says what is missing of a requirement, "" for nothing: found reports whether the command is there, output is
+// what it says of itself.
 func (n Need) Missing(found bool, output string) string {
 	if !found {
 		return fmt.Sprintf("%s is required and missing", n)

@@ -118,8 +118,8 @@ func Single(taskID, task, agent string) *events.PlanMadeData {
 	return &events.PlanMadeData{Event: "plan_made", TaskID: taskID, Origin: events.OriginSingle, Steps: []events.PlanStep{events.OnlyStep(task, agent)}}
 }
 
-// Ready returns the pending steps whose dependencies are all completed (PLAN-5). What a run delivers is ready once all other
-// steps have ended, however they did.
+// Ready returns the pending steps whose dependencies are all completed (PLAN-5). What a run delivers is ready once all
+// other steps have ended, however they did.
 func Ready(p *run.Plan) []*run.Step {
 	on := make(map[string]*run.Step, len(p.Steps))
 	for _, st := range p.Steps {

@@ -31,8 +31,8 @@ type StateError struct {
 
 func (e *StateError) Error() string { return e.Text }
 
-// Revise replaces the steps of a paused run that have not begun (PLAN-9). Steps that have begun or ended stay. It returns a
-// *StateError, or a *Fault of the plan as it would be.
+// Revise replaces the steps of a paused run that have not begun (PLAN-9). Steps that have begun or ended stay. It
+// returns a *StateError, or a *Fault of the plan as it would be.
 func Revise(s run.State, r Revision) ([]events.Payload, error) {
 	if s.Took(r.Input) {
 		return nil, nil
@@ -84,7 +84,8 @@ func Revise(s run.State, r Revision) ([]events.Payload, error) {
 	return []events.Payload{d}, nil
 }
 
-// afterCommits has new steps wait for the commits that are owed to steps that stay: a commit takes all of the working tree.
+// afterCommits has new steps wait for the commits that are owed to steps that stay: a commit takes all of the working
+// tree.
 func afterCommits(s run.State, kept []string, steps []events.PlanStep) {
 	for _, id := range kept {
 		st := s.Step(id)
@@ -99,7 +100,8 @@ func afterCommits(s run.State, kept []string, steps []events.PlanStep) {
 	}
 }
 
-// unused returns a *Fault for git settings, for an id that a step of the run has or had, and for a dependency on a step that did not succeed.
+// unused returns a *Fault for git settings, for an id that a step of the run has or had, and for a dependency on a step
+// that did not succeed.
 func unused(s run.State, steps []events.PlanStep) error {
 	for _, st := range steps {
 		if st.Git != nil {

@@ -61,7 +61,8 @@ func through(st *run.Step) int {
 	return st.Compacted.Through
 }
 
-// transcript is what people said before the first turn that is shown, also in the middle of those that a summary stands for.
+// transcript is what people said before the first turn that is shown, also in the middle of those that a summary stands
+// for.
 func transcript(in Input) []Entry {
 	var out []Entry
 	for _, m := range in.State.Messages {
@@ -152,7 +153,8 @@ func sorted(mail []events.Letter) []events.Letter {
 	return out
 }
 
-// roleText is the system prompt: the agent's own text, who it is, how it works, what its operators say, and where it is.
+// roleText is the system prompt: the agent's own text, who it is, how it works, what its operators say, and where it
+// is.
 func roleText(in Input, light bool) string {
 	t := fullTemplate
 	if light {

@@ -21,14 +21,14 @@ const (
 type Settings struct {
 	// Window of the model, 0 where none is known; Limit is where compaction starts, 0 where it never does.
 	Window, Limit int
-	// Protect is how much of the newest history is left as it is, if there is room for it; Results is what the results of
-	// one turn take at most, 0 where they take what they take.
+	// Protect is how much of the newest history is left as it is, if there is room for it; Results is what the results
+	// of one turn take at most, 0 where they take what they take.
 	Protect, Results int
 }
 
-// SettingsOf returns those of an agent in a step. Each time that a provider found a turn too long, the window of its model is
-// taken for half of what it was, for the rest of the run: then the estimates were wrong, or the window. Where the events do not
-// say so, as those of earlier versions, it holds for the turn that is owed.
+// SettingsOf returns those of an agent in a step. Each time that a provider found a turn too long, the window of its
+// model is taken for half of what it was, for the rest of the run: then the estimates were wrong, or the window. Where
+// the events do not say so, as those of earlier versions, it holds for the turn that is owed.
 func SettingsOf(s run.State, a events.Agent, st *run.Step) Settings {
 	c := a.Compaction
 	if c == nil {
@@ -66,7 +66,8 @@ func Shorter(a events.Agent, st *run.Step) bool {
 	return (a.Compaction == nil || !a.Compaction.Off) && st.TooLong < maxTooLong
 }
 
-// Smaller is what the window of an agent's model is taken for once the provider found the turn of a step too long, in tokens.
+// Smaller is what the window of an agent's model is taken for once the provider found the turn of a step too long, in
+// tokens.
 func Smaller(s run.State, a events.Agent, st *run.Step) int {
 	if window := SettingsOf(s, a, st).Window; window > 0 {
 		return max(1, window/2)
@@ -74,8 +75,8 @@ func Smaller(s run.State, a events.Agent, st *run.Step) int {
 	return UnknownWindow
 }
 
-// protected is how much of the newest history is left alone where the history has that much room: all that is asked for where
-// that is at most three quarters of the room, else half of the room.
+// protected is how much of the newest history is left alone where the history has that much room: all that is asked for
+// where that is at most three quarters of the room, else half of the room.
 func protected(want, room int) int {
 	if want <= room*3/4 {
 		return want
@@ -237,9 +238,9 @@ func scaled(n int, ratio float64) int { return int(float64(n) * ratio) }
 // recent is how many turns the ratio is taken from.
 const recent = 8
 
-// ratio is how many tokens the provider counted for one that was estimated, in the recent turns of a step by the model that
-// took the last one: by how much the prompt grew from one turn to the next, or by the first prompt. 1 where nothing is
-// known; never less than a half or more than 4.
+// ratio is how many tokens the provider counted for one that was estimated, in the recent turns of a step by the model
+// that took the last one: by how much the prompt grew from one turn to the next, or by the first prompt. 1 where
+// nothing is known; never less than a half or more than 4.
 func ratio(in Input, exchanges []Exchange, begun int) float64 {
 	counted, guessed := 0, 0
 	n := len(exchanges)

@@ -14,15 +14,15 @@ const (
 	MaxShownBytes = 12_000_000
 )
 
-// Bounds of the tokens of an image: the least that any provider counts, and the most that those count who make large images
-// smaller.
+// Bounds of the tokens of an image: the least that any provider counts, and the most that those count who make large
+// images smaller.
 const (
 	minImage = 258
 	maxImage = 1600
 )
 
-// ImageTokens estimates what an image takes of the context window: a token for each 750 pixels, as Anthropic counts them,
-// within what the other providers count for very small and for large ones.
+// ImageTokens estimates what an image takes of the context window: a token for each 750 pixels, as Anthropic counts
+// them, within what the other providers count for very small and for large ones.
 func ImageTokens(i events.Image) int {
 	if i.Width <= 0 || i.Height <= 0 || i.Width > maxImage*750/i.Height {
 		return maxImage
@@ -50,8 +50,8 @@ func (r *Result) Hide(why string) {
 	}
 }
 
-// limitImages leaves the newest images where they are too many for one request. Then all but half of the limit are taken
-// out at once, so that the prompts until then begin alike and the provider's cache holds.
+// limitImages leaves the newest images where they are too many for one request. Then all but half of the limit are
+// taken out at once, so that the prompts until then begin alike and the provider's cache holds.
 func limitImages(exchanges []Exchange) {
 	type place struct {
 		result *Result

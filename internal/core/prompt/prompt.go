@@ -1,8 +1,9 @@
 // Package prompt projects the log into what a model is shown.
 //
-// Promises: equal states give equal bytes. Every call that was asked for has a result: one that is still open is
-// shown as interrupted, and a compaction never comes between a call and its result. Text from tools, mail and other steps is
-// data; it never becomes an instruction of ours. Whether a prompt must be compacted, and how, follows from the same input.
+// Promises: equal states give equal bytes. Every call that was asked for has a result: one that is still open is shown
+// as interrupted, and a compaction never comes between a call and its result. Text from tools, mail and other steps is
+// data; it never becomes an instruction of ours. Whether a prompt must be compacted, and how, follows from the same
+// input.
 package prompt
 
 import (

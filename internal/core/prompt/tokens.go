@@ -4,8 +4,9 @@ import "unicode/utf8"
 
 // Tokens estimates the tokens of a text without a vocabulary; it is never more than the text has bytes. A word of up to
 // seven letters is one token, digits are one for each three, marks one for each two, and what is not Latin one for each
-// character from the Far East on and one for each two before. On English, Go, YAML, JSON and listings it is within a fifth of what the
-// public vocabularies count, and rather above; what a run's own requests were counted as corrects it (Ratio).
+// character from the Far East on and one for each two before. On English, Go, YAML, JSON and listings it is within a
+// fifth of what the public vocabularies count, and rather above; what a run's own requests were counted as corrects it
+// (Ratio).
 func Tokens(text string) int {
 	n := 0
 	for i := 0; i < len(text); {

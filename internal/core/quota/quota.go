@@ -25,8 +25,8 @@ type Limits struct {
 type Load struct {
 	// Running runs, and those created in the last minute.
 	Running, Minute int
-	// Store that is nearest to its limit, with Used of Limit bytes; Limit 0 means that no store has one. Reserve is the part
-	// of a disk that stays free whatever is stored: the store is a disk where it is above 0.
+	// Store that is nearest to its limit, with Used of Limit bytes; Limit 0 means that no store has one. Reserve is the
+	// part of a disk that stays free whatever is stored: the store is a disk where it is above 0.
 	Store                string
 	Used, Limit, Reserve int64
 }
@@ -62,8 +62,9 @@ func (l Load) Fill() float64 {
 	return (float64(max(l.Used, 0)) + float64(l.Reserve)) / float64(l.Limit)
 }
 
-// full refuses a new run where a store has no room for more than the runs under way. A disk is described by what is free on it:
-// the reserve is not used by anything, and others write to it too, so that it may be smaller than the reserve.
+// full refuses a new run where a store has no room for more than the runs under way. A disk is described by what is
+// free on it: the reserve is not used by anything, and others write to it too, so that it may be smaller than the
+// reserve.
 func (l Load) full() *Refused {
 	kept := l.Limit / (100 / (100 - FullAt)) // rounded down, and nothing overflows
 	used, most := max(l.Used, 0), l.Limit-kept-l.Reserve

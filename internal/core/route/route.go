@@ -1,8 +1,8 @@
 // Package route decides which path the run of a task takes: wrapped in the harness, or direct.
 //
-// Promises: a run is direct only where nothing asks for what the harness adds, and somebody has said that it need not be
-// wrapped; where no one says anything it is wrapped. What a person or a hook has to permit first is never direct. The
-// choice follows from what is given alone: the same task takes the same path on every delivery.
+// Promises: a run is direct only where nothing asks for what the harness adds, and somebody has said that it need not
+// be wrapped; where no one says anything it is wrapped. What a person or a hook has to permit first is never direct.
+// The choice follows from what is given alone: the same task takes the same path on every delivery.
 package route
 
 import (
@@ -26,8 +26,8 @@ type Ask struct {
 	Gated, Held bool
 	// Kept is true where the task asks for checkpoints or snapshots by name.
 	Kept bool
-	// Locked is true where the run works in a session: its lock is confirmed once the run exists and before it begins, and
-	// the first event of a direct run is both.
+	// Locked is true where the run works in a session: its lock is confirmed once the run exists and before it begins,
+	// and the first event of a direct run is both.
 	Locked bool
 	// Git is true where the run works in git: steps of the harness come before and after those of its agent.
 	Git bool

@@ -6,8 +6,8 @@ import (
 	"github.com/inspan/inspan/pkg/run"
 )
 
-// Compact records a summary that was asked for because a turn was owed. It says nothing where the debt was paid or where
-// somebody else compacted as far, or further, before: a second look answers nothing.
+// Compact records a summary that was asked for because a turn was owed. It says nothing where the debt was paid or
+// where somebody else compacted as far, or further, before: a second look answers nothing.
 func Compact(s run.State, task Task, d events.HistoryCompactedData) []events.Payload {
 	st := owing(s, task)
 	if st == nil || st.Compacted != nil && st.Compacted.Through >= d.Through {

@@ -6,8 +6,8 @@ import (
 	"github.com/inspan/inspan/pkg/run"
 )
 
-// Document is the JSON document of an answer: the text without the space around it, and without the fence that models like
-// to put around JSON.
+// Document is the JSON document of an answer: the text without the space around it, and without the fence that models
+// like to put around JSON.
 func Document(text string) string {
 	text = strings.TrimSpace(text)
 	body, fenced := strings.CutPrefix(text, "```")

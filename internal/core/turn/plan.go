@@ -25,8 +25,8 @@ type PlanDuty struct {
 	Wait   time.Time
 }
 
-// NextPlan says what is owed to a run that waits for its plan, where so many attempts may have been made by somebody who was
-// lost.
+// NextPlan says what is owed to a run that waits for its plan, where so many attempts may have been made by somebody
+// who was lost.
 func NextPlan(s run.State, now time.Time, lost int) PlanDuty {
 	p := s.Planning
 	if s.Status != events.Running || p == nil || p.Owed == 0 || s.Held != nil {

@@ -87,8 +87,8 @@ func NextAfter(s run.State, stepID string, now time.Time, lost int) Duty {
 	return Duty{Ask: &Task{Step: st, Number: st.Turns + 1, Attempt: st.Attempt + 1, Owed: st.Owed, Lost: lost}}
 }
 
-// maxSteps is the most turns of a step: what its agent's file says, unless the step is of the run's own agent, whose file
-// and task have been weighed when the run was created (LOOP-2).
+// maxSteps is the most turns of a step: what its agent's file says, unless the step is of the run's own agent, whose
+// file and task have been weighed when the run was created (LOOP-2).
 func maxSteps(s run.State, st *run.Step) int {
 	if a := s.Agents[st.AssignedAgent]; st.AssignedAgent != s.AgentName && a.MaxSteps > 0 {
 		return a.MaxSteps
@@ -171,7 +171,8 @@ type Failure struct {
 	RetryAfter   time.Duration
 	// Begun is true where the answer had begun: it is paid for, and no one says how much.
 	Begun bool
-	// Window is what the model's context window is taken for from now on, where the prompt was too long; see prompt.Smaller.
+	// Window is what the model's context window is taken for from now on, where the prompt was too long; see
+	// prompt.Smaller.
 	Window int
 }
 

@@ -112,5 +112,6 @@ func when(yes bool, text string) string {
 	return ""
 }
 
-// cause is why a call could not be carried out, without its class: events of earlier programs say that once more in front.
+// cause is why a call could not be carried out, without its class: events of earlier programs say that once more in
+// front.
 func cause(d *events.CallFailedData) string { return strings.TrimPrefix(d.Error, d.Class+": ") }

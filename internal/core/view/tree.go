@@ -144,8 +144,8 @@ func (t *Tree) StepsDone() int {
 	return n
 }
 
-// Apply adds an event. The events of a run must come in order, each once; an event about a step or call that the tree does
-// not know is left out, because the fold has already refused it.
+// Apply adds an event. The events of a run must come in order, each once; an event about a step or call that the tree
+// does not know is left out, because the fold has already refused it.
 func (t *Tree) Apply(f events.Event, p events.Payload) {
 	if apply := nodes[p.Kind()]; apply != nil {
 		apply(t, f, p)

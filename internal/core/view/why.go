@@ -92,7 +92,8 @@ func Waits(s run.State, now time.Time) []Wait {
 	return waits
 }
 
-// goOn is what a person can do about a run that is paused. After a no at a gate that may be another plan for what has not begun.
+// goOn is what a person can do about a run that is paused. After a no at a gate that may be another plan for what has
+// not begun.
 func goOn(s run.State) string {
 	command := "inspan resume " + s.HarnessID
 	if Replannable(s) {
@@ -101,7 +102,8 @@ func goOn(s run.State) string {
 	return command
 }
 
-// Replannable reports whether a run is paused because of a gate before a step or a call of its plan, and can be given another plan.
+// Replannable reports whether a run is paused because of a gate before a step or a call of its plan, and can be given
+// another plan.
 func Replannable(s run.State) bool {
 	return s.Revisable() == "" && slices.ContainsFunc(s.Gates, func(g *run.Gate) bool {
 		return (g.Status == run.GateRejected || g.Status == run.GateExpired) && g.Resolution > s.ResumedAt && s.Step(g.StepID) != nil

@@ -8,8 +8,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Give hands out a listener that another helper opened on Port of a sandbox's own loopback: files are those that Prepare
-// made for the command, whose place that helper takes.
+// Give hands out a listener that another helper opened on Port of a sandbox's own loopback: files are those that
+// Prepare made for the command, whose place that helper takes.
 func Give(files []*os.File, listener int) error {
 	if len(files) == 0 {
 		return ErrNoHelper

@@ -22,8 +22,8 @@ func Main() bool {
 	return true
 }
 
-// become opens the door and turns into the command: args are the descriptor of the socket, that of this program, and the
-// command.
+// become opens the door and turns into the command: args are the descriptor of the socket, that of this program, and
+// the command.
 func become(args []string) error {
 	const least = 3
 	if len(args) < least {

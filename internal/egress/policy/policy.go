@@ -168,7 +168,8 @@ func parseName(name string) (string, error) {
 
 func letter(c byte) bool { return c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z' }
 
-// numeric reports whether a program could take a name for an address: its last part is a number, also a hexadecimal one.
+// numeric reports whether a program could take a name for an address: its last part is a number, also a hexadecimal
+// one.
 func numeric(name string) bool {
 	last := name[strings.LastIndexByte(name, '.')+1:]
 	if strings.HasPrefix(last, "0x") {

@@ -1,9 +1,9 @@
 // Package wall runs a program on this machine in directories that strangers write while it runs.
 //
-// Promises: in an Order's trees no symbolic link is followed, whoever makes it and when, and nothing but the trees and the
-// private directories can be written, also where the program reads a link's text and goes there by itself. Links stay what
-// they are: they can be made, read, compared and removed. The owner and the mode of what is written are as without a wall.
-// The walls are mounts that only the program and what it starts can see, and they are gone with it.
+// Promises: in an Order's trees no symbolic link is followed, whoever makes it and when, and nothing but the trees and
+// the private directories can be written, also where the program reads a link's text and goes there by itself. Links
+// stay what they are: they can be made, read, compared and removed. The owner and the mode of what is written are as
+// without a wall. The walls are mounts that only the program and what it starts can see, and they are gone with it.
 //
 // It needs Linux 5.14 and the right to mount: as root, or by a user namespace. Find really tries it.
 package wall
@@ -23,7 +23,8 @@ import (
 	"github.com/inspan/inspan/internal/sandbox/local"
 )
 
-// Flag is the first argument of the helper that raises walls in a user namespace. Programs that do not know it refuse it.
+// Flag is the first argument of the helper that raises walls in a user namespace. Programs that do not know it refuse
+// it.
 const Flag = "-inspan-git-wall"
 
 // Failed is the exit status of a helper that could not begin its program; standard error tells why.
@@ -38,8 +39,8 @@ type Order struct {
 	Trees []string `json:"trees"`
 	// Private are directories of ours that the program writes. Links in them are followed.
 	Private []string `json:"private"`
-	// Pin, if set, is a directory in a tree that is shown at At, an empty directory in a private one: whatever becomes of
-	// the names above Pin, what is at At stays the same.
+	// Pin, if set, is a directory in a tree that is shown at At, an empty directory in a private one: whatever becomes
+	// of the names above Pin, what is at At stays the same.
 	Pin string `json:"pin,omitempty"`
 	At  string `json:"at,omitempty"`
 	// Open leaves all else as writable as it is.
@@ -61,7 +62,8 @@ const (
 // programs are those whose main asks Main. A program of tests that does not refuses the flag.
 var programs = [...]string{"/cmd/inspan", "/cmd/toolrunner", ".test"}
 
-// Find tries what works here, in a directory that it makes below temp and removes. The error wraps ErrNone and says why.
+// Find tries what works here, in a directory that it makes below temp and removes. The error wraps ErrNone and says
+// why.
 func Find(ctx context.Context, temp string) (Way, error) {
 	var all []error
 	for _, w := range []Way{Thread, Helper} {
@@ -157,8 +159,8 @@ func (w Way) Run(ctx context.Context, o Order, p local.Process) (sandbox.Exit, e
 	return local.Run(ctx, p)
 }
 
-// Main is the helper where this process was started as one: it becomes the program, or asked is true and code is what the
-// process is to end with. Otherwise it does nothing. It is to be called before anything else.
+// Main is the helper where this process was started as one: it becomes the program, or asked is true and code is what
+// the process is to end with. Otherwise it does nothing. It is to be called before anything else.
 func Main() (code int, asked bool) {
 	if len(os.Args) < 2 || os.Args[1] != Flag {
 		return 0, false

@@ -13,9 +13,9 @@ import (
 // Journals are the logs of a station, by the name of their aggregates.
 type Journals func(aggregate string) kernel.Journal
 
-// Journal examines the journals of a station with the aggregate of runs and with another one, and both beside each other. open
-// is called once; what it returns must have the right to append every kind of event. On a cluster, a journal may speak to any
-// replica.
+// Journal examines the journals of a station with the aggregate of runs and with another one, and both beside each
+// other. open is called once; what it returns must have the right to append every kind of event. On a cluster, a
+// journal may speak to any replica.
 func Journal(t *testing.T, open func(t *testing.T) Journals) {
 	t.Helper()
 	of := open(t)

@@ -112,10 +112,10 @@ func requestBody(req llm.Request) ([]byte, error) {
 	return wire.Marshal(r)
 }
 
-// markPrefix asks the provider to cache what the next turn will send again, with the four marks that the API allows: the
-// tools, the system prompt, and the last two messages of the user. The one before the last is where the answer to it was
-// cached, so that it is found again even where the results since then are many: the API looks back over 20 blocks only.
-// A single question without tools is not asked again and costs no cache.
+// markPrefix asks the provider to cache what the next turn will send again, with the four marks that the API allows:
+// the tools, the system prompt, and the last two messages of the user. The one before the last is where the answer to
+// it was cached, so that it is found again even where the results since then are many: the API looks back over 20
+// blocks only. A single question without tools is not asked again and costs no cache.
 func (r *request) markPrefix() {
 	if len(r.Messages) < 2 && len(r.Tools) == 0 {
 		return
@@ -184,8 +184,8 @@ func pictures(from []llm.Image) []any {
 	return out
 }
 
-// resultOf is a result with its images in it. The API takes text alone in the results of failed calls; their images come
-// after all results.
+// resultOf is a result with its images in it. The API takes text alone in the results of failed calls; their images
+// come after all results.
 func resultOf(r llm.Result) *toolResult {
 	out := &toolResult{Type: "tool_result", ToolUseID: r.CallID, IsError: r.Failed}
 	switch {

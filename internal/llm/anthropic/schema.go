@@ -33,8 +33,8 @@ var (
 	stringFormats = []string{"date-time", "time", "date", "duration", "email", "hostname", "uri", "ipv4", "ipv6", "uuid"}
 )
 
-// reduce makes of a schema one that the API takes: objects are closed, alternatives are anyOf, and what cannot be enforced
-// moves into the description, where the model reads it. A schema without a shape is true; true and false stay.
+// reduce makes of a schema one that the API takes: objects are closed, alternatives are anyOf, and what cannot be
+// enforced moves into the description, where the model reads it. A schema without a shape is true; true and false stay.
 func reduce(schema any) any {
 	s, ok := schema.(map[string]any)
 	if !ok {

@@ -69,8 +69,8 @@ func newStream(sink llm.Sink) *stream {
 	return &stream{sink: sink, byIndex: map[int64]*block{}}
 }
 
-// receive takes one event. It reports whether the event is an error of the provider, and fails on a broken stream. Events
-// of kinds that we do not know change nothing, as the API's versioning asks of clients.
+// receive takes one event. It reports whether the event is an error of the provider, and fails on a broken stream.
+// Events of kinds that we do not know change nothing, as the API's versioning asks of clients.
 func (s *stream) receive(data []byte) (failed bool, err error) {
 	data = bytes.TrimSpace(data)
 	if len(data) == 0 {

@@ -1,10 +1,10 @@
 // Package breaker keeps a provider that is down, or that asked to be left alone, from being asked by every run.
 //
 // Promises: nothing is repeated here; the executor has the one retry layer, and this tells it how long to wait. A model
-// that failed Limit times in a row is not asked for a while, which doubles up to MaxRest; then one request tries it, and
-// the first piece of its answer lets all others through again. A wait that the provider asked for holds for all requests
-// to that model. Each wait that is handed out is spread, so that the runs do not come back in one instant. A request that
-// was refused here says so, and why. Models do not share a state, nor do processes.
+// that failed Limit times in a row is not asked for a while, which doubles up to MaxRest; then one request tries it,
+// and the first piece of its answer lets all others through again. A wait that the provider asked for holds for all
+// requests to that model. Each wait that is handed out is spread, so that the runs do not come back in one instant. A
+// request that was refused here says so, and why. Models do not share a state, nor do processes.
 package breaker
 
 import (

@@ -17,10 +17,10 @@ import (
 // foreignThought is in the thoughts of other providers; no request may hold it.
 const foreignThought = "FOREIGN-THOUGHT"
 
-// Histories asks an adapter with histories as they can stand in a log after crashes, refusals, cut answers and changes of
-// the provider: open calls, results out of order, twice or of no call, blank texts, images, ids and names that fit
-// nowhere. Each request must hold what was said, answer every call once and in its place, be the same bytes for the same
-// history, and be one that valid accepts, which knows the provider's rules.
+// Histories asks an adapter with histories as they can stand in a log after crashes, refusals, cut answers and changes
+// of the provider: open calls, results out of order, twice or of no call, blank texts, images, ids and names that fit
+// nowhere. Each request must hold what was said, answer every call once and in its place, be the same bytes for the
+// same history, and be one that valid accepts, which knows the provider's rules.
 func Histories(t *testing.T, d Dialect, valid func(body []byte) error) {
 	t.Run("PLUS-2 whatever the history, the request is one that the provider accepts", func(t *testing.T) {
 		t.Parallel()

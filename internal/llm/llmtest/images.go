@@ -10,8 +10,8 @@ import (
 	"github.com/inspan/inspan/internal/llm"
 )
 
-// examImages asks with results that are pictures: each is sent once, with the result that it is of or in what the user says
-// directly after the results, and in the same bytes each time.
+// examImages asks with results that are pictures: each is sent once, with the result that it is of or in what the user
+// says directly after the results, and in the same bytes each time.
 func examImages(t *testing.T, d Dialect) {
 	one, two, three := []byte("\x89PNG one"), []byte("\xff\xd8\xff two"), []byte("\x89PNG three")
 	ask := func(t *testing.T, after ...llm.Message) (Request, string) {

@@ -14,8 +14,8 @@ import (
 // Draws makes a request from a random log, in which the answers of provider stand as raw made them.
 type Draws func(t *rapid.T, provider string, raw func(text string, calls []llm.Call) json.RawMessage) llm.Request
 
-// Logs asks an adapter with the requests that executors make from random logs. Each must be one that valid accepts, hold
-// nothing that another provider thought, and be the same bytes when it is asked again.
+// Logs asks an adapter with the requests that executors make from random logs. Each must be one that valid accepts,
+// hold nothing that another provider thought, and be the same bytes when it is asked again.
 func Logs(t *testing.T, d Dialect, valid func(body []byte) error, draw Draws, foreign string) {
 	t.Run("PLUS-2 PRMT-8 PROP-26 from any log the request is one that the provider accepts, and the same bytes again", func(t *testing.T) {
 		t.Parallel()

@@ -1,14 +1,14 @@
 // Package openai asks OpenAI's Responses API and its Chat Completions API, and the many servers that speak the latter
 // (Ollama, vLLM, llama.cpp and others, by their base URL), as an llm.Model.
 //
-// Promises: every request streams, and a stream that ends before its answer is an error, never an answer. Responses says
-// when an answer is whole. In Chat the finish reason is what makes it whole: a server that ends its stream properly but
-// leaves out the usage or the [DONE] mark has answered, and the usage is then an estimate and says so; a connection that
-// breaks has not. Raw is what the server said: in Chat the assistant message, put together from the bytes of the deltas
-// with every field in it (reasoning_content, refusals, fields that we do not know); in Responses the array of output
-// items, each as it came. It goes back in the next request as it came, to the same API only. Nothing is kept at the
-// provider: Responses is asked not to store, and reasoning comes back encrypted. Nothing is read from the environment,
-// there is no retry, and the key is in no error.
+// Promises: every request streams, and a stream that ends before its answer is an error, never an answer. Responses
+// says when an answer is whole. In Chat the finish reason is what makes it whole: a server that ends its stream
+// properly but leaves out the usage or the [DONE] mark has answered, and the usage is then an estimate and says so; a
+// connection that breaks has not. Raw is what the server said: in Chat the assistant message, put together from the
+// bytes of the deltas with every field in it (reasoning_content, refusals, fields that we do not know); in Responses
+// the array of output items, each as it came. It goes back in the next request as it came, to the same API only.
+// Nothing is kept at the provider: Responses is asked not to store, and reasoning comes back encrypted. Nothing is read
+// from the environment, there is no retry, and the key is in no error.
 //
 // A Schema is asked for as json_schema, not strict: OpenAI's strict mode refuses many good schemas, and local servers
 // enforce the schema either way. The caller checks the answer. The APIs have no mark for a failed tool result, so the

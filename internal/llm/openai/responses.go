@@ -155,8 +155,8 @@ func pictures(from []llm.Image) []inputPart {
 }
 
 // ownItems reads the output items that the API sent. What the API refuses is left out: messages without content,
-// reasoning that nothing follows, and reasoning that did not come encrypted, which only a server that stores could read;
-// the items that were made with it lose their ids then, by which the API would miss it.
+// reasoning that nothing follows, and reasoning that did not come encrypted, which only a server that stores could
+// read; the items that were made with it lose their ids then, by which the API would miss it.
 func ownItems(raw json.RawMessage) (json.RawMessage, []llm.Call, error) {
 	var items []json.RawMessage
 	if err := json.Unmarshal(raw, &items); err != nil {

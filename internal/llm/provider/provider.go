@@ -1,10 +1,10 @@
-// Package provider finds the model that a reference such as "anthropic/claude-sonnet-4-20250514" names, or the models of
-// a list of references such as "anthropic/claude-sonnet-4-20250514,openai/gpt-5", where the later ones stand in for those
-// before them.
+// Package provider finds the model that a reference such as "anthropic/claude-sonnet-4-20250514" names, or the models
+// of a list of references such as "anthropic/claude-sonnet-4-20250514,openai/gpt-5", where the later ones stand in for
+// those before them.
 //
-// Promises: each provider stands behind a breaker (package breaker). Nothing is asked of a network here, and a missing key is an error only when a reference needs it. A
-// script's name is one word; nothing outside of the scripts' folder can be opened through it, not through links either.
-// Every error is an *llm.Error with a hint and without a key.
+// Promises: each provider stands behind a breaker (package breaker). Nothing is asked of a network here, and a missing
+// key is an error only when a reference needs it. A script's name is one word; nothing outside of the scripts' folder
+// can be opened through it, not through links either. Every error is an *llm.Error with a hint and without a key.
 package provider
 
 import (
@@ -85,8 +85,8 @@ func (s *Set) Names() []string {
 var modelName = pattern.New(`^[A-Za-z0-9][A-Za-z0-9._:/@+-]{0,199}$`)
 
 // Model gives the adapter for ref, which is "provider/name", and the provider's own name of the model for
-// llm.Request.Model. The name may have slashes itself. Of several references, separated by commas, the first is asked, and
-// each later one where those before it failed twice, rest, refuse the key or do not exist.
+// llm.Request.Model. The name may have slashes itself. Of several references, separated by commas, the first is asked,
+// and each later one where those before it failed twice, rest, refuse the key or do not exist.
 func (s *Set) Model(ref string) (llm.Model, string, error) {
 	if strings.Contains(ref, ",") {
 		return s.list(ref)

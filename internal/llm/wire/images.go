@@ -9,8 +9,8 @@ import (
 )
 
 // Lift moves the images of results into the user's message after them, for providers whose results are text alone. The
-// message says which calls they are of; where the user speaks there anyway, they stand before what he says. It takes what
-// Settle returned and changes nothing in it.
+// message says which calls they are of; where the user speaks there anyway, they stand before what he says. It takes
+// what Settle returned and changes nothing in it.
 func Lift(history []llm.Message) []llm.Message {
 	out := make([]llm.Message, 0, len(history))
 	for i := 0; i < len(history); i++ {

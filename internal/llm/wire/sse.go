@@ -106,7 +106,8 @@ func (e *building) take(line []byte) bool {
 // skipped when it comes.
 type lineSplitter struct {
 	afterCR bool
-	// seen is how much of the line that is under way has no end in it: long lines are not searched again with each read.
+	// seen is how much of the line that is under way has no end in it: long lines are not searched again with each
+	// read.
 	seen int
 	// cut is whether the last line had no end.
 	cut bool

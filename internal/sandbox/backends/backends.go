@@ -35,8 +35,8 @@ func New(list ...sandbox.Backend) (*Set, error) {
 	return &Set{slices.Clone(list)}, nil
 }
 
-// Local returns the set of the backends that need no service: bwrap, landlock and host. base is where private directories are
-// made; empty means the system's place for temporary files.
+// Local returns the set of the backends that need no service: bwrap, landlock and host. base is where private
+// directories are made; empty means the system's place for temporary files.
 func Local(base string) *Set {
 	return &Set{[]sandbox.Backend{bwrap.New("", base), landlock.New(nil, base), host.New(base)}}
 }

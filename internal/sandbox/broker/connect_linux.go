@@ -122,8 +122,8 @@ func OwnOr(other func(netip.AddrPort) bool) func(netip.AddrPort) bool {
 	return func(to netip.AddrPort) bool { return Own(to) || other != nil && other(to) }
 }
 
-// Own reports whether a connection to an address would be one to this process: something here listens at its port, and the
-// address is one of this machine.
+// Own reports whether a connection to an address would be one to this process: something here listens at its port, and
+// the address is one of this machine.
 func Own(to netip.AddrPort) bool { return Local(to.Addr()) && listens(to.Port()) }
 
 // Local reports whether packets to an address stay on this machine.

@@ -70,7 +70,8 @@ func (p process) target(do change, err error, find func() (file, error)) (file, 
 	return f, do, true, err
 }
 
-// path finds the file of a path in the memory of a process. With AT_EMPTY_PATH an empty path is the descriptor's own file.
+// path finds the file of a path in the memory of a process. With AT_EMPTY_PATH an empty path is the descriptor's own
+// file.
 func (p process) path(dir, address, flags uint64) (file, error) {
 	path, err := p.text(address, maxPath, unix.ENAMETOOLONG)
 	if err != nil {
@@ -169,7 +170,8 @@ func (p process) times(c call) (f file, do change, ok bool, err error) {
 	return f, nil, false, nil
 }
 
-// attribute is for calls on extended attributes: those of users, and lists of who may do what, which tools copy with files.
+// attribute is for calls on extended attributes: those of users, and lists of who may do what, which tools copy with
+// files.
 func (p process) attribute(c call) (f file, do change, err error) {
 	a := c.Args
 	name, err := p.text(a[1], maxName, unix.ERANGE)

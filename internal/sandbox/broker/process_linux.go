@@ -22,8 +22,8 @@ type process struct {
 // maxPath is the most bytes of a path with its end, PATH_MAX.
 const maxPath = 4096
 
-// itself is no error where an id is that of the calling thread, or of its process: both last as long as the call. The broker
-// and the process count ids alike.
+// itself is no error where an id is that of the calling thread, or of its process: both last as long as the call. The
+// broker and the process count ids alike.
 func (p process) itself(arg uint64) error {
 	id := int(int32(uint32(arg))) //nolint:gosec // as the kernel takes it
 	if id == p.thread {

@@ -14,8 +14,8 @@ import (
 )
 
 // anchors are handles on what is mounted from below a directory that commands write. Commands that run at the same time
-// can put a link in the place of such a path between a look at it and its mount, and what the link leads to would be shown
-// instead: so it is opened once, through no link, and bubblewrap is given the handle.
+// can put a link in the place of such a path between a look at it and its mount, and what the link leads to would be
+// shown instead: so it is opened once, through no link, and bubblewrap is given the handle.
 type anchors struct {
 	files []*os.File
 	index map[string]int
@@ -56,9 +56,9 @@ func (a *anchors) anchor(path string, open []string) (ok bool, err error) {
 // byHandle are the flags that take a handle, by those that take a path.
 var byHandle = map[string]string{"--bind": "--bind-fd", "--bind-try": "--bind-fd", "--ro-bind": "--ro-bind-fd"}
 
-// fix turns the mounts of paths in a sandbox's writable directories, onto themselves, into mounts by handle; first is the
-// descriptor of the first handle. What may be missing is left out where it is, or where a link leads to it: then nothing is
-// to be kept in its place.
+// fix turns the mounts of paths in a sandbox's writable directories, onto themselves, into mounts by handle; first is
+// the descriptor of the first handle. What may be missing is left out where it is, or where a link leads to it: then
+// nothing is to be kept in its place.
 func (a *anchors) fix(args, open []string, first int) ([]string, error) {
 	fixed := make([]string, 0, len(args))
 	for i := 0; i < len(args); i++ {

@@ -122,7 +122,8 @@ func mounts(b *local.Sandbox) ([]string, []gift, error) {
 // binds orders what the Config shows so that the deeper path wins: a read-only directory in the workspace stays
 // read-only, and the workspace in a read-only directory stays writable. Where one path is named twice, the workspace
 // wins over Writable and Writable over ReadOnly. The directories between a writable one and a path in it that is closed
-// are mounted onto themselves: what is a mount cannot be renamed, and so what is below cannot be moved out of its place.
+// are mounted onto themselves: what is a mount cannot be renamed, and so what is below cannot be moved out of its
+// place.
 func binds(workspace string, readOnly, writable, denied []string) []string {
 	type bind struct{ flag, path string }
 	open := append(slices.Clone(writable), workspace)

@@ -2,17 +2,17 @@
 //
 // Promises: a command sees a read-only system (/usr and the part of /etc that programs need to start), its workspace,
 // what Config.ReadOnly and Config.Writable name, and nothing else of this machine: no other home, no /run, no key or
-// password file. It can write the workspace, Config.Writable, /tmp and HOME; the last two are its own and last as
-// long as the sandbox. It has no capability, another user id, no network unless Config.Network, and cannot make user
-// namespaces where bubblewrap can forbid them. With Config.Lasting the commands of a sandbox have one closed network together,
-// where nsenter of util-linux is there; else each has its own. Its processes end with the Exec that started them, because their
-// namespace does. With Config.Network the network is the machine's own, loopback included; with Config.Closed besides, nothing
-// that listens in this process is reached, nor what that names.
+// password file. It can write the workspace, Config.Writable, /tmp and HOME; the last two are its own and last as long
+// as the sandbox. It has no capability, another user id, no network unless Config.Network, and cannot make user
+// namespaces where bubblewrap can forbid them. With Config.Lasting the commands of a sandbox have one closed network
+// together, where nsenter of util-linux is there; else each has its own. Its processes end with the Exec that started
+// them, because their namespace does. With Config.Network the network is the machine's own, loopback included; with
+// Config.Closed besides, nothing that listens in this process is reached, nor what that names.
 //
-// Every command has a system call filter. Limits of processors, memory and processes are those of a control group, which
-// also measures what a command used; where this machine has no groups that can be written, a limit is refused and the
-// usage of an Exit is 0, as it is for commands that ran at the same time in one sandbox. A command that ends with status 128+n
-// is reported as ended by signal n, which bubblewrap cannot tell apart either.
+// Every command has a system call filter. Limits of processors, memory and processes are those of a control group,
+// which also measures what a command used; where this machine has no groups that can be written, a limit is refused and
+// the usage of an Exit is 0, as it is for commands that ran at the same time in one sandbox. A command that ends with
+// status 128+n is reported as ended by signal n, which bubblewrap cannot tell apart either.
 package bwrap
 
 import (

@@ -11,8 +11,9 @@ import (
 	"github.com/inspan/inspan/internal/sandbox/local"
 )
 
-// asked has the connections of a process made by the service, where its network is the machine's and the station's listeners
-// are closed. shut is called when it has ended, or did not start; its error says why the command could not begin.
+// asked has the connections of a process made by the service, where its network is the machine's and the station's
+// listeners are closed. shut is called when it has ended, or did not start; its error says why the command could not
+// begin.
 func (b *instance) asked(p *local.Process, command []string) (shut func() error, err error) {
 	if cfg := b.Config(); !cfg.Network || cfg.Closed == nil {
 		return func() error { return nil }, nil

@@ -43,7 +43,8 @@ type instance struct {
 	// filter is the system call filter, as the kernel takes it; empty where there is none for this processor.
 	filter []byte
 	groups *cgroup.Driver
-	// group holds and measures what runs here; nil where this machine has no groups to write, and then nothing is bounded.
+	// group holds and measures what runs here; nil where this machine has no groups to write, and then nothing is
+	// bounded.
 	group *cgroup.Group
 	// common is the closed network of all its commands, where they share one.
 	common common

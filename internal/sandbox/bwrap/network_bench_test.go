@@ -11,8 +11,8 @@ import (
 	"github.com/inspan/inspan/internal/sandbox/sandboxtest"
 )
 
-// BenchmarkShared takes in turn a command with a closed network of its own and one that shares its sandbox's, and tells how many
-// times the first the second takes.
+// BenchmarkShared takes in turn a command with a closed network of its own and one that shares its sandbox's, and tells
+// how many times the first the second takes.
 func BenchmarkShared(b *testing.B) {
 	backend := bwrap.New("", "")
 	sandboxtest.Need(b, backend)

@@ -17,8 +17,9 @@ import (
 	"github.com/inspan/inspan/internal/sandbox"
 )
 
-// network is a closed network with nothing in it but its loopback, which all commands of a sandbox have together: what one of
-// them listens on another reaches. It is held by handles, and gone when they are closed and its last process has ended.
+// network is a closed network with nothing in it but its loopback, which all commands of a sandbox have together: what
+// one of them listens on another reaches. It is held by handles, and gone when they are closed and its last process has
+// ended.
 type network struct {
 	// user is the user namespace that owns it. To enter it a process needs rights that it has there alone.
 	user, net *os.File
@@ -91,7 +92,8 @@ func seize(ctx context.Context, f files) (*network, error) {
 	return holdNetwork(made.Child, made.Net)
 }
 
-// holdNetwork takes hold of the network of a process, which must be the one with that number: the process may have become another.
+// holdNetwork takes hold of the network of a process, which must be the one with that number: the process may have
+// become another.
 func holdNetwork(pid int, number uint64) (*network, error) {
 	net, err := os.Open("/proc/" + strconv.Itoa(pid) + "/ns/net")
 	if err != nil {
@@ -109,8 +111,8 @@ func holdNetwork(pid int, number uint64) (*network, error) {
 	return &network{user: os.NewFile(uintptr(user), "user namespace"), net: net}, nil
 }
 
-// findNsenter returns the program by which a command enters a network, empty where that does not work here: then each command
-// has a network of its own. It really enters one.
+// findNsenter returns the program by which a command enters a network, empty where that does not work here: then each
+// command has a network of its own. It really enters one.
 func findNsenter(ctx context.Context, bubblewrap string) string {
 	path, err := exec.LookPath("nsenter")
 	if err != nil {

@@ -21,7 +21,8 @@ func (s shared) Open(ctx context.Context, cfg sandbox.Config) (sandbox.Sandbox, 
 	return s.Backend.Open(ctx, cfg)
 }
 
-// TestExamShared and TestEscapeShared are the exam and the escape list of sandboxes whose commands share a closed network.
+// TestExamShared and TestEscapeShared are the exam and the escape list of sandboxes whose commands share a closed
+// network.
 func TestExamShared(t *testing.T) { sandboxtest.Exam(t, shared{bwrap.New("", "")}) }
 
 func TestEscapeShared(t *testing.T) { sandboxtest.Escape(t, shared{bwrap.New("", "")}) }

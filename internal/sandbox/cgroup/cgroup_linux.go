@@ -179,7 +179,8 @@ func (d *Driver) Version() string {
 	return ""
 }
 
-// Group is one control group, in version 1 one of the same name in each hierarchy. A nil Group bounds and counts nothing.
+// Group is one control group, in version 1 one of the same name in each hierarchy. A nil Group bounds and counts
+// nothing.
 type Group struct {
 	v2   bool
 	name string

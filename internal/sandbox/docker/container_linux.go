@@ -305,7 +305,8 @@ func (b *instance) order(name string) client.ContainerCreateOptions {
 	for i := range b.binds {
 		m := &b.binds[i]
 		host.Mounts = append(host.Mounts, mount.Mount{Type: mount.TypeBind, Source: m.source, Target: m.target, ReadOnly: m.readOnly,
-			// What is mounted below it stays outside: older engines would not make that read-only, and no one looks at it.
+			// What is mounted below it stays outside: older engines would not make that read-only, and no one looks at
+			// it.
 			BindOptions: &mount.BindOptions{Propagation: mount.PropagationRPrivate, NonRecursive: true}})
 	}
 	for _, path := range b.image.volumes {

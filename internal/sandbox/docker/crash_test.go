@@ -10,8 +10,8 @@ import (
 	"github.com/inspan/inspan/internal/sandbox/sandboxtest"
 )
 
-// TestCrash kills a real engine in the middle of a command. The variable names a program that does so when its argument is
-// kill, and starts the engine again when it is start. It is not parallel: other tests have the same engine.
+// TestCrash kills a real engine in the middle of a command. The variable names a program that does so when its argument
+// is kill, and starts the engine again when it is start. It is not parallel: other tests have the same engine.
 func TestCrash(t *testing.T) {
 	program := os.Getenv("INSPAN_TEST_DOCKER_CRASH")
 	if program == "" {

@@ -181,8 +181,8 @@ func (b *Backend) check(ctx context.Context, cfg sandbox.Config) error {
 	return nil
 }
 
-// Probe really starts a container of the image of the settings, and a command in it, with a closed network. Without such
-// an image it only asks the engine: then each sandbox has to name one.
+// Probe really starts a container of the image of the settings, and a command in it, with a closed network. Without
+// such an image it only asks the engine: then each sandbox has to name one.
 func (b *Backend) Probe(ctx context.Context) error {
 	if b.cfg.Image == "" {
 		return b.check(ctx, sandbox.Config{})

@@ -18,8 +18,9 @@ import (
 // doorWait is how long the listener of a container may take to come.
 const egressWait = 10 * time.Second
 
-// entrance is the way out of one container. All its commands have the same network, so there is one for all of them: the
-// first process listens, before anything else runs, and hands the listener out over a socket in a directory of the sandbox.
+// entrance is the way out of one container. All its commands have the same network, so there is one for all of them:
+// the first process listens, before anything else runs, and hands the listener out over a socket in a directory of the
+// sandbox.
 type entrance struct {
 	pass     sandbox.EgressSession
 	path     string

@@ -137,8 +137,8 @@ func (b *Backend) userText() string {
 	return fmt.Sprintf("%d:%d", os.Getuid(), os.Getgid())
 }
 
-// findHelper returns the path of the program that is put into containers. An image may have no libraries, so it must need
-// none.
+// findHelper returns the path of the program that is put into containers. An image may have no libraries, so it must
+// need none.
 func (b *Backend) findHelper() (string, error) {
 	path := b.cfg.Helper
 	if path == "" {

@@ -95,8 +95,8 @@ func (b *instance) run(ctx context.Context, p local.Process, begun func(pid int)
 
 func micros(n int64) time.Duration { return time.Duration(n) * time.Microsecond }
 
-// attach starts the parent of a command in the container. A container that ended meanwhile is replaced once: nothing of the
-// command has begun.
+// attach starts the parent of a command in the container. A container that ended meanwhile is replaced once: nothing of
+// the command has begun.
 func (b *instance) attach(ctx context.Context) (*vessel, *command, error) {
 	c, err := b.b.client()
 	if err != nil {
@@ -130,8 +130,8 @@ func (b *instance) attach(ctx context.Context) (*vessel, *command, error) {
 	}
 }
 
-// environment is that of the image, with that of the sandbox above it. Programs are looked for where the sandbox says, and
-// then where the image does.
+// environment is that of the image, with that of the sandbox above it. Programs are looked for where the sandbox says,
+// and then where the image does.
 func (b *instance) environment(p local.Process) map[string]string {
 	env := map[string]string{}
 	for _, entry := range b.image.env {
@@ -218,7 +218,8 @@ func (c *command) carry(ctx context.Context, p local.Process, env map[string]str
 	}
 }
 
-// input passes input on until it or the command ends. The returned function waits for it, but not for a Read that blocks.
+// input passes input on until it or the command ends. The returned function waits for it, but not for a Read that
+// blocks.
 func (c *command) input(from io.Reader, taken <-chan struct{}) (wait func()) {
 	done, over := make(chan struct{}), make(chan struct{})
 	go func() {

@@ -21,8 +21,8 @@ import (
 	"github.com/inspan/inspan/internal/sandbox/docker/within"
 )
 
-// engine is one that is none: it speaks as an engine of version 20.10 does, and what it is to run in a container it runs on
-// this machine. So it proves what is asked of an engine and what is made of its answers, and nothing of walls.
+// engine is one that is none: it speaks as an engine of version 20.10 does, and what it is to run in a container it
+// runs on this machine. So it proves what is asked of an engine and what is made of its answers, and nothing of walls.
 type engine struct {
 	t    testing.TB
 	addr string // unix:///...

@@ -17,8 +17,8 @@ import (
 )
 
 // bind is one mount of a container. The engine mounts by path, and what lies in a directory that commands write can be
-// replaced by a link between a look at it and its mount. So each is opened once, kept open, and compared from inside with
-// what came to be mounted, before anything runs there.
+// replaced by a link between a look at it and its mount. So each is opened once, kept open, and compared from inside
+// with what came to be mounted, before anything runs there.
 type bind struct {
 	source, target string
 	readOnly       bool
@@ -85,9 +85,9 @@ func (b *instance) give(names ...string) error {
 }
 
 // shown orders what the Config shows: the deeper path wins because the engine mounts it later, and where one is named
-// twice, the workspace wins over Writable and Writable over ReadOnly. The directories between a writable one and a path in
-// it that is closed are mounted onto themselves: what is a mount cannot be renamed, and so what is below cannot be moved
-// out of its place.
+// twice, the workspace wins over Writable and Writable over ReadOnly. The directories between a writable one and a path
+// in it that is closed are mounted onto themselves: what is a mount cannot be renamed, and so what is below cannot be
+// moved out of its place.
 func shown(cfg sandbox.Config, open []string) []bind {
 	list := []bind{{source: cfg.Workspace, target: cfg.Workspace}}
 	add := func(b bind) {
@@ -184,8 +184,8 @@ func (b *instance) denials() ([]bind, error) {
 	return list, err
 }
 
-// hidden reports whether a path is one of this machine that a container has in its own form: /tmp and HOME. Any other may
-// be one of the image too.
+// hidden reports whether a path is one of this machine that a container has in its own form: /tmp and HOME. Any other
+// may be one of the image too.
 func hidden(cfg sandbox.Config, path string) bool {
 	below := func(roots ...string) bool {
 		return slices.ContainsFunc(roots, func(root string) bool { return path == root || strings.HasPrefix(path, root+"/") })

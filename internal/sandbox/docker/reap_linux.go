@@ -53,9 +53,9 @@ func (b *Backend) tidy(ctx context.Context) {
 	}
 }
 
-// Reap removes containers whose toolrunner is known to be gone and those whose sandbox is destroyed, and returns how many
-// there were. Those of the living, and of other machines that share the engine, are left alone. What could not be removed
-// is told, and does not keep the rest from being removed.
+// Reap removes containers whose toolrunner is known to be gone and those whose sandbox is destroyed, and returns how
+// many there were. Those of the living, and of other machines that share the engine, are left alone. What could not be
+// removed is told, and does not keep the rest from being removed.
 func (b *Backend) Reap(ctx context.Context) (int, error) {
 	c, err := b.client()
 	if err != nil {

@@ -200,8 +200,8 @@ func (a *api) fits(ctx context.Context, id string, l sandbox.Limits) error {
 	return errors.Join(failed...)
 }
 
-// Reap ends the machines that toolrunners of this computer left which are gone, and returns how many. Those of living ones
-// and of other computers are left alone. Without a key there is nothing to reap.
+// Reap ends the machines that toolrunners of this computer left which are gone, and returns how many. Those of living
+// ones and of other computers are left alone. Without a key there is nothing to reap.
 func (b *Backend) Reap(ctx context.Context) (int, error) {
 	here := local.Computer()
 	if b.api.cfg.Key.Reveal() == "" || here == "" {

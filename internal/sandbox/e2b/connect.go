@@ -15,8 +15,8 @@ import (
 	"github.com/inspan/inspan/internal/sandbox/mirror"
 )
 
-// The machine's service speaks the Connect protocol. Its framing is written here by hand: what is used of it, one stream of
-// a server and unary calls in JSON, is smaller than what a library and generated messages would add.
+// The machine's service speaks the Connect protocol. Its framing is written here by hand: what is used of it, one
+// stream of a server and unary calls in JSON, is smaller than what a library and generated messages would add.
 
 const (
 	// maxFrame is the most bytes of a message of a stream; outputs come in chunks of 32 KiB.
@@ -203,7 +203,8 @@ func (s *stream) take(ctx context.Context, frame []byte) error {
 	return nil
 }
 
-// output reads the message that comes most, one output in its plainest form, without the work of a whole reader of JSON.
+// output reads the message that comes most, one output in its plainest form, without the work of a whole reader of
+// JSON.
 func output(frame []byte) (name string, text []byte, ok bool) {
 	eat := func(word string) bool {
 		frame = bytes.TrimLeft(frame, " \t\r\n")

@@ -1,15 +1,15 @@
 // Package e2b runs commands in virtual machines of the E2B cloud, or of another service that speaks its API (SBX-5).
 //
 // Promises: each sandbox is a machine of its own, made from a template when it is opened and ended by Destroy; the
-// workspace is mirrored (package mirror), so that everything which is not a command works as for local backends. A machine
-// lives only as long as its toolrunner says so: one that no one extends ends by itself after Lease, and Reap ends what lost
-// toolrunners of this computer left sooner. The API key goes to the API's own address and nowhere else: redirects are not
-// followed. An answer of the service is hostile data: what is kept of it is bounded and shown quoted. A command of which
-// no one knows how it ended is told as such (mirror.ErrCut) and never run twice.
+// workspace is mirrored (package mirror), so that everything which is not a command works as for local backends. A
+// machine lives only as long as its toolrunner says so: one that no one extends ends by itself after Lease, and Reap
+// ends what lost toolrunners of this computer left sooner. The API key goes to the API's own address and nowhere else:
+// redirects are not followed. An answer of the service is hostile data: what is kept of it is bounded and shown quoted.
+// A command of which no one knows how it ended is told as such (mirror.ErrCut) and never run twice.
 //
 // The processors, memory and disk of a machine are those of its template: a sandbox whose limits are smaller than its
-// template is refused. It does not promise to find a process that clears its environment, leaves its session and loses its
-// parent before the machine ends, and it does not measure memory.
+// template is refused. It does not promise to find a process that clears its environment, leaves its session and loses
+// its parent before the machine ends, and it does not measure memory.
 package e2b
 
 import (
@@ -28,7 +28,8 @@ import (
 )
 
 const (
-	// DefaultURL is the API of the E2B cloud, DefaultDomain where its sandboxes are, DefaultTemplate what they are made from.
+	// DefaultURL is the API of the E2B cloud, DefaultDomain where its sandboxes are, DefaultTemplate what they are made
+	// from.
 	DefaultURL      = "https://api.e2b.app"
 	DefaultDomain   = "e2b.app"
 	DefaultTemplate = "base"

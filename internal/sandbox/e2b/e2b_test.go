@@ -24,8 +24,8 @@ func config(s *e2btest.Server) e2b.Config {
 	return e2b.Config{Key: secret.New(e2btest.Key), URL: s.URL, SandboxURL: s.URL, Retry: time.Millisecond}
 }
 
-// BenchmarkCosts is against the double on this machine: what is measured is this side, without the way to a service and what
-// that does.
+// BenchmarkCosts is against the double on this machine: what is measured is this side, without the way to a service and
+// what that does.
 func BenchmarkCosts(b *testing.B) {
 	_, backend := cloud(b)
 	sandboxtest.Costs(b, backend)

@@ -36,7 +36,8 @@ func (i *input) begin(ctx context.Context, m *machine, pid int64, p mirror.Progr
 			n, err := p.Stdin.Read(buf)
 			if n > 0 {
 				send.Input.Stdin = buf[:n]
-				// An error is the program that has ended or closed its input, or a connection whose loss the stream tells.
+				// An error is the program that has ended or closed its input, or a connection whose loss the stream
+				// tells.
 				if m.unary(ctx, "SendInput", send, user) != nil {
 					return
 				}

@@ -24,8 +24,8 @@ func (b *instance) start(ctx context.Context, p local.Process, join func(command
 	var pass sandbox.EgressSession
 	egress := b.Config().Egress
 	if egress != nil {
-		// The helper listens in that network and becomes runsc: it is a program outside of the sandbox, and nothing of it is
-		// inside.
+		// The helper listens in that network and becomes runsc: it is a program outside of the sandbox, and nothing of
+		// it is inside.
 		if pass, err = egress.Pass(p.Args, firstExtra); err != nil {
 			return exit, nil, err
 		}
@@ -52,8 +52,8 @@ func (b *instance) start(ctx context.Context, p local.Process, join func(command
 	return exit, closed, err
 }
 
-// apart calls two functions, the second where the first had no error, on a thread that ends with the call. What it does to
-// its own namespaces is for what it starts.
+// apart calls two functions, the second where the first had no error, on a thread that ends with the call. What it does
+// to its own namespaces is for what it starts.
 func apart(prepare func() error, run func()) (err error) {
 	done := make(chan struct{})
 	go func() {

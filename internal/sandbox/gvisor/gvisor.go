@@ -1,19 +1,19 @@
 // Package gvisor runs commands under gVisor: a kernel of its own, in user space, answers their system calls.
 //
-// Promises: each command has a kernel of its own, started for it by the program runsc and ended with it, so that nothing
-// outlives its Exec, whatever it does, and what goes wrong in one kernel is no other command's. It sees what bubblewrap
-// would show it: a read-only system, its workspace, what Config.ReadOnly and Config.Writable name, its own HOME and /tmp,
-// which last as long as the sandbox, and nothing else of the machine. It has no capability and a system call filter on
-// top. Without Config.Network it has no network but a loopback of its own; with it, that of the machine.
+// Promises: each command has a kernel of its own, started for it by the program runsc and ended with it, so that
+// nothing outlives its Exec, whatever it does, and what goes wrong in one kernel is no other command's. It sees what
+// bubblewrap would show it: a read-only system, its workspace, what Config.ReadOnly and Config.Writable name, its own
+// HOME and /tmp, which last as long as the sandbox, and nothing else of the machine. It has no capability and a system
+// call filter on top. Without Config.Network it has no network but a loopback of its own; with it, that of the machine.
 //
-// Limits of processors and memory are those of a control group around the kernel; memory has Overhead on top, which is the
-// kernel's own. A command that takes more takes its kernel with it: the call fails with ErrMemory and the next command has
-// a new kernel. The limit of processes is held by the kernel itself, and where there is one, commands of a sandbox run one
-// after the other. A command that ends with status 128+n is reported as ended by signal n.
+// Limits of processors and memory are those of a control group around the kernel; memory has Overhead on top, which is
+// the kernel's own. A command that takes more takes its kernel with it: the call fails with ErrMemory and the next
+// command has a new kernel. The limit of processes is held by the kernel itself, and where there is one, commands of a
+// sandbox run one after the other. A command that ends with status 128+n is reported as ended by signal n.
 //
-// Where the service is not root, what needs root is refused by Open: a way out of a closed network (Config.Door), denied
-// paths, and named paths in directories that commands write. Where this machine has no groups that can be written, a limit
-// of processors or memory is refused and the usage of an Exit is 0.
+// Where the service is not root, what needs root is refused by Open: a way out of a closed network (Config.Door),
+// denied paths, and named paths in directories that commands write. Where this machine has no groups that can be
+// written, a limit of processors or memory is refused and the usage of an Exit is 0.
 package gvisor
 
 import (
@@ -91,8 +91,8 @@ func New(cfg Config) *Backend {
 // Mode returns sandbox.GVisor.
 func (*Backend) Mode() sandbox.Mode { return sandbox.GVisor }
 
-// Doored implements sandbox.Doored: with a door, the network that gVisor's kernel uses is a namespace with nothing in it but
-// the door.
+// Doored implements sandbox.Doored: with a door, the network that gVisor's kernel uses is a namespace with nothing in
+// it but the door.
 func (*Backend) Doored() {}
 
 // Capabilities implements sandbox.Backend.
@@ -221,7 +221,8 @@ func flagsOf(text string) []string {
 	return list
 }
 
-// probeWait bounds the start of the first kernel: a platform that this machine seems to have may hang instead of failing.
+// probeWait bounds the start of the first kernel: a platform that this machine seems to have may hang instead of
+// failing.
 const probeWait = 30 * time.Second
 
 // clipAt is the most text of runsc's own complaint that is shown.

@@ -28,8 +28,8 @@ type instance struct {
 	*local.Sandbox
 	found  install
 	mounts []mount
-	// held are named paths in directories that commands write, and where each is mounted for runsc to find it: a command
-	// that runs at the same time can put a link in such a path's place.
+	// held are named paths in directories that commands write, and where each is mounted for runsc to find it: a
+	// command that runs at the same time can put a link in such a path's place.
 	held map[string]string
 	// group bounds and measures all kernels of this sandbox; nil where this machine has no groups to write.
 	group *cgroup.Group

@@ -131,7 +131,8 @@ func wait(ctx context.Context, d time.Duration) {
 	}
 }
 
-// ask runs a verb of runsc about this kernel and returns what it says, also where it failed after it had said something.
+// ask runs a verb of runsc about this kernel and returns what it says, also where it failed after it had said
+// something.
 func (k *kernel) ask(ctx context.Context, verb string, args ...string) ([]byte, error) {
 	ctx, cancel := context.WithTimeout(ctx, askWait)
 	defer cancel()
@@ -152,7 +153,8 @@ func (k *kernel) awaited(ctx context.Context) bool {
 		if _, alive := local.ParentOf(k.outside); !alive {
 			return k.complaint("run") == "" // it ran, and was short
 		}
-		// A question costs as much as a part of the start that it waits for: there is none before the container is made.
+		// A question costs as much as a part of the start that it waits for: there is none before the container is
+		// made.
 		if _, err := os.Stat(k.file("pid")); err == nil {
 			if text, err := k.ask(ctx, "state", k.name); err == nil && bytes.Contains(text, []byte(`"running"`)) {
 				return true

@@ -21,8 +21,8 @@ const (
 	copyMax = 1 << 20
 )
 
-// etcMade are small files made for the sandbox instead of the machine's own. The user inside is 0, of gVisor's kernel and
-// without any capability: so the files that it makes belong to the service's user outside.
+// etcMade are small files made for the sandbox instead of the machine's own. The user inside is 0, of gVisor's kernel
+// and without any capability: so the files that it makes belong to the service's user outside.
 var etcMade = map[string]string{
 	"passwd":   "root:x:0:0:agent:" + homeInside + ":/bin/sh\nnobody:x:65534:65534:nobody:/:/usr/sbin/nologin\n",
 	"group":    "root:x:0:\nnogroup:x:65534:\n",
@@ -155,8 +155,8 @@ func (b *instance) places() (list []mount, err error) {
 	return list, nil
 }
 
-// denied covers the denied paths, and what they lead to where they are links. A path that is not there needs nothing: what
-// a command makes at its place is the command's own.
+// denied covers the denied paths, and what they lead to where they are links. A path that is not there needs nothing:
+// what a command makes at its place is the command's own.
 func (b *instance) denied() (list []mount, err error) {
 	file, dir := b.Private("denied"), b.Private("denied.d")
 	if len(b.Config().Denied) == 0 {

@@ -1,9 +1,9 @@
-// Package helper knows the program that is started in the place of this one where it would start itself: as the launcher of a
-// command, as the way out of a sandbox, as the wall around git, or in a container.
+// Package helper knows the program that is started in the place of this one where it would start itself: as the
+// launcher of a command, as the way out of a sandbox, as the wall around git, or in a container.
 //
-// Promises: the helper is inspan-within beside this program, built from the same source, or else this program itself, which is
-// always right and starts in tens of milliseconds rather than in three. It stays the same file as long as this process
-// lives, also when an upgrade puts others in both places.
+// Promises: the helper is inspan-within beside this program, built from the same source, or else this program itself,
+// which is always right and starts in tens of milliseconds rather than in three. It stays the same file as long as this
+// process lives, also when an upgrade puts others in both places.
 package helper
 
 import (
@@ -47,7 +47,8 @@ func name(f *os.File) string { return fmt.Sprintf("/proc/self/fd/%d", f.Fd()) }
 // Open opens the helper for reading, to be handed to another process.
 func Open() (*os.File, error) { return os.Open(Program()) }
 
-// Installed returns the path of the helper beside this program; else ErrNone or ErrOther, and this program is its own helper.
+// Installed returns the path of the helper beside this program; else ErrNone or ErrOther, and this program is its own
+// helper.
 func Installed() (string, error) {
 	f, err := opened()
 	if err != nil {

@@ -8,8 +8,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// high is above the descriptors that a process is started with: the kernel finds the helper by its descriptor in the new process
-// after those were put in their places.
+// high is above the descriptors that a process is started with: the kernel finds the helper by its descriptor in the
+// new process after those were put in their places.
 const high = 256
 
 // keep moves a file to a high descriptor.

@@ -44,8 +44,8 @@ func BenchmarkExec(b *testing.B) {
 	})
 }
 
-// BenchmarkPaired runs one of each in turn, so that both see the same machine, and tells how many times as long the host
-// sandbox takes.
+// BenchmarkPaired runs one of each in turn, so that both see the same machine, and tells how many times as long the
+// host sandbox takes.
 func BenchmarkPaired(b *testing.B) {
 	dir := b.TempDir()
 	sb, err := host.New("").Open(b.Context(), sandbox.Config{ID: "bench", Workspace: dir, Network: true})
@@ -77,7 +77,8 @@ func BenchmarkPaired(b *testing.B) {
 	b.ReportMetric(float64(boxed[len(boxed)/2])/float64(plain[len(plain)/2]), "times-plain")
 }
 
-// nowhere is a writer that is not io.Discard, so that both sides need their pipes. Its field gives each its own address.
+// nowhere is a writer that is not io.Discard, so that both sides need their pipes. Its field gives each its own
+// address.
 type nowhere struct{ n int }
 
 func (w *nowhere) Write(p []byte) (int, error) {

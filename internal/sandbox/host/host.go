@@ -2,10 +2,11 @@
 //
 // Promises: the working directory is in the workspace, file operations cannot leave it, nothing of the service's
 // environment is passed on, and all that a command starts ends with it. It does not promise more: a command sees and
-// may change what the service's user may, Config.ReadOnly and Config.Writable are granted because everything is, and
-// a process that on purpose clears its environment, leaves its session and loses its parent is not found again. It may set the limits
-// of the service's process, change modes and owners of its files, connect to what it listens on, and leave System V objects
-// behind: where the station's gates are to hold, host is refused unless an operator accepts it. Where that matters, use bwrap.
+// may change what the service's user may, Config.ReadOnly and Config.Writable are granted because everything is, and a
+// process that on purpose clears its environment, leaves its session and loses its parent is not found again. It may
+// set the limits of the service's process, change modes and owners of its files, connect to what it listens on, and
+// leave System V objects behind: where the station's gates are to hold, host is refused unless an operator accepts it.
+// Where that matters, use bwrap.
 package host
 
 import (

@@ -17,7 +17,8 @@ func TestExam(t *testing.T) { sandboxtest.Exam(t, host.New("")) }
 
 func BenchmarkCosts(b *testing.B) { sandboxtest.Costs(b, host.New("")) }
 
-// TestNothingBetween shows why host mode costs what plain execution costs; the benchmarks beside it show how much that is.
+// TestNothingBetween shows why host mode costs what plain execution costs; the benchmarks beside it show how much that
+// is.
 func TestNothingBetween(t *testing.T) {
 	t.Parallel()
 	t.Run("PERF-4 SBX-3 a command is a child of this very process: no helper and no shell stands between", func(t *testing.T) {

@@ -24,8 +24,8 @@ const (
 	claimKind    = "SandboxClaim"
 	claimGroup   = "extensions.agents.x-k8s.io"
 	claimVersion = claimGroup + "/v1beta1"
-	// claimNetwork stands for networkLabel on the pods of claims: the controller of agent-sandbox takes labels from claims
-	// in this domain alone, unless it is told of others.
+	// claimNetwork stands for networkLabel on the pods of claims: the controller of agent-sandbox takes labels from
+	// claims in this domain alone, unless it is told of others.
 	claimNetwork = "inspan.sandbox.users.io/network"
 )
 

@@ -19,8 +19,8 @@ import (
 	"github.com/inspan/inspan/internal/sandbox/rest"
 )
 
-// The exec of a pod over a WebSocket: each message begins with the number of a channel. Version 5 of the protocol can close
-// one, which tells a command the end of its input.
+// The exec of a pod over a WebSocket: each message begins with the number of a channel. Version 5 of the protocol can
+// close one, which tells a command the end of its input.
 const (
 	protocol = "v5.channel.k8s.io"
 
@@ -41,7 +41,8 @@ const (
 	inputGrace = 100 * time.Millisecond
 )
 
-// load reads a command line from stdin, its length first, and becomes it. So nothing of it is in the address of a request.
+// load reads a command line from stdin, its length first, and becomes it. So nothing of it is in the address of a
+// request.
 const load = `IFS= read -r n && s=$(head -c "$n"; echo .) && eval "${s%.}"`
 
 // machine is one pod.
@@ -110,8 +111,8 @@ func (m *machine) Run(ctx context.Context, p mirror.Program) error {
 	return errors.Join(err, m.ended(ctx))
 }
 
-// ended says why the pod runs no more, nil where it runs or that is not known. A node ends what runs in a pod a little before
-// it says so.
+// ended says why the pod runs no more, nil where it runs or that is not known. A node ends what runs in a pod a little
+// before it says so.
 func (m *machine) ended(ctx context.Context) error {
 	tick := time.NewTicker(m.cluster.cfg.Poll)
 	defer tick.Stop()

@@ -1,17 +1,18 @@
 // Package kubernetes runs commands in pods of a Kubernetes cluster.
 //
-// Promises: each sandbox is a pod of its own, made when it is opened and deleted by Destroy, which returns when it is gone; the
-// workspace is mirrored (package mirror). A pod is as closed as a pod specification can be: not root, nothing privileged, no
-// capability, no new privileges, the runtime's system call filter, a read-only root, no token of a service account, and the
-// RuntimeClass that is configured. Where a warm pool of agent-sandbox is named, the pod is got by a SandboxClaim, which is
-// deleted in its place; a pod whose template is less closed than that (but for the root, which may be writable), or larger than
-// the limits, is refused. Command lines, environment and files go through the stream of an exec and never into its
-// address, so that they are in no audit log. What the cluster says is hostile data: it is bounded and shown quoted.
+// Promises: each sandbox is a pod of its own, made when it is opened and deleted by Destroy, which returns when it is
+// gone; the workspace is mirrored (package mirror). A pod is as closed as a pod specification can be: not root, nothing
+// privileged, no capability, no new privileges, the runtime's system call filter, a read-only root, no token of a
+// service account, and the RuntimeClass that is configured. Where a warm pool of agent-sandbox is named, the pod is got
+// by a SandboxClaim, which is deleted in its place; a pod whose template is less closed than that (but for the root,
+// which may be writable), or larger than the limits, is refused. Command lines, environment and files go through the
+// stream of an exec and never into its address, so that they are in no audit log. What the cluster says is hostile
+// data: it is bounded and shown quoted.
 //
-// What only the cluster can keep (a closed network, resources) counts as enforced where an operator states it, and is refused
-// elsewhere. A pod whose toolrunner is lost ends after Config.MaxLife; Reap ends those of lost toolrunners of this computer
-// sooner. The client is written over net/http and a WebSocket library: the few requests that are made do not carry the forty
-// modules that the official client brings.
+// What only the cluster can keep (a closed network, resources) counts as enforced where an operator states it, and is
+// refused elsewhere. A pod whose toolrunner is lost ends after Config.MaxLife; Reap ends those of lost toolrunners of
+// this computer sooner. The client is written over net/http and a WebSocket library: the few requests that are made do
+// not carry the forty modules that the official client brings.
 package kubernetes
 
 import (
@@ -58,8 +59,8 @@ type Config struct {
 	Image string
 	// RuntimeClass of the pods; empty for the cluster's own.
 	RuntimeClass string
-	// WarmPool is the SandboxWarmPool of agent-sandbox whose pods are claimed, in the place of Image and RuntimeClass: what
-	// they are made of is said by the pool's template.
+	// WarmPool is the SandboxWarmPool of agent-sandbox whose pods are claimed, in the place of Image and RuntimeClass:
+	// what they are made of is said by the pool's template.
 	WarmPool string
 	// Enforces are walls that an operator states the cluster enforces: network, cpu, memory, disk.
 	Enforces []string
@@ -225,8 +226,8 @@ func (b *Backend) cluster() (*cluster, error) {
 	return c, nil
 }
 
-// Reap deletes the pods, or claims, that toolrunners of this computer left which are gone, and returns how many. Those of living ones and
-// of other computers are left alone.
+// Reap deletes the pods, or claims, that toolrunners of this computer left which are gone, and returns how many. Those
+// of living ones and of other computers are left alone.
 func (b *Backend) Reap(ctx context.Context) (int, error) {
 	if local.Computer() == "" || b.known() != nil {
 		return 0, nil

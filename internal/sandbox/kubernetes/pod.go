@@ -33,7 +33,8 @@ const (
 	lifeMargin = 10 * time.Minute
 )
 
-// idle is the first process of a pod: it waits, and ends what it adopts. A node that ends it says why only where it fails.
+// idle is the first process of a pod: it waits, and ends what it adopts. A node that ends it says why only where it
+// fails.
 const idle = `trap 'exit 143' TERM; while :; do sleep 3600 & wait $!; done`
 
 // pod is what of a pod is written and read.

@@ -20,7 +20,8 @@ type instance struct {
 	read, write []string
 	// env is added to the environment of commands that do not set it otherwise.
 	env map[string]string
-	// without is the ruleset that closes programs, nil for none. The backend's, and closed by no one: others may use it.
+	// without is the ruleset that closes programs, nil for none. The backend's, and closed by no one: others may use
+	// it.
 	without *os.File
 	// own are the real paths of what commands may change.
 	own []string

@@ -1,18 +1,19 @@
 // Package landlock runs commands under Landlock rules and a system call filter, for places where user namespaces are
 // closed and bubblewrap cannot start.
 //
-// Promises: a command can open a read-only system (/usr, the part of /etc that programs need, /proc), its workspace, what
-// Config.ReadOnly and Config.Writable name, and its own HOME and TMPDIR. It has no capability and cannot get one. It can
-// not signal, trace or read processes outside, nor change their limits and priorities; modes, owners, times and attributes
-// it changes of files that it may write, and it can make no program that gives privileges. Without Config.Network it can make
-// no socket but connected pairs; with it, internet sockets only, so that no service of the machine is reached through a socket
-// that is a file, and it connects neither to what listens in this process nor to what Config.Closed names. Objects of System V
-// and message queues are its own and end with it where the service may make namespaces, and are refused elsewhere. The files of
-// Config.DenyPrograms it can neither read nor execute. Limits are those of a control group.
+// Promises: a command can open a read-only system (/usr, the part of /etc that programs need, /proc), its workspace,
+// what Config.ReadOnly and Config.Writable name, and its own HOME and TMPDIR. It has no capability and cannot get one.
+// It can not signal, trace or read processes outside, nor change their limits and priorities; modes, owners, times and
+// attributes it changes of files that it may write, and it can make no program that gives privileges. Without
+// Config.Network it can make no socket but connected pairs; with it, internet sockets only, so that no service of the
+// machine is reached through a socket that is a file, and it connects neither to what listens in this process nor to
+// what Config.Closed names. Objects of System V and message queues are its own and end with it where the service may
+// make namespaces, and are refused elsewhere. The files of Config.DenyPrograms it can neither read nor execute. Limits
+// are those of a control group.
 //
 // It does not promise what only namespaces can: processes of others are listed, with their command lines; files outside
-// can be asked for their size, mode and times; /tmp is closed rather than of its own; nothing below a path that is shown can be
-// denied, and nothing in a writable one made read-only. What cannot be enforced is refused by Open.
+// can be asked for their size, mode and times; /tmp is closed rather than of its own; nothing below a path that is
+// shown can be denied, and nothing in a writable one made read-only. What cannot be enforced is refused by Open.
 package landlock
 
 import (
@@ -60,7 +61,8 @@ type finder func(names, dirs []string) ([]string, error)
 var _ sandbox.Backend = (*Backend)(nil)
 
 // New returns the backend. launcher is the command line of a program that answers launch.Word, empty for this program
-// itself; base is where the private directories of sandboxes are made, empty for the system's place for temporary files.
+// itself; base is where the private directories of sandboxes are made, empty for the system's place for temporary
+// files.
 func New(launcher []string, base string) *Backend {
 	b := &Backend{launcher: launch.Self, base: base, groups: sync.OnceValue(cgroup.Find)}
 	if len(launcher) > 0 {

@@ -23,7 +23,8 @@ func TestMain(m *testing.M) {
 	m.Run()
 }
 
-// backend starts inspan-within as its launcher where INSPAN_TEST_HELPER names it, as a program does that has it beside it.
+// backend starts inspan-within as its launcher where INSPAN_TEST_HELPER names it, as a program does that has it beside
+// it.
 func backend() *landlock.Backend {
 	return landlock.New([]string{cmp.Or(os.Getenv("INSPAN_TEST_HELPER"), "/proc/self/exe"), launch.Word}, "")
 }

@@ -9,7 +9,8 @@ import (
 	"github.com/inspan/inspan/internal/sandbox/launch"
 )
 
-// rulesets are those that close programs, one for each list of files, as long as the directories that hold them do not change.
+// rulesets are those that close programs, one for each list of files, as long as the directories that hold them do not
+// change.
 type rulesets struct {
 	mu    sync.Mutex
 	known map[string]*os.File // guarded by mu

@@ -2,8 +2,9 @@
 //
 // Promises: a program that answers Word as its first argument becomes the launcher, and nothing else of it runs. The
 // launcher takes its order from descriptor 3, joins its control groups, gives up every capability and the means to get
-// one, closes files and system calls, and then executes the command, whose process it is. The listener of its system call
-// filter goes to descriptor 4, a socket. Where one of these fails, the command is not started and the reason is written there.
+// one, closes files and system calls, and then executes the command, whose process it is. The listener of its system
+// call filter goes to descriptor 4, a socket. Where one of these fails, the command is not started and the reason is
+// written there.
 package launch
 
 import (
@@ -21,9 +22,9 @@ import (
 // Word is the argument that makes a program the launcher.
 const Word = "sandbox-launch"
 
-// ConnectWord makes a program the launcher of a command in a sandbox whose files and system calls are closed already: it only
-// has the command's connections made by the service. After it come the descriptors of its socket and of this program, and the
-// command.
+// ConnectWord makes a program the launcher of a command in a sandbox whose files and system calls are closed already:
+// it only has the command's connections made by the service. After it come the descriptors of its socket and of this
+// program, and the command.
 const ConnectWord = "sandbox-connect"
 
 // Descriptors of the launcher.
@@ -67,8 +68,8 @@ const connectArgs = 4
 // programs are those of this module whose main asks Asked.
 var programs = [...]string{"/cmd/inspan", "/cmd/toolrunner"}
 
-// Self returns the command line that starts this program or its helper as the launcher. The error wraps sandbox.ErrUnavailable
-// where this is a program that does not answer Word.
+// Self returns the command line that starts this program or its helper as the launcher. The error wraps
+// sandbox.ErrUnavailable where this is a program that does not answer Word.
 func Self() ([]string, error) {
 	if runtime.GOOS != "linux" {
 		return nil, fmt.Errorf("%w: the launcher needs Linux, this is %s", sandbox.ErrUnavailable, runtime.GOOS)

@@ -95,8 +95,8 @@ func read() (Order, error) {
 	return o, file.Close()
 }
 
-// wall does all that comes before the system call filter, which it returns, the strictest last: what is closed cannot be used
-// to close the rest.
+// wall does all that comes before the system call filter, which it returns, the strictest last: what is closed cannot
+// be used to close the rest.
 func (o Order) isolation() (p seccomp.Profile, err error) {
 	fail := func(what string, err error) (seccomp.Profile, error) { return p, fmt.Errorf("%s: %w", what, err) }
 	for _, file := range o.Groups {
@@ -116,8 +116,8 @@ func (o Order) isolation() (p seccomp.Profile, err error) {
 	if err := os.Chdir(o.Dir); err != nil {
 		return p, err
 	}
-	// What System V objects and message queues are made, and which are there, is the command's own where it may be. It may
-	// not where the service has no right to namespaces: then they are closed.
+	// What System V objects and message queues are made, and which are there, is the command's own where it may be. It
+	// may not where the service has no right to namespaces: then they are closed.
 	own := unix.Unshare(unix.CLONE_NEWIPC) == nil
 	if err := o.files(); err != nil {
 		return p, err
@@ -146,7 +146,8 @@ func filter(p seccomp.Profile, socket int) error {
 	return unix.Close(fd)
 }
 
-// files closes what is not named, and with it TCP where the network is closed, and signals and abstract sockets of others.
+// files closes what is not named, and with it TCP where the network is closed, and signals and abstract sockets of
+// others.
 func (o Order) files() error {
 	args := []any{allFiles, allScopes}
 	if !o.Network {

@@ -15,15 +15,16 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// What a ruleset of Without handles: what it takes to run a program, and to move files, which a ruleset that does not handle it
-// forbids.
+// What a ruleset of Without handles: what it takes to run a program, and to move files, which a ruleset that does not
+// handle it forbids.
 const (
 	running = landlock.AccessFSSet(unix.LANDLOCK_ACCESS_FS_EXECUTE | unix.LANDLOCK_ACCESS_FS_READ_FILE)
 	moving  = landlock.AccessFSSet(unix.LANDLOCK_ACCESS_FS_REFER)
 )
 
-// Without makes a ruleset under which all files of the machine but some, given by real path, can be read and executed, as
-// far as other rules let them. A directory that holds one of them is opened entry by entry: an entry that comes later is closed too.
+// Without makes a ruleset under which all files of the machine but some, given by real path, can be read and executed,
+// as far as other rules let them. A directory that holds one of them is opened entry by entry: an entry that comes
+// later is closed too.
 func Without(files []string) (*os.File, error) {
 	fd, err := llsys.LandlockCreateRuleset(&llsys.RulesetAttr{HandledAccessFS: uint64(running | moving)}, 0)
 	if err != nil {

@@ -27,8 +27,8 @@ type Hand struct {
 	mine         []*os.File // to be closed besides
 }
 
-// Prepare makes what one launcher needs: its order is a file to be read from its beginning; rules, where not nil, is the ruleset of
-// Order.Programs and stays the caller's. Files become its descriptors from 3 on, in this order.
+// Prepare makes what one launcher needs: its order is a file to be read from its beginning; rules, where not nil, is
+// the ruleset of Order.Programs and stays the caller's. Files become its descriptors from 3 on, in this order.
 func Prepare(order, rules *os.File) (*Hand, error) {
 	h, err := hand()
 	if err != nil {
@@ -41,8 +41,8 @@ func Prepare(order, rules *os.File) (*Hand, error) {
 	return h, nil
 }
 
-// PrepareConnect makes what the launcher of a command needs that ConnectWord asks for. Files become descriptors fd and up; args
-// are started in the place of the command.
+// PrepareConnect makes what the launcher of a command needs that ConnectWord asks for. Files become descriptors fd and
+// up; args are started in the place of the command.
 func PrepareConnect(command []string, fd int) (h *Hand, args []string, err error) {
 	if h, err = hand(); err != nil {
 		return nil, nil, err
@@ -68,8 +68,8 @@ func hand() (*Hand, error) {
 	return &Hand{ours: os.NewFile(uintptr(pair[0]), "launcher, outside"), theirs: os.NewFile(uintptr(pair[1]), "launcher")}, nil
 }
 
-// Started takes the listener of the command's system call filter, less than 0 for none, and waits until the launcher has become
-// the command; reason is why it could not.
+// Started takes the listener of the command's system call filter, less than 0 for none, and waits until the launcher
+// has become the command; reason is why it could not.
 func (h *Hand) Started(take func(listener int)) (reason string) {
 	_ = h.theirs.Close()
 	_ = h.ours.SetReadDeadline(time.Now().Add(startWait))

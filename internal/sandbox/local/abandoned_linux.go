@@ -15,8 +15,8 @@ func Abandoned(name string) bool {
 	return ok && !lives(owner)
 }
 
-// EndAbandoned kills the processes that carry the marker of an owner that is known to be gone, and returns how many there
-// were. It looks again until it finds none, because they may fork meanwhile.
+// EndAbandoned kills the processes that carry the marker of an owner that is known to be gone, and returns how many
+// there were. It looks again until it finds none, because they may fork meanwhile.
 func EndAbandoned(ctx context.Context) int {
 	total := 0
 	for range killRounds {

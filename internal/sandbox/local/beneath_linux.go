@@ -7,8 +7,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Beneath opens a handle on a path below a directory without following any link from there on. The kernel asks to be asked
-// again where something was renamed meanwhile. It is ENOSYS before Linux 5.6, and ELOOP where there is a link.
+// Beneath opens a handle on a path below a directory without following any link from there on. The kernel asks to be
+// asked again where something was renamed meanwhile. It is ENOSYS before Linux 5.6, and ELOOP where there is a link.
 func Beneath(root, rel string) (fd int, err error) {
 	at, err := unix.Open(root, unix.O_PATH|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
 	if err != nil {

@@ -137,8 +137,8 @@ func (b *Sandbox) Command(cmd sandbox.Cmd) (Process, error) {
 	}, nil
 }
 
-// OnDestroy has Destroy call a function when no command runs any more, before the private directory is removed. Each call
-// of Destroy calls it.
+// OnDestroy has Destroy call a function when no command runs any more, before the private directory is removed. Each
+// call of Destroy calls it.
 func (b *Sandbox) OnDestroy(release func(ctx context.Context) error) {
 	b.releases = append(b.releases, release)
 }

@@ -20,8 +20,8 @@ var (
 	_ fs.SubFS      = view{}
 )
 
-// Sub implements fs.SubFS. What it returns holds the folder open, also where that is moved or replaced, so that its files are
-// found without a walk from the root; it is an io.Closer.
+// Sub implements fs.SubFS. What it returns holds the folder open, also where that is moved or replaced, so that its
+// files are found without a walk from the root; it is an io.Closer.
 func (v view) Sub(dir string) (fs.FS, error) {
 	if !fs.ValidPath(dir) {
 		return nil, invalid("sub", dir)

@@ -12,12 +12,12 @@ import (
 	"github.com/inspan/inspan/internal/sandbox/sandboxtest"
 )
 
-// crowd is how many machines are there at a time: each takes some hundred MiB of this computer, and seconds of a processor to
-// start where it is emulated.
+// crowd is how many machines are there at a time: each takes some hundred MiB of this computer, and seconds of a
+// processor to start where it is emulated.
 const crowd = 8
 
-// BenchmarkCosts measures machines as all sandboxes are measured, and besides what memory of this computer an engine takes whose
-// machine runs a command (engine-MiB) of the size that the tests give it.
+// BenchmarkCosts measures machines as all sandboxes are measured, and besides what memory of this computer an engine
+// takes whose machine runs a command (engine-MiB) of the size that the tests give it.
 func BenchmarkCosts(b *testing.B) {
 	sandboxtest.CostsOf(b, real(), crowd)
 	sb := open(b, real(), sandbox.Config{})

@@ -25,7 +25,8 @@ func qemuDouble(t testing.TB, kernel string) microvm.Config {
 	return cfg
 }
 
-// scratch is a directory for all that machines have on this computer. Nothing of it and no engine may be left at the end.
+// scratch is a directory for all that machines have on this computer. Nothing of it and no engine may be left at the
+// end.
 func scratch(t *testing.T) string {
 	t.Helper()
 	tmp, err := os.MkdirTemp("", "vm") // short: the names of sockets are

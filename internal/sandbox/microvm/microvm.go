@@ -1,11 +1,12 @@
 // Package microvm runs commands in virtual machines with a kernel of their own, under QEMU or Firecracker.
 //
-// Promises: each sandbox is a machine of its own, started when it is opened and gone after Destroy; a machine whose toolrunner
-// is lost ends with it, and the reaper ends and removes what did not. The machine has the operator's root read-only, two disks
-// that end with it, no network card, and one channel, over which the workspace is mirrored (package mirror) and the way out is
-// found where there is one. Commands are a user without rights behind a system call filter, held by control groups of the
-// machine's kernel, and by the machine's own size should that kernel be broken. Probe really boots a machine: that /dev/kvm can
-// be opened says little. Emulation takes the place of KVM only where the operator says so.
+// Promises: each sandbox is a machine of its own, started when it is opened and gone after Destroy; a machine whose
+// toolrunner is lost ends with it, and the reaper ends and removes what did not. The machine has the operator's root
+// read-only, two disks that end with it, no network card, and one channel, over which the workspace is mirrored
+// (package mirror) and the way out is found where there is one. Commands are a user without rights behind a system call
+// filter, held by control groups of the machine's kernel, and by the machine's own size should that kernel be broken.
+// Probe really boots a machine: that /dev/kvm can be opened says little. Emulation takes the place of KVM only where
+// the operator says so.
 package microvm
 
 import (
@@ -61,7 +62,8 @@ const (
 
 const (
 	mebi = 1 << 20
-	// ownMemory is what a machine has besides that of its commands: for its kernel, the agent, and those who carry files.
+	// ownMemory is what a machine has besides that of its commands: for its kernel, the agent, and those who carry
+	// files.
 	ownMemory = 160 * mebi
 	// ownDisk is what a disk has besides what may be written to it, and ownShare the part of it: for its file system.
 	ownDisk  = 4 * mebi
@@ -76,8 +78,8 @@ type Config struct {
 	Mode sandbox.Mode
 	// Program is the engine; empty for DefaultQEMU or DefaultFirecracker, looked for on PATH.
 	Program string
-	// Kernel, Initrd and Root are files: a kernel, the first file system with inspan-guest as /init, and the image of the root.
-	// Initrd is empty where Kernel has it in itself.
+	// Kernel, Initrd and Root are files: a kernel, the first file system with inspan-guest as /init, and the image of
+	// the root. Initrd is empty where Kernel has it in itself.
 	Kernel, Initrd, Root string
 	// Accel is for QEMU; empty for KVM.
 	Accel Accel
@@ -180,8 +182,8 @@ func (b *Backend) Open(ctx context.Context, cfg sandbox.Config) (sandbox.Sandbox
 	return sb, nil
 }
 
-// checked refuses what cannot be had, and returns what is left of a Config for a machine elsewhere, and the files that go with
-// the way out.
+// checked refuses what cannot be had, and returns what is left of a Config for a machine elsewhere, and the files that
+// go with the way out.
 func (b *Backend) checked(cfg sandbox.Config) (away sandbox.Config, shown map[string][]byte, err error) {
 	away = cfg
 	if cfg.Egress != nil {

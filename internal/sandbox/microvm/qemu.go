@@ -73,7 +73,8 @@ func (s spec) qemuArgs() []string {
 	if s.initrd != "" {
 		args = append(args, "-initrd", s.initrd)
 	}
-	// A write that has no room on this computer stops the machine, and watch ends it: the machine's kernel would not tell who wrote.
+	// A write that has no room on this computer stops the machine, and watch ends it: the machine's kernel would not
+	// tell who wrote.
 	const written = ",cache=unsafe,discard=unmap,werror=stop"
 	for _, d := range []struct{ id, file, more string }{{"root", s.root, ",readonly=on"}, {"box", s.sandbox, written}, {"transit", s.transit, written}} {
 		args = append(args, "-drive", "if=none,format=raw,id="+d.id+",file="+strings.ReplaceAll(d.file, ",", ",,")+d.more, "-device", "virtio-blk-pci,drive="+d.id)

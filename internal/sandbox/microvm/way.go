@@ -15,8 +15,8 @@ import (
 // maxPaths is how many connections one machine may have to the outside at a time.
 const maxPaths = 256
 
-// way is the way out of one machine: what connects to the agent's port comes over the channel and goes to a listener of the
-// sandbox's Door.
+// way is the way out of one machine: what connects to the agent's port comes over the channel and goes to a listener of
+// the sandbox's Door.
 type way struct {
 	pass     sandbox.EgressSession
 	listener *net.UnixListener

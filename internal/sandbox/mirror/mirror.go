@@ -1,17 +1,17 @@
 // Package mirror holds what the backends share whose commands run on another machine (Remote): the way of the workspace
 // there and back, how a command is started, told from what it leaves behind, and ended with it.
 //
-// Promises: the workspace of this machine is the truth. What changed in it is sent before a command starts; what commands
-// changed there is brought back before Exec returns, so that file operations, snapshots and artifacts work as for local
-// backends. Where both sides changed a file, the one of this machine stays. A file is replaced in one move, with the bytes
-// that were listed, or not at all: what is cut in the middle leaves the old one, is told, and is brought the next time.
-// Nothing that the other machine says leads out of the workspace: it is applied through an os.Root, and a listing with
-// names that no file of a workspace has, or with more than Limits, is refused whole. Denied paths are neither sent nor
-// brought back. Nothing of this machine's environment is passed on.
+// Promises: the workspace of this machine is the truth. What changed in it is sent before a command starts; what
+// commands changed there is brought back before Exec returns, so that file operations, snapshots and artifacts work as
+// for local backends. Where both sides changed a file, the one of this machine stays. A file is replaced in one move,
+// with the bytes that were listed, or not at all: what is cut in the middle leaves the old one, is told, and is brought
+// the next time. Nothing that the other machine says leads out of the workspace: it is applied through an os.Root, and
+// a listing with names that no file of a workspace has, or with more than Limits, is refused whole. Denied paths are
+// neither sent nor brought back. Nothing of this machine's environment is passed on.
 //
-// It does not promise: hard links (they become files), owners and times of directories, pipes, sockets and devices (they
-// stay where they are). It needs of the other machine a POSIX shell, /proc, and the GNU find and tar with awk, env, grep,
-// id, sort and xargs; OpenBox says what is missing.
+// It does not promise: hard links (they become files), owners and times of directories, pipes, sockets and devices
+// (they stay where they are). It needs of the other machine a POSIX shell, /proc, and the GNU find and tar with awk,
+// env, grep, id, sort and xargs; OpenBox says what is missing.
 package mirror
 
 import (
@@ -38,8 +38,9 @@ var ErrBehind = errors.New("not all changes of the command were copied back: the
 
 // Remote is another machine. It is safe for concurrent use.
 type Remote interface {
-	// Run starts a program there and returns when its streams have ended or ctx has; it does not end the program when ctx
-	// ends. The error is about the way there, and wraps ErrCut where the program was started and its end is not known.
+	// Run starts a program there and returns when its streams have ended or ctx has; it does not end the program when
+	// ctx ends. The error is about the way there, and wraps ErrCut where the program was started and its end is not
+	// known.
 	Run(ctx context.Context, p Program) error
 	// Put writes a file, Get opens one. Paths are absolute; the directory is there.
 	Put(ctx context.Context, path string, body io.Reader) error
@@ -56,7 +57,8 @@ type Program struct {
 	Stdout, Stderr io.Writer
 	// Privileged asks for the machine's administrator, where the Remote has one; else it is run as any other.
 	Privileged bool
-	// Used, where it is not nil, is filled before Run returns where the Remote counts what the program and all it started used.
+	// Used, where it is not nil, is filled before Run returns where the Remote counts what the program and all it
+	// started used.
 	Used *Used
 }
 

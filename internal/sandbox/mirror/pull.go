@@ -65,8 +65,8 @@ func (c *copied) pull(ctx context.Context, listing string) (missing int, err err
 	return c.fetch(ctx, wanted)
 }
 
-// remove takes away what is not there any more, unless it was changed here. A directory stays as long as something is in
-// it that the other machine does not have.
+// remove takes away what is not there any more, unless it was changed here. A directory stays as long as something is
+// in it that the other machine does not have.
 func (c *copied) remove(name string, now tree) error {
 	was := c.here[name]
 	delete(c.there, name)

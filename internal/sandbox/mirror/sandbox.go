@@ -50,8 +50,8 @@ func Refuse(mode sandbox.Mode, cfg sandbox.Config) error {
 	return errors.Join(missing...)
 }
 
-// OpenBox checks a Config, makes the other machine and opens a sandbox on it. create is given a name of the sandbox's own
-// that tells whose it is. The machine is ended where the sandbox cannot be opened, and by Destroy.
+// OpenBox checks a Config, makes the other machine and opens a sandbox on it. create is given a name of the sandbox's
+// own that tells whose it is. The machine is ended where the sandbox cannot be opened, and by Destroy.
 func OpenSandbox(ctx context.Context, cfg sandbox.Config, mode sandbox.Mode, base string, create func(ctx context.Context, name string) (Remote, error)) (*Sandbox, error) {
 	inner, err := local.OpenSandbox(cfg, mode, "", "", "")
 	if err != nil {
@@ -90,8 +90,8 @@ func (b *Sandbox) attach(ctx context.Context, base string, create func(ctx conte
 // Inside returns the path under which commands see the workspace.
 func (b *Sandbox) Inside() string { return b.ws }
 
-// Destroy ends all commands, which brings back what they changed, and then the machine. It may be called again, also after
-// an error.
+// Destroy ends all commands, which brings back what they changed, and then the machine. It may be called again, also
+// after an error.
 func (b *Sandbox) Destroy(ctx context.Context) error {
 	err := b.Sandbox.Destroy(ctx)
 	if !b.ended.Load() {
@@ -145,7 +145,8 @@ func (b *Sandbox) run(ctx context.Context, p local.Process, started func(pid int
 	return exit, runErr
 }
 
-// command is the command line of supervise. What of the environment is a path of this machine becomes that of the other.
+// command is the command line of supervise. What of the environment is a path of this machine becomes that of the
+// other.
 func (b *Sandbox) command(p local.Process) ([]string, error) {
 	rel, err := filepath.Rel(b.Workspace(), p.Dir)
 	if err != nil {

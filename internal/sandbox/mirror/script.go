@@ -17,9 +17,9 @@ mkdir -p "$base/home" "$base/tmp" && mkdir -m 755 "$base/ws" && cd "$base" && pr
 `
 
 // supervise starts one command and waits for it: nonce, one stream (1 or 0), directory, PATH, program, and what env is
-// given. On stdout it says the command's process id or, after a "!", why it does not start; then the command's output; then
-// the nonce with how it ended. On stderr it says the nonce at the end. Whoever holds these streams open later is not waited
-// for.
+// given. On stdout it says the command's process id or, after a "!", why it does not start; then the command's output;
+// then the nonce with how it ended. On stderr it says the nonce at the end. Whoever holds these streams open later is
+// not waited for.
 const supervise = `
 nonce=$1 one=$2 dir=$3 path=$4 program=$5
 shift 5
@@ -101,8 +101,8 @@ cd -- "$ws" || exit 5
 if test -s "$gone"; then xargs -0 rm -rf -- < "$gone" || exit 5; fi
 tar -xpf "$in" --numeric-owner -C "$ws" || exit 5
 rm -f -- "$in" "$gone"` + list
-	// give packs files for the way back: ws, file of names, archive. A file that goes or grows meanwhile is seen by who reads
-	// the archive.
+	// give packs files for the way back: ws, file of names, archive. A file that goes or grows meanwhile is seen by who
+	// reads the archive.
 	give = `cd -- "$1" || exit 5
 tar --null --no-recursion --hard-dereference --ignore-failed-read --format=pax --pax-option=delete=atime,delete=ctime -T "$2" -cf "$3" 2>/dev/null
 test "$?" -lt 2 || test -s "$3" || { echo 'tar wrote nothing' >&2; exit 5; }
@@ -117,7 +117,8 @@ for n in $(found); do
 	printf '%s\n%s\n%s\n' "$n" "$stat" "$(head -c 4096 /proc/$n/cmdline 2>/dev/null | od -An -v -tx1 | tr -d ' \n')"
 done
 echo end`
-	// signal sends a signal to one process of a mark, and may wait until it is gone: mark, process, signal, wait (1 or 0).
+	// signal sends a signal to one process of a mark, and may wait until it is gone: mark, process, signal, wait (1 or
+	// 0).
 	signal = `mark=$1 root=0 pid=$2 sig=$3 wait=$4` + found + `
 found | grep -qx "$pid" || { echo none; exit 0; }
 kill -s "$sig" "$pid" 2>/dev/null || { echo none; exit 0; }

@@ -158,8 +158,8 @@ func isMissing(err error) bool {
 // fields of an entry in a listing.
 const fields = 8
 
-// parse reads the listing of the other machine: hostile bytes. It leaves out what is denied, and what is no file, directory
-// or link.
+// parse reads the listing of the other machine: hostile bytes. It leaves out what is denied, and what is no file,
+// directory or link.
 func parse(data []byte, denied map[string]bool, folds bool) (tree, error) {
 	parts := bytes.Split(data, []byte{0})
 	if len(parts) < 2 || string(parts[len(parts)-2]) != "end" || len(parts[len(parts)-1]) > 0 || (len(parts)-2)%fields != 0 {

@@ -285,7 +285,8 @@ func TestPool(t *testing.T) {
 		base := t.TempDir()
 		s.far.Backend = host.New(base)
 		s.use(member("r1", "ws"), "one", "echo mine > $HOME/note")
-		// Processes and groups that other programs of the machine left behind are removed too, and are none of this sandbox.
+		// Processes and groups that other programs of the machine left behind are removed too, and are none of this
+		// sandbox.
 		if found, err := reap.Reap(t.Context(), base); err != nil || found.Directories > 0 {
 			t.Errorf("it removed %+v, %v", found, err)
 		}

@@ -1,8 +1,8 @@
 // Package programs finds the files of programs that a sandbox must not run, so that they can be closed below the shell.
 //
-// Promises: a file is found where it is the program by its name, by what a link of that name leads to, by its inode or by its
-// content, whatever it is called. A file that is many programs at once (busybox, or the shell itself) is never found by the name of
-// one of them: it is named among those that are left.
+// Promises: a file is found where it is the program by its name, by what a link of that name leads to, by its inode or
+// by its content, whatever it is called. A file that is many programs at once (busybox, or the shell itself) is never
+// found by the name of one of them: it is named among those that are left.
 package programs
 
 import (
@@ -30,8 +30,8 @@ type Found struct {
 	Left []string
 }
 
-// Finder remembers what it found below each directory, until a directory that holds programs has changed. The zero Finder is ready;
-// it is safe for concurrent use.
+// Finder remembers what it found below each directory, until a directory that holds programs has changed. The zero
+// Finder is ready; it is safe for concurrent use.
 type Finder struct {
 	mu sync.Mutex
 	// Guarded by mu: by directory and what was looked for.
@@ -42,8 +42,8 @@ type Finder struct {
 // maxKnown is how many directories are remembered.
 const maxKnown = 256
 
-// Find returns the files of programs below directories. A name is a base name, a pattern of path.Match over base names, or an
-// absolute path.
+// Find returns the files of programs below directories. A name is a base name, a pattern of path.Match over base names,
+// or an absolute path.
 func (f *Finder) Find(names, dirs []string) (Found, error) {
 	if len(names) == 0 {
 		return Found{}, nil

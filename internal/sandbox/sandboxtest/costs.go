@@ -17,11 +17,11 @@ import (
 // Together is how many sandboxes Costs has at a time.
 const Together = 64
 
-// Costs measures what a backend costs on this machine, in turns with the same command without any, so that all see the same
-// machine: a sandbox from its begin to the end of its first command (cold), a command in one that is there (warm), the end of
-// a sandbox (end), each as the median in milliseconds and as how many times a bare command takes, and the processor time of a
-// command, as its backend counts it. Then it has Together sandboxes at a time, with a command in each, and tells how many failed
-// and what memory each took, as its backend counts it.
+// Costs measures what a backend costs on this machine, in turns with the same command without any, so that all see the
+// same machine: a sandbox from its begin to the end of its first command (cold), a command in one that is there (warm),
+// the end of a sandbox (end), each as the median in milliseconds and as how many times a bare command takes, and the
+// processor time of a command, as its backend counts it. Then it has Together sandboxes at a time, with a command in
+// each, and tells how many failed and what memory each took, as its backend counts it.
 func Costs(b *testing.B, backend sandbox.Backend) { CostsOf(b, backend, Together) }
 
 // CostsOf is Costs with another number of sandboxes at a time, for those of which a computer cannot have as many.

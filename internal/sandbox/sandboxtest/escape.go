@@ -66,8 +66,8 @@ type surroundings struct {
 	before string
 }
 
-// Escape tries to get out of sandboxes of a backend, and to leave something behind, and prints a table. The backend must
-// isolate: host would let everything through.
+// Escape tries to get out of sandboxes of a backend, and to leave something behind, and prints a table. The backend
+// must isolate: host would let everything through.
 func Escape(t *testing.T, b sandbox.Backend, without ...Without) {
 	Need(t, b)
 	b = declared{b, without}
@@ -300,7 +300,8 @@ func (s surroundings) known(t *testing.T) string {
 	return strings.Join(all, ", ")
 }
 
-// also listens at a port of other addresses of this machine, as far as it has them, and returns one that is not a loopback.
+// also listens at a port of other addresses of this machine, as far as it has them, and returns one that is not a
+// loopback.
 func also(t *testing.T, port string) string {
 	t.Helper()
 	own := "127.0.0.1"

@@ -1,7 +1,8 @@
 package sandboxtest
 
-// named are system calls that name a process outside, whose user is the sandbox's, as programs of Perl that say escaped where
-// the kernel let them through. $v is the process, call(NAME, ...) makes a call and ok(...) reports one that succeeded.
+// named are system calls that name a process outside, whose user is the sandbox's, as programs of Perl that say escaped
+// where the kernel let them through. $v is the process, call(NAME, ...) makes a call and ok(...) reports one that
+// succeeded.
 var named = map[string]string{
 	"prlimit64":            `ok(call("PRLIMIT", $v, 7, pack("QQ", 64, 64), 0))`,
 	"prlimit64, to read":   `$old = "\0" x 16; ok(call("PRLIMIT", $v, 7, 0, $old))`,
@@ -44,8 +45,8 @@ sub reached { print "ESCAPED" if $_[0] >= 0 || $! == 22 }
 sub iov { pack("PQ", $_[0], length $_[0]) }
 $v = $ENV{VICTIM} + 0; `
 
-// changed are ways to change what is known of a file outside that belongs to the sandbox's user, or to get a program that
-// gives privileges. SHOWN is a file that can be read, outside of the workspace.
+// changed are ways to change what is known of a file outside that belongs to the sandbox's user, or to get a program
+// that gives privileges. SHOWN is a file that can be read, outside of the workspace.
 var changed = map[string]string{
 	"chmod of a file outside":           `chmod 666 "$SECRET" && echo ESCAPED`,
 	"chmod by a relative path":          `cd "$OUTSIDE" && chmod 666 secret && echo ESCAPED`,

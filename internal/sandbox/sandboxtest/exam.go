@@ -47,12 +47,13 @@ const (
 	Processes Part = "processes"
 	// Signals: commands can send signals and catch them.
 	Signals Part = "signals"
-	// Limits: processors, memory, disk and processes are really limited where the exam is taken; a double of a machine has no
-	// kernel that could.
+	// Limits: processors, memory, disk and processes are really limited where the exam is taken; a double of a machine
+	// has no kernel that could.
 	Limits Part = "limits"
 )
 
-// Without declares that a part of the exam cannot apply to a backend, and why. Its own tests prove instead what it promises.
+// Without declares that a part of the exam cannot apply to a backend, and why. Its own tests prove instead what it
+// promises.
 type Without struct {
 	Part Part
 	Why  string

@@ -8,7 +8,8 @@ import (
 	"github.com/inspan/inspan/internal/sandbox"
 )
 
-// examGit makes a commit in a workspace, as agents do: with the configuration of git that the machine and the user may have.
+// examGit makes a commit in a workspace, as agents do: with the configuration of git that the machine and the user may
+// have.
 func examGit(t *testing.T, b sandbox.Backend) {
 	wants(t, b, Processes)
 	p := open(t, b)

@@ -11,8 +11,8 @@ import (
 	"github.com/inspan/inspan/internal/sandbox"
 )
 
-// pinned takes a directory out of the way of what is closed in it: a read-only .git/hooks protects nothing where .git can be
-// moved. A backend may refuse to open such a sandbox; it may not let a command through.
+// pinned takes a directory out of the way of what is closed in it: a read-only .git/hooks protects nothing where .git
+// can be moved. A backend may refuse to open such a sandbox; it may not let a command through.
 func pinned(t *testing.T, b sandbox.Backend) {
 	ws := t.TempDir()
 	for _, dir := range []string{".git/hooks", "a/b/c"} {

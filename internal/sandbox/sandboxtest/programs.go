@@ -15,8 +15,8 @@ import (
 // unwanted is a program that every machine has and nothing else here needs.
 const unwanted = "cksum"
 
-// ways to run a program that is unwanted, as scripts that say escaped where it ran: its answer to an empty input is known. PROGRAM is
-// its path, COPY a copy under another name outside of the workspace.
+// ways to run a program that is unwanted, as scripts that say escaped where it ran: its answer to an empty input is
+// known. PROGRAM is its path, COPY a copy under another name outside of the workspace.
 var rerun = map[string]string{
 	"by its name":             `cksum < /dev/null`,
 	"by its path":             `"$PROGRAM" < /dev/null`,

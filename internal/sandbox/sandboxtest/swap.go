@@ -10,8 +10,9 @@ import (
 	"github.com/inspan/inspan/internal/sandbox"
 )
 
-// Swap checks that what is closed in a directory stays closed where the directory is moved, and that a link which is put in the place of a named path of the workspace, after it was looked at, opens
-// nothing: neither between Open and a command, nor while both go on.
+// Swap checks that what is closed in a directory stays closed where the directory is moved, and that a link which is
+// put in the place of a named path of the workspace, after it was looked at, opens nothing: neither between Open and a
+// command, nor while both go on.
 func Swap(t *testing.T, b sandbox.Backend) {
 	Need(t, b)
 	t.Run("SBX-14 a directory that is moved with what is closed in it", func(t *testing.T) {

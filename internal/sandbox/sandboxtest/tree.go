@@ -13,9 +13,9 @@ import (
 	"github.com/inspan/inspan/internal/sandbox"
 )
 
-// leash is a named pipe in the workspace that a script opens for writing as descriptor 9. All it starts inherits it,
-// so the pipe has a writer as long as one of them lives. Where commands run on another machine it is a file, and who has it
-// open there is asked for.
+// leash is a named pipe in the workspace that a script opens for writing as descriptor 9. All it starts inherits it, so
+// the pipe has a writer as long as one of them lives. Where commands run on another machine it is a file, and who has
+// it open there is asked for.
 type leash struct {
 	fd   int
 	seen func() bool
@@ -52,8 +52,9 @@ func (l leash) alive() bool {
 	}
 }
 
-// farLeash asks the sandbox itself whether a process there holds the leash, and another one of the backend where that is
-// destroyed or has ended: on a machine that both share it sees what is left, and where each has one of its own nothing can be.
+// farLeash asks the sandbox itself whether a process there holds the leash, and another one of the backend where that
+// is destroyed or has ended: on a machine that both share it sees what is left, and where each has one of its own
+// nothing can be.
 func farLeash(t *testing.T, b sandbox.Backend, p workdir) func() bool {
 	t.Helper()
 	other, err := b.Open(t.Context(), sandbox.Config{ID: "watch", Workspace: t.TempDir(), Network: true})

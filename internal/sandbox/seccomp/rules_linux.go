@@ -32,17 +32,17 @@ const (
 )
 
 var (
-	// modes are the calls that set the mode of a file, by the argument that has it; creates are those that do so where a
-	// flag, in the first argument, makes a file with the mode in the second.
+	// modes are the calls that set the mode of a file, by the argument that has it; creates are those that do so where
+	// a flag, in the first argument, makes a file with the mode in the second.
 	modes   = map[string]uint32{"chmod": 1, "fchmod": 1, "fchmodat": 2, "fchmodat2": 2, "creat": 1, "mknod": 1, "mknodat": 2, "mq_open": 2}
 	creates = map[string][2]uint32{"open": {1, 2}, "openat": {2, 3}}
 
-	// unread are calls whose flags are in memory, where no filter sees them. A library for which they are missing uses clone
-	// and openat.
+	// unread are calls whose flags are in memory, where no filter sees them. A library for which they are missing uses
+	// clone and openat.
 	unread = [...]string{"clone3", "openat2"}
 
-	// metadata are the calls that change what is known of a file besides what is in it; metadataNew are those that no library
-	// needs yet.
+	// metadata are the calls that change what is known of a file besides what is in it; metadataNew are those that no
+	// library needs yet.
 	metadata = [...]string{
 		"chmod", "fchmod", "fchmodat", "fchmodat2", "chown", "lchown", "fchown", "fchownat", "utime", "utimes", "futimesat", "utimensat",
 		"setxattr", "lsetxattr", "fsetxattr", "removexattr", "lremovexattr", "fremovexattr",
@@ -71,7 +71,8 @@ var (
 	fast = map[string]uint32{"sendto": 3, "sendmsg": 2, "sendmmsg": 3}
 )
 
-// check looks at the lower half of an argument, which is all that the kernel takes of the arguments that are looked at here.
+// check looks at the lower half of an argument, which is all that the kernel takes of the arguments that are looked at
+// here.
 type check struct {
 	arg  uint32
 	test asm.JumpTest

@@ -24,11 +24,11 @@ type Profile struct {
 	NoSockets bool
 	// NoUnix closes sockets of the families that are no network of machines; internet sockets work.
 	NoUnix bool
-	// SharedPIDs is for commands that have the process ids of the machine: a call that would change a process given by its
-	// id is handed to the listener, one that would change many at once is refused.
+	// SharedPIDs is for commands that have the process ids of the machine: a call that would change a process given by
+	// its id is handed to the listener, one that would change many at once is refused.
 	SharedPIDs bool
-	// Metadata is for commands that have the files of the machine: a call that changes the mode, owner, times or attributes of
-	// a file is handed to the listener.
+	// Metadata is for commands that have the files of the machine: a call that changes the mode, owner, times or
+	// attributes of a file is handed to the listener.
 	Metadata bool
 	// Connect hands connect(2) to the listener.
 	Connect bool
@@ -124,11 +124,11 @@ func Load(p Profile) error {
 	return err
 }
 
-// Listen is Load for a profile that Listens. It returns the descriptor at which the calls are answered that the filter hands
-// over; it is closed on exec.
+// Listen is Load for a profile that Listens. It returns the descriptor at which the calls are answered that the filter
+// hands over; it is closed on exec.
 func Listen(p Profile) (int, error) {
-	// A signal that is handled does not take a call back that is being answered: runtimes send themselves such signals all
-	// the time.
+	// A signal that is handled does not take a call back that is being answered: runtimes send themselves such signals
+	// all the time.
 	return load(p, unix.SECCOMP_FILTER_FLAG_TSYNC|unix.SECCOMP_FILTER_FLAG_TSYNC_ESRCH|unix.SECCOMP_FILTER_FLAG_NEW_LISTENER|unix.SECCOMP_FILTER_FLAG_WAIT_KILLABLE_RECV)
 }
 

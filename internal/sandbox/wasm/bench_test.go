@@ -17,7 +17,8 @@ func BenchmarkCosts(b *testing.B) {
 	sandboxtest.Costs(b, backend)
 }
 
-// BenchmarkCompile is the first command of a machine (new), and that of a process where another kept what it compiled (kept).
+// BenchmarkCompile is the first command of a machine (new), and that of a process where another kept what it compiled
+// (kept).
 func BenchmarkCompile(b *testing.B) {
 	for _, name := range []string{"new", "kept"} {
 		b.Run(name, func(b *testing.B) {

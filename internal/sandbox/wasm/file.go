@@ -238,7 +238,8 @@ func (x *file) Close() sys.Errno {
 // rest is what a file does not do.
 type rest struct{ sys.UnimplementedFile }
 
-// seeker has the Seek of sys.File. Its offset is a type parameter because go vet takes every other Seek for that of io.Seeker.
+// seeker has the Seek of sys.File. Its offset is a type parameter because go vet takes every other Seek for that of
+// io.Seeker.
 type seeker[N ~int64] struct {
 	to func(off int64, whence int) (int64, sys.Errno)
 }

@@ -43,8 +43,8 @@ func callerOf(ctx context.Context) *caller {
 	return c
 }
 
-// hostFunctions offers, with paths that are absolute: mode(path, length) -> bits, chmod(path, length, bits) -> 0, both -1
-// where that fails; run(request, length) -> length of the answer or -1; and answer(to, length), which copies that.
+// hostFunctions offers, with paths that are absolute: mode(path, length) -> bits, chmod(path, length, bits) -> 0, both
+// -1 where that fails; run(request, length) -> length of the answer or -1; and answer(to, length), which copies that.
 func hostFunctions(ctx context.Context, r wazero.Runtime) error {
 	_, err := r.NewHostModuleBuilder(hostModule).
 		NewFunctionBuilder().WithFunc(func(ctx context.Context, m api.Module, at, length uint32) int32 {

@@ -10,9 +10,9 @@ type segment struct {
 	data []byte
 }
 
-// prefilled takes the memory that a program begins with out of it, so that it need not be copied for each command: such a
-// memory is mapped instead, and a page of it is copied when the program writes there. It returns the program as it is, and no
-// image, where that cannot be done; the engine says then what may be wrong with it.
+// prefilled takes the memory that a program begins with out of it, so that it need not be copied for each command: such
+// a memory is mapped instead, and a page of it is copied when the program writes there. It returns the program as it
+// is, and no image, where that cannot be done; the engine says then what may be wrong with it.
 func prefilled(module []byte, least int64) (rest []byte, image *os.File) {
 	rest, parts := withoutData(module, least)
 	if len(parts) == 0 {
@@ -25,8 +25,8 @@ func prefilled(module []byte, least int64) (rest []byte, image *os.File) {
 	return rest, image
 }
 
-// withoutData splits a program into its segments of data and the rest of it. There are none where one is not a plain copy to
-// a fixed place within the memory that the program begins with.
+// withoutData splits a program into its segments of data and the rest of it. There are none where one is not a plain
+// copy to a fixed place within the memory that the program begins with.
 func withoutData(module []byte, least int64) (rest []byte, parts []segment) {
 	r := &reader{rest: module[len(header):]}
 	rest = append(make([]byte, 0, len(module)), header...)
@@ -51,7 +51,8 @@ func withoutData(module []byte, least int64) (rest []byte, parts []segment) {
 	return rest, parts
 }
 
-// segments reads a section of data, or returns nil where one of them is no plain copy. Who has no memory has no room for any.
+// segments reads a section of data, or returns nil where one of them is no plain copy. Who has no memory has no room
+// for any.
 func segments(body []byte, least int64) (parts []segment) {
 	r := &reader{rest: body}
 	for range r.u32() {

@@ -79,8 +79,8 @@ func (r *reader) limits() (flags byte, least uint32, most *uint32) {
 	return flags, least, most
 }
 
-// inspect checks what a program would take of its host before it runs, and returns it with bounds on its tables, and how
-// many bytes of memory it wants to begin with. The engine checks all else.
+// inspect checks what a program would take of its host before it runs, and returns it with bounds on its tables, and
+// how many bytes of memory it wants to begin with. The engine checks all else.
 func inspect(module []byte) (bounded []byte, least int64, err error) {
 	if len(module) > maxModule {
 		return nil, 0, fmt.Errorf("%w: it has %d bytes, at most %d", errModule, len(module), maxModule)

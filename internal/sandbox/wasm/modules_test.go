@@ -154,7 +154,8 @@ func TestSpoiledModules(t *testing.T) {
 	})
 }
 
-// TestImage looks at the memory that a program begins with: it is the file's, and what one command did with it is no other's.
+// TestImage looks at the memory that a program begins with: it is the file's, and what one command did with it is no
+// other's.
 func TestImage(t *testing.T) {
 	t.Parallel()
 	one := section(5, 1, 0, 1)

@@ -15,8 +15,8 @@ import (
 	"github.com/inspan/inspan/internal/sandbox/local"
 )
 
-// firstPID is the number before the first program's. It is above all numbers that systems give processes, so that none is
-// ever taken for one.
+// firstPID is the number before the first program's. It is above all numbers that systems give processes, so that none
+// is ever taken for one.
 const firstPID = 1 << 24
 
 // guest is a sandbox. Files, environment, life and limits of time are those of local.Box.

@@ -6,8 +6,9 @@ import (
 	"time"
 )
 
-// input passes a command's standard input on until the command ends: a program that waits for it would not notice otherwise.
-// stop must be called when the command has ended; a Read that blocks then is left behind, as the port allows.
+// input passes a command's standard input on until the command ends: a program that waits for it would not notice
+// otherwise. stop must be called when the command has ended; a Read that blocks then is left behind, as the port
+// allows.
 func input(ctx context.Context, from io.Reader) (in io.Reader, stop func()) {
 	if from == nil {
 		return nil, func() {}

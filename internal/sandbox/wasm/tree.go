@@ -22,12 +22,14 @@ const alias = "/workspace"
 // maxLinks is the most symbolic links on the way to a file.
 const maxLinks = 40
 
-// tree is what the programs of a sandbox see: directories of the machine under their own names, and nothing between them.
+// tree is what the programs of a sandbox see: directories of the machine under their own names, and nothing between
+// them.
 //
-// Each is opened once. From there a path is walked one name at a time, relative to the open directory before it, and the
-// kernel is told not to follow links: where a name is one, it is read and the walk begins again from the root of the tree.
-// So neither a link nor a race leads out of what is shown. The path that was walked is also that by which rules are looked
-// up; it cannot become another while it is walked, because what a rule names, and all above it, cannot be renamed.
+// Each is opened once. From there a path is walked one name at a time, relative to the open directory before it, and
+// the kernel is told not to follow links: where a name is one, it is read and the walk begins again from the root of
+// the tree. So neither a link nor a race leads out of what is shown. The path that was walked is also that by which
+// rules are looked up; it cannot become another while it is walked, because what a rule names, and all above it, cannot
+// be renamed.
 type tree struct {
 	workspace string
 	mounts    []mount
@@ -101,7 +103,8 @@ func openMount(at string) (mount, error) {
 	return mount{at: at, dir: dir, only: filepath.Base(real)}, err
 }
 
-// plain checks that a path in what is shown already can be walked without a link: its rule would be another's otherwise.
+// plain checks that a path in what is shown already can be walked without a link: its rule would be another's
+// otherwise.
 func (t *tree) plain(at string) error {
 	p, errno := t.resolve(at, false)
 	if errno != 0 {

@@ -1,10 +1,10 @@
 // Package wasm runs WebAssembly programs (WASI preview 1) and nothing else (SBX-8).
 //
-// Promises: a command is a program NAME.wasm in a directory that the operator names; no other can be started, and a program
-// can start none. It has no system call, no socket and no process; it reaches files through Tree alone, which walks each
-// path by hand, one open directory after the other, and has the kernel follow no link: what is not shown cannot be opened
-// by any name, link or race. Memory of all commands of a sandbox together, files and time are bounded. When a context ends,
-// the program is stopped wherever it is before Exec returns, also in an endless loop.
+// Promises: a command is a program NAME.wasm in a directory that the operator names; no other can be started, and a
+// program can start none. It has no system call, no socket and no process; it reaches files through Tree alone, which
+// walks each path by hand, one open directory after the other, and has the kernel follow no link: what is not shown
+// cannot be opened by any name, link or race. Memory of all commands of a sandbox together, files and time are bounded.
+// When a context ends, the program is stopped wherever it is before Exec returns, also in an endless loop.
 package wasm
 
 import (
@@ -17,8 +17,8 @@ import (
 	"github.com/inspan/inspan/internal/sandbox/local"
 )
 
-// DefaultMemory bounds the memory of a sandbox that asks for no limit, in bytes: it is the memory of the process that runs
-// the programs.
+// DefaultMemory bounds the memory of a sandbox that asks for no limit, in bytes: it is the memory of the process that
+// runs the programs.
 const DefaultMemory = 1 << 30
 
 // Config says what the backend runs.

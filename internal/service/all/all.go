@@ -113,8 +113,8 @@ func Sandboxes(ctx context.Context, cfg service.Config) (*pool.Opener, sandbox.M
 	return toolrunner.Sandboxes(ctx, Toolrunner(cfg))
 }
 
-// Program is one role as a program of its own that is given the settings and the tools of all of them; the programs in cmd
-// are given their own alone.
+// Program is one role as a program of its own that is given the settings and the tools of all of them; the programs in
+// cmd are given their own alone.
 func Program(role events.Service, cfg *service.Config, extra ...tool.Tool) service.Program {
 	p := service.Program{Role: role, Config: cfg, Base: &cfg.Base, Wire: func() (service.Wiring, error) {
 		tools, err := toolrunner.Tools(cfg.Calls, extra...)

@@ -1,5 +1,5 @@
-// Package persister makes the persister of a station from its settings: the views, the signed heads, the archive, and the
-// end of artifacts whose time is over.
+// Package persister makes the persister of a station from its settings: the views, the signed heads, the archive, and
+// the end of artifacts whose time is over.
 package persister
 
 import (
@@ -81,7 +81,8 @@ func (k *keeping) start(ctx, keep context.Context) (*persister.Role, error) {
 	return persister.New(cfg)
 }
 
-// archive opens the archive, where one is configured, and keeps it until ctx has ended and all that was touched is saved.
+// archive opens the archive, where one is configured, and keeps it until ctx has ended and all that was touched is
+// saved.
 func (k *keeping) archive(ctx context.Context) (*archive.Keeper, error) {
 	if k.cfg.Archive == "" {
 		return nil, nil
@@ -112,8 +113,8 @@ func (k *keeping) archiveEvery() time.Duration {
 	return k.cfg.ArchiveEvery
 }
 
-// anchorKey returns the signing key and publishes its public half in the station, so that an audit finds it. A key that was
-// published stays: it is what old anchors were signed with.
+// anchorKey returns the signing key and publishes its public half in the station, so that an audit finds it. A key that
+// was published stays: it is what old anchors were signed with.
 func (k *keeping) anchorKey(ctx context.Context) (ed25519.PrivateKey, error) {
 	if k.cfg.AnchorKey.Empty() {
 		k.in.Log.Warn().Msg("no INSPAN_ANCHOR_KEY is set: the cut-off end of a log cannot be found by inspan audit")
@@ -131,8 +132,8 @@ func (k *keeping) anchorKey(ctx context.Context) (ed25519.PrivateKey, error) {
 	return key, nil
 }
 
-// sweepEvery is how often a persister looks for artifacts whose time is over: often enough for the shortest time there is
-// here, and not more often than it is worth.
+// sweepEvery is how often a persister looks for artifacts whose time is over: often enough for the shortest time there
+// is here, and not more often than it is worth.
 func sweepEvery(ttl time.Duration) time.Duration {
 	return min(max(ttl/24, time.Second), 10*time.Minute)
 }

@@ -27,8 +27,8 @@ func sessions(in *service.Instance) (*planner.Sessions, error) {
 	return &planner.Sessions{Ledger: l, Rows: p.Sessions, Older: func(ctx context.Context) error { return older(ctx, p.Trees, p.Leases) }}, nil
 }
 
-// older returns an error where a toolrunner of a version lives that knows no logs of sessions: then a planner of that version
-// may live, too, and planners of such a version hold no lease.
+// older returns an error where a toolrunner of a version lives that knows no logs of sessions: then a planner of that
+// version may live, too, and planners of such a version hold no lease.
 func older(ctx context.Context, hosts kernel.KV, leases kernel.Leases) error {
 	if hosts == nil || leases == nil {
 		return nil // the station has one process

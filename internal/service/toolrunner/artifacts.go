@@ -10,7 +10,8 @@ import (
 	"github.com/inspan/inspan/pkg/events"
 )
 
-// keeper captures what calls make. Its lists are beside the workspaces: ids of runs and sessions never begin with a dot.
+// keeper captures what calls make. Its lists are beside the workspaces: ids of runs and sessions never begin with a
+// dot.
 func (h *wiring) keeper(masked []secret.Value) (*capture.Keeper, error) {
 	root, err := filepath.Abs(h.cfg.Workspace)
 	if err != nil {

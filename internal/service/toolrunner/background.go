@@ -10,7 +10,8 @@ import (
 	role "github.com/inspan/inspan/services/toolrunner"
 )
 
-// minding looks after what runs beyond its calls while run runs, and ends it when run has ended: then no call is under way.
+// minding looks after what runs beyond its calls while run runs, and ends it when run has ended: then no call is under
+// way.
 func minding(r *role.Role, log zerolog.Logger, run service.Run) service.Run {
 	return func(ctx context.Context) error {
 		hold, stop := context.WithCancel(context.WithoutCancel(ctx))

@@ -14,8 +14,8 @@ import (
 	role "github.com/inspan/inspan/services/toolrunner"
 )
 
-// uses notes the use of workspaces where they stay on this machine; elsewhere the trees know it, and a host that is given its
-// sandboxes has no workspaces of its own.
+// uses notes the use of workspaces where they stay on this machine; elsewhere the trees know it, and a host that is
+// given its sandboxes has no workspaces of its own.
 func (h *wiring) uses(trees *workspace.Trees) *workspace.Uses {
 	if trees != nil || h.deps.Sandboxes != nil || h.cfg.Workspace == "" {
 		return nil
@@ -23,7 +23,8 @@ func (h *wiring) uses(trees *workspace.Trees) *workspace.Uses {
 	return workspace.NewUses(h.cfg.Workspace)
 }
 
-// cleaning takes the workspaces of runs that have ended away while run runs; what is left then is found at the next start.
+// cleaning takes the workspaces of runs that have ended away while run runs; what is left then is found at the next
+// start.
 func (h *wiring) cleaning(r *role.Role, log zerolog.Logger, run service.Run) service.Run {
 	when := janitor.Policy{After: cmp.Or(h.cfg.CleanupAfter, workspace.StandardAfter), AtEnd: h.cfg.CleanupOnComplete}
 	return func(ctx context.Context) error {

@@ -123,7 +123,8 @@ func (h *wiring) rescue(desk *gitwork.Desk) func(ctx context.Context, workspace,
 // expireEvery is how often a toolrunner looks for published branches whose time is over.
 const expireEvery = time.Hour
 
-// expiring takes published branches away whose time is over, at once and then now and then, while what it is given runs.
+// expiring takes published branches away whose time is over, at once and then now and then, while what it is given
+// runs.
 func (h *wiring) expiring(log zerolog.Logger) (func(service.Run) service.Run, error) {
 	desk, _, err := h.desk()
 	if desk == nil || err != nil {

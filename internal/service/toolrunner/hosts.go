@@ -14,8 +14,8 @@ import (
 	"github.com/inspan/inspan/internal/topology"
 )
 
-// errManyHosts means that workspaces are local and more than one machine has toolrunners: nothing would keep two of them from
-// working in one workspace at the same time, because local mode has no claims and no fences.
+// errManyHosts means that workspaces are local and more than one machine has toolrunners: nothing would keep two of
+// them from working in one workspace at the same time, because local mode has no claims and no fences.
 var errManyHosts = errors.New("INSPAN_WORKSPACE_MODE is local, but toolrunners run on more than one machine")
 
 // hosts knows the toolrunners of a station.
@@ -77,8 +77,8 @@ func (h *hosts) during(run service.Run) service.Run {
 // announceAgain is the pause before the host record is written again.
 const announceAgain = 100 * time.Millisecond
 
-// announce writes the host record. While a server loads its accounts again nothing answers for a moment, so it tries for
-// the term of a lease.
+// announce writes the host record. While a server loads its accounts again nothing answers for a moment, so it tries
+// for the term of a lease.
 func (h *hosts) announce(ctx context.Context) error {
 	b, err := json.Marshal(h.self)
 	if err != nil {

@@ -90,8 +90,8 @@ func (s *shut) addresses(host string) ([]netip.Addr, bool) {
 	return found, true
 }
 
-// Reaches tells what follows where the sandbox of a mode leaves the station within reach of its commands, as host does; it is empty
-// where nothing does.
+// Reaches tells what follows where the sandbox of a mode leaves the station within reach of its commands, as host does;
+// it is empty where nothing does.
 func (c Config) Reaches(mode sandbox.Mode) string {
 	switch {
 	case c.OnlySigned:
@@ -107,8 +107,9 @@ func (c Config) Reaches(mode sandbox.Mode) string {
 	}
 }
 
-// reach says whose commands may reach the station although their sandbox cannot keep them from it: where answers to gates are
-// signed nothing follows from it, and an operator may accept it. Who sets host for the station has accepted what host is.
+// reach says whose commands may reach the station although their sandbox cannot keep them from it: where answers to
+// gates are signed nothing follows from it, and an operator may accept it. Who sets host for the station has accepted
+// what host is.
 func (c Config) reach() pool.Reach {
 	switch host := string(sandbox.Host); {
 	case c.OnlySigned || c.SandboxReaches:

@@ -9,9 +9,9 @@ import (
 	"github.com/inspan/inspan/pkg/events"
 )
 
-// deniedPrograms returns the programs that the station's rules and an agent's deny as a whole, so that sandboxes close their files.
-// Those of the built-in rules are left to the guards: what they name (mkfs, shutdown) needs privileges that no such sandbox has, and
-// a search for their files would be paid by everybody.
+// deniedPrograms returns the programs that the station's rules and an agent's deny as a whole, so that sandboxes close
+// their files. Those of the built-in rules are left to the guards: what they name (mkfs, shutdown) needs privileges
+// that no such sandbox has, and a search for their files would be paid by everybody.
 func deniedPrograms(station []events.Rule) func(guards []events.Rule) []string {
 	var known sync.Map // lists by the rules of agents, which are few
 	return func(guards []events.Rule) []string {

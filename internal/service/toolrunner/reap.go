@@ -11,8 +11,8 @@ import (
 	"github.com/inspan/inspan/internal/service"
 )
 
-// reapEvery is how often a toolrunner looks for what lost ones left: one that is lost while this one lives left something
-// too.
+// reapEvery is how often a toolrunner looks for what lost ones left: one that is lost while this one lives left
+// something too.
 const reapEvery = 10 * time.Minute
 
 // reaper removes what lost toolrunners left on this machine. What could not be removed is told, and is no reason not to

@@ -43,7 +43,8 @@ func TestReaper(t *testing.T) {
 		return
 	}
 	base := t.TempDir()
-	// A box of this living process tells how such names are made; the ones that are left have a start that no process has.
+	// A box of this living process tells how such names are made; the ones that are left have a start that no process
+	// has.
 	living, err := host.New(base).Open(t.Context(), sandbox.Config{ID: "living", Workspace: t.TempDir(), Network: true})
 	if err != nil {
 		t.Fatal(err)

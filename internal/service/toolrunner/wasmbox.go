@@ -8,8 +8,8 @@ import (
 	"github.com/inspan/inspan/internal/sandbox/wasm"
 )
 
-// wasm is the backend of WebAssembly programs. What it compiles is kept in the cache; where none is named, in the user's
-// directory for such things. It starts nothing until it is asked to.
+// wasm is the backend of WebAssembly programs. What it compiles is kept in the cache; where none is named, in the
+// user's directory for such things. It starts nothing until it is asked to.
 func (c Config) wasm() sandbox.Backend {
 	cache := c.WASMCache
 	if cache == "" {

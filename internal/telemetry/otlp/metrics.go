@@ -15,8 +15,8 @@ import (
 	resourcepb "go.opentelemetry.io/proto/otlp/resource/v1"
 )
 
-// Metrics exports the kinds of metrics that the recorder makes: counters and histograms, without exemplars, since nothing is
-// measured inside of a span.
+// Metrics exports the kinds of metrics that the recorder makes: counters and histograms, without exemplars, since
+// nothing is measured inside of a span.
 type Metrics struct {
 	to          *receiver
 	temporality sdkmetric.TemporalitySelector

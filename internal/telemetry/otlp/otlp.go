@@ -1,9 +1,10 @@
-// Package otlp exports spans and metrics over OTLP/HTTP in protobuf. It is written here because the exporters of OpenTelemetry
-// link gRPC (docs/adr/0018).
+// Package otlp exports spans and metrics over OTLP/HTTP in protobuf. It is written here because the exporters of
+// OpenTelemetry link gRPC (docs/adr/0018).
 //
-// Promises: the standard variables hold for headers, time limits, compression, certificates and temporality, those of one
-// signal before those of both, and a wrong one is refused at the start. A receiver that is busy or away is asked again for
-// up to a minute. No redirect is followed, and no error holds an address or a header: they may hold a password.
+// Promises: the standard variables hold for headers, time limits, compression, certificates and temporality, those of
+// one signal before those of both, and a wrong one is refused at the start. A receiver that is busy or away is asked
+// again for up to a minute. No redirect is followed, and no error holds an address or a header: they may hold a
+// password.
 package otlp
 
 import (
@@ -207,8 +208,8 @@ func retryAfter(value string) time.Duration {
 	return 0
 }
 
-// rejected is the error of a reply that says that a part was not taken: the field partial_success, in it a count and a text.
-// It reads the wire format because the types of replies link gRPC.
+// rejected is the error of a reply that says that a part was not taken: the field partial_success, in it a count and a
+// text. It reads the wire format because the types of replies link gRPC.
 func rejected(reply []byte) error {
 	var count uint64
 	text := ""

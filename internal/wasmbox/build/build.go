@@ -1,8 +1,8 @@
 // Package build makes the toolbox of the wasm sandbox with the Go toolchain.
 //
-// Promises: the same source gives the same program. A directory that has an older toolbox has the new one or the old one,
-// never a part. The shell's interpreter wants pipes of the system, which WASI has none of: a copy of it is compiled that has
-// pipes in memory instead (pipes.go.txt), and lasts as long as the build.
+// Promises: the same source gives the same program. A directory that has an older toolbox has the new one or the old
+// one, never a part. The shell's interpreter wants pipes of the system, which WASI has none of: a copy of it is
+// compiled that has pipes in memory instead (pipes.go.txt), and lasts as long as the build.
 package build
 
 import (
@@ -29,7 +29,8 @@ const (
 	systemPipes = "interp/stdin_os.go"
 )
 
-// Toolbox builds the toolbox of the module in source into a directory: wasmbox.wasm with links NAME.wasm to it, and js.wasm.
+// Toolbox builds the toolbox of the module in source into a directory: wasmbox.wasm with links NAME.wasm to it, and
+// js.wasm.
 func Toolbox(ctx context.Context, source, dir string) error {
 	dir, err := filepath.Abs(dir)
 	if err != nil {

@@ -15,8 +15,8 @@ import (
 // slow is far above what any message within the limits needs.
 const slow = 10 * time.Second
 
-// FuzzOpen proves SAFE-12 and EVT-1: any message is taken apart or refused, in bounded time; a bare document stays as it is;
-// a task that was read is the same when it is written and read again, bare or as a CloudEvent of either form.
+// FuzzOpen proves SAFE-12 and EVT-1: any message is taken apart or refused, in bounded time; a bare document stays as
+// it is; a task that was read is the same when it is written and read again, bare or as a CloudEvent of either form.
 func FuzzOpen(f *testing.F) {
 	for _, data := range []string{`{"agent":"a","task":"b"}`, `{"specversion":"1.0","id":"1","source":"/s","type":"t","data":{"agent":"a","task":"b"}}`,
 		`{"specversion":"0.3","id":"1","source":"/s","type":"t"}`, `{"specversion":"1.0","id":"1","source":"/s","type":"t","data_base64":"eyJhZ2VudCI6ImEifQ=="}`,

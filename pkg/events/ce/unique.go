@@ -9,8 +9,8 @@ import (
 	"unicode"
 )
 
-// unique returns an error that names a key that stands twice in an object of the document. Of a struct the decoder takes a
-// key in any case, so there two that differ in case alone are the same. What is no JSON is left to the decoder.
+// unique returns an error that names a key that stands twice in an object of the document. Of a struct the decoder
+// takes a key in any case, so there two that differ in case alone are the same. What is no JSON is left to the decoder.
 func unique(data []byte, t reflect.Type) error {
 	if !json.Valid(data) {
 		return nil // of a list that is cut off in a text, More reports another element for ever

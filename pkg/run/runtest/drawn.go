@@ -11,8 +11,8 @@ import (
 	"github.com/inspan/inspan/pkg/run"
 )
 
-// byHand are the event types that Moves has payloads of its own for. A newer one is drawn: it needs a move by hand only where
-// no drawn payload fits.
+// byHand are the event types that Moves has payloads of its own for. A newer one is drawn: it needs a move by hand only
+// where no drawn payload fits.
 var byHand = []events.Kind{
 	events.RunCreated, events.RunForked, events.RunStarted, events.RunPaused, events.RunResumed, events.RunAdjusted, events.RunMoved,
 	events.RunCompleted, events.RunFailed, events.PlanMade, events.PlanRevised, events.PlanCompleted, events.StepReady, events.StepAllowed,
@@ -33,8 +33,8 @@ func drawn(s run.State) []events.Payload {
 	return m
 }
 
-// Drawn makes payloads of an event type from the names of its fields, about each step, open call and waiting gate of a state,
-// and returns those that the fold takes as the next event. Their order depends on the state alone.
+// Drawn makes payloads of an event type from the names of its fields, about each step, open call and waiting gate of a
+// state, and returns those that the fold takes as the next event. Their order depends on the state alone.
 func Drawn(s run.State, w events.Type) []events.Payload {
 	abouts := []about{{}}
 	for _, g := range s.Waiting() {
@@ -80,8 +80,8 @@ type about struct {
 	fence                        uint64
 }
 
-// fill sets the fields that name what the payload is about, and every other one that is never left out, so that no text is empty.
-// Lists and references stay empty.
+// fill sets the fields that name what the payload is about, and every other one that is never left out, so that no text
+// is empty. Lists and references stay empty.
 func (a about) fill(v reflect.Value, name string) {
 	switch v.Kind() {
 	case reflect.Struct:

@@ -79,8 +79,8 @@ func Plan(steps ...events.PlanStep) *events.PlanMadeData {
 	return &events.PlanMadeData{Event: eventOf(events.PlanMade), TaskID: "task-1", Steps: steps, Origin: "task"}
 }
 
-// Revised replaces what has not begun of a plan by the steps given, in a state that a plan can be revised in. In a run that works
-// in git the step that delivers follows them.
+// Revised replaces what has not begun of a plan by the steps given, in a state that a plan can be revised in. In a run
+// that works in git the step that delivers follows them.
 func Revised(s run.State, steps ...events.PlanStep) *events.PlanRevisedData {
 	kept, removed, deliver := s.Plan.Unbegun()
 	if deliver != nil {

@@ -29,8 +29,8 @@ type Builder struct {
 // New returns a builder for a run that does not exist yet.
 func New(station, runID string) *Builder { return &Builder{station: station, run: runID} }
 
-// Append appends events with the payloads given and returns their stored bytes. It panics with the fold's words where one
-// does not fit: a test that wants that uses Try or Bad.
+// Append appends events with the payloads given and returns their stored bytes. It panics with the fold's words where
+// one does not fit: a test that wants that uses Try or Bad.
 func (b *Builder) Append(payloads ...events.Payload) [][]byte {
 	from := len(b.stored)
 	for _, p := range payloads {

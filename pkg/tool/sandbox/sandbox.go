@@ -43,8 +43,8 @@ const (
 	Auto Mode = "auto"
 )
 
-// Strength orders modes by how much they isolate: a mode of a greater number has every wall of a smaller one, and a kernel of
-// its own above 2. A mode that is not known counts as none.
+// Strength orders modes by how much they isolate: a mode of a greater number has every wall of a smaller one, and a
+// kernel of its own above 2. A mode that is not known counts as none.
 func (m Mode) Strength() int {
 	switch m {
 	case Firecracker, QEMU, E2B:
@@ -108,8 +108,8 @@ type Sandbox interface {
 	Processes(ctx context.Context) ([]ProcessInfo, error)
 	// Kill ends one process that Processes lists, and returns when it is gone. Any other number is ErrNoProcess.
 	Kill(ctx context.Context, pid int) error
-	// ReadFile, WriteFile, Stat, Remove and Rename work on paths relative to the workspace; they return ErrOutside for one
-	// that leaves it. WriteFile makes parent directories and replaces a file in one move (write aside, rename).
+	// ReadFile, WriteFile, Stat, Remove and Rename work on paths relative to the workspace; they return ErrOutside for
+	// one that leaves it. WriteFile makes parent directories and replaces a file in one move (write aside, rename).
 	ReadFile(path string) ([]byte, error)
 	WriteFile(path string, data []byte) error
 	Stat(path string) (fs.FileInfo, error)
@@ -131,7 +131,8 @@ type Cmd struct {
 	Dir string
 	// Env is added to the sandbox's environment.
 	Env []string
-	// AnyProgram lets the command run programs of Config.DenyPrograms: for a tool that runs one by itself, and no text of an agent.
+	// AnyProgram lets the command run programs of Config.DenyPrograms: for a tool that runs one by itself, and no text
+	// of an agent.
 	AnyProgram bool
 	// Stdin may be nil (empty input). A Read of it that still blocks after the command ended is left behind.
 	Stdin io.Reader
@@ -175,8 +176,8 @@ type Exit struct {
 	ReadBytes, WriteBytes int64
 }
 
-// Lasting is implemented by sandboxes that tell whether they outlive the call that uses them: then what a call leaves in HOME and
-// TMPDIR is there for the next one.
+// Lasting is implemented by sandboxes that tell whether they outlive the call that uses them: then what a call leaves
+// in HOME and TMPDIR is there for the next one.
 type Lasting interface{ Lasts() bool }
 
 // Outlives reports whether a sandbox outlives the call that uses it.

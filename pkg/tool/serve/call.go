@@ -146,8 +146,8 @@ func (c *served) progress(stream string, chunk []byte) {
 // room is what a result may take of a message beside what else is in it.
 const room = wire.MaxMessage - 4<<10
 
-// bounded makes of a result one that fits into a message: of what is too large the output names what is missing. The call has taken
-// effect, so it does not fail for that.
+// bounded makes of a result one that fits into a message: of what is too large the output names what is missing. The
+// call has taken effect, so it does not fail for that.
 func bounded(r tool.Result, most int) *wire.Result {
 	out := &wire.Result{Output: strings.ToValidUTF8(r.Output, "\uFFFD"), Full: r.Full, Failed: r.Failed, ExitCode: r.ExitCode}
 	if most <= 0 || most > room/8 { // JSON may need six bytes for one

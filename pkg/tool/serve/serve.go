@@ -1,13 +1,13 @@
 // Package serve lets a program of others serve its tools over NATS to a station that runs elsewhere.
 //
-// Promises: Serve answers requests of the station's toolrunners until its context ends. As many programs as one likes may serve
-// the same tools: they are one queue group, and each call goes to one of them. Nothing begins before the toolrunner has
-// confirmed that it received the acceptance, so a request that nobody waits for any more has no effect. While a tool works its
-// toolrunner receives a heartbeat; when the call is cancelled, takes too long, or Serve ends, the context of the tool ends.
-// Results are bounded. A tool has no workspace and no sandbox here, and sees no NATS.
+// Promises: Serve answers requests of the station's toolrunners until its context ends. As many programs as one likes
+// may serve the same tools: they are one queue group, and each call goes to one of them. Nothing begins before the
+// toolrunner has confirmed that it received the acceptance, so a request that nobody waits for any more has no effect.
+// While a tool works its toolrunner receives a heartbeat; when the call is cancelled, takes too long, or Serve ends,
+// the context of the tool ends. Results are bounded. A tool has no workspace and no sandbox here, and sees no NATS.
 //
-// What a station offers to its agents is not what a server says, but what an operator pinned (inspan tools pin). A server whose
-// specification is another one refuses the call.
+// What a station offers to its agents is not what a server says, but what an operator pinned (inspan tools pin). A
+// server whose specification is another one refuses the call.
 package serve
 
 import (
@@ -30,14 +30,15 @@ import (
 type Config struct {
 	// Conn is a connection that is used and left open; nil connects to URL.
 	Conn *nats.Conn
-	// URL of the NATS servers, User and Password those of the station's user tools, or Creds the path of a credentials file.
+	// URL of the NATS servers, User and Password those of the station's user tools, or Creds the path of a credentials
+	// file.
 	URL, User, Password, Creds string
 	// Station that the tools are served to; empty is "default".
 	Station string
 	// Server names this program and its replicas, [a-z0-9-]{1,32}; the specifications are pinned with it.
 	Server string
-	// Calls is how many calls this program carries out at a time; 0 is DefaultCalls. A call more is refused, and the toolrunner
-	// tries again.
+	// Calls is how many calls this program carries out at a time; 0 is DefaultCalls. A call more is refused, and the
+	// toolrunner tries again.
 	Calls int
 	// Drain is how long calls under way may take after the context of Serve has ended; 0 is DefaultDrain.
 	Drain time.Duration
@@ -53,8 +54,9 @@ const (
 // group is the queue group of all servers.
 const group = "inspan-tools"
 
-// Serve serves tools until ctx ends and the calls under way have ended too. It returns an error where a tool cannot be served,
-// the servers are not reached, or the connection is closed for good; while a connection is lost it waits for the next.
+// Serve serves tools until ctx ends and the calls under way have ended too. It returns an error where a tool cannot be
+// served, the servers are not reached, or the connection is closed for good; while a connection is lost it waits for
+// the next.
 func Serve(ctx context.Context, cfg Config, tools ...tool.Tool) error {
 	s, err := newServer(cfg, tools)
 	if err != nil {

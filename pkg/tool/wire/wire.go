@@ -1,10 +1,10 @@
 // Package wire is the protocol between the toolrunners of a station and the programs that serve tools to it over NATS.
 //
-// Promises: it is plain data, and every message is one JSON object below MaxMessage. A toolrunner publishes a Request on the
-// subject of the tool, whose servers are one queue group; the last token of its reply subject names the exchange. The server
-// answers there with Replies: accepted, then, once a Control on the control subject of the exchange lets it begin, alive and
-// output while it works, and exactly one end (result, failed or lost). A server that is not let begin does nothing, so
-// a toolrunner that has not sent begin knows that nothing has begun.
+// Promises: it is plain data, and every message is one JSON object below MaxMessage. A toolrunner publishes a Request
+// on the subject of the tool, whose servers are one queue group; the last token of its reply subject names the
+// exchange. The server answers there with Replies: accepted, then, once a Control on the control subject of the
+// exchange lets it begin, alive and output while it works, and exactly one end (result, failed or lost). A server that
+// is not let begin does nothing, so a toolrunner that has not sent begin knows that nothing has begun.
 package wire
 
 import (
@@ -25,7 +25,8 @@ const Version = 1
 
 // Limits. Sizes are bytes.
 const (
-	// MaxMessage is the most of one message: what a NATS server takes that is not configured otherwise, less its headers.
+	// MaxMessage is the most of one message: what a NATS server takes that is not configured otherwise, less its
+	// headers.
 	MaxMessage = 1<<20 - 8<<10
 	// MaxChunk is the most of one piece of output that is sent as it comes, MaxLive the most of all pieces of a call.
 	MaxChunk = 64 << 10

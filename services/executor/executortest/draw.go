@@ -1,8 +1,8 @@
 // Package executortest draws the requests of executors for tests of adapters.
 //
 // Promises: each request is made by the executor's own code from a log that was drawn by runtest.Moves, so that it has
-// whatever a log can hold: calls that were refused or failed, compactions, results and messages that stand in objects, and
-// answers of any provider. The package is for tests.
+// whatever a log can hold: calls that were refused or failed, compactions, results and messages that stand in objects,
+// and answers of any provider. The package is for tests.
 package executortest
 
 import (
@@ -26,8 +26,8 @@ import (
 	"github.com/inspan/inspan/services/executor"
 )
 
-// Foreign is in the thoughts of every answer whose provider is not the one that Draw was given; no request of that provider
-// may hold it.
+// Foreign is in the thoughts of every answer whose provider is not the one that Draw was given; no request of that
+// provider may hold it.
 const Foreign = "FOREIGN-THOUGHT"
 
 // blobs keeps objects in memory.
@@ -52,8 +52,9 @@ func (b blobs) Get(_ context.Context, ref events.Ref) ([]byte, error) {
 	return data, nil
 }
 
-// Draw walks through legal histories until a step is owed a turn, and returns the request for it, made once from the state
-// and once from the state as it was stored and read again: both are equal. raw returns provider's own form of a message.
+// Draw walks through legal histories until a step is owed a turn, and returns the request for it, made once from the
+// state and once from the state as it was stored and read again: both are equal. raw returns provider's own form of a
+// message.
 func Draw(t *rapid.T, provider string, raw func(text string, calls []llm.Call) json.RawMessage) llm.Request {
 	b, objects := runtest.New("demo", "r"), blobs{}
 	created := runtest.Created()

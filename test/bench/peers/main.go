@@ -1,9 +1,9 @@
-// Command peers does the workload of test/bench with a durable workflow library over PostgreSQL, DBOS Transact, and nothing of
-// ours: runs of steps, each a turn of a model that answers at once and a call of a tool that does nothing. It is a module of its
-// own, so that nothing else depends on the library.
+// Command peers does the workload of test/bench with a durable workflow library over PostgreSQL, DBOS Transact, and
+// nothing of ours: runs of steps, each a turn of a model that answers at once and a call of a tool that does nothing.
+// It is a module of its own, so that nothing else depends on the library.
 //
-// The benchmark starts it with the address of a database and asks for rounds on its input, a line each: runs, steps, runs at a
-// time. It answers each with a line: seconds of wall clock, seconds of its own CPU time.
+// The benchmark starts it with the address of a database and asks for rounds on its input, a line each: runs, steps,
+// runs at a time. It answers each with a line: seconds of wall clock, seconds of its own CPU time.
 package main
 
 import (

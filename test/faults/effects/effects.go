@@ -158,8 +158,8 @@ func wait(ctx context.Context, d time.Duration) error {
 	}
 }
 
-// write appends a line. An effect leaves a mark that it can be found by: of its key where it is idempotent, so that doing
-// it again changes nothing, else of its run and call.
+// write appends a line. An effect leaves a mark that it can be found by: of its key where it is idempotent, so that
+// doing it again changes nothing, else of its run and call.
 func (n note) write(moment string, c tool.Call) error {
 	l := Line{Moment: moment, Class: n.class, Run: c.Env.Sandbox.ID(), Call: c.ID, Key: c.Key, Process: os.Getpid(), At: time.Now()}
 	if moment == Effect && (n.class == tool.Idempotent || n.class == tool.Reconcilable) {

@@ -22,7 +22,8 @@ const (
 	FrameKill     Kind = 'k'
 )
 
-// Frames from the helper: Ready or Begun, output, that a frame of input was taken, an Answer, and the End, which is last.
+// Frames from the helper: Ready or Begun, output, that a frame of input was taken, an Answer, and the End, which is
+// last.
 const (
 	FrameBegun  Kind = 'b'
 	FrameOut    Kind = '1'

@@ -8,8 +8,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Main is the helper where this process was started as one: then asked is true and the process is to end with code. It is to be
-// called before anything else.
+// Main is the helper where this process was started as one: then asked is true and the process is to end with code. It
+// is to be called before anything else.
 func Main() (code int, asked bool) {
 	if len(os.Args) != 3 || os.Args[1] != Flag {
 		return 0, false

@@ -23,8 +23,8 @@ import (
 const (
 	// endMax is how long all that a command started may take to be gone.
 	endMax = 10 * time.Second
-	// drainIdle is how long an output may stay silent after everything is gone: it matters only where a process of another
-	// command of the same container holds it.
+	// drainIdle is how long an output may stay silent after everything is gone: it matters only where a process of
+	// another command of the same container holds it.
 	drainIdle = 500 * time.Millisecond
 	// ready is how many threads are made before a command begins: later its processes may have taken all there are.
 	ready = 10

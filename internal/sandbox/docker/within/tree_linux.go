@@ -51,8 +51,8 @@ func (f *family) endAll() bool {
 	}
 }
 
-// descendants are the processes that this one is an ancestor of; with dead, also those whose first thread has ended: others
-// may go on.
+// descendants are the processes that this one is an ancestor of; with dead, also those whose first thread has ended:
+// others may go on.
 func descendants(dead bool) []int {
 	children := map[int][]int{}
 	dir, err := os.Open("/proc")

@@ -1,13 +1,13 @@
 // Package within is what works inside of the containers of sandboxes: a helper that is there instead of an init and a
 // shell, and the words that it and the toolrunner exchange.
 //
-// Promises: a program whose main calls Main first can be put into a container, whatever image that has, as its own helper;
-// it has to be a static one. As the first process (RoleInit) the helper looks at the mounts before anything else runs,
-// says what it found, opens the sandbox's way out where there is one, and lives until its standard input ends: a
-// toolrunner that is lost takes its container with it. As the parent of a command (RoleExec) it starts the command behind
-// a system call filter, passes input, output and signals on, and does not say that it ended before every process that the
-// command started is gone; where its standard input ends first, it ends all of them. Neither has a way to more than its
-// container.
+// Promises: a program whose main calls Main first can be put into a container, whatever image that has, as its own
+// helper; it has to be a static one. As the first process (RoleInit) the helper looks at the mounts before anything
+// else runs, says what it found, opens the sandbox's way out where there is one, and lives until its standard input
+// ends: a toolrunner that is lost takes its container with it. As the parent of a command (RoleExec) it starts the
+// command behind a system call filter, passes input, output and signals on, and does not say that it ended before every
+// process that the command started is gone; where its standard input ends first, it ends all of them. Neither has a way
+// to more than its container.
 package within
 
 // Flag is the first argument of the helper. Programs that do not know it refuse it as a flag.
@@ -30,15 +30,15 @@ const (
 type Setup struct {
 	// Checks are looked at in this order; the first that fails is told.
 	Checks []Check `json:"checks,omitempty"`
-	// Users is proc_pid_uid_map(5) of the toolrunner: where the engine gives users other numbers, files that commands make
-	// would belong to others.
+	// Users is proc_pid_uid_map(5) of the toolrunner: where the engine gives users other numbers, files that commands
+	// make would belong to others.
 	Users string `json:"users,omitempty"`
 	// Door is true where the way out is to be opened.
 	Egress bool `json:"door,omitempty"`
 }
 
-// Check says what has to be mounted at a path, once: the file of that device and number. Every mount that was asked for has
-// a Check, so that one which a link led elsewhere is missed at its own place.
+// Check says what has to be mounted at a path, once: the file of that device and number. Every mount that was asked for
+// has a Check, so that one which a link led elsewhere is missed at its own place.
 type Check struct {
 	// Path is absolute. From Root on, which is Path or above it, no link is followed.
 	Path string `json:"path"`
@@ -79,8 +79,8 @@ type Question struct {
 	Wait   bool `json:"wait,omitempty"`
 }
 
-// Answer is that of the Question with the same ID. Found is true where it is a process of the command, Gone where it was
-// seen to be gone.
+// Answer is that of the Question with the same ID. Found is true where it is a process of the command, Gone where it
+// was seen to be gone.
 type Answer struct {
 	ID     int       `json:"id"`
 	Found  bool      `json:"found,omitempty"`

@@ -2,8 +2,9 @@
 // package e2b uses them. Commands really run, on this machine, in a directory of each sandbox (mirrortest.Machine).
 //
 // Promises: a request without the right key or token is refused; so is a message that the real service would not
-// understand. As there, a command's end is only told when no one holds its output any more, it lives on when its stream is
-// lost, outputs are read apart, and a machine whose time is over is not there. Faults are asked for by the test: see Faults.
+// understand. As there, a command's end is only told when no one holds its output any more, it lives on when its stream
+// is lost, outputs are read apart, and a machine whose time is over is not there. Faults are asked for by the test: see
+// Faults.
 package e2btest
 
 import (

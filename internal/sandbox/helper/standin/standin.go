@@ -1,4 +1,5 @@
-// Package standin is what programs do first that sandboxes start in their own place: inspan, toolrunner and inspan-within.
+// Package standin is what programs do first that sandboxes start in their own place: inspan, toolrunner and
+// inspan-within.
 //
 // Promises: a program that was started as a helper is nothing else.
 package standin
@@ -12,8 +13,8 @@ import (
 	"github.com/inspan/inspan/internal/sandbox/launch"
 )
 
-// Main works as the helper that this program was started as, and returns with what to exit with; asked is false where it was started
-// as itself.
+// Main works as the helper that this program was started as, and returns with what to exit with; asked is false where
+// it was started as itself.
 func Main() (code int, asked bool) {
 	if inside.Main() { // the way out of a sandbox
 		return inside.Failed, true

@@ -116,7 +116,8 @@ func (s *Server) createClaim(w http.ResponseWriter, r *http.Request) {
 	reply(w, http.StatusCreated, object)
 }
 
-// grant is what the controller does: a pod after the second look, its labels after the third. The caller holds the lock.
+// grant is what the controller does: a pod after the second look, its labels after the third. The caller holds the
+// lock.
 func (s *Server) grant(name string, c *claim) (map[string]any, error) {
 	c.looks++
 	not := func(reason, message string) map[string]any {

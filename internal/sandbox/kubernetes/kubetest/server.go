@@ -1,10 +1,10 @@
-// Package kubetest is a stand-in for the API server of a Kubernetes cluster: pods and exec in them over WebSocket, as far as
-// package kubernetes uses them. Commands really run, on this machine, in a directory of each pod (mirrortest.Machine), which
-// is in the place of the volume at the pod's HOME.
+// Package kubetest is a stand-in for the API server of a Kubernetes cluster: pods and exec in them over WebSocket, as
+// far as package kubernetes uses them. Commands really run, on this machine, in a directory of each pod
+// (mirrortest.Machine), which is in the place of the volume at the pod's HOME.
 //
-// Promises: a request without the token is refused, as is a pod that a real server would not take or that is not closed as
-// it should be. A pod starts and ends after a while, and an exec ends when no one holds its output any more and lives on when
-// its connection is lost, as there. It is no cluster: no wall of a pod is put up.
+// Promises: a request without the token is refused, as is a pod that a real server would not take or that is not closed
+// as it should be. A pod starts and ends after a while, and an exec ends when no one holds its output any more and
+// lives on when its connection is lost, as there. It is no cluster: no wall of a pod is put up.
 package kubetest
 
 import (

@@ -1,11 +1,11 @@
 // Package fctest is a double of Firecracker: a program that has its API on a unix socket, written from the published
 // description, and a machine in whose place programs run on this computer.
 //
-// Promises: what the API refuses it refuses: fields that are not known, files that are not there, a machine without a kernel, a
-// word that comes too late. The vsock is a unix socket that speaks Firecracker's CONNECT. Behind it is the wire of the agent,
-// whose programs run in a directory of their own (package mirrortest) and end with the machine. It puts up no wall and no limit.
-// Started with the command line of QEMU it stands for QEMU: it takes what it needs of it, and has the same machine behind
-// the channel that it inherits.
+// Promises: what the API refuses it refuses: fields that are not known, files that are not there, a machine without a
+// kernel, a word that comes too late. The vsock is a unix socket that speaks Firecracker's CONNECT. Behind it is the
+// wire of the agent, whose programs run in a directory of their own (package mirrortest) and end with the machine. It
+// puts up no wall and no limit. Started with the command line of QEMU it stands for QEMU: it takes what it needs of it,
+// and has the same machine behind the channel that it inherits.
 package fctest
 
 import (
@@ -43,8 +43,8 @@ const (
 	Dies = "the machine dies here"
 )
 
-// Main is the engine where a test program was started in its place, until it is killed or its machine ends: then a TestMain does
-// nothing else. Otherwise it returns false.
+// Main is the engine where a test program was started in its place, until it is killed or its machine ends: then a
+// TestMain does nothing else. Otherwise it returns false.
 func Main() bool {
 	if isQEMU() {
 		if err := qemu(); err != nil {

@@ -19,7 +19,8 @@ import (
 
 // What the file of a kernel says besides, for machines under the double of QEMU that go wrong.
 const (
-	// KernelOld boots, and its agent is of another version. KernelRubbish boots, and what speaks on its channel is no agent.
+	// KernelOld boots, and its agent is of another version. KernelRubbish boots, and what speaks on its channel is no
+	// agent.
 	KernelOld       = "old"
 	KernelMalformed = "rubbish"
 	// Full is an argument of a command at which this computer's disk is full.

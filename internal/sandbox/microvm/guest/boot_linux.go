@@ -176,8 +176,8 @@ func show() error {
 	return fmt.Errorf("mount the root image: %w", errors.Join(failed...))
 }
 
-// features of the machine's file systems, which mke2fs does not know of without a configuration. Those of the groups keep it from
-// writing all tables, which takes seconds and room on the computer outside.
+// features of the machine's file systems, which mke2fs does not know of without a configuration. Those of the groups
+// keep it from writing all tables, which takes seconds and room on the computer outside.
 const features = "^has_journal,^resize_inode,extent,huge_file,flex_bg,uninit_bg,dir_nlink,extra_isize"
 
 // disk makes a file system on a disk and mounts it.

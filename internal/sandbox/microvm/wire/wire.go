@@ -1,9 +1,9 @@
-// Package wire carries programs, files and connections between a toolrunner and the agent in one of its virtual machines, over
-// a single stream of bytes.
+// Package wire carries programs, files and connections between a toolrunner and the agent in one of its virtual
+// machines, over a single stream of bytes.
 //
-// Promises: any number of programs and files at once share the stream, and one that is not read does not hold the others. What
-// comes from the other end is bounded in size. A file that was not sent whole is told apart from one that was. When the stream
-// ends, all that went over it ends with an error.
+// Promises: any number of programs and files at once share the stream, and one that is not read does not hold the
+// others. What comes from the other end is bounded in size. A file that was not sent whole is told apart from one that
+// was. When the stream ends, all that went over it ends with an error.
 package wire
 
 import (
@@ -40,8 +40,8 @@ const (
 )
 
 const (
-	// patience bounds one write to the stream, and the answer to a knock: a machine that is emulated on a busy computer is slow,
-	// and not gone. The toolrunner knocks every knockEvery.
+	// patience bounds one write to the stream, and the answer to a knock: a machine that is emulated on a busy computer
+	// is slow, and not gone. The toolrunner knocks every knockEvery.
 	patience   = 3 * time.Minute
 	knockEvery = 30 * time.Second
 	// window is how much of one stream may be on its way.
@@ -75,8 +75,8 @@ type Hold struct {
 	Memory int64   `json:"memory,omitempty"`
 	Disk   int64   `json:"disk,omitempty"`
 	PIDs   int     `json:"pids,omitempty"`
-	// Port of the machine's loopback at which the way out is found; 0 for none. Shown are files for those who go it, by their
-	// absolute path.
+	// Port of the machine's loopback at which the way out is found; 0 for none. Shown are files for those who go it, by
+	// their absolute path.
 	Port  int               `json:"port,omitempty"`
 	Shown map[string][]byte `json:"shown,omitempty"`
 }
@@ -125,7 +125,8 @@ func sendAll(l *within.Line, kind within.Kind, r io.Reader) error {
 	}
 }
 
-// body reads what comes in frames of one kind, until one of another kind that ends it; last is the error of that one, if any.
+// body reads what comes in frames of one kind, until one of another kind that ends it; last is the error of that one,
+// if any.
 type body struct {
 	line      *within.Line
 	kind, end within.Kind

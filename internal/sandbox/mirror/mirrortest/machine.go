@@ -1,8 +1,8 @@
 // Package mirrortest has a stand-in for other machines: it runs programs on this one, in a directory of its own.
 //
-// Promises: programs get the environment of a fresh machine, never that of the test. A program's leftovers live on when it
-// ends, as they do on a machine, so that whoever should end them is seen to do so. End ends what is left and removes the
-// directory.
+// Promises: programs get the environment of a fresh machine, never that of the test. A program's leftovers live on when
+// it ends, as they do on a machine, so that whoever should end them is seen to do so. End ends what is left and removes
+// the directory.
 package mirrortest
 
 import (
