@@ -14,6 +14,7 @@ func main() {
 	if err != nil {
 		dir = "/"
 	}
-	os.Exit(wasmbox.Main(context.Background(), wasmbox.Call{Args: os.Args, In: os.Stdin, Out: os.Stdout, Err: os.Stderr, Dir: dir,
+	os.Exit(wasmbox.Main(context.Background(), wasmbox.Call{Args: os.Args, In: os.Stdin, Out: os.Stdout, Err: os.Stderr,
+		Dir: dir,
 		Env: os.Environ(), Host: wasmbox.System{}}))
 }

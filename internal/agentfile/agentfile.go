@@ -120,7 +120,8 @@ func (p *parsing) parse(name string, data []byte) events.Agent {
 // split takes the frontmatter and the body apart. bodyLine is the line that the body begins at.
 func split(data []byte) (front, body string, bodyLine int, err error) {
 	if len(data) > MaxFile {
-		return "", "", 0, &Error{Code: CodeLimit, Message: "the file is too large", Expected: fmt.Sprintf("at most %d bytes", MaxFile), Actual: fmt.Sprint(len(data))}
+		return "", "", 0, &Error{Code: CodeLimit, Message: "the file is too large", Expected: fmt.Sprintf("at most %d bytes",
+			MaxFile), Actual: fmt.Sprint(len(data))}
 	}
 	if !utf8.Valid(data) || strings.ContainsRune(string(data), 0) {
 		return "", "", 0, &Error{Code: CodeFile, Message: "the file is not UTF-8 text"}
@@ -128,7 +129,8 @@ func split(data []byte) (front, body string, bodyLine int, err error) {
 	text := strings.TrimPrefix(string(data), "\ufeff")
 	head, rest, more := strings.Cut(text, "\n")
 	if !dashes(head) || !more {
-		return "", "", 0, &Error{Code: CodeFront, Line: 1, Message: "the file does not begin with frontmatter", Hint: "begin it with a line of three dashes"}
+		return "", "", 0, &Error{Code: CodeFront, Line: 1, Message: "the file does not begin with frontmatter",
+			Hint: "begin it with a line of three dashes"}
 	}
 	line, at := 2, 0
 	for at <= len(rest) {
@@ -136,7 +138,8 @@ func split(data []byte) (front, body string, bodyLine int, err error) {
 		if dashes(l) {
 			front, body = rest[:at], rest[min(at+len(l)+1, len(rest)):]
 			if len(front) > MaxFrontmatter {
-				return "", "", 0, &Error{Code: CodeLimit, Line: line, Message: "the frontmatter is too large", Expected: fmt.Sprintf("at most %d bytes", MaxFrontmatter), Actual: fmt.Sprint(len(front))}
+				return "", "", 0, &Error{Code: CodeLimit, Line: line, Message: "the frontmatter is too large",
+					Expected: fmt.Sprintf("at most %d bytes", MaxFrontmatter), Actual: fmt.Sprint(len(front))}
 			}
 			return front, body, line + 1, nil
 		}
@@ -146,7 +149,8 @@ func split(data []byte) (front, body string, bodyLine int, err error) {
 		at += len(l) + 1
 		line++
 	}
-	return "", "", 0, &Error{Code: CodeFront, Line: 1, Message: "the frontmatter has no end", Hint: "end it with a line of three dashes"}
+	return "", "", 0, &Error{Code: CodeFront, Line: 1, Message: "the frontmatter has no end",
+		Hint: "end it with a line of three dashes"}
 }
 
 func dashes(line string) bool { return strings.TrimRight(line, " \t\r") == "---" }

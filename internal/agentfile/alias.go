@@ -65,7 +65,8 @@ func (p *parsing) harness(root *node) (word string) {
 		wrap(h, "enabled")
 		h.pairs[0].value.kind, h.pairs[0].value.text = isBool, "true"
 	case h.kind == isText:
-		p.fail(&Error{Code: CodeValue, Line: h.line, Path: h.path, Message: "the value is not permitted", Expected: `"agentic", nothing or a mapping`, Actual: shown(h.text)})
+		p.fail(&Error{Code: CodeValue, Line: h.line, Path: h.path, Message: "the value is not permitted",
+			Expected: `"agentic", nothing or a mapping`, Actual: shown(h.text)})
 		h.kind, h.text = isMap, ""
 	}
 	return events.HarnessOn
@@ -120,7 +121,8 @@ func (p *parsing) move(root *node, m move) {
 	if len(holder.pairs) == 0 && holder != root && len(from) > 1 && from[0] != "harness" && from[0] != "sandbox" {
 		root.remove(from[0])
 	}
-	p.warn(Warning{Code: CodeAlias, Line: value.line, Path: value.path, Message: "is another spelling of " + m.to, Hint: "write " + m.to})
+	p.warn(Warning{Code: CodeAlias, Line: value.line, Path: value.path, Message: "is another spelling of " + m.to,
+		Hint: "write " + m.to})
 	p.merge(dest, pair{key: to[len(to)-1], line: value.line, value: value}, m.to)
 }
 
@@ -139,7 +141,8 @@ func (p *parsing) merge(into *node, add pair, canonical string) {
 			p.merge(there, pr, canonical+"."+pr.key)
 		}
 	case !same(there, add.value):
-		p.fail(&Error{Code: CodeConflict, Line: add.value.line, Path: add.value.path, Message: "two spellings of " + canonical + " have different values",
+		p.fail(&Error{Code: CodeConflict, Line: add.value.line, Path: add.value.path, Message: "two spellings of " +
+			canonical + " have different values",
 			Expected: actual(there) + " as in " + there.path, Actual: actual(add.value), Hint: "keep " + canonical + " only"})
 	}
 }
@@ -157,7 +160,8 @@ func (p *parsing) toolNames(tools *node) {
 	}
 	for _, t := range tools.items {
 		if short, ok := toolAliases[t.text]; ok && t.kind == isText {
-			p.warn(Warning{Code: CodeAlias, Line: t.line, Path: t.path, Message: t.text + " is another spelling of " + short, Hint: "write " + short})
+			p.warn(Warning{Code: CodeAlias, Line: t.line, Path: t.path, Message: t.text + " is another spelling of " + short,
+				Hint: "write " + short})
 			t.text = short
 		}
 	}

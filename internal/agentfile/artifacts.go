@@ -71,7 +71,8 @@ func (p *parsing) artifacts(n *node) *events.ArtifactRules {
 	if n == nil || n.kind != isMap || len(n.pairs) == 0 {
 		return nil
 	}
-	r := &events.ArtifactRules{MaxFile: n.get("max_file_size").bytes(), MaxRun: n.get("max_total_size").bytes(), Mode: n.get("mode").str(),
+	r := &events.ArtifactRules{MaxFile: n.get("max_file_size").bytes(), MaxRun: n.get("max_total_size").bytes(),
+		Mode:  n.get("mode").str(),
 		TTLMS: n.get("ttl").milliseconds(), Clean: n.get("cleanup_on_complete").yes()}
 	if c := n.get("capture"); c != nil {
 		r.Off, r.On = !c.yes(), c.yes()

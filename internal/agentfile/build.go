@@ -35,7 +35,8 @@ func (p *parsing) build(root *node, name string) events.Agent {
 	a.OutputSchema = p.output(root)
 	a.TimeoutMS = root.get("harness", "timeout").milliseconds()
 	doom := root.get("harness", "doom_loop")
-	a.DoomLoop = events.DoomLoop{Threshold: doom.get("threshold").whole(), Cycle: doom.get("cycle").whole(), Action: doom.get("action").str()}
+	a.DoomLoop = events.DoomLoop{Threshold: doom.get("threshold").whole(), Cycle: doom.get("cycle").whole(),
+		Action: doom.get("action").str()}
 	if n := root.get("harness", "retry", "max_retries"); n != nil {
 		v := n.whole()
 		a.Retry.MaxRetries = &v
@@ -110,7 +111,8 @@ func (n *node) words() []string {
 func (p *parsing) name(root *node, name string) string {
 	n := root.child("name")
 	if n != nil && n.kind == isText && n.text != name {
-		p.fail(&Error{Code: CodeValue, Line: n.line, Path: n.path, Message: "the name is not that of the file", Expected: shown(name), Actual: shown(n.text), Hint: "rename the file or the agent"})
+		p.fail(&Error{Code: CodeValue, Line: n.line, Path: n.path, Message: "the name is not that of the file",
+			Expected: shown(name), Actual: shown(n.text), Hint: "rename the file or the agent"})
 	}
 	return name
 }
@@ -119,13 +121,15 @@ func (p *parsing) name(root *node, name string) string {
 func (p *parsing) model(root *node) string {
 	n := root.child("model")
 	if n == nil {
-		p.fail(&Error{Code: CodeMissing, Path: "model", Message: "the key is missing", Expected: "provider/name", Hint: "for example model: anthropic/claude-sonnet-4-20250514"})
+		p.fail(&Error{Code: CodeMissing, Path: "model", Message: "the key is missing", Expected: "provider/name",
+			Hint: "for example model: anthropic/claude-sonnet-4-20250514"})
 		return ""
 	}
 	if n.kind != isText || modelRule.MatchString(n.text) {
 		return n.str()
 	}
-	e := &Error{Code: CodeValue, Line: n.line, Path: n.path, Message: "the value is not a model name", Expected: "provider/name", Actual: shown(n.text), Hint: "for example anthropic/claude-sonnet-4-20250514"}
+	e := &Error{Code: CodeValue, Line: n.line, Path: n.path, Message: "the value is not a model name",
+		Expected: "provider/name", Actual: shown(n.text), Hint: "for example anthropic/claude-sonnet-4-20250514"}
 	if strings.HasPrefix(n.text, "tier:") || strings.HasPrefix(n.text, "runtime:") {
 		e.Hint = "tiers and runtimes are not supported; name a model"
 	}
@@ -157,13 +161,17 @@ func (p *parsing) tools(n *node) []string {
 		mcp := mcpRule.MatchString(t.text)
 		switch {
 		case !mcp && !toolRule.MatchString(t.text):
-			p.fail(&Error{Code: CodeValue, Line: t.line, Path: t.path, Message: "the value is not a tool name", Expected: "1 to 64 characters of a-z 0-9 _, or mcp:server/tool", Actual: shown(t.text), Hint: "name each tool; patterns are allowed only for mcp"})
+			p.fail(&Error{Code: CodeValue, Line: t.line, Path: t.path, Message: "the value is not a tool name",
+				Expected: "1 to 64 characters of a-z 0-9 _, or mcp:server/tool", Actual: shown(t.text),
+				Hint: "name each tool; patterns are allowed only for mcp"})
 			continue
 		case slices.Contains(out, t.text):
-			p.fail(&Error{Code: CodeDuplicate, Line: t.line, Path: t.path, Message: "the tool is named twice", Actual: shown(t.text), Hint: "remove one; read_file is read, write_file is write, edit_file is edit"})
+			p.fail(&Error{Code: CodeDuplicate, Line: t.line, Path: t.path, Message: "the tool is named twice",
+				Actual: shown(t.text), Hint: "remove one; read_file is read, write_file is write, edit_file is edit"})
 			continue
 		case strings.HasPrefix(t.text, "mcp__"):
-			p.fail(&Error{Code: CodeValue, Line: t.line, Path: t.path, Message: "the value is not a tool name", Expected: "mcp:server/tool", Actual: shown(t.text), Hint: "names that begin with mcp__ are derived from it"})
+			p.fail(&Error{Code: CodeValue, Line: t.line, Path: t.path, Message: "the value is not a tool name",
+				Expected: "mcp:server/tool", Actual: shown(t.text), Hint: "names that begin with mcp__ are derived from it"})
 			continue
 		}
 		out = append(out, t.text)
@@ -180,7 +188,8 @@ func (p *parsing) sandbox(root *node) events.Sandbox {
 	p.isolation(root.child("sandbox"), &out)
 	out.Requires = root.get("requires").words()
 	conflict := func() {
-		p.fail(&Error{Code: CodeConflict, Line: ws.line, Path: ws.path, Message: "workspace.mode and sandbox.mode differ", Expected: "one that goes with sandbox.mode " + out.Mode, Actual: shown(ws.text), Hint: "leave workspace.mode out"})
+		p.fail(&Error{Code: CodeConflict, Line: ws.line, Path: ws.path, Message: "workspace.mode and sandbox.mode differ",
+			Expected: "one that goes with sandbox.mode " + out.Mode, Actual: shown(ws.text), Hint: "leave workspace.mode out"})
 	}
 	switch ws.str() {
 	case "host":
@@ -194,7 +203,8 @@ func (p *parsing) sandbox(root *node) events.Sandbox {
 		}
 		if out.Mode == "" || out.Mode == "auto" {
 			out.Mode = "bwrap"
-			p.warn(Warning{Code: CodeAlias, Line: ws.line, Path: ws.path, Message: "is another spelling of sandbox.mode: bwrap", Hint: "write sandbox.mode"})
+			p.warn(Warning{Code: CodeAlias, Line: ws.line, Path: ws.path, Message: "is another spelling of sandbox.mode: bwrap",
+				Hint: "write sandbox.mode"})
 		}
 	}
 	return out
@@ -202,7 +212,8 @@ func (p *parsing) sandbox(root *node) events.Sandbox {
 
 // termsOf reads how a gate is answered.
 func termsOf(n *node) events.GateTerms {
-	return events.GateTerms{Approvers: n.get("approvers").whole(), ExpiresMS: n.get("expires").milliseconds(), OnExpiry: n.get("on_expiry").str()}
+	return events.GateTerms{Approvers: n.get("approvers").whole(), ExpiresMS: n.get("expires").milliseconds(),
+		OnExpiry: n.get("on_expiry").str()}
 }
 
 // guards are the rules of the file in its order, then those of permissions (formats: rules that agree are
@@ -225,7 +236,8 @@ func (p *parsing) rules(list *node, seen map[string]bool) []events.Rule {
 			continue
 		}
 		if seen[r.ID] {
-			p.fail(&Error{Code: CodeDuplicate, Line: n.line, Path: n.path, Message: "two rules have the id " + shown(r.ID), Hint: "give each rule its own id"})
+			p.fail(&Error{Code: CodeDuplicate, Line: n.line, Path: n.path, Message: "two rules have the id " + shown(r.ID),
+				Hint: "give each rule its own id"})
 		}
 		seen[r.ID] = true
 		out = append(out, r)

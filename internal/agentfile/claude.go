@@ -22,7 +22,9 @@ var ErrClaude = errors.New("not an agent file of Claude Code")
 const maxClaude = 1 << 20
 
 // claudeTools are the tools of Claude Code that have one of ours for the same.
-var claudeTools = map[string]string{"Read": "read", "Write": "write", "Edit": "edit", "MultiEdit": "edit", "Bash": "bash", "BashOutput": "bash_output", "KillShell": "kill_shell", "KillBash": "kill_shell", "Grep": "grep", "Glob": "glob", "LS": "glob"}
+var claudeTools = map[string]string{"Read": "read", "Write": "write", "Edit": "edit", "MultiEdit": "edit",
+	"Bash": "bash", "BashOutput": "bash_output", "KillShell": "kill_shell", "KillBash": "kill_shell", "Grep": "grep",
+	"Glob": "glob", "LS": "glob"}
 
 // claudeFile is the part of the frontmatter that means something here.
 type claudeFile struct {
@@ -134,7 +136,8 @@ func claudeModel(own, asked string) (string, error) {
 func claudeAllowed(v any) (tools []string, permissions map[string][]string, left []string) {
 	names, given := claudeNames(v)
 	if !given {
-		return []string{"read", "grep", "glob"}, nil, []string{"tools: the file names none, which Claude Code reads as all tools; this agent has only read, grep and glob until the file names more"}
+		return []string{"read", "grep", "glob"}, nil,
+			[]string{"tools: the file names none, which Claude Code reads as all tools; this agent has only read, grep and glob until the file names more"}
 	}
 	permissions = map[string][]string{}
 	free := map[string]bool{}

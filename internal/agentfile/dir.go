@@ -63,7 +63,8 @@ func (l *loadingDir) files(root *os.Root, r Role) error {
 			l.warnings = append(l.warnings, w)
 		}
 		if _, twice := l.agents[a.Name]; err == nil && twice {
-			err = &Error{Code: CodeDuplicate, File: name, Message: "there are two agents of this name", Actual: shown(a.Name), Hint: "rename one: names are unique in a station"}
+			err = &Error{Code: CodeDuplicate, File: name, Message: "there are two agents of this name", Actual: shown(a.Name),
+				Hint: "rename one: names are unique in a station"}
 		}
 		if err != nil {
 			l.errs = append(l.errs, r.position(err))
@@ -143,7 +144,8 @@ func readFile(root *os.Root, name string) ([]byte, error) { return readUpTo(root
 // large.
 func readUpTo(root *os.Root, name string, limit int64) ([]byte, error) {
 	unreadable := func(err error) error {
-		return &Error{Code: CodeFile, File: name, Message: "the file cannot be read: " + err.Error(), Hint: "replace the link by the file itself"}
+		return &Error{Code: CodeFile, File: name, Message: "the file cannot be read: " + err.Error(),
+			Hint: "replace the link by the file itself"}
 	}
 	info, err := root.Stat(name)
 	if err != nil {

@@ -31,7 +31,8 @@ func EditSettings(name string, data []byte, keys map[string]Form, e Edit) ([]byt
 	text := strings.ReplaceAll(string(data), "\r\n", "\n")
 	root, err := readTree(text, 1)
 	if err == nil && len(data) > MaxSettings {
-		err = &Error{Code: CodeLimit, Message: "the file is too large", Expected: fmt.Sprintf("at most %d bytes", MaxSettings)}
+		err = &Error{Code: CodeLimit, Message: "the file is too large", Expected: fmt.Sprintf("at most %d bytes",
+			MaxSettings)}
 	}
 	if err != nil {
 		return nil, named(name, inSettings(err))
@@ -132,7 +133,8 @@ func (d *editor) set(root, value *node) error {
 		case s.braces: // in a root that is one
 			return ErrByHand
 		case s.value.kind != isMap && i < len(d.path)-1 && s.value.kind != isNull:
-			return &Error{Code: CodeType, Line: s.line, Path: s.value.path, Message: "the value has the wrong type", Expected: string(isMap), Actual: string(s.value.kind)}
+			return &Error{Code: CodeType, Line: s.line, Path: s.value.path, Message: "the value has the wrong type",
+				Expected: string(isMap), Actual: string(s.value.kind)}
 		case last && i == len(d.path)-1:
 			return d.replace(s, flowText(value))
 		case last && d.inBraces(s), !last && chain[i+1].braces:
@@ -166,7 +168,8 @@ func (d *editor) inBraces(s spot) bool {
 		rest = strings.TrimSpace(rest)
 		return rest != "" && !strings.HasPrefix(rest, "#")
 	}
-	return s.value.kind == isMap && (len(s.value.pairs) == 0 || s.value.pairs[0].line == s.line || strings.HasPrefix(strings.TrimSpace(d.lines[s.value.line-1]), "{"))
+	return s.value.kind == isMap && (len(s.value.pairs) == 0 || s.value.pairs[0].line == s.line ||
+		strings.HasPrefix(strings.TrimSpace(d.lines[s.value.line-1]), "{"))
 }
 
 // grown is a mapping with a value below a path.
@@ -193,7 +196,10 @@ func (d *editor) replace(s spot, text string) error {
 	switch {
 	case !ok, comment >= 0 && strings.Contains(s.value.text, " #"):
 		return ErrByHand
-	case slices.ContainsFunc(d.lines[begin+1:end], func(l string) bool { return strings.HasPrefix(strings.TrimSpace(l), "#") || strings.Contains(l, " #") }):
+	case slices.ContainsFunc(d.lines[begin+1:end], func(l string) bool {
+		return strings.HasPrefix(strings.TrimSpace(l),
+			"#") || strings.Contains(l, " #")
+	}):
 		return ErrByHand // a comment between the lines of the value
 	case comment >= 0:
 		text += old[len(strings.TrimRight(old[:comment], " ")):]
@@ -333,7 +339,8 @@ func flowText(n *node) string {
 // quoted is a text as YAML: as it is where it is read as the same text everywhere.
 func quoted(text string) string {
 	root, err := readTree("v: ["+text+"]", 1)
-	if err == nil && len(root.pairs) == 1 && !strings.ContainsAny(text, "#{}[]") && !strings.ContainsFunc(text, unicode.IsControl) && !strings.Contains(text+" ", ": ") && strings.TrimSpace(text) == text {
+	if err == nil && len(root.pairs) == 1 && !strings.ContainsAny(text, "#{}[]") && !strings.ContainsFunc(text,
+		unicode.IsControl) && !strings.Contains(text+" ", ": ") && strings.TrimSpace(text) == text {
 		if items := root.pairs[0].value.items; len(items) == 1 && items[0].kind == isText && items[0].text == text {
 			return text
 		}

@@ -48,13 +48,16 @@ func agentShape() shape {
 		"guards":      acts(guardsShape()),
 		"hooks":       acts(hooksShape()),
 		"skills":      acts(mapping(map[string]field{"sources": acts(list(text(), MaxSkills))})),
-		"memory":      acts(mapping(map[string]field{"sources": acts(list(text(), MaxSkills)), "workspace": acts(boolean())})),
-		"role":        inert(text()),
-		"triggers":    inert(mapping(map[string]field{"cron": acts(text()), "webhook": acts(text()), "subscribe": acts(text())})),
-		"schedule":    inert(scheduleShape()),
-		"webhook":     inert(webhookShape()),
-		"subscribe":   inert(list(mapping(map[string]field{"subject": acts(text()), "task_template": acts(textUpTo(maxTemplate))}), 0)),
-		"metadata":    note(shape{kinds: []kind{isMap}}),
+		"memory": acts(mapping(map[string]field{"sources": acts(list(text(), MaxSkills)),
+			"workspace": acts(boolean())})),
+		"role": inert(text()),
+		"triggers": inert(mapping(map[string]field{"cron": acts(text()), "webhook": acts(text()),
+			"subscribe": acts(text())})),
+		"schedule": inert(scheduleShape()),
+		"webhook":  inert(webhookShape()),
+		"subscribe": inert(list(mapping(map[string]field{"subject": acts(text()),
+			"task_template": acts(textUpTo(maxTemplate))}), 0)),
+		"metadata": note(shape{kinds: []kind{isMap}}),
 		// Mappings whose keys were moved away; what is left in them is unknown.
 		"harness_config": acts(mapping(map[string]field{})),
 		"station":        acts(mapping(map[string]field{})),
@@ -121,7 +124,8 @@ func workspaceShape() shape {
 	})
 }
 
-var modes = []string{"host", "bwrap", "landlock", "docker", "gvisor", "wasm", "microvm", "firecracker", "qemu", "e2b", "kubernetes", "auto"}
+var modes = []string{"host", "bwrap", "landlock", "docker", "gvisor", "wasm", "microvm", "firecracker", "qemu", "e2b",
+	"kubernetes", "auto"}
 
 // quantity is "4g", "4Gi", "512MB" or a bare number.
 var quantity = pattern.New(`^[0-9]+(\.[0-9]+)?([kKmMgGtT]i?[bB]?)?$`)
@@ -208,7 +212,8 @@ func guardsShape() shape {
 	})
 	return list(mapping(map[string]field{
 		"gate": acts(mapping(gateShape())),
-		"id":   acts(text()), "on": acts(text()), "tool": acts(textUpTo(maxPattern)), "match": acts(match), "except": acts(match),
+		"id":   acts(text()), "on": acts(text()), "tool": acts(textUpTo(maxPattern)), "match": acts(match),
+		"except": acts(match),
 		"action": acts(oneOf("allow", "deny", "ask")), "reason": acts(text()),
 		"severity": inert(oneOf("low", "medium", "high", "critical")),
 		"roles":    acts(list(text(), 0)), "locked": acts(boolean()), "remove": acts(boolean()),

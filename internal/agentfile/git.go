@@ -45,7 +45,9 @@ func gitOf(n *node) *events.GitSettings {
 		}
 		return nil
 	}
-	return &events.GitSettings{AutoBranch: said("auto_branch"), BranchPrefix: n.get("branch_prefix").str(), AutoCommit: said("auto_commit"),
-		WorkingBranch: n.get("working_branch").str(), Strategy: n.get("workflow_branch_strategy").str(), Collaboration: events.SessionMode(n.get("collaboration").str()),
+	return &events.GitSettings{AutoBranch: said("auto_branch"), BranchPrefix: n.get("branch_prefix").str(),
+		AutoCommit:    said("auto_commit"),
+		WorkingBranch: n.get("working_branch").str(), Strategy: n.get("workflow_branch_strategy").str(),
+		Collaboration:   events.SessionMode(n.get("collaboration").str()),
 		RequireApproval: said("require_approval"), Push: said("push"), Workspace: n.get("workspace").str()}
 }

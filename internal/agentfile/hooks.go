@@ -7,8 +7,10 @@ import (
 
 func hooksShape() shape {
 	return list(mapping(map[string]field{
-		"id": acts(text()), "on": acts(oneOf(events.OnRunStart, events.OnTurn, events.OnPreTool, events.OnPostTool, events.OnRunStop)),
-		"tool": acts(textUpTo(maxPattern)), "command": acts(list(textUpTo(hook.MaxArg), hook.MaxArgs)), "subject": acts(text()),
+		"id": acts(text()), "on": acts(oneOf(events.OnRunStart, events.OnTurn, events.OnPreTool, events.OnPostTool,
+			events.OnRunStop)),
+		"tool": acts(textUpTo(maxPattern)), "command": acts(list(textUpTo(hook.MaxArg), hook.MaxArgs)),
+		"subject": acts(text()),
 		"builtin": acts(text()), "timeout": acts(duration(1e6, hook.MaxTimeout)),
 	}), hook.Most)
 }
@@ -24,12 +26,14 @@ func (p *parsing) hooks(list *node) []events.Hook {
 		if n.kind != isMap {
 			continue
 		}
-		h := events.Hook{ID: n.child("id").str(), On: n.child("on").str(), Tool: n.child("tool").str(), Command: n.child("command").words(),
+		h := events.Hook{ID: n.child("id").str(), On: n.child("on").str(), Tool: n.child("tool").str(),
+			Command: n.child("command").words(),
 			Subject: n.child("subject").str(), Builtin: n.child("builtin").str(), TimeoutMS: n.child("timeout").milliseconds()}
 		for _, key := range []string{"id", "on"} {
 			if n.child(key) == nil {
 				p.fail(&Error{Code: CodeMissing, Line: n.line, Path: join(n.path, key), Message: "the key is missing",
-					Expected: map[string]string{"id": "1 to 64 characters of A-Z a-z 0-9 _ and -", "on": "run_start, turn, pre_tool, post_tool or run_stop"}[key]})
+					Expected: map[string]string{"id": "1 to 64 characters of A-Z a-z 0-9 _ and -",
+						"on": "run_start, turn, pre_tool, post_tool or run_stop"}[key]})
 			}
 		}
 		if len(p.errs) == 0 {

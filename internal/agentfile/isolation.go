@@ -14,13 +14,15 @@ func (p *parsing) isolation(sb *node, out *events.Sandbox) {
 	out.TimeoutMS, out.Image = sb.get("timeout").milliseconds(), sb.get("image").str()
 	cpu, vcpu := sb.get("resources", "cpu"), sb.get("resources", "vcpu")
 	if cpu != nil && vcpu != nil && cpu.decimal() != vcpu.decimal() {
-		p.fail(&Error{Code: CodeConflict, Line: vcpu.line, Path: vcpu.path, Message: "cpu and vcpu differ", Expected: "one of them", Actual: shown(vcpu.text), Hint: "leave vcpu out"})
+		p.fail(&Error{Code: CodeConflict, Line: vcpu.line, Path: vcpu.path, Message: "cpu and vcpu differ",
+			Expected: "one of them", Actual: shown(vcpu.text), Hint: "leave vcpu out"})
 	}
 	out.CPU = max(cpu.decimal(), vcpu.decimal())
 	out.MemoryBytes, out.DiskBytes = sb.get("resources", "memory").room(), sb.get("resources", "disk").room()
 	out.PIDs = sb.get("resources", "pids").whole()
 	files := sb.child("filesystem")
-	out.ReadOnly, out.ReadWrite, out.Denied = files.get("read_only").words(), files.get("read_write").words(), files.get("denied").words()
+	out.ReadOnly, out.ReadWrite, out.Denied = files.get("read_only").words(), files.get("read_write").words(),
+		files.get("denied").words()
 }
 
 // decimal returns the number of a value, 0 where it is absent or none.

@@ -33,7 +33,8 @@ var (
 	// privately named variables hold what must not stand in a file that everybody may read.
 	privateRule = pattern.New(`(?i)(TOKEN|SECRET|PASSWORD|PASSWD|CREDENTIAL|API_?KEY|PRIVATE_?KEY)`)
 	// takenHeaders are set by the transport; a file that changed them would break or smuggle requests.
-	takenHeaders = []string{"host", "content-length", "content-type", "transfer-encoding", "connection", "accept", "mcp-session-id", "mcp-protocol-version"}
+	takenHeaders = []string{"host", "content-length", "content-type", "transfer-encoding", "connection", "accept",
+		"mcp-session-id", "mcp-protocol-version"}
 )
 
 func mcpShape() shape {
@@ -60,7 +61,8 @@ func (p *parsing) servers(root *node) []events.MCPServer {
 				continue
 			}
 			if !serverRule.MatchString(pr.key) {
-				p.fail(&Error{Code: CodeValue, Line: pr.line, Path: pr.value.path, Message: "the key is not the name of a server", Expected: "1 to 32 characters of a-z 0-9 and -", Actual: shown(pr.key)})
+				p.fail(&Error{Code: CodeValue, Line: pr.line, Path: pr.value.path, Message: "the key is not the name of a server",
+					Expected: "1 to 32 characters of a-z 0-9 and -", Actual: shown(pr.key)})
 				continue
 			}
 			if pr.value.kind == isMap {
@@ -75,29 +77,35 @@ func (p *parsing) servers(root *node) []events.MCPServer {
 	for _, t := range tools.items {
 		name, _, ok := strings.Cut(strings.TrimPrefix(t.text, mcpPrefix), "/")
 		if ok && mcpRule.MatchString(t.text) && !slices.ContainsFunc(out, func(s events.MCPServer) bool { return s.Name == name }) {
-			p.warn(Warning{Code: CodeNoEffect, Line: t.line, Path: t.path, Message: "there is no server " + name + " under mcp", Hint: "add mcp." + name + " with a command or a url: until then the agent does not have " + t.text})
+			p.warn(Warning{Code: CodeNoEffect, Line: t.line, Path: t.path, Message: "there is no server " + name + " under mcp",
+				Hint: "add mcp." + name + " with a command or a url: until then the agent does not have " + t.text})
 		}
 	}
 	return out
 }
 
 func (p *parsing) server(name string, n *node) events.MCPServer {
-	s := events.MCPServer{Name: name, Command: n.child("command").words(), URL: n.child("url").str(), TimeoutMS: n.child("timeout").milliseconds()}
+	s := events.MCPServer{Name: name, Command: n.child("command").words(), URL: n.child("url").str(),
+		TimeoutMS: n.child("timeout").milliseconds()}
 	s.Env = p.named(n.child("env"), p.env)
 	s.Headers = p.named(n.child("headers"), p.header)
 	if e := n.child("effects"); e != nil {
 		for _, pr := range e.pairs {
 			if _, err := path.Match(pr.key, ""); err != nil || pr.key == "" {
-				p.fail(&Error{Code: CodeValue, Line: pr.line, Path: pr.value.path, Message: "the pattern cannot be read", Expected: "a name, or a glob such as list_*", Actual: shown(pr.key)})
+				p.fail(&Error{Code: CodeValue, Line: pr.line, Path: pr.value.path, Message: "the pattern cannot be read",
+					Expected: "a name, or a glob such as list_*", Actual: shown(pr.key)})
 			}
 			s.Effects = append(s.Effects, events.MCPEffect{Tool: pr.key, Effect: pr.value.str()})
 		}
 	}
 	switch {
 	case (len(s.Command) == 0 || s.Command[0] == "") == (s.URL == ""):
-		p.fail(&Error{Code: CodeValue, Line: n.line, Path: n.path, Message: "a server is a command or a url", Expected: "one of the two", Hint: "command: [program, argument] runs it in the run's sandbox; url: https://... asks it over HTTP"})
+		p.fail(&Error{Code: CodeValue, Line: n.line, Path: n.path, Message: "a server is a command or a url",
+			Expected: "one of the two",
+			Hint:     "command: [program, argument] runs it in the run's sandbox; url: https://... asks it over HTTP"})
 	case s.URL != "" && s.Env != nil || s.URL == "" && s.Headers != nil:
-		p.fail(&Error{Code: CodeConflict, Line: n.line, Path: n.path, Message: "env belongs to a command and headers to a url"})
+		p.fail(&Error{Code: CodeConflict, Line: n.line, Path: n.path,
+			Message: "env belongs to a command and headers to a url"})
 	case s.URL != "":
 		p.address(n.child("url"), len(s.Headers) > 0)
 	}
@@ -122,20 +130,26 @@ func (p *parsing) env(pr pair) {
 	v := pr.value.str()
 	switch {
 	case !envRule.MatchString(pr.key):
-		p.fail(&Error{Code: CodeValue, Line: pr.line, Path: pr.value.path, Message: "the key is not the name of a variable", Expected: "A-Z a-z 0-9 and _", Actual: shown(pr.key)})
+		p.fail(&Error{Code: CodeValue, Line: pr.line, Path: pr.value.path, Message: "the key is not the name of a variable",
+			Expected: "A-Z a-z 0-9 and _", Actual: shown(pr.key)})
 	case strings.HasPrefix(v, "secret:") && !secretRule.MatchString(v):
-		p.fail(&Error{Code: CodeValue, Line: pr.line, Path: pr.value.path, Message: "the value does not name a secret", Expected: "secret:NAME"})
+		p.fail(&Error{Code: CodeValue, Line: pr.line, Path: pr.value.path, Message: "the value does not name a secret",
+			Expected: "secret:NAME"})
 	case privateRule.MatchString(pr.key) && !secretRule.MatchString(v):
-		p.fail(&Error{Code: CodeValue, Line: pr.line, Path: pr.value.path, Message: "a secret must not be in the file", Expected: "secret:NAME", Hint: "put the value into the file NAME of the folder that INSPAN_MCP_SECRETS names for the toolrunner"})
+		p.fail(&Error{Code: CodeValue, Line: pr.line, Path: pr.value.path, Message: "a secret must not be in the file",
+			Expected: "secret:NAME", Hint: "put the value into the file NAME of the folder that INSPAN_MCP_SECRETS names for the toolrunner"})
 	}
 }
 
 func (p *parsing) header(pr pair) {
 	switch {
 	case !headerRule.MatchString(pr.key) || slices.Contains(takenHeaders, strings.ToLower(pr.key)):
-		p.fail(&Error{Code: CodeValue, Line: pr.line, Path: pr.value.path, Message: "the key is not a header that may be set", Actual: shown(pr.key)})
+		p.fail(&Error{Code: CodeValue, Line: pr.line, Path: pr.value.path, Message: "the key is not a header that may be set",
+			Actual: shown(pr.key)})
 	case !secretRule.MatchString(pr.value.str()):
-		p.fail(&Error{Code: CodeValue, Line: pr.line, Path: pr.value.path, Message: "the value of a header must not be in the file", Expected: "secret:NAME", Hint: `put the whole value, such as "Bearer ...", into the file NAME of the folder that INSPAN_MCP_SECRETS names for the toolrunner`})
+		p.fail(&Error{Code: CodeValue, Line: pr.line, Path: pr.value.path,
+			Message: "the value of a header must not be in the file", Expected: "secret:NAME",
+			Hint: `put the whole value, such as "Bearer ...", into the file NAME of the folder that INSPAN_MCP_SECRETS names for the toolrunner`})
 	}
 }
 
@@ -144,9 +158,11 @@ func (p *parsing) address(n *node, secrets bool) {
 	u, err := url.Parse(n.str())
 	switch {
 	case err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "" || u.User != nil || u.Fragment != "":
-		p.fail(&Error{Code: CodeValue, Line: n.line, Path: n.path, Message: "the value is not an address of a server", Expected: "http:// or https:// with a host and without a user", Hint: "a password goes into headers as secret:NAME"})
+		p.fail(&Error{Code: CodeValue, Line: n.line, Path: n.path, Message: "the value is not an address of a server",
+			Expected: "http:// or https:// with a host and without a user", Hint: "a password goes into headers as secret:NAME"})
 	case u.Scheme == "http" && secrets && !loopback(u.Hostname()):
-		p.fail(&Error{Code: CodeValue, Line: n.line, Path: n.path, Message: "the secret of a header would be sent unencrypted", Expected: "https://"})
+		p.fail(&Error{Code: CodeValue, Line: n.line, Path: n.path,
+			Message: "the secret of a header would be sent unencrypted", Expected: "https://"})
 	}
 }
 

@@ -25,7 +25,8 @@ func (p *parsing) output(root *node) json.RawMessage {
 		return nil
 	}
 	if format.str() == "text" {
-		p.fail(&Error{Code: CodeConflict, Line: format.line, Path: format.path, Message: "format: text has no schema", Expected: "json", Actual: shown(format.text), Hint: "write format: json, or leave the schema out"})
+		p.fail(&Error{Code: CodeConflict, Line: format.line, Path: format.path, Message: "format: text has no schema",
+			Expected: "json", Actual: shown(format.text), Hint: "write format: json, or leave the schema out"})
 		return nil
 	}
 	before := len(p.errs)
@@ -48,10 +49,12 @@ func (p *parsing) output(root *node) json.RawMessage {
 	}
 	switch {
 	case err != nil:
-		p.fail(&Error{Code: CodeValue, Line: schema.line, Path: schema.path, Message: "the schema is not valid", Actual: err.Error(), Hint: "write JSON Schema, or names with their types such as {verdict: string}"})
+		p.fail(&Error{Code: CodeValue, Line: schema.line, Path: schema.path, Message: "the schema is not valid",
+			Actual: err.Error(), Hint: "write JSON Schema, or names with their types such as {verdict: string}"})
 		return nil
 	case len(out) > maxSchema:
-		p.fail(&Error{Code: CodeLimit, Line: schema.line, Path: schema.path, Message: "the schema is too large", Expected: "at most 16384 bytes of JSON"})
+		p.fail(&Error{Code: CodeLimit, Line: schema.line, Path: schema.path, Message: "the schema is too large",
+			Expected: "at most 16384 bytes of JSON"})
 		return nil
 	}
 	return out
@@ -59,8 +62,10 @@ func (p *parsing) output(root *node) json.RawMessage {
 
 // words of JSON Schema that tell it from Picoschema, and those that may stand beside a scalar type.
 var (
-	schemaWords       = []string{"$schema", "properties", "items", "anyOf", "oneOf", "allOf", "enum", "const", "$ref", "$defs"}
-	allowedBesideType = []string{"type", "description", "title", "format", "pattern", "minimum", "maximum", "minLength", "maxLength", "default", "examples",
+	schemaWords = []string{"$schema", "properties", "items", "anyOf", "oneOf", "allOf", "enum", "const", "$ref",
+		"$defs"}
+	allowedBesideType = []string{"type", "description", "title", "format", "pattern", "minimum", "maximum", "minLength",
+		"maxLength", "default", "examples",
 		"required", "additionalProperties", "minItems", "maxItems", "uniqueItems"}
 	scalarTypes = []string{"string", "boolean", "null", "number", "integer", "any"}
 )
@@ -122,7 +127,8 @@ func (p *parsing) pico(n *node) map[string]any {
 		kind, about, _ := strings.Cut(n.text, ",")
 		kind = strings.TrimSpace(kind)
 		if !slices.Contains(scalarTypes, kind) {
-			p.fail(&Error{Code: CodeValue, Line: n.line, Path: n.path, Message: "the value is not the type of a field", Expected: "one of " + strings.Join(scalarTypes, ", "), Actual: shown(kind)})
+			p.fail(&Error{Code: CodeValue, Line: n.line, Path: n.path, Message: "the value is not the type of a field",
+				Expected: "one of " + strings.Join(scalarTypes, ", "), Actual: shown(kind)})
 			return nil
 		}
 		out := map[string]any{}
@@ -134,7 +140,8 @@ func (p *parsing) pico(n *node) map[string]any {
 		return p.picoObject(n)
 	case isNull, isBool, isInt, isFloat, isList:
 	}
-	p.fail(&Error{Code: CodeType, Line: n.line, Path: n.path, Message: "the value has the wrong type", Expected: "a type such as string, or a mapping of fields", Actual: string(n.kind)})
+	p.fail(&Error{Code: CodeType, Line: n.line, Path: n.path, Message: "the value has the wrong type",
+		Expected: "a type such as string, or a mapping of fields", Actual: string(n.kind)})
 	return nil
 }
 
@@ -158,7 +165,8 @@ func (p *parsing) picoObject(n *node) map[string]any {
 			required = append(required, short)
 		}
 		if _, twice := fields[short]; twice || short == "" {
-			p.fail(&Error{Code: CodeDuplicate, Line: pr.line, Path: pr.value.path, Message: "the field has no name, or the name is used twice", Actual: shown(pr.key)})
+			p.fail(&Error{Code: CodeDuplicate, Line: pr.line, Path: pr.value.path,
+				Message: "the field has no name, or the name is used twice", Actual: shown(pr.key)})
 		}
 		fields[short] = field
 	}
@@ -194,7 +202,8 @@ func (p *parsing) picoField(kind string, pr pair) map[string]any {
 			return map[string]any{"enum": plain(pr.value)}
 		}
 	}
-	p.fail(&Error{Code: CodeValue, Line: pr.line, Path: pr.value.path, Message: "the field is not valid Picoschema", Expected: "name(array): type, name(object): {...} or name(enum): [...]", Actual: shown(pr.key)})
+	p.fail(&Error{Code: CodeValue, Line: pr.line, Path: pr.value.path, Message: "the field is not valid Picoschema",
+		Expected: "name(array): type, name(object): {...} or name(enum): [...]", Actual: shown(pr.key)})
 	return nil
 }
 

@@ -23,7 +23,8 @@ func (p *parsing) permissions(root *node, seen map[string]bool) []events.Rule {
 	var out []events.Rule
 	add := func(pr pair, r events.Rule) {
 		if seen[r.ID] {
-			p.fail(&Error{Code: CodeDuplicate, Line: pr.line, Path: pr.value.path, Message: "a rule under guards has the id " + r.ID, Hint: "give that rule another id"})
+			p.fail(&Error{Code: CodeDuplicate, Line: pr.line, Path: pr.value.path, Message: "a rule under guards has the id " +
+				r.ID, Hint: "give that rule another id"})
 		}
 		out = append(out, r)
 	}
@@ -31,7 +32,8 @@ func (p *parsing) permissions(root *node, seen map[string]bool) []events.Rule {
 		switch {
 		case pr.key == "ref":
 			p.walk(pr.value, text(), inForce)
-			p.warn(Warning{Code: CodeNoEffect, Line: pr.value.line, Path: pr.value.path, Message: "accepted, has no effect yet", Hint: "the rules it names are not loaded; write them under guards"})
+			p.warn(Warning{Code: CodeNoEffect, Line: pr.value.line, Path: pr.value.path, Message: "accepted, has no effect yet",
+				Hint: "the rules it names are not loaded; write them under guards"})
 			continue
 		case pr.key == "external_directory":
 			p.external(pr, action)
@@ -47,12 +49,15 @@ func (p *parsing) permissions(root *node, seen map[string]bool) []events.Rule {
 		}
 		p.walk(pr.value, shape{kinds: []kind{isText, isMap}, each: &action, most: MaxRules}, inForce)
 		for i, by := range pr.value.pairs {
-			r := events.Rule{ID: fmt.Sprintf("%s-%d", id, i+1), Tool: pr.key, Match: about(pr.key, by.key), Action: by.value.str()}
+			r := events.Rule{ID: fmt.Sprintf("%s-%d", id, i+1), Tool: pr.key, Match: about(pr.key, by.key),
+				Action: by.value.str()}
 			switch {
 			case strings.TrimSpace(by.key) == "" || len(by.key) > maxPattern:
-				p.fail(&Error{Code: CodeValue, Line: by.line, Path: pr.value.path, Message: "the pattern is not permitted", Expected: fmt.Sprintf("1 to %d bytes", maxPattern), Actual: shown(by.key)})
+				p.fail(&Error{Code: CodeValue, Line: by.line, Path: pr.value.path, Message: "the pattern is not permitted",
+					Expected: fmt.Sprintf("1 to %d bytes", maxPattern), Actual: shown(by.key)})
 			case pr.key != "bash" && !slices.Contains(filed, pr.key):
-				p.fail(&Error{Code: CodeValue, Line: by.line, Path: pr.value.path, Message: "patterns are allowed only for bash and the file tools", Expected: "allow, deny or ask for " + pr.key})
+				p.fail(&Error{Code: CodeValue, Line: by.line, Path: pr.value.path,
+					Message: "patterns are allowed only for bash and the file tools", Expected: "allow, deny or ask for " + pr.key})
 			case everything(by.key):
 				r.Match, r.Except = events.Match{}, p.besides(pr, by)
 			}
@@ -89,7 +94,9 @@ func (p *parsing) besides(tool, all pair) *events.Match {
 	}
 	m := about(tool.key, "{"+strings.Join(others, ",")+"}")
 	if n := max(len(m.Path), len(m.Glob)); n > maxPattern {
-		p.fail(&Error{Code: CodeLimit, Line: all.line, Path: tool.value.path, Message: "the patterns for " + shown(all.key) + " are too long together", Expected: fmt.Sprintf("at most %d bytes", maxPattern), Actual: fmt.Sprint(n), Hint: "name folders instead of files, or write rules under guards"})
+		p.fail(&Error{Code: CodeLimit, Line: all.line, Path: tool.value.path, Message: "the patterns for " + shown(all.key) +
+			" are too long together", Expected: fmt.Sprintf("at most %d bytes", maxPattern), Actual: fmt.Sprint(n),
+			Hint: "name folders instead of files, or write rules under guards"})
 	}
 	return &m
 }
@@ -119,7 +126,8 @@ func sealed(pattern string) string {
 func (p *parsing) external(pr pair, action shape) {
 	p.walk(pr.value, action, inForce)
 	if pr.value.str() != "deny" {
-		p.warn(Warning{Code: CodeNoEffect, Line: pr.value.line, Path: pr.value.path, Message: "accepted, has no effect yet", Hint: "the file tools never reach paths outside the workspace"})
+		p.warn(Warning{Code: CodeNoEffect, Line: pr.value.line, Path: pr.value.path, Message: "accepted, has no effect yet",
+			Hint: "the file tools never reach paths outside the workspace"})
 	}
 }
 
@@ -127,10 +135,12 @@ func (p *parsing) external(pr pair, action shape) {
 func (p *parsing) guardable(root *node, pr pair) bool {
 	known := root.child("tools").words()
 	switch {
-	case pr.key == "bash", slices.Contains(known, pr.key), slices.Contains([]string{"edit", "write"}, pr.key) && slices.Contains(known, "apply_patch"), strings.ContainsAny(pr.key, "*?{") && len(pr.key) <= maxPattern:
+	case pr.key == "bash", slices.Contains(known, pr.key), slices.Contains([]string{"edit", "write"}, pr.key) &&
+		slices.Contains(known, "apply_patch"), strings.ContainsAny(pr.key, "*?{") && len(pr.key) <= maxPattern:
 		return true
 	}
-	e := &Error{Code: CodeUnknown, Line: pr.line, Path: pr.value.path, Message: "the agent has no such tool", Expected: "a tool of the agent, a glob over tools, ref or external_directory", Actual: shown(pr.key)}
+	e := &Error{Code: CodeUnknown, Line: pr.line, Path: pr.value.path, Message: "the agent has no such tool",
+		Expected: "a tool of the agent, a glob over tools, ref or external_directory", Actual: shown(pr.key)}
 	if near := didyoumean.Word(pr.key, append(known, "bash", "external_directory", "ref")); near != "" {
 		e.Hint = "did you mean " + near + "?"
 	}

@@ -133,7 +133,8 @@ func CheckTool(t ToolPin) error {
 }
 
 func hidden(r rune) bool {
-	return r != '\n' && r != '\t' && r != '\r' && unicode.In(r, unicode.Cc, unicode.Cf, unicode.Co, unicode.Zl, unicode.Zp) || r == utf8.RuneError
+	return r != '\n' && r != '\t' && r != '\r' && unicode.In(r, unicode.Cc, unicode.Cf, unicode.Co, unicode.Zl,
+		unicode.Zp) || r == utf8.RuneError
 }
 
 // ReadPins reads the pins beside an agent file; none are no error.
@@ -151,7 +152,8 @@ func ReadPins(agentPath string) (Pins, error) {
 
 func parsePins(name string, data []byte) (Pins, error) {
 	unfit := func(err error) error {
-		return &Error{Code: CodeFile, File: name, Message: "the pins are unreadable: " + err.Error(), Hint: "create them again: inspan tools --agent FILE --pin"}
+		return &Error{Code: CodeFile, File: name, Message: "the pins are unreadable: " + err.Error(),
+			Hint: "create them again: inspan tools --agent FILE --pin"}
 	}
 	if len(data) > maxPinsFile {
 		return Pins{}, unfit(tooLarge("the file is too large", maxPinsFile, len(data)))
@@ -230,7 +232,8 @@ func Pin(a events.Agent, pins Pins) (events.Agent, []Offer) {
 				offers = append(offers, Offer{s.Name, t.Name, NotNamed})
 				continue
 			}
-			add := events.MCPTool{Name: t.Name, Call: CallName(s.Name, t.Name), Description: t.Description, Input: t.Input, Effect: effectOf(*s, t.Name), Digest: t.Digest}
+			add := events.MCPTool{Name: t.Name, Call: CallName(s.Name, t.Name), Description: t.Description, Input: t.Input,
+				Effect: effectOf(*s, t.Name), Digest: t.Digest}
 			room, err := toolRoom(t, add, size)
 			if err == nil && taken[add.Call] {
 				err = errors.New("another tool has its name")
@@ -264,7 +267,8 @@ func toolRoom(t ToolPin, add events.MCPTool, taken int) (int, error) {
 		return 0, fmt.Errorf("its schema: %w", err)
 	}
 	if taken+len(b) > MaxPinned {
-		return 0, tooLarge("all tools of the servers together exceed the size limit: name fewer under tools", MaxPinned, taken+len(b))
+		return 0, tooLarge("all tools of the servers together exceed the size limit: name fewer under tools", MaxPinned,
+			taken+len(b))
 	}
 	return len(b), nil
 }
@@ -278,7 +282,8 @@ func unpinned(file string, a events.Agent, named []string, pins Pins, offers []O
 		if o.Why == "" || o.Tool != "" && !wants(named, o.Server, o.Tool) {
 			continue
 		}
-		w := Warning{Code: CodeNoEffect, File: file, Path: "mcp." + o.Server, Message: o.Why, Hint: "inspan tools --agent " + file}
+		w := Warning{Code: CodeNoEffect, File: file, Path: "mcp." + o.Server, Message: o.Why, Hint: "inspan tools --agent " +
+			file}
 		if o.Tool != "" {
 			w.Message = shown(o.Tool) + " is not offered: " + o.Why
 		}
@@ -286,7 +291,8 @@ func unpinned(file string, a events.Agent, named []string, pins Pins, offers []O
 	}
 	for _, name := range slices.Sorted(maps.Keys(pins.Servers)) {
 		if !slices.ContainsFunc(a.MCP, func(s events.MCPServer) bool { return s.Name == name }) {
-			out = append(out, Warning{Code: CodeNoEffect, File: file, Path: "mcp", Message: "pins of a server that the file does not name: " + shown(name), Hint: "pin again"})
+			out = append(out, Warning{Code: CodeNoEffect, File: file, Path: "mcp",
+				Message: "pins of a server that the file does not name: " + shown(name), Hint: "pin again"})
 		}
 	}
 	return out

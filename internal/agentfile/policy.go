@@ -46,7 +46,8 @@ func (p *parsing) policy(data []byte) Policy {
 func (p *parsing) plain(data []byte, more map[string]field) *node {
 	none := &node{kind: isMap}
 	if len(data) > MaxFrontmatter {
-		p.fail(&Error{Code: CodeLimit, Message: "the file is too large", Expected: fmt.Sprintf("at most %d bytes", MaxFrontmatter), Actual: fmt.Sprint(len(data))})
+		p.fail(&Error{Code: CodeLimit, Message: "the file is too large", Expected: fmt.Sprintf("at most %d bytes",
+			MaxFrontmatter), Actual: fmt.Sprint(len(data))})
 		return none
 	}
 	if strings.ToValidUTF8(string(data), "") != string(data) || strings.ContainsRune(string(data), 0) {
@@ -74,7 +75,8 @@ func LoadPolicy(path string) (Policy, []Warning, error) {
 	}
 	info, err := os.Stat(path)
 	if err == nil && info.Size() > MaxFrontmatter {
-		return Policy{}, nil, &Error{Code: CodeLimit, File: filepath.Base(path), Message: "the file is too large", Expected: fmt.Sprintf("at most %d bytes", MaxFrontmatter), Actual: fmt.Sprint(info.Size())}
+		return Policy{}, nil, &Error{Code: CodeLimit, File: filepath.Base(path), Message: "the file is too large",
+			Expected: fmt.Sprintf("at most %d bytes", MaxFrontmatter), Actual: fmt.Sprint(info.Size())}
 	}
 	if err != nil {
 		return Policy{}, nil, fmt.Errorf("policy of the station: %w", err)

@@ -30,7 +30,8 @@ func ParsePrices(name string, data []byte) (budget.Table, error) {
 
 func (p *parsing) prices(data []byte) budget.Table {
 	if len(data) > MaxFrontmatter {
-		p.fail(&Error{Code: CodeLimit, Message: "the file is too large", Expected: fmt.Sprintf("at most %d bytes", MaxFrontmatter), Actual: fmt.Sprint(len(data))})
+		p.fail(&Error{Code: CodeLimit, Message: "the file is too large", Expected: fmt.Sprintf("at most %d bytes",
+			MaxFrontmatter), Actual: fmt.Sprint(len(data))})
 		return nil
 	}
 	if strings.ToValidUTF8(string(data), "") != string(data) || strings.ContainsRune(string(data), 0) {
@@ -47,14 +48,16 @@ func (p *parsing) prices(data []byte) budget.Table {
 	table := budget.Table{}
 	for _, pr := range root.pairs {
 		if !priceRule.MatchString(pr.key) {
-			p.fail(&Error{Code: CodeValue, Line: pr.line, Path: shown(pr.key), Message: "the key is not the name of a model", Expected: "provider/name, or the beginning of one and *"})
+			p.fail(&Error{Code: CodeValue, Line: pr.line, Path: shown(pr.key), Message: "the key is not the name of a model",
+				Expected: "provider/name, or the beginning of one and *"})
 			continue
 		}
 		p.walk(pr.value, each, inForce)
 		price := events.Price{Input: pr.value.get("input").money(), Output: pr.value.get("output").money()}
 		for _, key := range []string{"input", "output"} {
 			if pr.value.kind == isMap && pr.value.child(key) == nil {
-				p.fail(&Error{Code: CodeMissing, Line: pr.line, Path: pr.key + "." + key, Message: "the key is missing", Expected: "US dollars per million tokens", Hint: "write 0 for a model that costs nothing"})
+				p.fail(&Error{Code: CodeMissing, Line: pr.line, Path: pr.key + "." + key, Message: "the key is missing",
+					Expected: "US dollars per million tokens", Hint: "write 0 for a model that costs nothing"})
 			}
 		}
 		if price.Cached = price.Input; pr.value.child("cached") != nil {

@@ -55,7 +55,8 @@ func Render(a events.Agent, in RenderInput) (Rendered, error) {
 			text, tasked = v, tasked || p.name == wordTask
 		}
 		if total += len(text); total > MaxRendered {
-			return Rendered{}, &Error{Code: CodeLimit, File: file, Message: "the rendered prompt is too large", Expected: fmt.Sprintf("at most %d bytes", MaxRendered), Hint: "shorten the task or its variables"}
+			return Rendered{}, &Error{Code: CodeLimit, File: file, Message: "the rendered prompt is too large",
+				Expected: fmt.Sprintf("at most %d bytes", MaxRendered), Hint: "shorten the task or its variables"}
 		}
 		parts[p.role] = append(parts[p.role], text)
 	}
@@ -109,7 +110,8 @@ func unresolved(in RenderInput, p piece) *Error {
 		known = append(known, "input."+k)
 	}
 	sort.Strings(known)
-	e := &Error{Code: CodeVariable, Line: p.line, Path: p.name, Message: "the variable has no value", Hint: "known: " + first(known, 64)}
+	e := &Error{Code: CodeVariable, Line: p.line, Path: p.name, Message: "the variable has no value",
+		Hint: "known: " + first(known, 64)}
 	if near := didyoumean.Word(p.name, append(known, bare(in.Variables)...)); near != "" {
 		e.Expected = near
 	}

@@ -84,7 +84,8 @@ func (r Role) share(file string, a events.Agent) (events.Agent, error) {
 		}
 	}
 	if len(rules) > MaxRules {
-		return a, &Error{Code: CodeLimit, File: file, Message: "there are too many rules with those of the role", Expected: fmt.Sprintf("at most %d", MaxRules), Actual: fmt.Sprint(len(rules))}
+		return a, &Error{Code: CodeLimit, File: file, Message: "there are too many rules with those of the role",
+			Expected: fmt.Sprintf("at most %d", MaxRules), Actual: fmt.Sprint(len(rules))}
 	}
 	for _, own := range a.Hooks {
 		if slices.ContainsFunc(r.Hooks, func(shared events.Hook) bool { return shared.ID == own.ID }) {

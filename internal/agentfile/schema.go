@@ -60,7 +60,8 @@ func (p *parsing) walk(n *node, s shape, u use) {
 			most = mostText
 		}
 		if len(n.text) > most {
-			p.fail(&Error{Code: CodeLimit, Line: n.line, Path: n.path, Message: "the text is too long", Expected: fmt.Sprintf("at most %d bytes", most), Actual: fmt.Sprint(len(n.text))})
+			p.fail(&Error{Code: CodeLimit, Line: n.line, Path: n.path, Message: "the text is too long",
+				Expected: fmt.Sprintf("at most %d bytes", most), Actual: fmt.Sprint(len(n.text))})
 			return
 		}
 	case isList, isMap:
@@ -68,14 +69,16 @@ func (p *parsing) walk(n *node, s shape, u use) {
 			most = mostItems
 		}
 		if count := len(n.items) + len(n.pairs); count > most {
-			p.fail(&Error{Code: CodeLimit, Line: n.line, Path: n.path, Message: "there are too many entries", Expected: fmt.Sprintf("at most %d", most), Actual: fmt.Sprint(count)})
+			p.fail(&Error{Code: CodeLimit, Line: n.line, Path: n.path, Message: "there are too many entries",
+				Expected: fmt.Sprintf("at most %d", most), Actual: fmt.Sprint(count)})
 			return
 		}
 	default: // of one size
 	}
 	if s.check != nil {
 		if want := s.check(n); want != "" {
-			p.fail(&Error{Code: CodeValue, Line: n.line, Path: n.path, Message: "the value is not permitted", Expected: want, Actual: actual(n)})
+			p.fail(&Error{Code: CodeValue, Line: n.line, Path: n.path, Message: "the value is not permitted", Expected: want,
+				Actual: actual(n)})
 			return
 		}
 	}
@@ -125,7 +128,8 @@ func (p *parsing) unknown(pr pair, fields map[string]field) {
 		known = append(known, k)
 	}
 	sort.Strings(known)
-	e := &Error{Code: CodeUnknown, Line: pr.line, Path: pr.value.path, Message: "unknown key", Hint: "known keys: " + strings.Join(known, ", ")}
+	e := &Error{Code: CodeUnknown, Line: pr.line, Path: pr.value.path, Message: "unknown key",
+		Hint: "known keys: " + strings.Join(known, ", ")}
 	if near := didyoumean.Word(pr.key, known); near != "" {
 		e.Expected, e.Hint = near, "did you mean "+near+"? A key of your own begins with x-"
 	}
@@ -137,7 +141,8 @@ func (p *parsing) wrongKind(n *node, s shape) {
 	for i, k := range s.kinds {
 		want[i] = string(k)
 	}
-	e := &Error{Code: CodeType, Line: n.line, Path: n.path, Message: "the value has the wrong type", Expected: strings.Join(want, " or "), Actual: string(n.kind)}
+	e := &Error{Code: CodeType, Line: n.line, Path: n.path, Message: "the value has the wrong type",
+		Expected: strings.Join(want, " or "), Actual: string(n.kind)}
 	switch {
 	case n.kind == isNull:
 		e.Hint = "give it a value or leave the key out"

@@ -84,7 +84,8 @@ func readServed(root *os.Root) (Served, error) {
 		return Served{}, err
 	}
 	unfit := func(err error) error {
-		return &Error{Code: CodeFile, File: ServedFile, Message: "the pins of served tools cannot be read: " + err.Error(), Hint: "remove the file and make it again: inspan tools pin NAME"}
+		return &Error{Code: CodeFile, File: ServedFile, Message: "the pins of served tools cannot be read: " + err.Error(),
+			Hint: "remove the file and make it again: inspan tools pin NAME"}
 	}
 	if len(data) > maxPinsFile {
 		return Served{}, unfit(tooLarge("the file is too large", maxPinsFile, len(data)))
@@ -148,8 +149,9 @@ func (s Served) Pin(file string, a events.Agent) (events.Agent, []Warning) {
 		}
 		room := len(p.Description) + len(p.Input) + 256
 		if size+room > MaxPinned {
-			warnings = append(warnings, Warning{Code: CodeNoEffect, File: file, Path: "tools", Message: name + " is not offered: the served tools of the agent take too much room together",
-				Hint: fmt.Sprintf("name fewer: %d bytes are the limit", MaxPinned)})
+			warnings = append(warnings, Warning{Code: CodeNoEffect, File: file, Path: "tools",
+				Message: name + " is not offered: the served tools of the agent take too much room together",
+				Hint:    fmt.Sprintf("name fewer: %d bytes are the limit", MaxPinned)})
 			continue
 		}
 		size += room

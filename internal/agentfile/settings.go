@@ -100,7 +100,8 @@ func ReadSettings(name string, data []byte, keys map[string]Form) (Settings, []W
 
 func (p *parsing) settings(data []byte, keys map[string]Form) Settings {
 	if len(data) > MaxSettings {
-		p.fail(&Error{Code: CodeLimit, Message: "the file is too large", Expected: fmt.Sprintf("at most %d bytes", MaxSettings), Actual: fmt.Sprint(len(data))})
+		p.fail(&Error{Code: CodeLimit, Message: "the file is too large", Expected: fmt.Sprintf("at most %d bytes",
+			MaxSettings), Actual: fmt.Sprint(len(data))})
 		return Settings{}
 	}
 	if !utf8.Valid(data) || strings.ContainsRune(string(data), 0) {
@@ -175,8 +176,9 @@ func (p *parsing) flat(root *node, all shape) {
 			known, s = known && ok, f.shape
 		}
 		if known && strings.Contains(pr.key, ".") {
-			p.fail(&Error{Code: CodeUnknown, Line: pr.line, Path: pr.value.path, Message: "a key of the tree is written in one line",
-				Hint: "write each part as a key of its own, one below the other"})
+			p.fail(&Error{Code: CodeUnknown, Line: pr.line, Path: pr.value.path,
+				Message: "a key of the tree is written in one line",
+				Hint:    "write each part as a key of its own, one below the other"})
 		}
 	}
 }

@@ -91,7 +91,8 @@ func (l *loading) memory(a *events.Agent, name string) {
 		return
 	}
 	if l.about += len(text); l.about > maxMemory {
-		l.fail(&Error{Code: CodeLimit, Path: "memory.sources", Message: "the files are too large", Expected: fmt.Sprintf("at most %d bytes together", maxMemory), Hint: "move rarely needed text into a skill"})
+		l.fail(&Error{Code: CodeLimit, Path: "memory.sources", Message: "the files are too large",
+			Expected: fmt.Sprintf("at most %d bytes together", maxMemory), Hint: "move rarely needed text into a skill"})
 		return
 	}
 	a.Memory = append(a.Memory, events.Document{Name: name, Digest: digestOf(text), Text: text})
@@ -100,7 +101,8 @@ func (l *loading) memory(a *events.Agent, name string) {
 // text reads one file. One that is not there is a warning: AGENTS.md is often that of the workspace.
 func (l *loading) text(name string, limit int64, at string) (string, bool) {
 	if _, err := l.root.Stat(name); errors.Is(err, fs.ErrNotExist) {
-		w := Warning{Code: CodeFile, File: l.file, Path: at, Message: "there is no " + shown(name) + " beside the agent's file", Hint: "name a path below the folder of the agents"}
+		w := Warning{Code: CodeFile, File: l.file, Path: at, Message: "there is no " + shown(name) +
+			" beside the agent's file", Hint: "name a path below the folder of the agents"}
 		if path.Base(name) == memoryDefault {
 			w.Hint = "the file of a workspace is shown anyway with the first result from its directory"
 		}
@@ -112,7 +114,8 @@ func (l *loading) text(name string, limit int64, at string) (string, bool) {
 	case err != nil:
 		l.errs = append(l.errs, err)
 	case int64(len(data)) > limit:
-		l.fail(&Error{Code: CodeLimit, Path: at, Message: shown(name) + " is too large", Expected: fmt.Sprintf("at most %d bytes", limit)})
+		l.fail(&Error{Code: CodeLimit, Path: at, Message: shown(name) + " is too large",
+			Expected: fmt.Sprintf("at most %d bytes", limit)})
 	case strings.ToValidUTF8(string(data), "") != string(data) || strings.ContainsRune(string(data), 0):
 		l.fail(&Error{Code: CodeFile, Path: at, Message: shown(name) + " is not UTF-8 text"})
 	default:
@@ -129,7 +132,8 @@ func (l *loading) source(a *events.Agent, dir string) {
 	}
 	entries, err := fs.ReadDir(l.root.FS(), path.Clean(dir))
 	if err != nil {
-		l.fail(&Error{Code: CodeFile, Path: "skills.sources", Message: "the folder " + shown(dir) + " cannot be read", Hint: "name a folder below that of the agents, with a folder for each skill and a SKILL.md in it"})
+		l.fail(&Error{Code: CodeFile, Path: "skills.sources", Message: "the folder " + shown(dir) + " cannot be read",
+			Hint: "name a folder below that of the agents, with a folder for each skill and a SKILL.md in it"})
 		return
 	}
 	found := 0
@@ -141,7 +145,8 @@ func (l *loading) source(a *events.Agent, dir string) {
 		}
 	}
 	if found == 0 {
-		l.warnings = append(l.warnings, Warning{Code: CodeFile, File: l.file, Path: "skills.sources", Message: "no folder in " + shown(dir) + " has a SKILL.md"})
+		l.warnings = append(l.warnings, Warning{Code: CodeFile, File: l.file, Path: "skills.sources",
+			Message: "no folder in " + shown(dir) + " has a SKILL.md"})
 	}
 }
 
@@ -161,9 +166,11 @@ func (l *loading) skill(a *events.Agent, at string) {
 	case slices.ContainsFunc(a.Skills, func(o events.Skill) bool { return o.Name == s.Name }):
 		l.fail(&Error{Code: CodeDuplicate, Path: "skills.sources", Message: "two skills have the name " + s.Name})
 	case len(a.Skills) == MaxSkills:
-		l.fail(&Error{Code: CodeLimit, Path: "skills.sources", Message: "there are too many skills", Expected: fmt.Sprintf("at most %d", MaxSkills)})
+		l.fail(&Error{Code: CodeLimit, Path: "skills.sources", Message: "there are too many skills",
+			Expected: fmt.Sprintf("at most %d", MaxSkills)})
 	case l.size > maxSkills:
-		l.fail(&Error{Code: CodeLimit, Path: "skills.sources", Message: "the skills are too large", Expected: fmt.Sprintf("at most %d bytes together", maxSkills)})
+		l.fail(&Error{Code: CodeLimit, Path: "skills.sources", Message: "the skills are too large",
+			Expected: fmt.Sprintf("at most %d bytes together", maxSkills)})
 	default:
 		a.Skills = append(a.Skills, s)
 	}
@@ -182,12 +189,17 @@ func parseSkill(text string) (events.Skill, *Error) {
 		}
 		return events.Skill{}, &Error{Code: CodeFile, Message: err.Error()}
 	}
-	s := events.Skill{Name: root.get("name").str(), Description: strings.Join(strings.Fields(root.get("description").str()), " "), Digest: digestOf(text), Text: strings.TrimSpace(body)}
+	s := events.Skill{Name: root.get("name").str(),
+		Description: strings.Join(strings.Fields(root.get("description").str()), " "), Digest: digestOf(text),
+		Text: strings.TrimSpace(body)}
 	switch {
 	case !skillName.MatchString(s.Name):
-		return s, &Error{Code: CodeValue, Path: "name", Message: "the value is not the name of a skill", Expected: "1 to 64 characters of a-z 0-9 -", Actual: shown(s.Name)}
+		return s, &Error{Code: CodeValue, Path: "name", Message: "the value is not the name of a skill",
+			Expected: "1 to 64 characters of a-z 0-9 -", Actual: shown(s.Name)}
 	case s.Description == "" || len(s.Description) > maxAbout:
-		return s, &Error{Code: CodeValue, Path: "description", Message: "the skill needs a description: it is all that the agent sees before it reads the skill", Expected: fmt.Sprintf("1 to %d bytes", maxAbout)}
+		return s, &Error{Code: CodeValue, Path: "description",
+			Message:  "the skill needs a description: it is all that the agent sees before it reads the skill",
+			Expected: fmt.Sprintf("1 to %d bytes", maxAbout)}
 	}
 	return s, nil
 }

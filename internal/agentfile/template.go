@@ -174,7 +174,8 @@ func (t *templateParser) turn(word string) error {
 	case "user":
 		t.role = user
 	default:
-		return t.refuse("only the roles system and user are allowed; the run has the rest of the conversation", "{{"+word+"}}")
+		return t.refuse("only the roles system and user are allowed; the run has the rest of the conversation",
+			"{{"+word+"}}")
 	}
 	// A part that goes on after another role is a paragraph of its own.
 	if n := len(t.pieces); n > 0 {

@@ -76,7 +76,8 @@ func readTree(src string, first int) (root *node, err error) {
 	// The parser is somebody else's and the bytes are a stranger's: a panic in it must not end the process.
 	defer func() {
 		if p := recover(); p != nil {
-			root, err = nil, &Error{Code: CodeYAML, Line: first, Message: "the frontmatter cannot be parsed", Hint: "simplify it"}
+			root, err = nil, &Error{Code: CodeYAML, Line: first, Message: "the frontmatter cannot be parsed",
+				Hint: "simplify it"}
 		}
 	}()
 	tokens := lexer.Tokenize(src)
@@ -135,7 +136,8 @@ func checkNesting(tokens token.Tokens, first int) error {
 }
 
 func tooDeep(path string, line int) *Error {
-	return &Error{Code: CodeLimit, Line: line, Path: path, Message: "the frontmatter is nested too deep", Expected: fmt.Sprintf("at most %d levels", maxDepth)}
+	return &Error{Code: CodeLimit, Line: line, Path: path, Message: "the frontmatter is nested too deep",
+		Expected: fmt.Sprintf("at most %d levels", maxDepth)}
 }
 
 func syntaxError(err error, first int) *Error {
@@ -218,7 +220,8 @@ func (r *treeReader) pairs(n *node, values []*ast.MappingValueNode, depth int) e
 		}
 		path := join(n.path, key)
 		if len(key) > maxPattern {
-			return &Error{Code: CodeLimit, Line: line, Path: path, Message: "the key is too long", Expected: fmt.Sprintf("at most %d bytes", maxPattern), Actual: fmt.Sprint(len(key))}
+			return &Error{Code: CodeLimit, Line: line, Path: path, Message: "the key is too long",
+				Expected: fmt.Sprintf("at most %d bytes", maxPattern), Actual: fmt.Sprint(len(key))}
 		}
 		if seen[key] {
 			return &Error{Code: CodeDuplicate, Line: line, Path: path, Message: "the key is used twice"}
@@ -243,7 +246,8 @@ func keyOf(k ast.MapKeyNode, path string, line int) (string, error) {
 	case *ast.IntegerNode, *ast.FloatNode, *ast.BoolNode, *ast.NullNode:
 		return k.GetToken().Value, nil
 	}
-	return "", &Error{Code: CodeYAML, Line: line, Path: path, Message: "a key must be plain text", Hint: "quote a key that begins with *, & or !"}
+	return "", &Error{Code: CodeYAML, Line: line, Path: path, Message: "a key must be plain text",
+		Hint: "quote a key that begins with *, & or !"}
 }
 
 // mostPath bounds the paths of a deep tree with long keys.

@@ -44,7 +44,8 @@ func (b bucket) Runs(ctx context.Context) ([]Manifest, error) {
 		if err := json.Unmarshal(row, &i); err != nil || i.Archive == nil {
 			continue // a run that has not ended, or a row that is no row
 		}
-		m := Manifest{Format: Format, Station: b.station, Run: i.HarnessID, Sequence: i.Sequence, Status: i.Status, Anchor: i.Anchor,
+		m := Manifest{Format: Format, Station: b.station, Run: i.HarnessID, Sequence: i.Sequence, Status: i.Status,
+			Anchor:   i.Anchor,
 			Segments: []Segment{{From: 1, To: i.Sequence, Ref: *i.Archive}}}
 		evs, err := Events(ctx, b, m)
 		if err != nil {

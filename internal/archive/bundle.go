@@ -56,7 +56,8 @@ func Pack(w io.Writer, d *Dir) error {
 		if err != nil {
 			return err
 		}
-		if err := t.WriteHeader(&tar.Header{Name: name, Mode: 0o600, Size: int64(len(b)), Format: tar.FormatPAX, ModTime: time.Unix(0, 0)}); err != nil {
+		if err := t.WriteHeader(&tar.Header{Name: name, Mode: 0o600, Size: int64(len(b)), Format: tar.FormatPAX,
+			ModTime: time.Unix(0, 0)}); err != nil {
 			return err
 		}
 		_, err = t.Write(b)
@@ -133,7 +134,8 @@ const MovedAway = "moved away in a bundle"
 
 // leaves reports whether a run was ended in order to go on elsewhere.
 func leaves(s run.State) bool {
-	return s.Status == events.Failed && s.Result != nil && s.Result.FinishReason == events.FinishStopped && strings.HasSuffix(s.Result.Error, ": "+MovedAway)
+	return s.Status == events.Failed && s.Result != nil && s.Result.FinishReason == events.FinishStopped &&
+		strings.HasSuffix(s.Result.Error, ": "+MovedAway)
 }
 
 // Finish makes a saved run ready for a bundle. A run that was stopped to move away loses that last event: what is in

@@ -163,7 +163,8 @@ func (d *Dir) Artifact(_ context.Context, station, runID string, ref events.Ref)
 }
 
 func artifactName(station, runID string) (string, error) {
-	return "artifacts/" + station + "/" + runID, errors.Join(events.CheckID("station", station), events.CheckID("run", runID))
+	return "artifacts/" + station + "/" + runID, errors.Join(events.CheckID("station", station),
+		events.CheckID("run", runID))
 }
 
 // byContent reads a file of a folder whose files are named by their digests.

@@ -59,7 +59,8 @@ func (p *Restorer) tree(ctx context.Context, src Source, station, workspace stri
 	if id, of := strings.CutPrefix(workspace, "session/"); of && station != p.station {
 		_, err := p.sessions.Get(ctx, sessionKeys+id)
 		if err == nil {
-			b.Left = append(b.Left, Left{What: "files of workspace " + workspace, Why: "the station already has a session with that name"})
+			b.Left = append(b.Left, Left{What: "files of workspace " + workspace,
+				Why: "the station already has a session with that name"})
 			return nil
 		}
 		if !errors.Is(err, kernel.ErrNotFound) {

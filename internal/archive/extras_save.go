@@ -23,7 +23,8 @@ func (s *Saver) beside(ctx context.Context, m *Manifest, state run.State) error 
 	if state.Created == nil {
 		return nil
 	}
-	b := &Extras{Workspace: state.Created.Workspace, Scope: delivery.Scope(state.Created, state.HarnessID), EndedAt: state.EndedAt}
+	b := &Extras{Workspace: state.Created.Workspace, Scope: delivery.Scope(state.Created, state.HarnessID),
+		EndedAt: state.EndedAt}
 	if err := s.artifacts(ctx, b, m.Run, state); err != nil {
 		return err
 	}
@@ -54,7 +55,10 @@ func (s *Saver) again(ctx context.Context, m Manifest) (Manifest, error) {
 	}
 	b := *m.Extras
 	b.Snapshot, b.Files, b.Bytes, b.Branches = "", 0, 0, 0
-	b.Left = slices.DeleteFunc(slices.Clone(b.Left), func(l Left) bool { return l.What == b.files() || l.What == b.published() })
+	b.Left = slices.DeleteFunc(slices.Clone(b.Left), func(l Left) bool {
+		return l.What == b.files() ||
+			l.What == b.published()
+	})
 	if err := s.branches(ctx, &b); err != nil {
 		return m, err
 	}
@@ -110,7 +114,8 @@ func (s *Saver) tree(ctx context.Context, b *Extras) error {
 		b.leave(b.files(), "the station stores none of them")
 		return nil
 	case s.MostBytes <= 0 || rec.size() > s.MostBytes:
-		b.leave(b.files(), fmt.Sprintf("they take %d bytes, the limit is %d (INSPAN_ARCHIVE_FILES_MAX_BYTES)", rec.size(), s.MostBytes))
+		b.leave(b.files(), fmt.Sprintf("they take %d bytes, the limit is %d (INSPAN_ARCHIVE_FILES_MAX_BYTES)", rec.size(),
+			s.MostBytes))
 		return s.stale(ctx, b)
 	}
 	old, err := s.Dir.Tree(ctx, s.Station, b.Workspace)
@@ -262,7 +267,8 @@ func (s *Saver) branch(ctx context.Context, scope, key string, record []byte) (w
 		}
 	}
 	name := branchName(s.Station, key)
-	if was, err := os.ReadFile(filepath.Join(s.Dir.path, filepath.FromSlash(name))); err == nil && bytes.Equal(bytes.TrimSpace(was), record) {
+	if was, err := os.ReadFile(filepath.Join(s.Dir.path, filepath.FromSlash(name))); err == nil &&
+		bytes.Equal(bytes.TrimSpace(was), record) {
 		return "", nil
 	}
 	return "", s.Dir.write(name, append(bytes.Clone(record), '\n'))

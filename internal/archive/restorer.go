@@ -60,8 +60,9 @@ func NewRestorer(cfg RestorerConfig) (*Restorer, error) {
 	if cfg.Blobs == nil || cfg.Timers == nil || cfg.Config == nil || cfg.State == nil {
 		return nil, errors.New("a restore needs blobs, timers and the configuration")
 	}
-	p := &Restorer{station: cfg.Station, ledgers: map[events.Service]*runlog.Ledger{}, journal: cfg.Journals[events.Planner],
-		blobs: cfg.Blobs, timers: cfg.Timers, config: cfg.Config, state: cfg.State, now: cfg.Now}
+	p := &Restorer{station: cfg.Station, ledgers: map[events.Service]*runlog.Ledger{},
+		journal: cfg.Journals[events.Planner],
+		blobs:   cfg.Blobs, timers: cfg.Timers, config: cfg.Config, state: cfg.State, now: cfg.Now}
 	if p.now == nil {
 		p.now = time.Now
 	}
@@ -70,7 +71,8 @@ func NewRestorer(cfg RestorerConfig) (*Restorer, error) {
 	}
 	pages := runlog.NewPages(0)
 	for _, by := range events.Services() {
-		l, err := runlog.NewLedger(runlog.LedgerConfig{Station: cfg.Station, By: by, Journal: cfg.Journals[by], Pages: pages, Entropy: cfg.Entropy})
+		l, err := runlog.NewLedger(runlog.LedgerConfig{Station: cfg.Station, By: by, Journal: cfg.Journals[by], Pages: pages,
+			Entropy: cfg.Entropy})
 		if err != nil {
 			return nil, fmt.Errorf("as %s: %w", by, err)
 		}

@@ -90,7 +90,8 @@ func (s *Saver) news(ctx context.Context, runID string, m Manifest) (Manifest, [
 		return m, nil, err
 	}
 	if uint64(len(all)) < m.Sequence || run.HashOf(all[m.Sequence-1].Bytes) != m.Head {
-		return m, nil, fmt.Errorf("save run %s: %w: %d events are saved up to %.12s, the log has %d", runID, ErrShorter, m.Sequence, m.Head, len(all))
+		return m, nil, fmt.Errorf("save run %s: %w: %d events are saved up to %.12s, the log has %d", runID, ErrShorter,
+			m.Sequence, m.Head, len(all))
 	}
 	return m, all[m.Sequence:], nil
 }
@@ -194,7 +195,8 @@ func (s *Saver) seal(ctx context.Context, m Manifest, fresh []kernel.Record, sta
 		return m, err
 	}
 	m.Segments = append(m.Segments[:len(m.Segments):len(m.Segments)], Segment{From: from, To: state.Sequence, Ref: ref})
-	m.Sequence, m.Head, m.Seq, m.Status, m.SavedAt = state.Sequence, state.Hash, fresh[len(fresh)-1].Seq, state.Status, time.Now().UTC()
+	m.Sequence, m.Head, m.Seq, m.Status, m.SavedAt = state.Sequence, state.Hash, fresh[len(fresh)-1].Seq, state.Status,
+		time.Now().UTC()
 	if err := s.anchor(ctx, &m); err != nil {
 		return m, err
 	}

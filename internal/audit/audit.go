@@ -113,7 +113,8 @@ type Audit struct {
 
 // New begins an audit.
 func New(cfg Config) *Audit {
-	a := &Audit{cfg: cfg, checks: checks(cfg), anchors: map[uint64][]run.Anchor{}, report: Report{Run: cfg.Run, Signed: len(cfg.Keys) > 0 && len(cfg.Anchors) > 0}}
+	a := &Audit{cfg: cfg, checks: checks(cfg), anchors: map[uint64][]run.Anchor{}, report: Report{Run: cfg.Run,
+		Signed: len(cfg.Keys) > 0 && len(cfg.Anchors) > 0}}
 	for _, an := range cfg.Anchors {
 		if err := a.signed(an); err != nil {
 			a.forged = &Fault{Sequence: an.Sequence, Seq: an.Seq, Why: err.Error()}
@@ -180,7 +181,8 @@ func (a *Audit) look(ctx context.Context, r kernel.Record, f events.Event, p eve
 	fault := Fault{Sequence: f.Sequence, Seq: r.Seq, Kind: p.Kind()}
 	for _, an := range a.anchors[f.Sequence] {
 		if an.Run != f.Run || an.Station != a.state.Identity.Station || an.Hash != a.state.Hash {
-			fault.Why = fmt.Sprintf("the anchor of %s has another event at this position: the log was changed", an.At.Format("2006-01-02 15:04:05"))
+			fault.Why = fmt.Sprintf("the anchor of %s has another event at this position: the log was changed",
+				an.At.Format("2006-01-02 15:04:05"))
 			a.wrong(fault)
 			return
 		}
@@ -231,15 +233,18 @@ func (a *Audit) Log(why string) { a.wrong(Fault{Why: why}) }
 func (a *Audit) End() Report {
 	for sequence, all := range a.anchors {
 		if sequence > a.state.Sequence && a.report.First == nil {
-			a.wrong(Fault{Sequence: a.state.Sequence + 1, Why: fmt.Sprintf("is missing: the log ends with event %d, the anchor of %s is at event %d: its end was truncated",
-				a.state.Sequence, all[0].At.Format("2006-01-02 15:04:05"), sequence)})
+			a.wrong(Fault{Sequence: a.state.Sequence + 1,
+				Why: fmt.Sprintf("is missing: the log ends with event %d, the anchor of %s is at event %d: its end was truncated",
+					a.state.Sequence, all[0].At.Format("2006-01-02 15:04:05"), sequence)})
 		}
 	}
 	if a.forged != nil {
 		a.wrong(*a.forged)
 	}
 	if a.cfg.Reached > a.state.Sequence {
-		a.wrong(Fault{Sequence: a.state.Sequence + 1, Why: fmt.Sprintf("is missing: the log ends with event %d, the index has event %d: its end was truncated", a.state.Sequence, a.cfg.Reached)})
+		a.wrong(Fault{Sequence: a.state.Sequence + 1,
+			Why: fmt.Sprintf("is missing: the log ends with event %d, the index has event %d: its end was truncated",
+				a.state.Sequence, a.cfg.Reached)})
 	}
 	if a.state.Sequence == 0 {
 		a.wrong(Fault{Sequence: 1, Why: "no events: the log is empty"})
@@ -249,6 +254,7 @@ func (a *Audit) End() Report {
 	if r.First != nil {
 		r.SoundUpTo = min(r.SoundUpTo, r.First.Sequence-min(r.First.Sequence, 1))
 	}
-	r.Sound, r.Events, r.Head, r.Station, r.Status = r.First == nil, a.state.Sequence, a.state.Hash, a.state.Identity.Station, a.state.Status
+	r.Sound, r.Events, r.Head, r.Station, r.Status = r.First == nil, a.state.Sequence, a.state.Hash,
+		a.state.Identity.Station, a.state.Status
 	return r
 }

@@ -23,7 +23,8 @@ func File(ctx context.Context, cfg Config, r io.Reader) (Report, error) {
 	a := New(cfg)
 	err := Lines(r, func(line []byte) bool { return a.Event(ctx, kernel.Record{Bytes: line}) })
 	if errors.Is(err, bufio.ErrTooLong) {
-		a.wrong(Fault{Sequence: a.state.Sequence + 1, Why: fmt.Sprintf("has more than %d bytes, the limit of an event", maxLine)})
+		a.wrong(Fault{Sequence: a.state.Sequence + 1, Why: fmt.Sprintf("has more than %d bytes, the limit of an event",
+			maxLine)})
 		err = nil
 	}
 	return a.End(), err

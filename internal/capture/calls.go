@@ -99,7 +99,8 @@ func (k *Calls) On(s run.State, c run.Call) bool {
 // Prepare returns what is done once before a call touches the workspace: what earlier runs of the workflow left, and
 // what earlier steps made elsewhere, is brought here, and what is there is listed, so that it is known afterwards what
 // is new. note tells people of that.
-func (k *Calls) Prepare(ctx context.Context, s run.State, c run.Call, at workdir.Dir, note func(line string)) func() error {
+func (k *Calls) Prepare(ctx context.Context, s run.State, c run.Call, at workdir.Dir,
+	note func(line string)) func() error {
 	if k.keeper == nil {
 		return func() error { return nil }
 	}
@@ -136,7 +137,8 @@ func (k *Calls) Again(ctx context.Context, runID, dir string) {
 }
 
 // Saver is what the tool artifact_save keeps files with; nil where none are kept.
-func (k *Calls) Saver(s run.State, c run.Call, at workdir.Dir, changes *Changes) func(context.Context, tool.Saving) (tool.Saved, error) {
+func (k *Calls) Saver(s run.State, c run.Call, at workdir.Dir, changes *Changes) func(context.Context,
+	tool.Saving) (tool.Saved, error) {
 	if !k.makes(c) {
 		return nil
 	}
@@ -146,7 +148,8 @@ func (k *Calls) Saver(s run.State, c run.Call, at workdir.Dir, changes *Changes)
 			return tool.Saved{}, tool.Fail(tool.Permanent, "", err)
 		}
 		if want.Type != "" && !slices.Contains(events.ArtifactTypes(), want.Type) {
-			return tool.Saved{}, tool.Fail(tool.Invalid, "use file, log, report, screenshot or data", fmt.Errorf("unknown type %q", artifact.Shown(want.Type)))
+			return tool.Saved{}, tool.Fail(tool.Invalid, "use file, log, report, screenshot or data",
+				fmt.Errorf("unknown type %q", artifact.Shown(want.Type)))
 		}
 		kept, err := k.keeper.Save(ctx, s, j, want.Path, want.Type, artifact.Shown(want.Name))
 		if err != nil {
@@ -165,7 +168,8 @@ func (k *Calls) Saver(s run.State, c run.Call, at workdir.Dir, changes *Changes)
 
 // Look finds and stores what a call made, and what jobs made since the last look at all. continues says that the call
 // goes on with jobs. It never fails: what cannot be kept is listed as left out.
-func (k *Calls) Look(ctx context.Context, s run.State, c run.Call, at workdir.Dir, changes *Changes, continues bool) *Look {
+func (k *Calls) Look(ctx context.Context, s run.State, c run.Call, at workdir.Dir, changes *Changes,
+	continues bool) *Look {
 	wrote, quiet := k.jobs.Wrote(s.HarnessID)
 	whole := wrote > 0 && (quiet || continues)
 	byJobs := whole || wrote > 0 && call.NeedsStart(c.Effect) // else each read would list the workspace beside a server
@@ -191,8 +195,10 @@ func (k *Calls) AddLog(l *Look, s run.State, c run.Call, ref events.Ref, now tim
 	if !k.On(s, c) {
 		return
 	}
-	l.Artifacts = append(l.Artifacts, events.Artifact{Type: events.ArtifactLog, Name: c.ID + ".log", Size: ref.Size, SHA256: ref.SHA256, ContentType: "text/plain", CreatedAt: now.UTC(),
-		Key: artifact.LogKeyOf(artifact.OwnerOf(s), c.ID), Kept: events.StoredWithLog, Session: s.Identity.Session, Run: s.HarnessID, Step: c.Step})
+	l.Artifacts = append(l.Artifacts, events.Artifact{Type: events.ArtifactLog, Name: c.ID + ".log", Size: ref.Size,
+		SHA256: ref.SHA256, ContentType: "text/plain", CreatedAt: now.UTC(),
+		Key: artifact.LogKeyOf(artifact.OwnerOf(s), c.ID), Kept: events.StoredWithLog, Session: s.Identity.Session,
+		Run: s.HarnessID, Step: c.Step})
 }
 
 // Events are those of what was found, for the fence of an attempt.

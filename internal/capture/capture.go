@@ -195,12 +195,14 @@ func (h *harvest) run(ctx context.Context) error {
 	}
 	ignored, err := readIgnore(root)
 	if err != nil {
-		h.look.Left = append(h.look.Left, events.LeftOut{Path: IgnoreFile, Code: events.LeftUnreadable, Reason: "no file is captured, because this file cannot be tracked: " + faultOf(err)})
+		h.look.Left = append(h.look.Left, events.LeftOut{Path: IgnoreFile, Code: events.LeftUnreadable,
+			Reason: "no file is captured, because this file cannot be tracked: " + faultOf(err)})
 		return nil
 	}
 	w, own := wants(h.job.Rules, ignored), h.own()
 	for _, name := range names {
-		if !w.file(name) || h.job.Unseen && !slices.Contains(own, name) && h.tally.Has(artifact.KeyOf(artifact.OwnerOf(h.s), name)) {
+		if !w.file(name) || h.job.Unseen && !slices.Contains(own, name) && h.tally.Has(artifact.KeyOf(artifact.OwnerOf(h.s),
+			name)) {
 			continue
 		}
 		h.one(ctx, root, name, marks[name])
@@ -222,7 +224,8 @@ func (h *harvest) names(ctx context.Context, root *os.Root) ([]string, sheet, er
 	}
 	now, more, err := look(ctx, root)
 	if more {
-		h.look.Left = append(h.look.Left, events.LeftOut{Path: ".", Code: events.LeftTooMany, Reason: fmt.Sprintf("the workspace has more than %d files, the limit of a scan", maxFiles)})
+		h.look.Left = append(h.look.Left, events.LeftOut{Path: ".", Code: events.LeftTooMany,
+			Reason: fmt.Sprintf("the workspace has more than %d files, the limit of a scan", maxFiles)})
 	}
 	return changed(d.files, now), now, err
 }
@@ -269,7 +272,8 @@ func (h *harvest) one(ctx context.Context, root *os.Root, name string, seen mark
 				h.done[name] = seen
 			}
 		}
-		h.look.Left = append(h.look.Left, events.LeftOut{Path: artifact.Shown(name), Size: max(u.size, seen.Size), Code: u.code, Reason: u.reason})
+		h.look.Left = append(h.look.Left, events.LeftOut{Path: artifact.Shown(name), Size: max(u.size, seen.Size),
+			Code: u.code, Reason: u.reason})
 	}
 }
 
@@ -327,8 +331,10 @@ func storeFault(err error) *unfit {
 
 // record describes a file.
 func (h *harvest) record(name, sum string, data []byte) events.Artifact {
-	a := events.Artifact{Type: artifact.TypeOf(name), Name: path.Base(name), Path: name, Size: int64(len(data)), SHA256: sum,
-		ContentType: artifact.ContentType(name), CreatedAt: h.cfg.Now().UTC(), Key: artifact.KeyOf(artifact.OwnerOf(h.s), name), Kept: h.mode(h.job.Rules),
+	a := events.Artifact{Type: artifact.TypeOf(name), Name: path.Base(name), Path: name, Size: int64(len(data)),
+		SHA256:      sum,
+		ContentType: artifact.ContentType(name), CreatedAt: h.cfg.Now().UTC(), Key: artifact.KeyOf(artifact.OwnerOf(h.s),
+			name), Kept: h.mode(h.job.Rules),
 		Session: h.s.Identity.Session, Run: h.s.HarnessID, Step: h.job.Step}
 	if a.ContentType == "" {
 		a.ContentType = http.DetectContentType(data[:min(len(data), 512)])
@@ -407,7 +413,8 @@ func wants(r *events.ArtifactRules, ignored ignore) wanted {
 
 // file reports whether a file is to be taken.
 func (w wanted) file(name string) bool {
-	if name == IgnoreFile || Own(name) || !w.include.match(name) || w.exclude.match(name) || w.ignored.excludes(name, false) {
+	if name == IgnoreFile || Own(name) || !w.include.match(name) || w.exclude.match(name) || w.ignored.excludes(name,
+		false) {
 		return false
 	}
 	for folder := path.Dir(name); folder != "."; folder = path.Dir(folder) {

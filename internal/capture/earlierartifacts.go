@@ -71,7 +71,8 @@ func (k *Keeper) Earlier(ctx context.Context, s run.State, e Earlier) (int, erro
 		return 0, fmt.Errorf("open the workspace: %w", err)
 	}
 	defer root.Close()
-	b := &bringing{Keeper: k, s: s, root: root, left: map[string][]string{}, files: maxBrought, bytes: artifact.LimitsOf(e.Rules).Run}
+	b := &bringing{Keeper: k, s: s, root: root, left: map[string][]string{}, files: maxBrought,
+		bytes: artifact.LimitsOf(e.Rules).Run}
 	if gitIn(s, root) {
 		b.under = EarlierFolder
 	}
@@ -291,6 +292,7 @@ func (b *bringing) report(note func(string)) {
 		if len(names) > maxNamed {
 			more = fmt.Sprintf(" and %d more", len(names)-maxNamed)
 		}
-		note(fmt.Sprintf("files of earlier runs that were not copied, because %s: %s%s\n", why, strings.Join(names[:min(len(names), maxNamed)], ", "), more))
+		note(fmt.Sprintf("files of earlier runs that were not copied, because %s: %s%s\n", why,
+			strings.Join(names[:min(len(names), maxNamed)], ", "), more))
 	}
 }

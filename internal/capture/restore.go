@@ -37,14 +37,16 @@ func (k *Keeper) Restore(ctx context.Context, s run.State, dir string, rules *ev
 	defer root.Close()
 	written, room := 0, artifact.LimitsOf(rules).Run
 	for _, a := range artifact.Latest(s) {
-		if a.Path == "" || a.Kept != events.StoredInBucket || artifact.CheckPath(a.Path) != "" || a.Size > artifact.MaxTransfer {
+		if a.Path == "" || a.Kept != events.StoredInBucket || artifact.CheckPath(a.Path) != "" ||
+			a.Size > artifact.MaxTransfer {
 			continue
 		}
 		if _, err := root.Lstat(a.Path); !errors.Is(err, fs.ErrNotExist) {
 			continue
 		}
 		if room -= a.Size; room < 0 {
-			return written, fmt.Errorf("artifacts of earlier steps: they have more bytes than the limit of the run, %d", artifact.LimitsOf(rules).Run)
+			return written, fmt.Errorf("artifacts of earlier steps: they have more bytes than the limit of the run, %d",
+				artifact.LimitsOf(rules).Run)
 		}
 		data, err := k.cfg.Store.Get(ctx, a.Run, a.Ref())
 		if errors.Is(err, kernel.ErrNotFound) {

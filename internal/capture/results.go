@@ -32,7 +32,8 @@ func (k Results) Store(ctx context.Context, res tool.Result, took time.Duration)
 		return call.Result{}, err
 	}
 	res.Output = k.Mask(res.Output) + note
-	out := call.Result{Images: images, Output: strings.ToValidUTF8(res.Output, "\uFFFD"), Success: !res.Failed, ExitCode: res.ExitCode, Took: took, Dir: res.Dir}
+	out := call.Result{Images: images, Output: strings.ToValidUTF8(res.Output, "\uFFFD"), Success: !res.Failed,
+		ExitCode: res.ExitCode, Took: took, Dir: res.Dir}
 	if b := res.Background; b != nil {
 		out.Background = &events.Background{ID: b.Handle, At: b.At}
 		if b.Started {
@@ -44,7 +45,8 @@ func (k Results) Store(ctx context.Context, res tool.Result, took time.Duration)
 		if full == nil {
 			full = []byte(res.Output)
 		}
-		out.Output = strings.ToValidUTF8(out.Output[:events.MaxInlineOutput/2], "") + fmt.Sprintf("\n... truncated: %d bytes in total, the full output is stored", len(full))
+		out.Output = strings.ToValidUTF8(out.Output[:events.MaxInlineOutput/2], "") +
+			fmt.Sprintf("\n... truncated: %d bytes in total, the full output is stored", len(full))
 	}
 	if full != nil {
 		ref, err := k.Blobs.Put(ctx, "output", full)

@@ -81,7 +81,8 @@ func lookInto(ctx context.Context, at *os.Root, folder string, into sheet, depth
 }
 
 // descend looks into a folder, if what is opened is what was seen: no link was put in its place.
-func descend(ctx context.Context, at *os.Root, name string, seen fs.FileInfo, full string, into sheet, depth int) error {
+func descend(ctx context.Context, at *os.Root, name string, seen fs.FileInfo, full string, into sheet,
+	depth int) error {
 	sub, err := at.OpenRoot(name)
 	if err != nil {
 		return nil //nolint:nilerr // it went away

@@ -47,7 +47,8 @@ import (
 
 // Main runs a command line and returns the exit code.
 func Main(ctx context.Context, args []string, in io.Reader, out, errOut io.Writer) int {
-	a := &app.App{Printer: app.Printer{Out: out, Err: errOut, Term: terminal.ScreenOf(out)}, In: in, Keys: &lineedit.Keyboard{In: in}, Signals: repl.Signals}
+	a := &app.App{Printer: app.Printer{Out: out, Err: errOut, Term: terminal.ScreenOf(out)}, In: in,
+		Keys: &lineedit.Keyboard{In: in}, Signals: repl.Signals}
 	a.Layers, a.BadFiles = service.Discover()
 	root := root(a)
 	root.SetArgs(args)
@@ -126,27 +127,37 @@ Exit codes: 0 done, 1 failed, 2 wrong command line, 3 paused or waiting for a pe
 		return app.Usage("%w; %s --help lists the flags", err, cmd.CommandPath())
 	})
 	f := root.PersistentFlags()
-	f.StringVar(&a.Server, "server", a.Lookup("INSPAN_NATS_URL", "nats://127.0.0.1:4222"), "address of the station's NATS server (NATS_URL); without it, the station that runs in this project, else this one")
+	f.StringVar(&a.Server, "server", a.Lookup("INSPAN_NATS_URL", "nats://127.0.0.1:4222"),
+		"address of the station's NATS server (NATS_URL); without it, the station that runs in this project, else this one")
 	f.StringVar(&a.Creds, "creds", a.Lookup("INSPAN_NATS_CREDS", ""), "NATS credentials file (NATS_CREDS)")
-	f.StringVar(&a.Station, "station", a.Lookup("INSPAN_STATION", client.DefaultStation), "name of the station (INSPAN_STATION)")
-	f.BoolVar(&a.Local, "local", a.Lookup("INSPAN_NATS_ENABLED", "") == "false", "do without NATS: the station is a file in the folder that INSPAN_STORE names, .inspan if none, and one program uses it at a time (INSPAN_NATS_ENABLED=false)")
+	f.StringVar(&a.Station, "station", a.Lookup("INSPAN_STATION", client.DefaultStation),
+		"name of the station (INSPAN_STATION)")
+	f.BoolVar(&a.Local, "local", a.Lookup("INSPAN_NATS_ENABLED", "") == "false",
+		"do without NATS: the station is a file in the folder that INSPAN_STORE names, .inspan if none, and one program uses it at a time (INSPAN_NATS_ENABLED=false)")
 	f.BoolVar(&a.JSON, "json", false, "print JSON")
 	f.BoolVar(&a.UTC, "utc", false, "show times in UTC instead of the local zone")
 	f.DurationVar(&a.Wait, "wait", 10*time.Second, "how long to wait for an answer of the station")
-	f.StringVar(&a.LogLevel, "log", a.Lookup("INSPAN_LOG_LEVEL", "warn"), "log level of a station in this process: debug, info, warn, error")
-	root.AddGroup(&cobra.Group{ID: "start", Title: "Start:"}, &cobra.Group{ID: "look", Title: "Look:"}, &cobra.Group{ID: "decide", Title: "Decide and steer:"}, &cobra.Group{ID: "care", Title: "Care:"})
+	f.StringVar(&a.LogLevel, "log", a.Lookup("INSPAN_LOG_LEVEL", "warn"),
+		"log level of a station in this process: debug, info, warn, error")
+	root.AddGroup(&cobra.Group{ID: "start", Title: "Start:"}, &cobra.Group{ID: "look", Title: "Look:"},
+		&cobra.Group{ID: "decide", Title: "Decide and steer:"}, &cobra.Group{ID: "care", Title: "Care:"})
 	add := func(group string, cmds ...*cobra.Command) {
 		for _, c := range cmds {
 			c.GroupID = group
 			root.AddCommand(c)
 		}
 	}
-	add("start", config.Init(a), agents.Files(a), dispatch.Demo(a), serve.Up(a), dispatch.Run(a), repl.Command(a), merge.Merge(a))
+	add("start", config.Init(a), agents.Files(a), dispatch.Demo(a), serve.Up(a), dispatch.Run(a), repl.Command(a),
+		merge.Merge(a))
 	tools := agents.Tools(a)
 	tools.AddCommand(served.Commands(a, agents.Builtin())...)
-	add("look", runs.List(a), runs.Inspect(a), runs.Watch(a), runs.Logs(a), runs.Why(a), transfer.Export(a), agents.List(a), tools, guards.Command(a), config.Command(a), runs.Cost(a), artifacts.Command(a), runs.Checkpoints(a), runs.Branches(a), merge.Diff(a), sessions.Command(a))
-	add("decide", steer.Gates(a), steer.Answer(a, "approve"), steer.Answer(a, "reject"), steer.Fork(a), steer.Control(a, "pause"), steer.Control(a, "resume"), steer.Revise(a), steer.Control(a, "stop"), steer.Autonomy(a))
-	add("care", serve.Setup(a), verify.Keygen(a), doctor.Command(a), verify.Audit(a), replaytest.Command(a), transfer.Restore(a), transfer.Import(a), views.Rebuild(a), dead.Command(a), versionCmd(a))
+	add("look", runs.List(a), runs.Inspect(a), runs.Watch(a), runs.Logs(a), runs.Why(a), transfer.Export(a),
+		agents.List(a), tools, guards.Command(a), config.Command(a), runs.Cost(a), artifacts.Command(a), runs.Checkpoints(a),
+		runs.Branches(a), merge.Diff(a), sessions.Command(a))
+	add("decide", steer.Gates(a), steer.Answer(a, "approve"), steer.Answer(a, "reject"), steer.Fork(a),
+		steer.Control(a, "pause"), steer.Control(a, "resume"), steer.Revise(a), steer.Control(a, "stop"), steer.Autonomy(a))
+	add("care", serve.Setup(a), verify.Keygen(a), doctor.Command(a), verify.Audit(a), replaytest.Command(a),
+		transfer.Restore(a), transfer.Import(a), views.Rebuild(a), dead.Command(a), versionCmd(a))
 	root.SetCompletionCommandGroupID("care")
 	root.SetHelpCommandGroupID("care")
 	a.Complete(root)

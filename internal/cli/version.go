@@ -42,5 +42,6 @@ type build struct {
 }
 
 func versionInfo() build {
-	return build{Version: service.Version(), Events: events.Version, Go: runtime.Version(), Platform: runtime.GOOS + "/" + runtime.GOARCH}
+	return build{Version: service.Version(), Events: events.Version, Go: runtime.Version(), Platform: runtime.GOOS + "/" +
+		runtime.GOARCH}
 }

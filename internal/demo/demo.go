@@ -161,7 +161,8 @@ func prepare(ctx context.Context, from fs.FS, repo string) error {
 	if err := os.WriteFile(filepath.Join(repo, "go.mod"), []byte(goMod), 0o644); err != nil {
 		return fmt.Errorf("workspace: %w", err)
 	}
-	for _, args := range [][]string{{"init", "-q", "-b", branch}, {"config", "user.name", "Inspan demo"}, {"config", "user.email", "demo@inspan.dev"},
+	for _, args := range [][]string{{"init", "-q", "-b", branch}, {"config", "user.name", "Inspan demo"},
+		{"config", "user.email", "demo@inspan.dev"},
 		{"add", "-A"}, {"commit", "-q", "-m", "invoice: as found"}} {
 		if out, err := git(ctx, repo, args...); err != nil {
 			return fmt.Errorf("git %s: %w: %s", args[0], err, out)
@@ -185,7 +186,8 @@ func git(ctx context.Context, repo string, args ...string) (string, error) {
 // plan of the demo: the fix, and the commit behind a gate.
 var plan = &events.TaskPlan{Steps: []events.TaskStep{
 	{ID: "fix", Description: "Find the cause of the failing tests, fix it and prove it."},
-	{ID: "commit", Description: "Commit the fix with a message that says what was wrong.", Needs: []string{"fix"}, Critical: true},
+	{ID: "commit", Description: "Commit the fix with a message that says what was wrong.", Needs: []string{"fix"},
+		Critical: true},
 }}
 
 // follow dispatches the task, tells of every event in order and answers gates, until the run ends or pauses.
@@ -206,7 +208,8 @@ func follow(ctx context.Context, st *station.Station, o Options) (run.State, err
 	}
 	defer stop()
 	level := 3
-	body, err := json.Marshal(events.Task{ID: runID, Agent: "fixer", Task: task, Plan: plan, Autonomy: &level, Session: session, Model: o.Model})
+	body, err := json.Marshal(events.Task{ID: runID, Agent: "fixer", Task: task, Plan: plan, Autonomy: &level,
+		Session: session, Model: o.Model})
 	if err != nil {
 		return run.State{}, fmt.Errorf("encode the task: %w", err)
 	}

@@ -24,7 +24,8 @@ func report(ctx context.Context, out io.Writer, s run.State, st *station.Station
 		fmt.Fprintf(out, "The agent's report:\n%s\n\n", fix.Output)
 	}
 	if s.Result != nil {
-		fmt.Fprintf(out, "Result: %s (%s), %d of %d steps.\n", s.Status, s.Result.FinishReason, s.Result.StepsCompleted, s.Result.StepsTotal)
+		fmt.Fprintf(out, "Result: %s (%s), %d of %d steps.\n", s.Status, s.Result.FinishReason, s.Result.StepsCompleted,
+			s.Result.StepsTotal)
 		if s.Result.Error != "" {
 			fmt.Fprintf(out, "Error: %s\n", s.Result.Error)
 		}

@@ -61,21 +61,24 @@ func committed(ctx context.Context, r *gitprogram.Repo, s gitprogram.Status, bas
 		return fmt.Errorf("%w: branch %q is checked out, want %s", ErrNotVerified, s.Head.Branch, branch)
 	}
 	if s.Head.ID == base {
-		return fmt.Errorf("%w: there is no commit on %s after %s, with which the demo began", ErrNotVerified, branch, short(base))
+		return fmt.Errorf("%w: there is no commit on %s after %s, with which the demo began", ErrNotVerified, branch,
+			short(base))
 	}
 	follows, err := r.IsAncestor(ctx, base, s.Head.ID)
 	if err != nil {
 		return fmt.Errorf("%w: %w", ErrNotVerified, err)
 	}
 	if !follows {
-		return fmt.Errorf("%w: commit %s does not follow %s, with which the demo began", ErrNotVerified, short(s.Head.ID), short(base))
+		return fmt.Errorf("%w: commit %s does not follow %s, with which the demo began", ErrNotVerified, short(s.Head.ID),
+			short(base))
 	}
 	if !s.Clean() {
 		var left []string
 		for _, c := range s.Changes {
 			left = append(left, c.Path)
 		}
-		return fmt.Errorf("%w: the working tree has changes that are not committed: %s", ErrNotVerified, strings.Join(left, ", "))
+		return fmt.Errorf("%w: the working tree has changes that are not committed: %s", ErrNotVerified,
+			strings.Join(left, ", "))
 	}
 	return nil
 }
@@ -110,7 +113,8 @@ func tested(ctx context.Context, o Options, program *gitprogram.Git, r *gitprogr
 		return fmt.Errorf("%w: the tests of %s could not be run: %w", ErrNotVerified, short(commit), err)
 	}
 	if exit.Code != 0 {
-		return fmt.Errorf("%w: the tests fail on commit %s:\n%s", ErrNotVerified, short(commit), strings.TrimSpace(said.String()))
+		return fmt.Errorf("%w: the tests fail on commit %s:\n%s", ErrNotVerified, short(commit),
+			strings.TrimSpace(said.String()))
 	}
 	return nil
 }

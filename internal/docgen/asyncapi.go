@@ -40,7 +40,8 @@ func asyncAPI() ([]byte, error) {
 			entry("license", object{entry("name", "Apache-2.0")}),
 		}),
 		entry("defaultContentType", "application/json"),
-		entry("servers", object{entry("local", object{entry("host", "127.0.0.1:4222"), entry("protocol", "nats"), entry("description", "Where inspan up listens.")})}),
+		entry("servers", object{entry("local", object{entry("host", "127.0.0.1:4222"), entry("protocol", "nats"),
+			entry("description", "Where inspan up listens.")})}),
 		entry("channels", channels), entry("operations", operations),
 		entry("components", object{entry("messages", messages()), entry("parameters", parameters())}),
 	}
@@ -59,21 +60,39 @@ func addresses() []channel {
 	}
 	const s, r = "{station}", "{run}"
 	list := []channel{
-		{id: "task", address: events.TaskSubject(s), what: "Where users dispatch.", messages: []string{"task"}, action: "receive", operation: "hearTask"},
-		{id: "task.project", address: events.TaskSubject(s) + ".{project}", what: "Where users dispatch for a project.", messages: []string{"task"}, action: "receive", operation: "hearTaskOfProject"},
-		{id: "control", address: events.ControlSubject(s, r), what: "Where users steer a run.", messages: []string{"control"}, action: "receive", operation: "hearControl"},
-		{id: "gate", address: events.GateSubject(s, r, "{gate}"), what: "Where a gate is answered; who answers is only claimed.", messages: []string{"answer"}, action: "receive", operation: "hearAnswer"},
-		{id: "gate.approver", address: events.GateSubject(s, r, "{gate}") + ".{approver}", what: "Where a gate is answered by the user that permissions bind to the last token.", messages: []string{"answer"}, action: "receive", operation: "hearAnswerOfApprover"},
-		{id: "stream", address: events.StreamSubject(s, r), what: "Every event of a run once it is stored, published again by the NATS server.", messages: kinds, action: "send", operation: "sayStream"},
-		{id: "live", address: events.LiveSubject(s, r), what: "Tokens, thinking and tool output as they come. Nothing that is said here is stored.", messages: []string{"live"}, action: "send", operation: "sayLive"},
-		{id: "kept", address: events.RetainedSubject(s, r), what: "The same, where the server is to keep it for a while. It is published again where live messages are.", messages: []string{"live"}, action: "send", operation: "sayKept"},
-		{id: "sofar", address: events.SoFarSubject(s, r), what: "Where a watcher asks for the live messages so far. They go to the reply subject.", messages: []string{"live"}, action: "receive", operation: "hearSoFar"},
-		{id: "dead", address: events.DeadSubject(s, "{role}"), what: "Input that a role refused, with the reason.", messages: []string{"deadletter"}, action: "send", operation: "sayDead"},
+		{id: "task", address: events.TaskSubject(s), what: "Where users dispatch.", messages: []string{"task"},
+			action: "receive", operation: "hearTask"},
+		{id: "task.project", address: events.TaskSubject(s) + ".{project}", what: "Where users dispatch for a project.",
+			messages: []string{"task"}, action: "receive", operation: "hearTaskOfProject"},
+		{id: "control", address: events.ControlSubject(s, r), what: "Where users steer a run.", messages: []string{"control"},
+			action: "receive", operation: "hearControl"},
+		{id: "gate", address: events.GateSubject(s, r, "{gate}"),
+			what: "Where a gate is answered; who answers is only claimed.", messages: []string{"answer"}, action: "receive",
+			operation: "hearAnswer"},
+		{id: "gate.approver", address: events.GateSubject(s, r, "{gate}") + ".{approver}",
+			what: "Where a gate is answered by the user that permissions bind to the last token.", messages: []string{"answer"},
+			action: "receive", operation: "hearAnswerOfApprover"},
+		{id: "stream", address: events.StreamSubject(s, r),
+			what: "Every event of a run once it is stored, published again by the NATS server.", messages: kinds, action: "send",
+			operation: "sayStream"},
+		{id: "live", address: events.LiveSubject(s, r),
+			what:     "Tokens, thinking and tool output as they come. Nothing that is said here is stored.",
+			messages: []string{"live"}, action: "send", operation: "sayLive"},
+		{id: "kept", address: events.RetainedSubject(s, r),
+			what:     "The same, where the server is to keep it for a while. It is published again where live messages are.",
+			messages: []string{"live"}, action: "send", operation: "sayKept"},
+		{id: "sofar", address: events.SoFarSubject(s, r),
+			what: "Where a watcher asks for the live messages so far. They go to the reply subject.", messages: []string{"live"},
+			action: "receive", operation: "hearSoFar"},
+		{id: "dead", address: events.DeadSubject(s, "{role}"), what: "Input that a role refused, with the reason.",
+			messages: []string{"deadletter"}, action: "send", operation: "sayDead"},
 	}
 	for _, w := range events.Registry() {
-		list = append(list, channel{id: "fact." + string(w.Kind), address: events.RunEventSubject(s, r, w.Kind), what: w.Doc, messages: []string{string(w.Kind)},
-			action: "send", operation: "say." + string(w.Kind),
-			extra: object{entry("x-author", string(w.Author)), entry("x-heard-by", hearers(w.Kind)), entry("x-monitoring-event", w.Event)}})
+		list = append(list, channel{id: "fact." + string(w.Kind), address: events.RunEventSubject(s, r, w.Kind), what: w.Doc,
+			messages: []string{string(w.Kind)},
+			action:   "send", operation: "say." + string(w.Kind),
+			extra: object{entry("x-author", string(w.Author)), entry("x-heard-by", hearers(w.Kind)), entry("x-monitoring-event",
+				w.Event)}})
 	}
 	return list
 }
@@ -89,7 +108,8 @@ func (c channel) described() object {
 			params = append(params, entry(name, ref("#/components/parameters/"+name)))
 		}
 	}
-	return object{entry("address", c.address), entry("description", c.what), entry("messages", said), entry("parameters", params)}
+	return object{entry("address", c.address), entry("description", c.what), entry("messages", said),
+		entry("parameters", params)}
 }
 
 func (c channel) performed() object {
@@ -97,7 +117,8 @@ func (c channel) performed() object {
 	for _, m := range c.messages {
 		refs = append(refs, ref("#/channels/"+c.id+"/messages/"+m))
 	}
-	return append(object{entry("action", c.action), entry("channel", ref("#/channels/"+c.id)), entry("summary", c.what), entry("messages", refs)}, c.extra...)
+	return append(object{entry("action", c.action), entry("channel", ref("#/channels/"+c.id)), entry("summary", c.what),
+		entry("messages", refs)}, c.extra...)
 }
 
 func messages() object {
@@ -107,14 +128,17 @@ func messages() object {
 			entry("contentType", content), entry("payload", payload)}))
 	}
 	for _, w := range events.Registry() {
-		add(string(w.Kind), w.Kind.Type(), w.Doc, "application/cloudevents+json", ref("./"+strings.TrimPrefix(schemaPath(w.Kind), "docs/")))
+		add(string(w.Kind), w.Kind.Type(), w.Doc, "application/cloudevents+json",
+			ref("./"+strings.TrimPrefix(schemaPath(w.Kind), "docs/")))
 	}
 	for _, i := range inputs {
 		add(i.Name, i.Name, i.Title, "application/json", ref("./"+strings.TrimPrefix(inputPath(i), "docs/")))
 	}
-	add("live", "live", "What is under way.", "application/json", object{entry("type", "object"), entry("required", []string{"event"}),
+	add("live", "live", "What is under way.", "application/json", object{entry("type", "object"),
+		entry("required", []string{"event"}),
 		entry("properties", object{
-			entry("event", object{entry("type", "string"), entry("enum", []string{"token", "thinking", "error", "tool_output"})}),
+			entry("event", object{entry("type", "string"), entry("enum", []string{"token", "thinking", "error",
+				"tool_output"})}),
 			entry("stream_id", object{entry("type", "string"), entry("description", "Two attempts never share one.")}),
 			entry("n", object{entry("type", "integer"), entry("description", "Counts the messages of a stream from 1.")}),
 			entry("at", object{entry("type", "integer"), entry("description", "How many bytes of text the stream had before.")}),
@@ -127,10 +151,12 @@ func messages() object {
 func parameters() object {
 	var all object
 	for _, p := range []struct{ name, what string }{
-		{"station", "The station."}, {"project", "A project of the station."}, {"run", "The run's id."}, {"gate", "The gate's id, as gate.opened names it."},
+		{"station", "The station."}, {"project", "A project of the station."}, {"run", "The run's id."},
+		{"gate", "The gate's id, as gate.opened names it."},
 		{"approver", "Who answers."}, {"role", "The role that refused."},
 	} {
-		all = append(all, entry(p.name, object{entry("description", fmt.Sprintf("%s One token of A-Z a-z 0-9 _ and -, at most %d.", p.what, events.MaxID))}))
+		all = append(all, entry(p.name, object{entry("description",
+			fmt.Sprintf("%s One token of A-Z a-z 0-9 _ and -, at most %d.", p.what, events.MaxID))}))
 	}
 	return all
 }

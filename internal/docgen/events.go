@@ -70,10 +70,12 @@ func eventsPage(n notes, samples map[events.Kind][]byte) []byte {
 	p.say("Every event of a run is one CloudEvents 1.0 document in structured JSON, stored on `%s` and published again on `%s`. "+
 		"Each kind has one author; an event of another author is refused by the NATS server and by the fold. Fields are only ever added. "+
 		"[subjects.md](subjects.md) says who hears what, `schemas/` has a JSON Schema for each kind, [asyncapi.yaml](asyncapi.yaml) all of it for programs.\n",
-		strings.ReplaceAll(events.RunEventSubject("{s}", "{r}", "{family}.{verb}"), "..", "."), events.StreamSubject("{s}", "{r}"))
+		strings.ReplaceAll(events.RunEventSubject("{s}", "{r}", "{family}.{verb}"), "..", "."), events.StreamSubject("{s}",
+			"{r}"))
 	var rows [][]string
 	for _, w := range events.Registry() {
-		rows = append(rows, []string{"[" + string(w.Kind) + "](#" + anchor(string(w.Kind)) + ")", string(w.Author), code(w.Event), w.Doc})
+		rows = append(rows, []string{"[" + string(w.Kind) + "](#" + anchor(string(w.Kind)) + ")", string(w.Author),
+			code(w.Event), w.Doc})
 	}
 	p.table([]string{"kind", "said by", "`data.event`", "what it says"}, rows...)
 
@@ -100,7 +102,8 @@ func eventsPage(n notes, samples map[events.Kind][]byte) []byte {
 		"Where `INSPAN_STREAMING` says jetstream, the same messages are said on `%s`, kept by the stream `%s` for %s, and published again on the subject above. "+
 		"Read them from there in their order before all else: then the text under way is whole although no one answers any more. "+
 		"What belongs to turns and calls that have ended is there too; the events tell which.\n",
-		events.LiveSubject("{s}", "{r}"), events.SoFarSubject("{s}", "{r}"), events.RetainedSubject("{s}", "{r}"), topology.Live("{s}"), span(topology.LiveAge))
+		events.LiveSubject("{s}", "{r}"), events.SoFarSubject("{s}", "{r}"), events.RetainedSubject("{s}", "{r}"),
+		topology.Live("{s}"), span(topology.LiveAge))
 	p.say("## Types\n")
 	for len(t.queue) > 0 {
 		next := t.queue[0]
@@ -117,7 +120,8 @@ func eventsPage(n notes, samples map[events.Kind][]byte) []byte {
 
 func kindSection(p *page, t *types, w events.Type, sample []byte) {
 	p.say("## %s\n\n%s\n", w.Kind, w.Doc)
-	p.say("Type `%s`, said by the %s, heard by %s. Schema: [%s](%s).\n", w.Kind.Type(), w.Author, strings.Join(hearers(w.Kind), ", "),
+	p.say("Type `%s`, said by the %s, heard by %s. Schema: [%s](%s).\n", w.Kind.Type(), w.Author,
+		strings.Join(hearers(w.Kind), ", "),
 		filepath.Base(schemaPath(w.Kind)), strings.TrimPrefix(schemaPath(w.Kind), "docs/"))
 	t.table(p, reflect.TypeOf(w.New()).Elem())
 	if sample == nil {
@@ -173,7 +177,8 @@ func (t *types) rows(st reflect.Type) [][]string {
 		if strings.Contains(options, "omitempty") || strings.Contains(options, "omitzero") {
 			always = ""
 		}
-		rows = append(rows, []string{code(name), t.name(f.Type), always, named(t.notes.text[key(st)+"."+f.Name], f.Name, code(name))})
+		rows = append(rows, []string{code(name), t.name(f.Type), always, named(t.notes.text[key(st)+"."+f.Name], f.Name,
+			code(name))})
 	}
 	return rows
 }

@@ -32,7 +32,8 @@ func readNotes(root string, dirs ...string) (notes, error) {
 			if !strings.HasSuffix(e.Name(), ".go") || strings.HasSuffix(e.Name(), "_test.go") {
 				continue
 			}
-			f, err := parser.ParseFile(token.NewFileSet(), filepath.Join(root, filepath.FromSlash(dir), e.Name()), nil, parser.ParseComments)
+			f, err := parser.ParseFile(token.NewFileSet(), filepath.Join(root, filepath.FromSlash(dir), e.Name()), nil,
+				parser.ParseComments)
 			if err != nil {
 				return n, fmt.Errorf("read comments: %w", err)
 			}

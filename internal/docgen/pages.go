@@ -68,7 +68,8 @@ func configPage() []byte {
 
 // readBy names the programs of services that read a variable.
 func readBy(variable string) string {
-	programs := map[string]any{"planner": &planner.Config{}, "gatekeeper": &gatekeeper.Config{}, "executor": &executor.Config{},
+	programs := map[string]any{"planner": &planner.Config{}, "gatekeeper": &gatekeeper.Config{},
+		"executor":   &executor.Config{},
 		"toolrunner": &toolrunner.Config{}, "persister": &persister.Config{}}
 	var by []string
 	for _, name := range sorted(slices.Collect(maps.Keys(programs))) {

@@ -75,7 +75,8 @@ func eventSchema(n notes, w events.Type) ([]byte, error) {
 	s.Properties.Delete("aggregate") // of other aggregates, which have no runid
 	s.Required = slices.Insert(s.Required, slices.Index(s.Required, "stationid")+1, "runid")
 	data := reflector(n, true).Reflect(w.New())
-	if event, ok := data.Properties.Get("event"); ok && w.Kind != events.CallAllowed && w.Kind != events.RunCreated { // those may be tool_start and run_start as well
+	// those may be tool_start and run_start as well
+	if event, ok := data.Properties.Get("event"); ok && w.Kind != events.CallAllowed && w.Kind != events.RunCreated {
 		event.Const = w.Event
 	}
 	if s.Definitions == nil {
@@ -93,10 +94,11 @@ func eventSchema(n notes, w events.Type) ([]byte, error) {
 		"specversion":     {Type: "string", Const: "1.0"},
 		"type":            {Type: "string", Const: w.Kind.Type()},
 		"datacontenttype": {Type: "string", Const: "application/json"},
-		"source":          {Type: "string", Pattern: "^/station/" + id + "/" + string(w.Author) + "$", Description: "Only the " + string(w.Author) + " says it."},
-		"stationid":       {Type: "string", Pattern: "^" + id + "$"},
-		"runid":           {Type: "string", Pattern: "^" + id + "$"},
-		"subject":         {Type: "string", Pattern: "^" + id + "$", Description: "The run id."},
+		"source": {Type: "string", Pattern: "^/station/" + id + "/" + string(w.Author) + "$",
+			Description: "Only the " + string(w.Author) + " says it."},
+		"stationid": {Type: "string", Pattern: "^" + id + "$"},
+		"runid":     {Type: "string", Pattern: "^" + id + "$"},
+		"subject":   {Type: "string", Pattern: "^" + id + "$", Description: "The run id."},
 	} {
 		s.Properties.Set(name, &limit)
 	}

@@ -24,20 +24,40 @@ func subjectsPage() []byte {
 		station, anyRun, events.MaxID)
 	p.say("## Subjects\n")
 	p.table([]string{"subject", "what", "said by", "stream"},
-		[]string{code(events.RunEventSubject(station, anyRun, "{family}.{verb}")), "the events of a run: the log, and the work items", "the author of the kind only, see [events.md](events.md)", code(topology.Log(station))},
-		[]string{code(events.EventSubject(station, "{aggregate}", "{id}", "{family}.{verb}")), "the events of another aggregate (" + others() + "): kept free, no service appends any yet", "the author of the event type only", code(topology.Log(station))},
-		[]string{code(events.TaskSubject(station)) + ", " + code(events.TaskSubject(station)+".{project}"), "a task", "users", code(topology.In(station))},
-		[]string{code(events.ControlSubject(station, anyRun)), "pause, resume, stop, autonomy, revise", "users", code(topology.In(station))},
-		[]string{code(events.GateSubject(station, anyRun, "{g}")), "the answer to a gate; who answers is only claimed", "people, programs", code(topology.In(station))},
-		[]string{code(events.GateSubject(station, anyRun, "{g}") + ".{approver}"), "the answer to a gate; permissions can bind the last token to the user", "people, programs", code(topology.In(station))},
-		[]string{code(events.TimerSubject(station, anyRun, "{family}.{id}")), "a schedule; the same name replaces it", "the role that hears it", code(topology.Tmr(station, "{family}"))},
-		[]string{code(events.DueSubject(station, anyRun, "{family}.{id}")), "its firing: a reason to look, never an event", "the NATS server", code(topology.Tmr(station, "{family}"))},
-		[]string{code(events.StreamSubject(station, anyRun)), "every event of the run once it is stored, published again; other aggregates have the same", "the NATS server", "none"},
-		[]string{code(events.LiveSubject(station, anyRun)), "tokens, thinking and tool output as they come", "executor, toolrunner", "none"},
-		[]string{code(events.RetainedSubject(station, anyRun)), "the same, where `INSPAN_STREAMING` says jetstream: kept for a while and published again on `.live`", "executor, toolrunner", code(topology.Live(station))},
-		[]string{code(events.SoFarSubject(station, anyRun)), "a request: whoever works on the run answers with its live messages so far, each stream in order", "watchers", "none"},
-		[]string{code(events.DeadSubject(station, "{role}")), "input that a role refused, with the reason", "that role", code(topology.Dead(station))},
-		[]string{code("inspan.{role}.status"), "a request that one instance of the role answers; `nats micro ls` lists the services", "whoever asks", "none"},
+		[]string{code(events.RunEventSubject(station, anyRun, "{family}.{verb}")),
+			"the events of a run: the log, and the work items", "the author of the kind only, see [events.md](events.md)",
+			code(topology.Log(station))},
+		[]string{code(events.EventSubject(station, "{aggregate}", "{id}", "{family}.{verb}")),
+			"the events of another aggregate (" + others() + "): kept free, no service appends any yet",
+			"the author of the event type only", code(topology.Log(station))},
+		[]string{code(events.TaskSubject(station)) + ", " + code(events.TaskSubject(station)+".{project}"), "a task", "users",
+			code(topology.In(station))},
+		[]string{code(events.ControlSubject(station, anyRun)), "pause, resume, stop, autonomy, revise", "users",
+			code(topology.In(station))},
+		[]string{code(events.GateSubject(station, anyRun, "{g}")), "the answer to a gate; who answers is only claimed",
+			"people, programs", code(topology.In(station))},
+		[]string{code(events.GateSubject(station, anyRun, "{g}") + ".{approver}"),
+			"the answer to a gate; permissions can bind the last token to the user", "people, programs",
+			code(topology.In(station))},
+		[]string{code(events.TimerSubject(station, anyRun, "{family}.{id}")), "a schedule; the same name replaces it",
+			"the role that hears it", code(topology.Tmr(station, "{family}"))},
+		[]string{code(events.DueSubject(station, anyRun, "{family}.{id}")), "its firing: a reason to look, never an event",
+			"the NATS server", code(topology.Tmr(station, "{family}"))},
+		[]string{code(events.StreamSubject(station, anyRun)),
+			"every event of the run once it is stored, published again; other aggregates have the same", "the NATS server",
+			"none"},
+		[]string{code(events.LiveSubject(station, anyRun)), "tokens, thinking and tool output as they come",
+			"executor, toolrunner", "none"},
+		[]string{code(events.RetainedSubject(station, anyRun)),
+			"the same, where `INSPAN_STREAMING` says jetstream: kept for a while and published again on `.live`",
+			"executor, toolrunner", code(topology.Live(station))},
+		[]string{code(events.SoFarSubject(station, anyRun)),
+			"a request: whoever works on the run answers with its live messages so far, each stream in order", "watchers",
+			"none"},
+		[]string{code(events.DeadSubject(station, "{role}")), "input that a role refused, with the reason", "that role",
+			code(topology.Dead(station))},
+		[]string{code("inspan.{role}.status"),
+			"a request that one instance of the role answers; `nats micro ls` lists the services", "whoever asks", "none"},
 	)
 	streams(p)
 	hearing(p)
@@ -101,7 +121,8 @@ func powers(s topology.Stream) string {
 	for _, p := range []struct {
 		name string
 		on   bool
-	}{{"no delete", s.DenyDelete}, {"no purge", s.DenyPurge}, {"rollup", s.Rollup}, {"TTL", s.TTL}, {"schedules", s.Schedules}, {"direct reads", s.Direct}, {"published again", s.RepublishTo != ""}} {
+	}{{"no delete", s.DenyDelete}, {"no purge", s.DenyPurge}, {"rollup", s.Rollup}, {"TTL", s.TTL},
+		{"schedules", s.Schedules}, {"direct reads", s.Direct}, {"published again", s.RepublishTo != ""}} {
 		if p.on {
 			some = append(some, p.name)
 		}
@@ -117,9 +138,11 @@ func hearing(p *page) {
 		if h.All {
 			evs = "every event"
 		}
-		rows = append(rows, []string{string(h.Role), evs, codes(h.Inputs), codes(h.Timers), codes(topology.PublishesEvents(h.Role)), fmt.Sprint(h.Workers)})
+		rows = append(rows, []string{string(h.Role), evs, codes(h.Inputs), codes(h.Timers),
+			codes(topology.PublishesEvents(h.Role)), fmt.Sprint(h.Workers)})
 	}
-	p.table([]string{"role", "hears events", "hears users, below `station.{s}.`", "timers", "says", "at a time in one instance"}, rows...)
+	p.table([]string{"role", "hears events", "hears users, below `station.{s}.`", "timers", "says",
+		"at a time in one instance"}, rows...)
 	p.say("### Consumers\n\nExplicit acknowledgement; ack wait %s; no limit of deliveries, because attempts are counted in the log.\n", span(topology.AckWait))
 	rows = nil
 	for _, role := range events.Services() {
@@ -141,7 +164,8 @@ func permissions(p *page) {
 		title, approver string
 		right           topology.Right
 	}{{"a user who dispatches and steers", "", topology.MayDispatch}, {"a user who watches", "", topology.MayWatch},
-		{"a user who approves as {approver}", "{approver}", topology.MayApprove}, {"a program that answers hooks", "", topology.MayHook},
+		{"a user who approves as {approver}", "{approver}", topology.MayApprove}, {"a program that answers hooks", "",
+			topology.MayHook},
 		{"a program that serves tools", "", topology.MayServe}} {
 		publish, subscribe := topology.UserPermissions(station, u.approver, u.right)
 		rights(p, u.title, publish, subscribe)

@@ -36,7 +36,8 @@ func newAuthority(names []string) (*authority, error) {
 		return nil, err
 	}
 	now := time.Now()
-	template := &x509.Certificate{SerialNumber: serial(), Subject: pkix.Name{CommonName: "inspan sandbox"}, NotBefore: now.Add(-time.Minute), NotAfter: now.Add(lifetime),
+	template := &x509.Certificate{SerialNumber: serial(), Subject: pkix.Name{CommonName: "inspan sandbox"},
+		NotBefore: now.Add(-time.Minute), NotAfter: now.Add(lifetime),
 		IsCA: true, BasicConstraintsValid: true, MaxPathLenZero: true, KeyUsage: x509.KeyUsageCertSign,
 		PermittedDNSDomainsCritical: true, PermittedDNSDomains: names}
 	der, err := x509.CreateCertificate(rand.Reader, template, template, &key.PublicKey, key)
@@ -59,7 +60,8 @@ func serial() *big.Int {
 
 // systemBundles are where systems keep the certificates that they trust.
 func systemBundles() []string {
-	return []string{"/etc/ssl/certs/ca-certificates.crt", "/etc/pki/tls/certs/ca-bundle.crt", "/etc/ssl/ca-bundle.pem", "/etc/ssl/cert.pem"}
+	return []string{"/etc/ssl/certs/ca-certificates.crt", "/etc/pki/tls/certs/ca-bundle.crt", "/etc/ssl/ca-bundle.pem",
+		"/etc/ssl/cert.pem"}
 }
 
 // write makes a bundle of the machine's own authorities and this one.
@@ -95,7 +97,8 @@ func (a *authority) leaf(name string) (*tls.Certificate, error) {
 	if err != nil {
 		return nil, err
 	}
-	template := &x509.Certificate{SerialNumber: serial(), Subject: pkix.Name{CommonName: name}, DNSNames: []string{name}, NotBefore: a.cert.NotBefore, NotAfter: a.cert.NotAfter,
+	template := &x509.Certificate{SerialNumber: serial(), Subject: pkix.Name{CommonName: name}, DNSNames: []string{name},
+		NotBefore: a.cert.NotBefore, NotAfter: a.cert.NotAfter,
 		KeyUsage: x509.KeyUsageDigitalSignature, ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth}}
 	der, err := x509.CreateCertificate(rand.Reader, template, a.cert, &key.PublicKey, a.key)
 	if err != nil {

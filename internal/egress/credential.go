@@ -87,7 +87,8 @@ var (
 
 func hopByHop(name string) bool {
 	switch http.CanonicalHeaderKey(name) {
-	case "Connection", "Host", "Content-Length", "Transfer-Encoding", "Te", "Trailer", "Upgrade", "Keep-Alive", "Proxy-Authorization", "Proxy-Connection", "Accept-Encoding":
+	case "Connection", "Host", "Content-Length", "Transfer-Encoding", "Te", "Trailer", "Upgrade", "Keep-Alive",
+		"Proxy-Authorization", "Proxy-Connection", "Accept-Encoding":
 		return true
 	}
 	return false

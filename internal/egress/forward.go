@@ -102,7 +102,8 @@ func (d *Session) inside(conn net.Conn, t policy.Target, scheme string) {
 	serveHTTP(conn, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		got, err := policy.ParseTarget(r.Host, t.Port)
 		if err == nil && (got != t || r.Method == http.MethodConnect) {
-			err = policy.Refuse(policy.Differs, t, "the request inside the tunnel names another host", "connect to that host directly")
+			err = policy.Refuse(policy.Differs, t, "the request inside the tunnel names another host",
+				"connect to that host directly")
 		}
 		if err != nil {
 			d.refuse(w, t, err)

@@ -121,7 +121,8 @@ func (c client) request(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	if r.URL.Scheme != "http" || r.URL.Host == "" {
-		d.refuse(w, policy.Target{}, &policy.Refusal{Code: policy.BadRequest, Target: "request", Reason: "this is a proxy: it accepts requests for http://host/path, and CONNECT for everything else"})
+		d.refuse(w, policy.Target{}, &policy.Refusal{Code: policy.BadRequest, Target: "request",
+			Reason: "this is a proxy: it accepts requests for http://host/path, and CONNECT for everything else"})
 		return
 	}
 	t, err := policy.ParseTarget(r.URL.Host, policy.PortHTTP)
@@ -219,7 +220,8 @@ func serveHTTP(conn net.Conn, h http.Handler) {
 	one := &single{conn: make(chan net.Conn, 1), over: make(chan struct{})}
 	one.conn <- &closing{Conn: conn, over: one.over}
 	quiet := log.New(io.Discard, "", 0)
-	s := &http.Server{Handler: h, ReadHeaderTimeout: greeting, IdleTimeout: greeting, MaxHeaderBytes: maxHead, ErrorLog: quiet, DisableGeneralOptionsHandler: true}
+	s := &http.Server{Handler: h, ReadHeaderTimeout: greeting, IdleTimeout: greeting, MaxHeaderBytes: maxHead,
+		ErrorLog: quiet, DisableGeneralOptionsHandler: true}
 	_ = s.Serve(one) // it ends with the connection
 }
 

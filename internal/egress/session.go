@@ -154,7 +154,8 @@ func (d *Session) current(ctx context.Context, t policy.Target, patience time.Du
 	case d.since() < patience:
 		return nil
 	}
-	return policy.Refuse(policy.Revoked, t, "it is unknown whether the call is still current", "retry when the station is reachable")
+	return policy.Refuse(policy.Revoked, t, "it is unknown whether the call is still current",
+		"retry when the station is reachable")
 }
 
 // since is how long ago Current last said yes, by whichever clock says more: one of them may stand still while a

@@ -22,7 +22,8 @@ const (
 
 // tunnel carries a connection to a target. reply tells the client whether it may begin, and returns its connection
 // then.
-func (d *Session) tunnel(ctx context.Context, t policy.Target, via string, reply func(error) (net.Conn, *bufio.Reader)) {
+func (d *Session) tunnel(ctx context.Context, t policy.Target, via string, reply func(error) (net.Conn,
+	*bufio.Reader)) {
 	ends := d.ends(t)
 	if ends || t.Port == policy.PortHTTP {
 		if _, err := d.allow(ctx, t); err != nil {
@@ -74,7 +75,8 @@ const (
 )
 
 // begin looks at the first bytes of a client. head are those that were taken from in.
-func (d *Session) begin(conn net.Conn, in *bufio.Reader, t policy.Target) (head []byte, s sort, refused *policy.Refusal) {
+func (d *Session) begin(conn net.Conn, in *bufio.Reader, t policy.Target) (head []byte, s sort,
+	refused *policy.Refusal) {
 	wait := hush
 	if t.Port == policy.PortHTTPS {
 		wait = d.proxy.cfg.Limits.Greet
@@ -85,7 +87,8 @@ func (d *Session) begin(conn net.Conn, in *bufio.Reader, t policy.Target) (head 
 		_ = conn.SetReadDeadline(time.Now().Add(d.proxy.cfg.Limits.Greet))
 		head, refused = greet(in, t)
 	} else if t.Port == policy.PortHTTPS {
-		refused = policy.Refuse(policy.Hidden, t, "the connection is not TLS", "other protocols need a port of their own in allowed_hosts")
+		refused = policy.Refuse(policy.Hidden, t, "the connection is not TLS",
+			"other protocols need a port of their own in allowed_hosts")
 	}
 	_ = conn.SetReadDeadline(time.Time{})
 	return head, s, refused
@@ -159,7 +162,8 @@ func send(in *bufio.Reader, l *line, head []byte, s sort) *policy.Refusal {
 		case overTLS:
 			head, refused = greet(in, l.target)
 		case plainHTTP:
-			refused = policy.Refuse(policy.Hidden, l.target, "an unencrypted request arrived too late to be checked", "try again")
+			refused = policy.Refuse(policy.Hidden, l.target, "an unencrypted request arrived too late to be checked",
+				"try again")
 		case silent, unknown:
 		}
 		if refused != nil {
@@ -182,7 +186,8 @@ func refusalOf(err error) *policy.Refusal {
 func (d *Session) terminate(ctx context.Context, conn net.Conn, t policy.Target, via string) {
 	ctx, done := d.within(ctx, d.proxy.cfg.Limits.Greet)
 	defer done()
-	server := tls.Server(conn, &tls.Config{MinVersion: tls.VersionTLS12, NextProtos: []string{"http/1.1"}, SessionTicketsDisabled: true,
+	server := tls.Server(conn, &tls.Config{MinVersion: tls.VersionTLS12, NextProtos: []string{"http/1.1"},
+		SessionTicketsDisabled: true,
 		GetConfigForClient: func(hello *tls.ClientHelloInfo) (*tls.Config, error) {
 			if !strings.EqualFold(hello.ServerName, t.Name) {
 				return nil, policy.Refuse(policy.Differs, t, "the TLS greeting does not name it", "")
@@ -193,7 +198,8 @@ func (d *Session) terminate(ctx context.Context, conn net.Conn, t policy.Target,
 	if err := server.HandshakeContext(ctx); err != nil {
 		refused := refusalOf(err)
 		if refused == nil {
-			refused = policy.Refuse(policy.Hidden, t, "the client does not speak TLS with the proxy", "it must trust the certificates of SSL_CERT_FILE")
+			refused = policy.Refuse(policy.Hidden, t, "the client does not speak TLS with the proxy",
+				"it must trust the certificates of SSL_CERT_FILE")
 		}
 		d.refused(t, via, "", refused)
 		return

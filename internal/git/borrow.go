@@ -53,7 +53,8 @@ func (g *Git) newMirror(ctx context.Context, dir string) (*Repo, error) {
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		return nil, err
 	}
-	if _, err := g.run(ctx, call{args: []string{"init", "--quiet", "--template=", "--initial-branch=main", "--", dir}}); err != nil {
+	if _, err := g.run(ctx, call{args: []string{"init", "--quiet", "--template=", "--initial-branch=main", "--",
+		dir}}); err != nil {
 		return nil, err
 	}
 	return g.openMirror(ctx, dir)
@@ -271,7 +272,8 @@ func (r *Repo) Follow(ctx context.Context, mirror *Repo) error {
 	if moves.Len() == 0 {
 		return nil
 	}
-	_, err = r.g.run(ctx, call{args: []string{"update-ref", "-z", "--stdin"}, repo: r, stdin: strings.NewReader(moves.String())})
+	_, err = r.g.run(ctx, call{args: []string{"update-ref", "-z", "--stdin"}, repo: r,
+		stdin: strings.NewReader(moves.String())})
 	return err
 }
 
@@ -280,7 +282,8 @@ func (r *Repo) Own(ctx context.Context) error {
 	if r.lender == "" {
 		return nil
 	}
-	if _, err := r.g.run(ctx, call{args: []string{"repack", "-a", "-d", "-q", "--no-write-bitmap-index"}, repo: r, bound: true}); err != nil {
+	if _, err := r.g.run(ctx, call{args: []string{"repack", "-a", "-d", "-q", "--no-write-bitmap-index"}, repo: r,
+		bound: true}); err != nil {
 		return err
 	}
 	if err := os.Remove(r.alternates()); err != nil && !errors.Is(err, fs.ErrNotExist) {
@@ -325,14 +328,16 @@ func (r *Repo) borrows() error {
 				continue
 			}
 		}
-		return fmt.Errorf("%s shares objects with other repositories (objects/info/%s): %w (repack it and remove that file)", r.common, name, ErrHostile)
+		return fmt.Errorf("%s shares objects with other repositories (objects/info/%s): %w (repack it and remove that file)",
+			r.common, name, ErrHostile)
 	}
 	if r.lender == "" {
 		return nil
 	}
 	for _, name := range []string{"alternates", "http-alternates"} {
 		if _, err := os.Lstat(filepath.Join(r.lender, "info", name)); err == nil {
-			return fmt.Errorf("%s shares objects with another repository itself: %w (remove it, it is created again)", r.lender, ErrHostile)
+			return fmt.Errorf("%s shares objects with another repository itself: %w (remove it, it is created again)", r.lender,
+				ErrHostile)
 		}
 	}
 	return nil

@@ -82,7 +82,8 @@ func (r *Repo) Unbundle(ctx context.Context, from io.Reader) ([]Ref, error) {
 		return nil, fmt.Errorf("unbundle: the bundle names no branch: %w", errors.Join(ErrDamaged, err))
 	}
 	file := &remote{url: at, scheme: "file"}
-	_, err = r.g.run(ctx, call{args: []string{"fetch", "--prune", "--no-tags", "--no-recurse-submodules", "--no-auto-maintenance", "--no-write-fetch-head", "--", at, "+refs/heads/*:refs/remotes/origin/bundle/*"},
+	_, err = r.g.run(ctx, call{args: []string{"fetch", "--prune", "--no-tags", "--no-recurse-submodules",
+		"--no-auto-maintenance", "--no-write-fetch-head", "--", at, "+refs/heads/*:refs/remotes/origin/bundle/*"},
 		repo: r, remote: file, bound: true})
 	if err != nil {
 		return nil, fmt.Errorf("unbundle: %w: %w", ErrDamaged, err)

@@ -59,7 +59,8 @@ func (r *Repo) CreateBranch(ctx context.Context, name, from string) error {
 	if err := r.bounded(ctx, id); err != nil {
 		return err
 	}
-	_, err = r.g.run(ctx, call{args: []string{"checkout", "--quiet", "--no-track", "--no-recurse-submodules", "-b", name, id, "--"}, repo: r, bound: true})
+	_, err = r.g.run(ctx, call{args: []string{"checkout", "--quiet", "--no-track", "--no-recurse-submodules", "-b", name,
+		id, "--"}, repo: r, bound: true})
 	return err
 }
 
@@ -78,7 +79,8 @@ func (r *Repo) Commit(ctx context.Context, message string, who Author) (Committe
 	case err != nil:
 		return Committed{}, err
 	case len(s.Conflicts) > 0:
-		return Committed{}, fmt.Errorf("commit: %q and %d more are not merged: %w (resolve the conflicts first)", short(s.Conflicts[0]), len(s.Conflicts)-1, ErrConflict)
+		return Committed{}, fmt.Errorf("commit: %q and %d more are not merged: %w (resolve the conflicts first)",
+			short(s.Conflicts[0]), len(s.Conflicts)-1, ErrConflict)
 	case s.Underway != "":
 		return Committed{}, fmt.Errorf("commit: a %s is in progress: %w (finish or abort it)", s.Underway, ErrUnderway)
 	}
@@ -142,7 +144,8 @@ func (r *Repo) stage(ctx context.Context, s Status, aside string) error {
 		if step.paths == "" {
 			continue
 		}
-		c.args, c.stdin = []string{"update-index", "-z", "--add", "--replace", step.how, "--stdin"}, strings.NewReader(step.paths)
+		c.args, c.stdin = []string{"update-index", "-z", "--add", "--replace", step.how, "--stdin"},
+			strings.NewReader(step.paths)
 		if _, err := r.g.run(ctx, c); err != nil {
 			return err
 		}
@@ -151,7 +154,8 @@ func (r *Repo) stage(ctx context.Context, s Status, aside string) error {
 }
 
 // record makes a commit object.
-func (r *Repo) record(ctx context.Context, tree string, parents []string, message string, env []string) (string, error) {
+func (r *Repo) record(ctx context.Context, tree string, parents []string, message string, env []string) (string,
+	error) {
 	args := []string{"commit-tree", tree}
 	for _, p := range parents {
 		args = append(args, "-p", p)
@@ -164,7 +168,8 @@ func (r *Repo) move(ctx context.Context, ref, id, old, why string) error {
 	if old == "" {
 		old = strings.Repeat("0", len(id))
 	}
-	_, err := r.g.run(ctx, call{args: []string{"update-ref", "-m", why, ref, id, old}, repo: r, env: []string{"GIT_COMMITTER_NAME=inspan", "GIT_COMMITTER_EMAIL=inspan@localhost"}})
+	_, err := r.g.run(ctx, call{args: []string{"update-ref", "-m", why, ref, id, old}, repo: r,
+		env: []string{"GIT_COMMITTER_NAME=inspan", "GIT_COMMITTER_EMAIL=inspan@localhost"}})
 	return err
 }
 
@@ -185,6 +190,7 @@ func (a Author) env() ([]string, error) {
 	if when.IsZero() {
 		when = time.Now()
 	}
-	env := []string{"GIT_AUTHOR_NAME=" + name, "GIT_AUTHOR_EMAIL=" + mail, "GIT_COMMITTER_NAME=" + name, "GIT_COMMITTER_EMAIL=" + mail}
+	env := []string{"GIT_AUTHOR_NAME=" + name, "GIT_AUTHOR_EMAIL=" + mail, "GIT_COMMITTER_NAME=" + name,
+		"GIT_COMMITTER_EMAIL=" + mail}
 	return append(env, "GIT_AUTHOR_DATE="+stamp(when), "GIT_COMMITTER_DATE="+stamp(when)), nil
 }

@@ -61,7 +61,8 @@ func parseRemote(address string) (*remote, error) {
 	if err != nil {
 		return nil, fmt.Errorf("git address: %w (it is not a URL)", ErrName)
 	}
-	if _, set := u.User.Password(); set || u.User != nil && (u.Scheme != "ssh" || !sshUser.MatchString(u.User.Username())) {
+	if _, set := u.User.Password(); set || u.User != nil && (u.Scheme != "ssh" ||
+		!sshUser.MatchString(u.User.Username())) {
 		return nil, fmt.Errorf("git address of host %q contains a user or a password: %w (remove it and store a credential for the host)", short(u.Host), ErrName)
 	}
 	if u.RawQuery != "" || u.Fragment != "" || u.Opaque != "" || strings.Contains(u.Path, "\x00") {
@@ -110,7 +111,8 @@ func (p *workspaceDir) credential(ctx context.Context, g *Git, r *remote) error 
 	if strings.ContainsAny(pass+c.User, "\r\n\x00") {
 		return fmt.Errorf("credential for %s: the user or the password has more than one line: %w", r.host, ErrName)
 	}
-	p.secrets = append(p.secrets, pass, url.QueryEscape(pass), url.PathEscape(pass), base64.StdEncoding.EncodeToString([]byte(c.User+":"+pass)))
+	p.secrets = append(p.secrets, pass, url.QueryEscape(pass), url.PathEscape(pass),
+		base64.StdEncoding.EncodeToString([]byte(c.User+":"+pass)))
 	return p.askpass(r, c.User, pass)
 }
 
@@ -194,9 +196,12 @@ func (p *workspaceDir) ssh(c Credential) error {
 		identity = socket
 	}
 	command := "ssh -F /dev/null"
-	for _, o := range []string{"BatchMode=yes", "StrictHostKeyChecking=yes", "UserKnownHostsFile=" + p.at("known_hosts"), "GlobalKnownHostsFile=/dev/null",
-		"UpdateHostKeys=no", "VerifyHostKeyDNS=no", "IdentityFile=none", "IdentityAgent=" + identity, "PreferredAuthentications=publickey", "PermitLocalCommand=no",
-		"ProxyCommand=none", "ForwardAgent=no", "ForwardX11=no", "ClearAllForwardings=yes", "ControlMaster=no", "ControlPath=none", "ConnectTimeout=30",
+	for _, o := range []string{"BatchMode=yes", "StrictHostKeyChecking=yes", "UserKnownHostsFile=" + p.at("known_hosts"),
+		"GlobalKnownHostsFile=/dev/null",
+		"UpdateHostKeys=no", "VerifyHostKeyDNS=no", "IdentityFile=none", "IdentityAgent=" + identity,
+		"PreferredAuthentications=publickey", "PermitLocalCommand=no",
+		"ProxyCommand=none", "ForwardAgent=no", "ForwardX11=no", "ClearAllForwardings=yes", "ControlMaster=no",
+		"ControlPath=none", "ConnectTimeout=30",
 		"ServerAliveInterval=15", "CanonicalizeHostname=no", "LogLevel=ERROR"} {
 		command += " -o " + o
 	}

@@ -98,7 +98,8 @@ func (e *ConflictError) Error() string {
 	if n := len(e.Conflicts) - len(paths); n > 0 {
 		more = fmt.Sprintf(" and %d more", n)
 	}
-	return fmt.Sprintf("merge %.12s: %v in %s%s (resolve the conflicts on one of the branches and merge again)", e.Theirs, ErrConflict, strings.Join(paths, ", "), more)
+	return fmt.Sprintf("merge %.12s: %v in %s%s (resolve the conflicts on one of the branches and merge again)", e.Theirs,
+		ErrConflict, strings.Join(paths, ", "), more)
 }
 
 // Is reports ErrConflict.
@@ -116,33 +117,46 @@ func signs() []sign {
 	const name = "check the address and the name"
 	const turn = "fetch, merge the new commits, and push again"
 	return []sign{
-		{"Too many levels of symbolic links", leads, ErrHostile}, {"too many levels of symbolic links", leads, ErrHostile}, {"inspan: wall: ", leads, ErrHostile},
-		{"fatal: not a git repository: ", leads, ErrHostile}, {"unable to create directory for ", "check whether a command changes the repository while git runs, and whether the repository is writable; then retry", nil},
+		{"Too many levels of symbolic links", leads, ErrHostile}, {"too many levels of symbolic links", leads, ErrHostile},
+		{"inspan: wall: ", leads, ErrHostile},
+		{"fatal: not a git repository: ", leads, ErrHostile}, {"unable to create directory for ",
+			"check whether a command changes the repository while git runs, and whether the repository is writable; then retry",
+			nil},
 		{"Read-only file system", leads + "; or the disk is read-only", ErrHostile},
 		{"Out of memory, ", "fetch less, such as depth 1, or use another repository", ErrTooLarge},
 		{"Host key verification failed", "add the host's public key to the known hosts of the credential", ErrHostKey},
-		{"Authentication failed", key, ErrAuth}, {"could not read Username", key, ErrAuth}, {"could not read Password", key, ErrAuth},
+		{"Authentication failed", key, ErrAuth}, {"could not read Username", key, ErrAuth}, {"could not read Password", key,
+			ErrAuth},
 		{"Permission denied (", key, ErrAuth}, {"returned error: 401", key, ErrAuth}, {"returned error: 403", key, ErrAuth},
 		{"unable to update url base from redirection", "use the address that the server redirects to", ErrUnreachable},
 		{"returned error: 301", "use the address that the server redirects to", ErrUnreachable},
 		{"returned error: 302", "use the address that the server redirects to", ErrUnreachable},
 		{"non-fast-forward", turn, ErrRejected}, {"fetch first", turn, ErrRejected}, {"stale info", turn, ErrRejected},
-		{"[remote rejected]", "read the message of the remote: a rule of the branch forbids the push", ErrRejected}, {"[rejected]", turn, ErrRejected},
+		{"[remote rejected]", "read the message of the remote: a rule of the branch forbids the push", ErrRejected},
+		{"[rejected]", turn, ErrRejected},
 		{"not allowed", "use an address with one of the allowed protocols", ErrProtocol},
 		{"could not resolve host", "check the address and the network, then try again", ErrUnreachable},
 		{"Could not resolve host", "check the address and the network, then try again", ErrUnreachable},
 		{"Connection refused", "check the address and the network, then try again", ErrUnreachable},
 		{"connect to server", "check the address and the network, then try again", ErrUnreachable},
-		{"Operation timed out", "try again later", ErrUnreachable}, {"Connection timed out", "try again later", ErrUnreachable},
-		{"Operation too slow", "try again later", ErrUnreachable}, {"SSL certificate problem", "check the certificate of the host", ErrUnreachable},
-		{"Empty reply from server", "try again later", ErrUnreachable}, {"Connection reset by peer", "try again later", ErrUnreachable},
+		{"Operation timed out", "try again later", ErrUnreachable}, {"Connection timed out", "try again later",
+			ErrUnreachable},
+		{"Operation too slow", "try again later", ErrUnreachable}, {"SSL certificate problem",
+			"check the certificate of the host", ErrUnreachable},
+		{"Empty reply from server", "try again later", ErrUnreachable}, {"Connection reset by peer", "try again later",
+			ErrUnreachable},
 		{"returned error: 429", "try again later", ErrUnreachable}, {"returned error: 5", "try again later", ErrUnreachable},
 		{"early EOF", "try again later", ErrUnreachable}, {"unexpected disconnect", "try again later", ErrUnreachable},
-		{"couldn't find remote ref", name, ErrNotFound}, {"unknown revision", name, ErrNotFound}, {"Repository not found", name, ErrNotFound},
-		{"does not appear to be a git repository", name, ErrNotFound}, {"repository '", name, ErrNotFound}, {"not our ref", name, ErrNotFound},
-		{"Needed a single revision", name, ErrNotFound}, {"Not a valid object name", name, ErrNotFound}, {"not a valid object", name, ErrNotFound},
-		{"would be overwritten", "commit the changes first", ErrDirty}, {"not uptodate", "commit the changes first", ErrDirty},
-		{".lock': File exists", "wait until the other git process has ended; if none runs, remove the lock file", ErrUnderway},
+		{"couldn't find remote ref", name, ErrNotFound}, {"unknown revision", name, ErrNotFound},
+		{"Repository not found", name, ErrNotFound},
+		{"does not appear to be a git repository", name, ErrNotFound}, {"repository '", name, ErrNotFound},
+		{"not our ref", name, ErrNotFound},
+		{"Needed a single revision", name, ErrNotFound}, {"Not a valid object name", name, ErrNotFound},
+		{"not a valid object", name, ErrNotFound},
+		{"would be overwritten", "commit the changes first", ErrDirty}, {"not uptodate", "commit the changes first",
+			ErrDirty},
+		{".lock': File exists", "wait until the other git process has ended; if none runs, remove the lock file",
+			ErrUnderway},
 		{"Invalid path", "remove or rename the file: git reserves its name", ErrName},
 		{"invalid path", "remove or rename the file: git reserves its name", ErrName},
 		{"No space left on device", "free some space and try again", ErrFull},

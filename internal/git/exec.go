@@ -79,7 +79,8 @@ func (g *Git) line(ctx context.Context, c call) (string, error) {
 // exec runs a command in a private place that is gone when it returns.
 func (g *Git) exec(ctx context.Context, c call) (_ answer, err error) {
 	op := c.args[0]
-	ctx, cancel := context.WithTimeoutCause(ctx, g.cfg.Limits.Time, fmt.Errorf("git %s took longer than %v: %w (raise the limit or reduce the work)", op, g.cfg.Limits.Time, ErrTooLarge))
+	ctx, cancel := context.WithTimeoutCause(ctx, g.cfg.Limits.Time,
+		fmt.Errorf("git %s took longer than %v: %w (raise the limit or reduce the work)", op, g.cfg.Limits.Time, ErrTooLarge))
 	defer cancel()
 	ctx, stop := context.WithCancelCause(ctx)
 	defer stop(nil)
@@ -112,7 +113,8 @@ func (g *Git) exec(ctx context.Context, c call) (_ answer, err error) {
 		return answer{}, err
 	}
 	args := g.bounded(c)
-	exit, err := g.start(ctx, c, p, local.Process{Path: args[0], Args: args, Env: env, Dir: p.cwd, Stdin: c.stdin, Stdout: out, Stderr: said, Marker: rand.Text()})
+	exit, err := g.start(ctx, c, p, local.Process{Path: args[0], Args: args, Env: env, Dir: p.cwd, Stdin: c.stdin,
+		Stdout: out, Stderr: said, Marker: rand.Text()})
 	said.end()
 	switch cause := context.Cause(ctx); {
 	case cause != nil && ctx.Err() != nil:
@@ -135,7 +137,8 @@ func (g *Git) bounded(c call) []string {
 	if c.bound {
 		script, files = script+`ulimit -f "$1" && `, strconv.FormatInt(g.cfg.Limits.Pack/ulimitBlock+1, 10)
 	}
-	return append([]string{"/bin/sh", "-c", script + `shift && exec "$@"`, strconv.FormatInt(g.cfg.Limits.Memory/1024, 10), files, g.program}, c.args...)
+	return append([]string{"/bin/sh", "-c", script + `shift && exec "$@"`, strconv.FormatInt(g.cfg.Limits.Memory/1024, 10),
+		files, g.program}, c.args...)
 }
 
 // explain makes an error of what git said.
@@ -147,7 +150,9 @@ func (g *Git) explain(op string, code int, signal, said string, p *workspaceDir)
 		e.Kind, e.Hint = nil, "" // no remote was asked: it is about a file that is cut off
 	}
 	if signal == "SIGXFSZ" || strings.Contains(said, "File too large") || strings.Contains(said, "signal 25") {
-		e.Kind, e.Hint = ErrTooLarge, fmt.Sprintf("a file would have more than %d bytes: fetch less, such as depth 1, or raise the limit", g.cfg.Limits.Pack)
+		e.Kind, e.Hint = ErrTooLarge,
+			fmt.Sprintf("a file would have more than %d bytes: fetch less, such as depth 1, or raise the limit",
+				g.cfg.Limits.Pack)
 	}
 	if p.credErr != nil {
 		return fmt.Errorf("%w: %w", e, p.credErr)

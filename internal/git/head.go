@@ -25,7 +25,8 @@ func (r *Repo) Head(ctx context.Context) (Head, error) {
 		return h, err
 	}
 	h.Branch = strings.TrimPrefix(strings.TrimSpace(a.out), "refs/heads/")
-	a, err = r.g.exec(ctx, call{args: []string{"rev-parse", "--quiet", "--verify", "HEAD^{commit}"}, repo: r, fine: []int{1}})
+	a, err = r.g.exec(ctx, call{args: []string{"rev-parse", "--quiet", "--verify", "HEAD^{commit}"}, repo: r,
+		fine: []int{1}})
 	h.ID = strings.TrimSpace(a.out)
 	return h, err
 }
@@ -144,7 +145,8 @@ func (s Status) Clean() bool {
 // Status compares the working tree, files that git does not know included, with HEAD.
 func (r *Repo) Status(ctx context.Context) (Status, error) {
 	s := Status{Underway: r.underway()}
-	out, err := r.run(ctx, "status", "--porcelain=v2", "-z", "--branch", "--untracked-files=all", "--ignore-submodules=all", "--no-renames", "--no-ahead-behind")
+	out, err := r.run(ctx, "status", "--porcelain=v2", "-z", "--branch", "--untracked-files=all",
+		"--ignore-submodules=all", "--no-renames", "--no-ahead-behind")
 	if err != nil {
 		return s, err
 	}
@@ -194,7 +196,8 @@ func (s *Status) add(entry string) error {
 }
 
 func (r *Repo) underway() string {
-	for _, s := range []struct{ file, name string }{{"MERGE_HEAD", "merge"}, {"rebase-merge", "rebase"}, {"rebase-apply", "rebase"},
+	for _, s := range []struct{ file, name string }{{"MERGE_HEAD", "merge"}, {"rebase-merge", "rebase"},
+		{"rebase-apply", "rebase"},
 		{"CHERRY_PICK_HEAD", "cherry-pick"}, {"REVERT_HEAD", "revert"}, {"BISECT_LOG", "bisect"}} {
 		if _, err := os.Lstat(filepath.Join(r.gitDir, s.file)); err == nil {
 			return s.name

@@ -102,7 +102,8 @@ func (k *Keeper) make(ctx context.Context) error {
 	if _, err := os.Stat(k.at("git/HEAD")); err == nil {
 		return nil
 	}
-	_, err := k.g.run(ctx, call{args: []string{"init", "--quiet", "--bare", "--template=", "--object-format=sha256", "--initial-branch=none", "--", k.at("git")}})
+	_, err := k.g.run(ctx, call{args: []string{"init", "--quiet", "--bare", "--template=", "--object-format=sha256",
+		"--initial-branch=none", "--", k.at("git")}})
 	if err != nil {
 		return err
 	}
@@ -138,7 +139,8 @@ func (k *Keeper) Has(ctx context.Context, id string) (bool, error) {
 	if len(id) != 64 || !fullID.MatchString(id) {
 		return false, fmt.Errorf("snapshot %q: want 64 hex digits: %w", short(id), ErrName)
 	}
-	a, err := k.g.exec(ctx, call{args: []string{"cat-file", "-e", id + "^{tree}"}, gitDir: k.at("git"), fine: []int{1, 128}})
+	a, err := k.g.exec(ctx, call{args: []string{"cat-file", "-e", id + "^{tree}"}, gitDir: k.at("git"),
+		fine: []int{1, 128}})
 	return err == nil && a.code == 0, err
 }
 
@@ -217,7 +219,8 @@ func (k *Keeper) load(ctx context.Context, w *walk, parent string) error {
 		_ = feed.CloseWithError(err) // always nil
 		done <- err
 	}()
-	_, err := k.git(ctx, call{args: []string{"fast-import", "--quiet", "--force", "--done", "--depth=0", "--date-format=raw", "--export-marks=" + marks}, stdin: r})
+	_, err := k.git(ctx, call{args: []string{"fast-import", "--quiet", "--force", "--done", "--depth=0",
+		"--date-format=raw", "--export-marks=" + marks}, stdin: r})
 	_ = r.Close() // lets the writer go if git ended first
 	if fed := <-done; fed != nil && !errors.Is(fed, io.ErrClosedPipe) {
 		return fed
@@ -243,7 +246,8 @@ func (k *Keeper) pack(ctx context.Context, s Snapshot) (*Pack, error) {
 		args = append(args, "--window=0")
 	}
 	sum := sha256.New()
-	_, err = k.git(ctx, call{args: args, stdin: strings.NewReader(revs), stdout: io.MultiWriter(f, sum), limit: k.g.cfg.Limits.Pack})
+	_, err = k.git(ctx, call{args: args, stdin: strings.NewReader(revs), stdout: io.MultiWriter(f, sum),
+		limit: k.g.cfg.Limits.Pack})
 	if err == nil {
 		p.Size, err = f.Seek(0, io.SeekCurrent)
 	}
@@ -292,7 +296,8 @@ func (k *Keeper) Restore(ctx context.Context, id string, packs ...io.Reader) err
 func (k *Keeper) take(ctx context.Context, p io.Reader) error {
 	limit := k.g.cfg.Limits.Pack
 	failing := &noted{from: p}
-	_, err := k.git(ctx, call{args: []string{"index-pack", "--stdin", "--fix-thin", "--fsck-objects", "--max-input-size=" + strconv.FormatInt(limit, 10)}, stdin: failing})
+	_, err := k.git(ctx, call{args: []string{"index-pack", "--stdin", "--fix-thin", "--fsck-objects",
+		"--max-input-size=" + strconv.FormatInt(limit, 10)}, stdin: failing})
 	switch {
 	case failing.err != nil:
 		return fmt.Errorf("read it: %w", failing.err)

@@ -67,7 +67,8 @@ type builder struct {
 
 func (b *builder) build(ctx context.Context, k *Keeper, id, aside string) (err error) {
 	var list bytes.Buffer
-	_, err = k.git(ctx, call{args: []string{"ls-tree", "-r", "-t", "-l", "-z", "--full-tree", id}, stdout: &list, limit: maxListing})
+	_, err = k.git(ctx, call{args: []string{"ls-tree", "-r", "-t", "-l", "-z", "--full-tree", id}, stdout: &list,
+		limit: maxListing})
 	if err != nil {
 		return fmt.Errorf("%w: %w", ErrDamaged, err)
 	}
@@ -81,7 +82,8 @@ func (b *builder) build(ctx context.Context, k *Keeper, id, aside string) (err e
 	}
 	b.seen, b.left = map[string]stat{}, -1
 	if len(b.files) > 0 {
-		_, err = k.git(ctx, call{args: []string{"cat-file", "--batch", "--buffer"}, stdin: strings.NewReader(ids), stdout: b, limit: 1 << 62})
+		_, err = k.git(ctx, call{args: []string{"cat-file", "--batch", "--buffer"}, stdin: strings.NewReader(ids), stdout: b,
+			limit: 1 << 62})
 		if err := errors.Join(err, b.abandon()); err != nil {
 			return err
 		}
@@ -130,8 +132,10 @@ func (b *builder) plan(list string) (string, error) {
 			return "", fmt.Errorf("size of %q: %w: %w", at, err, ErrDamaged)
 		}
 		sum += size
-		if b.files = append(b.files, item{path: at, mode: f[0], stat: stat{Size: size, ID: f[2]}}); len(b.files) > b.limits.Files || sum > b.limits.Bytes {
-			return "", fmt.Errorf("the snapshot has more than %d files or %d bytes: %w (raise the limits)", b.limits.Files, b.limits.Bytes, ErrTooLarge)
+		if b.files = append(b.files, item{path: at, mode: f[0], stat: stat{Size: size,
+			ID: f[2]}}); len(b.files) > b.limits.Files || sum > b.limits.Bytes {
+			return "", fmt.Errorf("the snapshot has more than %d files or %d bytes: %w (raise the limits)", b.limits.Files,
+				b.limits.Bytes, ErrTooLarge)
 		}
 		ids.WriteString(f[2] + "\n")
 	}
@@ -189,7 +193,8 @@ func (b *builder) Write(p []byte) (int, error) {
 func (b *builder) begin() error {
 	f := strings.Fields(string(b.head))
 	b.head = b.head[:0]
-	if b.next >= len(b.files) || len(f) != 3 || f[1] != "blob" || f[0] != b.files[b.next].stat.ID || f[2] != strconv.FormatInt(b.files[b.next].stat.Size, 10) {
+	if b.next >= len(b.files) || len(f) != 3 || f[1] != "blob" || f[0] != b.files[b.next].stat.ID ||
+		f[2] != strconv.FormatInt(b.files[b.next].stat.Size, 10) {
 		return fmt.Errorf("content %d of %d differs from what was announced: %w", b.next+1, len(b.files), ErrDamaged)
 	}
 	it := b.files[b.next]

@@ -49,7 +49,8 @@ const racy = int64(time.Second)
 
 // same reports whether a file is as it was, so that it need not be read.
 func (s stat) same(now stat) bool {
-	return s.ID != "" && s.Size == now.Size && s.MTime == now.MTime && s.CTime == now.CTime && s.Ino == now.Ino && s.Mode == now.Mode &&
+	return s.ID != "" && s.Size == now.Size && s.MTime == now.MTime && s.CTime == now.CTime && s.Ino == now.Ino &&
+		s.Mode == now.Mode &&
 		s.CTime+racy < s.Taken && s.MTime+racy < s.Taken
 }
 
@@ -181,7 +182,8 @@ func (w *walk) entry(p, key string) error {
 	w.files++
 	w.bytes += info.Size()
 	if l := w.k.g.cfg.Limits; w.files > l.Files || w.bytes > l.Bytes {
-		return fmt.Errorf("more than %d files or %d bytes: %w (skip files that can be generated, or raise the limits)", l.Files, l.Bytes, ErrTooLarge)
+		return fmt.Errorf("more than %d files or %d bytes: %w (skip files that can be generated, or raise the limits)",
+			l.Files, l.Bytes, ErrTooLarge)
 	}
 	if old, ok := w.k.cache[p]; ok && old.same(it.stat) {
 		it.stat.ID, it.stat.Taken = old.ID, old.Taken
@@ -192,7 +194,8 @@ func (w *walk) entry(p, key string) error {
 
 // moved tells a path that went, or became something else, between two looks from one that cannot be read.
 func (w *walk) moved(p string, err error) error {
-	changed := slices.ContainsFunc([]error{fs.ErrNotExist, syscall.ENOTDIR, syscall.EISDIR, syscall.ELOOP, syscall.EINVAL, syscall.ENXIO},
+	changed := slices.ContainsFunc([]error{fs.ErrNotExist, syscall.ENOTDIR, syscall.EISDIR, syscall.ELOOP, syscall.EINVAL,
+		syscall.ENXIO},
 		func(e error) bool { return errors.Is(err, e) })
 	for at := p; !changed && at != "."; at = path.Dir(at) {
 		info, gone := w.root.Lstat(at)
@@ -224,7 +227,8 @@ func (w *walk) feed(to io.Writer, parent string) error {
 	}
 	var b bytes.Buffer
 	if parent != "" {
-		fmt.Fprintf(&b, "reset refs/snap/base\ncommit refs/snap/base\nmark :%d\n%sM 040000 %s \"\"\n\n", marks+1, maker, parent)
+		fmt.Fprintf(&b, "reset refs/snap/base\ncommit refs/snap/base\nmark :%d\n%sM 040000 %s \"\"\n\n", marks+1, maker,
+			parent)
 	}
 	fmt.Fprintf(&b, "reset refs/snap/new\ncommit refs/snap/new\n%s", maker)
 	if parent != "" {
@@ -281,11 +285,13 @@ func (w *walk) blob(out *bufio.Writer, it *item, mark int) error {
 			return err
 		}
 		if !info.Mode().IsRegular() {
-			return fmt.Errorf("%q was replaced while it was read: %w (take the snapshot when no process runs in the tree)", it.path, ErrUnderway)
+			return fmt.Errorf("%q was replaced while it was read: %w (take the snapshot when no process runs in the tree)",
+				it.path, ErrUnderway)
 		}
 		head(info.Size())
 		if n, err := io.CopyN(out, f, info.Size()); err != nil {
-			return fmt.Errorf("%q: %d of %d bytes: %w: %w (take the snapshot when no process runs in the tree)", it.path, n, info.Size(), err, ErrUnderway)
+			return fmt.Errorf("%q: %d of %d bytes: %w: %w (take the snapshot when no process runs in the tree)", it.path, n,
+				info.Size(), err, ErrUnderway)
 		}
 		it.stat = statOf(info, it.stat.Taken)
 	}

@@ -111,8 +111,10 @@ func (l *Local) run(ctx context.Context, fine []int, args ...string) (string, er
 			cmd.Env = append(cmd.Env, e)
 		}
 	}
-	cmd.Env = append(cmd.Env, "LC_ALL=C", "GIT_OPTIONAL_LOCKS=0", "GIT_TERMINAL_PROMPT=0", "GIT_NO_LAZY_FETCH=1", "GIT_MERGE_AUTOEDIT=no", "GIT_EDITOR=true", "GIT_PAGER=cat",
-		"GIT_CONFIG_COUNT=6", "GIT_CONFIG_KEY_0=core.hooksPath", "GIT_CONFIG_VALUE_0=/dev/null", "GIT_CONFIG_KEY_1=core.fsmonitor", "GIT_CONFIG_VALUE_1=false",
+	cmd.Env = append(cmd.Env, "LC_ALL=C", "GIT_OPTIONAL_LOCKS=0", "GIT_TERMINAL_PROMPT=0", "GIT_NO_LAZY_FETCH=1",
+		"GIT_MERGE_AUTOEDIT=no", "GIT_EDITOR=true", "GIT_PAGER=cat",
+		"GIT_CONFIG_COUNT=6", "GIT_CONFIG_KEY_0=core.hooksPath", "GIT_CONFIG_VALUE_0=/dev/null",
+		"GIT_CONFIG_KEY_1=core.fsmonitor", "GIT_CONFIG_VALUE_1=false",
 		"GIT_CONFIG_KEY_2=submodule.recurse", "GIT_CONFIG_VALUE_2=false", "GIT_CONFIG_KEY_3=gc.auto", "GIT_CONFIG_VALUE_3=0",
 		"GIT_CONFIG_KEY_4=maintenance.auto", "GIT_CONFIG_VALUE_4=false",
 		"GIT_CONFIG_KEY_5=fetch.fsckObjects", "GIT_CONFIG_VALUE_5=true")
@@ -145,7 +147,8 @@ func (l *Local) Branch(ctx context.Context) (name, id string, err error) {
 
 // Underway says what is not finished in the working tree, such as a merge; empty for nothing.
 func (l *Local) Underway() string {
-	for _, f := range [][2]string{{"rebase-merge", "rebase"}, {"rebase-apply", "rebase"}, {"MERGE_HEAD", "merge"}, {"CHERRY_PICK_HEAD", "cherry-pick"}, {"REVERT_HEAD", "revert"}} {
+	for _, f := range [][2]string{{"rebase-merge", "rebase"}, {"rebase-apply", "rebase"}, {"MERGE_HEAD", "merge"},
+		{"CHERRY_PICK_HEAD", "cherry-pick"}, {"REVERT_HEAD", "revert"}} {
 		if _, err := os.Lstat(filepath.Join(l.gitDir, f[0])); err == nil {
 			return f[1]
 		}
@@ -156,7 +159,8 @@ func (l *Local) Underway() string {
 // dataSettings are the settings of a person that say how files are to be read, with the values that are passed on. None
 // names a program.
 var dataSettings = map[string]*regexp.Regexp{
-	"core.autocrlf": regexp.MustCompile(`^(?i:true|false|input)$`), "core.eol": regexp.MustCompile(`^(?i:lf|crlf|native)$`),
+	"core.autocrlf": regexp.MustCompile(`^(?i:true|false|input)$`),
+	"core.eol":      regexp.MustCompile(`^(?i:lf|crlf|native)$`),
 	"core.filemode": regexp.MustCompile(`^(?i:true|false)$`), "core.ignorecase": regexp.MustCompile(`^(?i:true|false)$`),
 	"core.symlinks": regexp.MustCompile(`^(?i:true|false)$`), "core.excludesfile": regexp.MustCompile(`^/[^\n]*$`),
 }

@@ -49,7 +49,8 @@ const baseBranch = "base"
 // its objects: w gets nothing where that is nothing. Files that git ignores are left out, and files that are not
 // committed and whose names say that they hold secrets, but for those whose paths from the root are named in with.
 // whole puts the history into the pack too. ErrUnderway where files are in conflict, ErrTooLarge above the limits.
-func (l *Local) Base(ctx context.Context, w io.Writer, with []string, whole bool, limits BaseLimits) (b Base, err error) {
+func (l *Local) Base(ctx context.Context, w io.Writer, with []string, whole bool, limits BaseLimits) (b Base,
+	err error) {
 	dir, err := os.MkdirTemp(l.g.cfg.Temp, "inspan-base-")
 	if err != nil {
 		return b, err
@@ -131,7 +132,8 @@ func (s *baseTaker) begin(ctx context.Context, whole bool) (b Base, err error) {
 	if !whole && !alone {
 		b.Objects = objects
 	} else if b.Shallow != "" {
-		return b, fmt.Errorf("%s has a history that is cut off and cannot be shared: %w (git fetch --unshallow)", l.Root, ErrNothing)
+		return b, fmt.Errorf("%s has a history that is cut off and cannot be shared: %w (git fetch --unshallow)", l.Root,
+			ErrNothing)
 	}
 	return b, s.files(settings, objects)
 }
@@ -150,10 +152,12 @@ func (s *baseTaker) files(settings []string, objects string) error {
 	if err := os.WriteFile(filepath.Join(info, "exclude"), exclude, 0o600); err != nil {
 		return err
 	}
-	if err := os.WriteFile(filepath.Join(info, "attributes"), []byte("* -filter !diff !merge -ident\n"), 0o600); err != nil {
+	if err := os.WriteFile(filepath.Join(info, "attributes"), []byte("* -filter !diff !merge -ident\n"),
+		0o600); err != nil {
 		return err
 	}
-	s.env = append(settings, "GIT_ALTERNATE_OBJECT_DIRECTORIES="+alternate(objects), "GIT_WORK_TREE="+s.l.Root, "GIT_INDEX_FILE="+filepath.Join(s.dir, "index"))
+	s.env = append(settings, "GIT_ALTERNATE_OBJECT_DIRECTORIES="+alternate(objects), "GIT_WORK_TREE="+s.l.Root,
+		"GIT_INDEX_FILE="+filepath.Join(s.dir, "index"))
 	return nil
 }
 
@@ -168,7 +172,8 @@ func (s *baseTaker) tree(ctx context.Context, b *Base) (string, error) {
 	}
 	if open, err := s.list(ctx, "ls-files", "--unmerged", "-z"); err != nil || len(open) > 0 {
 		if err == nil {
-			err = fmt.Errorf("%s has files in conflict: %w (resolve them, or end what is under way with --abort)", s.l.Root, ErrUnderway)
+			err = fmt.Errorf("%s has files in conflict: %w (resolve them, or end what is under way with --abort)", s.l.Root,
+				ErrUnderway)
 		}
 		return "", err
 	}
@@ -325,8 +330,10 @@ func (s *baseTaker) mark(ctx context.Context, id string) error {
 }
 
 // secretNames are patterns of names of files that hold secrets by custom, in lower case.
-var secretNames = []string{".env", ".env.*", "*.env", "*.pem", "*.key", "*.p12", "*.pfx", "*.jks", "*.keystore", "*.kdbx", "id_rsa", "id_dsa", "id_ecdsa", "id_ed25519", "*.ppk",
-	".netrc", "_netrc", ".npmrc", ".pypirc", ".pgpass", ".git-credentials", ".htpasswd", "credentials", "credentials.json", "service-account*.json", "*.tfstate", "*.tfvars", "*.creds", "*.nk",
+var secretNames = []string{".env", ".env.*", "*.env", "*.pem", "*.key", "*.p12", "*.pfx", "*.jks", "*.keystore",
+	"*.kdbx", "id_rsa", "id_dsa", "id_ecdsa", "id_ed25519", "*.ppk",
+	".netrc", "_netrc", ".npmrc", ".pypirc", ".pgpass", ".git-credentials", ".htpasswd", "credentials", "credentials.json",
+	"service-account*.json", "*.tfstate", "*.tfvars", "*.creds", "*.nk",
 	"secrets.yaml", "secrets.yml", "secrets.json", ".vault-token"}
 
 // secretDirs are directories whose files are secrets.

@@ -66,7 +66,8 @@ func (r *Result) Diff(ctx context.Context, base string, stat bool, w io.Writer) 
 	if !fullID.MatchString(base) {
 		return fmt.Errorf("commit %q: want a whole id: %w", short(base), ErrName)
 	}
-	args := []string{"diff-tree", "-r", "--no-ext-diff", "--no-textconv", "--no-color", "--ignore-submodules=none", "-p", "--binary", "--full-index", base, r.ref.ID, "--"}
+	args := []string{"diff-tree", "-r", "--no-ext-diff", "--no-textconv", "--no-color", "--ignore-submodules=none", "-p",
+		"--binary", "--full-index", base, r.ref.ID, "--"}
 	if stat {
 		args[slices.Index(args, "-p")] = "--stat=100"
 		args = slices.DeleteFunc(args, func(a string) bool { return a == "--binary" || a == "--full-index" })
@@ -80,7 +81,8 @@ func (r *Result) Paths(ctx context.Context, base string) ([]string, error) {
 	if !fullID.MatchString(base) {
 		return nil, fmt.Errorf("commit %q: want a whole id: %w", short(base), ErrName)
 	}
-	out, err := r.g.run(ctx, call{args: []string{"diff-tree", "-r", "--name-only", "-z", base, r.ref.ID, "--"}, gitDir: r.dir, env: r.env})
+	out, err := r.g.run(ctx, call{args: []string{"diff-tree", "-r", "--name-only", "-z", base, r.ref.ID, "--"},
+		gitDir: r.dir, env: r.env})
 	if err != nil || out == "" {
 		return nil, err
 	}
@@ -96,7 +98,8 @@ func (r *Result) Fetch(ctx context.Context) error {
 	full := "refs/heads/" + r.ref.Name
 	_, err := r.local.ask(ctx, "fetch", "--quiet", "--no-tags", "--no-recurse-submodules",
 		"--no-auto-maintenance", "--no-write-fetch-head", "--no-show-forced-updates", r.pack, full+":"+full)
-	if e, ok := errors.AsType[*Error](err); ok && (strings.Contains(e.Detail, "rejected") || strings.Contains(e.Detail, "refusing to fetch")) {
+	if e, ok := errors.AsType[*Error](err); ok && (strings.Contains(e.Detail, "rejected") || strings.Contains(e.Detail,
+		"refusing to fetch")) {
 		return fmt.Errorf("branch %s is here already with other commits, or is checked out: %w (rename it: git branch -m %s OTHER)", r.ref.Name, ErrRejected, r.ref.Name)
 	}
 	return err
@@ -145,12 +148,15 @@ func (l *Local) MergeInto(ctx context.Context, from, into string) (Merged, error
 		if ours, err = l.commit(ctx, "refs/heads/"+into); err != nil {
 			return Merged{}, err
 		}
-		if trees, err := l.ask(ctx, "worktree", "list", "--porcelain"); err != nil || strings.Contains(trees, "\nbranch refs/heads/"+into+"\n") {
-			return Merged{}, errors.Join(err, fmt.Errorf("branch %s is checked out in another working tree: %w (merge it there)", into, ErrUnderway))
+		if trees, err := l.ask(ctx, "worktree", "list", "--porcelain"); err != nil || strings.Contains(trees,
+			"\nbranch refs/heads/"+into+"\n") {
+			return Merged{}, errors.Join(err, fmt.Errorf("branch %s is checked out in another working tree: %w (merge it there)",
+				into, ErrUnderway))
 		}
 	}
 	if doing := l.Underway(); here && doing != "" {
-		return Merged{}, fmt.Errorf("a %s is not finished in %s: %w (finish it, or git %s --abort)", doing, l.Root, ErrUnderway, doing)
+		return Merged{}, fmt.Errorf("a %s is not finished in %s: %w (finish it, or git %s --abort)", doing, l.Root,
+			ErrUnderway, doing)
 	}
 	m, tree, err := l.plan(ctx, ours, theirs)
 	switch {

@@ -86,7 +86,8 @@ func (r *Repo) Grown(ctx context.Context, commit, from string, sides []string) (
 	if in, err := r.IsAncestor(ctx, from, commit); err != nil || !in {
 		return false, err
 	}
-	args := append([]string{"rev-list", "--parents", fmt.Sprintf("--max-count=%d", len(sides)+1), commit, "--not", from}, sides...)
+	args := append([]string{"rev-list", "--parents", fmt.Sprintf("--max-count=%d", len(sides)+1), commit, "--not", from},
+		sides...)
 	out, err := r.run(ctx, args...)
 	if err != nil {
 		return false, err
@@ -123,10 +124,12 @@ func (r *Repo) advance(ctx context.Context, from, to, why string) error {
 		return err
 	}
 	// A file that was only touched is no change.
-	if _, err := r.g.exec(ctx, call{args: []string{"update-index", "-q", "--refresh"}, repo: r, fine: []int{1}}); err != nil {
+	if _, err := r.g.exec(ctx, call{args: []string{"update-index", "-q", "--refresh"}, repo: r,
+		fine: []int{1}}); err != nil {
 		return err
 	}
-	if _, err := r.g.run(ctx, call{args: []string{"read-tree", "-m", "-u", "--no-recurse-submodules", from, to}, repo: r, bound: true}); err != nil {
+	if _, err := r.g.run(ctx, call{args: []string{"read-tree", "-m", "-u", "--no-recurse-submodules", from, to}, repo: r,
+		bound: true}); err != nil {
 		return err
 	}
 	return r.move(ctx, "HEAD", to, from, why)
@@ -134,13 +137,15 @@ func (r *Repo) advance(ctx context.Context, from, to, why string) error {
 
 // mergeTree works out a merge and gives its tree.
 func (r *Repo) mergeTree(ctx context.Context, ours, theirs string) (string, error) {
-	a, err := r.g.exec(ctx, call{args: []string{"merge-tree", "--write-tree", "-z", "--no-messages", ours, theirs}, repo: r, fine: []int{1}, bound: true})
+	a, err := r.g.exec(ctx, call{args: []string{"merge-tree", "--write-tree", "-z", "--no-messages", ours, theirs},
+		repo: r, fine: []int{1}, bound: true})
 	if err != nil {
 		return "", err
 	}
 	entries := strings.Split(strings.TrimRight(a.out, "\x00\n"), "\x00")
 	if !fullID.MatchString(entries[0]) {
-		return "", fmt.Errorf("merge %.12s and %.12s: %w (they share no commit, or the output of git is unexpected)", ours, theirs, ErrConflict)
+		return "", fmt.Errorf("merge %.12s and %.12s: %w (they share no commit, or the output of git is unexpected)", ours,
+			theirs, ErrConflict)
 	}
 	if a.code == 0 {
 		return entries[0], nil

@@ -44,7 +44,8 @@ func CheckName(name string) error {
 		}
 	}
 	for part := range strings.SplitSeq(name, "/") {
-		if part == "" || part[0] == '.' || part[0] == '-' || strings.HasSuffix(part, ".") || strings.HasSuffix(strings.ToLower(part), ".lock") {
+		if part == "" || part[0] == '.' || part[0] == '-' || strings.HasSuffix(part, ".") ||
+			strings.HasSuffix(strings.ToLower(part), ".lock") {
 			return bad("each part between slashes must not be empty, begin with . or -, or end with . or .lock")
 		}
 	}

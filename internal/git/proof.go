@@ -29,7 +29,8 @@ func (r *Repo) Holds(ctx context.Context, tip, commit string) (bool, error) {
 		return false, err
 	}
 	var all bytes.Buffer
-	if _, err := r.g.run(ctx, call{args: []string{"cat-file", "--batch"}, repo: r, stdin: strings.NewReader(way), stdout: &all}); err != nil {
+	if _, err := r.g.run(ctx, call{args: []string{"cat-file", "--batch"}, repo: r, stdin: strings.NewReader(way),
+		stdout: &all}); err != nil {
 		return false, err
 	}
 	parents, err := r.proven(all.Bytes())

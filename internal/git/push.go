@@ -46,7 +46,8 @@ func (r *Repo) Push(ctx context.Context, p Push) (Pushed, error) {
 	if p.Commit != "" && p.Commit != id {
 		return Pushed{}, fmt.Errorf("push %s: the branch is at %.12s and not at %.12s: %w (inspect the new commits, and push that commit)", p.Branch, id, p.Commit, ErrMoved)
 	}
-	args := []string{"push", "--porcelain", "--progress", "--no-verify", "--no-signed", "--no-follow-tags", "--recurse-submodules=no", "--no-thin"}
+	args := []string{"push", "--porcelain", "--progress", "--no-verify", "--no-signed", "--no-follow-tags",
+		"--recurse-submodules=no", "--no-thin"}
 	if p.Over != "" {
 		if !fullID.MatchString(p.Over) {
 			return Pushed{}, fmt.Errorf("push over %q: want a full commit id: %w", short(p.Over), ErrName)
@@ -54,7 +55,8 @@ func (r *Repo) Push(ctx context.Context, p Push) (Pushed, error) {
 		args = append(args, "--force-with-lease=refs/heads/"+p.To+":"+p.Over)
 	}
 	ref := "refs/heads/" + p.To
-	a, err := r.g.exec(ctx, call{args: append(args, "--", rem.url, id+":"+ref), repo: r, remote: rem, progress: p.Progress, fine: []int{1}})
+	a, err := r.g.exec(ctx, call{args: append(args, "--", rem.url, id+":"+ref), repo: r, remote: rem, progress: p.Progress,
+		fine: []int{1}})
 	if err != nil {
 		return Pushed{}, err
 	}
@@ -70,7 +72,9 @@ func (r *Repo) Push(ctx context.Context, p Push) (Pushed, error) {
 		return Pushed{}, fmt.Errorf("the remote accepted the push, but its state now is unknown: %w", err)
 	}
 	if there[ref] != id {
-		return Pushed{Branch: p.To, ID: there[ref]}, fmt.Errorf("the remote accepted %.12s for %s and now has %q: %w (fetch and check who moved the branch)", id, p.To, there[ref], ErrRejected)
+		return Pushed{Branch: p.To, ID: there[ref]},
+			fmt.Errorf("the remote accepted %.12s for %s and now has %q: %w (fetch and check who moved the branch)", id, p.To,
+				there[ref], ErrRejected)
 	}
 	// So that Bundle knows what is there.
 	if _, err := r.run(ctx, "update-ref", "refs/remotes/origin/"+p.To, id); err != nil {

@@ -73,7 +73,8 @@ func (r *Repo) open(ctx context.Context) error {
 		return err
 	}
 	// It reads standard input alone, follows no include and starts nothing.
-	a, err := r.g.exec(ctx, call{args: []string{"config", "--file", "-", "--no-includes", "--null", "--get-regexp", `^extensions\.`}, stdin: bytes.NewReader(text), fine: []int{1}})
+	a, err := r.g.exec(ctx, call{args: []string{"config", "--file", "-", "--no-includes", "--null", "--get-regexp",
+		`^extensions\.`}, stdin: bytes.NewReader(text), fine: []int{1}})
 	if err != nil {
 		return fmt.Errorf("%s: its configuration cannot be read: %w", r.tree, errors.Join(err, ErrHostile))
 	}
@@ -106,7 +107,8 @@ func (g *Git) Init(ctx context.Context, dir, branch string) (*Repo, error) {
 	if _, err := os.Lstat(filepath.Join(tree, ".git")); err == nil {
 		return nil, fmt.Errorf("%s: %w (it is already a repository: open it)", tree, ErrNotEmpty)
 	}
-	if _, err := g.run(ctx, call{args: []string{"init", "--quiet", "--template=", "--initial-branch=" + branch, "--", tree}, tree: tree}); err != nil {
+	if _, err := g.run(ctx, call{args: []string{"init", "--quiet", "--template=", "--initial-branch=" + branch, "--",
+		tree}, tree: tree}); err != nil {
 		return nil, err
 	}
 	// For those who use git in the tree. It is not read here.
@@ -114,7 +116,8 @@ func (g *Git) Init(ctx context.Context, dir, branch string) (*Repo, error) {
 	if err := os.MkdirAll(info, 0o755); err != nil {
 		return nil, err
 	}
-	if err := os.WriteFile(filepath.Join(info, "exclude"), []byte(strings.Join(append(slices.Clone(g.cfg.Ignore), ""), "\n")), 0o644); err != nil {
+	if err := os.WriteFile(filepath.Join(info, "exclude"), []byte(strings.Join(append(slices.Clone(g.cfg.Ignore), ""),
+		"\n")), 0o644); err != nil {
 		return nil, err
 	}
 	return g.Open(ctx, tree)
@@ -148,7 +151,8 @@ func (r *Repo) check() error {
 	}
 	if head, err := readNoFollow(filepath.Join(r.gitDir, "HEAD"), maxPointer); err != nil {
 		return fmt.Errorf("%s: HEAD is unreadable: %w: %w", r.gitDir, err, ErrNotRepository)
-	} else if ref, ok := strings.CutPrefix(strings.TrimSpace(string(head)), "ref:"); ok && !strings.HasPrefix(strings.TrimSpace(ref), "refs/heads/") {
+	} else if ref, ok := strings.CutPrefix(strings.TrimSpace(string(head)), "ref:"); ok &&
+		!strings.HasPrefix(strings.TrimSpace(ref), "refs/heads/") {
 		return fmt.Errorf("%s: HEAD names %q, which is not a branch: %w", r.gitDir, short(strings.TrimSpace(ref)), ErrHostile)
 	}
 	if err := r.branches(); err != nil {
@@ -190,7 +194,8 @@ func (r *Repo) readable(ctx context.Context) error {
 				return fs.SkipDir // git does not read it either
 			}
 			return nil
-		case (d.Name() == ".gitignore" || d.Name() == ".gitattributes") && d.Type()&(fs.ModeNamedPipe|fs.ModeDevice|fs.ModeSocket|fs.ModeIrregular) != 0:
+		case (d.Name() == ".gitignore" || d.Name() == ".gitattributes") &&
+			d.Type()&(fs.ModeNamedPipe|fs.ModeDevice|fs.ModeSocket|fs.ModeIrregular) != 0:
 			return fmt.Errorf("%s is not a readable file: %w (remove it)", path, ErrHostile)
 		}
 		return nil

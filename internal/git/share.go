@@ -32,7 +32,8 @@ func (r *Repo) Share(ctx context.Context, w io.Writer, branch string, thin bool)
 			return Ref{}, err
 		}
 		if n == "0" {
-			return Ref{branch, id}, fmt.Errorf("share %q: the remote has all its commits: %w (fetch it from the remote)", short(branch), ErrNothing)
+			return Ref{branch, id}, fmt.Errorf("share %q: the remote has all its commits: %w (fetch it from the remote)",
+				short(branch), ErrNothing)
 		}
 		args = append(args, atRemote()...)
 	}
@@ -60,13 +61,17 @@ func (r *Repo) Take(ctx context.Context, from io.Reader, ref Ref) error {
 	if err := r.g.bundledAt(ctx, at, ref); err != nil {
 		return fmt.Errorf("take %q: %w: %w", short(ref.Name), ErrDamaged, err)
 	}
-	_, err = r.g.run(ctx, call{args: []string{"fetch", "--no-tags", "--no-recurse-submodules", "--no-auto-maintenance", "--no-write-fetch-head", "--", at,
-		"+refs/heads/" + ref.Name + ":" + Published + ref.Name}, repo: r, remote: &remote{url: at, scheme: "file"}, bound: true})
+	_, err = r.g.run(ctx, call{args: []string{"fetch", "--no-tags", "--no-recurse-submodules", "--no-auto-maintenance",
+		"--no-write-fetch-head", "--", at,
+		"+refs/heads/" + ref.Name + ":" + Published + ref.Name}, repo: r, remote: &remote{url: at, scheme: "file"},
+		bound: true})
 	var e *Error
 	if errors.As(err, &e) && strings.Contains(e.Detail, "prerequisite") {
-		return fmt.Errorf("take %q: its parent commits are missing in this repository: %w (fetch from the remote first)", short(ref.Name), ErrNotFound)
+		return fmt.Errorf("take %q: its parent commits are missing in this repository: %w (fetch from the remote first)",
+			short(ref.Name), ErrNotFound)
 	}
-	if err != nil && !errors.Is(err, ErrTooLarge) && !errors.Is(err, ErrUnderway) && !errors.Is(err, ErrFull) && ctx.Err() == nil {
+	if err != nil && !errors.Is(err, ErrTooLarge) && !errors.Is(err, ErrUnderway) && !errors.Is(err, ErrFull) &&
+		ctx.Err() == nil {
 		return fmt.Errorf("take %q: %w: %w", short(ref.Name), ErrDamaged, err)
 	}
 	return err
@@ -181,7 +186,8 @@ func (r *Repo) Reachable(ctx context.Context, id string) (bool, error) {
 // Reset makes the index and the tree those of the commit that is checked out, and removes files that git does not know
 // and that are not ignored. It is for a tree that was so before a git was killed in it.
 func (r *Repo) Reset(ctx context.Context) error {
-	if _, err := r.g.run(ctx, call{args: []string{"read-tree", "--reset", "-u", "--no-recurse-submodules", "HEAD"}, repo: r, bound: true}); err != nil {
+	if _, err := r.g.run(ctx, call{args: []string{"read-tree", "--reset", "-u", "--no-recurse-submodules", "HEAD"},
+		repo: r, bound: true}); err != nil {
 		return err
 	}
 	s, err := r.Status(ctx)

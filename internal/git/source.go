@@ -168,7 +168,8 @@ func (r *Repo) fetch(ctx context.Context, rem *remote, s Source, specs []string)
 // bring is one fetch. The first of the specs may be --prune: of refs that they name only those stay that the remote
 // has.
 func (r *Repo) bring(ctx context.Context, rem *remote, s Source, specs []string) error {
-	args := []string{"fetch", "--no-tags", "--no-recurse-submodules", "--no-auto-maintenance", "--no-write-fetch-head", "--no-show-forced-updates", "--progress"}
+	args := []string{"fetch", "--no-tags", "--no-recurse-submodules", "--no-auto-maintenance", "--no-write-fetch-head",
+		"--no-show-forced-updates", "--progress"}
 	if r.prunes {
 		args = append(args, "--prune")
 	}
@@ -191,7 +192,8 @@ func cutOff(err error, packs string, limit int64) error {
 	left, _ := filepath.Glob(filepath.Join(packs, "tmp_*")) // the pattern is a good one
 	for _, f := range left {
 		if info, e := os.Lstat(f); e == nil && info.Size() >= limit {
-			err = fmt.Errorf("a pack would have more than %d bytes: %w (fetch less, such as depth 1, or raise the limit): %w", limit, ErrTooLarge, err)
+			err = fmt.Errorf("a pack would have more than %d bytes: %w (fetch less, such as depth 1, or raise the limit): %w",
+				limit, ErrTooLarge, err)
 		}
 		_ = os.Remove(f) // the next transfer makes new ones
 	}
@@ -258,7 +260,8 @@ func (g *Git) lookup(ctx context.Context, rem *remote, want string) (string, err
 
 // lsRemote asks what refs of these names the remote has now.
 func (g *Git) lsRemote(ctx context.Context, rem *remote, names ...string) (map[string]string, error) {
-	out, err := g.run(ctx, call{args: append([]string{"ls-remote", "--quiet", "--refs", "--", rem.url}, names...), remote: rem})
+	out, err := g.run(ctx, call{args: append([]string{"ls-remote", "--quiet", "--refs", "--", rem.url}, names...),
+		remote: rem})
 	if err != nil {
 		return nil, err
 	}
@@ -323,7 +326,8 @@ func (r *Repo) ahead(ctx context.Context, branch, id string) (string, error) {
 // bounded reads what a commit's tree would take and stops at the limits.
 func (r *Repo) bounded(ctx context.Context, id string) error {
 	c := &count{limits: r.g.cfg.Limits}
-	_, err := r.g.run(ctx, call{args: []string{"ls-tree", "-r", "-t", "-l", "-z", "--full-tree", id}, repo: r, stdout: c, limit: 1 << 40})
+	_, err := r.g.run(ctx, call{args: []string{"ls-tree", "-r", "-t", "-l", "-z", "--full-tree", id}, repo: r, stdout: c,
+		limit: 1 << 40})
 	return err
 }
 
@@ -352,7 +356,8 @@ func (c *count) Write(p []byte) (int, error) {
 		c.files++
 		c.entry = c.entry[:0]
 		if c.files > c.limits.Files || c.bytes > c.limits.Bytes {
-			return 0, fmt.Errorf("the tree has more than %d files or %d bytes: %w (raise the limits or use another source)", c.limits.Files, c.limits.Bytes, ErrTooLarge)
+			return 0, fmt.Errorf("the tree has more than %d files or %d bytes: %w (raise the limits or use another source)",
+				c.limits.Files, c.limits.Bytes, ErrTooLarge)
 		}
 	}
 	return len(p), nil

@@ -94,7 +94,8 @@ func (r *Repo) changes(ctx context.Context, s Status, who Author) (string, error
 		n, _ := strconv.ParseInt(at, 10, 64) // a strange date is as good as none
 		old, when = tree, time.Unix(max(n, 1), 0)
 	}
-	if _, err := r.g.run(ctx, call{args: []string{"read-tree", base}, repo: r, env: env, private: []string{dir}}); err != nil {
+	if _, err := r.g.run(ctx, call{args: []string{"read-tree", base}, repo: r, env: env,
+		private: []string{dir}}); err != nil {
 		return "", err
 	}
 	for _, path := range s.Conflicts {
@@ -187,6 +188,7 @@ func (r *Repo) packed(ctx context.Context, bundle string) error {
 	if _, err := f.Seek(int64(end)+2, io.SeekStart); err != nil {
 		return err
 	}
-	_, err = r.g.run(ctx, call{args: []string{"index-pack", "--fix-thin", "--stdin", "-o", bundle + ".idx", bundle + ".pack"}, repo: r, stdin: f, bound: true, private: []string{filepath.Dir(bundle)}})
+	_, err = r.g.run(ctx, call{args: []string{"index-pack", "--fix-thin", "--stdin", "-o", bundle + ".idx",
+		bundle + ".pack"}, repo: r, stdin: f, bound: true, private: []string{filepath.Dir(bundle)}})
 	return err
 }

@@ -149,10 +149,13 @@ func (g *Git) newWorkspaceDir(ctx context.Context, c call) (_ *workspaceDir, err
 	if c.remote != nil {
 		protocols = c.remote.scheme
 	}
-	p.env = []string{"PATH=" + systemPath, "HOME=" + dir, "XDG_CONFIG_HOME=" + dir, "TMPDIR=" + dir, "LANG=C", "LC_ALL=C", "TERM=dumb",
+	p.env = []string{"PATH=" + systemPath, "HOME=" + dir, "XDG_CONFIG_HOME=" + dir, "TMPDIR=" + dir, "LANG=C", "LC_ALL=C",
+		"TERM=dumb",
 		"GIT_CONFIG_NOSYSTEM=1", "GIT_CONFIG_GLOBAL=" + p.at("config"), "GIT_ATTR_NOSYSTEM=1", "GIT_TERMINAL_PROMPT=0",
-		"GIT_OPTIONAL_LOCKS=0", "GIT_NO_REPLACE_OBJECTS=1", "GIT_NO_LAZY_FETCH=1", "GIT_ADVICE=0", "GIT_EDITOR=false", "GIT_PAGER=cat",
-		"GIT_LITERAL_PATHSPECS=1", "GIT_ALLOW_PROTOCOL=" + protocols, "GIT_PROTOCOL_FROM_USER=0", "GIT_CEILING_DIRECTORIES=" + filepath.Dir(dir),
+		"GIT_OPTIONAL_LOCKS=0", "GIT_NO_REPLACE_OBJECTS=1", "GIT_NO_LAZY_FETCH=1", "GIT_ADVICE=0", "GIT_EDITOR=false",
+		"GIT_PAGER=cat",
+		"GIT_LITERAL_PATHSPECS=1", "GIT_ALLOW_PROTOCOL=" + protocols, "GIT_PROTOCOL_FROM_USER=0", "GIT_CEILING_DIRECTORIES=" +
+			filepath.Dir(dir),
 		"GIT_MERGE_AUTOEDIT=no", "GIT_FLUSH=0"}
 	switch {
 	case c.repo != nil:
@@ -198,7 +201,9 @@ func (p *workspaceDir) stand(r *Repo) error {
 	if r.format == "sha256" {
 		config = "[core]\n\trepositoryformatversion = 1\n\tbare = false\n\tlogAllRefUpdates = true\n[extensions]\n\tobjectFormat = sha256\n"
 	}
-	for name, text := range map[string]string{"config": config, "info/attributes": "* -filter !diff !merge !conflict-marker-size\n", "info/exclude": strings.Join(r.g.cfg.Ignore, "\n") + "\n"} {
+	for name, text := range map[string]string{"config": config,
+		"info/attributes": "* -filter !diff !merge !conflict-marker-size\n", "info/exclude": strings.Join(r.g.cfg.Ignore,
+			"\n") + "\n"} {
 		if err := os.WriteFile(filepath.Join(common, name), []byte(text), 0o600); err != nil {
 			return err
 		}
@@ -236,7 +241,8 @@ func (p *workspaceDir) settle() {
 	case err == nil && info.Mode().IsRegular():
 		if b, err := os.ReadFile(link); err == nil {
 			_ = p.repo.inside(func(root *os.Root, top string) error {
-				f, err := root.OpenFile(filepath.Join(top, "shallow"), os.O_WRONLY|os.O_CREATE|os.O_TRUNC|syscall.O_NOFOLLOW|syscall.O_NONBLOCK, 0o644)
+				f, err := root.OpenFile(filepath.Join(top, "shallow"),
+					os.O_WRONLY|os.O_CREATE|os.O_TRUNC|syscall.O_NOFOLLOW|syscall.O_NONBLOCK, 0o644)
 				if err != nil {
 					return err
 				}

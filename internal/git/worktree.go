@@ -43,7 +43,8 @@ func (r *Repo) AddWorktree(ctx context.Context, dir, branch, from string) (*Repo
 	if dir, err = realDir(dir); err != nil {
 		return nil, err
 	}
-	if _, err := r.g.run(ctx, call{args: []string{"worktree", "add", "--quiet", "--no-track", "--no-guess-remote", "-b", branch, "--", dir, id}, repo: r, tree: dir, bound: true}); err != nil {
+	if _, err := r.g.run(ctx, call{args: []string{"worktree", "add", "--quiet", "--no-track", "--no-guess-remote", "-b",
+		branch, "--", dir, id}, repo: r, tree: dir, bound: true}); err != nil {
 		return nil, err
 	}
 	if err := r.point(dir); err != nil {
@@ -121,7 +122,8 @@ func (r *Repo) Worktrees(ctx context.Context) ([]Worktree, error) {
 		}
 	}
 	if len(all) > 0 { // git told of what stood in for it
-		main := &Repo{g: r.g, tree: filepath.Dir(r.common), gitDir: r.common, common: r.common, format: r.format, lender: r.lender}
+		main := &Repo{g: r.g, tree: filepath.Dir(r.common), gitDir: r.common, common: r.common, format: r.format,
+			lender: r.lender}
 		h, err := main.Head(ctx)
 		if err != nil {
 			return nil, err

@@ -29,7 +29,8 @@ func (w *work) find(ctx context.Context, r *git.Repo, a prepareArgs) error {
 	}
 	if a.URL != "" {
 		// A remote need not give what none of its branches has.
-		if _, err := r.Fetch(ctx, git.Source{URL: a.URL, Ref: a.Begin, Depth: a.Depth}); errors.Is(err, git.ErrUnreachable) || ctx.Err() != nil {
+		if _, err := r.Fetch(ctx, git.Source{URL: a.URL, Ref: a.Begin, Depth: a.Depth}); errors.Is(err, git.ErrUnreachable) ||
+			ctx.Err() != nil {
 			return err
 		}
 		if is, err := here(); is || err != nil {
@@ -44,7 +45,8 @@ func (w *work) find(ctx context.Context, r *git.Repo, a prepareArgs) error {
 		there := &work{Desk: w.Desk, job: w.job}
 		there.job.Scope = scope
 		for _, name := range names {
-			if err := there.take(ctx, r, name); err != nil && !errors.Is(err, git.ErrNotFound) && !errors.Is(err, git.ErrDamaged) && !errors.Is(err, errUnpublished) {
+			if err := there.take(ctx, r, name); err != nil && !errors.Is(err, git.ErrNotFound) && !errors.Is(err,
+				git.ErrDamaged) && !errors.Is(err, errUnpublished) {
 				return err
 			}
 			if is, err := here(); is || err != nil {

@@ -90,7 +90,8 @@ func readClone(dir string) (l Clone, ok bool, err error) {
 	if err == nil {
 		err = json.Unmarshal(b, &l)
 	}
-	if err == nil && (!filepath.IsLocal(filepath.FromSlash(l.Path)) || l.Mirror != "" && len(l.Mirror) != len(named("")) || l.Objects != "" && !filepath.IsAbs(l.Objects)) {
+	if err == nil && (!filepath.IsLocal(filepath.FromSlash(l.Path)) || l.Mirror != "" && len(l.Mirror) != len(named("")) ||
+		l.Objects != "" && !filepath.IsAbs(l.Objects)) {
 		err = errors.New("it is malformed")
 	}
 	if err != nil {
@@ -237,7 +238,8 @@ func (d *Desk) Clones() (all []Clone, err error) {
 // Reclaim takes the workspace of ephemeral runs at a path away, once what no remote has was kept as Rescue does. over
 // is asked with what is known of it, while no one else does git work in it, and remove takes the directory away. What
 // cannot all be kept stays, and gone is false. It may be done again, also where it was broken off.
-func (d *Desk) Reclaim(ctx context.Context, path string, over func(context.Context, Clone) (bool, error), remove func() error) (kept []Published, gone bool, err error) {
+func (d *Desk) Reclaim(ctx context.Context, path string, over func(context.Context, Clone) (bool, error),
+	remove func() error) (kept []Published, gone bool, err error) {
 	if err := d.probe(ctx); err != nil {
 		return nil, false, err
 	}

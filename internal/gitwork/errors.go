@@ -54,11 +54,14 @@ func classed(ctx context.Context, err error) error {
 	}
 	class, hint := tool.Permanent, ""
 	switch {
-	case errors.Is(err, git.ErrProtocol), errors.Is(err, ErrRefused), errors.Is(err, git.ErrHostile), errors.Is(err, git.ErrHostKey):
+	case errors.Is(err, git.ErrProtocol), errors.Is(err, ErrRefused), errors.Is(err, git.ErrHostile),
+		errors.Is(err, git.ErrHostKey):
 		class = tool.Denied
-	case errors.Is(err, git.ErrUnreachable), errors.Is(err, git.ErrUnderway), errors.Is(err, ErrBusy), errors.Is(err, ErrStore):
+	case errors.Is(err, git.ErrUnreachable), errors.Is(err, git.ErrUnderway), errors.Is(err, ErrBusy),
+		errors.Is(err, ErrStore):
 		class = tool.Transient
-	case errors.Is(err, git.ErrName), errors.Is(err, git.ErrNotFound), errors.Is(err, ErrMoved), errors.Is(err, git.ErrNotEmpty):
+	case errors.Is(err, git.ErrName), errors.Is(err, git.ErrNotFound), errors.Is(err, ErrMoved),
+		errors.Is(err, git.ErrNotEmpty):
 		class = tool.Invalid
 	}
 	if e, ok := errors.AsType[*git.Error](err); ok {

@@ -190,7 +190,8 @@ func (w *work) Done(ctx context.Context, name string, input json.RawMessage) (bo
 }
 
 // with decodes the arguments and does work alone in the tree.
-func with[A any, R any](ctx context.Context, w *work, input json.RawMessage, do func(context.Context, *guard, A) (R, error)) (R, error) {
+func with[A any, R any](ctx context.Context, w *work, input json.RawMessage, do func(context.Context, *guard, A) (R,
+	error)) (R, error) {
 	var none R
 	var args A
 	if err := json.Unmarshal(input, &args); err != nil {

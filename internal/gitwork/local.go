@@ -38,7 +38,8 @@ func LocalID(address string) (id string, ok bool) {
 
 // RegisterLocal keeps a repository as it is, below a workspace root, and returns the address by which a task names it.
 // base writes what is to be kept of it. The id must be one that no one can guess.
-func RegisterLocal(root, id string, base func(pack io.Writer) (git.Base, error)) (address string, b git.Base, err error) {
+func RegisterLocal(root, id string, base func(pack io.Writer) (git.Base, error)) (address string, b git.Base,
+	err error) {
 	if !localID.MatchString(id) {
 		return "", b, fmt.Errorf("id of a repository %.80q: want 16 to 64 letters and digits: %w", id, git.ErrName)
 	}

@@ -87,7 +87,8 @@ func (w *work) present(ctx context.Context, src git.Source) error {
 	if l.Mirror == "" {
 		return nil
 	}
-	if _, err := os.Lstat(objectsOf(w.cfg.Root, l.Mirror)); errors.Is(err, fs.ErrNotExist) && l.Mirror == mirrorKey(src.URL) {
+	if _, err := os.Lstat(objectsOf(w.cfg.Root, l.Mirror)); errors.Is(err, fs.ErrNotExist) &&
+		l.Mirror == mirrorKey(src.URL) {
 		return w.mirrored(ctx, src, func(*git.Repo, string) error { return nil })
 	}
 	return nil
@@ -205,8 +206,10 @@ func strange(ctx context.Context, err error) bool {
 	if err == nil || ctx.Err() != nil {
 		return false
 	}
-	for _, known := range []error{git.ErrUnreachable, git.ErrAuth, git.ErrHostKey, git.ErrProtocol, git.ErrName, git.ErrTooLarge, git.ErrFull, git.ErrDirty, git.ErrNotEmpty,
-		git.ErrRejected, git.ErrConflict, git.ErrNotFound, git.ErrUnderway, git.ErrNothing, ErrRefused, ErrStore, ErrBusy, errDepth} {
+	for _, known := range []error{git.ErrUnreachable, git.ErrAuth, git.ErrHostKey, git.ErrProtocol, git.ErrName,
+		git.ErrTooLarge, git.ErrFull, git.ErrDirty, git.ErrNotEmpty,
+		git.ErrRejected, git.ErrConflict, git.ErrNotFound, git.ErrUnderway, git.ErrNothing, ErrRefused, ErrStore, ErrBusy,
+		errDepth} {
 		if errors.Is(err, known) {
 			return false
 		}
@@ -253,7 +256,8 @@ func (d *Desk) TidyMirrors(ctx context.Context, after time.Duration, now time.Ti
 		return 0, err // of an unknown clone the mirror is not known
 	}
 	for _, l := range clones {
-		if _, err := os.Lstat(filepath.Join(d.cfg.Root, filepath.FromSlash(l.Path))); errors.Is(err, fs.ErrNotExist) && now.Sub(l.At) > after {
+		if _, err := os.Lstat(filepath.Join(d.cfg.Root, filepath.FromSlash(l.Path))); errors.Is(err, fs.ErrNotExist) &&
+			now.Sub(l.At) > after {
 			if err := os.RemoveAll(cloneAt(d.cfg.Root, l.Path)); err != nil {
 				return 0, err
 			}

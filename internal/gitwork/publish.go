@@ -75,7 +75,8 @@ func (w *work) record(ctx context.Context, rec events.PublishedBranch) error {
 		return err
 	}
 	rec.Until = w.until(rec.Scope, rec.At)
-	if err == nil && old.Commit == rec.Commit && old.Thin == rec.Thin && (len(old.Parts) > 0) == (len(rec.Parts) > 0) && rec.Until.Sub(old.Until) < untilSteps {
+	if err == nil && old.Commit == rec.Commit && old.Thin == rec.Thin && (len(old.Parts) > 0) == (len(rec.Parts) > 0) &&
+		rec.Until.Sub(old.Until) < untilSteps {
 		return nil
 	}
 	if err := w.current(ctx); err != nil {
@@ -112,7 +113,8 @@ func (w *work) load(ctx context.Context, branch string) (events.PublishedBranch,
 
 // bundle stores the content of a branch: all of its history where that is small, else what no remote has.
 func (w *work) bundle(ctx context.Context, r *git.Repo, branch string) (events.PublishedBranch, error) {
-	rec := events.PublishedBranch{Scope: w.job.Scope, Branch: branch, By: w.job.Call, At: time.Now().UTC(), Thin: r.Shallow()}
+	rec := events.PublishedBranch{Scope: w.job.Scope, Branch: branch, By: w.job.Call, At: time.Now().UTC(),
+		Thin: r.Shallow()}
 	if !rec.Thin {
 		p := &parts{ctx: ctx, to: w.cfg.Blobs, most: wholeBytes}
 		ref, err := r.Share(ctx, p, branch, false)

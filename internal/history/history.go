@@ -55,7 +55,8 @@ func Of(s run.State) ([]events.Message, error) {
 		}
 	}
 	if len(all) == 0 {
-		all = closed([]events.Message{{Role: events.RoleUser, Content: s.Created.Task, At: s.CreatedAt, Metadata: events.MessageMeta{Run: s.HarnessID, Agent: s.AgentName}}}, s, nil)
+		all = closed([]events.Message{{Role: events.RoleUser, Content: s.Created.Task, At: s.CreatedAt,
+			Metadata: events.MessageMeta{Run: s.HarnessID, Agent: s.AgentName}}}, s, nil)
 	}
 	return all, nil
 }
@@ -63,8 +64,10 @@ func Of(s run.State) ([]events.Message, error) {
 // question is the first message of a step, as the model was shown it.
 func question(s run.State, st *run.Step) (events.Message, error) {
 	agent, _ := s.Agent(st.AssignedAgent)
-	text, err := agentfile.Render(agent, agentfile.RenderInput{Task: prompt.Brief(s, st, s.Created.Task), Variables: s.Created.Variables,
-		Station: s.Identity.Station, Run: s.HarnessID, Step: st.ID, StepDescription: st.Description, Workspace: s.Created.Workspace})
+	text, err := agentfile.Render(agent, agentfile.RenderInput{Task: prompt.Brief(s, st, s.Created.Task),
+		Variables: s.Created.Variables,
+		Station:   s.Identity.Station, Run: s.HarnessID, Step: st.ID, StepDescription: st.Description,
+		Workspace: s.Created.Workspace})
 	if err != nil {
 		return events.Message{}, fmt.Errorf("history of run %s: %w", s.HarnessID, err)
 	}
@@ -100,7 +103,8 @@ func exchange(s run.State, st *run.Step, e prompt.Exchange) []events.Message {
 	if strings.TrimSpace(t.Text) == "" && t.TextRef == nil && len(t.Calls) == 0 {
 		return nil
 	}
-	m := events.Message{Role: events.RoleAssistant, Content: t.Text, ContentRef: t.TextRef, Raw: t.Raw, RawRef: t.RawRef, Provider: t.Provider, At: t.At, Metadata: meta(s, st, t.Number)}
+	m := events.Message{Role: events.RoleAssistant, Content: t.Text, ContentRef: t.TextRef, Raw: t.Raw, RawRef: t.RawRef,
+		Provider: t.Provider, At: t.At, Metadata: meta(s, st, t.Number)}
 	m.Metadata.Model = t.Model
 	for _, c := range t.Calls {
 		m.Calls = append(m.Calls, events.MessageCall{ID: c.ProviderID, Name: c.Tool, Input: c.Input, InputRef: c.InputRef})
@@ -111,7 +115,8 @@ func exchange(s run.State, st *run.Step, e prompt.Exchange) []events.Message {
 	results := events.Message{Role: events.RoleTool, At: t.At, Metadata: meta(s, st, t.Number)}
 	for _, r := range e.Results {
 		r.Hide("it was shown when the call was made")
-		results.Results = append(results.Results, events.MessageResult{CallID: r.ProviderID, Name: r.Tool, Output: r.Output, Failed: r.Failed})
+		results.Results = append(results.Results, events.MessageResult{CallID: r.ProviderID, Name: r.Tool, Output: r.Output,
+			Failed: r.Failed})
 	}
 	return []events.Message{m, results}
 }
@@ -126,7 +131,8 @@ func closed(all []events.Message, s run.State, st *run.Step) []events.Message {
 	if s.Result != nil {
 		why = s.Result.FinishReason
 	}
-	note := events.Message{Role: events.RoleAssistant, Content: "(This input ended without an answer: " + why + ".)", At: s.UpdatedAt,
+	note := events.Message{Role: events.RoleAssistant, Content: "(This input ended without an answer: " + why + ".)",
+		At:       s.UpdatedAt,
 		Metadata: events.MessageMeta{Run: s.HarnessID, Agent: s.AgentName, Note: true}}
 	if st != nil {
 		note.Metadata.Step, note.Metadata.Agent = st.ID, st.AssignedAgent
@@ -154,7 +160,8 @@ type Getter interface {
 
 // Load returns the parts of a history, oldest first, each run's once. Where enough returns true for a part, those
 // before it are left out: more is then true. enough may be nil; it is asked about the newest part first.
-func Load(ctx context.Context, blobs Getter, newest *events.Ref, enough func(events.Part) bool) (parts []events.Part, more bool, err error) {
+func Load(ctx context.Context, blobs Getter, newest *events.Ref, enough func(events.Part) bool) (parts []events.Part,
+	more bool, err error) {
 	seen := map[string]bool{}
 	for ref := newest; ref != nil; {
 		if len(parts) >= MaxParts {
@@ -276,7 +283,8 @@ func checkMessage(m events.Message, open []events.MessageCall) error {
 	}
 	for i, r := range m.Results {
 		if r.CallID != open[i].ID || r.Name != open[i].Name {
-			return fmt.Errorf("result %d is of the call %.40q of %.40q, want %.40q of %.40q", i+1, r.CallID, r.Name, open[i].ID, open[i].Name)
+			return fmt.Errorf("result %d is of the call %.40q of %.40q, want %.40q of %.40q", i+1, r.CallID, r.Name, open[i].ID,
+				open[i].Name)
 		}
 	}
 	return nil

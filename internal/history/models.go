@@ -101,7 +101,8 @@ func ToMessages(ctx context.Context, blobs Getter, newest *events.Ref, limit int
 	}
 	all, cut := newestOf(all, limit)
 	if (more || cut) && len(all) > 0 {
-		all[0].Content = strings.TrimSpace("(What was said before this in the session is left out: it is too long.)\n\n" + all[0].Content)
+		all[0].Content = strings.TrimSpace("(What was said before this in the session is left out: it is too long.)\n\n" +
+			all[0].Content)
 	}
 	return all, nil
 }
@@ -136,7 +137,8 @@ func shorten(m *events.Message, most int) {
 		if len(text) <= most {
 			return text
 		}
-		return strings.ToValidUTF8(text[:most*2/3], "") + "\n... left out ...\n" + strings.ToValidUTF8(text[len(text)-most/3:], "")
+		return strings.ToValidUTF8(text[:most*2/3], "") + "\n... left out ...\n" +
+			strings.ToValidUTF8(text[len(text)-most/3:], "")
 	}
 	if len(m.Raw) > most || len(m.Content) > most {
 		m.Raw, m.Provider = nil, ""

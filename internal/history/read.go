@@ -89,7 +89,8 @@ func Read(data []byte) ([]events.Message, error) {
 		return nil, errors.New("the file holds no messages")
 	}
 	if r.all[len(r.all)-1].Role != events.RoleAssistant {
-		r.all = append(r.all, events.Message{Role: events.RoleAssistant, Content: "(This input ended without an answer: the file ends here.)", Metadata: events.MessageMeta{Note: true}})
+		r.all = append(r.all, events.Message{Role: events.RoleAssistant,
+			Content: "(This input ended without an answer: the file ends here.)", Metadata: events.MessageMeta{Note: true}})
 	}
 	if err := CheckGiven(r.all); err != nil {
 		return nil, err
@@ -162,11 +163,13 @@ func content(w written, m *events.Message, results *[]events.MessageResult) (str
 	for i, p := range parts {
 		switch {
 		case p.Request != nil:
-			m.Calls = append(m.Calls, events.MessageCall{ID: orRef(p.Request.Ref, p.Request.Name), Name: p.Request.Name, Input: p.Request.Input})
+			m.Calls = append(m.Calls, events.MessageCall{ID: orRef(p.Request.Ref, p.Request.Name), Name: p.Request.Name,
+				Input: p.Request.Input})
 		case p.Response != nil:
 			out := string(p.Response.Output)
 			_ = json.Unmarshal(p.Response.Output, &out) // what is no text stays JSON
-			*results = append(*results, events.MessageResult{CallID: orRef(p.Response.Ref, p.Response.Name), Name: p.Response.Name, Output: out})
+			*results = append(*results, events.MessageResult{CallID: orRef(p.Response.Ref, p.Response.Name),
+				Name: p.Response.Name, Output: out})
 		case p.Text != "":
 			texts = append(texts, p.Text)
 		default:

@@ -36,9 +36,11 @@ func (a *Asker) AfterCall(ctx context.Context, s run.State, c run.Call, input []
 		about.Input = input
 	}
 	result := &hook.Result{Output: o.Output, Error: o.Error, Success: o.Success, DurationMS: o.Took.Milliseconds()}
-	answers, err := a.Ask(ctx, due, hook.Question{Run: s.HarnessID, Agent: agent.Name, Step: st.ID, Turn: c.Turn, Call: about, Result: result})
+	answers, err := a.Ask(ctx, due, hook.Question{Run: s.HarnessID, Agent: agent.Name, Step: st.ID, Turn: c.Turn,
+		Call: about, Result: result})
 	if err != nil {
-		return []events.HookAnswer{{Hook: due[0].Name(), On: events.OnPostTool, Answer: events.HookBlock, Fault: hook.FaultUnavailable,
+		return []events.HookAnswer{{Hook: due[0].Name(), On: events.OnPostTool, Answer: events.HookBlock,
+			Fault:   hook.FaultUnavailable,
 			Message: "the service stopped during the request"}}
 	}
 	return answers

@@ -34,12 +34,14 @@ func doomLoop(_ context.Context, q hook.Question) (string, string, error) {
 	if q.Call == nil || q.Call.Row < doomRow {
 		return events.HookContinue, "", nil
 	}
-	return events.HookInterrupt, fmt.Sprintf("the same call of %s was requested %d times in a row", q.Call.Tool, q.Call.Row), nil
+	return events.HookInterrupt, fmt.Sprintf("the same call of %s was requested %d times in a row", q.Call.Tool,
+		q.Call.Row), nil
 }
 
 func readOnly(_ context.Context, q hook.Question) (string, string, error) {
 	if q.Call == nil || q.Call.Effect == "read" {
 		return events.HookContinue, "", nil
 	}
-	return events.HookBlock, fmt.Sprintf("only tools that read are permitted, and %s is of class %s", q.Call.Tool, q.Call.Effect), nil
+	return events.HookBlock, fmt.Sprintf("only tools that read are permitted, and %s is of class %s", q.Call.Tool,
+		q.Call.Effect), nil
 }

@@ -34,7 +34,8 @@ func (a *Asker) command(ctx context.Context, d hook.Due, question []byte) (answe
 	bounded, stop := context.WithCancelCause(ctx)
 	defer stop(nil)
 	out, errs := &limited{most: hook.MaxAnswer, full: func() { stop(ErrFlood) }}, &limited{most: hook.MaxMessage}
-	exit, err := local.Run(bounded, local.Process{Path: path, Args: append([]string{path}, d.Hook.Command[1:]...), Env: local.FixedEnv(home, home),
+	exit, err := local.Run(bounded, local.Process{Path: path, Args: append([]string{path}, d.Hook.Command[1:]...),
+		Env: local.FixedEnv(home, home),
 		Dir: home, Stdin: bytes.NewReader(question), Stdout: out, Stderr: errs, Marker: rand.Text()})
 	switch {
 	case out.over:

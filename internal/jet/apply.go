@@ -76,7 +76,8 @@ func hinted(err error) error {
 // hintedBuckets says what to do where the users of the server have other names of buckets than the connection.
 func (s Setup) hintedBuckets(st topology.Stream, err error) error {
 	b := s.c.cfg.Buckets.Named()
-	if !errors.Is(err, ErrDenied) || b == (topology.Buckets{}).Named() || st.Name != topology.KVStream(b.State) && st.Name != b.FilesStream() {
+	if !errors.Is(err, ErrDenied) || b == (topology.Buckets{}).Named() || st.Name != topology.KVStream(b.State) &&
+		st.Name != b.FilesStream() {
 		return err
 	}
 	return fmt.Errorf("%w; %s is %q and %s is %q: the permissions of the NATS server's users need the same names, as docs/deploy.md says",
@@ -107,7 +108,8 @@ func (c *Conn) patiently(ctx context.Context, do func() error) error {
 // passes reports whether an error of the API passes by itself: no leader yet, or another is at the same thing.
 func passes(err error) bool {
 	if e, ok := errors.AsType[*jetstream.APIError](err); ok {
-		return e.ErrorCode == codeNameInUse || e.ErrorCode == codeClusterNotReady || e.Code == 503 && e.ErrorCode != codeNoResources
+		return e.ErrorCode == codeNameInUse || e.ErrorCode == codeClusterNotReady || e.Code == 503 &&
+			e.ErrorCode != codeNoResources
 	}
 	return errors.Is(err, nats.ErrNoResponders) || errors.Is(err, context.DeadlineExceeded) && !errors.Is(err, ErrDenied)
 }
@@ -117,7 +119,8 @@ func (s Setup) applyStream(ctx context.Context, station string, st topology.Stre
 	err := s.c.api(ctx, "STREAM.INFO."+st.Name, nil, &there)
 	switch {
 	case code(err) == codeStreamNotFound:
-		want := streamConfig(jetstream.StreamConfig{Name: st.Name, MaxBytes: st.MaxBytes, Replicas: 1, Metadata: st.Metadata}, st, replicas)
+		want := streamConfig(jetstream.StreamConfig{Name: st.Name, MaxBytes: st.MaxBytes, Replicas: 1, Metadata: st.Metadata},
+			st, replicas)
 		return s.c.api(ctx, "STREAM.CREATE."+st.Name, want, nil)
 	case err != nil:
 		return err
@@ -164,7 +167,8 @@ func streamConfig(cfg jetstream.StreamConfig, st topology.Stream, replicas int) 
 	}
 	cfg.MaxAge, cfg.Duplicates = st.MaxAge, st.Window
 	cfg.DenyDelete, cfg.DenyPurge, cfg.AllowRollup = st.DenyDelete, st.DenyPurge, st.Rollup
-	cfg.AllowMsgTTL, cfg.AllowMsgSchedules, cfg.AllowDirect, cfg.AllowAtomicPublish = st.TTL, st.Schedules, st.Direct, st.Batches
+	cfg.AllowMsgTTL, cfg.AllowMsgSchedules, cfg.AllowDirect, cfg.AllowAtomicPublish = st.TTL, st.Schedules, st.Direct,
+		st.Batches
 	cfg.Sources = nil
 	if st.SourceOf != "" {
 		cfg.Sources = []*jetstream.StreamSource{{Name: st.SourceOf, FilterSubject: st.SourceSubject}}
@@ -182,7 +186,8 @@ func sameStream(a, b jetstream.StreamConfig) bool {
 	sameSources := slices.EqualFunc(a.Sources, b.Sources, func(x, y *jetstream.StreamSource) bool {
 		return x.Name == y.Name && x.FilterSubject == y.FilterSubject
 	})
-	return sameSources && a.Description == b.Description && slices.Equal(a.Subjects, b.Subjects) && a.Retention == b.Retention &&
+	return sameSources && a.Description == b.Description && slices.Equal(a.Subjects, b.Subjects) &&
+		a.Retention == b.Retention &&
 		a.Storage == b.Storage && a.Discard == b.Discard && a.MaxBytes == b.MaxBytes && a.Replicas == b.Replicas &&
 		a.MaxMsgSize == b.MaxMsgSize && a.MaxMsgsPerSubject == b.MaxMsgsPerSubject && a.MaxMsgs == b.MaxMsgs &&
 		a.MaxConsumers == b.MaxConsumers && a.MaxAge == b.MaxAge && a.Duplicates == b.Duplicates &&
@@ -208,13 +213,15 @@ func (s Setup) applyConsumer(ctx context.Context, co topology.Consumer, ackWait 
 	return s.c.api(ctx, subject, map[string]any{"stream_name": co.Stream, "config": want, "action": ""}, nil)
 }
 
-func consumerConfig(cfg jetstream.ConsumerConfig, co topology.Consumer, ackWait time.Duration) jetstream.ConsumerConfig {
+func consumerConfig(cfg jetstream.ConsumerConfig, co topology.Consumer,
+	ackWait time.Duration) jetstream.ConsumerConfig {
 	cfg.Name, cfg.Durable = co.Name, co.Name
 	cfg.FilterSubject, cfg.FilterSubjects = "", co.Filters
 	if len(co.Filters) == 1 {
 		cfg.FilterSubject, cfg.FilterSubjects = co.Filters[0], nil
 	}
-	cfg.AckPolicy, cfg.DeliverPolicy, cfg.ReplayPolicy = jetstream.AckExplicitPolicy, jetstream.DeliverAllPolicy, jetstream.ReplayInstantPolicy
+	cfg.AckPolicy, cfg.DeliverPolicy, cfg.ReplayPolicy = jetstream.AckExplicitPolicy, jetstream.DeliverAllPolicy,
+		jetstream.ReplayInstantPolicy
 	cfg.MaxAckPending, cfg.MaxDeliver, cfg.BackOff = co.MaxPending, -1, nil
 	switch {
 	case ackWait > 0:
@@ -226,7 +233,8 @@ func consumerConfig(cfg jetstream.ConsumerConfig, co topology.Consumer, ackWait 
 }
 
 func sameConsumer(a, b jetstream.ConsumerConfig) bool {
-	return a.FilterSubject == b.FilterSubject && slices.Equal(a.FilterSubjects, b.FilterSubjects) && a.AckPolicy == b.AckPolicy &&
+	return a.FilterSubject == b.FilterSubject && slices.Equal(a.FilterSubjects, b.FilterSubjects) &&
+		a.AckPolicy == b.AckPolicy &&
 		a.DeliverPolicy == b.DeliverPolicy && a.MaxAckPending == b.MaxAckPending && a.MaxDeliver == b.MaxDeliver &&
 		a.AckWait == b.AckWait && len(a.BackOff) == len(b.BackOff)
 }

@@ -84,7 +84,8 @@ func (a artifacts) Stored(ctx context.Context) ([]kernel.StoredArtifact, error) 
 // descriptions reads those of all objects of the bucket, also of other stations.
 func (a artifacts) descriptions(ctx context.Context, see func(description)) error {
 	for after := uint64(0); ; {
-		page, err := a.c.direct(ctx, topology.ArtifactStream(), directRequest{Seq: after + 1, NextFor: "$O." + topology.ArtifactBucket + ".M.>", Batch: 256})
+		page, err := a.c.direct(ctx, topology.ArtifactStream(), directRequest{Seq: after + 1,
+			NextFor: "$O." + topology.ArtifactBucket + ".M.>", Batch: 256})
 		if err != nil {
 			return err
 		}
@@ -139,7 +140,8 @@ func (a artifacts) Litter(ctx context.Context, before time.Time) (int, error) {
 		} `json:"state"`
 	}
 	parts := "$O." + topology.ArtifactBucket + ".C."
-	if err := a.c.api(ctx, "STREAM.INFO."+topology.ArtifactStream(), map[string]any{"subjects_filter": parts + ">"}, &info); err != nil {
+	if err := a.c.api(ctx, "STREAM.INFO."+topology.ArtifactStream(), map[string]any{"subjects_filter": parts + ">"},
+		&info); err != nil {
 		return 0, fmt.Errorf("list parts of artifacts: %w", err)
 	}
 	if err := a.descriptions(ctx, func(d description) { delete(info.State.Subjects, parts+d.NUID) }); err != nil {

@@ -68,7 +68,8 @@ func (b blobs) Put(ctx context.Context, kind string, data []byte) (events.Ref, e
 	sum := sha256.Sum256(data)
 	ref := events.Ref{SHA256: hex.EncodeToString(sum[:]), Size: int64(len(data)), Type: kind}
 	if len(data) > topology.MaxObject {
-		return events.Ref{}, fmt.Errorf("put object of %d bytes, the limit is %d: %w", len(data), topology.MaxObject, kernel.ErrTooLarge)
+		return events.Ref{}, fmt.Errorf("put object of %d bytes, the limit is %d: %w", len(data), topology.MaxObject,
+			kernel.ErrTooLarge)
 	}
 	there, err := b.describe(ctx, ref.SHA256)
 	if err == nil && len(there) > 0 {
@@ -85,8 +86,10 @@ func (b blobs) Put(ctx context.Context, kind string, data []byte) (events.Ref, e
 
 // store writes the parts, then the description, which makes the object exist.
 func (b blobs) store(ctx context.Context, ref events.Ref, sum [32]byte, data []byte) error {
-	d := description{Name: b.name(ref.SHA256), Bucket: b.bucket, NUID: nats.NewInbox()[len("_INBOX."):], Size: uint64(len(data)),
-		ModTime: time.Now().UTC(), Options: descriptionOption{MaxChunk: topology.ChunkBytes}, Digest: "SHA-256=" + base64.URLEncoding.EncodeToString(sum[:])}
+	d := description{Name: b.name(ref.SHA256), Bucket: b.bucket, NUID: nats.NewInbox()[len("_INBOX."):],
+		Size:    uint64(len(data)),
+		ModTime: time.Now().UTC(), Options: descriptionOption{MaxChunk: topology.ChunkBytes},
+		Digest: "SHA-256=" + base64.URLEncoding.EncodeToString(sum[:])}
 	d.Headers = maps.Clone(b.headers)
 	if ref.Type != "" {
 		if d.Headers == nil {
@@ -189,7 +192,8 @@ func (b blobs) Get(ctx context.Context, ref events.Ref) ([]byte, error) {
 				return data, nil
 			}
 			behind = behind || !complete
-			last = fmt.Errorf("get object %s: %w: %d bytes with another digest, want %d", ref.SHA256, ErrDamagedObject, len(data), ref.Size)
+			last = fmt.Errorf("get object %s: %w: %d bytes with another digest, want %d", ref.SHA256, ErrDamagedObject,
+				len(data), ref.Size)
 		}
 		if !behind {
 			break
@@ -207,7 +211,8 @@ func (b blobs) Get(ctx context.Context, ref events.Ref) ([]byte, error) {
 func (b blobs) parts(ctx context.Context, nuid string, size int64) (data []byte, complete bool, err error) {
 	data = make([]byte, 0, size)
 	for after := uint64(0); ; {
-		page, err := b.c.direct(ctx, b.stream(), directRequest{Seq: after + 1, NextFor: b.chunkSubject(nuid), Batch: 64, MaxBytes: 8 << 20})
+		page, err := b.c.direct(ctx, b.stream(), directRequest{Seq: after + 1, NextFor: b.chunkSubject(nuid), Batch: 64,
+			MaxBytes: 8 << 20})
 		if err != nil {
 			return nil, false, err
 		}

@@ -142,7 +142,8 @@ func (cfg Config) where() string {
 
 func (c *Conn) options() ([]nats.Option, error) {
 	opts := []nats.Option{
-		nats.Name(c.cfg.Name), nats.MaxReconnects(-1), nats.ReconnectWait(reconnectWait), nats.ReconnectJitter(reconnectJitter, reconnectJitter),
+		nats.Name(c.cfg.Name), nats.MaxReconnects(-1), nats.ReconnectWait(reconnectWait),
+		nats.ReconnectJitter(reconnectJitter, reconnectJitter),
 		nats.IgnoreAuthErrorAbort(), nats.ReconnectBufSize(-1), nats.PingInterval(pingEvery), nats.MaxPingsOutstanding(2),
 		nats.ErrorHandler(c.asyncError), nats.ConnectHandler(func(*nats.Conn) { c.setUp(true) }),
 		nats.ReconnectHandler(func(*nats.Conn) {

@@ -80,7 +80,10 @@ func (d Durability) judge(source string, all []ServerDurability) Durability {
 		d.SyncAlways = d.SyncAlways && s.SyncAlways
 		d.Interval = max(d.Interval, s.Interval)
 	}
-	d.Servers = slices.SortedFunc(slices.Values(all), func(a, b ServerDurability) int { return strings.Compare(a.Name, b.Name) })
+	d.Servers = slices.SortedFunc(slices.Values(all), func(a, b ServerDurability) int {
+		return strings.Compare(a.Name,
+			b.Name)
+	})
 	return d
 }
 

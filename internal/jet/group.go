@@ -146,7 +146,8 @@ func (g *group) gather() []*member {
 	var batch, left []*member
 	taken, size := make(map[string]bool, len(g.waiting)), 0
 	for _, m := range g.waiting {
-		if len(batch) == groupMost || size+len(m.entry.Bytes) > groupBytes || taken[kernel.Key(m.entry.Aggregate, m.entry.ID)] {
+		if len(batch) == groupMost || size+len(m.entry.Bytes) > groupBytes || taken[kernel.Key(m.entry.Aggregate,
+			m.entry.ID)] {
 			left = append(left, m)
 			continue
 		}
@@ -233,7 +234,8 @@ func (j journal) batchAck(data []byte, id string, n int) (uint64, error) {
 		return 0, ack.Error
 	}
 	if ack.Stream != j.stream || ack.Batch != id || ack.Count != n || ack.Seq < uint64(n) {
-		return 0, fmt.Errorf("ack of a batch of %d in %s names %d of batch %q in %q", n, j.stream, ack.Count, ack.Batch, ack.Stream)
+		return 0, fmt.Errorf("ack of a batch of %d in %s names %d of batch %q in %q", n, j.stream, ack.Count, ack.Batch,
+			ack.Stream)
 	}
 	return ack.Seq, nil
 }

@@ -51,7 +51,8 @@ var _ kernel.Inbox = inbox{}
 // to the others; what was delivered and cannot begin soon is handed back. After ctx ended, handlers may go on for
 // the drain grace of the connection; then their context ends. A consumer that is missing, deleted or without a
 // leader is waited for.
-func (in inbox) Listen(ctx context.Context, role events.Service, workers int, receive func(context.Context, kernel.Message)) error {
+func (in inbox) Listen(ctx context.Context, role events.Service, workers int, receive func(context.Context,
+	kernel.Message)) error {
 	if workers <= 0 {
 		return fmt.Errorf("listen as %s: %d workers, want at least 1", role, workers)
 	}
@@ -124,7 +125,8 @@ func pullsOf(consumers []topology.Consumer) []*pull {
 			n = singlePulls
 		}
 		for place := range n {
-			pulls = append(pulls, &pull{subject: apiPrefix + "CONSUMER.MSG.NEXT." + c.Stream + "." + c.Name, single: c.Single, place: place})
+			pulls = append(pulls, &pull{subject: apiPrefix + "CONSUMER.MSG.NEXT." + c.Stream + "." + c.Name, single: c.Single,
+				place: place})
 		}
 	}
 	return pulls

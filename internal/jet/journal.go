@@ -40,7 +40,8 @@ func (j journal) Append(ctx context.Context, e kernel.Entry) kernel.Ack {
 	}
 	e.Aggregate = j.aggregate
 	if len(e.Bytes) > events.MaxEvent {
-		return kernel.Ack{Outcome: kernel.TooLarge, Err: fmt.Errorf("%d bytes, the limit is %d", len(e.Bytes), events.MaxEvent)}
+		return kernel.Ack{Outcome: kernel.TooLarge, Err: fmt.Errorf("%d bytes, the limit is %d", len(e.Bytes),
+			events.MaxEvent)}
 	}
 	if j.c.grouping.Load() {
 		return j.c.group(j).append(ctx, e)
@@ -140,7 +141,8 @@ func wrongLast(description string, head uint64) (kernel.Outcome, uint64) {
 // isFull reads the reason of a store that failed: the server has one code for all of them and tells them apart in
 // words only.
 func isFull(description string) bool {
-	for _, words := range []string{"maximum bytes exceeded", "maximum messages exceeded", "resource limits exceeded", "no space left"} {
+	for _, words := range []string{"maximum bytes exceeded", "maximum messages exceeded", "resource limits exceeded",
+		"no space left"} {
 		if strings.Contains(description, words) {
 			return true
 		}
@@ -185,7 +187,8 @@ func (j journal) Read(ctx context.Context, id string, after uint64) ([]kernel.Re
 	if evs, whole := j.glance(ctx, id, after); whole {
 		return evs, false, nil
 	}
-	page, err := j.c.direct(ctx, j.stream, directRequest{Seq: after + 1, NextFor: events.AggregateEvents(j.station, j.aggregate, id), Batch: pageEvents, MaxBytes: pageBytes})
+	page, err := j.c.direct(ctx, j.stream, directRequest{Seq: after + 1, NextFor: events.AggregateEvents(j.station,
+		j.aggregate, id), Batch: pageEvents, MaxBytes: pageBytes})
 	if err != nil {
 		return nil, false, fmt.Errorf("read %s %s after %d: %w", j.aggregate, id, after, err)
 	}
@@ -199,7 +202,8 @@ func (j journal) Read(ctx context.Context, id string, after uint64) ([]kernel.Re
 // glance reads the last event of each kind. They are whole, all there are after a position, if each was appended behind
 // the one before it, as the guard of its append says. Where a kind was said twice, they are not.
 func (j journal) glance(ctx context.Context, id string, after uint64) (evs []kernel.Record, whole bool) {
-	page, err := j.c.direct(ctx, j.stream, directRequest{Seq: after + 1, LastOf: []string{events.AggregateEvents(j.station, j.aggregate, id)}, Batch: pageEvents, MaxBytes: pageBytes})
+	page, err := j.c.direct(ctx, j.stream, directRequest{Seq: after + 1, LastOf: []string{events.AggregateEvents(j.station,
+		j.aggregate, id)}, Batch: pageEvents, MaxBytes: pageBytes})
 	if err != nil || page.pending > 0 {
 		return nil, false
 	}

@@ -32,7 +32,8 @@ func (s Services) Register(role events.Service, version string, status func() an
 		status = func() any { return struct{}{} }
 	}
 	d := desk{nc: s.c.nc, began: time.Now().UTC(), status: status, endpoint: "inspan." + string(role) + ".status",
-		who: micro.ServiceIdentity{Name: "inspan-" + string(role), ID: rand.Text(), Version: version, Metadata: map[string]string{}}}
+		who: micro.ServiceIdentity{Name: "inspan-" + string(role), ID: rand.Text(), Version: version,
+			Metadata: map[string]string{}}}
 	var subs []*nats.Subscription
 	stop = func() error {
 		var first error
@@ -80,14 +81,17 @@ type desk struct {
 func (d desk) ping() any { return micro.Ping{ServiceIdentity: d.who, Type: micro.PingResponseType} }
 
 func (d desk) info() any {
-	return micro.Info{ServiceIdentity: d.who, Type: micro.InfoResponseType, Description: "Inspan " + strings.TrimPrefix(d.who.Name, "inspan-"),
-		Endpoints: []micro.EndpointInfo{{Name: "status", Subject: d.endpoint, QueueGroup: micro.DefaultQueueGroup, Metadata: map[string]string{}}}}
+	return micro.Info{ServiceIdentity: d.who, Type: micro.InfoResponseType,
+		Description: "Inspan " + strings.TrimPrefix(d.who.Name, "inspan-"),
+		Endpoints: []micro.EndpointInfo{{Name: "status", Subject: d.endpoint, QueueGroup: micro.DefaultQueueGroup,
+			Metadata: map[string]string{}}}}
 }
 
 func (d desk) stats() any {
 	data, _ := json.Marshal(d.status()) // plain data
 	return micro.Stats{ServiceIdentity: d.who, Type: micro.StatsResponseType, Started: d.began,
-		Endpoints: []*micro.EndpointStats{{Name: "status", Subject: d.endpoint, QueueGroup: micro.DefaultQueueGroup, Data: data}}}
+		Endpoints: []*micro.EndpointStats{{Name: "status", Subject: d.endpoint, QueueGroup: micro.DefaultQueueGroup,
+			Data: data}}}
 }
 
 func (d desk) answer(m *nats.Msg, with any) {

@@ -45,7 +45,8 @@ func (r refusals) Refuse(ctx context.Context, by events.Service, d kernel.DeadLe
 	if err != nil {
 		return fmt.Errorf("encode dead letter: %w", err)
 	}
-	if _, err := r.c.publish(ctx, &nats.Msg{Subject: events.DeadSubject(r.station, by), Data: b}, topology.Dead(r.station)); err != nil {
+	if _, err := r.c.publish(ctx, &nats.Msg{Subject: events.DeadSubject(r.station, by), Data: b},
+		topology.Dead(r.station)); err != nil {
 		return fmt.Errorf("store dead letter: %w", err)
 	}
 	return nil
@@ -62,7 +63,8 @@ type Refused struct {
 // Dead returns a page of the dead-letter list after a position, oldest first; more says that there are others behind.
 func (s *Station) Dead(ctx context.Context, after uint64) (letters []Refused, more bool, err error) {
 	prefix := "station." + s.name + ".dead."
-	page, err := s.c.direct(ctx, topology.Dead(s.name), directRequest{Seq: after + 1, NextFor: prefix + "*", Batch: pageEvents, MaxBytes: pageBytes})
+	page, err := s.c.direct(ctx, topology.Dead(s.name), directRequest{Seq: after + 1, NextFor: prefix + "*",
+		Batch: pageEvents, MaxBytes: pageBytes})
 	if err != nil {
 		return nil, false, fmt.Errorf("read dead letters after %d: %w", after, err)
 	}

@@ -14,7 +14,8 @@ import (
 // PutBack has consumers of a station give out again all that is not known to be acknowledged: back has the last
 // position that is, by the key of the stream and by consumer. A consumer that is beyond the end of its stream, whose
 // end was lost, is put back to the end. Like RedeliverOpen it is for the topology.Reviver.
-func (cs Consumers) PutBack(ctx context.Context, station string, streams map[string]storecheck.Stream, back map[string]map[string]uint64) error {
+func (cs Consumers) PutBack(ctx context.Context, station string, streams map[string]storecheck.Stream,
+	back map[string]map[string]uint64) error {
 	if err := events.CheckID("station", station); err != nil {
 		return err
 	}

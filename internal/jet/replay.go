@@ -33,7 +33,8 @@ func (s *Station) AnswerSoFar(answer func(run string) [][]byte) (stop func(), er
 // SoFar has hear called with what is answered to ask, until stop is called: what the services at work on a run have
 // said so far. No one answers for a run that no one works on. stop waits until hear has returned; hear must not call
 // it.
-func (s *Station) SoFar(ctx context.Context, run string, receive func(data []byte)) (ask func() error, stop func(), err error) {
+func (s *Station) SoFar(ctx context.Context, run string, receive func(data []byte)) (ask func() error, stop func(),
+	err error) {
 	if err := events.CheckID("run", run); err != nil {
 		return nil, nil, err
 	}
@@ -65,7 +66,8 @@ func (s *Station) Replay(ctx context.Context, run string, after uint64) (said []
 		return nil, after, err
 	}
 	for {
-		page, err := s.c.direct(ctx, topology.Live(s.name), directRequest{Seq: after + 1, NextFor: events.RetainedSubject(s.name, run), Batch: pageEvents, MaxBytes: pageBytes})
+		page, err := s.c.direct(ctx, topology.Live(s.name), directRequest{Seq: after + 1,
+			NextFor: events.RetainedSubject(s.name, run), Batch: pageEvents, MaxBytes: pageBytes})
 		if err != nil {
 			return said, after, fmt.Errorf("read what was said live of %s after %d: %w", run, after, err)
 		}

@@ -56,7 +56,8 @@ func (s *Station) SubscribeRepublished(receive func(runID string, r kernel.Recor
 }
 
 // OverhearFor is Overhear for the aggregates of a name.
-func (s *Station) SubscribeRepublishedOf(aggregate string, receive func(id string, r kernel.Record)) (stop func(), err error) {
+func (s *Station) SubscribeRepublishedOf(aggregate string, receive func(id string, r kernel.Record)) (stop func(),
+	err error) {
 	return s.watch(context.Background(), []string{events.AggregateStream(s.name, aggregate, "*")}, func(seen Seen) {
 		receive(seen.Run, kernel.Record{Seq: seen.Seq, Kind: seen.Kind, Bytes: seen.Data})
 	})

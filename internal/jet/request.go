@@ -111,7 +111,8 @@ func (c *Conn) publish(ctx context.Context, m *nats.Msg, stream string) (uint64,
 		return 0, ack.Error
 	}
 	if ack.Stream != stream || ack.Seq == 0 {
-		return 0, fmt.Errorf("ack of %s came from stream %q, want %q: another stream has its subjects", m.Subject, ack.Stream, stream)
+		return 0, fmt.Errorf("ack of %s came from stream %q, want %q: another stream has its subjects", m.Subject, ack.Stream,
+			stream)
 	}
 	return ack.Seq, nil
 }
@@ -182,7 +183,8 @@ func (c *Conn) subscribed(ctx context.Context, subject string) error {
 	if err := c.flush(ctx); err != nil {
 		return err
 	}
-	if err := c.nc.LastError(); errors.Is(err, nats.ErrPermissionViolation) && strings.Contains(err.Error(), `Subscription to "`+subject+`"`) {
+	if err := c.nc.LastError(); errors.Is(err, nats.ErrPermissionViolation) && strings.Contains(err.Error(),
+		`Subscription to "`+subject+`"`) {
 		return fmt.Errorf("%w: subscribe to %s", ErrDenied, subject)
 	}
 	return nil

@@ -49,7 +49,8 @@ func (n stationStats) Created(ctx context.Context, since time.Time) (int, error)
 
 // count asks for the first event of a kind: the answer tells how many are behind it.
 func (n stationStats) count(ctx context.Context, k events.Kind, since *time.Time) (int, error) {
-	page, err := n.c.direct(ctx, topology.Log(n.station), directRequest{Since: since, NextFor: events.RunEventsOfKind(n.station, k), Batch: 1})
+	page, err := n.c.direct(ctx, topology.Log(n.station), directRequest{Since: since,
+		NextFor: events.RunEventsOfKind(n.station, k), Batch: 1})
 	if err != nil {
 		return 0, fmt.Errorf("count %s: %w", k, err)
 	}

@@ -82,7 +82,8 @@ func (a *Aggregate[S]) Read(id string, r Record) (events.Event, events.Payload, 
 		fault = fmt.Sprintf("says that it is %s, and was stored as %s", p.Kind(), r.Kind)
 	}
 	if fault != "" {
-		return events.Event{}, nil, &DamageError{Aggregate: a.Name, ID: id, Sequence: f.Sequence, Kind: r.Kind, Fault: fault, Err: err}
+		return events.Event{}, nil, &DamageError{Aggregate: a.Name, ID: id, Sequence: f.Sequence, Kind: r.Kind, Fault: fault,
+			Err: err}
 	}
 	return f, p, nil
 }

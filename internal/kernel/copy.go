@@ -48,7 +48,8 @@ func (l *Ledger[S]) Copy(ctx context.Context, id string, stored []byte, whole ui
 	if err != nil {
 		return fmt.Errorf("copy of event %d: %w", f.Sequence, err)
 	}
-	seq, err := l.append(ctx, p, Entry{Aggregate: a.Name, ID: id, Kind: payload.Kind(), Head: p.head, Bytes: stored, Whole: whole})
+	seq, err := l.append(ctx, p, Entry{Aggregate: a.Name, ID: id, Kind: payload.Kind(), Head: p.head, Bytes: stored,
+		Whole: whole})
 	if err != nil {
 		p.loaded = false
 	}

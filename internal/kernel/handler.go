@@ -37,7 +37,8 @@ func (h handler[S]) event(ctx context.Context, m Message, id string, k events.Ki
 	if err != nil {
 		return err
 	}
-	return h.role.Event(ctx, Received[S]{ID: id, Kind: k, Seq: m.Seq(), State: state, Deliveries: m.Deliveries(), Stored: m.Data()})
+	return h.role.Event(ctx, Received[S]{ID: id, Kind: k, Seq: m.Seq(), State: state, Deliveries: m.Deliveries(),
+		Stored: m.Data()})
 }
 
 // received returns a state that includes a delivered event. One that was copied from elsewhere is looked at only when

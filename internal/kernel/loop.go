@@ -185,7 +185,8 @@ func (l *Loop) dispatch(ctx context.Context, m Message) (kind string, err error)
 
 // unhandled refuses what is delivered to a service that has no handler for it.
 func (l *Loop) unhandled(m Message) error {
-	return Refuse("no_handler", "an instance of another version takes it: replay the letter with that one", "%s has no handler for %s", l.by, m.Subject())
+	return Refuse("no_handler", "an instance of another version takes it: replay the letter with that one",
+		"%s has no handler for %s", l.by, m.Subject())
 }
 
 // input lets a handler judge what an outsider said. A fault of ours that it hits must not bring down one replica after
@@ -195,7 +196,8 @@ func (l *Loop) input(ctx context.Context, m Message, h Handler) (err error) {
 		if fault := recover(); fault != nil {
 			l.cfg.Log.Error().Str("subject", m.Subject()).Uint64("seq", m.Seq()).Bytes("stack", debug.Stack()).
 				Msg("a message hit a fault of this program: it is on the dead-letter list; report it with the stack")
-			err = Refuse("internal_error", "this is a fault of the program and not of the message: report it", "%s could not judge it", l.by)
+			err = Refuse("internal_error", "this is a fault of the program and not of the message: report it",
+				"%s could not judge it", l.by)
 		}
 	}()
 	return sized(h.input(ctx, m))
@@ -222,25 +224,31 @@ func (l *Loop) conclude(ctx context.Context, m Message, kind string, err error) 
 		_ = m.Nak(later.After)
 		return "later"
 	case errors.Is(err, ErrHeld):
-		l.cfg.Log.Error().Err(err).Str("subject", m.Subject()).Msg("held, the log is damaged: inspect it with inspan inspect, compare with the archive")
-		return l.refuse(ctx, m, &Refusal{Code: "integrity_hold", Reason: err.Error(), Hint: "the log is damaged and nothing more is done for it; restore it from its archive or start the task again"})
+		l.cfg.Log.Error().Err(err).Str("subject",
+			m.Subject()).Msg("held, the log is damaged: inspect it with inspan inspect, compare with the archive")
+		return l.refuse(ctx, m, &Refusal{Code: "integrity_hold", Reason: err.Error(),
+			Hint: "the log is damaged and nothing more is done for it; restore it from its archive or start the task again"})
 	case errors.Is(err, ErrTooLarge): // it would be as large the next time
-		l.cfg.Log.Error().Err(err).Str("subject", m.Subject()).Msg("too large to be stored: it is on the dead-letter list, inspan dead list")
+		l.cfg.Log.Error().Err(err).Str("subject",
+			m.Subject()).Msg("too large to be stored: it is on the dead-letter list, inspan dead list")
 		sub, _ := events.ParseRunSubject(m.Subject())
-		return l.refuse(ctx, m, &Refusal{Code: "too_large", Run: sub.Run, Reason: err.Error(), Hint: "send less at once: put large things into files of the workspace and name them"})
+		return l.refuse(ctx, m, &Refusal{Code: "too_large", Run: sub.Run, Reason: err.Error(),
+			Hint: "send less at once: put large things into files of the workspace and name them"})
 	case ctx.Err() != nil:
 		_ = m.Nak(0)
 		return "handed back"
 	}
 	delay := backoff(m.Deliveries())
-	l.cfg.Log.Warn().Err(err).Str("subject", m.Subject()).Uint64("deliveries", m.Deliveries()).Dur("again_in", delay).Msg("will try again")
+	l.cfg.Log.Warn().Err(err).Str("subject", m.Subject()).Uint64("deliveries", m.Deliveries()).Dur("again_in",
+		delay).Msg("will try again")
 	_ = m.Nak(delay)
 	return "again"
 }
 
 func (l *Loop) refuse(ctx context.Context, m Message, r *Refusal) string {
 	data := m.Data()
-	d := fitted(DeadLetter{Header: readingHeaders(m), Subject: m.Subject(), Seq: m.Seq(), Time: m.Time(), Run: r.Run, Code: r.Code, Reason: r.Reason,
+	d := fitted(DeadLetter{Header: readingHeaders(m), Subject: m.Subject(), Seq: m.Seq(), Time: m.Time(), Run: r.Run,
+		Code: r.Code, Reason: r.Reason,
 		Hint: r.Hint, Data: clip(string(data), maxDeadData), DataBytes: len(data), Token: m.Header("Inspan-Token")})
 	if err := l.cfg.Refusals.Refuse(ctx, l.by, d); err != nil {
 		l.cfg.Log.Warn().Err(err).Str("subject", m.Subject()).Msg("dead letter not stored, will try again")

@@ -21,8 +21,9 @@ func (l *Loop) replayed(ctx context.Context, m Message, no string) error {
 	if len(no) > 20 || strings.Trim(no, "0123456789") != "" {
 		return nil // a stranger's header: the message itself was taken
 	}
-	d := DeadLetter{Subject: m.Subject(), Seq: m.Seq(), Time: m.Time(), Code: CodeReplayed, Reason: "letter " + no + " was said again and taken",
-		Token: ReplayToken(no)}
+	d := DeadLetter{Subject: m.Subject(), Seq: m.Seq(), Time: m.Time(), Code: CodeReplayed,
+		Reason: "letter " + no + " was said again and taken",
+		Token:  ReplayToken(no)}
 	if err := l.cfg.Refusals.Refuse(ctx, l.by, d); err != nil {
 		return fmt.Errorf("note the replay of letter %s: %w", no, err)
 	}
@@ -35,7 +36,8 @@ const maxHeader = 256
 // readingHeaders are the headers that say how a message is to be read, as CloudEvents has them.
 func readingHeaders(m Message) map[string]string {
 	var kept map[string]string
-	for _, name := range []string{"Content-Type", "ce-specversion", "ce-id", "ce-source", "ce-type", "ce-time", "ce-subject", "ce-traceparent", "traceparent"} {
+	for _, name := range []string{"Content-Type", "ce-specversion", "ce-id", "ce-source", "ce-type", "ce-time",
+		"ce-subject", "ce-traceparent", "traceparent"} {
 		v := m.Header(name)
 		if v == "" && strings.HasPrefix(name, "ce-") {
 			v = m.Header("Ce-" + strings.ToUpper(name[3:4]) + name[4:])

@@ -19,11 +19,13 @@ const newestWait = 15 * time.Second
 
 // Ask returns what a server says of its tools now, to be pinned. Tools that cannot be offered are left out, with the
 // reason. A program runs inside box.
-func Ask(ctx context.Context, s events.MCPServer, secrets map[string]secret.Value, sb sandbox.Sandbox) (agentfile.ServerPins, error) {
+func Ask(ctx context.Context, s events.MCPServer, secrets map[string]secret.Value,
+	sb sandbox.Sandbox) (agentfile.ServerPins, error) {
 	return ask(ctx, s, secrets, sb, newestWait)
 }
 
-func ask(ctx context.Context, s events.MCPServer, secrets map[string]secret.Value, sb sandbox.Sandbox, patience time.Duration) (agentfile.ServerPins, error) {
+func ask(ctx context.Context, s events.MCPServer, secrets map[string]secret.Value, sb sandbox.Sandbox,
+	patience time.Duration) (agentfile.ServerPins, error) {
 	first, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
 	c, err := open(first, s, secrets, sb, "")
@@ -42,7 +44,8 @@ func ask(ctx context.Context, s events.MCPServer, secrets map[string]secret.Valu
 			why = errors.New("the server has two tools with this name")
 		}
 		if why == nil {
-			why = toolbox.Check(s, events.MCPTool{Name: p.Name, Call: agentfile.CallName(s.Name, p.Name), Input: p.Input, Effect: string(tool.Once)})
+			why = toolbox.Check(s, events.MCPTool{Name: p.Name, Call: agentfile.CallName(s.Name, p.Name), Input: p.Input,
+				Effect: string(tool.Once)})
 		}
 		if why != nil {
 			pins.LeftOut = append(pins.LeftOut, agentfile.LeftOut{Name: brief(p.Name), Why: clean(why).Error()})

@@ -32,9 +32,14 @@ func overHTTP(s events.MCPServer, secrets map[string]secret.Value) (carrier, err
 	pool.MaxResponseHeaderBytes = 64 << 10
 	w := &wire{pool: pool, headers: headers, life: life, cancelled: newNotice()}
 	w.left.Store(maxReceived)
-	client := &http.Client{Transport: w, CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
-	t := &sdk.StreamableClientTransport{Endpoint: s.URL, HTTPClient: client, MaxRetries: -1, DisableStandaloneSSE: true, MaxEventSize: maxMessage}
-	return carrier{transport: t, cancelled: w.cancelled, lost: w.lost, end: func() { end(); pool.CloseIdleConnections() }, explain: w.explain}, nil
+	client := &http.Client{Transport: w, CheckRedirect: func(*http.Request,
+		[]*http.Request) error {
+		return http.ErrUseLastResponse
+	}}
+	t := &sdk.StreamableClientTransport{Endpoint: s.URL, HTTPClient: client, MaxRetries: -1, DisableStandaloneSSE: true,
+		MaxEventSize: maxMessage}
+	return carrier{transport: t, cancelled: w.cancelled, lost: w.lost, end: func() { end(); pool.CloseIdleConnections() },
+		explain: w.explain}, nil
 }
 
 // wire carries the requests of one session.
@@ -134,7 +139,8 @@ func (w *wire) explain(err error) error {
 	case code == http.StatusUnauthorized || code == http.StatusForbidden:
 		return tool.Fail(tool.Denied, "an operator must fix the secret that mcp.headers names", told)
 	case code == http.StatusTooManyRequests:
-		return &tool.Error{Class: tool.Transient, Hint: "use another tool if the problem persists", RetryAfter: time.Duration(w.after.Load()) * time.Second, Err: told}
+		return &tool.Error{Class: tool.Transient, Hint: "use another tool if the problem persists",
+			RetryAfter: time.Duration(w.after.Load()) * time.Second, Err: told}
 	case code >= http.StatusMultipleChoices && code < http.StatusBadRequest:
 		return tool.Fail(tool.Permanent, "an operator must set mcp.url to the address that it redirects to", told)
 	}

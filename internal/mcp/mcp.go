@@ -62,7 +62,8 @@ func (t *remote) Run(ctx context.Context, c tool.Call) (tool.Result, error) {
 	if err := t.unchanged(ctx, s); err != nil {
 		return tool.Result{}, t.unsent(ctx, s.explain(err))
 	}
-	res, err := s.session.CallTool(ctx, &sdk.CallToolParams{Name: t.pin.Name, Arguments: args, Meta: sdk.Meta{keyMeta: c.Key}})
+	res, err := s.session.CallTool(ctx, &sdk.CallToolParams{Name: t.pin.Name, Arguments: args,
+		Meta: sdk.Meta{keyMeta: c.Key}})
 	if err != nil {
 		return tool.Result{}, t.unanswered(ctx, s, err)
 	}
@@ -85,7 +86,8 @@ func (t *remote) unchanged(ctx context.Context, s *session) error {
 		}
 		why = ""
 		if p.Digest != t.pin.Digest {
-			why = fmt.Sprintf("the digest of its name, description and schema is %.12s, the pinned digest is %.12s", p.Digest, t.pin.Digest)
+			why = fmt.Sprintf("the digest of its name, description and schema is %.12s, the pinned digest is %.12s", p.Digest,
+				t.pin.Digest)
 		}
 		return false
 	})
@@ -93,7 +95,8 @@ func (t *remote) unchanged(ctx context.Context, s *session) error {
 		return err
 	}
 	if why != "" {
-		return tool.Fail(tool.Denied, "an operator can review the change with: inspan tools --agent FILE --check, and accept it with: inspan tools --agent FILE --pin",
+		return tool.Fail(tool.Denied,
+			"an operator can review the change with: inspan tools --agent FILE --check, and accept it with: inspan tools --agent FILE --pin",
 			fmt.Errorf("%w: %s of the server %s is disabled: %s", errChanged, t.pin.Name, t.server.Name, why))
 	}
 	return nil
@@ -107,7 +110,8 @@ func (t *remote) unsent(ctx context.Context, err error) error {
 	if _, ok := errors.AsType[*tool.Error](err); ok {
 		return err
 	}
-	return tool.Fail(tool.Transient, "use another tool if the problem persists", fmt.Errorf("the server %s cannot be used: %w", t.server.Name, clean(err)))
+	return tool.Fail(tool.Transient, "use another tool if the problem persists",
+		fmt.Errorf("the server %s cannot be used: %w", t.server.Name, clean(err)))
 }
 
 // unanswered explains a failure after the call was sent.
@@ -125,11 +129,13 @@ func (t *remote) unanswered(ctx context.Context, s *session, err error) error {
 		if e.Code == codeInvalidParams {
 			class = tool.Invalid
 		}
-		return tool.Fail(class, "fix the arguments or use another tool", fmt.Errorf("the server %s refused the call: %w", t.server.Name, clean(err)))
+		return tool.Fail(class, "fix the arguments or use another tool", fmt.Errorf("the server %s refused the call: %w",
+			t.server.Name, clean(err)))
 	}
 	lost := fmt.Errorf("the connection to the server %s was lost during the call: %w", t.server.Name, clean(err))
 	if tool.Effect(t.pin.Effect) == tool.Once {
-		return tool.Fail(tool.Unknown, "it is unknown whether the call took effect: check the current state before you repeat it; the same call needs the approval of a person", lost)
+		return tool.Fail(tool.Unknown,
+			"it is unknown whether the call took effect: check the current state before you repeat it; the same call needs the approval of a person", lost)
 	}
 	return tool.Fail(tool.Transient, "use another tool if the problem persists", lost)
 }

@@ -22,7 +22,8 @@ import (
 )
 
 // overPipes starts a server's program inside the sandbox and speaks with it through its standard input and output.
-func overPipes(ctx context.Context, s events.MCPServer, secrets map[string]secret.Value, sb sandbox.Sandbox) (carrier, error) {
+func overPipes(ctx context.Context, s events.MCPServer, secrets map[string]secret.Value, sb sandbox.Sandbox) (carrier,
+	error) {
 	cmd := sandbox.Cmd{Args: s.Command, AnyProgram: true}
 	for name, value := range s.Env {
 		v, err := fill(value, secrets)
@@ -106,8 +107,11 @@ func (p *program) explain(err error) error {
 		return err
 	}
 	switch {
-	case errors.Is(p.err, exec.ErrNotFound), errors.Is(p.err, fs.ErrPermission), errors.Is(p.err, sandbox.ErrUnavailable), errors.Is(p.err, sandbox.ErrNotStarted):
-		return tool.Fail(tool.Permanent, "an operator must install it, or make it visible in the sandbox with INSPAN_SANDBOX_READ_ONLY", fmt.Errorf("start the server: %w", p.err))
+	case errors.Is(p.err, exec.ErrNotFound), errors.Is(p.err, fs.ErrPermission), errors.Is(p.err, sandbox.ErrUnavailable),
+		errors.Is(p.err, sandbox.ErrNotStarted):
+		return tool.Fail(tool.Permanent,
+			"an operator must install it, or make it visible in the sandbox with INSPAN_SANDBOX_READ_ONLY",
+			fmt.Errorf("start the server: %w", p.err))
 	case p.err != nil:
 		return fmt.Errorf("%w: %w", err, p.err)
 	}

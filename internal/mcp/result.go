@@ -78,7 +78,8 @@ func part(c sdk.Content) (text string, plain bool) {
 			return "[resource without content]", true
 		}
 		if c.Resource.Blob != nil {
-			return fmt.Sprintf("[resource %s %s, %d bytes: stored with the full result]", brief(c.Resource.URI), brief(c.Resource.MIMEType), len(c.Resource.Blob)), false
+			return fmt.Sprintf("[resource %s %s, %d bytes: stored with the full result]", brief(c.Resource.URI),
+				brief(c.Resource.MIMEType), len(c.Resource.Blob)), false
 		}
 		return fmt.Sprintf("[resource %s %s]\n%s", brief(c.Resource.URI), brief(c.Resource.MIMEType), c.Resource.Text), true
 	}

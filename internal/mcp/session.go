@@ -65,7 +65,8 @@ type carrier struct {
 }
 
 // open reaches a server and agrees on a revision of the protocol; protocol "" asks for the newest.
-func open(ctx context.Context, s events.MCPServer, secrets map[string]secret.Value, sb sandbox.Sandbox, protocol string) (*session, error) {
+func open(ctx context.Context, s events.MCPServer, secrets map[string]secret.Value, sb sandbox.Sandbox,
+	protocol string) (*session, error) {
 	var c carrier
 	var err error
 	if s.URL != "" {
@@ -156,7 +157,8 @@ func (s *session) tools(ctx context.Context, see func(agentfile.ToolPin) bool) e
 		}
 		for _, t := range page.Tools {
 			if count++; count > agentfile.MaxServerTools {
-				return tool.Fail(tool.Permanent, "an operator must use a server with fewer tools", fmt.Errorf("the server has more than %d tools", agentfile.MaxServerTools))
+				return tool.Fail(tool.Permanent, "an operator must use a server with fewer tools",
+					fmt.Errorf("the server has more than %d tools", agentfile.MaxServerTools))
 			}
 			p, err := pinOf(t)
 			if err != nil {
@@ -170,7 +172,8 @@ func (s *session) tools(ctx context.Context, see func(agentfile.ToolPin) bool) e
 			return nil
 		}
 	}
-	return tool.Fail(tool.Permanent, "an operator must use a server with fewer tools", fmt.Errorf("the server's list of tools has more than %d pages", maxPages))
+	return tool.Fail(tool.Permanent, "an operator must use a server with fewer tools",
+		fmt.Errorf("the server's list of tools has more than %d pages", maxPages))
 }
 
 func pinOf(t *sdk.Tool) (agentfile.ToolPin, error) {
@@ -233,7 +236,8 @@ func fill(value string, secrets map[string]secret.Value) (string, error) {
 	}
 	v := secrets[name]
 	if v.Empty() {
-		return "", tool.Fail(tool.Permanent, "an operator must put it into the file "+name+" of the folder that INSPAN_MCP_SECRETS names for the toolrunner",
+		return "", tool.Fail(tool.Permanent, "an operator must put it into the file "+name+
+			" of the folder that INSPAN_MCP_SECRETS names for the toolrunner",
 			fmt.Errorf("no such secret %q", name))
 	}
 	return v.Reveal(), nil

@@ -31,12 +31,14 @@ func (a artifacts) Put(ctx context.Context, run string, data []byte, ttl time.Du
 		return events.Ref{}, err
 	}
 	if len(data) > topology.MaxObject {
-		return events.Ref{}, fmt.Errorf("put artifact of %d bytes, the limit is %d: %w", len(data), topology.MaxObject, kernel.ErrTooLarge)
+		return events.Ref{}, fmt.Errorf("put artifact of %d bytes, the limit is %d: %w", len(data), topology.MaxObject,
+			kernel.ErrTooLarge)
 	}
 	a.s.mu.Lock()
 	defer a.s.mu.Unlock()
 	if _, there := a.s.made[run+"."+ref.SHA256]; !there {
-		a.s.made[run+"."+ref.SHA256] = artifact{kernel.StoredArtifact{Run: run, SHA256: ref.SHA256, Size: ref.Size, Put: a.s.cfg.Clock.Now(), TTL: ttl}, bytes.Clone(data)}
+		a.s.made[run+"."+ref.SHA256] = artifact{kernel.StoredArtifact{Run: run, SHA256: ref.SHA256, Size: ref.Size,
+			Put: a.s.cfg.Clock.Now(), TTL: ttl}, bytes.Clone(data)}
 	}
 	return ref, nil
 }

@@ -192,7 +192,8 @@ func (d delivery) Working() error {
 type inbox struct{ s *Station }
 
 // Listen implements kernel.Inbox. Handlers get a context that ends Config.DrainGrace after ctx.
-func (in inbox) Listen(ctx context.Context, role events.Service, workers int, receive func(context.Context, kernel.Message)) error {
+func (in inbox) Listen(ctx context.Context, role events.Service, workers int, receive func(context.Context,
+	kernel.Message)) error {
 	q := in.s.queues[role]
 	if q == nil {
 		return fmt.Errorf("listen: %q is not a role", role)
@@ -287,7 +288,8 @@ func (s *Station) deliverEvent(e kernel.Entry, seq uint64, b []byte, at time.Tim
 	}
 	for _, role := range topology.Receivers(e.Aggregate, e.Kind) {
 		q := s.queues[role]
-		q.add(&message{s: s, q: q, subject: events.EventSubject(s.name, e.Aggregate, e.ID, e.Kind), data: b, header: header, seq: seq, at: at, event: true})
+		q.add(&message{s: s, q: q, subject: events.EventSubject(s.name, e.Aggregate, e.ID, e.Kind), data: b, header: header,
+			seq: seq, at: at, event: true})
 	}
 	s.notify(keyOf(e), b)
 }
@@ -307,7 +309,8 @@ func (s *Station) Publish(ctx context.Context, subject string, data []byte, head
 	return s.put(InputStore, subject, func() error {
 		s.inputs++
 		q := s.queues[role]
-		q.add(&message{s: s, q: q, subject: subject, data: bytes.Clone(data), header: maps.Clone(header), seq: s.inputs, at: s.cfg.Clock.Now()})
+		q.add(&message{s: s, q: q, subject: subject, data: bytes.Clone(data), header: maps.Clone(header), seq: s.inputs,
+			at: s.cfg.Clock.Now()})
 		return nil
 	})
 }

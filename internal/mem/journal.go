@@ -50,7 +50,8 @@ func (j journal) Append(ctx context.Context, e kernel.Entry) kernel.Ack {
 		return kernel.Ack{Outcome: kernel.Denied, Err: fmt.Errorf("%s may not say %s of %s", j.by, e.Kind, j.aggregate)}
 	}
 	if len(e.Bytes) > events.MaxEvent {
-		return kernel.Ack{Outcome: kernel.TooLarge, Err: fmt.Errorf("%d bytes, the limit is %d", len(e.Bytes), events.MaxEvent)}
+		return kernel.Ack{Outcome: kernel.TooLarge, Err: fmt.Errorf("%d bytes, the limit is %d", len(e.Bytes),
+			events.MaxEvent)}
 	}
 	j.s.mu.Lock()
 	defer j.s.mu.Unlock()

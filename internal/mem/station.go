@@ -79,7 +79,8 @@ func New(station string, cfg Config) (*Station, error) {
 	}
 	s := &Station{
 		name: station, cfg: cfg, logs: map[string][]int{}, queues: map[events.Service]*queue{},
-		timers: map[string]*timer{}, due: map[string]*message{}, blobs: map[string][]byte{}, made: map[string]artifact{}, kvs: map[string]*kv{},
+		timers: map[string]*timer{}, due: map[string]*message{}, blobs: map[string][]byte{}, made: map[string]artifact{},
+		kvs:    map[string]*kv{},
 		leases: map[string]time.Time{}, live: map[string][][]byte{}, watchers: map[int]watcher{},
 	}
 	for _, h := range topology.AllSubscriptions() {

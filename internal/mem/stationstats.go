@@ -17,7 +17,8 @@ func (s *Station) StationStats() kernel.StationStats { return stationStats{s} }
 
 // Running implements kernel.StationStats.
 func (c stationStats) Running(context.Context) (int, error) {
-	return c.count(events.RunCreated, time.Time{}) - c.count(events.RunCompleted, time.Time{}) - c.count(events.RunFailed, time.Time{}), nil
+	return c.count(events.RunCreated, time.Time{}) - c.count(events.RunCompleted, time.Time{}) - c.count(events.RunFailed,
+		time.Time{}), nil
 }
 
 // Created implements kernel.StationStats.

@@ -25,7 +25,8 @@ func (b blobs) Put(ctx context.Context, kind string, data []byte) (events.Ref, e
 	}
 	ref := events.Ref{SHA256: digest(data), Size: int64(len(data)), Type: kind}
 	if len(data) > topology.MaxObject {
-		return events.Ref{}, fmt.Errorf("put object of %d bytes, the limit is %d: %w", len(data), topology.MaxObject, kernel.ErrTooLarge)
+		return events.Ref{}, fmt.Errorf("put object of %d bytes, the limit is %d: %w", len(data), topology.MaxObject,
+			kernel.ErrTooLarge)
 	}
 	b.s.mu.Lock()
 	defer b.s.mu.Unlock()

@@ -46,7 +46,8 @@ func (s *Server) Fills() []kernel.Fill {
 		fills = append(fills, kernel.Fill{Store: "the server's storage", Used: int64(j.Store), Limit: j.Config.MaxStore})
 	}
 	if free, ok := freeBytes(s.cfg.StoreDir); ok {
-		fills = append(fills, kernel.Fill{Store: "the disk of " + s.cfg.StoreDir, Used: int64(j.Store), Limit: max(int64(j.Store)+free, 1), Reserve: diskReserve})
+		fills = append(fills, kernel.Fill{Store: "the disk of " + s.cfg.StoreDir, Used: int64(j.Store),
+			Limit: max(int64(j.Store)+free, 1), Reserve: diskReserve})
 	}
 	return fills
 }
@@ -69,8 +70,9 @@ func (s *Server) Marks() (map[string]storecheck.Stream, error) {
 	all := map[string]storecheck.Stream{}
 	for _, account := range info.AccountDetails {
 		for _, st := range account.Streams {
-			m := storecheck.Stream{Created: st.Created, First: st.State.FirstSeq, Last: st.State.LastSeq, Messages: st.State.Msgs,
-				Deleted: uint64(max(0, st.State.NumDeleted)), Floors: map[string]uint64{}}
+			m := storecheck.Stream{Created: st.Created, First: st.State.FirstSeq, Last: st.State.LastSeq,
+				Messages: st.State.Msgs,
+				Deleted:  uint64(max(0, st.State.NumDeleted)), Floors: map[string]uint64{}}
 			for _, co := range st.Consumer {
 				m.Floors[co.Name] = co.AckFloor.Stream
 			}

@@ -171,7 +171,8 @@ func (cfg Config) options() (*server.Options, error) {
 		host = "127.0.0.1"
 	}
 	o := &server.Options{
-		ServerName: cfg.Name, Host: host, Port: cfg.Port, DontListen: cfg.Port == 0, NoSigs: true, NoLog: cfg.LogWriter == nil,
+		ServerName: cfg.Name, Host: host, Port: cfg.Port, DontListen: cfg.Port == 0, NoSigs: true,
+		NoLog:     cfg.LogWriter == nil,
 		JetStream: true, StoreDir: cfg.StoreDir, SyncAlways: !cfg.LazySync, JetStreamMaxStore: cfg.MaxStore,
 		MaxPayload: cfg.MaxPayload, HTTPHost: host, HTTPPort: cfg.MonitorPort, DisableJetStreamBanner: true,
 	}

@@ -67,7 +67,8 @@ func link(at, room string) error {
 
 // dropStaging removes the folders in memory of this server, which has ended.
 func (s *Server) dropStaging() {
-	logs, _ := filepath.Glob(filepath.Join(s.cfg.StoreDir, "jetstream", "*", "streams", "LOG_*", stagingFolder)) // the pattern is constant
+	// the pattern is constant
+	logs, _ := filepath.Glob(filepath.Join(s.cfg.StoreDir, "jetstream", "*", "streams", "LOG_*", stagingFolder))
 	for _, at := range logs {
 		if room, err := os.Readlink(at); err == nil && filepath.Dir(room) == memoryRoot && isOwn(room) {
 			_ = os.RemoveAll(room) // the next start uses it again

@@ -87,7 +87,8 @@ func (o station) trusting(ctx context.Context, trust Trust) (Trust, error) {
 
 // audit checks one run.
 func (o station) audit(ctx context.Context, runID string, trust Trust, known known) (audit.Report, error) {
-	a := audit.New(audit.Config{Run: runID, Anchors: known.anchors, Reached: known.reached, Keys: trust.Keys, Object: o.sees(),
+	a := audit.New(audit.Config{Run: runID, Anchors: known.anchors, Reached: known.reached, Keys: trust.Keys,
+		Object:    o.sees(),
 		Approvers: audit.Approvers{Keys: trust.Approvers, OnlySigned: trust.OnlySigned}})
 	// Never less than the leader has: a reader that is behind would look like a log that was cut off.
 	last, _, err := o.st.Journal().Last(ctx, runID)

@@ -31,7 +31,8 @@ const maxBundled = 1 << 30
 // Save writes a run, its objects, what the station keeps of its files and its agents into an archive folder, ready for
 // a bundle (EVT-9). A run that moves is stopped first, so that its log here has ended before anything of it is
 // elsewhere; done again, Save finishes what was interrupted. Manifest.Beside says what is not in it.
-func Save(ctx context.Context, c *client.Client, dir *archive.Dir, runID string, leave Leave, by string) (archive.Manifest, error) {
+func Save(ctx context.Context, c *client.Client, dir *archive.Dir, runID string, leave Leave,
+	by string) (archive.Manifest, error) {
 	o, err := of(c)
 	if err != nil {
 		return archive.Manifest{}, err

@@ -182,7 +182,8 @@ func (d *document) find(h Hunk, pos int) (int, error) {
 	case len(places) == 1:
 		return places[0], nil
 	case len(places) > 1:
-		return 0, fmt.Errorf("%w uniquely: its old lines occur at the lines %s; give more context lines, or the line number", ErrNoFit, numbers(places))
+		return 0, fmt.Errorf("%w uniquely: its old lines occur at the lines %s; give more context lines, or the line number",
+			ErrNoFit, numbers(places))
 	case most <= 0 && h.Start > pos && h.Start <= len(d.bare):
 		best = h.Start - 1
 	}
@@ -207,7 +208,8 @@ func (d *document) ends(h Hunk, at int) error {
 	end := at + len(h.Old)
 	for i, l := range h.Old {
 		if l.Open && (at+i != len(d.raw)-1 || strings.HasSuffix(d.raw[at+i], "\n")) {
-			return fmt.Errorf("%w: the patch states that the file has no newline at its end after line %d, but it has one", ErrNoFit, at+i+1)
+			return fmt.Errorf("%w: the patch states that the file has no newline at its end after line %d, but it has one",
+				ErrNoFit, at+i+1)
 		}
 	}
 	for i, l := range h.New {

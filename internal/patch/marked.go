@@ -37,7 +37,8 @@ func (r *reader) marked() error {
 		case strings.TrimSpace(l) == "":
 			r.at++
 		default:
-			err = r.fail("%.80q: want %q, %q, %q or %q", l, strings.TrimSpace(addMark), strings.TrimSpace(updateMark), strings.TrimSpace(deleteMark), endMark)
+			err = r.fail("%.80q: want %q, %q, %q or %q", l, strings.TrimSpace(addMark), strings.TrimSpace(updateMark),
+				strings.TrimSpace(deleteMark), endMark)
 		}
 		if err != nil {
 			return err

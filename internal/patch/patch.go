@@ -222,7 +222,8 @@ func (r *reader) sound() error {
 			seen[path.Clean(p)] = true
 		}
 		if f.Op == Update && len(f.Hunks) == 0 {
-			return fmt.Errorf("%w: nothing is changed in %q (modes are changed with chmod, binary files not at all)", ErrNotPatch, f.From)
+			return fmt.Errorf("%w: nothing is changed in %q (modes are changed with chmod, binary files not at all)",
+				ErrNotPatch, f.From)
 		}
 		for n, h := range f.Hunks {
 			if added, removed := h.Counts(); added == 0 && removed == 0 {

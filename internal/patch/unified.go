@@ -90,7 +90,8 @@ func (r *reader) git() error {
 
 // halves takes "a/NAME b/NAME" apart.
 func halves(names string) (from, to string) {
-	if half := (len(names) - 1) / 2; len(names)%2 == 1 && half > 2 && names[half] == ' ' && strings.HasPrefix(names, "a/") && strings.HasPrefix(names[half+1:], "b/") && names[2:half] == names[half+3:] {
+	if half := (len(names) - 1) / 2; len(names)%2 == 1 && half > 2 && names[half] == ' ' && strings.HasPrefix(names,
+		"a/") && strings.HasPrefix(names[half+1:], "b/") && names[2:half] == names[half+3:] {
 		return names[2:half], names[half+3:]
 	}
 	return "", ""
@@ -150,7 +151,8 @@ func (r *reader) hunk() (Hunk, error) {
 	if m := hunkHead.FindStringSubmatch(r.line()); m != nil {
 		h.Start, _ = ranged(r.line())
 		old, added = count(m[2]), count(m[4])
-	} else if strings.TrimSpace(strings.Trim(r.line(), "@. -+0123456789,")) != "" || strings.ContainsAny(r.line(), "0123456789") {
+	} else if strings.TrimSpace(strings.Trim(r.line(), "@. -+0123456789,")) != "" || strings.ContainsAny(r.line(),
+		"0123456789") {
 		return h, r.fail("%.80q: want @@ -LINE,COUNT +LINE,COUNT @@, or @@ alone", r.line())
 	}
 	for r.at++; r.more(); r.at++ {
@@ -183,7 +185,8 @@ func (r *reader) hunk() (Hunk, error) {
 func (r *reader) blankTail() bool {
 	for _, l := range r.lines[r.at:] {
 		if strings.TrimSpace(l) != "" {
-			return strings.HasPrefix(l, "@@") || strings.HasPrefix(l, "diff ") || strings.HasPrefix(l, "--- ") || strings.HasPrefix(l, "*** ")
+			return strings.HasPrefix(l, "@@") || strings.HasPrefix(l, "diff ") || strings.HasPrefix(l, "--- ") ||
+				strings.HasPrefix(l, "*** ")
 		}
 	}
 	return true

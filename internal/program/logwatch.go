@@ -110,7 +110,8 @@ func (w *logWatch) settle(fault error) {
 }
 
 // known reads the log's state, its mark, and what was accepted.
-func (w *logWatch) known(ctx context.Context) (now jet.LogState, mark storecheck.LogMark, accepted storecheck.Status, err error) {
+func (w *logWatch) known(ctx context.Context) (now jet.LogState, mark storecheck.LogMark, accepted storecheck.Status,
+	err error) {
 	// The mark first: it can only be behind.
 	if err := load(ctx, w.state, storecheck.LogMarkKey, &mark); err != nil {
 		return now, mark, accepted, fmt.Errorf("mark of the log: %w", err)
@@ -125,7 +126,8 @@ func (w *logWatch) known(ctx context.Context) (now jet.LogState, mark storecheck
 // load reads a value; one that is not there leaves v as it is.
 func load(ctx context.Context, kv kernel.KV, key string, v any) error {
 	b, err := kv.Get(ctx, key)
-	if errors.Is(err, kernel.ErrNotFound) || errors.Is(err, jet.ErrDenied) { // rights of an earlier version do not reach so far
+	// rights of an earlier version do not reach so far
+	if errors.Is(err, kernel.ErrNotFound) || errors.Is(err, jet.ErrDenied) {
 		return nil
 	}
 	if err != nil {
@@ -158,8 +160,9 @@ var ErrNoLoss = errors.New("the store has not lost that")
 func AcceptLoss(ctx context.Context, cfg service.Config, id string, log zerolog.Logger) error {
 	ctx, cancel := context.WithTimeout(ctx, setupWait)
 	defer cancel()
-	conn, err := jet.Connect(ctx, jet.Config{URL: cfg.NATSURL, Creds: cfg.NATSCreds, User: cfg.NATSUser, Password: cfg.NATSPassword,
-		Name: "inspan-setup", Buckets: cfg.Buckets(), Log: log})
+	conn, err := jet.Connect(ctx, jet.Config{URL: cfg.NATSURL, Creds: cfg.NATSCreds, User: cfg.NATSUser,
+		Password: cfg.NATSPassword,
+		Name:     "inspan-setup", Buckets: cfg.Buckets(), Log: log})
 	if err != nil {
 		return err
 	}

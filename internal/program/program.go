@@ -24,10 +24,14 @@ import (
 
 // Ports of a station over NATS.
 func Ports(st *jet.Station, durability string) service.Ports {
-	return service.Ports{Journal: st.Journal(), Inbox: st.Inbox(), Timers: st.Timers(), Blobs: st.Blobs(), Artifacts: st.Artifacts(),
-		State: st.KV(topology.StateBucket), Config: st.KV(topology.ConfigBucket), SessionLog: st.JournalFor(events.SessionAggregate), Sessions: st.KV(topology.SessionBucket),
-		Trees: st.KV(topology.TreeBucket), Leases: st.Leases(), Live: st.Live(), Retained: st.Retained(), AnswerSoFar: st.AnswerSoFar,
-		Refusals: st.Refusals(), OnEnd: st.OnEnd, SubscribeRepublished: st.SubscribeRepublished, StationStats: st.StationStats(), Questions: st, ServedTools: st, Durability: durability}
+	return service.Ports{Journal: st.Journal(), Inbox: st.Inbox(), Timers: st.Timers(), Blobs: st.Blobs(),
+		Artifacts: st.Artifacts(),
+		State:     st.KV(topology.StateBucket), Config: st.KV(topology.ConfigBucket),
+		SessionLog: st.JournalFor(events.SessionAggregate), Sessions: st.KV(topology.SessionBucket),
+		Trees: st.KV(topology.TreeBucket), Leases: st.Leases(), Live: st.Live(), Retained: st.Retained(),
+		AnswerSoFar: st.AnswerSoFar,
+		Refusals:    st.Refusals(), OnEnd: st.OnEnd, SubscribeRepublished: st.SubscribeRepublished,
+		StationStats: st.StationStats(), Questions: st, ServedTools: st, Durability: durability}
 }
 
 // Main runs one role as a program of its own and returns its exit code: 0 after a drain, 1 after a failure, 2 where
@@ -52,7 +56,8 @@ func Main(p service.Program) int {
 	}
 	log := zerolog.New(os.Stderr).Level(level).With().Timestamp().Logger()
 	for _, w := range layers.Warnings {
-		log.Warn().Str("file", w.File).Int("line", w.Line).Str("path", w.Path).Str("hint", w.Hint).Str("warning", w.Message).Msg("configuration file")
+		log.Warn().Str("file", w.File).Int("line", w.Line).Str("path", w.Path).Str("hint", w.Hint).Str("warning",
+			w.Message).Msg("configuration file")
 	}
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM, syscall.SIGINT)
 	defer stop()
@@ -94,8 +99,10 @@ func Serve(ctx context.Context, p service.Program, log zerolog.Logger) error {
 		defer func() { cancel(); <-gone }()
 		log.Info().Str("address", address).Msg("health and metrics")
 	}
-	conn, err := jet.Connect(ctx, jet.Config{URL: cfg.NATSURL, Creds: cfg.NATSCreds, User: cfg.NATSUser, Password: cfg.NATSPassword,
-		Name: "inspan-" + string(p.Role), InboxPrefix: topology.InboxPrefix(cfg.Station, p.Role), Monitors: monitors(cfg.NATS), DrainGrace: cfg.Drain, Buckets: cfg.Buckets(), Log: log})
+	conn, err := jet.Connect(ctx, jet.Config{URL: cfg.NATSURL, Creds: cfg.NATSCreds, User: cfg.NATSUser,
+		Password: cfg.NATSPassword,
+		Name:     "inspan-" + string(p.Role), InboxPrefix: topology.InboxPrefix(cfg.Station, p.Role),
+		Monitors: monitors(cfg.NATS), DrainGrace: cfg.Drain, Buckets: cfg.Buckets(), Log: log})
 	if err != nil {
 		return err
 	}
@@ -187,8 +194,9 @@ func RecordPolicy(ctx context.Context, conn *jet.Conn, cfg *service.Base) error 
 func Setup(ctx context.Context, cfg service.Config, log zerolog.Logger) (mode string, err error) {
 	ctx, cancel := context.WithTimeout(ctx, setupWait)
 	defer cancel()
-	conn, err := jet.Connect(ctx, jet.Config{URL: cfg.NATSURL, Creds: cfg.NATSCreds, User: cfg.NATSUser, Password: cfg.NATSPassword,
-		Name: "inspan-setup", Monitors: monitors(cfg.NATS), Buckets: cfg.Buckets(), Log: log})
+	conn, err := jet.Connect(ctx, jet.Config{URL: cfg.NATSURL, Creds: cfg.NATSCreds, User: cfg.NATSUser,
+		Password: cfg.NATSPassword,
+		Name:     "inspan-setup", Monitors: monitors(cfg.NATS), Buckets: cfg.Buckets(), Log: log})
 	if err != nil {
 		return "", err
 	}

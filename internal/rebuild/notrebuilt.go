@@ -11,13 +11,16 @@ type Untouched struct {
 func NotRebuilt() []Untouched {
 	return []Untouched{
 		{"harness-state, log.mark", "evidence of how far the log reached; the persister writes it again, about the log as it is then"},
-		{"harness-state, anchorkey.*", "public keys of anchors; a persister that has the key writes its own again when it starts"},
-		{"harness-sessions, rows of sessions without a log", "an older version kept them; a planner takes each over into its log when the session is used next"},
+		{"harness-state, anchorkey.*",
+			"public keys of anchors; a persister that has the key writes its own again when it starts"},
+		{"harness-sessions, rows of sessions without a log",
+			"an older version kept them; a planner takes each over into its log when the session is used next"},
 		{"harness-trees", "the truth of workspaces and published branches: owners, fences and snapshots are in no log"},
 		{"harness-config", "agents, the station's key, durability and losses: what people and the station set"},
 		{"harness-lease", "which instances live now; they write it again within seconds"},
 		{"harness-files", "the objects that events refer to: the events do not hold them; archives of ended runs are put again"},
 		{"harness-artifacts", "what runs made, kept for a time"},
-		{"snapshots of runs without eternal_engine_enabled", "they are in the local store of a persister, which takes them again"},
+		{"snapshots of runs without eternal_engine_enabled",
+			"they are in the local store of a persister, which takes them again"},
 	}
 }

@@ -77,7 +77,8 @@ func (r *rebuild) session(ctx context.Context, id string) (Outcome, error) {
 			return "", &fault{"its row is of a log that is not there: its events are lost"}
 		}
 		if shown, _, ok := session.FromRow(there); ok && shown.Sequence > s.Sequence {
-			return "", &fault{fmt.Sprintf("its log ends with event %d, its row shows event %d: the end was cut off", s.Sequence, shown.Sequence)}
+			return "", &fault{fmt.Sprintf("its log ends with event %d, its row shows event %d: the end was cut off", s.Sequence,
+				shown.Sequence)}
 		}
 		want, err := session.Row(s, position)
 		switch {
@@ -101,7 +102,8 @@ func (r *rebuild) session(ctx context.Context, id string) (Outcome, error) {
 
 // readSession folds the log of a session from its first event up to what its leader has.
 func (r *rebuild) readSession(ctx context.Context, id string) (session.State, uint64, error) {
-	l, err := session.NewLedger(session.LedgerConfig{Station: "rebuild", By: events.Planner, Journal: r.cfg.Sessions.Journal, Entropy: nothing{}, Cache: 1})
+	l, err := session.NewLedger(session.LedgerConfig{Station: "rebuild", By: events.Planner,
+		Journal: r.cfg.Sessions.Journal, Entropy: nothing{}, Cache: 1})
 	if err != nil {
 		return session.State{}, 0, err
 	}

@@ -78,7 +78,8 @@ func (r *rebuild) anchorKeys(ctx context.Context) error {
 // signed reports whether an anchor is of a run and a key that the station knows made it; where it knows none, every
 // anchor counts.
 func (r *rebuild) signed(a run.Anchor, id string) bool {
-	return a.Run == id && (len(r.keys) == 0 || slices.ContainsFunc(r.keys, func(key ed25519.PublicKey) bool { return a.Verify(key) == nil }))
+	return a.Run == id && (len(r.keys) == 0 || slices.ContainsFunc(r.keys,
+		func(key ed25519.PublicKey) bool { return a.Verify(key) == nil }))
 }
 
 // lacks says how the log contradicts an anchor, "" where it does not.
@@ -87,7 +88,8 @@ func (l log) lacks(a *run.Anchor) string {
 	case a == nil || a.Sequence == 0:
 		return ""
 	case a.Sequence > uint64(len(l.events)):
-		return fmt.Sprintf("its log ends with event %d, its anchor is at event %d: the end was cut off", len(l.events), a.Sequence)
+		return fmt.Sprintf("its log ends with event %d, its anchor is at event %d: the end was cut off", len(l.events),
+			a.Sequence)
 	case l.events[a.Sequence-1].hash != a.Hash:
 		return fmt.Sprintf("event %d is not the one that was anchored: the log was changed", a.Sequence)
 	}
@@ -105,7 +107,8 @@ func (r *rebuild) snapshot(ctx context.Context, l log, there []byte) ([]byte, er
 		return there, nil
 	}
 	s := l.state
-	if s.Sequence == 0 || s.Direct() || !s.Options.EternalEngine || s.Status.Ended() && s.CheckpointCovers == 0 && s.Sequence < longRun {
+	if s.Sequence == 0 || s.Direct() || !s.Options.EternalEngine || s.Status.Ended() && s.CheckpointCovers == 0 &&
+		s.Sequence < longRun {
 		return nil, nil
 	}
 	return r.snapshots.Pack(ctx, s, l.head())

@@ -102,13 +102,15 @@ var plannerRules = []rule{
 	}),
 	on(func(d deciding, p *events.PlanMadeData) ([]events.Payload, bool, error) {
 		if p.Origin == events.OriginSingle {
-			return []events.Payload{delivery.Wrap(d.s.Created.Git, plan.Single(d.s.TaskID, d.s.Created.Task, d.s.AgentName))}, true, nil
+			return []events.Payload{delivery.Wrap(d.s.Created.Git, plan.Single(d.s.TaskID, d.s.Created.Task, d.s.AgentName))},
+				true, nil
 		}
 		known := func(agent string) bool { _, here := d.s.Agents[agent]; _, more := p.Agents[agent]; return here || more }
 		return []events.Payload{p}, true, plan.Check(p.Steps, known)
 	}),
 	on(func(d deciding, p *events.PlanRevisedData) ([]events.Payload, bool, error) {
-		return decided(plan.Revise(d.s, plan.Revision{Plan: given(p.Steps), Agents: p.Agents, Prices: p.Prices, By: p.By, Reason: p.Reason, Input: p.Input}))
+		return decided(plan.Revise(d.s, plan.Revision{Plan: given(p.Steps), Agents: p.Agents, Prices: p.Prices, By: p.By,
+			Reason: p.Reason, Input: p.Input}))
 	}),
 	on(func(d deciding, p *events.RunCompletedData) ([]events.Payload, bool, error) {
 		say, err := lifecycle.Progress(d.s, d.f.Time)
@@ -140,7 +142,8 @@ func given(steps []events.PlanStep) *events.TaskPlan {
 	p := &events.TaskPlan{}
 	for _, st := range steps {
 		if st.Kind == "" {
-			p.Steps = append(p.Steps, events.TaskStep{ID: st.ID, Description: st.Description, Agent: st.Agent, Dependencies: st.Dependencies, Critical: st.Critical})
+			p.Steps = append(p.Steps, events.TaskStep{ID: st.ID, Description: st.Description, Agent: st.Agent,
+				Dependencies: st.Dependencies, Critical: st.Critical})
 		}
 	}
 	return p
@@ -215,10 +218,12 @@ func (d deciding) judgeable(c *run.Call) bool {
 }
 
 func (d deciding) answer(a events.GateAnswer, decision string) (say []events.Payload, again bool, err error) {
-	r := gate.Reply{Gate: a.Gate, Decision: decision, Reason: a.Reason, By: a.By, Assurance: a.Assurance, Hash: a.ProposalHash,
-		Key: a.Key, Signature: a.Signature, Edited: a.EditedInput, Input: a.Input}
+	r := gate.Reply{Gate: a.Gate, Decision: decision, Reason: a.Reason, By: a.By, Assurance: a.Assurance,
+		Hash: a.ProposalHash,
+		Key:  a.Key, Signature: a.Signature, Edited: a.EditedInput, Input: a.Input}
 	if len(a.EditedInput) > 0 {
-		if c := d.s.Open[a.Call]; c == nil || !d.judgeable(&run.Call{RequestedCall: events.RequestedCall{ID: c.ID, Tool: c.Tool}, Step: c.Step}) {
+		if c := d.s.Open[a.Call]; c == nil || !d.judgeable(&run.Call{RequestedCall: events.RequestedCall{ID: c.ID,
+			Tool: c.Tool}, Step: c.Step}) {
 			return taken()
 		}
 	}
@@ -268,7 +273,8 @@ var executorRules = []rule{
 		}
 		duty.Ask.Lost = requests(p.Lost)
 		wait := time.Duration(p.DelayMS) * time.Millisecond // at least what a provider asked for
-		return decided(turn.Fail(d.s, *duty.Ask, turn.Failure{Error: p.Error, Class: p.Class, Retryable: true, RetryAfter: wait, Window: p.Window}, d.f.Time), nil)
+		return decided(turn.Fail(d.s, *duty.Ask, turn.Failure{Error: p.Error, Class: p.Class, Retryable: true,
+			RetryAfter: wait, Window: p.Window}, d.f.Time), nil)
 	}),
 	on(func(d deciding, p *events.TurnFinishedData) ([]events.Payload, bool, error) {
 		duty := turn.Next(d.s, p.Step, d.f.Time)
@@ -317,15 +323,18 @@ var toolrunnerRules = []rule{
 		if !ok {
 			return decided(nil, nil)
 		}
-		return decided(call.Finish(d.s, a, call.Result{Output: p.Output, Ref: p.OutputRef, Images: p.Images, Success: p.Success, ExitCode: p.ExitCode,
-			Took: took(p.DurationMS), Reconciled: p.Reconciled, Usage: p.Usage, Notes: p.Notes, Dir: p.Dir, Background: p.Background, Hooks: p.Hooks}), nil)
+		return decided(call.Finish(d.s, a, call.Result{Output: p.Output, Ref: p.OutputRef, Images: p.Images,
+			Success: p.Success, ExitCode: p.ExitCode,
+			Took: took(p.DurationMS), Reconciled: p.Reconciled, Usage: p.Usage, Notes: p.Notes, Dir: p.Dir,
+			Background: p.Background, Hooks: p.Hooks}), nil)
 	}),
 	on(func(d deciding, p *events.CallDeferredData) ([]events.Payload, bool, error) {
 		a, ok := d.attempt(p.Call, p.Attempt, p.Fence, "")
 		if !ok {
 			return decided(nil, nil)
 		}
-		return decided(call.Fail(d.s, a, call.Failure{Error: p.Error, Class: p.Class, Transient: true, RetryAfter: took(p.DelayMS)}, d.f.Time), nil)
+		return decided(call.Fail(d.s, a, call.Failure{Error: p.Error, Class: p.Class, Transient: true,
+			RetryAfter: took(p.DelayMS)}, d.f.Time), nil)
 	}),
 	on(func(d deciding, p *events.CallFailedData) ([]events.Payload, bool, error) {
 		return d.callFailed(p, took(p.DurationMS))
@@ -343,13 +352,15 @@ func (d deciding) attempt(id string, number int, fence uint64, sandbox string) (
 }
 
 // callFailed has several makers: an attempt that failed, one that was lost, and all of them used up.
-func (d deciding) callFailed(p *events.CallFailedData, took time.Duration) (say []events.Payload, again bool, err error) {
+func (d deciding) callFailed(p *events.CallFailedData, took time.Duration) (say []events.Payload, again bool,
+	err error) {
 	a, ok := d.attempt(p.Call, p.Attempt, p.Fence, p.Sandbox)
 	if !ok {
 		return decided(nil, nil)
 	}
 	duty := call.Next(d.s, p.Call, d.f.Time, call.Lease{})
-	say = call.Fail(d.s, a, call.Failure{Error: p.Error, Class: p.Class, Hint: p.Hint, Transient: p.Class == "transient", Took: took, Usage: p.Usage, Hooks: p.Hooks}, d.f.Time)
+	say = call.Fail(d.s, a, call.Failure{Error: p.Error, Class: p.Class, Hint: p.Hint, Transient: p.Class == "transient",
+		Took: took, Usage: p.Usage, Hooks: p.Hooks}, d.f.Time)
 	switch {
 	case duty.Kind == call.Exhausted:
 		say = append(say, call.GiveUp(d.s, duty)...)

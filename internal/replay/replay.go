@@ -196,8 +196,10 @@ func samePreview(name string, a, b any) bool {
 	if !ok || !also || name != "description" && name != "input" {
 		return false
 	}
-	x, y = strings.TrimSuffix(string(events.Plain([]byte(x))), "..."), strings.TrimSuffix(string(events.Plain([]byte(y))), "...")
-	return len(x) > 0 && len(y) > 0 && (strings.HasPrefix(x, y) || strings.HasPrefix(y, x)) && (len(x) == len(y) || max(len(a.(string)), len(b.(string))) > events.MaxPreview)
+	x, y = strings.TrimSuffix(string(events.Plain([]byte(x))), "..."), strings.TrimSuffix(string(events.Plain([]byte(y))),
+		"...")
+	return len(x) > 0 && len(y) > 0 && (strings.HasPrefix(x, y) || strings.HasPrefix(y, x)) &&
+		(len(x) == len(y) || max(len(a.(string)), len(b.(string))) > events.MaxPreview)
 }
 
 func document(p events.Payload) map[string]any {

@@ -53,7 +53,8 @@ func (r role) Event(ctx context.Context, e kernel.Received[run.State]) error {
 	if err != nil {
 		return fmt.Errorf("%w: %w", kernel.ErrHeld, err)
 	}
-	return r.Role.Event(ctx, ReceivedEvent{Run: e.ID, Kind: e.Kind, Sequence: about.Sequence, Seq: e.Seq, Step: about.Step, Call: about.Call,
+	return r.Role.Event(ctx, ReceivedEvent{Run: e.ID, Kind: e.Kind, Sequence: about.Sequence, Seq: e.Seq, Step: about.Step,
+		Call:  about.Call,
 		State: e.State, Deliveries: e.Deliveries, Stored: e.Stored})
 }
 

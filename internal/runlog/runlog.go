@@ -60,7 +60,8 @@ func envelope(station, runID string, s *run.State, p events.Payload) (who events
 
 // Identify derives the identity that all events of a run carry.
 func Identify(station, runID string, c *events.RunCreatedData) events.Identity {
-	return events.Identity{Station: station, Run: runID, StationRun: station + "-" + runID, AgentName: c.Agent, AgentID: c.Agent,
+	return events.Identity{Station: station, Run: runID, StationRun: station + "-" + runID, AgentName: c.Agent,
+		AgentID: c.Agent,
 		Session: c.Session, WorkflowRun: c.WorkflowRun}
 }
 

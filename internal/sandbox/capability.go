@@ -59,7 +59,8 @@ const (
 
 // Isolations returns all walls and limits, in the order of reports.
 func Isolations() []Isolation {
-	return []Isolation{IsolationFiles, IsolationDenied, IsolationNetwork, IsolationStation, IsolationProcesses, IsolationPrivileges, IsolationSyscalls, IsolationMetadata, IsolationPrograms, IsolationTree,
+	return []Isolation{IsolationFiles, IsolationDenied, IsolationNetwork, IsolationStation, IsolationProcesses,
+		IsolationPrivileges, IsolationSyscalls, IsolationMetadata, IsolationPrograms, IsolationTree,
 		LimitCPU, LimitMemory, LimitDisk, LimitPIDs, LimitWallTime}
 }
 
@@ -108,7 +109,9 @@ func Require(mode Mode, cfg Config, has []Capability) error {
 		isolation Isolation
 		asked     bool
 	}{
-		{IsolationNetwork, !cfg.Network}, {IsolationStation, cfg.Network && cfg.Closed != nil}, {IsolationDenied, len(cfg.Denied) > 0}, {IsolationPrograms, len(cfg.DenyPrograms) > 0}, {LimitCPU, l.CPU > 0}, {LimitMemory, l.Memory > 0},
+		{IsolationNetwork, !cfg.Network}, {IsolationStation, cfg.Network && cfg.Closed != nil},
+		{IsolationDenied, len(cfg.Denied) > 0}, {IsolationPrograms, len(cfg.DenyPrograms) > 0}, {LimitCPU, l.CPU > 0},
+		{LimitMemory, l.Memory > 0},
 		{LimitDisk, l.Disk > 0}, {LimitPIDs, l.PIDs > 0}, {LimitWallTime, l.Wall > 0},
 	} {
 		if !ask.asked {

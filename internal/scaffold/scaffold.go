@@ -71,21 +71,27 @@ const noPush = `guards:
 
 // Templates lists them in the order in which they are offered.
 func Templates() []Template {
-	bash := Need{What: "bash", Args: []string{"bash", "-c", "true"}, Why: "the tool bash runs commands with it: install bash"}
+	bash := Need{What: "bash", Args: []string{"bash", "-c", "true"},
+		Why: "the tool bash runs commands with it: install bash"}
 	return []Template{
 		{Name: "coding", Description: "Changes code as the task requires, and verifies it with the tests of the project",
-			Tools: []string{"read", "write", "edit", "bash", "glob", "grep"}, MaxSteps: 60, Timeout: "1h", ToolCalls: 200, Guards: noPush,
-			Needs: []Need{bash, {What: "git", Args: []string{"git", "--version"}, Why: "most projects use it: install git"}}},
+			Tools: []string{"read", "write", "edit", "bash", "glob", "grep"}, MaxSteps: 60, Timeout: "1h", ToolCalls: 200,
+			Guards: noPush,
+			Needs:  []Need{bash, {What: "git", Args: []string{"git", "--version"}, Why: "most projects use it: install git"}}},
 		{Name: "sre", Description: "Finds out why a running system misbehaves, from metrics, logs and configuration",
 			Tools: []string{"read", "bash", "grep", "prometheus"}, MaxSteps: 60, Timeout: "30m", ToolCalls: 150, Guards: noPush,
-			Needs: []Need{bash, {What: "prometheus", Variable: "INSPAN_PROMETHEUS_URL", Why: "the tool prometheus queries the server at INSPAN_PROMETHEUS_URL, for example http://127.0.0.1:9090"}}},
+			Needs: []Need{bash, {What: "prometheus", Variable: "INSPAN_PROMETHEUS_URL",
+				Why: "the tool prometheus queries the server at INSPAN_PROMETHEUS_URL, for example http://127.0.0.1:9090"}}},
 		{Name: "security", Description: "Reviews a code base for weaknesses and secrets, and changes nothing",
 			Tools: []string{"read", "glob", "grep", "secret_scan"}, MaxSteps: 80, Timeout: "30m", ToolCalls: 200},
 		{Name: "data", Description: "Answers questions from files and databases, with repeatable scripts",
 			Tools: []string{"read", "write", "bash"}, MaxSteps: 50, Timeout: "30m", ToolCalls: 120, Guards: noPush,
-			Needs: []Need{bash, {What: "python3", Args: []string{"python3", "--version"}, Why: "scripts are written for it: install python3"},
-				{What: "pandas", Args: []string{"python3", "-c", "import pandas"}, Why: "it reads tables: python3 -m pip install pandas, for the python3 that is visible in the sandbox"},
-				{What: "sqlite3", Args: []string{"sqlite3", "--version"}, Why: "it runs SQL over files: install sqlite3; otherwise python3 has a module of the same name"}}},
+			Needs: []Need{bash, {What: "python3", Args: []string{"python3", "--version"},
+				Why: "scripts are written for it: install python3"},
+				{What: "pandas", Args: []string{"python3", "-c", "import pandas"},
+					Why: "it reads tables: python3 -m pip install pandas, for the python3 that is visible in the sandbox"},
+				{What: "sqlite3", Args: []string{"sqlite3", "--version"},
+					Why: "it runs SQL over files: install sqlite3; otherwise python3 has a module of the same name"}}},
 	}
 }
 
@@ -144,7 +150,8 @@ func (a Agent) File() ([]byte, []agentfile.Warning, error) {
 	say("version: 1")
 	say("model: ", a.Model)
 	say("tools: [", strings.Join(t.Tools, ", "), "]")
-	say("harness:\n  enabled: true\n  max_steps: ", strconv.Itoa(steps), "\n  timeout: ", t.Timeout, "\n  budget:\n    tool_calls: ", strconv.Itoa(t.ToolCalls))
+	say("harness:\n  enabled: true\n  max_steps: ", strconv.Itoa(steps), "\n  timeout: ", t.Timeout,
+		"\n  budget:\n    tool_calls: ", strconv.Itoa(t.ToolCalls))
 	say("sandbox:\n  mode: ", strconv.Quote(a.Sandbox))
 	if a.Image != "" {
 		say("  image: ", strconv.Quote(a.Image))

@@ -23,7 +23,8 @@ type answer struct {
 // not known; every other error that it had not begun, that the server says how it ended, or that ctx ended.
 func (t *remote) ask(ctx context.Context, ask string, c tool.Call) (answer, error) {
 	if t.caller == nil {
-		return answer{}, tool.Fail(tool.Permanent, "use another tool", fmt.Errorf("the tool %s is served over NATS, and this station runs without it", t.pin.Name))
+		return answer{}, tool.Fail(tool.Permanent, "use another tool",
+			fmt.Errorf("the tool %s is served over NATS, and this station runs without it", t.pin.Name))
 	}
 	request, err := t.request(ctx, ask, c)
 	if err != nil {
@@ -53,7 +54,8 @@ func (t *remote) unsent(ctx context.Context, err error) error {
 	if _, ok := errors.AsType[*tool.Error](err); ok {
 		return err
 	}
-	return tool.Fail(tool.Transient, "use another tool if it stays so", fmt.Errorf("the tool %s of the server %s cannot be used: %w", t.pin.Name, t.pin.Server, err))
+	return tool.Fail(tool.Transient, "use another tool if it stays so",
+		fmt.Errorf("the tool %s of the server %s cannot be used: %w", t.pin.Name, t.pin.Server, err))
 }
 
 // exchange is one request under way.
@@ -88,14 +90,16 @@ func (x *exchange) accepted(ctx context.Context) error {
 	case err != nil:
 		return t.unsent(ctx, err)
 	case (r.Type == wire.Accepted || r.Type == wire.Refused) && r.Digest != "" && r.Digest != t.pin.Digest:
-		return tool.Fail(tool.Denied, "an operator looks at the change with: inspan tools served, and allows it with: inspan tools pin "+t.pin.Name,
+		return tool.Fail(tool.Denied,
+			"an operator looks at the change with: inspan tools served, and allows it with: inspan tools pin "+t.pin.Name,
 			fmt.Errorf("the tool %s is disabled: its server %s has another specification than was pinned, with the digest %.12s and not %.12s", t.pin.Name, shown(r.Server), shown(r.Digest), t.pin.Digest))
 	case r.Type == wire.Accepted && r.Digest == t.pin.Digest:
 		return nil
 	case r.Type == wire.Refused && r.Error != nil:
 		return toolError(r.Error)
 	}
-	return tool.Fail(tool.Permanent, "report this to the author of the tool", fmt.Errorf("a server of the tool %s neither accepts nor refuses a call", t.pin.Name))
+	return tool.Fail(tool.Permanent, "report this to the author of the tool",
+		fmt.Errorf("a server of the tool %s neither accepts nor refuses a call", t.pin.Name))
 }
 
 // follow receives what a server sends that was let begin, until the end.
@@ -120,7 +124,8 @@ func (x *exchange) follow(ctx context.Context) (answer, error) {
 }
 
 func (x *exchange) lost(err error) error {
-	return &lostError{fmt.Errorf("the server %s of the tool %s was lost in the middle of the call: %w", x.tool.pin.Server, x.tool.pin.Name, err)}
+	return &lostError{fmt.Errorf("the server %s of the tool %s was lost in the middle of the call: %w", x.tool.pin.Server,
+		x.tool.pin.Name, err)}
 }
 
 // end is what a reply means; ended is false for one that says only how it goes.
@@ -217,7 +222,8 @@ func shown(text string) string {
 func visible(s string) string {
 	var b strings.Builder
 	for _, r := range strings.ToValidUTF8(s, "\uFFFD") {
-		if r != '\n' && r != '\t' && r != '\r' && unicode.Is(unicode.Cc, r) || unicode.Is(unicode.Bidi_Control, r) || r == '\u2028' || r == '\u2029' {
+		if r != '\n' && r != '\t' && r != '\r' && unicode.Is(unicode.Cc, r) || unicode.Is(unicode.Bidi_Control, r) ||
+			r == '\u2028' || r == '\u2029' {
 			fmt.Fprintf(&b, "<U+%04X>", r)
 			continue
 		}
@@ -245,7 +251,8 @@ func show(env tool.Env, r *wire.Result) tool.Result {
 			out.Full = []byte(out.Output)
 		}
 		head, tail := out.Output[:2*env.MaxOutput/3], out.Output[len(out.Output)-env.MaxOutput/3:]
-		out.Output = strings.ToValidUTF8(head, "") + fmt.Sprintf("\n... truncated: %d bytes left out here ...\n", len(out.Output)-len(head)-len(tail)) + strings.ToValidUTF8(tail, "")
+		out.Output = strings.ToValidUTF8(head, "") + fmt.Sprintf("\n... truncated: %d bytes left out here ...\n",
+			len(out.Output)-len(head)-len(tail)) + strings.ToValidUTF8(tail, "")
 	}
 	return out
 }

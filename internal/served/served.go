@@ -141,11 +141,13 @@ func (t *remote) reconcile(ctx context.Context, c tool.Call, gone *lostError) (t
 	case done:
 		return r, nil
 	}
-	return tool.Result{}, tool.Fail(tool.Transient, "use another tool if it stays so", fmt.Errorf("%w; it took no effect", gone))
+	return tool.Result{}, tool.Fail(tool.Transient, "use another tool if it stays so", fmt.Errorf("%w; it took no effect",
+		gone))
 }
 
 func unknown(err error) error {
-	return tool.Fail(tool.Unknown, "no one knows whether it took effect: look at the state of things before you do it again; the same call will be shown to a person first", err)
+	return tool.Fail(tool.Unknown,
+		"no one knows whether it took effect: look at the state of things before you do it again; the same call will be shown to a person first", err)
 }
 
 // lostError means that a server was lost after it was let begin.
@@ -160,7 +162,8 @@ func (t *remote) request(ctx context.Context, ask string, c tool.Call) ([]byte, 
 	if at, ok := ctx.Deadline(); ok {
 		left = time.Until(at)
 	}
-	b, err := json.Marshal(wire.Request{V: wire.Version, Ask: ask, Tool: t.pin.Name, Digest: t.pin.Digest, Run: c.Run, Call: c.ID, Key: c.Key, Input: c.Input,
+	b, err := json.Marshal(wire.Request{V: wire.Version, Ask: ask, Tool: t.pin.Name, Digest: t.pin.Digest, Run: c.Run,
+		Call: c.ID, Key: c.Key, Input: c.Input,
 		TimeoutMS: max(1, left.Milliseconds()), HeartbeatMS: t.times.Heartbeat.Milliseconds(), MaxOutput: c.Env.MaxOutput})
 	if err != nil {
 		return nil, tool.Fail(tool.Invalid, "send a JSON object", err)

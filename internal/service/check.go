@@ -89,8 +89,10 @@ func (t *Telemetry) check() error { return t.exports().Check() }
 
 // exports is what is exported, and where to.
 func (t *Telemetry) exports() telemetry.Config {
-	return telemetry.Config{Endpoint: t.OTLP, Traces: t.OTLPTraces, Metrics: t.OTLPMetrics, Protocol: t.OTLPProtocol, Disabled: t.OTELDisabled,
-		TracesExporter: t.TracesExporter, MetricsExporter: t.MetricsExporter, Sampler: t.Sampler, Arg: t.SamplerArg, Content: t.CaptureContent}
+	return telemetry.Config{Endpoint: t.OTLP, Traces: t.OTLPTraces, Metrics: t.OTLPMetrics, Protocol: t.OTLPProtocol,
+		Disabled:       t.OTELDisabled,
+		TracesExporter: t.TracesExporter, MetricsExporter: t.MetricsExporter, Sampler: t.Sampler, Arg: t.SamplerArg,
+		Content: t.CaptureContent}
 }
 
 func (p *Planning) check() error {
@@ -110,7 +112,8 @@ func (m *Models) check() error {
 }
 
 func (g *Gates) check() error {
-	errs := []error{few("INSPAN_MAX_GATES", int64(g.MaxGates)), few("INSPAN_MAX_ANSWERS_PER_APPROVER", int64(g.AnswersPerMinute))}
+	errs := []error{few("INSPAN_MAX_GATES", int64(g.MaxGates)), few("INSPAN_MAX_ANSWERS_PER_APPROVER",
+		int64(g.AnswersPerMinute))}
 	if g.GateApprovers < 0 || g.GateApprovers > events.MaxApprovers {
 		errs = append(errs, fmt.Errorf("INSPAN_GATE_APPROVERS is %d, want 1 to %d", g.GateApprovers, events.MaxApprovers))
 	}
@@ -118,7 +121,8 @@ func (g *Gates) check() error {
 		errs = append(errs, fmt.Errorf("INSPAN_GATE_EXPIRES is %s, want at least 1s, or 0 for no limit", g.GateExpires))
 	}
 	if g.GateOnExpiry != "" && g.GateOnExpiry != events.ExpiryRejects && g.GateOnExpiry != events.ExpiryFails {
-		errs = append(errs, fmt.Errorf("INSPAN_GATE_ON_EXPIRY is %q, want %s or %s; a gate is never approved by itself", g.GateOnExpiry, events.ExpiryRejects, events.ExpiryFails))
+		errs = append(errs, fmt.Errorf("INSPAN_GATE_ON_EXPIRY is %q, want %s or %s; a gate is never approved by itself",
+			g.GateOnExpiry, events.ExpiryRejects, events.ExpiryFails))
 	}
 	return errors.Join(errs...)
 }
@@ -164,15 +168,18 @@ func (w *Workspaces) check() (err error) {
 	var errs []error
 	switch {
 	case !slices.Contains([]string{"", SnapshotCall, SnapshotStep}, w.WorkspaceSnapshot):
-		errs = append(errs, fmt.Errorf("INSPAN_WORKSPACE_SNAPSHOT is %q, want %s or %s", w.WorkspaceSnapshot, SnapshotCall, SnapshotStep))
+		errs = append(errs, fmt.Errorf("INSPAN_WORKSPACE_SNAPSHOT is %q, want %s or %s", w.WorkspaceSnapshot, SnapshotCall,
+			SnapshotStep))
 	case w.WorkspaceSnapshot == SnapshotStep && w.WorkspaceMode != WorkspaceFollow:
 		errs = append(errs, fmt.Errorf("INSPAN_WORKSPACE_SNAPSHOT=%s goes with INSPAN_WORKSPACE_MODE=%s alone: no other mode keeps snapshots", SnapshotStep, WorkspaceFollow))
 	}
 	if !slices.Contains([]string{"", WorkspaceLocal, WorkspaceShared, WorkspaceFollow}, w.WorkspaceMode) {
-		errs = append(errs, fmt.Errorf("INSPAN_WORKSPACE_MODE is %q, want %s, %s or %s", w.WorkspaceMode, WorkspaceLocal, WorkspaceShared, WorkspaceFollow))
+		errs = append(errs, fmt.Errorf("INSPAN_WORKSPACE_MODE is %q, want %s, %s or %s", w.WorkspaceMode, WorkspaceLocal,
+			WorkspaceShared, WorkspaceFollow))
 	}
 	if w.CleanupAfter < 0 {
-		errs = append(errs, fmt.Errorf("INSPAN_WORKSPACE_CLEANUP_AFTER is %s, want more than 0, or 0 for 24h", w.CleanupAfter))
+		errs = append(errs, fmt.Errorf("INSPAN_WORKSPACE_CLEANUP_AFTER is %s, want more than 0, or 0 for 24h",
+			w.CleanupAfter))
 	}
 	if w.Workspace, err = filepath.Abs(w.Workspace); err != nil {
 		errs = append(errs, fmt.Errorf("INSPAN_WORKSPACE: %w", err))
@@ -194,7 +201,8 @@ func (c *Capture) check() error {
 		errs = append(errs, fmt.Errorf("INSPAN_ARTIFACT_TTL is %s, want at least 1s, or 0 for 24h", c.ArtifactTTL))
 	}
 	if c.MaxFileSize < 0 || c.MaxFileSize > artifact.MaxTransfer {
-		errs = append(errs, fmt.Errorf("INSPAN_MAX_FILE_SIZE is %d, want 1 to %d, or 0 for that", c.MaxFileSize, artifact.MaxTransfer))
+		errs = append(errs, fmt.Errorf("INSPAN_MAX_FILE_SIZE is %d, want 1 to %d, or 0 for that", c.MaxFileSize,
+			artifact.MaxTransfer))
 	}
 	return errors.Join(errs...)
 }

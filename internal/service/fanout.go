@@ -25,7 +25,8 @@ type listener struct {
 }
 
 // open begins with the first role of a process, for the life of ctx.
-func (e *fanOut) open(ctx context.Context, republished func(func(runID string, r kernel.Record)) (stop func(), err error)) (err error) {
+func (e *fanOut) open(ctx context.Context, republished func(func(runID string, r kernel.Record)) (stop func(),
+	err error)) (err error) {
 	if republished == nil {
 		return nil
 	}

@@ -136,7 +136,8 @@ func NewHost(cfg Base, ports Ports, log zerolog.Logger, metrics *Metrics) (*Host
 		log.Warn().Str("file", w.File).Int("line", w.Line).Str("path", w.Path).Str("warning", w.Message).Msg("policy")
 	}
 	pages := runlog.NewPages(0)
-	return &Host{cfg: cfg, ports: ports, log: log, metrics: metrics, masked: cfg.Masked, policy: policy, pages: pages, fanOut: &fanOut{pages: pages},
+	return &Host{cfg: cfg, ports: ports, log: log, metrics: metrics, masked: cfg.Masked, policy: policy, pages: pages,
+		fanOut:  &fanOut{pages: pages},
 		ledgers: map[events.Service]*runlog.Ledger{}, standings: map[events.Service]*standing{}}, nil
 }
 
@@ -146,7 +147,8 @@ func (h *Host) As(ports Ports) *Host {
 	if ports.Entropy == nil {
 		ports.Entropy = h.ports.Entropy
 	}
-	return &Host{cfg: h.cfg, ports: ports, log: h.log, metrics: h.metrics, masked: h.masked, pages: h.pages, policy: h.policy, fanOut: h.fanOut,
+	return &Host{cfg: h.cfg, ports: ports, log: h.log, metrics: h.metrics, masked: h.masked, pages: h.pages,
+		policy: h.policy, fanOut: h.fanOut,
 		ledgers: map[events.Service]*runlog.Ledger{}, standings: map[events.Service]*standing{}}
 }
 
@@ -162,7 +164,8 @@ func (h *Host) Status(role events.Service) func() any {
 		if err := h.Held(role); err != nil {
 			return map[string]any{"station": h.cfg.Station, "hearing": false, "held": err.Error()}
 		}
-		return map[string]any{"station": h.cfg.Station, "hearing": true, "ledger": l.Stats(), "durability": h.ports.Durability}
+		return map[string]any{"station": h.cfg.Station, "hearing": true, "ledger": l.Stats(),
+			"durability": h.ports.Durability}
 	}
 }
 
@@ -200,7 +203,8 @@ func (h *Host) Run(ctx context.Context, w Wiring) error {
 		workers = topology.SubscriptionsOf(role).Workers
 	}
 	stand := h.standing(role, in.Log, work.Checks)
-	loop, err := kernel.NewLoop(kernel.LoopConfig{Handlers: []kernel.Handler{runlog.Handle(in.Ledger, work.Role)}, Inbox: stand.inbox(h.ports.Inbox), Refusals: h.ports.Refusals,
+	loop, err := kernel.NewLoop(kernel.LoopConfig{Handlers: []kernel.Handler{runlog.Handle(in.Ledger, work.Role)},
+		Inbox: stand.inbox(h.ports.Inbox), Refusals: h.ports.Refusals,
 		Log: in.Log, Workers: workers, Observe: h.metrics.Observe(role)})
 	if err != nil {
 		return err
@@ -228,7 +232,8 @@ func (h *Host) asker(role events.Service) (*hooks.Asker, error) {
 		l.Msg("asked")
 	})
 	maps.Copy(known, h.ports.Hooks)
-	return hooks.New(hooks.Config{Station: h.cfg.Station, Role: role, Hooks: h.policy.Hooks, Dir: h.cfg.HooksDir, Builtin: known,
+	return hooks.New(hooks.Config{Station: h.cfg.Station, Role: role, Hooks: h.policy.Hooks, Dir: h.cfg.HooksDir,
+		Builtin:  known,
 		Requests: h.ports.Questions, Mask: secret.Mask(h.masked...)})
 }
 

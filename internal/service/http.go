@@ -30,9 +30,11 @@ func NewMetrics() *Metrics {
 		handled: prometheus.NewCounterVec(prometheus.CounterOpts{Name: "inspan_messages_total",
 			Help: "Messages handled, by role, kind and result."}, []string{"role", "kind", "result"}),
 		took: prometheus.NewHistogramVec(prometheus.HistogramOpts{Name: "inspan_message_seconds",
-			Help: "Time from hearing a message to its acknowledgement.", Buckets: prometheus.ExponentialBuckets(0.0002, 4, 10)}, []string{"role", "kind"}),
+			Help: "Time from hearing a message to its acknowledgement.", Buckets: prometheus.ExponentialBuckets(0.0002, 4, 10)},
+			[]string{"role", "kind"}),
 	}
-	m.registry.MustRegister(m.handled, m.took, collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
+	m.registry.MustRegister(m.handled, m.took, collectors.NewGoCollector(),
+		collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	return m
 }
 
@@ -47,10 +49,13 @@ func (m *Metrics) Observe(role events.Service) func(kind, result string, took ti
 // Ledger shows the counters of a role's ledger.
 func (m *Metrics) Ledger(role events.Service, l *runlog.Ledger) {
 	for name, read := range map[string]func(kernel.Stats) uint64{
-		"appends": func(s kernel.Stats) uint64 { return s.Appends }, "conflicts": func(s kernel.Stats) uint64 { return s.Conflicts },
-		"transients": func(s kernel.Stats) uint64 { return s.Transients }, "unknowns": func(s kernel.Stats) uint64 { return s.Unknowns },
-		"duplicates": func(s kernel.Stats) uint64 { return s.Duplicates }, "reads": func(s kernel.Stats) uint64 { return s.Reads },
-		"bytes": func(s kernel.Stats) uint64 { return s.Bytes },
+		"appends":    func(s kernel.Stats) uint64 { return s.Appends },
+		"conflicts":  func(s kernel.Stats) uint64 { return s.Conflicts },
+		"transients": func(s kernel.Stats) uint64 { return s.Transients },
+		"unknowns":   func(s kernel.Stats) uint64 { return s.Unknowns },
+		"duplicates": func(s kernel.Stats) uint64 { return s.Duplicates },
+		"reads":      func(s kernel.Stats) uint64 { return s.Reads },
+		"bytes":      func(s kernel.Stats) uint64 { return s.Bytes },
 	} {
 		m.registry.MustRegister(prometheus.NewCounterFunc(prometheus.CounterOpts{Name: "inspan_ledger_" + name + "_total",
 			Help: "Ledger " + name + ".", ConstLabels: prometheus.Labels{"role": string(role)}},
@@ -71,7 +76,8 @@ func (m *Metrics) Damage(lost func() error) {
 
 // Serve answers /healthz, /readyz and /metrics until ctx ends. ready says why the service is not ready, or nil.
 // Listening happens before it returns; done is closed when the server is gone.
-func Serve(ctx context.Context, address string, m *Metrics, ready func() error) (addr string, done <-chan struct{}, err error) {
+func Serve(ctx context.Context, address string, m *Metrics, ready func() error) (addr string, done <-chan struct{},
+	err error) {
 	l, err := net.Listen("tcp", address)
 	if err != nil {
 		return "", nil, err

@@ -156,7 +156,8 @@ func understand(layer, path, base string, data []byte, mode fs.FileMode) (file, 
 	secrets, err := f.check()
 	if err == nil && len(secrets) > 0 && mode.Perm()&0o044 != 0 {
 		warnings = append(warnings, agentfile.Warning{Code: "secret", File: path, Path: secrets[0],
-			Message: fmt.Sprintf("holds a secret and others can read the file (mode %04o)", mode.Perm()), Hint: "chmod 600 " + path})
+			Message: fmt.Sprintf("holds a secret and others can read the file (mode %04o)", mode.Perm()),
+			Hint:    "chmod 600 " + path})
 	}
 	return f, warnings, err
 }

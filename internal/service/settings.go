@@ -172,10 +172,14 @@ func sandboxTraits() map[string]trait {
 // programSettings are read by the program inspan alone.
 func programSettings() []Setting {
 	return []Setting{
-		{Key: "model", Variable: "MODEL", Form: agentfile.FormText, Project: true, Doc: "other model for runs that this program starts, provider/name"},
-		{Key: "store", Variable: "INSPAN_STORE", Default: ".inspan", Form: agentfile.FormText, Path: true, Project: true, Doc: "folder of the local store of --local"},
-		{Key: "approver", Variable: "INSPAN_APPROVER", Form: agentfile.FormText, Doc: "in whose name gates are answered and runs are steered; USER where it is not set"},
-		{Key: "sign_key", Variable: "INSPAN_SIGN_KEY", Form: agentfile.FormText, Path: true, Doc: "file of the key that answers to gates are signed with"},
+		{Key: "model", Variable: "MODEL", Form: agentfile.FormText, Project: true,
+			Doc: "other model for runs that this program starts, provider/name"},
+		{Key: "store", Variable: "INSPAN_STORE", Default: ".inspan", Form: agentfile.FormText, Path: true, Project: true,
+			Doc: "folder of the local store of --local"},
+		{Key: "approver", Variable: "INSPAN_APPROVER", Form: agentfile.FormText,
+			Doc: "in whose name gates are answered and runs are steered; USER where it is not set"},
+		{Key: "sign_key", Variable: "INSPAN_SIGN_KEY", Form: agentfile.FormText, Path: true,
+			Doc: "file of the key that answers to gates are signed with"},
 	}
 }
 
@@ -203,8 +207,10 @@ func serviceSettings() []Setting {
 		if k.key == "" {
 			k.key = strings.ToLower(strings.TrimPrefix(name, Prefix+"_"))
 		}
-		out = append(out, Setting{Key: k.key, Variable: name, Default: tag.Get("default"), Doc: tag.Get("desc"), Standard: k.standard,
-			Form: formOf(f.Type), Secret: f.Type == reflect.TypeFor[secret.Value](), Path: k.path, Project: k.project, name: f.Name})
+		out = append(out, Setting{Key: k.key, Variable: name, Default: tag.Get("default"), Doc: tag.Get("desc"),
+			Standard: k.standard,
+			Form:     formOf(f.Type), Secret: f.Type == reflect.TypeFor[secret.Value](), Path: k.path, Project: k.project,
+			name: f.Name})
 	}
 	return out
 }
@@ -229,7 +235,8 @@ var looser = []string{"harness.autonomy", "harness.sandbox.", "harness.workspace
 func harnessSettings(others []Setting) []Setting {
 	o := events.DefaultOptions()
 	defaults := map[string][2]string{
-		"harness.enabled":            {"", "false lets runs take the direct path, true wraps them in the harness; unset, the task decides and else they are wrapped"},
+		"harness.enabled": {"",
+			"false lets runs take the direct path, true wraps them in the harness; unset, the task decides and else they are wrapped"},
 		"harness.max_steps":          {strconv.Itoa(o.MaxSteps), "most model turns of a step"},
 		"harness.timeout":            {(time.Duration(o.TimeoutMS) * time.Millisecond).String(), "time limit of a run"},
 		"harness.autonomy":           {strconv.Itoa(o.Autonomy), "1 to 5: how much an agent does without asking"},
@@ -246,8 +253,12 @@ func harnessSettings(others []Setting) []Setting {
 		if d[1] == "" {
 			d[1] = "as in an agent file"
 		}
-		loose := slices.ContainsFunc(looser, func(l string) bool { return k.Key == l || strings.HasSuffix(l, ".") && strings.HasPrefix(k.Key, l) })
-		out = append(out, Setting{Key: k.Key, Default: d[0], Doc: d[1] + "; an agent file overrides it", Project: !loose, Inert: !k.Acts})
+		loose := slices.ContainsFunc(looser, func(l string) bool {
+			return k.Key == l || strings.HasSuffix(l, ".") &&
+				strings.HasPrefix(k.Key, l)
+		})
+		out = append(out, Setting{Key: k.Key, Default: d[0], Doc: d[1] + "; an agent file overrides it", Project: !loose,
+			Inert: !k.Acts})
 	}
 	return out
 }

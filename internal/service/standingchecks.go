@@ -139,7 +139,8 @@ type held struct {
 }
 
 // Listen implements kernel.Inbox.
-func (h held) Listen(ctx context.Context, role events.Service, workers int, receive func(context.Context, kernel.Message)) error {
+func (h held) Listen(ctx context.Context, role events.Service, workers int, receive func(context.Context,
+	kernel.Message)) error {
 	for ctx.Err() == nil && h.s.until(ctx, true) {
 		part, stop := context.WithCancel(ctx)
 		var watching sync.WaitGroup

@@ -53,7 +53,8 @@ func Take(e State, a Ask, standing map[string]Standing, now time.Time) (State, e
 	}
 	e = opened(e, a.Session, now)
 	if e.Status == events.SessionPaused {
-		return e, &Refused{"session_paused", fmt.Sprintf("session %q is paused", e.ID), "let it go on: inspan session resume " + e.ID}
+		return e, &Refused{"session_paused", fmt.Sprintf("session %q is paused", e.ID),
+			"let it go on: inspan session resume " + e.ID}
 	}
 	mode := cmp.Or(a.Mode, e.Mode)
 	for _, h := range e.Holders {
@@ -65,7 +66,8 @@ func Take(e State, a Ask, standing map[string]Standing, now time.Time) (State, e
 	case mode != events.Parallel && len(e.Holders) > 0:
 		return e, Locked(e.Session, e.Holders[0])
 	case len(e.Holders) >= events.MaxHolders:
-		return e, &Refused{"session_full", fmt.Sprintf("%d runs work in session %q, which is the limit", len(e.Holders), e.ID), "wait until one has ended: inspan session info " + e.ID}
+		return e, &Refused{"session_full", fmt.Sprintf("%d runs work in session %q, which is the limit", len(e.Holders),
+			e.ID), "wait until one has ended: inspan session info " + e.ID}
 	}
 	return e.then(&events.SessionLockedData{Event: "session_locked", Run: a.Run, Agent: a.Agent, Fence: e.Fence + 1, Mode: mode,
 		TimeoutMS: max(0, a.Limit.Milliseconds())}, now), nil
@@ -102,7 +104,8 @@ func Locked(e events.Session, h events.Holder) *Refused {
 	if !h.Until.IsZero() {
 		until = "until it ends, at the latest " + h.Until.UTC().Format(time.RFC3339)
 	}
-	return &Refused{"session_locked", fmt.Sprintf("session %q is locked by run %s of %s since %s, %s", e.ID, h.Run, h.Agent, h.Since.UTC().Format(time.RFC3339), until),
+	return &Refused{"session_locked", fmt.Sprintf("session %q is locked by run %s of %s since %s, %s", e.ID, h.Run,
+		h.Agent, h.Since.UTC().Format(time.RFC3339), until),
 		fmt.Sprintf("wait for it: inspan logs %s --follow; or end it: inspan session unlock %s --stop; or let runs share the session: inspan session set %s --mode parallel", h.Run, e.ID, e.ID)}
 }
 
@@ -150,7 +153,8 @@ func Settle(e State, end End, now time.Time) State {
 	if !Owed(e, end.Run, end.Fence) {
 		return e
 	}
-	return opened(e, end.Session, now).then(&events.SessionSettledData{Event: "session_settled", Run: end.Run, Fence: end.Fence, Part: end.Part,
+	return opened(e, end.Session, now).then(&events.SessionSettledData{Event: "session_settled", Run: end.Run,
+		Fence: end.Fence, Part: end.Part,
 		Messages: end.Messages, InputTokens: end.InputTokens, OutputTokens: end.OutputTokens}, now)
 }
 
@@ -188,14 +192,17 @@ func Steer(e State, w Wish, standing map[string]Standing, now time.Time) (State,
 		return e, nil
 	}
 	if !there(e) && w.Action != Start && w.Action != Import {
-		return e, &Refused{"unknown_session", fmt.Sprintf("there is no session %q", w.Session), "inspan session list lists those of the station"}
+		return e, &Refused{"unknown_session", fmt.Sprintf("there is no session %q", w.Session),
+			"inspan session list lists those of the station"}
 	}
 	if w.Action == Import && there(e) && e.History != nil {
-		return e, &Refused{"session_has_history", fmt.Sprintf("session %q has a conversation of %d messages", e.ID, e.Messages), "name another session, or forget that conversation: inspan session clear " + e.ID}
+		return e, &Refused{"session_has_history", fmt.Sprintf("session %q has a conversation of %d messages", e.ID,
+			e.Messages), "name another session, or forget that conversation: inspan session clear " + e.ID}
 	}
 	if w.Action == Finish || w.Action == Unlock || w.Action == Clear || w.Action == Delete || w.Action == Import {
 		if w.Action == Delete && w.Before != nil && e.UsedAt.After(*w.Before) {
-			return e, &Refused{"session_used", fmt.Sprintf("session %q was used since %s", e.ID, w.Before.UTC().Format(time.RFC3339)), "nothing was deleted; inspan session info " + e.ID}
+			return e, &Refused{"session_used", fmt.Sprintf("session %q was used since %s", e.ID,
+				w.Before.UTC().Format(time.RFC3339)), "nothing was deleted; inspan session info " + e.ID}
 		}
 		free, err := freed(e, w, standing, now)
 		if err != nil {
@@ -227,7 +234,8 @@ func freed(e State, w Wish, standing map[string]Standing, now time.Time) (State,
 		if !takes {
 			r := Locked(e.Session, h)
 			if w.Action != Clear && w.Action != Import {
-				r.Hint = fmt.Sprintf("wait for it: inspan logs %s --follow; or stop the run too: inspan session %s %s --stop", h.Run, w.Action, e.ID)
+				r.Hint = fmt.Sprintf("wait for it: inspan logs %s --follow; or stop the run too: inspan session %s %s --stop",
+					h.Run, w.Action, e.ID)
 			}
 			return e, r
 		}
@@ -289,5 +297,6 @@ func branch(name string) bool {
 	bad := strings.ContainsFunc(name, func(r rune) bool {
 		return unicode.IsSpace(r) || unicode.IsControl(r) || strings.ContainsRune(`~^:?*[\`, r)
 	})
-	return !bad && len(name) <= maxBranch && !strings.HasPrefix(name, "-") && !strings.Contains(name, "..") && !strings.HasSuffix(name, "/") && !strings.HasPrefix(name, "/")
+	return !bad && len(name) <= maxBranch && !strings.HasPrefix(name, "-") && !strings.Contains(name, "..") &&
+		!strings.HasSuffix(name, "/") && !strings.HasPrefix(name, "/")
 }

@@ -60,7 +60,8 @@ func (s State) apply(p events.Payload, at time.Time) (State, error) {
 		s.Session, s.Migrated = d.Row, d.Revision
 		s.Log = nil
 	case *events.SessionOpenedData:
-		s.Session = events.Session{ID: d.Session, Mode: events.Sequential, Status: events.SessionOpen, Fence: s.Fence, Born: s.Fence + 1,
+		s.Session = events.Session{ID: d.Session, Mode: events.Sequential, Status: events.SessionOpen, Fence: s.Fence,
+			Born:   s.Fence + 1,
 			Inputs: s.Inputs, CreatedAt: at, UsedAt: at}
 	case *events.SessionLockedData:
 		s.Session = locked(s.Session, d, at)
@@ -77,7 +78,8 @@ func (s State) apply(p events.Payload, at time.Time) (State, error) {
 	case *events.SessionSettledData:
 		s.Holders, s.Fence = without(s.Holders, d.Run), max(s.Fence, d.Fence)
 		s.History, s.Parts = &d.Part, s.Parts+1
-		s.Messages, s.InputTokens, s.OutputTokens = s.Messages+d.Messages, s.InputTokens+d.InputTokens, s.OutputTokens+d.OutputTokens
+		s.Messages, s.InputTokens, s.OutputTokens = s.Messages+d.Messages, s.InputTokens+d.InputTokens,
+			s.OutputTokens+d.OutputTokens
 		s.UsedAt, s.UpdatedAt = at, at
 	case *events.SessionSteeredData:
 		return s.steered(d, at)
@@ -122,7 +124,8 @@ func (s State) steered(d *events.SessionSteeredData, at time.Time) (State, error
 	case Import:
 		s.History, s.Parts, s.Messages, s.UsedAt, s.UpdatedAt = d.Part, 1, d.Messages, at, at
 	case Delete:
-		s.Session = events.Session{ID: s.ID, Status: events.SessionDeleted, Fence: s.Fence, Born: s.Fence + 1, Inputs: s.Inputs, CreatedAt: s.CreatedAt, UsedAt: at}
+		s.Session = events.Session{ID: s.ID, Status: events.SessionDeleted, Fence: s.Fence, Born: s.Fence + 1,
+			Inputs: s.Inputs, CreatedAt: s.CreatedAt, UsedAt: at}
 	default:
 		return s, fmt.Errorf("unknown action %.80q", d.Action)
 	}

@@ -287,7 +287,8 @@ func (r *reader) variable(name, value string, s scope) {
 		r.loose(value)
 	case (name == "GIT_CONFIG_GLOBAL" || name == "GIT_CONFIG_SYSTEM") && value != "" && value != "/dev/null":
 		r.doubt("the variable %s changes what git does", name)
-	case slices.Contains(unclearVariables, name), strings.HasPrefix(name, "BASH_FUNC_"), strings.HasPrefix(name, "GIT_CONFIG_KEY_"):
+	case slices.Contains(unclearVariables, name), strings.HasPrefix(name, "BASH_FUNC_"),
+		strings.HasPrefix(name, "GIT_CONFIG_KEY_"):
 		r.doubt("the variable %s changes what the commands do", name)
 	}
 }

@@ -63,7 +63,8 @@ func output(call *syntax.CallExpr, in input) (text string, ok bool) {
 	case argv[0] == "echo" && !strings.Contains(text, `\`):
 		return strings.TrimPrefix(text, "-n "), true
 	case argv[0] == "printf" && len(argv) == 2 && !strings.Contains(text, "%"):
-		return strings.NewReplacer(`\n`, "\n", `\t`, "\t").Replace(text), !strings.Contains(strings.NewReplacer(`\n`, "", `\t`, "").Replace(text), `\`)
+		return strings.NewReplacer(`\n`, "\n", `\t`, "\t").Replace(text),
+			!strings.Contains(strings.NewReplacer(`\n`, "", `\t`, "").Replace(text), `\`)
 	}
 	return "", false
 }
@@ -235,8 +236,9 @@ func Words(text string) (loose [][]string, ok bool) {
 // defaults are the files of commands that a program looks for by itself, settings those that hold more than commands.
 var (
 	defaults = map[string][]string{
-		"make": {"Makefile", "makefile", "GNUmakefile"}, "gmake": {"Makefile", "makefile", "GNUmakefile"}, "just": {"justfile", "Justfile"},
-		"git": {".gitconfig"}, "gdb": {".gdbinit"}, "vim": {".vimrc"}, "rake": {"Rakefile"},
+		"make": {"Makefile", "makefile", "GNUmakefile"}, "gmake": {"Makefile", "makefile", "GNUmakefile"},
+		"just": {"justfile", "Justfile"},
+		"git":  {".gitconfig"}, "gdb": {".gdbinit"}, "vim": {".vimrc"}, "rake": {"Rakefile"},
 	}
 	settings = map[string][]string{
 		"npm": {"package.json", ".npmrc"}, "pnpm": {"package.json"}, "yarn": {"package.json"}, "bun": {"package.json"},

@@ -20,11 +20,16 @@ stripspace submodule subtree switch symbolic-ref tag unpack-file unpack-objects 
 upload-pack var verify-commit verify-pack verify-tag version whatchanged worktree write-tree`)
 
 // harmlessKeys of git's configuration can neither run a command nor change what a push does.
-var harmlessKeys = []string{"user.name", "user.email", "user.signingkey", "core.quotepath", "core.autocrlf", "core.filemode", "core.longpaths", "core.eol",
-	"core.safecrlf", "core.ignorecase", "core.abbrev", "core.bare", "init.defaultbranch", "commit.gpgsign", "tag.gpgsign", "pull.rebase", "pull.ff", "merge.ff",
-	"merge.conflictstyle", "push.default", "push.autosetupremote", "fetch.prune", "rebase.autostash", "rebase.autosquash", "safe.directory", "rerere.enabled",
-	"http.postbuffer", "http.lowspeedlimit", "http.lowspeedtime", "protocol.version", "gc.auto", "diff.algorithm", "diff.renames", "diff.noprefix", "log.showsignature",
-	"log.date", "format.pretty", "status.showuntrackedfiles", "submodule.recurse", "column.ui", "help.autocorrect", "pack.threads", "index.threads"}
+var harmlessKeys = []string{"user.name", "user.email", "user.signingkey", "core.quotepath", "core.autocrlf",
+	"core.filemode", "core.longpaths", "core.eol",
+	"core.safecrlf", "core.ignorecase", "core.abbrev", "core.bare", "init.defaultbranch", "commit.gpgsign", "tag.gpgsign",
+	"pull.rebase", "pull.ff", "merge.ff",
+	"merge.conflictstyle", "push.default", "push.autosetupremote", "fetch.prune", "rebase.autostash", "rebase.autosquash",
+	"safe.directory", "rerere.enabled",
+	"http.postbuffer", "http.lowspeedlimit", "http.lowspeedtime", "protocol.version", "gc.auto", "diff.algorithm",
+	"diff.renames", "diff.noprefix", "log.showsignature",
+	"log.date", "format.pretty", "status.showuntrackedfiles", "submodule.recurse", "column.ui", "help.autocorrect",
+	"pack.threads", "index.threads"}
 
 func harmlessKey(key string) bool {
 	key = strings.ToLower(key)
@@ -42,7 +47,8 @@ func (r *reader) git(argv []string, in input, s scope) {
 			i++
 		case strings.HasPrefix(w, "--config-env=") || strings.HasPrefix(w, "--exec-path="):
 			r.doubt("git gets configuration that is known only at run time")
-		case slices.Contains([]string{"-C", "--git-dir", "--work-tree", "--namespace", "--attr-source", "--shallow-file", "--super-prefix"}, w):
+		case slices.Contains([]string{"-C", "--git-dir", "--work-tree", "--namespace", "--attr-source", "--shallow-file",
+			"--super-prefix"}, w):
 			i++
 		}
 		i++
@@ -141,17 +147,20 @@ func (r *reader) gitConfig(rest []string) {
 	var plain []string
 	for i := 0; i < len(rest); i++ {
 		switch w := rest[i]; {
-		case w == "-f" || w == "--file" || w == "--blob" || w == "--type" || w == "-t" || w == "--default" || w == "--comment":
+		case w == "-f" || w == "--file" || w == "--blob" || w == "--type" || w == "-t" || w == "--default" ||
+			w == "--comment":
 			i++
 		case w == "-e" || w == "--edit":
 			r.doubt("git config opens an editor")
-		case strings.HasPrefix(w, "--get"), w == "-l", w == "--list", strings.HasPrefix(w, "--unset"), w == "--remove-section":
+		case strings.HasPrefix(w, "--get"), w == "-l", w == "--list", strings.HasPrefix(w, "--unset"),
+			w == "--remove-section":
 			return
 		case !strings.HasPrefix(w, "-"):
 			plain = append(plain, w)
 		}
 	}
-	if len(plain) > 0 && slices.Contains([]string{"get", "list", "unset", "remove-section", "set", "edit", "rename-section"}, plain[0]) {
+	if len(plain) > 0 && slices.Contains([]string{"get", "list", "unset", "remove-section", "set", "edit",
+		"rename-section"}, plain[0]) {
 		verb := plain[0]
 		if plain = plain[1:]; verb != "set" {
 			return

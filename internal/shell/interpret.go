@@ -9,7 +9,8 @@ import (
 )
 
 func isShell(name string) bool {
-	return slices.Contains([]string{"sh", "bash", "dash", "zsh", "ksh", "ash", "mksh", "rbash", "fish", "csh", "tcsh", "yash", "posh", "oksh", "nu", "xonsh",
+	return slices.Contains([]string{"sh", "bash", "dash", "zsh", "ksh", "ash", "mksh", "rbash", "fish", "csh", "tcsh",
+		"yash", "posh", "oksh", "nu", "xonsh",
 		"elvish"}, name)
 }
 
@@ -21,7 +22,8 @@ var (
 
 // isStdin reports whether a file's name is another name of the standard input.
 func isStdin(name string) bool {
-	return name == "-" || name == "/dev/stdin" || strings.HasPrefix(name, "/dev/fd/") || strings.HasPrefix(name, "/proc/self/fd/")
+	return name == "-" || name == "/dev/stdin" || strings.HasPrefix(name, "/dev/fd/") || strings.HasPrefix(name,
+		"/proc/self/fd/")
 }
 
 // isDescriptor reports whether a file's name is another name of an open file.
@@ -101,8 +103,10 @@ func (r *reader) stdin(name string, in input, s scope) {
 
 // programs are interpreters of other languages, with the options that take a program's text.
 var programs = map[string]string{
-	"python": "c", "python2": "c", "python3": "c", "pypy": "c", "pypy3": "c", "perl": "eE", "ruby": "e", "node": "ep", "nodejs": "ep", "deno": "", "bun": "e",
-	"php": "rBRE", "lua": "e", "luajit": "e", "awk": "", "gawk": "e", "mawk": "", "nawk": "", "tclsh": "", "osascript": "e", "Rscript": "e", "pwsh": "cC",
+	"python": "c", "python2": "c", "python3": "c", "pypy": "c", "pypy3": "c", "perl": "eE", "ruby": "e", "node": "ep",
+	"nodejs": "ep", "deno": "", "bun": "e",
+	"php": "rBRE", "lua": "e", "luajit": "e", "awk": "", "gawk": "e", "mawk": "", "nawk": "", "tclsh": "",
+	"osascript": "e", "Rscript": "e", "pwsh": "cC",
 	"sed": "e", "gsed": "e", "vim": "c", "vi": "c", "nvim": "c", "ex": "c", "ed": "", "emacs": "", "sqlite3": "",
 }
 
@@ -153,7 +157,8 @@ func textMarks(lang, text string) bool {
 
 // texted are the languages whose text is a word without an option; it looks like the name of a file.
 func texted(lang string) bool {
-	return strings.HasSuffix(lang, "awk") || strings.HasSuffix(lang, "sed") || slices.Contains([]string{"sqlite3", "emacs", "deno", "vim", "vi", "nvim", "ex"}, lang)
+	return strings.HasSuffix(lang, "awk") || strings.HasSuffix(lang, "sed") || slices.Contains([]string{"sqlite3", "emacs",
+		"deno", "vim", "vi", "nvim", "ex"}, lang)
 }
 
 // textWords are the words of an interpreter that may be a program's text.
@@ -238,7 +243,8 @@ func inlineText(argv []string, letters string) (inline bool, script string) {
 		case w == "--eval" || w == "--print" || strings.HasPrefix(w, "--eval=") || strings.HasPrefix(w, "--expression"):
 			return true, ""
 		case strings.HasPrefix(w, "--"):
-		case w == "-m" && i+1 < len(argv) && slices.Contains([]string{"timeit", "pdb", "trace", "cProfile", "profile", "code"}, argv[i+1]):
+		case w == "-m" && i+1 < len(argv) && slices.Contains([]string{"timeit", "pdb", "trace", "cProfile", "profile",
+			"code"}, argv[i+1]):
 			return true, ""
 		case w == "-m" && i+1 < len(argv):
 			return false, module

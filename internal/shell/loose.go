@@ -30,17 +30,22 @@ var (
 func (r *reader) loosely(name string, argv []string, in input, s scope) {
 	wrapper, wraps := wrapperOf(name)
 	switch {
-	case (name == "gh" || name == "glab") && len(argv) > 1 && slices.Contains([]string{"alias", "extension", "extensions", "ext", "codespace", "cs", "config"}, argv[1]):
+	case (name == "gh" || name == "glab") && len(argv) > 1 && slices.Contains([]string{"alias", "extension", "extensions",
+		"ext", "codespace", "cs", "config"}, argv[1]):
 		r.loose(strings.Join(argv[2:], " "))
 	case name == "wget":
 		r.loose(strings.Join(append(values(argv, "--use-askpass", "--execute"), values(argv, "-e")...), " "))
 	case slices.Contains(plain, name), slices.Contains(readers, name), r.values.functions[name]:
 		return
-	case isShell(name) && slices.ContainsFunc(argv[1:], func(w string) bool { return len(w) > 1 && w[0] == '-' && w[1] != '-' && strings.Contains(w, "c") }):
+	case isShell(name) && slices.ContainsFunc(argv[1:], func(w string) bool {
+		return len(w) > 1 && w[0] == '-' &&
+			w[1] != '-' && strings.Contains(w, "c")
+	}):
 		return
 	case wraps:
 		r.loose(strings.Join(argv[1:wrapper.end(argv)], " "))
-	case slices.Contains(installers, name) && slices.ContainsFunc(argv[1:min(len(argv), 4)], func(w string) bool { return slices.Contains(installing, w) }):
+	case slices.Contains(installers, name) && slices.ContainsFunc(argv[1:min(len(argv), 4)],
+		func(w string) bool { return slices.Contains(installing, w) }):
 		argv = slices.DeleteFunc(slices.Clone(argv[1:]), func(w string) bool { return !strings.ContainsAny(w, "= ") })
 		r.loose(strings.Join(argv, " "))
 	default:
@@ -94,5 +99,6 @@ func (r *reader) loose(text string) {
 
 // looseSign reports whether a sign belongs to a word.
 func looseSign(c byte) bool {
-	return c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z' || c >= '0' && c <= '9' || c == 0 || c >= 0x80 || strings.IndexByte("._/+~@*-", c) >= 0
+	return c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z' || c >= '0' && c <= '9' || c == 0 || c >= 0x80 ||
+		strings.IndexByte("._/+~@*-", c) >= 0
 }

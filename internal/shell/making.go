@@ -37,7 +37,8 @@ func (r *reader) making(name string, argv []string, in input) {
 				r.wrote(w, "", false)
 			}
 		}
-	case name == "patch", name == "git" && len(argv) > 1 && (slices.Contains(argv, "apply") || slices.Contains(argv, "am")):
+	case name == "patch", name == "git" && len(argv) > 1 && (slices.Contains(argv, "apply") || slices.Contains(argv,
+		"am")):
 		r.remade = true
 		r.given(in)
 	case strings.HasSuffix(lang, "sed"):

@@ -57,7 +57,8 @@ const (
 
 // Parse takes a shell text apart, read as bash reads it. The time it takes is bounded by the limits.
 func Parse(text string) (res Result) {
-	r := &reader{aliases: map[string]string{}, gitAliases: map[string]string{}, renamed: map[string]string{}, named: map[string]bool{}, made: map[string]bool{}, values: newAssignments()}
+	r := &reader{aliases: map[string]string{}, gitAliases: map[string]string{}, renamed: map[string]string{},
+		named: map[string]bool{}, made: map[string]bool{}, values: newAssignments()}
 	defer func() {
 		if p := recover(); p != nil {
 			res = Result{Commands: r.commands, Unclear: fmt.Sprintf("the parser failed on it: %v", p)}

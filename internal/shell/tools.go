@@ -54,7 +54,8 @@ func (r *reader) debugger(name string, argv []string) {
 		argv = argv[:i]
 	}
 	for _, w := range argv[1:] {
-		if strings.ContainsAny(w, " !|"+guard.Unknown) && debuggerMarks.MatchString(strings.ReplaceAll(w, guard.Unknown, "!")) {
+		if strings.ContainsAny(w, " !|"+guard.Unknown) && debuggerMarks.MatchString(strings.ReplaceAll(w, guard.Unknown,
+			"!")) {
 			r.doubt("the commands passed to %s may run others", name)
 		}
 	}

@@ -25,7 +25,8 @@ type value struct {
 const positional = "@"
 
 // madeByShell are variables that the shell fills with what only exists when it runs.
-var madeByShell = []string{"_", "PWD", "OLDPWD", "DIRSTACK", "BASH_REMATCH", "BASH_COMMAND", "BASH_ARGV", "BASH_SOURCE", "BASH_EXECUTION_STRING", "FUNCNAME"}
+var madeByShell = []string{"_", "PWD", "OLDPWD", "DIRSTACK", "BASH_REMATCH", "BASH_COMMAND", "BASH_ARGV", "BASH_SOURCE",
+	"BASH_EXECUTION_STRING", "FUNCNAME"}
 
 // assignments are what the text assigns, to every name in whatever order.
 type assignments struct {
@@ -150,7 +151,8 @@ func (v *value) output(c *syntax.CmdSubst) {
 		return
 	}
 	st := c.Stmts[0]
-	if call, ok := st.Cmd.(*syntax.CallExpr); ok && len(st.Redirs) == 0 && len(call.Args) > 0 && literal(call.Args[0]) == "echo" {
+	if call, ok := st.Cmd.(*syntax.CallExpr); ok && len(st.Redirs) == 0 && len(call.Args) > 0 &&
+		literal(call.Args[0]) == "echo" {
 		for _, w := range call.Args[1:] {
 			v.merge(w)
 			v.hidden = v.hidden || strings.Contains(literal(w), `\`)
@@ -163,7 +165,8 @@ func (v *value) output(c *syntax.CmdSubst) {
 }
 
 // cutters only take parts of what they read.
-var cutters = []string{"head", "tail", "cut", "xargs", "tr -d ' '", "tr -d [:space:]", `tr -d \n`, "awk {print $1}", "sort -n", "sort -rn", "uniq"}
+var cutters = []string{"head", "tail", "cut", "xargs", "tr -d ' '", "tr -d [:space:]", `tr -d \n`, "awk {print $1}",
+	"sort -n", "sort -rn", "uniq"}
 
 // counts reports whether a statement prints numbers, and file names that the text has without $ and `.
 func counts(st *syntax.Stmt) bool {
@@ -173,7 +176,8 @@ func counts(st *syntax.Stmt) bool {
 		}
 		argv, ok := plainCall(pipe.Y)
 		text := strings.Join(argv, " ")
-		return ok && counts(pipe.X) && slices.ContainsFunc(cutters, func(c string) bool { return text == c || strings.HasPrefix(text, c+" ") })
+		return ok && counts(pipe.X) && slices.ContainsFunc(cutters,
+			func(c string) bool { return text == c || strings.HasPrefix(text, c+" ") })
 	}
 	argv, ok := plainCall(st)
 	if !ok {
@@ -245,7 +249,8 @@ func (r *reader) evaluateText(text string) {
 	if r.parsed += len(text); r.parsed > maxParsed || nested(text) > MaxNesting {
 		return
 	}
-	if word, err := syntax.NewParser(syntax.Variant(syntax.LangBash)).Document(strings.NewReader(text)); err == nil && word != nil {
+	if word, err := syntax.NewParser(syntax.Variant(syntax.LangBash)).Document(strings.NewReader(text)); err == nil &&
+		word != nil {
 		r.walk(word, scope{depth: 1})
 	}
 }

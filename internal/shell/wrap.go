@@ -20,21 +20,32 @@ type options struct {
 
 // wrappers run the command that follows their own options.
 var wrappers = map[string]options{
-	"sudo": {valued: "-u -g -h -p -C -r -t -U -D -R -T --user --group --host --prompt --chdir --chroot --close-from", assigns: true},
+	"sudo": {valued: "-u -g -h -p -C -r -t -U -D -R -T --user --group --host --prompt --chdir --chroot --close-from",
+		assigns: true},
 	"doas": {valued: "-u -C"}, "env": {valued: "-u -C -S -a --unset --chdir --split-string --argv0", assigns: true},
 	"nohup": {}, "nice": {valued: "-n --adjustment"}, "ionice": {valued: "-c -n -p --class --classdata"},
-	"time": {valued: "-f -o --format --output"}, "gtime": {valued: "-f -o"}, "timeout": {valued: "-k -s --kill-after --signal", before: 1},
-	"gtimeout": {valued: "-k -s", before: 1}, "command": {}, "builtin": {}, "exec": {valued: "-a"}, "stdbuf": {valued: "-i -o -e --input --output --error"},
-	"setsid": {}, "busybox": {}, "toybox": {}, "chroot": {before: 1}, "unbuffer": {}, "nsenter": {valued: "-t --target -S -G --setuid --setgid"},
+	"time": {valued: "-f -o --format --output"}, "gtime": {valued: "-f -o"},
+	"timeout":  {valued: "-k -s --kill-after --signal", before: 1},
+	"gtimeout": {valued: "-k -s", before: 1}, "command": {}, "builtin": {}, "exec": {valued: "-a"},
+	"stdbuf": {valued: "-i -o -e --input --output --error"},
+	"setsid": {}, "busybox": {}, "toybox": {}, "chroot": {before: 1}, "unbuffer": {},
+	"nsenter": {valued: "-t --target -S -G --setuid --setgid"},
 	"unshare": {valued: "-S -G -R -w --setuid --setgid --root --wd --map-user --map-group --map-users --map-groups --propagation --setgroups"},
-	"strace":  {valued: "-o -e -p -s -E"}, "ltrace": {valued: "-o -e -p"}, "flock": {valued: "-w -E --timeout", before: 1}, "taskset": {before: 1},
-	"chrt": {before: 1}, "setpriv": {}, "prlimit": {}, "gosu": {before: 1}, "su-exec": {before: 1}, "runuser": {valued: "-u -g -c --command"},
+	"strace":  {valued: "-o -e -p -s -E"}, "ltrace": {valued: "-o -e -p"}, "flock": {valued: "-w -E --timeout", before: 1},
+	"taskset": {before: 1},
+	"chrt":    {before: 1}, "setpriv": {}, "prlimit": {}, "gosu": {before: 1}, "su-exec": {before: 1},
+	"runuser":  {valued: "-u -g -c --command"},
 	"valgrind": {}, "catchsegv": {}, "systemd-run": {valued: "-p -u --unit --property"}, "noglob": {}, "nocorrect": {},
-	"caffeinate": {valued: "-t -w"}, "dbus-run-session": {}, "xvfb-run": {valued: "-n -s -e"}, "firejail": {}, "bwrap": {}, "fakeroot": {}, "proot": {},
-	"entr": {}, "pkexec": {valued: "--user"}, "rlwrap": {}, "torsocks": {}, "proxychains": {}, "setarch": {}, "linux32": {}, "linux64": {}, "i386": {},
-	"i486": {}, "i586": {}, "i686": {}, "x86_64": {}, "uname26": {}, "armv7l": {}, "aarch64": {}, "faketime": {before: 1}, "numactl": {valued: "-C -m -N -i -p -l"},
-	"cgexec": {valued: "-g"}, "tini": {valued: "-p -e"}, "dumb-init": {valued: "-r"}, "chronic": {}, "ssh-agent": {valued: "-a -t -E"}, "dbus-launch": {},
-	"systemd-inhibit": {}, "systemd-cat": {valued: "-t -p"}, "logsave": {before: 1}, "eatmydata": {}, "run0": {valued: "-u"}, "cpulimit": {valued: "-l -p -e"},
+	"caffeinate": {valued: "-t -w"}, "dbus-run-session": {}, "xvfb-run": {valued: "-n -s -e"}, "firejail": {}, "bwrap": {},
+	"fakeroot": {}, "proot": {},
+	"entr": {}, "pkexec": {valued: "--user"}, "rlwrap": {}, "torsocks": {}, "proxychains": {}, "setarch": {},
+	"linux32": {}, "linux64": {}, "i386": {},
+	"i486": {}, "i586": {}, "i686": {}, "x86_64": {}, "uname26": {}, "armv7l": {}, "aarch64": {}, "faketime": {before: 1},
+	"numactl": {valued: "-C -m -N -i -p -l"},
+	"cgexec":  {valued: "-g"}, "tini": {valued: "-p -e"}, "dumb-init": {valued: "-r"}, "chronic": {},
+	"ssh-agent": {valued: "-a -t -E"}, "dbus-launch": {},
+	"systemd-inhibit": {}, "systemd-cat": {valued: "-t -p"}, "logsave": {before: 1}, "eatmydata": {},
+	"run0": {valued: "-u"}, "cpulimit": {valued: "-l -p -e"},
 	"choom": {valued: "-n -p"}, "watchexec": {valued: "-e -w -i"},
 }
 
@@ -51,8 +62,10 @@ func wrapperOf(name string) (options, bool) {
 }
 
 // carriers run a command that stands somewhere among their words.
-var carriers = []string{"docker", "podman", "nerdctl", "kubectl", "npx", "npm", "pnpm", "yarn", "bunx", "bun", "deno", "poetry", "uv", "uvx", "pipenv", "pipx", "bundle",
-	"nix", "nix-shell", "mise", "asdf", "direnv", "conda", "mamba", "micromamba", "rbenv", "pyenv", "lxc", "vagrant", "make", "just", "cargo", "go", "gdb", "lldb", "perf", "ts-node", "tmux", "screen", "hyperfine"}
+var carriers = []string{"docker", "podman", "nerdctl", "kubectl", "npx", "npm", "pnpm", "yarn", "bunx", "bun", "deno",
+	"poetry", "uv", "uvx", "pipenv", "pipx", "bundle",
+	"nix", "nix-shell", "mise", "asdf", "direnv", "conda", "mamba", "micromamba", "rbenv", "pyenv", "lxc", "vagrant",
+	"make", "just", "cargo", "go", "gdb", "lldb", "perf", "ts-node", "tmux", "screen", "hyperfine"}
 
 // end returns where the command begins.
 func (o options) end(argv []string) int {
@@ -119,7 +132,8 @@ func splitString(argv []string, i int) (text string, ok bool) {
 	case len(name) > 3 && strings.HasPrefix("--split-string", name) && given:
 		rest = append([]string{value}, rest...)
 	case len(name) > 3 && strings.HasPrefix("--split-string", name):
-	case len(w) > 1 && w[0] == '-' && w[1] != '-' && strings.Contains(w, "S") && !strings.ContainsAny(w[:strings.Index(w, "S")], "uCa"):
+	case len(w) > 1 && w[0] == '-' && w[1] != '-' && strings.Contains(w, "S") &&
+		!strings.ContainsAny(w[:strings.Index(w, "S")], "uCa"):
 		if w = w[strings.Index(w, "S")+1:]; w != "" {
 			rest = append([]string{w}, rest...)
 		}
@@ -143,7 +157,8 @@ func (r *reader) carried(argv []string, in input, s scope) {
 	done := 0
 	switch args := slices.Index(argv, "--args"); {
 	case path.Base(argv[0]) == "perf" && len(argv) > 2:
-		done = options{valued: "-e -o -p -t -C -r -I -x -G -F -c -m -D --event --output --repeat --call-graph", before: 1}.end(argv)
+		done = options{valued: "-e -o -p -t -C -r -I -x -G -F -c -m -D --event --output --repeat --call-graph",
+			before: 1}.end(argv)
 	case path.Base(argv[0]) == "gdb" && args > 0:
 		done = args + 1
 	case path.Base(argv[0]) == "tmux" || path.Base(argv[0]) == "screen":
@@ -170,7 +185,8 @@ func (r *reader) among(argv []string, done int, in input, s scope) {
 
 // dangerous names are those that the built-in rules are about.
 func dangerous(name string) bool {
-	return strings.HasPrefix(name, "mkfs") || slices.Contains([]string{"git", "rm", "dd", "find", "chmod", "chown", "shutdown", "reboot", "halt",
+	return strings.HasPrefix(name, "mkfs") || slices.Contains([]string{"git", "rm", "dd", "find", "chmod", "chown",
+		"shutdown", "reboot", "halt",
 		"poweroff", "mke2fs", "mkswap", "wipefs", "shred", "xargs", "sudo", "env", "busybox", "eval"}, name)
 }
 
@@ -248,9 +264,12 @@ func (r *reader) texts(name string, argv []string, in input, s scope) {
 
 // textOptions take a command as their value.
 var textOptions = map[string][]string{
-	"tar": {"--to-command", "--checkpoint-action", "-I", "--use-compress-program", "--rsh-command", "-F", "--info-script"}, "gtar": {"--to-command", "--checkpoint-action"},
+	"tar": {"--to-command", "--checkpoint-action", "-I", "--use-compress-program", "--rsh-command", "-F",
+		"--info-script"},
+	"gtar":  {"--to-command", "--checkpoint-action"},
 	"split": {"--filter"}, "sftp": {"-S"},
-	"rsync": {"-e", "--rsh", "--rsync-path"}, "sort": {"--compress-program"}, "rg": {"--pre"}, "go": {"-exec", "-toolexec"}, "scp": {"-S"},
+	"rsync": {"-e", "--rsh", "--rsync-path"}, "sort": {"--compress-program"}, "rg": {"--pre"},
+	"go": {"-exec", "-toolexec"}, "scp": {"-S"},
 	"make": {"--eval", "-E"}, "man": {"-P", "--pager", "-H", "--html"}, "zip": {"-TT", "--unzip-command"},
 }
 
@@ -260,7 +279,8 @@ func values(argv []string, names ...string) []string {
 	for i := 1; i < len(argv); i++ {
 		for _, name := range names {
 			short := len(name) == 2
-			cluster := short && len(argv[i]) > 2 && argv[i][0] == '-' && argv[i][1] != '-' && strings.HasSuffix(argv[i], name[1:])
+			cluster := short && len(argv[i]) > 2 && argv[i][0] == '-' && argv[i][1] != '-' && strings.HasSuffix(argv[i],
+				name[1:])
 			switch {
 			case (argv[i] == name || cluster) && i+1 < len(argv):
 				found = append(found, argv[i+1])

@@ -76,11 +76,13 @@ func digest(b []byte) []byte {
 func (c Binary) Decode(b []byte) (run.State, error) {
 	switch {
 	case len(b) < headerSize || string(b[:len(magic)]) != magic:
-		return run.State{}, fmt.Errorf("%w: %d bytes that do not begin with the header of a binary state", run.ErrDamagedState, len(b))
+		return run.State{}, fmt.Errorf("%w: %d bytes that do not begin with the header of a binary state",
+			run.ErrDamagedState, len(b))
 	case b[len(magic)] != formVersion:
 		return run.State{}, &FormError{Found: b[len(magic)], Supported: formVersion}
 	case !bytes.Equal(b[atDigest:headerSize], digest(b)):
-		return run.State{}, fmt.Errorf("%w: the digest in the header is not that of its %d bytes", run.ErrDamagedState, len(b))
+		return run.State{}, fmt.Errorf("%w: the digest in the header is not that of its %d bytes", run.ErrDamagedState,
+			len(b))
 	}
 	length := binary.BigEndian.Uint32(b[atLength:])
 	if length > maxState {

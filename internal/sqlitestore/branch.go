@@ -75,7 +75,9 @@ func (s *Station) Evidence(ctx context.Context, id int64) ([]kernel.Record, erro
 
 func (s *Station) openBranch(ctx context.Context, run string) (*branch, error) {
 	b := branch{run: run}
-	err := s.store.db.QueryRowContext(ctx, "SELECT id, fork FROM branches WHERE run = ? AND status = ? ORDER BY id DESC LIMIT 1", run, string(BranchOpen)).Scan(&b.id, &b.fork)
+	err := s.store.db.QueryRowContext(ctx,
+		"SELECT id, fork FROM branches WHERE run = ? AND status = ? ORDER BY id DESC LIMIT 1", run,
+		string(BranchOpen)).Scan(&b.id, &b.fork)
 	if errors.Is(err, sql.ErrNoRows) {
 		return nil, nil
 	}
@@ -92,7 +94,8 @@ func (s *Station) readBranch(ctx context.Context, b *branch, after uint64) ([]ke
 	} else {
 		after = 0
 	}
-	evs, err := s.records(ctx, batch+1, "SELECT seq, kind, bytes FROM facts WHERE branch = ? AND seq > ? ORDER BY seq LIMIT ?", b.id, after, batch+1)
+	evs, err := s.records(ctx, batch+1,
+		"SELECT seq, kind, bytes FROM facts WHERE branch = ? AND seq > ? ORDER BY seq LIMIT ?", b.id, after, batch+1)
 	if err != nil {
 		return nil, false, fmt.Errorf("read the branch of run %s: %w", b.run, err)
 	}
@@ -127,7 +130,8 @@ func (f *Fallback) fork(e kernel.Entry, why error) kernel.Ack {
 	var put []stored
 	f.setOpen(e.ID, true)
 	err := f.local.store.write(context.Background(), func(tx *sql.Tx) error {
-		res, err := tx.Exec("INSERT INTO branches(run, fork, status, reason, opened) VALUES(?, ?, ?, ?, ?)", e.ID, e.Head, string(BranchOpen), why.Error(), time.Now().UnixNano())
+		res, err := tx.Exec("INSERT INTO branches(run, fork, status, reason, opened) VALUES(?, ?, ?, ?, ?)", e.ID, e.Head,
+			string(BranchOpen), why.Error(), time.Now().UnixNano())
 		if err != nil {
 			return err
 		}
@@ -183,7 +187,8 @@ func warn(e kernel.Entry, why error) (kernel.Entry, error) {
 	if at.Before(before.Time) {
 		at = before.Time
 	}
-	next := events.Event{SpecVersion: "1.0", ID: fmt.Sprintf("%x", id), Source: events.Source(before.Station, word.Author), Type: events.CheckpointFallback.Type(),
+	next := events.Event{SpecVersion: "1.0", ID: fmt.Sprintf("%x", id), Source: events.Source(before.Station, word.Author),
+		Type:    events.CheckpointFallback.Type(),
 		Subject: before.Subject, Time: at, ContentType: "application/json", Identity: before.Identity,
 		Sequence: before.Sequence + 1, PrevHash: run.HashOf(e.Bytes), Data: data}
 	b, err := next.Encode()

@@ -72,10 +72,12 @@ type lane struct {
 // NewFallback puts a local station in front of a primary. Whoever uses it calls Settle before its roles start, and Run
 // beside them.
 func NewFallback(ctx context.Context, local *Station, p Primary) (*Fallback, error) {
-	if local == nil || p.Journal == nil || p.Inbox == nil || p.Timers == nil || p.Blobs == nil || p.Refusals == nil || p.Answers == nil {
+	if local == nil || p.Journal == nil || p.Inbox == nil || p.Timers == nil || p.Blobs == nil || p.Refusals == nil ||
+		p.Answers == nil {
 		return nil, errors.New("a fallback needs a local station, and a journal, an inbox, timers, blobs, refusals and a sign of life of the primary")
 	}
-	f := &Fallback{local: local, primary: p, every: 250 * time.Millisecond, lanes: map[string]*lane{}, open: map[string]bool{}}
+	f := &Fallback{local: local, primary: p, every: 250 * time.Millisecond, lanes: map[string]*lane{},
+		open: map[string]bool{}}
 	left, err := local.Branches(ctx, BranchOpen)
 	for _, b := range left {
 		f.open[b.Run] = true
@@ -273,7 +275,8 @@ func (f *Fallback) comeDown(ctx context.Context, run string, after uint64) (uint
 	if _, refused := errors.AsType[errConflict](err); !refused {
 		return at, err
 	}
-	err = f.local.store.db.QueryRowContext(ctx, "SELECT b.fork FROM facts f JOIN branches b ON b.id = f.branch WHERE f.seq = ? AND f.run = ?",
+	err = f.local.store.db.QueryRowContext(ctx,
+		"SELECT b.fork FROM facts f JOIN branches b ON b.id = f.branch WHERE f.seq = ? AND f.run = ?",
 		after-localSeq, run).Scan(&at)
 	if errors.Is(err, sql.ErrNoRows) {
 		return after, nil // of no run here: nothing is behind it
@@ -299,7 +302,8 @@ func (f *Fallback) Last(ctx context.Context, run string) (kernel.Record, bool, e
 
 // Listen implements kernel.Inbox: a role hears the primary and, while runs are on branches, what is said there. Each
 // of them has its own workers.
-func (f *Fallback) Listen(ctx context.Context, role events.Service, workers int, receive func(context.Context, kernel.Message)) error {
+func (f *Fallback) Listen(ctx context.Context, role events.Service, workers int, receive func(context.Context,
+	kernel.Message)) error {
 	both, stop := context.WithCancel(ctx)
 	defer stop()
 	local := make(chan error, 1) // it never waits for us
@@ -324,7 +328,8 @@ func (f *Fallback) void(ctx context.Context, seq uint64) bool {
 		return false // a timer
 	}
 	var status string
-	err := f.local.store.db.QueryRowContext(ctx, "SELECT b.status FROM facts f JOIN branches b ON b.id = f.branch WHERE f.seq = ?",
+	err := f.local.store.db.QueryRowContext(ctx,
+		"SELECT b.status FROM facts f JOIN branches b ON b.id = f.branch WHERE f.seq = ?",
 		seq-localSeq).Scan(&status)
 	return errors.Is(err, sql.ErrNoRows) || err == nil && Status(status) != BranchOpen
 }

@@ -36,7 +36,8 @@ func refused(ctx context.Context, aggregate string, e kernel.Entry) (kernel.Ack,
 		return kernel.Ack{Outcome: kernel.Denied, Err: err}, true
 	}
 	if len(e.Bytes) > events.MaxEvent {
-		return kernel.Ack{Outcome: kernel.TooLarge, Err: fmt.Errorf("%d bytes, the limit is %d", len(e.Bytes), events.MaxEvent)}, true
+		return kernel.Ack{Outcome: kernel.TooLarge, Err: fmt.Errorf("%d bytes, the limit is %d", len(e.Bytes),
+			events.MaxEvent)}, true
 	}
 	return kernel.Ack{}, false
 }
@@ -92,7 +93,8 @@ type stored struct {
 // log.
 func insert(tx *sql.Tx, e kernel.Entry, branch *int64) (stored, error) {
 	at := time.Now()
-	res, err := tx.Exec("INSERT INTO facts(run, kind, at, bytes, branch, whole) VALUES(?, ?, ?, ?, ?, ?)", keyOf(e), string(e.Kind), at.UnixNano(), e.Bytes, branch, e.Whole)
+	res, err := tx.Exec("INSERT INTO facts(run, kind, at, bytes, branch, whole) VALUES(?, ?, ?, ?, ?, ?)", keyOf(e),
+		string(e.Kind), at.UnixNano(), e.Bytes, branch, e.Whole)
 	if err != nil {
 		return stored{}, err
 	}
@@ -129,13 +131,16 @@ func (s *Station) push(role events.Service, f stored, position uint64, b []byte)
 	if f.Whole > 0 {
 		header = map[string]string{kernel.WholeHeader: strconv.FormatUint(f.Whole, 10)}
 	}
-	s.mail.Push(role, Parcel{Subject: events.EventSubject(s.name, f.Aggregate, f.ID, f.Kind), Data: b, Header: header, Seq: position, Time: f.at,
+	s.mail.Push(role, Parcel{Subject: events.EventSubject(s.name, f.Aggregate, f.ID, f.Kind), Data: b, Header: header,
+		Seq: position, Time: f.at,
 		Acked: func() { s.store.deferWrite("DELETE FROM pending WHERE fact = ? AND role = ?", f.seq, string(role)) }})
 }
 
 // Read implements kernel.Journal.
 func (j journal) Read(ctx context.Context, id string, after uint64) ([]kernel.Record, bool, error) {
-	evs, err := j.s.records(ctx, batch+1, "SELECT seq, kind, bytes FROM facts WHERE run = ? AND seq > ? ORDER BY seq LIMIT ?", kernel.Key(j.aggregate, id), after, batch+1)
+	evs, err := j.s.records(ctx, batch+1,
+		"SELECT seq, kind, bytes FROM facts WHERE run = ? AND seq > ? ORDER BY seq LIMIT ?", kernel.Key(j.aggregate, id),
+		after, batch+1)
 	if err != nil {
 		return nil, false, fmt.Errorf("read %s %s after %d: %w", j.aggregate, id, after, err)
 	}
@@ -147,7 +152,8 @@ func (j journal) Read(ctx context.Context, id string, after uint64) ([]kernel.Re
 
 // Last implements kernel.Journal.
 func (j journal) Last(ctx context.Context, id string) (kernel.Record, bool, error) {
-	evs, err := j.s.records(ctx, 1, "SELECT seq, kind, bytes FROM facts WHERE run = ? ORDER BY seq DESC LIMIT 1", kernel.Key(j.aggregate, id))
+	evs, err := j.s.records(ctx, 1, "SELECT seq, kind, bytes FROM facts WHERE run = ? ORDER BY seq DESC LIMIT 1",
+		kernel.Key(j.aggregate, id))
 	if err != nil || len(evs) == 0 {
 		return kernel.Record{}, false, err
 	}
@@ -169,7 +175,8 @@ func (s *Station) records(ctx context.Context, room int, query string, args ...a
 
 // PublishAt stores the message of an outsider for the role that hears its subject, and returns its position among them.
 // It fails where no one hears the subject.
-func (s *Station) PublishAt(ctx context.Context, subject string, data []byte, header map[string]string) (seq uint64, err error) {
+func (s *Station) PublishAt(ctx context.Context, subject string, data []byte, header map[string]string) (seq uint64,
+	err error) {
 	if _, ok := topology.ReceiverOfInput(s.name, subject); !ok {
 		return 0, fmt.Errorf("publish: no role of station %s hears %q", s.name, subject)
 	}
@@ -179,7 +186,8 @@ func (s *Station) PublishAt(ctx context.Context, subject string, data []byte, he
 	}
 	data, at := append([]byte{}, data...), time.Now()
 	err = s.store.write(ctx, func(tx *sql.Tx) error {
-		res, err := tx.Exec("INSERT INTO inputs(subject, data, header, at) VALUES(?, ?, ?, ?)", subject, data, string(h), at.UnixNano())
+		res, err := tx.Exec("INSERT INTO inputs(subject, data, header, at) VALUES(?, ?, ?, ?)", subject, data, string(h),
+			at.UnixNano())
 		if err != nil {
 			return err
 		}

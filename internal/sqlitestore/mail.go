@@ -211,7 +211,8 @@ func (m *message) startAckWait() {
 }
 
 // Listen implements kernel.Inbox. Handlers get a context that ends with ctx.
-func (mail *Mail) Listen(ctx context.Context, role events.Service, workers int, receive func(context.Context, kernel.Message)) error {
+func (mail *Mail) Listen(ctx context.Context, role events.Service, workers int, receive func(context.Context,
+	kernel.Message)) error {
 	q := mail.queues[role]
 	if q == nil {
 		return fmt.Errorf("listen: %q is not a role", role)

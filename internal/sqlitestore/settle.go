@@ -152,7 +152,8 @@ func (f *Fallback) standing(ctx context.Context, e kernel.Entry) (at uint64, why
 		if bytes.Equal(after[0].Bytes, e.Bytes) {
 			return after[0].Seq, "", nil
 		}
-		return 0, fmt.Sprintf("another event stands at position %d of the log, where the branch has its %s", after[0].Seq, e.Kind), nil
+		return 0, fmt.Sprintf("another event stands at position %d of the log, where the branch has its %s", after[0].Seq,
+			e.Kind), nil
 	}
 	last, ok, err := f.primary.Journal.Last(ctx, e.ID)
 	if err != nil || e.Head == 0 || ok && last.Seq >= e.Head {
@@ -173,7 +174,8 @@ func (f *Fallback) mark(ctx context.Context, seq, home uint64) error {
 // end closes a branch. Nothing of it is delivered any more.
 func (f *Fallback) end(ctx context.Context, b *branch, status Status, why string) error {
 	err := f.local.store.write(context.WithoutCancel(ctx), func(tx *sql.Tx) error {
-		_, err := tx.Exec("UPDATE branches SET status = ?, reason = ?, closed = ?, told = ? WHERE id = ?", string(status), why, time.Now().UnixNano(), status == BranchHome, b.id)
+		_, err := tx.Exec("UPDATE branches SET status = ?, reason = ?, closed = ?, told = ? WHERE id = ?", string(status),
+			why, time.Now().UnixNano(), status == BranchHome, b.id)
 		if err != nil {
 			return err
 		}
@@ -185,7 +187,8 @@ func (f *Fallback) end(ctx context.Context, b *branch, status Status, why string
 	}
 	f.setOpen(b.run, false)
 	n := Notice{Run: b.run, Status: status, Reason: why}
-	err = f.local.store.db.QueryRowContext(ctx, "SELECT count(*), count(nullif(home, 0)) FROM facts WHERE branch = ?", b.id).Scan(&n.Events, &n.Home)
+	err = f.local.store.db.QueryRowContext(ctx, "SELECT count(*), count(nullif(home, 0)) FROM facts WHERE branch = ?",
+		b.id).Scan(&n.Events, &n.Home)
 	f.notify(n)
 	return err
 }
@@ -211,13 +214,16 @@ func (f *Fallback) deadLetter(ctx context.Context, id int64) error {
 	d := kernel.DeadLetter{Time: time.Now().UTC(), Code: "fallback_refused",
 		Hint: "the log goes on without these facts; what they did outside was done: compare them with the run, they stay in the local store"}
 	home := 0
-	err = f.local.store.db.QueryRowContext(ctx, "SELECT run, reason, (SELECT count(*) FROM facts WHERE branch = b.id AND home > 0) FROM branches b WHERE id = ?", id).Scan(&d.Run, &d.Reason, &home)
+	err = f.local.store.db.QueryRowContext(ctx,
+		"SELECT run, reason, (SELECT count(*) FROM facts WHERE branch = b.id AND home > 0) FROM branches b WHERE id = ?",
+		id).Scan(&d.Run, &d.Reason, &home)
 	if err != nil {
 		return err
 	}
 	first := evs[min(home, len(evs)-1)]
 	d.Subject, d.Seq = events.RunEvents(f.local.name, d.Run), localSeq+first.Seq
-	d.Reason = fmt.Sprintf("%d of %d facts that were written while the log was away cannot be added to it: %s", len(evs)-home, len(evs), d.Reason)
+	d.Reason = fmt.Sprintf("%d of %d facts that were written while the log was away cannot be added to it: %s",
+		len(evs)-home, len(evs), d.Reason)
 	d.Data, d.DataBytes = string(first.Bytes[:min(len(first.Bytes), maxDead)]), len(first.Bytes)
 	if err := f.primary.Refusals.Refuse(ctx, events.Persister, d); err != nil {
 		return fmt.Errorf("tell of the branch of run %s: %w", d.Run, err)

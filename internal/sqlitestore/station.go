@@ -69,7 +69,8 @@ func Open(ctx context.Context, cfg Config) (*Station, error) {
 		return nil, err
 	}
 	s := &Station{name: cfg.Station, term: cfg.LeaseTerm, grace: cfg.Grace, store: st, mail: NewMail(cfg.AckWait),
-		alarms: map[string]*alarm{}, leases: map[string]time.Time{}, watchers: map[int]watcher{}, endings: map[int]func(string){}, answers: map[int]func(string) [][]byte{}}
+		alarms: map[string]*alarm{}, leases: map[string]time.Time{}, watchers: map[int]watcher{},
+		endings: map[int]func(string){}, answers: map[int]func(string) [][]byte{}}
 	if err := s.restore(ctx); err != nil {
 		return nil, errors.Join(fmt.Errorf("local store %s: %w", cfg.Path, err), s.Close())
 	}
@@ -152,7 +153,8 @@ func (s *Station) Inbox() kernel.Inbox { return inbox{s} }
 type inbox struct{ s *Station }
 
 // Listen implements kernel.Inbox. After ctx ended, handlers may go on for the grace; then their context ends.
-func (in inbox) Listen(ctx context.Context, role events.Service, workers int, receive func(context.Context, kernel.Message)) error {
+func (in inbox) Listen(ctx context.Context, role events.Service, workers int, receive func(context.Context,
+	kernel.Message)) error {
 	work, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	defer cancel()
 	defer context.AfterFunc(ctx, func() {

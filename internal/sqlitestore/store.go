@@ -75,8 +75,10 @@ func open(path, station string) (*store, error) {
 	if err := f.Close(); err != nil {
 		return nil, fmt.Errorf("local store: %w", err)
 	}
-	options := url.Values{"_txlock": {"immediate"}, "_pragma": {"busy_timeout(1000)", "locking_mode(EXCLUSIVE)", "journal_mode(WAL)", "synchronous(FULL)"}}
-	db, err := sql.Open("sqlite", (&url.URL{Scheme: "file", Path: filepath.ToSlash(path), RawQuery: options.Encode()}).String())
+	options := url.Values{"_txlock": {"immediate"}, "_pragma": {"busy_timeout(1000)", "locking_mode(EXCLUSIVE)",
+		"journal_mode(WAL)", "synchronous(FULL)"}}
+	db, err := sql.Open("sqlite", (&url.URL{Scheme: "file", Path: filepath.ToSlash(path),
+		RawQuery: options.Encode()}).String())
 	if err != nil {
 		return nil, fmt.Errorf("local store %s: %w", path, err)
 	}
@@ -200,7 +202,8 @@ func (s *store) close() error {
 }
 
 // each calls f for each row of a query.
-func (s *store) each(ctx context.Context, f func(scan func(...any) error) error, query string, args ...any) (err error) {
+func (s *store) each(ctx context.Context, f func(scan func(...any) error) error, query string,
+	args ...any) (err error) {
 	rows, err := s.db.QueryContext(ctx, query, args...)
 	if err != nil {
 		return err

@@ -143,7 +143,8 @@ func (s kv) Get(ctx context.Context, key string) ([]byte, error) {
 
 // Load implements kernel.Shelf.
 func (s kv) Load(ctx context.Context, key string) (value []byte, revision uint64, err error) {
-	err = s.store.db.QueryRowContext(ctx, "SELECT value, revision FROM shelf WHERE bucket = ? AND key = ?", s.bucket, key).Scan(&value, &revision)
+	err = s.store.db.QueryRowContext(ctx, "SELECT value, revision FROM shelf WHERE bucket = ? AND key = ?", s.bucket,
+		key).Scan(&value, &revision)
 	if errors.Is(err, sql.ErrNoRows) {
 		err = kernel.ErrNotFound
 	}

@@ -37,7 +37,8 @@ func (t timers) Set(ctx context.Context, id, name string, at time.Time) error {
 	}
 	key, when := id+"."+name, at.UnixNano()
 	err = t.s.store.write(ctx, func(tx *sql.Tx) error {
-		_, err := tx.Exec("INSERT INTO timers(name, at) VALUES(?, ?) ON CONFLICT(name) DO UPDATE SET at = excluded.at", key, when)
+		_, err := tx.Exec("INSERT INTO timers(name, at) VALUES(?, ?) ON CONFLICT(name) DO UPDATE SET at = excluded.at", key,
+			when)
 		return err
 	})
 	if err != nil {

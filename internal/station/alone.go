@@ -35,7 +35,8 @@ func (s *Station) open(ctx context.Context) error {
 		return err
 	}
 	path := filepath.Join(s.cfg.StoreDir, LocalFile)
-	if s.local, err = sqlitestore.Open(ctx, sqlitestore.Config{Path: path, Station: s.cfg.Station, Grace: cfg.Drain}); err != nil {
+	if s.local, err = sqlitestore.Open(ctx, sqlitestore.Config{Path: path, Station: s.cfg.Station,
+		Grace: cfg.Drain}); err != nil {
 		return err
 	}
 	ports := Alone(s.local)

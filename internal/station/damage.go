@@ -67,7 +67,8 @@ type store struct {
 
 // newStore is a store that was not examined yet.
 func newStore(cfg Config, fail func(error)) *store {
-	return &store{cfg: cfg, fail: fail, dir: cfg.StoreDir, lazy: cfg.LazySync, views: topology.KVStream(cfg.buckets().Of(topology.StateBucket))}
+	return &store{cfg: cfg, fail: fail, dir: cfg.StoreDir, lazy: cfg.LazySync,
+		views: topology.KVStream(cfg.buckets().Of(topology.StateBucket))}
 }
 
 // Damage is what the store has lost and no one has accepted yet; the zero Report is none. While there is some, the
@@ -95,7 +96,8 @@ func (s *Station) Repairs() []storecheck.Finding {
 func (st *store) examine() error {
 	var err error
 	if st.losses, err = storecheck.LoadLosses(st.dir); err != nil {
-		st.losses.Open.Add(storecheck.Finding{Outcome: storecheck.Lost, File: storecheck.LossesFile, What: "the record of what was lost and accepted is damaged"})
+		st.losses.Open.Add(storecheck.Finding{Outcome: storecheck.Lost, File: storecheck.LossesFile,
+			What: "the record of what was lost and accepted is damaged"})
 	}
 	st.sweep()
 	if empty(filepath.Join(st.dir, streamsFolder)) && st.cfg.Still {
@@ -109,18 +111,22 @@ func (st *store) examine() error {
 	marks, damaged, err := storecheck.Load(st.dir)
 	switch {
 	case errors.Is(err, storecheck.ErrMarks):
-		st.note(storecheck.Finding{Outcome: storecheck.Rebuilt, What: "both copies of the marks are damaged: there is nothing to compare the streams with, the marks begin anew"})
+		st.note(storecheck.Finding{Outcome: storecheck.Rebuilt,
+			What: "both copies of the marks are damaged: there is nothing to compare the streams with, the marks begin anew"})
 	case err != nil:
 		return err
 	case marks == nil && !empty(filepath.Join(st.dir, streamsFolder)):
-		st.cfg.Log.Info().Str("store", st.dir).Msg("the store has no marks yet, so nothing can be compared with them; they are kept from now on")
+		st.cfg.Log.Info().Str("store",
+			st.dir).Msg("the store has no marks yet, so nothing can be compared with them; they are kept from now on")
 	}
 	for _, name := range damaged {
 		if marks != nil {
-			st.note(storecheck.Finding{Outcome: storecheck.Repaired, File: name, What: "a copy of the marks was damaged, the other one is whole"})
+			st.note(storecheck.Finding{Outcome: storecheck.Repaired, File: name,
+				What: "a copy of the marks was damaged, the other one is whole"})
 		}
 	}
-	found, err := storecheck.Run(storecheck.Config{Store: st.dir, Streams: streamsFolder, Extra: unchecked, Views: st.views, Marks: marks, Known: st.losses.Known(), Now: time.Now()})
+	found, err := storecheck.Run(storecheck.Config{Store: st.dir, Streams: streamsFolder, Extra: unchecked,
+		Views: st.views, Marks: marks, Known: st.losses.Known(), Now: time.Now()})
 	if err != nil {
 		return fmt.Errorf("check the store: %w", err)
 	}
@@ -203,7 +209,8 @@ func (st *store) compare(ctx context.Context, conn *jet.Conn) error {
 		return err
 	}
 	for _, f := range st.notes {
-		st.cfg.Log.Warn().Str("store", st.dir).Str("finding", f.String()).Msg("the store had a fault that costs nothing; the file as it was is in its folder damaged")
+		st.cfg.Log.Warn().Str("store", st.dir).Str("finding",
+			f.String()).Msg("the store had a fault that costs nothing; the file as it was is in its folder damaged")
 	}
 	if lost := st.losses.Open; lost.Damaged() {
 		st.cfg.Log.Error().Str("store", st.dir).Str("loss", lost.ID()).Int("findings", len(lost.Lost())).
@@ -244,7 +251,8 @@ func (st *store) accept(now map[string]storecheck.Stream) error {
 		return err
 	}
 	st.losses.Accept(person(), time.Now(), false)
-	st.cfg.Log.Warn().Str("loss", id).Msg("what is lost was accepted and is recorded in losses.json; the station works again")
+	st.cfg.Log.Warn().Str("loss",
+		id).Msg("what is lost was accepted and is recorded in losses.json; the station works again")
 	return st.losses.Save(st.dir)
 }
 
@@ -350,7 +358,8 @@ func (st *store) mark() error {
 		}
 	}
 	if st.losses.Open.Damaged() {
-		st.fail(fmt.Errorf("the streams lack what they had while the station ran; start it again to see what is left: %w", st.losses.Open))
+		st.fail(fmt.Errorf("the streams lack what they had while the station ran; start it again to see what is left: %w",
+			st.losses.Open))
 		return st.record()
 	}
 	return st.write(st.cfg.Station, now, false)
@@ -358,7 +367,8 @@ func (st *store) mark() error {
 
 // write writes marks where anything has changed. mu is held.
 func (st *store) write(station string, streams map[string]storecheck.Stream, clean bool) error {
-	next := storecheck.Marks{Station: station, At: time.Now(), Clean: clean, Streams: streams, Files: map[string]storecheck.File{}}
+	next := storecheck.Marks{Station: station, At: time.Now(), Clean: clean, Streams: streams,
+		Files: map[string]storecheck.File{}}
 	if clean {
 		next.Spare = st.spare
 	}

@@ -14,8 +14,10 @@ import (
 
 // Fall puts a local store in front of the log of a station whose only writers are the roles of this process, and
 // brings home what an earlier process left there. The caller runs the Fallback beside the roles.
-func Fall(ctx context.Context, conn *jet.Conn, ports service.Ports, local *sqlitestore.Station, log zerolog.Logger) (service.Ports, *sqlitestore.Fallback, error) {
-	f, err := fallback(ctx, sqlitestore.Primary{Journal: ports.Journal, Inbox: ports.Inbox, Timers: ports.Timers, Blobs: ports.Blobs,
+func Fall(ctx context.Context, conn *jet.Conn, ports service.Ports, local *sqlitestore.Station,
+	log zerolog.Logger) (service.Ports, *sqlitestore.Fallback, error) {
+	f, err := fallback(ctx, sqlitestore.Primary{Journal: ports.Journal, Inbox: ports.Inbox, Timers: ports.Timers,
+		Blobs:    ports.Blobs,
 		Refusals: ports.Refusals, Connected: conn.Connected, Answers: conn.Answers}, local, log)
 	if err != nil {
 		return ports, nil, err
@@ -24,7 +26,8 @@ func Fall(ctx context.Context, conn *jet.Conn, ports service.Ports, local *sqlit
 }
 
 // fallback puts a local store behind a log, and brings home what an earlier process left there.
-func fallback(ctx context.Context, primary sqlitestore.Primary, local *sqlitestore.Station, log zerolog.Logger) (*sqlitestore.Fallback, error) {
+func fallback(ctx context.Context, primary sqlitestore.Primary, local *sqlitestore.Station,
+	log zerolog.Logger) (*sqlitestore.Fallback, error) {
 	primary.Notify = func(n sqlitestore.Notice) { report(log, n) }
 	f, err := sqlitestore.NewFallback(ctx, local, primary)
 	if err != nil {
@@ -69,7 +72,8 @@ func report(log zerolog.Logger, n sqlitestore.Notice) {
 	case sqlitestore.BranchOpen:
 		log.Warn().Str("run", n.Run).Str("reason", n.Reason).Msg("the station's log is away, the local store keeps the run")
 	case sqlitestore.BranchHome:
-		log.Info().Str("run", n.Run).Int("events", n.Events).Msg("the station's log is back and has what the local store kept")
+		log.Info().Str("run", n.Run).Int("events",
+			n.Events).Msg("the station's log is back and has what the local store kept")
 	case sqlitestore.BranchRefused:
 		log.Error().Str("run", n.Run).Int("events", n.Events).Int("in_log", n.Home).Str("reason", n.Reason).
 			Msg("the station's log has moved on without what the local store kept: it stays there as evidence, inspan dead list tells")
@@ -79,8 +83,11 @@ func report(log zerolog.Logger, n sqlitestore.Notice) {
 // Alone is the set of ports of a station without NATS: everything is in the local store.
 func Alone(local *sqlitestore.Station) service.Ports {
 	state := local.KV(topology.StateBucket)
-	return service.Ports{Journal: local.Journal(), Inbox: local.Inbox(), Timers: local.Timers(), Blobs: local.Blobs(), State: state, Local: state,
-		Config: local.KV(topology.ConfigBucket), SessionLog: local.JournalFor(events.SessionAggregate), Sessions: local.KV(topology.SessionBucket),
-		Trees: local.KV(topology.TreeBucket), Leases: local.Leases(), Live: local.Live(), Retained: local.Live(), AnswerSoFar: local.AnswerSoFar, Refusals: local.Refusals(),
+	return service.Ports{Journal: local.Journal(), Inbox: local.Inbox(), Timers: local.Timers(), Blobs: local.Blobs(),
+		State: state, Local: state,
+		Config: local.KV(topology.ConfigBucket), SessionLog: local.JournalFor(events.SessionAggregate),
+		Sessions: local.KV(topology.SessionBucket),
+		Trees:    local.KV(topology.TreeBucket), Leases: local.Leases(), Live: local.Live(), Retained: local.Live(),
+		AnswerSoFar: local.AnswerSoFar, Refusals: local.Refusals(),
 		OnEnd: local.OnEnd, Durability: sqlitestore.Durability}
 }

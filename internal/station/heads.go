@@ -21,7 +21,10 @@ const rowPrefix = "run."
 // was not whole, or something of the log is lost.
 func (st *store) doubtful(log string) bool {
 	ofLog := func(f storecheck.Finding) bool { return f.Stream == log }
-	return st.old == nil || slices.ContainsFunc(st.notes, func(f storecheck.Finding) bool { return ofLog(f) && f.Outcome == storecheck.Unfinished }) ||
+	return st.old == nil || slices.ContainsFunc(st.notes, func(f storecheck.Finding) bool {
+		return ofLog(f) &&
+			f.Outcome == storecheck.Unfinished
+	}) ||
 		slices.ContainsFunc(st.losses.Open.Lost(), ofLog)
 }
 
@@ -55,8 +58,10 @@ func (st *store) heads(ctx context.Context, conn *jet.Conn) (found []storecheck.
 			}
 		}
 		if about.Sequence < info.Sequence {
-			found = append(found, storecheck.Finding{Outcome: storecheck.Lost, Stream: topology.Log(st.cfg.Station), Runs: []string{id},
-				What: fmt.Sprintf("the log of run %s ends with event %d, the index has event %d", id, about.Sequence, info.Sequence)})
+			found = append(found, storecheck.Finding{Outcome: storecheck.Lost, Stream: topology.Log(st.cfg.Station),
+				Runs: []string{id},
+				What: fmt.Sprintf("the log of run %s ends with event %d, the index has event %d", id, about.Sequence,
+					info.Sequence)})
 		}
 	}
 	return found, nil

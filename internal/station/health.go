@@ -66,7 +66,8 @@ func (s *Station) nursed(ctx context.Context) {
 				s.cfg.Log.Warn().Msg("the NATS server in this process is well again")
 				return
 			}
-			s.cfg.Log.Error().Err(err).Str("store", s.cfg.StoreDir).Msg("the NATS server in this process cannot write: make room on the disk of the store, then it is started again by itself")
+			s.cfg.Log.Error().Err(err).Str("store",
+				s.cfg.StoreDir).Msg("the NATS server in this process cannot write: make room on the disk of the store, then it is started again by itself")
 		}}
 	if err := n.sit(ctx, healthEvery); err != nil {
 		s.tasks.fail(err)

@@ -21,8 +21,9 @@ type hub map[events.Service]service.Ports
 // primary is what a local store stands in for. asked is the connection that tells whether the log is there, appends is
 // the journal that all roles append to.
 func (h hub) primary(asked *jet.Conn, appends kernel.Journal) sqlitestore.Primary {
-	return sqlitestore.Primary{Journal: writer{Journal: h[events.Planner].Journal, appends: appends}, Inbox: hubInbox{h}, Timers: hubTimers{h},
-		Blobs: h[events.Toolrunner].Blobs, Refusals: hubRefusals{h}, Connected: asked.Connected, Answers: asked.Answers}
+	return sqlitestore.Primary{Journal: writer{Journal: h[events.Planner].Journal, appends: appends}, Inbox: hubInbox{h},
+		Timers: hubTimers{h},
+		Blobs:  h[events.Toolrunner].Blobs, Refusals: hubRefusals{h}, Connected: asked.Connected, Answers: asked.Answers}
 }
 
 // writer is a journal that is read through one connection and appended to through another.
@@ -39,7 +40,8 @@ func (p writer) Append(ctx context.Context, e kernel.Entry) kernel.Ack {
 type hubInbox struct{ h hub }
 
 // Listen implements kernel.Inbox.
-func (i hubInbox) Listen(ctx context.Context, role events.Service, workers int, receive func(context.Context, kernel.Message)) error {
+func (i hubInbox) Listen(ctx context.Context, role events.Service, workers int, receive func(context.Context,
+	kernel.Message)) error {
 	return i.h[role].Inbox.Listen(ctx, role, workers, receive)
 }
 

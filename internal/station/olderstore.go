@@ -31,7 +31,8 @@ func checkEarlier(store string) error {
 		if station, ok := strings.CutPrefix(d.Name(), topology.Log("")); ok {
 			return fmt.Errorf("%w: %s holds runs of station %s from before its streams had an account of their own, and nothing was changed; to bring them along, start the earlier program with this --store, "+
 				"write each of its runs to a file with this program (inspan runs; inspan export RUN --bundle FILE, with --fork for one that has not ended), stop the earlier program, "+
-				"start this one with another --store, and bring each file to it with inspan import FILE", ErrEarlier, store, station)
+				"start this one with another --store, and bring each file to it with inspan import FILE", ErrEarlier, store,
+				station)
 		}
 	}
 	return nil

@@ -55,7 +55,8 @@ func (s *Station) record() error {
 	if s.cfg.Listen == "" || s.cfg.Still {
 		return nil // no one reaches it
 	}
-	b, err := json.Marshal(Record{Station: s.cfg.Station, URL: s.URL(), PID: os.Getpid(), Server: s.name, Workspace: s.cfg.WorkspaceDir})
+	b, err := json.Marshal(Record{Station: s.cfg.Station, URL: s.URL(), PID: os.Getpid(), Server: s.name,
+		Workspace: s.cfg.WorkspaceDir})
 	if err != nil {
 		return fmt.Errorf("record of the station: %w", err)
 	}

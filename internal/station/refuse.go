@@ -50,16 +50,19 @@ func (s *Station) refuse(ctx context.Context) error {
 }
 
 // turnDown refuses what an outsider asks for. Events and timers stay where they are.
-func turnDown(ctx context.Context, log zerolog.Logger, role events.Service, refusals kernel.Refusals, m kernel.Message, id string) {
+func turnDown(ctx context.Context, log zerolog.Logger, role events.Service, refusals kernel.Refusals, m kernel.Message,
+	id string) {
 	_, _, _, due := events.ParseDue(m.Subject())
 	sub, ofRun := events.ParseRunSubject(m.Subject())
 	if due || ofRun && sub.Rest[0] == "evt" {
 		_ = m.Nak(refuseAgain)
 		return
 	}
-	err := refusals.Refuse(ctx, role, kernel.DeadLetter{Subject: m.Subject(), Seq: m.Seq(), Time: m.Time(), Run: sub.Run, Code: CodeDamaged,
+	err := refusals.Refuse(ctx, role, kernel.DeadLetter{Subject: m.Subject(), Seq: m.Seq(), Time: m.Time(), Run: sub.Run,
+		Code:   CodeDamaged,
 		Reason: "the station's store is damaged (loss " + id + "), and it takes no work until an operator has looked",
-		Hint:   "inspan doctor says what is lost, docs/runbook.md what to do", DataBytes: len(m.Data()), Token: clipped(m.Header("Inspan-Token"))})
+		Hint:   "inspan doctor says what is lost, docs/runbook.md what to do", DataBytes: len(m.Data()),
+		Token: clipped(m.Header("Inspan-Token"))})
 	if err != nil {
 		log.Warn().Err(err).Str("subject", m.Subject()).Msg("dead letter not stored, will try again")
 		_ = m.Nak(refuseAgain)

@@ -15,7 +15,8 @@ import (
 // NewRestorer is the station as runs are brought to it. as connects as a user: one of the roles, or the setup user.
 // Each event is then stored under the user who may say it, and each thing beside the log under one who may write it.
 // Whoever connected closes the connections.
-func NewRestorer(ctx context.Context, name string, as func(ctx context.Context, user events.Service) (*jet.Conn, error)) (*archive.Restorer, error) {
+func NewRestorer(ctx context.Context, name string, as func(ctx context.Context, user events.Service) (*jet.Conn,
+	error)) (*archive.Restorer, error) {
 	cfg := archive.RestorerConfig{Station: name, Journals: map[events.Service]kernel.Journal{}, Entropy: rand.Reader}
 	for _, user := range append([]events.Service{topology.SetupUser}, events.Services()...) {
 		conn, err := as(ctx, user)

@@ -116,8 +116,11 @@ func Up(ctx context.Context, cfg Config) (*Station, error) {
 	if err := errors.Join(forgetUsers(cfg.StoreDir), s.store.examine()); err != nil {
 		return nil, errors.Join(err, s.held.Close())
 	}
-	accounts := s.users.accounts(cfg.buckets().Setup(cfg.Station), cfg.buckets().Upgrade(cfg.Station), topology.Reviver(cfg.Station)) // until it is set up
-	s.name = serverPrefix + cfg.Station + "." + strings.ToLower(rand.Text()[:8])                                                      // of this process and no other
+	// until it is set up
+	accounts := s.users.accounts(cfg.buckets().Setup(cfg.Station), cfg.buckets().Upgrade(cfg.Station),
+		topology.Reviver(cfg.Station))
+	// of this process and no other
+	s.name = serverPrefix + cfg.Station + "." + strings.ToLower(rand.Text()[:8])
 	if s.server, err = natsserver.Start(natsserver.Config{Name: s.name, StoreDir: streams,
 		Host: host, Port: port, LazySync: cfg.LazySync, Accounts: accounts, Guest: local}); err != nil {
 		return nil, errors.Join(err, s.held.Close())
@@ -288,10 +291,12 @@ func (s *Station) ports(ctx context.Context) (hub, error) {
 		p.Replayed = s.cfg.Replayed
 		every[role] = p
 	}
-	if s.local, err = sqlitestore.Open(ctx, sqlitestore.Config{Path: filepath.Join(s.cfg.StoreDir, fallbackFile), Station: s.cfg.Station, Grace: s.cfg.Base.Drain}); err != nil {
+	if s.local, err = sqlitestore.Open(ctx, sqlitestore.Config{Path: filepath.Join(s.cfg.StoreDir, fallbackFile),
+		Station: s.cfg.Station, Grace: s.cfg.Base.Drain}); err != nil {
 		return nil, err
 	}
-	primary := maps.Clone(every).primary(s.roleConns[0], log.Journal()) // what the roles append at the same time shares batches
+	// what the roles append at the same time shares batches
+	primary := maps.Clone(every).primary(s.roleConns[0], log.Journal())
 	if s.cfg.between != nil {
 		primary.Journal = s.cfg.between(primary.Journal)
 	}
@@ -312,7 +317,8 @@ func (s *Station) run(ctx context.Context, cfg service.Config) error {
 	if err != nil {
 		return err
 	}
-	first, err := all.NewHost(cfg, all.Ports{Ports: ports[events.Planner]}, s.cfg.Log, service.NewMetrics(), s.cfg.Tools...)
+	first, err := all.NewHost(cfg, all.Ports{Ports: ports[events.Planner]}, s.cfg.Log, service.NewMetrics(),
+		s.cfg.Tools...)
 	if err != nil {
 		return err
 	}

@@ -39,7 +39,8 @@ type users struct {
 
 // connect connects to the server as one of its users.
 func (u *users) connect(ctx context.Context, user, inboxPrefix string) (*jet.Conn, error) {
-	return jet.Connect(ctx, jet.Config{InProcess: u.server, Name: "inspan-" + user, User: user, Password: u.passwords[user],
+	return jet.Connect(ctx, jet.Config{InProcess: u.server, Name: "inspan-" + user, User: user,
+		Password:    u.passwords[user],
 		InboxPrefix: inboxPrefix, DrainGrace: u.cfg.Base.Drain, Buckets: u.cfg.buckets(), Log: u.cfg.Log})
 }
 

@@ -15,7 +15,8 @@ import (
 // Views is a station as its views are rebuilt. as connects as a user: the persister, who reads the log and writes the
 // views of runs, the planner, who writes those of sessions, and the setup user, where the bucket of the views is gone.
 // Whoever connected closes the connections.
-func Views(ctx context.Context, name string, as func(ctx context.Context, user events.Service) (*jet.Conn, error)) (cfg rebuild.Config, err error) {
+func Views(ctx context.Context, name string, as func(ctx context.Context, user events.Service) (*jet.Conn,
+	error)) (cfg rebuild.Config, err error) {
 	conn, err := as(ctx, events.Persister)
 	if err != nil {
 		return cfg, fmt.Errorf("connect as %s: %w", events.Persister, err)
@@ -44,5 +45,6 @@ func Views(ctx context.Context, name string, as func(ctx context.Context, user e
 	}
 	sessions := rebuild.Sessions{Journal: own.JournalFor(events.SessionAggregate), Rows: own.KV(topology.SessionBucket),
 		Logged: func(ctx context.Context) ([]string, error) { return own.LoggedOf(ctx, events.SessionAggregate) }}
-	return rebuild.Config{Sessions: sessions, Journal: st.Journal(), State: state, Blobs: st.Blobs(), Logged: st.Logged, Now: time.Now}, nil
+	return rebuild.Config{Sessions: sessions, Journal: st.Journal(), State: state, Blobs: st.Blobs(), Logged: st.Logged,
+		Now: time.Now}, nil
 }

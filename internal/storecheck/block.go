@@ -107,7 +107,8 @@ func (k *block) whole(b []byte) (r record, ok bool) {
 		return r, false
 	}
 	raw := binary.LittleEndian.Uint64(b[atSeq:])
-	return record{size: size, raw: raw, seq: raw &^ (erased | tombstone), subject: string(b[headBytes : headBytes+subject])}, true
+	return record{size: size, raw: raw, seq: raw &^ (erased | tombstone),
+		subject: string(b[headBytes : headBytes+subject])}, true
 }
 
 // headed reports whether the length of the headers, which no checksum covers, is where they end.
@@ -172,7 +173,8 @@ func (k *block) heal(b []byte) bool {
 		}
 	}
 	// The lengths first: no checksum covers them, and where the first one is wrong nothing else can be found.
-	for _, part := range [][2]int{{0, 4}, {atSubject, headBytes}, {headBytes + subject, headBytes + subject + 4}, {atSeq, atSubject}} {
+	for _, part := range [][2]int{{0, 4}, {atSubject, headBytes}, {headBytes + subject, headBytes + subject + 4},
+		{atSeq, atSubject}} {
 		if part[1] <= len(b) && flip(b[part[0]:part[1]], ok) {
 			return true
 		}

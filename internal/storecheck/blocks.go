@@ -65,7 +65,8 @@ func (c *check) blocks(dir, stream string, subjects []string, plain bool) error 
 		}
 		if !plain {
 			if f.known && !f.same && c.cfg.Marks.Clean {
-				c.result.Add(Finding{Outcome: costs(stream, c.cfg.Views), Stream: stream, File: f.rel, What: "messages were changed while the station was stopped"})
+				c.result.Add(Finding{Outcome: costs(stream, c.cfg.Views), Stream: stream, File: f.rel,
+					What: "messages were changed while the station was stopped"})
 			}
 			continue
 		}
@@ -86,7 +87,8 @@ func (c *check) blocks(dir, stream string, subjects []string, plain bool) error 
 	}
 	if plain && log && marked && ch.last < mark.Last && ch.open == nil {
 		c.result.Add(Finding{Outcome: Lost, Stream: stream, From: ch.last + 1, To: mark.Last,
-			What: fmt.Sprintf("it ends at sequence %d and had reached %d: %d messages are lost", ch.last, mark.Last, mark.Last-ch.last)})
+			What: fmt.Sprintf("it ends at sequence %d and had reached %d: %d messages are lost", ch.last, mark.Last,
+				mark.Last-ch.last)})
 	}
 	return nil
 }
@@ -107,7 +109,8 @@ func (ch *chain) follow(c *check, f file, r read, log bool) {
 	}
 	for _, seq := range r.seqs {
 		if want := ch.expected; want > 0 && seq > want && len(r.gaps) == 0 && !c.known(ch.stream, want, seq-1) {
-			c.result.Add(Finding{Outcome: Lost, Stream: ch.stream, File: f.rel, From: want, To: seq - 1, What: fmt.Sprintf("sequences %d to %d are missing", want, seq-1)})
+			c.result.Add(Finding{Outcome: Lost, Stream: ch.stream, File: f.rel, From: want, To: seq - 1,
+				What: fmt.Sprintf("sequences %d to %d are missing", want, seq-1)})
 		}
 		ch.expected = seq + 1
 	}
@@ -130,7 +133,8 @@ func (c *check) settle(f file, r read, k *block, ch *chain, final bool, mark Str
 			if f.sized && k.lengths(f, c.cfg.Marks.Files[f.rel]) {
 				return c.repair(f, f.b, ch.stream, "a flipped bit in the length of a subject was repaired")
 			}
-			c.result.Add(Finding{Outcome: costs(ch.stream, c.cfg.Views), Stream: ch.stream, File: f.rel, What: "messages were changed, although each checksum is valid"})
+			c.result.Add(Finding{Outcome: costs(ch.stream, c.cfg.Views), Stream: ch.stream, File: f.rel,
+				What: "messages were changed, although each checksum is valid"})
 		}
 		return nil
 	}
@@ -143,7 +147,8 @@ func (c *check) settle(f file, r read, k *block, ch *chain, final bool, mark Str
 	}
 	for i, g := range r.gaps {
 		torn := final && i == len(r.gaps)-1 && g.to == len(f.b) && (!marked || mark.Last <= r.last)
-		finding := Finding{Outcome: costs(ch.stream, c.cfg.Views), Stream: ch.stream, File: f.rel, From: g.after + 1, Runs: runsOf(g.subject)}
+		finding := Finding{Outcome: costs(ch.stream, c.cfg.Views), Stream: ch.stream, File: f.rel, From: g.after + 1,
+			Runs: runsOf(g.subject)}
 		switch {
 		case torn:
 			finding.Outcome, finding.From, finding.Runs = Unfinished, 0, nil

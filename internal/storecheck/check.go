@@ -148,7 +148,8 @@ func (c *check) read(path string) (f file, err error) {
 
 // small turns back the one bit that makes a small file differ from its digest.
 func (f file) small(was File) bool {
-	return len(f.b) <= smallMost && filepath.Ext(f.rel) != ".blk" && flip(f.b, func() bool { return FileOf(f.b).same(was) })
+	return len(f.b) <= smallMost && filepath.Ext(f.rel) != ".blk" && flip(f.b,
+		func() bool { return FileOf(f.b).same(was) })
 }
 
 // put writes a repaired file over the damaged one, of which a copy is kept.
@@ -338,7 +339,8 @@ func (c *check) consumer(dir, stream, name string) error {
 		if err := os.RemoveAll(dir); err != nil {
 			return err
 		}
-		c.result.Add(Finding{Outcome: Rebuilt, Stream: stream, File: c.rel(dir), What: "the configuration of consumer " + name + " was damaged: the consumer is created again"})
+		c.result.Add(Finding{Outcome: Rebuilt, Stream: stream, File: c.rel(dir), What: "the configuration of consumer " +
+			name + " was damaged: the consumer is created again"})
 		c.back(stream, name)
 		return nil
 	}
@@ -354,7 +356,8 @@ func (c *check) consumer(dir, stream, name string) error {
 		return nil
 	}
 	if c.cfg.Marks.Clean && f.known {
-		if err := c.rebuild(f.rel, stream, "the state of consumer "+name+" was changed: it is reset to the last known acknowledged sequence"); err != nil {
+		if err := c.rebuild(f.rel, stream, "the state of consumer "+name+
+			" was changed: it is reset to the last known acknowledged sequence"); err != nil {
 			return err
 		}
 	}
@@ -382,7 +385,8 @@ func (c *check) missing(there []string) error {
 	for key, s := range c.cfg.Marks.Streams {
 		name := NameOf(key)
 		if !slices.ContainsFunc(there, func(dir string) bool { return Key(accountOf(dir), filepath.Base(dir)) == key }) && s.Messages > 0 {
-			c.result.Add(Finding{Outcome: costs(name, c.cfg.Views), Stream: name, From: s.First, To: s.Last, What: fmt.Sprintf("the stream is missing; it had %d messages", s.Messages)})
+			c.result.Add(Finding{Outcome: costs(name, c.cfg.Views), Stream: name, From: s.First, To: s.Last,
+				What: fmt.Sprintf("the stream is missing; it had %d messages", s.Messages)})
 		}
 	}
 	return nil

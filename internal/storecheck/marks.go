@@ -151,7 +151,8 @@ func (m Marks) Same(n Marks) bool {
 	}
 	for name, s := range m.Streams {
 		t, ok := n.Streams[name]
-		if !ok || s.First != t.First || s.Last != t.Last || s.Messages != t.Messages || s.Deleted != t.Deleted || !maps.Equal(s.Floors, t.Floors) {
+		if !ok || s.First != t.First || s.Last != t.Last || s.Messages != t.Messages || s.Deleted != t.Deleted ||
+			!maps.Equal(s.Floors, t.Floors) {
 			return false
 		}
 	}
@@ -173,7 +174,8 @@ func Forget(store string) error {
 func (s Stream) Lacks(name, views string, now Stream) (found []Finding) {
 	if now.Last < s.Last {
 		found = append(found, Finding{Outcome: costs(name, views), Stream: name, From: now.Last + 1, To: s.Last,
-			What: fmt.Sprintf("it ends at sequence %d and had reached %d: %d messages are lost", now.Last, s.Last, s.Last-now.Last)})
+			What: fmt.Sprintf("it ends at sequence %d and had reached %d: %d messages are lost", now.Last, s.Last,
+				s.Last-now.Last)})
 	}
 	if !strings.HasPrefix(name, LogPrefix) || now.Last == 0 {
 		return found

@@ -248,7 +248,8 @@ func (s *Stream) append(text string) {
 // keep adds a message to what is told to those who come late. mu is held.
 func (s *Stream) keep(m Message) {
 	s.bytes += len(m.Content)
-	if i := len(s.parts) - 1; i >= 0 && !m.Done && !m.First && s.parts[i].Event == m.Event && s.parts[i].Output == m.Output && len(s.parts[i].Content)+len(m.Content) <= BatchBytes {
+	if i := len(s.parts) - 1; i >= 0 && !m.Done && !m.First && s.parts[i].Event == m.Event &&
+		s.parts[i].Output == m.Output && len(s.parts[i].Content)+len(m.Content) <= BatchBytes {
 		s.parts[i].Content, s.parts[i].N = s.parts[i].Content+m.Content, m.N
 		return
 	}
@@ -271,7 +272,8 @@ func (s *Stream) soFar() [][]byte {
 	var all [][]byte
 	for i := 0; i < len(s.parts); {
 		m, text := s.parts[i], []byte(s.parts[i].Content)
-		for i++; i < len(s.parts) && !s.parts[i].Done && !s.parts[i].First && s.parts[i].Event == m.Event && s.parts[i].Output == m.Output && len(text)+len(s.parts[i].Content) <= MaxPart; i++ {
+		for i++; i < len(s.parts) && !s.parts[i].Done && !s.parts[i].First && s.parts[i].Event == m.Event &&
+			s.parts[i].Output == m.Output && len(text)+len(s.parts[i].Content) <= MaxPart; i++ {
 			text, m.N = append(text, s.parts[i].Content...), s.parts[i].N
 		}
 		m.Content = string(text)

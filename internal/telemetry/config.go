@@ -56,17 +56,20 @@ func (c Config) Check() error {
 		return nil
 	}
 	var errs []error
-	for name, address := range map[string]string{"OTEL_EXPORTER_OTLP_ENDPOINT": c.Endpoint, "OTEL_EXPORTER_OTLP_TRACES_ENDPOINT": c.Traces,
+	for name, address := range map[string]string{"OTEL_EXPORTER_OTLP_ENDPOINT": c.Endpoint,
+		"OTEL_EXPORTER_OTLP_TRACES_ENDPOINT":  c.Traces,
 		"OTEL_EXPORTER_OTLP_METRICS_ENDPOINT": c.Metrics} {
 		// The address may hold a password: it is not repeated.
-		if u, err := url.Parse(address); address != "" && (err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "") {
+		if u, err := url.Parse(address); address != "" && (err != nil || u.Scheme != "http" && u.Scheme != "https" ||
+			u.Host == "") {
 			errs = append(errs, fmt.Errorf("%s is not an address such as http://127.0.0.1:4318", name))
 		}
 	}
 	if c.Protocol != "" && c.Protocol != "http/protobuf" {
 		errs = append(errs, fmt.Errorf("OTEL_EXPORTER_OTLP_PROTOCOL is %q: only http/protobuf is supported, on port 4318 of most receivers", c.Protocol))
 	}
-	for name, v := range map[string]string{"OTEL_TRACES_EXPORTER": c.TracesExporter, "OTEL_METRICS_EXPORTER": c.MetricsExporter} {
+	for name, v := range map[string]string{"OTEL_TRACES_EXPORTER": c.TracesExporter,
+		"OTEL_METRICS_EXPORTER": c.MetricsExporter} {
 		if v != "" && v != "otlp" && v != "none" {
 			errs = append(errs, fmt.Errorf("%s is %q, want otlp or none", name, v))
 		}

@@ -73,13 +73,15 @@ func New(ctx context.Context, cfg Config, deps Deps) (*Recorder, error) {
 	if err != nil {
 		return nil, fmt.Errorf("OTEL_RESOURCE_ATTRIBUTES: %w", err)
 	}
-	r := &Recorder{cfg: cfg, deps: deps, sampled: choose, queue: make(chan runlog.StoredEvent, maxQueue), done: make(chan struct{}), clocks: map[string]*clock{}}
+	r := &Recorder{cfg: cfg, deps: deps, sampled: choose, queue: make(chan runlog.StoredEvent, maxQueue),
+		done: make(chan struct{}), clocks: map[string]*clock{}}
 	if address := cfg.traces(); address != "" {
 		exporter, err := otlp.NewSpans(ctx, address)
 		if err != nil {
 			return nil, fmt.Errorf("exporter of traces: %w", err)
 		}
-		p := sdktrace.NewTracerProvider(sdktrace.WithResource(res), sdktrace.WithSampler(sdktrace.AlwaysSample()), sdktrace.WithIDGenerator(derived{}),
+		p := sdktrace.NewTracerProvider(sdktrace.WithResource(res), sdktrace.WithSampler(sdktrace.AlwaysSample()),
+			sdktrace.WithIDGenerator(derived{}),
 			sdktrace.WithBatcher(loud{exporter, r.failed}))
 		r.tracer = p.Tracer(scope)
 		r.shut = append(r.shut, p.Shutdown)
@@ -89,7 +91,8 @@ func New(ctx context.Context, cfg Config, deps Deps) (*Recorder, error) {
 		if err != nil {
 			return nil, errors.Join(fmt.Errorf("exporter of metrics: %w", err), r.shutdown(ctx))
 		}
-		p := sdkmetric.NewMeterProvider(sdkmetric.WithResource(res), sdkmetric.WithReader(sdkmetric.NewPeriodicReader(exporter)))
+		p := sdkmetric.NewMeterProvider(sdkmetric.WithResource(res),
+			sdkmetric.WithReader(sdkmetric.NewPeriodicReader(exporter)))
 		r.shut = append(r.shut, p.Shutdown)
 		if r.meters, err = newMeters(p.Meter(scope), &r.dropped); err != nil {
 			return nil, errors.Join(err, r.shutdown(ctx))

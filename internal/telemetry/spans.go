@@ -88,7 +88,8 @@ var closers = func(rows ...closer) map[events.Kind]func(*Recorder, runlog.Stored
 		if !d.Success {
 			failed = "tool_error"
 		}
-		r.call(t, d.ToolRef, t.Event.Time.Add(-ms(d.DurationMS)), failed, r.content(semconv.GenAIToolCallResultKey, d.Output)...)
+		r.call(t, d.ToolRef, t.Event.Time.Add(-ms(d.DurationMS)), failed, r.content(semconv.GenAIToolCallResultKey,
+			d.Output)...)
 	}),
 	spans(func(r *Recorder, t runlog.StoredEvent, d *events.CallFailedData) {
 		r.call(t, d.ToolRef, t.Event.Time.Add(-ms(d.DurationMS)), d.Class)
@@ -104,7 +105,8 @@ var closers = func(rows ...closer) map[events.Kind]func(*Recorder, runlog.Stored
 // event makes the spans that an event closes.
 func (r *Recorder) event(t runlog.StoredEvent) {
 	emit := closers[t.Payload.Kind()]
-	if id, _, given := traceOf(t.Before); emit != nil && r.sampled(binary.BigEndian.Uint64(id[8:]), t.Before.Created != nil && t.Before.Created.TraceParent != "", given) {
+	if id, _, given := traceOf(t.Before); emit != nil && r.sampled(binary.BigEndian.Uint64(id[8:]),
+		t.Before.Created != nil && t.Before.Created.TraceParent != "", given) {
 		emit(r, t)
 	}
 }
@@ -117,14 +119,17 @@ func (r *Recorder) run(t runlog.StoredEvent, d *events.Result) {
 	if !d.Success {
 		failed = d.FinishReason
 	}
-	attrs := []attribute.KeyValue{semconv.GenAIOperationNameInvokeWorkflow, semconv.GenAIWorkflowName(s.AgentName), semconv.GenAIAgentName(s.AgentName),
-		attribute.String("inspan.finish_reason", d.FinishReason), attribute.Int("inspan.run.turns", d.TotalSteps), attribute.Int("inspan.run.tool_calls", d.ToolCallCount),
+	attrs := []attribute.KeyValue{semconv.GenAIOperationNameInvokeWorkflow, semconv.GenAIWorkflowName(s.AgentName),
+		semconv.GenAIAgentName(s.AgentName),
+		attribute.String("inspan.finish_reason", d.FinishReason), attribute.Int("inspan.run.turns", d.TotalSteps),
+		attribute.Int("inspan.run.tool_calls", d.ToolCallCount),
 		semconv.GenAIUsageInputTokens(s.Tokens.Input), semconv.GenAIUsageOutputTokens(s.Tokens.Output)}
 	if s.Created != nil {
 		attrs = append(attrs, r.content(semconv.GenAIInputMessagesKey, s.Created.Task)...)
 	}
 	attrs = append(attrs, r.content(semconv.GenAIOutputMessagesKey, d.Output)...)
-	r.emit(t, span{of: ofRun, name: "invoke_workflow " + s.AgentName, kind: trace.SpanKindInternal, from: s.CreatedAt, failed: failed, attrs: attrs})
+	r.emit(t, span{of: ofRun, name: "invoke_workflow " + s.AgentName, kind: trace.SpanKindInternal, from: s.CreatedAt,
+		failed: failed, attrs: attrs})
 	delete(r.clocks, s.HarnessID)
 }
 
@@ -137,8 +142,10 @@ func (r *Recorder) step(t runlog.StoredEvent, id, reason, failed string) {
 	if !ok {
 		from = t.Event.Time
 	}
-	r.emit(t, span{of: ofStep(id), parent: ofRun, name: "invoke_agent " + st.AssignedAgent, kind: trace.SpanKindInternal, from: from, failed: failed,
-		attrs: []attribute.KeyValue{semconv.GenAIOperationNameInvokeAgent, semconv.GenAIAgentName(st.AssignedAgent), attribute.String("inspan.step.id", id),
+	r.emit(t, span{of: ofStep(id), parent: ofRun, name: "invoke_agent " + st.AssignedAgent, kind: trace.SpanKindInternal,
+		from: from, failed: failed,
+		attrs: []attribute.KeyValue{semconv.GenAIOperationNameInvokeAgent, semconv.GenAIAgentName(st.AssignedAgent),
+			attribute.String("inspan.step.id", id),
 			attribute.String("inspan.finish_reason", reason)}})
 }
 
@@ -148,27 +155,36 @@ func (r *Recorder) turn(t runlog.StoredEvent, st *run.Step, failed string) {
 	if !ok {
 		from = t.Event.Time
 	}
-	r.emit(t, span{of: ofTurn(st.ID, st.Turns+1), parent: ofStep(st.ID), name: "turn", kind: trace.SpanKindInternal, from: from, failed: failed,
+	r.emit(t, span{of: ofTurn(st.ID, st.Turns+1), parent: ofStep(st.ID), name: "turn", kind: trace.SpanKindInternal,
+		from: from, failed: failed,
 		attrs: []attribute.KeyValue{attribute.String("inspan.step.id", st.ID), attribute.Int("inspan.turn", st.Turns+1)}})
 }
 
 // chat makes the span of one request to a model.
-func (r *Recorder) chat(t runlog.StoredEvent, st *run.Step, attempt int, from time.Time, failed string, attrs []attribute.KeyValue) {
+func (r *Recorder) chat(t runlog.StoredEvent, st *run.Step, attempt int, from time.Time, failed string,
+	attrs []attribute.KeyValue) {
 	agent, _ := t.Before.Agent(st.AssignedAgent)
 	provider, model := providerOf(agent.Model)
-	r.emit(t, span{of: ofChat(st.ID, st.Turns+1, attempt), parent: ofTurn(st.ID, st.Turns+1), name: "chat " + model, kind: trace.SpanKindClient, from: from, failed: failed,
-		attrs: append([]attribute.KeyValue{semconv.GenAIOperationNameChat, semconv.GenAIProviderNameKey.String(provider), semconv.GenAIRequestModel(model),
-			attribute.String("inspan.step.id", st.ID), attribute.Int("inspan.turn", st.Turns+1), attribute.Int("inspan.attempt", attempt)}, attrs...)})
+	r.emit(t, span{of: ofChat(st.ID, st.Turns+1, attempt), parent: ofTurn(st.ID, st.Turns+1), name: "chat " + model,
+		kind: trace.SpanKindClient, from: from, failed: failed,
+		attrs: append([]attribute.KeyValue{semconv.GenAIOperationNameChat, semconv.GenAIProviderNameKey.String(provider),
+			semconv.GenAIRequestModel(model),
+			attribute.String("inspan.step.id", st.ID), attribute.Int("inspan.turn", st.Turns+1), attribute.Int("inspan.attempt",
+				attempt)}, attrs...)})
 }
 
 // summary makes the span of the request for a summary, which is made before the turn that is owed.
 func (r *Recorder) summary(t runlog.StoredEvent, st *run.Step, d *events.HistoryCompactedData) {
 	agent, _ := t.Before.Agent(st.AssignedAgent)
 	provider, model := providerOf(agent.Model)
-	r.emit(t, span{of: ofSummary(st.ID, d.Through), parent: ofTurn(st.ID, st.Turns+1), name: "chat " + model, kind: trace.SpanKindClient, from: t.Event.Time.Add(-ms(d.DurationMS)),
-		attrs: append([]attribute.KeyValue{semconv.GenAIOperationNameChat, semconv.GenAIProviderNameKey.String(provider), semconv.GenAIRequestModel(model),
-			semconv.GenAIResponseModel(d.Model), semconv.GenAIUsageInputTokens(d.InputTokens), semconv.GenAIUsageOutputTokens(d.OutputTokens), semconv.GenAIUsageCacheReadInputTokens(d.CachedTokens),
-			attribute.String("inspan.step.id", st.ID), attribute.String("inspan.purpose", "compaction"), attribute.Int("inspan.attempt", d.Attempt)}, r.content(semconv.GenAIOutputMessagesKey, d.Summary)...)})
+	r.emit(t, span{of: ofSummary(st.ID, d.Through), parent: ofTurn(st.ID, st.Turns+1), name: "chat " + model,
+		kind: trace.SpanKindClient, from: t.Event.Time.Add(-ms(d.DurationMS)),
+		attrs: append([]attribute.KeyValue{semconv.GenAIOperationNameChat, semconv.GenAIProviderNameKey.String(provider),
+			semconv.GenAIRequestModel(model),
+			semconv.GenAIResponseModel(d.Model), semconv.GenAIUsageInputTokens(d.InputTokens),
+			semconv.GenAIUsageOutputTokens(d.OutputTokens), semconv.GenAIUsageCacheReadInputTokens(d.CachedTokens),
+			attribute.String("inspan.step.id", st.ID), attribute.String("inspan.purpose", "compaction"),
+			attribute.Int("inspan.attempt", d.Attempt)}, r.content(semconv.GenAIOutputMessagesKey, d.Summary)...)})
 }
 
 // since is when the request could begin that an event says has failed.
@@ -185,11 +201,13 @@ func (r *Recorder) since(t runlog.StoredEvent, st *run.Step) time.Time {
 // answer is what is said of the answer of a model.
 func (r *Recorder) answer(d *events.TurnFinishedData) []attribute.KeyValue {
 	attrs := []attribute.KeyValue{semconv.GenAIResponseModel(d.Model), semconv.GenAIResponseFinishReasons(d.FinishReason),
-		semconv.GenAIUsageInputTokens(d.InputTokens), semconv.GenAIUsageOutputTokens(d.OutputTokens), semconv.GenAIUsageCacheReadInputTokens(d.CachedTokens)}
+		semconv.GenAIUsageInputTokens(d.InputTokens), semconv.GenAIUsageOutputTokens(d.OutputTokens),
+		semconv.GenAIUsageCacheReadInputTokens(d.CachedTokens)}
 	return append(attrs, r.content(semconv.GenAIOutputMessagesKey, d.Text)...)
 }
 
-func (r *Recorder) call(t runlog.StoredEvent, ref events.ToolRef, from time.Time, failed string, attrs ...attribute.KeyValue) {
+func (r *Recorder) call(t runlog.StoredEvent, ref events.ToolRef, from time.Time, failed string,
+	attrs ...attribute.KeyValue) {
 	s := t.Before
 	number := 0
 	c := s.Open[ref.Call]
@@ -202,9 +220,12 @@ func (r *Recorder) call(t runlog.StoredEvent, ref events.ToolRef, from time.Time
 		}
 	}
 	attrs = append(attrs, r.content(semconv.GenAIToolCallArgumentsKey, string(c.Input))...)
-	r.emit(t, span{of: ofCall(ref.Call), parent: ofTurn(ref.Step, number), name: "execute_tool " + ref.Tool, kind: trace.SpanKindInternal, from: from, failed: failed,
-		attrs: append([]attribute.KeyValue{semconv.GenAIOperationNameExecuteTool, semconv.GenAIToolName(ref.Tool), semconv.GenAIToolCallID(ref.Call), semconv.GenAIToolType("function"),
-			attribute.String("inspan.step.id", ref.Step), attribute.String("inspan.tool.effect", c.Effect), attribute.Int("inspan.attempt", max(c.Attempt, 1))}, attrs...)})
+	r.emit(t, span{of: ofCall(ref.Call), parent: ofTurn(ref.Step, number), name: "execute_tool " + ref.Tool,
+		kind: trace.SpanKindInternal, from: from, failed: failed,
+		attrs: append([]attribute.KeyValue{semconv.GenAIOperationNameExecuteTool, semconv.GenAIToolName(ref.Tool),
+			semconv.GenAIToolCallID(ref.Call), semconv.GenAIToolType("function"),
+			attribute.String("inspan.step.id", ref.Step), attribute.String("inspan.tool.effect", c.Effect),
+			attribute.Int("inspan.attempt", max(c.Attempt, 1))}, attrs...)})
 }
 
 func (r *Recorder) gate(t runlog.StoredEvent, id, decision string) {
@@ -213,7 +234,8 @@ func (r *Recorder) gate(t runlog.StoredEvent, id, decision string) {
 		return
 	}
 	r.emit(t, span{of: ofGate(id), parent: ofStep(g.StepID), name: "gate", kind: trace.SpanKindInternal, from: g.CreatedAt,
-		attrs: []attribute.KeyValue{attribute.String("inspan.gate.id", id), attribute.String("inspan.gate.decision", decision), attribute.String("inspan.step.id", g.StepID)}})
+		attrs: []attribute.KeyValue{attribute.String("inspan.gate.id", id), attribute.String("inspan.gate.decision",
+			decision), attribute.String("inspan.step.id", g.StepID)}})
 }
 
 // content is a text of others, where that is wanted.
@@ -227,7 +249,8 @@ func (r *Recorder) content(key attribute.Key, text string) []attribute.KeyValue 
 		if key == semconv.GenAIInputMessagesKey {
 			role = "user"
 		}
-		b, err := json.Marshal([]any{map[string]any{"role": role, "parts": []any{map[string]string{"type": "text", "content": text}}}})
+		b, err := json.Marshal([]any{map[string]any{"role": role, "parts": []any{map[string]string{"type": "text",
+			"content": text}}}})
 		if err != nil {
 			return nil
 		}
@@ -245,16 +268,20 @@ func (r *Recorder) emit(t runlog.StoredEvent, sp span) {
 		above = spanOf(s, sp.parent)
 	}
 	if above.IsValid() {
-		ctx = trace.ContextWithRemoteSpanContext(ctx, trace.NewSpanContext(trace.SpanContextConfig{TraceID: traceID, SpanID: above, TraceFlags: trace.FlagsSampled, Remote: true}))
+		ctx = trace.ContextWithRemoteSpanContext(ctx, trace.NewSpanContext(trace.SpanContextConfig{TraceID: traceID,
+			SpanID: above, TraceFlags: trace.FlagsSampled, Remote: true}))
 	}
 	if sp.from.After(t.Event.Time) {
 		sp.from = t.Event.Time
 	}
-	attrs := append(sp.attrs, attribute.String("inspan.run.id", s.HarnessID), attribute.String("inspan.station", t.Event.Station))
+	attrs := append(sp.attrs, attribute.String("inspan.run.id", s.HarnessID), attribute.String("inspan.station",
+		t.Event.Station))
 	if s.Identity.Session != "" {
-		attrs = append(attrs, semconv.GenAIConversationID(s.Identity.Session), attribute.String("session.id", s.Identity.Session))
+		attrs = append(attrs, semconv.GenAIConversationID(s.Identity.Session), attribute.String("session.id",
+			s.Identity.Session))
 	}
-	_, made := r.tracer.Start(ctx, sp.name, trace.WithTimestamp(sp.from), trace.WithSpanKind(sp.kind), trace.WithAttributes(attrs...))
+	_, made := r.tracer.Start(ctx, sp.name, trace.WithTimestamp(sp.from), trace.WithSpanKind(sp.kind),
+		trace.WithAttributes(attrs...))
 	if sp.failed != "" {
 		made.SetAttributes(attribute.String("error.type", sp.failed))
 		made.SetStatus(codes.Error, sp.failed)

@@ -126,7 +126,8 @@ func Check(s events.MCPServer, p events.MCPTool) error {
 
 // SpecOfServed is what a pinned tool that is served over NATS says of itself.
 func SpecOfServed(p events.ServedTool) tool.Spec {
-	return tool.Spec{Name: p.Name, Description: p.Description, Input: p.Input, Effect: tool.Effect(p.Effect), Timeout: time.Duration(p.TimeoutMS) * time.Millisecond}
+	return tool.Spec{Name: p.Name, Description: p.Description, Input: p.Input, Effect: tool.Effect(p.Effect),
+		Timeout: time.Duration(p.TimeoutMS) * time.Millisecond}
 }
 
 // CheckServed reports why the pin of a tool that is served over NATS does not hold.

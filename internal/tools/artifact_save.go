@@ -18,7 +18,8 @@ type artifactSaveArgs struct{ Path, Type, Name string }
 // artifactSave is idempotent: artifacts are stored by content.
 func artifactSave(ctx context.Context, a artifactSaveArgs, env tool.Env) (tool.Result, error) {
 	if env.Save == nil {
-		return tool.Result{}, tool.Fail(tool.Permanent, "give the path of the file in your answer", errors.New("this station stores no artifacts"))
+		return tool.Result{}, tool.Fail(tool.Permanent, "give the path of the file in your answer",
+			errors.New("this station stores no artifacts"))
 	}
 	if _, err := env.Sandbox.Stat(a.Path); err != nil {
 		return fileError("artifact_save", a.Path, err)
@@ -30,5 +31,6 @@ func artifactSave(ctx context.Context, a artifactSaveArgs, env tool.Env) (tool.R
 		}
 		return tool.Result{}, err
 	}
-	return tool.Result{Output: fmt.Sprintf("saved %s as artifact %s (%s, %d bytes)", Visible(a.Path), Visible(kept.Name), kept.Type, kept.Size)}, nil
+	return tool.Result{Output: fmt.Sprintf("saved %s as artifact %s (%s, %d bytes)", Visible(a.Path), Visible(kept.Name),
+		kept.Type, kept.Size)}, nil
 }

@@ -184,9 +184,11 @@ func title(l tool.BackgroundLook) string {
 	case l.Lost:
 		return fmt.Sprintf("[%s is no longer running and its output is lost: %s]", oneLine(l.Handle), l.End)
 	case l.Running:
-		return fmt.Sprintf("[%s has been running for %s, %d bytes written: %s]", oneLine(l.Handle), took, l.Total, oneLine(text))
+		return fmt.Sprintf("[%s has been running for %s, %d bytes written: %s]", oneLine(l.Handle), took, l.Total,
+			oneLine(text))
 	}
-	return fmt.Sprintf("[%s ended after %s, %s, %d bytes written: %s]", oneLine(l.Handle), took, l.End, l.Total, oneLine(text))
+	return fmt.Sprintf("[%s ended after %s, %s, %d bytes written: %s]", oneLine(l.Handle), took, l.End, l.Total,
+		oneLine(text))
 }
 
 func listJobs(ctx context.Context, b tool.Background, env tool.Env) (tool.Result, error) {

@@ -48,13 +48,15 @@ func (bash) TimeoutFor(input json.RawMessage) time.Duration {
 
 func runBash(ctx context.Context, a bashArgs, env tool.Env) (tool.Result, error) {
 	if strings.ContainsRune(a.Command, 0) {
-		return tool.Result{}, tool.Fail(tool.Invalid, "send the command without the NUL byte", errors.New("the command contains a NUL byte"))
+		return tool.Result{}, tool.Fail(tool.Invalid, "send the command without the NUL byte",
+			errors.New("the command contains a NUL byte"))
 	}
 	if a.Background {
 		return startJob(ctx, a, env)
 	}
 	if a.TimeoutMS > MaxBashTimeout.Milliseconds() {
-		return tool.Result{}, tool.Fail(tool.Invalid, "set run_in_background for commands that take longer", fmt.Errorf("timeout_ms is at most %d without run_in_background", MaxBashTimeout.Milliseconds()))
+		return tool.Result{}, tool.Fail(tool.Invalid, "set run_in_background for commands that take longer",
+			fmt.Errorf("timeout_ms is at most %d without run_in_background", MaxBashTimeout.Milliseconds()))
 	}
 	return inDir(ctx, env, a.Command)
 }
@@ -82,9 +84,11 @@ func execute(ctx context.Context, env tool.Env, cmd sandbox.Cmd, stderr *capture
 	case errors.Is(err, sandbox.ErrOutside):
 		return tool.Result{}, tool.Fail(tool.Denied, "", err)
 	case errors.Is(err, sandbox.ErrLost):
-		return tool.Result{}, tool.Fail(tool.Unknown, "check what the command did before you run it again", fmt.Errorf("run %s: %w", cmd.Args[0], err))
+		return tool.Result{}, tool.Fail(tool.Unknown, "check what the command did before you run it again",
+			fmt.Errorf("run %s: %w", cmd.Args[0], err))
 	case err != nil:
-		return tool.Result{}, tool.Fail(tool.Permanent, "inspan doctor lists what this machine can run", fmt.Errorf("run %s: %w", cmd.Args[0], err))
+		return tool.Result{}, tool.Fail(tool.Permanent, "inspan doctor lists what this machine can run",
+			fmt.Errorf("run %s: %w", cmd.Args[0], err))
 	}
 	var b strings.Builder
 	b.WriteString(stdout.text())
@@ -143,7 +147,8 @@ func (c *capture) text() string {
 		tail = tail[len(tail)-keep:]
 	}
 	if lost := c.total - len(c.head) - len(tail); lost > 0 {
-		return fmt.Sprintf("%s\n... %d bytes omitted here: the output exceeds the limit of what is stored ...\n%s", c.head, lost, tail)
+		return fmt.Sprintf("%s\n... %d bytes omitted here: the output exceeds the limit of what is stored ...\n%s", c.head,
+			lost, tail)
 	}
 	return string(c.head) + string(tail)
 }

@@ -44,7 +44,8 @@ func inDir(ctx context.Context, env tool.Env, text string) (tool.Result, error) 
 	if at, told := end.dir(); told {
 		switch to, ok := insideDir(env, at); {
 		case !ok:
-			notes = append(notes, fmt.Sprintf("[%s is not a folder of the workspace: the next call starts in %s again]", oneLine(at), oneLine(named(dir))))
+			notes = append(notes, fmt.Sprintf("[%s is not a folder of the workspace: the next call starts in %s again]",
+				oneLine(at), oneLine(named(dir))))
 		case to != named(dir):
 			r.Dir = to
 		}

@@ -105,7 +105,8 @@ func editFile(_ context.Context, a editArgs, env tool.Env) (tool.Result, error) 
 	if err := env.Sandbox.WriteFile(a.Path, []byte(after)); err != nil {
 		return fileError("edit", a.Path, err)
 	}
-	return Show(env, fmt.Sprintf("replaced %d occurrence(s) in %s\n%s", total, oneLine(a.Path), shortDiff(a.Path, before, after))), nil
+	return Show(env, fmt.Sprintf("replaced %d occurrence(s) in %s\n%s", total, oneLine(a.Path), shortDiff(a.Path, before,
+		after))), nil
 }
 
 // missing says more of a text that is not there.

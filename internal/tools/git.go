@@ -37,11 +37,14 @@ const maxFilters = 100
 
 // still keeps git quiet: no pager, no lock, no hook, no monitor, no signature program, no colour, whoever owns the
 // files.
-var still = []string{"git", "--no-pager", "--no-optional-locks", "-c", "core.fsmonitor=false", "-c", "core.hooksPath=/dev/null",
-	"-c", "core.pager=cat", "-c", "diff.external=", "-c", "log.showSignature=false", "-c", "color.status=false", "-c", "safe.directory=*"}
+var still = []string{"git", "--no-pager", "--no-optional-locks", "-c", "core.fsmonitor=false", "-c",
+	"core.hooksPath=/dev/null",
+	"-c", "core.pager=cat", "-c", "diff.external=", "-c", "log.showSignature=false", "-c", "color.status=false", "-c",
+	"safe.directory=*"}
 
 // closed keeps git from the network and from programs named outside of the repository. No protocol is called "none".
-var closed = []string{"GIT_OPTIONAL_LOCKS=0", "GIT_TERMINAL_PROMPT=0", "GIT_CONFIG_NOSYSTEM=1", "GIT_EXTERNAL_DIFF=", "GIT_PAGER=cat",
+var closed = []string{"GIT_OPTIONAL_LOCKS=0", "GIT_TERMINAL_PROMPT=0", "GIT_CONFIG_NOSYSTEM=1", "GIT_EXTERNAL_DIFF=",
+	"GIT_PAGER=cat",
 	"GIT_ALLOW_PROTOCOL=none", "GIT_NO_LAZY_FETCH=1"}
 
 // confined is closed, with the repository and its work tree kept to the workspace: neither a repository above it nor a
@@ -64,7 +67,8 @@ func git(ctx context.Context, env tool.Env, args ...string) (tool.Result, error)
 // option for that, and would start them to compare a file. A file behind a filter may so look changed.
 func withoutFilters(ctx context.Context, env tool.Env) ([]string, error) {
 	var out bytes.Buffer
-	exit, err := env.Sandbox.Exec(ctx, sandbox.Cmd{AnyProgram: true, Args: slices.Concat(still, []string{"config", "--null", "--name-only", "--get-regexp", `^filter\.`}),
+	exit, err := env.Sandbox.Exec(ctx, sandbox.Cmd{AnyProgram: true, Args: slices.Concat(still,
+		[]string{"config", "--null", "--name-only", "--get-regexp", `^filter\.`}),
 		Env: confined(env), Stdout: &out})
 	switch {
 	case ctx.Err() != nil:
@@ -89,7 +93,8 @@ func withoutFilters(ctx context.Context, env tool.Env) ([]string, error) {
 	n := 0
 	for _, d := range drivers {
 		for _, kv := range [][2]string{{"clean", ""}, {"smudge", ""}, {"process", ""}, {"required", "false"}} {
-			set = append(set, fmt.Sprintf("GIT_CONFIG_KEY_%d=%s.%s", n, d, kv[0]), fmt.Sprintf("GIT_CONFIG_VALUE_%d=%s", n, kv[1]))
+			set = append(set, fmt.Sprintf("GIT_CONFIG_KEY_%d=%s.%s", n, d, kv[0]), fmt.Sprintf("GIT_CONFIG_VALUE_%d=%s", n,
+				kv[1]))
 			n++
 		}
 	}
@@ -113,7 +118,8 @@ func gitLog(ctx context.Context, a gitArgs, env tool.Env) (tool.Result, error) {
 	if limit == 0 {
 		limit = 20
 	}
-	args := []string{"log", "--no-color", "--no-ext-diff", "--no-textconv", "--date=iso-strict", "--pretty=format:%h %ad %an: %s", "-n", strconv.Itoa(limit)}
+	args := []string{"log", "--no-color", "--no-ext-diff", "--no-textconv", "--date=iso-strict",
+		"--pretty=format:%h %ad %an: %s", "-n", strconv.Itoa(limit)}
 	return withTarget(ctx, env, args, a)
 }
 

@@ -59,7 +59,9 @@ func gitWork(name string, effect tool.Effect, schema string) builtin[json.RawMes
 }
 
 func noGit() error {
-	return tool.Fail(tool.Permanent, "an operator must install git 2.38 or newer on the machine of the toolrunner; inspan doctor shows details", errors.New("this toolrunner does not support git work"))
+	return tool.Fail(tool.Permanent,
+		"an operator must install git 2.38 or newer on the machine of the toolrunner; inspan doctor shows details",
+		errors.New("this toolrunner does not support git work"))
 }
 
 // gitPush asks the remote what it has if an earlier attempt was lost.

@@ -108,7 +108,8 @@ func patched(env tool.Env, path string) (content string, there bool, err error) 
 	case err != nil:
 		return "", false, err
 	case info.Size() > maxPatched:
-		return "", false, &fs.PathError{Op: "patch", Path: path, Err: fmt.Errorf("the file has %d bytes, too many to patch: use bash", info.Size())}
+		return "", false, &fs.PathError{Op: "patch", Path: path,
+			Err: fmt.Errorf("the file has %d bytes, too many to patch: use bash", info.Size())}
 	}
 	data, err := env.Sandbox.ReadFile(path)
 	if err == nil && binary(data) {
@@ -165,7 +166,8 @@ func runPatch(ctx context.Context, a applyPatchArgs, env tool.Env) (tool.Result,
 		}
 		r, err := fileError("apply_patch", path, cause)
 		if undo := back(env, steps[:i+1]); undo != nil {
-			return tool.Result{}, tool.Fail(tool.Permanent, "read the files before you continue", fmt.Errorf("apply_patch stopped at %q (%w) and could not be undone: %w", path, cause, undo))
+			return tool.Result{}, tool.Fail(tool.Permanent, "read the files before you continue",
+				fmt.Errorf("apply_patch stopped at %q (%w) and could not be undone: %w", path, cause, undo))
 		}
 		r.Output += "\nNo file was changed."
 		return r, err

@@ -57,7 +57,8 @@ func Prometheus(cfg PrometheusConfig) tool.Tool {
 func (c PrometheusConfig) query(ctx context.Context, a prometheusArgs, env tool.Env) (tool.Result, error) {
 	base, err := url.Parse(c.URL)
 	if err != nil || base.Host == "" || base.Scheme != "http" && base.Scheme != "https" {
-		return tool.Result{}, tool.Fail(tool.Permanent, "an operator sets INSPAN_PROMETHEUS_URL on the services of the station, for example http://127.0.0.1:9090",
+		return tool.Result{}, tool.Fail(tool.Permanent,
+			"an operator sets INSPAN_PROMETHEUS_URL on the services of the station, for example http://127.0.0.1:9090",
 			errors.New("the station has no Prometheus server"))
 	}
 	path, form, err := c.form(a)
@@ -66,7 +67,8 @@ func (c PrometheusConfig) query(ctx context.Context, a prometheusArgs, env tool.
 	}
 	ctx, cancel := context.WithTimeout(ctx, prometheusWait)
 	defer cancel()
-	req, err := http.NewRequestWithContext(ctx, http.MethodPost, base.JoinPath("api", "v1", path).String(), strings.NewReader(form.Encode()))
+	req, err := http.NewRequestWithContext(ctx, http.MethodPost, base.JoinPath("api", "v1", path).String(),
+		strings.NewReader(form.Encode()))
 	if err != nil {
 		return tool.Result{}, tool.Fail(tool.Invalid, "", fmt.Errorf("prometheus: %w", err))
 	}
@@ -74,13 +76,17 @@ func (c PrometheusConfig) query(ctx context.Context, a prometheusArgs, env tool.
 	if !c.Token.Empty() {
 		req.Header.Set("Authorization", "Bearer "+c.Token.Reveal())
 	}
-	client := &http.Client{Transport: &http.Transport{DisableKeepAlives: true}, CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
+	client := &http.Client{Transport: &http.Transport{DisableKeepAlives: true}, CheckRedirect: func(*http.Request,
+		[]*http.Request) error {
+		return http.ErrUseLastResponse
+	}}
 	resp, err := client.Do(req)
 	if err != nil {
 		if ctx.Err() != nil {
 			return tool.Result{}, ctx.Err()
 		}
-		return tool.Result{}, tool.Fail(tool.Transient, "the server may be down; retry later", errors.New("no response from the Prometheus server"))
+		return tool.Result{}, tool.Fail(tool.Transient, "the server may be down; retry later",
+			errors.New("no response from the Prometheus server"))
 	}
 	defer resp.Body.Close()
 	body, err := io.ReadAll(io.LimitReader(resp.Body, maxPrometheus+1))
@@ -88,7 +94,8 @@ func (c PrometheusConfig) query(ctx context.Context, a prometheusArgs, env tool.
 		return tool.Result{}, tool.Fail(tool.Transient, "", fmt.Errorf("read the answer of Prometheus: %w", err))
 	}
 	if len(body) > maxPrometheus {
-		return failed("prometheus: the response has more than %d bytes; aggregate, or use a shorter range or a longer step", maxPrometheus), nil
+		return failed("prometheus: the response has more than %d bytes; aggregate, or use a shorter range or a longer step",
+			maxPrometheus), nil
 	}
 	return answerOf(resp.StatusCode, body, env)
 }
@@ -214,9 +221,12 @@ func answerOf(status int, body []byte, env tool.Env) (tool.Result, error) {
 	var said promAnswer
 	if err := json.Unmarshal(body, &said); err != nil || said.Status == "" {
 		if status >= 500 || status == http.StatusTooManyRequests {
-			return tool.Result{}, tool.Fail(tool.Transient, "try again later", fmt.Errorf("the Prometheus server responded with status %d", status))
+			return tool.Result{}, tool.Fail(tool.Transient, "try again later",
+				fmt.Errorf("the Prometheus server responded with status %d", status))
 		}
-		return tool.Result{}, tool.Fail(tool.Permanent, "", fmt.Errorf("the server at INSPAN_PROMETHEUS_URL responded with status %d, and not in the format of Prometheus", status))
+		return tool.Result{}, tool.Fail(tool.Permanent, "",
+			fmt.Errorf("the server at INSPAN_PROMETHEUS_URL responded with status %d, and not in the format of Prometheus",
+				status))
 	}
 	if said.Status != "success" {
 		return failed("prometheus: %s", said.Error), nil

@@ -55,7 +55,8 @@ func read(_ context.Context, a readArgs, env tool.Env) (tool.Result, error) {
 	}
 	switch {
 	case last < len(lines):
-		fmt.Fprintf(&b, "(lines %d-%d of %d; %d more lines; continue with offset %d)\n", first, last, len(lines), len(lines)-last, last+1)
+		fmt.Fprintf(&b, "(lines %d-%d of %d; %d more lines; continue with offset %d)\n", first, last, len(lines),
+			len(lines)-last, last+1)
 	case first > 1:
 		fmt.Fprintf(&b, "(lines %d-%d of %d: the end)\n", first, last, len(lines))
 	}

@@ -30,7 +30,8 @@ const (
 var errMany = errors.New("many files")
 
 // quiet has ripgrep look at the same files as walk does, whatever the workspace or its user configured.
-var quiet = []string{"rg", "--no-config", "--no-messages", "--no-ignore", "--hidden", "--no-follow", "--null", "--color=never", "--sort=none", "--glob=!.git/"}
+var quiet = []string{"rg", "--no-config", "--no-messages", "--no-ignore", "--hidden", "--no-follow", "--null",
+	"--color=never", "--sort=none", "--glob=!.git/"}
 
 // listed asks ripgrep for names below a folder, in the order of walk; false where it is not there or could not tell.
 // It only names files that may matter: what is shown of them is decided by the same code as without it.

@@ -80,7 +80,8 @@ func secretScan(ctx context.Context, a secretScanArgs, env tool.Env) (tool.Resul
 	case err != nil:
 		return fileError("secret_scan", a.Path, err)
 	}
-	summary := fmt.Sprintf("%d findings in %d files scanned, %d files skipped (binary, or larger than %d MiB)", s.found, s.files, s.skipped, maxSearched>>20)
+	summary := fmt.Sprintf("%d findings in %d files scanned, %d files skipped (binary, or larger than %d MiB)", s.found,
+		s.files, s.skipped, maxSearched>>20)
 	return Show(env, s.out.String()+more+summary+notSearched(all)), nil
 }
 

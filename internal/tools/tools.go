@@ -61,12 +61,14 @@ type builtin[A any] struct {
 	run  func(ctx context.Context, args A, env tool.Env) (tool.Result, error)
 }
 
-func define[A any](name string, effect tool.Effect, timeout time.Duration, schema string, run func(context.Context, A, tool.Env) (tool.Result, error)) builtin[A] {
+func define[A any](name string, effect tool.Effect, timeout time.Duration, schema string, run func(context.Context, A,
+	tool.Env) (tool.Result, error)) builtin[A] {
 	text, err := texts.ReadFile(name + ".md")
 	if err != nil {
 		panic(err) // the file is part of the program
 	}
-	return builtin[A]{tool.Spec{Name: name, Description: strings.TrimSpace(string(text)), Input: json.RawMessage(schema), Effect: effect, Timeout: timeout}, run}
+	return builtin[A]{tool.Spec{Name: name, Description: strings.TrimSpace(string(text)), Input: json.RawMessage(schema),
+		Effect: effect, Timeout: timeout}, run}
 }
 
 // Spec implements tool.Tool.
@@ -151,7 +153,8 @@ func oneLine(name string) string {
 }
 
 func deceptive(r rune) bool {
-	return r != '\n' && r != '\t' && r != '\r' && unicode.Is(unicode.Cc, r) || unicode.Is(unicode.Bidi_Control, r) || r == '\u2028' || r == '\u2029'
+	return r != '\n' && r != '\t' && r != '\r' && unicode.Is(unicode.Cc, r) || unicode.Is(unicode.Bidi_Control, r) ||
+		r == '\u2028' || r == '\u2029'
 }
 
 // fileError explains a failed file operation to the model: what the model can fix is a failed result, a refused path is
@@ -161,7 +164,8 @@ func fileError(what, path string, err error) (tool.Result, error) {
 	case errors.Is(err, context.DeadlineExceeded), errors.Is(err, context.Canceled):
 		return tool.Result{}, err
 	case errors.Is(err, sandbox.ErrOutside):
-		return tool.Result{}, tool.Fail(tool.Denied, "use a path inside the workspace", fmt.Errorf("%s %q: %w", what, path, sandbox.ErrOutside))
+		return tool.Result{}, tool.Fail(tool.Denied, "use a path inside the workspace", fmt.Errorf("%s %q: %w", what, path,
+			sandbox.ErrOutside))
 	case errors.Is(err, fs.ErrNotExist):
 		return failed("%s: no such file %q; glob finds files by pattern", what, path), nil
 	case errors.Is(err, sandbox.ErrTooLarge):

@@ -41,14 +41,18 @@ type webFetchArgs struct {
 
 func webFetch(ctx context.Context, a webFetchArgs, env tool.Env) (tool.Result, error) {
 	if env.Fetch == nil {
-		return tool.Result{}, tool.Fail(tool.Denied, "the owner of the agent can set sandbox.network: {enabled: true, allowed_hosts: [HOST]} in its file", errors.New("this agent has no network access"))
+		return tool.Result{}, tool.Fail(tool.Denied,
+			"the owner of the agent can set sandbox.network: {enabled: true, allowed_hosts: [HOST]} in its file",
+			errors.New("this agent has no network access"))
 	}
 	at, err := url.Parse(a.URL)
 	if err != nil || at.Host == "" || at.Scheme != "http" && at.Scheme != "https" {
-		return tool.Result{}, tool.Fail(tool.Invalid, "write it as https://host/path", errors.New("the url is not an http or https address"))
+		return tool.Result{}, tool.Fail(tool.Invalid, "write it as https://host/path",
+			errors.New("the url is not an http or https address"))
 	}
 	if at.User != nil {
-		return tool.Result{}, tool.Fail(tool.Invalid, "remove the user and password", errors.New("the url contains a user name or password"))
+		return tool.Result{}, tool.Fail(tool.Invalid, "remove the user and password",
+			errors.New("the url contains a user name or password"))
 	}
 	resp, err := follow(ctx, at, env)
 	if err != nil {
@@ -91,7 +95,8 @@ func follow(ctx context.Context, at *url.URL, env tool.Env) (*http.Response, err
 // redirect returns where an answer leads, nil where it does not.
 func redirect(from *url.URL, resp *http.Response) (*url.URL, error) {
 	switch resp.StatusCode {
-	case http.StatusMovedPermanently, http.StatusFound, http.StatusSeeOther, http.StatusTemporaryRedirect, http.StatusPermanentRedirect:
+	case http.StatusMovedPermanently, http.StatusFound, http.StatusSeeOther, http.StatusTemporaryRedirect,
+		http.StatusPermanentRedirect:
 	default:
 		return nil, nil //nolint:nilnil // it leads nowhere
 	}
@@ -140,14 +145,17 @@ func page(a webFetchArgs, resp *http.Response, body []byte, env tool.Env) tool.R
 	if kind == "" {
 		kind, _, _ = mime.ParseMediaType(http.DetectContentType(body))
 	}
-	head := fmt.Sprintf("%s\nstatus %d, %s, %d bytes", oneLine(resp.Request.URL.String()), resp.StatusCode, oneLine(kind), len(body))
+	head := fmt.Sprintf("%s\nstatus %d, %s, %d bytes", oneLine(resp.Request.URL.String()), resp.StatusCode, oneLine(kind),
+		len(body))
 	if len(body) > maxPage {
 		body = body[:maxPage]
-		head = fmt.Sprintf("%s\nstatus %d, %s, more than %d bytes, only these were read", oneLine(resp.Request.URL.String()), resp.StatusCode, oneLine(kind), maxPage)
+		head = fmt.Sprintf("%s\nstatus %d, %s, more than %d bytes, only these were read", oneLine(resp.Request.URL.String()),
+			resp.StatusCode, oneLine(kind), maxPage)
 	}
 	isHTML := kind == "text/html" || kind == "application/xhtml+xml"
 	if !isHTML && !textual(kind) {
-		return tool.Result{Output: head + "\nThe content is not text and is not shown.", Failed: resp.StatusCode >= http.StatusBadRequest}
+		return tool.Result{Output: head + "\nThe content is not text and is not shown.",
+			Failed: resp.StatusCode >= http.StatusBadRequest}
 	}
 	text, err := decodeText(body, resp.Header.Get("Content-Type"))
 	if err == nil && isHTML && !a.Raw {
@@ -166,7 +174,8 @@ func textual(kind string) bool {
 		return true
 	}
 	switch kind {
-	case "application/json", "application/xml", "application/javascript", "application/yaml", "application/x-yaml", "application/toml", "application/x-sh", "application/x-ndjson":
+	case "application/json", "application/xml", "application/javascript", "application/yaml", "application/x-yaml",
+		"application/toml", "application/x-sh", "application/x-ndjson":
 		return true
 	}
 	return false
@@ -189,6 +198,7 @@ func markdown(text string, from *url.URL) (string, error) {
 	if len(text) > maxHTML {
 		return "", errLargeHTML
 	}
-	c := converter.NewConverter(converter.WithPlugins(base.NewBasePlugin(), commonmark.NewCommonmarkPlugin(), table.NewTablePlugin()))
+	c := converter.NewConverter(converter.WithPlugins(base.NewBasePlugin(), commonmark.NewCommonmarkPlugin(),
+		table.NewTablePlugin()))
 	return c.ConvertString(text, converter.WithDomain(from.Scheme+"://"+from.Host))
 }

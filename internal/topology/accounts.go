@@ -72,7 +72,8 @@ func Reviver(station string) User {
 	u := User{Name: ReviverUser, Subscribe: []string{peopleInbox}}
 	for _, role := range events.Services() {
 		for _, c := range Consumers(station, role) {
-			u.Publish = append(u.Publish, "$JS.API.CONSUMER.INFO."+c.Stream+"."+c.Name, "$JS.API.CONSUMER.RESET."+c.Stream+"."+c.Name)
+			u.Publish = append(u.Publish, "$JS.API.CONSUMER.INFO."+c.Stream+"."+c.Name, "$JS.API.CONSUMER.RESET."+c.Stream+"."+
+				c.Name)
 		}
 	}
 	return u
@@ -90,7 +91,8 @@ func StreamsAccount(station string) string { return "streams-" + station }
 // that object into the log. The streams are therefore in an account of their own; services and outsiders are in the
 // other one, which borrows the streams' subjects. What is borrowed is answered only to the asker's own account, and an
 // answer is not passed on to the streams.
-func (b Buckets) Accounts(station string, outsiders []User, password func(user string) string, administrators ...User) string {
+func (b Buckets) Accounts(station string, outsiders []User, password func(user string) string,
+	administrators ...User) string {
 	var out strings.Builder
 	back, front := StreamsAccount(station), "station-"+station
 	within := func(subject string) string { return inFront(back, subject) }
@@ -174,7 +176,8 @@ func (b Buckets) lent(station string) []serviceImport {
 	// hears every second.
 	const several = `, response_type: stream, response_threshold: "30s"`
 	all := []serviceImport{
-		{how: "service", subject: "$JS.API.*"}, {how: "service", subject: "$JS.API.STREAM.INFO.*"}, {how: "service", subject: "$JS.API.STREAM.MSG.GET.*"}, {how: "service", subject: "$JS.API.CONSUMER.INFO.*.*"},
+		{how: "service", subject: "$JS.API.*"}, {how: "service", subject: "$JS.API.STREAM.INFO.*"},
+		{how: "service", subject: "$JS.API.STREAM.MSG.GET.*"}, {how: "service", subject: "$JS.API.CONSUMER.INFO.*.*"},
 		{how: "service", subject: purgeArtifacts},
 		{how: "service", subject: "$JS.API.DIRECT.GET.>", more: several}, {how: "service", subject: "$JS.ACK.>"},
 	}
@@ -194,7 +197,8 @@ func (b Buckets) lent(station string) []serviceImport {
 			all = append(all, serviceImport{how: "service", subject: subject})
 		}
 		if st.RepublishTo != "" {
-			all = append(all, serviceImport{how: "stream", subject: starred(st.RepublishTo), as: starred(cmp.Or(st.WatchedAs, st.RepublishTo))})
+			all = append(all, serviceImport{how: "stream", subject: starred(st.RepublishTo),
+				as: starred(cmp.Or(st.WatchedAs, st.RepublishTo))})
 		}
 	}
 	return all

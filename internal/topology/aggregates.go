@@ -16,7 +16,8 @@ type Aggregate struct {
 // Aggregates returns all that the log of a station has room for, runs and sessions first. Those without event types are
 // kept free: no service may publish on their subjects.
 func Aggregates() []Aggregate {
-	all := []Aggregate{{Name: events.RunAggregate, Words: events.Registry()}, {Name: events.SessionAggregate, Words: events.SessionRegistry()}}
+	all := []Aggregate{{Name: events.RunAggregate, Words: events.Registry()}, {Name: events.SessionAggregate,
+		Words: events.SessionRegistry()}}
 	for _, name := range []string{"agent", "work", "schedule", "workspace"} {
 		all = append(all, Aggregate{Name: name})
 	}

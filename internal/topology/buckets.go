@@ -49,13 +49,15 @@ func (b Buckets) Check() error {
 	for _, v := range []struct{ variable, name string }{{StateVariable, b.State}, {FilesVariable, b.Files}} {
 		switch {
 		case !bucketName.MatchString(v.name):
-			errs = append(errs, fmt.Errorf("%s is %q, want 1 to 64 letters, digits, hyphens and underscores", v.variable, v.name))
+			errs = append(errs, fmt.Errorf("%s is %q, want 1 to 64 letters, digits, hyphens and underscores", v.variable,
+				v.name))
 		case slices.Contains([]string{ConfigBucket, SessionBucket, TreeBucket, LeaseBucket, ArtifactBucket}, v.name):
 			errs = append(errs, fmt.Errorf("%s is %q, which is the name of another bucket of the station: choose a different name", v.variable, v.name))
 		}
 	}
 	if b.State == b.Files {
-		errs = append(errs, fmt.Errorf("%s and %s are both %q: choose two different names", StateVariable, FilesVariable, b.State))
+		errs = append(errs, fmt.Errorf("%s and %s are both %q: choose two different names", StateVariable, FilesVariable,
+			b.State))
 	}
 	return errors.Join(errs...)
 }

@@ -72,7 +72,8 @@ func (b Buckets) Permissions(station string, role events.Service) (publish, subs
 
 	name := "inspan-" + string(role)
 	subscribe = []string{InboxPrefix(station, role) + ".>", s + "run.*.stream", "inspan." + string(role) + ".status",
-		events.RunEventsOfKind(station, events.RunCompleted), events.RunEventsOfKind(station, events.RunFailed)} // hints to end work
+		// hints to end work
+		events.RunEventsOfKind(station, events.RunCompleted), events.RunEventsOfKind(station, events.RunFailed)}
 	if asksHooks(role) {
 		subscribe = append(subscribe, events.HookedSubject(station, role, "*"))
 	}
@@ -100,14 +101,16 @@ func (b Buckets) stores(station string, role events.Service) []string {
 	objects := []string{"$O." + b.Files + ".C.>", "$O." + b.Files + ".M.>"}
 	switch role {
 	case events.Planner:
-		return append(objects, configKey(station, DurabilityKey), configKey(station, DamageKey), "$KV."+SessionBucket+"."+station+".>",
+		return append(objects, configKey(station, DurabilityKey), configKey(station, DamageKey), "$KV."+SessionBucket+"."+
+			station+".>",
 			"$KV."+b.State+"."+station+"."+OrchestratorKeys+"*", "$KV."+b.State+"."+station+"."+WorkflowKeys+"*")
 	case events.Executor:
 		return objects
 	case events.Toolrunner: // and it alone reads the station's key
 		key := configKey(station, StationKeyKey)
 		return append(objects, "$O."+ArtifactBucket+".C.>", "$O."+ArtifactBucket+".M.>",
-			"$KV."+LeaseBucket+"."+station+".>", "$KV."+TreeBucket+"."+station+".>", key, "$JS.API.DIRECT.GET."+KVStream(ConfigBucket)+"."+key)
+			"$KV."+LeaseBucket+"."+station+".>", "$KV."+TreeBucket+"."+station+".>", key,
+			"$JS.API.DIRECT.GET."+KVStream(ConfigBucket)+"."+key)
 	case events.Persister: // and it alone takes artifacts away, whose time is over
 		return append(objects, "$KV."+b.State+"."+station+".>", purgeArtifacts)
 	case events.Gatekeeper: // nothing but facts
@@ -185,18 +188,21 @@ func (b Buckets) UserPermissions(station, approver string, rights ...Right) (pub
 	}
 	if slices.Contains(rights, MayServe) {
 		publish = append(publish, events.ToolReplySubject(station, "*"), events.ToolSpecSubject(station, "*"))
-		subscribe = append(subscribe, events.ToolSubject(station, "*"), events.ToolControlSubject(station, "*"), events.ToolsSubject(station))
+		subscribe = append(subscribe, events.ToolSubject(station, "*"), events.ToolControlSubject(station, "*"),
+			events.ToolsSubject(station))
 	}
 	if slices.Contains(rights, MayWatch) {
 		publish = append(publish, b.reading(station)...)
-		publish = append(publish, "$JS.API.DIRECT.GET."+Dead(station), "$JS.API.DIRECT.GET."+Live(station), "$SRV.PING", "$SRV.INFO", "$SRV.STATS", "inspan.*.status", s+"run.*.sofar", events.ToolsSubject(station))
+		publish = append(publish, "$JS.API.DIRECT.GET."+Dead(station), "$JS.API.DIRECT.GET."+Live(station), "$SRV.PING",
+			"$SRV.INFO", "$SRV.STATS", "inspan.*.status", s+"run.*.sofar", events.ToolsSubject(station))
 		for _, role := range events.Services() {
 			for _, c := range Consumers(station, role) {
 				publish = append(publish, "$JS.API.CONSUMER.INFO."+c.Stream+"."+c.Name)
 			}
 		}
 		// The account has one station: patterns for all stations, as people type them, show no other.
-		subscribe = append(subscribe, "station.*.run.*.stream", "station.*.run.*.live", "station.*.dead.>", events.ToolSpecSubject("*", "*"))
+		subscribe = append(subscribe, "station.*.run.*.stream", "station.*.run.*.live", "station.*.dead.>",
+			events.ToolSpecSubject("*", "*"))
 	}
 	return publish, subscribe
 }
@@ -213,9 +219,11 @@ func (b Buckets) SetupPermissions(station string) (publish, subscribe []string) 
 			if len(c.Filters) == 1 {
 				filter = "." + c.Filters[0]
 			}
-			publish = append(publish, "$JS.API.CONSUMER.INFO."+c.Stream+"."+c.Name, "$JS.API.CONSUMER.CREATE."+c.Stream+"."+c.Name+filter)
+			publish = append(publish, "$JS.API.CONSUMER.INFO."+c.Stream+"."+c.Name, "$JS.API.CONSUMER.CREATE."+c.Stream+"."+
+				c.Name+filter)
 		}
 	}
-	publish = append(publish, configKey(station, ">"), "$JS.API.DIRECT.GET."+KVStream(ConfigBucket)+"."+configKey(station, ">"))
+	publish = append(publish, configKey(station, ">"), "$JS.API.DIRECT.GET."+KVStream(ConfigBucket)+"."+configKey(station,
+		">"))
 	return append(publish, b.reading(station)...), []string{peopleInbox}
 }

@@ -119,11 +119,13 @@ func (b Buckets) Streams(station string, l Limits) []Stream {
 		{
 			Name: Dead(station), Description: "Input that station " + station + " refused, with the reason.",
 			Subjects: []string{s + "dead.*"}, Retention: KeepToLimits, MaxBytes: orElse(l.DeadBytes, DefaultDeadBytes),
-			Bounded: l.DeadBytes != 0, MaxMsgSize: MaxDead, MaxAge: DeadAge, Window: ShortestWindow, DenyDelete: true, Direct: true,
+			Bounded: l.DeadBytes != 0, MaxMsgSize: MaxDead, MaxAge: DeadAge, Window: ShortestWindow, DenyDelete: true,
+			Direct:        true,
 			RepublishFrom: s + "dead.*", RepublishTo: s + "letter.{{wildcard(1)}}", WatchedAs: s + "dead.{{wildcard(1)}}",
 		},
 		{
-			Name: Live(station), Description: "What was said live at station " + station + ", where it is to be kept for those who come late. No fact.",
+			Name: Live(station), Description: "What was said live at station " + station +
+				", where it is to be kept for those who come late. No fact.",
 			Subjects: []string{s + "run.*.kept"}, Retention: KeepToLimits, MaxBytes: LiveBytes, MaxMsgSize: MaxLive,
 			MaxPerKey: LiveMessages, MaxAge: LiveAge, Window: ShortestWindow, DenyDelete: true, DenyPurge: true, Direct: true,
 			RepublishFrom: s + "run.*.kept", RepublishTo: s + "run.{{wildcard(1)}}.live",
@@ -141,7 +143,8 @@ func timers(station string) []Stream {
 			all = append(all, Stream{
 				Name: Tmr(station, family), Description: "Timers " + family + " of station " + station + " and their firings.",
 				// A firing stays until its role has taken note. Schedules need rollup and can not discard new.
-				Subjects: []string{"station." + station + ".timer" + of, "station." + station + ".due" + of}, Retention: KeepToAck, MaxBytes: -1,
+				Subjects: []string{"station." + station + ".timer" + of, "station." + station + ".due" + of}, Retention: KeepToAck,
+				MaxBytes:   -1,
 				MaxMsgSize: 4 << 10, Window: ShortestWindow, Rollup: true, TTL: true, Schedules: true,
 			})
 		}
@@ -214,7 +217,8 @@ func Consumers(station string, role events.Service) []Consumer {
 
 func (h Subscriptions) consumers(station string) []Consumer {
 	role, s := h.Role, "station."+station+"."
-	byStream := []Consumer{{Stream: Log(station)}, {Stream: In(station), Single: true}, {Stream: In(station), Name: string(role) + "-apart", Single: true}}
+	byStream := []Consumer{{Stream: Log(station)}, {Stream: In(station), Single: true},
+		{Stream: In(station), Name: string(role) + "-apart", Single: true}}
 	if h.All {
 		byStream[0].Filters = []string{s + "run.*.evt.*.*"}
 	}

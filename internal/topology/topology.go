@@ -62,10 +62,12 @@ func AllSubscriptions() []Subscriptions { return slices.Clone(hearing) }
 
 var hearing = []Subscriptions{
 	{
-		Role:    events.Planner,
-		Events:  []events.Kind{events.RunCreated, events.PlanAnswered, events.StepFinished, events.StepFailed, events.GateRejected, events.GateExpired, events.RunResumed, events.TurnDeferred},
-		Inputs:  []string{"task", "task.*", "run.*.control", "session.*.control"},
-		Apart:   []string{"run.*.control", "session.*.control"}, // tasks may wait for their turn; a stop may not wait for them
+		Role: events.Planner,
+		Events: []events.Kind{events.RunCreated, events.PlanAnswered, events.StepFinished, events.StepFailed,
+			events.GateRejected, events.GateExpired, events.RunResumed, events.TurnDeferred},
+		Inputs: []string{"task", "task.*", "run.*.control", "session.*.control"},
+		// tasks may wait for their turn; a stop may not wait for them
+		Apart:   []string{"run.*.control", "session.*.control"},
 		Timers:  []string{"run"},
 		Workers: 32,
 	},
@@ -77,8 +79,9 @@ var hearing = []Subscriptions{
 		Workers: 32,
 	},
 	{
-		Role:    events.Executor,
-		Events:  []events.Kind{events.RunCreated, events.PlanRequested, events.StepAllowed, events.CallFinished, events.CallFailed, events.CallRefused, events.RunResumed},
+		Role: events.Executor,
+		Events: []events.Kind{events.RunCreated, events.PlanRequested, events.StepAllowed, events.CallFinished,
+			events.CallFailed, events.CallRefused, events.RunResumed},
 		Timers:  []string{"turn"},
 		Workers: 64,
 	},

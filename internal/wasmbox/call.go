@@ -68,9 +68,11 @@ type command func(ctx context.Context, c *call) error
 func commands() map[string]command {
 	return map[string]command{
 		"basename": basename, "bash": shell, "cat": cat, "chmod": chmod, "cp": cp, "cut": cut, "date": date,
-		"dirname": dirname, "echo": echo, "env": env, "false": func(context.Context, *call) error { return failure }, "find": find,
+		"dirname": dirname, "echo": echo, "env": env, "false": func(context.Context, *call) error { return failure },
+		"find": find,
 		"grep": grep, "head": head, "ln": ln, "ls": ls, "mkdir": mkdir, "mv": mv, "pwd": pwd, "readlink": readlink,
-		"rm": rm, "rmdir": rmdir, "sed": sed, "seq": seq, "sh": shell, "sha256sum": sha256sum, "sleep": sleep, "sort": sortLines,
+		"rm": rm, "rmdir": rmdir, "sed": sed, "seq": seq, "sh": shell, "sha256sum": sha256sum, "sleep": sleep,
+		"sort": sortLines,
 		"tail": tail, "tee": tee, "touch": touch, "tr": tr, "true": func(context.Context, *call) error { return nil }, "uniq": uniq,
 		"wc": wc, "which": which, "xargs": xargs,
 	}

@@ -56,7 +56,8 @@ func date(_ context.Context, c *call) error {
 			return misused("%s is not known", arg)
 		}
 	}
-	return c.line(strings.NewReplacer("%Y", now.Format("2006"), "%m", now.Format("01"), "%d", now.Format("02"), "%e", now.Format("_2"),
+	return c.line(strings.NewReplacer("%Y", now.Format("2006"), "%m", now.Format("01"), "%d", now.Format("02"), "%e",
+		now.Format("_2"),
 		"%H", now.Format("15"), "%M", now.Format("04"), "%S", now.Format("05"), "%s", strconv.FormatInt(now.Unix(), 10),
 		"%F", now.Format("2006-01-02"), "%T", now.Format("15:04:05"), "%a", now.Format("Mon"), "%b", now.Format("Jan"),
 		"%N", now.Format("000000000"), "%Z", "UTC", "%%", "%").Replace(form))
@@ -258,7 +259,8 @@ func xargs(ctx context.Context, c *call) error {
 
 // sortLines sorts.
 func sortLines(ctx context.Context, c *call) error {
-	o, names, err := c.options("rnufk:t:bsho:", "reverse=r", "numeric-sort=n", "unique=u", "ignore-case=f", "key=k", "field-separator=t", "stable=s")
+	o, names, err := c.options("rnufk:t:bsho:", "reverse=r", "numeric-sort=n", "unique=u", "ignore-case=f", "key=k",
+		"field-separator=t", "stable=s")
 	if err != nil {
 		return err
 	}

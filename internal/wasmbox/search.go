@@ -32,8 +32,10 @@ type searcher struct {
 }
 
 func grep(ctx context.Context, c *call) error {
-	o, args, err := c.options("ivnclLrREFwxoqhHsaIGe:m:A:B:C:N:X:D:", "ignore-case=i", "invert-match=v", "line-number=n", "count=c",
-		"files-with-matches=l", "files-without-match=L", "recursive=r", "extended-regexp=E", "fixed-strings=F", "word-regexp=w",
+	o, args, err := c.options("ivnclLrREFwxoqhHsaIGe:m:A:B:C:N:X:D:", "ignore-case=i", "invert-match=v", "line-number=n",
+		"count=c",
+		"files-with-matches=l", "files-without-match=L", "recursive=r", "extended-regexp=E", "fixed-strings=F",
+		"word-regexp=w",
 		"line-regexp=x", "only-matching=o", "quiet=q", "no-filename=h", "with-filename=H", "no-messages=s", "regexp=e",
 		"max-count=m", "after-context=A", "before-context=B", "context=C", "include=N", "exclude=X", "exclude-dir=D")
 	if err != nil {
@@ -330,7 +332,8 @@ func named(word, pattern string) test {
 			pattern, what = strings.ToLower(pattern), strings.ToLower(what)
 		case "-path":
 			// Here a star fits a slash, too.
-			expr, err := regexp.Compile("^" + strings.NewReplacer(`\*`, ".*", `\?`, ".").Replace(regexp.QuoteMeta(pattern)) + "$")
+			expr, err := regexp.Compile("^" + strings.NewReplacer(`\*`, ".*", `\?`, ".").Replace(regexp.QuoteMeta(pattern)) +
+				"$")
 			return err == nil && expr.MatchString(name)
 		}
 		ok, err := path.Match(pattern, what)

@@ -86,7 +86,8 @@ func (c *call) interpret(ctx context.Context, text, name string, params []string
 		return misuse
 	}
 	r, err := interp.New(
-		interp.Env(expand.ListEnviron(c.Env...)), interp.Dir(c.Dir), interp.StdIO(c.In, c.Out, c.Err), interp.Params(params...),
+		interp.Env(expand.ListEnviron(c.Env...)), interp.Dir(c.Dir), interp.StdIO(c.In, c.Out, c.Err),
+		interp.Params(params...),
 		interp.ExecHandlers(func(interp.ExecHandlerFunc) interp.ExecHandlerFunc { return c.exec }),
 		interp.OpenHandler(open), interp.StatHandler(c.stat), interp.AccessHandler(c.access),
 	)

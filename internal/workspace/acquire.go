@@ -34,7 +34,8 @@ type Acquired struct {
 // Acquire returns the workspace of a run for an attempt of a step; Release must be called then. ended reports whether
 // no call of a step of a run is to come. The error is a *BusyError where a living instance holds the workspace, and
 // ErrTaken where it was lost meanwhile.
-func (w Workspaces) Acquire(ctx context.Context, workspace, run, step string, ended func(run, step string) bool) (Acquired, error) {
+func (w Workspaces) Acquire(ctx context.Context, workspace, run, step string,
+	ended func(run, step string) bool) (Acquired, error) {
 	a := Acquired{Dir: workdir.Dir{Workspace: workspace, Path: workspace}}
 	var err error
 	if w.Trees == nil {

@@ -113,7 +113,8 @@ func (p *parts) fetch() {
 	p.refs, p.ahead = p.refs[1:], ahead
 	go func() {
 		data, err := p.from.Get(p.ctx, ref)
-		if errors.Is(err, kernel.ErrNotFound) || errors.Is(err, kernel.ErrDamagedObject) || errors.Is(err, kernel.ErrTooLarge) {
+		if errors.Is(err, kernel.ErrNotFound) || errors.Is(err, kernel.ErrDamagedObject) || errors.Is(err,
+			kernel.ErrTooLarge) {
 			err = fmt.Errorf("%w: %w (restore the object store)", ErrDamaged, err)
 		}
 		ahead <- part{data, err}

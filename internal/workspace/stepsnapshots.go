@@ -147,6 +147,7 @@ func lostNews(rec Record) string {
 	if len(rec.Missing) == 0 {
 		return text
 	}
-	return text + " These calls had ended, and what they changed in files is lost all the same: " + strings.Join(rec.Missing, ", ") +
+	return text + " These calls had ended, and what they changed in files is lost all the same: " +
+		strings.Join(rec.Missing, ", ") +
 		". Do again what is needed of it."
 }

@@ -185,7 +185,8 @@ func (t *Trees) claim(ctx context.Context, tr *tree, run string) error {
 		}
 	}
 	before := rec
-	same := c != nil && !c.lost && before.Owner == "" && before.Fence == c.rec.Fence // it was given back here, and no one had it since
+	// it was given back here, and no one had it since
+	same := c != nil && !c.lost && before.Owner == "" && before.Fence == c.rec.Fence
 	if !same {
 		rec = passOn(rec)
 	}

@@ -211,7 +211,8 @@ func (t *Trees) keep(ctx context.Context, tr *tree, c *claim, covers string) err
 		rec.Packs = nil
 	}
 	rec.Packs = append(rec.Packs, pack)
-	rec.Snapshot, rec.Files, rec.Bytes, rec.Covers, rec.Unkept, rec.At = shot.ID, shot.Files, shot.Bytes, covers, nil, t.cfg.Now().UTC()
+	rec.Snapshot, rec.Files, rec.Bytes, rec.Covers, rec.Unkept, rec.At = shot.ID, shot.Files, shot.Bytes, covers, nil,
+		t.cfg.Now().UTC()
 	_, err = os.Lstat(filepath.Join(c.dir, ".git"))
 	rec.Repository = err == nil
 	if err := t.writeRecord(ctx, tr, c, rec); err != nil {
@@ -236,7 +237,8 @@ func (t *Trees) writeRecord(ctx context.Context, tr *tree, c *claim, rec Record)
 	if err != nil {
 		return err
 	}
-	if now.Fence == c.rec.Fence && now.Owner == rec.Owner && now.Snapshot == rec.Snapshot && slices.Equal(now.Unkept, rec.Unkept) && revision > c.revision {
+	if now.Fence == c.rec.Fence && now.Owner == rec.Owner && now.Snapshot == rec.Snapshot && slices.Equal(now.Unkept,
+		rec.Unkept) && revision > c.revision {
 		c.rec, c.revision = now, revision
 		return nil
 	}

@@ -44,7 +44,8 @@ type Statement struct {
 // bytes are what the signature is over. Ids hold no line break and the reason comes last, as its hash, so two
 // statements never have the same bytes.
 func (s Statement) bytes() ([]byte, error) {
-	for _, id := range []struct{ what, id string }{{"station", s.Station}, {"run", s.Run}, {"gate", s.Gate}, {"proposal_hash", s.ProposalHash}} {
+	for _, id := range []struct{ what, id string }{{"station", s.Station}, {"run", s.Run}, {"gate", s.Gate},
+		{"proposal_hash", s.ProposalHash}} {
 		if err := events.CheckID(id.what, id.id); err != nil {
 			return nil, err
 		}
@@ -56,7 +57,8 @@ func (s Statement) bytes() ([]byte, error) {
 		return nil, fmt.Errorf("reason of %d bytes: at most %d can be signed", len(s.Reason), MaxReason)
 	}
 	reason := sha256.Sum256([]byte(s.Reason))
-	return []byte(strings.Join([]string{"inspan approval 1", s.Station, s.Run, s.Gate, s.Decision, s.ProposalHash, hex.EncodeToString(reason[:])}, "\n")), nil
+	return []byte(strings.Join([]string{"inspan approval 1", s.Station, s.Run, s.Gate, s.Decision, s.ProposalHash,
+		hex.EncodeToString(reason[:])}, "\n")), nil
 }
 
 // MaxReason is the longest reason that is recorded, in bytes.
@@ -154,7 +156,8 @@ func (k Keys) VerifyEvent(f events.Event) (name string, err error) {
 	default:
 		return "", fmt.Errorf("%w: the event records no answer", ErrUnsigned)
 	}
-	name, err = k.Verify(Statement{Station: f.Station, Run: f.Run, Gate: a.Gate, Decision: decision, ProposalHash: a.Approved(), Reason: a.Reason}, a.Key, a.Signature)
+	name, err = k.Verify(Statement{Station: f.Station, Run: f.Run, Gate: a.Gate, Decision: decision,
+		ProposalHash: a.Approved(), Reason: a.Reason}, a.Key, a.Signature)
 	if err == nil && (a.By != name || a.Assurance != events.AssuranceSignature) {
 		return "", fmt.Errorf("%w: %s signed, the event records %s by %s", ErrBadSignature, name, a.By, a.Assurance)
 	}

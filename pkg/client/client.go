@@ -111,7 +111,8 @@ type SilentError struct {
 
 func (e *SilentError) Error() string {
 	if errors.Is(e.Err, ErrDenied) {
-		return fmt.Sprintf("run %s: stored at station %s, but this user may not see what comes of it: %v", e.Run, e.Station, e.Err)
+		return fmt.Sprintf("run %s: stored at station %s, but this user may not see what comes of it: %v", e.Run, e.Station,
+			e.Err)
 	}
 	return fmt.Sprintf("run %s: stored, but station %s has not answered yet: it will when its services run, inspan doctor says which do: %v", e.Run, e.Station, e.Err)
 }

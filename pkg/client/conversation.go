@@ -45,7 +45,8 @@ func (rs Runs) conversation(ctx context.Context, s run.State) (Conversation, err
 	if err != nil {
 		return Conversation{}, err
 	}
-	all := Conversation{Session: s.Created.Session, Messages: append(history.Messages(before), own...), TotalTokens: s.Tokens.Total(), CreatedAt: s.CreatedAt, UpdatedAt: s.UpdatedAt}
+	all := Conversation{Session: s.Created.Session, Messages: append(history.Messages(before), own...),
+		TotalTokens: s.Tokens.Total(), CreatedAt: s.CreatedAt, UpdatedAt: s.UpdatedAt}
 	for _, p := range before {
 		all.TotalTokens += p.InputTokens + p.OutputTokens
 	}

@@ -65,8 +65,9 @@ func (dl DeadLetters) letters(ctx context.Context) (all []Letter, last uint64, e
 				again[d.Token] = d.Time
 				continue
 			}
-			all = append(all, Letter{Seq: r.Seq, By: r.By, Subject: d.Subject, Time: d.Time, Run: d.Run, Code: d.Code, Reason: d.Reason,
-				Hint: d.Hint, Data: d.Data, DataBytes: d.DataBytes, Token: d.Token, Header: d.Header})
+			all = append(all, Letter{Seq: r.Seq, By: r.By, Subject: d.Subject, Time: d.Time, Run: d.Run, Code: d.Code,
+				Reason: d.Reason,
+				Hint:   d.Hint, Data: d.Data, DataBytes: d.DataBytes, Token: d.Token, Header: d.Header})
 		}
 	}
 	for i := range all {
@@ -171,7 +172,8 @@ func (dl DeadLetters) taken(ctx context.Context, l Letter, answers *letters) err
 				return verdict(d)
 			}
 		case <-ctx.Done():
-			return &SilentError{Station: dl.c.st.Name(), Run: or(l.Run, fmt.Sprintf("of letter %d", l.Seq)), Err: context.Cause(ctx)}
+			return &SilentError{Station: dl.c.st.Name(), Run: or(l.Run, fmt.Sprintf("of letter %d", l.Seq)),
+				Err: context.Cause(ctx)}
 		}
 	}
 }

@@ -95,7 +95,8 @@ func (gs Gates) decide(ctx context.Context, d Decision, word string) (run.State,
 		if g != nil && g.Status == run.GatePending {
 			return slices.ContainsFunc(g.Votes, func(v run.Vote) bool { return v.Input == input })
 		}
-		return g != nil && g.Input == input && (word == "approve" || s.Status != events.Running || g.Resolution <= s.ResumedAt)
+		return g != nil && g.Input == input && (word == "approve" || s.Status != events.Running ||
+			g.Resolution <= s.ResumedAt)
 	}
 	var s run.State
 	err := ErrDenied
@@ -131,7 +132,8 @@ func (gs Gates) sign(ctx context.Context, d Decision, a *events.Answer) (err err
 		hash = events.EditedHash(hash, a.EditedInput)
 	}
 	a.Key = d.Sign.ID()
-	a.Signature, err = d.Sign.Sign(approval.Statement{Station: gs.c.st.Name(), Run: d.Run, Gate: d.Gate, Decision: a.Decision,
+	a.Signature, err = d.Sign.Sign(approval.Statement{Station: gs.c.st.Name(), Run: d.Run, Gate: d.Gate,
+		Decision:     a.Decision,
 		ProposalHash: hash, Reason: a.Reason})
 	return err
 }

@@ -19,7 +19,8 @@ import (
 type publisher struct{ c *Client }
 
 // steer publishes a message about a run and waits for what comes of it.
-func (p publisher) steer(ctx context.Context, runID, subject string, message any, done func(s run.State, input uint64) bool) (run.State, error) {
+func (p publisher) steer(ctx context.Context, runID, subject string, message any,
+	done func(s run.State, input uint64) bool) (run.State, error) {
 	input, letters, err := p.send(ctx, subject, message)
 	if err != nil {
 		return run.State{}, err
@@ -52,13 +53,15 @@ func (p publisher) publish(ctx context.Context, subject string, body []byte, tok
 		return 0, fmt.Errorf("station %s takes nothing more until its services have worked off what waits: send it again later, inspan doctor says which of them run: %w", p.c.st.Name(), err)
 	}
 	if err != nil {
-		return 0, fmt.Errorf("%w: is station %s set up on this server, and may this user publish there? inspan doctor looks", err, p.c.st.Name())
+		return 0, fmt.Errorf("%w: is station %s set up on this server, and may this user publish there? inspan doctor looks",
+			err, p.c.st.Name())
 	}
 	return seq, nil
 }
 
 func (p publisher) refusals(token string) (*letters, error) {
-	l := &letters{c: p.c, token: token, come: make(chan kernel.DeadLetter, 1)} // one message has one dead letter; a second repeats it
+	// one message has one dead letter; a second repeats it
+	l := &letters{c: p.c, token: token, come: make(chan kernel.DeadLetter, 1)}
 	var err error
 	l.stop, err = p.c.st.WatchSubject(events.DeadSubject(p.c.st.Name(), "*"), func(_ string, data []byte) {
 		var d kernel.DeadLetter

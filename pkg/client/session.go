@@ -100,7 +100,8 @@ const firstLook = 10 * time.Millisecond
 
 // Start makes a session, or opens one again that was paused or ended, and returns it (SESS-6). Settings that are
 // empty stay as they are.
-func (ss Sessions) Start(ctx context.Context, id string, mode events.SessionMode, settings events.SessionSettings) (events.Session, error) {
+func (ss Sessions) Start(ctx context.Context, id string, mode events.SessionMode,
+	settings events.SessionSettings) (events.Session, error) {
 	return ss.Control(ctx, id, events.SessionControl{Action: "start", Mode: mode, SessionSettings: settings})
 }
 
@@ -122,7 +123,8 @@ func (ss Sessions) History(ctx context.Context, id string) (Conversation, error)
 		return Conversation{}, err
 	}
 	stored, err := parts(ctx, ss.c.st.Blobs(), e.History)
-	return Conversation{Session: id, Messages: history.Messages(stored), TotalTokens: e.InputTokens + e.OutputTokens, CreatedAt: e.CreatedAt, UpdatedAt: e.UpdatedAt}, err
+	return Conversation{Session: id, Messages: history.Messages(stored), TotalTokens: e.InputTokens + e.OutputTokens,
+		CreatedAt: e.CreatedAt, UpdatedAt: e.UpdatedAt}, err
 }
 
 // Sweep lets the files of a deleted session go where a toolrunner has them. It returns once that is asked for. Files

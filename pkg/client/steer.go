@@ -26,7 +26,8 @@ func (c *Client) Dispatch(ctx context.Context, t events.Task) (runID string, err
 		return "", err
 	}
 	if n := len(t.Task); n > events.MaxTask { // one that is larger still would only be called too large by the server
-		return "", &RefusedError{Code: "bad_input", Reason: fmt.Sprintf("the task has %d bytes, the limit is %d", n, events.MaxTask), Hint: "put it into a file of the workspace, and name the file"}
+		return "", &RefusedError{Code: "bad_input", Reason: fmt.Sprintf("the task has %d bytes, the limit is %d", n,
+			events.MaxTask), Hint: "put it into a file of the workspace, and name the file"}
 	}
 	body, err := json.Marshal(map[string]any{"specversion": "1.0", "id": t.ID, "source": Source, "type": TaskType,
 		"time": time.Now().UTC(), "datacontenttype": "application/json", "data": t})

@@ -116,6 +116,7 @@ func join(ctx context.Context, news <-chan []byte, ask func() error, kept *cache
 }
 
 func pieceOf(p streaming.Piece) Piece {
-	return Piece{Event: p.Event, Step: p.Step, Turn: p.Turn, Attempt: p.Attempt, Call: p.Call, Tool: p.Tool, Output: p.Output,
-		Text: p.Content, Done: p.Done, Error: p.Error, Again: p.Again, Missed: p.Missed}
+	return Piece{Event: p.Event, Step: p.Step, Turn: p.Turn, Attempt: p.Attempt, Call: p.Call, Tool: p.Tool,
+		Output: p.Output,
+		Text:   p.Content, Done: p.Done, Error: p.Error, Again: p.Again, Missed: p.Missed}
 }

@@ -56,7 +56,8 @@ func CheckAggregate(name string) error {
 		return fmt.Errorf("aggregate %q: want 1 to 20 lower-case letters", shorten(name))
 	}
 	switch name {
-	case "task", "timer", "due", "dead", "letter", "hook", "hooked", "tool", "toolreply", "toolcontrol", "tools", "toolspec":
+	case "task", "timer", "due", "dead", "letter", "hook", "hooked", "tool", "toolreply", "toolcontrol", "tools",
+		"toolspec":
 		return fmt.Errorf("aggregate %q: subjects of a station have another meaning of that name", name)
 	}
 	return nil
@@ -110,7 +111,8 @@ func SweepSubject(station, session string) string {
 // ParseSession takes a subject below station.{s}.session.{session} apart; verb is control or sweep.
 func ParseSession(subject string) (session, verb string, ok bool) {
 	t := strings.Split(subject, ".")
-	if len(t) != 5 || t[0] != "station" || t[2] != "session" || !ValidID(t[1]) || !ValidID(t[3]) || t[4] != "control" && t[4] != "sweep" {
+	if len(t) != 5 || t[0] != "station" || t[2] != "session" || !ValidID(t[1]) || !ValidID(t[3]) || t[4] != "control" &&
+		t[4] != "sweep" {
 		return "", "", false
 	}
 	return t[3], t[4], true
@@ -231,7 +233,8 @@ func ParseAggregateSubject(subject string) (p AggregateSubject, ok bool) {
 // ParseDue takes a timer's firing apart: station.{s}.due.{r}.{family}.{id}.
 func ParseDue(subject string) (run, family, id string, ok bool) {
 	t := strings.Split(subject, ".")
-	if len(t) != 6 || t[0] != "station" || t[2] != "due" || !ValidID(t[1]) || !ValidID(t[3]) || !ValidID(t[4]) || !ValidID(t[5]) {
+	if len(t) != 6 || t[0] != "station" || t[2] != "due" || !ValidID(t[1]) || !ValidID(t[3]) || !ValidID(t[4]) ||
+		!ValidID(t[5]) {
 		return "", "", "", false
 	}
 	return t[3], t[4], t[5], true

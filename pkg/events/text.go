@@ -34,7 +34,8 @@ func checkText(what, text string, limit int, lines bool) error {
 		if lines && (r == '\n' || r == '\t' || r == '\r') {
 			continue
 		}
-		if unicode.IsControl(r) || unicode.Is(unicode.Bidi_Control, r) || r == utf8.RuneError || r == '\u2028' || r == '\u2029' {
+		if unicode.IsControl(r) || unicode.Is(unicode.Bidi_Control, r) || r == utf8.RuneError || r == '\u2028' ||
+			r == '\u2029' {
 			return fmt.Errorf("%s has the character %U, which a terminal acts on", what, r)
 		}
 	}

@@ -9,5 +9,6 @@ func ValidTraceParent(s string) bool {
 		return false
 	}
 	trace, span := s[3:35], s[36:52]
-	return strings.Trim(trace+span+s[53:], "0123456789abcdef") == "" && strings.Trim(trace, "0") != "" && strings.Trim(span, "0") != ""
+	return strings.Trim(trace+span+s[53:], "0123456789abcdef") == "" && strings.Trim(trace, "0") != "" &&
+		strings.Trim(span, "0") != ""
 }

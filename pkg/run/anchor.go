@@ -39,13 +39,15 @@ func KeyID(public ed25519.PublicKey) string {
 
 // text is what is signed. No part of it can hold a line break.
 func (a *Anchor) text() []byte {
-	return []byte(strings.Join([]string{"inspan anchor 1", a.Station, a.Run, fmt.Sprint(a.Sequence), fmt.Sprint(a.Seq), a.Hash,
+	return []byte(strings.Join([]string{"inspan anchor 1", a.Station, a.Run, fmt.Sprint(a.Sequence), fmt.Sprint(a.Seq),
+		a.Hash,
 		a.At.UTC().Format(time.RFC3339Nano)}, "\n"))
 }
 
 // AnchorOf signs the head of a run, which stands at seq in the station's log.
 func AnchorOf(s State, seq uint64, at time.Time, key ed25519.PrivateKey) Anchor {
-	a := Anchor{Station: s.Identity.Station, Run: s.HarnessID, Sequence: s.Sequence, Seq: seq, Hash: s.Hash, At: at.UTC().Round(0),
+	a := Anchor{Station: s.Identity.Station, Run: s.HarnessID, Sequence: s.Sequence, Seq: seq, Hash: s.Hash,
+		At:  at.UTC().Round(0),
 		Key: KeyID(key.Public().(ed25519.PublicKey))} // an Ed25519 key has no other
 	a.Signature = base64.StdEncoding.EncodeToString(ed25519.Sign(key, a.text()))
 	return a
@@ -54,7 +56,8 @@ func AnchorOf(s State, seq uint64, at time.Time, key ed25519.PrivateKey) Anchor 
 // Verify returns ErrAnchor (wrapped) unless the key signed this very anchor.
 func (a Anchor) Verify(public ed25519.PublicKey) error {
 	sig, err := base64.StdEncoding.DecodeString(a.Signature)
-	if err != nil || len(public) != ed25519.PublicKeySize || a.Key != KeyID(public) || !ed25519.Verify(public, a.text(), sig) {
+	if err != nil || len(public) != ed25519.PublicKeySize || a.Key != KeyID(public) || !ed25519.Verify(public, a.text(),
+		sig) {
 		return fmt.Errorf("%w: run %s, event %d, key %s", ErrAnchor, a.Run, a.Sequence, a.Key)
 	}
 	return nil

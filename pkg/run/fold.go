@@ -180,7 +180,8 @@ func (s *State) move(from, to events.Status) string {
 // from and mean nothing here; neither do its idempotency keys, unless they are the same.
 func (s *State) moved(f events.Event, d *events.RunMovedData) string {
 	if d.FromStation != s.Identity.Station || d.Covered != s.Sequence {
-		return fmt.Sprintf("it moves event %d of station %s, but the run is at event %d of station %s", d.Covered, d.FromStation, s.Sequence, s.Identity.Station)
+		return fmt.Sprintf("it moves event %d of station %s, but the run is at event %d of station %s", d.Covered,
+			d.FromStation, s.Sequence, s.Identity.Station)
 	}
 	s.Identity, s.Inputs = f.Identity, nil
 	s.Gates = slices.Clone(s.Gates)
@@ -250,8 +251,9 @@ func (s *State) planMade(d *events.PlanMadeData, at time.Time) string {
 }
 
 func stepOf(st events.PlanStep) *Step {
-	return &Step{ID: st.ID, Description: st.Description, AssignedAgent: st.Agent, Kind: st.Kind, Dependencies: st.Dependencies,
-		Critical: st.Critical, Git: st.Git, Status: events.StepIsPending}
+	return &Step{ID: st.ID, Description: st.Description, AssignedAgent: st.Agent, Kind: st.Kind,
+		Dependencies: st.Dependencies,
+		Critical:     st.Critical, Git: st.Git, Status: events.StepIsPending}
 }
 
 // step replaces one step of the plan by a changed copy, if it has the status it must have.

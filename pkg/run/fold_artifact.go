@@ -16,7 +16,8 @@ func (s *State) saved(d *events.ArtifactSavedData) string {
 		return fault
 	}
 	if s.Artifacts.Len()+len(d.Artifacts) > MaxArtifacts {
-		return fmt.Sprintf("the run has %d artifacts and cannot have %d more, the limit is %d", s.Artifacts.Len(), len(d.Artifacts), MaxArtifacts)
+		return fmt.Sprintf("the run has %d artifacts and cannot have %d more, the limit is %d", s.Artifacts.Len(),
+			len(d.Artifacts), MaxArtifacts)
 	}
 	for _, a := range d.Artifacts {
 		s.Artifacts = s.Artifacts.Append(a)

@@ -34,7 +34,8 @@ func (s *State) turn(d *events.TurnFinishedData, at time.Time, seq uint64) strin
 		return fault
 	}
 	s.AgentLoopSnapshot = &Loop{Scratchpad: d.Text, Turns: loop.Turns.Append(Turn{
-		Number: d.Turn, Step: d.Step, Text: d.Text, TextRef: d.TextRef, Calls: d.Calls, Key: d.CallsKey, FinishReason: d.FinishReason, Fault: d.OutputFault,
+		Number: d.Turn, Step: d.Step, Text: d.Text, TextRef: d.TextRef, Calls: d.Calls, Key: d.CallsKey,
+		FinishReason: d.FinishReason, Fault: d.OutputFault,
 		InputTokens: d.InputTokens, OutputTokens: d.OutputTokens, Model: d.Model, Provider: d.Provider,
 		Raw: d.Raw, RawRef: d.RawRef, At: at,
 	})}
@@ -58,7 +59,8 @@ func (s *State) turn(d *events.TurnFinishedData, at time.Time, seq uint64) strin
 }
 
 // callRules fold the events about a tool call.
-var callRules = []rule{on(callAllowed), on(callStarted), on(callDeferred), on(callRefused), on(callFinished), on(callFailed)}
+var callRules = []rule{on(callAllowed), on(callStarted), on(callDeferred), on(callRefused), on(callFinished),
+	on(callFailed)}
 
 func callAllowed(s *State, _ events.Event, d *events.CallAllowedData) string {
 	c, fault := s.open(d.ToolRef, CallRequested)
@@ -102,7 +104,8 @@ func callRefused(s *State, f events.Event, d *events.CallRefusedData) string {
 	if fault != "" {
 		return fault
 	}
-	s.record(c, CallRecord{Result: d.Reason, Outcome: OutcomeRefused, Code: d.Code, Rule: d.Rule, Hint: d.Hint}, f.Time, f.Sequence)
+	s.record(c, CallRecord{Result: d.Reason, Outcome: OutcomeRefused, Code: d.Code, Rule: d.Rule, Hint: d.Hint}, f.Time,
+		f.Sequence)
 	return ""
 }
 
@@ -113,7 +116,8 @@ func callFinished(s *State, f events.Event, d *events.CallFinishedData) string {
 	}
 	fresh := s.ranOn(c.Step, d.Background)
 	s.record(c, CallRecord{Result: d.Output, ResultRef: d.OutputRef, Images: d.Images, DurationMS: d.DurationMS,
-		RetryCount: d.RetryCount, Outcome: OutcomeFinished, Success: d.Success, Notes: d.Notes, Dir: d.Dir, Fresh: fresh}, f.Time, f.Sequence)
+		RetryCount: d.RetryCount, Outcome: OutcomeFinished, Success: d.Success, Notes: d.Notes, Dir: d.Dir, Fresh: fresh},
+		f.Time, f.Sequence)
 	s.interrupted(d.Hooks)
 	return ""
 }
@@ -175,7 +179,8 @@ func (s *State) open(ref events.ToolRef, want ...Phase) (Call, string) {
 		return Call{}, fmt.Sprintf("call %s is not open", ref.Call)
 	}
 	if c.Tool != ref.Tool || c.Step != ref.Step {
-		return Call{}, fmt.Sprintf("call %s is %s in step %s, not %s in step %s", ref.Call, c.Tool, c.Step, ref.Tool, ref.Step)
+		return Call{}, fmt.Sprintf("call %s is %s in step %s, not %s in step %s", ref.Call, c.Tool, c.Step, ref.Tool,
+			ref.Step)
 	}
 	for _, w := range want {
 		if c.Phase == w {
@@ -202,7 +207,8 @@ func (s *State) setOpen(id string, c *Call) {
 
 // record ends a call: into the history, out of the budget's hold, and the turn is owed once all are in.
 func (s *State) record(c Call, r CallRecord, at time.Time, seq uint64) {
-	r.ID, r.Step, r.Turn, r.CallName, r.Arguments, r.Timestamp, r.Edited, r.Effect = c.ID, c.Step, c.Turn, c.Tool, c.Input, at, c.Edited, c.Effect
+	r.ID, r.Step, r.Turn, r.CallName, r.Arguments, r.Timestamp, r.Edited, r.Effect = c.ID, c.Step, c.Turn, c.Tool, c.Input,
+		at, c.Edited, c.Effect
 	if r.Outcome != OutcomeRefused && !s.Harness(c.Step) {
 		s.TotalToolCalls++
 		s.CallsHeld--

@@ -12,7 +12,8 @@ var checkpointRules = []rule{
 		s.snapshotSaved(d, f.Time)
 		return ""
 	}),
-	on(func(*State, events.Event, *events.CheckpointFallbackData) string { return "" }), // a warning for whoever reads the log
+	// a warning for whoever reads the log
+	on(func(*State, events.Event, *events.CheckpointFallbackData) string { return "" }),
 	on(func(s *State, _ events.Event, d *events.ArtifactSavedData) string { return s.saved(d) }),
 }
 

@@ -19,12 +19,14 @@ func (s *State) direct(f events.Event, d *events.RunCreatedData) string {
 	case held:
 		return "a hook held the run back, so that it does not take the direct path"
 	case d.Options.Autonomy < 3:
-		return fmt.Sprintf("autonomy %d asks a person before the step, so that the run does not take the direct path", d.Options.Autonomy)
+		return fmt.Sprintf("autonomy %d asks a person before the step, so that the run does not take the direct path",
+			d.Options.Autonomy)
 	}
 	at := f.Time
 	s.Status, s.StartedAt = events.Running, &at
 	only := events.OnlyStep(d.Task, d.Agent)
-	fault := s.planMade(&events.PlanMadeData{TaskID: d.TaskID, Origin: events.OriginSingle, Steps: []events.PlanStep{only}}, at)
+	fault := s.planMade(&events.PlanMadeData{TaskID: d.TaskID, Origin: events.OriginSingle,
+		Steps: []events.PlanStep{only}}, at)
 	if fault != "" {
 		return fault
 	}

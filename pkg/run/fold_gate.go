@@ -127,7 +127,8 @@ func (s *State) gateExpired(d *events.GateExpiredData, at time.Time, seq uint64)
 	if g.ExpiresAt.IsZero() || at.Before(g.ExpiresAt) {
 		return fmt.Sprintf("gate %s has not expired", g.ID)
 	}
-	g.Status, g.ResolvedAt, g.By, g.Reason, g.Resolution = GateExpired, &at, ExpiredBy, "no one answered within "+g.ExpiresAt.Sub(g.CreatedAt).Round(time.Second).String(), seq
+	g.Status, g.ResolvedAt, g.By, g.Reason, g.Resolution = GateExpired, &at, ExpiredBy, "no one answered within "+
+		g.ExpiresAt.Sub(g.CreatedAt).Round(time.Second).String(), seq
 	s.setGate(g)
 	return ""
 }

@@ -10,14 +10,16 @@ import (
 // kindFault returns what is wrong with the kind of a step, or "". A step of the harness stands in a run that works in
 // git, and has the id that no other may have.
 func (s *State) kindFault(st events.PlanStep) string {
-	want := map[events.StepKind]string{events.StepCheckout: events.CheckoutStep, events.StepDeliver: events.DeliverStep, events.StepCommit: ""}
+	want := map[events.StepKind]string{events.StepCheckout: events.CheckoutStep, events.StepDeliver: events.DeliverStep,
+		events.StepCommit: ""}
 	id, known := want[st.Kind]
 	switch {
 	case st.Kind == "":
 		return ""
 	case !known:
 		return fmt.Sprintf("step %s is of the kind %q, which this program does not know: a newer service wrote it, upgrade this one", st.ID, st.Kind)
-	case st.ID != id && (st.Kind != events.StepCommit || !strings.HasPrefix(st.ID, events.CommitStepPrefix)) || s.Created == nil || s.Created.Git == nil:
+	case st.ID != id && (st.Kind != events.StepCommit || !strings.HasPrefix(st.ID, events.CommitStepPrefix)) ||
+		s.Created == nil || s.Created.Git == nil:
 		return fmt.Sprintf("step %s cannot be of the kind %s in this run", st.ID, st.Kind)
 	}
 	return ""

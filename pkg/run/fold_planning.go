@@ -51,7 +51,8 @@ var planningRules = []rule{
 			return fault
 		}
 		next.Owed, next.Attempt, next.NotBefore, next.Answered = 0, 0, time.Time{}, f.Sequence
-		next.Text, next.TextRef, next.FinishReason, next.Error, next.RunReason = d.Text, d.TextRef, d.FinishReason, d.Error, d.RunReason
+		next.Text, next.TextRef, next.FinishReason, next.Error, next.RunReason = d.Text, d.TextRef, d.FinishReason, d.Error,
+			d.RunReason
 		s.Planning = next
 		s.lose(d.Lost)
 		s.spend(d.ModelRef, s.AgentName, d.InputTokens, d.OutputTokens, d.CachedTokens, d.Cost)

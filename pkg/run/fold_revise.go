@@ -63,7 +63,8 @@ func (s *State) planRevised(d *events.PlanRevisedData, at time.Time, seq uint64)
 	}
 	kept, removed, deliver := s.Plan.Unbegun()
 	if !slices.Equal(d.Kept, kept) || !slices.Equal(d.Removed, removed) {
-		return fmt.Sprintf("it keeps %v and removes %v, but a revision keeps %v and removes %v", d.Kept, d.Removed, kept, removed)
+		return fmt.Sprintf("it keeps %v and removes %v, but a revision keeps %v and removes %v", d.Kept, d.Removed, kept,
+			removed)
 	}
 	if fault := s.revisedFault(d.Steps, kept, deliver); fault != "" {
 		return fault
@@ -131,11 +132,13 @@ func (s *State) supersede(removed []string, d *events.PlanRevisedData, at time.T
 	s.Gates = slices.Clone(s.Gates)
 	for i, g := range s.Gates {
 		delivers := g.StepID == events.DeliverStep && s.Harness(g.StepID)
-		if g.CallID != "" || !delivers && !slices.Contains(removed, g.StepID) || g.Status != GatePending && (!delivers || g.Status != GateApproved) {
+		if g.CallID != "" || !delivers && !slices.Contains(removed, g.StepID) || g.Status != GatePending &&
+			(!delivers || g.Status != GateApproved) {
 			continue
 		}
 		next := *g
-		next.Status, next.ResolvedAt, next.By, next.Reason, next.Resolution, next.Input = GateSuperseded, &at, d.By, "the plan was revised", seq, d.Input
+		next.Status, next.ResolvedAt, next.By, next.Reason, next.Resolution, next.Input = GateSuperseded, &at, d.By,
+			"the plan was revised", seq, d.Input
 		s.Gates[i] = &next
 	}
 }

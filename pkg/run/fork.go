@@ -38,7 +38,8 @@ var (
 	// ErrForkUnplanned means that there is no one yet to whom something could be said.
 	ErrForkUnplanned = errors.New("the run had no plan at that event: fork from a later event, or start a new run with the task")
 	// ErrForkLarge means that the state is too large to begin another run with.
-	ErrForkLarge = fmt.Errorf("the state at that event is larger than %d MiB: fork from an earlier event", events.MaxForkStart>>20)
+	ErrForkLarge = fmt.Errorf("the state at that event is larger than %d MiB: fork from an earlier event",
+		events.MaxForkStart>>20)
 )
 
 // CodeInterrupted is the code of a call that had not begun where its run was forked.
@@ -92,7 +93,8 @@ func Fork(old State, say string, fresh bool) (State, error) {
 		}
 		for _, st := range plan.Steps {
 			if st.Status == events.StepIsPending && st.Kind == "" {
-				s.addMessage(st.ID, fmt.Sprintf("This run was forked from run %s after its event %d. %s", old.HarnessID, old.Sequence, there))
+				s.addMessage(st.ID, fmt.Sprintf("This run was forked from run %s after its event %d. %s", old.HarnessID,
+					old.Sequence, there))
 			}
 		}
 	}
@@ -111,10 +113,14 @@ func (s *State) interruptAll() {
 	}
 	slices.SortFunc(open, func(a, b *Call) int { return cmp.Or(cmp.Compare(a.Turn, b.Turn), cmp.Compare(a.ID, b.ID)) })
 	for _, c := range open {
-		r := CallRecord{ID: c.ID, Step: c.Step, Turn: c.Turn, CallName: c.Tool, Arguments: c.Input, Timestamp: s.UpdatedAt, Edited: c.Edited,
-			Outcome: OutcomeRefused, Code: CodeInterrupted, Result: "the run was forked before the call was made: it did nothing", Hint: "ask for it again where it is still needed"}
+		r := CallRecord{ID: c.ID, Step: c.Step, Turn: c.Turn, CallName: c.Tool, Arguments: c.Input, Timestamp: s.UpdatedAt,
+			Edited:  c.Edited,
+			Outcome: OutcomeRefused, Code: CodeInterrupted,
+			Result: "the run was forked before the call was made: it did nothing",
+			Hint:   "ask for it again where it is still needed"}
 		if c.Phase == CallStarted || c.Fence > 0 {
-			r.Outcome, r.Code, r.Result = OutcomeFailed, events.OutcomeUnknown, "the run was forked during the call; it is unknown whether the call took effect"
+			r.Outcome, r.Code, r.Result = OutcomeFailed, events.OutcomeUnknown,
+				"the run was forked during the call; it is unknown whether the call took effect"
 			r.Hint = "check the current state before you repeat it; the same call needs the approval of a person"
 			s.Unknown = append(s.Unknown[:len(s.Unknown):len(s.Unknown)], c.Tool+":"+c.InputHash)
 			if !s.Harness(c.Step) {
@@ -191,7 +197,8 @@ func ForkParts(old, start State) (events.ForkOrigin, []*events.RunForkedData, er
 	if len(whole) > events.MaxForkStart {
 		return events.ForkOrigin{}, nil, ErrForkLarge
 	}
-	from := events.ForkOrigin{Run: old.HarnessID, Sequence: old.Sequence, Hash: old.Hash, StartBytes: len(whole), StartHash: HashOf(whole)}
+	from := events.ForkOrigin{Run: old.HarnessID, Sequence: old.Sequence, Hash: old.Hash, StartBytes: len(whole),
+		StartHash: HashOf(whole)}
 	var parts []*events.RunForkedData
 	for rest, offset := string(whole), 0; rest != ""; {
 		n := min(len(rest), events.MaxForkPart)
@@ -246,7 +253,8 @@ func (s *State) forked(d *events.RunForkedData) string {
 	case s.Status != events.Created || s.Forked:
 		return "the run has all of the state that it begins with"
 	case d.Offset != len(s.ForkStart) || d.Data == "" || len(d.Data) > from.StartBytes-d.Offset:
-		return fmt.Sprintf("a part at byte %d does not follow the %d of %d bytes that are there", d.Offset, len(s.ForkStart), from.StartBytes)
+		return fmt.Sprintf("a part at byte %d does not follow the %d of %d bytes that are there", d.Offset, len(s.ForkStart),
+			from.StartBytes)
 	}
 	whole := strings.Join([]string{s.ForkStart, d.Data}, "")
 	if len(whole) < from.StartBytes {
@@ -265,7 +273,8 @@ func (s *State) forked(d *events.RunForkedData) string {
 	}
 	own := *s
 	*s = start
-	s.SchemaVersion, s.HarnessID, s.TaskID, s.CreatedAt, s.Identity, s.Created = own.SchemaVersion, own.HarnessID, own.TaskID, own.CreatedAt, own.Identity, own.Created
+	s.SchemaVersion, s.HarnessID, s.TaskID, s.CreatedAt, s.Identity, s.Created = own.SchemaVersion, own.HarnessID,
+		own.TaskID, own.CreatedAt, own.Identity, own.Created
 	s.Forked, s.ForkStart = true, ""
 	return ""
 }

@@ -26,7 +26,8 @@ func (s *State) Broken() string {
 	case held != s.CallsHeld:
 		return fmt.Sprintf("%d calls hold their place in the budget, %d are counted", held, s.CallsHeld)
 	case s.TotalToolCalls+s.CallsHeld > s.Options.MaxToolCalls:
-		return fmt.Sprintf("%d tool calls were permitted, the budget is %d", s.TotalToolCalls+s.CallsHeld, s.Options.MaxToolCalls)
+		return fmt.Sprintf("%d tool calls were permitted, the budget is %d", s.TotalToolCalls+s.CallsHeld,
+			s.Options.MaxToolCalls)
 	case s.Status == events.Completed && done != total:
 		return fmt.Sprintf("the run is completed with %d of %d steps", done, total)
 	case s.Status.Ended() != (s.Result != nil):

@@ -121,7 +121,8 @@ func (s *State) partFault() string {
 				return fmt.Sprintf("step %d is null", i)
 			}
 			switch st.Status {
-			case events.StepIsPending, events.StepIsReady, events.StepIsRunning, events.StepIsCompleted, events.StepIsFailed, events.StepIsBlocked:
+			case events.StepIsPending, events.StepIsReady, events.StepIsRunning, events.StepIsCompleted, events.StepIsFailed,
+				events.StepIsBlocked:
 			default:
 				return fmt.Sprintf("step %q has status %q", st.ID, st.Status)
 			}

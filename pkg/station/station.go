@@ -65,7 +65,8 @@ func Start(ctx context.Context, cfg Config) (*Station, error) {
 	if cfg.Log != nil {
 		log = zerolog.New(cfg.Log).With().Timestamp().Logger()
 	}
-	s, err := station.Up(ctx, station.Config{Listen: cfg.Listen, StoreDir: cfg.Dir, Station: cfg.Name, AgentsDir: cfg.Agents, ScriptsDir: cfg.Scripts,
+	s, err := station.Up(ctx, station.Config{Listen: cfg.Listen, StoreDir: cfg.Dir, Station: cfg.Name,
+		AgentsDir: cfg.Agents, ScriptsDir: cfg.Scripts,
 		WorkspaceDir: cfg.Workspace, Sandbox: cfg.Sandbox, LazySync: cfg.LazySync, Tools: cfg.Tools, Base: base, Log: log})
 	if err != nil {
 		return nil, fmt.Errorf("station in %s: %w", cfg.Dir, err)

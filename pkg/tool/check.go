@@ -70,14 +70,17 @@ func check(schema *jsonschema.Schema, what string, input json.RawMessage) error 
 		return Fail(Invalid, "send less", fmt.Errorf("%s: %d bytes, the limit is %d", what, len(input), MaxInput))
 	}
 	if d := depth(input); d > MaxInputDepth {
-		return Fail(Invalid, "send arguments with less nesting", fmt.Errorf("%s: %d levels deep, the limit is %d", what, d, MaxInputDepth))
+		return Fail(Invalid, "send arguments with less nesting", fmt.Errorf("%s: %d levels deep, the limit is %d", what, d,
+			MaxInputDepth))
 	}
 	v, err := jsonschema.UnmarshalJSON(bytes.NewReader(input))
 	if err != nil {
 		return Fail(Invalid, "send a JSON object", fmt.Errorf("%s: not JSON: %w", what, err))
 	}
 	if where, ok := hugeNumber("", v); ok {
-		return Fail(Invalid, "send a smaller number", fmt.Errorf("%s: a number has at most %d characters and an exponent of at most %d", place(where, what), MaxNumber, MaxExponent))
+		return Fail(Invalid, "send a smaller number",
+			fmt.Errorf("%s: a number has at most %d characters and an exponent of at most %d", place(where, what), MaxNumber,
+				MaxExponent))
 	}
 	err = schema.Validate(v)
 	if err == nil {

@@ -45,10 +45,18 @@ var forms = []struct {
 	is    func([]byte) bool
 	size  func([]byte) (image.Config, error)
 }{
-	{"image/png", begins("\x89PNG\r\n\x1a\n"), func(b []byte) (image.Config, error) { return png.DecodeConfig(bytes.NewReader(b)) }},
-	{"image/jpeg", begins("\xff\xd8\xff"), func(b []byte) (image.Config, error) { return jpeg.DecodeConfig(bytes.NewReader(b)) }},
-	{"image/gif", func(b []byte) bool { return len(b) >= 6 && (string(b[:6]) == "GIF87a" || string(b[:6]) == "GIF89a") }, func(b []byte) (image.Config, error) { return gif.DecodeConfig(bytes.NewReader(b)) }},
-	{"image/webp", func(b []byte) bool { return len(b) >= 12 && string(b[:4]) == "RIFF" && string(b[8:12]) == "WEBP" }, webpSize},
+	{"image/png", begins("\x89PNG\r\n\x1a\n"), func(b []byte) (image.Config,
+		error) {
+		return png.DecodeConfig(bytes.NewReader(b))
+	}},
+	{"image/jpeg", begins("\xff\xd8\xff"), func(b []byte) (image.Config,
+		error) {
+		return jpeg.DecodeConfig(bytes.NewReader(b))
+	}},
+	{"image/gif", func(b []byte) bool { return len(b) >= 6 && (string(b[:6]) == "GIF87a" || string(b[:6]) == "GIF89a") },
+		func(b []byte) (image.Config, error) { return gif.DecodeConfig(bytes.NewReader(b)) }},
+	{"image/webp", func(b []byte) bool { return len(b) >= 12 && string(b[:4]) == "RIFF" && string(b[8:12]) == "WEBP" },
+		webpSize},
 }
 
 func begins(magic string) func([]byte) bool {
@@ -85,7 +93,8 @@ func ReadImage(data []byte) (Image, error) {
 		case w <= 0 || h <= 0:
 			return Image{}, fmt.Errorf("the %s is damaged: it is %dx%d pixels large", f.media, w, h)
 		case w > MaxImageSide || h > MaxImageSide || w*h > MaxImagePixels:
-			return Image{}, fmt.Errorf("the %s has %dx%d pixels, the limit is %d on a side and %d in all", f.media, w, h, MaxImageSide, MaxImagePixels)
+			return Image{}, fmt.Errorf("the %s has %dx%d pixels, the limit is %d on a side and %d in all", f.media, w, h,
+				MaxImageSide, MaxImagePixels)
 		}
 		if f.media == "image/png" {
 			if _, err := png.Decode(bytes.NewReader(data)); err != nil {
@@ -114,7 +123,8 @@ func webpSize(b []byte) (image.Config, error) {
 		}
 	case "VP8 ":
 		if string(chunk[3:6]) == "\x9d\x01\x2a" {
-			return image.Config{Width: int(binary.LittleEndian.Uint16(chunk[6:]) & 0x3fff), Height: int(binary.LittleEndian.Uint16(chunk[8:]) & 0x3fff)}, nil
+			return image.Config{Width: int(binary.LittleEndian.Uint16(chunk[6:]) & 0x3fff),
+				Height: int(binary.LittleEndian.Uint16(chunk[8:]) & 0x3fff)}, nil
 		}
 	}
 	return image.Config{}, errors.New("its first chunk has an unknown type")

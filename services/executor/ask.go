@@ -20,7 +20,8 @@ import (
 const maxAsk = 10 * time.Minute
 
 // ask makes the request and turns the answer into what the log can hold. begun tells that the model has spoken.
-func (r *Role) ask(ctx context.Context, s run.State, task turn.Task, fits *shown, said *streaming.Stream) (a turn.Answer, begun bool, err error) {
+func (r *Role) ask(ctx context.Context, s run.State, task turn.Task, fits *shown,
+	said *streaming.Stream) (a turn.Answer, begun bool, err error) {
 	agent, ok := s.Agent(task.Step.AssignedAgent)
 	if !ok {
 		return a, false, fmt.Errorf("agent %s is not pinned in the run", task.Step.AssignedAgent)
@@ -55,10 +56,13 @@ func (r *Role) ask(ctx context.Context, s run.State, task turn.Task, fits *shown
 
 // input is all that the prompt of a turn is made of.
 func (r *Role) input(s run.State, task turn.Task, agent events.Agent) (prompt.Input, error) {
-	text, err := agentfile.Render(agent, agentfile.RenderInput{Task: prompt.Brief(s, task.Step, s.Created.Task), Variables: s.Created.Variables,
-		Station: s.Identity.Station, Run: s.HarnessID, Step: task.Step.ID, StepDescription: task.Step.Description, Workspace: s.Created.Workspace})
+	text, err := agentfile.Render(agent, agentfile.RenderInput{Task: prompt.Brief(s, task.Step, s.Created.Task),
+		Variables: s.Created.Variables,
+		Station:   s.Identity.Station, Run: s.HarnessID, Step: task.Step.ID, StepDescription: task.Step.Description,
+		Workspace: s.Created.Workspace})
 	if err != nil {
-		return prompt.Input{}, &llm.Error{Class: llm.Invalid, Err: err, Hint: "fix the agent's prompt or the task's variables"}
+		return prompt.Input{}, &llm.Error{Class: llm.Invalid, Err: err,
+			Hint: "fix the agent's prompt or the task's variables"}
 	}
 	return prompt.Input{State: s, Step: task.Step, Agent: agent, System: text.System, User: text.User}, nil
 }
@@ -94,7 +98,8 @@ func (r *Role) show(ctx context.Context, in prompt.Input) (*shown, error) {
 
 // request makes what the model is asked, of what it is shown; nil assembles that. It is the same bytes for the same
 // state.
-func (r *Role) request(ctx context.Context, s run.State, task turn.Task, agent events.Agent, name string, all *shown) (llm.Request, error) {
+func (r *Role) request(ctx context.Context, s run.State, task turn.Task, agent events.Agent, name string,
+	all *shown) (llm.Request, error) {
 	if all == nil {
 		in, err := r.input(s, task, agent)
 		if err != nil {
@@ -105,8 +110,10 @@ func (r *Role) request(ctx context.Context, s run.State, task turn.Task, agent e
 		}
 	}
 	p, before := all.prompt, all.before.messages
-	req := llm.Request{Model: name, System: p.System, Tools: all.tools, MaxOutputTokens: agent.MaxOutputTokens, Temperature: agent.Temperature,
-		Messages: append(make([]llm.Message, 0, len(before)+2*len(p.Entries)), before...), Meta: llm.Meta{Run: s.HarnessID, Step: task.Step.ID, Agent: agent.Name,
+	req := llm.Request{Model: name, System: p.System, Tools: all.tools, MaxOutputTokens: agent.MaxOutputTokens,
+		Temperature: agent.Temperature,
+		Messages:    append(make([]llm.Message, 0, len(before)+2*len(p.Entries)), before...), Meta: llm.Meta{Run: s.HarnessID,
+			Step: task.Step.ID, Agent: agent.Name,
 			Turn: task.Number, Attempt: task.Attempt, Purpose: "turn"}}
 	for _, e := range p.Entries {
 		if e.Exchange == nil {
@@ -159,7 +166,8 @@ func (r *Role) exchange(ctx context.Context, e prompt.Exchange) ([]llm.Message, 
 			if err != nil {
 				return nil, err
 			}
-			results.Results = append(results.Results, llm.Result{CallID: res.ProviderID, Name: res.Tool, Output: res.Output, Failed: res.Failed, Images: images})
+			results.Results = append(results.Results, llm.Result{CallID: res.ProviderID, Name: res.Tool, Output: res.Output,
+				Failed: res.Failed, Images: images})
 		}
 		out = append(out, results)
 	}
@@ -172,7 +180,8 @@ func (r *Role) exchange(ctx context.Context, e prompt.Exchange) ([]llm.Message, 
 // keep stores what is too large for the log and returns the rest.
 func (r *Role) keep(ctx context.Context, a llm.Answer, task turn.Task, took time.Duration) (turn.Answer, error) {
 	if len(a.Calls) > events.MaxCallsPerTurn {
-		return turn.Answer{}, &llm.Error{Class: llm.Invalid, Err: fmt.Errorf("the model asked for %d calls at once, the limit is %d", len(a.Calls), events.MaxCallsPerTurn)}
+		return turn.Answer{}, &llm.Error{Class: llm.Invalid,
+			Err: fmt.Errorf("the model asked for %d calls at once, the limit is %d", len(a.Calls), events.MaxCallsPerTurn)}
 	}
 	d := events.TurnFinishedData{Text: a.Text, InputTokens: a.Usage.Input, OutputTokens: a.Usage.Output,
 		CachedTokens: a.Usage.CachedInput, FinishReason: string(a.Finish), Attempt: task.Attempt,

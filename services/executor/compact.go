@@ -19,7 +19,8 @@ import (
 // summary, in a request of its own that fails and is made again as a turn's. looked is false where the turn may be
 // taken as it is; fits is then its prompt, nil where it was not looked at. Where a summary was asked for twice, the
 // second one is not said, and after a crash it is asked for again.
-func (r *Role) compact(ctx context.Context, s run.State, task turn.Task) (w runlog.Written, looked bool, fits *shown, err error) {
+func (r *Role) compact(ctx context.Context, s run.State, task turn.Task) (w runlog.Written, looked bool, fits *shown,
+	err error) {
 	agent, ok := s.Agent(task.Step.AssignedAgent)
 	if !ok || prompt.SettingsOf(s, agent, task.Step).Limit == 0 {
 		return w, false, nil, nil
@@ -37,7 +38,8 @@ func (r *Role) compact(ctx context.Context, s run.State, task turn.Task) (w runl
 }
 
 // shorten does what is to be done about the length of a prompt; looked is false where that is nothing.
-func (r *Role) shorten(ctx context.Context, in prompt.Input, task turn.Task, p *shown) (w runlog.Written, looked bool, err error) {
+func (r *Role) shorten(ctx context.Context, in prompt.Input, task turn.Task, p *shown) (w runlog.Written, looked bool,
+	err error) {
 	s, agent := in.State, in.Agent
 	verdict := p.judge(in)
 	switch {
@@ -72,7 +74,8 @@ func (p *shown) judge(in prompt.Input) prompt.Verdict {
 }
 
 // summary asks for the summary of a cut. begun tells that the model has spoken.
-func (r *Role) summary(ctx context.Context, s run.State, task turn.Task, agent events.Agent, cut *prompt.Cut, asking prompt.Asking) (d events.HistoryCompactedData, begun bool, err error) {
+func (r *Role) summary(ctx context.Context, s run.State, task turn.Task, agent events.Agent, cut *prompt.Cut,
+	asking prompt.Asking) (d events.HistoryCompactedData, begun bool, err error) {
 	model, name, err := r.cfg.Models.Model(agent.Model)
 	if err != nil {
 		return d, false, err
@@ -84,9 +87,11 @@ func (r *Role) summary(ctx context.Context, s run.State, task turn.Task, agent e
 		most = min(most, agent.MaxOutputTokens) // no more than is set aside for the turn
 	}
 	begin := time.Now()
-	answer, err := model.Ask(limited, llm.Request{Model: name, System: asking.System, Messages: []llm.Message{{Role: llm.User, Text: asking.User}},
+	answer, err := model.Ask(limited, llm.Request{Model: name, System: asking.System,
+		Messages:        []llm.Message{{Role: llm.User, Text: asking.User}},
 		MaxOutputTokens: most, Temperature: agent.Temperature, Meta: llm.Meta{Run: s.HarnessID, Step: task.Step.ID,
-			Agent: agent.Name, Turn: task.Number, Attempt: task.Attempt, Purpose: "compaction"}}, func(llm.Delta) { begun = true })
+			Agent: agent.Name, Turn: task.Number, Attempt: task.Attempt, Purpose: "compaction"}},
+		func(llm.Delta) { begun = true })
 	switch {
 	case err != nil && ctx.Err() == nil && limited.Err() != nil:
 		err = &llm.Error{Class: llm.Transient, Err: fmt.Errorf("no whole summary within %s", maxAsk)}
@@ -97,8 +102,10 @@ func (r *Role) summary(ctx context.Context, s run.State, task turn.Task, agent e
 		return d, begun, err
 	}
 	text := cut.Shorten(answer.Text)
-	return events.HistoryCompactedData{Event: "history_compacted", Step: task.Step.ID, Through: cut.Through, Replaced: cut.Replaced,
-		Summary: text, TokensBefore: cut.Before, TokensAfter: cut.After(text), Window: cut.Window, Protected: cut.Protected,
-		InputTokens: answer.Usage.Input, OutputTokens: answer.Usage.Output, CachedTokens: answer.Usage.CachedInput,
-		Attempt: task.Attempt, DurationMS: time.Since(begin).Milliseconds(), Model: answer.Model, Provider: answer.Provider}, true, nil
+	return events.HistoryCompactedData{Event: "history_compacted", Step: task.Step.ID, Through: cut.Through,
+			Replaced: cut.Replaced,
+			Summary:  text, TokensBefore: cut.Before, TokensAfter: cut.After(text), Window: cut.Window, Protected: cut.Protected,
+			InputTokens: answer.Usage.Input, OutputTokens: answer.Usage.Output, CachedTokens: answer.Usage.CachedInput,
+			Attempt: task.Attempt, DurationMS: time.Since(begin).Milliseconds(), Model: answer.Model, Provider: answer.Provider},
+		true, nil
 }

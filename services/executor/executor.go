@@ -145,7 +145,8 @@ func (r *Role) resume(ctx context.Context, h runlog.ReceivedEvent) error {
 	var wg sync.WaitGroup
 	errs := make([]error, len(h.State.Plan.Steps))
 	for i, st := range h.State.Plan.Steps {
-		if st.Status != events.StepIsRunning || (st.Owed == 0 || st.Owed > h.Sequence) && !st.Final && !turn.Mending(h.State, st.ID) {
+		if st.Status != events.StepIsRunning || (st.Owed == 0 || st.Owed > h.Sequence) && !st.Final && !turn.Mending(h.State,
+			st.ID) {
 			continue
 		}
 		wg.Go(func() { errs[i] = r.serve(ctx, h.Run, st.ID, h.State, lost(h.Deliveries)) })
@@ -198,7 +199,8 @@ func (r *Role) take(ctx context.Context, s run.State, task turn.Task, fits *show
 	if err != nil || held {
 		return w, err
 	}
-	said := r.cfg.Live.Open(s.HarnessID, streaming.About{Step: task.Step.ID, Turn: s.Turns().Len() + 1, Owed: task.Owed, Attempt: task.Attempt})
+	said := r.cfg.Live.Open(s.HarnessID, streaming.About{Step: task.Step.ID, Turn: s.Turns().Len() + 1, Owed: task.Owed,
+		Attempt: task.Attempt})
 	defer said.Close() // when the answer is stored, or never will be
 	answer, begun, err := r.ask(ask, s, task, fits, said)
 	said.Done(err)
@@ -216,13 +218,15 @@ func (r *Role) take(ctx context.Context, s run.State, task turn.Task, fits *show
 }
 
 // permitted asks the hooks before a turn and says what follows where one does not let it be taken.
-func (r *Role) permitted(ctx, ask context.Context, s run.State, task turn.Task) (answers []events.HookAnswer, w runlog.Written, held bool, err error) {
+func (r *Role) permitted(ctx, ask context.Context, s run.State, task turn.Task) (answers []events.HookAnswer,
+	w runlog.Written, held bool, err error) {
 	agent, _ := s.Agent(task.Step.AssignedAgent)
 	due := r.cfg.Hooks.Due(agent, events.OnTurn, "")
 	if len(due) == 0 || task.Step.Passed {
 		return nil, w, false, nil
 	}
-	answers, err = r.cfg.Hooks.Ask(ask, due, hook.Question{Run: s.HarnessID, Agent: agent.Name, Step: task.Step.ID, Turn: task.Number})
+	answers, err = r.cfg.Hooks.Ask(ask, due, hook.Question{Run: s.HarnessID, Agent: agent.Name, Step: task.Step.ID,
+		Turn: task.Number})
 	switch {
 	case err != nil && ctx.Err() == nil && ask.Err() != nil:
 		return nil, w, true, nil // the run has ended: it has no turns any more
@@ -241,7 +245,8 @@ func (r *Role) permitted(ctx, ask context.Context, s run.State, task turn.Task) 
 
 // failed records a request that was not answered; begun is true where the answer had begun. A request that ended
 // because the run did, or this service, is not a failure of the model.
-func (r *Role) failed(ctx, ask context.Context, s run.State, task turn.Task, cause error, begun bool) (runlog.Written, error) {
+func (r *Role) failed(ctx, ask context.Context, s run.State, task turn.Task, cause error, begun bool) (runlog.Written,
+	error) {
 	if ctx.Err() != nil {
 		return runlog.Written{}, cause
 	}

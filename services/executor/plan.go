@@ -70,7 +70,8 @@ func (r planning) take(ctx context.Context, s run.State, task turn.PlanTask) err
 }
 
 // ask makes the request and turns the answer into what the log can hold. begun tells that the model has spoken.
-func (r planning) ask(ctx context.Context, s run.State, task turn.PlanTask, said *streaming.Stream) (d events.PlanAnsweredData, begun bool, err error) {
+func (r planning) ask(ctx context.Context, s run.State, task turn.PlanTask,
+	said *streaming.Stream) (d events.PlanAnsweredData, begun bool, err error) {
 	req, model, err := r.request(ctx, s, task)
 	if err != nil {
 		return d, false, err
@@ -89,8 +90,10 @@ func (r planning) ask(ctx context.Context, s run.State, task turn.PlanTask, said
 	case err != nil:
 		return d, begun, err
 	}
-	d = events.PlanAnsweredData{Text: answer.Text, FinishReason: string(answer.Finish), InputTokens: answer.Usage.Input, OutputTokens: answer.Usage.Output,
-		CachedTokens: answer.Usage.CachedInput, DurationMS: time.Since(begin).Milliseconds(), Model: answer.Model, Provider: answer.Provider}
+	d = events.PlanAnsweredData{Text: answer.Text, FinishReason: string(answer.Finish), InputTokens: answer.Usage.Input,
+		OutputTokens: answer.Usage.Output,
+		CachedTokens: answer.Usage.CachedInput, DurationMS: time.Since(begin).Milliseconds(), Model: answer.Model,
+		Provider: answer.Provider}
 	if d.TextRef, err = r.offload(ctx, "plan", []byte(answer.Text), events.MaxInlineText); err != nil {
 		return d, true, &awayError{err}
 	}
@@ -113,7 +116,8 @@ func (r planning) request(ctx context.Context, s run.State, task turn.PlanTask) 
 	if err != nil {
 		return llm.Request{}, nil, err
 	}
-	messages := []llm.Message{{Role: llm.User, Text: fmt.Sprintf("Task: %s\n\nRegistered agents: %v. Your own name: %s.", s.Created.Task, p.Agents, s.AgentName)}}
+	messages := []llm.Message{{Role: llm.User, Text: fmt.Sprintf("Task: %s\n\nRegistered agents: %v. Your own name: %s.",
+		s.Created.Task, p.Agents, s.AgentName)}}
 	if p.Fault != "" {
 		text := p.Text
 		if p.TextRef != nil {
@@ -129,8 +133,10 @@ func (r planning) request(ctx context.Context, s run.State, task turn.PlanTask) 
 		messages = append(messages, llm.Message{Role: llm.Assistant, Text: text}, llm.Message{Role: llm.User,
 			Text: fmt.Sprintf("The plan was refused: %s. Hint: %s. Answer with the whole plan again.", p.Fault, p.Hint)})
 	}
-	return llm.Request{Model: name, System: planSystem, Messages: messages, Schema: planSchema, Temperature: agent.Temperature,
-		MaxOutputTokens: agent.MaxOutputTokens, Meta: llm.Meta{Run: s.HarnessID, Agent: s.AgentName, Turn: task.Try, Attempt: task.Attempt, Purpose: "plan"}}, model, nil
+	return llm.Request{Model: name, System: planSystem, Messages: messages, Schema: planSchema,
+		Temperature:     agent.Temperature,
+		MaxOutputTokens: agent.MaxOutputTokens, Meta: llm.Meta{Run: s.HarnessID, Agent: s.AgentName, Turn: task.Try,
+			Attempt: task.Attempt, Purpose: "plan"}}, model, nil
 }
 
 // failed records a request for a plan that was not answered.

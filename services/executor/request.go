@@ -16,7 +16,8 @@ import (
 // Request returns what the model would be asked for the turn that a step is owed: the same as an executor asks, which
 // is the same for the same state. It returns an error where the step is owed none, or where an object of the run is
 // missing.
-func Request(ctx context.Context, blobs kernel.Blobs, tools func(events.Agent) *tool.Registry, s run.State, step string, now time.Time) (llm.Request, error) {
+func Request(ctx context.Context, blobs kernel.Blobs, tools func(events.Agent) *tool.Registry, s run.State, step string,
+	now time.Time) (llm.Request, error) {
 	duty := turn.Next(s, step, now)
 	if duty.Ask == nil {
 		return llm.Request{}, fmt.Errorf("step %s is owed no turn", step)

@@ -272,14 +272,16 @@ func read(toolName string, input json.RawMessage) (a guard.Action, runs []shell.
 // leaves reports whether a path leads out of the workspace by its text alone. Links are the sandbox's affair.
 func leaves(p string) bool {
 	clean := path.Clean(strings.ReplaceAll(p, `\`, "/"))
-	return strings.HasPrefix(clean, "/") || clean == ".." || strings.HasPrefix(clean, "../") || strings.HasPrefix(clean, "~")
+	return strings.HasPrefix(clean, "/") || clean == ".." || strings.HasPrefix(clean, "../") || strings.HasPrefix(clean,
+		"~")
 }
 
 // Input implements runlog.Role: the answer to a gate.
 func (r *Role) Input(ctx context.Context, m kernel.Message) error {
 	sub, ok := events.ParseRunSubject(m.Subject())
 	if !ok || len(sub.Rest) < 2 || len(sub.Rest) > 3 || sub.Rest[0] != "gate" || !events.ValidID(sub.Rest[1]) {
-		return kernel.Refuse("bad_subject", "answer on the answer_subject of the gate.opened event", "nothing is known of the subject %q", m.Subject())
+		return kernel.Refuse("bad_subject", "answer on the answer_subject of the gate.opened event",
+			"nothing is known of the subject %q", m.Subject())
 	}
 	reply, err := r.readReply(m, sub)
 	if err != nil {
@@ -359,7 +361,8 @@ func (r *Role) readReply(m kernel.Message, sub events.RunSubject) (gate.Reply, e
 		Assurance: events.AssuranceNone, Hash: a.ProposalHash, Input: m.Seq()}
 	if len(a.EditedInput) > 0 && string(a.EditedInput) != "null" {
 		if reply.Edited, err = events.EditedInput(a.EditedInput); err != nil {
-			return gate.Reply{}, &kernel.Refusal{Code: "bad_input", Run: sub.Run, Reason: err.Error(), Hint: "send edited_input as a JSON object with all arguments of the call"}
+			return gate.Reply{}, &kernel.Refusal{Code: "bad_input", Run: sub.Run, Reason: err.Error(),
+				Hint: "send edited_input as a JSON object with all arguments of the call"}
 		}
 	}
 	if len(sub.Rest) == 3 {
@@ -369,8 +372,9 @@ func (r *Role) readReply(m kernel.Message, sub events.RunSubject) (gate.Reply, e
 		return r.signed(reply, a, sub)
 	}
 	if r.cfg.OnlySigned {
-		return gate.Reply{}, &kernel.Refusal{Code: "unsigned_answer", Run: sub.Run, Reason: "this station takes signed answers only",
-			Hint: "answer with inspan approve or inspan reject and --sign KEYFILE"}
+		return gate.Reply{}, &kernel.Refusal{Code: "unsigned_answer", Run: sub.Run,
+			Reason: "this station takes signed answers only",
+			Hint:   "answer with inspan approve or inspan reject and --sign KEYFILE"}
 	}
 	if reply.By == "" {
 		reply.By = "unknown"
@@ -387,7 +391,8 @@ func (r *Role) signed(reply gate.Reply, a events.Answer, sub events.RunSubject) 
 	if len(reply.Edited) > 0 {
 		hash = events.EditedHash(a.ProposalHash, reply.Edited)
 	}
-	name, err := r.cfg.Approvers.Verify(approval.Statement{Station: sub.Station, Run: sub.Run, Gate: reply.Gate, Decision: a.Decision,
+	name, err := r.cfg.Approvers.Verify(approval.Statement{Station: sub.Station, Run: sub.Run, Gate: reply.Gate,
+		Decision:     a.Decision,
 		ProposalHash: hash, Reason: a.Reason}, a.Key, a.Signature)
 	switch {
 	case errors.Is(err, approval.ErrUnknownKey):
@@ -395,7 +400,8 @@ func (r *Role) signed(reply gate.Reply, a events.Answer, sub events.RunSubject) 
 	case err != nil:
 		return refuse("bad_signature", "sign the answer to this very gate again, with the proposal_hash that it shows", err)
 	case reply.Assurance == events.AssuranceSubject && reply.By != name:
-		return refuse("bad_signature", "answer in the name of the key's owner", fmt.Errorf("signed by %s and sent in the name of %s", name, reply.By))
+		return refuse("bad_signature", "answer in the name of the key's owner",
+			fmt.Errorf("signed by %s and sent in the name of %s", name, reply.By))
 	}
 	reply.By, reply.Assurance, reply.Key, reply.Signature = name, events.AssuranceSignature, a.Key, a.Signature
 	return reply, nil

@@ -21,7 +21,8 @@ type question struct {
 }
 
 // answered is gate.Policy.Hooks over the answers gathered so far; what is missing is added to owed.
-func (r *Role) answered(s *run.State, answers map[string][]events.HookAnswer, owed *[]question) func(events.Agent, *run.Call, string, json.RawMessage) ([]events.HookAnswer, bool) {
+func (r *Role) answered(s *run.State, answers map[string][]events.HookAnswer, owed *[]question) func(events.Agent,
+	*run.Call, string, json.RawMessage) ([]events.HookAnswer, bool) {
 	return func(a events.Agent, c *run.Call, effect string, input json.RawMessage) ([]events.HookAnswer, bool) {
 		due := r.cfg.Hooks.Due(a, events.OnPreTool, c.Tool)
 		if len(due) == 0 {

@@ -33,7 +33,8 @@ func (r *Role) anchor(ctx context.Context, info *run.Info, s run.State, head uin
 			}
 			if why != "" {
 				info.Anchor, info.Held = old.Anchor, why
-				r.cfg.Log.Error().Str("run", s.HarnessID).Str("why", why).Msg("the log does not reach its anchor: look with inspan audit, compare with the archive")
+				r.cfg.Log.Error().Str("run", s.HarnessID).Str("why",
+					why).Msg("the log does not reach its anchor: look with inspan audit, compare with the archive")
 				return nil
 			}
 		}
@@ -93,7 +94,8 @@ func (r *Role) contradicts(ctx context.Context, a run.Anchor) (string, error) {
 			}
 		}
 		if !more {
-			return fmt.Sprintf("the log ends with event %d, its anchor is at event %d: its end was truncated", n, a.Sequence), nil
+			return fmt.Sprintf("the log ends with event %d, its anchor is at event %d: its end was truncated", n, a.Sequence),
+				nil
 		}
 	}
 }

@@ -126,7 +126,9 @@ func New(cfg Config) (*Role, error) {
 	if cfg.Settle <= 0 {
 		cfg.Settle = DefaultSettle
 	}
-	return &Role{cfg: cfg, books: make(map[string]*book), writing: make(map[string]*book), finished: make(map[string]finished), covered: make(map[string]uint64), rows: make(map[string]shown), trusted: make(map[string]bool)}, nil
+	return &Role{cfg: cfg, books: make(map[string]*book), writing: make(map[string]*book),
+		finished: make(map[string]finished), covered: make(map[string]uint64), rows: make(map[string]shown),
+		trusted: make(map[string]bool)}, nil
 }
 
 // Service implements runlog.Role.

@@ -27,7 +27,8 @@ func (r *Role) context(ctx context.Context) (string, error) {
 		return "", fmt.Errorf("read the operator's context: %w", err)
 	}
 	if len(text) > events.MaxContext {
-		return "", kernel.Refuse("bad_context", "let the operator shorten it; it is in the file that INSPAN_CONTEXT names", "the operator's context has %d bytes, the limit is %d", len(text), events.MaxContext)
+		return "", kernel.Refuse("bad_context", "let the operator shorten it; it is in the file that INSPAN_CONTEXT names",
+			"the operator's context has %d bytes, the limit is %d", len(text), events.MaxContext)
 	}
 	return text, nil
 }

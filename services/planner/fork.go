@@ -23,8 +23,12 @@ const forkHint = `send {"fork_of":{"run_id":"RUN","sequence":12},"say":"what to 
 // checkFork looks at the shape of a task that forks a run.
 func checkFork(t events.Task) error {
 	switch {
-	case t.Agent != "" || t.Task != "" || t.Plan != nil || t.Autonomy != nil || t.MaxToolCalls != nil || t.MaxSteps != nil || t.Timeout != "" || t.CheckpointIntervalMS != nil ||
-		t.MaxTokens != nil || t.MaxUSD != nil || t.MaxSubAgentDepth != nil || t.Handoff != "" || len(t.Mail) > 0 || t.Repo != "" || t.Ref != "" || t.Branch != "" || t.Depth != 0 || t.Git != nil || t.EternalEngine != nil || t.LongRunning != nil || t.Estimate != "" || t.Model != "" || len(t.Variables) > 0 || t.Session != "" || t.SessionMode != "" || len(t.History) > 0:
+	case t.Agent != "" || t.Task != "" || t.Plan != nil || t.Autonomy != nil || t.MaxToolCalls != nil ||
+		t.MaxSteps != nil || t.Timeout != "" || t.CheckpointIntervalMS != nil ||
+		t.MaxTokens != nil || t.MaxUSD != nil || t.MaxSubAgentDepth != nil || t.Handoff != "" || len(t.Mail) > 0 ||
+		t.Repo != "" || t.Ref != "" || t.Branch != "" || t.Depth != 0 || t.Git != nil || t.EternalEngine != nil ||
+		t.LongRunning != nil || t.Estimate != "" || t.Model != "" || len(t.Variables) > 0 || t.Session != "" ||
+		t.SessionMode != "" || len(t.History) > 0:
 		return errors.New("a fork takes agent, task, plan, options, variables, handoff, mail, repository and history from the run it comes from, and works in no session")
 	case !events.ValidID(t.ForkOf.Run):
 		return events.CheckID("fork_of.run_id", t.ForkOf.Run)
@@ -37,16 +41,19 @@ func checkFork(t events.Task) error {
 }
 
 // origin finds what a fork begins with. It is the same on each delivery: events never change.
-func (r *Role) origin(ctx context.Context, t events.Task) (old run.State, from events.ForkOrigin, parts []*events.RunForkedData, err error) {
+func (r *Role) origin(ctx context.Context, t events.Task) (old run.State, from events.ForkOrigin,
+	parts []*events.RunForkedData, err error) {
 	at, err := r.forkPoint(ctx, *t.ForkOf)
 	if err == nil {
 		old, err = r.cfg.Ledger.At(ctx, t.ForkOf.Run, at)
 	}
 	switch {
 	case errors.Is(err, kernel.ErrNotFound):
-		err = kernel.Refuse("unknown_run", "inspan runs lists the runs of the station", "there is no run %q to fork", t.ForkOf.Run)
+		err = kernel.Refuse("unknown_run", "inspan runs lists the runs of the station", "there is no run %q to fork",
+			t.ForkOf.Run)
 	case errors.Is(err, kernel.ErrNoEvent), errors.Is(err, kernel.ErrHeld):
-		err = kernel.Refuse("bad_fork", "inspan logs "+t.ForkOf.Run+" shows its events, inspan audit whether they are sound", "%v", err)
+		err = kernel.Refuse("bad_fork", "inspan logs "+t.ForkOf.Run+" shows its events, inspan audit whether they are sound",
+			"%v", err)
 	}
 	if err != nil {
 		return old, from, nil, err
@@ -59,7 +66,9 @@ func (r *Role) origin(ctx context.Context, t events.Task) (old run.State, from e
 		return old, from, nil, kernel.Refuse("bad_fork", forkHint, "run %s, event %d: %v", t.ForkOf.Run, at, err)
 	}
 	if t.ForkOf.SameWorkspace && passing(old) {
-		return old, from, nil, kernel.Refuse("bad_fork", "fork without --same-workspace: the fork begins with the commit that the run had, in a workspace of its own", "run %s has an ephemeral workspace, which goes with it", t.ForkOf.Run)
+		return old, from, nil, kernel.Refuse("bad_fork",
+			"fork without --same-workspace: the fork begins with the commit that the run had, in a workspace of its own",
+			"run %s has an ephemeral workspace, which goes with it", t.ForkOf.Run)
 	}
 	if from.SameWorkspace = t.ForkOf.SameWorkspace; from.SameWorkspace && old.Created.Session != "" {
 		return old, from, nil, kernel.Refuse("bad_fork", "leave same_workspace out: the fork gets a directory of its own",
@@ -87,11 +96,13 @@ func (r *Role) forkPoint(ctx context.Context, from events.ForkPoint) (uint64, er
 	for _, c := range s.Checkpoints.All() {
 		names = append(names, c.Name)
 	}
-	return 0, kernel.Refuse("bad_fork", "inspan checkpoints "+from.Run+" lists them", "run %s has no checkpoint %q, only: %s", from.Run, from.Checkpoint, strings.Join(names, ", "))
+	return 0, kernel.Refuse("bad_fork", "inspan checkpoints "+from.Run+" lists them",
+		"run %s has no checkpoint %q, only: %s", from.Run, from.Checkpoint, strings.Join(names, ", "))
 }
 
 // fork opens a run that begins where another one stood.
-func (r *Role) fork(ctx context.Context, m kernel.Message, t events.Task, env ce.Envelope, runID string, there run.State) error {
+func (r *Role) fork(ctx context.Context, m kernel.Message, t events.Task, env ce.Envelope, runID string,
+	there run.State) error {
 	old, from, parts, err := r.origin(ctx, t)
 	if err != nil {
 		return err
@@ -129,10 +140,12 @@ func (r *Role) fork(ctx context.Context, m kernel.Message, t events.Task, env ce
 func (r *Role) plan(ctx context.Context, s run.State) (runlog.Written, error) {
 	if s.Torn() {
 		return r.write(ctx, s.HarnessID, func(s run.State, now time.Time) ([]events.Payload, error) {
-			return lifecycle.GiveUp(s, now, events.FinishCancelled, "the run that it was forked from could not be taken over whole; fork again with another id")
+			return lifecycle.GiveUp(s, now, events.FinishCancelled,
+				"the run that it was forked from could not be taken over whole; fork again with another id")
 		})
 	}
-	made, err := r.given(ctx, events.Task{}, &events.RunCreatedData{TaskID: s.TaskID, Task: s.Created.Task, Agent: s.AgentName, Agents: s.Agents, Options: s.Options})
+	made, err := r.given(ctx, events.Task{}, &events.RunCreatedData{TaskID: s.TaskID, Task: s.Created.Task,
+		Agent: s.AgentName, Agents: s.Agents, Options: s.Options})
 	if err != nil {
 		return runlog.Written{}, err
 	}
@@ -143,7 +156,8 @@ func (r *Role) plan(ctx context.Context, s run.State) (runlog.Written, error) {
 }
 
 // pinFork fixes what a fork is made of: all is as it was, but who asked for it and where it works.
-func (r *Role) pinFork(t events.Task, env ce.Envelope, runID string, old run.State, from events.ForkOrigin) (*events.RunCreatedData, error) {
+func (r *Role) pinFork(t events.Task, env ce.Envelope, runID string, old run.State,
+	from events.ForkOrigin) (*events.RunCreatedData, error) {
 	if t.ID == "" {
 		t.ID = runID
 	}
@@ -153,8 +167,10 @@ func (r *Role) pinFork(t events.Task, env ce.Envelope, runID string, old run.Sta
 	}
 	digest := sha256.Sum256(whole)
 	c := *old.Created
-	c.TaskID, c.TaskDigest, c.TaskSource, c.By, c.Durability = t.ID, hex.EncodeToString(digest[:]), env.Source, t.By, r.cfg.Durability
-	c.Agents, c.Options, c.ForkOf, c.To = map[string]events.Agent{c.Agent: old.Agents[c.Agent]}, old.Options, &from, events.Created
+	c.TaskID, c.TaskDigest, c.TaskSource, c.By, c.Durability = t.ID, hex.EncodeToString(digest[:]), env.Source, t.By,
+		r.cfg.Durability
+	c.Agents, c.Options, c.ForkOf, c.To = map[string]events.Agent{c.Agent: old.Agents[c.Agent]}, old.Options, &from,
+		events.Created
 	c.TraceParent, c.Session, c.SessionFence = env.TraceParent, "", 0
 	wrapped(&c)
 	forkGit(&c, runID, old)

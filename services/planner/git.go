@@ -20,7 +20,8 @@ func (r *Role) inGit(t events.Task, c *events.RunCreatedData, runID string, e ev
 	if t.Repo == "" && t.Git == nil && (agent.Git == nil || agent.GitDefaults) {
 		return nil
 	}
-	ask := delivery.Ask{Run: runID, Agent: c.Agent, Session: t.Session, Workflow: t.WorkflowRun, Repo: t.Repo != "", Branch: t.Branch, Depth: t.Depth,
+	ask := delivery.Ask{Run: runID, Agent: c.Agent, Session: t.Session, Workflow: t.WorkflowRun, Repo: t.Repo != "",
+		Branch: t.Branch, Depth: t.Depth,
 		SessionBranch: e.Branch, Mode: e.Mode, Variables: t.Variables, Name: branchName}
 	if ask.Mode == "" {
 		ask.Mode = t.SessionMode
@@ -36,7 +37,9 @@ func (r *Role) inGit(t events.Task, c *events.RunCreatedData, runID string, e ev
 		err = checkNames(work)
 	}
 	if err != nil {
-		return kernel.Refuse("bad_input", "fix the value of git in the task or in the agent's file and send the task again; docs/git.md lists them", "git: %v", err)
+		return kernel.Refuse("bad_input",
+			"fix the value of git in the task or in the agent's file and send the task again; docs/git.md lists them", "git: %v",
+			err)
 	}
 	c.Git = work
 	if work.Collaboration == events.Parallel {
@@ -70,7 +73,8 @@ func checkNames(w *events.GitWork) error {
 
 // modeOf is the mode that a session gets from a task: who asks for parallel collaboration wants others to be let in.
 func modeOf(t events.Task, c *events.RunCreatedData) events.SessionMode {
-	asked := c.Agents[c.Agent].Git != nil && c.Agents[c.Agent].Git.Collaboration == events.Parallel && !c.Agents[c.Agent].GitDefaults
+	asked := c.Agents[c.Agent].Git != nil && c.Agents[c.Agent].Git.Collaboration == events.Parallel &&
+		!c.Agents[c.Agent].GitDefaults
 	if t.Git != nil && t.Git.Collaboration != "" {
 		asked = t.Git.Collaboration == events.Parallel
 	}
@@ -93,8 +97,10 @@ func alone(e events.Session, c *events.RunCreatedData, runID string, others map[
 			same = o.Workspace == c.Workspace || o.Git.NewBranch != "" && o.Git.NewBranch == c.Git.NewBranch
 		}
 		if h.Run != runID && same {
-			return &session.Refused{Code: "branch_busy", Reason: fmt.Sprintf("run %s of %s works on the same branch of session %q", h.Run, h.Agent, e.ID),
-				Hint: "wait for it: inspan logs " + h.Run + " --follow; or let another agent do it, which has a branch of its own"}
+			return &session.Refused{Code: "branch_busy",
+				Reason: fmt.Sprintf("run %s of %s works on the same branch of session %q", h.Run, h.Agent, e.ID),
+				Hint: "wait for it: inspan logs " + h.Run +
+					" --follow; or let another agent do it, which has a branch of its own"}
 		}
 	}
 	return nil
@@ -119,5 +125,6 @@ func forkGit(c *events.RunCreatedData, runID string, old run.State) {
 // passing reports whether the workspace of a run goes with it.
 func passing(old run.State) bool {
 	c := old.Created
-	return c != nil && c.Git != nil && c.Git.Workspace == events.WorkspaceEphemeral && !strings.HasPrefix(c.Workspace, "session/")
+	return c != nil && c.Git != nil && c.Git.Workspace == events.WorkspaceEphemeral && !strings.HasPrefix(c.Workspace,
+		"session/")
 }

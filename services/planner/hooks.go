@@ -44,7 +44,8 @@ func (r *Role) write(ctx context.Context, runID string, decide runlog.Decide) (r
 }
 
 // stopping asks about the end of a run.
-func (r *Role) stopping(ctx context.Context, s run.State, due []hook.Due, end events.Result) ([]events.HookAnswer, error) {
+func (r *Role) stopping(ctx context.Context, s run.State, due []hook.Due, end events.Result) ([]events.HookAnswer,
+	error) {
 	ask, cancel := ctx, context.CancelFunc(func() {})
 	if end.Status != events.Completed {
 		ask, cancel = context.WithTimeout(ctx, stopPatience)
@@ -53,14 +54,16 @@ func (r *Role) stopping(ctx context.Context, s run.State, due []hook.Due, end ev
 	answers, err := r.cfg.Hooks.Ask(ask, due, hook.Question{Run: s.HarnessID, Agent: s.AgentName,
 		End: &hook.End{Status: string(end.Status), Reason: end.FinishReason, Output: end.Output, Error: end.Error}})
 	if err != nil && ctx.Err() == nil {
-		return []events.HookAnswer{{Hook: due[0].Name(), On: events.OnRunStop, Answer: events.HookBlock, Fault: hook.FaultTimeout,
+		return []events.HookAnswer{{Hook: due[0].Name(), On: events.OnRunStop, Answer: events.HookBlock,
+			Fault:   hook.FaultTimeout,
 			Message: "the run ends without it: no answer within " + stopPatience.String()}}, nil
 	}
 	return answers, err
 }
 
 // starting asks the hooks before a run begins; none where it has begun already.
-func (r *Role) starting(ctx context.Context, there run.State, runID string, c *events.RunCreatedData) ([]events.HookAnswer, error) {
+func (r *Role) starting(ctx context.Context, there run.State, runID string,
+	c *events.RunCreatedData) ([]events.HookAnswer, error) {
 	if there.Sequence > 0 && there.Status != events.Created {
 		return nil, nil
 	}

@@ -73,7 +73,8 @@ func (r *Role) read(ctx context.Context, s run.State) (*events.PlanMadeData, err
 	if err := withoutGit(p.Steps); err != nil {
 		return nil, err
 	}
-	made := &events.PlanMadeData{Event: "plan_made", TaskID: s.TaskID, Origin: events.OriginModel, Steps: p.PlanSteps(s.AgentName)}
+	made := &events.PlanMadeData{Event: "plan_made", TaskID: s.TaskID, Origin: events.OriginModel,
+		Steps: p.PlanSteps(s.AgentName)}
 	return made, r.complete(ctx, s.Created, made)
 }
 

@@ -19,12 +19,17 @@ func checkPlacement(t events.Task) error {
 		err = fmt.Errorf("the repo, the ref or the branch has more than %d bytes", events.MaxAddress)
 	case t.Depth < 0 || t.Depth > events.MaxDepth:
 		err = fmt.Errorf("depth is %d, want 0 to %d", t.Depth, events.MaxDepth)
-	case t.Git != nil && t.Git.Collaboration != "" && t.Git.Collaboration != events.Sequential && t.Git.Collaboration != events.Parallel:
+	case t.Git != nil && t.Git.Collaboration != "" && t.Git.Collaboration != events.Sequential &&
+		t.Git.Collaboration != events.Parallel:
 		err = fmt.Errorf("git.collaboration %.40q: want %s or %s", t.Git.Collaboration, events.Sequential, events.Parallel)
-	case t.Git != nil && t.Git.Strategy != "" && t.Git.Strategy != events.BranchShared && t.Git.Strategy != events.BranchPerRun:
-		err = fmt.Errorf("git.workflow_branch_strategy %.40q: want %s or %s", t.Git.Strategy, events.BranchShared, events.BranchPerRun)
-	case t.Git != nil && t.Git.Workspace != "" && t.Git.Workspace != events.WorkspacePersistent && t.Git.Workspace != events.WorkspaceEphemeral:
-		err = fmt.Errorf("git.workspace %.40q: want %s or %s", t.Git.Workspace, events.WorkspacePersistent, events.WorkspaceEphemeral)
+	case t.Git != nil && t.Git.Strategy != "" && t.Git.Strategy != events.BranchShared &&
+		t.Git.Strategy != events.BranchPerRun:
+		err = fmt.Errorf("git.workflow_branch_strategy %.40q: want %s or %s", t.Git.Strategy, events.BranchShared,
+			events.BranchPerRun)
+	case t.Git != nil && t.Git.Workspace != "" && t.Git.Workspace != events.WorkspacePersistent &&
+		t.Git.Workspace != events.WorkspaceEphemeral:
+		err = fmt.Errorf("git.workspace %.40q: want %s or %s", t.Git.Workspace, events.WorkspacePersistent,
+			events.WorkspaceEphemeral)
 	case t.Repo != "":
 		err = git.CheckAddress(t.Repo)
 	}

@@ -123,8 +123,10 @@ func (r *Role) planless(ctx context.Context, h runlog.ReceivedEvent) error {
 	}
 	var overdue, owed bool
 	w, err := r.write(ctx, h.Run, func(s run.State, now time.Time) ([]events.Payload, error) {
-		if overdue, owed = lifecycle.Planless(s, now); overdue && s.Created.PlanOrigin != events.OriginSingle && s.Created.PlanOrigin != events.OriginModel {
-			return lifecycle.GiveUp(s, now, events.FinishCancelled, "the plan of the task was not stored, because the station was full or was lost in between; send the task again with another id")
+		if overdue, owed = lifecycle.Planless(s, now); overdue && s.Created.PlanOrigin != events.OriginSingle &&
+			s.Created.PlanOrigin != events.OriginModel {
+			return lifecycle.GiveUp(s, now, events.FinishCancelled,
+				"the plan of the task was not stored, because the station was full or was lost in between; send the task again with another id")
 		}
 		return nil, nil
 	})
@@ -181,7 +183,8 @@ func (r *Role) Input(ctx context.Context, m kernel.Message) error {
 	if t := strings.Split(m.Subject(), "."); len(t) >= 3 && t[2] == "task" {
 		return r.task(ctx, m)
 	}
-	return kernel.Refuse("bad_subject", "publish tasks on station.{station}.task and controls on station.{station}.run.{run}.control or station.{station}.session.{session}.control",
+	return kernel.Refuse("bad_subject",
+		"publish tasks on station.{station}.task and controls on station.{station}.run.{run}.control or station.{station}.session.{session}.control",
 		"nothing is known of the subject %q", m.Subject())
 }
 
@@ -201,10 +204,12 @@ func (r *Role) control(ctx context.Context, m kernel.Message, runID string) erro
 		err = c.Check()
 	}
 	if err != nil {
-		return named(runID, kernel.Refuse("bad_input", `send {"action":"pause"}; the actions are pause, resume, stop, autonomy and revise`, "%v", err))
+		return named(runID, kernel.Refuse("bad_input",
+			`send {"action":"pause"}; the actions are pause, resume, stop, autonomy and revise`, "%v", err))
 	}
 	if c.Action != "revise" && c.Plan != nil {
-		return named(runID, kernel.Refuse("bad_input", `send {"action":"revise","plan":{"steps":[...]}}`, "plan goes with the action revise, not with %q", c.Action))
+		return named(runID, kernel.Refuse("bad_input", `send {"action":"revise","plan":{"steps":[...]}}`,
+			"plan goes with the action revise, not with %q", c.Action))
 	}
 	wish := lifecycle.Wish{By: orUnknown(c.By), Reason: c.Reason, Input: m.Seq()}
 	var decide runlog.Decide
@@ -217,7 +222,8 @@ func (r *Role) control(ctx context.Context, m kernel.Message, runID string) erro
 		decide = func(s run.State, now time.Time) ([]events.Payload, error) { return lifecycle.Stop(s, now, wish) }
 	case "autonomy":
 		if c.Level < 1 || c.Level > 5 {
-			return named(runID, kernel.Refuse("bad_input", `send {"action":"autonomy","level":4}`, "level is %d, want 1 to 5", c.Level))
+			return named(runID, kernel.Refuse("bad_input", `send {"action":"autonomy","level":4}`, "level is %d, want 1 to 5",
+				c.Level))
 		}
 		decide = func(s run.State, _ time.Time) ([]events.Payload, error) { return lifecycle.Adjust(s, c.Level, wish) }
 	case "revise":
@@ -226,7 +232,8 @@ func (r *Role) control(ctx context.Context, m kernel.Message, runID string) erro
 		}
 	default:
 		known := []string{"pause", "resume", "stop", "autonomy", "revise"}
-		return named(runID, kernel.Refuse("bad_input", meant(c.Action, known)+"the actions are "+strings.Join(known, ", "), "unknown action %q", c.Action))
+		return named(runID, kernel.Refuse("bad_input", meant(c.Action, known)+"the actions are "+strings.Join(known, ", "),
+			"unknown action %q", c.Action))
 	}
 	_, err = r.write(ctx, runID, func(s run.State, now time.Time) ([]events.Payload, error) {
 		if s.Sequence == 0 {
@@ -235,7 +242,8 @@ func (r *Role) control(ctx context.Context, m kernel.Message, runID string) erro
 		return decide(s, now)
 	})
 	if move, ok := errors.AsType[*lifecycle.MoveError](err); ok {
-		return named(runID, kernel.Refuse("bad_move", "inspan inspect "+runID+" shows where it stands", "%s: %v", c.Action, move))
+		return named(runID, kernel.Refuse("bad_move", "inspan inspect "+runID+" shows where it stands", "%s: %v", c.Action,
+			move))
 	}
 	return err
 }

@@ -17,13 +17,15 @@ func estimateOf(t events.Task) (time.Duration, error) {
 	}
 	d, err := time.ParseDuration(t.Estimate)
 	if err != nil || d <= 0 {
-		return 0, kernel.Refuse("bad_input", `write how long the work may take, such as "20m", or leave estimate out`, "estimate is not a duration above zero")
+		return 0, kernel.Refuse("bad_input", `write how long the work may take, such as "20m", or leave estimate out`,
+			"estimate is not a duration above zero")
 	}
 	return d, nil
 }
 
 // direct says which path the run of a task takes. A run that exists keeps the one that it has.
-func (r *Role) direct(t events.Task, c *events.RunCreatedData, made *events.PlanMadeData, answers []events.HookAnswer) (bool, error) {
+func (r *Role) direct(t events.Task, c *events.RunCreatedData, made *events.PlanMadeData,
+	answers []events.HookAnswer) (bool, error) {
 	estimate, err := estimateOf(t)
 	if err != nil {
 		return false, err
@@ -31,7 +33,8 @@ func (r *Role) direct(t events.Task, c *events.RunCreatedData, made *events.Plan
 	_, held := events.Decisive(answers)
 	direct, _ := route.Direct(route.Ask{Mark: t.LongRunning, Estimate: estimate, Harness: c.Agents[c.Agent].Harness,
 		Planned: made == nil || made.Origin != events.OriginSingle, Gated: gate.NeedsGate(c.Options.Autonomy, false), Held: held,
-		Kept: t.CheckpointIntervalMS != nil || t.EternalEngine != nil && *t.EternalEngine, Locked: r.cfg.Sessions != nil && c.Session != "", Git: c.Git != nil}, r.cfg.LongRunning)
+		Kept: t.CheckpointIntervalMS != nil || t.EternalEngine != nil && *t.EternalEngine, Locked: r.cfg.Sessions != nil &&
+			c.Session != "", Git: c.Git != nil}, r.cfg.LongRunning)
 	return direct, nil
 }
 

@@ -25,7 +25,8 @@ func (r *Role) enter(ctx context.Context, t events.Task, runID string, c *events
 	if r.cfg.Sessions == nil || c.Session == "" {
 		return nil
 	}
-	ask := session.Ask{Session: c.Session, Run: runID, Agent: c.Agent, Mode: modeOf(t, c), Limit: time.Duration(c.Options.TimeoutMS) * time.Millisecond}
+	ask := session.Ask{Session: c.Session, Run: runID, Agent: c.Agent, Mode: modeOf(t, c),
+		Limit: time.Duration(c.Options.TimeoutMS) * time.Millisecond}
 	others := map[string]*events.RunCreatedData{}
 	e, err := r.change(ctx, c.Session, func(e session.State) (session.State, error) {
 		if _, mine := e.Holder(runID); !mine {
@@ -129,7 +130,8 @@ func (r *Role) givenHistory(ctx context.Context, t events.Task) (*events.Ref, er
 
 // cleared looks at the runs that hold locks: those that ended are settled, those of other sessions have none, and the
 // others' standing is told. others, if not nil, gets how those were created that live.
-func (r *Role) cleared(ctx context.Context, e session.State, but string, others map[string]*events.RunCreatedData) (session.State, map[string]session.Standing, error) {
+func (r *Role) cleared(ctx context.Context, e session.State, but string,
+	others map[string]*events.RunCreatedData) (session.State, map[string]session.Standing, error) {
 	standing := map[string]session.Standing{}
 	for _, h := range e.Holders {
 		if h.Run == but {
@@ -169,7 +171,8 @@ func (r *Role) ended(ctx context.Context, e session.State, s run.State) (session
 }
 
 func (r *Role) part(ctx context.Context, e session.State, s run.State) (session.End, error) {
-	end := session.End{Session: s.Created.Session, Run: s.HarnessID, Fence: s.Created.SessionFence, InputTokens: s.Tokens.Input, OutputTokens: s.Tokens.Output}
+	end := session.End{Session: s.Created.Session, Run: s.HarnessID, Fence: s.Created.SessionFence,
+		InputTokens: s.Tokens.Input, OutputTokens: s.Tokens.Output}
 	messages, err := history.Of(s)
 	if err != nil {
 		return end, err
@@ -185,7 +188,8 @@ func (r *Role) part(ctx context.Context, e session.State, s run.State) (session.
 // seen, so that the message that brought it about is acknowledged only when that is stored; whoever wants the lock next
 // does it where no one was left to.
 func (r *Role) settle(ctx context.Context, s run.State) error {
-	if r.cfg.Sessions == nil || !s.Status.Ended() || s.Created == nil || s.Created.Session == "" || s.Created.SessionFence == 0 {
+	if r.cfg.Sessions == nil || !s.Status.Ended() || s.Created == nil || s.Created.Session == "" ||
+		s.Created.SessionFence == 0 {
 		return nil
 	}
 	_, err := r.change(ctx, s.Created.Session, func(e session.State) (session.State, error) {

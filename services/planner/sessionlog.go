@@ -53,7 +53,8 @@ func (r *Role) row(ctx context.Context, id string) (row sessionRow, err error) {
 // change makes one change of a session: appended only where the session still is what it was decided on, and decided
 // again where it is not. It returns once the row shows the log, also where there is nothing to change: whoever appended
 // the last event may have died before the row was written.
-func (r *Role) change(ctx context.Context, id string, decide func(e session.State) (session.State, error)) (session.State, error) {
+func (r *Role) change(ctx context.Context, id string, decide func(e session.State) (session.State,
+	error)) (session.State, error) {
 	for range maxSwaps {
 		s, row, err := r.latest(ctx, id)
 		if err != nil {
@@ -92,7 +93,8 @@ func (r *Role) latest(ctx context.Context, id string) (session.State, sessionRow
 		return s, row, fmt.Errorf("session %s: %w", id, err)
 	case s.Sequence > 0:
 		if shown, _, ok := session.FromRow(row.bytes); ok && shown.Sequence > s.Sequence { // the row was read first
-			return s, row, fmt.Errorf("session %s: its row shows event %d, its log ends with event %d: events are lost", id, shown.Sequence, s.Sequence)
+			return s, row, fmt.Errorf("session %s: its row shows event %d, its log ends with event %d: events are lost", id,
+				shown.Sequence, s.Sequence)
 		}
 		_, err = session.Stale(row.bytes, row.revision, s)
 		return s, row, err

@@ -105,10 +105,12 @@ func (r *Role) known(ctx context.Context, t events.Task, runID string) (run.Stat
 	return s, err
 }
 
-func (r *Role) begin(ctx context.Context, runID string, created *events.RunCreatedData, made *events.PlanMadeData, answers []events.HookAnswer) (runlog.Written, error) {
+func (r *Role) begin(ctx context.Context, runID string, created *events.RunCreatedData, made *events.PlanMadeData,
+	answers []events.HookAnswer) (runlog.Written, error) {
 	ours := func(s run.State) error {
 		if s.Sequence > 0 && s.Created.TaskDigest != created.TaskDigest {
-			return named(runID, kernel.Refuse("duplicate_id", "give each task its own id, or none", "the task id %q belongs to another task, which started run %s", created.TaskID, runID))
+			return named(runID, kernel.Refuse("duplicate_id", "give each task its own id, or none",
+				"the task id %q belongs to another task, which started run %s", created.TaskID, runID))
 		}
 		return nil
 	}
@@ -147,7 +149,8 @@ func readTask(m kernel.Message) (events.Task, ce.Envelope, error) {
 	var t events.Task
 	env, err := ce.Read(m.Data(), m.Header, events.TaskType, &t)
 	if err != nil {
-		return t, env, kernel.Refuse("bad_input", `send {"agent":"NAME","task":"what to do"}; docs/events.md lists the other fields`, "%v", err)
+		return t, env, kernel.Refuse("bad_input",
+			`send {"agent":"NAME","task":"what to do"}; docs/events.md lists the other fields`, "%v", err)
 	}
 	if t.ID == "" && env.ID != "" {
 		t.ID = ownID(env.ID)
@@ -198,7 +201,8 @@ func readTask(m kernel.Message) (events.Task, ce.Envelope, error) {
 		}
 	}
 	if err != nil {
-		return t, env, kernel.Refuse("bad_input", `send {"agent":"NAME","task":"what to do"}; inspan run --help shows the options`, "%v", err)
+		return t, env, kernel.Refuse("bad_input",
+			`send {"agent":"NAME","task":"what to do"}; inspan run --help shows the options`, "%v", err)
 	}
 	return t, env, nil
 }
@@ -262,11 +266,15 @@ func (r *Role) pin(ctx context.Context, t events.Task, env ce.Envelope, runID st
 	if err != nil {
 		return nil, err
 	}
-	c := &events.RunCreatedData{Event: "run_created", TaskID: t.ID, TaskDigest: hex.EncodeToString(digest[:]), TaskSource: env.Source,
-		Task: t.Task, Agent: agent.Name, Agents: map[string]events.Agent{agent.Name: agent}, Options: options, Prices: prices,
-		History: given, Variables: t.Variables, Workspace: r.workspace(t, runID), Session: t.Session, WorkflowRun: t.WorkflowRun,
-		Parent: t.Parent, Orchestrator: t.Orchestrator, WorkID: t.WorkID, Durability: r.cfg.Durability, TraceParent: env.TraceParent,
-		Repo: t.Repo, Ref: t.Ref, Stream: t.Stream,
+	c := &events.RunCreatedData{Event: "run_created", TaskID: t.ID, TaskDigest: hex.EncodeToString(digest[:]),
+		TaskSource: env.Source,
+		Task:       t.Task, Agent: agent.Name, Agents: map[string]events.Agent{agent.Name: agent}, Options: options,
+		Prices:  prices,
+		History: given, Variables: t.Variables, Workspace: r.workspace(t, runID), Session: t.Session,
+		WorkflowRun: t.WorkflowRun,
+		Parent:      t.Parent, Orchestrator: t.Orchestrator, WorkID: t.WorkID, Durability: r.cfg.Durability,
+		TraceParent: env.TraceParent,
+		Repo:        t.Repo, Ref: t.Ref, Stream: t.Stream,
 		Handoff: t.Handoff, Mail: t.Mail, Context: told, To: events.Created}
 	return c, r.inGit(t, c, runID, events.Session{})
 }
@@ -357,7 +365,8 @@ func (r *Role) complete(ctx context.Context, c *events.RunCreatedData, made *eve
 	// A plan that no event has room for is refused before its run begins.
 	whole, err := json.Marshal(delivery.Wrap(c.Git, made))
 	if err == nil && len(whole) > events.MaxEvent-envelope {
-		return kernel.Refuse("bad_plan", "put long material in a file of the workspace", "the plan has %d bytes, the limit is %d", len(whole), events.MaxEvent-envelope)
+		return kernel.Refuse("bad_plan", "put long material in a file of the workspace",
+			"the plan has %d bytes, the limit is %d", len(whole), events.MaxEvent-envelope)
 	}
 	return err
 }

@@ -118,7 +118,8 @@ func (e executor) verify(ctx context.Context, st *started) (x executed, done boo
 	o := e.opener.open(work, st, x.changes)
 	defer o.close()
 	id := st.attempt.Call.ID
-	done, x.result, err = v.Verify(work, tool.Call{Run: st.state.HarnessID, ID: id, Key: e.keyOf(st.state.HarnessID, id), Input: st.input, Env: o.env})
+	done, x.result, err = v.Verify(work, tool.Call{Run: st.state.HarnessID, ID: id, Key: e.keyOf(st.state.HarnessID, id),
+		Input: st.input, Env: o.env})
 	x.took = time.Since(began)
 	return x, done, err
 }
@@ -156,11 +157,13 @@ func cutShort(err error) bool {
 // unusable is the failure of every call while a workspace cannot be used.
 func unusable(err error) error {
 	if workspace.Spoiled(err) {
-		return tool.Fail(tool.Permanent, "an operator must look at the directory of the workspace, and move away what stands in "+
-			"its place; until then no call can work in it", err)
+		return tool.Fail(tool.Permanent,
+			"an operator must look at the directory of the workspace, and move away what stands in "+
+				"its place; until then no call can work in it", err)
 	}
-	return tool.Fail(tool.Permanent, "an operator must restore the object store of the station from its archive; until then no "+
-		"call can work in this workspace", err)
+	return tool.Fail(tool.Permanent,
+		"an operator must restore the object store of the station from its archive; until then no "+
+			"call can work in this workspace", err)
 }
 
 // tools are those of this toolrunner, and those of agents.

@@ -44,8 +44,9 @@ func settle(ctx context.Context, x executed) error {
 		case ctx.Err() != nil:
 			return context.Cause(ctx)
 		case errors.Is(err, workspace.ErrUnkept) && call.NeedsStart(x.attempt.Call.Effect):
-			return tool.Fail(tool.Permanent, "the call was carried out: end what still changes files, or remove what is too large or "+
-				"cannot be read, and do something small to have the rest kept",
+			return tool.Fail(tool.Permanent,
+				"the call was carried out: end what still changes files, or remove what is too large or "+
+					"cannot be read, and do something small to have the rest kept",
 				fmt.Errorf("what it changed in the workspace is not kept, and is lost with this machine: %w", err))
 		}
 		if !pause(ctx) {

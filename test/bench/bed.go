@@ -164,7 +164,8 @@ func (b *bed) connect(ctx context.Context) (*jet.Conn, error) {
 type nothing struct{}
 
 func (nothing) Spec() tool.Spec {
-	return tool.Spec{Name: "nothing", Description: "does nothing", Effect: tool.Once, Input: json.RawMessage(`{"type":"object"}`)}
+	return tool.Spec{Name: "nothing", Description: "does nothing", Effect: tool.Once,
+		Input: json.RawMessage(`{"type":"object"}`)}
 }
 
 func (nothing) Run(context.Context, tool.Call) (tool.Result, error) {
@@ -180,14 +181,17 @@ func (b *bed) start(ctx context.Context, turns int) error {
 	if err := os.WriteFile(filepath.Join(b.dir, "scripts", "worker.yaml"), []byte(script), 0o644); err != nil {
 		return err
 	}
-	agent, err := json.Marshal(events.Agent{Name: "worker", Digest: strings.Repeat("0", 64), Model: "scripted/worker", Tools: []string{"nothing"}, Prompt: "Work.", MaxSteps: turns + 1, MaxToolCalls: turns})
+	agent, err := json.Marshal(events.Agent{Name: "worker", Digest: strings.Repeat("0", 64), Model: "scripted/worker",
+		Tools: []string{"nothing"}, Prompt: "Work.", MaxSteps: turns + 1, MaxToolCalls: turns})
 	if err != nil {
 		return err
 	}
 	if b.how.up {
 		return b.startUp(ctx, agent)
 	}
-	cfg := service.Config{Base: service.Base{Station: name}, Workspaces: service.Workspaces{Workspace: filepath.Join(b.dir, "work")}, Models: service.Models{Scripts: filepath.Join(b.dir, "scripts")}, Sandboxes: service.Sandboxes{Sandbox: "host"}}
+	cfg := service.Config{Base: service.Base{Station: name}, Workspaces: service.Workspaces{Workspace: filepath.Join(b.dir,
+		"work")}, Models: service.Models{Scripts: filepath.Join(b.dir, "scripts")},
+		Sandboxes: service.Sandboxes{Sandbox: "host"}}
 	run, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	b.cancel = cancel
 	var host *all.Host
@@ -209,8 +213,9 @@ func (b *bed) start(ctx context.Context, turns int) error {
 
 // startUp starts a station as inspan up does, in this process.
 func (b *bed) startUp(ctx context.Context, agent []byte) (err error) {
-	b.whole, err = station.Up(ctx, station.Config{StoreDir: filepath.Join(b.dir, "store"), Station: name, ScriptsDir: filepath.Join(b.dir, "scripts"),
-		Sandbox: "host", LazySync: b.how.lazy, Tools: []tool.Tool{nothing{}}, Log: zerolog.Nop()})
+	b.whole, err = station.Up(ctx, station.Config{StoreDir: filepath.Join(b.dir, "store"), Station: name,
+		ScriptsDir: filepath.Join(b.dir, "scripts"),
+		Sandbox:    "host", LazySync: b.how.lazy, Tools: []tool.Tool{nothing{}}, Log: zerolog.Nop()})
 	if err != nil {
 		return err
 	}

@@ -63,7 +63,8 @@ func (c chart) svg() string {
 	var b strings.Builder
 	fmt.Fprintf(&b, `<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 %g %g" width="%g" height="%g" role="img" aria-label="%s" %s>`+"\n",
 		chartWidth, chartHeight, chartWidth, chartHeight, html.EscapeString(c.title), chartFont)
-	fmt.Fprintf(&b, `<rect width="%g" height="%g" rx="10" fill="%s" stroke="%s"/>`+"\n", chartWidth, chartHeight, paperColour, gridColour)
+	fmt.Fprintf(&b, `<rect width="%g" height="%g" rx="10" fill="%s" stroke="%s"/>`+"\n", chartWidth, chartHeight,
+		paperColour, gridColour)
 	text(&b, 28, 38, 19, inkColour, `font-weight="600"`, c.title)
 	text(&b, 28, 60, 13, paleColour, "", c.subtitle)
 	x := logScale(c.xTicks[0], c.xTicks[len(c.xTicks)-1], plotLeft, plotRight)
@@ -96,13 +97,15 @@ func (c chart) draw(b *strings.Builder, l line, x, y scale, label float64) {
 	for i, p := range l.points {
 		fmt.Fprintf(&path, "%c%.1f %.1f", "ML"[min(i, 1)], x(p[0]), y(p[1]))
 	}
-	fmt.Fprintf(b, `<path d="%s" fill="none" stroke="%s" stroke-width="2.4" stroke-linejoin="round"%s/>`+"\n", path.String(), colour, dash)
+	fmt.Fprintf(b, `<path d="%s" fill="none" stroke="%s" stroke-width="2.4" stroke-linejoin="round"%s/>`+"\n",
+		path.String(), colour, dash)
 	for _, p := range l.points {
 		fmt.Fprintf(b, `<circle cx="%.1f" cy="%.1f" r="3.6" fill="%s" stroke="%s" stroke-width="1.2"><title>%s: %s at %s</title></circle>`+"\n",
 			x(p[0]), y(p[1]), colour, paperColour, html.EscapeString(l.name), plain(p[1]), plain(p[0]))
 	}
 	last := l.points[len(l.points)-1]
-	fmt.Fprintf(b, `<path d="M%.1f %.1fL%.1f %.1f" stroke="%s" stroke-width="0.8"/>`+"\n", x(last[0])+6, y(last[1]), plotRight+14, label, colour)
+	fmt.Fprintf(b, `<path d="M%.1f %.1fL%.1f %.1f" stroke="%s" stroke-width="0.8"/>`+"\n", x(last[0])+6, y(last[1]),
+		plotRight+14, label, colour)
 	text(b, plotRight+19, label+4, 13, colour, `font-weight="600"`, l.name)
 }
 
@@ -158,7 +161,8 @@ func (c chart) labels(y scale) []float64 {
 }
 
 func text(b *strings.Builder, x, y, size float64, colour, more, words string) {
-	fmt.Fprintf(b, `<text x="%.1f" y="%.1f" font-size="%g" fill="%s" %s>%s</text>`+"\n", x, y, size, colour, more, html.EscapeString(words))
+	fmt.Fprintf(b, `<text x="%.1f" y="%.1f" font-size="%g" fill="%s" %s>%s</text>`+"\n", x, y, size, colour, more,
+		html.EscapeString(words))
 }
 
 // plain writes a number as people do: 2,000 and 0.5.

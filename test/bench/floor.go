@@ -80,7 +80,8 @@ func (b *bed) floor(ctx context.Context, runs, steps, inFlight int) (float64, er
 		fr := &floorRun{done: make(chan struct{})}
 		fr.left.Store(int64(steps))
 		state.Store(id, fr)
-		if ack := first.Journal().Append(ctx, kernel.Entry{ID: id, Kind: events.StepAllowed, Bytes: body(900)}); ack.Outcome != kernel.Stored {
+		if ack := first.Journal().Append(ctx, kernel.Entry{ID: id, Kind: events.StepAllowed,
+			Bytes: body(900)}); ack.Outcome != kernel.Stored {
 			return 0, fmt.Errorf("floor: %s: %w", ack.Outcome, ack.Err)
 		}
 		all.Go(func() {

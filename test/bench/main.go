@@ -49,14 +49,20 @@ func main() {
 	flag.IntVar(&c.rounds, "rounds", 5, "W1: the contenders take turns so often")
 	flag.IntVar(&node.number, "node", 0, "internal: number of this server in a cluster")
 	flag.StringVar(&node.routes, "routes", "", "internal: addresses of the servers of the cluster")
-	flag.BoolVar(&c.split, "split", false, "a connection and memory for each role, as five programs have, instead of one for all")
-	flag.BoolVar(&c.disk, "disk", false, "let the server gather batches on its disk, as one that is not in our process does")
+	flag.BoolVar(&c.split, "split", false,
+		"a connection and memory for each role, as five programs have, instead of one for all")
+	flag.BoolVar(&c.disk, "disk", false,
+		"let the server gather batches on its disk, as one that is not in our process does")
 	flag.BoolVar(&c.single, "single", false, "send each append alone, do not group them")
-	flag.BoolVar(&c.up, "up", false, "W1 and W2: measure a station in one process as inspan up is, instead of plain roles and a server of its own")
+	flag.BoolVar(&c.up, "up", false,
+		"W1 and W2: measure a station in one process as inspan up is, instead of plain roles and a server of its own")
 	flag.StringVar(&c.mode, "mode", "", "measure only with this way to sync: always or lazy")
-	flag.StringVar(&c.pair, "pair", "", "W1: also measure the other way of something, by turns: single, disk, split or up (as inspan up is)")
-	flag.StringVar(&c.peer, "peer", "", "W1: also measure this program, that of test/bench/peers, over PostgreSQL; NOT RUN where that is not installed")
-	flag.StringVar(&reportTo, "report", "", "measure throughput and cost, and write performance.md and its drawings to this folder")
+	flag.StringVar(&c.pair, "pair", "",
+		"W1: also measure the other way of something, by turns: single, disk, split or up (as inspan up is)")
+	flag.StringVar(&c.peer, "peer", "",
+		"W1: also measure this program, that of test/bench/peers, over PostgreSQL; NOT RUN where that is not installed")
+	flag.StringVar(&reportTo, "report", "",
+		"measure throughput and cost, and write performance.md and its drawings to this folder")
 	flag.StringVar(&c.profile, "cpuprofile", "", "W1: write a CPU profile of the rounds to this file")
 	flag.StringVar(&allocs, "allocprofile", "", "write where the services allocate to this file")
 	flag.StringVar(&serve, "serve", "", "internal: be the NATS server and listen here")
@@ -168,7 +174,8 @@ type figures struct {
 
 func measure(ctx context.Context, c config) error {
 	fmt.Printf("%s, %d cores, %s\n\n", runtime.Version(), runtime.NumCPU(), time.Now().UTC().Format("2006-01-02"))
-	fmt.Printf("%-4s %-6s %7s %9s %9s %6s %9s %9s %8s %7s %9s %8s  %s\n", "what", "fsync", "steps", "steps/s", "floor/s", "ratio", "p50 ms", "p99 ms",
+	fmt.Printf("%-4s %-6s %7s %9s %9s %6s %9s %9s %8s %7s %9s %8s  %s\n", "what", "fsync", "steps", "steps/s", "floor/s",
+		"ratio", "p50 ms", "p99 ms",
 		"appends", "B/fact", "cpu s/1k", "rss MiB", "note")
 	workloads := []struct {
 		name string
@@ -222,7 +229,8 @@ func (c config) modes() []bool {
 	return []bool{false, true}
 }
 
-func one(ctx context.Context, c config, lazy bool, name string, run func(context.Context, config, *bed) (figures, error)) (figures, error) {
+func one(ctx context.Context, c config, lazy bool, name string, run func(context.Context, config, *bed) (figures,
+	error)) (figures, error) {
 	b, err := newBed(ctx, how{lazy: lazy, split: c.split, single: c.single, disk: c.disk, up: c.up})
 	if err != nil {
 		return figures{}, err
@@ -243,6 +251,8 @@ func show(f figures) {
 		}
 		return fmt.Sprintf("%.*f", digits, v)
 	}
-	fmt.Printf("%-4s %-6s %7d %9s %9s %6s %9s %9s %8s %7s %9s %8s  %s\n", f.Workload, f.Mode, f.Steps, num(f.PerSecond, 0), num(f.FloorPerSecond, 0),
-		num(f.Ratio, 2), num(f.P50MS, 2), num(f.P99MS, 2), num(f.AppendsPerStep, 2), num(f.BytesPerEvent, 0), num(f.CPUPer1000, 2), num(f.PeakRSSMiB, 0), f.Note)
+	fmt.Printf("%-4s %-6s %7d %9s %9s %6s %9s %9s %8s %7s %9s %8s  %s\n", f.Workload, f.Mode, f.Steps, num(f.PerSecond, 0),
+		num(f.FloorPerSecond, 0),
+		num(f.Ratio, 2), num(f.P50MS, 2), num(f.P99MS, 2), num(f.AppendsPerStep, 2), num(f.BytesPerEvent, 0),
+		num(f.CPUPer1000, 2), num(f.PeakRSSMiB, 0), f.Note)
 }

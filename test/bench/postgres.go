@@ -63,7 +63,8 @@ func (p *postgres) start(ctx context.Context, server, initdb string) error {
 	if err := make.Run(); err != nil {
 		return fmt.Errorf("initdb: %w", err)
 	}
-	p.child = exec.Command(server, "-D", data, "-k", p.dir, "-c", "listen_addresses=", "-c", "max_connections="+strconv.Itoa(pgConnections+10))
+	p.child = exec.Command(server, "-D", data, "-k", p.dir, "-c", "listen_addresses=", "-c",
+		"max_connections="+strconv.Itoa(pgConnections+10))
 	p.child.SysProcAttr, p.child.Dir, p.child.Stderr = attr, p.dir, &p.lastly
 	if err := p.child.Start(); err != nil {
 		return err

@@ -93,7 +93,8 @@ func startRunning(ctx context.Context, h how, turns int) (*running, error) {
 func (r *running) round(ctx context.Context, runs, steps, inFlight int) (float64, error) {
 	r.rounds++
 	prefix := fmt.Sprintf("round-%d", r.rounds)
-	grouped, before, allocs, bytes, begin := r.grouped(), r.usage(), allocated(heapObjects), allocated(heapBytes), time.Now()
+	grouped, before, allocs, bytes, begin := r.grouped(), r.usage(), allocated(heapObjects), allocated(heapBytes),
+		time.Now()
 	if err := r.many(ctx, r.ends, prefix, runs, inFlight); err != nil {
 		return 0, err
 	}
@@ -179,7 +180,8 @@ func profiled(path string, f func() error) error {
 func w1(ctx context.Context, c config, nodes int) ([]figures, error) {
 	var all []figures
 	for _, lazy := range c.modes() {
-		f, err := w1Mode(ctx, c, how{lazy: lazy, split: c.split, single: c.single, disk: c.disk, nodes: nodes, up: c.up && nodes == 0})
+		f, err := w1Mode(ctx, c, how{lazy: lazy, split: c.split, single: c.single, disk: c.disk, nodes: nodes,
+			up: c.up && nodes == 0})
 		if err != nil {
 			return all, err
 		}
@@ -236,10 +238,12 @@ func w1Mode(ctx context.Context, c config, h how) (figures, error) {
 	if err != nil {
 		return figures{}, err
 	}
-	f := figures{Workload: "W1", Mode: h.mode(), Steps: r.done, PerSecond: out[0].perSecond, FloorPerSecond: out[1].perSecond, Ratio: out[1].ratio,
+	f := figures{Workload: "W1", Mode: h.mode(), Steps: r.done, PerSecond: out[0].perSecond,
+		FloorPerSecond: out[1].perSecond, Ratio: out[1].ratio,
 		P50MS: quantile(st.took, 0.5), P99MS: quantile(st.took, 0.99), AppendsPerStep: float64(st.events) / float64(r.done),
 		AllocsPerStep: float64(r.allocs) / float64(r.done), AllocKiBPerStep: float64(r.allocBytes) / float64(r.done) / 1024,
-		BytesPerEvent: float64(st.bytes) / float64(st.events), CPUPer1000: r.spent.Seconds() / float64(r.done) * 1000, PeakRSSMiB: r.usage().rss}
+		BytesPerEvent: float64(st.bytes) / float64(st.events), CPUPer1000: r.spent.Seconds() / float64(r.done) * 1000,
+		PeakRSSMiB: r.usage().rss}
 	if h.nodes > 1 {
 		f.Workload = "W7"
 		f.Note = fmt.Sprintf("%d servers; ", h.nodes)

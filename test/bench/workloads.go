@@ -176,7 +176,8 @@ func w2(ctx context.Context, c config, b *bed) (figures, error) {
 		return figures{}, err
 	}
 	floor, err := b.floor(ctx, n, c.steps, 1)
-	f := figures{Steps: n * c.steps, PerSecond: float64(n*c.steps) / wall.Seconds(), FloorPerSecond: floor, P50MS: quantile(st.took, 0.5), P99MS: quantile(st.took, 0.99), Note: "one run at a time; ms " + st.parts()}
+	f := figures{Steps: n * c.steps, PerSecond: float64(n*c.steps) / wall.Seconds(), FloorPerSecond: floor,
+		P50MS: quantile(st.took, 0.5), P99MS: quantile(st.took, 0.99), Note: "one run at a time; ms " + st.parts()}
 	f.Ratio = f.FloorPerSecond / f.PerSecond
 	return f, err
 }
@@ -223,7 +224,8 @@ func w3(ctx context.Context, _ config, b *bed) (figures, error) {
 		a := <-got
 		took = append(took, a.allowed.Sub(begin))
 	}
-	return figures{Steps: n, P50MS: quantile(took, 0.5), P99MS: quantile(took, 0.99), Note: "approval published to step allowed"}, nil
+	return figures{Steps: n, P50MS: quantile(took, 0.5), P99MS: quantile(took, 0.99),
+		Note: "approval published to step allowed"}, nil
 }
 
 // w4: memory of runs that wait at a gate.
@@ -266,8 +268,9 @@ func w4(ctx context.Context, c config, b *bed) (figures, error) {
 	case <-ctx.Done():
 	}
 	perRun := func(a, b uint64) float64 { return (float64(a) - float64(b)) / float64(c.parked) / 1024 }
-	return figures{Steps: c.parked, Note: fmt.Sprintf("per parked run: services %.1f KiB of heap (bounded by the caches), server %.1f KiB resident; goroutines %d before, %d after",
-		perRun(heap(), heapBefore), perRun(resident(b), server), routines, runtime.NumGoroutine())}, nil
+	return figures{Steps: c.parked,
+		Note: fmt.Sprintf("per parked run: services %.1f KiB of heap (bounded by the caches), server %.1f KiB resident; goroutines %d before, %d after",
+			perRun(heap(), heapBefore), perRun(resident(b), server), routines, runtime.NumGoroutine())}, nil
 }
 
 // w6: one run of very many turns; the cost of a step must not grow.
@@ -297,6 +300,8 @@ func w6(ctx context.Context, c config, b *bed) (figures, error) {
 	}
 	tenth := max(1, len(st.took)/10)
 	first, last := quantile(slices.Clone(st.took[:tenth]), 0.5), quantile(slices.Clone(st.took[len(st.took)-tenth:]), 0.5)
-	return figures{Steps: c.long, PerSecond: float64(c.long) / wall.Seconds(), P50MS: quantile(slices.Clone(st.took), 0.5), P99MS: quantile(st.took, 0.99),
-		Note: fmt.Sprintf("median step %.2f ms in the first tenth, %.2f ms in the last: %.2f x", first, last, last/first)}, nil
+	return figures{Steps: c.long, PerSecond: float64(c.long) / wall.Seconds(), P50MS: quantile(slices.Clone(st.took), 0.5),
+			P99MS: quantile(st.took, 0.99),
+			Note:  fmt.Sprintf("median step %.2f ms in the first tenth, %.2f ms in the last: %.2f x", first, last, last/first)},
+		nil
 }

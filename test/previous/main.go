@@ -86,7 +86,8 @@ func judge(binary, log string) (said string, clear bool) {
 		return said, strings.HasPrefix(said, fmt.Sprintf("folded %d ", bytes.Count(b, []byte("\n"))))
 	}
 	stopped, ok := errors.AsType[*exec.ExitError](err)
-	return said, ok && stopped.ExitCode() == 1 && strings.HasPrefix(said, "held after ") && strings.Contains(said, "unknown event type")
+	return said, ok && stopped.ExitCode() == 1 && strings.HasPrefix(said, "held after ") && strings.Contains(said,
+		"unknown event type")
 }
 
 func command(dir, name string, args ...string) error {

@@ -72,7 +72,8 @@ func machine() string {
 			memory = fmt.Sprintf("%d GiB", (kb+1<<19)>>20)
 		}
 	}
-	return fmt.Sprintf("%d processors, %s, %s/%s, %s", runtime.NumCPU(), memory, runtime.GOOS, runtime.GOARCH, runtime.Version())
+	return fmt.Sprintf("%d processors, %s, %s/%s, %s", runtime.NumCPU(), memory, runtime.GOOS, runtime.GOARCH,
+		runtime.Version())
 }
 
 func commit(ctx context.Context) string {

@@ -75,7 +75,8 @@ func main() {
 	seed := flag.Uint64("seed", 1, "seed of everything random")
 	only := flag.String("only", "", "parts to run, by comma; empty means all")
 	out := flag.String("out", "robust.json", "where the report goes")
-	again := flag.String("again", "", "the report of an earlier go at this commit with this seed: run only what did not come to its end there")
+	again := flag.String("again", "",
+		"the report of an earlier go at this commit with this seed: run only what did not come to its end there")
 	doc := flag.String("doc", "docs/robustness.md", "where the table goes when all parts ran; empty writes none")
 	flag.Parse()
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM)
@@ -119,7 +120,8 @@ func programme(ctx context.Context, seed uint64, wanted []part) (whole, error) {
 			next++
 		}
 		for i, p := range wanted[done:next] {
-			fmt.Printf("%s  part %d of %d: %s (seed %d, at most %s)\n", time.Since(begin).Round(time.Second), done+i+1, len(wanted), p.name, seed, p.most)
+			fmt.Printf("%s  part %d of %d: %s (seed %d, at most %s)\n", time.Since(begin).Round(time.Second), done+i+1,
+				len(wanted), p.name, seed, p.most)
 		}
 		for _, r := range atOnce(ctx, wanted[done:next], dir, seed) {
 			w.Parts = append(w.Parts, r)
@@ -170,7 +172,8 @@ func run(ctx context.Context, p part, dir string, seed uint64) result {
 	begin := time.Now()
 	limited, cancel := context.WithTimeout(ctx, p.most)
 	defer cancel()
-	cmd := exec.CommandContext(limited, "go", "test", "-tags", "slow", "-count=1", "-v", "-timeout", "30m", "-run", p.run, p.pkg)
+	cmd := exec.CommandContext(limited, "go", "test", "-tags", "slow", "-count=1", "-v", "-timeout", "30m", "-run", p.run,
+		p.pkg)
 	cmd.Env = append(os.Environ(), report.Dir+"="+dir, fmt.Sprintf("INSPAN_ROBUST_SEED=%d", seed))
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	cmd.Cancel = func() error { return syscall.Kill(-cmd.Process.Pid, syscall.SIGTERM) }

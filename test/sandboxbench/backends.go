@@ -38,16 +38,20 @@ const (
 )
 
 var backends = []backend{
-	{mode: "host", most: 5 * time.Minute, isolation: "it has no walls, and says so", aims: []aim{{"warm-times", "command, times bare", 1.25, "1x (1.25 with the noise of a run)"}}},
+	{mode: "host", most: 5 * time.Minute, isolation: "it has no walls, and says so",
+		aims: []aim{{"warm-times", "command, times bare", 1.25, "1x (1.25 with the noise of a run)"}}},
 	{mode: "landlock", most: 5 * time.Minute},
 	{mode: "bwrap", most: 5 * time.Minute, aims: []aim{{"cold-ms", "cold", 15, "15 ms"}}},
 	{mode: "wasm", most: 10 * time.Minute, aims: []aim{{"warm-ms", "warm", 10, "10 ms"}}},
-	{mode: "gvisor", most: 10 * time.Minute, aims: []aim{{"cold-ms", "cold", 150, "150 ms"}, {"cold-ms", "cold, upper bound", 500, "500 ms"}}},
-	{mode: "docker", most: 6 * time.Minute, aims: []aim{{"warm-ms", "warm", 60, "60 ms"}, {"cold-ms", "cold, upper bound", 2000, "2 s"}}},
+	{mode: "gvisor", most: 10 * time.Minute, aims: []aim{{"cold-ms", "cold", 150, "150 ms"},
+		{"cold-ms", "cold, upper bound", 500, "500 ms"}}},
+	{mode: "docker", most: 6 * time.Minute, aims: []aim{{"warm-ms", "warm", 60, "60 ms"}, {"cold-ms", "cold, upper bound",
+		2000, "2 s"}}},
 	{mode: "qemu", apart: "under emulation a machine takes seconds to start: make microvm-test examines and measures it, this program does where INSPAN_MICROVM_KERNEL and the like are set",
 		when: "INSPAN_MICROVM_KERNEL", at: "microvm", tests: "^Test(RealExam|Escape)$", turns: 5, most: 90 * time.Minute},
 	{mode: "firecracker", apart: "its engine was not there: make firecracker-test examines and measures it, make test its double"},
-	{mode: "e2b", against: onDouble, isolation: noIsolation, most: 5 * time.Minute, aims: []aim{{"cold-ms", "cold, upper bound", 3000, "3 s"}}},
+	{mode: "e2b", against: onDouble, isolation: noIsolation, most: 5 * time.Minute,
+		aims: []aim{{"cold-ms", "cold, upper bound", 3000, "3 s"}}},
 	{mode: "kubernetes", against: onDouble, isolation: noIsolation, most: 5 * time.Minute},
 }
 

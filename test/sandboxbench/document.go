@@ -43,7 +43,8 @@ func document(w whole) string {
 		fmt.Fprintf(&b, "| %s | %s | %s | %s | %s |\n", r.Mode, real, examined(r), tried(r), bombs(r))
 	}
 	b.WriteString("\nThe exam counts its smallest parts, those of links that are put in the place of named paths among them. A way out is tried\n")
-	b.WriteString("where it gets through without a sandbox; the others are closed on the machine. \"double\" is " + onDouble + ".\n")
+	b.WriteString("where it gets through without a sandbox; the others are closed on the machine. \"double\" is " +
+		onDouble + ".\n")
 	var notes []string
 	for _, r := range w.Sandboxes {
 		if r.Exam != nil {
@@ -77,7 +78,8 @@ func document(w whole) string {
 		if v := r.Costs["together-MiB-each"]; v > 0 {
 			memory = fmt.Sprintf("%.1f MiB", v)
 		}
-		fmt.Fprintf(&b, "| %s | %s | %s | %s | %s | %s | %s | %s | %s | %s | %.1f s | %s |\n", r.Mode, r.Load, cost(r, "bare"), cost(r, "cold"), times(r, "cold"),
+		fmt.Fprintf(&b, "| %s | %s | %s | %s | %s | %s | %s | %s | %s | %s | %.1f s | %s |\n", r.Mode, r.Load,
+			cost(r, "bare"), cost(r, "cold"), times(r, "cold"),
 			cost(r, "end"), cost(r, "warm"), times(r, "warm"), cpu(r), crowd(r), r.Costs["together-s"], memory)
 	}
 	b.WriteString("\n64 sandboxes have a command each at the same moment: none ends before all run. Memory is the median of what their backends\n")

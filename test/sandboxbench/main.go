@@ -59,7 +59,8 @@ func main() {
 	only := flag.String("only", "", "backends, by comma; empty means all")
 	turns := flag.Int("turns", 20, "how often bare, cold and warm commands take turns")
 	out := flag.String("out", "boxes.json", "where the figures go")
-	doc := flag.String("doc", "docs/sandboxes-measured.md", "where the page goes when all backends were asked for; empty writes none")
+	doc := flag.String("doc", "docs/sandboxes-measured.md",
+		"where the page goes when all backends were asked for; empty writes none")
 	flag.Parse()
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM)
 	defer stop()
@@ -155,7 +156,8 @@ func examine(ctx context.Context, b backend, r *result) {
 func test(ctx context.Context, b backend, args ...string) (string, error) {
 	limited, cancel := context.WithTimeout(ctx, b.most)
 	defer cancel()
-	cmd := exec.CommandContext(limited, "go", append(append([]string{"test", "-count=1", "-timeout", b.most.String()}, args...), b.dir())...)
+	cmd := exec.CommandContext(limited, "go", append(append([]string{"test", "-count=1", "-timeout", b.most.String()},
+		args...), b.dir())...)
 	var said bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &said, &said
 	cmd.WaitDelay = 5 * time.Second // what a killed test left may hold its output
@@ -169,7 +171,8 @@ func test(ctx context.Context, b backend, args ...string) (string, error) {
 
 // broken reports whether a backend does not keep what it promises.
 func broken(r result) bool {
-	return len(r.Failed) > 0 || r.Escape != nil && (r.Escape.Out > 0 || r.Escape.Left > 0) || r.Costs["together-failed"] > 0
+	return len(r.Failed) > 0 || r.Escape != nil && (r.Escape.Out > 0 || r.Escape.Left > 0) ||
+		r.Costs["together-failed"] > 0
 }
 
 func save(w whole, out, doc string, complete bool) error {

@@ -65,7 +65,8 @@ func (w weight) above() error {
 	var errs []error
 	check := func(name string, got, limit float64, unit string) {
 		if got > limit {
-			errs = append(errs, fmt.Errorf("%s is %.1f%s, above its limit of %.1f%s (test/weight/limits.go)", name, got, unit, limit, unit))
+			errs = append(errs, fmt.Errorf("%s is %.1f%s, above its limit of %.1f%s (test/weight/limits.go)", name, got, unit,
+				limit, unit))
 		}
 	}
 	const mb = 1 << 20

@@ -40,7 +40,8 @@ func moduleRoot() (string, error) {
 
 // measure builds inspan into dir and looks at it.
 func measure(ctx context.Context, root, dir string, cold bool) (weight, error) {
-	w := weight{machine: fmt.Sprintf("%s, %s/%s, %d cores, %s", runtime.Version(), runtime.GOOS, runtime.GOARCH, runtime.NumCPU(), time.Now().UTC().Format("2006-01-02"))}
+	w := weight{machine: fmt.Sprintf("%s, %s/%s, %d cores, %s", runtime.Version(), runtime.GOOS, runtime.GOARCH,
+		runtime.NumCPU(), time.Now().UTC().Format("2006-01-02"))}
 	program, err := w.build(ctx, root, dir)
 	if err != nil {
 		return w, err
@@ -171,7 +172,8 @@ func (w *weight) start(ctx context.Context, program string) error {
 		if err != nil {
 			return fmt.Errorf("a program that does nothing: %w", err)
 		}
-		w.help, w.nothing, w.helpWall, w.helpRSS = min(w.help, help), min(w.nothing, none), min(w.helpWall, wall), min(w.helpRSS, rss)
+		w.help, w.nothing, w.helpWall, w.helpRSS = min(w.help, help), min(w.nothing, none), min(w.helpWall, wall),
+			min(w.helpRSS, rss)
 	}
 	return nil
 }
@@ -241,7 +243,8 @@ func bare(home string) []string {
 	out := []string{"HOME=" + home, "XDG_CONFIG_HOME=" + home}
 	for _, e := range os.Environ() {
 		name, _, _ := strings.Cut(e, "=")
-		if name != "HOME" && name != "XDG_CONFIG_HOME" && !strings.HasPrefix(name, "INSPAN_") && !strings.HasPrefix(name, "OTEL_") && !strings.HasPrefix(name, "NATS_") {
+		if name != "HOME" && name != "XDG_CONFIG_HOME" && !strings.HasPrefix(name, "INSPAN_") && !strings.HasPrefix(name,
+			"OTEL_") && !strings.HasPrefix(name, "NATS_") {
 			out = append(out, e)
 		}
 	}

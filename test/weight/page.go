@@ -21,18 +21,24 @@ func (w weight) table() string {
 	const mb = 1 << 20
 	b.WriteString("| | measured | limit |\n| --- | ---: | ---: |\n")
 	if w.cold > 0 {
-		row("CPU of a cold build, relative to nats-server", fmt.Sprintf("%.2f x (%.0f s against %.0f s)", ratio(w.cold, w.natsCold), w.cold.Seconds(), w.natsCold.Seconds()), fmt.Sprintf("%.1f x", maxCold))
+		row("CPU of a cold build, relative to nats-server", fmt.Sprintf("%.2f x (%.0f s against %.0f s)",
+			ratio(w.cold, w.natsCold), w.cold.Seconds(), w.natsCold.Seconds()), fmt.Sprintf("%.1f x", maxCold))
 	}
-	row("Go source compiled, relative to nats-server", fmt.Sprintf("%.2f x (%.1f MB, %d packages against %.1f MB, %d)", ratio(w.source, w.natsSource), float64(w.source)/mb, w.packages,
+	row("Go source compiled, relative to nats-server", fmt.Sprintf("%.2f x (%.1f MB, %d packages against %.1f MB, %d)",
+		ratio(w.source, w.natsSource), float64(w.source)/mb, w.packages,
 		float64(w.natsSource)/mb, w.natsPackages), fmt.Sprintf("%.1f x", maxSource))
 	row("size of `inspan`, stripped", fmt.Sprintf("%.1f MB", float64(w.size)/mb), fmt.Sprintf("%d MB", maxSize/mb))
-	row("CPU of `inspan --help`, relative to a program that does nothing", fmt.Sprintf("%.1f x (%s against %s)", ratio(w.help, w.nothing), short(w.help), short(w.nothing)), fmt.Sprintf("%d x", maxHelp))
+	row("CPU of `inspan --help`, relative to a program that does nothing", fmt.Sprintf("%.1f x (%s against %s)",
+		ratio(w.help, w.nothing), short(w.help), short(w.nothing)), fmt.Sprintf("%d x", maxHelp))
 	row("time of `inspan --help`", short(w.helpWall), "")
-	row("resident memory of `inspan --help`", fmt.Sprintf("%.1f MB", float64(w.helpRSS)/mb), fmt.Sprintf("%d MB", maxHelpRSS/mb))
+	row("resident memory of `inspan --help`", fmt.Sprintf("%.1f MB", float64(w.helpRSS)/mb),
+		fmt.Sprintf("%d MB", maxHelpRSS/mb))
 	row("time until `inspan up` is up", short(w.upWall), "")
-	row("resident memory of `inspan up`, idle", fmt.Sprintf("%.1f MB", float64(w.idleRSS)/mb), fmt.Sprintf("%d MB", maxIdleRSS/mb))
+	row("resident memory of `inspan up`, idle", fmt.Sprintf("%.1f MB", float64(w.idleRSS)/mb),
+		fmt.Sprintf("%d MB", maxIdleRSS/mb))
 	if w.suite > 0 {
-		row("CPU of `make test`, compiled", fmt.Sprintf("%.0f s", w.suite.Seconds()), fmt.Sprintf("%.0f s", maxSuite.Seconds()))
+		row("CPU of `make test`, compiled", fmt.Sprintf("%.0f s", w.suite.Seconds()),
+			fmt.Sprintf("%.0f s", maxSuite.Seconds()))
 		row("time of `make test`, compiled", fmt.Sprintf("%.0f s", w.suiteWall.Seconds()), "")
 	}
 	return b.String()
@@ -42,7 +48,8 @@ func short(d time.Duration) string { return d.Round(100 * time.Microsecond).Stri
 
 func (w weight) section() string {
 	return begin + "\n## Weight\n\nMeasured by `go run ./test/weight -cold -suite -write` on " + w.machine + `. Times are the least of ` + fmt.Sprint(starts) + ` starts. The tests of
-` + "`test/weight`" + ` hold all limits but those of the cold build and of ` + "`make test`" + `, which the command holds.
+` + "`test/weight`" + ` hold all limits but those of the cold build and of ` + "`make test`" +
+		`, which the command holds.
 
 ` + w.table() + "\n" + end
 }

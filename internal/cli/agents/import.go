@@ -33,7 +33,8 @@ has no counterpart is named and left out: the agent may do no more here than the
 	}
 	fl := cmd.Flags()
 	fl.StringVar(&c.flags.Name, "name", "", "name of the agent; the file's if not given")
-	fl.StringVar(&c.flags.Model, "model", a.Lookup("MODEL", ""), "provider/name; the file's, where it is a whole name, if not given (MODEL)")
+	fl.StringVar(&c.flags.Model, "model", a.Lookup("MODEL", ""),
+		"provider/name; the file's, where it is a whole name, if not given (MODEL)")
 	fl.StringVar(&c.flags.dir, "dir", a.Lookup("INSPAN_AGENTS", "agents"), "folder to write it into (INSPAN_AGENTS)")
 	fl.BoolVar(&c.flags.force, "force", false, "write over a file of that name")
 	return cmd

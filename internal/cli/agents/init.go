@@ -44,14 +44,17 @@ how to run it. At a terminal it asks for what no flag says; elsewhere flags and 
 	}
 	fl := cmd.Flags()
 	fl.StringVar(&c.flags.Template, "template", "coding", "one of "+strings.Join(names, ", "))
-	fl.StringVar(&c.flags.Sandbox, "sandbox", "auto", "where its tools run: auto, bwrap, host, or another that the station has")
+	fl.StringVar(&c.flags.Sandbox, "sandbox", "auto",
+		"where its tools run: auto, bwrap, host, or another that the station has")
 	fl.StringVar(&c.flags.Image, "image", "", "image of a sandbox that has one")
 	fl.IntVar(&c.flags.MaxSteps, "max-steps", 0, "most model turns of a step; the template's if not given")
-	fl.StringVar(&c.flags.Model, "model", a.Lookup("MODEL", ""), "provider/name; one whose key is set if not given (MODEL)")
+	fl.StringVar(&c.flags.Model, "model", a.Lookup("MODEL", ""),
+		"provider/name; one whose key is set if not given (MODEL)")
 	fl.StringVar(&c.flags.dir, "dir", a.Lookup("INSPAN_AGENTS", "agents"), "folder to write it into (INSPAN_AGENTS)")
 	fl.BoolVar(&c.flags.force, "force", false, "write over a file of that name")
 	for flag, words := range map[string][]string{"template": names, "sandbox": {"auto", "bwrap", "landlock", "host"}} {
-		if err := cmd.RegisterFlagCompletionFunc(flag, cobra.FixedCompletions(words, cobra.ShellCompDirectiveNoFileComp)); err != nil {
+		if err := cmd.RegisterFlagCompletionFunc(flag, cobra.FixedCompletions(words,
+			cobra.ShellCompDirectiveNoFileComp)); err != nil {
 			panic(err) // the flag is defined above
 		}
 	}
@@ -77,7 +80,9 @@ type agentFlags struct {
 
 // Files makes inspan agent and the commands below it.
 func Files(a *app.App) *cobra.Command {
-	cmd := &cobra.Command{Use: "agent", Short: "Make agent files", Example: "  inspan agent init reviewer --template security\n  inspan agent import .claude/agents/reviewer.md", Args: cobra.ArbitraryArgs, RunE: app.Group}
+	cmd := &cobra.Command{Use: "agent", Short: "Make agent files",
+		Example: "  inspan agent init reviewer --template security\n  inspan agent import .claude/agents/reviewer.md",
+		Args:    cobra.ArbitraryArgs, RunE: app.Group}
 	cmd.AddCommand(initCmd(a), importCmd(a))
 	return cmd
 }
@@ -109,7 +114,8 @@ func fillAgent(a *app.App, cmd *cobra.Command, f *agentFlags) error {
 		return nil
 	}
 	given := cmd.Flags().Changed
-	t := func() scaffold.Template { t, _ := scaffold.Find(f.Template); return t } // an unknown one is reported when the file is made
+	// an unknown one is reported when the file is made
+	t := func() scaffold.Template { t, _ := scaffold.Find(f.Template); return t }
 	steps := ""
 	type asked struct {
 		what, hint string
@@ -118,7 +124,10 @@ func fillAgent(a *app.App, cmd *cobra.Command, f *agentFlags) error {
 		ok         func(string) error
 	}
 	for _, q := range []asked{
-		{"Name", "letters, digits, _ and -", &f.Name, f.Name != "", func(s string) error { return events.CheckID("the name", s) }},
+		{"Name", "letters, digits, _ and -", &f.Name, f.Name != "", func(s string) error {
+			return events.CheckID("the name",
+				s)
+		}},
 		{"Template", "coding, sre, security or data", &f.Template, given("template"), func(s string) error { _, err := scaffold.Find(s); return err }},
 		{"Model", "provider/name", &f.Model, given("model"), nil},
 		{"Sandbox", "auto, bwrap, landlock or host", &f.Sandbox, given("sandbox"), nil},
@@ -206,7 +215,8 @@ func writeAgent(ctx context.Context, a *app.App, f agentFlags) error {
 		for _, w := range warnings {
 			notes = append(notes, w.String())
 		}
-		return a.PrintJSON(map[string]any{"file": file, "template": t.Name, "tools": t.Tools, "model": f.Model, "warnings": app.OrEmpty(notes), "needs": app.OrEmpty(found), "next": next})
+		return a.PrintJSON(map[string]any{"file": file, "template": t.Name, "tools": t.Tools, "model": f.Model,
+			"warnings": app.OrEmpty(notes), "needs": app.OrEmpty(found), "next": next})
 	}
 	p := a.Paint()
 	for _, w := range warnings {
@@ -237,7 +247,8 @@ func requirementsOf(ctx context.Context, a *app.App, t scaffold.Template, f agen
 	for _, p := range doctor.Providers {
 		if strings.HasPrefix(p[0], provider+"/") {
 			name := strings.TrimPrefix(p[1], "INSPAN_")
-			has := doctor.Finding{What: "key of " + provider, OK: hasKey(a, p[1]), State: "set", Hint: "export " + name + "=..., or " + name + "_FILE=path"}
+			has := doctor.Finding{What: "key of " + provider, OK: hasKey(a, p[1]), State: "set",
+				Hint: "export " + name + "=..., or " + name + "_FILE=path"}
 			if !has.OK {
 				has.State = "not set"
 			}

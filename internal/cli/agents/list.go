@@ -45,7 +45,10 @@ func (a *listCommand) run(cmd *cobra.Command, args []string) error {
 	if a.dir != "" {
 		return listFolder(a.App, a.dir)
 	}
-	return a.Connected(func(ctx context.Context, c *client.Client, _ []string) error { return listRegistered(ctx, a.App, c) })(cmd, args)
+	return a.Connected(func(ctx context.Context, c *client.Client, _ []string) error {
+		return listRegistered(ctx, a.App,
+			c)
+	})(cmd, args)
 }
 
 func listRegistered(ctx context.Context, a *app.App, c *client.Client) error {
@@ -62,7 +65,8 @@ func listRegistered(ctx context.Context, a *app.App, c *client.Client) error {
 	}
 	var rows [][]string
 	for _, g := range agents {
-		rows = append(rows, []string{g.Name, g.Model, strings.Join(g.Tools, " "), a.Paint().Dim(view.Clip(g.Description, 80))})
+		rows = append(rows, []string{g.Name, g.Model, strings.Join(g.Tools, " "),
+			a.Paint().Dim(view.Clip(g.Description, 80))})
 	}
 	a.Table([]string{"NAME", "MODEL", "TOOLS", "DESCRIPTION"}, rows)
 	return nil
@@ -87,10 +91,12 @@ func listFolder(a *app.App, dir string) error {
 	}
 	var agents []agentInFile
 	for _, name := range slices.Sorted(maps.Keys(found)) {
-		agents = append(agents, agentInFile{found[name], filepath.Join(dir, found[name].Project, found[name].Role, name+agentfile.Ext)})
+		agents = append(agents, agentInFile{found[name], filepath.Join(dir, found[name].Project, found[name].Role,
+			name+agentfile.Ext)})
 	}
 	if a.JSON {
-		err = a.PrintJSON(map[string]any{"agents": app.OrEmpty(agents), "warnings": app.OrEmpty(warnings), "errors": app.OrEmpty(faults)})
+		err = a.PrintJSON(map[string]any{"agents": app.OrEmpty(agents), "warnings": app.OrEmpty(warnings),
+			"errors": app.OrEmpty(faults)})
 	} else {
 		printFiles(a, dir, agents, warnings, faults)
 	}

@@ -53,7 +53,8 @@ the servers what has changed and fails if anything has. A program of a server ru
 	f.StringVar(&c.file, "agent", "", "agent file to list the tools of, such as agents/coder.prompt")
 	f.BoolVar(&c.check, "check", false, "ask the MCP servers what has changed since their tools were pinned")
 	f.BoolVar(&c.pin, "pin", false, "ask the MCP servers for their tools and allow them as they are now")
-	f.StringVar(&c.sandboxMode, "sandbox", a.Lookup("INSPAN_SANDBOX", "auto"), "sandbox where the agent file names none: auto, bwrap, landlock, host, docker, gvisor, wasm, e2b or kubernetes (INSPAN_SANDBOX)")
+	f.StringVar(&c.sandboxMode, "sandbox", a.Lookup("INSPAN_SANDBOX", "auto"),
+		"sandbox where the agent file names none: auto, bwrap, landlock, host, docker, gvisor, wasm, e2b or kubernetes (INSPAN_SANDBOX)")
 	return cmd
 }
 
@@ -304,7 +305,8 @@ func printTools(a *app.App, rows []toolRow, changes []change) error {
 		case r.Disabled != "":
 			off = append(off, p.Yellow("disabled")+"  "+strings.Trim(r.Source+"/"+name, "/")+": "+view.Clip(r.Disabled, 300))
 		default:
-			table = append(table, []string{name, r.Effect, r.Source, p.Dim(fmt.Sprintf("%.8s", r.Digest)), p.Dim(view.Clip(r.Hint, 12))})
+			table = append(table, []string{name, r.Effect, r.Source, p.Dim(fmt.Sprintf("%.8s", r.Digest)),
+				p.Dim(view.Clip(r.Hint, 12))})
 		}
 	}
 	if len(table) > 0 {
@@ -314,10 +316,12 @@ func printTools(a *app.App, rows []toolRow, changes []change) error {
 		fmt.Fprintln(a.Out, line)
 	}
 	for _, server := range order {
-		fmt.Fprintln(a.Out, p.Dim(fmt.Sprintf("%s has %d more, not named under tools: %s", server, len(unnamed[server]), strings.Join(unnamed[server], ", "))))
+		fmt.Fprintln(a.Out, p.Dim(fmt.Sprintf("%s has %d more, not named under tools: %s", server, len(unnamed[server]),
+			strings.Join(unnamed[server], ", "))))
 	}
 	for _, c := range changes {
-		mark := map[string]string{"new": p.Green("+ new    "), "changed": p.Yellow("~ changed"), "gone": p.Red("- gone   ")}[c.What]
+		mark := map[string]string{"new": p.Green("+ new    "), "changed": p.Yellow("~ changed"),
+			"gone": p.Red("- gone   ")}[c.What]
 		fmt.Fprintf(a.Out, "%s  %s/%s\n", mark, c.Server, view.Clip(c.Tool, 64))
 	}
 	return nil

@@ -56,5 +56,6 @@ func (a *App) Logger() (zerolog.Logger, error) {
 		return zerolog.Nop(), Usage("--log: %w", err)
 	}
 	plain := !terminal.ScreenOf(a.Err).Colour()
-	return zerolog.New(zerolog.ConsoleWriter{Out: a.Err, NoColor: plain, TimeFormat: "15:04:05"}).Level(level).With().Timestamp().Logger(), nil
+	return zerolog.New(zerolog.ConsoleWriter{Out: a.Err, NoColor: plain,
+		TimeFormat: "15:04:05"}).Level(level).With().Timestamp().Logger(), nil
 }

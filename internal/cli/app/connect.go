@@ -44,7 +44,8 @@ func (a *App) Connect(ctx context.Context) (*client.Client, error) {
 	if err := buckets.Check(); err != nil {
 		return nil, Usage("%w", err)
 	}
-	c, err := client.Connect(try, client.Config{URL: a.Server, Creds: a.Creds, Station: a.Station, StateBucket: buckets.State, FilesBucket: buckets.Files})
+	c, err := client.Connect(try, client.Config{URL: a.Server, Creds: a.Creds, Station: a.Station,
+		StateBucket: buckets.State, FilesBucket: buckets.Files})
 	if _, other := errors.AsType[*topology.OtherBucketsError](err); other {
 		return nil, err
 	}
@@ -121,7 +122,8 @@ func HideSecrets(list string) string {
 }
 
 // Connected runs a command that needs a station.
-func (a *App) Connected(run func(ctx context.Context, c *client.Client, args []string) error) func(*cobra.Command, []string) error {
+func (a *App) Connected(run func(ctx context.Context, c *client.Client, args []string) error) func(*cobra.Command,
+	[]string) error {
 	return func(cmd *cobra.Command, args []string) error {
 		connect := a.Connect
 		if a.Local && groupOf(cmd) == "decide" { // a service must receive the message

@@ -24,7 +24,8 @@ func (a *App) openLocal(ctx context.Context, work bool) (*client.Client, error) 
 	}
 	l := OwnStation{Store: a.Folder, Sandbox: a.Lookup("INSPAN_SANDBOX", "auto")}
 	if work {
-		l.Agents, l.Scripts, l.Workspace = a.Lookup("INSPAN_AGENTS", ""), a.Lookup("INSPAN_SCRIPTS", ""), a.Lookup("INSPAN_WORKSPACE", "")
+		l.Agents, l.Scripts, l.Workspace = a.Lookup("INSPAN_AGENTS", ""), a.Lookup("INSPAN_SCRIPTS", ""),
+			a.Lookup("INSPAN_WORKSPACE", "")
 		l.Guess()
 	}
 	st, err := a.Start(ctx, l, "", !work)
@@ -43,7 +44,8 @@ func (l *OwnStation) Guess() {
 	for _, g := range []struct {
 		dst *string
 		dir string
-	}{{&l.Agents, "agents"}, {&l.Agents, filepath.Join("examples", "agents")}, {&l.Scripts, "scripts"}, {&l.Scripts, filepath.Join("examples", "scripts")}} {
+	}{{&l.Agents, "agents"}, {&l.Agents, filepath.Join("examples", "agents")}, {&l.Scripts, "scripts"},
+		{&l.Scripts, filepath.Join("examples", "scripts")}} {
 		if info, err := os.Stat(g.dir); *g.dst == "" && err == nil && info.IsDir() {
 			*g.dst = g.dir
 		}
@@ -62,10 +64,14 @@ type OwnStation struct {
 func (l *OwnStation) Flags(a *App, cmd *cobra.Command) {
 	f := cmd.Flags()
 	f.StringVar(&l.Agents, "agents", a.Lookup("INSPAN_AGENTS", ""), "folder of agent files to register (INSPAN_AGENTS)")
-	f.StringVar(&l.Scripts, "scripts", a.Lookup("INSPAN_SCRIPTS", ""), "folder of scripts for scripted/ models (INSPAN_SCRIPTS)")
-	f.StringVar(&l.Workspace, "workspace", a.Lookup("INSPAN_WORKSPACE", ""), "root of the workspaces; STORE/workspace if not given (INSPAN_WORKSPACE)")
-	f.StringVar(&l.Sandbox, "sandbox", a.Lookup("INSPAN_SANDBOX", "auto"), "sandbox of agents that do not ask for one: auto, bwrap, landlock, host, docker, gvisor, wasm, e2b or kubernetes (INSPAN_SANDBOX)")
-	f.BoolVar(&l.Lazy, "accept-lazy-fsync", a.Lookup("INSPAN_ACCEPT_LAZY_FSYNC", "") == "true", "acknowledge before syncing: faster, and a power cut loses the last seconds (INSPAN_ACCEPT_LAZY_FSYNC)")
+	f.StringVar(&l.Scripts, "scripts", a.Lookup("INSPAN_SCRIPTS", ""),
+		"folder of scripts for scripted/ models (INSPAN_SCRIPTS)")
+	f.StringVar(&l.Workspace, "workspace", a.Lookup("INSPAN_WORKSPACE", ""),
+		"root of the workspaces; STORE/workspace if not given (INSPAN_WORKSPACE)")
+	f.StringVar(&l.Sandbox, "sandbox", a.Lookup("INSPAN_SANDBOX", "auto"),
+		"sandbox of agents that do not ask for one: auto, bwrap, landlock, host, docker, gvisor, wasm, e2b or kubernetes (INSPAN_SANDBOX)")
+	f.BoolVar(&l.Lazy, "accept-lazy-fsync", a.Lookup("INSPAN_ACCEPT_LAZY_FSYNC", "") == "true",
+		"acknowledge before syncing: faster, and a power cut loses the last seconds (INSPAN_ACCEPT_LAZY_FSYNC)")
 }
 
 // Check finds a folder that is not there before anything is started.
@@ -100,6 +106,8 @@ func (a *App) Start(ctx context.Context, l OwnStation, listen string, still bool
 	if err != nil {
 		return nil, Usage("--store: %w", err)
 	}
-	return station.Up(ctx, station.Config{Listen: listen, StoreDir: store, Station: a.Station, AgentsDir: l.Agents, ScriptsDir: l.Scripts,
-		WorkspaceDir: l.Workspace, Sandbox: l.Sandbox, LazySync: l.Lazy, Alone: a.Local, Still: still, AcceptLoss: l.Loss, Log: log, Base: base})
+	return station.Up(ctx, station.Config{Listen: listen, StoreDir: store, Station: a.Station, AgentsDir: l.Agents,
+		ScriptsDir:   l.Scripts,
+		WorkspaceDir: l.Workspace, Sandbox: l.Sandbox, LazySync: l.Lazy, Alone: a.Local, Still: still, AcceptLoss: l.Loss,
+		Log: log, Base: base})
 }

@@ -67,7 +67,8 @@ func ResolveRun(ctx context.Context, c *client.Client, ref string) (string, erro
 	}
 	var found []string
 	for _, i := range all {
-		if strings.HasPrefix(i.HarnessID, ref) || strings.HasPrefix(i.HarnessID, "run-"+ref) || strings.HasSuffix(i.HarnessID, ref) {
+		if strings.HasPrefix(i.HarnessID, ref) || strings.HasPrefix(i.HarnessID, "run-"+ref) || strings.HasSuffix(i.HarnessID,
+			ref) {
 			found = append(found, i.HarnessID)
 		}
 	}
@@ -75,7 +76,8 @@ func ResolveRun(ctx context.Context, c *client.Client, ref string) (string, erro
 	case len(found) == 1:
 		return found[0], nil
 	case len(found) > maxMatches:
-		return "", Usage("%q fits %d runs, among them %s: write more of the id", ref, len(found), strings.Join(found[:maxMatches], ", "))
+		return "", Usage("%q fits %d runs, among them %s: write more of the id", ref, len(found),
+			strings.Join(found[:maxMatches], ", "))
 	case len(found) > 1:
 		return "", Usage("%q fits %s: write more of the id", ref, strings.Join(found, ", "))
 	}
@@ -108,7 +110,8 @@ func (a *App) Complete(cmd *cobra.Command) {
 }
 
 // names asks the station, and names nothing where there is none: a person who presses the tab key reads no error.
-func (a *App) names(ctx context.Context, typed string, list func(context.Context, *client.Client) ([]string, error)) []string {
+func (a *App) names(ctx context.Context, typed string, list func(context.Context, *client.Client) ([]string,
+	error)) []string {
 	ctx, cancel := context.WithTimeout(ctx, completeWait)
 	defer cancel()
 	c, err := a.Connect(ctx)

@@ -64,7 +64,8 @@ func (a *App) WarnOfFiles() {
 func (a *App) CheckFiles(cmd *cobra.Command) error {
 	path := strings.TrimPrefix(cmd.CommandPath(), "inspan ")
 	first, _, _ := strings.Cut(path, " ")
-	if a.BadFiles == nil || slices.Contains([]string{"version", "help", "completion", "init", "keygen", "__complete", "__completeNoDesc"}, first) || slices.Contains([]string{"config path", "config set", "config unset"}, path) {
+	if a.BadFiles == nil || slices.Contains([]string{"version", "help", "completion", "init", "keygen", "__complete",
+		"__completeNoDesc"}, first) || slices.Contains([]string{"config path", "config set", "config unset"}, path) {
 		return nil
 	}
 	return Usage("%w", a.BadFiles)

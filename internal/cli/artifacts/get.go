@@ -42,7 +42,8 @@ An artifact that is kept in the workspace alone is read from there, where this m
 	cmd.Flags().StringVar(&c.flags.to, "to", ".", "folder to write into; it is made")
 	cmd.Flags().BoolVar(&c.flags.stdout, "stdout", false, "write the one artifact to standard output")
 	cmd.Flags().BoolVar(&c.flags.force, "force", false, "write over files that are there")
-	cmd.Flags().StringVar(&c.flags.workspace, "workspace", a.Lookup("INSPAN_WORKSPACE", "./workspace"), "root of the workspaces on this machine, for artifacts that are kept there alone (INSPAN_WORKSPACE)")
+	cmd.Flags().StringVar(&c.flags.workspace, "workspace", a.Lookup("INSPAN_WORKSPACE", "./workspace"),
+		"root of the workspaces on this machine, for artifacts that are kept there alone (INSPAN_WORKSPACE)")
 	return cmd
 }
 
@@ -106,7 +107,8 @@ func getArtifacts(ctx context.Context, a *app.App, c *client.Client, f fetchFlag
 			errs = append(errs, err)
 			continue
 		}
-		written, size = append(written, writtenFile{one.ID, filepath.Join(f.to, filepath.FromSlash(file)), one.Size}), size+one.Size
+		written, size = append(written, writtenFile{one.ID, filepath.Join(f.to, filepath.FromSlash(file)), one.Size}),
+			size+one.Size
 		if a.Term.TTY && len(named) > 1 {
 			fmt.Fprintf(a.Err, "\r%d of %d, %s", n+1, len(named), view.Bytes(size))
 		}
@@ -127,7 +129,8 @@ func getArtifacts(ctx context.Context, a *app.App, c *client.Client, f fetchFlag
 }
 
 // readArtifact reads one artifact, from the workspace where it is kept there alone.
-func readArtifact(ctx context.Context, a *app.App, c *client.Client, f fetchFlags, runID, id string) (client.Artifact, []byte, error) {
+func readArtifact(ctx context.Context, a *app.App, c *client.Client, f fetchFlags, runID, id string) (client.Artifact,
+	[]byte, error) {
 	one, r, err := c.Artifacts().Open(ctx, runID, id)
 	var there *client.ElsewhereError
 	if errors.As(err, &there) {

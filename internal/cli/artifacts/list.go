@@ -43,7 +43,8 @@ func (a *listCommand) run(ctx context.Context, c *client.Client, argv []string) 
 	}
 	var rows [][]string
 	for _, f := range all {
-		rows = append(rows, []string{f.ID, app.Age(f.CreatedAt), f.Type, view.Bytes(f.Size), view.Clip(f.Step, 30), retentionText(f), view.Clip(cmp.Or(f.Path, f.Name), 120)})
+		rows = append(rows, []string{f.ID, app.Age(f.CreatedAt), f.Type, view.Bytes(f.Size), view.Clip(f.Step, 30),
+			retentionText(f), view.Clip(cmp.Or(f.Path, f.Name), 120)})
 	}
 	a.Table([]string{"ID", ">AGE", "TYPE", ">SIZE", "STEP", "KEPT", "PATH"}, rows)
 	return nil
@@ -56,7 +57,8 @@ func Command(a *app.App) *cobra.Command {
 		Long: `What the tool calls of a run make or change in its workspace is kept as artifacts: files that match the station's or the
 agent's patterns, files that the agent saves by name, and outputs of calls that are too long for the log. They are kept
 for a time after the run, INSPAN_ARTIFACT_TTL; the record of each stays in the log.`,
-		Example: "  inspan artifacts list run-k3v9x2m1qa\n  inspan artifacts get run-k3v9x2m1qa --to out", Args: cobra.ArbitraryArgs, RunE: app.Group,
+		Example: "  inspan artifacts list run-k3v9x2m1qa\n  inspan artifacts get run-k3v9x2m1qa --to out",
+		Args:    cobra.ArbitraryArgs, RunE: app.Group,
 	}
 	cmd.AddCommand(listCmd(a), getCmd(a), putCmd(a))
 	return cmd

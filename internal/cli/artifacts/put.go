@@ -45,7 +45,8 @@ made it.`,
 	}
 	cmd.Flags().StringVar(&c.flags.as, "as", "", "path of the file in the workspace; its own name if not given")
 	cmd.Flags().BoolVar(&c.flags.force, "force", false, "write over a file that is there")
-	cmd.Flags().StringVar(&c.flags.workspace, "workspace", a.Lookup("INSPAN_WORKSPACE", "./workspace"), "root of the workspaces on this machine (INSPAN_WORKSPACE)")
+	cmd.Flags().StringVar(&c.flags.workspace, "workspace", a.Lookup("INSPAN_WORKSPACE", "./workspace"),
+		"root of the workspaces on this machine (INSPAN_WORKSPACE)")
 	return cmd
 }
 
@@ -83,7 +84,8 @@ func putArtifact(ctx context.Context, a *app.App, c *client.Client, f putFlags, 
 	}
 	sum := sha256.Sum256(data)
 	if a.JSON {
-		return a.PrintJSON(map[string]any{"run": runID, "workspace": s.Created.Workspace, "path": name, "size": len(data), "sha256": hex.EncodeToString(sum[:])})
+		return a.PrintJSON(map[string]any{"run": runID, "workspace": s.Created.Workspace, "path": name, "size": len(data),
+			"sha256": hex.EncodeToString(sum[:])})
 	}
 	fmt.Fprintf(a.Out, "%s is in %s  %s\n", view.Clip(name, 400), s.Created.Workspace, view.Bytes(int64(len(data))))
 	return nil

@@ -96,7 +96,8 @@ func (a *explainCommand) run(cmd *cobra.Command, args []string) error {
 }
 
 // flagsOf are the flags of every command that stand for a setting.
-var flagsOf = map[string]string{"INSPAN_NATS_URL": "server", "INSPAN_NATS_CREDS": "creds", "INSPAN_STATION": "station", "INSPAN_LOG_LEVEL": "log", "INSPAN_NATS_ENABLED": "local"}
+var flagsOf = map[string]string{"INSPAN_NATS_URL": "server", "INSPAN_NATS_CREDS": "creds", "INSPAN_STATION": "station",
+	"INSPAN_LOG_LEVEL": "log", "INSPAN_NATS_ENABLED": "local"}
 
 func explainSettings(a *app.App, cmd *cobra.Command) []explained {
 	effective := a.Layers.Explain()
@@ -115,8 +116,9 @@ func explainSettings(a *app.App, cmd *cobra.Command) []explained {
 				origins[i].Value = app.HideSecrets(origins[i].Value) // an address may hold a password
 			}
 		}
-		out = append(out, explained{Key: e.Key, Variable: e.Variable, Value: origins[0].Value, Source: origins[0].Layer, Where: origins[0].Where,
-			Doc: e.Doc, Inert: e.Inert, Overridden: origins[1:]})
+		out = append(out, explained{Key: e.Key, Variable: e.Variable, Value: origins[0].Value, Source: origins[0].Layer,
+			Where: origins[0].Where,
+			Doc:   e.Doc, Inert: e.Inert, Overridden: origins[1:]})
 	}
 	return out
 }
@@ -153,7 +155,8 @@ func explainAll(a *app.App, all []explained) {
 	width, _ := a.Term.Size()
 	room := min(40, max(14, width-70)) // the key and the source are what is looked for
 	for _, e := range all {
-		key, value, source := cmp.Or(e.Key, e.Variable), terminal.Fit(terminal.Sanitize(cmp.Or(e.Value, "-")), room), sourceText(e.Source, e.Where)
+		key, value, source := cmp.Or(e.Key, e.Variable), terminal.Fit(terminal.Sanitize(cmp.Or(e.Value, "-")), room),
+			sourceText(e.Source, e.Where)
 		if at := strings.LastIndexByte(e.Where, ':'); a.Term.TTY && at >= 0 { // the files are named below the table
 			source = e.Source + e.Where[at:]
 		}
@@ -165,7 +168,8 @@ func explainAll(a *app.App, all []explained) {
 	a.Table([]string{"SETTING", "VALUE", "FROM"}, rows)
 	if files := a.Layers.Files(); a.Term.TTY && len(files) > 0 {
 		fmt.Fprintln(a.Out)
-		a.Pairs([][2]string{{service.FromProject, sourceText("", files[service.FromProject])}, {service.FromSystem, sourceText("", files[service.FromSystem])}})
+		a.Pairs([][2]string{{service.FromProject, sourceText("", files[service.FromProject])},
+			{service.FromSystem, sourceText("", files[service.FromSystem])}})
 	}
 }
 
@@ -175,10 +179,12 @@ func explainOne(a *app.App, e explained) {
 	if e.Inert {
 		note += p.Yellow(" (nothing acts on it yet)")
 	}
-	rows := [][2]string{{"setting", p.Bold(e.Key)}, {"variable", e.Variable}, {"value", p.Bold(terminal.Sanitize(cmp.Or(e.Value, "-")))}, {"from", sourceText(e.Source, e.Where)}, {"what", note}}
+	rows := [][2]string{{"setting", p.Bold(e.Key)}, {"variable", e.Variable},
+		{"value", p.Bold(terminal.Sanitize(cmp.Or(e.Value, "-")))}, {"from", sourceText(e.Source, e.Where)}, {"what", note}}
 	head := "instead of"
 	for _, o := range e.Overridden {
-		rows = append(rows, [2]string{head, terminal.Sanitize(cmp.Or(o.Value, "-")) + p.Dim("  "+sourceText(o.Layer, o.Where))})
+		rows = append(rows, [2]string{head, terminal.Sanitize(cmp.Or(o.Value, "-")) + p.Dim("  "+sourceText(o.Layer,
+			o.Where))})
 		head = ""
 	}
 	a.Pairs(rows)
@@ -227,7 +233,8 @@ func (a *pathCommand) run(*cobra.Command, []string) error {
 		Read  bool   `json:"read"`
 	}
 	read := a.Layers.Files()
-	at := []one{{service.FromProject, cmp.Or(service.ProjectFile(dir), filepath.Join(dir, service.ProjectFolder, service.ConfigFile)), false}, {service.FromSystem, service.SystemFile(), false}}
+	at := []one{{service.FromProject, cmp.Or(service.ProjectFile(dir), filepath.Join(dir, service.ProjectFolder,
+		service.ConfigFile)), false}, {service.FromSystem, service.SystemFile(), false}}
 	if path := os.Getenv(service.ConfigVariable); path != "" && path != "none" {
 		at = []one{{service.FromSystem, path, false}}
 	}

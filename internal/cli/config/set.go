@@ -106,7 +106,8 @@ func settable(name, value string) (service.Setting, error) {
 	if !ok {
 		return s, noSetting(name)
 	}
-	advice := fmt.Sprintf("set %s, or have %s_FILE name a file with it; or write it into the file by hand, and: chmod 600", s.Variable, s.Variable)
+	advice := fmt.Sprintf("set %s, or have %s_FILE name a file with it; or write it into the file by hand, and: chmod 600",
+		s.Variable, s.Variable)
 	switch {
 	case s.Key == "":
 		return s, app.Usage("%s has no place in a file: set the variable", s.Variable)
@@ -154,7 +155,8 @@ func changeFile(a *app.App, cmd *cobra.Command, to configEdit, e agentfile.Edit)
 		return app.Usage("nothing was changed: %w", err)
 	}
 	if a.Layers, err = service.Discover(); err != nil {
-		fmt.Fprintf(a.Err, "inspan: the settings in force are unknown, because the configuration files cannot be read: %s\n", terminal.Sanitize(err.Error()))
+		fmt.Fprintf(a.Err, "inspan: the settings in force are unknown, because the configuration files cannot be read: %s\n",
+			terminal.Sanitize(err.Error()))
 	}
 	now, err := pick(explainSettings(a, cmd), e.Key)
 	if err != nil && !changed {
@@ -182,7 +184,8 @@ func printChange(a *app.App, changed bool, path, layer string, now []explained) 
 		if len(now) > 1 && e.Source == service.FromDefault {
 			continue
 		}
-		fmt.Fprintf(a.Out, "%s is %s  %s\n", e.Key, p.Bold(terminal.Sanitize(cmp.Or(e.Value, "-"))), p.Dim(sourceText(e.Source, e.Where)))
+		fmt.Fprintf(a.Out, "%s is %s  %s\n", e.Key, p.Bold(terminal.Sanitize(cmp.Or(e.Value, "-"))),
+			p.Dim(sourceText(e.Source, e.Where)))
 		if takesPrecedence(e.Source, layer) {
 			fmt.Fprintf(a.Out, "%s\n", p.Yellow("That comes before the file: inspan config explain "+e.Key))
 		}
@@ -191,6 +194,7 @@ func printChange(a *app.App, changed bool, path, layer string, now []explained) 
 
 // takesPrecedence reports whether a source is asked before a layer.
 func takesPrecedence(source, layer string) bool {
-	order := []string{service.FromFlag, service.FromEnvironment, service.FromProject, service.FromSystem, service.FromDefault}
+	order := []string{service.FromFlag, service.FromEnvironment, service.FromProject, service.FromSystem,
+		service.FromDefault}
 	return slices.Index(order, source) < slices.Index(order, layer)
 }

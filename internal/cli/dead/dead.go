@@ -24,7 +24,8 @@ func Command(a *app.App) *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "dead", Short: "Look at input that the station refused",
 		Long:    "What a station refuses is kept for a week with the reason and what to do: tasks, controls and answers to gates.",
-		Example: "  inspan dead list\n  inspan dead show 3\n  inspan dead replay 3", Args: cobra.ArbitraryArgs, RunE: app.Group,
+		Example: "  inspan dead list\n  inspan dead show 3\n  inspan dead replay 3", Args: cobra.ArbitraryArgs,
+		RunE: app.Group,
 	}
 	cmd.AddCommand(listCmd(a), showCmd(a), replayCmd(a))
 	return cmd
@@ -38,7 +39,8 @@ type listCommand struct {
 func listCmd(a *app.App) *cobra.Command {
 	c := &listCommand{App: a}
 	return &cobra.Command{
-		Use: "list", Short: "List refused input, the oldest first", Example: "  inspan dead list\n  inspan dead list --json", Args: app.Args(0),
+		Use: "list", Short: "List refused input, the oldest first", Example: "  inspan dead list\n  inspan dead list --json",
+		Args: app.Args(0),
 		RunE: a.Connected(c.run),
 	}
 }
@@ -61,7 +63,8 @@ func (a *listCommand) run(ctx context.Context, c *client.Client, _ []string) err
 		if l.Replayed != nil {
 			code += ", replayed"
 		}
-		rows = append(rows, []string{fmt.Sprint(l.Seq), app.Age(l.Time), string(l.By), code, view.Clip(l.Subject, 60), view.Clip(l.Reason, 100)})
+		rows = append(rows, []string{fmt.Sprint(l.Seq), app.Age(l.Time), string(l.By), code, view.Clip(l.Subject, 60),
+			view.Clip(l.Reason, 100)})
 	}
 	a.Table([]string{">NO", ">AGE", "BY", "CODE", "SUBJECT", "REASON"}, rows)
 	return nil
@@ -75,7 +78,8 @@ type showCommand struct {
 func showCmd(a *app.App) *cobra.Command {
 	c := &showCommand{App: a}
 	return &cobra.Command{
-		Use: "show NO", Short: "Show one refused message whole", Example: "  inspan dead show 3\n  inspan dead show 3 --json", Args: app.Args(1),
+		Use: "show NO", Short: "Show one refused message whole", Example: "  inspan dead show 3\n  inspan dead show 3 --json",
+		Args: app.Args(1),
 		RunE: c.run,
 	}
 }
@@ -85,7 +89,10 @@ func (a *showCommand) run(cmd *cobra.Command, argv []string) error {
 	if err != nil {
 		return err
 	}
-	return a.Connected(func(ctx context.Context, c *client.Client, _ []string) error { return showDead(ctx, a.App, c, no) })(cmd, argv)
+	return a.Connected(func(ctx context.Context, c *client.Client, _ []string) error {
+		return showDead(ctx, a.App, c,
+			no)
+	})(cmd, argv)
 }
 
 func replayedAt(l client.Letter, zone *time.Location) string {
@@ -174,8 +181,10 @@ func showDead(ctx context.Context, a *app.App, c *client.Client, no uint64) erro
 		if a.JSON {
 			return a.PrintJSON(l)
 		}
-		a.Pairs([][2]string{{"No", fmt.Sprint(l.Seq)}, {"When", l.Time.In(a.Zone()).Format("2006-01-02 15:04:05")}, {"Refused by", string(l.By)},
-			{"Subject", view.Clip(l.Subject, 200)}, {"Run", l.Run}, {"Code", l.Code}, {"Replayed", replayedAt(l, a.Zone())}, {"Reason", view.Clip(l.Reason, 1000)}, {"What to do", view.Clip(l.Hint, 1000)},
+		a.Pairs([][2]string{{"No", fmt.Sprint(l.Seq)}, {"When", l.Time.In(a.Zone()).Format("2006-01-02 15:04:05")},
+			{"Refused by", string(l.By)},
+			{"Subject", view.Clip(l.Subject, 200)}, {"Run", l.Run}, {"Code", l.Code}, {"Replayed", replayedAt(l, a.Zone())},
+			{"Reason", view.Clip(l.Reason, 1000)}, {"What to do", view.Clip(l.Hint, 1000)},
 			{"Message", view.Bytes(int64(l.DataBytes))}})
 		fmt.Fprintf(a.Out, "\n%s\n", terminal.Sanitize(l.Data))
 		return nil

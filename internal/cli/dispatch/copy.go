@@ -23,8 +23,10 @@ type CopyFlags struct {
 // Add defines the flags.
 func (f *CopyFlags) Add(a *app.App, cmd *cobra.Command) {
 	fl := cmd.Flags()
-	fl.BoolVar(&f.empty, "empty", os.Getenv("INSPAN_EMPTY") == "true", "begin in an empty workspace, not on a copy of the repository of this directory (INSPAN_EMPTY)")
-	fl.StringArrayVar(&f.with, "with", nil, "file that the copy has although it is ignored or its name says that it holds a secret; may be repeated")
+	fl.BoolVar(&f.empty, "empty", os.Getenv("INSPAN_EMPTY") == "true",
+		"begin in an empty workspace, not on a copy of the repository of this directory (INSPAN_EMPTY)")
+	fl.StringArrayVar(&f.with, "with", nil,
+		"file that the copy has although it is ignored or its name says that it holds a secret; may be repeated")
 }
 
 // find finds the repository that a run is to work on a copy of: the one that --repo names, else that of the working

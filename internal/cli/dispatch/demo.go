@@ -42,8 +42,10 @@ it approves its gate by itself and says so.`,
 		RunE:    c.run,
 	}
 	f := cmd.Flags()
-	f.StringVar(&c.examples, "examples", "", "folder of other examples, with agents, scripts and testdata/invoice; those in this program if not given")
-	f.StringVar(&c.options.Model, "model", a.Lookup("MODEL", ""), "model instead of the scripted one, provider/name (MODEL)")
+	f.StringVar(&c.examples, "examples", "",
+		"folder of other examples, with agents, scripts and testdata/invoice; those in this program if not given")
+	f.StringVar(&c.options.Model, "model", a.Lookup("MODEL", ""),
+		"model instead of the scripted one, provider/name (MODEL)")
 	f.StringVar(&c.options.Sandbox, "sandbox", "auto", "auto, bwrap, landlock or host")
 	f.BoolVarP(&c.yes, "yes", "y", false, "approve the gate without asking")
 	f.BoolVar(&c.keep, "keep", false, "keep the demo's folder")
@@ -111,8 +113,10 @@ func runDemo(ctx context.Context, a *app.App, o demo.Options, yes bool) error {
 		s.Close()
 	}
 	if errors.Is(err, demo.ErrNotDone) || errors.Is(err, demo.ErrNotVerified) {
-		return app.Exit(app.ExitFailed, fmt.Errorf("%w\nThe demo did not do its job in sandbox %q. inspan doctor tries git in the sandbox and says what is missing; "+
-			"inspan demo --keep keeps the folder to look at; inspan demo --sandbox host does without isolation", err, o.Sandbox))
+		return app.Exit(app.ExitFailed,
+			fmt.Errorf("%w\nThe demo did not do its job in sandbox %q. inspan doctor tries git in the sandbox and says what is missing; "+
+				"inspan demo --keep keeps the folder to look at; inspan demo --sandbox host does without isolation", err,
+				o.Sandbox))
 	}
 	return err
 }

@@ -82,7 +82,8 @@ func ReachHost(ctx context.Context, a *app.App, f RunFlags) (host, error) {
 	h.local.Guess()
 	a.OwnStore = h.local.Store
 	if !a.Local {
-		fmt.Fprintf(a.Err, "No station at %s: this run has one of its own in %s, with the agents of %s.\n", a.Address(), h.local.Store, cmp.Or(h.local.Agents, "its store"))
+		fmt.Fprintf(a.Err, "No station at %s: this run has one of its own in %s, with the agents of %s.\n", a.Address(),
+			h.local.Store, cmp.Or(h.local.Agents, "its store"))
 	}
 	var err error
 	if h.own, err = a.Start(ctx, h.local, "", false); err != nil {
@@ -103,7 +104,8 @@ func LeaveHost(a *app.App, h host, last run.State) error {
 	h.C.Close()
 	if h.own == nil {
 		if last.Sequence > 0 && !last.Status.Ended() && last.Status != events.Paused {
-			fmt.Fprintf(a.Err, "No longer watching; the run goes on. See: %s\n", a.CommandLine("logs", last.HarnessID, "--follow"))
+			fmt.Fprintf(a.Err, "No longer watching; the run goes on. See: %s\n", a.CommandLine("logs", last.HarnessID,
+				"--follow"))
 		}
 		return nil
 	}
@@ -118,12 +120,14 @@ func LeaveHost(a *app.App, h host, last run.State) error {
 	if a.Local {
 		flags = " --local"
 	}
-	for _, f := range [][2]string{{"--agents", h.local.Agents}, {"--scripts", h.local.Scripts}, {"--workspace", h.local.Workspace}} {
+	for _, f := range [][2]string{{"--agents", h.local.Agents}, {"--scripts", h.local.Scripts},
+		{"--workspace", h.local.Workspace}} {
 		if f[1] != "" {
 			flags += " " + f[0] + " " + app.ShellWord(f[1])
 		}
 	}
-	fmt.Fprintf(a.Err, "Its station has stopped and the run waits in %s. Go on with: inspan up --store %s%s\n", h.local.Store, app.ShellWord(h.local.Store), flags)
+	fmt.Fprintf(a.Err, "Its station has stopped and the run waits in %s. Go on with: inspan up --store %s%s\n",
+		h.local.Store, app.ShellWord(h.local.Store), flags)
 	if last.Status == events.Paused && !a.Local {
 		fmt.Fprintf(a.Err, "and, while that runs: %s\n", a.CommandLine("resume", last.HarnessID))
 	}

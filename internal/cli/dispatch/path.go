@@ -24,7 +24,8 @@ func (f *pathFlags) add(cmd *cobra.Command) {
 		f.long = &long
 		return err
 	})
-	fl.StringVar(&f.estimate, "estimate", "", "how long the work may take, for example 20m; what takes long is wrapped in the harness")
+	fl.StringVar(&f.estimate, "estimate", "",
+		"how long the work may take, for example 20m; what takes long is wrapped in the harness")
 }
 
 // path puts them into a task.

@@ -59,24 +59,32 @@ Ctrl+C ends the watching, not the run, unless the station is this process's own.
 	}
 	fl := cmd.Flags()
 	fl.StringVar(&c.flags.text, "task", "", "the task, in place of the second argument")
-	fl.StringVar(&c.flags.repo, "repo", "", "git repository to work in: by https or ssh, and the work is pushed to it once a person approved; or a directory of this machine, and the run works on a copy of it")
+	fl.StringVar(&c.flags.repo, "repo", "",
+		"git repository to work in: by https or ssh, and the work is pushed to it once a person approved; or a directory of this machine, and the run works on a copy of it")
 	fl.StringVar(&c.flags.ref, "ref", "", "branch, tag, commit or pull/N/head of it; wins over --branch")
 	fl.StringVar(&c.flags.branch, "branch", "", "branch of it")
 	fl.IntVar(&c.flags.depth, "depth", 0, "how many commits of its history are fetched, 0 for all")
 	fl.StringVar(&c.flags.collaboration, "collaboration", "", "how runs share the session: sequential or parallel")
-	fl.BoolVar(&c.flags.stream, "stream", false, "print the model's words as they come, in place of the tree; with --json as lines between the events")
-	fl.StringVar(&c.flags.harness, "harness-config", "", "JSON with enabled, max_steps, autonomy, timeout and budget.tool_calls for this run; flags win over it")
+	fl.BoolVar(&c.flags.stream, "stream", false,
+		"print the model's words as they come, in place of the tree; with --json as lines between the events")
+	fl.StringVar(&c.flags.harness, "harness-config", "",
+		"JSON with enabled, max_steps, autonomy, timeout and budget.tool_calls for this run; flags win over it")
 	fl.IntVar(&c.flags.Autonomy, "autonomy", 0, "1 to 5; the agent's, else 3, if not given")
 	fl.IntVar(&c.flags.MaxCalls, "max-tool-calls", 0, "budget of tool calls; the agent's, else 100, if not given")
 	fl.IntVar(&c.flags.MaxSteps, "max-steps", 0, "most model turns of a step; the agent's, else 50, if not given")
-	fl.Int64Var(&c.flags.tokens, "budget-tokens", 0, "most tokens, in and out, of all model requests; the agent's, else no limit, if not given")
-	fl.StringVar(&c.flags.usd, "budget-usd", "", "most money of all model requests, in US dollars, for example 2.50; the models need prices (INSPAN_PRICES)")
+	fl.Int64Var(&c.flags.tokens, "budget-tokens", 0,
+		"most tokens, in and out, of all model requests; the agent's, else no limit, if not given")
+	fl.StringVar(&c.flags.usd, "budget-usd", "",
+		"most money of all model requests, in US dollars, for example 2.50; the models need prices (INSPAN_PRICES)")
 	fl.StringVar(&c.flags.Model, "model", a.Lookup("MODEL", ""), "other model for this run, provider/name (MODEL)")
-	fl.StringVar(&c.flags.Session, "session", "", "go on in this session: its directory and its conversation; inspan session lists them")
-	fl.StringVar(&c.flags.plan, "plan", "", "file with {\"steps\":[{\"id\",\"description\",\"needs\",\"critical\"}]}; - reads standard input")
+	fl.StringVar(&c.flags.Session, "session", "",
+		"go on in this session: its directory and its conversation; inspan session lists them")
+	fl.StringVar(&c.flags.plan, "plan", "",
+		"file with {\"steps\":[{\"id\",\"description\",\"needs\",\"critical\"}]}; - reads standard input")
 	fl.StringVar(&c.flags.id, "id", "", "id of the task and the run; the same id never starts a second run")
 	fl.StringVar(&c.flags.Timeout, "timeout", "", "time limit of the run, for example 30m")
-	fl.StringArrayVar(&c.flags.vars, "var", nil, "name=value for {{name}} in the task and the agent's prompt; may be repeated")
+	fl.StringArrayVar(&c.flags.vars, "var", nil,
+		"name=value for {{name}} in the task and the agent's prompt; may be repeated")
 	fl.BoolVarP(&c.flags.Yes, "yes", "y", false, "approve every gate")
 	fl.BoolVarP(&c.flags.detach, "detach", "d", false, "print the run's id and return; same as --follow=false")
 	c.follow = fl.Bool("follow", true, "watch the run until it ends")

@@ -52,7 +52,8 @@ Exit code 1: something that agents need does not work, or the station has lost s
 func (a *doctorCommand) run(cmd *cobra.Command, _ []string) error {
 	ctx, cancel := context.WithTimeout(cmd.Context(), doctorWait)
 	defer cancel()
-	found := slices.Concat(machine(ctx), optIn(ctx, a.App), requirements(ctx, a.App), tryAll(ctx, a.App, !a.noModel), stationFindings(ctx, a.App))
+	found := slices.Concat(machine(ctx), optIn(ctx, a.App), requirements(ctx, a.App), tryAll(ctx, a.App, !a.noModel),
+		stationFindings(ctx, a.App))
 	if a.JSON {
 		return errors.Join(a.PrintJSON(found), unmet(found))
 	}
@@ -150,7 +151,8 @@ func isolation(has []sandbox.Capability) []string {
 }
 
 func machine(ctx context.Context) []Finding {
-	found := []Finding{{What: "inspan", OK: true, State: service.Version() + ", " + runtime.Version() + " " + runtime.GOOS + "/" + runtime.GOARCH}}
+	found := []Finding{{What: "inspan", OK: true, State: service.Version() + ", " + runtime.Version() + " " +
+		runtime.GOOS + "/" + runtime.GOARCH}}
 	for _, p := range []struct{ name, arg, hint string }{
 		{"git", "--version", "the git tools and the demo need it: install git"},
 		{"bash", "--version", "the tool bash needs it: install bash"},
@@ -158,7 +160,8 @@ func machine(ctx context.Context) []Finding {
 	} {
 		out, err := exec.CommandContext(ctx, p.name, p.arg).Output()
 		first, _, _ := strings.Cut(string(out), "\n")
-		found = append(found, Finding{What: p.name, OK: err == nil, State: cmp.Or(first, "not found"), Hint: p.hint, Needed: p.name != "go"})
+		found = append(found, Finding{What: p.name, OK: err == nil, State: cmp.Or(first, "not found"), Hint: p.hint,
+			Needed: p.name != "go"})
 	}
 	found = append(found, helperFinding(), gitIsolation(ctx))
 	set := backends.Local("")
@@ -173,8 +176,9 @@ func machine(ctx context.Context) []Finding {
 func helperFinding() Finding {
 	path, err := helper.Installed()
 	if err != nil {
-		return Finding{What: "sandbox helper", State: "this program itself, which makes each command in a sandbox start tens of milliseconds later",
-			Hint: err.Error() + " (put " + helper.Name + " of the same build beside it: make build makes both)"}
+		return Finding{What: "sandbox helper",
+			State: "this program itself, which makes each command in a sandbox start tens of milliseconds later",
+			Hint:  err.Error() + " (put " + helper.Name + " of the same build beside it: make build makes both)"}
 	}
 	return Finding{What: "sandbox helper", OK: true, State: path}
 }
@@ -182,7 +186,8 @@ func helperFinding() Finding {
 // gitIsolation reports whether git, which works outside of sandboxes, stays in a tree that commands change meanwhile.
 func gitIsolation(ctx context.Context) Finding {
 	if _, err := wall.Find(ctx, ""); err != nil {
-		return Finding{What: "git walls", State: "none: a command can lead git out of its workspace", Hint: err.Error() + " (see Git and the commands beside it in docs/git.md)"}
+		return Finding{What: "git walls", State: "none: a command can lead git out of its workspace",
+			Hint: err.Error() + " (see Git and the commands beside it in docs/git.md)"}
 	}
 	return Finding{What: "git walls", OK: true, State: "links that come while git works are not followed"}
 }
@@ -199,8 +204,10 @@ func sandboxFinding(mode sandbox.Mode, b sandbox.Backend, err error) Finding {
 
 // reachFinding reports whether the commands of this machine's own sandboxes could answer the gates of their own run.
 func reachFinding(ctx context.Context, cfg service.Config) Finding {
-	f := Finding{What: "gates", OK: true, State: "commands of sandboxes cannot connect to the station, also with an open network"}
-	b, err := backends.Local("").Choose(ctx, backends.Policy{Mode: sandbox.Mode(cfg.Sandbox), Backend: sandbox.Mode(cfg.SandboxBackend), Min: sandbox.Mode(cfg.SandboxMin)})
+	f := Finding{What: "gates", OK: true,
+		State: "commands of sandboxes cannot connect to the station, also with an open network"}
+	b, err := backends.Local("").Choose(ctx, backends.Policy{Mode: sandbox.Mode(cfg.Sandbox),
+		Backend: sandbox.Mode(cfg.SandboxBackend), Min: sandbox.Mode(cfg.SandboxMin)})
 	if err != nil { // it is reported for the sandbox itself, or the mode is one by name
 		return f
 	}
@@ -235,8 +242,10 @@ func stationFindings(ctx context.Context, a *app.App) []Finding {
 	if err != nil {
 		return []Finding{{What: "station", State: "no answer", Hint: err.Error()}}
 	}
-	found := []Finding{{What: "station", OK: true, State: c.Station() + " at " + a.Address() + ", nats-server " + h.ServerVersion},
-		{What: "durability", OK: h.SyncAlways, State: h.Durability, Hint: "set jetstream { sync_interval: always } on the server: a power cut loses what was acknowledged last"}}
+	found := []Finding{{What: "station", OK: true, State: c.Station() + " at " + a.Address() + ", nats-server " +
+		h.ServerVersion},
+		{What: "durability", OK: h.SyncAlways, State: h.Durability,
+			Hint: "set jetstream { sync_interval: always } on the server: a power cut loses what was acknowledged last"}}
 	store, start := lossFinding(ctx, c), "start one: its work waits until then"
 	if found = append(found, store); !store.OK {
 		start = "a station whose store is damaged takes no work"
@@ -275,5 +284,6 @@ func agentFindings(ctx context.Context, c *client.Client) []Finding {
 	for _, g := range agents {
 		names = append(names, g.Name+" ("+g.Model+")")
 	}
-	return []Finding{{What: "agents", OK: len(names) > 0, State: cmp.Or(strings.Join(names, ", "), "none"), Hint: "start the station with --agents DIR"}}
+	return []Finding{{What: "agents", OK: len(names) > 0, State: cmp.Or(strings.Join(names, ", "), "none"),
+		Hint: "start the station with --agents DIR"}}
 }

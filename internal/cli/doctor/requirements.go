@@ -19,7 +19,8 @@ func requirements(ctx context.Context, a *app.App) (found []Finding) {
 	if err != nil {
 		return nil // reported with the settings
 	}
-	agents, _, _ := cfg.AgentDefaults.LoadDir(a.Lookup("INSPAN_AGENTS", "agents")) // inspan agents reports what is wrong with files
+	// inspan agents reports what is wrong with files
+	agents, _, _ := cfg.AgentDefaults.LoadDir(a.Lookup("INSPAN_AGENTS", "agents"))
 	for _, name := range slices.Sorted(maps.Keys(agents)) {
 		want := agents[name].Sandbox
 		if len(want.Requires) == 0 {

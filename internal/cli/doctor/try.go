@@ -86,7 +86,8 @@ func gitInSandbox(ctx context.Context, cfg service.Config) Finding {
 		return fail(err)
 	case exit.Code != 0:
 		f.State = fmt.Sprintf("does not work in sandbox %s: agents cannot commit there", mode)
-		f.Hint = view.Clip(lastLine(said.String()), 300) + "; another sandbox may do: --sandbox bwrap or host, or INSPAN_SANDBOX"
+		f.Hint = view.Clip(lastLine(said.String()), 300) +
+			"; another sandbox may do: --sandbox bwrap or host, or INSPAN_SANDBOX"
 	default:
 		f.OK, f.State = true, fmt.Sprintf("works in sandbox %s", mode)
 	}
@@ -132,7 +133,8 @@ func folderFinding(store string) Finding {
 	f.OK, f.State = true, path+" can be written"
 	switch {
 	case known && free < leastSpace:
-		f.OK, f.State, f.Hint = false, fmt.Sprintf("%s has %s free: new runs are refused", path, view.Bytes(free)), "make room on its disk: at least "+view.Bytes(goodSpace)
+		f.OK, f.State, f.Hint = false, fmt.Sprintf("%s has %s free: new runs are refused", path, view.Bytes(free)),
+			"make room on its disk: at least "+view.Bytes(goodSpace)
 	case known:
 		f.State += ", " + view.Bytes(free) + " free"
 	}
@@ -143,7 +145,8 @@ func folderFinding(store string) Finding {
 func portFinding(ctx context.Context, a *app.App) Finding {
 	f := Finding{What: "port", OK: true}
 	if a.Locate(ctx, a.Folder) {
-		f.State = fmt.Sprintf("%s, by station %s of this project (process %d, %s)", a.Record.URL, a.Record.Station, a.Record.PID, a.Record.Store)
+		f.State = fmt.Sprintf("%s, by station %s of this project (process %d, %s)", a.Record.URL, a.Record.Station,
+			a.Record.PID, a.Record.Store)
 		return f
 	}
 	address, err := app.HostPort(a.Server)
@@ -161,12 +164,14 @@ func portFinding(ctx context.Context, a *app.App) Finding {
 		f.State = fmt.Sprintf("%s is taken by the NATS server %q", address, name)
 		return f
 	}
-	return Finding{What: "port", State: fmt.Sprintf("%s is taken by another program", address), Hint: "inspan up --port 0 takes any that is free: " + err.Error()}
+	return Finding{What: "port", State: fmt.Sprintf("%s is taken by another program", address),
+		Hint: "inspan up --port 0 takes any that is free: " + err.Error()}
 }
 
 // modelFindings asks each provider that has a key or an address of its own for one word.
 func modelFindings(ctx context.Context, a *app.App, cfg service.Config) []Finding {
-	set := map[string]bool{"anthropic": !cfg.AnthropicKey.Empty() || cfg.AnthropicBaseURL != "", "openai": !cfg.OpenAIKey.Empty() || cfg.OpenAIBaseURL != "",
+	set := map[string]bool{"anthropic": !cfg.AnthropicKey.Empty() || cfg.AnthropicBaseURL != "",
+		"openai": !cfg.OpenAIKey.Empty() || cfg.OpenAIBaseURL != "",
 		"gemini": !cfg.GeminiKey.Empty() || cfg.GeminiBaseURL != ""}
 	var found []Finding
 	wanted := a.Lookup("MODEL", "")
@@ -182,7 +187,8 @@ func modelFindings(ctx context.Context, a *app.App, cfg service.Config) []Findin
 		found = append(found, askModel(ctx, cfg, ref))
 	}
 	if len(found) == 0 {
-		return []Finding{{What: "model", State: "none but the scripted one", Hint: "set ANTHROPIC_API_KEY, OPENAI_API_KEY or GEMINI_API_KEY, or OPENAI_BASE_URL for a server that speaks its API"}}
+		return []Finding{{What: "model", State: "none but the scripted one",
+			Hint: "set ANTHROPIC_API_KEY, OPENAI_API_KEY or GEMINI_API_KEY, or OPENAI_BASE_URL for a server that speaks its API"}}
 	}
 	return found
 }
@@ -195,7 +201,8 @@ func askModel(ctx context.Context, cfg service.Config, ref string) Finding {
 	m, name, err := models.New(cfg.Models).Model(ref)
 	begin := time.Now()
 	if err == nil {
-		_, err = m.Ask(ctx, llm.Request{Model: name, Messages: []llm.Message{{Role: llm.User, Text: "Answer with the word yes."}}, MaxOutputTokens: askTokens,
+		_, err = m.Ask(ctx, llm.Request{Model: name, Messages: []llm.Message{{Role: llm.User,
+			Text: "Answer with the word yes."}}, MaxOutputTokens: askTokens,
 			Meta: llm.Meta{Purpose: "turn", Turn: 1}}, nil)
 	}
 	if err != nil {
@@ -203,7 +210,8 @@ func askModel(ctx context.Context, cfg service.Config, ref string) Finding {
 			err = fmt.Errorf("no answer within %s: %w", modelWait, err)
 		}
 		f.State = ref + " does not answer"
-		f.Hint = view.Clip(masked(err.Error(), cfg), 400) + "; MODEL=provider/name names another model to try, --no-model tries none"
+		f.Hint = view.Clip(masked(err.Error(), cfg), 400) +
+			"; MODEL=provider/name names another model to try, --no-model tries none"
 		return f
 	}
 	f.OK, f.State = true, fmt.Sprintf("%s answers, in %s", ref, time.Since(begin).Round(time.Millisecond))
@@ -221,4 +229,5 @@ func masked(text string, cfg service.Config) string {
 }
 
 // Providers are models to begin with, and the variable of their key.
-var Providers = [][2]string{{"anthropic/claude-sonnet-4-20250514", "INSPAN_ANTHROPIC_API_KEY"}, {"openai/gpt-4o-mini", "INSPAN_OPENAI_API_KEY"}, {"gemini/gemini-2.5-flash", "INSPAN_GEMINI_API_KEY"}}
+var Providers = [][2]string{{"anthropic/claude-sonnet-4-20250514", "INSPAN_ANTHROPIC_API_KEY"},
+	{"openai/gpt-4o-mini", "INSPAN_OPENAI_API_KEY"}, {"gemini/gemini-2.5-flash", "INSPAN_GEMINI_API_KEY"}}

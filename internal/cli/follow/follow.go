@@ -123,7 +123,8 @@ func (f *Follower) event(ctx context.Context, item client.Item) (end bool, err e
 
 func (f *Follower) opened(ctx context.Context, g *events.GateOpenedData) error {
 	// The event may be an old one of a run that is taken up again.
-	if s, err := f.Client.State(ctx, f.RunID); err == nil && s.Gate(g.Gate) != nil && s.Gate(g.Gate).Status != run.GatePending {
+	if s, err := f.Client.State(ctx, f.RunID); err == nil && s.Gate(g.Gate) != nil &&
+		s.Gate(g.Gate).Status != run.GatePending {
 		return nil
 	}
 	switch {

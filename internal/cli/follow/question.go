@@ -126,7 +126,8 @@ func Proposal(g *events.GateOpenedData) []string {
 		pretty.Reset()
 		pretty.Write(g.Proposal)
 	}
-	return append(strings.Split(terminal.Sanitize(string(events.Plain(pretty.Bytes()))), "\n"), "proposal_hash "+g.ProposalHash)
+	return append(strings.Split(terminal.Sanitize(string(events.Plain(pretty.Bytes()))), "\n"),
+		"proposal_hash "+g.ProposalHash)
 }
 
 // close ends a question that needs no answer any more. open is true where the cursor is still behind the prompt.

@@ -28,7 +28,8 @@ type textPrinter struct {
 }
 
 func newTextPrinter(a *app.App) *textPrinter {
-	return &textPrinter{app: a, immediate: a.Term.TTY, pending: map[string]client.Piece{}, written: map[string]string{}, finished: map[string]bool{}}
+	return &textPrinter{app: a, immediate: a.Term.TTY, pending: map[string]client.Piece{}, written: map[string]string{},
+		finished: map[string]bool{}}
 }
 
 // sourceOf names whose text a piece is.

@@ -77,7 +77,8 @@ func layerName(n int) string {
 
 func (l *layers) flags(a *app.App, cmd *cobra.Command) {
 	cmd.Flags().StringVar(&l.agentPath, "agent", "", "agent file whose rules and hooks stand above the others")
-	cmd.Flags().StringVar(&l.policyPath, "policy", a.Lookup("INSPAN_POLICY", ""), "policy file of the station (INSPAN_POLICY)")
+	cmd.Flags().StringVar(&l.policyPath, "policy", a.Lookup("INSPAN_POLICY", ""),
+		"policy file of the station (INSPAN_POLICY)")
 }
 
 // load reads the layers as the services do.
@@ -99,7 +100,8 @@ func (l *layers) load(a *app.App) error {
 		l.agent, warnings = &agent, append(warnings, more...)
 	}
 	for _, w := range warnings {
-		if strings.HasPrefix(w.Path, "guards") || strings.HasPrefix(w.Path, "permissions") || strings.HasPrefix(w.Path, "hooks") || strings.HasPrefix(w.Path, "rules") {
+		if strings.HasPrefix(w.Path, "guards") || strings.HasPrefix(w.Path, "permissions") || strings.HasPrefix(w.Path,
+			"hooks") || strings.HasPrefix(w.Path, "rules") {
 			fmt.Fprintln(a.Err, terminal.Sanitize(w.String()))
 		}
 	}

@@ -103,11 +103,13 @@ func (l *layers) try(tool string, input json.RawMessage) judged {
 	}
 	if l.agent != nil && !slices.Contains(l.agent.Tools, tool) {
 		out.Verdict, out.Rule, out.Layer = guard.Deny, "allowed-set", "agent"
-		out.Reason = fmt.Sprintf("agent %s may use %s only", l.agent.Name, cmp.Or(strings.Join(l.agent.Tools, ", "), "no tool"))
+		out.Reason = fmt.Sprintf("agent %s may use %s only", l.agent.Name, cmp.Or(strings.Join(l.agent.Tools, ", "),
+			"no tool"))
 		return out
 	}
 	f := l.set.Explain(action)
-	out.Verdict, out.Rule, out.Layer, out.Reason, out.Command = f.Action, f.Rule, layerName(f.Layer), f.Reason, readable(f.Command)
+	out.Verdict, out.Rule, out.Layer, out.Reason, out.Command = f.Action, f.Rule, layerName(f.Layer), f.Reason,
+		readable(f.Command)
 	if f.Action != guard.Deny {
 		for _, d := range l.hooks(events.OnPreTool, tool) {
 			out.Hooks = append(out.Hooks, d.Name())
@@ -150,7 +152,8 @@ func printTried(a *app.App, t judged) error {
 	if t.Command != nil {
 		met = quoted(t.Command)
 	}
-	a.Pairs([][2]string{{"Verdict", action(a, t.Verdict)}, {"Tool", terminal.Sanitize(t.Tool)}, {"Rule", rule}, {"Why", view.Clip(why, 1000)},
+	a.Pairs([][2]string{{"Verdict", action(a, t.Verdict)}, {"Tool", terminal.Sanitize(t.Tool)}, {"Rule", rule},
+		{"Why", view.Clip(why, 1000)},
 		{"Met by", view.Clip(met, 1000)}, {"Hooks", strings.Join(t.Hooks, ", ")}, {"Digest", t.Digest}})
 	if len(t.Commands) > 1 {
 		fmt.Fprintln(a.Out, "\n"+a.Paint().Dim("Simple commands that were found:"))

@@ -43,7 +43,8 @@ func (a *diffCommand) run(ctx context.Context, c *client.Client, args []string) 
 		return err
 	}
 	if m.base == "" {
-		return fmt.Errorf("the commit that the work of %s began at is not known: inspan merge %s --into BRANCH brings it", args[0], args[0])
+		return fmt.Errorf("the commit that the work of %s began at is not known: inspan merge %s --into BRANCH brings it",
+			args[0], args[0])
 	}
 	_, r, b, err := open(ctx, c, m)
 	if err != nil {
@@ -59,7 +60,8 @@ func (a *diffCommand) run(ctx context.Context, c *client.Client, args []string) 
 		if err != nil {
 			return err
 		}
-		return a.PrintJSON(report{Run: args[0], Branch: b.Branch, Commit: b.Commit, Base: m.base, Paths: app.OrEmpty(paths), Diff: text.String()})
+		return a.PrintJSON(report{Run: args[0], Branch: b.Branch, Commit: b.Commit, Base: m.base, Paths: app.OrEmpty(paths),
+			Diff: text.String()})
 	}
 	if !a.Term.TTY {
 		_, err = a.Out.Write(text.Bytes())

@@ -53,7 +53,8 @@ changes that are still not committed. Hooks of the repository do not run.`,
 
 // stored runs a command at the station that has a run: in the store that was kept of the run, else at the station of
 // this directory.
-func stored(a *app.App, do func(ctx context.Context, c *client.Client, args []string) error) func(*cobra.Command, []string) error {
+func stored(a *app.App, do func(ctx context.Context, c *client.Client, args []string) error) func(*cobra.Command,
+	[]string) error {
 	return func(cmd *cobra.Command, args []string) error {
 		ctx := cmd.Context()
 		store, err := workcopy.StoreOf(args[0])
@@ -254,7 +255,8 @@ func advice(err error, out *report) string {
 	lines := []string{fmt.Sprintf("The branch %s is here now.", out.Branch)}
 	switch {
 	case errors.Is(err, git.ErrDirty):
-		lines = append(lines, fmt.Sprintf("To put only what the run changed on top of your files: inspan merge %s --squash", out.Run),
+		lines = append(lines, fmt.Sprintf("To put only what the run changed on top of your files: inspan merge %s --squash",
+			out.Run),
 			"Else commit or stash your changes, and merge again.")
 	case errors.Is(err, git.ErrConflict):
 		lines = append(lines, fmt.Sprintf("To settle the conflicts: git merge %s", out.Branch))

@@ -61,7 +61,8 @@ func (r *repl) runCommand(ctx context.Context, text string) error {
 	if near := didyoumean.Word(name, known); near != "" {
 		return app.Usage("there is no command %s; did you mean %s?", name, near)
 	}
-	return app.Usage("there is no command %s; /help lists them. A line that should begin with / needs a space before it", name)
+	return app.Usage("there is no command %s; /help lists them. A line that should begin with / needs a space before it",
+		name)
 }
 
 // complete completes a command, as far as it is the only one.
@@ -112,7 +113,8 @@ func (r *repl) banner(ctx context.Context) error {
 	}
 	about := "a new one"
 	if s.Runs > 0 {
-		about = fmt.Sprintf("%s so far, %s tokens in, %s out", view.Plural(s.Runs, "input"), view.Count(s.InputTokens), view.Count(s.OutputTokens))
+		about = fmt.Sprintf("%s so far, %s tokens in, %s out", view.Plural(s.Runs, "input"), view.Count(s.InputTokens),
+			view.Count(s.OutputTokens))
 	}
 	fmt.Fprintf(out, "%s\n", p.Dim("session "+r.flags.Session+" · "+about+" · "+steps+" · /help"))
 	if s.Stale(time.Now()) {
@@ -125,15 +127,18 @@ func (r *repl) banner(ctx context.Context) error {
 }
 
 func staleNote(s events.Session) string {
-	return fmt.Sprintf("This session was last used %s ago: what it knows of the files may be out of date.", view.Since(s.UsedAt, time.Now()))
+	return fmt.Sprintf("This session was last used %s ago: what it knows of the files may be out of date.",
+		view.Since(s.UsedAt, time.Now()))
 }
 
 func (r *repl) help(context.Context, string) error {
 	p := r.app.Paint()
 	for _, w := range commands() {
-		fmt.Fprintf(r.app.Out, "  %s%s  %s\n", p.Bold(w.name), strings.Repeat(" ", 9-len(w.name))+fmt.Sprintf("%-8s", w.arg), p.Dim(w.doc))
+		fmt.Fprintf(r.app.Out, "  %s%s  %s\n", p.Bold(w.name), strings.Repeat(" ", 9-len(w.name))+fmt.Sprintf("%-8s", w.arg),
+			p.Dim(w.doc))
 	}
-	fmt.Fprintf(r.app.Out, "  %s\n", p.Dim(`Anything else is a task. Ctrl+C stops the task under way; a line that ends with \ goes on on the next.`))
+	fmt.Fprintf(r.app.Out, "  %s\n",
+		p.Dim(`Anything else is a task. Ctrl+C stops the task under way; a line that ends with \ goes on on the next.`))
 	return nil
 }
 
@@ -205,7 +210,8 @@ func (r *repl) load(ctx context.Context, name string) error {
 	}
 	if _, err := r.c.Sessions().Get(ctx, name); err != nil {
 		if errors.Is(err, client.ErrNotFound) {
-			return app.Exit(app.ExitUnknown, fmt.Errorf("there is no session %q; inspan session list shows them, and a new one begins with: inspan repl %s --session %s", name, r.agent.Name, name))
+			return app.Exit(app.ExitUnknown,
+				fmt.Errorf("there is no session %q; inspan session list shows them, and a new one begins with: inspan repl %s --session %s", name, r.agent.Name, name))
 		}
 		return err
 	}
@@ -214,7 +220,8 @@ func (r *repl) load(ctx context.Context, name string) error {
 }
 
 func (r *repl) clear(ctx context.Context, _ string) error {
-	_, err := r.c.Sessions().Control(ctx, r.flags.Session, events.SessionControl{Action: "clear", By: r.app.Me(), Reason: "cleared at the prompt"})
+	_, err := r.c.Sessions().Control(ctx, r.flags.Session, events.SessionControl{Action: "clear", By: r.app.Me(),
+		Reason: "cleared at the prompt"})
 	if errors.Is(err, client.ErrNotFound) {
 		err = nil // nothing was said
 	}
@@ -234,7 +241,8 @@ func (r *repl) export(ctx context.Context, path string) error {
 	}
 	var b []byte
 	if filepath.Ext(path) == ".json" {
-		if b, err = json.MarshalIndent(map[string]any{"session_id": r.flags.Session, "agent": r.agent.Name, "messages": all}, "", "  "); err != nil {
+		if b, err = json.MarshalIndent(map[string]any{"session_id": r.flags.Session, "agent": r.agent.Name, "messages": all},
+			"", "  "); err != nil {
 			return err
 		}
 	} else {

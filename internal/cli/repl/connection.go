@@ -36,7 +36,8 @@ func (r *repl) awaitConnection(ctx context.Context, c *terminal.Canvas) error {
 	for n := 0; !r.c.Connected(); n++ {
 		if c.TTY {
 			width, _ := c.Size()
-			c.Draw([]string{terminal.Fit("  "+p.Cyan(runtree.Spinner[n%len(runtree.Spinner)])+" "+p.Yellow(r.awayText())+p.Dim(" · Ctrl+C gives up"), width)})
+			c.Draw([]string{terminal.Fit("  "+p.Cyan(runtree.Spinner[n%len(runtree.Spinner)])+" "+p.Yellow(r.awayText())+
+				p.Dim(" · Ctrl+C gives up"), width)})
 		}
 		select {
 		case <-tick.C:

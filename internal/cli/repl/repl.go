@@ -155,7 +155,8 @@ func (r *repl) findAgent(ctx context.Context, name string) (events.Agent, error)
 	if near := didyoumean.Word(name, names); near != "" {
 		hint = fmt.Sprintf("did you mean %q? %s", near, hint)
 	}
-	return events.Agent{}, app.Exit(app.ExitUnknown, fmt.Errorf("station %s has no agent %q; %s", r.c.Station(), name, hint))
+	return events.Agent{}, app.Exit(app.ExitUnknown, fmt.Errorf("station %s has no agent %q; %s", r.c.Station(), name,
+		hint))
 }
 
 // prompt before an input.
@@ -205,7 +206,8 @@ func (r *repl) talk(ctx context.Context) error {
 
 func (r *repl) farewell() error {
 	if r.input.Interactive() {
-		fmt.Fprintf(r.app.Out, "%s\n", r.app.Paint().Dim("The session stays. Go on with: inspan repl "+r.agent.Name+" --session "+r.flags.Session))
+		fmt.Fprintf(r.app.Out, "%s\n", r.app.Paint().Dim("The session stays. Go on with: inspan repl "+r.agent.Name+
+			" --session "+r.flags.Session))
 	}
 	return nil
 }
@@ -222,7 +224,8 @@ func (r *repl) turn(ctx context.Context, text string) error {
 	}
 	task.ID = client.NewID()
 	p := r.app.Paint()
-	t := &turnRun{r: r, c: r.c, id: task.ID, draw: runtree.Drawing{Paint: p, Tail: map[string]string{}}, canvas: terminal.Canvas{Screen: r.app.Term}}
+	t := &turnRun{r: r, c: r.c, id: task.ID, draw: runtree.Drawing{Paint: p, Tail: map[string]string{}},
+		canvas: terminal.Canvas{Screen: r.app.Term}}
 	err = t.follow(ctx, task)
 	if t.state.Sequence > 0 {
 		r.last = t.state
@@ -280,7 +283,8 @@ func (r *repl) ended(t *turnRun) error {
 		return nil
 	}
 	took := view.Span(time.Duration(res.DurationMS) * time.Millisecond)
-	sums := strings.Join([]string{view.Plural(res.TotalSteps, "step"), view.Plural(res.ToolCallCount, "tool call"), view.Count(res.TotalTokens) + " tokens", took}, " · ")
+	sums := strings.Join([]string{view.Plural(res.TotalSteps, "step"), view.Plural(res.ToolCallCount, "tool call"),
+		view.Count(res.TotalTokens) + " tokens", took}, " · ")
 	if res.Success {
 		fmt.Fprintln(r.app.Out, p.Green("✓ ")+p.Dim(sums))
 		return nil

@@ -103,7 +103,10 @@ func (t *turnRun) begin(turn int) {
 	t.heading(turn)
 	t.canvas.Clear()
 	t.sized()
-	t.text = &turnText{flow: terminal.Wrapper{Indent: "  ", Write: func(s string) { _, _ = io.WriteString(t.r.app.Out, s) }}}
+	t.text = &turnText{flow: terminal.Wrapper{Indent: "  ", Write: func(s string) {
+		_, _ = io.WriteString(t.r.app.Out,
+			s)
+	}}}
 	if t.r.app.Term.TTY {
 		t.text.flow.Width = min(t.draw.Width-2, 100)
 	}

@@ -310,8 +310,10 @@ func (t *turnRun) answered(ctx context.Context, a verdictOf) (end bool, err erro
 	default:
 		f := follow.Follower{App: t.r.app, Client: t.c, RunID: t.id}
 		err = f.Answer(ctx, q.gate, a.v)
-		if r, ok := errors.AsType[*client.RefusedError](err); ok && t.r.input.Interactive() { // another person may have to answer it, whose answer still comes
-			t.print("    "+t.draw.Yellow(view.Clip(r.Error(), 400)), t.draw.Dim("    the run waits at the gate; Ctrl+C stops it"))
+		// another person may have to answer it, whose answer still comes
+		if r, ok := errors.AsType[*client.RefusedError](err); ok && t.r.input.Interactive() {
+			t.print("    "+t.draw.Yellow(view.Clip(r.Error(), 400)),
+				t.draw.Dim("    the run waits at the gate; Ctrl+C stops it"))
 			err = nil
 		}
 	}

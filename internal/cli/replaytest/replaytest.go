@@ -87,8 +87,13 @@ func policyOf(a *app.App, policyPath string) (replay.Policy, error) {
 		return replay.Policy{}, err
 	}
 	sb := mcp.New(registry, nil)
-	law := gatekeeper.Policy(gatekeeper.Config{Tools: registry, ToolsOf: sb.For, Rules: policy.Rules, MaxGates: cfg.MaxGates, Terms: cfg.GateTerms()})
-	return replay.Policy{Policy: law, Knows: func(agent events.Agent, name string) bool { _, ok := sb.For(agent).Get(name); return ok }}, nil
+	law := gatekeeper.Policy(gatekeeper.Config{Tools: registry, ToolsOf: sb.For, Rules: policy.Rules,
+		MaxGates: cfg.MaxGates, Terms: cfg.GateTerms()})
+	return replay.Policy{Policy: law, Knows: func(agent events.Agent, name string) bool {
+		_,
+			ok := sb.For(agent).Get(name)
+		return ok
+	}}, nil
 }
 
 // logs lists the files that are meant, those of a folder by name.
@@ -106,7 +111,8 @@ func logs(argv []string) ([]string, error) {
 			files = append(files, path)
 			continue
 		}
-		found, err := filepath.Glob(filepath.Join(strings.NewReplacer(`*`, `\*`, `?`, `\?`, `[`, `\[`).Replace(path), "*.jsonl"))
+		found, err := filepath.Glob(filepath.Join(strings.NewReplacer(`*`, `\*`, `?`, `\?`, `[`, `\[`).Replace(path),
+			"*.jsonl"))
 		if err != nil {
 			return nil, fmt.Errorf("look for logs: %w", err)
 		}
@@ -142,7 +148,8 @@ func replayFiles(ctx context.Context, a *app.App, law replay.Policy, files []str
 		}
 		switch {
 		case r.Refused != nil:
-			fmt.Fprintf(a.Out, "%s %s: refused, nothing was decided: %s\n", p.Red("✗"), file, terminal.Sanitize(r.Refused.Error()))
+			fmt.Fprintf(a.Out, "%s %s: refused, nothing was decided: %s\n", p.Red("✗"), file,
+				terminal.Sanitize(r.Refused.Error()))
 		case r.OK():
 			fmt.Fprintf(a.Out, "%s %s: run %s, %d of %s decided again, as they were%s\n",
 				p.Green("✓"), file, r.Run, r.Decided, view.Plural(int(r.Events), "event"), reworded(r)) //nolint:gosec // far below the limit
@@ -159,7 +166,8 @@ func replayFiles(ctx context.Context, a *app.App, law replay.Policy, files []str
 		}
 	}
 	if bad > 0 {
-		return app.Exit(app.ExitFailed, fmt.Errorf("%d of %s would not be decided as recorded", bad, view.Plural(len(files), "log")))
+		return app.Exit(app.ExitFailed, fmt.Errorf("%d of %s would not be decided as recorded", bad,
+			view.Plural(len(files), "log")))
 	}
 	return nil
 }

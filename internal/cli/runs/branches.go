@@ -20,7 +20,8 @@ func Branches(a *app.App) *cobra.Command {
 		Use: "branches", Short: "List and get git branches that runs left with the station",
 		Long: `A run that works in git keeps its branch with the station, as a bundle: for other runs of its session or workflow, and when its
 workspace is removed before its work was pushed. A scope is session/ID, workflow/ID or run/ID.`,
-		Example: "  inspan branches list\n  inspan branches get run/run-k3v9x2m1qa agent/coder/run-k3v9x2m1qa", Args: cobra.ArbitraryArgs, RunE: app.Group,
+		Example: "  inspan branches list\n  inspan branches get run/run-k3v9x2m1qa agent/coder/run-k3v9x2m1qa",
+		Args:    cobra.ArbitraryArgs, RunE: app.Group,
 	}
 	cmd.AddCommand(branchListCmd(a), branchGetCmd(a))
 	return cmd
@@ -61,7 +62,8 @@ func (a *branchListCommand) run(ctx context.Context, c *client.Client, argv []st
 		case b.Thin:
 			what = "what is new"
 		}
-		rows = append(rows, []string{view.Clip(b.Scope, 80), view.Clip(b.Branch, 120), view.Clip(b.Commit, 12), app.Age(b.At), view.Bytes(b.Bytes), what})
+		rows = append(rows, []string{view.Clip(b.Scope, 80), view.Clip(b.Branch, 120), view.Clip(b.Commit, 12), app.Age(b.At),
+			view.Bytes(b.Bytes), what})
 	}
 	a.Table([]string{"SCOPE", "BRANCH", "COMMIT", ">AGE", ">SIZE", "KEPT"}, rows)
 	return nil
@@ -116,6 +118,7 @@ func getBranch(ctx context.Context, a *app.App, c *client.Client, scope, name, t
 	if a.JSON {
 		return a.PrintJSON(map[string]any{"file": to, "branch": one})
 	}
-	fmt.Fprintf(a.Out, "%s  %s\ngit fetch %s %s\n", view.Clip(to, 400), view.Bytes(one.Bytes), view.Clip(to, 400), view.Clip(one.Branch, 200))
+	fmt.Fprintf(a.Out, "%s  %s\ngit fetch %s %s\n", view.Clip(to, 400), view.Bytes(one.Bytes), view.Clip(to, 400),
+		view.Clip(one.Branch, 200))
 	return nil
 }

@@ -34,7 +34,8 @@ turns of a model without a price are counted and cost nothing here, which is sai
 		Args:    cobra.MaximumNArgs(1),
 		RunE:    a.Connected(c.run),
 	}
-	cmd.Flags().DurationVar(&c.since, "since", 0, "only runs in which something happened within this time, for example 24h")
+	cmd.Flags().DurationVar(&c.since, "since", 0,
+		"only runs in which something happened within this time, for example 24h")
 	return cmd
 }
 
@@ -107,9 +108,11 @@ func costly(ctx context.Context, c *client.Client, args []string) ([]run.Info, e
 const unnamed = "(not named)"
 
 func (c *costs) add(i run.Info) {
-	rest := run.Spend{Model: unnamed, Agent: i.AgentName, Turns: i.Turns, Input: i.InputTokens, Output: i.OutputTokens, Cached: i.CachedTokens}
+	rest := run.Spend{Model: unnamed, Agent: i.AgentName, Turns: i.Turns, Input: i.InputTokens, Output: i.OutputTokens,
+		Cached: i.CachedTokens}
 	for _, s := range i.Spent {
-		rest.Turns, rest.Input, rest.Output, rest.Cached = rest.Turns-s.Turns, rest.Input-s.Input, rest.Output-s.Output, rest.Cached-s.Cached
+		rest.Turns, rest.Input, rest.Output, rest.Cached = rest.Turns-s.Turns, rest.Input-s.Input, rest.Output-s.Output,
+			rest.Cached-s.Cached
 		c.spend(i, s)
 	}
 	if rest.Turns = max(rest.Turns, 0); rest.Input+rest.Output > 0 || len(i.Spent) == 0 {
@@ -148,7 +151,8 @@ func (c *costs) spend(i run.Info, s run.Spend) {
 func (c *costs) order() {
 	for _, list := range [][]*costRow{c.Models, c.Agents, c.Runs} {
 		slices.SortStableFunc(list, func(x, y *costRow) int {
-			return cmp.Or(cmp.Compare(y.Cost, x.Cost), cmp.Compare(y.Input+y.Output, x.Input+x.Output), cmp.Compare(x.Name, y.Name))
+			return cmp.Or(cmp.Compare(y.Cost, x.Cost), cmp.Compare(y.Input+y.Output, x.Input+x.Output),
+				cmp.Compare(x.Name, y.Name))
 		})
 	}
 }
@@ -168,7 +172,8 @@ func showCosts(a *app.App, c costs) {
 	}{{"MODEL", c.Models}, {"AGENT", c.Agents}, {"RUN", c.Runs[:len(c.Runs)-hidden]}, {"TOTAL", []*costRow{&c.Total}}} {
 		var rows [][]string
 		for _, r := range part.rows {
-			rows = append(rows, []string{r.Name, fmt.Sprint(r.Runs), fmt.Sprint(r.Turns), view.Count(r.Input), view.Count(r.Cached), view.Count(r.Output), price(r.Cost, r.Unpriced, r.Turns)})
+			rows = append(rows, []string{r.Name, fmt.Sprint(r.Runs), fmt.Sprint(r.Turns), view.Count(r.Input),
+				view.Count(r.Cached), view.Count(r.Output), price(r.Cost, r.Unpriced, r.Turns)})
 		}
 		a.Table([]string{part.head, ">RUNS", ">TURNS", ">IN", ">CACHED", ">OUT", ">COST"}, rows)
 		fmt.Fprintln(a.Out)
@@ -178,10 +183,12 @@ func showCosts(a *app.App, c costs) {
 		fmt.Fprintln(a.Out, p.Dim(fmt.Sprintf("and %s that cost less; --json shows all", view.Plural(hidden, "run"))))
 	}
 	if c.Lost.Requests > 0 {
-		fmt.Fprintln(a.Out, p.Yellow(fmt.Sprintf("and %s of unknown usage: at most %s tokens, %s", view.Plural(c.Lost.Requests, "request"), view.Count(int(c.Lost.Tokens)), c.Lost.Cost)))
+		fmt.Fprintln(a.Out, p.Yellow(fmt.Sprintf("and %s of unknown usage: at most %s tokens, %s",
+			view.Plural(c.Lost.Requests, "request"), view.Count(int(c.Lost.Tokens)), c.Lost.Cost)))
 	}
 	if c.Total.Unpriced > 0 {
-		fmt.Fprintln(a.Out, p.Dim(fmt.Sprintf("%s of models without a price; INSPAN_PRICES names the file of prices", view.Plural(c.Total.Unpriced, "turn"))))
+		fmt.Fprintln(a.Out, p.Dim(fmt.Sprintf("%s of models without a price; INSPAN_PRICES names the file of prices",
+			view.Plural(c.Total.Unpriced, "turn"))))
 	}
 }
 

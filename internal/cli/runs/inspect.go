@@ -36,7 +36,8 @@ func Inspect(a *app.App) *cobra.Command {
 		Args:    app.Args(1),
 		RunE:    a.Connected(c.run),
 	}
-	cmd.Flags().StringVar(&c.point, "at", "", "show the run as it was after the event of this sequence, or at this checkpoint; 0 is the last event")
+	cmd.Flags().StringVar(&c.point, "at", "",
+		"show the run as it was after the event of this sequence, or at this checkpoint; 0 is the last event")
 	return cmd
 }
 
@@ -72,7 +73,9 @@ func (a *inspectCommand) run(ctx context.Context, c *client.Client, args []strin
 		return a.PrintJSON(s)
 	}
 	if at > 0 {
-		fmt.Fprintf(a.Out, "%s\n\n", a.Paint().Dim(fmt.Sprintf("As it was after event %d, %s. Go on from there with: inspan fork %s --at %d", at, now.In(a.Zone()).Format("2006-01-02 15:04:05"), args[0], at)))
+		fmt.Fprintf(a.Out, "%s\n\n",
+			a.Paint().Dim(fmt.Sprintf("As it was after event %d, %s. Go on from there with: inspan fork %s --at %d", at,
+				now.In(a.Zone()).Format("2006-01-02 15:04:05"), args[0], at)))
 	}
 	printRun(a.App, s, &t, sandboxes, now)
 	return nil
@@ -97,9 +100,11 @@ func printRun(a *app.App, s run.State, t *view.Tree, sandboxes map[string]bool, 
 		{"Run", p.Bold(s.HarnessID) + "  " + p.State(runtree.StatusOf(i))},
 		{"Agent", s.AgentName + "  " + p.Dim(agent.Model)},
 		{"Task", view.Clip(s.Created.Task, 300)},
-		{"Steps", fmt.Sprintf("%d of %d, %s (at most %d a step)", i.StepsCompleted, i.StepsTotal, view.Plural(i.Turns, "turn"), s.Options.MaxSteps)},
+		{"Steps", fmt.Sprintf("%d of %d, %s (at most %d a step)", i.StepsCompleted, i.StepsTotal,
+			view.Plural(i.Turns, "turn"), s.Options.MaxSteps)},
 		{"Tool calls", fmt.Sprintf("%d, %d of %d left", i.ToolCallCount, i.BudgetLeft, s.Options.MaxToolCalls)},
-		{"Tokens", fmt.Sprintf("%s in (%s cached), %s out", view.Count(s.Tokens.Input), view.Count(s.Tokens.Cached), view.Count(s.Tokens.Output))},
+		{"Tokens", fmt.Sprintf("%s in (%s cached), %s out", view.Count(s.Tokens.Input), view.Count(s.Tokens.Cached),
+			view.Count(s.Tokens.Output))},
 		{"Cost", budgetLine(s)},
 		{"Duration", duration(i) + p.Dim(", "+limit+", created "+s.CreatedAt.In(a.Zone()).Format("2006-01-02 15:04:05"))},
 		{"Forked from", forkedFrom(s)},
@@ -139,7 +144,8 @@ func budgetLine(s run.State) string {
 		parts = append(parts, text)
 	}
 	if s.Lost.Requests > 0 {
-		parts = append(parts, fmt.Sprintf("%s of unknown usage: at most %s tokens, %s", view.Plural(s.Lost.Requests, "request"), view.Count(int(s.Lost.Tokens)), s.Lost.Cost))
+		parts = append(parts, fmt.Sprintf("%s of unknown usage: at most %s tokens, %s", view.Plural(s.Lost.Requests,
+			"request"), view.Count(int(s.Lost.Tokens)), s.Lost.Cost))
 	}
 	if m := s.Options.MaxCost; m > 0 {
 		parts = append(parts, fmt.Sprintf("%s of %s left", max(0, m-used.Cost), m))
@@ -154,7 +160,8 @@ func checkpoints(s run.State) string {
 	if s.LastCheckpointAt == nil {
 		return "none yet"
 	}
-	return fmt.Sprintf("%d, the last %s ago; inspan checkpoints %s lists them", s.CheckpointCount, app.Age(*s.LastCheckpointAt), s.HarnessID)
+	return fmt.Sprintf("%d, the last %s ago; inspan checkpoints %s lists them", s.CheckpointCount,
+		app.Age(*s.LastCheckpointAt), s.HarnessID)
 }
 
 func waitLine(s run.State, now time.Time) string {

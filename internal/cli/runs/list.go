@@ -55,7 +55,8 @@ func (a *listCommand) run(ctx context.Context, c *client.Client, _ []string) err
 	infos := make([]run.Info, 0, len(all))
 	for _, i := range all {
 		// A run that waits is running too.
-		if (a.only == "" || a.only == runtree.StatusOf(i) || a.only == string(i.Status)) && (a.agent == "" || a.agent == i.AgentName) {
+		if (a.only == "" || a.only == runtree.StatusOf(i) || a.only == string(i.Status)) &&
+			(a.agent == "" || a.agent == i.AgentName) {
 			infos = append(infos, i)
 		}
 	}
@@ -83,10 +84,13 @@ func listRuns(a *app.App, infos []run.Info, hidden int) {
 	p := a.Paint()
 	var rows [][]string
 	for _, i := range infos {
-		rows = append(rows, []string{i.HarnessID, i.AgentName, p.State(runtree.StatusOf(i)), fmt.Sprintf("%d/%d", i.StepsCompleted, i.StepsTotal), fmt.Sprint(i.Turns),
-			fmt.Sprint(i.ToolCallCount), view.Count(i.InputTokens + i.OutputTokens), cmp.Or(runtree.CostText(i.Cost+i.Lost.Cost), "-"), duration(i), app.Age(i.CreatedAt), p.Dim(view.Clip(i.Task, 60))})
+		rows = append(rows, []string{i.HarnessID, i.AgentName, p.State(runtree.StatusOf(i)),
+			fmt.Sprintf("%d/%d", i.StepsCompleted, i.StepsTotal), fmt.Sprint(i.Turns),
+			fmt.Sprint(i.ToolCallCount), view.Count(i.InputTokens + i.OutputTokens), cmp.Or(runtree.CostText(i.Cost+i.Lost.Cost),
+				"-"), duration(i), app.Age(i.CreatedAt), p.Dim(view.Clip(i.Task, 60))})
 	}
-	a.Table([]string{"ID", "AGENT", "STATUS", ">STEPS", ">TURNS", ">CALLS", ">TOKENS", ">COST", ">DURATION", ">AGE", "TASK"}, rows)
+	a.Table([]string{"ID", "AGENT", "STATUS", ">STEPS", ">TURNS", ">CALLS", ">TOKENS", ">COST", ">DURATION", ">AGE",
+		"TASK"}, rows)
 	if hidden > 0 {
 		fmt.Fprintf(a.Out, "%s\n", p.Dim(fmt.Sprintf("and %s; --limit shows more", view.Plural(hidden, "older run"))))
 	}

@@ -39,7 +39,8 @@ func (a *whyCommand) run(ctx context.Context, c *client.Client, args []string) e
 	waits := view.Waits(s, now)
 	missing := absentRoles(ctx, c, waits)
 	if a.JSON {
-		return a.PrintJSON(map[string]any{"run": args[0], "status": s.Status, "why": view.Why(s, now), "waits": waits, "roles_absent": missing})
+		return a.PrintJSON(map[string]any{"run": args[0], "status": s.Status, "why": view.Why(s, now), "waits": waits,
+			"roles_absent": missing})
 	}
 	line := view.Why(s, now)
 	for _, role := range missing {

@@ -101,7 +101,8 @@ func (d Drawing) head(t *view.Tree, now time.Time) []string {
 		end = t.Ended
 	}
 	return []string{
-		d.Row(fmt.Sprintf("%s %s  %s", mark, d.Bold(t.Run), d.Dim(view.Clip(t.Agent, 40)+" · "+view.Clip(t.Model, 60)+pathNote(t))), view.Since(t.Created, end)),
+		d.Row(fmt.Sprintf("%s %s  %s", mark, d.Bold(t.Run), d.Dim(view.Clip(t.Agent, 40)+" · "+view.Clip(t.Model, 60)+
+			pathNote(t))), view.Since(t.Created, end)),
 		d.Row("  "+view.Clip(t.Task, 400), ""),
 	}
 }
@@ -178,7 +179,8 @@ func (d Drawing) turns(t *view.Tree, st *view.StepNode, now time.Time) []string 
 	switch {
 	case st.Status != events.StepIsRunning || t.Status.Ended() || st.Asked.IsZero():
 	case now.Before(st.NotBefore):
-		out = append(out, d.Row(fmt.Sprintf("    %s model asked again in %s: %s", d.again(), view.Since(now, st.NotBefore), st.Retry), ""))
+		out = append(out, d.Row(fmt.Sprintf("    %s model asked again in %s: %s", d.again(), view.Since(now, st.NotBefore),
+			st.Retry), ""))
 	default:
 		says := d.news("step "+st.ID, d.Width-20)
 		if says == "" {
@@ -217,7 +219,8 @@ func (d Drawing) Call(t *view.Tree, c *view.CallNode, indent string, now time.Ti
 	case view.CallRefused:
 		out = []string{d.Row(left(d.no(), c.Outcome), "")}
 	case view.CallRetries:
-		return []string{d.Row(left(d.again(), c.Outcome), fmt.Sprintf("attempt %d again in %s", c.Attempt+1, view.Since(now, c.NotBefore)))}
+		return []string{d.Row(left(d.again(), c.Outcome), fmt.Sprintf("attempt %d again in %s", c.Attempt+1,
+			view.Since(now, c.NotBefore)))}
 	case view.CallRuns, view.CallAllowed:
 		if t.Status.Ended() {
 			return []string{d.Row(left(d.pending(), "no result"), "")}
@@ -251,7 +254,8 @@ func (d Drawing) inputWidth() int { return max(24, d.Width/2-8) }
 func (d Drawing) gate(t *view.Tree, g *view.GateNode, indent string, now time.Time) []string {
 	name := t.Run + "/" + g.ID
 	return []string{
-		d.Row(indent+d.Yellow(d.Bold("waits for a person: ")+view.Clip(g.Reason, 200)+GateTerms(g.Votes, g.Approvers, g.Expires, now)), view.Since(g.Opened, now)),
+		d.Row(indent+d.Yellow(d.Bold("waits for a person: ")+view.Clip(g.Reason, 200)+GateTerms(g.Votes, g.Approvers,
+			g.Expires, now)), view.Since(g.Opened, now)),
 		d.Row(indent+d.Dim("inspan approve "+name), ""),
 		d.Row(indent+d.Dim("inspan reject  "+name+` --reason "..."`), ""),
 	}
@@ -284,7 +288,8 @@ func (d Drawing) foot(t *view.Tree, now time.Time) []string {
 	if t.Budget > 0 && !t.Status.Ended() {
 		calls = fmt.Sprintf("%d of %d calls", t.Calls, t.Budget)
 	}
-	parts := []string{fmt.Sprintf("%d of %s", t.StepsDone(), view.Plural(len(t.Steps), "step")), view.Plural(t.Turns, "turn"), calls,
+	parts := []string{fmt.Sprintf("%d of %s", t.StepsDone(), view.Plural(len(t.Steps), "step")),
+		view.Plural(t.Turns, "turn"), calls,
 		view.Count(t.Tokens.Input) + " tokens in, " + view.Count(t.Tokens.Output) + " out"}
 	if text := CostText(t.Cost); text != "" {
 		parts = append(parts, text)
@@ -292,7 +297,8 @@ func (d Drawing) foot(t *view.Tree, now time.Time) []string {
 	out := []string{d.Row("  "+d.State(word)+d.Dim(" · "+strings.Join(parts, " · ")), "")}
 	if t.Status == events.Paused {
 		why := cmp.Or(view.Clip(t.PauseReason, 300), "no reason given")
-		out = append(out, d.Row("  "+d.Yellow("paused: "+why), view.Since(t.Paused, now)), d.Row("  "+d.Dim("inspan resume "+t.Run), ""))
+		out = append(out, d.Row("  "+d.Yellow("paused: "+why), view.Since(t.Paused, now)),
+			d.Row("  "+d.Dim("inspan resume "+t.Run), ""))
 	}
 	if t.Result != nil && t.Result.Error != "" {
 		out = append(out, d.Row("  "+d.Red(view.Clip(t.Result.Error, 600)), ""))

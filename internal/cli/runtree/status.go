@@ -31,4 +31,5 @@ func StatusOf(i run.Info) string {
 }
 
 // Statuses are all that StatusOf returns.
-var Statuses = []string{string(events.Created), string(events.Running), statusWaiting, string(events.Paused), string(events.Completed), string(events.Failed), statusHeld}
+var Statuses = []string{string(events.Created), string(events.Running), statusWaiting, string(events.Paused),
+	string(events.Completed), string(events.Failed), statusHeld}

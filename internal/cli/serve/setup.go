@@ -29,8 +29,10 @@ first time, after an upgrade, and after a change of INSPAN_REPLICAS or INSPAN_LO
 		Args:    app.Args(0),
 		RunE:    c.run,
 	}
-	cmd.Flags().StringVar(&c.own.Agents, "agents", a.Lookup("INSPAN_AGENTS", ""), "folder of agent files to register (INSPAN_AGENTS)")
-	cmd.Flags().StringVar(&c.loss, "accept-loss", "", "go on with what is left of the log: the ID of the loss that inspan doctor names")
+	cmd.Flags().StringVar(&c.own.Agents, "agents", a.Lookup("INSPAN_AGENTS", ""),
+		"folder of agent files to register (INSPAN_AGENTS)")
+	cmd.Flags().StringVar(&c.loss, "accept-loss", "",
+		"go on with what is left of the log: the ID of the loss that inspan doctor names")
 	return cmd
 }
 

@@ -47,7 +47,8 @@ the exit code is 1. --accept-loss with the ID that it names makes it work on wit
 		Args: app.Args(0),
 		RunE: c.run,
 	}
-	cmd.Flags().StringVar(&c.own.Loss, "accept-loss", "", "work on although something of the store is lost: the ID that inspan up or inspan doctor named")
+	cmd.Flags().StringVar(&c.own.Loss, "accept-loss", "",
+		"work on although something of the store is lost: the ID that inspan up or inspan doctor named")
 	cmd.Flags().StringVar(&c.listen, "listen", "127.0.0.1:4222", "host:port for NATS clients; port 0 is any free one")
 	cmd.Flags().IntVar(&c.port, "port", -1, "port of 127.0.0.1 for NATS clients, in place of --listen; 0 is any free one")
 	cmd.Flags().StringVar(&c.own.Store, "store", a.Folder, "folder to keep the station in (INSPAN_STORE)")
@@ -155,7 +156,8 @@ func greet(a *app.App, st *station.Station, l app.OwnStation) error {
 	} else {
 		fmt.Fprintf(a.Out, "%s Station %s is up.\n\n", p.Green("●"), p.Bold(name))
 	}
-	a.Pairs([][2]string{{"address", address}, {"durability", st.Durability()}, {"sandbox", mode}, {"workspace", st.Workspace()},
+	a.Pairs([][2]string{{"address", address}, {"durability", st.Durability()}, {"sandbox", mode},
+		{"workspace", st.Workspace()},
 		{"store", l.Store}, {"agents", cmp.Or(l.Agents, "none new; name a folder with --agents")}})
 	fmt.Fprintln(a.Out)
 	if a.Local {

@@ -49,7 +49,8 @@ agents again: it is what the model will read. A server with another specificatio
 		Args:    cobra.MinimumNArgs(1), RunE: a.Connected(c.pin),
 	}
 	for _, cmd := range []*cobra.Command{list, pin} {
-		cmd.Flags().StringVar(&c.dir, "agents", a.Lookup("INSPAN_AGENTS", "agents"), "folder of agent files, with served.json (INSPAN_AGENTS)")
+		cmd.Flags().StringVar(&c.dir, "agents", a.Lookup("INSPAN_AGENTS", "agents"),
+			"folder of agent files, with served.json (INSPAN_AGENTS)")
 	}
 	return []*cobra.Command{list, pin}
 }
@@ -138,7 +139,8 @@ func (a *servedCommand) list(ctx context.Context, c *client.Client, _ []string) 
 		if r.Status == statusAnswering {
 			status = p.Green(r.Status)
 		}
-		table = append(table, []string{r.Name, r.Effect, r.Server, p.Dim(fmt.Sprintf("%.8s", r.Digest)), fmt.Sprint(r.Programs), status})
+		table = append(table, []string{r.Name, r.Effect, r.Server, p.Dim(fmt.Sprintf("%.8s", r.Digest)),
+			fmt.Sprint(r.Programs), status})
 	}
 	a.Table([]string{"TOOL", "EFFECT", "SERVER", "DIGEST", "PROGRAMS", "STATUS"}, table)
 	return nil
@@ -172,9 +174,11 @@ func (a *servedCommand) pin(ctx context.Context, c *client.Client, names []strin
 	}
 	for _, name := range names {
 		s := found[name]
-		fmt.Fprintf(a.Out, "%s  %s, %s, of the server %s, digest %.8s\n%s\n", s.Name, s.Effect, time.Duration(s.TimeoutMS)*time.Millisecond, s.Server, s.Digest, view.Clip(s.Description, 2000))
+		fmt.Fprintf(a.Out, "%s  %s, %s, of the server %s, digest %.8s\n%s\n", s.Name, s.Effect,
+			time.Duration(s.TimeoutMS)*time.Millisecond, s.Server, s.Digest, view.Clip(s.Description, 2000))
 	}
-	fmt.Fprintf(a.Err, "Pinned in %s. Register the agents again (inspan up or inspan setup with --agents) to use it.\n", at)
+	fmt.Fprintf(a.Err, "Pinned in %s. Register the agents again (inspan up or inspan setup with --agents) to use it.\n",
+		at)
 	return nil
 }
 

@@ -32,7 +32,8 @@ func cleanupCmd(a *app.App) *cobra.Command {
 		Example: "  inspan session cleanup --older-than 7d --dry-run\n  inspan session cleanup --older-than 720h",
 		RunE:    a.Connected(c.run),
 	}
-	cmd.Flags().StringVar(&c.older, "older-than", days(events.StaleAfter), "how long a session must have lain unused, such as 7d or 36h")
+	cmd.Flags().StringVar(&c.older, "older-than", days(events.StaleAfter),
+		"how long a session must have lain unused, such as 7d or 36h")
 	cmd.Flags().BoolVar(&c.dry, "dry-run", false, "only say which would be deleted")
 	return cmd
 }

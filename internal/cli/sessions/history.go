@@ -21,7 +21,8 @@ type historyCommand struct {
 func historyCmd(a *app.App) *cobra.Command {
 	c := &historyCommand{App: a}
 	return &cobra.Command{
-		Use: "history NAME", Short: "Print the conversation of a session", Example: "  inspan session history parser\n  inspan session history parser --json > parser.json", Args: app.Args(1),
+		Use: "history NAME", Short: "Print the conversation of a session",
+		Example: "  inspan session history parser\n  inspan session history parser --json > parser.json", Args: app.Args(1),
 		RunE: a.Connected(c.run),
 	}
 }
@@ -69,5 +70,6 @@ func printConversation(a *app.App, talk client.Conversation) {
 			fmt.Fprintln(a.Out)
 		}
 	}
-	fmt.Fprintf(a.Out, "%s\n", p.Dim(view.Plural(len(talk.Messages), "message")+", "+view.Count(talk.TotalTokens)+" tokens"))
+	fmt.Fprintf(a.Out, "%s\n", p.Dim(view.Plural(len(talk.Messages), "message")+", "+view.Count(talk.TotalTokens)+
+		" tokens"))
 }

@@ -58,7 +58,8 @@ func (a *importCommand) run(ctx context.Context, c *client.Client, args []string
 	if a.JSON {
 		return a.PrintJSON(e)
 	}
-	fmt.Fprintf(a.Out, "Session %s has the conversation: %s. Go on with: inspan repl AGENT --session %s\n", e.ID, view.Plural(e.Messages, "message"), e.ID)
+	fmt.Fprintf(a.Out, "Session %s has the conversation: %s. Go on with: inspan repl AGENT --session %s\n", e.ID,
+		view.Plural(e.Messages, "message"), e.ID)
 	return nil
 }
 

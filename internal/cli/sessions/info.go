@@ -66,10 +66,14 @@ func (a *infoCommand) run(ctx context.Context, c *client.Client, args []string) 
 		locks = append(locks, l)
 	}
 	a.Pairs([][2]string{
-		{"Session", a.Paint().Bold(e.ID) + "  " + sessionState(a.App, e)}, {"Mode", string(e.Mode)}, {"Locked by", strings.Join(locks, "; ")},
-		{"Created", at(e.CreatedAt)}, {"Last used", at(e.UsedAt)}, {"Workspace", "session/" + e.ID}, {"Branch", view.Clip(e.Branch, 200)}, {"Model", view.Clip(e.Model, 200)},
-		{"System prompt", view.Clip(e.Prompt, 200)}, {"Conversation", fmt.Sprintf("%s of %s", view.Plural(e.Messages, "message"), view.Plural(e.Parts, "input"))},
-		{"Tokens", fmt.Sprintf("%s in, %s out", view.Count(e.InputTokens), view.Count(e.OutputTokens))}, {"Runs", fmt.Sprint(e.Runs)}, {"", view.Clip(strings.Join(runs, " "), 400)},
+		{"Session", a.Paint().Bold(e.ID) + "  " + sessionState(a.App, e)}, {"Mode", string(e.Mode)},
+		{"Locked by", strings.Join(locks, "; ")},
+		{"Created", at(e.CreatedAt)}, {"Last used", at(e.UsedAt)}, {"Workspace", "session/" + e.ID},
+		{"Branch", view.Clip(e.Branch, 200)}, {"Model", view.Clip(e.Model, 200)},
+		{"System prompt", view.Clip(e.Prompt, 200)}, {"Conversation",
+			fmt.Sprintf("%s of %s", view.Plural(e.Messages, "message"), view.Plural(e.Parts, "input"))},
+		{"Tokens", fmt.Sprintf("%s in, %s out", view.Count(e.InputTokens), view.Count(e.OutputTokens))},
+		{"Runs", fmt.Sprint(e.Runs)}, {"", view.Clip(strings.Join(runs, " "), 400)},
 	})
 	warnStale(a.App, e)
 	return nil

@@ -22,7 +22,8 @@ type listCommand struct {
 func listCmd(a *app.App) *cobra.Command {
 	c := &listCommand{App: a}
 	return &cobra.Command{
-		Use: "list", Aliases: []string{"ls"}, Short: "List the sessions, those used last first", Example: "  inspan session list\n  inspan session list --json", Args: app.Args(0),
+		Use: "list", Aliases: []string{"ls"}, Short: "List the sessions, those used last first",
+		Example: "  inspan session list\n  inspan session list --json", Args: app.Args(0),
 		RunE: a.Connected(c.run),
 	}
 }
@@ -45,7 +46,8 @@ func (a *listCommand) run(ctx context.Context, c *client.Client, _ []string) err
 		if e.Stale(time.Now()) {
 			stale = append(stale, e.ID)
 		}
-		rows = append(rows, []string{e.ID, sessionState(a.App, e), string(e.Mode), app.Age(e.UsedAt), fmt.Sprint(e.Runs), fmt.Sprint(e.Messages),
+		rows = append(rows, []string{e.ID, sessionState(a.App, e), string(e.Mode), app.Age(e.UsedAt), fmt.Sprint(e.Runs),
+			fmt.Sprint(e.Messages),
 			view.Count(e.InputTokens + e.OutputTokens), holders(e), view.Clip(e.Branch, 40)})
 	}
 	a.Table([]string{"NAME", "STATUS", "MODE", ">USED", ">RUNS", ">MESSAGES", ">TOKENS", "LOCKED BY", "BRANCH"}, rows)

@@ -19,8 +19,10 @@ until it is deleted.`,
 	}
 	cmd.AddGroup(&cobra.Group{ID: "look", Title: "Look:"}, &cobra.Group{ID: "decide", Title: "Steer:"})
 	look, steer := []*cobra.Command{listCmd(a), infoCmd(a), historyCmd(a)}, []*cobra.Command{
-		setCmd(a, "start", "Make a session, or open one again", "  inspan session start parser\n  inspan session start parser --mode parallel --branch fix/parser"),
-		setCmd(a, "set", "Change the settings of a session", "  inspan session set parser --mode sequential\n  inspan session set parser --model anthropic/claude-sonnet-4-5\n  inspan session set parser --model -"),
+		setCmd(a, "start", "Make a session, or open one again",
+			"  inspan session start parser\n  inspan session start parser --mode parallel --branch fix/parser"),
+		setCmd(a, "set", "Change the settings of a session",
+			"  inspan session set parser --mode sequential\n  inspan session set parser --model anthropic/claude-sonnet-4-5\n  inspan session set parser --model -"),
 		steerCmd(a, "pause", "Pause a session and the runs in it: it takes no inputs until it resumes", false),
 		steerCmd(a, "resume", "Let a paused session and its runs go on", false),
 		steerCmd(a, "end", "Let go of a session; its files and its conversation are kept for the next input", true),

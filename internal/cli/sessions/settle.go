@@ -14,7 +14,8 @@ import (
 // warnStale warns of a session that was not used for long (SESS-14).
 func warnStale(a *app.App, e events.Session) {
 	if e.Stale(time.Now()) {
-		fmt.Fprintf(a.Err, "inspan: session %s was last used %s ago: its files and its conversation may be out of date\n", e.ID, app.Age(e.UsedAt))
+		fmt.Fprintf(a.Err, "inspan: session %s was last used %s ago: its files and its conversation may be out of date\n",
+			e.ID, app.Age(e.UsedAt))
 	}
 }
 

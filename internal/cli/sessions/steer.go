@@ -65,7 +65,8 @@ func (a *steerCommand) run(ctx context.Context, c *client.Client, args []string)
 	return steerSession(ctx, a.App, c, args[0], a.ctl)
 }
 
-var sessionDone = map[string]string{"start": "is open", "set": "is set", "pause": "is paused", "resume": "goes on", "end": "has ended, and is kept",
+var sessionDone = map[string]string{"start": "is open", "set": "is set", "pause": "is paused", "resume": "goes on",
+	"end":    "has ended, and is kept",
 	"unlock": "is free", "clear": "has no history any more", "delete": "is deleted"}
 
 func steerSession(ctx context.Context, a *app.App, c *client.Client, id string, ctl events.SessionControl) error {

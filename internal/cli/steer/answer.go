@@ -25,7 +25,8 @@ type answerCommand struct {
 // Answer makes inspan approve and inspan reject.
 func Answer(a *app.App, word string) *cobra.Command {
 	c := &answerCommand{App: a, word: word}
-	title := map[string]string{"approve": "Approve a gate: what stands behind it goes on", "reject": "Reject a gate: the run is paused with the reason"}[c.word]
+	title := map[string]string{"approve": "Approve a gate: what stands behind it goes on",
+		"reject": "Reject a gate: the run is paused with the reason"}[c.word]
 	cmd := &cobra.Command{
 		Use: c.word + " GATE|RUN[/GATE]", Short: title,
 		Example: fmt.Sprintf("  inspan %s last\n  inspan %s g-1a2b3c4d5e6f\n  inspan %s run-k3v9x2m1qa/g-1a2b3c4d5e6f --reason \"...\"\n  inspan %s g-1a2b3c4d5e6f --sign anna.key", c.word, c.word, c.word, c.word),
@@ -47,12 +48,15 @@ func Answer(a *app.App, word string) *cobra.Command {
 		RunE: a.Connected(c.run),
 	}
 	cmd.Flags().StringVar(&c.decision.Reason, "reason", "", "why; recorded with the answer")
-	cmd.Flags().StringVar(&c.decision.By, "by", a.Me(), "who answers; part of the subject, which permissions can bind to a user (INSPAN_APPROVER, USER)")
-	cmd.Flags().StringVar(&c.keyFile, "sign", a.Lookup("INSPAN_SIGN_KEY", ""), "file of the key to sign the answer with; inspan keygen makes one (INSPAN_SIGN_KEY)")
+	cmd.Flags().StringVar(&c.decision.By, "by", a.Me(),
+		"who answers; part of the subject, which permissions can bind to a user (INSPAN_APPROVER, USER)")
+	cmd.Flags().StringVar(&c.keyFile, "sign", a.Lookup("INSPAN_SIGN_KEY", ""),
+		"file of the key to sign the answer with; inspan keygen makes one (INSPAN_SIGN_KEY)")
 	if c.word == "approve" {
 		c.edit.flags(cmd)
 	}
-	cmd.Flags().StringVar(&c.decision.Hash, "hash", "", "proposal_hash you saw; the answer is refused if another proposal waits")
+	cmd.Flags().StringVar(&c.decision.Hash, "hash", "",
+		"proposal_hash you saw; the answer is refused if another proposal waits")
 	return cmd
 }
 
@@ -76,7 +80,9 @@ func (a *answerCommand) run(ctx context.Context, c *client.Client, args []string
 	}
 	g := s.Gate(a.decision.Gate)
 	if g.Status == run.GatePending {
-		return printRun(a.App, s, fmt.Sprintf("Gate %s has %d of %d approvals and waits for more people.", g.ID, g.VotesFor(g.Votes[len(g.Votes)-1].Action), g.Approvers))
+		return printRun(a.App, s, fmt.Sprintf("Gate %s has %d of %d approvals and waits for more people.", g.ID,
+			g.VotesFor(g.Votes[len(g.Votes)-1].Action), g.Approvers))
 	}
-	return printRun(a.App, s, fmt.Sprintf("Gate %s is %s by %s, after %s.", g.ID, g.Status, view.Clip(g.By, 80), view.Since(g.CreatedAt, *g.ResolvedAt)))
+	return printRun(a.App, s, fmt.Sprintf("Gate %s is %s by %s, after %s.", g.ID, g.Status, view.Clip(g.By, 80),
+		view.Since(g.CreatedAt, *g.ResolvedAt)))
 }

@@ -38,8 +38,9 @@ type controlCommand struct {
 // Control makes inspan pause, resume and stop.
 func Control(a *app.App, action string) *cobra.Command {
 	c := &controlCommand{App: a, action: action}
-	title := map[string]string{"pause": "Pause a run: nothing new is permitted until it resumes", "resume": "Let a paused run go on",
-		"stop": "Stop a run for good, and the work it has under way"}[c.action]
+	title := map[string]string{"pause": "Pause a run: nothing new is permitted until it resumes",
+		"resume": "Let a paused run go on",
+		"stop":   "Stop a run for good, and the work it has under way"}[c.action]
 	cmd := &cobra.Command{
 		Use: c.action + " RUN", Short: title, Example: fmt.Sprintf("  inspan %s run-k3v9x2m1qa", c.action), Args: app.Args(1),
 		RunE: a.Connected(c.run),

@@ -25,7 +25,8 @@ type editing struct {
 
 func (e *editing) flags(cmd *cobra.Command) {
 	f := cmd.Flags()
-	f.StringVar(&e.text, "edit", "", `approve with these arguments instead, all of them, as a JSON object: '{"command":"ls"}'`)
+	f.StringVar(&e.text, "edit", "",
+		`approve with these arguments instead, all of them, as a JSON object: '{"command":"ls"}'`)
 	f.StringVar(&e.file, "edit-file", "", "approve with the arguments in this file instead; - reads standard input")
 	f.BoolVar(&e.editor, "editor", false, "approve with the arguments as you leave them in $VISUAL or $EDITOR")
 	cmd.Long = `Says yes to what a gate shows. With --edit, --edit-file or --editor, the call is made with other arguments: they must fit
@@ -35,7 +36,8 @@ yours is then one vote, for the action that you approve; only votes for the same
 }
 
 // input returns the edited arguments, nil where nothing is edited.
-func (e *editing) input(ctx context.Context, a *app.App, c *client.Client, runID, gate string) (json.RawMessage, error) {
+func (e *editing) input(ctx context.Context, a *app.App, c *client.Client, runID, gate string) (json.RawMessage,
+	error) {
 	var raw []byte
 	var err error
 	switch {

@@ -22,7 +22,8 @@ type forkCommand struct {
 func Fork(a *app.App) *cobra.Command {
 	c := &forkCommand{App: a}
 	cmd := &cobra.Command{
-		Use: "fork RUN --at SEQ|CHECKPOINT", Short: "Start a new run from where a run stood after one of its events, or at a checkpoint",
+		Use:   "fork RUN --at SEQ|CHECKPOINT",
+		Short: "Start a new run from where a run stood after one of its events, or at a checkpoint",
 		Long: `Starts a new run that begins with the plan, conversation, results and used budget that RUN had after an event. RUN itself
 goes on, or stays ended, as it is. What was under way there is not taken over: a gate stands again, a call that had not
 begun is interrupted, and one that had begun has an unknown outcome, which the agent reads. Files are not part of a log:
@@ -32,10 +33,13 @@ with the files as they are now.`,
 		Args:    app.Args(1),
 		RunE:    a.Connected(c.run),
 	}
-	cmd.Flags().StringVar(&c.point, "at", "", "the last event of RUN that the fork keeps, by its sequence or as a checkpoint; 0 is the newest")
-	cmd.Flags().StringVar(&c.flags.Say, "say", "", "message to the agent that works there, or worked last; it takes its step up again")
+	cmd.Flags().StringVar(&c.point, "at", "",
+		"the last event of RUN that the fork keeps, by its sequence or as a checkpoint; 0 is the newest")
+	cmd.Flags().StringVar(&c.flags.Say, "say", "",
+		"message to the agent that works there, or worked last; it takes its step up again")
 	cmd.Flags().StringVar(&c.flags.ID, "id", "", "id of the new run; the same id never starts two")
-	cmd.Flags().BoolVar(&c.flags.SameWorkspace, "same-workspace", false, "work in the directory of RUN; do not let both run at the same time")
+	cmd.Flags().BoolVar(&c.flags.SameWorkspace, "same-workspace", false,
+		"work in the directory of RUN; do not let both run at the same time")
 	return cmd
 }
 
@@ -72,5 +76,6 @@ func (a *forkCommand) run(ctx context.Context, c *client.Client, args []string) 
 	if a.Local { // no service works on it when this program has ended
 		next = "inspan up --local lets it go on"
 	}
-	return printRun(a.App, s, fmt.Sprintf("Forked from %s after event %d, in %s; %s.", a.flags.Run, a.flags.At, where, next))
+	return printRun(a.App, s, fmt.Sprintf("Forked from %s after event %d, in %s; %s.", a.flags.Run, a.flags.At, where,
+		next))
 }

@@ -51,7 +51,8 @@ func (a *gatesCommand) run(ctx context.Context, c *client.Client, _ []string) er
 			at += " " + w.Gate.CallID
 		}
 		rows = append(rows, []string{w.Run.HarnessID + "/" + w.Gate.ID, w.Run.AgentName, at, app.Age(w.Gate.CreatedAt),
-			fmt.Sprintf("%d/%d", w.Run.StepsCompleted, w.Run.StepsTotal), votesOf(w.Gate), runtree.Expiry(w.Gate.ExpiresAt, time.Now()), view.Clip(w.Gate.Description, 80)})
+			fmt.Sprintf("%d/%d", w.Run.StepsCompleted, w.Run.StepsTotal), votesOf(w.Gate), runtree.Expiry(w.Gate.ExpiresAt,
+				time.Now()), view.Clip(w.Gate.Description, 80)})
 	}
 	a.Table([]string{"RUN/GATE", "AGENT", "BEFORE", ">WAITS", ">STEPS", ">VOTES", "EXPIRES", "WHAT"}, rows)
 	fmt.Fprintf(a.Out, "\n%s\n", a.Paint().Dim("Answer with: inspan approve GATE   or   inspan reject GATE --reason \"...\""))
@@ -101,11 +102,13 @@ func findGate(ctx context.Context, c *client.Client, arg string) (runID, gate st
 	case len(byGate) == 1:
 		return byGate[0], arg, nil
 	case len(byGate) > 1:
-		return "", "", app.Usage("gate %q waits in several runs; name it as one of %s", arg, strings.Join(byGate, "/"+arg+", ")+"/"+arg)
+		return "", "", app.Usage("gate %q waits in several runs; name it as one of %s", arg,
+			strings.Join(byGate, "/"+arg+", ")+"/"+arg)
 	case len(byRun) == 1:
 		return named, byRun[0], nil
 	case len(byRun) > 1:
-		return "", "", app.Usage("run %s has %d gates that wait; name one of %s", named, len(byRun), strings.Join(byRun, ", "))
+		return "", "", app.Usage("run %s has %d gates that wait; name one of %s", named, len(byRun),
+			strings.Join(byRun, ", "))
 	}
 	return "", "", fmt.Errorf("gate %q: %w among those that wait; inspan gates lists them, RUN/GATE names one of any run",
 		arg, client.ErrNotFound)

@@ -32,7 +32,8 @@ The plan is checked before anything is stored. The run stays paused unless --res
 		Args: app.Args(1),
 		RunE: a.Connected(c.run),
 	}
-	cmd.Flags().StringVar(&c.file, "plan", "", "file with {\"steps\":[{\"id\",\"description\",\"needs\",\"critical\"}]}; - reads standard input")
+	cmd.Flags().StringVar(&c.file, "plan", "",
+		"file with {\"steps\":[{\"id\",\"description\",\"needs\",\"critical\"}]}; - reads standard input")
 	cmd.Flags().StringVar(&c.reason, "reason", "", "why; recorded in the run")
 	cmd.Flags().StringVar(&c.by, "by", a.Me(), "who asks; recorded in the run (INSPAN_APPROVER, USER)")
 	cmd.Flags().BoolVar(&c.resume, "resume", false, "let the run go on with the new plan")

@@ -34,11 +34,14 @@ func Export(a *app.App) *cobra.Command {
 		Args:    app.Args(1),
 		RunE:    a.Connected(c.run),
 	}
-	cmd.Flags().StringVar(&c.bundle, "bundle", "", "file to write the run with its objects and agents to, for inspan import")
-	cmd.Flags().BoolVar(&c.move, "move", false, "with --bundle: end an open run here, so that it goes on only where it is imported")
+	cmd.Flags().StringVar(&c.bundle, "bundle", "",
+		"file to write the run with its objects and agents to, for inspan import")
+	cmd.Flags().BoolVar(&c.move, "move", false,
+		"with --bundle: end an open run here, so that it goes on only where it is imported")
 	cmd.Flags().BoolVar(&c.fork, "fork", false, "with --bundle: an open run goes on here too")
 	cmd.Flags().StringVar(&c.anchor, "anchor", "", "file to write the run's signed head to, for inspan audit --anchor")
-	cmd.Flags().StringVar(&c.format, "format", "jsonl", "jsonl (the events as stored), json (state and events) or messages (the result and the whole conversation)")
+	cmd.Flags().StringVar(&c.format, "format", "jsonl",
+		"jsonl (the events as stored), json (state and events) or messages (the result and the whole conversation)")
 	return cmd
 }
 
@@ -107,7 +110,8 @@ func exportAnchor(ctx context.Context, c *client.Client, runID, file string) err
 var errNoAnchor = errors.New("no anchor")
 
 // writeBundle writes a run to a file.
-func writeBundle(ctx context.Context, a *app.App, c *client.Client, runID, file string, leave operator.Leave) (err error) {
+func writeBundle(ctx context.Context, a *app.App, c *client.Client, runID, file string,
+	leave operator.Leave) (err error) {
 	temp, err := os.MkdirTemp("", "inspan-bundle-*")
 	if err != nil {
 		return fmt.Errorf("make a bundle: %w", err)

@@ -45,7 +45,8 @@ func listArchives(ctx context.Context, a *app.App, from, only []string) error {
 				files = fmt.Sprintf("%s, %s", view.Plural(b.Files, "file"), view.Bytes(b.Bytes))
 			}
 		}
-		rows = append(rows, []string{m.Run, p.State(string(m.Status)), fmt.Sprint(m.Sequence), files, artifacts, fmt.Sprint(left)})
+		rows = append(rows, []string{m.Run, p.State(string(m.Status)), fmt.Sprint(m.Sequence), files, artifacts,
+			fmt.Sprint(left)})
 	}
 	if a.JSON {
 		return a.PrintJSON(map[string]any{"runs": shown})

@@ -54,7 +54,8 @@ func reportFiles(a *app.App, b archive.Brought) {
 		fmt.Fprintf(a.Err, "run %s: its %s (%s) are in the station; toolrunners with INSPAN_WORKSPACE_MODE=follow restore them, others begin with an empty workspace\n",
 			b.Run, view.Plural(b.FilesCount, "file"), view.Bytes(b.FilesBytes))
 	case b.Files == archive.FilesThere:
-		fmt.Fprintf(a.Err, "run %s: the station has workspace %s already, its files were left as they are\n", b.Run, b.Workspace)
+		fmt.Fprintf(a.Err, "run %s: the station has workspace %s already, its files were left as they are\n", b.Run,
+			b.Workspace)
 	case b.Files == archive.FilesLeft && len(b.Left) == 0:
 		fmt.Fprintf(a.Err, "run %s: the files of %s were not in the archive\n", b.Run, b.Workspace)
 	}

@@ -37,7 +37,8 @@ machine of a toolrunner alone (INSPAN_WORKSPACE_MODE=local or shared) are in no 
 		Example: "  inspan restore --from /var/backups/inspan --list\n  inspan restore --from /var/backups/inspan --store .inspan\n  inspan restore --from /mnt/a --from /mnt/b --users /etc/inspan/creds --same-key\n  inspan restore --from bucket run-k3v9x2m1qa",
 		RunE:    c.run,
 	}
-	cmd.Flags().StringArrayVar(&c.from, "from", nil, "folder of the archive; given again, what is longer counts; \"bucket\" is what the station's own object store has of ended runs")
+	cmd.Flags().StringArrayVar(&c.from, "from", nil,
+		"folder of the archive; given again, what is longer counts; \"bucket\" is what the station's own object store has of ended runs")
 	cmd.Flags().BoolVar(&c.list, "list", false, "show what is in the archive and what is not, and restore nothing")
 	c.target.flags(cmd)
 	return cmd
@@ -117,7 +118,8 @@ func printRestored(a *app.App, done []archive.Brought, failed []failedRun) error
 	} else {
 		p, rows := a.Paint(), [][]string{}
 		for _, b := range done {
-			rows = append(rows, []string{b.Run, p.State(string(b.Status)), fmt.Sprint(b.Events), fmt.Sprint(b.Copied), fmt.Sprint(b.Objects), filesOf(b), fmt.Sprint(b.Artifacts), b.From})
+			rows = append(rows, []string{b.Run, p.State(string(b.Status)), fmt.Sprint(b.Events), fmt.Sprint(b.Copied),
+				fmt.Sprint(b.Objects), filesOf(b), fmt.Sprint(b.Artifacts), b.From})
 			if b.Missing > 0 {
 				fmt.Fprintf(a.Err, "run %s: %s were not in the archive either\n", b.Run, view.Plural(b.Missing, "object"))
 			}

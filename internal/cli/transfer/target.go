@@ -32,9 +32,11 @@ type Target struct {
 func (p *Target) flags(cmd *cobra.Command) {
 	f := cmd.Flags()
 	f.StringVar(&p.Store, "store", "", "folder of a station of inspan up that does not run, instead of --server")
-	f.StringVar(&p.Users, "users", "", "where the server has users: folder with ROLE.creds of each service and of setup, or a file of lines NATS_ROLE_PASSWORD=...; else these variables")
+	f.StringVar(&p.Users, "users", "",
+		"where the server has users: folder with ROLE.creds of each service and of setup, or a file of lines NATS_ROLE_PASSWORD=...; else these variables")
 	f.StringVar(&p.key, "key", "", "believe only anchors of this public key: 64 hex digits, or a file with them")
-	f.BoolVar(&p.sameKey, "same-key", false, "the station has the INSPAN_STATION_KEY that the runs had: idempotent calls that had started may be begun again")
+	f.BoolVar(&p.sameKey, "same-key", false,
+		"the station has the INSPAN_STATION_KEY that the runs had: idempotent calls that had started may be begun again")
 }
 
 // open lets do use the place, and closes it.
@@ -89,7 +91,8 @@ func (p *Target) Connected(ctx context.Context, a *app.App, do func(context.Cont
 			return err
 		}
 		still, err := station.Up(ctx, station.Config{StoreDir: p.Store, Station: a.Station, Still: true, Log: log,
-			Base: service.Config{Base: service.Base{Store: service.Store{StateBucket: buckets.State, FilesBucket: buckets.Files}}}})
+			Base: service.Config{Base: service.Base{Store: service.Store{StateBucket: buckets.State,
+				FilesBucket: buckets.Files}}}})
 		if err != nil {
 			return err
 		}

@@ -34,7 +34,8 @@ type auditCommand struct {
 func Audit(a *app.App) *cobra.Command {
 	c := &auditCommand{App: a}
 	cmd := &cobra.Command{
-		Use: "audit RUN | audit --all | audit --file FILE", Short: "Check that the log of a run, or of all, is what was stored, and name the first event that is wrong",
+		Use:   "audit RUN | audit --all | audit --file FILE",
+		Short: "Check that the log of a run, or of all, is what was stored, and name the first event that is wrong",
 		Long: `Reads the events of a run, as a station stores them or as inspan export wrote them, and checks sequence, hashes,
 authors and order, the objects they refer to, and that the log reaches the heads that the persister signed. With the keys of
 the approvers it verifies each signed answer to a gate, and with --only-signed it finds the others wrong. It changes
@@ -49,10 +50,14 @@ Exit codes: 0 no fault was found, 1 there is one, 2 wrong command line, 5 there 
 	}
 	cmd.Flags().BoolVar(&c.all, "all", false, "check every run of the station, and its log as a whole")
 	cmd.Flags().StringVar(&c.file, "file", "", "check this file of events, without a station")
-	cmd.Flags().StringVar(&c.key, "key", "", "public key that signs anchors: 64 hex digits, or a file with them; default: the keys that the station publishes")
-	cmd.Flags().StringArrayVar(&c.anchors, "anchor", nil, "file with a signed head that the log must reach, as inspan export --anchor writes it; may be given again")
-	cmd.Flags().StringVar(&c.approvers, "approver-keys", a.Lookup("INSPAN_APPROVER_KEYS", ""), "folder of public keys, NAME.pub, whose signed answers to gates are verified; keep those of approvers who have left (INSPAN_APPROVER_KEYS)")
-	cmd.Flags().BoolVar(&c.onlySigned, "only-signed", a.Lookup("INSPAN_ONLY_SIGNED", "") == "true", "an answer to a gate without a good signature is wrong (INSPAN_ONLY_SIGNED)")
+	cmd.Flags().StringVar(&c.key, "key", "",
+		"public key that signs anchors: 64 hex digits, or a file with them; default: the keys that the station publishes")
+	cmd.Flags().StringArrayVar(&c.anchors, "anchor", nil,
+		"file with a signed head that the log must reach, as inspan export --anchor writes it; may be given again")
+	cmd.Flags().StringVar(&c.approvers, "approver-keys", a.Lookup("INSPAN_APPROVER_KEYS", ""),
+		"folder of public keys, NAME.pub, whose signed answers to gates are verified; keep those of approvers who have left (INSPAN_APPROVER_KEYS)")
+	cmd.Flags().BoolVar(&c.onlySigned, "only-signed", a.Lookup("INSPAN_ONLY_SIGNED", "") == "true",
+		"an answer to a gate without a good signature is wrong (INSPAN_ONLY_SIGNED)")
 	return cmd
 }
 
@@ -151,7 +156,8 @@ func printReport(a *app.App, r audit.Report) error {
 		return nil
 	}
 	if !r.Sound {
-		return app.Exit(app.ExitFailed, fmt.Errorf("run %s is not sound: %w: compare with the archive, do not go on with this run", r.Run, *r.First))
+		return app.Exit(app.ExitFailed,
+			fmt.Errorf("run %s is not sound: %w: compare with the archive, do not go on with this run", r.Run, *r.First))
 	}
 	p := a.Paint()
 	objects := view.Plural(r.Objects, "object") + " whole"
@@ -163,13 +169,15 @@ func printReport(a *app.App, r audit.Report) error {
 	} else {
 		fmt.Fprintf(a.Out, "%s The log of run %s is sound up to event %d; the last event, event %d, is not vouched for: no anchor covers it.\n", p.Yellow("●"), p.Bold(r.Run), r.SoundUpTo, r.Events)
 	}
-	a.Pairs([][2]string{{"Events", fmt.Sprintf("%d, the run is %s", r.Events, r.Status)}, {"Head", r.Head}, {"Objects", objects}, {"Anchor", anchorLine(r)}, {"Answers", answersLine(r)}})
+	a.Pairs([][2]string{{"Events", fmt.Sprintf("%d, the run is %s", r.Events, r.Status)}, {"Head", r.Head},
+		{"Objects", objects}, {"Anchor", anchorLine(r)}, {"Answers", answersLine(r)}})
 	return nil
 }
 
 // printReports prints what was found in all runs; any fault is exit code 1.
 func printReports(a *app.App, all operator.Audits) error {
-	failed := fmt.Errorf("station %s is not sound: %s of %d with a fault: do not go on with these, see docs/runbook.md", all.Station, view.Plural(all.Faulty, "run"), len(all.Runs))
+	failed := fmt.Errorf("station %s is not sound: %s of %d with a fault: do not go on with these, see docs/runbook.md",
+		all.Station, view.Plural(all.Faulty, "run"), len(all.Runs))
 	if a.JSON {
 		failed = nil
 		sound := all.Sound
@@ -207,10 +215,12 @@ func printAudits(a *app.App, all operator.Audits) {
 		fmt.Fprintf(a.Out, "%s %s\n", p.Red("The log as a whole:"), all.Missing)
 	}
 	for _, lost := range all.Damage.Lost {
-		fmt.Fprintf(a.Out, "%s %s\n", p.Red("The station reports (loss "+cmp.Or(all.Damage.ID, "without an ID")+"):"), terminal.Sanitize(lost))
+		fmt.Fprintf(a.Out, "%s %s\n", p.Red("The station reports (loss "+cmp.Or(all.Damage.ID, "without an ID")+"):"),
+			terminal.Sanitize(lost))
 	}
 	if all.Sound {
-		fmt.Fprintf(a.Out, "No fault in %s; of %d the last event is not vouched for by an anchor.\n", view.Plural(len(all.Runs), "run"), all.Unvouched)
+		fmt.Fprintf(a.Out, "No fault in %s; of %d the last event is not vouched for by an anchor.\n",
+			view.Plural(len(all.Runs), "run"), all.Unvouched)
 	}
 }
 

@@ -38,6 +38,7 @@ func (a *keygenCommand) run(_ *cobra.Command, args []string) error {
 	if a.JSON {
 		return a.PrintJSON(map[string]string{"key": key.ID(), "private": args[0], "public": args[0] + approval.PublicExt})
 	}
-	fmt.Fprintf(a.Out, "Key %s: %s signs and stays with you, %s%s is for the operator.\n", key.ID(), args[0], args[0], approval.PublicExt)
+	fmt.Fprintf(a.Out, "Key %s: %s signs and stays with you, %s%s is for the operator.\n", key.ID(), args[0], args[0],
+		approval.PublicExt)
 	return nil
 }

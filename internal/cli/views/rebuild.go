@@ -54,7 +54,8 @@ Exit codes: 0 all views are those of the log, 1 some are not, 2 wrong command li
 	}
 	f := cmd.Flags()
 	f.StringVar(&c.target.Store, "store", "", "folder of a station of inspan up that does not run, instead of --server")
-	f.StringVar(&c.target.Users, "users", "", "folder with persister.creds, planner.creds, and setup.creds where a bucket is gone, or a file of lines NATS_ROLE_PASSWORD=...; else these variables")
+	f.StringVar(&c.target.Users, "users", "",
+		"folder with persister.creds, planner.creds, and setup.creds where a bucket is gone, or a file of lines NATS_ROLE_PASSWORD=...; else these variables")
 	return cmd
 }
 
@@ -101,7 +102,8 @@ func signingKey(a *app.App, store string) (ed25519.PrivateKey, error) {
 // denied adds what to do where the user may not write the views.
 func denied(err error) error {
 	if errors.Is(err, kernel.ErrDenied) {
-		return app.Exit(app.ExitRefused, fmt.Errorf("%w: name the station's users with --users, or stop inspan up and name its folder with --store", err))
+		return app.Exit(app.ExitRefused,
+			fmt.Errorf("%w: name the station's users with --users, or stop inspan up and name its folder with --store", err))
 	}
 	return err
 }
@@ -137,8 +139,9 @@ func rebuildViews(ctx context.Context, a *app.App, cfg rebuild.Config, runs []st
 		printRebuilt(a, rep)
 	}
 	if err == nil && len(rep.Faults) > 0 {
-		return app.Exit(app.ExitFailed, fmt.Errorf("the views of %s were not rebuilt: look with inspan audit; the others are those of the log",
-			view.Plural(len(rep.Faults), "run")))
+		return app.Exit(app.ExitFailed,
+			fmt.Errorf("the views of %s were not rebuilt: look with inspan audit; the others are those of the log",
+				view.Plural(len(rep.Faults), "run")))
 	}
 	return err
 }
@@ -158,7 +161,8 @@ func printRebuilt(a *app.App, rep rebuild.Report) {
 	fmt.Fprintf(a.Out, "%s, %s read.\n", view.Plural(rep.Runs, "run"), view.Plural(int(rep.Events), "event")) //nolint:gosec // far below the limit
 	a.Table([]string{"VIEW", ">RIGHT", ">MADE", ">CORRECTED", ">REMOVED"}, rows)
 	if rep.Unsigned > 0 {
-		fmt.Fprintf(a.Out, "%s of the index without an anchor: no signing key was given (INSPAN_ANCHOR_KEY).\n", view.Plural(rep.Unsigned, "row"))
+		fmt.Fprintf(a.Out, "%s of the index without an anchor: no signing key was given (INSPAN_ANCHOR_KEY).\n",
+			view.Plural(rep.Unsigned, "row"))
 	}
 	for _, f := range rep.Faults {
 		fmt.Fprintf(a.Err, "%s: %s\n", a.Paint().Red(f.Run), terminal.Sanitize(f.Why))

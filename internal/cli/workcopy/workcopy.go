@@ -109,7 +109,8 @@ func (c *Copy) Aim(address string, task *events.Task) {
 		name = "${session_id}"
 	}
 	task.Repo = address
-	task.Git = &events.TaskGit{GitSettings: events.GitSettings{AutoBranch: &no, AutoCommit: &yes, Push: &no, WorkingBranch: BranchPrefix + name, Workspace: events.WorkspaceEphemeral}}
+	task.Git = &events.TaskGit{GitSettings: events.GitSettings{AutoBranch: &no, AutoCommit: &yes, Push: &no,
+		WorkingBranch: BranchPrefix + name, Workspace: events.WorkspaceEphemeral}}
 }
 
 // Lines say what the run works on, and what was left out of it.
@@ -127,7 +128,8 @@ func (c *Copy) Lines(task events.Task) []string {
 		at += fmt.Sprintf(" plus %d changed files", b.Changed)
 	}
 	id := cmp.Or(task.Session, task.ID)
-	lines := []string{fmt.Sprintf("Works on a copy of %s %s; branch %s%s; get it with: inspan merge %s", view.Clip(b.Root, 400), at, BranchPrefix, id, id)}
+	lines := []string{fmt.Sprintf("Works on a copy of %s %s; branch %s%s; get it with: inspan merge %s",
+		view.Clip(b.Root, 400), at, BranchPrefix, id, id)}
 	if len(b.Secret) > 0 {
 		lines = append(lines, fmt.Sprintf("Left out, because the names say that they hold secrets: %s (--with FILE takes one)", listed(b.Secret)))
 	}
@@ -166,7 +168,8 @@ func StoreOf(run string) (string, error) {
 	if !filepath.IsAbs(dir) {
 		home, err := os.UserHomeDir()
 		if err != nil {
-			return "", fmt.Errorf("folder for the result of the run: %w (set XDG_STATE_HOME, or name a folder with --store)", err)
+			return "", fmt.Errorf("folder for the result of the run: %w (set XDG_STATE_HOME, or name a folder with --store)",
+				err)
 		}
 		dir = filepath.Join(home, ".local", "state")
 	}

@@ -64,7 +64,8 @@ func RolePath(id ID) (string, error) {
 }
 
 func (id ID) check() error {
-	err := errors.Join(events.CheckID("project", id.Project), events.CheckID("role", id.Role), events.CheckID("agent", id.Name))
+	err := errors.Join(events.CheckID("project", id.Project), events.CheckID("role", id.Role),
+		events.CheckID("agent", id.Name))
 	if err == nil && slices.Contains(trees[:], id.Project) {
 		err = fmt.Errorf("a project cannot be named %s: that folder has the working trees", id.Project)
 	}

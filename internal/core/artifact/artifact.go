@@ -102,9 +102,12 @@ func TypeOf(name string) string {
 
 // contentTypes of names for which looking at the bytes says less.
 var contentTypes = [...][2]string{
-	{".md", "text/markdown"}, {".json", "application/json"}, {".jsonl", "application/x-ndjson"}, {".csv", "text/csv"}, {".py", "text/x-python"}, {".go", "text/x-go"},
-	{".html", "text/html"}, {".xml", "application/xml"}, {".yaml", "application/yaml"}, {".yml", "application/yaml"}, {".log", "text/plain"}, {".txt", "text/plain"},
-	{".svg", "image/svg+xml"}, {".pdf", "application/pdf"}, {".sh", "text/x-shellscript"}, {".js", "text/javascript"}, {".css", "text/css"},
+	{".md", "text/markdown"}, {".json", "application/json"}, {".jsonl", "application/x-ndjson"}, {".csv", "text/csv"},
+	{".py", "text/x-python"}, {".go", "text/x-go"},
+	{".html", "text/html"}, {".xml", "application/xml"}, {".yaml", "application/yaml"}, {".yml", "application/yaml"},
+	{".log", "text/plain"}, {".txt", "text/plain"},
+	{".svg", "image/svg+xml"}, {".pdf", "application/pdf"}, {".sh", "text/x-shellscript"}, {".js", "text/javascript"},
+	{".css", "text/css"},
 }
 
 // ContentType guesses a media type from a name; empty where the bytes must tell.
@@ -120,7 +123,8 @@ func ContentType(name string) string {
 
 // Deceptive reports whether a reader would be deceived by a character of a name, or a terminal act on it.
 func Deceptive(r rune) bool {
-	return unicode.Is(unicode.Cc, r) || unicode.Is(unicode.Bidi_Control, r) || r == '\u2028' || r == '\u2029' || r == utf8.RuneError
+	return unicode.Is(unicode.Cc, r) || unicode.Is(unicode.Bidi_Control, r) || r == '\u2028' || r == '\u2029' ||
+		r == utf8.RuneError
 }
 
 // CheckPath says what is wrong with the path of a file, or "".
@@ -215,7 +219,8 @@ func (t *Tally) Full(digest string, size int64) (code, reason string) {
 	if t.stored[digest] || t.used+size <= t.limits.Run {
 		return "", ""
 	}
-	return events.LeftRunFull, fmt.Sprintf("with its %d bytes the artifacts of the run would have %d, the limit is %d", size, t.used+size, t.limits.Run)
+	return events.LeftRunFull, fmt.Sprintf("with its %d bytes the artifacts of the run would have %d, the limit is %d",
+		size, t.used+size, t.limits.Run)
 }
 
 // Add counts an artifact.
@@ -268,7 +273,8 @@ func Saved(s run.State, ref events.ToolRef, fence uint64, f Found) []events.Payl
 		return nil
 	}
 	more := max(0, len(left)-maxLeft)
-	return parts(events.ArtifactSavedData{Event: "artifact_saved", ToolRef: ref, Fence: fence, Left: left[:len(left)-more], LeftMore: more}, fresh)
+	return parts(events.ArtifactSavedData{Event: "artifact_saved", ToolRef: ref, Fence: fence, Left: left[:len(left)-more],
+		LeftMore: more}, fresh)
 }
 
 // parts spreads artifacts over as many events as they need; the first one says what was left out.

@@ -24,5 +24,8 @@ func WorkflowOf(c *events.RunCreatedData) string {
 
 // Stored reports whether a run has files in the store of artifacts, as far as its events tell.
 func Stored(s run.State) bool {
-	return slices.ContainsFunc(Latest(s), func(a events.Artifact) bool { return a.Path != "" && a.Kept == events.StoredInBucket })
+	return slices.ContainsFunc(Latest(s), func(a events.Artifact) bool {
+		return a.Path != "" &&
+			a.Kept == events.StoredInBucket
+	})
 }

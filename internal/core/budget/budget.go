@@ -131,12 +131,14 @@ func over(s run.State, used, need Amount) Verdict {
 	const hint = "raise the budget of the run, or lower config.maxOutputTokens of the agent"
 	o := s.Options
 	if o.MaxTokens > 0 && saturated(used.Tokens, need.Tokens) > o.MaxTokens {
-		return Verdict{Reason: events.FinishTokens, Text: fmt.Sprintf("the run has %d of its %d tokens left and the next turn may take %d; %s",
-			max(0, o.MaxTokens-used.Tokens), o.MaxTokens, need.Tokens, hint)}
+		return Verdict{Reason: events.FinishTokens,
+			Text: fmt.Sprintf("the run has %d of its %d tokens left and the next turn may take %d; %s",
+				max(0, o.MaxTokens-used.Tokens), o.MaxTokens, need.Tokens, hint)}
 	}
 	if o.MaxCost > 0 && saturated(int64(used.Cost), int64(need.Cost)) > int64(o.MaxCost) {
-		return Verdict{Reason: events.FinishCost, Text: fmt.Sprintf("the run has %s of its %s left and the next turn may cost %s; %s",
-			max(0, o.MaxCost-used.Cost), o.MaxCost, need.Cost, hint)}
+		return Verdict{Reason: events.FinishCost,
+			Text: fmt.Sprintf("the run has %s of its %s left and the next turn may cost %s; %s",
+				max(0, o.MaxCost-used.Cost), o.MaxCost, need.Cost, hint)}
 	}
 	return Verdict{}
 }

@@ -179,8 +179,11 @@ func Finish(s run.State, a Attempt, r Result) []events.Payload {
 		return nil
 	}
 	return []events.Payload{&events.CallFinishedData{Event: "tool_result", ToolRef: ref(a.Call), Output: r.Output,
-		OutputRef: r.Ref, Images: r.Images, Success: r.Success, DurationMS: positive(r.Took), Attempt: a.Number, RetryCount: a.Number - 1,
-		Fence: a.Fence, ExitCode: r.ExitCode, Reconciled: r.Reconciled, Sandbox: a.Sandbox, Usage: r.Usage, Notes: r.Notes, Dir: r.Dir, Background: r.Background, Hooks: r.Hooks}}
+		OutputRef: r.Ref, Images: r.Images, Success: r.Success, DurationMS: positive(r.Took), Attempt: a.Number,
+		RetryCount: a.Number - 1,
+		Fence:      a.Fence, ExitCode: r.ExitCode, Reconciled: r.Reconciled, Sandbox: a.Sandbox, Usage: r.Usage,
+		Notes: r.Notes,
+		Dir:   r.Dir, Background: r.Background, Hooks: r.Hooks}}
 }
 
 // Judged is a result after the hooks were asked about it. Where one blocks, the agent does not see it: what the tool
@@ -224,9 +227,11 @@ func Fail(s run.State, a Attempt, f Failure, now time.Time) []events.Payload {
 		return []events.Payload{&events.CallDeferredData{Event: "error", ToolRef: ref(a.Call), Error: f.Error, Class: f.Class,
 			Attempt: a.Number, Fence: a.Fence, DelayMS: delay.Milliseconds(), NotBefore: now.Add(delay)}}
 	}
-	return []events.Payload{&events.CallFailedData{Event: "tool_result", ToolRef: ref(a.Call), Error: f.Error, Class: f.Class,
-		Hint: f.Hint, DurationMS: positive(f.Took), Attempt: a.Number, RetryCount: a.Number - 1, Fence: a.Fence, Sandbox: a.Sandbox,
-		Usage: f.Usage, Hooks: f.Hooks}}
+	return []events.Payload{&events.CallFailedData{Event: "tool_result", ToolRef: ref(a.Call), Error: f.Error,
+		Class: f.Class,
+		Hint:  f.Hint, DurationMS: positive(f.Took), Attempt: a.Number, RetryCount: a.Number - 1, Fence: a.Fence,
+		Sandbox: a.Sandbox,
+		Usage:   f.Usage, Hooks: f.Hooks}}
 }
 
 // Lost records that no one knows the outcome of an attempt whose lease ran out.
@@ -234,8 +239,10 @@ func Lost(s run.State, d Duty) []events.Payload {
 	if !current(s, d) {
 		return nil
 	}
-	return []events.Payload{&events.CallFailedData{Event: "tool_result", ToolRef: ref(d.Call), Class: events.OutcomeUnknown,
-		Error:   fmt.Sprintf("the toolrunner %s was lost during the call; it is unknown whether the call took effect", d.Call.Runner),
+	return []events.Payload{&events.CallFailedData{Event: "tool_result", ToolRef: ref(d.Call),
+		Class: events.OutcomeUnknown,
+		Error: fmt.Sprintf("the toolrunner %s was lost during the call; it is unknown whether the call took effect",
+			d.Call.Runner),
 		Hint:    "check the current state before you repeat it; the same call needs the approval of a person",
 		Attempt: d.Call.Attempt, RetryCount: d.Call.Attempt - 1, Fence: d.Call.Fence, DurationMS: 1}}
 }

@@ -22,5 +22,6 @@ func ClipError(text string) string {
 // StepEnded reports whether no call of a step is to come.
 func StepEnded(s run.State, id string) bool {
 	st := s.Step(id)
-	return s.Status.Ended() || st != nil && slices.Contains([]events.StepStatus{events.StepIsCompleted, events.StepIsFailed, events.StepIsBlocked}, st.Status)
+	return s.Status.Ended() || st != nil && slices.Contains([]events.StepStatus{events.StepIsCompleted,
+		events.StepIsFailed, events.StepIsBlocked}, st.Status)
 }

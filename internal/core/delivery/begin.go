@@ -34,7 +34,8 @@ func Begin(old run.State) *events.GitBegin {
 			Branch string `json:"branch"`
 			Commit string `json:"commit"`
 		}
-		if !slices.Contains(telling(), r.CallName) || wrong(r) != "" || json.Unmarshal([]byte(r.Result), &at) != nil || at.Commit == "" {
+		if !slices.Contains(telling(), r.CallName) || wrong(r) != "" || json.Unmarshal([]byte(r.Result), &at) != nil ||
+			at.Commit == "" {
 			continue
 		}
 		b := &events.GitBegin{Commit: at.Commit, Branch: at.Branch, Scopes: []string{Scope(old.Created, old.HarnessID)}}

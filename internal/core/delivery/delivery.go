@@ -24,8 +24,10 @@ func Wrap(work *events.GitWork, made *events.PlanMadeData) *events.PlanMadeData 
 		return made
 	}
 	agent := made.Steps[0].Agent
-	checkout := events.PlanStep{ID: events.CheckoutStep, Description: "Make the working tree ready.", Agent: agent, Dependencies: []string{}, Kind: events.StepCheckout}
-	deliver := events.PlanStep{ID: events.DeliverStep, Description: described(work), Agent: agent, Dependencies: []string{events.CheckoutStep}, Kind: events.StepDeliver}
+	checkout := events.PlanStep{ID: events.CheckoutStep, Description: "Make the working tree ready.", Agent: agent,
+		Dependencies: []string{}, Kind: events.StepCheckout}
+	deliver := events.PlanStep{ID: events.DeliverStep, Description: described(work), Agent: agent,
+		Dependencies: []string{events.CheckoutStep}, Kind: events.StepDeliver}
 	needed, committed := map[string]bool{}, commits(made.Steps)
 	for _, st := range made.Steps {
 		for _, d := range st.Dependencies {
@@ -104,7 +106,8 @@ func Unbound(s run.State, step, tool string, input json.RawMessage) string {
 		return ""
 	}
 	var a mergeArgs
-	if err := json.Unmarshal(input, &a); err != nil || a.Onto == "" || len(a.Commits) == 0 || len(a.Commits) != len(a.From) {
+	if err := json.Unmarshal(input, &a); err != nil || a.Onto == "" || len(a.Commits) == 0 ||
+		len(a.Commits) != len(a.From) {
 		return "a merge needs the approval of a person, who must see its commits: onto and commits are missing"
 	}
 	return ""
@@ -160,12 +163,15 @@ func call(s run.State, st *run.Step, tool string, args any) []events.Payload {
 	turn := s.Turns().Len() + 1
 	id := fmt.Sprintf("c%d-1", turn)
 	calls := []events.RequestedCall{{ID: id, ProviderID: id, Tool: tool, Input: input}}
-	return []events.Payload{&events.TurnFinishedData{Event: "step_complete", Step: st.ID, Turn: turn, Calls: calls, CallsKey: run.KeyOf(calls),
-		TotalTokens: s.Tokens.Total(), FinishReason: events.FinishToolUse, Attempt: 1, Model: string(st.Kind), Provider: events.HarnessProvider}}
+	return []events.Payload{&events.TurnFinishedData{Event: "step_complete", Step: st.ID, Turn: turn, Calls: calls,
+		CallsKey:    run.KeyOf(calls),
+		TotalTokens: s.Tokens.Total(), FinishReason: events.FinishToolUse, Attempt: 1, Model: string(st.Kind),
+		Provider: events.HarnessProvider}}
 }
 
 func finished(s run.State, st *run.Step, output string) []events.Payload {
-	return []events.Payload{&events.StepFinishedData{Event: "step_finished", Step: st.ID, Output: output, FinishReason: events.FinishDone, Turns: st.Turns, Checkpoint: s.NextCheckpoint()}}
+	return []events.Payload{&events.StepFinishedData{Event: "step_finished", Step: st.ID, Output: output,
+		FinishReason: events.FinishDone, Turns: st.Turns, Checkpoint: s.NextCheckpoint()}}
 }
 
 // maxError bounds why a step failed, in bytes.
@@ -176,7 +182,8 @@ func failed(s run.State, st *run.Step, why string) []events.Payload {
 	if st.Kind == events.StepCheckout {
 		reason = events.FinishCheckout
 	}
-	return []events.Payload{&events.StepFailedData{Event: "step_failed", Step: st.ID, Error: clip(why, maxError), FinishReason: events.FinishError, Turns: st.Turns, RunReason: reason, Checkpoint: s.NextCheckpoint()}}
+	return []events.Payload{&events.StepFailedData{Event: "step_failed", Step: st.ID, Error: clip(why, maxError),
+		FinishReason: events.FinishError, Turns: st.Turns, RunReason: reason, Checkpoint: s.NextCheckpoint()}}
 }
 
 func clip(s string, limit int) string {

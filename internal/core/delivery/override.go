@@ -16,7 +16,8 @@ func CheckSteps(c *events.RunCreatedData, steps []events.PlanStep) error {
 	committed := commits(steps)
 	for _, st := range steps {
 		if len(committed) > 0 && st.Kind == "" && strings.HasPrefix(st.ID, events.CommitStepPrefix) {
-			return fmt.Errorf("step %q: its id cannot begin with %s in a plan with auto_commit for a step: rename the step", st.ID, events.CommitStepPrefix)
+			return fmt.Errorf("step %q: its id cannot begin with %s in a plan with auto_commit for a step: rename the step",
+				st.ID, events.CommitStepPrefix)
 		}
 		if st.Git == nil {
 			continue
@@ -109,7 +110,8 @@ func after(dependencies []string, committed map[string]string) []string {
 // commitOf is the step that commits the work of another. It waits for the checkout, too: in a fork both are carried out
 // again.
 func commitOf(st events.PlanStep, id string) events.PlanStep {
-	return events.PlanStep{ID: id, Description: clip(strings.Join(strings.Fields(st.Description), " "), maxSubject), Agent: st.Agent,
+	return events.PlanStep{ID: id, Description: clip(strings.Join(strings.Fields(st.Description), " "), maxSubject),
+		Agent:        st.Agent,
 		Dependencies: []string{events.CheckoutStep, st.ID}, Kind: events.StepCommit}
 }
 
@@ -124,14 +126,16 @@ func commit(s run.State, st *run.Step, done []run.CallRecord) []events.Payload {
 	first := begun(s)
 	switch {
 	case p.looked && first.Branch != "" && p.Branch != first.Branch:
-		return failed(s, st, fmt.Sprintf("the working tree is on the branch %q and the branch of the run is %q", p.Branch, first.Branch))
+		return failed(s, st, fmt.Sprintf("the working tree is on the branch %q and the branch of the run is %q", p.Branch,
+			first.Branch))
 	case p.committed || p.looked && p.Branch+p.Commit == "":
 		return finished(s, st, p.explain(""))
 	case !p.looked:
 		return call(s, st, events.GitPrepare, prepareArgs{})
 	}
 	step := st.Dependencies[len(st.Dependencies)-1]
-	text := fmt.Sprintf("%s\n\nInspan-Agent: %s\nInspan-Run: %s\nInspan-Step: %s", st.Description, st.AssignedAgent, s.HarnessID, step)
+	text := fmt.Sprintf("%s\n\nInspan-Agent: %s\nInspan-Run: %s\nInspan-Step: %s", st.Description, st.AssignedAgent,
+		s.HarnessID, step)
 	return call(s, st, events.GitCommit, commitArgs{Message: text})
 }
 

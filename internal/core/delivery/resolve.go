@@ -39,7 +39,8 @@ func Resolve(a Ask) (*events.GitWork, error) {
 		return nil, errors.New("require_approval: a task cannot switch it off; an operator can, in the agent's file or with harness.git")
 	}
 	set := layered(a.File, a.Task)
-	work := &events.GitWork{Branch: a.Branch, Depth: a.Depth, Merge: slices.Clone(a.Merge), Collaboration: collaboration(a, set),
+	work := &events.GitWork{Branch: a.Branch, Depth: a.Depth, Merge: slices.Clone(a.Merge), Collaboration: collaboration(a,
+		set),
 		AutoCommit: yes(set.AutoCommit, a.Session != "" || set.Collaboration != "" || len(a.Merge) > 0),
 		Push:       yes(set.Push, a.Repo), RequireApproval: yes(set.RequireApproval, true)}
 	if set.Workspace == events.WorkspaceEphemeral {
@@ -60,7 +61,8 @@ func Resolve(a Ask) (*events.GitWork, error) {
 	if work.Collaboration == events.Parallel && a.Session != "" && line == "" && yes(set.AutoBranch, true) {
 		work.WorkingBranch = prefix + lineOf(a.Session) // that of the runs that worked one after the other
 	}
-	shared := work.Collaboration == events.Sequential && a.Session != "" || set.Strategy != events.BranchPerRun && a.Session == "" && a.Workflow != ""
+	shared := work.Collaboration == events.Sequential && a.Session != "" || set.Strategy != events.BranchPerRun &&
+		a.Session == "" && a.Workflow != ""
 	// Who names the line that runs share wants them on it.
 	if !yes(set.AutoBranch, !shared || line == "") && work.Collaboration != events.Parallel {
 		work.NewBranch = ""
@@ -101,7 +103,8 @@ func lineOf(session string) string { return session + ".session" }
 
 // layered is what the task says, and where it says nothing what the agent's file does.
 func layered(file, task events.GitSettings) events.GitSettings {
-	return events.GitSettings{AutoBranch: cmp.Or(task.AutoBranch, file.AutoBranch), BranchPrefix: cmp.Or(task.BranchPrefix, file.BranchPrefix),
+	return events.GitSettings{AutoBranch: cmp.Or(task.AutoBranch, file.AutoBranch), BranchPrefix: cmp.Or(task.BranchPrefix,
+		file.BranchPrefix),
 		AutoCommit: cmp.Or(task.AutoCommit, file.AutoCommit), WorkingBranch: cmp.Or(task.WorkingBranch, file.WorkingBranch),
 		Strategy: cmp.Or(task.Strategy, file.Strategy), Collaboration: cmp.Or(task.Collaboration, file.Collaboration),
 		RequireApproval: cmp.Or(task.RequireApproval, file.RequireApproval), Push: cmp.Or(task.Push, file.Push),

@@ -89,7 +89,8 @@ type (
 func checkout(s run.State, st *run.Step, done []run.CallRecord) []events.Payload {
 	w, c := s.Created.Git, s.Created
 	if len(done) == 0 {
-		a := prepareArgs{URL: c.Repo, Branch: w.Branch, Ref: c.Ref, Depth: w.Depth, WorkingBranch: w.WorkingBranch, NewBranch: w.NewBranch}
+		a := prepareArgs{URL: c.Repo, Branch: w.Branch, Ref: c.Ref, Depth: w.Depth, WorkingBranch: w.WorkingBranch,
+			NewBranch: w.NewBranch}
 		if w.Begin != nil {
 			a.Begin = w.Begin.Commit
 		}
@@ -258,7 +259,8 @@ func (p *progress) addPush(r run.CallRecord) string {
 		p.Pushed, p.Remote, p.RemoteBranch = true, c.URL, c.Branch
 		return ""
 	case r.Edited: // what was pushed is what a person wanted, and not the work of the run
-		p.note(fmt.Sprintf("pushed with arguments that a person changed: %s has %s at %s", clip(c.URL, maxPath), clip(c.Branch, maxPath), short(c.Commit)))
+		p.note(fmt.Sprintf("pushed with arguments that a person changed: %s has %s at %s", clip(c.URL, maxPath),
+			clip(c.Branch, maxPath), short(c.Commit)))
 		return ""
 	}
 	return fmt.Sprintf("the remote has %s at %s and not %s", c.Branch, short(c.Commit), short(p.Commit))
@@ -385,7 +387,8 @@ func (p progress) explain(why string) string {
 		parts = append(parts, fmt.Sprintf("%s is merged (%s)", m.Branch, m.How))
 	}
 	for _, c := range p.Conflicts {
-		parts = append(parts, fmt.Sprintf("%s is not merged: both sides changed %s", c.Branch, clip(strings.Join(c.Paths, ", "), maxPath)))
+		parts = append(parts, fmt.Sprintf("%s is not merged: both sides changed %s", c.Branch,
+			clip(strings.Join(c.Paths, ", "), maxPath)))
 	}
 	switch {
 	case p.Pushed:

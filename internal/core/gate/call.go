@@ -21,7 +21,8 @@ import (
 // order is: permission, arguments, guards, budget, hooks. left is the budget that is left for it. unasked is true where
 // the arguments have to be fetched or the hooks to be asked first.
 func judgeCall(s run.State, c *run.Call, now time.Time, law Policy, left int) (say []events.Payload, unasked bool) {
-	j := judging{s: s, c: c, now: now, policy: law, left: left, ref: events.ToolRef{Step: c.Step, Call: c.ID, Tool: c.Tool}}
+	j := judging{s: s, c: c, now: now, policy: law, left: left, ref: events.ToolRef{Step: c.Step, Call: c.ID,
+		Tool: c.Tool}}
 	st := s.Step(c.Step)
 	if st == nil {
 		return j.refuse(events.RefusedPermission, "", "the call belongs to no step", ""), false
@@ -101,7 +102,8 @@ type judging struct {
 }
 
 func (j *judging) refuse(code, rule, reason, hint string) []events.Payload {
-	return []events.Payload{&events.CallRefusedData{Event: "tool_refused", ToolRef: j.ref, Code: code, Rule: rule, Reason: reason, Hint: hint,
+	return []events.Payload{&events.CallRefusedData{Event: "tool_refused", ToolRef: j.ref, Code: code, Rule: rule,
+		Reason: reason, Hint: hint,
 		RulesDigest: j.rules, Hooks: j.answers}}
 }
 
@@ -112,7 +114,8 @@ const ruleDoomLoop = "doom-loop"
 // who answers it has seen what they said.
 func (j *judging) conclude(agent events.Agent, verdict guard.Verdict) (say []events.Payload, unasked bool) {
 	if slices.Contains(j.s.Unknown, j.c.Tool+":"+j.hash) && verdict.Action != guard.Deny {
-		verdict = guard.Verdict{Action: guard.Ask, Rule: "outcome-unknown", Reason: "the same call started before and it is unknown whether it took effect"}
+		verdict = guard.Verdict{Action: guard.Ask, Rule: "outcome-unknown",
+			Reason: "the same call started before and it is unknown whether it took effect"}
 	}
 	var round loop.Circle
 	if !j.harness {
@@ -144,7 +147,8 @@ func (j *judging) conclude(agent events.Agent, verdict guard.Verdict) (say []eve
 	case held && a.Answer != events.HookInterrupt:
 		return j.refuse(events.RefusedHook, "hook:"+a.Hook, hook.Why(a), "use another approach; this action is not permitted"), false
 	case held && verdict.Action == guard.Ask:
-		return j.askPerson(guard.Verdict{Rule: "hook:" + a.Hook, Reason: hook.Why(a) + "; and " + verdict.Rule + ": " + verdict.Reason}), false
+		return j.askPerson(guard.Verdict{Rule: "hook:" + a.Hook, Reason: hook.Why(a) + "; and " + verdict.Rule + ": " +
+			verdict.Reason}), false
 	case held:
 		return j.askPerson(guard.Verdict{Rule: "hook:" + a.Hook, Reason: hook.Why(a)}), false
 	case verdict.Action == guard.Allow:
@@ -155,7 +159,8 @@ func (j *judging) conclude(agent events.Agent, verdict guard.Verdict) (say []eve
 
 func (j *judging) allow(rule string) *events.CallAllowedData {
 	allowed := &events.CallAllowedData{Event: "tool_allowed", ToolRef: j.ref, Effect: j.tool.Effect, InputHash: j.hash,
-		TimeoutMS: j.tool.TimeoutMS, Rule: rule, RulesDigest: j.rules, BudgetLeft: j.left - 1, Edited: j.edited, Hooks: j.answers}
+		TimeoutMS: j.tool.TimeoutMS, Rule: rule, RulesDigest: j.rules, BudgetLeft: j.left - 1, Edited: j.edited,
+		Hooks: j.answers}
 	if j.harness {
 		allowed.BudgetLeft = j.left
 	}
@@ -167,7 +172,8 @@ func (j *judging) allow(rule string) *events.CallAllowedData {
 
 // askPerson opens a gate for the call.
 func (j *judging) askPerson(v guard.Verdict) []events.Payload {
-	p := callProposal{Run: j.s.HarnessID, Step: j.c.Step, Call: j.c.ID, Tool: j.c.Tool, InputHash: j.hash, Workspace: workspace(j.s)}
+	p := callProposal{Run: j.s.HarnessID, Step: j.c.Step, Call: j.c.ID, Tool: j.c.Tool, InputHash: j.hash,
+		Workspace: workspace(j.s)}
 	if len(j.input) <= events.MaxInlineInput {
 		p.Input = j.input
 	}
@@ -175,7 +181,8 @@ func (j *judging) askPerson(v guard.Verdict) []events.Payload {
 	if err != nil {
 		return j.refuse(events.RefusedInput, "", "the arguments are not JSON: "+err.Error(), "fix the arguments and retry")
 	}
-	g := open(j.s, position{step: j.c.Step, call: j.c.ID}, proposal, j.c.Tool+" "+events.Preview(j.input), v.Reason, v.Rule)
+	g := open(j.s, position{step: j.c.Step, call: j.c.ID}, proposal, j.c.Tool+" "+events.Preview(j.input), v.Reason,
+		v.Rule)
 	g.Hooks = j.answers
 	setTerms(g, j.now, j.terms)
 	return []events.Payload{g}

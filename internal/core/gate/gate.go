@@ -152,7 +152,8 @@ func NeedsGate(autonomy int, critical bool) bool {
 }
 
 func judgeStep(s run.State, st *run.Step, now time.Time, terms events.GateTerms) []events.Payload {
-	allowed := &events.StepAllowedData{Event: "step_start", Step: st.ID, Agent: st.AssignedAgent, Autonomy: s.Options.Autonomy}
+	allowed := &events.StepAllowedData{Event: "step_start", Step: st.ID, Agent: st.AssignedAgent,
+		Autonomy: s.Options.Autonomy}
 	before := s.GateFor(st.ID, "")
 	switch g := before; {
 	case g != nil && g.Status == run.GatePending:
@@ -165,7 +166,8 @@ func judgeStep(s run.State, st *run.Step, now time.Time, terms events.GateTerms)
 	case !NeedsGate(s.Options.Autonomy, st.Critical):
 		return []events.Payload{allowed}
 	}
-	proposal, _ := json.Marshal(stepProposal{Run: s.HarnessID, Step: st.ID, Description: st.Description, Agent: st.AssignedAgent,
+	proposal, _ := json.Marshal(stepProposal{Run: s.HarnessID, Step: st.ID, Description: st.Description,
+		Agent:       st.AssignedAgent,
 		AgentDigest: s.Agents[st.AssignedAgent].Digest, Critical: st.Critical})
 	why := fmt.Sprintf("autonomy %d asks before every step", s.Options.Autonomy)
 	if s.Options.Autonomy == 3 {

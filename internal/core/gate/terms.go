@@ -37,7 +37,8 @@ func Expired(s run.State, now time.Time) []events.Payload {
 		if !late(g, now) {
 			continue
 		}
-		d := &events.GateExpiredData{Event: "gate_expired", Gate: g.ID, Step: g.StepID, Call: g.CallID, Action: events.GateRanOut, Outcome: g.OnExpiry,
+		d := &events.GateExpiredData{Event: "gate_expired", Gate: g.ID, Step: g.StepID, Call: g.CallID,
+			Action: events.GateRanOut, Outcome: g.OnExpiry,
 			ExpiresAt: g.ExpiresAt, ProposalHash: g.Hash, WaitMS: now.Sub(g.CreatedAt).Milliseconds(), Approvers: g.Approvers}
 		for _, v := range g.Votes {
 			d.Votes = max(d.Votes, g.VotesFor(v.Action))
@@ -51,12 +52,15 @@ func Expired(s run.State, now time.Time) []events.Payload {
 func mayVote(s run.State, g *run.Gate, r Reply) *Refused {
 	switch {
 	case r.Assurance != events.AssuranceSignature && r.Assurance != events.AssuranceSubject:
-		return &Refused{"unproven_answer", fmt.Sprintf("gate %s needs %d approvers, and the author of this answer is not proven", g.ID, g.Approvers),
+		return &Refused{"unproven_answer",
+			fmt.Sprintf("gate %s needs %d approvers, and the author of this answer is not proven", g.ID, g.Approvers),
 			"answer on your own subject (inspan approve --by NAME), or sign the answer"}
 	case requester(s, r.By):
-		return &Refused{"own_request", fmt.Sprintf("gate %s needs %d approvers, and %s started the run", g.ID, g.Approvers, r.By), "another person must approve; your reject counts"}
+		return &Refused{"own_request", fmt.Sprintf("gate %s needs %d approvers, and %s started the run", g.ID, g.Approvers,
+			r.By), "another person must approve; your reject counts"}
 	case g.Voted(r.By):
-		return &Refused{"already_voted", fmt.Sprintf("gate %s: %s has already approved: a second approval of the same person has no effect", g.ID, r.By),
+		return &Refused{"already_voted",
+			fmt.Sprintf("gate %s: %s has already approved: a second approval of the same person has no effect", g.ID, r.By),
 			fmt.Sprintf("%d different people must approve the same action; one reject rejects the gate", g.Approvers)}
 	}
 	return nil
@@ -64,11 +68,13 @@ func mayVote(s run.State, g *run.Gate, r Reply) *Refused {
 
 // requester reports whether somebody asked for the run, as far as that was said.
 func requester(s run.State, by string) bool {
-	return s.Created != nil && by != "" && (strings.EqualFold(by, s.Created.By) || strings.EqualFold(by, s.Created.Project))
+	return s.Created != nil && by != "" && (strings.EqualFold(by, s.Created.By) || strings.EqualFold(by,
+		s.Created.Project))
 }
 
 func notEditable(reason string) *Refused {
-	return &Refused{"not_editable", reason, "approve or reject the gate as it is; a reject can state in its reason what should be done instead"}
+	return &Refused{"not_editable", reason,
+		"approve or reject the gate as it is; a reject can state in its reason what should be done instead"}
 }
 
 // AnswerEdited is Answer for a yes with other arguments than those proposed. They are checked and judged as those of
@@ -101,7 +107,8 @@ func AnswerEdited(s run.State, now time.Time, r Reply, law Policy) ([]events.Pay
 
 // judgeEdited returns why the call may not be made with the edited arguments, or nil and what the hooks answered about
 // them.
-func judgeEdited(s run.State, c *run.Call, r Reply, law Policy) (answers []events.HookAnswer, unasked bool, no *Refused) {
+func judgeEdited(s run.State, c *run.Call, r Reply, law Policy) (answers []events.HookAnswer, unasked bool,
+	no *Refused) {
 	denied := func(code, reason, hint string) ([]events.HookAnswer, bool, *Refused) {
 		return nil, false, &Refused{code, "the edited call: " + reason, hint}
 	}
@@ -119,14 +126,16 @@ func judgeEdited(s run.State, c *run.Call, r Reply, law Policy) (answers []event
 	}
 	rules, err := law.Rules(agent)
 	if err != nil {
-		return denied(events.RefusedGuard, "the guard rules are unreadable: "+err.Error(), "an operator must fix the agent's guard rules")
+		return denied(events.RefusedGuard, "the guard rules are unreadable: "+err.Error(),
+			"an operator must fix the agent's guard rules")
 	}
 	name := tool.Rule
 	if name == "" {
 		name = c.Tool
 	}
 	if v := rules.Judge(law.of(s).Action(name, r.Edited)); v.Action == guard.Deny {
-		return denied(events.RefusedGuard, fmt.Sprintf("rule %s denies it: %s", v.Rule, v.Reason), "a denied action cannot be approved; edit the arguments differently, or reject the gate")
+		return denied(events.RefusedGuard, fmt.Sprintf("rule %s denies it: %s", v.Rule, v.Reason),
+			"a denied action cannot be approved; edit the arguments differently, or reject the gate")
 	}
 	if law.Hooks != nil {
 		var asked bool
@@ -135,7 +144,8 @@ func judgeEdited(s run.State, c *run.Call, r Reply, law Policy) (answers []event
 		}
 	}
 	if a, held := events.Decisive(answers); held && a.Answer != events.HookInterrupt {
-		return denied(events.RefusedHook, hook.Why(a), "a blocked action cannot be approved; edit the arguments differently, or reject the gate")
+		return denied(events.RefusedHook, hook.Why(a),
+			"a blocked action cannot be approved; edit the arguments differently, or reject the gate")
 	}
 	return answers, false, nil
 }

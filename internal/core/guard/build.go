@@ -64,7 +64,10 @@ func (s Set) Bytes() ([]byte, error) {
 }
 
 func canonical(entries []entry) ([]byte, error) {
-	sorted := slices.SortedFunc(slices.Values(entries), func(a, b entry) int { return strings.Compare(a.Rule.ID, b.Rule.ID) })
+	sorted := slices.SortedFunc(slices.Values(entries), func(a, b entry) int {
+		return strings.Compare(a.Rule.ID,
+			b.Rule.ID)
+	})
 	return json.Marshal(sorted)
 }
 
@@ -106,7 +109,8 @@ func check(r events.Rule, seen map[string]bool) error {
 		return nil
 	}
 	if r.Action != Allow && r.Action != Ask && r.Action != Deny {
-		return fmt.Errorf("%w %q: action %q is unknown; write allow, deny or ask%s", ErrRule, r.ID, short(r.Action), meant(r.Action))
+		return fmt.Errorf("%w %q: action %q is unknown; write allow, deny or ask%s", ErrRule, r.ID, short(r.Action),
+			meant(r.Action))
 	}
 	if err := checkPattern(r.Tool); err != nil {
 		return fmt.Errorf("%w %q: tool: %w", ErrRule, r.ID, err)
@@ -118,7 +122,8 @@ func check(r events.Rule, seen map[string]bool) error {
 		return nil
 	}
 	if empty := !aboutCommands(*r.Except) && r.Except.PathOutside == "" && r.Except.Path == ""; empty {
-		return fmt.Errorf("%w %q: an exception without conditions disables the whole rule; remove except, or the rule", ErrRule, r.ID)
+		return fmt.Errorf("%w %q: an exception without conditions disables the whole rule; remove except, or the rule",
+			ErrRule, r.ID)
 	}
 	if err := checkMatch(*r.Except); err != nil {
 		return fmt.Errorf("%w %q: except: %w", ErrRule, r.ID, err)
@@ -146,7 +151,8 @@ func checkMatch(m events.Match) error {
 	for _, alternatives := range slices.Concat(m.FlagsAny, m.FlagsAll) {
 		for flag := range strings.SplitSeq(alternatives, "|") {
 			if len(flag) < 2 || flag[0] != '-' || flag == "--" || strings.ContainsAny(flag, "= *") {
-				return fmt.Errorf("flag %q can never match; write a flag such as -f or --force, without value and without glob", short(flag))
+				return fmt.Errorf("flag %q can never match; write a flag such as -f or --force, without value and without glob",
+					short(flag))
 			}
 		}
 	}
@@ -165,7 +171,8 @@ func short(s string) string {
 func meant(got string) string {
 	word := strings.ToLower(strings.TrimSpace(got))
 	others := map[string]string{"block": Deny, "forbid": Deny, "reject": Deny, "refuse": Deny, "stop": Deny, "no": Deny,
-		"confirm": Ask, "prompt": Ask, "interrupt": Ask, "approve": Ask, "continue": Allow, "permit": Allow, "accept": Allow, "yes": Allow}
+		"confirm": Ask, "prompt": Ask, "interrupt": Ask, "approve": Ask, "continue": Allow, "permit": Allow, "accept": Allow,
+		"yes": Allow}
 	near := others[word]
 	for _, known := range []string{Allow, Deny, Ask} {
 		if near == "" && len(word) <= len(known)+2 && common(word, known) >= len(known)-1 {

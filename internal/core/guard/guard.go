@@ -120,7 +120,8 @@ func (s Set) Explain(a Action) Finding {
 	}
 	f := closed(func() Finding { return s.best(a) })
 	if a.Unclear != "" && f.Action != Deny {
-		return Finding{Verdict: Verdict{Action: Ask, Rule: UnclearShell, Reason: "the command cannot be judged: " + a.Unclear}, Layer: -1}
+		return Finding{Verdict: Verdict{Action: Ask, Rule: UnclearShell, Reason: "the command cannot be judged: " +
+			a.Unclear}, Layer: -1}
 	}
 	return f
 }
@@ -129,7 +130,8 @@ func (s Set) Explain(a Action) Finding {
 func closed(judge func() Finding) (f Finding) {
 	defer func() {
 		if p := recover(); p != nil {
-			f = Finding{Verdict: Verdict{Action: Deny, Rule: Fault, Reason: fmt.Sprintf("the guard failed on this call: %v", p)}, Layer: -1}
+			f = Finding{Verdict: Verdict{Action: Deny, Rule: Fault, Reason: fmt.Sprintf("the guard failed on this call: %v", p)},
+				Layer: -1}
 		}
 	}()
 	return judge()
@@ -152,7 +154,8 @@ func (s Set) best(a Action) Finding {
 		if next.Action == "" {
 			continue
 		}
-		if c := cmp.Or(cmp.Compare(rank(next.Action), rank(f.Action)), cmp.Compare(e.Layer, f.Layer), cmp.Compare(f.Rule, next.Rule)); c > 0 {
+		if c := cmp.Or(cmp.Compare(rank(next.Action), rank(f.Action)), cmp.Compare(e.Layer, f.Layer),
+			cmp.Compare(f.Rule, next.Rule)); c > 0 {
 			f = Finding{Verdict: next, Layer: e.Layer}
 			if by >= 0 {
 				f.Command = slices.Clone(commands[by].argv)
@@ -171,7 +174,9 @@ func answer(e entry, t truth) Verdict {
 	case t == yes:
 		return Verdict{Action: r.Action, Rule: r.ID, Reason: r.Reason}
 	case t == maybe && r.Action != Allow && (e.Layer > 0 || suspects(r)):
-		return Verdict{Action: Ask, Rule: r.ID, Reason: "the rule may apply, but parts of the command are known only at run time or are run by another program: " + r.Reason}
+		return Verdict{Action: Ask, Rule: r.ID,
+			Reason: "the rule may apply, but parts of the command are known only at run time or are run by another program: " +
+				r.Reason}
 	}
 	return Verdict{}
 }

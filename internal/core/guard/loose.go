@@ -38,7 +38,8 @@ func suspected(r events.Rule, a Action) truth {
 			}
 			end := min(len(list), i+1+maxLooseWords)
 			c := read(append([]string{name}, list[i+1:end]...))
-			if fits(r.Match, c, false) > no && (r.Except == nil || !aboutCommands(*r.Except) || fits(*r.Except, c, true) != yes) {
+			if fits(r.Match, c, false) > no && (r.Except == nil || !aboutCommands(*r.Except) || fits(*r.Except, c,
+				true) != yes) {
 				return maybe
 			}
 		}

@@ -71,12 +71,18 @@ func holds(r events.Rule, a Action, commands []command) (t truth, by int) {
 }
 
 func anyPath(pattern string, paths []string) bool {
-	return slices.ContainsFunc(paths, func(p string) bool { return glob(pattern, p) == yes || glob(pattern, path.Clean(p)) == yes })
+	return slices.ContainsFunc(paths, func(p string) bool {
+		return glob(pattern, p) == yes || glob(pattern,
+			path.Clean(p)) == yes
+	})
 }
 
 // allPaths is how an exception reads them: each of them, in both forms.
 func allPaths(pattern string, paths []string) bool {
-	return len(paths) > 0 && !slices.ContainsFunc(paths, func(p string) bool { return glob(pattern, p) != yes || glob(pattern, path.Clean(p)) != yes })
+	return len(paths) > 0 && !slices.ContainsFunc(paths, func(p string) bool {
+		return glob(pattern, p) != yes ||
+			glob(pattern, path.Clean(p)) != yes
+	})
 }
 
 // aboutCommands reports whether a match has conditions on a simple command.

@@ -35,14 +35,16 @@ func programs(m events.Match) []string {
 	}
 	argv, text := len(m.Argv) > 0, m.Glob != ""
 	switch {
-	case argv && !text && len(m.Argv) > 1 && strings.Trim(strings.Join(m.Argv[1:], ""), "*") == "" && slices.Contains(m.Argv[1:], "**"):
+	case argv && !text && len(m.Argv) > 1 && strings.Trim(strings.Join(m.Argv[1:], ""), "*") == "" &&
+		slices.Contains(m.Argv[1:], "**"):
 		return names(m.Argv[0])
 	case text && !argv:
 		var all []string
 		alternatives, _ := braces(m.Glob)
 		for _, p := range alternatives {
 			name, rest, spaced := strings.Cut(p, " ")
-			anything := strings.Trim(rest, "*") == "" && (spaced && rest != "" || strings.HasSuffix(name, "*")) // the star of "mkfs*" crosses spaces
+			// the star of "mkfs*" crosses spaces
+			anything := strings.Trim(rest, "*") == "" && (spaced && rest != "" || strings.HasSuffix(name, "*"))
 			if anything {
 				all = append(all, names(name)...)
 			}

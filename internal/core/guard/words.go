@@ -78,7 +78,8 @@ func plain(argv []string) []string {
 
 // valued reports whether a global option of git has its value in the next word.
 func valued(w string) bool {
-	return slices.Contains([]string{"-C", "-c", "--git-dir", "--work-tree", "--namespace", "--attr-source", "--config-env", "--shallow-file", "--super-prefix"}, w)
+	return slices.Contains([]string{"-C", "-c", "--git-dir", "--work-tree", "--namespace", "--attr-source", "--config-env",
+		"--shallow-file", "--super-prefix"}, w)
 }
 
 // words matches a pattern of words against a command: a word may be a glob, "**" stands for any number of words. Time

@@ -10,7 +10,8 @@ import (
 // Fork answers a task that forks a run: the run is created, given the state that it begins with part by part, and
 // started. On a later look it says only what is missing, and then what follows from its plan. answers are as those of
 // Begin.
-func Fork(s run.State, now time.Time, created *events.RunCreatedData, parts []*events.RunForkedData, answers []events.HookAnswer) ([]events.Payload, error) {
+func Fork(s run.State, now time.Time, created *events.RunCreatedData, parts []*events.RunForkedData,
+	answers []events.HookAnswer) ([]events.Payload, error) {
 	var say []events.Payload
 	if s.Sequence == 0 {
 		say = append(say, created)

@@ -48,7 +48,8 @@ func Check(from, to events.Status) error {
 // Begin answers a task: the run is created, started and, where the plan is known, given its plan and first steps. made
 // is nil where a model must make the plan first. On a later look it says only what is missing. answers are those of the
 // hooks that were asked before: a block ends the run before it does anything, an interrupt pauses it.
-func Begin(s run.State, now time.Time, created *events.RunCreatedData, made *events.PlanMadeData, answers []events.HookAnswer) ([]events.Payload, error) {
+func Begin(s run.State, now time.Time, created *events.RunCreatedData, made *events.PlanMadeData,
+	answers []events.HookAnswer) ([]events.Payload, error) {
 	var say []events.Payload
 	if s.Sequence == 0 && created.Direct {
 		return []events.Payload{Birth(created, answers)}, nil
@@ -210,7 +211,8 @@ func output(p *run.Plan) string {
 func result(s run.State, now time.Time, to events.Status) events.Result {
 	done, total := s.StepsCompleted()
 	r := events.Result{Event: "run_complete", From: s.Status, Status: to, Success: to == events.Completed,
-		StepsCompleted: done, StepsTotal: total, TotalSteps: s.ModelTurns(), ToolCallCount: s.TotalToolCalls, Delivery: delivery.Of(s),
+		StepsCompleted: done, StepsTotal: total, TotalSteps: s.ModelTurns(), ToolCallCount: s.TotalToolCalls,
+		Delivery:    delivery.Of(s),
 		TotalTokens: s.Tokens.Total(), InputTokens: s.Tokens.Input, OutputTokens: s.Tokens.Output, Cost: s.Cost + s.Lost.Cost}
 	if s.StartedAt != nil {
 		r.DurationMS = now.Sub(*s.StartedAt).Milliseconds()

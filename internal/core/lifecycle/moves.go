@@ -24,7 +24,8 @@ func Pause(s run.State, now time.Time, w Wish) ([]events.Payload, error) {
 	if s.Plan == nil && s.Held != nil && s.Held.Answer != events.HookInterrupt {
 		return blocked(s, now, s.Held.HookAnswer), nil // whoever asked that hook is gone; no pause takes its answer away
 	}
-	return []events.Payload{&events.RunPausedData{Event: "run_paused", From: s.Status, To: events.Paused, By: w.By, Reason: w.Reason, Input: w.Input}}, nil
+	return []events.Payload{&events.RunPausedData{Event: "run_paused", From: s.Status, To: events.Paused, By: w.By,
+		Reason: w.Reason, Input: w.Input}}, nil
 }
 
 // Rejected pauses a running run for replanning because a gate was answered with no since it last went on (GATE-6), or
@@ -66,7 +67,8 @@ func Resume(s run.State, w Wish) ([]events.Payload, error) {
 	if s.Status != events.Paused {
 		return nil, &MoveError{From: s.Status, To: events.Running}
 	}
-	return []events.Payload{&events.RunResumedData{Event: "run_resumed", From: s.Status, To: events.Running, By: w.By, Input: w.Input}}, nil
+	return []events.Payload{&events.RunResumedData{Event: "run_resumed", From: s.Status, To: events.Running, By: w.By,
+		Input: w.Input}}, nil
 }
 
 // Adjust changes the autonomy level for steps not yet started (GATE-10). Saying the level in force again says nothing.
@@ -80,7 +82,8 @@ func Adjust(s run.State, level int, w Wish) ([]events.Payload, error) {
 	if s.Options.Autonomy == level {
 		return nil, nil
 	}
-	return []events.Payload{&events.RunAdjustedData{Event: "run_adjusted", Autonomy: level, FromAutonomy: s.Options.Autonomy, By: w.By, Input: w.Input}}, nil
+	return []events.Payload{&events.RunAdjustedData{Event: "run_adjusted", Autonomy: level,
+		FromAutonomy: s.Options.Autonomy, By: w.By, Input: w.Input}}, nil
 }
 
 // Stop ends a run: completed where all steps are, else failed. A run that was only created is started first, so that
@@ -112,7 +115,8 @@ func Timeout(s run.State, now time.Time) ([]events.Payload, error) {
 	if !ok || now.Before(at) || s.Status.Ended() {
 		return nil, nil
 	}
-	r := end(s, now, events.FinishTimeout, "timeout: the run took longer than "+(time.Duration(s.Options.TimeoutMS)*time.Millisecond).String(), "")
+	r := end(s, now, events.FinishTimeout, "timeout: the run took longer than "+
+		(time.Duration(s.Options.TimeoutMS)*time.Millisecond).String(), "")
 	return []events.Payload{&events.RunFailedData{Result: r}}, nil
 }
 
@@ -140,12 +144,14 @@ func Dispossessed(s run.State, now time.Time) ([]events.Payload, error) {
 	if s.Status != events.Created {
 		return nil, nil
 	}
-	return cancelled(s, now, "session "+s.Created.Session+" was acquired by another run before this run started; send the task again with another id"), nil
+	return cancelled(s, now, "session "+s.Created.Session+
+		" was acquired by another run before this run started; send the task again with another id"), nil
 }
 
 // cancelled ends a run before it starts. It is started first, so that the table of moves is kept.
 func cancelled(s run.State, now time.Time, why string) []events.Payload {
-	return []events.Payload{started(s, s.Created), &events.RunFailedData{Result: end(s, now, events.FinishCancelled, why, "")}}
+	return []events.Payload{started(s, s.Created), &events.RunFailedData{Result: end(s, now, events.FinishCancelled, why,
+		"")}}
 }
 
 // Planless reports whether a run was started and given no plan for as long as BirthTerm. Who started it may be gone.
@@ -188,6 +194,7 @@ func Move(s run.State, fork, sameKey bool, by string) []events.Payload {
 	if s.Sequence == 0 || s.Status.Ended() {
 		return nil
 	}
-	return []events.Payload{&events.RunMovedData{Event: "run_moved", FromStation: s.Identity.Station, Covered: s.Sequence, Fork: fork,
+	return []events.Payload{&events.RunMovedData{Event: "run_moved", FromStation: s.Identity.Station, Covered: s.Sequence,
+		Fork:    fork,
 		SameKey: sameKey, By: by}}
 }

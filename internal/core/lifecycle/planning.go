@@ -30,7 +30,8 @@ func RequestPlan(s run.State, now time.Time, agents []string) ([]events.Payload,
 
 // RefusePlan follows an answer that is no plan, and says why: the model is asked again, or the run ends where it was
 // asked often enough. answered is the sequence of that answer; a second look at it says nothing.
-func RefusePlan(s run.State, now time.Time, answered uint64, agents []string, fault, hint string) ([]events.Payload, error) {
+func RefusePlan(s run.State, now time.Time, answered uint64, agents []string, fault, hint string) ([]events.Payload,
+	error) {
 	switch {
 	case !awaits(s, answered):
 		return nil, nil
@@ -57,6 +58,7 @@ func awaits(s run.State, answered uint64) bool {
 }
 
 func requested(try int, agents []string, fault, hint string) *events.PlanRequestedData {
-	return &events.PlanRequestedData{Event: "plan_requested", Try: try, Agents: agents[:min(len(agents), events.MaxPlanAgents)],
-		Fault: shorten(fault, maxFault), Hint: shorten(hint, maxFault)}
+	return &events.PlanRequestedData{Event: "plan_requested", Try: try,
+		Agents: agents[:min(len(agents), events.MaxPlanAgents)],
+		Fault:  shorten(fault, maxFault), Hint: shorten(hint, maxFault)}
 }

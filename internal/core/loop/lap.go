@@ -67,7 +67,8 @@ func LapOf(s run.State, t run.Turn, results []run.CallRecord) Lap {
 		return l
 	}
 	l.ended, l.Same = true, within(t.Calls, l.made)
-	l.Restarted = l.Restarted || slices.ContainsFunc(results, func(r run.CallRecord) bool { return r.Code == run.CodeInterrupted })
+	l.Restarted = l.Restarted || slices.ContainsFunc(results,
+		func(r run.CallRecord) bool { return r.Code == run.CodeInterrupted })
 	if slices.ContainsFunc(results, func(r run.CallRecord) bool { return r.Fresh }) {
 		l.Key = "" // to ask again is the way to read on
 	}
@@ -172,7 +173,8 @@ func (l *Lap) like(before *Lap) likeness {
 		}
 		return other
 	}
-	if l.Tools != before.Tools || len(l.made) != len(before.made) || !before.telling || before.reads && l.step != before.step {
+	if l.Tools != before.Tools || len(l.made) != len(before.made) || !before.telling || before.reads &&
+		l.step != before.step {
 		return other
 	}
 	counters := true

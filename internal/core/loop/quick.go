@@ -15,7 +15,8 @@ const (
 )
 
 // labelWords are those of the expression labels.
-var labelWords = []string{"attempt", "try", "retry", "iteration", "iter", "round", "counter", "nonce", "seq", "check", "poll", "timestamp", "ts"}
+var labelWords = []string{"attempt", "try", "retry", "iteration", "iter", "round", "counter", "nonce", "seq", "check",
+	"poll", "timestamp", "ts"}
 
 // look reads a text once. Most texts have nothing that an expression matches, and the expressions are slow.
 func look(s string) matches {

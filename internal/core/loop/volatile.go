@@ -84,6 +84,7 @@ func near(a, b string) bool {
 }
 
 func changes(part, before string) bool {
-	return strings.ContainsAny(part, "0123456789") || strings.Contains(before, "tmp") || strings.Contains(before, "temp") ||
+	return strings.ContainsAny(part, "0123456789") || strings.Contains(before, "tmp") || strings.Contains(before,
+		"temp") ||
 		part == "" && before != "" && before[len(before)-1] >= '0' && before[len(before)-1] <= '9'
 }

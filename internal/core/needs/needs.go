@@ -25,7 +25,8 @@ var form = regexp.MustCompile(`^([A-Za-z0-9][A-Za-z0-9._+-]{0,63}?)(?:\s*(>=|<=|
 func Parse(text string) (Need, error) {
 	m := form.FindStringSubmatch(strings.TrimSpace(text))
 	if m == nil {
-		return Need{}, fmt.Errorf("requirement %.80q: want a command such as git, or one with its version such as go>=1.22", text)
+		return Need{}, fmt.Errorf("requirement %.80q: want a command such as git, or one with its version such as go>=1.22",
+			text)
 	}
 	if m[2] == "=" {
 		m[2] = "=="

@@ -55,16 +55,19 @@ func Check(steps []events.PlanStep, known func(agent string) bool) error {
 		case strings.TrimSpace(s.Description) == "":
 			return &Fault{Step: s.ID, Text: "the description is empty", Hint: "say what the step is to do"}
 		case len(s.Description) > MaxDescription:
-			return &Fault{Step: s.ID, Text: fmt.Sprintf("the description has %d bytes, the limit is %d", len(s.Description), MaxDescription), Hint: "put long material in a file of the workspace"}
+			return &Fault{Step: s.ID, Text: fmt.Sprintf("the description has %d bytes, the limit is %d", len(s.Description),
+				MaxDescription), Hint: "put long material in a file of the workspace"}
 		case !known(s.Agent):
-			return &Fault{Step: s.ID, Text: fmt.Sprintf("agent %q is not registered", s.Agent), Hint: "inspan doctor lists the agents; add AGENT.prompt to the agents folder"}
+			return &Fault{Step: s.ID, Text: fmt.Sprintf("agent %q is not registered", s.Agent),
+				Hint: "inspan doctor lists the agents; add AGENT.prompt to the agents folder"}
 		}
 		ids[s.ID] = true
 	}
 	for _, s := range steps {
 		for _, d := range s.Dependencies {
 			if !ids[d] {
-				return &Fault{Step: s.ID, Text: fmt.Sprintf("depends on %q, which is not in the plan", d), Hint: "name a step id of this plan"}
+				return &Fault{Step: s.ID, Text: fmt.Sprintf("depends on %q, which is not in the plan", d),
+					Hint: "name a step id of this plan"}
 			}
 		}
 	}
@@ -88,7 +91,8 @@ func acyclic(steps []events.PlanStep) error {
 	}
 	for _, s := range steps {
 		if _, left := open[s.ID]; left {
-			return &Fault{Step: s.ID, Text: "stands in a cycle of dependencies", Hint: "remove one of the dependencies among " + names(steps, open)}
+			return &Fault{Step: s.ID, Text: "stands in a cycle of dependencies", Hint: "remove one of the dependencies among " +
+				names(steps, open)}
 		}
 	}
 	return nil
@@ -115,7 +119,8 @@ func names(steps []events.PlanStep, in map[string][]string) string {
 
 // Single is the plan of a task that has none: one step.
 func Single(taskID, task, agent string) *events.PlanMadeData {
-	return &events.PlanMadeData{Event: "plan_made", TaskID: taskID, Origin: events.OriginSingle, Steps: []events.PlanStep{events.OnlyStep(task, agent)}}
+	return &events.PlanMadeData{Event: "plan_made", TaskID: taskID, Origin: events.OriginSingle,
+		Steps: []events.PlanStep{events.OnlyStep(task, agent)}}
 }
 
 // Ready returns the pending steps whose dependencies are all completed (PLAN-5). What a run delivers is ready once all

@@ -71,7 +71,8 @@ func Revise(s run.State, r Revision) ([]events.Payload, error) {
 	if err := Check(append(whole, steps...), known); err != nil {
 		return nil, err
 	}
-	d := &events.PlanRevisedData{Event: "plan_revised", Steps: steps, Removed: removed, Kept: kept, By: r.By, Reason: r.Reason, Input: r.Input, Prices: r.Prices}
+	d := &events.PlanRevisedData{Event: "plan_revised", Steps: steps, Removed: removed, Kept: kept, By: r.By,
+		Reason: r.Reason, Input: r.Input, Prices: r.Prices}
 	for name, a := range r.Agents {
 		if _, pinned := s.Agents[name]; pinned {
 			continue
@@ -105,18 +106,22 @@ func afterCommits(s run.State, kept []string, steps []events.PlanStep) {
 func unused(s run.State, steps []events.PlanStep) error {
 	for _, st := range steps {
 		if st.Git != nil {
-			return &Fault{Step: st.ID, Text: "a revision cannot give a step git settings of its own", Hint: "leave git out: the run's settings hold for new steps"}
+			return &Fault{Step: st.ID, Text: "a revision cannot give a step git settings of its own",
+				Hint: "leave git out: the run's settings hold for new steps"}
 		}
 		if s.Step(st.ID) != nil || slices.Contains(s.Plan.Removed, st.ID) {
-			return &Fault{Step: st.ID, Text: "a step of this run has or had that id", Hint: "give new steps ids of their own; a step that has begun stays in the plan by itself, and others name it in needs"}
+			return &Fault{Step: st.ID, Text: "a step of this run has or had that id",
+				Hint: "give new steps ids of their own; a step that has begun stays in the plan by itself, and others name it in needs"}
 		}
 		for _, d := range st.Dependencies {
 			switch on := s.Step(d); {
 			case on == nil:
 			case on.Status == events.StepIsFailed:
-				return &Fault{Step: st.ID, Text: fmt.Sprintf("depends on %q, which has failed", d), Hint: "plan the work of that step anew, under another id"}
+				return &Fault{Step: st.ID, Text: fmt.Sprintf("depends on %q, which has failed", d),
+					Hint: "plan the work of that step anew, under another id"}
 			case on.Kind == "" && !on.Begun():
-				return &Fault{Step: st.ID, Text: fmt.Sprintf("depends on %q, which this revision removes", d), Hint: "name a step that has begun, or one of the new steps"}
+				return &Fault{Step: st.ID, Text: fmt.Sprintf("depends on %q, which this revision removes", d),
+					Hint: "name a step that has begun, or one of the new steps"}
 			}
 		}
 	}
@@ -128,7 +133,8 @@ func retainedSteps(s run.State, kept []string) []events.PlanStep {
 	steps := make([]events.PlanStep, 0, len(kept))
 	for _, id := range kept {
 		st := s.Step(id)
-		steps = append(steps, events.PlanStep{ID: st.ID, Description: "kept", Agent: st.AssignedAgent, Dependencies: st.Dependencies, Critical: st.Critical, Kind: st.Kind})
+		steps = append(steps, events.PlanStep{ID: st.ID, Description: "kept", Agent: st.AssignedAgent,
+			Dependencies: st.Dependencies, Critical: st.Critical, Kind: st.Kind})
 	}
 	return steps
 }
@@ -141,7 +147,8 @@ func last(deliver *run.Step, before []events.PlanStep) events.PlanStep {
 			needed[d] = true
 		}
 	}
-	st := events.PlanStep{ID: deliver.ID, Description: deliver.Description, Agent: deliver.AssignedAgent, Critical: deliver.Critical, Kind: deliver.Kind,
+	st := events.PlanStep{ID: deliver.ID, Description: deliver.Description, Agent: deliver.AssignedAgent,
+		Critical: deliver.Critical, Kind: deliver.Kind,
 		Dependencies: []string{events.CheckoutStep}}
 	for _, b := range before {
 		if (b.Kind == "" || b.Kind == events.StepCommit) && !needed[b.ID] {

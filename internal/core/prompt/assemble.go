@@ -160,7 +160,8 @@ func roleText(in Input, light bool) string {
 	if light {
 		t = shortTemplate
 	}
-	r := role{System: strings.TrimSpace(in.System), Name: in.Agent.Name, Description: in.Agent.Description, Tools: strings.Join(in.Agent.Tools, ", "),
+	r := role{System: strings.TrimSpace(in.System), Name: in.Agent.Name, Description: in.Agent.Description,
+		Tools:  strings.Join(in.Agent.Tools, ", "),
 		Skills: in.Agent.Skills, Memory: in.Agent.Memory}
 	if c := in.State.Created; c != nil {
 		r.Workspace, r.Context, r.Session = c.Workspace, c.Context, c.SessionPrompt

@@ -140,7 +140,8 @@ func Judge(in Input, p Prompt) Verdict {
 		}
 		from = len(m.exchanges)
 	}
-	c := &Cut{Before: m.total, Protected: keep, Window: set.Window, Summary: max(1, min(maxSummary, room/4)), Room: set.Limit, Ratio: m.ratio}
+	c := &Cut{Before: m.total, Protected: keep, Window: set.Window, Summary: max(1, min(maxSummary, room/4)),
+		Room: set.Limit, Ratio: m.ratio}
 	from = c.fit(in, m.exchanges[:from])
 	c.Exchanges, c.Through = m.exchanges[:from], m.exchanges[from-1].Turn.Number
 	c.Rest = m.fixed

@@ -39,7 +39,8 @@ func (c *Cut) head(in Input) (text string, share int) {
 	fmt.Fprintf(&b, "<work>\n%s\n</work>\n", Crop(in.User, part))
 	if before := opening(in)[0].Text; in.Step.Compacted != nil {
 		fmt.Fprintf(&b, "<summary-so-far>\n%s\n</summary-so-far>\n", Crop(in.Step.Compacted.Summary, part))
-	} else if rest := strings.TrimPrefix(before, in.User); in.State.Created != nil && (in.State.Created.Handoff != "" || len(in.State.Created.Mail) > 0) {
+	} else if rest := strings.TrimPrefix(before, in.User); in.State.Created != nil && (in.State.Created.Handoff != "" ||
+		len(in.State.Created.Mail) > 0) {
 		fmt.Fprintf(&b, "<given>\n%s\n</given>\n", Crop(rest, part))
 	}
 	b.WriteString("<history>\n")

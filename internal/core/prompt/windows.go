@@ -54,7 +54,8 @@ func ParseWindows(list []string) (Windows, error) {
 	for _, item := range list {
 		model, tokens, ok := strings.Cut(strings.TrimSpace(item), "=")
 		n, err := strconv.Atoi(tokens)
-		if _, bad := path.Match(model, ""); !ok || err != nil || bad != nil || n < 0 || n > maxWindow || !strings.Contains(model, "/") {
+		if _, bad := path.Match(model, ""); !ok || err != nil || bad != nil || n < 0 || n > maxWindow ||
+			!strings.Contains(model, "/") {
 			return nil, fmt.Errorf("%q is not MODEL=TOKENS: write for example openai/my-model=8192, with * for any characters and 0 for no limit", item)
 		}
 		out = append(out, Window{Model: model, Tokens: n})

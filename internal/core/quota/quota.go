@@ -76,12 +76,14 @@ func (l Load) full() *Refused {
 	case l.Reserve > 0:
 		// What is made free on a disk raises its limit: this is where the limit is high enough for what is stored.
 		least := (used+l.Reserve+FullAt/10-1)/(FullAt/10)*10 - used
-		r.Reason = fmt.Sprintf("%s has %s free, and new runs need more than %s", l.Store, view.Bytes(max(l.Limit-used, 0)), view.Bytes(least))
+		r.Reason = fmt.Sprintf("%s has %s free, and new runs need more than %s", l.Store, view.Bytes(max(l.Limit-used, 0)),
+			view.Bytes(least))
 		r.Hint = "free space on " + l.Store + again
 	case used > l.Limit:
 		r.Reason = fmt.Sprintf("%s holds %s, more than its limit of %s", l.Store, view.Bytes(used), view.Bytes(l.Limit))
 	default:
-		r.Reason = fmt.Sprintf("%s holds %s of %s: the last %d %% are reserved for active runs", l.Store, view.Bytes(used), view.Bytes(l.Limit), 100-FullAt)
+		r.Reason = fmt.Sprintf("%s holds %s of %s: the last %d %% are reserved for active runs", l.Store, view.Bytes(used),
+			view.Bytes(l.Limit), 100-FullAt)
 	}
 	return r
 }
@@ -180,5 +182,6 @@ func (r *Rate) forget(now time.Time) {
 // Often refuses what a name says too often.
 func Often(what, name string, most int, again time.Duration) *Refused {
 	wait := max(again.Round(time.Second), time.Second)
-	return &Refused{CodeQuota, fmt.Sprintf("%s of %q: more than %d a minute", what, name, most), fmt.Sprintf("send it again in %s", wait)}
+	return &Refused{CodeQuota, fmt.Sprintf("%s of %q: more than %d a minute", what, name, most),
+		fmt.Sprintf("send it again in %s", wait)}
 }

@@ -64,7 +64,8 @@ func Direct(a Ask, threshold time.Duration) (direct bool, why string) {
 	case a.Harness == events.HarnessOff:
 		return true, "the agent's harness is off"
 	case said:
-		return true, fmt.Sprintf("the estimate of the task is %s, and less than %s is not long-running", a.Estimate, threshold)
+		return true, fmt.Sprintf("the estimate of the task is %s, and less than %s is not long-running", a.Estimate,
+			threshold)
 	}
 	return false, "no setting disables the harness"
 }

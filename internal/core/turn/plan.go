@@ -68,7 +68,8 @@ func FailPlan(s run.State, task PlanTask, f Failure, now time.Time) []events.Pay
 		return []events.Payload{unplanned(s, task, events.FinishError, f.Error, n)}
 	}
 	wait := f.delay(task.Attempt)
-	return []events.Payload{&events.PlanDeferredData{Event: "error", Try: task.Try, Error: f.Error, Class: f.Class, Attempt: task.Attempt,
+	return []events.Payload{&events.PlanDeferredData{Event: "error", Try: task.Try, Error: f.Error, Class: f.Class,
+		Attempt: task.Attempt,
 		DelayMS: wait.Milliseconds(), NotBefore: now.Add(wait), Lost: budget.LostPlans(s, n)}}
 }
 
@@ -79,6 +80,7 @@ func owesPlan(s run.State, task PlanTask) bool {
 
 // unplanned ends a request for a plan without an answer.
 func unplanned(s run.State, task PlanTask, reason, text string, lost int) *events.PlanAnsweredData {
-	return &events.PlanAnsweredData{Event: "plan_answered", Try: task.Try, Attempt: task.Attempt, Error: text, RunReason: reason,
+	return &events.PlanAnsweredData{Event: "plan_answered", Try: task.Try, Attempt: task.Attempt, Error: text,
+		RunReason:   reason,
 		TotalTokens: s.Tokens.Total(), Lost: budget.LostPlans(s, lost)}
 }

@@ -70,7 +70,8 @@ func NextAfter(s run.State, stepID string, now time.Time, lost int) Duty {
 		return Duty{Append: delivery.Next(s, st)}
 	}
 	if most := maxSteps(s, st); st.Turns >= most {
-		return Duty{Append: []events.Payload{failed(s, st, events.FinishMaxSteps, fmt.Sprintf("the step used all of its %d turns and did not finish", most))}}
+		return Duty{Append: []events.Payload{failed(s, st, events.FinishMaxSteps,
+			fmt.Sprintf("the step used all of its %d turns and did not finish", most))}}
 	}
 	if c := loop.Look(s, stepID); c.Grade == loop.End {
 		return Duty{Append: []events.Payload{failed(s, st, events.FinishDoomLoop, c.String())}}
@@ -121,7 +122,8 @@ func ending(s run.State, st *run.Step, text, reason, fault string) events.Payloa
 		return failed(s, st, events.FinishEmpty, "the model "+fault+", twice")
 	}
 	if fault != "" {
-		return failed(s, st, events.FinishOutput, "the answer does not match the output schema of the agent, even after a retry: "+fault)
+		return failed(s, st, events.FinishOutput,
+			"the answer does not match the output schema of the agent, even after a retry: "+fault)
 	}
 	return finished(s, st, text, reason)
 }
@@ -197,7 +199,8 @@ func lost(s run.State, st *run.Step, n int) *events.Lost {
 // Fail records a failed request: it is tried again later, or the step fails.
 func Fail(s run.State, task Task, f Failure, now time.Time) []events.Payload {
 	st := s.Step(task.Step.ID)
-	if s.Status.Ended() || st == nil || st.Status != events.StepIsRunning || st.Owed != task.Owed || st.Attempt+1 != task.Attempt {
+	if s.Status.Ended() || st == nil || st.Status != events.StepIsRunning || st.Owed != task.Owed || st.Attempt+
+		1 != task.Attempt {
 		return nil
 	}
 	n := task.Lost
@@ -210,13 +213,17 @@ func Fail(s run.State, task Task, f Failure, now time.Time) []events.Payload {
 		return []events.Payload{end}
 	}
 	delay := f.delay(task.Attempt)
-	return []events.Payload{&events.TurnDeferredData{Event: "error", Step: st.ID, Turn: s.Turns().Len() + 1, Error: f.Error,
-		Class: f.Class, Attempt: task.Attempt, DelayMS: delay.Milliseconds(), NotBefore: now.Add(delay), Window: f.Window, Lost: lost(s, st, n)}}
+	return []events.Payload{&events.TurnDeferredData{Event: "error", Step: st.ID, Turn: s.Turns().Len() + 1,
+		Error: f.Error,
+		Class: f.Class, Attempt: task.Attempt, DelayMS: delay.Milliseconds(), NotBefore: now.Add(delay), Window: f.Window,
+		Lost: lost(s, st, n)}}
 }
 
 // interrupted holds a turn back until the run was paused and resumed.
-func interrupted(s run.State, st *run.Step, answers []events.HookAnswer, why string, now time.Time) *events.TurnDeferredData {
-	return &events.TurnDeferredData{Event: "error", Step: st.ID, Turn: s.Turns().Len() + 1, Error: why, Class: events.ClassInterrupted,
+func interrupted(s run.State, st *run.Step, answers []events.HookAnswer, why string,
+	now time.Time) *events.TurnDeferredData {
+	return &events.TurnDeferredData{Event: "error", Step: st.ID, Turn: s.Turns().Len() + 1, Error: why,
+		Class:   events.ClassInterrupted,
 		Attempt: st.Attempt, NotBefore: now, Hooks: answers}
 }
 
@@ -228,7 +235,8 @@ func Held(s run.State, task Task, answers []events.HookAnswer, now time.Time) (s
 	switch {
 	case !ok:
 		return nil, false
-	case s.Status != events.Running || st == nil || st.Status != events.StepIsRunning || st.Owed != task.Owed || st.Attempt+1 != task.Attempt || s.Held != nil:
+	case s.Status != events.Running || st == nil || st.Status != events.StepIsRunning || st.Owed != task.Owed ||
+		st.Attempt+1 != task.Attempt || s.Held != nil:
 		return nil, true
 	case a.Answer == events.HookInterrupt:
 		return []events.Payload{interrupted(s, st, answers, hook.Why(a), now)}, true
@@ -239,11 +247,13 @@ func Held(s run.State, task Task, answers []events.HookAnswer, now time.Time) (s
 }
 
 func finished(s run.State, st *run.Step, output, reason string) *events.StepFinishedData {
-	return &events.StepFinishedData{Event: "step_finished", Step: st.ID, Output: output, FinishReason: reason, Turns: st.Turns, Checkpoint: s.NextCheckpoint()}
+	return &events.StepFinishedData{Event: "step_finished", Step: st.ID, Output: output, FinishReason: reason,
+		Turns: st.Turns, Checkpoint: s.NextCheckpoint()}
 }
 
 func failed(s run.State, st *run.Step, reason, text string) *events.StepFailedData {
-	d := &events.StepFailedData{Event: "step_failed", Step: st.ID, Error: text, FinishReason: reason, Turns: st.Turns, Checkpoint: s.NextCheckpoint()}
+	d := &events.StepFailedData{Event: "step_failed", Step: st.ID, Error: text, FinishReason: reason, Turns: st.Turns,
+		Checkpoint: s.NextCheckpoint()}
 	if reason != events.FinishError && reason != events.FinishHook {
 		d.RunReason = reason
 	}

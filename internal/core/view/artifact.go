@@ -19,7 +19,8 @@ func artifactText(d *events.ArtifactSavedData) string {
 	if more := len(d.Artifacts) - len(names); more > 0 {
 		names = append(names, fmt.Sprintf("%d more", more))
 	}
-	stored := join(fmt.Sprintf("%s of call %s stored, %s", Plural(len(d.Artifacts), "artifact"), d.Call, Bytes(size)), strings.Join(names, ", "))
+	stored := join(fmt.Sprintf("%s of call %s stored, %s", Plural(len(d.Artifacts), "artifact"), d.Call, Bytes(size)),
+		strings.Join(names, ", "))
 	left := len(d.Left) + d.LeftMore
 	if left == 0 {
 		return stored

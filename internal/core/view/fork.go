@@ -18,13 +18,15 @@ func (t *Tree) forked(d *events.RunForkedData) {
 		return // the fold has already refused it, or there was no plan
 	}
 	for _, st := range s.Plan.Steps {
-		n := &StepNode{ID: st.ID, Description: st.Description, Agent: st.AssignedAgent, Critical: st.Critical, Kind: st.Kind, Needs: st.Dependencies,
+		n := &StepNode{ID: st.ID, Description: st.Description, Agent: st.AssignedAgent, Critical: st.Critical, Kind: st.Kind,
+			Needs:  st.Dependencies,
 			Status: st.Status, Output: st.Output, Error: st.Error}
 		t.Steps, t.steps[st.ID] = append(t.Steps, n), n
 	}
 	for _, turn := range s.Turns().All() {
-		t.turn(turn.At, &events.TurnFinishedData{Step: turn.Step, Turn: turn.Number, Text: turn.Text, Calls: turn.Calls, FinishReason: turn.FinishReason,
-			InputTokens: turn.InputTokens, OutputTokens: turn.OutputTokens})
+		t.turn(turn.At, &events.TurnFinishedData{Step: turn.Step, Turn: turn.Number, Text: turn.Text, Calls: turn.Calls,
+			FinishReason: turn.FinishReason,
+			InputTokens:  turn.InputTokens, OutputTokens: turn.OutputTokens})
 	}
 	for _, r := range s.ToolCallHistory.All() {
 		c := t.calls[r.ID]

@@ -16,9 +16,11 @@ func Delivery(d *events.Delivery) string {
 	var parts []string
 	switch {
 	case d.Pushed && d.RemoteBranch != d.Branch:
-		parts = append(parts, fmt.Sprintf("branch %s at %s pushed to %s as %s", Clip(d.Branch, 200), commit(d.Commit), Clip(d.Remote, 200), Clip(d.RemoteBranch, 200)))
+		parts = append(parts, fmt.Sprintf("branch %s at %s pushed to %s as %s", Clip(d.Branch, 200), commit(d.Commit),
+			Clip(d.Remote, 200), Clip(d.RemoteBranch, 200)))
 	case d.Pushed:
-		parts = append(parts, fmt.Sprintf("branch %s at %s pushed to %s", Clip(d.Branch, 200), commit(d.Commit), Clip(d.Remote, 200)))
+		parts = append(parts, fmt.Sprintf("branch %s at %s pushed to %s", Clip(d.Branch, 200), commit(d.Commit),
+			Clip(d.Remote, 200)))
 	case d.Branch != "" && d.Commit != "":
 		parts = append(parts, fmt.Sprintf("branch %s at %s, not pushed", Clip(d.Branch, 200), commit(d.Commit)))
 	case d.Branch != "":
@@ -32,7 +34,8 @@ func Delivery(d *events.Delivery) string {
 		parts = append(parts, "merged "+Clip(strings.Join(names, ", "), 200))
 	}
 	for _, c := range d.Conflicts {
-		parts = append(parts, fmt.Sprintf("%s is in conflict in %s", Clip(c.Branch, 200), Clip(strings.Join(c.Paths, ", "), 200)))
+		parts = append(parts, fmt.Sprintf("%s is in conflict in %s", Clip(c.Branch, 200), Clip(strings.Join(c.Paths, ", "),
+			200)))
 	}
 	if d.Note != "" {
 		parts = append(parts, Clip(d.Note, 300))

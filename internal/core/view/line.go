@@ -13,7 +13,8 @@ func Line(f events.Event, p events.Payload, zone *time.Location) string {
 	if zone == nil {
 		zone = time.UTC
 	}
-	return fmt.Sprintf("%s %4d  %-10s  %s", f.Time.In(zone).Format("2006-01-02 15:04:05.000"), f.Sequence, f.Author(), Text(p))
+	return fmt.Sprintf("%s %4d  %-10s  %s", f.Time.In(zone).Format("2006-01-02 15:04:05.000"), f.Sequence, f.Author(),
+		Text(p))
 }
 
 // maxLine is the most characters of an answer of Text or Why.
@@ -70,12 +71,15 @@ func turnText(d *events.TurnFinishedData) string {
 	if len(tools) > 0 {
 		wants = "asks for " + strings.Join(tools, ", ")
 	}
-	return join(fmt.Sprintf("turn %d of step %s in %s, %d+%d tokens, %s", d.Turn, d.Step, ms(d.DurationMS), d.InputTokens, d.OutputTokens, paid(d.Cost)+wants), Clip(d.Text, 120))
+	return join(fmt.Sprintf("turn %d of step %s in %s, %d+%d tokens, %s", d.Turn, d.Step, ms(d.DurationMS), d.InputTokens,
+		d.OutputTokens, paid(d.Cost)+wants), Clip(d.Text, 120))
 }
 
 func resultText(r events.Result) string {
-	return fmt.Sprintf("%d of %s, %s, %s, %s tokens%s in %s", r.StepsCompleted, Plural(r.StepsTotal, "step"), Plural(r.TotalSteps, "turn"),
-		Plural(r.ToolCallCount, "tool call"), Count(r.TotalTokens), strings.TrimSuffix(", "+paid(r.Cost), ", "), ms(r.DurationMS))
+	return fmt.Sprintf("%d of %s, %s, %s, %s tokens%s in %s", r.StepsCompleted, Plural(r.StepsTotal, "step"),
+		Plural(r.TotalSteps, "turn"),
+		Plural(r.ToolCallCount, "tool call"), Count(r.TotalTokens), strings.TrimSuffix(", "+paid(r.Cost), ", "),
+		ms(r.DurationMS))
 }
 
 // paid is an amount of money and a comma, "" for none.
@@ -89,7 +93,8 @@ func paid(m events.MicroUSD) string {
 func stepsText(plan []events.PlanStep) string {
 	var ids []string
 	for _, st := range plan {
-		ids = append(ids, st.ID+when(st.Critical, " (critical)")+when(len(st.Dependencies) > 0, " after "+strings.Join(st.Dependencies, " and ")))
+		ids = append(ids, st.ID+when(st.Critical, " (critical)")+when(len(st.Dependencies) > 0,
+			" after "+strings.Join(st.Dependencies, " and ")))
 	}
 	return Clip(strings.Join(ids, ", "), 200)
 }

@@ -27,10 +27,12 @@ var lineRows = []lineRow{
 		if d.ForkOf != nil {
 			from = fmt.Sprintf(" as a fork of run %s after event %d", d.ForkOf.Run, d.ForkOf.Sequence)
 		}
-		return fmt.Sprintf("run created%s for agent %s, autonomy %d: %s", from, d.Agent, d.Options.Autonomy, Clip(d.Task, 120))
+		return fmt.Sprintf("run created%s for agent %s, autonomy %d: %s", from, d.Agent, d.Options.Autonomy,
+			Clip(d.Task, 120))
 	}),
 	line(func(d *events.RunForkedData) string {
-		return fmt.Sprintf("takes over the state of the run it was forked from, %s from %s on", Bytes(int64(len(d.Data))), Bytes(int64(d.Offset)))
+		return fmt.Sprintf("takes over the state of the run it was forked from, %s from %s on", Bytes(int64(len(d.Data))),
+			Bytes(int64(d.Offset)))
 	}),
 	line(func(d *events.RunPausedData) string {
 		return join("run paused by "+who(d.By, "the harness"), Clip(d.Reason, 300))
@@ -40,7 +42,8 @@ var lineRows = []lineRow{
 		return fmt.Sprintf("autonomy %d became %d, by %s", d.FromAutonomy, d.Autonomy, who(d.By, "somebody"))
 	}),
 	line(func(d *events.RunMovedData) string {
-		return fmt.Sprintf("run moved here from station %s after event %d%s, by %s", d.FromStation, d.Covered, when(d.Fork, ", as a fork"), who(d.By, "somebody"))
+		return fmt.Sprintf("run moved here from station %s after event %d%s, by %s", d.FromStation, d.Covered,
+			when(d.Fork, ", as a fork"), who(d.By, "somebody"))
 	}),
 	line(func(d *events.RunCompletedData) string {
 		return join("run completed: "+resultText(d.Result), Delivery(d.Delivery))
@@ -52,25 +55,29 @@ var lineRows = []lineRow{
 		return fmt.Sprintf("checkpoint %d (%s) saved as a snapshot, covers %d events", d.Number, Clip(d.Name, 80), d.Covered)
 	}),
 	line(func(d *events.CheckpointFallbackData) string {
-		return fmt.Sprintf("warning: the log of the station is unavailable, events from %d on are stored locally (%s): %s", d.Since, Clip(d.Store, 20), Clip(d.Reason, 200))
+		return fmt.Sprintf("warning: the log of the station is unavailable, events from %d on are stored locally (%s): %s",
+			d.Since, Clip(d.Store, 20), Clip(d.Reason, 200))
 	}),
 	line(func(d *events.PlanRequestedData) string {
 		return join(fmt.Sprintf("request %d for a plan of the model", d.Try), Clip(d.Fault, 300))
 	}),
 	line(func(d *events.PlanDeferredData) string {
-		return fmt.Sprintf("the request for a plan failed (attempt %d), again in %s: %s", d.Attempt, ms(d.DelayMS), Clip(d.Error, 200))
+		return fmt.Sprintf("the request for a plan failed (attempt %d), again in %s: %s", d.Attempt, ms(d.DelayMS),
+			Clip(d.Error, 200))
 	}),
 	line(func(d *events.PlanAnsweredData) string {
 		if d.Error != "" {
 			return join("the model gave no plan", Clip(d.Error, 300))
 		}
-		return fmt.Sprintf("the model answered request %d for a plan, %s in and %s out", d.Try, Count(d.InputTokens), Plural(d.OutputTokens, "token"))
+		return fmt.Sprintf("the model answered request %d for a plan, %s in and %s out", d.Try, Count(d.InputTokens),
+			Plural(d.OutputTokens, "token"))
 	}),
 	line(func(d *events.PlanMadeData) string {
 		return fmt.Sprintf("plan made (%s), %s: %s", d.Origin, Plural(len(d.Steps), "step"), stepsText(d.Steps))
 	}),
 	line(func(d *events.PlanRevisedData) string {
-		return join(fmt.Sprintf("plan revised by %s, %s removed, %d kept, %d new: %s", who(d.By, "somebody"), Plural(len(d.Removed), "step"), len(d.Kept), len(d.Steps), stepsText(d.Steps)), Clip(d.Reason, 300))
+		return join(fmt.Sprintf("plan revised by %s, %s removed, %d kept, %d new: %s", who(d.By, "somebody"),
+			Plural(len(d.Removed), "step"), len(d.Kept), len(d.Steps), stepsText(d.Steps)), Clip(d.Reason, 300))
 	}),
 	line(func(d *events.PlanCompletedData) string {
 		return fmt.Sprintf("plan completed, %s", Plural(d.Steps, "step"))
@@ -82,13 +89,16 @@ var lineRows = []lineRow{
 		return "step " + d.Step + " allowed" + when(d.Gate != "", " after gate "+d.Gate)
 	}),
 	line(func(d *events.StepFinishedData) string {
-		return join(fmt.Sprintf("step %s finished after %s%s", d.Step, Plural(d.Turns, "turn"), checkpointText(d.Checkpoint)), Clip(d.Output, 120))
+		return join(fmt.Sprintf("step %s finished after %s%s", d.Step, Plural(d.Turns, "turn"), checkpointText(d.Checkpoint)),
+			Clip(d.Output, 120))
 	}),
 	line(func(d *events.StepFailedData) string {
-		return join(fmt.Sprintf("step %s failed (%s) after %s%s", d.Step, d.FinishReason, Plural(d.Turns, "turn"), checkpointText(d.Checkpoint)), Clip(d.Error, 300))
+		return join(fmt.Sprintf("step %s failed (%s) after %s%s", d.Step, d.FinishReason, Plural(d.Turns, "turn"),
+			checkpointText(d.Checkpoint)), Clip(d.Error, 300))
 	}),
 	line(func(d *events.TurnDeferredData) string {
-		return fmt.Sprintf("turn %d of step %s: the model request failed (attempt %d), again in %s: %s", d.Turn, d.Step, d.Attempt, ms(d.DelayMS), Clip(d.Error, 200))
+		return fmt.Sprintf("turn %d of step %s: the model request failed (attempt %d), again in %s: %s", d.Turn, d.Step,
+			d.Attempt, ms(d.DelayMS), Clip(d.Error, 200))
 	}),
 	line(turnText),
 	line(func(d *events.HistoryCompactedData) string {
@@ -97,13 +107,16 @@ var lineRows = []lineRow{
 	}),
 	line(artifactText),
 	line(func(d *events.GateOpenedData) string {
-		return fmt.Sprintf("gate %s waits for a person before %s: %s (%s)", d.Gate, position(d.Step, d.Call), Clip(d.Description, 160), Clip(d.Reason, 160))
+		return fmt.Sprintf("gate %s waits for a person before %s: %s (%s)", d.Gate, position(d.Step, d.Call),
+			Clip(d.Description, 160), Clip(d.Reason, 160))
 	}),
 	line(func(d *events.GateApprovedData) string {
-		return join(fmt.Sprintf("gate %s approved by %s%s after %s", d.Gate, Clip(d.By, 80), votes(d.GateAnswer), ms(d.WaitMS)), Clip(or(d.Reason, editedText(d.GateAnswer)), 200))
+		return join(fmt.Sprintf("gate %s approved by %s%s after %s", d.Gate, Clip(d.By, 80), votes(d.GateAnswer),
+			ms(d.WaitMS)), Clip(or(d.Reason, editedText(d.GateAnswer)), 200))
 	}),
 	line(func(d *events.GateVotedData) string {
-		return join(fmt.Sprintf("gate %s approved by %s%s, it waits for more", d.Gate, Clip(d.By, 80), votes(d.GateAnswer)), Clip(or(d.Reason, editedText(d.GateAnswer)), 200))
+		return join(fmt.Sprintf("gate %s approved by %s%s, it waits for more", d.Gate, Clip(d.By, 80), votes(d.GateAnswer)),
+			Clip(or(d.Reason, editedText(d.GateAnswer)), 200))
 	}),
 	line(func(d *events.GateExpiredData) string {
 		return fmt.Sprintf("gate %s expired after %s without an answer: %s", d.Gate, ms(d.WaitMS), expiryText(d.Outcome))
@@ -112,19 +125,23 @@ var lineRows = []lineRow{
 		return join(fmt.Sprintf("gate %s rejected by %s after %s", d.Gate, Clip(d.By, 80), ms(d.WaitMS)), Clip(d.Reason, 200))
 	}),
 	line(func(d *events.CallAllowedData) string {
-		return "call " + name(d.ToolRef) + " allowed" + when(d.Edited, " with edited arguments") + when(d.Gate != "", " after gate "+d.Gate) + when(d.Rule != "", " by rule "+d.Rule)
+		return "call " + name(d.ToolRef) + " allowed" + when(d.Edited, " with edited arguments") + when(d.Gate != "",
+			" after gate "+d.Gate) + when(d.Rule != "", " by rule "+d.Rule)
 	}),
 	line(func(d *events.CallRefusedData) string {
 		return join(fmt.Sprintf("call %s refused (%s)", name(d.ToolRef), or(d.Rule, d.Code)), Clip(d.Reason, 200))
 	}),
 	line(func(d *events.CallStartedData) string {
-		return join(fmt.Sprintf("call %s started in %s%s", name(d.ToolRef), d.Sandbox, when(d.Attempt > 1, fmt.Sprintf(", attempt %d", d.Attempt))), Input([]byte(d.Input)))
+		return join(fmt.Sprintf("call %s started in %s%s", name(d.ToolRef), d.Sandbox,
+			when(d.Attempt > 1, fmt.Sprintf(", attempt %d", d.Attempt))), Input([]byte(d.Input)))
 	}),
 	line(func(d *events.CallDeferredData) string {
-		return fmt.Sprintf("call %s failed (attempt %d), again in %s: %s", name(d.ToolRef), d.Attempt, ms(d.DelayMS), Clip(d.Error, 200))
+		return fmt.Sprintf("call %s failed (attempt %d), again in %s: %s", name(d.ToolRef), d.Attempt, ms(d.DelayMS),
+			Clip(d.Error, 200))
 	}),
 	line(func(d *events.CallFinishedData) string {
-		return join(fmt.Sprintf("call %s %s in %s", name(d.ToolRef), finishWord(d), ms(d.DurationMS)), Gist(or(d.Output, d.Error), d.ExitCode != nil))
+		return join(fmt.Sprintf("call %s %s in %s", name(d.ToolRef), finishWord(d), ms(d.DurationMS)),
+			Gist(or(d.Output, d.Error), d.ExitCode != nil))
 	}),
 	line(func(d *events.CallFailedData) string {
 		return join(fmt.Sprintf("call %s failed (%s)", name(d.ToolRef), d.Class), Clip(cause(d), 200))

@@ -25,7 +25,8 @@ func node[P events.Payload](apply func(t *Tree, f events.Event, d P)) nodeRow {
 // nodeRows have the event types that change the tree: those whose row in pkg/events has events.InTree.
 var nodeRows = []nodeRow{
 	node(func(t *Tree, f events.Event, d *events.RunCreatedData) {
-		t.Run, t.Agent, t.Model, t.Task, t.Created, t.Status = f.Run, d.Agent, d.Agents[d.Agent].Model, d.Task, f.Time, events.Created
+		t.Run, t.Agent, t.Model, t.Task, t.Created, t.Status = f.Run, d.Agent, d.Agents[d.Agent].Model, d.Task, f.Time,
+			events.Created
 		t.Budget, t.origin = d.Options.MaxToolCalls, d.ForkOf
 		t.steps, t.calls, t.gates = map[string]*StepNode{}, map[string]*CallNode{}, map[string]*GateNode{}
 		t.direct(f.Time, d)

@@ -161,7 +161,8 @@ func (t *Tree) plan(d *events.PlanMadeData) {
 	t.Tokens.Output += d.OutputTokens
 	t.Cost += d.Cost
 	for _, st := range d.Steps {
-		n := &StepNode{ID: st.ID, Description: st.Description, Agent: st.Agent, Critical: st.Critical, Kind: st.Kind, Needs: st.Dependencies, Status: events.StepIsPending}
+		n := &StepNode{ID: st.ID, Description: st.Description, Agent: st.Agent, Critical: st.Critical, Kind: st.Kind,
+			Needs: st.Dependencies, Status: events.StepIsPending}
 		t.Steps, t.steps[st.ID] = append(t.Steps, n), n
 	}
 }
@@ -169,7 +170,8 @@ func (t *Tree) plan(d *events.PlanMadeData) {
 // revise takes the steps out that a revision removed, and adds its own. A step that is planned anew begins anew.
 func (t *Tree) revise(at time.Time, d *events.PlanRevisedData) {
 	for _, g := range t.gates {
-		if st := t.steps[g.Step]; g.Call == "" && g.Status == run.GatePending && st != nil && !slices.Contains(d.Kept, st.ID) {
+		if st := t.steps[g.Step]; g.Call == "" && g.Status == run.GatePending && st != nil && !slices.Contains(d.Kept,
+			st.ID) {
 			g.Status, g.Answered, g.By, g.Why = run.GateSuperseded, at, d.By, "the plan was revised"
 		}
 	}
@@ -190,7 +192,8 @@ func (t *Tree) block() {
 				continue
 			}
 			for _, need := range st.Needs {
-				if on := t.steps[need]; on != nil && (st.Kind != events.StepDeliver || on.Kind == events.StepCheckout) && (on.Status == events.StepIsFailed || on.Status == events.StepIsBlocked) {
+				if on := t.steps[need]; on != nil && (st.Kind != events.StepDeliver || on.Kind == events.StepCheckout) &&
+					(on.Status == events.StepIsFailed || on.Status == events.StepIsBlocked) {
 					st.Status, changed = events.StepIsBlocked, true
 				}
 			}
@@ -203,7 +206,8 @@ func (t *Tree) turn(at time.Time, d *events.TurnFinishedData) {
 	if st == nil {
 		return
 	}
-	n := &TurnNode{Number: d.Turn, Text: d.Text, At: at, Took: time.Duration(d.DurationMS) * time.Millisecond, In: d.InputTokens,
+	n := &TurnNode{Number: d.Turn, Text: d.Text, At: at, Took: time.Duration(d.DurationMS) * time.Millisecond,
+		In:  d.InputTokens,
 		Out: d.OutputTokens, FinishReason: d.FinishReason}
 	for _, c := range d.Calls {
 		call := &CallNode{ID: c.ID, Tool: c.Tool, Input: Input(c.Input), State: CallAsked, Asked: at}
@@ -220,8 +224,9 @@ func (t *Tree) turn(at time.Time, d *events.TurnFinishedData) {
 }
 
 func (t *Tree) gate(at time.Time, d *events.GateOpenedData) {
-	g := &GateNode{ID: d.Gate, Step: d.Step, Call: d.Call, Description: d.Description, Reason: d.Reason, Subject: d.AnswerSubject,
-		Hash: d.ProposalHash, Opened: at, Status: run.GatePending, Approvers: d.Approvers, Expires: d.ExpiresAt}
+	g := &GateNode{ID: d.Gate, Step: d.Step, Call: d.Call, Description: d.Description, Reason: d.Reason,
+		Subject: d.AnswerSubject,
+		Hash:    d.ProposalHash, Opened: at, Status: run.GatePending, Approvers: d.Approvers, Expires: d.ExpiresAt}
 	t.gates[d.Gate] = g
 	if c := t.calls[d.Call]; c != nil {
 		c.Gate = g

@@ -74,14 +74,16 @@ func Waits(s run.State, now time.Time) []Wait {
 	case s.Status == events.Created:
 		return []Wait{{On: planner, Since: s.CreatedAt, Text: "created, and waits to be started by the planner"}}
 	case s.Status == events.Paused:
-		return []Wait{{On: OnResume, Since: s.UpdatedAt, Text: join("paused", Clip(s.PauseReason, 200)) + "; waits to be resumed", Command: goOn(s)}}
+		return []Wait{{On: OnResume, Since: s.UpdatedAt, Text: join("paused", Clip(s.PauseReason, 200)) +
+			"; waits to be resumed", Command: goOn(s)}}
 	case s.Plan == nil:
 		return []Wait{{On: planner, Since: s.UpdatedAt, Text: "waits for the planner, whose model makes the plan"}}
 	}
 	var waits []Wait
 	for _, g := range s.Waiting() {
 		waits = append(waits, Wait{On: OnGate, Step: g.StepID, Call: g.CallID, Gate: g.ID, Since: g.CreatedAt,
-			Text: fmt.Sprintf("%s waits for a person at gate %s (%s)", position(g.StepID, g.CallID), g.ID, Clip(g.Description, 80)) + gateTerms(g, now), Command: "inspan approve " + s.HarnessID + "/" + g.ID})
+			Text: fmt.Sprintf("%s waits for a person at gate %s (%s)", position(g.StepID, g.CallID), g.ID,
+				Clip(g.Description, 80)) + gateTerms(g, now), Command: "inspan approve " + s.HarnessID + "/" + g.ID})
 	}
 	for _, st := range s.Plan.Steps {
 		waits = append(waits, stepWaits(s, st, now)...)
@@ -106,7 +108,8 @@ func goOn(s run.State) string {
 // another plan.
 func Replannable(s run.State) bool {
 	return s.Revisable() == "" && slices.ContainsFunc(s.Gates, func(g *run.Gate) bool {
-		return (g.Status == run.GateRejected || g.Status == run.GateExpired) && g.Resolution > s.ResumedAt && s.Step(g.StepID) != nil
+		return (g.Status == run.GateRejected || g.Status == run.GateExpired) && g.Resolution > s.ResumedAt &&
+			s.Step(g.StepID) != nil
 	})
 }
 
@@ -197,7 +200,8 @@ func callWait(s run.State, c *run.Call, now time.Time) (w Wait, ok bool) {
 	case run.CallDeferred:
 		w.On, w.Until, w.Text = OnRetry, c.NotBefore, fmt.Sprintf("%s failed %s", call, times(c.Attempt))
 		if !now.Before(c.NotBefore) {
-			w.On, w.Since, w.Until, w.Text = string(events.Toolrunner), c.NotBefore, time.Time{}, call+" is due again and waits for a toolrunner"
+			w.On, w.Since, w.Until, w.Text = string(events.Toolrunner), c.NotBefore, time.Time{},
+				call+" is due again and waits for a toolrunner"
 		}
 	}
 	return w, true

@@ -60,7 +60,8 @@ func ParseRule(text string) (Rule, error) {
 	case r.below && r.addr.IsValid():
 		return Rule{}, entryError(text, errors.New("an address has no subdomains"))
 	case r.addr.IsValid() && never(r.addr):
-		return Rule{}, entryError(text, errors.New("loopback, link-local, multicast and metadata addresses are never reachable"))
+		return Rule{}, entryError(text,
+			errors.New("loopback, link-local, multicast and metadata addresses are never reachable"))
 	}
 	return r, nil
 }
@@ -120,7 +121,8 @@ func (l List) Judge(t Target) (Rule, error) {
 	if t.Port == PortHTTP || t.Port == PortHTTPS {
 		entry = strings.TrimSuffix(entry, fmt.Sprintf(":%d", t.Port))
 	}
-	return Rule{}, Refuse(NotAllowed, t, "it is not in allowed_hosts", fmt.Sprintf("the owner of the agent can add %q to sandbox.network.allowed_hosts in its file", entry))
+	return Rule{}, Refuse(NotAllowed, t, "it is not in allowed_hosts",
+		fmt.Sprintf("the owner of the agent can add %q to sandbox.network.allowed_hosts in its file", entry))
 }
 
 // Reach returns those of the addresses of a target that may be dialled: the public ones, and those that the list writes

@@ -101,7 +101,8 @@ func ParseHost(host string) (Target, error) {
 	}
 	addr, err := netip.ParseAddr(name)
 	if err != nil || !addr.Is4() {
-		return Target{}, refuse(BadHost, host, "it is another spelling of an address", "write an IPv4 address as four decimal numbers without leading zeros")
+		return Target{}, refuse(BadHost, host, "it is another spelling of an address",
+			"write an IPv4 address as four decimal numbers without leading zeros")
 	}
 	return Target{Addr: addr}, nil
 }

@@ -104,8 +104,10 @@ func (w Way) try(ctx context.Context, temp string) (err error) {
 		return err
 	}
 	var out, said strings.Builder
-	exit, err := w.Run(ctx, Order{Trees: []string{filepath.Join(dir, "tree")}, Private: []string{filepath.Join(dir, "private")}},
-		local.Process{Path: "/bin/sh", Args: []string{"/bin/sh", "-c", trial}, Dir: dir, Stdout: &out, Stderr: &said, Marker: filepath.Base(dir)})
+	exit, err := w.Run(ctx, Order{Trees: []string{filepath.Join(dir, "tree")},
+		Private: []string{filepath.Join(dir, "private")}},
+		local.Process{Path: "/bin/sh", Args: []string{"/bin/sh", "-c", trial}, Dir: dir, Stdout: &out, Stderr: &said,
+			Marker: filepath.Base(dir)})
 	switch {
 	case err != nil:
 		return err

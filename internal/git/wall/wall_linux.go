@@ -85,7 +85,8 @@ func (o Order) raise() error {
 		return err
 	}
 	if !o.Open {
-		if err := unix.MountSetattr(unix.AT_FDCWD, "/", unix.AT_RECURSIVE, &unix.MountAttr{Attr_set: unix.MOUNT_ATTR_RDONLY}); err != nil {
+		if err := unix.MountSetattr(unix.AT_FDCWD, "/", unix.AT_RECURSIVE,
+			&unix.MountAttr{Attr_set: unix.MOUNT_ATTR_RDONLY}); err != nil {
 			return fmt.Errorf("make all else read-only: %w", err)
 		}
 	}
@@ -144,7 +145,8 @@ func copied(path string, stranger bool) (int, error) {
 	if !stranger {
 		return fd, nil
 	}
-	if err := unix.MountSetattr(fd, "", unix.AT_EMPTY_PATH|unix.AT_RECURSIVE, &unix.MountAttr{Attr_set: unix.MOUNT_ATTR_NOSYMFOLLOW}); err != nil {
+	if err := unix.MountSetattr(fd, "", unix.AT_EMPTY_PATH|unix.AT_RECURSIVE,
+		&unix.MountAttr{Attr_set: unix.MOUNT_ATTR_NOSYMFOLLOW}); err != nil {
 		return -1, errors.Join(fmt.Errorf("disable links in %s (needs Linux 5.14): %w", path, err), unix.Close(fd))
 	}
 	return fd, nil

@@ -48,7 +48,8 @@ func (c *Calls) For(s run.State, a call.Attempt, at workdir.Dir, begin func(), p
 		return nil
 	}
 	root := c.cfg.Sandboxes.Root()
-	j := gitwork.Job{Dir: filepath.Join(root, filepath.FromSlash(at.Path)), Scope: delivery.Scope(s.Created, s.HarnessID), Call: s.HarnessID + "/" + a.Call.ID, Repo: s.Created.Repo}
+	j := gitwork.Job{Dir: filepath.Join(root, filepath.FromSlash(at.Path)), Scope: delivery.Scope(s.Created, s.HarnessID),
+		Call: s.HarnessID + "/" + a.Call.ID, Repo: s.Created.Repo}
 	if st := s.Step(a.Call.Step); st != nil {
 		j.Agent = st.AssignedAgent
 	}
@@ -88,7 +89,8 @@ func (c *Calls) barred(s run.State) error {
 	for _, st := range s.Plan.Steps {
 		mode := c.cfg.Sandboxes.Mode(s.Agents[st.AssignedAgent].Sandbox)
 		if c.cfg.Sandboxes.Away(mode) && st.Kind == "" {
-			return fmt.Errorf("%w, which the sandbox %s of agent %s cannot show: set workspace: persistent, or another sandbox", pool.ErrAlternates, mode, st.AssignedAgent)
+			return fmt.Errorf("%w, which the sandbox %s of agent %s cannot show: set workspace: persistent, or another sandbox",
+				pool.ErrAlternates, mode, st.AssignedAgent)
 		}
 	}
 	return nil

@@ -35,8 +35,9 @@ func (g *Group) StepDownConsumer(via int, stream, consumer string) error {
 func OpenLog(t testing.TB, s *natsserver.Server, c *jet.Conn, station string) *jet.Station {
 	t.Helper()
 	row := topology.Streams(station, topology.Limits{})[0]
-	err := ask(s, "STREAM.CREATE."+row.Name, map[string]any{"name": row.Name, "subjects": row.Subjects, "storage": "file", "num_replicas": 1,
-		"retention": "limits", "discard": "new", "allow_direct": true})
+	err := ask(s, "STREAM.CREATE."+row.Name, map[string]any{"name": row.Name, "subjects": row.Subjects, "storage": "file",
+		"num_replicas": 1,
+		"retention":    "limits", "discard": "new", "allow_direct": true})
 	if err != nil {
 		t.Fatalf("make an open log: %v", err)
 	}

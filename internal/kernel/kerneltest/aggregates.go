@@ -36,7 +36,8 @@ func aggregatesApart(t *testing.T, of Journals) {
 // counter makes a ledger of counters as a service has it.
 func counter(t *testing.T, j kernel.Journal, by events.Service) *kernel.Ledger[Counter] {
 	t.Helper()
-	l, err := kernel.NewLedger(kernel.LedgerConfig[Counter]{Aggregate: Counters(), Station: "exam", By: by, Journal: j, Entropy: rand.Reader})
+	l, err := kernel.NewLedger(kernel.LedgerConfig[Counter]{Aggregate: Counters(), Station: "exam", By: by, Journal: j,
+		Entropy: rand.Reader})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -103,13 +104,15 @@ func sameIDUnguarded(t *testing.T, of Journals) {
 	id := unique("both")
 	first := fill(t, counters, id, 2)
 	c := &chain{run: id}
-	head := mustStore(t, runs, kernel.Entry{ID: id, Kind: events.RunCreated, Bytes: c.next(t, events.RunCreated, 10)}) // behind events of the counter
+	// behind events of the counter
+	head := mustStore(t, runs, kernel.Entry{ID: id, Kind: events.RunCreated, Bytes: c.next(t, events.RunCreated, 10)})
 	third := (&chain{run: id, n: 2}).next(t, kinds[2], 10)
 	mustStore(t, counters, kernel.Entry{ID: id, Kind: kinds[2], Head: first[1].Seq, Bytes: third}) // behind one of the run
 	mustStore(t, runs, kernel.Entry{ID: id, Kind: events.RunStarted, Head: head, Bytes: c.next(t, events.RunStarted, 10)})
 	for name, j := range map[string]kernel.Journal{"run": runs, "counter": counters} {
 		for _, wrong := range []uint64{0, head, first[1].Seq} {
-			if ack := settled(t, j, kernel.Entry{ID: id, Kind: kinds[1], Head: wrong, Bytes: third}); ack.Outcome != kernel.Conflict {
+			if ack := settled(t, j, kernel.Entry{ID: id, Kind: kinds[1], Head: wrong,
+				Bytes: third}); ack.Outcome != kernel.Conflict {
 				t.Errorf("append to the %s at head %d: got %s (%v), want conflict", name, wrong, ack.Outcome, ack.Err)
 			}
 		}
@@ -119,7 +122,8 @@ func sameIDUnguarded(t *testing.T, of Journals) {
 func otherDenied(t *testing.T, of Journals) {
 	id := unique("both")
 	b := (&chain{run: id}).next(t, events.RunCreated, 10)
-	for own, other := range map[string]string{events.RunAggregate: CounterAggregate, CounterAggregate: events.RunAggregate} {
+	for own, other := range map[string]string{events.RunAggregate: CounterAggregate,
+		CounterAggregate: events.RunAggregate} {
 		ack := of(own).Append(within(t), kernel.Entry{Aggregate: other, ID: id, Kind: events.RunCreated, Bytes: b})
 		if ack.Outcome != kernel.Denied {
 			t.Errorf("an event of %s in the log of %s: got %s (%v), want denied", other, own, ack.Outcome, ack.Err)

@@ -59,7 +59,8 @@ func Artifacts(t *testing.T, open func(t *testing.T) kernel.Artifacts) {
 		if err != nil || len(all) != 1 {
 			t.Fatalf("%+v, %v", all, err)
 		}
-		if s := all[0]; s.Run != "r1" || s.SHA256 != ref.SHA256 || s.Size != ref.Size || s.TTL != 2*time.Hour || s.Put.IsZero() {
+		if s := all[0]; s.Run != "r1" || s.SHA256 != ref.SHA256 || s.Size != ref.Size || s.TTL != 2*time.Hour ||
+			s.Put.IsZero() {
 			t.Errorf("%+v", s)
 		}
 	})

@@ -64,7 +64,8 @@ func eventually(t *testing.T, limit time.Duration, ask func() bool, format strin
 
 // kinds are said in turn, so that events of one run stand on several subjects and an append that guards only its own
 // subject is found out.
-var kinds = []events.Kind{events.RunStarted, events.TurnFinished, events.CallStarted, events.StepAllowed, events.CallFinished}
+var kinds = []events.Kind{events.RunStarted, events.TurnFinished, events.CallStarted, events.StepAllowed,
+	events.CallFinished}
 
 // chain makes the events of one run, chained by hash as the ledger does it.
 type chain struct {

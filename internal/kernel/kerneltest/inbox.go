@@ -129,7 +129,8 @@ func comesAgain(t *testing.T, p Post) {
 			t.Errorf("got subject %q, want %q", h.subject, want)
 		}
 		if h.data != string(ev.Bytes) || h.seq != ev.Seq {
-			t.Errorf("delivery %d: got position %d and %d bytes, want position %d and the bytes stored", n, h.seq, len(h.data), ev.Seq)
+			t.Errorf("delivery %d: got position %d and %d bytes, want position %d and the bytes stored", n, h.seq, len(h.data),
+				ev.Seq)
 		}
 		if h.time.IsZero() || !h.time.Equal(first.time) {
 			t.Errorf("delivery %d: got time %s, want %s as on the first", n, h.time, first.time)
@@ -160,7 +161,8 @@ func receivesItsKinds(t *testing.T, p Post) {
 	for _, role := range events.Services() {
 		receives := topology.SubscriptionsOf(role)
 		var want []events.Kind
-		for _, w := range append(slices.Clone(events.Registry()), events.Type{Kind: events.RunResumed}, events.Type{Kind: events.CallAllowed}) {
+		for _, w := range append(slices.Clone(events.Registry()), events.Type{Kind: events.RunResumed},
+			events.Type{Kind: events.CallAllowed}) {
 			if receives.All || slices.Contains(receives.Events, w.Kind) {
 				want = append(want, w.Kind)
 			}
@@ -442,8 +444,10 @@ func oldWords(t *testing.T, p Post) {
 func saysWhole(t *testing.T, p Post) {
 	id := unique("run")
 	c := &chain{run: id}
-	seq := mustStore(t, p.Journal, kernel.Entry{ID: id, Kind: events.CallAllowed, Bytes: c.next(t, events.CallAllowed, 20), Whole: 12})
-	mustStore(t, p.Journal, kernel.Entry{ID: id, Kind: events.CallAllowed, Head: seq, Bytes: c.next(t, events.CallAllowed, 20)})
+	seq := mustStore(t, p.Journal, kernel.Entry{ID: id, Kind: events.CallAllowed, Bytes: c.next(t, events.CallAllowed, 20),
+		Whole: 12})
+	mustStore(t, p.Journal, kernel.Entry{ID: id, Kind: events.CallAllowed, Head: seq, Bytes: c.next(t, events.CallAllowed,
+		20)})
 	in, _ := listen(t, p, events.Toolrunner, 2)
 	for range 2 {
 		h := await(t, in, "an event")
@@ -463,7 +467,8 @@ func receivesRunsAlone(t *testing.T, p Post) {
 	in, _ := listen(t, p, events.Toolrunner, 2)
 	all, _ := listen(t, p, events.Persister, 2)
 	b := (&chain{run: id}).next(t, events.CallAllowed, 20)
-	mustStore(t, p.Other, kernel.Entry{ID: id, Kind: events.CallAllowed, Bytes: b}) // of a counter, stored as what both roles receive of runs
+	// of a counter, stored as what both roles receive of runs
+	mustStore(t, p.Other, kernel.Entry{ID: id, Kind: events.CallAllowed, Bytes: b})
 	say(t, p, id, events.CallAllowed)
 	for who, from := range map[events.Service]<-chan received{events.Toolrunner: in, events.Persister: all} {
 		h := await(t, from, "the event of the run as %s", who)

@@ -113,7 +113,8 @@ func settled(t *testing.T, j kernel.Journal, e kernel.Entry) kernel.Ack {
 func refusesUnknownHead(t *testing.T, j kernel.Journal) {
 	id := unique("run")
 	c := &chain{run: id}
-	ack := settled(t, j, kernel.Entry{ID: id, Kind: events.RunStarted, Head: 1 << 40, Bytes: c.next(t, events.RunStarted, 10)})
+	ack := settled(t, j, kernel.Entry{ID: id, Kind: events.RunStarted, Head: 1 << 40, Bytes: c.next(t, events.RunStarted,
+		10)})
 	if ack.Outcome != kernel.Conflict {
 		t.Errorf("append at head %d of an empty run: got %s (%v), want conflict", uint64(1)<<40, ack.Outcome, ack.Err)
 	}
@@ -256,7 +257,8 @@ func readsAfter(t *testing.T, j kernel.Journal) {
 	between := fill(t, j, other, 3)
 	c := &chain{run: id, n: 4}
 	b := c.next(t, events.RunPaused, 10)
-	want = append(want, kernel.Record{Seq: mustStore(t, j, kernel.Entry{ID: id, Kind: events.RunPaused, Head: want[3].Seq, Bytes: b}), Bytes: b})
+	want = append(want, kernel.Record{Seq: mustStore(t, j, kernel.Entry{ID: id, Kind: events.RunPaused, Head: want[3].Seq,
+		Bytes: b}), Bytes: b})
 	for i, r := range want {
 		got, _ := readAll(t, j, id, r.Seq, len(want)-i-1)
 		same(t, got, want[i+1:])
@@ -366,7 +368,8 @@ func manyRuns(t *testing.T, j kernel.Journal) {
 	entries := make([]kernel.Entry, runs)
 	for r := range ids {
 		ids[r] = unique("run")
-		entries[r] = kernel.Entry{ID: ids[r], Kind: events.RunCreated, Bytes: (&chain{run: ids[r]}).next(t, events.RunCreated, 50)}
+		entries[r] = kernel.Entry{ID: ids[r], Kind: events.RunCreated, Bytes: (&chain{run: ids[r]}).next(t, events.RunCreated,
+			50)}
 	}
 	acks := make([]kernel.Ack, runs)
 	work := make(chan int)

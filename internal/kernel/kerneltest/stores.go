@@ -20,7 +20,8 @@ type damager = func(t *testing.T, ref events.Ref, data []byte)
 
 // Blobs examines an object store. open is called once; damage overwrites the stored bytes of an object past the port,
 // as a broken disk or an intruder would.
-func Blobs(t *testing.T, open func(t *testing.T) (b kernel.Blobs, damage func(t *testing.T, ref events.Ref, data []byte))) {
+func Blobs(t *testing.T, open func(t *testing.T) (b kernel.Blobs, damage func(t *testing.T, ref events.Ref,
+	data []byte))) {
 	t.Helper()
 	b, damage := open(t)
 
@@ -344,7 +345,8 @@ func leaseRunsOut(t *testing.T, l kernel.Leases, term time.Duration) {
 	if !alive(t, l, id) {
 		t.Error("right after renewing: got not alive, want alive")
 	}
-	eventually(t, 20*term+5*time.Second, func() bool { return !alive(t, l, id) }, "the lease of %s ran out (term %s)", id, term)
+	eventually(t, 20*term+5*time.Second, func() bool { return !alive(t, l, id) }, "the lease of %s ran out (term %s)", id,
+		term)
 }
 
 func leaseRenewed(t *testing.T, l kernel.Leases, term time.Duration) {

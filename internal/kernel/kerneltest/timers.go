@@ -46,7 +46,8 @@ func fires(t *testing.T, p Post) {
 			set(t, p, id, family+".x-1", at)
 			got := await(t, in, "timer %s.x-1 to fire", family)
 			run, fam, name, ok := events.ParseDue(got.subject)
-			if !ok || run != id || fam != family || name != "x-1" || got.subject != events.DueSubject(p.Station, id, family+".x-1") {
+			if !ok || run != id || fam != family || name != "x-1" || got.subject != events.DueSubject(p.Station, id,
+				family+".x-1") {
 				t.Errorf("got subject %q, want %q", got.subject, events.DueSubject(p.Station, id, family+".x-1"))
 			}
 			// A firing may come a little early by the contract, but then it must be a little.

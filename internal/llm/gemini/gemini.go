@@ -87,7 +87,8 @@ func (m *Model) Ask(ctx context.Context, req llm.Request, sink llm.Sink) (llm.An
 		return llm.Answer{}, m.errs.Unsent(err)
 	}
 	if !modelName.MatchString(req.Model) {
-		return llm.Answer{}, &llm.Error{Class: llm.Invalid, Err: errors.New("gemini: the model name is not valid in a URL"), Hint: "check the model name"}
+		return llm.Answer{}, &llm.Error{Class: llm.Invalid, Err: errors.New("gemini: the model name is not valid in a URL"),
+			Hint: "check the model name"}
 	}
 	res, err := m.endpoint.Post(ctx, path(req.Model), "alt=sse", body)
 	if res != nil && res.Body != nil {

@@ -138,7 +138,8 @@ func contentOf(m llm.Message) any {
 			if r.Failed {
 				key = "error"
 			}
-			out.Parts = append(out.Parts, part{Response: &response{ID: r.CallID, Name: r.Name, Response: map[string]string{key: r.Output}, Parts: pictures(r.Images)}})
+			out.Parts = append(out.Parts, part{Response: &response{ID: r.CallID, Name: r.Name,
+				Response: map[string]string{key: r.Output}, Parts: pictures(r.Images)}})
 		}
 	case llm.Assistant:
 		if m.Raw != nil {

@@ -104,7 +104,8 @@ func (s *stream) grow(data json.RawMessage) error {
 			s.sink(llm.Delta{Text: text})
 		}
 	}
-	if last := len(s.parts) - 1; last >= 0 && isPlain(p) && isPlain(s.parts[last]) && isThought(p) == isThought(s.parts[last]) {
+	if last := len(s.parts) - 1; last >= 0 && isPlain(p) && isPlain(s.parts[last]) &&
+		isThought(p) == isThought(s.parts[last]) {
 		s.parts[last].Append("text", p.String("text"))
 		return nil
 	}

@@ -94,7 +94,8 @@ func examFinishes(t *testing.T, d Dialect) {
 		"an answer without anything": {Completion{Finish: llm.Done}, llm.Done},
 		"the output limit":           {Completion{Text: []string{"do"}, Finish: llm.Length}, llm.Length},
 		"a refusal":                  {Completion{Text: []string{"no"}, Finish: llm.Refusal}, llm.Refusal},
-		"the limit inside a call": {Completion{Calls: []CompletionCall{{ID: "c", Name: "list", Parts: []string{`{"dir": "x`}}},
+		"the limit inside a call": {Completion{Calls: []CompletionCall{{ID: "c", Name: "list",
+			Parts: []string{`{"dir": "x`}}},
 			Finish: llm.Length}, llm.Length},
 	}
 	for name, c := range finishes {
@@ -147,7 +148,8 @@ func examConversation(t *testing.T, d Dialect) {
 		if !strings.Contains(headerText(s.Header(0)), Key) {
 			t.Error("the key was not sent")
 		}
-		if text := string(s.Body(0)) + headerText(s.Header(0)); strings.Contains(text, "secret-run-id") || strings.Contains(text, "secret-step") {
+		if text := string(s.Body(0)) + headerText(s.Header(0)); strings.Contains(text, "secret-run-id") ||
+			strings.Contains(text, "secret-step") {
 			t.Errorf("the metadata was sent: %s", text)
 		}
 	})
@@ -161,7 +163,8 @@ func examConversation(t *testing.T, d Dialect) {
 			t.Fatal(err)
 		}
 		h := request(t, d, s.Body(0))
-		if h.MaxTokens != llm.DefaultMaxOutputTokens || h.Temperature != nil || !h.HasSchema || h.System != "" || h.Tools != nil {
+		if h.MaxTokens != llm.DefaultMaxOutputTokens || h.Temperature != nil || !h.HasSchema || h.System != "" ||
+			h.Tools != nil {
 			t.Errorf("got %+v", h)
 		}
 	})
@@ -178,7 +181,8 @@ func examReplay(t *testing.T, d Dialect) {
 			t.Fatal(err)
 		}
 		q.Messages = append(q.Messages, asMessage(a), llm.Message{Role: llm.ToolResults, Results: []llm.Result{
-			{CallID: "call_a", Name: "list", Output: "x.go <y>"}, {CallID: "call_b", Name: "list", Output: "no such dir", Failed: true},
+			{CallID: "call_a", Name: "list", Output: "x.go <y>"}, {CallID: "call_b", Name: "list", Output: "no such dir",
+				Failed: true},
 		}}, llm.Message{Role: llm.User, Text: "go on"})
 		q.Messages[1].Text = "a text that is not sent, since Raw is"
 		if _, err := m.Ask(t.Context(), q, nil); err != nil {
@@ -191,7 +195,8 @@ func examReplay(t *testing.T, d Dialect) {
 		if !SameJSON(h.Messages[1].Raw, a.Raw) {
 			t.Errorf("got %s back, want %s", h.Messages[1].Raw, a.Raw)
 		}
-		if got, want := h.Messages[2].Results, []llm.Result{{CallID: "call_a", Output: "x.go <y>"}, {CallID: "call_b", Output: "no such dir", Failed: true}}; !reflect.DeepEqual(got, want) {
+		if got, want := h.Messages[2].Results, []llm.Result{{CallID: "call_a", Output: "x.go <y>"},
+			{CallID: "call_b", Output: "no such dir", Failed: true}}; !reflect.DeepEqual(got, want) {
 			t.Errorf("got results %+v, want %+v", got, want)
 		}
 		if h.Messages[0].Text != "List the files. 列出" || h.Messages[3].Text != "go on" {
@@ -203,7 +208,8 @@ func examReplay(t *testing.T, d Dialect) {
 		t.Parallel()
 		s := Serve(t, Stream(frames(d, answer())...))
 		q := question()
-		q.Messages = append(q.Messages, llm.Message{Role: llm.Assistant, Text: "I look", Provider: "other", Raw: []byte(`{"odd":"bytes"}`),
+		q.Messages = append(q.Messages, llm.Message{Role: llm.Assistant, Text: "I look", Provider: "other",
+			Raw:   []byte(`{"odd":"bytes"}`),
 			Calls: []llm.Call{{ID: "c1", Name: "list", Input: []byte(`{"dir":"d"}`)}}},
 			llm.Message{Role: llm.ToolResults, Results: []llm.Result{{CallID: "c1", Output: "out"}}})
 		if _, err := model(t, d, s).Ask(t.Context(), q, nil); err != nil {
@@ -211,7 +217,8 @@ func examReplay(t *testing.T, d Dialect) {
 		}
 		h := request(t, d, s.Body(0))
 		got := h.Messages[1]
-		if got.Text != "I look" || len(got.Calls) != 1 || got.Calls[0].ID != "c1" || !SameJSON(got.Calls[0].Input, []byte(`{"dir":"d"}`)) ||
+		if got.Text != "I look" || len(got.Calls) != 1 || got.Calls[0].ID != "c1" || !SameJSON(got.Calls[0].Input,
+			[]byte(`{"dir":"d"}`)) ||
 			strings.Contains(string(s.Body(0)), "odd") {
 			t.Errorf("got %s", s.Body(0))
 		}
@@ -221,7 +228,8 @@ func examReplay(t *testing.T, d Dialect) {
 func examDamage(t *testing.T, d Dialect) {
 	t.Run("a call whose input is no JSON is a JSON string, and can be sent back", func(t *testing.T) {
 		t.Parallel()
-		said := Completion{Calls: []CompletionCall{{ID: "c", Name: "list", Parts: []string{`{"dir": `, `oops`}}}, Finish: llm.ToolUse}
+		said := Completion{Calls: []CompletionCall{{ID: "c", Name: "list", Parts: []string{`{"dir": `, `oops`}}},
+			Finish: llm.ToolUse}
 		s := Serve(t, Stream(frames(d, said)...))
 		m := model(t, d, s)
 		q := question()
@@ -229,7 +237,8 @@ func examDamage(t *testing.T, d Dialect) {
 		if len(a.Calls) != 1 || !SameJSON(a.Calls[0].Input, []byte(`"{\"dir\": oops"`)) {
 			t.Fatalf("got %+v", a.Calls)
 		}
-		q.Messages = append(q.Messages, asMessage(a), llm.Message{Role: llm.ToolResults, Results: []llm.Result{{CallID: "c", Output: "not JSON", Failed: true}}})
+		q.Messages = append(q.Messages, asMessage(a), llm.Message{Role: llm.ToolResults,
+			Results: []llm.Result{{CallID: "c", Output: "not JSON", Failed: true}}})
 		Sound(t, m, q)
 		if h := request(t, d, s.Body(2)); !SameJSON(h.Messages[1].Raw, a.Raw) {
 			t.Errorf("got %s back, want %s", h.Messages[1].Raw, a.Raw)

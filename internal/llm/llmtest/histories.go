@@ -100,7 +100,8 @@ func (g *histories) draw() []llm.Message {
 		case "foreign":
 			g.assistant(g.foreign())
 		case "orphans":
-			g.out = append(g.out, llm.Message{Role: llm.ToolResults, Results: []llm.Result{{CallID: "nobody", Output: g.word("orphan")}}})
+			g.out = append(g.out, llm.Message{Role: llm.ToolResults, Results: []llm.Result{{CallID: "nobody",
+				Output: g.word("orphan")}}})
 		}
 	}
 	return g.out
@@ -140,7 +141,8 @@ func (g *histories) ownAnswer() llm.Message {
 	}
 	for range rapid.IntRange(0, 3).Draw(g.T, "calls") {
 		g.n++
-		said.Calls = append(said.Calls, CompletionCall{ID: "own_" + strconv.Itoa(g.n), Name: "list", Parts: []string{g.pick("input", `{}`, `{"dir":"x"}`, `{"dir": "cu`, ``)}})
+		said.Calls = append(said.Calls, CompletionCall{ID: "own_" + strconv.Itoa(g.n), Name: "list",
+			Parts: []string{g.pick("input", `{}`, `{"dir":"x"}`, `{"dir": "cu`, ``)}})
 		if said.Finish == llm.Done {
 			said.Finish = llm.ToolUse
 		}
@@ -157,7 +159,8 @@ func (g *histories) foreign() llm.Message {
 	if text := g.pick("text", "", "\t", "said"); text == "said" {
 		m.Text = g.must("foreign")
 	}
-	ids := rapid.SliceOfNDistinct(rapid.SampledFrom([]string{"call_1", "call:1.a", "call_1_2", "é", "own_2", "", strings.Repeat("x", 90), strings.Repeat("x", 91)}),
+	ids := rapid.SliceOfNDistinct(rapid.SampledFrom([]string{"call_1", "call:1.a", "call_1_2", "é", "own_2", "",
+		strings.Repeat("x", 90), strings.Repeat("x", 91)}),
 		0, 3, rapid.ID).Draw(g.T, "ids")
 	for _, id := range ids {
 		m.Calls = append(m.Calls, llm.Call{ID: id, Name: g.pick("name", "list", "", "od d.näme", strings.Repeat("n", 200)),
@@ -177,7 +180,8 @@ func (g *histories) assistant(m llm.Message) {
 		case "failed":
 			results = append(results, llm.Result{CallID: c.ID, Output: g.must("failure"), Failed: true, Images: g.images()})
 		case "twice":
-			results = append(results, llm.Result{CallID: c.ID, Output: g.must("first")}, llm.Result{CallID: c.ID, Output: g.word("second")})
+			results = append(results, llm.Result{CallID: c.ID, Output: g.must("first")},
+				llm.Result{CallID: c.ID, Output: g.word("second")})
 		case "stranger":
 			results = append(results, llm.Result{CallID: "stranger", Output: g.word("stranger")}, llm.Result{CallID: c.ID})
 		}

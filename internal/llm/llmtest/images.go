@@ -25,7 +25,8 @@ func examImages(t *testing.T, d Dialect) {
 				{CallID: "c1", Name: "read", Output: "a.png: a picture", Images: []llm.Image{{MediaType: "image/png", Data: one}}},
 				{CallID: "c2", Name: "list", Output: "x.go"},
 				{CallID: "c3", Name: "shots", Images: []llm.Image{{MediaType: "image/jpeg", Data: two}}},
-				{CallID: "c4", Name: "shots", Output: "half of it", Failed: true, Images: []llm.Image{{MediaType: "image/png", Data: three}}}}})
+				{CallID: "c4", Name: "shots", Output: "half of it", Failed: true,
+					Images: []llm.Image{{MediaType: "image/png", Data: three}}}}})
 		q.Messages = append(q.Messages, after...)
 		m := model(t, d, s)
 		for range 2 {

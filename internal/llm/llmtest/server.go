@@ -155,10 +155,11 @@ func decode(b []byte) (any, error) {
 func question() llm.Request {
 	temperature := 0.25
 	return llm.Request{
-		Model:           "model-1",
-		System:          "You are <careful> & exact.",
-		Messages:        []llm.Message{{Role: llm.User, Text: "List the files. 列出"}},
-		Tools:           []llm.Tool{{Name: "list", Description: "lists", Input: json.RawMessage(`{"type":"object","properties":{"dir":{"type":"string","maxLength":9007199254740993}}}`)}},
+		Model:    "model-1",
+		System:   "You are <careful> & exact.",
+		Messages: []llm.Message{{Role: llm.User, Text: "List the files. 列出"}},
+		Tools: []llm.Tool{{Name: "list", Description: "lists",
+			Input: json.RawMessage(`{"type":"object","properties":{"dir":{"type":"string","maxLength":9007199254740993}}}`)}},
 		MaxOutputTokens: 1234,
 		Temperature:     &temperature,
 		Meta:            llm.Meta{Run: "secret-run-id", Step: "secret-step", Turn: 3},

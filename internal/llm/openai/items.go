@@ -150,7 +150,8 @@ func (s *items) answer(req llm.Request) (llm.Answer, error) {
 					return llm.Answer{}, fmt.Errorf("openai: encode the answer: %w", err)
 				}
 			}
-			a.Calls = append(a.Calls, llm.Call{ID: o.String("call_id"), Name: o.String("name"), Input: wire.AsJSON([]byte(o.String("arguments")))})
+			a.Calls = append(a.Calls, llm.Call{ID: o.String("call_id"), Name: o.String("name"),
+				Input: wire.AsJSON([]byte(o.String("arguments")))})
 		}
 		output = append(output, item)
 	}

@@ -65,7 +65,8 @@ type responseFormat struct {
 const failedPrefix = "The tool failed:\n"
 
 func requestBody(req llm.Request, own bool) ([]byte, error) {
-	r := request{Model: req.Model, Stream: true, StreamOptions: streamOptions{IncludeUsage: true}, Temperature: req.Temperature}
+	r := request{Model: req.Model, Stream: true, StreamOptions: streamOptions{IncludeUsage: true},
+		Temperature: req.Temperature}
 	limit := req.MaxOutputTokens
 	if limit <= 0 {
 		limit = llm.DefaultMaxOutputTokens

@@ -137,7 +137,8 @@ func inputOf(m llm.Message) ([]any, error) {
 			break
 		}
 		if m.Text != "" {
-			out = append(out, inputMessage{Type: "message", Role: "assistant", Content: []inputPart{{Type: "output_text", Text: m.Text}}})
+			out = append(out, inputMessage{Type: "message", Role: "assistant",
+				Content: []inputPart{{Type: "output_text", Text: m.Text}}})
 		}
 		for _, c := range m.Calls {
 			out = append(out, callItem{Type: "function_call", CallID: c.ID, Name: c.Name, Arguments: string(c.Input)})

@@ -182,7 +182,8 @@ func (s *stream) answer(req llm.Request) (llm.Answer, error) {
 		return llm.Answer{}, fmt.Errorf("openai: encode the answer: %w", err)
 	}
 	u := s.usage
-	a.Usage = wire.Counted(req, a, llm.Usage{Input: u.Prompt, Output: u.Completion, CachedInput: max(u.PromptDetails.Cached, u.CacheHit)})
+	a.Usage = wire.Counted(req, a, llm.Usage{Input: u.Prompt, Output: u.Completion,
+		CachedInput: max(u.PromptDetails.Cached, u.CacheHit)})
 	return a, nil
 }
 

@@ -132,7 +132,8 @@ func shorten(s string) string {
 }
 
 func (s *Set) anthropic(string) (llm.Model, error) {
-	m, err := anthropic.New(anthropic.Config{APIKey: s.cfg.AnthropicKey.Reveal(), BaseURL: s.cfg.AnthropicBaseURL, HTTPClient: s.cfg.HTTPClient})
+	m, err := anthropic.New(anthropic.Config{APIKey: s.cfg.AnthropicKey.Reveal(), BaseURL: s.cfg.AnthropicBaseURL,
+		HTTPClient: s.cfg.HTTPClient})
 	if err != nil {
 		return nil, err
 	}
@@ -149,7 +150,8 @@ func (s *Set) openai(string) (llm.Model, error) {
 }
 
 func (s *Set) gemini(string) (llm.Model, error) {
-	m, err := gemini.New(gemini.Config{APIKey: s.cfg.GeminiKey.Reveal(), BaseURL: s.cfg.GeminiBaseURL, HTTPClient: s.cfg.HTTPClient})
+	m, err := gemini.New(gemini.Config{APIKey: s.cfg.GeminiKey.Reveal(), BaseURL: s.cfg.GeminiBaseURL,
+		HTTPClient: s.cfg.HTTPClient})
 	if err != nil {
 		return nil, err
 	}

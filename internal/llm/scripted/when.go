@@ -114,7 +114,8 @@ func (c *resultsCondition) check() error {
 
 func (c *resultsCondition) holds(results []llm.Result) bool {
 	for _, r := range results {
-		if c.Text.holds(r.Output) && (c.Tool == "" || c.Tool == r.Name) && (c.Failed == nil || *c.Failed == r.Failed) && c.sees(r) {
+		if c.Text.holds(r.Output) && (c.Tool == "" || c.Tool == r.Name) && (c.Failed == nil || *c.Failed == r.Failed) &&
+			c.sees(r) {
 			return true
 		}
 	}
@@ -160,7 +161,8 @@ func (w *when) holds(req llm.Request) bool {
 		named(w.Step, m.Step) && named(w.Agent, m.Agent) && (w.Purpose == "" || w.Purpose == m.Purpose) &&
 		(w.Results == nil || w.Results.holds(lastResults(req.Messages))) &&
 		(w.Message == nil || w.Message.holds(lastUser(req.Messages))) &&
-		(w.History == nil || slices.ContainsFunc(earlier(req.Messages), func(m llm.Message) bool { return w.History.holds(m.Text) }))
+		(w.History == nil || slices.ContainsFunc(earlier(req.Messages),
+			func(m llm.Message) bool { return w.History.holds(m.Text) }))
 }
 
 // earlier are the messages before the last user message.

@@ -194,12 +194,14 @@ func (r refusal) isTooLong() bool {
 // rate, so that its words decide.
 func (r refusal) noCredit() bool {
 	return r.code == "insufficient_quota" || r.kind == "insufficient_quota" || r.status == http.StatusPaymentRequired ||
-		r.reason == "BILLING_DISABLED" || r.kind == "RESOURCE_EXHAUSTED" && strings.Contains(r.message, "credits are depleted")
+		r.reason == "BILLING_DISABLED" || r.kind == "RESOURCE_EXHAUSTED" && strings.Contains(r.message,
+		"credits are depleted")
 }
 
 // badKey reports a key that is refused. Gemini answers 400 then.
 func (r refusal) badKey() bool {
-	return r.status == http.StatusUnauthorized || r.status == http.StatusForbidden || strings.HasPrefix(r.reason, "API_KEY_")
+	return r.status == http.StatusUnauthorized || r.status == http.StatusForbidden || strings.HasPrefix(r.reason,
+		"API_KEY_")
 }
 
 func (p Provider) refused(r refusal) *llm.Error {

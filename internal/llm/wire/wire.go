@@ -116,7 +116,8 @@ func (p Provider) Broken(ctx context.Context, err error) error {
 	}
 	for _, tooMuch := range []error{ErrTooMuch, ErrEventTooLarge} {
 		if errors.Is(err, tooMuch) {
-			return &llm.Error{Class: llm.Invalid, Err: fmt.Errorf("%s: %w", p.Name, tooMuch), Hint: "request fewer output tokens"}
+			return &llm.Error{Class: llm.Invalid, Err: fmt.Errorf("%s: %w", p.Name, tooMuch),
+				Hint: "request fewer output tokens"}
 		}
 	}
 	if e, ok := errors.AsType[*url.Error](err); ok {

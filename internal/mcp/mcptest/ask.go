@@ -20,12 +20,15 @@ func ask(ctx context.Context, r *mcp.CallToolRequest) (*mcp.CallToolResult, erro
 	}
 	_, err := r.Session.ListRoots(ctx, nil)
 	say("roots", err)
-	_, err = r.Session.CreateMessage(ctx, &mcp.CreateMessageParams{MaxTokens: 10, Messages: []*mcp.SamplingMessage{{Role: "user", Content: &mcp.TextContent{Text: "hi"}}}})
+	_, err = r.Session.CreateMessage(ctx, &mcp.CreateMessageParams{MaxTokens: 10,
+		Messages: []*mcp.SamplingMessage{{Role: "user", Content: &mcp.TextContent{Text: "hi"}}}})
 	say("sampling", err)
-	_, err = r.Session.Elicit(ctx, &mcp.ElicitParams{Message: "your password?", RequestedSchema: map[string]any{"type": "object", "properties": map[string]any{}}})
+	_, err = r.Session.Elicit(ctx, &mcp.ElicitParams{Message: "your password?",
+		RequestedSchema: map[string]any{"type": "object", "properties": map[string]any{}}})
 	say("elicitation", err)
 	for i := range 200 {
-		_ = r.Session.NotifyProgress(ctx, &mcp.ProgressNotificationParams{ProgressToken: fmt.Sprint("t", i), Progress: float64(i)})
+		_ = r.Session.NotifyProgress(ctx, &mcp.ProgressNotificationParams{ProgressToken: fmt.Sprint("t", i),
+			Progress: float64(i)})
 	}
 	return text(strings.Join(out, "\n")), nil
 }

@@ -49,7 +49,8 @@ func Start(fd int, r Rules) (*Broker, error) {
 		return nil, fmt.Errorf("listener of the system call filter: %w", err)
 	}
 	// Whoever asks is woken on the processor that answers: it goes on at once. An older kernel wakes it as ever.
-	_, _, _ = unix.Syscall(unix.SYS_IOCTL, uintptr(fd), unix.SECCOMP_IOCTL_NOTIF_SET_FLAGS, unix.SECCOMP_USER_NOTIF_FD_SYNC_WAKE_UP)
+	_, _, _ = unix.Syscall(unix.SYS_IOCTL, uintptr(fd), unix.SECCOMP_IOCTL_NOTIF_SET_FLAGS,
+		unix.SECCOMP_USER_NOTIF_FD_SYNC_WAKE_UP)
 	b := &Broker{rules: r, listener: os.NewFile(uintptr(fd), "system calls"), connecting: make(map[int]struct{})}
 	b.work.Go(b.serve)
 	return b, nil
@@ -97,7 +98,8 @@ func ready(fd uintptr) (waits, over bool) {
 // next takes a call and answers it.
 func (b *Broker) next(fd uintptr) {
 	var c call
-	if _, _, errno := unix.Syscall(unix.SYS_IOCTL, fd, unix.SECCOMP_IOCTL_NOTIF_RECV, uintptr(unsafe.Pointer(&c))); errno != 0 {
+	if _, _, errno := unix.Syscall(unix.SYS_IOCTL, fd, unix.SECCOMP_IOCTL_NOTIF_RECV,
+		uintptr(unsafe.Pointer(&c))); errno != 0 {
 		return // whoever asked was killed meanwhile
 	}
 	b.handle(fd, c)
@@ -136,7 +138,8 @@ func (b *Broker) reply(id uint64, err error, goes bool) {
 		return
 	}
 	_ = conn.Control(func(fd uintptr) {
-		_, _, _ = unix.Syscall(unix.SYS_IOCTL, fd, unix.SECCOMP_IOCTL_NOTIF_SEND, uintptr(unsafe.Pointer(&a))) // it may be gone
+		// it may be gone
+		_, _, _ = unix.Syscall(unix.SYS_IOCTL, fd, unix.SECCOMP_IOCTL_NOTIF_SEND, uintptr(unsafe.Pointer(&a)))
 	})
 }
 
@@ -151,7 +154,8 @@ func number(err error) syscall.Errno {
 // naming returns which argument of a call is the id of a process, less than 0 where none is.
 func naming(number int32) int {
 	switch number {
-	case unix.SYS_PRLIMIT64, unix.SYS_SCHED_SETAFFINITY, unix.SYS_SCHED_SETSCHEDULER, unix.SYS_SCHED_SETPARAM, unix.SYS_SCHED_SETATTR:
+	case unix.SYS_PRLIMIT64, unix.SYS_SCHED_SETAFFINITY, unix.SYS_SCHED_SETSCHEDULER, unix.SYS_SCHED_SETPARAM,
+		unix.SYS_SCHED_SETATTR:
 		return 0
 	case unix.SYS_SETPRIORITY, unix.SYS_IOPRIO_SET:
 		return 1

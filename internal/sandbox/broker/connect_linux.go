@@ -30,7 +30,8 @@ func (b *Broker) connect(p process, c call) {
 		return
 	}
 	b.work.Go(func() {
-		_, _, errno := unix.Syscall(unix.SYS_CONNECT, uintptr(fd), uintptr(unsafe.Pointer(&address[0])), uintptr(len(address)))
+		_, _, errno := unix.Syscall(unix.SYS_CONNECT, uintptr(fd), uintptr(unsafe.Pointer(&address[0])),
+			uintptr(len(address)))
 		b.done(fd)
 		if errno != 0 {
 			b.reply(c.ID, errno, false)

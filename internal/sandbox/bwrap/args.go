@@ -35,8 +35,9 @@ const (
 // that the kernel runs as root). Bubblewrap closes only what it takes for writable, and it misses directories.
 var (
 	procReadOnly = [...]string{"/proc/sys", "/proc/sysrq-trigger", "/proc/irq", "/proc/bus", "/proc/fs", "/proc/mtrr"}
-	procHidden   = [...]string{"/proc/kcore", "/proc/keys", "/proc/timer_list", "/proc/latency_stats", "/proc/sched_debug", "/proc/kmsg"}
-	procEmpty    = [...]string{"/proc/acpi", "/proc/asound", "/proc/scsi"}
+	procHidden   = [...]string{"/proc/kcore", "/proc/keys", "/proc/timer_list", "/proc/latency_stats", "/proc/sched_debug",
+		"/proc/kmsg"}
+	procEmpty = [...]string{"/proc/acpi", "/proc/asound", "/proc/scsi"}
 )
 
 // proc mounts a process list of its own and closes the switches in it that this kernel has.

@@ -18,7 +18,8 @@ var etcShown = [...]string{
 
 // etcMade are small files made for the sandbox instead of the machine's own, by their paths.
 var etcMade = map[string]string{
-	"/etc/passwd":   "root:x:0:0:root:/root:/usr/sbin/nologin\nagent:x:" + user + ":" + user + ":agent:" + homeInside + ":/bin/sh\nnobody:x:65534:65534:nobody:/:/usr/sbin/nologin\n",
+	"/etc/passwd": "root:x:0:0:root:/root:/usr/sbin/nologin\nagent:x:" + user + ":" + user + ":agent:" + homeInside +
+		":/bin/sh\nnobody:x:65534:65534:nobody:/:/usr/sbin/nologin\n",
 	"/etc/group":    "root:x:0:\nagent:x:" + user + ":\nnogroup:x:65534:\n",
 	"/etc/hosts":    "127.0.0.1 localhost inspan\n::1 localhost\n",
 	"/etc/hostname": "inspan\n",

@@ -60,7 +60,8 @@ func (b *instance) isolation() (err error) {
 		b.common.close()
 		return b.group.Remove()
 	})
-	if b.mounts, err = b.kept.fix(b.mounts, append([]string{cfg.Workspace}, cfg.Writable...), firstGiven+len(b.given)); err != nil {
+	if b.mounts, err = b.kept.fix(b.mounts, append([]string{cfg.Workspace}, cfg.Writable...),
+		firstGiven+len(b.given)); err != nil {
 		return err
 	}
 	if len(b.kept.files) > 0 && !b.bwrap.takesHandles {
@@ -221,7 +222,8 @@ func (g gift) open() (*os.File, error) {
 
 // arguments writes bubblewrap's arguments, each ended by a NUL, to an unnamed file.
 func (b *instance) arguments(p local.Process) (*os.File, error) {
-	list := append(isolation(b.bwrap, b.Config().Network || b.shares()), "--json-status-fd", "4", "--block-fd", "5", "--seccomp", "6")
+	list := append(isolation(b.bwrap, b.Config().Network || b.shares()), "--json-status-fd", "4", "--block-fd", "5",
+		"--seccomp", "6")
 	for _, entry := range p.Env.List() {
 		name, value, _ := strings.Cut(entry, "=")
 		list = append(list, "--setenv", name, value)

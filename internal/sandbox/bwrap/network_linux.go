@@ -55,7 +55,8 @@ func newNetwork(ctx context.Context, program string) (n *network, err error) {
 		return nil, err
 	}
 	// Its first process waits until the network was taken hold of. When it has ended well the network is set up.
-	cmd := exec.CommandContext(ctx, program, "--unshare-user", "--unshare-net", "--uid", "0", "--gid", "0", "--die-with-parent",
+	cmd := exec.CommandContext(ctx, program, "--unshare-user", "--unshare-net", "--uid", "0", "--gid", "0",
+		"--die-with-parent",
 		"--ro-bind", "/", "/", "--json-status-fd", "3", "--block-fd", "4", "--", "/bin/true")
 	cmd.Env, cmd.ExtraFiles = []string{}, []*os.File{f.statusIn, f.hold}
 	if err := cmd.Start(); err != nil {
@@ -125,7 +126,8 @@ func findNsenter(ctx context.Context, bubblewrap string) string {
 		return ""
 	}
 	defer n.close()
-	line := append(n.enter(path), bubblewrap, "--unshare-user", "--uid", user, "--gid", user, "--ro-bind", "/", "/", "--", "/bin/true")
+	line := append(n.enter(path), bubblewrap, "--unshare-user", "--uid", user, "--gid", user, "--ro-bind", "/", "/", "--",
+		"/bin/true")
 	try := exec.CommandContext(ctx, line[0], line[1:]...)
 	if try.Env = []string{}; try.Run() != nil {
 		return ""

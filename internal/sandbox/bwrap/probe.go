@@ -37,7 +37,8 @@ func (b *Backend) Probe(ctx context.Context) error {
 var knobs = [...]struct{ file, closed, fix string }{
 	{"/proc/sys/kernel/unprivileged_userns_clone", "0", "sysctl kernel.unprivileged_userns_clone=1"},
 	{"/proc/sys/user/max_user_namespaces", "0", "sysctl user.max_user_namespaces=10000"},
-	{"/proc/sys/kernel/apparmor_restrict_unprivileged_userns", "1", "sysctl kernel.apparmor_restrict_unprivileged_userns=0, or an AppArmor profile for bwrap"},
+	{"/proc/sys/kernel/apparmor_restrict_unprivileged_userns", "1",
+		"sysctl kernel.apparmor_restrict_unprivileged_userns=0, or an AppArmor profile for bwrap"},
 }
 
 // missing names the cause where the kernel tells it.

@@ -151,7 +151,8 @@ func (d *Driver) useUnified(dir string) {
 
 // Has reports whether a limit can be set: sandbox.LimitCPU, LimitMemory or LimitPIDs. Where not, the error says why.
 func (d *Driver) Has(limit sandbox.Isolation) error {
-	name := map[sandbox.Isolation]string{sandbox.LimitCPU: "cpu", sandbox.LimitMemory: "memory", sandbox.LimitPIDs: "pids"}[limit]
+	name := map[sandbox.Isolation]string{sandbox.LimitCPU: "cpu", sandbox.LimitMemory: "memory",
+		sandbox.LimitPIDs: "pids"}[limit]
 	if d.has[name] {
 		return nil
 	}
@@ -221,7 +222,8 @@ func (g *Group) Child() (*Group, error) {
 	if g == nil {
 		return nil, nil //nolint:nilnil // a nil Group is valid
 	}
-	c := &Group{v2: g.v2, name: fmt.Sprintf("%s-%d", g.name, g.children.Add(1)), dirs: map[string]string{}, kernel: g.kernel}
+	c := &Group{v2: g.v2, name: fmt.Sprintf("%s-%d", g.name, g.children.Add(1)), dirs: map[string]string{},
+		kernel: g.kernel}
 	if g.v2 {
 		for _, name := range []string{"memory", "io"} {
 			if dir := g.dirs[map[string]string{"memory": "memory", "io": "blkio"}[name]]; dir != "" {
@@ -253,9 +255,11 @@ func (g *Group) limit(l sandbox.Limits) error {
 	if l.Memory > 0 {
 		bytes := strconv.FormatInt(l.Memory, 10)
 		if g.v2 {
-			list = append(list, set{"memory", "memory.max", bytes}, set{"memory", "memory.swap.max", "0"}, set{"memory", "memory.oom.group", "1"})
+			list = append(list, set{"memory", "memory.max", bytes}, set{"memory", "memory.swap.max", "0"},
+				set{"memory", "memory.oom.group", "1"})
 		} else {
-			list = append(list, set{"memory", "memory.limit_in_bytes", bytes}, set{"memory", "memory.memsw.limit_in_bytes", bytes})
+			list = append(list, set{"memory", "memory.limit_in_bytes", bytes}, set{"memory", "memory.memsw.limit_in_bytes",
+				bytes})
 		}
 	}
 	if l.PIDs > 0 {
@@ -320,7 +324,8 @@ type Usage struct {
 
 // Fill sets what an Exit tells of usage.
 func (u Usage) Fill(exit *sandbox.Exit) {
-	exit.User, exit.System, exit.MaxRSS, exit.ReadBytes, exit.WriteBytes = u.User, u.System, u.MaxMemory, u.ReadBytes, u.WriteBytes
+	exit.User, exit.System, exit.MaxRSS, exit.ReadBytes, exit.WriteBytes = u.User, u.System, u.MaxMemory, u.ReadBytes,
+		u.WriteBytes
 }
 
 // Usage reads the counters; what is not known is 0.
@@ -355,7 +360,8 @@ func UsageOf(dir string) Usage { return usage(dir, dir, dir) }
 
 func usage(cpu, memory, io string) (u Usage) {
 	stat := table(cpu, "cpu.stat")
-	u.User, u.System = time.Duration(stat["user_usec"])*time.Microsecond, time.Duration(stat["system_usec"])*time.Microsecond
+	u.User, u.System = time.Duration(stat["user_usec"])*time.Microsecond,
+		time.Duration(stat["system_usec"])*time.Microsecond
 	u.MaxMemory, u.Killed = number(memory, "memory.peak"), table(memory, "memory.events")["oom_kill"]
 	u.ReadBytes, u.WriteBytes = ioStat(io)
 	return u

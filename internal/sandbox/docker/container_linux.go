@@ -119,7 +119,8 @@ func (b *instance) end(ctx context.Context, v *vessel) error {
 }
 
 func left(id string, err error) error {
-	return fmt.Errorf("%w: container %.12s remains, and is removed when the engine answers again: %w", sandbox.ErrLost, id, err)
+	return fmt.Errorf("%w: container %.12s remains, and is removed when the engine answers again: %w", sandbox.ErrLost, id,
+		err)
 }
 
 // again tries once more to remove what could not be removed.
@@ -195,7 +196,8 @@ func (b *instance) start(ctx context.Context, name string) (v *vessel, err error
 		return nil, fmt.Errorf("%w: the engine created no container: %w", sandbox.ErrNotStarted, err)
 	}
 	v = &vessel{id: made.ID, first: -1, ended: make(chan struct{}), shut: egress.close}
-	att, err := c.ContainerAttach(wait, v.id, client.ContainerAttachOptions{Stream: true, Stdin: true, Stdout: true, Stderr: true})
+	att, err := c.ContainerAttach(wait, v.id, client.ContainerAttachOptions{Stream: true, Stdin: true, Stdout: true,
+		Stderr: true})
 	if err == nil {
 		v.conn = att.HijackedResponse
 		_, err = c.ContainerStart(wait, v.id, client.ContainerStartOptions{})
@@ -304,7 +306,8 @@ func (b *instance) order(name string) client.ContainerCreateOptions {
 	}
 	for i := range b.binds {
 		m := &b.binds[i]
-		host.Mounts = append(host.Mounts, mount.Mount{Type: mount.TypeBind, Source: m.source, Target: m.target, ReadOnly: m.readOnly,
+		host.Mounts = append(host.Mounts, mount.Mount{Type: mount.TypeBind, Source: m.source, Target: m.target,
+			ReadOnly: m.readOnly,
 			// What is mounted below it stays outside: older engines would not make that read-only, and no one looks at
 			// it.
 			BindOptions: &mount.BindOptions{Propagation: mount.PropagationRPrivate, NonRecursive: true}})

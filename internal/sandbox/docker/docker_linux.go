@@ -84,16 +84,19 @@ func (b *Backend) Capabilities() []sandbox.Capability {
 	}
 	limits := map[sandbox.Isolation]bool{}
 	if err == nil {
-		limits[sandbox.LimitCPU], limits[sandbox.LimitMemory], limits[sandbox.LimitPIDs] = info.CPUCfsQuota, info.MemoryLimit, info.PidsLimit
+		limits[sandbox.LimitCPU], limits[sandbox.LimitMemory], limits[sandbox.LimitPIDs] = info.CPUCfsQuota, info.MemoryLimit,
+			info.PidsLimit
 	}
 	var list []sandbox.Capability
 	for _, isolation := range sandbox.Isolations() {
 		c := sandbox.Capability{Isolation: isolation, Enforced: true, How: how[isolation]}
 		switch isolation {
 		case sandbox.IsolationStation:
-			c = sandbox.Capability{Isolation: isolation, Why: "the network of the engine reaches services that listen on non-loopback addresses of this machine: use allowed_hosts, or bwrap"}
+			c = sandbox.Capability{Isolation: isolation,
+				Why: "the network of the engine reaches services that listen on non-loopback addresses of this machine: use allowed_hosts, or bwrap"}
 		case sandbox.IsolationPrograms:
-			c = sandbox.Capability{Isolation: isolation, Why: "its programs come from an image: use an image without the denied programs"}
+			c = sandbox.Capability{Isolation: isolation,
+				Why: "its programs come from an image: use an image without the denied programs"}
 		case sandbox.LimitDisk:
 			c = local.DiskCapability()
 			c.How += "; no single file exceeds it; images and files of the engine are not counted"
@@ -194,7 +197,8 @@ func (b *Backend) Probe(ctx context.Context) error {
 	case err != nil:
 		return fmt.Errorf("%w: containers cannot start here: %w", sandbox.ErrUnavailable, err)
 	case t.Exit.Code != 0:
-		return fmt.Errorf("%w: a container does not isolate here: the probe ended with status %d: %s", sandbox.ErrUnavailable, t.Exit.Code, clip(t.Err))
+		return fmt.Errorf("%w: a container does not isolate here: the probe ended with status %d: %s", sandbox.ErrUnavailable,
+			t.Exit.Code, clip(t.Err))
 	}
 	return nil
 }

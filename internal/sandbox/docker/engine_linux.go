@@ -61,7 +61,8 @@ func (b *Backend) info(ctx context.Context) (*system.Info, error) {
 }
 
 func absent(c *client.Client, err error) error {
-	return fmt.Errorf("%w: no container engine answers at %s: start it, or name it with INSPAN_DOCKER_HOST: %w", sandbox.ErrUnavailable, c.DaemonHost(), err)
+	return fmt.Errorf("%w: no container engine answers at %s: start it, or name it with INSPAN_DOCKER_HOST: %w",
+		sandbox.ErrUnavailable, c.DaemonHost(), err)
 }
 
 // picture is what is known of an image.
@@ -74,7 +75,8 @@ type picture struct {
 // image looks an image up, and gets it where that is allowed.
 func (b *Backend) image(ctx context.Context, name string) (picture, error) {
 	if name == "" {
-		return picture{}, fmt.Errorf("%w: no image is named: set sandbox.image in the agent file, or INSPAN_DOCKER_IMAGE", sandbox.ErrUnavailable)
+		return picture{}, fmt.Errorf("%w: no image is named: set sandbox.image in the agent file, or INSPAN_DOCKER_IMAGE",
+			sandbox.ErrUnavailable)
 	}
 	c, err := b.client()
 	if err != nil {

@@ -65,7 +65,8 @@ func (b *instance) run(ctx context.Context, p local.Process, begun func(pid int)
 		delete(b.running, c)
 	}()
 	end, err := c.carry(ctx, p, b.environment(p), begun)
-	exit := sandbox.Exit{Code: end.Code, Wall: time.Since(start), User: micros(end.UserUS), System: micros(end.SystemUS), MaxRSS: end.MaxRSS,
+	exit := sandbox.Exit{Code: end.Code, Wall: time.Since(start), User: micros(end.UserUS), System: micros(end.SystemUS),
+		MaxRSS:    end.MaxRSS,
 		ReadBytes: end.ReadBytes, WriteBytes: end.WriteBytes}
 	if end.Signal != 0 {
 		exit.Signal = unix.SignalName(unix.Signal(end.Signal))
@@ -108,8 +109,9 @@ func (b *instance) attach(ctx context.Context) (*vessel, *command, error) {
 			return nil, nil, err
 		}
 		wait, cancel := context.WithTimeout(ctx, engineWait)
-		made, err := c.ExecCreate(wait, v.id, client.ExecCreateOptions{AttachStdin: true, AttachStdout: true, AttachStderr: true,
-			WorkingDir: "/", Cmd: []string{within.Path, within.Flag, within.RoleExec}})
+		made, err := c.ExecCreate(wait, v.id, client.ExecCreateOptions{AttachStdin: true, AttachStdout: true,
+			AttachStderr: true,
+			WorkingDir:   "/", Cmd: []string{within.Path, within.Flag, within.RoleExec}})
 		if err != nil {
 			cancel()
 			if again && (errdefs.IsNotFound(err) || errdefs.IsConflict(err)) {
@@ -126,7 +128,8 @@ func (b *instance) attach(ctx context.Context) (*vessel, *command, error) {
 			return nil, nil, fmt.Errorf("%w: %w", sandbox.ErrNotStarted, err)
 		}
 		from := part(att.Reader)
-		return v, &command{line: within.NewLine(from, att.Conn), conn: att.Conn, from: from, over: make(chan struct{}), waiting: map[int]chan within.Answer{}}, nil
+		return v, &command{line: within.NewLine(from, att.Conn), conn: att.Conn, from: from, over: make(chan struct{}),
+			waiting: map[int]chan within.Answer{}}, nil
 	}
 }
 
@@ -153,7 +156,8 @@ func (b *instance) environment(p local.Process) map[string]string {
 }
 
 // carry tells a command to begin and passes on what it says until it has ended.
-func (c *command) carry(ctx context.Context, p local.Process, env map[string]string, begun func(pid int)) (end within.End, err error) {
+func (c *command) carry(ctx context.Context, p local.Process, env map[string]string,
+	begun func(pid int)) (end within.End, err error) {
 	defer close(c.over)
 	killed := make(chan struct{})
 	stop := context.AfterFunc(ctx, func() {
@@ -167,7 +171,8 @@ func (c *command) carry(ctx context.Context, p local.Process, env map[string]str
 		}
 	}()
 	one := p.Stdout != nil && local.Same(p.Stdout, p.Stderr)
-	if err := c.line.SendJSON(within.FrameOrder, within.Start{Args: p.Args, Env: env, Dir: p.Dir, Stdin: p.Stdin != nil, One: one}); err != nil {
+	if err := c.line.SendJSON(within.FrameOrder, within.Start{Args: p.Args, Env: env, Dir: p.Dir, Stdin: p.Stdin != nil,
+		One: one}); err != nil {
 		return end, fmt.Errorf("%w: %w", errSilent, err)
 	}
 	outs := map[within.Kind]io.Writer{within.FrameOut: p.Stdout, within.FrameErr: p.Stderr}

@@ -135,7 +135,8 @@ func (m *bind) anchor(open []string) error {
 	case errors.Is(err, unix.ELOOP):
 		return fmt.Errorf("path to show inside: %s is, or leads through, a symbolic link in a directory that commands can write: name the target of the link: %w", m.target, err)
 	case errors.Is(err, unix.ENOSYS):
-		return fmt.Errorf("%w: %s is in a directory that commands can write, and mounting it safely needs Linux 5.6 or newer", sandbox.ErrNotEnforced, m.target)
+		return fmt.Errorf("%w: %s is in a directory that commands can write, and mounting it safely needs Linux 5.6 or newer",
+			sandbox.ErrNotEnforced, m.target)
 	case err != nil:
 		return fmt.Errorf("path to show inside: %s: %w", m.source, err)
 	}

@@ -21,7 +21,8 @@ const (
 )
 
 func (b *instance) labels() map[string]string {
-	return map[string]string{labelSandbox: b.Name(), labelPrivate: filepath.Dir(b.Private("home")), labelMachine: machine()}
+	return map[string]string{labelSandbox: b.Name(), labelPrivate: filepath.Dir(b.Private("home")),
+		labelMachine: machine()}
 }
 
 // machine names this machine and its start: process numbers mean something else on another, which may share an engine.
@@ -63,7 +64,8 @@ func (b *Backend) Reap(ctx context.Context) (int, error) {
 	}
 	ctx, cancel := context.WithTimeout(ctx, engineWait)
 	defer cancel()
-	list, err := c.ContainerList(ctx, client.ContainerListOptions{All: true, Filters: client.Filters{}.Add("label", labelMachine+"="+machine())})
+	list, err := c.ContainerList(ctx, client.ContainerListOptions{All: true, Filters: client.Filters{}.Add("label",
+		labelMachine+"="+machine())})
 	if err != nil {
 		return 0, fmt.Errorf("list containers: %w", err)
 	}
@@ -85,7 +87,8 @@ func (b *Backend) Reap(ctx context.Context) (int, error) {
 // abandoned reports whether the sandbox of a container is gone.
 func abandoned(labels map[string]string) bool {
 	name, private := labels[labelSandbox], labels[labelPrivate]
-	if !strings.HasPrefix(name, local.SandboxPrefix) || filepath.Base(private) != name || labels[labelMachine] != machine() {
+	if !strings.HasPrefix(name, local.SandboxPrefix) || filepath.Base(private) != name ||
+		labels[labelMachine] != machine() {
 		return false
 	}
 	if local.Abandoned(name) {

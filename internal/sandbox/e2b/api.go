@@ -39,7 +39,8 @@ type api struct {
 }
 
 func newAPI(cfg Config) *api {
-	return &api{cfg, rest.Client{HTTP: cfg.Client, URL: cfg.URL, Who: "the service", Retry: cfg.Retry, MaxWait: maxWait, CallWait: callWait, MaxAnswer: maxAnswer,
+	return &api{cfg, rest.Client{HTTP: cfg.Client, URL: cfg.URL, Who: "the service", Retry: cfg.Retry, MaxWait: maxWait,
+		CallWait: callWait, MaxAnswer: maxAnswer,
 		Authorize: func(h http.Header) error {
 			h.Set("X-API-Key", cfg.Key.Reveal())
 			return nil
@@ -85,7 +86,8 @@ func (a *api) create(ctx context.Context, name string, network bool) (*machine, 
 	labels := map[string]string{kindLabel: "sandbox", nameLabel: name, machineLabel: local.Computer()}
 	var m made
 	_, err := a.rest.Call(ctx, http.MethodPost, "/sandboxes",
-		wanted{Template: a.cfg.Template, Timeout: int(Lease / time.Second), Secure: true, Internet: network, Labels: labels}, &m, false)
+		wanted{Template: a.cfg.Template, Timeout: int(Lease / time.Second), Secure: true, Internet: network, Labels: labels},
+		&m, false)
 	if rest.Missing(err) {
 		return nil, fmt.Errorf("%w %q does not exist: check INSPAN_E2B_TEMPLATE: %w", ErrTemplate, a.cfg.Template, err)
 	}
@@ -124,7 +126,8 @@ type listed struct {
 
 // list returns all machines of this program, of any owner.
 func (a *api) list(ctx context.Context) ([]listed, error) {
-	query := url.Values{"metadata": {url.Values{kindLabel: {"sandbox"}}.Encode()}, "state": {"running,paused"}, "limit": {"100"}}
+	query := url.Values{"metadata": {url.Values{kindLabel: {"sandbox"}}.Encode()}, "state": {"running,paused"},
+		"limit": {"100"}}
 	var all []listed
 	for range maxPages {
 		var page []listed
@@ -174,7 +177,8 @@ func (a *api) kill(ctx context.Context, id string) error {
 
 // extend lets a machine live for another Lease.
 func (a *api) extend(ctx context.Context, id string) error {
-	_, err := a.rest.Call(ctx, http.MethodPost, "/sandboxes/"+id+"/timeout", map[string]int{"timeout": int(Lease / time.Second)}, nil, true)
+	_, err := a.rest.Call(ctx, http.MethodPost, "/sandboxes/"+id+"/timeout",
+		map[string]int{"timeout": int(Lease / time.Second)}, nil, true)
 	return err
 }
 
@@ -191,7 +195,8 @@ func (a *api) fits(ctx context.Context, id string, l sandbox.Limits) error {
 	for _, one := range []struct {
 		isolation   sandbox.Isolation
 		limit, size float64
-	}{{sandbox.LimitCPU, l.CPU, float64(m.CPUs)}, {sandbox.LimitMemory, float64(l.Memory), float64(m.Memory << 20)}, {sandbox.LimitDisk, float64(l.Disk), float64(m.Disk << 20)}} {
+	}{{sandbox.LimitCPU, l.CPU, float64(m.CPUs)}, {sandbox.LimitMemory, float64(l.Memory), float64(m.Memory << 20)},
+		{sandbox.LimitDisk, float64(l.Disk), float64(m.Disk << 20)}} {
 		if one.limit > 0 && (one.size <= 0 || one.size > one.limit) {
 			failed = append(failed, fmt.Errorf("sandbox mode e2b: %w: %s: the template %q has %.0f, the limit is %v: choose a smaller template or a larger limit",
 				sandbox.ErrNotEnforced, one.isolation, a.cfg.Template, one.size, one.limit))
@@ -207,7 +212,10 @@ func (b *Backend) Reap(ctx context.Context) (int, error) {
 	if b.api.cfg.Key.Reveal() == "" || here == "" {
 		return 0, nil
 	}
-	n, err := b.api.end(ctx, func(l listed) bool { return l.Labels[machineLabel] == here && local.Abandoned(l.Labels[nameLabel]) })
+	n, err := b.api.end(ctx, func(l listed) bool {
+		return l.Labels[machineLabel] == here &&
+			local.Abandoned(l.Labels[nameLabel])
+	})
 	if err != nil {
 		return n, fmt.Errorf("end sandboxes that lost toolrunners left at E2B: %w", err)
 	}

@@ -106,7 +106,8 @@ func (b *Backend) Open(ctx context.Context, cfg sandbox.Config) (sandbox.Sandbox
 	sized := cfg.Limits
 	asked := cfg
 	asked.Limits.CPU, asked.Limits.Memory, asked.Limits.Disk = 0, 0, 0 // seen when the machine is there
-	err := errors.Join(cfg.Limits.Check(), sandbox.Require(sandbox.E2B, asked, b.Capabilities()), mirror.Refuse(sandbox.E2B, cfg))
+	err := errors.Join(cfg.Limits.Check(), sandbox.Require(sandbox.E2B, asked, b.Capabilities()),
+		mirror.Refuse(sandbox.E2B, cfg))
 	if err == nil && b.api.cfg.Key.Reveal() == "" {
 		err = fmt.Errorf("%w is missing: set INSPAN_E2B_API_KEY, or name another sandbox mode", ErrKey)
 	}

@@ -79,7 +79,8 @@ func (m *machine) End(ctx context.Context) error {
 }
 
 // request makes a request to the machine.
-func (m *machine) request(ctx context.Context, method, path string, body io.Reader, user string) (*http.Request, error) {
+func (m *machine) request(ctx context.Context, method, path string, body io.Reader, user string) (*http.Request,
+	error) {
 	if m.missing.Load() {
 		return nil, ErrMissing
 	}

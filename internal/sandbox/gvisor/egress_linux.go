@@ -20,7 +20,8 @@ const firstExtra = 3
 func hostNetwork(cfg sandbox.Config) bool { return cfg.Network || cfg.Egress != nil }
 
 // start runs runsc, where the sandbox has a door in a network of its own. closed says why the door did not open.
-func (b *instance) start(ctx context.Context, p local.Process, join func(command []string) []string) (exit sandbox.Exit, closed, err error) {
+func (b *instance) start(ctx context.Context, p local.Process, join func(command []string) []string) (exit sandbox.Exit,
+	closed, err error) {
 	var pass sandbox.EgressSession
 	egress := b.Config().Egress
 	if egress != nil {

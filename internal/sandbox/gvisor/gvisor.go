@@ -109,12 +109,14 @@ func (b *Backend) Capabilities() []sandbox.Capability {
 		sandbox.LimitPIDs:           "the gVisor kernel counts processes and threads; one command at a time",
 		sandbox.LimitWallTime:       "the kernels of the sandbox are ended",
 	}
-	known := []sandbox.Capability{local.FileCapability(), cgroup.Capability(b.groups(), sandbox.LimitCPU), cgroup.Capability(b.groups(), sandbox.LimitMemory)}
+	known := []sandbox.Capability{local.FileCapability(), cgroup.Capability(b.groups(), sandbox.LimitCPU),
+		cgroup.Capability(b.groups(), sandbox.LimitMemory)}
 	if memory := &known[2]; memory.Enforced {
 		memory.How += fmt.Sprintf(", around the command and its kernel, with %d MiB more for the kernel; exceeding it ends both", Overhead>>20)
 	}
 	if os.Geteuid() != 0 {
-		known = append(known, sandbox.Capability{Isolation: sandbox.IsolationDenied, Why: "under gVisor only root can prevent that a denied path is moved: use bwrap"})
+		known = append(known, sandbox.Capability{Isolation: sandbox.IsolationDenied,
+			Why: "under gVisor only root can prevent that a denied path is moved: use bwrap"})
 	}
 	why := map[sandbox.Isolation]string{sandbox.IsolationStation: "with an open network the gVisor kernel uses the network of the machine: use allowed_hosts, or bwrap",
 		sandbox.IsolationPrograms: "gVisor shows the programs of this machine: use bwrap or landlock"}
@@ -201,7 +203,8 @@ func (b *Backend) Open(ctx context.Context, cfg sandbox.Config) (sandbox.Sandbox
 // check refuses what this backend cannot do.
 func (b *Backend) check(cfg sandbox.Config) error {
 	if cfg.Egress != nil && !cfg.Network && os.Geteuid() != 0 {
-		return fmt.Errorf("%w: under gVisor only root can restrict commands to allowed hosts: use bwrap", sandbox.ErrNotEnforced)
+		return fmt.Errorf("%w: under gVisor only root can restrict commands to allowed hosts: use bwrap",
+			sandbox.ErrNotEnforced)
 	}
 	return local.Check(sandbox.GVisor, cfg, b.Capabilities(), "/proc", "/dev", "/sys")
 }

@@ -189,7 +189,8 @@ func (b *instance) bundle(p local.Process) (*kernel, error) {
 		return nil, err
 	}
 	limits := []rlimit{{Type: "RLIMIT_CORE"}}
-	for name, most := range map[string]int64{"RLIMIT_NPROC": int64(b.Config().Limits.PIDs), "RLIMIT_FSIZE": b.Config().Limits.Disk} {
+	for name, most := range map[string]int64{"RLIMIT_NPROC": int64(b.Config().Limits.PIDs),
+		"RLIMIT_FSIZE": b.Config().Limits.Disk} {
 		if most > 0 {
 			limits = append(limits, rlimit{Type: name, Hard: uint64(most), Soft: uint64(most)})
 		}

@@ -37,7 +37,8 @@ func (b *Backend) Probe(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("%w: a shell is missing: install one as /bin/sh: %w", sandbox.ErrUnavailable, err)
 	}
-	exit, err := local.Run(ctx, local.Process{Path: path, Args: []string{"sh", "-c", "exit 0"}, Env: env, Dir: "/", Marker: rand.Text()})
+	exit, err := local.Run(ctx, local.Process{Path: path, Args: []string{"sh", "-c", "exit 0"}, Env: env, Dir: "/",
+		Marker: rand.Text()})
 	if err != nil {
 		return fmt.Errorf("%w: %w", sandbox.ErrUnavailable, err)
 	}

@@ -79,7 +79,8 @@ func (c *callJobs) Shown(handle string) int64 {
 // Start implements tool.Background.
 func (c *callJobs) Start(ctx context.Context, cmd tool.BackgroundCommand) (string, error) {
 	if n := len(c.known()); n >= maxStarted {
-		return "", tool.Fail(tool.Permanent, "run further commands without run_in_background", fmt.Errorf("this step has started %d background commands, which is the limit", n))
+		return "", tool.Fail(tool.Permanent, "run further commands without run_in_background",
+			fmt.Errorf("this step has started %d background commands, which is the limit", n))
 	}
 	if cmd.Limit <= 0 || cmd.Limit > tool.MaxBackground {
 		cmd.Limit = tool.MaxBackground
@@ -89,8 +90,9 @@ func (c *callJobs) Start(ctx context.Context, cmd tool.BackgroundCommand) (strin
 	}
 	c.Starting()
 	u, s, a := c.u, c.State, c.Attempt
-	j := &job{run: s.HarnessID, step: a.Call.Step, call: a.Call.ID, handle: "bg-" + a.Call.ID, text: u.mask(cmd.Text), workspace: c.Workspace,
-		fence: a.Fence, began: time.Now(), exited: make(chan struct{})}
+	j := &job{run: s.HarnessID, step: a.Call.Step, call: a.Call.ID, handle: "bg-" + a.Call.ID, text: u.mask(cmd.Text),
+		workspace: c.Workspace,
+		fence:     a.Fence, began: time.Now(), exited: make(chan struct{})}
 	var life context.Context
 	life, j.stop = context.WithCancelCause(context.WithoutCancel(ctx))
 	j.life, j.free = context.WithTimeoutCause(life, cmd.Limit, errTimeUp)
@@ -105,7 +107,8 @@ func (c *callJobs) Start(ctx context.Context, cmd tool.BackgroundCommand) (strin
 		open, out := c.Open(context.WithoutCancel(ctx), cmd.Limit)
 		return &stepSandbox{open: open, egress: out}
 	})
-	said := u.cfg.Live.Output(s.HarnessID, streaming.About{Step: a.Call.Step, Attempt: a.Number, Call: j.handle, Tool: a.Call.Tool}, j.out.append, u.cfg.Secrets...)
+	said := u.cfg.Live.Output(s.HarnessID, streaming.About{Step: a.Call.Step, Attempt: a.Number, Call: j.handle,
+		Tool: a.Call.Tool}, j.out.append, u.cfg.Secrets...)
 	err := u.launch(ctx, j, cmd, sb, leave, said)
 	switch {
 	case err == nil:
@@ -115,7 +118,8 @@ func (c *callJobs) Start(ctx context.Context, cmd tool.BackgroundCommand) (strin
 	case errors.Is(err, errors.ErrUnsupported):
 		return "", tool.Fail(tool.Permanent, "run it without run_in_background", err)
 	}
-	return "", tool.Fail(tool.Permanent, "inspan doctor lists what this machine can run", fmt.Errorf("start the background command: %w", err))
+	return "", tool.Fail(tool.Permanent, "inspan doctor lists what this machine can run",
+		fmt.Errorf("start the background command: %w", err))
 }
 
 // find returns a job of the step; nil with a look where it is lost.
@@ -134,11 +138,13 @@ func (c *callJobs) find(handle string) (*job, tool.BackgroundLook, error) {
 // lost is a job that does not run here. The toolrunner that it belongs to is lost, else the call would have been left
 // to that one.
 func (c *callJobs) lost(k events.Background) tool.BackgroundLook {
-	return tool.BackgroundLook{Handle: k.ID, Lost: true, End: fmt.Sprintf("it was lost with its toolrunner %s; it is not restarted automatically", k.Runner)}
+	return tool.BackgroundLook{Handle: k.ID, Lost: true,
+		End: fmt.Sprintf("it was lost with its toolrunner %s; it is not restarted automatically", k.Runner)}
 }
 
 // Look implements tool.Background.
-func (c *callJobs) Look(ctx context.Context, handle string, after int64, wait time.Duration) (tool.BackgroundLook, error) {
+func (c *callJobs) Look(ctx context.Context, handle string, after int64, wait time.Duration) (tool.BackgroundLook,
+	error) {
 	j, lost, err := c.find(handle)
 	if err != nil || j == nil {
 		return lost, err

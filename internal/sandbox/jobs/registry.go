@@ -129,9 +129,11 @@ func (g *registry) add(j *job) error {
 	case g.closed:
 		return tool.Fail(tool.Transient, "", errClosing)
 	case ofRun >= maxPerRun:
-		return tool.Fail(tool.Permanent, "end a background command with kill_shell, or wait until one ends", fmt.Errorf("this run has %d background commands, the limit is %d", ofRun, maxPerRun))
+		return tool.Fail(tool.Permanent, "end a background command with kill_shell, or wait until one ends",
+			fmt.Errorf("this run has %d background commands, the limit is %d", ofRun, maxPerRun))
 	case here >= maxHere:
-		return tool.Fail(tool.Transient, "", fmt.Errorf("this machine has %d background commands, the limit is %d", here, maxHere))
+		return tool.Fail(tool.Transient, "", fmt.Errorf("this machine has %d background commands, the limit is %d", here,
+			maxHere))
 	}
 	if g.byRun == nil {
 		g.byRun = map[string][]*job{}

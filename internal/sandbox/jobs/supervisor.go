@@ -166,7 +166,8 @@ func (u *Supervisor) MayHaveEnded(runID string) {
 }
 
 // launch starts a job that was added and leaves it to itself. ctx bounds the start alone.
-func (u *Supervisor) launch(ctx context.Context, j *job, c tool.BackgroundCommand, sb *stepSandbox, leave func(), said *streaming.Output) error {
+func (u *Supervisor) launch(ctx context.Context, j *job, c tool.BackgroundCommand, sb *stepSandbox, leave func(),
+	said *streaming.Output) error {
 	defer u.jobs.all.Done() // of add
 	abort := func(err error) error {
 		j.free()

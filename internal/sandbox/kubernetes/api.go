@@ -43,7 +43,8 @@ func (c *cluster) pods(name string) string {
 
 // client makes requests.
 func (c *cluster) client() *rest.Client {
-	return &rest.Client{HTTP: c.http, URL: c.url, Who: "the API server", Retry: c.cfg.Poll, MaxWait: maxRetry, CallWait: callWait, MaxAnswer: maxAnswer,
+	return &rest.Client{HTTP: c.http, URL: c.url, Who: "the API server", Retry: c.cfg.Poll, MaxWait: maxRetry,
+		CallWait: callWait, MaxAnswer: maxAnswer,
 		Authorize: c.authorize, Named: func(err error) error { return err }}
 }
 

@@ -131,7 +131,8 @@ func (c *cluster) granted(ctx context.Context, m *machine, cfg sandbox.Config) e
 				m.name, m.sandbox = p.Metadata.Name, p.Spec.Containers[0].Name
 				return p.suits(cfg)
 			}
-			why = fmt.Sprintf("the claim is ready, but sandbox %.80q has no pod of its name with the label %s=%s", got.Status.Sandbox.Name, claimNetwork, networkOf(cfg))
+			why = fmt.Sprintf("the claim is ready, but sandbox %.80q has no pod of its name with the label %s=%s",
+				got.Status.Sandbox.Name, claimNetwork, networkOf(cfg))
 		}
 		select {
 		case <-tick.C:
@@ -165,7 +166,10 @@ func (c *cluster) ofSandbox(ctx context.Context, name string) (*takenPod, error)
 	if rest.Missing(err) {
 		return nil, nil
 	}
-	mine := slices.ContainsFunc(p.Metadata.Owners, func(o owner) bool { return o.Kind == "Sandbox" && o.Name == name && o.Controller })
+	mine := slices.ContainsFunc(p.Metadata.Owners, func(o owner) bool {
+		return o.Kind == "Sandbox" && o.Name == name &&
+			o.Controller
+	})
 	if err != nil || !mine || len(p.Spec.Containers) == 0 {
 		return nil, err
 	}
@@ -183,7 +187,8 @@ func (c *cluster) reapClaims(ctx context.Context) (int, error) {
 	if err != nil {
 		return 0, fmt.Errorf("delete claims of lost toolrunners in the cluster: %w", err)
 	}
-	return reaped(all, func(one claim) metadata { return one.Metadata }, func(name string) error { return c.unclaim(ctx, name) })
+	return reaped(all, func(one claim) metadata { return one.Metadata },
+		func(name string) error { return c.unclaim(ctx, name) })
 }
 
 func networkOf(cfg sandbox.Config) string {
@@ -199,5 +204,6 @@ func (*cluster) owned(name string, more map[string]string) metadata {
 	for key, value := range more {
 		labels[key] = value
 	}
-	return metadata{Name: "inspan-" + strings.ToLower(rand.Text()), Labels: labels, Annotations: map[string]string{nameNote: name}}
+	return metadata{Name: "inspan-" + strings.ToLower(rand.Text()), Labels: labels,
+		Annotations: map[string]string{nameNote: name}}
 }

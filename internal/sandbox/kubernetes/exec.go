@@ -82,13 +82,15 @@ func quoted(args []string) string {
 
 // dial opens an exec.
 func (m *machine) dial(ctx context.Context) (*websocket.Conn, error) {
-	query := url.Values{"container": {m.sandbox}, "command": {"/bin/sh", "-c", load}, "stdin": {"true"}, "stdout": {"true"}, "stderr": {"true"}}
+	query := url.Values{"container": {m.sandbox}, "command": {"/bin/sh", "-c", load}, "stdin": {"true"},
+		"stdout": {"true"}, "stderr": {"true"}}
 	header := http.Header{}
 	if err := m.cluster.authorize(header); err != nil {
 		return nil, fmt.Errorf("%w: %w", ErrCluster, err)
 	}
 	at := m.cluster.url + m.cluster.pods(m.name) + "/exec?" + query.Encode()
-	conn, res, err := websocket.Dial(ctx, at, &websocket.DialOptions{HTTPClient: m.cluster.http, HTTPHeader: header, Subprotocols: []string{protocol}})
+	conn, res, err := websocket.Dial(ctx, at, &websocket.DialOptions{HTTPClient: m.cluster.http, HTTPHeader: header,
+		Subprotocols: []string{protocol}})
 	if err != nil {
 		if res != nil && res.Body != nil && res.StatusCode != http.StatusSwitchingProtocols {
 			err = m.cluster.client().Refused(res)
@@ -290,7 +292,8 @@ func receive(ctx context.Context, conn *websocket.Conn, p mirror.Program) (endin
 // script runs a script of one line and says why it failed.
 func (m *machine) script(ctx context.Context, script, path string, in io.Reader, out io.Writer) error {
 	errs, over := &word{}, &last{to: out}
-	err := m.Run(ctx, mirror.Program{Args: []string{"/bin/sh", "-c", script + ` && printf %s "$2"`, "sh", path, done}, Stdin: in, Stdout: over, Stderr: errs})
+	err := m.Run(ctx, mirror.Program{Args: []string{"/bin/sh", "-c", script + ` && printf %s "$2"`, "sh", path, done},
+		Stdin: in, Stdout: over, Stderr: errs})
 	if err == nil && !over.isDone() {
 		err = fmt.Errorf("%w: it was not executed: %.*q", ErrCluster, maxWord, errs.text)
 	}

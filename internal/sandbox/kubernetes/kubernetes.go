@@ -109,7 +109,8 @@ func (b *Backend) Probe(ctx context.Context) error { return mirror.Probe(ctx, b,
 
 // Open makes a pod and binds it to a workspace.
 func (b *Backend) Open(ctx context.Context, cfg sandbox.Config) (sandbox.Sandbox, error) {
-	err := errors.Join(cfg.Limits.Check(), sandbox.Require(sandbox.Kubernetes, cfg, b.Capabilities()), mirror.Refuse(sandbox.Kubernetes, cfg), b.known())
+	err := errors.Join(cfg.Limits.Check(), sandbox.Require(sandbox.Kubernetes, cfg, b.Capabilities()),
+		mirror.Refuse(sandbox.Kubernetes, cfg), b.known())
 	if err != nil {
 		return nil, fmt.Errorf("sandbox %s: %w", cfg.ID, err)
 	}
@@ -131,7 +132,8 @@ func (b *Backend) Open(ctx context.Context, cfg sandbox.Config) (sandbox.Sandbox
 }
 
 // stated are the walls that an operator can state.
-var stated = [...]sandbox.Isolation{sandbox.IsolationNetwork, sandbox.IsolationStation, sandbox.LimitCPU, sandbox.LimitMemory, sandbox.LimitDisk}
+var stated = [...]sandbox.Isolation{sandbox.IsolationNetwork, sandbox.IsolationStation, sandbox.LimitCPU,
+	sandbox.LimitMemory, sandbox.LimitDisk}
 
 // known checks what the operator says.
 func (b *Backend) known() error {
@@ -140,11 +142,13 @@ func (b *Backend) known() error {
 	case pool && (b.cfg.Image != "" || b.cfg.RuntimeClass != ""):
 		failed = append(failed, fmt.Errorf("%w: INSPAN_KUBERNETES_WARM_POOL excludes INSPAN_KUBERNETES_IMAGE and INSPAN_KUBERNETES_RUNTIME_CLASS: the template of the pool sets them", ErrSettings))
 	case !pool && b.cfg.Image == "":
-		failed = append(failed, fmt.Errorf("%w: no image: set INSPAN_KUBERNETES_IMAGE, or INSPAN_KUBERNETES_WARM_POOL", ErrSettings))
+		failed = append(failed, fmt.Errorf("%w: no image: set INSPAN_KUBERNETES_IMAGE, or INSPAN_KUBERNETES_WARM_POOL",
+			ErrSettings))
 	}
 	for _, isolation := range b.cfg.Enforces {
 		if !slices.Contains(stated[:], sandbox.Isolation(isolation)) {
-			failed = append(failed, fmt.Errorf("%w: INSPAN_KUBERNETES_ENFORCES: %.40q is none of %v", ErrSettings, isolation, stated))
+			failed = append(failed, fmt.Errorf("%w: INSPAN_KUBERNETES_ENFORCES: %.40q is none of %v", ErrSettings, isolation,
+				stated))
 		}
 	}
 	return errors.Join(failed...)
@@ -163,8 +167,10 @@ func (b *Backend) Capabilities() []sandbox.Capability {
 	}
 	const ask = "only the cluster can enforce it, and the toolrunner cannot check that: declare it with INSPAN_KUBERNETES_ENFORCES"
 	why := map[sandbox.Isolation]string{
-		sandbox.IsolationNetwork:  ask + ", if a NetworkPolicy denies all traffic of pods with the label inspan.dev/network=closed",
-		sandbox.IsolationStation:  ask + ", if a NetworkPolicy denies pods with the label inspan.dev/network=open the NATS server and the services of the station",
+		sandbox.IsolationNetwork: ask +
+			", if a NetworkPolicy denies all traffic of pods with the label inspan.dev/network=closed",
+		sandbox.IsolationStation: ask +
+			", if a NetworkPolicy denies pods with the label inspan.dev/network=open the NATS server and the services of the station",
 		sandbox.IsolationPrograms: "its programs come from an image: use an image without the denied programs",
 		sandbox.IsolationTree:     "a process that clears its environment, leaves its session and loses its parent runs until the sandbox ends",
 		sandbox.LimitCPU:          ask, sandbox.LimitMemory: ask, sandbox.LimitDisk: ask,
@@ -210,7 +216,8 @@ func (b *Backend) cluster() (*cluster, error) {
 	if inside && c.ca == "" {
 		c.ca = mounted + "ca.crt"
 	}
-	transport := &http.Transport{Proxy: http.ProxyFromEnvironment, TLSClientConfig: &tls.Config{MinVersion: tls.VersionTLS12}, IdleConnTimeout: time.Minute}
+	transport := &http.Transport{Proxy: http.ProxyFromEnvironment,
+		TLSClientConfig: &tls.Config{MinVersion: tls.VersionTLS12}, IdleConnTimeout: time.Minute}
 	if c.ca != "" {
 		pem, err := os.ReadFile(c.ca)
 		if err != nil {
@@ -222,7 +229,10 @@ func (b *Backend) cluster() (*cluster, error) {
 		}
 		transport.TLSClientConfig.RootCAs = pool
 	}
-	c.http = &http.Client{Transport: transport, CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
+	c.http = &http.Client{Transport: transport, CheckRedirect: func(*http.Request,
+		[]*http.Request) error {
+		return http.ErrUseLastResponse
+	}}
 	return c, nil
 }
 

@@ -163,7 +163,8 @@ func (c *cluster) wanted(name string, cfg sandbox.Config) pod {
 	}
 	return pod{APIVersion: "v1", Kind: "Pod",
 		Metadata: c.owned(name, map[string]string{networkLabel: networkOf(cfg)}),
-		Spec: spec{RestartPolicy: "Never", RuntimeClass: c.cfg.RuntimeClass, Token: &no, Links: &no, Grace: &wait, Deadline: &deadline,
+		Spec: spec{RestartPolicy: "Never", RuntimeClass: c.cfg.RuntimeClass, Token: &no, Links: &no, Grace: &wait,
+			Deadline: &deadline,
 			Security: &podIsolation{NonRoot: true, User: user, Group: user, FSGroup: user, Seccomp: profile{"RuntimeDefault"}},
 			Containers: []sandboxSpec{{Name: container, Image: c.cfg.Image, Command: []string{"/bin/sh", "-c", idle}, Dir: home,
 				Env: []variable{{"HOME", home}}, Resources: resources{limits},
@@ -208,7 +209,8 @@ func (c *cluster) discard(ctx context.Context, m *machine, why error) error {
 }
 
 // hopeless are reasons for which a container waits in vain.
-var hopeless = [...]string{"ErrImagePull", "ImagePullBackOff", "InvalidImageName", "ErrImageNeverPull", "CreateContainerConfigError", "CreateContainerError", "RunContainerError"}
+var hopeless = [...]string{"ErrImagePull", "ImagePullBackOff", "InvalidImageName", "ErrImageNeverPull",
+	"CreateContainerConfigError", "CreateContainerError", "RunContainerError"}
 
 // ready waits until the pod's container runs.
 func (c *cluster) ready(ctx context.Context, name string) error {

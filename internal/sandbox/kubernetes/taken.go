@@ -79,7 +79,8 @@ func (p *takenPod) suits(cfg sandbox.Config) error {
 	need(!sb.Security.Privileged, "privileged is false")
 	need(slices.Contains(sb.Security.Caps.Drop, "ALL") && len(sb.Security.Caps.Add) == 0, "capabilities are {drop: [ALL]}")
 	filter := or(sb.Security.Seccomp, pod.Security.Seccomp)
-	need(filter != nil && (filter.Type == "RuntimeDefault" || filter.Type == "Localhost"), "seccompProfile is RuntimeDefault or Localhost")
+	need(filter != nil && (filter.Type == "RuntimeDefault" || filter.Type == "Localhost"),
+		"seccompProfile is RuntimeDefault or Localhost")
 	need(!pod.HostNetwork && !pod.HostPID && !pod.HostIPC, "hostNetwork, hostPID and hostIPC are false")
 	for _, v := range pod.Volumes {
 		need(v.HostPath == nil, "no volume is a hostPath")
@@ -87,7 +88,8 @@ func (p *takenPod) suits(cfg sandbox.Config) error {
 			need(source.Token == nil, "automountServiceAccountToken is false")
 		}
 	}
-	for name, most := range map[string]int64{"cpu": int64(cfg.Limits.CPU * 1000), "memory": cfg.Limits.Memory, "ephemeral-storage": cfg.Limits.Disk} {
+	for name, most := range map[string]int64{"cpu": int64(cfg.Limits.CPU * 1000), "memory": cfg.Limits.Memory,
+		"ephemeral-storage": cfg.Limits.Disk} {
 		if most <= 0 {
 			continue
 		}
@@ -103,7 +105,8 @@ func (p *takenPod) suits(cfg sandbox.Config) error {
 		return nil
 	}
 	slices.Sort(bad)
-	return fmt.Errorf("%w: the pod of %w: change its SandboxTemplate so that %s", sandbox.ErrNotEnforced, ErrClaim, strings.Join(slices.Compact(bad), ", and "))
+	return fmt.Errorf("%w: the pod of %w: change its SandboxTemplate so that %s", sandbox.ErrNotEnforced, ErrClaim,
+		strings.Join(slices.Compact(bad), ", and "))
 }
 
 // suffixes of quantities.

@@ -48,7 +48,8 @@ func (b *instance) order(path string, p local.Process) (launch.Order, *os.File) 
 	if p.AnyProgram {
 		without = nil
 	}
-	return launch.Order{Path: path, Args: p.Args, Dir: p.Dir, Env: append(p.Env.List(), local.MarkerName+"="+p.Marker), Read: b.read, Write: b.write,
+	return launch.Order{Path: path, Args: p.Args, Dir: p.Dir, Env: append(p.Env.List(), local.MarkerName+"="+p.Marker),
+		Read: b.read, Write: b.write,
 		Network: b.Config().Network, Programs: without != nil, FileSize: b.Config().Limits.Disk}, without
 }
 

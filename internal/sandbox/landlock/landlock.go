@@ -103,7 +103,8 @@ func (b *Backend) Probe(ctx context.Context) error {
 		return err
 	}
 	// /dev is not named: a command that can list it has no walls.
-	t, err := local.Try(ctx, b.base, sandbox.Config{}, b.Open, "/bin/sh", "-c", "ls /dev >/dev/null 2>&1 && echo open || echo closed")
+	t, err := local.Try(ctx, b.base, sandbox.Config{}, b.Open, "/bin/sh", "-c",
+		"ls /dev >/dev/null 2>&1 && echo open || echo closed")
 	switch {
 	case err != nil && !t.Opened:
 		return err
@@ -169,7 +170,8 @@ func (b *instance) allow() error {
 	for _, path := range cfg.ReadOnly {
 		for _, above := range append([]string{cfg.Workspace}, cfg.Writable...) {
 			if path == above || strings.HasPrefix(path, above+"/") {
-				return fmt.Errorf("%w: landlock cannot keep %s read-only in %s, which is writable: use bwrap", sandbox.ErrNotEnforced, path, above)
+				return fmt.Errorf("%w: landlock cannot keep %s read-only in %s, which is writable: use bwrap",
+					sandbox.ErrNotEnforced, path, above)
 			}
 		}
 	}

@@ -37,7 +37,8 @@ func Supported() error {
 		return fmt.Errorf("%w: this kernel has no Landlock, or it is off (it must be among lsm=... of the kernel's command line): %w", sandbox.ErrUnavailable, err)
 	}
 	if abi < MinABI {
-		return fmt.Errorf("%w: this kernel has version %d of Landlock, %d is needed (Linux 6.12)", sandbox.ErrUnavailable, abi, MinABI)
+		return fmt.Errorf("%w: this kernel has version %d of Landlock, %d is needed (Linux 6.12)", sandbox.ErrUnavailable,
+			abi, MinABI)
 	}
 	return seccomp.Supported()
 }
@@ -131,7 +132,8 @@ func (o Order) isolation() (p seccomp.Profile, err error) {
 	if err := dropCapabilities(); err != nil {
 		return fail("drop capabilities", err)
 	}
-	return seccomp.Profile{NoSockets: !o.Network, NoUnix: true, SharedPIDs: true, Metadata: true, Connect: o.Network, NoIPC: !own}, nil
+	return seccomp.Profile{NoSockets: !o.Network, NoUnix: true, SharedPIDs: true, Metadata: true, Connect: o.Network,
+		NoIPC: !own}, nil
 }
 
 // filter loads the system call filter and sends its listener away.

@@ -65,7 +65,8 @@ func hand() (*Hand, error) {
 	if err := unix.SetNonblock(pair[0], true); err != nil {
 		return nil, errors.Join(err, unix.Close(pair[0]), unix.Close(pair[1]))
 	}
-	return &Hand{ours: os.NewFile(uintptr(pair[0]), "launcher, outside"), theirs: os.NewFile(uintptr(pair[1]), "launcher")}, nil
+	return &Hand{ours: os.NewFile(uintptr(pair[0]), "launcher, outside"), theirs: os.NewFile(uintptr(pair[1]),
+		"launcher")}, nil
 }
 
 // Started takes the listener of the command's system call filter, less than 0 for none, and waits until the launcher

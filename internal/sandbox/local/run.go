@@ -145,7 +145,8 @@ func exitOf(state *os.ProcessState, wall time.Duration) sandbox.Exit {
 	}
 	if usage, ok := state.SysUsage().(*syscall.Rusage); ok {
 		exit.MaxRSS = maxRSS(usage)
-		exit.ReadBytes, exit.WriteBytes = int64(usage.Inblock)*512, int64(usage.Oublock)*512 // getrusage(2) counts blocks of 512
+		// getrusage(2) counts blocks of 512
+		exit.ReadBytes, exit.WriteBytes = int64(usage.Inblock)*512, int64(usage.Oublock)*512
 	}
 	return exit
 }

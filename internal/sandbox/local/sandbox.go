@@ -53,7 +53,8 @@ func OpenSandbox(cfg sandbox.Config, mode sandbox.Mode, base, home, tmp string) 
 	if err != nil {
 		return nil, fmt.Errorf("sandbox %s: %w", cfg.ID, err)
 	}
-	b := &Sandbox{cfg: cfg, mode: mode, files: files, secret: ownOwner() + "-" + rand.Text(), until: time.Now().Add(cfg.Limits.Wall)}
+	b := &Sandbox{cfg: cfg, mode: mode, files: files, secret: ownOwner() + "-" + rand.Text(),
+		until: time.Now().Add(cfg.Limits.Wall)}
 	if err := b.prepare(base, home, tmp); err != nil {
 		return nil, errors.Join(fmt.Errorf("sandbox %s: %w", cfg.ID, err), files.Close(), b.removePrivate())
 	}

@@ -32,7 +32,8 @@ func (b *Sandbox) Exec(ctx context.Context, cmd sandbox.Cmd) (sandbox.Exit, erro
 
 // begin readies a command. It counts as running, bounded by the sandbox's lifetime and disk limit, until leave is
 // called; the context ends with ctx and with the sandbox.
-func (b *Sandbox) begin(ctx context.Context, cmd sandbox.Cmd) (inner context.Context, p Process, leave func(), err error) {
+func (b *Sandbox) begin(ctx context.Context, cmd sandbox.Cmd) (inner context.Context, p Process, leave func(),
+	err error) {
 	inner, out, err := b.Enter(ctx)
 	if err != nil {
 		return nil, Process{}, nil, err

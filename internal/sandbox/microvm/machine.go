@@ -63,7 +63,8 @@ func (b *Backend) boot(ctx context.Context, name string, l sandbox.Limits, accel
 	if err != nil {
 		return nil, fmt.Errorf("make the machine's directory: %w", err)
 	}
-	s := spec{name: name, dir: dir, kernel: b.cfg.Kernel, initrd: b.cfg.Initrd, root: b.cfg.Root, sandbox: filepath.Join(dir, "box"), transit: filepath.Join(dir, "transit"),
+	s := spec{name: name, dir: dir, kernel: b.cfg.Kernel, initrd: b.cfg.Initrd, root: b.cfg.Root,
+		sandbox: filepath.Join(dir, "box"), transit: filepath.Join(dir, "transit"),
 		cpus: b.cfg.CPUs, memory: b.cfg.Memory, accel: accel}
 	if l.CPU > 0 {
 		s.cpus = int(math.Ceil(l.CPU))

@@ -166,7 +166,8 @@ func (b *Backend) Open(ctx context.Context, cfg sandbox.Config) (sandbox.Sandbox
 		return nil, err
 	}
 	sb := &instance{Sandbox: inner, machine: m, disk: cfg.Limits.Disk > 0}
-	hold := wire.Hold{Base: strings.TrimSuffix(inner.Inside(), "/ws"), CPU: cfg.Limits.CPU, Memory: cfg.Limits.Memory, Disk: cfg.Limits.Disk, PIDs: cfg.Limits.PIDs, Shown: shown}
+	hold := wire.Hold{Base: strings.TrimSuffix(inner.Inside(), "/ws"), CPU: cfg.Limits.CPU, Memory: cfg.Limits.Memory,
+		Disk: cfg.Limits.Disk, PIDs: cfg.Limits.PIDs, Shown: shown}
 	if cfg.Egress != nil {
 		hold.Port = inside.Port
 		err = m.lead(cfg.Egress)
@@ -191,14 +192,17 @@ func (b *Backend) checked(cfg sandbox.Config) (away sandbox.Config, shown map[st
 		if shown, err = files(cfg.Egress.Shown()); err != nil {
 			return away, nil, err
 		}
-		away.ReadOnly = slices.DeleteFunc(slices.Clone(cfg.ReadOnly), func(at string) bool { return slices.Contains(cfg.Egress.Shown(), at) })
+		away.ReadOnly = slices.DeleteFunc(slices.Clone(cfg.ReadOnly),
+			func(at string) bool { return slices.Contains(cfg.Egress.Shown(), at) })
 	}
-	err = errors.Join(cfg.Limits.Check(), sandbox.Require(b.cfg.Mode, cfg, b.Capabilities()), mirror.Refuse(b.cfg.Mode, away), b.settings())
+	err = errors.Join(cfg.Limits.Check(), sandbox.Require(b.cfg.Mode, cfg, b.Capabilities()), mirror.Refuse(b.cfg.Mode,
+		away), b.settings())
 	if cfg.Egress != nil && cfg.Network {
 		err = errors.Join(err, errors.New("egress and an open network exclude each other"))
 	}
 	if cfg.Limits.CPU > maxCPUs {
-		err = errors.Join(err, fmt.Errorf("%w: %v processors, the limit of a machine is %d", sandbox.ErrNotEnforced, cfg.Limits.CPU, maxCPUs))
+		err = errors.Join(err, fmt.Errorf("%w: %v processors, the limit of a machine is %d", sandbox.ErrNotEnforced,
+			cfg.Limits.CPU, maxCPUs))
 	}
 	return away, shown, err
 }
@@ -214,12 +218,14 @@ func (b *Backend) settings() error {
 		program = "INSPAN_FIRECRACKER"
 	}
 	if _, err := exec.LookPath(b.cfg.Program); err != nil {
-		failed = append(failed, fmt.Errorf("%w: the program %s is missing: install it, or name it with %s: %w", ErrSettings, b.cfg.Program, program, err))
+		failed = append(failed, fmt.Errorf("%w: the program %s is missing: install it, or name it with %s: %w", ErrSettings,
+			b.cfg.Program, program, err))
 	}
 	for _, f := range []struct {
 		name, path string
 		may        bool
-	}{{"INSPAN_MICROVM_KERNEL", b.cfg.Kernel, false}, {"INSPAN_MICROVM_INITRD", b.cfg.Initrd, true}, {"INSPAN_MICROVM_ROOT", b.cfg.Root, false}} {
+	}{{"INSPAN_MICROVM_KERNEL", b.cfg.Kernel, false}, {"INSPAN_MICROVM_INITRD", b.cfg.Initrd, true},
+		{"INSPAN_MICROVM_ROOT", b.cfg.Root, false}} {
 		if f.path == "" {
 			if !f.may {
 				failed = append(failed, fmt.Errorf("%w: %s is not set: make microvm builds the file", ErrSettings, f.name))
@@ -227,7 +233,8 @@ func (b *Backend) settings() error {
 			continue
 		}
 		if info, err := os.Stat(f.path); err != nil || !info.Mode().IsRegular() {
-			failed = append(failed, fmt.Errorf("%w: %s: %q is not a readable file: make microvm builds one", ErrSettings, f.name, f.path))
+			failed = append(failed, fmt.Errorf("%w: %s: %q is not a readable file: make microvm builds one", ErrSettings, f.name,
+				f.path))
 		}
 	}
 	if a := b.cfg.Accel; a != KVM && a != TCG && a != AutoAccel {
@@ -322,5 +329,6 @@ func (b *Backend) accel(ctx context.Context) (Accel, error) {
 
 // commandLine is that of the machine's kernel.
 func commandLine(channel string, more ...string) string {
-	return strings.Join(append([]string{"console=ttyS0", "quiet", "panic=-1", "mitigations=off", "random.trust_cpu=on", guest.ChannelFlag + channel}, more...), " ")
+	return strings.Join(append([]string{"console=ttyS0", "quiet", "panic=-1", "mitigations=off", "random.trust_cpu=on",
+		guest.ChannelFlag + channel}, more...), " ")
 }

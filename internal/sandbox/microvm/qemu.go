@@ -66,7 +66,8 @@ func (s spec) qemuArgs() []string {
 		cpu, accel = "host", "kvm"
 	}
 	args := []string{"-name", "inspan", "-nodefaults", "-no-user-config", "-no-reboot", "-display", "none",
-		"-machine", "pc,acpi=off,hpet=off,usb=off,vmport=off", "-accel", accel, "-cpu", cpu, "-smp", fmt.Sprint(s.cpus), "-m", fmt.Sprintf("%dM", s.memory/mebi),
+		"-machine", "pc,acpi=off,hpet=off,usb=off,vmport=off", "-accel", accel, "-cpu", cpu, "-smp", fmt.Sprint(s.cpus), "-m",
+		fmt.Sprintf("%dM", s.memory/mebi),
 		"-sandbox", "on,obsolete=deny,elevateprivileges=deny,spawn=deny,resourcecontrol=deny",
 		"-chardev", "stdio,id=console,signal=off", "-serial", "chardev:console",
 		"-kernel", s.kernel, "-append", commandLine(guest.ChannelSerial, "reboot=t")}
@@ -76,10 +77,13 @@ func (s spec) qemuArgs() []string {
 	// A write that has no room on this computer stops the machine, and watch ends it: the machine's kernel would not
 	// tell who wrote.
 	const written = ",cache=unsafe,discard=unmap,werror=stop"
-	for _, d := range []struct{ id, file, more string }{{"root", s.root, ",readonly=on"}, {"box", s.sandbox, written}, {"transit", s.transit, written}} {
-		args = append(args, "-drive", "if=none,format=raw,id="+d.id+",file="+strings.ReplaceAll(d.file, ",", ",,")+d.more, "-device", "virtio-blk-pci,drive="+d.id)
+	for _, d := range []struct{ id, file, more string }{{"root", s.root, ",readonly=on"}, {"box", s.sandbox, written},
+		{"transit", s.transit, written}} {
+		args = append(args, "-drive", "if=none,format=raw,id="+d.id+",file="+strings.ReplaceAll(d.file, ",", ",,")+d.more,
+			"-device", "virtio-blk-pci,drive="+d.id)
 	}
-	return append(args, "-device", "virtio-serial-pci,max_ports=2", "-chardev", fmt.Sprintf("socket,id=channel,fd=%d", channelFD),
+	return append(args, "-device", "virtio-serial-pci,max_ports=2", "-chardev", fmt.Sprintf("socket,id=channel,fd=%d",
+		channelFD),
 		"-device", "virtserialport,chardev=channel,name="+guest.PortName,
 		"-chardev", fmt.Sprintf("socket,id=events,fd=%d", eventsFD), "-mon", "chardev=events,mode=control")
 }

@@ -31,7 +31,8 @@ type copied struct {
 }
 
 // newCopied makes the directories on the other machine. Close the root when done.
-func newCopied(ctx context.Context, workspace string, denied []string, base, name string, remote Remote) (*copied, error) {
+func newCopied(ctx context.Context, workspace string, denied []string, base, name string, remote Remote) (*copied,
+	error) {
 	root, err := os.OpenRoot(workspace)
 	if err != nil {
 		return nil, fmt.Errorf("open workspace: %w", err)
@@ -72,7 +73,8 @@ func (c *copied) helper(ctx context.Context, p Program, script string, args ...s
 	out, errs := &local.Head{Most: maxListing}, &local.Head{Most: maxStderr}
 	nonce := rand.Text()
 	// The script's code comes behind its output, because not every Remote tells one.
-	p.Args = append([]string{"/bin/sh", "-c", "(" + script + "\n)\ncode=$?\nprintf '%s' \"" + nonce + "$code\"", "inspan"}, args...)
+	p.Args = append([]string{"/bin/sh", "-c", "(" + script + "\n)\ncode=$?\nprintf '%s' \"" + nonce + "$code\"", "inspan"},
+		args...)
 	p.Stdout, p.Stderr = out, errs
 	if err := c.remote.Run(ctx, p); err != nil {
 		return "", err

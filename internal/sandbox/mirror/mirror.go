@@ -73,7 +73,8 @@ type Used struct {
 func (u Used) bounded() Used {
 	const most = 1 << 50 // bytes, or nanoseconds
 	amount := func(n int64) int64 { return min(max(n, 0), most) }
-	return Used{time.Duration(amount(int64(u.User))), time.Duration(amount(int64(u.System))), amount(u.Memory), amount(u.Read), amount(u.Written)}
+	return Used{time.Duration(amount(int64(u.User))), time.Duration(amount(int64(u.System))), amount(u.Memory),
+		amount(u.Read), amount(u.Written)}
 }
 
 // Limits of a workspace that is mirrored.

@@ -74,7 +74,8 @@ func (c *copied) send(ctx context.Context, now tree, changed, removed []string) 
 	for name, e := range sent {
 		c.here[name] = e
 		// A file that is another already was changed by a command that runs: it is brought back like any other.
-		if l := listed[name]; l.kind == e.kind && l.size == e.size && l.link == e.link && (e.kind != 'f' || l.time.Equal(e.time)) {
+		if l := listed[name]; l.kind == e.kind && l.size == e.size && l.link == e.link &&
+			(e.kind != 'f' || l.time.Equal(e.time)) {
 			c.there[name] = l
 		} else {
 			delete(c.there, name)

@@ -33,7 +33,8 @@ var _ sandbox.Sandbox = (*Sandbox)(nil)
 func Refuse(mode sandbox.Mode, cfg sandbox.Config) error {
 	var missing []error
 	refuse := func(format string, args ...any) {
-		missing = append(missing, fmt.Errorf("sandbox mode %s: %w: "+format, append([]any{mode, sandbox.ErrNotEnforced}, args...)...))
+		missing = append(missing, fmt.Errorf("sandbox mode %s: %w: "+format, append([]any{mode, sandbox.ErrNotEnforced},
+			args...)...))
 	}
 	for _, at := range cfg.ReadOnly {
 		refuse("%q cannot be shown read-only on another machine: put it into the template or image", at)
@@ -52,7 +53,8 @@ func Refuse(mode sandbox.Mode, cfg sandbox.Config) error {
 
 // OpenBox checks a Config, makes the other machine and opens a sandbox on it. create is given a name of the sandbox's
 // own that tells whose it is. The machine is ended where the sandbox cannot be opened, and by Destroy.
-func OpenSandbox(ctx context.Context, cfg sandbox.Config, mode sandbox.Mode, base string, create func(ctx context.Context, name string) (Remote, error)) (*Sandbox, error) {
+func OpenSandbox(ctx context.Context, cfg sandbox.Config, mode sandbox.Mode, base string,
+	create func(ctx context.Context, name string) (Remote, error)) (*Sandbox, error) {
 	inner, err := local.OpenSandbox(cfg, mode, "", "", "")
 	if err != nil {
 		return nil, err
@@ -73,7 +75,8 @@ func OpenSandbox(ctx context.Context, cfg sandbox.Config, mode sandbox.Mode, bas
 	return b, nil
 }
 
-func (b *Sandbox) attach(ctx context.Context, base string, create func(ctx context.Context, name string) (Remote, error)) error {
+func (b *Sandbox) attach(ctx context.Context, base string, create func(ctx context.Context, name string) (Remote,
+	error)) error {
 	remote, err := create(ctx, b.Name())
 	if err != nil {
 		return err
@@ -119,12 +122,14 @@ func (b *Sandbox) run(ctx context.Context, p local.Process, started func(pid int
 	defer b.runs.Add(-1)
 	begin := time.Now()
 	s, used, killed, runErr := b.supervised(ctx, p, args, started)
-	exit := sandbox.Exit{Code: s.code, Wall: time.Since(begin), User: max(s.user, used.User), System: max(s.system, used.System),
+	exit := sandbox.Exit{Code: s.code, Wall: time.Since(begin), User: max(s.user, used.User),
+		System: max(s.system, used.System),
 		MaxRSS: used.Memory, ReadBytes: used.Read, WriteBytes: used.Written}
 	local.Signalled(&exit)
 	pid, refusal := s.started()
 	if refusal != "" {
-		return sandbox.Exit{}, fmt.Errorf("exec %q: %w: %s", p.Args[0], sandbox.ErrNotStarted, strings.ToValidUTF8(refusal, "\uFFFD"))
+		return sandbox.Exit{}, fmt.Errorf("exec %q: %w: %s", p.Args[0], sandbox.ErrNotStarted, strings.ToValidUTF8(refusal,
+			"\uFFFD"))
 	}
 	if pid == 0 && !killed && runErr != nil && !errors.Is(runErr, ErrCut) {
 		return sandbox.Exit{}, because(ctx, p, fmt.Errorf("exec %q: %w: %w", p.Args[0], sandbox.ErrNotStarted, runErr))
@@ -173,7 +178,8 @@ func (b *Sandbox) command(p local.Process) ([]string, error) {
 }
 
 // supervised runs one command until its end was heard, or ctx ended and the command was killed.
-func (b *Sandbox) supervised(ctx context.Context, p local.Process, args []string, started func(pid int)) (s *speech, used Used, killed bool, err error) {
+func (b *Sandbox) supervised(ctx context.Context, p local.Process, args []string, started func(pid int)) (s *speech,
+	used Used, killed bool, err error) {
 	nonce := rand.Text() + rand.Text()
 	streams := 2
 	if args[0] == "1" {

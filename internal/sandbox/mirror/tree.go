@@ -27,7 +27,8 @@ type entry struct {
 
 // same reports whether nothing of an entry changed.
 func (e entry) same(o entry) bool {
-	return e.kind == o.kind && e.link == o.link && e.stamp == o.stamp && e.size == o.size && (e.kind == 'l' || e.mode == o.mode)
+	return e.kind == o.kind && e.link == o.link && e.stamp == o.stamp && e.size == o.size &&
+		(e.kind == 'l' || e.mode == o.mode)
 }
 
 // tree is entries by path, which is relative and has no "." or ".." in it.
@@ -162,7 +163,8 @@ const fields = 8
 // directory or link.
 func parse(data []byte, denied map[string]bool, folds bool) (tree, error) {
 	parts := bytes.Split(data, []byte{0})
-	if len(parts) < 2 || string(parts[len(parts)-2]) != "end" || len(parts[len(parts)-1]) > 0 || (len(parts)-2)%fields != 0 {
+	if len(parts) < 2 || string(parts[len(parts)-2]) != "end" || len(parts[len(parts)-1]) > 0 ||
+		(len(parts)-2)%fields != 0 {
 		return nil, fmt.Errorf("%w: it is cut off", ErrHostile)
 	}
 	found, folded := tree{}, map[string]string{}
@@ -201,7 +203,8 @@ func parse(data []byte, denied map[string]bool, folds bool) (tree, error) {
 
 // checkName refuses what find does not print of a tree.
 func checkName(name string) error {
-	if name == "" || len(name) > MaxPath || path.IsAbs(name) || path.Clean(name) != name || name == "." || name == ".." || strings.HasPrefix(name, "../") {
+	if name == "" || len(name) > MaxPath || path.IsAbs(name) || path.Clean(name) != name || name == "." || name == ".." ||
+		strings.HasPrefix(name, "../") {
 		return fmt.Errorf("%w: the name %.200q", ErrHostile, name)
 	}
 	return nil

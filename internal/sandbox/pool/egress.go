@@ -125,7 +125,8 @@ func (e *Egress) lead(cfg *sandbox.Config, backend sandbox.Backend) error {
 		return nil
 	}
 	if _, ok := backend.(sandbox.Doored); !ok {
-		return fmt.Errorf("sandbox %s: %w: it cannot restrict commands to the allowed_hosts of the agent: use bwrap", backend.Mode(), sandbox.ErrUnavailable)
+		return fmt.Errorf("sandbox %s: %w: it cannot restrict commands to the allowed_hosts of the agent: use bwrap",
+			backend.Mode(), sandbox.ErrUnavailable)
 	}
 	egress, err := e.opened()
 	if err != nil {

@@ -73,11 +73,13 @@ func (p *Pool) Acquirer(ctx context.Context, o *Opener, s run.State, step string
 		if err != nil {
 			return nil, err
 		}
-		w := wanted{run: s.HarnessID, step: step, workspace: r.Dir.Workspace, wall: plan.cfg.Limits.Wall, need: need, opened: fingerprintOf(plan.backend.Mode(), plan.cfg),
-			open: func() (sandbox.Sandbox, error) { return plan.open(ctx) }}
+		w := wanted{run: s.HarnessID, step: step, workspace: r.Dir.Workspace, wall: plan.cfg.Limits.Wall, need: need,
+			opened: fingerprintOf(plan.backend.Mode(), plan.cfg),
+			open:   func() (sandbox.Sandbox, error) { return plan.open(ctx) }}
 		w.key = strings.Join([]string{"run", s.HarnessID, step, st.AssignedAgent}, "\x00")
 		if session {
-			if key := strings.Join([]string{"session", r.Dir.Path, st.AssignedAgent}, "\x00"); p.handedOn(ctx, key, s.HarnessID) {
+			if key := strings.Join([]string{"session", r.Dir.Path, st.AssignedAgent}, "\x00"); p.handedOn(ctx, key,
+				s.HarnessID) {
 				w.key, w.step = key, ""
 			}
 		}
@@ -166,7 +168,8 @@ func (l *Lease) now() sandbox.Sandbox {
 // replaced judges how a command ended in a sandbox. It reports whether there is another one now in which it is to be
 // tried: the first was used before, is dead, and nothing of the command has begun.
 func (l *Lease) replaced(ctx context.Context, sb sandbox.Sandbox, err error) bool {
-	if err == nil || ctx.Err() != nil || !slow(sb.Mode()) || errors.Is(err, sandbox.ErrLifetime) || errors.Is(err, sandbox.ErrDisk) {
+	if err == nil || ctx.Err() != nil || !slow(sb.Mode()) || errors.Is(err, sandbox.ErrLifetime) || errors.Is(err,
+		sandbox.ErrDisk) {
 		return false
 	}
 	l.mu.Lock()

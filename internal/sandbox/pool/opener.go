@@ -82,7 +82,8 @@ const (
 )
 
 // ErrReaches means that the commands of a sandbox could connect to the station, and answer the gates of their own run.
-var ErrReaches = fmt.Errorf("%w: its commands could connect to the station and answer the gates of their own run", sandbox.ErrNotEnforced)
+var ErrReaches = fmt.Errorf("%w: its commands could connect to the station and answer the gates of their own run",
+	sandbox.ErrNotEnforced)
 
 // NewOpener checks the configuration and makes the workspace root.
 func NewOpener(cfg Config) (*Opener, error) {
@@ -158,7 +159,8 @@ func (o *Opener) Away(mode sandbox.Mode) bool {
 // Mode is what an agent asks for. With auto, a backend that it names is taken only where this machine does not have the
 // commands that it requires (SBX-10), or where what the machine has isolates less than the agent wants.
 func (o *Opener) Mode(want events.Sandbox) sandbox.Mode {
-	if auto := want.Mode == "" || want.Mode == string(sandbox.Auto); auto && want.Backend != "" && o.commandsHere(want.Requires) &&
+	if auto := want.Mode == "" || want.Mode == string(sandbox.Auto); auto && want.Backend != "" &&
+		o.commandsHere(want.Requires) &&
 		backends.Enough(o.cfg.Default, sandbox.Mode(want.MinIsolation)) == nil && o.local() {
 		return o.cfg.Default
 	}
@@ -243,7 +245,10 @@ func (o *Opener) plan(r Request) (plan, error) {
 		}
 		return plan{}, fmt.Errorf("sandbox %q: %w", mode, sandbox.ErrUnavailable)
 	}
-	p := plan{backend: backend, meets: func(ctx context.Context, sb sandbox.Sandbox) error { return o.meets(ctx, sb, r.Want) }}
+	p := plan{backend: backend, meets: func(ctx context.Context, sb sandbox.Sandbox) error {
+		return o.meets(ctx, sb,
+			r.Want)
+	}}
 	var err error
 	if p.at, err = workdir.Pin(o.cfg.Root, r.Dir.Path); err == nil {
 		p.cfg, err = o.config(r, mode, p)
@@ -256,7 +261,8 @@ func (o *Opener) plan(r Request) (plan, error) {
 
 // config is what a sandbox may see.
 func (o *Opener) config(r Request, mode sandbox.Mode, p plan) (sandbox.Config, error) {
-	cfg := sandbox.Config{ID: r.Run, Workspace: p.at.Path, Lasting: r.Shared, Image: r.Want.Image, Env: o.cfg.Env, ReadOnly: o.cfg.ReadOnly, Writable: o.cfg.Writable}
+	cfg := sandbox.Config{ID: r.Run, Workspace: p.at.Path, Lasting: r.Shared, Image: r.Want.Image, Env: o.cfg.Env,
+		ReadOnly: o.cfg.ReadOnly, Writable: o.cfg.Writable}
 	if o.cfg.Cache != "" {
 		cache, err := workdir.Make(o.cfg.Cache, r.Dir.Workspace)
 		if err != nil {
@@ -297,7 +303,8 @@ func (o *Opener) alternates(r Request, mode sandbox.Mode, cfg *sandbox.Config) e
 		return nil
 	}
 	if o.Away(mode) {
-		return tool.Fail(tool.Permanent, "set workspace: persistent, or another sandbox", fmt.Errorf("%w, which the sandbox %s cannot show", ErrAlternates, mode))
+		return tool.Fail(tool.Permanent, "set workspace: persistent, or another sandbox",
+			fmt.Errorf("%w, which the sandbox %s cannot show", ErrAlternates, mode))
 	}
 	cfg.ReadOnly = append(slices.Clone(cfg.ReadOnly), objects)
 	return nil

@@ -35,7 +35,8 @@ func paths(cfg *sandbox.Config, want events.Sandbox) error {
 			cfg.ReadOnly = append(cfg.ReadOnly, at)
 		}
 		if at == cfg.Workspace {
-			return fmt.Errorf("read_only %q: %w: the whole workspace cannot be read-only, name paths in it", name, sandbox.ErrNotEnforced)
+			return fmt.Errorf("read_only %q: %w: the whole workspace cannot be read-only, name paths in it", name,
+				sandbox.ErrNotEnforced)
 		}
 	}
 	for _, name := range want.ReadWrite {

@@ -88,7 +88,8 @@ func (p *Pool) take(w wanted, now time.Time) (k *pooled, rested time.Duration) {
 		}
 		p.remove(k)
 	}
-	k = &pooled{key: w.key, run: w.run, step: w.step, workspace: w.workspace, opened: w.opened, wall: w.wall, since: now, open: sync.OnceValues(w.open), users: 1}
+	k = &pooled{key: w.key, run: w.run, step: w.step, workspace: w.workspace, opened: w.opened, wall: w.wall, since: now,
+		open: sync.OnceValues(w.open), users: 1}
 	if k.off = p.closed; k.off {
 		return k, -1
 	}

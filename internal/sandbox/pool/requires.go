@@ -70,7 +70,8 @@ func (o *Opener) meets(ctx context.Context, sb sandbox.Sandbox, want events.Sand
 	if want.Image != "" {
 		where += " with image " + want.Image
 	}
-	return tool.Fail(tool.Permanent, "ask an operator to install it in the sandbox, give the agent another sandbox or image, or change requires in its file",
+	return tool.Fail(tool.Permanent,
+		"ask an operator to install it in the sandbox, give the agent another sandbox or image, or change requires in its file",
 		fmt.Errorf("%w: in sandbox %s: %s", ErrRequires, where, strings.Join(missing, "; ")))
 }
 

@@ -120,7 +120,8 @@ func Check(names []string) error {
 		return fmt.Errorf("%d denied programs, at most %d", len(names), MaxNames)
 	}
 	for _, name := range names {
-		if _, err := path.Match(name, ""); err != nil || name == "" || strings.Contains(name, "/") && !path.IsAbs(name) || strings.ContainsRune(name, 0) {
+		if _, err := path.Match(name, ""); err != nil || name == "" || strings.Contains(name, "/") && !path.IsAbs(name) ||
+			strings.ContainsRune(name, 0) {
 			return fmt.Errorf("denied program %q: want a base name, a pattern of one, or an absolute path", name)
 		}
 	}

@@ -121,7 +121,8 @@ func together(b *testing.B, backend sandbox.Backend, crowd int) (failed int, mem
 }
 
 // crowded is the life of one sandbox among many: it says when its command runs, which ends when all others run.
-func crowded(ctx context.Context, backend sandbox.Backend, dir string, here func(), all <-chan struct{}) (err error, used int64) {
+func crowded(ctx context.Context, backend sandbox.Backend, dir string, here func(), all <-chan struct{}) (err error,
+	used int64) {
 	defer here() // also where it never runs
 	sb, err := backend.Open(ctx, sandbox.Config{ID: "one of many", Workspace: dir, Network: true})
 	if err != nil {
@@ -140,7 +141,8 @@ func crowded(ctx context.Context, backend sandbox.Backend, dir string, here func
 		case <-ctx.Done():
 		}
 	})
-	exit, err := sb.Exec(ctx, sandbox.Cmd{Args: []string{"sh", "-c", "echo ready; read x; exit 7"}, Stdin: &gate{open: all, ctx: ctx}, Stdout: ready})
+	exit, err := sb.Exec(ctx, sandbox.Cmd{Args: []string{"sh", "-c", "echo ready; read x; exit 7"},
+		Stdin: &gate{open: all, ctx: ctx}, Stdout: ready})
 	if err == nil && exit.Code != 7 {
 		err = fmt.Errorf("the command ended with status %d: %q", exit.Code, ready.String())
 	}

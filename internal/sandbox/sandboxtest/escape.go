@@ -192,7 +192,8 @@ func surround(t *testing.T, b sandbox.Backend, script string) surroundings {
 	apart(victim)
 	must(t, victim.Start())
 	t.Cleanup(func() { _, _ = victim.Process.Kill(), victim.Wait() })
-	s.env = []string{"SECRET=" + s.outside + "/secret", "OUTSIDE=" + s.outside, "OTHER=" + base + "/other", "OTHERHOME=" + private,
+	s.env = []string{"SECRET=" + s.outside + "/secret", "OUTSIDE=" + s.outside, "OTHER=" + base + "/other",
+		"OTHERHOME=" + private,
 		fmt.Sprintf("SERVICE=%d", os.Getpid()), fmt.Sprintf("VICTIM=%d", victim.Process.Pid), "PORT=" + port,
 		"UDP=" + echo(t), "SOCKET=" + short + "/s", "ABSTRACT=" + abstract,
 		"DATAGRAMS=" + short + "/d", "SHOWN=" + base + "/shown/file", "ADDRESS4=" + also(t, port)}
@@ -234,7 +235,8 @@ func echo(t *testing.T) string {
 // otherHome finds the private home of a sandbox on the machine: by a file that a command of it leaves there.
 func otherHome(t *testing.T, b sandbox.Backend, sb sandbox.Sandbox) string {
 	t.Helper()
-	exit, err := sb.Exec(within(t), sandbox.Cmd{Args: []string{"sh", "-c", `touch "$HOME/here-$$" && echo here-$$ > name`}})
+	exit, err := sb.Exec(within(t), sandbox.Cmd{Args: []string{"sh", "-c",
+		`touch "$HOME/here-$$" && echo here-$$ > name`}})
 	if err != nil || exit.Code != 0 {
 		t.Fatalf("got %+v, %v", exit, err)
 	}
@@ -254,11 +256,13 @@ func otherHome(t *testing.T, b sandbox.Backend, sb sandbox.Sandbox) string {
 // attempt runs a script in a sandbox and returns what it says.
 func (s surroundings) attempt(t *testing.T, b sandbox.Backend, network bool, script string) string {
 	t.Helper()
-	sb, err := b.Open(t.Context(), sandbox.Config{ID: "escape", Workspace: s.workspace, Env: s.env, Network: network, ReadOnly: s.shown, Closed: s.closed(b, network)})
+	sb, err := b.Open(t.Context(), sandbox.Config{ID: "escape", Workspace: s.workspace, Env: s.env, Network: network,
+		ReadOnly: s.shown, Closed: s.closed(b, network)})
 	must(t, err)
 	defer func() { must(t, sb.Destroy(context.Background())) }()
 	var out safe
-	if _, err := sb.Exec(within(t), sandbox.Cmd{Args: []string{"sh", "-c", script}, Stdout: &out, Stderr: &out}); err != nil {
+	if _, err := sb.Exec(within(t), sandbox.Cmd{Args: []string{"sh", "-c", script}, Stdout: &out,
+		Stderr: &out}); err != nil {
 		t.Fatal(err)
 	}
 	return out.String()
@@ -276,7 +280,8 @@ func (s surroundings) closed(b sandbox.Backend, network bool) func(netip.AddrPor
 func (s surroundings) check(t *testing.T) {
 	t.Helper()
 	list, err := os.ReadDir(s.outside)
-	if data, rerr := os.ReadFile(s.outside + "/secret"); err != nil || rerr != nil || len(list) != 2 || string(data) != secretText {
+	if data, rerr := os.ReadFile(s.outside + "/secret"); err != nil || rerr != nil || len(list) != 2 ||
+		string(data) != secretText {
 		t.Errorf("outside: %v, %v, %v, %q", list, err, rerr, data)
 	}
 	if now := s.known(t); now != s.before {
@@ -328,14 +333,17 @@ func bombs(t *testing.T, b sandbox.Backend, table *outcome) {
 		// want is the error, nil where the kernel ends it or the context does.
 		want error
 	}{
-		"fork bomb":         {sandbox.Limits{PIDs: 64}, `exec 9>leash; bomb() { bomb | bomb & }; bomb; sleep 600`, nil},
-		"memory bomb":       {sandbox.Limits{Memory: 64 << 20}, `exec 9>leash; tail /dev/zero; sleep 600`, nil},
-		"disk filler":       {sandbox.Limits{Disk: 32 << 20}, `exec 9>leash; while :; do i=$((i+1)); head -c 1m /dev/zero > f$i; done`, sandbox.ErrDisk},
-		"one large file":    {sandbox.Limits{Disk: 32 << 20}, `exec 9>leash; head -c 1G /dev/zero > f; sleep 600`, nil},
-		"life without end":  {sandbox.Limits{Wall: time.Second}, `exec 9>leash; sleep 600`, sandbox.ErrLifetime},
-		"daemon":            {sandbox.Limits{}, families["daemon"], nil},
-		"nameless daemon":   {sandbox.Limits{}, `exec 9>leash; (env -i setsid sh -c '(env -i setsid sleep 600 &)' &); sleep 600`, nil},
-		"daemons for ever":  {sandbox.Limits{PIDs: 64}, `exec 9>leash; while :; do (env -i setsid sh -c 'sleep 600 & sleep 600' &); done`, nil},
+		"fork bomb":   {sandbox.Limits{PIDs: 64}, `exec 9>leash; bomb() { bomb | bomb & }; bomb; sleep 600`, nil},
+		"memory bomb": {sandbox.Limits{Memory: 64 << 20}, `exec 9>leash; tail /dev/zero; sleep 600`, nil},
+		"disk filler": {sandbox.Limits{Disk: 32 << 20},
+			`exec 9>leash; while :; do i=$((i+1)); head -c 1m /dev/zero > f$i; done`, sandbox.ErrDisk},
+		"one large file":   {sandbox.Limits{Disk: 32 << 20}, `exec 9>leash; head -c 1G /dev/zero > f; sleep 600`, nil},
+		"life without end": {sandbox.Limits{Wall: time.Second}, `exec 9>leash; sleep 600`, sandbox.ErrLifetime},
+		"daemon":           {sandbox.Limits{}, families["daemon"], nil},
+		"nameless daemon": {sandbox.Limits{},
+			`exec 9>leash; (env -i setsid sh -c '(env -i setsid sleep 600 &)' &); sleep 600`, nil},
+		"daemons for ever": {sandbox.Limits{PIDs: 64},
+			`exec 9>leash; while :; do (env -i setsid sh -c 'sleep 600 & sleep 600' &); done`, nil},
 		"deaf process tree": {sandbox.Limits{}, families["deaf to polite signals"], nil},
 	} {
 		t.Run("SBX-15 "+name, func(t *testing.T) {
@@ -380,7 +388,10 @@ func bombs(t *testing.T, b sandbox.Backend, table *outcome) {
 
 // promises reports whether a backend says that it enforces a wall.
 func promises(b sandbox.Backend, isolation sandbox.Isolation) bool {
-	return slices.ContainsFunc(b.Capabilities(), func(c sandbox.Capability) bool { return c.Isolation == isolation && c.Enforced })
+	return slices.ContainsFunc(b.Capabilities(), func(c sandbox.Capability) bool {
+		return c.Isolation == isolation &&
+			c.Enforced
+	})
 }
 
 // outcome collects the rows of the table.

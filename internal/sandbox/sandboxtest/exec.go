@@ -60,7 +60,8 @@ func examExec(t *testing.T, b sandbox.Backend) {
 	})
 	t.Run("SBX-1 output comes while the command runs", func(t *testing.T) { streams(t, p) })
 	t.Run("a failed Write does not hang the command", func(t *testing.T) {
-		exit, err := p.sandbox.Exec(within(t), sandbox.Cmd{Args: []string{"head", "-c", "1000000", "/dev/zero"}, Stdout: broken{}})
+		exit, err := p.sandbox.Exec(within(t), sandbox.Cmd{Args: []string{"head", "-c", "1000000", "/dev/zero"},
+			Stdout: broken{}})
 		if err != nil || exit.Code != 0 {
 			t.Errorf("got %+v, %v", exit, err)
 		}
@@ -122,7 +123,8 @@ func directory(t *testing.T, p workdir) {
 		}
 	}
 	for _, dir := range []string{"..", "deep/../..", "/", p.outside, "leak", "leak/../.."} {
-		if _, err := p.sandbox.Exec(within(t), sandbox.Cmd{Args: []string{"true"}, Dir: dir}); !errors.Is(err, sandbox.ErrOutside) {
+		if _, err := p.sandbox.Exec(within(t), sandbox.Cmd{Args: []string{"true"}, Dir: dir}); !errors.Is(err,
+			sandbox.ErrOutside) {
 			t.Errorf("dir %q: got %v, want ErrOutside", dir, err)
 		}
 	}
@@ -155,7 +157,8 @@ func bigOutput(t *testing.T, b sandbox.Backend) {
 	var before, after runtime.MemStats
 	var out counter
 	runtime.ReadMemStats(&before)
-	exit, err := p.sandbox.Exec(within(t), sandbox.Cmd{Args: []string{"head", "-c", fmt.Sprint(size), "/dev/zero"}, Stdout: &out})
+	exit, err := p.sandbox.Exec(within(t), sandbox.Cmd{Args: []string{"head", "-c", fmt.Sprint(size), "/dev/zero"},
+		Stdout: &out})
 	runtime.ReadMemStats(&after)
 	if err != nil || exit.Code != 0 || out.n != size {
 		t.Fatalf("got %d bytes, %+v, %v, want %d", out.n, exit, err, size)
@@ -172,7 +175,8 @@ func examEnvironment(t *testing.T, b sandbox.Backend) {
 		_, err := p.sandbox.Exec(within(t), sandbox.Cmd{Args: []string{"env"}, Stdout: &out})
 		must(t, err)
 		// The GIT ones are set where the machine's configuration of git is for its own user alone.
-		allowed := []string{"PATH", "HOME", "LANG", "TMPDIR", "TERM", "PWD", "INSPAN_SANDBOX_ID", "GIT_CONFIG_NOSYSTEM", "GIT_ATTR_NOSYSTEM"}
+		allowed := []string{"PATH", "HOME", "LANG", "TMPDIR", "TERM", "PWD", "INSPAN_SANDBOX_ID", "GIT_CONFIG_NOSYSTEM",
+			"GIT_ATTR_NOSYSTEM"}
 		seen := map[string]string{}
 		for line := range strings.Lines(out.String()) {
 			name, value, _ := strings.Cut(strings.TrimSpace(line), "=")
@@ -200,7 +204,8 @@ func examEnvironment(t *testing.T, b sandbox.Backend) {
 	})
 	t.Run("environment of the command", func(t *testing.T) {
 		var out safe
-		_, err := p.sandbox.Exec(within(t), sandbox.Cmd{Args: []string{"sh", "-c", `echo "$GIVEN|$LANG"`}, Env: []string{"GIVEN=a b=c", "LANG=C"}, Stdout: &out})
+		_, err := p.sandbox.Exec(within(t), sandbox.Cmd{Args: []string{"sh", "-c", `echo "$GIVEN|$LANG"`},
+			Env: []string{"GIVEN=a b=c", "LANG=C"}, Stdout: &out})
 		if err != nil || out.String() != "a b=c|C\n" {
 			t.Errorf("got %q, %v", out.String(), err)
 		}
@@ -216,7 +221,8 @@ func examEnvironment(t *testing.T, b sandbox.Backend) {
 			t.Skipf("NOT TESTED: descriptors are counted through /proc, this is %s", runtime.GOOS)
 		}
 		// 3 is the one through which the shell itself reads the directory.
-		if out, _, _ := p.sh(t, "for f in /proc/$$/fd/*; do basename $f; done"); strings.TrimSuffix(out, "3\n") != "0\n1\n2\n" {
+		if out, _, _ := p.sh(t, "for f in /proc/$$/fd/*; do basename $f; done"); strings.TrimSuffix(out,
+			"3\n") != "0\n1\n2\n" {
 			t.Errorf("got %q, want 0, 1, 2", out)
 		}
 	})

@@ -18,7 +18,8 @@ func examGit(t *testing.T, b sandbox.Backend) {
 	}
 	const script = `set -e; git init -q .; echo text > f; chmod +x f; git add -A
 git -c user.name=agent -c user.email=agent@localhost commit -q -m first; git log --format=%s; git status --short`
-	for name, env := range map[string]string{"": "", " also with an environment of its own": `exec env -i PATH="$PATH" HOME="$HOME" `} {
+	for name, env := range map[string]string{"": "",
+		" also with an environment of its own": `exec env -i PATH="$PATH" HOME="$HOME" `} {
 		t.Run("SBX-1 git commits"+name, func(t *testing.T) {
 			if info, err := os.Stat("/etc/gitconfig"); env != "" && err == nil && info.Mode().Perm()&0o004 == 0 {
 				untested(t, "git without the sandbox's environment: the machine's configuration of git is for its own user alone")

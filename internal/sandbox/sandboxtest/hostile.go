@@ -17,13 +17,16 @@ import (
 
 // oddNames are names of one file each, however they look: none is a way up, a separator or a link.
 var oddNames = []string{
-	"\u2024\u2024", "\uff0e\uff0e", "\u2025", "..\u200b", "\u2024\u2024\u2215secret", "\uff0e\uff0e\uff0fsecret", "..\u2044outside\u2044secret",
-	"..\\outside\\secret", "%2e%2e%2fsecret", "..%2foutside", "...", ". .", " ..", ".. ", "-rf", "--", "~", "$HOME", "`id`", "$(id)", ";id", "*", "a\nb", "a\tb", "\u202etxt.exe",
+	"\u2024\u2024", "\uff0e\uff0e", "\u2025", "..\u200b", "\u2024\u2024\u2215secret", "\uff0e\uff0e\uff0fsecret",
+	"..\u2044outside\u2044secret",
+	"..\\outside\\secret", "%2e%2e%2fsecret", "..%2foutside", "...", ". .", " ..", ".. ", "-rf", "--", "~", "$HOME",
+	"`id`", "$(id)", ";id", "*", "a\nb", "a\tb", "\u202etxt.exe",
 	"\u0430dmin", "\u212b", "A\u030a", "\u00c5", strings.Repeat("n", 255), strings.Repeat("\u00e9", 127),
 }
 
 // noNames cannot be names of files at all.
-var noNames = []string{"", "a\x00b", "\x00", "../outside/secret\x00.txt", strings.Repeat("n", 4096), strings.Repeat("n", 256), strings.Repeat("d/", 2048) + "f", "ok/" + strings.Repeat("\u00e9", 2048)}
+var noNames = []string{"", "a\x00b", "\x00", "../outside/secret\x00.txt", strings.Repeat("n", 4096),
+	strings.Repeat("n", 256), strings.Repeat("d/", 2048) + "f", "ok/" + strings.Repeat("\u00e9", 2048)}
 
 // examHostile gives a sandbox names and a disk that no one means well with.
 func examHostile(t *testing.T, b sandbox.Backend) {
@@ -68,7 +71,8 @@ func examHostile(t *testing.T, b sandbox.Backend) {
 			if err := p.sandbox.Remove(name); err == nil {
 				t.Errorf("remove %q: no error", shown)
 			}
-			for what, cmd := range map[string]sandbox.Cmd{"directory": {Args: []string{"true"}, Dir: name}, "program": {Args: []string{name}}, "argument": {Args: []string{"cat", name}}} {
+			for what, cmd := range map[string]sandbox.Cmd{"directory": {Args: []string{"true"}, Dir: name},
+				"program": {Args: []string{name}}, "argument": {Args: []string{"cat", name}}} {
 				if what == "directory" && name == "" {
 					continue // it is the workspace
 				}
@@ -90,7 +94,8 @@ func examHostile(t *testing.T, b sandbox.Backend) {
 
 func fullDisk(t *testing.T, b sandbox.Backend) {
 	ws := t.TempDir()
-	if out, err := exec.CommandContext(t.Context(), "mount", "-t", "tmpfs", "-o", "size=1m", "tmpfs", ws).CombinedOutput(); err != nil {
+	if out, err := exec.CommandContext(t.Context(), "mount", "-t", "tmpfs", "-o", "size=1m", "tmpfs",
+		ws).CombinedOutput(); err != nil {
 		untested(t, "a full disk: only root can mount a small one: %s", strings.TrimSpace(string(out)))
 	}
 	t.Cleanup(func() {

@@ -25,9 +25,10 @@ func examItself(t *testing.T, b sandbox.Backend) {
 		"errors are those of files": `chmod 600 none 2>&1 | grep -q 'No such file'; echo x > f; chmod 600 f/g 2>&1 | grep -q 'Not a directory'; ln -s l l; chmod 600 l 2>&1 | grep -q 'levels of symbolic links'`,
 		"limits":                    `ulimit -n 64; test "$(ulimit -n)" = 64; test "$(sh -c 'ulimit -n')" = 64`,
 		"niceness":                  `test "$(nice -n 19 nice)" = 19`,
-		"calls on itself by its id": `perl -e '` + perl + `$v = $$; print call("PRLIMIT", 0, 7, 0, $o = "\0" x 16), call("PRLIMIT", $v, 7, 0, $o), call("PRIORITY", 0, $v, 19), call("PRIORITY", 0, 0, 19), call("PARAM", 0, pack("i", 0)), call("PARAM", $v, pack("i", 0)) < 1 ? 0 : 1' | grep -x 000000`,
-		"a server of its own":       `perl -MSocket -e 'socket(L, AF_INET, SOCK_STREAM, 0); bind(L, sockaddr_in(0, INADDR_LOOPBACK)) && listen(L, 1) or exit 1; $at = getsockname(L); if (!fork) { socket(S, AF_INET, SOCK_STREAM, 0); connect(S, $at) && syswrite(S, "x"); exit } accept(C, L) && sysread(C, $x, 1) == 1 or exit 1'`,
-		"pairs of sockets":          `perl -MSocket -e 'socketpair(A, B, AF_UNIX, SOCK_STREAM, 0) && syswrite(A, "x") && sysread(B, $x, 1) == 1 or exit 1'`,
+		"calls on itself by its id": `perl -e '` + perl +
+			`$v = $$; print call("PRLIMIT", 0, 7, 0, $o = "\0" x 16), call("PRLIMIT", $v, 7, 0, $o), call("PRIORITY", 0, $v, 19), call("PRIORITY", 0, 0, 19), call("PARAM", 0, pack("i", 0)), call("PARAM", $v, pack("i", 0)) < 1 ? 0 : 1' | grep -x 000000`,
+		"a server of its own": `perl -MSocket -e 'socket(L, AF_INET, SOCK_STREAM, 0); bind(L, sockaddr_in(0, INADDR_LOOPBACK)) && listen(L, 1) or exit 1; $at = getsockname(L); if (!fork) { socket(S, AF_INET, SOCK_STREAM, 0); connect(S, $at) && syswrite(S, "x"); exit } accept(C, L) && sysread(C, $x, 1) == 1 or exit 1'`,
+		"pairs of sockets":    `perl -MSocket -e 'socketpair(A, B, AF_UNIX, SOCK_STREAM, 0) && syswrite(A, "x") && sysread(B, $x, 1) == 1 or exit 1'`,
 	} {
 		t.Run("SBX-14 "+name, func(t *testing.T) {
 			t.Parallel()
@@ -49,7 +50,8 @@ func examItself(t *testing.T, b sandbox.Backend) {
 	t.Run("SBX-14 a folder that only its owner may enter can be changed back", func(t *testing.T) {
 		t.Parallel()
 		p := open(t, b)
-		if out, errs, exit := p.sh(t, `mkdir d; echo x > d/f; chmod 000 d; chmod 755 d; cat d/f`); exit.Code != 0 || out != "x\n" {
+		if out, errs, exit := p.sh(t, `mkdir d; echo x > d/f; chmod 000 d; chmod 755 d; cat d/f`); exit.Code != 0 ||
+			out != "x\n" {
 			t.Errorf("got %q, %q, %+v", out, errs, exit)
 		}
 		if info, err := os.Stat(p.workspace + "/d"); err != nil || info.Mode().Perm() != 0o755 {

@@ -19,7 +19,8 @@ func pinned(t *testing.T, b sandbox.Backend) {
 		must(t, os.MkdirAll(filepath.Join(ws, dir), 0o755))
 	}
 	must(t, os.WriteFile(filepath.Join(ws, "a/b/c/f"), []byte("kept"), 0o644))
-	sb, err := b.Open(t.Context(), sandbox.Config{ID: "pin", Workspace: ws, Network: true, ReadOnly: []string{ws + "/.git/hooks", ws + "/a/b/c"}})
+	sb, err := b.Open(t.Context(), sandbox.Config{ID: "pin", Workspace: ws, Network: true,
+		ReadOnly: []string{ws + "/.git/hooks", ws + "/a/b/c"}})
 	if errors.Is(err, sandbox.ErrNotEnforced) {
 		t.Logf("refused: %v", err)
 		return

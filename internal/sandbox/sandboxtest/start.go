@@ -115,7 +115,8 @@ func examStart(t *testing.T, b sandbox.Backend) {
 		if _, err := waited(t, proc); !errors.Is(err, sandbox.ErrDestroyed) {
 			t.Errorf("got %v, want ErrDestroyed", err)
 		}
-		if _, err := p.sandbox.Start(t.Context(), sandbox.Cmd{Args: []string{"true"}}); !errors.Is(err, sandbox.ErrDestroyed) {
+		if _, err := p.sandbox.Start(t.Context(), sandbox.Cmd{Args: []string{"true"}}); !errors.Is(err,
+			sandbox.ErrDestroyed) {
 			t.Errorf("Start afterwards: got %v, want ErrDestroyed", err)
 		}
 		if _, err := p.sandbox.Processes(t.Context()); !errors.Is(err, sandbox.ErrDestroyed) {
@@ -226,7 +227,8 @@ func proofs(b sandbox.Backend) []proof {
 			if err == nil && strings.Contains(out, "268435456") {
 				t.Errorf("tail held 256 MiB in 64: %q, %+v", out, exit)
 			}
-			if out, exit, err = try(t, b, cfg, `head -c 16m /dev/zero | tail | wc -c`); err != nil || !strings.Contains(out, "16777216") {
+			if out, exit, err = try(t, b, cfg, `head -c 16m /dev/zero | tail | wc -c`); err != nil || !strings.Contains(out,
+				"16777216") {
 				t.Errorf("within the limit: got %q, %+v, %v", out, exit, err)
 			}
 		}},
@@ -248,7 +250,8 @@ func proofs(b sandbox.Backend) []proof {
 			if !errors.Is(err, sandbox.ErrDisk) {
 				t.Errorf("got %v, want ErrDisk", err)
 			}
-			if out, exit, err := try(t, b, cfg, `head -c 8m /dev/zero > f; sleep 0.3; echo fits`); err != nil || out != "fits\n" {
+			if out, exit, err := try(t, b, cfg, `head -c 8m /dev/zero > f; sleep 0.3; echo fits`); err != nil ||
+				out != "fits\n" {
 				t.Errorf("within the limit: got %q, %+v, %v", out, exit, err)
 			}
 		}},
@@ -257,7 +260,10 @@ func proofs(b sandbox.Backend) []proof {
 				t.Errorf("got %v, want ErrLifetime", err)
 			}
 		}},
-		{"SBX-14 denied", sandbox.IsolationDenied, sandbox.Config{}, func(t *testing.T, cfg sandbox.Config) { denied(t, b, cfg) }},
+		{"SBX-14 denied", sandbox.IsolationDenied, sandbox.Config{}, func(t *testing.T, cfg sandbox.Config) {
+			denied(t, b,
+				cfg)
+		}},
 		{"SBX-13 closed network", sandbox.IsolationNetwork, sandbox.Config{}, func(t *testing.T, cfg sandbox.Config) {
 			_, _, err := try(t, b, cfg, `true`)
 			must(t, err)
@@ -281,7 +287,8 @@ func examLimits(t *testing.T, b sandbox.Backend) {
 	})
 	t.Run("SBX-20 limits that no sandbox can have are refused", func(t *testing.T) {
 		for _, l := range []sandbox.Limits{{CPU: -1}, {Memory: 1}, {PIDs: 1}, {Disk: -1}, {Wall: -1}, {CPU: 0.001}} {
-			if sb, err := b.Open(t.Context(), sandbox.Config{ID: "exam", Workspace: t.TempDir(), Network: true, Limits: l}); err == nil {
+			if sb, err := b.Open(t.Context(), sandbox.Config{ID: "exam", Workspace: t.TempDir(), Network: true,
+				Limits: l}); err == nil {
 				t.Errorf("%+v: got no error", l)
 				must(t, sb.Destroy(t.Context()))
 			}
@@ -306,7 +313,8 @@ func examLimits(t *testing.T, b sandbox.Backend) {
 			if one.isolation == sandbox.IsolationDenied {
 				cfg.Denied = []string{cfg.Workspace}
 			}
-			if _, err := b.Open(t.Context(), cfg); !errors.Is(err, sandbox.ErrNotEnforced) || !errors.Is(err, sandbox.ErrUnavailable) {
+			if _, err := b.Open(t.Context(), cfg); !errors.Is(err, sandbox.ErrNotEnforced) || !errors.Is(err,
+				sandbox.ErrUnavailable) {
 				t.Errorf("SBX-20: got %v, want ErrNotEnforced", err)
 			}
 		})

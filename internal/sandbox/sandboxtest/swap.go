@@ -95,7 +95,8 @@ func (s *swap) flip(t *testing.T) {
 }
 
 func (s *swap) open(readable ...string) (sandbox.Sandbox, error) {
-	return s.b.Open(context.Background(), sandbox.Config{ID: "swap", Workspace: s.workspace, Network: true, Writable: []string{s.now}, ReadOnly: readable})
+	return s.b.Open(context.Background(), sandbox.Config{ID: "swap", Workspace: s.workspace, Network: true,
+		Writable: []string{s.now}, ReadOnly: readable})
 }
 
 // attack reads and writes what a mounted link would show, and returns what it read. A command that does not start shows

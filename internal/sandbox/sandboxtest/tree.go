@@ -63,7 +63,8 @@ func farLeash(t *testing.T, b sandbox.Backend, p workdir) func() bool {
 	file := p.inside() + "/leash"
 	return func() bool {
 		var out safe
-		look := sandbox.Cmd{Args: []string{"sh", "-c", `ls -l /proc/[0-9]*/fd/9 2>/dev/null | grep -F -e " -> $1" || echo none`, "sh", file}, Stdout: &out}
+		look := sandbox.Cmd{Args: []string{"sh", "-c",
+			`ls -l /proc/[0-9]*/fd/9 2>/dev/null | grep -F -e " -> $1" || echo none`, "sh", file}, Stdout: &out}
 		_, err := p.sandbox.Exec(within(t), look)
 		if errors.Is(err, sandbox.ErrDestroyed) || errors.Is(err, sandbox.ErrLifetime) || errors.Is(err, sandbox.ErrDisk) {
 			_, err = other.Exec(within(t), look)

@@ -34,7 +34,8 @@ const (
 var (
 	// modes are the calls that set the mode of a file, by the argument that has it; creates are those that do so where
 	// a flag, in the first argument, makes a file with the mode in the second.
-	modes   = map[string]uint32{"chmod": 1, "fchmod": 1, "fchmodat": 2, "fchmodat2": 2, "creat": 1, "mknod": 1, "mknodat": 2, "mq_open": 2}
+	modes = map[string]uint32{"chmod": 1, "fchmod": 1, "fchmodat": 2, "fchmodat2": 2, "creat": 1, "mknod": 1,
+		"mknodat": 2, "mq_open": 2}
 	creates = map[string][2]uint32{"open": {1, 2}, "openat": {2, 3}}
 
 	// unread are calls whose flags are in memory, where no filter sees them. A library for which they are missing uses
@@ -44,7 +45,8 @@ var (
 	// metadata are the calls that change what is known of a file besides what is in it; metadataNew are those that no
 	// library needs yet.
 	metadata = [...]string{
-		"chmod", "fchmod", "fchmodat", "fchmodat2", "chown", "lchown", "fchown", "fchownat", "utime", "utimes", "futimesat", "utimensat",
+		"chmod", "fchmod", "fchmodat", "fchmodat2", "chown", "lchown", "fchown", "fchownat", "utime", "utimes", "futimesat",
+		"utimensat",
 		"setxattr", "lsetxattr", "fsetxattr", "removexattr", "lremovexattr", "fremovexattr",
 	}
 	metadataNew = [...]string{"setxattrat", "removexattrat"}
@@ -61,7 +63,8 @@ var (
 
 	// named are the calls that change a process given by its id, by the argument that has it.
 	named = map[string]uint32{
-		"prlimit64": 0, "sched_setaffinity": 0, "sched_setscheduler": 0, "sched_setparam": 0, "sched_setattr": 0, "setpriority": 1, "ioprio_set": 1,
+		"prlimit64": 0, "sched_setaffinity": 0, "sched_setscheduler": 0, "sched_setparam": 0, "sched_setattr": 0,
+		"setpriority": 1, "ioprio_set": 1,
 	}
 
 	// objects are the calls that make, or find, what outlives its maker.
@@ -181,7 +184,8 @@ func (p Profile) program(numbers map[string]int) []asm.Instruction {
 			continue
 		}
 		body := answers(all[name])
-		list = append(list, asm.JumpIf{Cond: asm.JumpEqual, Val: uint32(number), SkipTrue: 1}, asm.Jump{Skip: uint32(len(body))})
+		list = append(list, asm.JumpIf{Cond: asm.JumpEqual, Val: uint32(number), SkipTrue: 1},
+			asm.Jump{Skip: uint32(len(body))})
 		list = append(list, body...)
 	}
 	return append(list, asm.RetConstant{Val: allowed})
@@ -193,7 +197,8 @@ func answers(list []rule) []asm.Instruction {
 	for _, r := range list {
 		for i, c := range r.when {
 			rest := uint8(2*(len(r.when)-i-1) + 1) //nolint:gosec // two instructions for each check that is left, and the answer
-			out = append(out, asm.LoadAbsolute{Off: offArgs + 8*c.arg + lower, Size: 4}, asm.JumpIf{Cond: c.test, Val: c.val, SkipFalse: rest})
+			out = append(out, asm.LoadAbsolute{Off: offArgs + 8*c.arg + lower, Size: 4}, asm.JumpIf{Cond: c.test, Val: c.val,
+				SkipFalse: rest})
 		}
 		out = append(out, asm.RetConstant{Val: r.answer})
 		if len(r.when) == 0 {

@@ -42,20 +42,24 @@ func (p Profile) Listens() bool { return p.SharedPIDs || p.Metadata || p.Connect
 // closed are the system calls that are always refused. Those that a processor does not have are left out.
 var closed = [...]string{
 	// The tree of files, from which a mount could take walls away or see behind them.
-	"mount", "umount2", "pivot_root", "chroot", "open_tree", "open_tree_attr", "move_mount", "fsopen", "fsconfig", "fsmount", "fspick",
+	"mount", "umount2", "pivot_root", "chroot", "open_tree", "open_tree_attr", "move_mount", "fsopen", "fsconfig",
+	"fsmount", "fspick",
 	"mount_setattr", "name_to_handle_at", "open_by_handle_at", "swapon", "swapoff", "quotactl", "quotactl_fd",
 	// Namespaces.
 	"unshare", "setns",
 	// The kernel and the machine.
 	"init_module", "finit_module", "delete_module", "kexec_load", "kexec_file_load", "bpf", "perf_event_open", "reboot",
-	"syslog", "acct", "settimeofday", "clock_settime", "clock_adjtime", "adjtimex", "stime", "iopl", "ioperm", "vhangup", "sethostname", "setdomainname",
-	"create_module", "get_kernel_syms", "query_module", "nfsservctl", "lookup_dcookie", "uselib", "ustat", "_sysctl", "userfaultfd",
+	"syslog", "acct", "settimeofday", "clock_settime", "clock_adjtime", "adjtimex", "stime", "iopl", "ioperm", "vhangup",
+	"sethostname", "setdomainname",
+	"create_module", "get_kernel_syms", "query_module", "nfsservctl", "lookup_dcookie", "uselib", "ustat", "_sysctl",
+	"userfaultfd",
 	// Keys, which are shared between the sandboxes of one user.
 	"add_key", "request_key", "keyctl",
 	// Requests that the kernel carries out without a system call: no filter sees them.
 	"io_uring_setup", "io_uring_enter", "io_uring_register",
 	// The memory of other processes.
-	"process_vm_writev", "process_vm_readv", "pidfd_getfd", "kcmp", "move_pages", "migrate_pages", "process_madvise", "process_mrelease",
+	"process_vm_writev", "process_vm_readv", "pidfd_getfd", "kcmp", "move_pages", "migrate_pages", "process_madvise",
+	"process_mrelease",
 }
 
 // Offsets in struct seccomp_data of seccomp(2).

@@ -142,14 +142,16 @@ func (c *compiled) translate(ctx context.Context, r wazero.Runtime, data []byte)
 		return err
 	}
 	data, c.image = prefilled(data, c.least)
-	if c.module, err = r.CompileModule(experimental.WithCompilationWorkers(ctx, min(4, runtime.NumCPU())), data); err != nil {
+	if c.module, err = r.CompileModule(experimental.WithCompilationWorkers(ctx, min(4, runtime.NumCPU())),
+		data); err != nil {
 		return fmt.Errorf("%w: %w", errModule, err)
 	}
 	return nil
 }
 
 // smallest is a program that does nothing: a function, exported as _start.
-var smallest = string(header) + "\x01\x04\x01\x60\x00\x00" + "\x03\x02\x01\x00" + "\x07\x0a\x01\x06_start\x00\x00" + "\x0a\x04\x01\x02\x00\x0b"
+var smallest = string(header) + "\x01\x04\x01\x60\x00\x00" + "\x03\x02\x01\x00" + "\x07\x0a\x01\x06_start\x00\x00" +
+	"\x0a\x04\x01\x02\x00\x0b"
 
 // probe runs the smallest program.
 func (e *engine) probe(ctx context.Context) error {
@@ -157,7 +159,8 @@ func (e *engine) probe(ctx context.Context) error {
 	if err := c.translate(ctx, e.runtime, []byte(smallest)); err != nil {
 		return err
 	}
-	mod, err := e.runtime.InstantiateModule(ctx, c.module, wazero.NewModuleConfig().WithName("").WithRandSource(rand.Reader))
+	mod, err := e.runtime.InstantiateModule(ctx, c.module,
+		wazero.NewModuleConfig().WithName("").WithRandSource(rand.Reader))
 	if err != nil {
 		return err
 	}

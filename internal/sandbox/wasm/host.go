@@ -122,7 +122,8 @@ func (c *caller) run(ctx context.Context, request []byte) []byte {
 		told.Error = ask.Args[0] + ": programs that run programs are nested too deep"
 	default:
 		env["PWD"] = path.Join("/", ask.Dir)
-		child := local.Process{Args: ask.Args, Env: env, Dir: env["PWD"], Marker: c.p.Marker, Stdin: bytes.NewReader(ask.In), Stdout: out, Stderr: errs}
+		child := local.Process{Args: ask.Args, Env: env, Dir: env["PWD"], Marker: c.p.Marker, Stdin: bytes.NewReader(ask.In),
+			Stdout: out, Stderr: errs}
 		var exit sandbox.Exit
 		exit, err = c.sandbox.run(context.WithValue(ctx, callerKey{}, &caller{depth: c.depth + 1}), child, nil)
 		told.Code = exit.Code

@@ -51,5 +51,6 @@ func (b *Backend) find(name string) (string, error) {
 	if err != nil {
 		return "", fmt.Errorf("exec %q: %w: %w", name, sandbox.ErrNotStarted, err)
 	}
-	return "", fmt.Errorf("exec %q: %w: this sandbox runs wasm programs only: %s", name, sandbox.ErrNotStarted, strings.Join(names, " "))
+	return "", fmt.Errorf("exec %q: %w: this sandbox runs wasm programs only: %s", name, sandbox.ErrNotStarted,
+		strings.Join(names, " "))
 }

@@ -49,7 +49,8 @@ func (b *guest) run(ctx context.Context, p local.Process, started func(pid int))
 	}
 	inner, end := context.WithCancelCause(ctx)
 	defer end(nil)
-	x := &instance{args: p.Args, grant: &grant{of: b.memory, image: c.image}, begun: time.Now(), end: end, done: make(chan struct{})}
+	x := &instance{args: p.Args, grant: &grant{of: b.memory, image: c.image}, begun: time.Now(), end: end,
+		done: make(chan struct{})}
 	if !x.grant.reserve(c.least) {
 		return sandbox.Exit{}, fmt.Errorf("exec %q: %w: it starts with %d bytes of memory; the programs of this sandbox may have %d together",
 			p.Args[0], sandbox.ErrNotStarted, c.least, b.memory.limit)

@@ -142,7 +142,8 @@ func errnoOf(err error) sys.Errno {
 		return sys.ENOTSUP // it is not among those that the engine passes on
 	case errors.Is(err, unix.EBUSY), errors.Is(err, unix.ETXTBSY):
 		return sys.EPERM
-	case errors.Is(err, unix.EMFILE), errors.Is(err, unix.ENFILE), errors.Is(err, unix.EDQUOT), errors.Is(err, unix.ENOSPC):
+	case errors.Is(err, unix.EMFILE), errors.Is(err, unix.ENFILE), errors.Is(err, unix.EDQUOT),
+		errors.Is(err, unix.ENOSPC):
 		return sys.EIO
 	case errors.Is(err, unix.ENXIO), errors.Is(err, unix.ENODEV):
 		return sys.EACCES

@@ -80,7 +80,8 @@ func (b *Backend) Probe(ctx context.Context) error {
 		return fmt.Errorf("%w: %w", sandbox.ErrUnavailable, err)
 	}
 	if len(names) == 0 {
-		return fmt.Errorf("%w: no NAME.wasm in %q: make wasm builds a toolbox into bin/wasm", sandbox.ErrUnavailable, b.cfg.Dirs)
+		return fmt.Errorf("%w: no NAME.wasm in %q: make wasm builds a toolbox into bin/wasm", sandbox.ErrUnavailable,
+			b.cfg.Dirs)
 	}
 	e, err := b.started(ctx)
 	if err == nil {

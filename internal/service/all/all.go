@@ -50,7 +50,8 @@ type Host struct {
 }
 
 // NewHost checks what all roles need. extra tools stand beside the built-in ones.
-func NewHost(cfg service.Config, ports Ports, log zerolog.Logger, metrics *service.Metrics, extra ...tool.Tool) (*Host, error) {
+func NewHost(cfg service.Config, ports Ports, log zerolog.Logger, metrics *service.Metrics, extra ...tool.Tool) (*Host,
+	error) {
 	var err error
 	if cfg.Masked, err = service.Secrets(&cfg); err != nil {
 		return nil, err
@@ -94,7 +95,8 @@ func (h *Host) wire(role events.Service) (service.Wiring, error) {
 	case events.Executor:
 		return executor.Wire(executor.Config{Base: c.Base, Models: c.Models, Live: c.Live}, h.tools, h.ports.Models), nil
 	case events.Toolrunner:
-		return toolrunner.Wire(Toolrunner(c), toolrunner.Deps{Tools: h.tools, Snapshots: h.ports.Snapshots, Machine: h.ports.Machine,
+		return toolrunner.Wire(Toolrunner(c), toolrunner.Deps{Tools: h.tools, Snapshots: h.ports.Snapshots,
+			Machine:   h.ports.Machine,
 			Sandboxes: h.ports.Sandboxes, Git: h.ports.Git, Egress: h.ports.Egress})
 	case events.Persister:
 		return persister.Wire(persister.Config{Base: c.Base, Archives: c.Archives, Capture: c.Capture}), nil
@@ -104,8 +106,10 @@ func (h *Host) wire(role events.Service) (service.Wiring, error) {
 
 // Toolrunner is the toolrunner's part of a configuration.
 func Toolrunner(c service.Config) toolrunner.Config {
-	return toolrunner.Config{Base: c.Base, Approvals: c.Approvals, Live: c.Live, Workspaces: c.Workspaces, Capture: c.Capture, Sandboxes: c.Sandboxes,
-		Calls: c.Calls, Docker: c.Docker, Remote: c.Remote, MicroVM: c.MicroVM, Interpreted: c.Interpreted, GitWork: c.GitWork}
+	return toolrunner.Config{Base: c.Base, Approvals: c.Approvals, Live: c.Live, Workspaces: c.Workspaces,
+		Capture: c.Capture, Sandboxes: c.Sandboxes,
+		Calls: c.Calls, Docker: c.Docker, Remote: c.Remote, MicroVM: c.MicroVM, Interpreted: c.Interpreted,
+		GitWork: c.GitWork}
 }
 
 // Boxes picks the sandboxes of this machine, as the toolrunner of a station would.

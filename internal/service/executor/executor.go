@@ -42,7 +42,8 @@ func Wire(cfg Config, tools *toolbox.Toolbox, asked models.Models) service.Wirin
 		if err != nil {
 			return service.Work{}, err
 		}
-		role, err := executor.New(executor.Config{Ledger: in.Ledger, Timers: in.Ports.Timers, Blobs: in.Ports.Blobs, Live: feed, Ends: ends,
+		role, err := executor.New(executor.Config{Ledger: in.Ledger, Timers: in.Ports.Timers, Blobs: in.Ports.Blobs,
+			Live: feed, Ends: ends,
 			Models: asked, Tools: tools.Base(), ToolsOf: tools.For, Hooks: in.Asker})
 		return service.Work{Role: role}, err
 	}}

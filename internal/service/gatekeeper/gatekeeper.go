@@ -32,8 +32,10 @@ func Program() service.Program {
 // Wire makes the gatekeeper.
 func Wire(cfg Config, tools *toolbox.Toolbox) service.Wiring {
 	return service.Wiring{Role: events.Gatekeeper, Start: func(_ context.Context, in *service.Instance) (service.Work, error) {
-		c := gatekeeper.Config{Ledger: in.Ledger, Timers: in.Ports.Timers, Terms: cfg.GateTerms(), Blobs: in.Ports.Blobs, Tools: tools.Base(), ToolsOf: tools.For,
-			Rules: in.Policy.Rules, Hooks: in.Asker, OnlySigned: cfg.OnlySigned, MaxGates: cfg.MaxGates, AnswersPerMinute: cfg.AnswersPerMinute}
+		c := gatekeeper.Config{Ledger: in.Ledger, Timers: in.Ports.Timers, Terms: cfg.GateTerms(), Blobs: in.Ports.Blobs,
+			Tools: tools.Base(), ToolsOf: tools.For,
+			Rules: in.Policy.Rules, Hooks: in.Asker, OnlySigned: cfg.OnlySigned, MaxGates: cfg.MaxGates,
+			AnswersPerMinute: cfg.AnswersPerMinute}
 		if cfg.ApproverKeys != "" {
 			keys, err := approval.LoadKeys(cfg.ApproverKeys)
 			if err != nil {

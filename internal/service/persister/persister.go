@@ -30,7 +30,10 @@ type Config struct {
 // Program is the persister as a program of its own.
 func Program() service.Program {
 	var cfg Config
-	return service.Program{Role: events.Persister, Config: &cfg, Base: &cfg.Base, Wire: func() (service.Wiring, error) { return Wire(cfg), nil }}
+	return service.Program{Role: events.Persister, Config: &cfg, Base: &cfg.Base, Wire: func() (service.Wiring,
+		error) {
+		return Wire(cfg), nil
+	}}
 }
 
 // Wire makes the persister.
@@ -73,7 +76,8 @@ func (k *keeping) start(ctx, keep context.Context) (*persister.Role, error) {
 		return nil, err
 	}
 	cfg := persister.Config{Ledger: k.in.Ledger, Journal: p.Journal, KV: p.State, Blobs: p.Blobs, Sign: sign,
-		Snapshots: k.in.Snapshots(), Local: k.in.LocalSnapshots(), Log: k.in.Log, Ending: ctx.Done(), Ended: k.in.Workflows().Ended}
+		Snapshots: k.in.Snapshots(), Local: k.in.LocalSnapshots(), Log: k.in.Log, Ending: ctx.Done(),
+		Ended: k.in.Workflows().Ended}
 	if keeper != nil {
 		cfg.Archive = keeper
 	}
@@ -92,7 +96,8 @@ func (k *keeping) archive(ctx context.Context) (*archive.Keeper, error) {
 		return nil, fmt.Errorf("INSPAN_ARCHIVE: %w", err)
 	}
 	p := k.in.Ports
-	keeper, err := archive.NewKeeper(&archive.Saver{Dir: dir, Station: k.cfg.Station, Journal: p.Journal, Blobs: p.Blobs, State: p.State, Config: p.Config,
+	keeper, err := archive.NewKeeper(&archive.Saver{Dir: dir, Station: k.cfg.Station, Journal: p.Journal, Blobs: p.Blobs,
+		State: p.State, Config: p.Config,
 		Trees: p.Trees, Artifacts: p.Artifacts, MostBytes: k.cfg.ArchiveFiles}, k.archiveEvery(), k.in.Log)
 	if err != nil {
 		return nil, errors.Join(err, dir.Close())
@@ -126,7 +131,8 @@ func (k *keeping) anchorKey(ctx context.Context) (ed25519.PrivateKey, error) {
 	}
 	public := audit.FormatPublic(key)
 	id := run.KeyID(key.Public().(ed25519.PublicKey)) // an Ed25519 key has no other
-	if err := k.in.Ports.State.Create(ctx, audit.KeyPrefix+id, []byte(public)); err != nil && !errors.Is(err, kernel.ErrExists) {
+	if err := k.in.Ports.State.Create(ctx, audit.KeyPrefix+id, []byte(public)); err != nil && !errors.Is(err,
+		kernel.ErrExists) {
 		return nil, fmt.Errorf("publish the public key of anchors: %w", err)
 	}
 	return key, nil
@@ -143,7 +149,8 @@ func (k *keeping) expire(ctx context.Context) {
 	if k.in.Ports.Artifacts == nil {
 		return
 	}
-	e := &capture.Expirer{Store: k.in.Ports.Artifacts, Runs: k.in.Ledger, Workflows: k.in.Workflows(), TTL: k.cfg.ArtifactTTL}
+	e := &capture.Expirer{Store: k.in.Ports.Artifacts, Runs: k.in.Ledger, Workflows: k.in.Workflows(),
+		TTL: k.cfg.ArtifactTTL}
 	k.background.Go(func() {
 		tick := time.NewTicker(sweepEvery(k.cfg.ArtifactTTL))
 		defer tick.Stop()
@@ -157,7 +164,8 @@ func (k *keeping) expire(ctx context.Context) {
 					k.in.Log.Warn().Err(err).Msg("artifacts not swept, will try again")
 				}
 				if swept.Artifacts+swept.Litter > 0 {
-					k.in.Log.Info().Int("artifacts", swept.Artifacts).Int64("bytes", swept.Bytes).Int("litter", swept.Litter).Msg("artifacts expired")
+					k.in.Log.Info().Int("artifacts", swept.Artifacts).Int64("bytes", swept.Bytes).Int("litter",
+						swept.Litter).Msg("artifacts expired")
 				}
 			}
 		}

@@ -62,9 +62,12 @@ func start(ctx context.Context, cfg Config, in *service.Instance) (*planner.Role
 	if err != nil {
 		return nil, err
 	}
-	return planner.New(planner.Config{Prices: prices, Station: cfg.Station, Ledger: in.Ledger, Timers: p.Timers, Agents: &service.Agents{KV: p.Config},
-		Windows: windows.Of, Context: func(context.Context) (string, error) { return operatorText(cfg.Context) }, Isolation: cfg.Isolation,
-		Durability: p.Durability, StationStats: p.StationStats, Damage: p.Damage, Hooks: in.Asker, Earlier: in.Workflows().Join, Sessions: sessions, Blobs: p.Blobs, LongRunning: cfg.LongRunning,
+	return planner.New(planner.Config{Prices: prices, Station: cfg.Station, Ledger: in.Ledger, Timers: p.Timers,
+		Agents:  &service.Agents{KV: p.Config},
+		Windows: windows.Of, Context: func(context.Context) (string, error) { return operatorText(cfg.Context) },
+		Isolation:  cfg.Isolation,
+		Durability: p.Durability, StationStats: p.StationStats, Damage: p.Damage, Hooks: in.Asker,
+		Earlier: in.Workflows().Join, Sessions: sessions, Blobs: p.Blobs, LongRunning: cfg.LongRunning,
 		Quotas: planner.Quotas{PerSender: cfg.SenderPerMinute, Limits: quota.Limits{Running: cfg.MaxRuns,
 			PerMinute: cfg.RunsPerMinute, Patience: cfg.Patience}}})
 }

@@ -24,7 +24,10 @@ func sessions(in *service.Instance) (*planner.Sessions, error) {
 	if err != nil {
 		return nil, fmt.Errorf("log of sessions: %w", err)
 	}
-	return &planner.Sessions{Ledger: l, Rows: p.Sessions, Older: func(ctx context.Context) error { return older(ctx, p.Trees, p.Leases) }}, nil
+	return &planner.Sessions{Ledger: l, Rows: p.Sessions, Older: func(ctx context.Context) error {
+		return older(ctx,
+			p.Trees, p.Leases)
+	}}, nil
 }
 
 // older returns an error where a toolrunner of a version lives that knows no logs of sessions: then a planner of that
@@ -49,7 +52,8 @@ func older(ctx context.Context, hosts kernel.KV, leases kernel.Leases) error {
 			return fmt.Errorf("lease of %s: %w", instance, err)
 		}
 		if alive {
-			return fmt.Errorf("%w: the lease of toolrunner %s on %s lives: stop all services of that version first", session.ErrOlderWriter, instance, h.Name())
+			return fmt.Errorf("%w: the lease of toolrunner %s on %s lives: stop all services of that version first",
+				session.ErrOlderWriter, instance, h.Name())
 		}
 	}
 	return nil

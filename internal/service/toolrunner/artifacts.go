@@ -17,7 +17,8 @@ func (h *wiring) keeper(masked []secret.Value) (*capture.Keeper, error) {
 	if err != nil {
 		return nil, fmt.Errorf("INSPAN_WORKSPACE: %w", err)
 	}
-	cfg := capture.Config{Store: h.in.Ports.Artifacts, Mode: h.cfg.Artifacts, TTL: h.cfg.ArtifactTTL, MaxFile: h.cfg.MaxFileSize, Lists: filepath.Join(root, ".capture"), Mask: secret.Mask(masked...)}
+	cfg := capture.Config{Store: h.in.Ports.Artifacts, Mode: h.cfg.Artifacts, TTL: h.cfg.ArtifactTTL,
+		MaxFile: h.cfg.MaxFileSize, Lists: filepath.Join(root, ".capture"), Mask: secret.Mask(masked...)}
 	if cfg.Mode == service.ArtifactsOff {
 		cfg.Mode, cfg.Off = events.StoredInBucket, true
 	}

@@ -32,7 +32,8 @@ func (h *wiring) cleaning(r *role.Role, log zerolog.Logger, run service.Run) ser
 		var looking sync.WaitGroup
 		looking.Go(func() {
 			r.Janitor().Run(inner, when, func(at string, k gitwork.Published) {
-				log.Info().Str("workspace", at).Str("branch", k.Branch).Str("commit", k.Commit).Str("kept", k.Artifact).Msg("unpushed work kept before the workspace is removed")
+				log.Info().Str("workspace", at).Str("branch", k.Branch).Str("commit", k.Commit).Str("kept",
+					k.Artifact).Msg("unpushed work kept before the workspace is removed")
 			}, func(err error) { log.Warn().Err(err).Msg("workspaces of ended runs not removed, will try again") })
 		})
 		err := run(ctx)

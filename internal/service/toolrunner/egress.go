@@ -20,5 +20,8 @@ func (h *wiring) egress() (*egress.Proxy, error) {
 	if err != nil {
 		return nil, err
 	}
-	return egress.New(egress.Config{Credentials: held, Closed: func(to netip.AddrPort) bool { return broker.Own(to) || closed(to) }})
+	return egress.New(egress.Config{Credentials: held, Closed: func(to netip.AddrPort) bool {
+		return broker.Own(to) ||
+			closed(to)
+	}})
 }

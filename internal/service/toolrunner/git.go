@@ -21,7 +21,8 @@ import (
 
 // gitCredential finds what a remote is shown: one of gitKeys by ssh, and by http or https the Authorization header
 // that requests for that very host and port are given anyway.
-func (c Config) gitCredential(keys map[string]secret.Value) (func(context.Context, string, string) (git.Credential, error), error) {
+func (c Config) gitCredential(keys map[string]secret.Value) (func(context.Context, string, string) (git.Credential,
+	error), error) {
 	headers, err := c.HostCredentials()
 	if err != nil {
 		return nil, err
@@ -78,7 +79,8 @@ func (h *wiring) desk() (desk *gitwork.Desk, masked []secret.Value, err error) {
 	reach := gitwork.Reach{Hosts: c.GitHosts, Private: private, Proxied: c.GitProxy != ""}
 	g := h.deps.Git
 	if g == nil {
-		g, err = git.New(git.Config{Protocols: c.GitProtocols, Proxy: c.GitProxy, CAFile: c.GitCAFile, Credential: credential, Reach: reach.Addresses, Ignore: gitwork.Own(),
+		g, err = git.New(git.Config{Protocols: c.GitProtocols, Proxy: c.GitProxy, CAFile: c.GitCAFile, Credential: credential,
+			Reach: reach.Addresses, Ignore: gitwork.Own(),
 			Limits: git.Limits{Time: c.GitTimeout, Pack: c.GitMaxBytes, Bytes: 2 * c.GitMaxBytes}})
 	}
 	if errors.Is(err, exec.ErrNotFound) {
@@ -88,7 +90,8 @@ func (h *wiring) desk() (desk *gitwork.Desk, masked []secret.Value, err error) {
 	if err != nil {
 		return nil, nil, err
 	}
-	cfg := gitwork.Config{Git: g, Author: git.Author{Name: c.GitAuthorName, Email: c.GitAuthorEmail}, Root: root, Locks: filepath.Join(root, ".git-work"), Keep: c.GitKeep}
+	cfg := gitwork.Config{Git: g, Author: git.Author{Name: c.GitAuthorName, Email: c.GitAuthorEmail}, Root: root,
+		Locks: filepath.Join(root, ".git-work"), Keep: c.GitKeep}
 	if h.in.Ports.Trees != nil {
 		cfg.Blobs, cfg.KV = h.in.Ports.Blobs, h.in.Ports.Trees
 	}
@@ -114,7 +117,8 @@ func (h *wiring) rescue(desk *gitwork.Desk) func(ctx context.Context, workspace,
 	return func(ctx context.Context, at, dir string) (bool, error) {
 		kept, whole, err := desk.Rescue(ctx, at, dir)
 		for _, k := range kept {
-			h.in.Log.Info().Str("workspace", at).Str("branch", k.Branch).Str("commit", k.Commit).Str("kept", k.Artifact).Msg("unpushed work kept before the workspace is removed")
+			h.in.Log.Info().Str("workspace", at).Str("branch", k.Branch).Str("commit", k.Commit).Str("kept",
+				k.Artifact).Msg("unpushed work kept before the workspace is removed")
 		}
 		return whole && err == nil, err
 	}

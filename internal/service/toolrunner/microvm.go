@@ -35,6 +35,7 @@ func (c Config) machine(mode sandbox.Mode) *microvm.Backend {
 	if mode == sandbox.Firecracker {
 		program = c.Firecracker
 	}
-	return microvm.New(microvm.Config{Mode: mode, Program: program, Kernel: c.MicroVMKernel, Initrd: c.MicroVMInitrd, Root: c.MicroVMRoot, Accel: microvm.Accel(c.MicroVMAccel),
+	return microvm.New(microvm.Config{Mode: mode, Program: program, Kernel: c.MicroVMKernel, Initrd: c.MicroVMInitrd,
+		Root: c.MicroVMRoot, Accel: microvm.Accel(c.MicroVMAccel),
 		CPUs: c.MicroVMCPUs, Memory: c.MicroVMMemory << 20, Disk: c.MicroVMDisk << 20})
 }

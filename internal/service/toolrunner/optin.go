@@ -38,7 +38,8 @@ func (c Config) reapers() []func(context.Context) (int, error) {
 }
 
 func (c Config) docker() *docker.Backend {
-	return docker.New(docker.Config{Host: c.DockerHost, Image: c.DockerImage, Pull: c.DockerPull, Network: c.DockerNetwork, User: c.DockerUser, Helper: c.DockerHelper})
+	return docker.New(docker.Config{Host: c.DockerHost, Image: c.DockerImage, Pull: c.DockerPull, Network: c.DockerNetwork,
+		User: c.DockerUser, Helper: c.DockerHelper})
 }
 
 // usesDocker reports whether the settings say something of containers.

@@ -53,7 +53,8 @@ func (r reaper) during(run service.Run) service.Run {
 func (r reaper) once(ctx context.Context) {
 	found, err := reap.Reap(ctx, r.base)
 	if found.Any() {
-		r.log.Info().Int("processes", found.Processes).Int("groups", found.Groups).Int("directories", found.Directories).Msg("what a lost toolrunner left was removed")
+		r.log.Info().Int("processes", found.Processes).Int("groups", found.Groups).Int("directories",
+			found.Directories).Msg("what a lost toolrunner left was removed")
 	}
 	for _, reap := range r.more {
 		n, failed := reap(ctx)

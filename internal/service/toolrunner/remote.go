@@ -46,6 +46,7 @@ func (c Config) e2b() *e2b.Backend {
 }
 
 func (c Config) kubernetes() *kubernetes.Backend {
-	return kubernetes.New(kubernetes.Config{URL: c.KubeURL, TokenFile: c.KubeTokenFile, CAFile: c.KubeCAFile, Namespace: c.KubeNamespace,
-		Image: c.KubeImage, RuntimeClass: c.KubeRuntime, WarmPool: c.KubeWarmPool, Enforces: c.KubeEnforces})
+	return kubernetes.New(kubernetes.Config{URL: c.KubeURL, TokenFile: c.KubeTokenFile, CAFile: c.KubeCAFile,
+		Namespace: c.KubeNamespace,
+		Image:     c.KubeImage, RuntimeClass: c.KubeRuntime, WarmPool: c.KubeWarmPool, Enforces: c.KubeEnforces})
 }

@@ -41,15 +41,19 @@ func newToolrunner(cfg role.Config, p runnerParts) (*role.Role, error) {
 	}
 	root, attempts := p.opener.Root(), &workspace.Attempts{}
 	cfg.Sandboxes, cfg.Pool = p.opener.WithEgress(p.egress), pool.New(over)
-	cfg.Jobs = jobs.New(jobs.Config{Ledger: cfg.Ledger, Leases: cfg.Leases, Trees: p.trees, Pool: cfg.Pool, Keep: p.opener.Keep(), Live: p.live,
+	cfg.Jobs = jobs.New(jobs.Config{Ledger: cfg.Ledger, Leases: cfg.Leases, Trees: p.trees, Pool: cfg.Pool,
+		Keep: p.opener.Keep(), Live: p.live,
 		Instance: cfg.Instance, Secrets: p.secrets})
 	cfg.Workspaces = workspace.Workspaces{Trees: p.trees, Uses: p.uses, Attempts: attempts}
 	cfg.Sessions, cfg.Files = provision.NewSessionFiles(root, p.sessions, cfg.Blobs), provision.NewRunFiles(root)
-	cfg.Janitor = janitor.New(janitor.Config{Ledger: cfg.Ledger, Leases: cfg.Leases, Sessions: p.sessions, Root: root, Cache: p.opener.Cache(), Trees: p.trees, Uses: p.uses,
-		Git: p.desk, Rescue: p.rescue, Files: cfg.Sessions, Working: attempts.Working, EndJobs: cfg.Jobs.End, DropSandboxes: cfg.Pool.DropWorkspace,
-		Instance: cfg.Instance, Now: time.Now})
+	cfg.Janitor = janitor.New(janitor.Config{Ledger: cfg.Ledger, Leases: cfg.Leases, Sessions: p.sessions, Root: root,
+		Cache: p.opener.Cache(), Trees: p.trees, Uses: p.uses,
+		Git: p.desk, Rescue: p.rescue, Files: cfg.Sessions, Working: attempts.Working, EndJobs: cfg.Jobs.End,
+		DropSandboxes: cfg.Pool.DropWorkspace,
+		Instance:      cfg.Instance, Now: time.Now})
 	cfg.Artifacts = capture.NewCalls(p.keeper, cfg.Ledger, root, cfg.Jobs)
-	cfg.Git = gitcall.New(gitcall.Config{Desk: p.desk, Ledger: cfg.Ledger, Sandboxes: cfg.Sandboxes, Trees: p.trees, Again: cfg.Artifacts.Again})
+	cfg.Git = gitcall.New(gitcall.Config{Desk: p.desk, Ledger: cfg.Ledger, Sandboxes: cfg.Sandboxes, Trees: p.trees,
+		Again: cfg.Artifacts.Again})
 	cfg.Mask = secret.Mask(p.secrets...)
 	cfg.Output = func(run string, about streaming.About) *streaming.Output {
 		return p.live.Output(run, about, nil, p.secrets...)

@@ -19,7 +19,8 @@ import (
 // agents that ask for it by name. It returns the mode that the default came to.
 func Sandboxes(ctx context.Context, cfg Config) (*pool.Opener, sandbox.Mode, error) {
 	set, optIn := backends.Local(""), cfg.optIn()
-	picked, err := set.With(optIn...).Choose(ctx, backends.Policy{Mode: sandbox.Mode(cfg.Sandbox), Backend: sandbox.Mode(cfg.SandboxBackend), Min: sandbox.Mode(cfg.SandboxMin)})
+	picked, err := set.With(optIn...).Choose(ctx, backends.Policy{Mode: sandbox.Mode(cfg.Sandbox),
+		Backend: sandbox.Mode(cfg.SandboxBackend), Min: sandbox.Mode(cfg.SandboxMin)})
 	if err != nil {
 		return nil, "", fmt.Errorf("INSPAN_SANDBOX: %w", err)
 	}
@@ -37,7 +38,8 @@ func Sandboxes(ctx context.Context, cfg Config) (*pool.Opener, sandbox.Mode, err
 	}
 	readOnly, env := withGo(cfg.SandboxReadOnly, cfg.SandboxEnv)
 	env = append(slices.Clone(env), hidden...)
-	sb := pool.Config{Root: cfg.Workspace, Default: picked.Mode(), Least: sandbox.Mode(cfg.SandboxMin), ReadOnly: readOnly, Env: env,
+	sb := pool.Config{Root: cfg.Workspace, Default: picked.Mode(), Least: sandbox.Mode(cfg.SandboxMin), ReadOnly: readOnly,
+		Env:    env,
 		Cache:  filepath.Join(cfg.Workspace, ".cache"),
 		Keep:   cfg.SandboxKeep,
 		Closed: closed, Reach: cfg.reach(), Programs: deniedPrograms(policy.Rules),

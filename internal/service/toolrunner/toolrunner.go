@@ -57,7 +57,10 @@ type Deps struct {
 // Program is the toolrunner as a program of its own.
 func Program() service.Program {
 	var cfg Config
-	return service.Program{Role: events.Toolrunner, Config: &cfg, Base: &cfg.Base, Wire: func() (service.Wiring, error) { return Wire(cfg, Deps{}) }}
+	return service.Program{Role: events.Toolrunner, Config: &cfg, Base: &cfg.Base, Wire: func() (service.Wiring,
+		error) {
+		return Wire(cfg, Deps{})
+	}}
 }
 
 // Tools are the built-in tools and more of this process, with what is pinned of MCP servers.
@@ -168,9 +171,11 @@ func (h *wiring) role(ctx context.Context, trees *workspace.Trees) (*role.Role, 
 	}
 	p := h.in.Ports
 	tools := h.deps.Tools.WithServed(served.Tools(p.ServedTools, served.Times{}))
-	r, err := newToolrunner(role.Config{Ledger: h.in.Ledger, Timers: p.Timers, Blobs: p.Blobs, Leases: p.Leases, Ends: ends, Tools: tools.Base(),
+	r, err := newToolrunner(role.Config{Ledger: h.in.Ledger, Timers: p.Timers, Blobs: p.Blobs, Leases: p.Leases,
+		Ends: ends, Tools: tools.Base(),
 		ToolsOf: tools.For, Hooks: h.in.Asker, Identity: role.Identity{Instance: h.in.Name, Key: key}},
-		runnerParts{opener: sandboxes, trees: trees, uses: h.uses(trees), keeper: keeper, desk: desk, rescue: h.rescue(desk), sessions: p.Sessions, egress: out, live: feed, secrets: masked})
+		runnerParts{opener: sandboxes, trees: trees, uses: h.uses(trees), keeper: keeper, desk: desk, rescue: h.rescue(desk),
+			sessions: p.Sessions, egress: out, live: feed, secrets: masked})
 	if err != nil {
 		return nil, err
 	}

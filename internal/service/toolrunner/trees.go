@@ -19,8 +19,10 @@ func (h *wiring) trees(ctx context.Context, ledger *runlog.Ledger, instance stri
 	if mode == "" || mode == service.WorkspaceLocal {
 		return nil, nil
 	}
-	cfg := workspace.Config{Root: h.cfg.Workspace, KV: h.in.Ports.Trees, Leases: h.in.Ports.Leases, Blobs: h.in.Ports.Blobs, Instance: instance,
-		AtSteps: h.cfg.WorkspaceSnapshot == service.SnapshotStep, After: h.cfg.CleanupAfter, AtEnd: h.cfg.CleanupOnComplete, Snapshots: h.deps.Snapshots}
+	cfg := workspace.Config{Root: h.cfg.Workspace, KV: h.in.Ports.Trees, Leases: h.in.Ports.Leases,
+		Blobs: h.in.Ports.Blobs, Instance: instance,
+		AtSteps: h.cfg.WorkspaceSnapshot == service.SnapshotStep, After: h.cfg.CleanupAfter, AtEnd: h.cfg.CleanupOnComplete,
+		Snapshots: h.deps.Snapshots}
 	if mode == service.WorkspaceShared {
 		cfg.Snapshots = nil
 	} else if cfg.Snapshots == nil {

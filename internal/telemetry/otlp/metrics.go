@@ -32,7 +32,8 @@ func NewMetrics(address string) (Metrics, error) {
 		return Metrics{}, err
 	}
 	e := Metrics{to: to}
-	const temporality, histograms = "OTEL_EXPORTER_OTLP_METRICS_TEMPORALITY_PREFERENCE", "OTEL_EXPORTER_OTLP_METRICS_DEFAULT_HISTOGRAM_AGGREGATION"
+	const temporality, histograms = "OTEL_EXPORTER_OTLP_METRICS_TEMPORALITY_PREFERENCE",
+		"OTEL_EXPORTER_OTLP_METRICS_DEFAULT_HISTOGRAM_AGGREGATION"
 	switch v := strings.ToLower(os.Getenv(temporality)); v {
 	case "", "cumulative":
 		e.temporality = sdkmetric.CumulativeTemporalitySelector
@@ -48,7 +49,8 @@ func NewMetrics(address string) (Metrics, error) {
 	case "base2_exponential_bucket_histogram":
 		e.exponential = true
 	default:
-		return e, fmt.Errorf("%s is %.40q, want explicit_bucket_histogram or base2_exponential_bucket_histogram", histograms, v)
+		return e, fmt.Errorf("%s is %.40q, want explicit_bucket_histogram or base2_exponential_bucket_histogram", histograms,
+			v)
 	}
 	return e, nil
 }
@@ -77,10 +79,12 @@ func (e Metrics) Shutdown(context.Context) error {
 
 // Export implements sdkmetric.Exporter. MetricsData is on the wire what an ExportMetricsServiceRequest is.
 func (e Metrics) Export(ctx context.Context, from *metricdata.ResourceMetrics) error {
-	out := &metricspb.ResourceMetrics{Resource: &resourcepb.Resource{Attributes: pairs(from.Resource.Iter())}, SchemaUrl: from.Resource.SchemaURL()}
+	out := &metricspb.ResourceMetrics{Resource: &resourcepb.Resource{Attributes: pairs(from.Resource.Iter())},
+		SchemaUrl: from.Resource.SchemaURL()}
 	for _, scope := range from.ScopeMetrics {
-		next := &metricspb.ScopeMetrics{SchemaUrl: scope.Scope.SchemaURL, Scope: &commonpb.InstrumentationScope{Name: scope.Scope.Name,
-			Version: scope.Scope.Version, Attributes: pairs(scope.Scope.Attributes.Iter())}}
+		next := &metricspb.ScopeMetrics{SchemaUrl: scope.Scope.SchemaURL,
+			Scope: &commonpb.InstrumentationScope{Name: scope.Scope.Name,
+				Version: scope.Scope.Version, Attributes: pairs(scope.Scope.Attributes.Iter())}}
 		for _, m := range scope.Metrics {
 			made, err := metricOf(m)
 			if err != nil {
@@ -99,8 +103,9 @@ func metricOf(m metricdata.Metrics) (*metricspb.Metric, error) {
 	case metricdata.Sum[int64]:
 		sum := &metricspb.Sum{AggregationTemporality: over(d.Temporality), IsMonotonic: d.IsMonotonic}
 		for _, p := range d.DataPoints {
-			sum.DataPoints = append(sum.DataPoints, &metricspb.NumberDataPoint{Attributes: pairs(p.Attributes.Iter()), StartTimeUnixNano: nanos(p.StartTime),
-				TimeUnixNano: nanos(p.Time), Value: &metricspb.NumberDataPoint_AsInt{AsInt: p.Value}})
+			sum.DataPoints = append(sum.DataPoints, &metricspb.NumberDataPoint{Attributes: pairs(p.Attributes.Iter()),
+				StartTimeUnixNano: nanos(p.StartTime),
+				TimeUnixNano:      nanos(p.Time), Value: &metricspb.NumberDataPoint_AsInt{AsInt: p.Value}})
 		}
 		out.Data = &metricspb.Metric_Sum{Sum: sum}
 	case metricdata.Histogram[int64]:
@@ -121,8 +126,10 @@ func histogramOf[N int64 | float64](h metricdata.Histogram[N]) *metricspb.Histog
 	out := &metricspb.Histogram{AggregationTemporality: over(h.Temporality)}
 	for _, p := range h.DataPoints {
 		sum := float64(p.Sum)
-		out.DataPoints = append(out.DataPoints, &metricspb.HistogramDataPoint{Attributes: pairs(p.Attributes.Iter()), StartTimeUnixNano: nanos(p.StartTime),
-			TimeUnixNano: nanos(p.Time), Count: p.Count, Sum: &sum, BucketCounts: p.BucketCounts, ExplicitBounds: p.Bounds, Min: extreme(p.Min), Max: extreme(p.Max)})
+		out.DataPoints = append(out.DataPoints, &metricspb.HistogramDataPoint{Attributes: pairs(p.Attributes.Iter()),
+			StartTimeUnixNano: nanos(p.StartTime),
+			TimeUnixNano:      nanos(p.Time), Count: p.Count, Sum: &sum, BucketCounts: p.BucketCounts, ExplicitBounds: p.Bounds,
+			Min: extreme(p.Min), Max: extreme(p.Max)})
 	}
 	return out
 }
@@ -134,9 +141,13 @@ func exponentialOf[N int64 | float64](h metricdata.ExponentialHistogram[N]) *met
 	}
 	for _, p := range h.DataPoints {
 		sum := float64(p.Sum)
-		out.DataPoints = append(out.DataPoints, &metricspb.ExponentialHistogramDataPoint{Attributes: pairs(p.Attributes.Iter()), StartTimeUnixNano: nanos(p.StartTime),
-			TimeUnixNano: nanos(p.Time), Count: p.Count, Sum: &sum, Scale: p.Scale, ZeroCount: p.ZeroCount, ZeroThreshold: p.ZeroThreshold,
-			Positive: buckets(p.PositiveBucket), Negative: buckets(p.NegativeBucket), Min: extreme(p.Min), Max: extreme(p.Max)})
+		out.DataPoints = append(out.DataPoints,
+			&metricspb.ExponentialHistogramDataPoint{Attributes: pairs(p.Attributes.Iter()),
+				StartTimeUnixNano: nanos(p.StartTime),
+				TimeUnixNano:      nanos(p.Time), Count: p.Count, Sum: &sum, Scale: p.Scale, ZeroCount: p.ZeroCount,
+				ZeroThreshold: p.ZeroThreshold,
+				Positive:      buckets(p.PositiveBucket), Negative: buckets(p.NegativeBucket), Min: extreme(p.Min),
+				Max: extreme(p.Max)})
 	}
 	return out
 }

@@ -87,7 +87,8 @@ func newReceiver(address, signal string) (*receiver, error) {
 	if err != nil {
 		return nil, err
 	}
-	r.client = &http.Client{Timeout: limit, Transport: &http.Transport{Proxy: http.ProxyFromEnvironment, TLSClientConfig: keys, ForceAttemptHTTP2: true,
+	r.client = &http.Client{Timeout: limit, Transport: &http.Transport{Proxy: http.ProxyFromEnvironment,
+		TLSClientConfig: keys, ForceAttemptHTTP2: true,
 		MaxIdleConns: 2, IdleConnTimeout: 90 * time.Second},
 		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
 	return r, nil
@@ -192,8 +193,10 @@ func (r *receiver) try(ctx context.Context, body []byte) (wait time.Duration, er
 			return 0, rejected(reply)
 		}
 		return 0, nil
-	case code == http.StatusTooManyRequests, code == http.StatusBadGateway, code == http.StatusServiceUnavailable, code == http.StatusGatewayTimeout:
-		return retryAfter(res.Header.Get("Retry-After")), &busyError{fmt.Errorf("export to OTLP receiver: it responded %s", res.Status)}
+	case code == http.StatusTooManyRequests, code == http.StatusBadGateway, code == http.StatusServiceUnavailable,
+		code == http.StatusGatewayTimeout:
+		return retryAfter(res.Header.Get("Retry-After")), &busyError{fmt.Errorf("export to OTLP receiver: it responded %s",
+			res.Status)}
 	}
 	return 0, fmt.Errorf("export to OTLP receiver: it responded %s", res.Status)
 }

@@ -27,7 +27,8 @@ type Spec struct {
 
 // Of returns what is stored of a tool.
 func Of(s tool.Spec) Spec {
-	return Spec{s.Name, string(s.EffectOf()), s.TimeoutOf().Milliseconds(), strings.Split(s.Description, "\n"), strings.Split(string(s.Input), "\n")}
+	return Spec{s.Name, string(s.EffectOf()), s.TimeoutOf().Milliseconds(), strings.Split(s.Description, "\n"),
+		strings.Split(string(s.Input), "\n")}
 }
 
 // All are the specifications of the built-in tools.
@@ -38,7 +39,8 @@ func All() ([]tool.Spec, error) {
 	}
 	out := make([]tool.Spec, len(all))
 	for i, s := range all {
-		out[i] = tool.Spec{Name: s.Name, Effect: tool.Effect(s.Effect), Timeout: time.Duration(s.TimeoutMS) * time.Millisecond,
+		out[i] = tool.Spec{Name: s.Name, Effect: tool.Effect(s.Effect),
+			Timeout:     time.Duration(s.TimeoutMS) * time.Millisecond,
 			Description: strings.Join(s.Description, "\n"), Input: json.RawMessage(strings.Join(s.Input, "\n"))}
 	}
 	return out, nil

@@ -14,7 +14,8 @@ import (
 
 // removeEphemeral looks at all workspaces of ephemeral runs, or at those of some runs that may have ended: it puts into
 // found those of them that are not done. With all of them it removes the mirrors that were unused for the time after.
-func (j *Janitor) removeEphemeral(ctx context.Context, after time.Duration, ids map[string]int, all bool, found map[string]outcome, kept func(string, gitwork.Published)) error {
+func (j *Janitor) removeEphemeral(ctx context.Context, after time.Duration, ids map[string]int, all bool,
+	found map[string]outcome, kept func(string, gitwork.Published)) error {
 	if j.cfg.Git == nil {
 		return nil
 	}
@@ -46,7 +47,8 @@ func (j *Janitor) removeEphemeral(ctx context.Context, after time.Duration, ids 
 }
 
 // reclaim removes one workspace; over is false where it is to be looked at again soon.
-func (j *Janitor) reclaim(ctx context.Context, l gitwork.Clone, after time.Duration, ids map[string]int, kept func(string, gitwork.Published)) (over bool, err error) {
+func (j *Janitor) reclaim(ctx context.Context, l gitwork.Clone, after time.Duration, ids map[string]int,
+	kept func(string, gitwork.Published)) (over bool, err error) {
 	limited, cancel := context.WithTimeout(ctx, workspaceTime)
 	defer cancel()
 	if j.cfg.Trees != nil {
@@ -70,7 +72,8 @@ func (j *Janitor) reclaim(ctx context.Context, l gitwork.Clone, after time.Durat
 }
 
 // reclaimHeld is reclaim of a workspace that no other machine has.
-func (j *Janitor) reclaimHeld(ctx context.Context, l gitwork.Clone, after time.Duration, ids map[string]int, kept func(string, gitwork.Published)) (over, gone bool, err error) {
+func (j *Janitor) reclaimHeld(ctx context.Context, l gitwork.Clone, after time.Duration, ids map[string]int,
+	kept func(string, gitwork.Published)) (over, gone bool, err error) {
 	all, gone, err := j.cfg.Git.Reclaim(ctx, l.Path, func(ctx context.Context, l gitwork.Clone) (bool, error) {
 		var err error
 		if over, err = j.cloneOver(ctx, l, after, ids); err != nil || !over {
@@ -98,7 +101,8 @@ func (j *Janitor) reclaimHeld(ctx context.Context, l gitwork.Clone, after time.D
 
 // cloneOver is over for the workspace of ephemeral runs: that of one run goes at its end, those of workflows stay for
 // the time after.
-func (j *Janitor) cloneOver(ctx context.Context, l gitwork.Clone, after time.Duration, ids map[string]int) (bool, error) {
+func (j *Janitor) cloneOver(ctx context.Context, l gitwork.Clone, after time.Duration, ids map[string]int) (bool,
+	error) {
 	noted := map[string]time.Time{}
 	for _, id := range l.Runs {
 		noted[id] = l.At

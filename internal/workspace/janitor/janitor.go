@@ -81,7 +81,8 @@ type Janitor struct {
 
 // New returns a janitor; it does nothing before Run and RunTrees.
 func New(cfg Config) *Janitor {
-	return &Janitor{cfg: cfg, ended: make(chan string, maxHints), endedTrees: make(chan string, maxHints), steps: make(chan string, maxHints), users: make(chan user, maxHints)}
+	return &Janitor{cfg: cfg, ended: make(chan string, maxHints), endedTrees: make(chan string, maxHints),
+		steps: make(chan string, maxHints), users: make(chan user, maxHints)}
 }
 
 // hint passes a run on to the loop that looks at it; where too many wait it is found when all are looked at.
@@ -109,7 +110,8 @@ func (j *Janitor) Received(runID string, rec kernel.Record) {
 		j.created(runID, rec.Bytes)
 	case events.StepFinished, events.StepFailed:
 		if j.cfg.Trees != nil && j.cfg.Trees.AtSteps() && j.cfg.Trees.Holds(runID) {
-			hint(j.steps, runID) // if it is let go, the workspace is kept before the next step's first call, or when it is given back
+			// if it is let go, the workspace is kept before the next step's first call, or when it is given back
+			hint(j.steps, runID)
 		}
 	default: // no workspace is to be looked at
 	}
@@ -125,10 +127,12 @@ type Policy struct {
 // Run removes the workspaces of runs that have ended until ctx ends: those of ephemeral runs, and where workspaces stay
 // on this machine all but those of sessions. What was kept elsewhere goes to kept, errors go to report, and the
 // workspace is looked at again.
-func (j *Janitor) Run(ctx context.Context, p Policy, kept func(workspace string, b gitwork.Published), report func(error)) {
+func (j *Janitor) Run(ctx context.Context, p Policy, kept func(workspace string, b gitwork.Published),
+	report func(error)) {
 	look := func(ids map[string]int, all bool) map[string]outcome {
 		found := map[string]outcome{}
-		for _, err := range []error{j.removeLocal(ctx, p, ids, all, found), j.removeEphemeral(ctx, p.After, ids, all, found, kept)} {
+		for _, err := range []error{j.removeLocal(ctx, p, ids, all, found), j.removeEphemeral(ctx, p.After, ids, all, found,
+			kept)} {
 			if err != nil && ctx.Err() == nil {
 				report(err)
 			}
@@ -156,7 +160,8 @@ const (
 
 // watch calls all at once and every hour, and look with the runs that hints name, at once and again until they are
 // done. tick is called between looks.
-func watch(ctx context.Context, hints <-chan string, all, tick func(), look func(ids map[string]int) map[string]outcome) {
+func watch(ctx context.Context, hints <-chan string, all, tick func(),
+	look func(ids map[string]int) map[string]outcome) {
 	hour := time.NewTicker(allEvery)
 	defer hour.Stop()
 	again := time.NewTicker(retryEvery)
@@ -197,7 +202,8 @@ func watch(ctx context.Context, hints <-chan string, all, tick func(), look func
 // over reports whether all runs of a workspace ended long enough ago, and no toolrunner works for one of them. noted
 // are the runs with the times since when they are known; wait is how long a workspace stays after the end of a run,
 // whose log may be gone.
-func (j *Janitor) over(ctx context.Context, noted map[string]time.Time, wait func(created bool) time.Duration, hinted map[string]int) (bool, error) {
+func (j *Janitor) over(ctx context.Context, noted map[string]time.Time, wait func(created bool) time.Duration,
+	hinted map[string]int) (bool, error) {
 	for id, ended := range noted {
 		if j.cfg.Working(id) {
 			return false, nil

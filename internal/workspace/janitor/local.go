@@ -52,7 +52,8 @@ func (j *Janitor) noteUsers(ctx context.Context) error {
 
 // removeLocal looks at all workspaces of this machine, or at those of some runs that may have ended: it puts into found
 // those of them that are not done.
-func (j *Janitor) removeLocal(ctx context.Context, p Policy, ids map[string]int, all bool, found map[string]outcome) error {
+func (j *Janitor) removeLocal(ctx context.Context, p Policy, ids map[string]int, all bool,
+	found map[string]outcome) error {
 	if j.cfg.Uses == nil || !all && !p.AtEnd {
 		return nil
 	}

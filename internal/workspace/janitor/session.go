@@ -34,7 +34,8 @@ const (
 func (j *Janitor) DeleteSession(ctx context.Context, m kernel.Message) error {
 	id, verb, ok := events.ParseSession(m.Subject())
 	if !ok || verb != "sweep" || j.cfg.Sessions == nil {
-		return kernel.Refuse("bad_subject", "publish on station.{station}.session.{session}.sweep", "nothing is known of the subject %q", m.Subject())
+		return kernel.Refuse("bad_subject", "publish on station.{station}.session.{session}.sweep",
+			"nothing is known of the subject %q", m.Subject())
 	}
 	b, err := j.cfg.Sessions.Get(ctx, "session."+id)
 	var e events.Session
@@ -89,9 +90,12 @@ func (j *Janitor) vacateTree(ctx context.Context, m kernel.Message, at, scope st
 		case isBusy && m.Deliveries() < busyTries:
 			return &kernel.RetryAfter{After: sweepAgain}
 		case isBusy:
-			return kernel.Refuse("workspace_busy", "stop the run, or wait for it, and delete the session again", "the files of %s are held by %s for run %s", at, busy.Owner, busy.Run)
+			return kernel.Refuse("workspace_busy", "stop the run, or wait for it, and delete the session again",
+				"the files of %s are held by %s for run %s", at, busy.Owner, busy.Run)
 		case errors.Is(err, workspace.ErrDamaged):
-			return kernel.Refuse("workspace_damaged", "restore the object store of the station from its archive and delete the session again", "the work in %s cannot be kept: %v", at, err)
+			return kernel.Refuse("workspace_damaged",
+				"restore the object store of the station from its archive and delete the session again",
+				"the work in %s cannot be kept: %v", at, err)
 		case err != nil:
 			return err
 		}

@@ -67,7 +67,8 @@ func (j *Janitor) keepSteps(ctx context.Context, report func(error)) {
 				err = j.cfg.Trees.Boundary(limited, s.Created.Workspace)
 			}
 			cancel()
-			if err != nil && ctx.Err() == nil && !errors.Is(err, workspace.ErrChanging) && !errors.Is(err, workspace.ErrLost) { // kept later, or by another
+			// kept later, or by another
+			if err != nil && ctx.Err() == nil && !errors.Is(err, workspace.ErrChanging) && !errors.Is(err, workspace.ErrLost) {
 				report(fmt.Errorf("keep the workspace of run %s at the end of a step: %w", runID, err))
 			}
 		}

@@ -34,7 +34,8 @@ func tasksOf(s run.State) map[string]any {
 			tasks = append(tasks, task{st.ID, st.Description, st.AssignedAgent, st.Dependencies, st.Status})
 		}
 	}
-	return map[string]any{"note": noteOf(s), "run_id": s.HarnessID, "work_id": s.Created.WorkID, "status": s.Status, "tasks": tasks}
+	return map[string]any{"note": noteOf(s), "run_id": s.HarnessID, "work_id": s.Created.WorkID, "status": s.Status,
+		"tasks": tasks}
 }
 
 // redirectOf says where the shared truth about work is (WS-10): what is in a workspace is never it.
@@ -43,8 +44,9 @@ func redirectOf(s run.State) map[string]any {
 	entry := func(bucket, key string) map[string]string {
 		return map[string]string{"bucket": bucket, "key": station + "." + key}
 	}
-	out := map[string]any{"note": noteOf(s), "database": "nats-jetstream", "station": station, "facts": topology.Log(station),
-		"run": entry(topology.StateBucket, "run."+s.HarnessID), "work_id": s.Created.WorkID,
+	out := map[string]any{"note": noteOf(s), "database": "nats-jetstream", "station": station,
+		"facts": topology.Log(station),
+		"run":   entry(topology.StateBucket, "run."+s.HarnessID), "work_id": s.Created.WorkID,
 		"commands": []string{"inspan export " + s.HarnessID, "inspan logs " + s.HarnessID, "inspan runs"}}
 	if s.Created.Session != "" {
 		out["session"] = entry(topology.SessionBucket, "session."+s.Created.Session)
@@ -67,7 +69,8 @@ func settingsOf(s run.State) map[string]any {
 	}
 	all := map[string]settings{}
 	for name, a := range s.Agents {
-		one := settings{a.Project, a.Role, a.Digest, a.Tools, a.Guards, []string{}, a.Sandbox.Mode, s.Options.Autonomy, s.Options.MaxSteps}
+		one := settings{a.Project, a.Role, a.Digest, a.Tools, a.Guards, []string{}, a.Sandbox.Mode, s.Options.Autonomy,
+			s.Options.MaxSteps}
 		for _, h := range a.Hooks {
 			one.Hooks = append(one.Hooks, h.ID)
 		}
@@ -81,7 +84,8 @@ func settingsOf(s run.State) map[string]any {
 func contextOf(s run.State, folder string) string {
 	c := s.Created
 	var b strings.Builder
-	fmt.Fprintf(&b, "# If you began without instructions, read this\n\nStation %s, run %s, workspace %s.\n", s.Identity.Station, s.HarnessID, c.Workspace)
+	fmt.Fprintf(&b, "# If you began without instructions, read this\n\nStation %s, run %s, workspace %s.\n",
+		s.Identity.Station, s.HarnessID, c.Workspace)
 	if c.Session != "" {
 		fmt.Fprintf(&b, "Session %s: what was said before is in %s.\n", c.Session, historyFile)
 	}
@@ -97,7 +101,8 @@ func contextOf(s run.State, folder string) string {
 	if len(task) > maxTaskShown {
 		task = strings.ToValidUTF8(task[:maxTaskShown], "") + "\n... cut off; the whole: inspan export " + s.HarnessID
 	}
-	fmt.Fprintf(&b, "\n## The task\n\n%s\n\n## How far it is\n\n%s has the steps and how they stand, %s what was made.\n", task, tasksFile, artifactsFile)
+	fmt.Fprintf(&b, "\n## The task\n\n%s\n\n## How far it is\n\n%s has the steps and how they stand, %s what was made.\n",
+		task, tasksFile, artifactsFile)
 	if folder != "" {
 		fmt.Fprintf(&b, "Each call that has ended has its output in %s/logs: do not do again what is done there.\n", folder)
 	}

@@ -172,13 +172,15 @@ func runFolder(root *os.Root, s run.State) (folder string) {
 			var of struct {
 				Run string `json:"run_id"`
 			}
-			if b, err := readSmall(root, folder+"/"+runFile); err == nil && json.Unmarshal(b, &of) == nil && of.Run == s.HarnessID {
+			if b, err := readSmall(root, folder+"/"+runFile); err == nil && json.Unmarshal(b, &of) == nil &&
+				of.Run == s.HarnessID {
 				return folder
 			}
 			continue
 		}
 		if err != nil || root.Mkdir(folder+"/logs", 0o755) != nil || root.Mkdir(folder+"/output", 0o755) != nil ||
-			writeJSON(root, folder+"/"+runFile, map[string]any{"note": noteOf(s), "run_id": s.HarnessID, "session_id": s.Created.Session}) != nil {
+			writeJSON(root, folder+"/"+runFile, map[string]any{"note": noteOf(s), "run_id": s.HarnessID,
+				"session_id": s.Created.Session}) != nil {
 			return ""
 		}
 		return folder
@@ -267,7 +269,8 @@ func (f *RunFiles) Result(s run.State, dir string) {
 	if ownFolder(root) {
 		relog(root, s, folder) // where the result is, the logs are
 		_ = writeJSON(root, tasksFile, tasksOf(s))
-		_ = writeJSON(root, folder+"/output/"+resultFile, map[string]any{"note": noteOf(s), "run_id": s.HarnessID, "status": s.Status, "result": s.Result})
+		_ = writeJSON(root, folder+"/output/"+resultFile, map[string]any{"note": noteOf(s), "run_id": s.HarnessID,
+			"status": s.Status, "result": s.Result})
 	}
 }
 
@@ -276,7 +279,8 @@ func logText(s run.State, c run.CallRecord) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "call %s: %s, step %s, %s, %d ms\n", c.ID, c.CallName, c.Step, c.Outcome, c.DurationMS)
 	if c.ResultRef != nil {
-		fmt.Fprintf(&b, "%d bytes in all, the whole: inspan artifacts get %s %s\n", c.ResultRef.Size, s.HarnessID, artifact.LogKeyOf(artifact.OwnerOf(s), c.ID))
+		fmt.Fprintf(&b, "%d bytes in all, the whole: inspan artifacts get %s %s\n", c.ResultRef.Size, s.HarnessID,
+			artifact.LogKeyOf(artifact.OwnerOf(s), c.ID))
 	}
 	fmt.Fprintf(&b, "\n%s\n", c.Result)
 	return b.String()
@@ -296,7 +300,8 @@ func (f *RunFiles) provideHome(s run.State, a events.Agent, workspace string) {
 		return
 	}
 	defer func() { _ = root.Close() }() // nothing is written through it any more
-	_ = writeJSON(root, homeFile, map[string]any{"note": noteOf(s), "project": a.Project, "role": a.Role, "name": a.Name, "digest": a.Digest})
+	_ = writeJSON(root, homeFile, map[string]any{"note": noteOf(s), "project": a.Project, "role": a.Role, "name": a.Name,
+		"digest": a.Digest})
 	to := redirectOf(s)
 	to["workspace"] = path.Join("..", "..", "..", workspace)
 	_ = writeJSON(root, homeRedirect, to)

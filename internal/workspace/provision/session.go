@@ -89,7 +89,8 @@ const note = "for people: inspan session info tells what is true"
 
 // Write writes the files of a session before the first call of a run in it. clear is called first where a deleted
 // session of the same name left files. A session that cannot be read now is no reason to hold up the run.
-func (f *SessionFiles) Write(ctx context.Context, s run.State, at workdir.Dir, clear func(context.Context, events.Session) error) error {
+func (f *SessionFiles) Write(ctx context.Context, s run.State, at workdir.Dir, clear func(context.Context,
+	events.Session) error) error {
 	c := s.Created
 	if f.kv == nil || c == nil || c.SessionFence == 0 || c.Workspace != "session/"+c.Session {
 		return nil
@@ -147,14 +148,16 @@ func (f *SessionFiles) Ended(runID string) {
 }
 
 // write writes the files of a session. Before its first call it clears what an earlier session left.
-func (f *SessionFiles) write(ctx context.Context, s run.State, e events.Session, at workdir.Dir, clear func(context.Context, events.Session) error) error {
+func (f *SessionFiles) write(ctx context.Context, s run.State, e events.Session, at workdir.Dir,
+	clear func(context.Context, events.Session) error) error {
 	root, err := workdir.Open(f.root, at.Path)
 	if err != nil {
 		return err
 	}
 	defer func() { _ = root.Close() }() // it was only read through what is closed already
 	var old meta
-	if text, err := readSmall(root, metaFile); err == nil && json.Unmarshal(text, &old) == nil && old.Born > 0 && old.Born < e.Born && s.TotalToolCalls == 0 {
+	if text, err := readSmall(root, metaFile); err == nil && json.Unmarshal(text, &old) == nil && old.Born > 0 &&
+		old.Born < e.Born && s.TotalToolCalls == 0 {
 		if err := root.Close(); err != nil {
 			return err
 		}

@@ -95,7 +95,8 @@ func open(e *cloudevents.Event) (Envelope, []byte, error) {
 	env := Envelope{ID: e.ID(), Source: e.Source(), Type: e.Type()}
 	for what, value := range map[string]string{"id": env.ID, "source": env.Source, "type": env.Type} {
 		if len(value) > MaxAttribute {
-			return Envelope{}, nil, fmt.Errorf("the %s of the CloudEvent has %d bytes, the limit is %d", what, len(value), MaxAttribute)
+			return Envelope{}, nil, fmt.Errorf("the %s of the CloudEvent has %d bytes, the limit is %d", what, len(value),
+				MaxAttribute)
 		}
 	}
 	if tp, ok := e.Extensions()["traceparent"].(string); ok {

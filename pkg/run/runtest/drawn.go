@@ -14,11 +14,16 @@ import (
 // byHand are the event types that Moves has payloads of its own for. A newer one is drawn: it needs a move by hand only
 // where no drawn payload fits.
 var byHand = []events.Kind{
-	events.RunCreated, events.RunForked, events.RunStarted, events.RunPaused, events.RunResumed, events.RunAdjusted, events.RunMoved,
-	events.RunCompleted, events.RunFailed, events.PlanMade, events.PlanRevised, events.PlanCompleted, events.StepReady, events.StepAllowed,
-	events.StepFinished, events.StepFailed, events.TurnDeferred, events.TurnFinished, events.HistoryCompacted, events.CallAllowed,
-	events.CallRefused, events.CallStarted, events.CallDeferred, events.CallFinished, events.CallFailed, events.ArtifactSaved,
-	events.GateOpened, events.GateApproved, events.GateRejected, events.GateVoted, events.GateExpired, events.CheckpointSaved,
+	events.RunCreated, events.RunForked, events.RunStarted, events.RunPaused, events.RunResumed, events.RunAdjusted,
+	events.RunMoved,
+	events.RunCompleted, events.RunFailed, events.PlanMade, events.PlanRevised, events.PlanCompleted, events.StepReady,
+	events.StepAllowed,
+	events.StepFinished, events.StepFailed, events.TurnDeferred, events.TurnFinished, events.HistoryCompacted,
+	events.CallAllowed,
+	events.CallRefused, events.CallStarted, events.CallDeferred, events.CallFinished, events.CallFailed,
+	events.ArtifactSaved,
+	events.GateOpened, events.GateApproved, events.GateRejected, events.GateVoted, events.GateExpired,
+	events.CheckpointSaved,
 	events.CheckpointFallback,
 }
 
@@ -96,7 +101,8 @@ func (a about) fill(v reflect.Value, name string) {
 			}
 		}
 	case reflect.String:
-		known, ok := map[string]string{"step_id": a.step, "tool_id": a.call, "call_id": a.call, "tool_name": a.tool, "gate_id": a.gate, "proposal_hash": a.hash}[name]
+		known, ok := map[string]string{"step_id": a.step, "tool_id": a.call, "call_id": a.call, "tool_name": a.tool,
+			"gate_id": a.gate, "proposal_hash": a.hash}[name]
 		if !ok {
 			known = "the " + strings.ReplaceAll(name, "_", " ")
 		}

@@ -24,7 +24,8 @@ func makeFork() (events.ForkOrigin, []*events.RunForkedData) {
 		panic("runtest: " + err.Error())
 	}
 	whole, half := parts[0].Data, len(parts[0].Data)/2
-	return from, []*events.RunForkedData{{Event: "run_forked", Data: whole[:half]}, {Event: "run_forked", Offset: half, Data: whole[half:]}}
+	return from, []*events.RunForkedData{{Event: "run_forked", Data: whole[:half]}, {Event: "run_forked", Offset: half,
+		Data: whole[half:]}}
 }
 
 // ForkCreated opens a run that is a fork.

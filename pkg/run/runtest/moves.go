@@ -138,7 +138,8 @@ func stepMoves(s run.State, st *run.Step) []events.Payload {
 			m = append(m, Turn(n, st.ID, "done"),
 				Turn(n, st.ID, "one call", Asked(n, 1, "bash", fmt.Sprintf(`{"command":"echo %d > out && cat <out"}`, n))),
 				Turn(n, st.ID, "two calls", Asked(n, 1, "read", `{"path":"a.txt"}`), Asked(n, 2, "bash", `{"command":"make"}`)),
-				TurnDeferred(n, st.ID, st.Attempt+1, s.UpdatedAt), TurnTooLong(n, st.ID, st.Attempt+1, 64_000>>min(st.TooLong, 8), s.UpdatedAt))
+				TurnDeferred(n, st.ID, st.Attempt+1, s.UpdatedAt), TurnTooLong(n, st.ID, st.Attempt+1, 64_000>>min(st.TooLong, 8),
+					s.UpdatedAt))
 			m = append(m, compactions(s, st)...)
 		}
 		return m
@@ -197,7 +198,8 @@ func movesOfCall(s run.State, c *run.Call) []events.Payload {
 		}
 		return m
 	case run.CallAllowed, run.CallDeferred:
-		return []events.Payload{CallBegun(ref, c.Attempt+1), CallBad(ref, c.Fence, "permanent"), CallDone(ref, c.Fence, "read")}
+		return []events.Payload{CallBegun(ref, c.Attempt+1), CallBad(ref, c.Fence, "permanent"),
+			CallDone(ref, c.Fence, "read")}
 	case run.CallStarted:
 		return []events.Payload{CallDone(ref, c.Fence, "ok"), CallBad(ref, c.Fence, "timeout"),
 			CallDeferred(ref, c.Attempt, c.Fence, s.UpdatedAt), CallBegun(ref, c.Attempt+1), Saved(s, ref, c.Fence)}

@@ -27,7 +27,8 @@ func digest(s string) string {
 
 // Created opens a run of the agent "worker" with the default options.
 func Created() *events.RunCreatedData {
-	return &events.RunCreatedData{Event: eventOf(events.RunCreated), TaskID: "task-1", TaskDigest: digest("task-1"), Task: "fix the wheel",
+	return &events.RunCreatedData{Event: eventOf(events.RunCreated), TaskID: "task-1", TaskDigest: digest("task-1"),
+		Task:  "fix the wheel",
 		Agent: "worker", Agents: map[string]events.Agent{"worker": Agent("worker", "read", "bash")},
 		Options: events.DefaultOptions(), Workspace: "session/demo", To: events.Created}
 }
@@ -42,13 +43,15 @@ func DirectCreated() *events.RunCreatedData {
 
 // Started moves a run to running.
 func Started() *events.RunStartedData {
-	return &events.RunStartedData{Event: eventOf(events.RunStarted), AgentID: "worker", AgentName: "worker", Task: "fix the wheel",
+	return &events.RunStartedData{Event: eventOf(events.RunStarted), AgentID: "worker", AgentName: "worker",
+		Task:     "fix the wheel",
 		MaxSteps: 50, From: events.Created, To: events.Running}
 }
 
 // Paused, Resumed and Adjusted steer a run.
 func Paused(reason string) *events.RunPausedData {
-	return &events.RunPausedData{Event: eventOf(events.RunPaused), From: events.Running, To: events.Paused, By: "anna", Reason: reason}
+	return &events.RunPausedData{Event: eventOf(events.RunPaused), From: events.Running, To: events.Paused, By: "anna",
+		Reason: reason}
 }
 
 // Resumed ends a pause.
@@ -63,7 +66,8 @@ func Adjusted(from, to int) *events.RunAdjustedData {
 
 // Moved says that all events so far were copied to where the next one is said.
 func Moved(s run.State) *events.RunMovedData {
-	return &events.RunMovedData{Event: eventOf(events.RunMoved), FromStation: s.Identity.Station, Covered: s.Sequence, By: "anna"}
+	return &events.RunMovedData{Event: eventOf(events.RunMoved), FromStation: s.Identity.Station, Covered: s.Sequence,
+		By: "anna"}
 }
 
 // Step describes a plan step of the agent "worker".
@@ -84,10 +88,12 @@ func Plan(steps ...events.PlanStep) *events.PlanMadeData {
 func Revised(s run.State, steps ...events.PlanStep) *events.PlanRevisedData {
 	kept, removed, deliver := s.Plan.Unbegun()
 	if deliver != nil {
-		steps = append(steps, events.PlanStep{ID: deliver.ID, Description: deliver.Description, Agent: deliver.AssignedAgent, Kind: deliver.Kind,
+		steps = append(steps, events.PlanStep{ID: deliver.ID, Description: deliver.Description, Agent: deliver.AssignedAgent,
+			Kind:         deliver.Kind,
 			Dependencies: []string{events.CheckoutStep, steps[len(steps)-1].ID}})
 	}
-	return &events.PlanRevisedData{Event: eventOf(events.PlanRevised), Steps: steps, Kept: kept, Removed: removed, By: "anna", Reason: "another way"}
+	return &events.PlanRevisedData{Event: eventOf(events.PlanRevised), Steps: steps, Kept: kept, Removed: removed,
+		By: "anna", Reason: "another way"}
 }
 
 // Ready asks for a step.
@@ -102,17 +108,20 @@ func Allowed(step string) *events.StepAllowedData {
 
 // StepDone finishes a step.
 func StepDone(step, output string) *events.StepFinishedData {
-	return &events.StepFinishedData{Event: eventOf(events.StepFinished), Step: step, Output: output, FinishReason: events.FinishDone, Turns: 1}
+	return &events.StepFinishedData{Event: eventOf(events.StepFinished), Step: step, Output: output,
+		FinishReason: events.FinishDone, Turns: 1}
 }
 
 // StepBad fails a step.
 func StepBad(step, why string) *events.StepFailedData {
-	return &events.StepFailedData{Event: eventOf(events.StepFailed), Step: step, Error: why, FinishReason: events.FinishError, Turns: 1}
+	return &events.StepFailedData{Event: eventOf(events.StepFailed), Step: step, Error: why,
+		FinishReason: events.FinishError, Turns: 1}
 }
 
 // Asked is a call as the model asks for it; ids are "c{turn}-{n}".
 func Asked(turn, n int, tool, input string) events.RequestedCall {
-	return events.RequestedCall{ID: fmt.Sprintf("c%d-%d", turn, n), ProviderID: fmt.Sprintf("toolu_%d_%d", turn, n), Tool: tool,
+	return events.RequestedCall{ID: fmt.Sprintf("c%d-%d", turn, n), ProviderID: fmt.Sprintf("toolu_%d_%d", turn, n),
+		Tool:  tool,
 		Input: json.RawMessage(input)}
 }
 
@@ -122,13 +131,16 @@ func Turn(n int, step, text string, calls ...events.RequestedCall) *events.TurnF
 	if len(calls) == 0 {
 		reason = events.FinishDone
 	}
-	return &events.TurnFinishedData{Event: eventOf(events.TurnFinished), Step: step, Turn: n, Text: text, Calls: calls, InputTokens: 20,
-		OutputTokens: 10, TotalTokens: 30 * n, FinishReason: reason, Attempt: 1, DurationMS: 12, Model: "test", Provider: "scripted"}
+	return &events.TurnFinishedData{Event: eventOf(events.TurnFinished), Step: step, Turn: n, Text: text, Calls: calls,
+		InputTokens:  20,
+		OutputTokens: 10, TotalTokens: 30 * n, FinishReason: reason, Attempt: 1, DurationMS: 12, Model: "test",
+		Provider: "scripted"}
 }
 
 // TurnDeferred defers a model request by two seconds.
 func TurnDeferred(n int, step string, attempt int, at time.Time) *events.TurnDeferredData {
-	return &events.TurnDeferredData{Event: eventOf(events.TurnDeferred), Step: step, Turn: n, Error: "429 slow down", Class: "transient",
+	return &events.TurnDeferredData{Event: eventOf(events.TurnDeferred), Step: step, Turn: n, Error: "429 slow down",
+		Class:   "transient",
 		Attempt: attempt, DelayMS: 2000, NotBefore: at.Add(2 * time.Second)}
 }
 
@@ -141,17 +153,23 @@ func TurnTooLong(n int, step string, attempt, window int, at time.Time) *events.
 
 // Compacted replaces the turns of a step up to through by a summary.
 func Compacted(through, replaced int, step, summary string) *events.HistoryCompactedData {
-	return &events.HistoryCompactedData{Event: eventOf(events.HistoryCompacted), Step: step, Through: through, Replaced: replaced, Summary: summary,
-		TokensBefore: 900, TokensAfter: 300, Window: 1000, Protected: 425, InputTokens: 50, OutputTokens: 5, Attempt: 1, DurationMS: 7,
-		Model: "test", Provider: "scripted"}
+	return &events.HistoryCompactedData{Event: eventOf(events.HistoryCompacted), Step: step, Through: through,
+		Replaced: replaced, Summary: summary,
+		TokensBefore: 900, TokensAfter: 300, Window: 1000, Protected: 425, InputTokens: 50, OutputTokens: 5, Attempt: 1,
+		DurationMS: 7,
+		Model:      "test", Provider: "scripted"}
 }
 
 // Saved stores what a call made.
 func Saved(s run.State, ref events.ToolRef, fence uint64) *events.ArtifactSavedData {
 	name := fmt.Sprintf("made-%d.md", s.Artifacts.Len()+1)
-	return &events.ArtifactSavedData{Event: eventOf(events.ArtifactSaved), ToolRef: ref, Fence: fence, Artifacts: []events.Artifact{{ID: fmt.Sprintf("art-%d", s.Artifacts.Len()+1),
-		Type: events.ArtifactReport, Name: name, Path: name, Size: 4, SHA256: digest(name), ContentType: "text/markdown", CreatedAt: s.UpdatedAt,
-		Key: "runs/" + s.HarnessID + "/output/" + name, Kept: events.StoredInBucket, TTLMS: 86_400_000, Run: s.HarnessID, Step: ref.Step}}}
+	return &events.ArtifactSavedData{Event: eventOf(events.ArtifactSaved), ToolRef: ref, Fence: fence,
+		Artifacts: []events.Artifact{{ID: fmt.Sprintf("art-%d", s.Artifacts.Len()+1),
+			Type: events.ArtifactReport, Name: name, Path: name, Size: 4, SHA256: digest(name), ContentType: "text/markdown",
+			CreatedAt: s.UpdatedAt,
+			Key:       "runs/" + s.HarnessID + "/output/" + name, Kept: events.StoredInBucket, TTLMS: 86_400_000,
+			Run:  s.HarnessID,
+			Step: ref.Step}}}
 }
 
 // Ref names a call of a step.
@@ -161,38 +179,44 @@ func Ref(step, call, tool string) events.ToolRef {
 
 // CallYes allows a call.
 func CallYes(ref events.ToolRef, effect string) *events.CallAllowedData {
-	return &events.CallAllowedData{Event: eventOf(events.CallAllowed), ToolRef: ref, Effect: effect, InputHash: digest(ref.Call),
-		Input: `{}`, RulesDigest: digest("rules"), BudgetLeft: 99}
+	return &events.CallAllowedData{Event: eventOf(events.CallAllowed), ToolRef: ref, Effect: effect,
+		InputHash: digest(ref.Call),
+		Input:     `{}`, RulesDigest: digest("rules"), BudgetLeft: 99}
 }
 
 // CallNo refuses a call.
 func CallNo(ref events.ToolRef) *events.CallRefusedData {
-	return &events.CallRefusedData{Event: eventOf(events.CallRefused), ToolRef: ref, Code: events.RefusedGuard, Rule: "no-force-push",
+	return &events.CallRefusedData{Event: eventOf(events.CallRefused), ToolRef: ref, Code: events.RefusedGuard,
+		Rule:   "no-force-push",
 		Reason: "force push rewrites the history of others", Hint: "push without force"}
 }
 
 // CallBegun starts an attempt.
 func CallBegun(ref events.ToolRef, attempt int) *events.CallStartedData {
-	return &events.CallStartedData{Event: eventOf(events.CallStarted), ToolRef: ref, Input: `{}`, Attempt: attempt, Effect: "once",
+	return &events.CallStartedData{Event: eventOf(events.CallStarted), ToolRef: ref, Input: `{}`, Attempt: attempt,
+		Effect: "once",
 		Runner: "runner-a", Sandbox: "host"}
 }
 
 // CallDeferred defers a call by one second; fence is the sequence of its call.started, 0 for a read-only tool.
 func CallDeferred(ref events.ToolRef, attempt int, fence uint64, at time.Time) *events.CallDeferredData {
-	return &events.CallDeferredData{Event: eventOf(events.CallDeferred), ToolRef: ref, Error: "connection reset", Class: "transient",
+	return &events.CallDeferredData{Event: eventOf(events.CallDeferred), ToolRef: ref, Error: "connection reset",
+		Class:   "transient",
 		Attempt: attempt, Fence: fence, DelayMS: 1000, NotBefore: at.Add(time.Second)}
 }
 
 // CallDone finishes a call.
 func CallDone(ref events.ToolRef, fence uint64, output string) *events.CallFinishedData {
-	return &events.CallFinishedData{Event: eventOf(events.CallFinished), ToolRef: ref, Output: output, Success: true, DurationMS: 5,
-		Attempt: 1, Fence: fence, Sandbox: "host"}
+	return &events.CallFinishedData{Event: eventOf(events.CallFinished), ToolRef: ref, Output: output, Success: true,
+		DurationMS: 5,
+		Attempt:    1, Fence: fence, Sandbox: "host"}
 }
 
 // CallBad fails a call.
 func CallBad(ref events.ToolRef, fence uint64, class string) *events.CallFailedData {
-	return &events.CallFailedData{Event: eventOf(events.CallFailed), ToolRef: ref, Error: "the tool did not answer", Class: class,
-		Hint: "try another way", DurationMS: 5, Attempt: 1, Fence: fence, Sandbox: "host"}
+	return &events.CallFailedData{Event: eventOf(events.CallFailed), ToolRef: ref, Error: "the tool did not answer",
+		Class: class,
+		Hint:  "try another way", DurationMS: 5, Attempt: 1, Fence: fence, Sandbox: "host"}
 }
 
 // GateAt opens a gate before a step (call == "") or a call.
@@ -233,7 +257,8 @@ func Vote(g *run.Gate, by string) *events.GateVotedData {
 
 // RanOut ends a gate that no one answered.
 func RanOut(g *run.Gate) *events.GateExpiredData {
-	return &events.GateExpiredData{Event: eventOf(events.GateExpired), Gate: g.ID, Step: g.StepID, Call: g.CallID, Action: events.GateRanOut,
+	return &events.GateExpiredData{Event: eventOf(events.GateExpired), Gate: g.ID, Step: g.StepID, Call: g.CallID,
+		Action:  events.GateRanOut,
 		Outcome: g.OnExpiry, ExpiresAt: g.ExpiresAt, ProposalHash: g.Hash, WaitMS: 1000}
 }
 
@@ -251,7 +276,8 @@ func Checkpoint(s run.State) *events.CheckpointSavedData {
 
 // Fallback warns that the next events are kept in the local store.
 func Fallback(s run.State) *events.CheckpointFallbackData {
-	return &events.CheckpointFallbackData{Event: eventOf(events.CheckpointFallback), Store: "sqlite", Since: s.Sequence, Reason: "no answer"}
+	return &events.CheckpointFallbackData{Event: eventOf(events.CheckpointFallback), Store: "sqlite", Since: s.Sequence,
+		Reason: "no answer"}
 }
 
 // PlanDone ends a plan.

@@ -62,7 +62,8 @@ func (c *served) serve(ctx context.Context) {
 		end = wire.Reply{Type: wire.Lost, Error: &wire.Error{Message: errEnding.Error()}}
 	}
 	if err := c.answer(end); err != nil {
-		_ = c.answer(wire.Reply{Type: wire.Lost, Error: &wire.Error{Message: clip(err.Error())}}) // else its toolrunner misses the heartbeats
+		// else its toolrunner misses the heartbeats
+		_ = c.answer(wire.Reply{Type: wire.Lost, Error: &wire.Error{Message: clip(err.Error())}})
 	}
 }
 
@@ -88,12 +89,14 @@ func (c *served) beat(ctx context.Context) {
 func (c *served) work(ctx context.Context) (end wire.Reply) {
 	defer func() {
 		if p := recover(); p != nil {
-			end = failed(tool.Fail(tool.Permanent, "report this to the author of the tool", fmt.Errorf("tool %s broke: %v\n%s", c.spec.Name, p, debug.Stack())))
+			end = failed(tool.Fail(tool.Permanent, "report this to the author of the tool", fmt.Errorf("tool %s broke: %v\n%s",
+				c.spec.Name, p, debug.Stack())))
 		}
 	}()
 	t, _ := c.s.registry.Get(c.spec.Name)
 	r := c.request
-	call := tool.Call{Run: r.Run, ID: r.Call, Key: r.Key, Input: r.Input, Env: tool.Env{Sandbox: noSandbox{}, Progress: c.progress, MaxOutput: r.MaxOutput}}
+	call := tool.Call{Run: r.Run, ID: r.Call, Key: r.Key, Input: r.Input, Env: tool.Env{Sandbox: noSandbox{},
+		Progress: c.progress, MaxOutput: r.MaxOutput}}
 	var result tool.Result
 	var err error
 	if r.Ask == wire.AskVerify {
@@ -139,7 +142,8 @@ func (c *served) progress(stream string, chunk []byte) {
 	for len(chunk) > 0 {
 		piece := chunk[:min(len(chunk), wire.MaxChunk)]
 		chunk = chunk[len(piece):]
-		_ = c.answer(wire.Reply{Type: wire.Output, Stream: stream, Chunk: piece}) // it is for those who watch now; the result has all of it
+		// it is for those who watch now; the result has all of it
+		_ = c.answer(wire.Reply{Type: wire.Output, Stream: stream, Chunk: piece})
 	}
 }
 
@@ -149,7 +153,8 @@ const room = wire.MaxMessage - 4<<10
 // bounded makes of a result one that fits into a message: of what is too large the output names what is missing. The
 // call has taken effect, so it does not fail for that.
 func bounded(r tool.Result, most int) *wire.Result {
-	out := &wire.Result{Output: strings.ToValidUTF8(r.Output, "\uFFFD"), Full: r.Full, Failed: r.Failed, ExitCode: r.ExitCode}
+	out := &wire.Result{Output: strings.ToValidUTF8(r.Output, "\uFFFD"), Full: r.Full, Failed: r.Failed,
+		ExitCode: r.ExitCode}
 	if most <= 0 || most > room/8 { // JSON may need six bytes for one
 		most = room / 8
 	}
@@ -158,7 +163,8 @@ func bounded(r tool.Result, most int) *wire.Result {
 			out.Full = []byte(out.Output)
 		}
 		head, tail := out.Output[:2*most/3], out.Output[len(out.Output)-most/3:]
-		out.Output = strings.ToValidUTF8(head, "") + fmt.Sprintf(note, len(out.Output)-len(head)-len(tail)) + strings.ToValidUTF8(tail, "")
+		out.Output = strings.ToValidUTF8(head, "") + fmt.Sprintf(note, len(out.Output)-len(head)-len(tail)) +
+			strings.ToValidUTF8(tail, "")
 	}
 	for i, image := range r.Images {
 		out.Images = append(out.Images, image.Data)

@@ -166,7 +166,8 @@ func newServer(cfg Config, tools []tool.Tool) (*server, error) {
 	if err != nil {
 		return nil, fmt.Errorf("serve: %w", err)
 	}
-	s := &server{cfg: cfg, station: cfg.station(), instance: cfg.Server + "-" + strings.ToLower(rand.Text()[:6]), nc: cfg.Conn, registry: registry,
+	s := &server{cfg: cfg, station: cfg.station(), instance: cfg.Server + "-" + strings.ToLower(rand.Text()[:6]),
+		nc: cfg.Conn, registry: registry,
 		specs: map[string]wire.Spec{}, slots: make(chan struct{}, cfg.Calls), open: map[string]*served{}}
 	s.work, s.giveUp = context.WithCancelCause(context.Background())
 	for _, t := range tools {
@@ -207,7 +208,8 @@ func (s *server) subscribe() error {
 
 func (s *server) unsubscribe() (err error) {
 	for _, sub := range s.subs {
-		if e := sub.Unsubscribe(); e != nil && !errors.Is(e, nats.ErrConnectionClosed) && !errors.Is(e, nats.ErrBadSubscription) {
+		if e := sub.Unsubscribe(); e != nil && !errors.Is(e, nats.ErrConnectionClosed) && !errors.Is(e,
+			nats.ErrBadSubscription) {
 			err = errors.Join(err, fmt.Errorf("stop serving: %w", e))
 		}
 	}
@@ -271,7 +273,8 @@ func (s *server) request(m *nats.Msg) {
 	}
 	c := &served{s: s, reply: m.Reply, token: token, begun: make(chan struct{})}
 	if refused := s.take(c, m); refused != nil {
-		_ = c.answer(wire.Reply{Type: wire.Refused, Error: refused}) // whoever asked takes silence for no server, and tries again
+		// whoever asked takes silence for no server, and tries again
+		_ = c.answer(wire.Reply{Type: wire.Refused, Error: refused})
 	}
 }
 
@@ -279,15 +282,18 @@ func (s *server) request(m *nats.Msg) {
 func (s *server) take(c *served, m *nats.Msg) *wire.Error {
 	r, err := wire.Decode[wire.Request](m.Data)
 	if err != nil {
-		return &wire.Error{Class: string(tool.Permanent), Message: "the tool server cannot read the request: " + err.Error(), Hint: "use the same version of Inspan on both sides"}
+		return &wire.Error{Class: string(tool.Permanent), Message: "the tool server cannot read the request: " + err.Error(),
+			Hint: "use the same version of Inspan on both sides"}
 	}
 	spec, ok := s.specs[r.Tool]
 	if !ok || r.Ask != wire.AskRun && r.Ask != wire.AskVerify {
-		return &wire.Error{Class: string(tool.Permanent), Message: fmt.Sprintf("the tool server does not have %.80q", r.Ask+" "+r.Tool)}
+		return &wire.Error{Class: string(tool.Permanent), Message: fmt.Sprintf("the tool server does not have %.80q",
+			r.Ask+" "+r.Tool)}
 	}
 	c.request, c.spec = r, spec
 	if r.Digest != spec.Digest {
-		return &wire.Error{Class: string(tool.Denied), Message: "the specification of the tool is not the one that was pinned"}
+		return &wire.Error{Class: string(tool.Denied),
+			Message: "the specification of the tool is not the one that was pinned"}
 	}
 	if err := s.registry.Check(r.Tool, r.Input); err != nil {
 		return errorOf(err)
@@ -295,7 +301,8 @@ func (s *server) take(c *served, m *nats.Msg) *wire.Error {
 	select {
 	case s.slots <- struct{}{}:
 	default:
-		return &wire.Error{Class: string(tool.Transient), Message: fmt.Sprintf("the tool server carries out %d calls, which is its limit", cap(s.slots)), RetryAfterMS: 1000}
+		return &wire.Error{Class: string(tool.Transient),
+			Message: fmt.Sprintf("the tool server carries out %d calls, which is its limit", cap(s.slots)), RetryAfterMS: 1000}
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -36,7 +36,10 @@ func Exam(t *testing.T, tl tool.Tool, env func(t *testing.T) tool.Env, good ...s
 		t.Fatalf("name or schema: %v", err)
 	}
 	t.Run("TOOL-19 says what it is", func(t *testing.T) { describes(t, tl) })
-	t.Run("TOOL-19 takes what fits its schema and nothing unknown", func(t *testing.T) { arguments(t, registry, spec.Name, good) })
+	t.Run("TOOL-19 takes what fits its schema and nothing unknown", func(t *testing.T) {
+		arguments(t, registry, spec.Name,
+			good)
+	})
 	for i, input := range good {
 		t.Run("TOOL-6 TOOL-22 heeds its context", func(t *testing.T) {
 			t.Parallel()
@@ -86,7 +89,8 @@ func arguments(t *testing.T, r *tool.Registry, name string, good []string) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if err := r.Check(name, extra); tool.ClassOf(err) != tool.Invalid || !strings.Contains(err.Error(), "no_such_argument") {
+		if err := r.Check(name, extra); tool.ClassOf(err) != tool.Invalid || !strings.Contains(err.Error(),
+			"no_such_argument") {
 			t.Errorf("unknown argument: got %v, want it refused by name", err)
 		}
 	}

@@ -152,7 +152,8 @@ var (
 
 // Describe is the specification of a tool that a server of a name serves, with its digest.
 func Describe(server string, s tool.Spec) (Spec, error) {
-	d := Spec{Name: s.Name, Server: server, Description: s.Description, Input: s.Input, Effect: string(s.EffectOf()), TimeoutMS: s.TimeoutOf().Milliseconds()}
+	d := Spec{Name: s.Name, Server: server, Description: s.Description, Input: s.Input, Effect: string(s.EffectOf()),
+		TimeoutMS: s.TimeoutOf().Milliseconds()}
 	d.Digest = d.digest()
 	return d, d.Check()
 }
@@ -175,7 +176,8 @@ func (s Spec) Check() error {
 	case !serverRule.MatchString(s.Server):
 		return fmt.Errorf("server name %.80q of tool %s: want %s", s.Server, s.Name, serverRule)
 	case len(s.Description) > MaxText || len(s.Input) > MaxText:
-		return fmt.Errorf("tool %s: its description has %d bytes and its schema %d, the limit of each is %d", s.Name, len(s.Description), len(s.Input), MaxText)
+		return fmt.Errorf("tool %s: its description has %d bytes and its schema %d, the limit of each is %d", s.Name,
+			len(s.Description), len(s.Input), MaxText)
 	case s.TimeoutMS <= 0:
 		return fmt.Errorf("tool %s: a time limit of %d ms, want more than 0", s.Name, s.TimeoutMS)
 	}

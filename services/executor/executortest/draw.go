@@ -61,7 +61,8 @@ func Draw(t *rapid.T, provider string, raw func(text string, calls []llm.Call) j
 	a := created.Agents["worker"]
 	a.ContextWindow = rapid.SampledFrom([]int{0, 1000, 100_000}).Draw(t, "window")
 	created.Agents["worker"] = a
-	b.Append(created, runtest.Started(), runtest.Plan(runtest.Step("a"), runtest.Step("b")), runtest.Ready("a"), runtest.Allowed("a"))
+	b.Append(created, runtest.Started(), runtest.Plan(runtest.Step("a"), runtest.Step("b")), runtest.Ready("a"),
+		runtest.Allowed("a"))
 	states := []run.State{b.State()} // in which a turn is owed
 	for range rapid.IntRange(0, 60).Draw(t, "facts") {
 		moves := runtest.Moves(b.State())
@@ -129,7 +130,8 @@ func owed(s run.State) []string {
 }
 
 // turnBy makes a turn one of the provider or of another, with its message in the event or beside it.
-func turnBy(t *rapid.T, d events.TurnFinishedData, provider string, raw func(string, []llm.Call) json.RawMessage, objects blobs) *events.TurnFinishedData {
+func turnBy(t *rapid.T, d events.TurnFinishedData, provider string, raw func(string, []llm.Call) json.RawMessage,
+	objects blobs) *events.TurnFinishedData {
 	var calls []llm.Call
 	for _, c := range d.Calls {
 		calls = append(calls, llm.Call{ID: c.ProviderID, Name: c.Tool, Input: c.Input})

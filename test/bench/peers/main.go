@@ -54,7 +54,8 @@ func run(args []string, in io.Reader, out io.Writer) error {
 	if len(args) != 2 {
 		return fmt.Errorf("usage: %s DATABASE_URL", args[0])
 	}
-	ctx, err := dbos.NewDBOSContext(context.Background(), dbos.Config{AppName: "bench", DatabaseURL: args[1], Logger: slog.New(slog.DiscardHandler)})
+	ctx, err := dbos.NewDBOSContext(context.Background(), dbos.Config{AppName: "bench", DatabaseURL: args[1],
+		Logger: slog.New(slog.DiscardHandler)})
 	if err != nil {
 		return err
 	}

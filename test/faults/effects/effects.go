@@ -120,7 +120,8 @@ const schema = `{"type":"object","additionalProperties":false,"required":["what"
 
 // Spec implements tool.Tool.
 func (n note) Spec() tool.Spec {
-	return tool.Spec{Name: "note_" + string(n.class), Description: "Notes something.", Input: json.RawMessage(schema), Effect: n.class}
+	return tool.Spec{Name: "note_" + string(n.class), Description: "Notes something.", Input: json.RawMessage(schema),
+		Effect: n.class}
 }
 
 // Run takes its time, has its effect in the middle of it, and says so before and after. An attempt whose time was up
@@ -161,7 +162,8 @@ func wait(ctx context.Context, d time.Duration) error {
 // write appends a line. An effect leaves a mark that it can be found by: of its key where it is idempotent, so that
 // doing it again changes nothing, else of its run and call.
 func (n note) write(moment string, c tool.Call) error {
-	l := Line{Moment: moment, Class: n.class, Run: c.Env.Sandbox.ID(), Call: c.ID, Key: c.Key, Process: os.Getpid(), At: time.Now()}
+	l := Line{Moment: moment, Class: n.class, Run: c.Env.Sandbox.ID(), Call: c.ID, Key: c.Key, Process: os.Getpid(),
+		At: time.Now()}
 	if moment == Effect && (n.class == tool.Idempotent || n.class == tool.Reconcilable) {
 		if err := os.WriteFile(n.mark(c), nil, 0o644); err != nil {
 			return err

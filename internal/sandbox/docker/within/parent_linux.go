@@ -70,7 +70,8 @@ func parent(line *Line) error {
 	if err := line.Want(FrameOrder, &order); err != nil {
 		return err
 	}
-	f := &family{line: line, ended: make(chan struct{}), exited: make(chan struct{}), killed: make(chan struct{}), input: make(chan []byte, 1)}
+	f := &family{line: line, ended: make(chan struct{}), exited: make(chan struct{}), killed: make(chan struct{}),
+		input: make(chan []byte, 1)}
 	f.kill = sync.OnceFunc(func() { close(f.killed) })
 	in, outs, err := f.begin(order)
 	if err != nil {
@@ -170,7 +171,8 @@ func (f *family) begin(order Start) (in *os.File, outs map[Kind]*os.File, err er
 		return nil, nil, err
 	}
 	f.start = time.Now()
-	proc, err := os.StartProcess(path, order.Args, &os.ProcAttr{Dir: order.Dir, Env: env.List(), Files: files, Sys: &syscall.SysProcAttr{Setsid: true}})
+	proc, err := os.StartProcess(path, order.Args, &os.ProcAttr{Dir: order.Dir, Env: env.List(), Files: files,
+		Sys: &syscall.SysProcAttr{Setsid: true}})
 	if err != nil {
 		return nil, nil, err
 	}

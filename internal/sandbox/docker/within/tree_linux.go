@@ -84,7 +84,8 @@ func (f *family) answer(q Question) Answer {
 		switch {
 		case q.PID == 0:
 			if p, ok := local.Describe(pid); ok {
-				a.List = append(a.List, Process{PID: pid, Parent: p.Parent, Args: p.Args, UserMS: p.User.Milliseconds(), SystemMS: p.System.Milliseconds(), RSS: p.RSS})
+				a.List = append(a.List, Process{PID: pid, Parent: p.Parent, Args: p.Args, UserMS: p.User.Milliseconds(),
+					SystemMS: p.System.Milliseconds(), RSS: p.RSS})
 			}
 		case q.PID == pid:
 			a.Found = unix.Kill(pid, unix.Signal(q.Signal)) == nil

@@ -143,7 +143,8 @@ func (s *Server) start(w http.ResponseWriter, r *http.Request, b *instance) {
 		env = append(env, k+"="+v)
 	}
 	listing := s.spoil(f, ask.Process.Args)
-	p, err := b.machine.Start(append([]string{ask.Process.Cmd}, ask.Process.Args...), append(env, "USER=user", "E2B_SANDBOX=true"), ask.Process.Cwd, ask.Stdin == nil || *ask.Stdin)
+	p, err := b.machine.Start(append([]string{ask.Process.Cmd}, ask.Process.Args...),
+		append(env, "USER=user", "E2B_SANDBOX=true"), ask.Process.Cwd, ask.Stdin == nil || *ask.Stdin)
 	if err != nil {
 		refuse("invalid_argument", err.Error())
 		return
@@ -223,7 +224,8 @@ func (s *Server) process(w http.ResponseWriter, b *instance, pid int64) *mirrort
 	if p := b.procs[pid]; p != nil {
 		return p
 	}
-	reply(w, http.StatusNotFound, map[string]string{"code": "not_found", "message": fmt.Sprintf("process with pid %d not found", pid)})
+	reply(w, http.StatusNotFound, map[string]string{"code": "not_found",
+		"message": fmt.Sprintf("process with pid %d not found", pid)})
 	return nil
 }
 

@@ -239,8 +239,10 @@ func (s *Server) create(w http.ResponseWriter, r *http.Request) {
 	}
 	s.mu.Lock()
 	s.next++
-	b := &instance{id: fmt.Sprintf("box%d", s.next), labels: ask.Labels, internet: ask.Internet == nil || *ask.Internet, machine: m,
-		started: time.Now(), ends: time.Now().Add(time.Duration(ask.Timeout) * time.Second), procs: map[int64]*mirrortest.Process{}}
+	b := &instance{id: fmt.Sprintf("box%d", s.next), labels: ask.Labels, internet: ask.Internet == nil || *ask.Internet,
+		machine: m,
+		started: time.Now(), ends: time.Now().Add(time.Duration(ask.Timeout) * time.Second),
+		procs: map[int64]*mirrortest.Process{}}
 	if ask.Secure {
 		b.token = fmt.Sprintf("token-%d", s.next)
 	}
@@ -251,13 +253,16 @@ func (s *Server) create(w http.ResponseWriter, r *http.Request) {
 	if lose {
 		panic(http.ErrAbortHandler)
 	}
-	reply(w, http.StatusCreated, map[string]any{"templateID": Template, "sandboxID": b.id, "clientID": "c", "envdVersion": "0.6.4", "envdAccessToken": b.token, "domain": nil})
+	reply(w, http.StatusCreated, map[string]any{"templateID": Template, "sandboxID": b.id, "clientID": "c",
+		"envdVersion": "0.6.4", "envdAccessToken": b.token, "domain": nil})
 }
 
 // detail is a machine as lists tell it.
 func (b *instance) detail() map[string]any {
-	return map[string]any{"templateID": Template, "sandboxID": b.id, "clientID": "c", "startedAt": b.started.UTC().Format(time.RFC3339), "endAt": b.ends.UTC().Format(time.RFC3339),
-		"cpuCount": CPUs, "memoryMB": MemoryMB, "diskSizeMB": DiskMB, "metadata": b.labels, "state": "running", "envdVersion": "0.6.4"}
+	return map[string]any{"templateID": Template, "sandboxID": b.id, "clientID": "c",
+		"startedAt": b.started.UTC().Format(time.RFC3339), "endAt": b.ends.UTC().Format(time.RFC3339),
+		"cpuCount": CPUs, "memoryMB": MemoryMB, "diskSizeMB": DiskMB, "metadata": b.labels, "state": "running",
+		"envdVersion": "0.6.4"}
 }
 
 // pageSize is small, so that lists have several pages.

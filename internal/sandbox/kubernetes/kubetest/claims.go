@@ -28,10 +28,13 @@ type claim struct {
 func Template() map[string]any {
 	return map[string]any{
 		"automountServiceAccountToken": false,
-		"securityContext":              map[string]any{"runAsNonRoot": true, "runAsUser": 64123, "seccompProfile": map[string]any{"type": "RuntimeDefault"}},
+		"securityContext": map[string]any{"runAsNonRoot": true, "runAsUser": 64123,
+			"seccompProfile": map[string]any{"type": "RuntimeDefault"}},
 		"containers": []any{map[string]any{"name": "tools", "image": Image,
-			"resources":       map[string]any{"limits": map[string]any{"cpu": "1500m", "memory": "64Mi", "ephemeral-storage": "1Gi"}},
-			"securityContext": map[string]any{"allowPrivilegeEscalation": false, "capabilities": map[string]any{"drop": []any{"ALL"}}}}},
+			"resources": map[string]any{"limits": map[string]any{"cpu": "1500m", "memory": "64Mi",
+				"ephemeral-storage": "1Gi"}},
+			"securityContext": map[string]any{"allowPrivilegeEscalation": false,
+				"capabilities": map[string]any{"drop": []any{"ALL"}}}}},
 	}
 }
 
@@ -87,12 +90,14 @@ func checkClaim(object map[string]any) error {
 		return fmt.Errorf("spec.warmPoolRef.name: required value")
 	}
 	end, _ := at(object, "spec", "lifecycle", "shutdownTime").(string)
-	if when, err := time.Parse(time.RFC3339, end); err != nil || time.Until(when) <= 0 || at(object, "spec", "lifecycle", "shutdownPolicy") != "DeleteForeground" {
+	if when, err := time.Parse(time.RFC3339, end); err != nil || time.Until(when) <= 0 || at(object, "spec", "lifecycle",
+		"shutdownPolicy") != "DeleteForeground" {
 		return fmt.Errorf("spec.lifecycle: the claim lives for ever: %q", end)
 	}
 	labels, _ := at(object, "spec", "additionalPodMetadata", "labels").(map[string]any)
 	for key := range labels {
-		if domain, _, _ := strings.Cut(key, "/"); domain != "sandbox.users.io" && !strings.HasSuffix(domain, ".sandbox.users.io") {
+		if domain, _, _ := strings.Cut(key, "/"); domain != "sandbox.users.io" && !strings.HasSuffix(domain,
+			".sandbox.users.io") {
 			return fmt.Errorf("label domain %q is not in the allowlist", domain)
 		}
 	}
@@ -121,7 +126,8 @@ func (s *Server) createClaim(w http.ResponseWriter, r *http.Request) {
 func (s *Server) grant(name string, c *claim) (map[string]any, error) {
 	c.looks++
 	not := func(reason, message string) map[string]any {
-		return map[string]any{"conditions": []any{map[string]any{"type": "Ready", "status": "False", "reason": reason, "message": message}}}
+		return map[string]any{"conditions": []any{map[string]any{"type": "Ready", "status": "False", "reason": reason,
+			"message": message}}}
 	}
 	switch {
 	case at(c.object, "spec", "warmPoolRef", "name") != Pool:
@@ -133,7 +139,8 @@ func (s *Server) grant(name string, c *claim) (map[string]any, error) {
 	case c.looks == 2:
 		c.pod = Pool + "-" + strings.TrimPrefix(name, "inspan-")
 		owner := []any{map[string]any{"kind": "Sandbox", "name": c.pod, "controller": true}}
-		metadata := map[string]any{"name": c.pod, "labels": map[string]any{}, "annotations": map[string]any{}, "ownerReferences": owner}
+		metadata := map[string]any{"name": c.pod, "labels": map[string]any{}, "annotations": map[string]any{},
+			"ownerReferences": owner}
 		if err := s.run(map[string]any{"kind": "Pod", "metadata": metadata, "spec": s.pool}); err != nil {
 			return nil, err
 		}
@@ -145,7 +152,8 @@ func (s *Server) grant(name string, c *claim) (map[string]any, error) {
 			meta(p.object)["labels"].(map[string]any)[key] = value
 		}
 	}
-	return map[string]any{"conditions": []any{map[string]any{"type": "Ready", "status": "True", "reason": "DependenciesReady", "message": ""}}, "sandbox": map[string]any{"name": c.pod}}, nil
+	return map[string]any{"conditions": []any{map[string]any{"type": "Ready", "status": "True",
+		"reason": "DependenciesReady", "message": ""}}, "sandbox": map[string]any{"name": c.pod}}, nil
 }
 
 func (s *Server) getClaim(w http.ResponseWriter, r *http.Request) {

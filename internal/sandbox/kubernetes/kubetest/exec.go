@@ -34,7 +34,8 @@ func (s *Server) exec(w http.ResponseWriter, r *http.Request) {
 	case p == nil || p.ending:
 		refuse(w, http.StatusNotFound, "NotFound", "the pod is not there")
 		return
-	case q.Get("container") != at(p.object, "spec", "containers", 0, "name") || len(q["command"]) == 0 || q.Get("stdin") != "true" || q.Get("stdout") != "true" || q.Get("stderr") != "true":
+	case q.Get("container") != at(p.object, "spec", "containers", 0, "name") || len(q["command"]) == 0 ||
+		q.Get("stdin") != "true" || q.Get("stdout") != "true" || q.Get("stderr") != "true":
 		refuse(w, http.StatusBadRequest, "BadRequest", "not an exec")
 		return
 	}
@@ -85,7 +86,8 @@ func (e *session) serve(ctx context.Context) {
 	case state := <-done:
 		verdict := map[string]any{"metadata": map[string]any{}, "status": "Success"}
 		if code := state.ExitCode(); code != 0 {
-			verdict = map[string]any{"metadata": map[string]any{}, "status": "Failure", "reason": "NonZeroExitCode", "message": "command terminated with non-zero exit code",
+			verdict = map[string]any{"metadata": map[string]any{}, "status": "Failure", "reason": "NonZeroExitCode",
+				"message": "command terminated with non-zero exit code",
 				"details": map[string]any{"causes": []any{map[string]any{"reason": "ExitCode", "message": strconv.Itoa(code)}}}}
 		}
 		text, err := json.Marshal(verdict)

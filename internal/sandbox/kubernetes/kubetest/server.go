@@ -169,7 +169,8 @@ func reply(w http.ResponseWriter, status int, what any) {
 }
 
 func refuse(w http.ResponseWriter, status int, reason, message string) {
-	reply(w, status, map[string]any{"kind": "Status", "apiVersion": "v1", "status": "Failure", "code": status, "reason": reason, "message": message})
+	reply(w, status, map[string]any{"kind": "Status", "apiVersion": "v1", "status": "Failure", "code": status,
+		"reason": reason, "message": message})
 }
 
 // guard checks the token.
@@ -242,7 +243,8 @@ func check(object map[string]any) error {
 		}
 	}
 	isolation := at(object, append(sb, "securityContext")...)
-	if at(isolation, "allowPrivilegeEscalation") != false || at(isolation, "privileged") != false || at(isolation, "readOnlyRootFilesystem") != true || at(isolation, "capabilities", "drop", 0) != "ALL" {
+	if at(isolation, "allowPrivilegeEscalation") != false || at(isolation, "privileged") != false || at(isolation,
+		"readOnlyRootFilesystem") != true || at(isolation, "capabilities", "drop", 0) != "ALL" {
 		return errors.New("the container is not closed")
 	}
 	if user, _ := at(object, "spec", "securityContext", "runAsUser").(float64); user <= 0 {
@@ -298,7 +300,8 @@ func (s *Server) status(p *pod) map[string]any {
 	case p.evicted != "" && ready: // a node says it late
 		return map[string]any{"phase": "Failed", "reason": "Evicted", "message": p.evicted}
 	case s.faults.Unschedulable:
-		return map[string]any{"phase": phase, "conditions": []any{map[string]any{"type": "PodScheduled", "status": "False", "reason": "Unschedulable", "message": "0/3 nodes are available"}}}
+		return map[string]any{"phase": phase, "conditions": []any{map[string]any{"type": "PodScheduled", "status": "False",
+			"reason": "Unschedulable", "message": "0/3 nodes are available"}}}
 	case at(p.object, "spec", "containers", 0, "image") != Image:
 		ready = false
 		if p.looks > 1 {
@@ -309,7 +312,8 @@ func (s *Server) status(p *pod) map[string]any {
 	if ready {
 		phase, state = "Running", map[string]any{"running": map[string]any{}}
 	}
-	return map[string]any{"phase": phase, "containerStatuses": []any{map[string]any{"name": "box", "ready": ready, "state": state}}}
+	return map[string]any{"phase": phase, "containerStatuses": []any{map[string]any{"name": "box", "ready": ready,
+		"state": state}}}
 }
 
 func (s *Server) get(w http.ResponseWriter, r *http.Request) {
@@ -354,7 +358,8 @@ func (s *Server) list(w http.ResponseWriter, r *http.Request) {
 	for _, name := range names {
 		items = append(items, s.pods[name].object)
 	}
-	reply(w, http.StatusOK, map[string]any{"kind": "PodList", "metadata": map[string]any{"continue": next}, "items": items})
+	reply(w, http.StatusOK, map[string]any{"kind": "PodList", "metadata": map[string]any{"continue": next},
+		"items": items})
 }
 
 func (s *Server) remove(w http.ResponseWriter, r *http.Request) {

@@ -87,7 +87,8 @@ func run(api string) error {
 	}
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /{$}", func(w http.ResponseWriter, _ *http.Request) {
-		_ = json.NewEncoder(w).Encode(map[string]string{"id": "inspan", "state": "Not started", "vmm_version": "1.0.0", "app_name": "Firecracker"})
+		_ = json.NewEncoder(w).Encode(map[string]string{"id": "inspan", "state": "Not started", "vmm_version": "1.0.0",
+			"app_name": "Firecracker"})
 	})
 	mux.HandleFunc("PUT /", e.put)
 	server := &http.Server{Handler: mux, ReadHeaderTimeout: time.Minute}

@@ -46,7 +46,8 @@ func qemu() error {
 		return errors.New("the kernel's command line names no channel")
 	}
 	channel, events := os.NewFile(3, "channel"), os.NewFile(4, "events")
-	if _, err := fmt.Fprintln(events, `{"QMP": {"version": {"qemu": {"major": 7}}, "capabilities": ["oob"]}}`); err != nil {
+	if _, err := fmt.Fprintln(events,
+		`{"QMP": {"version": {"qemu": {"major": 7}}, "capabilities": ["oob"]}}`); err != nil {
 		return err
 	}
 	if word, err := bufio.NewReader(events).ReadString('\n'); err != nil || !strings.Contains(word, "qmp_capabilities") {
@@ -86,7 +87,8 @@ func qemu() error {
 type older struct{ io.ReadWriteCloser }
 
 func (o older) Write(p []byte) (int, error) {
-	said := bytes.Replace(p, fmt.Appendf(nil, `"version":%d`, wire.Version), fmt.Appendf(nil, `"version":%d`, wire.Version-1), 1)
+	said := bytes.Replace(p, fmt.Appendf(nil, `"version":%d`, wire.Version), fmt.Appendf(nil, `"version":%d`,
+		wire.Version-1), 1)
 	return o.ReadWriteCloser.Write(said)
 }
 

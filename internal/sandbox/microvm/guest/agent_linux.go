@@ -77,7 +77,8 @@ func (a *agent) Run(ctx context.Context, p mirror.Program) error {
 		return fmt.Errorf("make a control group: %w", err)
 	}
 	defer func() { _ = os.Remove(group) }() // an empty one is no harm
-	order := launchOrder{Args: p.Args, Env: []string{"PATH=" + systemPath, "HOME=" + Home}, Group: group, FileSize: a.fileSize.Load()}
+	order := launchOrder{Args: p.Args, Env: []string{"PATH=" + systemPath, "HOME=" + Home}, Group: group,
+		FileSize: a.fileSize.Load()}
 	cmd := exec.Command("/proc/self/exe", wordLaunch)
 	cmd.Env, cmd.Dir = []string{}, "/"
 	read, write, err := os.Pipe()
@@ -178,7 +179,8 @@ func (a *agent) Hold(_ context.Context, h wire.Hold, out func() (net.Conn, error
 	if !strings.HasPrefix(h.Base, Home+"/") || filepath.Clean(h.Base) != h.Base {
 		return fmt.Errorf("%w: the base %.100q", wire.ErrStream, h.Base)
 	}
-	for name, mode := range map[string]os.FileMode{"home": 0o700, "tmp": 0o700, "ws": 0o755, "public": 0o777 | fs.ModeSticky} {
+	for name, mode := range map[string]os.FileMode{"home": 0o700, "tmp": 0o700, "ws": 0o755,
+		"public": 0o777 | fs.ModeSticky} {
 		at := sandboxDisk + "/" + name
 		if err := errors.Join(os.Mkdir(at, 0o700), os.Chmod(at, mode)); err != nil {
 			return err

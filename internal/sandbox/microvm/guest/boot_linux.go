@@ -62,7 +62,8 @@ const closed = unix.MS_NOSUID | unix.MS_NODEV | unix.MS_NOEXEC
 
 // boot is the first process: it readies the machine, starts the agent, and takes in what loses its parent.
 func boot() error {
-	for _, m := range []mounted{{"dev", "/dev", "devtmpfs", unix.MS_NOSUID, ""}, {"proc", "/proc", "proc", closed, ""}, {"sys", "/sys", "sysfs", closed, ""}} {
+	for _, m := range []mounted{{"dev", "/dev", "devtmpfs", unix.MS_NOSUID, ""}, {"proc", "/proc", "proc", closed, ""},
+		{"sys", "/sys", "sysfs", closed, ""}} {
 		if err := m.mount(); err != nil {
 			return err
 		}
@@ -76,7 +77,8 @@ func boot() error {
 	if err := settings(); err != nil {
 		return err
 	}
-	agent, err := os.StartProcess("/proc/self/exe", []string{"inspan-guest", wordAgent}, &os.ProcAttr{Dir: "/", Env: []string{}, Files: []*os.File{os.Stdin, os.Stdout, os.Stderr}})
+	agent, err := os.StartProcess("/proc/self/exe", []string{"inspan-guest", wordAgent},
+		&os.ProcAttr{Dir: "/", Env: []string{}, Files: []*os.File{os.Stdin, os.Stdout, os.Stderr}})
 	if err != nil {
 		return err
 	}
@@ -123,7 +125,8 @@ func enter() error {
 	if err := show(); err != nil {
 		return err
 	}
-	for _, m := range []mounted{{"dev", "/dev", "", unix.MS_MOVE, ""}, {"proc", "/proc", "", unix.MS_MOVE, ""}, {"sys", "/sys", "", unix.MS_MOVE, ""}} {
+	for _, m := range []mounted{{"dev", "/dev", "", unix.MS_MOVE, ""}, {"proc", "/proc", "", unix.MS_MOVE, ""},
+		{"sys", "/sys", "", unix.MS_MOVE, ""}} {
 		if err := unix.Mount(m.at, newRoot+m.at, "", unix.MS_MOVE, ""); err != nil {
 			return fmt.Errorf("the root image must have an empty directory %s: %w", m.at, err)
 		}
@@ -186,7 +189,8 @@ func disk(device, at string) error {
 		if _, err := os.Stat(name); err != nil {
 			continue
 		}
-		cmd := exec.Command(name, "-q", "-F", "-t", "ext4", "-O", features, "-m", "0", "-i", "16384", "-I", "256", "-E", "lazy_itable_init=1,nodiscard", device)
+		cmd := exec.Command(name, "-q", "-F", "-t", "ext4", "-O", features, "-m", "0", "-i", "16384", "-I", "256", "-E",
+			"lazy_itable_init=1,nodiscard", device)
 		cmd.Env = []string{"PATH=/usr/sbin:/usr/bin:/sbin:/bin", "MKE2FS_CONFIG=/dev/null"}
 		if said, err := cmd.CombinedOutput(); err != nil {
 			return fmt.Errorf("make a file system on %s: %w: %.300q", device, err, said)
@@ -198,7 +202,8 @@ func disk(device, at string) error {
 
 // settings narrows what commands can ask of the kernel.
 func settings() error {
-	for name, value := range map[string]string{"user/max_user_namespaces": "0", "kernel/dmesg_restrict": "1", "kernel/kptr_restrict": "2",
+	for name, value := range map[string]string{"user/max_user_namespaces": "0", "kernel/dmesg_restrict": "1",
+		"kernel/kptr_restrict":             "2",
 		"kernel/unprivileged_bpf_disabled": "1", "kernel/perf_event_paranoid": "4", "kernel/yama/ptrace_scope": "1"} {
 		err := os.WriteFile("/proc/sys/"+name, []byte(value), 0)
 		if err != nil && !errors.Is(err, os.ErrNotExist) && !errors.Is(err, unix.EINVAL) {

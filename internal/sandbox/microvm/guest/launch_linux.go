@@ -68,7 +68,8 @@ func (o launchOrder) isolation() error {
 		_ = unix.Prctl(unix.PR_CAPBSET_DROP, c, 0, 0, 0) // a kernel that is older does not know all
 	}
 	// Of this thread alone, which becomes the command: to ask it of all threads takes seconds on a slow machine.
-	for _, call := range [...][4]uintptr{{unix.SYS_SETGROUPS}, {unix.SYS_SETRESGID, User, User, User}, {unix.SYS_SETRESUID, User, User, User}} {
+	for _, call := range [...][4]uintptr{{unix.SYS_SETGROUPS}, {unix.SYS_SETRESGID, User, User, User},
+		{unix.SYS_SETRESUID, User, User, User}} {
 		if _, _, errno := unix.RawSyscall(call[0], call[1], call[2], call[3]); errno != 0 {
 			return fmt.Errorf("drop to an unprivileged user: %w", errno)
 		}

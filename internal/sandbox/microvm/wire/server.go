@@ -141,7 +141,8 @@ func (s *server) run(ctx context.Context, o Order, l *within.Line, used *mirror.
 		s.mu.Unlock()
 		close(done)
 	}()
-	p := mirror.Program{Args: o.Args, Privileged: o.Privileged, Stdout: output{l, within.FrameOut}, Stderr: output{l, within.FrameErr}, Used: used}
+	p := mirror.Program{Args: o.Args, Privileged: o.Privileged, Stdout: output{l, within.FrameOut},
+		Stderr: output{l, within.FrameErr}, Used: used}
 	if o.Stdin {
 		p.Stdin = input(l)
 	}

@@ -66,7 +66,8 @@ func (m *Machine) Start(args []string, env []string, dir string, stdin bool) (*P
 		return nil, errors.New("no program")
 	}
 	cmd := exec.CommandContext(context.Background(), args[0], args[1:]...)
-	cmd.Env = append([]string{"PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin", "HOME=" + m.Home}, env...)
+	cmd.Env = append([]string{"PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin", "HOME=" + m.Home},
+		env...)
 	cmd.Dir = dir
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	p := &Process{cmd: cmd, machine: m}
