@@ -76,7 +76,7 @@ func TestHookUser(t *testing.T) {
 		return events.Result{}
 	}
 	t.Run("GUARD-2 where no one answers the station's hooks no run begins", func(t *testing.T) {
-		if r := end(t, "alone"); r.FinishReason != events.FinishHook || !strings.Contains(r.Error, "no one listens") {
+		if r := end(t, "alone"); r.FinishReason != events.FinishHook || !strings.Contains(r.Error, "no subscriber") {
 			t.Errorf("%+v", r)
 		}
 	})

@@ -29,7 +29,7 @@ func TestCapture(t *testing.T) {
 		t.Parallel()
 		b := newBed(t, call.Once)
 		got, err := b.role.capture.results.Store(t.Context(), tool.Result{Output: "see", Images: []tool.Image{{Data: []byte("no picture")}}}, time.Second)
-		if err != nil || len(got.Images) != 0 || !strings.Contains(got.Output, "left out") {
+		if err != nil || len(got.Images) != 0 || !strings.Contains(got.Output, "omitted") {
 			t.Errorf("got %q, %d images, %v", got.Output, len(got.Images), err)
 		}
 	})
