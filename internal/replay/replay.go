@@ -155,7 +155,7 @@ var unsteady = []string{"rules_digest", "wait_ms", "duration_ms", "expires_at", 
 var younger = []string{"calls_key", "model_ref", "cost_micro_usd", "run_finish_reason", "checkpoint"}
 
 // texts are fields for people, in words that change between versions; programs go by codes and the other fields.
-var texts = []string{"reason", "hint"}
+var texts = []string{"reason", "hint", "error"}
 
 // reworded reports whether two payloads differ in texts for people alone, which both have.
 func reworded(a, b events.Payload, differs []string) bool {

@@ -108,7 +108,7 @@ turns:
 			id := "at-" + string(rune('a'+seq))
 			w.task(events.Task{ID: id, ForkOf: &events.ForkPoint{Run: "origin", Sequence: seq, SameWorkspace: true}})
 			if seq == last.Sequence {
-				if d := w.letter(letters); d.Code != "bad_fork" || !strings.Contains(d.Reason, "had ended there") {
+				if d := w.letter(letters); d.Code != "bad_fork" || !strings.Contains(d.Reason, "had ended at that event") {
 					t.Errorf("%+v", d)
 				}
 				break

@@ -228,7 +228,7 @@ turns:
 	t.Run("GIT-3 C17 without auto_commit nothing is committed, and the delivery says that nothing is new", func(t *testing.T) {
 		w := w.on(t)
 		w.task(events.Task{ID: "plain", Agent: "coder", Task: "say hello", Repo: r.url()})
-		if s := w.ended("plain"); s.Status != events.Completed || s.Result.Delivery.Commit != s.Result.Delivery.Base || s.Result.Delivery.Pushed || !strings.Contains(s.Result.Delivery.Note, "nothing new") {
+		if s := w.ended("plain"); s.Status != events.Completed || s.Result.Delivery.Commit != s.Result.Delivery.Base || s.Result.Delivery.Pushed || !strings.Contains(s.Result.Delivery.Note, "no new commits") {
 			t.Errorf("%+v %+v", s.Result, s.Result.Delivery)
 		}
 	})

@@ -130,7 +130,7 @@ func (w *world) blocked(point string, s run.State) string {
 	case events.OnPreTool:
 		ok = s.Status == events.Completed && last.Code == events.RefusedHook && last.Rule == "hook:agent:h" && n["call.started"] == 0
 	case events.OnPostTool:
-		ok = s.Status == events.Completed && n["call.finished"] == 1 && !last.Success && strings.Contains(last.Result, "held back") && !strings.Contains(last.Result, "wrote")
+		ok = s.Status == events.Completed && n["call.finished"] == 1 && !last.Success && strings.Contains(last.Result, "withheld") && !strings.Contains(last.Result, "wrote")
 	case events.OnRunStop:
 		ok = s.Status == events.Failed && s.Result.FinishReason == events.FinishHook && n["call.finished"] == 1
 	}

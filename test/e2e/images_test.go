@@ -124,7 +124,7 @@ func TestImagesOfTools(t *testing.T) {
 		if len(r.Images) != tool.MaxImages-1 || r.Images[0].MediaType != "image/png" || r.Images[0].Width != 40 || !r.Success {
 			t.Errorf("got %+v", r)
 		}
-		inOrder(t, r.Result, "looked", "Image 1 is left out: not a png", "2 more images are left out")
+		inOrder(t, r.Result, "looked", "Image 1 is omitted: not a png", "2 more images are omitted")
 		if got := shown(h.of("cam")[1]); len(got) != tool.MaxImages-1 || !bytes.Equal(got[0].Data, shot) || got[0].Tokens != 258 {
 			t.Errorf("the model was shown %d images", len(got))
 		}

@@ -368,7 +368,7 @@ func TestBackgroundLimits(t *testing.T) {
 		for _, r := range s.ToolCallHistory.Slice() {
 			if r.Turn == 1 && r.Outcome == run.OutcomeFailed {
 				refused++
-				if !strings.Contains(r.Result, "8 commands of this run are in the background already") || !strings.Contains(r.Hint, "kill_shell") {
+				if !strings.Contains(r.Result, "this run has 8 background commands") || !strings.Contains(r.Hint, "kill_shell") {
 					t.Errorf("%+v", r)
 				}
 			}

@@ -78,7 +78,7 @@ turns:
 		}
 	})
 	t.Run("LOOP-4 a refusal fails the run with its own reason", func(t *testing.T) {
-		if r, _, _ := ask(t, "declines"); r.FinishReason != events.FinishRefusal || !strings.Contains(r.Error, "declined") {
+		if r, _, _ := ask(t, "declines"); r.FinishReason != events.FinishRefusal || !strings.Contains(r.Error, "refused") {
 			t.Errorf("%+v", r)
 		}
 	})

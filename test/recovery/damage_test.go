@@ -238,7 +238,7 @@ func TestWithoutMarks(t *testing.T) {
 	t.Run("SAFE-2 SAFE-3 without marks the index says which runs lost their end", func(t *testing.T) {
 		lost := p.station.Damage().Lost()
 		named := slices.ContainsFunc(lost, func(f storecheck.Finding) bool {
-			return slices.Equal(f.Runs, []string{"r2"}) && strings.Contains(f.What, ", the index has seen event ")
+			return slices.Equal(f.Runs, []string{"r2"}) && strings.Contains(f.What, ", the index has event ")
 		})
 		if !named {
 			t.Errorf("%+v", lost)

@@ -128,7 +128,7 @@ func TestFilesStay(t *testing.T) {
 	p.await("stays", "waiting", waiting)
 	t.Run("EVT-9 CLI-9 files that are on the machine of a toolrunner alone are named before and after", func(t *testing.T) {
 		file := filepath.Join(p.dir, "stays.bundle")
-		const says = "files of workspace run/stays: they are on the machine of the toolrunner alone"
+		const says = "files of workspace run/stays: they are only on the machine of the toolrunner"
 		if out := p.do(0, "export", "stays", "--bundle", file, "--fork"); !strings.Contains(out, says) {
 			t.Error(out)
 		}

@@ -281,7 +281,7 @@ func matrix(t *testing.T) tried {
 				sum.refused++
 			} else {
 				sum.allowed++
-				if p.verb == "say an event" {
+				if p.verb == "say an event" || p.verb == "say an event of a session" {
 					evs++
 				}
 			}
