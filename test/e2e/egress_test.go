@@ -73,7 +73,7 @@ func TestEgress(t *testing.T) {
 	w.start()
 	for _, tc := range []struct{ id, agent, want, not string }{
 		{"SBX-13 a command reaches an allowed host and no other, and the agent is told which", "curl", "<h1>api.example</h1>", "evil.test</h1>"},
-		{"SBX-13 the agent reads which hosts were refused", "curl", "[network] refused by sandbox.network of the agent's file:\nevil.test:80 (not_allowed)", ""},
+		{"SBX-13 the agent reads which hosts were refused", "curl", "[network] refused by sandbox.network in the agent's file:\nevil.test:80 (not_allowed)", ""},
 		{"SAFE-11 a page of a host with a credential is fetched, and the key is in no event", "fetch", "# keyed.example\n\nkey \"\\*\\*\\*", theKey},
 		{"SBX-13 a fetch of another host is refused", "away", "sandbox.network.allowed_hosts", "<h1>"},
 		{"SBX-13 a fetch without a network is refused", "closed", "has no network access", "<h1>"},
