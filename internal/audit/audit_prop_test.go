@@ -192,6 +192,5 @@ func ExampleFile() {
 	anchor := run.AnchorOf(b.State(), 2, runtest.Start, key(1))
 	r, err := audit.File(context.Background(), audit.Config{Anchors: []run.Anchor{anchor}}, bytes.NewReader(runtest.Lines(b.Events()[:1])))
 	fmt.Println(r.Sound, r.First, err)
-	// Output: false event 2: is missing: the log ends with event 1, the anchor of 2025-03-04 05:06:07 is at event 2:
-	// its end was truncated <nil>
+	// Output: false event 2: is missing: the log ends with event 1, the anchor of 2025-03-04 05:06:07 is at event 2: its end was truncated <nil>
 }
