@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 	"time"
 
@@ -67,12 +68,16 @@ func TestBackgroundMade(t *testing.T) {
 	t.Run("ART-3 what one wrote that has ended is an artifact with the next call of the step, also one that only reads, and is looked for once", func(t *testing.T) {
 		t.Parallel()
 		w := newWorld(t)
-		first := inTurns(t, one(beyond(late), touch)...).planned
+		// It begins to write when no call that writes is left, whose own look would find what it wrote while it runs.
+		first := inTurns(t, one(beyond(strings.ReplaceAll(late, "go.txt", "begin.txt")), touch)...).planned
 		extra := 0
 		w.ports.Models = &received{planned: func(req llm.Request) llm.Answer {
 			n := req.Meta.Turn
 			if n <= 2 {
 				return first(req)
+			}
+			if n == 3 {
+				w.file("run/made", "begin.txt", "go\n")
 			}
 			w.there("run/made", "late.md")
 			if n > 60 || hasMade(w.state("made"), "late.md") {
