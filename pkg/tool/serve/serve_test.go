@@ -105,6 +105,14 @@ func (b *bed) serve(cfg serve.Config, tools ...tool.Tool) (stop func() error) {
 func (b *bed) raw(name string, answer func(nc *nats.Conn, r wire.Request, m *nats.Msg)) {
 	b.t.Helper()
 	nc := b.nc()
+	closed := make(chan struct{})
+	nc.SetClosedHandler(func(*nats.Conn) { close(closed) })
+	b.t.Cleanup(func() { // the call may end before its answers do
+		if err := nc.Drain(); err != nil {
+			b.t.Error(err)
+		}
+		<-closed
+	})
 	if _, err := nc.Subscribe(events.ToolSubject("s1", name), func(m *nats.Msg) {
 		r, err := wire.Decode[wire.Request](m.Data)
 		if err != nil {
