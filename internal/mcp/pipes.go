@@ -16,7 +16,6 @@ import (
 
 	"github.com/inspan/inspan/internal/sandbox"
 	"github.com/inspan/inspan/internal/secret"
-	"github.com/inspan/inspan/internal/tools"
 	"github.com/inspan/inspan/pkg/events"
 	"github.com/inspan/inspan/pkg/tool"
 )
@@ -119,7 +118,7 @@ func (p *program) explain(err error) error {
 	if said == "" {
 		return fmt.Errorf("%w: it ended with status %d", err, p.exit.Code)
 	}
-	return fmt.Errorf("%w: it ended with status %d and printed: %s", err, p.exit.Code, tools.Visible(said))
+	return fmt.Errorf("%w: it ended with status %d and printed: %s", err, p.exit.Code, tool.Visible(said))
 }
 
 // bounded passes on a number of bytes and then breaks: whoever reads what it passes on is told why.

@@ -7,7 +7,6 @@ import (
 
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
 
-	"github.com/inspan/inspan/internal/tools"
 	"github.com/inspan/inspan/pkg/tool"
 )
 
@@ -34,7 +33,7 @@ func show(env tool.Env, res *sdk.CallToolResult) tool.Result {
 			parts = append(parts, string(b))
 		}
 	}
-	out := tools.Show(env, strings.Join(parts, "\n"))
+	out := tool.Show(env, strings.Join(parts, "\n"))
 	out.Failed, out.Images = res.IsError, images
 	if whole {
 		return out

@@ -16,7 +16,6 @@ import (
 	"github.com/inspan/inspan/internal/agentfile"
 	"github.com/inspan/inspan/internal/sandbox"
 	"github.com/inspan/inspan/internal/secret"
-	"github.com/inspan/inspan/internal/tools"
 	"github.com/inspan/inspan/pkg/events"
 	"github.com/inspan/inspan/pkg/tool"
 )
@@ -209,7 +208,7 @@ func refusal(err error) (*jsonrpc.Error, bool) {
 
 // clean makes an error short and harmless that quotes a server.
 func clean(err error) error {
-	text := tools.Visible(err.Error())
+	text := tool.Visible(err.Error())
 	if len(text) <= maxResult && text == err.Error() {
 		return err
 	}

@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"strings"
 	"time"
-	"unicode"
 
 	"github.com/inspan/inspan/pkg/tool"
 	"github.com/inspan/inspan/pkg/tool/wire"
@@ -202,60 +201,38 @@ func toolError(e *wire.Error) error {
 		RetryAfter: min(longest, max(0, time.Duration(e.RetryAfterMS)*time.Millisecond))}
 }
 
-// Limits of what a server says, in bytes.
-const (
-	maxShown = wire.MaxError + 16
-	// maxFull is the most of a whole output; a message has no room for more.
-	maxFull = wire.MaxMessage
-)
+// maxShown is the most of a text of a server that is shown, in bytes.
+const maxShown = wire.MaxError + 16
 
 // shown makes a text of a server short, and harmless to a reader.
 func shown(text string) string {
-	text = visible(text)
+	text = tool.Visible(text)
 	if len(text) > maxShown {
 		text = strings.ToValidUTF8(text[:maxShown], "") + "..."
 	}
 	return text
 }
 
-// visible makes a text valid UTF-8 and shows what a terminal or a reader would be deceived by.
-func visible(s string) string {
-	var b strings.Builder
-	for _, r := range strings.ToValidUTF8(s, "\uFFFD") {
-		if r != '\n' && r != '\t' && r != '\r' && unicode.Is(unicode.Cc, r) || unicode.Is(unicode.Bidi_Control, r) ||
-			r == '\u2028' || r == '\u2029' {
-			fmt.Fprintf(&b, "<U+%04X>", r)
-			continue
-		}
-		b.WriteRune(r)
-	}
-	return b.String()
-}
-
-// show makes of a server's result what a model reads: bounded text, and pictures that are some.
+// show makes of a server's result what a model reads: bounded text, and images that can be read.
 func show(env tool.Env, r *wire.Result) tool.Result {
-	out := tool.Result{Output: visible(r.Output), Failed: r.Failed, ExitCode: r.ExitCode}
-	if len(r.Full) > 0 && len(r.Full) <= maxFull {
+	out := tool.Result{Output: tool.Visible(r.Output)}
+	if len(out.Output) > env.MaxOutput+maxNote {
+		out = tool.Show(env, r.Output)
+	}
+	out.Failed, out.ExitCode = r.Failed, r.ExitCode
+	if len(r.Full) > 0 {
 		out.Full = r.Full
 	}
 	for i, data := range r.Images {
 		image, err := tool.ReadImage(data)
 		if i >= tool.MaxImages || err != nil {
-			out.Output += "\n[an image is left out: it is none that can be shown, or one too many]"
+			out.Output += "\n[images omitted: one cannot be read, or there are too many]"
 			break
 		}
 		out.Images = append(out.Images, image)
 	}
-	if most := env.MaxOutput + maxNote; len(out.Output) > most {
-		if out.Full == nil {
-			out.Full = []byte(out.Output)
-		}
-		head, tail := out.Output[:2*env.MaxOutput/3], out.Output[len(out.Output)-env.MaxOutput/3:]
-		out.Output = strings.ToValidUTF8(head, "") + fmt.Sprintf("\n... truncated: %d bytes left out here ...\n",
-			len(out.Output)-len(head)-len(tail)) + strings.ToValidUTF8(tail, "")
-	}
 	return out
 }
 
-// maxNote is what a server may add to MaxOutput, to say what is left out.
+// maxNote is what a server may add to MaxOutput, in bytes, to say what it omitted.
 const maxNote = 1 << 10

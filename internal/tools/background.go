@@ -124,7 +124,7 @@ func runBashOutput(ctx context.Context, a bashOutputArgs, env tool.Env) (tool.Re
 		return tool.Result{}, err
 	}
 	look = wholeText(look)
-	r := Show(env, title(look)+"\n"+news(look, after, filter))
+	r := tool.Show(env, title(look)+"\n"+news(look, after, filter))
 	r.Failed = look.Lost
 	if !look.Lost {
 		r.Background = &tool.BackgroundShown{Handle: look.Handle, At: look.To}
@@ -207,7 +207,7 @@ func listJobs(ctx context.Context, b tool.Background, env tool.Env) (tool.Result
 		}
 		lines = append(lines, line)
 	}
-	return Show(env, strings.Join(lines, "\n")), nil
+	return tool.Show(env, strings.Join(lines, "\n")), nil
 }
 
 func runKillShell(ctx context.Context, a killShellArgs, env tool.Env) (tool.Result, error) {
@@ -219,5 +219,5 @@ func runKillShell(ctx context.Context, a killShellArgs, env tool.Env) (tool.Resu
 	if err != nil {
 		return tool.Result{}, err
 	}
-	return Show(env, title(look)), nil
+	return tool.Show(env, title(look)), nil
 }

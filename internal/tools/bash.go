@@ -107,7 +107,7 @@ func execute(ctx context.Context, env tool.Env, cmd sandbox.Cmd, stderr *capture
 	case exit.Code != 0 || b.Len() == 0:
 		fmt.Fprintf(&b, "[exit status %d]", exit.Code)
 	}
-	r := Show(env, b.String())
+	r := tool.Show(env, b.String())
 	r.Failed, r.ExitCode = exit.Code != 0 || exit.Signal != "", &exit.Code
 	return r, nil
 }
@@ -123,7 +123,7 @@ type capture struct {
 }
 
 // keep is the most bytes of each half.
-const keep = maxFull / 2
+const keep = tool.MaxFull / 2
 
 func (c *capture) Write(p []byte) (int, error) {
 	c.env.Progress(c.name, p)

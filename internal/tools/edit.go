@@ -105,7 +105,7 @@ func editFile(_ context.Context, a editArgs, env tool.Env) (tool.Result, error) 
 	if err := env.Sandbox.WriteFile(a.Path, []byte(after)); err != nil {
 		return fileError("edit", a.Path, err)
 	}
-	return Show(env, fmt.Sprintf("replaced %d occurrence(s) in %s\n%s", total, oneLine(a.Path), shortDiff(a.Path, before,
+	return tool.Show(env, fmt.Sprintf("replaced %d occurrence(s) in %s\n%s", total, oneLine(a.Path), shortDiff(a.Path, before,
 		after))), nil
 }
 

@@ -54,7 +54,7 @@ func gitWork(name string, effect tool.Effect, schema string) builtin[json.RawMes
 		if err != nil {
 			return tool.Result{}, err
 		}
-		return Show(env, string(out)), nil
+		return tool.Show(env, string(out)), nil
 	})
 }
 
@@ -78,5 +78,5 @@ func (gitPush) Verify(ctx context.Context, c tool.Call) (bool, tool.Result, erro
 	if err != nil || !done {
 		return false, tool.Result{}, err
 	}
-	return true, Show(c.Env, string(out)), nil
+	return true, tool.Show(c.Env, string(out)), nil
 }

@@ -172,7 +172,7 @@ func runPatch(ctx context.Context, a applyPatchArgs, env tool.Env) (tool.Result,
 		r.Output += "\nNo file was changed."
 		return r, err
 	}
-	return Show(env, stat(steps)), nil
+	return tool.Show(env, stat(steps)), nil
 }
 
 // carry makes one change; path is what it was about.
@@ -302,5 +302,5 @@ func (applyPatch) Verify(ctx context.Context, c tool.Call) (bool, tool.Result, e
 	for i := range steps {
 		steps[i].stand = before // for stat: it was this call that did it
 	}
-	return true, Show(c.Env, stat(steps)+" (already applied by an earlier attempt)"), nil
+	return true, tool.Show(c.Env, stat(steps)+" (already applied by an earlier attempt)"), nil
 }

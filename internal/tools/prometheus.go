@@ -241,5 +241,5 @@ func answerOf(status int, body []byte, env tool.Env) (tool.Result, error) {
 	if b.Len() == 0 {
 		return tool.Result{Output: "no series: the query matches nothing at that time"}, nil
 	}
-	return Show(env, strings.TrimSuffix(b.String(), "\n")), nil
+	return tool.Show(env, strings.TrimSuffix(b.String(), "\n")), nil
 }

@@ -60,7 +60,7 @@ func read(_ context.Context, a readArgs, env tool.Env) (tool.Result, error) {
 	case first > 1:
 		fmt.Fprintf(&b, "(lines %d-%d of %d: the end)\n", first, last, len(lines))
 	}
-	return Show(env, b.String()), nil
+	return tool.Show(env, b.String()), nil
 }
 
 // readImage shows a picture, with its kind and size in words.

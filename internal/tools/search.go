@@ -74,7 +74,7 @@ func globFiles(ctx context.Context, a globArgs, env tool.Env) (tool.Result, erro
 		return fileError("glob", a.Pattern, err)
 	}
 	if len(names) == 0 {
-		return tool.Result{Output: "no file matches " + Visible(a.Pattern) + notSearched(all)}, nil
+		return tool.Result{Output: "no file matches " + tool.Visible(a.Pattern) + notSearched(all)}, nil
 	}
 	slices.Sort(names)
 	note := notSearched(all)
@@ -82,7 +82,7 @@ func globFiles(ctx context.Context, a globArgs, env tool.Env) (tool.Result, erro
 		note = fmt.Sprintf("\n(truncated: %d of %d files)", limit, len(names)) + note
 		names = names[:limit]
 	}
-	return Show(env, strings.Join(names, "\n")+note), nil
+	return tool.Show(env, strings.Join(names, "\n")+note), nil
 }
 
 // notSearched is the note on files that were not looked at.
@@ -132,11 +132,11 @@ func grepMany(ctx context.Context, a grepArgs, env tool.Env, many int) (tool.Res
 	case err != nil:
 		return fileError("grep", a.Path, err)
 	case g.out.Len() == 0:
-		return tool.Result{Output: "no line matches " + Visible(a.Pattern) + notSearched(all)}, nil
+		return tool.Result{Output: "no line matches " + tool.Visible(a.Pattern) + notSearched(all)}, nil
 	case !all:
 		g.out.WriteString(notSearched(all)[1:] + "\n")
 	}
-	return Show(env, g.out.String()), nil
+	return tool.Show(env, g.out.String()), nil
 }
 
 // search visits the files of a folder. Where they are many and the pattern holds a text, ripgrep says in which of them

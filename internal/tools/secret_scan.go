@@ -82,7 +82,7 @@ func secretScan(ctx context.Context, a secretScanArgs, env tool.Env) (tool.Resul
 	}
 	summary := fmt.Sprintf("%d findings in %d files scanned, %d files skipped (binary, or larger than %d MiB)", s.found,
 		s.files, s.skipped, maxSearched>>20)
-	return Show(env, s.out.String()+more+summary+notSearched(all)), nil
+	return tool.Show(env, s.out.String()+more+summary+notSearched(all)), nil
 }
 
 type scanner struct {

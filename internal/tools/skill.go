@@ -15,7 +15,7 @@ type skillArgs struct{ Name string }
 func readSkill(_ context.Context, a skillArgs, env tool.Env) (tool.Result, error) {
 	if env.Skill != nil {
 		if text, ok := env.Skill(a.Name); ok {
-			return Show(env, text), nil
+			return tool.Show(env, text), nil
 		}
 	}
 	return failed("skill: you have no skill %q; use a name listed in your instructions", a.Name), nil

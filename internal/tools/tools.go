@@ -17,8 +17,6 @@ import (
 	"strings"
 	"syscall"
 	"time"
-	"unicode"
-	"unicode/utf8"
 
 	"github.com/inspan/inspan/internal/sandbox"
 	"github.com/inspan/inspan/pkg/tool"
@@ -94,67 +92,13 @@ func decode[A any](input json.RawMessage) (A, error) {
 	return args, nil
 }
 
-// Limits of what is shown and kept.
-const (
-	// maxFull is the most bytes of an output that are stored in full; above it the middle is left out.
-	maxFull = 10 << 20
-	// defaultOutput is the limit where Env has none.
-	defaultOutput = 16 << 10
-)
-
-// Show makes a result of a text: all of it where it is short, else its beginning and end with a note between.
-func Show(env tool.Env, text string) tool.Result {
-	text = Visible(text)
-	limit := env.MaxOutput
-	if limit <= 0 {
-		limit = defaultOutput
-	}
-	if len(text) <= limit {
-		return tool.Result{Output: text}
-	}
-	full := text
-	if len(full) > maxFull {
-		full = cut(full, maxFull, "\n... %d bytes omitted here: the output exceeds the limit of what is stored ...\n")
-	}
-	return tool.Result{Full: []byte(full),
-		Output: cut(text, limit, "\n... truncated: %d bytes omitted here, the full output is stored ...\n")}
-}
-
-// cut keeps two thirds of a limit from the beginning and one third from the end.
-func cut(s string, limit int, note string) string {
-	head, tail := s[:2*limit/3], s[len(s)-limit/3:]
-	return strings.ToValidUTF8(head, "") + fmt.Sprintf(note, len(s)-len(head)-len(tail)) + strings.ToValidUTF8(tail, "")
-}
-
-// Visible makes a text valid UTF-8 and shows what a terminal or a reader would be deceived by: NUL, escapes and
-// characters that change the direction of writing.
-func Visible(s string) string {
-	if utf8.ValidString(s) && !strings.ContainsFunc(s, deceptive) {
-		return s
-	}
-	var b strings.Builder
-	for _, r := range strings.ToValidUTF8(s, "\uFFFD") {
-		if deceptive(r) {
-			fmt.Fprintf(&b, "<U+%04X>", r)
-			continue
-		}
-		b.WriteRune(r)
-	}
-	return b.String()
-}
-
-// oneLine is Visible for a file name, which must not look like two lines.
+// oneLine is tool.Visible for a file name, which must not look like two lines.
 func oneLine(name string) string {
-	name = Visible(name)
+	name = tool.Visible(name)
 	if !strings.ContainsAny(name, "\n\r") {
 		return name
 	}
 	return strings.NewReplacer("\n", "<U+000A>", "\r", "<U+000D>").Replace(name)
-}
-
-func deceptive(r rune) bool {
-	return r != '\n' && r != '\t' && r != '\r' && unicode.Is(unicode.Cc, r) || unicode.Is(unicode.Bidi_Control, r) ||
-		r == '\u2028' || r == '\u2029'
 }
 
 // fileError explains a failed file operation to the model: what the model can fix is a failed result, a refused path is
@@ -185,5 +129,5 @@ func fileError(what, path string, err error) (tool.Result, error) {
 }
 
 func failed(format string, args ...any) tool.Result {
-	return tool.Result{Output: Visible(fmt.Sprintf(format, args...)), Failed: true}
+	return tool.Result{Output: tool.Visible(fmt.Sprintf(format, args...)), Failed: true}
 }

@@ -48,7 +48,7 @@ type HookAnswer struct {
 	// Answer is continue, block or interrupt.
 	Answer  string `json:"answer"`
 	Message string `json:"message,omitempty"`
-	// Fault says why there was no answer (timeout, crash, malformed input, flood, no one, unavailable); the answer is
+	// Fault says why there was no answer (timeout, crash, rubbish, flood, nobody, unavailable); the answer is
 	// then block.
 	Fault      string `json:"fault,omitempty"`
 	DurationMS int64  `json:"duration_ms"`

@@ -153,24 +153,19 @@ const room = wire.MaxMessage - 4<<10
 // bounded makes of a result one that fits into a message: of what is too large the output names what is missing. The
 // call has taken effect, so it does not fail for that.
 func bounded(r tool.Result, most int) *wire.Result {
-	out := &wire.Result{Output: strings.ToValidUTF8(r.Output, "\uFFFD"), Full: r.Full, Failed: r.Failed,
-		ExitCode: r.ExitCode}
 	if most <= 0 || most > room/8 { // JSON may need six bytes for one
 		most = room / 8
 	}
-	if note := "\n... truncated: %d bytes are left out here ...\n"; len(out.Output) > most {
-		if out.Full == nil {
-			out.Full = []byte(out.Output)
-		}
-		head, tail := out.Output[:2*most/3], out.Output[len(out.Output)-most/3:]
-		out.Output = strings.ToValidUTF8(head, "") + fmt.Sprintf(note, len(out.Output)-len(head)-len(tail)) +
-			strings.ToValidUTF8(tail, "")
+	shown := tool.Show(tool.Env{MaxOutput: most}, r.Output)
+	if r.Full != nil {
+		shown.Full = r.Full
 	}
+	out := &wire.Result{Output: shown.Output, Full: shown.Full, Failed: r.Failed, ExitCode: r.ExitCode}
 	for i, image := range r.Images {
 		out.Images = append(out.Images, image.Data)
 		if i >= tool.MaxImages || size(out) > room {
 			out.Images = out.Images[:i]
-			out.Output += fmt.Sprintf("\n[%d images are left out: they do not fit into one message]", len(r.Images)-i)
+			out.Output += fmt.Sprintf("\n[%d images omitted: they do not fit into one message]", len(r.Images)-i)
 			break
 		}
 	}

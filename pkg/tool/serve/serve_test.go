@@ -246,7 +246,7 @@ func TestCall(t *testing.T) {
 		if err != nil || len(r.Output) > 3000 || len(r.Full) < 400<<10 || len(r.Images) != 0 {
 			t.Fatalf("got %d bytes, %d in all, %d images, %v", len(r.Output), len(r.Full), len(r.Images), err)
 		}
-		for _, want := range []string{"truncated", "1 images are left out", "whole output are not kept"} {
+		for _, want := range []string{"truncated", "1 images omitted", "whole output are not kept"} {
 			if !strings.Contains(r.Output, want) {
 				t.Errorf("the output does not say %q: %q", want, r.Output)
 			}
