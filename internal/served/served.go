@@ -145,10 +145,7 @@ func (t *remote) reconcile(ctx context.Context, c tool.Call, gone *lostError) (t
 		gone))
 }
 
-func unknown(err error) error {
-	return tool.Fail(tool.Unknown,
-		"no one knows whether it took effect: look at the state of things before you do it again; the same call will be shown to a person first", err)
-}
+func unknown(err error) error { return tool.Fail(tool.Unknown, events.OutcomeUnknownHint, err) }
 
 // lostError means that a server was lost after it was let begin.
 type lostError struct{ err error }

@@ -153,6 +153,9 @@ type Usage struct {
 // or what carried it out was lost in the middle. The machine never runs it again.
 const OutcomeUnknown = "outcome_unknown"
 
+// OutcomeUnknownHint is what the agent reads about such a call.
+const OutcomeUnknownHint = "check the current state before you repeat it; the same call needs the approval of a person"
+
 // CallFailedData is the monitoring event tool_result of a call that could not be carried out.
 type CallFailedData struct {
 	Event string `json:"event"`

@@ -58,7 +58,8 @@ func (f finisher) finish(ctx context.Context, c captured) (runlog.Written, error
 func (f finisher) insist(ctx context.Context, runID string, decide decision) (runlog.Written, error) {
 	for {
 		w, err := write(ctx, f.ledger, runID, decide)
-		if !errors.Is(err, kernel.ErrFull) && !errors.Is(err, kernel.ErrUnsettled) || !pause(ctx) {
+		if !errors.Is(err, kernel.ErrFull) && !errors.Is(err, kernel.ErrUnsettled) ||
+			kernel.Sleep(ctx, insistEvery) != nil {
 			return w, err
 		}
 	}

@@ -10,6 +10,7 @@ import (
 	"github.com/inspan/inspan/internal/kernel"
 	"github.com/inspan/inspan/internal/runlog"
 	"github.com/inspan/inspan/internal/workspace"
+	"github.com/inspan/inspan/pkg/events"
 	"github.com/inspan/inspan/pkg/tool"
 )
 
@@ -49,21 +50,9 @@ func settle(ctx context.Context, x executed) error {
 					"cannot be read, and do something small to have the rest kept",
 				fmt.Errorf("what it changed in the workspace is not kept, and is lost with this machine: %w", err))
 		}
-		if !pause(ctx) {
+		if kernel.Sleep(ctx, insistEvery) != nil {
 			return context.Cause(ctx)
 		}
-	}
-}
-
-// pause waits until a store is to be tried again; false where ctx ended.
-func pause(ctx context.Context) bool {
-	t := time.NewTimer(insistEvery)
-	defer t.Stop()
-	select {
-	case <-t.C:
-		return true
-	case <-ctx.Done():
-		return false
 	}
 }
 
@@ -82,7 +71,5 @@ func lostChanges(a call.Attempt) error {
 	case a.Call.Effect == call.Idempotent:
 		return tool.Fail(tool.Transient, "", errors.New(what))
 	}
-	return tool.Fail(tool.Unknown, "look at the state of things before you do it again; the same call will be shown to a "+
-		"person first",
-		errors.New(what+", what it did elsewhere may be done"))
+	return tool.Fail(tool.Unknown, events.OutcomeUnknownHint, errors.New(what+"; what it did elsewhere may have taken effect"))
 }

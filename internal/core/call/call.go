@@ -243,7 +243,7 @@ func Lost(s run.State, d Duty) []events.Payload {
 		Class: events.OutcomeUnknown,
 		Error: fmt.Sprintf("the toolrunner %s was lost during the call; it is unknown whether the call took effect",
 			d.Call.Runner),
-		Hint:    "check the current state before you repeat it; the same call needs the approval of a person",
+		Hint:    events.OutcomeUnknownHint,
 		Attempt: d.Call.Attempt, RetryCount: d.Call.Attempt - 1, Fence: d.Call.Fence, DurationMS: 1}}
 }
 
