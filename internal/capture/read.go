@@ -84,8 +84,8 @@ func openFolder(root *os.Root, dir string) (*os.Root, error) {
 }
 
 // read reads a file that check agrees to, by its size. A file that is not the same before and after is being written.
-func read(root *os.Root, file string, check func(size int64) (code, reason string)) (data []byte, state mark,
-	err error) {
+func read(root *os.Root, file string,
+	check func(size int64) (code, reason string)) (data []byte, state mark, err error) {
 	if why := artifact.CheckPath(file); why != "" {
 		return nil, mark{}, &unfit{code: events.LeftBadName, reason: why}
 	}

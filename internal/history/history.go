@@ -160,8 +160,8 @@ type Getter interface {
 
 // Load returns the parts of a history, oldest first, each run's once. Where enough returns true for a part, those
 // before it are left out: more is then true. enough may be nil; it is asked about the newest part first.
-func Load(ctx context.Context, blobs Getter, newest *events.Ref, enough func(events.Part) bool) (parts []events.Part,
-	more bool, err error) {
+func Load(ctx context.Context, blobs Getter, newest *events.Ref,
+	enough func(events.Part) bool) (parts []events.Part, more bool, err error) {
 	seen := map[string]bool{}
 	for ref := newest; ref != nil; {
 		if len(parts) >= MaxParts {

@@ -15,8 +15,8 @@ import (
 var ErrInputFull = errors.New("the input of the station is full")
 
 // PublishAt is Publish that tells where in IN the message is stored: events that come of it name that position.
-func (s *Station) PublishAt(ctx context.Context, subject string, data []byte, header map[string]string) (seq uint64,
-	err error) {
+func (s *Station) PublishAt(ctx context.Context, subject string, data []byte,
+	header map[string]string) (seq uint64, err error) {
 	m := &nats.Msg{Subject: subject, Data: data}
 	for k, v := range header {
 		if m.Header == nil {

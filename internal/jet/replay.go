@@ -33,8 +33,8 @@ func (s *Station) AnswerSoFar(answer func(run string) [][]byte) (stop func(), er
 // SoFar has hear called with what is answered to ask, until stop is called: what the services at work on a run have
 // said so far. No one answers for a run that no one works on. stop waits until hear has returned; hear must not call
 // it.
-func (s *Station) SoFar(ctx context.Context, run string, receive func(data []byte)) (ask func() error, stop func(),
-	err error) {
+func (s *Station) SoFar(ctx context.Context, run string,
+	receive func(data []byte)) (ask func() error, stop func(), err error) {
 	if err := events.CheckID("run", run); err != nil {
 		return nil, nil, err
 	}

@@ -49,15 +49,15 @@ func (s *Station) OnEnd(hint func(runID string)) (stop func(), err error) {
 	}, nil
 }
 
-// Overhear calls back with every event of the station's runs as it is stored, from now on, until stop is called. What
+// SubscribeRepublished calls back with every event of the station's runs as it is stored, from now on, until stop is called. What
 // comes while the connection is away is missed.
 func (s *Station) SubscribeRepublished(receive func(runID string, r kernel.Record)) (stop func(), err error) {
 	return s.SubscribeRepublishedOf(events.RunAggregate, receive)
 }
 
-// OverhearFor is Overhear for the aggregates of a name.
-func (s *Station) SubscribeRepublishedOf(aggregate string, receive func(id string, r kernel.Record)) (stop func(),
-	err error) {
+// SubscribeRepublishedOf is SubscribeRepublished for the aggregates of a name.
+func (s *Station) SubscribeRepublishedOf(aggregate string,
+	receive func(id string, r kernel.Record)) (stop func(), err error) {
 	return s.watch(context.Background(), []string{events.AggregateStream(s.name, aggregate, "*")}, func(seen Seen) {
 		receive(seen.Run, kernel.Record{Seq: seen.Seq, Kind: seen.Kind, Bytes: seen.Data})
 	})

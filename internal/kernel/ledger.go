@@ -227,8 +227,8 @@ func (l *Ledger[S]) Write(ctx context.Context, id string, decide Decide[S]) (Wri
 }
 
 // appendAnswer appends an answer event by event. again means that the decision must be made again.
-func (l *Ledger[S]) appendAnswer(ctx context.Context, p *page[S], answer []events.Payload, w *Written[S]) (again bool,
-	err error) {
+func (l *Ledger[S]) appendAnswer(ctx context.Context, p *page[S], answer []events.Payload,
+	w *Written[S]) (again bool, err error) {
 	a := l.cfg.Aggregate
 	for _, payload := range answer {
 		event, written, stored, err := l.compose(p, payload)
@@ -258,8 +258,8 @@ func (l *Ledger[S]) appendAnswer(ctx context.Context, p *page[S], answer []event
 
 // compose makes the next event of an aggregate, and its payload as whoever reads it has it: the state is the fold of
 // the stored bytes, encoding may change what is in hand, and the caller keeps that.
-func (l *Ledger[S]) compose(p *page[S], payload events.Payload) (f events.Event, written events.Payload, stored []byte,
-	err error) {
+func (l *Ledger[S]) compose(p *page[S],
+	payload events.Payload) (f events.Event, written events.Payload, stored []byte, err error) {
 	a := l.cfg.Aggregate
 	word, ok := a.Lookup(payload.Kind())
 	if !ok || word.Author != l.cfg.By {
@@ -324,8 +324,8 @@ func (l *Ledger[S]) append(ctx context.Context, p *page[S], e Entry) (uint64, er
 }
 
 // settle asks the leader what became of an append. settled false means: not stored, the same append may be made again.
-func (l *Ledger[S]) settle(ctx context.Context, p *page[S], ack Ack, stored []byte) (seq uint64, settled bool,
-	err error) {
+func (l *Ledger[S]) settle(ctx context.Context, p *page[S], ack Ack,
+	stored []byte) (seq uint64, settled bool, err error) {
 	if ack.Outcome == Conflict {
 		l.count(func(s *Stats) { s.Conflicts++ })
 	} else {

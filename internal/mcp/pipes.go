@@ -21,8 +21,8 @@ import (
 )
 
 // overPipes starts a server's program inside the sandbox and speaks with it through its standard input and output.
-func overPipes(ctx context.Context, s events.MCPServer, secrets map[string]secret.Value, sb sandbox.Sandbox) (carrier,
-	error) {
+func overPipes(ctx context.Context, s events.MCPServer, secrets map[string]secret.Value,
+	sb sandbox.Sandbox) (carrier, error) {
 	cmd := sandbox.Cmd{Args: s.Command, AnyProgram: true}
 	for name, value := range s.Env {
 		v, err := fill(value, secrets)

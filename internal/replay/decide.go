@@ -352,8 +352,8 @@ func (d deciding) attempt(id string, number int, fence uint64, sandbox string) (
 }
 
 // callFailed has several makers: an attempt that failed, one that was lost, and all of them used up.
-func (d deciding) callFailed(p *events.CallFailedData, took time.Duration) (say []events.Payload, again bool,
-	err error) {
+func (d deciding) callFailed(p *events.CallFailedData,
+	took time.Duration) (say []events.Payload, again bool, err error) {
 	a, ok := d.attempt(p.Call, p.Attempt, p.Fence, p.Sandbox)
 	if !ok {
 		return decided(nil, nil)

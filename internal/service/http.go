@@ -76,8 +76,8 @@ func (m *Metrics) Damage(lost func() error) {
 
 // Serve answers /healthz, /readyz and /metrics until ctx ends. ready says why the service is not ready, or nil.
 // Listening happens before it returns; done is closed when the server is gone.
-func Serve(ctx context.Context, address string, m *Metrics, ready func() error) (addr string, done <-chan struct{},
-	err error) {
+func Serve(ctx context.Context, address string, m *Metrics,
+	ready func() error) (addr string, done <-chan struct{}, err error) {
 	l, err := net.Listen("tcp", address)
 	if err != nil {
 		return "", nil, err

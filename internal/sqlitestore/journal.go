@@ -175,8 +175,8 @@ func (s *Station) records(ctx context.Context, room int, query string, args ...a
 
 // PublishAt stores the message of an outsider for the role that hears its subject, and returns its position among them.
 // It fails where no one hears the subject.
-func (s *Station) PublishAt(ctx context.Context, subject string, data []byte, header map[string]string) (seq uint64,
-	err error) {
+func (s *Station) PublishAt(ctx context.Context, subject string, data []byte,
+	header map[string]string) (seq uint64, err error) {
 	if _, ok := topology.ReceiverOfInput(s.name, subject); !ok {
 		return 0, fmt.Errorf("publish: no role of station %s hears %q", s.name, subject)
 	}

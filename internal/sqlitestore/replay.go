@@ -25,8 +25,8 @@ func (s *Station) AnswerSoFar(answer func(run string) [][]byte) (stop func(), er
 var errShut = errors.New("the local store is closed")
 
 // SoFar has hear called, inside ask, with what the services at work on a run have said so far.
-func (s *Station) SoFar(_ context.Context, run string, receive func(data []byte)) (ask func() error, stop func(),
-	err error) {
+func (s *Station) SoFar(_ context.Context, run string,
+	receive func(data []byte)) (ask func() error, stop func(), err error) {
 	if err := events.CheckID("run", run); err != nil {
 		return nil, nil, err
 	}

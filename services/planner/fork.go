@@ -41,8 +41,8 @@ func checkFork(t events.Task) error {
 }
 
 // origin finds what a fork begins with. It is the same on each delivery: events never change.
-func (r *Role) origin(ctx context.Context, t events.Task) (old run.State, from events.ForkOrigin,
-	parts []*events.RunForkedData, err error) {
+func (r *Role) origin(ctx context.Context,
+	t events.Task) (old run.State, from events.ForkOrigin, parts []*events.RunForkedData, err error) {
 	at, err := r.forkPoint(ctx, *t.ForkOf)
 	if err == nil {
 		old, err = r.cfg.Ledger.At(ctx, t.ForkOf.Run, at)

@@ -44,8 +44,8 @@ func (r *Role) write(ctx context.Context, runID string, decide runlog.Decide) (r
 }
 
 // stopping asks about the end of a run.
-func (r *Role) stopping(ctx context.Context, s run.State, due []hook.Due, end events.Result) ([]events.HookAnswer,
-	error) {
+func (r *Role) stopping(ctx context.Context, s run.State, due []hook.Due,
+	end events.Result) ([]events.HookAnswer, error) {
 	ask, cancel := ctx, context.CancelFunc(func() {})
 	if end.Status != events.Completed {
 		ask, cancel = context.WithTimeout(ctx, stopPatience)

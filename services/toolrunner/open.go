@@ -78,8 +78,8 @@ func (o opener) open(ctx context.Context, st *started, changes *capture.Changes)
 
 // sandbox returns what opens the sandbox of a call: one that is pooled, or one of its own. shared says that more than
 // one call uses it.
-func (o opener) sandbox(ctx context.Context, st *started, out *pool.Egress, shared bool, need time.Duration) (pool.Open,
-	bool) {
+func (o opener) sandbox(ctx context.Context, st *started, out *pool.Egress, shared bool,
+	need time.Duration) (pool.Open, bool) {
 	want := o.sandboxes.RequestFor(st.state, st.attempt.Call.Step, st.Dir, out)
 	want.Shared = shared
 	open := o.pool.Acquirer(ctx, o.sandboxes, st.state, st.attempt.Call.Step, want, need)

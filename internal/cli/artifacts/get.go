@@ -129,8 +129,8 @@ func getArtifacts(ctx context.Context, a *app.App, c *client.Client, f fetchFlag
 }
 
 // readArtifact reads one artifact, from the workspace where it is kept there alone.
-func readArtifact(ctx context.Context, a *app.App, c *client.Client, f fetchFlags, runID, id string) (client.Artifact,
-	[]byte, error) {
+func readArtifact(ctx context.Context, a *app.App, c *client.Client, f fetchFlags,
+	runID, id string) (client.Artifact, []byte, error) {
 	one, r, err := c.Artifacts().Open(ctx, runID, id)
 	var there *client.ElsewhereError
 	if errors.As(err, &there) {

@@ -36,8 +36,8 @@ yours is then one vote, for the action that you approve; only votes for the same
 }
 
 // input returns the edited arguments, nil where nothing is edited.
-func (e *editing) input(ctx context.Context, a *app.App, c *client.Client, runID, gate string) (json.RawMessage,
-	error) {
+func (e *editing) input(ctx context.Context, a *app.App, c *client.Client,
+	runID, gate string) (json.RawMessage, error) {
 	var raw []byte
 	var err error
 	switch {

@@ -107,8 +107,8 @@ func AnswerEdited(s run.State, now time.Time, r Reply, law Policy) ([]events.Pay
 
 // judgeEdited returns why the call may not be made with the edited arguments, or nil and what the hooks answered about
 // them.
-func judgeEdited(s run.State, c *run.Call, r Reply, law Policy) (answers []events.HookAnswer, unasked bool,
-	no *Refused) {
+func judgeEdited(s run.State, c *run.Call, r Reply,
+	law Policy) (answers []events.HookAnswer, unasked bool, no *Refused) {
 	denied := func(code, reason, hint string) ([]events.HookAnswer, bool, *Refused) {
 		return nil, false, &Refused{code, "the edited call: " + reason, hint}
 	}

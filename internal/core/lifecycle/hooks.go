@@ -10,8 +10,8 @@ import (
 
 // heldBack says what follows from the answers of the hooks at the start of a run: say holds its start where that is not
 // stored yet, else the state remembers the answers.
-func heldBack(s run.State, now time.Time, say []events.Payload, answers []events.HookAnswer) (then []events.Payload,
-	ends bool) {
+func heldBack(s run.State, now time.Time, say []events.Payload,
+	answers []events.HookAnswer) (then []events.Payload, ends bool) {
 	a, ok := events.Decisive(answers)
 	switch {
 	case len(say) > 0 && !ok, len(say) == 0 && s.Held == nil, s.Status.Ended():
@@ -49,8 +49,8 @@ func Interrupted(s run.State) ([]events.Payload, error) {
 // where they must be first, owed is the end that they are asked about, and nothing is said. A run that would be
 // completed fails where a hook blocks, and is paused where one interrupts; once a person has resumed it, it may end. A
 // run that fails, fails: the answers are only recorded. A run that did not begin has no end to ask about.
-func AtStop(s run.State, say []events.Payload, asked bool, answers []events.HookAnswer) (then []events.Payload,
-	owed *events.Result) {
+func AtStop(s run.State, say []events.Payload, asked bool,
+	answers []events.HookAnswer) (then []events.Payload, owed *events.Result) {
 	if len(say) == 0 || s.StopPassed || s.Sequence == 0 || s.Status == events.Created {
 		return say, nil
 	}

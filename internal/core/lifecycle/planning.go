@@ -30,8 +30,8 @@ func RequestPlan(s run.State, now time.Time, agents []string) ([]events.Payload,
 
 // RefusePlan follows an answer that is no plan, and says why: the model is asked again, or the run ends where it was
 // asked often enough. answered is the sequence of that answer; a second look at it says nothing.
-func RefusePlan(s run.State, now time.Time, answered uint64, agents []string, fault, hint string) ([]events.Payload,
-	error) {
+func RefusePlan(s run.State, now time.Time, answered uint64, agents []string,
+	fault, hint string) ([]events.Payload, error) {
 	switch {
 	case !awaits(s, answered):
 		return nil, nil

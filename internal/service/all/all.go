@@ -50,8 +50,8 @@ type Host struct {
 }
 
 // NewHost checks what all roles need. extra tools stand beside the built-in ones.
-func NewHost(cfg service.Config, ports Ports, log zerolog.Logger, metrics *service.Metrics, extra ...tool.Tool) (*Host,
-	error) {
+func NewHost(cfg service.Config, ports Ports, log zerolog.Logger, metrics *service.Metrics,
+	extra ...tool.Tool) (*Host, error) {
 	var err error
 	if cfg.Masked, err = service.Secrets(&cfg); err != nil {
 		return nil, err
