@@ -89,7 +89,7 @@ type Source interface {
 //	artifacts/STATION/RUN/...      by SHA-256
 type Dir struct {
 	path string
-	lock *os.File
+	lock *disk.Lock
 	// progress, where it is not nil, is told how many bytes of something large are saved.
 	progress func(what string, done, total int64)
 }
@@ -125,7 +125,7 @@ func Create(path string) (*Dir, error) {
 	if err := os.MkdirAll(path, 0o700); err != nil {
 		return nil, fmt.Errorf("make archive: %w", err)
 	}
-	lock, err := disk.Lock(filepath.Join(path, ".lock"))
+	lock, err := disk.TakeLock(filepath.Join(path, ".lock"))
 	if errors.Is(err, disk.ErrLocked) {
 		return nil, fmt.Errorf("archive %s: %w: another persister writes to it: give each persister its own folder (%w)", path, ErrLocked, err)
 	}

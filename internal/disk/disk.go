@@ -21,9 +21,12 @@ var ErrLocked = errors.New("another process has it")
 // lockBytes is the most that is read of who has a lock.
 const lockBytes = 32
 
-// Lock takes a lock, which is a file, and writes this process into it for people. Where another has it the error is
-// ErrLocked and says which process that is. Close gives it free.
-func Lock(path string) (*os.File, error) {
+// Lock is a lock that this process has, a file.
+type Lock struct{ f *os.File }
+
+// TakeLock takes a lock and writes this process into its file for people. Where another has it the error is ErrLocked
+// and says which process that is. Close releases it.
+func TakeLock(path string) (*Lock, error) {
 	f, err := os.OpenFile(path, os.O_CREATE|os.O_RDWR, 0o600)
 	if err != nil {
 		return nil, err
@@ -40,8 +43,12 @@ func Lock(path string) (*os.File, error) {
 	if err != nil {
 		return nil, errors.Join(err, f.Close())
 	}
-	return f, nil
+	return &Lock{f}, nil
 }
+
+// Close releases the lock. It does not leave that to the end of the descriptor: a child between its fork and its exec
+// has a copy of it.
+func (l *Lock) Close() error { return errors.Join(unlock(l.f), l.f.Close()) }
 
 // holder is the process that wrote itself into a lock; empty where it has only just begun.
 func holder(f io.Reader) string {

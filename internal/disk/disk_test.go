@@ -16,24 +16,24 @@ import (
 func TestLock(t *testing.T) {
 	t.Parallel()
 	path := filepath.Join(t.TempDir(), "lock")
-	held, err := disk.Lock(path)
+	held, err := disk.TakeLock(path)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := disk.Lock(path); !errors.Is(err, disk.ErrLocked) || !strings.Contains(err.Error(), fmt.Sprint("process ", os.Getpid())) {
+	if _, err := disk.TakeLock(path); !errors.Is(err, disk.ErrLocked) || !strings.Contains(err.Error(), fmt.Sprint("process ", os.Getpid())) {
 		t.Errorf("a second time: %v", err)
 	}
 	if err := held.Close(); err != nil {
 		t.Fatal(err)
 	}
-	again, err := disk.Lock(path)
+	again, err := disk.TakeLock(path)
 	if err != nil {
-		t.Fatalf("after it was given free: %v", err)
+		t.Fatalf("after it was released: %v", err)
 	}
 	if err := again.Close(); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := disk.Lock(filepath.Join(path, "below a file")); err == nil || errors.Is(err, disk.ErrLocked) {
+	if _, err := disk.TakeLock(filepath.Join(path, "below a file")); err == nil || errors.Is(err, disk.ErrLocked) {
 		t.Errorf("where no file can be: %v", err)
 	}
 }

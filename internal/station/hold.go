@@ -18,14 +18,14 @@ const holdFile = "lock"
 
 // hold takes a store for this process, before anything in it is opened: a server that shares its files with another
 // ruins them.
-func hold(store string) (*os.File, error) {
+func hold(store string) (*disk.Lock, error) {
 	if err := os.MkdirAll(store, 0o755); err != nil {
 		return nil, fmt.Errorf("folder of the station: %w", err)
 	}
 	if err := ignored(store); err != nil {
 		return nil, err
 	}
-	f, err := disk.Lock(filepath.Join(store, holdFile))
+	f, err := disk.TakeLock(filepath.Join(store, holdFile))
 	if errors.Is(err, disk.ErrLocked) {
 		return nil, fmt.Errorf("%s: %w (%w)", store, ErrHeld, err)
 	}

@@ -19,6 +19,7 @@ import (
 
 	"github.com/rs/zerolog"
 
+	"github.com/inspan/inspan/internal/disk"
 	"github.com/inspan/inspan/internal/jet"
 	"github.com/inspan/inspan/internal/kernel"
 	"github.com/inspan/inspan/internal/natsserver"
@@ -74,7 +75,7 @@ type Station struct {
 	cfg    Config
 	server *natsserver.Server
 	// held is the store as this process's own; nil where the local store does that.
-	held *os.File
+	held *disk.Lock
 	// name is the server's.
 	name       string
 	users      *users
