@@ -54,10 +54,7 @@ func asyncAPI() ([]byte, error) {
 
 // addresses lists what a user needs first and the single events last.
 func addresses() []channel {
-	var kinds []string
-	for _, w := range events.Registry() {
-		kinds = append(kinds, string(w.Kind))
-	}
+	kinds := kindsOf(events.Registry())
 	const s, r = "{station}", "{run}"
 	list := []channel{
 		{id: "task", address: events.TaskSubject(s), what: "Where users dispatch.", messages: []string{"task"},
@@ -87,14 +84,29 @@ func addresses() []channel {
 		{id: "dead", address: events.DeadSubject(s, "{role}"), what: "Input that a role refused, with the reason.",
 			messages: []string{"deadletter"}, action: "send", operation: "sayDead"},
 	}
-	for _, w := range events.Registry() {
-		list = append(list, channel{id: "fact." + string(w.Kind), address: events.RunEventSubject(s, r, w.Kind), what: w.Doc,
-			messages: []string{string(w.Kind)},
-			action:   "send", operation: "say." + string(w.Kind),
-			extra: object{entry("x-author", string(w.Author)), entry("x-heard-by", hearers(w.Kind)), entry("x-monitoring-event",
-				w.Event)}})
+	for _, a := range events.Aggregates() {
+		id := "{" + a.Name + "}"
+		if a.Name != events.RunAggregate {
+			list = append(list, channel{id: "stream." + a.Name, address: events.AggregateStream(s, a.Name, id),
+				what:     "Every event of a " + a.Name + " once it is stored, published again by the NATS server.",
+				messages: kindsOf(a.Types), action: "send", operation: "sayStreamOf." + a.Name})
+		}
+		for _, w := range a.Types {
+			list = append(list, channel{id: "fact." + string(w.Kind), address: events.EventSubject(s, a.Name, id, w.Kind),
+				what: w.Doc, messages: []string{string(w.Kind)}, action: "send", operation: "say." + string(w.Kind),
+				extra: object{entry("x-author", string(w.Author)), entry("x-heard-by", hearers(a.Name, w.Kind)),
+					entry("x-monitoring-event", w.Event)}})
+		}
 	}
 	return list
+}
+
+func kindsOf(all []events.Type) []string {
+	var kinds []string
+	for _, w := range all {
+		kinds = append(kinds, string(w.Kind))
+	}
+	return kinds
 }
 
 func (c channel) described() object {
@@ -127,7 +139,7 @@ func messages() object {
 		all = append(all, entry(name, object{entry("name", title), entry("title", name), entry("summary", summary),
 			entry("contentType", content), entry("payload", payload)}))
 	}
-	for _, w := range events.Registry() {
+	for _, w := range everyType() {
 		add(string(w.Kind), w.Kind.Type(), w.Doc, "application/cloudevents+json",
 			ref("./"+strings.TrimPrefix(schemaPath(w.Kind), "docs/")))
 	}
@@ -150,11 +162,15 @@ func messages() object {
 
 func parameters() object {
 	var all object
-	for _, p := range []struct{ name, what string }{
-		{"station", "The station."}, {"project", "A project of the station."}, {"run", "The run's id."},
+	params := []struct{ name, what string }{
+		{"station", "The station."}, {"project", "A project of the station."},
 		{"gate", "The gate's id, as gate.opened names it."},
 		{"approver", "Who answers."}, {"role", "The role that refused."},
-	} {
+	}
+	for _, a := range events.Aggregates() {
+		params = append(params, struct{ name, what string }{a.Name, "The " + a.Name + "'s id."})
+	}
+	for _, p := range params {
 		all = append(all, entry(p.name, object{entry("description",
 			fmt.Sprintf("%s One token of A-Z a-z 0-9 _ and -, at most %d.", p.what, events.MaxID))}))
 	}

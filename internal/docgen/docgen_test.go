@@ -111,7 +111,7 @@ func TestPages(t *testing.T) {
 		}
 	}
 	t.Run("EVT-13 each kind is described with author, event and example", func(t *testing.T) {
-		for _, w := range events.Registry() {
+		for _, w := range every() {
 			contains("docs/events.md", "\n## "+string(w.Kind)+"\n", w.Doc, w.Kind.Type(), `"event": "`+w.Event+`"`)
 		}
 		contains("docs/events.md", "is the hex SHA-256 of the exact arguments permitted.", "the run exists, with its agents and options pinned")

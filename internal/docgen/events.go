@@ -46,7 +46,7 @@ func readSamples(root string) (map[events.Kind][]byte, error) {
 			}
 		}
 	}
-	for _, w := range events.Registry() {
+	for _, w := range everyType() {
 		if samples[w.Kind] != nil {
 			continue
 		}
@@ -72,19 +72,22 @@ func eventsPage(n notes, samples map[events.Kind][]byte) []byte {
 		"[subjects.md](subjects.md) says who hears what, `schemas/` has a JSON Schema for each kind, [asyncapi.yaml](asyncapi.yaml) all of it for programs.\n",
 		strings.ReplaceAll(events.RunEventSubject("{s}", "{r}", "{family}.{verb}"), "..", "."), events.StreamSubject("{s}",
 			"{r}"))
-	var rows [][]string
-	for _, w := range events.Registry() {
-		rows = append(rows, []string{"[" + string(w.Kind) + "](#" + anchor(string(w.Kind)) + ")", string(w.Author),
-			code(w.Event), w.Doc})
-	}
-	p.table([]string{"kind", "said by", "`data.event`", "what it says"}, rows...)
+	kindTable(p, events.Registry())
 
 	t := &types{notes: n, seen: map[reflect.Type]bool{}}
 	p.say("## The envelope\n\n%s A stored event has at most %d bytes; what is larger is in the object store and referred to.\n",
 		n.text[module+"pkg/events.Fact"], events.MaxEvent)
 	t.table(p, reflect.TypeFor[events.Event]())
-	for _, w := range events.Registry() {
-		kindSection(p, t, w, samples[w.Kind])
+	for _, a := range events.Aggregates() {
+		if a.Name != events.RunAggregate {
+			p.say("## Events of a %s\n\n%s Its events are stored on `%s` and published again on `%s`. They carry `aggregate`, its id is their `subject`, and `sequence` and `prevhash` count and chain the events of that %s alone.\n",
+				a.Name, a.Doc, events.EventSubject("{s}", a.Name, "{id}", "{family}.{verb}"),
+				events.AggregateStream("{s}", a.Name, "{id}"), a.Name)
+			kindTable(p, a.Types)
+		}
+		for _, w := range a.Types {
+			kindSection(p, t, a.Name, w, samples[w.Kind])
+		}
 	}
 	p.say("## What users send\n")
 	p.say("A message is the bare JSON document, or a CloudEvent in structured or binary mode with it as data. The type of a CloudEvent is `dev.inspan.task.v1`, `.control.v1`, `.answer.v1` or `.session.v1` and its specversion 1.0. A field that is not listed, or that stands twice, is refused by name; "+
@@ -118,14 +121,40 @@ func eventsPage(n notes, samples map[events.Kind][]byte) []byte {
 	return p.bytes()
 }
 
-func kindSection(p *page, t *types, w events.Type, sample []byte) {
+// everyType returns the event types of all aggregates.
+func everyType() []events.Type {
+	var all []events.Type
+	for _, a := range events.Aggregates() {
+		all = append(all, a.Types...)
+	}
+	return all
+}
+
+func kindTable(p *page, all []events.Type) {
+	var rows [][]string
+	for _, w := range all {
+		rows = append(rows, []string{"[" + string(w.Kind) + "](#" + anchor(string(w.Kind)) + ")", string(w.Author),
+			code(w.Event), w.Doc})
+	}
+	p.table([]string{"kind", "said by", "`data.event`", "what it says"}, rows...)
+}
+
+func kindSection(p *page, t *types, aggregate string, w events.Type, sample []byte) {
 	p.say("## %s\n\n%s\n", w.Kind, w.Doc)
-	p.say("Type `%s`, said by the %s, heard by %s. Schema: [%s](%s).\n", w.Kind.Type(), w.Author,
-		strings.Join(hearers(w.Kind), ", "),
+	heard := strings.Join(hearers(aggregate, w.Kind), ", ")
+	if heard == "" {
+		heard = "no service: its author reads the log"
+	}
+	p.say("Type `%s`, said by the %s, heard by %s. Schema: [%s](%s).\n", w.Kind.Type(), w.Author, heard,
 		filepath.Base(schemaPath(w.Kind)), strings.TrimPrefix(schemaPath(w.Kind), "docs/"))
 	t.table(p, reflect.TypeOf(w.New()).Elem())
 	if sample == nil {
 		return
+	}
+	if a, ok := events.AggregateOf(aggregate); ok && w.Line != nil {
+		if _, d, err := events.ReadAs(bytes.TrimSpace(sample), a.Name, a.Lookup); err == nil {
+			p.say("The event below as a line of text: %s\n", code(w.Line(d)))
+		}
 	}
 	var pretty bytes.Buffer
 	if err := json.Indent(&pretty, bytes.TrimSpace(sample), "", "  "); err == nil {
@@ -133,11 +162,11 @@ func kindSection(p *page, t *types, w events.Type, sample []byte) {
 	}
 }
 
-// hearers are the roles that an event is delivered to.
-func hearers(k events.Kind) []string {
-	var received []string
+// hearers are the roles that an event of an aggregate is delivered to.
+func hearers(aggregate string, k events.Kind) []string {
+	received := []string{}
 	for _, h := range topology.AllSubscriptions() {
-		if h.All || slices.Contains(h.Events, k) {
+		if h.Receives(aggregate, k) {
 			received = append(received, string(h.Role))
 		}
 	}

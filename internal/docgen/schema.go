@@ -39,12 +39,14 @@ func inputPath(i input) string { return "docs/schemas/" + i.Name + ".json" }
 // schemas makes one JSON Schema for each kind and each input.
 func schemas(n notes) (map[string][]byte, error) {
 	files := map[string][]byte{}
-	for _, w := range events.Registry() {
-		b, err := eventSchema(n, w)
-		if err != nil {
-			return nil, err
+	for _, a := range events.Aggregates() {
+		for _, w := range a.Types {
+			b, err := eventSchema(n, a.Name, w)
+			if err != nil {
+				return nil, err
+			}
+			files[schemaPath(w.Kind)] = b
 		}
-		files[schemaPath(w.Kind)] = b
 	}
 	for _, i := range inputs {
 		s := reflector(n, i.Open).Reflect(i.Zero)
@@ -69,11 +71,16 @@ func reflector(n notes, open bool) *jsonschema.Reflector {
 		}}
 }
 
-// factSchema describes a whole stored event of a run: the envelope with the payload of its kind.
-func eventSchema(n notes, w events.Type) ([]byte, error) {
+// eventSchema describes a whole stored event of an aggregate: the envelope with the payload of its kind.
+func eventSchema(n notes, aggregate string, w events.Type) ([]byte, error) {
 	s := reflector(n, true).Reflect(events.Event{})
-	s.Properties.Delete("aggregate") // of other aggregates, which have no runid
-	s.Required = slices.Insert(s.Required, slices.Index(s.Required, "stationid")+1, "runid")
+	if must := slices.Index(s.Required, "stationid") + 1; aggregate == events.RunAggregate {
+		s.Properties.Delete("aggregate") // of other aggregates, which have no runid
+		s.Required = slices.Insert(s.Required, must, "runid")
+	} else {
+		s.Properties.Delete("runid")
+		s.Required = slices.Insert(s.Required, must, "aggregate")
+	}
 	data := reflector(n, true).Reflect(w.New())
 	// those may be tool_start and run_start as well
 	if event, ok := data.Properties.Get("event"); ok && w.Kind != events.CallAllowed && w.Kind != events.RunCreated {
@@ -98,9 +105,12 @@ func eventSchema(n notes, w events.Type) ([]byte, error) {
 			Description: "Only the " + string(w.Author) + " says it."},
 		"stationid": {Type: "string", Pattern: "^" + id + "$"},
 		"runid":     {Type: "string", Pattern: "^" + id + "$"},
-		"subject":   {Type: "string", Pattern: "^" + id + "$", Description: "The run id."},
+		"aggregate": {Type: "string", Const: aggregate},
+		"subject":   {Type: "string", Pattern: "^" + id + "$", Description: "The " + aggregate + " id."},
 	} {
-		s.Properties.Set(name, &limit)
+		if _, has := s.Properties.Get(name); has {
+			s.Properties.Set(name, &limit)
+		}
 	}
 	if hash, ok := s.Properties.Get("prevhash"); ok {
 		hash.Pattern = "^[0-9a-f]{64}$"

@@ -28,8 +28,7 @@ func subjectsPage() []byte {
 			"the events of a run: the log, and the work items", "the author of the kind only, see [events.md](events.md)",
 			code(topology.Log(station))},
 		[]string{code(events.EventSubject(station, "{aggregate}", "{id}", "{family}.{verb}")),
-			"the events of another aggregate (" + others() + "): kept free, no service appends any yet",
-			"the author of the event type only", code(topology.Log(station))},
+			"the events of another aggregate: " + others(), "the author of the event type only", code(topology.Log(station))},
 		[]string{code(events.TaskSubject(station)) + ", " + code(events.TaskSubject(station)+".{project}"), "a task", "users",
 			code(topology.In(station))},
 		[]string{code(events.ControlSubject(station, anyRun)), "pause, resume, stop, autonomy, revise", "users",
@@ -67,13 +66,17 @@ func subjectsPage() []byte {
 
 // others are the names of the aggregates that are no run.
 func others() string {
-	var names []string
+	var with, free []string
 	for _, a := range topology.Aggregates() {
-		if a.Name != events.RunAggregate {
-			names = append(names, a.Name)
+		switch {
+		case a.Name == events.RunAggregate:
+		case len(a.Words) == 0:
+			free = append(free, a.Name)
+		default:
+			with = append(with, a.Name)
 		}
 	}
-	return strings.Join(names, ", ")
+	return strings.Join(with, ", ") + "; kept free, without event types yet: " + strings.Join(free, ", ")
 }
 
 func streams(p *page) {

@@ -5,6 +5,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/inspan/inspan/internal/kernel"
 	"github.com/inspan/inspan/pkg/events"
 )
 
@@ -46,58 +47,69 @@ func Apply(s State, f events.Event, p events.Payload, hash string) (State, error
 	return s, nil
 }
 
-// apply carries out one event. It takes what the event says as it stands: what may be decided is no question of the
-// fold.
+// rules are the fold rules of sessions. They take what an event says as it stands: what may be decided is no question of
+// the fold.
+var rules = kernel.Rules[State]{kernel.On(migrated), kernel.On(opens), kernel.On(locks), kernel.On(confirms),
+	kernel.On(releases), kernel.On(settles), kernel.On(State.steered)}
+
+// apply carries out one event.
 func (s State) apply(p events.Payload, at time.Time) (State, error) {
 	if s.ID == "" && p.Kind() != events.SessionOpened && p.Kind() != events.SessionMigrated {
 		return s, fmt.Errorf("a session does not begin with %s", p.Kind())
 	}
-	switch d := p.(type) {
-	case *events.SessionMigratedData:
-		if s.ID != "" {
-			return s, fmt.Errorf("the row of a session that has a log is not taken over")
-		}
-		s.Session, s.Migrated = d.Row, d.Revision
-		s.Log = nil
-	case *events.SessionOpenedData:
-		s.Session = events.Session{ID: d.Session, Mode: events.Sequential, Status: events.SessionOpen, Fence: s.Fence,
-			Born:   s.Fence + 1,
-			Inputs: s.Inputs, CreatedAt: at, UsedAt: at}
-	case *events.SessionLockedData:
-		s.Session = locked(s.Session, d, at)
-	case *events.SessionConfirmedData:
-		if _, has := s.Holder(d.Run); !has && d.Restored != nil {
-			s.Holders = append(slices.Clone(s.Holders), *d.Restored)
-		}
-		s.Holders = slices.Clone(s.Holders)
-		for i := range s.Holders {
-			s.Holders[i].Confirmed = s.Holders[i].Confirmed || s.Holders[i].Run == d.Run && s.Holders[i].Fence == d.Fence
-		}
-	case *events.SessionReleasedData:
-		s.Holders = without(s.Holders, d.Run)
-	case *events.SessionSettledData:
-		s.Holders, s.Fence = without(s.Holders, d.Run), max(s.Fence, d.Fence)
-		s.History, s.Parts = &d.Part, s.Parts+1
-		s.Messages, s.InputTokens, s.OutputTokens = s.Messages+d.Messages, s.InputTokens+d.InputTokens,
-			s.OutputTokens+d.OutputTokens
-		s.UsedAt, s.UpdatedAt = at, at
-	case *events.SessionSteeredData:
-		return s.steered(d, at)
-	default:
-		return s, fmt.Errorf("%s is no event of a session", p.Kind())
+	return rules.Fold(s, p, at)
+}
+
+func migrated(s State, d *events.SessionMigratedData, _ time.Time) (State, error) {
+	if s.ID != "" {
+		return s, fmt.Errorf("the row of a session that has a log is not taken over")
+	}
+	s.Session, s.Migrated = d.Row, d.Revision
+	s.Log = nil
+	return s, nil
+}
+
+func opens(s State, d *events.SessionOpenedData, at time.Time) (State, error) {
+	s.Session = events.Session{ID: d.Session, Mode: events.Sequential, Status: events.SessionOpen, Fence: s.Fence,
+		Born:   s.Fence + 1,
+		Inputs: s.Inputs, CreatedAt: at, UsedAt: at}
+	return s, nil
+}
+
+func confirms(s State, d *events.SessionConfirmedData, _ time.Time) (State, error) {
+	if _, has := s.Holder(d.Run); !has && d.Restored != nil {
+		s.Holders = append(slices.Clone(s.Holders), *d.Restored)
+	}
+	s.Holders = slices.Clone(s.Holders)
+	for i := range s.Holders {
+		s.Holders[i].Confirmed = s.Holders[i].Confirmed || s.Holders[i].Run == d.Run && s.Holders[i].Fence == d.Fence
 	}
 	return s, nil
 }
 
-// locked gives a run the lock.
-func locked(e events.Session, d *events.SessionLockedData, at time.Time) events.Session {
+func releases(s State, d *events.SessionReleasedData, _ time.Time) (State, error) {
+	s.Holders = without(s.Holders, d.Run)
+	return s, nil
+}
+
+func settles(s State, d *events.SessionSettledData, at time.Time) (State, error) {
+	s.Holders, s.Fence = without(s.Holders, d.Run), max(s.Fence, d.Fence)
+	s.History, s.Parts = &d.Part, s.Parts+1
+	s.Messages, s.InputTokens, s.OutputTokens = s.Messages+d.Messages, s.InputTokens+d.InputTokens,
+		s.OutputTokens+d.OutputTokens
+	s.UsedAt, s.UpdatedAt = at, at
+	return s, nil
+}
+
+// locks gives a run the lock.
+func locks(s State, d *events.SessionLockedData, at time.Time) (State, error) {
 	h := events.Holder{Run: d.Run, Agent: d.Agent, Fence: d.Fence, Since: at}
 	if d.TimeoutMS > 0 {
 		h.Until = at.Add(time.Duration(d.TimeoutMS) * time.Millisecond)
 	}
-	e.Holders = append(slices.Clone(e.Holders), h)
-	e.Mode, e.Status, e.Fence, e.Runs, e.UsedAt = d.Mode, events.SessionOpen, max(e.Fence, d.Fence), e.Runs+1, at
-	return e
+	s.Holders = append(slices.Clone(s.Holders), h)
+	s.Mode, s.Status, s.Fence, s.Runs, s.UsedAt = d.Mode, events.SessionOpen, max(s.Fence, d.Fence), s.Runs+1, at
+	return s, nil
 }
 
 // without returns the holders without one run.

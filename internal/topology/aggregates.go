@@ -16,8 +16,10 @@ type Aggregate struct {
 // Aggregates returns all that the log of a station has room for, runs and sessions first. Those without event types are
 // kept free: no service may publish on their subjects.
 func Aggregates() []Aggregate {
-	all := []Aggregate{{Name: events.RunAggregate, Words: events.Registry()}, {Name: events.SessionAggregate,
-		Words: events.SessionRegistry()}}
+	var all []Aggregate
+	for _, a := range events.Aggregates() {
+		all = append(all, Aggregate{Name: a.Name, Words: a.Types})
+	}
 	for _, name := range []string{"agent", "work", "schedule", "workspace"} {
 		all = append(all, Aggregate{Name: name})
 	}

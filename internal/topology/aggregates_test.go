@@ -64,7 +64,7 @@ func TestAggregates(t *testing.T) {
 			kind      events.Kind
 			want      bool
 		}{{"work", "count.closed", true}, {"work", "count.added", false}, {"session", "count.closed", false}, {"run", events.RunCreated, true}} {
-			if h.receives(c.aggregate, c.kind) != c.want {
+			if h.Receives(c.aggregate, c.kind) != c.want {
 				t.Errorf("it receives %s of %s: %v", c.kind, c.aggregate, !c.want)
 			}
 		}

@@ -9,10 +9,11 @@ import (
 
 // Receivers lists the roles that receive events of a kind of an aggregate.
 func Receivers(aggregate string, k events.Kind) []events.Service {
-	return who(func(h Subscriptions) bool { return h.receives(aggregate, k) })
+	return who(func(h Subscriptions) bool { return h.Receives(aggregate, k) })
 }
 
-func (h Subscriptions) receives(aggregate string, k events.Kind) bool {
+// Receives reports whether events of a kind of an aggregate are delivered to the role.
+func (h Subscriptions) Receives(aggregate string, k events.Kind) bool {
 	if aggregate == events.RunAggregate {
 		return h.All || slices.Contains(h.Events, k)
 	}

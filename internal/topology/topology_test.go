@@ -155,13 +155,13 @@ func TestTable(t *testing.T) {
 }
 
 // publishGaps returns what is wrong with who may publish event types: each names the type.
-func publishGaps(types []events.Type) []string {
+func publishGaps(aggregate string, types []events.Type) []string {
 	var found []string
 	for _, w := range types {
 		if !slices.Contains(events.Services(), w.Author) {
 			found = append(found, fmt.Sprintf("%s has no author that may publish it", w.Kind))
 		}
-		ev := events.RunEventSubject("s1", "r1", w.Kind)
+		ev := events.EventSubject("s1", aggregate, "x1", w.Kind)
 		for _, role := range events.Services() {
 			publish, _ := Permissions("s1", role)
 			switch may := slices.ContainsFunc(publish, func(p string) bool { return within(ev, p) }); {
@@ -179,8 +179,10 @@ func TestPermissions(t *testing.T) {
 	t.Parallel()
 	t.Run("SAFE-6 each kind of fact may be published by its author and nobody else", func(t *testing.T) {
 		t.Parallel()
-		for _, gap := range publishGaps(events.Registry()) {
-			t.Error(gap)
+		for _, a := range events.Aggregates() {
+			for _, gap := range publishGaps(a.Name, a.Types) {
+				t.Error(gap)
+			}
 		}
 	})
 	t.Run("SAFE-6 EVT-13 a type that nobody may publish, or another than its author, is named", func(t *testing.T) {
@@ -190,7 +192,7 @@ func TestPermissions(t *testing.T) {
 			"note.taken has no author":                   {Kind: "note.taken"},
 			"call.allowed may not be published by pl":    {Kind: events.CallAllowed, Author: events.Planner},
 		} {
-			if got := publishGaps([]events.Type{w}); len(got) == 0 || !strings.HasPrefix(got[0], want) {
+			if got := publishGaps(events.RunAggregate, []events.Type{w}); len(got) == 0 || !strings.HasPrefix(got[0], want) {
 				t.Errorf("got %q, want %q", got, want)
 			}
 		}
@@ -251,11 +253,10 @@ func TestWriter(t *testing.T) {
 		t.Parallel()
 		u, prefix := Writer("s1")
 		var evs []string
-		for _, w := range events.Registry() {
-			evs = append(evs, events.RunEventsOfKind("s1", w.Kind))
-		}
-		for _, w := range events.SessionRegistry() {
-			evs = append(evs, events.KindEvents("s1", events.SessionAggregate, w.Kind))
+		for _, a := range events.Aggregates() {
+			for _, w := range a.Types {
+				evs = append(evs, events.KindEvents("s1", a.Name, w.Kind))
+			}
 		}
 		if slices.Sort(evs); !slices.Equal(slices.Sorted(slices.Values(u.Publish)), evs) {
 			t.Errorf("it may publish %q, want the facts alone: %q", u.Publish, evs)

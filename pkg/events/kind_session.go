@@ -1,5 +1,10 @@
 package events
 
+import (
+	"fmt"
+	"strings"
+)
+
 // SessionAggregate is the name of the aggregates that are sessions, as it stands in subjects.
 const SessionAggregate = "session"
 
@@ -18,37 +23,32 @@ const (
 func SessionRegistry() []Type { return sessionTypes[:] }
 
 var sessionTypes = [...]Type{
-	{SessionMigrated, Planner, "session_migrated", Recorded, InLog, nil,
+	{SessionMigrated, Planner, "session_migrated", Recorded, InLog, line((*SessionMigratedData).line),
 		"The row that an older version kept of the session was taken over: the log begins with it.",
 		func() Payload { return new(SessionMigratedData) }},
-	{SessionOpened, Planner, "session_opened", Decided, InLog, nil,
+	{SessionOpened, Planner, "session_opened", Decided, InLog, line((*SessionOpenedData).line),
 		"The session was made, or made again after it was deleted.",
 		func() Payload { return new(SessionOpenedData) }},
-	{SessionLocked, Planner, "session_locked", Decided, InLog, nil,
+	{SessionLocked, Planner, "session_locked", Decided, InLog, line((*SessionLockedData).line),
 		"A run was given the lock of the session, before the run exists.",
 		func() Payload { return new(SessionLockedData) }},
-	{SessionConfirmed, Planner, "session_confirmed", Decided, InLog, nil,
+	{SessionConfirmed, Planner, "session_confirmed", Decided, InLog, line((*SessionConfirmedData).line),
 		"The run that the lock was given to exists and has it; the run starts after this.",
 		func() Payload { return new(SessionConfirmedData) }},
-	{SessionReleased, Planner, "session_released", Decided, InLog, nil,
+	{SessionReleased, Planner, "session_released", Decided, InLog, line((*SessionReleasedData).line),
 		"The lock of a run was taken away, and nothing of the run is added to the history.",
 		func() Payload { return new(SessionReleasedData) }},
-	{SessionSettled, Planner, "session_settled", Decided, InLog, nil,
+	{SessionSettled, Planner, "session_settled", Decided, InLog, line((*SessionSettledData).line),
 		"A run ended: its messages are the newest part of the history, and its lock is free.",
 		func() Payload { return new(SessionSettledData) }},
-	{SessionSteered, Planner, "session_steered", Recorded, InLog, nil,
+	{SessionSteered, Planner, "session_steered", Recorded, InLog, line((*SessionSteeredData).line),
 		"A control of a user was carried out.",
 		func() Payload { return new(SessionSteeredData) }},
 }
 
 // LookupSession is Lookup for the event types of sessions.
 func LookupSession(k Kind) (Type, bool) {
-	for _, t := range sessionTypes {
-		if t.Kind == k {
-			return t, true
-		}
-	}
-	return Type{}, false
+	return lookup(sessionTypes[:], k)
 }
 
 // SessionMigratedData is the payload of session.migrated.
@@ -144,3 +144,31 @@ func (*SessionSettledData) Kind() Kind { return SessionSettled }
 
 // Kind implements Payload.
 func (*SessionSteeredData) Kind() Kind { return SessionSteered }
+
+func (d *SessionMigratedData) line() string {
+	return fmt.Sprintf("session %s taken over from revision %d of its row", d.Row.ID, d.Revision)
+}
+
+func (d *SessionOpenedData) line() string {
+	return fmt.Sprintf("session %s opened", d.Session)
+}
+
+func (d *SessionLockedData) line() string {
+	return fmt.Sprintf("locked by run %s of %s, %s, fence %d", d.Run, d.Agent, d.Mode, d.Fence)
+}
+
+func (d *SessionConfirmedData) line() string {
+	return fmt.Sprintf("run %s exists with fence %d", d.Run, d.Fence)
+}
+
+func (d *SessionReleasedData) line() string {
+	return fmt.Sprintf("lock of run %s released: %s", d.Run, d.Reason)
+}
+
+func (d *SessionSettledData) line() string {
+	return fmt.Sprintf("run %s added %d messages", d.Run, d.Messages)
+}
+
+func (d *SessionSteeredData) line() string {
+	return strings.TrimSpace("control " + d.Action + " " + d.Reason)
+}

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"reflect"
+	"slices"
 	"strings"
 	"time"
 
@@ -21,7 +22,7 @@ func event(t interface {
 	Fatalf(string, ...any)
 }, p events.Payload) events.Event {
 	t.Helper()
-	w, ok := events.Lookup(p.Kind())
+	aggregate, w, ok := registered(p.Kind())
 	if !ok {
 		t.Fatalf("%q is not in the vocabulary", p.Kind())
 	}
@@ -35,10 +36,42 @@ func event(t interface {
 		TraceParent: "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01", Data: data,
 		Identity: events.Identity{Station: "demo", Run: "run-1", StationRun: "demo-run-1", WorkflowRun: "wf-1", Session: "s-1", AgentID: "coder", AgentName: "coder"},
 	}
+	if aggregate != events.RunAggregate {
+		f.Aggregate, f.Subject, f.TraceParent, f.Identity = aggregate, aggregate+"-1", "", events.Identity{Station: "demo"}
+	}
+	if aggregate == events.SessionAggregate {
+		f.Session = f.Subject
+	}
 	if p.Kind() == events.RunCreated {
 		f.Sequence, f.PrevHash = 1, ""
 	}
 	return f
+}
+
+// every returns the event types of all aggregates.
+func every() []events.Type {
+	var all []events.Type
+	for _, a := range events.Aggregates() {
+		all = append(all, a.Types...)
+	}
+	return all
+}
+
+// registered returns an event type and the aggregate that it is of.
+func registered(k events.Kind) (aggregate string, w events.Type, ok bool) {
+	for _, a := range events.Aggregates() {
+		if i := slices.IndexFunc(a.Types, func(w events.Type) bool { return w.Kind == k }); i >= 0 {
+			return a.Name, a.Types[i], true
+		}
+	}
+	return "", events.Type{}, false
+}
+
+// read reads an event of whatever aggregate its sample is of.
+func read(b []byte, k events.Kind) (events.Event, events.Payload, error) {
+	name, _, _ := registered(k)
+	a, _ := events.AggregateOf(name)
+	return events.ReadAs(b, name, a.Lookup)
 }
 
 // sample returns a payload of a kind with every field set, also in what it holds, to values made from their names.

@@ -12,7 +12,10 @@ func TestWriteProperty(t *testing.T) {
 	t.Parallel()
 	all := samples(t)
 	rapid.Check(t, func(t *rapid.T) {
-		f, p, err := Read(rapid.SampledFrom(all).Draw(t, "sample"))
+		b := rapid.SampledFrom(all).Draw(t, "sample")
+		about, _ := scan(b)
+		a, _ := AggregateOf(about.AggregateName())
+		f, p, err := ReadAs(b, a.Name, a.Lookup)
 		if err != nil {
 			t.Fatal(err)
 		}

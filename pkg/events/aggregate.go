@@ -1,0 +1,46 @@
+package events
+
+import "slices"
+
+// Aggregate is one kind of thing whose life is a log of events, on station.{s}.{name}.{id}.evt.{family}.{verb}. One row
+// here and its event types are all that subjects, permissions, schemas, samples and pages of it are made from.
+type Aggregate struct {
+	// Name is its token in subjects.
+	Name string
+	// Doc is one sentence for the generated reference.
+	Doc string
+	// Types are its event types, in the order of its life.
+	Types []Type
+}
+
+// Aggregates returns all whose events are registered, runs first.
+func Aggregates() []Aggregate {
+	return []Aggregate{
+		{RunAggregate, "A run: one task, from its acceptance to its result.", Registry()},
+		{SessionAggregate, "A session: who may work in it, its settings and the history of its conversation.",
+			SessionRegistry()},
+	}
+}
+
+// Lookup returns the event type of a kind; ok is false where the aggregate has none.
+func (a Aggregate) Lookup(k Kind) (t Type, ok bool) { return lookup(a.Types, k) }
+
+// AggregateOf returns the aggregate of a name.
+func AggregateOf(name string) (a Aggregate, ok bool) {
+	all := Aggregates()
+	i := slices.IndexFunc(all, func(a Aggregate) bool { return a.Name == name })
+	if i < 0 {
+		return Aggregate{}, false
+	}
+	return all[i], true
+}
+
+// lookup finds the event type of a kind among those of an aggregate.
+func lookup(types []Type, k Kind) (Type, bool) {
+	for _, t := range types {
+		if t.Kind == k {
+			return t, true
+		}
+	}
+	return Type{}, false
+}
