@@ -20,9 +20,6 @@ const MaxAgents = 1024
 // their path tells whose they are. A link is followed only where it stays inside the directory. The error joins what is
 // wrong in all files, each with its file's name; the map holds the agents that are sound also then, and the caller
 // decides whether to go on.
-func LoadDir(dir string) (map[string]events.Agent, []Warning, error) { return Defaults{}.LoadDir(dir) }
-
-// LoadDir reads a directory as the function does, and gives its agents the defaults.
 func (d Defaults) LoadDir(dir string) (map[string]events.Agent, []Warning, error) {
 	root, err := os.OpenRoot(dir)
 	if err != nil {

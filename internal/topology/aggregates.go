@@ -26,11 +26,6 @@ func Aggregates() []Aggregate {
 	return all
 }
 
-// HasAggregate reports whether the log of a station has room for aggregates of a name.
-func HasAggregate(name string) bool {
-	return slices.ContainsFunc(Aggregates(), func(a Aggregate) bool { return a.Name == name })
-}
-
 // Publishes reports whether a role may publish events of a kind of the aggregates of a name.
 func Publishes(role events.Service, aggregate string, k events.Kind) bool {
 	for _, a := range Aggregates() {

@@ -163,16 +163,6 @@ func (c *call) line(text string) error {
 	return err
 }
 
-// getenv returns the last value of a variable.
-func (c *call) getenv(name string) string {
-	for _, entry := range slices.Backward(c.Env) {
-		if value, ok := strings.CutPrefix(entry, name+"="); ok {
-			return value
-		}
-	}
-	return ""
-}
-
 // each calls a function with each file that is named, standard input for "-" and for none. What cannot be opened is
 // told.
 func (c *call) each(names []string, do func(name string, r io.Reader) error) error {

@@ -44,25 +44,6 @@ func Parse(at string) (ID, error) {
 	return id, id.check()
 }
 
-// Of tells in whose home a directory is: at the home itself or below it. Both paths are absolute and clean, with
-// slashes.
-func Of(root, dir string) (ID, error) {
-	rest, ok := strings.CutPrefix(dir, strings.TrimSuffix(root, "/")+"/")
-	if !ok || path.Clean(dir) != dir {
-		return ID{}, fmt.Errorf("%w: %.200q is not below %.200q", ErrNoHome, dir, root)
-	}
-	parts := strings.SplitN(rest, "/", 4)
-	return Parse(strings.Join(parts[:min(3, len(parts))], "/"))
-}
-
-// RolePath is what all agents of a role share: the directory above their homes, below the root.
-func RolePath(id ID) (string, error) {
-	if err := id.check(); err != nil {
-		return "", err
-	}
-	return path.Join(id.Project, id.Role), nil
-}
-
 func (id ID) check() error {
 	err := errors.Join(events.CheckID("project", id.Project), events.CheckID("role", id.Role),
 		events.CheckID("agent", id.Name))

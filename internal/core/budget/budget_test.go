@@ -147,21 +147,4 @@ func TestAsk(t *testing.T) {
 			t.Errorf("%v: %s, %+v; want %s", err, again.Cost, again.Spent, want)
 		}
 	})
-	t.Run("PLUS-3e a child draws from what its parent has left", func(t *testing.T) {
-		t.Parallel()
-		left, limited := budget.Amount{Tokens: 100, Cost: 50}, budget.Amount{Tokens: 1000, Cost: 500}
-		for _, c := range []struct {
-			want, got budget.Amount
-		}{{budget.Amount{}, left}, {budget.Amount{Tokens: 30}, budget.Amount{Tokens: 30, Cost: 50}}, {budget.Amount{Tokens: 300, Cost: 300}, left}} {
-			if got, ok := budget.Draw(left, c.want, limited); !ok || got != c.got {
-				t.Errorf("wants %+v: got %+v, want %+v", c.want, got, c.got)
-			}
-		}
-		if _, ok := budget.Draw(budget.Amount{Tokens: 0, Cost: 5}, budget.Amount{Tokens: 1}, limited); ok {
-			t.Error("a parent without tokens gave some")
-		}
-		if got, ok := budget.Draw(budget.Amount{}, budget.Amount{Tokens: 7}, budget.Amount{}); !ok || got.Tokens != 7 {
-			t.Errorf("a parent without a budget: %+v %v", got, ok)
-		}
-	})
 }

@@ -90,26 +90,3 @@ func cost(p events.Price, in, out, cached int64) events.MicroUSD {
 
 // perMillion: prices are for so many tokens.
 const perMillion = 1_000_000
-
-// Draw takes the budget of a child from what its parent has left: as much as the child wants, at most what there is. A
-// parent that has no budget of a kind leaves the child to its own; one that has nothing left gives nothing.
-func Draw(left, want Amount, limited Amount) (child Amount, ok bool) {
-	child = want
-	if limited.Tokens > 0 {
-		if child.Tokens = left.Tokens; want.Tokens > 0 {
-			child.Tokens = min(want.Tokens, left.Tokens)
-		}
-		if child.Tokens <= 0 {
-			return Amount{}, false
-		}
-	}
-	if limited.Cost > 0 {
-		if child.Cost = left.Cost; want.Cost > 0 {
-			child.Cost = min(want.Cost, left.Cost)
-		}
-		if child.Cost <= 0 {
-			return Amount{}, false
-		}
-	}
-	return child, true
-}

@@ -5,8 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"os"
-	"path/filepath"
 	"strings"
 	"time"
 
@@ -91,17 +89,6 @@ func (d *duration) UnmarshalYAML(decode func(any) error) error {
 	}
 	*d = duration(v)
 	return nil
-}
-
-// Load reads the script at path. Its name is the file's name without the ending.
-func Load(path string) (*Model, error) {
-	name := strings.TrimSuffix(filepath.Base(path), filepath.Ext(path))
-	f, err := os.Open(path)
-	if err != nil {
-		return nil, fmt.Errorf("load script %s: %w", name, err)
-	}
-	defer f.Close()
-	return Read(name, f)
 }
 
 // Read reads the script called name from r.
