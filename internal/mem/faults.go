@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/inspan/inspan/internal/kernel"
+	"github.com/inspan/inspan/internal/queue"
 	"github.com/inspan/inspan/pkg/events"
 )
 
@@ -47,16 +48,8 @@ const (
 	RefusalStore Store = "refusals" // the subject that was refused
 )
 
-// Delivery is what goes wrong with one delivery. The zero value is none: it comes at once, after those before it.
-type Delivery struct {
-	// Late is how long it does not come: another overtakes it. The same delay for all is a consumer that stalls.
-	Late time.Duration
-	// Lost counts as a delivery, and no one hears it: it comes again after the ack wait.
-	Lost bool
-	// Again is how soon it comes again although somebody handles it, in place of the ack wait, unless there is a sign
-	// of life before: a new leader of the consumer does not know since when it is out.
-	Again time.Duration
-}
+// Delivery is what goes wrong with one delivery.
+type Delivery = queue.Delivery
 
 // Faults decides what goes wrong. A nil func means that nothing does. The functions are called one at a time, with n
 // counting their calls from 1; they must not call the station.

@@ -1,9 +1,16 @@
 package mem
 
 import (
-	"slices"
+	"bytes"
+	"context"
+	"fmt"
+	"maps"
+	"strconv"
+	"time"
 
 	"github.com/inspan/inspan/internal/kernel"
+	"github.com/inspan/inspan/internal/queue"
+	"github.com/inspan/inspan/internal/topology"
 	"github.com/inspan/inspan/pkg/events"
 )
 
@@ -20,10 +27,10 @@ type Waiting struct {
 func (s *Station) Ready(role events.Service) []Waiting {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	q := s.queues[role]
-	list := make([]Waiting, len(q.ready))
-	for i, m := range q.ready {
-		list[i] = Waiting{Subject: m.subject, Seq: m.seq, Deliveries: m.deliveries}
+	var list []Waiting
+	for _, m := range s.queues.Ready(role) {
+		p, deliveries := m.Parcel()
+		list = append(list, Waiting{Subject: p.Subject, Seq: p.Seq, Deliveries: deliveries})
 	}
 	return list
 }
@@ -32,14 +39,7 @@ func (s *Station) Ready(role events.Service) []Waiting {
 func (s *Station) Take(role events.Service, i int) (m kernel.Message, ok bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	q := s.queues[role]
-	if i < 0 || i >= len(q.ready) {
-		return nil, false
-	}
-	first := q.ready[i]
-	q.ready = slices.Delete(q.ready, i, i+1)
-	q.ready = slices.Insert(q.ready, 0, first)
-	return q.next(), true
+	return s.queues.Take(role, i)
 }
 
 // Ring fires a timer of TimersSet and leaves it set: it comes early, and once more when it is due.
@@ -52,4 +52,40 @@ func (s *Station) Ring(name string) bool {
 	}
 	t.fire()
 	return true
+}
+
+// Pending counts what a role has not acknowledged yet: ready, handled at the moment, or delayed.
+func (s *Station) Pending(role events.Service) int { return s.queues.Pending(role) }
+
+// deliverEvent puts a stored event before all roles that receive it. Called with mu held.
+func (s *Station) deliverEvent(e kernel.Entry, seq uint64, b []byte, at time.Time) {
+	p := queue.Parcel{Subject: events.EventSubject(s.name, e.Aggregate, e.ID, e.Kind), Data: b, Seq: seq, Time: at,
+		Removed: func() bool { return s.log[seq-1].lost }}
+	if e.Whole > 0 {
+		p.Header = map[string]string{kernel.WholeHeader: strconv.FormatUint(e.Whole, 10)}
+	}
+	for _, role := range topology.Receivers(e.Aggregate, e.Kind) {
+		s.queues.Add(role, p)
+	}
+	s.notify(keyOf(e), b)
+}
+
+// Publish puts the message of an outsider before the role that hears its subject, as a stream with work-queue
+// retention does. header may be nil. It fails where no one hears the subject.
+func (s *Station) Publish(ctx context.Context, subject string, data []byte, header map[string]string) error {
+	if ctx.Err() != nil {
+		return context.Cause(ctx)
+	}
+	role, ok := topology.ReceiverOfInput(s.name, subject)
+	if !ok {
+		return fmt.Errorf("publish: no role of station %s hears %q", s.name, subject)
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.put(InputStore, subject, func() error {
+		s.inputs++
+		s.queues.Add(role, queue.Parcel{Subject: subject, Data: bytes.Clone(data), Header: maps.Clone(header), Seq: s.inputs,
+			Time: s.cfg.Clock.Now()})
+		return nil
+	})
 }

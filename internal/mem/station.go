@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/inspan/inspan/internal/kernel"
+	"github.com/inspan/inspan/internal/queue"
 	"github.com/inspan/inspan/internal/topology"
 	"github.com/inspan/inspan/pkg/events"
 )
@@ -49,10 +50,10 @@ type Station struct {
 	asked    asked
 	inputs   uint64
 	firings  uint64
-	queues   map[events.Service]*queue
+	queues   *queue.Queues
 	timers   map[string]*timer
 	// due holds the firings that no one has acknowledged, by subject.
-	due      map[string]*message
+	due      map[string]*queue.Message
 	blobs    map[string][]byte
 	made     map[string]artifact
 	kvs      map[string]*kv
@@ -78,14 +79,13 @@ func New(station string, cfg Config) (*Station, error) {
 		cfg.LeaseTerm = topology.LeaseTerm
 	}
 	s := &Station{
-		name: station, cfg: cfg, logs: map[string][]int{}, queues: map[events.Service]*queue{},
-		timers: map[string]*timer{}, due: map[string]*message{}, blobs: map[string][]byte{}, made: map[string]artifact{},
+		name: station, cfg: cfg, logs: map[string][]int{},
+		timers: map[string]*timer{}, due: map[string]*queue.Message{}, blobs: map[string][]byte{}, made: map[string]artifact{},
 		kvs:    map[string]*kv{},
 		leases: map[string]time.Time{}, live: map[string][][]byte{}, watchers: map[int]watcher{},
 	}
-	for _, h := range topology.AllSubscriptions() {
-		s.queues[h.Role] = newQueue(h)
-	}
+	s.queues = queue.New(queue.Config{Lock: &s.mu, AckWait: cfg.AckWait, Grace: cfg.DrainGrace,
+		AfterFunc: cfg.Clock.AfterFunc, Fault: s.fault, AckLost: s.ackLost})
 	return s, nil
 }
 
@@ -106,7 +106,7 @@ func (s *Station) JournalOf(by events.Service) kernel.Journal {
 }
 
 // Inbox returns the deliveries of all roles.
-func (s *Station) Inbox() kernel.Inbox { return inbox{s} }
+func (s *Station) Inbox() kernel.Inbox { return s.queues }
 
 // Timers returns the timers of the station's runs.
 func (s *Station) Timers() kernel.Timers { return s.TimersFor(events.RunAggregate) }
@@ -138,7 +138,6 @@ func (s *Station) Refusals() kernel.Refusals { return refusals{s} }
 
 var (
 	_ kernel.Journal  = journal{}
-	_ kernel.Inbox    = inbox{}
 	_ kernel.Timers   = timers{}
 	_ kernel.Blobs    = blobs{}
 	_ kernel.KV       = (*kv)(nil)

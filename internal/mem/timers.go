@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/inspan/inspan/internal/kernel"
+	"github.com/inspan/inspan/internal/queue"
 	"github.com/inspan/inspan/internal/topology"
 	"github.com/inspan/inspan/pkg/events"
 )
@@ -39,18 +40,18 @@ func (t timers) Set(ctx context.Context, id, name string, at time.Time) error {
 	s := t.s
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	q := s.hearerOf(family)
-	if q == nil {
+	role, ok := topology.ReceiverOfTimer(family)
+	if !ok {
 		return fmt.Errorf("set timer %s: no role hears timers of family %q", name, family)
 	}
 	return s.put(TimerStore, id+"."+name, func() error {
-		s.schedule(q, id, name, at)
+		s.schedule(role, id, name, at)
 		return nil
 	})
 }
 
 // schedule replaces the timer of a name; one that is due fires before it returns. Called with mu held.
-func (s *Station) schedule(q *queue, run, name string, at time.Time) {
+func (s *Station) schedule(role events.Service, run, name string, at time.Time) {
 	key := run + "." + name
 	if old := s.timers[key]; old != nil {
 		for _, stop := range old.stops {
@@ -65,7 +66,7 @@ func (s *Station) schedule(q *queue, run, name string, at time.Time) {
 	if len(offsets) == 0 {
 		offsets = []time.Duration{0}
 	}
-	set := &timer{left: len(offsets), fire: func() { s.fire(q, events.DueSubject(s.name, run, name)) }}
+	set := &timer{left: len(offsets), fire: func() { s.fire(role, events.DueSubject(s.name, run, name)) }}
 	s.timers[key] = set
 	due := func() { // called with mu held
 		if s.timers[key] != set {
@@ -92,22 +93,12 @@ func (s *Station) schedule(q *queue, run, name string, at time.Time) {
 
 // fire says that a timer is due. A firing that no one has acknowledged is replaced, as the stream of timers keeps one
 // per name. Called with mu held.
-func (s *Station) fire(q *queue, subject string) {
+func (s *Station) fire(role events.Service, subject string) {
 	if unheard := s.due[subject]; unheard != nil {
-		unheard.end()
+		unheard.End()
 	}
 	s.firings++
-	m := &message{s: s, q: q, subject: subject, seq: s.firings, at: s.cfg.Clock.Now()}
-	s.due[subject] = m
-	q.add(m)
-}
-
-// hearerOf returns the queue of the role that hears a family of timers, or nil. Called with mu held.
-func (s *Station) hearerOf(family string) *queue {
-	if role, ok := topology.ReceiverOfTimer(family); ok {
-		return s.queues[role]
-	}
-	return nil
+	s.due[subject] = s.queues.Add(role, queue.Parcel{Subject: subject, Seq: s.firings, Time: s.cfg.Clock.Now()})
 }
 
 // TimersSet returns "{run}.{family}.{id}" of the timers that have not fired, sorted.

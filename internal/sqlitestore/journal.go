@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/inspan/inspan/internal/kernel"
+	"github.com/inspan/inspan/internal/queue"
 	"github.com/inspan/inspan/internal/topology"
 	"github.com/inspan/inspan/pkg/events"
 )
@@ -131,7 +132,7 @@ func (s *Station) push(role events.Service, f stored, position uint64, b []byte)
 	if f.Whole > 0 {
 		header = map[string]string{kernel.WholeHeader: strconv.FormatUint(f.Whole, 10)}
 	}
-	s.mail.Push(role, Parcel{Subject: events.EventSubject(s.name, f.Aggregate, f.ID, f.Kind), Data: b, Header: header,
+	s.mail.Push(role, queue.Parcel{Subject: events.EventSubject(s.name, f.Aggregate, f.ID, f.Kind), Data: b, Header: header,
 		Seq: position, Time: f.at,
 		Acked: func() { s.store.deferWrite("DELETE FROM pending WHERE fact = ? AND role = ?", f.seq, string(role)) }})
 }
@@ -206,7 +207,7 @@ func (s *Station) pushInput(subject string, data []byte, header map[string]strin
 	if !ok {
 		return fmt.Errorf("publish: no role of station %s hears %q", s.name, subject)
 	}
-	s.mail.Push(role, Parcel{Subject: subject, Data: data, Header: header, Seq: seq, Time: at,
+	s.mail.Push(role, queue.Parcel{Subject: subject, Data: data, Header: header, Seq: seq, Time: at,
 		Acked: func() { s.store.deferWrite("DELETE FROM inputs WHERE seq = ?", seq) }})
 	return nil
 }

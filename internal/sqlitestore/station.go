@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/inspan/inspan/internal/kernel"
+	"github.com/inspan/inspan/internal/queue"
 	"github.com/inspan/inspan/internal/topology"
 	"github.com/inspan/inspan/pkg/events"
 )
@@ -31,9 +32,8 @@ type Config struct {
 type Station struct {
 	name  string
 	term  time.Duration
-	grace time.Duration
 	store *store
-	mail  *Mail
+	mail  *queue.Queues
 	// hints are the calls of OnEnd under way: whoever is called may want to read the log that is just being written.
 	hints sync.WaitGroup
 
@@ -68,7 +68,8 @@ func Open(ctx context.Context, cfg Config) (*Station, error) {
 	if err != nil {
 		return nil, err
 	}
-	s := &Station{name: cfg.Station, term: cfg.LeaseTerm, grace: cfg.Grace, store: st, mail: NewMail(cfg.AckWait),
+	s := &Station{name: cfg.Station, term: cfg.LeaseTerm, store: st,
+		mail:   queue.New(queue.Config{AckWait: cfg.AckWait, Grace: cfg.Grace}),
 		alarms: map[string]*alarm{}, leases: map[string]time.Time{}, watchers: map[int]watcher{},
 		endings: map[int]func(string){}, answers: map[int]func(string) [][]byte{}}
 	if err := s.restore(ctx); err != nil {
@@ -148,26 +149,7 @@ func (s *Station) Journal() kernel.Journal { return s.JournalFor(events.RunAggre
 func (s *Station) JournalFor(aggregate string) kernel.Journal { return journal{s, aggregate} }
 
 // Inbox returns the deliveries of all roles.
-func (s *Station) Inbox() kernel.Inbox { return inbox{s} }
-
-type inbox struct{ s *Station }
-
-// Listen implements kernel.Inbox. After ctx ended, handlers may go on for the grace; then their context ends.
-func (in inbox) Listen(ctx context.Context, role events.Service, workers int, receive func(context.Context,
-	kernel.Message)) error {
-	work, cancel := context.WithCancel(context.WithoutCancel(ctx))
-	defer cancel()
-	defer context.AfterFunc(ctx, func() {
-		t := time.NewTimer(in.s.grace)
-		defer t.Stop()
-		select {
-		case <-t.C:
-			cancel()
-		case <-work.Done():
-		}
-	})()
-	return in.s.mail.Listen(ctx, role, workers, func(_ context.Context, m kernel.Message) { receive(work, m) })
-}
+func (s *Station) Inbox() kernel.Inbox { return s.mail }
 
 // Timers returns the timers of the station's runs.
 func (s *Station) Timers() kernel.Timers { return s.TimersFor(events.RunAggregate) }
@@ -192,7 +174,6 @@ func (s *Station) Refusals() kernel.Refusals { return refusals{s.store} }
 
 var (
 	_ kernel.Journal  = journal{}
-	_ kernel.Inbox    = inbox{}
 	_ kernel.Timers   = timers{}
 	_ kernel.Blobs    = blobs{}
 	_ kernel.KV       = kv{}

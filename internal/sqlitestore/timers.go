@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/inspan/inspan/internal/kernel"
+	"github.com/inspan/inspan/internal/queue"
 	"github.com/inspan/inspan/internal/topology"
 	"github.com/inspan/inspan/pkg/events"
 )
@@ -78,6 +79,6 @@ func (s *Station) fire(key string, a *alarm) {
 		return // of an older program; no one waits for it
 	}
 	s.firings++
-	s.mail.Push(role, Parcel{Subject: events.DueSubject(s.name, run, name), Seq: s.firings, Time: time.Now(),
+	s.mail.Push(role, queue.Parcel{Subject: events.DueSubject(s.name, run, name), Seq: s.firings, Time: time.Now(),
 		Acked: func() { s.store.deferWrite("DELETE FROM timers WHERE name = ? AND at = ?", key, a.at) }})
 }
