@@ -35,12 +35,8 @@ type Session struct {
 	asked sync.Mutex
 	sure  atomic.Pointer[time.Time] // when Current last said yes; written under asked
 
-	mu     sync.Mutex
-	closed bool              // guarded by mu, as are cuts, next and lines
-	cuts   map[uint64]func() // what ends each thing that is open
-	next   uint64
-	lines  int
-	work   sync.WaitGroup
+	held
+	lines int // guarded by mu
 
 	trust     *authority // nil where no credential fits
 	transport *http.Transport
@@ -48,7 +44,7 @@ type Session struct {
 
 // Open opens a Session. Close must be called.
 func (p *Proxy) Open(g Grant) (*Session, error) {
-	d := &Session{proxy: p, grant: g, token: rand.Text(), cuts: map[uint64]func(){}}
+	d := &Session{proxy: p, grant: g, token: rand.Text(), held: held{cuts: map[uint64]func(){}}}
 	var named []string
 	for _, c := range p.cfg.Credentials {
 		if _, err := g.Allow.Judge(c.target); err == nil && c.secure() {
@@ -84,52 +80,13 @@ func (d *Session) shut() {
 	d.proxy.mu.Lock()
 	delete(d.proxy.tokens, d.token)
 	d.proxy.mu.Unlock()
-	d.mu.Lock()
-	d.closed = true
-	cuts := d.cuts
-	d.cuts = map[uint64]func(){}
-	d.mu.Unlock()
-	for _, cut := range cuts {
-		cut()
-	}
-}
-
-// keep remembers how to end something; forget takes that back. ok is false where the Door is closed: then cut was
-// called.
-func (d *Session) keep(cut func()) (forget func(), ok bool) {
-	d.mu.Lock()
-	if d.closed {
-		d.mu.Unlock()
-		cut()
-		return func() {}, false
-	}
-	id := d.next
-	d.next++
-	d.cuts[id] = cut
-	d.work.Add(1)
-	d.mu.Unlock()
-	return sync.OnceFunc(func() {
-		d.mu.Lock()
-		delete(d.cuts, id)
-		d.mu.Unlock()
-		d.work.Done()
-	}), true
-}
-
-// within returns a context that ends with the Session too.
-func (d *Session) within(ctx context.Context, limit time.Duration) (context.Context, func()) {
-	ctx, cancel := context.WithTimeout(ctx, limit)
-	forget, _ := d.keep(cancel)
-	return ctx, func() { cancel(); forget() }
+	d.cut()
 }
 
 // current asks whether the call's fence is still current, unless that was answered a moment ago. patience is for how
 // long an older yes holds where no one can tell.
 func (d *Session) current(ctx context.Context, t policy.Target, patience time.Duration) error {
-	d.mu.Lock()
-	closed := d.closed
-	d.mu.Unlock()
-	if closed {
+	if d.over() {
 		return policy.Refuse(policy.Revoked, t, "the call has ended", "")
 	}
 	if d.grant.Current == nil || d.since() < fresh {

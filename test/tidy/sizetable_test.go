@@ -39,10 +39,8 @@ var SizeExceptions = []Exception{
 	{"methods", "internal/sqlitestore Fallback", ports},
 	{"methods", "internal/sqlitestore Station", ports},
 	{"methods", "pkg/run State", "the state that is folded from a run: one method for each event type, and questions about it"},
-	{"methods", "internal/egress Session", unsplit},
 	{"methods", "internal/git Git", unsplit},
 	{"methods", "internal/git Repo", unsplit},
 	{"methods", "internal/gitwork work", unsplit},
-	{"methods", "internal/sandbox/local Sandbox", unsplit},
 	{"methods", "services/planner Role", unsplit},
 }

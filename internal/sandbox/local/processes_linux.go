@@ -24,7 +24,7 @@ func (b *Sandbox) Processes(ctx context.Context) ([]sandbox.ProcessInfo, error) 
 	}
 	defer leave()
 	found := make(map[int]bool)
-	for _, t := range b.running() {
+	for _, t := range b.trees.running() {
 		for pid := range t.members(false) {
 			if !t.helper(pid) {
 				found[pid] = true
@@ -66,7 +66,7 @@ func (b *Sandbox) send(pid int, sig syscall.Signal, wait bool) (gone bool, err e
 		return false, none
 	}
 	defer func() { _ = unix.Close(fd) }()
-	for _, t := range b.running() {
+	for _, t := range b.trees.running() {
 		if t.helper(pid) || (!t.member(pid) && !t.descends(pid)) {
 			continue
 		}

@@ -23,7 +23,7 @@ func (b *Sandbox) Kill(_ context.Context, pid int) error {
 }
 
 func (b *Sandbox) send(pid int, sig syscall.Signal, _ bool) (bool, error) {
-	for _, t := range b.running() {
+	for _, t := range b.trees.running() {
 		if t.root == pid {
 			return true, syscall.Kill(pid, sig)
 		}

@@ -94,7 +94,7 @@ func Run(ctx context.Context, p Process) (sandbox.Exit, error) {
 	tree := newTree(proc.Pid, p.Marker, start)
 	tree.wrapped = p.Wrapped
 	if p.sandbox != nil {
-		defer p.sandbox.track(tree)()
+		defer p.sandbox.trees.track(tree)()
 	}
 	if p.Started != nil {
 		p.Started(proc.Pid)

@@ -9,7 +9,6 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
-	"sync"
 	"time"
 
 	"github.com/inspan/inspan/internal/sandbox"
@@ -21,9 +20,9 @@ import (
 // from one Exec to the next, and are gone after Destroy.
 type Sandbox struct {
 	Life
+	*Files  // of the workspace
 	cfg     sandbox.Config
 	mode    sandbox.Mode
-	files   *Files
 	private string
 	secret  string
 	env     Env
@@ -32,9 +31,7 @@ type Sandbox struct {
 	run      Runner
 	signal   Signaler // nil for processes of this machine
 	releases []func(ctx context.Context) error
-
-	treesMu sync.Mutex
-	trees   map[*tree]struct{} // of the commands that run
+	trees    trees
 }
 
 // OpenBox checks a Config, opens the workspace and makes the private directory below base (empty: the system's
@@ -53,7 +50,7 @@ func OpenSandbox(cfg sandbox.Config, mode sandbox.Mode, base, home, tmp string) 
 	if err != nil {
 		return nil, fmt.Errorf("sandbox %s: %w", cfg.ID, err)
 	}
-	b := &Sandbox{cfg: cfg, mode: mode, files: files, secret: ownOwner() + "-" + rand.Text(),
+	b := &Sandbox{cfg: cfg, mode: mode, Files: files, secret: ownOwner() + "-" + rand.Text(),
 		until: time.Now().Add(cfg.Limits.Wall)}
 	if err := b.prepare(base, home, tmp); err != nil {
 		return nil, errors.Join(fmt.Errorf("sandbox %s: %w", cfg.ID, err), files.Close(), b.removePrivate())
@@ -92,24 +89,6 @@ func (b *Sandbox) Workspace() string { return b.cfg.Workspace }
 // Config returns what the sandbox was opened with, its paths clean.
 func (b *Sandbox) Config() sandbox.Config { return b.cfg }
 
-// ReadFile implements sandbox.Sandbox.
-func (b *Sandbox) ReadFile(path string) ([]byte, error) { return b.files.ReadFile(path) }
-
-// WriteFile implements sandbox.Sandbox.
-func (b *Sandbox) WriteFile(path string, data []byte) error { return b.files.WriteFile(path, data) }
-
-// Stat implements sandbox.Sandbox.
-func (b *Sandbox) Stat(path string) (fs.FileInfo, error) { return b.files.Stat(path) }
-
-// Remove implements sandbox.Sandbox.
-func (b *Sandbox) Remove(path string) error { return b.files.Remove(path) }
-
-// Rename implements sandbox.Sandbox.
-func (b *Sandbox) Rename(from, to string) error { return b.files.Rename(from, to) }
-
-// FS implements sandbox.Sandbox.
-func (b *Sandbox) FS() fs.FS { return b.files.FS() }
-
 // Name returns a name of the sandbox's own that tells whose it is, for what it makes besides its private directory.
 func (b *Sandbox) Name() string { return filepath.Base(b.private) }
 
@@ -121,7 +100,7 @@ func (b *Sandbox) Command(cmd sandbox.Cmd) (Process, error) {
 	if len(cmd.Args) == 0 || cmd.Args[0] == "" {
 		return Process{}, fmt.Errorf("exec: want a program in Args: %w", fs.ErrInvalid)
 	}
-	if err := b.files.Dir(cmd.Dir); err != nil {
+	if err := b.Files.Dir(cmd.Dir); err != nil {
 		return Process{}, fmt.Errorf("exec %q: working directory: %w", cmd.Args[0], err)
 	}
 	env, err := b.env.With(cmd.Env)
@@ -152,7 +131,7 @@ func (b *Sandbox) Destroy(ctx context.Context) error {
 		for _, release := range b.releases {
 			err = errors.Join(err, release(ctx))
 		}
-		err = errors.Join(err, b.files.Close(), b.removePrivate())
+		err = errors.Join(err, b.Files.Close(), b.removePrivate())
 	}
 	if err != nil {
 		return fmt.Errorf("destroy sandbox %s: %w", b.cfg.ID, err)

@@ -4,7 +4,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"os"
+	"slices"
+	"sync"
 	"syscall"
 
 	"github.com/inspan/inspan/internal/sandbox"
@@ -108,28 +111,30 @@ func (h *handle) Signal(sig os.Signal) error {
 	return err
 }
 
+// trees are those of the commands that run. The zero value is ready to use.
+type trees struct {
+	mu  sync.Mutex
+	set map[*tree]struct{} // guarded by mu
+}
+
 // track remembers the tree of a running command until the returned function is called.
-func (b *Sandbox) track(t *tree) func() {
-	b.treesMu.Lock()
-	defer b.treesMu.Unlock()
-	if b.trees == nil {
-		b.trees = make(map[*tree]struct{})
+func (ts *trees) track(t *tree) func() {
+	ts.mu.Lock()
+	defer ts.mu.Unlock()
+	if ts.set == nil {
+		ts.set = make(map[*tree]struct{})
 	}
-	b.trees[t] = struct{}{}
+	ts.set[t] = struct{}{}
 	return func() {
-		b.treesMu.Lock()
-		defer b.treesMu.Unlock()
-		delete(b.trees, t)
+		ts.mu.Lock()
+		defer ts.mu.Unlock()
+		delete(ts.set, t)
 	}
 }
 
 // running returns the trees of the commands that run.
-func (b *Sandbox) running() []*tree {
-	b.treesMu.Lock()
-	defer b.treesMu.Unlock()
-	list := make([]*tree, 0, len(b.trees))
-	for t := range b.trees {
-		list = append(list, t)
-	}
-	return list
+func (ts *trees) running() []*tree {
+	ts.mu.Lock()
+	defer ts.mu.Unlock()
+	return slices.Collect(maps.Keys(ts.set))
 }
