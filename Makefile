@@ -2,7 +2,7 @@
 GO ?= go
 FUZZTIME ?= 30s
 
-.PHONY: help build check lint fmt test race docs demo bench bench-peers bench-trees weight robust pairs trace kill failover merge-demo faults previous register mcp escape boxes docker gvisor microvm microvm-test firecracker-test e2b kube kubebox fuzz aimock sdk-oracle external live wasm clean
+.PHONY: help build check lint fmt test race docs release release-test demo bench bench-peers bench-trees weight robust pairs trace kill failover merge-demo faults previous register mcp escape boxes docker gvisor microvm microvm-test firecracker-test e2b kube kubebox fuzz aimock sdk-oracle external live wasm clean
 help: ## list the targets
 	@grep -hE '^[a-z0-9-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
 
@@ -37,6 +37,12 @@ race: ## slow: the tests under the race detector (needs a C compiler)
 
 docs: ## write the generated docs again: events, subjects, config, cli, schemas, asyncapi
 	$(GO) run ./cmd/docgen
+
+release: ## slow: what is published of VERSION=x.y.z, for Linux and macOS, into dist/
+	GOFLAGS= $(GO) run -C deploy/release . -version $(or $(VERSION),$(error make release VERSION=x.y.z))
+
+release-test: ## slow, root and debootstrap: the release of this commit installed on a bare Debian, each way
+	deploy/release/try.sh
 
 demo: ## a real repair behind a real gate, in one process; MODEL=provider/name for a real model
 	$(GO) run ./cmd/inspan demo $(if $(MODEL),--model $(MODEL))

@@ -3,6 +3,7 @@ package cli
 import (
 	"fmt"
 	"runtime"
+	"runtime/debug"
 
 	"github.com/spf13/cobra"
 
@@ -29,19 +30,51 @@ func (a *versionCommand) run(*cobra.Command, []string) error {
 	if a.JSON {
 		return a.PrintJSON(v)
 	}
-	fmt.Fprintf(a.Out, "inspan %s, events v%d, %s %s\n", v.Version, v.Events, v.Go, v.Platform)
+	fmt.Fprintln(a.Out, v)
 	return nil
 }
 
-// build is what this program is.
+// build is what this program is, and from what it was built.
 type build struct {
 	Version  string `json:"version"`
 	Events   int    `json:"fact_version"`
 	Go       string `json:"go"`
 	Platform string `json:"platform"`
+	// Commit and Date are those of the source, empty where it was not built in a repository; Modified says that the
+	// source differed from the commit.
+	Commit   string `json:"commit,omitempty"`
+	Date     string `json:"date,omitempty"`
+	Modified bool   `json:"modified,omitempty"`
 }
 
 func versionInfo() build {
-	return build{Version: service.Version(), Events: events.Version, Go: runtime.Version(), Platform: runtime.GOOS + "/" +
+	b := build{Version: service.Version(), Events: events.Version, Go: runtime.Version(), Platform: runtime.GOOS + "/" +
 		runtime.GOARCH}
+	info, ok := debug.ReadBuildInfo()
+	if !ok {
+		return b
+	}
+	for _, s := range info.Settings {
+		switch s.Key {
+		case "vcs.revision":
+			b.Commit = s.Value
+		case "vcs.time":
+			b.Date = s.Value
+		case "vcs.modified":
+			b.Modified = s.Value == "true"
+		}
+	}
+	return b
+}
+
+func (b build) String() string {
+	text := "inspan " + b.Version
+	if b.Commit != "" {
+		text += fmt.Sprintf(" (commit %.12s of %.10s", b.Commit, b.Date)
+		if b.Modified {
+			text += ", modified"
+		}
+		text += ")"
+	}
+	return fmt.Sprintf("%s, events v%d, %s %s", text, b.Events, b.Go, b.Platform)
 }
