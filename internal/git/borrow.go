@@ -117,8 +117,8 @@ func (g *Git) RepairMirror(ctx context.Context, dir string) (*Repo, error) {
 
 // Whole reports whether all that the refs of a mirror need is there and can be read; the error says why it is not
 // known.
-func (r *Repo) Whole(ctx context.Context) (bool, error) {
-	found, err := filepath.Glob(filepath.Join(r.Objects(), "pack", "*.idx"))
+func (h *history) Whole(ctx context.Context) (bool, error) {
+	found, err := filepath.Glob(filepath.Join(h.Objects(), "pack", "*.idx"))
 	if err != nil {
 		return false, err
 	}
@@ -127,7 +127,7 @@ func (r *Repo) Whole(ctx context.Context) (bool, error) {
 		looks = append(looks, []string{"verify-pack", "--", idx})
 	}
 	for _, args := range looks {
-		_, err := r.run(ctx, args...)
+		_, err := h.run(ctx, args...)
 		if ctx.Err() != nil {
 			return false, context.Cause(ctx)
 		}
@@ -142,8 +142,8 @@ func (r *Repo) Whole(ctx context.Context) (bool, error) {
 }
 
 // Packs are the files of a mirror's objects by name, with their sizes in bytes.
-func (r *Repo) Packs() (map[string]int64, error) {
-	entries, err := os.ReadDir(filepath.Join(r.Objects(), "pack"))
+func (l *layout) Packs() (map[string]int64, error) {
+	entries, err := os.ReadDir(filepath.Join(l.Objects(), "pack"))
 	if err != nil {
 		return nil, err
 	}
@@ -201,7 +201,7 @@ func removePack(base string) error {
 }
 
 // Objects is the directory of the repository's objects.
-func (r *Repo) Objects() string { return filepath.Join(r.common, "objects") }
+func (l *layout) Objects() string { return filepath.Join(l.common, "objects") }
 
 // CloneAlternates makes dir, which must be empty or not be there, a repository that has the refs of a mirror's remote
 // and none of its objects: it reads those of the mirror. Nothing is checked out.
@@ -220,7 +220,7 @@ func (g *Git) CloneAlternates(ctx context.Context, mirror *Repo, s Source, dir s
 	if r.format != mirror.format {
 		return nil, fmt.Errorf("share objects of a mirror with ids of %s: %w (use a full copy)", mirror.format, ErrHostile)
 	}
-	if err := r.origin(rem); err != nil {
+	if err := r.origin(rem.url); err != nil {
 		return nil, err
 	}
 	refs, err := mirror.farRefs(ctx)
@@ -272,8 +272,7 @@ func (r *Repo) Follow(ctx context.Context, mirror *Repo) error {
 	if moves.Len() == 0 {
 		return nil
 	}
-	_, err = r.g.run(ctx, call{args: []string{"update-ref", "-z", "--stdin"}, repo: r,
-		stdin: strings.NewReader(moves.String())})
+	_, err = r.do(ctx, call{args: []string{"update-ref", "-z", "--stdin"}, stdin: strings.NewReader(moves.String())})
 	return err
 }
 
@@ -282,7 +281,7 @@ func (r *Repo) Own(ctx context.Context) error {
 	if r.lender == "" {
 		return nil
 	}
-	if _, err := r.g.run(ctx, call{args: []string{"repack", "-a", "-d", "-q", "--no-write-bitmap-index"}, repo: r,
+	if _, err := r.do(ctx, call{args: []string{"repack", "-a", "-d", "-q", "--no-write-bitmap-index"},
 		bound: true}); err != nil {
 		return err
 	}
@@ -294,8 +293,8 @@ func (r *Repo) Own(ctx context.Context) error {
 }
 
 // farRefs are the refs that came of the remote, with the objects that they are at.
-func (r *Repo) farRefs(ctx context.Context) (map[string]string, error) {
-	out, err := r.run(ctx, "for-each-ref", "--format=%(objectname) %(refname)", "refs/remotes/origin", "refs/tags")
+func (h *history) farRefs(ctx context.Context) (map[string]string, error) {
+	out, err := h.run(ctx, "for-each-ref", "--format=%(objectname) %(refname)", "refs/remotes/origin", "refs/tags")
 	if err != nil {
 		return nil, err
 	}
@@ -309,11 +308,11 @@ func (r *Repo) farRefs(ctx context.Context) (map[string]string, error) {
 }
 
 // alternates is the file in which a repository says from where it borrows.
-func (r *Repo) alternates() string { return filepath.Join(r.common, "objects", "info", "alternates") }
+func (l *layout) alternates() string { return filepath.Join(l.common, "objects", "info", "alternates") }
 
 // borrows refuses a repository that says it borrows from elsewhere than it may, and a lender that borrows itself.
-func (r *Repo) borrows() error {
-	info := filepath.Join(r.common, "objects", "info")
+func (l *layout) borrows() error {
+	info := filepath.Join(l.common, "objects", "info")
 	if d, err := os.Lstat(info); err == nil && !d.IsDir() {
 		return fmt.Errorf("%s is not a directory: %w (remove it)", info, ErrHostile)
 	}
@@ -322,21 +321,21 @@ func (r *Repo) borrows() error {
 		if _, err := os.Lstat(at); errors.Is(err, fs.ErrNotExist) {
 			continue
 		}
-		if name == "alternates" && r.lender != "" {
+		if name == "alternates" && l.lender != "" {
 			text, err := readNoFollow(at, maxPointer)
-			if err == nil && string(text) == r.lender+"\n" {
+			if err == nil && string(text) == l.lender+"\n" {
 				continue
 			}
 		}
 		return fmt.Errorf("%s shares objects with other repositories (objects/info/%s): %w (repack it and remove that file)",
-			r.common, name, ErrHostile)
+			l.common, name, ErrHostile)
 	}
-	if r.lender == "" {
+	if l.lender == "" {
 		return nil
 	}
 	for _, name := range []string{"alternates", "http-alternates"} {
-		if _, err := os.Lstat(filepath.Join(r.lender, "info", name)); err == nil {
-			return fmt.Errorf("%s shares objects with another repository itself: %w (remove it, it is created again)", r.lender,
+		if _, err := os.Lstat(filepath.Join(l.lender, "info", name)); err == nil {
+			return fmt.Errorf("%s shares objects with another repository itself: %w (remove it, it is created again)", l.lender,
 				ErrHostile)
 		}
 	}

@@ -36,14 +36,14 @@ func (r *Repo) Bundle(ctx context.Context, w io.Writer) ([]Ref, error) {
 	for _, ref := range refs {
 		args = append(args, "refs/heads/"+ref.Name)
 	}
-	_, err = r.g.run(ctx, call{args: append(args, atRemote()...), repo: r, stdout: w, limit: r.g.cfg.Limits.Pack})
+	_, err = r.do(ctx, call{args: append(args, atRemote()...), stdout: w, limit: r.g.cfg.Limits.Pack})
 	return refs, err
 }
 
 // Unpushed gives the local branches with commits that no branch of the remote has, as far as it was fetched or pushed
 // to be known here.
-func (r *Repo) Unpushed(ctx context.Context) ([]Ref, error) {
-	out, err := r.run(ctx, "for-each-ref", "--format=%(objectname) %(refname)", "refs/heads")
+func (h *history) Unpushed(ctx context.Context) ([]Ref, error) {
+	out, err := h.run(ctx, "for-each-ref", "--format=%(objectname) %(refname)", "refs/heads")
 	if err != nil {
 		return nil, err
 	}
@@ -57,7 +57,7 @@ func (r *Repo) Unpushed(ctx context.Context) ([]Ref, error) {
 		if !ok {
 			continue
 		}
-		n, err := r.line(ctx, append([]string{"rev-list", "--count", id}, atRemote()...)...)
+		n, err := h.line(ctx, append([]string{"rev-list", "--count", id}, atRemote()...)...)
 		if err != nil {
 			return nil, err
 		}
@@ -82,9 +82,9 @@ func (r *Repo) Unbundle(ctx context.Context, from io.Reader) ([]Ref, error) {
 		return nil, fmt.Errorf("unbundle: the bundle names no branch: %w", errors.Join(ErrDamaged, err))
 	}
 	file := &remote{url: at, scheme: "file"}
-	_, err = r.g.run(ctx, call{args: []string{"fetch", "--prune", "--no-tags", "--no-recurse-submodules",
+	_, err = r.do(ctx, call{args: []string{"fetch", "--prune", "--no-tags", "--no-recurse-submodules",
 		"--no-auto-maintenance", "--no-write-fetch-head", "--", at, "+refs/heads/*:refs/remotes/origin/bundle/*"},
-		repo: r, remote: file, bound: true})
+		remote: file, bound: true})
 	if err != nil {
 		return nil, fmt.Errorf("unbundle: %w: %w", ErrDamaged, err)
 	}

@@ -59,8 +59,8 @@ func (r *Repo) CreateBranch(ctx context.Context, name, from string) error {
 	if err := r.bounded(ctx, id); err != nil {
 		return err
 	}
-	_, err = r.g.run(ctx, call{args: []string{"checkout", "--quiet", "--no-track", "--no-recurse-submodules", "-b", name,
-		id, "--"}, repo: r, bound: true})
+	_, err = r.do(ctx, call{args: []string{"checkout", "--quiet", "--no-track", "--no-recurse-submodules", "-b", name,
+		id, "--"}, bound: true})
 	return err
 }
 
@@ -118,15 +118,15 @@ func (r *Repo) Commit(ctx context.Context, message string, who Author) (Committe
 
 // stage puts all changes into the index, or into one of our own in the directory aside if that is set. It asks no
 // submodule for its state, as git add would.
-func (r *Repo) stage(ctx context.Context, s Status, aside string) error {
-	c := call{repo: r, bound: true}
+func (w *writer) stage(ctx context.Context, s Status, aside string) error {
+	c := call{bound: true}
 	if aside != "" {
 		c.env, c.private = []string{"GIT_INDEX_FILE=" + filepath.Join(aside, "index")}, []string{aside}
 	}
 	var list, gone strings.Builder
 	var sum int64
 	for _, c := range s.Changes {
-		if info, err := os.Lstat(filepath.Join(r.tree, c.Path)); err == nil {
+		if info, err := os.Lstat(filepath.Join(w.tree, c.Path)); err == nil {
 			sum += info.Size()
 		}
 		if c.Unstaged == 'D' {
@@ -135,7 +135,7 @@ func (r *Repo) stage(ctx context.Context, s Status, aside string) error {
 		}
 		list.WriteString(c.Path + "\x00")
 	}
-	if l := r.g.cfg.Limits; sum > l.Bytes || len(s.Changes) > l.Files {
+	if l := w.g.cfg.Limits; sum > l.Bytes || len(s.Changes) > l.Files {
 		return fmt.Errorf("commit of %d paths with %d bytes, the limits are %d and %d: %w (leave generated files out by .gitignore)", len(s.Changes), sum, l.Files, l.Bytes, ErrTooLarge)
 	}
 	// What is not there any more goes first, and what is new replaces it: a directory may have become a link or a file.
@@ -146,7 +146,7 @@ func (r *Repo) stage(ctx context.Context, s Status, aside string) error {
 		}
 		c.args, c.stdin = []string{"update-index", "-z", "--add", "--replace", step.how, "--stdin"},
 			strings.NewReader(step.paths)
-		if _, err := r.g.run(ctx, c); err != nil {
+		if _, err := w.do(ctx, c); err != nil {
 			return err
 		}
 	}
@@ -154,21 +154,21 @@ func (r *Repo) stage(ctx context.Context, s Status, aside string) error {
 }
 
 // record makes a commit object.
-func (r *Repo) record(ctx context.Context, tree string, parents []string, message string, env []string) (string,
+func (w *writer) record(ctx context.Context, tree string, parents []string, message string, env []string) (string,
 	error) {
 	args := []string{"commit-tree", tree}
 	for _, p := range parents {
 		args = append(args, "-p", p)
 	}
-	return r.g.line(ctx, call{args: append(args, "-F", "-"), repo: r, env: env, stdin: strings.NewReader(message + "\n")})
+	return firstLine(w.do(ctx, call{args: append(args, "-F", "-"), env: env, stdin: strings.NewReader(message + "\n")}))
 }
 
 // move sets a ref that must still be at old, which is empty for one that is not there.
-func (r *Repo) move(ctx context.Context, ref, id, old, why string) error {
+func (w *writer) move(ctx context.Context, ref, id, old, why string) error {
 	if old == "" {
 		old = strings.Repeat("0", len(id))
 	}
-	_, err := r.g.run(ctx, call{args: []string{"update-ref", "-m", why, ref, id, old}, repo: r,
+	_, err := w.do(ctx, call{args: []string{"update-ref", "-m", why, ref, id, old},
 		env: []string{"GIT_COMMITTER_NAME=inspan", "GIT_COMMITTER_EMAIL=inspan@localhost"}})
 	return err
 }

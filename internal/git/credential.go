@@ -20,7 +20,10 @@ import (
 )
 
 // remote is an address that was found to be one.
-type remote struct{ url, scheme, host, user string }
+type remote struct {
+	g                       *runner
+	url, scheme, host, user string
+}
 
 var (
 	scp      = pattern.New(`^(?:([A-Za-z0-9_][A-Za-z0-9._-]{0,63})@)?([A-Za-z0-9][A-Za-z0-9.-]{0,252}):([^:/-].*|/.*)$`)
@@ -37,6 +40,7 @@ func (g *Git) remote(address string) (*remote, error) {
 	}
 	for _, p := range g.cfg.Protocols {
 		if p == r.scheme {
+			r.g = &g.runner
 			return r, nil
 		}
 	}
@@ -86,7 +90,7 @@ func hideUser(address string) string {
 }
 
 // credential asks for what to show to a remote and makes the ways by which git gets it.
-func (p *workspaceDir) credential(ctx context.Context, g *Git, r *remote) error {
+func (p *workspaceDir) credential(ctx context.Context, g *runner, r *remote) error {
 	p.env = append(p.env, "GIT_SSH_VARIANT=ssh", "GIT_SSH_COMMAND=false")
 	if r.scheme == "file" || r.scheme == "git" {
 		return nil

@@ -14,6 +14,7 @@ import (
 	"unicode"
 
 	"github.com/inspan/inspan/internal/pattern"
+	"github.com/inspan/inspan/internal/sandbox"
 	"github.com/inspan/inspan/internal/sandbox/local"
 )
 
@@ -36,7 +37,7 @@ type Progress struct {
 type call struct {
 	args []string
 	// repo, if set, is the repository that it works in; else git sees none.
-	repo *Repo
+	repo *layout
 	// gitDir, if set, is a bare repository of our own that it works in, with its configuration.
 	gitDir string
 	// tree, if set, is a directory in which it makes a repository. private are directories of ours that it writes
@@ -64,20 +65,13 @@ type answer struct {
 }
 
 // run gives the output of a command that must succeed.
-func (g *Git) run(ctx context.Context, c call) (string, error) {
+func (g *runner) run(ctx context.Context, c call) (string, error) {
 	a, err := g.exec(ctx, c)
 	return a.out, err
 }
 
-// line gives the first line of a command's output.
-func (g *Git) line(ctx context.Context, c call) (string, error) {
-	out, err := g.run(ctx, c)
-	first, _, _ := strings.Cut(out, "\n")
-	return first, err
-}
-
 // exec runs a command in a private place that is gone when it returns.
-func (g *Git) exec(ctx context.Context, c call) (_ answer, err error) {
+func (g *runner) exec(ctx context.Context, c call) (_ answer, err error) {
 	op := c.args[0]
 	ctx, cancel := context.WithTimeoutCause(ctx, g.cfg.Limits.Time,
 		fmt.Errorf("git %s took longer than %v: %w (raise the limit or reduce the work)", op, g.cfg.Limits.Time, ErrTooLarge))
@@ -127,11 +121,11 @@ func (g *Git) exec(ctx context.Context, c call) (_ answer, err error) {
 	if exit.Code == 0 || slices.Contains(c.fine, exit.Code) {
 		return a, nil
 	}
-	return a, g.explain(op, exit.Code, exit.Signal, said.text(), p)
+	return a, p.explain(op, exit, said.text(), g.cfg.Limits.Pack)
 }
 
 // bounded is the command line of a call that keeps it within its limits, which its helpers inherit.
-func (g *Git) bounded(c call) []string {
+func (g *runner) bounded(c call) []string {
 	// Where that much may not be asked for, less may.
 	script, files := `ulimit -d "$0" 2>/dev/null; `, ""
 	if c.bound {
@@ -142,17 +136,17 @@ func (g *Git) bounded(c call) []string {
 }
 
 // explain makes an error of what git said.
-func (g *Git) explain(op string, code int, signal, said string, p *workspaceDir) error {
+func (p *workspaceDir) explain(op string, exit sandbox.Exit, said string, pack int64) error {
 	said = p.hide(said)
-	e := &Error{Op: op, Exit: code, Detail: tidy(said)}
+	e := &Error{Op: op, Exit: exit.Code, Detail: tidy(said)}
 	e.Kind, e.Hint = meaning(said)
 	if !p.far && (errors.Is(e.Kind, ErrUnreachable) || errors.Is(e.Kind, ErrAuth) || errors.Is(e.Kind, ErrProtocol)) {
 		e.Kind, e.Hint = nil, "" // no remote was asked: it is about a file that is cut off
 	}
-	if signal == "SIGXFSZ" || strings.Contains(said, "File too large") || strings.Contains(said, "signal 25") {
+	if exit.Signal == "SIGXFSZ" || strings.Contains(said, "File too large") || strings.Contains(said, "signal 25") {
 		e.Kind, e.Hint = ErrTooLarge,
 			fmt.Sprintf("a file would have more than %d bytes: fetch less, such as depth 1, or raise the limit",
-				g.cfg.Limits.Pack)
+				pack)
 	}
 	if p.credErr != nil {
 		return fmt.Errorf("%w: %w", e, p.credErr)

@@ -65,7 +65,10 @@ type Config struct {
 }
 
 // Git starts the git program.
-type Git struct {
+type Git struct{ runner }
+
+// runner runs the program, each time in a private place.
+type runner struct {
 	cfg       Config
 	program   string
 	isolation *isolation
@@ -110,7 +113,7 @@ func New(cfg Config) (*Git, error) {
 		return nil, err
 	}
 	cfg.Limits = cfg.Limits.filled()
-	return &Git{cfg: cfg, program: cfg.Program, isolation: &isolation{}}, nil
+	return &Git{runner{cfg: cfg, program: cfg.Program, isolation: &isolation{}}}, nil
 }
 
 func (l Limits) filled() Limits {
@@ -132,7 +135,7 @@ func (l Limits) filled() Limits {
 }
 
 // Probe reports whether the program is a git that is new enough, 2.38.
-func (g *Git) Probe(ctx context.Context) error {
+func (g *runner) Probe(ctx context.Context) error {
 	out, err := g.run(ctx, call{args: []string{"version"}})
 	if err != nil {
 		return err

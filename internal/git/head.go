@@ -18,54 +18,53 @@ type Head struct {
 }
 
 // Head reads where the working tree stands.
-func (r *Repo) Head(ctx context.Context) (Head, error) {
-	var h Head
-	a, err := r.g.exec(ctx, call{args: []string{"symbolic-ref", "--quiet", "HEAD"}, repo: r, fine: []int{1}})
+func (h *history) Head(ctx context.Context) (Head, error) {
+	var at Head
+	a, err := h.exec(ctx, call{args: []string{"symbolic-ref", "--quiet", "HEAD"}, fine: []int{1}})
 	if err != nil {
-		return h, err
+		return at, err
 	}
-	h.Branch = strings.TrimPrefix(strings.TrimSpace(a.out), "refs/heads/")
-	a, err = r.g.exec(ctx, call{args: []string{"rev-parse", "--quiet", "--verify", "HEAD^{commit}"}, repo: r,
-		fine: []int{1}})
-	h.ID = strings.TrimSpace(a.out)
-	return h, err
+	at.Branch = strings.TrimPrefix(strings.TrimSpace(a.out), "refs/heads/")
+	a, err = h.exec(ctx, call{args: []string{"rev-parse", "--quiet", "--verify", "HEAD^{commit}"}, fine: []int{1}})
+	at.ID = strings.TrimSpace(a.out)
+	return at, err
 }
 
 // CurrentBranch is the branch that is checked out. The error is ErrNotFound where none is.
-func (r *Repo) CurrentBranch(ctx context.Context) (string, error) {
-	h, err := r.Head(ctx)
-	if err == nil && h.Branch == "" {
+func (h *history) CurrentBranch(ctx context.Context) (string, error) {
+	at, err := h.Head(ctx)
+	if err == nil && at.Branch == "" {
 		return "", fmt.Errorf("current branch: a commit is checked out and no branch: %w (create a branch)", ErrNotFound)
 	}
-	return h.Branch, err
+	return at.Branch, err
 }
 
 // Resolve finds the commit that a branch, a branch of the remote, a tag, a fetched ref such as pull/12/head, or a whole
 // or shortened commit id names. A whole id is that commit and never a ref of this name. "HEAD" is the commit that is
 // checked out.
-func (r *Repo) Resolve(ctx context.Context, rev string) (string, error) {
-	_, id, err := r.find(ctx, rev)
+func (h *history) Resolve(ctx context.Context, rev string) (string, error) {
+	_, id, err := h.find(ctx, rev)
 	return id, err
 }
 
 // find gives the full name of the ref as well, empty for a commit id.
-func (r *Repo) find(ctx context.Context, rev string) (ref, id string, err error) {
+func (h *history) find(ctx context.Context, rev string) (ref, id string, err error) {
 	if rev == "HEAD" {
-		id, err := r.line(ctx, "rev-parse", "--quiet", "--verify", "HEAD^{commit}")
+		id, err := h.line(ctx, "rev-parse", "--quiet", "--verify", "HEAD^{commit}")
 		return "", id, known(rev, err)
 	}
 	if err := CheckName(rev); err != nil {
 		return "", "", err
 	}
 	if fullID.MatchString(rev) { // whatever refs have this for a name
-		id, err = r.object(ctx, rev)
+		id, err = h.object(ctx, rev)
 		return "", id, err
 	}
 	names := []string{"refs/heads/" + rev, "refs/remotes/origin/" + rev, "refs/tags/" + rev}
 	if strings.HasPrefix(rev, "refs/") {
 		names = []string{rev}
 	}
-	out, err := r.run(ctx, append([]string{"for-each-ref", "--format=%(refname)"}, names...)...)
+	out, err := h.run(ctx, append([]string{"for-each-ref", "--format=%(refname)"}, names...)...)
 	if err != nil {
 		return "", "", err
 	}
@@ -73,7 +72,7 @@ func (r *Repo) find(ctx context.Context, rev string) (ref, id string, err error)
 	for _, name := range names {
 		for _, f := range found { // a pattern also finds what is below it
 			if f == name {
-				id, err := r.line(ctx, "rev-parse", "--quiet", "--verify", name+"^{commit}")
+				id, err := h.line(ctx, "rev-parse", "--quiet", "--verify", name+"^{commit}")
 				return name, id, known(rev, err)
 			}
 		}
@@ -81,16 +80,16 @@ func (r *Repo) find(ctx context.Context, rev string) (ref, id string, err error)
 	if !someID.MatchString(rev) {
 		return "", "", fmt.Errorf("%q: %w (no branch, tag or commit has this name: fetch it first)", short(rev), ErrNotFound)
 	}
-	id, err = r.line(ctx, "rev-parse", "--quiet", "--verify", rev+"^{commit}")
+	id, err = h.line(ctx, "rev-parse", "--quiet", "--verify", rev+"^{commit}")
 	return "", id, known(rev, err)
 }
 
 // object finds the commit of a whole id, which no branch or tag of the same name can stand in for.
-func (r *Repo) object(ctx context.Context, id string) (string, error) {
-	if (len(id) == sha256.Size*2) != (r.format == "sha256") {
+func (h *history) object(ctx context.Context, id string) (string, error) {
+	if (len(id) == sha256.Size*2) != (h.format == "sha256") {
 		return "", fmt.Errorf("%q: %w (the repository has ids of another hash)", short(id), ErrNotFound)
 	}
-	found, err := r.line(ctx, "rev-parse", "--quiet", "--verify", id+"^{commit}")
+	found, err := h.line(ctx, "rev-parse", "--quiet", "--verify", id+"^{commit}")
 	return found, known(id, err)
 }
 
@@ -104,16 +103,16 @@ func known(rev string, err error) error {
 }
 
 // IsAncestor reports whether old is new or among the commits before it.
-func (r *Repo) IsAncestor(ctx context.Context, old, new string) (bool, error) {
-	a, err := r.Resolve(ctx, old)
+func (h *history) IsAncestor(ctx context.Context, old, new string) (bool, error) {
+	a, err := h.Resolve(ctx, old)
 	if err != nil {
 		return false, err
 	}
-	b, err := r.Resolve(ctx, new)
+	b, err := h.Resolve(ctx, new)
 	if err != nil {
 		return false, err
 	}
-	got, err := r.g.exec(ctx, call{args: []string{"merge-base", "--is-ancestor", a, b}, repo: r, fine: []int{1}})
+	got, err := h.exec(ctx, call{args: []string{"merge-base", "--is-ancestor", a, b}, fine: []int{1}})
 	return err == nil && got.code == 0, err
 }
 
@@ -143,9 +142,9 @@ func (s Status) Clean() bool {
 }
 
 // Status compares the working tree, files that git does not know included, with HEAD.
-func (r *Repo) Status(ctx context.Context) (Status, error) {
-	s := Status{Underway: r.underway()}
-	out, err := r.run(ctx, "status", "--porcelain=v2", "-z", "--branch", "--untracked-files=all",
+func (h *history) Status(ctx context.Context) (Status, error) {
+	s := Status{Underway: h.underway()}
+	out, err := h.run(ctx, "status", "--porcelain=v2", "-z", "--branch", "--untracked-files=all",
 		"--ignore-submodules=all", "--no-renames", "--no-ahead-behind")
 	if err != nil {
 		return s, err
@@ -195,11 +194,11 @@ func (s *Status) add(entry string) error {
 	return fmt.Errorf("git status: unexpected line %s", strconv.QuoteToASCII(short(entry)))
 }
 
-func (r *Repo) underway() string {
+func (l *layout) underway() string {
 	for _, s := range []struct{ file, name string }{{"MERGE_HEAD", "merge"}, {"rebase-merge", "rebase"},
 		{"rebase-apply", "rebase"},
 		{"CHERRY_PICK_HEAD", "cherry-pick"}, {"REVERT_HEAD", "revert"}, {"BISECT_LOG", "bisect"}} {
-		if _, err := os.Lstat(filepath.Join(r.gitDir, s.file)); err == nil {
+		if _, err := os.Lstat(filepath.Join(l.gitDir, s.file)); err == nil {
 			return s.name
 		}
 	}

@@ -43,7 +43,7 @@ func (w *isolation) find(ctx context.Context, temp string) (wall.Way, error) {
 // Walled reports whether a link, or a file that names another place, which a command makes in a tree while git works
 // there can lead git out of the tree: nil means that it cannot, and an error that wraps wall.ErrNone says why it can.
 // Git works in either case; what was there before it started is always looked at.
-func (g *Git) Walled(ctx context.Context) error {
+func (g *runner) Walled(ctx context.Context) error {
 	_, err := g.isolation.find(ctx, g.cfg.Temp)
 	return err
 }
@@ -52,7 +52,7 @@ func (g *Git) Walled(ctx context.Context) error {
 func (c call) inTree() bool { return c.repo != nil || c.tree != "" }
 
 // start runs a git, behind a wall where it works in a tree and walls can be raised.
-func (g *Git) start(ctx context.Context, c call, p *workspaceDir, proc local.Process) (sandbox.Exit, error) {
+func (g *runner) start(ctx context.Context, c call, p *workspaceDir, proc local.Process) (sandbox.Exit, error) {
 	if !c.inTree() {
 		return local.Run(ctx, proc)
 	}
@@ -82,30 +82,30 @@ func (g *Git) start(ctx context.Context, c call, p *workspaceDir, proc local.Pro
 const leads = "end the command that changes the tree while git runs, remove its links from the repository, and retry"
 
 // tops are the directories that hold all that strangers can write of a repository, none inside of another.
-func (r *Repo) tops() []string {
-	top := filepath.Dir(r.common)
+func (l *layout) tops() []string {
+	top := filepath.Dir(l.common)
 	switch {
-	case within(r.tree, top):
+	case within(l.tree, top):
 		return []string{top}
-	case within(top, r.tree):
-		return []string{r.tree}
+	case within(top, l.tree):
+		return []string{l.tree}
 	}
-	return []string{r.tree, top}
+	return []string{l.tree, top}
 }
 
 // inside calls f with the directory that holds the repository's own, which is not left by any link, and the name of
 // that.
-func (r *Repo) inside(f func(root *os.Root, top string) error) error {
-	root, err := os.OpenRoot(filepath.Dir(r.common))
+func (l *layout) inside(f func(root *os.Root, top string) error) error {
+	root, err := os.OpenRoot(filepath.Dir(l.common))
 	if err != nil {
 		return err
 	}
-	return errors.Join(f(root, filepath.Base(r.common)), root.Close())
+	return errors.Join(f(root, filepath.Base(l.common)), root.Close())
 }
 
 // mkdir makes a directory of the repository's own, if it is not there.
-func (r *Repo) mkdir(name string) error {
-	return r.inside(func(root *os.Root, top string) error {
+func (l *layout) mkdir(name string) error {
+	return l.inside(func(root *os.Root, top string) error {
 		if err := root.Mkdir(filepath.Join(top, name), 0o755); err != nil && !errors.Is(err, fs.ErrExist) {
 			return err
 		}

@@ -74,7 +74,7 @@ func (r *Repo) Merge(ctx context.Context, other, message string, who Author) (Me
 
 // Grown reports whether a commit is another one, or what comes of that by nothing but clean merges of some of the
 // sides.
-func (r *Repo) Grown(ctx context.Context, commit, from string, sides []string) (bool, error) {
+func (w *writer) Grown(ctx context.Context, commit, from string, sides []string) (bool, error) {
 	for _, id := range append([]string{commit, from}, sides...) {
 		if !fullID.MatchString(id) {
 			return false, fmt.Errorf("commit %q: want a full id: %w", short(id), ErrName)
@@ -83,12 +83,12 @@ func (r *Repo) Grown(ctx context.Context, commit, from string, sides []string) (
 	if commit == from {
 		return true, nil
 	}
-	if in, err := r.IsAncestor(ctx, from, commit); err != nil || !in {
+	if in, err := w.IsAncestor(ctx, from, commit); err != nil || !in {
 		return false, err
 	}
 	args := append([]string{"rev-list", "--parents", fmt.Sprintf("--max-count=%d", len(sides)+1), commit, "--not", from},
 		sides...)
-	out, err := r.run(ctx, args...)
+	out, err := w.run(ctx, args...)
 	if err != nil {
 		return false, err
 	}
@@ -104,14 +104,14 @@ func (r *Repo) Grown(ctx context.Context, commit, from string, sides []string) (
 		if len(ids) != 3 {
 			return false, nil
 		}
-		clean, err := r.mergeTree(ctx, ids[1], ids[2])
+		clean, err := w.mergeTree(ctx, ids[1], ids[2])
 		if errors.Is(err, ErrConflict) {
 			return false, nil
 		}
 		if err != nil {
 			return false, err
 		}
-		if tree, err := r.line(ctx, "rev-parse", "--verify", ids[0]+"^{tree}"); err != nil || tree != clean {
+		if tree, err := w.line(ctx, "rev-parse", "--verify", ids[0]+"^{tree}"); err != nil || tree != clean {
 			return false, err
 		}
 	}
@@ -119,26 +119,25 @@ func (r *Repo) Grown(ctx context.Context, commit, from string, sides []string) (
 }
 
 // advance moves the tree and then the branch. In between the tree is ahead of the branch, which Status shows.
-func (r *Repo) advance(ctx context.Context, from, to, why string) error {
-	if err := r.bounded(ctx, to); err != nil {
+func (w *writer) advance(ctx context.Context, from, to, why string) error {
+	if err := w.bounded(ctx, to); err != nil {
 		return err
 	}
 	// A file that was only touched is no change.
-	if _, err := r.g.exec(ctx, call{args: []string{"update-index", "-q", "--refresh"}, repo: r,
-		fine: []int{1}}); err != nil {
+	if _, err := w.exec(ctx, call{args: []string{"update-index", "-q", "--refresh"}, fine: []int{1}}); err != nil {
 		return err
 	}
-	if _, err := r.g.run(ctx, call{args: []string{"read-tree", "-m", "-u", "--no-recurse-submodules", from, to}, repo: r,
+	if _, err := w.do(ctx, call{args: []string{"read-tree", "-m", "-u", "--no-recurse-submodules", from, to},
 		bound: true}); err != nil {
 		return err
 	}
-	return r.move(ctx, "HEAD", to, from, why)
+	return w.move(ctx, "HEAD", to, from, why)
 }
 
 // mergeTree works out a merge and gives its tree.
-func (r *Repo) mergeTree(ctx context.Context, ours, theirs string) (string, error) {
-	a, err := r.g.exec(ctx, call{args: []string{"merge-tree", "--write-tree", "-z", "--no-messages", ours, theirs},
-		repo: r, fine: []int{1}, bound: true})
+func (w *writer) mergeTree(ctx context.Context, ours, theirs string) (string, error) {
+	a, err := w.exec(ctx, call{args: []string{"merge-tree", "--write-tree", "-z", "--no-messages", ours, theirs},
+		fine: []int{1}, bound: true})
 	if err != nil {
 		return "", err
 	}
@@ -175,26 +174,26 @@ func (r *Repo) mergeTree(ctx context.Context, ours, theirs string) (string, erro
 }
 
 // Read gives the content of a blob by its id, at most limit bytes, else ErrTooLarge.
-func (r *Repo) Read(ctx context.Context, id string, limit int64) ([]byte, error) {
+func (h *history) Read(ctx context.Context, id string, limit int64) ([]byte, error) {
 	if !fullID.MatchString(id) {
 		return nil, fmt.Errorf("blob %q: want a full id: %w", short(id), ErrName)
 	}
 	var b bytes.Buffer
-	_, err := r.g.run(ctx, call{args: []string{"cat-file", "blob", id}, repo: r, stdout: &b, limit: limit})
+	_, err := h.do(ctx, call{args: []string{"cat-file", "blob", id}, stdout: &b, limit: limit})
 	return b.Bytes(), err
 }
 
 // ReadAt gives the content of a file in a commit or tree by its path.
-func (r *Repo) ReadAt(ctx context.Context, id, path string, limit int64) ([]byte, error) {
+func (h *history) ReadAt(ctx context.Context, id, path string, limit int64) ([]byte, error) {
 	if !fullID.MatchString(id) {
 		return nil, fmt.Errorf("commit %q: want a full id: %w", short(id), ErrName)
 	}
-	out, err := r.run(ctx, "ls-tree", "-z", "--full-tree", id, "--", path)
+	out, err := h.run(ctx, "ls-tree", "-z", "--full-tree", id, "--", path)
 	if err != nil {
 		return nil, err
 	}
 	if f := strings.Fields(strings.SplitN(out, "\t", 2)[0]); len(f) == 3 && f[1] == "blob" {
-		return r.Read(ctx, f[2], limit)
+		return h.Read(ctx, f[2], limit)
 	}
 	return nil, fmt.Errorf("%.12s has no file %q: %w (list its files)", id, short(path), ErrNotFound)
 }

@@ -15,25 +15,25 @@ import (
 // Holds reports whether a commit is another one, or among those before it. Unlike IsAncestor it believes nothing of the
 // repository: the commits on the way are read, and each must have the content that its id was made of. Both are whole
 // ids.
-func (r *Repo) Holds(ctx context.Context, tip, commit string) (bool, error) {
+func (h *history) Holds(ctx context.Context, tip, commit string) (bool, error) {
 	for _, id := range []string{tip, commit} {
 		if !fullID.MatchString(id) {
 			return false, fmt.Errorf("commit %q: want a full id: %w", short(id), ErrName)
 		}
 	}
-	if in, err := r.IsAncestor(ctx, commit, tip); err != nil || !in || tip == commit {
+	if in, err := h.IsAncestor(ctx, commit, tip); err != nil || !in || tip == commit {
 		return in, err
 	}
-	way, err := r.run(ctx, "rev-list", "--ancestry-path", commit+".."+tip)
+	way, err := h.run(ctx, "rev-list", "--ancestry-path", commit+".."+tip)
 	if err != nil {
 		return false, err
 	}
 	var all bytes.Buffer
-	if _, err := r.g.run(ctx, call{args: []string{"cat-file", "--batch"}, repo: r, stdin: strings.NewReader(way),
+	if _, err := h.do(ctx, call{args: []string{"cat-file", "--batch"}, stdin: strings.NewReader(way),
 		stdout: &all}); err != nil {
 		return false, err
 	}
-	parents, err := r.proven(all.Bytes())
+	parents, err := h.proven(all.Bytes())
 	if err != nil {
 		return false, err
 	}
@@ -54,25 +54,25 @@ func (r *Repo) Holds(ctx context.Context, tip, commit string) (bool, error) {
 
 // proven reads what cat-file --batch printed of commits, and gives the parents of each. One whose content is not that
 // of its id is ErrHostile.
-func (r *Repo) proven(out []byte) (map[string][]string, error) {
+func (l *layout) proven(out []byte) (map[string][]string, error) {
 	parents := map[string][]string{}
 	for len(out) > 0 {
-		line, rest, _ := bytes.Cut(out, []byte("\n"))
-		head := strings.Fields(string(line))
+		first, rest, _ := bytes.Cut(out, []byte("\n"))
+		head := strings.Fields(string(first))
 		if len(head) != 3 || head[1] != "commit" {
-			return nil, fmt.Errorf("commit %q cannot be read: %w", short(string(line)), ErrHostile)
+			return nil, fmt.Errorf("commit %q cannot be read: %w", short(string(first)), ErrHostile)
 		}
 		size, err := strconv.Atoi(head[2])
 		if err != nil || size < 0 || size >= len(rest) {
 			return nil, fmt.Errorf("commit %.12s is truncated: %w", head[0], ErrHostile)
 		}
 		content := rest[:size]
-		if r.idOf("commit", content) != head[0] {
+		if l.idOf("commit", content) != head[0] {
 			return nil, fmt.Errorf("the content of commit %.12s does not match its id: %w (clone it again)", head[0], ErrHostile)
 		}
 		top, _, _ := strings.Cut(string(content), "\n\n")
-		for l := range strings.SplitSeq(top, "\n") {
-			if p, ok := strings.CutPrefix(l, "parent "); ok {
+		for line := range strings.SplitSeq(top, "\n") {
+			if p, ok := strings.CutPrefix(line, "parent "); ok {
 				parents[head[0]] = append(parents[head[0]], p)
 			}
 		}
@@ -82,9 +82,9 @@ func (r *Repo) proven(out []byte) (map[string][]string, error) {
 }
 
 // idOf is the id of an object of a kind and a content.
-func (r *Repo) idOf(kind string, content []byte) string {
+func (l *layout) idOf(kind string, content []byte) string {
 	var h hash.Hash = sha1.New() //nolint:gosec // see above
-	if r.format == "sha256" {
+	if l.format == "sha256" {
 		h = sha256.New()
 	}
 	fmt.Fprintf(h, "%s %d\x00", kind, len(content))

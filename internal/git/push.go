@@ -55,7 +55,7 @@ func (r *Repo) Push(ctx context.Context, p Push) (Pushed, error) {
 		args = append(args, "--force-with-lease=refs/heads/"+p.To+":"+p.Over)
 	}
 	ref := "refs/heads/" + p.To
-	a, err := r.g.exec(ctx, call{args: append(args, "--", rem.url, id+":"+ref), repo: r, remote: rem, progress: p.Progress,
+	a, err := r.exec(ctx, call{args: append(args, "--", rem.url, id+":"+ref), remote: rem, progress: p.Progress,
 		fine: []int{1}})
 	if err != nil {
 		return Pushed{}, err
@@ -67,7 +67,7 @@ func (r *Repo) Push(ctx context.Context, p Push) (Pushed, error) {
 		}
 		return Pushed{}, &Error{Op: "push", Exit: a.code, Kind: kind, Hint: hint, Detail: tidy(refused(a.out))}
 	}
-	there, err := r.g.lsRemote(ctx, rem, ref)
+	there, err := rem.refs(ctx, ref)
 	if err != nil {
 		return Pushed{}, fmt.Errorf("the remote accepted the push, but its state now is unknown: %w", err)
 	}

@@ -21,7 +21,7 @@ func standardPort(scheme string) string {
 
 // reach asks where a remote may be reached and ties the call to that: whatever its name leads to a moment later, no
 // other address is dialled.
-func (p *workspaceDir) reach(ctx context.Context, g *Git, r *remote) (config string, err error) {
+func (p *workspaceDir) reach(ctx context.Context, g *runner, r *remote) (config string, err error) {
 	if g.cfg.Reach == nil || r.scheme == "file" {
 		return "", nil
 	}

@@ -20,20 +20,34 @@ const (
 	maxEntries = 2_000_000 // files below .git
 )
 
-// Repo is the working tree of a repository.
+// Repo is the working tree of a repository. It is made of what is known of its files, what can be read of it, and what
+// changes it.
 type Repo struct {
-	g *Git
+	writer
+	// prunes says that what the remote has not any more is forgotten with each fetch.
+	prunes bool
+}
+
+// layout is where the files of a repository are.
+type layout struct {
 	// tree is the top of the working tree; gitDir its own part of the repository, common what all its trees share.
 	tree, gitDir, common string
 	format               string // of object ids: sha1 or sha256
 	// lender, if set, is the directory of objects of another repository that this one may borrow from, and no other.
 	lender string
-	// prunes says that what the remote has not any more is forgotten with each fetch.
-	prunes bool
 }
 
+// history reads the commits, refs and files of a repository and changes nothing.
+type history struct {
+	layout
+	g *Git
+}
+
+// writer makes objects and moves refs, the index and the tree.
+type writer struct{ history }
+
 // Dir is the top of the working tree.
-func (r *Repo) Dir() string { return r.tree }
+func (l *layout) Dir() string { return l.tree }
 
 // Open opens the repository whose working tree's top is dir. It must hold a .git that is a directory: a file that
 // points elsewhere is refused (ErrHostile), see Repo.Worktree for those that are known. Without one the error is
@@ -56,36 +70,36 @@ func (g *Git) openWith(ctx context.Context, dir, lender string) (*Repo, error) {
 	case !info.IsDir():
 		return nil, fmt.Errorf("%s is not a directory and may point anywhere: %w (open a worktree through its main repository)", at, ErrHostile)
 	}
-	r := &Repo{g: g, tree: tree, gitDir: at, common: at, lender: lender}
+	r := &Repo{writer: writer{history{g: g, layout: layout{tree: tree, gitDir: at, common: at, lender: lender}}}}
 	return r, r.open(ctx)
 }
 
 // open checks the layout and reads the one thing that must be known of the configuration.
-func (r *Repo) open(ctx context.Context) error {
-	if err := r.check(); err != nil {
+func (h *history) open(ctx context.Context) error {
+	if err := h.check(); err != nil {
 		return err
 	}
-	if err := r.readable(ctx); err != nil {
+	if err := h.readable(ctx); err != nil {
 		return err
 	}
-	text, err := readNoFollow(filepath.Join(r.common, "config"), maxConfig)
+	text, err := readNoFollow(filepath.Join(h.common, "config"), maxConfig)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return err
 	}
 	// It reads standard input alone, follows no include and starts nothing.
-	a, err := r.g.exec(ctx, call{args: []string{"config", "--file", "-", "--no-includes", "--null", "--get-regexp",
+	a, err := h.g.exec(ctx, call{args: []string{"config", "--file", "-", "--no-includes", "--null", "--get-regexp",
 		`^extensions\.`}, stdin: bytes.NewReader(text), fine: []int{1}})
 	if err != nil {
-		return fmt.Errorf("%s: its configuration cannot be read: %w", r.tree, errors.Join(err, ErrHostile))
+		return fmt.Errorf("%s: its configuration cannot be read: %w", h.tree, errors.Join(err, ErrHostile))
 	}
-	r.format = "sha1"
+	h.format = "sha1"
 	for entry := range strings.SplitSeq(a.out, "\x00") {
 		key, value, _ := strings.Cut(entry, "\n")
 		switch {
 		case key == "extensions.objectformat" && (value == "sha256" || value == "sha1"):
-			r.format = value
+			h.format = value
 		case key == "extensions.objectformat", key == "extensions.refstorage" && value != "files":
-			return fmt.Errorf("%s: %s is %q, which is not supported: %w (clone it again)", r.tree, key, short(value), ErrHostile)
+			return fmt.Errorf("%s: %s is %q, which is not supported: %w (clone it again)", h.tree, key, short(value), ErrHostile)
 		}
 	}
 	return nil
@@ -140,30 +154,30 @@ func realDir(dir string) (string, error) {
 }
 
 // check refuses a layout by which git would read or write elsewhere. It is looked at before every command.
-func (r *Repo) check() error {
-	for dir := r.gitDir; ; dir = r.common {
+func (l *layout) check() error {
+	for dir := l.gitDir; ; dir = l.common {
 		if err := checkTop(dir); err != nil {
 			return err
 		}
-		if dir == r.common {
+		if dir == l.common {
 			break
 		}
 	}
-	if head, err := readNoFollow(filepath.Join(r.gitDir, "HEAD"), maxPointer); err != nil {
-		return fmt.Errorf("%s: HEAD is unreadable: %w: %w", r.gitDir, err, ErrNotRepository)
+	if head, err := readNoFollow(filepath.Join(l.gitDir, "HEAD"), maxPointer); err != nil {
+		return fmt.Errorf("%s: HEAD is unreadable: %w: %w", l.gitDir, err, ErrNotRepository)
 	} else if ref, ok := strings.CutPrefix(strings.TrimSpace(string(head)), "ref:"); ok &&
 		!strings.HasPrefix(strings.TrimSpace(ref), "refs/heads/") {
-		return fmt.Errorf("%s: HEAD names %q, which is not a branch: %w", r.gitDir, short(strings.TrimSpace(ref)), ErrHostile)
+		return fmt.Errorf("%s: HEAD names %q, which is not a branch: %w", l.gitDir, short(strings.TrimSpace(ref)), ErrHostile)
 	}
-	if err := r.branches(); err != nil {
+	if err := l.branches(); err != nil {
 		return err
 	}
-	if err := r.borrows(); err != nil {
+	if err := l.borrows(); err != nil {
 		return err
 	}
 	n := 0
 	for _, name := range []string{"objects", "refs", "logs", "worktrees", "rebase-merge", "rebase-apply", "sequencer"} {
-		if err := noLinks(filepath.Join(r.common, name), &n); err != nil {
+		if err := noLinks(filepath.Join(l.common, name), &n); err != nil {
 			return err
 		}
 	}
@@ -171,21 +185,21 @@ func (r *Repo) check() error {
 }
 
 // branches refuses a file by which git would look for refs elsewhere, whatever it is told.
-func (r *Repo) branches() error {
-	at := filepath.Join(r.gitDir, "commondir")
+func (l *layout) branches() error {
+	at := filepath.Join(l.gitDir, "commondir")
 	text, err := readNoFollow(at, maxPointer)
-	if r.gitDir == r.common && errors.Is(err, fs.ErrNotExist) {
+	if l.gitDir == l.common && errors.Is(err, fs.ErrNotExist) {
 		return nil
 	}
-	if there := strings.TrimSpace(string(text)); r.gitDir == r.common || there != "../.." {
+	if there := strings.TrimSpace(string(text)); l.gitDir == l.common || there != "../.." {
 		return fmt.Errorf("%s names %q as the directory of branches: %w (remove it)", at, short(there), ErrHostile)
 	}
 	return nil
 }
 
 // readable refuses pipes and the like where git reads files of rules in a tree: it would wait there for ever.
-func (r *Repo) readable(ctx context.Context) error {
-	return filepath.WalkDir(r.tree, func(path string, d fs.DirEntry, err error) error {
+func (l *layout) readable(ctx context.Context) error {
+	return filepath.WalkDir(l.tree, func(path string, d fs.DirEntry, err error) error {
 		switch {
 		case ctx.Err() != nil:
 			return context.Cause(ctx)
@@ -257,10 +271,28 @@ func readNoFollow(path string, limit int64) ([]byte, error) {
 	return b, err
 }
 
-func (r *Repo) run(ctx context.Context, args ...string) (string, error) {
-	return r.g.run(ctx, call{args: args, repo: r})
+func (h *history) run(ctx context.Context, args ...string) (string, error) {
+	return h.do(ctx, call{args: args})
 }
 
-func (r *Repo) line(ctx context.Context, args ...string) (string, error) {
-	return r.g.line(ctx, call{args: args, repo: r})
+// line gives the first line of a command's output.
+func (h *history) line(ctx context.Context, args ...string) (string, error) {
+	return firstLine(h.run(ctx, args...))
+}
+
+func firstLine(out string, err error) (string, error) {
+	first, _, _ := strings.Cut(out, "\n")
+	return first, err
+}
+
+// do gives the output of a command in the repository that must succeed.
+func (h *history) do(ctx context.Context, c call) (string, error) {
+	a, err := h.exec(ctx, c)
+	return a.out, err
+}
+
+// exec runs a command in the repository.
+func (h *history) exec(ctx context.Context, c call) (answer, error) {
+	c.repo = &h.layout
+	return h.g.exec(ctx, c)
 }

@@ -37,13 +37,13 @@ func (r *Repo) Share(ctx context.Context, w io.Writer, branch string, thin bool)
 		}
 		args = append(args, atRemote()...)
 	}
-	_, err = r.g.run(ctx, call{args: args, repo: r, stdout: w, limit: r.g.cfg.Limits.Pack})
+	_, err = r.do(ctx, call{args: args, stdout: w, limit: r.g.cfg.Limits.Pack})
 	return Ref{branch, id}, err
 }
 
 // Shallow reports whether the history of the repository is cut off.
-func (r *Repo) Shallow() bool {
-	info, err := os.Lstat(filepath.Join(r.common, "shallow"))
+func (l *layout) Shallow() bool {
+	info, err := os.Lstat(filepath.Join(l.common, "shallow"))
 	return err == nil && info.Size() > 0
 }
 
@@ -61,9 +61,9 @@ func (r *Repo) Take(ctx context.Context, from io.Reader, ref Ref) error {
 	if err := r.g.bundledAt(ctx, at, ref); err != nil {
 		return fmt.Errorf("take %q: %w: %w", short(ref.Name), ErrDamaged, err)
 	}
-	_, err = r.g.run(ctx, call{args: []string{"fetch", "--no-tags", "--no-recurse-submodules", "--no-auto-maintenance",
+	_, err = r.do(ctx, call{args: []string{"fetch", "--no-tags", "--no-recurse-submodules", "--no-auto-maintenance",
 		"--no-write-fetch-head", "--", at,
-		"+refs/heads/" + ref.Name + ":" + Published + ref.Name}, repo: r, remote: &remote{url: at, scheme: "file"},
+		"+refs/heads/" + ref.Name + ":" + Published + ref.Name}, remote: &remote{url: at, scheme: "file"},
 		bound: true})
 	var e *Error
 	if errors.As(err, &e) && strings.Contains(e.Detail, "prerequisite") {
@@ -86,7 +86,7 @@ func (g *Git) RemoteBranch(ctx context.Context, url, branch string) (string, err
 	if err := CheckName(branch); err != nil {
 		return "", err
 	}
-	there, err := g.lsRemote(ctx, rem, "refs/heads/"+branch)
+	there, err := rem.refs(ctx, "refs/heads/"+branch)
 	return there["refs/heads/"+branch], err
 }
 
@@ -147,26 +147,26 @@ func Unlock(tree string) (int, error) {
 }
 
 // Mark sets a ref below Published to a commit that is here.
-func (r *Repo) Mark(ctx context.Context, ref, id string) error {
+func (w *writer) Mark(ctx context.Context, ref, id string) error {
 	name, ok := strings.CutPrefix(ref, Published)
 	if err := CheckName(name); !ok || err != nil {
 		return fmt.Errorf("mark %q: %w (want a name below %s)", short(ref), errors.Join(ErrName, err), Published)
 	}
-	_, err := r.run(ctx, "update-ref", ref, id)
+	_, err := w.run(ctx, "update-ref", ref, id)
 	return err
 }
 
 // MergeBase finds the commit at which two lines of work parted. ErrNotFound where they share none, or one is not here.
-func (r *Repo) MergeBase(ctx context.Context, a, b string) (string, error) {
-	one, err := r.Resolve(ctx, a)
+func (h *history) MergeBase(ctx context.Context, a, b string) (string, error) {
+	one, err := h.Resolve(ctx, a)
 	if err != nil {
 		return "", err
 	}
-	other, err := r.Resolve(ctx, b)
+	other, err := h.Resolve(ctx, b)
 	if err != nil {
 		return "", err
 	}
-	got, err := r.g.exec(ctx, call{args: []string{"merge-base", one, other}, repo: r, fine: []int{1}})
+	got, err := h.exec(ctx, call{args: []string{"merge-base", one, other}, fine: []int{1}})
 	if err == nil && got.code != 0 {
 		err = fmt.Errorf("%.12s and %.12s share no commit: %w (their histories are unrelated)", one, other, ErrNotFound)
 	}
@@ -175,19 +175,19 @@ func (r *Repo) MergeBase(ctx context.Context, a, b string) (string, error) {
 }
 
 // Reachable reports whether a commit is in a branch, here or at the remote as far as is known.
-func (r *Repo) Reachable(ctx context.Context, id string) (bool, error) {
+func (h *history) Reachable(ctx context.Context, id string) (bool, error) {
 	if !fullID.MatchString(id) {
 		return false, fmt.Errorf("commit %q: want a full id: %w", short(id), ErrName)
 	}
-	n, err := r.line(ctx, append(append([]string{"rev-list", "--count", id}, atRemote()...), "--branches")...)
+	n, err := h.line(ctx, append(append([]string{"rev-list", "--count", id}, atRemote()...), "--branches")...)
 	return err == nil && n == "0", err
 }
 
 // Reset makes the index and the tree those of the commit that is checked out, and removes files that git does not know
 // and that are not ignored. It is for a tree that was so before a git was killed in it.
 func (r *Repo) Reset(ctx context.Context) error {
-	if _, err := r.g.run(ctx, call{args: []string{"read-tree", "--reset", "-u", "--no-recurse-submodules", "HEAD"},
-		repo: r, bound: true}); err != nil {
+	if _, err := r.do(ctx, call{args: []string{"read-tree", "--reset", "-u", "--no-recurse-submodules", "HEAD"},
+		bound: true}); err != nil {
 		return err
 	}
 	s, err := r.Status(ctx)

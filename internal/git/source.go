@@ -59,16 +59,16 @@ func (g *Git) Clone(ctx context.Context, s Source, dir string) (*Repo, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := r.origin(rem); err != nil {
+	if err := r.origin(rem.url); err != nil {
 		return nil, err
 	}
 	return r, r.follow(ctx, s)
 }
 
 // origin notes the remote for those who use git in the tree. It is not read here.
-func (r *Repo) origin(rem *remote) error {
-	config := fmt.Sprintf("[remote \"origin\"]\n\turl = \"%s\"\n\tfetch = +refs/heads/*:refs/remotes/origin/*\n", rem.url)
-	f, err := os.OpenFile(filepath.Join(r.common, "config"), os.O_APPEND|os.O_WRONLY, 0)
+func (l *layout) origin(url string) error {
+	config := fmt.Sprintf("[remote \"origin\"]\n\turl = \"%s\"\n\tfetch = +refs/heads/*:refs/remotes/origin/*\n", url)
+	f, err := os.OpenFile(filepath.Join(l.common, "config"), os.O_APPEND|os.O_WRONLY, 0)
 	if err != nil {
 		return err
 	}
@@ -118,7 +118,7 @@ func (r *Repo) Fetch(ctx context.Context, s Source) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	ref, err := r.g.lookup(ctx, rem, want)
+	ref, err := rem.lookup(ctx, want)
 	if err != nil || ref == "" {
 		return "", err
 	}
@@ -180,7 +180,7 @@ func (r *Repo) bring(ctx context.Context, rem *remote, s Source, specs []string)
 		args, specs = append(args, specs[0]), specs[1:]
 	}
 	args = append(append(args, "--", rem.url), specs...)
-	_, err := r.g.run(ctx, call{args: args, repo: r, remote: rem, progress: s.Progress, bound: true})
+	_, err := r.do(ctx, call{args: args, remote: rem, progress: s.Progress, bound: true})
 	if err != nil {
 		return cutOff(err, filepath.Join(r.common, "objects", "pack"), r.g.cfg.Limits.Pack)
 	}
@@ -219,12 +219,12 @@ func aim(ref string) (name, spec string) {
 
 // lookup finds the full ref of the remote that a name means, or gives a commit id as it is. Without a name it is the
 // remote's own branch. It is empty for a remote without commits.
-func (g *Git) lookup(ctx context.Context, rem *remote, want string) (string, error) {
+func (r *remote) lookup(ctx context.Context, want string) (string, error) {
 	if fullID.MatchString(want) {
 		return want, nil
 	}
 	if want == "" {
-		out, err := g.run(ctx, call{args: []string{"ls-remote", "--quiet", "--symref", "--", rem.url, "HEAD"}, remote: rem})
+		out, err := r.g.run(ctx, call{args: []string{"ls-remote", "--quiet", "--symref", "--", r.url, "HEAD"}, remote: r})
 		if err != nil {
 			return "", err
 		}
@@ -243,7 +243,7 @@ func (g *Git) lookup(ctx context.Context, rem *remote, want string) (string, err
 	if strings.HasPrefix(want, "refs/") {
 		names = []string{want}
 	}
-	there, err := g.lsRemote(ctx, rem, names...)
+	there, err := r.refs(ctx, names...)
 	if err != nil {
 		return "", err
 	}
@@ -258,10 +258,10 @@ func (g *Git) lookup(ctx context.Context, rem *remote, want string) (string, err
 	return "", fmt.Errorf("the remote has no branch, tag or ref %q: %w (check the name)", short(want), ErrNotFound)
 }
 
-// lsRemote asks what refs of these names the remote has now.
-func (g *Git) lsRemote(ctx context.Context, rem *remote, names ...string) (map[string]string, error) {
-	out, err := g.run(ctx, call{args: append([]string{"ls-remote", "--quiet", "--refs", "--", rem.url}, names...),
-		remote: rem})
+// refs asks what refs of these names the remote has now.
+func (r *remote) refs(ctx context.Context, names ...string) (map[string]string, error) {
+	out, err := r.g.run(ctx, call{args: append([]string{"ls-remote", "--quiet", "--refs", "--", r.url}, names...),
+		remote: r})
 	if err != nil {
 		return nil, err
 	}
@@ -304,29 +304,29 @@ func (r *Repo) Checkout(ctx context.Context, name string) error {
 	default:
 		args = append(args, "--detach", id)
 	}
-	_, err = r.g.run(ctx, call{args: append(args, "--"), repo: r, bound: true})
+	_, err = r.do(ctx, call{args: append(args, "--"), bound: true})
 	return err
 }
 
 // ahead gives where a local branch goes: to the remote's if that only adds to it, else it stays.
-func (r *Repo) ahead(ctx context.Context, branch, id string) (string, error) {
-	far, err := r.Resolve(ctx, "refs/remotes/origin/"+branch)
+func (w *writer) ahead(ctx context.Context, branch, id string) (string, error) {
+	far, err := w.Resolve(ctx, "refs/remotes/origin/"+branch)
 	if errors.Is(err, ErrNotFound) {
 		return id, nil
 	}
 	if err != nil {
 		return "", err
 	}
-	if on, err := r.IsAncestor(ctx, id, far); err != nil || !on {
+	if on, err := w.IsAncestor(ctx, id, far); err != nil || !on {
 		return id, err
 	}
 	return far, nil
 }
 
 // bounded reads what a commit's tree would take and stops at the limits.
-func (r *Repo) bounded(ctx context.Context, id string) error {
-	c := &count{limits: r.g.cfg.Limits}
-	_, err := r.g.run(ctx, call{args: []string{"ls-tree", "-r", "-t", "-l", "-z", "--full-tree", id}, repo: r, stdout: c,
+func (h *history) bounded(ctx context.Context, id string) error {
+	c := &count{limits: h.g.cfg.Limits}
+	_, err := h.do(ctx, call{args: []string{"ls-tree", "-r", "-t", "-l", "-z", "--full-tree", id}, stdout: c,
 		limit: 1 << 40})
 	return err
 }

@@ -61,23 +61,23 @@ func (r *Repo) Strays(ctx context.Context, who Author) ([]Ref, error) {
 }
 
 // Point sets a branch that is checked out nowhere to a commit, and makes it where it is not there.
-func (r *Repo) Point(ctx context.Context, ref Ref) error {
+func (w *writer) Point(ctx context.Context, ref Ref) error {
 	if err := CheckName(ref.Name); err != nil {
 		return err
 	}
 	if !fullID.MatchString(ref.ID) {
 		return fmt.Errorf("commit %q: want a full id: %w", short(ref.ID), ErrName)
 	}
-	_, err := r.run(ctx, "update-ref", "refs/heads/"+ref.Name, ref.ID)
+	_, err := w.run(ctx, "update-ref", "refs/heads/"+ref.Name, ref.ID)
 	return err
 }
 
 // changes makes a commit of what differs from HEAD; "" where nothing does.
-func (r *Repo) changes(ctx context.Context, s Status, who Author) (string, error) {
+func (w *writer) changes(ctx context.Context, s Status, who Author) (string, error) {
 	if s.Clean() {
 		return "", nil
 	}
-	dir, err := os.MkdirTemp(r.g.cfg.Temp, "inspan-index-")
+	dir, err := os.MkdirTemp(w.g.cfg.Temp, "inspan-index-")
 	if err != nil {
 		return "", err
 	}
@@ -86,7 +86,7 @@ func (r *Repo) changes(ctx context.Context, s Status, who Author) (string, error
 	base, parents, old, when := "--empty", []string(nil), "", time.Unix(1, 0)
 	if s.Head.ID != "" {
 		base, parents = s.Head.ID, []string{s.Head.ID}
-		line, err := r.line(ctx, "log", "-1", "--no-show-signature", "--format=%ct %T", s.Head.ID)
+		line, err := w.line(ctx, "log", "-1", "--no-show-signature", "--format=%ct %T", s.Head.ID)
 		if err != nil {
 			return "", err
 		}
@@ -94,22 +94,21 @@ func (r *Repo) changes(ctx context.Context, s Status, who Author) (string, error
 		n, _ := strconv.ParseInt(at, 10, 64) // a strange date is as good as none
 		old, when = tree, time.Unix(max(n, 1), 0)
 	}
-	if _, err := r.g.run(ctx, call{args: []string{"read-tree", base}, repo: r, env: env,
-		private: []string{dir}}); err != nil {
+	if _, err := w.do(ctx, call{args: []string{"read-tree", base}, env: env, private: []string{dir}}); err != nil {
 		return "", err
 	}
 	for _, path := range s.Conflicts {
 		s.Changes = append(s.Changes, Change{path, 'U', 'U'})
 	}
-	if err := r.stage(ctx, s, dir); err != nil {
+	if err := w.stage(ctx, s, dir); err != nil {
 		return "", err
 	}
-	tree, err := r.g.line(ctx, call{args: []string{"write-tree"}, repo: r, env: env, private: []string{dir}})
+	tree, err := firstLine(w.do(ctx, call{args: []string{"write-tree"}, env: env, private: []string{dir}}))
 	if err != nil || tree == old {
 		return "", err
 	}
 	if who.When = when; s.Underway == "merge" {
-		if other, err := readNoFollow(filepath.Join(r.gitDir, "MERGE_HEAD"), maxPointer); err == nil {
+		if other, err := readNoFollow(filepath.Join(w.gitDir, "MERGE_HEAD"), maxPointer); err == nil {
 			if id := strings.TrimSpace(string(other)); fullID.MatchString(id) && !slices.Contains(parents, id) {
 				parents = append(parents, id)
 			}
@@ -119,17 +118,17 @@ func (r *Repo) changes(ctx context.Context, s Status, who Author) (string, error
 	if err != nil {
 		return "", err
 	}
-	return r.record(ctx, tree, parents, "What was not committed when the workspace was removed", by)
+	return w.record(ctx, tree, parents, "What was not committed when the workspace was removed", by)
 }
 
 // stashes are the commits of the stash, the newest first.
-func (r *Repo) stashes(ctx context.Context) ([]string, error) {
-	if _, err := r.Resolve(ctx, "refs/stash"); errors.Is(err, ErrNotFound) {
+func (h *history) stashes(ctx context.Context) ([]string, error) {
+	if _, err := h.Resolve(ctx, "refs/stash"); errors.Is(err, ErrNotFound) {
 		return nil, nil
 	} else if err != nil {
 		return nil, err
 	}
-	out, err := r.run(ctx, "rev-list", "--walk-reflogs", "--max-count="+strconv.Itoa(maxStashes+1), "refs/stash", "--")
+	out, err := h.run(ctx, "rev-list", "--walk-reflogs", "--max-count="+strconv.Itoa(maxStashes+1), "refs/stash", "--")
 	if err != nil {
 		return nil, err
 	}
@@ -137,15 +136,15 @@ func (r *Repo) stashes(ctx context.Context) ([]string, error) {
 	if len(ids) > maxStashes {
 		return nil, fmt.Errorf("more than %d stashes: %w (drop some)", maxStashes, ErrTooLarge)
 	}
-	if tip, err := r.Resolve(ctx, "refs/stash"); err == nil && !slices.Contains(ids, tip) {
+	if tip, err := h.Resolve(ctx, "refs/stash"); err == nil && !slices.Contains(ids, tip) {
 		ids = append(ids, tip) // a stash without its log
 	}
 	return ids, nil
 }
 
 // Submodules reports whether the repository holds others, whose content its own commits do not have.
-func (r *Repo) Submodules() bool {
-	entries, err := os.ReadDir(filepath.Join(r.common, "modules"))
+func (l *layout) Submodules() bool {
+	entries, err := os.ReadDir(filepath.Join(l.common, "modules"))
 	return err == nil && len(entries) > 0
 }
 
@@ -188,7 +187,7 @@ func (r *Repo) packed(ctx context.Context, bundle string) error {
 	if _, err := f.Seek(int64(end)+2, io.SeekStart); err != nil {
 		return err
 	}
-	_, err = r.g.run(ctx, call{args: []string{"index-pack", "--fix-thin", "--stdin", "-o", bundle + ".idx",
-		bundle + ".pack"}, repo: r, stdin: f, bound: true, private: []string{filepath.Dir(bundle)}})
+	_, err = r.do(ctx, call{args: []string{"index-pack", "--fix-thin", "--stdin", "-o", bundle + ".idx",
+		bundle + ".pack"}, stdin: f, bound: true, private: []string{filepath.Dir(bundle)}})
 	return err
 }

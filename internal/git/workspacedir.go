@@ -19,7 +19,7 @@ import (
 type workspaceDir struct {
 	dir, cwd string
 	env      []string
-	repo     *Repo
+	repo     *layout
 	far      bool // a remote is asked
 	secrets  []string
 	// way is how walls are raised; pin, if set, is the common directory that is shown as "git" behind them.
@@ -112,7 +112,7 @@ const settings = `[core]
 `
 
 // newWorkspaceDir makes the place of a call.
-func (g *Git) newWorkspaceDir(ctx context.Context, c call) (_ *workspaceDir, err error) {
+func (g *runner) newWorkspaceDir(ctx context.Context, c call) (_ *workspaceDir, err error) {
 	dir, err := os.MkdirTemp(g.cfg.Temp, "inspan-git-")
 	if err != nil {
 		return nil, fmt.Errorf("make a private directory: %w", err)
@@ -159,7 +159,7 @@ func (g *Git) newWorkspaceDir(ctx context.Context, c call) (_ *workspaceDir, err
 		"GIT_MERGE_AUTOEDIT=no", "GIT_FLUSH=0"}
 	switch {
 	case c.repo != nil:
-		if err := p.stand(c.repo); err != nil {
+		if err := p.stand(c.repo, g.cfg.Ignore); err != nil {
 			return nil, err
 		}
 	case c.gitDir != "":
@@ -181,7 +181,7 @@ func shared() []string {
 }
 
 // stand makes what stands in for the common directory of a repository.
-func (p *workspaceDir) stand(r *Repo) error {
+func (p *workspaceDir) stand(r *layout, ignore []string) error {
 	if err := r.check(); err != nil {
 		return err
 	}
@@ -202,7 +202,7 @@ func (p *workspaceDir) stand(r *Repo) error {
 		config = "[core]\n\trepositoryformatversion = 1\n\tbare = false\n\tlogAllRefUpdates = true\n[extensions]\n\tobjectFormat = sha256\n"
 	}
 	for name, text := range map[string]string{"config": config,
-		"info/attributes": "* -filter !diff !merge !conflict-marker-size\n", "info/exclude": strings.Join(r.g.cfg.Ignore,
+		"info/attributes": "* -filter !diff !merge !conflict-marker-size\n", "info/exclude": strings.Join(ignore,
 			"\n") + "\n"} {
 		if err := os.WriteFile(filepath.Join(common, name), []byte(text), 0o600); err != nil {
 			return err

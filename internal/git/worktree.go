@@ -43,8 +43,8 @@ func (r *Repo) AddWorktree(ctx context.Context, dir, branch, from string) (*Repo
 	if dir, err = realDir(dir); err != nil {
 		return nil, err
 	}
-	if _, err := r.g.run(ctx, call{args: []string{"worktree", "add", "--quiet", "--no-track", "--no-guess-remote", "-b",
-		branch, "--", dir, id}, repo: r, tree: dir, bound: true}); err != nil {
+	if _, err := r.do(ctx, call{args: []string{"worktree", "add", "--quiet", "--no-track", "--no-guess-remote", "-b",
+		branch, "--", dir, id}, tree: dir, bound: true}); err != nil {
 		return nil, err
 	}
 	if err := r.point(dir); err != nil {
@@ -54,7 +54,7 @@ func (r *Repo) AddWorktree(ctx context.Context, dir, branch, from string) (*Repo
 }
 
 // point makes a new working tree's .git file name the repository: git wrote down what stood in for it.
-func (r *Repo) point(dir string) error {
+func (l *layout) point(dir string) error {
 	text, err := readNoFollow(filepath.Join(dir, ".git"), maxPointer)
 	if err != nil {
 		return err
@@ -65,7 +65,7 @@ func (r *Repo) point(dir string) error {
 	}
 	defer root.Close()
 	name := filepath.Base(strings.TrimSpace(strings.TrimPrefix(string(text), "gitdir:")))
-	return root.WriteFile(".git", []byte("gitdir: "+filepath.Join(r.common, "worktrees", name)+"\n"), 0o644)
+	return root.WriteFile(".git", []byte("gitdir: "+filepath.Join(l.common, "worktrees", name)+"\n"), 0o644)
 }
 
 // Worktree opens a working tree that was added to this repository. Its .git file must point into this repository and
@@ -83,7 +83,8 @@ func (r *Repo) Worktree(ctx context.Context, dir string) (*Repo, error) {
 	if filepath.Dir(at) != filepath.Join(r.common, "worktrees") {
 		return nil, fmt.Errorf("worktree %s points to %q and not into %s: %w (remove and add it again)", tree, short(at), r.common, ErrHostile)
 	}
-	w := &Repo{g: r.g, tree: tree, gitDir: at, common: r.common, format: r.format}
+	w := &Repo{writer: r.writer}
+	w.tree, w.gitDir = tree, at
 	if err := r.check(); err != nil {
 		return nil, err
 	}
@@ -91,13 +92,12 @@ func (r *Repo) Worktree(ctx context.Context, dir string) (*Repo, error) {
 	if err != nil || strings.TrimSpace(string(back)) != filepath.Join(tree, ".git") {
 		return nil, fmt.Errorf("worktree %s does not match the record of its repository: %w (remove and add it again)", tree, errors.Join(err, ErrHostile))
 	}
-	w.lender = r.lender
 	return w, w.check()
 }
 
 // Worktrees lists all working trees, the main one first.
-func (r *Repo) Worktrees(ctx context.Context) ([]Worktree, error) {
-	out, err := r.run(ctx, "worktree", "list", "--porcelain", "-z")
+func (h *history) Worktrees(ctx context.Context) ([]Worktree, error) {
+	out, err := h.run(ctx, "worktree", "list", "--porcelain", "-z")
 	if err != nil {
 		return nil, err
 	}
@@ -122,13 +122,13 @@ func (r *Repo) Worktrees(ctx context.Context) ([]Worktree, error) {
 		}
 	}
 	if len(all) > 0 { // git told of what stood in for it
-		main := &Repo{g: r.g, tree: filepath.Dir(r.common), gitDir: r.common, common: r.common, format: r.format,
-			lender: r.lender}
-		h, err := main.Head(ctx)
+		main := *h
+		main.tree, main.gitDir = filepath.Dir(h.common), h.common
+		head, err := main.Head(ctx)
 		if err != nil {
 			return nil, err
 		}
-		all[0] = Worktree{Dir: main.tree, Branch: h.Branch, ID: h.ID}
+		all[0] = Worktree{Dir: main.tree, Branch: head.Branch, ID: head.ID}
 	}
 	return all, nil
 }
