@@ -13,7 +13,7 @@ import (
 
 // find brings the commit that work is to begin with: it is here, at the remote, or in what was published by the run
 // that had it.
-func (w *work) find(ctx context.Context, r *git.Repo, a prepareArgs) error {
+func (w *lines) find(ctx context.Context, r *git.Repo, a prepareArgs) error {
 	if a.NewBranch == "" {
 		return fmt.Errorf("begin at %q: %w (name a new_branch to begin there)", a.Begin, git.ErrName)
 	}
@@ -42,7 +42,7 @@ func (w *work) find(ctx context.Context, r *git.Repo, a prepareArgs) error {
 		if err != nil {
 			return err
 		}
-		there := &work{Desk: w.Desk, job: w.job}
+		there := store{&place{Desk: w.Desk, job: w.job}}
 		there.job.Scope = scope
 		for _, name := range names {
 			if err := there.take(ctx, r, name); err != nil && !errors.Is(err, git.ErrNotFound) && !errors.Is(err,
@@ -61,7 +61,7 @@ func (w *work) find(ctx context.Context, r *git.Repo, a prepareArgs) error {
 const maxLooked = 64
 
 // published are the names of branches in a scope, that of the run first.
-func (w *work) published(ctx context.Context, scope string) ([]string, error) {
+func (w *store) published(ctx context.Context, scope string) ([]string, error) {
 	if w.cfg.KV == nil {
 		return nil, nil
 	}

@@ -182,7 +182,7 @@ func MoveClone(root, from, to string) error {
 func Forget(root, path string) error { return os.RemoveAll(cloneAt(root, path)) }
 
 // path of the workspace below the root.
-func (w *work) path() (string, error) {
+func (w *place) path() (string, error) {
 	rel, err := filepath.Rel(w.cfg.Root, w.job.Dir)
 	if err != nil || !filepath.IsLocal(rel) {
 		return "", fmt.Errorf("workspace %s is not below %s: %w", w.job.Dir, w.cfg.Root, errors.Join(err, git.ErrName))
@@ -191,7 +191,7 @@ func (w *work) path() (string, error) {
 }
 
 // noted is what is known of the workspace; ok is false where it is not of ephemeral runs.
-func (w *work) noted() (l Clone, ok bool, err error) {
+func (w *place) noted() (l Clone, ok bool, err error) {
 	path, err := w.path()
 	if err != nil {
 		return l, false, nil //nolint:nilerr // whoever works elsewhere borrows nothing
@@ -201,7 +201,7 @@ func (w *work) noted() (l Clone, ok bool, err error) {
 
 // noteClone notes that the workspace borrows of the mirror of a remote, or without one only that it is of ephemeral
 // runs.
-func (w *work) noteClone(url string) error {
+func (w *place) noteClone(url string) error {
 	path, err := w.path()
 	if err != nil {
 		return err
@@ -214,7 +214,7 @@ func (w *work) noteClone(url string) error {
 }
 
 // note writes down what a workspace borrows, for the run of the call.
-func (w *work) note(l Clone) error {
+func (w *place) note(l Clone) error {
 	run, _, _ := strings.Cut(w.job.Call, "/")
 	return writeClone(w.cfg.Root, l, run)
 }
@@ -244,7 +244,7 @@ func (d *Desk) Reclaim(ctx context.Context, path string, over func(context.Conte
 		return nil, false, err
 	}
 	dir := filepath.Join(d.cfg.Root, filepath.FromSlash(path))
-	w := &work{Desk: d, job: Job{Dir: dir, Scope: path, Call: "cleanup"}}
+	w := d.work(Job{Dir: dir, Scope: path, Call: "cleanup"})
 	g, err := w.alone(ctx)
 	if err != nil {
 		return nil, false, err

@@ -144,13 +144,34 @@ type Job struct {
 }
 
 // At returns the work of one call.
-func (d *Desk) At(j Job) tool.Git { return &work{Desk: d, job: j} }
+func (d *Desk) At(j Job) tool.Git { return d.work(j) }
+
+func (d *Desk) work(j Job) *work {
+	p := &place{Desk: d, job: j}
+	return &work{p, mirrors{p}, lines{store{p}}}
+}
 
 // work is the git work of one call.
 type work struct {
+	*place
+	mirrors
+	lines
+}
+
+// place is the workspace that the work is done in, and for whom.
+type place struct {
 	*Desk
 	job Job
 }
+
+// mirrors are the workspaces that borrow the objects of a remote's mirror.
+type mirrors struct{ *place }
+
+// store has the branches that were published.
+type store struct{ *place }
+
+// lines are the branches of a workspace, with those that were published and may come in.
+type lines struct{ store }
 
 // Do implements tool.Git.
 func (w *work) Do(ctx context.Context, name string, input json.RawMessage) (json.RawMessage, error) {
@@ -223,7 +244,7 @@ func with[A any, R any](ctx context.Context, w *work, input json.RawMessage, do 
 const progressEvery = time.Second
 
 // progress tells of a transfer: each phase when it begins, and then from time to time.
-func (w *work) progress() func(git.Progress) {
+func (w *place) progress() func(git.Progress) {
 	if w.job.Progress == nil {
 		return nil
 	}
@@ -237,7 +258,7 @@ func (w *work) progress() func(git.Progress) {
 }
 
 // current is asked before something is changed.
-func (w *work) current(ctx context.Context) error {
+func (w *place) current(ctx context.Context) error {
 	if w.job.Current == nil {
 		return nil
 	}
@@ -245,7 +266,7 @@ func (w *work) current(ctx context.Context) error {
 }
 
 // open opens the repository of the tree.
-func (w *work) open(ctx context.Context) (*git.Repo, error) {
+func (w *place) open(ctx context.Context) (*git.Repo, error) {
 	if _, err := os.Lstat(filepath.Join(w.job.Dir, ".git")); errors.Is(err, os.ErrNotExist) {
 		return nil, errNone
 	}

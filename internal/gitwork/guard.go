@@ -47,7 +47,7 @@ func lockOf(locks, tree string) string {
 }
 
 // alone waits until no one else works in the tree, and fixes what a killed one left.
-func (w *work) alone(ctx context.Context) (*guard, error) {
+func (w *place) alone(ctx context.Context) (*guard, error) {
 	if err := os.MkdirAll(w.cfg.Locks, 0o700); err != nil {
 		return nil, fmt.Errorf("lock the workspace: %w", err)
 	}

@@ -131,7 +131,7 @@ func (w *work) merge(ctx context.Context, g *guard, a mergeArgs) (*Merged, error
 }
 
 // sides finds branches, in their order.
-func (w *work) sides(ctx context.Context, r *git.Repo, names []string) ([]git.Ref, error) {
+func (w *lines) sides(ctx context.Context, r *git.Repo, names []string) ([]git.Ref, error) {
 	from := make([]git.Ref, 0, len(names))
 	for _, name := range names {
 		ref, err := w.side(ctx, r, name)
@@ -144,7 +144,7 @@ func (w *work) sides(ctx context.Context, r *git.Repo, names []string) ([]git.Re
 }
 
 // standing is the result of a merge that was not made because sides have moved.
-func (w *work) standing(ctx context.Context, r *git.Repo, moved []MovedSide, err error) (*Merged, error) {
+func (w *lines) standing(ctx context.Context, r *git.Repo, moved []MovedSide, err error) (*Merged, error) {
 	if err != nil {
 		return nil, err
 	}
@@ -153,7 +153,7 @@ func (w *work) standing(ctx context.Context, r *git.Repo, moved []MovedSide, err
 }
 
 // moved are the sides that are not where the call wants them. What this very merge has done before does not count.
-func (w *work) moved(ctx context.Context, r *git.Repo, a mergeArgs, from []git.Ref) (all []MovedSide, err error) {
+func (w *lines) moved(ctx context.Context, r *git.Repo, a mergeArgs, from []git.Ref) (all []MovedSide, err error) {
 	if len(a.Commits) > 0 && len(a.Commits) != len(from) {
 		return nil, fmt.Errorf("merge of %d branches at %d commits: %w (name one commit for each, in their order)", len(from), len(a.Commits), git.ErrName)
 	}
@@ -193,7 +193,7 @@ func (w *work) moved(ctx context.Context, r *git.Repo, a mergeArgs, from []git.R
 }
 
 // join merges one branch and notes what came of it.
-func (w *work) join(ctx context.Context, r *git.Repo, ref git.Ref, message string, out *Merged) error {
+func (w *lines) join(ctx context.Context, r *git.Repo, ref git.Ref, message string, out *Merged) error {
 	if message == "" {
 		message = "Merge branch '" + ref.Name + "'"
 	}
@@ -215,7 +215,7 @@ func (w *work) join(ctx context.Context, r *git.Repo, ref git.Ref, message strin
 
 // into checks out the branch that others are merged into. One that is nowhere yet begins where the tree stands, or at
 // the first of them where it stands nowhere.
-func (w *work) into(ctx context.Context, r *git.Repo, branch string, from []git.Ref) error {
+func (w *lines) into(ctx context.Context, r *git.Repo, branch string, from []git.Ref) error {
 	s, err := r.Status(ctx)
 	if err != nil {
 		return err
@@ -240,7 +240,7 @@ func (w *work) into(ctx context.Context, r *git.Repo, branch string, from []git.
 }
 
 // side finds a branch: of this repository, of those that were published, or of the remote.
-func (w *work) side(ctx context.Context, r *git.Repo, name string) (git.Ref, error) {
+func (w *lines) side(ctx context.Context, r *git.Repo, name string) (git.Ref, error) {
 	id, err := r.Resolve(ctx, "refs/heads/"+name)
 	if err == nil || !errors.Is(err, git.ErrNotFound) {
 		return git.Ref{Name: name, ID: id}, err

@@ -29,7 +29,7 @@ var (
 )
 
 // cloneAlternates fills an empty tree with what the remote has, without a copy of its objects.
-func (w *work) cloneAlternates(ctx context.Context, src git.Source) (r *git.Repo, err error) {
+func (w *mirrors) cloneAlternates(ctx context.Context, src git.Source) (r *git.Repo, err error) {
 	for try := 0; ; try++ {
 		var name string
 		err = w.mirrored(ctx, src, func(m *git.Repo, found string) error {
@@ -54,7 +54,7 @@ func (w *work) cloneAlternates(ctx context.Context, src git.Source) (r *git.Repo
 
 // fetch brings what the remote has into a repository: through the mirror of which it borrows, where that is of this
 // remote.
-func (w *work) fetch(ctx context.Context, r *git.Repo, src git.Source) (name string, err error) {
+func (w *mirrors) fetch(ctx context.Context, r *git.Repo, src git.Source) (name string, err error) {
 	l, known, err := w.noted()
 	if err != nil {
 		return "", err
@@ -73,7 +73,7 @@ func (w *work) fetch(ctx context.Context, r *git.Repo, src git.Source) (name str
 
 // present makes sure that the objects are there which an existing workspace borrows, and that one which is to be a full
 // copy is one.
-func (w *work) present(ctx context.Context, src git.Source) error {
+func (w *mirrors) present(ctx context.Context, src git.Source) error {
 	l, known, err := w.noted()
 	if err != nil || !known {
 		return err
@@ -95,7 +95,7 @@ func (w *work) present(ctx context.Context, src git.Source) error {
 }
 
 // own makes a workspace that borrows one that does not, for a run that is not ephemeral.
-func (w *work) own(ctx context.Context, r *git.Repo) error {
+func (w *mirrors) own(ctx context.Context, r *git.Repo) error {
 	l, known, err := w.noted()
 	if err != nil || !known || w.job.Ephemeral {
 		return err
@@ -108,7 +108,7 @@ func (w *work) own(ctx context.Context, r *git.Repo) error {
 
 // mirrored fetches into the mirror of a remote, which it makes where there is none, and lets it be used while no one
 // else fetches. name is what was asked for. A mirror that is found to be damaged is fixed once.
-func (w *work) mirrored(ctx context.Context, src git.Source, use func(m *git.Repo, name string) error) (err error) {
+func (w *mirrors) mirrored(ctx context.Context, src git.Source, use func(m *git.Repo, name string) error) (err error) {
 	if src.Depth > 0 {
 		return errDepth
 	}
@@ -127,7 +127,7 @@ func (w *work) mirrored(ctx context.Context, src git.Source, use func(m *git.Rep
 
 // fetched fetches into a mirror, and fixes it before that where it is damaged. It must be called with the lock of the
 // mirror.
-func (w *work) fetched(ctx context.Context, key string, src git.Source) (m *git.Repo, name string, err error) {
+func (w *mirrors) fetched(ctx context.Context, key string, src git.Source) (m *git.Repo, name string, err error) {
 	if m, err = w.mirror(ctx, key); err == nil {
 		if name, err = m.Fetch(ctx, src); strange(ctx, err) {
 			if whole, e := m.Whole(ctx); e == nil && !whole {
@@ -154,7 +154,7 @@ func (w *work) fetched(ctx context.Context, key string, src git.Source) (m *git.
 }
 
 // mirror opens or makes a mirror. git.ErrDamaged says that something is missing of it.
-func (w *work) mirror(ctx context.Context, key string) (*git.Repo, error) {
+func (w *mirrors) mirror(ctx context.Context, key string) (*git.Repo, error) {
 	at := mirrorAt(w.cfg.Root, key)
 	m, err := w.cfg.Git.Mirror(ctx, at)
 	if err != nil {
@@ -179,7 +179,7 @@ func (w *work) mirror(ctx context.Context, key string) (*git.Repo, error) {
 
 // healed fixes the mirror that the workspace borrows of, where work failed in a way that damage of it could explain and
 // it is damaged. It reports whether it makes sense to try again.
-func (w *work) healed(ctx context.Context, src git.Source, err error) bool {
+func (w *mirrors) healed(ctx context.Context, src git.Source, err error) bool {
 	l, known, _ := w.noted() // what cannot be read was told by whoever opened the workspace
 	if !known || l.Mirror != mirrorKey(src.URL) || !strange(ctx, err) {
 		return false
@@ -218,7 +218,7 @@ func strange(ctx context.Context, err error) bool {
 }
 
 // mirrorLock waits until no one else is at work in a mirror, for as long as the call has.
-func (w *work) mirrorLock(ctx context.Context, key string) (unlock func() error, err error) {
+func (w *mirrors) mirrorLock(ctx context.Context, key string) (unlock func() error, err error) {
 	dir := filepath.Join(w.cfg.Root, MirrorsDir)
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return nil, fmt.Errorf("lock the mirror: %w", err)

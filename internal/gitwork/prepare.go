@@ -157,7 +157,7 @@ func (w *work) source(ctx context.Context, g *guard, a prepareArgs) (r *git.Repo
 
 // passing notes a workspace of an ephemeral run that borrows nothing, where it is empty: then what will be in it is of
 // such runs.
-func (w *work) passing() error {
+func (w *place) passing() error {
 	entries, err := os.ReadDir(w.job.Dir)
 	if !w.job.Ephemeral || err != nil && !errors.Is(err, os.ErrNotExist) || slices.ContainsFunc(entries, strangers) {
 		return nil //nolint:nilerr // it stays, as what cannot be looked into
@@ -201,7 +201,7 @@ func (w *work) clone(ctx context.Context, g *guard, src git.Source) (*git.Repo, 
 
 // start checks out where the work begins, and tells its commit. A branch to work on that is there is left alone: it is
 // checked out as it is by whoever asked for it.
-func (w *work) start(ctx context.Context, r *git.Repo, a prepareArgs, name string) (base string, err error) {
+func (w *lines) start(ctx context.Context, r *git.Repo, a prepareArgs, name string) (base string, err error) {
 	if a.NewBranch != "" {
 		from, err := w.begun(ctx, r, a.NewBranch)
 		if err != nil {
@@ -230,7 +230,7 @@ func (w *work) start(ctx context.Context, r *git.Repo, a prepareArgs, name strin
 
 // begun finds where work on a branch was done before: here, as it was published, or at the remote. It gives the whole
 // name of the ref, empty where there is none.
-func (w *work) begun(ctx context.Context, r *git.Repo, branch string) (string, error) {
+func (w *lines) begun(ctx context.Context, r *git.Repo, branch string) (string, error) {
 	_, err := r.Resolve(ctx, "refs/heads/"+branch)
 	if err == nil {
 		return "refs/heads/" + branch, nil
@@ -262,7 +262,7 @@ func (w *work) begun(ctx context.Context, r *git.Repo, branch string) (string, e
 
 // goOn goes on with work that was begun, and tells the commit that it began at: where it left the first of the others
 // that is there.
-func (w *work) goOn(ctx context.Context, r *git.Repo, branch, from string, others ...string) (base string, err error) {
+func (w *lines) goOn(ctx context.Context, r *git.Repo, branch, from string, others ...string) (base string, err error) {
 	if base, err = r.Resolve(ctx, from); err != nil {
 		return "", err
 	}
@@ -287,7 +287,7 @@ func (w *work) goOn(ctx context.Context, r *git.Repo, branch, from string, other
 }
 
 // checkout checks out what has a name here, or else was published by it.
-func (w *work) checkout(ctx context.Context, r *git.Repo, name string) error {
+func (w *lines) checkout(ctx context.Context, r *git.Repo, name string) error {
 	err := r.Checkout(ctx, name)
 	if !errors.Is(err, git.ErrNotFound) {
 		return err
@@ -302,7 +302,7 @@ func (w *work) checkout(ctx context.Context, r *git.Repo, name string) error {
 }
 
 // create makes a branch at a commit and checks it out, also where there was none before.
-func (w *work) create(ctx context.Context, r *git.Repo, branch, from string) error {
+func (w *lines) create(ctx context.Context, r *git.Repo, branch, from string) error {
 	h, err := r.Head(ctx)
 	if err != nil {
 		return err
@@ -316,7 +316,7 @@ func (w *work) create(ctx context.Context, r *git.Repo, branch, from string) err
 }
 
 // bring takes a branch that was published, if one was.
-func (w *work) bring(ctx context.Context, r *git.Repo, branch string) error {
+func (w *store) bring(ctx context.Context, r *git.Repo, branch string) error {
 	if err := w.take(ctx, r, branch); err != nil && !errors.Is(err, errUnpublished) {
 		return err
 	}
@@ -325,7 +325,7 @@ func (w *work) bring(ctx context.Context, r *git.Repo, branch string) error {
 
 // onto checks out a line of work: the branch of the repository, moved on to what was published of it; else that which
 // was published, or that of the remote; else a new one from here.
-func (w *work) onto(ctx context.Context, r *git.Repo, branch string) error {
+func (w *lines) onto(ctx context.Context, r *git.Repo, branch string) error {
 	if err := w.bring(ctx, r, branch); err != nil {
 		return err
 	}
@@ -352,7 +352,7 @@ func (w *work) onto(ctx context.Context, r *git.Repo, branch string) error {
 }
 
 // forward moves the branch that is checked out on to what was published of it, where that only adds to it.
-func (w *work) forward(ctx context.Context, r *git.Repo, branch string) error {
+func (w *lines) forward(ctx context.Context, r *git.Repo, branch string) error {
 	there, err := r.Resolve(ctx, git.Published+branch)
 	if errors.Is(err, git.ErrNotFound) {
 		return nil

@@ -69,7 +69,7 @@ func (w *work) publish(ctx context.Context, _ *guard, a publishArgs) (*Published
 
 // record says where a bundle is. The fence is asked after the record was read, so that whoever publishes later is not
 // written over by one that slept.
-func (w *work) record(ctx context.Context, rec events.PublishedBranch) error {
+func (w *store) record(ctx context.Context, rec events.PublishedBranch) error {
 	old, revision, err := w.load(ctx, rec.Branch)
 	if err != nil && !errors.Is(err, errUnpublished) {
 		return err
@@ -93,7 +93,7 @@ func (w *work) record(ctx context.Context, rec events.PublishedBranch) error {
 }
 
 // load reads the record of a branch; git.ErrNotFound where none was published.
-func (w *work) load(ctx context.Context, branch string) (events.PublishedBranch, uint64, error) {
+func (w *store) load(ctx context.Context, branch string) (events.PublishedBranch, uint64, error) {
 	var rec events.PublishedBranch
 	b, revision, err := w.cfg.KV.Load(ctx, events.BranchKey(w.job.Scope, branch))
 	if errors.Is(err, kernel.ErrNotFound) {
@@ -112,7 +112,7 @@ func (w *work) load(ctx context.Context, branch string) (events.PublishedBranch,
 }
 
 // bundle stores the content of a branch: all of its history where that is small, else what no remote has.
-func (w *work) bundle(ctx context.Context, r *git.Repo, branch string) (events.PublishedBranch, error) {
+func (w *store) bundle(ctx context.Context, r *git.Repo, branch string) (events.PublishedBranch, error) {
 	rec := events.PublishedBranch{Scope: w.job.Scope, Branch: branch, By: w.job.Call, At: time.Now().UTC(),
 		Thin: r.Shallow()}
 	if !rec.Thin {
@@ -184,7 +184,7 @@ func (p *parts) done(rec events.PublishedBranch, ref git.Ref) (events.PublishedB
 
 // take brings a published branch into the repository, as git.Published + its name; errUnpublished where there is none.
 // What is missing before it is fetched from the repository of the run.
-func (w *work) take(ctx context.Context, r *git.Repo, branch string) error {
+func (w *store) take(ctx context.Context, r *git.Repo, branch string) error {
 	if w.cfg.KV == nil || w.job.Scope == "" {
 		return errUnpublished
 	}
@@ -206,7 +206,7 @@ func (w *work) take(ctx context.Context, r *git.Repo, branch string) error {
 }
 
 // unpack reads a bundle; git.ErrNotFound where commits are missing that are at the remote.
-func (w *work) unpack(ctx context.Context, r *git.Repo, rec events.PublishedBranch) error {
+func (w *store) unpack(ctx context.Context, r *git.Repo, rec events.PublishedBranch) error {
 	if len(rec.Parts) > 0 {
 		return r.Take(ctx, &bundle{ctx: ctx, from: w.cfg.Blobs, refs: rec.Parts}, git.Ref{Name: rec.Branch, ID: rec.Commit})
 	}

@@ -91,7 +91,7 @@ func (r Reach) resolve(ctx context.Context, name string) ([]netip.Addr, error) {
 }
 
 // allowed refuses repositories of workspaces as remotes: what receives a push there would run their hooks.
-func (w *work) allowed(url string) error {
+func (w *place) allowed(url string) error {
 	path, ok := git.FileAddress(url)
 	if !ok {
 		return nil

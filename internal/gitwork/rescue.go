@@ -30,7 +30,7 @@ func (d *Desk) Rescue(ctx context.Context, scope, dir string) (kept []Published,
 	if err := d.probe(ctx); err != nil {
 		return nil, false, err
 	}
-	w := &work{Desk: d, job: Job{Dir: dir, Scope: scope, Call: "cleanup"}}
+	w := d.work(Job{Dir: dir, Scope: scope, Call: "cleanup"})
 	g, err := w.alone(ctx)
 	if err != nil {
 		return nil, false, err

@@ -39,6 +39,5 @@ var SizeExceptions = []Exception{
 	{"methods", "internal/sqlitestore Fallback", ports},
 	{"methods", "internal/sqlitestore Station", ports},
 	{"methods", "pkg/run State", "the state that is folded from a run: one method for each event type, and questions about it"},
-	{"methods", "internal/gitwork work", unsplit},
 	{"methods", "services/planner Role", unsplit},
 }
