@@ -39,11 +39,11 @@ func (d Defaults) Parse(name string, data []byte) (events.Agent, []Warning, erro
 	name = strings.TrimSuffix(name, Ext)
 	p := &parsing{file: name + Ext, defaults: d}
 	agent := p.parse(name, data)
-	slices.SortStableFunc(p.warnings, func(a, b Warning) int { return cmp.Compare(a.Line, b.Line) })
-	if err := p.err(); err != nil {
-		return events.Agent{}, p.warnings, err
+	warnings, err := p.found()
+	if err != nil {
+		return events.Agent{}, warnings, err
 	}
-	return agent, p.warnings, nil
+	return agent, warnings, nil
 }
 
 // parsing collects what is found out about one file.
@@ -61,6 +61,12 @@ func (p *parsing) fail(e *Error) {
 	}
 }
 
+// failAt is fail about a value.
+func (p *parsing) failAt(n *node, e Error) {
+	e.Line, e.Path = n.line, n.path
+	p.fail(&e)
+}
+
 func (p *parsing) failErr(err error) {
 	if e, ok := errors.AsType[*Error](err); ok {
 		p.fail(e)
@@ -74,14 +80,15 @@ func (p *parsing) warn(w Warning) {
 	p.warnings = append(p.warnings, w)
 }
 
-// err joins what is wrong in the order of the file.
-func (p *parsing) err() error {
+// found is what was found out, in the order of the file.
+func (p *parsing) found() ([]Warning, error) {
+	slices.SortStableFunc(p.warnings, func(a, b Warning) int { return cmp.Compare(a.Line, b.Line) })
 	slices.SortStableFunc(p.errs, func(a, b *Error) int { return cmp.Compare(a.Line, b.Line) })
 	all := make([]error, len(p.errs))
 	for i, e := range p.errs {
 		all[i] = e
 	}
-	return errors.Join(all...)
+	return p.warnings, errors.Join(all...)
 }
 
 func (p *parsing) parse(name string, data []byte) events.Agent {

@@ -65,7 +65,7 @@ func (p *parsing) harness(root *node) (word string) {
 		wrap(h, "enabled")
 		h.pairs[0].value.kind, h.pairs[0].value.text = isBool, "true"
 	case h.kind == isText:
-		p.fail(&Error{Code: CodeValue, Line: h.line, Path: h.path, Message: "the value is not permitted",
+		p.failAt(h, Error{Code: CodeValue, Message: "the value is not permitted",
 			Expected: `"agentic", nothing or a mapping`, Actual: shown(h.text)})
 		h.kind, h.text = isMap, ""
 	}
@@ -141,7 +141,7 @@ func (p *parsing) merge(into *node, add pair, canonical string) {
 			p.merge(there, pr, canonical+"."+pr.key)
 		}
 	case !same(there, add.value):
-		p.fail(&Error{Code: CodeConflict, Line: add.value.line, Path: add.value.path, Message: "two spellings of " +
+		p.failAt(add.value, Error{Code: CodeConflict, Message: "two spellings of " +
 			canonical + " have different values",
 			Expected: actual(there) + " as in " + there.path, Actual: actual(add.value), Hint: "keep " + canonical + " only"})
 	}

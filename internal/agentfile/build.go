@@ -111,8 +111,8 @@ func (n *node) words() []string {
 func (p *parsing) name(root *node, name string) string {
 	n := root.child("name")
 	if n != nil && n.kind == isText && n.text != name {
-		p.fail(&Error{Code: CodeValue, Line: n.line, Path: n.path, Message: "the name is not that of the file",
-			Expected: shown(name), Actual: shown(n.text), Hint: "rename the file or the agent"})
+		p.failAt(n, Error{Code: CodeValue, Message: "the name is not that of the file", Expected: shown(name),
+			Actual: shown(n.text), Hint: "rename the file or the agent"})
 	}
 	return name
 }
@@ -161,17 +161,17 @@ func (p *parsing) tools(n *node) []string {
 		mcp := mcpRule.MatchString(t.text)
 		switch {
 		case !mcp && !toolRule.MatchString(t.text):
-			p.fail(&Error{Code: CodeValue, Line: t.line, Path: t.path, Message: "the value is not a tool name",
+			p.failAt(t, Error{Code: CodeValue, Message: "the value is not a tool name",
 				Expected: "1 to 64 characters of a-z 0-9 _, or mcp:server/tool", Actual: shown(t.text),
 				Hint: "name each tool; patterns are allowed only for mcp"})
 			continue
 		case slices.Contains(out, t.text):
-			p.fail(&Error{Code: CodeDuplicate, Line: t.line, Path: t.path, Message: "the tool is named twice",
-				Actual: shown(t.text), Hint: "remove one; read_file is read, write_file is write, edit_file is edit"})
+			p.failAt(t, Error{Code: CodeDuplicate, Message: "the tool is named twice", Actual: shown(t.text),
+				Hint: "remove one; read_file is read, write_file is write, edit_file is edit"})
 			continue
 		case strings.HasPrefix(t.text, "mcp__"):
-			p.fail(&Error{Code: CodeValue, Line: t.line, Path: t.path, Message: "the value is not a tool name",
-				Expected: "mcp:server/tool", Actual: shown(t.text), Hint: "names that begin with mcp__ are derived from it"})
+			p.failAt(t, Error{Code: CodeValue, Message: "the value is not a tool name", Expected: "mcp:server/tool",
+				Actual: shown(t.text), Hint: "names that begin with mcp__ are derived from it"})
 			continue
 		}
 		out = append(out, t.text)
@@ -188,7 +188,7 @@ func (p *parsing) sandbox(root *node) events.Sandbox {
 	p.isolation(root.child("sandbox"), &out)
 	out.Requires = root.get("requires").words()
 	conflict := func() {
-		p.fail(&Error{Code: CodeConflict, Line: ws.line, Path: ws.path, Message: "workspace.mode and sandbox.mode differ",
+		p.failAt(ws, Error{Code: CodeConflict, Message: "workspace.mode and sandbox.mode differ",
 			Expected: "one that goes with sandbox.mode " + out.Mode, Actual: shown(ws.text), Hint: "leave workspace.mode out"})
 	}
 	switch ws.str() {
@@ -236,7 +236,7 @@ func (p *parsing) rules(list *node, seen map[string]bool) []events.Rule {
 			continue
 		}
 		if seen[r.ID] {
-			p.fail(&Error{Code: CodeDuplicate, Line: n.line, Path: n.path, Message: "two rules have the id " + shown(r.ID),
+			p.failAt(n, Error{Code: CodeDuplicate, Message: "two rules have the id " + shown(r.ID),
 				Hint: "give each rule its own id"})
 		}
 		seen[r.ID] = true

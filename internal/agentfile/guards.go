@@ -25,8 +25,8 @@ func (p *parsing) rule(n *node) (events.Rule, bool) {
 	p.conditions(n.child("match"))
 	p.conditions(n.child("except"))
 	if e := n.child("except"); e != nil && e.kind == isMap && len(e.pairs) == 0 {
-		p.fail(&Error{Code: CodeValue, Line: e.line, Path: e.path,
-			Message: "an exception without conditions disables the whole rule", Hint: "remove except, or the rule"})
+		p.failAt(e, Error{Code: CodeValue, Message: "an exception without conditions disables the whole rule",
+			Hint: "remove except, or the rule"})
 	}
 	return r, len(p.errs) == before
 }
@@ -38,8 +38,7 @@ func (p *parsing) ruleHead(n *node, r events.Rule) {
 		p.fail(&Error{Code: CodeMissing, Line: n.line, Path: join(n.path, "id"), Message: "the key is missing",
 			Expected: ids})
 	case id.kind == isText && !events.ValidID(r.ID):
-		p.fail(&Error{Code: CodeValue, Line: id.line, Path: id.path, Message: "the value is not an id", Expected: ids,
-			Actual: shown(r.ID)})
+		p.failAt(id, Error{Code: CodeValue, Message: "the value is not an id", Expected: ids, Actual: shown(r.ID)})
 	}
 	if n.child("action") == nil && !r.Remove {
 		p.fail(&Error{Code: CodeMissing, Line: n.line, Path: join(n.path, "action"), Message: "the key is missing",
@@ -54,23 +53,23 @@ func (p *parsing) ruleHead(n *node, r events.Rule) {
 		}
 	}
 	if g := n.child("gate"); g != nil && r.Action != "ask" {
-		p.fail(&Error{Code: CodeConflict, Line: g.line, Path: g.path, Message: "only a rule that asks opens a gate",
-			Expected: "action: ask", Hint: "remove gate, or set action: ask"})
+		p.failAt(g, Error{Code: CodeConflict, Message: "only a rule that asks opens a gate", Expected: "action: ask",
+			Hint: "remove gate, or set action: ask"})
 	}
 	if t := n.child("tool"); t != nil && t.kind == isText && t.text == "" {
-		p.fail(&Error{Code: CodeValue, Line: t.line, Path: t.path, Message: "the glob over tools is empty",
+		p.failAt(t, Error{Code: CodeValue, Message: "the glob over tools is empty",
 			Hint: `leave the key out or write "*"`})
 	}
 	if on := n.child("on"); on != nil && on.str() != "pre_tool" {
-		p.fail(&Error{Code: CodeValue, Line: on.line, Path: on.path, Message: "rules are applied before a call only",
-			Expected: "pre_tool", Actual: actual(on), Hint: "declare a hook for it; the rule would have no effect"})
+		p.failAt(on, Error{Code: CodeValue, Message: "rules are applied before a call only", Expected: "pre_tool",
+			Actual: actual(on), Hint: "declare a hook for it; the rule would have no effect"})
 	}
 	if roles := n.child("roles"); roles != nil && roles.kind == isList && !slices.Equal(roles.words(), []string{"*"}) {
-		p.fail(&Error{Code: CodeValue, Line: roles.line, Path: roles.path,
-			Message: "a rule of an agent file applies to this agent in every role", Expected: `["*"]`, Hint: "leave roles out"})
+		p.failAt(roles, Error{Code: CodeValue, Message: "a rule of an agent file applies to this agent in every role",
+			Expected: `["*"]`, Hint: "leave roles out"})
 	}
 	if run := n.child("run"); run != nil {
-		p.fail(&Error{Code: CodeValue, Line: run.line, Path: run.path, Message: "a guard rule cannot run a command",
+		p.failAt(run, Error{Code: CodeValue, Message: "a guard rule cannot run a command",
 			Hint: "declare it under hooks, with on: pre_tool and the command"})
 	}
 }
@@ -83,8 +82,7 @@ func (p *parsing) conditions(m *node) {
 		v := pr.value
 		empty := v.kind == isList && (len(v.items) == 0 || slices.Contains(v.words(), "")) || v.kind == isText && v.text == ""
 		if empty {
-			p.fail(&Error{Code: CodeValue, Line: v.line, Path: v.path, Message: "the condition is empty",
-				Hint: "leave the key out"})
+			p.failAt(v, Error{Code: CodeValue, Message: "the condition is empty", Hint: "leave the key out"})
 		}
 	}
 }

@@ -38,7 +38,7 @@ func (p *parsing) hooks(list *node) []events.Hook {
 		}
 		if len(p.errs) == 0 {
 			if err := hook.Check(append(out[:len(out):len(out)], h), nil); err != nil {
-				p.fail(&Error{Code: CodeValue, Line: n.line, Path: n.path, Message: err.Error()})
+				p.failAt(n, Error{Code: CodeValue, Message: err.Error()})
 			}
 		}
 		out = append(out, h)

@@ -17,7 +17,7 @@ func (p *parsing) hosts(root *node, out *events.Sandbox) {
 			continue // the schema has said so
 		}
 		if _, err := policy.ParseRule(item.text); err != nil {
-			p.fail(&Error{Code: CodeValue, Line: item.line, Path: item.path, Message: "the value is not a host",
+			p.failAt(item, Error{Code: CodeValue, Message: "the value is not a host",
 				Expected: "a name, *.name, * or an address, with a port where it is not 80 or 443",
 				Actual:   shown(item.text), Hint: err.Error()})
 		}
@@ -28,8 +28,7 @@ func (p *parsing) hosts(root *node, out *events.Sandbox) {
 			Hint: "write enabled: true beside it"})
 		return
 	case len(n.items) > 0 && out.Mode == "host":
-		p.fail(&Error{Code: CodeConflict, Line: n.line, Path: n.path,
-			Message:  "sandbox.mode: host cannot restrict commands to allowed hosts",
+		p.failAt(n, Error{Code: CodeConflict, Message: "sandbox.mode: host cannot restrict commands to allowed hosts",
 			Expected: "a mode that can restrict them, such as bwrap", Actual: shown(out.Mode),
 			Hint: "write mode: bwrap, or leave allowed_hosts out"})
 	}

@@ -14,8 +14,8 @@ func (p *parsing) isolation(sb *node, out *events.Sandbox) {
 	out.TimeoutMS, out.Image = sb.get("timeout").milliseconds(), sb.get("image").str()
 	cpu, vcpu := sb.get("resources", "cpu"), sb.get("resources", "vcpu")
 	if cpu != nil && vcpu != nil && cpu.decimal() != vcpu.decimal() {
-		p.fail(&Error{Code: CodeConflict, Line: vcpu.line, Path: vcpu.path, Message: "cpu and vcpu differ",
-			Expected: "one of them", Actual: shown(vcpu.text), Hint: "leave vcpu out"})
+		p.failAt(vcpu, Error{Code: CodeConflict, Message: "cpu and vcpu differ", Expected: "one of them",
+			Actual: shown(vcpu.text), Hint: "leave vcpu out"})
 	}
 	out.CPU = max(cpu.decimal(), vcpu.decimal())
 	out.MemoryBytes, out.DiskBytes = sb.get("resources", "memory").room(), sb.get("resources", "disk").room()

@@ -100,12 +100,10 @@ func (p *parsing) server(name string, n *node) events.MCPServer {
 	}
 	switch {
 	case (len(s.Command) == 0 || s.Command[0] == "") == (s.URL == ""):
-		p.fail(&Error{Code: CodeValue, Line: n.line, Path: n.path, Message: "a server is a command or a url",
-			Expected: "one of the two",
-			Hint:     "command: [program, argument] runs it in the run's sandbox; url: https://... asks it over HTTP"})
+		p.failAt(n, Error{Code: CodeValue, Message: "a server is a command or a url", Expected: "one of the two",
+			Hint: "command: [program, argument] runs it in the run's sandbox; url: https://... asks it over HTTP"})
 	case s.URL != "" && s.Env != nil || s.URL == "" && s.Headers != nil:
-		p.fail(&Error{Code: CodeConflict, Line: n.line, Path: n.path,
-			Message: "env belongs to a command and headers to a url"})
+		p.failAt(n, Error{Code: CodeConflict, Message: "env belongs to a command and headers to a url"})
 	case s.URL != "":
 		p.address(n.child("url"), len(s.Headers) > 0)
 	}
@@ -158,11 +156,10 @@ func (p *parsing) address(n *node, secrets bool) {
 	u, err := url.Parse(n.str())
 	switch {
 	case err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "" || u.User != nil || u.Fragment != "":
-		p.fail(&Error{Code: CodeValue, Line: n.line, Path: n.path, Message: "the value is not an address of a server",
+		p.failAt(n, Error{Code: CodeValue, Message: "the value is not an address of a server",
 			Expected: "http:// or https:// with a host and without a user", Hint: "a password goes into headers as secret:NAME"})
 	case u.Scheme == "http" && secrets && !loopback(u.Hostname()):
-		p.fail(&Error{Code: CodeValue, Line: n.line, Path: n.path,
-			Message: "the secret of a header would be sent unencrypted", Expected: "https://"})
+		p.failAt(n, Error{Code: CodeValue, Message: "the secret of a header would be sent unencrypted", Expected: "https://"})
 	}
 }
 

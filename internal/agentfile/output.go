@@ -25,8 +25,8 @@ func (p *parsing) output(root *node) json.RawMessage {
 		return nil
 	}
 	if format.str() == "text" {
-		p.fail(&Error{Code: CodeConflict, Line: format.line, Path: format.path, Message: "format: text has no schema",
-			Expected: "json", Actual: shown(format.text), Hint: "write format: json, or leave the schema out"})
+		p.failAt(format, Error{Code: CodeConflict, Message: "format: text has no schema", Expected: "json",
+			Actual: shown(format.text), Hint: "write format: json, or leave the schema out"})
 		return nil
 	}
 	before := len(p.errs)
@@ -49,11 +49,11 @@ func (p *parsing) output(root *node) json.RawMessage {
 	}
 	switch {
 	case err != nil:
-		p.fail(&Error{Code: CodeValue, Line: schema.line, Path: schema.path, Message: "the schema is not valid",
-			Actual: err.Error(), Hint: "write JSON Schema, or names with their types such as {verdict: string}"})
+		p.failAt(schema, Error{Code: CodeValue, Message: "the schema is not valid", Actual: err.Error(),
+			Hint: "write JSON Schema, or names with their types such as {verdict: string}"})
 		return nil
 	case len(out) > maxSchema:
-		p.fail(&Error{Code: CodeLimit, Line: schema.line, Path: schema.path, Message: "the schema is too large",
+		p.failAt(schema, Error{Code: CodeLimit, Message: "the schema is too large",
 			Expected: "at most 16384 bytes of JSON"})
 		return nil
 	}
@@ -127,7 +127,7 @@ func (p *parsing) pico(n *node) map[string]any {
 		kind, about, _ := strings.Cut(n.text, ",")
 		kind = strings.TrimSpace(kind)
 		if !slices.Contains(scalarTypes, kind) {
-			p.fail(&Error{Code: CodeValue, Line: n.line, Path: n.path, Message: "the value is not the type of a field",
+			p.failAt(n, Error{Code: CodeValue, Message: "the value is not the type of a field",
 				Expected: "one of " + strings.Join(scalarTypes, ", "), Actual: shown(kind)})
 			return nil
 		}
@@ -140,7 +140,7 @@ func (p *parsing) pico(n *node) map[string]any {
 		return p.picoObject(n)
 	case isNull, isBool, isInt, isFloat, isList:
 	}
-	p.fail(&Error{Code: CodeType, Line: n.line, Path: n.path, Message: "the value has the wrong type",
+	p.failAt(n, Error{Code: CodeType, Message: "the value has the wrong type",
 		Expected: "a type such as string, or a mapping of fields", Actual: string(n.kind)})
 	return nil
 }

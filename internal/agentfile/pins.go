@@ -155,13 +155,8 @@ func parsePins(name string, data []byte) (Pins, error) {
 		return &Error{Code: CodeFile, File: name, Message: "the pins are unreadable: " + err.Error(),
 			Hint: "create them again: inspan tools --agent FILE --pin"}
 	}
-	if len(data) > maxPinsFile {
-		return Pins{}, unfit(tooLarge("the file is too large", maxPinsFile, len(data)))
-	}
-	d := json.NewDecoder(bytes.NewReader(data))
-	d.DisallowUnknownFields()
 	var p Pins
-	if err := d.Decode(&p); err != nil {
+	if err := decodePins(data, &p); err != nil {
 		return Pins{}, unfit(err)
 	}
 	if p.Version != PinsVersion {
@@ -169,11 +164,9 @@ func parsePins(name string, data []byte) (Pins, error) {
 	}
 	for _, s := range p.Servers {
 		for i := range s.Tools {
-			var b bytes.Buffer
-			if err := json.Compact(&b, s.Tools[i].Input); err != nil {
+			if err := compact(&s.Tools[i].Input); err != nil {
 				return Pins{}, unfit(err)
 			}
-			s.Tools[i].Input = b.Bytes()
 		}
 	}
 	return p, nil
@@ -182,17 +175,39 @@ func parsePins(name string, data []byte) (Pins, error) {
 // Write stores the pins beside an agent file, in one move.
 func (p Pins) Write(agentPath string) (at string, err error) {
 	at = strings.TrimSuffix(agentPath, Ext) + PinsExt
+	return at, writePins(at, p)
+}
+
+// decodePins reads a file of pins, which has nothing else.
+func decodePins(data []byte, into any) error {
+	if len(data) > maxPinsFile {
+		return tooLarge("the file is too large", maxPinsFile, len(data))
+	}
+	d := json.NewDecoder(bytes.NewReader(data))
+	d.DisallowUnknownFields()
+	return d.Decode(into)
+}
+
+func writePins(at string, pins any) error {
 	var b bytes.Buffer
 	e := json.NewEncoder(&b)
 	e.SetIndent("", "  ")
 	e.SetEscapeHTML(false)
-	if err := e.Encode(p); err != nil {
-		return at, fmt.Errorf("encode the pins: %w", err)
+	if err := e.Encode(pins); err != nil {
+		return fmt.Errorf("encode the pins: %w", err)
 	}
 	if err := disk.Replace(at, b.Bytes(), 0o644); err != nil {
-		return at, fmt.Errorf("write the pins: %w", err)
+		return fmt.Errorf("write the pins: %w", err)
 	}
-	return at, nil
+	return nil
+}
+
+// compact writes a schema without spaces.
+func compact(schema *json.RawMessage) error {
+	var b bytes.Buffer
+	err := json.Compact(&b, *schema)
+	*schema = b.Bytes()
+	return err
 }
 
 // NotNamed is why a tool is not offered that the agent does not ask for.

@@ -1,15 +1,15 @@
 package agentfile
 
 import (
-	"cmp"
+	"bytes"
 	"crypto/sha256"
 	"encoding/hex"
 	"fmt"
 	"maps"
 	"os"
 	"path/filepath"
-	"slices"
 	"strings"
+	"unicode/utf8"
 
 	"github.com/inspan/inspan/pkg/events"
 )
@@ -27,43 +27,50 @@ type Policy struct {
 // strict as Parse. name is the file's name, for messages.
 func ParsePolicy(name string, data []byte) (Policy, []Warning, error) {
 	p := &parsing{file: name}
-	policy := p.policy(data)
-	slices.SortStableFunc(p.warnings, func(a, b Warning) int { return cmp.Compare(a.Line, b.Line) })
-	if err := p.err(); err != nil {
-		return Policy{}, p.warnings, err
-	}
 	sum := sha256.Sum256(data)
+	policy := p.policy(p.plain(data, nil))
 	policy.Digest = hex.EncodeToString(sum[:])
-	return policy, p.warnings, nil
+	warnings, err := p.found()
+	if err != nil {
+		return Policy{}, warnings, err
+	}
+	return policy, warnings, nil
 }
 
-func (p *parsing) policy(data []byte) Policy {
-	root := p.plain(data, nil)
+func (p *parsing) policy(root *node) Policy {
 	return Policy{Rules: p.rules(root.child("rules"), map[string]bool{}), Hooks: p.hooks(root.child("hooks"))}
 }
 
 // plain reads a file that is nothing but YAML, with the keys of a policy and more.
 func (p *parsing) plain(data []byte, more map[string]field) *node {
-	none := &node{kind: isMap}
-	if len(data) > MaxFrontmatter {
-		p.fail(&Error{Code: CodeLimit, Message: "the file is too large", Expected: fmt.Sprintf("at most %d bytes",
-			MaxFrontmatter), Actual: fmt.Sprint(len(data))})
-		return none
-	}
-	if strings.ToValidUTF8(string(data), "") != string(data) || strings.ContainsRune(string(data), 0) {
-		p.fail(&Error{Code: CodeFile, Message: "the file is not UTF-8 text"})
-		return none
-	}
-	root, err := readTree(strings.ReplaceAll(string(data), "\r\n", "\n"), 1)
-	if err != nil {
-		p.failErr(inSettings(err))
-		return none
+	root := p.yaml(data, MaxFrontmatter)
+	if root == nil {
+		return &node{kind: isMap}
 	}
 	keys := map[string]field{"version": acts(whole(1, 1)), "rules": acts(guardsShape()), "hooks": acts(hooksShape())}
 	maps.Copy(keys, more)
 	p.walk(root, mapping(keys), inForce)
 	if root.child("version") == nil {
 		p.fail(&Error{Code: CodeMissing, Path: "version", Message: "the key is missing", Expected: "version: 1"})
+	}
+	return root
+}
+
+// yaml reads a file that is nothing but YAML and has at most so many bytes; nil where that cannot be.
+func (p *parsing) yaml(data []byte, most int) *node {
+	if len(data) > most {
+		p.fail(&Error{Code: CodeLimit, Message: "the file is too large", Expected: fmt.Sprintf("at most %d bytes", most),
+			Actual: fmt.Sprint(len(data))})
+		return nil
+	}
+	if !utf8.Valid(data) || bytes.IndexByte(data, 0) >= 0 {
+		p.fail(&Error{Code: CodeFile, Message: "the file is not UTF-8 text"})
+		return nil
+	}
+	root, err := readTree(strings.ReplaceAll(string(data), "\r\n", "\n"), 1)
+	if err != nil {
+		p.failErr(inSettings(err))
+		return nil
 	}
 	return root
 }

@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
-	"strings"
 
 	"github.com/inspan/inspan/internal/core/budget"
 	"github.com/inspan/inspan/internal/pattern"
@@ -22,25 +21,15 @@ var priceRule = pattern.New(`^[a-z0-9][a-z0-9_-]{0,63}/[^\s*]{0,199}\*?$`)
 func ParsePrices(name string, data []byte) (budget.Table, error) {
 	p := &parsing{file: name}
 	table := p.prices(data)
-	if err := p.err(); err != nil {
+	if _, err := p.found(); err != nil {
 		return nil, err
 	}
 	return table, nil
 }
 
 func (p *parsing) prices(data []byte) budget.Table {
-	if len(data) > MaxFrontmatter {
-		p.fail(&Error{Code: CodeLimit, Message: "the file is too large", Expected: fmt.Sprintf("at most %d bytes",
-			MaxFrontmatter), Actual: fmt.Sprint(len(data))})
-		return nil
-	}
-	if strings.ToValidUTF8(string(data), "") != string(data) || strings.ContainsRune(string(data), 0) {
-		p.fail(&Error{Code: CodeFile, Message: "the file is not UTF-8 text"})
-		return nil
-	}
-	root, err := readTree(strings.ReplaceAll(string(data), "\r\n", "\n"), 1)
-	if err != nil {
-		p.failErr(err)
+	root := p.yaml(data, MaxFrontmatter)
+	if root == nil {
 		return nil
 	}
 	dollars := acts(number(0, events.MaxUSD))

@@ -1,7 +1,6 @@
 package agentfile
 
 import (
-	"cmp"
 	"crypto/sha256"
 	"encoding/hex"
 	"errors"
@@ -33,15 +32,15 @@ type Role struct {
 func ParseRole(name string, data []byte) (Role, []Warning, error) {
 	p := &parsing{file: name}
 	root := p.plain(data, map[string]field{harnessTop: acts(defaultsShape())})
-	r := Role{Policy: Policy{Rules: p.rules(root.child("rules"), map[string]bool{}), Hooks: p.hooks(root.child("hooks"))}}
-	slices.SortStableFunc(p.warnings, func(a, b Warning) int { return cmp.Compare(a.Line, b.Line) })
-	if err := p.err(); err != nil {
-		return Role{}, p.warnings, err
+	r := Role{Policy: p.policy(root)}
+	warnings, err := p.found()
+	if err != nil {
+		return Role{}, warnings, err
 	}
 	r.Defaults = defaultsOf(root, nil)
 	sum := sha256.Sum256(data)
 	r.Digest = hex.EncodeToString(sum[:])
-	return r, p.warnings, nil
+	return r, warnings, nil
 }
 
 // at is a file of the role's folder, as people know it.

@@ -60,7 +60,7 @@ func (p *parsing) walk(n *node, s shape, u use) {
 			most = mostText
 		}
 		if len(n.text) > most {
-			p.fail(&Error{Code: CodeLimit, Line: n.line, Path: n.path, Message: "the text is too long",
+			p.failAt(n, Error{Code: CodeLimit, Message: "the text is too long",
 				Expected: fmt.Sprintf("at most %d bytes", most), Actual: fmt.Sprint(len(n.text))})
 			return
 		}
@@ -69,7 +69,7 @@ func (p *parsing) walk(n *node, s shape, u use) {
 			most = mostItems
 		}
 		if count := len(n.items) + len(n.pairs); count > most {
-			p.fail(&Error{Code: CodeLimit, Line: n.line, Path: n.path, Message: "there are too many entries",
+			p.failAt(n, Error{Code: CodeLimit, Message: "there are too many entries",
 				Expected: fmt.Sprintf("at most %d", most), Actual: fmt.Sprint(count)})
 			return
 		}
@@ -77,7 +77,7 @@ func (p *parsing) walk(n *node, s shape, u use) {
 	}
 	if s.check != nil {
 		if want := s.check(n); want != "" {
-			p.fail(&Error{Code: CodeValue, Line: n.line, Path: n.path, Message: "the value is not permitted", Expected: want,
+			p.failAt(n, Error{Code: CodeValue, Message: "the value is not permitted", Expected: want,
 				Actual: actual(n)})
 			return
 		}

@@ -1,11 +1,9 @@
 package agentfile
 
 import (
-	"bytes"
 	"cmp"
 	"crypto/sha256"
 	"encoding/hex"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -15,7 +13,6 @@ import (
 	"strings"
 	"unicode/utf8"
 
-	"github.com/inspan/inspan/internal/disk"
 	"github.com/inspan/inspan/pkg/events"
 	"github.com/inspan/inspan/pkg/tool/wire"
 )
@@ -87,13 +84,8 @@ func readServed(root *os.Root) (Served, error) {
 		return &Error{Code: CodeFile, File: ServedFile, Message: "the pins of served tools cannot be read: " + err.Error(),
 			Hint: "remove the file and make it again: inspan tools pin NAME"}
 	}
-	if len(data) > maxPinsFile {
-		return Served{}, unfit(tooLarge("the file is too large", maxPinsFile, len(data)))
-	}
-	d := json.NewDecoder(bytes.NewReader(data))
-	d.DisallowUnknownFields()
 	var s Served
-	if err := d.Decode(&s); err != nil {
+	if err := decodePins(data, &s); err != nil {
 		return Served{}, unfit(err)
 	}
 	if s.Version != ServedVersion {
@@ -109,11 +101,9 @@ func readServed(root *os.Root) (Served, error) {
 			return Served{}, unfit(fmt.Errorf("tool %s is pinned twice", p.Name))
 		}
 		seen[p.Name] = true
-		var b bytes.Buffer
-		if err := json.Compact(&b, p.Input); err != nil {
+		if err := compact(&p.Input); err != nil {
 			return Served{}, unfit(err)
 		}
-		p.Input = b.Bytes()
 	}
 	return s, nil
 }
@@ -122,17 +112,7 @@ func readServed(root *os.Root) (Served, error) {
 func (s Served) Write(dir string) (at string, err error) {
 	at = filepath.Join(dir, ServedFile)
 	s.Version = ServedVersion
-	var b bytes.Buffer
-	e := json.NewEncoder(&b)
-	e.SetIndent("", "  ")
-	e.SetEscapeHTML(false)
-	if err := e.Encode(s); err != nil {
-		return at, fmt.Errorf("encode the pins: %w", err)
-	}
-	if err := disk.Replace(at, b.Bytes(), 0o644); err != nil {
-		return at, fmt.Errorf("write the pins: %w", err)
-	}
-	return at, nil
+	return at, writePins(at, s)
 }
 
 // Pin puts the pins of the tools that an agent names into its definition; the agent's digest covers them. The warning

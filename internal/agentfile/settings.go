@@ -1,13 +1,10 @@
 package agentfile
 
 import (
-	"cmp"
 	"errors"
-	"fmt"
 	"maps"
 	"slices"
 	"strings"
-	"unicode/utf8"
 )
 
 // MaxSettings is the most bytes of a configuration file.
@@ -91,26 +88,16 @@ func defaultsShape() shape {
 func ReadSettings(name string, data []byte, keys map[string]Form) (Settings, []Warning, error) {
 	p := &parsing{file: name}
 	s := p.settings(data, keys)
-	slices.SortStableFunc(p.warnings, func(a, b Warning) int { return cmp.Compare(a.Line, b.Line) })
-	if err := p.err(); err != nil {
-		return Settings{}, p.warnings, err
+	warnings, err := p.found()
+	if err != nil {
+		return Settings{}, warnings, err
 	}
-	return s, p.warnings, nil
+	return s, warnings, nil
 }
 
 func (p *parsing) settings(data []byte, keys map[string]Form) Settings {
-	if len(data) > MaxSettings {
-		p.fail(&Error{Code: CodeLimit, Message: "the file is too large", Expected: fmt.Sprintf("at most %d bytes",
-			MaxSettings), Actual: fmt.Sprint(len(data))})
-		return Settings{}
-	}
-	if !utf8.Valid(data) || strings.ContainsRune(string(data), 0) {
-		p.fail(&Error{Code: CodeFile, Message: "the file is not UTF-8 text"})
-		return Settings{}
-	}
-	root, err := readTree(strings.ReplaceAll(string(data), "\r\n", "\n"), 1)
-	if err != nil {
-		p.failErr(inSettings(err))
+	root := p.yaml(data, MaxSettings)
+	if root == nil {
 		return Settings{}
 	}
 	all := mapping(map[string]field{harnessTop: acts(defaultsShape())})
