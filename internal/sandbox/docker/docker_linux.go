@@ -82,41 +82,26 @@ func (b *Backend) Capabilities() []sandbox.Capability {
 		sandbox.IsolationTree:       "a process in the container is the parent of all processes of a command; if it is lost, the container ends",
 		sandbox.LimitWallTime:       "the processes of the sandbox are ended",
 	}
-	limits := map[sandbox.Isolation]bool{}
-	if err == nil {
-		limits[sandbox.LimitCPU], limits[sandbox.LimitMemory], limits[sandbox.LimitPIDs] = info.CPUCfsQuota, info.MemoryLimit,
-			info.PidsLimit
+	why := map[sandbox.Isolation]string{
+		sandbox.IsolationStation:  "the network of the engine reaches services that listen on non-loopback addresses of this machine: use allowed_hosts, or bwrap",
+		sandbox.IsolationPrograms: "its programs come from an image: use an image without the denied programs",
 	}
-	var list []sandbox.Capability
-	for _, isolation := range sandbox.Isolations() {
-		c := sandbox.Capability{Isolation: isolation, Enforced: true, How: how[isolation]}
-		switch isolation {
-		case sandbox.IsolationStation:
-			c = sandbox.Capability{Isolation: isolation,
-				Why: "the network of the engine reaches services that listen on non-loopback addresses of this machine: use allowed_hosts, or bwrap"}
-		case sandbox.IsolationPrograms:
-			c = sandbox.Capability{Isolation: isolation,
-				Why: "its programs come from an image: use an image without the denied programs"}
-		case sandbox.LimitDisk:
-			c = local.DiskCapability()
-			c.How += "; no single file exceeds it; images and files of the engine are not counted"
-		case sandbox.LimitCPU, sandbox.LimitMemory, sandbox.LimitPIDs:
-			if c.Enforced = limits[isolation]; !c.Enforced {
-				c.Why = "the control groups of the engine do not have it: see docker info"
-				if err != nil {
-					c.Why = "no response from the engine"
-				}
-				break
-			}
-			c.How = "control group of the container, version " + info.CgroupVersion
-			if isolation == sandbox.LimitPIDs {
-				c.How += fmt.Sprintf("; %d more for the threads of the helper, some of which commands may use", helperThreads)
-			}
-		default: // enforced, as how says
+	missing := "the control groups of the engine do not have it: see docker info"
+	if err != nil {
+		info, missing = &system.Info{}, "no response from the engine"
+	}
+	for limit, enforced := range map[sandbox.Isolation]bool{sandbox.LimitCPU: info.CPUCfsQuota,
+		sandbox.LimitMemory: info.MemoryLimit, sandbox.LimitPIDs: info.PidsLimit} {
+		if why[limit] = missing; enforced {
+			how[limit] = "control group of the container, version " + info.CgroupVersion
 		}
-		list = append(list, c)
 	}
-	return list
+	if how[sandbox.LimitPIDs] != "" {
+		how[sandbox.LimitPIDs] += fmt.Sprintf("; %d more for the threads of the helper, some of which commands may use", helperThreads)
+	}
+	disk := local.DiskCapability()
+	disk.How += "; no single file exceeds it; images and files of the engine are not counted"
+	return sandbox.Report(how, why, disk)
 }
 
 // Open binds a sandbox to a workspace. The paths of ReadOnly and Writable must exist. The container is started with the

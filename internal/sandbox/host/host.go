@@ -74,22 +74,12 @@ func run(ctx context.Context, p local.Process, started func(pid int)) (exit sand
 
 // Capabilities implements sandbox.Backend.
 func (*Backend) Capabilities() []sandbox.Capability {
-	const open = "host does not isolate: use bwrap"
-	var list []sandbox.Capability
+	why := map[sandbox.Isolation]string{}
 	for _, isolation := range sandbox.Isolations() {
-		c := sandbox.Capability{Isolation: isolation, Why: open}
-		switch isolation {
-		case sandbox.LimitWallTime:
-			c = sandbox.Capability{Isolation: isolation, Enforced: true, How: "the processes of the sandbox are ended"}
-		case sandbox.LimitDisk:
-			c = local.DiskCapability()
-		case sandbox.IsolationStation:
-			c.Why = "host does not isolate the network: use bwrap or landlock"
-		case sandbox.IsolationTree:
-			c.Why = "a process that clears its environment, leaves its session and loses its parent is not found again: use bwrap"
-		default: // open
-		}
-		list = append(list, c)
+		why[isolation] = "host does not isolate: use bwrap"
 	}
-	return list
+	why[sandbox.IsolationStation] = "host does not isolate the network: use bwrap or landlock"
+	why[sandbox.IsolationTree] = "a process that clears its environment, leaves its session and loses its parent is not found again: use bwrap"
+	return sandbox.Report(map[sandbox.Isolation]string{sandbox.LimitWallTime: "the processes of the sandbox are ended"}, why,
+		local.DiskCapability())
 }

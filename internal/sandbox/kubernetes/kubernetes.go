@@ -184,15 +184,7 @@ func (b *Backend) Capabilities() []sandbox.Capability {
 			how[sandbox.Isolation(isolation)] = "the operator declares that the cluster enforces it"
 		}
 	}
-	var list []sandbox.Capability
-	for _, isolation := range sandbox.Isolations() {
-		c := sandbox.Capability{Isolation: isolation, Enforced: how[isolation] != "", How: how[isolation]}
-		if !c.Enforced {
-			c.Why = why[isolation]
-		}
-		list = append(list, c)
-	}
-	return list
+	return sandbox.Report(how, why)
 }
 
 // cluster returns a client for the settings.

@@ -262,15 +262,8 @@ func (b *Backend) Capabilities() []sandbox.Capability {
 		sandbox.LimitDisk:     "the size of the disk that the workspace, HOME and TMPDIR are on; the command that fills it is ended",
 		sandbox.LimitWallTime: "the processes of the sandbox are ended",
 	}
-	var list []sandbox.Capability
-	for _, isolation := range sandbox.Isolations() {
-		c := sandbox.Capability{Isolation: isolation, Enforced: how[isolation] != "", How: how[isolation]}
-		if isolation == sandbox.IsolationPrograms {
-			c.Why = "its programs come from an image: use an image without the denied programs"
-		}
-		list = append(list, c)
-	}
-	return list
+	return sandbox.Report(how, map[sandbox.Isolation]string{
+		sandbox.IsolationPrograms: "its programs come from an image: use an image without the denied programs"})
 }
 
 // how tells of the processors.
