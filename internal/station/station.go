@@ -22,6 +22,7 @@ import (
 	"github.com/inspan/inspan/internal/disk"
 	"github.com/inspan/inspan/internal/jet"
 	"github.com/inspan/inspan/internal/kernel"
+	"github.com/inspan/inspan/internal/logfeed"
 	"github.com/inspan/inspan/internal/natsserver"
 	"github.com/inspan/inspan/internal/program"
 	"github.com/inspan/inspan/internal/secret"
@@ -84,6 +85,7 @@ type Station struct {
 	eventsConn *jet.Conn
 	local      *sqlitestore.Station
 	fallback   *sqlitestore.Fallback
+	feed       *logfeed.Feed
 	durability string
 	sandbox    string
 	// store is nil where the station does without NATS; compared is set once its streams were compared with its marks.
@@ -267,14 +269,7 @@ func (s *Station) revive(ctx context.Context) error {
 
 // ports connects as each role and puts the local store behind all of them.
 func (s *Station) ports(ctx context.Context) (hub, error) {
-	writer, prefix := topology.Writer(s.cfg.Station)
-	evs, err := s.users.connect(ctx, writer.Name, prefix)
-	if err != nil {
-		return nil, err
-	}
-	s.eventsConn = evs
-	evs.GroupAppends(!s.cfg.LazySync)
-	log, err := evs.Station(s.cfg.Station)
+	log, err := s.log(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -289,15 +284,20 @@ func (s *Station) ports(ctx context.Context) (hub, error) {
 			return nil, err
 		}
 		p := program.Ports(st, s.durability)
+		p.Inbox = st.InboxWithoutLog()
 		p.Replayed = s.cfg.Replayed
 		every[role] = p
+	}
+	if s.feed, err = logfeed.New(logfeed.Config{Station: s.cfg.Station, Log: log, Positions: s.eventsConn.Consumers(),
+		Inputs: hubInbox{maps.Clone(every)}, Grace: s.eventsConn.DrainGrace(), Logger: s.cfg.Log}); err != nil {
+		return nil, err
 	}
 	if s.local, err = sqlitestore.Open(ctx, sqlitestore.Config{Path: filepath.Join(s.cfg.StoreDir, fallbackFile),
 		Station: s.cfg.Station, Grace: s.cfg.Base.Drain}); err != nil {
 		return nil, err
 	}
 	// what the roles append at the same time shares batches
-	primary := maps.Clone(every).primary(s.roleConns[0], log.Journal())
+	primary := maps.Clone(every).primary(s.roleConns[0], log.Journal(), s.feed)
 	if s.cfg.between != nil {
 		primary.Journal = s.cfg.between(primary.Journal)
 	}
@@ -307,9 +307,22 @@ func (s *Station) ports(ctx context.Context) (hub, error) {
 	for role, p := range every {
 		p = behind(s.fallback, s.local, p)
 		p.Journal = author{Journal: p.Journal, role: role}
+		p.SubscribeRepublished = s.feed.SubscribeRepublished
 		every[role] = p
 	}
-	return every, nil
+	return every, s.feed.Open(ctx)
+}
+
+// log connects to what all roles append to and receive from.
+func (s *Station) log(ctx context.Context) (*jet.Station, error) {
+	writer, prefix := topology.Writer(s.cfg.Station)
+	conn, err := s.users.connect(ctx, writer.Name, prefix)
+	if err != nil {
+		return nil, err
+	}
+	s.eventsConn = conn
+	conn.GroupAppends(!s.cfg.LazySync)
+	return conn.Station(s.cfg.Station)
 }
 
 // run starts the roles and their entries in the list of micro services.
@@ -329,6 +342,7 @@ func (s *Station) run(ctx context.Context, cfg service.Config) error {
 			s.tasks.fail(fmt.Errorf("fallback: %w", err))
 		}
 	})
+	s.tasks.running.Go(func() { s.feed.Run(work) })
 	s.tasks.running.Go(func() { s.nursed(work) })
 	s.tasks.running.Go(func() { s.store.watch(work) })
 	for i, role := range events.Services() {
@@ -378,6 +392,9 @@ func (s *Station) Close(ctx context.Context) error {
 		s.tasks.cancel()
 	}
 	s.tasks.running.Wait()
+	if s.feed != nil {
+		s.feed.Close(ctx)
+	}
 	for _, conn := range append(s.roleConns, s.eventsConn, s.conn) {
 		if conn != nil {
 			conn.Close()

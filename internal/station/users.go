@@ -48,7 +48,7 @@ func (u *users) connect(ctx context.Context, user, inboxPrefix string) (*jet.Con
 // stay in the memory of this process.
 func (u *users) accounts(administrators ...topology.User) string {
 	writer, _ := topology.Writer(u.cfg.Station)
-	outsiders := []topology.User{writer,
+	outsiders := []topology.User{
 		u.cfg.buckets().Outsider(u.cfg.Station, local, "", topology.MayDispatch, topology.MayWatch, topology.MayApprove)}
 	if !u.cfg.Base.HookPassword.Empty() {
 		u.passwords[hookUser] = u.cfg.Base.HookPassword
@@ -63,7 +63,7 @@ func (u *users) accounts(administrators ...topology.User) string {
 			u.passwords[user] = secret.New(rand.Text())
 		}
 		return strconv.Quote(u.passwords[user].Reveal())
-	}, administrators...)
+	}, append(administrators, writer)...)
 }
 
 // Administer has do act as the user who may change the streams of the station and write agents. The server knows this

@@ -64,6 +64,9 @@ const DefaultSettle = time.Second
 // urgentSettle bounds how long events that people look for are gathered: what is said at once comes at once.
 const urgentSettle = 25 * time.Millisecond
 
+// endSettle bounds how long the last events of a run are waited for that is known to have ended.
+const endSettle = 250 * time.Millisecond
+
 // A run that ended is remembered for a moment, and at most so many are: the last events may come in more than one book.
 const (
 	maxFinished  = 1024
@@ -434,8 +437,22 @@ func (r *Role) checkpoint(ctx context.Context, stored run.State, name string) (r
 	return w.State, w.Head, err
 }
 
+// awaitEvents waits for the last events of a run that is known to have ended: the archive is made of what was received,
+// and without those events the log must be read for it.
+func (r *Role) awaitEvents(ctx context.Context, s run.State) {
+	t := time.NewTimer(min(r.cfg.Settle, endSettle))
+	defer t.Stop()
+	select {
+	case <-r.recent.until(s.HarnessID, s.Sequence):
+	case <-t.C:
+	case <-r.cfg.Ending:
+	case <-ctx.Done():
+	}
+}
+
 // archive stores the whole log of an ended run as JSON lines, by content: a second time changes nothing.
 func (r *Role) archive(ctx context.Context, s run.State) (*events.Ref, error) {
+	r.awaitEvents(ctx, s)
 	evs, whole := r.recent.whole(s)
 	for after := uint64(0); !whole; {
 		batch, more, err := r.cfg.Journal.Read(ctx, s.HarnessID, after)

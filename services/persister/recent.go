@@ -21,7 +21,7 @@ const (
 	// another instance, or not soon.
 	recentQuiet = time.Minute
 	// recentFrom is how late the first event that is heard of a run may be: handlers overtake each other.
-	recentFrom = 8
+	recentFrom = 64
 )
 
 // recent keeps the stored events of runs that are under way as they were heard, so that the log of a run that ends need
@@ -34,10 +34,18 @@ type recent struct {
 	bytes  int
 }
 
-// seenRun is what was heard of a run, and when the last time.
+// seenRun is what was heard of a run, how many of the events before the last are missing, and when the last one came.
 type seenRun struct {
-	events [][]byte
-	at     time.Time
+	events  [][]byte
+	missing int
+	at      time.Time
+	// came, where it is not nil, is closed when all events up to want are there, or when the run is let go.
+	came chan struct{}
+	want uint64
+}
+
+func (s seenRun) whole(sequence uint64) bool {
+	return s.missing == 0 && uint64(len(s.events)) >= sequence
 }
 
 // add takes an event that was heard. A run that waits is let go: it may wait for long.
@@ -72,17 +80,48 @@ func (r *recent) add(h runlog.ReceivedEvent) {
 	}
 	for uint64(len(kept.events)) < h.Sequence {
 		kept.events = append(kept.events, nil)
+		kept.missing++
 	}
-	if r.events[h.Run] = kept; kept.events[h.Sequence-1] == nil {
+	if kept.events[h.Sequence-1] == nil {
 		kept.events[h.Sequence-1] = h.Stored
+		kept.missing--
 		r.bytes += len(h.Stored)
 	}
+	if kept.came != nil && kept.whole(kept.want) {
+		close(kept.came)
+		kept.came = nil
+	}
+	r.events[h.Run] = kept
+}
+
+// until returns a channel that is closed when all events of a run up to one are here, or where they will not be.
+func (r *recent) until(runID string, sequence uint64) <-chan struct{} {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	kept, known := r.events[runID]
+	if known && kept.came != nil {
+		kept.want = max(kept.want, sequence)
+		r.events[runID] = kept
+		return kept.came
+	}
+	came := make(chan struct{})
+	if !known || kept.whole(sequence) {
+		close(came)
+		return came
+	}
+	kept.came, kept.want = came, sequence
+	r.events[runID] = kept
+	return came
 }
 
 // drop lets a run go; mu is held.
 func (r *recent) drop(runID string) {
-	for _, b := range r.events[runID].events {
+	kept := r.events[runID]
+	for _, b := range kept.events {
 		r.bytes -= len(b)
+	}
+	if kept.came != nil {
+		close(kept.came)
 	}
 	delete(r.events, runID)
 }
