@@ -208,6 +208,9 @@ func (c *Conn) group(j journal) *group {
 	return g
 }
 
+// DrainGrace is how long handlers may go on after a listener was told to stop.
+func (c *Conn) DrainGrace() time.Duration { return c.cfg.DrainGrace }
+
 // Connected reports whether there is a connection at the moment.
 func (c *Conn) Connected() bool { return c.nc.IsConnected() }
 

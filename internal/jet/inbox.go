@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 	"strconv"
 	"time"
 
@@ -43,6 +44,8 @@ const (
 type inbox struct {
 	c       *Conn
 	station string
+	// withoutLog leaves out the consumers of the log.
+	withoutLog bool
 }
 
 var _ kernel.Inbox = inbox{}
@@ -64,7 +67,7 @@ func (in inbox) Listen(ctx context.Context, role events.Service, workers int, re
 	work, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	defer cancel()
 	l.work = work
-	for _, p := range pullsOf(topology.Consumers(in.station, role)) {
+	for _, p := range pullsOf(in.consumers(role)) {
 		if err := l.subscribe(ctx, p); err != nil {
 			l.unsubscribe()
 			return fmt.Errorf("listen as %s: %w", role, err)
@@ -73,6 +76,15 @@ func (in inbox) Listen(ctx context.Context, role events.Service, workers int, re
 	l.run(ctx)
 	l.drain(cancel)
 	return nil
+}
+
+// consumers are those that a role is delivered from.
+func (in inbox) consumers(role events.Service) []topology.Consumer {
+	all := topology.Consumers(in.station, role)
+	if !in.withoutLog {
+		return all
+	}
+	return slices.DeleteFunc(all, func(c topology.Consumer) bool { return c.Stream == topology.Log(in.station) })
 }
 
 // listener is one call of Listen. Its fields belong to the goroutine of run.

@@ -40,6 +40,11 @@ func (s *Station) JournalFor(aggregate string) kernel.Journal {
 // Inbox returns the deliveries of all roles.
 func (s *Station) Inbox() kernel.Inbox { return inbox{c: s.c, station: s.name} }
 
+// InboxWithoutLog returns the deliveries of all roles but the events of the log.
+func (s *Station) InboxWithoutLog() kernel.Inbox {
+	return inbox{c: s.c, station: s.name, withoutLog: true}
+}
+
 // Timers returns the timers of the station's runs.
 func (s *Station) Timers() kernel.Timers { return s.TimersFor(events.RunAggregate) }
 

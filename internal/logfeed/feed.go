@@ -8,8 +8,6 @@ import (
 	"sync"
 	"time"
 
-	"github.com/rs/zerolog"
-
 	"github.com/inspan/inspan/internal/jet"
 	"github.com/inspan/inspan/internal/kernel"
 	"github.com/inspan/inspan/internal/sqlitestore"
@@ -42,8 +40,15 @@ type Config struct {
 	Grace time.Duration
 	// Every is how often positions are set; 0 means DefaultEvery. AckWait is 0 for topology.AckWait.
 	Every, AckWait time.Duration
-	Logger         zerolog.Logger
+	// MostOpen is how many events a role may have that it has not acknowledged; 0 means DefaultOpen.
+	MostOpen int
+	// Failed is called where the log could not be read or a position not be stored for a role; it is tried again. May be
+	// nil.
+	Failed func(role events.Service, err error)
 }
+
+// DefaultOpen is the limit of a durable consumer, too.
+const DefaultOpen = 4096
 
 // DefaultEvery is how often positions are set: after a kill the events of this time are received again.
 const DefaultEvery = time.Second
@@ -77,6 +82,9 @@ func New(cfg Config) (*Feed, error) {
 	}
 	if cfg.Every <= 0 {
 		cfg.Every = DefaultEvery
+	}
+	if cfg.MostOpen <= 0 {
+		cfg.MostOpen = DefaultOpen
 	}
 	return &Feed{cfg: cfg, mail: sqlitestore.NewMail(cfg.AckWait)}, nil
 }
@@ -178,8 +186,14 @@ func (f *Feed) look(ctx context.Context) {
 func (f *Feed) store(ctx context.Context) {
 	for _, r := range f.readers {
 		if err := r.store(ctx); err != nil && ctx.Err() == nil {
-			f.cfg.Logger.Warn().Err(err).Str("role", string(r.role)).Msg("position in the log not stored, will try again")
+			f.failed(r.role, err)
 		}
+	}
+}
+
+func (f *Feed) failed(role events.Service, err error) {
+	if f.cfg.Failed != nil {
+		f.cfg.Failed(role, err)
 	}
 }
 

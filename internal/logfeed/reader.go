@@ -14,9 +14,9 @@ import (
 	"github.com/inspan/inspan/pkg/events"
 )
 
-// Limits of what a role has not acknowledged: behind them it takes no more until it has caught up.
 const (
-	mostOpen      = 4096
+	// mostOpenBytes bounds what a role has not acknowledged beside Config.MostOpen: behind either it takes no more
+	// until it has acknowledged some.
 	mostOpenBytes = 16 << 20
 	// readAgain is the wait after a read of the log failed, roomAgain that for room.
 	readAgain = 250 * time.Millisecond
@@ -95,7 +95,7 @@ func (r *reader) ack(d *delivered) {
 }
 
 // full reports whether the role has enough to do. mu is held.
-func (r *reader) full() bool { return r.unacked >= mostOpen || r.bytes >= mostOpenBytes }
+func (r *reader) full() bool { return r.unacked >= r.feed.cfg.MostOpen || r.bytes >= mostOpenBytes }
 
 // rouse has run look. It never waits.
 func (r *reader) rouse() {
@@ -156,7 +156,9 @@ func (r *reader) catchUp(ctx context.Context) (wait time.Duration) {
 	evs, more, err := r.feed.cfg.Log.ReadLog(ctx, after)
 	if err != nil {
 		r.rouse()
-		r.feed.cfg.Logger.Debug().Err(err).Str("role", string(r.role)).Msg("log not read, will try again")
+		if ctx.Err() == nil {
+			r.feed.failed(r.role, err)
+		}
 		return readAgain
 	}
 	r.mu.Lock()

@@ -3,6 +3,7 @@ package station
 import (
 	"maps"
 
+	"github.com/inspan/inspan/internal/jet"
 	"github.com/inspan/inspan/internal/kernel"
 	"github.com/inspan/inspan/internal/natsserver"
 	"github.com/inspan/inspan/internal/secret"
@@ -14,6 +15,12 @@ func (s *Station) Server() *natsserver.Server { return s.server }
 // Between puts a journal between the roles and the log of a station.
 func (c Config) Between(wrap func(kernel.Journal) kernel.Journal) Config {
 	c.between = wrap
+	return c
+}
+
+// Tap puts something between the connections of a station and its server.
+func (c Config) Tap(wrap func(user string, s jet.Embedded) jet.Embedded) Config {
+	c.tap = wrap
 	return c
 }
 

@@ -18,23 +18,11 @@ import (
 // stands in for all of them at once, so it must see them as one.
 type hub map[events.Service]service.Ports
 
-// primary is what a local store stands in for. asked is the connection that tells whether the log is there, appends is
-// the journal that all roles append to.
-func (h hub) primary(asked *jet.Conn, appends kernel.Journal) sqlitestore.Primary {
-	return sqlitestore.Primary{Journal: writer{Journal: h[events.Planner].Journal, appends: appends}, Inbox: hubInbox{h},
-		Timers: hubTimers{h},
-		Blobs:  h[events.Toolrunner].Blobs, Refusals: hubRefusals{h}, Connected: asked.Connected, Answers: asked.Answers}
-}
-
-// writer is a journal that is read through one connection and appended to through another.
-type writer struct {
-	kernel.Journal
-	appends kernel.Journal
-}
-
-// Append implements kernel.Journal.
-func (p writer) Append(ctx context.Context, e kernel.Entry) kernel.Ack {
-	return p.appends.Append(ctx, e)
+// primary is what a local store stands in for. asked is the connection that tells whether the log is there, log and
+// inbox are what all roles append to and receive from.
+func (h hub) primary(asked *jet.Conn, log kernel.Journal, inbox kernel.Inbox) sqlitestore.Primary {
+	return sqlitestore.Primary{Journal: log, Inbox: inbox, Timers: hubTimers{h},
+		Blobs: h[events.Toolrunner].Blobs, Refusals: hubRefusals{h}, Connected: asked.Connected, Answers: asked.Answers}
 }
 
 type hubInbox struct{ h hub }

@@ -69,6 +69,8 @@ type Config struct {
 	Replayed chan<- streaming.Replay
 	// between stands between the roles and the log; tests take the log away there.
 	between func(kernel.Journal) kernel.Journal
+	// tap stands between the connections of the roles and the server; tests count there.
+	tap func(user string, s jet.Embedded) jet.Embedded
 }
 
 // Station is a server and five roles in this process, each with a connection and rights of its own.
@@ -289,7 +291,10 @@ func (s *Station) ports(ctx context.Context) (hub, error) {
 		every[role] = p
 	}
 	if s.feed, err = logfeed.New(logfeed.Config{Station: s.cfg.Station, Log: log, Positions: s.eventsConn.Consumers(),
-		Inputs: hubInbox{maps.Clone(every)}, Grace: s.eventsConn.DrainGrace(), Logger: s.cfg.Log}); err != nil {
+		Inputs: hubInbox{maps.Clone(every)}, Grace: s.eventsConn.DrainGrace(),
+		Failed: func(role events.Service, err error) {
+			s.cfg.Log.Debug().Err(err).Str("role", string(role)).Msg("log not read or position not stored, will try again")
+		}}); err != nil {
 		return nil, err
 	}
 	if s.local, err = sqlitestore.Open(ctx, sqlitestore.Config{Path: filepath.Join(s.cfg.StoreDir, fallbackFile),

@@ -39,7 +39,11 @@ type users struct {
 
 // connect connects to the server as one of its users.
 func (u *users) connect(ctx context.Context, user, inboxPrefix string) (*jet.Conn, error) {
-	return jet.Connect(ctx, jet.Config{InProcess: u.server, Name: "inspan-" + user, User: user,
+	var server jet.Embedded = u.server
+	if u.cfg.tap != nil {
+		server = u.cfg.tap(user, u.server)
+	}
+	return jet.Connect(ctx, jet.Config{InProcess: server, Name: "inspan-" + user, User: user,
 		Password:    u.passwords[user],
 		InboxPrefix: inboxPrefix, DrainGrace: u.cfg.Base.Drain, Buckets: u.cfg.buckets(), Log: u.cfg.Log})
 }

@@ -48,18 +48,26 @@ func (b Buckets) Outsider(station, name, approver string, rights ...Right) User 
 	return User{Name: name, Publish: publish, Subscribe: subscribe}
 }
 
-// WriterUser says the facts of all roles where they run in one process, so that appends of different roles share
-// batches.
+// WriterUser appends the events of all roles where they run in one process, so that appends of different roles share
+// batches, and reads the log for all of them.
 const WriterUser = "writer"
 
-// Writer returns that user and the prefix of its answers. Only a server in the process of the roles has it; it may do
-// nothing but append facts.
+// Writer returns that user, who is in the account of the streams, and the prefix of its answers. Only a server in the
+// process of the roles has it. It may append events, read the log and set the positions of the roles in it, and nothing
+// else.
 func Writer(station string) (u User, inboxPrefix string) {
 	u.Name, inboxPrefix = WriterUser, InboxPrefix(station, WriterUser)
 	for _, role := range events.Services() {
 		u.Publish = append(u.Publish, publishesAll(station, role)...)
+		for _, c := range Consumers(station, role) {
+			if c.Stream == Log(station) {
+				u.Publish = append(u.Publish, "$JS.API.CONSUMER.INFO."+c.Stream+"."+c.Name,
+					"$JS.API.CONSUMER.RESET."+c.Stream+"."+c.Name)
+			}
+		}
 	}
-	u.Subscribe = []string{inboxPrefix + ".>"}
+	u.Publish = append(u.Publish, "$JS.API.DIRECT.GET."+Log(station), "$JS.API.STREAM.MSG.GET."+Log(station))
+	u.Subscribe = []string{inboxPrefix + ".>", RepublishedEvents(station)}
 	return u, inboxPrefix
 }
 

@@ -106,7 +106,7 @@ func (b Buckets) Streams(station string, l Limits) []Stream {
 			Subjects: logged(station), Retention: KeepToLimits, DiscardNew: true,
 			MaxBytes: orElse(l.LogBytes, -1), Bounded: l.LogBytes != 0, MaxMsgSize: MaxLogged, Window: ShortestWindow,
 			DenyDelete: true, DenyPurge: true, Direct: true, Batches: true,
-			RepublishFrom: s + "*.*.evt.*.*", RepublishTo: s + "{{wildcard(1)}}.{{wildcard(2)}}.stream", Metadata: b.metadata(),
+			RepublishFrom: LoggedEvents(station), RepublishTo: s + "{{wildcard(1)}}.{{wildcard(2)}}.stream", Metadata: b.metadata(),
 		},
 		{
 			Name: In(station), Description: "What outsiders say to station " + station + ", until its role has judged it.",
@@ -260,6 +260,12 @@ func logged(station string) []string {
 	}
 	return subjects
 }
+
+// LoggedEvents is the filter for all events in the log of a station.
+func LoggedEvents(station string) string { return "station." + station + ".*.*.evt.*.*" }
+
+// RepublishedEvents is the pattern of the subjects on which the log republishes them, in its own account.
+func RepublishedEvents(station string) string { return events.AggregateStream(station, "*", "*") }
 
 // inputs are the subjects of IN: what any role hears.
 func inputs(station string) []string {

@@ -249,7 +249,7 @@ func TestPermissions(t *testing.T) {
 
 func TestWriter(t *testing.T) {
 	t.Parallel()
-	t.Run("SAFE-6 the user that appends for all roles of a process may say facts and nothing else", func(t *testing.T) {
+	t.Run("SAFE-6 the user that appends for all roles of a process may publish events, read the log and set positions in it, and nothing else", func(t *testing.T) {
 		t.Parallel()
 		u, prefix := Writer("s1")
 		var evs []string
@@ -258,11 +258,15 @@ func TestWriter(t *testing.T) {
 				evs = append(evs, events.KindEvents("s1", a.Name, w.Kind))
 			}
 		}
-		if slices.Sort(evs); !slices.Equal(slices.Sorted(slices.Values(u.Publish)), evs) {
-			t.Errorf("it may publish %q, want the facts alone: %q", u.Publish, evs)
+		evs = append(evs, "$JS.API.DIRECT.GET.LOG_s1", "$JS.API.STREAM.MSG.GET.LOG_s1")
+		for _, role := range events.Services() {
+			evs = append(evs, "$JS.API.CONSUMER.INFO.LOG_s1."+string(role), "$JS.API.CONSUMER.RESET.LOG_s1."+string(role))
 		}
-		if !slices.Equal(u.Subscribe, []string{prefix + ".>"}) {
-			t.Errorf("it may hear %q, want the answers to itself", u.Subscribe)
+		if slices.Sort(evs); !slices.Equal(slices.Sorted(slices.Values(u.Publish)), evs) {
+			t.Errorf("it may publish %q, want %q", u.Publish, evs)
+		}
+		if want := []string{prefix + ".>", "station.s1.*.*.stream"}; !slices.Equal(u.Subscribe, want) {
+			t.Errorf("it may subscribe to %q, want %q", u.Subscribe, want)
 		}
 		for _, role := range events.Services() {
 			if prefix == InboxPrefix("s1", role) {

@@ -1,0 +1,6 @@
+package logfeed
+
+import "github.com/inspan/inspan/pkg/events"
+
+// Pending counts what a role has not acknowledged.
+func (f *Feed) Pending(role events.Service) int { return f.mail.Pending(role) }
