@@ -51,6 +51,8 @@ type file struct {
 	layer, path string
 	// base is the folder that paths in it are relative to.
 	base string
+	// text is the file as it was read.
+	text []byte
 	agentfile.Settings
 }
 
@@ -61,6 +63,16 @@ func (l Layers) Files() map[string]string {
 		out[f.layer] = f.path
 	}
 	return out
+}
+
+// Project is the file of the project, if there is one, and its text as it was read.
+func (l Layers) Project() (path string, text []byte) {
+	for _, f := range l.files {
+		if f.layer == FromProject {
+			return f.path, f.text
+		}
+	}
+	return "", nil
 }
 
 // SystemFile is where the configuration of this user is or would be: below XDG_CONFIG_HOME, else ~/.config. It is empty
@@ -144,7 +156,7 @@ func (l *Layers) add(layer, path, base string, maybe bool) error {
 
 // understand reads the text of a file; mode is that of the file.
 func understand(layer, path, base string, data []byte, mode fs.FileMode) (file, []agentfile.Warning, error) {
-	f := file{layer: layer, path: path}
+	f := file{layer: layer, path: path, text: data}
 	var err error
 	if f.base, err = filepath.Abs(base); err != nil {
 		return f, nil, fmt.Errorf("configuration %s: %w", path, err)
