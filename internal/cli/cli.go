@@ -5,7 +5,7 @@
 // Promises: every command has --help with examples and, where it prints data, --json. Text for people is coloured on a
 // terminal and plain anywhere else or with NO_COLOR. Text of others cannot control the terminal. Data goes to standard
 // output, everything else to standard error. An error says what to do next. Exit codes are: 0 done, 1 failed, 2 the
-// command line is wrong, 3 the run is paused or waits for a person, 4 the station refused it, 5 there is no such thing,
+// command line is wrong, 3 the run is paused or waits for a person, 4 the station refused it or it was not accepted, 5 there is no such thing,
 // 130 interrupted.
 package cli
 
@@ -39,6 +39,7 @@ import (
 	"github.com/inspan/inspan/internal/cli/steer"
 	"github.com/inspan/inspan/internal/cli/terminal"
 	"github.com/inspan/inspan/internal/cli/transfer"
+	"github.com/inspan/inspan/internal/cli/trusted"
 	"github.com/inspan/inspan/internal/cli/verify"
 	"github.com/inspan/inspan/internal/cli/views"
 	"github.com/inspan/inspan/internal/service"
@@ -100,8 +101,8 @@ Start a station with "inspan up", or let "inspan run" start one for a single run
 
 RUN is the id of a run, the beginning or the end of one that fits no other, or "last" for the newest.
 
-Exit codes: 0 done, 1 failed, 2 wrong command line, 3 paused or waiting for a person, 4 refused by the station,
-5 no such thing, 130 interrupted.`,
+Exit codes: 0 done, 1 failed, 2 wrong command line, 3 paused or waiting for a person, 4 refused by the station
+or not accepted (inspan trust), 5 no such thing, 130 interrupted.`,
 		Example: `  inspan demo
   inspan up --store .inspan --agents examples/agents --scripts examples/scripts
   inspan run fixer "make the tests pass" --session demo
@@ -148,7 +149,7 @@ Exit codes: 0 done, 1 failed, 2 wrong command line, 3 paused or waiting for a pe
 		}
 	}
 	add("start", config.Init(a), agents.Files(a), dispatch.Demo(a), serve.Up(a), dispatch.Run(a), repl.Command(a),
-		merge.Merge(a))
+		merge.Merge(a), trusted.Command(a))
 	tools := agents.Tools(a)
 	tools.AddCommand(served.Commands(a, agents.Builtin())...)
 	add("look", runs.List(a), runs.Inspect(a), runs.Watch(a), runs.Logs(a), runs.Why(a), transfer.Export(a),

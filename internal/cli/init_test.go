@@ -103,7 +103,7 @@ func TestAgentInit(t *testing.T) {
 				t.Fatalf("exit %d\n%s%s", s.code, s.out, s.err)
 			}
 			text(t, "scripts/mine.yaml", "turns:\n  - when: {turn: 1}\n    text: I try them.\n    calls: "+calls+"\n  - when: {turn: 2}\n    text: All tried.\n")
-			run := inspan(t, "run", "mine", "try all", "--ephemeral", "--json", "--accept-lazy-fsync")
+			run := inspan(t, "run", "mine", "try all", "--trust", "--ephemeral", "--json", "--accept-lazy-fsync")
 			if run.code != 0 {
 				t.Fatalf("exit %d\n%s%s", run.code, run.out, run.err)
 			}

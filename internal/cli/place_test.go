@@ -188,7 +188,7 @@ func TestFailedRun(t *testing.T) {
 		t.Run("CLI-9 a run that failed in a station of its own, "+name+", names a command that works", func(t *testing.T) {
 			t.Parallel()
 			tmp := t.TempDir()
-			s := process(t, dir, []string{"TMPDIR=" + tmp, "INSPAN_SANDBOX=host"}, append([]string{"run", "broken", "look"}, args...)...)
+			s := process(t, dir, []string{"TMPDIR=" + tmp, "INSPAN_SANDBOX=host"}, append([]string{"run", "broken", "look", "--trust"}, args...)...)
 			if s.code != 1 {
 				t.Fatalf("exit %d\n%s%s", s.code, s.out, s.err)
 			}

@@ -17,10 +17,12 @@ func TestMain(m *testing.M) {
 		program()
 	case !mcptest.Main():
 		// Neither the files of whoever runs the tests nor a copy of this repository.
-		if err := errors.Join(os.Setenv("INSPAN_CONFIG", "none"), os.Setenv("INSPAN_EMPTY", "true")); err != nil {
+		state, err := os.MkdirTemp("", "inspan-cli-test-")
+		if err := errors.Join(err, os.Setenv("INSPAN_CONFIG", "none"), os.Setenv("INSPAN_EMPTY", "true"), os.Setenv("XDG_STATE_HOME", state)); err != nil {
 			panic(err)
 		}
 		m.Run()
+		_ = os.RemoveAll(state) // in the system's place for temporary files
 	}
 }
 

@@ -16,6 +16,7 @@ import (
 	"github.com/inspan/inspan/internal/sandbox"
 	"github.com/inspan/inspan/internal/scaffold"
 	"github.com/inspan/inspan/internal/service"
+	"github.com/inspan/inspan/internal/trust"
 	"github.com/inspan/inspan/pkg/events"
 )
 
@@ -206,6 +207,9 @@ func writeAgent(ctx context.Context, a *app.App, f agentFlags) error {
 	}
 	t, err := scaffold.Find(f.Template)
 	if err != nil {
+		return err
+	}
+	if err := a.Acceptance().AcceptOwn(trust.Agents, f.dir, path); err != nil {
 		return err
 	}
 	found := requirementsOf(ctx, a, t, f)

@@ -39,7 +39,7 @@ func (a *App) openLocal(ctx context.Context, work bool) (*client.Client, error) 
 	}), nil
 }
 
-// Guess finds agents and scripts where people put them.
+// Guess finds agents and scripts where people put them. What it finds is used once it was accepted (Accept).
 func (l *OwnStation) Guess() {
 	for _, g := range []struct {
 		dst *string
@@ -58,6 +58,8 @@ type OwnStation struct {
 	Lazy                                       bool
 	// Loss is the ID of a loss that is accepted.
 	Loss string
+	// Trust accepts for once what the directory contributes; accepted is set once that was decided.
+	Trust, accepted bool
 }
 
 // Flags defines the flags of a station in this process.
@@ -72,6 +74,8 @@ func (l *OwnStation) Flags(a *App, cmd *cobra.Command) {
 		"sandbox of agents that do not ask for one: auto, bwrap, landlock, host, docker, gvisor, wasm, e2b or kubernetes (INSPAN_SANDBOX)")
 	f.BoolVar(&l.Lazy, "accept-lazy-fsync", a.Lookup("INSPAN_ACCEPT_LAZY_FSYNC", "") == "true",
 		"acknowledge before syncing: faster, and a power cut loses the last seconds (INSPAN_ACCEPT_LAZY_FSYNC)")
+	f.BoolVar(&l.Trust, "trust", false,
+		"accept for this once what the directory contributes: agents, scripts, settings and store that no one named")
 }
 
 // Check finds a folder that is not there before anything is started.
@@ -87,11 +91,16 @@ func (l *OwnStation) Check() error {
 	return nil
 }
 
-// Start starts a station in this process.
-// still starts no service.
+// Start starts a station in this process, once what the directory contributes was accepted (Accept). still starts no
+// service and reads nothing of the directory but the store.
 func (a *App) Start(ctx context.Context, l OwnStation, listen string, still bool) (*station.Station, error) {
 	if err := l.Check(); err != nil {
 		return nil, err
+	}
+	if !still {
+		if err := a.Accept(ctx, &l); err != nil {
+			return nil, err
+		}
 	}
 	base, err := a.Config()
 	if err != nil {

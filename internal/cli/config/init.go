@@ -10,6 +10,7 @@ import (
 	"github.com/inspan/inspan/internal/cli/app"
 	"github.com/inspan/inspan/internal/scaffold"
 	"github.com/inspan/inspan/internal/service"
+	"github.com/inspan/inspan/internal/trust"
 )
 
 // initCommand is inspan init.
@@ -46,6 +47,14 @@ func (a *initCommand) run(*cobra.Command, []string) error {
 	file, err := app.WriteFile(path, text, a.force)
 	if err != nil {
 		return err
+	}
+	if a.project && file.State != "kept" {
+		if a.Layers, err = service.Discover(); err != nil {
+			return app.Usage("%w", err)
+		}
+		if err := a.App.Acceptance().AcceptOwn(trust.Settings, path, path); err != nil {
+			return err
+		}
 	}
 	dir := app.Written{Path: folder, State: "made"}
 	if info, err := os.Stat(folder); err == nil && info.IsDir() {

@@ -13,6 +13,7 @@ import (
 	"github.com/inspan/inspan/internal/cli/app"
 	"github.com/inspan/inspan/internal/cli/terminal"
 	"github.com/inspan/inspan/internal/service"
+	"github.com/inspan/inspan/internal/trust"
 )
 
 // configEdit are the flags of config set and config unset.
@@ -145,6 +146,7 @@ func changeFile(a *app.App, cmd *cobra.Command, to configEdit, e agentfile.Edit)
 	if err != nil {
 		return app.Usage("%w", err)
 	}
+	ours := to.layer() == service.FromProject && a.Acceptance().Accepted(trust.Settings, path)
 	changed, warnings, err := service.Change(to.layer(), path, e)
 	for _, w := range warnings {
 		if strings.HasPrefix(w.Path, e.Key) || w.Path == "" {
@@ -157,6 +159,11 @@ func changeFile(a *app.App, cmd *cobra.Command, to configEdit, e agentfile.Edit)
 	if a.Layers, err = service.Discover(); err != nil {
 		fmt.Fprintf(a.Err, "inspan: the settings in force are unknown, because the configuration files cannot be read: %s\n",
 			terminal.Sanitize(err.Error()))
+	}
+	if ours && changed {
+		if err := a.Acceptance().AcceptOwn(trust.Settings, path, path); err != nil {
+			return err
+		}
 	}
 	now, err := pick(explainSettings(a, cmd), e.Key)
 	if err != nil && !changed {

@@ -65,6 +65,14 @@ func ReachHost(ctx context.Context, a *app.App, f RunFlags) (host, error) {
 	if a.Local && !f.Own {
 		h.local.Store = cmp.Or(f.Store, a.Folder)
 	}
+	h.local.Guess()
+	named := cmp.Or(h.local.Agents, "its store")
+	if err := h.local.Check(); err != nil {
+		return h, err
+	}
+	if err := a.Accept(ctx, &h.local); err != nil {
+		return h, err
+	}
 	if h.local.Store == "" && f.keep != "" {
 		store, err := storeOf(f.keep)
 		if err != nil {
@@ -79,11 +87,10 @@ func ReachHost(ctx context.Context, a *app.App, f RunFlags) (host, error) {
 		}
 		h.local.Store, h.temp = dir, true
 	}
-	h.local.Guess()
 	a.OwnStore = h.local.Store
 	if !a.Local {
 		fmt.Fprintf(a.Err, "No station at %s: this run has one of its own in %s, with the agents of %s.\n", a.Address(),
-			h.local.Store, cmp.Or(h.local.Agents, "its store"))
+			h.local.Store, named)
 	}
 	var err error
 	if h.own, err = a.Start(ctx, h.local, "", false); err != nil {

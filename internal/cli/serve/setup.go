@@ -31,6 +31,8 @@ first time, after an upgrade, and after a change of INSPAN_REPLICAS or INSPAN_LO
 	}
 	cmd.Flags().StringVar(&c.own.Agents, "agents", a.Lookup("INSPAN_AGENTS", ""),
 		"folder of agent files to register (INSPAN_AGENTS)")
+	cmd.Flags().BoolVar(&c.own.Trust, "trust", false,
+		"accept for this once what the directory contributes: agents and settings that no one named")
 	cmd.Flags().StringVar(&c.loss, "accept-loss", "",
 		"go on with what is left of the log: the ID of the loss that inspan doctor names")
 	return cmd
@@ -38,6 +40,9 @@ first time, after an upgrade, and after a change of INSPAN_REPLICAS or INSPAN_LO
 
 func (a *setupCommand) run(cmd *cobra.Command, _ []string) error {
 	if err := a.own.Check(); err != nil {
+		return err
+	}
+	if err := a.Accept(cmd.Context(), &a.own); err != nil {
 		return err
 	}
 	cfg, err := a.Config()

@@ -1,0 +1,159 @@
+package app
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+
+	"github.com/inspan/inspan/internal/cli/terminal"
+	"github.com/inspan/inspan/internal/core/view"
+	"github.com/inspan/inspan/internal/trust"
+)
+
+func names(all []Contribution) string {
+	var out []string
+	for _, c := range all {
+		out = append(out, c.Kind+" "+view.Clip(c.Path, 400))
+	}
+	return strings.Join(out, ", ")
+}
+
+// refusal says what was not accepted, and what to do.
+func refusal(fresh []Contribution) error {
+	lines := []string{"this directory contributes what was not accepted, and it could run commands:"}
+	for _, c := range fresh {
+		lines = append(lines, "  "+heading(c))
+	}
+	return Exit(ExitRefused, fmt.Errorf("%s\n%w: look at it and accept it with inspan trust, or for this once with --trust; --agents, --scripts and --store name folders of your own",
+		strings.Join(lines, "\n"), ErrNotTrusted))
+}
+
+// heading is a contribution in one line.
+func heading(c Contribution) string {
+	what := "new"
+	if c.Was.Digest != "" {
+		what = "changed since " + c.Was.At.Local().Format("2006-01-02 15:04")
+	}
+	return fmt.Sprintf("%-8s  %s  (%s, %s)", c.Kind, view.Clip(c.Path, 400), view.Plural(len(c.Files), "file"), what)
+}
+
+// TrustLines show contributions: what each would run, and where another was accepted before, what is different.
+func TrustLines(fresh []Contribution) []string {
+	var out []string
+	for _, c := range fresh {
+		out = append(out, heading(c))
+		for _, line := range c.Runs {
+			mark := " "
+			if c.Was.Digest != "" && !slices.Contains(c.Was.Runs, line) {
+				mark = "+"
+			}
+			out = append(out, "  "+mark+" "+view.Clip(line, 600))
+		}
+		if c.Was.Digest == "" || c.Kind == trust.Store {
+			continue
+		}
+		for _, line := range c.Was.Runs {
+			if !slices.Contains(c.Runs, line) {
+				out = append(out, "  - "+view.Clip(line, 600))
+			}
+		}
+		for _, line := range c.Differences(c.Was.Files) {
+			out = append(out, "  file "+view.Clip(line, 300))
+		}
+	}
+	return out
+}
+
+// Ask shows contributions to the person at the terminal and asks.
+func (a Acceptance) Ask(ctx context.Context, fresh []Contribution) (bool, error) {
+	p := a.Paint()
+	fmt.Fprintf(a.Err, "%s\n\n", p.Bold("This directory contributes to the station what was not accepted yet:"))
+	for _, line := range TrustLines(fresh) {
+		fmt.Fprintln(a.Err, "  "+line)
+	}
+	fmt.Fprintln(a.Err)
+	for {
+		fmt.Fprint(a.Err, p.Bold("Accept it as it is now? [y]es  [n]o  [d]etails: "))
+		line, err := a.readLine(ctx)
+		if errors.Is(err, io.EOF) {
+			return false, nil
+		}
+		if err != nil {
+			return false, err
+		}
+		switch strings.ToLower(strings.TrimSpace(line)) {
+		case "y", "yes":
+			return true, nil
+		case "n", "no":
+			return false, nil
+		case "d", "details":
+			a.details(fresh)
+		}
+	}
+}
+
+// maxDetail is how many lines of a file are shown.
+const maxDetail = 80
+
+// details prints the files that are new or changed.
+func (a Acceptance) details(fresh []Contribution) {
+	p := a.Paint()
+	for _, c := range fresh {
+		if c.Kind == trust.Store {
+			continue
+		}
+		for _, changed := range c.Differences(c.Was.Files) {
+			text, ok := c.Files[changed[2:]]
+			if !ok {
+				continue
+			}
+			fmt.Fprintf(a.Err, "\n%s\n", p.Bold(view.Clip(c.Kind+" "+changed, 400)))
+			lines := strings.Split(strings.TrimSuffix(string(text), "\n"), "\n")
+			for i, line := range lines {
+				if i == maxDetail {
+					fmt.Fprintf(a.Err, "  %s\n", p.Dim(fmt.Sprintf("... and %d more lines in %s", len(lines)-i, view.Clip(c.Path, 300))))
+					break
+				}
+				fmt.Fprintf(a.Err, "  %s\n", terminal.Sanitize("|" + line)[1:])
+			}
+		}
+	}
+	fmt.Fprintln(a.Err)
+}
+
+// readLine takes a line of the terminal before anything else reads from it. Ctrl+C is the end of the command.
+func (a Acceptance) readLine(ctx context.Context) (string, error) {
+	breaks, stop := a.Signals()
+	defer stop()
+	type typed struct {
+		line string
+		err  error
+	}
+	got := make(chan typed, 1) // reading cannot be interrupted: the goroutine ends with its line, or the program
+	go func() {
+		var line []byte
+		for b := make([]byte, 1); ; {
+			n, err := a.In.Read(b)
+			if n == 1 && b[0] != '\n' {
+				line = append(line, b[0])
+			}
+			if err != nil || n == 1 && b[0] == '\n' {
+				got <- typed{string(line), err}
+				return
+			}
+		}
+	}()
+	select {
+	case t := <-got:
+		return t.line, t.err
+	case <-breaks:
+		fmt.Fprintln(a.Err)
+		return "", Exit(ExitInterrupted, context.Canceled)
+	case <-ctx.Done():
+		fmt.Fprintln(a.Err)
+		return "", context.Cause(ctx)
+	}
+}

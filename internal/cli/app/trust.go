@@ -1,0 +1,308 @@
+package app
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"maps"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/inspan/inspan/internal/service"
+	"github.com/inspan/inspan/internal/trust"
+)
+
+// Contribution is what a directory contributes to a station of this process, because it is there and not because
+// somebody named it.
+type Contribution struct {
+	trust.Part
+	// Pinned is the copy that is used; empty for what is not copied.
+	Pinned string
+	// Runs says what it would run and reach.
+	Runs []string
+	// Was is what was accepted at its path before; New is false where that is this.
+	Was trust.Accepted
+	New bool
+}
+
+// ErrNotTrusted means that a person did not accept what a directory contributes.
+var ErrNotTrusted = errors.New("not accepted")
+
+// Acceptance decides about contributions in the person's name, for one command.
+type Acceptance struct{ *App }
+
+// Acceptance returns that of this command.
+func (a *App) Acceptance() Acceptance { return Acceptance{a} }
+
+// Accept finds what the directory contributes to a station of this process and has a person accept it, unless it was
+// accepted before. The station is given copies of exactly that.
+func (a *App) Accept(ctx context.Context, l *OwnStation) error { return a.Acceptance().accept(ctx, l) }
+
+func (a Acceptance) accept(ctx context.Context, l *OwnStation) error {
+	if l.accepted {
+		return nil
+	}
+	all, record, err := a.Contributions(l)
+	if err != nil {
+		return err
+	}
+	fresh := slices.DeleteFunc(slices.Clone(all), func(c Contribution) bool { return !c.New })
+	switch {
+	case len(fresh) == 0:
+	case l.Trust:
+		fmt.Fprintf(a.Err, "Accepted for this once, as --trust says: %s.\n", names(fresh))
+	case a.CanAsk():
+		yes, err := a.Ask(ctx, fresh)
+		if err != nil {
+			return err
+		}
+		if !yes {
+			return refusal(fresh)
+		}
+		if err := Record(record, fresh); err != nil {
+			return err
+		}
+	case onlyScripts(fresh) && (l.Agents == "" || a.named("agents", "INSPAN_AGENTS")):
+		fmt.Fprintf(a.Err, "Left out: %s, which was not accepted (inspan trust).\n", names(fresh))
+		all = slices.DeleteFunc(all, func(c Contribution) bool { return c.Kind == trust.Scripts })
+		l.Scripts = ""
+	default:
+		return refusal(fresh)
+	}
+	l.use(all)
+	return a.markStore(l)
+}
+
+// use has the station read the copies.
+func (l *OwnStation) use(all []Contribution) {
+	l.accepted = true
+	for _, c := range all {
+		switch c.Kind {
+		case trust.Agents:
+			l.Agents = c.Pinned
+		case trust.Scripts:
+			l.Scripts = c.Pinned
+		}
+	}
+}
+
+func onlyScripts(fresh []Contribution) bool {
+	return !slices.ContainsFunc(fresh, func(c Contribution) bool { return c.Kind != trust.Scripts })
+}
+
+// named reports whether a person named a setting: with a flag, in the environment or in the person's own file. That is
+// the person's own act; what a directory says is not.
+func (a Acceptance) named(flag, variable string) bool {
+	if a.Given(flag) {
+		return true
+	}
+	for _, e := range a.Layers.Explain() {
+		if e.Variable == variable {
+			from := e.Origins[0].Layer
+			return from == service.FromEnvironment || from == service.FromSystem
+		}
+	}
+	return false
+}
+
+// Contributions finds them. What contributes nothing is taken out of the settings of the station.
+func (a Acceptance) Contributions(l *OwnStation) (all []Contribution, record *trust.Record, err error) {
+	parts, err := a.parts(l)
+	if err != nil || len(parts) == 0 && !a.storeHere(l) {
+		return nil, nil, err
+	}
+	if record, err = trust.Open(); err != nil {
+		return nil, nil, err
+	}
+	before, err := record.All()
+	if err != nil {
+		return nil, nil, err
+	}
+	for _, p := range parts {
+		c := Contribution{Part: p, Was: before[p.Path]}
+		c.New = c.Was.Digest != p.Digest() || c.Was.Kind != p.Kind
+		if p.Kind == trust.Agents || p.Kind == trust.Scripts {
+			if c.Pinned, err = p.Pin(record.Pinned()); err != nil {
+				return nil, nil, fmt.Errorf("copy of %s: %w", p.Path, err)
+			}
+		}
+		if c.New {
+			if c.Runs, err = a.runs(c); err != nil {
+				return nil, nil, err
+			}
+		}
+		all = append(all, c)
+	}
+	return all, record, nil
+}
+
+// parts reads what no one named.
+func (a Acceptance) parts(l *OwnStation) (out []trust.Part, err error) {
+	if at, text := a.Layers.Project(); at != "" {
+		p, err := trust.File(trust.Settings, at, text)
+		if err != nil {
+			return nil, err
+		}
+		out = append(out, p)
+	}
+	for _, f := range []struct {
+		dir            *string
+		flag, variable string
+		read           func(string) (trust.Part, error)
+	}{{&l.Agents, "agents", "INSPAN_AGENTS", trust.ReadAgents},
+		{&l.Scripts, "scripts", "INSPAN_SCRIPTS", trust.ReadScripts}} {
+		if *f.dir == "" || a.named(f.flag, f.variable) {
+			continue
+		}
+		p, err := f.read(*f.dir)
+		if err != nil {
+			return nil, fmt.Errorf("%s of this directory: %w", f.flag, err)
+		}
+		if p.Empty() {
+			*f.dir = ""
+			continue
+		}
+		out = append(out, p)
+	}
+	if a.storeHere(l) {
+		p, there, err := trust.ReadStore(l.Store)
+		if err != nil {
+			return nil, err
+		}
+		if there {
+			out = append(out, p)
+		}
+	}
+	return out, nil
+}
+
+// storeHere reports whether the store is the one of this directory that no one named.
+func (a Acceptance) storeHere(l *OwnStation) bool {
+	return l.Store != "" && l.Store == a.Folder && !a.named("store", "INSPAN_STORE")
+}
+
+// markStore marks the store of this directory where there is none yet, so that the next command knows it. A store that
+// is named is marked too: the next command may find it without a name.
+func (a Acceptance) markStore(l *OwnStation) error {
+	if l.Store == "" || filepath.Clean(l.Store) != filepath.Clean(a.Folder) {
+		return nil
+	}
+	record, err := trust.Open()
+	if err != nil && a.named("store", "INSPAN_STORE") {
+		return nil //nolint:nilerr // without a home it is asked about where it is not named
+	}
+	if err != nil {
+		return err
+	}
+	if _, there, err := trust.ReadStore(l.Store); err != nil || there {
+		return err
+	}
+	p, err := trust.MarkStore(l.Store)
+	if err != nil {
+		return fmt.Errorf("store %s: %w", l.Store, err)
+	}
+	return Record(record, []Contribution{{Part: p, Runs: []string{storeRuns}}})
+}
+
+const storeRuns = "agents that are registered and runs that are not finished go on"
+
+// runs says what a contribution would run and reach.
+func (a Acceptance) runs(c Contribution) ([]string, error) {
+	switch c.Kind {
+	case trust.Settings:
+		var out []string
+		for _, e := range a.Layers.Explain() {
+			for _, o := range e.Origins {
+				if o.Layer == service.FromProject {
+					out = append(out, "setting "+e.Key+": "+o.Value)
+				}
+			}
+		}
+		return out, nil
+	case trust.Agents:
+		cfg, err := a.Config()
+		if err != nil {
+			return nil, err
+		}
+		agents, _, err := cfg.AgentDefaults.LoadDir(c.Pinned)
+		if err != nil {
+			return nil, fmt.Errorf("agents in %s: %w", c.Path, err)
+		}
+		return trust.DescribeAgents(agents), nil
+	case trust.Scripts:
+		var out []string
+		for _, name := range slices.Sorted(maps.Keys(c.Files)) {
+			out = append(out, "scripted model "+strings.TrimSuffix(name, ".yaml")+": says which tools are called, and with what")
+		}
+		return out, nil
+	}
+	return []string{storeRuns}, nil
+}
+
+// Record records that a person accepted contributions.
+func Record(record *trust.Record, fresh []Contribution) error {
+	var parts []trust.Part
+	runs := map[string][]string{}
+	for _, c := range fresh {
+		if c.Kind == trust.Store {
+			marked, err := trust.MarkStore(c.Path)
+			if err != nil {
+				return fmt.Errorf("store %s: %w", c.Path, err)
+			}
+			c.Part = marked
+		}
+		parts = append(parts, c.Part)
+		runs[c.Path] = c.Runs
+	}
+	return record.Accept(time.Now(), parts, func(p trust.Part) []string { return runs[p.Path] })
+}
+
+// Accepted reports whether what is at a path was accepted as it is, or is not there yet.
+func (a Acceptance) Accepted(kind, at string) bool {
+	p, err := trust.Read(kind, at)
+	if err != nil {
+		return errors.Is(err, fs.ErrNotExist)
+	}
+	record, err := trust.Open()
+	if err != nil {
+		return false
+	}
+	all, err := record.All()
+	return err == nil && all[p.Path].Digest == p.Digest()
+}
+
+// AcceptOwn accepts a folder of agents, or the settings of a project, in which this program just wrote a file for the
+// person, where all else in it was accepted before or there is nothing else.
+func (a Acceptance) AcceptOwn(kind, at, file string) error {
+	record, err := trust.Open()
+	if err != nil {
+		return nil //nolint:nilerr // without a home there is no record: it is asked about when it is used
+	}
+	p, err := trust.Read(kind, at)
+	if err != nil {
+		return nil //nolint:nilerr // as above
+	}
+	before, err := record.All()
+	if err != nil {
+		return err
+	}
+	name := filepath.Base(file)
+	for _, d := range p.Differences(before[p.Path].Files) {
+		if d[2:] != name {
+			return nil
+		}
+	}
+	c := Contribution{Part: p}
+	if kind == trust.Agents {
+		if c.Pinned, err = p.Pin(record.Pinned()); err != nil {
+			return err
+		}
+	}
+	if c.Runs, err = a.runs(c); err != nil {
+		return nil //nolint:nilerr // an agent that is wrong is reported when it is used
+	}
+	return Record(record, []Contribution{c})
+}
