@@ -168,17 +168,44 @@ const (
 	Transient Class = "transient"
 	// RateLimit: 429; RetryAfter may be set.
 	RateLimit Class = "rate_limit"
-	// Auth: missing or wrong key, no permission. Final.
+	// Auth: missing or wrong key, no permission, no credit.
 	Auth Class = "auth"
-	// Invalid: the request is wrong. Final.
+	// Invalid: the request is wrong, or there is no such model.
 	Invalid Class = "invalid"
-	// TooLong: the prompt does not fit the context window. Final for this prompt.
+	// TooLong: the prompt does not fit the context window.
 	TooLong Class = "too_long"
 )
+
+// Remedy is what can lead to an answer after an error.
+type Remedy int
+
+const (
+	// Never: the same request fails again, whatever happens to the provider.
+	Never Remedy = iota
+	// Wait: the request may be answered later.
+	Wait
+	// Repair: the request may be answered once a person has repaired the account or its key.
+	Repair
+)
+
+// remedies decide for each class of error what follows; docs/outages.md explains them.
+var remedies = map[Class]Remedy{Transient: Wait, RateLimit: Wait, Auth: Repair, Invalid: Never, TooLong: Never}
+
+// RemedyOf returns what can lead to an answer after an error, and the least time to wait where the provider asked for
+// it. An error that is no *Error has no remedy.
+func RemedyOf(err error) (r Remedy, after time.Duration) {
+	e, is := errors.AsType[*Error](err)
+	if !is {
+		return Never, 0
+	}
+	return remedies[e.Class], e.RetryAfter
+}
 
 // Error is a request that was not answered.
 type Error struct {
 	Class Class
+	// Provider that was asked, empty where the error does not tell.
+	Provider string
 	// Status is the HTTP status, 0 where there was none.
 	Status int
 	// RetryAfter is the least time to wait, where the provider said so.
@@ -205,9 +232,6 @@ func (e *Error) Unwrap() error { return e.Err }
 
 // Retryable reports whether the same request may succeed later.
 func Retryable(err error) (after time.Duration, ok bool) {
-	e, is := errors.AsType[*Error](err)
-	if !is {
-		return 0, false
-	}
-	return e.RetryAfter, e.Class == Transient || e.Class == RateLimit
+	r, after := RemedyOf(err)
+	return after, r == Wait
 }

@@ -126,6 +126,8 @@ var plannerRules = []rule{
 			return decided(lifecycle.Rejected(d.s, d.f.Time))
 		case d.s.Held != nil || len(p.Hooks) > 0:
 			return taken() // a hook stopped it
+		case p.Input == 0 && d.s.GivenUp() != nil:
+			return decided(lifecycle.Interrupted(d.s))
 		}
 		return decided(lifecycle.Pause(d.s, d.f.Time, lifecycle.Wish{By: p.By, Reason: p.Reason, Input: p.Input}))
 	}),
@@ -237,7 +239,11 @@ func (d deciding) answer(a events.GateAnswer, decision string) (say []events.Pay
 // executorRules have no step.finished: that comes of its look.
 var executorRules = []rule{
 	on(func(d deciding, p *events.PlanDeferredData) ([]events.Payload, bool, error) {
-		f := turn.Failure{Error: p.Error, Class: p.Class, Retryable: true, RetryAfter: took(p.DelayMS)}
+		if p.Pause {
+			return taken() // how long a provider is waited for is a setting of the executor
+		}
+		f := turn.Failure{Error: p.Error, Class: p.Class, Retryable: true, RetryAfter: took(p.DelayMS),
+			Provider: p.Provider, HTTPStatus: p.HTTPStatus}
 		return decided(turn.FailPlan(d.s, d.planTask(p.Try, p.Attempt, p.Lost), f, d.f.Time), nil)
 	}),
 	on(func(d deciding, p *events.PlanAnsweredData) ([]events.Payload, bool, error) {
@@ -268,13 +274,15 @@ var executorRules = []rule{
 		switch {
 		case p.Class == events.ClassInterrupted:
 			return taken() // a hook held the turn back
+		case p.Pause:
+			return taken() // how long a provider is waited for is a setting of the executor
 		case duty.Ask == nil:
 			return decided(duty.Append, nil)
 		}
 		duty.Ask.Lost = requests(p.Lost)
 		wait := time.Duration(p.DelayMS) * time.Millisecond // at least what a provider asked for
 		return decided(turn.Fail(d.s, *duty.Ask, turn.Failure{Error: p.Error, Class: p.Class, Retryable: true,
-			RetryAfter: wait, Window: p.Window}, d.f.Time), nil)
+			RetryAfter: wait, Window: p.Window, Provider: p.Provider, HTTPStatus: p.HTTPStatus}, d.f.Time), nil)
 	}),
 	on(func(d deciding, p *events.TurnFinishedData) ([]events.Payload, bool, error) {
 		duty := turn.Next(d.s, p.Step, d.f.Time)

@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/inspan/inspan/internal/core/lifecycle"
 	"github.com/inspan/inspan/internal/core/turn"
 	"github.com/inspan/inspan/internal/replay"
 	"github.com/inspan/inspan/pkg/events"
@@ -28,6 +29,22 @@ func TestLog(t *testing.T) {
 		},
 		"PLUS-6 LOOP-10 a turn whose prompt was too long, which tells of a smaller window": func(b *runtest.Builder) []events.Payload {
 			return turn.Fail(b.State(), ask(b, 0), turn.Failure{Error: "too long", Class: events.ClassTooLong, Retryable: true, Window: 4000}, noon)
+		},
+		"PLUS-6 PLUS-13 a turn that waits for its provider": func(b *runtest.Builder) []events.Payload {
+			return turn.Fail(b.State(), ask(b, 0), turn.Failure{Error: "overloaded", Class: "transient", Retryable: true, RetryAfter: time.Minute, Provider: "anthropic", HTTPStatus: 503}, noon)
+		},
+		"PLUS-6 PLUS-13 a run that is paused for its provider": func(b *runtest.Builder) []events.Payload {
+			out := turn.Fail(b.State(), ask(b, 0), turn.Failure{Error: "no key", Class: "auth", Repair: true, Provider: "anthropic", HTTPStatus: 401}, noon)
+			twin := runtest.New("main", "r")
+			c := runtest.Created()
+			c.Options.MaxTokens = 1 << 30
+			twin.Append(c, runtest.Started(), runtest.Plan(runtest.Step("a")), runtest.Ready("a"), runtest.Allowed("a"))
+			twin.Append(out...)
+			paused, err := lifecycle.Interrupted(twin.State())
+			if err != nil || len(paused) != 1 {
+				panic("the run is not paused")
+			}
+			return append(out, paused...)
 		},
 		"PLUS-6 PLUS-3 a turn that broke off, and is taken later": func(b *runtest.Builder) []events.Payload {
 			return turn.Fail(b.State(), ask(b, 0), turn.Failure{Error: "broke off", Class: "transient", Retryable: true, Begun: true}, noon)

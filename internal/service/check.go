@@ -105,10 +105,17 @@ func (p *Planning) check() error {
 }
 
 func (m *Models) check() error {
+	var errs []error
 	if m.OpenAIAPI != "" && m.OpenAIAPI != "chat" && m.OpenAIAPI != "responses" {
-		return fmt.Errorf("INSPAN_OPENAI_API is %q, want chat, responses or nothing", m.OpenAIAPI)
+		errs = append(errs, fmt.Errorf("INSPAN_OPENAI_API is %q, want chat, responses or nothing", m.OpenAIAPI))
 	}
-	return nil
+	for name, d := range map[string]time.Duration{"INSPAN_MODEL_IDLE": m.ModelIdle, "INSPAN_MODEL_TIMEOUT": m.ModelTimeout,
+		"INSPAN_MODEL_MAX_WAIT": m.ModelMaxWait} {
+		if d < 0 {
+			errs = append(errs, fmt.Errorf("%s is %s, want more than 0, or 0 for no limit", name, d))
+		}
+	}
+	return errors.Join(errs...)
 }
 
 func (g *Gates) check() error {

@@ -85,14 +85,17 @@ type Planning struct {
 
 // Models: the providers of models.
 type Models struct {
-	Scripts          string       `envconfig:"INSPAN_SCRIPTS" desc:"folder of scripts for the scripted model"`
-	AnthropicKey     secret.Value `envconfig:"INSPAN_ANTHROPIC_API_KEY" desc:"key for anthropic/ models; ANTHROPIC_API_KEY_FILE names a file with it"`
-	AnthropicBaseURL string       `envconfig:"INSPAN_ANTHROPIC_BASE_URL" desc:"other address of the Anthropic API"`
-	OpenAIKey        secret.Value `envconfig:"INSPAN_OPENAI_API_KEY" desc:"key for openai/ models; OPENAI_API_KEY_FILE names a file with it"`
-	OpenAIBaseURL    string       `envconfig:"INSPAN_OPENAI_BASE_URL" desc:"address of an OpenAI-compatible server"`
-	OpenAIAPI        string       `envconfig:"INSPAN_OPENAI_API" desc:"chat or responses; where it is not set, responses with OpenAI itself and chat with other servers"`
-	GeminiKey        secret.Value `envconfig:"INSPAN_GEMINI_API_KEY" desc:"key for gemini/ models; GEMINI_API_KEY_FILE names a file with it"`
-	GeminiBaseURL    string       `envconfig:"INSPAN_GEMINI_BASE_URL" desc:"other address of the Gemini API"`
+	Scripts          string        `envconfig:"INSPAN_SCRIPTS" desc:"folder of scripts for the scripted model"`
+	AnthropicKey     secret.Value  `envconfig:"INSPAN_ANTHROPIC_API_KEY" desc:"key for anthropic/ models; ANTHROPIC_API_KEY_FILE names a file with it"`
+	AnthropicBaseURL string        `envconfig:"INSPAN_ANTHROPIC_BASE_URL" desc:"other address of the Anthropic API"`
+	OpenAIKey        secret.Value  `envconfig:"INSPAN_OPENAI_API_KEY" desc:"key for openai/ models; OPENAI_API_KEY_FILE names a file with it"`
+	OpenAIBaseURL    string        `envconfig:"INSPAN_OPENAI_BASE_URL" desc:"address of an OpenAI-compatible server"`
+	OpenAIAPI        string        `envconfig:"INSPAN_OPENAI_API" desc:"chat or responses; where it is not set, responses with OpenAI itself and chat with other servers"`
+	GeminiKey        secret.Value  `envconfig:"INSPAN_GEMINI_API_KEY" desc:"key for gemini/ models; GEMINI_API_KEY_FILE names a file with it"`
+	GeminiBaseURL    string        `envconfig:"INSPAN_GEMINI_BASE_URL" desc:"other address of the Gemini API"`
+	ModelIdle        time.Duration `envconfig:"INSPAN_MODEL_IDLE" default:"60s" desc:"how long a provider may send nothing during an answer before the request is made again, five times as long before the answer begins; raise it for models that think in silence; 0 is no limit (executor)"`
+	ModelTimeout     time.Duration `envconfig:"INSPAN_MODEL_TIMEOUT" default:"0s" desc:"longest time of one model request in all, after which it is made again; 0 is no limit (executor)"`
+	ModelMaxWait     time.Duration `envconfig:"INSPAN_MODEL_MAX_WAIT" default:"24h" desc:"how long a run waits for a provider that does not answer before it is paused, so that inspan resume goes on; 0 is no limit (executor)"`
 }
 
 // Gates: of the gatekeeper.

@@ -107,6 +107,9 @@ func traits() map[string]trait {
 		"INSPAN_OPENAI_API":                    {key: "models.openai.api"},
 		"INSPAN_GEMINI_API_KEY":                {key: "models.gemini.api_key", standard: "GEMINI_API_KEY"},
 		"INSPAN_GEMINI_BASE_URL":               {key: "models.gemini.base_url", standard: "GEMINI_BASE_URL"},
+		"INSPAN_MODEL_IDLE":                    {key: "models.idle"},
+		"INSPAN_MODEL_TIMEOUT":                 {key: "models.timeout"},
+		"INSPAN_MODEL_MAX_WAIT":                {key: "models.max_wait"},
 	}
 	maps.Copy(all, sandboxTraits())
 	return all

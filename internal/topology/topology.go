@@ -63,8 +63,8 @@ func AllSubscriptions() []Subscriptions { return slices.Clone(hearing) }
 var hearing = []Subscriptions{
 	{
 		Role: events.Planner,
-		Events: []events.Kind{events.RunCreated, events.PlanAnswered, events.StepFinished, events.StepFailed,
-			events.GateRejected, events.GateExpired, events.RunResumed, events.TurnDeferred},
+		Events: []events.Kind{events.RunCreated, events.PlanDeferred, events.PlanAnswered, events.StepFinished,
+			events.StepFailed, events.GateRejected, events.GateExpired, events.RunResumed, events.TurnDeferred},
 		Inputs: []string{"task", "task.*", "run.*.control", "session.*.control"},
 		// tasks may wait for their turn; a stop may not wait for them
 		Apart:   []string{"run.*.control", "session.*.control"},

@@ -28,6 +28,7 @@ type PlanDeferredData struct {
 	DelayMS   int64     `json:"delay_ms"`
 	NotBefore time.Time `json:"not_before"`
 	Lost      *Lost     `json:"lost,omitempty"`
+	Outage
 }
 
 // PlanAnsweredData is the end of a request for a plan: the text of the model, or why there is none.

@@ -302,6 +302,9 @@ type RunPausedData struct {
 	Input uint64 `json:"input_seq,omitempty"`
 	// Hooks are the answers of the hooks that were asked before the end of the run.
 	Hooks []HookAnswer `json:"hooks,omitempty"`
+	// ClockStopped is true where the pause does not count towards the deadline of the run. In events of older programs
+	// it does.
+	ClockStopped bool `json:"clock_stopped,omitempty"`
 }
 
 // RunResumedData ends a pause.

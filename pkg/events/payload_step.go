@@ -141,6 +141,17 @@ type TurnDeferredData struct {
 	Lost   *Lost `json:"lost,omitempty"`
 	// Hooks are the answers of the hooks that were asked before the turn.
 	Hooks []HookAnswer `json:"hooks,omitempty"`
+	Outage
+}
+
+// Outage is what a deferred model request waits for, where that is a provider of models. Events of older programs have
+// none of it.
+type Outage struct {
+	// Provider that did not answer, such as "anthropic"; HTTPStatus of its refusal, 0 where there was none.
+	Provider   string `json:"provider,omitempty"`
+	HTTPStatus int    `json:"http_status,omitempty"`
+	// Pause is true where the request is not made again before the run was paused and a person resumed it.
+	Pause bool `json:"pause,omitempty"`
 }
 
 // ClassInterrupted is the class of a turn that a hook holds back until a person resumes the run. Attempt is then that

@@ -63,6 +63,7 @@ func (s State) ApplyEvent(f events.Event, p events.Payload, hash string) (State,
 	if fault := next.fold(f, p); fault != "" {
 		return State{}, &FoldError{Run: f.Run, Sequence: f.Sequence, Kind: kind, Fault: fault}
 	}
+	next.tick(&s, f.Time)
 	next.Sequence, next.Hash, next.UpdatedAt = f.Sequence, hash, f.Time
 	return next, nil
 }
@@ -109,11 +110,12 @@ var runRules = []rule{
 	on(func(s *State, _ events.Event, d *events.RunPausedData) string {
 		s.PauseReason, s.Held = d.Reason, nil
 		s.StopPassed = s.StopPassed || len(d.Hooks) > 0
+		s.Clock.Paused = d.ClockStopped
 		s.took(d.Input)
 		return s.move(events.Running, events.Paused)
 	}),
 	on(func(s *State, f events.Event, d *events.RunResumedData) string {
-		s.PauseReason, s.ResumedAt = "", f.Sequence
+		s.PauseReason, s.ResumedAt, s.Clock.Paused = "", f.Sequence, false
 		s.took(d.Input)
 		return s.move(events.Paused, events.Running)
 	}),
@@ -218,7 +220,7 @@ func (s *State) end(r events.Result, to events.Status, at time.Time) string {
 	}
 	s.Status, s.Result, s.EndedAt = to, &r, &at
 	s.took(r.Input)
-	s.Open, s.CallsHeld, s.Held, s.Planning = nil, 0, nil, nil
+	s.Open, s.CallsHeld, s.Held, s.Planning, s.Clock.Paused = nil, 0, nil, nil, false
 	return ""
 }
 
@@ -282,6 +284,7 @@ func (s *State) stepEnded(id string, change func(*Step)) string {
 	fault := s.step(id, events.StepIsRunning, func(st *Step) {
 		change(st)
 		st.Owed, st.Final, st.Attempt, st.NotBefore, st.Passed, st.TooLong = 0, false, 0, time.Time{}, false, 0
+		st.Outage = nil
 	})
 	if fault != "" {
 		return fault
@@ -300,7 +303,7 @@ func (s *State) hold(answers []events.HookAnswer) {
 }
 
 // deferred folds a turn that is taken later: after a wait, or, where a hook interrupted it, once the run is resumed.
-func (s *State) deferred(d *events.TurnDeferredData) string {
+func (s *State) deferred(d *events.TurnDeferredData, f events.Event) string {
 	s.lose(d.Lost)
 	_, own := events.Decisive(d.Hooks)
 	if d.Class == events.ClassInterrupted {
@@ -312,6 +315,7 @@ func (s *State) deferred(d *events.TurnDeferredData) string {
 	}
 	return s.step(d.Step, events.StepIsRunning, func(st *Step) {
 		st.Attempt, st.NotBefore, st.Passed = d.Attempt, d.NotBefore, st.Passed || own
+		st.Outage = s.failed(st.Outage, d.Outage, d.Class, d.Error, f)
 		if d.Class == events.ClassTooLong {
 			st.TooLong++
 			s.narrow(st.AssignedAgent, d.Window)

@@ -24,7 +24,7 @@ func (s *State) turn(d *events.TurnFinishedData, at time.Time, seq uint64) strin
 	}
 	fault := s.step(d.Step, events.StepIsRunning, func(st *Step) {
 		st.Turns++
-		st.Owed, st.Attempt, st.NotBefore, st.Passed, st.TooLong = 0, 0, time.Time{}, false, 0
+		st.Owed, st.Attempt, st.NotBefore, st.Outage, st.Passed, st.TooLong = 0, 0, time.Time{}, nil, false, 0
 		st.Final = len(d.Calls) == 0
 		if st.Final && d.OutputFault != "" && !st.Mended {
 			st.Final, st.Mended, st.Owed = false, true, seq

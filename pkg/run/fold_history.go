@@ -25,7 +25,7 @@ func (s *State) compacted(d *events.HistoryCompactedData) string {
 		next.Count = st.Compacted.Count + 1
 	}
 	fault := s.step(d.Step, events.StepIsRunning, func(st *Step) {
-		st.Compacted, st.Attempt, st.NotBefore = &next, 0, time.Time{}
+		st.Compacted, st.Attempt, st.NotBefore, st.Outage = &next, 0, time.Time{}, nil
 	})
 	if fault != "" {
 		return fault

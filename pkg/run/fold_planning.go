@@ -20,6 +20,8 @@ type Planning struct {
 	// Attempt counts the failed attempts of the request that is owed; NotBefore is when the next may be made.
 	Attempt   int       `json:"attempt,omitempty"`
 	NotBefore time.Time `json:"notBefore,omitzero"`
+	// Outage is the provider that the request waits for; nil where it waits for none.
+	Outage *Outage `json:"outage,omitempty"`
 	// Answered is the sequence of the last answer, 0 before the first. Text is that of the model, Error why there is
 	// none, and RunReason the finish reason of the run then.
 	Answered     uint64      `json:"answered,omitempty"`
@@ -35,12 +37,13 @@ var planningRules = []rule{
 	on(func(s *State, f events.Event, d *events.PlanRequestedData) string {
 		return s.planRequested(d, f.Sequence)
 	}),
-	on(func(s *State, _ events.Event, d *events.PlanDeferredData) string {
+	on(func(s *State, f events.Event, d *events.PlanDeferredData) string {
 		next, fault := s.planOwed(d.Try)
 		if fault != "" {
 			return fault
 		}
 		next.Attempt, next.NotBefore = d.Attempt, d.NotBefore
+		next.Outage = s.failed(next.Outage, d.Outage, d.Class, d.Error, f)
 		s.Planning = next
 		s.lose(d.Lost)
 		return ""
@@ -50,7 +53,7 @@ var planningRules = []rule{
 		if fault != "" {
 			return fault
 		}
-		next.Owed, next.Attempt, next.NotBefore, next.Answered = 0, 0, time.Time{}, f.Sequence
+		next.Owed, next.Attempt, next.NotBefore, next.Outage, next.Answered = 0, 0, time.Time{}, nil, f.Sequence
 		next.Text, next.TextRef, next.FinishReason, next.Error, next.RunReason = d.Text, d.TextRef, d.FinishReason, d.Error,
 			d.RunReason
 		s.Planning = next

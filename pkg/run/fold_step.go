@@ -28,7 +28,7 @@ var stepRules = []rule{
 			st.Status, st.Error, st.RunReason = events.StepIsFailed, d.Error, d.RunReason
 		})
 	}),
-	on(func(s *State, _ events.Event, d *events.TurnDeferredData) string { return s.deferred(d) }),
+	on(func(s *State, f events.Event, d *events.TurnDeferredData) string { return s.deferred(d, f) }),
 	on(func(s *State, f events.Event, d *events.TurnFinishedData) string {
 		return s.turn(d, f.Time, f.Sequence)
 	}),

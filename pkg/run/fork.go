@@ -64,6 +64,7 @@ func Fork(old State, say string, fresh bool) (State, error) {
 	s.Checkpoints = List[Checkpoint]{} // they name events of the other run
 	s.Inputs, s.Gates, s.Held, s.StopPassed, s.ForkStart, s.Forked = nil, nil, nil, false, "", false
 	s.Planning = nil // it asks for a plan of its own
+	s.Clock = Clock{}
 	s.interruptAll()
 	if s.Plan == nil {
 		return s, nil
@@ -73,6 +74,7 @@ func Fork(old State, say string, fresh bool) (State, error) {
 	for i, st := range plan.Steps {
 		next := *st
 		next.Owed, next.ReadyAt, next.AllowedAt, next.Attempt, next.NotBefore, next.Passed = 0, 0, 0, 0, time.Time{}, false
+		next.Outage = nil
 		if st.Status == events.StepIsReady || st.Status == events.StepIsRunning {
 			next.Status = events.StepIsPending
 		}

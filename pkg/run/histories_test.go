@@ -89,6 +89,18 @@ var stories = map[string]func() *runtest.Builder{
 		b.Append(runtest.Completed(b.State()))
 		return b
 	},
+	"outage": func() *runtest.Builder {
+		b := runtest.New("demo", "outage")
+		b.Append(runtest.Created(), runtest.Started(), &events.PlanRequestedData{Event: "plan_requested", Try: 1, Agents: []string{"worker"}},
+			runtest.PlanWaits(1, 1, b.State().UpdatedAt, false), &events.PlanAnsweredData{Event: "plan_answered", Try: 1, Text: "{}", Attempt: 2})
+		b.Append(runtest.Plan(runtest.Step("a"), runtest.Step("b")), runtest.Ready("a"), runtest.Ready("b"), runtest.Allowed("a"), runtest.Allowed("b"))
+		b.Append(runtest.TurnWaits(1, "a", 1, b.State().UpdatedAt, false), runtest.Turn(1, "b", "Done."), runtest.StepDone("b", "done"))
+		b.Append(runtest.TurnWaits(2, "a", 2, b.State().UpdatedAt, true), runtest.PausedClock("provider anthropic: overloaded"), runtest.Resumed())
+		b.Append(runtest.TurnWaits(2, "a", 1, b.State().UpdatedAt, false), runtest.PausedClock("lunch"), runtest.Resumed())
+		b.Append(runtest.Turn(2, "a", "Done, too."), runtest.StepDone("a", "done"), runtest.PlanDone(2))
+		b.Append(runtest.Completed(b.State()))
+		return b
+	},
 	"checkpoints": func() *runtest.Builder {
 		b := runtest.New("demo", "checkpoints")
 		b.Append(runtest.Created(), runtest.Started(), runtest.Plan(runtest.Step("a"), runtest.Step("b", "a"), runtest.Step("c", "b")), runtest.Ready("a"), runtest.Allowed("a"))

@@ -69,6 +69,8 @@ type State struct {
 	// StartedAt and EndedAt are nil until then.
 	StartedAt *time.Time `json:"startedAt,omitempty"`
 	EndedAt   *time.Time `json:"endedAt,omitempty"`
+	// Clock is what does not count towards the deadline.
+	Clock Clock `json:"clock,omitzero"`
 	// PausedSince is the sequence of the last run.paused, ResumedAt that of the last run.resumed.
 	PauseReason string         `json:"pauseReason,omitempty"`
 	ResumedAt   uint64         `json:"resumedAtSequence,omitempty"`
@@ -132,6 +134,8 @@ type Step struct {
 	// Attempt counts the failed attempts of the turn that is owed; NotBefore is when the next may be made.
 	Attempt   int       `json:"attempt,omitempty"`
 	NotBefore time.Time `json:"notBefore,omitzero"`
+	// Outage is the provider that the turn waits for; nil where it waits for none.
+	Outage *Outage `json:"outage,omitempty"`
 	// Mended is true once the model was told what is wrong with its last answer: it is told once.
 	Mended bool `json:"mended,omitempty"`
 	// Passed is true where a hook interrupted the turn that is owed: a person who resumes the run lets it be taken.

@@ -16,9 +16,6 @@ import (
 	"github.com/inspan/inspan/pkg/run"
 )
 
-// maxAsk bounds one model request: a stream that falls silent must not hold a worker for ever.
-const maxAsk = 10 * time.Minute
-
 // ask makes the request and turns the answer into what the log can hold. begun tells that the model has spoken.
 func (r *Role) ask(ctx context.Context, s run.State, task turn.Task, fits *shown,
 	said *streaming.Stream) (a turn.Answer, begun bool, err error) {
@@ -35,16 +32,11 @@ func (r *Role) ask(ctx context.Context, s run.State, task turn.Task, fits *shown
 		return a, false, err
 	}
 	begin := time.Now()
-	limited, cancel := context.WithTimeout(ctx, maxAsk)
-	defer cancel()
-	answer, err := askShown(limited, model, req, func(d llm.Delta) {
+	answer, err := askShown(ctx, r.timed(model), req, func(d llm.Delta) {
 		begun = true
 		said.Write(streaming.Thinking, "", d.Thinking)
 		said.Write(streaming.Token, "", d.Text)
 	})
-	if err != nil && ctx.Err() == nil && limited.Err() != nil {
-		return a, true, &llm.Error{Class: llm.Transient, Err: fmt.Errorf("no whole answer within %s", maxAsk)}
-	}
 	if err != nil {
 		return a, begun, err
 	}

@@ -2,8 +2,6 @@ package executor
 
 import (
 	"context"
-	"errors"
-	"fmt"
 	"time"
 
 	"github.com/inspan/inspan/internal/core/budget"
@@ -80,23 +78,18 @@ func (r *Role) summary(ctx context.Context, s run.State, task turn.Task, agent e
 	if err != nil {
 		return d, false, err
 	}
-	limited, cancel := context.WithTimeout(ctx, maxAsk)
-	defer cancel()
 	most := asking.MaxOutputTokens
 	if budget.Limited(s) && agent.MaxOutputTokens > 0 {
 		most = min(most, agent.MaxOutputTokens) // no more than is set aside for the turn
 	}
 	begin := time.Now()
-	answer, err := model.Ask(limited, llm.Request{Model: name, System: asking.System,
+	answer, err := r.timed(model).Ask(ctx, llm.Request{Model: name, System: asking.System,
 		Messages:        []llm.Message{{Role: llm.User, Text: asking.User}},
 		MaxOutputTokens: most, Temperature: agent.Temperature, Meta: llm.Meta{Run: s.HarnessID, Step: task.Step.ID,
 			Agent: agent.Name, Turn: task.Number, Attempt: task.Attempt, Purpose: "compaction"}},
 		func(llm.Delta) { begun = true })
-	switch {
-	case err != nil && ctx.Err() == nil && limited.Err() != nil:
-		err = &llm.Error{Class: llm.Transient, Err: fmt.Errorf("no whole summary within %s", maxAsk)}
-	case err == nil && cut.Shorten(answer.Text) == "":
-		err = &llm.Error{Class: llm.Transient, Err: errors.New("the model gave no summary of the history")}
+	if err == nil && cut.Shorten(answer.Text) == "" {
+		err = &llm.Error{Class: llm.Transient, Err: errNoSummary}
 	}
 	if err != nil {
 		return d, begun, err

@@ -43,6 +43,9 @@ type Config struct {
 	Tools  *tool.Registry
 	// Hooks asks those who are to be asked before a turn; nil lets every hook of an agent block.
 	Hooks *hooks.Asker
+	// MaxWait is how long a request waits for a provider that does not answer before the run is paused; 0 is without a
+	// limit. Timeout bounds one request, 0 bounds none.
+	MaxWait, Timeout time.Duration
 	// ToolsOf returns the tools of an agent, those of its servers too; nil means Tools for every agent.
 	ToolsOf func(events.Agent) *tool.Registry
 	// Now is the clock; nil means time.Now.
@@ -253,14 +256,10 @@ func (r *Role) failed(ctx, ask context.Context, s run.State, task turn.Task, cau
 	if ask.Err() != nil {
 		return runlog.Written{}, nil // the run has ended: it has no steps any more
 	}
-	after, again := llm.Retryable(cause)
-	f := turn.Failure{Error: cause.Error(), Class: "permanent", Retryable: again, RetryAfter: after, Begun: begun}
-	if e, ok := errors.AsType[*llm.Error](cause); ok {
-		f.Class = string(e.Class)
-		agent, _ := s.Agent(task.Step.AssignedAgent)
-		if e.Class == llm.TooLong && prompt.Shorter(agent, task.Step) {
-			f.Retryable, f.Window = true, prompt.Smaller(s, agent, task.Step)
-		}
+	agent, _ := s.Agent(task.Step.AssignedAgent)
+	f := r.failure(cause, agent.Model, begun)
+	if f.Class == events.ClassTooLong && prompt.Shorter(agent, task.Step) {
+		f.Retryable, f.Window = true, prompt.Smaller(s, agent, task.Step)
 	}
 	w, err := r.cfg.Ledger.Write(ctx, s.HarnessID, func(s run.State, now time.Time) ([]events.Payload, error) {
 		return turn.Fail(s, task, f, now), nil
@@ -268,7 +267,7 @@ func (r *Role) failed(ctx, ask context.Context, s run.State, task turn.Task, cau
 	if err != nil {
 		return w, err
 	}
-	if st := w.State.Step(task.Step.ID); st != nil && !st.NotBefore.IsZero() {
+	if st := w.State.Step(task.Step.ID); st != nil && !st.NotBefore.IsZero() && w.State.GivenUp() == nil {
 		return w, r.cfg.Timers.Set(ctx, s.HarnessID, "turn."+st.ID, st.NotBefore)
 	}
 	return w, nil

@@ -77,17 +77,12 @@ func (r planning) ask(ctx context.Context, s run.State, task turn.PlanTask,
 		return d, false, err
 	}
 	begin := time.Now()
-	limited, cancel := context.WithTimeout(ctx, maxAsk)
-	defer cancel()
-	answer, err := model.Ask(limited, req, func(p llm.Delta) {
+	answer, err := r.timed(model).Ask(ctx, req, func(p llm.Delta) {
 		begun = true
 		said.Write(streaming.Thinking, "", p.Thinking)
 		said.Write(streaming.Token, "", p.Text)
 	})
-	switch {
-	case err != nil && ctx.Err() == nil && limited.Err() != nil:
-		return d, true, &llm.Error{Class: llm.Transient, Err: fmt.Errorf("no whole plan within %s", maxAsk)}
-	case err != nil:
+	if err != nil {
 		return d, begun, err
 	}
 	d = events.PlanAnsweredData{Text: answer.Text, FinishReason: string(answer.Finish), InputTokens: answer.Usage.Input,
@@ -147,18 +142,14 @@ func (r planning) failed(ctx, ask context.Context, s run.State, task turn.PlanTa
 	if ask.Err() != nil {
 		return nil // the run has ended: it needs no plan any more
 	}
-	after, again := llm.Retryable(cause)
-	f := turn.Failure{Error: cause.Error(), Class: "permanent", Retryable: again, RetryAfter: after, Begun: begun}
-	if e, ok := errors.AsType[*llm.Error](cause); ok {
-		f.Class = string(e.Class)
-	}
+	f := r.failure(cause, s.Agents[s.AgentName].Model, begun)
 	w, err := r.cfg.Ledger.Write(ctx, s.HarnessID, func(s run.State, now time.Time) ([]events.Payload, error) {
 		return turn.FailPlan(s, task, f, now), nil
 	})
 	if err != nil {
 		return err
 	}
-	if p := w.State.Planning; p != nil && p.Owed != 0 && !p.NotBefore.IsZero() {
+	if p := w.State.Planning; p != nil && p.Owed != 0 && !p.NotBefore.IsZero() && w.State.GivenUp() == nil {
 		return r.cfg.Timers.Set(ctx, s.HarnessID, "turn."+planTimer, p.NotBefore)
 	}
 	return nil

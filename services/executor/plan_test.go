@@ -191,20 +191,22 @@ func TestPlanning(t *testing.T) {
 			}
 		}
 	})
-	t.Run("PLUS-7 where the provider is away the request is made again, later each time, and the run gets no plan in the end", func(t *testing.T) {
+	t.Run("PLUS-7 PLUS-13 where the provider is away the request is made again, later each time, and in the end the run waits for a person", func(t *testing.T) {
 		t.Parallel()
 		p := requesting(t, begun()...)
 		m := &talker{do: func(int, llm.Sink) (llm.Answer, error) {
 			return llm.Answer{}, &llm.Error{Class: llm.Transient, Err: errors.New("overloaded")}
 		}}
 		r, last := p.executor(m), time.Duration(0)
+		r.cfg.MaxWait = 10 * time.Minute
 		if err := p.deliver(r, 1); err != nil {
 			t.Fatal(err)
 		}
-		for n := 1; p.state().Planning.Owed != 0; n++ {
+		begin := p.now
+		for n := 1; !p.state().Planning.Outage.Pause; n++ {
 			s := p.state()
 			wait := s.Planning.NotBefore.Sub(p.now)
-			if s.Planning.Attempt != n || wait < 2*last || len(p.st.TimersSet()) != 1 {
+			if s.Planning.Attempt != n || wait < min(2*last, turn.MaxDelay) || len(p.st.TimersSet()) != 1 {
 				t.Fatalf("attempt %d is followed by one in %s, after %s, timers %v", s.Planning.Attempt, wait, last, p.st.TimersSet())
 			}
 			if err := r.Due(t.Context(), "r1", "turn", planTimer, s); err != nil || m.asked != n {
@@ -215,7 +217,23 @@ func TestPlanning(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		if s := p.state(); m.asked != turn.MaxAttempts || !strings.Contains(s.Planning.Error, "overloaded") || s.Planning.RunReason != events.FinishError {
+		asked := m.asked
+		if s, waited := p.state(), p.now.Sub(begin); waited > r.cfg.MaxWait || waited+turn.MaxDelay <= r.cfg.MaxWait || !strings.Contains(s.GivenUp().Error, "overloaded") || s.GivenUp().Provider != "scripted" {
+			t.Errorf("after %s: %+v", waited, s.GivenUp())
+		}
+		for range 2 { // a timer that fires once more asks nothing before a person resumes the run
+			p.now = p.now.Add(time.Hour)
+			if err := r.Due(t.Context(), "r1", "turn", planTimer, p.state()); err != nil || m.asked != asked {
+				t.Fatalf("%v, asked %d times", err, m.asked)
+			}
+		}
+		p.say(runtest.PausedClock("provider"), runtest.Resumed())
+		m.do = drafts
+		s := p.state()
+		if err := r.Event(t.Context(), runlog.ReceivedEvent{Run: "r1", Kind: events.RunResumed, Sequence: s.Sequence, State: s, Deliveries: 1}); err != nil {
+			t.Fatal(err)
+		}
+		if s := p.state(); m.asked != asked+1 || s.Planning.Owed != 0 || s.Planning.Text == "" || len(s.Outages()) != 0 {
 			t.Errorf("asked %d times: %+v", m.asked, s.Planning)
 		}
 	})

@@ -142,9 +142,14 @@ func (r *Role) planless(ctx context.Context, h runlog.ReceivedEvent) error {
 
 // Event implements runlog.Role: what follows from the end of a step, a rejection or a resume.
 func (r *Role) Event(ctx context.Context, h runlog.ReceivedEvent) error {
-	if h.Kind == events.RunResumed && h.State.Plan == nil && h.State.Status == events.Running {
-		_, err := r.fromModel(ctx, h.State) // it was paused before it had one
-		return err
+	if h.Kind == events.RunResumed {
+		if err := r.setDeadline(ctx, h.State); err != nil {
+			return err // its clock stood while it was paused
+		}
+		if h.State.Plan == nil && h.State.Status == events.Running {
+			_, err := r.fromModel(ctx, h.State) // it was paused before it had one
+			return err
+		}
 	}
 	decide := lifecycle.Progress
 	switch h.Kind {
@@ -155,7 +160,7 @@ func (r *Role) Event(ctx context.Context, h runlog.ReceivedEvent) error {
 		return err
 	case events.GateRejected, events.GateExpired:
 		decide = lifecycle.Rejected
-	case events.TurnDeferred:
+	case events.TurnDeferred, events.PlanDeferred:
 		decide = func(s run.State, _ time.Time) ([]events.Payload, error) { return lifecycle.Interrupted(s) }
 	default: // whatever else happened, the plan may go on
 	}

@@ -34,15 +34,25 @@ func blocked(s run.State, now time.Time, a events.HookAnswer) []events.Payload {
 
 func paused(a events.HookAnswer, answers []events.HookAnswer) *events.RunPausedData {
 	return &events.RunPausedData{Event: "run_paused", From: events.Running, To: events.Paused, By: a.Hook,
-		Reason: shorten("interrupted by "+hook.Why(a), maxError), Hooks: answers}
+		Reason: shorten("interrupted by "+hook.Why(a), maxError), Hooks: answers, ClockStopped: true}
 }
 
-// Interrupted pauses a run that a hook interrupted at a turn or after a call.
+// Interrupted pauses a run that a hook interrupted at a turn or after a call, or whose model requests need a person:
+// their provider was waited for as long as it may be, or refuses the key.
 func Interrupted(s run.State) ([]events.Payload, error) {
-	if s.Status != events.Running || s.Held == nil || !s.Held.Told {
+	if s.Status != events.Running {
 		return nil, nil
 	}
-	return []events.Payload{paused(s.Held.HookAnswer, nil)}, nil
+	if s.Held != nil && s.Held.Told {
+		return []events.Payload{paused(s.Held.HookAnswer, nil)}, nil
+	}
+	o := s.GivenUp()
+	if o == nil {
+		return nil, nil
+	}
+	return []events.Payload{&events.RunPausedData{Event: "run_paused", From: events.Running, To: events.Paused,
+		By: string(events.Executor), Reason: shorten("provider "+o.Provider+": "+o.Error, maxError),
+		ClockStopped: true}}, nil
 }
 
 // AtStop says what becomes of the end of a run that is about to be said. asked tells whether the hooks were asked;

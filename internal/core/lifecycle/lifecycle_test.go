@@ -2,6 +2,7 @@ package lifecycle
 
 import (
 	"errors"
+	"strings"
 	"testing"
 	"time"
 
@@ -163,6 +164,73 @@ func TestControl(t *testing.T) {
 		}
 		if say, _ := Timeout(b.State(), deadline); len(say) != 0 {
 			t.Errorf("said again after the end: %v", say)
+		}
+	})
+}
+
+func TestOutage(t *testing.T) {
+	t.Parallel()
+	running := func() *runtest.Builder {
+		b := runtest.New("main", "r1")
+		b.Append(runtest.Created(), runtest.Started(), runtest.Plan(runtest.Step("a")), runtest.Ready("a"), runtest.Allowed("a"))
+		return b
+	}
+	t.Run("PLUS-13 law 1: a run is paused once for a provider that was given up, with the reason", func(t *testing.T) {
+		t.Parallel()
+		b := running()
+		b.Append(runtest.TurnWaits(1, "a", 1, b.State().UpdatedAt, false))
+		if say, _ := Interrupted(b.State()); len(say) != 0 {
+			t.Fatalf("while it is waited for: %v", say)
+		}
+		b.Append(runtest.TurnWaits(1, "a", 2, b.State().UpdatedAt, true))
+		say, err := Interrupted(b.State())
+		if err != nil || len(say) != 1 {
+			t.Fatalf("%v %v", say, err)
+		}
+		b.Append(say...)
+		if s := b.State(); s.Status != events.Paused || !strings.Contains(s.PauseReason, "anthropic") || !strings.Contains(s.PauseReason, "overloaded") || !s.Clock.Paused {
+			t.Errorf("%s %q %+v", s.Status, s.PauseReason, s.Clock)
+		}
+		if again, _ := Interrupted(b.State()); len(again) != 0 {
+			t.Errorf("paused again: %v", again)
+		}
+		b.Append(runtest.Resumed())
+		if again, _ := Interrupted(b.State()); len(again) != 0 {
+			t.Errorf("a late delivery pauses the resumed run: %v", again)
+		}
+	})
+	t.Run("PLUS-13 LOOP-14 a run is not timed out while it is paused, and has its whole working time", func(t *testing.T) {
+		t.Parallel()
+		b := running()
+		from, _ := Deadline(b.State())
+		paused := b.State().UpdatedAt.Add(time.Minute)
+		b.AppendAt(paused, runtest.PausedClock("lunch"))
+		if say, _ := Timeout(b.State(), paused.Add(100*time.Hour)); len(say) != 0 {
+			t.Fatalf("while paused: %v", say)
+		}
+		b.AppendAt(paused.Add(100*time.Hour), runtest.Resumed())
+		if say, _ := Timeout(b.State(), from.Add(100*time.Hour-time.Millisecond)); len(say) != 0 {
+			t.Fatalf("too early: %v", say)
+		}
+		say, _ := Timeout(b.State(), from.Add(100*time.Hour))
+		if len(say) != 1 || !strings.Contains(say[0].(*events.RunFailedData).Error, "100h0m0s") {
+			t.Errorf("%v", say)
+		}
+	})
+	t.Run("PLUS-13 LIFE-2 a run that waits, or was given up and not paused yet, can be stopped", func(t *testing.T) {
+		t.Parallel()
+		for _, pause := range []bool{false, true} {
+			b := running()
+			b.Append(runtest.TurnWaits(1, "a", 1, b.State().UpdatedAt, pause))
+			say, err := Stop(b.State(), noon, Wish{By: "anna", Input: 7})
+			if err != nil {
+				t.Fatal(err)
+			}
+			b.Append(say...)
+			s := b.State()
+			if again, _ := Interrupted(s); s.Status != events.Failed || s.Result.FinishReason != events.FinishStopped || len(again) != 0 || len(s.Outages()) != 0 {
+				t.Errorf("%s %+v %v", s.Status, s.Result, again)
+			}
 		}
 	})
 }

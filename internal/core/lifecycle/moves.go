@@ -25,7 +25,7 @@ func Pause(s run.State, now time.Time, w Wish) ([]events.Payload, error) {
 		return blocked(s, now, s.Held.HookAnswer), nil // whoever asked that hook is gone; no pause takes its answer away
 	}
 	return []events.Payload{&events.RunPausedData{Event: "run_paused", From: s.Status, To: events.Paused, By: w.By,
-		Reason: w.Reason, Input: w.Input}}, nil
+		Reason: w.Reason, Input: w.Input, ClockStopped: true}}, nil
 }
 
 // Rejected pauses a running run for replanning because a gate was answered with no since it last went on (GATE-6), or
@@ -49,11 +49,11 @@ func Rejected(s run.State, now time.Time) ([]events.Payload, error) {
 		}
 		if g.Status == run.GateExpired && g.Resolution > s.ResumedAt {
 			return []events.Payload{&events.RunPausedData{Event: "run_paused", From: s.Status, To: events.Paused,
-				By: g.By, Reason: "gate expired: " + g.Reason, Gate: g.ID}}, nil
+				By: g.By, Reason: "gate expired: " + g.Reason, Gate: g.ID, ClockStopped: true}}, nil
 		}
 		if g.Status == run.GateRejected && g.Resolution > s.ResumedAt {
 			return []events.Payload{&events.RunPausedData{Event: "run_paused", From: s.Status, To: events.Paused,
-				By: g.By, Reason: "gate rejected: " + g.Reason, Gate: g.ID}}, nil
+				By: g.By, Reason: "gate rejected: " + g.Reason, Gate: g.ID, ClockStopped: true}}, nil
 		}
 	}
 	return nil, nil
@@ -115,18 +115,17 @@ func Timeout(s run.State, now time.Time) ([]events.Payload, error) {
 	if !ok || now.Before(at) || s.Status.Ended() {
 		return nil, nil
 	}
-	r := end(s, now, events.FinishTimeout, "timeout: the run took longer than "+
-		(time.Duration(s.Options.TimeoutMS)*time.Millisecond).String(), "")
+	text := "timeout: the run took longer than " + (time.Duration(s.Options.TimeoutMS) * time.Millisecond).String()
+	if stopped := time.Duration(s.Clock.StoppedMS) * time.Millisecond; stopped > 0 {
+		text += ", without " + stopped.Round(time.Second).String() + " in which it was paused or waited for a provider"
+	}
+	r := end(s, now, events.FinishTimeout, text, "")
 	return []events.Payload{&events.RunFailedData{Result: r}}, nil
 }
 
-// Deadline is when the run's time is up; ok is false where it has no limit or has not started.
-func Deadline(s run.State) (at time.Time, ok bool) {
-	if s.StartedAt == nil || s.Options.TimeoutMS <= 0 {
-		return time.Time{}, false
-	}
-	return s.StartedAt.Add(time.Duration(s.Options.TimeoutMS) * time.Millisecond), true
-}
+// Deadline is when the run's time is up. Pauses and waits for a provider do not count; ok is false where it has no limit,
+// has not started, or waits for a person to resume it.
+func Deadline(s run.State) (at time.Time, ok bool) { return s.Deadline() }
 
 // BirthTerm is how long a run may exist before it starts: whoever made it goes on with it at once, or tries again.
 const BirthTerm = time.Minute

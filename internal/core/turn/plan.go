@@ -32,6 +32,9 @@ func NextPlan(s run.State, now time.Time, lost int) PlanDuty {
 	if s.Status != events.Running || p == nil || p.Owed == 0 || s.Held != nil {
 		return PlanDuty{}
 	}
+	if o := s.Lasting(p.Outage); o != nil && o.Pause {
+		return PlanDuty{} // not before the run was paused and a person lets it go on
+	}
 	if now.Before(p.NotBefore) {
 		return PlanDuty{Wait: p.NotBefore}
 	}
@@ -64,13 +67,13 @@ func FailPlan(s run.State, task PlanTask, f Failure, now time.Time) []events.Pay
 	if f.Begun {
 		n++
 	}
-	if !f.Retryable || task.Attempt >= MaxAttempts {
+	if f.ends(task.Attempt) {
 		return []events.Payload{unplanned(s, task, events.FinishError, f.Error, n)}
 	}
-	wait := f.delay(task.Attempt)
-	return []events.Payload{&events.PlanDeferredData{Event: "error", Try: task.Try, Error: f.Error, Class: f.Class,
-		Attempt: task.Attempt,
-		DelayMS: wait.Milliseconds(), NotBefore: now.Add(wait), Lost: budget.LostPlans(s, n)}}
+	outage, delay, text := f.wait(s.Lasting(s.Planning.Outage), task.Attempt, now)
+	return []events.Payload{&events.PlanDeferredData{Event: "error", Try: task.Try, Error: text, Class: f.Class,
+		Attempt: task.Attempt, DelayMS: delay.Milliseconds(), NotBefore: now.Add(delay), Lost: budget.LostPlans(s, n),
+		Outage: outage}}
 }
 
 // owesPlan reports whether a run still owes that very request.

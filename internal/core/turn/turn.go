@@ -1,8 +1,9 @@
 // Package turn decides about model turns: when one is owed, what an answer means, and when a step is done.
 //
 // Promises: a step ends for exactly one reason, each with its own finish reason (LOOP-4). A turn that somebody else
-// finished first is not finished again. A model request that failed is tried again a bounded number of times, each
-// delay at least twice the one before.
+// finished first is not finished again. A model request that its provider did not answer is made again until the
+// provider was waited for as long as it may be, each delay at least twice the one before up to MaxDelay; then the run is
+// paused. No time of an event is taken from a clock here.
 package turn
 
 import (
@@ -19,7 +20,7 @@ import (
 
 // Limits of one turn.
 const (
-	// MaxAttempts of one model request.
+	// MaxAttempts of a model request that is answered in vain.
 	MaxAttempts = 6
 	// BaseDelay before the second attempt.
 	BaseDelay = time.Second
@@ -60,7 +61,7 @@ func NextAfter(s run.State, stepID string, now time.Time, lost int) Duty {
 	if st.Final {
 		return Duty{Append: []events.Payload{closing(s, st)}}
 	}
-	if st.Owed == 0 || s.Held != nil && s.Held.Told {
+	if o := s.Lasting(st.Outage); st.Owed == 0 || s.Held != nil && s.Held.Told || o != nil && o.Pause {
 		return Duty{} // nothing, or not before the run was paused and a person lets it go on
 	}
 	if s.Held != nil {
@@ -169,8 +170,16 @@ func Finish(s run.State, task Task, a Answer) []events.Payload {
 // Failure is a model request that was not answered.
 type Failure struct {
 	Error, Class string
-	Retryable    bool
-	RetryAfter   time.Duration
+	// Retryable is true where the request is made again after a while, Repair where it is once a person has resumed the
+	// run, which is paused for that. With neither the step ends.
+	Retryable, Repair bool
+	// RetryAfter is the least wait, where the provider asked for it; MaxWait how long the provider is waited for before
+	// the run is paused, 0 without a limit.
+	RetryAfter, MaxWait time.Duration
+	// Provider that did not answer, and HTTPStatus of its refusal. Where it is empty, the request was answered in vain,
+	// and is made MaxAttempts times.
+	Provider   string
+	HTTPStatus int
 	// Begun is true where the answer had begun: it is paid for, and no one says how much.
 	Begun bool
 	// Window is what the model's context window is taken for from now on, where the prompt was too long; see
@@ -178,9 +187,37 @@ type Failure struct {
 	Window int
 }
 
-// delay is how long the next attempt waits after that one.
-func (f Failure) delay(attempt int) time.Duration {
-	return max(min(BaseDelay<<(attempt-1), MaxDelay), f.RetryAfter)
+// delay is how long the next attempt waits after so many failed ones.
+func (f Failure) delay(failed int) time.Duration {
+	return max(min(BaseDelay<<min(failed-1, 16), MaxDelay), f.RetryAfter)
+}
+
+// ends reports whether a request is not made again after that attempt.
+func (f Failure) ends(attempt int) bool {
+	return !f.Repair && (!f.Retryable || f.Provider == "" && attempt >= MaxAttempts)
+}
+
+// wait says when a request that failed is made again: o is the outage that lasts, attempt the number of the request. Where
+// a person must resume the run first, e says so, and text why.
+func (f Failure) wait(o *run.Outage, attempt int, now time.Time) (e events.Outage, delay time.Duration, text string) {
+	e = events.Outage{Provider: f.Provider, HTTPStatus: f.HTTPStatus, Pause: f.Repair}
+	since := now
+	switch {
+	case o != nil:
+		since, attempt = o.Since, o.Tries+1
+	case f.Provider != "":
+		attempt = 1 // of this outage
+	}
+	if e.Pause {
+		return e, 0, f.Error
+	}
+	delay = f.delay(attempt)
+	if f.MaxWait <= 0 || f.Provider == "" || now.Add(delay).Sub(since) <= f.MaxWait {
+		return e, delay, f.Error
+	}
+	e.Pause = true
+	return e, 0, fmt.Sprintf("not available for %s, and the longest wait is %s: %s", now.Sub(since).Round(time.Second),
+		f.MaxWait, f.Error)
 }
 
 // lost is what is counted for requests without an answer, nil for none. Without a budget nothing is set aside.
@@ -196,7 +233,7 @@ func lost(s run.State, st *run.Step, n int) *events.Lost {
 	return &events.Lost{Requests: n, Tokens: all.Tokens, Cost: all.Cost}
 }
 
-// Fail records a failed request: it is tried again later, or the step fails.
+// Fail records a failed request: it is made again later, or the step fails.
 func Fail(s run.State, task Task, f Failure, now time.Time) []events.Payload {
 	st := s.Step(task.Step.ID)
 	if s.Status.Ended() || st == nil || st.Status != events.StepIsRunning || st.Owed != task.Owed || st.Attempt+
@@ -207,16 +244,15 @@ func Fail(s run.State, task Task, f Failure, now time.Time) []events.Payload {
 	if f.Begun {
 		n++
 	}
-	if !f.Retryable || task.Attempt >= MaxAttempts {
+	if f.ends(task.Attempt) {
 		end := failed(s, st, events.FinishError, f.Error)
 		end.Lost = lost(s, st, n)
 		return []events.Payload{end}
 	}
-	delay := f.delay(task.Attempt)
-	return []events.Payload{&events.TurnDeferredData{Event: "error", Step: st.ID, Turn: s.Turns().Len() + 1,
-		Error: f.Error,
+	outage, delay, text := f.wait(s.Lasting(st.Outage), task.Attempt, now)
+	return []events.Payload{&events.TurnDeferredData{Event: "error", Step: st.ID, Turn: s.Turns().Len() + 1, Error: text,
 		Class: f.Class, Attempt: task.Attempt, DelayMS: delay.Milliseconds(), NotBefore: now.Add(delay), Window: f.Window,
-		Lost: lost(s, st, n)}}
+		Lost: lost(s, st, n), Outage: outage}}
 }
 
 // interrupted holds a turn back until the run was paused and resumed.

@@ -49,10 +49,11 @@ var _ llm.Model = (*Model)(nil)
 // state of one model of the provider.
 type state struct {
 	failures int
-	// until is when it may be asked again; class and cause say why not before.
-	until time.Time
-	class llm.Class
-	cause error
+	// until is when it may be asked again; class, status and cause say why not before.
+	until  time.Time
+	class  llm.Class
+	status int
+	cause  error
 	// probing is whether the one request that tries it is under way.
 	probing bool
 }
@@ -106,7 +107,7 @@ func (m *Model) Resting(model string) bool {
 }
 
 func (m *Model) resting(model string, s *state, wait time.Duration) error {
-	return &llm.Error{Class: s.class, RetryAfter: spreadOut(wait),
+	return &llm.Error{Class: s.class, Provider: m.name, Status: s.status, RetryAfter: spreadOut(wait),
 		Err:  fmt.Errorf("%s/%s: %w: %d failures in a row, the last: %w", m.name, model, ErrResting, s.failures, s.cause),
 		Hint: "requests resume automatically; check the status page of the provider, or choose another model"}
 }
@@ -131,9 +132,15 @@ func (m *Model) settle(ctx context.Context, model string, probe bool, err error)
 	if ctx.Err() != nil {
 		return err // nothing was learnt of the model
 	}
-	if !ok || !again { // an answer, or a refusal of the request: the provider works
+	if !ok {
 		delete(m.states, model)
 		return err
+	}
+	told := *e
+	told.Provider = m.name
+	if !again { // a refusal of the request: the provider works
+		delete(m.states, model)
+		return &told
 	}
 	if s == nil {
 		if len(m.states) >= maxModels {
@@ -142,7 +149,7 @@ func (m *Model) settle(ctx context.Context, model string, probe bool, err error)
 		s = &state{}
 		m.states[model] = s
 	}
-	s.class, s.cause = e.Class, e.Err
+	s.class, s.status, s.cause = e.Class, e.Status, e.Err
 	rest := e.RetryAfter
 	if s.failures < Limit || probe { // of many that were under way when it broke, one counts
 		s.failures++
@@ -154,7 +161,6 @@ func (m *Model) settle(ctx context.Context, model string, probe bool, err error)
 	if until := now.Add(rest); rest > 0 && until.After(s.until) {
 		s.until = until
 	}
-	told := *e
 	told.RetryAfter = spreadOut(max(rest, s.until.Sub(now)))
 	return &told
 }

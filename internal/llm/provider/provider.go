@@ -23,6 +23,7 @@ import (
 	"github.com/inspan/inspan/internal/llm/gemini"
 	"github.com/inspan/inspan/internal/llm/openai"
 	"github.com/inspan/inspan/internal/llm/scripted"
+	"github.com/inspan/inspan/internal/llm/wire"
 	"github.com/inspan/inspan/internal/pattern"
 	"github.com/inspan/inspan/internal/secret"
 )
@@ -42,6 +43,8 @@ type Config struct {
 	ScriptsDir string
 	// HTTPClient; nil uses the default transport.
 	HTTPClient *http.Client
+	// Idle is how long a provider may send nothing, see wire.Watched; 0 is no limit.
+	Idle time.Duration
 }
 
 // Set resolves references. It is safe for concurrent use.
@@ -67,6 +70,7 @@ type script struct {
 
 // New makes a set. It does no I/O.
 func New(cfg Config) *Set {
+	cfg.HTTPClient = wire.Watched(cfg.HTTPClient, cfg.Idle)
 	s := &Set{cfg: cfg, made: map[string]llm.Model{}, scripts: map[string]script{}, lists: map[string]*list{}}
 	s.makes = map[string]func(string) (llm.Model, error){
 		anthropic.Provider: s.anthropic,

@@ -44,7 +44,8 @@ func Wire(cfg Config, tools *toolbox.Toolbox, asked models.Models) service.Wirin
 		}
 		role, err := executor.New(executor.Config{Ledger: in.Ledger, Timers: in.Ports.Timers, Blobs: in.Ports.Blobs,
 			Live: feed, Ends: ends,
-			Models: asked, Tools: tools.Base(), ToolsOf: tools.For, Hooks: in.Asker})
+			Models: asked, Tools: tools.Base(), ToolsOf: tools.For, Hooks: in.Asker,
+			MaxWait: cfg.ModelMaxWait, Timeout: cfg.ModelTimeout})
 		return service.Work{Role: role}, err
 	}}
 }

@@ -16,5 +16,6 @@ type Models interface {
 func New(c service.Models) Models {
 	return provider.New(provider.Config{AnthropicKey: c.AnthropicKey, AnthropicBaseURL: c.AnthropicBaseURL,
 		OpenAIKey: c.OpenAIKey, OpenAIBaseURL: c.OpenAIBaseURL, OpenAIAPI: c.OpenAIAPI,
-		GeminiKey: c.GeminiKey, GeminiBaseURL: c.GeminiBaseURL, ScriptsDir: c.Scripts})
+		GeminiKey: c.GeminiKey, GeminiBaseURL: c.GeminiBaseURL, ScriptsDir: c.Scripts,
+		Idle: c.ModelIdle})
 }

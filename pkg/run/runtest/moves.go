@@ -95,7 +95,7 @@ func runningMoves(s run.State) []events.Payload {
 			Plan(Step("x"), Step("y"), Step("z", "x")),
 		}
 	}
-	m := []events.Payload{Paused("a person asked"), Failed(s, events.FinishStopped, "stopped")}
+	m := []events.Payload{Paused("a person asked"), PausedClock("a person asked"), Failed(s, events.FinishStopped, "stopped")}
 	done, total := s.StepsCompleted()
 	switch {
 	case s.PlanDone, s.Direct() && done == total:
@@ -138,7 +138,8 @@ func stepMoves(s run.State, st *run.Step) []events.Payload {
 			m = append(m, Turn(n, st.ID, "done"),
 				Turn(n, st.ID, "one call", Asked(n, 1, "bash", fmt.Sprintf(`{"command":"echo %d > out && cat <out"}`, n))),
 				Turn(n, st.ID, "two calls", Asked(n, 1, "read", `{"path":"a.txt"}`), Asked(n, 2, "bash", `{"command":"make"}`)),
-				TurnDeferred(n, st.ID, st.Attempt+1, s.UpdatedAt), TurnTooLong(n, st.ID, st.Attempt+1, 64_000>>min(st.TooLong, 8),
+				TurnDeferred(n, st.ID, st.Attempt+1, s.UpdatedAt), TurnWaits(n, st.ID, st.Attempt+1, s.UpdatedAt, st.Attempt > 2),
+				TurnTooLong(n, st.ID, st.Attempt+1, 64_000>>min(st.TooLong, 8),
 					s.UpdatedAt))
 			m = append(m, compactions(s, st)...)
 		}

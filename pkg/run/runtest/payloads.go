@@ -144,6 +144,32 @@ func TurnDeferred(n int, step string, attempt int, at time.Time) *events.TurnDef
 		Attempt: attempt, DelayMS: 2000, NotBefore: at.Add(2 * time.Second)}
 }
 
+// TurnWaits defers a model request whose provider does not answer by two seconds; pause makes the run wait for a person.
+func TurnWaits(n int, step string, attempt int, at time.Time, pause bool) *events.TurnDeferredData {
+	d := TurnDeferred(n, step, attempt, at)
+	d.Error, d.Outage = "model: transient (HTTP 503): anthropic: overloaded", Out(pause)
+	return d
+}
+
+// PlanWaits is TurnWaits for a request for a plan.
+func PlanWaits(try, attempt int, at time.Time, pause bool) *events.PlanDeferredData {
+	return &events.PlanDeferredData{Event: eventOf(events.PlanDeferred), Try: try,
+		Error: "model: transient (HTTP 503): anthropic: overloaded", Class: "transient", Attempt: attempt, DelayMS: 2000,
+		NotBefore: at.Add(2 * time.Second), Outage: Out(pause)}
+}
+
+// Out is the outage of a provider.
+func Out(pause bool) events.Outage {
+	return events.Outage{Provider: "anthropic", HTTPStatus: 503, Pause: pause}
+}
+
+// PausedClock pauses a run so that its clock stands.
+func PausedClock(reason string) *events.RunPausedData {
+	d := Paused(reason)
+	d.ClockStopped = true
+	return d
+}
+
 // TurnTooLong defers a model request whose prompt did not fit; the window is taken for so many tokens from then on.
 func TurnTooLong(n int, step string, attempt, window int, at time.Time) *events.TurnDeferredData {
 	d := TurnDeferred(n, step, attempt, at)
