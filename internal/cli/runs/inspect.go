@@ -3,6 +3,7 @@ package runs
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -77,11 +78,17 @@ func (a *inspectCommand) run(ctx context.Context, c *client.Client, args []strin
 			a.Paint().Dim(fmt.Sprintf("As it was after event %d, %s. Go on from there with: inspan fork %s --at %d", at,
 				now.In(a.Zone()).Format("2006-01-02 15:04:05"), args[0], at)))
 	}
-	printRun(a.App, s, &t, sandboxes, now)
+	retry := ""
+	if s.Status == events.Failed {
+		if retry, err = retriedAs(ctx, c, s); err != nil {
+			return err
+		}
+	}
+	printRun(a.App, s, &t, sandboxes, now, retry)
 	return nil
 }
 
-func printRun(a *app.App, s run.State, t *view.Tree, sandboxes map[string]bool, now time.Time) {
+func printRun(a *app.App, s run.State, t *view.Tree, sandboxes map[string]bool, now time.Time, retry string) {
 	p, i, agent := a.Paint(), run.InfoOf(s), s.Agents[s.AgentName]
 	var used []string
 	for name := range sandboxes {
@@ -108,6 +115,7 @@ func printRun(a *app.App, s run.State, t *view.Tree, sandboxes map[string]bool, 
 		{"Cost", budgetLine(s)},
 		{"Duration", duration(i) + p.Dim(", "+limit+", created "+s.CreatedAt.In(a.Zone()).Format("2006-01-02 15:04:05"))},
 		{"Forked from", forkedFrom(s)},
+		{"Retried as", retry},
 		{"Session", s.Identity.Session},
 		{"Workspace", s.Created.Workspace},
 		{"Git", gitLine(s)},
@@ -177,4 +185,19 @@ func forkedFrom(s run.State) string {
 		return ""
 	}
 	return fmt.Sprintf("%s after event %d", s.Created.ForkOf.Run, s.Created.ForkOf.Sequence)
+}
+
+// retriedAs is the run that goes on with a failed one and where it stands, "" where there is none.
+func retriedAs(ctx context.Context, c *client.Client, s run.State) (string, error) {
+	next, err := c.State(ctx, client.RetryOf(s.HarnessID))
+	switch {
+	case errors.Is(err, client.ErrNotFound):
+		return "", nil
+	case err != nil:
+		return "", err
+	case next.Created.ForkOf == nil || next.Created.ForkOf.Run != s.HarnessID:
+		return "", nil
+	}
+	return fmt.Sprintf("%s after event %d, %s", next.HarnessID, next.Created.ForkOf.Sequence,
+		runtree.StatusOf(run.InfoOf(next))), nil
 }

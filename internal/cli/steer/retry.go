@@ -1,0 +1,77 @@
+package steer
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/inspan/inspan/internal/cli/app"
+	"github.com/inspan/inspan/internal/core/view"
+	"github.com/inspan/inspan/pkg/client"
+	"github.com/inspan/inspan/pkg/events"
+)
+
+// retryCommand is inspan retry.
+type retryCommand struct {
+	*app.App
+}
+
+// Retry makes inspan retry.
+func Retry(a *app.App) *cobra.Command {
+	c := &retryCommand{App: a}
+	return &cobra.Command{
+		Use:   "retry RUN",
+		Short: "Go on with a failed run, as a new run that begins before the failure",
+		Long: `Starts a new run that begins where RUN stood before its first step failed, or before it was stopped or timed out, with
+its plan, conversation, results and used budget, and with a deadline of its own. RUN stays as it is. The new run works in the
+directory of RUN, with the files as they are now; where RUN belongs to a session or its workspace was ephemeral it gets a directory
+of its own. A failed run has one retry: a second call shows it, and where that one has failed, goes on with it.`,
+		Example: "  inspan retry run-k3v9x2m1qa\n  inspan retry run-k3v9x2m1qa --json | jq -r .run",
+		Args:    app.Args(1),
+		RunE:    a.Connected(c.run),
+	}
+}
+
+func (a *retryCommand) run(ctx context.Context, c *client.Client, args []string) error {
+	ctx, cancel := context.WithTimeout(ctx, a.Wait)
+	defer cancel()
+	r, err := c.Retry(ctx, args[0], a.Me())
+	if err != nil {
+		return err
+	}
+	if a.JSON {
+		return a.PrintJSON(r)
+	}
+	s, err := c.State(ctx, r.Run)
+	if err != nil {
+		return err
+	}
+	done := fmt.Sprintf("Retried %s as %s after event %d", r.Of, r.Run, r.At)
+	if r.Existing {
+		done = fmt.Sprintf("%s is retried already, as %s after event %d", r.Of, r.Run, r.At)
+	}
+	where := "a new workspace"
+	if r.SameWorkspace {
+		where = "the same workspace"
+	}
+	next := "follow it with inspan logs " + r.Run + " --follow"
+	if a.Local { // no service works on it when this program has ended
+		next = "inspan up --local lets it go on"
+	}
+	return printRun(a.App, s, fmt.Sprintf("%s, in %s, %s; %s.", done, where, spent(r, s.Options), next))
+}
+
+// spent says what a retry begins with of its budget, and how long it may work.
+func spent(r client.Retried, o events.Options) string {
+	text := fmt.Sprintf("with %s tokens, %s", view.Count(r.Tokens), view.Plural(r.ToolCalls, "tool call"))
+	if r.Cost > 0 {
+		text += " and " + r.Cost.String()
+	}
+	text += " used"
+	if o.TimeoutMS > 0 {
+		text += " and " + view.Span(time.Duration(o.TimeoutMS)*time.Millisecond) + " to work"
+	}
+	return text
+}
