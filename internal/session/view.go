@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 
+	"github.com/inspan/inspan/internal/kernel"
 	"github.com/inspan/inspan/pkg/events"
 )
 
@@ -53,4 +54,9 @@ func FromRow(row []byte) (s State, position uint64, ok bool) {
 	}
 	position, s.Sequence, s.Hash, s.Log = s.Log.Position, s.Log.Sequence, s.Log.Hash, nil
 	return s, position, true
+}
+
+// Rows are the rows of sessions as the snapshots of their logs.
+func Rows(kv kernel.KV) kernel.Snapshots[State] {
+	return kernel.Rows[State]{KV: kv, Key: RowKey, Read: FromRow}
 }

@@ -144,7 +144,7 @@ func (d *desk) again() {
 	if err != nil {
 		d.t.Fatal(err)
 	}
-	sessions, err := session.NewLedger(session.LedgerConfig{Station: "s1", By: events.Planner, Journal: d.kv, Snapshots: SessionRows{d.kv}, Entropy: rand.Reader,
+	sessions, err := session.NewLedger(session.LedgerConfig{Station: "s1", By: events.Planner, Journal: d.kv, Snapshots: session.Rows(d.kv), Entropy: rand.Reader,
 		Now: func() time.Time { return time.Now().Add(-d.ago) }})
 	if err != nil {
 		d.t.Fatal(err)

@@ -158,16 +158,3 @@ func (r *Role) show(ctx context.Context, s session.State, position uint64, row s
 	}
 	return &kernel.RetryAfter{After: sessionAgain}
 }
-
-// SessionRows are the rows of sessions as the snapshots of their logs: a session is loaded from its row and the events
-// after it.
-type SessionRows struct{ KV kernel.KV }
-
-// Latest implements kernel.Snapshots.
-func (v SessionRows) Latest(ctx context.Context, id string) (s session.State, position uint64, ok bool) {
-	b, err := v.KV.Get(ctx, session.RowKey(id))
-	if err != nil {
-		return s, 0, false
-	}
-	return session.FromRow(b)
-}

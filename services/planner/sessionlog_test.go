@@ -153,7 +153,7 @@ func TestSessionRow(t *testing.T) {
 		d := newDesk(t)
 		d.must(task("r1", "s", ""))
 		d.again()
-		s, position, ok := SessionRows{d.kv}.Latest(t.Context(), "s")
+		s, position, ok := session.Rows(d.kv).Latest(t.Context(), "s")
 		whole, at := d.log()
 		if !ok || position != at || s.Sequence != whole.Sequence || s.Hash != whole.Hash {
 			t.Errorf("%+v at %d, want %+v at %d", s, position, whole, at)
