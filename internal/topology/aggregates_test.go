@@ -47,7 +47,19 @@ func TestAggregates(t *testing.T) {
 		if got := counters.publishes("s1", events.Gatekeeper); !slices.Equal(got, []string{"station.s1.work.*.evt.count.closed"}) {
 			t.Errorf("the gatekeeper may publish %q", got)
 		}
-		if len(publishesAll("s1", events.Planner)) != len(PublishesEvents(events.Planner))+len(events.SessionRegistry()) || !Publishes(events.Planner, "session", events.SessionLocked) ||
+		planned := 0
+		for _, w := range events.SessionRegistry() {
+			if w.Author == events.Planner {
+				planned++
+			}
+			if !Publishes(w.Author, "session", w.Kind) || Publishes(events.Executor, "session", w.Kind) {
+				t.Errorf("the wrong service may publish %s", w.Kind)
+			}
+		}
+		if Publishes(events.Planner, "session", events.SessionGranted) || !Publishes(events.Gatekeeper, "session", events.SessionRevoked) {
+			t.Error("grants have another author than the gatekeeper")
+		}
+		if len(publishesAll("s1", events.Planner)) != len(PublishesEvents(events.Planner))+planned || !Publishes(events.Planner, "session", events.SessionLocked) ||
 			Publishes(events.Persister, "session", events.SessionLocked) || Publishes(events.Planner, "run", events.SessionLocked) || Publishes(events.Planner, "work", events.RunCreated) || !Publishes(events.Planner, "run", events.RunCreated) {
 			t.Error("an aggregate without event types has an author")
 		}

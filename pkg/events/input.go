@@ -167,7 +167,7 @@ type Control struct {
 
 // Answer is what a person or program publishes on a gate's subject.
 type Answer struct {
-	// Decision is approve or reject.
+	// Decision is approve or reject, or revoke for the grant that was given at the gate.
 	Decision string `json:"decision"`
 	// Reason is a text of at most MaxReason bytes, By one line of at most MaxBy.
 	Reason string `json:"reason,omitempty"`
@@ -181,6 +181,13 @@ type Answer struct {
 	// EditedInput approves other arguments than those proposed, as a JSON object: they are checked and judged like any
 	// call, and become what is run. A signature is then over EditedHash of proposal_hash and EditedInput of these.
 	EditedInput json.RawMessage `json:"edited_input,omitempty"`
+	// Always approves later calls of the scope, too: "run" or "session". What it covers is what gate.opened has as
+	// always, or Pattern in its place.
+	Always GrantScope `json:"always,omitempty"`
+	// Pattern is the beginning of a command and " *", such as "go test *".
+	Pattern string `json:"pattern,omitempty"`
+	// For is how long the grant lasts at most, such as "8h"; empty means DefaultGrant.
+	For string `json:"for,omitempty"`
 }
 
 // Limits of a task.

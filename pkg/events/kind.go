@@ -52,6 +52,8 @@ const (
 	GateVoted    Kind = "gate.voted"
 	GateExpired  Kind = "gate.expired"
 
+	GrantRevoked Kind = "grant.revoked"
+
 	CheckpointSaved    Kind = "checkpoint.saved"
 	CheckpointFallback Kind = "checkpoint.fallback"
 )
@@ -208,6 +210,9 @@ var vocabulary = [...]Type{
 	{GateExpired, Gatekeeper, "gate_expired", Decided, InLog | InIndex | InTree, nil,
 		"No one answered the gate in time; carries what follows: as a no, or the end of the run.",
 		func() Payload { return new(GateExpiredData) }},
+	{GrantRevoked, Gatekeeper, "grant_revoked", Recorded, InLog, line((*GrantRevokedData).line),
+		"A standing grant of the run was taken back: no call is permitted on it from now on.",
+		func() Payload { return new(GrantRevokedData) }},
 	{StepFinished, Executor, "step_finished", Decided, InLog | InTree, nil,
 		"A plan step is complete, with its output.",
 		func() Payload { return new(StepFinishedData) }},

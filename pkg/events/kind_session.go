@@ -17,6 +17,8 @@ const (
 	SessionReleased  Kind = "session.released"
 	SessionSettled   Kind = "session.settled"
 	SessionSteered   Kind = "session.steered"
+	SessionGranted   Kind = "session.granted"
+	SessionRevoked   Kind = "session.revoked"
 )
 
 // SessionRegistry returns the event types of sessions, in the order of a session's life.
@@ -44,6 +46,12 @@ var sessionTypes = [...]Type{
 	{SessionSteered, Planner, "session_steered", Recorded, InLog, line((*SessionSteeredData).line),
 		"A control of a user was carried out.",
 		func() Payload { return new(SessionSteeredData) }},
+	{SessionGranted, Gatekeeper, "session_granted", Decided, InLog, nil,
+		"A person approved a call and all later ones of the session that are like it, until a time.",
+		func() Payload { return new(SessionGrantedData) }},
+	{SessionRevoked, Gatekeeper, "session_revoked", Decided, InLog, nil,
+		"A standing grant of the session was taken back: no call is permitted on it from now on.",
+		func() Payload { return new(SessionRevokedData) }},
 }
 
 // LookupSession is Lookup for the event types of sessions.

@@ -36,6 +36,8 @@ type CallAllowedData struct {
 	Edited bool `json:"edited,omitempty"`
 	// Hooks are the answers of the hooks that were asked about the call.
 	Hooks []HookAnswer `json:"hooks,omitempty"`
+	// Grants are the standing grants that the permission rests on, one for each rule that asks about the call.
+	Grants []GrantUse `json:"grants,omitempty"`
 }
 
 // Codes of a refusal.

@@ -268,6 +268,8 @@ type GateOpenedData struct {
 	// ExpiresAt is when the gate stops waiting, and OnExpiry what follows then; neither stands where it waits for ever.
 	ExpiresAt time.Time `json:"expires_at,omitzero"`
 	OnExpiry  string    `json:"on_expiry,omitempty"`
+	// Always is what an approval can allow once and for all; nil where the gate can only be answered for this call.
+	Always *Allowance `json:"always,omitempty"`
 }
 
 // GateAnswer is what a gate was answered with.
@@ -296,6 +298,8 @@ type GateAnswer struct {
 	Approvers int `json:"approvers,omitempty"`
 	// Hooks are the answers of the hooks that were asked about the edited call.
 	Hooks []HookAnswer `json:"hooks,omitempty"`
+	// Grant is what the approval allows for later calls, too.
+	Grant *Grant `json:"grant,omitempty"`
 }
 
 // GateApprovedData says yes.

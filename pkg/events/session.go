@@ -71,6 +71,9 @@ type Session struct {
 	UpdatedAt time.Time `json:"updated_at,omitzero"`
 	// Inputs are the positions of the last controls that were carried out.
 	Inputs []uint64 `json:"inputs,omitempty"`
+	// Grants are those that were given and have not expired, the revoked ones too; none was given before GrantsFrom.
+	Grants     []SessionGrant `json:"grants,omitempty"`
+	GrantsFrom time.Time      `json:"grants_from,omitzero"`
 	// Log is the last event of the session's log that a row includes; nil in a row of a version that had no such log.
 	Log *LogHead `json:"log,omitempty"`
 }

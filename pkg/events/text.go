@@ -46,7 +46,7 @@ func checkText(what, text string, limit int, lines bool) error {
 func (c *Control) Check() error { return firstOf(CheckBy(c.By), CheckReason(c.Reason)) }
 
 // Check returns what is wrong with who answers and why.
-func (a *Answer) Check() error { return firstOf(CheckBy(a.By), CheckReason(a.Reason)) }
+func (a *Answer) Check() error { return firstOf(CheckBy(a.By), CheckReason(a.Reason), a.checkAlways()) }
 
 // Check returns what is wrong with who steers a session and why.
 func (c *SessionControl) Check() error { return firstOf(CheckBy(c.By), CheckReason(c.Reason)) }

@@ -62,8 +62,11 @@ func (s *State) turn(d *events.TurnFinishedData, at time.Time, seq uint64) strin
 var callRules = []rule{on(callAllowed), on(callStarted), on(callDeferred), on(callRefused), on(callFinished),
 	on(callFailed)}
 
-func callAllowed(s *State, _ events.Event, d *events.CallAllowedData) string {
+func callAllowed(s *State, f events.Event, d *events.CallAllowedData) string {
 	c, fault := s.open(d.ToolRef, CallRequested)
+	if fault == "" {
+		fault = s.rests(d, f.Time)
+	}
 	if fault != "" {
 		return fault
 	}

@@ -24,6 +24,7 @@ var gateRules = []rule{
 	on(func(s *State, f events.Event, d *events.GateExpiredData) string {
 		return s.gateExpired(d, f.Time, f.Sequence)
 	}),
+	on(func(s *State, _ events.Event, d *events.GrantRevokedData) string { return s.grantRevoked(d) }),
 }
 
 func (s *State) gateOpened(d *events.GateOpenedData, at time.Time, seq uint64) string {
@@ -35,7 +36,8 @@ func (s *State) gateOpened(d *events.GateOpenedData, at time.Time, seq uint64) s
 	}
 	s.Gates = append(s.Gates[:len(s.Gates):len(s.Gates)], &Gate{ID: d.Gate, Scope: d.Scope, StepID: d.Step,
 		CallID: d.Call, Status: GatePending, CreatedAt: at, Hash: d.ProposalHash, Description: d.Description,
-		Rule: d.Rule, Sequence: seq, Approvers: d.Approvers, ExpiresAt: d.ExpiresAt, OnExpiry: d.OnExpiry})
+		Rule: d.Rule, Sequence: seq, Approvers: d.Approvers, ExpiresAt: d.ExpiresAt, OnExpiry: d.OnExpiry,
+		GateGrant: GateGrant{Always: d.Always}})
 	return ""
 }
 
@@ -90,6 +92,9 @@ func (s *State) gateAnswered(a events.GateAnswer, to GateStatus, at time.Time, s
 		}
 		if g.Approvers > 1 {
 			g.Votes = append(g.Votes[:len(g.Votes):len(g.Votes)], Vote{By: a.By, Action: a.Approved(), At: at, Input: a.Input})
+		}
+		if fault := s.granted(&g, a); fault != "" {
+			return fault
 		}
 		g.Edited = a.EditedInput
 	}

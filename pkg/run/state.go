@@ -281,9 +281,7 @@ type Gate struct {
 	Rule        string `json:"rule,omitempty"`
 	// Sequence of the gate.opened.
 	Sequence uint64 `json:"sequence"`
-	// Resolution is the sequence of the answer, 0 while pending; Input its position in the input stream.
-	Input      uint64 `json:"input,omitempty"`
-	Resolution uint64 `json:"resolution,omitempty"`
+	GatePosition
 	// Approvers that must say yes, where it is more than one, and the votes of those who did.
 	Approvers int    `json:"approvers,omitempty"`
 	Votes     []Vote `json:"votes,omitempty"`
@@ -292,6 +290,21 @@ type Gate struct {
 	OnExpiry  string    `json:"onExpiry,omitempty"`
 	// Edited are the arguments that were approved instead of those proposed.
 	Edited json.RawMessage `json:"edited,omitempty"`
+	GateGrant
+}
+
+// GatePosition is where the answer to a gate is: Resolution is its sequence, 0 while pending, Input its position in the
+// input stream.
+type GatePosition struct {
+	Input      uint64 `json:"input,omitempty"`
+	Resolution uint64 `json:"resolution,omitempty"`
+}
+
+// GateGrant is what an approval of a gate can allow for later calls, and the grant that it gave, until that was revoked.
+type GateGrant struct {
+	Always  *events.Allowance `json:"always,omitempty"`
+	Grant   *events.Grant     `json:"grant,omitempty"`
+	Revoked bool              `json:"revoked,omitempty"`
 }
 
 // Vote is one yes to a gate that needs several.

@@ -23,6 +23,7 @@ var byHand = []events.Kind{
 	events.CallRefused, events.CallStarted, events.CallDeferred, events.CallFinished, events.CallFailed,
 	events.ArtifactSaved,
 	events.GateOpened, events.GateApproved, events.GateRejected, events.GateVoted, events.GateExpired,
+	events.GrantRevoked,
 	events.CheckpointSaved,
 	events.CheckpointFallback,
 }

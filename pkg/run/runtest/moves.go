@@ -33,6 +33,11 @@ func Moves(s run.State) []events.Payload {
 	for _, g := range s.Waiting() {
 		m = append(m, answers(s, g)...)
 	}
+	for _, g := range s.Gates {
+		if g.Grant != nil && !g.Revoked {
+			m = append(m, Revoked(g.ID))
+		}
+	}
 	if s.Plan != nil {
 		m = append(m, callMoves(s)...)
 	}
@@ -50,6 +55,9 @@ func answers(s run.State, g *run.Gate) []events.Payload {
 		m = append(m, Vote(g, yes.By))
 	} else {
 		m = append(m, yes)
+	}
+	if g.Always != nil {
+		m = append(m, Always(s, g, s.UpdatedAt))
 	}
 	if !g.ExpiresAt.IsZero() && !s.UpdatedAt.Before(g.ExpiresAt) {
 		m = append(m, RanOut(g))
@@ -192,7 +200,8 @@ func movesOfCall(s run.State, c *run.Call) []events.Payload {
 	case run.CallRequested:
 		m := []events.Payload{CallNo(ref)}
 		if s.GateFor(c.Step, c.ID) == nil {
-			m = append(m, GateAt("g-"+c.ID, c.Step, c.ID), Hard(GateAt("g-"+c.ID, c.Step, c.ID)))
+			m = append(m, GateAt("g-"+c.ID, c.Step, c.ID), Hard(GateAt("g-"+c.ID, c.Step, c.ID)),
+				Offered(GateAt("g-"+c.ID, c.Step, c.ID)))
 		}
 		if s.BudgetLeft() > 0 && s.Status == events.Running {
 			m = append(m, CallYes(ref, "once"))

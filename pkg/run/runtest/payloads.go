@@ -274,6 +274,27 @@ func Hard(g *events.GateOpenedData) *events.GateOpenedData {
 	return g
 }
 
+// Offered is a gate that can be answered for later calls, too.
+func Offered(g *events.GateOpenedData) *events.GateOpenedData {
+	g.Rule, g.Always = "ask-bash", &events.Allowance{Rule: "ask-bash", RuleHash: digest("rule"), Tool: "bash",
+		Pattern: "make all", Action: digest("make all")}
+	return g
+}
+
+// Always is an approval that gives a grant of the run for an hour after a time.
+func Always(s run.State, g *run.Gate, at time.Time) *events.GateApprovedData {
+	d := Yes(g)
+	d.Grant = &events.Grant{ID: g.ID, Run: s.HarnessID, Allowance: *g.Always, Scope: events.GrantRun, By: d.By, At: at,
+		Until: at.Add(time.Hour)}
+	return d
+}
+
+// Revoked takes a grant back.
+func Revoked(gate string) *events.GrantRevokedData {
+	return &events.GrantRevokedData{Event: eventOf(events.GrantRevoked), Revocation: events.Revocation{Grant: gate,
+		By: "anna", Assurance: events.AssuranceSubject, Input: 77}}
+}
+
 // Vote is one yes of several.
 func Vote(g *run.Gate, by string) *events.GateVotedData {
 	d := &events.GateVotedData{GateAnswer: answer(g, events.GateVoted, events.GateHasVote, "")}
