@@ -3,4 +3,4 @@ package logfeed
 import "github.com/inspan/inspan/pkg/events"
 
 // Pending counts what a role has not acknowledged.
-func (f *Feed) Pending(role events.Service) int { return f.mail.Pending(role) }
+func (f *Feed) Pending(role events.Service) int { return f.queues.Pending(role) }

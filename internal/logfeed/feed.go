@@ -10,7 +10,7 @@ import (
 
 	"github.com/inspan/inspan/internal/jet"
 	"github.com/inspan/inspan/internal/kernel"
-	"github.com/inspan/inspan/internal/sqlitestore"
+	"github.com/inspan/inspan/internal/queue"
 	"github.com/inspan/inspan/internal/topology"
 	"github.com/inspan/inspan/pkg/events"
 )
@@ -56,7 +56,7 @@ const DefaultEvery = time.Second
 // Feed is the kernel.Inbox of all roles of a process.
 type Feed struct {
 	cfg     Config
-	mail    *sqlitestore.Mail
+	queues  *queue.Queues
 	readers []*reader
 	stop    func()
 	mu      sync.Mutex
@@ -86,7 +86,7 @@ func New(cfg Config) (*Feed, error) {
 	if cfg.MostOpen <= 0 {
 		cfg.MostOpen = DefaultOpen
 	}
-	return &Feed{cfg: cfg, mail: sqlitestore.NewMail(cfg.AckWait)}, nil
+	return &Feed{cfg: cfg, queues: queue.New(queue.Config{AckWait: cfg.AckWait, Grace: cfg.Grace})}, nil
 }
 
 // Open finds where each role goes on and begins to receive. Run and, at the end, Close must be called.
@@ -209,23 +209,10 @@ func (f *Feed) Close(ctx context.Context) {
 // own. After ctx ended, handlers may go on for the grace; then their context ends.
 func (f *Feed) Listen(ctx context.Context, role events.Service, workers int, receive func(context.Context,
 	kernel.Message)) error {
-	work, cancel := context.WithCancel(context.WithoutCancel(ctx))
-	defer cancel()
-	defer context.AfterFunc(ctx, func() {
-		t := time.NewTimer(f.cfg.Grace)
-		defer t.Stop()
-		select {
-		case <-t.C:
-			cancel()
-		case <-work.Done():
-		}
-	})()
 	both, stop := context.WithCancel(ctx)
 	defer stop()
 	logged := make(chan error, 1) // it never waits for us
-	go func() {
-		logged <- f.mail.Listen(both, role, workers, func(_ context.Context, m kernel.Message) { receive(work, m) })
-	}()
+	go func() { logged <- f.queues.Listen(both, role, workers, receive) }()
 	err := f.cfg.Inputs.Listen(ctx, role, workers, receive)
 	stop()
 	if err := errors.Join(err, <-logged); err != nil {

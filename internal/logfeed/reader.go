@@ -9,7 +9,7 @@ import (
 
 	"github.com/inspan/inspan/internal/jet"
 	"github.com/inspan/inspan/internal/kernel"
-	"github.com/inspan/inspan/internal/sqlitestore"
+	"github.com/inspan/inspan/internal/queue"
 	"github.com/inspan/inspan/internal/topology"
 	"github.com/inspan/inspan/pkg/events"
 )
@@ -72,11 +72,11 @@ func (r *reader) take(e jet.Logged, wanted bool) {
 	r.open = append(r.open, d)
 	r.unacked++
 	r.bytes += d.bytes
-	p := sqlitestore.Parcel{Subject: e.Subject, Data: e.Data, Seq: e.Seq, Time: e.Time, Acked: func() { r.ack(d) }}
+	p := queue.Parcel{Subject: e.Subject, Data: e.Data, Seq: e.Seq, Time: e.Time, Acked: func() { r.ack(d) }}
 	if e.Whole != "" {
 		p.Header = map[string]string{kernel.WholeHeader: e.Whole}
 	}
-	r.feed.mail.Push(r.role, p)
+	r.feed.queues.Push(r.role, p)
 }
 
 // ack notes that an event is acknowledged.

@@ -157,11 +157,11 @@ func (r *Record) change(do func(map[string]Accepted)) (err error) {
 	return r.sweep(all)
 }
 
-func (r *Record) lock() (*os.File, error) {
+func (r *Record) lock() (*disk.Lock, error) {
 	tick := time.NewTicker(10 * time.Millisecond)
 	defer tick.Stop()
 	for until := time.Now().Add(lockWait); ; <-tick.C {
-		f, err := disk.Lock(filepath.Join(r.dir, lockFile))
+		f, err := disk.TakeLock(filepath.Join(r.dir, lockFile))
 		if err == nil || !errors.Is(err, disk.ErrLocked) || time.Now().After(until) {
 			return f, err
 		}
