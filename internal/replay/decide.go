@@ -20,6 +20,18 @@ type deciding struct {
 	policy Policy
 	s      run.State
 	f      events.Event
+	// grants that the permission of a call rested on.
+	grants []events.GrantUse
+}
+
+// known are the grants of the session that were known then: those that the log of the run does not have itself.
+func (d deciding) known(string) (all []events.GrantUse, known bool) {
+	for _, g := range d.grants {
+		if g.Scope == events.GrantSession {
+			all = append(all, g)
+		}
+	}
+	return all, true
 }
 
 // taken says that an event is taken as recorded.
@@ -178,6 +190,7 @@ var gatekeeperRules = []rule{
 		return d.answer(p.GateAnswer, "reject")
 	}),
 	on(func(d deciding, p *events.CallAllowedData) ([]events.Payload, bool, error) {
+		d.grants = p.Grants
 		return d.verdict(p.Call, p.Hooks)
 	}),
 	on(func(d deciding, p *events.CallRefusedData) ([]events.Payload, bool, error) {
@@ -202,6 +215,7 @@ func (d deciding) verdict(callID string, hooks []events.HookAnswer) (say []event
 	law.Hooks = func(_ events.Agent, c *run.Call, _ string, _ json.RawMessage) ([]events.HookAnswer, bool) {
 		return hooks, c.ID == callID
 	}
+	law.Grants = d.known
 	return decided(gate.Look(d.s, d.f.Time, law))
 }
 
@@ -223,6 +237,15 @@ func (d deciding) answer(a events.GateAnswer, decision string) (say []events.Pay
 	r := gate.Reply{Gate: a.Gate, Decision: decision, Reason: a.Reason, By: a.By, Assurance: a.Assurance,
 		Hash: a.ProposalHash,
 		Key:  a.Key, Signature: a.Signature, Edited: a.EditedInput, Input: a.Input}
+	if g := a.Grant; g != nil {
+		r.Always, r.Term = g.Scope, took(g.TermMS)
+		if g.Action == "" {
+			r.Pattern = g.Pattern
+		}
+		if c := d.s.Open[a.Call]; r.Pattern != "" && (c == nil || !d.judgeable(c)) {
+			return taken()
+		}
+	}
 	if len(a.EditedInput) > 0 {
 		if c := d.s.Open[a.Call]; c == nil || !d.judgeable(&run.Call{RequestedCall: events.RequestedCall{ID: c.ID,
 			Tool: c.Tool}, Step: c.Step}) {
@@ -233,6 +256,7 @@ func (d deciding) answer(a events.GateAnswer, decision string) (say []events.Pay
 	law.Hooks = func(events.Agent, *run.Call, string, json.RawMessage) ([]events.HookAnswer, bool) {
 		return a.Hooks, true
 	}
+	law.Grants = d.known
 	return decided(gate.AnswerEdited(d.s, d.f.Time, r, law))
 }
 

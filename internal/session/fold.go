@@ -50,7 +50,7 @@ func Apply(s State, f events.Event, p events.Payload, hash string) (State, error
 // rules are the fold rules of sessions. They take what an event says as it stands: what may be decided is no question of
 // the fold.
 var rules = kernel.Rules[State]{kernel.On(migrated), kernel.On(opens), kernel.On(locks), kernel.On(confirms),
-	kernel.On(releases), kernel.On(settles), kernel.On(State.steered)}
+	kernel.On(releases), kernel.On(settles), kernel.On(State.steered), kernel.On(State.granted), kernel.On(State.revoked)}
 
 // apply carries out one event.
 func (s State) apply(p events.Payload, at time.Time) (State, error) {
@@ -129,7 +129,7 @@ func (s State) steered(d *events.SessionSteeredData, at time.Time) (State, error
 	case Resume:
 		s.Status, s.UsedAt = events.SessionOpen, at
 	case Finish:
-		s.Status = events.SessionEnded
+		s.Status, s.Grants, s.GrantsFrom = events.SessionEnded, nil, at
 	case Unlock: // the locks were released before
 	case Clear:
 		s.History, s.Parts, s.Messages, s.InputTokens, s.OutputTokens, s.UpdatedAt = nil, 0, 0, 0, 0, at

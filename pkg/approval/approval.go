@@ -17,7 +17,9 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
+	"time"
 
 	"github.com/inspan/inspan/pkg/events"
 )
@@ -35,10 +37,15 @@ var (
 // Statement is what is signed.
 type Statement struct {
 	Station, Run, Gate string
-	// Decision is "approve" or "reject", ProposalHash the hash of the exact action that is decided on: the
+	// Decision is "approve", "reject" or "revoke", ProposalHash the hash of the exact action that is decided on: the
 	// proposal_hash of the gate, or where its arguments were edited events.EditedHash of that and of them.
 	Decision, ProposalHash string
 	Reason                 string
+	// Always, Pattern and Term are what the answer grants for later calls: its scope, the pattern where the answer names
+	// one, and how long, 0 where the answer does not say. Without Always the others are empty.
+	Always  events.GrantScope
+	Pattern string
+	Term    time.Duration
 }
 
 // bytes are what the signature is over. Ids hold no line break and the reason comes last, as its hash, so two
@@ -50,15 +57,21 @@ func (s Statement) bytes() ([]byte, error) {
 			return nil, err
 		}
 	}
-	if s.Decision != Approve && s.Decision != Reject {
-		return nil, fmt.Errorf("decision %q: only approve and reject can be signed", s.Decision)
+	if s.Decision != Approve && s.Decision != Reject && s.Decision != Revoke {
+		return nil, fmt.Errorf("decision %q: only approve, reject and revoke can be signed", s.Decision)
 	}
 	if len(s.Reason) > MaxReason {
 		return nil, fmt.Errorf("reason of %d bytes: at most %d can be signed", len(s.Reason), MaxReason)
 	}
 	reason := sha256.Sum256([]byte(s.Reason))
-	return []byte(strings.Join([]string{"inspan approval 1", s.Station, s.Run, s.Gate, s.Decision, s.ProposalHash,
-		hex.EncodeToString(reason[:])}, "\n")), nil
+	form, lines := "inspan approval 1", []string{s.Station, s.Run, s.Gate, s.Decision, s.ProposalHash,
+		hex.EncodeToString(reason[:])}
+	if s.Always != "" {
+		pattern := sha256.Sum256([]byte(s.Pattern))
+		form, lines = "inspan approval 2", append(lines, string(s.Always), hex.EncodeToString(pattern[:]),
+			strconv.FormatInt(s.Term.Milliseconds(), 10))
+	}
+	return []byte(strings.Join(append([]string{form}, lines...), "\n")), nil
 }
 
 // MaxReason is the longest reason that is recorded, in bytes.
@@ -68,6 +81,7 @@ const MaxReason = events.MaxReason
 const (
 	Approve = "approve"
 	Reject  = "reject"
+	Revoke  = "revoke"
 )
 
 // Key signs.
@@ -136,7 +150,7 @@ func (k Keys) Verify(s Statement, keyID, signature string) (name string, err err
 	return key.name, nil
 }
 
-// VerifyEvent returns who signed the answer that a gate.approved, gate.voted or gate.rejected records, from the event
+// VerifyEvent returns who signed the answer that a gate.approved, gate.voted, gate.rejected or grant.revoked records, from the event
 // alone. Its errors are those of Verify; an event that records no answer is ErrUnsigned. Beyond the signature it wants
 // what the station recorded as the answer's author to be the owner of the key.
 func (k Keys) VerifyEvent(f events.Event) (name string, err error) {
@@ -153,11 +167,21 @@ func (k Keys) VerifyEvent(f events.Event) (name string, err error) {
 		a = d.GateAnswer
 	case *events.GateRejectedData:
 		a, decision = d.GateAnswer, Reject
+	case *events.GrantRevokedData:
+		a, decision = events.GateAnswer{Gate: d.Grant, By: d.By, Assurance: d.Assurance, Reason: d.Reason,
+			ProposalHash: d.ProposalHash, Key: d.Key, Signature: d.Signature}, Revoke
 	default:
 		return "", fmt.Errorf("%w: the event records no answer", ErrUnsigned)
 	}
-	name, err = k.Verify(Statement{Station: f.Station, Run: f.Run, Gate: a.Gate, Decision: decision,
-		ProposalHash: a.Approved(), Reason: a.Reason}, a.Key, a.Signature)
+	st := Statement{Station: f.Station, Run: f.Run, Gate: a.Gate, Decision: decision, ProposalHash: a.Approved(),
+		Reason: a.Reason}
+	if g := a.Grant; g != nil {
+		st.Always, st.Term = g.Scope, time.Duration(g.TermMS)*time.Millisecond
+		if g.Action == "" { // the answer named the pattern
+			st.Pattern = g.Pattern
+		}
+	}
+	name, err = k.Verify(st, a.Key, a.Signature)
 	if err == nil && (a.By != name || a.Assurance != events.AssuranceSignature) {
 		return "", fmt.Errorf("%w: %s signed, the event records %s by %s", ErrBadSignature, name, a.By, a.Assurance)
 	}

@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/inspan/inspan/pkg/approval"
 	"github.com/inspan/inspan/pkg/events"
@@ -113,6 +114,30 @@ func TestVerify(t *testing.T) {
 		a.Key, a.Signature = "", ""
 		if _, err := keys.VerifyEvent(eventOf(t, a, "s1", "r1")); !errors.Is(err, approval.ErrUnsigned) {
 			t.Errorf("unsigned: %v", err)
+		}
+	})
+	t.Run("SAFE-9 PLUS-14 a signature covers what is granted for later calls", func(t *testing.T) {
+		t.Parallel()
+		wide := said
+		wide.Always, wide.Pattern, wide.Term = events.GrantSession, "go test *", time.Hour
+		signature := sign(t, anna, wide)
+		a := events.GateAnswer{Event: "gate_approved", Gate: "g-1", By: "anna", Assurance: events.AssuranceSignature, Reason: "looks good",
+			ProposalHash: hash, Key: anna.ID(), Signature: signature,
+			Grant: &events.Grant{Scope: events.GrantSession, Allowance: events.Allowance{Pattern: "go test *"}, TermMS: time.Hour.Milliseconds()}}
+		if name, err := keys.VerifyEvent(eventOf(t, a, "s1", "r1")); err != nil || name != "anna" {
+			t.Errorf("%q, %v", name, err)
+		}
+		for _, change := range []func(*events.Grant){func(g *events.Grant) { g.Pattern = "go *" }, func(g *events.Grant) { g.TermMS *= 2 },
+			func(g *events.Grant) { g.Scope = events.GrantRun }, func(g *events.Grant) { *g = events.Grant{} }} {
+			b, g := a, *a.Grant
+			change(&g)
+			b.Grant = &g
+			if _, err := keys.VerifyEvent(eventOf(t, b, "s1", "r1")); !errors.Is(err, approval.ErrBadSignature) {
+				t.Errorf("%+v: %v", g, err)
+			}
+		}
+		if _, err := keys.Verify(said, anna.ID(), signature); !errors.Is(err, approval.ErrBadSignature) {
+			t.Errorf("without what is granted: %v", err)
 		}
 	})
 }

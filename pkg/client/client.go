@@ -52,6 +52,7 @@ type Client struct {
 type origin interface {
 	Name() string
 	Journal() kernel.Journal
+	JournalFor(aggregate string) kernel.Journal
 	Blobs() kernel.Blobs
 	// Artifacts is nil where there is no store of them.
 	Artifacts() kernel.Artifacts

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"slices"
+	"time"
 
 	"github.com/inspan/inspan/pkg/approval"
 	"github.com/inspan/inspan/pkg/events"
@@ -50,6 +51,11 @@ type Decision struct {
 	Hash string
 	// Edit approves these arguments, a JSON object, instead of those proposed. They are judged like any call's.
 	Edit json.RawMessage
+	// Always approves later calls of the scope, too: those that the gate offers, or that begin as Pattern does, for as
+	// long as For at most; 0 is events.DefaultGrant.
+	Always  events.GrantScope
+	Pattern string
+	For     time.Duration
 	// Sign signs the answer, where it is not nil. Without a Hash the one that waits now is signed.
 	Sign *approval.Key
 }
@@ -68,27 +74,16 @@ func (gs Gates) Reject(ctx context.Context, d Decision) (run.State, error) {
 }
 
 func (gs Gates) decide(ctx context.Context, d Decision, word string) (run.State, error) {
-	subject := events.GateSubject(gs.c.st.Name(), d.Run, d.Gate)
-	ids := []struct{ what, id string }{{"run", d.Run}, {"gate", d.Gate}}
-	if d.By != "" {
-		ids = append(ids, struct{ what, id string }{"approver", d.By})
-	}
-	for _, i := range ids {
-		if err := events.CheckID(i.what, i.id); err != nil {
-			return run.State{}, err
-		}
-	}
 	answer := events.Answer{Decision: word, Reason: d.Reason, ProposalHash: d.Hash}
-	if len(d.Edit) > 0 {
-		var err error
-		if answer.EditedInput, err = events.EditedInput(d.Edit); err != nil {
-			return run.State{}, err
+	if d.Always != "" {
+		answer.Always, answer.Pattern = d.Always, d.Pattern
+		if d.For != 0 {
+			answer.For = d.For.String()
 		}
 	}
-	if d.Sign != nil {
-		if err := gs.sign(ctx, d, &answer); err != nil {
-			return run.State{}, err
-		}
+	subject, err := gs.prepare(ctx, d, &answer)
+	if err != nil {
+		return run.State{}, err
 	}
 	done := func(s run.State, input uint64) bool {
 		g := s.Gate(d.Gate)
@@ -98,20 +93,41 @@ func (gs Gates) decide(ctx context.Context, d Decision, word string) (run.State,
 		return g != nil && g.Input == input && (word == "approve" || s.Status != events.Running ||
 			g.Resolution <= s.ResumedAt)
 	}
-	var s run.State
-	err := ErrDenied
-	if d.By != "" {
-		s, err = publisher{gs.c}.steer(ctx, d.Run, subject+"."+d.By, answer, done)
+	input, letters, err := publisher{gs.c}.sendAs(ctx, subject, d.By, answer)
+	if err != nil {
+		return run.State{}, err
 	}
-	if _, stored := errors.AsType[*SilentError](err); errors.Is(err, ErrDenied) && !stored {
-		// This user may not answer in that name: then the name is only a claim.
-		answer.By = d.By
-		s, err = publisher{gs.c}.steer(ctx, d.Run, subject, answer, done)
-	}
-	if r, ok := errors.AsType[*RefusedError](err); ok && r.Code == "gate_closed" && len(d.Edit) == 0 {
+	defer letters.stop()
+	s, err := publisher{gs.c}.await(ctx, d.Run, letters, func(s run.State) bool { return done(s, input) })
+	if r, ok := errors.AsType[*RefusedError](err); ok && r.Code == "gate_closed" && len(d.Edit) == 0 && d.Always == "" {
 		return gs.agreed(ctx, d, word, err)
 	}
 	return s, err
+}
+
+// prepare checks an answer, fills in what it has more than a decision, and returns the subject of its gate.
+func (gs Gates) prepare(ctx context.Context, d Decision, a *events.Answer) (subject string, err error) {
+	ids := []struct{ what, id string }{{"run", d.Run}, {"gate", d.Gate}}
+	if d.By != "" {
+		ids = append(ids, struct{ what, id string }{"approver", d.By})
+	}
+	for _, i := range ids {
+		if err := events.CheckID(i.what, i.id); err != nil {
+			return "", err
+		}
+	}
+	if len(d.Edit) > 0 {
+		if a.EditedInput, err = events.EditedInput(d.Edit); err != nil {
+			return "", err
+		}
+	}
+	if err := a.Check(); err != nil {
+		return "", err
+	}
+	if d.Sign != nil {
+		err = gs.sign(ctx, d, a)
+	}
+	return events.GateSubject(gs.c.st.Name(), d.Run, d.Gate), err
 }
 
 // sign fills in what a signed answer has more.
@@ -134,7 +150,7 @@ func (gs Gates) sign(ctx context.Context, d Decision, a *events.Answer) (err err
 	a.Key = d.Sign.ID()
 	a.Signature, err = d.Sign.Sign(approval.Statement{Station: gs.c.st.Name(), Run: d.Run, Gate: d.Gate,
 		Decision:     a.Decision,
-		ProposalHash: hash, Reason: a.Reason})
+		ProposalHash: hash, Reason: a.Reason, Always: a.Always, Pattern: a.Pattern, Term: d.For})
 	return err
 }
 

@@ -29,6 +29,21 @@ func (p publisher) steer(ctx context.Context, runID, subject string, message any
 	return p.await(ctx, runID, letters, func(s run.State) bool { return done(s, input) })
 }
 
+// sendAs publishes an answer in somebody's name: on the subject that permissions bind to that name, or where this user
+// may not publish there, as a claim.
+func (p publisher) sendAs(ctx context.Context, subject, by string, a events.Answer) (input uint64, l *letters,
+	err error) {
+	err = ErrDenied
+	if by != "" {
+		input, l, err = p.send(ctx, subject+"."+by, a)
+	}
+	if errors.Is(err, ErrDenied) {
+		a.By = by
+		return p.send(ctx, subject, a)
+	}
+	return input, l, err
+}
+
 // send publishes a message. It returns its position in the input stream, and what is refused of it; the caller stops
 // that.
 func (p publisher) send(ctx context.Context, subject string, message any) (input uint64, l *letters, err error) {

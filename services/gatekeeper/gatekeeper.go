@@ -23,6 +23,7 @@ import (
 	"github.com/inspan/inspan/internal/kernel"
 	"github.com/inspan/inspan/internal/patch"
 	"github.com/inspan/inspan/internal/runlog"
+	"github.com/inspan/inspan/internal/session"
 	"github.com/inspan/inspan/internal/shell"
 	"github.com/inspan/inspan/pkg/approval"
 	"github.com/inspan/inspan/pkg/events"
@@ -36,6 +37,8 @@ type Config struct {
 	Ledger *runlog.Ledger
 	Timers kernel.Timers
 	Blobs  kernel.Blobs
+	// Sessions are the logs of the station's sessions, where their standing grants are; nil keeps none.
+	Sessions *session.Ledger
 	// Tools tells effect classes and schemas; nothing is run here.
 	Tools *tool.Registry
 	// ToolsOf returns the tools of an agent, those of its servers too; nil means Tools for every agent.
@@ -112,6 +115,7 @@ func (r *Role) wake(ctx context.Context, s run.State) error {
 // are got and it is looked again.
 func (r *Role) look(ctx context.Context, runID string, s run.State) error {
 	answers := map[string][]events.HookAnswer{}
+	grants := r.grants()
 	for {
 		inputs, err := r.inputs(ctx, s)
 		if err != nil {
@@ -124,6 +128,7 @@ func (r *Role) look(ctx context.Context, runID string, s run.State) error {
 			clear(unread)
 			law := r.policy(inputs, unread)
 			law.Hooks = r.answered(&s, answers, &owed)
+			law.Grants = grants.lookup()
 			return gate.Look(s, now, law)
 		})
 		if err != nil {
@@ -133,7 +138,11 @@ func (r *Role) look(ctx context.Context, runID string, s run.State) error {
 			s = w.State // what follows for a call of the harness is said at once: no run is paused for it
 			continue
 		}
-		if len(owed)+len(unread) == 0 {
+		fetched, err := grants.fetch(ctx)
+		if err != nil {
+			return err
+		}
+		if len(owed)+len(unread) == 0 && !fetched {
 			return r.wake(ctx, w.State)
 		}
 		for _, q := range owed {
@@ -291,6 +300,9 @@ func (r *Role) Input(ctx context.Context, m kernel.Message) error {
 		err.Run = sub.Run
 		return err
 	}
+	if reply.Revokes() {
+		return r.revoke(ctx, sub.Run, reply)
+	}
 	w, err := r.record(ctx, sub.Run, reply)
 	if refused, is := errors.AsType[*gate.Refused](err); is {
 		if refused.Code == gate.CodeExpired { // its timer may be late, or lost
@@ -299,6 +311,9 @@ func (r *Role) Input(ctx context.Context, m kernel.Message) error {
 			}
 		}
 		return &kernel.Refusal{Code: refused.Code, Reason: refused.Reason, Hint: refused.Hint, Run: sub.Run}
+	}
+	if err == nil {
+		err = r.give(ctx, w.State, reply)
 	}
 	if err != nil {
 		return err
@@ -310,15 +325,21 @@ func (r *Role) Input(ctx context.Context, m kernel.Message) error {
 // is decided again.
 func (r *Role) record(ctx context.Context, runID string, reply gate.Reply) (runlog.Written, error) {
 	answers := map[string][]events.HookAnswer{}
+	grants := r.grants()
 	for {
 		var owed []question
 		w, err := r.cfg.Ledger.Write(ctx, runID, func(s run.State, now time.Time) ([]events.Payload, error) {
 			owed = nil
 			law := r.policy(nil, map[string]bool{})
 			law.Hooks = r.answered(&s, answers, &owed)
+			law.Grants = grants.lookup()
 			return gate.AnswerEdited(s, now, reply, law)
 		})
-		if err != nil || len(owed) == 0 {
+		if err != nil {
+			return w, err
+		}
+		fetched, err := grants.fetch(ctx)
+		if err != nil || len(owed) == 0 && !fetched {
 			return w, err
 		}
 		for _, q := range owed {
@@ -358,7 +379,8 @@ func (r *Role) readReply(m kernel.Message, sub events.RunSubject) (gate.Reply, e
 			Hint: `send {"decision":"approve"} or {"decision":"reject","reason":"..."}`}
 	}
 	reply := gate.Reply{Gate: sub.Rest[1], Decision: a.Decision, Reason: a.Reason, By: a.By,
-		Assurance: events.AssuranceNone, Hash: a.ProposalHash, Input: m.Seq()}
+		Assurance: events.AssuranceNone, Hash: a.ProposalHash, Input: m.Seq(), Always: a.Always, Pattern: a.Pattern}
+	reply.Term, _ = events.GrantTerm(a.For) // it was checked
 	if len(a.EditedInput) > 0 && string(a.EditedInput) != "null" {
 		if reply.Edited, err = events.EditedInput(a.EditedInput); err != nil {
 			return gate.Reply{}, &kernel.Refusal{Code: "bad_input", Run: sub.Run, Reason: err.Error(),
@@ -393,7 +415,7 @@ func (r *Role) signed(reply gate.Reply, a events.Answer, sub events.RunSubject) 
 	}
 	name, err := r.cfg.Approvers.Verify(approval.Statement{Station: sub.Station, Run: sub.Run, Gate: reply.Gate,
 		Decision:     a.Decision,
-		ProposalHash: hash, Reason: a.Reason}, a.Key, a.Signature)
+		ProposalHash: hash, Reason: a.Reason, Always: a.Always, Pattern: a.Pattern, Term: reply.Term}, a.Key, a.Signature)
 	switch {
 	case errors.Is(err, approval.ErrUnknownKey):
 		return refuse("unknown_signer", "an operator can add the public key to INSPAN_APPROVER_KEYS", err)

@@ -26,6 +26,13 @@ type Reply struct {
 	Edited json.RawMessage
 	// hooks are their answers about the edited arguments.
 	hooks []events.HookAnswer
+	// Always is the scope of the grant that is to be given with a yes, empty for none; Pattern and Term are what the
+	// answer says of it. Only AnswerEdited takes them.
+	Always  events.GrantScope
+	Pattern string
+	Term    time.Duration
+	// grant is what Always comes to.
+	grant *events.Grant
 	// Input is the position of the answer in the input stream.
 	Input uint64
 }
@@ -39,8 +46,8 @@ func (r *Refused) Error() string { return r.Reason }
 // nothing. Where a gate needs several approvers, a yes that is not the last one is a vote: each counts once, for the
 // action that it names, and one no is enough.
 func Answer(s run.State, now time.Time, r Reply) ([]events.Payload, error) {
-	if len(r.Edited) > 0 {
-		return nil, notEditable("the edited arguments were not judged")
+	if len(r.Edited) > 0 || r.Always != "" {
+		return nil, notEditable("what is approved beyond the proposal was not judged")
 	}
 	return answer(s, now, r)
 }
@@ -71,7 +78,7 @@ func answer(s run.State, now time.Time, r Reply) ([]events.Payload, error) {
 	}
 	a := events.GateAnswer{Gate: g.ID, Step: g.StepID, Call: g.CallID, By: r.By, Assurance: r.Assurance, Reason: r.Reason,
 		ProposalHash: g.Hash, Key: r.Key, Signature: r.Signature, WaitMS: now.Sub(g.CreatedAt).Milliseconds(), Input: r.Input,
-		EditedInput: r.Edited, Hooks: r.hooks, Approvers: g.Approvers}
+		EditedInput: r.Edited, Hooks: r.hooks, Approvers: g.Approvers, Grant: r.grant}
 	if len(r.Edited) > 0 {
 		a.EditedHash = events.EditedHash(g.Hash, r.Edited)
 	}

@@ -60,12 +60,21 @@ func judgeCall(s run.State, c *run.Call, now time.Time, law Policy, left int) (s
 	if err != nil {
 		return j.refuse(events.RefusedGuard, "guard-error", "the guard rules are unreadable: "+err.Error(), "an operator must fix the agent's guard rules"), false
 	}
-	verdict := rules.Judge(law.Action(cmp.Or(tool.Rule, c.Tool), input))
+	j.name = cmp.Or(tool.Rule, c.Tool)
+	j.action = law.Action(j.name, input)
+	verdict := rules.Judge(j.action)
+	if verdict.Action == guard.Ask && !j.harness && s.GateFor(c.Step, c.ID) == nil {
+		standing, known := law.standing(s, now)
+		if !known {
+			return nil, true
+		}
+		verdict, j.grants = granted(rules, j.name, j.action, input, standing)
+	}
 	if why, gated := delivery.Gated(s, c.Step, c.Tool); gated && verdict.Action == guard.Allow {
 		verdict = guard.Verdict{Action: guard.Ask, Rule: delivery.RuleApproval, Reason: why}
 	}
 	j.edited = edited
-	j.tool, j.input, j.hash, j.rules = tool, input, digest(input), rules.Digest()
+	j.tool, j.input, j.hash, j.rules = tool, input, digest(input), rules
 	j.terms = law.Terms.Strictest(agent.Gates).Strictest(rules.Terms(verdict.Rule))
 	return j.conclude(agent, verdict)
 }
@@ -95,16 +104,22 @@ type judging struct {
 	edited bool
 	// terms of the gate, where one is opened.
 	terms events.GateTerms
-	// hash of the arguments, rules the digest of the rule set.
-	hash, rules string
+	// hash of the arguments, rules the rule set.
+	hash  string
+	rules guard.Set
 	// answers of the hooks about this call.
 	answers []events.HookAnswer
+	// name that the rules know the tool by, and the action that they judged.
+	name   string
+	action guard.Action
+	// grants that answer the questions of all rules that ask.
+	grants []events.GrantUse
 }
 
 func (j *judging) refuse(code, rule, reason, hint string) []events.Payload {
 	return []events.Payload{&events.CallRefusedData{Event: "tool_refused", ToolRef: j.ref, Code: code, Rule: rule,
 		Reason: reason, Hint: hint,
-		RulesDigest: j.rules, Hooks: j.answers}}
+		RulesDigest: j.rules.Digest(), Hooks: j.answers}}
 }
 
 // ruleDoomLoop stands where the rule's name does when an agent goes round in circles.
@@ -159,8 +174,8 @@ func (j *judging) conclude(agent events.Agent, verdict guard.Verdict) (say []eve
 
 func (j *judging) allow(rule string) *events.CallAllowedData {
 	allowed := &events.CallAllowedData{Event: "tool_allowed", ToolRef: j.ref, Effect: j.tool.Effect, InputHash: j.hash,
-		TimeoutMS: j.tool.TimeoutMS, Rule: rule, RulesDigest: j.rules, BudgetLeft: j.left - 1, Edited: j.edited,
-		Hooks: j.answers}
+		TimeoutMS: j.tool.TimeoutMS, Rule: rule, RulesDigest: j.rules.Digest(), BudgetLeft: j.left - 1, Edited: j.edited,
+		Hooks: j.answers, Grants: j.grants}
 	if j.harness {
 		allowed.BudgetLeft = j.left
 	}
@@ -185,6 +200,9 @@ func (j *judging) askPerson(v guard.Verdict) []events.Payload {
 		v.Rule)
 	g.Hooks = j.answers
 	setTerms(g, j.now, j.terms)
+	if !j.harness && g.Approvers < 2 {
+		g.Always = offer(v.Rule, j.rules, j.name, j.action, j.input)
+	}
 	return []events.Payload{g}
 }
 

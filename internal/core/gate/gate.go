@@ -38,6 +38,9 @@ type Policy struct {
 	// Hooks returns what the hooks answered about a call; asked is false where they still have to be, and the call
 	// stays without a verdict until they were. Nil asks no one.
 	Hooks func(a events.Agent, c *run.Call, effect string, input json.RawMessage) (answers []events.HookAnswer, asked bool)
+	// Grants returns the standing grants of the session that a run works in; known is false where they still have to be
+	// read, and the call stays without a verdict until they were. Nil knows none.
+	Grants func(session string) (grants []events.GrantUse, known bool)
 	// MaxGates bounds the gates of a run that stand open at the same time, 0 for no limit. What is above it stays
 	// without a verdict until a gate is answered, which is when the run is looked at again.
 	MaxGates int

@@ -82,7 +82,20 @@ func notEditable(reason string) *Refused {
 // asked.
 func AnswerEdited(s run.State, now time.Time, r Reply, law Policy) ([]events.Payload, error) {
 	g := s.Gate(r.Gate)
-	if len(r.Edited) == 0 || s.Took(r.Input) || g == nil || g.Status != run.GatePending || late(g, now) {
+	if s.Took(r.Input) || g == nil || g.Status != run.GatePending || late(g, now) {
+		return answer(s, now, r)
+	}
+	if r.Always != "" {
+		var unread bool
+		var refused *Refused
+		switch r.grant, unread, refused = grant(s, now, g, r, law); {
+		case refused != nil:
+			return nil, refused
+		case unread:
+			return nil, nil
+		}
+	}
+	if len(r.Edited) == 0 {
 		return answer(s, now, r)
 	}
 	c := s.Open[g.CallID]

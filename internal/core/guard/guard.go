@@ -8,6 +8,9 @@ package guard
 
 import (
 	"cmp"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
 	"fmt"
 	"slices"
 
@@ -113,12 +116,36 @@ func (s Set) Terms(rule string) events.GateTerms {
 // ask. Where several rules give the same answer, the one of the later layer is named, then the one with the least id.
 func (s Set) Judge(a Action) Verdict { return s.Explain(a).Verdict }
 
+// JudgeGranted is Judge for an action for which a person has answered the questions of some rules before: those that
+// ask and that granted names are passed over. It is asked about matching rules only; what a rule denies, or may deny,
+// is never passed over, and neither is what cannot be judged.
+func (s Set) JudgeGranted(a Action, granted func(rule string) bool) Verdict {
+	return s.explain(a, granted).Verdict
+}
+
+// AskHash is the hex SHA-256 of the rule of an id; empty where there is none that asks.
+func (s Set) AskHash(id string) string {
+	for _, e := range s.entries {
+		if id != "" && e.Rule.ID == id && e.Rule.Action == Ask {
+			b, err := json.Marshal(e.Rule)
+			if err != nil {
+				return ""
+			}
+			sum := sha256.Sum256(b)
+			return hex.EncodeToString(sum[:])
+		}
+	}
+	return ""
+}
+
 // Explain is Judge with what the verdict rests on.
-func (s Set) Explain(a Action) Finding {
+func (s Set) Explain(a Action) Finding { return s.explain(a, func(string) bool { return false }) }
+
+func (s Set) explain(a Action, granted func(rule string) bool) Finding {
 	if s.digest == "" {
 		return Finding{Verdict: Verdict{Action: Deny, Rule: Fault, Reason: "no guard rules are loaded"}, Layer: -1}
 	}
-	f := closed(func() Finding { return s.best(a) })
+	f := closed(func() Finding { return s.best(a, granted) })
 	if a.Unclear != "" && f.Action != Deny {
 		return Finding{Verdict: Verdict{Action: Ask, Rule: UnclearShell, Reason: "the command cannot be judged: " +
 			a.Unclear}, Layer: -1}
@@ -137,7 +164,7 @@ func closed(judge func() Finding) (f Finding) {
 	return judge()
 }
 
-func (s Set) best(a Action) Finding {
+func (s Set) best(a Action, granted func(rule string) bool) Finding {
 	commands := make([]command, 0, len(a.Commands))
 	for _, argv := range a.Commands {
 		if len(argv) > 0 {
@@ -151,7 +178,7 @@ func (s Set) best(a Action) Finding {
 			t = suspected(e.Rule, a)
 		}
 		next := answer(e, t)
-		if next.Action == "" {
+		if next.Action == "" || next.Action == Ask && e.Rule.Action == Ask && granted(e.Rule.ID) {
 			continue
 		}
 		if c := cmp.Or(cmp.Compare(rank(next.Action), rank(f.Action)), cmp.Compare(e.Layer, f.Layer),

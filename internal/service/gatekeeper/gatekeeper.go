@@ -6,6 +6,7 @@ import (
 	"fmt"
 
 	"github.com/inspan/inspan/internal/service"
+	"github.com/inspan/inspan/internal/session"
 	"github.com/inspan/inspan/internal/toolbox"
 	"github.com/inspan/inspan/internal/tools/specs"
 	"github.com/inspan/inspan/pkg/approval"
@@ -42,6 +43,14 @@ func Wire(cfg Config, tools *toolbox.Toolbox) service.Wiring {
 				return service.Work{}, fmt.Errorf("INSPAN_APPROVER_KEYS: %w", err)
 			}
 			c.Approvers = keys
+		}
+		if p := in.Ports; p.Sessions != nil {
+			l, err := session.NewLedger(session.LedgerConfig{Station: in.Base.Station, By: events.Gatekeeper,
+				Journal: p.SessionLog, Snapshots: session.Rows(p.Sessions), Entropy: p.Entropy})
+			if err != nil {
+				return service.Work{}, fmt.Errorf("log of sessions: %w", err)
+			}
+			c.Sessions = l
 		}
 		role, err := gatekeeper.New(c)
 		return service.Work{Role: role}, err
