@@ -136,6 +136,14 @@ type SessionRevokedData struct {
 	Revocation
 }
 
+func (d *SessionGrantedData) line() string {
+	return fmt.Sprintf("%s allows %s %s until %s", d.By, d.Tool, d.Pattern, d.Until.UTC().Format(time.RFC3339))
+}
+
+func (d *SessionRevokedData) line() string {
+	return fmt.Sprintf("grant %s of run %s revoked by %s", d.Grant, d.Run, d.By) + because(d.Reason)
+}
+
 // Kind implements Payload.
 func (*GrantRevokedData) Kind() Kind { return GrantRevoked }
 

@@ -46,10 +46,10 @@ var sessionTypes = [...]Type{
 	{SessionSteered, Planner, "session_steered", Recorded, InLog, line((*SessionSteeredData).line),
 		"A control of a user was carried out.",
 		func() Payload { return new(SessionSteeredData) }},
-	{SessionGranted, Gatekeeper, "session_granted", Decided, InLog, nil,
+	{SessionGranted, Gatekeeper, "session_granted", Decided, InLog, line((*SessionGrantedData).line),
 		"A person approved a call and all later ones of the session that are like it, until a time.",
 		func() Payload { return new(SessionGrantedData) }},
-	{SessionRevoked, Gatekeeper, "session_revoked", Decided, InLog, nil,
+	{SessionRevoked, Gatekeeper, "session_revoked", Decided, InLog, line((*SessionRevokedData).line),
 		"A standing grant of the session was taken back: no call is permitted on it from now on.",
 		func() Payload { return new(SessionRevokedData) }},
 }
