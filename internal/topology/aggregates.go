@@ -13,15 +13,18 @@ type Aggregate struct {
 	Words []events.Type
 }
 
-// Aggregates returns all that the log of a station has room for, runs and sessions first. Those without event types are
-// kept free: no service may publish on their subjects.
+// names are those that the log of a station has room for. Their order is that of the stream's subjects: a change of it
+// is a change of the stream.
+var names = [...]string{events.RunAggregate, events.SessionAggregate, "agent", "work", "schedule",
+	events.WorkspaceAggregate}
+
+// Aggregates returns all that the log of a station has room for, runs first. Those without event types are kept free:
+// no service may publish on their subjects.
 func Aggregates() []Aggregate {
 	var all []Aggregate
-	for _, a := range events.Aggregates() {
-		all = append(all, Aggregate{Name: a.Name, Words: a.Types})
-	}
-	for _, name := range []string{"agent", "work", "schedule", "workspace"} {
-		all = append(all, Aggregate{Name: name})
+	for _, name := range names {
+		registered, _ := events.AggregateOf(name)
+		all = append(all, Aggregate{Name: name, Words: registered.Types})
 	}
 	return all
 }

@@ -19,6 +19,9 @@ func Aggregates() []Aggregate {
 		{RunAggregate, "A run: one task, from its acceptance to its result.", Registry()},
 		{SessionAggregate, "A session: who may work in it, its settings and the history of its conversation.",
 			SessionRegistry()},
+		{WorkspaceAggregate, "A workspace: which toolrunner owns the working tree, and which snapshot it has. The id in " +
+			"subjects is the beginning of the path and a digest of it. A workspace that stays on one machine has no log.",
+			WorkspaceRegistry()},
 	}
 }
 

@@ -84,6 +84,8 @@ type LogHead struct {
 	Sequence uint64 `json:"sequence"`
 	Hash     string `json:"hash"`
 	Position uint64 `json:"position"`
+	// Migrated is the revision of the row of an older version that a log of a workspace began with.
+	Migrated uint64 `json:"migrated,omitempty"`
 }
 
 // SessionSettings are what the runs of a session have in common (SESS-6).
