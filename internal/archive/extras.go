@@ -54,6 +54,14 @@ func (a SavedArtifact) due(ended *time.Time, now time.Time) bool {
 	return ended != nil && a.TTLMS > 0 && !now.Before(ended.Add(time.Duration(a.TTLMS)*time.Millisecond))
 }
 
+// Workspaces are the workspaces of a station.
+type Workspaces interface {
+	// Record returns what is known of one, as JSON, or kernel.ErrNotFound.
+	Record(ctx context.Context, workspace string) ([]byte, error)
+	// Restore lets one begin with a record that was saved elsewhere; kernel.ErrExists for one that the station knows.
+	Restore(ctx context.Context, workspace string, record []byte) error
+}
+
 // Tree is what is saved of a workspace.
 type Tree struct {
 	// Record is that of the station, as it was.

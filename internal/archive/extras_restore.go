@@ -67,11 +67,11 @@ func (p *Restorer) tree(ctx context.Context, src Source, station, workspace stri
 			return fmt.Errorf("session %s: %w", id, err)
 		}
 	}
-	now, revision, err := p.trees.Load(ctx, events.TreeKey(workspace))
+	now, err := p.workspaces.Record(ctx, workspace)
 	if err != nil && !errors.Is(err, kernel.ErrNotFound) {
 		return fmt.Errorf("record of workspace %s: %w", workspace, err)
 	}
-	if err == nil && revision > 0 {
+	if err == nil {
 		b.Files = FilesThere
 		rec, err := readTree(now, workspace)
 		if err != nil {
@@ -97,7 +97,7 @@ func (p *Restorer) tree(ctx context.Context, src Source, station, workspace stri
 	if err != nil {
 		return err
 	}
-	_, err = p.trees.Swap(ctx, events.TreeKey(workspace), record, 0)
+	err = p.workspaces.Restore(ctx, workspace, record)
 	if errors.Is(err, kernel.ErrExists) {
 		b.Files = FilesThere
 		return nil
@@ -117,6 +117,7 @@ func handedOver(t Tree, rec treeRecord) ([]byte, error) {
 		return nil, fmt.Errorf("record of workspace %s: %w", rec.Workspace, errors.Join(ErrDamaged, err))
 	}
 	delete(all, "owner")
+	delete(all, "log") // of the station that it was saved in
 	all["fence"] = json.RawMessage(fmt.Sprint(rec.Fence + 1))
 	if rec.Owner != "" || t.Stale {
 		all["lost"] = json.RawMessage("true")

@@ -86,11 +86,11 @@ func (b *Extras) leave(what, why string) { b.Left = append(b.Left, Left{What: wh
 // tree saves what is kept of a workspace: the parts of its packs, then the record that names them.
 func (s *Saver) tree(ctx context.Context, b *Extras) error {
 	name, err := treeName(s.Station, b.Workspace)
-	if err != nil || s.Trees == nil {
+	if err != nil || s.Workspaces == nil {
 		b.leave(b.files(), "the station stores no workspace files: they are only on the machine of the toolrunner")
 		return nil //nolint:nilerr // no workspace has such a name, so none is kept
 	}
-	record, err := s.Trees.Get(ctx, events.TreeKey(b.Workspace))
+	record, err := s.Workspaces.Record(ctx, b.Workspace)
 	if errors.Is(err, kernel.ErrNotFound) {
 		b.leave(b.files(), "they are only on the machine of the toolrunner; INSPAN_WORKSPACE_MODE=follow stores them")
 		return nil

@@ -5,6 +5,7 @@ import (
 	"bytes"
 	"compress/gzip"
 	"context"
+	"crypto/rand"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -18,6 +19,7 @@ import (
 	"github.com/inspan/inspan/internal/kernel"
 	"github.com/inspan/inspan/internal/mem"
 	"github.com/inspan/inspan/internal/topology"
+	"github.com/inspan/inspan/internal/workspace/treelog"
 	"github.com/inspan/inspan/pkg/events"
 	"github.com/inspan/inspan/pkg/run/runtest"
 )
@@ -51,17 +53,27 @@ func record(t *testing.T, st *mem.Station, rec map[string]any) {
 	}
 }
 
+func workspaces(t *testing.T, st *mem.Station) *treelog.Log {
+	t.Helper()
+	log, err := treelog.New(treelog.Config{Station: st.Name(), By: events.Toolrunner, Journal: st.JournalFor(events.WorkspaceAggregate),
+		Rows: st.KV(topology.TreeBucket), Entropy: rand.Reader})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return log
+}
+
 func whole(t *testing.T, st *mem.Station, dir string) *archive.Saver {
 	t.Helper()
 	s := saver(t, st, dir)
-	s.Trees, s.Artifacts, s.MostBytes = st.KV(topology.TreeBucket), st.Artifacts(), 1<<20
+	s.Trees, s.Workspaces, s.Artifacts, s.MostBytes = st.KV(topology.TreeBucket), workspaces(t, st), st.Artifacts(), 1<<20
 	return s
 }
 
 func wholePlace(t *testing.T, st *mem.Station, name string) *archive.Restorer {
 	t.Helper()
 	cfg := archive.RestorerConfig{Station: name, Journals: map[events.Service]kernel.Journal{}, Blobs: st.Blobs(), Timers: st.Timers(),
-		Config: st.KV(topology.ConfigBucket), State: st.KV(topology.StateBucket), Trees: st.KV(topology.TreeBucket),
+		Config: st.KV(topology.ConfigBucket), State: st.KV(topology.StateBucket), Trees: st.KV(topology.TreeBucket), Workspaces: workspaces(t, st),
 		Artifacts: st.Artifacts(), Sessions: st.KV(topology.SessionBucket), Entropy: bytes.NewReader(bytes.Repeat([]byte("entropy"), 1<<16))}
 	for _, by := range events.Services() {
 		cfg.Journals[by] = st.JournalOf(by)

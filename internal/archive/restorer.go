@@ -29,11 +29,12 @@ type Restorer struct {
 	timers  kernel.Timers
 	config  kernel.KV
 	state   kernel.KV
-	// trees, made and sessions are nil where the place keeps nothing beside the log.
-	trees    kernel.KV
-	made     kernel.Artifacts
-	sessions kernel.KV
-	now      func() time.Time
+	// workspaces, trees, made and sessions are nil where the place keeps nothing beside the logs of runs.
+	workspaces Workspaces
+	trees      kernel.KV
+	made       kernel.Artifacts
+	sessions   kernel.KV
+	now        func() time.Time
 }
 
 // RestorerConfig holds what a place needs. The journals say each kind under the user who may say it.
@@ -45,12 +46,13 @@ type RestorerConfig struct {
 	Timers kernel.Timers
 	Config kernel.KV
 	State  kernel.KV
-	// Trees and Artifacts are the toolrunner's, Sessions the planner's; without them only logs and their objects are
+	// Workspaces, Trees and Artifacts are the toolrunner's, Sessions the planner's; without them only logs and their objects are
 	// brought.
-	Trees     kernel.KV
-	Artifacts kernel.Artifacts
-	Sessions  kernel.KV
-	Entropy   io.Reader
+	Workspaces Workspaces
+	Trees      kernel.KV
+	Artifacts  kernel.Artifacts
+	Sessions   kernel.KV
+	Entropy    io.Reader
 	// Now is the clock; nil means time.Now.
 	Now func() time.Time
 }
@@ -66,8 +68,8 @@ func NewRestorer(cfg RestorerConfig) (*Restorer, error) {
 	if p.now == nil {
 		p.now = time.Now
 	}
-	if cfg.Trees != nil && cfg.Artifacts != nil && cfg.Sessions != nil {
-		p.trees, p.made, p.sessions = cfg.Trees, cfg.Artifacts, cfg.Sessions
+	if cfg.Workspaces != nil && cfg.Trees != nil && cfg.Artifacts != nil && cfg.Sessions != nil {
+		p.workspaces, p.trees, p.made, p.sessions = cfg.Workspaces, cfg.Trees, cfg.Artifacts, cfg.Sessions
 	}
 	pages := runlog.NewPages(0)
 	for _, by := range events.Services() {

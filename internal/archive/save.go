@@ -27,9 +27,10 @@ type Saver struct {
 	Blobs   kernel.Blobs
 	// State has the rows of the index with their anchors, Config the agents.
 	State, Config kernel.KV
-	// Trees has the records of workspaces and published branches, Artifacts what runs made; nil saves none of them.
-	Trees     kernel.KV
-	Artifacts kernel.Artifacts
+	// Workspaces has the workspaces, Trees the published branches, Artifacts what runs made; nil saves none of them.
+	Workspaces Workspaces
+	Trees      kernel.KV
+	Artifacts  kernel.Artifacts
 	// MostBytes is how large the packs of a workspace, a published branch, or all artifacts of one run may be to be
 	// saved.
 	MostBytes int64

@@ -2,12 +2,14 @@ package operator
 
 import (
 	"context"
+	"crypto/rand"
 	"fmt"
 	"maps"
 	"slices"
 
 	"github.com/inspan/inspan/internal/archive"
 	"github.com/inspan/inspan/internal/topology"
+	"github.com/inspan/inspan/internal/workspace/treelog"
 	"github.com/inspan/inspan/pkg/client"
 	"github.com/inspan/inspan/pkg/events"
 )
@@ -41,9 +43,14 @@ func Save(ctx context.Context, c *client.Client, dir *archive.Dir, runID string,
 	if err != nil {
 		return archive.Manifest{}, err
 	}
+	workspaces, err := treelog.New(treelog.Config{Station: o.st.Name(), By: events.Persister, Entropy: rand.Reader,
+		Journal: o.st.JournalFor(events.WorkspaceAggregate), Rows: o.st.KV(topology.TreeBucket)})
+	if err != nil {
+		return archive.Manifest{}, err
+	}
 	saver := &archive.Saver{Dir: dir, Station: o.st.Name(), Journal: o.st.Journal(), Blobs: o.st.Blobs(),
 		State: o.st.KV(topology.StateBucket), Config: o.st.KV(topology.ConfigBucket),
-		Trees: o.st.KV(topology.TreeBucket), Artifacts: o.st.Artifacts(), MostBytes: maxBundled, Bundle: true}
+		Workspaces: workspaces, Trees: o.st.KV(topology.TreeBucket), Artifacts: o.st.Artifacts(), MostBytes: maxBundled, Bundle: true}
 	if !s.Status.Ended() {
 		switch leave {
 		case LeaveEnded:

@@ -25,6 +25,7 @@ func On(conn *jet.Conn, station string) (*client.Client, error) {
 type store interface {
 	Name() string
 	Journal() kernel.Journal
+	JournalFor(aggregate string) kernel.Journal
 	Blobs() kernel.Blobs
 	Artifacts() kernel.Artifacts
 	KV(bucket string) kernel.KV

@@ -28,7 +28,7 @@ func Ports(st *jet.Station, durability string) service.Ports {
 		Artifacts: st.Artifacts(),
 		State:     st.KV(topology.StateBucket), Config: st.KV(topology.ConfigBucket),
 		SessionLog: st.JournalFor(events.SessionAggregate), Sessions: st.KV(topology.SessionBucket),
-		Trees: st.KV(topology.TreeBucket), Leases: st.Leases(), Live: st.Live(), Retained: st.Retained(),
+		TreeLog: st.JournalFor(events.WorkspaceAggregate), Trees: st.KV(topology.TreeBucket), Leases: st.Leases(), Live: st.Live(), Retained: st.Retained(),
 		AnswerSoFar: st.AnswerSoFar,
 		Refusals:    st.Refusals(), OnEnd: st.OnEnd, SubscribeRepublished: st.SubscribeRepublished,
 		StationStats: st.StationStats(), Questions: st, ServedTools: st, Durability: durability}

@@ -47,9 +47,11 @@ type Ports struct {
 	// names a session only shares its directory.
 	SessionLog kernel.Journal
 	Sessions   kernel.KV
-	// Trees holds the records of working trees; nil where they stay on their machine.
-	Trees  kernel.KV
-	Leases kernel.Leases
+	// TreeLog is the log of the workspaces. Trees holds the views of it, published branches and the toolrunners that
+	// run; both are nil where working trees stay on their machine.
+	TreeLog kernel.Journal
+	Trees   kernel.KV
+	Leases  kernel.Leases
 	// Live publishes for those who watch now, Kept what the station is to keep for a while besides, Said what a program
 	// in this process receives; the settings name those that are used. Each may be nil.
 	Live     kernel.Live

@@ -87,6 +87,7 @@ func Alone(local *sqlitestore.Station) service.Ports {
 		State: state, Local: state,
 		Config: local.KV(topology.ConfigBucket), SessionLog: local.JournalFor(events.SessionAggregate),
 		Sessions: local.KV(topology.SessionBucket),
+		TreeLog:  local.JournalFor(events.WorkspaceAggregate),
 		Trees:    local.KV(topology.TreeBucket), Leases: local.Leases(), Live: local.Live(), Retained: local.Live(),
 		AnswerSoFar: local.AnswerSoFar, Refusals: local.Refusals(),
 		OnEnd: local.OnEnd, Durability: sqlitestore.Durability}

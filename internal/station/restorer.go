@@ -9,6 +9,7 @@ import (
 	"github.com/inspan/inspan/internal/jet"
 	"github.com/inspan/inspan/internal/kernel"
 	"github.com/inspan/inspan/internal/topology"
+	"github.com/inspan/inspan/internal/workspace/treelog"
 	"github.com/inspan/inspan/pkg/events"
 )
 
@@ -38,6 +39,11 @@ func NewRestorer(ctx context.Context, name string, as func(ctx context.Context, 
 			cfg.Timers, cfg.Sessions = st.Timers(), st.KV(topology.SessionBucket)
 		case events.Toolrunner:
 			cfg.Blobs, cfg.Artifacts, cfg.Trees = st.Blobs(), st.Artifacts(), st.KV(topology.TreeBucket)
+			cfg.Workspaces, err = treelog.New(treelog.Config{Station: name, By: user,
+				Journal: st.JournalFor(events.WorkspaceAggregate), Rows: cfg.Trees, Entropy: rand.Reader})
+			if err != nil {
+				return nil, err
+			}
 		case events.Persister:
 			cfg.State = st.KV(topology.StateBucket)
 		default: // its journal alone

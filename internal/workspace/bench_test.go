@@ -9,7 +9,6 @@ import (
 
 	"github.com/inspan/inspan/internal/git"
 	"github.com/inspan/inspan/internal/mem"
-	"github.com/inspan/inspan/internal/topology"
 )
 
 // BenchmarkKeep is what a call that changes one file pays for its snapshot, with the git program and stores in memory.
@@ -24,7 +23,7 @@ func BenchmarkKeep(b *testing.B) {
 			if err != nil {
 				b.Fatal(err)
 			}
-			trees, err := New(Config{Root: b.TempDir(), KV: st.KV(topology.TreeBucket), Leases: st.Leases(), Blobs: st.Blobs(),
+			trees, err := New(Config{Root: b.TempDir(), Log: logOf(b, st, nil, nil), Leases: st.Leases(), Blobs: st.Blobs(),
 				Snapshots: Git{g}, Instance: "i"})
 			if err != nil {
 				b.Fatal(err)
@@ -65,7 +64,7 @@ func BenchmarkVisit(b *testing.B) {
 	if err != nil {
 		b.Fatal(err)
 	}
-	trees, err := New(Config{Root: b.TempDir(), KV: st.KV(topology.TreeBucket), Leases: st.Leases(), Blobs: st.Blobs(), Snapshots: copies{}, Instance: "i"})
+	trees, err := New(Config{Root: b.TempDir(), Log: logOf(b, st, nil, nil), Leases: st.Leases(), Blobs: st.Blobs(), Snapshots: copies{}, Instance: "i"})
 	if err != nil {
 		b.Fatal(err)
 	}

@@ -9,12 +9,14 @@ import (
 
 	"github.com/inspan/inspan/internal/git"
 	"github.com/inspan/inspan/internal/kernel"
+	"github.com/inspan/inspan/internal/workspace/treelog"
 )
 
 // claim is one time of owning a tree. It is guarded by the turn of its tree.
 type claim struct {
-	rec      Record
-	revision uint64
+	rec Record
+	// sequence of the last event that rec includes.
+	sequence uint64
 	// dir is the place of the tree, base that of all that belongs to it; base is empty where the volume is shared.
 	dir, base string
 	keeper    Keeper
@@ -37,15 +39,15 @@ type claim struct {
 	used  time.Time
 }
 
-// ownedBy reports whether a claim still stands. A record that was read of a replica that is behind says nothing.
-func (c *claim) ownedBy(instance string, rec Record, revision uint64) bool {
+// ownedBy reports whether a claim still stands. A state that was read of a replica that is behind says nothing.
+func (c *claim) ownedBy(instance string, s treelog.State) bool {
 	if c.lost {
 		return false
 	}
-	if revision > c.revision && rec.Owner == instance && rec.Fence == c.rec.Fence {
-		c.rec, c.revision = rec, revision
+	if s.Sequence > c.sequence && s.Owner == instance && s.Fence == c.rec.Fence {
+		c.rec, c.sequence = s.Workspace, s.Sequence
 	}
-	return revision <= c.revision && c.rec.Owner == instance
+	return s.Sequence <= c.sequence && c.rec.Owner == instance
 }
 
 // fill makes the directories of a claim, with what was kept of its tree.

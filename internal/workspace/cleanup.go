@@ -11,6 +11,7 @@ import (
 
 	"github.com/inspan/inspan/internal/git"
 	"github.com/inspan/inspan/internal/kernel"
+	"github.com/inspan/inspan/pkg/events"
 )
 
 // Cleanup takes away what no one uses any more of the trees of an instance: directories, and what the station has of
@@ -108,8 +109,8 @@ func (cl Cleanup) only(ctx context.Context, workspace, dir string) (stays bool, 
 	return !kept, err
 }
 
-// Forget takes all that was kept of a tree out of the record, as where its session was deleted. Whoever holds the tree
-// has lost it.
+// Forget says that nothing is kept of a tree any more, as where its session was deleted. Whoever holds the tree has lost
+// it.
 func (cl Cleanup) Forget(ctx context.Context, workspace string) error {
 	tr, done, err := cl.t.of(ctx, workspace)
 	if err != nil {
@@ -124,17 +125,18 @@ func (cl Cleanup) Forget(ctx context.Context, workspace string) error {
 	return err
 }
 
-// forget empties the record, where it still has the revision; 0 is whatever it has now.
+// forget does that where the log still ends with the event of that sequence; 0 is whatever it ends with now.
 func (cl Cleanup) forget(ctx context.Context, tr *tree, at uint64) error {
-	rec, revision, err := Load(ctx, cl.t.cfg.KV, tr.workspace)
-	if err != nil || revision == 0 {
+	s, err := cl.t.cfg.Log.Latest(ctx, tr.workspace)
+	if err != nil || s.Sequence == 0 {
 		return err
 	}
-	if at > 0 {
-		revision = at
+	if at > 0 && at != s.Sequence {
+		return fmt.Errorf("workspace %s: %w", tr.workspace, kernel.ErrExists)
 	}
-	empty := Record{Workspace: rec.Workspace, Fence: rec.Fence + 1, At: cl.t.cfg.Now().UTC()}
-	if _, err := swap(ctx, cl.t.cfg.KV, empty, revision); err != nil {
+	_, err = cl.t.cfg.Log.Append(ctx, tr.workspace, s.Sequence, &events.WorkspaceForgottenData{Event: "workspace_forgotten",
+		Fence: s.Fence + 1})
+	if err != nil {
 		return err
 	}
 	cl.t.lose(tr)
@@ -143,7 +145,7 @@ func (cl Cleanup) forget(ctx context.Context, tr *tree, at uint64) error {
 
 // pass takes a tree away that was given back here. Where somebody has claimed it since, it is that one's.
 func (cl Cleanup) pass(ctx context.Context, tr *tree, c *claim) error {
-	err := cl.forget(ctx, tr, c.revision)
+	err := cl.forget(ctx, tr, c.sequence)
 	if errors.Is(err, kernel.ErrExists) {
 		cl.t.lose(tr)
 		return nil
@@ -168,7 +170,7 @@ func (cl Cleanup) passing(ctx context.Context, rec Record, dir string) (bool, er
 
 // left reports whether all runs that came into a tree have ended, here or elsewhere.
 func (cl Cleanup) left(ctx context.Context, rec Record) (bool, error) {
-	if len(rec.Runs) >= maxRuns || len(rec.Runs) > 0 && cl.t.cfg.Over == nil {
+	if len(rec.Runs) >= events.MaxWorkspaceRuns || len(rec.Runs) > 0 && cl.t.cfg.Over == nil {
 		return false, nil
 	}
 	for _, run := range rec.Runs {

@@ -3,6 +3,7 @@ package workspace
 import (
 	"bytes"
 	"context"
+	"crypto/rand"
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
@@ -18,6 +19,7 @@ import (
 	"github.com/inspan/inspan/internal/kernel"
 	"github.com/inspan/inspan/internal/mem"
 	"github.com/inspan/inspan/internal/topology"
+	"github.com/inspan/inspan/internal/workspace/treelog"
 	"github.com/inspan/inspan/pkg/events"
 )
 
@@ -28,6 +30,8 @@ type lab struct {
 	mu sync.Mutex
 	// dead instances, guarded by mu.
 	dead map[string]bool
+	// older is what keeps rows from being taken over.
+	older error
 }
 
 func newLab(t *testing.T) *lab {
@@ -56,7 +60,7 @@ func (l *lab) kill(instance string) {
 // at makes an instance on a root of its own; each operation goes through its fate.
 func (l *lab) at(instance string, f *fate, change ...func(*Config)) *Trees {
 	l.t.Helper()
-	cfg := Config{Root: filepath.Join(l.t.TempDir(), instance), KV: kv{l.st.KV(topology.TreeBucket), f}, Leases: l, Blobs: blobs{l.st.Blobs(), f},
+	cfg := Config{Root: filepath.Join(l.t.TempDir(), instance), Log: l.log(f), Leases: l, Blobs: blobs{l.st.Blobs(), f},
 		Snapshots: copies{f}, Instance: instance, Chain: 2}
 	for _, c := range change {
 		c(&cfg)
@@ -68,13 +72,31 @@ func (l *lab) at(instance string, f *fate, change ...func(*Config)) *Trees {
 	return trees
 }
 
-func (l *lab) record(workspace string) Record {
+// log is that of a process of its own; each operation goes through its fate.
+func (l *lab) log(f *fate) *treelog.Log {
 	l.t.Helper()
-	rec, _, err := Load(l.t.Context(), l.st.KV(topology.TreeBucket), workspace)
+	return logOf(l.t, l.st, f, func(context.Context) error { return l.older })
+}
+
+func logOf(t testing.TB, st *mem.Station, f *fate, older func(context.Context) error) *treelog.Log {
+	t.Helper()
+	log, err := treelog.New(treelog.Config{Station: "s1", By: events.Toolrunner, Entropy: rand.Reader, Older: older,
+		Journal: journal{st.JournalFor(events.WorkspaceAggregate), f}, Rows: kv{st.KV(topology.TreeBucket), f}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return log
+}
+
+func (l *lab) record(workspace string) Record { return l.state(workspace).Workspace }
+
+func (l *lab) state(workspace string) treelog.State {
+	l.t.Helper()
+	s, err := l.log(nil).Latest(l.t.Context(), workspace)
 	if err != nil {
 		l.t.Fatal(err)
 	}
-	return rec
+	return s
 }
 
 var errGone = errors.New("the process is gone")
@@ -112,9 +134,40 @@ func (f *fate) op(do func() error) error {
 	return errGone
 }
 
+// journal is a log whose operations a process may not survive. What is stored although the process is gone is stored.
+type journal struct {
+	kernel.Journal
+	f *fate
+}
+
+func (j journal) Append(ctx context.Context, e kernel.Entry) (ack kernel.Ack) {
+	if j.f != nil && j.f.gone {
+		return kernel.Ack{Outcome: kernel.Full, Err: errGone} // it tries no more
+	}
+	if err := j.f.op(func() error { ack = j.Journal.Append(ctx, e); return ack.Err }); err != nil && ack.Err == nil {
+		return kernel.Ack{Outcome: kernel.Unknown, Err: err}
+	}
+	return ack
+}
+
+func (j journal) Read(ctx context.Context, id string, after uint64) (evs []kernel.Record, more bool, err error) {
+	err = j.f.op(func() error { evs, more, err = j.Journal.Read(ctx, id, after); return err })
+	return evs, more, err
+}
+
+func (j journal) Last(ctx context.Context, id string) (r kernel.Record, ok bool, err error) {
+	err = j.f.op(func() error { r, ok, err = j.Journal.Last(ctx, id); return err })
+	return r, ok && err == nil, err
+}
+
 type kv struct {
 	kernel.KV
 	f *fate
+}
+
+func (s kv) Get(ctx context.Context, key string) (value []byte, err error) {
+	err = s.f.op(func() error { value, err = s.KV.Get(ctx, key); return err })
+	return value, err
 }
 
 func (s kv) Load(ctx context.Context, key string) (value []byte, revision uint64, err error) {
@@ -259,3 +312,19 @@ func (c *copier) Restore(_ context.Context, want string, packs ...io.Reader) err
 	c.known[want] = files
 	return nil
 }
+
+// counts counts the writes of rows.
+type counts struct {
+	kernel.KV
+	writes int
+}
+
+func (c *counts) Swap(ctx context.Context, key string, value []byte, revision uint64) (uint64, error) {
+	c.writes++
+	return c.KV.Swap(ctx, key, value, revision)
+}
+
+// zeros makes the same ids every time.
+type zeros struct{}
+
+func (zeros) Read(b []byte) (int, error) { return len(b), nil }

@@ -8,6 +8,8 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+
+	"github.com/inspan/inspan/pkg/events"
 )
 
 // Directories below the workspace root: .trees/NAME/FENCE-INSTANCE/tree, and the keeper's store beside the tree.
@@ -64,19 +66,19 @@ func (t *Trees) free(ctx context.Context, tr *tree, c *claim, run string) error 
 			return err
 		}
 	}
-	rec := withoutReported(c, c.rec)
-	rec.Owner, rec.At = "", t.cfg.Now().UTC()
-	if err := t.writeRecord(ctx, tr, c, rec); err != nil {
+	err := t.append(ctx, tr, c, &events.WorkspaceReleasedData{Event: "workspace_released", Fence: c.rec.Fence,
+		WorkspaceLearned: c.learned()})
+	if err != nil {
 		return err
 	}
 	for run := range c.runs {
 		t.mark(run, false)
 	}
 	clear(c.runs)
-	if !t.cfg.AtEnd || !strings.HasPrefix(rec.Workspace, "run/") {
+	if !t.cfg.AtEnd || !strings.HasPrefix(c.rec.Workspace, "run/") {
 		return nil
 	}
-	if goes, err := t.Cleanup().passing(ctx, rec, c.dir); err != nil || !goes {
+	if goes, err := t.Cleanup().passing(ctx, c.rec, c.dir); err != nil || !goes {
 		return err
 	}
 	return t.Cleanup().pass(ctx, tr, c)
@@ -126,6 +128,6 @@ func (t *Trees) Repository(ctx context.Context, workspace string) (bool, error) 
 			return true, nil
 		}
 	}
-	rec, _, err := Load(ctx, t.cfg.KV, workspace)
-	return rec.Repository, err
+	s, err := t.cfg.Log.Latest(ctx, workspace)
+	return s.Repository, err
 }

@@ -7,6 +7,8 @@ import (
 	"path/filepath"
 	"testing"
 	"time"
+
+	"github.com/inspan/inspan/pkg/events"
 )
 
 func TestPassing(t *testing.T) {
@@ -100,7 +102,7 @@ func TestPassing(t *testing.T) {
 			c.Over = func(context.Context, string) (bool, error) { return true, nil }
 		})
 		var last string
-		for i := range maxRuns + 2 {
+		for i := range events.MaxWorkspaceRuns + 2 {
 			last = fmt.Sprint("r", i)
 			v, err := a.Enter(t.Context(), "workflow/w", last)
 			if err != nil {
@@ -112,7 +114,7 @@ func TestPassing(t *testing.T) {
 			}
 			v.Leave()
 		}
-		for i := range maxRuns + 2 {
+		for i := range events.MaxWorkspaceRuns + 2 {
 			if _, err := a.Ended(t.Context(), "workflow/w", fmt.Sprint("r", i)); err != nil {
 				t.Fatal(err)
 			}
@@ -121,7 +123,7 @@ func TestPassing(t *testing.T) {
 		if err := a.Cleanup().Tidy(t.Context()); err != nil {
 			t.Fatal(err)
 		}
-		if rec := l.record("workflow/w"); rec.Owner != "" || rec.Snapshot == "" || len(rec.Runs) != maxRuns {
+		if rec := l.record("workflow/w"); rec.Owner != "" || rec.Snapshot == "" || len(rec.Runs) != events.MaxWorkspaceRuns {
 			t.Errorf("%+v", rec)
 		}
 	})

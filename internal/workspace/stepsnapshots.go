@@ -5,11 +5,9 @@ import (
 	"errors"
 	"slices"
 	"strings"
-)
 
-// maxUnkept is how many calls a record names whose changes no snapshot has; one more is kept at once. Of those that are
-// missing after losses the newest are named.
-const maxUnkept = 128
+	"github.com/inspan/inspan/pkg/events"
+)
 
 // AtSteps reports whether trees are kept at the ends of steps instead of after each call.
 func (t *Trees) AtSteps() bool { return t.cfg.AtSteps && t.cfg.Snapshots != nil }
@@ -17,8 +15,8 @@ func (t *Trees) AtSteps() bool { return t.cfg.AtSteps && t.cfg.Snapshots != nil 
 // In says which step of the run the visit is for.
 func (v *Visit) In(step string) { v.step = step }
 
-// note writes into the record that a call has changed the tree and that no snapshot has it: where the owner is lost,
-// whoever comes next can tell what is missing. It returns once the record says so.
+// note appends that a call has changed the tree and that no snapshot has it: where the owner is lost, whoever comes next
+// can tell what is missing. It returns once the log says so.
 func (v *Visit) note(ctx context.Context, call string) (full bool, err error) {
 	if err := v.tree.take(ctx); err != nil {
 		return false, err
@@ -29,13 +27,12 @@ func (v *Visit) note(ctx context.Context, call string) (full bool, err error) {
 	case c.lost:
 		return false, ErrLost
 	case slices.Contains(c.rec.Unkept, name):
-	case len(c.rec.Unkept) >= maxUnkept:
+	case len(c.rec.Unkept) >= events.MaxUnkept:
 		return true, nil
 	default:
-		rec := c.rec
-		rec.Unkept = append(slices.Clone(rec.Unkept), name)
-		rec.At = v.t.cfg.Now().UTC()
-		if err := v.t.writeRecord(ctx, v.tree, c, withoutReported(c, rec)); err != nil {
+		err := v.t.append(ctx, v.tree, c, &events.WorkspaceChangedData{Event: "workspace_changed", Fence: c.rec.Fence,
+			Call: name, WorkspaceLearned: c.learned()})
+		if err != nil {
 			return false, err
 		}
 	}
@@ -98,26 +95,19 @@ func (t *Trees) catchUp(ctx context.Context, tr *tree, c *claim) error {
 	return t.keep(ctx, tr, c, c.rec.Unkept[len(c.rec.Unkept)-1])
 }
 
-// passOn makes of the calls that a lost owner had not kept calls that are missing in the tree of the next one.
-func passOn(rec Record) Record {
-	if len(rec.Unkept) == 0 {
-		return rec
+// learned is what this owner knows by now and the log does not say yet: runs that have ended, and that an agent was
+// informed of what was lost.
+func (c *claim) learned() events.WorkspaceLearned {
+	l := events.WorkspaceLearned{Informed: c.reported && (c.rec.Lost || len(c.rec.Missing) > 0)}
+	if len(c.rec.Runs) >= events.MaxWorkspaceRuns {
+		return l
 	}
-	rec.Missing = append(slices.Clone(rec.Missing), rec.Unkept...)
-	rec.Missing = rec.Missing[max(0, len(rec.Missing)-maxUnkept):]
-	rec.Unkept, rec.Lost = nil, true
-	return rec
-}
-
-// reported takes out of a record what an agent knows by now, and the runs that have ended.
-func withoutReported(c *claim, rec Record) Record {
-	if len(rec.Runs) < maxRuns {
-		rec.Runs = slices.DeleteFunc(slices.Clone(rec.Runs), func(run string) bool { return c.runs[run] })
+	for _, run := range c.rec.Runs {
+		if c.runs[run] {
+			l.Ended = append(l.Ended, run)
+		}
 	}
-	if c.reported {
-		rec.Lost, rec.Missing = false, nil
-	}
-	return rec
+	return l
 }
 
 // Missing are the calls, as RUN/CALL, that had ended and whose changes the tree has not, as long as no agent was told.

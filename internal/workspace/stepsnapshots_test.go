@@ -6,6 +6,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/inspan/inspan/pkg/events"
 )
 
 func atSteps(c *Config) { c.AtSteps = true }
@@ -114,7 +116,7 @@ func TestAtSteps(t *testing.T) {
 			t.Fatal(err)
 		}
 		defer v.Leave()
-		for n := range maxUnkept + 1 {
+		for n := range events.MaxUnkept + 1 {
 			if rec := l.record(demo); len(rec.Unkept) != n || rec.Snapshot != "" {
 				t.Fatalf("after %d calls: %d names, snapshot %q", n, len(rec.Unkept), rec.Snapshot)
 			}

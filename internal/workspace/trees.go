@@ -10,14 +10,16 @@ import (
 	"time"
 
 	"github.com/inspan/inspan/internal/kernel"
+	"github.com/inspan/inspan/internal/workspace/treelog"
+	"github.com/inspan/inspan/pkg/events"
 )
 
 // Config of a Trees.
 type Config struct {
 	// Root is the absolute path of the workspace root.
 	Root string
-	// Shelf holds the records. Leases say which owners live, Blobs keeps packs.
-	KV     kernel.KV
+	// Log has the workspaces. Leases say which owners live, Blobs keeps packs.
+	Log    *treelog.Log
 	Leases kernel.Leases
 	Blobs  kernel.Blobs
 	// Snapshots keeps trees; nil where the root is one volume for all instances.
@@ -26,7 +28,7 @@ type Config struct {
 	Instance string
 	// Chain is how many packs a snapshot may have before a whole one is kept; 0 means 32.
 	Chain int
-	// AtSteps keeps trees at the ends of steps and runs only. The record names the calls in between, so that it can be
+	// AtSteps keeps trees at the ends of steps and runs only. The log names the calls in between, so that it can be
 	// told what was lost with an owner.
 	AtSteps bool
 	// After is how long what no one uses stays: directories, and trees of runs; 0 means 24 h.
@@ -34,7 +36,7 @@ type Config struct {
 	// AtEnd takes the tree of a run away when the run ends. What a workflow's runs share stays for After: another may
 	// follow.
 	AtEnd bool
-	// Over reports whether a run has ended. Nil: what the record says is believed, so that a tree stays where a run
+	// Over reports whether a run has ended. Nil: what the log says is believed, so that a tree stays where a run
 	// that came in was not seen to end.
 	Over func(ctx context.Context, run string) (bool, error)
 	// Rescue keeps elsewhere what the repository of a tree has and no remote has. Where it does not say that all was
@@ -74,8 +76,8 @@ type tree struct {
 
 // New checks a Config.
 func New(cfg Config) (*Trees, error) {
-	if cfg.KV == nil || cfg.Leases == nil || cfg.Instance == "" || cfg.Snapshots != nil && cfg.Blobs == nil {
-		return nil, errors.New("workspaces need a shelf, leases, objects and an instance name")
+	if cfg.Log == nil || cfg.Leases == nil || cfg.Instance == "" || cfg.Snapshots != nil && cfg.Blobs == nil {
+		return nil, errors.New("workspaces need their log, leases, objects and an instance name")
 	}
 	if !filepath.IsAbs(cfg.Root) {
 		return nil, fmt.Errorf("workspace root %q is not an absolute path", cfg.Root)
@@ -135,7 +137,7 @@ func (tr *tree) take(ctx context.Context) error {
 
 func (tr *tree) give() { <-tr.turn }
 
-// claims is how often a claim is made anew where others change the record at the same time.
+// claims is how often a claim is made anew where others append at the same time.
 const claims = 4
 
 // Enter lets a run work in a tree. Where a living instance holds it, it returns a *BusyError; where what was kept of it
@@ -164,15 +166,22 @@ func (t *Trees) Enter(ctx context.Context, workspace, run string) (*Visit, error
 	return nil, &BusyError{Workspace: workspace, Owner: "several at once", Run: run}
 }
 
-// claim makes sure that this instance owns a tree. It returns kernel.ErrExists where the record changed meanwhile.
+// claim makes sure that this instance owns a tree. It returns kernel.ErrExists where others changed its log
+// meanwhile.
 func (t *Trees) claim(ctx context.Context, tr *tree, run string) error {
-	rec, revision, err := Load(ctx, t.cfg.KV, tr.workspace)
+	c := tr.held
+	if c != nil {
+		s, err := t.cfg.Log.Known(ctx, tr.workspace)
+		if err != nil {
+			return err
+		}
+		if c.ownedBy(t.cfg.Instance, s) {
+			return t.welcome(ctx, tr, c, run)
+		}
+	}
+	rec, err := t.cfg.Log.Latest(ctx, tr.workspace)
 	if err != nil {
 		return err
-	}
-	c := tr.held
-	if c != nil && c.ownedBy(t.cfg.Instance, rec, revision) {
-		return t.welcome(ctx, tr, c, run)
 	}
 	if rec.Owner != "" && rec.Owner != t.cfg.Instance {
 		t.lose(tr)
@@ -184,55 +193,40 @@ func (t *Trees) claim(ctx context.Context, tr *tree, run string) error {
 			return &BusyError{Workspace: tr.workspace, Owner: rec.Owner, Run: rec.Run}
 		}
 	}
-	before := rec
-	// it was given back here, and no one had it since
-	same := c != nil && !c.lost && before.Owner == "" && before.Fence == c.rec.Fence
-	if !same {
-		rec = passOn(rec)
-	}
-	rec = with(rec, run)
-	rec.Owner, rec.Run, rec.At = t.cfg.Instance, run, t.cfg.Now().UTC()
-	rec.Fence++
-	rec.Lost = rec.Lost || before.Owner != "" && before.Owner != t.cfg.Instance
-	if revision, err = swap(ctx, t.cfg.KV, rec, revision); err != nil {
+	// it was released here, and no one had it since
+	same := c != nil && !c.lost && rec.Owner == "" && rec.Fence == c.rec.Fence
+	rec, err = t.cfg.Log.Append(ctx, tr.workspace, rec.Sequence, &events.WorkspaceClaimedData{Event: "workspace_claimed",
+		Workspace: tr.workspace, Owner: t.cfg.Instance, Run: run, Fence: rec.Fence + 1, Resumed: same})
+	if err != nil {
 		return err
 	}
 	if same {
-		c.rec, c.revision = rec, revision
+		c.rec, c.sequence = rec.Workspace, rec.Sequence
 		return nil
 	}
 	t.lose(tr)
-	c, err = t.settle(ctx, rec, revision)
+	c, err = t.settle(ctx, rec)
 	if err != nil {
 		return err
 	}
 	if rec.Lost && t.cfg.Snapshots != nil {
-		c.news = lostNews(rec)
+		c.news = lostNews(rec.Workspace)
 	}
 	tr.held = c
 	return nil
 }
 
-// welcome notes in the record of a claim that one more run works in the tree. It returns kernel.ErrExists where the
+// welcome appends that one more run works in the tree of a claim. It returns kernel.ErrExists where the
 // claim is to be made anew.
 func (t *Trees) welcome(ctx context.Context, tr *tree, c *claim, run string) error {
-	rec := with(c.rec, run)
-	if len(rec.Runs) == len(c.rec.Runs) {
+	if len(c.rec.Runs) >= events.MaxWorkspaceRuns || slices.Contains(c.rec.Runs, run) {
 		return nil
 	}
-	err := t.writeRecord(ctx, tr, c, rec)
+	err := t.append(ctx, tr, c, &events.WorkspaceEnteredData{Event: "workspace_entered", Fence: c.rec.Fence, Run: run})
 	if errors.Is(err, ErrLost) {
 		return fmt.Errorf("workspace %s: %w", tr.workspace, kernel.ErrExists)
 	}
 	return err
-}
-
-// with is a record that names a run.
-func with(rec Record, run string) Record {
-	if len(rec.Runs) < maxRuns && !slices.Contains(rec.Runs, run) {
-		rec.Runs = append(slices.Clone(rec.Runs), run)
-	}
-	return rec
 }
 
 // Holds reports whether a run works in a tree of this instance, as far as is known without asking.
@@ -268,8 +262,9 @@ func (t *Trees) lose(tr *tree) {
 }
 
 // settle makes the place of a new claim, with what was kept of the tree. Where that is damaged the claim is given up.
-func (t *Trees) settle(ctx context.Context, rec Record, revision uint64) (*claim, error) {
-	c := &claim{rec: rec, revision: revision, runs: map[string]bool{}, left: make(chan struct{}), used: t.cfg.Now()}
+func (t *Trees) settle(ctx context.Context, s treelog.State) (*claim, error) {
+	rec := s.Workspace
+	c := &claim{rec: rec, sequence: s.Sequence, runs: map[string]bool{}, left: make(chan struct{}), used: t.cfg.Now()}
 	if t.cfg.Snapshots == nil {
 		c.dir = filepath.Join(t.cfg.Root, filepath.FromSlash(rec.Workspace))
 		return c, nil
@@ -285,10 +280,9 @@ func (t *Trees) settle(ctx context.Context, rec Record, revision uint64) (*claim
 	}
 	c.remove()
 	if errors.Is(err, ErrDamaged) {
-		rec.Owner = ""
-		if _, free := swap(ctx, t.cfg.KV, rec, revision); free != nil {
-			err = errors.Join(err, free)
-		}
+		_, free := t.cfg.Log.Append(ctx, rec.Workspace, s.Sequence, &events.WorkspaceReleasedData{Event: "workspace_released",
+			Fence: rec.Fence})
+		err = errors.Join(err, free)
 	}
 	return nil, fmt.Errorf("restore workspace %s: %w", rec.Workspace, err)
 }

@@ -11,6 +11,8 @@ import (
 	"time"
 
 	"github.com/inspan/inspan/internal/kernel"
+	"github.com/inspan/inspan/internal/workspace/treelog"
+	"github.com/inspan/inspan/pkg/events"
 )
 
 // Visit is the work of one call in a tree. It is used by one goroutine.
@@ -68,7 +70,7 @@ func (v *Visit) News(ctx context.Context) string {
 }
 
 // Settle is called when the work is done, before anything is said of it: where the tree may have been changed it is
-// Keep, or where trees are kept at the ends of steps a note of the call in the record, and where it was looked at
+// Keep, or where trees are kept at the ends of steps an event that names the call, and where it was looked at
 // Check.
 func (v *Visit) Settle(ctx context.Context, call string) error {
 	switch {
@@ -100,11 +102,11 @@ func (t *Trees) check(ctx context.Context, tr *tree, c *claim) error {
 	if c.lost {
 		return ErrLost
 	}
-	rec, revision, err := Load(ctx, t.cfg.KV, tr.workspace)
+	s, err := t.cfg.Log.Known(ctx, tr.workspace)
 	if err != nil {
 		return err
 	}
-	if !c.ownedBy(t.cfg.Instance, rec, revision) {
+	if !c.ownedBy(t.cfg.Instance, s) {
 		if tr.held == c {
 			t.lose(tr)
 		}
@@ -119,7 +121,7 @@ const (
 	changingPause = 10 * time.Millisecond
 )
 
-// Keep takes a snapshot of the tree and returns once the record names it. ErrLost means that nothing was kept, because
+// Keep takes a snapshot of the tree and returns once the log names it. ErrLost means that nothing was kept, because
 // the tree belongs to somebody else now; ErrChanging that the tree does not come to rest. With any other error it may
 // have been kept, and should be called again.
 func (v *Visit) Keep(ctx context.Context, call string) error {
@@ -186,68 +188,57 @@ func (t *Trees) keep(ctx context.Context, tr *tree, c *claim, covers string) err
 	if err != nil {
 		return fmt.Errorf("%w: %s: %w", ErrUnkept, tr.workspace, err)
 	}
-	if shot.Pack == nil {
-		same := t.check
-		if len(c.rec.Unkept) > 0 { // they changed nothing in the end
-			same = func(ctx context.Context, tr *tree, c *claim) error {
-				rec := withoutReported(c, c.rec)
-				rec.Unkept, rec.Covers, rec.At = nil, covers, t.cfg.Now().UTC()
-				return t.writeRecord(ctx, tr, c, rec)
-			}
-		}
-		if err := same(ctx, tr, c); err != nil {
+	d := &events.WorkspaceSnapshottedData{Event: "workspace_snapshotted", Fence: c.rec.Fence, Covers: covers,
+		WorkspaceLearned: c.learned()}
+	if shot.Pack == nil && len(c.rec.Unkept) == 0 {
+		if err := t.check(ctx, tr, c); err != nil {
 			return err
 		}
 		c.savedAll(began)
 		return nil
 	}
-	pack, err := storePack(ctx, t.cfg.Blobs, shot.ID, shot.Pack)
-	if err = errors.Join(err, shot.Pack.Close()); err != nil {
-		return fmt.Errorf("keep workspace %s: %w", tr.workspace, err)
+	if shot.Pack != nil { // else the calls that wait have changed nothing after all
+		pack, err := storePack(ctx, t.cfg.Blobs, shot.ID, shot.Pack)
+		if err = errors.Join(err, shot.Pack.Close()); err != nil {
+			return fmt.Errorf("keep workspace %s: %w", tr.workspace, err)
+		}
+		_, git := os.Lstat(filepath.Join(c.dir, ".git"))
+		d.Taken = &events.WorkspaceSnapshot{Pack: pack, Whole: shot.Parent == "", Files: shot.Files, Bytes: shot.Bytes,
+			Repository: git == nil}
 	}
-	rec := withoutReported(c, c.rec)
-	rec.Packs = append([]Pack{}, rec.Packs...)
-	if shot.Parent == "" {
-		rec.Packs = nil
-	}
-	rec.Packs = append(rec.Packs, pack)
-	rec.Snapshot, rec.Files, rec.Bytes, rec.Covers, rec.Unkept, rec.At = shot.ID, shot.Files, shot.Bytes, covers, nil,
-		t.cfg.Now().UTC()
-	_, err = os.Lstat(filepath.Join(c.dir, ".git"))
-	rec.Repository = err == nil
-	if err := t.writeRecord(ctx, tr, c, rec); err != nil {
+	if err := t.append(ctx, tr, c, d); err != nil {
 		return err
 	}
 	c.savedAll(began)
 	return nil
 }
 
-// writeRecord writes the record of a claim. It must be called with the turn of the tree.
-func (t *Trees) writeRecord(ctx context.Context, tr *tree, c *claim, rec Record) error {
-	revision, err := swap(ctx, t.cfg.KV, rec, c.revision)
+// append appends what the owner of a claim has to say. It must be called with the turn of the tree.
+func (t *Trees) append(ctx context.Context, tr *tree, c *claim, p events.Payload) error {
+	now, err := t.cfg.Log.Append(ctx, tr.workspace, c.sequence, p)
 	if err == nil {
-		c.rec, c.revision = rec, revision
+		c.rec, c.sequence = now.Workspace, now.Sequence
 		return nil
 	}
 	if !errors.Is(err, kernel.ErrExists) {
 		return err
 	}
-	// It may be our own word of before, whose answer was lost.
-	now, revision, err := Load(ctx, t.cfg.KV, tr.workspace)
-	if err != nil {
+	// It may be our own event of before, whose acknowledgement was lost.
+	if now, err = t.cfg.Log.Known(ctx, tr.workspace); err != nil {
 		return err
 	}
-	if now.Fence == c.rec.Fence && now.Owner == rec.Owner && now.Snapshot == rec.Snapshot && slices.Equal(now.Unkept,
-		rec.Unkept) && revision > c.revision {
-		c.rec, c.revision = now, revision
+	ours := treelog.After(c.rec, p)
+	if now.Fence == c.rec.Fence && now.Owner == ours.Owner && now.Snapshot == ours.Snapshot && slices.Equal(now.Unkept,
+		ours.Unkept) && slices.Equal(now.Runs, ours.Runs) && now.Sequence > c.sequence {
+		c.rec, c.sequence = now.Workspace, now.Sequence
 		return nil
 	}
 	if now.Fence == c.rec.Fence && now.Owner == t.cfg.Instance {
-		if revision <= c.revision {
-			return fmt.Errorf("record of workspace %s: read of a replica that is behind: %w", tr.workspace, err)
+		if now.Sequence <= c.sequence {
+			return fmt.Errorf("log of workspace %s: read of a replica that is behind: %w", tr.workspace, kernel.ErrUnsettled)
 		}
-		c.rec, c.revision = now, revision
-		return fmt.Errorf("record of workspace %s changed: %w", tr.workspace, kernel.ErrExists)
+		c.rec, c.sequence = now.Workspace, now.Sequence
+		return fmt.Errorf("log of workspace %s went on: %w", tr.workspace, kernel.ErrExists)
 	}
 	if tr.held == c {
 		t.lose(tr)

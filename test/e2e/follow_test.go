@@ -2,6 +2,7 @@ package e2e
 
 import (
 	"context"
+	"crypto/rand"
 	"encoding/json"
 	"maps"
 	"os"
@@ -16,6 +17,7 @@ import (
 	"github.com/inspan/inspan/internal/kernel"
 	"github.com/inspan/inspan/internal/service"
 	"github.com/inspan/inspan/internal/workspace"
+	"github.com/inspan/inspan/internal/workspace/treelog"
 	"github.com/inspan/inspan/pkg/events"
 	"github.com/inspan/inspan/pkg/tool"
 )
@@ -190,11 +192,22 @@ func (s *stall) Run(_ context.Context, c tool.Call) (tool.Result, error) {
 
 func (w *world) tree(name string) workspace.Record {
 	w.t.Helper()
-	rec, _, err := workspace.Load(w.ctx(), w.ports.Trees, name)
+	s, err := w.workspaces().Known(w.ctx(), name)
 	if err != nil {
 		w.t.Fatal(err)
 	}
-	return rec
+	return s.Workspace
+}
+
+// workspaces is the log of workspaces, as who reads it without a cache.
+func (w *world) workspaces() *treelog.Log {
+	w.t.Helper()
+	log, err := treelog.New(treelog.Config{Station: "test", By: events.Toolrunner, Journal: w.ports.TreeLog, Rows: w.ports.Trees,
+		Entropy: rand.Reader})
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	return log
 }
 
 // treeUntil waits for a record.

@@ -81,24 +81,23 @@ func (w *world) until(what string, is func() bool) {
 	}
 }
 
-// cutter is a shelf of a process that is killed when it would take a tree out of the record.
+// cutter is the log of workspaces of a process that is killed when it would say that nothing is kept of one.
 type cutter struct {
-	kernel.KV
+	kernel.Journal
 	dead atomic.Bool
 	once sync.Once
 	cut  chan struct{}
 }
 
-func (c *cutter) Swap(ctx context.Context, key string, value []byte, revision uint64) (uint64, error) {
-	var rec workspace.Record
-	if strings.HasPrefix(key, "tree.") && json.Unmarshal(value, &rec) == nil && rec.Owner == "" && rec.Snapshot == "" {
+func (c *cutter) Append(ctx context.Context, e kernel.Entry) kernel.Ack {
+	if e.Kind == events.WorkspaceForgotten {
 		c.dead.Store(true)
 		c.once.Do(func() { close(c.cut) })
 	}
 	if c.dead.Load() {
-		return 0, errors.New("the process is gone")
+		return kernel.Ack{Outcome: kernel.Full, Err: errors.New("the process is gone")}
 	}
-	return c.KV.Swap(ctx, key, value, revision)
+	return c.Journal.Append(ctx, e)
 }
 
 func TestGitRescued(t *testing.T) {
@@ -116,11 +115,11 @@ func TestGitRescued(t *testing.T) {
 			wants(t, "git_push", map[string]any{"branch": "agent/coder/1", "commit": "$COMMIT", "url": f.url}))
 		w.agent(events.Agent{Name: "coder", Model: "heard/x", Tools: gitTools}, "")
 		w.start(events.Planner, events.Gatekeeper, events.Executor)
-		g, whole := &graves{Leases: w.ports.Leases}, w.ports.Trees
-		c := &cutter{KV: whole, cut: make(chan struct{})}
-		w.ports.Trees = c
+		g, whole := &graves{Leases: w.ports.Leases}, w.ports.TreeLog
+		c := &cutter{Journal: whole, cut: make(chan struct{})}
+		w.ports.TreeLog = c
 		first := g.on(w, "follow", "one")
-		w.ports.Trees = whole
+		w.ports.TreeLog = whole
 		w.task(events.Task{ID: "first", Agent: "coder", Task: "push"})
 		w.await("first", "waiting for a yes to its push", waiting)
 		w.publish(events.ControlSubject("test", "first"), `{"action":"stop"}`)

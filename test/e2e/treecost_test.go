@@ -62,7 +62,7 @@ func TestTreeCost(t *testing.T) {
 	dead := &graves{Leases: w.ports.Leases}
 	counted := &moved{Blobs: w.ports.Blobs}
 	at := func(instance string) *workspace.Trees {
-		trees, err := workspace.New(workspace.Config{Root: filepath.Join(w.dir, instance), KV: w.ports.Trees, Leases: dead, Blobs: counted,
+		trees, err := workspace.New(workspace.Config{Root: filepath.Join(w.dir, instance), Log: w.workspaces(), Leases: dead, Blobs: counted,
 			Snapshots: workspace.Git{Program: g}, Instance: instance})
 		if err != nil {
 			t.Fatal(err)

@@ -4,6 +4,7 @@ package faults
 
 import (
 	"context"
+	"crypto/rand"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -16,6 +17,7 @@ import (
 	"github.com/inspan/inspan/internal/operator"
 	"github.com/inspan/inspan/internal/topology"
 	"github.com/inspan/inspan/internal/workspace"
+	"github.com/inspan/inspan/internal/workspace/treelog"
 	"github.com/inspan/inspan/pkg/client"
 	"github.com/inspan/inspan/pkg/events"
 	"github.com/inspan/inspan/pkg/run"
@@ -107,11 +109,16 @@ func (p *failover) tell(format string, args ...any) {
 
 func (p *failover) tree(session string) workspace.Record {
 	p.t.Helper()
-	rec, _, err := workspace.Load(p.ctx, p.seat.KV(topology.TreeBucket), "session/"+session)
+	log, err := treelog.New(treelog.Config{Station: p.seat.Name(), By: events.Toolrunner, Entropy: rand.Reader,
+		Journal: p.seat.JournalFor(events.WorkspaceAggregate), Rows: p.seat.KV(topology.TreeBucket)})
 	if err != nil {
 		p.t.Fatal(err)
 	}
-	return rec
+	s, err := log.Known(p.ctx, "session/"+session)
+	if err != nil {
+		p.t.Fatal(err)
+	}
+	return s.Workspace
 }
 
 // await asks until something holds.

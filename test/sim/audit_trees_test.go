@@ -1,20 +1,25 @@
 package sim
 
 import (
-	"encoding/json"
+	"bytes"
+	"context"
 	"fmt"
 	"slices"
 	"strings"
 
+	"github.com/inspan/inspan/internal/kernel"
 	"github.com/inspan/inspan/internal/workspace"
+	"github.com/inspan/inspan/internal/workspace/treelog"
 	"github.com/inspan/inspan/pkg/events"
 	"github.com/inspan/inspan/pkg/tool"
 )
 
-// treeAudit is what the audit knows of one working tree: its record as it was last written, and what calls whose end is
-// in the log left in it.
+// treeAudit is what the audit knows of one working tree: the fold of its log, and what calls whose end is in the log
+// left in it.
 type treeAudit struct {
 	rec workspace.Record
+	// views are the rows of all prefixes of its log, by the sequence of their last event.
+	views map[uint64][]byte
 	// done by file, told are calls of which an agent was told that their changes are lost.
 	done map[string]doneWrite
 	told map[string]bool
@@ -36,30 +41,53 @@ type grove struct {
 	// instances by life; lapsed are instances of which a toolrunner heard that their lease is not held.
 	instances map[*life]string
 	lapsed    map[string]bool
+	// logs are the states of the logs of workspaces by id, authors the lives that appended, by the bytes of an event.
+	logs    map[string]treelog.State
+	authors map[string]*life
+}
+
+// appends notes who asks for an append to the log of a workspace: it may be stored later, or with no one hearing so.
+func (g *grove) appends(by *life, e kernel.Entry) {
+	g.authors[string(e.Bytes)] = by
+	if _, known := g.logs[e.ID]; !known {
+		g.logs[e.ID] = treelog.State{}
+	}
 }
 
 func newGrove() grove {
-	return grove{trees: map[string]*treeAudit{}, allowed: map[string]int{}, instances: map[*life]string{}, lapsed: map[string]bool{}}
+	return grove{trees: map[string]*treeAudit{}, allowed: map[string]int{}, instances: map[*life]string{}, lapsed: map[string]bool{},
+		logs: map[string]treelog.State{}, authors: map[string]*life{}}
 }
 
 func (g *grove) tree(name string) *treeAudit {
 	t := g.trees[name]
 	if t == nil {
-		t = &treeAudit{done: map[string]doneWrite{}, told: map[string]bool{}, runs: map[string]bool{}}
+		t = &treeAudit{done: map[string]doneWrite{}, told: map[string]bool{}, runs: map[string]bool{}, views: map[uint64][]byte{}}
 		g.trees[name] = t
 	}
 	return t
 }
 
-// recorded judges what a life wrote into the record of a tree, the moment it is stored.
-func (a *audit) recorded(by *life, value []byte) {
-	var next workspace.Record
-	if err := json.Unmarshal(value, &next); err != nil {
-		a.breaks("the record of a workspace cannot be read: %v", err)
+// workspace judges an event of a workspace.
+func (a *audit) workspace(id string, r kernel.Record) {
+	s, by := a.grove.logs[id], a.grove.authors[string(r.Bytes)]
+	f, p, err := treelog.Aggregate().Read(id, r)
+	if err == nil && f.Sequence != s.Sequence+1 {
+		err = fmt.Errorf("event %d after %d", f.Sequence, s.Sequence)
+	}
+	if err == nil {
+		s, err = treelog.Apply(s, f, p, events.HashOf(r.Bytes))
+	}
+	if err != nil || by == nil {
+		a.breaks("the log of workspace %s: %v", id, err)
 		return
 	}
-	a.w.news() // what is stored counts, judged or not
+	a.grove.logs[id] = s
+	next := s.Workspace
 	t := a.grove.tree(next.Workspace)
+	if t.views[s.Sequence], err = treelog.Row(s, r.Seq); err != nil {
+		a.breaks("workspace %s: %v", next.Workspace, err)
+	}
 	if fault := a.passes(by, t, next); fault != "" {
 		a.breaks("workspace %s: %s", next.Workspace, fault)
 	}
@@ -171,6 +199,30 @@ func (a *audit) workspaceOf(runID string) string {
 	return "run/" + runID
 }
 
+// shows says how the row of a workspace is not the view of its log, "" where it is. It may be older than the log, but is
+// what the log said once; who owns a tree is shown before anyone works in it.
+func (a *audit) shows(name string, t *treeAudit) string {
+	if len(t.views) == 0 {
+		return ""
+	}
+	row, err := a.w.st.KV(treeKV).Get(context.Background(), events.TreeKey(name))
+	if err != nil {
+		if len(t.done) == 0 { // whoever claimed it died before the row
+			return ""
+		}
+		return fmt.Sprintf("its row is not there: %v", err)
+	}
+	shown, _, ok := treelog.FromRow(row)
+	switch {
+	case !ok || !bytes.Equal(row, t.views[shown.Sequence]):
+		return fmt.Sprintf("its row is %s, its log said %s", row, t.views[shown.Sequence])
+	case len(t.done) > 0 && shown.Fence == 0:
+		return "calls worked in it before its row said who owns it"
+	}
+	a.w.tale.counts["rows of workspaces looked at"]++
+	return ""
+}
+
 // cutNews takes what an agent is told of its workspace off a result.
 func cutNews(output string) (news, rest string) {
 	if !strings.HasPrefix(output, "<workspace-news>") {
@@ -188,6 +240,9 @@ func (a *audit) treesAreWhole() {
 			if !t.holds(a.w.tools.forest.shots[t.rec.Snapshot], t.rec, file) {
 				a.breaks("workspace %s: %s of call %s is lost", name, file, t.done[file].call)
 			}
+		}
+		if fault := a.shows(name, t); fault != "" {
+			a.breaks("workspace %s: %s", name, fault)
 		}
 		living := slices.ContainsFunc(rank(t.runs), func(id string) bool { return a.runs[id].ended == "" })
 		if a.calm() && !living && t.rec.Owner != "" {

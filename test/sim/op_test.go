@@ -74,7 +74,7 @@ const (
 	opStore // any other operation on the station
 	opAck
 	opWorld // the outside world: a model, a tool
-	opTree  // a look at the record of a working tree
+	opTree  // a look at the row of a working tree
 )
 
 // op is one operation that waits to be chosen.

@@ -20,6 +20,9 @@ type journal struct {
 func (j journal) Append(ctx context.Context, e kernel.Entry) kernel.Ack {
 	by := j.of(e)
 	v := j.l.step(ctx, opAppend, true, "append %s %s after %d", kernel.Key(j.aggregate, e.ID), e.Kind, e.Head)
+	if j.aggregate == events.WorkspaceAggregate {
+		j.l.p.w.audit.grove.appends(j.l, e)
+	}
 	switch v {
 	case before, died:
 		return kernel.Ack{Outcome: kernel.Unknown, Err: errDied}
@@ -31,7 +34,7 @@ func (j journal) Append(ctx context.Context, e kernel.Entry) kernel.Ack {
 	}
 }
 
-// of is the journal with the rights of whoever says an entry. Sessions have one author.
+// of is the journal with the rights of whoever says an entry. Sessions and workspaces have one author.
 func (j journal) of(e kernel.Entry) kernel.Journal {
 	if j.aggregate == events.RunAggregate {
 		return j.l.p.w.st.JournalOf(authorOf(e.Bytes))
@@ -101,18 +104,7 @@ type kv struct {
 }
 
 func (s kv) Put(ctx context.Context, key string, value []byte) error {
-	return s.l.do(ctx, opStore, s.name+" put "+key, func(ctx context.Context) error {
-		err := s.s.Put(ctx, key, value)
-		if err == nil && s.ofTree(key) {
-			s.l.p.w.audit.recorded(s.l, value)
-		}
-		return err
-	})
-}
-
-// ofTree reports whether a key is of the record of a working tree, and not of a toolrunner that runs.
-func (s kv) ofTree(key string) bool {
-	return s.name == treeKV && !strings.HasPrefix(key, "host.")
+	return s.l.do(ctx, opStore, s.name+" put "+key, func(ctx context.Context) error { return s.s.Put(ctx, key, value) })
 }
 
 func (s kv) Create(ctx context.Context, key string, value []byte) error {
@@ -141,9 +133,7 @@ func (s kv) Load(ctx context.Context, key string) (value []byte, revision uint64
 
 func (s kv) Swap(ctx context.Context, key string, value []byte, revision uint64) (now uint64, err error) {
 	err = s.l.do(ctx, opStore, fmt.Sprintf("%s swap %s after %d", s.name, key, revision), func(ctx context.Context) (err error) {
-		if now, err = s.s.Swap(ctx, key, value, revision); err == nil && s.ofTree(key) {
-			s.l.p.w.audit.recorded(s.l, value)
-		}
+		now, err = s.s.Swap(ctx, key, value, revision)
 		return err
 	})
 	return now, err

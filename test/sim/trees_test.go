@@ -23,6 +23,7 @@ import (
 	"github.com/inspan/inspan/internal/service"
 	"github.com/inspan/inspan/internal/service/all"
 	"github.com/inspan/inspan/internal/workspace"
+	"github.com/inspan/inspan/pkg/events"
 	"github.com/inspan/inspan/pkg/tool"
 )
 
@@ -79,13 +80,14 @@ func (p *proc) follow(cfg *service.Config, ports *all.Ports, l *life) {
 	}
 	cfg.WorkspaceMode, cfg.WorkspaceSnapshot = "follow", s.Follow
 	cfg.CleanupOnComplete, cfg.Drain = s.Clean, drainTime
-	ports.Trees, ports.Snapshots = kv{l, treeKV, p.w.st.KV("trees")}, keepers{l}
+	ports.TreeLog, ports.Trees = journal{l, events.WorkspaceAggregate}, kv{l, treeKV, p.w.st.KV(treeKV)}
+	ports.Snapshots = keepers{l}
 }
 
 // drainTime is how long a service may take to end in order.
 const drainTime = 20 * time.Second
 
-// treeShelf names the records of working trees in stories.
+// treeKV names the rows of working trees in stories.
 const treeKV = "trees"
 
 // rooms are sandboxes that have files and no commands.
@@ -292,7 +294,7 @@ func sightIn(output string) (n int, ok bool) {
 	return n, err == nil
 }
 
-// recordsBehind is how far behind a read of a store is: only looks at records are.
+// recordsBehind is how far behind a read of a store is: only looks at rows are.
 func (w *world) recordsBehind(in mem.Store) int {
 	if in == mem.KVStore {
 		return w.behind

@@ -1,6 +1,7 @@
 package sim
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"math/rand/v2"
@@ -234,24 +235,46 @@ func (w *world) news() {
 		return
 	}
 	w.told = n
+	var unseen []unjudged
 	for _, id := range w.st.Runs() {
 		if w.play.Scene.run(id) == nil {
 			w.audit.breaks("there is a run %s that no one asked for", id)
 			return
 		}
-		log := w.st.Log(id)
-		for _, r := range log[w.seen[id]:] {
-			w.seen[id]++
-			w.audit.event(id, r)
-			next, err := w.state[id].Apply(r.Bytes)
-			if err != nil {
-				w.audit.breaks("run %s: the log does not fold: %v", id, err)
-				return
-			}
-			w.state[id] = next
-			w.hints = append(w.hints, hint{id, r, next.Status.Ended()})
-		}
+		unseen = append(unseen, w.unseen(id, "")...)
 	}
+	for _, id := range rank(w.audit.grove.logs) {
+		unseen = append(unseen, w.unseen(kernel.Key(events.WorkspaceAggregate, id), id)...)
+	}
+	slices.SortFunc(unseen, func(a, b unjudged) int { return cmp.Compare(a.Seq, b.Seq) })
+	for _, u := range unseen {
+		if w.seen[u.key]++; u.workspace != "" {
+			w.audit.workspace(u.workspace, u.Record)
+			continue
+		}
+		w.audit.event(u.key, u.Record)
+		next, err := w.state[u.key].Apply(u.Bytes)
+		if err != nil {
+			w.audit.breaks("run %s: the log does not fold: %v", u.key, err)
+			return
+		}
+		w.state[u.key] = next
+		w.hints = append(w.hints, hint{u.key, u.Record, next.Status.Ended()})
+	}
+}
+
+// unjudged is an event that was not judged yet, of a run or of a workspace.
+type unjudged struct {
+	key, workspace string
+	kernel.Record
+}
+
+// unseen are the events of one log that were not judged.
+func (w *world) unseen(key, workspace string) (all []unjudged) {
+	for _, r := range w.st.Log(key)[w.seen[key]:] {
+		all = append(all, unjudged{key, workspace, r})
+	}
+	return all
 }
 
 // choices are all things that could happen now, those that waited longest first.

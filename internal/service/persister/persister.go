@@ -15,6 +15,7 @@ import (
 	"github.com/inspan/inspan/internal/capture"
 	"github.com/inspan/inspan/internal/kernel"
 	"github.com/inspan/inspan/internal/service"
+	"github.com/inspan/inspan/internal/workspace/treelog"
 	"github.com/inspan/inspan/pkg/events"
 	"github.com/inspan/inspan/pkg/run"
 	"github.com/inspan/inspan/services/persister"
@@ -96,9 +97,17 @@ func (k *keeping) archive(ctx context.Context) (*archive.Keeper, error) {
 		return nil, fmt.Errorf("INSPAN_ARCHIVE: %w", err)
 	}
 	p := k.in.Ports
+	var workspaces archive.Workspaces
+	if p.TreeLog != nil && p.Trees != nil {
+		workspaces, err = treelog.New(treelog.Config{Station: k.cfg.Station, By: events.Persister, Journal: p.TreeLog,
+			Rows: p.Trees, Entropy: p.Entropy})
+		if err != nil {
+			return nil, errors.Join(err, dir.Close())
+		}
+	}
 	keeper, err := archive.NewKeeper(&archive.Saver{Dir: dir, Station: k.cfg.Station, Journal: p.Journal, Blobs: p.Blobs,
 		State: p.State, Config: p.Config,
-		Trees: p.Trees, Artifacts: p.Artifacts, MostBytes: k.cfg.ArchiveFiles}, k.archiveEvery(), k.in.Log)
+		Workspaces: workspaces, Trees: p.Trees, Artifacts: p.Artifacts, MostBytes: k.cfg.ArchiveFiles}, k.archiveEvery(), k.in.Log)
 	if err != nil {
 		return nil, errors.Join(err, dir.Close())
 	}

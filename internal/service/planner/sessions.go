@@ -2,9 +2,7 @@ package planner
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
-	"strings"
 
 	"github.com/inspan/inspan/internal/kernel"
 	"github.com/inspan/inspan/internal/service"
@@ -33,28 +31,10 @@ func sessions(in *service.Instance) (*planner.Sessions, error) {
 // older returns an error where a toolrunner of a version lives that knows no logs of sessions: then a planner of that
 // version may live, too, and planners of such a version hold no lease.
 func older(ctx context.Context, hosts kernel.KV, leases kernel.Leases) error {
-	if hosts == nil || leases == nil {
-		return nil // the station has one process
+	runner, err := service.OlderRunner(ctx, hosts, leases, func(h service.RunnerHost) bool { return h.SessionLogs })
+	if err == nil && runner != "" {
+		err = fmt.Errorf("%w: the lease of toolrunner %s lives: stop all services of that version first",
+			session.ErrOlderWriter, runner)
 	}
-	keys, err := hosts.Keys(ctx, service.HostKeys)
-	if err != nil {
-		return fmt.Errorf("list the toolrunners: %w", err)
-	}
-	for _, key := range keys {
-		b, err := hosts.Get(ctx, key)
-		var h service.RunnerHost
-		if err != nil || json.Unmarshal(b, &h) == nil && h.SessionLogs {
-			continue // one that is just gone, or of this version
-		}
-		instance := strings.TrimPrefix(key, service.HostKeys)
-		alive, err := leases.Alive(ctx, instance)
-		if err != nil {
-			return fmt.Errorf("lease of %s: %w", instance, err)
-		}
-		if alive {
-			return fmt.Errorf("%w: the lease of toolrunner %s on %s lives: stop all services of that version first",
-				session.ErrOlderWriter, instance, h.Name())
-		}
-	}
-	return nil
+	return err
 }

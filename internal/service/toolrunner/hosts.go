@@ -40,7 +40,8 @@ func (h *wiring) hosts(instance string) *hosts {
 		machine = thisMachine()
 	}
 	return &hosts{kv: h.in.Ports.Trees, leases: h.in.Ports.Leases, instance: instance,
-		self: service.RunnerHost{Machine: machine, Mode: mode, Since: time.Now().UTC(), SessionLogs: true}}
+		self: service.RunnerHost{Machine: machine, Mode: mode, Since: time.Now().UTC(), SessionLogs: true,
+			WorkspaceLogs: true}}
 }
 
 // thisMachine names this machine or, in a container, this container: two of them may be on different machines tomorrow.

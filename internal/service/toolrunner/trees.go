@@ -7,9 +7,12 @@ import (
 	"time"
 
 	"github.com/inspan/inspan/internal/git"
+	"github.com/inspan/inspan/internal/kernel"
 	"github.com/inspan/inspan/internal/runlog"
 	"github.com/inspan/inspan/internal/service"
 	"github.com/inspan/inspan/internal/workspace"
+	"github.com/inspan/inspan/internal/workspace/treelog"
+	"github.com/inspan/inspan/pkg/events"
 	role "github.com/inspan/inspan/services/toolrunner"
 )
 
@@ -19,7 +22,18 @@ func (h *wiring) trees(ctx context.Context, ledger *runlog.Ledger, instance stri
 	if mode == "" || mode == service.WorkspaceLocal {
 		return nil, nil
 	}
-	cfg := workspace.Config{Root: h.cfg.Workspace, KV: h.in.Ports.Trees, Leases: h.in.Ports.Leases,
+	ports := h.in.Ports
+	if ports.TreeLog == nil || ports.Trees == nil {
+		return nil, fmt.Errorf("INSPAN_WORKSPACE_MODE=%s: the station keeps no workspaces", mode)
+	}
+	log, err := treelog.New(treelog.Config{Station: h.in.Base.Station, By: events.Toolrunner, Journal: ports.TreeLog,
+		Rows: ports.Trees, Entropy: ports.Entropy, Older: func(ctx context.Context) error {
+			return olderTrees(ctx, ports.Trees, ports.Leases)
+		}})
+	if err != nil {
+		return nil, fmt.Errorf("log of workspaces: %w", err)
+	}
+	cfg := workspace.Config{Root: h.cfg.Workspace, Log: log, Leases: h.in.Ports.Leases,
 		Blobs: h.in.Ports.Blobs, Instance: instance,
 		AtSteps: h.cfg.WorkspaceSnapshot == service.SnapshotStep, After: h.cfg.CleanupAfter, AtEnd: h.cfg.CleanupOnComplete,
 		Snapshots: h.deps.Snapshots}
@@ -45,6 +59,15 @@ func (h *wiring) trees(ctx context.Context, ledger *runlog.Ledger, instance stri
 	}
 	cfg.Rescue = h.rescue(desk)
 	return workspace.New(cfg)
+}
+
+// olderTrees returns an error where a toolrunner of a version lives that knows no logs of workspaces.
+func olderTrees(ctx context.Context, hosts kernel.KV, leases kernel.Leases) error {
+	runner, err := service.OlderRunner(ctx, hosts, leases, func(h service.RunnerHost) bool { return h.WorkspaceLogs })
+	if err == nil && runner != "" {
+		err = fmt.Errorf("%w: the lease of toolrunner %s lives: stop it first", treelog.ErrOlderWriter, runner)
+	}
+	return err
 }
 
 // runJanitor gives workspaces back while run runs, and the rest of them when it has ended.
