@@ -1,5 +1,5 @@
 // Package rebuild makes the views of a station again from its log (DEPL-8, PERS-21): the index of runs and the
-// snapshots, with the archives that the index refers to, and the rows of sessions.
+// snapshots, with the archives that the index refers to, and the rows of sessions and workspaces.
 //
 // Promises: the log decides; nothing of a view is believed. Each row is one guarded write, made from a log that was
 // read after the row: a row that a living persister wrote meanwhile is looked at again and never replaced by an older
@@ -35,8 +35,9 @@ type Config struct {
 	Journal kernel.Journal
 	State   kernel.KV
 	Blobs   kernel.Blobs
-	// Sessions may be zero: then their rows stay as they are.
-	Sessions Sessions
+	// Sessions and Workspaces may be zero: then their rows stay as they are.
+	Sessions   Rows
+	Workspaces Rows
 	// Logged lists the runs that the log has events of, from the leader.
 	Logged func(ctx context.Context) ([]string, error)
 	// Form of the snapshots that are written.
@@ -71,7 +72,7 @@ const (
 // Count says how many rows had each outcome.
 type Count map[Outcome]int
 
-// Fault is a run or, as "session.s", a session whose views could not be made again.
+// Fault is a run or, as "session.s" and "workspace.w", a session or a workspace whose views could not be made again.
 type Fault struct {
 	Run string `json:"run"`
 	Why string `json:"why"`
@@ -85,6 +86,7 @@ type Report struct {
 	Index      Count       `json:"index"`
 	Snapshots  Count       `json:"snapshots"`
 	Sessions   Count       `json:"sessions"`
+	Workspaces Count       `json:"workspaces"`
 	Archives   int         `json:"archives"`
 	Unsigned   int         `json:"rows_without_anchor"`
 	Faults     []Fault     `json:"faults"`
@@ -94,7 +96,7 @@ type Report struct {
 // Changed counts the rows that were written or removed.
 func (r Report) Changed() int {
 	n := 0
-	for _, c := range []Count{r.Index, r.Snapshots, r.Sessions} {
+	for _, c := range []Count{r.Index, r.Snapshots, r.Sessions, r.Workspaces} {
 		n += c[Made] + c[Corrected] + c[Removed]
 	}
 	return n
@@ -115,7 +117,7 @@ func All(ctx context.Context, cfg Config, only ...string) (Report, error) {
 		return Report{}, errors.New("a rebuild needs a journal, a shelf, blobs, the list of runs and a clock")
 	}
 	r := &rebuild{cfg: cfg, snapshots: snapshot.Store{KV: cfg.State, Blobs: cfg.Blobs, Form: cfg.Form},
-		rep: Report{Index: Count{}, Snapshots: Count{}, Sessions: Count{}, Faults: []Fault{}, NotRebuilt: NotRebuilt()}}
+		rep: Report{Index: Count{}, Snapshots: Count{}, Sessions: Count{}, Workspaces: Count{}, Faults: []Fault{}, NotRebuilt: NotRebuilt()}}
 	if err := r.anchorKeys(ctx); err != nil {
 		return r.rep, err
 	}
@@ -145,7 +147,7 @@ func All(ctx context.Context, cfg Config, only ...string) (Report, error) {
 	if len(only) > 0 {
 		return r.rep, nil // of runs that were named, nothing else is looked at
 	}
-	return r.rep, r.sessions(ctx)
+	return r.rep, r.aggregates(ctx)
 }
 
 // runs lists the runs that the log or a view knows of. The views are read first: a row comes after the first event of

@@ -76,7 +76,7 @@ func (w *rooms) rebuild() rebuild.Report {
 	w.t.Helper()
 	rep, err := rebuild.All(w.t.Context(), rebuild.Config{Journal: w.st.Journal(), State: w.st.KV(topology.StateBucket), Blobs: w.st.Blobs(), Now: time.Now,
 		Logged: func(context.Context) ([]string, error) { return nil, nil },
-		Sessions: rebuild.Sessions{Journal: w.st.JournalFor(events.SessionAggregate), Rows: w.rows,
+		Sessions: rebuild.Rows{Journal: w.st.JournalFor(events.SessionAggregate), Rows: w.rows,
 			Logged: func(context.Context) ([]string, error) { return w.ids, nil }}})
 	if err != nil {
 		w.t.Fatal(err)

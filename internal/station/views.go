@@ -13,7 +13,7 @@ import (
 )
 
 // Views is a station as its views are rebuilt. as connects as a user: the persister, who reads the log and writes the
-// views of runs, the planner, who writes those of sessions, and the setup user, where the bucket of the views is gone.
+// views of runs, the planner, who writes those of sessions, the toolrunner, who writes those of workspaces, and the setup user, where the bucket of the views is gone.
 // Whoever connected closes the connections.
 func Views(ctx context.Context, name string, as func(ctx context.Context, user events.Service) (*jet.Conn,
 	error)) (cfg rebuild.Config, err error) {
@@ -43,8 +43,20 @@ func Views(ctx context.Context, name string, as func(ctx context.Context, user e
 	if err != nil {
 		return cfg, err
 	}
-	sessions := rebuild.Sessions{Journal: own.JournalFor(events.SessionAggregate), Rows: own.KV(topology.SessionBucket),
-		Logged: func(ctx context.Context) ([]string, error) { return own.LoggedOf(ctx, events.SessionAggregate) }}
-	return rebuild.Config{Sessions: sessions, Journal: st.Journal(), State: state, Blobs: st.Blobs(), Logged: st.Logged,
+	toolrunner, err := as(ctx, events.Toolrunner)
+	if err != nil {
+		return cfg, fmt.Errorf("connect as %s: %w", events.Toolrunner, err)
+	}
+	trees, err := toolrunner.Station(name)
+	if err != nil {
+		return cfg, err
+	}
+	return rebuild.Config{Sessions: rowsOf(own, events.SessionAggregate, topology.SessionBucket),
+		Workspaces: rowsOf(trees, events.WorkspaceAggregate, topology.TreeBucket), Journal: st.Journal(), State: state, Blobs: st.Blobs(), Logged: st.Logged,
 		Now: time.Now}, nil
+}
+
+func rowsOf(st *jet.Station, aggregate, bucket string) rebuild.Rows {
+	return rebuild.Rows{Journal: st.JournalFor(aggregate), Rows: st.KV(bucket),
+		Logged: func(ctx context.Context) ([]string, error) { return st.LoggedOf(ctx, aggregate) }}
 }

@@ -131,7 +131,7 @@ func TestRebuild(t *testing.T) {
 	lose(t, filepath.Join(p.dir, "store"), "KV_"+topology.StateBucket)
 	t.Run("PERS-21 DEPL-8 inspan rebuild makes the whole bucket again, says what it did and what it left", func(t *testing.T) {
 		said := inspan(t, 0, "rebuild", "--station", "lab", "--store", filepath.Join(p.dir, "store"))
-		for _, want := range []string{"2 runs", "index", "snapshots", "Not rebuilt:", "sessions", "harness-sessions, rows of sessions without a log: ", "harness-trees: ", "harness-config: "} {
+		for _, want := range []string{"2 runs", "index", "snapshots", "Not rebuilt:", "sessions", "harness-sessions, rows of sessions without a log: ", "workspaces", "harness-trees, published branches: ", "harness-config: "} {
 			if !strings.Contains(said, want) {
 				t.Errorf("it lacks %q\n%s", want, said)
 			}
