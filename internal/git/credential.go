@@ -21,8 +21,8 @@ import (
 
 // remote is an address that was found to be one.
 type remote struct {
-	g                       *runner
-	url, scheme, host, user string
+	g                 *runner
+	url, scheme, host string
 }
 
 var (
@@ -59,7 +59,7 @@ func parseRemote(address string) (*remote, error) {
 		if m == nil {
 			return nil, fmt.Errorf("git address %q: %w (want https://, ssh:// or user@host:path)", short(hideUser(address)), ErrName)
 		}
-		return &remote{url: address, scheme: "ssh", host: m[2], user: m[1]}, nil
+		return &remote{url: address, scheme: "ssh", host: m[2]}, nil
 	}
 	u, err := url.Parse(address)
 	if err != nil {
@@ -79,7 +79,7 @@ func parseRemote(address string) (*remote, error) {
 	} else if !hostname.MatchString(u.Host) || strings.HasPrefix(u.Path, "/-") {
 		return nil, fmt.Errorf("git address of host %q: %w (want scheme://host/path)", short(u.Host), ErrName)
 	}
-	return &remote{url: address, scheme: strings.ToLower(u.Scheme), host: u.Host, user: u.User.Username()}, nil
+	return &remote{url: address, scheme: strings.ToLower(u.Scheme), host: u.Host}, nil
 }
 
 func hideUser(address string) string {

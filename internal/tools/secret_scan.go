@@ -63,7 +63,7 @@ func secretScan(ctx context.Context, a secretScanArgs, env tool.Env) (tool.Resul
 	if !fs.ValidPath(dir) {
 		return fileError("secret_scan", a.Path, sandbox.ErrOutside)
 	}
-	s := scanner{left: a.Limit, env: env}
+	s := scanner{left: a.Limit}
 	if s.left == 0 {
 		s.left = grepLimit
 	}
@@ -87,7 +87,6 @@ func secretScan(ctx context.Context, a secretScanArgs, env tool.Env) (tool.Resul
 
 type scanner struct {
 	left, found, files, skipped int
-	env                         tool.Env
 	out                         strings.Builder
 }
 

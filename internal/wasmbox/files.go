@@ -138,7 +138,7 @@ func (c *call) target(from, to string) string {
 	return c.at(to)
 }
 
-func (c *call) places(o options, args []string) (from []string, to string, err error) {
+func (c *call) places(args []string) (from []string, to string, err error) {
 	if len(args) < 2 {
 		return nil, "", misused("wants what and where to")
 	}
@@ -154,7 +154,7 @@ func cp(_ context.Context, c *call) error {
 	if err != nil {
 		return err
 	}
-	from, to, err := c.places(o, args)
+	from, to, err := c.places(args)
 	if err != nil {
 		return err
 	}
@@ -238,7 +238,7 @@ func mv(_ context.Context, c *call) error {
 	if err != nil {
 		return err
 	}
-	from, to, err := c.places(o, args)
+	from, to, err := c.places(args)
 	if err != nil {
 		return err
 	}
@@ -359,7 +359,7 @@ func ln(_ context.Context, c *call) error {
 	if len(args) == 1 {
 		args = append(args, ".")
 	}
-	from, to, err := c.places(o, args)
+	from, to, err := c.places(args)
 	if err != nil {
 		return err
 	}

@@ -257,7 +257,7 @@ func find(ctx context.Context, c *call) error {
 		return err
 	}
 	for _, root := range roots {
-		if err := f.walk(ctx, root, root, 0); err != nil {
+		if err := f.walk(ctx, root, 0); err != nil {
 			return err
 		}
 	}
@@ -373,7 +373,7 @@ func (f *finder) newer(name string) (test, error) {
 	}, nil
 }
 
-func (f *finder) walk(ctx context.Context, root, name string, depth int) error {
+func (f *finder) walk(ctx context.Context, name string, depth int) error {
 	if ctx.Err() != nil {
 		return ctx.Err()
 	}
@@ -397,7 +397,7 @@ func (f *finder) walk(ctx context.Context, root, name string, depth int) error {
 		return nil
 	}
 	for _, entry := range list {
-		if err := f.walk(ctx, root, strings.TrimSuffix(name, "/")+"/"+entry.Name(), depth+1); err != nil {
+		if err := f.walk(ctx, strings.TrimSuffix(name, "/")+"/"+entry.Name(), depth+1); err != nil {
 			return err
 		}
 	}

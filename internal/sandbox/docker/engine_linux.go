@@ -67,9 +67,9 @@ func absent(c *client.Client, err error) error {
 
 // picture is what is known of an image.
 type picture struct {
-	name, id string
-	env      []string
-	volumes  []string
+	id      string
+	env     []string
+	volumes []string
 }
 
 // image looks an image up, and gets it where that is allowed.
@@ -97,7 +97,7 @@ func (b *Backend) image(ctx context.Context, name string) (picture, error) {
 	if err != nil {
 		return picture{}, fmt.Errorf("%w: inspect the image %s: %w", sandbox.ErrUnavailable, name, err)
 	}
-	p := picture{name: name, id: got.ID}
+	p := picture{id: got.ID}
 	if got.Config != nil {
 		p.env = got.Config.Env
 		for path := range got.Config.Volumes {

@@ -70,7 +70,6 @@ func Swap(t *testing.T, b sandbox.Backend) {
 type swap struct {
 	workdir
 	b        sandbox.Backend
-	id       string
 	now, aka string
 }
 
