@@ -2,8 +2,6 @@ package agentfile
 
 import (
 	"cmp"
-	"crypto/sha256"
-	"encoding/hex"
 	"errors"
 	"fmt"
 	"slices"
@@ -116,8 +114,7 @@ func (p *parsing) parse(name string, data []byte) events.Agent {
 		p.failErr(err)
 	}
 	agent := p.build(root, name)
-	sum := sha256.Sum256(data)
-	agent.Digest = hex.EncodeToString(sum[:])
+	agent.Digest = events.HashOf(data)
 	agent.Prompt = body
 	agent.GitDefaults = git == nil && agent.Git != nil
 	agent.Harness = harnessOf(own, word, root.get("harness", "enabled"))

@@ -77,8 +77,7 @@ func ToolDigest(name, description string, input json.RawMessage) string {
 	if err != nil {
 		return "" // a schema that is no JSON has no digest, and equals nothing
 	}
-	sum := sha256.Sum256(b)
-	return hex.EncodeToString(sum[:])
+	return events.HashOf(b)
 }
 
 var (

@@ -2,8 +2,6 @@ package agentfile
 
 import (
 	"bytes"
-	"crypto/sha256"
-	"encoding/hex"
 	"fmt"
 	"maps"
 	"os"
@@ -27,9 +25,8 @@ type Policy struct {
 // strict as Parse. name is the file's name, for messages.
 func ParsePolicy(name string, data []byte) (Policy, []Warning, error) {
 	p := &parsing{file: name}
-	sum := sha256.Sum256(data)
 	policy := p.policy(p.plain(data, nil))
-	policy.Digest = hex.EncodeToString(sum[:])
+	policy.Digest = events.HashOf(data)
 	warnings, err := p.found()
 	if err != nil {
 		return Policy{}, warnings, err

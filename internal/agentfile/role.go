@@ -1,8 +1,6 @@
 package agentfile
 
 import (
-	"crypto/sha256"
-	"encoding/hex"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -38,8 +36,7 @@ func ParseRole(name string, data []byte) (Role, []Warning, error) {
 		return Role{}, warnings, err
 	}
 	r.Defaults = defaultsOf(root, nil)
-	sum := sha256.Sum256(data)
-	r.Digest = hex.EncodeToString(sum[:])
+	r.Digest = events.HashOf(data)
 	return r, warnings, nil
 }
 
@@ -92,8 +89,7 @@ func (r Role) share(file string, a events.Agent) (events.Agent, error) {
 		}
 	}
 	a.Guards, a.Hooks = rules, append(slices.Clone(r.Hooks), a.Hooks...)
-	sum := sha256.Sum256(fmt.Appendf(nil, "%s\n%s %s\n", a.Digest, r.at(""), r.Digest))
-	a.Digest = hex.EncodeToString(sum[:])
+	a.Digest = events.HashOf(fmt.Appendf(nil, "%s\n%s %s\n", a.Digest, r.at(""), r.Digest))
 	return a, nil
 }
 

@@ -95,7 +95,7 @@ func (l *loading) memory(a *events.Agent, name string) {
 			Expected: fmt.Sprintf("at most %d bytes together", maxMemory), Hint: "move rarely needed text into a skill"})
 		return
 	}
-	a.Memory = append(a.Memory, events.Document{Name: name, Digest: digestOf(text), Text: text})
+	a.Memory = append(a.Memory, events.Document{Name: name, Digest: events.HashOf([]byte(text)), Text: text})
 }
 
 // text reads one file. One that is not there is a warning: AGENTS.md is often that of the workspace.
@@ -190,7 +190,7 @@ func parseSkill(text string) (events.Skill, *Error) {
 		return events.Skill{}, &Error{Code: CodeFile, Message: err.Error()}
 	}
 	s := events.Skill{Name: root.get("name").str(),
-		Description: strings.Join(strings.Fields(root.get("description").str()), " "), Digest: digestOf(text),
+		Description: strings.Join(strings.Fields(root.get("description").str()), " "), Digest: events.HashOf([]byte(text)),
 		Text: strings.TrimSpace(body)}
 	switch {
 	case !skillName.MatchString(s.Name):
@@ -202,9 +202,4 @@ func parseSkill(text string) (events.Skill, *Error) {
 			Expected: fmt.Sprintf("1 to %d bytes", maxAbout)}
 	}
 	return s, nil
-}
-
-func digestOf(text string) string {
-	sum := sha256.Sum256([]byte(text))
-	return hex.EncodeToString(sum[:])
 }

@@ -26,7 +26,7 @@ func (s *Station) Artifacts() kernel.Artifacts { return artifacts{s} }
 
 // Put implements kernel.Artifacts.
 func (a artifacts) Put(ctx context.Context, run string, data []byte, ttl time.Duration) (events.Ref, error) {
-	ref := events.Ref{SHA256: digest(data), Size: int64(len(data)), Type: "artifact"}
+	ref := events.Ref{SHA256: events.HashOf(data), Size: int64(len(data)), Type: "artifact"}
 	if err := a.may(ctx, run); err != nil {
 		return events.Ref{}, err
 	}
@@ -61,7 +61,7 @@ func (a artifacts) Get(ctx context.Context, run string, ref events.Ref) ([]byte,
 	if !ok {
 		return nil, fmt.Errorf("artifact %.80q: %w", ref.SHA256, kernel.ErrNotFound)
 	}
-	if one.Size != ref.Size || digest(one.data) != ref.SHA256 {
+	if one.Size != ref.Size || events.HashOf(one.data) != ref.SHA256 {
 		return nil, fmt.Errorf("artifact %s: %w", ref.SHA256, kernel.ErrDamagedObject)
 	}
 	return bytes.Clone(one.data), nil

@@ -23,7 +23,7 @@ func (b blobs) Put(ctx context.Context, kind string, data []byte) (events.Ref, e
 	if ctx.Err() != nil {
 		return events.Ref{}, context.Cause(ctx)
 	}
-	ref := events.Ref{SHA256: digest(data), Size: int64(len(data)), Type: kind}
+	ref := events.Ref{SHA256: events.HashOf(data), Size: int64(len(data)), Type: kind}
 	if len(data) > topology.MaxObject {
 		return events.Ref{}, fmt.Errorf("put object of %d bytes, the limit is %d: %w", len(data), topology.MaxObject,
 			kernel.ErrTooLarge)
@@ -31,7 +31,7 @@ func (b blobs) Put(ctx context.Context, kind string, data []byte) (events.Ref, e
 	b.s.mu.Lock()
 	defer b.s.mu.Unlock()
 	err := b.s.put(BlobStore, ref.SHA256, func() error {
-		if have, ok := b.s.blobs[ref.SHA256]; !ok || digest(have) != ref.SHA256 {
+		if have, ok := b.s.blobs[ref.SHA256]; !ok || events.HashOf(have) != ref.SHA256 {
 			b.s.blobs[ref.SHA256] = bytes.Clone(data)
 		}
 		return nil
@@ -63,15 +63,10 @@ func (b blobs) Get(ctx context.Context, ref events.Ref) ([]byte, error) {
 	if !ok {
 		return nil, fmt.Errorf("object %s: %w", ref.SHA256, kernel.ErrNotFound)
 	}
-	if behind > 0 || int64(len(data)) != ref.Size || digest(data) != ref.SHA256 {
+	if behind > 0 || int64(len(data)) != ref.Size || events.HashOf(data) != ref.SHA256 {
 		return nil, fmt.Errorf("object %s: the stored bytes are not those it was named for: %w (restore the object store)", ref.SHA256, kernel.ErrDamagedObject)
 	}
 	return bytes.Clone(data), nil
-}
-
-func digest(data []byte) string {
-	h := sha256.Sum256(data)
-	return hex.EncodeToString(h[:])
 }
 
 // DamageBlob puts other bytes in the place of an object, as no one could through the port.

@@ -2,9 +2,7 @@ package sqlitestore
 
 import (
 	"context"
-	"crypto/sha256"
 	"database/sql"
-	"encoding/hex"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -17,14 +15,9 @@ import (
 
 type blobs struct{ store *store }
 
-func digest(data []byte) string {
-	h := sha256.Sum256(data)
-	return hex.EncodeToString(h[:])
-}
-
 // Put implements kernel.Blobs. Bytes that were damaged are replaced.
 func (b blobs) Put(ctx context.Context, kind string, data []byte) (events.Ref, error) {
-	ref := events.Ref{SHA256: digest(data), Size: int64(len(data)), Type: kind}
+	ref := events.Ref{SHA256: events.HashOf(data), Size: int64(len(data)), Type: kind}
 	err := b.store.write(ctx, func(tx *sql.Tx) error {
 		_, err := tx.Exec("INSERT INTO blobs(sha256, kind, data) VALUES(?, ?, ?) ON CONFLICT(sha256) DO UPDATE SET data = excluded.data", ref.SHA256, kind, nonNil(data))
 		return err
@@ -44,7 +37,7 @@ func (b blobs) Get(ctx context.Context, ref events.Ref) ([]byte, error) {
 		return nil, fmt.Errorf("object %s: %w", ref.SHA256, kernel.ErrNotFound)
 	case err != nil:
 		return nil, fmt.Errorf("object %s: %w", ref.SHA256, err)
-	case int64(len(data)) != ref.Size || digest(data) != ref.SHA256:
+	case int64(len(data)) != ref.Size || events.HashOf(data) != ref.SHA256:
 		return nil, fmt.Errorf("object %s: the stored bytes are not those it was named for: restore the local store", ref.SHA256)
 	}
 	return data, nil

@@ -70,7 +70,8 @@ func (f *Event) AggregateName() string {
 	return f.Aggregate
 }
 
-// HashOf returns the hash that the next event must carry: lower-case hex SHA-256 of the exact stored bytes.
+// HashOf returns the lower-case hex SHA-256 of bytes. Of an event exactly as it is stored, it is the hash that the next
+// one must carry.
 func HashOf(stored []byte) string {
 	h := sha256.Sum256(stored)
 	return hex.EncodeToString(h[:])
