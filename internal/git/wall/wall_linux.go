@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"runtime"
 	"syscall"
 
 	"golang.org/x/sys/unix"
@@ -16,7 +15,7 @@ import (
 
 // byThread raises the wall for a thread that ends with the call, and starts the program from it.
 func byThread(ctx context.Context, o Order, p local.Process) (exit sandbox.Exit, err error) {
-	apart(func() {
+	local.Apart(func() {
 		if err = unix.Unshare(unix.CLONE_NEWNS); err != nil {
 			err = fmt.Errorf("make a mount namespace: %w", err)
 			return
@@ -26,23 +25,6 @@ func byThread(ctx context.Context, o Order, p local.Process) (exit sandbox.Exit,
 		}
 	})
 	return exit, err
-}
-
-// apart calls f on a thread that ends with it.
-func apart(f func()) {
-	done := make(chan struct{})
-	go func() {
-		defer close(done)
-		runtime.LockOSThread() // and never let go: the thread is good for nothing else
-		if unix.Gettid() == unix.Getpid() {
-			// The first thread stands for the process in /proc. While it is held here, another one is taken.
-			defer runtime.UnlockOSThread()
-			apart(f)
-			return
-		}
-		f()
-	}()
-	<-done
 }
 
 // apartUser gives a process mounts of its own in a user namespace where it is who it was.

@@ -3,7 +3,6 @@ package gvisor
 import (
 	"context"
 	"fmt"
-	"runtime"
 
 	"golang.org/x/sys/unix"
 
@@ -43,7 +42,12 @@ func (b *instance) start(ctx context.Context, p local.Process, join func(command
 		exit, err = local.Run(ctx, p)
 		return exit, nil, err
 	}
-	failed := apart(func() error { return b.prepare(egress != nil) }, func() { exit, err = local.Run(ctx, p) })
+	var failed error
+	local.Apart(func() {
+		if failed = b.prepare(egress != nil); failed == nil {
+			exit, err = local.Run(ctx, p)
+		}
+	})
 	if egress != nil {
 		closed = pass.Close()
 	}
@@ -51,21 +55,6 @@ func (b *instance) start(ctx context.Context, p local.Process, join func(command
 		return exit, nil, failed
 	}
 	return exit, closed, err
-}
-
-// apart calls two functions, the second where the first had no error, on a thread that ends with the call. What it does
-// to its own namespaces is for what it starts.
-func apart(prepare func() error, run func()) (err error) {
-	done := make(chan struct{})
-	go func() {
-		defer close(done)
-		runtime.LockOSThread() // and never let go: the thread is good for nothing else
-		if err = prepare(); err == nil {
-			run()
-		}
-	}()
-	<-done
-	return err
 }
 
 // prepare gives the thread a network of its own, if that is wanted, and mounts of its own, if there are held places.

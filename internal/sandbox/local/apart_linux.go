@@ -1,6 +1,7 @@
 package local
 
 import (
+	"runtime"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -34,4 +35,21 @@ func ParentOf(pid int) (parent int, alive bool) {
 		return -1, false
 	}
 	return s.parent, !s.dead()
+}
+
+// Apart calls f on a thread that ends with it.
+func Apart(f func()) {
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		runtime.LockOSThread() // and never let go: the thread is good for nothing else
+		if unix.Gettid() == unix.Getpid() {
+			// The first thread stands for the process in /proc. While it is held here, another one is taken.
+			defer runtime.UnlockOSThread()
+			Apart(f)
+			return
+		}
+		f()
+	}()
+	<-done
 }
