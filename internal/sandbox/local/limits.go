@@ -75,23 +75,29 @@ func (b *Sandbox) watchDisk(ctx context.Context, end context.CancelCauseFunc) {
 	}
 }
 
-// diskUse counts the bytes that the workspace and the private directory take on disk, each file once.
+// diskUse counts the bytes that the workspace and the private directory take on disk.
 func (b *Sandbox) diskUse(ctx context.Context) int64 {
-	var total int64
+	return DiskUse(ctx, []string{b.cfg.Workspace, b.private}, func(_ string, size int64) int64 { return size })
+}
+
+// DiskUse adds up what all below some directories, and they themselves, take on disk, as count has it of each. The
+// second name of a file comes with the size 0.
+func DiskUse(ctx context.Context, roots []string, count func(path string, size int64) int64) (total int64) {
 	seen := make(map[[2]uint64]bool)
-	for _, root := range []string{b.cfg.Workspace, b.private} {
-		_ = filepath.WalkDir(root, func(_ string, d fs.DirEntry, _ error) error {
+	for _, root := range roots {
+		_ = filepath.WalkDir(root, func(path string, d fs.DirEntry, _ error) error {
 			if d == nil {
 				return nil // it went while we looked
 			}
 			if info, err := d.Info(); err == nil {
 				size, id, linked := diskSize(info)
-				if !linked || !seen[id] {
-					total += size
+				if linked && seen[id] {
+					size = 0
 				}
 				if linked {
 					seen[id] = true
 				}
+				total += count(path, size)
 			}
 			return ctx.Err()
 		})

@@ -1,13 +1,13 @@
 package wasm
 
 import (
+	"context"
 	"fmt"
-	"io/fs"
-	"path/filepath"
+	"slices"
 	"sync"
-	"syscall"
 
 	"github.com/inspan/inspan/internal/sandbox"
+	"github.com/inspan/inspan/internal/sandbox/local"
 )
 
 // made is what each name takes of the disk at least, in bytes: files without content fill a disk as well.
@@ -38,29 +38,11 @@ func (q *quota) grow(n int64) error {
 }
 
 // count adds up what the files take, each once.
-func (q *quota) count() (total int64) {
-	seen := make(map[[2]uint64]bool)
-	for _, root := range q.roots {
-		_ = filepath.WalkDir(root, func(at string, d fs.DirEntry, _ error) error {
-			if d == nil || at == root {
-				return nil // it went while we looked
-			}
-			info, err := d.Info()
-			if err != nil {
-				return nil
-			}
-			size := info.Size()
-			if st, ok := info.Sys().(*syscall.Stat_t); ok {
-				size = int64(st.Blocks) * 512 // as stat(2) counts, whatever the blocks of the file system
-				id := [2]uint64{uint64(st.Dev), uint64(st.Ino)}
-				if st.Nlink > 1 && !d.IsDir() && seen[id] {
-					size = 0
-				}
-				seen[id] = true
-			}
-			total += max(size, made)
-			return nil
-		})
-	}
-	return total
+func (q *quota) count() int64 {
+	return local.DiskUse(context.Background(), q.roots, func(path string, size int64) int64 {
+		if slices.Contains(q.roots, path) {
+			return 0
+		}
+		return max(size, made)
+	})
 }
