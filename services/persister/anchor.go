@@ -19,7 +19,7 @@ func (r *Role) anchor(ctx context.Context, info *run.Info, s run.State, head uin
 		return nil
 	}
 	r.mu.Lock()
-	trusted := r.trusted[s.HarnessID]
+	trusted := r.views[s.HarnessID].trusted
 	r.mu.Unlock()
 	if !trusted {
 		old, err := r.old(ctx, s.HarnessID)
@@ -40,7 +40,7 @@ func (r *Role) anchor(ctx context.Context, info *run.Info, s run.State, head uin
 		}
 		r.mu.Lock()
 		if !s.Status.Ended() {
-			r.trusted[s.HarnessID] = true
+			r.note(s.HarnessID, func(v *view) { v.trusted = true })
 		}
 		r.mu.Unlock()
 	}

@@ -94,14 +94,23 @@ type Role struct {
 	books, writing map[string]*book
 	// finished are runs of which the last views were stored a moment ago; guarded by mu, and let go when they are many.
 	finished map[string]finished
-	// covered is the sequence of the last snapshot by run, guarded by mu; a run that ended is removed.
-	covered map[string]uint64
-	// rows are those this instance wrote or saw last, guarded by mu; a run that ended is removed.
-	rows map[string]shown
-	// trusted are the runs whose log reaches the anchor of their old row, guarded by mu; a run that ended is removed.
-	trusted map[string]bool
-	recent  recent
+	// views by run, guarded by mu: a run that ended is let go, and others where they are many.
+	views  map[string]view
+	recent recent
 }
+
+// view is what this instance knows of the views of a run. Without it they are read again.
+type view struct {
+	// covered is the sequence of the last snapshot.
+	covered uint64
+	// row is what this instance wrote or saw last.
+	row shown
+	// trusted says that the log reaches the anchor of the old row.
+	trusted bool
+}
+
+// maxViews bounds Role.views: runs may end at other instances, which is not noticed here.
+const maxViews = 1 << 14
 
 // shown is what a row of the index shows: a run up to a sequence, at a revision of its key.
 type shown struct{ sequence, revision uint64 }
@@ -130,8 +139,21 @@ func New(cfg Config) (*Role, error) {
 		cfg.Settle = DefaultSettle
 	}
 	return &Role{cfg: cfg, books: make(map[string]*book), writing: make(map[string]*book),
-		finished: make(map[string]finished), covered: make(map[string]uint64), rows: make(map[string]shown),
-		trusted: make(map[string]bool)}, nil
+		finished: make(map[string]finished), views: make(map[string]view)}, nil
+}
+
+// note changes what is known of the views of a run; mu is held.
+func (r *Role) note(runID string, change func(*view)) {
+	v, known := r.views[runID]
+	if !known && len(r.views) >= maxViews {
+		for id := range r.views { // any
+			if delete(r.views, id); len(r.views) < maxViews/8*7 {
+				break
+			}
+		}
+	}
+	change(&v)
+	r.views[runID] = v
 }
 
 // Service implements runlog.Role.
@@ -168,6 +190,10 @@ func (r *Role) Event(ctx context.Context, h runlog.ReceivedEvent) error {
 	}
 	return b.err
 }
+
+// Republished takes an event of any run as it is stored, before or after it is delivered: what is known of a run when it
+// ends need not be read for its archive. It never waits.
+func (r *Role) Republished(runID string, rec kernel.Record) { r.recent.republished(runID, rec) }
 
 // open finds the book of a run, or opens it.
 func (r *Role) open(h runlog.ReceivedEvent) (b *book, first bool) {
@@ -259,6 +285,7 @@ func (r *Role) finish(s run.State) {
 		clear(r.finished)
 	}
 	r.finished[s.HarnessID] = finished{s.Sequence, time.Now()}
+	delete(r.views, s.HarnessID)
 	r.mu.Unlock()
 	r.recent.forget(s.HarnessID)
 }
@@ -325,7 +352,7 @@ const maxSwaps = 16
 // by another replica, is left as it is, unless the run must be shown as held.
 func (r *Role) row(ctx context.Context, s run.State, head uint64) error {
 	r.mu.Lock()
-	last := r.rows[s.HarnessID]
+	last := r.views[s.HarnessID].row
 	r.mu.Unlock()
 	if last.sequence >= s.Sequence {
 		r.remember(s, last)
@@ -390,13 +417,12 @@ func (r *Role) reread(ctx context.Context, runID string) (shown, error) {
 
 // remember keeps what a row shows, until its run has ended.
 func (r *Role) remember(s run.State, now shown) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
 	if s.Status.Ended() {
-		delete(r.rows, s.HarnessID)
 		return
 	}
-	r.rows[s.HarnessID] = now
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.note(s.HarnessID, func(v *view) { v.row = now })
 }
 
 // wantsSnapshot decides and remembers. A run on the direct path has none: it is short, and is read from its first
@@ -404,19 +430,17 @@ func (r *Role) remember(s run.State, now shown) {
 func (r *Role) wantsSnapshot(s run.State, checkpoint string) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	last := r.covered[s.HarnessID]
+	last := r.views[s.HarnessID].covered
 	due := s.Sequence-last >= max(snapshotAtLeast, last/snapshotGrowth)
 	waits := s.Status == events.Paused || len(s.Waiting()) > 0
 	if s.Status.Ended() {
 		// Its archive and row are the end; only a long run is worth a snapshot beside them.
-		delete(r.covered, s.HarnessID)
-		delete(r.trusted, s.HarnessID)
 		return due && !s.Direct()
 	}
 	if s.Direct() || checkpoint == "" && !due && !(waits && s.Sequence > last) {
 		return false
 	}
-	r.covered[s.HarnessID] = s.Sequence
+	r.note(s.HarnessID, func(v *view) { v.covered = s.Sequence })
 	return true
 }
 

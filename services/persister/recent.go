@@ -5,6 +5,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/inspan/inspan/internal/kernel"
 	"github.com/inspan/inspan/internal/runlog"
 	"github.com/inspan/inspan/pkg/events"
 	"github.com/inspan/inspan/pkg/run"
@@ -21,7 +22,7 @@ const (
 	// another instance, or not soon.
 	recentQuiet = time.Minute
 	// recentFrom is how late the first event that is heard of a run may be: handlers overtake each other.
-	recentFrom = 64
+	recentFrom = 8
 )
 
 // recent keeps the stored events of runs that are under way as they were heard, so that the log of a run that ends need
@@ -48,17 +49,35 @@ func (s seenRun) whole(sequence uint64) bool {
 	return s.missing == 0 && uint64(len(s.events)) >= sequence
 }
 
-// add takes an event that was heard. A run that waits is let go: it may wait for long.
+// add takes an event that was delivered. A run that waits is let go: it may wait for long.
 func (r *recent) add(h runlog.ReceivedEvent) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	kept, known := r.events[h.Run]
-	kept.at = time.Now()
 	if h.State.Status == events.Paused || len(h.State.Waiting()) > 0 {
 		r.drop(h.Run)
 		return
 	}
-	if !known && h.Sequence > recentFrom || h.Sequence == 0 || h.Sequence > h.State.Sequence || len(h.Stored) == 0 {
+	if h.Sequence <= h.State.Sequence {
+		r.put(h.Run, h.Sequence, h.Stored)
+	}
+}
+
+// republished takes an event that was republished, as the next one of its run. Where one was missed the events after it
+// are in the wrong places, which whole finds out.
+func (r *recent) republished(runID string, rec kernel.Record) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	kept, known := r.events[runID]
+	if known || rec.Kind == events.RunCreated {
+		r.put(runID, uint64(len(kept.events))+1, rec.Bytes)
+	}
+}
+
+// put keeps the event of a sequence; mu is held.
+func (r *recent) put(runID string, sequence uint64, stored []byte) {
+	kept, known := r.events[runID]
+	kept.at = time.Now()
+	if !known && sequence > recentFrom || sequence == 0 || len(stored) == 0 {
 		return
 	}
 	if !known && r.bytes > recentBegin {
@@ -71,27 +90,27 @@ func (r *recent) add(h runlog.ReceivedEvent) {
 			return
 		}
 	}
-	if r.bytes+len(h.Stored) > recentBytes {
-		r.drop(h.Run)
+	if r.bytes+len(stored) > recentBytes {
+		r.drop(runID)
 		return
 	}
 	if r.events == nil {
 		r.events = map[string]seenRun{}
 	}
-	for uint64(len(kept.events)) < h.Sequence {
+	for uint64(len(kept.events)) < sequence {
 		kept.events = append(kept.events, nil)
 		kept.missing++
 	}
-	if kept.events[h.Sequence-1] == nil {
-		kept.events[h.Sequence-1] = h.Stored
+	if kept.events[sequence-1] == nil {
+		kept.events[sequence-1] = stored
 		kept.missing--
-		r.bytes += len(h.Stored)
+		r.bytes += len(stored)
 	}
 	if kept.came != nil && kept.whole(kept.want) {
 		close(kept.came)
 		kept.came = nil
 	}
-	r.events[h.Run] = kept
+	r.events[runID] = kept
 }
 
 // until returns a channel that is closed when all events of a run up to one are here, or where they will not be.

@@ -59,16 +59,7 @@ func receivedAll(t *testing.T, b *runtest.Builder, change func(n int, h *runlog.
 		t.Fatal(err)
 	}
 	put(t, st, b, b.Events())
-	kv, journal := st.KV(topology.StateBucket), &counted{Journal: st.Journal()}
-	ledger, err := runlog.NewLedger(runlog.LedgerConfig{Station: "test", By: events.Persister, Journal: st.Journal(), Entropy: rand.Reader})
-	if err != nil {
-		t.Fatal(err)
-	}
-	role, err := persister.New(persister.Config{Ledger: ledger, Journal: journal, KV: kv, Blobs: st.Blobs(),
-		Snapshots: &snapshot.Store{KV: kv, Blobs: st.Blobs()}, Log: zerolog.Nop(), Settle: time.Microsecond})
-	if err != nil {
-		t.Fatal(err)
-	}
+	role, ledger, journal := persisterOf(t, st)
 	for n, rec := range st.Log("r") {
 		s, err := ledger.Receive(ctx, "r", rec)
 		if err != nil {
@@ -82,7 +73,29 @@ func receivedAll(t *testing.T, b *runtest.Builder, change func(n int, h *runlog.
 			t.Fatal(err)
 		}
 	}
-	row, err := kv.Get(ctx, persister.InfoKey("r"))
+	return archived(t, st), journal.reads.Load()
+}
+
+// persisterOf is a persister of a station, whose reads are counted.
+func persisterOf(t *testing.T, st *mem.Station) (*persister.Role, *runlog.Ledger, *counted) {
+	t.Helper()
+	kv, journal := st.KV(topology.StateBucket), &counted{Journal: st.Journal()}
+	ledger, err := runlog.NewLedger(runlog.LedgerConfig{Station: "test", By: events.Persister, Journal: st.Journal(), Entropy: rand.Reader})
+	if err != nil {
+		t.Fatal(err)
+	}
+	role, err := persister.New(persister.Config{Ledger: ledger, Journal: journal, KV: kv, Blobs: st.Blobs(),
+		Snapshots: &snapshot.Store{KV: kv, Blobs: st.Blobs()}, Log: zerolog.Nop(), Settle: time.Microsecond})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return role, ledger, journal
+}
+
+// archived returns the archive that the row of the run names.
+func archived(t *testing.T, st *mem.Station) []byte {
+	t.Helper()
+	row, err := st.KV(topology.StateBucket).Get(t.Context(), persister.InfoKey("r"))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -90,10 +103,11 @@ func receivedAll(t *testing.T, b *runtest.Builder, change func(n int, h *runlog.
 	if err := json.Unmarshal(row, &info); err != nil || info.Archive == nil {
 		t.Fatalf("no archive: %v %s", err, row)
 	}
-	if lines, err = st.Blobs().Get(ctx, *info.Archive); err != nil {
+	lines, err := st.Blobs().Get(t.Context(), *info.Archive)
+	if err != nil {
 		t.Fatal(err)
 	}
-	return lines, journal.reads.Load()
+	return lines
 }
 
 func TestArchiveOfWhatWasHeard(t *testing.T) {
@@ -126,6 +140,47 @@ func TestArchiveOfWhatWasHeard(t *testing.T) {
 				t.Errorf("archive\n%s\nwant\n%s", got, want)
 			}
 			if (reads > 0) != c.reads {
+				t.Errorf("the log was read %d times", reads)
+			}
+		})
+	}
+}
+
+func TestArchiveOfWhatWasRepublished(t *testing.T) {
+	t.Parallel()
+	b := finished()
+	want := append(bytes.Join(b.Events(), []byte("\n")), '\n')
+	for name, c := range map[string]struct {
+		missed int
+		reads  bool
+	}{"all of it": {missed: -1}, "one event less": {missed: 4, reads: true}} {
+		t.Run("PERS-15 the archive is the log where the persister was delivered the end alone, and overheard "+name, func(t *testing.T) {
+			t.Parallel()
+			st, err := mem.New("test", mem.Config{})
+			if err != nil {
+				t.Fatal(err)
+			}
+			put(t, st, b, b.Events())
+			role, ledger, journal := persisterOf(t, st)
+			log := st.Log("r")
+			for n, rec := range log {
+				if n != c.missed {
+					role.Republished("r", rec)
+				}
+			}
+			last := len(log) - 1
+			s, err := ledger.Receive(t.Context(), "r", log[last])
+			if err != nil {
+				t.Fatal(err)
+			}
+			if err := role.Event(t.Context(), runlog.ReceivedEvent{Run: "r", Kind: log[last].Kind, Sequence: uint64(last) + 1, Seq: log[last].Seq,
+				State: s, Deliveries: 1, Stored: log[last].Bytes}); err != nil {
+				t.Fatal(err)
+			}
+			if got := archived(t, st); !bytes.Equal(got, want) {
+				t.Errorf("archive\n%s\nwant\n%s", got, want)
+			}
+			if reads := journal.reads.Load(); (reads > 0) != c.reads {
 				t.Errorf("the log was read %d times", reads)
 			}
 		})

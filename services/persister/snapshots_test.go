@@ -11,7 +11,7 @@ func TestSnapshotsAreRare(t *testing.T) {
 	t.Parallel()
 	t.Run("PERF-2 whole states are written so rarely that their sum stays a small multiple of the last one", func(t *testing.T) {
 		t.Parallel()
-		r := &Role{covered: map[string]uint64{}}
+		r := &Role{views: map[string]view{}}
 		const count = 100_000
 		var sum, taken uint64
 		for n := uint64(1); n <= count; n++ {
@@ -26,7 +26,7 @@ func TestSnapshotsAreRare(t *testing.T) {
 	})
 	t.Run("C30 LIFE-14 a run on the direct path has none, whatever happens to it", func(t *testing.T) {
 		t.Parallel()
-		r := &Role{covered: map[string]uint64{}, trusted: map[string]bool{"r1": true}}
+		r := &Role{views: map[string]view{}}
 		s := run.State{HarnessID: "r1", Created: &events.RunCreatedData{Direct: true}}
 		for n := uint64(1); n <= 1000; n++ {
 			s.Sequence = n
@@ -36,8 +36,8 @@ func TestSnapshotsAreRare(t *testing.T) {
 				}
 			}
 		}
-		if s.Status = events.Completed; r.wantsSnapshot(s, "step-1") || len(r.trusted)+len(r.covered) > 0 {
-			t.Errorf("a snapshot at the end, or %v %v is kept", r.trusted, r.covered)
+		if s.Status = events.Completed; r.wantsSnapshot(s, "step-1") || len(r.views) > 0 {
+			t.Errorf("a snapshot at the end, or %v is kept", r.views)
 		}
 	})
 }

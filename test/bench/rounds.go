@@ -234,6 +234,7 @@ func w1Mode(ctx context.Context, c config, h how) (figures, error) {
 	if err != nil {
 		return figures{}, err
 	}
+	used := r.usage() // before the logs are read back, which is no part of the rounds
 	st, err := r.steps(ctx, r.ids)
 	if err != nil {
 		return figures{}, err
@@ -243,7 +244,7 @@ func w1Mode(ctx context.Context, c config, h how) (figures, error) {
 		P50MS: quantile(st.took, 0.5), P99MS: quantile(st.took, 0.99), AppendsPerStep: float64(st.events) / float64(r.done),
 		AllocsPerStep: float64(r.allocs) / float64(r.done), AllocKiBPerStep: float64(r.allocBytes) / float64(r.done) / 1024,
 		BytesPerEvent: float64(st.bytes) / float64(st.events), CPUPer1000: r.spent.Seconds() / float64(r.done) * 1000,
-		PeakRSSMiB: r.usage().rss}
+		PeakRSSMiB: used.rss}
 	if h.nodes > 1 {
 		f.Workload = "W7"
 		f.Note = fmt.Sprintf("%d servers; ", h.nodes)

@@ -83,7 +83,11 @@ func (k *keeping) start(ctx, keep context.Context) (*persister.Role, error) {
 		cfg.Archive = keeper
 	}
 	k.expire(keep)
-	return persister.New(cfg)
+	role, err := persister.New(cfg)
+	if err == nil {
+		k.in.SubscribeRepublished(ctx, role.Republished)
+	}
+	return role, err
 }
 
 // archive opens the archive, where one is configured, and keeps it until ctx has ended and all that was touched is
