@@ -57,6 +57,9 @@ func (r *recent) add(h runlog.ReceivedEvent) {
 		r.drop(h.Run)
 		return
 	}
+	if _, known := r.events[h.Run]; !known && h.State.Status.Ended() {
+		return // it is archived, or the log is read for it
+	}
 	if h.Sequence <= h.State.Sequence {
 		r.put(h.Run, h.Sequence, h.Stored)
 	}

@@ -76,6 +76,15 @@ func TestViewsOfEndedRuns(t *testing.T) {
 			}
 			b.Append(runtest.Failed(b.State(), events.FinishStopped, "stopped"))
 			receive(2)
+			// An event whose handler was late.
+			s, err := ledger.Receive(t.Context(), id, st.Log(id)[0])
+			if err != nil {
+				t.Fatal(err)
+			}
+			late := runlog.ReceivedEvent{Run: id, Kind: events.RunCreated, Sequence: 1, Seq: st.Log(id)[0].Seq, State: s, Deliveries: 1, Stored: st.Log(id)[0].Bytes}
+			if err := r.Event(t.Context(), late); err != nil {
+				t.Fatal(err)
+			}
 			if len(r.views)+len(r.books)+len(r.writing)+len(r.recent.events)+r.recent.bytes > 0 {
 				t.Fatalf("got %d views, %d books and %d events kept of runs that have ended, want none", len(r.views), len(r.books)+len(r.writing), len(r.recent.events))
 			}
