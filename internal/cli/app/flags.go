@@ -25,6 +25,7 @@ var ignoredFlags = map[string]struct {
 	"keygen":  {[]string{"server", "creds", "station", "local", "wait", "utc", "log"}, "it asks no station"},
 	"init":    {[]string{"server", "creds", "station", "local", "wait", "utc", "log"}, "it asks no station"},
 	"agent":   {[]string{"server", "creds", "station", "local", "wait", "utc", "log"}, "it asks no station"},
+	"clean":   {[]string{"server", "creds", "station", "local", "wait", "utc", "log"}, "it asks no station"},
 	"trust":   {[]string{"server", "creds", "station", "wait", "utc", "log"}, "it asks no station"},
 	"guards":  {[]string{"server", "creds", "station", "local", "wait", "utc", "log"}, "it asks no station"},
 }

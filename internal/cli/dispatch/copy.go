@@ -5,11 +5,14 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"slices"
+	"time"
 
 	"github.com/spf13/cobra"
 
 	"github.com/inspan/inspan/internal/cli/app"
 	"github.com/inspan/inspan/internal/cli/workcopy"
+	"github.com/inspan/inspan/internal/gitwork"
 	"github.com/inspan/inspan/pkg/client"
 	"github.com/inspan/inspan/pkg/events"
 )
@@ -54,6 +57,54 @@ func (f *CopyFlags) find(ctx context.Context, a *app.App, repo string) (*workcop
 	return c, nil
 }
 
+// FindCopy finds the repository that the flags mean, for a conversation; see find.
+func (f *RunFlags) FindCopy(ctx context.Context, a *app.App) (*workcopy.Copy, error) {
+	return f.find(ctx, a, f.repo)
+}
+
+// RepoFlag defines the flag that names a directory of this machine.
+func (f *RunFlags) RepoFlag(cmd *cobra.Command, text string) {
+	cmd.Flags().StringVar(&f.repo, "repo", "", text)
+}
+
+// Place has a task work where its session does: on the copy that it has, or on a new one. c may be nil.
+func (h host) Place(ctx context.Context, a *app.App, c *workcopy.Copy, f RunFlags, task *events.Task) error {
+	if c == nil {
+		_, err := h.continued(ctx, task)
+		return err
+	}
+	return h.copied(ctx, a, c, workcopy.IsPath(f.repo), task)
+}
+
+// continued has a task go on in the copy that its session works on, if it does.
+func (h host) continued(ctx context.Context, task *events.Task) (bool, error) {
+	if task.Session == "" || task.Repo != "" {
+		return false, nil
+	}
+	all, err := h.C.Runs().List(ctx)
+	if errors.Is(err, client.ErrDenied) {
+		return false, nil // who may not look works in the session all the same
+	}
+	if err != nil {
+		return false, err
+	}
+	for _, i := range slices.Backward(all) { // the first run of the session is the last of the list
+		if i.SessionID != task.Session {
+			continue
+		}
+		s, err := h.C.State(ctx, i.HarnessID)
+		if err != nil || s.Created == nil {
+			return false, err
+		}
+		_, ok := gitwork.LocalID(s.Created.Repo)
+		if ok {
+			workcopy.Aim("", task)
+		}
+		return ok, nil
+	}
+	return false, nil
+}
+
 // workspace is the workspace root of a host, where it is on this machine.
 func (h host) workspace(a *app.App) (string, bool) {
 	if h.own != nil {
@@ -73,6 +124,9 @@ func (h host) copied(ctx context.Context, a *app.App, c *workcopy.Copy, named bo
 			return err
 		}
 		here, why = err != nil, fmt.Sprintf("session %s has a workspace already", task.Session)
+		if on, err := h.continued(ctx, task); err != nil || on && !named {
+			return err
+		}
 	}
 	switch {
 	case !here && named:
@@ -92,8 +146,15 @@ func (h host) copied(ctx context.Context, a *app.App, c *workcopy.Copy, named bo
 	return nil
 }
 
-// storeOf makes the folder of a station for one run that works on a copy.
-func storeOf(run string) (string, error) {
+// storeOf makes the folder of a station for one run that works on a copy, and removes those of earlier runs that are
+// over the limits and whose work was taken.
+func storeOf(a *app.App, run string) (string, error) {
+	if all, err := workcopy.Stores(); err == nil {
+		spent, _ := workcopy.Overdue(all, workcopy.KeepFor, workcopy.KeepMost, time.Now())
+		if _, err := workcopy.Remove(spent); err != nil {
+			fmt.Fprintf(a.Err, "inspan: stores of earlier runs: %v\n", err)
+		}
+	}
 	store, err := workcopy.StoreOf(run)
 	if err != nil {
 		return "", err

@@ -8,6 +8,7 @@ import (
 	"os"
 
 	"github.com/inspan/inspan/internal/cli/app"
+	"github.com/inspan/inspan/internal/cli/workcopy"
 	"github.com/inspan/inspan/internal/operator"
 	"github.com/inspan/inspan/internal/station"
 	"github.com/inspan/inspan/pkg/client"
@@ -74,7 +75,7 @@ func ReachHost(ctx context.Context, a *app.App, f RunFlags) (host, error) {
 		return h, err
 	}
 	if h.local.Store == "" && f.keep != "" {
-		store, err := storeOf(f.keep)
+		store, err := storeOf(a, f.keep)
 		if err != nil {
 			return h, err
 		}
@@ -117,6 +118,9 @@ func LeaveHost(a *app.App, h host, last run.State) error {
 		return nil
 	}
 	err := h.own.Close(context.Background())
+	if madeNothing(last) {
+		err = errors.Join(err, workcopy.NoteWork(h.local.Store, workcopy.Nothing))
+	}
 	if last.Status == events.Failed {
 		return err // its store stays, so that a person can look at the run
 	}
@@ -139,6 +143,15 @@ func LeaveHost(a *app.App, h host, last run.State) error {
 		fmt.Fprintf(a.Err, "and, while that runs: %s\n", a.CommandLine("resume", last.HarnessID))
 	}
 	return err
+}
+
+// madeNothing reports whether a run on a copy ended and changed no file.
+func madeNothing(s run.State) bool {
+	if !s.Status.Ended() || s.Result == nil {
+		return false
+	}
+	d := s.Result.Delivery
+	return d == nil || d.Bundle == "" && d.Commit != "" && d.Commit == d.Base
 }
 
 func (h host) remove() error {

@@ -152,8 +152,8 @@ func runTask(ctx context.Context, a *app.App, f RunFlags, agent string) error {
 		return err
 	}
 	var last run.State
-	if copied != nil {
-		err = h.copied(ctx, a, copied, workcopy.IsPath(f.repo), &task)
+	if copied != nil || task.Repo == "" && task.Session != "" {
+		err = h.Place(ctx, a, copied, f, &task)
 	}
 	if err == nil {
 		last, err = dispatch(ctx, a, h, f, task)

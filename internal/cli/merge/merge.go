@@ -11,6 +11,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -38,7 +39,8 @@ func Merge(a *app.App) *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "merge RUN", Short: "Bring what a run made into the repository of this directory", Args: app.Args(1),
 		Long: `Fetches the branch of a run that worked on a copy of this repository, and merges it into the branch that is checked out, or moves
-that on where nothing else happened. RUN may be a session too. Where both sides changed the same places, or files that are not
+that on where nothing else happened. RUN may be a session too, and "last"
+is the newest run that worked on a copy of this repository, or the newest of the station that runs. Where both sides changed the same places, or files that are not
 committed would be overwritten, nothing is merged: the branch is there then, to be merged with git.
 
 With --squash only what the run changed is put into the working tree, and nothing is committed: the way where the run began with
@@ -57,10 +59,12 @@ func stored(a *app.App, do func(ctx context.Context, c *client.Client, args []st
 	[]string) error {
 	return func(cmd *cobra.Command, args []string) error {
 		ctx := cmd.Context()
-		store, err := workcopy.StoreOf(args[0])
-		if err != nil || a.Local || a.NamesServer() || !station.Stopped(store) {
+		k, ok := keptFor(ctx, a, args[0])
+		if !ok {
 			return a.Connected(do)(cmd, args)
 		}
+		store := k.Path
+		args = append([]string{k.Run}, args[1:]...)
 		st, err := a.Start(ctx, app.OwnStation{Store: store, Sandbox: "auto"}, "", true)
 		if err != nil {
 			return fmt.Errorf("store of %s: %w (where the run still works, wait until it has ended)", args[0], err)
@@ -76,6 +80,26 @@ func stored(a *app.App, do func(ctx context.Context, c *client.Client, args []st
 	}
 }
 
+// keptFor finds the store that was kept of the run that a person means. Where a station runs, "last" is the station's.
+func keptFor(ctx context.Context, a *app.App, ref string) (k workcopy.Kept, ok bool) {
+	if a.Local || a.NamesServer() || !events.ValidID(ref) {
+		return k, false
+	}
+	all, err := workcopy.Stores()
+	if err != nil || len(all) == 0 {
+		return k, false
+	}
+	if ref == app.LastRun && (a.Locate(ctx, a.Folder) || app.Listens(ctx, a.Server) == nil) {
+		return k, false
+	}
+	root := ""
+	if c, err := workcopy.Find(ctx, ".", nil); err == nil {
+		root = c.Root()
+	}
+	k, ok = workcopy.Pick(all, ref, root)
+	return k, ok && station.Stopped(k.Path)
+}
+
 // made is where the work of a run is kept.
 type made struct {
 	scope, branch string
@@ -88,7 +112,8 @@ func find(ctx context.Context, a *app.App, c *client.Client, id string) (made, e
 	s, err := c.State(ctx, id)
 	if errors.Is(err, client.ErrNotFound) {
 		if _, e := c.Sessions().Get(ctx, id); e == nil {
-			return made{scope: "session/" + id, branch: workcopy.BranchPrefix + id}, nil
+			base, err := sessionBase(ctx, c, id)
+			return made{scope: "session/" + id, branch: workcopy.BranchPrefix + id, base: base}, err
 		}
 	}
 	if err != nil {
@@ -115,6 +140,25 @@ func find(ctx context.Context, a *app.App, c *client.Client, id string) (made, e
 		return m, fmt.Errorf("run %s changed no file: %w", id, git.ErrNothing)
 	}
 	return m, nil
+}
+
+// sessionBase is the commit that the first run of a session began at; empty where that is not known.
+func sessionBase(ctx context.Context, c *client.Client, session string) (string, error) {
+	all, err := c.Runs().List(ctx)
+	if err != nil {
+		return "", err
+	}
+	for _, i := range slices.Backward(all) { // the first is the last of the list
+		if i.SessionID != session {
+			continue
+		}
+		s, err := c.State(ctx, i.HarnessID)
+		if err != nil || s.Result == nil || s.Result.Delivery == nil {
+			return "", err
+		}
+		return s.Result.Delivery.Base, nil
+	}
+	return "", nil
 }
 
 // goOn says how a run comes to its end.
@@ -173,7 +217,7 @@ func (a *mergeCommand) run(ctx context.Context, c *client.Client, args []string)
 	m, err := find(ctx, a.App, c, args[0])
 	if errors.Is(err, git.ErrNothing) && !a.JSON {
 		fmt.Fprintf(a.Out, "Nothing to merge: %v.\n", err)
-		return nil
+		return workcopy.NoteWork(a.OwnStore, workcopy.Nothing)
 	}
 	if err != nil {
 		return err
@@ -197,6 +241,9 @@ func (a *mergeCommand) run(ctx context.Context, c *client.Client, args []string)
 	} else {
 		err = a.merge(ctx, l, r, &out)
 	}
+	if err == nil {
+		err = workcopy.NoteWork(a.OwnStore, workcopy.Taken)
+	}
 	if err == nil && a.JSON {
 		return a.PrintJSON(out)
 	}
@@ -206,7 +253,7 @@ func (a *mergeCommand) run(ctx context.Context, c *client.Client, args []string)
 // apply changes the files alone.
 func (a *mergeCommand) apply(ctx context.Context, r *git.Result, m made, out *report) error {
 	if m.base == "" {
-		return app.Usage("--squash needs the commit that the work began at, which is known of a run and not of a session: name the run")
+		return app.Usage("--squash needs the commit that the work began at, which is not known of this one: name a run")
 	}
 	if err := r.Apply(ctx, m.base); err != nil {
 		return fmt.Errorf("nothing was changed: %w\nThe files were changed at the same places since the run began. inspan diff %s shows what the run changed; to settle it with git: commit, then inspan merge %s",

@@ -46,6 +46,9 @@ What the model says is shown as it comes, each tool call with its outcome in one
 Ctrl+C while the agent works stops the task and keeps the session; at an empty prompt it leaves. A line that ends with \
 goes on on the next one, and what is pasted is one input. Lines that begin with / are commands: /help lists them.
 
+In the working tree of a git repository a new session works on a copy of it, as inspan run does, and each input goes on in that copy.
+What it made is the branch inspan/SESSION: "inspan merge SESSION" brings it, "inspan diff SESSION" shows it. --empty begins with nothing.
+
 Where no station listens at --server, one is started in this process, and its log is kept in --store. Over a pipe every line
 is an input and the answers are plain text.`,
 		Example: `  inspan repl fixer --session parser
@@ -64,6 +67,8 @@ is an input and the answers are plain text.`,
 	fl.BoolVarP(&c.flags.Yes, "yes", "y", false, "approve every gate")
 	fl.BoolVar(&c.flags.Own, "ephemeral", false, "do not look for a station, start one in this process")
 	fl.StringVar(&c.flags.Store, "store", "", "folder of a station started in this process; .inspan if not given")
+	c.flags.RepoFlag(cmd, "directory of this machine whose repository the session works on a copy of")
+	c.flags.Add(a, cmd)
 	c.flags.Flags(a, cmd)
 	return cmd
 }
@@ -84,6 +89,9 @@ type repl struct {
 	breaks <-chan os.Signal
 	// last is the state of the last run at its end.
 	last run.State
+	// place has a task work where its session does; placed is the last one that it was asked for.
+	place  func(ctx context.Context, task *events.Task) error
+	placed events.Task
 }
 
 // Signals returns a channel of each Ctrl+C until stop is called.
@@ -112,11 +120,16 @@ func converse(ctx context.Context, a *app.App, f dispatch.RunFlags, agent string
 	breaks, stop := a.Signals()
 	defer stop()
 	f.Store = cmp.Or(f.Store, a.Folder)
+	copied, err := f.FindCopy(ctx, a)
+	if err != nil {
+		return err
+	}
 	h, err := dispatch.ReachHost(ctx, a, f)
 	if err != nil {
 		return err
 	}
 	r := &repl{app: a, c: h.C, flags: f, breaks: breaks}
+	r.place = func(ctx context.Context, task *events.Task) error { return h.Place(ctx, a, copied, f, task) }
 	defer func() { err = errors.Join(err, dispatch.LeaveHost(a, h, r.last)) }()
 	if r.agent, err = r.findAgent(ctx, agent); err != nil {
 		return err
@@ -223,6 +236,13 @@ func (r *repl) turn(ctx context.Context, text string) error {
 		<-r.breaks // pressed before there was anything to stop
 	}
 	task.ID = client.NewID()
+	if r.placed.Session != task.Session { // the first input, or one in another session
+		if err := r.place(ctx, &task); err != nil {
+			return err
+		}
+		r.placed = events.Task{Session: task.Session, Repo: task.Repo, Git: task.Git}
+	}
+	task.Repo, task.Git = r.placed.Repo, r.placed.Git
 	p := r.app.Paint()
 	t := &turnRun{r: r, c: r.c, id: task.ID, draw: runtree.Drawing{Paint: p, Tail: map[string]string{}},
 		canvas: terminal.Canvas{Screen: r.app.Term}}

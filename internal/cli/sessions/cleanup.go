@@ -39,7 +39,7 @@ func cleanupCmd(a *app.App) *cobra.Command {
 }
 
 func (a *cleanupCommand) run(ctx context.Context, c *client.Client, _ []string) error {
-	d, err := spanOf(a.older)
+	d, err := Span(a.older)
 	if err != nil {
 		return app.Usage("--older-than: %w", err)
 	}
@@ -90,8 +90,8 @@ func deleteSession(ctx context.Context, a *app.App, c *client.Client, id string,
 	return nil
 }
 
-// spanOf reads a length of time, in days too.
-func spanOf(text string) (time.Duration, error) {
+// Span reads a length of time, in days too.
+func Span(text string) (time.Duration, error) {
 	d, err := time.ParseDuration(text)
 	if n, isDays := strings.CutSuffix(text, "d"); isDays {
 		var whole int

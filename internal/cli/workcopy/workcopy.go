@@ -96,13 +96,13 @@ func (c *Copy) Into(ctx context.Context, root string, task *events.Task) error {
 		return fmt.Errorf("copy of %s: %w", c.repo.Root, err)
 	}
 	c.base = base
-	c.Aim(address, task)
+	Aim(address, task)
 	return nil
 }
 
 // Aim has a task work on what is kept at an address: on a branch of its own, or of its session, which is committed and
-// pushed nowhere.
-func (c *Copy) Aim(address string, task *events.Task) {
+// pushed nowhere. Without an address it goes on in the copy that its session has.
+func Aim(address string, task *events.Task) {
 	yes, no := true, false
 	name := "${run_id}"
 	if task.Session != "" {
@@ -156,22 +156,4 @@ func listed(names []string) string {
 		out = append(out, view.Clip(n, 80))
 	}
 	return strings.Join(out, ", ") + more
-}
-
-// StoreOf is where the store of a run is kept that has a station of its own and works on a copy: what it makes must be
-// found again.
-func StoreOf(run string) (string, error) {
-	if err := events.CheckID("run", run); err != nil {
-		return "", err
-	}
-	dir := os.Getenv("XDG_STATE_HOME")
-	if !filepath.IsAbs(dir) {
-		home, err := os.UserHomeDir()
-		if err != nil {
-			return "", fmt.Errorf("folder for the result of the run: %w (set XDG_STATE_HOME, or name a folder with --store)",
-				err)
-		}
-		dir = filepath.Join(home, ".local", "state")
-	}
-	return filepath.Join(dir, "inspan", "runs", run), nil
 }
