@@ -167,7 +167,7 @@ func Overdue(all []Kept, after time.Duration, most int, now time.Time) (spent, u
 // Remove removes kept stores but those that a process has open, and returns what was removed.
 func Remove(stores []Kept) (removed []Kept, err error) {
 	for _, k := range stores {
-		lock, lockErr := disk.Lock(filepath.Join(k.Path, "lock"))
+		lock, lockErr := disk.TakeLock(filepath.Join(k.Path, "lock"))
 		if lockErr != nil {
 			if !errors.Is(lockErr, disk.ErrLocked) {
 				err = errors.Join(err, lockErr)
