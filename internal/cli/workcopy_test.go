@@ -200,7 +200,7 @@ func TestWorkOnCopy(t *testing.T) {
 		c.do(0, []string{"changed no file"}, "merge", "r1")
 		c.do(2, []string{"--empty", "leave one of them out"}, "run", "editor", "edit", "--empty", "--repo", ".")
 		c.do(2, []string{"what is checked out there"}, "run", "editor", "edit", "--repo", ".", "--branch", "main")
-		c.do(2, []string{"not a repository"}, "run", "editor", "edit", "--repo", t.TempDir())
+		c.do(2, []string{"no such file"}, "run", "editor", "edit", "--repo", filepath.Join(t.TempDir(), "none"))
 		c.do(2, []string{"want a file below"}, "run", "editor", "edit", "--with", "/etc/passwd")
 		if s := c.do(1, nil, "run", "broken", "edit", "--empty"); strings.Contains(s.err, "copy") {
 			t.Error(s.err)

@@ -23,6 +23,8 @@ type Local struct {
 	Root string
 	// gitDir is the part of the repository that belongs to this working tree, common what all its working trees share.
 	gitDir, common string
+	// folder is true for a directory that is in no repository.
+	folder bool
 }
 
 // ErrBare: a repository without a working tree.
@@ -118,6 +120,9 @@ func (l *Local) run(ctx context.Context, fine []int, args ...string) (string, er
 		"GIT_CONFIG_KEY_2=submodule.recurse", "GIT_CONFIG_VALUE_2=false", "GIT_CONFIG_KEY_3=gc.auto", "GIT_CONFIG_VALUE_3=0",
 		"GIT_CONFIG_KEY_4=maintenance.auto", "GIT_CONFIG_VALUE_4=false",
 		"GIT_CONFIG_KEY_5=fetch.fsckObjects", "GIT_CONFIG_VALUE_5=true")
+	if l.folder {
+		cmd.Env = append(cmd.Env, "GIT_DIR="+l.gitDir, "GIT_WORK_TREE="+l.Root)
+	}
 	err := cmd.Run()
 	if ctx.Err() != nil {
 		return "", fmt.Errorf("git %s in %s: %w", args[0], l.Root, context.Cause(ctx))

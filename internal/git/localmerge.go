@@ -89,6 +89,19 @@ func (r *Result) Paths(ctx context.Context, base string) ([]string, error) {
 	return strings.Split(strings.TrimSuffix(out, "\x00"), "\x00"), nil
 }
 
+// First reports whether a commit has no parent: what it stands for is a whole directory.
+func (r *Result) First(ctx context.Context, base string) (bool, error) {
+	if !fullID.MatchString(base) {
+		return false, nil
+	}
+	out, err := r.g.run(ctx, call{args: []string{"rev-list", "--max-count=2", "--count", base, "--"}, gitDir: r.dir,
+		env: r.env})
+	return strings.TrimSpace(out) == "1", err
+}
+
+// Into names the directory that Apply changes, for a result that was read without one.
+func (r *Result) Into(l *Local) { r.local = l }
+
 // Fetch brings the branch into the person's repository, under its own name. A branch of that name that has other
 // commits is ErrRejected.
 func (r *Result) Fetch(ctx context.Context) error {

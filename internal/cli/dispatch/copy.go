@@ -12,6 +12,7 @@ import (
 
 	"github.com/inspan/inspan/internal/cli/app"
 	"github.com/inspan/inspan/internal/cli/workcopy"
+	"github.com/inspan/inspan/internal/git"
 	"github.com/inspan/inspan/internal/gitwork"
 	"github.com/inspan/inspan/pkg/client"
 	"github.com/inspan/inspan/pkg/events"
@@ -27,13 +28,13 @@ type CopyFlags struct {
 func (f *CopyFlags) Add(a *app.App, cmd *cobra.Command) {
 	fl := cmd.Flags()
 	fl.BoolVar(&f.empty, "empty", os.Getenv("INSPAN_EMPTY") == "true",
-		"begin in an empty workspace, not on a copy of the repository of this directory (INSPAN_EMPTY)")
+		"begin in an empty workspace, not on a copy of this directory (INSPAN_EMPTY)")
 	fl.StringArrayVar(&f.with, "with", nil,
 		"file that the copy has although it is ignored or its name says that it holds a secret; may be repeated")
 }
 
-// find finds the repository that a run is to work on a copy of: the one that --repo names, else that of the working
-// directory. It is nil where the run begins elsewhere.
+// find finds the repository, or the directory without one, that a run is to work on a copy of: the one that --repo
+// names, else that of the working directory. It is nil where the run begins elsewhere.
 func (f *CopyFlags) find(ctx context.Context, a *app.App, repo string) (*workcopy.Copy, error) {
 	named := workcopy.IsPath(repo)
 	switch {
@@ -48,6 +49,9 @@ func (f *CopyFlags) find(ctx context.Context, a *app.App, repo string) (*workcop
 		repo = "."
 	}
 	c, err := workcopy.Find(ctx, repo, f.with)
+	if errors.Is(err, git.ErrNotRepository) && (named || workcopy.IsProject(repo)) {
+		c, err = workcopy.Folder(ctx, repo, f.with)
+	}
 	if err != nil && !named && workcopy.None(err) && len(f.with) == 0 {
 		return nil, nil
 	}

@@ -41,8 +41,9 @@ INSPAN_NATS_ENABLED is false, there is no server at all: the run is kept in a lo
 {{name}} in the task stands for a value that --var gives; one without a value is an error, and \{{name}} means these signs.
 Without --session each run has a workspace of its own; runs of one session share theirs. In the working tree of a git
 repository the run works on a copy of it: what is committed and what is not, without ignored files and files whose names
-say that they hold secrets. The repository itself is not changed; "inspan merge RUN" brings the result, "inspan diff RUN"
-shows it. --empty begins with nothing, --repo names another directory or the address of a repository.
+say that they hold secrets. So it does in another directory of at most 64 MiB and 5000 files that is not the home folder.
+The directory itself is not changed; "inspan merge RUN" brings the result, "inspan diff RUN" shows it. --empty begins with
+nothing, --repo names another directory or the address of a repository.
 
 Ctrl+C ends the watching, not the run, unless the station is this process's own.`,
 		Example: `  inspan run fixer "make the tests pass" --session demo
@@ -142,6 +143,7 @@ func runTask(ctx context.Context, a *app.App, f RunFlags, agent string) error {
 		}
 	}
 	if copied != nil {
+		defer copied.Close()
 		if task.ID == "" {
 			task.ID = client.NewID()
 		}

@@ -31,6 +31,8 @@ type mergeCommand struct {
 	*app.App
 	into   string
 	squash bool
+	// plain is true where the files are in no repository.
+	plain bool
 }
 
 // Merge makes inspan merge.
@@ -228,7 +230,11 @@ func (a *mergeCommand) run(ctx context.Context, c *client.Client, args []string)
 	}
 	defer func() { err = errors.Join(err, r.Close()) }()
 	if l == nil {
-		return fmt.Errorf("there is no repository here: %w (go to the one that the run was started in)", git.ErrNotRepository)
+		forget, err := a.folder(ctx, r, m)
+		if err != nil {
+			return err
+		}
+		defer forget()
 	}
 	out := report{Run: args[0], Branch: b.Branch, Commit: b.Commit, Base: m.base, Paths: []string{}}
 	if m.base != "" {
@@ -236,7 +242,7 @@ func (a *mergeCommand) run(ctx context.Context, c *client.Client, args []string)
 			return err
 		}
 	}
-	if a.squash {
+	if a.squash || l == nil {
 		err = a.apply(ctx, r, m, &out)
 	} else {
 		err = a.merge(ctx, l, r, &out)
@@ -250,6 +256,41 @@ func (a *mergeCommand) run(ctx context.Context, c *client.Client, args []string)
 	return err
 }
 
+// folder finds the directory without a repository that the run had a copy of.
+func (a *mergeCommand) folder(ctx context.Context, r *git.Result, m made) (forget func(), err error) {
+	whole, err := r.First(ctx, m.base)
+	if err != nil {
+		return nil, err
+	}
+	if !whole || a.into != "" {
+		return nil, fmt.Errorf("there is no repository here: %w (go to the one that the run was started in)",
+			git.ErrNotRepository)
+	}
+	dir := "."
+	if all, err := workcopy.Stores(); err == nil {
+		if i := slices.IndexFunc(all, func(k workcopy.Kept) bool { return k.Path == a.OwnStore }); i >= 0 && all[i].Root != "" {
+			dir = all[i].Root
+		}
+	}
+	g, err := workcopy.Git()
+	if err != nil {
+		return nil, err
+	}
+	beside, err := os.MkdirTemp("", "inspan-merge-")
+	if err != nil {
+		return nil, err
+	}
+	forget = func() { _ = os.RemoveAll(beside) } // in the system's place for temporary files
+	l, err := g.Folder(ctx, dir, beside)
+	if err != nil {
+		forget()
+		return nil, err
+	}
+	r.Into(l)
+	a.plain = true
+	return forget, nil
+}
+
 // apply changes the files alone.
 func (a *mergeCommand) apply(ctx context.Context, r *git.Result, m made, out *report) error {
 	if m.base == "" {
@@ -259,9 +300,14 @@ func (a *mergeCommand) apply(ctx context.Context, r *git.Result, m made, out *re
 		return fmt.Errorf("nothing was changed: %w\nThe files were changed at the same places since the run began. inspan diff %s shows what the run changed; to settle it with git: commit, then inspan merge %s",
 			err, out.Run, out.Run)
 	}
-	if out.How = "squash"; !a.JSON {
-		fmt.Fprintf(a.Out, "%s changed, nothing committed. git diff shows it.\n", view.Plural(len(out.Paths), "file"))
+	if out.How = "squash"; a.JSON {
+		return nil
 	}
+	rest := ", nothing committed. git diff shows it."
+	if a.plain {
+		rest = ". inspan diff " + out.Run + " shows what."
+	}
+	fmt.Fprintf(a.Out, "%s changed%s\n", view.Plural(len(out.Paths), "file"), rest)
 	return nil
 }
 

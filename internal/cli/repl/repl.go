@@ -124,6 +124,7 @@ func converse(ctx context.Context, a *app.App, f dispatch.RunFlags, agent string
 	if err != nil {
 		return err
 	}
+	defer copied.Close()
 	h, err := dispatch.ReachHost(ctx, a, f)
 	if err != nil {
 		return err

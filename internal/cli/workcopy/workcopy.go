@@ -15,12 +15,14 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"github.com/inspan/inspan/internal/cli/app"
 	"github.com/inspan/inspan/internal/core/view"
 	"github.com/inspan/inspan/internal/git"
 	"github.com/inspan/inspan/internal/gitwork"
+	"github.com/inspan/inspan/internal/trust"
 	"github.com/inspan/inspan/pkg/events"
 )
 
@@ -33,6 +35,8 @@ type Copy struct {
 	repo *git.Local
 	with []string
 	base git.Base
+	// beside is a folder for what git needs where there is no repository.
+	beside string
 }
 
 // IsPath reports whether a text names a directory of this machine and not the address of a repository.
@@ -46,8 +50,8 @@ func IsPath(repo string) bool {
 	return strings.HasPrefix(repo, "/") || strings.HasPrefix(repo, ".") || !strings.Contains(repo, ":")
 }
 
-// Git returns the git that reads the repositories of persons.
-func Git() (*git.Git, error) { return git.New(git.Config{Ignore: gitwork.Own()}) }
+// Git returns the git that reads the repositories of persons. The store of a station is no content of one.
+func Git() (*git.Git, error) { return git.New(git.Config{Ignore: append(gitwork.Own(), "/.inspan/")}) }
 
 // Find finds the repository around a directory. with are paths of files, as the person names them, that are copied
 // although they are ignored or look like secrets. Its error is git.ErrNotRepository where there is none.
@@ -60,7 +64,53 @@ func Find(ctx context.Context, dir string, with []string) (*Copy, error) {
 	if err != nil {
 		return nil, err
 	}
-	c := &Copy{repo: repo}
+	return (&Copy{repo: repo}).named(with)
+}
+
+// IsProject reports whether a directory that is in no repository is one to work on: it has files, and is neither the
+// person's home nor above it.
+func IsProject(dir string) bool {
+	at, err := filepath.Abs(dir)
+	if err != nil {
+		return false
+	}
+	if home, err := os.UserHomeDir(); err == nil && trust.Below(at, home) || at == filepath.Clean(os.TempDir()) {
+		return false
+	}
+	entries, err := os.ReadDir(at)
+	return err == nil && slices.ContainsFunc(entries, func(e os.DirEntry) bool { return e.Name() != ".inspan" })
+}
+
+// Folder is Find for a directory that is in no repository; Close removes what git needed for it.
+func Folder(ctx context.Context, dir string, with []string) (_ *Copy, err error) {
+	g, err := Git()
+	if err != nil {
+		return nil, err
+	}
+	c := &Copy{}
+	if c.beside, err = os.MkdirTemp("", "inspan-folder-"); err != nil {
+		return nil, err
+	}
+	if c.repo, err = g.Folder(ctx, dir, c.beside); err == nil {
+		_, err = c.named(with)
+	}
+	if err != nil {
+		c.Close()
+		return nil, err
+	}
+	return c, nil
+}
+
+// Close removes what was made for the copy beside it.
+func (c *Copy) Close() {
+	if c != nil && c.beside != "" {
+		_ = os.RemoveAll(c.beside) // in the system's place for temporary files
+	}
+}
+
+// named notes the files that a person names.
+func (c *Copy) named(with []string) (*Copy, error) {
+	repo := c.repo
 	for _, name := range with {
 		at, err := filepath.Abs(name)
 		if err == nil {
@@ -90,8 +140,12 @@ func (c *Copy) Root() string { return c.repo.Root }
 // work on it.
 func (c *Copy) Into(ctx context.Context, root string, task *events.Task) error {
 	address, base, err := gitwork.RegisterLocal(root, strings.ToLower(rand.Text()), func(pack io.Writer) (git.Base, error) {
-		return c.repo.Base(ctx, pack, c.with, false, git.BaseLimits{})
+		return c.repo.Base(ctx, pack, c.with, c.repo.IsFolder(), git.BaseLimits{})
 	})
+	if errors.Is(err, git.ErrTooLarge) && c.repo.IsFolder() {
+		return app.Usage("copy of %s, which is in no git repository: %w (go to the folder of the project; a .gitignore leaves files out; --empty begins with nothing)",
+			c.repo.Root, err)
+	}
 	if err != nil {
 		return fmt.Errorf("copy of %s: %w", c.repo.Root, err)
 	}
@@ -117,14 +171,18 @@ func Aim(address string, task *events.Task) {
 func (c *Copy) Lines(task events.Task) []string {
 	b := c.base
 	at := "without a commit yet"
+	if c.repo.IsFolder() {
+		at = "(in no git repository)"
+	}
 	if b.Head != "" {
 		at = "at " + view.Clip(b.Head, 12)
 	}
-	switch b.Changed {
-	case 0:
-	case 1:
+	switch {
+	case c.repo.IsFolder():
+		at += ", " + view.Plural(b.Changed, "file")
+	case b.Changed == 1:
 		at += " plus 1 changed file"
-	default:
+	case b.Changed > 1:
 		at += fmt.Sprintf(" plus %d changed files", b.Changed)
 	}
 	id := cmp.Or(task.Session, task.ID)
@@ -135,6 +193,9 @@ func (c *Copy) Lines(task events.Task) []string {
 	}
 	if len(b.Nested) > 0 {
 		lines = append(lines, "Left out, because they are repositories of their own: "+listed(b.Nested))
+	}
+	if c.repo.LFS() {
+		lines = append(lines, "Files of Git LFS are pointers in the copy, not their content: an agent cannot work on them.")
 	}
 	if doing := c.repo.Underway(); doing != "" {
 		lines = append(lines, "A "+doing+" is not finished there: the copy has the files as they are now.")
