@@ -55,9 +55,9 @@ func (s *State) Lasting(o *Outage) *Outage {
 	return o
 }
 
-// awaits reports whether a request waits for its provider. One that was given up no longer does once a person has
+// Awaits reports whether a request waits for its provider. One that was given up no longer does once a person has
 // resumed the run.
-func (s *State) awaits(o *Outage) bool { return o != nil && !(o.Pause && s.Lasting(o) == nil) }
+func (s *State) Awaits(o *Outage) bool { return o != nil && !(o.Pause && s.Lasting(o) == nil) }
 
 // Outages returns the outages that requests of the run wait for, that of the request for its plan or those of its
 // steps, in the order of the plan.
@@ -66,14 +66,14 @@ func (s *State) Outages() []*Outage {
 		return nil
 	}
 	if s.Plan == nil {
-		if s.Planning == nil || !s.awaits(s.Planning.Outage) {
+		if s.Planning == nil || !s.Awaits(s.Planning.Outage) {
 			return nil
 		}
 		return []*Outage{s.Planning.Outage}
 	}
 	var all []*Outage
 	for _, st := range s.Plan.Steps {
-		if s.awaits(st.Outage) {
+		if s.Awaits(st.Outage) {
 			all = append(all, st.Outage)
 		}
 	}
@@ -96,7 +96,7 @@ func (s *State) waiting() (until time.Time, ok bool) {
 		return until, false
 	}
 	if s.Plan == nil {
-		if p := s.Planning; p != nil && s.awaits(p.Outage) {
+		if p := s.Planning; p != nil && s.Awaits(p.Outage) {
 			return p.NotBefore, true
 		}
 		return until, false
@@ -104,7 +104,7 @@ func (s *State) waiting() (until time.Time, ok bool) {
 	for _, st := range s.Plan.Steps {
 		switch {
 		case st.Status != events.StepIsRunning:
-		case !s.awaits(st.Outage):
+		case !s.Awaits(st.Outage):
 			return time.Time{}, false
 		case !ok || st.NotBefore.Before(until):
 			until, ok = st.NotBefore, true

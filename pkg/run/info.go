@@ -43,6 +43,8 @@ type Info struct {
 	Direct bool `json:"direct,omitempty"`
 	// Gates that wait for an answer.
 	Gates []*Gate `json:"gates,omitempty"`
+	// Provider of models that the run waits for, empty where it waits for none.
+	Provider string `json:"waitingForProvider,omitempty"`
 	// Sequence of the last event that the row includes.
 	Sequence uint64 `json:"sequence"`
 	// Archive is the whole log of an ended run as JSON lines in the object store.
@@ -71,6 +73,9 @@ func InfoOf(s State) Info {
 	}
 	if s.Plan != nil && s.CurrentStepIndex < total {
 		i.CurrentStep = s.Plan.Steps[s.CurrentStepIndex].ID
+	}
+	if out := s.Outages(); len(out) > 0 && s.Status == events.Running {
+		i.Provider = out[0].Provider
 	}
 	if s.Result != nil {
 		i.FinishReason, i.Error = s.Result.FinishReason, s.Result.Error

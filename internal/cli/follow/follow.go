@@ -11,6 +11,7 @@ import (
 
 	"github.com/inspan/inspan/internal/cli/app"
 	"github.com/inspan/inspan/internal/cli/terminal"
+	"github.com/inspan/inspan/internal/core/view"
 	"github.com/inspan/inspan/pkg/client"
 	"github.com/inspan/inspan/pkg/events"
 	"github.com/inspan/inspan/pkg/run"
@@ -220,6 +221,9 @@ func exitOf(a *app.App, s run.State, drawn bool) error {
 			return app.Exit(app.ExitFailed, nil) // the last event has the reason
 		}
 		why := errors.New("the run failed") // the tree has shown why
+		if view.Stopped(*s.Result) {
+			why = errors.New("the run was stopped")
+		}
 		if !drawn {
 			why = fmt.Errorf("%w (%s): %s", why, s.Result.FinishReason, terminal.Sanitize(s.Result.Error))
 		}

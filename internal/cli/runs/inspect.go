@@ -50,7 +50,7 @@ func (a *inspectCommand) run(ctx context.Context, c *client.Client, args []strin
 	var s run.State
 	var t view.Tree
 	sandboxes := map[string]bool{}
-	now := time.Now()
+	now := time.Now().In(a.Zone())
 	for item, err := range c.Events(ctx, args[0], 0) {
 		if err != nil {
 			return err
@@ -61,7 +61,7 @@ func (a *inspectCommand) run(ctx context.Context, c *client.Client, args []strin
 			sandboxes[d.Sandbox] = true
 		}
 		if at > 0 && s.Sequence == at {
-			now = item.Event.Time
+			now = item.Event.Time.In(a.Zone())
 			break
 		}
 	}

@@ -54,9 +54,8 @@ func (a *listCommand) run(ctx context.Context, c *client.Client, _ []string) err
 	}
 	infos := make([]run.Info, 0, len(all))
 	for _, i := range all {
-		// A run that waits is running too.
-		if (a.only == "" || a.only == runtree.StatusOf(i) || a.only == string(i.Status)) &&
-			(a.agent == "" || a.agent == i.AgentName) {
+		// A run that waits is running too, one that was stopped has failed.
+		if runtree.Is(i, a.only) && (a.agent == "" || a.agent == i.AgentName) {
 			infos = append(infos, i)
 		}
 	}

@@ -35,7 +35,7 @@ func (a *whyCommand) run(ctx context.Context, c *client.Client, args []string) e
 	if err != nil {
 		return err
 	}
-	now := time.Now()
+	now := time.Now().In(a.Zone())
 	waits := view.Waits(s, now)
 	missing := absentRoles(ctx, c, waits)
 	if a.JSON {

@@ -89,7 +89,9 @@ func (d Drawing) head(t *view.Tree, now time.Time) []string {
 	case events.Completed:
 		mark = d.done()
 	case events.Failed:
-		mark = d.bad()
+		if mark = d.bad(); t.Stopped() {
+			mark = d.no()
+		}
 	case events.Paused:
 		mark = d.Yellow("‖")
 	case events.Created, events.Running:
@@ -284,6 +286,9 @@ func (d Drawing) foot(t *view.Tree, now time.Time) []string {
 	if len(t.Waiting()) > 0 && t.Status == events.Running {
 		word = statusWaiting
 	}
+	if t.Stopped() {
+		word = statusStopped
+	}
 	calls := view.Plural(t.Calls, "call")
 	if t.Budget > 0 && !t.Status.Ended() {
 		calls = fmt.Sprintf("%d of %d calls", t.Calls, t.Budget)
@@ -301,7 +306,11 @@ func (d Drawing) foot(t *view.Tree, now time.Time) []string {
 			d.Row("  "+d.Dim("inspan resume "+t.Run), ""))
 	}
 	if t.Result != nil && t.Result.Error != "" {
-		out = append(out, d.Row("  "+d.Red(view.Clip(t.Result.Error, 600)), ""))
+		paint := d.Red
+		if t.Stopped() {
+			paint = d.Dim
+		}
+		out = append(out, d.Row("  "+paint(view.Clip(t.Result.Error, 600)), ""))
 	}
 	return out
 }

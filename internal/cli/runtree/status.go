@@ -1,6 +1,9 @@
 package runtree
 
 import (
+	"strings"
+
+	"github.com/inspan/inspan/internal/core/view"
 	"github.com/inspan/inspan/pkg/events"
 	"github.com/inspan/inspan/pkg/run"
 )
@@ -13,23 +16,36 @@ func CostText(cost events.MicroUSD) string {
 	return cost.String()
 }
 
-// The statuses that a list shows: those of a run, and two that say more.
+// The statuses that a list shows: those of a run, and some that say more.
 const (
-	statusHeld    = "held"
-	statusWaiting = "waiting"
+	statusHeld     = "held"
+	statusWaiting  = "waiting"
+	statusProvider = "waiting: provider"
+	statusStopped  = "stopped"
 )
 
-// StatusOf is the status that a list shows for a run.
+// StatusOf is the status that a list shows for a run. A run that a person stopped has failed in its events.
 func StatusOf(i run.Info) string {
 	switch {
 	case i.Held != "":
 		return statusHeld
 	case len(i.Gates) > 0 && i.Status == events.Running:
 		return statusWaiting
+	case i.Provider != "" && i.Status == events.Running:
+		return statusProvider
+	case view.Stopped(events.Result{Status: i.Status, FinishReason: i.FinishReason}):
+		return statusStopped
 	}
 	return string(i.Status)
 }
 
-// Statuses are all that StatusOf returns.
+// Is reports whether a run has a status that a person asks for: that of its events, or what a list shows.
+func Is(i run.Info, status string) bool {
+	shown := StatusOf(i)
+	kind, _, _ := strings.Cut(shown, ":")
+	return status == "" || status == shown || status == kind || status == string(i.Status)
+}
+
+// Statuses are all that a person can ask for.
 var Statuses = []string{string(events.Created), string(events.Running), statusWaiting, string(events.Paused),
-	string(events.Completed), string(events.Failed), statusHeld}
+	string(events.Completed), string(events.Failed), statusStopped, statusHeld}

@@ -31,7 +31,7 @@ func (p Paint) State(word string) string {
 		return p.Green(word)
 	case "failed", "held":
 		return p.Red(word)
-	case "paused", "waiting":
+	case "paused", "waiting", "waiting: provider":
 		return p.Yellow(word)
 	case "running", "created":
 		return p.Cyan(word)

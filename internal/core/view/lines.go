@@ -49,6 +49,10 @@ var lineRows = []lineRow{
 		return join("run completed: "+resultText(d.Result), Delivery(d.Delivery))
 	}),
 	line(func(d *events.RunFailedData) string {
+		if Stopped(d.Result) {
+			return join(join("run stopped by "+who(d.By, "somebody")+", "+resultText(d.Result), Clip(d.Error, 300)),
+				Delivery(d.Delivery))
+		}
 		return join(join("run failed ("+d.FinishReason+"), "+resultText(d.Result), Clip(d.Error, 300)), Delivery(d.Delivery))
 	}),
 	line(func(d *events.CheckpointSavedData) string {
@@ -62,7 +66,7 @@ var lineRows = []lineRow{
 		return join(fmt.Sprintf("request %d for a plan of the model", d.Try), Clip(d.Fault, 300))
 	}),
 	line(func(d *events.PlanDeferredData) string {
-		return fmt.Sprintf("the request for a plan failed (attempt %d), again in %s: %s", d.Attempt, ms(d.DelayMS),
+		return fmt.Sprintf("the request for a plan failed (attempt %d), %s: %s", d.Attempt, again(d.DelayMS, d.Outage),
 			Clip(d.Error, 200))
 	}),
 	line(func(d *events.PlanAnsweredData) string {
@@ -97,8 +101,8 @@ var lineRows = []lineRow{
 			checkpointText(d.Checkpoint)), Clip(d.Error, 300))
 	}),
 	line(func(d *events.TurnDeferredData) string {
-		return fmt.Sprintf("turn %d of step %s: the model request failed (attempt %d), again in %s: %s", d.Turn, d.Step,
-			d.Attempt, ms(d.DelayMS), Clip(d.Error, 200))
+		return fmt.Sprintf("turn %d of step %s: the model request failed (attempt %d), %s: %s", d.Turn, d.Step,
+			d.Attempt, again(d.DelayMS, d.Outage), Clip(d.Error, 200))
 	}),
 	line(turnText),
 	line(func(d *events.HistoryCompactedData) string {
@@ -149,3 +153,11 @@ var lineRows = []lineRow{
 }
 
 var lines = index(lineRows)
+
+// again says when a request that failed is made again.
+func again(delayMS int64, o events.Outage) string {
+	if o.Pause {
+		return "again once the run was paused and resumed"
+	}
+	return "again in " + ms(delayMS)
+}

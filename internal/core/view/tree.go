@@ -152,6 +152,14 @@ func (t *Tree) Apply(f events.Event, p events.Payload) {
 	}
 }
 
+// Stopped reports whether a person stopped the run. In its events it has failed.
+func (t *Tree) Stopped() bool { return t.Result != nil && Stopped(*t.Result) }
+
+// Stopped reports whether a result is that of a run that a person stopped.
+func Stopped(r events.Result) bool {
+	return r.Status == events.Failed && r.FinishReason == events.FinishStopped
+}
+
 func (t *Tree) end(at time.Time, r events.Result) {
 	t.Ended, t.Status, t.Result = at, r.Status, &r
 }

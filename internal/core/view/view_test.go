@@ -131,6 +131,7 @@ func TestWhy(t *testing.T) {
 	asked := runtest.Turn(1, "build", "", runtest.Asked(1, 1, "bash", `{"command":"make"}`))
 	ref := runtest.Ref("build", "c1-1", "bash")
 	started := begun(asked, runtest.CallYes(ref, "once"), runtest.CallBegun(ref, 1))
+	waits := runtest.TurnWaits(1, "build", 2, runtest.Start.Add(10*time.Minute), false)
 	for _, c := range []struct {
 		name string
 		s    run.State
@@ -158,6 +159,26 @@ func TestWhy(t *testing.T) {
 			b.Append(runtest.No(s.Gate("g-1"), "not so"), runtest.Paused("gate rejected: not so"))
 			return b.State()
 		}(), []string{"paused: gate rejected: not so", "inspan resume run-a goes on as planned", "inspan revise run-a --plan FILE"}},
+		{"a provider", begun(runtest.TurnWaits(1, "build", 1, runtest.Start, false), waits), []string{
+			"step build: waiting for provider anthropic (503) since 1 min 1 s; next try in 8 min 56 s at 05:16:09; try 3"}},
+		{"a provider, and the request is due", begun(runtest.TurnWaits(1, "build", 1, runtest.Start, false)), []string{
+			"step build: waits for the executor's model turn, try 2 after provider anthropic (503) did not answer"}},
+		{"a provider, for its plan", func() run.State {
+			b := runtest.New("default", "run-a")
+			b.Append(append(planned[:2:2], &events.PlanRequestedData{Event: "plan_requested", Try: 1}, runtest.PlanWaits(1, 1, runtest.Start.Add(time.Hour), false))...)
+			return b.State()
+		}(), []string{"the plan: waiting for provider anthropic (503) since 1 min 0 s; next try in", "try 2"}},
+		{"the pause for a provider that was given up", begun(runtest.TurnWaits(1, "build", 1, runtest.Start, true)), []string{"waits for the planner, which pauses the run because of provider anthropic (503) for"}},
+		{"a person who resumes it after an outage", begun(runtest.TurnWaits(1, "build", 1, runtest.Start, true), runtest.PausedClock("provider anthropic: overloaded")), []string{"paused: provider anthropic: overloaded", "inspan resume run-a"}},
+		{"the executor, once it was resumed", begun(runtest.TurnWaits(1, "build", 1, runtest.Start, true), runtest.PausedClock("provider"), runtest.Resumed()), []string{"step build waits for the executor's model turn"}},
+		{"nothing, as a person stopped it", func() run.State {
+			b := runtest.New("default", "run-a")
+			b.Append(planned[:2]...)
+			end := runtest.Failed(b.State(), events.FinishStopped, "stopped: wrong branch")
+			end.By = "anna"
+			b.Append(end)
+			return b.State()
+		}(), []string{"stopped by anna: stopped: wrong branch, 1 min 0 s ago"}},
 		{"nothing, as it failed", func() run.State {
 			b := runtest.New("default", "run-a")
 			b.Append(planned[:2]...)

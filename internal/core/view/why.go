@@ -13,12 +13,16 @@ import (
 
 // Wait is one thing that a run waits for.
 type Wait struct {
-	// On is gate, resume, planner, gatekeeper, executor, toolrunner, retry, call, budget or nothing.
+	// On is gate, resume, planner, gatekeeper, executor, toolrunner, provider, retry, call, budget or nothing.
 	On string `json:"on"`
 	// Step, Call and Gate it is about, where it is about one.
 	Step string `json:"step_id,omitempty"`
 	Call string `json:"call_id,omitempty"`
 	Gate string `json:"gate_id,omitempty"`
+	// Provider of models that did not answer, HTTPStatus of its refusal, and Try, the number of the next request.
+	Provider   string `json:"provider,omitempty"`
+	HTTPStatus int    `json:"http_status,omitempty"`
+	Try        int    `json:"try,omitempty"`
 	// Since it waits; zero where it does not. Until is when a retry is due.
 	Since time.Time `json:"since,omitzero"`
 	Until time.Time `json:"until,omitzero"`
@@ -29,18 +33,22 @@ type Wait struct {
 
 // What a run can wait for. Four of them are the roles.
 const (
-	OnNothing = "nothing"
-	OnGate    = "gate"
-	OnResume  = "resume"
-	OnRetry   = "retry"
-	OnCall    = "call"
-	OnBudget  = "budget"
+	OnNothing  = "nothing"
+	OnGate     = "gate"
+	OnResume   = "resume"
+	OnProvider = "provider"
+	OnRetry    = "retry"
+	OnCall     = "call"
+	OnBudget   = "budget"
 )
 
-// Line says it in words with the times.
+// Line says it in words with the times, those of the day in the zone of now.
 func (w Wait) Line(now time.Time) string {
 	text := w.Text
 	switch {
+	case w.On == OnProvider:
+		text += fmt.Sprintf(" since %s; next try in %s at %s; try %d", Since(w.Since, now), Since(now, w.Until),
+			w.Until.In(now.Location()).Format("15:04:05"), w.Try)
 	case !w.Until.IsZero():
 		text += ", again in " + Since(now, w.Until)
 	case !w.Since.IsZero() && w.On == OnNothing:
@@ -76,6 +84,8 @@ func Waits(s run.State, now time.Time) []Wait {
 	case s.Status == events.Paused:
 		return []Wait{{On: OnResume, Since: s.UpdatedAt, Text: join("paused", Clip(s.PauseReason, 200)) +
 			"; waits to be resumed", Command: goOn(s)}}
+	case s.Plan == nil && s.Planning != nil && s.Awaits(s.Planning.Outage):
+		return []Wait{providerWait("the plan", s.Planning.Outage, s.Planning.NotBefore, now)}
 	case s.Plan == nil:
 		return []Wait{{On: planner, Since: s.UpdatedAt, Text: "waits for the planner, whose model makes the plan"}}
 	}
@@ -129,6 +139,9 @@ func ended(s run.State) Wait {
 	w := Wait{On: OnNothing, Since: s.UpdatedAt, Text: string(s.Status)}
 	if s.Result != nil {
 		w.Text = join(fmt.Sprintf("%s (%s)", s.Status, s.Result.FinishReason), Clip(s.Result.Error, 200)) + ","
+		if Stopped(*s.Result) {
+			w.Text = join("stopped by "+who(s.Result.By, "somebody"), Clip(s.Result.Error, 200)) + ","
+		}
 	}
 	return w
 }
@@ -144,6 +157,10 @@ func stepWaits(s run.State, st *run.Step, now time.Time) []Wait {
 		return []Wait{w}
 	case st.Status != events.StepIsRunning:
 		return nil
+	case st.Owed > 0 && s.Awaits(st.Outage):
+		w = providerWait("step "+st.ID, st.Outage, st.NotBefore, now)
+		w.Step = st.ID
+		return []Wait{w}
 	case st.Owed > 0 && now.Before(st.NotBefore):
 		w.On, w.Until = OnRetry, st.NotBefore
 		w.Text = fmt.Sprintf("step %s: the model request failed %s", st.ID, times(st.Attempt))
@@ -168,6 +185,26 @@ func stepWaits(s run.State, st *run.Step, now time.Time) []Wait {
 		}
 	}
 	return waits
+}
+
+// providerWait is the wait of the request for a turn or the plan, what, for its provider. Where the request is due, it is
+// the executor's to make.
+func providerWait(what string, o *run.Outage, until, now time.Time) Wait {
+	name := "provider " + Clip(o.Provider, 60)
+	if o.HTTPStatus > 0 {
+		name += fmt.Sprintf(" (%d)", o.HTTPStatus)
+	}
+	w := Wait{On: OnProvider, Provider: o.Provider, HTTPStatus: o.HTTPStatus, Try: o.Tries + 1, Since: o.Since, Until: until,
+		Text: what + ": waiting for " + name}
+	switch {
+	case o.Pause:
+		w.On, w.Until = string(events.Planner), time.Time{}
+		w.Text = what + ": waits for the planner, which pauses the run because of " + name
+	case !now.Before(until):
+		w.On, w.Since, w.Until = string(events.Executor), until, time.Time{}
+		w.Text = fmt.Sprintf("%s: waits for the executor's model turn, try %d after %s did not answer", what, w.Try, name)
+	}
+	return w
 }
 
 func openCalls(s run.State, step string) []*run.Call {
