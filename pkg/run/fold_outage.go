@@ -55,6 +55,12 @@ func (s *State) Lasting(o *Outage) *Outage {
 	return o
 }
 
+// Suspended reports whether the request of an outage is not made before a person has resumed the run.
+func (s *State) Suspended(o *Outage) bool {
+	o = s.Lasting(o)
+	return o != nil && o.Pause
+}
+
 // Awaits reports whether a request waits for its provider. One that was given up no longer does once a person has
 // resumed the run.
 func (s *State) Awaits(o *Outage) bool { return o != nil && !(o.Pause && s.Lasting(o) == nil) }

@@ -267,7 +267,7 @@ func (r *Role) failed(ctx, ask context.Context, s run.State, task turn.Task, cau
 	if err != nil {
 		return w, err
 	}
-	if st := w.State.Step(task.Step.ID); st != nil && !st.NotBefore.IsZero() && w.State.GivenUp() == nil {
+	if st := w.State.Step(task.Step.ID); st != nil && !st.NotBefore.IsZero() && !w.State.Suspended(st.Outage) {
 		return w, r.cfg.Timers.Set(ctx, s.HarnessID, "turn."+st.ID, st.NotBefore)
 	}
 	return w, nil

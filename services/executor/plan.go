@@ -149,7 +149,7 @@ func (r planning) failed(ctx, ask context.Context, s run.State, task turn.PlanTa
 	if err != nil {
 		return err
 	}
-	if p := w.State.Planning; p != nil && p.Owed != 0 && !p.NotBefore.IsZero() && w.State.GivenUp() == nil {
+	if p := w.State.Planning; p != nil && p.Owed != 0 && !p.NotBefore.IsZero() && !w.State.Suspended(p.Outage) {
 		return r.cfg.Timers.Set(ctx, s.HarnessID, "turn."+planTimer, p.NotBefore)
 	}
 	return nil

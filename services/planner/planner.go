@@ -146,10 +146,10 @@ func (r *Role) Event(ctx context.Context, h runlog.ReceivedEvent) error {
 		if err := r.setDeadline(ctx, h.State); err != nil {
 			return err // its clock stood while it was paused
 		}
-		if h.State.Plan == nil && h.State.Status == events.Running {
-			_, err := r.fromModel(ctx, h.State) // it was paused before it had one
-			return err
-		}
+	}
+	if h.Kind == events.RunResumed && h.State.Plan == nil && h.State.Status == events.Running {
+		_, err := r.fromModel(ctx, h.State) // it was paused before it had one
+		return err
 	}
 	decide := lifecycle.Progress
 	switch h.Kind {

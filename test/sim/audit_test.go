@@ -46,6 +46,7 @@ type ledger struct {
 	direct, others bool
 	// resumed is the sequence of the last time that somebody resumed it.
 	resumed uint64
+	clock   clockAudit
 }
 
 type gateAudit struct {
@@ -106,6 +107,9 @@ func (a *audit) event(runID string, r kernel.Record) {
 	fault := a.judge(runID, l, f, p)
 	if fault == "" {
 		fault = a.hooked(runID, l, p)
+	}
+	if fault == "" {
+		fault = a.outage(l, f, p)
 	}
 	if fault != "" {
 		a.breaks("run %s#%d %s: %s", runID, f.Sequence, k, fault)

@@ -25,7 +25,7 @@ func (m models) Ask(ctx context.Context, req llm.Request, _ llm.Sink) (llm.Answe
 		return llm.Answer{}, context.Cause(ctx)
 	}
 	if v != made {
-		return llm.Answer{}, &llm.Error{Class: llm.Transient, Err: errTrouble}
+		return llm.Answer{}, m.away()
 	}
 	m.l.p.w.audit.asked(req)
 	m.l.p.w.audit.turnPermitted(req)

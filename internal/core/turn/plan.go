@@ -29,11 +29,8 @@ type PlanDuty struct {
 // who was lost.
 func NextPlan(s run.State, now time.Time, lost int) PlanDuty {
 	p := s.Planning
-	if s.Status != events.Running || p == nil || p.Owed == 0 || s.Held != nil {
+	if s.Status != events.Running || p == nil || p.Owed == 0 || s.Held != nil || s.Suspended(p.Outage) {
 		return PlanDuty{}
-	}
-	if o := s.Lasting(p.Outage); o != nil && o.Pause {
-		return PlanDuty{} // not before the run was paused and a person lets it go on
 	}
 	if now.Before(p.NotBefore) {
 		return PlanDuty{Wait: p.NotBefore}

@@ -61,7 +61,7 @@ func NextAfter(s run.State, stepID string, now time.Time, lost int) Duty {
 	if st.Final {
 		return Duty{Append: []events.Payload{closing(s, st)}}
 	}
-	if o := s.Lasting(st.Outage); st.Owed == 0 || s.Held != nil && s.Held.Told || o != nil && o.Pause {
+	if st.Owed == 0 || s.Held != nil && s.Held.Told || s.Suspended(st.Outage) {
 		return Duty{} // nothing, or not before the run was paused and a person lets it go on
 	}
 	if s.Held != nil {

@@ -1,0 +1,28 @@
+package mutants
+
+var outages = []Mutant{
+	{Name: "a run whose provider was given up is not paused", File: "services/planner/planner.go",
+		Old: "	case events.TurnDeferred, events.PlanDeferred:\n", New: "	case events.PlanDeferred:\n"},
+	{Name: "a refused key fails the step", File: "internal/llm/llm.go",
+		Old: "Auth: Repair, Invalid: Never", New: "Auth: Never, Invalid: Never"},
+	{Name: "a request that was given up is made again before a person resumed its run", File: "internal/core/turn/turn.go",
+		Old: " || s.Suspended(st.Outage) {", New: " {", By: []string{"./internal/core/turn"}},
+	{Name: "a provider is waited for without a limit", File: "internal/core/turn/turn.go",
+		Old: "	if f.MaxWait <= 0 || f.Provider", New: "	if f.MaxWait >= 0 || f.Provider", By: []string{"./internal/core/turn"}},
+	{Name: "a wait begins where the one before a pause ended", File: "pkg/run/fold_outage.go",
+		Old: "	if o == nil || o.Sequence < s.ResumedAt {", New: "	if o == nil {", By: []string{"./internal/core/turn"}},
+	{Name: "a pause counts towards the deadline", File: "internal/core/lifecycle/moves.go",
+		Old: "Reason: w.Reason, Input: w.Input, ClockStopped: true}}", New: "Reason: w.Reason, Input: w.Input}}"},
+	{Name: "a wait for a provider counts towards the deadline", File: "pkg/run/fold_outage.go",
+		Old: "stopped := waits || s.Clock.Paused;", New: "stopped := s.Clock.Paused && !waits;", By: []string{"./pkg/run"}},
+	{Name: "an answer that a provider gave after a wait does not count towards the deadline", File: "pkg/run/fold_outage.go",
+		Old: "waited && due.Before(at) {", New: "waited && due.Before(s.Clock.Since) {", By: []string{"./pkg/run"}},
+	{Name: "a paused run is timed out", File: "pkg/run/fold_outage.go",
+		Old: "s.Options.TimeoutMS <= 0 || s.Clock.Paused ||", New: "s.Options.TimeoutMS <= 0 ||", By: []string{"./internal/core/lifecycle"}},
+	{Name: "a resumed run has no timer for its deadline", File: "services/planner/planner.go",
+		Old: "		if err := r.setDeadline(ctx, h.State); err != nil {\n			return err // its clock", New: "		if err := ctx.Err(); err != nil {\n			return err // its clock", By: []string{"./services/planner"}},
+	{Name: "a stream that sends nothing is read for ever", File: "internal/llm/wire/idle.go",
+		Old: "time.AfterFunc(b.idle, func()", New: "time.AfterFunc(1<<62, func()", By: []string{"./internal/llm/wire"}},
+	{Name: "a failed run is retried by another run with each call", File: "pkg/client/retry.go",
+		Old: "		id := RetryOf(of)\n", New: "		id := NewID()\n", By: []string{"./internal/cli", "-run", "TestRetry"}},
+}
