@@ -96,9 +96,7 @@ func (f *Feed) Open(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		r := &reader{feed: f, role: role, next: at + 1, stored: at, wake: make(chan struct{}, 1)}
-		r.wake <- struct{}{} // there may be something behind the position
-		f.readers = append(f.readers, r)
+		f.readers = append(f.readers, &reader{feed: f, role: role, next: at + 1, stored: at, wake: make(chan struct{}, 1)})
 	}
 	stop, err := f.cfg.Log.WatchLog(f.receive)
 	f.stop = stop

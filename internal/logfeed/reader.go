@@ -18,7 +18,7 @@ const (
 	// mostOpenBytes bounds what a role has not acknowledged beside Config.MostOpen: behind either it takes no more
 	// until it has acknowledged some.
 	mostOpenBytes = 16 << 20
-	// readAgain is the wait after a read of the log failed, roomAgain that for room.
+	// readAgain is the wait after a read of the log failed, roomAgain that for room, or for an event that is not there yet.
 	readAgain = 250 * time.Millisecond
 	roomAgain = 5 * time.Millisecond
 )
@@ -54,11 +54,13 @@ func (r *reader) receive(e jet.Logged, wanted bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.seen = max(r.seen, e.Seq)
-	if e.Seq != r.next || r.full() {
+	switch {
+	case e.Seq < r.next: // it was read before it came
+	case e.Seq > r.next || r.full():
 		r.rouse()
-		return
+	default:
+		r.take(e, wanted)
 	}
-	r.take(e, wanted)
 }
 
 // take delivers an event and goes on behind it. mu is held.
@@ -121,19 +123,21 @@ func (r *reader) position() uint64 {
 	return r.next - 1
 }
 
-// run reads what was not taken as it was republished, until ctx ends.
+// run reads what the role has not acknowledged yet, and then what was not taken as it was republished, until ctx ends.
 func (r *reader) run(ctx context.Context) {
-	for {
-		select {
-		case <-r.wake:
-		case <-ctx.Done():
-			return
-		}
-		for first := true; ctx.Err() == nil && (first || r.misses()); first = false {
-			wait := r.catchUp(ctx)
-			if wait > 0 && kernel.Sleep(ctx, wait) != nil {
-				return
+	for unread := true; ctx.Err() == nil; {
+		if !unread && !r.misses() {
+			select {
+			case <-r.wake:
+			case <-ctx.Done():
 			}
+			continue
+		}
+		wait := r.catchUp(ctx)
+		if wait == 0 {
+			unread = false
+		} else if kernel.Sleep(ctx, wait) != nil {
+			return
 		}
 	}
 }
@@ -155,7 +159,6 @@ func (r *reader) catchUp(ctx context.Context) (wait time.Duration) {
 	}
 	evs, more, err := r.feed.cfg.Log.ReadLog(ctx, after)
 	if err != nil {
-		r.rouse()
 		if ctx.Err() == nil {
 			r.feed.failed(r.role, err)
 		}
@@ -170,6 +173,9 @@ func (r *reader) catchUp(ctx context.Context) (wait time.Duration) {
 	}
 	if more {
 		r.seen = max(r.seen, r.next) // another page follows
+	}
+	if len(evs) == 0 && r.next <= r.seen {
+		return roomAgain // the reader is behind what it republished
 	}
 	return 0
 }
