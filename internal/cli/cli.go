@@ -149,7 +149,7 @@ or not accepted (inspan trust), 5 no such thing, 130 interrupted.`,
 		}
 	}
 	add("start", config.Init(a), agents.Files(a), dispatch.Demo(a), serve.Up(a), dispatch.Run(a), repl.Command(a),
-		merge.Merge(a), merge.Clean(a), trusted.Command(a))
+		merge.Merge(a), merge.Undo(a), merge.Clean(a), trusted.Command(a))
 	tools := agents.Tools(a)
 	tools.AddCommand(served.Commands(a, agents.Builtin())...)
 	add("look", runs.List(a), runs.Inspect(a), runs.Watch(a), runs.Logs(a), runs.Why(a), transfer.Export(a),

@@ -105,6 +105,20 @@ func TestFolderCopy(t *testing.T) {
 			c.odd(1)
 			c.file(".env", "TOKEN=hunter2\n")
 			c.file("build/out.log", "hunter2\n")
+			putFile(t, filepath.Join(c.dir, "same"), "mine\n")
+			c.do(0, []string{"5 files changed back"}, "undo", "last")
+			c.file("same", "mine\n")
+			putFile(t, filepath.Join(c.dir, "same"), "same\n")
+			c.odd(0)
+			c.do(1, []string{"nothing was changed", "a file"}, "undo", "last")
+			c.odd(0)
+			c.do(0, nil, "merge", "last", "--squash")
+			putFile(t, filepath.Join(c.dir, "a file"), "mine\n")
+			before := c.digest()
+			c.do(1, []string{"nothing was changed", "a file"}, "undo", "r1")
+			if c.digest() != before {
+				t.Error("the files were changed")
+			}
 		})
 	}
 	t.Run("PLUS-11 a folder that changed meanwhile is not changed by halves", func(t *testing.T) {

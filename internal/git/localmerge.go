@@ -120,7 +120,14 @@ func (r *Result) Fetch(ctx context.Context) error {
 
 // Apply makes the changes of the run since a commit in the person's working tree, all or none, and commits nothing.
 // ErrConflict where the files were changed at the same places; nothing was changed then.
-func (r *Result) Apply(ctx context.Context, base string) error {
+func (r *Result) Apply(ctx context.Context, base string) error { return r.apply(ctx, base) }
+
+// Undo takes the changes of the run since a commit out of the person's working tree again, all or none, and commits
+// nothing. What else was changed stays. ErrConflict where the person changed the same places since; nothing was changed
+// then.
+func (r *Result) Undo(ctx context.Context, base string) error { return r.apply(ctx, base, "--reverse") }
+
+func (r *Result) apply(ctx context.Context, base string, how ...string) error {
 	at := filepath.Join(filepath.Dir(r.dir), "patch")
 	f, err := os.OpenFile(at, os.O_CREATE|os.O_WRONLY|os.O_EXCL, 0o600)
 	if err != nil {
@@ -132,7 +139,7 @@ func (r *Result) Apply(ctx context.Context, base string) error {
 	if info, err := os.Stat(at); err != nil || info.Size() == 0 {
 		return err
 	}
-	_, err = r.local.ask(ctx, "apply", "--whitespace=nowarn", at)
+	_, err = r.local.ask(ctx, append(append([]string{"apply", "--whitespace=nowarn"}, how...), at)...)
 	if e, ok := errors.AsType[*Error](err); ok {
 		return fmt.Errorf("%w: %w", ErrConflict, e)
 	}

@@ -31,8 +31,8 @@ type mergeCommand struct {
 	*app.App
 	into   string
 	squash bool
-	// plain is true where the files are in no repository.
-	plain bool
+	// plain is true where the files are in no repository, undo where the changes are taken out again.
+	plain, undo bool
 }
 
 // Merge makes inspan merge.
@@ -241,6 +241,9 @@ func (a *mergeCommand) run(ctx context.Context, c *client.Client, args []string)
 		if out.Paths, err = r.Paths(ctx, m.base); err != nil {
 			return err
 		}
+	}
+	if a.undo {
+		return a.takeOut(ctx, r, m, out)
 	}
 	if a.squash || l == nil {
 		err = a.apply(ctx, r, m, &out)
