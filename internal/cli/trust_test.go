@@ -122,7 +122,7 @@ func TestTrust(t *testing.T) {
 		}
 		s.do(0, []string{"Accepted for this once"}, both, "run", "evil", "work", "--trust")
 		s.do(4, nil, "", "run", "evil", "work")
-		s.do(0, []string{"MCP server sly: sh -c \"touch " + s.mark + ".server\", in the sandbox", "without isolation", "open network", "tools bash", "autonomy 5", "scripted model evil"}, "", "trust")
+		s.do(0, []string{"MCP server sly: sh -c \"touch " + s.mark + ".server\", without isolation", "commands run without isolation", "open network", "tools bash", "autonomy 5", "scripted model evil"}, "", "trust")
 		s.do(0, nil, both, "run", "evil", "work")
 		s.put("agents/evil.prompt", s.agent("touch "+s.mark+".other"))
 		s.do(4, []string{"agents", "changed since"}, "", "run", "evil", "work")

@@ -32,7 +32,7 @@ func DescribeAgents(agents map[string]events.Agent) []string {
 			say("hook %s on %s%s: %s", h.ID, h.On, onTool(h.Tool), hookRuns(h))
 		}
 		for _, s := range a.MCP {
-			say("MCP server %s: %s", s.Name, serverRuns(s))
+			say("MCP server %s: %s", s.Name, serverRuns(s, a.Sandbox))
 		}
 		for _, t := range a.Served {
 			say("tool %s, served over NATS, digest %.12s", t.Name, t.Digest)
@@ -74,8 +74,14 @@ func hookRuns(h events.Hook) string {
 	return "built-in " + h.Builtin
 }
 
-func serverRuns(s events.MCPServer) string {
+// noIsolation reports whether an agent asks for a sandbox that isolates nothing.
+func noIsolation(sb events.Sandbox) bool { return sb.Mode == "host" || sb.Backend == "host" }
+
+func serverRuns(s events.MCPServer, sb events.Sandbox) string {
 	runs := words(s.Command) + ", in the sandbox"
+	if noIsolation(sb) {
+		runs = words(s.Command) + ", without isolation"
+	}
 	if s.URL != "" {
 		runs = "requests to " + s.URL + ", outside of the sandbox"
 	}
@@ -99,7 +105,7 @@ func serverRuns(s events.MCPServer) string {
 
 func describeSandbox(s events.Sandbox, say func(string, ...any)) {
 	switch {
-	case s.Mode == "host" || s.Backend == "host":
+	case noIsolation(s):
 		say("commands run without isolation (sandbox host)")
 	case s.Mode != "" && s.Mode != "auto":
 		say("sandbox %s%s", s.Mode, strings.TrimRight(" "+s.Image, " "))
