@@ -235,11 +235,11 @@ func TestCompaction(t *testing.T) {
 		}
 		m.mu.Lock()
 		m.stumble = func(context.Context, llm.Request) error {
-			return &llm.Error{Class: llm.Auth, Err: errors.New("the key is not valid")}
+			return &llm.Error{Class: llm.Invalid, Err: errors.New("the model is not valid")}
 		}
 		m.mu.Unlock()
 		w.task(events.Task{ID: "never", Agent: "reader", Task: "read all pages"})
-		if s := w.ended("never"); s.Status != events.Failed || !strings.Contains(s.Result.Error, "the key is not valid") {
+		if s := w.ended("never"); s.Status != events.Failed || !strings.Contains(s.Result.Error, "the model is not valid") {
 			t.Errorf("%s: %+v", s.Status, s.Result)
 		}
 	})

@@ -43,7 +43,7 @@ turns:
 	w.agent(events.Agent{Name: "muddled", Plan: "model"}, `
 turns:
   - when: {purpose: plan}
-    error: {class: auth, message: wrong key}
+    error: {class: invalid, message: no such model}
 `)
 	w.start()
 	plan := func(steps ...events.TaskStep) *events.TaskPlan { return &events.TaskPlan{Steps: steps} }

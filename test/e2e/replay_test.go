@@ -64,7 +64,7 @@ func history(t *testing.T) map[string][]byte {
 	w.agent(events.Agent{Name: "hasty", Tools: []string{"bash"}, Guards: []events.Rule{hasty}}, shouter)
 	w.agent(events.Agent{Name: "pusher", Tools: []string{"bash", "read"}, MaxToolCalls: 1}, `
 turns:
-  - when: {turn: 1}
+  - when: {turn: 1, attempt: 1}
     error: {class: transient, message: "busy"}
   - when: {turn: 1, attempt: 2}
     calls:
