@@ -61,6 +61,9 @@ func TestOutage(t *testing.T) {
 			first := time.Time{}
 			for {
 				var d *events.TurnDeferredData
+				if now.Sub(noon) > 24*time.Hour {
+					t.Fatal("it is never paused")
+				}
 				if now, d = fails(t, b, f, now); first.IsZero() {
 					if first = now; d.DelayMS != BaseDelay.Milliseconds() {
 						t.Errorf("round %d begins with a wait of %d ms", round, d.DelayMS)
@@ -131,6 +134,9 @@ func TestOutage(t *testing.T) {
 		f.MaxWait = 3 * time.Second
 		now, paused := noon, false
 		for !paused {
+			if now.Sub(noon) > time.Hour {
+				t.Fatal("it is never paused")
+			}
 			duty := NextPlan(b.State(), now, 0)
 			if !duty.Wait.IsZero() {
 				now = duty.Wait
