@@ -155,7 +155,8 @@ or not accepted (inspan trust), 5 no such thing, 130 interrupted.`,
 	add("look", runs.List(a), runs.Inspect(a), runs.Watch(a), runs.Logs(a), runs.Why(a), transfer.Export(a),
 		agents.List(a), tools, guards.Command(a), config.Command(a), runs.Cost(a), artifacts.Command(a), runs.Checkpoints(a),
 		runs.Branches(a), merge.Diff(a), sessions.Command(a))
-	add("decide", steer.Gates(a), steer.Answer(a, "approve"), steer.Answer(a, "reject"), steer.Fork(a), steer.Retry(a),
+	add("decide", steer.Gates(a), steer.Answer(a, "approve"), steer.Answer(a, "reject"), steer.Grants(a), steer.Fork(a),
+		steer.Retry(a),
 		steer.Control(a, "pause"), steer.Control(a, "resume"), steer.Revise(a), steer.Control(a, "stop"), steer.Autonomy(a))
 	add("care", serve.Setup(a), verify.Keygen(a), doctor.Command(a), verify.Audit(a), replaytest.Command(a),
 		transfer.Restore(a), transfer.Import(a), views.Rebuild(a), dead.Command(a), versionCmd(a))

@@ -200,7 +200,7 @@ func TestReplSizes(t *testing.T) {
 		tm := d.terminalOf(pty.Winsize{Rows: 10, Cols: 20}, nil, "repl", "talker", "--session", "narrow")
 		at := tm.sees(0, "› ")
 		tm.types("run it\r")
-		at = tm.sees(at, "waiting")
+		at = tm.sees(at, "?/l: ")
 		tm.types("y\r")
 		at = tm.sees(at, "It ran.")
 		at = tm.sees(at, "› ")

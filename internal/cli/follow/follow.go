@@ -10,6 +10,7 @@ import (
 	"slices"
 
 	"github.com/inspan/inspan/internal/cli/app"
+	"github.com/inspan/inspan/internal/cli/gateprompt"
 	"github.com/inspan/inspan/internal/cli/terminal"
 	"github.com/inspan/inspan/internal/core/view"
 	"github.com/inspan/inspan/pkg/client"
@@ -130,7 +131,7 @@ func (f *Follower) opened(ctx context.Context, g *events.GateOpenedData) error {
 	}
 	switch {
 	case f.yes:
-		return f.Answer(ctx, g, Answer{Yes: true})
+		return f.Answer(ctx, g, gateprompt.Answer{Yes: true})
 	case f.App.CanAsk():
 		f.open = append(f.open, g)
 		f.ask(ctx)
@@ -162,7 +163,7 @@ func (f *Follower) closed(ctx context.Context, id string) {
 }
 
 func (f *Follower) typed(ctx context.Context, line string, ok bool) error {
-	v, done := Answer{Leave: true}, true
+	v, done := gateprompt.Answer{Leave: true}, true
 	if ok {
 		v, done = f.asking.typed(line)
 	}
@@ -184,10 +185,11 @@ func (f *Follower) typed(ctx context.Context, line string, ok bool) error {
 }
 
 // Answer answers a gate. That another client was faster is no failure.
-func (f *Follower) Answer(ctx context.Context, g *events.GateOpenedData, v Answer) error {
+func (f *Follower) Answer(ctx context.Context, g *events.GateOpenedData, v gateprompt.Answer) error {
 	wait, cancel := context.WithTimeout(ctx, f.App.Wait)
 	defer cancel()
-	d := client.Decision{Run: f.RunID, Gate: g.Gate, By: f.App.Me(), Reason: v.Reason, Hash: g.ProposalHash}
+	d := client.Decision{Run: f.RunID, Gate: g.Gate, By: f.App.Me(), Reason: v.Reason, Hash: g.ProposalHash, Always: v.Always,
+		Edit: v.Edit}
 	say := f.Client.Gates().Approve
 	if !v.Yes {
 		say = f.Client.Gates().Reject

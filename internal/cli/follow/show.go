@@ -159,3 +159,28 @@ func (s *Show) Close() {
 	s.draw.Width, _ = s.app.Term.Size()
 	s.canvas.Keep(s.draw.Lines(&s.run, time.Now()))
 }
+
+// Session is that of the run, empty for none.
+func (s *Show) Session() string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.last.Created == nil {
+		return ""
+	}
+	return s.last.Created.Session
+}
+
+// What is the call at a gate in words, empty for a step.
+func (s *Show) What(call string) string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return WhatOf(&s.run, call)
+}
+
+// WhatOf is a call in words, empty where there is none of that id.
+func WhatOf(t *view.Tree, call string) string {
+	if c := t.Call(call); c != nil {
+		return view.Clip(c.Tool, 40) + " " + c.Input
+	}
+	return ""
+}

@@ -17,7 +17,7 @@ import (
 
 	"github.com/inspan/inspan/internal/cli/app"
 	"github.com/inspan/inspan/internal/cli/dispatch"
-	"github.com/inspan/inspan/internal/cli/follow"
+	"github.com/inspan/inspan/internal/cli/gateprompt"
 	"github.com/inspan/inspan/internal/cli/lineedit"
 	"github.com/inspan/inspan/internal/cli/runtree"
 	"github.com/inspan/inspan/internal/cli/terminal"
@@ -318,41 +318,26 @@ func (r *repl) ended(t *turnRun) error {
 }
 
 // gate asks about one, at a terminal or over a pipe.
-func (r *repl) gate(ctx context.Context, g *events.GateOpenedData) (follow.Answer, error) {
+func (r *repl) gate(ctx context.Context, q *gateprompt.Prompt) (gateprompt.Answer, error) {
 	if r.flags.Yes {
-		return follow.Answer{Yes: true}, nil
+		return gateprompt.Answer{Yes: true}, nil
 	}
-	p := r.app.Paint()
 	r.input.Discard(ctx)
 	for {
-		line, err := r.input.Answer(ctx, p.Bold(follow.PromptYesNo))
+		line, err := r.input.Answer(ctx, r.app.Paint().Bold(q.Text()))
 		if errors.Is(err, io.EOF) {
 			fmt.Fprintf(r.app.Err, "The run waits for a person: inspan gates\n")
-			return follow.Answer{Leave: true}, nil
+			return gateprompt.Answer{Leave: true}, nil
 		}
 		if err != nil {
-			return follow.Answer{}, err
+			return gateprompt.Answer{}, err
 		}
-		switch follow.GateWord(line) {
-		case follow.GateYes:
-			return follow.Answer{Yes: true}, nil
-		case follow.GateLeave:
-			return follow.Answer{Leave: true}, nil
-		case follow.GateDetails:
-			r.details(g)
-		case follow.GateNo:
-			why, err := r.input.Answer(ctx, p.Bold(follow.PromptReason))
-			if err != nil && !errors.Is(err, io.EOF) {
-				return follow.Answer{}, err
-			}
-			return follow.Answer{Reason: cmp.Or(strings.TrimSpace(why), "rejected at the prompt")}, nil
+		print, a, done := q.Take(line)
+		for _, l := range print {
+			fmt.Fprintln(r.app.Out, l)
 		}
-	}
-}
-
-// details prints the exact action that is asked for.
-func (r *repl) details(g *events.GateOpenedData) {
-	for _, line := range follow.Proposal(g) {
-		fmt.Fprintln(r.app.Out, "    "+line)
+		if done {
+			return a, nil
+		}
 	}
 }

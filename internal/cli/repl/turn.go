@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/inspan/inspan/internal/cli/follow"
+	"github.com/inspan/inspan/internal/cli/gateprompt"
 	"github.com/inspan/inspan/internal/cli/lineedit"
 	"github.com/inspan/inspan/internal/cli/runtree"
 	"github.com/inspan/inspan/internal/cli/terminal"
@@ -59,7 +60,7 @@ type gateQuestion struct {
 }
 
 type verdictOf struct {
-	v   follow.Answer
+	v   gateprompt.Answer
 	err error
 }
 
@@ -275,19 +276,15 @@ func (t *turnRun) ask(ctx context.Context) error {
 	if s, err := t.c.State(ctx, t.id); err == nil && s.Gate(g.Gate) != nil && s.Gate(g.Gate).Status != run.GatePending {
 		return nil // its answer comes next
 	}
-	p, what := t.draw, view.Clip(g.Description, 300)
-	if c := t.tree.Call(g.Call); c != nil {
-		what = view.Clip(c.Tool, 40) + " " + c.Input
-	}
-	t.print("", "  "+p.Yellow(p.Bold("? "))+p.Bold(what))
-	if why := cmp.Or(g.Reason, g.Rule); why != "" {
-		t.print("    " + p.Dim(view.Clip(why, 300)))
-	}
+	t.sized()
+	prompt := &gateprompt.Prompt{Gate: g, Session: t.r.flags.Session, Paint: t.draw.Paint, Width: t.draw.Width,
+		What: follow.WhatOf(&t.tree, g.Call), Diff: gateprompt.Proposed(g)}
+	t.print(append([]string{""}, prompt.Opening()...)...)
 	t.canvas.Keep(nil)
 	question, cancel := context.WithCancel(ctx)
 	t.asking = &gateQuestion{gate: g, cancel: cancel, answer: make(chan verdictOf, 1)}
 	go func(q *gateQuestion) {
-		v, err := t.r.gate(question, g)
+		v, err := t.r.gate(question, prompt)
 		q.answer <- verdictOf{v, err}
 	}(t.asking)
 	return nil

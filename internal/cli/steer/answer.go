@@ -10,6 +10,7 @@ import (
 	"github.com/inspan/inspan/internal/core/view"
 	"github.com/inspan/inspan/pkg/approval"
 	"github.com/inspan/inspan/pkg/client"
+	"github.com/inspan/inspan/pkg/events"
 	"github.com/inspan/inspan/pkg/run"
 )
 
@@ -20,6 +21,7 @@ type answerCommand struct {
 	decision client.Decision
 	keyFile  string
 	edit     editing
+	always   string
 }
 
 // Answer makes inspan approve and inspan reject.
@@ -54,6 +56,11 @@ func Answer(a *app.App, word string) *cobra.Command {
 		"file of the key to sign the answer with; inspan keygen makes one (INSPAN_SIGN_KEY)")
 	if c.word == "approve" {
 		c.edit.flags(cmd)
+		cmd.Flags().StringVar(&c.always, "always", "", "approve later calls, too, that are like this one: of the run or of its session")
+		cmd.Flags().StringVar(&c.decision.Pattern, "pattern", "",
+			`with --always: commands that begin so, such as "go test *"; the very action if not given`)
+		cmd.Flags().DurationVar(&c.decision.For, "for", 0, "with --always: how long at most; 24h if not given")
+		cmd.Example += "\n  inspan approve g-1a2b3c4d5e6f --always session --for 8h"
 	}
 	cmd.Flags().StringVar(&c.decision.Hash, "hash", "",
 		"proposal_hash you saw; the answer is refused if another proposal waits")
@@ -70,6 +77,10 @@ func (a *answerCommand) run(ctx context.Context, c *client.Client, args []string
 	if a.decision.Edit, err = a.edit.input(ctx, a.App, c, a.decision.Run, a.decision.Gate); err != nil {
 		return err
 	}
+	a.decision.Always = events.GrantScope(a.always)
+	if a.always == "" && (a.decision.Pattern != "" || a.decision.For != 0) {
+		return app.Usage("--pattern and --for go with --always")
+	}
 	answer := c.Gates().Approve
 	if a.word == "reject" {
 		answer = c.Gates().Reject
@@ -82,6 +93,11 @@ func (a *answerCommand) run(ctx context.Context, c *client.Client, args []string
 	if g.Status == run.GatePending {
 		return printRun(a.App, s, fmt.Sprintf("Gate %s has %d of %d approvals and waits for more people.", g.ID,
 			g.VotesFor(g.Votes[len(g.Votes)-1].Action), g.Approvers))
+	}
+	if d := g.Grant; d != nil && a.decision.Always != "" && !a.JSON {
+		fmt.Fprintf(a.Out, "From now on allowed in the %s, until %s: %s %s\n%s\n", d.Scope,
+			d.Until.In(a.Zone()).Format("2006-01-02 15:04"), view.Clip(d.Tool, 60), view.Clip(d.Pattern, events.MaxPattern),
+			a.Paint().Dim("Take it back: inspan grants revoke "+d.Run+"/"+d.ID))
 	}
 	return printRun(a.App, s, fmt.Sprintf("Gate %s is %s by %s, after %s.", g.ID, g.Status, view.Clip(g.By, 80),
 		view.Since(g.CreatedAt, *g.ResolvedAt)))
