@@ -121,6 +121,18 @@ var minds = []Mutant{
 }
 
 var terms = []Mutant{
+	{Name: "a revoked grant of a run still holds", File: "pkg/run/fold_grant.go",
+		Old: "d.Run == s.HarnessID && !g.Revoked &&", New: "d.Run == s.HarnessID &&", By: []string{"./internal/core/gate", "./pkg/run"}},
+	{Name: "a call rests on a grant that was revoked", File: "pkg/run/fold_grant.go",
+		Old: "		case g.Revoked:\n			return fmt.Sprintf(\"call", New: "		case false:\n			return fmt.Sprintf(\"call", By: []string{"./pkg/run"}},
+	{Name: "a grant of a session is used in another one, or after its end", File: "internal/core/gate/grant.go",
+		Old: "if g.Scope == events.GrantSession && g.Session == s.Created.Session && now.Before(g.Until) {", New: "if g.Scope == events.GrantSession {", By: []string{"./internal/core/gate"}},
+	{Name: "a grant covers all that its rule asks about", File: "internal/core/gate/grant.go",
+		Old: " && covers(g.Allowance, a, input) {", New: " {", By: []string{"./internal/core/gate"}},
+	{Name: "a grant passes over a rule that denies", File: "internal/core/guard/guard.go",
+		Old: "next.Action == Ask && e.Rule.Action == Ask && granted(e.Rule.ID)", New: "granted(\"careful\")", By: []string{"./internal/core/gate"}},
+	{Name: "a grant that was taken back before it was added comes again", File: "internal/session/grant.go",
+		Old: "	if _, has := e.SessionGrant(g.Run, g.ID); has {\n		return e\n	}\n", New: "", By: []string{"./internal/session"}},
 	{Name: "one person votes twice", File: "pkg/run/state.go",
 		Old: "return slices.ContainsFunc(g.Votes, func(v Vote) bool { return v.By == by })", New: "return slices.ContainsFunc(g.Votes, func(v Vote) bool { return v.By == by && false })"},
 	{Name: "votes for different actions add up", File: "pkg/run/state.go",
