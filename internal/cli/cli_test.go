@@ -256,7 +256,7 @@ func TestGates(t *testing.T) {
 		d.want(0, nil, "autonomy", "run-steer", "2")
 		d.want(0, words{"is paused"}, "pause", "run-steer", "--reason", "lunch", "--by", "bea")
 		d.want(0, nil, "resume", "run-steer", "--by", "bea")
-		d.want(0, words{"is failed"}, "stop", "run-steer", "--reason", "enough", "--by", "bea")
+		d.want(0, words{"is stopped"}, "stop", "run-steer", "--reason", "enough", "--by", "bea")
 		if code := <-ended; code != 0 {
 			t.Errorf("logs ended with %d: %s", code, errOut.String())
 		}

@@ -33,9 +33,9 @@ type Retried struct {
 // the fork once it exists. A failed run has one retry, whose id follows from its own, so that two calls make one; the
 // retry of a run whose retry has failed goes on with that one. A run that has not failed, or that would fail for the same
 // reason at once, is a *RefusedError whose hint says what to do.
-func (c *Client) Retry(ctx context.Context, runID, by string) (Retried, error) {
+func (rs Runs) Retry(ctx context.Context, runID, by string) (Retried, error) {
 	for of := runID; ; {
-		s, err := c.State(ctx, of)
+		s, err := rs.c.State(ctx, of)
 		if err != nil {
 			return Retried{}, err
 		}
@@ -43,17 +43,17 @@ func (c *Client) Retry(ctx context.Context, runID, by string) (Retried, error) {
 			return Retried{}, err
 		}
 		id := RetryOf(of)
-		next, err := c.State(ctx, id)
+		next, err := rs.c.State(ctx, id)
 		switch {
 		case errors.Is(err, ErrNotFound):
-			return c.retry(ctx, s, id, by)
+			return rs.retry(ctx, s, id, by)
 		case err != nil:
 			return Retried{}, err
 		case next.Created.ForkOf == nil || next.Created.ForkOf.Run != of:
 			return Retried{}, &RefusedError{Code: "duplicate_id", Reason: "there is another run " + id,
 				Hint: "inspan fork " + of + " --at SEQ goes on under an id of your own"}
 		case next.Status != events.Failed:
-			_, sound, err := c.soundEvent(ctx, s)
+			_, sound, err := rs.soundEvent(ctx, s)
 			return retriedAs(next, sound, true), err
 		}
 		of = id
@@ -61,18 +61,18 @@ func (c *Client) Retry(ctx context.Context, runID, by string) (Retried, error) {
 }
 
 // retry forks a failed run under that id. Somebody else may do so at the same time.
-func (c *Client) retry(ctx context.Context, s run.State, id, by string) (Retried, error) {
-	at, sound, err := c.soundEvent(ctx, s)
+func (rs Runs) retry(ctx context.Context, s run.State, id, by string) (Retried, error) {
+	at, sound, err := rs.soundEvent(ctx, s)
 	if err != nil {
 		return Retried{}, err
 	}
-	_, err = c.Fork(ctx, Fork{Run: s.HarnessID, At: at, ID: id, By: by, SameWorkspace: keepsWorkspace(s)})
+	_, err = rs.c.Fork(ctx, Fork{Run: s.HarnessID, At: at, ID: id, By: by, SameWorkspace: keepsWorkspace(s)})
 	refused, ok := errors.AsType[*RefusedError](err)
 	existing := ok && refused.Code == "duplicate_id"
 	if err != nil && !existing {
 		return Retried{}, err
 	}
-	next, err := c.State(ctx, id)
+	next, err := rs.c.State(ctx, id)
 	if err != nil {
 		return Retried{}, err
 	}
@@ -142,8 +142,8 @@ func keepsWorkspace(s run.State) bool {
 
 // soundEvent is the sequence of the last event of a failed run before a step, or the run itself, failed, and the state
 // there.
-func (c *Client) soundEvent(ctx context.Context, failed run.State) (at uint64, s run.State, err error) {
-	for item, err := range c.Events(ctx, failed.HarnessID, 0) {
+func (rs Runs) soundEvent(ctx context.Context, failed run.State) (at uint64, s run.State, err error) {
+	for item, err := range rs.c.Events(ctx, failed.HarnessID, 0) {
 		if err != nil {
 			return 0, s, err
 		}

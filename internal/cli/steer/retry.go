@@ -37,7 +37,7 @@ of its own. A failed run has one retry: a second call shows it, and where that o
 func (a *retryCommand) run(ctx context.Context, c *client.Client, args []string) error {
 	ctx, cancel := context.WithTimeout(ctx, a.Wait)
 	defer cancel()
-	r, err := c.Retry(ctx, args[0], a.Me())
+	r, err := c.Runs().Retry(ctx, args[0], a.Me())
 	if err != nil {
 		return err
 	}
