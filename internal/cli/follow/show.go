@@ -12,6 +12,7 @@ import (
 	"github.com/inspan/inspan/internal/core/view"
 	"github.com/inspan/inspan/pkg/client"
 	"github.com/inspan/inspan/pkg/events"
+	"github.com/inspan/inspan/pkg/run"
 )
 
 // Notice prints a line beside a run that is shown, and beside its tree where one is drawn. With --json it is not among
@@ -38,6 +39,7 @@ type Show struct {
 	mu   sync.Mutex
 	// The rest is guarded by mu. frozen stops the redrawing while a person types.
 	run    view.Tree
+	last   run.State
 	draw   runtree.Drawing
 	canvas terminal.Canvas
 	frozen bool
@@ -95,6 +97,7 @@ func (s *Show) Event(item client.Item) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.run.Apply(item.Event, item.Payload)
+	s.last = item.State
 	switch d := item.Payload.(type) {
 	case *events.TurnFinishedData:
 		delete(s.draw.Tail, "step "+d.Step)
