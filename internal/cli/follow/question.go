@@ -56,8 +56,8 @@ func (q *Question) ask() { fmt.Fprint(q.app.Out, q.app.Paint().Bold(q.prompt.Tex
 func (q *Question) typed(line string) (v gateprompt.Answer, done bool) {
 	width, _ := q.app.Term.Size()
 	q.below += 1 + (ansi.StringWidth(q.prompt.Text())+ansi.StringWidth(strings.TrimRight(line, "\r\n")))/max(width, 1)
-	print, v, done := q.prompt.Take(line)
-	for _, l := range print {
+	lines, v, done := q.prompt.Take(line)
+	for _, l := range lines {
 		q.print(l)
 	}
 	if !done {

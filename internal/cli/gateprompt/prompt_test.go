@@ -26,8 +26,8 @@ func gate(tool, input string) *events.GateOpenedData {
 func take(t *testing.T, p *Prompt, lines ...string) (printed string, a Answer) {
 	t.Helper()
 	for i, l := range lines {
-		print, a, done := p.Take(l)
-		printed += strings.Join(print, "\n") + "\n"
+		lines, a, done := p.Take(l)
+		printed += strings.Join(lines, "\n") + "\n"
 		if done != (i == len(lines)-1) {
 			t.Fatalf("after %q done is %v", lines[:i+1], done)
 		}
@@ -81,7 +81,7 @@ func TestPrompt(t *testing.T) {
 			t.Error(text)
 		}
 		for _, typed := range []string{"a", "e", "always", "edit"} {
-			if print, _, done := p.Take(typed); done || len(print) == 0 {
+			if lines, _, done := p.Take(typed); done || len(lines) == 0 {
 				t.Errorf("%q is taken", typed)
 			}
 		}

@@ -332,8 +332,8 @@ func (r *repl) gate(ctx context.Context, q *gateprompt.Prompt) (gateprompt.Answe
 		if err != nil {
 			return gateprompt.Answer{}, err
 		}
-		print, a, done := q.Take(line)
-		for _, l := range print {
+		lines, a, done := q.Take(line)
+		for _, l := range lines {
 			fmt.Fprintln(r.app.Out, l)
 		}
 		if done {
