@@ -112,6 +112,7 @@ or not accepted (inspan trust), 5 no such thing, 130 interrupted.`,
 		SilenceUsage: true, SilenceErrors: true, Version: service.Version(), Args: cobra.ArbitraryArgs,
 	}
 	a.Folder = a.Lookup("INSPAN_STORE", app.DefaultStore)
+	a.Kept = merge.Kept(a)
 	root.PersistentPreRunE = func(cmd *cobra.Command, _ []string) error {
 		if err := a.CheckFiles(cmd); err != nil {
 			return err

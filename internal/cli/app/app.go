@@ -4,6 +4,7 @@
 package app
 
 import (
+	"context"
 	"io"
 	"os"
 	"time"
@@ -45,8 +46,10 @@ type App struct {
 	Cmd *cobra.Command
 	// Record is how the station was found, where the project has one that runs.
 	Record station.Record
-	// OwnStore is the folder of a station that this process started for one run.
+	// OwnStore is the folder of a station that this process started for one run, or that was kept of one.
 	OwnStore string
+	// Kept finds the store that was kept of a run which had a station of its own; run is its whole id. Nil finds none.
+	Kept func(ctx context.Context, ref string) (run, store string, ok bool)
 }
 
 // Logger writes the log of a station in this process to standard error.

@@ -23,7 +23,7 @@ func names(all []Contribution) string {
 
 // refusal says what was not accepted, and what to do.
 func refusal(fresh []Contribution) error {
-	lines := []string{"this directory contributes what was not accepted, and it could run commands:"}
+	lines := []string{"files of this directory can run commands, and no one has accepted them:"}
 	for _, c := range fresh {
 		lines = append(lines, "  "+heading(c))
 	}
@@ -70,7 +70,7 @@ func TrustLines(fresh []Contribution) []string {
 // Ask shows contributions to the person at the terminal and asks.
 func (a Acceptance) Ask(ctx context.Context, fresh []Contribution) (bool, error) {
 	p := a.Paint()
-	fmt.Fprintf(a.Err, "%s\n\n", p.Bold("This directory contributes to the station what was not accepted yet:"))
+	fmt.Fprintf(a.Err, "%s\n\n", p.Bold("Files of this directory can run commands, and you have not accepted them as they are now:"))
 	for _, line := range TrustLines(fresh) {
 		fmt.Fprintln(a.Err, "  "+line)
 	}

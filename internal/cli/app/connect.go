@@ -131,7 +131,7 @@ func (a *App) Connected(run func(ctx context.Context, c *client.Client, args []s
 		}
 		c, err := connect(cmd.Context())
 		if errors.Is(err, ErrNoServer) && !a.Local {
-			stopped, shut, why := a.openStopped(cmd.Context(), cmd)
+			stopped, shut, why := a.openStopped(cmd.Context(), cmd, args)
 			if why == nil {
 				defer shut()
 			}

@@ -46,13 +46,31 @@ func (a *App) Locate(ctx context.Context, store string) bool {
 // stoppedReaders are the commands that show what is stored and need no service to do it.
 var stoppedReaders = []string{"runs", "inspect", "logs", "why", "export", "cost", "gates", "audit", "merge", "diff", "undo"}
 
-// openStopped opens the store of a station that does not run, for a command that only looks. Nothing goes on in it
-// meanwhile.
-func (a *App) openStopped(ctx context.Context, cmd *cobra.Command) (c *client.Client, shut func(), err error) {
-	store, ok := a.stoppedStore()
-	if a.NamesServer() || !ok || !slices.Contains(stoppedReaders, cmd.Name()) || a.Given("follow") {
+// openStopped opens the store of a station that does not run, for a command that only looks: that of this directory, or
+// the one that was kept of the run. Nothing goes on in it meanwhile.
+func (a *App) openStopped(ctx context.Context, cmd *cobra.Command, args []string) (c *client.Client, shut func(),
+	err error) {
+	if a.NamesServer() || !slices.Contains(stoppedReaders, cmd.Name()) || a.Given("follow") {
 		return nil, nil, ErrNoServer
 	}
+	store, ok := a.stoppedStore()
+	if a.Kept != nil && len(args) > 0 && takes(cmd) == "RUN" && (!ok || args[0] != LastRun) {
+		if run, path, kept := a.Kept(ctx, args[0]); kept {
+			store, ok, args[0] = path, true, run
+			a.OwnStore = path // the commands that are named next need it
+		}
+	}
+	if !ok {
+		return nil, nil, ErrNoServer
+	}
+	if c, shut, err = a.OpenStore(ctx, store); err == nil {
+		fmt.Fprintf(a.Err, "No station runs: this is from the store %s.\n", store)
+	}
+	return c, shut, err
+}
+
+// OpenStore opens the store of a station that does not run, to look at what is in it; shut closes it.
+func (a *App) OpenStore(ctx context.Context, store string) (c *client.Client, shut func(), err error) {
 	st, err := a.Start(ctx, OwnStation{Store: store, Sandbox: "auto"}, "", true)
 	if err != nil {
 		return nil, nil, err
@@ -62,7 +80,6 @@ func (a *App) openStopped(ctx context.Context, cmd *cobra.Command) (c *client.Cl
 		shut()
 		return nil, nil, err
 	}
-	fmt.Fprintf(a.Err, "No station runs: this is from the store %s.\n", store)
 	return c, shut, nil
 }
 

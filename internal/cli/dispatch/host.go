@@ -90,7 +90,7 @@ func ReachHost(ctx context.Context, a *app.App, f RunFlags) (host, error) {
 	}
 	a.OwnStore = h.local.Store
 	if !a.Local {
-		fmt.Fprintf(a.Err, "No station at %s: this run has one of its own in %s, with the agents of %s.\n", a.Address(),
+		fmt.Fprintf(a.Err, "No station at %s: this run has one of its own, in %s, with the agents in %s.\n", a.Address(),
 			h.local.Store, named)
 	}
 	var err error

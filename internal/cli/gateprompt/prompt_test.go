@@ -26,8 +26,8 @@ func gate(tool, input string) *events.GateOpenedData {
 func take(t *testing.T, p *Prompt, lines ...string) (printed string, a Answer) {
 	t.Helper()
 	for i, l := range lines {
-		lines, a, done := p.Take(l)
-		printed += strings.Join(lines, "\n") + "\n"
+		out, a, done := p.Take(l)
+		printed += strings.Join(out, "\n") + "\n"
 		if done != (i == len(lines)-1) {
 			t.Fatalf("after %q done is %v", lines[:i+1], done)
 		}

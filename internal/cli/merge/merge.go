@@ -20,7 +20,6 @@ import (
 	"github.com/inspan/inspan/internal/cli/workcopy"
 	"github.com/inspan/inspan/internal/core/view"
 	"github.com/inspan/inspan/internal/git"
-	"github.com/inspan/inspan/internal/operator"
 	"github.com/inspan/inspan/internal/station"
 	"github.com/inspan/inspan/pkg/client"
 	"github.com/inspan/inspan/pkg/events"
@@ -65,20 +64,23 @@ func stored(a *app.App, do func(ctx context.Context, c *client.Client, args []st
 		if !ok {
 			return a.Connected(do)(cmd, args)
 		}
-		store := k.Path
 		args = append([]string{k.Run}, args[1:]...)
-		st, err := a.Start(ctx, app.OwnStation{Store: store, Sandbox: "auto"}, "", true)
+		c, shut, err := a.OpenStore(ctx, k.Path)
 		if err != nil {
 			return fmt.Errorf("store of %s: %w (where the run still works, wait until it has ended)", args[0], err)
 		}
-		defer func() { _ = st.Close(context.WithoutCancel(ctx)) }() // nothing was written
-		a.OwnStore = store
-		c, err := operator.On(st.Conn(), st.Name())
-		if err != nil {
-			return err
-		}
+		defer shut()
+		a.OwnStore = k.Path
 		defer c.Close()
 		return do(ctx, c, args)
+	}
+}
+
+// Kept is app.App.Kept: the store that was kept of a run.
+func Kept(a *app.App) func(ctx context.Context, ref string) (run, store string, ok bool) {
+	return func(ctx context.Context, ref string) (run, store string, ok bool) {
+		k, ok := keptFor(ctx, a, ref)
+		return k.Run, k.Path, ok
 	}
 }
 
