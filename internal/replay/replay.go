@@ -153,7 +153,7 @@ var unsteady = []string{"rules_digest", "wait_ms", "duration_ms", "expires_at", 
 
 // younger fields follow from others and came later than version 1: an event that lacks them was not decided otherwise.
 var younger = []string{"calls_key", "model_ref", "cost_micro_usd", "run_finish_reason", "checkpoint",
-	"provider", "http_status", "clock_stopped"}
+	"provider", "http_status", "clock_stopped", "always", "grants"}
 
 // texts are fields for people, in words that change between versions; programs go by codes and the other fields.
 var texts = []string{"reason", "hint", "error"}

@@ -171,7 +171,7 @@ func TestServedTools(t *testing.T) {
 		"poke_read":         {2, "poked by", map[string]int{"call.finished": 1}},
 		"poke_idempotent":   {2, "poked by", map[string]int{"call.started": 2, "call.finished": 1}},
 		"poke_reconcilable": {1, "it was poked", map[string]int{"call.started": 1, "call.finished": 1}},
-		"poke_once":         {1, "no one knows whether it took effect", map[string]int{"call.started": 1, "call.failed": 1, "call.finished": 0}},
+		"poke_once":         {1, "check the current state before you repeat it", map[string]int{"call.started": 1, "call.failed": 1, "call.finished": 0}},
 	} {
 		t.Run("SAFE-7 TOOL-22 a tool server that is killed in the middle: "+name, func(t *testing.T) {
 			t.Parallel()

@@ -8,6 +8,7 @@ import (
 	"io"
 	"os"
 	"os/exec"
+	"runtime"
 	"strconv"
 	"sync"
 	"time"
@@ -46,6 +47,9 @@ func (n *network) enter(nsenter string) []string {
 func newNetwork(ctx context.Context, program string) (n *network, err error) {
 	ctx, cancel := context.WithTimeout(ctx, startWait)
 	defer cancel()
+	// It dies with the thread that started it, which others may end (local.Apart) unless it is held.
+	runtime.LockOSThread()
+	defer runtime.UnlockOSThread()
 	var f files
 	defer func() { f.close() }()
 	if f.status, f.statusIn, err = os.Pipe(); err != nil {
