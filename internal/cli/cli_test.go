@@ -280,7 +280,7 @@ func TestEphemeral(t *testing.T) {
 		if s.code != 0 || !strings.Contains(s.out, "completed") {
 			t.Fatalf("exit %d\n%s%s", s.code, s.out, s.err)
 		}
-		_, rest, _ := strings.Cut(s.err, " of its own in ")
+		_, rest, _ := strings.Cut(s.err, " of its own, in ")
 		dir, _, _ := strings.Cut(rest, ",")
 		if _, err := os.Stat(dir); dir == "" || !errors.Is(err, os.ErrNotExist) {
 			t.Errorf("the folder %q is left: %v", dir, err)

@@ -73,7 +73,7 @@ func TestOutage(t *testing.T) {
 	})
 	t.Run("PLUS-13 a stopped run can be gone on with", func(t *testing.T) {
 		d.want(0, words{"Retried away as away-retry"}, "retry", "away")
-		d.want(4, words{"away-retry is running", "inspan why away-retry"}, "retry", "away-retry")
+		d.want(4, words{"run away-retry is ", "inspan why away-retry"}, "retry", "away-retry")
 		d.want(0, nil, "pause", "away-retry")
 		d.want(4, words{"paused", "inspan resume away-retry"}, "retry", "away-retry")
 		d.want(0, nil, "stop", "away-retry")
