@@ -231,11 +231,28 @@ func (t *tree) descends(pid int) bool {
 	return false
 }
 
-// marked reports whether the environment with which a process was started carries the marker.
+// marked reports whether the environment with which a process was started carries the marker. In the middle of an exec
+// it is empty for a moment.
 func (t *tree) marked(pid int) bool {
-	env, err := os.ReadFile(procPath(pid, "environ"))
-	return err == nil && bytes.Contains(env, t.marker)
+	for range execRounds {
+		env, err := os.ReadFile(procPath(pid, "environ"))
+		if err != nil || len(env) > 0 {
+			return err == nil && bytes.Contains(env, t.marker)
+		}
+		if st, ok := statOf(pid); !ok || st.dead() || st.parent == kernelThreads {
+			return false
+		}
+		time.Sleep(execPause)
+	}
+	return false
 }
+
+// A process without an environment is looked at again, as long as an exec may take. The threads of the kernel, children
+// of the process 2, have none.
+const (
+	execRounds, execPause = 20, 100 * time.Microsecond
+	kernelThreads         = 2
+)
 
 // lastID is the id that was given last. Ids are given upwards and begin again at the bottom, which shows as a last one
 // below that of a living process.
