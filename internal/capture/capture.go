@@ -2,8 +2,6 @@ package capture
 
 import (
 	"context"
-	"crypto/sha256"
-	"encoding/hex"
 	"errors"
 	"fmt"
 	"io"
@@ -305,10 +303,7 @@ func (h *harvest) take(ctx context.Context, root *os.Root, name string, saved bo
 	return a, state, nil
 }
 
-func digest(data []byte) string {
-	sum := sha256.Sum256(data)
-	return hex.EncodeToString(sum[:])
-}
+func digest(data []byte) string { return events.HashOf(data) }
 
 // faultOf is what may be told of an error of a file.
 func faultOf(err error) string {

@@ -6,8 +6,6 @@
 package gate
 
 import (
-	"crypto/sha256"
-	"encoding/hex"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -223,7 +221,4 @@ func open(s run.State, at position, proposal []byte, description, reason, rule s
 		StepsCompleted: done, StepsTotal: total}
 }
 
-func digest(b []byte) string {
-	h := sha256.Sum256(b)
-	return hex.EncodeToString(h[:])
-}
+func digest(b []byte) string { return events.HashOf(b) }

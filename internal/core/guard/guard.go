@@ -8,8 +8,6 @@ package guard
 
 import (
 	"cmp"
-	"crypto/sha256"
-	"encoding/hex"
 	"encoding/json"
 	"fmt"
 	"slices"
@@ -131,8 +129,7 @@ func (s Set) AskHash(id string) string {
 			if err != nil {
 				return ""
 			}
-			sum := sha256.Sum256(b)
-			return hex.EncodeToString(sum[:])
+			return events.HashOf(b)
 		}
 	}
 	return ""
