@@ -57,20 +57,10 @@ func (k *Keeper) Earlier(ctx context.Context, s run.State, e Earlier) (int, erro
 	if k.cfg.Store == nil || c == nil || len(c.Earlier) == 0 || c.ForkOf != nil && c.ForkOf.SameWorkspace {
 		return 0, nil
 	}
-	select {
-	case k.bringing <- struct{}{}:
-		defer func() { <-k.bringing }()
-	case <-ctx.Done():
-		return 0, context.Cause(ctx)
-	}
-	if d, err := k.begun(s.HarnessID); err != nil || d != nil {
-		return 0, err
-	}
-	root, err := os.OpenRoot(e.Dir)
-	if err != nil {
-		return 0, fmt.Errorf("open the workspace: %w", err)
-	}
-	defer root.Close()
+	return k.bring(ctx, s.HarnessID, e.Dir, func(root *os.Root) (int, error) { return k.earlier(ctx, s, e, root) })
+}
+
+func (k *Keeper) earlier(ctx context.Context, s run.State, e Earlier, root *os.Root) (int, error) {
 	b := &bringing{Keeper: k, s: s, root: root, left: map[string][]string{}, files: maxBrought,
 		bytes: artifact.LimitsOf(e.Rules).Run}
 	if gitIn(s, root) {

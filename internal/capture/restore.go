@@ -21,13 +21,19 @@ func (k *Keeper) Restore(ctx context.Context, s run.State, dir string, rules *ev
 	if k.cfg.Store == nil || s.Artifacts.Len() == 0 {
 		return 0, nil
 	}
+	return k.bring(ctx, s.HarnessID, dir, func(root *os.Root) (int, error) { return k.restore(ctx, s, root, rules) })
+}
+
+// bring has write put files into the workspace of a run, one run at a time; once the files of the workspace were listed
+// it puts none.
+func (k *Keeper) bring(ctx context.Context, runID, dir string, write func(root *os.Root) (int, error)) (int, error) {
 	select {
 	case k.bringing <- struct{}{}:
 		defer func() { <-k.bringing }()
 	case <-ctx.Done():
 		return 0, context.Cause(ctx)
 	}
-	if d, err := k.begun(s.HarnessID); err != nil || d != nil {
+	if d, err := k.begun(runID); err != nil || d != nil {
 		return 0, err
 	}
 	root, err := os.OpenRoot(dir)
@@ -35,6 +41,10 @@ func (k *Keeper) Restore(ctx context.Context, s run.State, dir string, rules *ev
 		return 0, fmt.Errorf("open the workspace: %w", err)
 	}
 	defer root.Close()
+	return write(root)
+}
+
+func (k *Keeper) restore(ctx context.Context, s run.State, root *os.Root, rules *events.ArtifactRules) (int, error) {
 	written, room := 0, artifact.LimitsOf(rules).Run
 	for _, a := range artifact.Latest(s) {
 		if a.Path == "" || a.Kept != events.StoredInBucket || artifact.CheckPath(a.Path) != "" ||
