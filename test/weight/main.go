@@ -53,6 +53,7 @@ func run(ctx context.Context, cold, suite, write bool) error {
 	}
 	if suite {
 		if err := w.runSuite(ctx, root); err != nil {
+			fmt.Print(w.table()) // without the tests: what was measured before they failed took minutes
 			return err
 		}
 	}
