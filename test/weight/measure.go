@@ -78,7 +78,9 @@ func (w *weight) runSuite(ctx context.Context, root string) error {
 		if out, err := c.CombinedOutput(); err != nil {
 			return fmt.Errorf("%s: %w: %s", strings.Join(args, " "), err, out[max(0, len(out)-maxOutput):])
 		}
-		w.suite, w.suiteWall = c.ProcessState.UserTime()+c.ProcessState.SystemTime(), time.Since(begun)
+		if args[0] == "make" {
+			w.suite, w.suiteWall = c.ProcessState.UserTime()+c.ProcessState.SystemTime(), time.Since(begun)
+		}
 	}
 	return nil
 }
