@@ -142,14 +142,26 @@ func TestWorkOnCopy(t *testing.T) {
 		if c.digest() != before {
 			t.Error("inspan diff changed the person's repository")
 		}
-		c.do(1, []string{"nothing was merged", "inspan/r1 is here now", "inspan merge r1 --squash"}, "merge", "r1")
-		c.file("list.txt", "one\ntwo\nthree\n")
-		c.file("draft.txt", "draft\n")
-		c.do(0, []string{"2 files changed, nothing committed"}, "merge", "r1", "--squash")
+		head := git(t, c.dir, "rev-parse", "HEAD")
+		c.do(0, []string{"2 files changed, nothing committed"}, "merge", "r1")
+		if now := git(t, c.dir, "rev-parse", "HEAD"); now != head {
+			t.Errorf("the person's uncommitted changes were committed: HEAD was %s, is %s", head, now)
+		}
 		c.file("list.txt", edited)
 		c.file("sub/made.txt", "made\n")
 		c.file("draft.txt", "draft\n")
 		c.do(1, []string{"nothing was changed", "same places"}, "merge", "r1", "--squash")
+		c.do(1, []string{"nothing was changed", "same places"}, "merge", "r1")
+	})
+	t.Run("PLUS-11 changes that the run did not begin with are not mixed with it", func(t *testing.T) {
+		t.Parallel()
+		c := newCheckout(t)
+		git(t, c.dir, "add", "draft.txt")
+		git(t, c.dir, "commit", "-q", "-m", "draft")
+		c.do(0, []string{" at "}, "run", "editor", "edit", "--id", "r1")
+		putFile(t, filepath.Join(c.dir, "list.txt"), "one\ntwo\nthree\nfour\n")
+		c.do(1, []string{"nothing was merged", "inspan/r1 is here now", "inspan merge r1 --squash"}, "merge", "r1")
+		c.file("list.txt", "one\ntwo\nthree\nfour\n")
 	})
 	t.Run("PLUS-11 a branch moves on, is merged where both sides have commits, and is not where they are in conflict", func(t *testing.T) {
 		t.Parallel()

@@ -196,6 +196,15 @@ func (l *Local) commit(ctx context.Context, ref string) (string, error) {
 	return id, err
 }
 
+// Has reports whether a commit is what is checked out, or among the commits before it.
+func (l *Local) Has(ctx context.Context, id string) (bool, error) {
+	if !fullID.MatchString(id) {
+		return false, nil
+	}
+	out, err := l.run(ctx, []int{1, 128}, "merge-base", id, "HEAD")
+	return strings.TrimSpace(out) == id, err
+}
+
 // plan finds how two commits are merged, without a change to anything but objects.
 func (l *Local) plan(ctx context.Context, ours, theirs string) (m Merged, tree string, err error) {
 	if ours == "" {

@@ -44,8 +44,8 @@ that on where nothing else happened. RUN may be a session too, and "last"
 is the newest run that worked on a copy of this repository, or the newest of the station that runs. Where both sides changed the same places, or files that are not
 committed would be overwritten, nothing is merged: the branch is there then, to be merged with git.
 
-With --squash only what the run changed is put into the working tree, and nothing is committed: the way where the run began with
-changes that are still not committed. Hooks of the repository do not run.`,
+With --squash only what the run changed is put into the working tree, and nothing is committed. The same is done without --squash
+where the run began with changes that are still not committed, and a merge would overwrite them. Hooks of the repository do not run.`,
 		Example: "  inspan merge run-k3v9x2m1qa\n  inspan merge run-k3v9x2m1qa --squash\n  inspan merge run-k3v9x2m1qa --into next",
 		RunE:    stored(a, c.run),
 	}
@@ -250,7 +250,7 @@ func (a *mergeCommand) run(ctx context.Context, c *client.Client, args []string)
 	if a.squash || l == nil {
 		err = a.apply(ctx, r, m, &out)
 	} else {
-		err = a.merge(ctx, l, r, &out)
+		err = a.merge(ctx, l, r, m, &out)
 	}
 	if err == nil {
 		err = workcopy.NoteWork(a.OwnStore, workcopy.Taken)
@@ -316,12 +316,20 @@ func (a *mergeCommand) apply(ctx context.Context, r *git.Result, m made, out *re
 	return nil
 }
 
-// merge fetches the branch and merges it.
-func (a *mergeCommand) merge(ctx context.Context, l *git.Local, r *git.Result, out *report) error {
+// merge fetches the branch and merges it. Where the run began with changes that are not committed and are in the way,
+// only its own changes are put on top of them: a merge would commit the person's with it.
+func (a *mergeCommand) merge(ctx context.Context, l *git.Local, r *git.Result, m made, out *report) error {
 	if err := r.Fetch(ctx); err != nil {
 		return err
 	}
 	done, err := l.MergeInto(ctx, out.Branch, a.into)
+	if errors.Is(err, git.ErrDirty) && a.into == "" && m.base != "" {
+		committed, e := l.Has(ctx, m.base)
+		if e == nil && !committed {
+			return a.apply(ctx, r, m, out)
+		}
+		err = errors.Join(err, e)
+	}
 	if out.Into = a.into; out.Into == "" {
 		branch, _, e := l.Branch(ctx)
 		err = errors.Join(err, e)
