@@ -2,7 +2,7 @@
 GO ?= go
 FUZZTIME ?= 30s
 
-.PHONY: help build check lint fmt test race docs release release-test demo bench bench-peers bench-trees weight robust pairs trace kill failover merge-demo faults previous register mcp escape boxes docker gvisor microvm microvm-test firecracker-test e2b kube kubebox fuzz aimock sdk-oracle external live wasm clean
+.PHONY: help build check lint fmt test race docs release release-test demo bench bench-peers bench-trees weight robust pairs trace kill failover merge-demo faults previous register tutorials mcp escape boxes docker gvisor microvm microvm-test firecracker-test e2b kube kubebox fuzz aimock sdk-oracle external live wasm clean
 help: ## list the targets
 	@grep -hE '^[a-z0-9-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
 
@@ -75,6 +75,9 @@ kill: ## slow: five services and a server as processes, each killed with -9 in t
 
 failover: ## slow (2 min): two toolrunners as processes, the one that holds a workspace is killed or stopped; prints a transcript
 	$(GO) test -tags slow -count=1 -v -timeout 10m -run TestFailover ./test/faults
+
+tutorials: ## slow (2 min): every page of docs/tutorials, carried out
+	$(GO) test -tags slow -count=1 -v -timeout 20m -run TestTutorials ./test/tutorials
 
 merge-demo: ## three agents side by side, a conflict, its settling, approvals bound to commits and a push; prints a transcript
 	$(GO) test -count=1 -v -timeout 5m -run TestMergeDemo ./test/e2e

@@ -97,7 +97,7 @@ type Egress struct {
 var Doors = []Egress{
 	{Module: "github.com/modelcontextprotocol/", Dirs: []string{"internal/mcp/..."}, Tests: true},
 	{Module: "github.com/nats-io/nats-server", Dirs: []string{"internal/natsserver"}},
-	{Module: "github.com/nats-io/", Dirs: []string{"internal/jet/...", "pkg/tool/serve"}},
+	{Module: "github.com/nats-io/", Dirs: []string{"internal/jet/...", "pkg/tool/serve", "test/tutorials/nats"}},
 	{Module: "github.com/minio/highwayhash", Dirs: []string{"internal/storecheck"}},
 	{Module: "github.com/synadia-io/", Dirs: []string{"internal/jet/..."}},
 	{Module: "github.com/cloudevents/sdk-go", Dirs: []string{"pkg/events/ce"}, Tests: true},

@@ -1,0 +1,5 @@
+//go:build slow
+
+package tutorials
+
+const slow = true
