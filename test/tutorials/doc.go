@@ -6,8 +6,10 @@
 //
 //   - ```console blocks: lines with "$ " are commands, a line that ends in a backslash goes on in the next; the lines
 //     after it are its output. "..." in a line stands for any text, "..." alone for any lines. The command must succeed.
-//   - ```console NAME blocks: the same in another terminal, whose last command may go on running.
+//   - ```console NAME blocks: the same in another terminal, whose last command, or the one before ^C, goes on running.
 //   - ```LANGUAGE FILE blocks: files that the reader writes.
 //   - <!-- answers FILE -->: what the model answers; the page is carried out without a real one.
+//   - the command ^C: what runs in that terminal is interrupted.
+//   - <!-- module -->: the folder is a Go module that uses this one.
 //   - <!-- slow -->: carried out by make tutorials only, like all others there.
 package tutorials

@@ -10,6 +10,7 @@ import (
 type page struct {
 	answers string // file of the model's answers; empty without a model
 	slow    bool   // a minute of work: for make tutorials
+	module  bool   // its folder is a Go module
 	steps   []step
 }
 
@@ -32,9 +33,8 @@ func parse(text string) (page, error) {
 			p.answers = strings.TrimSuffix(name, " -->")
 			continue
 		}
-		if lines[i] == "<!-- slow -->" {
-			p.slow = true
-		}
+		p.slow = p.slow || lines[i] == "<!-- slow -->"
+		p.module = p.module || lines[i] == "<!-- module -->"
 		info, fenced := strings.CutPrefix(lines[i], "```")
 		if !fenced {
 			continue

@@ -5,8 +5,10 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"os"
 	"os/exec"
 	"regexp"
+	"strconv"
 	"strings"
 	"sync"
 	"syscall"
@@ -116,6 +118,25 @@ func (s *terminal) run(t *testing.T, st step, stays bool) error {
 			return fmt.Errorf("the shell has ended; printed:\n%s", text)
 		}
 	}
+}
+
+// interrupt is Ctrl-C: it reaches what the shell runs, and not the shell.
+func (s *terminal) interrupt() error {
+	id := strconv.Itoa(s.cmd.Process.Pid)
+	children, err := os.ReadFile("/proc/" + id + "/task/" + id + "/children")
+	if err != nil {
+		return err
+	}
+	for _, child := range strings.Fields(string(children)) {
+		pid, err := strconv.Atoi(child)
+		if err == nil {
+			err = syscall.Kill(pid, syscall.SIGINT)
+		}
+		if err != nil {
+			return fmt.Errorf("interrupt %s: %w", child, err)
+		}
+	}
+	return nil
 }
 
 func split(out string) []string {

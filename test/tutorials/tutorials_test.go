@@ -4,6 +4,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"runtime"
 	"strings"
 	"testing"
 )
@@ -51,6 +52,10 @@ func (p page) follow(t *testing.T, path, bin string) {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		t.Fatal(err)
 	}
+	if p.module {
+		p.asModule(t, dir)
+		env = append(env, "GOWORK="+filepath.Join(dir, "go.work"))
+	}
 	terminals := map[string]*terminal{}
 	for i, s := range p.steps {
 		if s.file != "" {
@@ -60,21 +65,43 @@ func (p page) follow(t *testing.T, path, bin string) {
 		if terminals[s.terminal] == nil {
 			terminals[s.terminal] = open(t, dir, env)
 		}
-		stays := s.terminal != "" && last(p.steps[i+1:], s.terminal)
-		if err := terminals[s.terminal].run(t, s, stays); err != nil {
+		do := func() error { return terminals[s.terminal].run(t, s, stays(p.steps[i+1:], s.terminal)) }
+		if s.command == interrupt {
+			do = terminals[s.terminal].interrupt
+		}
+		if err := do(); err != nil {
 			t.Fatalf("%s:%d: %s\n%v", path, s.line, s.command, err)
 		}
 	}
 }
 
-// last tells whether no later step is in a terminal.
-func last(later []step, terminal string) bool {
+// interrupt is the command that is a key.
+const interrupt = "^C"
+
+// stays tells whether a command goes on running: it is in another terminal than the first, and no command follows there,
+// or the key that ends it.
+func stays(later []step, terminal string) bool {
+	if terminal == "" {
+		return false
+	}
 	for _, s := range later {
 		if s.file == "" && s.terminal == terminal {
-			return false
+			return s.command == interrupt
 		}
 	}
 	return true
+}
+
+// asModule lets a folder use the packages of this commit, as go get does with those of a release.
+func (p page) asModule(t *testing.T, dir string) {
+	t.Helper()
+	root, err := filepath.Abs("../..")
+	if err != nil {
+		t.Fatal(err)
+	}
+	version := strings.TrimPrefix(runtime.Version(), "go")
+	write(t, filepath.Join(dir, "go.mod"), "module example.com/tutorial\n\ngo "+version+"\n")
+	write(t, filepath.Join(dir, "go.work"), "go "+version+"\n\nuse (\n\t.\n\t"+root+"\n)\n")
 }
 
 func write(t *testing.T, path, content string) {
