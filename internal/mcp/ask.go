@@ -35,7 +35,8 @@ func ask(ctx context.Context, s events.MCPServer, secrets map[string]secret.Valu
 	if err != nil {
 		return agentfile.ServerPins{}, clean(err)
 	}
-	defer c.close()
+	defer c.Close()
+	ctx, x := begin(ctx)
 	pins := agentfile.ServerPins{Protocol: c.session.InitializeResult().ProtocolVersion, Tools: []agentfile.ToolPin{}}
 	seen := map[string]bool{}
 	err = c.tools(ctx, func(p agentfile.ToolPin) bool {
@@ -56,7 +57,7 @@ func ask(ctx context.Context, s events.MCPServer, secrets map[string]secret.Valu
 		return true
 	})
 	if err != nil {
-		return agentfile.ServerPins{}, clean(c.explain(err))
+		return agentfile.ServerPins{}, clean(c.explain(x, err))
 	}
 	return pins, nil
 }

@@ -38,8 +38,8 @@ func overHTTP(s events.MCPServer, secrets map[string]secret.Value) (carrier, err
 	}}
 	t := &sdk.StreamableClientTransport{Endpoint: s.URL, HTTPClient: client, MaxRetries: -1, DisableStandaloneSSE: true,
 		MaxEventSize: maxMessage}
-	return carrier{transport: t, cancelled: w.cancelled, lost: w.lost, end: func() { end(); pool.CloseIdleConnections() },
-		explain: w.explain}, nil
+	return carrier{transport: t, cancelled: w.cancelled, lost: w.lost, allow: w.left.Store,
+		end: func() { end(); pool.CloseIdleConnections() }, explain: w.explain}, nil
 }
 
 // wire carries the requests of one session.
@@ -50,19 +50,21 @@ type wire struct {
 	left    atomic.Int64
 	// cancelled watches what is sent.
 	cancelled *notice
-	// status of the last answer that was none, and when it asks to be tried again.
-	status atomic.Int64
-	after  atomic.Int64
-	broken atomic.Bool
+	// flooded says that the server sent too much, broken that a connection broke.
+	flooded, broken atomic.Bool
 }
 
 // lost reports whether a connection broke, or the server did.
-func (w *wire) lost() bool {
-	return w.broken.Load() || w.left.Load() < 0 || w.status.Load() >= http.StatusInternalServerError
+func (w *wire) lost(x *exchange) bool {
+	if x == nil {
+		return w.broken.Load() || w.flooded.Load()
+	}
+	return x.broken.Load() || w.flooded.Load() || x.status.Load() >= http.StatusInternalServerError
 }
 
 // RoundTrip implements http.RoundTripper.
 func (w *wire) RoundTrip(req *http.Request) (*http.Response, error) {
+	x := exchangeOf(req.Context())
 	ctx, cancel := context.WithCancel(req.Context())
 	stop := context.AfterFunc(w.life, cancel)
 	done := func() { stop(); cancel() }
@@ -73,17 +75,18 @@ func (w *wire) RoundTrip(req *http.Request) (*http.Response, error) {
 	resp, err := w.pool.RoundTrip(req)
 	if err != nil {
 		w.broken.Store(true)
+		x.broken.Store(true)
 		done()
 		return nil, err
 	}
 	w.watch(req)
 	if resp.StatusCode >= http.StatusMultipleChoices {
-		w.status.Store(int64(resp.StatusCode))
+		x.status.Store(int64(resp.StatusCode))
 		if s, err := strconv.Atoi(resp.Header.Get("Retry-After")); err == nil && s > 0 && s < 3600 {
-			w.after.Store(int64(s))
+			x.after.Store(int64(s))
 		}
 	}
-	resp.Body = &body{from: resp.Body, wire: w, done: done}
+	resp.Body = &body{from: resp.Body, wire: w, exchange: x, done: done}
 	return resp, nil
 }
 
@@ -104,18 +107,21 @@ func (w *wire) watch(req *http.Request) {
 
 // body is an answer that is counted.
 type body struct {
-	from io.ReadCloser
-	wire *wire
-	done func()
+	from     io.ReadCloser
+	wire     *wire
+	exchange *exchange
+	done     func()
 }
 
 func (b *body) Read(p []byte) (int, error) {
 	n, err := b.from.Read(p)
 	if b.wire.left.Add(-int64(n)) < 0 {
+		b.wire.flooded.Store(true)
 		return 0, errFlood
 	}
 	if err != nil && !errors.Is(err, io.EOF) {
 		b.wire.broken.Store(true)
+		b.exchange.broken.Store(true)
 	}
 	return n, err
 }
@@ -126,21 +132,21 @@ func (b *body) Close() error {
 }
 
 // explain says what an answer meant that was none of the protocol.
-func (w *wire) explain(err error) error {
+func (w *wire) explain(x *exchange, err error) error {
 	if _, ok := errors.AsType[*tool.Error](err); ok || err == nil {
 		return err
 	}
-	if w.left.Load() < 0 {
+	if w.flooded.Load() {
 		return fmt.Errorf("%w: %w", errFlood, err)
 	}
-	code := int(w.status.Load())
+	code := int(x.status.Load())
 	told := fmt.Errorf("the server answered %d %s: %w", code, http.StatusText(code), clean(err))
 	switch {
 	case code == http.StatusUnauthorized || code == http.StatusForbidden:
 		return tool.Fail(tool.Denied, "an operator must fix the secret that mcp.headers names", told)
 	case code == http.StatusTooManyRequests:
 		return &tool.Error{Class: tool.Transient, Hint: "use another tool if the problem persists",
-			RetryAfter: time.Duration(w.after.Load()) * time.Second, Err: told}
+			RetryAfter: time.Duration(x.after.Load()) * time.Second, Err: told}
 	case code >= http.StatusMultipleChoices && code < http.StatusBadRequest:
 		return tool.Fail(tool.Permanent, "an operator must set mcp.url to the address that it redirects to", told)
 	}

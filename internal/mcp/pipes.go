@@ -10,6 +10,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
@@ -35,10 +36,12 @@ func overPipes(ctx context.Context, s events.MCPServer, secrets map[string]secre
 	in, toServer := io.Pipe()
 	fromServer, out := io.Pipe()
 	errs := &tail{}
-	cmd.Stdin, cmd.Stdout, cmd.Stderr = in, &bounded{to: out, left: maxReceived}, errs
-	// The program outlives the call's context by the time it takes to tell it that the call is cancelled.
+	said := &bounded{to: out}
+	said.left.Store(maxReceived)
+	cmd.Stdin, cmd.Stdout, cmd.Stderr = in, said, errs
+	// The program outlives the context of the call: it is informed that the call is cancelled, and may serve another.
 	life, kill := context.WithCancel(context.WithoutCancel(ctx))
-	p := &program{errs: errs, gone: make(chan struct{})}
+	p := &program{errs: errs, out: said, gone: make(chan struct{})}
 	var running sync.WaitGroup
 	running.Go(func() {
 		exit, err := sb.Exec(life, cmd)
@@ -61,8 +64,9 @@ func overPipes(ctx context.Context, s events.MCPServer, secrets map[string]secre
 		running.Wait()
 	}
 	n := newNotice()
-	t := &sdk.IOTransport{Reader: fromServer, Writer: &watched{toServer, n}, MaxLineLength: maxMessage}
-	return carrier{transport: t, cancelled: n, lost: p.lost, end: end, explain: p.explain}, nil
+	t := answering{&sdk.IOTransport{Reader: fromServer, Writer: &watched{toServer, n}, MaxLineLength: maxMessage}}
+	return carrier{transport: t, cancelled: n, answers: true, lost: p.lost, allow: said.left.Store, end: end,
+		explain: p.explain}, nil
 }
 
 // watched tells of what was written.
@@ -82,13 +86,17 @@ func (w *watched) Write(data []byte) (int, error) {
 // program is a server's process.
 type program struct {
 	errs *tail
+	out  *bounded
 	gone chan struct{} // closed when exit and err are set
 	exit sandbox.Exit
 	err  error
 }
 
-// lost reports whether the program has ended.
-func (p *program) lost() bool {
+// lost reports whether the program has ended, or sent too much.
+func (p *program) lost(*exchange) bool { return p.out.flooded.Load() || p.over() }
+
+// over reports whether the program has ended.
+func (p *program) over() bool {
 	select {
 	case <-p.gone:
 		return true
@@ -98,11 +106,11 @@ func (p *program) lost() bool {
 }
 
 // explain says how a program ended, where that is why.
-func (p *program) explain(err error) error {
+func (p *program) explain(_ *exchange, err error) error {
 	if _, ok := errors.AsType[*tool.Error](err); ok || err == nil {
 		return err
 	}
-	if !p.lost() {
+	if !p.over() {
 		return err
 	}
 	switch {
@@ -124,11 +132,14 @@ func (p *program) explain(err error) error {
 // bounded passes on a number of bytes and then breaks: whoever reads what it passes on is told why.
 type bounded struct {
 	to   *io.PipeWriter
-	left int64
+	left atomic.Int64
+	// flooded says that it broke.
+	flooded atomic.Bool
 }
 
 func (b *bounded) Write(data []byte) (int, error) {
-	if b.left -= int64(len(data)); b.left < 0 {
+	if b.left.Add(-int64(len(data))) < 0 || b.flooded.Load() {
+		b.flooded.Store(true)
 		_ = b.to.CloseWithError(errFlood)
 		return 0, errFlood
 	}

@@ -14,6 +14,7 @@ import (
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
 
 	"github.com/inspan/inspan/internal/agentfile"
+	"github.com/inspan/inspan/internal/mcp/live"
 	"github.com/inspan/inspan/internal/sandbox"
 	"github.com/inspan/inspan/internal/secret"
 	"github.com/inspan/inspan/pkg/events"
@@ -41,26 +42,31 @@ const codeInvalidParams = jsonrpc.CodeInvalidParams
 // errFlood means that a server said more than a session takes.
 var errFlood = errors.New("the server sent more than the limit")
 
-// session is a server that was reached.
+// session is a server that was reached. It is safe for concurrent use.
 type session struct {
+	carrier
 	session *sdk.ClientSession
-	// end ends what carries the session, by force where it does not go by itself, and waits until it is gone.
-	end func()
-	// explain says what is behind an error, where the carrier knows.
-	explain func(error) error
-	// lost reports whether the carrier broke: what looks like an answer is then none of the server.
-	lost func() bool
-	// cancelled is closed when the server has been told that a call is cancelled.
-	cancelled <-chan struct{}
+	once    sync.Once
 }
+
+var _ live.Conn = (*session)(nil)
 
 // carrier is a way to reach a server.
 type carrier struct {
 	transport sdk.Transport
+	// cancelled watches what is sent for the notification that a call is cancelled.
 	cancelled *notice
-	lost      func() bool
-	end       func()
-	explain   func(error) error
+	// answers says that an answer to a call that was cancelled would be seen.
+	answers bool
+	// lost reports whether the carrier broke in an exchange, or with nil at all: what looks like an answer is then none
+	// of the server.
+	lost func(*exchange) bool
+	// allow sets how many bytes the server may send from now on.
+	allow func(bytes int64)
+	// end ends what carries the session, by force where it does not go by itself, and waits until it is gone.
+	end func()
+	// explain says what is behind an error, where the carrier knows.
+	explain func(*exchange, error) error
 }
 
 // open reaches a server and agrees on a revision of the protocol; protocol "" asks for the newest.
@@ -79,14 +85,30 @@ func open(ctx context.Context, s events.MCPServer, secrets map[string]secret.Val
 	client := sdk.NewClient(&sdk.Implementation{Name: "inspan", Version: "1"}, &sdk.ClientOptions{
 		Capabilities: &sdk.ClientCapabilities{}, MultiRoundTrip: &sdk.MultiRoundTripOptions{Disabled: true}})
 	client.AddReceivingMiddleware(refuseRequests)
+	ctx, x := begin(ctx)
 	cs, err := client.Connect(ctx, c.transport, &sdk.ClientSessionOptions{ProtocolVersion: protocol})
 	if err != nil {
-		err = c.explain(err) // before the end, which has an error of its own
+		err = c.explain(x, err) // before the end, which has an error of its own
 		c.end()
 		return nil, err
 	}
-	return &session{session: cs, end: c.end, explain: c.explain, lost: c.lost, cancelled: c.cancelled.seen}, nil
+	return &session{carrier: c, session: cs}, nil
 }
+
+// Lost implements live.Conn.
+func (s *session) Lost() bool { return s.lost(nil) }
+
+// Forgets implements live.Conn: a program may keep anything, a server over HTTP what it keeps for a session.
+func (s *session) Forgets() bool { return s.answers || s.session.ID() != "" }
+
+// Busy implements live.Conn.
+func (s *session) Busy() { s.allow(maxReceived) }
+
+// Unused implements live.Conn.
+func (s *session) Unused(bytes int64) { s.allow(bytes) }
+
+// Close implements live.Conn.
+func (s *session) Close() { s.once.Do(s.close) }
 
 // refuseRequests answers what a server asks of a client: nothing but a sign of life. Notifications are dropped.
 func refuseRequests(next sdk.MethodHandler) sdk.MethodHandler {
@@ -101,10 +123,10 @@ func refuseRequests(next sdk.MethodHandler) sdk.MethodHandler {
 	}
 }
 
-// notice watches what is sent for the notification that a call is cancelled.
+// notice watches what is sent for notifications that a call is cancelled.
 type notice struct {
-	once sync.Once
-	seen chan struct{}
+	mu   sync.Mutex
+	seen chan struct{} // guarded by mu; closed with the next notification
 }
 
 func newNotice() *notice { return &notice{seen: make(chan struct{})} }
@@ -113,19 +135,41 @@ func newNotice() *notice { return &notice{seen: make(chan struct{})} }
 const maxNotice = 4 << 10
 
 func (n *notice) sent(message []byte) {
-	if len(message) <= maxNotice && bytes.Contains(message, []byte(`"method":"notifications/cancelled"`)) {
-		n.once.Do(func() { close(n.seen) })
+	if len(message) > maxNotice || !bytes.Contains(message, []byte(`"method":"notifications/cancelled"`)) {
+		return
 	}
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	close(n.seen)
+	n.seen = make(chan struct{})
 }
 
-// leave waits until the server has been told that the call is cancelled, which the library does on the side.
-func (s *session) leave() {
+// next is closed with the next notification.
+func (n *notice) next() <-chan struct{} {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	return n.seen
+}
+
+// leaveCall waits until the server has been informed that a call is cancelled, which the library does on the side, and
+// reports whether the server may serve other calls: where it has answered the call after all, or the call has no effect
+// and the server still answers. Most servers answer no call that is cancelled, so one that may have an effect could go
+// on.
+func (s *session) leaveCall(x *exchange, informed <-chan struct{}, harmless bool) bool {
 	t := time.NewTimer(closeWait)
 	defer t.Stop()
 	select {
-	case <-s.cancelled:
+	case <-informed:
 	case <-t.C:
+		return false
 	}
+	if !harmless {
+		return s.answers && x.quiet(closeWait)
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), closeWait)
+	defer cancel()
+	_, err := s.session.ListTools(ctx, nil)
+	return err == nil
 }
 
 // close says goodbye and then ends what carries the session.

@@ -251,7 +251,14 @@ func (s *Sandboxes) masked() ([]secret.Value, error) {
 func (c *Calls) check() error {
 	_, err := c.HostCredentials()
 	_, _, err2 := c.ServerSecrets()
-	return errors.Join(err, err2)
+	errs := []error{err, err2}
+	if c.MCPKeep < 0 {
+		errs = append(errs, fmt.Errorf("INSPAN_MCP_KEEP is %s, want more than 0, or 0 to start a server for each call", c.MCPKeep))
+	}
+	if c.MCPMost < 0 || c.MCPIdleBytes < 0 {
+		errs = append(errs, fmt.Errorf("INSPAN_MCP_MOST is %d and INSPAN_MCP_IDLE_BYTES is %d, want 0 or more", c.MCPMost, c.MCPIdleBytes))
+	}
+	return errors.Join(errs...)
 }
 
 func (c *Calls) masked() (found []secret.Value, err error) {

@@ -149,11 +149,14 @@ type Sandboxes struct {
 
 // Calls: what calls of tools reach and are given.
 type Calls struct {
-	StationKey      secret.Value `envconfig:"INSPAN_STATION_KEY" desc:"key of idempotency keys; made and kept in the config bucket where it is not set"`
-	MCPSecrets      string       `envconfig:"INSPAN_MCP_SECRETS" desc:"folder of secrets for MCP servers, one in each file (toolrunner): secret:NAME in an agent file stands for what the file NAME holds, of at least 8 characters; masked in what tools answer"`
-	Credentials     secret.Value `envconfig:"INSPAN_EGRESS_CREDENTIALS" desc:"headers that are added to requests of agents for a host, so that no tool holds them, comma separated: api.example.com=Authorization: Bearer KEY; http://HOST=... for plain HTTP; masked in what tools answer; see egress.md (toolrunner)"`
-	PrometheusURL   string       `envconfig:"INSPAN_PROMETHEUS_URL" desc:"the Prometheus server that the tool prometheus asks, and no other, for example http://prometheus:9090 (toolrunner)"`
-	PrometheusToken secret.Value `envconfig:"INSPAN_PROMETHEUS_TOKEN" desc:"bearer token for it; INSPAN_PROMETHEUS_TOKEN_FILE names a file with it"`
+	StationKey      secret.Value  `envconfig:"INSPAN_STATION_KEY" desc:"key of idempotency keys; made and kept in the config bucket where it is not set"`
+	MCPSecrets      string        `envconfig:"INSPAN_MCP_SECRETS" desc:"folder of secrets for MCP servers, one in each file (toolrunner): secret:NAME in an agent file stands for what the file NAME holds, of at least 8 characters; masked in what tools answer"`
+	MCPKeep         time.Duration `envconfig:"INSPAN_MCP_KEEP" default:"10m" desc:"how long the server of an MCP tool that no call uses lives on, for the next call of its run or session; 0 starts one for each call (toolrunner)"`
+	MCPMost         int           `envconfig:"INSPAN_MCP_MOST" default:"16" desc:"how many such servers live on at most; the one that was unused for longest ends first (toolrunner)"`
+	MCPIdleBytes    int64         `envconfig:"INSPAN_MCP_IDLE_BYTES" default:"1048576" desc:"how many bytes such a server may send between calls before it is ended (toolrunner)"`
+	Credentials     secret.Value  `envconfig:"INSPAN_EGRESS_CREDENTIALS" desc:"headers that are added to requests of agents for a host, so that no tool holds them, comma separated: api.example.com=Authorization: Bearer KEY; http://HOST=... for plain HTTP; masked in what tools answer; see egress.md (toolrunner)"`
+	PrometheusURL   string        `envconfig:"INSPAN_PROMETHEUS_URL" desc:"the Prometheus server that the tool prometheus asks, and no other, for example http://prometheus:9090 (toolrunner)"`
+	PrometheusToken secret.Value  `envconfig:"INSPAN_PROMETHEUS_TOKEN" desc:"bearer token for it; INSPAN_PROMETHEUS_TOKEN_FILE names a file with it"`
 }
 
 // Docker: sandboxes in containers, see docs/sandbox-docker.md.

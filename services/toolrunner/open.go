@@ -65,6 +65,8 @@ func (o opener) open(ctx context.Context, st *started, changes *capture.Changes)
 			x.plain = true
 			st.touch()
 		}, note)}
+	x.env.Sandbox = o.jobs.Home(ctx, jobs.ForServers{State: s, Attempt: st.attempt, Sandbox: sb, Dir: st.Dir,
+		Sandboxes: o.sandboxes, Using: st.changing(changes)})
 	x.close = func() {
 		output.Close()
 		end, cancel := context.WithTimeout(context.WithoutCancel(ctx), closeTime)
@@ -103,10 +105,7 @@ func (o opener) background(st *started, sb *pool.Lazy, changes *capture.Changes)
 	step := st.attempt.Call.Step
 	return o.jobs.For(jobs.ForCall{State: st.state, Attempt: st.attempt, Sandbox: sb, Workspace: st.Workspace,
 		Captured: o.artifacts.On(st.state, st.attempt.Call),
-		Starting: func() {
-			st.touch()
-			changes.File("")
-		},
+		Starting: st.changing(changes),
 		Open: func(ctx context.Context, limit time.Duration) (pool.Open, *pool.Egress) {
 			out := o.egress(st.state, step, func(now run.State) bool {
 				running := now.Step(step)
@@ -115,6 +114,14 @@ func (o opener) background(st *started, sb *pool.Lazy, changes *capture.Changes)
 			open, _ := o.sandbox(ctx, st, out, true, limit)
 			return open, out
 		}})
+}
+
+// changing notes that any file may be changed from now on.
+func (st *started) changing(changes *capture.Changes) func() {
+	return func() {
+		st.touch()
+		changes.File("")
+	}
 }
 
 // until is how long a context has.

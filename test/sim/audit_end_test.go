@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"reflect"
 	"slices"
+	"strings"
 
 	"github.com/inspan/inspan/internal/topology"
 	"github.com/inspan/inspan/pkg/events"
@@ -130,6 +131,10 @@ func (a *audit) resultsAreReal(id string) {
 			continue
 		}
 		_, output := cutNews(d.Output)
+		if text, ok := strings.CutPrefix(output, "[server "+serverName+" was started "); ok {
+			a.w.tale.counts["results after a lost server"]++
+			_, output, _ = strings.Cut(text, "]\n")
+		}
 		n, ok := effectOf(output)
 		if !ok || n >= len(a.w.tools.effects) {
 			a.breaks("run %s: call %s finished with %q", id, d.Call, d.Output)

@@ -93,7 +93,7 @@ func (p *proc) start() {
 	p.life, p.stalled = l, false
 	p.w.tale.proc(p, "starts")
 	entropy := rand.NewChaCha8([32]byte{byte(p.w.play.Seed), byte(p.w.play.Seed >> 8), byte(p.w.play.Seed >> 16), byte(p.index), byte(p.lives), byte(p.lives >> 8)})
-	cfg, ports := service.Config{Base: service.Base{Station: station, SnapshotForm: string(snapshot.FormJSON)}, Models: service.Models{ModelMaxWait: maxWait}}, l.ports(p.sandboxes, entropy)
+	cfg, ports := service.Config{Base: service.Base{Station: station, SnapshotForm: string(snapshot.FormJSON)}, Calls: service.Calls{MCPKeep: p.w.play.Scene.Keep, MCPMost: 2, MCPIdleBytes: 1 << 20}, Models: service.Models{ModelMaxWait: maxWait}}, l.ports(p.sandboxes, entropy)
 	p.follow(&cfg, &ports, l)
 	host, err := all.NewHost(cfg, ports, zerolog.Nop(), service.NewMetrics())
 	if err != nil {

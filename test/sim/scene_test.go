@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"math/rand/v2"
+	"time"
 
 	"github.com/inspan/inspan/internal/llm"
 	"github.com/inspan/inspan/pkg/events"
@@ -24,6 +25,8 @@ type Scene struct {
 	Meek bool
 	// Changed is from which time on, and until when, a server describes its tools otherwise when it is asked.
 	Changed [2]int
+	// Keep is how long servers live on after the calls that use them.
+	Keep time.Duration
 }
 
 // SceneRun is one run.

@@ -180,7 +180,7 @@ func New(kind, dir string) *mcp.Server {
 			return nil, err
 		}
 		<-ctx.Done()
-		return nil, mark(dir, "cancelled")
+		return text("cancelled"), mark(dir, "cancelled")
 	})
 	add("spam", "Report progress without end.", anything, func(ctx context.Context, r *mcp.CallToolRequest) (*mcp.CallToolResult, error) {
 		for ctx.Err() == nil {
@@ -193,6 +193,7 @@ func New(kind, dir string) *mcp.Server {
 	add("Rub bish/näme!", "Have a bad name.", anything, func(context.Context, *mcp.CallToolRequest) (*mcp.CallToolResult, error) {
 		return text("called by a bad name"), nil
 	})
+	stateful(dir, add)
 	add("smuggle", "Looks harmless.\U000e0041\U000e0042", anything, nothing)
 	add("schema", "Has a schema that is none.", `{"type":"object","properties":{"a":{"type":"object","pattern":"("}}}`, nothing)
 	return s

@@ -14,6 +14,7 @@ import (
 
 	"github.com/inspan/inspan/internal/core/call"
 	"github.com/inspan/inspan/internal/kernel"
+	"github.com/inspan/inspan/internal/mcp/live"
 	"github.com/inspan/inspan/internal/runlog"
 	"github.com/inspan/inspan/internal/sandbox"
 	"github.com/inspan/inspan/internal/sandbox/pool"
@@ -35,6 +36,8 @@ type Config struct {
 	// Pool has the sandboxes that are kept between calls, each for Keep.
 	Pool *pool.Pool
 	Keep time.Duration
+	// Servers are the connections to MCP servers that are kept between calls; nil keeps none.
+	Servers *live.Servers
 	// Live takes the output of jobs as it comes; nil takes none.
 	Live *streaming.Feed
 	// Instance names this process.
@@ -74,6 +77,7 @@ func (u *Supervisor) Join(runID, step string) (open pool.Open, leave func()) {
 // End ends the jobs of a run, waits until they are gone or ctx ends, and forgets them.
 func (u *Supervisor) End(ctx context.Context, runID string) {
 	u.finish(ctx, errStepOver, u.jobs.of(runID)...)
+	u.cfg.Servers.EndRun(ctx, runID, u.cfg.Trees != nil) // another machine may have the workspace of a session then
 }
 
 // Wrote returns whether jobs of a run, of whatever step, may have written what was not looked at since: n is 0 where
@@ -84,7 +88,7 @@ func (u *Supervisor) Wrote(runID string) (n int, quiet bool) { return u.jobs.wro
 // ended.
 func (u *Supervisor) Looked(runID string, n int) { u.jobs.rest(runID, n) }
 
-// Run ends jobs and the sandboxes that are kept between calls when their step or their run has ended, or this instance
+// Run ends jobs, and the sandboxes and servers that are kept between calls, when their step or their run has ended, or this instance
 // is not the one that works for it any more, until ctx ends; then it ends all of them. Errors go to report, and the run
 // is looked at again.
 func (u *Supervisor) Run(ctx context.Context, report func(error)) {
@@ -101,12 +105,14 @@ func (u *Supervisor) Run(ctx context.Context, report func(error)) {
 		case <-tick.C:
 			runs := u.runsHere()
 			alive, err := u.cfg.Leases.Alive(ctx, u.cfg.Instance)
-			if err == nil && alive || len(runs) == 0 && u.cfg.Pool.Size() == 0 {
+			if err == nil && alive || len(runs) == 0 && u.cfg.Pool.Size() == 0 && len(u.cfg.Servers.Runs()) == 0 {
 				sure = time.Now()
 			}
 			lost := err == nil && !alive || time.Since(sure) > 2*topology.LeaseTerm/3 // others take it for lost
+			u.cfg.Servers.Expire(time.Now())
 			if u.cfg.Pool.Expire(u.cfg.Keep, time.Now()); lost {
 				u.cfg.Pool.Clear()
+				u.cfg.Servers.Clear()
 			}
 			for _, runID := range runs {
 				if lost {
@@ -118,12 +124,13 @@ func (u *Supervisor) Run(ctx context.Context, report func(error)) {
 		}
 	}
 	u.jobs.close()
+	u.cfg.Servers.Close()
 	u.cfg.Pool.Close()
 }
 
-// runsHere are the runs that have jobs or sandboxes of a step here.
+// runsHere are the runs that have jobs, sandboxes of a step or servers here.
 func (u *Supervisor) runsHere() []string {
-	all := append(u.jobs.runs(), u.cfg.Pool.Runs()...)
+	all := slices.Concat(u.jobs.runs(), u.cfg.Pool.Runs(), u.cfg.Servers.Runs())
 	slices.Sort(all)
 	return slices.Compact(all)
 }
@@ -131,7 +138,7 @@ func (u *Supervisor) runsHere() []string {
 // tidy ends the jobs of a run that have to end.
 func (u *Supervisor) tidy(ctx context.Context, runID string) error {
 	list := u.jobs.of(runID)
-	if len(list) == 0 && !u.cfg.Pool.Has(runID) {
+	if len(list) == 0 && !u.has(runID) {
 		return nil
 	}
 	limited, cancel := context.WithTimeout(ctx, lookTime)
@@ -139,6 +146,7 @@ func (u *Supervisor) tidy(ctx context.Context, runID string) error {
 	if u.cfg.Trees != nil && !u.cfg.Trees.Holds(runID) {
 		u.finish(limited, errTakenOver, list...)
 		u.cfg.Pool.EndSteps(runID, func(string) bool { return true })
+		u.cfg.Servers.EndRun(limited, runID, true)
 		return nil
 	}
 	s, err := u.cfg.Ledger.Fresh(limited, runID)
@@ -151,12 +159,20 @@ func (u *Supervisor) tidy(ctx context.Context, runID string) error {
 		}
 	}
 	u.cfg.Pool.EndSteps(runID, func(step string) bool { return call.StepEnded(s, step) })
+	if s.Status.Ended() {
+		u.cfg.Servers.EndRun(limited, runID, false)
+	}
 	return nil
+}
+
+// has reports whether a run has sandboxes of a step or servers here.
+func (u *Supervisor) has(runID string) bool {
+	return u.cfg.Pool.Has(runID) || slices.Contains(u.cfg.Servers.Runs(), runID)
 }
 
 // MayHaveEnded notes a run of which a step may have ended. It never waits.
 func (u *Supervisor) MayHaveEnded(runID string) {
-	if len(u.jobs.of(runID)) == 0 && !u.cfg.Pool.Has(runID) {
+	if len(u.jobs.of(runID)) == 0 && !u.has(runID) {
 		return
 	}
 	select {
@@ -219,13 +235,17 @@ func (u *Supervisor) ending(life context.Context, exit sandbox.Exit, err error) 
 }
 
 // touched notes that a job may have changed files after the last call that was kept.
-func (u *Supervisor) touched(j *job) {
-	if u.cfg.Trees == nil || !u.cfg.Trees.Holds(j.run) {
+func (u *Supervisor) touched(j *job) { Touched(u.cfg.Trees, j.run, j.workspace) }
+
+// Touched notes that what worked for a run between its calls may have changed files after the last call that was kept.
+// trees may be nil.
+func Touched(trees *workspace.Trees, runID, at string) {
+	if trees == nil || !trees.Holds(runID) {
 		return
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), shutTime)
 	defer cancel()
-	if v, err := u.cfg.Trees.Enter(ctx, j.workspace, j.run); err == nil {
+	if v, err := trees.Enter(ctx, at, runID); err == nil {
 		v.Touch(true)
 		v.Leave()
 	}

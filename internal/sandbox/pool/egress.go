@@ -92,7 +92,12 @@ func (e *Egress) report(a egress.Attempt) {
 }
 
 // Refused is a note for the agent of what its commands could not reach, since many programs do not show why.
-func (e *Egress) Refused() string {
+func (e *Egress) Refused() string { return e.refused(false) }
+
+// TakeRefused is Refused of what no note has named yet.
+func (e *Egress) TakeRefused() string { return e.refused(true) }
+
+func (e *Egress) refused(forget bool) string {
 	if e == nil {
 		return ""
 	}
@@ -101,7 +106,11 @@ func (e *Egress) Refused() string {
 	if len(e.no) == 0 {
 		return ""
 	}
-	return "\n[network] refused by sandbox.network in the agent's file:\n" + strings.Join(e.no, "\n")
+	text := "\n[network] refused by sandbox.network in the agent's file:\n" + strings.Join(e.no, "\n")
+	if forget {
+		e.no = nil
+	}
+	return text
 }
 
 // Fetch is the way of tools that ask by themselves.

@@ -63,7 +63,7 @@ func (p *Pool) Acquirer(ctx context.Context, o *Opener, s run.State, step string
 	if o.cfg.Keep <= 0 || st == nil || s.Created == nil || r.Dir.Path == "" || r.Egress.Narrow() || p.shut() {
 		return nil
 	}
-	session := s.Created.SessionFence != 0 && s.Created.Workspace == "session/"+s.Created.Session
+	session := p.OfSession(s)
 	if !session && !slow(o.Mode(r.Want)) {
 		return nil
 	}
@@ -86,6 +86,14 @@ func (p *Pool) Acquirer(ctx context.Context, o *Opener, s run.State, step string
 		return p.acquire(ctx, w)
 	}
 }
+
+// OfSession reports whether a run works in the workspace of a session whose lock it holds.
+func (p *Pool) OfSession(s run.State) bool {
+	return s.Created.SessionFence != 0 && s.Created.Workspace == "session/"+s.Created.Session
+}
+
+// Ended reports whether a run has ended.
+func (p *Pool) Ended(ctx context.Context, runID string) bool { return p.ended(ctx, runID) }
 
 // handedOn reports whether the sandbox of a session may go on to a run: the one that had it has ended. In a session of
 // several runs at a time each has one of its own.

@@ -187,6 +187,27 @@ func (o *Opener) Opening(ctx context.Context, r Request) Open {
 	return func() (sandbox.Sandbox, error) { return o.Open(ctx, r) }
 }
 
+// Plan is a sandbox as it would be opened at a moment.
+type Plan struct {
+	plan   plan
+	opened fingerprint
+}
+
+// Plan says how the sandbox that a request is for would be opened now.
+func (o *Opener) Plan(r Request) (*Plan, error) {
+	p, err := o.plan(r)
+	if err != nil {
+		return nil, err
+	}
+	return &Plan{p, fingerprintOf(p.backend.Mode(), p.cfg)}, nil
+}
+
+// Open opens the sandbox.
+func (p *Plan) Open(ctx context.Context) (sandbox.Sandbox, error) { return p.plan.open(ctx) }
+
+// Same reports whether a sandbox of this plan may stand for one of the other.
+func (p *Plan) Same(other *Plan) bool { return p.opened.same(other.opened) }
+
 // OnFirstUse opens a sandbox once, after touch.
 func OnFirstUse(touch func(), open Open) Open {
 	return sync.OnceValues(func() (sandbox.Sandbox, error) {

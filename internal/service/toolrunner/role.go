@@ -9,6 +9,7 @@ import (
 	"github.com/inspan/inspan/internal/gitwork"
 	"github.com/inspan/inspan/internal/gitwork/gitcall"
 	"github.com/inspan/inspan/internal/kernel"
+	"github.com/inspan/inspan/internal/mcp/live"
 	"github.com/inspan/inspan/internal/sandbox/jobs"
 	"github.com/inspan/inspan/internal/sandbox/pool"
 	"github.com/inspan/inspan/internal/secret"
@@ -31,6 +32,7 @@ type runnerParts struct {
 	egress   *egress.Proxy
 	live     *streaming.Feed
 	secrets  []secret.Value
+	servers  live.Limits
 }
 
 // newToolrunner puts the role together: cfg has its ports, p what works in sandboxes and workspaces.
@@ -41,16 +43,20 @@ func newToolrunner(cfg role.Config, p runnerParts) (*role.Role, error) {
 	}
 	root, attempts := p.opener.Root(), &workspace.Attempts{}
 	cfg.Sandboxes, cfg.Pool = p.opener.WithEgress(p.egress), pool.New(over)
+	servers := live.New(p.servers, func(run, at string) { jobs.Touched(p.trees, run, at) })
 	cfg.Jobs = jobs.New(jobs.Config{Ledger: cfg.Ledger, Leases: cfg.Leases, Trees: p.trees, Pool: cfg.Pool,
-		Keep: p.opener.Keep(), Live: p.live,
+		Keep: p.opener.Keep(), Servers: servers, Live: p.live,
 		Instance: cfg.Instance, Secrets: p.secrets})
 	cfg.Workspaces = workspace.Workspaces{Trees: p.trees, Uses: p.uses, Attempts: attempts}
 	cfg.Sessions, cfg.Files = provision.NewSessionFiles(root, p.sessions, cfg.Blobs), provision.NewRunFiles(root)
 	cfg.Janitor = janitor.New(janitor.Config{Ledger: cfg.Ledger, Leases: cfg.Leases, Sessions: p.sessions, Root: root,
 		Cache: p.opener.Cache(), Trees: p.trees, Uses: p.uses,
 		Git: p.desk, Rescue: p.rescue, Files: cfg.Sessions, Working: attempts.Working, EndJobs: cfg.Jobs.End,
-		DropSandboxes: cfg.Pool.DropWorkspace,
-		Instance:      cfg.Instance, Now: time.Now})
+		DropSandboxes: func(workspace string) {
+			servers.DropWorkspace(workspace)
+			cfg.Pool.DropWorkspace(workspace)
+		},
+		Instance: cfg.Instance, Now: time.Now})
 	cfg.Artifacts = capture.NewCalls(p.keeper, cfg.Ledger, root, cfg.Jobs)
 	cfg.Git = gitcall.New(gitcall.Config{Desk: p.desk, Ledger: cfg.Ledger, Sandboxes: cfg.Sandboxes, Trees: p.trees,
 		Again: cfg.Artifacts.Again})

@@ -9,6 +9,7 @@ import (
 	"github.com/inspan/inspan/internal/egress"
 	"github.com/inspan/inspan/internal/git"
 	"github.com/inspan/inspan/internal/mcp"
+	"github.com/inspan/inspan/internal/mcp/live"
 	"github.com/inspan/inspan/internal/sandbox"
 	"github.com/inspan/inspan/internal/sandbox/pool"
 	"github.com/inspan/inspan/internal/secret"
@@ -175,7 +176,8 @@ func (h *wiring) role(ctx context.Context, trees *workspace.Trees) (*role.Role, 
 		Ends: ends, Tools: tools.Base(),
 		ToolsOf: tools.For, Hooks: h.in.Asker, Identity: role.Identity{Instance: h.in.Name, Key: key}},
 		runnerParts{opener: sandboxes, trees: trees, uses: h.uses(trees), keeper: keeper, desk: desk, rescue: h.rescue(desk),
-			sessions: p.Sessions, egress: out, live: feed, secrets: masked})
+			sessions: p.Sessions, egress: out, live: feed, secrets: masked,
+			servers: live.Limits{Idle: h.cfg.MCPKeep, Most: h.cfg.MCPMost, Bytes: h.cfg.MCPIdleBytes}})
 	if err != nil {
 		return nil, err
 	}
