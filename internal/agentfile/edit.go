@@ -53,7 +53,7 @@ func EditSettings(name string, data []byte, keys map[string]Form, e Edit) ([]byt
 		err = d.unset(root)
 	} else {
 		value := valueFor(shapeAt(keys, d.path), e.Value)
-		value.path = e.Key
+		value.move(e.Key)
 		if old := root.get(d.path...); old != nil && old.kind == value.kind && flowText(old) == flowText(value) {
 			return data, nil
 		}
@@ -82,6 +82,14 @@ func EditSettings(name string, data []byte, keys map[string]Form, e Edit) ([]byt
 		out = strings.ReplaceAll(out, "\n", "\r\n")
 	}
 	return []byte(out), nil
+}
+
+// move gives a node and what is in it the paths that they have below another one.
+func (n *node) move(path string) {
+	n.path = path
+	for _, p := range n.pairs {
+		p.value.move(path + "." + p.key)
+	}
 }
 
 func named(name string, err error) error {

@@ -29,6 +29,7 @@ import (
 	"github.com/inspan/inspan/internal/cli/follow"
 	"github.com/inspan/inspan/internal/cli/guards"
 	"github.com/inspan/inspan/internal/cli/lineedit"
+	"github.com/inspan/inspan/internal/cli/mcp"
 	"github.com/inspan/inspan/internal/cli/merge"
 	"github.com/inspan/inspan/internal/cli/repl"
 	"github.com/inspan/inspan/internal/cli/replaytest"
@@ -154,7 +155,7 @@ or not accepted (inspan trust), 5 no such thing, 130 interrupted.`,
 	tools := agents.Tools(a)
 	tools.AddCommand(served.Commands(a, agents.Builtin())...)
 	add("look", runs.List(a), runs.Inspect(a), runs.Watch(a), runs.Logs(a), runs.Why(a), transfer.Export(a),
-		agents.List(a), tools, guards.Command(a), config.Command(a), runs.Cost(a), artifacts.Command(a), runs.Checkpoints(a),
+		agents.List(a), tools, mcp.Command(a), guards.Command(a), config.Command(a), runs.Cost(a), artifacts.Command(a), runs.Checkpoints(a),
 		runs.Branches(a), merge.Diff(a), sessions.Command(a))
 	add("decide", steer.Gates(a), steer.Answer(a, "approve"), steer.Answer(a, "reject"), steer.Grants(a), steer.Fork(a),
 		steer.Retry(a),

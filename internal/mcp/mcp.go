@@ -206,8 +206,11 @@ func (t *remote) unsent(ctx context.Context, err error) error {
 	if _, ok := errors.AsType[*tool.Error](err); ok {
 		return err
 	}
-	return tool.Fail(tool.Transient, "use another tool if the problem persists",
-		fmt.Errorf("the server %s cannot be used: %w", t.server.Name, clean(err)))
+	hint := "use another tool if the problem persists"
+	if d, ok := Downloads(t.server.Command); ok {
+		hint += fmt.Sprintf("; %s downloads the server at each start, which needs the network: an operator can install it once with inspan mcp install", d.Runner)
+	}
+	return tool.Fail(tool.Transient, hint, fmt.Errorf("the server %s cannot be used: %w", t.server.Name, clean(err)))
 }
 
 // unanswered explains a failure after the call was sent.

@@ -224,6 +224,22 @@ func (s *Sandboxes) check() error {
 	return errors.Join(append(errs, err)...)
 }
 
+// Packages is the folder of installed MCP servers; empty where this user has none.
+func (s *Sandboxes) Packages() string {
+	if s.MCPPackages != "" {
+		return s.MCPPackages
+	}
+	data := os.Getenv("XDG_DATA_HOME")
+	if data == "" {
+		home, err := os.UserHomeDir()
+		if err != nil {
+			return ""
+		}
+		data = filepath.Join(home, ".local", "share")
+	}
+	return filepath.Join(data, "inspan", "mcp")
+}
+
 // shortestSecret is how long a secret for commands must be, in bytes: a shorter one would be masked in words that only
 // look like it.
 const shortestSecret = 8

@@ -143,6 +143,7 @@ type Sandboxes struct {
 	SandboxClosed   []string      `envconfig:"INSPAN_SANDBOX_CLOSED" desc:"further addresses of the station, HOST:PORT, comma separated, that commands of sandboxes with an open network cannot connect to; those of NATS and of this process are closed anyway (toolrunner)"`
 	SandboxKeep     time.Duration `envconfig:"INSPAN_SANDBOX_KEEP" default:"10m" desc:"how long a sandbox that no one uses stays for the next call: those of a session, with HOME and TMPDIR of its agent, and those that are slow to start (docker, gvisor, e2b, kubernetes and virtual machines) for the calls of a step; 0 opens one for each call (toolrunner)"`
 	SandboxReadOnly []string      `envconfig:"INSPAN_SANDBOX_READ_ONLY" desc:"further host paths that commands may read, comma separated"`
+	MCPPackages     string        `envconfig:"INSPAN_MCP_PACKAGES" desc:"folder of installed MCP servers (inspan mcp install), which commands may read where it is there; empty for inspan/mcp in XDG_DATA_HOME or ~/.local/share"`
 	SandboxEnv      []string      `envconfig:"INSPAN_SANDBOX_ENV" desc:"further NAME=value for commands, comma separated; shown in logs"`
 	SandboxSecrets  secret.Value  `envconfig:"INSPAN_SANDBOX_SECRETS" desc:"NAME=value for commands, comma separated, that must not be seen: each value, of at least 8 characters, is masked in what tools answer"`
 }

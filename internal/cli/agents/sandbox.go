@@ -23,6 +23,17 @@ func (b tempSandbox) remove() {
 	_ = os.RemoveAll(b.root)
 }
 
+// OpenSandbox opens the sandbox of an agent on an empty workspace, as the toolrunner would; station is the mode of
+// agents that name none. remove ends it.
+func OpenSandbox(ctx context.Context, a *app.App, station string, own events.Sandbox) (sb sandbox.Sandbox,
+	remove func(), err error) {
+	temp, err := openSandbox(ctx, a, station, own)
+	if err != nil {
+		return nil, nil, err
+	}
+	return temp.Sandbox, temp.remove, nil
+}
+
 // openDefault opens a sandbox of a mode as the toolrunner would, without network.
 func openDefault(ctx context.Context, a *app.App, mode string) (tempSandbox, error) {
 	if mode == string(sandbox.Auto) {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"os"
 	"os/exec"
 	"path/filepath"
 	"slices"
@@ -36,7 +37,7 @@ func Sandboxes(ctx context.Context, cfg Config) (*pool.Opener, sandbox.Mode, err
 	if err != nil {
 		return nil, "", err
 	}
-	readOnly, env := withGo(cfg.SandboxReadOnly, cfg.SandboxEnv)
+	readOnly, env := withGo(withPackages(cfg), cfg.SandboxEnv)
 	env = append(slices.Clone(env), hidden...)
 	sb := pool.Config{Root: cfg.Workspace, Default: picked.Mode(), Least: sandbox.Mode(cfg.SandboxMin), ReadOnly: readOnly,
 		Env:    env,
@@ -64,6 +65,18 @@ func Sandboxes(ctx context.Context, cfg Config) (*pool.Opener, sandbox.Mode, err
 	}
 	sandboxes, err := pool.NewOpener(sb)
 	return sandboxes, picked.Mode(), err
+}
+
+// withPackages adds the folder of installed MCP servers to the paths that commands may read, where it is there.
+func withPackages(cfg Config) []string {
+	at, err := filepath.Abs(cfg.Packages())
+	if err != nil || cfg.Packages() == "" {
+		return cfg.SandboxReadOnly
+	}
+	if info, err := os.Stat(at); err != nil || !info.IsDir() {
+		return cfg.SandboxReadOnly
+	}
+	return append(slices.Clone(cfg.SandboxReadOnly), at)
 }
 
 // systemPath is where commands of a sandbox are looked for anyway.
