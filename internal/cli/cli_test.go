@@ -61,7 +61,7 @@ func TestRun(t *testing.T) {
 	})
 	t.Run("CLI-7 exit codes tell failed, refused, unknown and a bad command line apart", func(t *testing.T) {
 		d.want(1, words{"the model is gone"}, "run", "broken", "x", "--id", "run-broken")
-		d.want(4, words{"nobody", "refused"}, "run", "nobody", "x")
+		d.want(5, words{"nobody", "registered"}, "run", "nobody", "x")
 		d.want(4, nil, "pause", "run-a") // it has ended
 		for _, args := range [][]string{{"inspect", "run-none"}, {"logs", "run-none"}, {"export", "run-none"}, {"why", "run-none"}, {"pause", "run-none"},
 			{"approve", "g-none"}, {"dead", "show", "999"}, {"autonomy", "run-none", "3"}} {
@@ -146,12 +146,12 @@ func looking(t *testing.T, d *desk) {
 	})
 	t.Run("CLI-7 agents, dead letters and the doctor", func(t *testing.T) {
 		d.want(0, words{"reader", "scripted/reader", "read"}, "agents")
-		d.want(0, words{"NO", "nobody"}, "dead", "list")
+		d.want(0, words{"NO", "bad_move"}, "dead", "list")
 		letters := decode[[]struct{ Seq uint64 }](t, d.want(0, nil, "dead", "list", "--json").out)
 		if len(letters) == 0 {
 			t.Fatal("no dead letters")
 		}
-		d.want(0, words{"nobody"}, "dead", "show", fmt.Sprint(letters[0].Seq))
+		d.want(0, words{"bad_move"}, "dead", "show", fmt.Sprint(letters[0].Seq))
 		d.want(0, words{"git", "sandbox host", "station", "durability", "planner", "executor", "gatekeeper", "toolrunner", "1 running", "reader"}, "doctor")
 		type finding struct {
 			What string

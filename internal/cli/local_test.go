@@ -80,8 +80,9 @@ func TestLocal(t *testing.T) {
 		want(t, 0, []string{"is sound"}, "audit", "gated")
 	})
 	t.Run("PERS-17 what is refused is told with its exit code and stands in the list", func(t *testing.T) {
-		want(t, 4, []string{"unknown_agent"}, "run", "nobody", "look", "--id", "lost")
-		want(t, 0, []string{"unknown_agent"}, "dead", "list")
+		want(t, 5, []string{`did you mean "reader"?`}, "run", "raeder", "look", "--id", "lost")
+		want(t, 4, []string{"already completed"}, "pause", "gated")
+		want(t, 0, []string{"bad_move"}, "dead", "list")
 	})
 	t.Run("PERS-17 SESS-11 SESS-12 sessions last from one program to the next", func(t *testing.T) {
 		want(t, 0, []string{"The note is read."}, "run", "reader", "look", "--id", "s-1", "--session", "desk")

@@ -104,7 +104,7 @@ func TestRunFlags(t *testing.T) {
 			}
 		}
 		d.want(0, words{"git-checkout", "failed", "git-deliver", "blocked", "git_prepare failed"}, "inspect", "nowhere")
-		d.want(4, words{"contains a user or a password"}, "run", "reader", "read", "--repo", "https://me:hunter2@host/x")
+		d.want(2, words{"contains a user or a password"}, "run", "reader", "read", "--repo", "https://me:hunter2@host/x")
 	})
 	t.Run("CLI-6 call with --task is the same, and gives a run of its own each time", func(t *testing.T) {
 		one := first(t, d.want(0, nil, "call", "reader", "--task", "read it", "--json").out).Data

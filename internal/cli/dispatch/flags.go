@@ -17,11 +17,13 @@ type RunFlags struct {
 	repoFlags
 	CopyFlags
 	Model, Session, plan, id string
-	text, harness            string
+	text, attached, harness  string
 	Autonomy                 int
 	stream                   bool
 	vars                     []string
 	Yes, detach, Own         bool
+	// waitGates goes on watching at a gate that this command cannot ask about.
+	waitGates bool
 	// keep is the run that works on a copy, so that its station's store is kept; empty for none.
 	keep string
 }
@@ -72,9 +74,11 @@ func (f RunFlags) Task(agent string, in io.Reader) (events.Task, error) {
 	if t.Task, err = filled(f.text, t.Variables); err != nil {
 		return t, err
 	}
-	if f.plan == "" {
-		return t, nil
+	t.Task = attach(t.Task, f.attached)
+	if f.plan != "" {
+		if t.Plan, err = app.ReadPlan(f.plan, in); err != nil {
+			return t, err
+		}
 	}
-	t.Plan, err = app.ReadPlan(f.plan, in)
-	return t, err
+	return t, checkTask(t)
 }

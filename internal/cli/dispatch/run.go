@@ -29,7 +29,7 @@ type runCommand struct {
 func Run(a *app.App) *cobra.Command {
 	c := &runCommand{App: a}
 	cmd := &cobra.Command{
-		Use: "run AGENT [TASK]", Aliases: []string{"call", "sling"}, Short: "Let an agent do a task and watch it",
+		Use: "run AGENT [TASK] [-]", Aliases: []string{"call", "sling"}, Short: "Let an agent do a task and watch it",
 		Long: `Dispatches a task to the station and shows the run: a live tree on a terminal, with --json the events as they are
 stored, else a line for each event. At a terminal it asks when a gate opens; --yes approves every gate.
 
@@ -45,17 +45,25 @@ say that they hold secrets. So it does in another directory of at most 64 MiB an
 The directory itself is not changed; "inspan merge RUN" brings the result, "inspan diff RUN" shows it. --empty begins with
 nothing, --repo names another directory or the address of a repository.
 
+Without a task and a terminal, or where it is -, the task is read from standard input. Behind a task, - adds standard input
+to it: text of at most 64 KiB, in which {{name}} stands for itself.
+
+Where a gate opens and there is no terminal to ask at, the command ends with exit code 3 and the commands that answer it;
+the run goes on waiting. --wait-gates waits for the answer.
+
 Ctrl+C ends the watching, not the run, unless the station is this process's own.`,
 		Example: `  inspan run fixer "make the tests pass" --session demo
   inspan run fixer "make the tests pass" --repo ../other
   inspan run writer "a poem about oxen" --empty
   inspan run fixer "make the tests pass" --autonomy 1 --json | jq -r .type
+  inspan run fixer < task.md
+  go test ./... 2>&1 | inspan run fixer "make this pass" -
   inspan run architect "rewrite the parser" --plan plan.json --yes
   inspan run writer "announce {{what}}" --var what="version 2" --detach
   inspan run writer "one line about NATS" --long-running=false
   inspan run fixer "make the tests pass" --repo https://github.com/you/project --branch main --depth 1
   inspan call fixer --task "make the tests pass" --harness-config '{"max_steps":20}'`,
-		Args: app.ArgsBetween(1, 2),
+		Args: app.ArgsBetween(1, 3),
 		RunE: c.run,
 	}
 	fl := cmd.Flags()
@@ -87,6 +95,8 @@ Ctrl+C ends the watching, not the run, unless the station is this process's own.
 	fl.StringArrayVar(&c.flags.vars, "var", nil,
 		"name=value for {{name}} in the task and the agent's prompt; may be repeated")
 	fl.BoolVarP(&c.flags.Yes, "yes", "y", false, "approve every gate")
+	fl.BoolVar(&c.flags.waitGates, "wait-gates", false,
+		"wait at a gate also where no terminal is there to ask at, until somebody answers it")
 	fl.BoolVarP(&c.flags.detach, "detach", "d", false, "print the run's id and return; same as --follow=false")
 	c.follow = fl.Bool("follow", true, "watch the run until it ends")
 	cmd.PreRun = func(*cobra.Command, []string) { c.flags.detach = c.flags.detach || !*c.follow }
@@ -99,15 +109,10 @@ Ctrl+C ends the watching, not the run, unless the station is this process's own.
 }
 
 func (a *runCommand) run(cmd *cobra.Command, args []string) error {
-	switch {
-	case len(args) == 2 && a.flags.text != "":
-		return app.Usage("the task is given twice: as the second argument and with --task")
-	case len(args) == 2:
-		a.flags.text = args[1]
-	case a.flags.text == "":
-		return app.Usage("%s: there is no task: %s, or --task \"what to do\"", cmd.CommandPath(), cmd.UseLine())
+	if err := a.text(cmd, args); err != nil {
+		return err
 	}
-	for _, name := range []string{"yes", "stream"} {
+	for _, name := range []string{"yes", "stream", "wait-gates"} {
 		if a.flags.detach && a.Given(name) {
 			return app.Usage("--detach returns before the run has begun, so --%s means nothing: leave one of them out", name)
 		}
@@ -133,6 +138,9 @@ func runTask(ctx context.Context, a *app.App, f RunFlags, agent string) error {
 	a.Stream = f.stream
 	task, err := f.Task(agent, a.In)
 	task.By = a.Me()
+	if err == nil {
+		err = checkText(task)
+	}
 	if err != nil {
 		return err
 	}
@@ -154,6 +162,10 @@ func runTask(ctx context.Context, a *app.App, f RunFlags, agent string) error {
 		return err
 	}
 	var last run.State
+	if err = checkAgents(ctx, h.C, task); err != nil {
+		h.temp = h.temp || h.own != nil && f.keep != "" && f.OwnStation.Store == "" && !a.Local // nothing happened in its store
+		return errors.Join(err, LeaveHost(a, h, last))
+	}
 	if copied != nil || task.Repo == "" && task.Session != "" {
 		err = h.Place(ctx, a, copied, f, &task)
 	}
@@ -175,7 +187,7 @@ func dispatch(ctx context.Context, a *app.App, h host, f RunFlags, task events.T
 	if err != nil {
 		return run.State{}, err
 	}
-	last, err := follow.Run(ctx, a, h.C, id, f.Yes, h.own != nil)
+	last, err := follow.Run(ctx, a, h.C, id, follow.Gates{Yes: f.Yes, Alone: h.own != nil, Leave: !f.waitGates})
 	sessions.Settle(ctx, a, h.C, last)
 	return last, err
 }

@@ -23,18 +23,25 @@ type Follower struct {
 	App    *app.App
 	Client *client.Client
 	RunID  string
-	// Yes approves every gate; only is true where no other client can.
-	yes, only bool
-	show      *Show
-	state     run.State
+	gates  Gates
+	show   *Show
+	state  run.State
 	// open are the gates to ask about, the first of them asked now as asking.
 	open   []*events.GateOpenedData
 	asking *Question
 }
 
+// Gates says what becomes of the gates of a run that is watched.
+type Gates struct {
+	// Yes approves every gate. Alone is true where no other client can answer one.
+	Yes, Alone bool
+	// Leave ends the watching at a gate that no person can be asked about.
+	Leave bool
+}
+
 // Run shows a run and turns its end into an exit code. It returns the last state it saw.
-func Run(ctx context.Context, a *app.App, c *client.Client, id string, yes, alone bool) (run.State, error) {
-	f := &Follower{App: a, Client: c, RunID: id, yes: yes, only: alone, show: NewShow(ctx, a)}
+func Run(ctx context.Context, a *app.App, c *client.Client, id string, gates Gates) (run.State, error) {
+	f := &Follower{App: a, Client: c, RunID: id, gates: gates, show: NewShow(ctx, a)}
 	err := f.watch(ctx)
 	if f.asking != nil {
 		f.asking.close(true)
@@ -130,19 +137,29 @@ func (f *Follower) opened(ctx context.Context, g *events.GateOpenedData) error {
 		return nil
 	}
 	switch {
-	case f.yes:
+	case f.gates.Yes:
 		return f.Answer(ctx, g, gateprompt.Answer{Yes: true})
 	case f.App.CanAsk():
 		f.open = append(f.open, g)
 		f.ask(ctx)
 		return nil
-	case f.only && f.App.Local:
+	case f.gates.Alone && f.App.Local:
 		return fmt.Errorf("%w: %s, or reject", app.ErrWaits, f.App.CommandLine("approve", f.RunID+"/"+g.Gate))
-	case f.only:
+	case f.gates.Alone:
 		return app.ErrWaits
+	case f.gates.Leave:
+		return unasked(f.App, f.RunID, g)
 	}
 	fmt.Fprintf(f.App.Err, "The run waits for a person: %s\n", f.App.CommandLine("approve", f.RunID+"/"+g.Gate))
 	return nil
+}
+
+// unasked is how the watching ends at a gate that no person can be asked about here.
+func unasked(a *app.App, run string, g *events.GateOpenedData) error {
+	at := run + "/" + g.Gate
+	return fmt.Errorf("%w, and there is no terminal to ask at: %s\n  %s\n  %s\n--wait-gates waits for the answer, --yes approves every gate",
+		app.ErrWaits, view.Clip(g.Description, 200), a.CommandLine("approve", at),
+		a.CommandLine("reject", at, "--reason", "..."))
 }
 
 // ask puts the next gate to the person.
@@ -177,7 +194,7 @@ func (f *Follower) typed(ctx context.Context, line string, ok bool) error {
 		if err := f.Answer(ctx, g, v); err != nil {
 			return err
 		}
-	} else if f.only {
+	} else if f.gates.Alone {
 		return app.ErrWaits
 	}
 	f.ask(ctx)

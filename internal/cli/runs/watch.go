@@ -51,7 +51,7 @@ func (a *watchCommand) run(ctx context.Context, c *client.Client, args []string)
 		return fmt.Errorf("no run of those asked for: %w; inspan runs lists those of the station", client.ErrNotFound)
 	}
 	a.Stream = true
-	_, err = follow.Run(ctx, a.App, c, i.HarnessID, a.yes, false)
+	_, err = follow.Run(ctx, a.App, c, i.HarnessID, follow.Gates{Yes: a.yes})
 	return err
 }
 

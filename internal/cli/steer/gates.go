@@ -86,6 +86,7 @@ func findGate(ctx context.Context, c *client.Client, arg string) (runID, gate st
 		return "", "", err
 	}
 	var byGate, byRun []string
+	waiting := ""
 	for _, w := range gates {
 		if w.Gate.ID == arg {
 			byGate = append(byGate, w.Run.HarnessID)
@@ -94,7 +95,7 @@ func findGate(ctx context.Context, c *client.Client, arg string) (runID, gate st
 	if s, err := c.State(ctx, named); err == nil { // the log has a gate before the index has it
 		for _, g := range s.Gates {
 			if g.Status == run.GatePending {
-				byRun = append(byRun, g.ID)
+				waiting, byRun = g.ID, append(byRun, fmt.Sprintf("  %s/%s  %s", named, g.ID, view.Clip(g.Description, 100)))
 			}
 		}
 	}
@@ -105,10 +106,10 @@ func findGate(ctx context.Context, c *client.Client, arg string) (runID, gate st
 		return "", "", app.Usage("gate %q waits in several runs; name it as one of %s", arg,
 			strings.Join(byGate, "/"+arg+", ")+"/"+arg)
 	case len(byRun) == 1:
-		return named, byRun[0], nil
+		return named, waiting, nil
 	case len(byRun) > 1:
-		return "", "", app.Usage("run %s has %d gates that wait; name one of %s", named, len(byRun),
-			strings.Join(byRun, ", "))
+		return "", "", app.Usage("run %s has %d gates that wait; name one of them:\n%s", named, len(byRun),
+			strings.Join(byRun, "\n"))
 	}
 	return "", "", fmt.Errorf("gate %q: %w among those that wait; inspan gates lists them, RUN/GATE names one of any run",
 		arg, client.ErrNotFound)
