@@ -56,6 +56,9 @@ func TestArtifacts(t *testing.T) {
 		}
 		d.want(0, words{"The run has made no artifacts."}, "artifacts", "list", "shy")
 		d.want(5, words{"inspan runs lists"}, "artifacts", "list", "nothing")
+		if s := inspan(t, "__complete", "--server", d.station.URL(), "artifacts", "get", "made", "out"); !strings.HasPrefix(s.out, "out/report.md\t") {
+			t.Errorf("completed: %q %s", s.out, s.err)
+		}
 	})
 	t.Run("ART-2 get writes them into a folder, and over nothing that is there", func(t *testing.T) {
 		d.want(0, words{"report.md", "data.json"}, "artifacts", "get", "made", "--to", to)

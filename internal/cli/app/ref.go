@@ -4,23 +4,17 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
 	"strings"
-	"time"
 
 	"github.com/spf13/cobra"
 
-	"github.com/inspan/inspan/internal/core/view"
 	"github.com/inspan/inspan/pkg/client"
 	"github.com/inspan/inspan/pkg/events"
-	"github.com/inspan/inspan/pkg/run"
 )
 
 const (
 	// LastRun names the run that was created last.
 	LastRun = "last"
-	// completeWait is how long a shell waits for the station when a person presses the tab key.
-	completeWait = 2 * time.Second
 	// maxMatches is how many runs an ambiguous reference lists.
 	maxMatches = 5
 )
@@ -82,89 +76,4 @@ func ResolveRun(ctx context.Context, c *client.Client, ref string) (string, erro
 		return "", Usage("%q fits %s: write more of the id", ref, strings.Join(found, ", "))
 	}
 	return ref, nil
-}
-
-// Complete gives the commands of a tree shell completion of the runs, gates, agents and sessions of the station.
-func (a *App) Complete(cmd *cobra.Command) {
-	for _, sub := range cmd.Commands() {
-		a.Complete(sub)
-	}
-	if cmd.ValidArgsFunction != nil {
-		return
-	}
-	list := map[string]func(context.Context, *client.Client) ([]string, error){
-		"RUN": runNames, "GATE|RUN[/GATE": gateNames, "AGENT": agentNames,
-	}[takes(cmd)]
-	if p := cmd.Parent(); takes(cmd) == "NAME" && p != nil && p.Name() == "session" {
-		list = sessionNames
-	}
-	if list == nil {
-		return
-	}
-	cmd.ValidArgsFunction = func(cmd *cobra.Command, args []string, typed string) ([]string, cobra.ShellCompDirective) {
-		if len(args) > 0 {
-			return nil, cobra.ShellCompDirectiveDefault
-		}
-		return a.names(cmd.Context(), typed, list), cobra.ShellCompDirectiveNoFileComp
-	}
-}
-
-// names asks the station, and names nothing where there is none: a person who presses the tab key reads no error.
-func (a *App) names(ctx context.Context, typed string, list func(context.Context, *client.Client) ([]string,
-	error)) []string {
-	ctx, cancel := context.WithTimeout(ctx, completeWait)
-	defer cancel()
-	c, err := a.Connect(ctx)
-	if err != nil {
-		return nil
-	}
-	defer c.Close()
-	all, err := list(ctx, c)
-	if err != nil {
-		return nil
-	}
-	return slices.DeleteFunc(all, func(name string) bool { return !strings.HasPrefix(name, typed) })
-}
-
-func runNames(ctx context.Context, c *client.Client) ([]string, error) {
-	all, err := c.Runs().List(ctx)
-	names := []string{}
-	for i, r := range all {
-		if i == 0 {
-			names = append(names, cobra.CompletionWithDesc(LastRun, "the newest run, "+r.HarnessID))
-		}
-		names = append(names, cobra.CompletionWithDesc(r.HarnessID, describe(r)))
-	}
-	return names, err
-}
-
-func describe(r run.Info) string {
-	return view.Clip(fmt.Sprintf("%s, %s, %s", r.Status, r.AgentName, r.CreatedAt.Local().Format("Jan 2 15:04")), 60)
-}
-
-func gateNames(ctx context.Context, c *client.Client) ([]string, error) {
-	all, err := c.Gates().List(ctx)
-	names := []string{}
-	for _, w := range all {
-		names = append(names, cobra.CompletionWithDesc(w.Gate.ID, view.Clip(w.Run.HarnessID+": "+w.Gate.Description, 80)))
-	}
-	return names, err
-}
-
-func agentNames(ctx context.Context, c *client.Client) ([]string, error) {
-	all, err := c.Agents(ctx)
-	names := []string{}
-	for _, a := range all {
-		names = append(names, cobra.CompletionWithDesc(a.Name, view.Clip(a.Description, 60)))
-	}
-	return names, err
-}
-
-func sessionNames(ctx context.Context, c *client.Client) ([]string, error) {
-	all, err := c.Sessions().List(ctx)
-	names := []string{}
-	for _, s := range all {
-		names = append(names, s.ID)
-	}
-	return names, err
 }
