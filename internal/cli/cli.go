@@ -11,8 +11,10 @@ package cli
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 	"time"
 
@@ -61,7 +63,9 @@ func Main(ctx context.Context, args []string, in io.Reader, out, errOut io.Write
 	if err == nil {
 		return app.ExitDone
 	}
-	if text := err.Error(); text != "" {
+	if text := err.Error(); text != "" && (a.JSON || slices.Contains(args, "--json")) {
+		fmt.Fprintln(errOut, app.FailureOf(err).Line())
+	} else if text != "" {
 		text = "inspan: " + terminal.Sanitize(text) + app.Hint(err) // it may quote what a model wrote
 		fmt.Fprintln(errOut, wrapForTerminal(errOut, text))
 	}
@@ -115,7 +119,7 @@ or not accepted (inspan trust), 5 no such thing, 130 interrupted.`,
 	a.Folder = a.Lookup("INSPAN_STORE", app.DefaultStore)
 	a.Kept = merge.Kept(a)
 	root.PersistentPreRunE = func(cmd *cobra.Command, _ []string) error {
-		if err := a.CheckFiles(cmd); err != nil {
+		if err := errors.Join(a.CheckForm(cmd), a.CheckFiles(cmd)); err != nil {
 			return err
 		}
 		return a.CheckFlags(cmd)
@@ -137,7 +141,8 @@ or not accepted (inspan trust), 5 no such thing, 130 interrupted.`,
 		"name of the station (INSPAN_STATION)")
 	f.BoolVar(&a.Local, "local", a.Lookup("INSPAN_NATS_ENABLED", "") == "false",
 		"do without NATS: the station is a file in the folder that INSPAN_STORE names, .inspan if none, and one program uses it at a time (INSPAN_NATS_ENABLED=false)")
-	f.BoolVar(&a.JSON, "json", false, "print JSON")
+	f.BoolVar(&a.JSON, "json", false, "print JSON, errors too: -o json")
+	f.StringVarP(&a.Form, "output", "o", "", "form of the output: json, yaml, and of lists wide or name")
 	f.BoolVar(&a.UTC, "utc", false, "show times in UTC instead of the local zone")
 	f.DurationVar(&a.Wait, "wait", 10*time.Second, "how long to wait for an answer of the station")
 	f.StringVar(&a.LogLevel, "log", a.Lookup("INSPAN_LOG_LEVEL", "warn"),

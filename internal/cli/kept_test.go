@@ -114,6 +114,15 @@ func TestKeptStores(t *testing.T) {
 		c.do(0, []string{"2 files changed"}, "merge", "last", "--squash")
 		c.file("list.txt", edited)
 		c.do(1, nil, "run", "broken", "edit", "--id", "run-none3")
+		list := c.do(0, []string{"run-first1", "completed", "kept, merged", "run-none3", "failed"}, "runs")
+		if strings.Contains(list.out, "run-other2") {
+			t.Errorf("CLI-7 the list has a run of another directory:\n%s", list.out)
+		}
+		c.do(0, []string{"run-first1", "run-other2", "kept, not merged"}, "runs", "--all")
+		c.do(0, []string{`"harnessId": "run-first1"`, `"store": `, `"work": "taken"`}, "runs", "--status", "completed", "--json")
+		if names := c.do(0, nil, "runs", "--all", "-o", "name").out; names != "run-none3\nrun-other2\nrun-first1\n" {
+			t.Errorf("CLI-7 %q", names)
+		}
 	})
 	t.Run("CLI-5 what was merged or is nothing is removed once it is old, and what was not is named and stays", func(t *testing.T) {
 		for _, run := range []string{"run-first1", "run-other2", "run-none3"} {

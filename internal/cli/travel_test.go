@@ -101,7 +101,7 @@ func TestTravel(t *testing.T) {
 		if len(all) != 1 || all[0].Name != "step-step-1" || all[0].Number != 1 || all[0].Sequence >= last {
 			t.Fatalf("%+v", all)
 		}
-		d.want(0, words{"NUMBER", "FACT", "step-step-1"}, "checkpoints", "one")
+		d.want(0, words{"NUMBER", "EVENT", "step-step-1"}, "checkpoints", "one")
 		d.want(0, words{"inspan checkpoints one"}, "inspect", "one")
 		s := decode[run.State](t, d.want(0, nil, "inspect", "one", "--at", "step-step-1", "--json").out)
 		if s.Sequence != all[0].Sequence || s.Status != events.Running {

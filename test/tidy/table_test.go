@@ -105,7 +105,7 @@ var Doors = []Egress{
 	{Module: "github.com/mailgun/raymond", Dirs: []string{"internal/agentfile"}},
 	{Module: "go.opentelemetry.io/", Dirs: []string{"internal/telemetry/..."}, Tests: true},
 	{Module: "google.golang.org/protobuf", Dirs: []string{"internal/telemetry/otlp"}, Tests: true},
-	{Module: "github.com/goccy/go-yaml", Dirs: []string{"internal/agentfile", "internal/llm/scripted", "internal/docgen"}, Tests: true},
+	{Module: "github.com/goccy/go-yaml", Dirs: []string{"internal/agentfile", "internal/cli/app", "internal/llm/scripted", "internal/docgen"}, Tests: true},
 	{Module: "github.com/bmatcuk/doublestar", Dirs: []string{"internal/tools", "internal/capture"}},
 	{Module: "mvdan.cc/sh", Dirs: []string{"internal/shell", "internal/wasmbox"}},
 	{Module: "github.com/dop251/goja", Dirs: []string{"internal/wasmbox/js"}},

@@ -2,6 +2,7 @@
 package agents
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -23,7 +24,8 @@ import (
 // listCommand is inspan agents.
 type listCommand struct {
 	*app.App
-	dir string
+	dir   string
+	watch bool
 }
 
 // List makes inspan agents.
@@ -38,38 +40,33 @@ nearest key that is known. It fails where a file is wrong, so that it can stand 
 		RunE: c.run,
 	}
 	cmd.Flags().StringVar(&c.dir, "dir", "", "folder of agent files to read")
+	app.WatchFlag(cmd, &c.watch)
 	return cmd
 }
 
 func (a *listCommand) run(cmd *cobra.Command, args []string) error {
+	if a.dir != "" && (a.watch || a.Form == app.FormWide || a.Form == app.FormName) {
+		return app.Usage("--dir reads files: --watch, -o wide and -o name are for the agents of a station")
+	}
 	if a.dir != "" {
 		return listFolder(a.App, a.dir)
 	}
 	return a.Connected(func(ctx context.Context, c *client.Client, _ []string) error {
-		return listRegistered(ctx, a.App,
-			c)
+		return listRegistered(ctx, a.App, c, a.watch)
 	})(cmd, args)
 }
 
-func listRegistered(ctx context.Context, a *app.App, c *client.Client) error {
-	agents, err := c.Agents(ctx)
-	if err != nil {
-		return err
-	}
-	if a.JSON {
-		return a.PrintJSON(agents)
-	}
-	if len(agents) == 0 {
-		fmt.Fprintln(a.Out, "No agent is registered. Start the station with: inspan up --agents DIR")
-		return nil
-	}
-	var rows [][]string
-	for _, g := range agents {
-		rows = append(rows, []string{g.Name, g.Model, strings.Join(g.Tools, " "),
-			a.Paint().Dim(view.Clip(g.Description, 80))})
-	}
-	a.Table([]string{"NAME", "MODEL", "TOOLS", "DESCRIPTION"}, rows)
-	return nil
+func listRegistered(ctx context.Context, a *app.App, c *client.Client, watch bool) error {
+	return a.List(ctx, watch, func(ctx context.Context) (app.Listing, error) {
+		l := app.Listing{Heads: []string{"NAME", "MODEL", "+SANDBOX", "+>STEPS", "+DIGEST", "TOOLS", "DESCRIPTION"},
+			Empty: "No agent is registered. Start the station with: inspan up --agents DIR"}
+		agents, err := c.Agents(ctx)
+		for _, g := range agents {
+			l.Add(g.Name, g, g.Name, g.Model, cmp.Or(g.Sandbox.Mode, "auto"), fmt.Sprint(g.MaxSteps),
+				view.Clip(g.Digest, 12), strings.Join(g.Tools, " "), a.Paint().Dim(view.Clip(g.Description, 80)))
+		}
+		return l, err
+	})
 }
 
 // agentInFile is an agent and its file.

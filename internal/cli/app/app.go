@@ -20,6 +20,9 @@ import (
 // CanAsk reports whether there is a person to ask.
 func (a *App) CanAsk() bool { return a.Term.TTY && !a.JSON && terminal.IsTerminal(a.In) }
 
+// Piped reports whether standard input is something else than a terminal.
+func (a *App) Piped() bool { return !terminal.IsTerminal(a.In) }
+
 // DefaultStore is the folder of a station where none is named.
 const DefaultStore = ".inspan"
 

@@ -40,6 +40,7 @@ var flagSources = map[string]source{"session": sessionNames, "at": checkpointNam
 var flagWords = map[string][]string{
 	"autonomy": {"1", "2", "3", "4", "5"}, "log": {"debug", "info", "warn", "error"},
 	"sandbox":       {"auto", "bwrap", "landlock", "host", "docker", "gvisor", "wasm", "microvm", "e2b", "kubernetes"},
+	"output":        Forms(),
 	"collaboration": {string(events.Sequential), string(events.Parallel)}, "always": {"run", "session"},
 }
 

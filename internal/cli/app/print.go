@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/charmbracelet/x/ansi"
+	"github.com/goccy/go-yaml"
 
 	"github.com/inspan/inspan/internal/cli/terminal"
 	"github.com/inspan/inspan/internal/core/view"
@@ -20,6 +21,8 @@ type Printer struct {
 	Out, Err io.Writer
 	// JSON has data printed as JSON, UTC times in UTC.
 	JSON, UTC bool
+	// Form is what -o says: FormJSON and so on, empty for a table or text.
+	Form string
 	// Term is what Out is.
 	Term terminal.Screen
 }
@@ -34,7 +37,14 @@ func (o *Printer) PrintJSON(v any) error {
 	if err := e.Encode(v); err != nil {
 		return err
 	}
-	_, err := o.Out.Write(events.Plain(b.Bytes()))
+	text := events.Plain(b.Bytes())
+	if o.Form == FormYAML {
+		var err error
+		if text, err = yaml.JSONToYAML(text); err != nil {
+			return fmt.Errorf("%w: %w", errYAML, err)
+		}
+	}
+	_, err := o.Out.Write(text)
 	return err
 }
 
@@ -52,13 +62,21 @@ func Age(t time.Time) string { return view.Since(t, time.Now()) }
 // Paint colours text where the output takes colour.
 func (o *Printer) Paint() terminal.Paint { return terminal.Paint(o.Term.Colour()) }
 
-// rightAligned begins the head of a column whose cells are aligned to the right.
-const rightAligned = ">"
+// What the head of a column begins with.
+const (
+	// rightAligned is for cells that are aligned to the right, onlyWide for a column that -o wide alone shows.
+	rightAligned = ">"
+	onlyWide     = "+"
+)
 
 // Table prints aligned columns; a head that begins with rightAligned is that of numbers. The last column gives way
 // where a terminal is too narrow.
-func (o *Printer) Table(heads []string, rows [][]string) {
+func (o *Printer) Table(heads []string, rows [][]string) { o.table(heads, rows, false) }
+
+// table is Table; bare leaves the line of heads out.
+func (o *Printer) table(heads []string, rows [][]string, bare bool) {
 	width, _ := o.Term.Size()
+	heads, rows = o.columns(heads, rows)
 	p, cells := o.Paint(), make([]string, len(heads))
 	widths, right := make([]int, len(heads)), make([]bool, len(heads))
 	for i, head := range heads {
@@ -68,7 +86,10 @@ func (o *Printer) Table(heads []string, rows [][]string) {
 			widths[i] = max(widths[i], ansi.StringWidth(r[i]))
 		}
 	}
-	for _, cells := range append([][]string{cells}, rows...) {
+	if !bare {
+		rows = append([][]string{cells}, rows...)
+	}
+	for _, cells := range rows {
 		var b strings.Builder
 		for i, cell := range cells {
 			gap := strings.Repeat(" ", widths[i]-ansi.StringWidth(cell))
@@ -81,11 +102,27 @@ func (o *Printer) Table(heads []string, rows [][]string) {
 			}
 		}
 		text := strings.TrimRight(b.String(), " ")
-		if o.Term.TTY {
+		if o.Term.TTY && o.Form != FormWide {
 			text = terminal.Fit(text, width)
 		}
 		fmt.Fprintln(o.Out, text)
 	}
+}
+
+// columns leaves out those that -o wide alone shows, where it is not asked for.
+func (o *Printer) columns(heads []string, rows [][]string) (shown []string, cells [][]string) {
+	cells = make([][]string, len(rows))
+	for i, head := range heads {
+		head, wide := strings.CutPrefix(head, onlyWide)
+		if wide && o.Form != FormWide {
+			continue
+		}
+		shown = append(shown, head)
+		for j := range rows {
+			cells[j] = append(cells[j], rows[j][i])
+		}
+	}
+	return shown, cells
 }
 
 // Pairs prints names and values, one a line.

@@ -34,20 +34,13 @@ func (a *listCommand) run(ctx context.Context, c *client.Client, argv []string) 
 	if err != nil {
 		return err
 	}
-	if a.JSON {
-		return a.PrintJSON(all)
-	}
-	if len(all) == 0 {
-		fmt.Fprintln(a.Out, "The run has made no artifacts.")
-		return nil
-	}
-	var rows [][]string
+	l := app.Listing{Heads: []string{"ID", ">AGE", "TYPE", ">SIZE", "STEP", "KEPT", "+SHA256", "PATH"},
+		Empty: "The run has made no artifacts."}
 	for _, f := range all {
-		rows = append(rows, []string{f.ID, app.Age(f.CreatedAt), f.Type, view.Bytes(f.Size), view.Clip(f.Step, 30),
-			retentionText(f), view.Clip(cmp.Or(f.Path, f.Name), 120)})
+		l.Add(f.ID, f, f.ID, app.Age(f.CreatedAt), f.Type, view.Bytes(f.Size), view.Clip(f.Step, 30), retentionText(f), f.SHA256,
+			view.Clip(cmp.Or(f.Path, f.Name), 120))
 	}
-	a.Table([]string{"ID", ">AGE", "TYPE", ">SIZE", "STEP", "KEPT", "PATH"}, rows)
-	return nil
+	return a.Print(l)
 }
 
 // Command makes inspan artifacts and the commands below it.

@@ -50,24 +50,16 @@ func (a *listCommand) run(ctx context.Context, c *client.Client, _ []string) err
 	if err != nil {
 		return err
 	}
-	if a.JSON {
-		return a.PrintJSON(letters)
-	}
-	if len(letters) == 0 {
-		fmt.Fprintln(a.Out, "Nothing was refused.")
-		return nil
-	}
-	var rows [][]string
+	list := app.Listing{Heads: []string{">NO", ">AGE", "BY", "CODE", "SUBJECT", "REASON"}, Empty: "Nothing was refused."}
 	for _, l := range letters {
 		code := l.Code
 		if l.Replayed != nil {
 			code += ", replayed"
 		}
-		rows = append(rows, []string{fmt.Sprint(l.Seq), app.Age(l.Time), string(l.By), code, view.Clip(l.Subject, 60),
-			view.Clip(l.Reason, 100)})
+		list.Add(fmt.Sprint(l.Seq), l, fmt.Sprint(l.Seq), app.Age(l.Time), string(l.By), code, view.Clip(l.Subject, 60),
+			view.Clip(l.Reason, 100))
 	}
-	a.Table([]string{">NO", ">AGE", "BY", "CODE", "SUBJECT", "REASON"}, rows)
-	return nil
+	return a.Print(list)
 }
 
 // showCommand is inspan dead show.

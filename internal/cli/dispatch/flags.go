@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"github.com/inspan/inspan/internal/cli/app"
+	"github.com/inspan/inspan/internal/cli/precheck"
 	"github.com/inspan/inspan/pkg/events"
 )
 
@@ -80,5 +81,5 @@ func (f RunFlags) Task(agent string, in io.Reader) (events.Task, error) {
 			return t, err
 		}
 	}
-	return t, checkTask(t)
+	return t, precheck.Task(t)
 }

@@ -10,7 +10,6 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/inspan/inspan/internal/cli/app"
-	"github.com/inspan/inspan/internal/cli/terminal"
 	"github.com/inspan/inspan/pkg/events"
 )
 
@@ -31,7 +30,7 @@ func (a *runCommand) text(cmd *cobra.Command, args []string) error {
 		return app.Usage("the task is given twice: as the second argument and with --task")
 	case len(args) == 1:
 		a.flags.text = args[0]
-	case a.flags.text == "" && !terminal.IsTerminal(a.In):
+	case a.flags.text == "" && a.Piped():
 		piped = piped || a.flags.plan != stdin
 	}
 	if !piped && a.flags.text != "" {

@@ -11,6 +11,7 @@ import (
 
 	"github.com/inspan/inspan/internal/cli/app"
 	"github.com/inspan/inspan/internal/cli/follow"
+	"github.com/inspan/inspan/internal/cli/precheck"
 	"github.com/inspan/inspan/internal/cli/sessions"
 	"github.com/inspan/inspan/internal/cli/workcopy"
 	"github.com/inspan/inspan/pkg/client"
@@ -66,7 +67,13 @@ Ctrl+C ends the watching, not the run, unless the station is this process's own.
 		Args: app.ArgsBetween(1, 3),
 		RunE: c.run,
 	}
-	fl := cmd.Flags()
+	c.define(cmd)
+	return cmd
+}
+
+// define defines the flags.
+func (c *runCommand) define(cmd *cobra.Command) {
+	a, fl := c.App, cmd.Flags()
 	fl.StringVar(&c.flags.text, "task", "", "the task, in place of the second argument")
 	fl.StringVar(&c.flags.repo, "repo", "",
 		"git repository to work in: by https or ssh, and the work is pushed to it once a person approved; or a directory of this machine, and the run works on a copy of it")
@@ -105,7 +112,6 @@ Ctrl+C ends the watching, not the run, unless the station is this process's own.
 	c.flags.add(cmd)
 	c.flags.Add(a, cmd)
 	c.flags.Flags(a, cmd)
-	return cmd
 }
 
 func (a *runCommand) run(cmd *cobra.Command, args []string) error {
@@ -139,7 +145,7 @@ func runTask(ctx context.Context, a *app.App, f RunFlags, agent string) error {
 	task, err := f.Task(agent, a.In)
 	task.By = a.Me()
 	if err == nil {
-		err = checkText(task)
+		err = precheck.Text(task)
 	}
 	if err != nil {
 		return err
@@ -162,7 +168,7 @@ func runTask(ctx context.Context, a *app.App, f RunFlags, agent string) error {
 		return err
 	}
 	var last run.State
-	if err = checkAgents(ctx, h.C, task); err != nil {
+	if err = precheck.Agents(ctx, h.C, task); err != nil {
 		h.temp = h.temp || h.own != nil && f.keep != "" && f.OwnStation.Store == "" && !a.Local // nothing happened in its store
 		return errors.Join(err, LeaveHost(a, h, last))
 	}

@@ -46,14 +46,7 @@ func (a *branchListCommand) run(ctx context.Context, c *client.Client, argv []st
 	if err != nil {
 		return err
 	}
-	if a.JSON {
-		return a.PrintJSON(all)
-	}
-	if len(all) == 0 {
-		fmt.Fprintln(a.Out, "There are no branches.")
-		return nil
-	}
-	var rows [][]string
+	l := app.Listing{Heads: []string{"SCOPE", "BRANCH", "COMMIT", ">AGE", ">SIZE", "KEPT"}, Empty: "There are no branches."}
 	for _, b := range all {
 		what := "whole"
 		switch {
@@ -62,11 +55,10 @@ func (a *branchListCommand) run(ctx context.Context, c *client.Client, argv []st
 		case b.Thin:
 			what = "what is new"
 		}
-		rows = append(rows, []string{view.Clip(b.Scope, 80), view.Clip(b.Branch, 120), view.Clip(b.Commit, 12), app.Age(b.At),
-			view.Bytes(b.Bytes), what})
+		l.Add(b.Branch, b, view.Clip(b.Scope, 80), view.Clip(b.Branch, 120), view.Clip(b.Commit, 12), app.Age(b.At),
+			view.Bytes(b.Bytes), what)
 	}
-	a.Table([]string{"SCOPE", "BRANCH", "COMMIT", ">AGE", ">SIZE", "KEPT"}, rows)
-	return nil
+	return a.Print(l)
 }
 
 // branchGetCommand is inspan branches get.

@@ -35,17 +35,9 @@ func (a *checkpointsCommand) run(ctx context.Context, c *client.Client, argv []s
 	if err != nil {
 		return err
 	}
-	if a.JSON {
-		return a.PrintJSON(all)
-	}
-	if len(all) == 0 {
-		fmt.Fprintln(a.Out, "The run has no checkpoints.")
-		return nil
-	}
-	var rows [][]string
+	l := app.Listing{Heads: []string{">NUMBER", "NAME", ">EVENT", ">AGE"}, Empty: "The run has no checkpoints."}
 	for _, k := range all {
-		rows = append(rows, []string{fmt.Sprint(k.Number), view.Clip(k.Name, 80), fmt.Sprint(k.Sequence), app.Age(k.At)})
+		l.Add(k.Name, k, fmt.Sprint(k.Number), view.Clip(k.Name, 80), fmt.Sprint(k.Sequence), app.Age(k.At))
 	}
-	a.Table([]string{">NUMBER", "NAME", ">FACT", ">AGE"}, rows)
-	return nil
+	return a.Print(l)
 }

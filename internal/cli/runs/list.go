@@ -4,6 +4,7 @@ package runs
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -13,6 +14,7 @@ import (
 	"github.com/inspan/inspan/internal/cli/app"
 	"github.com/inspan/inspan/internal/cli/runtree"
 	"github.com/inspan/inspan/internal/core/view"
+	"github.com/inspan/inspan/internal/didyoumean"
 	"github.com/inspan/inspan/pkg/client"
 	"github.com/inspan/inspan/pkg/run"
 )
@@ -23,6 +25,7 @@ type listCommand struct {
 	only, agent string
 	selection   client.Of
 	limit       int
+	watch, all  bool
 }
 
 // List makes inspan runs.
@@ -30,10 +33,14 @@ func List(a *app.App) *cobra.Command {
 	c := &listCommand{App: a}
 	cmd := &cobra.Command{
 		Use: "runs", Aliases: []string{"ls"}, Short: "List the runs of the station, the newest first",
-		Example: "  inspan runs\n  inspan runs --status waiting\n  inspan runs --session demo\n  inspan runs --agent fixer --json | jq '.[].harnessId'",
+		Long: `Lists the runs of the station, and those that "inspan run" kept of this directory: of runs that had a station of their own.
+They are marked with what became of their work. --all lists those of other directories, too.`,
+		Example: "  inspan runs\n  inspan runs --status waiting --watch\n  inspan runs --session demo\n  inspan runs --agent fixer --json | jq '.[].harnessId'\n  inspan runs -o wide\n  inspan stop $(inspan runs --status waiting -o name | head -1)",
 		Args:    app.Args(0),
-		RunE:    a.Connected(c.run),
+		RunE:    c.run,
 	}
+	app.WatchFlag(cmd, &c.watch)
+	cmd.Flags().BoolVar(&c.all, "all", false, "also those kept of other directories")
 	cmd.Flags().StringVar(&c.only, "status", "", "only runs that are "+strings.Join(runtree.Statuses, ", "))
 	selectionFlags(cmd, &c.selection)
 	cmd.Flags().StringVar(&c.agent, "agent", "", "only runs of this agent")
@@ -41,31 +48,79 @@ func List(a *app.App) *cobra.Command {
 	return cmd
 }
 
-func (a *listCommand) run(ctx context.Context, c *client.Client, _ []string) error {
+func (a *listCommand) run(cmd *cobra.Command, args []string) error {
 	if a.only != "" && !slices.Contains(runtree.Statuses, a.only) {
-		return app.Usage("--status %q: want one of %s", a.only, strings.Join(runtree.Statuses, ", "))
+		hint := "want one of " + strings.Join(runtree.Statuses, ", ")
+		if near := didyoumean.Word(a.only, runtree.Statuses); near != "" {
+			hint = fmt.Sprintf("did you mean %q?", near)
+		}
+		return app.Usage("--status %q: %s", a.only, hint)
 	}
 	if a.limit < 0 {
 		return app.Usage("--limit %d: want 0 or more", a.limit)
 	}
-	all, err := c.Runs().Find(ctx, a.selection)
-	if err != nil {
+	station := a.Station // the one that is found may have another name than those that were kept
+	err := a.Connected(func(ctx context.Context, c *client.Client, _ []string) error {
+		var kept []listed
+		if !a.watch {
+			kept = a.kept(ctx, station)
+		}
+		return a.List(ctx, a.watch, func(ctx context.Context) (app.Listing, error) { return a.read(ctx, c, kept) })
+	})(cmd, args)
+	if !errors.Is(err, app.ErrNoServer) || a.watch {
 		return err
 	}
-	infos := make([]run.Info, 0, len(all))
+	kept := a.kept(cmd.Context(), station)
+	if len(kept) == 0 {
+		return err
+	}
+	return a.Print(a.listing(kept))
+}
+
+// read reads the runs of the station, and puts those among them that were kept.
+func (a *listCommand) read(ctx context.Context, c *client.Client, kept []listed) (app.Listing, error) {
+	all, err := c.Runs().Find(ctx, a.selection)
+	if err != nil {
+		return app.Listing{}, err
+	}
+	found := make([]listed, 0, len(all)+len(kept))
 	for _, i := range all {
-		// A run that waits is running too, one that was stopped has failed.
-		if runtree.Is(i, a.only) && (a.agent == "" || a.agent == i.AgentName) {
-			infos = append(infos, i)
-		}
+		found = append(found, listed{Info: i})
 	}
-	hidden := max(0, len(infos)-a.limit)
-	infos = infos[:len(infos)-hidden]
-	if a.JSON {
-		return a.PrintJSON(infos)
+	// A kept store that this command opened itself, where no station runs, is listed once.
+	found = append(found, slices.DeleteFunc(slices.Clone(kept), func(k listed) bool { return k.Store == a.OwnStore })...)
+	return a.listing(found), nil
+}
+
+// listing is the list of the runs that were asked for, the newest first.
+func (a *listCommand) listing(all []listed) app.Listing {
+	all = slices.DeleteFunc(all, func(i listed) bool { // a run that waits is running too, one that was stopped has failed
+		return !runtree.Is(i.Info, a.only) || a.agent != "" && a.agent != i.AgentName
+	})
+	slices.SortStableFunc(all, func(x, y listed) int { return y.CreatedAt.Compare(x.CreatedAt) })
+	hidden := max(0, len(all)-a.limit)
+	all = all[:len(all)-hidden]
+	p, where := a.Paint(), "+WHERE"
+	if slices.ContainsFunc(all, func(i listed) bool { return i.Store != "" }) {
+		where = "WHERE"
 	}
-	listRuns(a.App, infos, hidden)
-	return nil
+	l := app.Listing{Heads: []string{"ID", "AGENT", "STATUS", ">STEPS", ">TURNS", ">CALLS", ">TOKENS", ">COST", ">DURATION",
+		">AGE", where, "+SESSION", "+CREATED", "+STORE", "TASK"}, Empty: `No runs. Start one with: inspan run AGENT "TASK"`}
+	clip := 60
+	if a.Form == app.FormWide {
+		clip = 400
+	}
+	for _, i := range all {
+		l.Add(i.HarnessID, i, i.HarnessID, i.AgentName, p.State(i.status()), fmt.Sprintf("%d/%d", i.StepsCompleted, i.StepsTotal),
+			fmt.Sprint(i.Turns), fmt.Sprint(i.ToolCallCount), view.Count(i.InputTokens+i.OutputTokens),
+			cmp.Or(runtree.CostText(i.Cost+i.Lost.Cost), "-"), duration(i.Info), app.Age(i.CreatedAt), i.where(),
+			cmp.Or(i.SessionID, "-"), i.CreatedAt.In(a.Zone()).Format("2006-01-02 15:04:05"), cmp.Or(i.Store, "-"),
+			p.Dim(view.Clip(i.Task, clip)))
+	}
+	if hidden > 0 {
+		l.Note = p.Dim(fmt.Sprintf("and %s; --limit shows more", view.Plural(hidden, "older run")))
+	}
+	return l
 }
 
 func duration(i run.Info) string {
@@ -73,26 +128,6 @@ func duration(i run.Info) string {
 		return view.Since(i.CreatedAt, *i.CompletedAt)
 	}
 	return app.Age(i.CreatedAt)
-}
-
-func listRuns(a *app.App, infos []run.Info, hidden int) {
-	if len(infos) == 0 {
-		fmt.Fprintln(a.Out, `No runs. Start one with: inspan run AGENT "TASK"`)
-		return
-	}
-	p := a.Paint()
-	var rows [][]string
-	for _, i := range infos {
-		rows = append(rows, []string{i.HarnessID, i.AgentName, p.State(runtree.StatusOf(i)),
-			fmt.Sprintf("%d/%d", i.StepsCompleted, i.StepsTotal), fmt.Sprint(i.Turns),
-			fmt.Sprint(i.ToolCallCount), view.Count(i.InputTokens + i.OutputTokens), cmp.Or(runtree.CostText(i.Cost+i.Lost.Cost),
-				"-"), duration(i), app.Age(i.CreatedAt), p.Dim(view.Clip(i.Task, 60))})
-	}
-	a.Table([]string{"ID", "AGENT", "STATUS", ">STEPS", ">TURNS", ">CALLS", ">TOKENS", ">COST", ">DURATION", ">AGE",
-		"TASK"}, rows)
-	if hidden > 0 {
-		fmt.Fprintf(a.Out, "%s\n", p.Dim(fmt.Sprintf("and %s; --limit shows more", view.Plural(hidden, "older run"))))
-	}
 }
 
 // selectionFlags are the flags that say which runs are meant.

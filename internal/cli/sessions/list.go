@@ -17,40 +17,39 @@ import (
 // listCommand is inspan session list.
 type listCommand struct {
 	*app.App
+	watch bool
 }
 
 func listCmd(a *app.App) *cobra.Command {
 	c := &listCommand{App: a}
-	return &cobra.Command{
+	cmd := &cobra.Command{
 		Use: "list", Aliases: []string{"ls"}, Short: "List the sessions, those used last first",
 		Example: "  inspan session list\n  inspan session list --json", Args: app.Args(0),
 		RunE: a.Connected(c.run),
 	}
+	app.WatchFlag(cmd, &c.watch)
+	return cmd
 }
 
 func (a *listCommand) run(ctx context.Context, c *client.Client, _ []string) error {
-	all, err := c.Sessions().List(ctx)
-	if err != nil {
+	var stale []string
+	err := a.List(ctx, a.watch, func(ctx context.Context) (app.Listing, error) {
+		l := app.Listing{Heads: []string{"NAME", "STATUS", "MODE", ">USED", ">RUNS", ">MESSAGES", ">TOKENS", "LOCKED BY",
+			"BRANCH"}, Empty: `No sessions. Start one with: inspan run AGENT "TASK" --session NAME`}
+		all, err := c.Sessions().List(ctx)
+		stale = nil
+		for _, e := range all {
+			if e.Stale(time.Now()) {
+				stale = append(stale, e.ID)
+			}
+			l.Add(e.ID, e, e.ID, sessionState(a.App, e), string(e.Mode), app.Age(e.UsedAt), fmt.Sprint(e.Runs),
+				fmt.Sprint(e.Messages), view.Count(e.InputTokens+e.OutputTokens), holders(e), view.Clip(e.Branch, 40))
+		}
+		return l, err
+	})
+	if err != nil || a.JSON {
 		return err
 	}
-	if a.JSON {
-		return a.PrintJSON(all)
-	}
-	if len(all) == 0 {
-		fmt.Fprintln(a.Out, `No sessions. Start one with: inspan run AGENT "TASK" --session NAME`)
-		return nil
-	}
-	var rows [][]string
-	var stale []string
-	for _, e := range all {
-		if e.Stale(time.Now()) {
-			stale = append(stale, e.ID)
-		}
-		rows = append(rows, []string{e.ID, sessionState(a.App, e), string(e.Mode), app.Age(e.UsedAt), fmt.Sprint(e.Runs),
-			fmt.Sprint(e.Messages),
-			view.Count(e.InputTokens + e.OutputTokens), holders(e), view.Clip(e.Branch, 40)})
-	}
-	a.Table([]string{"NAME", "STATUS", "MODE", ">USED", ">RUNS", ">MESSAGES", ">TOKENS", "LOCKED BY", "BRANCH"}, rows)
 	if len(stale) > 0 {
 		fmt.Fprintf(a.Err, "inspan: %s not used for %s: what is in them may be out of date; inspan session cleanup --older-than %s deletes them\n",
 			view.Plural(len(stale), "session"), days(events.StaleAfter), days(events.StaleAfter))

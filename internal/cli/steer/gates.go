@@ -20,44 +20,45 @@ import (
 // gatesCommand is inspan gates.
 type gatesCommand struct {
 	*app.App
+	watch bool
 }
 
 // Gates makes inspan gates.
 func Gates(a *app.App) *cobra.Command {
 	c := &gatesCommand{App: a}
-	return &cobra.Command{
+	cmd := &cobra.Command{
 		Use: "gates", Aliases: []string{"approvals"}, Short: "List the gates that wait for a person, the oldest first",
 		Example: "  inspan gates\n  inspan gates --json", Args: app.Args(0),
 		RunE: a.Connected(c.run),
 	}
+	app.WatchFlag(cmd, &c.watch)
+	return cmd
 }
 
 func (a *gatesCommand) run(ctx context.Context, c *client.Client, _ []string) error {
-	gates, err := c.Gates().List(ctx)
-	if err != nil {
-		return err
-	}
-	if a.JSON {
-		return a.PrintJSON(gates)
-	}
-	if len(gates) == 0 {
-		fmt.Fprintln(a.Out, "No gate waits.")
-		return nil
-	}
-	var rows [][]string
-	for _, w := range gates {
-		at := w.Gate.StepID
-		if w.Gate.CallID != "" {
-			at += " " + w.Gate.CallID
+	return a.List(ctx, a.watch, func(ctx context.Context) (app.Listing, error) {
+		l := app.Listing{Heads: []string{"RUN/GATE", "AGENT", "BEFORE", ">WAITS", ">STEPS", ">VOTES", "EXPIRES", "+SESSION", "WHAT"},
+			Empty: "No gate waits.", Note: "\n" + a.Paint().Dim("Answer with: inspan approve GATE   or   inspan reject GATE --reason \"...\"")}
+		gates, err := c.Gates().List(ctx)
+		for _, w := range gates {
+			at, clip := w.Gate.StepID, 80
+			if w.Gate.CallID != "" {
+				at += " " + w.Gate.CallID
+			}
+			if a.Form == app.FormWide {
+				clip = wideClip
+			}
+			name := w.Run.HarnessID + "/" + w.Gate.ID
+			l.Add(name, w, name, w.Run.AgentName, at, app.Age(w.Gate.CreatedAt), fmt.Sprintf("%d/%d", w.Run.StepsCompleted,
+				w.Run.StepsTotal), votesOf(w.Gate), runtree.Expiry(w.Gate.ExpiresAt, time.Now()), w.Run.SessionID,
+				view.Clip(w.Gate.Description, clip))
 		}
-		rows = append(rows, []string{w.Run.HarnessID + "/" + w.Gate.ID, w.Run.AgentName, at, app.Age(w.Gate.CreatedAt),
-			fmt.Sprintf("%d/%d", w.Run.StepsCompleted, w.Run.StepsTotal), votesOf(w.Gate), runtree.Expiry(w.Gate.ExpiresAt,
-				time.Now()), view.Clip(w.Gate.Description, 80)})
-	}
-	a.Table([]string{"RUN/GATE", "AGENT", "BEFORE", ">WAITS", ">STEPS", ">VOTES", "EXPIRES", "WHAT"}, rows)
-	fmt.Fprintf(a.Out, "\n%s\n", a.Paint().Dim("Answer with: inspan approve GATE   or   inspan reject GATE --reason \"...\""))
-	return nil
+		return l, err
+	})
 }
+
+// wideClip is the most characters of a description in a wide table.
+const wideClip = 400
 
 // votesOf is how many approvals a gate has of those that it needs.
 func votesOf(g *run.Gate) string {

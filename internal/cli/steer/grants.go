@@ -52,25 +52,18 @@ func (a *grantsCommand) list(ctx context.Context, c *client.Client, _ []string) 
 	if err != nil {
 		return err
 	}
-	if a.JSON {
-		return a.PrintJSON(grants)
-	}
-	if len(grants) == 0 {
-		fmt.Fprintln(a.Out, "No grant holds.")
-		return nil
-	}
-	var rows [][]string
+	l := app.Listing{Heads: []string{"GRANT", "SCOPE", "BY", "ENDS", "RULE", "ALLOWS"}, Empty: "No grant holds.",
+		Note: "\n" + a.Paint().Dim("Take one back with: inspan grants revoke GRANT")}
 	for _, g := range grants {
 		where := "run"
 		if g.Scope == events.GrantSession {
 			where = "session " + g.Session
 		}
-		rows = append(rows, []string{g.Run + "/" + g.ID, where, view.Clip(g.By, 40), runtree.Expiry(g.Until, time.Now()),
-			view.Clip(g.Rule, 40), view.Clip(g.Tool+" "+g.Pattern, 200)})
+		name := g.Run + "/" + g.ID
+		l.Add(name, g, name, where, view.Clip(g.By, 40), runtree.Expiry(g.Until, time.Now()), view.Clip(g.Rule, 40),
+			view.Clip(g.Tool+" "+g.Pattern, 200))
 	}
-	a.Table([]string{"GRANT", "SCOPE", "BY", "ENDS", "RULE", "ALLOWS"}, rows)
-	fmt.Fprintf(a.Out, "\n%s\n", a.Paint().Dim("Take one back with: inspan grants revoke GRANT"))
-	return nil
+	return a.Print(l)
 }
 
 func (a *grantsCommand) revoke(ctx context.Context, c *client.Client, args []string) error {

@@ -1,4 +1,6 @@
-package dispatch
+// Package precheck refuses mistyped tasks before they are published: what no station takes, and what the station at hand
+// would refuse. The station decides; nothing here may refuse what it takes.
+package precheck
 
 import (
 	"context"
@@ -17,8 +19,8 @@ import (
 	"github.com/inspan/inspan/pkg/events"
 )
 
-// checkTask refuses values that no station takes, before one is asked or started.
-func checkTask(t events.Task) error {
+// Task refuses values that no station takes, before one is asked or started.
+func Task(t events.Task) error {
 	for what, id := range map[string]string{"--id": t.ID, "--session": t.Session, "agent": t.Agent} {
 		if id == "" {
 			continue
@@ -54,8 +56,8 @@ func checkTask(t events.Task) error {
 	return nil
 }
 
-// checkText refuses a text that is no task.
-func checkText(t events.Task) error {
+// Text refuses a text that is no task.
+func Text(t events.Task) error {
 	switch {
 	case strings.TrimSpace(t.Task) == "":
 		return app.Usage("the task is empty: say what to do")
@@ -68,9 +70,9 @@ func checkText(t events.Task) error {
 	return nil
 }
 
-// checkAgents refuses what the station would refuse of a task, before it is published: an agent that is not registered,
+// Agents refuses what the station would refuse of a task, before it is published: an agent that is not registered,
 // and a variable of its prompt without a value. The station decides: who may not list its agents is not checked here.
-func checkAgents(ctx context.Context, c *client.Client, t events.Task) error {
+func Agents(ctx context.Context, c *client.Client, t events.Task) error {
 	registered, err := c.Agents(ctx)
 	if err != nil {
 		return nil //nolint:nilerr // the station refuses what is wrong
