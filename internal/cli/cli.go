@@ -41,6 +41,7 @@ import (
 	"github.com/inspan/inspan/internal/cli/sessions"
 	"github.com/inspan/inspan/internal/cli/steer"
 	"github.com/inspan/inspan/internal/cli/terminal"
+	"github.com/inspan/inspan/internal/cli/top"
 	"github.com/inspan/inspan/internal/cli/transfer"
 	"github.com/inspan/inspan/internal/cli/trusted"
 	"github.com/inspan/inspan/internal/cli/verify"
@@ -159,7 +160,7 @@ or not accepted (inspan trust), 5 no such thing, 130 interrupted.`,
 		merge.Merge(a), merge.Undo(a), merge.Clean(a), trusted.Command(a))
 	tools := agents.Tools(a)
 	tools.AddCommand(served.Commands(a, agents.Builtin())...)
-	add("look", runs.List(a), runs.Inspect(a), runs.Watch(a), runs.Logs(a), runs.Why(a), transfer.Export(a),
+	add("look", top.Command(a), runs.List(a), runs.Inspect(a), runs.Watch(a), runs.Logs(a), runs.Why(a), transfer.Export(a),
 		agents.List(a), tools, mcp.Command(a), guards.Command(a), config.Command(a), runs.Cost(a), artifacts.Command(a), runs.Checkpoints(a),
 		runs.Branches(a), merge.Diff(a), sessions.Command(a))
 	add("decide", steer.Gates(a), steer.Answer(a, "approve"), steer.Answer(a, "reject"), steer.Grants(a), steer.Fork(a),

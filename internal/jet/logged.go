@@ -108,3 +108,28 @@ func logConsumer(station string, role events.Service) (topology.Consumer, error)
 	}
 	return topology.Consumer{}, fmt.Errorf("%s has no consumer on the log of station %s", role, station)
 }
+
+// Depth is how much the consumers of a role have to do.
+type Depth struct {
+	// Waiting messages are not delivered yet, Open ones are delivered and not acknowledged.
+	Waiting, Open uint64
+	// Delivered is when the last message was; zero where that is not known.
+	Delivered time.Time
+}
+
+// Depth returns that of all consumers of a role. Every watcher may ask.
+func (cs Consumers) Depth(ctx context.Context, station string, role events.Service) (Depth, error) {
+	var d Depth
+	for _, co := range topology.Consumers(station, role) {
+		var there jetstream.ConsumerInfo
+		if err := cs.c.api(ctx, "CONSUMER.INFO."+co.Stream+"."+co.Name, nil, &there); err != nil {
+			return Depth{}, fmt.Errorf("ask about consumer %s of %s: %w", co.Name, co.Stream, err)
+		}
+		d.Waiting += there.NumPending
+		d.Open += uint64(max(there.NumAckPending, 0)) //nolint:gosec // not negative
+		if last := there.Delivered.Last; last != nil && last.After(d.Delivered) {
+			d.Delivered = *last
+		}
+	}
+	return d, nil
+}

@@ -72,6 +72,7 @@ type connection interface {
 	Connected() bool
 	Servers() jet.Servers
 	Services() jet.Services
+	Consumers() jet.Consumers
 }
 
 // ErrOpen means that a run has not ended.

@@ -5,8 +5,10 @@ import (
 	"encoding/json"
 	"fmt"
 	"strings"
+	"time"
 
 	"github.com/inspan/inspan/internal/topology"
+	"github.com/inspan/inspan/pkg/events"
 )
 
 // Health is what a station tells anybody who asks.
@@ -60,4 +62,30 @@ func (c *Client) Health(ctx context.Context) (Health, error) {
 		}
 	}
 	return h, nil
+}
+
+// Queue is how much a role of the station has to do.
+type Queue struct {
+	Role string `json:"role"`
+	// Waiting messages are not delivered yet, Open ones are being worked on.
+	Waiting uint64 `json:"waiting"`
+	Open    uint64 `json:"open"`
+	// Delivered is when the role was last given a message, zero where that is not known.
+	Delivered time.Time `json:"delivered_at,omitzero"`
+}
+
+// Queues asks how much each role has to do, in their order. A local store has no queues.
+func (c *Client) Queues(ctx context.Context) ([]Queue, error) {
+	if c.conn == nil {
+		return nil, nil
+	}
+	var out []Queue
+	for _, role := range events.Services() {
+		d, err := c.conn.Consumers().Depth(ctx, c.st.Name(), role)
+		if err != nil {
+			return out, fmt.Errorf("queue of the %s: %w", role, err)
+		}
+		out = append(out, Queue{Role: string(role), Waiting: d.Waiting, Open: d.Open, Delivered: d.Delivered})
+	}
+	return out, nil
 }

@@ -1,0 +1,114 @@
+// Package top has inspan top: what a station does, drawn again and again. It asks only what every watcher may.
+package top
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/inspan/inspan/internal/cli/app"
+	"github.com/inspan/inspan/internal/cli/terminal"
+	"github.com/inspan/inspan/pkg/client"
+)
+
+// fastest is the shortest time between two overviews.
+const fastest = 500 * time.Millisecond
+
+// topCommand is inspan top.
+type topCommand struct {
+	*app.App
+	once  bool
+	every time.Duration
+}
+
+// Command makes inspan top.
+func Command(a *app.App) *cobra.Command {
+	c := &topCommand{App: a}
+	cmd := &cobra.Command{
+		Use: "top", Short: "Show what the station does: roles, queues, runs under way, gates, cost of today",
+		Long: `Shows the station, drawn again in place until Ctrl+C: of each role the instances that are up, the messages that wait for it
+and that it works on (open), and how long it was given nothing although something waits (lag); the runs under way, with what
+each waits for (phase); the gates that wait; and what the runs cost that began today.
+
+Without a terminal, and with --once, it prints one overview. With --json each overview is a line, until Ctrl+C or, with
+--once, one. It needs no more rights than watching.`,
+		Example: "  inspan top\n  inspan top --once\n  inspan top --json | jq '.roles[] | select(.waiting > 100)'",
+		Args:    app.Args(0),
+		RunE:    a.Connected(c.run),
+	}
+	cmd.Flags().BoolVar(&c.once, "once", false, "print one overview and end")
+	cmd.Flags().DurationVar(&c.every, "every", time.Second, "time between two overviews, 500ms or more")
+	return cmd
+}
+
+func (a *topCommand) run(ctx context.Context, c *client.Client, _ []string) error {
+	if a.every < fastest {
+		return app.Usage("--every %s: want %s or more", a.every, fastest)
+	}
+	once := a.once || !a.JSON && !a.Term.TTY
+	r := &reader{c: c, zone: a.Zone(), phases: map[string]phase{}}
+	s := &screen{App: a.App, canvas: terminal.Canvas{Screen: a.Term}}
+	for {
+		one, cancel := context.WithTimeout(ctx, a.Wait)
+		o, err := r.read(one)
+		cancel()
+		switch {
+		case ctx.Err() != nil:
+			return nil //nolint:nilerr // the person ended it
+		case err != nil && (once || a.JSON || s.last.Station == ""):
+			return err
+		}
+		if err := s.show(o, err); err != nil || once {
+			return err
+		}
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-time.After(a.every):
+		}
+	}
+}
+
+// screen shows overviews.
+type screen struct {
+	*app.App
+	canvas terminal.Canvas
+	last   Overview
+	width  int
+}
+
+// show shows an overview, or the last one where the station did not answer.
+func (s *screen) show(o Overview, failed error) error {
+	if s.JSON {
+		b, err := json.Marshal(o)
+		if err == nil {
+			_, err = fmt.Fprintf(s.Out, "%s\n", b)
+		}
+		return err
+	}
+	trouble := ""
+	if failed != nil {
+		trouble, o = "no answer since "+s.last.At.Format("15:04:05"), s.last
+		o.At = time.Now().In(s.Zone())
+	} else {
+		s.last = o
+	}
+	width, height := s.Term.Size()
+	lines := drawing{Printer: s.Printer, width: width, height: height}.lines(o, trouble)
+	if !s.Term.TTY {
+		for _, l := range lines {
+			fmt.Fprintln(s.Out, l)
+		}
+		return nil
+	}
+	if s.width != 0 && s.width != width { // the terminal broke the lines that were drawn
+		fmt.Fprint(s.Out, "\x1b[2J\x1b[H")
+		s.canvas.Drawn = 0
+	}
+	s.width = width
+	s.canvas.Draw(lines)
+	return nil
+}
