@@ -25,6 +25,7 @@ import (
 	"github.com/inspan/inspan/internal/cli/app"
 	"github.com/inspan/inspan/internal/cli/artifacts"
 	"github.com/inspan/inspan/internal/cli/config"
+	"github.com/inspan/inspan/internal/cli/contexts"
 	"github.com/inspan/inspan/internal/cli/dead"
 	"github.com/inspan/inspan/internal/cli/dispatch"
 	"github.com/inspan/inspan/internal/cli/doctor"
@@ -137,6 +138,7 @@ or not accepted (inspan trust), 5 no such thing, 130 interrupted.`,
 	f := root.PersistentFlags()
 	f.StringVar(&a.Server, "server", a.Lookup("INSPAN_NATS_URL", "nats://127.0.0.1:4222"),
 		"address of the station's NATS server (NATS_URL); without it, the station that runs in this project, else this one")
+	f.StringVar(&a.ContextFlag, "context", "", "context to reach the station with (INSPAN_NATS_CONTEXT); inspan context lists them")
 	f.StringVar(&a.Creds, "creds", a.Lookup("INSPAN_NATS_CREDS", ""), "NATS credentials file (NATS_CREDS)")
 	f.StringVar(&a.Station, "station", a.Lookup("INSPAN_STATION", client.DefaultStation),
 		"name of the station (INSPAN_STATION)")
@@ -161,7 +163,8 @@ or not accepted (inspan trust), 5 no such thing, 130 interrupted.`,
 	tools := agents.Tools(a)
 	tools.AddCommand(served.Commands(a, agents.Builtin())...)
 	add("look", top.Command(a), runs.List(a), runs.Inspect(a), runs.Watch(a), runs.Logs(a), runs.Why(a), transfer.Export(a),
-		agents.List(a), tools, mcp.Command(a), guards.Command(a), config.Command(a), runs.Cost(a), artifacts.Command(a), runs.Checkpoints(a),
+		agents.List(a), tools, mcp.Command(a), guards.Command(a), config.Command(a), contexts.Command(a),
+		runs.Cost(a), artifacts.Command(a), runs.Checkpoints(a),
 		runs.Branches(a), merge.Diff(a), sessions.Command(a))
 	add("decide", steer.Gates(a), steer.Answer(a, "approve"), steer.Answer(a, "reject"), steer.Grants(a), steer.Fork(a),
 		steer.Retry(a),

@@ -83,6 +83,7 @@ func TestProject(t *testing.T) {
 	t.Run("CLI-9 commands without a flag find the station of their project, whatever its port and name, also from a folder below", func(t *testing.T) {
 		in(t, 0, []string{"The note is read."}, dir, "run", "reader", "look", "--id", "r1")
 		in(t, 0, []string{"r1"}, deep, "runs")
+		in(t, 0, []string{up.URL, "(station of this project)"}, deep, "config", "explain", "nats.url")
 		if s := process(t, deep, []string{"INSPAN_SANDBOX=host"}, "doctor", "--no-model"); !strings.Contains(s.out, "by station lab of this project") || !strings.Contains(s.out, "1 running") {
 			t.Error(s.out, s.err)
 		}

@@ -13,6 +13,7 @@ package client
 import (
 	"context"
 	"crypto/rand"
+	"crypto/tls"
 	"errors"
 	"fmt"
 	"strings"
@@ -29,6 +30,9 @@ type Config struct {
 	URL string
 	// Creds is the path of a credentials file; empty for none.
 	Creds string
+	// NKey is the path of a seed file; empty for none. TLS may be nil.
+	NKey string
+	TLS  *tls.Config
 	// Station defaults to "default".
 	Station string
 	// StateBucket and FilesBucket are the names that the station was set up with, as INSPAN_STATE_BUCKET and
@@ -132,7 +136,7 @@ func Connect(ctx context.Context, cfg Config) (*Client, error) {
 	if err := buckets.Check(); err != nil {
 		return nil, err
 	}
-	conn, err := jet.Connect(ctx, jet.Config{URL: cfg.URL, Creds: cfg.Creds, Name: "inspan client", Buckets: buckets})
+	conn, err := jet.Connect(ctx, jet.Config{URL: cfg.URL, Creds: cfg.Creds, NKey: cfg.NKey, TLS: cfg.TLS, Name: "inspan client", Buckets: buckets})
 	if err != nil {
 		return nil, err
 	}

@@ -36,6 +36,9 @@ type App struct {
 	Server  string
 	Creds   string
 	Station string
+	// ContextFlag is the name that --context gives, Context what is used of it or of the one that was chosen.
+	ContextFlag string
+	Context     Context
 	// Local does without NATS: the station is a local store in Folder.
 	Local    bool
 	Folder   string

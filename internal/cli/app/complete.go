@@ -62,6 +62,9 @@ func (a *App) Complete(cmd *cobra.Command) {
 	for name, list := range flagSources {
 		c.flag(cmd, name, c.ask(list))
 	}
+	c.flag(cmd, "context", func(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) {
+		return Contexts(), cobra.ShellCompDirectiveNoFileComp
+	})
 	if cmd.Name() == "runs" { // elsewhere --agent is a file
 		c.flag(cmd, "agent", c.ask(agentNames))
 	}
@@ -141,6 +144,9 @@ func (c completion) flag(cmd *cobra.Command, name string, complete cobra.Complet
 func (c completion) ask(list source) cobra.CompletionFunc {
 	return func(cmd *cobra.Command, args []string, typed string) ([]string, cobra.ShellCompDirective) {
 		c.Cmd, c.Err = cmd, io.Discard // flags before the word say which station is meant
+		if c.UseContext() != nil {
+			return nil, cobra.ShellCompDirectiveNoFileComp
+		}
 		return begins(c.names(cmd.Context(), args, list), typed), cobra.ShellCompDirectiveNoFileComp |
 			cobra.ShellCompDirectiveKeepOrder
 	}

@@ -44,8 +44,12 @@ func (a *App) Connect(ctx context.Context) (*client.Client, error) {
 	if err := buckets.Check(); err != nil {
 		return nil, Usage("%w", err)
 	}
-	c, err := client.Connect(try, client.Config{URL: a.Server, Creds: a.Creds, Station: a.Station,
-		StateBucket: buckets.State, FilesBucket: buckets.Files})
+	certificates, err := a.Context.TLS()
+	if err != nil {
+		return nil, err
+	}
+	c, err := client.Connect(try, client.Config{URL: a.Server, Creds: a.Creds, NKey: a.Context.NKey, TLS: certificates,
+		Station: a.Station, StateBucket: buckets.State, FilesBucket: buckets.Files})
 	if _, other := errors.AsType[*topology.OtherBucketsError](err); other {
 		return nil, err
 	}

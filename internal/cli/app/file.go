@@ -15,6 +15,12 @@ type Written struct {
 	State string `json:"state"`
 }
 
+// IsFile reports whether a path is one of a file.
+func IsFile(path string) bool {
+	info, err := os.Stat(path)
+	return err == nil && info.Mode().IsRegular()
+}
+
 // WriteFile writes a file that only its owner may change, unless it is there. It is whole or not there at all.
 func WriteFile(path string, text []byte, force bool) (Written, error) {
 	m := Written{path, "made"}

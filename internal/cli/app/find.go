@@ -14,8 +14,10 @@ import (
 	"github.com/inspan/inspan/pkg/client"
 )
 
-// NamesServer reports whether the command line, the environment or a file names the server.
-func (a *App) NamesServer() bool { return a.Given("server") || a.Lookup("INSPAN_NATS_URL", "") != "" }
+// NamesServer reports whether the command line, the environment, a context or a file names the server.
+func (a *App) NamesServer() bool {
+	return a.Given("server") || a.Context.Name != "" || a.Lookup("INSPAN_NATS_URL", "") != ""
+}
 
 // Given reports whether a flag is on the command line.
 func (a *App) Given(flag string) bool {

@@ -1,6 +1,8 @@
 package app
 
 import (
+	"slices"
+
 	"github.com/spf13/cobra"
 )
 
@@ -19,15 +21,15 @@ var ignoredFlags = map[string]struct {
 	flags []string
 	why   string
 }{
-	"demo":    {[]string{"server", "creds", "station", "local", "wait", "utc"}, "the demo has a station of its own"},
-	"up":      {[]string{"server", "creds", "wait"}, "up starts a station: --listen and --port say where it is reached"},
-	"version": {[]string{"server", "creds", "station", "local", "wait", "utc", "log"}, "it asks no station"},
-	"keygen":  {[]string{"server", "creds", "station", "local", "wait", "utc", "log"}, "it asks no station"},
-	"init":    {[]string{"server", "creds", "station", "local", "wait", "utc", "log"}, "it asks no station"},
-	"agent":   {[]string{"server", "creds", "station", "local", "wait", "utc", "log"}, "it asks no station"},
-	"clean":   {[]string{"server", "creds", "station", "local", "wait", "utc", "log"}, "it asks no station"},
-	"trust":   {[]string{"server", "creds", "station", "wait", "utc", "log"}, "it asks no station"},
-	"guards":  {[]string{"server", "creds", "station", "local", "wait", "utc", "log"}, "it asks no station"},
+	"demo":    {[]string{"server", "context", "creds", "station", "local", "wait", "utc"}, "the demo has a station of its own"},
+	"up":      {[]string{"server", "context", "creds", "wait"}, "up starts a station: --listen and --port say where it is reached"},
+	"version": {[]string{"server", "context", "creds", "station", "local", "wait", "utc", "log"}, "it asks no station"},
+	"keygen":  {[]string{"server", "context", "creds", "station", "local", "wait", "utc", "log"}, "it asks no station"},
+	"init":    {[]string{"server", "context", "creds", "station", "local", "wait", "utc", "log"}, "it asks no station"},
+	"agent":   {[]string{"server", "context", "creds", "station", "local", "wait", "utc", "log"}, "it asks no station"},
+	"clean":   {[]string{"server", "context", "creds", "station", "local", "wait", "utc", "log"}, "it asks no station"},
+	"trust":   {[]string{"server", "context", "creds", "station", "wait", "utc", "log"}, "it asks no station"},
+	"guards":  {[]string{"server", "context", "creds", "station", "local", "wait", "utc", "log"}, "it asks no station"},
 }
 
 // CheckFlags refuses flags that this command would have to ignore.
@@ -49,5 +51,12 @@ func (a *App) CheckFlags(cmd *cobra.Command) error {
 			}
 		}
 	}
-	return nil
+	if slices.Contains(ignoredFlags[word.Name()].flags, "context") || slices.Contains(unconnected, word.Name()) {
+		return nil
+	}
+	return a.UseContext()
 }
+
+// unconnected are commands that reach no station themselves.
+var unconnected = []string{"context", "config", "completion", "help", cobra.ShellCompRequestCmd,
+	cobra.ShellCompNoDescRequestCmd, "inspan"}

@@ -25,7 +25,8 @@ func (a *App) CommandLine(words ...string) string {
 	if a.Local {
 		words = append(words, "--local")
 	}
-	for _, f := range []struct{ name, value string }{{"server", a.Address()}, {"creds", a.Creds}, {"station", a.Station}} {
+	for _, f := range []struct{ name, value string }{{"server", a.Address()}, {"context", a.ContextFlag},
+		{"creds", a.Creds}, {"station", a.Station}} {
 		if a.Given(f.name) && (a.OwnStore == "" || f.name == "station") {
 			words = append(words, "--"+f.name, f.value)
 		}

@@ -4,6 +4,7 @@ package config
 
 import (
 	"cmp"
+	"context"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -100,7 +101,7 @@ var flagsOf = map[string]string{"INSPAN_NATS_URL": "server", "INSPAN_NATS_CREDS"
 	"INSPAN_LOG_LEVEL": "log", "INSPAN_NATS_ENABLED": "local"}
 
 func explainSettings(a *app.App, cmd *cobra.Command) []explained {
-	effective := a.Layers.Explain()
+	effective, around := a.Layers.Explain(), surroundings(cmd.Context(), a)
 	out := make([]explained, 0, len(effective))
 	for _, e := range effective {
 		origins := e.Origins
@@ -111,6 +112,10 @@ func explainSettings(a *app.App, cmd *cobra.Command) []explained {
 			}
 			origins = append([]service.Origin{{Layer: service.FromFlag, Where: "--" + f.Name, Value: value}}, origins...)
 		}
+		if o := around[e.Variable]; o.Value != "" && origins[0].Layer != service.FromFlag &&
+			(a.ContextFlag != "" || origins[0].Layer != service.FromEnvironment) {
+			origins = append([]service.Origin{o}, origins...)
+		}
 		for i := range origins {
 			if strings.Contains(origins[i].Value, "@") {
 				origins[i].Value = app.HideSecrets(origins[i].Value) // an address may hold a password
@@ -119,6 +124,30 @@ func explainSettings(a *app.App, cmd *cobra.Command) []explained {
 		out = append(out, explained{Key: e.Key, Variable: e.Variable, Value: origins[0].Value, Source: origins[0].Layer,
 			Where: origins[0].Where,
 			Doc:   e.Doc, Inert: e.Inert, Overridden: origins[1:]})
+	}
+	return out
+}
+
+// surroundings are what a context or the station of this project says of how a station is reached.
+func surroundings(ctx context.Context, a *app.App) map[string]service.Origin {
+	out := map[string]service.Origin{}
+	b := *a
+	if err := b.UseContext(); err != nil {
+		name, _ := b.ContextName()
+		return map[string]service.Origin{"INSPAN_NATS_URL": {Layer: "context", Where: name, Value: err.Error()}}
+	}
+	layer, where := "context", b.Context.Name
+	if where == "" {
+		if !b.Locate(ctx, b.Folder) {
+			return out
+		}
+		layer, where = "station of this project", b.Record.Store
+	}
+	for variable, now := range map[string][2]string{"INSPAN_NATS_URL": {b.Server, ""}, "INSPAN_NATS_CREDS": {b.Creds, a.Creds},
+		"INSPAN_STATION": {b.Station, a.Station}} {
+		if now[0] != now[1] {
+			out[variable] = service.Origin{Layer: layer, Where: where, Value: now[0]}
+		}
 	}
 	return out
 }

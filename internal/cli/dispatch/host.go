@@ -41,8 +41,10 @@ type host struct {
 
 // ReachHost connects to the station, or starts one for this run alone.
 func ReachHost(ctx context.Context, a *app.App, f RunFlags) (host, error) {
-	if f.Own && a.Given("server") {
-		return host{}, app.Usage("--ephemeral starts a station for this command, so --server means nothing: leave one of them out")
+	for _, name := range []string{"server", "context"} {
+		if f.Own && a.Given(name) {
+			return host{}, app.Usage("--ephemeral starts a station for this command, so --%s means nothing: leave one of them out", name)
+		}
 	}
 	if !f.Own && !a.Local {
 		if a.Given("store") && a.Locate(ctx, f.Store) { // whoever runs there has the store
@@ -56,8 +58,8 @@ func ReachHost(ctx context.Context, a *app.App, f RunFlags) (host, error) {
 			c.Close()
 			return host{}, err
 		}
-		if !errors.Is(err, app.ErrNoServer) || f.detach {
-			return host{}, err // a run that is not watched would end with this process
+		if !errors.Is(err, app.ErrNoServer) || f.detach || a.Context.Name != "" {
+			return host{}, err // a run that is not watched would end with this process, and a context means its own station
 		}
 	} else if f.detach {
 		return host{}, app.Usage("--detach needs a station that stays: start one with \"inspan up\", or leave --ephemeral and --local out")

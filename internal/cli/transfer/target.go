@@ -66,6 +66,10 @@ func (p *Target) Connected(ctx context.Context, a *app.App, do func(context.Cont
 	if err := buckets.Check(); err != nil {
 		return app.Usage("%w", err)
 	}
+	certificates, err := a.Context.TLS()
+	if err != nil {
+		return err
+	}
 	var conns []*jet.Conn
 	defer func() {
 		for _, c := range conns {
@@ -73,7 +77,7 @@ func (p *Target) Connected(ctx context.Context, a *app.App, do func(context.Cont
 		}
 	}()
 	as := func(ctx context.Context, role events.Service) (*jet.Conn, error) {
-		cfg := jet.Config{URL: a.Server, Creds: a.Creds, Name: "inspan mover", Buckets: buckets}
+		cfg := jet.Config{URL: a.Server, Creds: a.Creds, NKey: a.Context.NKey, TLS: certificates, Name: "inspan mover", Buckets: buckets}
 		if !p.ownUser(a, &cfg, role) && len(conns) > 0 {
 			return conns[0], nil
 		}
