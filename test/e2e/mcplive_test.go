@@ -54,7 +54,7 @@ func TestMCPLives(t *testing.T) {
 			}
 		}
 	})
-	t.Run("ECO-3 a server keeps its memory between the runs of a session, until the session is deleted", func(t *testing.T) {
+	t.Run("ECO-3 a server keeps its memory between the runs of a session", func(t *testing.T) {
 		w := w.on(t)
 		for i, counted := range [][]string{{"call 1", "call 2"}, {"call 3", "call 4"}} {
 			id := "s" + string(rune('1'+i))
