@@ -29,6 +29,7 @@ import (
 	"github.com/inspan/inspan/internal/cli/dead"
 	"github.com/inspan/inspan/internal/cli/dispatch"
 	"github.com/inspan/inspan/internal/cli/doctor"
+	"github.com/inspan/inspan/internal/cli/firstrun"
 	"github.com/inspan/inspan/internal/cli/follow"
 	"github.com/inspan/inspan/internal/cli/guards"
 	"github.com/inspan/inspan/internal/cli/lineedit"
@@ -97,6 +98,22 @@ func Root() *cobra.Command {
 	return root(a)
 }
 
+// bare is inspan without a command.
+func bare(a *app.App) func(*cobra.Command, []string) error {
+	return func(root *cobra.Command, args []string) error {
+		switch {
+		case len(args) > 0:
+			return app.UnknownCommand(root, args[0])
+		case !a.CanAsk():
+			return root.Help()
+		}
+		return firstrun.Start(root.Context(), a, func(ctx context.Context, args ...string) error {
+			root.SetArgs(args)
+			return root.ExecuteContext(ctx)
+		})
+	}
+}
+
 func root(a *app.App) *cobra.Command {
 	root := &cobra.Command{
 		Use:   "inspan",
@@ -104,13 +121,15 @@ func root(a *app.App) *cobra.Command {
 		Long: `Inspan runs AI agents through work that takes hours: every step, turn and tool call is an event on a JetStream log,
 any service may die at any moment, and people decide where it matters.
 
-Start a station with "inspan up", or let "inspan run" start one for a single run.
+At a terminal, inspan alone sets you up the first time, and then talks to an agent about the directory you are in. A station is
+started with "inspan up", or by "inspan run" for a single run.
 
 RUN is the id of a run, the beginning or the end of one that fits no other, or "last" for the newest.
 
 Exit codes: 0 done, 1 failed, 2 wrong command line, 3 paused or waiting for a person, 4 refused by the station
 or not accepted (inspan trust), 5 no such thing, 130 interrupted.`,
-		Example: `  inspan demo
+		Example: `  inspan
+  inspan demo
   inspan up --store .inspan --agents examples/agents --scripts examples/scripts
   inspan run fixer "make the tests pass" --session demo
   inspan gates
@@ -126,12 +145,7 @@ or not accepted (inspan trust), 5 no such thing, 130 interrupted.`,
 		}
 		return a.CheckFlags(cmd)
 	}
-	root.RunE = func(cmd *cobra.Command, args []string) error {
-		if len(args) == 0 {
-			return cmd.Help()
-		}
-		return app.UnknownCommand(cmd, args[0])
-	}
+	root.RunE = bare(a)
 	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error {
 		return app.Usage("%w; %s --help lists the flags", err, cmd.CommandPath())
 	})
@@ -158,7 +172,7 @@ or not accepted (inspan trust), 5 no such thing, 130 interrupted.`,
 			root.AddCommand(c)
 		}
 	}
-	add("start", config.Init(a), agents.Files(a), dispatch.Demo(a), serve.Up(a), dispatch.Run(a), repl.Command(a),
+	add("start", firstrun.Login(a), config.Init(a), agents.Files(a), dispatch.Demo(a), serve.Up(a), dispatch.Run(a), repl.Command(a),
 		merge.Merge(a), merge.Undo(a), merge.Clean(a), trusted.Command(a))
 	tools := agents.Tools(a)
 	tools.AddCommand(served.Commands(a, agents.Builtin())...)

@@ -24,7 +24,8 @@ func configPage() []byte {
 	p.WriteString(made)
 	p.say("# Configuration\n")
 	p.say("The services read their variables once, at start; what is wrong is told with the name of the variable and exit code 2. " +
-		"The names that other programs use too are read where ours is not set: `NATS_URL`, `NATS_CREDS`, `NATS_USER`, `NATS_PASSWORD`, `ANTHROPIC_API_KEY`, `ANTHROPIC_BASE_URL`, `OPENAI_API_KEY`, `OPENAI_BASE_URL`, `GEMINI_API_KEY`, `GEMINI_BASE_URL`. A secret may come from a file that `..._FILE` names; it is never logged.\n")
+		"The names that other programs use too are read where ours is not set: `NATS_URL`, `NATS_CREDS`, `NATS_USER`, `NATS_PASSWORD`, `ANTHROPIC_API_KEY`, `ANTHROPIC_BASE_URL`, `OPENAI_API_KEY`, `OPENAI_BASE_URL`, `GEMINI_API_KEY`, `GEMINI_BASE_URL`. A secret may come from a file that `..._FILE` names; it is never logged. " +
+		"In a configuration file the key of a secret with `_file` behind it names such a file: `models.openai.api_key_file`.\n")
 	p.say("Every value may stand in a configuration file too, under its key. A setting is taken from the first of these that says it:\n")
 	p.say("1. a flag of the command line\n2. a variable\n3. the project's `.inspan/config.yaml`, in the working directory or the nearest folder above it\n" +
 		"4. the user's `~/.config/inspan/config.yaml` (below `XDG_CONFIG_HOME` where that is set)\n5. what is built in\n")
@@ -48,6 +49,7 @@ func configPage() []byte {
 			doc += "; accepted, nothing acts on it yet"
 		}
 		switch {
+		case r.SecretFile:
 		case r.Variable == "":
 			agents = append(agents, []string{key, value, doc})
 		case r.Program():

@@ -39,10 +39,10 @@ func FileOf(layer, dir string) (string, error) {
 // maxChanges bounds how often a change is made again because somebody else changed the file meanwhile.
 const maxChanges = 8
 
-// Change makes one change of a configuration file, which is made where there is none, and reports whether there was one
+// Change makes changes of a configuration file, which is made where there is none, and reports whether there was one
 // to make. The file is replaced as a whole or not at all, and only by one that is understood: the error is that of
 // Discover. A link stays one, what it names is changed.
-func Change(layer, path string, e agentfile.Edit) (changed bool, warnings []agentfile.Warning, err error) {
+func Change(layer, path string, edits ...agentfile.Edit) (changed bool, warnings []agentfile.Warning, err error) {
 	if real, err := filepath.EvalSymlinks(path); err == nil {
 		path = real
 	}
@@ -51,9 +51,11 @@ func Change(layer, path string, e agentfile.Edit) (changed bool, warnings []agen
 		if err != nil {
 			return false, nil, err
 		}
-		after, err := agentfile.EditSettings(path, before, forms(Table()), e)
-		if err != nil {
-			return false, nil, err
+		after := before
+		for _, e := range edits {
+			if after, err = agentfile.EditSettings(path, after, forms(Table()), e); err != nil {
+				return false, nil, err
+			}
 		}
 		if warnings, err = sound(layer, path, before, after, mode); err != nil {
 			return false, warnings, err

@@ -94,12 +94,15 @@ func (l Layers) fill(into reflect.Value) (from []string, err error) {
 		case ok && name == s.Variable:
 			continue // envconfig has read it
 		case !ok:
-			o := l.entry(s.Key)
+			key, o, err := l.stored(s)
+			if err != nil {
+				return from, err
+			}
 			if o.Layer == "" {
 				continue
 			}
-			name, value = o.Where+": "+s.Key, o.Value
-			from = append(from, s.Variable+" is "+s.Key+" at "+o.Where)
+			name, value = o.Where+": "+key, o.Value
+			from = append(from, s.Variable+" is "+key+" at "+o.Where)
 		}
 		if err := assign(field, value); err != nil {
 			if s.Secret {
@@ -127,7 +130,11 @@ func (l Layers) secrets() []secret.Value {
 			}
 			value = string(b)
 		} else if !ok {
-			value = l.entry(s.Key).Value
+			_, o, err := l.stored(s)
+			if err != nil {
+				continue // as above
+			}
+			value = o.Value
 		}
 		field, _ := fieldOf(into, s.name)
 		field.Set(reflect.ValueOf(secret.New(value)))

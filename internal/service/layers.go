@@ -249,7 +249,7 @@ func (l Layers) origins(s Setting) []Origin {
 	}
 	for _, f := range l.files {
 		for _, e := range f.Entries {
-			if e.Key == s.Key {
+			if e.Key == s.Key || s.Secret && e.Key == s.Key+fileSuffix {
 				out = append(out, Origin{f.layer, fmt.Sprintf("%s:%d", f.path, e.Line), e.Value})
 			}
 		}
@@ -304,4 +304,22 @@ func (l Layers) entry(key string) Origin {
 		}
 	}
 	return Origin{}
+}
+
+// stored is what the files say of a setting, and the key that says it. Of a secret it is the secret, also where the
+// files name another file that holds it.
+func (l Layers) stored(s Setting) (key string, o Origin, err error) {
+	if o = l.entry(s.Key); o.Layer != "" || !s.Secret {
+		return s.Key, o, nil
+	}
+	key = s.Key + fileSuffix
+	if o = l.entry(key); o.Layer == "" {
+		return key, o, nil
+	}
+	b, err := os.ReadFile(o.Value)
+	if err != nil {
+		return key, o, fmt.Errorf("%s: %s: %w", o.Where, key, err)
+	}
+	o.Value = string(b)
+	return key, o, nil
 }

@@ -34,6 +34,8 @@ type Setting struct {
 	Project bool
 	// Inert settings are accepted and nothing acts on them yet.
 	Inert bool
+	// SecretFile settings name the file of a secret: their key is that of the secret and "_file".
+	SecretFile bool
 
 	// name of the field of Config, empty where there is none.
 	name string
@@ -48,7 +50,7 @@ type trait struct {
 }
 
 // Program reports whether only the program inspan reads it.
-func (s Setting) Program() bool { return s.Variable != "" && s.name == "" }
+func (s Setting) Program() bool { return s.Variable != "" && s.name == "" && !s.SecretFile }
 
 // traits of variables. A variable that is not here has the key of its own name in small letters.
 func traits() map[string]trait {
@@ -177,6 +179,10 @@ func programSettings() []Setting {
 	return []Setting{
 		{Key: "model", Variable: "MODEL", Form: agentfile.FormText, Project: true,
 			Doc: "other model for runs that this program starts, provider/name"},
+		{Key: "default_model", Variable: "INSPAN_DEFAULT_MODEL", Form: agentfile.FormText,
+			Doc: "model of new agent files and of the built-in agent, provider/name; where it is not set, one whose key is"},
+		{Key: "agent", Variable: "INSPAN_AGENT", Form: agentfile.FormText, Project: true,
+			Doc: "agent that inspan without a command talks to; where it is not set, the only one there is, the built-in one, or one that is asked for"},
 		{Key: "store", Variable: "INSPAN_STORE", Default: ".inspan", Form: agentfile.FormText, Path: true, Project: true,
 			Doc: "folder of the local store of --local"},
 		{Key: "approver", Variable: "INSPAN_APPROVER", Form: agentfile.FormText,
@@ -193,6 +199,7 @@ func Table() []Setting { return slices.Clone(table()) }
 // table is made once: a command line asks for it with each of its flags.
 var table = sync.OnceValue(func() []Setting {
 	out := serviceSettings()
+	out = append(out, secretFiles(out)...)
 	out = append(out, programSettings()...)
 	return append(out, harnessSettings(out)...)
 })
@@ -217,6 +224,22 @@ func serviceSettings() []Setting {
 	}
 	return out
 }
+
+// secretFiles are the settings that name files of secrets. A service reads them with the secret itself.
+func secretFiles(all []Setting) []Setting {
+	var out []Setting
+	for _, s := range all {
+		if s.Secret && s.Key != "" {
+			out = append(out, Setting{Key: s.Key + fileSuffix, Variable: s.Variable + "_FILE", Form: agentfile.FormText,
+				Standard: strings.TrimPrefix(s.Variable, Prefix+"_") + "_FILE", Path: true, SecretFile: true,
+				Doc: "file with " + s.Key + ", which others should not be able to read"})
+		}
+	}
+	return out
+}
+
+// fileSuffix makes the key of a secret that of the setting which names its file.
+const fileSuffix = "_file"
 
 func formOf(t reflect.Type) agentfile.Form {
 	switch t {

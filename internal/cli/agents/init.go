@@ -1,10 +1,10 @@
 package agents
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"path/filepath"
-	"slices"
 	"strconv"
 	"strings"
 
@@ -13,9 +13,9 @@ import (
 	"github.com/inspan/inspan/internal/cli/app"
 	"github.com/inspan/inspan/internal/cli/doctor"
 	"github.com/inspan/inspan/internal/cli/terminal"
+	"github.com/inspan/inspan/internal/core/catalog"
 	"github.com/inspan/inspan/internal/sandbox"
 	"github.com/inspan/inspan/internal/scaffold"
-	"github.com/inspan/inspan/internal/service"
 	"github.com/inspan/inspan/internal/trust"
 	"github.com/inspan/inspan/pkg/events"
 )
@@ -88,26 +88,9 @@ func Files(a *app.App) *cobra.Command {
 	return cmd
 }
 
-// hasKey reports whether a key is set somewhere.
-func hasKey(a *app.App, variable string) bool {
-	for _, e := range a.Layers.Explain() {
-		if e.Variable == variable {
-			return e.Origins[0].Layer != service.FromDefault
-		}
-	}
-	return false
-}
-
 // fillAgent asks for what no flag says, or takes the defaults where there is no person to ask.
 func fillAgent(a *app.App, cmd *cobra.Command, f *agentFlags) error {
-	if f.Model == "" {
-		f.Model = doctor.Providers[0][0]
-		for _, p := range slices.Backward(doctor.Providers) {
-			if hasKey(a, p[1]) {
-				f.Model = p[0]
-			}
-		}
-	}
+	f.Model = cmp.Or(f.Model, a.DefaultModel(), catalog.Providers()[0].Model)
 	if !a.CanAsk() {
 		if f.Name == "" {
 			return app.Usage("which agent? inspan agent init NAME [--template coding]")
@@ -247,17 +230,13 @@ func howToRun(a *app.App, f agentFlags) []string {
 // requirementsOf looks for what an agent needs: programs where its tools run, settings, and the key of its model.
 func requirementsOf(ctx context.Context, a *app.App, t scaffold.Template, f agentFlags) []doctor.Finding {
 	var found []doctor.Finding
-	provider, _, _ := strings.Cut(f.Model, "/")
-	for _, p := range doctor.Providers {
-		if strings.HasPrefix(p[0], provider+"/") {
-			name := strings.TrimPrefix(p[1], "INSPAN_")
-			has := doctor.Finding{What: "key of " + provider, OK: hasKey(a, p[1]), State: "set",
-				Hint: "export " + name + "=..., or " + name + "_FILE=path"}
-			if !has.OK {
-				has.State = "not set"
-			}
-			found = append(found, has)
+	if p, ok := catalog.Find(f.Model); ok {
+		has := doctor.Finding{What: "key of " + p.Name, OK: a.IsSet(p.Variable), State: "set",
+			Hint: "inspan login " + p.Name + ", or export " + p.Standard() + "=..., or " + p.Standard() + "_FILE=path"}
+		if !has.OK {
+			has.State = "not set"
 		}
+		found = append(found, has)
 	}
 	sb, err := openDefault(ctx, a, f.Sandbox)
 	state := "works"

@@ -124,36 +124,44 @@ func (a Acceptance) details(fresh []Contribution) {
 	fmt.Fprintln(a.Err)
 }
 
-// readLine takes a line of the terminal before anything else reads from it. Ctrl+C is the end of the command.
+// readLine takes a line of the terminal, mostly before anything else reads from it. Ctrl+C is the end of the command.
 func (a Acceptance) readLine(ctx context.Context) (string, error) {
 	breaks, stop := a.Signals()
 	defer stop()
-	type typed struct {
-		line string
-		err  error
+	got := a.typed()
+	select {
+	case line, ok := <-got:
+		if !ok {
+			return "", io.EOF
+		}
+		return strings.TrimRight(string(line), "\r\n"), nil
+	case <-breaks:
+	case <-ctx.Done(): // the same signal may end the context first
 	}
-	got := make(chan typed, 1) // reading cannot be interrupted: the goroutine ends with its line, or the program
+	fmt.Fprintln(a.Err)
+	return "", Exit(ExitInterrupted, context.Canceled)
+}
+
+// typed gives one line of the input; it is closed at its end. Once the keyboard reads, the line comes from there.
+func (a Acceptance) typed() <-chan []byte {
+	if a.Keys != nil && a.Keys.Started() {
+		return a.Keys.Next()
+	}
+	got := make(chan []byte, 1) // reading cannot be interrupted: the goroutine ends with its line, or the program
 	go func() {
+		defer close(got)
 		var line []byte
 		for b := make([]byte, 1); ; {
 			n, err := a.In.Read(b)
-			if n == 1 && b[0] != '\n' {
-				line = append(line, b[0])
+			line = append(line, b[:n]...)
+			if n == 1 && b[0] == '\n' {
+				got <- line
+				return
 			}
-			if err != nil || n == 1 && b[0] == '\n' {
-				got <- typed{string(line), err}
+			if err != nil {
 				return
 			}
 		}
 	}()
-	select {
-	case t := <-got:
-		return t.line, t.err
-	case <-breaks:
-		fmt.Fprintln(a.Err)
-		return "", Exit(ExitInterrupted, context.Canceled)
-	case <-ctx.Done():
-		fmt.Fprintln(a.Err)
-		return "", context.Cause(ctx)
-	}
+	return got
 }

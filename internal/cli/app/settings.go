@@ -9,6 +9,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/inspan/inspan/internal/cli/terminal"
+	"github.com/inspan/inspan/internal/core/catalog"
 	"github.com/inspan/inspan/internal/service"
 	"github.com/inspan/inspan/pkg/events"
 )
@@ -42,6 +43,30 @@ func (s *Settings) Me() string {
 // default, so that they win.
 func (s *Settings) Lookup(variable, fallback string) string {
 	return s.Layers.Lookup(variable, fallback)
+}
+
+// IsSet reports whether the environment or a configuration file says anything of a variable, also where it is a secret.
+func (s *Settings) IsSet(variable string) bool {
+	for _, e := range s.Layers.Explain() {
+		if e.Variable == variable {
+			return e.Origins[0].Layer != service.FromDefault
+		}
+	}
+	return false
+}
+
+// DefaultModel is the model of agents that no one named one for: the configured one, else that of the first provider
+// whose key is set; empty where there is none.
+func (s *Settings) DefaultModel() string {
+	if m := s.Lookup("INSPAN_DEFAULT_MODEL", ""); m != "" {
+		return m
+	}
+	for _, p := range catalog.Providers() {
+		if s.IsSet(p.Variable) {
+			return p.Model
+		}
+	}
+	return ""
 }
 
 // Config is the configuration of a station in this process, before flags.

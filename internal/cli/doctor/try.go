@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/inspan/inspan/internal/cli/app"
+	"github.com/inspan/inspan/internal/core/catalog"
 	"github.com/inspan/inspan/internal/core/view"
 	"github.com/inspan/inspan/internal/llm"
 	"github.com/inspan/inspan/internal/natsserver"
@@ -175,14 +176,15 @@ func modelFindings(ctx context.Context, a *app.App, cfg service.Config) []Findin
 		"gemini": !cfg.GeminiKey.Empty() || cfg.GeminiBaseURL != ""}
 	var found []Finding
 	wanted := a.Lookup("MODEL", "")
-	for _, p := range Providers {
-		name, _, _ := strings.Cut(p[0], "/")
-		if !set[name] {
+	for _, p := range catalog.Providers() {
+		if !set[p.Name] {
 			continue
 		}
-		ref := p[0]
-		if of, _, _ := strings.Cut(wanted, "/"); of == name {
-			ref = wanted
+		ref := p.Model
+		for _, other := range []string{a.Lookup("INSPAN_DEFAULT_MODEL", ""), wanted} {
+			if strings.HasPrefix(other, p.Name+"/") {
+				ref = other
+			}
 		}
 		found = append(found, askModel(ctx, cfg, ref))
 	}
@@ -196,30 +198,38 @@ func modelFindings(ctx context.Context, a *app.App, cfg service.Config) []Findin
 // askModel makes one tiny request. No key is in what it finds, whatever the provider answers.
 func askModel(ctx context.Context, cfg service.Config, ref string) Finding {
 	f := Finding{What: "model", Needed: true}
-	ctx, cancel := context.WithTimeout(ctx, modelWait)
-	defer cancel()
-	m, name, err := models.New(cfg.Models).Model(ref)
-	begin := time.Now()
-	if err == nil {
-		_, err = m.Ask(ctx, llm.Request{Model: name, Messages: []llm.Message{{Role: llm.User,
-			Text: "Answer with the word yes."}}, MaxOutputTokens: askTokens,
-			Meta: llm.Meta{Purpose: "turn", Turn: 1}}, nil)
-	}
+	took, err := Ask(ctx, cfg, ref)
 	if err != nil {
-		if ctx.Err() != nil {
-			err = fmt.Errorf("no answer within %s: %w", modelWait, err)
-		}
 		f.State = ref + " does not answer"
-		f.Hint = view.Clip(masked(err.Error(), cfg), 400) +
+		f.Hint = view.Clip(Masked(err.Error(), cfg), 400) +
 			"; MODEL=provider/name names another model to try, --no-model tries none"
 		return f
 	}
-	f.OK, f.State = true, fmt.Sprintf("%s answers, in %s", ref, time.Since(begin).Round(time.Millisecond))
+	f.OK, f.State = true, fmt.Sprintf("%s answers, in %s", ref, took)
 	return f
 }
 
-// masked is a text without the keys of models.
-func masked(text string, cfg service.Config) string {
+// Ask makes one tiny request of a model, which costs a few tokens. The error is an *llm.Error where the provider or the
+// network is its reason; it may quote the provider, so Masked comes before it is printed.
+func Ask(ctx context.Context, cfg service.Config, ref string) (took time.Duration, err error) {
+	ctx, cancel := context.WithTimeout(ctx, modelWait)
+	defer cancel()
+	m, name, err := models.New(cfg.Models).Model(ref)
+	if err != nil {
+		return 0, err
+	}
+	begin := time.Now()
+	_, err = m.Ask(ctx, llm.Request{Model: name, Messages: []llm.Message{{Role: llm.User,
+		Text: "Answer with the word yes."}}, MaxOutputTokens: askTokens,
+		Meta: llm.Meta{Purpose: "turn", Turn: 1}}, nil)
+	if err != nil && errors.Is(ctx.Err(), context.DeadlineExceeded) {
+		err = fmt.Errorf("no answer within %s: %w", modelWait, err)
+	}
+	return time.Since(begin).Round(time.Millisecond), err
+}
+
+// Masked is a text without the keys of models.
+func Masked(text string, cfg service.Config) string {
 	for _, key := range []secret.Value{cfg.AnthropicKey, cfg.OpenAIKey, cfg.GeminiKey} {
 		if !key.Empty() {
 			text = strings.ReplaceAll(text, key.Reveal(), "***")
@@ -227,7 +237,3 @@ func masked(text string, cfg service.Config) string {
 	}
 	return text
 }
-
-// Providers are models to begin with, and the variable of their key.
-var Providers = [][2]string{{"anthropic/claude-sonnet-4-20250514", "INSPAN_ANTHROPIC_API_KEY"},
-	{"openai/gpt-4o-mini", "INSPAN_OPENAI_API_KEY"}, {"gemini/gemini-2.5-flash", "INSPAN_GEMINI_API_KEY"}}

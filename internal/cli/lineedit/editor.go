@@ -18,8 +18,10 @@ type editor struct {
 	prompt string
 	// multiline has a line that ends with \ go on on the next one.
 	multiline bool
-	history   *History
-	complete  func(line string) string
+	// hidden shows nothing of what is typed.
+	hidden   bool
+	history  *History
+	complete func(line string) string
 
 	// text with the cursor at a byte, between two characters.
 	text string
@@ -331,6 +333,9 @@ func (e *editor) layout(width int) (rows []string, row, col int) {
 		begin, wide := i, 4
 		c, _ := ansi.FirstGraphemeCluster(e.text[i:], ansi.GraphemeWidth)
 		i += max(len(c), 1)
+		if e.hidden {
+			continue
+		}
 		switch c {
 		case "\n":
 			fresh(more)

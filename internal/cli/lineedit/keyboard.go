@@ -39,6 +39,9 @@ func (k *Keyboard) Next() <-chan []byte {
 	return k.Pieces
 }
 
+// Started reports whether it reads already: from then on nothing else may.
+func (k *Keyboard) Started() bool { return k.Pieces != nil }
+
 func (k *Keyboard) read(from *bufio.Reader) ([]byte, error) {
 	if !k.raw {
 		return from.ReadBytes('\n')

@@ -75,6 +75,14 @@ func (t *Reader) Answer(ctx context.Context, prompt string) (string, error) {
 	return t.edit(ctx, &editor{prompt: prompt})
 }
 
+// Secret asks for what must not be shown or kept, at a terminal that can hide it; elsewhere it is ErrBreak.
+func (t *Reader) Secret(ctx context.Context, prompt string) (string, error) {
+	if !t.editing {
+		return "", ErrBreak
+	}
+	return t.edit(ctx, &editor{prompt: prompt, hidden: true})
+}
+
 // edit has an input typed.
 func (t *Reader) edit(ctx context.Context, e *editor) (string, error) {
 	before, err := term.MakeRaw(t.fd)
