@@ -15,11 +15,15 @@ import (
 
 const bashSchema = `{"type":"object","additionalProperties":false,"required":["command"],"properties":{
 "command":{"type":"string","minLength":1,"maxLength":65536,"description":"shell text"},
-"timeout_ms":{"type":"integer","minimum":1,"maximum":14400000,"description":"time limit in milliseconds: 30000 if absent, at most 600000; with run_in_background 14400000 if absent and at most"},
+"timeout_ms":{"type":"integer","minimum":1,"maximum":14400000,"description":"time limit in milliseconds: 120000 if absent, at most 600000; with run_in_background 14400000 if absent and at most"},
 "run_in_background":{"type":"boolean","description":"return a handle at once and keep the command running; read its output with bash_output, end it with kill_shell"}}}`
 
-// MaxBashTimeout bounds what a call of bash may ask for.
-const MaxBashTimeout = 10 * time.Minute
+// BashTimeout is the time limit of a call of bash that asks for none: a build or a test run fits. MaxBashTimeout bounds
+// what a call may ask for.
+const (
+	BashTimeout    = 2 * time.Minute
+	MaxBashTimeout = 10 * time.Minute
+)
 
 type bashArgs struct {
 	Command    string
@@ -40,8 +44,11 @@ func (bash) Continues(json.RawMessage) (handle string, ok bool) { return "", tru
 // TimeoutFor implements tool.Timed.
 func (bash) TimeoutFor(input json.RawMessage) time.Duration {
 	a, err := decode[bashArgs](input)
-	if err != nil || a.TimeoutMS <= 0 || a.Background {
+	if err != nil || a.Background {
 		return tool.DefaultTimeout
+	}
+	if a.TimeoutMS <= 0 {
+		return BashTimeout
 	}
 	return time.Duration(min(a.TimeoutMS, MaxBashTimeout.Milliseconds())) * time.Millisecond
 }

@@ -115,9 +115,9 @@ func TestBash(t *testing.T) {
 		if !ok {
 			t.Fatal("bash is not tool.Timed")
 		}
-		for input, want := range map[string]time.Duration{`{"command":"x"}`: tool.DefaultTimeout, `{"command":"x","timeout_ms":1500}`: 1500 * time.Millisecond,
+		for input, want := range map[string]time.Duration{`{"command":"x"}`: tools.BashTimeout, `{"command":"x","timeout_ms":1500}`: 1500 * time.Millisecond,
 			`{"command":"x","timeout_ms":600000}`: tools.MaxBashTimeout, `{"command":"x","timeout_ms":600001}`: tools.MaxBashTimeout,
-			`{"command":"x","timeout_ms":9223372036854775807}`: tools.MaxBashTimeout, `{"timeout_ms":-1}`: tool.DefaultTimeout, `junk`: tool.DefaultTimeout} {
+			`{"command":"x","timeout_ms":9223372036854775807}`: tools.MaxBashTimeout, `{"timeout_ms":-1}`: tools.BashTimeout, `junk`: tool.DefaultTimeout} {
 			if got := timed.TimeoutFor(json.RawMessage(input)); got != want {
 				t.Errorf("TimeoutFor(%s) = %s, want %s", input, got, want)
 			}
