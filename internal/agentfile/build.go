@@ -122,14 +122,14 @@ func (p *parsing) model(root *node) string {
 	n := root.child("model")
 	if n == nil {
 		p.fail(&Error{Code: CodeMissing, Path: "model", Message: "the key is missing", Expected: "provider/name",
-			Hint: "for example model: anthropic/claude-sonnet-4-20250514"})
+			Hint: "for example model: anthropic/claude-sonnet-5-5"})
 		return ""
 	}
 	if n.kind != isText || modelRule.MatchString(n.text) {
 		return n.str()
 	}
 	e := &Error{Code: CodeValue, Line: n.line, Path: n.path, Message: "the value is not a model name",
-		Expected: "provider/name", Actual: shown(n.text), Hint: "for example anthropic/claude-sonnet-4-20250514"}
+		Expected: "provider/name", Actual: shown(n.text), Hint: "for example anthropic/claude-sonnet-5-5"}
 	if strings.HasPrefix(n.text, "tier:") || strings.HasPrefix(n.text, "runtime:") {
 		e.Hint = "tiers and runtimes are not supported; name a model"
 	}
@@ -142,7 +142,7 @@ func (p *parsing) model(root *node) string {
 func CheckModel(ref string) error {
 	for one := range strings.SplitSeq(ref, ",") {
 		if !modelRule.MatchString(one) {
-			return fmt.Errorf("%s is not the name of a model: write provider/name, for example anthropic/claude-sonnet-4-20250514", shown(one))
+			return fmt.Errorf("%s is not the name of a model: write provider/name, for example anthropic/claude-sonnet-5-5", shown(one))
 		}
 	}
 	return nil

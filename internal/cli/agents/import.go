@@ -27,7 +27,7 @@ func importCmd(a *app.App) *cobra.Command {
 		Long: `Reads an agent file of Claude Code (Markdown with name, description, tools and model in its frontmatter) and writes
 NAME.prompt. Tools become ours where there is one for the same, patterns such as Bash(git diff:*) become permissions, and what
 has no counterpart is named and left out: the agent may do no more here than the file says. FILE may be -.`,
-		Example: "  inspan agent import .claude/agents/reviewer.md --model anthropic/claude-sonnet-4-20250514\n  inspan agent import reviewer.md --name second-reviewer --dir agents",
+		Example: "  inspan agent import .claude/agents/reviewer.md --model anthropic/claude-sonnet-5-5\n  inspan agent import reviewer.md --name second-reviewer --dir agents",
 		Args:    app.Args(1),
 		RunE:    c.run,
 	}

@@ -39,7 +39,7 @@ func initCmd(a *app.App) *cobra.Command {
 		Long: `Writes NAME.prompt from a template, checks that the file is sound and that this machine has what the agent needs, and says
 how to run it. At a terminal it asks for what no flag says; elsewhere flags and defaults decide. The templates:
 ` + list.String(),
-		Example: "  inspan agent init\n  inspan agent init fixer --template coding --model anthropic/claude-sonnet-4-20250514\n  inspan agent init oncall --template sre --sandbox bwrap --max-steps 30 --dir agents",
+		Example: "  inspan agent init\n  inspan agent init fixer --template coding --model anthropic/claude-sonnet-5-5\n  inspan agent init oncall --template sre --sandbox bwrap --max-steps 30 --dir agents",
 		Args:    app.ArgsBetween(0, 1), ValidArgsFunction: cobra.NoFileCompletions,
 		RunE: c.run,
 	}

@@ -37,7 +37,7 @@ branch, the working tree is clean, and the tests pass on exactly that commit. It
 
 It needs git and nothing else: the examples are in this program. Without Go it says what it did not verify. Without a terminal
 it approves its gate by itself and says so.`,
-		Example: "  inspan demo\n  inspan demo --yes\n  MODEL=anthropic/claude-sonnet-4-20250514 inspan demo",
+		Example: "  inspan demo\n  inspan demo --yes\n  MODEL=anthropic/claude-sonnet-5-5 inspan demo",
 		Args:    app.Args(0),
 		RunE:    c.run,
 	}

@@ -18,7 +18,9 @@ var windows = []Window{
 	{"openai/o3*", 200_000},
 	{"openai/o4-mini*", 200_000},
 	{"openai/gpt-5*", 272_000}, // 400,000 with the answer
+	{"openai/gpt-6*", 922_000}, // 1,050,000 with the answer
 	{"gemini/gemini-2*", 1_048_576},
+	{"gemini/gemini-3*", 1_000_000},
 }
 
 // Window is the context window of the models that a pattern stands for.

@@ -1,5 +1,5 @@
-// Package provider finds the model that a reference such as "anthropic/claude-sonnet-4-20250514" names, or the models
-// of a list of references such as "anthropic/claude-sonnet-4-20250514,openai/gpt-5", where the later ones stand in for
+// Package provider finds the model that a reference such as "anthropic/claude-sonnet-5-5" names, or the models
+// of a list of references such as "anthropic/claude-sonnet-5-5,openai/gpt-6.1-terra", where the later ones stand in for
 // those before them.
 //
 // Promises: each provider stands behind a breaker (package breaker). Nothing is asked of a network here, and a missing
