@@ -65,6 +65,57 @@ func TestInit(t *testing.T) {
 			t.Errorf("%s %v", b, err)
 		}
 	})
+	t.Run("CLI-1 CLI-2 init finds the project, and its agent may test and build it and asks before a push; nothing is written over unasked", func(t *testing.T) {
+		home(t)
+		text(t, "go.mod", "module x\n")
+		text(t, "package.json", `{"scripts":{"test":"rm -rf / # evil"}}`)
+		type report struct {
+			Agent   *struct{ Path, State string }
+			Project struct {
+				Parts []struct{ Language, Test string }
+			}
+		}
+		s := inspan(t, "init", "--json")
+		out := decode[report](t, s.out)
+		if s.code != 0 || out.Agent == nil || out.Agent.State != "made" || len(out.Project.Parts) != 2 || out.Project.Parts[0].Test != "go test ./..." {
+			t.Fatalf("exit %d %s%s", s.code, s.out, s.err)
+		}
+		b, err := os.ReadFile("agents/coder.prompt")
+		if err != nil || strings.Contains(string(b), "evil") || !strings.Contains(string(b), "tested with `go test ./...`") {
+			t.Errorf("%v\n%s", err, b)
+		}
+		for call, verdict := range map[string]string{"go test ./...": "allow", "go test -run X ./a": "allow", "npm run test": "allow", "go build ./...": "allow",
+			"git push origin main": "ask", "curl https://example.com": "ask", "cd x && git -C . push": "ask", "git push --force": "deny"} {
+			got := inspan(t, "guards", "test", call, "--agent", "agents/coder.prompt", "--json")
+			if !strings.Contains(got.out, `"verdict":"`+verdict) && !strings.Contains(got.out, `"verdict": "`+verdict) {
+				t.Errorf("%s: want %s: %s%s", call, verdict, got.out, got.err)
+			}
+		}
+		text(t, "agents/coder.prompt", "mine")
+		if s := inspan(t, "init"); s.code != 0 || !strings.Contains(s.out, "found     Go (go.mod), tested with go test ./...") || !strings.Contains(s.out, "kept      agents/coder.prompt") {
+			t.Errorf("exit %d %s%s", s.code, s.out, s.err)
+		}
+		if b, err := os.ReadFile("agents/coder.prompt"); err != nil || string(b) != "mine" {
+			t.Errorf("%v %s", err, b)
+		}
+		if s := inspan(t, "init", "--force", "--json"); decode[report](t, s.out).Agent.State != "replaced" {
+			t.Errorf("%s%s", s.out, s.err)
+		}
+	})
+	t.Run("CLI-2 init without a project, or beside agents of a person, writes no agent; with --project it does", func(t *testing.T) {
+		home(t)
+		if s := inspan(t, "init"); s.code != 0 || strings.Contains(s.out, "coder") {
+			t.Errorf("exit %d %s", s.code, s.out)
+		}
+		text(t, "go.mod", "module x\n")
+		text(t, "agents/mine.prompt", "mine")
+		if s := inspan(t, "init"); s.code != 0 || strings.Contains(s.out, "coder.prompt") {
+			t.Errorf("exit %d %s", s.code, s.out)
+		}
+		if s := inspan(t, "init", "--project"); s.code != 0 || !strings.Contains(s.out, "made      agents/coder.prompt") && !strings.Contains(s.out, "/agents/coder.prompt") {
+			t.Errorf("exit %d %s%s", s.code, s.out, s.err)
+		}
+	})
 	t.Run("CLI-1 init --project is read in the project and below it", func(t *testing.T) {
 		_, project := home(t)
 		if s := inspan(t, "init", "--project"); s.code != 0 {
@@ -83,7 +134,9 @@ func TestInit(t *testing.T) {
 
 // exercises call each tool of a template once.
 var exercises = map[string]string{
-	"coding":   `[{name: write, input: {path: a.txt, content: one}}, {name: read, input: {path: a.txt}}, {name: edit, input: {path: a.txt, old_string: one, new_string: two}}, {name: bash, input: {command: "cat a.txt"}}, {name: glob, input: {pattern: "*"}}, {name: grep, input: {pattern: two}}]`,
+	"coding": `[{name: write, input: {path: a.txt, content: one}}, {name: read, input: {path: a.txt}}, {name: edit, input: {path: a.txt, old_string: one, new_string: two}}, {name: bash, input: {command: "cat a.txt"}}, {name: glob, input: {pattern: "*"}}, {name: grep, input: {pattern: two}},
+      {name: apply_patch, input: {patch: "*** Begin Patch\n*** Add File: b.txt\n+b\n*** End Patch\n"}}, {name: bash, input: {command: "git init -q ."}}] then [{name: git_status, input: {}}, {name: git_commit, input: {message: first}}] then [
+      {name: git_branch, input: {task: first}}, {name: git_diff, input: {}}, {name: git_log, input: {}}, {name: bash_output, input: {}}, {name: secret_scan, input: {}}, {name: artifact_save, input: {path: a.txt}}]`,
 	"sre":      `[{name: bash, input: {command: "echo log line > app.log"}}, {name: read, input: {path: app.log}}, {name: grep, input: {pattern: line}}, {name: prometheus, input: {query: up}}]`,
 	"security": `[{name: glob, input: {pattern: "**"}}, {name: grep, input: {pattern: password}}, {name: secret_scan, input: {}}, {name: read, input: {path: none.txt}}]`,
 	"data":     `[{name: write, input: {path: sum.sql, content: "select 40+2;"}}, {name: read, input: {path: sum.sql}}, {name: bash, input: {command: "wc -l < sum.sql"}}]`,
@@ -102,7 +155,11 @@ func TestAgentInit(t *testing.T) {
 			if s.code != 0 || !strings.Contains(s.out, `inspan run mine "what to do"`) || !strings.Contains(s.out, "agents/mine.prompt") {
 				t.Fatalf("exit %d\n%s%s", s.code, s.out, s.err)
 			}
-			text(t, "scripts/mine.yaml", "turns:\n  - when: {turn: 1}\n    text: I try them.\n    calls: "+calls+"\n  - when: {turn: 2}\n    text: All tried.\n")
+			script, turns := "turns:\n", strings.Split(calls, " then ") // those of one turn run at the same time
+			for i, list := range turns {
+				script += fmt.Sprintf("  - when: {turn: %d}\n    text: I try them.\n    calls: %s\n", i+1, list)
+			}
+			text(t, "scripts/mine.yaml", script+fmt.Sprintf("  - when: {turn: %d}\n    text: All tried.\n", len(turns)+1))
 			run := inspan(t, "run", "mine", "try all", "--trust", "--ephemeral", "--json", "--accept-lazy-fsync")
 			if run.code != 0 {
 				t.Fatalf("exit %d\n%s%s", run.code, run.out, run.err)
@@ -128,7 +185,7 @@ func TestAgentInit(t *testing.T) {
 			Next     []string
 			Needs    []struct{ What string }
 		}](t, s.out)
-		if out.Template != "coding" || len(out.Tools) != 6 || out.Next[0] != `inspan run plain "what to do"` || len(out.Needs) < 3 {
+		if out.Template != "coding" || len(out.Tools) != 17 || out.Next[0] != `inspan run plain "what to do"` || len(out.Needs) < 3 {
 			t.Errorf("%+v", out)
 		}
 		b, err := os.ReadFile("agents/plain.prompt")

@@ -7,12 +7,14 @@ package scaffold
 import (
 	"embed"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 
 	"github.com/inspan/inspan/internal/agentfile"
 	"github.com/inspan/inspan/internal/didyoumean"
 	"github.com/inspan/inspan/internal/pattern"
+	"github.com/inspan/inspan/internal/scaffold/project"
 	"github.com/inspan/inspan/pkg/events"
 )
 
@@ -54,7 +56,7 @@ type Template struct {
 	Timeout           string
 	ToolCalls         int
 	Network           bool
-	// Guards is YAML below the key guards, or empty.
+	// Guards is YAML of the keys guards and permissions, or empty.
 	Guards string
 	Needs  []Need
 }
@@ -69,14 +71,36 @@ const noPush = `guards:
     reason: finished work is reviewed before it leaves the workspace
 `
 
+// asksFirst holds for agents that change code: what leaves the workspace is asked about.
+const asksFirst = `guards:
+  - id: ask-push
+    tool: bash
+    match:
+      argv: [git, "**", push, "**"]
+    action: ask
+    reason: work is reviewed before it leaves the workspace
+  - id: ask-network
+    tool: bash
+    match:
+      argv: ["{curl,wget,ssh,scp,sftp,rsync,nc,ncat,telnet,ftp}", "**"]
+    action: ask
+    reason: it talks to the network
+permissions:
+  git_push: ask
+`
+
+// coding are the tools of an agent that changes code: all that work without a network and without settings.
+var coding = []string{"read", "write", "edit", "apply_patch", "bash", "bash_output", "kill_shell", "glob", "grep", "git_status", "git_diff",
+	"git_log", "git_branch", "git_commit", "git_push", "artifact_save", "secret_scan"}
+
 // Templates lists them in the order in which they are offered.
 func Templates() []Template {
 	bash := Need{What: "bash", Args: []string{"bash", "-c", "true"},
 		Why: "the tool bash runs commands with it: install bash"}
 	return []Template{
 		{Name: "coding", Description: "Changes code as the task requires, and verifies it with the tests of the project",
-			Tools: []string{"read", "write", "edit", "bash", "glob", "grep"}, MaxSteps: 60, Timeout: "1h", ToolCalls: 200,
-			Guards: noPush,
+			Tools: slices.Clone(coding), MaxSteps: 100, Timeout: "2h", ToolCalls: 400,
+			Guards: asksFirst,
 			Needs:  []Need{bash, {What: "git", Args: []string{"git", "--version"}, Why: "most projects use it: install git"}}},
 		{Name: "sre", Description: "Finds out why a running system misbehaves, from metrics, logs and configuration",
 			Tools: []string{"read", "bash", "grep", "prometheus"}, MaxSteps: 60, Timeout: "30m", ToolCalls: 150, Guards: noPush,
@@ -118,6 +142,8 @@ type Agent struct {
 	Sandbox, Image string
 	// MaxSteps is the most model turns of a step; 0 is the template's.
 	MaxSteps int
+	// Project is what the agent works on: its tests and builds are permitted, and named in the instructions.
+	Project project.Project
 }
 
 // word is what may stand in YAML as it is: nothing in it begins a comment, a tag or a list.
@@ -158,10 +184,44 @@ func (a Agent) File() ([]byte, []agentfile.Warning, error) {
 	}
 	say("  network: ", strconv.FormatBool(t.Network))
 	b.WriteString(t.Guards)
+	b.WriteString(a.permitted(t))
 	say("---")
 	b.Write(file("templates/" + t.Name + ".txt"))
+	b.WriteString(a.about())
 	say("\n{{role \"user\"}}\n{{userInput}}")
 	data := []byte(b.String())
 	_, warnings, err := agentfile.Parse(a.Name, data)
 	return data, warnings, err
+}
+
+// permitted are the permissions for the commands of the project, below the key permissions that the template ends with.
+func (a Agent) permitted(t Template) string {
+	commands := a.Project.Commands()
+	if len(commands) == 0 || !strings.Contains(t.Guards, "\npermissions:\n") {
+		return ""
+	}
+	var b strings.Builder
+	b.WriteString("  bash:\n")
+	for _, c := range commands {
+		fmt.Fprintf(&b, "    %s: allow\n", strconv.Quote(strings.TrimSuffix(c, " ./...")+"{, *}"))
+	}
+	return b.String()
+}
+
+// about says in the instructions how the project is tested and built.
+func (a Agent) about() string {
+	var b strings.Builder
+	for _, p := range a.Project.Parts {
+		fmt.Fprintf(&b, "- %s (%s)", p.Language, p.Sign)
+		for _, c := range [][2]string{{"tested with", p.Test}, {"built with", p.Build}} {
+			if c[1] != "" {
+				fmt.Fprintf(&b, ", %s `%s`", c[0], c[1])
+			}
+		}
+		b.WriteString("\n")
+	}
+	if b.Len() == 0 {
+		return ""
+	}
+	return "\nThis project:\n\n" + b.String()
 }

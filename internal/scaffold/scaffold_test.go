@@ -16,7 +16,7 @@ func TestTemplates(t *testing.T) {
 	for _, tl := range tools.Builtin() {
 		built = append(built, tl.Spec().Name)
 	}
-	want := map[string][]string{"coding": {"read", "write", "edit", "bash", "glob", "grep"}, "sre": {"read", "bash", "grep", "prometheus"},
+	want := map[string][]string{"coding": coding, "sre": {"read", "bash", "grep", "prometheus"},
 		"security": {"read", "glob", "grep", "secret_scan"}, "data": {"read", "write", "bash"}}
 	for _, tp := range Templates() {
 		t.Run("CLI-4 TOOL-20 the template "+tp.Name+" makes an agent whose tools exist", func(t *testing.T) {

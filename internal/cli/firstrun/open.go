@@ -12,7 +12,9 @@ import (
 
 	"github.com/inspan/inspan/internal/cli/app"
 	"github.com/inspan/inspan/internal/scaffold"
+	"github.com/inspan/inspan/internal/scaffold/project"
 	"github.com/inspan/inspan/internal/trust"
+	"github.com/inspan/inspan/pkg/events"
 )
 
 // Builtin is the name of the agent for directories that have none.
@@ -117,7 +119,11 @@ func builtin(a *app.App) ([]string, error) {
 		newSetup(a).next(false)
 		return nil, nil
 	}
-	data, _, err := scaffold.Agent{Name: Builtin, Template: "coding", Model: model, Sandbox: "auto"}.File()
+	files, err := project.Look(".")
+	if err != nil {
+		return nil, err
+	}
+	data, _, err := scaffold.Agent{Name: Builtin, Template: "coding", Model: model, Sandbox: "auto", Project: project.Detect(files)}.File()
 	if err != nil {
 		return nil, app.Usage("the built-in agent with model %s: %w", model, err)
 	}
@@ -125,7 +131,7 @@ func builtin(a *app.App) ([]string, error) {
 	if err != nil {
 		return nil, err
 	}
-	dir := filepath.Join(home, "builtin")
+	dir := filepath.Join(home, "builtin", events.HashOf(data)[:16]) // one for each kind of project
 	path := filepath.Join(dir, Builtin+".prompt")
 	if old, err := os.ReadFile(path); err != nil || !bytes.Equal(old, data) {
 		if _, err := app.WriteFile(path, data, true); err != nil {
