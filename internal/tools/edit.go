@@ -2,6 +2,8 @@ package tools
 
 import (
 	"context"
+	"encoding/json"
+	"errors"
 	"fmt"
 	"strings"
 
@@ -74,7 +76,10 @@ func which(i int, list []replacement) string {
 
 type edit struct{ builtin[editArgs] }
 
-var _ tool.Verifier = edit{}
+var (
+	_ tool.Verifier  = edit{}
+	_ tool.Previewer = edit{}
+)
 
 func editFile(_ context.Context, a editArgs, env tool.Env) (tool.Result, error) {
 	list, why := a.list()
@@ -86,27 +91,57 @@ func editFile(_ context.Context, a editArgs, env tool.Env) (tool.Result, error) 
 		return fileError("edit", a.Path, err)
 	}
 	before := string(data)
-	after, total := before, 0
-	for i, r := range list {
-		n := strings.Count(after, *r.Old)
-		switch {
-		case n == 0:
-			return failed("edit: %sold_string does not occur in %s; read the file and copy the text exactly, including white space%s", which(i, list), oneLine(a.Path), missing(after, *r.Old, i)), nil
-		case n > 1 && !r.ReplaceAll:
-			return failed("edit: %sold_string occurs %d times in %s, at the lines %s; include more surrounding text, or set replace_all", which(i, list), n, oneLine(a.Path), places(after, *r.Old)), nil
-		case len(after)+n*(len(*r.New)-len(*r.Old)) > maxEdited:
-			return failed("edit: %s%s would have more than %d bytes", which(i, list), oneLine(a.Path), maxEdited), nil
-		}
-		after, total = strings.ReplaceAll(after, *r.Old, *r.New), total+n
-	}
-	if after == before {
-		return failed("edit: the edits together do not change %s", oneLine(a.Path)), nil
+	after, total, why := a.replace(before, list)
+	if why != "" {
+		return failed("edit: %s", why), nil
 	}
 	if err := env.Sandbox.WriteFile(a.Path, []byte(after)); err != nil {
 		return fileError("edit", a.Path, err)
 	}
 	return tool.Show(env, fmt.Sprintf("replaced %d occurrence(s) in %s\n%s", total, oneLine(a.Path), shortDiff(a.Path, before,
 		after))), nil
+}
+
+// replace makes the replacements in a text and counts them; why is what is wrong with them, empty if they can be made.
+func (a editArgs) replace(before string, list []replacement) (after string, total int, why string) {
+	after = before
+	for i, r := range list {
+		n := strings.Count(after, *r.Old)
+		switch {
+		case n == 0:
+			return "", 0, fmt.Sprintf("%sold_string does not occur in %s; read the file and copy the text exactly, including white space%s", which(i, list), oneLine(a.Path), missing(after, *r.Old, i))
+		case n > 1 && !r.ReplaceAll:
+			return "", 0, fmt.Sprintf("%sold_string occurs %d times in %s, at the lines %s; include more surrounding text, or set replace_all", which(i, list), n, oneLine(a.Path), places(after, *r.Old))
+		case len(after)+n*(len(*r.New)-len(*r.Old)) > maxEdited:
+			return "", 0, fmt.Sprintf("%s%s would have more than %d bytes", which(i, list), oneLine(a.Path), maxEdited)
+		}
+		after, total = strings.ReplaceAll(after, *r.Old, *r.New), total+n
+	}
+	if after == before {
+		return "", 0, "the edits together do not change " + oneLine(a.Path)
+	}
+	return after, total, ""
+}
+
+// Preview implements tool.Previewer.
+func (edit) Preview(_ context.Context, input json.RawMessage, read func(string) ([]byte, error)) (string, error) {
+	a, err := decode[editArgs](input)
+	if err != nil {
+		return "", err
+	}
+	list, why := a.list()
+	if why != "" {
+		return "", errors.New(why)
+	}
+	data, err := read(a.Path)
+	if err != nil {
+		return "", err
+	}
+	after, _, why := a.replace(string(data), list)
+	if why != "" {
+		return "", errors.New("the edit does not fit the file as it is now: " + why)
+	}
+	return fileDiff(a.Path, string(data), after, false)
 }
 
 // missing says more of a text that is not there.

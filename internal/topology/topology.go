@@ -87,7 +87,7 @@ var hearing = []Subscriptions{
 	},
 	{
 		Role:    events.Toolrunner,
-		Events:  []events.Kind{events.CallAllowed},
+		Events:  []events.Kind{events.CallAllowed, events.GateOpened},
 		Inputs:  []string{"session.*.sweep"},
 		Timers:  []string{"call"},
 		Workers: 32,

@@ -45,6 +45,7 @@ const (
 	CallFailed   Kind = "call.failed"
 
 	ArtifactSaved Kind = "artifact.saved"
+	CallPreviewed Kind = "call.previewed"
 
 	GateOpened   Kind = "gate.opened"
 	GateApproved Kind = "gate.approved"
@@ -195,6 +196,9 @@ var vocabulary = [...]Type{
 		"What a tool call made or changed in the workspace was stored as artifacts, before the call's end is " +
 			"said; says also what was left out, and why.",
 		func() Payload { return new(ArtifactSavedData) }},
+	{CallPreviewed, Toolrunner, "call_previewed", Recorded, InLog | InIndex, line((*CallPreviewedData).line),
+		"What the call at a gate would change in the workspace, for the person who decides; it decides nothing.",
+		func() Payload { return new(CallPreviewedData) }},
 	{GateOpened, Gatekeeper, "waiting_for_human", Decided, InLog | InIndex | InTree, nil,
 		"A person must decide before the action given goes on; names the subject for the answer.",
 		func() Payload { return new(GateOpenedData) }},

@@ -32,6 +32,8 @@ func Refs(p Payload) []Ref {
 				refs = append(refs, a.Ref())
 			}
 		}
+	case *CallPreviewedData:
+		add(d.Diff)
 	case *RunForkedData:
 		refs = append(refs, d.Refs...)
 	}

@@ -279,8 +279,6 @@ type Gate struct {
 	By          string `json:"by,omitempty"`
 	Reason      string `json:"reason,omitempty"`
 	Rule        string `json:"rule,omitempty"`
-	// Sequence of the gate.opened.
-	Sequence uint64 `json:"sequence"`
 	GatePosition
 	// Approvers that must say yes, where it is more than one, and the votes of those who did.
 	Approvers int    `json:"approvers,omitempty"`
@@ -290,12 +288,15 @@ type Gate struct {
 	OnExpiry  string    `json:"onExpiry,omitempty"`
 	// Edited are the arguments that were approved instead of those proposed.
 	Edited json.RawMessage `json:"edited,omitempty"`
+	// Preview is what the call would change, for the person who answers; nil where none came.
+	Preview *events.CallPreview `json:"preview,omitempty"`
 	GateGrant
 }
 
-// GatePosition is where the answer to a gate is: Resolution is its sequence, 0 while pending, Input its position in the
-// input stream.
+// GatePosition is where a gate and its answer are: Sequence is that of gate.opened, Resolution that of the answer, 0
+// while pending, Input the position of the answer in the input stream.
 type GatePosition struct {
+	Sequence   uint64 `json:"sequence"`
 	Input      uint64 `json:"input,omitempty"`
 	Resolution uint64 `json:"resolution,omitempty"`
 }

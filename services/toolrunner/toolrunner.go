@@ -80,6 +80,7 @@ type Role struct {
 	execute   executor // with the opener
 	capture   capturer
 	finish    finisher
+	preview   previewer
 	// permitted are calls of workspaces held here that were republished as allowed; more than maxPermitted are let go.
 	permitted chan permitted
 }
@@ -112,6 +113,8 @@ func New(cfg Config) (*Role, error) {
 	r.execute = executor{opener: open, tools: known, ends: cfg.Ends, key: cfg.Key}
 	results := capture.Results{Blobs: cfg.Blobs, Mask: cfg.Mask, Instance: cfg.Instance}
 	r.capture = capturer{results: results, artifacts: cfg.Artifacts, hooks: cfg.Hooks, tools: known}
+	r.preview = previewer{ledger: cfg.Ledger, blobs: cfg.Blobs, workspaces: cfg.Workspaces, root: cfg.Sandboxes.Root(),
+		tools: known, inputs: args, mask: cfg.Mask}
 	r.finish = finisher{ledger: cfg.Ledger, timers: cfg.Timers, files: cfg.Files}
 	return r, nil
 }
@@ -121,6 +124,9 @@ func (*Role) Service() events.Service { return events.Toolrunner }
 
 // Event implements runlog.Role.
 func (r *Role) Event(ctx context.Context, h runlog.ReceivedEvent) error {
+	if h.Kind == events.GateOpened {
+		return r.preview.serve(ctx, h)
+	}
 	return r.serve(ctx, h.Run, h.Call, h.State, h.Deliveries)
 }
 

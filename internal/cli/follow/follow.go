@@ -120,6 +120,10 @@ func (f *Follower) event(ctx context.Context, item client.Item) (end bool, err e
 	switch d := item.Payload.(type) {
 	case *events.GateOpenedData:
 		err = f.opened(ctx, d)
+	case *events.CallPreviewedData:
+		if f.asking != nil && f.asking.gate.Gate == d.Gate {
+			f.asking.preview(ctx, f.Client, d)
+		}
 	case *events.GateApprovedData:
 		f.closed(ctx, d.Gate)
 	case *events.GateRejectedData:

@@ -10,6 +10,7 @@ import (
 	"github.com/inspan/inspan/internal/cli/app"
 	"github.com/inspan/inspan/internal/cli/gateprompt"
 	"github.com/inspan/inspan/internal/cli/terminal"
+	"github.com/inspan/inspan/pkg/client"
 	"github.com/inspan/inspan/pkg/events"
 )
 
@@ -37,6 +38,26 @@ func (q *Question) open() {
 	q.prompt.Width, _ = q.app.Term.Size()
 	q.print("")
 	for _, l := range q.prompt.Opening() {
+		q.print(l)
+	}
+	q.ask()
+}
+
+// preview shows what the call would change in the workspace, which comes a moment after the question.
+func (q *Question) preview(ctx context.Context, c *client.Client, d *events.CallPreviewedData) {
+	diff := d.Head
+	if d.Diff != nil {
+		if whole, err := c.Object(ctx, *d.Diff); err == nil {
+			diff = string(whole)
+		}
+	}
+	lines := q.prompt.Previewed(diff, d.CallPreview)
+	if len(lines) == 0 {
+		return
+	}
+	fmt.Fprintln(q.app.Out) // the cursor is behind the prompt
+	q.below++
+	for _, l := range lines {
 		q.print(l)
 	}
 	q.ask()

@@ -127,6 +127,23 @@ func (p *Prompt) Opening() []string {
 	return out
 }
 
+// Previewed takes the diff of the workspace that a toolrunner made, and returns its beginning, or why there is none. It
+// returns nothing where the question has shown a diff of the arguments: the key d shows the better one from now on.
+func (p *Prompt) Previewed(diff string, of events.CallPreview) []string {
+	if of.Reason != "" || diff == "" {
+		return p.wrapped("no preview: " + view.Clip(cmp.Or(of.Reason, "it is empty"), 300))
+	}
+	shown := p.Diff != ""
+	if p.Diff = diff; shown {
+		return nil
+	}
+	out := indented(terminal.Diff(diff, p.Paint, folded))
+	if of.Truncated {
+		out = append(out, p.wrapped("the diff goes on: only its beginning was stored")...)
+	}
+	return out
+}
+
 // wrapped are dim lines behind an indent.
 func (p *Prompt) wrapped(text string) []string {
 	var out []string

@@ -114,6 +114,28 @@ func TestPrompt(t *testing.T) {
 			t.Errorf("d shows\n%s", whole)
 		}
 	})
+	t.Run("PLUS-14 a preview is folded until d is typed, replaces the diff of the arguments, and its absence has a reason", func(t *testing.T) {
+		t.Parallel()
+		diff := "--- a/x\n+++ b/x\n" + strings.Repeat("+line\n", 40)
+		write := &Prompt{Gate: gate("write", `{"path":"x","content":"x"}`), Width: 40}
+		head := write.Previewed(diff, events.CallPreview{Truncated: true})
+		if n := strings.Count(strings.Join(head, "\n"), "+line"); n == 0 || n >= 12 || !strings.Contains(strings.Join(head, " "), "beginning") {
+			t.Errorf("%d lines in %q", n, head)
+		}
+		if whole, _ := take(t, write, "d", "y"); strings.Count(whole, "+line") != 40 {
+			t.Errorf("d shows\n%s", whole)
+		}
+		g := gate("edit", `{"path":"a.md","old_string":"one","new_string":"two"}`)
+		edit := &Prompt{Gate: g, Diff: Proposed(g), Width: 80}
+		if lines := edit.Previewed(diff, events.CallPreview{}); len(lines) != 0 || edit.Diff != diff {
+			t.Errorf("%q", lines)
+		}
+		none := &Prompt{Gate: g, Diff: "+kept", Width: 80}
+		if lines := none.Previewed("", events.CallPreview{Reason: "it moved\x1b[2J"}); !strings.Contains(strings.Join(lines, ""), "no preview: it moved") ||
+			strings.Contains(strings.Join(lines, ""), "\x1b") || none.Diff != "+kept" {
+			t.Errorf("%q, %q", lines, none.Diff)
+		}
+	})
 	t.Run("CLI-9 SAFE-11 nothing of a model reaches the terminal as more than text, and each line of the question fits 40 columns", func(t *testing.T) {
 		t.Parallel()
 		rapid.Check(t, func(t *rapid.T) {

@@ -73,11 +73,16 @@ func Open(root, rel string) (*os.Root, error) {
 	return at, nil
 }
 
-// descend opens a directory in another one, and makes it where it is missing. What is opened is what was looked at.
+// descend opens a directory in another one, and makes it where it is missing.
 func descend(in *os.Root, name string) (*os.Root, error) {
 	if err := in.Mkdir(name, 0o755); err != nil && !errors.Is(err, fs.ErrExist) {
 		return nil, err
 	}
+	return step(in, name)
+}
+
+// step opens a directory in another one. What is opened is what was looked at.
+func step(in *os.Root, name string) (*os.Root, error) {
 	seen, err := in.Lstat(name)
 	if err != nil {
 		return nil, err

@@ -1,0 +1,143 @@
+package toolrunner
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/inspan/inspan/internal/core/call"
+	"github.com/inspan/inspan/internal/kernel"
+	"github.com/inspan/inspan/internal/runlog"
+	"github.com/inspan/inspan/internal/workspace"
+	"github.com/inspan/inspan/pkg/events"
+	"github.com/inspan/inspan/pkg/run"
+	"github.com/inspan/inspan/pkg/tool"
+)
+
+// Limits of a preview.
+const (
+	// maxPreview is the most bytes of a diff that are stored.
+	maxPreview = 256 << 10
+	// previewTime is how long the reading of a workspace may take.
+	previewTime = 10 * time.Second
+	// previewTries is how often a gate is passed on to reach the toolrunner that holds the workspace.
+	previewTries = 20
+)
+
+// errHeldElsewhere means that this toolrunner may not read the workspace of a run.
+var errHeldElsewhere = errors.New("no toolrunner that received the gate holds the workspace")
+
+// previewer shows what the calls at gates would change. It decides nothing and starts no program: it reads files of
+// workspaces that this toolrunner holds, and stores the diff and one event for each gate.
+type previewer struct {
+	ledger     *runlog.Ledger
+	blobs      kernel.Blobs
+	workspaces workspace.Workspaces
+	root       string
+	tools      tools
+	inputs     inputs
+	mask       func(string) string
+}
+
+// serve shows what the call at the gate that an event opened would change, unless that was shown or the gate is closed.
+func (p previewer) serve(ctx context.Context, h runlog.ReceivedEvent) error {
+	gate, c, t := p.find(h.State, h.Sequence)
+	if t == nil {
+		return nil
+	}
+	d := &events.CallPreviewedData{Event: "call_previewed", ToolRef: events.ToolRef{Step: c.Step, Call: c.ID, Tool: c.Tool},
+		Gate: gate.ID, ProposalHash: gate.Hash}
+	diff, seen, err := p.diff(ctx, h.State, *c, t)
+	switch {
+	case ctx.Err() != nil:
+		return context.Cause(ctx)
+	case errors.Is(err, errHeldElsewhere) && h.Deliveries < previewTries:
+		return retry(h.Deliveries)
+	case err != nil:
+		d.Reason = call.ClipError(p.mask(tool.Visible(err.Error())))
+	default:
+		d.Seen = seen
+		if err := p.store(ctx, d, p.mask(strings.ToValidUTF8(diff, "\uFFFD"))); err != nil {
+			return err
+		}
+	}
+	_, err = write(ctx, p.ledger, h.Run, func(s run.State, _ time.Time) []events.Payload {
+		if g := s.Gate(gate.ID); s.Status.Ended() || g == nil || g.Status != run.GatePending || g.Preview != nil {
+			return nil
+		}
+		return []events.Payload{d}
+	})
+	return err
+}
+
+// find returns the gate that an event opened, its call and the tool; the tool is nil where there is nothing to show.
+func (p previewer) find(s run.State, opened uint64) (*run.Gate, *run.Call, tool.Previewer) {
+	for _, g := range s.Waiting() {
+		c := s.Open[g.CallID]
+		if g.Sequence != opened || g.Preview != nil || c == nil || s.Created == nil || s.Status.Ended() {
+			continue
+		}
+		if found, ok := p.tools.find(s, *c); ok {
+			if t, ok := found.(tool.Previewer); ok {
+				return g, c, t
+			}
+		}
+	}
+	return nil, nil, nil
+}
+
+// diff reads the workspace where this toolrunner may do so; seen names what it read.
+func (p previewer) diff(ctx context.Context, s run.State, c run.Call, t tool.Previewer) (diff, seen string, err error) {
+	input, err := p.inputs.get(ctx, c)
+	if err != nil {
+		return "", "", err
+	}
+	at := p.workspaces.Here(s.Created.Workspace)
+	if p.workspaces.Trees != nil {
+		if !p.workspaces.Trees.Holds(s.HarnessID) { // a preview is no reason to take a workspace over
+			return "", "", errHeldElsewhere
+		}
+		at, err = p.workspaces.Acquire(ctx, s.Created.Workspace, s.HarnessID, c.Step, func(runID, step string) bool {
+			return runID == s.HarnessID && call.StepEnded(s, step)
+		})
+		if err != nil {
+			return "", "", fmt.Errorf("%w: %w", errHeldElsewhere, err)
+		}
+		defer at.Release()
+	}
+	if at.Broken != nil {
+		return "", "", at.Broken
+	}
+	limited, stop := context.WithTimeout(ctx, previewTime)
+	defer stop()
+	files := at.Reader(limited, p.root)
+	diff, err = t.Preview(limited, input, files.Read)
+	return diff, files.Digest(), err
+}
+
+// store stores a diff, or its beginning, and names it in an event.
+func (p previewer) store(ctx context.Context, d *events.CallPreviewedData, diff string) error {
+	if diff == "" {
+		d.Reason = "it changes nothing"
+		return nil
+	}
+	whole := len(diff)
+	diff = lines(diff, maxPreview)
+	d.Truncated, d.Head = len(diff) < whole, lines(diff, events.MaxPreview)
+	ref, err := p.blobs.Put(ctx, "preview", []byte(diff))
+	if err != nil {
+		return fmt.Errorf("store a preview: %w", err)
+	}
+	d.Diff = &ref
+	return nil
+}
+
+// lines are the first lines of a text that have at most so many bytes together.
+func lines(text string, most int) string {
+	if len(text) <= most {
+		return text
+	}
+	return text[:strings.LastIndexByte(text[:most], '\n')+1]
+}
