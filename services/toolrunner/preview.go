@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"strings"
 	"time"
 
@@ -11,6 +12,7 @@ import (
 	"github.com/inspan/inspan/internal/kernel"
 	"github.com/inspan/inspan/internal/runlog"
 	"github.com/inspan/inspan/internal/workspace"
+	"github.com/inspan/inspan/internal/workspace/workdir"
 	"github.com/inspan/inspan/pkg/events"
 	"github.com/inspan/inspan/pkg/run"
 	"github.com/inspan/inspan/pkg/tool"
@@ -113,8 +115,24 @@ func (p previewer) diff(ctx context.Context, s run.State, c run.Call, t tool.Pre
 	limited, stop := context.WithTimeout(ctx, previewTime)
 	defer stop()
 	files := at.Reader(limited, p.root)
-	diff, err = t.Preview(limited, input, files.Read)
+	read := files.Read
+	if p.workspaces.Trees == nil && unused(s) {
+		read = func(name string) ([]byte, error) {
+			b, err := files.Read(name)
+			if errors.Is(err, workdir.ErrMissing) {
+				err = fs.ErrNotExist // the call makes the workspace
+			}
+			return b, err
+		}
+	}
+	diff, err = t.Preview(limited, input, read)
 	return diff, files.Digest(), err
+}
+
+// unused reports whether a run begins with an empty workspace that no call of it has used yet.
+func unused(s run.State) bool {
+	return s.TotalToolCalls == 0 && s.CallsHeld == 0 && s.Created.Session == "" && s.Created.Git == nil &&
+		s.Created.ForkOf == nil
 }
 
 // store stores a diff, or its beginning, and names it in an event.

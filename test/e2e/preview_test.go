@@ -61,8 +61,11 @@ func TestPreviews(t *testing.T) {
 		w.task(events.Task{ID: "rewrite", Agent: "rewriter", Task: "rewrite the notes"})
 		w.await("rewrite", "a gate", waiting)
 		workspace := filepath.Join(w.dir, "work", "run", "rewrite")
-		if s := w.await("rewrite", "a preview", previewed(1)); s.Gates[0].Preview.Diff == nil && s.Gates[0].Preview.Reason == "" {
-			t.Fatalf("an empty preview: %+v", s.Gates[0].Preview)
+		if s := w.await("rewrite", "a preview", previewed(1)); s.Gates[0].Preview.Diff == nil {
+			t.Fatalf("no preview of the first file: %+v", s.Gates[0].Preview)
+		}
+		if d := w.previews("rewrite")[0]; !strings.HasSuffix(d.Head, "\n+one\n+two\n") {
+			t.Errorf("the first file: %q", d.Head)
 		}
 		w.answerAs(w.opened("rewrite"), "anna", events.Answer{Decision: "approve"})
 		s := w.await("rewrite", "the second preview", previewed(2))
