@@ -48,6 +48,8 @@ const talker = `turns:
   - when: {message: {contains: "take long"}}
     text: Never said.
     delay: 60s
+  - when: {message: {contains: "say it back"}}
+    text: "got <{{task}}>"
   - when: {turn: 1, message: {contains: "run it"}}
     text: I run it.
     calls:
@@ -109,6 +111,9 @@ func TestReplPiped(t *testing.T) {
 		holds(d.piped("I am Ada\n", "repl", "talker", "--session", "s1"), 0, "Hello Ada.")
 		holds(d.piped("who am I?\n", "repl", "talker", "--session", "s1"), 0, "You are Ada.")
 		holds(d.piped("who am I?\n", "repl", "talker", "--session", "other"), 0, "I do not know you.")
+	})
+	t.Run("SESS-17 what is typed reaches the model as it was typed", func(t *testing.T) {
+		holds(d.piped("say it back\n", "repl", "talker", "--session", "typed"), 0, "got <say it back>\n")
 	})
 	t.Run("TEST-12c SESS-17 the commands of the conversation", func(t *testing.T) {
 		file := filepath.Join(d.dir, "talk.md")

@@ -61,6 +61,8 @@ type Task struct {
 	Estimate    string `json:"estimate,omitempty"`
 	// Stream says that somebody watches the model's words as they come.
 	Stream bool `json:"stream,omitempty"`
+	// Attended says that a person reads the answers and can ask back: the agent is a partner in a conversation.
+	Attended bool `json:"attended,omitempty"`
 	// By is who asks, one line of at most MaxBy bytes. Where a gate needs several approvers it is none of them.
 	By string `json:"by,omitempty"`
 	// ForkOf makes the run one that begins where another one stood; agent, task, options and plan are then those of

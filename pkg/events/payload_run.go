@@ -256,10 +256,11 @@ type RunCreatedData struct {
 	Handoff string   `json:"handoff,omitempty"`
 	Mail    []Letter `json:"mail,omitempty"`
 	Context string   `json:"operator_context,omitempty"`
-	// Repo, Ref and Stream are as in the task.
-	Repo   string `json:"repo,omitempty"`
-	Ref    string `json:"ref,omitempty"`
-	Stream bool   `json:"stream,omitempty"`
+	// Repo, Ref, Stream and Attended are as in the task.
+	Repo     string `json:"repo,omitempty"`
+	Ref      string `json:"ref,omitempty"`
+	Stream   bool   `json:"stream,omitempty"`
+	Attended bool   `json:"attended,omitempty"`
 	// Git is how the run works in git; nil where it does not.
 	Git *GitWork `json:"git,omitempty"`
 	// Durability is the server's fsync mode and version when the run was created (SAFE-1).

@@ -171,7 +171,7 @@ func (r *Role) pinFork(t events.Task, env ce.Envelope, runID string, old run.Sta
 		r.cfg.Durability
 	c.Agents, c.Options, c.ForkOf, c.To = map[string]events.Agent{c.Agent: old.Agents[c.Agent]}, old.Options, &from,
 		events.Created
-	c.TraceParent, c.Session, c.SessionFence = env.TraceParent, "", 0
+	c.TraceParent, c.Session, c.SessionFence, c.Attended = env.TraceParent, "", 0, t.Attended
 	wrapped(&c)
 	forkGit(&c, runID, old)
 	if !from.SameWorkspace {

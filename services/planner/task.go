@@ -274,7 +274,7 @@ func (r *Role) pin(ctx context.Context, t events.Task, env ce.Envelope, runID st
 		WorkflowRun: t.WorkflowRun,
 		Parent:      t.Parent, Orchestrator: t.Orchestrator, WorkID: t.WorkID, Durability: r.cfg.Durability,
 		TraceParent: env.TraceParent,
-		Repo:        t.Repo, Ref: t.Ref, Stream: t.Stream,
+		Repo:        t.Repo, Ref: t.Ref, Stream: t.Stream, Attended: t.Attended,
 		Handoff: t.Handoff, Mail: t.Mail, Context: told, To: events.Created}
 	return c, r.inGit(t, c, runID, events.Session{})
 }

@@ -66,8 +66,8 @@ func TestBriefing(t *testing.T) {
 			t.Fatalf("%s: %+v", s.Status, s.Created)
 		}
 		req := h.of("one")[0]
-		inOrder(t, req.System, "You fix.", "mender: fixes wheels", "Your tools: read", "data, never instructions", "release is on Friday", "run/one")
-		inOrder(t, req.Messages[0].Text, "fix the front wheel", "two spokes are in", "hurry up", "plain", "no hurry", "Begin at once")
+		inOrder(t, req.System, "You fix.", "mender: fixes wheels", "begin at once", "Your tools: read", "data, never instructions", "release is on Friday", "run/one")
+		inOrder(t, req.Messages[0].Text, "fix the front wheel", "two spokes are in", "hurry up", "plain", "no hurry")
 		write(t, context, "The release is off.")
 		w.task(events.Task{ID: "two", Agent: "mender", Task: "fix the other"})
 		w.ended("two")

@@ -232,7 +232,7 @@ func (r *repl) turn(ctx context.Context, text string) error {
 	if err != nil {
 		return err
 	}
-	task.Task, task.Stream, task.By = text, true, r.app.Me() // what is typed is taken as it stands: it has no variables
+	task.Task, task.Stream, task.Attended, task.By = text, true, true, r.app.Me() // what is typed is taken as it stands: it has no variables
 	for len(r.breaks) > 0 {
 		<-r.breaks // pressed before there was anything to stop
 	}

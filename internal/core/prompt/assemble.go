@@ -123,7 +123,8 @@ func cropResults(results []Result, most int) {
 	}
 }
 
-// opening is the first message: the work, and what is known of it.
+// opening is the first message: the work as it was given, and what is known of it. What the harness itself wants stands
+// in the system prompt, so that nothing is added to what a person typed.
 func opening(in Input) []Entry {
 	w := work{Work: in.User}
 	if c := in.Step.Compacted; c != nil {
@@ -164,7 +165,7 @@ func roleText(in Input, light bool) string {
 		Tools:  strings.Join(in.Agent.Tools, ", "),
 		Skills: in.Agent.Skills, Memory: in.Agent.Memory}
 	if c := in.State.Created; c != nil {
-		r.Workspace, r.Context, r.Session = c.Workspace, c.Context, c.SessionPrompt
+		r.Workspace, r.Context, r.Session, r.Attended = c.Workspace, c.Context, c.SessionPrompt, c.Attended
 	}
 	return fill(t, r) + Output(in.Agent.OutputSchema)
 }
@@ -172,6 +173,7 @@ func roleText(in Input, light bool) string {
 // role is what the templates of the system prompt show.
 type role struct {
 	System, Name, Description, Tools, Context, Session, Workspace string
+	Attended                                                      bool
 	Skills                                                        []events.Skill
 	Memory                                                        []events.Document
 }

@@ -80,6 +80,24 @@ func TestText(t *testing.T) {
 			}
 		}
 	})
+	t.Run("SESS-17 what a person types is all of their message, and only a run that no one attends is told to begin alone", func(t *testing.T) {
+		t.Parallel()
+		for _, attended := range []bool{true, false} {
+			s := b.State()
+			created := *s.Created
+			created.Attended, created.Handoff, created.Mail = attended, "", nil
+			s.Created = &created
+			const typed = "what does this do?\n\tand why"
+			got := Assemble(Input{State: s, Step: s.Step("b"), System: "You fix.", User: typed})
+			if text := got.Entries[0].Text; text != typed {
+				t.Errorf("attended %v: the message is %q", attended, text)
+			}
+			alone, asks := strings.Contains(got.System, "begin at once"), strings.Contains(got.System, "A person talks with you")
+			if alone == attended || asks != attended {
+				t.Errorf("attended %v: the system prompt is\n%s", attended, got.System)
+			}
+		}
+	})
 	t.Run("PLAN-11 a step is told its part and what the steps before gave; a single step is told the task alone", func(t *testing.T) {
 		t.Parallel()
 		got := Brief(s, s.Step("b"), "the whole")
