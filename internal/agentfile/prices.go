@@ -14,10 +14,10 @@ var priceRule = pattern.New(`^[a-z0-9][a-z0-9_-]{0,63}/[^\s*]{0,199}\*?$`)
 
 // ParsePrices reads prices: YAML with a line for each model, in US dollars per million tokens, such as
 //
-//	anthropic/claude-sonnet-4*: {input: 3, output: 15, cached: 0.30}
+//	anthropic/claude-sonnet-5*: {input: 2, output: 10, cached: 0.20, cache_write: 2.50}
 //
-// A name that ends with * is for all that begin so; the longest that fits holds. Without cached, what comes from the
-// provider's cache costs as much as input. name is the file's name, for messages.
+// A name that ends with * is for all that begin so; the longest that fits holds. Without cached and cache_write, what comes
+// from the provider's cache and what is put there cost as much as input. name is the file's name, for messages.
 func ParsePrices(name string, data []byte) (budget.Table, error) {
 	p := &parsing{file: name}
 	table := p.prices(data)
@@ -33,7 +33,7 @@ func (p *parsing) prices(data []byte) budget.Table {
 		return nil
 	}
 	dollars := acts(number(0, events.MaxUSD))
-	each := mapping(map[string]field{"input": dollars, "output": dollars, "cached": dollars})
+	each := mapping(map[string]field{"input": dollars, "output": dollars, "cached": dollars, "cache_write": dollars})
 	table := budget.Table{}
 	for _, pr := range root.pairs {
 		if !priceRule.MatchString(pr.key) {
@@ -51,6 +51,9 @@ func (p *parsing) prices(data []byte) budget.Table {
 		}
 		if price.Cached = price.Input; pr.value.child("cached") != nil {
 			price.Cached = pr.value.get("cached").money()
+		}
+		if pr.value.child("cache_write") != nil {
+			price.CacheWrite = pr.value.get("cache_write").money()
 		}
 		table[pr.key] = price
 	}

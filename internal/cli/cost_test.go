@@ -44,7 +44,7 @@ func TestCost(t *testing.T) {
 	t.Run("PLUS-3 cost sums up by model, agent and run, and says what has no price", func(t *testing.T) {
 		d.want(0, nil, "run", "sly", "be sly", "--id", "free")
 		d.shows("free")
-		d.want(0, words{"MODEL", "scripted/reader", each, "AGENT", "RUN", "dear", "TOTAL", each + "+", "without a price"}, "cost")
+		d.want(0, words{"MODEL", "scripted/reader", each, "AGENT", "RUN", "dear", "TOTAL", each + "+", "no price known", "with no price known"}, "cost")
 		type row struct {
 			Name                               string
 			Runs, Turns, InputTokens, Unpriced int
@@ -62,6 +62,10 @@ func TestCost(t *testing.T) {
 			t.Errorf("%+v", c)
 		}
 		d.want(2, words{"--since"}, "cost", "--since", "-1h")
+	})
+	t.Run("PLUS-3 the prices in force are shown with their day and source, and a file goes before them", func(t *testing.T) {
+		d.want(0, words{"anthropic/claude-sonnet-5-5*", "$2.00", "$2.50", "2026-", "https://platform.claude.com", "scripted/reader", prices}, "cost", "--prices")
+		d.want(2, words{"--prices"}, "cost", "dear", "--prices")
 	})
 	t.Run("PLUS-3 a budget of money for a model without a price is refused with what to do", func(t *testing.T) {
 		s := d.do("run", "sly", "be sly", "--id", "closed", "--budget-usd", "1")

@@ -143,6 +143,8 @@ type Usage struct {
 	Input, Output int
 	// CachedInput is the part of Input that came from the provider's cache.
 	CachedInput int
+	// CacheWrite is the part of Input that the provider put into its cache, as far as it reports that.
+	CacheWrite int
 	// Estimated is set where the provider reported nothing and the counts come from EstimateUsage.
 	Estimated bool
 }

@@ -81,6 +81,7 @@ func traits() map[string]trait {
 		"INSPAN_HOOKS_DIR":                     {key: "hooks_dir", path: true},
 		"INSPAN_HOOK_PASSWORD":                 {key: "hook_password"},
 		"INSPAN_TOOLS_PASSWORD":                {key: "tools_password"},
+		"INSPAN_PRICES":                        {key: "prices", path: true},
 		"INSPAN_AGENTS":                        {key: "agents", path: true, project: true},
 		"INSPAN_SCRIPTS":                       {key: "scripts", path: true, project: true},
 		"INSPAN_WORKSPACE":                     {key: "harness.workspace.path", path: true, project: true},

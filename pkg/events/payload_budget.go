@@ -37,11 +37,14 @@ func ParseUSD(text string) (MicroUSD, error) {
 	return MicroUSD(math.Round(v * 1e6)), nil
 }
 
-// Price of a model for a million tokens each. What came from the provider's cache costs Cached instead of Input.
+// Price of a model for a million tokens each. What came from the provider's cache costs Cached instead of Input, what
+// was written to it CacheWrite, or Input where that is 0.
 type Price struct {
 	Input  MicroUSD `json:"input_micro_usd"`
 	Output MicroUSD `json:"output_micro_usd"`
 	Cached MicroUSD `json:"cached_micro_usd"`
+	// CacheWrite is left out of the prices of runs that began before it was known.
+	CacheWrite MicroUSD `json:"cache_write_micro_usd,omitempty"`
 }
 
 // Lost is what was set aside for model requests of which no one knows what they used: whoever asked was lost before the

@@ -22,6 +22,8 @@ type HistoryCompactedData struct {
 	InputTokens  int `json:"input_tokens"`
 	OutputTokens int `json:"output_tokens"`
 	CachedTokens int `json:"cached_tokens,omitempty"`
+	// CacheWriteTokens is the part of the input that the provider put into its cache.
+	CacheWriteTokens int `json:"cache_write_tokens,omitempty"`
 	// ModelRef is the reference, "provider/name", that it is paid for by; Cost what it cost by the run's prices.
 	ModelRef   string   `json:"model_ref,omitempty"`
 	Cost       MicroUSD `json:"cost_micro_usd,omitempty"`

@@ -43,6 +43,8 @@ type PlanAnsweredData struct {
 	InputTokens  int    `json:"input_tokens"`
 	OutputTokens int    `json:"output_tokens"`
 	CachedTokens int    `json:"cached_tokens,omitempty"`
+	// CacheWriteTokens is the part of the input that the provider put into its cache.
+	CacheWriteTokens int `json:"cache_write_tokens,omitempty"`
 	// ModelRef is the reference, "provider/name", that the answer is paid for by; Cost what it cost by the run's
 	// prices.
 	ModelRef string   `json:"model_ref,omitempty"`

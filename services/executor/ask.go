@@ -176,7 +176,7 @@ func (r *Role) keep(ctx context.Context, a llm.Answer, task turn.Task, took time
 			Err: fmt.Errorf("the model asked for %d calls at once, the limit is %d", len(a.Calls), events.MaxCallsPerTurn)}
 	}
 	d := events.TurnFinishedData{Text: a.Text, InputTokens: a.Usage.Input, OutputTokens: a.Usage.Output,
-		CachedTokens: a.Usage.CachedInput, FinishReason: string(a.Finish), Attempt: task.Attempt,
+		CachedTokens: a.Usage.CachedInput, CacheWriteTokens: a.Usage.CacheWrite, FinishReason: string(a.Finish), Attempt: task.Attempt,
 		DurationMS: took.Milliseconds(), Model: a.Model, Provider: a.Provider, Raw: a.Raw}
 	var err error
 	if d.TextRef, err = r.offload(ctx, "text", []byte(a.Text), events.MaxInlineText); err != nil {

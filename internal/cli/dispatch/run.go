@@ -91,7 +91,7 @@ func (c *runCommand) define(cmd *cobra.Command) {
 	fl.Int64Var(&c.flags.tokens, "budget-tokens", 0,
 		"most tokens, in and out, of all model requests; the agent's, else no limit, if not given")
 	fl.StringVar(&c.flags.usd, "budget-usd", "",
-		"most money of all model requests, in US dollars, for example 2.50; the models need prices (INSPAN_PRICES)")
+		"most money of all model requests, in US dollars, for example 2.50; the models need known prices (inspan cost --prices)")
 	fl.StringVar(&c.flags.Model, "model", a.Lookup("MODEL", ""), "other model for this run, provider/name (MODEL)")
 	fl.StringVar(&c.flags.Session, "session", "",
 		"go on in this session: its directory and its conversation; inspan session lists them")

@@ -19,7 +19,8 @@ import (
 // costCommand is inspan cost.
 type costCommand struct {
 	*app.App
-	since time.Duration
+	since  time.Duration
+	prices bool
 }
 
 // Cost makes inspan cost.
@@ -28,12 +29,19 @@ func Cost(a *app.App) *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "cost [RUN]", Short: "Show the tokens and the money that runs used, by model, agent and run",
 		Long: `Shows what the model requests of one run, or of all runs of the station, used: tokens in, those of them that came from
-the provider's cache, tokens out, turns and money. Money is by the prices that were in force when a run began (INSPAN_PRICES);
-turns of a model without a price are counted and cost nothing here, which is said.`,
-		Example: "  inspan cost\n  inspan cost run-k3v9x2m1qa\n  inspan cost --since 24h --json | jq .total.costMicroUsd",
+the provider's cache, tokens out, turns and money. Money is by the prices that were in force when a run began: those of this
+program, and before them those of the file that INSPAN_PRICES names. Turns of a model without a known price are counted, and said
+to have none. --prices shows the prices that a station of this configuration would use now.`,
+		Example: "  inspan cost\n  inspan cost --prices\n  inspan cost run-k3v9x2m1qa\n  inspan cost --since 24h --json | jq .total.costMicroUsd",
 		Args:    cobra.MaximumNArgs(1),
-		RunE:    a.Connected(c.run),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if c.prices {
+				return showPrices(a, args)
+			}
+			return a.Connected(c.run)(cmd, args)
+		},
 	}
+	cmd.Flags().BoolVar(&c.prices, "prices", false, "show the prices of models, and where they are from")
 	cmd.Flags().DurationVar(&c.since, "since", 0,
 		"only runs in which something happened within this time, for example 24h")
 	return cmd
@@ -187,7 +195,7 @@ func showCosts(a *app.App, c costs) {
 			view.Plural(c.Lost.Requests, "request"), view.Count(int(c.Lost.Tokens)), c.Lost.Cost)))
 	}
 	if c.Total.Unpriced > 0 {
-		fmt.Fprintln(a.Out, p.Dim(fmt.Sprintf("%s of models without a price; INSPAN_PRICES names the file of prices",
+		fmt.Fprintln(a.Out, p.Dim(fmt.Sprintf("%s of models with no price known, which are in no sum; INSPAN_PRICES names a file of prices, inspan cost --prices shows them",
 			view.Plural(c.Total.Unpriced, "turn"))))
 	}
 }
@@ -196,7 +204,7 @@ func showCosts(a *app.App, c costs) {
 func price(cost events.MicroUSD, unpriced, turns int) string {
 	switch {
 	case unpriced > 0 && unpriced >= turns:
-		return "-"
+		return "no price known"
 	case unpriced > 0:
 		return cost.String() + "+"
 	}

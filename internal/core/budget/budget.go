@@ -157,7 +157,7 @@ func Reserve(s run.State, st *run.Step) (Amount, error) {
 		if !ok && s.Options.MaxCost > 0 {
 			return Amount{}, NoPrice(ref)
 		}
-		need.Cost = max(need.Cost, cost(p, in, out, 0))
+		need.Cost = max(need.Cost, mostCost(p, in, out))
 	}
 	return need, nil
 }

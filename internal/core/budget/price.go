@@ -1,6 +1,8 @@
 package budget
 
 import (
+	"cmp"
+	"maps"
 	"math/big"
 	"strings"
 
@@ -46,8 +48,24 @@ func (t Table) Pin(agents map[string]events.Agent, money bool) (map[string]event
 	return pinned, nil
 }
 
-// Usage of one answer, in tokens. Cached is a part of Input.
-type Usage struct{ Input, Output, Cached int }
+// Over is a table with the prices of base for the models that t has none for. A price of t goes before every price of
+// base that fits, also where that names the model more exactly.
+func (t Table) Over(base Table) Table {
+	all := maps.Clone(base)
+	for ref := range base {
+		if _, own := t.Find(strings.TrimSuffix(ref, "*")); own {
+			delete(all, ref)
+		}
+	}
+	if all == nil {
+		all = Table{}
+	}
+	maps.Copy(all, t)
+	return all
+}
+
+// Usage of one answer, in tokens. Cached and Written, to the provider's cache, are parts of Input.
+type Usage struct{ Input, Output, Cached, Written int }
 
 // Paid says by which reference an answer is paid for, and what it cost. refs is the agent's model, or its list; of a
 // list it is the one that answered, and where that cannot be told, the dearest.
@@ -70,14 +88,24 @@ func Paid(prices map[string]events.Price, refs, provider, model string, u Usage)
 }
 
 func costOf(p events.Price, u Usage) events.MicroUSD {
-	return cost(p, int64(u.Input), int64(u.Output), int64(u.Cached))
+	return cost(p, int64(u.Input), int64(u.Output), int64(u.Cached), int64(u.Written))
 }
 
-// cost of so many tokens, rounded up; cached is a part of in.
-func cost(p events.Price, in, out, cached int64) events.MicroUSD {
+// written is the price of what is put into the provider's cache.
+func written(p events.Price) events.MicroUSD { return cmp.Or(p.CacheWrite, p.Input) }
+
+// mostCost is that of so many tokens if the provider puts all of the input into its cache and that is dearer.
+func mostCost(p events.Price, in, out int64) events.MicroUSD {
+	return max(cost(p, in, out, 0, 0), cost(p, in, out, 0, in))
+}
+
+// cost of so many tokens, rounded up; cached and stored are parts of in.
+func cost(p events.Price, in, out, cached, stored int64) events.MicroUSD {
 	cached = min(max(cached, 0), in)
+	stored = min(max(stored, 0), in-cached)
 	sum := new(big.Int)
-	for _, part := range [][2]int64{{in - cached, int64(p.Input)}, {cached, int64(p.Cached)}, {out, int64(p.Output)}} {
+	for _, part := range [][2]int64{{in - cached - stored, int64(p.Input)}, {cached, int64(p.Cached)}, {stored, int64(written(p))},
+		{out, int64(p.Output)}} {
 		sum.Add(sum, new(big.Int).Mul(big.NewInt(max(part[0], 0)), big.NewInt(max(part[1], 0))))
 	}
 	sum.Add(sum, big.NewInt(perMillion-1))

@@ -14,7 +14,7 @@ func Compact(s run.State, task Task, d events.HistoryCompactedData) []events.Pay
 		return nil
 	}
 	d.ModelRef, d.Cost = budget.Paid(s.Prices, s.Agents[st.AssignedAgent].Model, d.Provider, d.Model,
-		budget.Usage{Input: d.InputTokens, Output: d.OutputTokens, Cached: d.CachedTokens})
+		budget.Usage{Input: d.InputTokens, Output: d.OutputTokens, Cached: d.CachedTokens, Written: d.CacheWriteTokens})
 	return []events.Payload{&d}
 }
 

@@ -50,7 +50,7 @@ func FinishPlan(s run.State, task PlanTask, d events.PlanAnsweredData) []events.
 	d.Event, d.Try, d.Attempt = "plan_answered", task.Try, task.Attempt
 	d.TotalTokens = s.Tokens.Total() + d.InputTokens + d.OutputTokens
 	d.ModelRef, d.Cost = budget.Paid(s.Prices, s.Agents[s.AgentName].Model, d.Provider, d.Model,
-		budget.Usage{Input: d.InputTokens, Output: d.OutputTokens, Cached: d.CachedTokens})
+		budget.Usage{Input: d.InputTokens, Output: d.OutputTokens, Cached: d.CachedTokens, Written: d.CacheWriteTokens})
 	d.Lost = budget.LostPlans(s, task.Lost)
 	return []events.Payload{&d}
 }

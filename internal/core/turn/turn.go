@@ -151,7 +151,7 @@ func Finish(s run.State, task Task, a Answer) []events.Payload {
 	d.Calls = append([]events.RequestedCall(nil), d.Calls...)
 	d.CallsKey = run.KeyOf(d.Calls)
 	d.ModelRef, d.Cost = budget.Paid(s.Prices, s.Agents[st.AssignedAgent].Model, d.Provider, d.Model,
-		budget.Usage{Input: d.InputTokens, Output: d.OutputTokens, Cached: d.CachedTokens})
+		budget.Usage{Input: d.InputTokens, Output: d.OutputTokens, Cached: d.CachedTokens, Written: d.CacheWriteTokens})
 	d.Lost = lost(s, st, task.Lost)
 	for i := range d.Calls {
 		d.Calls[i].ID = fmt.Sprintf("c%d-%d", d.Turn, i+1)

@@ -426,3 +426,16 @@ func FuzzStream(f *testing.F) {
 		}
 	})
 }
+
+func TestCacheWrites(t *testing.T) {
+	t.Parallel()
+	t.Run("PLUS-3 what the provider put into its cache is a part of the input", func(t *testing.T) {
+		t.Parallel()
+		usage := `,"usage":{"input_tokens":10,"cache_creation_input_tokens":6,"cache_read_input_tokens":4,"output_tokens":1}`
+		a := llmtest.Sound(t, newModel(t, llmtest.Serve(t, llmtest.Stream(join([]string{begin(usage)}, block(0, `{"type":"text","text":"yes"}`),
+			end("end_turn", ""))...))), hello())
+		if a.Usage.Input != 20 || a.Usage.CachedInput != 4 || a.Usage.CacheWrite != 6 {
+			t.Errorf("got %+v", a.Usage)
+		}
+	})
+}

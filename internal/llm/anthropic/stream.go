@@ -198,7 +198,8 @@ func (s *stream) answer(req llm.Request) (llm.Answer, error) {
 	}
 	u := s.usage
 	a.Usage = wire.Counted(req, a, llm.Usage{Input: count(u.Input) + count(u.CacheCreation) + count(u.CacheRead),
-		Output: count(u.Output), CachedInput: count(u.CacheRead)})
+		Output: count(u.Output), CachedInput: count(u.CacheRead),
+		CacheWrite: count(u.CacheCreation)})
 	return a, nil
 }
 

@@ -52,7 +52,9 @@ func examAnswers(t *testing.T, d Dialect) {
 		if a.Finish != llm.ToolUse || a.Provider != d.Name() {
 			t.Errorf("got finish %q of provider %q", a.Finish, a.Provider)
 		}
-		if a.Usage != *answer().Usage {
+		got := a.Usage
+		got.CacheWrite = 0 // only some providers report it, and their own tests look at it
+		if got != *answer().Usage {
 			t.Errorf("got usage %+v, want %+v", a.Usage, *answer().Usage)
 		}
 		want := []llm.Call{{ID: "call_a", Name: "list"}, {ID: "call_b", Name: "list"}}

@@ -107,7 +107,7 @@ func Whole(t *testing.T, m llm.Model, req llm.Request) llm.Answer {
 	if a.Finish == llm.ToolUse && len(a.Calls) == 0 || a.Finish == llm.Done && len(a.Calls) > 0 {
 		t.Errorf("got finish %q with %d calls", a.Finish, len(a.Calls))
 	}
-	if a.Usage.Input < 0 || a.Usage.Output < 0 || a.Usage.CachedInput > a.Usage.Input {
+	if a.Usage.Input < 0 || a.Usage.Output < 0 || a.Usage.CachedInput+a.Usage.CacheWrite > a.Usage.Input {
 		t.Errorf("got usage %+v", a.Usage)
 	}
 	ids := map[string]bool{}

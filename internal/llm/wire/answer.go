@@ -35,5 +35,6 @@ func Counted(req llm.Request, a llm.Answer, reported llm.Usage) llm.Usage {
 	}
 	reported.Input, reported.Output = max(reported.Input, 0), max(reported.Output, 0)
 	reported.CachedInput = min(max(reported.CachedInput, 0), reported.Input)
+	reported.CacheWrite = min(max(reported.CacheWrite, 0), reported.Input-reported.CachedInput)
 	return reported
 }

@@ -10,6 +10,7 @@ import (
 	"github.com/rs/zerolog"
 
 	"github.com/inspan/inspan/internal/agentfile"
+	"github.com/inspan/inspan/internal/core/catalog"
 	"github.com/inspan/inspan/internal/core/prompt"
 	"github.com/inspan/inspan/internal/core/quota"
 	"github.com/inspan/inspan/internal/service"
@@ -62,7 +63,7 @@ func start(ctx context.Context, cfg Config, in *service.Instance) (*planner.Role
 	if err != nil {
 		return nil, err
 	}
-	return planner.New(planner.Config{Prices: prices, Station: cfg.Station, Ledger: in.Ledger, Timers: p.Timers,
+	return planner.New(planner.Config{Prices: prices.Over(catalog.Prices()), Station: cfg.Station, Ledger: in.Ledger, Timers: p.Timers,
 		Agents:  &service.Agents{KV: p.Config},
 		Windows: windows.Of, Context: func(context.Context) (string, error) { return operatorText(cfg.Context) },
 		Isolation:  cfg.Isolation,
