@@ -20,6 +20,9 @@ import (
 // maxRead is the most bytes of a file that a Reader reads.
 const maxRead = 2 << 20
 
+// ErrMissing means that the directory of a workspace is not on this machine.
+var ErrMissing = workdir.ErrMissing
+
 // Reader reads files of one workspace to show them to people, and notes what it read. It makes and changes nothing.
 type Reader struct {
 	ctx  context.Context

@@ -12,7 +12,6 @@ import (
 	"github.com/inspan/inspan/internal/kernel"
 	"github.com/inspan/inspan/internal/runlog"
 	"github.com/inspan/inspan/internal/workspace"
-	"github.com/inspan/inspan/internal/workspace/workdir"
 	"github.com/inspan/inspan/pkg/events"
 	"github.com/inspan/inspan/pkg/run"
 	"github.com/inspan/inspan/pkg/tool"
@@ -119,7 +118,7 @@ func (p previewer) diff(ctx context.Context, s run.State, c run.Call, t tool.Pre
 	if p.workspaces.Trees == nil && unused(s) {
 		read = func(name string) ([]byte, error) {
 			b, err := files.Read(name)
-			if errors.Is(err, workdir.ErrMissing) {
+			if errors.Is(err, workspace.ErrMissing) {
 				err = fs.ErrNotExist // the call makes the workspace
 			}
 			return b, err

@@ -6,6 +6,7 @@ import (
 	"context"
 	"flag"
 	"fmt"
+	"io"
 	"os"
 	"os/signal"
 	"syscall"
@@ -16,7 +17,7 @@ import (
 
 func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM)
-	err := command(ctx, os.Args[1:])
+	err := command(ctx, os.Args[1:], os.Stdout)
 	stop()
 	if err != nil {
 		fmt.Fprintln(os.Stderr, "nats: error:", err)
@@ -24,7 +25,7 @@ func main() {
 	}
 }
 
-func command(ctx context.Context, args []string) error {
+func command(ctx context.Context, args []string, out io.Writer) error {
 	flags := flag.NewFlagSet("nats", flag.ContinueOnError)
 	server := flags.String("s", nats.DefaultURL, "server")
 	if err := flags.Parse(args); err != nil {
@@ -46,35 +47,35 @@ func command(ctx context.Context, args []string) error {
 		if err := conn.Publish(subject, []byte(args[2])); err != nil {
 			return err
 		}
-		fmt.Printf("%s Published %d bytes to %q\n", now(), len(args[2]), subject)
+		fmt.Fprintf(out, "%s Published %d bytes to %q\n", now(), len(args[2]), subject)
 		return conn.Flush()
 	case verb == "req" && len(args) == 3:
-		fmt.Printf("%s Sending request on %q\n", now(), subject)
+		fmt.Fprintf(out, "%s Sending request on %q\n", now(), subject)
 		begun := time.Now()
 		m, err := conn.Request(subject, []byte(args[2]), time.Minute)
 		if err != nil {
 			return err
 		}
-		fmt.Printf("%s Received with rtt %s\n%s\n\n", now(), time.Since(begun), m.Data)
+		fmt.Fprintf(out, "%s Received with rtt %s\n%s\n\n", now(), time.Since(begun), m.Data)
 		return nil
 	case verb == "sub":
-		return receive(ctx, conn, subject)
+		return receive(ctx, conn, subject, out)
 	default:
 		return fmt.Errorf("the tutorials use no %q", args)
 	}
 }
 
-func receive(ctx context.Context, conn *nats.Conn, subject string) error {
+func receive(ctx context.Context, conn *nats.Conn, subject string, out io.Writer) error {
 	sub, err := conn.SubscribeSync(subject)
 	if err != nil {
 		return err
 	}
-	fmt.Printf("%s Subscribing on %s\n", time.Now().Format("15:04:05"), subject)
+	fmt.Fprintf(out, "%s Subscribing on %s\n", time.Now().Format("15:04:05"), subject)
 	for n := 1; ; n++ {
 		m, err := sub.NextMsgWithContext(ctx)
 		if err != nil {
 			return nil // interrupted
 		}
-		fmt.Printf("[#%d] Received on %q\n%s\n\n", n, m.Subject, m.Data)
+		fmt.Fprintf(out, "[#%d] Received on %q\n%s\n\n", n, m.Subject, m.Data)
 	}
 }
