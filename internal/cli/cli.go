@@ -172,7 +172,8 @@ or not accepted (inspan trust), 5 no such thing, 130 interrupted.`,
 			root.AddCommand(c)
 		}
 	}
-	add("start", firstrun.Login(a), config.Init(a), agents.Files(a), dispatch.Demo(a), serve.Up(a), dispatch.Run(a), repl.Command(a),
+	add("start", firstrun.Login(a), config.Init(a), agents.Files(a), dispatch.Demo(a), serve.Up(a), dispatch.Run(a),
+		repl.Command(a, inConversation),
 		merge.Merge(a), merge.Undo(a), merge.Clean(a), trusted.Command(a))
 	tools := agents.Tools(a)
 	tools.AddCommand(served.Commands(a, agents.Builtin())...)
@@ -189,4 +190,9 @@ or not accepted (inspan trust), 5 no such thing, 130 interrupted.`,
 	root.SetHelpCommandGroupID("care")
 	a.Complete(root)
 	return root
+}
+
+// inConversation are the commands that a conversation has, too.
+func inConversation(a *app.App) []*cobra.Command {
+	return []*cobra.Command{merge.Diff(a), merge.Merge(a), merge.Undo(a), runs.Why(a), agents.List(a), sessions.Command(a)}
 }

@@ -78,6 +78,17 @@ func TestReplOnCopy(t *testing.T) {
 	})
 }
 
+func TestReplBrings(t *testing.T) {
+	t.Parallel()
+	c := newCheckout(t)
+	c.chatter()
+	t.Run("SESS-17 PLUS-14 a conversation shows what it changed, and brings it", func(t *testing.T) {
+		c.typed("make one\n/diff\n/merge\n", []string{"+++ b/one.txt", "1 file changed, nothing committed"}, "repl", "chatter", "--session", "home")
+		c.file("one.txt", "1\n")
+		c.file("draft.txt", "draft\n")
+	})
+}
+
 func TestKeptStores(t *testing.T) {
 	t.Parallel()
 	c := newCheckout(t)

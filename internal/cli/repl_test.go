@@ -154,11 +154,18 @@ func (d *desk) terminal(args ...string) *terminal {
 // terminalOf is one of a size, with more in its environment.
 func (d *desk) terminalOf(size pty.Winsize, env []string, args ...string) *terminal {
 	d.t.Helper()
+	return d.terminalIn("", size, env, args...)
+}
+
+// terminalIn is one in a folder.
+func (d *desk) terminalIn(dir string, size pty.Winsize, env []string, args ...string) *terminal {
+	d.t.Helper()
 	self, err := os.Executable()
 	if err != nil {
 		d.t.Fatal(err)
 	}
 	tm := &terminal{t: d.t, cmd: exec.CommandContext(d.t.Context(), self, append(args, "--server", d.station.URL())...), done: make(chan error, 1)}
+	tm.cmd.Dir = dir
 	tm.cmd.Env = append(append(os.Environ(), cliVar+"=1", "TERM=xterm-256color", "XDG_CONFIG_HOME="+d.t.TempDir()), env...)
 	if tm.pty, err = pty.StartWithSize(tm.cmd, &size); err != nil {
 		d.t.Fatal(err)

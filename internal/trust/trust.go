@@ -25,6 +25,7 @@ const (
 	Agents   = "agents"
 	Scripts  = "scripts"
 	Settings = "settings"
+	Commands = "commands"
 	Store    = "store"
 )
 
@@ -74,6 +75,13 @@ func ReadScripts(dir string) (Part, error) {
 	})
 }
 
+// ReadCommands reads the commands of the conversation that a folder has, which stand in the folder itself.
+func ReadCommands(dir string) (Part, error) {
+	return readFolder(Commands, dir, func(name string) bool {
+		return !strings.Contains(name, "/") && strings.HasSuffix(name, ".md")
+	})
+}
+
 // Read reads a part of a kind again.
 func Read(kind, at string) (Part, error) {
 	switch kind {
@@ -81,6 +89,8 @@ func Read(kind, at string) (Part, error) {
 		return ReadAgents(at)
 	case Scripts:
 		return ReadScripts(at)
+	case Commands:
+		return ReadCommands(at)
 	case Settings:
 		text, err := os.ReadFile(at)
 		if err != nil {

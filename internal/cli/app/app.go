@@ -15,6 +15,7 @@ import (
 	"github.com/inspan/inspan/internal/cli/lineedit"
 	"github.com/inspan/inspan/internal/cli/terminal"
 	"github.com/inspan/inspan/internal/station"
+	"github.com/inspan/inspan/pkg/client"
 )
 
 // CanAsk reports whether there is a person to ask.
@@ -22,6 +23,9 @@ func (a *App) CanAsk() bool { return a.Term.TTY && !a.JSON && terminal.IsTermina
 
 // Piped reports whether standard input is something else than a terminal.
 func (a *App) Piped() bool { return !terminal.IsTerminal(a.In) }
+
+// ProjectCommands is the folder of a project's commands of the conversation.
+const ProjectCommands = ".inspan/commands"
 
 // DefaultStore is the folder of a station where none is named.
 const DefaultStore = ".inspan"
@@ -54,6 +58,8 @@ type App struct {
 	Record station.Record
 	// OwnStore is the folder of a station that this process started for one run, or that was kept of one.
 	OwnStore string
+	// Shared is a connection that commands use instead of one of their own, where a conversation runs them.
+	Shared *client.Client
 	// Kept finds the store that was kept of a run which had a station of its own; run is its whole id. Nil finds none.
 	Kept func(ctx context.Context, ref string) (run, store string, ok bool)
 }

@@ -129,6 +129,13 @@ func HideSecrets(list string) string {
 func (a *App) Connected(run func(ctx context.Context, c *client.Client, args []string) error) func(*cobra.Command,
 	[]string) error {
 	return func(cmd *cobra.Command, args []string) error {
+		if a.Shared != nil {
+			args, err := runRef(cmd.Context(), a.Shared, cmd, args)
+			if err != nil {
+				return err
+			}
+			return run(cmd.Context(), a.Shared, args)
+		}
 		connect := a.Connect
 		if a.Local && groupOf(cmd) == "decide" { // a service must receive the message
 			connect = func(ctx context.Context) (*client.Client, error) { return a.openLocal(ctx, true) }

@@ -56,6 +56,8 @@ func (l *OwnStation) Guess() {
 type OwnStation struct {
 	Store, Agents, Scripts, Workspace, Sandbox string
 	Lazy                                       bool
+	// Commands is the folder of the project's commands of the conversation, where they are asked about.
+	Commands string
 	// Loss is the ID of a loss that is accepted.
 	Loss string
 	// Trust accepts for once what the directory contributes; accepted is set once that was decided.

@@ -167,6 +167,15 @@ func (a Acceptance) parts(l *OwnStation) (out []trust.Part, err error) {
 		}
 		out = append(out, p)
 	}
+	if l.Commands != "" {
+		p, err := trust.ReadCommands(l.Commands)
+		if err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return nil, fmt.Errorf("commands of this directory: %w", err)
+		}
+		if err == nil && !p.Empty() {
+			out = append(out, p)
+		}
+	}
 	if a.storeHere(l) {
 		p, there, err := trust.ReadStore(l.Store)
 		if err != nil {
@@ -232,6 +241,12 @@ func (a Acceptance) runs(c Contribution) ([]string, error) {
 			return nil, fmt.Errorf("agents in %s: %w", c.Path, err)
 		}
 		return trust.DescribeAgents(agents), nil
+	case trust.Commands:
+		var out []string
+		for _, name := range slices.Sorted(maps.Keys(c.Files)) {
+			out = append(out, "command /"+strings.TrimSuffix(name, ".md")+": text that is sent to the agent where a person types it")
+		}
+		return out, nil
 	case trust.Scripts:
 		var out []string
 		for _, name := range slices.Sorted(maps.Keys(c.Files)) {
@@ -272,6 +287,31 @@ func (a Acceptance) Accepted(kind, at string) bool {
 	}
 	all, err := record.All()
 	return err == nil && all[p.Path].Digest == p.Digest()
+}
+
+// Commands are the files of a folder of commands as they were accepted; none where there are none. accepted is false
+// where they are not what a person accepted.
+func (a Acceptance) Commands(dir string) (files map[string][]byte, accepted bool, err error) {
+	p, err := trust.ReadCommands(dir)
+	if errors.Is(err, fs.ErrNotExist) || err == nil && p.Empty() {
+		return nil, true, nil
+	}
+	if err != nil {
+		return nil, false, fmt.Errorf("commands in %s: %w", dir, err)
+	}
+	record, err := trust.Open()
+	if err != nil {
+		return nil, false, err
+	}
+	all, err := record.All()
+	if err != nil {
+		return nil, false, err
+	}
+	was := all[p.Path]
+	if was.Kind != p.Kind || was.Digest != p.Digest() {
+		return nil, false, nil
+	}
+	return p.Files, true, nil
 }
 
 // AcceptOwn accepts a folder of agents, or the settings of a project, in which this program just wrote a file for the

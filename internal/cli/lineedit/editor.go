@@ -21,7 +21,7 @@ type editor struct {
 	// hidden shows nothing of what is typed.
 	hidden   bool
 	history  *History
-	complete func(line string) string
+	complete Completer
 
 	// text with the cursor at a byte, between two characters.
 	text string
@@ -32,6 +32,9 @@ type editor struct {
 	// back counts the inputs that were gone back to, draft is what was typed before that.
 	back  int
 	draft string
+	// menu offers what can stand at the cursor; search looks for an earlier input, nil where none is looked for.
+	menu   menu
+	search *search
 	// shown are the rows on the terminal, the cursor in row and col of them.
 	shown    []string
 	row, col int
@@ -78,11 +81,25 @@ func (e *editor) take(b []byte) outcome {
 			e.pasting = true
 			continue
 		}
-		if o := e.press(key); o != typing {
+		if o := e.key(key); o != typing {
 			return o
 		}
 	}
 	return typing
+}
+
+// key does what a key says: in a search, in the menu, else in the text.
+func (e *editor) key(key string) outcome {
+	if e.search != nil && e.searching(key) || e.choosing(key) {
+		return typing
+	}
+	o := e.press(key)
+	if o == typing {
+		e.offer()
+	} else {
+		e.menu = menu{}
+	}
+	return o
 }
 
 // paste takes what has come of one, and reports whether it has ended.
@@ -181,15 +198,18 @@ func (e *editor) press(key string) outcome {
 			return broken
 		}
 		e.cut(e.at, e.after(e.at))
-	case "\t":
-		if e.complete != nil && e.at == len(e.text) {
-			e.text = e.complete(e.text)
-			e.at = len(e.text)
+	case ctrl('r'):
+		if e.multiline && e.history != nil {
+			e.search = &search{text: e.text, at: e.at}
 		}
 	case "\x1b[A", "\x1bOA", ctrl('p'):
-		e.recall(e.back + 1)
+		if !e.lineUp() {
+			e.recall(e.back + 1)
+		}
 	case "\x1b[B", "\x1bOB", ctrl('n'):
-		e.recall(e.back - 1)
+		if !e.lineDown() {
+			e.recall(e.back - 1)
+		}
 	default:
 		if !e.move(key) && !e.erase(key) {
 			if r, n := utf8.DecodeRuneInString(key); n == len(key) && !unicode.IsControl(r) && (r != utf8.RuneError || n > 1) {
@@ -282,6 +302,40 @@ func (e *editor) lineEnd() int {
 	return len(e.text)
 }
 
+// lineUp and lineDown move the cursor within an input of several lines; false where there is no such line.
+func (e *editor) lineUp() bool {
+	begin := strings.LastIndexByte(e.text[:e.at], '\n') + 1
+	if begin == 0 {
+		return false
+	}
+	cells := ansi.StringWidth(e.text[begin:e.at])
+	e.at = column(e.text, strings.LastIndexByte(e.text[:begin-1], '\n')+1, cells)
+	return true
+}
+
+func (e *editor) lineDown() bool {
+	end := e.lineEnd()
+	if end == len(e.text) {
+		return false
+	}
+	cells := ansi.StringWidth(e.text[strings.LastIndexByte(e.text[:e.at], '\n')+1 : e.at])
+	e.at = column(e.text, end+1, cells)
+	return true
+}
+
+// column is the place in the line that begins at a byte which is so many cells behind it, or the end of the line.
+func column(text string, begin, cells int) int {
+	at := begin
+	for at < len(text) && text[at] != '\n' {
+		next := at + cluster(text[at:])
+		if ansi.StringWidth(text[begin:next]) > cells {
+			break
+		}
+		at = next
+	}
+	return at
+}
+
 func (e *editor) wordBefore() int {
 	s := strings.TrimRightFunc(e.text[:e.at], unicode.IsSpace)
 	return strings.LastIndexFunc(s, unicode.IsSpace) + 1
@@ -319,7 +373,11 @@ const more = "… "
 // layout breaks prompt and text into rows of at most width cells, and finds the cursor.
 func (e *editor) layout(width int) (rows []string, row, col int) {
 	width = max(width-1, 4) // the last column is where terminals differ
-	rows = strings.Split(ansi.Hardwrap(e.prompt, width, true), "\n")
+	prompt := e.prompt
+	if e.search != nil {
+		prompt = e.search.prompt()
+	}
+	rows = strings.Split(ansi.Hardwrap(prompt, width, true), "\n")
 	line, used := rows[len(rows)-1], ansi.StringWidth(rows[len(rows)-1])
 	rows = rows[:len(rows)-1]
 	fresh := func(begin string) { rows, line, used = append(rows, line), begin, ansi.StringWidth(begin) }
@@ -366,6 +424,9 @@ func (e *editor) draw(width, height int, last bool) string {
 	if most := max(height-1, 1); len(rows) > most {
 		top := min(max(row-most+1, 0), len(rows)-most)
 		rows, row = rows[top:top+most], row-top
+	}
+	if room := height - 1 - len(rows); !last && room > 0 {
+		rows = append(rows, e.menu.rows(width, room)...)
 	}
 	b.WriteString(strings.Join(rows, "\r\n"))
 	if last {

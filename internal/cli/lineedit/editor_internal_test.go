@@ -1,6 +1,7 @@
 package lineedit
 
 import (
+	"fmt"
 	"slices"
 	"strings"
 	"testing"
@@ -31,16 +32,23 @@ func TestEditor(t *testing.T) {
 		{"up and down, and what was being typed", "dra\x1b[A\x1b[A\x1b[A\x1b[B\x1b[B\x1b[Bft\r", "draft"},
 		{"an earlier input of several lines", "\x1b[A\x1b[A!\r", "older\nlines!"},
 		{"Tab", "/his\t\r", "/history"},
+		{"Tab writes what all candidates begin with, and then goes through them", "/li\t\t\t\r\r", "/list-one"},
+		{"Tab and back", "/h\t\t\x1b[Z\r\r", "/history"},
+		{"Enter sends what stands there, unless a candidate is marked", "/h\r", "/h"},
+		{"down goes into the menu, up out of it", "/h\x1b[B\x1b[A\r", "/h"},
+		{"down and Enter take a candidate", "/h\x1b[B\x1b[B\r\r", "/help"},
+		{"a candidate in the middle of a line", "/lo b\x1b[D\x1b[D\tx\r", "/load x b"},
+		{"Ctrl+R finds an earlier input", "\x12new\r", "newer"},
+		{"Ctrl+R goes on to older ones", "\x12e\x12\r", "older\nlines"},
+		{"what Ctrl+R found can be edited", "\x12LD\x05!\r", "older!\nlines"},
+		{"Ctrl+G ends a search as if there was none", "dra\x12new\x07ft\r", "draft"},
+		{"a search that finds nothing keeps what it had", "\x12newx\x7f\x12\x05s\r", "newers"},
+		{"up and down stay in an input of several lines", "日本\\\rbc\\\rd\x1b[Ax\x1b[Ay\x1b[Bz\r", "日y本\nbxcz\nd"},
 		{"no UTF-8", "a\xff\xc3(\r", "a("},
 	} {
 		t.Run("SESS-16 "+tc.name, func(t *testing.T) {
 			t.Parallel()
-			e := &editor{multiline: true, history: &History{lines: []string{"older\nlines", "newer"}}, complete: func(line string) string {
-				if strings.HasPrefix("/history", line) {
-					return "/history"
-				}
-				return line
-			}}
+			e := &editor{multiline: true, history: &History{lines: []string{"older\nlines", "newer"}}, complete: words("/history", "/help", "/load ", "/list-all", "/list-one")}
 			if o := e.take([]byte(tc.typed)); o != entered || e.text != tc.want {
 				t.Errorf("%d %q, want %q", o, e.text, tc.want)
 			}
@@ -113,16 +121,71 @@ func TestEditor(t *testing.T) {
 	})
 }
 
+// words completes the first word of a line.
+func words(all ...string) Completer {
+	return func(text string, at int) (int, []Candidate) {
+		var out []Candidate
+		for _, w := range all {
+			if !strings.Contains(text[:at], " ") && strings.HasPrefix(text, "/") && strings.HasPrefix(w, text[:at]) {
+				out = append(out, Candidate{w, "what it does"})
+			}
+		}
+		return 0, out
+	}
+}
+
+func TestMenu(t *testing.T) {
+	t.Parallel()
+	var many []string
+	for i := range 30 {
+		many = append(many, "/日本"+strings.Repeat("x", i))
+	}
+	many = append(many, "/\x1b[2J")
+	for _, size := range []struct{ width, height int }{{40, 24}, {80, 24}, {120, 40}, {10, 5}, {3, 2}, {80, 1}} {
+		t.Run(fmt.Sprintf("SESS-17 the menu fits a terminal of %d by %d, and the cursor stays where it was", size.width, size.height), func(t *testing.T) {
+			t.Parallel()
+			e := &editor{prompt: "› ", multiline: true, complete: words(many...)}
+			for _, keys := range []string{"/", "\t", "\t", "\x1b[B", "\x1b[Z", "\x1b[Z", "\x1b[Z", "\x1b[Z"} {
+				e.take([]byte(keys))
+				out := e.draw(size.width, size.height, false)
+				if len(e.shown) > max(size.height-1, 1) || strings.Contains(out, "\x1b[2J") {
+					t.Fatalf("%d rows: %q", len(e.shown), out)
+				}
+				for _, row := range e.shown {
+					if w := ansi.StringWidth(row); w > max(size.width-1, 4) {
+						t.Errorf("a row of %d cells: %q", w, row)
+					}
+				}
+				if e.row >= len(e.shown) || e.row > 0 && size.width > 10 {
+					t.Errorf("the cursor is in row %d of %q", e.row, e.shown)
+				}
+			}
+		})
+	}
+	t.Run("SESS-17 Escape closes the menu until something else is typed", func(t *testing.T) {
+		t.Parallel()
+		e := &editor{prompt: "› ", multiline: true, complete: words("/help", "/history")}
+		e.take([]byte("/h"))
+		e.key("\x1b")
+		if len(e.menu.all) > 0 {
+			t.Error("the menu is open")
+		}
+		if e.take([]byte("i")); len(e.menu.all) != 1 {
+			t.Errorf("offered: %v", e.menu.all)
+		}
+	})
+}
+
 func TestEditorProp(t *testing.T) {
 	t.Parallel()
 	pieces := []string{"a", "é", "日", "👩‍👧", " ", "\x7f", "\x1b[D", "\x1b[C", "\x1b[A", "\x1b[B", "\x17", "\x1bb", "\x01", "\x05", "\x0b", "\x15", "\x04", "\x1b[3~", "\\\r", "\x1b\r",
-		"\x1b[200~p\r\nq\x1b[201~", "\x1b[200~日\x1b[31m\x1b[201~", "\xff", "\t", "\x1b[9", "\u202e"}
+		"\x1b[200~p\r\nq\x1b[201~", "\x1b[200~日\x1b[31m\x1b[201~", "\xff", "\t", "\x1b[9", "\u202e", "\x12", "\x07", "/", "\x1b[Z"}
 	t.Run("SESS-16 how the bytes are cut makes no difference, the cursor is on a character and no row is too wide", func(t *testing.T) {
 		t.Parallel()
 		rapid.Check(t, func(t *rapid.T) {
 			typed := strings.Join(rapid.SliceOfN(rapid.SampledFrom(pieces), 0, 30).Draw(t, "keys"), "") + "x"
 			fresh := func() *editor {
-				return &editor{prompt: "› ", multiline: true, history: &History{lines: []string{"old", "日\nnew"}}}
+				return &editor{prompt: "› ", multiline: true, history: &History{lines: []string{"old", "日\nnew"}}, complete: words("/old", "/one")}
 			}
 			feed := func(e *editor, b []byte) {
 				for o := e.take(b); o != typing; { // what ends an input is forgotten

@@ -7,6 +7,7 @@ import (
 	"io"
 	"os"
 	"strings"
+	"time"
 
 	"golang.org/x/term"
 
@@ -28,8 +29,8 @@ type Reader struct {
 	Breaks <-chan os.Signal
 	// rest is what was read and not used yet.
 	rest string
-	// Complete offers a longer line for what stands before the cursor; may be nil.
-	Complete func(line string) string
+	// Complete offers what can stand at the cursor; may be nil.
+	Complete Completer
 	history  *History
 }
 
@@ -83,6 +84,9 @@ func (t *Reader) Secret(ctx context.Context, prompt string) (string, error) {
 	return t.edit(ctx, &editor{prompt: prompt, hidden: true})
 }
 
+// escapeWait is how long what a key sends behind an escape may take: after it, the key was Escape.
+const escapeWait = 50 * time.Millisecond
+
 // edit has an input typed.
 func (t *Reader) edit(ctx context.Context, e *editor) (string, error) {
 	before, err := term.MakeRaw(t.fd)
@@ -106,7 +110,14 @@ func (t *Reader) edit(ctx context.Context, e *editor) (string, error) {
 			return "", ErrBreak
 		case typing:
 		}
+		var alone <-chan time.Time
+		if e.pending == "\x1b" {
+			alone = time.After(escapeWait)
+		}
 		select {
+		case <-alone:
+			e.pending = ""
+			done = e.key("\x1b")
 		case b, ok := <-t.keys.Next():
 			if !ok {
 				t.write("\r\n")

@@ -60,7 +60,11 @@ func stored(a *app.App, do func(ctx context.Context, c *client.Client, args []st
 	[]string) error {
 	return func(cmd *cobra.Command, args []string) error {
 		ctx := cmd.Context()
-		k, ok := keptFor(ctx, a, args[0])
+		var k workcopy.Kept
+		ok := false
+		if a.Shared == nil {
+			k, ok = keptFor(ctx, a, args[0])
+		}
 		if !ok {
 			return a.Connected(do)(cmd, args)
 		}

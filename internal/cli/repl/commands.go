@@ -21,29 +21,50 @@ import (
 // command is a command of the conversation.
 type command struct {
 	name, arg, doc string
-	run            func(r *repl, ctx context.Context, arg string) error
+	run            func(ctx context.Context, r *repl, arg string) error
 }
 
-// commands of the conversation, in the order of /help (SESS-17).
+// commands of the conversation, in the order of /help (SESS-17). An argument in brackets may be left out.
 func commands() []command {
 	return []command{
-		{"/help", "", "what can be typed", (*repl).help},
-		{"/tools", "", "the tools of the agent", (*repl).tools},
-		{"/history", "", "the messages of the session", (*repl).history},
-		{"/save", "", "where the session is stored: it is saved after every input", (*repl).save},
-		{"/load", "SESSION", "go on with another session", (*repl).load},
-		{"/export", "FILE", "write the conversation to a file: .json, else Markdown", (*repl).export},
-		{"/clear", "", "forget the conversation; files stay", (*repl).clear},
-		{"/exit", "", "leave; so do Ctrl+C and Ctrl+D at an empty prompt", (*repl).exit},
+		{"/help", "", "what can be typed", onHelp},
+		{"/model", "[NAME]", "the model of the next inputs, provider/name", onModel},
+		{"/context", "", "how full the model's context window is, and with what", onContext},
+		{"/cost", "", "tokens and money of this session", onCost},
+		{"/show", "[N]", "the whole result of call N of the last input; without N the list of them", onShow},
+		{"/diff", "", "what the session changed in its copy", onDiff},
+		{"/merge", "", "bring what the session changed into your files", onMerge},
+		{"/undo", "", "take what /merge brought out of your files again", onUndo},
+		{"/retry", "", "send the last input again", onRetry},
+		{"/why", "", "what the last input waits for, or how it ended", onWhy},
+		{"/permissions", "", "what the agent may do, and what was allowed for later", onPermissions},
+		{"/tools", "", "the tools of the agent", onTools},
+		{"/agents", "", "the agents of the station", onAgents},
+		{"/sessions", "", "the sessions of the station", onSessions},
+		{"/history", "", "the messages of the session", onHistory},
+		{"/save", "", "where the session is stored: it is saved after every input", onSave},
+		{"/load", "SESSION", "go on with another session", onLoad},
+		{"/export", "FILE", "write the conversation to a file: .json, else Markdown", onExport},
+		{"/drop", "", "leave the output of a ! command out of the next input", onDrop},
+		{"/clear", "", "forget the conversation; files stay", onClear},
+		{"/exit", "", "leave; so do Ctrl+C and Ctrl+D at an empty prompt", onExit},
 	}
 }
+
+// all are the commands of the program, and those that a person or a project made.
+func (r *repl) all() []command { return append(commands(), r.own...) }
+
+// inputError has an input sent in place of a command.
+type inputError struct{ text string }
+
+func (*inputError) Error() string { return "an input" }
 
 // runCommand carries one out.
 func (r *repl) runCommand(ctx context.Context, text string) error {
 	name, arg, _ := strings.Cut(text, " ")
 	arg = strings.TrimSpace(arg)
 	var known []string
-	for _, w := range commands() {
+	for _, w := range r.all() {
 		if w.name != name {
 			known = append(known, w.name)
 			continue
@@ -51,40 +72,18 @@ func (r *repl) runCommand(ctx context.Context, text string) error {
 		switch {
 		case w.arg == "" && arg != "":
 			return app.Usage("%s takes nothing behind it", name)
-		case w.arg != "" && arg == "":
+		case w.arg != "" && arg == "" && !strings.HasPrefix(w.arg, "["):
 			return app.Usage("%s wants more: %s %s", name, name, w.arg)
 		}
 		wait, cancel := context.WithTimeout(ctx, r.app.Wait)
 		defer cancel()
-		return w.run(r, wait, arg)
+		return w.run(wait, r, arg)
 	}
 	if near := didyoumean.Word(name, known); near != "" {
 		return app.Usage("there is no command %s; did you mean %s?", name, near)
 	}
 	return app.Usage("there is no command %s; /help lists them. A line that should begin with / needs a space before it",
 		name)
-}
-
-// complete completes a command, as far as it is the only one.
-func complete(line string) string {
-	if !strings.HasPrefix(line, "/") || strings.Contains(line, " ") {
-		return line
-	}
-	var fits []string
-	for _, w := range commands() {
-		if strings.HasPrefix(w.name, line) {
-			fits = append(fits, w.name)
-		}
-	}
-	if len(fits) != 1 {
-		return line
-	}
-	for _, w := range commands() {
-		if w.name == fits[0] && w.arg != "" {
-			return w.name + " "
-		}
-	}
-	return fits[0]
 }
 
 // banner prints what the conversation is (SESS-16).
@@ -131,18 +130,27 @@ func staleNote(s events.Session) string {
 		view.Since(s.UsedAt, time.Now()))
 }
 
-func (r *repl) help(context.Context, string) error {
-	p := r.app.Paint()
-	for _, w := range commands() {
-		fmt.Fprintf(r.app.Out, "  %s%s  %s\n", p.Bold(w.name), strings.Repeat(" ", 9-len(w.name))+fmt.Sprintf("%-8s", w.arg),
-			p.Dim(w.doc))
+func onHelp(_ context.Context, r *repl, _ string) error {
+	p, wide := r.app.Paint(), 0
+	for _, w := range r.all() {
+		wide = max(wide, len(w.name+w.arg))
 	}
-	fmt.Fprintf(r.app.Out, "  %s\n",
-		p.Dim(`Anything else is a task. Ctrl+C stops the task under way; a line that ends with \ goes on on the next.`))
+	for _, w := range r.all() {
+		gap := strings.Repeat(" ", wide-len(w.name+w.arg))
+		fmt.Fprintf(r.app.Out, "  %s %s%s  %s\n", p.Bold(w.name), w.arg, gap, p.Dim(view.Clip(w.doc, 200)))
+	}
+	for _, line := range []string{
+		"Anything else is a task. Ctrl+C stops the task under way and keeps what was said.",
+		`A line that ends with \ goes on on the next, so does Alt+Enter; what is pasted is one input. Ctrl+R searches earlier inputs.`,
+		"@FILE attaches a file of this directory as data. !COMMAND runs one in your own shell; its output goes with the next input.",
+		"Commands of your own are Markdown files in " + ownDir() + ", those of a project in " + app.ProjectCommands +
+			" once inspan trust accepted them."} {
+		fmt.Fprintf(r.app.Out, "  %s\n", p.Dim(line))
+	}
 	return nil
 }
 
-func (r *repl) tools(context.Context, string) error {
+func onTools(_ context.Context, r *repl, _ string) error {
 	if len(r.agent.Tools) == 0 {
 		fmt.Fprintf(r.app.Out, "  %s has no tools\n", r.agent.Name)
 	}
@@ -161,7 +169,7 @@ func (r *repl) messages(ctx context.Context) ([]events.Message, error) {
 	return h.Messages, err
 }
 
-func (r *repl) history(ctx context.Context, _ string) error {
+func onHistory(ctx context.Context, r *repl, _ string) error {
 	all, err := r.messages(ctx)
 	if err != nil {
 		return err
@@ -190,7 +198,7 @@ func (r *repl) history(ctx context.Context, _ string) error {
 	return nil
 }
 
-func (r *repl) save(ctx context.Context, _ string) error {
+func onSave(ctx context.Context, r *repl, _ string) error {
 	s, err := r.c.Sessions().Get(ctx, r.flags.Session)
 	if errors.Is(err, client.ErrNotFound) {
 		fmt.Fprintln(r.app.Out, "  nothing to save yet: the session begins with the first input")
@@ -204,7 +212,7 @@ func (r *repl) save(ctx context.Context, _ string) error {
 	return nil
 }
 
-func (r *repl) load(ctx context.Context, name string) error {
+func onLoad(ctx context.Context, r *repl, name string) error {
 	if err := events.CheckID("session", name); err != nil {
 		return err
 	}
@@ -219,7 +227,7 @@ func (r *repl) load(ctx context.Context, name string) error {
 	return r.banner(ctx)
 }
 
-func (r *repl) clear(ctx context.Context, _ string) error {
+func onClear(ctx context.Context, r *repl, _ string) error {
 	_, err := r.c.Sessions().Control(ctx, r.flags.Session, events.SessionControl{Action: "clear", By: r.app.Me(),
 		Reason: "cleared at the prompt"})
 	if errors.Is(err, client.ErrNotFound) {
@@ -231,10 +239,10 @@ func (r *repl) clear(ctx context.Context, _ string) error {
 	return err
 }
 
-func (*repl) exit(context.Context, string) error { return errLeave }
+func onExit(context.Context, *repl, string) error { return errLeave }
 
-// export writes the conversation to a file that is not there yet.
-func (r *repl) export(ctx context.Context, path string) error {
+// onExport writes the conversation to a file that is not there yet.
+func onExport(ctx context.Context, r *repl, path string) error {
 	all, err := r.messages(ctx)
 	if err != nil {
 		return err

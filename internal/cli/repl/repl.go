@@ -31,12 +31,15 @@ import (
 // replCommand is inspan repl.
 type replCommand struct {
 	*app.App
-	flags dispatch.RunFlags
+	flags  dispatch.RunFlags
+	others func(*app.App) []*cobra.Command
 }
 
 // Command makes inspan repl.
-func Command(a *app.App) *cobra.Command {
-	c := &replCommand{App: a}
+//
+// others makes commands of the program that the conversation has, too, for the App that they are given.
+func Command(a *app.App, others func(*app.App) []*cobra.Command) *cobra.Command {
+	c := &replCommand{App: a, others: others}
 	cmd := &cobra.Command{
 		Use: "repl AGENT", Aliases: []string{"chat"}, Short: "Talk to an agent in a session, day after day",
 		Long: `Each line is a task for the agent. It works in the session's directory and knows the conversation so far, of this
@@ -74,7 +77,7 @@ is an input and the answers are plain text.`,
 }
 
 func (a *replCommand) run(cmd *cobra.Command, args []string) error {
-	return converse(cmd.Context(), a.App, a.flags, args[0])
+	return converse(cmd.Context(), a.App, a.flags, args[0], a.others)
 }
 
 // repl is a conversation with an agent in a session: each input is a run of its own that goes on where the one before
@@ -92,6 +95,19 @@ type repl struct {
 	// place has a task work where its session does; placed is the last one that it was asked for.
 	place  func(ctx context.Context, task *events.Task) error
 	placed events.Task
+	// others makes the commands of the program that a conversation has too.
+	others func(*app.App) []*cobra.Command
+	// own are the person's commands and the project's; files can be named in an input, below root; printed is the
+	// output of a command, which goes with the next input, and before the input before.
+	own     []command
+	files   files
+	root    string
+	printed *attachment
+	before  string
+	// interrupted is what the model had written of the answer that a person stopped: it goes with the next input. spent
+	// is what the inputs of this program cost.
+	interrupted *attachment
+	spent       events.MicroUSD
 }
 
 // Signals returns a channel of each Ctrl+C until stop is called.
@@ -101,7 +117,8 @@ func Signals() (breaks <-chan os.Signal, stop func()) {
 	return c, func() { signal.Stop(c) }
 }
 
-func converse(ctx context.Context, a *app.App, f dispatch.RunFlags, agent string) (err error) {
+func converse(ctx context.Context, a *app.App, f dispatch.RunFlags, agent string,
+	others func(*app.App) []*cobra.Command) (err error) {
 	if a.JSON {
 		return app.Usage("repl is for people; programs use: inspan run %s TASK --session S --json", agent)
 	}
@@ -129,7 +146,10 @@ func converse(ctx context.Context, a *app.App, f dispatch.RunFlags, agent string
 	if err != nil {
 		return err
 	}
-	r := &repl{app: a, c: h.C, flags: f, breaks: breaks}
+	r := &repl{app: a, c: h.C, flags: f, breaks: breaks, others: others}
+	if copied != nil {
+		r.root, r.files.list = copied.Root(), copied.Files
+	}
 	r.place = func(ctx context.Context, task *events.Task) error { return h.Place(ctx, a, copied, f, task) }
 	defer func() { err = errors.Join(err, dispatch.LeaveHost(a, h, r.last)) }()
 	if r.agent, err = r.findAgent(ctx, agent); err != nil {
@@ -140,7 +160,10 @@ func converse(ctx context.Context, a *app.App, f dispatch.RunFlags, agent string
 		fmt.Fprintf(a.Err, "inspan: %v; they are not kept this time\n", err)
 	}
 	r.input = lineedit.NewReader(a.Keys, a.Term, earlier)
-	r.input.Complete, r.input.Breaks = complete, breaks
+	r.input.Complete, r.input.Breaks = r.complete(ctx), breaks
+	if err := r.loadOwn(); err != nil {
+		fmt.Fprintf(a.Err, "inspan: %s\n", terminal.Sanitize(err.Error()))
+	}
 	if err := r.banner(ctx); err != nil {
 		return err
 	}
@@ -182,6 +205,9 @@ func (r *repl) talk(ctx context.Context) error {
 		prompt := ""
 		if r.input.Interactive() {
 			fmt.Fprintln(r.app.Out)
+			if width, _ := r.app.Term.Size(); r.status(width) != "" {
+				fmt.Fprintln(r.app.Out, r.app.Paint().Dim(r.status(width)))
+			}
 			prompt = inputPrompt
 		}
 		line, err := r.input.Line(ctx, prompt)
@@ -197,8 +223,13 @@ func (r *repl) talk(ctx context.Context) error {
 			continue
 		case strings.HasPrefix(text, "/"):
 			err = r.runCommand(ctx, text)
+			if in, ok := errors.AsType[*inputError](err); ok {
+				err = r.send(ctx, in.text)
+			}
+		case strings.HasPrefix(text, "!") && len(text) > 1 && r.input.Interactive():
+			err = r.shell(ctx, text[1:])
 		default:
-			err = r.turn(ctx, text)
+			err = r.send(ctx, text)
 		}
 		if errors.Is(err, errLeave) {
 			return r.farewell()
@@ -226,6 +257,16 @@ func (r *repl) farewell() error {
 	return nil
 }
 
+// send sends an input with what goes with it.
+func (r *repl) send(ctx context.Context, text string) error {
+	r.before = text
+	whole, notes := r.attach(ctx, text)
+	for _, note := range notes {
+		fmt.Fprintln(r.app.Out, r.app.Paint().Dim("  "+view.Clip(note, 200)))
+	}
+	return r.turn(ctx, whole)
+}
+
 // turn lets the agent work on one input.
 func (r *repl) turn(ctx context.Context, text string) error {
 	task, err := r.flags.Task(r.agent.Name, r.app.In)
@@ -250,6 +291,11 @@ func (r *repl) turn(ctx context.Context, text string) error {
 	err = t.follow(ctx, task)
 	if t.state.Sequence > 0 {
 		r.last = t.state
+		r.spent += t.state.Cost
+		r.interrupted = nil
+		if t.state.Result != nil && t.state.Result.FinishReason == events.FinishStopped {
+			r.interrupted = t.partial
+		}
 	}
 	if err != nil {
 		return err

@@ -42,8 +42,9 @@ type turnRun struct {
 	asking *gateQuestion
 	later  []client.Item
 	open   []*events.GateOpenedData
-	// stopping is true once Ctrl+C was pressed.
+	// stopping is true once Ctrl+C was pressed; partial is what the model had written then of its answer.
 	stopping bool
+	partial  *attachment
 }
 
 // turnText is one turn's text as it is written.
@@ -129,7 +130,7 @@ func (t *turnRun) loop(ctx context.Context, items <-chan follow.Arrival, live <-
 
 // stop asks the station to stop the run: the session stays.
 func (t *turnRun) stop(ctx context.Context) error {
-	t.stopping = true
+	t.stopping, t.partial = true, t.unfinished()
 	t.print(t.draw.Yellow("  stopping ..."))
 	wait, cancel := context.WithTimeout(ctx, t.r.app.Wait)
 	defer cancel()
@@ -138,6 +139,24 @@ func (t *turnRun) stop(ctx context.Context) error {
 		return nil // it has ended meanwhile, which the log shows
 	}
 	return err
+}
+
+// maxInterrupted is how many bytes of a stopped answer go with the next input: its end.
+const maxInterrupted = 4 << 10
+
+// unfinished is what the model has written of the turn under way; nil for nothing.
+func (t *turnRun) unfinished() *attachment {
+	if t.text == nil {
+		return nil
+	}
+	text := strings.TrimSpace(t.text.shown.String())
+	if text == "" {
+		return nil
+	}
+	if len(text) > maxInterrupted {
+		text = "... " + strings.ToValidUTF8(text[len(text)-maxInterrupted:], "")
+	}
+	return &attachment{"interrupted", `note="your answer to the input before, which the person stopped here"`, text}
 }
 
 // event shows one. While a question stands, only that its gate was answered is looked at; the rest comes after it.
@@ -159,6 +178,7 @@ func (t *turnRun) event(ctx context.Context, item client.Item) (end bool, err er
 		t.print("  " + t.draw.Yellow("↻ ") + t.draw.Dim(view.Text(d)))
 	case *events.CallFinishedData:
 		t.call(d.Call)
+		t.result(d)
 	case *events.CallFailedData:
 		t.call(d.Call)
 	case *events.CallRefusedData:
@@ -212,6 +232,16 @@ func closes(p events.Payload) string {
 func (t *turnRun) call(id string) {
 	if c := t.tree.Call(id); c != nil {
 		t.print(t.rows(c, time.Now())...)
+	}
+}
+
+// result prints the beginning of what a call gave, for a person at a terminal.
+func (t *turnRun) result(d *events.CallFinishedData) {
+	if !t.r.app.Term.TTY {
+		return
+	}
+	for _, line := range folded(d.Output, t.state.ToolCallHistory.Len(), t.draw.Width-5) {
+		t.print("    " + t.draw.Dim(line))
 	}
 }
 

@@ -78,7 +78,7 @@ type row struct {
 
 // accept accepts what the working directory contributes.
 func (a *trustCommand) accept(ctx context.Context) error {
-	l := app.OwnStation{Store: a.Folder, Agents: a.Lookup("INSPAN_AGENTS", ""), Scripts: a.Lookup("INSPAN_SCRIPTS", "")}
+	l := app.OwnStation{Store: a.Folder, Commands: app.ProjectCommands, Agents: a.Lookup("INSPAN_AGENTS", ""), Scripts: a.Lookup("INSPAN_SCRIPTS", "")}
 	l.Guess()
 	if err := l.Check(); err != nil {
 		return err

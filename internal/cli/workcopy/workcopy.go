@@ -133,6 +133,17 @@ func None(err error) bool {
 	return errors.Is(err, git.ErrNotRepository) || errors.Is(err, git.ErrBare) || errors.Is(err, exec.ErrNotFound)
 }
 
+// Files lists the files that a person can name to the model: those of the copy, and those named with --with.
+func (c *Copy) Files(ctx context.Context) ([]string, error) {
+	files, err := c.repo.Files(ctx)
+	if err != nil {
+		return nil, err
+	}
+	files = append(files, c.with...)
+	slices.Sort(files)
+	return slices.Compact(files), nil
+}
+
 // Root is the top of the person's working tree.
 func (c *Copy) Root() string { return c.repo.Root }
 
