@@ -2,6 +2,8 @@ package cli_test
 
 import (
 	"encoding/json"
+	"errors"
+	"io/fs"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -85,6 +87,11 @@ func TestReplBrings(t *testing.T) {
 	t.Run("SESS-17 PLUS-14 a conversation shows what it changed, and brings it", func(t *testing.T) {
 		c.typed("make one\n/diff\n/merge\n", []string{"+++ b/one.txt", "1 file changed, nothing committed"}, "repl", "chatter", "--session", "home")
 		c.file("one.txt", "1\n")
+		c.file("draft.txt", "draft\n")
+		c.typed("/undo\n", nil, "repl", "chatter", "--session", "home")
+		if _, err := os.Stat(filepath.Join(c.dir, "one.txt")); !errors.Is(err, fs.ErrNotExist) {
+			t.Errorf("after /undo: %v", err)
+		}
 		c.file("draft.txt", "draft\n")
 	})
 }

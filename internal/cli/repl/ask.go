@@ -62,7 +62,7 @@ func onSessions(ctx context.Context, r *repl, _ string) error {
 }
 
 func onMerge(ctx context.Context, r *repl, _ string) error {
-	return changed(ctx, r, func() error { return printOf(ctx, r, "merge", r.flags.Session) })
+	return changed(ctx, r, func() error { return printOf(ctx, r, "merge", r.flags.Session, "--squash") })
 }
 
 func onUndo(ctx context.Context, r *repl, _ string) error {

@@ -33,7 +33,7 @@ func commands() []command {
 		{"/cost", "", "tokens and money of this session", onCost},
 		{"/show", "[N]", "the whole result of call N of the last input; without N the list of them", onShow},
 		{"/diff", "", "what the session changed in its copy", onDiff},
-		{"/merge", "", "bring what the session changed into your files", onMerge},
+		{"/merge", "", "bring what the session changed into your files, without a commit", onMerge},
 		{"/undo", "", "take what /merge brought out of your files again", onUndo},
 		{"/retry", "", "send the last input again", onRetry},
 		{"/why", "", "what the last input waits for, or how it ended", onWhy},
