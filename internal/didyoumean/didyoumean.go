@@ -4,7 +4,10 @@
 // MaxWord for any input.
 package didyoumean
 
-import "strings"
+import (
+	"fmt"
+	"strings"
+)
 
 // MaxWord is the longest word, in bytes, that is compared; a longer one is near to nothing.
 const MaxWord = 64
@@ -30,6 +33,14 @@ func Word(got string, known []string) string {
 		}
 	}
 	return best
+}
+
+// Hint asks whether the nearest known word was meant; it is otherwise where none is near.
+func Hint(got string, known []string, otherwise string) string {
+	if near := Word(got, known); near != "" {
+		return fmt.Sprintf("did you mean %q?", near)
+	}
+	return otherwise
 }
 
 func fold(s string) string {

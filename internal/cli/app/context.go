@@ -164,11 +164,8 @@ func LoadContext(name string) (Context, error) {
 	}
 	info, err := os.Stat(at)
 	if errors.Is(err, fs.ErrNotExist) {
-		known, hint := Contexts(), "inspan context list lists them"
-		if near := didyoumean.Word(name, known); near != "" {
-			hint = fmt.Sprintf("did you mean %q?", near)
-		}
-		return Context{}, fmt.Errorf("context %q: %w; %s", name, client.ErrNotFound, hint)
+		return Context{}, fmt.Errorf("context %q: %w; %s", name, client.ErrNotFound,
+			didyoumean.Hint(name, Contexts(), "inspan context list lists them"))
 	}
 	if err == nil && (!info.Mode().IsRegular() || info.Size() > maxContext) {
 		err = errors.New("it is no file of a context")

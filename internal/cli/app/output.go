@@ -38,11 +38,7 @@ func (o *Printer) CheckForm(cmd *cobra.Command) error {
 	path := strings.TrimPrefix(cmd.CommandPath(), "inspan ")
 	switch {
 	case o.Form != "" && !slices.Contains(Forms(), o.Form):
-		hint := "want one of " + strings.Join(Forms(), ", ")
-		if near := didyoumean.Word(o.Form, Forms()); near != "" {
-			hint = fmt.Sprintf("did you mean %q?", near)
-		}
-		return Usage("-o %q: %s", o.Form, hint)
+		return Usage("-o %q: %s", o.Form, didyoumean.Hint(o.Form, Forms(), "want one of "+strings.Join(Forms(), ", ")))
 	case o.JSON && o.Form != "" && o.Form != FormJSON:
 		return Usage("--json is -o json, and -o %s is another form: leave one of them out", o.Form)
 	case (o.Form == FormWide || o.Form == FormName) && !slices.Contains(lists, path):

@@ -50,11 +50,8 @@ They are marked with what became of their work. --all lists those of other direc
 
 func (a *listCommand) run(cmd *cobra.Command, args []string) error {
 	if a.only != "" && !slices.Contains(runtree.Statuses, a.only) {
-		hint := "want one of " + strings.Join(runtree.Statuses, ", ")
-		if near := didyoumean.Word(a.only, runtree.Statuses); near != "" {
-			hint = fmt.Sprintf("did you mean %q?", near)
-		}
-		return app.Usage("--status %q: %s", a.only, hint)
+		return app.Usage("--status %q: %s", a.only,
+			didyoumean.Hint(a.only, runtree.Statuses, "want one of "+strings.Join(runtree.Statuses, ", ")))
 	}
 	if a.limit < 0 {
 		return app.Usage("--limit %d: want 0 or more", a.limit)
