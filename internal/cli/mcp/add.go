@@ -81,14 +81,7 @@ func (c *addCommand) run(cmd *cobra.Command, args []string) error {
 			return err
 		}
 	}
-	pins, err := c.ask(cmd.Context(), s)
-	if err != nil {
-		return err
-	}
-	if err := c.store(text, s.Name, &pins); err != nil {
-		return err
-	}
-	return c.show(s)
+	return c.pin(cmd.Context(), s, text)
 }
 
 // definition is the server as the command line has it.
@@ -132,6 +125,18 @@ func (c *addCommand) definition(args []string) (s events.MCPServer, err error) {
 		s.Effects = append(s.Effects, events.MCPEffect{Tool: name, Effect: effect})
 	}
 	return s, nil
+}
+
+// pin asks a server for its tools, stores them with the text of the agent file that has it, and shows them.
+func (t *target) pin(ctx context.Context, s events.MCPServer, text []byte) error {
+	pins, err := t.ask(ctx, s)
+	if err != nil {
+		return err
+	}
+	if err := t.store(text, s.Name, &pins); err != nil {
+		return err
+	}
+	return t.show(s)
 }
 
 // ask asks a server for its tools, in the sandbox of the agent.

@@ -58,14 +58,7 @@ func (c *installCommand) run(cmd *cobra.Command, args []string) error {
 	if err != nil {
 		return err
 	}
-	pins, err := c.ask(cmd.Context(), s)
-	if err != nil {
-		return err
-	}
-	if err := c.store(text, s.Name, &pins); err != nil {
-		return err
-	}
-	return c.show(s)
+	return c.pin(cmd.Context(), s, text)
 }
 
 // installed installs what the command of a server downloads, and returns the command that runs it from then on.
