@@ -58,6 +58,9 @@ func Main(ctx context.Context, args []string, in io.Reader, out, errOut io.Write
 		Keys: &lineedit.Keyboard{In: in}, Signals: repl.Signals}
 	a.Layers, a.BadFiles = service.Discover()
 	root := root(a)
+	if len(args) > 0 && strings.HasPrefix(args[0], cobra.ShellCompRequestCmd) { // no other start pays for it
+		a.Complete(root)
+	}
 	root.SetArgs(args)
 	root.SetIn(in)
 	root.SetOut(out)
@@ -188,7 +191,6 @@ or not accepted (inspan trust), 5 no such thing, 130 interrupted.`,
 		transfer.Restore(a), transfer.Import(a), views.Rebuild(a), dead.Command(a), versionCmd(a))
 	root.SetCompletionCommandGroupID("care")
 	root.SetHelpCommandGroupID("care")
-	a.Complete(root)
 	return root
 }
 
