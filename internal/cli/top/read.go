@@ -101,9 +101,11 @@ func (r *reader) read(ctx context.Context) (Overview, error) {
 	midnight := time.Date(year, month, day, 0, 0, 0, 0, r.zone)
 	for _, i := range all {
 		o.count(i, midnight)
-		if !i.Status.Ended() {
-			o.Runs = append(o.Runs, r.going(ctx, i, len(o.Runs) < mostPhases))
+		if i.Status.Ended() {
+			delete(r.phases, i.HarnessID)
+			continue
 		}
+		o.Runs = append(o.Runs, r.going(ctx, i, len(o.Runs) < mostPhases))
 	}
 	slices.SortStableFunc(o.Gates, func(a, b Gate) int { return a.Since.Compare(b.Since) })
 	return o, nil
