@@ -2,6 +2,7 @@ package cli_test
 
 import (
 	"bytes"
+	"io"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -13,6 +14,12 @@ import (
 // process runs this program in a process and a folder of its own, without a terminal and without input.
 func process(t *testing.T, dir string, env []string, args ...string) said {
 	t.Helper()
+	return processWith(t, dir, env, nil, args...)
+}
+
+// processWith is process with an input.
+func processWith(t *testing.T, dir string, env []string, in io.Reader, args ...string) said {
+	t.Helper()
 	self, err := os.Executable()
 	if err != nil {
 		t.Fatal(err)
@@ -20,7 +27,7 @@ func process(t *testing.T, dir string, env []string, args ...string) said {
 	ended := filepath.Join(t.TempDir(), "exit")
 	var out, errOut bytes.Buffer
 	cmd := exec.CommandContext(t.Context(), self, args...)
-	cmd.Dir, cmd.Stdout, cmd.Stderr = dir, &out, &errOut
+	cmd.Dir, cmd.Stdin, cmd.Stdout, cmd.Stderr = dir, in, &out, &errOut
 	cmd.Env = append(append(os.Environ(), cliVar+"=1", exitVar+"="+ended, "XDG_CONFIG_HOME="+t.TempDir()), env...)
 	if err := cmd.Run(); err != nil {
 		t.Fatal(err, errOut.String())

@@ -244,26 +244,9 @@ func TestLogin(t *testing.T) {
 	n := newNewcomer(t)
 	login := func(key string, args ...string) said {
 		t.Helper()
-		self, err := os.Executable()
-		if err != nil {
-			t.Fatal(err)
-		}
-		ended := filepath.Join(t.TempDir(), "exit")
-		cmd := exec.CommandContext(t.Context(), self, append([]string{"login"}, args...)...)
-		cmd.Dir, cmd.Env, cmd.Stdin = n.dir, append(append(os.Environ(), cliVar+"=1", exitVar+"="+ended), n.env...), strings.NewReader(key)
-		out, err := cmd.CombinedOutput()
-		if err != nil {
-			t.Fatal(err, string(out))
-		}
-		text, err := os.ReadFile(ended)
-		if err != nil {
-			t.Fatal(err)
-		}
-		code, err := strconv.Atoi(string(text))
-		if err != nil {
-			t.Fatal(err)
-		}
-		return said{code: code, out: string(out)}
+		s := processWith(t, n.dir, n.env, strings.NewReader(key), append([]string{"login"}, args...)...)
+		s.out += s.err
+		return s
 	}
 	for _, tc := range []struct {
 		name, key string

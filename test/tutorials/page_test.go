@@ -83,7 +83,7 @@ func commands(lines []string, terminal string, at int) ([]step, error) {
 	return steps, nil
 }
 
-// matches tells whether got is what a page shows: "" if it is, else the first line that is missing or too much.
+// matches compares what was printed with what a page shows: "" if it fits, else the first line that is missing or too much.
 func matches(shows, got []string) string {
 	if len(shows) == 0 {
 		if len(got) > 0 {

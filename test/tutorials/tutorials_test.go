@@ -78,7 +78,7 @@ func (p page) follow(t *testing.T, path, bin string) {
 // interrupt is the command that is a key.
 const interrupt = "^C"
 
-// stays tells whether a command goes on running: it is in another terminal than the first, and no command follows there,
+// stays reports whether a command goes on running: it is in another terminal than the first, and no command follows there,
 // or the key that ends it.
 func stays(later []step, terminal string) bool {
 	if terminal == "" {
