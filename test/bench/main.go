@@ -63,7 +63,7 @@ func main() {
 		"W1: also measure this program, that of test/bench/peers, over PostgreSQL; NOT RUN where that is not installed")
 	flag.StringVar(&reportTo, "report", "",
 		"measure throughput and cost, and write performance.md and its drawings to this folder")
-	flag.StringVar(&c.profile, "cpuprofile", "", "W1: write a CPU profile of the rounds to this file")
+	flag.StringVar(&c.profile, "cpuprofile", "", "write a CPU profile of the measurement to this file; of W1 the rounds")
 	flag.StringVar(&allocs, "allocprofile", "", "write where the services allocate to this file")
 	flag.StringVar(&serve, "serve", "", "internal: be the NATS server and listen here")
 	flag.StringVar(&store, "store", "", "internal: folder of the server")
@@ -236,7 +236,11 @@ func one(ctx context.Context, c config, lazy bool, name string, run func(context
 		return figures{}, err
 	}
 	defer b.close()
-	f, err := run(ctx, c, b)
+	var f figures
+	err = profiled(c.profile, func() (err error) {
+		f, err = run(ctx, c, b)
+		return err
+	})
 	f.Workload, f.Mode = name, "always"
 	if lazy {
 		f.Mode = "lazy"

@@ -282,11 +282,11 @@ func w6(ctx context.Context, c config, b *bed) (figures, error) {
 	if err != nil {
 		return figures{}, err
 	}
-	begin := time.Now()
+	begin, before := time.Now(), b.usage().cpu
 	if err := b.many(ctx, e, "w6", 1, 1); err != nil {
 		return figures{}, err
 	}
-	wall := time.Since(begin)
+	wall, spent := time.Since(begin), b.usage().cpu-before
 	s, err := b.state(ctx, "w6-0")
 	if err != nil {
 		return figures{}, err
@@ -301,7 +301,7 @@ func w6(ctx context.Context, c config, b *bed) (figures, error) {
 	tenth := max(1, len(st.took)/10)
 	first, last := quantile(slices.Clone(st.took[:tenth]), 0.5), quantile(slices.Clone(st.took[len(st.took)-tenth:]), 0.5)
 	return figures{Steps: c.long, PerSecond: float64(c.long) / wall.Seconds(), P50MS: quantile(slices.Clone(st.took), 0.5),
-			P99MS: quantile(st.took, 0.99),
-			Note:  fmt.Sprintf("median step %.2f ms in the first tenth, %.2f ms in the last: %.2f x", first, last, last/first)},
+			P99MS: quantile(st.took, 0.99), CPUPer1000: spent.Seconds() / float64(c.long) * 1000,
+			Note: fmt.Sprintf("median step %.2f ms in the first tenth, %.2f ms in the last: %.2f x", first, last, last/first)},
 		nil
 }
