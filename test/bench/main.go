@@ -6,14 +6,12 @@ package main
 import (
 	"context"
 	"encoding/json"
-	"errors"
 	"flag"
 	"fmt"
 	"net"
 	"os"
 	"os/signal"
 	"runtime"
-	"runtime/pprof"
 	"strings"
 	"syscall"
 	"time"
@@ -30,13 +28,13 @@ type config struct {
 	split, single, disk, up             bool
 	mode                                string
 	pair                                string
-	// profile is the file for a CPU profile of the rounds, peer the program of test/bench/peers.
-	profile, peer string
+	// profile and allocs are the files for profiles of the rounds, peer the program of test/bench/peers.
+	profile, allocs, peer string
 }
 
 func main() {
 	var c config
-	var serve, store, allocs, reportTo string
+	var serve, store, reportTo string
 	var lazy, staged bool
 	var node member
 	flag.IntVar(&c.runs, "runs", 500, "W1: runs")
@@ -64,7 +62,7 @@ func main() {
 	flag.StringVar(&reportTo, "report", "",
 		"measure throughput and cost, and write performance.md and its drawings to this folder")
 	flag.StringVar(&c.profile, "cpuprofile", "", "write a CPU profile of the measurement to this file; of W1 the rounds")
-	flag.StringVar(&allocs, "allocprofile", "", "write where the services allocate to this file")
+	flag.StringVar(&c.allocs, "allocprofile", "", "write where the measurement allocates to this file; of W1 the rounds")
 	flag.StringVar(&serve, "serve", "", "internal: be the NATS server and listen here")
 	flag.StringVar(&store, "store", "", "internal: folder of the server")
 	flag.BoolVar(&staged, "staged", false, "internal: gather batches in memory")
@@ -81,21 +79,10 @@ func main() {
 	default:
 		err = measure(ctx, c)
 	}
-	if err == nil && allocs != "" {
-		err = writeAllocs(allocs)
-	}
 	if err != nil {
 		fmt.Fprintln(os.Stderr, "bench:", err)
 		os.Exit(1)
 	}
-}
-
-func writeAllocs(path string) error {
-	f, err := os.Create(path)
-	if err != nil {
-		return err
-	}
-	return errors.Join(pprof.Lookup("allocs").WriteTo(f, 0), f.Close())
 }
 
 // member says which server of a cluster this is; number 0 is none.
@@ -237,7 +224,7 @@ func one(ctx context.Context, c config, lazy bool, name string, run func(context
 	}
 	defer b.close()
 	var f figures
-	err = profiled(c.profile, func() (err error) {
+	err = c.profiled(func() (err error) {
 		f, err = run(ctx, c, b)
 		return err
 	})

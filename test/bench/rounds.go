@@ -158,21 +158,28 @@ func allocated(name string) uint64 {
 	return sample[0].Value.Uint64()
 }
 
-// profiled runs f and writes a CPU profile of it to a file; an empty path writes none.
-func profiled(path string, f func() error) error {
-	if path == "" {
-		return f()
+// profiled runs f and writes the profiles of it that are asked for.
+func (c config) profiled(f func() error) error {
+	if c.profile != "" {
+		file, err := os.Create(c.profile)
+		if err != nil {
+			return err
+		}
+		defer file.Close()
+		if err := pprof.StartCPUProfile(file); err != nil {
+			return err
+		}
 	}
-	file, err := os.Create(path)
+	err := f()
+	pprof.StopCPUProfile()
+	if err != nil || c.allocs == "" {
+		return err
+	}
+	file, err := os.Create(c.allocs)
 	if err != nil {
 		return err
 	}
-	if err := pprof.StartCPUProfile(file); err != nil {
-		return errors.Join(err, file.Close())
-	}
-	err = f()
-	pprof.StopCPUProfile()
-	return errors.Join(err, file.Close())
+	return errors.Join(pprof.Lookup("allocs").WriteTo(file, 0), file.Close())
 }
 
 // w1 lets whole stations, the bare floor under them and PostgreSQL take turns, in both modes of the server. With nodes
@@ -227,7 +234,7 @@ func w1Mode(ctx context.Context, c config, h how) (figures, error) {
 		contenders = append(contenders, contender{"pair", o.round})
 	}
 	var out []outcome
-	err = profiled(c.profile, func() (err error) {
+	err = c.profiled(func() (err error) {
 		out, err = interleave(ctx, contenders, c.rounds, max(1, c.runs/c.rounds), c.steps, c.inFlight)
 		return err
 	})
