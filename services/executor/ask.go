@@ -72,11 +72,13 @@ func (r *Role) tools(agent events.Agent) []llm.Tool {
 	return out
 }
 
-// shown is all that a model is shown for a turn: the prompt, the conversation before it, and the tools.
+// shown is all that a model is shown for a turn: the prompt, the conversation before it, and the tools. The talk is what
+// the prompt was made of.
 type shown struct {
 	prompt prompt.Prompt
 	before recalled
 	tools  []llm.Tool
+	talk   *talk
 }
 
 // show assembles what the model is shown.
@@ -85,7 +87,8 @@ func (r *Role) show(ctx context.Context, in prompt.Input) (*shown, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &shown{prompt: prompt.Assemble(in), before: before, tools: r.tools(in.Agent)}, nil
+	t := r.talks.take(in.State.HarnessID, in.Step.ID)
+	return &shown{prompt: t.Assemble(in), before: before, tools: r.tools(in.Agent), talk: t}, nil
 }
 
 // request makes what the model is asked, of what it is shown; nil assembles that. It is the same bytes for the same
@@ -101,24 +104,16 @@ func (r *Role) request(ctx context.Context, s run.State, task turn.Task, agent e
 			return llm.Request{}, err
 		}
 	}
-	p, before := all.prompt, all.before.messages
-	req := llm.Request{Model: name, System: p.System, Tools: all.tools, MaxOutputTokens: agent.MaxOutputTokens,
-		Temperature: agent.Temperature,
-		Messages:    append(make([]llm.Message, 0, len(before)+2*len(p.Entries)), before...), Meta: llm.Meta{Run: s.HarnessID,
-			Step: task.Step.ID, Agent: agent.Name,
-			Turn: task.Number, Attempt: task.Attempt, Purpose: "turn"}}
-	for _, e := range p.Entries {
-		if e.Exchange == nil {
-			req.Messages = append(req.Messages, llm.Message{Role: llm.User, Text: e.Text})
-			continue
-		}
-		m, err := r.exchange(ctx, *e.Exchange)
-		if err != nil {
-			return llm.Request{}, err
-		}
-		req.Messages = append(req.Messages, m...)
+	messages, err := all.talk.goOn(ctx, all.before.messages, all.prompt.Entries, r.exchange)
+	if err != nil {
+		return llm.Request{}, err
 	}
-	return req, nil
+	if all.talk.Goes() {
+		r.talks.put(s.HarnessID, task.Step.ID, all.talk)
+	}
+	return llm.Request{Model: name, System: all.prompt.System, Tools: all.tools, MaxOutputTokens: agent.MaxOutputTokens,
+		Temperature: agent.Temperature, Messages: messages, Meta: llm.Meta{Run: s.HarnessID, Step: task.Step.ID,
+			Agent: agent.Name, Turn: task.Number, Attempt: task.Attempt, Purpose: "turn"}}, nil
 }
 
 // exchange turns one turn and its results into messages, fetching what was too large for the log.

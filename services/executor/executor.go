@@ -3,7 +3,7 @@
 //
 // Promises: a turn is taken by the delivery of the very event that made it owed, so that two deliveries never ask the
 // model twice. A request that fails is made again later, with the attempt counted in the log and no worker held.
-// Nothing of a run is kept here between two events.
+// Nothing of a run is kept here between two events but what can be made again of its events.
 package executor
 
 import (
@@ -56,6 +56,7 @@ type Config struct {
 type Role struct {
 	cfg   Config
 	known knownHistories
+	talks talks
 }
 
 var (
@@ -214,6 +215,7 @@ func (r *Role) take(ctx context.Context, s run.State, task turn.Task, fits *show
 	w, err = r.cfg.Ledger.Write(ctx, s.HarnessID, func(s run.State, _ time.Time) ([]events.Payload, error) {
 		return turn.Finish(s, task, answer), nil
 	})
+	r.talks.forget(w.State, task.Step.ID)
 	if errors.Is(err, kernel.ErrTooLarge) {
 		return r.failed(ctx, ask, s, task, &llm.Error{Class: llm.Invalid, Err: err, Hint: "ask for less at once"}, true)
 	}

@@ -10,6 +10,7 @@ import (
 
 	"github.com/inspan/inspan/internal/core/prompt"
 	"github.com/inspan/inspan/internal/core/turn"
+	"github.com/inspan/inspan/internal/llm"
 	"github.com/inspan/inspan/pkg/events"
 	"github.com/inspan/inspan/pkg/run/runtest"
 	"github.com/inspan/inspan/pkg/tool"
@@ -65,6 +66,58 @@ func TestShown(t *testing.T) {
 			if err != nil || !reflect.DeepEqual(once, again) || len(once.Messages) != 25 {
 				t.Fatalf("%v\n got %+v\nwant %+v", err, once, again)
 			}
+		}
+	})
+}
+
+func TestTalks(t *testing.T) {
+	t.Parallel()
+	t.Run("PRMT-8 a turn is asked with the same messages whether or not the turns before it were asked here, and those stay as they were", func(t *testing.T) {
+		t.Parallel()
+		r := &Role{}
+		var asked, copies [][]llm.Message
+		for n := range 12 {
+			fresh, in, task := long(t, n)
+			r.cfg = fresh.cfg
+			got, err := r.request(t.Context(), in.State, task, in.Agent, "m", nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			want, err := fresh.request(t.Context(), in.State, task, in.Agent, "m", nil)
+			if err != nil || !reflect.DeepEqual(got, want) || len(got.Messages) != 1+2*n {
+				t.Fatalf("after %d turns: %v\n got %+v\nwant %+v", n, err, got, want)
+			}
+			asked, copies = append(asked, got.Messages), append(copies, slices.Clone(want.Messages))
+		}
+		if !reflect.DeepEqual(asked, copies) {
+			t.Error("messages of an earlier turn were changed")
+		}
+		if got, again := asked[11], r.talks.take("r1", "a").messages; &got[0] != &again[0] || r.talks.bytes != 0 {
+			t.Errorf("they were made again, or %d bytes are still counted", r.talks.bytes)
+		}
+	})
+	t.Run("LOOP-12 a conversation is kept until its step ends, and all of them take a bounded room", func(t *testing.T) {
+		t.Parallel()
+		var k talks
+		for i := range 20 {
+			k.put(fmt.Sprint("r", i), "a", &talk{bytes: talksBytes / 4})
+			k.put("r0", "a", &talk{bytes: 1})
+		}
+		if len(k.byStep) > 4 || k.bytes > talksBytes || k.byStep[stepOf{"r0", "a"}] == nil {
+			t.Errorf("%d conversations of %d bytes", len(k.byStep), k.bytes)
+		}
+		if k.put("r0", "a", &talk{bytes: talksBytes + 1}); k.byStep[stepOf{"r0", "a"}] != nil {
+			t.Error("one is kept that is larger than all may be")
+		}
+		b := runtest.New("s1", "r0")
+		b.Append(runtest.Created(), runtest.Started(), runtest.Plan(runtest.Step("a")), runtest.Ready("a"), runtest.Allowed("a"))
+		k.put("r0", "a", &talk{bytes: 1})
+		if k.forget(b.State(), "a"); k.byStep[stepOf{"r0", "a"}] == nil {
+			t.Error("the conversation of a step that goes on is not kept")
+		}
+		b.Append(runtest.Turn(1, "a", "done"))
+		if k.forget(b.State(), "a"); k.byStep[stepOf{"r0", "a"}] != nil {
+			t.Error("the conversation of a step that ends is kept")
 		}
 	})
 }

@@ -181,8 +181,8 @@ nothing and keeps no views, so it is a yardstick and not a rival. *always*: on d
   archive, each synced alone.
 - Three servers group by themselves: where fsync and throughput both matter, use three replicas (` +
 		"`go run ./test/bench -only W7`" + `).
-- States are folded event by event and only what is new is read, whatever the length of a run. What grows is the conversation
-  that the model is shown: it is put together anew for each turn.
+- States are folded event by event and only what is new is read, whatever the length of a run. The conversation that the model is
+  shown goes on from that of the turn before; where that is not in memory any more, it is put together anew.
 - The log is read where it must be: when a task comes, when a process does not know a run yet, and to settle a doubt. Views and
   archives are made of what was heard, whose hashes say that it is the log.
 - In ` + "`inspan up`" + ` a turn of four events is 13 messages between roles and server: 4 appends, 4 answers, 4 republished events and a live

@@ -35,23 +35,9 @@ type Entry struct {
 	Exchange *Exchange
 }
 
-// sections are what a conversation is made of, in this order. Whoever adds to it adds a line. Each is a function of the
-// input alone; compaction leaves all but the turns as they are.
-var sections = []func(in Input) []Entry{
-	opening,
-	transcript,
-	talk,
-}
-
 // Assemble is the one way to a prompt, for all agents and all steps (PRMT-7): equal inputs give equal prompts (PRMT-8).
 // Once the history of the step was compacted, the role's text is the lighter one (PRMT-6).
-func Assemble(in Input) Prompt {
-	p := Prompt{System: roleText(in, in.Step.Compacted != nil)}
-	for _, section := range sections {
-		p.Entries = append(p.Entries, section(in)...)
-	}
-	return p
-}
+func Assemble(in Input) Prompt { return new(Talk).Assemble(in) }
 
 // through is the last turn that a summary stands for.
 func through(st *run.Step) int {
@@ -68,35 +54,6 @@ func transcript(in Input) []Entry {
 	for _, m := range in.State.Messages {
 		if m.Step == in.Step.ID && m.After <= through(in.Step) {
 			out = append(out, Entry{Text: m.Text})
-		}
-	}
-	return out
-}
-
-// talk is what the step did since its last compaction, and what people said to it.
-func talk(in Input) []Entry {
-	after := through(in.Step)
-	exchanges := conversation(in.State, in.Step.ID, after)
-	most := SettingsOf(in.State, in.Agent, in.Step).Results
-	if in.Agent.NoImages {
-		for _, e := range exchanges {
-			for i := range e.Results {
-				e.Results[i].Hide("the model of this agent accepts no images")
-			}
-		}
-	}
-	if most > 0 {
-		for i := range exchanges {
-			cropImages(exchanges[i].Results, most/2)
-		}
-	}
-	limitImages(exchanges)
-	out := make([]Entry, 0, len(exchanges))
-	for i := range exchanges {
-		cropResults(exchanges[i].Results, most)
-		out = append(out, Entry{Exchange: &exchanges[i]})
-		for _, text := range in.State.MessagesAfter(in.Step.ID, exchanges[i].Turn.Number) {
-			out = append(out, Entry{Text: text})
 		}
 	}
 	return out

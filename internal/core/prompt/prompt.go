@@ -11,7 +11,6 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/inspan/inspan/internal/core/loop"
 	"github.com/inspan/inspan/pkg/events"
 	"github.com/inspan/inspan/pkg/run"
 )
@@ -30,54 +29,6 @@ type Result struct {
 	Failed                   bool
 	// Images are shown with Output; they stand in objects.
 	Images []events.Image
-}
-
-// Conversation returns the exchanges of a step, oldest first. The calls of a turn end before the next turn of its step,
-// so the results stand in the history in the order of the turns.
-func Conversation(s run.State, step string) []Exchange { return conversation(s, step, 0) }
-
-// conversation is Conversation without the turns up to a number.
-func conversation(s run.State, step string, through int) []Exchange {
-	history, at := s.ToolCallHistory, 0
-	var out []Exchange
-	var walk *loop.Walk
-	if s.Step(step) != nil {
-		walk = loop.Begin(s, step)
-	}
-	var results []run.CallRecord // those of one turn; the room is used again for the next
-	for _, t := range s.Turns().All() {
-		if t.Step != step {
-			continue
-		}
-		e := Exchange{Turn: t}
-		results = results[:0]
-		for ; at < history.Len() && len(t.Calls) > len(results); at++ {
-			r := history.At(at)
-			if r.Step != step {
-				continue
-			}
-			if r.Turn != t.Number {
-				break // a call of this turn has no result
-			}
-			results = append(results, r)
-		}
-		if len(t.Calls) > 0 {
-			e.Results = make([]Result, len(t.Calls))
-		}
-		for i, c := range t.Calls {
-			e.Results[i] = shown(c, results)
-		}
-		if walk != nil {
-			e.Note = walk.Add(loop.LapOf(s, t, results)).Note()
-		}
-		if t.Fault != "" {
-			e.Note = FixSchema(t.Fault)
-		}
-		if t.Number > through {
-			out = append(out, e)
-		}
-	}
-	return out
 }
 
 func shown(c events.RequestedCall, results []run.CallRecord) (out Result) {
