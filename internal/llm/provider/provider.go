@@ -13,6 +13,7 @@ import (
 	"io/fs"
 	"net/http"
 	"os"
+	"path/filepath"
 	"strings"
 	"sync"
 	"time"
@@ -66,6 +67,11 @@ type script struct {
 	model   *scripted.Model
 	changed time.Time
 	size    int64
+}
+
+// is reports whether a file has not changed since the script was read from it.
+func (s script) is(info fs.FileInfo) bool {
+	return info.Mode().IsRegular() && s.changed.Equal(info.ModTime()) && s.size == info.Size()
 }
 
 // New makes a set. It does no I/O.
@@ -175,6 +181,12 @@ func (s *Set) script(name string) (llm.Model, error) {
 		return nil, &llm.Error{Class: llm.Invalid, Err: fmt.Errorf("script %s: no folder of scripts is configured", name),
 			Hint: "configure the folder that holds the scripts"}
 	}
+	known, read := s.scripts[name]
+	if read { // most of the time it is enough to look at the file
+		if info, err := os.Lstat(filepath.Join(s.cfg.ScriptsDir, name+".yaml")); err == nil && known.is(info) {
+			return known.model, nil
+		}
+	}
 	f, err := os.OpenInRoot(s.cfg.ScriptsDir, name+".yaml")
 	if err != nil {
 		return nil, s.unread(name, err)
@@ -184,7 +196,7 @@ func (s *Set) script(name string) (llm.Model, error) {
 	if err != nil {
 		return nil, s.unread(name, err)
 	}
-	if known, ok := s.scripts[name]; ok && known.changed.Equal(info.ModTime()) && known.size == info.Size() {
+	if read && known.is(info) {
 		return known.model, nil
 	}
 	if !info.Mode().IsRegular() {
