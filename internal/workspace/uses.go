@@ -110,13 +110,11 @@ func (u *Uses) lock(ctx context.Context, path string, how int) (*os.File, error)
 func (u *Uses) tryLock(path string, how int) (*os.File, error) {
 	name := filepath.Join(u.dir(path), usesLock)
 	for {
-		if err := os.MkdirAll(u.dir(path), 0o700); errors.Is(err, fs.ErrExist) {
-			continue // it went between two looks
-		} else if err != nil {
-			return nil, err
-		}
 		f, err := os.OpenFile(name, os.O_CREATE|os.O_RDWR, 0o600)
-		if errors.Is(err, fs.ErrNotExist) {
+		if errors.Is(err, fs.ErrNotExist) { // nobody has used it, or the folder went between two looks
+			if err := os.MkdirAll(u.dir(path), 0o700); err != nil && !errors.Is(err, fs.ErrExist) {
+				return nil, err
+			}
 			continue
 		}
 		if err != nil {
