@@ -37,12 +37,8 @@ func (r *Role) archive(ctx context.Context, s run.State) (*events.Ref, error) {
 		}
 		whole = !more
 	}
-	var lines bytes.Buffer
-	for _, b := range evs {
-		lines.Write(b)
-		lines.WriteByte('\n')
-	}
-	ref, err := r.cfg.Blobs.Put(ctx, "archive", lines.Bytes())
+	lines := bytes.Join(append(evs, nil), []byte("\n")) // each line ends with one
+	ref, err := r.cfg.Blobs.Put(ctx, "archive", lines)
 	if err != nil {
 		return nil, fmt.Errorf("archive run %s: %w", s.HarnessID, err)
 	}
