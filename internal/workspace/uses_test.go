@@ -82,6 +82,29 @@ func TestUses(t *testing.T) {
 			t.Error(err)
 		}
 	})
+	t.Run("WS-5 of two calls of a process in a workspace the one that leaves does not let it go", func(t *testing.T) {
+		t.Parallel()
+		root := t.TempDir()
+		a, b := workspace.NewUses(root), workspace.NewUses(root)
+		for range 3 { // each time with a lock of its own
+			one, err := a.Enter(t.Context(), "run/r1", "r1")
+			if err != nil {
+				t.Fatal(err)
+			}
+			two, err := a.Enter(t.Context(), "run/r1", "r1")
+			if err != nil {
+				t.Fatal(err)
+			}
+			one()
+			if gone, err := b.Remove("run/r1", yes, func() error { return nil }); gone || err != nil {
+				t.Errorf("it went under the other call: %v %v", gone, err)
+			}
+			two()
+			if gone, err := b.Remove("run/r1", yes, func() error { return nil }); !gone || err != nil {
+				t.Errorf("it stays without calls: %v %v", gone, err)
+			}
+		}
+	})
 	t.Run("WS-5 those of sessions and the shared one have no notes, so that they never go", func(t *testing.T) {
 		t.Parallel()
 		root := t.TempDir()
