@@ -182,19 +182,20 @@ func measure(in Input, p Prompt) measured {
 			texts, after = texts+n, after+n
 			continue
 		}
+		_ = e.Exchange.resultTokens() // for this turn, and for the next one that is shown it
 		m.exchanges, after = append(m.exchanges, *e.Exchange), 0
 	}
 	begun := Tokens(p.System) + texts + in.Tools + in.Earlier
 	m.ratio = ratio(in, m.exchanges, begun)
 	m.total = scaled(begun, m.ratio)
 	for _, e := range m.exchanges {
-		size := spoken(e, m.ratio) + scaled(resultTokens(e), m.ratio)
+		size := spoken(e, m.ratio) + scaled(e.resultTokens(), m.ratio)
 		m.sizes, m.total = append(m.sizes, size), m.total+size
 	}
 	if n := len(m.exchanges); n > 0 {
 		last := m.exchanges[n-1]
 		if t := last.Turn; t.InputTokens > 0 && (in.Step.Compacted == nil || t.Number > in.Step.Compacted.After) {
-			m.total = t.InputTokens + spoken(last, m.ratio) + scaled(resultTokens(last)+after, m.ratio)
+			m.total = t.InputTokens + spoken(last, m.ratio) + scaled(last.resultTokens()+after, m.ratio)
 		}
 	}
 	light := in
@@ -226,12 +227,15 @@ func spoken(e Exchange, ratio float64) int {
 // around is what a result takes beside its text.
 const around = 8
 
-func resultTokens(e Exchange) int {
-	n := Tokens(e.Note)
-	for _, r := range e.Results {
-		n += Tokens(r.Output) + imageTokens(r) + around
+// resultTokens estimates what the results of a turn take with what is said after them, once.
+func (e *Exchange) resultTokens() int {
+	if e.tokens == 0 {
+		e.tokens = Tokens(e.Note)
+		for _, r := range e.Results {
+			e.tokens += Tokens(r.Output) + imageTokens(r) + around
+		}
 	}
-	return n
+	return e.tokens
 }
 
 func scaled(n int, ratio float64) int { return int(float64(n) * ratio) }
@@ -247,7 +251,7 @@ func ratio(in Input, exchanges []Exchange, begun int) float64 {
 	n := len(exchanges)
 	for i := max(1, n-recent); i < n; i++ {
 		before, now := exchanges[i-1], exchanges[i].Turn
-		grown, guess := now.InputTokens-before.Turn.InputTokens-before.Turn.OutputTokens, resultTokens(before)
+		grown, guess := now.InputTokens-before.Turn.InputTokens-before.Turn.OutputTokens, before.resultTokens()
 		if grown > 0 && guess > 0 && now.Model == before.Turn.Model && now.Model == exchanges[n-1].Turn.Model {
 			counted, guessed = counted+grown, guessed+guess
 		}

@@ -21,6 +21,8 @@ type Exchange struct {
 	Results []Result
 	// Note is what the harness says after it, "" where that is nothing.
 	Note string
+	// tokens is what Results and Note take, 0 where that has not been estimated.
+	tokens int
 }
 
 // Result of one call as the model is shown it.
