@@ -2,6 +2,7 @@ package events
 
 import (
 	"fmt"
+	"strconv"
 	"strings"
 )
 
@@ -276,8 +277,11 @@ const Version = 1
 
 const typePrefix = "dev.inspan."
 
+// typeSuffix is the schema version in a CloudEvents type.
+var typeSuffix = ".v" + strconv.Itoa(Version)
+
 // Type returns the CloudEvents type of a kind: dev.inspan.{family}.{verb}.v1.
-func (k Kind) Type() string { return fmt.Sprintf("%s%s.v%d", typePrefix, k, Version) }
+func (k Kind) Type() string { return typePrefix + string(k) + typeSuffix }
 
 // Family returns the part before the dot.
 func (k Kind) Family() string { f, _, _ := strings.Cut(string(k), "."); return f }

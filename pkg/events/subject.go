@@ -232,6 +232,9 @@ func ParseAggregateSubject(subject string) (p AggregateSubject, ok bool) {
 
 // ParseDue takes a timer's firing apart: station.{s}.due.{r}.{family}.{id}.
 func ParseDue(subject string) (run, family, id string, ok bool) {
+	if !strings.Contains(subject, ".due.") { // hardly any message is one
+		return "", "", "", false
+	}
 	t := strings.Split(subject, ".")
 	if len(t) != 6 || t[0] != "station" || t[2] != "due" || !ValidID(t[1]) || !ValidID(t[3]) || !ValidID(t[4]) ||
 		!ValidID(t[5]) {

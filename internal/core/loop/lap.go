@@ -99,10 +99,10 @@ func madeOf(s run.State, c events.RequestedCall, results []run.CallRecord) made 
 		if r.ID != c.ID {
 			continue
 		}
-		m.effect, m.result, m.refused = r.Effect, r.Outcome+r.Code+"\n"+r.Result, r.Outcome == run.OutcomeRefused
+		m.effect, m.result, m.refused = r.Effect, r.Result, r.Outcome == run.OutcomeRefused
 		m.surplus = m.refused && r.Code == events.RefusedDoomLoop
-		if m.worked = r.Outcome == run.OutcomeFinished && r.Success; m.worked {
-			m.result = r.Result
+		if m.worked = r.Outcome == run.OutcomeFinished && r.Success; !m.worked {
+			m.result = r.Outcome + r.Code + "\n" + r.Result
 		}
 		if r.ResultRef != nil {
 			m.result += "\n" + r.ResultRef.SHA256
