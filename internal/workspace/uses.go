@@ -181,7 +181,11 @@ func (u *Uses) open(path string) (*os.File, error) {
 			return f, err
 		}
 		// nobody has used it, or the folder went between two looks
-		if err := os.MkdirAll(u.dir(path), 0o700); err != nil && !errors.Is(err, fs.ErrExist) {
+		err = os.Mkdir(u.dir(path), 0o700)
+		if errors.Is(err, fs.ErrNotExist) {
+			err = os.MkdirAll(u.dir(path), 0o700)
+		}
+		if err != nil && !errors.Is(err, fs.ErrExist) {
 			return nil, err
 		}
 	}
