@@ -1,6 +1,7 @@
 package agentfile
 
 import (
+	"errors"
 	"fmt"
 	"strings"
 )
@@ -56,6 +57,21 @@ func (e *Error) Error() string {
 		b.WriteString("; " + e.Hint)
 	}
 	return b.String()
+}
+
+// Faults takes a joined error apart into what is wrong with files and what is not about them.
+func Faults(err error) (faults []*Error, other error) {
+	if joined, ok := err.(interface{ Unwrap() []error }); ok { //nolint:errorlint // it is taken apart
+		for _, one := range joined.Unwrap() {
+			more, rest := Faults(one)
+			faults, other = append(faults, more...), errors.Join(other, rest)
+		}
+		return faults, other
+	}
+	if f, ok := errors.AsType[*Error](err); ok {
+		return []*Error{f}, nil
+	}
+	return nil, err
 }
 
 // Warning is something in a sound agent file that its author should know.

@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"io"
 	"net"
 	"os"
 	"os/exec"
@@ -25,13 +26,19 @@ type running struct {
 // upIn starts inspan up in a folder and waits until it is up.
 func upIn(t *testing.T, dir string, args ...string) running {
 	t.Helper()
+	return upWith(t, dir, nil, os.Stderr, args...)
+}
+
+// upWith is upIn with more in its environment and another standard error.
+func upWith(t *testing.T, dir string, env []string, errOut io.Writer, args ...string) running {
+	t.Helper()
 	self, err := os.Executable()
 	if err != nil {
 		t.Fatal(err)
 	}
 	r := running{cmd: exec.CommandContext(context.WithoutCancel(t.Context()), self, append([]string{"up", "--sandbox", "host", "--accept-lazy-fsync", "--json"}, args...)...)}
-	r.cmd.Dir, r.cmd.Stderr = dir, os.Stderr
-	r.cmd.Env = append(os.Environ(), cliVar+"=1", "XDG_CONFIG_HOME="+t.TempDir())
+	r.cmd.Dir, r.cmd.Stderr = dir, errOut
+	r.cmd.Env = append(append(os.Environ(), cliVar+"=1", "XDG_CONFIG_HOME="+t.TempDir()), env...)
 	out, err := r.cmd.StdoutPipe()
 	if err != nil {
 		t.Fatal(err)

@@ -164,7 +164,10 @@ func (d *desk) terminalIn(dir string, size pty.Winsize, env []string, args ...st
 	if err != nil {
 		d.t.Fatal(err)
 	}
-	tm := &terminal{t: d.t, cmd: exec.CommandContext(d.t.Context(), self, append(args, "--server", d.station.URL())...), done: make(chan error, 1)}
+	if d.station != nil {
+		args = append(args, "--server", d.station.URL())
+	}
+	tm := &terminal{t: d.t, cmd: exec.CommandContext(d.t.Context(), self, args...), done: make(chan error, 1)}
 	tm.cmd.Dir = dir
 	tm.cmd.Env = append(append(os.Environ(), cliVar+"=1", "TERM=xterm-256color", "XDG_CONFIG_HOME="+d.t.TempDir()), env...)
 	if tm.pty, err = pty.StartWithSize(tm.cmd, &size); err != nil {

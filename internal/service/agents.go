@@ -3,10 +3,7 @@ package service
 import (
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
-	"maps"
-	"slices"
 	"strings"
 
 	"github.com/inspan/inspan/internal/agentfile"
@@ -50,31 +47,4 @@ func (a *Agents) Names(ctx context.Context) ([]string, error) {
 		keys[i] = strings.TrimPrefix(k, agentPrefix)
 	}
 	return keys, nil
-}
-
-// Register reads a folder of agent files into the configuration bucket and returns the names and warnings. A
-// definition that is there already, byte for byte, is not written again.
-func (a *Agents) Register(ctx context.Context, dir string) (names []string, warnings []agentfile.Warning, err error) {
-	defs, warnings, err := a.Defaults.LoadDir(dir)
-	if err != nil {
-		return nil, warnings, err
-	}
-	for _, name := range slices.Sorted(maps.Keys(defs)) {
-		def := defs[name]
-		b, err := json.Marshal(def)
-		if err != nil {
-			return nil, warnings, fmt.Errorf("encode agent %s: %w", name, err)
-		}
-		old, err := a.KV.Get(ctx, agentPrefix+name)
-		if err != nil && !errors.Is(err, kernel.ErrNotFound) {
-			return nil, warnings, fmt.Errorf("agent %s: %w", name, err)
-		}
-		if string(old) != string(b) {
-			if err := a.KV.Put(ctx, agentPrefix+name, b); err != nil {
-				return nil, warnings, fmt.Errorf("register agent %s: %w", name, err)
-			}
-		}
-		names = append(names, name)
-	}
-	return names, warnings, nil
 }

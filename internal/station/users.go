@@ -74,13 +74,18 @@ func (u *users) accounts(administrators ...topology.User) string {
 // user only until do returns: a credential that can erase the log does not live beside the roles. Messages that are on
 // their way to the roles meanwhile may be a few seconds late.
 func (s *Station) Administer(ctx context.Context, do func(*jet.Conn) error) (err error) {
-	s.users.administering.Lock()
-	defer s.users.administering.Unlock()
-	if err := s.server.SetAccounts(s.users.accounts(s.cfg.buckets().Upgrade(s.cfg.Station))); err != nil {
+	return s.users.administer(ctx, s.cfg.buckets().Upgrade(s.cfg.Station), do)
+}
+
+// administer has do act as an administrator, whom the server knows only until do returns.
+func (u *users) administer(ctx context.Context, as topology.User, do func(*jet.Conn) error) (err error) {
+	u.administering.Lock()
+	defer u.administering.Unlock()
+	if err := u.server.SetAccounts(u.accounts(as)); err != nil {
 		return err
 	}
-	defer func() { err = errors.Join(err, s.users.dismiss()) }()
-	conn, err := s.users.connect(ctx, topology.UpgradeUser, "")
+	defer func() { err = errors.Join(err, u.dismiss()) }()
+	conn, err := u.connect(ctx, as.Name, "")
 	if err != nil {
 		return err
 	}

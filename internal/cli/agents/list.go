@@ -4,7 +4,6 @@ package agents
 import (
 	"cmp"
 	"context"
-	"errors"
 	"fmt"
 	"maps"
 	"path/filepath"
@@ -82,7 +81,7 @@ func listFolder(a *app.App, dir string) error {
 		return err
 	}
 	found, warnings, err := cfg.AgentDefaults.LoadDir(dir)
-	faults, other := faultsOf(err)
+	faults, other := agentfile.Faults(err)
 	if other != nil {
 		return other
 	}
@@ -120,19 +119,4 @@ func printFiles(a *app.App, dir string, agents []agentInFile, warnings []agentfi
 	for _, f := range faults {
 		fmt.Fprintf(a.Err, "%s  %s\n", p.Red("wrong"), terminal.Sanitize(f.Error()))
 	}
-}
-
-// faultsOf takes a joined error apart into what is wrong with files and what is not about them.
-func faultsOf(err error) (faults []*agentfile.Error, other error) {
-	if joined, ok := err.(interface{ Unwrap() []error }); ok { //nolint:errorlint // it is taken apart
-		for _, one := range joined.Unwrap() {
-			more, rest := faultsOf(one)
-			faults, other = append(faults, more...), errors.Join(other, rest)
-		}
-		return faults, other
-	}
-	if f, ok := errors.AsType[*agentfile.Error](err); ok {
-		return []*agentfile.Error{f}, nil
-	}
-	return nil, err
 }

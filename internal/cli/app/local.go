@@ -56,6 +56,8 @@ func (l *OwnStation) Guess() {
 type OwnStation struct {
 	Store, Agents, Scripts, Workspace, Sandbox string
 	Lazy                                       bool
+	// Source is the folder of the directory that Agents is an accepted copy of; empty where Agents is no copy.
+	Source string
 	// Commands is the folder of the project's commands of the conversation, where they are asked about.
 	Commands string
 	// Loss is the ID of a loss that is accepted.

@@ -25,6 +25,8 @@ type Printer struct {
 	Form string
 	// Term is what Out is.
 	Term terminal.Screen
+	// Notices are lines that come up while something else is shown: whoever shows it shows them. Nil has none.
+	Notices <-chan string
 }
 
 // PrintJSON prints a value. What is stored has its signs < > & escaped, as JSON in a page of HTML would; here they are

@@ -82,7 +82,7 @@ func (l *OwnStation) use(all []Contribution) {
 	for _, c := range all {
 		switch c.Kind {
 		case trust.Agents:
-			l.Agents = c.Pinned
+			l.Source, l.Agents = l.Agents, c.Pinned
 		case trust.Scripts:
 			l.Scripts = c.Pinned
 		}

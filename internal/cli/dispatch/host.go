@@ -8,9 +8,9 @@ import (
 	"os"
 
 	"github.com/inspan/inspan/internal/cli/app"
+	"github.com/inspan/inspan/internal/cli/reload"
 	"github.com/inspan/inspan/internal/cli/workcopy"
 	"github.com/inspan/inspan/internal/operator"
-	"github.com/inspan/inspan/internal/station"
 	"github.com/inspan/inspan/pkg/client"
 	"github.com/inspan/inspan/pkg/events"
 	"github.com/inspan/inspan/pkg/run"
@@ -34,10 +34,13 @@ func refuseOwnFlags(a *app.App) error {
 type host struct {
 	C *client.Client
 	// own is the station of this process, or nil; local what it was started with, temp that its folder may go.
-	own   *station.Station
+	own   *reload.Station
 	local app.OwnStation
 	temp  bool
 }
+
+// maxNotices is how many lines about its agents wait to be shown; what there is no room for is not shown.
+const maxNotices = 64
 
 // ReachHost connects to the station, or starts one for this run alone.
 func ReachHost(ctx context.Context, a *app.App, f RunFlags) (host, error) {
@@ -96,7 +99,14 @@ func ReachHost(ctx context.Context, a *app.App, f RunFlags) (host, error) {
 			h.local.Store, named)
 	}
 	var err error
-	if h.own, err = a.Start(ctx, h.local, "", false); err != nil {
+	notices := make(chan string, maxNotices)
+	a.Notices = notices
+	if h.own, err = reload.Start(ctx, a, &h.local, "", func(line string) {
+		select {
+		case notices <- line:
+		default:
+		}
+	}); err != nil {
 		return h, errors.Join(err, h.remove())
 	}
 	if a.Local {
@@ -120,6 +130,9 @@ func LeaveHost(a *app.App, h host, last run.State) error {
 		return nil
 	}
 	err := h.own.Close(context.Background())
+	for len(a.Notices) > 0 {
+		fmt.Fprintln(a.Err, <-a.Notices)
+	}
 	if madeNothing(last) {
 		err = errors.Join(err, workcopy.NoteWork(h.local.Store, workcopy.Nothing))
 	}

@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 
 	"github.com/inspan/inspan/internal/cli/app"
 	"github.com/inspan/inspan/internal/cli/gateprompt"
@@ -107,9 +108,23 @@ func (f *Follower) watch(ctx context.Context) error {
 			if err := f.typed(ctx, string(line), ok); err != nil {
 				return err
 			}
+		case text := <-f.App.Notices:
+			f.notice(text)
 		case <-ctx.Done():
 			return context.Cause(ctx)
 		}
+	}
+}
+
+// notice shows a line that is not about the run.
+func (f *Follower) notice(text string) {
+	lines := strings.Split(f.App.Wrapped(text, 0), "\n")
+	if f.asking != nil {
+		f.asking.interrupt(lines)
+		return
+	}
+	for _, l := range lines {
+		Notice(f.App, f.show, l)
 	}
 }
 

@@ -51,10 +51,13 @@ func (q *Question) preview(ctx context.Context, c *client.Client, d *events.Call
 			diff = string(whole)
 		}
 	}
-	lines := q.prompt.Previewed(diff, d.CallPreview)
-	if len(lines) == 0 {
-		return
+	if lines := q.prompt.Previewed(diff, d.CallPreview); len(lines) > 0 {
+		q.interrupt(lines)
 	}
+}
+
+// interrupt prints lines while the question stands, and asks again.
+func (q *Question) interrupt(lines []string) {
 	fmt.Fprintln(q.app.Out) // the cursor is behind the prompt
 	q.below++
 	for _, l := range lines {

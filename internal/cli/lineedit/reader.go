@@ -27,6 +27,8 @@ type Reader struct {
 	fd              int
 	// Breaks receives each Ctrl+C that the terminal does not send as a key.
 	Breaks <-chan os.Signal
+	// Notices are lines that are shown above what is typed.
+	Notices <-chan string
 	// rest is what was read and not used yet.
 	rest string
 	// Complete offers what can stand at the cursor; may be nil.
@@ -125,6 +127,9 @@ func (t *Reader) edit(ctx context.Context, e *editor) (string, error) {
 			}
 			done = e.take(b)
 		case <-resized:
+		case line := <-t.Notices:
+			t.write(e.rewind(width) + line + "\r\n")
+			e.shown = nil
 		case <-t.Breaks: // pressed before the terminal was raw
 			done = e.take([]byte{3})
 		case <-ctx.Done():

@@ -160,7 +160,7 @@ func converse(ctx context.Context, a *app.App, f dispatch.RunFlags, agent string
 		fmt.Fprintf(a.Err, "inspan: %v; they are not kept this time\n", err)
 	}
 	r.input = lineedit.NewReader(a.Keys, a.Term, earlier)
-	r.input.Complete, r.input.Breaks = r.complete(ctx), breaks
+	r.input.Complete, r.input.Breaks, r.input.Notices = r.complete(ctx), breaks, a.Notices
 	if err := r.loadOwn(); err != nil {
 		fmt.Fprintf(a.Err, "inspan: %s\n", terminal.Sanitize(err.Error()))
 	}
@@ -202,6 +202,9 @@ const inputPrompt = "› "
 // talk takes inputs until the person leaves or the input ends.
 func (r *repl) talk(ctx context.Context) error {
 	for {
+		for len(r.app.Notices) > 0 {
+			fmt.Fprintln(r.app.Err, <-r.app.Notices)
+		}
 		prompt := ""
 		if r.input.Interactive() {
 			fmt.Fprintln(r.app.Out)

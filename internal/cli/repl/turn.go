@@ -91,8 +91,9 @@ func (t *turnRun) loop(ctx context.Context, items <-chan follow.Arrival, live <-
 	defer tick.Stop()
 	for {
 		var answer <-chan verdictOf
+		notices := t.r.app.Notices
 		if t.asking != nil {
-			answer = t.asking.answer
+			answer, notices = t.asking.answer, nil // the question shows them
 		}
 		select {
 		case a, ok := <-items:
@@ -119,6 +120,8 @@ func (t *turnRun) loop(ctx context.Context, items <-chan follow.Arrival, live <-
 			if err := t.stop(ctx); err != nil {
 				return err
 			}
+		case line := <-notices:
+			t.print("  " + t.draw.Dim(line))
 		case <-tick.C:
 			t.draw.Tick++
 			t.redraw()

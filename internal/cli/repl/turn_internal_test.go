@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/inspan/inspan/internal/cli/app"
 	"github.com/inspan/inspan/internal/cli/follow"
 	"github.com/inspan/inspan/pkg/events"
 )
@@ -17,7 +18,7 @@ func TestReplLeaves(t *testing.T) {
 		t.Parallel()
 		items := make(chan follow.Arrival)
 		close(items)
-		if err := (&turnRun{r: &repl{}}).loop(t.Context(), items, nil); !errors.Is(err, errLeave) {
+		if err := (&turnRun{r: &repl{app: &app.App{}}}).loop(t.Context(), items, nil); !errors.Is(err, errLeave) {
 			t.Errorf("got %v, want %v", err, errLeave)
 		}
 	})

@@ -12,6 +12,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/inspan/inspan/internal/cli/app"
+	"github.com/inspan/inspan/internal/cli/reload"
 	"github.com/inspan/inspan/internal/sandbox"
 	"github.com/inspan/inspan/internal/service/all"
 	"github.com/inspan/inspan/internal/station"
@@ -37,6 +38,9 @@ func Up(a *app.App) *cobra.Command {
 same --store, it goes on with the runs that were not finished, also after kill -9. It listens on 127.0.0.1 unless
 --listen says otherwise; other commands in the same project find it there. Any client that reaches it may dispatch, watch, steer and answer gates, without a
 password and without a name; only the services in this process may append events, and no client may change or erase what is stored.
+When files of its agents change, it registers them again: a file that is wrong changes nothing and is reported, an agent whose file is
+removed is no longer registered, and runs that have begun keep what they began with. Of agents that no one named it uses what was
+accepted (inspan trust).
 With --local there is no server: it works off what is in the local store, and no client reaches it meanwhile.
 
 Before it opens the store it looks for damage. A flipped bit is turned back where a checksum proves which one it was. Where
@@ -68,12 +72,12 @@ func (a *upCommand) run(cmd *cobra.Command, _ []string) error {
 		}
 		a.listen = net.JoinHostPort("127.0.0.1", strconv.Itoa(a.port))
 	}
-	st, err := a.Start(cmd.Context(), a.own, a.listen, false)
+	st, err := reload.Start(cmd.Context(), a.App, &a.own, a.listen, func(line string) { fmt.Fprintln(a.Err, line) })
 	if err != nil {
 		return portInUse(cmd.Context(), a.listen, err)
 	}
-	damage := reportDamage(a.App, st)
-	if err := greet(a.App, st, a.own); err != nil {
+	damage := reportDamage(a.App, st.Station)
+	if err := greet(a.App, st.Station, a.own); err != nil {
 		return errors.Join(err, st.Close(context.WithoutCancel(cmd.Context())))
 	}
 	var failure error
@@ -158,7 +162,7 @@ func greet(a *app.App, st *station.Station, l app.OwnStation) error {
 	}
 	a.Pairs([][2]string{{"address", address}, {"durability", st.Durability()}, {"sandbox", mode},
 		{"workspace", st.Workspace()},
-		{"store", l.Store}, {"agents", cmp.Or(l.Agents, "none new; name a folder with --agents")}})
+		{"store", l.Store}, {"agents", cmp.Or(l.Source, l.Agents, "none new; name a folder with --agents")}})
 	fmt.Fprintln(a.Out)
 	if a.Local {
 		fmt.Fprintln(a.Out, p.Dim("It works off what is in its local store; no one reaches it meanwhile. Ctrl+C stops it."))
