@@ -35,6 +35,7 @@ import (
 	"github.com/inspan/inspan/internal/cli/lineedit"
 	"github.com/inspan/inspan/internal/cli/mcp"
 	"github.com/inspan/inspan/internal/cli/merge"
+	"github.com/inspan/inspan/internal/cli/push"
 	"github.com/inspan/inspan/internal/cli/repl"
 	"github.com/inspan/inspan/internal/cli/replaytest"
 	"github.com/inspan/inspan/internal/cli/runs"
@@ -175,7 +176,9 @@ or not accepted (inspan trust), 5 no such thing, 130 interrupted.`,
 			root.AddCommand(c)
 		}
 	}
-	add("start", firstrun.Login(a), config.Init(a), agents.Files(a), dispatch.Demo(a), serve.Up(a), dispatch.Run(a),
+	files := agents.Files(a)
+	files.AddCommand(push.Command(a))
+	add("start", firstrun.Login(a), config.Init(a), files, dispatch.Demo(a), serve.Up(a), dispatch.Run(a),
 		repl.Command(a, inConversation),
 		merge.Merge(a), merge.Undo(a), merge.Clean(a), trusted.Command(a))
 	tools := agents.Tools(a)

@@ -81,8 +81,8 @@ type agentFlags struct {
 
 // Files makes inspan agent and the commands below it.
 func Files(a *app.App) *cobra.Command {
-	cmd := &cobra.Command{Use: "agent", Short: "Make agent files",
-		Example: "  inspan agent init reviewer --template security\n  inspan agent import .claude/agents/reviewer.md",
+	cmd := &cobra.Command{Use: "agent", Short: "Make agent files, and register them at a station",
+		Example: "  inspan agent init reviewer --template security\n  inspan agent import .claude/agents/reviewer.md\n  inspan agent push --dry-run",
 		Args:    cobra.ArbitraryArgs, RunE: app.Group}
 	cmd.AddCommand(initCmd(a), importCmd(a))
 	return cmd

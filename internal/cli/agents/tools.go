@@ -140,7 +140,7 @@ func agentTools(ctx context.Context, a *app.App, file, sandboxMode string, check
 	if err := printTools(a, rows(now, nil), changes); err != nil {
 		return err
 	}
-	fmt.Fprintf(a.Err, "Pinned in %s. Register the agent again (inspan up or inspan setup with --agents) to use it.\n", at)
+	fmt.Fprintf(a.Err, "Pinned in %s. Register the agent again to use it: inspan agent push; inspan up does it by itself.\n", at)
 	return nil
 }
 

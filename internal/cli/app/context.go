@@ -241,6 +241,17 @@ func (c Context) address() string {
 	return strings.Join(out, ",")
 }
 
+// UseLogin adds the user and the password of INSPAN_NATS_USER to the address, for commands of an administrator. What a
+// context, a credentials file or the address itself says stands above it.
+func UseLogin(a *App) error {
+	cfg, err := a.Config()
+	if err != nil || cfg.NATSUser == "" || a.Context.Name != "" || a.Creds != "" || a.Local {
+		return err
+	}
+	a.Server = Context{Server: a.Server, login: url.UserPassword(cfg.NATSUser, cfg.NATSPassword.Reveal())}.address()
+	return nil
+}
+
 // TLS is the configuration for the certificates of the context, nil where it names none.
 func (c Context) TLS() (*tls.Config, error) {
 	if c.CA == "" && c.Cert == "" {

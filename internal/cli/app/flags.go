@@ -2,6 +2,7 @@ package app
 
 import (
 	"slices"
+	"strings"
 
 	"github.com/spf13/cobra"
 )
@@ -16,20 +17,24 @@ func groupOf(cmd *cobra.Command) string {
 	return ""
 }
 
-// ignoredFlags are the flags that mean nothing to a command, by its first word, and why.
-var ignoredFlags = map[string]struct {
+// ignored are flags that mean nothing to a command, and why.
+type ignored struct {
 	flags []string
 	why   string
-}{
-	"demo":    {[]string{"server", "context", "creds", "station", "local", "wait", "utc"}, "the demo has a station of its own"},
-	"up":      {[]string{"server", "context", "creds", "wait"}, "up starts a station: --listen and --port say where it is reached"},
-	"version": {[]string{"server", "context", "creds", "station", "local", "wait", "utc", "log"}, "it asks no station"},
-	"keygen":  {[]string{"server", "context", "creds", "station", "local", "wait", "utc", "log"}, "it asks no station"},
-	"init":    {[]string{"server", "context", "creds", "station", "local", "wait", "utc", "log"}, "it asks no station"},
-	"agent":   {[]string{"server", "context", "creds", "station", "local", "wait", "utc", "log"}, "it asks no station"},
-	"clean":   {[]string{"server", "context", "creds", "station", "local", "wait", "utc", "log"}, "it asks no station"},
-	"trust":   {[]string{"server", "context", "creds", "station", "wait", "utc", "log"}, "it asks no station"},
-	"guards":  {[]string{"server", "context", "creds", "station", "local", "wait", "utc", "log"}, "it asks no station"},
+}
+
+// ignoredFlags are those of a command, by its first word or, before that, by all of its words.
+var ignoredFlags = map[string]ignored{
+	"demo":       {[]string{"server", "context", "creds", "station", "local", "wait", "utc"}, "the demo has a station of its own"},
+	"up":         {[]string{"server", "context", "creds", "wait"}, "up starts a station: --listen and --port say where it is reached"},
+	"version":    {[]string{"server", "context", "creds", "station", "local", "wait", "utc", "log"}, "it asks no station"},
+	"keygen":     {[]string{"server", "context", "creds", "station", "local", "wait", "utc", "log"}, "it asks no station"},
+	"init":       {[]string{"server", "context", "creds", "station", "local", "wait", "utc", "log"}, "it asks no station"},
+	"agent":      {[]string{"server", "context", "creds", "station", "local", "wait", "utc", "log"}, "it asks no station"},
+	"agent push": {[]string{"utc", "log"}, "it prints no time and starts no station"},
+	"clean":      {[]string{"server", "context", "creds", "station", "local", "wait", "utc", "log"}, "it asks no station"},
+	"trust":      {[]string{"server", "context", "creds", "station", "wait", "utc", "log"}, "it asks no station"},
+	"guards":     {[]string{"server", "context", "creds", "station", "local", "wait", "utc", "log"}, "it asks no station"},
 }
 
 // CheckFlags refuses flags that this command would have to ignore.
@@ -39,9 +44,13 @@ func (a *App) CheckFlags(cmd *cobra.Command) error {
 	for word.HasParent() && word.Parent().HasParent() {
 		word = word.Parent()
 	}
-	for _, name := range ignoredFlags[word.Name()].flags {
+	no, ok := ignoredFlags[strings.TrimPrefix(cmd.CommandPath(), cmd.Root().Name()+" ")]
+	if !ok {
+		no = ignoredFlags[word.Name()]
+	}
+	for _, name := range no.flags {
 		if a.Given(name) {
-			return Usage("--%s means nothing here: %s; leave it out", name, ignoredFlags[word.Name()].why)
+			return Usage("--%s means nothing here: %s; leave it out", name, no.why)
 		}
 	}
 	if a.Given("local") && a.Local {
@@ -51,7 +60,7 @@ func (a *App) CheckFlags(cmd *cobra.Command) error {
 			}
 		}
 	}
-	if slices.Contains(ignoredFlags[word.Name()].flags, "context") || slices.Contains(unconnected, word.Name()) {
+	if slices.Contains(no.flags, "context") || slices.Contains(unconnected, word.Name()) {
 		return nil
 	}
 	return a.UseContext()

@@ -172,7 +172,7 @@ func (t *target) show(s events.MCPServer) error {
 		return t.PrintJSON(map[string]any{"agent": t.found.Name, "file": t.file, "server": s, "tools": rows})
 	}
 	t.table(rows)
-	fmt.Fprintf(t.Err, "Server %s is in %s, and its tools are pinned beside it. Read them: a model will, too. Register the agent again (inspan up or inspan setup with --agents) to use it.\n", s.Name, t.file)
+	fmt.Fprintf(t.Err, "Server %s is in %s, and its tools are pinned beside it. Read them: a model will, too. Register the agent again to use it: inspan agent push; inspan up does it by itself.\n", s.Name, t.file)
 	if _, ok := client.Downloads(s.Command); ok {
 		fmt.Fprintf(t.Err, "Each start downloads the package again, and its registry decides what runs: inspan mcp install %s --agent %s installs one version.\n", s.Name, t.agent)
 	}
