@@ -1,11 +1,15 @@
 package e2e
 
 import (
+	"context"
+	"errors"
 	"fmt"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
+	"github.com/inspan/inspan/internal/kernel"
 	"github.com/inspan/inspan/internal/session"
 	"github.com/inspan/inspan/pkg/events"
 	"github.com/inspan/inspan/pkg/run"
@@ -153,6 +157,66 @@ func TestGrants(t *testing.T) {
 		w.ended("both")
 		if stands := w.sessionLog("pair").Grants; len(stands) != 0 {
 			t.Errorf("the second answer gave %+v", stands)
+		}
+	})
+}
+
+// cutLog is the log of sessions for roles that die before one of them adds a grant: no append of a grant arrives.
+type cutLog struct {
+	kernel.Journal
+	once  sync.Once
+	tried chan struct{}
+}
+
+// Append implements kernel.Journal.
+func (c *cutLog) Append(ctx context.Context, e kernel.Entry) kernel.Ack {
+	if e.Kind != events.SessionGranted {
+		return c.Journal.Append(ctx, e)
+	}
+	c.once.Do(func() { close(c.tried) })
+	return kernel.Ack{Outcome: kernel.Transient, Err: errors.New("the process dies here")}
+}
+
+// TestGrantCut ends all roles between gate.approved and session.granted, and starts others.
+func TestGrantCut(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	ask := []events.Rule{{ID: "loud", Tool: "bash", Match: events.Match{Glob: "echo *"}, Action: "ask", Reason: "echo is loud"}}
+	w.agent(events.Agent{Name: "same", Tools: []string{"bash"}, Guards: ask}, fmt.Sprintf(loud, "echo one"))
+	whole, cut := w.ports.SessionLog, &cutLog{Journal: w.ports.SessionLog, tried: make(chan struct{})}
+	w.ports.SessionLog = cut
+	first := w.start()
+	w.task(events.Task{ID: "cut-1", Agent: "same", Task: "speak", Session: "cut"})
+	w.await("cut-1", "waiting", waiting)
+	g := w.opened("cut-1")
+	w.publish(g.AnswerSubject+".anna", `{"decision":"approve","always":"session"}`)
+	t.Run("PLUS-14 SAFE-3 an approval whose grant was not added to its session is completed when the answer comes again, once", func(t *testing.T) {
+		w := w.on(t)
+		select {
+		case <-cut.tried:
+		case <-w.ctx().Done():
+			t.Fatal("no grant was given")
+		}
+		first.stop()
+		s := w.state("cut-1")
+		if gate := s.Gate(g.Gate); gate.Status != run.GateApproved || gate.Grant == nil {
+			t.Fatalf("%+v", gate)
+		}
+		if has := w.sessionLog("cut").Grants; len(has) != 0 {
+			t.Fatalf("%+v", has)
+		}
+		w.ports.SessionLog = whole
+		w.start()
+		w.until("the grant is in its session", func() bool { return len(w.sessionLog("cut").StandingGrants(time.Now())) == 1 })
+		if s := w.ended("cut-1"); s.Status != events.Completed {
+			t.Fatalf("%s", s.Status)
+		}
+		w.task(events.Task{ID: "cut-2", Agent: "same", Task: "again", Session: "cut"})
+		if s := w.ended("cut-2"); s.Status != events.Completed || len(s.Gates) != 0 {
+			t.Errorf("%s, %d gates", s.Status, len(s.Gates))
+		}
+		if has := w.sessionLog("cut").Grants; len(has) != 1 || has[0].Run != "cut-1" || has[0].ID != g.Gate {
+			t.Errorf("%+v", has)
 		}
 	})
 }
