@@ -47,6 +47,7 @@ type ledger struct {
 	// resumed is the sequence of the last time that somebody resumed it.
 	resumed uint64
 	clock   clockAudit
+	grants  map[string]*grantAudit
 }
 
 type gateAudit struct {
@@ -61,6 +62,7 @@ type callAudit struct {
 	ref            events.ToolRef
 	inputHash      string
 	allowed, ended bool
+	granted        bool
 	effect         string
 	fence          uint64
 	attempts       int
@@ -96,7 +98,8 @@ func (a *audit) event(runID string, r kernel.Record) {
 	l := a.runs[runID]
 	if l == nil {
 		l = &ledger{plan: map[string]events.PlanStep{}, steps: map[string]events.Kind{}, gates: map[string]*gateAudit{},
-			calls: map[string]*callAudit{}, inputs: map[uint64]bool{}, through: map[string]int{}}
+			calls: map[string]*callAudit{}, inputs: map[uint64]bool{}, through: map[string]int{},
+			grants: map[string]*grantAudit{}}
 		a.runs[runID] = l
 	}
 	if fault := l.chain(f, k, r.Bytes); fault != "" {
@@ -175,7 +178,12 @@ func (a *audit) judge(runID string, l *ledger, f events.Event, p events.Payload)
 	case *events.GateOpenedData:
 		return l.gateOpened(d)
 	case *events.GateApprovedData:
+		if d.Grant != nil {
+			l.grants[d.Gate] = &grantAudit{until: d.Grant.Until}
+		}
 		return a.answered(runID, l, f, d.GateAnswer, events.GateApproved)
+	case *events.GrantRevokedData:
+		return a.revoked(l, d)
 	case *events.GateRejectedData:
 		return a.answered(runID, l, f, d.GateAnswer, events.GateRejected)
 	case *events.GateVotedData:

@@ -106,7 +106,7 @@ type double struct {
 	name string
 }
 
-var inputSchema = json.RawMessage(`{"type":"object","required":["n"],"properties":{"n":{"type":"integer"},"why":{"type":"string"}},"additionalProperties":false}`)
+var inputSchema = json.RawMessage(`{"type":"object","required":["n"],"properties":{"n":{"type":"integer"},"why":{"type":"string"},"command":{"type":"string"}},"additionalProperties":false}`)
 
 // Spec implements tool.Tool.
 func (d double) Spec() tool.Spec {

@@ -25,6 +25,8 @@ type Scene struct {
 	Meek bool
 	// Changed is from which time on, and until when, a server describes its tools otherwise when it is asked.
 	Changed [2]int
+	// Always has people approve later calls, too, and take that back at any time.
+	Always bool
 	// Keep is how long servers live on after the calls that use them.
 	Keep time.Duration
 }
@@ -74,11 +76,16 @@ type SceneCall struct {
 	Breaks bool
 	Slow   bool
 	Wrong  bool
+	// Command is what it says that it does; a grant may cover those that begin in the same way.
+	Command string
 }
 
 func (c SceneCall) input() json.RawMessage {
 	if c.Wrong {
 		return json.RawMessage(`{"n":"nonsense"}`)
+	}
+	if c.Command != "" {
+		return json.RawMessage(fmt.Sprintf(`{"n":%d,"command":%q}`, c.N, c.Command))
 	}
 	return json.RawMessage(fmt.Sprintf(`{"n":%d}`, c.N))
 }

@@ -30,6 +30,10 @@ func termsOf(rng *rand.Rand) events.GateTerms {
 
 // polite is a yes of as many as the gate needs; of those who are rude at times, also to other arguments.
 func (h *person) polite(runID string, g *run.Gate) {
+	if h.w.play.Scene.Always && g.Always != nil {
+		h.always(runID, g)
+		return
+	}
 	yes := reply{decision: "approve"}
 	if h.w.play.Scene.Rude && g.CallID != "" && h.w.rng.IntN(2) == 0 {
 		yes.edited = h.edit(runID, g)
