@@ -72,7 +72,9 @@ func (a *upCommand) run(cmd *cobra.Command, _ []string) error {
 		}
 		a.listen = net.JoinHostPort("127.0.0.1", strconv.Itoa(a.port))
 	}
-	st, err := reload.Start(cmd.Context(), a.App, &a.own, a.listen, func(line string) { fmt.Fprintln(a.Err, line) })
+	st, err := reload.Start(cmd.Context(), a.App, &a.own, a.listen, func(line string) {
+		fmt.Fprintln(a.Err, a.Wrapped(line, 0))
+	})
 	if err != nil {
 		return portInUse(cmd.Context(), a.listen, err)
 	}
