@@ -39,8 +39,17 @@ func newLogged(m *nats.Msg) (e Logged, err error) {
 // ReadLog returns the events of all aggregates after a position, in order, at most a few hundred at a time; more says
 // that there are others behind them.
 func (s *Station) ReadLog(ctx context.Context, after uint64) (evs []Logged, more bool, err error) {
-	page, err := s.c.direct(ctx, topology.Log(s.name), directRequest{Seq: after + 1, NextFor: topology.LoggedEvents(s.name),
-		Batch: pageEvents, MaxBytes: pageBytes})
+	return s.readLogged(ctx, topology.LoggedEvents(s.name), after)
+}
+
+// ReadKind is ReadLog for the events of one type of all runs.
+func (s *Station) ReadKind(ctx context.Context, k events.Kind, after uint64) (evs []Logged, more bool, err error) {
+	return s.readLogged(ctx, events.RunEventsOfKind(s.name, k), after)
+}
+
+func (s *Station) readLogged(ctx context.Context, filter string, after uint64) (evs []Logged, more bool, err error) {
+	page, err := s.c.direct(ctx, topology.Log(s.name), directRequest{Seq: after + 1, NextFor: filter, Batch: pageEvents,
+		MaxBytes: pageBytes})
 	if err != nil {
 		return nil, false, fmt.Errorf("read the log of station %s after %d: %w", s.name, after, err)
 	}

@@ -65,3 +65,8 @@ func (a alone) Dead(ctx context.Context, after uint64) (letters []jet.Refused, m
 
 // Log says nothing of the log as a whole: the store erases no event, and its positions are not those of a stream.
 func (alone) Log(context.Context) (jet.LogState, error) { return jet.LogState{}, nil }
+
+// ReadKind gives nothing: one program uses the store at a time, and knows its own runs.
+func (alone) ReadKind(context.Context, events.Kind, uint64) (evs []jet.Logged, more bool, err error) {
+	return nil, false, nil
+}

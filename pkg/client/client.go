@@ -68,6 +68,7 @@ type origin interface {
 	WatchSubject(subject string, receive func(subject string, data []byte)) (stop func(), err error)
 	Dead(ctx context.Context, after uint64) (letters []jet.Refused, more bool, err error)
 	Log(ctx context.Context) (jet.LogState, error)
+	ReadKind(ctx context.Context, k events.Kind, after uint64) (evs []jet.Logged, more bool, err error)
 	Logged(ctx context.Context) (runs []string, err error)
 }
 
