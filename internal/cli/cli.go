@@ -35,6 +35,7 @@ import (
 	"github.com/inspan/inspan/internal/cli/lineedit"
 	"github.com/inspan/inspan/internal/cli/mcp"
 	"github.com/inspan/inspan/internal/cli/merge"
+	"github.com/inspan/inspan/internal/cli/notices"
 	"github.com/inspan/inspan/internal/cli/push"
 	"github.com/inspan/inspan/internal/cli/repl"
 	"github.com/inspan/inspan/internal/cli/replaytest"
@@ -183,7 +184,7 @@ or not accepted (inspan trust), 5 no such thing, 130 interrupted.`,
 		merge.Merge(a), merge.Undo(a), merge.Clean(a), trusted.Command(a))
 	tools := agents.Tools(a)
 	tools.AddCommand(served.Commands(a, agents.Builtin())...)
-	add("look", top.Command(a), runs.List(a), runs.Inspect(a), runs.Watch(a), runs.Logs(a), runs.Why(a), transfer.Export(a),
+	add("look", top.Command(a), notices.Command(a), runs.List(a), runs.Inspect(a), runs.Watch(a), runs.Logs(a), runs.Why(a), transfer.Export(a),
 		agents.List(a), tools, mcp.Command(a), guards.Command(a), config.Command(a), contexts.Command(a),
 		runs.Cost(a), artifacts.Command(a), runs.Checkpoints(a),
 		runs.Branches(a), merge.Diff(a), sessions.Command(a))

@@ -287,7 +287,7 @@ func TestReplHostile(t *testing.T) {
 		}
 	}
 	d.up()
-	tm := d.terminal("repl", "evil", "--session", "evil")
+	tm := d.terminalOf(pty.Winsize{Rows: 40, Cols: 100}, []string{"INSPAN_NOTIFY_TERMINAL=off"}, "repl", "evil", "--session", "evil")
 	at := tm.sees(0, "› ")
 	tm.types("go\r")
 	at = tm.sees(at, "says")

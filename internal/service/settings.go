@@ -190,6 +190,14 @@ func programSettings() []Setting {
 			Doc: "in whose name gates are answered and runs are steered; USER where it is not set"},
 		{Key: "sign_key", Variable: "INSPAN_SIGN_KEY", Form: agentfile.FormText, Path: true,
 			Doc: "file of the key that answers to gates are signed with"},
+		{Key: "notify.terminal", Variable: "INSPAN_NOTIFY_TERMINAL", Default: "auto", Form: agentfile.FormText,
+			Doc: "how a terminal calls a person, see notices.md: auto, bell, osc9, osc777 or off"},
+		{Key: "notify.after", Variable: "INSPAN_NOTIFY_AFTER", Default: "10s", Form: agentfile.FormDuration,
+			Doc: "how long an end must have been waited for at a terminal to call a person; a gate always does"},
+		{Key: "notify.command", Variable: "INSPAN_NOTIFY_COMMAND", Form: agentfile.FormList,
+			Doc: "command that is run for each notice, a list of the program and its arguments, comma separated in the variable; without a shell, the notice is JSON on its standard input"},
+		{Key: "notify.timeout", Variable: "INSPAN_NOTIFY_TIMEOUT", Default: "10s", Form: agentfile.FormDuration,
+			Doc: "how long that command may run"},
 	}
 }
 

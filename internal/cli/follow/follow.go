@@ -9,9 +9,11 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/inspan/inspan/internal/cli/app"
 	"github.com/inspan/inspan/internal/cli/gateprompt"
+	"github.com/inspan/inspan/internal/cli/notices"
 	"github.com/inspan/inspan/internal/cli/terminal"
 	"github.com/inspan/inspan/internal/core/view"
 	"github.com/inspan/inspan/pkg/client"
@@ -30,6 +32,7 @@ type Follower struct {
 	// open are the gates to ask about, the first of them asked now as asking.
 	open   []*events.GateOpenedData
 	asking *Question
+	person *notices.Person
 }
 
 // Gates says what becomes of the gates of a run that is watched.
@@ -42,7 +45,8 @@ type Gates struct {
 
 // Run shows a run and turns its end into an exit code. It returns the last state it saw.
 func Run(ctx context.Context, a *app.App, c *client.Client, id string, gates Gates) (run.State, error) {
-	f := &Follower{App: a, Client: c, RunID: id, gates: gates, show: NewShow(ctx, a)}
+	f := &Follower{App: a, Client: c, RunID: id, gates: gates, person: notices.At(a), show: NewShow(ctx, a)}
+	defer f.person.Close()
 	err := f.watch(ctx)
 	if f.asking != nil {
 		f.asking.close(true)
@@ -134,7 +138,7 @@ func (f *Follower) event(ctx context.Context, item client.Item) (end bool, err e
 	f.show.Event(item)
 	switch d := item.Payload.(type) {
 	case *events.GateOpenedData:
-		err = f.opened(ctx, d)
+		err = f.opened(ctx, item, d)
 	case *events.CallPreviewedData:
 		if f.asking != nil && f.asking.gate.Gate == d.Gate {
 			f.asking.preview(ctx, f.Client, d)
@@ -145,19 +149,23 @@ func (f *Follower) event(ctx context.Context, item client.Item) (end bool, err e
 		f.closed(ctx, d.Gate)
 	case *events.GateExpiredData:
 		f.closed(ctx, d.Gate)
+	case *events.RunCompletedData, *events.RunFailedData, *events.RunPausedData:
+		f.person.Saw(item)
 	}
 	return f.state.Status == events.Paused || f.state.Status.Ended(), err
 }
 
-func (f *Follower) opened(ctx context.Context, g *events.GateOpenedData) error {
+func (f *Follower) opened(ctx context.Context, item client.Item, g *events.GateOpenedData) error {
 	// The event may be an old one of a run that is taken up again.
 	if s, err := f.Client.State(ctx, f.RunID); err == nil && s.Gate(g.Gate) != nil &&
 		s.Gate(g.Gate).Status != run.GatePending {
 		return nil
 	}
-	switch {
-	case f.gates.Yes:
+	if f.gates.Yes {
 		return f.Answer(ctx, g, gateprompt.Answer{Yes: true})
+	}
+	f.person.Saw(item)
+	switch {
 	case f.App.CanAsk():
 		f.open = append(f.open, g)
 		f.ask(ctx)
@@ -206,6 +214,7 @@ func (f *Follower) typed(ctx context.Context, line string, ok bool) error {
 	if !done {
 		return nil
 	}
+	f.person.Acted(time.Now())
 	g := f.asking.gate
 	f.asking.close(!ok)
 	f.asking, f.open = nil, f.open[1:]

@@ -19,6 +19,7 @@ import (
 	"github.com/inspan/inspan/internal/cli/dispatch"
 	"github.com/inspan/inspan/internal/cli/gateprompt"
 	"github.com/inspan/inspan/internal/cli/lineedit"
+	"github.com/inspan/inspan/internal/cli/notices"
 	"github.com/inspan/inspan/internal/cli/runtree"
 	"github.com/inspan/inspan/internal/cli/terminal"
 	"github.com/inspan/inspan/internal/core/view"
@@ -108,6 +109,8 @@ type repl struct {
 	// is what the inputs of this program cost.
 	interrupted *attachment
 	spent       events.MicroUSD
+	// person is called where an input's run needs one, or took long.
+	person *notices.Person
 }
 
 // Signals returns a channel of each Ctrl+C until stop is called.
@@ -146,7 +149,8 @@ func converse(ctx context.Context, a *app.App, f dispatch.RunFlags, agent string
 	if err != nil {
 		return err
 	}
-	r := &repl{app: a, c: h.C, flags: f, breaks: breaks, others: others}
+	r := &repl{app: a, c: h.C, flags: f, breaks: breaks, others: others, person: notices.At(a)}
+	defer r.person.Close()
 	if copied != nil {
 		r.root, r.files.list = copied.Root(), copied.Files
 	}
@@ -291,6 +295,7 @@ func (r *repl) turn(ctx context.Context, text string) error {
 	p := r.app.Paint()
 	t := &turnRun{r: r, c: r.c, id: task.ID, draw: runtree.Drawing{Paint: p, Tail: map[string]string{}},
 		canvas: terminal.Canvas{Screen: r.app.Term}}
+	r.person.Acted(time.Now())
 	err = t.follow(ctx, task)
 	if t.state.Sequence > 0 {
 		r.last = t.state

@@ -194,6 +194,9 @@ func (t *turnRun) event(ctx context.Context, item client.Item) (end bool, err er
 		}
 	case *events.GateOpenedData:
 		t.open = append(t.open, d)
+		if !t.r.flags.Yes {
+			t.r.person.Saw(item)
+		}
 	case *events.GateVotedData:
 		t.print("    " + t.draw.Dim(view.Text(d)))
 	default:
@@ -209,10 +212,12 @@ func (t *turnRun) event(ctx context.Context, item client.Item) (end bool, err er
 	}
 	t.redraw()
 	if t.state.Status.Ended() {
+		t.r.person.Saw(item)
 		t.endText(true)
 		return true, nil
 	}
 	if t.state.Status == events.Paused {
+		t.r.person.Saw(item)
 		return t.paused(ctx)
 	}
 	return false, t.ask(ctx)
@@ -328,6 +333,7 @@ func (t *turnRun) answered(ctx context.Context, a verdictOf) (end bool, err erro
 	q := t.asking
 	q.cancel()
 	t.asking = nil
+	t.r.person.Acted(time.Now())
 	switch {
 	case errors.Is(a.err, context.Canceled) && ctx.Err() == nil: // another person has answered, or the run has ended
 		t.print(t.draw.Dim("    answered elsewhere"))

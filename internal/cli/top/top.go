@@ -10,7 +10,9 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/inspan/inspan/internal/cli/app"
+	"github.com/inspan/inspan/internal/cli/notices"
 	"github.com/inspan/inspan/internal/cli/terminal"
+	"github.com/inspan/inspan/internal/notify"
 	"github.com/inspan/inspan/pkg/client"
 )
 
@@ -31,7 +33,8 @@ func Command(a *app.App) *cobra.Command {
 		Use: "top", Short: "Show what the station does: roles, queues, runs under way, gates, cost of today",
 		Long: `Shows the station, drawn again in place until Ctrl+C: of each role the instances that are up, the messages that wait for it
 and that it works on (open), and how long it was given nothing although something waits (lag); the runs under way, with what
-each waits for (phase); the gates that wait; and what the runs cost that began today.
+each waits for (phase); the gates that wait; and what the runs cost that began today. At a terminal a gate that opens, and
+a run that fails, ends or pauses by itself, call you as the settings notify.* say.
 
 Without a terminal, and with --once, it prints one overview. With --json each overview is a line, until Ctrl+C or, with
 --once, one. It needs no more rights than watching.`,
@@ -51,6 +54,10 @@ func (a *topCommand) run(ctx context.Context, c *client.Client, _ []string) erro
 	once := a.once || !a.JSON && !a.Term.TTY
 	r := &reader{c: c, zone: a.Zone(), phases: map[string]phase{}}
 	s := &screen{App: a.App, canvas: terminal.Canvas{Screen: a.Term}}
+	if !once && a.Term.TTY && !a.JSON && !a.Local {
+		stop := a.call(ctx, c)
+		defer stop()
+	}
 	for {
 		one, cancel := context.WithTimeout(ctx, a.Wait)
 		o, err := r.read(one)
@@ -70,6 +77,32 @@ func (a *topCommand) run(ctx context.Context, c *client.Client, _ []string) erro
 		case <-time.After(a.every):
 		}
 	}
+}
+
+// call calls the person about the runs of the station, until stop is called. Who may not follow them all is not called.
+func (a *topCommand) call(ctx context.Context, c *client.Client) (stop func()) {
+	ctx, cancel := context.WithCancel(ctx)
+	called, ended := notices.At(a.App), make(chan struct{})
+	go func() {
+		defer close(ended)
+		from, err := c.Runs().Now(ctx, notify.Kinds()...)
+		if err != nil {
+			return
+		}
+		for p, err := range c.Runs().Follow(ctx, from) {
+			if err != nil {
+				return
+			}
+			s, err := c.State(ctx, p.Run)
+			if err != nil {
+				continue // it ends, or that run is for inspan audit
+			}
+			if n, ok := notices.Of(a.App, s, p.Event, p.Payload); ok && (n.Kind == notify.Gate || !n.Attended) {
+				called.See(time.Now(), n)
+			}
+		}
+	}()
+	return func() { cancel(); <-ended; called.Close() }
 }
 
 // screen shows overviews.

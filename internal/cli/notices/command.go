@@ -1,0 +1,197 @@
+package notices
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/inspan/inspan/internal/cli/app"
+	"github.com/inspan/inspan/internal/disk"
+	"github.com/inspan/inspan/internal/notify"
+	"github.com/inspan/inspan/pkg/client"
+)
+
+// notifyCommand is inspan notify.
+type notifyCommand struct {
+	*app.App
+	by, project, keep string
+	all               bool
+}
+
+// Command makes inspan notify.
+func Command(a *app.App) *cobra.Command {
+	c := &notifyCommand{App: a}
+	cmd := &cobra.Command{
+		Use: "notify", Short: "Call you when a gate waits, or a run fails, ends or pauses by itself",
+		Long: `Stays beside the station and prints a line for each gate that opens and each run that fails, ends or is paused by itself,
+with the command to type next, until Ctrl+C. At a terminal it rings the bell and asks the terminal for a desktop notice; where
+notify.command is set in ~/.config/inspan/config.yaml, that command is run, with the notice as JSON on its standard input.
+
+The ends of inputs of inspan repl, and of runs that another run started, are left out: --all has them too. Gates are
+never left out, but for those that were answered meanwhile. It needs no more rights than watching.
+
+Each event is notified once, also when the connection was lost. With --keep the position in the log is kept in a file: what
+came while this program was not running is notified when it runs again.`,
+		Example: `  inspan notify
+  inspan notify --by anna --keep ~/.local/state/inspan/notify.json
+  inspan notify --project payments --json | jq -r .command`,
+		Args: app.Args(0),
+		RunE: a.Connected(c.run),
+	}
+	fl := cmd.Flags()
+	fl.StringVar(&c.by, "by", "", "only runs that were asked for in this name")
+	fl.StringVar(&c.project, "project", "", "only runs of this project")
+	fl.StringVar(&c.keep, "keep", "", "file to keep the position in the log in, so that the next start goes on there")
+	fl.BoolVar(&c.all, "all", false, "also the ends of inputs of inspan repl and of runs that other runs started")
+	return cmd
+}
+
+func (a *notifyCommand) run(ctx context.Context, c *client.Client, _ []string) error {
+	if a.Local {
+		return app.Usage("a local store is used by one program at a time, which shows its own runs: inspan notify needs a station over NATS")
+	}
+	sinks, err := Sinks(a.App)
+	if err != nil {
+		return err
+	}
+	defer func() {
+		for _, s := range sinks {
+			s.Close()
+		}
+	}()
+	wait, cancel := context.WithTimeout(ctx, a.Wait)
+	from, err := a.begin(wait, c)
+	cancel()
+	if err != nil {
+		return err
+	}
+	if a.Term.TTY && !a.JSON {
+		fmt.Fprintln(a.Out, a.Paint().Dim("Notices of station "+c.Station()+"; Ctrl+C ends."))
+	}
+	for p, err := range c.Runs().Follow(ctx, from) {
+		if ctx.Err() != nil {
+			return nil //nolint:nilerr // the person ended it
+		}
+		if err != nil {
+			return err
+		}
+		if err := a.event(ctx, c, sinks, p); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// event notifies one, and then keeps the position: after a crash between the two it is notified again.
+func (a *notifyCommand) event(ctx context.Context, c *client.Client, sinks []notify.Sink, p client.Passing) error {
+	s, err := c.State(ctx, p.Run)
+	for ; err != nil && ctx.Err() == nil && !errors.Is(err, client.ErrDenied); s, err = c.State(ctx, p.Run) {
+		if errors.Is(err, client.ErrNotFound) || c.Connected() {
+			break // a log that does not fold is for inspan audit
+		}
+		select { // the connection comes back by itself
+		case <-time.After(time.Second):
+		case <-ctx.Done():
+		}
+	}
+	if ctx.Err() != nil {
+		return nil
+	}
+	if errors.Is(err, client.ErrDenied) {
+		return err
+	}
+	if n, ok := Of(a.App, s, p.Event, p.Payload); err == nil && ok && a.wanted(n) {
+		if err := a.print(n); err != nil {
+			return err
+		}
+		for _, sink := range sinks {
+			if err := sink.Send(ctx, n); err != nil && ctx.Err() == nil {
+				return fmt.Errorf("notify of run %s: %w", n.Run, err)
+			}
+		}
+	}
+	return a.save(c.Station(), p.Next)
+}
+
+// wanted reports whether a notice is asked for.
+func (a *notifyCommand) wanted(n notify.Notice) bool {
+	return (a.by == "" || a.by == n.By) && (a.project == "" || a.project == n.Project) &&
+		(a.all || n.Kind == notify.Gate || !n.Attended)
+}
+
+func (a *notifyCommand) print(n notify.Notice) error {
+	if a.JSON {
+		b, err := json.Marshal(n)
+		if err == nil {
+			_, err = fmt.Fprintf(a.Out, "%s\n", b)
+		}
+		return err
+	}
+	p, text := a.Paint(), n.Text
+	switch n.Kind {
+	case notify.Gate, notify.Paused:
+		text = p.Yellow(text)
+	case notify.Failed:
+		text = p.Red(text)
+	case notify.Completed:
+		text = p.Green(text)
+	}
+	_, err := fmt.Fprintf(a.Out, "%s %s\n  %s\n", n.Time.In(a.Zone()).Format("15:04:05"), text, p.Dim(n.Command))
+	return err
+}
+
+// kept is the file of --keep.
+type kept struct {
+	Station  string          `json:"station"`
+	Position client.Position `json:"position"`
+}
+
+// begin is where to begin: where the file says, else now.
+func (a *notifyCommand) begin(ctx context.Context, c *client.Client) (client.Position, error) {
+	now, err := c.Runs().Now(ctx, notify.Kinds()...)
+	if err != nil || a.keep == "" {
+		return now, err
+	}
+	text, err := os.ReadFile(a.keep)
+	if errors.Is(err, fs.ErrNotExist) {
+		return now, a.save(c.Station(), now)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("read the position: %w", err)
+	}
+	var k kept
+	if err := json.Unmarshal(text, &k); err != nil || k.Position == nil {
+		return nil, app.Usage("%s is not a file that inspan notify made; name another one with --keep", a.keep)
+	}
+	if k.Station != c.Station() {
+		return nil, app.Usage("%s is for station %s, this one is %s; name another file with --keep", a.keep, k.Station,
+			c.Station())
+	}
+	for kind := range now { // types that a later program notifies begin now
+		if at, ok := k.Position[kind]; ok {
+			now[kind] = at
+		}
+	}
+	return now, nil
+}
+
+// save keeps a position. The file is whole at any time.
+func (a *notifyCommand) save(station string, p client.Position) error {
+	if a.keep == "" {
+		return nil
+	}
+	text, err := json.Marshal(kept{station, p})
+	if err != nil {
+		return fmt.Errorf("encode the position: %w", err)
+	}
+	if err := disk.Replace(a.keep, append(text, '\n'), 0o600); err != nil {
+		return fmt.Errorf("keep the position: %w", err)
+	}
+	return nil
+}
