@@ -58,6 +58,8 @@ const talker = `turns:
     text: It ran.
   - when: {message: {contains: "run it"}}
     text: It was not permitted.
+  - when: {message: {contains: "mark it"}}
+    text: "# Plan\nUse **two** steps: \x60make\x60 it.\n- see [docs](https://x.y)\n\x60\x60\x60sh\nls *\n\x60\x60\x60\nend\n"
   - text: Hello Ada.
 `
 
@@ -114,6 +116,9 @@ func TestReplPiped(t *testing.T) {
 	})
 	t.Run("SESS-17 what is typed reaches the model as it was typed", func(t *testing.T) {
 		holds(d.piped("say it back\n", "repl", "talker", "--session", "typed"), 0, "got <say it back>\n")
+	})
+	t.Run("SESS-16 over a pipe Markdown is as the model wrote it", func(t *testing.T) {
+		holds(d.piped("mark it\n", "repl", "talker", "--session", "marked"), 0, "# Plan\n", "Use **two** steps: `make` it.\n", "- see [docs](https://x.y)\n", "```sh\n", "ls *\n")
 	})
 	t.Run("TEST-12c SESS-17 the commands of the conversation", func(t *testing.T) {
 		file := filepath.Join(d.dir, "talk.md")
@@ -247,6 +252,16 @@ func TestReplTerminal(t *testing.T) {
 		at = tm.sees(at, "The name was told before.")
 		at = tm.sees(at, "You are Ada.")
 		at = tm.sees(at, "› ")
+	})
+	t.Run("SESS-16 Markdown of an answer is shown as what it means, as it comes", func(t *testing.T) {
+		tm.types("mark it\r")
+		at = tm.sees(at, "Use two steps: make it.")
+		at = tm.sees(at, "› ")
+		for _, want := range []string{"\x1b[1mPlan\x1b[0m", "\x1b[1mtwo\x1b[0m", "\x1b[36mmake\x1b[0m", "  • see docs \x1b[2m(https://x.y)\x1b[0m", "\x1b[36m  ls *\x1b[0m"} {
+			if !strings.Contains(tm.seen.String(), want) {
+				t.Errorf("no %q in %q", want, tm.seen.String())
+			}
+		}
 	})
 	t.Run("SESS-17 Ctrl+C stops the task and not the session", func(t *testing.T) {
 		tm.types("take long\r")

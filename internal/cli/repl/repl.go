@@ -46,7 +46,8 @@ func Command(a *app.App, others func(*app.App) []*cobra.Command) *cobra.Command 
 		Long: `Each line is a task for the agent. It works in the session's directory and knows the conversation so far, of this
 process or another one, today or last week: the conversation is in the station, not in this program.
 
-What the model says is shown as it comes, each tool call with its outcome in one line. A gate is asked about at once.
+What the model says is shown as it comes, its Markdown as headings, lists, code and links where colour is shown, each tool call
+with its outcome in one line. A gate is asked about at once.
 Ctrl+C while the agent works stops the task and keeps the session; at an empty prompt it leaves. A line that ends with \
 goes on on the next one, and what is pasted is one input. Lines that begin with / are commands: /help lists them.
 

@@ -69,19 +69,17 @@ func (t *turnRun) write(d client.Piece) {
 	if t.text == nil {
 		t.begin(d.Turn)
 	}
-	thinking := d.Event == "thinking"
-	if style := t.text.flow.Style != nil; style != thinking {
-		t.text.flow.End()
-		t.text.flow.Style = nil
-		if thinking {
-			t.text.flow.Style = t.draw.Dim
-		}
-	}
 	text := view.Whole(d.Text)
-	if !thinking {
-		t.text.shown.WriteString(text)
+	if thinking := d.Event == "thinking"; t.text.thinks != thinking {
+		t.text.end()
+		t.text.thinks = thinking
 	}
-	t.text.flow.Add(text)
+	if t.text.thinks {
+		t.text.thought.Add(text)
+		return
+	}
+	t.text.shown.WriteString(text)
+	t.text.said.Add(text)
 }
 
 // behind reports whether events are still to come before what the model says: those of the run's beginning, or of open
@@ -103,13 +101,12 @@ func (t *turnRun) begin(turn int) {
 	t.heading(turn)
 	t.canvas.Clear()
 	t.sized()
-	t.text = &turnText{flow: terminal.Wrapper{Indent: "  ", Write: func(s string) {
-		_, _ = io.WriteString(t.r.app.Out,
-			s)
-	}}}
+	flow := terminal.Wrapper{Indent: "  ", Write: func(s string) { _, _ = io.WriteString(t.r.app.Out, s) }}
 	if t.r.app.Term.TTY {
-		t.text.flow.Width = min(t.draw.Width-2, 100)
+		flow.Width = min(t.draw.Width-2, 100)
 	}
+	t.text = &turnText{thought: flow, said: terminal.Markdown{Flow: flow, Paint: t.draw.Paint}}
+	t.text.thought.Style = t.draw.Dim
 }
 
 // endText ends the line that is being written; the turn may still go on, unless it is over.
@@ -117,7 +114,7 @@ func (t *turnRun) endText(over bool) {
 	if t.text == nil {
 		return
 	}
-	t.text.flow.End()
+	t.text.end()
 	if over {
 		t.text = nil
 	}
@@ -135,7 +132,7 @@ func (t *turnRun) finishText(d *events.TurnFinishedData) {
 	t.heading(t.tree.Turns)
 	if whole != "" && shown != whole {
 		t.begin(t.tree.Turns)
-		t.text.flow.Add(whole)
+		t.text.said.Add(whole)
 		t.endText(true)
 	}
 }

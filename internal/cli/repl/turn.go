@@ -49,8 +49,17 @@ type turnRun struct {
 
 // turnText is one turn's text as it is written.
 type turnText struct {
-	flow  terminal.Wrapper
-	shown strings.Builder
+	// thought is reasoning, said the answer; thinks is true where the last piece was reasoning.
+	thought terminal.Wrapper
+	said    terminal.Markdown
+	thinks  bool
+	shown   strings.Builder
+}
+
+// end ends the line that is being written.
+func (t *turnText) end() {
+	t.thought.End()
+	t.said.End()
 }
 
 // gateQuestion is one that a person is asked while the run goes on.

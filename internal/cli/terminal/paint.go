@@ -1,7 +1,5 @@
 package terminal
 
-import ()
-
 // Paint colours text, or leaves it as it is.
 type Paint bool
 

@@ -18,39 +18,69 @@ type Wrapper struct {
 	Style func(string) string
 
 	column int
-	word   strings.Builder
-	// wordWidth is about the width of the word so far; open is true where its beginning has been written.
+	// word is what stands without a space so far, in parts of one style each; wordWidth is about its width. split is true
+	// where its beginning has been written.
+	word      []part
 	wordWidth int
 	split     bool
-	// gap is the space before the word, begun that something stands on this line.
+	// gap is the space before the word, started that something stands on this line.
 	gap     string
 	started bool
+	// lead stands behind the indent of the next line, hang behind that of the lines after it, until the text has a line of
+	// its own again.
+	lead, hang string
+}
+
+// part is a piece of a word.
+type part struct {
+	text  string
+	style func(string) string
 }
 
 // Add writes what can be written: the last word waits for its end.
-func (f *Wrapper) Add(text string) {
+func (f *Wrapper) Add(text string) { f.styled(text, f.Style) }
+
+// styled is Add in another style.
+func (f *Wrapper) styled(text string, style func(string) string) {
+	own := false // whether the last part is of this call
 	for _, r := range text {
 		switch r {
 		case '\n':
 			f.flush()
 			f.newline()
+			f.lead, f.hang, own = "", "", false
 		case ' ', '\t':
 			f.flush()
-			f.split = false
+			f.split, own = false, false
 			f.gap += string(r)
 		default:
-			f.word.WriteRune(r)
+			if !own {
+				f.word, own = append(f.word, part{style: style}), true
+			}
+			f.word[len(f.word)-1].text += string(r)
 			f.wordWidth += ansi.StringWidth(string(r))
 			switch {
 			case spaceless(r):
 				f.flush()
-				f.split = false
+				f.split, own = false, false
 			case f.Width > 0 && f.wordWidth >= f.Width: // wider than a line: it is shown as it comes, and the terminal breaks it
 				f.flush()
-				f.split = true
+				f.split, own = true, false
 			}
 		}
 	}
+}
+
+// whole writes a text on a line of its own that is not broken.
+func (f *Wrapper) whole(text string, style func(string) string) {
+	f.End()
+	if text = strings.TrimRight(text, " \t"); text != "" {
+		if style != nil {
+			text = style(text)
+		}
+		f.Write(f.Indent + text)
+	}
+	f.newline()
 }
 
 // spaceless reports whether a line may be broken behind a character.
@@ -63,27 +93,30 @@ func (f *Wrapper) newline() {
 
 // flush writes the last word.
 func (f *Wrapper) flush() {
-	word := f.word.String()
-	if word == "" {
+	if len(f.word) == 0 {
 		return
 	}
-	f.word.Reset()
-	f.wordWidth = 0
-	wide := ansi.StringWidth(word)
+	wide := 0
+	for _, p := range f.word {
+		wide += ansi.StringWidth(p.text)
+	}
 	if f.Width > 0 && f.started && !f.split && f.column+len(f.gap)+wide > f.Width {
 		f.newline()
+		f.lead = f.hang
 	}
 	if !f.started {
-		f.Write(f.Indent)
-		f.column, f.started = len(f.Indent), true
+		f.Write(f.Indent + f.lead)
+		f.column, f.started = ansi.StringWidth(f.Indent+f.lead), true
 	}
-	if f.Style != nil {
-		f.Write(f.Style(f.gap + word))
-	} else {
-		f.Write(f.gap + word)
+	f.Write(f.gap)
+	for _, p := range f.word {
+		if p.style != nil {
+			p.text = p.style(p.text)
+		}
+		f.Write(p.text)
 	}
 	f.column += len(f.gap) + wide
-	f.gap = ""
+	f.gap, f.word, f.wordWidth = "", f.word[:0], 0
 }
 
 // End writes the rest and ends the line.
@@ -92,5 +125,5 @@ func (f *Wrapper) End() {
 	if f.started {
 		f.newline()
 	}
-	f.gap = ""
+	f.gap, f.lead, f.hang = "", "", ""
 }
