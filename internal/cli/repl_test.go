@@ -60,6 +60,8 @@ const talker = `turns:
     text: It was not permitted.
   - when: {message: {contains: "mark it"}}
     text: "# Plan\nUse **two** steps: \x60make\x60 it.\n- see [docs](https://x.y)\n\x60\x60\x60sh\nls *\n\x60\x60\x60\nend\n"
+  - when: {message: {contains: "Sum up this conversation"}}
+    text: "They said: I am Ada."
   - text: Hello Ada.
 `
 
@@ -116,6 +118,14 @@ func TestReplPiped(t *testing.T) {
 	})
 	t.Run("SESS-17 what is typed reaches the model as it was typed", func(t *testing.T) {
 		holds(d.piped("say it back\n", "repl", "talker", "--session", "typed"), 0, "got <say it back>\n")
+	})
+	t.Run("SESS-17 LOOP-9 /compact goes on from a summary in place of the conversation", func(t *testing.T) {
+		s := d.piped("/compact\nI am Ada\n/compact keep names\n/history\nwho am I?\n", "repl", "talker", "--session", "short")
+		holds(s, 0, "nothing to sum up yet", "in place of 4 messages", "You are Ada.")
+		_, after, _ := strings.Cut(s.out, "in place of")
+		if strings.Contains(after, "Hello Ada.") || strings.Contains(after, "The person adds: keep names") || !strings.Contains(after, "They said: I am Ada.") {
+			t.Errorf("the history is\n%s", after)
+		}
 	})
 	t.Run("SESS-16 over a pipe Markdown is as the model wrote it", func(t *testing.T) {
 		holds(d.piped("mark it\n", "repl", "talker", "--session", "marked"), 0, "# Plan\n", "Use **two** steps: `make` it.\n", "- see [docs](https://x.y)\n", "```sh\n", "ls *\n")

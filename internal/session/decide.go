@@ -169,11 +169,13 @@ const (
 	Clear  = "clear"
 	Delete = "delete"
 	Import = "import"
+	// Compact puts messages in the place of a conversation that they sum up.
+	Compact = "compact"
 )
 
 // Actions lists them.
 func Actions() []string {
-	return []string{Start, Set, Pause, Resume, Finish, Unlock, Clear, Delete, Import}
+	return []string{Start, Set, Pause, Resume, Finish, Unlock, Clear, Delete, Import, Compact}
 }
 
 // Wish is a control with where it came from: Input is its position in the input stream.
@@ -181,7 +183,7 @@ type Wish struct {
 	events.SessionControl
 	Session string
 	Input   uint64
-	// Part is where the messages of an import are stored.
+	// Part is where the messages of an import or a compaction are stored.
 	Part events.Ref
 }
 
@@ -199,7 +201,11 @@ func Steer(e State, w Wish, standing map[string]Standing, now time.Time) (State,
 		return e, &Refused{"session_has_history", fmt.Sprintf("session %q has a conversation of %d messages", e.ID,
 			e.Messages), "name another session, or forget that conversation: inspan session clear " + e.ID}
 	}
-	if w.Action == Finish || w.Action == Unlock || w.Action == Clear || w.Action == Delete || w.Action == Import {
+	if w.Action == Compact && (e.History == nil || e.History.SHA256 != w.Of) {
+		return e, &Refused{"session_changed", fmt.Sprintf("the conversation of session %q is not the one that was summed up",
+			e.ID), "sum it up again"}
+	}
+	if w.Action == Finish || w.Action == Unlock || w.Action == Clear || w.Action == Delete || gives(w.Action) {
 		if w.Action == Delete && w.Before != nil && e.UsedAt.After(*w.Before) {
 			return e, &Refused{"session_used", fmt.Sprintf("session %q was used since %s", e.ID,
 				w.Before.UTC().Format(time.RFC3339)), "nothing was deleted; inspan session info " + e.ID}
@@ -219,12 +225,15 @@ func Steer(e State, w Wish, standing map[string]Standing, now time.Time) (State,
 	switch w.Action {
 	case Start, Set:
 		d.Mode, d.SessionSettings = cmp.Or(w.Mode, e.Mode), settled(e.SessionSettings, w)
-	case Import:
+	case Import, Compact:
 		d.Part, d.Messages = &w.Part, len(w.Messages)
 	default: // the action says it all
 	}
 	return e.then(d, now), nil
 }
+
+// gives reports whether messages go with an action.
+func gives(action string) bool { return action == Import || action == Compact }
 
 // freed takes the locks away that are no one's. Unlock takes those of runs that may still be born, and of held ones,
 // too.
@@ -233,7 +242,7 @@ func freed(e State, w Wish, standing map[string]Standing, now time.Time) (State,
 		takes := lapsed(h, standing, now) || standing[h.Run] != Living && (w.Action == Unlock || w.Stop)
 		if !takes {
 			r := Locked(e.Session, h)
-			if w.Action != Clear && w.Action != Import {
+			if w.Action != Clear && !gives(w.Action) {
 				r.Hint = fmt.Sprintf("wait for it: inspan logs %s --follow; or stop the run too: inspan session %s %s --stop",
 					h.Run, w.Action, e.ID)
 			}
@@ -266,8 +275,10 @@ func Check(c events.SessionControl) error {
 		return fmt.Errorf("unknown action %.80q: the actions are %s", c.Action, strings.Join(Actions(), ", "))
 	case c.Action != Start && c.Action != Set && (c.Mode != "" || c.SessionSettings != events.SessionSettings{}):
 		return fmt.Errorf("settings go with %s and %s, not with %s", Start, Set, c.Action)
-	case (c.Action == Import) != (len(c.Messages) > 0):
-		return fmt.Errorf("messages go with %s, and it needs some", Import)
+	case gives(c.Action) != (len(c.Messages) > 0):
+		return fmt.Errorf("messages go with %s and %s, and they need some", Import, Compact)
+	case (c.Action == Compact) != (c.Of != ""):
+		return fmt.Errorf("the digest of what is replaced goes with %s, and it needs it", Compact)
 	case len(c.Prompt) > events.MaxSessionPrompt:
 		return fmt.Errorf("the system prompt has %d bytes, the limit is %d", len(c.Prompt), events.MaxSessionPrompt)
 	case strings.ContainsRune(c.Prompt, 0):

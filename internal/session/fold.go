@@ -135,6 +135,8 @@ func (s State) steered(d *events.SessionSteeredData, at time.Time) (State, error
 		s.History, s.Parts, s.Messages, s.InputTokens, s.OutputTokens, s.UpdatedAt = nil, 0, 0, 0, 0, at
 	case Import:
 		s.History, s.Parts, s.Messages, s.UsedAt, s.UpdatedAt = d.Part, 1, d.Messages, at, at
+	case Compact:
+		s.History, s.Parts, s.Messages, s.UpdatedAt = d.Part, 1, d.Messages, at
 	case Delete:
 		s.Session = events.Session{ID: s.ID, Status: events.SessionDeleted, Fence: s.Fence, Born: s.Fence + 1,
 			Inputs: s.Inputs, CreatedAt: s.CreatedAt, UsedAt: at}

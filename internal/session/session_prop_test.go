@@ -90,8 +90,11 @@ func (w *world) steer(t *rapid.T) {
 			w.settle(t, id, fence)
 		}
 	}
-	took := w.e.Took(w.input)
-	next, err := session.Steer(w.e, session.Wish{Session: "s", Input: w.input, SessionControl: events.SessionControl{Action: action, Stop: rapid.Bool().Draw(t, "stop")}}, w.runs, w.now)
+	took, of := w.e.Took(w.input), ""
+	if w.e.History != nil && rapid.Bool().Draw(t, "of") {
+		of = w.e.History.SHA256
+	}
+	next, err := session.Steer(w.e, session.Wish{Session: "s", Input: w.input, SessionControl: events.SessionControl{Action: action, Of: of, Stop: rapid.Bool().Draw(t, "stop")}}, w.runs, w.now)
 	if err != nil {
 		return
 	}
@@ -103,7 +106,7 @@ func (w *world) steer(t *rapid.T) {
 	if !took && (action == session.Clear || action == session.Delete) {
 		w.parts = 0
 	}
-	if !took && action == session.Import {
+	if !took && (action == session.Import || action == session.Compact) {
 		w.parts = 1
 	}
 	w.e = next

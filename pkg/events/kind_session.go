@@ -118,14 +118,14 @@ type SessionSettledData struct {
 // SessionSteeredData is the payload of session.steered.
 type SessionSteeredData struct {
 	Event string `json:"event"`
-	// Action of the control: start, set, pause, resume, end, unlock, clear, delete or import.
+	// Action of the control: start, set, pause, resume, end, unlock, clear, delete, import or compact.
 	Action string `json:"action"`
 	// Input is the position of the control in the input stream.
 	Input uint64 `json:"input"`
 	// Mode and settings that the session has from now on, after start and set.
 	Mode SessionMode `json:"mode,omitempty"`
 	SessionSettings
-	// Part and Messages of the conversation that was imported.
+	// Part and Messages of the conversation that was imported, or that stands for the one before.
 	Part     *Ref   `json:"part,omitempty"`
 	Messages int    `json:"messages,omitempty"`
 	By       string `json:"by,omitempty"`

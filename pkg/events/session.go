@@ -201,7 +201,7 @@ type Part struct {
 
 // SessionControl is what a user publishes on a session's control subject.
 type SessionControl struct {
-	// Action is start, set, pause, resume, end, unlock, clear, delete or import.
+	// Action is start, set, pause, resume, end, unlock, clear, delete, import or compact.
 	Action string `json:"action"`
 	// Mode and Settings of start and set; an empty one stays as it is, "-" takes a setting away.
 	Mode SessionMode `json:"mode,omitempty"`
@@ -212,7 +212,9 @@ type SessionControl struct {
 	// Before lets delete do its work only where the session was not used since; nil for always.
 	Before *time.Time `json:"before,omitempty"`
 	// Messages of import become the history of a session that has none, as a task's history would; at most MaxGiven.
+	// Those of compact take the place of the history whose newest part has the digest Of, and of no other.
 	Messages []Message `json:"messages,omitempty"`
+	Of       string    `json:"of,omitempty"`
 	By       string    `json:"by,omitempty"`
 	Reason   string    `json:"reason,omitempty"`
 }

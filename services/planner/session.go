@@ -253,7 +253,7 @@ func (r *Role) session(ctx context.Context, m kernel.Message, id string) error {
 			return e, err
 		}
 		next, err := session.Steer(e, w, standing, time.Now().UTC())
-		if err != nil || w.Action != session.Import {
+		if err != nil || w.Action != session.Import && w.Action != session.Compact {
 			return next, err
 		}
 		// Only what is taken is stored.

@@ -302,6 +302,33 @@ func TestSessionControl(t *testing.T) {
 		d.refused(control(9, "other", `{"action":"start","messages":[{"role":"user","content":"a"},{"role":"assistant","content":"b"}]}`), "bad_input")
 		d.refused(control(9, "other", `{"action":"import","messages":[{"role":"user","content_ref":{"sha256":"00","size":1}},{"role":"assistant","content":"b"}]}`), "bad_input")
 	})
+	t.Run("SESS-10 LOOP-9 a summary takes the place of the conversation that it sums up, once, and of no other", func(t *testing.T) {
+		t.Parallel()
+		d := newDesk(t)
+		say := func(action, of, answer string) string {
+			return `{"action":"` + action + `",` + of + `"messages":[{"role":"user","content":"hello"},{"role":"assistant","content":"` + answer + `"}]}`
+		}
+		d.refused(control(6, "s", say("compact", `"of":"00",`, "sum")), "unknown_session")
+		d.must(control(7, "s", say("import", "", "hi")))
+		of := `"of":"` + d.session().History.SHA256 + `",`
+		d.refused(control(8, "s", say("compact", `"of":"00",`, "sum")), "session_changed")
+		d.refused(control(9, "s", say("compact", "", "sum")), "bad_input")
+		d.refused(control(9, "s", `{"action":"compact",`+of+`"messages":[]}`), "bad_input")
+		d.refused(control(9, "s", say("import", of, "hi")), "bad_input")
+		d.must(control(10, "s", say("compact", of, "sum")))
+		d.must(control(10, "s", say("compact", of, "sum"))) // delivered again
+		if e := d.session(); e.Messages != 2 || e.Parts != 1 || e.History == nil {
+			t.Errorf("%+v", e)
+		}
+		d.refused(control(11, "s", say("compact", of, "late")), "session_changed")
+		d.must(task("r1", "s", ""))
+		parts, _, err := history.Load(t.Context(), d.st.Blobs(), d.state("r1").Created.History, nil)
+		if err != nil || len(parts) != 1 || parts[0].Messages[1].Content != "sum" {
+			t.Errorf("%+v, %v", parts, err)
+		}
+		of = `"of":"` + d.session().History.SHA256 + `",`
+		d.refused(control(12, "s", say("compact", of, "while r1 works")), "session_locked")
+	})
 	t.Run("SESS-13 cleanup does not delete what was used meanwhile", func(t *testing.T) {
 		t.Parallel()
 		d := newDesk(t)

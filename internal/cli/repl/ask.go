@@ -112,7 +112,7 @@ func onRetry(_ context.Context, r *repl, _ string) error {
 	if r.before == "" {
 		return app.Usage("there is no input to send again")
 	}
-	return &inputError{r.before}
+	return &inputError{text: r.before}
 }
 
 // onModel shows or sets the model of the next inputs.

@@ -30,6 +30,7 @@ func commands() []command {
 		{"/help", "", "what can be typed", onHelp},
 		{"/model", "[NAME]", "the model of the next inputs, provider/name", onModel},
 		{"/context", "", "how full the model's context window is, and with what", onContext},
+		{"/compact", "[HINTS]", "have the agent sum the conversation up and go on from the summary", onCompact},
 		{"/cost", "", "tokens and money of this session", onCost},
 		{"/show", "[N]", "the whole result of call N of the last input; without N the list of them", onShow},
 		{"/diff", "", "what the session changed in its copy", onDiff},
@@ -55,7 +56,11 @@ func commands() []command {
 func (r *repl) all() []command { return append(commands(), r.own...) }
 
 // inputError has an input sent in place of a command.
-type inputError struct{ text string }
+type inputError struct {
+	text string
+	// then, if not nil, is called once the input's run was completed, in place of what goes with an input of a person.
+	then func(ctx context.Context) error
+}
 
 func (*inputError) Error() string { return "an input" }
 

@@ -120,6 +120,6 @@ func ownCommand(name, text string) command {
 		if len(whole) > events.MaxTask || strings.TrimSpace(whole) == "" {
 			return app.Usage("%s gives %d bytes, want 1 to %d", name, len(whole), events.MaxTask)
 		}
-		return &inputError{whole}
+		return &inputError{text: whole}
 	}}
 }

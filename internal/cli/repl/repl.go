@@ -232,7 +232,7 @@ func (r *repl) talk(ctx context.Context) error {
 		case strings.HasPrefix(text, "/"):
 			err = r.runCommand(ctx, text)
 			if in, ok := errors.AsType[*inputError](err); ok {
-				err = r.send(ctx, in.text)
+				err = r.instead(ctx, in)
 			}
 		case strings.HasPrefix(text, "!") && len(text) > 1 && r.input.Interactive():
 			err = r.shell(ctx, text[1:])
