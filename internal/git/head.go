@@ -1,6 +1,7 @@
 package git
 
 import (
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"errors"
@@ -142,10 +143,34 @@ func (s Status) Clean() bool {
 }
 
 // Status compares the working tree, files that git does not know included, with HEAD.
-func (h *history) Status(ctx context.Context) (Status, error) {
+func (h *history) Status(ctx context.Context) (Status, error) { return statusWith(ctx, h, call{}) }
+
+// FreshStatus is Status with an index of its own: the repository's may hide changes, since commands can mark files in it
+// as unchanged.
+func (h *history) FreshStatus(ctx context.Context) (Status, error) {
+	at, err := h.Head(ctx)
+	if err != nil {
+		return Status{}, err
+	}
+	dir, err := os.MkdirTemp(h.g.cfg.Temp, "inspan-index-")
+	if err != nil {
+		return Status{}, err
+	}
+	defer os.RemoveAll(dir)
+	c := call{env: []string{"GIT_INDEX_FILE=" + filepath.Join(dir, "index")}, private: []string{dir},
+		args: []string{"read-tree", cmp.Or(at.ID, "--empty")}}
+	if _, err := h.do(ctx, c); err != nil {
+		return Status{}, err
+	}
+	return statusWith(ctx, h, c)
+}
+
+// statusWith is the status of a repository by the index of a call.
+func statusWith(ctx context.Context, h *history, c call) (Status, error) {
 	s := Status{Underway: h.underway()}
-	out, err := h.run(ctx, "status", "--porcelain=v2", "-z", "--branch", "--untracked-files=all",
-		"--ignore-submodules=all", "--no-renames", "--no-ahead-behind")
+	c.args = []string{"status", "--porcelain=v2", "-z", "--branch", "--untracked-files=all", "--ignore-submodules=all",
+		"--no-renames", "--no-ahead-behind"}
+	out, err := h.do(ctx, c)
 	if err != nil {
 		return s, err
 	}

@@ -56,29 +56,41 @@ func (h *history) Holds(ctx context.Context, tip, commit string) (bool, error) {
 // of its id is ErrHostile.
 func (l *layout) proven(out []byte) (map[string][]string, error) {
 	parents := map[string][]string{}
-	for len(out) > 0 {
-		first, rest, _ := bytes.Cut(out, []byte("\n"))
-		head := strings.Fields(string(first))
-		if len(head) != 3 || head[1] != "commit" {
-			return nil, fmt.Errorf("commit %q cannot be read: %w", short(string(first)), ErrHostile)
-		}
-		size, err := strconv.Atoi(head[2])
-		if err != nil || size < 0 || size >= len(rest) {
-			return nil, fmt.Errorf("commit %.12s is truncated: %w", head[0], ErrHostile)
-		}
-		content := rest[:size]
-		if l.idOf("commit", content) != head[0] {
-			return nil, fmt.Errorf("the content of commit %.12s does not match its id: %w (clone it again)", head[0], ErrHostile)
-		}
+	err := l.objects(out, "commit", func(id string, content []byte) error {
 		top, _, _ := strings.Cut(string(content), "\n\n")
 		for line := range strings.SplitSeq(top, "\n") {
 			if p, ok := strings.CutPrefix(line, "parent "); ok {
-				parents[head[0]] = append(parents[head[0]], p)
+				parents[id] = append(parents[id], p)
 			}
+		}
+		return nil
+	})
+	return parents, err
+}
+
+// objects reads what cat-file --batch printed of objects of one kind. One whose content is not that of its id is
+// ErrHostile.
+func (l *layout) objects(out []byte, kind string, each func(id string, content []byte) error) error {
+	for len(out) > 0 {
+		first, rest, _ := bytes.Cut(out, []byte("\n"))
+		head := strings.Fields(string(first))
+		if len(head) != 3 || head[1] != kind {
+			return fmt.Errorf("%s %q cannot be read: %w", kind, short(string(first)), ErrHostile)
+		}
+		size, err := strconv.Atoi(head[2])
+		if err != nil || size < 0 || size >= len(rest) {
+			return fmt.Errorf("%s %.12s is truncated: %w", kind, head[0], ErrHostile)
+		}
+		content := rest[:size]
+		if l.idOf(kind, content) != head[0] {
+			return fmt.Errorf("the content of %s %.12s does not match its id: %w (clone it again)", kind, head[0], ErrHostile)
+		}
+		if err := each(head[0], content); err != nil {
+			return err
 		}
 		out = rest[size+1:]
 	}
-	return parents, nil
+	return nil
 }
 
 // idOf is the id of an object of a kind and a content.

@@ -1,0 +1,50 @@
+package gitwork
+
+import (
+	"context"
+
+	"github.com/inspan/inspan/internal/git"
+)
+
+// Files gives files of a commit from the repository of a workspace, as git.Repo.Files does. It only reads, and so waits
+// for no other work in the workspace.
+func (d *Desk) Files(ctx context.Context, dir, commit string, want func(path string) bool, take func(git.File) error) error {
+	r, err := d.reader(ctx, dir)
+	if err != nil {
+		return err
+	}
+	return r.Files(ctx, commit, want, take)
+}
+
+// Standing is what a repository has checked out.
+type Standing struct {
+	// Commit is empty before the first one.
+	Commit string
+	// Ahead says that Commit is another one than the base and has it among its ancestors, Clean that no file differs.
+	Ahead, Clean bool
+}
+
+// Standing says what the repository of a workspace has checked out; base may be empty for a run that began without a
+// commit.
+func (d *Desk) Standing(ctx context.Context, dir, base string) (s Standing, err error) {
+	r, err := d.reader(ctx, dir)
+	if err != nil {
+		return s, err
+	}
+	status, err := r.FreshStatus(ctx)
+	if err != nil {
+		return s, err
+	}
+	s.Commit, s.Clean = status.Head.ID, status.Clean()
+	if s.Ahead = s.Commit != "" && s.Commit != base; s.Ahead && base != "" {
+		s.Ahead, err = r.Holds(ctx, s.Commit, base)
+	}
+	return s, err
+}
+
+func (d *Desk) reader(ctx context.Context, dir string) (*git.Repo, error) {
+	if err := d.probe(ctx); err != nil {
+		return nil, err
+	}
+	return d.work(Job{Dir: dir}).open(ctx)
+}
