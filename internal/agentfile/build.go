@@ -47,6 +47,7 @@ func (p *parsing) build(root *node, name string) events.Agent {
 	a.Hooks = p.hooks(root.child("hooks"))
 	a.Sandbox = p.sandbox(root)
 	a.Artifacts = p.artifacts(root.child("artifacts"))
+	a.Accept = acceptOf(p, root.child("accept"))
 	a.Git = gitOf(root.child("git"))
 	a.MCP = p.servers(root)
 	p.compaction(root, &a)

@@ -45,6 +45,7 @@ func agentShape() shape {
 		"requires":    acts(requiresShape()),
 		"permissions": acts(shape{kinds: []kind{isMap}}),
 		"artifacts":   acts(artifactsShape()),
+		"accept":      acts(acceptShape()),
 		"guards":      acts(guardsShape()),
 		"hooks":       acts(hooksShape()),
 		"skills":      acts(mapping(map[string]field{"sources": acts(list(text(), MaxSkills))})),

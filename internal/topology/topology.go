@@ -81,13 +81,13 @@ var hearing = []Subscriptions{
 	{
 		Role: events.Executor,
 		Events: []events.Kind{events.RunCreated, events.PlanRequested, events.StepAllowed, events.CallFinished,
-			events.CallFailed, events.CallRefused, events.RunResumed},
+			events.CallFailed, events.CallRefused, events.RunResumed, events.CheckPassed, events.CheckFailed},
 		Timers:  []string{"turn"},
 		Workers: 64,
 	},
 	{
 		Role:    events.Toolrunner,
-		Events:  []events.Kind{events.CallAllowed, events.GateOpened},
+		Events:  []events.Kind{events.CallAllowed, events.GateOpened, events.StepClaimed},
 		Inputs:  []string{"session.*.sweep"},
 		Timers:  []string{"call"},
 		Workers: 32,

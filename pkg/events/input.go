@@ -55,6 +55,8 @@ type Task struct {
 	Depth  int    `json:"depth,omitempty"`
 	// Git are settings of this run that differ from those of its agent. A run with Repo or Git works in git.
 	Git *TaskGit `json:"git,omitempty"`
+	// Accept decides that the last steps of the run are done; without it the agents decide. A text is a command to run.
+	Accept *Accept `json:"accept,omitempty" jsonschema:"oneof_type=object;string"`
 	// LongRunning says whether the run needs all that the harness does for long work (LIFE-13); nil leaves it to
 	// Estimate and to the agent. Estimate is how long the work may take, such as "20m".
 	LongRunning *bool  `json:"long_running,omitempty"`

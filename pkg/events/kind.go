@@ -30,8 +30,12 @@ const (
 
 	StepReady    Kind = "step.ready"
 	StepAllowed  Kind = "step.allowed"
+	StepClaimed  Kind = "step.claimed"
 	StepFinished Kind = "step.finished"
 	StepFailed   Kind = "step.failed"
+
+	CheckPassed Kind = "check.passed"
+	CheckFailed Kind = "check.failed"
 
 	TurnDeferred Kind = "turn.deferred"
 	TurnFinished Kind = "turn.finished"
@@ -218,6 +222,15 @@ var vocabulary = [...]Type{
 	{GrantRevoked, Gatekeeper, "grant_revoked", Recorded, InLog, line((*GrantRevokedData).line),
 		"A standing grant of the run was taken back: no call is permitted on it from now on.",
 		func() Payload { return new(GrantRevokedData) }},
+	{StepClaimed, Executor, "step_claimed", Decided, InLog | InTree, line((*StepClaimedData).line),
+		"The agent calls a plan step done; its acceptance checks decide whether it is.",
+		func() Payload { return new(StepClaimedData) }},
+	{CheckPassed, Toolrunner, "check_passed", Recorded, InLog | InTree, line((*CheckPassedData).line),
+		"An acceptance check passed on the tree of a claim; carries the evidence.",
+		func() Payload { return new(CheckPassedData) }},
+	{CheckFailed, Toolrunner, "check_failed", Recorded, InLog | InTree, nil,
+		"An acceptance check did not pass: the agent reads why and goes on, unless this was its last claim.",
+		func() Payload { return new(CheckFailedData) }},
 	{StepFinished, Executor, "step_finished", Decided, InLog | InTree, nil,
 		"A plan step is complete, with its output.",
 		func() Payload { return new(StepFinishedData) }},

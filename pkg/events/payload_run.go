@@ -109,6 +109,8 @@ type Agent struct {
 	Harness string `json:"harness,omitempty"`
 	// Artifacts says what of the workspace is kept as artifacts; nil means the station's defaults.
 	Artifacts *ArtifactRules `json:"artifacts,omitempty"`
+	// Accept decides that a step of the agent is done; nil leaves that to the agent.
+	Accept *Accept `json:"accept,omitempty"`
 	// Project and Role are where the agent belongs; empty for one that belongs nowhere.
 	Project string `json:"project,omitempty"`
 	Role    string `json:"role,omitempty"`
@@ -263,6 +265,8 @@ type RunCreatedData struct {
 	Attended bool   `json:"attended,omitempty"`
 	// Git is how the run works in git; nil where it does not.
 	Git *GitWork `json:"git,omitempty"`
+	// Accept decides that the last steps of the run are done, those that no other step depends on.
+	Accept *Accept `json:"accept,omitempty"`
 	// Durability is the server's fsync mode and version when the run was created (SAFE-1).
 	Durability string `json:"durability,omitempty"`
 	// TraceParent is the W3C trace context that came with the task. All events of the run carry it.
@@ -346,23 +350,25 @@ type RunMovedData struct {
 
 // Finish reasons of a run or step (LOOP-4).
 const (
-	FinishDone      = "agent_done"
-	FinishToolUse   = "tool_use"
-	FinishMaxSteps  = "max_steps"
-	FinishTimeout   = "timeout"
-	FinishDoomLoop  = "doom_loop"
-	FinishOutput    = "output_invalid"
-	FinishEmpty     = "empty_answer"
-	FinishTokens    = "budget_tokens"
-	FinishCost      = "budget_usd"
-	FinishStopped   = "stopped"
-	FinishCancelled = "cancelled_before_start"
-	FinishError     = "error"
-	FinishLength    = "length"
-	FinishRefusal   = "refusal"
-	FinishStep      = "step_failed"
-	FinishHook      = "hook_blocked"
-	FinishExpired   = "gate_expired"
+	FinishDone     = "agent_done"
+	FinishToolUse  = "tool_use"
+	FinishMaxSteps = "max_steps"
+	FinishTimeout  = "timeout"
+	FinishDoomLoop = "doom_loop"
+	FinishOutput   = "output_invalid"
+	// FinishUnverified: the step was claimed to be done as often as it may be, and its checks did not pass.
+	FinishUnverified = "unverified"
+	FinishEmpty      = "empty_answer"
+	FinishTokens     = "budget_tokens"
+	FinishCost       = "budget_usd"
+	FinishStopped    = "stopped"
+	FinishCancelled  = "cancelled_before_start"
+	FinishError      = "error"
+	FinishLength     = "length"
+	FinishRefusal    = "refusal"
+	FinishStep       = "step_failed"
+	FinishHook       = "hook_blocked"
+	FinishExpired    = "gate_expired"
 	// FinishContext: what the model must be shown does not fit its context window, also with all of the history
 	// compacted.
 	FinishContext = "context_window"
@@ -419,6 +425,8 @@ type Result struct {
 	Hooks []HookAnswer `json:"hooks,omitempty"`
 	// Delivery is what became of the work in git; nil where the run does not work in git.
 	Delivery *Delivery `json:"delivery,omitempty"`
+	// Verified are the checks that vouch for the steps of a completed run; a run without them is not verified.
+	Verified []Verified `json:"verified,omitempty"`
 }
 
 // RunCompletedData is the monitoring event run_complete with success.

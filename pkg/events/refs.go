@@ -26,6 +26,10 @@ func Refs(p Payload) []Ref {
 		for _, i := range d.Images {
 			refs = append(refs, i.Ref)
 		}
+	case *CheckPassedData:
+		add(d.OutputRef)
+	case *CheckFailedData:
+		add(d.OutputRef)
 	case *ArtifactSavedData:
 		for _, a := range d.Artifacts {
 			if a.Kept == StoredWithLog { // the others are kept for a time only, and the event is whole without them

@@ -16,6 +16,8 @@ func (s *State) direct(f events.Event, d *events.RunCreatedData) string {
 		return "a fork does not take the direct path"
 	case d.Git != nil:
 		return "a run that works in git does not take the direct path"
+	case d.Accept != nil || d.Agents[d.Agent].Accept != nil:
+		return "a run with acceptance checks does not take the direct path"
 	case held:
 		return "a hook held the run back, so that it does not take the direct path"
 	case d.Options.Autonomy < 3:

@@ -18,6 +18,9 @@ var stepRules = []rule{
 		})
 	}),
 	on(func(s *State, f events.Event, d *events.StepFinishedData) string {
+		if fault := s.unverified(d.Step); fault != "" {
+			return fault
+		}
 		s.stepCheckpoint(d.Step, d.Checkpoint, f.Time, f.Sequence)
 		return s.stepEnded(d.Step, func(st *Step) { st.Status, st.Output = events.StepIsCompleted, d.Output })
 	}),

@@ -74,7 +74,7 @@ func Fork(old State, say string, fresh bool) (State, error) {
 	for i, st := range plan.Steps {
 		next := *st
 		next.Owed, next.ReadyAt, next.AllowedAt, next.Attempt, next.NotBefore, next.Passed = 0, 0, 0, 0, time.Time{}, false
-		next.Outage = nil
+		next.Outage, next.Claim = nil, nil // its checks saw the files of the other run
 		if st.Status == events.StepIsReady || st.Status == events.StepIsRunning {
 			next.Status = events.StepIsPending
 		}

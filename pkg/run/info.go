@@ -38,7 +38,9 @@ type Info struct {
 	LastCheckpoint *time.Time      `json:"lastCheckpointAt"`
 	Checkpoints    int             `json:"checkpointCount"`
 	FinishReason   string          `json:"finishReason,omitempty"`
-	Error          string          `json:"error,omitempty"`
+	// Verified names the acceptance checks that vouch for the run; a completed run without any is unverified.
+	Verified []string `json:"verified,omitempty"`
+	Error    string   `json:"error,omitempty"`
 	// Direct is true for a run on the direct path.
 	Direct bool `json:"direct,omitempty"`
 	// Gates that wait for an answer.
@@ -79,6 +81,9 @@ func InfoOf(s State) Info {
 	}
 	if s.Result != nil {
 		i.FinishReason, i.Error = s.Result.FinishReason, s.Result.Error
+		for _, v := range s.Result.Verified {
+			i.Verified = append(i.Verified, v.Name)
+		}
 	}
 	return i
 }

@@ -147,6 +147,9 @@ type Step struct {
 	// Background are the commands that calls of the step started to run beyond them, in the order of their results.
 	// Shared between states: never written after it was made.
 	Background []events.Background `json:"background,omitempty"`
+	// Claim is the last time that the agent called the step done, where checks decide; nil before the first. Never
+	// written after it was made.
+	Claim *Claim `json:"claim,omitempty"`
 	// Git are the settings of this step in place of the run's, as its plan has them. Never written after it was made.
 	Git *events.GitSettings `json:"git,omitempty"`
 	// ReadyAt and AllowedAt are sequences, 0 until then.

@@ -68,7 +68,7 @@ func (r *Role) named(ctx context.Context, s run.State, p *events.TaskPlan) (map[
 		}
 		found[st.Agent] = r.fit(a)
 	}
-	return found, nil
+	return found, checkAccept(s.Created, found)
 }
 
 // refuseRevision says why a plan is not revised, and what to do.

@@ -274,9 +274,12 @@ func (r *Role) pin(ctx context.Context, t events.Task, env ce.Envelope, runID st
 		WorkflowRun: t.WorkflowRun,
 		Parent:      t.Parent, Orchestrator: t.Orchestrator, WorkID: t.WorkID, Durability: r.cfg.Durability,
 		TraceParent: env.TraceParent,
-		Repo:        t.Repo, Ref: t.Ref, Stream: t.Stream, Attended: t.Attended,
+		Repo:        t.Repo, Ref: t.Ref, Stream: t.Stream, Attended: t.Attended, Accept: t.Accept,
 		Handoff: t.Handoff, Mail: t.Mail, Context: told, To: events.Created}
-	return c, r.inGit(t, c, runID, events.Session{})
+	if err := r.inGit(t, c, runID, events.Session{}); err != nil {
+		return c, err
+	}
+	return c, checkAccept(c, c.Agents)
 }
 
 // prices pins those of the models of agents. With a budget of money every model must have one.
@@ -348,7 +351,10 @@ func (r *Role) complete(ctx context.Context, c *events.RunCreatedData, made *eve
 		}
 		known[st.Agent], made.Agents[st.Agent] = true, r.fit(a)
 	}
-	var err error
+	err := checkAccept(c, made.Agents)
+	if err != nil {
+		return err
+	}
 	if made.Prices, err = r.prices(made.Agents, c.Options); err != nil {
 		return err
 	}

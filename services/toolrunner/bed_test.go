@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/inspan/inspan/internal/capture"
+	"github.com/inspan/inspan/internal/checks"
 	"github.com/inspan/inspan/internal/core/call"
 	"github.com/inspan/inspan/internal/gitwork/gitcall"
 	"github.com/inspan/inspan/internal/mem"
@@ -82,6 +83,8 @@ func newBed(t *testing.T, effect string) *bed {
 		EndJobs: cfg.Jobs.End, DropSandboxes: cfg.Pool.DropWorkspace, Now: time.Now})
 	cfg.Artifacts = capture.NewCalls(nil, cfg.Ledger, b.root, cfg.Jobs)
 	cfg.Git = gitcall.New(gitcall.Config{})
+	cfg.Checks = checks.New(checks.Config{Ledger: cfg.Ledger, Ends: cfg.Ends, Blobs: cfg.Blobs, Workspaces: cfg.Workspaces,
+		Sandboxes: sandboxes, Pool: cfg.Pool, Jobs: cfg.Jobs, Mask: cfg.Mask})
 	if b.role, err = New(cfg); err != nil {
 		t.Fatal(err)
 	}

@@ -54,12 +54,24 @@ type Config struct {
 	// Artifacts captures what calls make, Git does the git work of calls.
 	Artifacts *capture.Calls
 	Git       *gitcall.Calls
-	// Hooks asks those that are to be asked about a result; nil lets every hook of an agent block.
-	Hooks *hooks.Asker
+	Judges
 	// Output takes what tools write as it comes, and Mask takes the secrets out of what is stored.
 	Output func(run string, about streaming.About) *streaming.Output
 	Mask   func(string) string
 	Identity
+}
+
+// Judges decide about what calls and steps came to.
+type Judges struct {
+	// Hooks asks those that are to be asked about a result; nil lets every hook of an agent block.
+	Hooks *hooks.Asker
+	// Checks carries out the acceptance checks of claims.
+	Checks Checks
+}
+
+// Checks carries out the acceptance checks of a step that are due, and records what they come to.
+type Checks interface {
+	Step(ctx context.Context, s run.State, step string) error
 }
 
 // Identity is what a toolrunner has of its own.
@@ -95,7 +107,7 @@ func New(cfg Config) (*Role, error) {
 	}
 	sandboxes := cfg.Sandboxes != nil && cfg.Pool != nil && cfg.Jobs != nil
 	workspaces := cfg.Workspaces.Attempts != nil && cfg.Sessions != nil && cfg.Files != nil && cfg.Janitor != nil
-	if !sandboxes || !workspaces || cfg.Artifacts == nil || cfg.Git == nil {
+	if !sandboxes || !workspaces || cfg.Artifacts == nil || cfg.Git == nil || cfg.Checks == nil {
 		return nil, errors.New("toolrunner needs sandboxes, workspaces and what works in them")
 	}
 	if cfg.Instance == "" || len(cfg.Key) == 0 {
@@ -124,8 +136,11 @@ func (*Role) Service() events.Service { return events.Toolrunner }
 
 // Event implements runlog.Role.
 func (r *Role) Event(ctx context.Context, h runlog.ReceivedEvent) error {
-	if h.Kind == events.GateOpened {
+	switch h.Kind {
+	case events.GateOpened:
 		return r.preview.serve(ctx, h)
+	case events.StepClaimed:
+		return r.cfg.Checks.Step(ctx, h.State, h.Step)
 	}
 	return r.serve(ctx, h.Run, h.Call, h.State, h.Deliveries)
 }

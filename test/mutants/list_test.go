@@ -4,7 +4,7 @@ import "slices"
 
 // Mutants returns the planted bugs.
 func Mutants() []Mutant {
-	return slices.Concat(kernel, roles, minds, terms, talks, paths, guests, outages)
+	return slices.Concat(kernel, roles, minds, terms, talks, paths, guests, outages, checks)
 }
 
 var kernel = []Mutant{
@@ -111,7 +111,7 @@ var minds = []Mutant{
 	{Name: "a step does not wait for those it needs", File: "internal/core/plan/plan.go",
 		Old: "			open = open || on[d] == nil || !st.Follows(on[d])\n", New: "			_ = on[d]\n"},
 	{Name: "a step whose last turn is in the log is left open", File: "internal/core/turn/turn.go",
-		Old: "	case st.Final:\n		return []events.Payload{closing(s, st)}\n", New: ""},
+		Old: "	case st.Final:\n		return closing(s, st)\n", New: ""},
 	{Name: "what is owed depends on the order of a map", File: "internal/core/gate/gate.go",
 		Old: "		if a.Turn != b.Turn {\n			return a.Turn - b.Turn\n		}\n", New: "		if len(s.Open) > 1 {\n			return 0\n		}\n"},
 	{Name: "a rejection does not hold the run", File: "internal/core/lifecycle/moves.go",

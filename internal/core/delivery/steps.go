@@ -145,6 +145,15 @@ func past(s run.State, done []run.CallRecord) progress {
 	return p
 }
 
+// Base is the commit that the run began with, before any agent of it worked: the one at which its branch left the line of
+// work. It is empty where the run does not work in git, and where there was no commit.
+func Base(s run.State) string {
+	if s.Created == nil || s.Created.Git == nil {
+		return ""
+	}
+	return begun(s).Base
+}
+
 // begun is where the run began, as its checkout found it.
 func begun(s run.State) prepared {
 	var p prepared

@@ -9,6 +9,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/inspan/inspan/internal/core/acceptance"
 	"github.com/inspan/inspan/internal/core/delivery"
 	"github.com/inspan/inspan/internal/core/plan"
 	"github.com/inspan/inspan/pkg/events"
@@ -144,6 +145,7 @@ func completed(s run.State, now time.Time) []events.Payload {
 	r := result(s, now, events.Completed)
 	r.FinishReason = events.FinishDone
 	r.Output = output(s.Plan)
+	r.Verified = acceptance.Verified(s)
 	return append(say, &events.RunCompletedData{Result: r})
 }
 

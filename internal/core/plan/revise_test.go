@@ -288,7 +288,9 @@ func TestReviseProperties(t *testing.T) {
 				if len(ready) == 0 {
 					break
 				}
-				b.Append(runtest.Ready(ready[0].ID), runtest.Allowed(ready[0].ID), runtest.Turn(s.Turns().Len()+1, ready[0].ID, "done"), runtest.StepDone(ready[0].ID, "new output"))
+				b.Append(runtest.Ready(ready[0].ID), runtest.Allowed(ready[0].ID), runtest.Turn(s.Turns().Len()+1, ready[0].ID, "done"))
+				runtest.PassChecks(b, ready[0].ID)
+				b.Append(runtest.StepDone(ready[0].ID, "new output"))
 			}
 			s = b.State()
 			for _, st := range s.Plan.Steps {

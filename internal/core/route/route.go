@@ -31,6 +31,8 @@ type Ask struct {
 	Locked bool
 	// Git is true where the run works in git: steps of the harness come before and after those of its agent.
 	Git bool
+	// Checked is true where acceptance checks decide that the step is done.
+	Checked bool
 }
 
 // Threshold is how long a task must be thought to take to be long-running, where no one says another.
@@ -79,6 +81,8 @@ func (a Ask) needs() string {
 		return "a person is asked before the step"
 	case a.Held:
 		return "a hook holds the run back at its start"
+	case a.Checked:
+		return "acceptance checks decide when it is done"
 	case a.Kept:
 		return "the task asks for checkpoints"
 	case a.Locked:

@@ -10,6 +10,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/inspan/inspan/internal/core/acceptance"
 	"github.com/inspan/inspan/internal/core/budget"
 	"github.com/inspan/inspan/internal/core/delivery"
 	"github.com/inspan/inspan/internal/core/hook"
@@ -59,7 +60,7 @@ func NextAfter(s run.State, stepID string, now time.Time, lost int) Duty {
 		return Duty{}
 	}
 	if st.Final {
-		return Duty{Append: []events.Payload{closing(s, st)}}
+		return Duty{Append: closing(s, st)}
 	}
 	if st.Owed == 0 || s.Held != nil && s.Held.Told || s.Suspended(st.Outage) {
 		return Duty{} // nothing, or not before the run was paused and a person lets it go on
@@ -98,14 +99,22 @@ func maxSteps(s run.State, st *run.Step) int {
 	return s.Options.MaxSteps
 }
 
-// closing is the end of a step whose last turn asked for no calls.
-func closing(s run.State, st *run.Step) events.Payload {
+// closing is the end of a step whose last turn asked for no calls, or its claim where checks decide about the step;
+// nothing while they do.
+func closing(s run.State, st *run.Step) []events.Payload {
+	if c := st.Claimed(); c.Open() {
+		return nil
+	} else if c != nil && c.Failed != "" {
+		return []events.Payload{failed(s, st, events.FinishUnverified, fmt.Sprintf(
+			"the agent called the step done, claim %d of %d, and the check %q did not pass: %s", c.Number, c.Most, c.Checks[c.Passed],
+			c.Failed))}
+	}
 	for _, t := range s.Turns().Backward() {
 		if t.Step == st.ID {
-			return ending(s, st, t.Text, t.FinishReason, t.Fault)
+			return []events.Payload{ending(s, st, t.Text, t.FinishReason, t.Fault)}
 		}
 	}
-	return ending(s, st, "", events.FinishDone, "")
+	return []events.Payload{ending(s, st, "", events.FinishDone, "")}
 }
 
 // ending says how a step ends for the reason that its last turn did.
@@ -126,6 +135,11 @@ func ending(s run.State, st *run.Step, text, reason, fault string) events.Payloa
 		return failed(s, st, events.FinishOutput,
 			"the answer does not match the output schema of the agent, even after a retry: "+fault)
 	}
+	if st.Claimed() == nil {
+		if claim := acceptance.Claim(s, st); claim != nil {
+			return claim
+		}
+	}
 	return finished(s, st, text, reason)
 }
 
@@ -141,7 +155,7 @@ func Finish(s run.State, task Task, a Answer) []events.Payload {
 	case s.Status.Ended() || st == nil || st.Status != events.StepIsRunning:
 		return nil
 	case st.Final:
-		return []events.Payload{closing(s, st)}
+		return closing(s, st)
 	case st.Owed != task.Owed:
 		return nil
 	}

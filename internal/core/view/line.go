@@ -79,7 +79,7 @@ func resultText(r events.Result) string {
 	return fmt.Sprintf("%d of %s, %s, %s, %s tokens%s in %s", r.StepsCompleted, Plural(r.StepsTotal, "step"),
 		Plural(r.TotalSteps, "turn"),
 		Plural(r.ToolCallCount, "tool call"), Count(r.TotalTokens), strings.TrimSuffix(", "+paid(r.Cost), ", "),
-		ms(r.DurationMS))
+		ms(r.DurationMS)) + when(r.Success, ", "+Verified(&r))
 }
 
 // paid is an amount of money and a comma, "" for none.

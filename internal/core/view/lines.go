@@ -2,6 +2,7 @@ package view
 
 import (
 	"fmt"
+	"strings"
 
 	"github.com/inspan/inspan/pkg/events"
 )
@@ -54,6 +55,10 @@ var lineRows = []lineRow{
 				Delivery(d.Delivery))
 		}
 		return join(join("run failed ("+d.FinishReason+"), "+resultText(d.Result), Clip(d.Error, 300)), Delivery(d.Delivery))
+	}),
+	line(func(d *events.CheckFailedData) string {
+		text := join(fmt.Sprintf("check failed on step %s: %s", d.Step, d.Name), d.Reason)
+		return join(text, Clip(strings.Join(LastLines(d.Output, 1), ""), 200))
 	}),
 	line(func(d *events.CheckpointSavedData) string {
 		return fmt.Sprintf("checkpoint %d (%s) saved as a snapshot, covers %d events", d.Number, Clip(d.Name, 80), d.Covered)

@@ -3,6 +3,7 @@ package view
 import (
 	"encoding/json"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/inspan/inspan/pkg/events"
@@ -23,7 +24,7 @@ func node[P events.Payload](apply func(t *Tree, f events.Event, d P)) nodeRow {
 }
 
 // nodeRows have the event types that change the tree: those whose row in pkg/events has events.InTree.
-var nodeRows = []nodeRow{
+var nodeRows = slices.Concat(checkNodes, []nodeRow{
 	node(func(t *Tree, f events.Event, d *events.RunCreatedData) {
 		t.Run, t.Agent, t.Model, t.Task, t.Created, t.Status = f.Run, d.Agent, d.Agents[d.Agent].Model, d.Task, f.Time,
 			events.Created
@@ -120,7 +121,7 @@ var nodeRows = []nodeRow{
 	node(func(t *Tree, f events.Event, d *events.CallRefusedData) {
 		t.endCall(f.Time, d.ToolRef, CallRefused, 0, join("refused by "+or(d.Rule, d.Code), Clip(d.Reason, 300)))
 	}),
-}
+})
 
 var nodes = index(nodeRows)
 

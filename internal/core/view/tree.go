@@ -49,6 +49,8 @@ type StepNode struct {
 	// Asked is since when the model's turn is waited for. Retry says why it is asked again and NotBefore when.
 	Asked, NotBefore time.Time
 	Retry            string
+	// Claim is the last time that the agent called the step done, where checks decide.
+	Claim ClaimNode
 }
 
 // TurnNode is a model turn.

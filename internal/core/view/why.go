@@ -174,6 +174,11 @@ func stepWaits(s run.State, st *run.Step, now time.Time) []Wait {
 	case st.Owed > 0:
 		w.On, w.Text = string(events.Executor), "step "+st.ID+" waits for the executor's model turn"
 		return []Wait{w}
+	case st.Claimed().Open():
+		c := st.Claimed()
+		w.On, w.Text = string(events.Toolrunner), fmt.Sprintf("step %s waits for check %d of %d: %s", st.ID, c.Passed+1,
+			len(c.Checks), c.Checks[c.Passed])
+		return []Wait{w}
 	case st.Final:
 		w.On, w.Text = string(events.Executor), "step "+st.ID+" waits for the executor to close it"
 		return []Wait{w}

@@ -80,6 +80,14 @@ func (u *Supervisor) End(ctx context.Context, runID string) {
 	u.cfg.Servers.EndRun(ctx, runID, u.cfg.Trees != nil) // another machine may have the workspace of a session then
 }
 
+// EndStep ends the jobs of one step, waits until they are gone or ctx ends, and forgets them. It reports whether all of
+// them are gone.
+func (u *Supervisor) EndStep(ctx context.Context, runID, step string) bool {
+	list := slices.DeleteFunc(u.jobs.of(runID), func(j *job) bool { return j.step != step })
+	u.finish(ctx, errStepOver, list...)
+	return !slices.ContainsFunc(list, func(j *job) bool { return !j.ended() })
+}
+
 // Wrote returns whether jobs of a run, of whatever step, may have written what was not looked at since: n is 0 where
 // none has. quiet says that all of them have ended.
 func (u *Supervisor) Wrote(runID string) (n int, quiet bool) { return u.jobs.wrote(runID) }

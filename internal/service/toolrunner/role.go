@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/inspan/inspan/internal/capture"
+	"github.com/inspan/inspan/internal/checks"
 	"github.com/inspan/inspan/internal/egress"
 	"github.com/inspan/inspan/internal/gitwork"
 	"github.com/inspan/inspan/internal/gitwork/gitcall"
@@ -61,6 +62,9 @@ func newToolrunner(cfg role.Config, p runnerParts) (*role.Role, error) {
 	cfg.Git = gitcall.New(gitcall.Config{Desk: p.desk, Ledger: cfg.Ledger, Sandboxes: cfg.Sandboxes, Trees: p.trees,
 		Again: cfg.Artifacts.Again})
 	cfg.Mask = secret.Mask(p.secrets...)
+	cfg.Checks = checks.New(checks.Config{Ledger: cfg.Ledger, Ends: cfg.Ends, Blobs: cfg.Blobs,
+		Workspaces: cfg.Workspaces, Sandboxes: cfg.Sandboxes, Pool: cfg.Pool, Jobs: cfg.Jobs,
+		Git: p.desk, Mask: cfg.Mask})
 	cfg.Output = func(run string, about streaming.About) *streaming.Output {
 		return p.live.Output(run, about, nil, p.secrets...)
 	}

@@ -174,7 +174,7 @@ func (h *wiring) role(ctx context.Context, trees *workspace.Trees) (*role.Role, 
 	tools := h.deps.Tools.WithServed(served.Tools(p.ServedTools, served.Times{}))
 	r, err := newToolrunner(role.Config{Ledger: h.in.Ledger, Timers: p.Timers, Blobs: p.Blobs, Leases: p.Leases,
 		Ends: ends, Tools: tools.Base(),
-		ToolsOf: tools.For, Hooks: h.in.Asker, Identity: role.Identity{Instance: h.in.Name, Key: key}},
+		ToolsOf: tools.For, Judges: role.Judges{Hooks: h.in.Asker}, Identity: role.Identity{Instance: h.in.Name, Key: key}},
 		runnerParts{opener: sandboxes, trees: trees, uses: h.uses(trees), keeper: keeper, desk: desk, rescue: h.rescue(desk),
 			sessions: p.Sessions, egress: out, live: feed, secrets: masked,
 			servers: live.Limits{Idle: h.cfg.MCPKeep, Most: h.cfg.MCPMost, Bytes: h.cfg.MCPIdleBytes}})

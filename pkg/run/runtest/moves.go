@@ -11,7 +11,7 @@ import (
 // empty after the end. Taking one again and again, in any way, is a legal history.
 func Moves(s run.State) []events.Payload {
 	if s.Sequence == 0 {
-		return []events.Payload{Created(), ForkCreated(), DirectCreated()}
+		return []events.Payload{Created(), ForkCreated(), DirectCreated(), CheckedCreated()}
 	}
 	var m []events.Payload
 	switch s.Status {
@@ -139,7 +139,8 @@ func stepMoves(s run.State, st *run.Step) []events.Payload {
 		bad.Checkpoint, done.Checkpoint = s.NextCheckpoint(), s.NextCheckpoint()
 		m := []events.Payload{bad}
 		n := s.Turns().Len() + 1
-		if st.Final {
+		m = append(m, checkMoves(s, st)...)
+		if c := st.Claimed(); st.Final && (s.AcceptOf(st) == nil || c != nil && !c.Open() && c.Failed == "") {
 			m = append(m, done)
 		}
 		if st.Owed > 0 {

@@ -1,0 +1,52 @@
+package agentfile
+
+import (
+	"math"
+	"time"
+
+	"github.com/inspan/inspan/pkg/events"
+)
+
+// acceptShape says what decides that a step of the agent is done: a command, or a mapping with checks.
+func acceptShape() shape {
+	check := mapping(map[string]field{
+		"kind":      acts(textUpTo(events.MaxCheckName)),
+		"name":      acts(textUpTo(events.MaxCheckName)),
+		"run":       acts(textUpTo(events.MaxCheckCommand)),
+		"expect":    acts(list(textUpTo(events.MaxCheckPath), events.MaxExpect)),
+		"from":      acts(oneOf(events.FromBase, events.FromClaim)),
+		"timeout":   acts(duration(time.Second, events.MaxCheckTime)),
+		"path":      acts(textUpTo(events.MaxCheckPath)),
+		"type":      acts(oneOf(events.CheckedFile, events.CheckedDir)),
+		"min_bytes": acts(whole(0, math.MaxInt32)),
+		"require":   acts(list(oneOf(events.RequireCommit, events.RequireClean), 2)),
+	})
+	return shape{kinds: []kind{isText, isMap}, most: events.MaxCheckCommand, fields: map[string]field{
+		"max_attempts": acts(whole(1, events.MaxClaims)),
+		"checks":       acts(list(check, events.MaxChecks)),
+		"protect":      acts(list(textUpTo(events.MaxCheckPath), events.MaxProtect)),
+	}}
+}
+
+// acceptOf reads it; nil where the file has none. Checks that cannot be carried out are errors of the file.
+func acceptOf(p *parsing, n *node) *events.Accept {
+	if n == nil {
+		return nil
+	}
+	a := &events.Accept{MaxAttempts: n.get("max_attempts").whole(), Protect: n.get("protect").words()}
+	if n.kind == isText {
+		a.Checks = []events.Check{{Kind: events.CheckCommand, Run: n.text}}
+	}
+	if list := n.child("checks"); list != nil && list.kind == isList {
+		for _, c := range list.items {
+			a.Checks = append(a.Checks, events.Check{Kind: events.CheckKind(c.child("kind").str()), Name: c.child("name").str(),
+				Run: c.child("run").str(), Expect: c.child("expect").words(), From: c.child("from").str(),
+				Timeout: c.child("timeout").str(), Path: c.child("path").str(), Type: c.child("type").str(),
+				MinBytes: int64(c.child("min_bytes").whole()), Require: c.child("require").words()})
+		}
+	}
+	if fault := a.Fault(); fault != "" && len(p.errs) == 0 {
+		p.failAt(n, Error{Code: CodeValue, Message: fault, Hint: `accept: "go test ./..." is the shortest form`})
+	}
+	return a
+}
