@@ -16,9 +16,10 @@ type RunFlags struct {
 	pathFlags
 	limitFlags
 	repoFlags
+	taskFlags
 	CopyFlags
 	Model, Session, plan, id string
-	text, attached, harness  string
+	harness                  string
 	Autonomy                 int
 	stream                   bool
 	vars                     []string
@@ -29,13 +30,19 @@ type RunFlags struct {
 	keep string
 }
 
+// taskFlags are what is to be done, and what decides that it is.
+type taskFlags struct {
+	text, attached string
+	acceptFlags
+}
+
 // Task is the task that the flags describe; in is read where a flag names standard input.
 func (f RunFlags) Task(agent string, in io.Reader) (events.Task, error) {
 	t := events.Task{ID: f.id, Agent: agent, Model: f.Model, Session: f.Session}
 	if err := f.invocation(&t); err != nil {
 		return t, err
 	}
-	if err := errors.Join(f.setPlacement(&t), f.path(&t)); err != nil {
+	if err := errors.Join(f.setPlacement(&t), f.path(&t), f.acceptFlags.set(&t)); err != nil {
 		return t, err
 	}
 	if f.Timeout != "" {

@@ -59,6 +59,7 @@ Ctrl+C ends the watching, not the run, unless the station is this process's own.
   inspan run fixer "make the tests pass" --autonomy 1 --json | jq -r .type
   inspan run fixer < task.md
   go test ./... 2>&1 | inspan run fixer "make this pass" -
+  inspan run fixer "make the tests pass" --accept "go test ./..." --protect "**/*_test.go"
   inspan run architect "rewrite the parser" --plan plan.json --yes
   inspan run writer "announce {{what}}" --var what="version 2" --detach
   inspan run writer "one line about NATS" --long-running=false
@@ -109,7 +110,8 @@ func (c *runCommand) define(cmd *cobra.Command) {
 	cmd.PreRun = func(*cobra.Command, []string) { c.flags.detach = c.flags.detach || !*c.follow }
 	fl.BoolVar(&c.flags.Own, "ephemeral", false, "do not look for a station, start one for this run")
 	fl.StringVar(&c.flags.Store, "store", "", "folder of a station started for this run; a temporary one if not given")
-	c.flags.add(cmd)
+	c.flags.pathFlags.add(cmd)
+	c.flags.acceptFlags.add(cmd)
 	c.flags.Add(a, cmd)
 	c.flags.Flags(a, cmd)
 }

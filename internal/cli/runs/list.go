@@ -16,6 +16,7 @@ import (
 	"github.com/inspan/inspan/internal/core/view"
 	"github.com/inspan/inspan/internal/didyoumean"
 	"github.com/inspan/inspan/pkg/client"
+	"github.com/inspan/inspan/pkg/events"
 	"github.com/inspan/inspan/pkg/run"
 )
 
@@ -102,7 +103,7 @@ func (a *listCommand) listing(all []listed) app.Listing {
 		where = "WHERE"
 	}
 	l := app.Listing{Heads: []string{"ID", "AGENT", "STATUS", ">STEPS", ">TURNS", ">CALLS", ">TOKENS", ">COST", ">DURATION",
-		">AGE", where, "+SESSION", "+CREATED", "+STORE", "TASK"}, Empty: `No runs. Start one with: inspan run AGENT "TASK"`}
+		">AGE", where, "+VERIFIED", "+SESSION", "+CREATED", "+STORE", "TASK"}, Empty: `No runs. Start one with: inspan run AGENT "TASK"`}
 	clip := 60
 	if a.Form == app.FormWide {
 		clip = 400
@@ -110,7 +111,7 @@ func (a *listCommand) listing(all []listed) app.Listing {
 	for _, i := range all {
 		l.Add(i.HarnessID, i, i.HarnessID, i.AgentName, p.State(i.status()), fmt.Sprintf("%d/%d", i.StepsCompleted, i.StepsTotal),
 			fmt.Sprint(i.Turns), fmt.Sprint(i.ToolCallCount), view.Count(i.InputTokens+i.OutputTokens),
-			cmp.Or(runtree.CostText(i.Cost+i.Lost.Cost), "-"), duration(i.Info), app.Age(i.CreatedAt), i.where(),
+			cmp.Or(runtree.CostText(i.Cost+i.Lost.Cost), "-"), duration(i.Info), app.Age(i.CreatedAt), i.where(), verified(i.Info),
 			cmp.Or(i.SessionID, "-"), i.CreatedAt.In(a.Zone()).Format("2006-01-02 15:04:05"), cmp.Or(i.Store, "-"),
 			p.Dim(view.Clip(i.Task, clip)))
 	}
@@ -118,6 +119,17 @@ func (a *listCommand) listing(all []listed) app.Listing {
 		l.Note = p.Dim(fmt.Sprintf("and %s; --limit shows more", view.Plural(hidden, "older run")))
 	}
 	return l
+}
+
+// verified says which checks vouch for a run.
+func verified(i run.Info) string {
+	switch {
+	case len(i.Verified) > 0:
+		return view.VerifiedBy(i.Verified)
+	case i.Status == events.Completed:
+		return "unverified"
+	}
+	return "-"
 }
 
 func duration(i run.Info) string {

@@ -149,6 +149,7 @@ func (d Drawing) step(t *view.Tree, st *view.StepNode, now time.Time) []string {
 	}
 	out = append(out, d.gateAnswer(st.Gate, "    ")...)
 	out = append(out, d.turns(t, st, now)...)
+	out = append(out, d.checks(t, st, now)...)
 	if st.Error != "" {
 		out = append(out, d.Row("    "+d.Red(view.Clip(st.Error, 400)), ""))
 	}
@@ -293,13 +294,17 @@ func (d Drawing) foot(t *view.Tree, now time.Time) []string {
 	if t.Budget > 0 && !t.Status.Ended() {
 		calls = fmt.Sprintf("%d of %d calls", t.Calls, t.Budget)
 	}
+	word = d.State(word)
+	if text := view.Verified(t.Result); text != "" {
+		word += d.Dim(" · " + text)
+	}
 	parts := []string{fmt.Sprintf("%d of %s", t.StepsDone(), view.Plural(len(t.Steps), "step")),
 		view.Plural(t.Turns, "turn"), calls,
 		view.Count(t.Tokens.Input) + " tokens in, " + view.Count(t.Tokens.Output) + " out"}
 	if text := CostText(t.Cost); text != "" {
 		parts = append(parts, text)
 	}
-	out := []string{d.Row("  "+d.State(word)+d.Dim(" · "+strings.Join(parts, " · ")), "")}
+	out := []string{d.Row("  "+word+d.Dim(" · "+strings.Join(parts, " · ")), "")}
 	if t.Status == events.Paused {
 		why := cmp.Or(view.Clip(t.PauseReason, 300), "no reason given")
 		out = append(out, d.Row("  "+d.Yellow("paused: "+why), view.Since(t.Paused, now)),

@@ -1,0 +1,44 @@
+package cli_test
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/inspan/inspan/pkg/run"
+)
+
+func TestAccept(t *testing.T) {
+	t.Parallel()
+	d := newDesk(t)
+	if err := os.WriteFile(filepath.Join(d.dir, "scripts", "reader.yaml"), []byte("turns:\n  - text: It is done.\n"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	d.up()
+	t.Run("PLUS-10 a run says which checks vouch for it, in its last line, in the list, in inspect and as JSON", func(t *testing.T) {
+		d.want(0, words{"check passed on step step-1: true", "verified by true"}, "run", "reader", "x", "--id", "run-true", "--accept", "true")
+		d.status("run-true", "completed")
+		d.want(0, words{"verified by true"}, "runs", "--output", "wide")
+		d.want(0, words{"verified by true"}, "inspect", "run-true")
+		s := d.do("runs", "--json")
+		for _, i := range decode[[]run.Info](t, s.out) {
+			if i.HarnessID == "run-true" && strings.Join(i.Verified, " ") != "true" {
+				t.Errorf("%+v", i.Verified)
+			}
+		}
+	})
+	t.Run("PLUS-10 a run without checks is unverified", func(t *testing.T) {
+		d.want(0, words{", unverified"}, "run", "reader", "x", "--id", "run-plain")
+		d.want(0, words{"unverified"}, "inspect", "run-plain")
+	})
+	t.Run("PLUS-10 a run whose check does not pass has failed, and shows why with the end of the output", func(t *testing.T) {
+		d.want(1, words{"check failed on step step-1", "exit status 3", "two of nine", "(unverified)"},
+			"run", "reader", "x", "--id", "run-false", "--accept", "echo two of nine; exit 3")
+	})
+	t.Run("PLUS-10 checks that cannot be carried out are an error of the command line", func(t *testing.T) {
+		d.want(2, words{"empty"}, "run", "reader", "x", "--accept", " ")
+		d.want(2, words{"goes with --accept"}, "run", "reader", "x", "--protect", "a")
+		d.want(2, words{"below the workspace"}, "run", "reader", "x", "--accept", "true", "--protect", "../a")
+	})
+}
