@@ -48,6 +48,9 @@ type ledger struct {
 	resumed uint64
 	clock   clockAudit
 	grants  map[string]*grantAudit
+	// claims by step; passes counts the checks that passed, by name.
+	claims map[string]*claimAudit
+	passes map[string]int
 }
 
 type gateAudit struct {
@@ -99,7 +102,8 @@ func (a *audit) event(runID string, r kernel.Record) {
 	if l == nil {
 		l = &ledger{plan: map[string]events.PlanStep{}, steps: map[string]events.Kind{}, gates: map[string]*gateAudit{},
 			calls: map[string]*callAudit{}, inputs: map[uint64]bool{}, through: map[string]int{},
-			grants: map[string]*grantAudit{}}
+			grants: map[string]*grantAudit{},
+			claims: map[string]*claimAudit{}, passes: map[string]int{}}
 		a.runs[runID] = l
 	}
 	if fault := l.chain(f, k, r.Bytes); fault != "" {
@@ -113,6 +117,9 @@ func (a *audit) event(runID string, r kernel.Record) {
 	}
 	if fault == "" {
 		fault = a.outage(l, f, p)
+	}
+	if fault == "" {
+		fault = a.accepted(runID, l, p)
 	}
 	if fault != "" {
 		a.breaks("run %s#%d %s: %s", runID, f.Sequence, k, fault)

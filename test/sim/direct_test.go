@@ -44,7 +44,7 @@ func smallDirect(first, second string) Scene {
 func (a *audit) birth(runID string, l *ledger, d *events.RunCreatedData) string {
 	r := a.w.play.Scene.run(runID)
 	marked := r.Direct && d.Task != anotherTask // somebody else's task was faster
-	if want := marked && r.Autonomy >= 3 && d.Session == ""; d.Direct != want && (d.Direct || !r.held()) {
+	if want := marked && r.Autonomy >= 3 && d.Session == "" && !r.Checked; d.Direct != want && (d.Direct || !r.held()) {
 		return "the path is not the one of its task"
 	}
 	if !d.Direct {

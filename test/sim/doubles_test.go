@@ -55,10 +55,12 @@ type toolbox struct {
 	// servers counts those that run, by life; lists how often one told its tools.
 	servers map[*life]int
 	lists   int
+	// checks are the acceptance checks that were carried out, by run.
+	checks map[string]verdicts
 }
 
 func newToolbox(w *world) *toolbox {
-	return &toolbox{w: w, attempts: map[int]int{}, reg: map[*life]*tool.Registry{}, repositories: map[string]*repository{}, forest: forest{shots: map[string]files{}}, servers: map[*life]int{}}
+	return &toolbox{w: w, attempts: map[int]int{}, reg: map[*life]*tool.Registry{}, repositories: map[string]*repository{}, forest: forest{shots: map[string]files{}}, servers: map[*life]int{}, checks: map[string]verdicts{}}
 }
 
 var effects = map[string]tool.Effect{"look": tool.Read, "put": tool.Idempotent, "note": tool.Reconcilable, "pay": tool.Once}

@@ -106,6 +106,7 @@ func worlds() map[string]Scene {
 		"trees kept at the ends of steps": smallTrees("note", "put", atSteps),
 		"hooks that interrupt":            smallHooks("pay", "put"),
 		"calls of a server":               smallServer("pay", "put"),
+		"acceptance checks":               smallChecks("pay", "put"),
 	}
 }
 
@@ -123,6 +124,20 @@ func TestEveryOperationTrees(t *testing.T) {
 			t.Logf("%d plays, %d trees restored", plays, restored)
 		})
 	}
+}
+
+func TestEveryOperationChecks(t *testing.T) {
+	t.Run("PLUS-10 SAFE-7 a crash or a duplicate at operations of a run with acceptance checks: no step is over that its checks do not vouch for", func(t *testing.T) {
+		plays, failed := 0, 0
+		someOf(t, smallChecks("pay", "put"), 6, func(out Outcome) {
+			plays++
+			failed += out.Counts["checks failed"]
+		})
+		if plays < 40 || failed < plays {
+			t.Errorf("only %d plays, in which %d checks failed", plays, failed)
+		}
+		t.Logf("%d plays, %d failed checks", plays, failed)
+	})
 }
 
 func TestEveryOperationHooks(t *testing.T) {

@@ -77,7 +77,7 @@ func newProcs(t *testing.T, w *world) []*proc {
 			all = append(all, &proc{w: w, index: len(all), name: fmt.Sprintf("%s.%d", role, n), roles: []events.Service{role}, sandboxes: sandboxes})
 		}
 	}
-	if w.play.Scene.Follow != "" || w.play.Scene.hasServers() {
+	if w.play.Scene.Follow != "" || w.play.Scene.hasServers() || w.play.Scene.hasChecks() {
 		for _, p := range all {
 			p.root, p.sandboxes = w.machine(t, p.name)
 		}

@@ -56,6 +56,9 @@ type SceneRun struct {
 	Hooks []SceneHook
 	// Server gives its agent the tools of a server.
 	Server bool
+	// Checked gives its agent acceptance checks; Unfit is how often the second of them fails before it passes.
+	Checked bool
+	Unfit   int
 }
 
 // SceneStep is one step and its turns: the calls of each, and after the last turn an answer.
@@ -134,6 +137,7 @@ func sceneOf(seed uint64) Scene {
 	s.trees(seed)
 	s.hooks(seed)
 	s.servers(seed)
+	s.checks(seed)
 	return s
 }
 
@@ -213,7 +217,7 @@ func (s Scene) agents() map[string][]byte {
 	for i, r := range s.Runs {
 		a := events.Agent{Name: "agent-" + r.ID, Digest: fmt.Sprintf("%064d", i+1), Model: "sim/model",
 			Tools: []string{"look", "put", "note", "pay"}, Retry: events.Retry{MaxRetries: &r.Retries}}
-		a.Gates, a.Hooks = r.Terms, r.declared()
+		a.Gates, a.Hooks, a.Accept = r.Terms, r.declared(), r.accept()
 		if r.Server {
 			a.MCP = []events.MCPServer{pinned()}
 			for _, name := range rank(serverTools) {

@@ -1,0 +1,158 @@
+package sim
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"math/rand/v2"
+
+	"github.com/inspan/inspan/internal/sandbox"
+	"github.com/inspan/inspan/pkg/events"
+)
+
+// checkNames are the commands of the acceptance checks of a run that has them; mostClaims is how often its agent may
+// call a step done.
+var checkNames = []string{"first", "second"}
+
+const mostClaims = 3
+
+// checks draws which runs have acceptance checks, and how often the second of them fails before it passes.
+func (s *Scene) checks(seed uint64) {
+	rng := rand.New(rand.NewPCG(seed, 0xc4ec5))
+	for i := range s.Runs {
+		s.Runs[i].Checked, s.Runs[i].Unfit = rng.IntN(4) == 0, rng.IntN(mostClaims)
+	}
+}
+
+// smallChecks is the small world with acceptance checks, of which one fails once.
+func smallChecks(first, second string) Scene {
+	s := small(first, second)
+	s.Runs[0].Checked, s.Runs[0].Unfit = true, 1
+	return s
+}
+
+// hasChecks reports whether a run of the scene has acceptance checks.
+func (s Scene) hasChecks() bool {
+	for _, r := range s.Runs {
+		if r.Checked {
+			return true
+		}
+	}
+	return false
+}
+
+func (r SceneRun) accept() *events.Accept {
+	if !r.Checked {
+		return nil
+	}
+	a := &events.Accept{MaxAttempts: mostClaims}
+	for _, name := range checkNames {
+		a.Checks = append(a.Checks, events.Check{Kind: events.CheckCommand, Run: name})
+	}
+	return a
+}
+
+// verdicts are how often each check of a run was carried out, and how often it passed.
+type verdicts struct{ made, passed map[string]int }
+
+// check carries out the command of a check.
+func (r room) check(ctx context.Context, l *life, command string, out io.Writer) (sandbox.Exit, error) {
+	w := l.p.w
+	v := l.step(ctx, opWorld, false, "check %s of %s", command, r.id)
+	if ctx.Err() != nil {
+		return sandbox.Exit{}, context.Cause(ctx)
+	}
+	if v != made {
+		return sandbox.Exit{}, errTrouble
+	}
+	all := w.tools.checks[r.id]
+	if all.made == nil {
+		all = verdicts{map[string]int{}, map[string]int{}}
+		w.tools.checks[r.id] = all
+	}
+	fmt.Fprintln(out, "it ran")
+	if all.made[command]++; command == checkNames[1] && all.made[command] <= w.play.Scene.run(r.id).Unfit {
+		return sandbox.Exit{Code: 1}, nil
+	}
+	all.passed[command]++
+	return sandbox.Exit{}, nil
+}
+
+// claimAudit is what the audit knows of the claims of a step.
+type claimAudit struct {
+	claim, passed int
+	open, failed  bool
+	tree          string
+}
+
+// accepted holds PLUS-10: a step is over only when all of its checks have passed, one after the other, on one tree, since
+// its last turn; a result counts for the claim that it was made for, and is that of a command that ran; no turn is taken
+// while checks are open.
+func (a *audit) accepted(runID string, l *ledger, p events.Payload) string {
+	checked := a.w.play.Scene.run(runID).Checked
+	switch d := p.(type) {
+	case *events.StepClaimedData:
+		c := l.claimed(d.Step)
+		if !checked || l.steps[d.Step] != events.StepAllowed || c.open || d.Claim != c.claim+1 || d.Claim > mostClaims {
+			return fmt.Sprintf("claim %d after %+v", d.Claim, c)
+		}
+		*c = claimAudit{claim: d.Claim, open: true}
+		a.w.tale.counts["claims"]++
+	case *events.CheckPassedData:
+		a.w.tale.counts["checks passed"]++
+		l.passes[d.Name]++
+		if n := a.w.tools.checks[runID].passed[d.Name]; l.passes[d.Name] > n {
+			return fmt.Sprintf("check %s passed %d times, and no more than %d commands of it did", d.Name, l.passes[d.Name], n)
+		}
+		c := l.claimed(d.Step)
+		if c.passed++; c.passed == len(checkNames) {
+			defer func() { c.open = false }()
+		}
+		return c.result(d.CheckResult, c.passed)
+	case *events.CheckFailedData:
+		a.w.tale.counts["checks failed"]++
+		c := l.claimed(d.Step)
+		fault := c.result(d.CheckResult, c.passed+1)
+		c.open, c.failed = false, true
+		return fault
+	case *events.TurnFinishedData:
+		c := l.claimed(d.Step)
+		if c.open {
+			return "a turn while checks are open"
+		}
+		c.failed, c.passed = false, 0
+	case *events.StepFinishedData:
+		if c := l.claimed(d.Step); checked && l.plan[d.Step].Kind == "" && (c.open || c.failed || c.passed < len(checkNames)) {
+			return fmt.Sprintf("it is over with its checks at %+v", c)
+		}
+	case *events.StepFailedData:
+		if c := l.claimed(d.Step); d.FinishReason == events.FinishUnverified {
+			a.w.tale.counts["steps unverified"]++
+			if c.claim < mostClaims || !c.failed {
+				return fmt.Sprintf("unverified with its checks at %+v", c)
+			}
+		}
+	case *events.RunCompletedData:
+		if checked != (len(d.Verified) > 0) {
+			return fmt.Sprintf("%d checks vouch for it", len(d.Verified))
+		}
+	default:
+	}
+	return ""
+}
+
+// result holds that a result is that of the check that is next, on the tree of those before it.
+func (c *claimAudit) result(d events.CheckResult, next int) string {
+	if !c.open || d.Claim != c.claim || d.Check != next || c.tree != "" && d.Tree != "" && d.Tree != c.tree {
+		return fmt.Sprintf("check %d of claim %d on tree %.8s where %+v", d.Check, d.Claim, d.Tree, c)
+	}
+	c.tree = d.Tree
+	return ""
+}
+
+func (l *ledger) claimed(step string) *claimAudit {
+	if l.claims[step] == nil {
+		l.claims[step] = &claimAudit{}
+	}
+	return l.claims[step]
+}
