@@ -145,8 +145,9 @@ func (c Check) fault() string {
 		return c.artifactFault()
 	case CheckGit:
 		return c.gitFault()
+	default:
+		return c.commandFault()
 	}
-	return c.commandFault()
 }
 
 func (c Check) commandFault() string {
@@ -197,8 +198,9 @@ func (k CheckKind) unknown() string {
 	switch k {
 	case "schema", "expr", "review", "person":
 		return fmt.Sprintf("kind %s is not supported yet, want %s, %s or %s", k, CheckCommand, CheckArtifact, CheckGit)
+	default:
+		return fmt.Sprintf("kind %q is not known, want %s, %s or %s", shorten(string(k)), CheckCommand, CheckArtifact, CheckGit)
 	}
-	return fmt.Sprintf("kind %q is not known, want %s, %s or %s", shorten(string(k)), CheckCommand, CheckArtifact, CheckGit)
 }
 
 // printable reports whether a text is UTF-8 without control characters.

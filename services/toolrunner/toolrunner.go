@@ -141,8 +141,9 @@ func (r *Role) Event(ctx context.Context, h runlog.ReceivedEvent) error {
 		return r.preview.serve(ctx, h)
 	case events.StepClaimed:
 		return r.cfg.Checks.Step(ctx, h.State, h.Step)
+	default:
+		return r.serve(ctx, h.Run, h.Call, h.State, h.Deliveries)
 	}
-	return r.serve(ctx, h.Run, h.Call, h.State, h.Deliveries)
 }
 
 // Due implements runlog.Role: a deferred call may be tried again.
