@@ -21,6 +21,9 @@ func New(expression string) Pattern {
 // MatchString reports whether s contains a match.
 func (p Pattern) MatchString(s string) bool { return p.compiled().MatchString(s) }
 
+// FindString is the first match in s; "" is no match or an empty one.
+func (p Pattern) FindString(s string) string { return p.compiled().FindString(s) }
+
 // FindStringIndex is where the first match in s begins and ends; nil is no match.
 func (p Pattern) FindStringIndex(s string) []int { return p.compiled().FindStringIndex(s) }
 

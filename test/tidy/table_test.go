@@ -77,7 +77,7 @@ var Rooms = []Room{
 		Why: "it links the client of NATS and the role that it is given"},
 	{Name: "notices", Dirs: []string{"internal/notify"}, May: append([]string{"internal/core/view"}, memory...),
 		Why: "who calls a person knows no station: the log was read by whoever asks for it"},
-	{Name: "terminals", Dirs: []string{"internal/cli/terminal"}, May: []string{"internal/core/view"}, Why: "it shows lines and knows nothing of runs"},
+	{Name: "terminals", Dirs: []string{"internal/cli/terminal"}, May: []string{"internal/core/view", "internal/pattern"}, Why: "it shows lines and knows nothing of runs"},
 	{Name: "line editor", Dirs: []string{"internal/cli/lineedit"}, May: []string{"internal/core/view", "internal/cli/terminal"}, Why: "it knows no command"},
 	{Name: "run trees", Dirs: []string{"internal/cli/runtree"}, May: []string{"pkg/events", "pkg/run", "internal/core/view", "internal/cli/terminal"},
 		NoStd: worldy, Pure: true, Why: "a run is drawn from its state and the time it is given"},

@@ -1,9 +1,10 @@
 package terminal
 
 import (
-	"regexp"
 	"strings"
 	"unicode"
+
+	"github.com/inspan/inspan/internal/pattern"
 )
 
 // Markdown shows Markdown that comes in pieces: headings, lists, quotes, code, bold, italic and links. What stands on the
@@ -81,16 +82,16 @@ func (m *Markdown) step(last bool) bool {
 }
 
 var (
-	unclear   = regexp.MustCompile("^[ \t]*[#`~*+\\-_>0-9.)]{0,10} ?[-*_ ]*$")
-	wholeLine = regexp.MustCompile("^(    |\t| {0,3}(```|~~~|\\|))")
-	openFence = regexp.MustCompile("^ {0,3}(```+|~~~+)[^`]*$")
-	rule      = regexp.MustCompile(`^ {0,3}(?:(?:- *){3,}|(?:\* *){3,}|(?:_ *){3,})$`)
-	heading   = regexp.MustCompile(`^ {0,3}#{1,6} +`)
-	quote     = regexp.MustCompile(`^ {0,3}> ?`)
-	bullet    = regexp.MustCompile(`^([ \t]*)[-*+] +`)
-	numbered  = regexp.MustCompile(`^[ \t]*[0-9]{1,9}[.)] +`)
-	indented  = regexp.MustCompile(`^(    |\t)`)
-	spaces    = regexp.MustCompile(`^[ \t]*`)
+	unclear   = pattern.New("^[ \t]*[#`~*+\\-_>0-9.)]{0,10} ?[-*_ ]*$")
+	wholeLine = pattern.New("^(    |\t| {0,3}(```|~~~|\\|))")
+	openFence = pattern.New("^ {0,3}(```+|~~~+)[^`]*$")
+	rule      = pattern.New(`^ {0,3}(?:(?:- *){3,}|(?:\* *){3,}|(?:_ *){3,})$`)
+	heading   = pattern.New(`^ {0,3}#{1,6} +`)
+	quote     = pattern.New(`^ {0,3}> ?`)
+	bullet    = pattern.New(`^([ \t]*)[-*+] +`)
+	numbered  = pattern.New(`^[ \t]*[0-9]{1,9}[.)] +`)
+	indented  = pattern.New(`^(    |\t)`)
+	spaces    = pattern.New(`^[ \t]*`)
 )
 
 // open reports whether the kind of a line is not known before more of it has come.
