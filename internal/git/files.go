@@ -5,7 +5,9 @@ import (
 	"context"
 	"encoding/hex"
 	"fmt"
+	"maps"
 	"path"
+	"slices"
 	"strings"
 )
 
@@ -57,7 +59,7 @@ func (h *history) Files(ctx context.Context, commit string, want func(path strin
 		}
 		level = next
 	}
-	return w.read(ctx, "blob", keys(w.files), func(id string, content []byte) error {
+	return w.read(ctx, "blob", slices.Collect(maps.Keys(w.files)), func(id string, content []byte) error {
 		for _, f := range w.files[id] {
 			f.Content = content
 			if err := take(f); err != nil {
@@ -101,7 +103,7 @@ func (w *fileWalk) read(ctx context.Context, kind string, ids []string, each fun
 // level reads directories, by the id of their content, and returns those in them.
 func (w *fileWalk) level(ctx context.Context, dirs map[string][]string) (map[string][]string, error) {
 	next := map[string][]string{}
-	err := w.read(ctx, "tree", keys(dirs), func(id string, content []byte) error {
+	err := w.read(ctx, "tree", slices.Collect(maps.Keys(dirs)), func(id string, content []byte) error {
 		if w.bytes += len(content); w.bytes > maxTrees {
 			return fmt.Errorf("its directories have more than %d bytes: %w", maxTrees, ErrTooLarge)
 		}
@@ -137,12 +139,4 @@ func (w *fileWalk) tree(content []byte, at []string, next map[string][]string) e
 		}
 	}
 	return nil
-}
-
-func keys[V any](m map[string]V) []string {
-	all := make([]string, 0, len(m))
-	for k := range m {
-		all = append(all, k)
-	}
-	return all
 }
