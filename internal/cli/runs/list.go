@@ -123,13 +123,10 @@ func (a *listCommand) listing(all []listed) app.Listing {
 
 // verified says which checks vouch for a run.
 func verified(i run.Info) string {
-	switch {
-	case len(i.Verified) > 0:
-		return view.VerifiedBy(i.Verified)
-	case i.Status == events.Completed:
-		return "unverified"
+	if i.Status != events.Completed {
+		return "-"
 	}
-	return "-"
+	return view.VerifiedBy(i.Verified)
 }
 
 func duration(i run.Info) string {

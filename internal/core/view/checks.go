@@ -10,11 +10,8 @@ import (
 // Verified says in one line which checks vouch for a run that has completed: "unverified" where none does, "" where it
 // has not completed.
 func Verified(r *events.Result) string {
-	switch {
-	case r == nil || !r.Success:
+	if r == nil || !r.Success {
 		return ""
-	case len(r.Verified) == 0:
-		return "unverified"
 	}
 	var names []string
 	for _, v := range r.Verified {
@@ -23,8 +20,11 @@ func Verified(r *events.Result) string {
 	return VerifiedBy(names)
 }
 
-// VerifiedBy says which checks vouch for a run, each once.
+// VerifiedBy says which checks vouch for a run that has completed, each once: "unverified" where there is none.
 func VerifiedBy(names []string) string {
+	if len(names) == 0 {
+		return "unverified"
+	}
 	var once []string
 	seen := map[string]bool{}
 	for _, name := range names {
