@@ -14,6 +14,7 @@ import (
 	"path"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"time"
 
 	"github.com/inspan/inspan/internal/workspace/workdir"
@@ -156,7 +157,8 @@ func staysIn(name, to string) bool {
 
 func (c *copier) file(name string) (err error) {
 	local := filepath.FromSlash(name)
-	in, err := openFile(c.src, local)
+	// A pipe that took the place of the file is not waited for.
+	in, err := c.src.OpenFile(local, os.O_RDONLY|syscall.O_NONBLOCK|syscall.O_NOFOLLOW, 0)
 	if err != nil {
 		return fmt.Errorf("%w: %w", ErrTree, err)
 	}
