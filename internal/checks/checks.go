@@ -12,7 +12,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"sync"
 	"time"
 
 	"github.com/inspan/inspan/internal/core/acceptance"
@@ -22,6 +21,7 @@ import (
 	"github.com/inspan/inspan/internal/runlog"
 	"github.com/inspan/inspan/internal/sandbox/jobs"
 	"github.com/inspan/inspan/internal/sandbox/pool"
+	"github.com/inspan/inspan/internal/tail"
 	"github.com/inspan/inspan/internal/workspace"
 	"github.com/inspan/inspan/internal/workspace/workdir"
 	"github.com/inspan/inspan/pkg/events"
@@ -186,9 +186,12 @@ func (c *Checker) command(ctx context.Context, s run.State, d acceptance.Duty, t
 		defer cancel()
 		_ = sb.Destroy(end)
 	}()
-	out := &tail{}
+	out := tail.New(maxOutput)
 	exit, err := sb.Exec(work, sandbox.Cmd{Args: []string{"sh", "-c", d.Check.Run}, Stdout: out, Stderr: out})
-	text := out.bytes()
+	text, cut := out.End()
+	if cut {
+		text = append([]byte("(the beginning of the output is left out)\n"), text...)
+	}
 	switch {
 	case work.Err() != nil && (err != nil || exit.Signal != "" || exit.Code != 0):
 		return text, fmt.Errorf("it did not end within %s", limit)
@@ -223,33 +226,4 @@ func (c *Checker) keep(ctx context.Context, out []byte, e *acceptance.Evidence) 
 	}
 	e.Ref = &ref
 	return nil
-}
-
-// tail keeps the end of what is written to it.
-type tail struct {
-	mu  sync.Mutex
-	buf []byte
-	cut bool
-}
-
-// Write implements io.Writer.
-func (t *tail) Write(p []byte) (int, error) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	if t.buf = append(t.buf, p...); len(t.buf) > 2*maxOutput {
-		t.buf, t.cut = append([]byte(nil), t.buf[len(t.buf)-maxOutput:]...), true
-	}
-	return len(p), nil
-}
-
-func (t *tail) bytes() []byte {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	if len(t.buf) > maxOutput {
-		t.buf, t.cut = t.buf[len(t.buf)-maxOutput:], true
-	}
-	if t.cut {
-		return append([]byte("(the beginning of the output is left out)\n"), t.buf...)
-	}
-	return t.buf
 }

@@ -16,7 +16,7 @@ import (
 	"github.com/bmatcuk/doublestar/v4"
 	"github.com/inspan/inspan/internal/core/acceptance"
 	"github.com/inspan/inspan/internal/core/delivery"
-	"github.com/inspan/inspan/internal/git"
+	"github.com/inspan/inspan/internal/gitwork"
 	"github.com/inspan/inspan/internal/shell"
 	"github.com/inspan/inspan/internal/workspace/workdir"
 	"github.com/inspan/inspan/pkg/events"
@@ -128,7 +128,7 @@ type restorer struct {
 }
 
 // put writes one file of the commit, through no link.
-func (r *restorer) put(f git.File) error {
+func (r *restorer) put(f gitwork.File) error {
 	if !fs.ValidPath(f.Path) || strings.Contains("/"+f.Path+"/", "/.git/") {
 		return fmt.Errorf("%q is no path", f.Path)
 	}
@@ -170,7 +170,7 @@ func (r *restorer) directory(name string) error {
 }
 
 // same reports whether a file is in the copy as it is in the commit.
-func (r *restorer) same(f git.File) bool {
+func (r *restorer) same(f gitwork.File) bool {
 	for i, ch := range f.Path {
 		if ch != '/' {
 			continue

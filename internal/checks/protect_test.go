@@ -8,14 +8,14 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/inspan/inspan/internal/git"
+	"github.com/inspan/inspan/internal/gitwork"
 	"github.com/inspan/inspan/pkg/events"
 )
 
 // TestRestore changes copies as agents may, and has the files of a commit put back.
 func TestRestore(t *testing.T) {
 	t.Parallel()
-	base := []git.File{
+	base := []gitwork.File{
 		{Path: "Makefile", Mode: "100644", Content: []byte("all")},
 		{Path: "check.sh", Mode: "100755", Content: []byte("check")},
 		{Path: "lib/a_test.go", Mode: "100644", Content: []byte("test")},

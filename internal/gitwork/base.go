@@ -6,9 +6,12 @@ import (
 	"github.com/inspan/inspan/internal/git"
 )
 
+// File is a file of a commit.
+type File = git.File
+
 // Files gives files of a commit from the repository of a workspace, as git.Repo.Files does. It only reads, and so waits
 // for no other work in the workspace.
-func (d *Desk) Files(ctx context.Context, dir, commit string, want func(path string) bool, take func(git.File) error) error {
+func (d *Desk) Files(ctx context.Context, dir, commit string, want func(path string) bool, take func(File) error) error {
 	r, err := d.reader(ctx, dir)
 	if err != nil {
 		return err

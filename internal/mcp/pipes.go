@@ -17,6 +17,7 @@ import (
 
 	"github.com/inspan/inspan/internal/sandbox"
 	"github.com/inspan/inspan/internal/secret"
+	"github.com/inspan/inspan/internal/tail"
 	"github.com/inspan/inspan/pkg/events"
 	"github.com/inspan/inspan/pkg/tool"
 )
@@ -35,7 +36,7 @@ func overPipes(ctx context.Context, s events.MCPServer, secrets map[string]secre
 	slices.Sort(cmd.Env)
 	in, toServer := io.Pipe()
 	fromServer, out := io.Pipe()
-	errs := &tail{}
+	errs := tail.New(maxErrors)
 	said := &bounded{to: out}
 	said.left.Store(maxReceived)
 	cmd.Stdin, cmd.Stdout, cmd.Stderr = in, said, errs
@@ -85,7 +86,7 @@ func (w *watched) Write(data []byte) (int, error) {
 
 // program is a server's process.
 type program struct {
-	errs *tail
+	errs *tail.Writer
 	out  *bounded
 	gone chan struct{} // closed when exit and err are set
 	exit sandbox.Exit
@@ -122,12 +123,16 @@ func (p *program) explain(_ *exchange, err error) error {
 	case p.err != nil:
 		return fmt.Errorf("%w: %w", err, p.err)
 	}
-	said := strings.TrimSpace(p.errs.text())
+	errs, _ := p.errs.End()
+	said := strings.TrimSpace(strings.ToValidUTF8(string(errs), ""))
 	if said == "" {
 		return fmt.Errorf("%w: it ended with status %d", err, p.exit.Code)
 	}
 	return fmt.Errorf("%w: it ended with status %d and printed: %s", err, p.exit.Code, tool.Visible(said))
 }
+
+// maxErrors is how much of the end of what a program prints to its standard error is kept, in bytes.
+const maxErrors = 1 << 10
 
 // bounded passes on a number of bytes and then breaks: whoever reads what it passes on is told why.
 type bounded struct {
@@ -144,32 +149,4 @@ func (b *bounded) Write(data []byte) (int, error) {
 		return 0, errFlood
 	}
 	return b.to.Write(data)
-}
-
-// tail keeps the end of what was written.
-type tail struct {
-	mu   sync.Mutex
-	data []byte
-}
-
-const maxTail = 1 << 10
-
-func (t *tail) Write(data []byte) (int, error) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	if len(data) >= maxTail {
-		t.data = append(t.data[:0], data[len(data)-maxTail:]...)
-		return len(data), nil
-	}
-	if over := len(t.data) + len(data) - maxTail; over > 0 {
-		t.data = append(t.data[:0], t.data[over:]...)
-	}
-	t.data = append(t.data, data...)
-	return len(data), nil
-}
-
-func (t *tail) text() string {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	return strings.ToValidUTF8(string(t.data), "")
 }

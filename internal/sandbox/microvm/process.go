@@ -9,6 +9,8 @@ import (
 	"strings"
 	"sync"
 	"time"
+
+	"github.com/inspan/inspan/internal/tail"
 )
 
 // maxConsole is how much is kept of what a console says.
@@ -31,9 +33,9 @@ type process struct {
 
 // run starts an engine that ends with this process.
 func run(cmd *exec.Cmd) (*process, error) {
-	tail := &console{}
-	cmd.Stdout, cmd.Stderr, cmd.SysProcAttr = tail, tail, attributes()
-	p := &process{cmd: cmd, said: tail.text, exited: make(chan struct{})}
+	console := tail.New(maxConsole)
+	cmd.Stdout, cmd.Stderr, cmd.SysProcAttr = console, console, attributes()
+	p := &process{cmd: cmd, said: func() string { return printed(console) }, exited: make(chan struct{})}
 	started := make(chan error, 1) // one result
 	go func() {
 		// The kernel sends the parent-death signal when the starting thread ends, so this thread has to stay.
@@ -91,26 +93,10 @@ func (p *process) why() error {
 	return fmt.Errorf("its engine ended (%v)%s", p.cmd.ProcessState, p.said())
 }
 
-// console keeps the last of what is written to it.
-type console struct {
-	mu   sync.Mutex
-	last []byte // guarded by mu
-}
-
-// Write implements io.Writer.
-func (c *console) Write(p []byte) (int, error) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.last = append(c.last, p[max(0, len(p)-maxConsole):]...)
-	c.last = c.last[max(0, len(c.last)-maxConsole):]
-	return len(p), nil
-}
-
-// text is what was said last, for an error.
-func (c *console) text() string {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	said := strings.TrimSpace(strings.ToValidUTF8(string(c.last), "\uFFFD"))
+// printed is the end of what a console printed, for an error.
+func printed(console *tail.Writer) string {
+	end, _ := console.End()
+	said := strings.TrimSpace(strings.ToValidUTF8(string(end), "\uFFFD"))
 	if said == "" {
 		return ""
 	}
