@@ -1,6 +1,7 @@
 package planner
 
 import (
+	"maps"
 	"slices"
 
 	"github.com/inspan/inspan/internal/kernel"
@@ -14,7 +15,8 @@ func checkAccept(c *events.RunCreatedData, agents map[string]events.Agent) error
 	for name, a := range agents {
 		all["agent "+name] = a.Accept
 	}
-	for who, a := range all {
+	for _, who := range slices.Sorted(maps.Keys(all)) { // the same refusal each time
+		a := all[who]
 		if fault := a.Fault(); fault != "" {
 			return kernel.Refuse("bad_input", "fix the checks and send the task again; docs/checks.md lists them", "%s: %s", who, fault)
 		}
