@@ -101,12 +101,12 @@ func TestNotify(t *testing.T) {
 		}
 	})
 	t.Run("PLUS-15 at a terminal a gate calls the person, by the bell, a sequence and their command; a short run does not", func(t *testing.T) {
-		told := filepath.Join(d.dir, "told")
-		env := []string{"TMUX=", "VTE_VERSION=", "INSPAN_NOTIFY_COMMAND=/bin/sh,-c,cat >> " + told}
+		noticed := filepath.Join(d.dir, "noticed")
+		env := []string{"TMUX=", "VTE_VERSION=", "INSPAN_NOTIFY_COMMAND=/bin/sh,-c,cat >> " + noticed}
 		size := pty.Winsize{Rows: 24, Cols: 100}
 		tm := d.terminalOf(size, env, "run", "reader", "look", "--id", "run-short")
 		tm.ends()
-		if raw := tm.seen.String(); strings.Contains(raw, "\a") || strings.Contains(raw, "\x1b]") || fileHas(told, "") {
+		if raw := tm.seen.String(); strings.Contains(raw, "\a") || strings.Contains(raw, "\x1b]") || fileHas(noticed, "") {
 			t.Errorf("it called: %q", raw)
 		}
 		tm = d.terminalOf(size, append(env, "INSPAN_NOTIFY_AFTER=0s"), "run", "reader", "look", "--id", "run-asks", "--autonomy", "1")
@@ -122,10 +122,10 @@ func TestNotify(t *testing.T) {
 		if n := strings.Count(raw, "\a"); n != 2 {
 			t.Errorf("%d bells", n)
 		}
-		if !fileHas(told, `"kind":"gate"`) || !fileHas(told, `"kind":"completed"`) { // the program waits for its commands
+		if !fileHas(noticed, `"kind":"gate"`) || !fileHas(noticed, `"kind":"completed"`) { // the program waits for its commands
 			t.Errorf("the command was not run for both")
 		}
-		d.want(3, nil, "run", "reader", "look", "--id", "run-plain", "--autonomy", "1") // no terminal: nobody to call
+		d.want(3, nil, "run", "reader", "look", "--id", "run-plain", "--autonomy", "1") // no terminal: no one to call
 		tm = d.terminalOf(size, append(env, "INSPAN_NOTIFY_TERMINAL=horn"), "run", "reader", "look", "--id", "run-horn")
 		tm.sees(0, `notify.terminal is "horn", want one of auto, bell`)
 		tm.ends()

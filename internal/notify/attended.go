@@ -6,11 +6,11 @@ import (
 )
 
 // Attended calls a person who sits at a terminal, or sat there: for each gate, and for an end that was waited for longer
-// than After. Not safe for concurrent use. The zero value calls nobody.
+// than After. Not safe for concurrent use. The zero value calls no one.
 type Attended struct {
 	Sinks []Sink
 	After time.Duration
-	// Failed is called with what a sink could not take; nil for nobody.
+	// Failed is called with what a sink could not take; nil drops it.
 	Failed func(error)
 	since  time.Time
 }

@@ -30,7 +30,7 @@ type CommandConfig struct {
 	Env []string
 	// Limit is how long one may run before it is ended.
 	Limit time.Duration
-	// Failed is called with what went wrong, from any goroutine; nil for nobody.
+	// Failed is called with what went wrong, from any goroutine; nil drops it.
 	Failed func(error)
 }
 

@@ -55,6 +55,10 @@ type Notice struct {
 	Attended bool `json:"attended,omitempty"`
 }
 
+// Wanted reports whether a notice is for people who follow other runs than their own: gates are, and ends that come to no
+// one yet.
+func (n Notice) Wanted() bool { return n.Kind == Gate || !n.Attended }
+
 // Sink takes notices to people.
 type Sink interface {
 	// Send takes one. It may wait for room until ctx is done and returns ErrBusy then; it does not wait until a person was
@@ -122,7 +126,7 @@ func reason(finish string) string {
 	return strings.ReplaceAll(cmp.Or(finish, "no reason given"), "_", " ")
 }
 
-// byPerson reports whether a person paused a run, or rejected a gate of it: nobody is to be called for that.
+// byPerson reports whether a person paused a run, or rejected a gate of it: no one is to be called for that.
 func byPerson(s run.State, d *events.RunPausedData) bool {
 	if g := s.Gate(d.Gate); g != nil {
 		return g.Status != run.GateExpired

@@ -185,7 +185,7 @@ func TestAttended(t *testing.T) {
 		kind  Kind
 		want  int
 	}{
-		{"PLUS-15 an end that came soon calls nobody", 9 * time.Second, Completed, 0},
+		{"PLUS-15 an end that came soon calls no one", 9 * time.Second, Completed, 0},
 		{"PLUS-15 one that was waited for does", 10 * time.Second, Failed, 1},
 		{"PLUS-15 a gate always does", 0, Gate, 1},
 	} {

@@ -180,7 +180,7 @@ func (u *Uses) open(path string) (*os.File, error) {
 		if !errors.Is(err, fs.ErrNotExist) {
 			return f, err
 		}
-		// nobody has used it, or the folder went between two looks
+		// no one has used it, or the folder went between two looks
 		err = os.Mkdir(u.dir(path), 0o700)
 		if errors.Is(err, fs.ErrNotExist) {
 			err = os.MkdirAll(u.dir(path), 0o700)
@@ -205,7 +205,7 @@ func (u *Uses) take(path string, f *os.File, how int) (there bool, err error) {
 	return err == nil && os.SameFile(mine, named), nil
 }
 
-// alone takes the lock of a workspace for nobody else; the error is EWOULDBLOCK where a call is in it.
+// alone takes the lock of a workspace for its caller only; the error is EWOULDBLOCK where a call is in it.
 func (u *Uses) alone(path string) (*os.File, error) {
 	for {
 		f, err := u.open(path)

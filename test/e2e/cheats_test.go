@@ -118,7 +118,7 @@ func TestCheats(t *testing.T) {
 			task.Accept.MaxAttempts = 1
 			w.task(task)
 			s := w.await(id, "the end, or a gate", func(s run.State) bool { return s.Status.Ended() || len(s.Waiting()) > 0 })
-			if !s.Status.Ended() { // a guard asks about some of it, and nobody looks closely
+			if !s.Status.Ended() { // a guard asks about some of it, and no one looks closely
 				w.approve(id, "approve")
 				s = w.ended(id)
 			}

@@ -122,7 +122,7 @@ func (a *notifyCommand) event(ctx context.Context, c *client.Client, sinks []not
 // wanted reports whether a notice is asked for.
 func (a *notifyCommand) wanted(n notify.Notice) bool {
 	return (a.by == "" || a.by == n.By) && (a.project == "" || a.project == n.Project) &&
-		(a.all || n.Kind == notify.Gate || !n.Attended)
+		(a.all || n.Wanted())
 }
 
 func (a *notifyCommand) print(n notify.Notice) error {

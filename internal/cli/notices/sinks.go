@@ -24,8 +24,8 @@ type Person struct {
 	notify.Attended
 }
 
-// At is the person at this terminal, called as the settings say; nobody where there is no terminal, or it shows data, or
-// a setting is wrong, which is said: the command goes on all the same.
+// At is the person at this terminal, called as the settings say. No one is called where there is no terminal, where it
+// shows data, or where a setting is wrong, which is reported: the command goes on all the same.
 func At(a *app.App) *Person {
 	p := &Person{app: a}
 	if !a.Term.TTY || a.JSON {

@@ -69,7 +69,7 @@ func digestOf(dir string) string {
 	return p.Digest()
 }
 
-// digestOfFile tells one content of a file from another; a file that cannot be read has none.
+// digestOfFile is the digest of a file's content; a file that cannot be read has none.
 func digestOfFile(dir, file string) string {
 	root, err := os.OpenRoot(dir)
 	if err != nil {

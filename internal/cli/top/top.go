@@ -97,7 +97,7 @@ func (a *topCommand) call(ctx context.Context, c *client.Client) (stop func()) {
 			if err != nil {
 				continue // it ends, or that run is for inspan audit
 			}
-			if n, ok := notices.Of(a.App, s, p.Event, p.Payload); ok && (n.Kind == notify.Gate || !n.Attended) {
+			if n, ok := notices.Of(a.App, s, p.Event, p.Payload); ok && n.Wanted() {
 				called.See(time.Now(), n)
 			}
 		}
