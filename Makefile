@@ -1,39 +1,41 @@
 # make help lists the targets.
 GO ?= go
 FUZZTIME ?= 30s
+# As what is released; and nothing is compiled twice, with cgo and without.
+export CGO_ENABLED ?= 0
 
-.PHONY: help build check lint fmt test race docs release release-test demo bench bench-peers bench-trees weight robust pairs trace kill failover merge-demo faults previous register tutorials mcp escape boxes docker gvisor microvm microvm-test firecracker-test e2b kube kubebox fuzz aimock sdk-oracle external live wasm clean
+.PHONY: help build check lint crosscheck fmt test race docs release release-test demo bench bench-peers bench-trees weight robust pairs trace kill failover merge-demo faults previous register tutorials mcp escape boxes docker gvisor microvm microvm-test firecracker-test e2b kube kubebox fuzz aimock sdk-oracle external live wasm clean
 help: ## list the targets
 	@grep -hE '^[a-z0-9-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
 
 build: ## all programs into bin/
-	CGO_ENABLED=0 $(GO) build -trimpath -o bin/ ./cmd/...
+	$(GO) build -trimpath -o bin/ ./cmd/...
 
 wasm: ## the toolbox of the sandbox mode wasm into bin/wasm
 	$(GO) run ./cmd/wasmbox bin/wasm
 
-check: ## formatting, vet, golangci-lint, that it builds for another system, the rules of the house (test/tidy), generated docs up to date
-	@bad=$$(gofmt -l cmd internal pkg services test examples); test -z "$$bad" || { echo "not formatted (make fmt):"; echo "$$bad"; exit 1; }
-	$(GO) vet ./...
-	GOOS=darwin $(GO) build -o /dev/null ./cmd/inspan
+check: lint crosscheck ## what holds before a commit: lint, crosscheck, the rules of the house (test/tidy), generated docs up to date
 	$(GO) test ./test/tidy
 	$(GO) run ./cmd/docgen -check
-	@$(MAKE) --no-print-directory lint
 
-lint: ## golangci-lint with .golangci.yml; its version is that of test/lint
-	@GOFLAGS= $(GO) build -C test/lint -o $(CURDIR)/bin/golangci-lint github.com/golangci/golangci-lint/v2/cmd/golangci-lint
-	bin/golangci-lint run ./...
+lint: ## formatting, go vet, and three more rules about code (test/lint)
+	@bad=$$(gofmt -l cmd internal pkg services test examples); test -z "$$bad" || { echo "not formatted (make fmt):"; echo "$$bad"; exit 1; }
+	@GOFLAGS= $(GO) build -C test/lint -o $(CURDIR)/bin/lint .
+	$(GO) vet -vettool=$(CURDIR)/bin/lint -tags=slow ./...
+
+crosscheck: ## that the program type-checks for a system that is not this one
+	@GOFLAGS= $(GO) build -C test/lint -o $(CURDIR)/bin/crosscheck ./crosscheck
+	bin/crosscheck darwin arm64 ./cmd/inspan
 
 fmt: ## format all Go code
 	gofmt -w cmd internal pkg services test examples
 
 test: ## all tests: no network, no Docker, no key
-	$(GO) vet ./...
-	.ci/memory $(GO) test -timeout 30m ./...
+	.ci/memory $(GO) test -vet=off -ldflags=-s -parallel 4 -timeout 30m ./...
 	@$(MAKE) --no-print-directory external
 
 race: ## slow: the tests under the race detector (needs a C compiler)
-	.ci/memory $(GO) test -race -timeout 60m ./...
+	CGO_ENABLED=1 .ci/memory $(GO) test -race -timeout 60m ./...
 
 docs: ## write the generated docs again: events, subjects, config, cli, schemas, asyncapi
 	$(GO) run ./cmd/docgen
@@ -61,7 +63,7 @@ bench-trees: ## slow (some minutes, 5 GB of disk): snapshot and restore of a wor
 weight: ## slow (15 min): build, size, start and idle memory of inspan, time of the tests, with their limits, into docs/performance.md
 	$(GO) run ./test/weight -cold -suite -write
 
-robust: ## slow (30 min, root for some): simulation, planted bugs, real faults, security, recovery, soak, fuzzing; SEED=n
+robust: ## slow (30 min, root for some): simulation, planted bugs, real faults, security, recovery, exams of sandboxes, git, soak, fuzzing; SEED=n
 	$(GO) run ./test/robust -seed $(or $(SEED),1)
 
 pairs: ## slow (1 h): the simulation's small world with every two faults at every two operations
@@ -98,12 +100,12 @@ escape: ## ways out of each sandbox of this machine, and bombs in it, as a table
 	$(GO) test -count=1 -v -run 'TestEscape' ./internal/sandbox/... | grep -vE '^=== |--- PASS|no test'
 
 boxes: ## slow (15 min, root for some): every sandbox of this machine, examined and measured, as docs/sandboxes-measured.md; RUNSC=path for gvisor, IMAGE=name for docker
-	CGO_ENABLED=0 $(GO) build -trimpath -ldflags="-s -w" -o bin/inspan-within ./cmd/inspan-within
+	$(GO) build -trimpath -ldflags="-s -w" -o bin/inspan-within ./cmd/inspan-within
 	INSPAN_TEST_HELPER=$(CURDIR)/bin/inspan-within $(if $(RUNSC),INSPAN_GVISOR=$(RUNSC)) $(if $(IMAGE),INSPAN_TEST_DOCKER_IMAGE=$(IMAGE) INSPAN_TEST_DOCKER_HELPER=$(CURDIR)/bin/inspan-within) $(GO) run ./test/sandboxbench
 
 docker: ## sandboxes in containers of a real engine (DOCKER_HOST); IMAGE=name of one with bash, perl and util-linux that is there; see docs/sandbox-docker.md
 	@test -n "$(IMAGE)" || { echo "make docker: say IMAGE=name of an image on the engine that has bash, perl and util-linux, such as debian:bookworm"; exit 1; }
-	CGO_ENABLED=0 $(GO) build -trimpath -ldflags="-s -w" -o bin/inspan-within ./cmd/inspan-within
+	$(GO) build -trimpath -ldflags="-s -w" -o bin/inspan-within ./cmd/inspan-within
 	@export INSPAN_TEST_NEED_SANDBOX=docker INSPAN_TEST_DOCKER_IMAGE=$(IMAGE) INSPAN_TEST_DOCKER_HELPER=$(CURDIR)/bin/inspan-within; set -e; \
 		$(GO) test -count=1 -v -timeout 15m -run . -bench . -benchtime 20x ./internal/sandbox/docker; \
 		$(GO) test -count=1 -v -timeout 5m -run 'TestDocker|TestEphemeralWalls' ./test/e2e
@@ -117,7 +119,7 @@ gvisor: ## needs runsc (RUNSC=path): exam, escape list and costs of the sandbox 
 MICROVM = $(or $(DIR),$(CURDIR)/bin/microvm)
 MICROVM_TEST = INSPAN_MICROVM_KERNEL=$(MICROVM)/kernel INSPAN_MICROVM_INITRD=$(MICROVM)/initrd INSPAN_MICROVM_ROOT=$(MICROVM)/root.ext4 INSPAN_MICROVM_ACCEL=$(or $(ACCEL),auto) $(GO) test -count=1 -v
 microvm: ## opt-in, needs Debian, root and the network: kernel, first file system and root of virtual machines into bin/microvm (DIR=)
-	CGO_ENABLED=0 $(GO) build -trimpath -ldflags="-s -w" -o bin/inspan-guest ./cmd/inspan-guest
+	$(GO) build -trimpath -ldflags="-s -w" -o bin/inspan-guest ./cmd/inspan-guest
 	deploy/microvm/build.sh $(MICROVM) bin/inspan-guest
 microvm-test: ## opt-in, needs QEMU and make microvm: exam, escape list and costs of the sandbox qemu, and a station with it; ACCEL=kvm|tcg|auto
 	INSPAN_TEST_NEED_SANDBOX=qemu $(MICROVM_TEST) -timeout 120m -run 'TestReal|TestEscape' -bench Costs -benchtime 3x ./internal/sandbox/microvm

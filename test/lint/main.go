@@ -1,0 +1,112 @@
+// Command lint is the tool that go vet runs in make check (go vet -vettool): the analyzers of go vet, and three more that hold
+// rules which the compiler does not know:
+//
+//   - errorlint: errors are compared with errors.Is and errors.As, so that one that is wrapped one day is still recognised.
+//   - exhaustive: a switch over event types or phases without a default names them all, so that a new one does not slip through.
+//   - forbidigo: functions that no product code calls, each with its reason (see forbidden).
+//
+// What test/tidy holds is not repeated here. A line ends with //nolint:NAME and the reason where a rule does not fit.
+package main
+
+import (
+	"regexp"
+	"strings"
+
+	"codeberg.org/polyfloyd/go-errorlint/errorlint"
+	"github.com/ashanbrown/forbidigo/v2/pkg/analyzer"
+	"github.com/nishanths/exhaustive/passes/exhaustive"
+	"golang.org/x/tools/go/analysis"
+	"golang.org/x/tools/go/analysis/suite/vet"
+	"golang.org/x/tools/go/analysis/unitchecker"
+)
+
+// forbidden are patterns of forbidigo: an identifier, the package that it belongs to, and what to do in its place.
+var forbidden = []string{
+	`{p: '^fmt\.Print(|f|ln)$', msg: 'output goes to a writer that is passed in, so that a test reads it'}`,
+	`{p: '^(print|println)$', msg: 'left from debugging'}`,
+	`{p: '^log\.(Print|Fatal|Panic)', pkg: '^log$', msg: 'the global logger has no fields and no level; take a zerolog.Logger'}`,
+	`{p: '^http\.(Get|Post|PostForm|Head)$', pkg: '^net/http$', msg: 'no context and no time limit; make a request with a context'}`,
+	`{p: '^context\.T[O]DO$', msg: 'pass the context of the caller'}`,
+}
+
+// others are types that libraries declare and that grow with their versions: a switch over them need not name all.
+const others = `^(reflect|syscall|go/|github\.com/(nats-io|goccy|experimental-sys)|github\.com/tetratelabs|mvdan\.cc|regexp|google\.golang\.org)`
+
+// printers are files that may use fmt.Print: programs, and test binaries that run as a program.
+var printers = regexp.MustCompile(`(_test\.go|/cmd/[^/]+/[^/]+\.go|/test/[a-z]+/(main|report)\.go|/[a-z]+test/[^/]+\.go)$`)
+
+func main() {
+	unitchecker.Main(append(vet.Suite, rules()...)...)
+}
+
+func rules() []*analysis.Analyzer {
+	forbid := analyzer.NewAnalyzer()
+	for _, p := range forbidden {
+		set(forbid, "p", p)
+	}
+	set(forbid, "analyze_types", "true")
+	set(exhaustive.Analyzer, "d", "true")
+	set(exhaustive.Analyzer, "g", "true")
+	set(exhaustive.Analyzer, "typeignore", others)
+	return []*analysis.Analyzer{
+		filter(errorlint.NewAnalyzer(), func(string, string) bool { return true }),
+		filter(exhaustive.Analyzer, func(file, _ string) bool { return !strings.HasSuffix(file, "_test.go") }),
+		filter(forbid, func(file, message string) bool {
+			return !strings.Contains(message, "fmt.Print") || !printers.MatchString(file)
+		}),
+	}
+}
+
+func set(a *analysis.Analyzer, flag, value string) {
+	if err := a.Flags.Set(flag, value); err != nil {
+		panic(a.Name + ": " + err.Error())
+	}
+}
+
+// filter passes on what an analyzer reports where applies(file, message) is true and the line has no //nolint for it.
+func filter(a *analysis.Analyzer, applies func(file, message string) bool) *analysis.Analyzer {
+	run := a.Run
+	a.Run = func(pass *analysis.Pass) (any, error) {
+		silent := nolint(pass, a.Name)
+		report := pass.Report
+		pass.Report = func(d analysis.Diagnostic) {
+			at := pass.Fset.Position(d.Pos)
+			if !silent[line{at.Filename, at.Line}] && applies(at.Filename, d.Message) {
+				report(d)
+			}
+		}
+		return run(pass)
+	}
+	return a
+}
+
+type line struct {
+	file string
+	at   int
+}
+
+// nolint are the lines of a package with a comment //nolint:NAME.
+func nolint(pass *analysis.Pass, name string) map[line]bool {
+	lines := map[line]bool{}
+	for _, f := range pass.Files {
+		for _, group := range f.Comments {
+			for _, c := range group.List {
+				if list, ok := strings.CutPrefix(c.Text, "//nolint:"); ok && named(list, name) {
+					at := pass.Fset.Position(c.Slash)
+					lines[line{at.Filename, at.Line}] = true
+				}
+			}
+		}
+	}
+	return lines
+}
+
+func named(list, name string) bool {
+	list, _, _ = strings.Cut(list, " ")
+	for _, n := range strings.Split(list, ",") {
+		if n == name {
+			return true
+		}
+	}
+	return false
+}
