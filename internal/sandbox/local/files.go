@@ -32,6 +32,8 @@ type Files struct {
 	// escapes is the error with which os.Root refuses a path that leaves it. The os package does not export it, so
 	// OpenFiles provokes it once.
 	escapes error
+	// readOnly and writable are paths below the directory, as they are on disk; see keepReadOnly.
+	readOnly, writable []string
 }
 
 // OpenFiles opens the workspace, an existing directory given by absolute path. Close it when done.
@@ -64,12 +66,16 @@ func (f *Files) ReadFile(name string) ([]byte, error) {
 	if info.IsDir() {
 		return nil, &fs.PathError{Op: "read", Path: name, Err: syscall.EISDIR}
 	}
+	large := fmt.Errorf("read %q (%d bytes): %w", name, info.Size(), sandbox.ErrTooLarge)
+	if info.Size() > sandbox.MaxReadFile {
+		return nil, large
+	}
 	data, err := readAll(io.LimitReader(file, sandbox.MaxReadFile+1), info.Size())
 	if err != nil {
 		return nil, fmt.Errorf("read %q: %w", name, err)
 	}
-	if len(data) > sandbox.MaxReadFile {
-		return nil, fmt.Errorf("read %q (%d bytes): %w", name, info.Size(), sandbox.ErrTooLarge)
+	if len(data) > sandbox.MaxReadFile { // it grew meanwhile
+		return nil, large
 	}
 	return data, nil
 }
@@ -117,6 +123,9 @@ func (f *Files) WriteFile(name string, data []byte) error {
 	parent, err := f.root.OpenRoot(dir)
 	if err != nil {
 		return f.refused("write", name, err)
+	}
+	if err := f.allowed("write", name, parent, base); err != nil {
+		return errors.Join(err, parent.Close())
 	}
 	err = replace(parent, base, data, mode)
 	if err := errors.Join(err, parent.Close()); err != nil {

@@ -1,6 +1,7 @@
 package local
 
 import (
+	"errors"
 	"io/fs"
 	"path"
 	"syscall"
@@ -11,7 +12,11 @@ func (f *Files) Remove(name string) error {
 	if err := f.file("remove", name); err != nil {
 		return err
 	}
-	if err := f.root.Remove(name); err != nil {
+	dir, base, err := f.in("remove", name)
+	if err != nil {
+		return err
+	}
+	if err := errors.Join(dir.Remove(base), dir.Close()); err != nil {
 		return f.refused("remove", name, err)
 	}
 	return nil
@@ -33,13 +38,23 @@ func (f *Files) Rename(from, to string) error {
 	if dir == "" {
 		dir = "."
 	}
+	source, name, err := f.in("rename", from)
+	if err != nil {
+		return err
+	}
+	defer source.Close()
 	if err := f.parent("rename", to, dir); err != nil {
 		return err
 	}
-	if _, err := f.root.Lstat(to); err == nil {
+	target, _, err := f.in("rename", to)
+	if err != nil {
+		return err
+	}
+	defer target.Close()
+	if _, err := target.Lstat(base); err == nil {
 		return &fs.PathError{Op: "rename", Path: to, Err: fs.ErrExist}
 	}
-	if err := f.root.Rename(from, to); err != nil {
+	if err := move(source, name, target, base); err != nil {
 		return f.refused("rename", from, err)
 	}
 	return nil
@@ -65,6 +80,9 @@ func (f *Files) file(op, name string) error {
 func (f *Files) parent(op, name, dir string) error {
 	if info, err := f.root.Stat(dir); err == nil && info.IsDir() {
 		return nil
+	}
+	if err := f.makeable(op, name, dir); err != nil {
+		return err
 	}
 	if err := f.root.MkdirAll(path.Clean(dir), dirMode); err != nil {
 		return f.refused(op, name, err)

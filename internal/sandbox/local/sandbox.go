@@ -50,6 +50,9 @@ func OpenSandbox(cfg sandbox.Config, mode sandbox.Mode, base, home, tmp string) 
 	if err != nil {
 		return nil, fmt.Errorf("sandbox %s: %w", cfg.ID, err)
 	}
+	if err := files.keepReadOnly(cfg); err != nil {
+		return nil, errors.Join(fmt.Errorf("sandbox %s: %w", cfg.ID, err), files.Close())
+	}
 	b := &Sandbox{cfg: cfg, mode: mode, Files: files, secret: ownOwner() + "-" + rand.Text(),
 		until: time.Now().Add(cfg.Limits.Wall)}
 	if err := b.prepare(base, home, tmp); err != nil {

@@ -35,12 +35,15 @@ type tree struct {
 	root   int
 	marker []byte
 	start  time.Time
+	// born is when the root was started, as stat tells it: all that it started is as young or younger. 0 is not known.
+	born uint64
 	// wrapped is true where the root and the first process of a namespace below it are not the command's own.
 	wrapped bool
 }
 
 func newTree(root int, marker string, start time.Time) *tree {
-	return &tree{root: root, marker: []byte(MarkerName + "=" + marker), start: start}
+	st, _ := statOf(root)
+	return &tree{root: root, marker: []byte(MarkerName + "=" + marker), start: start, born: st.born}
 }
 
 // wait waits for the root to end, calls rest, and only then reaps the root: until then its id and its group's id can
@@ -160,7 +163,7 @@ func (t *tree) members(young bool) map[int]bool {
 	parents := make(map[int]int)
 	look := func(pid int) {
 		st, ok := statOf(pid)
-		if !ok || st.dead() {
+		if !ok || st.dead() || st.born < t.born {
 			return
 		}
 		parents[pid] = st.parent
@@ -214,7 +217,7 @@ func (t *tree) recent(look func(pid int)) (from int, all bool) {
 // member checks one process again, after a handle on it was taken.
 func (t *tree) member(pid int) bool {
 	st, ok := statOf(pid)
-	return ok && !st.dead() && (pid == t.root || st.group == t.root || st.session == t.root || t.marked(pid))
+	return ok && !st.dead() && st.born >= t.born && (pid == t.root || st.group == t.root || st.session == t.root || t.marked(pid))
 }
 
 // descends reports whether a process has a member among its ancestors.
@@ -269,6 +272,7 @@ func lastID() (int, bool) {
 type stat struct {
 	state                  byte
 	parent, group, session int
+	born                   uint64 // in clock ticks since the machine started
 }
 
 // dead processes wait to be reaped by a parent that may never do it; nothing runs in them.
@@ -281,10 +285,13 @@ func statOf(pid int) (stat, bool) {
 		return stat{}, false
 	}
 	fields := strings.Fields(string(data[bytes.LastIndexByte(data, ')')+1:]))
-	if len(fields) < 4 {
+	if len(fields) < 20 {
 		return stat{}, false
 	}
 	s := stat{state: fields[0][0]}
+	if s.born, err = strconv.ParseUint(fields[19], 10, 64); err != nil {
+		return stat{}, false
+	}
 	for i, to := range []*int{&s.parent, &s.group, &s.session} {
 		if *to, err = strconv.Atoi(fields[i+1]); err != nil {
 			return stat{}, false

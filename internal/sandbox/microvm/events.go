@@ -37,4 +37,5 @@ func watch(events net.Conn, engine *process) {
 		}
 		engine.fail(why)
 	}
+	_ = lines.Err() // QEMU has ended, which the engine notices by itself, or says what no one understands
 }

@@ -22,6 +22,7 @@ type copied struct {
 	base, ws string // there
 	uid, gid int    // of commands there
 	path     string // PATH there
+	since    string // when the sandbox was made there, as its processes tell their own start
 	denied   map[string]bool
 	folds    bool // this machine takes names of small and capital letters for the same
 
@@ -56,14 +57,16 @@ func (c *copied) prepare(ctx context.Context, base, name string) error {
 		return fmt.Errorf("make the sandbox's directories: %w", err)
 	}
 	lines := strings.Split(strings.TrimSuffix(said, "\n"), "\n")
-	if len(lines) != 4 || !filepath.IsAbs(lines[0]) || len(lines[0]) > MaxPath {
+	if len(lines) != 5 || !filepath.IsAbs(lines[0]) || len(lines[0]) > MaxPath {
 		return fmt.Errorf("make the sandbox's directories: %w: %.200q", ErrHostile, said)
 	}
 	c.base, c.ws, c.path = lines[0], lines[0]+"/ws", lines[3]
 	var errUID, errGID error
 	c.uid, errUID = strconv.Atoi(lines[1])
 	c.gid, errGID = strconv.Atoi(lines[2])
-	return errors.Join(errUID, errGID)
+	_, errSince := strconv.ParseUint(lines[4], 10, 63)
+	c.since = lines[4]
+	return errors.Join(errUID, errGID, errSince)
 }
 
 // helper runs a script there and returns what it says on stdout, at most maxListing bytes.

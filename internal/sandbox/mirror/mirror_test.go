@@ -353,3 +353,22 @@ func (b bare) Run(ctx context.Context, p mirror.Program) error {
 	p.Args = append([]string{"/bin/sh", "-c", `PATH=/nowhere; export PATH; exec "$@"`, "sh"}, p.Args...)
 	return b.Machine.Run(ctx, p)
 }
+
+// TestNames has commands leave processes whose names look like the lines that the other machine is searched with.
+func TestNames(t *testing.T) {
+	t.Parallel()
+	sb, _ := open(t, sandbox.Config{})
+	for _, name := range []string{"x) Z 1 1", "x\n1 (y", "\n1 (y) Z 1 1 1", "x) S\n", "\xff)\xfe", " ", "))))"} {
+		script := `mkfifo never; sh -c 'printf %s "$1" > /proc/$$/comm; echo $$ > named; read x < never' sh "$1" > said 2>&1 &
+while ! test -s named; do sleep 0.01; done; cat named; rm never named`
+		var out bytes.Buffer
+		exit, err := sb.Exec(t.Context(), sandbox.Cmd{Args: []string{"sh", "-c", script, "sh", name}, Stdout: &out})
+		if err != nil || exit.Code != 0 {
+			t.Fatalf("%q: got %+v, %v", name, exit, err)
+		}
+		stat, err := os.ReadFile("/proc/" + strings.TrimSpace(out.String()) + "/stat")
+		if left := string(stat[bytes.LastIndexByte(stat, ')')+1:]); err == nil && !strings.HasPrefix(left, " Z") {
+			t.Errorf("TOOL-22 %q outlives its command: %q", name, stat)
+		}
+	}
+}

@@ -26,7 +26,7 @@ func (b *Sandbox) Processes(ctx context.Context) ([]sandbox.ProcessInfo, error) 
 		return nil, err
 	}
 	defer leave()
-	said, err := b.helper(ctx, Program{Privileged: true}, processes, b.mark)
+	said, err := b.helper(ctx, Program{Privileged: true}, processes, b.mark, b.since)
 	if err != nil {
 		return nil, fmt.Errorf("list processes: %w", err)
 	}
@@ -77,7 +77,8 @@ func (b *Sandbox) send(ctx context.Context, pid int, sig syscall.Signal, wait bo
 	if wait {
 		waits = "1"
 	}
-	said, err := b.helper(ctx, Program{Privileged: true}, signal, b.mark, fmt.Sprint(pid), fmt.Sprint(int(sig)), waits)
+	said, err := b.helper(ctx, Program{Privileged: true}, signal, b.mark, b.since, fmt.Sprint(pid),
+		fmt.Sprint(int(sig)), waits)
 	switch {
 	case err != nil:
 		return fmt.Errorf("signal process %d: %w", pid, err)

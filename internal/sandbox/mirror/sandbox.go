@@ -258,7 +258,7 @@ func (b *Sandbox) attend(ctx context.Context, s *speech, ran chan error, started
 func (b *Sandbox) kill(ctx context.Context, mark string, pid int) error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), helperWait)
 	defer cancel()
-	_, err := b.helper(ctx, Program{Privileged: true}, clean, mark, fmt.Sprint(pid))
+	_, err := b.helper(ctx, Program{Privileged: true}, clean, mark, fmt.Sprint(pid), b.since)
 	return err
 }
 
@@ -267,7 +267,7 @@ func (b *Sandbox) settle(ctx context.Context, mark string, pid int) error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), settleWait)
 	defer cancel()
 	for round := 1; ; round++ {
-		listing, err := b.helper(ctx, Program{Privileged: true}, after, mark, fmt.Sprint(pid), b.ws)
+		listing, err := b.helper(ctx, Program{Privileged: true}, after, mark, fmt.Sprint(pid), b.since, b.ws)
 		if err != nil {
 			return fmt.Errorf("end its remaining processes and list the changed files: %w", err)
 		}
