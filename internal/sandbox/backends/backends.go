@@ -44,6 +44,9 @@ func Local(base string) *Set {
 // With returns a set with further backends, which auto never comes to by itself.
 func (s *Set) With(more ...sandbox.Backend) *Set { return &Set{slices.Concat(s.backends, more)} }
 
+// Backends returns them all, whether they work or not.
+func (s *Set) Backends() []sandbox.Backend { return slices.Clone(s.backends) }
+
 // Modes returns the names that Pick knows, in order.
 func (s *Set) Modes() []string {
 	names := []string{string(sandbox.Auto)}

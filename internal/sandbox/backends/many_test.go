@@ -45,9 +45,9 @@ func TestMany(t *testing.T) {
 						return
 					}
 					var out bytes.Buffer
-					script := fmt.Sprintf(`echo %d > "$HOME/f"; echo %d > f; cat "$HOME/f" f; ls -A "$HOME" . | wc -l`, i, i)
+					script := fmt.Sprintf(`echo %d > "$HOME/f"; echo %d > f; read x < "$HOME/f"; read y < f; echo $x; echo $y; set -- * .[!.]*; echo "$*"; cd "$HOME"; set -- * .[!.]*; echo "$*"`, i, i)
 					exit, err := sb.Exec(t.Context(), sandbox.Cmd{Args: []string{"sh", "-c", script}, Stdout: &out, Stderr: &out})
-					if want := fmt.Sprintf("%d\n%d\n5\n", i, i); err != nil || exit.Code != 0 || out.String() != want {
+					if want := fmt.Sprintf("%d\n%d\nf .[!.]*\nf .[!.]*\n", i, i); err != nil || exit.Code != 0 || out.String() != want {
 						t.Errorf("sandbox %d: got %q, %+v, %v", i, out.String(), exit, err)
 					}
 					if err := sb.Destroy(t.Context()); err != nil {

@@ -32,6 +32,7 @@ import (
 type Opener struct {
 	cfg   Config
 	met   *requirementsMet
+	found *probed
 	proxy *egress.Proxy // may be nil
 }
 
@@ -41,21 +42,21 @@ type Open = func() (sandbox.Sandbox, error)
 // WithEgress returns an opener whose sandboxes reach what their agents may reach through a proxy; nil lets none reach
 // anything.
 func (o *Opener) WithEgress(proxy *egress.Proxy) *Opener {
-	return &Opener{cfg: o.cfg, met: o.met, proxy: proxy}
+	return &Opener{cfg: o.cfg, met: o.met, found: o.found, proxy: proxy}
 }
 
 // Config says where workspaces are and which backends this machine has.
 type Config struct {
 	// Root is the absolute path of the workspace root.
 	Root string
-	// Backends by mode, only those that work on this machine. Auto is resolved before.
+	// Backends by mode. Auto is resolved before.
 	Backends map[sandbox.Mode]sandbox.Backend
+	// Unprobed are those that may not work on this machine: their probe is made before the first sandbox is opened.
+	Unprobed []sandbox.Mode
 	// Default is the mode of agents that do not ask for one.
 	Default sandbox.Mode
 	// Least is the weakest mode that any agent may have; empty for any.
 	Least sandbox.Mode
-	// Missing says why a known mode is not among the backends.
-	Missing map[sandbox.Mode]error
 	// Env, ReadOnly and Writable are given to each sandbox.
 	Env, ReadOnly, Writable []string
 	// Cache is the absolute path below which each workspace has a cache of its own for build tools; empty means none.
@@ -96,7 +97,7 @@ func NewOpener(cfg Config) (*Opener, error) {
 	if err := os.MkdirAll(cfg.Root, 0o755); err != nil {
 		return nil, fmt.Errorf("workspace root: %w", err)
 	}
-	return &Opener{cfg: cfg, met: &requirementsMet{}}, nil
+	return &Opener{cfg: cfg, met: &requirementsMet{}, found: &probed{}}, nil
 }
 
 // Root is the absolute path of the workspace root, Cache that of the caches; Cache may be empty.
@@ -232,12 +233,17 @@ type plan struct {
 	backend sandbox.Backend
 	cfg     sandbox.Config
 	at      workdir.Pinned
+	// works is the probe of the backend, where it is made before the first sandbox.
+	works func(context.Context, sandbox.Backend) error
 	// meets checks that a sandbox has what the agent requires.
 	meets func(context.Context, sandbox.Sandbox) error
 }
 
 // open opens the sandbox, on the very workspace that was looked at.
 func (p plan) open(ctx context.Context) (sandbox.Sandbox, error) {
+	if err := p.works(ctx, p.backend); err != nil {
+		return nil, err
+	}
 	sb, err := p.backend.Open(ctx, p.cfg)
 	if err != nil {
 		return nil, err
@@ -261,12 +267,9 @@ func (o *Opener) plan(r Request) (plan, error) {
 	}
 	backend, ok := o.cfg.Backends[mode]
 	if !ok {
-		if why := o.cfg.Missing[mode]; why != nil {
-			return plan{}, fmt.Errorf("sandbox %s: %w", mode, why)
-		}
 		return plan{}, fmt.Errorf("sandbox %q: %w", mode, sandbox.ErrUnavailable)
 	}
-	p := plan{backend: backend, meets: func(ctx context.Context, sb sandbox.Sandbox) error {
+	p := plan{backend: backend, works: o.works, meets: func(ctx context.Context, sb sandbox.Sandbox) error {
 		return o.meets(ctx, sb,
 			r.Want)
 	}}

@@ -2,7 +2,6 @@ package toolrunner
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"os"
 	"os/exec"
@@ -16,8 +15,8 @@ import (
 	"github.com/inspan/inspan/internal/sandbox/pool"
 )
 
-// Boxes picks the sandboxes of this machine: the configured default, which must work, and whatever else does, for
-// agents that ask for it by name. It returns the mode that the default came to.
+// Sandboxes picks the sandboxes of this machine: the configured default, which must work, and the others for agents that
+// ask for them by name; whether those work is seen then. It returns the mode that the default came to.
 func Sandboxes(ctx context.Context, cfg Config) (*pool.Opener, sandbox.Mode, error) {
 	set, optIn := backends.Local(""), cfg.optIn()
 	picked, err := set.With(optIn...).Choose(ctx, backends.Policy{Mode: sandbox.Mode(cfg.Sandbox),
@@ -44,23 +43,13 @@ func Sandboxes(ctx context.Context, cfg Config) (*pool.Opener, sandbox.Mode, err
 		Cache:  filepath.Join(cfg.Workspace, ".cache"),
 		Keep:   cfg.SandboxKeep,
 		Closed: closed, Reach: cfg.reach(), Programs: deniedPrograms(policy.Rules),
-		Backends: map[sandbox.Mode]sandbox.Backend{picked.Mode(): picked}, Missing: map[sandbox.Mode]error{}}
+		Backends: map[sandbox.Mode]sandbox.Backend{picked.Mode(): picked}}
 	for _, b := range optIn {
 		sb.Backends[b.Mode()] = b // for agents that name it; what is missing is told when a sandbox is opened
 	}
-	for _, name := range set.Modes() {
-		mode := sandbox.Mode(name)
-		if mode == sandbox.Auto || mode == picked.Mode() {
-			continue
-		}
-		b, err := set.Pick(ctx, mode)
-		switch {
-		case errors.Is(err, sandbox.ErrUnavailable):
-			sb.Missing[mode] = err
-		case err != nil:
-			return nil, "", err
-		default:
-			sb.Backends[mode] = b
+	for _, b := range set.Backends() {
+		if b.Mode() != picked.Mode() {
+			sb.Backends[b.Mode()], sb.Unprobed = b, append(sb.Unprobed, b.Mode())
 		}
 	}
 	sandboxes, err := pool.NewOpener(sb)
