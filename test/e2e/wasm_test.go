@@ -10,7 +10,7 @@ import (
 	"github.com/inspan/inspan/internal/sandbox/backends"
 	"github.com/inspan/inspan/internal/sandbox/pool"
 	"github.com/inspan/inspan/internal/sandbox/wasm"
-	"github.com/inspan/inspan/internal/wasmbox/build"
+	"github.com/inspan/inspan/internal/wasmbox/wasmboxtest"
 	"github.com/inspan/inspan/pkg/events"
 )
 
@@ -18,11 +18,12 @@ func TestWASMStation(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	programs := filepath.Join(w.dir, "programs")
-	if err := build.Toolbox(t.Context(), "../..", programs); err != nil {
+	compiled, err := wasmboxtest.Toolbox(t.Context(), "../..", programs)
+	if err != nil {
 		t.Fatal(err)
 	}
 	private := t.TempDir()
-	backend := wasm.New(wasm.Config{Dirs: []string{programs}, Cache: filepath.Join(w.dir, "cache"), Base: private})
+	backend := wasm.New(wasm.Config{Dirs: []string{programs}, Cache: compiled, Base: private})
 	t.Cleanup(func() { _ = backend.Close(t.Context()) })
 	set := backends.Local("").With(backend)
 	host, err := set.Pick(t.Context(), sandbox.Host)

@@ -14,24 +14,25 @@ import (
 	"github.com/inspan/inspan/internal/sandbox"
 	"github.com/inspan/inspan/internal/sandbox/sandboxtest"
 	"github.com/inspan/inspan/internal/sandbox/wasm"
-	"github.com/inspan/inspan/internal/wasmbox/build"
+	"github.com/inspan/inspan/internal/wasmbox/wasmboxtest"
 )
 
 // toolbox and hostile are where TestMain built programs, made where the engine keeps what it compiled.
 var toolbox, hostile, made string
 
-// TestMain builds the toolbox and the hostile program once; the engine compiles each once.
+// TestMain builds the toolbox and the hostile program once; the engine compiles each once, where they are not as they were
+// in an earlier test program.
 func TestMain(m *testing.M) {
 	dir, err := os.MkdirTemp("", "wasm-test-")
 	if err != nil {
 		panic(err)
 	}
 	defer func() { _ = os.RemoveAll(dir) }()
-	toolbox, hostile, made = filepath.Join(dir, "programs"), filepath.Join(dir, "hostile"), filepath.Join(dir, "cache")
-	if err := build.Toolbox(context.Background(), "../../..", toolbox); err != nil {
-		panic(fmt.Errorf("build the toolbox: %w", err))
+	toolbox, hostile = filepath.Join(dir, "programs"), filepath.Join(dir, "hostile")
+	if made, err = wasmboxtest.Toolbox(context.Background(), "../../..", toolbox); err != nil {
+		panic(err)
 	}
-	cmd := exec.Command("go", "build", "-trimpath", "-o", filepath.Join(hostile, "hostile.wasm"), "./testdata/hostile")
+	cmd := exec.Command("go", "build", "-trimpath", "-buildvcs=false", "-o", filepath.Join(hostile, "hostile.wasm"), "./testdata/hostile")
 	cmd.Env = append(os.Environ(), "GOOS=wasip1", "GOARCH=wasm", "CGO_ENABLED=0")
 	if said, err := cmd.CombinedOutput(); err != nil {
 		panic(fmt.Errorf("build the hostile program: %w\n%s", err, said))

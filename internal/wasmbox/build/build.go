@@ -1,7 +1,7 @@
 // Package build makes the toolbox of the wasm sandbox with the Go toolchain.
 //
-// Promises: the same source gives the same program. A directory that has an older toolbox has the new one or the old
-// one, never a part. The shell's interpreter wants pipes of the system, which WASI has none of: a copy of it is
+// Promises: the same source gives the same program, which is not linked again where it is there. A directory that has an
+// older toolbox has the new one or the old one, never a part; who builds there at the same time waits. The shell's interpreter wants pipes of the system, which WASI has none of: a copy of it is
 // compiled that has pipes in memory instead (pipes.go.txt), and lasts as long as the build.
 package build
 
@@ -16,6 +16,8 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strings"
+	"syscall"
+	"time"
 
 	"github.com/inspan/inspan/internal/wasmbox"
 )
@@ -39,8 +41,14 @@ func Toolbox(ctx context.Context, source, dir string) error {
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		return err
 	}
-	work, err := os.MkdirTemp(dir, ".build-")
+	unlock, err := lock(ctx, filepath.Join(dir, ".lock"))
 	if err != nil {
+		return err
+	}
+	defer unlock()
+	// Its path is in what is linked, so it is the same each time.
+	work := filepath.Join(dir, ".build")
+	if err := errors.Join(os.RemoveAll(work), os.Mkdir(work, 0o755)); err != nil {
 		return err
 	}
 	defer func() { _ = os.RemoveAll(work) }()
@@ -50,7 +58,8 @@ func Toolbox(ctx context.Context, source, dir string) error {
 	}
 	for program, name := range map[string]string{"./cmd/wasmbox": "wasmbox.wasm", "./cmd/wasmjs": "js.wasm"} {
 		made := filepath.Join(work, name)
-		_, err := goTool(ctx, source, "build", "-trimpath", "-ldflags=-s -w", "-modfile="+mod, "-o", made, program)
+		_ = os.Link(filepath.Join(dir, name), made) // the go tool looks whether it is up to date
+		_, err := goTool(ctx, source, "build", "-trimpath", "-buildvcs=false", "-ldflags=-s -w", "-modfile="+mod, "-o", made, program)
 		if err == nil {
 			err = os.Chmod(made, 0o644)
 		}
@@ -71,6 +80,27 @@ func Toolbox(ctx context.Context, source, dir string) error {
 		}
 	}
 	return nil
+}
+
+// lock waits until no one else builds in a directory.
+func lock(ctx context.Context, file string) (unlock func(), err error) {
+	f, err := os.OpenFile(file, os.O_CREATE|os.O_RDWR, 0o644)
+	if err != nil {
+		return nil, err
+	}
+	for tick := time.Tick(50 * time.Millisecond); ; {
+		switch err := syscall.Flock(int(f.Fd()), syscall.LOCK_EX|syscall.LOCK_NB); {
+		case err == nil:
+			return func() { _ = f.Close() }, nil // which unlocks
+		case !errors.Is(err, syscall.EWOULDBLOCK):
+			return nil, errors.Join(fmt.Errorf("lock %s: %w", file, err), f.Close())
+		}
+		select {
+		case <-tick:
+		case <-ctx.Done():
+			return nil, errors.Join(fmt.Errorf("wait for who builds in %s: %w", filepath.Dir(file), ctx.Err()), f.Close())
+		}
+	}
 }
 
 // changed returns a go.mod, which is that of the source but for a copy of the shell's module with our pipes.
