@@ -45,9 +45,10 @@ func play(t *testing.T, o Options) played {
 
 func TestDemo(t *testing.T) {
 	t.Parallel()
+	base := sharesCache(t)
 	t.Run("GATE-2 the agent fixes a real module, stops at the gate before the critical step, commits, and the commit is verified", func(t *testing.T) {
 		t.Parallel()
-		p := play(t, Options{Sandbox: "auto"})
+		p := play(t, Options{Sandbox: "auto", Base: base})
 		if p.err != nil {
 			t.Fatal(p.err)
 		}
@@ -99,11 +100,7 @@ func does(command string) string {
 
 func TestVerify(t *testing.T) {
 	t.Parallel()
-	at, err := exec.CommandContext(t.Context(), "go", "env", "GOCACHE").Output()
-	if err != nil {
-		t.Fatal(err)
-	}
-	cache := []string{"GOCACHE=" + strings.TrimSpace(string(at))} // that of whoever runs the tests: nothing is compiled for long
+	base := service.Config{Sandboxes: service.Sandboxes{SandboxEnv: []string{"GOCACHE=" + buildCache(t)}}}
 	commit := "git commit -q -a -m fix"
 	cheat := "sed -i s/266}/267}/ invoice_test.go && sed -i 's/466; got/467; got/' invoice_test.go && " // makes them pass
 	for _, c := range []struct{ name, command, want string }{
@@ -116,7 +113,7 @@ func TestVerify(t *testing.T) {
 	} {
 		t.Run("GATE-2 a completed run is a failed demo where the repository has "+c.name, func(t *testing.T) {
 			t.Parallel()
-			p := play(t, Options{Sandbox: "host", Examples: script(t, does(c.command)), Base: service.Config{Sandboxes: service.Sandboxes{SandboxEnv: cache}}})
+			p := play(t, Options{Sandbox: "host", Examples: script(t, does(c.command)), Base: base})
 			if !errors.Is(p.err, ErrNotVerified) || !strings.Contains(p.err.Error(), c.want) {
 				t.Errorf("got %v, want one with %q", p.err, c.want)
 			}

@@ -3,6 +3,7 @@ package sqlitestore_test
 import (
 	"bufio"
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"os/exec"
@@ -101,6 +102,6 @@ func killed(t *testing.T, path string, evs int, last uint64) uint64 {
 			_ = child.Process.Kill() // SIGKILL; what it still printed is read
 		}
 	}
-	_ = child.Wait() // killed
+	_ = errors.Join(lines.Err(), child.Wait()) // killed
 	return last
 }

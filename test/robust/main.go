@@ -49,6 +49,8 @@ var parts = []part{
 	{name: "damage", pkg: "./test/recovery", most: 20 * time.Minute, run: "^TestRobustDamage$", parallel: true},
 	{name: "outage", pkg: "./internal/station", most: 6 * time.Minute, run: robust, parallel: true},
 	{name: "fuzz", pkg: "./test/fuzz", most: 8 * time.Minute, run: robust, parallel: true},
+	{name: "exams", pkg: "./internal/sandbox/sandboxtest", most: 15 * time.Minute, run: "^TestRobustExams$", parallel: true},
+	{name: "git", pkg: "./internal/git", most: 20 * time.Minute, run: "^TestRobustGit$", parallel: true},
 	{name: "soak", pkg: "./test/soak", most: 8 * time.Minute, run: robust},
 }
 

@@ -25,7 +25,7 @@ func pooled(t testing.TB) (*kubetest.Server, kubernetes.Config) {
 // TestClaimExam is not parallel, because it counts what the whole process allocates.
 func TestClaimExam(t *testing.T) {
 	_, cfg := pooled(t)
-	sandboxtest.Exam(t, kubernetes.New(cfg))
+	sandboxtest.ExamDouble(t, kubernetes.New(cfg), sandboxtest.Made)
 }
 
 // box is the container of a template, walls its security context.

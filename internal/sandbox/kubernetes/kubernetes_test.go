@@ -51,7 +51,7 @@ func sh(t testing.TB, sb sandbox.Sandbox, script string, more sandbox.Cmd) (stri
 // TestExam is not parallel, because it counts what the whole process allocates.
 func TestExam(t *testing.T) {
 	_, cfg := cluster(t)
-	sandboxtest.Exam(t, kubernetes.New(cfg))
+	sandboxtest.ExamDouble(t, kubernetes.New(cfg), sandboxtest.Carried)
 }
 
 // BenchmarkCosts is against the double: what is measured is this side.

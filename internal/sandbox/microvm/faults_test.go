@@ -68,7 +68,7 @@ func engines(t *testing.T, dir string) (pids []string) {
 
 // TestQEMUExam is the exam of QEMU's side of a machine; make microvm-test takes it with real ones.
 func TestQEMUExam(t *testing.T) {
-	sandboxtest.Exam(t, microvm.New(qemuDouble(t, fctest.KernelGood)), sandboxtest.Without{Part: sandboxtest.Limits,
+	sandboxtest.ExamDouble(t, microvm.New(qemuDouble(t, fctest.KernelGood)), sandboxtest.Carried, sandboxtest.Without{Part: sandboxtest.Limits,
 		Why: "the double has no kernel of its own; the agent that holds the limits passes them under QEMU, with make microvm"})
 }
 

@@ -38,7 +38,7 @@ func double(t testing.TB, kernel string) microvm.Config {
 
 // TestExam is not parallel, because it counts what the whole process allocates.
 func TestExam(t *testing.T) {
-	sandboxtest.Exam(t, microvm.New(double(t, fctest.KernelGood)), sandboxtest.Without{Part: sandboxtest.Limits,
+	sandboxtest.ExamDouble(t, microvm.New(double(t, fctest.KernelGood)), sandboxtest.Carried, sandboxtest.Without{Part: sandboxtest.Limits,
 		Why: "the double has no kernel of its own; the agent that holds the limits passes them under QEMU, with make microvm"})
 }
 

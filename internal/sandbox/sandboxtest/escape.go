@@ -70,7 +70,7 @@ type surroundings struct {
 // must isolate: host would let everything through.
 func Escape(t *testing.T, b sandbox.Backend, without ...Without) {
 	Need(t, b)
-	b = declared{b, without}
+	b = declared{Backend: b, without: without}
 	var table outcome
 	tries := maps.Clone(waysOut)
 	maps.Copy(tries, changed)
@@ -188,18 +188,22 @@ func surround(t *testing.T, b sandbox.Backend, script string) surroundings {
 	datagrams, err := net.ListenPacket("unixgram", short+"/d")
 	must(t, err)
 	t.Cleanup(func() { _ = datagrams.Close() })
-	victim := exec.CommandContext(t.Context(), "sleep", "6000")
-	apart(victim)
-	must(t, victim.Start())
-	t.Cleanup(func() { _, _ = victim.Process.Kill(), victim.Wait() })
+	victim := 0
+	if strings.Contains(script, "VICTIM") {
+		sleep := exec.CommandContext(t.Context(), "sleep", "6000")
+		apart(sleep)
+		must(t, sleep.Start())
+		t.Cleanup(func() { _, _ = sleep.Process.Kill(), sleep.Wait() })
+		victim = sleep.Process.Pid
+	}
 	s.env = []string{"SECRET=" + s.outside + "/secret", "OUTSIDE=" + s.outside, "OTHER=" + base + "/other",
 		"OTHERHOME=" + private,
-		fmt.Sprintf("SERVICE=%d", os.Getpid()), fmt.Sprintf("VICTIM=%d", victim.Process.Pid), "PORT=" + port,
+		fmt.Sprintf("SERVICE=%d", os.Getpid()), fmt.Sprintf("VICTIM=%d", victim), "PORT=" + port,
 		"UDP=" + echo(t), "SOCKET=" + short + "/s", "ABSTRACT=" + abstract,
 		"DATAGRAMS=" + short + "/d", "SHOWN=" + base + "/shown/file", "ADDRESS4=" + also(t, port)}
 	s.env = append(s.env, numbers()...)
 	if strings.Contains(script, "ADDRESS}") {
-		s.env = append(s.env, "ADDRESS="+memory(t, victim.Process.Pid))
+		s.env = append(s.env, "ADDRESS="+memory(t, victim))
 	}
 	if strings.Contains(script, "OBJECT}") {
 		s.env = append(s.env, "OBJECT="+object(t))

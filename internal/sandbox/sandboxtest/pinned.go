@@ -41,6 +41,32 @@ func pinned(t *testing.T, b sandbox.Backend) {
 			}
 		})
 	}
+	must(t, os.Symlink(".git/hooks", filepath.Join(ws, "way")))
+	must(t, os.Symlink("a/b/c/f", filepath.Join(ws, "name")))
+	must(t, os.WriteFile(filepath.Join(ws, "plain"), []byte("x"), 0o644))
+	for name, change := range map[string]func() error{
+		"write":                    func() error { return sb.WriteFile(".git/hooks/pre-commit", []byte("evil")) },
+		"write over":               func() error { return sb.WriteFile("a/b/c/f", []byte("evil")) },
+		"write by another name":    func() error { return sb.WriteFile("a/b/../b/c/f", []byte("evil")) },
+		"write through a link":     func() error { return sb.WriteFile("way/pre-commit", []byte("evil")) },
+		"write to a link's target": func() error { return sb.WriteFile("name", []byte("evil")) },
+		"write into a new folder":  func() error { return sb.WriteFile("a/b/c/d/e", []byte("evil")) },
+		"remove":                   func() error { return sb.Remove("a/b/c/f") },
+		"rename into it":           func() error { return sb.Rename("plain", "way/new") },
+		"rename out of it":         func() error { return sb.Rename("a/b/c/f", "b") },
+	} {
+		t.Run("SBX-14 a file tool cannot change a read-only path: "+name, func(t *testing.T) {
+			if err := change(); !errors.Is(err, fs.ErrPermission) {
+				t.Errorf("got %v, want ErrPermission", err)
+			}
+		})
+	}
+	if got, err := os.ReadFile(filepath.Join(ws, "a/b/c/f")); err != nil || string(got) != "kept" {
+		t.Errorf("a/b/c/f is %q, %v", got, err)
+	}
+	if left, err := os.ReadDir(filepath.Join(ws, "a/b/c")); err != nil || len(left) != 1 {
+		t.Errorf("a/b/c has %v, %v", left, err)
+	}
 	t.Run("SBX-14 what is beside it can be written", func(t *testing.T) {
 		if out, errs, exit := p.sh(t, "echo x > .git/config && echo x > a/b/f && mv a/b/f a/g && rm a/g"); exit.Code != 0 {
 			t.Errorf("got %q, %q", out, errs)

@@ -3,6 +3,7 @@ package sandboxtest
 import (
 	"context"
 	"errors"
+	"fmt"
 	"os"
 	"runtime"
 	"slices"
@@ -135,15 +136,20 @@ func examProcesses(t *testing.T, b sandbox.Backend) {
 		p, other := open(t, b), open(t, b)
 		proc := p.begin(t, t.Context(), `sleep 611 & echo ready; wait; exit 3`)
 		stranger := other.begin(t, t.Context(), `echo ready; read x; exec sleep 612`)
-		list, err := p.sandbox.Processes(t.Context())
-		must(t, err)
+		line := func(i sandbox.ProcessInfo) string { return strings.Join(i.Args, " ") }
+		ctx := within(t)
+		var list []sandbox.ProcessInfo
+		for !slices.ContainsFunc(list, func(i sandbox.ProcessInfo) bool { return line(i) == "sleep 611" }) { // which is a shell at first
+			all, err := p.sandbox.Processes(ctx)
+			must(t, err)
+			list = all
+		}
 		sleeper := 0
 		for _, info := range list {
-			line := strings.Join(info.Args, " ")
-			if line == "sleep 611" {
+			if line(info) == "sleep 611" {
 				sleeper = info.PID
 			}
-			if strings.Contains(line, "612") || !is[sandbox.Numbered](b) && info.PID == os.Getpid() || info.RSS < 0 {
+			if strings.Contains(line(info), "612") || !is[sandbox.Numbered](b) && info.PID == os.Getpid() || info.RSS < 0 {
 				t.Errorf("listed: %+v", info)
 			}
 		}
@@ -171,7 +177,11 @@ func examProcesses(t *testing.T, b sandbox.Backend) {
 	t.Run("SBX-16 what a command used is measured", func(t *testing.T) {
 		t.Parallel()
 		p := open(t, b)
-		_, _, exit := p.sh(t, `i=0; while [ $i -lt 40000 ]; do i=$((i+1)); done`)
+		rounds := 40_000
+		if _, lacks := lacks(b, Processes); lacks {
+			rounds = 4_000 // its shell is itself a program of an engine, and ten times as slow
+		}
+		_, _, exit := p.sh(t, fmt.Sprintf(`i=0; while [ $i -lt %d ]; do i=$((i+1)); done`, rounds))
 		if exit.User+exit.System <= 4*time.Millisecond || exit.User+exit.System > 60*time.Second {
 			t.Errorf("time: got %v and %v", exit.User, exit.System)
 		}
