@@ -19,7 +19,12 @@ func acceptShape() shape {
 		"path":      acts(textUpTo(events.MaxCheckPath)),
 		"type":      acts(oneOf(events.CheckedFile, events.CheckedDir)),
 		"min_bytes": acts(whole(0, math.MaxInt32)),
-		"require":   acts(list(oneOf(events.RequireCommit, events.RequireClean), 2)),
+		"require":   acts(list(oneOf(events.RequireCommit, events.RequireClean, events.RequireAhead), 3)),
+		"schema":    acts(anything()),
+		"of":        acts(oneOf(events.OfOutput)),
+		"approvers": acts(list(textUpTo(events.MaxCheckPath), events.MaxApprovers)),
+		"votes":     acts(whole(1, events.MaxApprovers)),
+		"expires":   acts(duration(time.Second, events.MaxCheckExpires)),
 	})
 	return shape{kinds: []kind{isText, isMap}, most: events.MaxCheckCommand, fields: map[string]field{
 		"max_attempts": acts(whole(1, events.MaxClaims)),
@@ -42,7 +47,9 @@ func acceptOf(p *parsing, n *node) *events.Accept {
 			a.Checks = append(a.Checks, events.Check{Kind: events.CheckKind(c.child("kind").str()), Name: c.child("name").str(),
 				Run: c.child("run").str(), Expect: c.child("expect").words(), From: c.child("from").str(),
 				Timeout: c.child("timeout").str(), Path: c.child("path").str(), Type: c.child("type").str(),
-				MinBytes: int64(c.child("min_bytes").whole()), Require: c.child("require").words()})
+				MinBytes: int64(c.child("min_bytes").whole()), Require: c.child("require").words(), Schema: p.document(c.child("schema")),
+				Of: c.child("of").str(), Approvers: c.child("approvers").words(), Votes: c.child("votes").whole(),
+				Expires: c.child("expires").str()})
 		}
 	}
 	if fault := a.Fault(); fault != "" && len(p.errs) == 0 {

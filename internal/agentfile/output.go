@@ -29,6 +29,14 @@ func (p *parsing) output(root *node) json.RawMessage {
 			Actual: shown(format.text), Hint: "write format: json, or leave the schema out"})
 		return nil
 	}
+	return p.document(schema)
+}
+
+// document is a schema in JSON, which a file may write as JSON Schema or in short; nil where there is none.
+func (p *parsing) document(schema *node) json.RawMessage {
+	if schema == nil {
+		return nil
+	}
 	before := len(p.errs)
 	var doc any
 	if isJSONSchema(schema) {

@@ -30,6 +30,11 @@ func (p Pattern) FindStringIndex(s string) []int { return p.compiled().FindStrin
 // FindStringSubmatch is the first match in s and its groups; nil is no match.
 func (p Pattern) FindStringSubmatch(s string) []string { return p.compiled().FindStringSubmatch(s) }
 
+// FindStringSubmatchIndex is regexp.Regexp.FindStringSubmatchIndex.
+func (p Pattern) FindStringSubmatchIndex(s string) []int {
+	return p.compiled().FindStringSubmatchIndex(s)
+}
+
 // FindSubmatch is FindStringSubmatch for bytes.
 func (p Pattern) FindSubmatch(b []byte) [][]byte { return p.compiled().FindSubmatch(b) }
 

@@ -22,6 +22,8 @@ func Aggregates() []Aggregate {
 		{WorkspaceAggregate, "A workspace: which toolrunner owns the working tree, and which snapshot it has. The id in " +
 			"subjects is the beginning of the path and a digest of it. A workspace that stays on one machine has no log.",
 			WorkspaceRegistry()},
+		{ScheduleAggregate, "A schedule: at which times it begins a run, and what became of its firings. The id in subjects is " +
+			"its name.", ScheduleRegistry()},
 	}
 }
 

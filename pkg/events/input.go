@@ -1,6 +1,8 @@
 package events
 
 import (
+	"crypto/sha256"
+	"encoding/hex"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -18,6 +20,9 @@ type Task struct {
 	Task  string `json:"task"`
 	// Plan to carry out; without one the run has a single step, or the plan its agent asks a model for.
 	Plan *TaskPlan `json:"plan,omitempty"`
+	// Formula is what the plan was made from; nil where a person or a program wrote it. The station records it as it is
+	// sent.
+	Formula *Formula `json:"formula,omitempty"`
 	// Options that differ from the agent's and the defaults; nil means not set.
 	Autonomy     *int `json:"autonomy,omitempty"`
 	MaxToolCalls *int `json:"max_tool_calls,omitempty"`
@@ -141,14 +146,39 @@ type TaskStep struct {
 	Critical     bool     `json:"critical,omitempty"`
 	// Git are settings for this step alone, in place of the run's: auto_commit true, or require_approval.
 	Git *GitSettings `json:"git,omitempty"`
+	// Child gives the step to a run of its own: "own" lets it work in a new, empty directory, "shared" in that of this
+	// run.
+	Child string `json:"child,omitempty"`
+	// Accept decides that this step is done, before what decides about its agent's steps and, for a last step, the run.
+	Accept *Accept `json:"accept,omitempty" jsonschema:"oneof_type=object;string"`
+}
+
+// Formula names the file that a plan was made from, and the digest of all files that it is made of: SHA-256, in hex.
+type Formula struct {
+	Name   string `json:"name"`
+	Digest string `json:"digest"`
+}
+
+// CheckFormula returns what is wrong with the origin of a plan, in words for whoever sent it.
+func (t *Task) CheckFormula() error {
+	if t.Formula == nil {
+		return nil
+	}
+	if err := CheckID("formula", t.Formula.Name); err != nil {
+		return err
+	}
+	if b, err := hex.DecodeString(t.Formula.Digest); err != nil || len(b) != sha256.Size {
+		return fmt.Errorf("formula %s: the digest %q is no SHA-256 in hex", t.Formula.Name, shorten(t.Formula.Digest))
+	}
+	return nil
 }
 
 // PlanSteps returns the steps with the blanks filled in.
 func (p *TaskPlan) PlanSteps(agent string) []PlanStep {
 	steps := make([]PlanStep, len(p.Steps))
 	for i, st := range p.Steps {
-		steps[i] = PlanStep{ID: st.ID, Description: st.Description, Agent: st.Agent, Critical: st.Critical, Git: st.Git,
-			Dependencies: append(append([]string{}, st.Dependencies...), st.Needs...)}
+		steps[i] = PlanStep{ID: st.ID, Description: st.Description, Agent: st.Agent, Critical: st.Critical, Git: st.Git, Child: st.Child,
+			Accept: st.Accept, Dependencies: append(append([]string{}, st.Dependencies...), st.Needs...)}
 		if st.Agent == "" {
 			steps[i].Agent = agent
 		}

@@ -15,6 +15,7 @@ const (
 	RunStarted   Kind = "run.started"
 	RunPaused    Kind = "run.paused"
 	RunResumed   Kind = "run.resumed"
+	RunStopping  Kind = "run.stopping"
 	RunAdjusted  Kind = "run.adjusted"
 	RunMoved     Kind = "run.moved"
 	RunForked    Kind = "run.forked"
@@ -33,6 +34,9 @@ const (
 	StepClaimed  Kind = "step.claimed"
 	StepFinished Kind = "step.finished"
 	StepFailed   Kind = "step.failed"
+
+	ChildSpawned  Kind = "child.spawned"
+	ChildFinished Kind = "child.finished"
 
 	CheckPassed Kind = "check.passed"
 	CheckFailed Kind = "check.failed"
@@ -231,6 +235,12 @@ var vocabulary = [...]Type{
 	{CheckFailed, Toolrunner, "check_failed", Recorded, InLog | InTree, nil,
 		"An acceptance check did not pass: the agent reads why and goes on, unless this was its last claim.",
 		func() Payload { return new(CheckFailedData) }},
+	{ChildSpawned, Planner, "sub_agent_spawned", Decided, InLog | InIndex | InTree, line((*ChildSpawnedData).line),
+		"A plan step is carried out by a run of its own; what that may spend is held from the budget.",
+		func() Payload { return new(ChildSpawnedData) }},
+	{ChildFinished, Planner, "sub_agent_finished", Recorded, InLog | InIndex | InTree, nil,
+		"The run that a plan step was given to has ended, with its output and what it spent; or none could be made.",
+		func() Payload { return new(ChildFinishedData) }},
 	{StepFinished, Executor, "step_finished", Decided, InLog | InTree, nil,
 		"A plan step is complete, with its output.",
 		func() Payload { return new(StepFinishedData) }},
@@ -250,6 +260,9 @@ var vocabulary = [...]Type{
 	{RunResumed, Planner, "run_resumed", Decided, InLog | InIndex | InTree, nil,
 		"The run moved from paused to running.",
 		func() Payload { return new(RunResumedData) }},
+	{RunStopping, Planner, "run_stopping", Decided, InLog | InIndex | InTree, line((*RunStoppingData).line),
+		"The run is to end and waits for its children, which are asked to stop; nothing new is permitted.",
+		func() Payload { return new(RunStoppingData) }},
 	{RunAdjusted, Planner, "run_adjusted", Decided, InLog | InIndex, nil,
 		"The autonomy level of the run was changed.",
 		func() Payload { return new(RunAdjustedData) }},

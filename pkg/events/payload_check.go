@@ -23,6 +23,12 @@ const (
 	CheckArtifact CheckKind = "artifact"
 	// CheckGit is what must hold of the repository in the workspace.
 	CheckGit CheckKind = "git"
+	// CheckSchema is a JSON Schema that the output of the step must fit.
+	CheckSchema CheckKind = "schema"
+	// CheckPerson is a person who says at a gate whether the work is done.
+	CheckPerson CheckKind = "person"
+	// CheckFiles finds out which files a person decides about. The harness puts it before a CheckPerson; no task has it.
+	CheckFiles CheckKind = "files"
 )
 
 // Where the scripts of a CheckCommand come from.
@@ -39,6 +45,8 @@ const (
 	RequireCommit = "commit"
 	// RequireClean is a working tree without uncommitted changes.
 	RequireClean = "clean"
+	// RequireAhead is a branch with commits that the commit does not have at which it left the main line.
+	RequireAhead = "ahead_of_base"
 )
 
 // Types of a CheckArtifact.
@@ -92,6 +100,14 @@ type Check struct {
 	MinBytes int64  `json:"min_bytes,omitempty"`
 	// Require lists what a CheckGit requires.
 	Require []string `json:"require,omitempty"`
+	// Schema is the JSON Schema of a CheckSchema, without references, and Of what it judges: OfOutput.
+	Schema json.RawMessage `json:"schema,omitempty"`
+	Of     string          `json:"of,omitempty"`
+	// Approvers are the only ones who may answer a CheckPerson, anyone where there are none; Votes is how many of them
+	// must say yes, 0 for one, and Expires how long they have, such as "24h".
+	Approvers []string `json:"approvers,omitempty"`
+	Votes     int      `json:"votes,omitempty"`
+	Expires   string   `json:"expires,omitempty"`
 }
 
 // String names a check in what people read.
@@ -103,6 +119,12 @@ func (c Check) String() string {
 		text = "artifact " + c.Path
 	case c.Kind == CheckGit:
 		text = "git " + strings.Join(c.Require, ", ")
+	case c.Kind == CheckSchema:
+		text = "schema of the output"
+	case c.Kind == CheckPerson:
+		text = "person" + strings.Join(append([]string{""}, c.Approvers...), " ")
+	case c.Kind == CheckFiles:
+		text = "files of the claim"
 	default:
 		text = c.Run
 	}
@@ -113,8 +135,10 @@ func (c Check) String() string {
 
 // Equal reports whether two checks are the same.
 func (c Check) Equal(o Check) bool {
-	lists := slices.Equal(c.Expect, o.Expect) && slices.Equal(c.Require, o.Require)
-	c.Expect, c.Require, o.Expect, o.Require = nil, nil, nil, nil
+	lists := slices.Equal(c.Expect, o.Expect) && slices.Equal(c.Require, o.Require) &&
+		slices.Equal(c.Approvers, o.Approvers) && bytes.Equal(c.Schema, o.Schema)
+	c.Expect, c.Require, c.Approvers, c.Schema = nil, nil, nil, nil
+	o.Expect, o.Require, o.Approvers, o.Schema = nil, nil, nil, nil
 	return lists && reflect.DeepEqual(c, o)
 }
 
@@ -129,7 +153,7 @@ func (c Check) Limit() time.Duration {
 // fault returns what is wrong with a check, or "".
 func (c Check) fault() string {
 	switch {
-	case !slices.Contains([]CheckKind{CheckCommand, CheckArtifact, CheckGit}, c.Kind):
+	case !slices.Contains([]CheckKind{CheckCommand, CheckArtifact, CheckGit, CheckSchema, CheckPerson}, c.Kind):
 		return c.Kind.unknown()
 	case len(c.Name) > MaxCheckName || !printable(c.Name):
 		return fmt.Sprintf("name has more than %d bytes or a control character", MaxCheckName)
@@ -139,8 +163,16 @@ func (c Check) fault() string {
 		return fmt.Sprintf("path, type and min_bytes are not of the kind %s", c.Kind)
 	case c.Kind != CheckGit && len(c.Require) > 0:
 		return fmt.Sprintf("require is not of the kind %s", c.Kind)
+	case c.Kind != CheckSchema && (len(c.Schema) > 0 || c.Of != ""):
+		return fmt.Sprintf("schema and of are not of the kind %s", c.Kind)
+	case c.Kind != CheckPerson && (len(c.Approvers) > 0 || c.Votes != 0 || c.Expires != ""):
+		return fmt.Sprintf("approvers, votes and expires are not of the kind %s", c.Kind)
 	}
 	switch c.Kind {
+	case CheckSchema:
+		return c.schemaFault()
+	case CheckPerson:
+		return c.personFault()
 	case CheckArtifact:
 		return c.artifactFault()
 	case CheckGit:
@@ -183,24 +215,25 @@ func (c Check) artifactFault() string {
 }
 
 func (c Check) gitFault() string {
-	if len(c.Require) == 0 || len(c.Require) > 2 {
-		return fmt.Sprintf("require has %d entries, want %s, %s or both", len(c.Require), RequireCommit, RequireClean)
+	known := []string{RequireCommit, RequireClean, RequireAhead}
+	if len(c.Require) == 0 || len(c.Require) > len(known) {
+		return fmt.Sprintf("require has %d entries, want some of %s", len(c.Require), strings.Join(known, ", "))
 	}
 	for _, what := range c.Require {
-		if what != RequireCommit && what != RequireClean {
-			return fmt.Sprintf("require %q is not supported, want %s or %s", shorten(what), RequireCommit, RequireClean)
+		if !slices.Contains(known, what) {
+			return fmt.Sprintf("require %q is not known, want some of %s", shorten(what), strings.Join(known, ", "))
 		}
 	}
 	return ""
 }
 
 func (k CheckKind) unknown() string {
-	switch k {
-	case "schema", "expr", "review", "person":
-		return fmt.Sprintf("kind %s is not supported yet, want %s, %s or %s", k, CheckCommand, CheckArtifact, CheckGit)
-	default:
-		return fmt.Sprintf("kind %q is not known, want %s, %s or %s", shorten(string(k)), CheckCommand, CheckArtifact, CheckGit)
+	not := "known"
+	if k == "expr" || k == "review" {
+		not = "supported yet"
 	}
+	return fmt.Sprintf("kind %q is not %s, want %s, %s, %s, %s or %s", shorten(string(k)), not, CheckCommand, CheckArtifact,
+		CheckGit, CheckSchema, CheckPerson)
 }
 
 // printable reports whether a text is UTF-8 without control characters.
@@ -261,9 +294,13 @@ func (a *Accept) Fault() string {
 	case len(a.Protect) > MaxProtect:
 		return fmt.Sprintf("accept.protect has %d patterns, the limit is %d", len(a.Protect), MaxProtect)
 	}
+	schemas := 0
 	for i, c := range a.Checks {
 		if fault := c.fault(); fault != "" {
 			return fmt.Sprintf("accept.checks[%d]: %s", i, fault)
+		}
+		if schemas += len(c.Schema); schemas > MaxCheckSchemas {
+			return fmt.Sprintf("accept.checks[%d]: the schemas up to here have %d bytes, the limit is %d", i, schemas, MaxCheckSchemas)
 		}
 	}
 	for _, p := range a.Protect {
@@ -323,7 +360,13 @@ type CheckResult struct {
 	Tree     string   `json:"tree"`
 	Base     string   `json:"base,omitempty"`
 	Restored []string `json:"restored,omitempty"`
-	Commit   string   `json:"commit,omitempty"`
+	// GitTree is the tree that a commit of the files that were checked has, in a run that works in git: a commit with
+	// another tree is not delivered.
+	GitTree string `json:"git_tree,omitempty"`
+	Commit  string `json:"commit,omitempty"`
+	// Judged is the SHA-256 of the output that a schema was held against, and Gate where a person decided.
+	Judged string `json:"judged,omitempty"`
+	Gate   string `json:"gate_id,omitempty"`
 	// ExitCode is nil where the check came to none.
 	ExitCode *int `json:"exit_code,omitempty"`
 	// Output is the end of what the check printed, OutputRef all of it where that is more.
@@ -349,6 +392,8 @@ type Verified struct {
 	Kind CheckKind `json:"kind"`
 	Name string    `json:"name"`
 	Tree string    `json:"tree"`
+	// GitTree is the tree of the commit that is delivered, in a run that works in git.
+	GitTree string `json:"git_tree,omitempty"`
 }
 
 func (d *StepClaimedData) line() string {

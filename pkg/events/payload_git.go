@@ -123,6 +123,8 @@ type Delivery struct {
 	Branch string `json:"branch,omitempty"`
 	Commit string `json:"commit,omitempty"`
 	Base   string `json:"base,omitempty"`
+	// Tree is the tree of Commit; where checks decided about the run, the one that they checked.
+	Tree string `json:"tree,omitempty"`
 	// Pushed is true where the remote was asked after the push and had Commit at RemoteBranch.
 	Pushed       bool   `json:"pushed"`
 	Remote       string `json:"remote,omitempty"`

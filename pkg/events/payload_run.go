@@ -249,10 +249,16 @@ type RunCreatedData struct {
 	// which permissions can bind to a user.
 	By      string `json:"by,omitempty"`
 	Project string `json:"project,omitempty"`
+	// ChildOf is where a child comes from; nil for all other runs.
+	ChildOf *Lineage `json:"child_of,omitempty"`
+	// Firing is the firing of a schedule that began the run; nil for all other runs.
+	Firing *FiringRef `json:"firing,omitempty"`
 	// ForkOf is where the run was forked from; nil where it began anew.
 	ForkOf *ForkOrigin `json:"fork_of,omitempty"`
 	// PlanOrigin is where the plan will come from, in the words of plan.made; empty in events from before it was said.
 	PlanOrigin string `json:"plan_origin,omitempty"`
+	// Formula is what the plan was made from, where whoever sent the task said so; it is a claim.
+	Formula *Formula `json:"formula,omitempty"`
 	// Handoff and Mail came with the task; Context is what the operator tells all agents, as it was when the run was
 	// created.
 	Handoff string   `json:"handoff,omitempty"`
@@ -310,6 +316,8 @@ type RunPausedData struct {
 	// ClockStopped is true where the pause does not count towards the deadline of the run. In events of older programs
 	// it does.
 	ClockStopped bool `json:"clock_stopped,omitempty"`
+	// Parent is true where the run is paused because its parent is; it is resumed with that.
+	Parent bool `json:"parent,omitempty"`
 }
 
 // RunResumedData ends a pause.
@@ -427,6 +435,11 @@ type Result struct {
 	Delivery *Delivery `json:"delivery,omitempty"`
 	// Verified are the checks that vouch for the steps of a completed run; a run without them is not verified.
 	Verified []Verified `json:"verified,omitempty"`
+	// Passed are checks that passed in a completed run which they do not verify: they only judge what the agent says of
+	// itself, or not what is delivered.
+	Passed []Verified `json:"passed,omitempty"`
+	// Below is what the children of the run spent, which the counts above leave out; nil where it had none.
+	Below *Use `json:"below,omitempty"`
 }
 
 // RunCompletedData is the monitoring event run_complete with success.

@@ -30,6 +30,11 @@ type PlanStep struct {
 	// Git are the settings of the task for this step alone; what is not set is as for the run, and so are all steps
 	// without it.
 	Git *GitSettings `json:"git,omitempty"`
+	// Child says that the step is carried out by a run of its own, and where that works: own or shared. Without it the
+	// step is part of this run, whoever's it is.
+	Child string `json:"child,omitempty"`
+	// Accept are the checks of this step alone.
+	Accept *Accept `json:"accept,omitempty"`
 }
 
 // PlanMadeData fixes the plan.
@@ -247,7 +252,8 @@ const (
 type GateOpenedData struct {
 	Event string `json:"event"`
 	Gate  string `json:"gate_id"`
-	// Scope is "step" or "call".
+	// Scope is "step", "call", or "check" where a person decides whether a step is done; Call is the place of the check
+	// then.
 	Scope       string `json:"scope"`
 	Step        string `json:"step_id"`
 	Call        string `json:"call_id,omitempty"`

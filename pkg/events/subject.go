@@ -103,6 +103,11 @@ func SessionSubject(station, session string) string {
 	return "station." + station + ".session." + session + ".control"
 }
 
+// ScheduleSubject is where users make and steer a schedule.
+func ScheduleSubject(station, schedule string) string {
+	return "station." + station + ".schedule." + schedule + ".control"
+}
+
 // SweepSubject is where toolrunners hear that the files of a deleted session may go.
 func SweepSubject(station, session string) string {
 	return "station." + station + ".session." + session + ".sweep"

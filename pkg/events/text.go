@@ -8,10 +8,11 @@ import (
 
 // Types of the CloudEvents that the station takes from outside; a bare JSON document has none.
 const (
-	TaskType    = "dev.inspan.task.v1"
-	ControlType = "dev.inspan.control.v1"
-	AnswerType  = "dev.inspan.answer.v1"
-	SessionType = "dev.inspan.session.v1"
+	TaskType     = "dev.inspan.task.v1"
+	ControlType  = "dev.inspan.control.v1"
+	AnswerType   = "dev.inspan.answer.v1"
+	SessionType  = "dev.inspan.session.v1"
+	ScheduleType = "dev.inspan.schedule.v1"
 )
 
 // Limits of the name and the reason that a person gives, in bytes. Both are shown on terminals.
@@ -50,6 +51,9 @@ func (a *Answer) Check() error { return firstOf(CheckBy(a.By), CheckReason(a.Rea
 
 // Check returns what is wrong with who steers a session and why.
 func (c *SessionControl) Check() error { return firstOf(CheckBy(c.By), CheckReason(c.Reason)) }
+
+// Check returns what is wrong with who steers a schedule and why.
+func (c *ScheduleControl) Check() error { return firstOf(CheckBy(c.By), CheckReason(c.Reason)) }
 
 func firstOf(errs ...error) error {
 	for _, err := range errs {

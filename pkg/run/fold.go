@@ -110,12 +110,15 @@ var runRules = []rule{
 	on(func(s *State, _ events.Event, d *events.RunPausedData) string {
 		s.PauseReason, s.Held = d.Reason, nil
 		s.StopPassed = s.StopPassed || len(d.Hooks) > 0
-		s.Clock.Paused = d.ClockStopped
+		s.Clock.Paused, s.PausedByParent = d.ClockStopped, d.Parent
 		s.took(d.Input)
 		return s.move(events.Running, events.Paused)
 	}),
 	on(func(s *State, f events.Event, d *events.RunResumedData) string {
-		s.PauseReason, s.ResumedAt, s.Clock.Paused = "", f.Sequence, false
+		if s.Stopping != nil {
+			return "the run is stopping and cannot go on"
+		}
+		s.PauseReason, s.ResumedAt, s.Clock.Paused, s.PausedByParent = "", f.Sequence, false, false
 		s.took(d.Input)
 		return s.move(events.Paused, events.Running)
 	}),
@@ -195,6 +198,12 @@ func (s *State) moved(f events.Event, d *events.RunMovedData) string {
 		}
 		next.Input, s.Gates[i] = 0, &next
 	}
+	s.Children = slices.Clone(s.Children)
+	for i, c := range s.Children {
+		next := *c
+		next.Moved = next.Moved || c.Lives()
+		s.Children[i] = &next
+	}
 	for id, c := range s.Open {
 		if c.Phase == CallStarted && c.Effect == "idempotent" && !d.SameKey {
 			next := *c
@@ -217,6 +226,9 @@ func (s *State) took(input uint64) {
 func (s *State) end(r events.Result, to events.Status, at time.Time) string {
 	if s.Status != events.Running && (s.Status != events.Paused || to != events.Failed) {
 		return fmt.Sprintf("the run is %s and cannot become %s", s.Status, to)
+	}
+	if fault := s.endFault(r); fault != "" {
+		return fault
 	}
 	s.Status, s.Result, s.EndedAt = to, &r, &at
 	s.took(r.Input)
@@ -255,7 +267,7 @@ func (s *State) planMade(d *events.PlanMadeData, at time.Time) string {
 func stepOf(st events.PlanStep) *Step {
 	return &Step{ID: st.ID, Description: st.Description, AssignedAgent: st.Agent, Kind: st.Kind,
 		Dependencies: st.Dependencies,
-		Critical:     st.Critical, Git: st.Git, Status: events.StepIsPending}
+		Critical:     st.Critical, Git: st.Git, Child: st.Child, Accept: st.Accept, Status: events.StepIsPending}
 }
 
 // step replaces one step of the plan by a changed copy, if it has the status it must have.

@@ -18,6 +18,8 @@ type Claim struct {
 	Checks []events.Check `json:"checks"`
 	Passed int            `json:"passed,omitempty"`
 	Tree   string         `json:"tree,omitempty"`
+	// GitTree is the tree that a commit of these files has, in a run that works in git.
+	GitTree string `json:"git_tree,omitempty"`
 	// Protect are the patterns of files that commands find as they were when the run began.
 	Protect []string `json:"protect,omitempty"`
 	// Failed is why one of them did not pass; empty where none failed.
@@ -35,20 +37,27 @@ func (st *Step) Claimed() *Claim {
 	return st.Claim
 }
 
-// AcceptOf is what decides that a step is done: the checks of its agent, and those of the run where no step of an agent
-// depends on it. It is nil where the agent alone decides. Steps of the harness have none.
+// AcceptOf is what decides that a step is done: the checks of its agent, its own, and those of the run where no step of an
+// agent depends on it. It is nil where the agent alone decides. Steps of the harness have none.
 func (s *State) AcceptOf(st *Step) *events.Accept {
-	if st == nil || st.Kind != "" {
+	if st == nil || st.Kind != "" || st.Child != "" { // a child has its checks itself
 		return nil
 	}
-	own := s.Agents[st.AssignedAgent].Accept
-	if s.Created == nil || s.Created.Accept == nil {
-		return own
+	own := s.Agents[st.AssignedAgent].Accept.Also(st.Accept)
+	if s.Created == nil || s.Created.Accept == nil || !s.Last(st) {
+		return own.Deciding(nil)
 	}
-	if !s.Last(st) {
-		return own
+	return own.Deciding(s.Created.Accept)
+}
+
+// Said is the text of the last turn of a step; empty where it is not in the log but in an object.
+func (s *State) Said(step string) string {
+	for _, t := range s.Turns().Backward() {
+		if t.Step == step {
+			return t.Text
+		}
 	}
-	return own.Also(s.Created.Accept)
+	return ""
 }
 
 // Last reports whether a step is one of an agent on which no other step of an agent depends.
@@ -66,7 +75,14 @@ var checkRules = []rule{
 			if d.Tree == "" || c.Tree != "" && d.Tree != c.Tree {
 				return fmt.Sprintf("it checked tree %q, the claim is about %q", d.Tree, c.Tree)
 			}
-			c.Passed, c.Tree = c.Passed+1, d.Tree
+			if c.GitTree != "" && d.GitTree != c.GitTree {
+				return fmt.Sprintf("a commit of what it checked has tree %q, the claim is about %q", d.GitTree, c.GitTree)
+			}
+			if g := s.GateFor(d.Step, events.CheckPlace(d.Claim, d.Check)); d.CheckKind == events.CheckPerson &&
+				(g == nil || g.Status != GateApproved || g.ID != d.Gate) {
+				return "no person has approved it"
+			}
+			c.Passed, c.Tree, c.GitTree = c.Passed+1, d.Tree, d.GitTree
 			return ""
 		})
 	}),
@@ -134,6 +150,15 @@ func (st *Step) claims() int {
 		return 0
 	}
 	return st.Claim.Number
+}
+
+// Asks returns the check of a step that waits for a person, or for what follows from the answer.
+func (st *Step) Asks() (check events.Check, place string, ok bool) {
+	c := st.Claimed()
+	if !c.Open() || st.Status != events.StepIsRunning || c.Checks[c.Passed].Kind != events.CheckPerson {
+		return check, "", false
+	}
+	return c.Checks[c.Passed], events.CheckPlace(c.Number, c.Passed+1), true
 }
 
 // checked folds the result of the next check of an open claim into a copy of it.

@@ -59,6 +59,13 @@ func TestCheckRules(t *testing.T) {
 			d.Tree = ""
 			return d
 		}, "tree"},
+		"a check that no person approved": {judged(events.GateApproved, false), func(b *runtest.Builder) events.Payload { return runtest.CheckYes(b.State(), "a") }, "no person"},
+		"a check that a person rejected":  {judged(events.GateRejected, true), func(b *runtest.Builder) events.Payload { return runtest.CheckYes(b.State(), "a") }, "no person"},
+		"a gate of a check that is not due": {claimed, func(*runtest.Builder) events.Payload {
+			g := runtest.GateAt("g-x", "a", events.CheckPlace(1, 1))
+			g.Scope = events.ScopeCheck
+			return g
+		}, "no check of step a waits"},
 		"a check that passed on another tree": {func() *runtest.Builder {
 			b := claimed()
 			b.Append(runtest.CheckYes(b.State(), "a"))
@@ -77,5 +84,28 @@ func TestCheckRules(t *testing.T) {
 				t.Errorf("got %v, want %q", err, c.want)
 			}
 		})
+	}
+}
+
+// judged is a run whose step a waits for a person, who has answered where asked.
+func judged(answer events.Kind, asked bool) func() *runtest.Builder {
+	return func() *runtest.Builder {
+		b := runtest.New("main", "r1")
+		c := runtest.Created()
+		c.Accept = &events.Accept{Checks: []events.Check{{Kind: events.CheckPerson}}}
+		b.Append(c, runtest.Started(), runtest.Plan(runtest.Step("a")), runtest.Ready("a"), runtest.Allowed("a"), runtest.Turn(1, "a", "done"))
+		b.Append(runtest.Claimed(b.State(), "a"))
+		b.Append(runtest.CheckYes(b.State(), "a"))
+		if !asked {
+			return b
+		}
+		g := runtest.GateAt("g-x", "a", events.CheckPlace(1, 2))
+		g.Scope = events.ScopeCheck
+		b.Append(g)
+		a := events.GateAnswer{Event: "gate_rejected", Gate: g.Gate, Step: g.Step, Call: g.Call, Action: events.GateWasRejected, By: "anna", ProposalHash: g.ProposalHash}
+		if answer == events.GateRejected {
+			b.Append(&events.GateRejectedData{GateAnswer: a})
+		}
+		return b
 	}
 }

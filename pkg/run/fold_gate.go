@@ -32,6 +32,13 @@ func (s *State) gateOpened(d *events.GateOpenedData, at time.Time, seq uint64) s
 	if s.Gate(d.Gate) != nil {
 		return fmt.Sprintf("gate %s exists already", d.Gate)
 	}
+	if d.Scope == events.ScopeCheck {
+		if st := s.Step(d.Step); st == nil {
+			return fmt.Sprintf("step %s is unknown", d.Step)
+		} else if _, place, asks := st.Asks(); !asks || place != d.Call || s.GateFor(d.Step, d.Call) != nil {
+			return fmt.Sprintf("no check of step %s waits for a person at %s", d.Step, d.Call)
+		}
+	}
 	if g := s.GateFor(d.Step, d.Call); g != nil && g.Status == GatePending {
 		return fmt.Sprintf("gate %s stands there already", g.ID)
 	}

@@ -14,6 +14,8 @@ func (s *State) kindFault(st events.PlanStep) string {
 		events.StepCommit: ""}
 	id, known := want[st.Kind]
 	switch {
+	case st.Child != "" && (st.Kind != "" || st.Child != events.ChildOwn && st.Child != events.ChildShared):
+		return fmt.Sprintf("step %s is given to a child of the kind %q, which this program does not know: a newer service wrote it, upgrade this one", st.ID, st.Child)
 	case st.Kind == "":
 		return ""
 	case !known:

@@ -44,6 +44,8 @@ func (s *State) Revisable() string {
 	switch deliver := s.Step(events.DeliverStep); {
 	case s.Status != events.Paused:
 		return fmt.Sprintf("the run is %s, and a plan is revised while its run is paused", s.Status)
+	case s.Stopping != nil:
+		return "the run is stopping"
 	case s.Plan == nil:
 		return "the run has no plan yet"
 	case s.Direct():

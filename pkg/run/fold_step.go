@@ -15,16 +15,25 @@ var stepRules = []rule{
 		}
 		return s.step(d.Step, events.StepIsReady, func(st *Step) {
 			st.Status, st.AllowedAt, st.Owed = events.StepIsRunning, f.Sequence, f.Sequence
+			if st.Child != "" {
+				st.Owed = 0 // its child takes the turns
+			}
 		})
 	}),
 	on(func(s *State, f events.Event, d *events.StepFinishedData) string {
 		if fault := s.unverified(d.Step); fault != "" {
 			return fault
 		}
+		if fault := s.childless(d.Step, true); fault != "" {
+			return fault
+		}
 		s.stepCheckpoint(d.Step, d.Checkpoint, f.Time, f.Sequence)
 		return s.stepEnded(d.Step, func(st *Step) { st.Status, st.Output = events.StepIsCompleted, d.Output })
 	}),
 	on(func(s *State, f events.Event, d *events.StepFailedData) string {
+		if fault := s.childless(d.Step, false); fault != "" {
+			return fault
+		}
 		s.lose(d.Lost)
 		s.stepCheckpoint(d.Step, d.Checkpoint, f.Time, f.Sequence)
 		return s.stepEnded(d.Step, func(st *Step) {

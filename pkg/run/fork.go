@@ -64,6 +64,8 @@ func Fork(old State, say string, fresh bool) (State, error) {
 	s.Checkpoints = List[Checkpoint]{} // they name events of the other run
 	s.Inputs, s.Gates, s.Held, s.StopPassed, s.ForkStart, s.Forked = nil, nil, nil, false, "", false
 	s.Planning = nil // it asks for a plan of its own
+	s.Stopping, s.PausedByParent = nil, false
+	s.disown()
 	s.Clock = Clock{}
 	s.interruptAll()
 	if s.Plan == nil {

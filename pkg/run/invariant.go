@@ -22,12 +22,14 @@ func (s *State) Broken() string {
 		}
 	}
 	done, total := s.StepsCompleted()
+	calls := s.TotalToolCalls + s.CallsHeld + s.Below().ToolCalls + s.HeldForChildren().ToolCalls
 	switch {
 	case held != s.CallsHeld:
 		return fmt.Sprintf("%d calls hold their place in the budget, %d are counted", held, s.CallsHeld)
-	case s.TotalToolCalls+s.CallsHeld > s.Options.MaxToolCalls:
-		return fmt.Sprintf("%d tool calls were permitted, the budget is %d", s.TotalToolCalls+s.CallsHeld,
-			s.Options.MaxToolCalls)
+	case calls > s.Options.MaxToolCalls:
+		return fmt.Sprintf("%d tool calls were permitted, the budget is %d", calls, s.Options.MaxToolCalls)
+	case s.Status.Ended() && len(s.Living()) > 0:
+		return fmt.Sprintf("the run has ended and its child %s has not", s.Living()[0].ID)
 	case s.Status == events.Completed && done != total:
 		return fmt.Sprintf("the run is completed with %d of %d steps", done, total)
 	case s.Status.Ended() != (s.Result != nil):

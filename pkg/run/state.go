@@ -29,11 +29,15 @@ type State struct {
 	// ToolCallHistory holds the ended calls, also refused ones, in the order they ended.
 	ToolCallHistory List[CallRecord] `json:"toolCallHistory"`
 	// TotalToolCalls counts executed calls: refused ones and those of the harness do not count, and retries count once.
-	TotalToolCalls    int               `json:"totalToolCalls"`
-	SubAgentIDs       []string          `json:"subAgentIds"`
-	SubAgentResults   map[string]string `json:"subAgentResults"`
-	AgentLoopSnapshot *Loop             `json:"agentLoopSnapshot"`
-	LastCheckpointAt  *time.Time        `json:"lastCheckpointAt"`
+	TotalToolCalls  int               `json:"totalToolCalls"`
+	SubAgentIDs     []string          `json:"subAgentIds"`
+	SubAgentResults map[string]string `json:"subAgentResults"`
+	// Children are the runs that steps were given to, in their order, with those that were refused.
+	Children []*Child `json:"children,omitempty"`
+	// Stopping is how the run will end once its children have; nil where it is not going to.
+	Stopping          *Stopping  `json:"stopping,omitempty"`
+	AgentLoopSnapshot *Loop      `json:"agentLoopSnapshot"`
+	LastCheckpointAt  *time.Time `json:"lastCheckpointAt"`
 	// CheckpointCovers is the sequence up to which the last snapshot that was saved as a checkpoint holds the run.
 	CheckpointCovers uint64 `json:"checkpointCovers,omitempty"`
 	// Checkpoints in the order they came; CheckpointCount is the number of the last one.
@@ -72,9 +76,11 @@ type State struct {
 	// Clock is what does not count towards the deadline.
 	Clock Clock `json:"clock,omitzero"`
 	// PausedSince is the sequence of the last run.paused, ResumedAt that of the last run.resumed.
-	PauseReason string         `json:"pauseReason,omitempty"`
-	ResumedAt   uint64         `json:"resumedAtSequence,omitempty"`
-	Result      *events.Result `json:"result,omitempty"`
+	PauseReason string `json:"pauseReason,omitempty"`
+	ResumedAt   uint64 `json:"resumedAtSequence,omitempty"`
+	// PausedByParent is true where the run is paused because its parent is.
+	PausedByParent bool           `json:"pausedByParent,omitempty"`
+	Result         *events.Result `json:"result,omitempty"`
 	// Inputs are the positions of the last messages from outside that became events, at most MaxInputs.
 	Inputs []uint64 `json:"inputs,omitempty"`
 	// Unknown lists "tool:input hash" of the calls whose outcome no one knows.
@@ -152,6 +158,10 @@ type Step struct {
 	Claim *Claim `json:"claim,omitempty"`
 	// Git are the settings of this step in place of the run's, as its plan has them. Never written after it was made.
 	Git *events.GitSettings `json:"git,omitempty"`
+	// Child says where the run works that the step is given to; empty for a step of this run.
+	Child string `json:"child,omitempty"`
+	// Accept are the checks of this step alone, as its plan has them. Never written after it was made.
+	Accept *events.Accept `json:"accept,omitempty"`
 	// ReadyAt and AllowedAt are sequences, 0 until then.
 	ReadyAt   uint64 `json:"readyAt,omitempty"`
 	AllowedAt uint64 `json:"allowedAt,omitempty"`
@@ -420,7 +430,10 @@ func (s *State) Waiting() []*Gate {
 	for _, g := range s.Gates {
 		st := s.Step(g.StepID)
 		needed := st != nil && st.Status == events.StepIsReady
-		if g.CallID != "" {
+		if g.Scope == events.ScopeCheck {
+			_, place, asks := st.Asks()
+			needed = asks && place == g.CallID
+		} else if g.CallID != "" {
 			needed = s.Open[g.CallID] != nil
 		}
 		if g.Status == GatePending && needed {
@@ -468,5 +481,5 @@ func (s *State) StepsCompleted() (done, total int) {
 
 // BudgetLeft is the number of tool calls that may still be allowed (TOOL-9).
 func (s *State) BudgetLeft() int {
-	return max(0, s.Options.MaxToolCalls-s.TotalToolCalls-s.CallsHeld)
+	return max(0, s.Options.MaxToolCalls-s.TotalToolCalls-s.CallsHeld-s.Below().ToolCalls-s.HeldForChildren().ToolCalls)
 }

@@ -7,7 +7,7 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/inspan/inspan/internal/core/turn"
+	"github.com/inspan/inspan/internal/core/acceptance"
 	"github.com/inspan/inspan/internal/llm"
 	"github.com/inspan/inspan/pkg/events"
 	"github.com/inspan/inspan/pkg/tool"
@@ -28,7 +28,7 @@ func fault(agent events.Agent, a llm.Answer, d *events.TurnFinishedData) {
 }
 
 func fits(agent events.Agent, text string) error {
-	doc := turn.Document(text)
+	doc := acceptance.Document(text)
 	if len(text) > events.MaxInlineText {
 		return fmt.Errorf("has %d bytes, the limit of a document is %d", len(text), events.MaxInlineText)
 	}

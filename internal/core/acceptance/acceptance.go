@@ -6,6 +6,7 @@
 package acceptance
 
 import (
+	"cmp"
 	"slices"
 	"strings"
 
@@ -33,10 +34,13 @@ type Duty struct {
 	// Claim and Number identify the check: both from 1.
 	Claim, Number int
 	Check         events.Check
-	// Tree is what the checks before this one have checked; empty for the first.
-	Tree string
+	// Tree is what the checks before this one have checked, and GitTree the tree that a commit of it has; empty for the
+	// first.
+	Tree, GitTree string
 	// Protect are the patterns of files that a command finds as they were when the run began.
 	Protect []string
+	// Gate is where a person has answered, nil where none is asked.
+	Gate *run.Gate
 }
 
 // Next returns the check of a step that is due. A paused run is checked all the same: a check is nothing that its agent
@@ -47,17 +51,25 @@ func Next(s run.State, step string) (Duty, bool) {
 		return Duty{}, false
 	}
 	c := st.Claimed()
-	return Duty{Step: step, Claim: c.Number, Number: c.Passed + 1, Check: c.Checks[c.Passed], Tree: c.Tree,
-		Protect: c.Protect}, true
+	var gate *run.Gate
+	if _, place, asks := st.Asks(); asks {
+		if gate = s.GateFor(step, place); gate == nil || gate.Status == run.GatePending {
+			return Duty{}, false // a person decides
+		}
+	}
+	return Duty{Gate: gate, Step: step, Claim: c.Number, Number: c.Passed + 1, Check: c.Checks[c.Passed], Tree: c.Tree,
+		GitTree: c.GitTree, Protect: c.Protect}, true
 }
 
 // Evidence is the result of a check. Reason is why it did not pass, and empty where it did.
 type Evidence struct {
 	// Tree, Base, Restored and Commit say what was checked, as in events.CheckResult.
 	Tree     string
+	GitTree  string
 	Base     string
 	Restored []string
 	Commit   string
+	Judged   string
 	ExitCode *int
 	Output   string
 	Ref      *events.Ref
@@ -78,9 +90,16 @@ func Finish(s run.State, d Duty, e Evidence) []events.Payload {
 		}
 		e.Tree = ""
 	}
+	if now.GitTree != "" && e.GitTree != now.GitTree {
+		e.Reason = cmp.Or(e.Reason, "what a commit has of the files changed after the check before this one")
+		e.GitTree = ""
+	}
 	r := events.CheckResult{Event: "check_passed", Step: d.Step, Claim: d.Claim, Check: d.Number, CheckKind: d.Check.Kind,
-		Name: d.Check.String(), Tree: e.Tree, Base: e.Base, Restored: e.Restored, Commit: e.Commit, ExitCode: e.ExitCode, Output: Tail(e.Output), OutputRef: e.Ref,
+		Name: d.Check.String(), Tree: e.Tree, GitTree: e.GitTree, Base: e.Base, Restored: e.Restored, Commit: e.Commit, ExitCode: e.ExitCode, Output: Tail(e.Output), OutputRef: e.Ref,
 		DurationMS: e.TookMS, Note: e.Note}
+	if r.Judged = e.Judged; d.Gate != nil {
+		r.Gate = d.Gate.ID
+	}
 	if e.Reason == "" && e.Tree != "" {
 		return []events.Payload{&events.CheckPassedData{CheckResult: r}}
 	}
@@ -97,25 +116,67 @@ func Tail(text string) string {
 	return strings.ToValidUTF8(text[max(0, len(text)-events.MaxCheckOutput):], "")
 }
 
-// Verified are the checks that vouch for a run: those of its last steps, none unless each of these passed one. A check
-// that only looks at what the agent left (an artifact) vouches for nothing alone.
-func Verified(s run.State) []events.Verified {
+// Trees are the trees of a commit of what was checked: those of the last steps that have passed their checks. Checked
+// is false where no last step has any, and so anything may be delivered. A step that was checked outside of a repository
+// has none.
+func Trees(s run.State) (trees []string, checked bool) {
 	if s.Plan == nil {
-		return nil
+		return nil, false
 	}
-	var all []events.Verified
+	for _, st := range s.Plan.Steps {
+		if !s.Last(st) || s.AcceptOf(st) == nil {
+			continue
+		}
+		checked = true
+		if c := st.Claimed(); c != nil && c.Failed == "" && !c.Open() && c.GitTree != "" {
+			trees = append(trees, c.GitTree)
+		}
+	}
+	return trees, checked
+}
+
+// Verified are the checks that vouch for a run: those of its last steps, none unless each of these passed one, and on
+// what is delivered; see events.CheckKind.Vouches for those that do nothing alone. Where they do not verify the run, they
+// are those that passed.
+func Verified(s run.State, d *events.Delivery) (all []events.Verified, verified bool) {
+	if s.Plan == nil {
+		return nil, false
+	}
+	delivered := d != nil && d.Commit != "" && d.Commit != d.Base
+	verified = true
 	for _, st := range s.Plan.Steps {
 		if !s.Last(st) {
 			continue
 		}
+		if st.Child != "" {
+			c := s.ChildOf(st.ID)
+			if st.Status != events.StepIsCompleted || c == nil || len(c.Verified) == 0 {
+				verified = false
+				continue
+			}
+			for _, v := range c.Verified {
+				verified = verified && (!delivered || v.GitTree != "" && v.GitTree == d.Tree)
+				v.Step = st.ID
+				all = append(all, v)
+			}
+			continue
+		}
 		c := st.Claimed()
-		if st.Status != events.StepIsCompleted || c == nil || c.Open() || c.Failed != "" || !slices.ContainsFunc(c.Checks,
-			func(k events.Check) bool { return k.Kind != events.CheckArtifact }) {
-			return nil
+		if st.Status != events.StepIsCompleted || c == nil || c.Open() || c.Failed != "" {
+			verified = false
+			continue
+		}
+		vouches := slices.ContainsFunc(c.Checks, func(k events.Check) bool { return k.Kind.Vouches() })
+		if !vouches || delivered && (c.GitTree == "" || c.GitTree != d.Tree) {
+			verified = false
 		}
 		for _, check := range c.Checks {
-			all = append(all, events.Verified{Step: st.ID, Kind: check.Kind, Name: check.String(), Tree: c.Tree})
+			if check.Kind == events.CheckFiles {
+				continue
+			}
+			all = append(all, events.Verified{Step: st.ID, Kind: check.Kind, Name: check.String(), Tree: c.Tree,
+				GitTree: c.GitTree})
 		}
 	}
-	return all[:min(len(all), events.MaxVerified)]
+	return all[:min(len(all), events.MaxVerified)], verified && len(all) > 0
 }

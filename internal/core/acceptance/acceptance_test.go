@@ -71,9 +71,36 @@ func TestChecks(t *testing.T) {
 			t.Fatalf("the step ends with %v", rest)
 		}
 		b.Append(rest...)
-		if v := acceptance.Verified(b.State()); len(v) != 2 || v[0].Tree != tree || v[1].Name != "make check" {
+		if v, ok := acceptance.Verified(b.State(), nil); !ok || len(v) != 2 || v[0].Tree != tree || v[1].Name != "make check" {
 			t.Errorf("verified by %+v", v)
 		}
+	})
+	t.Run("PLUS-10 a run is verified only where what it delivers is what was checked", func(t *testing.T) {
+		t.Parallel()
+		b := claimed(t)
+		for range 2 {
+			b.Append(acceptance.Finish(b.State(), due(t, b), acceptance.Evidence{Tree: tree, GitTree: "aa"})...)
+		}
+		b.Append(turn.Next(b.State(), "a", noon).Append...)
+		for _, c := range []struct {
+			d    *events.Delivery
+			want int
+		}{{nil, 2}, {&events.Delivery{Commit: "c", Base: "b", Tree: "aa"}, 2}, {&events.Delivery{Commit: "b", Base: "b", Tree: "bb"}, 2},
+			{&events.Delivery{Commit: "c", Base: "b", Tree: "bb"}, 0}, {&events.Delivery{Commit: "c", Base: "b"}, 0}} {
+			if v, ok := acceptance.Verified(b.State(), c.d); ok != (c.want > 0) {
+				t.Errorf("%+v is verified by %+v", c.d, v)
+			}
+		}
+	})
+	t.Run("PLUS-10 what a commit has must stay the same between the checks of a claim", func(t *testing.T) {
+		t.Parallel()
+		b := claimed(t)
+		b.Append(acceptance.Finish(b.State(), due(t, b), acceptance.Evidence{Tree: tree, GitTree: "aa"})...)
+		say := acceptance.Finish(b.State(), due(t, b), acceptance.Evidence{Tree: tree, GitTree: "bb"})
+		if d, ok := say[0].(*events.CheckFailedData); !ok || !strings.Contains(d.Reason, "changed") {
+			t.Fatalf("%+v", say)
+		}
+		b.Append(say...)
 	})
 	t.Run("PLUS-10 a check that failed goes back to the agent with the reason, and after the last claim the step fails", func(t *testing.T) {
 		t.Parallel()

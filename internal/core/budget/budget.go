@@ -52,9 +52,28 @@ func (a Amount) Times(n int) Amount {
 	return sum
 }
 
-// Used is what the run has used, with what was lost.
+// Used is what the run and the children that it had have used, with what was lost and what is held for the children
+// that it has.
 func Used(s run.State) Amount {
-	return Amount{Tokens: int64(s.Tokens.Total()), Cost: s.Cost}.plus(Amount{Tokens: s.Lost.Tokens, Cost: s.Lost.Cost})
+	used, held := s.Used(), s.HeldForChildren()
+	return Amount{Tokens: used.Tokens(), Cost: used.Paid()}.plus(Amount{Tokens: held.Tokens, Cost: held.Cost})
+}
+
+// Left is what the run may still give away: without what is used, held for children, or set aside for turns that are
+// owed. Without a budget it is 0, as it is where a turn cannot be weighed.
+func Left(s run.State) Amount {
+	used := Used(s)
+	for _, st := range s.Plan.Steps {
+		if st.Kind != "" || st.Child != "" || st.Status != events.StepIsRunning || st.Owed == 0 {
+			continue
+		}
+		aside, err := Reserve(s, st)
+		if err != nil {
+			return Amount{}
+		}
+		used = used.plus(aside)
+	}
+	return Amount{Tokens: max(0, s.Options.MaxTokens-used.Tokens), Cost: max(0, s.Options.MaxCost-used.Cost)}
 }
 
 // Limited reports whether the run has a budget of tokens or money.
@@ -84,7 +103,7 @@ func Ask(s run.State, st *run.Step, lost int) Verdict {
 	}
 	before := used
 	for _, o := range s.Plan.Steps {
-		if o.ID == st.ID || o.Kind != "" || o.Status != events.StepIsRunning || o.Owed == 0 || o.Owed >= st.Owed {
+		if o.ID == st.ID || o.Kind != "" || o.Child != "" || o.Status != events.StepIsRunning || o.Owed == 0 || o.Owed >= st.Owed {
 			continue
 		}
 		held, err := Reserve(s, o)

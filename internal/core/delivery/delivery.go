@@ -99,6 +99,17 @@ func Gated(s run.State, step, tool string) (why string, gated bool) {
 	return "git output through " + tool + " needs the approval of a person (git.require_approval)", true
 }
 
+// RuleChecks stands where the name of a guard rule does when work would leave its working tree before it was checked.
+const RuleChecks = "acceptance-checks"
+
+// Early says why a call of an agent may not send work away: acceptance checks decide about it, and they come after it.
+func Early(s run.State, st *run.Step, tool string) string {
+	if tool != events.GitPush || st.Kind != "" || s.AcceptOf(st) == nil && (s.Created == nil || s.Created.Accept == nil) {
+		return ""
+	}
+	return "acceptance checks decide about this work, and nothing is pushed before they have passed"
+}
+
 // Unbound says why a person cannot be asked about a call as it is, "" where it can: a yes to a merge is for the commits
 // of both sides.
 func Unbound(s run.State, step, tool string, input json.RawMessage) string {

@@ -2,8 +2,10 @@ package delivery
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 
+	"github.com/inspan/inspan/internal/core/acceptance"
 	"github.com/inspan/inspan/pkg/events"
 	"github.com/inspan/inspan/pkg/run"
 )
@@ -28,6 +30,7 @@ type (
 		Branch string `json:"branch"`
 		Commit string `json:"commit"`
 		Base   string `json:"base"`
+		Tree   string `json:"tree"`
 		Cloned bool   `json:"cloned"`
 		Sides  []side `json:"sides"`
 	}
@@ -36,6 +39,7 @@ type (
 	}
 	committed struct {
 		Commit string   `json:"commit"`
+		Tree   string   `json:"tree"`
 		Branch string   `json:"branch"`
 		Made   bool     `json:"made"`
 		Nested []string `json:"nested"`
@@ -154,6 +158,14 @@ func Base(s run.State) string {
 	return begun(s).Base
 }
 
+// Began is the commit that was checked out when the run began: that of earlier runs of its session, where there are any.
+func Began(s run.State) string {
+	if s.Created == nil || s.Created.Git == nil {
+		return ""
+	}
+	return begun(s).Commit
+}
+
 // begun is where the run began, as its checkout found it.
 func begun(s run.State) prepared {
 	var p prepared
@@ -177,7 +189,7 @@ func (p *progress) add(r run.CallRecord) string {
 		if why := read(r, &c); why != "" {
 			return why
 		}
-		p.Branch, p.Commit, p.looked, p.committed = c.Branch, c.Commit, true, true
+		p.Branch, p.Commit, p.Tree, p.looked, p.committed = c.Branch, c.Commit, c.Tree, true, true
 		if len(c.Nested) > 0 {
 			p.note("not committed, because they are nested repositories: " + strings.Join(c.Nested, ", "))
 		}
@@ -189,7 +201,7 @@ func (p *progress) add(r run.CallRecord) string {
 		if p.looked && len(c.Sides) == 0 {
 			return "the branches to merge were not found"
 		}
-		p.Branch, p.Commit, p.looked, p.sides = c.Branch, c.Commit, true, c.Sides
+		p.Branch, p.Commit, p.Tree, p.looked, p.sides = c.Branch, c.Commit, c.Tree, true, c.Sides
 	case events.GitMerge:
 		return p.addMerge(r)
 	case events.GitPublish:
@@ -219,8 +231,8 @@ func (p *progress) addMerge(r run.CallRecord) string {
 	if why := read(r, &m); why != "" {
 		return why
 	}
-	if m.Commit != "" {
-		p.Commit = m.Commit
+	if m.Commit != "" && m.Commit != p.Commit {
+		p.Commit, p.Tree = m.Commit, "" // of a merge, which nothing has checked
 	}
 	if len(m.Moved) > 0 {
 		if p.moved++; p.moved < maxMoved {
@@ -300,6 +312,10 @@ func deliver(s run.State, st *run.Step, done []run.CallRecord) []events.Payload 
 	p, whole := past(s, done), complete(s)
 	first := begun(s)
 	there := p.Branch+p.Commit+first.Branch+first.Commit != ""
+	other := ""
+	if whole {
+		other = p.unchecked(s)
+	}
 	switch {
 	case p.stuck != "":
 		return failed(s, st, p.explain(p.stuck))
@@ -307,16 +323,40 @@ func deliver(s run.State, st *run.Step, done []run.CallRecord) []events.Payload 
 		return call(s, st, events.GitCommit, commitArgs{Message: message(s)})
 	case !p.looked: // as it is: without a repository there may be one by now
 		return call(s, st, events.GitPrepare, prepareArgs{})
-	case len(w.Merge) > 0 && !p.merged && whole && p.Branch != "" && len(p.sides) == 0:
+	case other != "" && p.saved:
+		return failed(s, st, p.explain(other))
+	case len(w.Merge) > 0 && !p.merged && whole && other == "" && p.Branch != "" && len(p.sides) == 0:
 		return call(s, st, events.GitPrepare, prepareArgs{Sides: w.Merge})
-	case len(w.Merge) > 0 && !p.merged && whole && p.Branch != "":
+	case len(w.Merge) > 0 && !p.merged && whole && other == "" && p.Branch != "":
 		return call(s, st, events.GitMerge, p.merge())
 	case !p.saved && p.Branch != "" && p.Commit != "" && (p.Commit != p.Base || w.Collaboration == events.Parallel):
 		return call(s, st, events.GitPublish, publishArgs{Branch: p.Branch})
 	case !p.sent && w.Push && whole && p.Commit != p.Base && p.saved && len(p.Conflicts) == 0:
 		return call(s, st, events.GitPush, pushArgs{Branch: p.Branch, Commit: p.Commit, URL: c.Repo})
+	case other != "":
+		return failed(s, st, p.explain(other))
 	}
 	return finished(s, st, p.explain(""))
+}
+
+// unchecked says why the commit of a delivery may not leave its working tree: acceptance checks have passed, and on
+// other files. It is "" where the files are the same, no checks decide, or there is no new commit.
+func (p progress) unchecked(s run.State) string {
+	trees, checked := acceptance.Trees(s)
+	if !checked || !p.looked || p.Commit == "" || p.Commit == p.Base || p.Tree != "" && slices.Contains(trees, p.Tree) {
+		return ""
+	}
+	was, is := "no tree of a repository", "an unknown tree"
+	if len(trees) > 0 {
+		was = "the tree " + strings.Join(slices.Compact(trees), ", ")
+	}
+	if p.Tree != "" {
+		is = "the tree " + p.Tree
+	}
+	return clip(fmt.Sprintf("the files changed after they were checked: the checks passed on %s, and commit %s has %s. "+
+		"Nothing was merged or pushed. Look at the commit, and run the task again: a command that went on, a step at the "+
+		"same time, files that no one committed, or links out of the workspace can be the cause",
+		was, short(p.Commit), is), maxError)
 }
 
 // merge asks for the sides as they were found, so that a yes is for exactly these.
@@ -370,6 +410,8 @@ func Of(s run.State) *events.Delivery {
 		}
 	case p.Commit == p.Base && p.stuck == "":
 		p.note("the branch has no new commits")
+	case complete(s) && p.unchecked(s) != "":
+		p.note(p.unchecked(s))
 	case w.Push && !complete(s):
 		p.note("not pushed: steps of the run are not complete")
 	case w.Push && len(p.Conflicts) > 0:

@@ -76,6 +76,9 @@ func answer(s run.State, now time.Time, r Reply) ([]events.Payload, error) {
 	case r.Hash != "" && r.Hash != g.Hash:
 		return nil, &Refused{"stale_answer", "the answer names another proposal than the open gate", "read the gate again and answer with its proposal_hash"}
 	}
+	if refused := mayDecide(s, g, r); refused != nil {
+		return nil, refused
+	}
 	a := events.GateAnswer{Gate: g.ID, Step: g.StepID, Call: g.CallID, By: r.By, Assurance: r.Assurance, Reason: r.Reason,
 		ProposalHash: g.Hash, Key: r.Key, Signature: r.Signature, WaitMS: now.Sub(g.CreatedAt).Milliseconds(), Input: r.Input,
 		EditedInput: r.Edited, Hooks: r.hooks, Approvers: g.Approvers, Grant: r.grant}

@@ -53,6 +53,9 @@ func judgeCall(s run.State, c *run.Call, now time.Time, law Policy, left int) (s
 	if err := law.Check(agent, c.Tool, input); err != nil {
 		return j.refuse(events.RefusedInput, "", err.Error(), "fix the arguments and retry"), false
 	}
+	if why := delivery.Early(s, st, c.Tool); why != "" {
+		return j.refuse(events.RefusedPermission, delivery.RuleChecks, why, "call the step done: the work is pushed at the end of the run"), false
+	}
 	if why := delivery.Unbound(s, c.Step, c.Tool, input); why != "" {
 		return j.refuse(events.RefusedInput, delivery.RuleApproval, why, "call git_prepare with sides, and give its commit as onto and those of the sides as commits"), false
 	}

@@ -78,6 +78,7 @@ func Look(s run.State, now time.Time, law Policy) ([]events.Payload, error) {
 		if st.Status == events.StepIsReady {
 			say = append(say, room.bound(judgeStep(s, st, now, law.Terms))...)
 		}
+		say = append(say, room.bound(askCheck(s, st, now, law.Terms))...)
 	}
 	left, unasked := s.BudgetLeft(), false
 	for _, c := range requested(s) {
@@ -213,6 +214,9 @@ func open(s run.State, at position, proposal []byte, description, reason, rule s
 	scope := "step"
 	if at.call != "" {
 		scope = "call"
+	}
+	if events.IsCheckPlace(at.call) {
+		scope = events.ScopeCheck
 	}
 	done, total := s.StepsCompleted()
 	return &events.GateOpenedData{Event: "waiting_for_human", Gate: id, Scope: scope, Step: at.step, Call: at.call,

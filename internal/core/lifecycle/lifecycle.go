@@ -17,10 +17,16 @@ import (
 )
 
 // MoveError is returned for a move that the table does not have (LIFE-3).
-type MoveError struct{ From, To events.Status }
+type MoveError struct {
+	From, To events.Status
+	// Stopping is true where the run waits for its children and then ends.
+	Stopping bool
+}
 
 func (e *MoveError) Error() string {
 	switch {
+	case e.Stopping:
+		return "the run is stopping: it ends when its children have"
 	case e.From.Ended():
 		return fmt.Sprintf("the run has already %s", e.From)
 	case e.From == e.To:
@@ -114,6 +120,9 @@ func Progress(s run.State, now time.Time) ([]events.Payload, error) {
 	if s.Plan == nil || s.Status.Ended() || s.Status == events.Created {
 		return nil, nil
 	}
+	if s.Stopping != nil {
+		return Stopped(s, now)
+	}
 	var say []events.Payload
 	for _, st := range plan.Ready(s.Plan) {
 		say = append(say, ready(st))
@@ -145,7 +154,11 @@ func completed(s run.State, now time.Time) []events.Payload {
 	r := result(s, now, events.Completed)
 	r.FinishReason = events.FinishDone
 	r.Output = output(s.Plan)
-	r.Verified = acceptance.Verified(s)
+	if checks, verified := acceptance.Verified(s, r.Delivery); verified {
+		r.Verified = checks
+	} else {
+		r.Passed = checks
+	}
 	return append(say, &events.RunCompletedData{Result: r})
 }
 
@@ -216,6 +229,9 @@ func result(s run.State, now time.Time, to events.Status) events.Result {
 		StepsCompleted: done, StepsTotal: total, TotalSteps: s.ModelTurns(), ToolCallCount: s.TotalToolCalls,
 		Delivery:    delivery.Of(s),
 		TotalTokens: s.Tokens.Total(), InputTokens: s.Tokens.Input, OutputTokens: s.Tokens.Output, Cost: s.Cost + s.Lost.Cost}
+	if used := s.Below(); used.Runs > 0 {
+		r.Below = &used
+	}
 	if s.StartedAt != nil {
 		r.DurationMS = now.Sub(*s.StartedAt).Milliseconds()
 	}

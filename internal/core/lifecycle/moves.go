@@ -18,6 +18,9 @@ func Pause(s run.State, now time.Time, w Wish) ([]events.Payload, error) {
 	if s.Took(w.Input) {
 		return nil, nil
 	}
+	if s.Stopping != nil {
+		return nil, &MoveError{From: s.Status, To: events.Paused, Stopping: true}
+	}
 	if err := Check(s.Status, events.Paused); err != nil {
 		return nil, err
 	}
@@ -37,7 +40,7 @@ func Rejected(s run.State, now time.Time) ([]events.Payload, error) {
 	for _, g := range s.Gates {
 		if g.Status == run.GateExpired && g.OnExpiry == events.ExpiryFails {
 			r := end(s, now, events.FinishExpired, "gate "+g.ID+" expired", g.Reason)
-			return []events.Payload{&events.RunFailedData{Result: r}}, nil
+			return stopFirst(s, r), nil
 		}
 	}
 	if s.Status != events.Running {
@@ -46,6 +49,9 @@ func Rejected(s run.State, now time.Time) ([]events.Payload, error) {
 	for _, g := range s.Gates {
 		if g.CallID != "" && s.Harness(g.StepID) {
 			continue // the step of the harness ends as told, there is nothing to plan anew
+		}
+		if g.Scope == events.ScopeCheck {
+			continue // the agent reads why, and goes on
 		}
 		if g.Status == run.GateExpired && g.Resolution > s.ResumedAt {
 			return []events.Payload{&events.RunPausedData{Event: "run_paused", From: s.Status, To: events.Paused,
@@ -64,8 +70,8 @@ func Resume(s run.State, w Wish) ([]events.Payload, error) {
 	if s.Took(w.Input) {
 		return nil, nil
 	}
-	if s.Status != events.Paused {
-		return nil, &MoveError{From: s.Status, To: events.Running}
+	if s.Status != events.Paused || s.Stopping != nil {
+		return nil, &MoveError{From: s.Status, To: events.Running, Stopping: s.Stopping != nil}
 	}
 	return []events.Payload{&events.RunResumedData{Event: "run_resumed", From: s.Status, To: events.Running, By: w.By,
 		Input: w.Input}}, nil
@@ -106,7 +112,7 @@ func Stop(s run.State, now time.Time, w Wish) ([]events.Payload, error) {
 	}
 	r := end(s, now, why, text, w.Reason)
 	r.By, r.Input = w.By, w.Input
-	return append(say, &events.RunFailedData{Result: r}), nil
+	return append(say, stopFirst(s, r)...), nil
 }
 
 // Timeout ends a run whose time is up. It answers nothing before that, or without a limit.
@@ -120,7 +126,7 @@ func Timeout(s run.State, now time.Time) ([]events.Payload, error) {
 		text += ", without " + stopped.Round(time.Second).String() + " in which it was paused or waited for a provider"
 	}
 	r := end(s, now, events.FinishTimeout, text, "")
-	return []events.Payload{&events.RunFailedData{Result: r}}, nil
+	return stopFirst(s, r), nil
 }
 
 // Deadline is when the run's time is up. Pauses and waits for a provider do not count; ok is false where it has no limit,

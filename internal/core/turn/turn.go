@@ -12,6 +12,7 @@ import (
 
 	"github.com/inspan/inspan/internal/core/acceptance"
 	"github.com/inspan/inspan/internal/core/budget"
+	"github.com/inspan/inspan/internal/core/child"
 	"github.com/inspan/inspan/internal/core/delivery"
 	"github.com/inspan/inspan/internal/core/hook"
 	"github.com/inspan/inspan/internal/core/loop"
@@ -58,6 +59,9 @@ func NextAfter(s run.State, stepID string, now time.Time, lost int) Duty {
 	st := s.Step(stepID)
 	if s.Status != events.Running || st == nil || st.Status != events.StepIsRunning {
 		return Duty{}
+	}
+	if st.Child != "" {
+		return Duty{Append: child.Close(s, st)}
 	}
 	if st.Final {
 		return Duty{Append: closing(s, st)}
@@ -120,7 +124,7 @@ func closing(s run.State, st *run.Step) []events.Payload {
 // ending says how a step ends for the reason that its last turn did.
 func ending(s run.State, st *run.Step, text, reason, fault string) events.Payload {
 	if len(s.Agents[st.AssignedAgent].OutputSchema) > 0 {
-		text = Document(text)
+		text = acceptance.Document(text)
 	}
 	switch reason {
 	case events.FinishLength:

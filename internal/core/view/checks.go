@@ -17,7 +17,14 @@ func Verified(r *events.Result) string {
 	for _, v := range r.Verified {
 		names = append(names, v.Name)
 	}
-	return VerifiedBy(names)
+	text := VerifiedBy(names)
+	if names = nil; len(r.Verified) > 0 || len(r.Passed) == 0 {
+		return text
+	}
+	for _, v := range r.Passed {
+		names = append(names, v.Name)
+	}
+	return text + " (passed: " + strings.TrimPrefix(VerifiedBy(names), "verified by ") + ")"
 }
 
 // VerifiedBy says which checks vouch for a run that has completed, each once: "unverified" where there is none.

@@ -79,7 +79,16 @@ func resultText(r events.Result) string {
 	return fmt.Sprintf("%d of %s, %s, %s, %s tokens%s in %s", r.StepsCompleted, Plural(r.StepsTotal, "step"),
 		Plural(r.TotalSteps, "turn"),
 		Plural(r.ToolCallCount, "tool call"), Count(r.TotalTokens), strings.TrimSuffix(", "+paid(r.Cost), ", "),
-		ms(r.DurationMS)) + when(r.Success, ", "+Verified(&r))
+		ms(r.DurationMS)) + belowText(r.Below) + when(r.Success, ", "+Verified(&r))
+}
+
+// belowText is what the children of a run spent beside it, "" where it had none.
+func belowText(u *events.Use) string {
+	if u == nil {
+		return ""
+	}
+	return fmt.Sprintf(", and %s with %s, %s tokens%s", Plural(u.Runs, "child run"), Plural(u.ToolCalls, "tool call"),
+		Count(u.InputTokens+u.OutputTokens), strings.TrimSuffix(", "+paid(u.Cost), ", "))
 }
 
 // paid is an amount of money and a comma, "" for none.

@@ -56,6 +56,15 @@ var lineRows = []lineRow{
 		}
 		return join(join("run failed ("+d.FinishReason+"), "+resultText(d.Result), Clip(d.Error, 300)), Delivery(d.Delivery))
 	}),
+	line(func(d *events.ChildFinishedData) string {
+		if d.Outcome == events.ChildIsRefused {
+			return join(fmt.Sprintf("no child run for step %s (%s)", d.Step, d.FinishReason), Clip(d.Error, 300))
+		}
+		text := fmt.Sprintf("child run %s of step %s %s (%s), %s, %s tokens%s in %s", d.Child, d.Step, d.Outcome, d.FinishReason,
+			Plural(d.Use.ToolCalls, "tool call"), Count(d.Use.InputTokens+d.Use.OutputTokens),
+			strings.TrimSuffix(", "+paid(d.Use.Cost), ", "), ms(d.DurationMS))
+		return join(text+when(d.Retry, ", is tried once more"), Clip(d.Error, 300))
+	}),
 	line(func(d *events.CheckFailedData) string {
 		text := join(fmt.Sprintf("check failed on step %s: %s", d.Step, d.Name), d.Reason)
 		return join(text, Clip(strings.Join(LastLines(d.Output, 1), ""), 200))

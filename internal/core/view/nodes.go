@@ -24,7 +24,7 @@ func node[P events.Payload](apply func(t *Tree, f events.Event, d P)) nodeRow {
 }
 
 // nodeRows have the event types that change the tree: those whose row in pkg/events has events.InTree.
-var nodeRows = slices.Concat(checkNodes, []nodeRow{
+var nodeRows = slices.Concat(checkNodes, childNodes, []nodeRow{
 	node(func(t *Tree, f events.Event, d *events.RunCreatedData) {
 		t.Run, t.Agent, t.Model, t.Task, t.Created, t.Status = f.Run, d.Agent, d.Agents[d.Agent].Model, d.Task, f.Time,
 			events.Created
@@ -112,7 +112,10 @@ var nodeRows = slices.Concat(checkNodes, []nodeRow{
 		}
 		t.endCall(f.Time, d.ToolRef, state, d.DurationMS, outcome(d))
 		if c := t.calls[d.Call]; c != nil {
-			c.Sandbox = d.Sandbox
+			if c.Sandbox = d.Sandbox; d.Success {
+				c.changed(Changed(c.Tool, c.input, d.Output))
+			}
+			c.input = nil
 		}
 	}),
 	node(func(t *Tree, f events.Event, d *events.CallFailedData) {
@@ -133,6 +136,8 @@ func (t *Tree) stepReady(at time.Time, d *events.StepReadyData) {
 
 func (t *Tree) stepAllowed(at time.Time, d *events.StepAllowedData) {
 	if st := t.steps[d.Step]; st != nil {
-		st.Status, st.Began, st.Asked = events.StepIsRunning, at, at
+		if st.Status, st.Began = events.StepIsRunning, at; st.Child.Workspace == "" {
+			st.Asked = at // the turns of the others are their child's
+		}
 	}
 }

@@ -1,6 +1,7 @@
 package view
 
 import (
+	"encoding/json"
 	"fmt"
 	"slices"
 	"time"
@@ -26,6 +27,8 @@ type Tree struct {
 	Direct bool
 	Tokens run.Tokens
 	Cost   events.MicroUSD
+	// Below is what the children that have ended spent.
+	Below events.Use
 
 	steps map[string]*StepNode
 	calls map[string]*CallNode
@@ -51,6 +54,9 @@ type StepNode struct {
 	Retry            string
 	// Claim is the last time that the agent called the step done, where checks decide.
 	Claim ClaimNode
+	// Child is the run that the step was last given to; its ID is empty before that, and its Workspace, too, where the
+	// step is part of this run.
+	Child ChildNode
 }
 
 // TurnNode is a model turn.
@@ -91,7 +97,12 @@ type CallNode struct {
 	Runner, Sandbox string
 	// Outcome in one line.
 	Outcome string
-	Gate    *GateNode
+	// Diff is the beginning of what the call changed in files, and DiffLines how many lines the whole has.
+	Diff      string
+	DiffLines int
+	Step      string
+	Gate      *GateNode
+	input     json.RawMessage // until it has ended
 }
 
 // GateNode is a gate before a step or a call.
@@ -172,7 +183,7 @@ func (t *Tree) plan(d *events.PlanMadeData) {
 	t.Cost += d.Cost
 	for _, st := range d.Steps {
 		n := &StepNode{ID: st.ID, Description: st.Description, Agent: st.Agent, Critical: st.Critical, Kind: st.Kind,
-			Needs: st.Dependencies, Status: events.StepIsPending}
+			Needs: st.Dependencies, Status: events.StepIsPending, Child: ChildNode{Workspace: st.Child}}
 		t.Steps, t.steps[st.ID] = append(t.Steps, n), n
 	}
 }
@@ -220,7 +231,7 @@ func (t *Tree) turn(at time.Time, d *events.TurnFinishedData) {
 		In:  d.InputTokens,
 		Out: d.OutputTokens, FinishReason: d.FinishReason}
 	for _, c := range d.Calls {
-		call := &CallNode{ID: c.ID, Tool: c.Tool, Input: Input(c.Input), State: CallAsked, Asked: at}
+		call := &CallNode{ID: c.ID, Tool: c.Tool, Step: d.Step, Input: Input(c.Input), input: c.Input, State: CallAsked, Asked: at}
 		n.Calls, t.calls[c.ID] = append(n.Calls, call), call
 	}
 	st.Turns, st.Asked, st.NotBefore, st.Retry = append(st.Turns, n), time.Time{}, time.Time{}, ""
@@ -254,7 +265,7 @@ func (t *Tree) answer(at time.Time, a events.GateAnswer, to run.GateStatus) {
 		return
 	}
 	if c := t.calls[g.Call]; c != nil && len(a.EditedInput) > 0 {
-		c.Input = "(edited) " + Input(a.EditedInput)
+		c.Input, c.input = "(edited) "+Input(a.EditedInput), a.EditedInput
 	}
 	g.Status, g.Answered, g.By, g.Why = to, at, a.By, a.Reason
 }

@@ -151,6 +151,13 @@ func TestWhy(t *testing.T) {
 		{"a tool", started, []string{"call bash c1-1 (make) runs on runner-a for 1 min 0 s"}},
 		{"a pause of a tool", begun(asked, runtest.CallYes(ref, "once"), runtest.CallBegun(ref, 1), runtest.CallDeferred(ref, 1, started.Sequence, runtest.Start.Add(10*time.Minute))),
 			[]string{"call bash c1-1 (make) failed once, again in"}},
+		{"children of a run that is stopping", func() run.State {
+			b := runtest.New("default", "run-a")
+			b.Append(runtest.Created(), runtest.Started(), runtest.Plan(runtest.ChildStep("build")), runtest.Ready("build"), runtest.Allowed("build"))
+			b.Append(runtest.Spawned(b.State(), "build", events.Reserve{}))
+			b.Append(runtest.StoppingFor(b.State(), events.FinishStopped))
+			return b.State()
+		}(), []string{"stopping (stopped): waits for 1 child run to end", "for 1 min 0 s"}},
 		{"a person who paused it", begun(runtest.Paused("lunch")), []string{"paused: lunch", "for 1 min 0 s", "inspan resume run-a"}},
 		{"a person who resumes it or revises its plan after a no", func() run.State {
 			b := runtest.New("default", "run-a")

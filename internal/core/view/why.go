@@ -13,12 +13,14 @@ import (
 
 // Wait is one thing that a run waits for.
 type Wait struct {
-	// On is gate, resume, planner, gatekeeper, executor, toolrunner, provider, retry, call, budget or nothing.
+	// On is gate, resume, planner, gatekeeper, executor, toolrunner, provider, retry, call, child, budget or nothing.
 	On string `json:"on"`
 	// Step, Call and Gate it is about, where it is about one.
 	Step string `json:"step_id,omitempty"`
 	Call string `json:"call_id,omitempty"`
 	Gate string `json:"gate_id,omitempty"`
+	// Child is the run that it waits for.
+	Child string `json:"sub_agent_id,omitempty"`
 	// Provider of models that did not answer, HTTPStatus of its refusal, and Try, the number of the next request.
 	Provider   string `json:"provider,omitempty"`
 	HTTPStatus int    `json:"http_status,omitempty"`
@@ -40,6 +42,7 @@ const (
 	OnRetry    = "retry"
 	OnCall     = "call"
 	OnBudget   = "budget"
+	OnChild    = "child"
 )
 
 // Line says it in words with the times, those of the day in the zone of now.
@@ -81,6 +84,9 @@ func Waits(s run.State, now time.Time) []Wait {
 		return []Wait{ended(s)}
 	case s.Status == events.Created:
 		return []Wait{{On: planner, Since: s.CreatedAt, Text: "created, and waits to be started by the planner"}}
+	case s.Stopping != nil:
+		return []Wait{{On: planner, Since: s.UpdatedAt, Text: fmt.Sprintf("stopping (%s): waits for %s to end",
+			s.Stopping.FinishReason, Plural(len(s.Living()), "child run"))}}
 	case s.Status == events.Paused:
 		return []Wait{{On: OnResume, Since: s.UpdatedAt, Text: join("paused", Clip(s.PauseReason, 200)) +
 			"; waits to be resumed", Command: goOn(s)}}
@@ -157,6 +163,8 @@ func stepWaits(s run.State, st *run.Step, now time.Time) []Wait {
 		return []Wait{w}
 	case st.Status != events.StepIsRunning:
 		return nil
+	case st.Child != "":
+		return []Wait{childWait(s, st)}
 	case st.Owed > 0 && s.Awaits(st.Outage):
 		w = providerWait("step "+st.ID, st.Outage, st.NotBefore, now)
 		w.Step = st.ID
@@ -176,6 +184,14 @@ func stepWaits(s run.State, st *run.Step, now time.Time) []Wait {
 		return []Wait{w}
 	case st.Claimed().Open():
 		c := st.Claimed()
+		if _, place, asks := st.Asks(); asks {
+			if g := s.GateFor(st.ID, place); g != nil && g.Status == run.GatePending {
+				return nil // said by the gate
+			} else if g == nil {
+				w.On, w.Text = string(events.Gatekeeper), fmt.Sprintf("step %s waits for the gatekeeper to ask: %s", st.ID, c.Checks[c.Passed])
+				return []Wait{w}
+			}
+		}
 		w.On, w.Text = string(events.Toolrunner), fmt.Sprintf("step %s waits for check %d of %d: %s", st.ID, c.Passed+1,
 			len(c.Checks), c.Checks[c.Passed])
 		return []Wait{w}

@@ -8,6 +8,7 @@ package ce
 import (
 	"bytes"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"reflect"
@@ -121,6 +122,9 @@ func Strict(data []byte, v any) error {
 	}
 	if err := unique(data, reflect.TypeOf(v)); err != nil {
 		return err
+	}
+	if len(bytes.TrimSpace(data)) == 0 {
+		return errors.New("it is empty: want a JSON document")
 	}
 	d := json.NewDecoder(bytes.NewReader(data))
 	d.DisallowUnknownFields()

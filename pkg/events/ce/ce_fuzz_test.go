@@ -119,6 +119,15 @@ func TestOpen(t *testing.T) {
 
 func TestStrict(t *testing.T) {
 	t.Parallel()
+	t.Run("SAFE-12 an empty message is refused as empty", func(t *testing.T) {
+		t.Parallel()
+		var v any
+		for _, text := range []string{"", " \n"} {
+			if err := ce.Strict([]byte(text), &v); err == nil || !strings.Contains(err.Error(), "it is empty") {
+				t.Errorf("%q: got %v", text, err)
+			}
+		}
+	})
 	t.Run("SAFE-12 a document may be nested to the limit and no deeper", func(t *testing.T) {
 		t.Parallel()
 		for depth, ok := range map[int]bool{1: true, ce.MaxDepth: true, ce.MaxDepth + 1: false, 100_000: false} {

@@ -18,7 +18,7 @@ var byHand = []events.Kind{
 	events.RunMoved,
 	events.RunCompleted, events.RunFailed, events.PlanMade, events.PlanRevised, events.PlanCompleted, events.StepReady,
 	events.StepAllowed,
-	events.StepClaimed, events.CheckPassed, events.CheckFailed,
+	events.ChildSpawned, events.ChildFinished, events.RunStopping, events.StepClaimed, events.CheckPassed, events.CheckFailed,
 	events.StepFinished, events.StepFailed, events.TurnDeferred, events.TurnFinished, events.HistoryCompacted,
 	events.CallAllowed,
 	events.CallRefused, events.CallStarted, events.CallDeferred, events.CallFinished, events.CallFailed,

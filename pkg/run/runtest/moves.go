@@ -24,7 +24,13 @@ func Moves(s run.State) []events.Payload {
 	case events.Running:
 		m = append(m, runningMoves(s)...)
 	case events.Paused:
-		m = append(m, Resumed(), Failed(s, events.FinishStopped, "stopped while paused"))
+		m = append(m, ends(s)...)
+		if s.Stopping == nil {
+			m = append(m, Resumed())
+		}
+		for _, c := range s.Living() {
+			m = append(m, childEnds(s, c)...)
+		}
 		m = append(m, revisions(s)...)
 	case events.Completed, events.Failed:
 		return nil
@@ -101,9 +107,11 @@ func runningMoves(s run.State) []events.Payload {
 			Plan(Step("a"), Step("b", "a"), Step("c", "a"), Step("d", "b", "c")),
 			Plan(Step("only")),
 			Plan(Step("x"), Step("y"), Step("z", "x")),
+			Plan(ChildStep("own"), Step("after", "own"), ChildStep("other")),
 		}
 	}
-	m := []events.Payload{Paused("a person asked"), PausedClock("a person asked"), Failed(s, events.FinishStopped, "stopped")}
+	m := []events.Payload{Paused("a person asked"), PausedClock("a person asked")}
+	m = append(m, ends(s)...)
 	done, total := s.StepsCompleted()
 	switch {
 	case s.PlanDone, s.Direct() && done == total:
@@ -135,6 +143,9 @@ func stepMoves(s run.State, st *run.Step) []events.Payload {
 		}
 		return []events.Payload{Allowed(st.ID)}
 	case events.StepIsRunning:
+		if st.Child != "" {
+			return childMoves(s, st)
+		}
 		bad, done := StepBad(st.ID, "it broke"), StepDone(st.ID, "output of "+st.ID)
 		bad.Checkpoint, done.Checkpoint = s.NextCheckpoint(), s.NextCheckpoint()
 		m := []events.Payload{bad}

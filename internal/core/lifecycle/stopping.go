@@ -1,0 +1,36 @@
+package lifecycle
+
+import (
+	"time"
+
+	"github.com/inspan/inspan/pkg/events"
+	"github.com/inspan/inspan/pkg/run"
+)
+
+// stopFirst is the end of a run, or, while children of it live, that it is stopping: it ends when they have. Nothing is
+// said of one that is stopping already.
+func stopFirst(s run.State, r events.Result) []events.Payload {
+	living := s.Living()
+	switch {
+	case len(living) == 0:
+		return []events.Payload{&events.RunFailedData{Result: r}}
+	case s.Stopping != nil:
+		return nil
+	}
+	d := &events.RunStoppingData{Event: "run_stopping", From: s.Status, To: events.Paused, FinishReason: r.FinishReason,
+		Error: r.Error, By: r.By, Input: r.Input}
+	for _, c := range living {
+		d.Children = append(d.Children, c.ID)
+	}
+	return []events.Payload{d}
+}
+
+// Stopped ends a run that was stopping, once its children have ended; nothing before that.
+func Stopped(s run.State, now time.Time) ([]events.Payload, error) {
+	if s.Stopping == nil || len(s.Living()) > 0 || s.Status.Ended() {
+		return nil, nil
+	}
+	r := end(s, now, s.Stopping.FinishReason, s.Stopping.Error, "")
+	r.By = s.Stopping.By
+	return []events.Payload{&events.RunFailedData{Result: r}}, nil
+}

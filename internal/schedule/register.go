@@ -1,0 +1,28 @@
+package schedule
+
+import (
+	"github.com/inspan/inspan/internal/kernel"
+	"github.com/inspan/inspan/pkg/events"
+)
+
+// Types of the kernel for schedules.
+type (
+	Ledger       = kernel.Ledger[State]
+	LedgerConfig = kernel.LedgerConfig[State]
+)
+
+// Aggregate returns what the kernel needs to know of schedules.
+func Aggregate() *kernel.Aggregate[State] {
+	return &kernel.Aggregate[State]{
+		Name:   events.ScheduleAggregate,
+		Lookup: events.LookupSchedule,
+		Apply:  Apply,
+		Chain:  func(s *State) kernel.Chain { return kernel.Chain{ID: s.ID, Sequence: s.Sequence, Hash: s.Hash} },
+	}
+}
+
+// NewLedger checks the configuration, whose aggregate is that of schedules.
+func NewLedger(cfg LedgerConfig) (*Ledger, error) {
+	cfg.Aggregate = Aggregate()
+	return kernel.NewLedger(cfg)
+}
