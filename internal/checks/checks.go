@@ -10,8 +10,11 @@ package checks
 import (
 	"bytes"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
+	"path/filepath"
+	"slices"
 	"time"
 
 	"github.com/inspan/inspan/internal/core/acceptance"
@@ -39,10 +42,21 @@ type Config struct {
 	Pool       *pool.Pool
 	Jobs       *jobs.Supervisor
 	// Git reads repositories; nil where there is no git, and checks that need it fail.
-	Git *gitwork.Desk
+	Git Repositories
+	// Fits reports with an error that a document does not fit a JSON Schema.
+	Fits func(schema json.RawMessage, document []byte) error
 	// Mask takes the secrets out of what is stored.
 	Mask func(string) string
 }
+
+// Repositories reads those of workspaces, whose directories have absolute paths.
+type Repositories interface {
+	Files(ctx context.Context, dir, commit string, want func(path string) bool, take func(gitwork.File) error) error
+	Standing(ctx context.Context, dir, base string) (gitwork.Standing, error)
+	TreeOf(ctx context.Context, dir, copied string, left func(path string) bool) (string, error)
+}
+
+var _ Repositories = (*gitwork.Desk)(nil)
 
 // Checker carries out checks.
 type Checker struct{ cfg Config }
@@ -106,7 +120,7 @@ func (c *Checker) one(ctx context.Context, s run.State, d acceptance.Duty) (e ac
 	began := time.Now()
 	at, t, err := c.copy(ctx, s, d)
 	defer func() { c.drop(t) }()
-	if err == nil && (d.Tree == "" || d.Tree == t.digest) {
+	if same := d.Tree == "" || d.Tree == t.digest && (d.GitTree == "" || d.GitTree == t.git); err == nil && same {
 		e.Note = t.note
 		err = c.decide(ctx, s, d, at, t, &e)
 	}
@@ -119,7 +133,7 @@ func (c *Checker) one(ctx context.Context, s run.State, d acceptance.Duty) (e ac
 	if err != nil {
 		e.Reason = call.ClipError(c.cfg.Mask(err.Error()))
 	}
-	e.Tree, e.TookMS = t.digest, time.Since(began).Milliseconds()
+	e.Tree, e.GitTree, e.TookMS = t.digest, t.git, time.Since(began).Milliseconds()
 	return e, nil
 }
 
@@ -137,6 +151,12 @@ func (c *Checker) decide(ctx context.Context, s run.State, d acceptance.Duty, at
 		return artifact(c.cfg.Sandboxes.Root(), t.dir, d.Check)
 	case events.CheckGit:
 		return c.repository(ctx, s, d, at, e)
+	case events.CheckSchema:
+		return c.document(s, d, e)
+	case events.CheckPerson:
+		return answered(d.Gate)
+	case events.CheckFiles:
+		return nil // that they could be copied is all
 	}
 	return fmt.Errorf("this toolrunner has no check of the kind %q: upgrade it", d.Check.Kind)
 }
@@ -166,6 +186,15 @@ func (c *Checker) copy(ctx context.Context, s run.State, d acceptance.Duty) (dir
 	}
 	c.cfg.Pool.EndSteps(s.HarnessID, func(step string) bool { return step == d.Step })
 	t, err = copyTree(ctx, c.cfg.Sandboxes.Root(), at.Path)
+	if err != nil || s.Created.Git == nil || c.cfg.Git == nil {
+		return at.Path, t, err
+	}
+	root := c.cfg.Sandboxes.Root()
+	t.git, err = c.cfg.Git.TreeOf(ctx, filepath.Join(root, filepath.FromSlash(at.Path)), filepath.Join(root, filepath.FromSlash(t.dir)),
+		func(name string) bool { return slices.Contains(t.left, name) })
+	if err != nil {
+		err = fmt.Errorf("%w: what a commit of them would have cannot be found: %w", ErrTree, err)
+	}
 	return at.Path, t, err
 }
 

@@ -41,8 +41,11 @@ var ErrTree = errors.New("the files of the workspace cannot be checked")
 type tree struct {
 	// dir is its path below the workspace root, digest the SHA-256 of what is in it.
 	dir, digest string
-	// note says what was left out.
+	// git is the tree that a commit of it has, empty where the run does not work in git.
+	git string
+	// note says what was left out, left are the paths.
 	note string
+	left []string
 }
 
 // copyTree copies the files of a workspace into a new directory, and takes their digest from the bytes that it writes:
@@ -65,10 +68,10 @@ func copyTree(ctx context.Context, root, from string) (t tree, err error) {
 		return t, err
 	}
 	t.digest = hex.EncodeToString(c.sum.Sum(nil))
-	if c.left > 0 {
+	if t.left = c.left; len(c.left) > 0 {
 		t.note = fmt.Sprintf("left out of the check, because they lead out of the workspace or are no files: %s",
-			strings.Join(c.named, ", "))
-		if more := c.left - len(c.named); more > 0 {
+			strings.Join(quoted(c.left[:min(len(c.left), maxNamed)]), ", "))
+		if more := len(c.left) - maxNamed; more > 0 {
 			t.note += fmt.Sprintf(" and %d more", more)
 		}
 	}
@@ -82,8 +85,7 @@ type copier struct {
 	sum      hash.Hash
 	files    int
 	bytes    int64
-	named    []string
-	left     int
+	left     []string
 }
 
 func (c *copier) entry(name string, e fs.DirEntry, err error) error {
@@ -121,9 +123,14 @@ func (c *copier) entry(name string, e fs.DirEntry, err error) error {
 
 func (c *copier) leave(name string) {
 	fmt.Fprintf(c.sum, "left out %q\n", name)
-	if c.left++; len(c.named) < maxNamed {
-		c.named = append(c.named, fmt.Sprintf("%.200q", name))
+	c.left = append(c.left, name)
+}
+
+func quoted(names []string) (all []string) {
+	for _, name := range names {
+		all = append(all, fmt.Sprintf("%.200q", name))
 	}
+	return all
 }
 
 func (c *copier) link(name string) error {

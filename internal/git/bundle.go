@@ -52,16 +52,20 @@ func (h *history) Unpushed(ctx context.Context) ([]Ref, error) {
 		return nil, fmt.Errorf("%d local branches, the limit is %d: %w (delete some)", len(lines), maxBranches, ErrTooLarge)
 	}
 	var refs []Ref
+	more := map[string]bool{} // by commit, where many branches are at one
 	for _, l := range lines {
 		id, name, ok := strings.Cut(l, " ")
 		if !ok {
 			continue
 		}
-		n, err := h.line(ctx, append([]string{"rev-list", "--count", id}, atRemote()...)...)
-		if err != nil {
-			return nil, err
+		if _, known := more[id]; !known {
+			n, err := h.line(ctx, append([]string{"rev-list", "--count", "--max-count=1", id}, atRemote()...)...)
+			if err != nil {
+				return nil, err
+			}
+			more[id] = n != "0"
 		}
-		if n != "0" {
+		if more[id] {
 			refs = append(refs, Ref{strings.TrimPrefix(name, "refs/heads/"), id})
 		}
 	}

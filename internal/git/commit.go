@@ -21,6 +21,10 @@ type Author struct {
 type Committed struct {
 	// ID is the new commit, or the one that was there where nothing had changed.
 	ID string
+	// Tree is what ID has: it names the content of all of its files.
+	Tree string
+	// Branch is the one that is checked out, empty for none.
+	Branch string
 	// Made is false where nothing had changed: that is no error. Paths is how many did.
 	Made  bool
 	Paths int
@@ -44,15 +48,19 @@ func (r *Repo) CreateBranch(ctx context.Context, name, from string) error {
 		_, err := r.run(ctx, "symbolic-ref", "HEAD", "refs/heads/"+name)
 		return err
 	}
-	there, err := r.run(ctx, "for-each-ref", "--format=%(refname)", "refs/heads/"+name)
-	if err != nil {
-		return err
+	none, err := lacks(&r.layout, "refs/heads/"+name)
+	if err == nil && !none {
+		var there string
+		there, err = r.run(ctx, "for-each-ref", "--format=%(refname)", "refs/heads/"+name)
+		if err == nil && strings.TrimSpace(there) == "refs/heads/"+name {
+			_, err = r.run(ctx, "checkout", "--quiet", "--no-guess", "--no-recurse-submodules", name, "--")
+			return err
+		}
 	}
-	if strings.TrimSpace(there) == "refs/heads/"+name {
-		_, err := r.run(ctx, "checkout", "--quiet", "--no-guess", "--no-recurse-submodules", name, "--")
-		return err
+	id := h.ID
+	if err == nil && from != "HEAD" {
+		id, err = r.Resolve(ctx, from)
 	}
-	id, err := r.Resolve(ctx, from)
 	if err != nil {
 		return err
 	}
@@ -74,31 +82,23 @@ func (r *Repo) Commit(ctx context.Context, message string, who Author) (Committe
 	if message = strings.TrimSpace(strings.ReplaceAll(message, "\x00", "")); message == "" || len(message) > messageMax {
 		return Committed{}, fmt.Errorf("commit: want a message of 1 to %d bytes: %w", messageMax, ErrName)
 	}
-	s, err := r.Status(ctx)
-	switch {
-	case err != nil:
+	s, err := r.committable(ctx)
+	if err != nil {
 		return Committed{}, err
-	case len(s.Conflicts) > 0:
-		return Committed{}, fmt.Errorf("commit: %q and %d more are not merged: %w (resolve the conflicts first)",
-			short(s.Conflicts[0]), len(s.Conflicts)-1, ErrConflict)
-	case s.Underway != "":
-		return Committed{}, fmt.Errorf("commit: a %s is in progress: %w (finish or abort it)", s.Underway, ErrUnderway)
 	}
-	done := Committed{ID: s.Head.ID, Nested: s.Nested}
-	if len(s.Changes) == 0 {
-		return done, nil
+	done := Committed{ID: s.Head.ID, Branch: s.Head.Branch, Nested: s.Nested}
+	if done.Tree, err = r.CommitTree(ctx, s.Head.ID); err != nil || len(s.Changes) == 0 {
+		return done, err
 	}
-	if err := r.stage(ctx, s, ""); err != nil {
+	if err := r.stage(ctx, s, call{bound: true}); err != nil {
 		return done, err
 	}
 	tree, err := r.line(ctx, "write-tree")
 	if err != nil {
 		return done, err
 	}
-	if s.Head.ID != "" {
-		if old, err := r.line(ctx, "rev-parse", "--verify", s.Head.ID+"^{tree}"); err != nil || old == tree {
-			return done, err
-		}
+	if tree == done.Tree {
+		return done, nil
 	}
 	var parents []string
 	if s.Head.ID != "" {
@@ -112,17 +112,28 @@ func (r *Repo) Commit(ctx context.Context, message string, who Author) (Committe
 	if err := r.move(ctx, "HEAD", id, s.Head.ID, "commit: "+short(subject)); err != nil {
 		return done, err
 	}
-	done.ID, done.Made, done.Paths = id, true, len(s.Changes)
+	done.ID, done.Tree, done.Made, done.Paths = id, tree, true, len(s.Changes)
 	return done, nil
 }
 
-// stage puts all changes into the index, or into one of our own in the directory aside if that is set. It asks no
-// submodule for its state, as git add would.
-func (w *writer) stage(ctx context.Context, s Status, aside string) error {
-	c := call{bound: true}
-	if aside != "" {
-		c.env, c.private = []string{"GIT_INDEX_FILE=" + filepath.Join(aside, "index")}, []string{aside}
+// committable is the status of a tree that can be committed: no conflict is open, and no merge under way.
+func (w *writer) committable(ctx context.Context) (Status, error) {
+	s, err := w.Status(ctx)
+	switch {
+	case err != nil:
+		return s, err
+	case len(s.Conflicts) > 0:
+		return s, fmt.Errorf("commit: %q and %d more are not merged: %w (resolve the conflicts first)",
+			short(s.Conflicts[0]), len(s.Conflicts)-1, ErrConflict)
+	case s.Underway != "":
+		return s, fmt.Errorf("commit: a %s is in progress: %w (finish or abort it)", s.Underway, ErrUnderway)
 	}
+	return s, nil
+}
+
+// stage puts all changes into the index that c uses, the repository's own unless c names another one. It asks no
+// submodule for its state, as git add would.
+func (w *writer) stage(ctx context.Context, s Status, c call) error {
 	var list, gone strings.Builder
 	var sum int64
 	for _, c := range s.Changes {

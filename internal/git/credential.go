@@ -152,9 +152,13 @@ func (p *workspaceDir) askpass(r *remote, user, pass string) error {
 	})
 	go func() {
 		defer close(gone)
-		questions := bufio.NewScanner(ask)
-		for questions.Scan() {
-			if _, err := tell.WriteString(reply(questions.Text(), r, user, pass) + "\n"); err != nil {
+		questions := bufio.NewReader(ask)
+		for {
+			q, err := questions.ReadString('\n')
+			if err != nil {
+				return
+			}
+			if _, err := tell.WriteString(reply(strings.TrimSuffix(q, "\n"), r, user, pass) + "\n"); err != nil {
 				return
 			}
 		}

@@ -106,9 +106,13 @@ func (g *runner) exec(ctx context.Context, c call) (_ answer, err error) {
 	if err != nil {
 		return answer{}, err
 	}
-	args := g.bounded(c)
+	args, bind := g.bounded(c)
 	exit, err := g.start(ctx, c, p, local.Process{Path: args[0], Args: args, Env: env, Dir: p.cwd, Stdin: c.stdin,
-		Stdout: out, Stderr: said, Marker: rand.Text()})
+		Stdout: out, Stderr: said, Marker: rand.Text(), Started: func(pid int) {
+			if err := bind(pid); err != nil {
+				stop(err)
+			}
+		}})
 	said.end()
 	switch cause := context.Cause(ctx); {
 	case cause != nil && ctx.Err() != nil:
@@ -124,8 +128,8 @@ func (g *runner) exec(ctx context.Context, c call) (_ answer, err error) {
 	return a, p.explain(op, exit, said.text(), g.cfg.Limits.Pack)
 }
 
-// bounded is the command line of a call that keeps it within its limits, which its helpers inherit.
-func (g *runner) bounded(c call) []string {
+// byShell is the command line of a call for a shell that keeps it within its limits, which its helpers inherit.
+func (g *runner) byShell(c call) []string {
 	// Where that much may not be asked for, less may.
 	script, files := `ulimit -d "$0" 2>/dev/null; `, ""
 	if c.bound {

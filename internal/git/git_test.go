@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/inspan/inspan/internal/git"
+	"github.com/inspan/inspan/internal/git/gittest"
 )
 
 // rawCommand is git as a person would run it, without the settings of whoever runs the tests.
@@ -78,30 +79,34 @@ func newGit(t testing.TB, change ...func(*git.Config)) *git.Git {
 	return g
 }
 
-// bare makes a remote with a main branch, a tag, another branch and a pull request.
+var remotes gittest.Template
+
+// bare makes a remote with a main branch, a tag, another branch and a pull request. All have the same commits.
 func bare(t testing.TB) (url, dir string) {
 	t.Helper()
 	dir = filepath.Join(t.TempDir(), "remote.git")
-	raw(t, "/", "init", "-q", "--bare", dir)
-	raw(t, dir, "config", "uploadpack.allowAnySHA1InWant", "true")
-	seed := t.TempDir()
-	raw(t, seed, "init", "-q")
-	put(t, filepath.Join(seed, "a.txt"), "one\n")
-	put(t, filepath.Join(seed, "src/b.go"), "package b\n")
-	raw(t, seed, "add", "-A")
-	raw(t, seed, "commit", "-qm", "first")
-	raw(t, seed, "tag", "-a", "v1", "-m", "v1")
-	put(t, filepath.Join(seed, "a.txt"), "one\ntwo\n")
-	raw(t, seed, "commit", "-qam", "second")
-	raw(t, seed, "checkout", "-qb", "feature/x")
-	put(t, filepath.Join(seed, "x.txt"), "x\n")
-	raw(t, seed, "add", "-A")
-	raw(t, seed, "commit", "-qm", "x")
-	raw(t, seed, "checkout", "-q", "--detach", "main")
-	put(t, filepath.Join(seed, "pr.txt"), "pr\n")
-	raw(t, seed, "add", "-A")
-	raw(t, seed, "commit", "-qm", "pr")
-	raw(t, seed, "push", "-q", dir, "main", "feature/x", "v1", "HEAD:refs/pull/123/head")
+	remotes.Copy(t, dir, func(dir string) {
+		raw(t, "/", "init", "-q", "--bare", "--template=", dir)
+		raw(t, dir, "config", "uploadpack.allowAnySHA1InWant", "true")
+		seed := t.TempDir()
+		raw(t, seed, "init", "-q")
+		put(t, filepath.Join(seed, "a.txt"), "one\n")
+		put(t, filepath.Join(seed, "src/b.go"), "package b\n")
+		raw(t, seed, "add", "-A")
+		raw(t, seed, "commit", "-qm", "first")
+		raw(t, seed, "tag", "-a", "v1", "-m", "v1")
+		put(t, filepath.Join(seed, "a.txt"), "one\ntwo\n")
+		raw(t, seed, "commit", "-qam", "second")
+		raw(t, seed, "checkout", "-qb", "feature/x")
+		put(t, filepath.Join(seed, "x.txt"), "x\n")
+		raw(t, seed, "add", "-A")
+		raw(t, seed, "commit", "-qm", "x")
+		raw(t, seed, "checkout", "-q", "--detach", "main")
+		put(t, filepath.Join(seed, "pr.txt"), "pr\n")
+		raw(t, seed, "add", "-A")
+		raw(t, seed, "commit", "-qm", "pr")
+		raw(t, seed, "push", "-q", dir, "main", "feature/x", "v1", "HEAD:refs/pull/123/head")
+	})
 	return "file://" + dir, dir
 }
 
@@ -115,9 +120,22 @@ func must[T any](t testing.TB) func(T, error) T {
 	}
 }
 
+var clones gittest.Template
+
+// clone makes a clone of a remote: of one that is still as bare made it, by a copy of what Clone made once.
 func clone(t testing.TB, g *git.Git, url string) *git.Repo {
 	t.Helper()
-	return must[*git.Repo](t)(g.Clone(t.Context(), git.Source{URL: url}, filepath.Join(t.TempDir(), "ws")))
+	at, dir := filepath.Join(t.TempDir(), "ws"), strings.TrimPrefix(url, "file://")
+	if !remotes.Holds(dir) {
+		return must[*git.Repo](t)(g.Clone(t.Context(), git.Source{URL: url}, at))
+	}
+	const place = "file:///where/the/remote/is"
+	clones.Copy(t, at, func(to string) {
+		must[*git.Repo](t)(newGit(t).Clone(t.Context(), git.Source{URL: url}, to))
+		put(t, filepath.Join(to, ".git/config"), strings.ReplaceAll(get(t, filepath.Join(to, ".git/config")), url, place))
+	})
+	put(t, filepath.Join(at, ".git/config"), strings.ReplaceAll(get(t, filepath.Join(at, ".git/config")), place, url))
+	return must[*git.Repo](t)(g.Open(t.Context(), at))
 }
 
 func TestProbe(t *testing.T) {
@@ -234,6 +252,31 @@ func TestSources(t *testing.T) {
 			t.Errorf("got %+v", c)
 		}
 	})
+}
+
+func TestHead(t *testing.T) {
+	t.Parallel()
+	url, dir := bare(t)
+	r := clone(t, newGit(t), url)
+	main := raw(t, dir, "rev-parse", "main")
+	for _, c := range []struct {
+		name string
+		make []string
+		want git.Head
+	}{
+		{"a branch", []string{"checkout", "-q", "main"}, git.Head{Branch: "main", ID: main}},
+		{"a branch called HEAD beside it", []string{"update-ref", "refs/heads/HEAD", "v1^{commit}"}, git.Head{Branch: "main", ID: main}},
+		{"that branch itself", []string{"symbolic-ref", "HEAD", "refs/heads/HEAD"}, git.Head{Branch: "HEAD", ID: raw(t, dir, "rev-parse", "v1^{commit}")}},
+		{"a commit", []string{"update-ref", "--no-deref", "HEAD", main}, git.Head{ID: main}},
+		{"a branch without a commit", []string{"symbolic-ref", "HEAD", "refs/heads/none"}, git.Head{Branch: "none"}},
+	} {
+		t.Run("GIT-2 where the tree stands: "+c.name, func(t *testing.T) {
+			raw(t, r.Dir(), c.make...)
+			if got := must[git.Head](t)(r.Head(t.Context())); got != c.want {
+				t.Errorf("got %+v, want %+v", got, c.want)
+			}
+		})
+	}
 }
 
 func TestWork(t *testing.T) {

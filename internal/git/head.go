@@ -20,13 +20,40 @@ type Head struct {
 
 // Head reads where the working tree stands.
 func (h *history) Head(ctx context.Context) (Head, error) {
-	var at Head
+	at, _, err := headTree(ctx, h)
+	return at, err
+}
+
+// headTree is Head with the tree of its commit.
+func headTree(ctx context.Context, h *history) (at Head, tree string, err error) {
+	// One git tells all. Where there is no commit, or a branch of the name HEAD, which it may mean, more are asked.
+	out, err := h.run(ctx, "rev-parse", "--revs-only", "HEAD^{commit}", "HEAD^{tree}", "--symbolic-full-name", "HEAD")
+	f := strings.Split(strings.TrimSpace(out), "\n")
+	if err == nil && len(f) == 3 && fullID.MatchString(f[0]) && fullID.MatchString(f[1]) {
+		branch, on := strings.CutPrefix(f[2], "refs/heads/")
+		switch {
+		case on && branch != "HEAD":
+			return Head{Branch: branch, ID: f[0]}, f[1], nil
+		case f[2] == "HEAD":
+			return Head{ID: f[0]}, f[1], nil
+		}
+	}
+	if at, err = slowHead(ctx, h); err == nil && at.ID != "" {
+		tree, err = h.line(ctx, "rev-parse", "--verify", at.ID+"^{tree}")
+	}
+	return at, tree, err
+}
+
+// slowHead asks for one thing at a time.
+func slowHead(ctx context.Context, h *history) (at Head, err error) {
 	a, err := h.exec(ctx, call{args: []string{"symbolic-ref", "--quiet", "HEAD"}, fine: []int{1}})
 	if err != nil {
 		return at, err
 	}
-	at.Branch = strings.TrimPrefix(strings.TrimSpace(a.out), "refs/heads/")
-	a, err = h.exec(ctx, call{args: []string{"rev-parse", "--quiet", "--verify", "HEAD^{commit}"}, fine: []int{1}})
+	ref := strings.TrimSpace(a.out)
+	at.Branch = strings.TrimPrefix(ref, "refs/heads/")
+	a, err = h.exec(ctx, call{args: []string{"rev-parse", "--quiet", "--verify", cmp.Or(ref, "HEAD") + "^{commit}"},
+		fine: []int{1}})
 	at.ID = strings.TrimSpace(a.out)
 	return at, err
 }
@@ -65,17 +92,24 @@ func (h *history) find(ctx context.Context, rev string) (ref, id string, err err
 	if strings.HasPrefix(rev, "refs/") {
 		names = []string{rev}
 	}
-	out, err := h.run(ctx, append([]string{"for-each-ref", "--format=%(refname)"}, names...)...)
+	refs := map[string]aRef{}
+	none, err := lacks(&h.layout, names...)
+	if err == nil && !none {
+		var out string
+		out, err = h.run(ctx, append([]string{"for-each-ref", "--format=%(objecttype) %(objectname) %(refname)"}, names...)...)
+		refs = readRefs(out)
+	}
 	if err != nil {
 		return "", "", err
 	}
-	found := strings.Split(out, "\n")
-	for _, name := range names {
-		for _, f := range found { // a pattern also finds what is below it
-			if f == name {
-				id, err := h.line(ctx, "rev-parse", "--quiet", "--verify", name+"^{commit}")
-				return name, id, known(rev, err)
-			}
+	for _, name := range names { // a pattern also finds what is below it
+		r, ok := refs[name]
+		switch {
+		case ok && r.kind == "commit":
+			return name, r.id, nil
+		case ok:
+			id, err := h.line(ctx, "rev-parse", "--quiet", "--verify", name+"^{commit}")
+			return name, id, known(rev, err)
 		}
 	}
 	if !someID.MatchString(rev) {
@@ -83,6 +117,21 @@ func (h *history) find(ctx context.Context, rev string) (ref, id string, err err
 	}
 	id, err = h.line(ctx, "rev-parse", "--quiet", "--verify", rev+"^{commit}")
 	return "", id, known(rev, err)
+}
+
+// aRef is what a ref names: an object and its type.
+type aRef struct{ kind, id string }
+
+// readRefs reads lines of the type and the id of an object and the name of a ref.
+func readRefs(lines string) map[string]aRef {
+	found := map[string]aRef{}
+	for line := range strings.Lines(lines) {
+		if kind, rest, ok := strings.Cut(strings.TrimSuffix(line, "\n"), " "); ok {
+			id, name, _ := strings.Cut(rest, " ")
+			found[name] = aRef{kind, id}
+		}
+	}
+	return found
 }
 
 // object finds the commit of a whole id, which no branch or tag of the same name can stand in for.
@@ -113,7 +162,12 @@ func (h *history) IsAncestor(ctx context.Context, old, new string) (bool, error)
 	if err != nil {
 		return false, err
 	}
-	got, err := h.exec(ctx, call{args: []string{"merge-base", "--is-ancestor", a, b}, fine: []int{1}})
+	return isAncestor(ctx, h, a, b)
+}
+
+// isAncestor is IsAncestor of two commits that were resolved.
+func isAncestor(ctx context.Context, h *history, old, new string) (bool, error) {
+	got, err := h.exec(ctx, call{args: []string{"merge-base", "--is-ancestor", old, new}, fine: []int{1}})
 	return err == nil && got.code == 0, err
 }
 

@@ -63,74 +63,94 @@ func driver(text, attribute string) func(*testing.T, string, string, string) {
 	}
 }
 
-func baits() []bait {
+// baits are traps in groups. Those of a group are laid in one repository, the first one first, and each is shown to be a
+// trap there.
+func baits() [][]bait {
 	change := "status; echo changed >a.txt; git add -A; git -c user.name=x -c user.email=x@y commit -qm c"
-	return []bait{
-		{"hooks", func(t *testing.T, ws, program, _ string) {
-			for _, h := range []string{"pre-commit", "commit-msg", "prepare-commit-msg", "post-commit", "post-checkout", "post-merge", "pre-merge-commit", "pre-push", "reference-transaction",
-				"post-index-change", "pre-auto-gc", "post-rewrite", "applypatch-msg", "fsmonitor-watchman"} {
-				put(t, filepath.Join(ws, ".git/hooks", h), get(t, program))
-				if err := os.Chmod(filepath.Join(ws, ".git/hooks", h), 0o755); err != nil {
+	return [][]bait{
+		{
+			{"hooks", func(t *testing.T, ws, program, _ string) {
+				for _, h := range []string{"pre-commit", "commit-msg", "prepare-commit-msg", "post-commit", "post-checkout", "post-merge", "pre-merge-commit", "pre-push", "reference-transaction",
+					"post-index-change", "pre-auto-gc", "post-rewrite", "applypatch-msg", "fsmonitor-watchman"} {
+					put(t, filepath.Join(ws, ".git/hooks", h), get(t, program))
+					if err := os.Chmod(filepath.Join(ws, ".git/hooks", h), 0o755); err != nil {
+						t.Fatal(err)
+					}
+				}
+			}, []string{change}},
+			{"upload-pack of an address", config("[remote \"URL\"]\n uploadpack = PROGRAM\n receivepack = PROGRAM\n url = URL\n"), []string{"fetch URL"}},
+			{"diff driver", driver("[diff \"x\"]\n command = PROGRAM\n textconv = PROGRAM\n[diff]\n external = PROGRAM\n", "diff=x"), []string{"status; echo changed >a.txt; git diff"}},
+		},
+		{
+			{"core.hooksPath", func(t *testing.T, ws, program, url string) {
+				config("[core]\n hooksPath = "+filepath.Dir(program)+"\n")(t, ws, program, url)
+				put(t, filepath.Join(filepath.Dir(program), "post-index-change"), get(t, program))
+				if err := os.Chmod(filepath.Join(filepath.Dir(program), "post-index-change"), 0o755); err != nil {
 					t.Fatal(err)
 				}
-			}
-		}, []string{change}},
-		{"core.hooksPath", func(t *testing.T, ws, program, url string) {
-			config("[core]\n hooksPath = "+filepath.Dir(program)+"\n")(t, ws, program, url)
-			put(t, filepath.Join(filepath.Dir(program), "post-index-change"), get(t, program))
-			if err := os.Chmod(filepath.Join(filepath.Dir(program), "post-index-change"), 0o755); err != nil {
-				t.Fatal(err)
-			}
-		}, []string{change}},
-		{"core.fsmonitor", config("[core]\n fsmonitor = PROGRAM\n"), []string{"status"}},
-		{"include.path", func(t *testing.T, ws, program, url string) {
-			put(t, filepath.Join(ws, ".git/more"), "[core]\n fsmonitor = "+program+"\n")
-			config("[include]\n path = more\n[includeIf \"gitdir:/\"]\n path = more\n")(t, ws, program, url)
-		}, []string{"status"}},
-		{"config.worktree", func(t *testing.T, ws, program, url string) {
-			put(t, filepath.Join(ws, ".git/config.worktree"), "[core]\n fsmonitor = "+program+"\n")
-			config("[core]\n repositoryformatversion = 1\n[extensions]\n worktreeConfig = true\n")(t, ws, program, url)
-		}, []string{"status"}},
-		{"filter clean and smudge", driver("[filter \"x\"]\n clean = PROGRAM\n smudge = PROGRAM\n required = true\n", "filter=x"), []string{change}},
-		{"filter process, as for large files", driver("[filter \"lfs\"]\n process = PROGRAM\n clean = PROGRAM\n", "filter=lfs diff=lfs merge=lfs -text"), []string{change}},
-		{"diff driver", driver("[diff \"x\"]\n command = PROGRAM\n textconv = PROGRAM\n[diff]\n external = PROGRAM\n", "diff=x"), []string{"status; echo changed >a.txt; git diff"}},
-		{"merge driver", driver("[merge \"x\"]\n driver = PROGRAM\n", "merge=x"),
-			[]string{"checkout -qb l v1; echo l >a.txt; git -c user.name=x -c user.email=x@y commit -qam l; git -c user.name=x -c user.email=x@y merge -q origin/main"}},
-		{"signing program", config("[commit]\n gpgSign = true\n[tag]\n gpgSign = true\n[push]\n gpgSign = true\n[gpg]\n program = PROGRAM\n[user]\n signingKey = x\n"), []string{change}},
-		{"upload-pack of an address", config("[remote \"URL\"]\n uploadpack = PROGRAM\n receivepack = PROGRAM\n url = URL\n"), []string{"fetch URL"}},
-		{"an address that becomes a program", config("[url \"ext::PROGRAM \"]\n insteadOf = file://\n[protocol \"ext\"]\n allow = always\n"), []string{"fetch URL"}},
-		{"promised objects", func(t *testing.T, ws, program, url string) {
-			config("[core]\n repositoryformatversion = 1\n[extensions]\n partialClone = evil\n[remote \"evil\"]\n promisor = true\n url = ext::"+program+"\n[protocol \"ext\"]\n allow = always\n")(t, ws, program, url)
-		}, []string{"cat-file -p " + strings.Repeat("b", 40)}},
-		{"monitor in a nested repository", func(t *testing.T, ws, program, _ string) {
-			sub := filepath.Join(ws, "sub")
-			raw(t, ws, "init", "-q", sub)
-			put(t, filepath.Join(sub, "f"), "x")
-			raw(t, sub, "add", "-A")
-			raw(t, sub, "commit", "-qm", "s")
-			put(t, filepath.Join(ws, ".gitmodules"), "[submodule \"sub\"]\n path = sub\n url = ./sub\n ignore = none\n")
-			raw(t, ws, "add", "-A")
-			raw(t, ws, "commit", "-qm", "sub")
-			put(t, filepath.Join(sub, ".git/config"), "[core]\n repositoryformatversion = 0\n fsmonitor = "+program+"\n")
-			put(t, filepath.Join(sub, "dirty"), "x")
-		}, []string{"status"}},
-		{"editor, pager, alias and maintenance", config("[gc]\n auto = 1\n autoDetach = false\n[maintenance]\n auto = true\n[alias]\n gc = !PROGRAM\n[core]\n pager = PROGRAM\n editor = PROGRAM\n askPass = PROGRAM\n"), []string{"commit --allow-empty"}},
+			}, []string{change}},
+			{"core.fsmonitor", config("[core]\n fsmonitor = PROGRAM\n"), []string{"status"}},
+			{"an address that becomes a program", config("[url \"ext::PROGRAM \"]\n insteadOf = file://\n[protocol \"ext\"]\n allow = always\n"), []string{"fetch URL"}},
+			{"signing program", config("[commit]\n gpgSign = true\n[tag]\n gpgSign = true\n[push]\n gpgSign = true\n[gpg]\n program = PROGRAM\n[user]\n signingKey = x\n"), []string{change}},
+		},
+		{
+			{"promised objects", func(t *testing.T, ws, program, url string) {
+				config("[core]\n repositoryformatversion = 1\n[extensions]\n partialClone = evil\n[remote \"evil\"]\n promisor = true\n url = ext::"+program+"\n[protocol \"ext\"]\n allow = always\n")(t, ws, program, url)
+			}, []string{"cat-file -p " + strings.Repeat("b", 40)}},
+			{"include.path", func(t *testing.T, ws, program, url string) {
+				put(t, filepath.Join(ws, ".git/more"), "[core]\n fsmonitor = "+program+"\n")
+				config("[include]\n path = more\n[includeIf \"gitdir:/\"]\n path = more\n")(t, ws, program, url)
+			}, []string{"status"}},
+			{"filter clean and smudge", driver("[filter \"x\"]\n clean = PROGRAM\n smudge = PROGRAM\n required = true\n", "filter=x"), []string{change}},
+		},
+		{
+			{"filter process, as for large files", driver("[filter \"lfs\"]\n process = PROGRAM\n clean = PROGRAM\n", "filter=lfs diff=lfs merge=lfs -text"), []string{change}},
+			{"config.worktree", func(t *testing.T, ws, program, url string) {
+				put(t, filepath.Join(ws, ".git/config.worktree"), "[core]\n fsmonitor = "+program+"\n")
+				config("[core]\n repositoryformatversion = 1\n[extensions]\n worktreeConfig = true\n")(t, ws, program, url)
+			}, []string{"status"}},
+		},
+		{
+			{"monitor in a nested repository", func(t *testing.T, ws, program, _ string) {
+				sub := filepath.Join(ws, "sub")
+				raw(t, ws, "init", "-q", sub)
+				put(t, filepath.Join(sub, "f"), "x")
+				raw(t, sub, "add", "-A")
+				raw(t, sub, "commit", "-qm", "s")
+				put(t, filepath.Join(ws, ".gitmodules"), "[submodule \"sub\"]\n path = sub\n url = ./sub\n ignore = none\n")
+				raw(t, ws, "add", "-A")
+				raw(t, ws, "commit", "-qm", "sub")
+				put(t, filepath.Join(sub, ".git/config"), "[core]\n repositoryformatversion = 0\n fsmonitor = "+program+"\n")
+				put(t, filepath.Join(sub, "dirty"), "x")
+			}, []string{"status"}},
+			{"merge driver", driver("[merge \"x\"]\n driver = PROGRAM\n", "merge=x"),
+				[]string{"checkout -qb l v1; echo l >a.txt; git -c user.name=x -c user.email=x@y commit -qam l; git -c user.name=x -c user.email=x@y merge -q origin/main"}},
+			{"editor, pager, alias and maintenance", config("[gc]\n auto = 1\n autoDetach = false\n[maintenance]\n auto = true\n[alias]\n gc = !PROGRAM\n[core]\n pager = PROGRAM\n editor = PROGRAM\n askPass = PROGRAM\n"), []string{"commit --allow-empty"}},
+		},
 	}
 }
 
-// laid makes a clone with a bait in it.
-func laid(t *testing.T, b bait, url string) (ws, mark string) {
+// laid makes a clone with baits in it, and gives where each leaves its mark and how plain git is led into it.
+func laid(t *testing.T, group []bait, url string) (ws string, marks []string, trips [][]string) {
 	t.Helper()
 	base := t.TempDir()
-	ws, mark = filepath.Join(base, "ws"), filepath.Join(base, "mark")
-	program := filepath.Join(base, "evil", "program")
-	put(t, program, "#!/bin/sh\ntouch "+mark+"\nexit 1\n")
-	if err := os.Chmod(program, 0o755); err != nil {
-		t.Fatal(err)
-	}
+	ws = filepath.Join(base, "ws")
 	raw(t, base, "clone", "-q", url, ws)
-	b.lay(t, ws, program, url)
-	return ws, mark
+	for i, b := range group {
+		mark := filepath.Join(base, fmt.Sprint("mark", i))
+		program := filepath.Join(base, fmt.Sprint("evil", i), "program")
+		put(t, program, "#!/bin/sh\ntouch "+mark+"\nexit 1\n")
+		if err := os.Chmod(program, 0o755); err != nil {
+			t.Fatal(err)
+		}
+		b.lay(t, ws, program, url)
+		var trip []string
+		for _, c := range b.trip {
+			trip = append(trip, strings.NewReplacer("URL", url, "PROGRAM", program).Replace(c))
+		}
+		marks, trips = append(marks, mark), append(trips, trip)
+	}
+	return ws, marks, trips
 }
 
 // exercise does everything that this package does in a tree. What git refuses is fine here: only what runs counts.
@@ -191,23 +211,35 @@ func exercise(t *testing.T, g *git.Git, ws, url string) (worked int) {
 func TestBaits(t *testing.T) {
 	t.Parallel()
 	g := newGit(t)
-	for _, b := range baits() {
-		t.Run("nothing of a repository is run: "+b.name, func(t *testing.T) {
+	for _, group := range baits() {
+		var names []string
+		for _, b := range group {
+			names = append(names, b.name)
+		}
+		t.Run("nothing of a repository is run: "+strings.Join(names, "; "), func(t *testing.T) {
 			t.Parallel()
 			url, _ := bare(t)
-			ws, mark := laid(t, b, url)
-			var trip []string
-			for _, c := range b.trip {
-				trip = append(trip, strings.NewReplacer("URL", url, "PROGRAM", filepath.Join(filepath.Dir(mark), "evil/program")).Replace(c))
+			ws, marks, trips := laid(t, group, url)
+			for i, trip := range trips {
+				other := filepath.Join(t.TempDir(), "ws")
+				if err := os.CopyFS(other, os.DirFS(ws)); err != nil {
+					t.Fatal(err)
+				}
+				if !tripped(t, other, marks[i], trip...) {
+					t.Fatalf("%s: the bait is none: plain git left no mark", names[i])
+				}
 			}
-			if !tripped(t, ws, mark, trip...) {
-				t.Fatal("the bait is none: plain git left no mark")
+			for _, mark := range marks { // plain git may step into one on its way to another
+				_ = os.Remove(mark)
 			}
-			ws, mark = laid(t, b, url)
 			if n := exercise(t, g, ws, url); n < 6 {
 				t.Errorf("only %d of the operations worked: nothing was tried", n)
 			}
-			absent(t, mark)
+			for i, mark := range marks {
+				if _, err := os.Lstat(mark); !errors.Is(err, os.ErrNotExist) {
+					t.Errorf("%s: its program was run (%v)", names[i], err)
+				}
+			}
 		})
 	}
 }
@@ -248,6 +280,9 @@ func TestLayouts(t *testing.T) {
 		"another form of refs": func(ws string) error {
 			return os.WriteFile(filepath.Join(ws, ".git/config"), []byte("[core]\nrepositoryformatversion=1\n[extensions]\nrefStorage=reftable\n"), 0o644)
 		},
+		"another form of refs, in capitals": func(ws string) error {
+			return os.WriteFile(filepath.Join(ws, ".git/config"), []byte("[CORE]repositoryformatversion=1\n[EXTENSIONS]REFSTORAGE=reftable"), 0o644)
+		},
 	} {
 		t.Run("WS-3 refused: "+name, func(t *testing.T) {
 			t.Parallel()
@@ -258,7 +293,7 @@ func TestLayouts(t *testing.T) {
 			if _, err := g.Open(t.Context(), r.Dir()); !errors.Is(err, git.ErrHostile) {
 				t.Errorf("opened again: %v", err)
 			}
-			if name == "another form of refs" {
+			if strings.HasPrefix(name, "another form of refs") {
 				return // only looked at when it is opened
 			}
 			if _, err := r.Status(t.Context()); err == nil {

@@ -207,8 +207,11 @@ func TestRace(t *testing.T) {
 			}
 			stop, swaps := make(chan struct{}), make(chan int)
 			go func() { swaps <- churn(stop, at, link) }()
-			worked, tries := 0, 0
-			for end := time.Now().Add(2 * time.Second); tries < 3 || time.Now().Before(end); tries++ {
+			worked, tries, least := 0, 0, 500*time.Millisecond
+			if slow {
+				least = 10 * time.Second
+			}
+			for end := time.Now().Add(least); tries < 3 || time.Now().Before(end); tries++ {
 				if err := r.Checkout(t.Context(), []string{"one", "two"}[tries%2]); err == nil {
 					worked++
 				} else {

@@ -34,6 +34,8 @@ type Keeper struct {
 	cfg   KeepConfig
 	cache map[string]stat
 	last  string // the snapshot that this Keeper took last: it is in the store
+	// repackAt is how many packs a store may have before it is packed anew.
+	repackAt int
 }
 
 // Snapshot is the content of a working tree at one time.
@@ -65,12 +67,12 @@ func (p *Pack) Close() error {
 }
 
 const (
-	repackAt = 40 // packs in a store before it is packed anew
+	repackAt = 40 // packs in a store
 	keysLeft = 20
 )
 
 // Keep opens the store of a working tree and makes it if it is not there.
-func (g *Git) Keep(ctx context.Context, cfg KeepConfig) (*Keeper, error) {
+func (g *Git) Keep(cfg KeepConfig) (*Keeper, error) {
 	for _, dir := range []*string{&cfg.Tree, &cfg.Store} {
 		if !filepath.IsAbs(*dir) {
 			return nil, fmt.Errorf("snapshot %q: want an absolute path: %w", *dir, ErrName)
@@ -80,8 +82,8 @@ func (g *Git) Keep(ctx context.Context, cfg KeepConfig) (*Keeper, error) {
 	if within(cfg.Store, cfg.Tree) || within(cfg.Tree, cfg.Store) {
 		return nil, fmt.Errorf("snapshot %s into %s: one is inside the other: %w (choose another store)", cfg.Tree, cfg.Store, ErrName)
 	}
-	k := &Keeper{g: g, cfg: cfg}
-	if err := k.make(ctx); err != nil {
+	k := &Keeper{g: g, cfg: cfg, repackAt: repackAt}
+	if err := k.make(); err != nil {
 		return nil, err
 	}
 	k.cache = readCache(k.at("cache"))
@@ -95,38 +97,37 @@ func within(path, dir string) bool {
 
 func (k *Keeper) at(name string) string { return filepath.Join(k.cfg.Store, name) }
 
-func (k *Keeper) make(ctx context.Context) error {
-	if err := os.MkdirAll(k.at("out"), 0o700); err != nil {
-		return err
-	}
-	if _, err := os.Stat(k.at("git/HEAD")); err == nil {
-		return nil
-	}
-	_, err := k.g.run(ctx, call{args: []string{"init", "--quiet", "--bare", "--template=", "--object-format=sha256",
-		"--initial-branch=none", "--", k.at("git")}})
-	if err != nil {
-		return err
-	}
-	return k.settings()
-}
+// storeConfig is that of a bare repository whose ids are SHA-256. Git packs fast in it: somebody waits for each
+// snapshot.
+const storeConfig = "[core]\n\trepositoryformatversion = 1\n\tbare = true\n[extensions]\n\tobjectFormat = sha256\n" +
+	"[pack]\n\tcompression = 1\n"
 
-// settings says in the store how git packs: fast, because somebody waits for each snapshot.
-func (k *Keeper) settings() error {
-	f, err := os.OpenFile(k.at("git/config"), os.O_WRONLY|os.O_APPEND, 0o600)
-	if err != nil {
+// make makes a store that is not there. What git init does is as much; HEAD comes last, so that a half one is made again.
+func (k *Keeper) make() error {
+	if _, err := os.Stat(k.at("git/HEAD")); err == nil {
+		return os.MkdirAll(k.at("out"), 0o700)
+	}
+	for _, dir := range []string{"out", "git/objects/info", "git/objects/pack", "git/refs/heads"} {
+		if err := os.MkdirAll(k.at(dir), 0o700); err != nil {
+			return err
+		}
+	}
+	if err := os.WriteFile(k.at("git/config"), []byte(storeConfig), 0o600); err != nil {
 		return err
 	}
-	_, err = f.WriteString("[pack]\n\tcompression = 1\n")
-	return errors.Join(err, f.Close())
+	if err := os.WriteFile(k.at("git/HEAD.new"), []byte("ref: refs/heads/none\n"), 0o600); err != nil {
+		return err
+	}
+	return os.Rename(k.at("git/HEAD.new"), k.at("git/HEAD"))
 }
 
 // Forget empties the store.
-func (k *Keeper) Forget(ctx context.Context) error {
+func (k *Keeper) Forget() error {
 	k.cache, k.last = nil, ""
 	if err := os.RemoveAll(k.cfg.Store); err != nil {
 		return err
 	}
-	return k.make(ctx)
+	return k.make()
 }
 
 func (k *Keeper) git(ctx context.Context, c call) (string, error) {
@@ -151,7 +152,7 @@ func (k *Keeper) Snapshot(ctx context.Context, parent string) (Snapshot, *Pack, 
 	s, p, err := k.snapshot(ctx, parent)
 	var e *Error
 	if errors.As(err, &e) && e.Kind == nil && ctx.Err() == nil {
-		if forgot := k.Forget(ctx); forgot != nil {
+		if forgot := k.Forget(); forgot != nil {
 			return s, nil, errors.Join(err, forgot)
 		}
 		return k.snapshot(ctx, "")
@@ -175,13 +176,10 @@ func (k *Keeper) snapshot(ctx context.Context, parent string) (Snapshot, *Pack, 
 		return s, nil, fmt.Errorf("snapshot %s: %w", k.cfg.Tree, err)
 	}
 	defer w.close()
-	if err := k.load(ctx, w, s.Parent); err != nil {
+	if s.ID, err = k.load(ctx, w, s.Parent); err != nil {
 		return s, nil, fmt.Errorf("snapshot %s: %w", k.cfg.Tree, err)
 	}
 	s.Files, s.Bytes, s.Read, s.Left, s.More = w.files, w.bytes, w.read, w.left, w.more
-	if s.ID, err = k.treeOf(ctx, "refs/snap/new"); err != nil {
-		return s, nil, err
-	}
 	k.cache, k.last = w.seen, s.ID
 	if err := writeCache(k.at("cache"), k.cache); err != nil {
 		return s, nil, err
@@ -200,17 +198,12 @@ func (k *Keeper) snapshot(ctx context.Context, parent string) (Snapshot, *Pack, 
 	return s, p, err
 }
 
-func (k *Keeper) treeOf(ctx context.Context, ref string) (string, error) {
-	out, err := k.git(ctx, call{args: []string{"rev-parse", "--verify", "--quiet", ref + "^{tree}"}})
-	return strings.TrimSpace(out), err
-}
-
 // load gives git what is new, and the tree as a commit on top of one of the parent's tree: git then knows what to
-// describe by its difference to the parent.
-func (k *Keeper) load(ctx context.Context, w *walk, parent string) error {
+// describe by its difference to the parent. It gives the id of the tree.
+func (k *Keeper) load(ctx context.Context, w *walk, parent string) (string, error) {
 	marks := k.at("marks")
 	if err := os.Remove(marks); err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return err
+		return "", err
 	}
 	r, feed := io.Pipe()
 	done := make(chan error, 1) // the one who writes says why it ended
@@ -219,16 +212,20 @@ func (k *Keeper) load(ctx context.Context, w *walk, parent string) error {
 		_ = feed.CloseWithError(err) // always nil
 		done <- err
 	}()
-	_, err := k.git(ctx, call{args: []string{"fast-import", "--quiet", "--force", "--done", "--depth=0",
+	out, err := k.git(ctx, call{args: []string{"fast-import", "--quiet", "--force", "--done", "--depth=0",
 		"--date-format=raw", "--export-marks=" + marks}, stdin: r})
 	_ = r.Close() // lets the writer go if git ended first
 	if fed := <-done; fed != nil && !errors.Is(fed, io.ErrClosedPipe) {
-		return fed
+		return "", fed
 	}
 	if err != nil {
-		return err
+		return "", err
 	}
-	return w.learn(marks)
+	id, ok := strings.CutPrefix(strings.TrimSpace(out), "040000 tree ")
+	if !ok || !fullID.MatchString(id) {
+		return "", fmt.Errorf("git fast-import: unexpected line %s", strconv.QuoteToASCII(short(out)))
+	}
+	return id, w.learn(marks)
 }
 
 // pack writes what the snapshot has and its parent has not.
@@ -264,7 +261,7 @@ func (k *Keeper) pack(ctx context.Context, s Snapshot) (*Pack, error) {
 // tidy keeps the store small: of the snapshots the last and its parent stay.
 func (k *Keeper) tidy(ctx context.Context) error {
 	packs, err := filepath.Glob(filepath.Join(k.at("git"), "objects", "pack", "*.pack"))
-	if err != nil || len(packs) < repackAt {
+	if err != nil || len(packs) < k.repackAt {
 		return err
 	}
 	_, err = k.git(ctx, call{args: []string{"repack", "-a", "-d", "-q"}})

@@ -1,10 +1,12 @@
 package git_test
 
 import (
+	"flag"
 	"fmt"
 	"io"
 	"os"
 	"path/filepath"
+	"strconv"
 	"testing"
 
 	"pgregory.net/rapid"
@@ -14,8 +16,10 @@ import (
 
 // TestRandomTrees edits a tree at random, with a snapshot after each batch of edits. Restored from its packs, each one
 // is the tree as it was then, and its id is that of a whole snapshot of the same tree from elsewhere.
+//
+// A check starts a dozen gits: make test takes a sixth of them, and make robust (the part git) all.
 func TestRandomTrees(t *testing.T) {
-	t.Parallel()
+	defer fewer(t)()
 	g := newGit(t)
 	ids := map[string]string{} // by picture, over all trees
 	t.Run("restored is what was kept", func(t *testing.T) {
@@ -28,7 +32,7 @@ func TestRandomTrees(t *testing.T) {
 			if err := os.Mkdir(ws, 0o755); err != nil {
 				rt.Fatal(err)
 			}
-			k, err := g.Keep(t.Context(), git.KeepConfig{Tree: ws, Store: filepath.Join(base, "store")})
+			k, err := g.Keep(git.KeepConfig{Tree: ws, Store: filepath.Join(base, "store")})
 			if err != nil {
 				rt.Fatal(err)
 			}
@@ -65,7 +69,7 @@ func TestRandomTrees(t *testing.T) {
 			}
 			ids[want] = last
 			heir := filepath.Join(base, "heir")
-			hk, err := g.Keep(t.Context(), git.KeepConfig{Tree: heir, Store: filepath.Join(base, "store2")})
+			hk, err := g.Keep(git.KeepConfig{Tree: heir, Store: filepath.Join(base, "store2")})
 			if err != nil {
 				rt.Fatal(err)
 			}
@@ -77,6 +81,26 @@ func TestRandomTrees(t *testing.T) {
 			}
 		})
 	})
+}
+
+// fewer has rapid make a sixth of its checks until it is undone, but not in slow tests and not of a number that was asked
+// for. It is for tests that are not parallel: those that are wait for them.
+func fewer(t *testing.T) (undo func()) {
+	t.Helper()
+	const name, share = "rapid.checks", 6
+	asked, before := slow, flag.Lookup(name).Value.String()
+	flag.Visit(func(f *flag.Flag) { asked = asked || f.Name == name })
+	checks, err := strconv.Atoi(before)
+	if asked || err != nil {
+		return func() {}
+	}
+	set := func(to string) {
+		if err := flag.Set(name, to); err != nil {
+			t.Fatal(err)
+		}
+	}
+	set(strconv.Itoa(checks / share))
+	return func() { set(before) }
 }
 
 // edit makes one change below dir: names clash and files become directories and links as chance has it.

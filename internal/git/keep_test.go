@@ -63,7 +63,7 @@ func keeper(t testing.TB, g *git.Git, tree string, change ...func(*git.KeepConfi
 	for _, f := range change {
 		f(&cfg)
 	}
-	return must[*git.Keeper](t)(g.Keep(t.Context(), cfg))
+	return must[*git.Keeper](t)(g.Keep(cfg))
 }
 
 // snap takes a snapshot and the bytes of its pack.
@@ -256,7 +256,7 @@ func TestSnapshots(t *testing.T) {
 		put(t, filepath.Join(ws, "a"), "a")
 		store := filepath.Join(t.TempDir(), "store")
 		cfg := git.KeepConfig{Tree: ws, Store: store}
-		one, _ := snap(t, must[*git.Keeper](t)(g.Keep(t.Context(), cfg)), "")
+		one, _ := snap(t, must[*git.Keeper](t)(g.Keep(cfg)), "")
 		if s, _ := snap(t, keeper(t, g, ws), one.ID); s.Parent != "" || s.ID != one.ID {
 			t.Errorf("in a new store: %+v", s)
 		}
@@ -267,7 +267,7 @@ func TestSnapshots(t *testing.T) {
 			}
 		}
 		put(t, filepath.Join(ws, "b"), "b")
-		s, pack := snap(t, must[*git.Keeper](t)(g.Keep(t.Context(), cfg)), one.ID)
+		s, pack := snap(t, must[*git.Keeper](t)(g.Keep(cfg)), one.ID)
 		heir := filepath.Join(t.TempDir(), "ws")
 		if err := keeper(t, g, heir).Restore(t.Context(), s.ID, bytes.NewReader(pack)); err != nil || s.Parent != "" || len(packs) == 0 {
 			t.Errorf("got %+v, %v, %d packs were removed", s, err, len(packs))
@@ -277,14 +277,21 @@ func TestSnapshots(t *testing.T) {
 	t.Run("many snapshots do not fill the store", func(t *testing.T) {
 		t.Parallel()
 		ws, store := t.TempDir(), filepath.Join(t.TempDir(), "store")
-		k := must[*git.Keeper](t)(g.Keep(t.Context(), git.KeepConfig{Tree: ws, Store: store}))
+		k := must[*git.Keeper](t)(g.Keep(git.KeepConfig{Tree: ws, Store: store}))
+		const most, snapshots = 6, 9
+		if standard := k.RepackAt(most); standard < most || standard > 100 {
+			t.Errorf("a store is packed anew at %d packs", standard)
+		}
 		parent := ""
-		for i := range 45 {
+		for i := range snapshots {
 			put(t, filepath.Join(ws, "a"), fmt.Sprint(i))
-			s, _ := snap(t, k, parent)
+			s, pack := snap(t, k, parent)
+			if pack == nil {
+				t.Fatal("a snapshot had no pack")
+			}
 			parent = s.ID
 		}
-		if packs, _ := filepath.Glob(filepath.Join(store, "git/objects/pack/*.pack")); len(packs) > 40 {
+		if packs, _ := filepath.Glob(filepath.Join(store, "git/objects/pack/*.pack")); len(packs) > most {
 			t.Errorf("%d packs", len(packs))
 		}
 		if out := must[[]os.DirEntry](t)(os.ReadDir(filepath.Join(store, "out"))); len(out) != 0 {
@@ -296,7 +303,7 @@ func TestSnapshots(t *testing.T) {
 		t.Parallel()
 		ws := t.TempDir()
 		for _, store := range []string{filepath.Join(ws, ".keep"), ws, filepath.Dir(ws)} {
-			if _, err := g.Keep(t.Context(), git.KeepConfig{Tree: ws, Store: store}); !errors.Is(err, git.ErrName) {
+			if _, err := g.Keep(git.KeepConfig{Tree: ws, Store: store}); !errors.Is(err, git.ErrName) {
 				t.Errorf("%s: %v", store, err)
 			}
 		}

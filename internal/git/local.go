@@ -178,17 +178,23 @@ func (l *Local) settings(ctx context.Context) ([]string, error) {
 	} else if home, err := os.UserHomeDir(); err == nil {
 		set["core.excludesfile"] = filepath.Join(home, ".config", "git", "ignore")
 	}
-	for key, good := range dataSettings {
-		kind := "--bool-or-str"
-		if key == "core.excludesfile" {
-			kind = "--path"
-		}
-		value, err := l.run(ctx, []int{1}, "config", kind, "--get", key)
+	for _, ask := range [][]string{
+		{"--bool-or-str", "--get-regexp", `^core\.(autocrlf|eol|filemode|ignorecase|symlinks)$`},
+		{"--path", "--get-regexp", `^core\.excludesfile$`},
+	} {
+		out, err := l.run(ctx, []int{1}, append([]string{"config", "--null"}, ask...)...)
 		if err != nil {
 			return nil, fmt.Errorf("settings of %s: %w", l.Root, err)
 		}
-		if value = strings.TrimSuffix(value, "\n"); good.MatchString(value) {
-			set[key] = value
+		last := map[string]string{} // of a key that is set in many places the last one counts, also where it is no good
+		for entry := range strings.SplitSeq(out, "\x00") {
+			key, value, _ := strings.Cut(entry, "\n")
+			last[key] = value
+		}
+		for key, value := range last {
+			if good := dataSettings[key]; good != nil && good.MatchString(value) {
+				set[key] = value
+			}
 		}
 	}
 	if info, err := os.Stat(set["core.excludesfile"]); err != nil || !info.Mode().IsRegular() {
@@ -224,18 +230,21 @@ func copyFile(from, to string, limit int64) error {
 const maxIndex = 512 << 20
 
 // index copies the index of the working tree into a directory; there is none before the first "git add".
-func (l *Local) index(dir string) (there bool, err error) {
-	err = copyFile(filepath.Join(l.gitDir, "index"), filepath.Join(dir, "index"), maxIndex)
+func (l *Local) index(dir string) (there bool, err error) { return copyIndex(l.gitDir, dir) }
+
+// copyIndex copies the index of a git directory into a directory; there is none before the first "git add".
+func copyIndex(gitDir, dir string) (there bool, err error) {
+	err = copyFile(filepath.Join(gitDir, "index"), filepath.Join(dir, "index"), maxIndex)
 	if errors.Is(err, os.ErrNotExist) {
 		return false, nil
 	}
 	if err != nil {
 		return false, err
 	}
-	entries, err := os.ReadDir(l.gitDir)
+	entries, err := os.ReadDir(gitDir)
 	for _, e := range entries {
 		if err == nil && strings.HasPrefix(e.Name(), "sharedindex.") {
-			err = copyFile(filepath.Join(l.gitDir, e.Name()), filepath.Join(dir, e.Name()), maxIndex)
+			err = copyFile(filepath.Join(gitDir, e.Name()), filepath.Join(dir, e.Name()), maxIndex)
 		}
 	}
 	return true, err

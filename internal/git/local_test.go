@@ -23,10 +23,10 @@ type person struct {
 	dir string
 }
 
-func newPerson(t *testing.T) person {
+func newPerson(t *testing.T, with ...string) person {
 	t.Helper()
 	p := person{t, t.TempDir()}
-	p.git("init", "-q", "-b", "main")
+	p.git(append([]string{"init", "-q", "-b", "main"}, with...)...)
 	p.git("config", "user.name", "A Person")
 	p.git("config", "user.email", "person@example.com")
 	return p
@@ -334,7 +334,8 @@ func TestBaseHostile(t *testing.T) {
 		p.commit("a.txt", "one\n")
 		p.git("-c", "protocol.file.allow=always", "submodule", "--quiet", "add", other.dir, "lib")
 		p.git("commit", "-q", "-m", "a submodule")
-		p.git("config", "core.autocrlf", "true")
+		p.git("config", "core.autocrlf", "false") // of many the last one counts
+		p.git("config", "--add", "core.autocrlf", "yes")
 		ignore := filepath.Join(t.TempDir(), "ignore")
 		if err := os.WriteFile(ignore, []byte("*.tmp\n"), 0o644); err != nil {
 			t.Fatal(err)

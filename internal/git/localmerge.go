@@ -2,6 +2,7 @@ package git
 
 import (
 	"context"
+	"crypto/sha256"
 	"errors"
 	"fmt"
 	"io"
@@ -38,7 +39,12 @@ func (g *Git) Result(ctx context.Context, l *Local, from io.Reader, ref Ref) (_ 
 	if err := g.bundledAt(ctx, at, ref); err != nil {
 		return nil, fmt.Errorf("result %q: %w: %w", short(ref.Name), ErrDamaged, err)
 	}
-	if _, err := g.run(ctx, call{args: []string{"init", "--quiet", "--bare", "--template=", "--", r.dir}}); err != nil {
+	format := "sha1"
+	if len(ref.ID) == 2*sha256.Size {
+		format = "sha256"
+	}
+	if _, err := g.run(ctx, call{args: []string{"init", "--quiet", "--bare", "--template=", "--object-format=" + format,
+		"--", r.dir}}); err != nil {
 		return nil, err
 	}
 	if l != nil {
@@ -55,6 +61,11 @@ func (g *Git) Result(ctx context.Context, l *Local, from io.Reader, ref Ref) (_ 
 		return nil, fmt.Errorf("result %q builds on commits that are not here: %w (go to the repository that the run was started in, or fetch into this one)", short(ref.Name), ErrNotFound)
 	}
 	return r, err
+}
+
+// Tree is the tree of the result: it names the content of all of its files.
+func (r *Result) Tree(ctx context.Context) (string, error) {
+	return firstLine(r.g.run(ctx, call{args: []string{"rev-parse", "--verify", r.ref.ID + "^{tree}"}, gitDir: r.dir, env: r.env}))
 }
 
 // Close removes the place.
@@ -120,14 +131,7 @@ func (r *Result) Fetch(ctx context.Context) error {
 
 // Apply makes the changes of the run since a commit in the person's working tree, all or none, and commits nothing.
 // ErrConflict where the files were changed at the same places; nothing was changed then.
-func (r *Result) Apply(ctx context.Context, base string) error { return r.apply(ctx, base) }
-
-// Undo takes the changes of the run since a commit out of the person's working tree again, all or none, and commits
-// nothing. What else was changed stays. ErrConflict where the person changed the same places since; nothing was changed
-// then.
-func (r *Result) Undo(ctx context.Context, base string) error { return r.apply(ctx, base, "--reverse") }
-
-func (r *Result) apply(ctx context.Context, base string, how ...string) error {
+func (r *Result) Apply(ctx context.Context, base string) error {
 	at := filepath.Join(filepath.Dir(r.dir), "patch")
 	f, err := os.OpenFile(at, os.O_CREATE|os.O_WRONLY|os.O_EXCL, 0o600)
 	if err != nil {
@@ -139,7 +143,7 @@ func (r *Result) apply(ctx context.Context, base string, how ...string) error {
 	if info, err := os.Stat(at); err != nil || info.Size() == 0 {
 		return err
 	}
-	_, err = r.local.ask(ctx, append(append([]string{"apply", "--whitespace=nowarn"}, how...), at)...)
+	_, err = r.local.ask(ctx, "apply", "--whitespace=nowarn", at)
 	if e, ok := errors.AsType[*Error](err); ok {
 		return fmt.Errorf("%w: %w", ErrConflict, e)
 	}

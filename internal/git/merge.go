@@ -49,14 +49,15 @@ func (r *Repo) Merge(ctx context.Context, other, message string, who Author) (Me
 		return Merged{}, err
 	}
 	ours := s.Head.ID
-	if in, err := r.IsAncestor(ctx, theirs, ours); err != nil || in {
-		return Merged{ID: ours, How: "nothing"}, err
+	base, err := r.exec(ctx, call{args: []string{"merge-base", ours, theirs}, fine: []int{1}})
+	if err != nil {
+		return Merged{}, err
 	}
-	if forward, err := r.IsAncestor(ctx, ours, theirs); err != nil || forward {
-		if err == nil {
-			err = r.advance(ctx, ours, theirs, "merge: forward")
-		}
-		return Merged{ID: theirs, How: "forward"}, err
+	switch strings.TrimSpace(base.out) { // one that is before the other is all that they share
+	case theirs:
+		return Merged{ID: ours, How: "nothing"}, nil
+	case ours:
+		return Merged{ID: theirs, How: "forward"}, r.advance(ctx, ours, theirs, "merge: forward")
 	}
 	tree, err := r.mergeTree(ctx, ours, theirs)
 	if err != nil {

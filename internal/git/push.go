@@ -39,12 +39,9 @@ func (r *Repo) Push(ctx context.Context, p Push) (Pushed, error) {
 			return Pushed{}, err
 		}
 	}
-	id, err := r.Resolve(ctx, "refs/heads/"+p.Branch)
+	id, err := r.pushable(ctx, p.Branch, p.Commit)
 	if err != nil {
 		return Pushed{}, err
-	}
-	if p.Commit != "" && p.Commit != id {
-		return Pushed{}, fmt.Errorf("push %s: the branch is at %.12s and not at %.12s: %w (inspect the new commits, and push that commit)", p.Branch, id, p.Commit, ErrMoved)
 	}
 	args := []string{"push", "--porcelain", "--progress", "--no-verify", "--no-signed", "--no-follow-tags",
 		"--recurse-submodules=no", "--no-thin"}
@@ -81,6 +78,15 @@ func (r *Repo) Push(ctx context.Context, p Push) (Pushed, error) {
 		return Pushed{}, err
 	}
 	return Pushed{Branch: p.To, ID: id}, nil
+}
+
+// pushable is the commit of a branch, which must be the one that is meant if that is named.
+func (w *writer) pushable(ctx context.Context, branch, commit string) (string, error) {
+	id, err := w.Resolve(ctx, "refs/heads/"+branch)
+	if err == nil && commit != "" && commit != id {
+		err = fmt.Errorf("push %s: the branch is at %.12s and not at %.12s: %w (inspect the new commits, and push that commit)", branch, id, commit, ErrMoved)
+	}
+	return id, err
 }
 
 // refused gives the lines of push --porcelain that tell about refs that were not taken.

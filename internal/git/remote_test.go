@@ -158,13 +158,13 @@ func TestWeb(t *testing.T) {
 	t.Run("a repository's credential helper is not asked", func(t *testing.T) {
 		b := bait{"helper", config("[credential]\n helper = PROGRAM\n[http]\n proxy = http://127.0.0.1:1\n extraHeader = X: y\n"), nil}
 		_, local := bare(t)
-		ws, mark := laid(t, b, "file://"+local)
-		if !tripped(t, ws, mark, "-c http.proxy= ls-remote "+url) {
+		ws, marks, _ := laid(t, []bait{b}, "file://"+local)
+		if !tripped(t, ws, marks[0], "-c http.proxy= ls-remote "+url) {
 			t.Fatal("the bait is none")
 		}
 		r := must[*git.Repo](t)(with("bot", canary, nil).Open(t.Context(), ws))
 		must[string](t)(r.Fetch(t.Context(), git.Source{URL: url}))
-		absent(t, mark)
+		absent(t, marks[0])
 	})
 }
 
@@ -309,12 +309,12 @@ func TestShell(t *testing.T) {
 	}
 	t.Run("a repository's ssh command is not used", func(t *testing.T) {
 		_, local := bare(t)
-		ws, mark := laid(t, bait{"ssh", config("[core]\n sshCommand = PROGRAM\n gitProxy = PROGRAM\n"), nil}, "file://"+local)
-		if !tripped(t, ws, mark, "ls-remote "+url) {
+		ws, marks, _ := laid(t, []bait{{"ssh", config("[core]\n sshCommand = PROGRAM\n gitProxy = PROGRAM\n"), nil}}, "file://"+local)
+		if !tripped(t, ws, marks[0], "ls-remote "+url) {
 			t.Fatal("the bait is none")
 		}
 		r := must[*git.Repo](t)(with(private, knows(host)).Open(t.Context(), ws))
 		must[string](t)(r.Fetch(t.Context(), git.Source{URL: url}))
-		absent(t, mark)
+		absent(t, marks[0])
 	})
 }

@@ -35,6 +35,8 @@ type layout struct {
 	format               string // of object ids: sha1 or sha256
 	// lender, if set, is the directory of objects of another repository that this one may borrow from, and no other.
 	lender string
+	// reads is true where nothing is to be written into the repository.
+	reads bool
 }
 
 // history reads the commits, refs and files of a repository and changes nothing.
@@ -86,13 +88,15 @@ func (h *history) open(ctx context.Context) error {
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return err
 	}
+	if h.format = "sha1"; !bytes.Contains(bytes.ToLower(text), []byte("extensions")) {
+		return nil // the name of a section can be written in no other way, and nothing else of it is used
+	}
 	// It reads standard input alone, follows no include and starts nothing.
 	a, err := h.g.exec(ctx, call{args: []string{"config", "--file", "-", "--no-includes", "--null", "--get-regexp",
 		`^extensions\.`}, stdin: bytes.NewReader(text), fine: []int{1}})
 	if err != nil {
 		return fmt.Errorf("%s: its configuration cannot be read: %w", h.tree, errors.Join(err, ErrHostile))
 	}
-	h.format = "sha1"
 	for entry := range strings.SplitSeq(a.out, "\x00") {
 		key, value, _ := strings.Cut(entry, "\n")
 		switch {

@@ -103,24 +103,32 @@ func (s Source) empty(dir string) bool {
 
 // follow fetches and checks out.
 func (r *Repo) follow(ctx context.Context, s Source) error {
-	name, err := r.Fetch(ctx, s)
-	if err != nil || name == "" {
+	at, err := r.fetched(ctx, s)
+	if err != nil || at.name == "" {
 		return err
 	}
-	return r.Checkout(ctx, name)
+	return r.checkout(ctx, at)
 }
+
+// place is a name, the full name of the ref that it was found as, empty for a commit id, and the commit it is at.
+type place struct{ name, ref, id string }
 
 // Fetch brings what a source has: its branches to origin/..., its tags, which replace those of the same name, and the
 // wanted ref. With a Depth only what is
 // wanted is brought. It returns the name by which Checkout finds it, empty for a remote that is empty.
 func (r *Repo) Fetch(ctx context.Context, s Source) (string, error) {
+	at, err := r.fetched(ctx, s)
+	return at.name, err
+}
+
+func (r *Repo) fetched(ctx context.Context, s Source) (place, error) {
 	rem, want, err := r.g.check(s)
 	if err != nil {
-		return "", err
+		return place{}, err
 	}
 	ref, err := rem.lookup(ctx, want)
 	if err != nil || ref == "" {
-		return "", err
+		return place{}, err
 	}
 	name, spec := aim(ref)
 	specs := []string{allHeads, allTags}
@@ -137,12 +145,13 @@ func (r *Repo) Fetch(ctx context.Context, s Source) (string, error) {
 		err = r.fetch(ctx, rem, s, specs[:max(0, len(specs)-1)])
 	}
 	if err != nil {
-		return "", err
+		return place{}, err
 	}
-	if _, err := r.Resolve(ctx, name); err != nil {
-		return "", fmt.Errorf("the remote does not serve %q: %w", short(want), err)
+	at := place{name: name}
+	if at.ref, at.id, err = r.find(ctx, name); err != nil {
+		return place{}, fmt.Errorf("the remote does not serve %q: %w", short(want), err)
 	}
-	return name, nil
+	return at, nil
 }
 
 // What is brought where nothing else is said.
@@ -282,11 +291,16 @@ func (r *Repo) Checkout(ctx context.Context, name string) error {
 	if err != nil {
 		return err
 	}
+	return r.checkout(ctx, place{name, ref, id})
+}
+
+func (r *Repo) checkout(ctx context.Context, at place) (err error) {
+	id := at.id
 	if u := r.underway(); u != "" {
-		return fmt.Errorf("check out %q: a %s is in progress: %w (finish or abort it)", short(name), u, ErrUnderway)
+		return fmt.Errorf("check out %q: a %s is in progress: %w (finish or abort it)", short(at.name), u, ErrUnderway)
 	}
-	branch, local := strings.CutPrefix(ref, "refs/heads/")
-	far, isRemote := strings.CutPrefix(ref, "refs/remotes/origin/")
+	branch, local := strings.CutPrefix(at.ref, "refs/heads/")
+	far, isRemote := strings.CutPrefix(at.ref, "refs/remotes/origin/")
 	if local {
 		if id, err = r.ahead(ctx, branch, id); err != nil {
 			return err
@@ -314,10 +328,10 @@ func (w *writer) ahead(ctx context.Context, branch, id string) (string, error) {
 	if errors.Is(err, ErrNotFound) {
 		return id, nil
 	}
-	if err != nil {
-		return "", err
+	if err != nil || far == id {
+		return id, err
 	}
-	if on, err := w.IsAncestor(ctx, id, far); err != nil || !on {
+	if on, err := isAncestor(ctx, &w.history, id, far); err != nil || !on {
 		return id, err
 	}
 	return far, nil

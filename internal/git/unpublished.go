@@ -100,7 +100,7 @@ func (w *writer) changes(ctx context.Context, s Status, who Author) (string, err
 	for _, path := range s.Conflicts {
 		s.Changes = append(s.Changes, Change{path, 'U', 'U'})
 	}
-	if err := w.stage(ctx, s, dir); err != nil {
+	if err := w.stage(ctx, s, call{env: env, private: []string{dir}, bound: true}); err != nil {
 		return "", err
 	}
 	tree, err := firstLine(w.do(ctx, call{args: []string{"write-tree"}, env: env, private: []string{dir}}))

@@ -189,8 +189,10 @@ func (p *workspaceDir) stand(r *layout, ignore []string) error {
 	if err := os.MkdirAll(filepath.Join(common, "info"), 0o700); err != nil {
 		return err
 	}
-	if err := r.mkdir("logs"); err != nil {
-		return err
+	if !r.reads {
+		if err := r.mkdir("logs"); err != nil {
+			return err
+		}
 	}
 	for _, name := range shared() {
 		if err := os.Symlink(filepath.Join(r.common, name), filepath.Join(common, name)); err != nil {
@@ -229,7 +231,7 @@ func (p *workspaceDir) stand(r *layout, ignore []string) error {
 
 // settle carries over what git did to the list of shallow commits: it replaces or removes the link and not the file.
 func (p *workspaceDir) settle() {
-	if p.repo == nil {
+	if p.repo == nil || p.repo.reads {
 		return
 	}
 	link := filepath.Join(p.at("common"), "shallow")

@@ -3,6 +3,7 @@ package gitwork_test
 import (
 	"context"
 	"errors"
+	"maps"
 	"net/http"
 	"os"
 	"path/filepath"
@@ -141,7 +142,7 @@ func TestEphemeral(t *testing.T) {
 		t.Parallel()
 		r := newRig(t)
 		b := r.lightBay(t, r.desk(), "one")
-		b.prepared(args{"url": r.url})
+		b.begun(r, "")
 		at := filepath.Join(b.job.Dir, ".git/objects/info/alternates")
 		mine := get(t, at)
 		elsewhere := t.TempDir()
@@ -168,7 +169,7 @@ func TestEphemeral(t *testing.T) {
 			t.Errorf("%+v", c)
 		}
 		full := r.bay(t, b.desk)
-		full.prepared(args{"url": r.url})
+		full.begun(r, "")
 		put(t, filepath.Join(full.job.Dir, ".git/objects/info/alternates"), mine)
 		full.bad(gitwork.Commit, args{"message": "x"}, tool.Denied, "not trusted")
 	})
@@ -179,7 +180,7 @@ func TestEphemeral(t *testing.T) {
 		ran := filepath.Join(t.TempDir(), "ran")
 		program := "#!/bin/sh\ntouch " + ran + "\n"
 		b := r.lightBay(t, d, "one")
-		b.prepared(args{"url": r.url, "new_branch": "agent/one"})
+		b.begun(r, "agent/one")
 		for _, hook := range []string{"post-checkout", "pre-commit", "post-commit", "pre-push", "reference-transaction"} {
 			put(t, filepath.Join(b.job.Dir, ".git/hooks", hook), program)
 			if err := os.Chmod(filepath.Join(b.job.Dir, ".git/hooks", hook), 0o755); err != nil {
@@ -193,7 +194,7 @@ func TestEphemeral(t *testing.T) {
 		b.put("b.txt", "b\n")
 		c := b.committed("b")
 		do[gitwork.Pushed](b, gitwork.Push, args{"url": r.url, "branch": "agent/one", "commit": c.Commit})
-		b.prepared(args{"url": r.url, "new_branch": "agent/one"})
+		b.begun(r, "agent/one")
 		r.lightBay(t, d, "two").prepared(args{"url": r.url, "branch": "agent/one"})
 		if _, gone, err := b.reclaim(t, r); !gone || err != nil {
 			t.Errorf("%t %v", gone, err)
@@ -214,13 +215,13 @@ func TestEphemeral(t *testing.T) {
 		r := newRig(t)
 		d := r.desk()
 		full := r.bay(t, d)
-		full.prepared(args{"url": r.url})
+		full.begun(r, "")
 		full.job.Ephemeral = true
 		if p := full.prepared(args{"url": r.url}); p.Ephemeral || packs(t, full.job.Dir) == "" {
 			t.Errorf("%+v", p)
 		}
 		b := r.lightBay(t, d, "one")
-		b.prepared(args{"url": r.url})
+		b.begun(r, "")
 		b.put("n.txt", "n\n")
 		b.committed("n")
 		b.job.Ephemeral = false
@@ -244,7 +245,7 @@ func TestReclaim(t *testing.T) {
 		r := newRig(t)
 		b := r.lightBay(t, r.desk(), "one")
 		b.job.Scope = "run/" + filepath.Base(b.job.Dir)
-		b.prepared(args{"url": r.url, "new_branch": "agent/one"})
+		b.begun(r, "agent/one")
 		b.put("b.txt", "b\n")
 		c := b.committed("b")
 		b.put("c.txt", "not committed\n")
@@ -277,7 +278,7 @@ func TestReclaim(t *testing.T) {
 		t.Parallel()
 		r := newRig(t)
 		b := r.lightBay(t, r.desk(), "one")
-		b.prepared(args{"url": r.url})
+		b.begun(r, "")
 		inner := filepath.Join(b.job.Dir, "vendored")
 		if err := os.Mkdir(inner, 0o755); err != nil {
 			t.Fatal(err)
@@ -298,7 +299,7 @@ func TestReclaim(t *testing.T) {
 		t.Parallel()
 		r := newRig(t)
 		b := r.lightBay(t, r.desk(), "one")
-		b.prepared(args{"url": r.url})
+		b.begun(r, "")
 		mirror, later := r.mirror(t), time.Now().Add(25*time.Hour)
 		if n, err := b.desk.TidyMirrors(t.Context(), 24*time.Hour, later); n != 0 || err != nil {
 			t.Errorf("while it is borrowed: %d %v", n, err)
@@ -319,7 +320,7 @@ func TestReclaim(t *testing.T) {
 		t.Parallel()
 		r := newRig(t)
 		b := r.lightBay(t, r.desk(), "one")
-		b.prepared(args{"url": r.url})
+		b.begun(r, "")
 		if err := git.RemoveAll(b.job.Dir); err != nil {
 			t.Fatal(err)
 		}
@@ -368,11 +369,8 @@ func TestMirrorMended(t *testing.T) {
 		}
 		raw(t, b.job.Dir, "fsck", "--strict")
 	})
-	for name, damage := range map[string]func(t *testing.T, mirror string){
-		"a pack is gone":  func(t *testing.T, m string) { removeAll(t, m, "objects/pack/*.pack") },
+	damages := map[string]func(t *testing.T, mirror string){
 		"all is gone":     func(t *testing.T, m string) { removeAll(t, m, "") },
-		"a pack is cut":   func(t *testing.T, m string) { change(t, m, func(b []byte) []byte { return b[:len(b)/2] }) },
-		"HEAD is gone":    func(t *testing.T, m string) { removeAll(t, m, "HEAD") },
 		"HEAD is no HEAD": func(t *testing.T, m string) { put(t, filepath.Join(m, ".git/HEAD"), "x\n") },
 		"bytes of a pack changed": func(t *testing.T, m string) {
 			change(t, m, func(b []byte) []byte {
@@ -382,15 +380,23 @@ func TestMirrorMended(t *testing.T) {
 				return b
 			})
 		},
-		"it borrows itself":    func(t *testing.T, m string) { put(t, filepath.Join(m, ".git/objects/info/alternates"), "/tmp\n") },
 		"modes were taken off": func(t *testing.T, m string) { chmod(t, m) },
-	} {
+	}
+	if slow { // each starts 70 gits; make robust (the part git) has them all
+		maps.Copy(damages, map[string]func(t *testing.T, mirror string){
+			"a pack is gone":    func(t *testing.T, m string) { removeAll(t, m, "objects/pack/*.pack") },
+			"a pack is cut":     func(t *testing.T, m string) { change(t, m, func(b []byte) []byte { return b[:len(b)/2] }) },
+			"HEAD is gone":      func(t *testing.T, m string) { removeAll(t, m, "HEAD") },
+			"it borrows itself": func(t *testing.T, m string) { put(t, filepath.Join(m, ".git/objects/info/alternates"), "/tmp\n") },
+		})
+	}
+	for name, damage := range damages {
 		t.Run("WS-14 a mirror is fixed where "+name+", for new workspaces and for those that borrow", func(t *testing.T) {
 			t.Parallel()
 			r := newRig(t)
 			d := r.desk()
 			old := r.lightBay(t, d, "old")
-			old.prepared(args{"url": r.url, "new_branch": "agent/old"})
+			old.begun(r, "agent/old")
 			old.put("mine.txt", "mine\n")
 			damage(t, r.mirror(t))
 			fresh := r.lightBay(t, d, "new")
@@ -399,7 +405,7 @@ func TestMirrorMended(t *testing.T) {
 			}
 			raw(t, fresh.job.Dir, "fsck", "--strict")
 			raw(t, r.mirror(t), "fsck", "--strict")
-			old.prepared(args{"url": r.url, "new_branch": "agent/old"})
+			old.begun(r, "agent/old")
 			if c := old.committed("mine"); !c.Made {
 				t.Errorf("%+v", c)
 			}
@@ -410,7 +416,7 @@ func TestMirrorMended(t *testing.T) {
 		t.Parallel()
 		r := newRig(t)
 		b := r.lightBay(t, r.desk(), "one")
-		b.prepared(args{"url": r.url, "new_branch": "agent/one"})
+		b.begun(r, "agent/one")
 		b.put("mine.txt", "mine\n")
 		if err := git.RemoveAll(r.mirror(t)); err != nil {
 			t.Fatal(err)
@@ -419,7 +425,7 @@ func TestMirrorMended(t *testing.T) {
 		if _, _, err := gitwork.Alternates(r.root, b.path(t, r), "one"); err == nil || !strings.Contains(err.Error(), "call git_prepare again") {
 			t.Errorf("a sandbox is told %v", err)
 		}
-		b.prepared(args{"url": r.url, "new_branch": "agent/one"})
+		b.begun(r, "agent/one")
 		b.committed("mine")
 		if err := git.RemoveAll(r.mirror(t)); err != nil {
 			t.Fatal(err)

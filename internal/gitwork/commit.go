@@ -14,6 +14,8 @@ type commitArgs struct {
 type Committed struct {
 	// Commit is the new one, or the one that was there where nothing had changed.
 	Commit string `json:"commit"`
+	// Tree is what the commit has; it names the content.
+	Tree   string `json:"tree"`
 	Branch string `json:"branch"`
 	Made   bool   `json:"made"`
 	// Paths is how many paths changed; Nested are repositories inside of the tree, which are left out.
@@ -40,11 +42,7 @@ func (w *work) commit(ctx context.Context, _ *guard, a commitArgs) (*Committed, 
 	if err != nil {
 		return nil, err
 	}
-	h, err := r.Head(ctx)
-	if err != nil {
-		return nil, err
-	}
-	return &Committed{Commit: done.ID, Branch: h.Branch, Made: done.Made, Paths: done.Paths, Nested: done.Nested}, nil
+	return &Committed{Commit: done.ID, Tree: done.Tree, Branch: done.Branch, Made: done.Made, Paths: done.Paths, Nested: done.Nested}, nil
 }
 
 type branchArgs struct {

@@ -17,6 +17,7 @@ import (
 	"time"
 
 	"github.com/inspan/inspan/internal/git"
+	"github.com/inspan/inspan/internal/git/gittest"
 	"github.com/inspan/inspan/internal/gitwork"
 	"github.com/inspan/inspan/internal/mem"
 	"github.com/inspan/inspan/internal/topology"
@@ -80,8 +81,17 @@ func newRig(t *testing.T) *rig {
 	}
 	r := &rig{t: t, st: st, root: t.TempDir(), temp: t.TempDir(), dir: filepath.Join(t.TempDir(), "remote.git")}
 	r.url = "file://" + r.dir
-	raw(t, "/", "init", "-q", "--bare", r.dir)
-	raw(t, r.dir, "config", "uploadpack.allowAnySHA1InWant", "true")
+	remotes.Copy(t, r.dir, func(dir string) { fillRemote(t, dir) })
+	return r
+}
+
+var remotes gittest.Template
+
+// fillRemote makes the remote of a rig: all have the same commits.
+func fillRemote(t *testing.T, dir string) {
+	t.Helper()
+	raw(t, "/", "init", "-q", "--bare", "--template=", dir)
+	raw(t, dir, "config", "uploadpack.allowAnySHA1InWant", "true")
 	seed := t.TempDir()
 	raw(t, seed, "init", "-q")
 	for i, text := range []string{"one\n", "one\ntwo\n", "one\ntwo\nthree\n"} {
@@ -96,8 +106,7 @@ func newRig(t *testing.T) *rig {
 	put(t, filepath.Join(seed, "pr.txt"), "pr\n")
 	raw(t, seed, "add", "-A")
 	raw(t, seed, "commit", "-qm", "pr")
-	raw(t, seed, "push", "-q", r.dir, "main", "main~1:refs/heads/old", "v1", "HEAD:refs/pull/123/head")
-	return r
+	raw(t, seed, "push", "-q", dir, "main", "main~1:refs/heads/old", "v1", "HEAD:refs/pull/123/head")
 }
 
 // hasty does git work and does not wait for others.
@@ -198,7 +207,52 @@ func (b *bay) put(name, text string) {
 
 func (b *bay) prepared(a args) gitwork.Prepared {
 	b.t.Helper()
-	return do[gitwork.Prepared](b, gitwork.Prepare, a)
+	p := do[gitwork.Prepared](b, gitwork.Prepare, a)
+	tree := ""
+	if p.Commit != "" {
+		tree = raw(b.t, b.job.Dir, "rev-parse", p.Commit+"^{tree}")
+	}
+	if p.Tree != tree {
+		b.t.Errorf("commit %s is said to have the tree %s, want %s", p.Commit, p.Tree, tree)
+	}
+	p.Tree = "" // it was compared
+	return p
+}
+
+var workspaces gittest.Template
+
+// begun is a workspace that git_prepare made of the remote, with a new branch if one is named. Where the remote is as the
+// rig made it, it is a copy of one that was prepared once: most tests are about what comes after.
+func (b *bay) begun(r *rig, branch string) {
+	b.t.Helper()
+	from, prepare := "file:///where/the/remote/is", args{}
+	_, err := os.Lstat(filepath.Join(b.job.Dir, ".git"))
+	if err == nil || b.job.Ephemeral || !remotes.Holds(r.dir) {
+		prepare["url"] = r.url
+	} else {
+		workspaces.Copy(b.t, b.job.Dir, func(dir string) {
+			first := &bay{t: b.t, desk: r.desk(), job: gitwork.Job{Dir: dir, Scope: "session/first", Agent: "Coder One", Call: "r1/c1"}}
+			do[gitwork.Prepared](first, gitwork.Prepare, args{"url": r.url})
+			rename(b.t, filepath.Join(dir, ".git/config"), r.url, from)
+		})
+		rename(b.t, filepath.Join(b.job.Dir, ".git/config"), from, r.url)
+	}
+	if branch != "" {
+		prepare["new_branch"] = branch
+	}
+	if len(prepare) > 0 {
+		b.prepared(prepare)
+	}
+}
+
+// rename replaces a text in a file.
+func rename(t *testing.T, path, from, to string) {
+	t.Helper()
+	text := get(t, path)
+	if !strings.Contains(text, from) {
+		t.Fatalf("%s has no %q", path, from)
+	}
+	put(t, path, strings.ReplaceAll(text, from, to))
 }
 
 func (b *bay) committed(message string) gitwork.Committed {

@@ -171,7 +171,7 @@ func TestRemoteMovesOn(t *testing.T) {
 		t.Parallel()
 		r, b := newBay(t)
 		raw(t, r.dir, "branch", "feature", "main")
-		b.prepared(args{"url": r.url})
+		b.begun(r, "")
 		raw(t, r.dir, "branch", "-D", "feature")
 		raw(t, r.dir, "branch", "feature/x", "main~1")
 		if p := b.prepared(args{"url": r.url, "branch": "feature/x"}); p.Branch != "feature/x" || p.Commit != raw(t, r.dir, "rev-parse", "main~1") {

@@ -24,7 +24,7 @@ func TestMerge(t *testing.T) {
 		var commits []string
 		for i, file := range []string{"one.txt", "a.txt", "two.txt", "a.txt"} {
 			b := r.bay(t, d)
-			b.prepared(args{"url": r.url, "new_branch": fmt.Sprintf("agent/p/%d", i)})
+			b.begun(r, fmt.Sprintf("agent/p/%d", i))
 			b.put(file, fmt.Sprintf("of %d\n", i))
 			commits = append(commits, b.committed("work").Commit)
 			if p := b.published(fmt.Sprintf("agent/p/%d", i)); p.Commit != commits[i] || p.Artifact == "" {
@@ -32,7 +32,7 @@ func TestMerge(t *testing.T) {
 			}
 		}
 		b := r.bay(t, d)
-		b.prepared(args{"url": r.url})
+		b.begun(r, "")
 		a := args{"from": []string{"agent/p/0", "agent/p/1", "agent/p/2", "agent/p/3"}, "into": "integration", "message": "all work"}
 		got := do[gitwork.Merged](b, gitwork.Merge, a)
 		if len(got.Merged) != 3 || len(got.Conflicts) != 1 || got.Branch != "integration" || got.Merged[0] != (gitwork.MergedBranch{Branch: "agent/p/0", Commit: commits[0], How: "forward"}) || got.Merged[1].How != "merge" {
@@ -77,7 +77,7 @@ func TestMerge(t *testing.T) {
 	t.Run("GIT-8 changes that were not committed stay where they are", func(t *testing.T) {
 		t.Parallel()
 		r, b := newBay(t)
-		b.prepared(args{"url": r.url})
+		b.begun(r, "")
 		b.put("a.txt", "mine")
 		b.bad(gitwork.Merge, args{"from": []string{"old"}, "into": "else"}, tool.Permanent, "working tree has changes")
 		if raw(t, b.job.Dir, "branch", "--show-current") != "main" || get(t, filepath.Join(b.job.Dir, "a.txt")) != "mine" {
@@ -130,11 +130,11 @@ func TestMergeIsBound(t *testing.T) {
 		d := r.desk()
 		b := r.bay(t, d)
 		for _, side := range []string{"one", "two"} {
-			b.prepared(args{"url": r.url, "branch": "main", "new_branch": "side/" + side})
+			b.begun(r, "side/"+side)
 			b.put(side+".txt", side)
 			b.committed(side)
 		}
-		b.prepared(args{"url": r.url, "branch": "main", "new_branch": "line"})
+		b.begun(r, "line")
 		b.put("line.txt", "line")
 		b.committed("line")
 		names := []string{"side/one", "side/two"}
@@ -202,7 +202,7 @@ func TestPublish(t *testing.T) {
 		}
 		stranger := r.bay(t, d)
 		stranger.job.Scope = "session/other"
-		stranger.prepared(args{"url": r.url})
+		stranger.begun(r, "")
 		stranger.bad(gitwork.Merge, args{"from": []string{"agent/a/1"}}, tool.Invalid, "not found")
 	})
 	t.Run("SESS-6 GIT-7 what was published in a session that was deleted is not found by others any more, and kept apart", func(t *testing.T) {
@@ -223,7 +223,7 @@ func TestPublish(t *testing.T) {
 		for scope, there := range map[string]bool{"session/demo": false, "session/demo2": true, "deleted/demo/7": true} {
 			b := r.bay(t, d)
 			b.job.Scope = scope
-			b.prepared(args{"url": r.url})
+			b.begun(r, "")
 			if _, err := b.try(gitwork.Merge, args{"from": []string{"agent/a/1"}}); (err == nil) != there {
 				t.Errorf("%s: %v", scope, err)
 			}
@@ -240,7 +240,7 @@ func TestPublish(t *testing.T) {
 		c := one.committed("work")
 		one.published("agent/a/1")
 		full := r.bay(t, d)
-		full.prepared(args{"url": r.url})
+		full.begun(r, "")
 		if got := do[gitwork.Merged](full, gitwork.Merge, args{"from": []string{"agent/a/1"}}); got.Commit != c.Commit {
 			t.Errorf("got %+v", got)
 		}
@@ -340,7 +340,7 @@ func TestBranch(t *testing.T) {
 	t.Run("SAFE-12 a repository with hooks, filters and aliases runs none of them", func(t *testing.T) {
 		t.Parallel()
 		r, b := newBay(t)
-		b.prepared(args{"url": r.url})
+		b.begun(r, "")
 		mark := filepath.Join(t.TempDir(), "mark")
 		for _, hook := range []string{"pre-commit", "post-commit", "post-checkout", "pre-push", "post-merge", "reference-transaction", "post-index-change"} {
 			at := filepath.Join(b.job.Dir, ".git/hooks", hook)

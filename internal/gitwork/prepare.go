@@ -38,6 +38,8 @@ type Prepared struct {
 	Branch string `json:"branch"`
 	Commit string `json:"commit"`
 	Base   string `json:"base"`
+	// Tree is what Commit has; it names the content.
+	Tree   string `json:"tree,omitempty"`
 	Cloned bool   `json:"cloned"`
 	// Ephemeral is true for a workspace that goes with its last run.
 	Ephemeral bool   `json:"ephemeral,omitempty"`
@@ -82,14 +84,14 @@ func (w *work) prepare(ctx context.Context, g *guard, a prepareArgs) (*Prepared,
 			return nil, w.unclone(cloned, err)
 		}
 	}
-	h, err := r.Head(ctx)
+	h, tree, err := r.HeadTree(ctx)
 	if err != nil {
 		return nil, err
 	}
 	if base == "" {
 		base = h.ID
 	}
-	done := &Prepared{Branch: h.Branch, Commit: h.ID, Base: base, Cloned: cloned}
+	done := &Prepared{Branch: h.Branch, Commit: h.ID, Base: base, Tree: tree, Cloned: cloned}
 	if l, known, err := w.noted(); err == nil {
 		done.Ephemeral = known && l.Passing()
 	}

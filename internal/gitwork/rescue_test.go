@@ -165,7 +165,7 @@ func TestRescue(t *testing.T) {
 		t.Run("GIT-8 GIT-10 kept as well is "+what, func(t *testing.T) {
 			t.Parallel()
 			r, b := newBay(t)
-			b.prepared(args{"url": r.url})
+			b.begun(r, "")
 			tc.do(b)
 			p := only(t, b.rescued("run/r7"), tc.prefix)
 			tc.check(t, r.fetched(t, "run/r7", p.Branch))
@@ -188,7 +188,7 @@ func TestRescue(t *testing.T) {
 			"alternates": func(b *bay) { b.put(".git/objects/info/alternates", "/nowhere") },
 		} {
 			b := r.bay(t, r.desk())
-			b.prepared(args{"url": r.url})
+			b.begun(r, "")
 			do(b)
 			if _, whole, err := b.desk.Rescue(t.Context(), "run/r7", b.job.Dir); whole || err != nil {
 				t.Errorf("%s: %v %v", what, whole, err)

@@ -48,15 +48,15 @@ func (s *Station) open(ctx context.Context) error {
 	if s.cfg.Still {
 		return nil
 	}
-	_, mode, err := all.Sandboxes(ctx, cfg)
-	if err != nil {
-		return err
-	}
-	s.sandbox = string(mode)
 	host, err := all.NewHost(cfg, all.Ports{Ports: ports}, s.cfg.Log, service.NewMetrics(), s.cfg.Tools...)
 	if err != nil {
 		return err
 	}
+	mode, err := host.Sandboxes(ctx)
+	if err != nil {
+		return err
+	}
+	s.sandbox = string(mode)
 	s.tasks.serveInOrder(s.tasks.work(), host, s.local)
 	return nil
 }

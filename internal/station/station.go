@@ -220,11 +220,6 @@ func (s *Station) start(ctx context.Context) error {
 	if s.Damage().Damaged() {
 		return s.refuse(ctx)
 	}
-	_, mode, err := all.Sandboxes(ctx, cfg)
-	if err != nil {
-		return err
-	}
-	s.sandbox = string(mode)
 	return s.run(ctx, cfg)
 }
 
@@ -341,6 +336,11 @@ func (s *Station) run(ctx context.Context, cfg service.Config) error {
 	if err != nil {
 		return err
 	}
+	mode, err := first.Sandboxes(ctx)
+	if err != nil {
+		return err
+	}
+	s.sandbox = string(mode)
 	work := s.tasks.work()
 	s.tasks.running.Go(func() {
 		if err := s.fallback.Run(work); err != nil && work.Err() == nil {

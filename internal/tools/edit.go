@@ -124,7 +124,7 @@ func (a editArgs) replace(before string, list []replacement) (after string, tota
 }
 
 // Preview implements tool.Previewer.
-func (edit) Preview(_ context.Context, input json.RawMessage, read func(string) ([]byte, error)) (string, error) {
+func (edit) Preview(_ context.Context, input json.RawMessage, see tool.View) (string, error) {
 	a, err := decode[editArgs](input)
 	if err != nil {
 		return "", err
@@ -133,7 +133,7 @@ func (edit) Preview(_ context.Context, input json.RawMessage, read func(string) 
 	if why != "" {
 		return "", errors.New(why)
 	}
-	data, err := read(a.Path)
+	data, err := see.Read(a.Path)
 	if err != nil {
 		return "", err
 	}
@@ -141,7 +141,7 @@ func (edit) Preview(_ context.Context, input json.RawMessage, read func(string) 
 	if why != "" {
 		return "", errors.New("the edit does not fit the file as it is now: " + why)
 	}
-	return fileDiff(a.Path, string(data), after, false)
+	return changed{from: a.Path, to: a.Path, before: string(data), after: after}.diff()
 }
 
 // missing says more of a text that is not there.

@@ -67,6 +67,20 @@ func TestWrite(t *testing.T) {
 		b.good("write", args{"path": "a/b/c.txt", "content": ""})
 		b.has("a/b/c.txt", "")
 	})
+	t.Run("PLUS-14 write shows what it replaces", func(t *testing.T) {
+		t.Parallel()
+		b := newBench(t)
+		b.put("old", "one\ntwo\n")
+		b.put("bin", "\x00")
+		b.put(".env", "KEY=hunter2\n")
+		for _, c := range [][3]string{{"new", "x\n", "wrote 2 bytes to new, a new file"}, {"new", "x\n", "wrote 2 bytes to new, which it had already"},
+			{"old", "one\n2\n", "wrote 6 bytes to old\n--- a/old\n+++ b/old\n@@ -1,2 +1,2 @@\n one\n-two\n+2"}, {"bin", "x", "wrote 1 bytes to bin, in place of other content"},
+			{".env", "KEY=new\n", "wrote 8 bytes to .env"}, {"made/.env", "KEY=new\n", "wrote 8 bytes to made/.env"}} {
+			if got := b.good("write", args{"path": c[0], "content": c[1]}); got != c[2] {
+				t.Errorf("got %q, want %q", got, c[2])
+			}
+		}
+	})
 	t.Run("TOOL-10 write where a folder or a file is in the way fails and says so", func(t *testing.T) {
 		t.Parallel()
 		b := newBench(t)

@@ -64,8 +64,21 @@ func noGit() error {
 		errors.New("this toolrunner does not support git work"))
 }
 
+// gitShown is git work that a person can see before it is done.
+type gitShown struct{ builtin[json.RawMessage] }
+
+var _ tool.Previewer = gitShown{}
+
+// Preview implements tool.Previewer.
+func (g gitShown) Preview(ctx context.Context, input json.RawMessage, see tool.View) (string, error) {
+	if see.Git == nil {
+		return "", noGit()
+	}
+	return see.Git(ctx, g.spec.Name, input)
+}
+
 // gitPush asks the remote what it has if an earlier attempt was lost.
-type gitPush struct{ builtin[json.RawMessage] }
+type gitPush struct{ gitShown }
 
 var _ tool.Verifier = gitPush{}
 

@@ -2,6 +2,7 @@ package tools
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -21,7 +22,10 @@ type applyPatchArgs struct{ Patch string }
 
 type applyPatch struct{ builtin[applyPatchArgs] }
 
-var _ tool.Verifier = applyPatch{}
+var (
+	_ tool.Verifier  = applyPatch{}
+	_ tool.Previewer = applyPatch{}
+)
 
 // stand is the progress of a file of a patch.
 type stand int
@@ -41,8 +45,11 @@ type step struct {
 	old, new string
 }
 
+// reading reads a file; one that is missing is fs.ErrNotExist.
+type reading func(path string) ([]byte, error)
+
 // patchFile looks at a file without changing it; r is the answer where that is refused.
-func patchFile(env tool.Env, f patch.File) (s step, r *tool.Result, err error) {
+func patchFile(read reading, f patch.File) (s step, r *tool.Result, err error) {
 	s.File = f
 	refuse := func(path string, cause error) (step, *tool.Result, error) {
 		res, err := fileError("apply_patch", path, cause)
@@ -52,12 +59,12 @@ func patchFile(env tool.Env, f patch.File) (s step, r *tool.Result, err error) {
 	hasFrom, hasTo := false, false
 	var cause error
 	if f.Op != patch.Create {
-		if from, hasFrom, cause = patched(env, f.From); cause != nil {
+		if from, hasFrom, cause = read.patched(f.From); cause != nil {
 			return refuse(f.From, cause)
 		}
 	}
 	if f.Op == patch.Create || f.Op == patch.Move {
-		if to, hasTo, cause = patched(env, f.To); cause != nil {
+		if to, hasTo, cause = read.patched(f.To); cause != nil {
 			return refuse(f.To, cause)
 		}
 	}
@@ -99,19 +106,27 @@ func (s step) fit() (step, *tool.Result, error) {
 	return s, nil, nil
 }
 
-// patched reads a file that may not be there.
-func patched(env tool.Env, path string) (content string, there bool, err error) {
-	info, err := env.Sandbox.Stat(path)
-	switch {
-	case errors.Is(err, fs.ErrNotExist):
-		return "", false, nil
-	case err != nil:
-		return "", false, err
-	case info.Size() > maxPatched:
-		return "", false, &fs.PathError{Op: "patch", Path: path,
-			Err: fmt.Errorf("the file has %d bytes, too many to patch: use bash", info.Size())}
+// patchable reads the files of a sandbox.
+func patchable(env tool.Env) reading {
+	return func(path string) ([]byte, error) {
+		info, err := env.Sandbox.Stat(path)
+		switch {
+		case err != nil:
+			return nil, err
+		case info.Size() > maxPatched:
+			return nil, &fs.PathError{Op: "patch", Path: path,
+				Err: fmt.Errorf("the file has %d bytes, too many to patch: use bash", info.Size())}
+		}
+		return env.Sandbox.ReadFile(path)
 	}
-	data, err := env.Sandbox.ReadFile(path)
+}
+
+// patched reads a file that may not be there.
+func (read reading) patched(path string) (content string, there bool, err error) {
+	data, err := read(path)
+	if errors.Is(err, fs.ErrNotExist) {
+		return "", false, nil
+	}
 	if err == nil && binary(data) {
 		err = &fs.PathError{Op: "patch", Path: path, Err: errors.New("a binary file cannot be patched")}
 	}
@@ -119,7 +134,7 @@ func patched(env tool.Env, path string) (content string, there bool, err error) 
 }
 
 // plan reads a patch and looks at all its files.
-func plan(ctx context.Context, a applyPatchArgs, env tool.Env) ([]step, *tool.Result, error) {
+func plan(ctx context.Context, a applyPatchArgs, read reading) ([]step, *tool.Result, error) {
 	files, err := patch.Parse(a.Patch)
 	if err != nil {
 		res := failed("apply_patch: %v", err)
@@ -130,7 +145,7 @@ func plan(ctx context.Context, a applyPatchArgs, env tool.Env) ([]step, *tool.Re
 		if ctx.Err() != nil {
 			return nil, nil, ctx.Err()
 		}
-		s, refused, err := patchFile(env, f)
+		s, refused, err := patchFile(read, f)
 		if err != nil || refused != nil {
 			return nil, refused, err
 		}
@@ -141,7 +156,7 @@ func plan(ctx context.Context, a applyPatchArgs, env tool.Env) ([]step, *tool.Re
 
 // runPatch changes all files or none. One that an earlier attempt changed already is left as it is.
 func runPatch(ctx context.Context, a applyPatchArgs, env tool.Env) (tool.Result, error) {
-	steps, refused, err := plan(ctx, a, env)
+	steps, refused, err := plan(ctx, a, patchable(env))
 	if err != nil {
 		return tool.Result{}, err
 	}
@@ -173,6 +188,48 @@ func runPatch(ctx context.Context, a applyPatchArgs, env tool.Env) (tool.Result,
 		return r, err
 	}
 	return tool.Show(env, stat(steps)), nil
+}
+
+// Preview implements tool.Previewer. It plans the patch as a call does, on what read gives.
+func (applyPatch) Preview(ctx context.Context, input json.RawMessage, see tool.View) (string, error) {
+	a, err := decode[applyPatchArgs](input)
+	if err != nil {
+		return "", err
+	}
+	steps, refused, err := plan(ctx, a, see.Read)
+	if err != nil {
+		return "", err
+	}
+	if refused != nil {
+		return "", errors.New("the patch does not apply to the files as they are now: " +
+			strings.TrimPrefix(refused.Output, "apply_patch: "))
+	}
+	var all strings.Builder
+	for _, s := range steps {
+		diff, err := s.diff()
+		if err != nil {
+			return "", err
+		}
+		all.WriteString(diff)
+	}
+	return all.String(), nil
+}
+
+// diff shows what a step changes; empty where an earlier attempt changed it already.
+func (s step) diff() (string, error) {
+	if s.stand == after {
+		return "", nil
+	}
+	c := changed{from: s.From, to: s.To, before: s.old, after: s.new}
+	switch {
+	case s.Op == patch.Create:
+		c.from, c.before = "", ""
+	case s.Op == patch.Delete:
+		c.to, c.after = "", ""
+	case s.Op == patch.Move && s.stand == moved:
+		c.from = s.To
+	}
+	return c.diff()
 }
 
 // carry makes one change; path is what it was about.
@@ -279,7 +336,7 @@ func (applyPatch) Verify(ctx context.Context, c tool.Call) (bool, tool.Result, e
 	if err != nil {
 		return false, tool.Result{}, err
 	}
-	steps, refused, err := plan(ctx, a, c.Env)
+	steps, refused, err := plan(ctx, a, patchable(c.Env))
 	switch {
 	case err != nil:
 		return false, tool.Result{}, err

@@ -1,6 +1,7 @@
 package tools_test
 
 import (
+	"encoding/json"
 	"errors"
 	"os"
 	"path/filepath"
@@ -222,4 +223,47 @@ func TestApplyPatchBreaks(t *testing.T) {
 			t.Errorf("done %v, %v", done, err)
 		}
 	})
+}
+
+func TestPreviewOfPatch(t *testing.T) {
+	t.Parallel()
+	show := func(b *bench, text string) (string, error) {
+		input, err := json.Marshal(args{"patch": text})
+		if err != nil {
+			b.t.Fatal(err)
+		}
+		return b.tool("apply_patch").(tool.Previewer).Preview(b.t.Context(), input, tool.View{Read: func(path string) ([]byte, error) {
+			return os.ReadFile(filepath.Join(b.dir, path))
+		}})
+	}
+	t.Run("PLUS-14 a preview of apply_patch is a patch that does the same, and does nothing itself", func(t *testing.T) {
+		t.Parallel()
+		b := patchBench(t)
+		diff, err := show(b, four)
+		if err != nil || !strings.Contains(diff, "rename from old.sh\nrename to dir/new.sh\n--- a/old.sh\n+++ b/dir/new.sh\n@@ -1,1 +1,1 @@\n-echo\n+echo hi\n") ||
+			!strings.Contains(diff, "--- a/gone.txt\n+++ /dev/null\n") || !strings.Contains(diff, "--- /dev/null\n+++ b/sub/made.txt\n") {
+			t.Fatalf("%v\n%s", err, diff)
+		}
+		b.untouched()
+		b.good("apply_patch", args{"patch": strings.Replace(diff, "rename from", "diff --git a/old.sh b/dir/new.sh\nrename from", 1)})
+		b.patched()
+		if diff, err := show(b, four); diff != "" || err != nil {
+			t.Errorf("of a patch that was applied: %v\n%s", err, diff)
+		}
+	})
+	for name, c := range map[string]struct{ file, text, patch, want string }{
+		"one that does not fit":       {"a.txt", "other\n", four, "does not apply to the files as they are now: hunk 1 of 1 for a.txt does not fit"},
+		"one of a file that is there": {"sub/made.txt", "x", four, "exists already"},
+		"one of a missing file":       {"x", "x", "--- a/none\n+++ b/none\n@@ -1 +1 @@\n-a\n+b\n", "no such file"},
+		"no patch":                    {"x", "x", "hello", "names no file"},
+	} {
+		t.Run("PLUS-14 a preview of a patch says why it cannot be applied: "+name, func(t *testing.T) {
+			t.Parallel()
+			b := patchBench(t)
+			b.put(c.file, c.text)
+			if diff, err := show(b, c.patch); diff != "" || err == nil || !strings.Contains(err.Error(), c.want) {
+				t.Errorf("got %q, %v, want %q", diff, err, c.want)
+			}
+		})
+	}
 }

@@ -17,8 +17,11 @@ import (
 	"github.com/inspan/inspan/internal/workspace/workdir"
 )
 
-// maxRead is the most bytes of a file that a Reader reads.
-const maxRead = 2 << 20
+// Limits of a Reader: the most bytes of a file, and of all files together.
+const (
+	maxRead    = 2 << 20
+	maxReadAll = 16 << 20
+)
 
 // ErrMissing means that the directory of a workspace is not on this machine.
 var ErrMissing = workdir.ErrMissing
@@ -29,11 +32,12 @@ type Reader struct {
 	root string
 	dir  workdir.Dir
 	seen hash.Hash
+	left int
 }
 
 // Reader reads the files of a workspace below the root of workspaces, until ctx ends.
 func (a Acquired) Reader(ctx context.Context, root string) *Reader {
-	return &Reader{ctx: ctx, root: root, dir: a.Dir, seen: sha256.New()}
+	return &Reader{ctx: ctx, root: root, dir: a.Dir, seen: sha256.New(), left: maxReadAll}
 }
 
 // Read returns a file of the workspace, unless it holds secrets by custom. A file that is missing is fs.ErrNotExist; the
@@ -50,9 +54,15 @@ func (r *Reader) Read(name string) ([]byte, error) {
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return nil, err
 	}
+	if r.left -= len(data); r.left < 0 {
+		return nil, fmt.Errorf("the files together have more than %d MiB, %w", maxReadAll>>20, workdir.ErrTooLarge)
+	}
 	fmt.Fprintf(r.seen, "%q %t %x\n", clean, err == nil, sha256.Sum256(data))
 	return data, err
 }
+
+// Note notes something else that was read.
+func (r *Reader) Note(what string) { fmt.Fprintf(r.seen, "%q\n", what) }
 
 // Digest names all that was read, in its order, as 64 hex digits.
 func (r *Reader) Digest() string { return hex.EncodeToString(r.seen.Sum(nil)) }

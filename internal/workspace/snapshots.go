@@ -45,8 +45,8 @@ type Git struct{ Program *git.Git }
 var _ Snapshots = Git{}
 
 // Keep implements Snapshots.
-func (g Git) Keep(ctx context.Context, tree, store string) (Keeper, error) {
-	k, err := g.Program.Keep(ctx, git.KeepConfig{Tree: tree, Store: store, Skip: []string{notesDir}})
+func (g Git) Keep(_ context.Context, tree, store string) (Keeper, error) {
+	k, err := g.Program.Keep(git.KeepConfig{Tree: tree, Store: store, Skip: []string{notesDir}})
 	return gitKeeper{k}, err
 }
 

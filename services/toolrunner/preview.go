@@ -2,6 +2,7 @@ package toolrunner
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -9,6 +10,7 @@ import (
 	"time"
 
 	"github.com/inspan/inspan/internal/core/call"
+	"github.com/inspan/inspan/internal/gitwork/gitcall"
 	"github.com/inspan/inspan/internal/kernel"
 	"github.com/inspan/inspan/internal/runlog"
 	"github.com/inspan/inspan/internal/workspace"
@@ -22,7 +24,7 @@ const (
 	// maxPreview is the most bytes of a diff that are stored.
 	maxPreview = 256 << 10
 	// previewTime is how long the reading of a workspace may take.
-	previewTime = 10 * time.Second
+	previewTime = time.Minute
 	// previewTries is how often a gate is passed on to reach the toolrunner that holds the workspace.
 	previewTries = 20
 )
@@ -30,8 +32,9 @@ const (
 // errHeldElsewhere means that this toolrunner may not read the workspace of a run.
 var errHeldElsewhere = errors.New("no toolrunner that received the gate holds the workspace")
 
-// previewer shows what the calls at gates would change. It decides nothing and starts no program: it reads files of
-// workspaces that this toolrunner holds, and stores the diff and one event for each gate.
+// previewer shows what the calls at gates would change. It decides nothing: it reads files and repositories of
+// workspaces that this toolrunner holds, with no program but git and nothing that a repository names, and stores the
+// diff and one event for each gate.
 type previewer struct {
 	ledger     *runlog.Ledger
 	blobs      kernel.Blobs
@@ -39,6 +42,7 @@ type previewer struct {
 	root       string
 	tools      tools
 	inputs     inputs
+	git        *gitcall.Calls
 	mask       func(string) string
 }
 
@@ -124,7 +128,18 @@ func (p previewer) diff(ctx context.Context, s run.State, c run.Call, t tool.Pre
 			return b, err
 		}
 	}
-	diff, err = t.Preview(limited, input, read)
+	see := tool.View{Read: read}
+	if show := p.git.Preview(s, at.Dir); show != nil {
+		see.Git = func(ctx context.Context, name string, input json.RawMessage) (string, error) {
+			shown, err := show(ctx, name, input)
+			files.Note(shown.Seen)
+			return shown.Text, err
+		}
+	}
+	diff, err = t.Preview(limited, input, see)
+	if limited.Err() != nil && ctx.Err() == nil {
+		err = fmt.Errorf("it took longer than %s", previewTime)
+	}
 	return diff, files.Digest(), err
 }
 

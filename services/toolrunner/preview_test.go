@@ -170,12 +170,12 @@ func TestPreviewOfEdit(t *testing.T) {
 		t.Run("PLUS-14 "+name, func(t *testing.T) {
 			t.Parallel()
 			found, _ := all.Get(c.tool)
-			got, err := found.(tool.Previewer).Preview(context.Background(), json.RawMessage(c.args), func(string) ([]byte, error) {
+			got, err := found.(tool.Previewer).Preview(context.Background(), json.RawMessage(c.args), tool.View{Read: func(string) ([]byte, error) {
 				if c.file == "-" {
 					return nil, fs.ErrNotExist
 				}
 				return []byte(c.file), nil
-			})
+			}})
 			if got != c.want || (err != nil) != (c.fault != "") || err != nil && !strings.Contains(err.Error(), c.fault) {
 				t.Errorf("got %q, %v, want %q", got, err, c.want)
 			}

@@ -126,7 +126,7 @@ func New(cfg Config) (*Role, error) {
 	results := capture.Results{Blobs: cfg.Blobs, Mask: cfg.Mask, Instance: cfg.Instance}
 	r.capture = capturer{results: results, artifacts: cfg.Artifacts, hooks: cfg.Hooks, tools: known}
 	r.preview = previewer{ledger: cfg.Ledger, blobs: cfg.Blobs, workspaces: cfg.Workspaces, root: cfg.Sandboxes.Root(),
-		tools: known, inputs: args, mask: cfg.Mask}
+		tools: known, inputs: args, git: cfg.Git, mask: cfg.Mask}
 	r.finish = finisher{ledger: cfg.Ledger, timers: cfg.Timers, files: cfg.Files}
 	return r, nil
 }
@@ -140,6 +140,9 @@ func (r *Role) Event(ctx context.Context, h runlog.ReceivedEvent) error {
 	case events.GateOpened:
 		return r.preview.serve(ctx, h)
 	case events.StepClaimed:
+		return r.cfg.Checks.Step(ctx, h.State, h.Step)
+	case events.GateApproved, events.GateRejected, events.GateExpired:
+		// A person may have decided a check; of another gate none is due.
 		return r.cfg.Checks.Step(ctx, h.State, h.Step)
 	default:
 		return r.serve(ctx, h.Run, h.Call, h.State, h.Deliveries)

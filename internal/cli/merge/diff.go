@@ -18,6 +18,7 @@ import (
 type diffCommand struct {
 	*app.App
 	stat bool
+	step string
 }
 
 // Diff makes inspan diff.
@@ -26,15 +27,22 @@ func Diff(a *app.App) *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "diff RUN", Short: "Show what a run changed in its copy of the repository", Args: app.Args(1),
 		Long: `Prints what a run changed since it began, in the form that git apply reads: what was not committed when it began is not in it.
-Nothing is fetched into the repository of this directory, and nothing is changed.`,
-		Example: "  inspan diff run-k3v9x2m1qa\n  inspan diff run-k3v9x2m1qa --stat\n  inspan diff run-k3v9x2m1qa --json | jq -r '.paths[]'",
+Nothing is fetched into the repository of this directory, and nothing is changed.
+
+With --step it prints what the calls of edit, write and apply_patch of one step changed, from the events of the run, whether it has ended or
+not. What commands changed is in no event: the calls that may have changed more are named.`,
+		Example: "  inspan diff run-k3v9x2m1qa\n  inspan diff run-k3v9x2m1qa --step build\n  inspan diff run-k3v9x2m1qa --stat\n  inspan diff run-k3v9x2m1qa --json | jq -r '.paths[]'",
 		RunE:    stored(a, c.run),
 	}
+	cmd.Flags().StringVar(&c.step, "step", "", "only what the calls of this step changed: its name, or its number in the plan")
 	cmd.Flags().BoolVar(&c.stat, "stat", false, "only the names of the files, and how much of each changed")
 	return cmd
 }
 
 func (a *diffCommand) run(ctx context.Context, c *client.Client, args []string) (err error) {
+	if a.step != "" {
+		return a.ofStep(ctx, c, args[0])
+	}
 	m, err := find(ctx, a.App, c, args[0])
 	if errors.Is(err, git.ErrNothing) && !a.JSON {
 		return nil
@@ -67,6 +75,13 @@ func (a *diffCommand) run(ctx context.Context, c *client.Client, args []string) 
 		_, err = a.Out.Write(text.Bytes())
 		return err
 	}
-	_, err = fmt.Fprintln(a.Out, terminal.Sanitize(text.String())) // an agent wrote it
-	return err
+	a.print(text.String())
+	return nil
+}
+
+// print prints a diff on a terminal, without what a terminal acts on: an agent wrote it.
+func (a *diffCommand) print(diff string) {
+	for _, l := range terminal.Diff(diff, a.Paint(), len(diff)+1) {
+		fmt.Fprintln(a.Out, l)
+	}
 }

@@ -23,6 +23,7 @@ import (
 	"github.com/inspan/inspan/internal/station"
 	"github.com/inspan/inspan/pkg/client"
 	"github.com/inspan/inspan/pkg/events"
+	"github.com/inspan/inspan/pkg/run"
 )
 
 // mergeCommand is inspan merge.
@@ -30,8 +31,11 @@ type mergeCommand struct {
 	*app.App
 	into   string
 	squash bool
-	// plain is true where the files are in no repository, undo where the changes are taken out again.
-	plain, undo bool
+	// unchecked takes files, too, that acceptance checks have not passed on.
+	unchecked bool
+	// plain is true where the files are in no repository, undo where the changes are taken out again, with force also
+	// where somebody changed the same places.
+	plain, undo, force bool
 }
 
 // Merge makes inspan merge.
@@ -45,12 +49,15 @@ is the newest run that worked on a copy of this repository, or the newest of the
 committed would be overwritten, nothing is merged: the branch is there then, to be merged with git.
 
 With --squash only what the run changed is put into the working tree, and nothing is committed. The same is done without --squash
-where the run began with changes that are still not committed, and a merge would overwrite them. Hooks of the repository do not run.`,
+where the run began with changes that are still not committed, and a merge would overwrite them. Hooks of the repository do not run.
+
+Where acceptance checks decide about the run, its branch is merged only if its files are those that the checks passed on.`,
 		Example: "  inspan merge run-k3v9x2m1qa\n  inspan merge run-k3v9x2m1qa --squash\n  inspan merge run-k3v9x2m1qa --into next",
 		RunE:    stored(a, c.run),
 	}
 	cmd.Flags().StringVar(&c.into, "into", "", "branch to merge into; the one that is checked out if not given")
 	cmd.Flags().BoolVar(&c.squash, "squash", false, "change the files and commit nothing")
+	cmd.Flags().BoolVar(&c.unchecked, "unchecked", false, "merge although the acceptance checks of the run did not pass on these files")
 	return cmd
 }
 
@@ -113,6 +120,9 @@ type made struct {
 	scope, branch string
 	// base is the commit that the run began at; empty where that is not known.
 	base string
+	// run that was named, nil where a session was; session is that of either.
+	run     *run.State
+	session string
 }
 
 // find finds what a run, or the runs of a session, made.
@@ -121,7 +131,7 @@ func find(ctx context.Context, a *app.App, c *client.Client, id string) (made, e
 	if errors.Is(err, client.ErrNotFound) {
 		if _, e := c.Sessions().Get(ctx, id); e == nil {
 			base, err := sessionBase(ctx, c, id)
-			return made{scope: "session/" + id, branch: workcopy.BranchPrefix + id, base: base}, err
+			return made{scope: "session/" + id, branch: workcopy.BranchPrefix + id, base: base, session: id}, err
 		}
 	}
 	if err != nil {
@@ -133,7 +143,7 @@ func find(ctx context.Context, a *app.App, c *client.Client, id string) (made, e
 	if !s.Status.Ended() {
 		return made{}, app.Exit(app.ExitPaused, fmt.Errorf("run %s has not ended, it is %s: %s", id, s.Status, goOn(a, id)))
 	}
-	m := made{scope: "run/" + id, branch: workcopy.BranchPrefix + id}
+	m := made{scope: "run/" + id, branch: workcopy.BranchPrefix + id, run: &s, session: s.Created.Session}
 	if s.Created.Session != "" {
 		m.scope, m.branch = "session/"+s.Created.Session, workcopy.BranchPrefix+s.Created.Session
 	}
@@ -216,6 +226,8 @@ type report struct {
 	How    string   `json:"how,omitempty"`
 	Paths  []string `json:"paths"`
 	Diff   string   `json:"diff,omitempty"`
+	// Undone is what inspan undo changed back.
+	Undone *git.Undone `json:"undone,omitempty"`
 }
 
 func (a *mergeCommand) run(ctx context.Context, c *client.Client, args []string) (err error) {
@@ -251,6 +263,10 @@ func (a *mergeCommand) run(ctx context.Context, c *client.Client, args []string)
 	if a.undo {
 		return a.takeOut(ctx, r, m, out)
 	}
+	vouched, err := a.checked(ctx, c, r, m, b.Commit)
+	if err != nil {
+		return err
+	}
 	if a.squash || l == nil {
 		err = a.apply(ctx, r, m, &out)
 	} else {
@@ -258,6 +274,9 @@ func (a *mergeCommand) run(ctx context.Context, c *client.Client, args []string)
 	}
 	if err == nil {
 		err = workcopy.NoteWork(a.OwnStore, workcopy.Taken)
+	}
+	if err == nil && vouched && !a.JSON && (out.How == "merge" || out.How == "squash") {
+		fmt.Fprintln(a.Out, "The checks of the run passed without what else is here: run them again.")
 	}
 	if err == nil && a.JSON {
 		return a.PrintJSON(out)

@@ -7,6 +7,8 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io/fs"
+	"os"
 	"path/filepath"
 
 	"github.com/inspan/inspan/internal/core/call"
@@ -48,8 +50,8 @@ func (c *Calls) For(s run.State, a call.Attempt, at workdir.Dir, begin func(), p
 		return nil
 	}
 	root := c.cfg.Sandboxes.Root()
-	j := gitwork.Job{Dir: filepath.Join(root, filepath.FromSlash(at.Path)), Scope: delivery.Scope(s.Created, s.HarnessID),
-		Call: s.HarnessID + "/" + a.Call.ID, Repo: s.Created.Repo}
+	j := c.job(s, at)
+	j.Scope, j.Call = delivery.Scope(s.Created, s.HarnessID), s.HarnessID+"/"+a.Call.ID
 	if st := s.Step(a.Call.Step); st != nil {
 		j.Agent = st.AssignedAgent
 	}
@@ -73,6 +75,26 @@ func (c *Calls) For(s run.State, a call.Attempt, at workdir.Dir, begin func(), p
 		return err
 	}
 	return fetched{c.cfg.Desk.At(j), c.cfg.Again, s.HarnessID, j.Dir}
+}
+
+// job is where the git work of a run is done, and the repository of its task.
+func (c *Calls) job(s run.State, at workdir.Dir) gitwork.Job {
+	return gitwork.Job{Dir: filepath.Join(c.cfg.Sandboxes.Root(), filepath.FromSlash(at.Path)), Repo: s.Created.Repo}
+}
+
+// Preview shows what git work of a run would change in its workspace; nil where this toolrunner does none.
+func (c *Calls) Preview(s run.State, at workdir.Dir) func(ctx context.Context, name string,
+	input json.RawMessage) (gitwork.Shown, error) {
+	if c.cfg.Desk == nil || s.Created == nil {
+		return nil
+	}
+	return func(ctx context.Context, name string, input json.RawMessage) (gitwork.Shown, error) {
+		j := c.job(s, at)
+		if _, err := os.Stat(j.Dir); errors.Is(err, fs.ErrNotExist) {
+			return gitwork.Shown{}, workdir.ErrMissing
+		}
+		return c.cfg.Desk.Preview(ctx, j, delivery.Base(s), name, input)
+	}
 }
 
 // ephemeral reports whether a run asks for an ephemeral workspace.

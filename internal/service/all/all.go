@@ -34,11 +34,12 @@ type Ports struct {
 	// Tools replaces the built-in ones; nil leaves them.
 	Tools *tool.Registry
 	// The others are as in toolrunner.Deps.
-	Snapshots workspace.Snapshots
-	Machine   string
-	Sandboxes *pool.Opener
-	Git       *git.Git
-	Egress    *egress.Proxy
+	Snapshots    workspace.Snapshots
+	Machine      string
+	Sandboxes    *pool.Opener
+	Git          *git.Git
+	Repositories toolrunner.Repositories
+	Egress       *egress.Proxy
 }
 
 // Host runs roles in this process.
@@ -47,6 +48,7 @@ type Host struct {
 	cfg   service.Config
 	ports Ports
 	tools *toolbox.Toolbox
+	found *pool.Opener // the sandboxes of this machine, once Sandboxes looked for them
 }
 
 // NewHost checks what all roles need. extra tools stand beside the built-in ones.
@@ -67,6 +69,13 @@ func NewHost(cfg service.Config, ports Ports, log zerolog.Logger, metrics *servi
 	}
 	h.Host, err = service.NewHost(cfg.Base, ports.Ports, log, metrics)
 	return h, err
+}
+
+// Sandboxes looks for the sandboxes of this machine, which its toolrunner then need not, and returns the mode of its
+// default. It is called before Run and As.
+func (h *Host) Sandboxes(ctx context.Context) (mode sandbox.Mode, err error) {
+	h.found, mode, err = Sandboxes(ctx, h.cfg)
+	return mode, err
 }
 
 // As is that of service.Host.
@@ -97,7 +106,7 @@ func (h *Host) wire(role events.Service) (service.Wiring, error) {
 	case events.Toolrunner:
 		return toolrunner.Wire(Toolrunner(c), toolrunner.Deps{Tools: h.tools, Snapshots: h.ports.Snapshots,
 			Machine:   h.ports.Machine,
-			Sandboxes: h.ports.Sandboxes, Git: h.ports.Git, Egress: h.ports.Egress})
+			Sandboxes: h.ports.Sandboxes, Found: h.found, Git: h.ports.Git, Repositories: h.ports.Repositories, Egress: h.ports.Egress})
 	case events.Persister:
 		return persister.Wire(persister.Config{Base: c.Base, Archives: c.Archives, Capture: c.Capture}), nil
 	}
@@ -112,7 +121,7 @@ func Toolrunner(c service.Config) toolrunner.Config {
 		GitWork: c.GitWork}
 }
 
-// Boxes picks the sandboxes of this machine, as the toolrunner of a station would.
+// Sandboxes picks the sandboxes of this machine, as the toolrunner of a station would.
 func Sandboxes(ctx context.Context, cfg service.Config) (*pool.Opener, sandbox.Mode, error) {
 	return toolrunner.Sandboxes(ctx, Toolrunner(cfg))
 }

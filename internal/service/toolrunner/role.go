@@ -2,6 +2,7 @@ package toolrunner
 
 import (
 	"context"
+	"encoding/json"
 	"time"
 
 	"github.com/inspan/inspan/internal/capture"
@@ -18,8 +19,18 @@ import (
 	"github.com/inspan/inspan/internal/workspace"
 	"github.com/inspan/inspan/internal/workspace/janitor"
 	"github.com/inspan/inspan/internal/workspace/provision"
+	"github.com/inspan/inspan/pkg/tool"
 	role "github.com/inspan/inspan/services/toolrunner"
 )
+
+// fits reports with an error that a document does not fit a JSON Schema.
+func fits(schema json.RawMessage, document []byte) error {
+	s, err := tool.NewSchema(schema)
+	if err != nil {
+		return err
+	}
+	return s.Check(document)
+}
 
 // runnerParts is what a toolrunner works with besides its ports.
 type runnerParts struct {
@@ -28,6 +39,7 @@ type runnerParts struct {
 	uses     *workspace.Uses
 	keeper   *capture.Keeper
 	desk     *gitwork.Desk
+	checked  checks.Repositories
 	rescue   func(ctx context.Context, scope, dir string) (bool, error)
 	sessions kernel.KV
 	egress   *egress.Proxy
@@ -64,7 +76,7 @@ func newToolrunner(cfg role.Config, p runnerParts) (*role.Role, error) {
 	cfg.Mask = secret.Mask(p.secrets...)
 	cfg.Checks = checks.New(checks.Config{Ledger: cfg.Ledger, Ends: cfg.Ends, Blobs: cfg.Blobs,
 		Workspaces: cfg.Workspaces, Sandboxes: cfg.Sandboxes, Pool: cfg.Pool, Jobs: cfg.Jobs,
-		Git: p.desk, Mask: cfg.Mask})
+		Git: p.checked, Fits: fits, Mask: cfg.Mask})
 	cfg.Output = func(run string, about streaming.About) *streaming.Output {
 		return p.live.Output(run, about, nil, p.secrets...)
 	}

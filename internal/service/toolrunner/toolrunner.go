@@ -3,14 +3,15 @@
 package toolrunner
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 
+	"github.com/inspan/inspan/internal/checks"
 	"github.com/inspan/inspan/internal/egress"
 	"github.com/inspan/inspan/internal/git"
 	"github.com/inspan/inspan/internal/mcp"
 	"github.com/inspan/inspan/internal/mcp/live"
-	"github.com/inspan/inspan/internal/sandbox"
 	"github.com/inspan/inspan/internal/sandbox/pool"
 	"github.com/inspan/inspan/internal/secret"
 	"github.com/inspan/inspan/internal/served"
@@ -39,6 +40,9 @@ type Config struct {
 	service.GitWork
 }
 
+// Repositories are those of checks.Config.
+type Repositories = checks.Repositories
+
 // Deps stand in the place of what the settings name. Each may be nil.
 type Deps struct {
 	// Tools are those that calls run, with what is pinned of MCP servers.
@@ -47,10 +51,14 @@ type Deps struct {
 	Snapshots workspace.Snapshots
 	// Machine names the machine that tools run on, for other toolrunners; empty means the name that it has.
 	Machine string
-	// Boxes opens sandboxes; nil means those of this machine.
+	// Sandboxes takes the place of those of this machine; nil means these.
 	Sandboxes *pool.Opener
+	// Found are those of this machine, where the process has looked for them before; nil has them looked for.
+	Found *pool.Opener
 	// Git runs git for runs; nil means the program of this machine, as it is configured.
 	Git *git.Git
+	// Repositories are those that acceptance checks read; nil means with git.
+	Repositories Repositories
 	// Egress is the proxy for agents that may reach something; nil means that of this machine.
 	Egress *egress.Proxy
 }
@@ -138,12 +146,14 @@ func (h *wiring) role(ctx context.Context, trees *workspace.Trees) (*role.Role, 
 	if err != nil {
 		return nil, err
 	}
-	sandboxes := h.deps.Sandboxes
+	sandboxes := cmp.Or(h.deps.Sandboxes, h.deps.Found)
 	if sandboxes == nil {
-		var mode sandbox.Mode
-		if sandboxes, mode, err = Sandboxes(ctx, h.cfg); err != nil {
+		if sandboxes, _, err = Sandboxes(ctx, h.cfg); err != nil {
 			return nil, err
 		}
+	}
+	if h.deps.Sandboxes == nil {
+		mode := sandboxes.Mode(events.Sandbox{})
 		h.in.Log.Info().Str("sandbox", string(mode)).Str("workspace", h.cfg.Workspace).Msg("tools run here")
 	}
 	masked := h.in.Masked
@@ -156,6 +166,10 @@ func (h *wiring) role(ctx context.Context, trees *workspace.Trees) (*role.Role, 
 		return nil, fmt.Errorf("git work: %w", err)
 	}
 	h.tellIsolation(ctx, desk)
+	checked := h.deps.Repositories
+	if checked == nil && desk != nil {
+		checked = desk
+	}
 	masked = append(append(append([]secret.Value(nil), masked...), more...), keys...)
 	out, err := h.egress()
 	if err != nil {
@@ -175,7 +189,7 @@ func (h *wiring) role(ctx context.Context, trees *workspace.Trees) (*role.Role, 
 	r, err := newToolrunner(role.Config{Ledger: h.in.Ledger, Timers: p.Timers, Blobs: p.Blobs, Leases: p.Leases,
 		Ends: ends, Tools: tools.Base(),
 		ToolsOf: tools.For, Judges: role.Judges{Hooks: h.in.Asker}, Identity: role.Identity{Instance: h.in.Name, Key: key}},
-		runnerParts{opener: sandboxes, trees: trees, uses: h.uses(trees), keeper: keeper, desk: desk, rescue: h.rescue(desk),
+		runnerParts{opener: sandboxes, trees: trees, uses: h.uses(trees), keeper: keeper, desk: desk, checked: checked, rescue: h.rescue(desk),
 			sessions: p.Sessions, egress: out, live: feed, secrets: masked,
 			servers: live.Limits{Idle: h.cfg.MCPKeep, Most: h.cfg.MCPMost, Bytes: h.cfg.MCPIdleBytes}})
 	if err != nil {

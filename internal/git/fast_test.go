@@ -1,0 +1,5 @@
+//go:build !slow
+
+package git_test
+
+const slow = false

@@ -1,0 +1,5 @@
+//go:build slow
+
+package gitwork_test
+
+const slow = true
