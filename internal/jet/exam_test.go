@@ -41,7 +41,7 @@ func post(t *testing.T) kerneltest.Post {
 	const ackWait = 1500 * time.Millisecond
 	_, s := one(t, jet.ApplyOptions{AckWait: ackWait})
 	return kerneltest.Post{Station: s.Name(), Journal: s.Journal(), Other: s.JournalFor(kerneltest.CounterAggregate),
-		Inbox: s.Inbox(), Timers: s.Timers(), OtherTimers: s.TimersFor(kerneltest.CounterAggregate), Publish: s.Publish, AckWait: ackWait}
+		Inbox: s.Inbox(), Timers: s.Timers(), TimersFor: s.TimersFor, Publish: s.Publish, AckWait: ackWait}
 }
 
 func TestShelfExam(t *testing.T) {

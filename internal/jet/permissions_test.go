@@ -6,6 +6,7 @@ import (
 	"encoding/hex"
 	"errors"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -128,8 +129,12 @@ func works(t *testing.T, s *natsserver.Server, role events.Service) {
 	}
 	writes(t, st, role, id)
 	for _, family := range topology.SubscriptionsOf(role).Timers {
+		timers := st.Timers()
+		if aggregate, own, ok := strings.Cut(family, "-"); ok {
+			timers, family = st.TimersFor(aggregate), own
+		}
 		for _, at := range []time.Time{time.Now().Add(-time.Second), time.Now().Add(time.Hour)} {
-			if err := st.Timers().Set(within(t), id, family+".x", at); err != nil {
+			if err := timers.Set(within(t), id, family+".x", at); err != nil {
 				t.Errorf("timer: %v", err)
 			}
 		}

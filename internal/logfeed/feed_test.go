@@ -58,7 +58,7 @@ func TestInboxExam(t *testing.T) {
 	kerneltest.Inbox(t, func(t *testing.T) kerneltest.Post {
 		f, s, _ := open(t, nil)
 		return kerneltest.Post{Station: s.Name(), Journal: s.Journal(), Other: s.JournalFor(kerneltest.CounterAggregate),
-			Inbox: f, Timers: s.Timers(), OtherTimers: s.TimersFor(kerneltest.CounterAggregate), Publish: s.Publish, AckWait: ackWait}
+			Inbox: f, Timers: s.Timers(), TimersFor: s.TimersFor, Publish: s.Publish, AckWait: ackWait}
 	})
 }
 

@@ -24,7 +24,7 @@ func open(t *testing.T, cfg mem.Config) *mem.Station {
 func post(t *testing.T) kerneltest.Post {
 	s := open(t, mem.Config{AckWait: 200 * time.Millisecond})
 	return kerneltest.Post{Station: s.Name(), Journal: s.Journal(), Other: s.JournalFor(kerneltest.CounterAggregate),
-		Inbox: s.Inbox(), Timers: s.Timers(), OtherTimers: s.TimersFor(kerneltest.CounterAggregate), Publish: s.Publish, AckWait: 200 * time.Millisecond}
+		Inbox: s.Inbox(), Timers: s.Timers(), TimersFor: s.TimersFor, Publish: s.Publish, AckWait: 200 * time.Millisecond}
 }
 
 func TestJournal(t *testing.T) {

@@ -11,6 +11,7 @@ import (
 	"strings"
 
 	"github.com/inspan/inspan/internal/kernel"
+	"github.com/inspan/inspan/internal/schedule"
 	"github.com/inspan/inspan/internal/session"
 	"github.com/inspan/inspan/internal/workspace/treelog"
 	"github.com/inspan/inspan/pkg/events"
@@ -40,13 +41,23 @@ type aggregate[S any] struct {
 	shown func(row []byte) (events uint64, ok bool)
 }
 
-// aggregates makes the rows of sessions and of workspaces again.
+// aggregates makes the rows of sessions, schedules and workspaces again.
 func (r *rebuild) aggregates(ctx context.Context) error {
 	err := rows(ctx, r, aggregate[session.State]{Aggregate: session.Aggregate(), Rows: r.cfg.Sessions,
 		author: events.Planner, count: r.rep.Sessions, prefix: session.RowPrefix, id: func(rest string) string { return rest },
 		key: func(s session.State) string { return session.RowKey(s.ID) }, row: session.Row,
 		shown: func(row []byte) (uint64, bool) {
 			s, _, ok := session.FromRow(row)
+			return s.Sequence, ok
+		}})
+	if err != nil {
+		return err
+	}
+	err = rows(ctx, r, aggregate[schedule.State]{Aggregate: schedule.Aggregate(), Rows: r.cfg.Schedules,
+		author: events.Planner, count: r.rep.Schedules, prefix: schedule.RowPrefix, id: func(rest string) string { return rest },
+		key: func(s schedule.State) string { return schedule.RowKey(s.ID) }, row: schedule.Row,
+		shown: func(row []byte) (uint64, bool) {
+			s, _, ok := schedule.FromRow(row)
 			return s.Sequence, ok
 		}})
 	if err != nil {

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/inspan/inspan/internal/core/call"
+	"github.com/inspan/inspan/internal/core/child"
 	"github.com/inspan/inspan/internal/core/delivery"
 	"github.com/inspan/inspan/internal/core/gate"
 	"github.com/inspan/inspan/internal/core/lifecycle"
@@ -138,10 +139,24 @@ var plannerRules = []rule{
 			return decided(lifecycle.Rejected(d.s, d.f.Time))
 		case d.s.Held != nil || len(p.Hooks) > 0:
 			return taken() // a hook stopped it
+		case p.Parent:
+			return taken() // it follows another run
 		case p.Input == 0 && d.s.GivenUp() != nil:
 			return decided(lifecycle.Interrupted(d.s))
 		}
 		return decided(lifecycle.Pause(d.s, d.f.Time, lifecycle.Wish{By: p.By, Reason: p.Reason, Input: p.Input}))
+	}),
+	on(func(d deciding, p *events.RunStoppingData) ([]events.Payload, bool, error) {
+		switch p.FinishReason {
+		case events.FinishTimeout:
+			return decided(lifecycle.Timeout(d.s, d.f.Time))
+		case events.FinishExpired:
+			return decided(lifecycle.Rejected(d.s, d.f.Time))
+		}
+		return taken() // somebody stopped it
+	}),
+	on(func(d deciding, p *events.ChildSpawnedData) ([]events.Payload, bool, error) {
+		return decided(child.Next(d.s, d.f.Time, func(string, string, int) string { return p.Child }), nil)
 	}),
 	on(func(d deciding, p *events.RunResumedData) ([]events.Payload, bool, error) {
 		return decided(lifecycle.Resume(d.s, lifecycle.Wish{By: p.By, Input: p.Input}))
@@ -157,7 +172,7 @@ func given(steps []events.PlanStep) *events.TaskPlan {
 	for _, st := range steps {
 		if st.Kind == "" {
 			p.Steps = append(p.Steps, events.TaskStep{ID: st.ID, Description: st.Description, Agent: st.Agent,
-				Dependencies: st.Dependencies, Critical: st.Critical})
+				Dependencies: st.Dependencies, Critical: st.Critical, Child: st.Child, Accept: st.Accept})
 		}
 	}
 	return p
@@ -165,6 +180,8 @@ func given(steps []events.PlanStep) *events.TaskPlan {
 
 func (d deciding) failed(p *events.RunFailedData) (say []events.Payload, again bool, err error) {
 	switch {
+	case d.s.Stopping != nil:
+		say, err = lifecycle.Stopped(d.s, d.f.Time)
 	case p.FinishReason == events.FinishStep:
 		say, err = lifecycle.Progress(d.s, d.f.Time)
 	case p.FinishReason == events.FinishTimeout:

@@ -47,6 +47,11 @@ type Ports struct {
 	// names a session only shares its directory.
 	SessionLog kernel.Journal
 	Sessions   kernel.KV
+	// ScheduleLog is the log of the schedules, whose rows are in Sessions; nil knows none. ScheduleTimers are their timers,
+	// and ScheduleClock is what their times are compared with; nil means time.Now.
+	ScheduleLog    kernel.Journal
+	ScheduleTimers kernel.Timers
+	ScheduleClock  func() time.Time
 	// TreeLog is the log of the workspaces. Trees holds the views of it, published branches and the toolrunners that
 	// run; both are nil where working trees stay on their machine.
 	TreeLog kernel.Journal
@@ -95,6 +100,8 @@ type Wiring struct {
 // Work is a role that was made, and what goes on beside it.
 type Work struct {
 	Role runlog.Role
+	// Others take what is received of aggregates that are no runs.
+	Others []kernel.Handler
 	// DefaultWorkers has the role handle as many messages at a time as it always does, whatever the settings say.
 	DefaultWorkers bool
 	// Checks are conditions under which the role takes messages, besides the policy.
@@ -205,7 +212,8 @@ func (h *Host) Run(ctx context.Context, w Wiring) error {
 		workers = topology.SubscriptionsOf(role).Workers
 	}
 	stand := h.standing(role, in.Log, work.Checks)
-	loop, err := kernel.NewLoop(kernel.LoopConfig{Handlers: []kernel.Handler{runlog.Handle(in.Ledger, work.Role)},
+	handlers := append([]kernel.Handler{runlog.Handle(in.Ledger, work.Role)}, work.Others...)
+	loop, err := kernel.NewLoop(kernel.LoopConfig{Handlers: handlers,
 		Inbox: stand.inbox(h.ports.Inbox), Refusals: h.ports.Refusals,
 		Log: in.Log, Workers: workers, Observe: h.metrics.Observe(role)})
 	if err != nil {
@@ -348,9 +356,14 @@ func (in *Instance) StationKey(ctx context.Context, configured secret.Value) ([]
 	if !configured.Empty() {
 		return []byte(configured.Reveal()), nil
 	}
-	err := in.Ports.Config.Create(ctx, topology.StationKeyKey, []byte(in.RandomID(32)))
+	return in.Key(ctx, topology.StationKeyKey)
+}
+
+// Key returns a key that is kept in the station's configuration, made by whoever came first.
+func (in *Instance) Key(ctx context.Context, name string) ([]byte, error) {
+	err := in.Ports.Config.Create(ctx, name, []byte(in.RandomID(32)))
 	if err != nil && !errors.Is(err, kernel.ErrExists) {
 		return nil, fmt.Errorf("station key: %w", err)
 	}
-	return in.Ports.Config.Get(ctx, topology.StationKeyKey)
+	return in.Ports.Config.Get(ctx, name)
 }

@@ -86,9 +86,10 @@ func Alone(local *sqlitestore.Station) service.Ports {
 	return service.Ports{Journal: local.Journal(), Inbox: local.Inbox(), Timers: local.Timers(), Blobs: local.Blobs(),
 		State: state, Local: state,
 		Config: local.KV(topology.ConfigBucket), SessionLog: local.JournalFor(events.SessionAggregate),
-		Sessions: local.KV(topology.SessionBucket),
-		TreeLog:  local.JournalFor(events.WorkspaceAggregate),
-		Trees:    local.KV(topology.TreeBucket), Leases: local.Leases(), Live: local.Live(), Retained: local.Live(),
+		Sessions:    local.KV(topology.SessionBucket),
+		ScheduleLog: local.JournalFor(events.ScheduleAggregate), ScheduleTimers: local.TimersFor(events.ScheduleAggregate),
+		TreeLog: local.JournalFor(events.WorkspaceAggregate),
+		Trees:   local.KV(topology.TreeBucket), Leases: local.Leases(), Live: local.Live(), Retained: local.Live(),
 		AnswerSoFar: local.AnswerSoFar, Refusals: local.Refusals(),
 		OnEnd: local.OnEnd, Durability: sqlitestore.Durability}
 }

@@ -101,7 +101,8 @@ func (b Buckets) stores(station string, role events.Service) []string {
 	objects := []string{"$O." + b.Files + ".C.>", "$O." + b.Files + ".M.>"}
 	switch role {
 	case events.Planner:
-		return append(objects, configKey(station, DurabilityKey), configKey(station, DamageKey), "$KV."+SessionBucket+"."+
+		key := configKey(station, ChildKeyKey)
+		return append(objects, key, "$JS.API.DIRECT.GET."+KVStream(ConfigBucket)+"."+key, configKey(station, DurabilityKey), configKey(station, DamageKey), "$KV."+SessionBucket+"."+
 			station+".>",
 			"$KV."+b.State+"."+station+"."+OrchestratorKeys+"*", "$KV."+b.State+"."+station+"."+WorkflowKeys+"*")
 	case events.Executor:
@@ -141,6 +142,8 @@ const (
 	PolicyKey = "policy"
 	// StationKeyKey holds the key of idempotency keys where none is configured. Only toolrunners may read it.
 	StationKeyKey = "key.idempotency"
+	// ChildKeyKey holds the key that the ids of child runs are derived with. Only planners may read it.
+	ChildKeyKey = "key.children"
 )
 
 func configKey(station, key string) string { return "$KV." + ConfigBucket + "." + station + "." + key }
@@ -173,7 +176,8 @@ func (b Buckets) UserPermissions(station, approver string, rights ...Right) (pub
 	s := "station." + station + "."
 	subscribe = []string{peopleInbox}
 	if slices.Contains(rights, MayDispatch) {
-		publish = append(publish, s+"task", s+"task.*", s+"run.*.control", s+"session.*.control", s+"session.*.sweep")
+		publish = append(publish, s+"task", s+"task.*", s+"run.*.control", s+"session.*.control", s+"session.*.sweep",
+			s+"schedule.*.control")
 	}
 	if slices.Contains(rights, MayApprove) {
 		if approver == "" {

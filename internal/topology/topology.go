@@ -36,6 +36,9 @@ const (
 	TreeBucket = "harness-trees"
 )
 
+// ScheduleTimers is the family of the timers of schedules.
+const ScheduleTimers = events.ScheduleAggregate + "-fire"
+
 // LeaseTerm is how long an instance counts as alive after its last renewal; it renews three times in that time.
 const LeaseTerm = 15 * time.Second
 
@@ -64,16 +67,18 @@ var hearing = []Subscriptions{
 	{
 		Role: events.Planner,
 		Events: []events.Kind{events.RunCreated, events.PlanDeferred, events.PlanAnswered, events.StepFinished,
-			events.StepFailed, events.GateRejected, events.GateExpired, events.RunResumed, events.TurnDeferred},
-		Inputs: []string{"task", "task.*", "run.*.control", "session.*.control"},
+			events.StepFailed, events.GateRejected, events.GateExpired, events.RunResumed, events.TurnDeferred,
+			events.StepAllowed, events.RunCompleted, events.RunFailed},
+		Inputs: []string{"task", "task.*", "run.*.control", "session.*.control",
+			"schedule.*.control"},
 		// tasks may wait for their turn; a stop may not wait for them
-		Apart:   []string{"run.*.control", "session.*.control"},
-		Timers:  []string{"run"},
+		Apart:   []string{"run.*.control", "session.*.control", "schedule.*.control"},
+		Timers:  []string{"run", ScheduleTimers},
 		Workers: 32,
 	},
 	{
 		Role:    events.Gatekeeper,
-		Events:  []events.Kind{events.StepReady, events.TurnFinished, events.RunResumed},
+		Events:  []events.Kind{events.StepReady, events.TurnFinished, events.RunResumed, events.CheckPassed},
 		Inputs:  []string{"run.*.gate.*", "run.*.gate.*.*"},
 		Timers:  []string{"gate"},
 		Workers: 32,
@@ -81,13 +86,15 @@ var hearing = []Subscriptions{
 	{
 		Role: events.Executor,
 		Events: []events.Kind{events.RunCreated, events.PlanRequested, events.StepAllowed, events.CallFinished,
-			events.CallFailed, events.CallRefused, events.RunResumed, events.CheckPassed, events.CheckFailed},
+			events.CallFailed, events.CallRefused, events.RunResumed, events.CheckPassed, events.CheckFailed,
+			events.ChildFinished},
 		Timers:  []string{"turn"},
 		Workers: 64,
 	},
 	{
-		Role:    events.Toolrunner,
-		Events:  []events.Kind{events.CallAllowed, events.GateOpened, events.StepClaimed},
+		Role: events.Toolrunner,
+		Events: []events.Kind{events.CallAllowed, events.GateOpened, events.StepClaimed, events.GateApproved,
+			events.GateRejected, events.GateExpired},
 		Inputs:  []string{"session.*.sweep"},
 		Timers:  []string{"call"},
 		Workers: 32,

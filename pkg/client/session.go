@@ -69,33 +69,11 @@ func (ss Sessions) Control(ctx context.Context, id string, ctl events.SessionCon
 	if err := events.CheckID("session", id); err != nil {
 		return events.Session{}, err
 	}
-	input, letters, err := publisher{ss.c}.send(ctx, events.SessionSubject(ss.c.st.Name(), id), ctl)
-	if err != nil {
-		return events.Session{}, err
-	}
-	defer letters.stop()
-	for wait := firstLook; ; wait = min(2*wait, quietMost) {
-		e, err := ss.get(ctx, id)
-		if err == nil && e.Took(input) {
-			return e, nil
-		}
-		if err != nil && ctx.Err() == nil {
-			return e, err
-		}
-		select {
-		case d := <-letters.come:
-			return e, refused(d)
-		case <-time.After(wait):
-			if d, ok := letters.look(ctx); ok {
-				return e, refused(d)
-			}
-		case <-ctx.Done():
-			return e, fmt.Errorf("session %s: stored, but station %s has not answered yet: it will when its services run, inspan doctor says which do: %w", id, ss.c.st.Name(), context.Cause(ctx))
-		}
-	}
+	return controlled(ctx, ss.c, "session "+id, events.SessionSubject(ss.c.st.Name(), id), ctl,
+		func(ctx context.Context) (events.Session, error) { return ss.get(ctx, id) }, events.Session.Took)
 }
 
-// firstLook is how soon a session is looked at after something was said to it.
+// firstLook is how soon it is looked whether a control was carried out.
 const firstLook = 10 * time.Millisecond
 
 // Start makes a session, or opens one again that was paused or ended, and returns it (SESS-6). Settings that are

@@ -64,13 +64,14 @@ func (r *Role) read(ctx context.Context, s run.State) (*events.PlanMadeData, err
 		}
 	}
 	if s.Planning.FinishReason == events.FinishLength {
-		return nil, kernel.Refuse("bad_plan", "use fewer steps and shorter descriptions", "the answer was cut at the model's output limit")
+		return nil, kernel.Refuse("bad_plan", "use fewer steps and shorter descriptions",
+			"the answer was cut at the model's output limit")
 	}
 	var p events.TaskPlan
 	if err := ce.Strict(text, &p); err != nil {
 		return nil, kernel.Refuse("bad_plan", "the model must answer with the plan's JSON", "%v", err)
 	}
-	if err := withoutGit(p.Steps); err != nil {
+	if err := ofModel(p.Steps); err != nil {
 		return nil, err
 	}
 	made := &events.PlanMadeData{Event: "plan_made", TaskID: s.TaskID, Origin: events.OriginModel,
@@ -78,9 +79,14 @@ func (r *Role) read(ctx context.Context, s run.State) (*events.PlanMadeData, err
 	return made, r.complete(ctx, s.Created, made)
 }
 
-// withoutGit refuses git settings in a plan of a model: it must not decide what a person is asked about.
-func withoutGit(steps []events.TaskStep) error {
+// ofModel refuses what a plan of a model may not have: git settings, because it must not decide what a person is asked
+// about, and checks, because no guard judges their commands.
+func ofModel(steps []events.TaskStep) error {
 	for _, st := range steps {
+		if st.Accept != nil {
+			return kernel.Refuse("bad_plan", "leave accept out",
+				"plan step %q: a model cannot set accept, the checks of a step", st.ID)
+		}
 		if st.Git != nil {
 			return kernel.Refuse("bad_plan", "leave git out", "plan step %q: a model cannot set git for a step", st.ID)
 		}

@@ -57,18 +57,23 @@ type Config struct {
 	// directory.
 	Sessions *Sessions
 	Blobs    kernel.Blobs
+	// Schedules holds the schedules; nil knows none.
+	Schedules *Schedules
 	// Prices of models; a run keeps those of its own when it begins.
 	Prices budget.Table
 	// LongRunning is how long a task must be thought to take to be long-running; 0 means route.Threshold.
 	LongRunning time.Duration
+	// ChildKey derives the ids of child runs, so that no one else can guess them.
+	ChildKey []byte
 	// Hooks asks those who are to be asked at the start and at the end of a run; nil lets every hook of an agent block.
 	Hooks *hooks.Asker
 }
 
 // Role is the planner.
 type Role struct {
-	cfg    Config
-	intake *intake
+	cfg       Config
+	intake    *intake
+	schedules *Scheduler
 }
 
 var _ runlog.Role = (*Role)(nil)
@@ -88,10 +93,13 @@ func New(cfg Config) (*Role, error) {
 	default:
 		return nil, fmt.Errorf("isolation mode %q: want per_workflow, per_run or shared", cfg.Isolation)
 	}
-	if err := cfg.checkLongRunning(); err != nil {
+	err := cfg.checkLongRunning()
+	if err != nil {
 		return nil, err
 	}
-	return &Role{cfg: cfg, intake: newIntake(cfg)}, nil
+	r := &Role{cfg: cfg, intake: newIntake(cfg)}
+	r.schedules, err = newScheduler(r)
+	return r, err
 }
 
 // Service implements runlog.Role.
@@ -153,7 +161,12 @@ func (r *Role) Event(ctx context.Context, h runlog.ReceivedEvent) error {
 	}
 	decide := lifecycle.Progress
 	switch h.Kind {
+	case events.StepAllowed, events.RunCompleted, events.RunFailed:
+		return r.kin(ctx, h)
 	case events.RunCreated:
+		if err := r.kin(ctx, h); err != nil {
+			return err
+		}
 		return r.born(ctx, h)
 	case events.PlanAnswered:
 		_, err := r.fromModel(ctx, h.State)
@@ -164,14 +177,17 @@ func (r *Role) Event(ctx context.Context, h runlog.ReceivedEvent) error {
 		decide = func(s run.State, _ time.Time) ([]events.Payload, error) { return lifecycle.Interrupted(s) }
 	default: // whatever else happened, the plan may go on
 	}
-	_, err := r.write(ctx, h.Run, decide)
-	return err
+	w, err := r.write(ctx, h.Run, decide)
+	return r.following(ctx, w, err)
 }
 
-// Due implements runlog.Role: the run's time is up.
-func (r *Role) Due(ctx context.Context, runID, _, _ string, _ run.State) error {
+// Due implements runlog.Role: the run's time is up, or its children are to be looked at.
+func (r *Role) Due(ctx context.Context, runID, _, id string, _ run.State) error {
+	if id == childTimer {
+		return r.tend(ctx, runID)
+	}
 	w, err := r.write(ctx, runID, lifecycle.Timeout)
-	if err != nil {
+	if err = r.following(ctx, w, err); err != nil {
 		return err
 	}
 	return r.setDeadline(ctx, w.State) // it came early: look again
@@ -240,7 +256,7 @@ func (r *Role) control(ctx context.Context, m kernel.Message, runID string) erro
 		return named(runID, kernel.Refuse("bad_input", meant(c.Action, known)+"the actions are "+strings.Join(known, ", "),
 			"unknown action %q", c.Action))
 	}
-	_, err = r.write(ctx, runID, func(s run.State, now time.Time) ([]events.Payload, error) {
+	w, err := r.write(ctx, runID, func(s run.State, now time.Time) ([]events.Payload, error) {
 		if s.Sequence == 0 {
 			return nil, named(runID, kernel.Refuse("unknown_run", "inspan runs lists the runs of the station", "there is no run %q", runID))
 		}
@@ -250,7 +266,7 @@ func (r *Role) control(ctx context.Context, m kernel.Message, runID string) erro
 		return named(runID, kernel.Refuse("bad_move", "inspan inspect "+runID+" shows where it stands", "%s: %v", c.Action,
 			move))
 	}
-	return err
+	return r.following(ctx, w, err)
 }
 
 // meant is the beginning of a hint: the nearest known word, if one is near.

@@ -52,7 +52,8 @@ func (r *Role) revision(ctx context.Context, runID string, c events.Control, inp
 // check names it.
 func (r *Role) named(ctx context.Context, s run.State, p *events.TaskPlan) (map[string]events.Agent, error) {
 	var found map[string]events.Agent
-	for _, st := range p.PlanSteps(s.AgentName) {
+	steps := p.PlanSteps(s.AgentName)
+	for _, st := range steps {
 		if _, pinned := s.Agents[st.Agent]; pinned || !events.ValidID(st.Agent) {
 			continue
 		}
@@ -68,7 +69,7 @@ func (r *Role) named(ctx context.Context, s run.State, p *events.TaskPlan) (map[
 		}
 		found[st.Agent] = r.fit(a)
 	}
-	return found, checkAccept(s.Created, found)
+	return found, checkAccept(s.Created, found, steps...)
 }
 
 // refuseRevision says why a plan is not revised, and what to do.

@@ -300,7 +300,9 @@ func (r *Role) steerRuns(ctx context.Context, w session.Wish) error {
 	for _, h := range e.Holders {
 		s, err := r.cfg.Ledger.Fresh(ctx, h.Run)
 		if err == nil && s.Sequence > 0 && s.Created.Session == w.Session && !s.Status.Ended() {
-			_, err = r.write(ctx, h.Run, decide)
+			var w runlog.Written
+			w, err = r.write(ctx, h.Run, decide)
+			err = r.following(ctx, w, err)
 		}
 		if _, move := errors.AsType[*lifecycle.MoveError](err); move || errors.Is(err, kernel.ErrHeld) {
 			continue // it stands where it was wished to, or nothing can be said to it

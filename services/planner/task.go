@@ -26,10 +26,15 @@ import (
 // task opens the run that a task asks for, or finds that it exists.
 func (r *Role) task(ctx context.Context, m kernel.Message) error {
 	t, env, err := readTask(m)
-	if err == nil {
-		err = checkPlacement(t)
-	}
 	if err != nil {
+		return err
+	}
+	return r.open(ctx, m, t, env, nil)
+}
+
+// open opens the run of a task whose shape was checked. firing is the firing of a schedule that dispatches it, or nil.
+func (r *Role) open(ctx context.Context, m kernel.Message, t events.Task, env ce.Envelope, firing *events.FiringRef) error {
+	if err := checkPlacement(t); err != nil {
 		return err
 	}
 	runID := runIDOf(t.ID, r.cfg.Station, m)
@@ -49,7 +54,7 @@ func (r *Role) task(ctx context.Context, m kernel.Message) error {
 	}
 	created, err := r.pin(ctx, t, env, runID)
 	if created != nil {
-		created.By, created.Project = t.By, projectOf(m)
+		created.By, created.Project, created.Firing = t.By, projectOf(m), firing
 	}
 	if err != nil {
 		return err
@@ -186,10 +191,11 @@ func readTask(m kernel.Message) (events.Task, ce.Envelope, error) {
 		err = errors.New("session_mode goes with session_id")
 	}
 	if err == nil {
-		err = errors.Join(session.CheckMode(t.SessionMode), history.CheckGiven(t.History), t.CheckBriefing())
+		err = errors.Join(session.CheckMode(t.SessionMode), history.CheckGiven(t.History), t.CheckBriefing(),
+			t.CheckFormula())
 	}
 	if err == nil {
-		err = events.CheckBy(t.By)
+		err = errors.Join(events.CheckBy(t.By), notDerived(t.ID))
 	}
 	if project := projectOf(m); err == nil && project != "" {
 		err = events.CheckID("project", project)
@@ -275,7 +281,7 @@ func (r *Role) pin(ctx context.Context, t events.Task, env ce.Envelope, runID st
 		Parent:      t.Parent, Orchestrator: t.Orchestrator, WorkID: t.WorkID, Durability: r.cfg.Durability,
 		TraceParent: env.TraceParent,
 		Repo:        t.Repo, Ref: t.Ref, Stream: t.Stream, Attended: t.Attended, Accept: t.Accept,
-		Handoff: t.Handoff, Mail: t.Mail, Context: told, To: events.Created}
+		Handoff: t.Handoff, Mail: t.Mail, Context: told, Formula: t.Formula, To: events.Created}
 	if err := r.inGit(t, c, runID, events.Session{}); err != nil {
 		return c, err
 	}
@@ -351,7 +357,7 @@ func (r *Role) complete(ctx context.Context, c *events.RunCreatedData, made *eve
 		}
 		known[st.Agent], made.Agents[st.Agent] = true, r.fit(a)
 	}
-	err := checkAccept(c, made.Agents)
+	err := checkAccept(c, made.Agents, made.Steps...)
 	if err != nil {
 		return err
 	}
@@ -363,6 +369,9 @@ func (r *Role) complete(ctx context.Context, c *events.RunCreatedData, made *eve
 		return kernel.Refuse("bad_plan", fault.Hint, "%v", fault)
 	}
 	if err != nil {
+		return err
+	}
+	if err := checkChildren(c, made.Steps, made.Agents); err != nil {
 		return err
 	}
 	if err := delivery.CheckSteps(c, made.Steps); err != nil {

@@ -19,8 +19,9 @@ type Post struct {
 	// Journal may say every kind of event of runs, Other every kind of event of CounterAggregate.
 	Journal, Other kernel.Journal
 	Inbox          kernel.Inbox
-	// Timers are those of runs, OtherTimers those of CounterAggregate.
-	Timers, OtherTimers kernel.Timers
+	// Timers are those of runs, TimersFor gives those of any aggregates.
+	Timers    kernel.Timers
+	TimersFor func(aggregate string) kernel.Timers
 	// Publish says something as an outsider and returns once it is stored. header may be nil.
 	Publish func(ctx context.Context, subject string, data []byte, header map[string]string) error
 	// AckWait of the station; one to two seconds or less keep the exam short.

@@ -1,6 +1,7 @@
 package kerneltest
 
 import (
+	"strings"
 	"testing"
 	"time"
 
@@ -35,6 +36,14 @@ func set(t *testing.T, p Post, run, name string, at time.Time) {
 	}
 }
 
+// familyOf is the aggregate of a family of timers, and its name there: those of other aggregates than runs name theirs.
+func familyOf(family string) (aggregate, own string) {
+	if aggregate, own, ok := strings.Cut(family, "-"); ok {
+		return aggregate, own
+	}
+	return events.RunAggregate, family
+}
+
 func fires(t *testing.T, p Post) {
 	families := 0
 	for _, h := range topology.AllSubscriptions() {
@@ -43,7 +52,10 @@ func fires(t *testing.T, p Post) {
 			id := unique("run")
 			in, stop := listen(t, p, h.Role, 1)
 			at := time.Now().Add(300 * time.Millisecond)
-			set(t, p, id, family+".x-1", at)
+			aggregate, own := familyOf(family)
+			if err := p.TimersFor(aggregate).Set(within(t), id, own+".x-1", at); err != nil {
+				t.Fatalf("set timer %s.x-1 of %s %s: %v", own, aggregate, id, err)
+			}
 			got := await(t, in, "timer %s.x-1 to fire", family)
 			run, fam, name, ok := events.ParseDue(got.subject)
 			if !ok || run != id || fam != family || name != "x-1" || got.subject != events.DueSubject(p.Station, id,
@@ -116,7 +128,7 @@ func refusesUnheard(t *testing.T, p Post) {
 	}
 	for _, h := range topology.AllSubscriptions() {
 		for _, family := range h.Timers {
-			if err := p.OtherTimers.Set(within(t), unique("both"), family+".x", time.Now()); err == nil {
+			if err := p.TimersFor(CounterAggregate).Set(within(t), unique("both"), family+".x", time.Now()); err == nil {
 				t.Errorf("timer %s.x of an aggregate that is no run was taken for one of a run", family)
 			}
 		}

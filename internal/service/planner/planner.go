@@ -13,6 +13,8 @@ import (
 	"github.com/inspan/inspan/internal/core/catalog"
 	"github.com/inspan/inspan/internal/core/prompt"
 	"github.com/inspan/inspan/internal/core/quota"
+	"github.com/inspan/inspan/internal/kernel"
+	"github.com/inspan/inspan/internal/schedule"
 	"github.com/inspan/inspan/internal/service"
 	"github.com/inspan/inspan/internal/topology"
 	"github.com/inspan/inspan/pkg/events"
@@ -41,7 +43,14 @@ func Program() service.Program {
 func Wire(cfg Config) service.Wiring {
 	return service.Wiring{Role: events.Planner, Start: func(ctx context.Context, in *service.Instance) (service.Work, error) {
 		role, err := start(ctx, cfg, in)
-		return service.Work{Role: role}, err
+		if err != nil {
+			return service.Work{}, err
+		}
+		work := service.Work{Role: role}
+		if s := role.Scheduler(); s != nil {
+			work.Others = append(work.Others, kernel.Handle(s.Ledger, kernel.Role[schedule.State](s)))
+		}
+		return work, nil
 	}}
 }
 
@@ -63,7 +72,15 @@ func start(ctx context.Context, cfg Config, in *service.Instance) (*planner.Role
 	if err != nil {
 		return nil, err
 	}
-	return planner.New(planner.Config{Prices: prices.Over(catalog.Prices()), Station: cfg.Station, Ledger: in.Ledger, Timers: p.Timers,
+	schedules, err := schedules(in)
+	if err != nil {
+		return nil, err
+	}
+	key, err := in.Key(ctx, topology.ChildKeyKey)
+	if err != nil {
+		return nil, fmt.Errorf("key of child runs: %w", err)
+	}
+	return planner.New(planner.Config{ChildKey: key, Schedules: schedules, Prices: prices.Over(catalog.Prices()), Station: cfg.Station, Ledger: in.Ledger, Timers: p.Timers,
 		Agents:  &service.Agents{KV: p.Config},
 		Windows: windows.Of, Context: func(context.Context) (string, error) { return operatorText(cfg.Context) },
 		Isolation:  cfg.Isolation,

@@ -1,0 +1,229 @@
+package planner
+
+import (
+	"context"
+	"crypto/hmac"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/inspan/inspan/internal/core/child"
+	"github.com/inspan/inspan/internal/core/lifecycle"
+	"github.com/inspan/inspan/internal/core/plan"
+	"github.com/inspan/inspan/internal/kernel"
+	"github.com/inspan/inspan/internal/runlog"
+	"github.com/inspan/inspan/pkg/events"
+	"github.com/inspan/inspan/pkg/run"
+)
+
+// childTimer is the timer of a run whose children live: should all that brings word of their ends be lost, it is looked
+// at again.
+const childTimer = "children"
+
+// Limits of looking after children.
+const (
+	// minChildLook and maxChildLook bound how long a run with children is not looked at.
+	minChildLook, maxChildLook = time.Minute, time.Hour
+	// maxTended bounds how often a run that changes meanwhile is looked at for one message.
+	maxTended = 64
+)
+
+func (r *Role) childID(parent, step string, attempt int) string {
+	return ChildID(r.cfg.ChildKey, r.cfg.Station, parent, step, attempt)
+}
+
+// ChildID derives the id of a child. Whoever does not have the station's key cannot guess it.
+func ChildID(key []byte, station, parent, step string, attempt int) string {
+	mac := hmac.New(sha256.New, key)
+	fmt.Fprintf(mac, "child|%s|%s|%s|%d", station, parent, step, attempt)
+	return events.ChildPrefix + lower.EncodeToString(mac.Sum(nil)[:16])
+}
+
+// notDerived refuses ids in tasks of outsiders that only planners give: those of children and of firings.
+func notDerived(id string) error {
+	switch {
+	case strings.HasPrefix(id, events.ChildPrefix):
+		return fmt.Errorf("the id %q begins with %s, as only those of child runs do", id, events.ChildPrefix)
+	case strings.HasPrefix(id, events.FiringPrefix):
+		return fmt.Errorf("the id %q begins with %s, as only those of runs of schedules do", id, events.FiringPrefix)
+	}
+	return nil
+}
+
+// tend does what is owed between a run and its children: those that its steps wait for are spawned and begun, those that
+// have ended are settled, all others follow the run, and a run that is stopping ends after the last of them. Whatever is
+// missing of that is done by whoever looks next: all of it follows from the two logs.
+func (r *Role) tend(ctx context.Context, parent string) error {
+	for range maxTended {
+		if _, err := r.cfg.Ledger.Fresh(ctx, parent); err != nil {
+			return err
+		}
+		w, err := r.write(ctx, parent, func(s run.State, now time.Time) ([]events.Payload, error) {
+			if say := child.Next(s, now, r.childID); len(say) > 0 || s.Stopping == nil {
+				return say, nil
+			}
+			return lifecycle.Stopped(s, now)
+		})
+		if err != nil {
+			return err
+		}
+		for _, c := range w.State.Living() {
+			if err := r.tendOne(ctx, w.State, c); err != nil {
+				return fmt.Errorf("child %s of run %s: %w", c.ID, parent, err)
+			}
+		}
+		now, err := r.cfg.Ledger.Fresh(ctx, parent)
+		if err != nil {
+			return err
+		}
+		if now.Sequence == w.State.Sequence { // nothing happened that a child would have to follow
+			return r.wakeForChildren(ctx, now)
+		}
+	}
+	return &kernel.RetryAfter{After: time.Second}
+}
+
+// tendOne does what is owed to one child that lives as far as its parent knows.
+func (r *Role) tendOne(ctx context.Context, parent run.State, c *run.Child) error {
+	s, _, err := r.cfg.Ledger.State(ctx, c.ID)
+	if err != nil {
+		return err
+	}
+	switch {
+	case s.Sequence == 0 && c.Moved:
+		return r.settleChild(ctx, parent.HarnessID, func(p run.State) []events.Payload {
+			return child.Missing(p, c, "the run was moved here while this child lived, and the child was not moved along")
+		})
+	case s.Sequence > 0 && !c.Is(parent.HarnessID, s):
+		return r.settleChild(ctx, parent.HarnessID, func(p run.State) []events.Payload {
+			return child.Missing(p, c, "another run has the id "+c.ID)
+		})
+	case s.Sequence == 0 || s.Status == events.Created || s.Status == events.Running && s.Plan == nil && s.Planning == nil:
+		if s, err = r.bear(ctx, parent, c, s); err != nil {
+			return err
+		}
+	}
+	w, err := r.write(ctx, c.ID, func(s run.State, now time.Time) ([]events.Payload, error) {
+		return child.Follow(parent, s, now)
+	})
+	if err != nil {
+		return err
+	}
+	if len(w.State.Living()) > 0 && len(w.Events) > 0 {
+		if err := r.tend(ctx, c.ID); err != nil {
+			return err
+		}
+		if w.State, err = r.cfg.Ledger.Fresh(ctx, c.ID); err != nil {
+			return err
+		}
+	}
+	if !w.State.Status.Ended() {
+		return nil
+	}
+	return r.settleChild(ctx, parent.HarnessID, func(p run.State) []events.Payload { return child.Settle(p, c, w.State) })
+}
+
+func (r *Role) settleChild(ctx context.Context, parent string, decide func(run.State) []events.Payload) error {
+	_, err := r.write(ctx, parent, func(s run.State, _ time.Time) ([]events.Payload, error) { return decide(s), nil })
+	return err
+}
+
+// bear begins a child, or goes on with a beginning that somebody did not finish.
+func (r *Role) bear(ctx context.Context, parent run.State, c *run.Child, there run.State) (run.State, error) {
+	sum := sha256.Sum256([]byte(parent.HarnessID + "|" + c.ID))
+	created, err := child.Born(parent, c, hex.EncodeToString(sum[:]))
+	if err != nil {
+		return there, err
+	}
+	var made *events.PlanMadeData
+	if created.PlanOrigin == events.OriginSingle {
+		made = plan.Single(created.TaskID, created.Task, created.Agent)
+	}
+	answers, err := r.starting(ctx, there, c.ID, created)
+	if err != nil {
+		return there, err
+	}
+	w, err := r.begin(ctx, c.ID, created, made, answers)
+	if err == nil && w.State.Plan == nil && w.State.Status == events.Running {
+		w, err = r.fromModel(ctx, w.State)
+	}
+	if err != nil {
+		return w.State, err
+	}
+	return w.State, r.setDeadline(ctx, w.State)
+}
+
+// wakeForChildren sets the timer of a run whose children live. The longer they do, the rarer it is looked at.
+func (r *Role) wakeForChildren(ctx context.Context, s run.State) error {
+	living := s.Living()
+	if len(living) == 0 || s.Status.Ended() {
+		return nil
+	}
+	now := time.Now().UTC()
+	after := min(max(minChildLook, now.Sub(living[0].SpawnedAt)), maxChildLook)
+	return r.cfg.Timers.Set(ctx, s.HarnessID, "run."+childTimer, now.Add(after))
+}
+
+// kin looks after the family of a run after one of its events, where it has one.
+func (r *Role) kin(ctx context.Context, h runlog.ReceivedEvent) error {
+	switch h.Kind {
+	case events.StepAllowed:
+		if st := h.State.Step(h.Step); st == nil || st.Child == "" {
+			return nil
+		}
+		return r.tend(ctx, h.Run)
+	case events.RunCreated, events.RunCompleted, events.RunFailed:
+		if h.State.Created == nil {
+			return nil
+		}
+		if f := h.State.Created.Firing; f != nil && h.Kind != events.RunCreated {
+			return r.schedules.ended(ctx, f.Schedule, h.Run)
+		}
+		if h.State.Created.ChildOf == nil {
+			return nil
+		}
+		return r.tend(ctx, h.State.Created.ChildOf.Parent)
+	default: // no other event changes what a family owes
+		return nil
+	}
+}
+
+// following looks after the children of a run that was written to: they follow it.
+func (r *Role) following(ctx context.Context, w runlog.Written, err error) error {
+	if err != nil || len(w.State.Living()) == 0 && w.State.Stopping == nil || w.State.Status.Ended() {
+		return err
+	}
+	return r.tend(ctx, w.State.HarnessID)
+}
+
+// checkChildren refuses steps that cannot be given to a child.
+func checkChildren(c *events.RunCreatedData, steps []events.PlanStep, agents map[string]events.Agent) error {
+	for _, st := range steps {
+		if st.Child == "" {
+			continue
+		}
+		a, known := agents[st.Agent]
+		if !known {
+			a = c.Agents[st.Agent]
+		}
+		var err error
+		switch {
+		case st.Child != events.ChildOwn && st.Child != events.ChildShared:
+			err = fmt.Errorf("child is %.40q: want %s (a new, empty directory) or %s (that of the run)", st.Child, events.ChildOwn,
+				events.ChildShared)
+		case st.Git != nil:
+			err = errors.New("git and child do not go together: a child run does not work in git itself")
+		case c.Git != nil && st.Child == events.ChildOwn:
+			err = errors.New("child \"own\" is not supported in a run that works in git: use \"shared\", or leave it out")
+		case needsGit(c.Accept) || needsGit(a.Accept) || needsGit(st.Accept):
+			err = errors.New("acceptance checks that need git are not supported for a child run")
+		}
+		if err != nil {
+			return kernel.Refuse("bad_plan", "docs/children.md says what a child run may have", "plan step %q: %v", st.ID, err)
+		}
+	}
+	return nil
+}

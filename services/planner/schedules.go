@@ -1,0 +1,324 @@
+package planner
+
+import (
+	"context"
+	"crypto/hmac"
+	"crypto/sha256"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/inspan/inspan/internal/agentfile"
+	"github.com/inspan/inspan/internal/kernel"
+	"github.com/inspan/inspan/internal/schedule"
+	"github.com/inspan/inspan/pkg/events"
+	"github.com/inspan/inspan/pkg/events/ce"
+)
+
+// Schedules is where the planner has the schedules.
+type Schedules struct {
+	// Ledger writes their logs, Rows holds the view of each that people read, Timers wakes the planner for them.
+	Ledger *schedule.Ledger
+	Rows   kernel.KV
+	Timers kernel.Timers
+	// Now is the clock that times are compared with; nil means time.Now.
+	Now func() time.Time
+}
+
+// Scheduler is the part of the planner that has schedules fire. It owns none: all it does follows from the log of a
+// schedule and those of its runs, so whatever one planner leaves undone another one does.
+type Scheduler struct {
+	Schedules
+	role *Role
+}
+
+var _ kernel.Role[schedule.State] = (*Scheduler)(nil)
+
+// newScheduler returns nil where the planner has no schedules.
+func newScheduler(r *Role) (*Scheduler, error) {
+	if r.cfg.Schedules == nil {
+		return nil, nil
+	}
+	s := &Scheduler{*r.cfg.Schedules, r}
+	if s.Ledger == nil || s.Rows == nil || s.Timers == nil || len(r.cfg.ChildKey) == 0 {
+		return nil, errors.New("planner needs the logs, the rows and the timers of schedules, and a key for the ids of their runs")
+	}
+	if s.Now == nil {
+		s.Now = time.Now
+	}
+	return s, nil
+}
+
+// Scheduler returns the part that has schedules fire; nil where the planner has no schedules.
+func (r *Role) Scheduler() *Scheduler { return r.schedules }
+
+// FiringID derives the id of the run of a firing. Whoever does not have the station's key cannot guess it.
+func FiringID(key []byte, station, schedule string, number int) string {
+	mac := hmac.New(sha256.New, key)
+	fmt.Fprintf(mac, "firing|%s|%s|%d", station, schedule, number)
+	return events.FiringPrefix + lower.EncodeToString(mac.Sum(nil)[:16])
+}
+
+func (r *Scheduler) firingID(schedule string, number int) string {
+	return FiringID(r.role.cfg.ChildKey, r.role.cfg.Station, schedule, number)
+}
+
+const (
+	// wakeTimer is the timer of a schedule: there is one, at its next time.
+	wakeTimer = "fire.next"
+	// lockedAgain is when a queued firing is looked at again whose session somebody else works in.
+	lockedAgain = time.Minute
+)
+
+// Service implements kernel.Role.
+func (*Scheduler) Service() events.Service { return events.Planner }
+
+// Event implements kernel.Role. What follows from an event of a schedule is done by whoever appended it, before the
+// message that led to it is acknowledged.
+func (*Scheduler) Event(context.Context, kernel.Received[schedule.State]) error { return nil }
+
+// Due implements kernel.Role: a time of the schedule has come.
+func (r *Scheduler) Due(ctx context.Context, d kernel.Due[schedule.State]) error {
+	return r.tend(ctx, d.ID, d.Deliveries)
+}
+
+// ended looks at a schedule whose run has ended.
+func (r *Scheduler) ended(ctx context.Context, id, runID string) error {
+	if r == nil {
+		return nil
+	}
+	s, err := r.Ledger.Fresh(ctx, id)
+	if err != nil {
+		return fmt.Errorf("schedule %s: %w", id, err)
+	}
+	for _, f := range s.Open {
+		if f.Run == runID {
+			return r.tend(ctx, id, 1)
+		}
+	}
+	return nil // it was removed, or the end is recorded
+}
+
+// Input implements kernel.Role: a control of a user.
+func (r *Scheduler) Input(ctx context.Context, m kernel.Message) error {
+	sub, ok := events.ParseAggregateSubject(m.Subject())
+	if !ok || len(sub.Rest) != 1 || sub.Rest[0] != "control" {
+		return kernel.Refuse("bad_subject", "publish on station.{station}.schedule.{schedule}.control",
+			"nothing is known of the subject %q", m.Subject())
+	}
+	var c events.ScheduleControl
+	_, err := ce.Read(m.Data(), m.Header, events.ScheduleType, &c)
+	if err == nil {
+		err = c.Check()
+	}
+	if err == nil {
+		err = schedule.Check(c)
+	}
+	if err == nil && c.Spec != nil && c.Spec.Task.Model != "" {
+		err = agentfile.CheckModel(c.Spec.Task.Model)
+	}
+	if err != nil {
+		return kernel.Refuse("bad_input", `send {"action":"pause"}; inspan schedule --help shows what there is`, "%v", err)
+	}
+	if c.Spec != nil {
+		if err := r.dispatchable(ctx, *c.Spec); err != nil {
+			return err
+		}
+	}
+	w := schedule.Wish{ScheduleControl: c, Schedule: sub.ID, Input: m.Seq()}
+	_, err = r.change(ctx, sub.ID, func(s schedule.State) (schedule.State, error) {
+		s, err := r.closed(ctx, s)
+		if err != nil {
+			return s, err
+		}
+		return schedule.Steer(s, w, r.Now().UTC(), r.firingID)
+	})
+	if no, ok := errors.AsType[*schedule.Refused](err); ok {
+		return &kernel.Refusal{Code: no.Code, Reason: no.Reason, Hint: no.Hint}
+	}
+	if err != nil {
+		return err
+	}
+	return r.tend(ctx, sub.ID, m.Deliveries())
+}
+
+// dispatchable refuses a spec whose task would be refused each time.
+func (r *Scheduler) dispatchable(ctx context.Context, spec events.ScheduleSpec) error {
+	a, err := r.role.agent(ctx, spec.Task.Agent)
+	if err != nil {
+		return err
+	}
+	t := schedule.TaskOf(schedule.State{Schedule: events.Schedule{Spec: spec}}, events.Firing{})
+	if err := checkPlacement(t); err != nil {
+		return err
+	}
+	if _, err := t.Resolve(a); err != nil {
+		return kernel.Refuse("bad_input", "fix the value and set the schedule again", "%v", err)
+	}
+	return nil
+}
+
+// tend does all that is owed to a schedule: firings whose runs ended are closed, times that have come fire or are
+// skipped, and the runs of firings begin. Each of these follows from logs, so that it is done once, however often and by
+// however many planners it is tried.
+func (r *Scheduler) tend(ctx context.Context, id string, deliveries uint64) error {
+	for range maxTended {
+		s, err := r.change(ctx, id, func(s schedule.State) (schedule.State, error) {
+			s, err := r.closed(ctx, s)
+			if err != nil {
+				return s, err
+			}
+			return schedule.Due(s, r.Now().UTC(), r.firingID)
+		})
+		if err != nil || !s.Exists() {
+			return err
+		}
+		if at, ok := schedule.Wake(s); ok {
+			if err := r.Timers.Set(ctx, id, wakeTimer, at); err != nil {
+				return fmt.Errorf("schedule %s: %w", id, err)
+			}
+		}
+		again, err := r.begin(ctx, s, deliveries)
+		if err != nil || !again {
+			return err
+		}
+	}
+	return &kernel.RetryAfter{After: time.Second}
+}
+
+// closed closes the firings whose runs have ended, or that cannot have one.
+func (r *Scheduler) closed(ctx context.Context, s schedule.State) (schedule.State, error) {
+	for _, f := range s.Open {
+		run, err := r.role.cfg.Ledger.Fresh(ctx, f.Run)
+		now := r.Now().UTC()
+		switch {
+		case errors.Is(err, kernel.ErrHeld):
+			s = schedule.Refuse(s, f.Number, schedule.Refused{Code: "integrity_hold", Reason: err.Error(),
+				Hint: "inspan audit " + f.Run + " shows the damage"}, now)
+		case err != nil:
+			return s, err
+		case run.Sequence == 0:
+		case run.Created.Firing == nil || run.Created.Firing.Schedule != s.ID || run.Created.Firing.Number != f.Number:
+			s = schedule.Refuse(s, f.Number, schedule.Refused{Code: "duplicate_id", Reason: "another run has the id " + f.Run}, now)
+		case run.Status.Ended():
+			s = schedule.Close(s, f.Number, run.Status == events.Completed, run.Result.FinishReason, now)
+		}
+	}
+	return s, nil
+}
+
+// begin begins the runs of the firings that are ready. again is true where one was refused, so that the next may be.
+func (r *Scheduler) begin(ctx context.Context, s schedule.State, deliveries uint64) (again bool, err error) {
+	for _, f := range s.Ready() {
+		if run, err := r.role.cfg.Ledger.Fresh(ctx, f.Run); err != nil || run.Sequence > 0 {
+			if err != nil {
+				return false, err
+			}
+			continue
+		}
+		m := firing{subject: events.TaskSubject(r.role.cfg.Station), at: f.FiredAt, deliveries: deliveries}
+		if s.Spec.Overlap == events.OverlapQueue {
+			m.at = r.Now() // it waited for others, not for the station
+		}
+		err := r.role.open(ctx, m, schedule.TaskOf(s, f), ce.Envelope{Source: "/inspan/schedule/" + s.ID},
+			&events.FiringRef{Schedule: s.ID, Number: f.Number, At: f.At})
+		no, refused := errors.AsType[*kernel.Refusal](err)
+		switch {
+		case !refused && err != nil:
+			return false, err
+		case !refused:
+			continue
+		case no.Code == "session_locked" && s.Spec.Overlap == events.OverlapQueue:
+			at := r.Now().Add(lockedAgain)
+			if next, ok := schedule.Wake(s); ok && next.Before(at) {
+				at = next
+			}
+			return false, r.Timers.Set(ctx, s.ID, wakeTimer, at)
+		}
+		again = true
+		if _, err := r.change(ctx, s.ID, func(s schedule.State) (schedule.State, error) {
+			if run, err := r.role.cfg.Ledger.Fresh(ctx, f.Run); err != nil || run.Sequence > 0 {
+				return s, err // another planner was faster, and its run was the one that was in the way
+			}
+			return schedule.Refuse(s, f.Number, schedule.Refused{Code: no.Code, Reason: no.Reason, Hint: no.Hint}, r.Now().UTC()), nil
+		}); err != nil {
+			return false, err
+		}
+	}
+	return again, nil
+}
+
+// change makes one change of a schedule: appended only where the schedule still is what it was decided on, and decided
+// again where it is not. It returns once the row shows the log, also where there is nothing to change.
+func (r *Scheduler) change(ctx context.Context, id string, decide func(schedule.State) (schedule.State,
+	error)) (schedule.State, error) {
+	for range maxSwaps {
+		s, err := r.Ledger.Fresh(ctx, id)
+		if err != nil {
+			return s, fmt.Errorf("schedule %s: %w", id, err)
+		}
+		next, err := decide(s)
+		if err != nil {
+			return s, err
+		}
+		w, err := r.Ledger.Write(ctx, id, func(now schedule.State, _ time.Time) ([]events.Payload, error) {
+			if now.Sequence != s.Sequence {
+				return nil, errMoved
+			}
+			return next.Changes(), nil
+		})
+		switch {
+		case errors.Is(err, errMoved):
+			continue
+		case err != nil:
+			return s, fmt.Errorf("schedule %s: %w", id, err)
+		}
+		return w.State, r.show(ctx, w.State, w.Head)
+	}
+	return schedule.State{}, &kernel.RetryAfter{After: sessionAgain}
+}
+
+// show writes the row of a schedule where it does not show the state yet. A row that shows more is left.
+func (r *Scheduler) show(ctx context.Context, s schedule.State, position uint64) error {
+	if s.Sequence == 0 {
+		return nil
+	}
+	for range maxSwaps {
+		row, revision, err := r.Rows.Load(ctx, schedule.RowKey(s.ID))
+		if err != nil && !errors.Is(err, kernel.ErrNotFound) {
+			return fmt.Errorf("row of schedule %s: %w", s.ID, err)
+		}
+		if shown, _, ok := schedule.FromRow(row); ok && shown.Sequence >= s.Sequence {
+			return nil
+		}
+		b, err := schedule.Row(s, position)
+		if err != nil {
+			return err
+		}
+		if _, err = r.Rows.Swap(ctx, schedule.RowKey(s.ID), b, revision); !errors.Is(err, kernel.ErrExists) {
+			return err
+		}
+	}
+	return &kernel.RetryAfter{After: sessionAgain}
+}
+
+// firing is the message that a firing stands for: it is not published, because whoever might publish it could not be told
+// from an outsider.
+type firing struct {
+	subject    string
+	at         time.Time
+	deliveries uint64
+}
+
+var _ kernel.Message = firing{}
+
+// Subject implements kernel.Message, as do the methods that follow.
+func (f firing) Subject() string         { return f.subject }
+func (firing) Data() []byte              { return nil }
+func (firing) Header(string) string      { return "" }
+func (firing) Seq() uint64               { return 0 }
+func (f firing) Time() time.Time         { return f.at }
+func (f firing) Deliveries() uint64      { return f.deliveries }
+func (firing) Ack(context.Context) error { return nil }
+func (firing) Nak(time.Duration) error   { return nil }
+func (firing) Working() error            { return nil }
