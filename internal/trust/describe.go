@@ -1,12 +1,15 @@
 package trust
 
 import (
+	"cmp"
 	"fmt"
+	"io/fs"
 	"maps"
 	"slices"
 	"strconv"
 	"strings"
 
+	"github.com/inspan/inspan/internal/formula"
 	"github.com/inspan/inspan/pkg/events"
 )
 
@@ -132,7 +135,8 @@ func ruleMatches(r events.Rule) string {
 	}
 	m := r.Match
 	var out []string
-	for _, part := range [][2]string{{"", words(m.Argv)}, {"", m.Glob}, {"path ", m.Path}, {"outside of ", m.PathOutside},
+	for _, part := range [][2]string{{"", words(m.Argv)}, {"", m.Glob}, {"path ", m.Path}, {"outside of ",
+		m.PathOutside},
 		{"with one of ", strings.Join(m.FlagsAny, " ")}, {"with ", strings.Join(m.FlagsAll, " ")}} {
 		if part[1] != "" {
 			out = append(out, part[0]+part[1])
@@ -153,4 +157,38 @@ func words(args []string) string {
 		}
 	}
 	return strings.Join(out, " ")
+}
+
+// DescribeFormulas says which agents formulas give work to, and which commands decide that it is done.
+func DescribeFormulas(dir fs.FS) ([]string, error) {
+	names, err := formula.Names(dir)
+	if err != nil {
+		return nil, err
+	}
+	var out []string
+	for _, name := range names {
+		m, err := formula.Load(dir, name)
+		if err != nil {
+			out = append(out, "formula "+name+": cannot be used (inspan formula check)")
+			continue
+		}
+		agents := map[string]bool{}
+		var lines []string
+		for _, s := range m.Steps() {
+			agents[cmp.Or(s.Agent, "of whoever runs it")] = true
+			for _, command := range s.Commands {
+				lines = append(lines, fmt.Sprintf("formula %s: step %s is done once this succeeds: %s", name, s.ID,
+					command))
+			}
+		}
+		if m.Session != "" {
+			lines = append(lines, fmt.Sprintf("formula %s: works in session %s", name, m.Session))
+		}
+		if m.Git != nil {
+			lines = append(lines, fmt.Sprintf("formula %s: works in repository %s", name, m.Git.Repo))
+		}
+		out = append(append(out, fmt.Sprintf("formula %s: steps for agents %s", name,
+			strings.Join(slices.Sorted(maps.Keys(agents)), ", "))), lines...)
+	}
+	return out, nil
 }

@@ -26,6 +26,7 @@ const (
 	Scripts  = "scripts"
 	Settings = "settings"
 	Commands = "commands"
+	Formulas = "formulas"
 	Store    = "store"
 )
 
@@ -82,6 +83,13 @@ func ReadCommands(dir string) (Part, error) {
 	})
 }
 
+// ReadFormulas reads the formulas of a folder and their overlays, which stand in the folder itself.
+func ReadFormulas(dir string) (Part, error) {
+	return readFolder(Formulas, dir, func(name string) bool {
+		return !strings.Contains(name, "/") && (strings.HasSuffix(name, ".toml") || strings.HasSuffix(name, ".yaml") || strings.HasSuffix(name, ".yml"))
+	})
+}
+
 // Read reads a part of a kind again.
 func Read(kind, at string) (Part, error) {
 	switch kind {
@@ -91,6 +99,8 @@ func Read(kind, at string) (Part, error) {
 		return ReadScripts(at)
 	case Commands:
 		return ReadCommands(at)
+	case Formulas:
+		return ReadFormulas(at)
 	case Settings:
 		text, err := os.ReadFile(at)
 		if err != nil {
