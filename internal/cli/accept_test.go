@@ -42,3 +42,25 @@ func TestAccept(t *testing.T) {
 		d.want(2, words{"below the workspace"}, "run", "reader", "x", "--accept", "true", "--protect", "../a")
 	})
 }
+
+func TestMergeChecked(t *testing.T) {
+	t.Parallel()
+	t.Run("PLUS-10 PLUS-11 merge takes the files that the checks passed on", func(t *testing.T) {
+		t.Parallel()
+		c := newCheckout(t)
+		c.do(0, []string{"verified by test -f sub/made.txt"}, "run", "editor", "edit", "--id", "r1", "--accept", "test -f sub/made.txt")
+		c.do(0, []string{"files changed"}, "merge", "r1")
+	})
+	t.Run("PLUS-10 PLUS-11 merge refuses files that no check passed on, and takes them when it is asked to", func(t *testing.T) {
+		t.Parallel()
+		c := newCheckout(t)
+		putFile(t, filepath.Join(c.other, "scripts/editor.yaml"), editor+"  - text: It is done.\n")
+		c.do(1, []string{"(unverified)"}, "run", "editor", "edit", "--id", "r2", "--accept", "test -f none")
+		before := c.digest()
+		c.do(1, []string{"nothing was merged", "the acceptance checks of r2 have not passed", "no tree of a commit", "inspan merge r2 --unchecked"}, "merge", "r2")
+		if c.digest() != before {
+			t.Error("a merge that is refused changed the repository")
+		}
+		c.do(0, []string{"Unverified: the acceptance checks of r2"}, "merge", "r2", "--unchecked", "--squash")
+	})
+}

@@ -31,6 +31,7 @@ import (
 	"github.com/inspan/inspan/internal/cli/doctor"
 	"github.com/inspan/inspan/internal/cli/firstrun"
 	"github.com/inspan/inspan/internal/cli/follow"
+	"github.com/inspan/inspan/internal/cli/formulas"
 	"github.com/inspan/inspan/internal/cli/guards"
 	"github.com/inspan/inspan/internal/cli/lineedit"
 	"github.com/inspan/inspan/internal/cli/mcp"
@@ -40,6 +41,7 @@ import (
 	"github.com/inspan/inspan/internal/cli/repl"
 	"github.com/inspan/inspan/internal/cli/replaytest"
 	"github.com/inspan/inspan/internal/cli/runs"
+	"github.com/inspan/inspan/internal/cli/schedules"
 	"github.com/inspan/inspan/internal/cli/serve"
 	"github.com/inspan/inspan/internal/cli/served"
 	"github.com/inspan/inspan/internal/cli/sessions"
@@ -180,15 +182,15 @@ or not accepted (inspan trust), 5 no such thing, 130 interrupted.`,
 	files := agents.Files(a)
 	files.AddCommand(push.Command(a))
 	add("start", firstrun.Login(a), config.Init(a), files, dispatch.Demo(a), serve.Up(a), dispatch.Run(a),
-		repl.Command(a, inConversation),
+		repl.Command(a, inConversation), formulas.Command(a),
 		merge.Merge(a), merge.Undo(a), merge.Clean(a), trusted.Command(a))
 	tools := agents.Tools(a)
 	tools.AddCommand(served.Commands(a, agents.Builtin())...)
-	add("look", top.Command(a), notices.Command(a), runs.List(a), runs.Inspect(a), runs.Watch(a), runs.Logs(a), runs.Why(a), transfer.Export(a),
+	add("look", top.Command(a), notices.Command(a), runs.List(a), runs.Inspect(a), runs.Tree(a), runs.Watch(a), runs.Logs(a), runs.Why(a), transfer.Export(a),
 		agents.List(a), tools, mcp.Command(a), guards.Command(a), config.Command(a), contexts.Command(a),
 		runs.Cost(a), artifacts.Command(a), runs.Checkpoints(a),
 		runs.Branches(a), merge.Diff(a), sessions.Command(a))
-	add("decide", steer.Gates(a), steer.Answer(a, "approve"), steer.Answer(a, "reject"), steer.Grants(a), steer.Fork(a),
+	add("decide", steer.Gates(a), schedules.Command(a), steer.Answer(a, "approve"), steer.Answer(a, "reject"), steer.Grants(a), steer.Fork(a),
 		steer.Retry(a),
 		steer.Control(a, "pause"), steer.Control(a, "resume"), steer.Revise(a), steer.Control(a, "stop"), steer.Autonomy(a))
 	add("care", serve.Setup(a), verify.Keygen(a), doctor.Command(a), verify.Audit(a), replaytest.Command(a),

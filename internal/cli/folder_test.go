@@ -2,10 +2,12 @@ package cli_test
 
 import (
 	"bytes"
+	"encoding/json"
 	"fmt"
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 )
@@ -110,15 +112,23 @@ func TestFolderCopy(t *testing.T) {
 			c.file("same", "mine\n")
 			putFile(t, filepath.Join(c.dir, "same"), "same\n")
 			c.odd(0)
-			c.do(1, []string{"nothing was changed", "a file"}, "undo", "last")
+			c.do(0, []string{"0 files changed back", "5 files as before the run already"}, "undo", "last")
 			c.odd(0)
 			c.do(0, nil, "merge", "last", "--squash")
 			putFile(t, filepath.Join(c.dir, "a file"), "mine\n")
 			before := c.digest()
-			c.do(1, []string{"nothing was changed", "a file"}, "undo", "r1")
+			c.do(1, []string{"nothing was changed", "a file", "inspan undo r1 --force"}, "undo", "r1")
 			if c.digest() != before {
 				t.Error("the files were changed")
 			}
+			forced := c.do(0, nil, "undo", "r1", "--force", "--json")
+			var r struct {
+				Undone struct{ Back, Overwritten []string }
+			}
+			if err := json.Unmarshal([]byte(forced.out), &r); err != nil || len(r.Undone.Back) != 5 || !slices.Equal(r.Undone.Overwritten, []string{"a file"}) {
+				t.Error(forced.out, err)
+			}
+			c.odd(0)
 		})
 	}
 	t.Run("PLUS-11 a folder that changed meanwhile is not changed by halves", func(t *testing.T) {

@@ -38,7 +38,7 @@ func TestPrecheck(t *testing.T) {
 		d.want(5, words{`agent "raeder": not found; did you mean "reader"?`}, "run", "raeder", "look")
 		d.want(5, words{"registered: ", "greeter"}, "run", "zzz", "look", "--detach")
 		plan := text(t, filepath.Join(t.TempDir(), "plan.json"), `{"steps":[{"id":"a","description":"x","agent":"raeder"}]}`)
-		d.want(2, words{"--plan", "raeder"}, "run", "reader", "look", "--plan", plan)
+		d.want(2, words{`plan step "a"`, "raeder"}, "run", "reader", "look", "--plan", plan)
 	})
 	t.Run("CLI-5 a variable of the agent's prompt needs a value, and a near one is named", func(t *testing.T) {
 		d.want(2, words{"{{whom}}", "--var whom=VALUE"}, "run", "greeter", "now")

@@ -214,6 +214,7 @@ func TestTrust(t *testing.T) {
 		s := newStranger(t)
 		s.do(0, nil, both, "run", "evil", "work", "--agents", "agents", "--scripts", "scripts")
 		s.do(1, []string{"Left out: scripts", "no folder of scripts"}, "", "run", "evil", "work", "--agents", "agents")
+		s.env = append(s.env, buildCache(t))
 		s.do(0, []string{"the tests pass on exactly that commit"}, "", "demo", "--yes", "--sandbox", "host")
 	})
 }

@@ -27,7 +27,7 @@ func refusal(fresh []Contribution) error {
 	for _, c := range fresh {
 		lines = append(lines, "  "+heading(c))
 	}
-	return Exit(ExitRefused, fmt.Errorf("%s\n%w: look at it and accept it with inspan trust, or for this once with --trust; --agents, --scripts and --store name folders of your own",
+	return Exit(ExitRefused, fmt.Errorf("%s\n%w: look at it and accept it with inspan trust, or for this once with --trust; --agents, --scripts, --formulas and --store name folders of your own",
 		strings.Join(lines, "\n"), ErrNotTrusted))
 }
 

@@ -31,13 +31,16 @@ type source func(ctx context.Context, c *client.Client, args []string) ([]string
 var arguments = map[string]source{
 	"RUN": runNames, "GATE|RUN[/GATE]": gateNames, "AGENT": agentNames, "SESSION": sessionNames,
 	"ARTIFACT": artifactNames, "SCOPE": scopeNames, "BRANCH": branchNames, "RUN/GATE|GATE": grantNames, "NO": letterNames,
+	"SCHEDULE": scheduleNames,
 }
 
 // flagSources are the sources of flags, by their names.
-var flagSources = map[string]source{"session": sessionNames, "at": checkpointNames, "model": modelNames}
+var flagSources = map[string]source{"session": sessionNames, "at": checkpointNames, "model": modelNames, "step": stepNames}
 
 // flagWords are the values of flags that are the same on every station.
 var flagWords = map[string][]string{
+	"missed":   {string(events.MissedSkip), string(events.MissedOne), string(events.MissedAll)},
+	"overlap":  {string(events.OverlapSkip), string(events.OverlapQueue), string(events.OverlapAllow)},
 	"autonomy": {"1", "2", "3", "4", "5"}, "log": {"debug", "info", "warn", "error"},
 	"sandbox":       {"auto", "bwrap", "landlock", "host", "docker", "gvisor", "wasm", "microvm", "e2b", "kubernetes"},
 	"output":        Forms(),
@@ -245,6 +248,15 @@ func sessionNames(ctx context.Context, c *client.Client, _ []string) ([]string, 
 	return names, err
 }
 
+func scheduleNames(ctx context.Context, c *client.Client, _ []string) ([]string, error) {
+	all, err := client.NewSchedules(c).List(ctx)
+	names := []string{}
+	for _, s := range all {
+		names = append(names, cobra.CompletionWithDesc(s.ID, s.Spec.When()))
+	}
+	return names, err
+}
+
 // checkpointNames are those of the run that the command line names.
 func checkpointNames(ctx context.Context, c *client.Client, args []string) ([]string, error) {
 	run, err := firstRun(ctx, c, args)
@@ -255,6 +267,22 @@ func checkpointNames(ctx context.Context, c *client.Client, args []string) ([]st
 	names := []string{}
 	for _, k := range slices.Backward(all) {
 		names = append(names, cobra.CompletionWithDesc(k.Name, fmt.Sprintf("after event %d, %s ago", k.Sequence, Age(k.At))))
+	}
+	return names, err
+}
+
+// stepNames are the steps of the run that the command line names.
+func stepNames(ctx context.Context, c *client.Client, args []string) ([]string, error) {
+	id, err := firstRun(ctx, c, args)
+	if err != nil {
+		return nil, err
+	}
+	s, err := c.State(ctx, id)
+	names := []string{}
+	if s.Plan != nil {
+		for _, st := range s.Plan.Steps {
+			names = append(names, cobra.CompletionWithDesc(st.ID, view.Clip(st.Description, 60)))
+		}
 	}
 	return names, err
 }

@@ -60,6 +60,8 @@ type OwnStation struct {
 	Source string
 	// Commands is the folder of the project's commands of the conversation, where they are asked about.
 	Commands string
+	// Formulas is the folder of the project's formulas, where they are asked about.
+	Formulas string
 	// Loss is the ID of a loss that is accepted.
 	Loss string
 	// Trust accepts for once what the directory contributes; accepted is set once that was decided.

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io/fs"
 	"maps"
+	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -50,30 +51,62 @@ func (a Acceptance) accept(ctx context.Context, l *OwnStation) error {
 		return err
 	}
 	fresh := slices.DeleteFunc(slices.Clone(all), func(c Contribution) bool { return !c.New })
-	switch {
-	case len(fresh) == 0:
-	case l.Trust:
-		fmt.Fprintf(a.Err, "Accepted for this once, as --trust says: %s.\n", names(fresh))
-	case a.CanAsk():
-		yes, err := a.Ask(ctx, fresh)
-		if err != nil {
-			return err
-		}
-		if !yes {
-			return refusal(fresh)
-		}
-		if err := Record(record, fresh); err != nil {
-			return err
-		}
-	case onlyScripts(fresh) && (l.Agents == "" || a.named("agents", "INSPAN_AGENTS")):
+	if len(fresh) > 0 && !l.Trust && !a.CanAsk() && onlyScripts(fresh) && (l.Agents == "" || a.named("agents",
+		"INSPAN_AGENTS")) {
 		fmt.Fprintf(a.Err, "Left out: %s, which was not accepted (inspan trust).\n", names(fresh))
 		all = slices.DeleteFunc(all, func(c Contribution) bool { return c.Kind == trust.Scripts })
 		l.Scripts = ""
-	default:
-		return refusal(fresh)
+	} else if err := a.settle(ctx, record, fresh, l.Trust); err != nil {
+		return err
 	}
 	l.use(all)
 	return a.markStore(l)
+}
+
+// settle has a person accept what is new, unless that is accepted for once.
+func (a Acceptance) settle(ctx context.Context, record *trust.Record, fresh []Contribution, once bool) error {
+	switch {
+	case len(fresh) == 0:
+		return nil
+	case once:
+		fmt.Fprintf(a.Err, "Accepted for this once, as --trust says: %s.\n", names(fresh))
+		return nil
+	case !a.CanAsk():
+		return refusal(fresh)
+	}
+	yes, err := a.Ask(ctx, fresh)
+	if err != nil {
+		return err
+	}
+	if !yes {
+		return refusal(fresh)
+	}
+	return Record(record, fresh)
+}
+
+// Formulas has a person accept a folder of formulas that no one named, unless it was accepted before, and returns the
+// copy of it that is used.
+func (a Acceptance) Formulas(ctx context.Context, dir string, once bool) (string, error) {
+	p, err := trust.ReadFormulas(dir)
+	if err != nil {
+		return "", fmt.Errorf("formulas of this directory: %w", err)
+	}
+	record, err := trust.Open()
+	if err != nil {
+		return "", err
+	}
+	before, err := record.All()
+	if err != nil {
+		return "", err
+	}
+	c, err := a.contribution(record, before, p)
+	if err != nil {
+		return "", err
+	}
+	if c.New {
+		err = a.settle(ctx, record, []Contribution{c}, once)
+	}
+	return c.Pinned, err
 }
 
 // use has the station read the copies.
@@ -122,21 +155,29 @@ func (a Acceptance) Contributions(l *OwnStation) (all []Contribution, record *tr
 		return nil, nil, err
 	}
 	for _, p := range parts {
-		c := Contribution{Part: p, Was: before[p.Path]}
-		c.New = c.Was.Digest != p.Digest() || c.Was.Kind != p.Kind
-		if p.Kind == trust.Agents || p.Kind == trust.Scripts {
-			if c.Pinned, err = p.Pin(record.Pinned()); err != nil {
-				return nil, nil, fmt.Errorf("copy of %s: %w", p.Path, err)
-			}
-		}
-		if c.New {
-			if c.Runs, err = a.runs(c); err != nil {
-				return nil, nil, err
-			}
+		c, err := a.contribution(record, before, p)
+		if err != nil {
+			return nil, nil, err
 		}
 		all = append(all, c)
 	}
 	return all, record, nil
+}
+
+// contribution copies a part where it is used from a copy, and says what it would run where it is new.
+func (a Acceptance) contribution(record *trust.Record, before map[string]trust.Accepted, p trust.Part) (c Contribution,
+	err error) {
+	c = Contribution{Part: p, Was: before[p.Path]}
+	c.New = c.Was.Digest != p.Digest() || c.Was.Kind != p.Kind
+	if p.Kind == trust.Agents || p.Kind == trust.Scripts || p.Kind == trust.Formulas {
+		if c.Pinned, err = p.Pin(record.Pinned()); err != nil {
+			return c, fmt.Errorf("copy of %s: %w", p.Path, err)
+		}
+	}
+	if c.New {
+		c.Runs, err = a.runs(c)
+	}
+	return c, err
 }
 
 // parts reads what no one named.
@@ -167,10 +208,16 @@ func (a Acceptance) parts(l *OwnStation) (out []trust.Part, err error) {
 		}
 		out = append(out, p)
 	}
-	if l.Commands != "" {
-		p, err := trust.ReadCommands(l.Commands)
+	for _, f := range []struct {
+		dir, what string
+		read      func(string) (trust.Part, error)
+	}{{l.Commands, "commands", trust.ReadCommands}, {l.Formulas, "formulas", trust.ReadFormulas}} {
+		if f.dir == "" {
+			continue
+		}
+		p, err := f.read(f.dir)
 		if err != nil && !errors.Is(err, fs.ErrNotExist) {
-			return nil, fmt.Errorf("commands of this directory: %w", err)
+			return nil, fmt.Errorf("%s of this directory: %w", f.what, err)
 		}
 		if err == nil && !p.Empty() {
 			out = append(out, p)
@@ -244,13 +291,17 @@ func (a Acceptance) runs(c Contribution) ([]string, error) {
 	case trust.Commands:
 		var out []string
 		for _, name := range slices.Sorted(maps.Keys(c.Files)) {
-			out = append(out, "command /"+strings.TrimSuffix(name, ".md")+": text that is sent to the agent where a person types it")
+			out = append(out, "command /"+strings.TrimSuffix(name,
+				".md")+": text that is sent to the agent where a person types it")
 		}
 		return out, nil
+	case trust.Formulas:
+		return trust.DescribeFormulas(os.DirFS(c.Pinned))
 	case trust.Scripts:
 		var out []string
 		for _, name := range slices.Sorted(maps.Keys(c.Files)) {
-			out = append(out, "scripted model "+strings.TrimSuffix(name, ".yaml")+": says which tools are called, and with what")
+			out = append(out, "scripted model "+strings.TrimSuffix(name,
+				".yaml")+": says which tools are called, and with what")
 		}
 		return out, nil
 	}

@@ -36,6 +36,22 @@ type taskFlags struct {
 	acceptFlags
 }
 
+// Variables reads name=value; nil where there are none.
+func Variables(given []string) (map[string]string, error) {
+	var out map[string]string
+	for _, kv := range given {
+		k, v, ok := strings.Cut(kv, "=")
+		if !ok || k == "" {
+			return nil, app.Usage("--var %q: want name=value", kv)
+		}
+		if out == nil {
+			out = map[string]string{}
+		}
+		out[k] = v
+	}
+	return out, nil
+}
+
 // Task is the task that the flags describe; in is read where a flag names standard input.
 func (f RunFlags) Task(agent string, in io.Reader) (events.Task, error) {
 	t := events.Task{ID: f.id, Agent: agent, Model: f.Model, Session: f.Session}
@@ -68,17 +84,10 @@ func (f RunFlags) Task(agent string, in io.Reader) (events.Task, error) {
 	if f.Autonomy < 0 || f.Autonomy > 5 {
 		return t, app.Usage("--autonomy %d: want 1 to 5", f.Autonomy)
 	}
-	for _, kv := range f.vars {
-		k, v, ok := strings.Cut(kv, "=")
-		if !ok || k == "" {
-			return t, app.Usage("--var %q: want name=value", kv)
-		}
-		if t.Variables == nil {
-			t.Variables = map[string]string{}
-		}
-		t.Variables[k] = v
-	}
 	var err error
+	if t.Variables, err = Variables(f.vars); err != nil {
+		return t, err
+	}
 	if t.Task, err = filled(f.text, t.Variables); err != nil {
 		return t, err
 	}

@@ -123,7 +123,7 @@ func ReachHost(ctx context.Context, a *app.App, f RunFlags) (host, error) {
 func LeaveHost(a *app.App, h host, last run.State) error {
 	h.C.Close()
 	if h.own == nil {
-		if last.Sequence > 0 && !last.Status.Ended() && last.Status != events.Paused {
+		if last.Sequence > 0 && !last.Status.Ended() && !last.Halted() {
 			fmt.Fprintf(a.Err, "No longer watching; the run goes on. See: %s\n", a.CommandLine("logs", last.HarnessID,
 				"--follow"))
 		}
@@ -154,7 +154,7 @@ func LeaveHost(a *app.App, h host, last run.State) error {
 	}
 	fmt.Fprintf(a.Err, "Its station has stopped and the run waits in %s. Go on with: inspan up --store %s%s\n",
 		h.local.Store, app.ShellWord(h.local.Store), flags)
-	if last.Status == events.Paused && !a.Local {
+	if last.Halted() && !a.Local {
 		fmt.Fprintf(a.Err, "and, while that runs: %s\n", a.CommandLine("resume", last.HarnessID))
 	}
 	return err

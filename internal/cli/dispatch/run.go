@@ -69,13 +69,46 @@ Ctrl+C ends the watching, not the run, unless the station is this process's own.
 		RunE: c.run,
 	}
 	c.define(cmd)
+	cmd.Flags().StringVar(&c.flags.text, "task", "", "the task, in place of the second argument")
+	cmd.Flags().StringVar(&c.flags.plan, "plan", "",
+		"file with {\"steps\":[{\"id\",\"description\",\"needs\",\"critical\"}]}; - reads standard input")
 	return cmd
+}
+
+// Runner dispatches tasks that other commands make, with the flags of inspan run.
+type Runner struct{ c *runCommand }
+
+// NewRunner defines the flags of inspan run on a command, but for the task and the plan.
+func NewRunner(a *app.App, cmd *cobra.Command) *Runner {
+	c := &runCommand{App: a}
+	c.define(cmd)
+	return &Runner{c}
+}
+
+// Vars are the values of --var.
+func (r *Runner) Vars() (map[string]string, error) { return Variables(r.c.flags.vars) }
+
+// Trust reports whether what a directory contributes is accepted for this once.
+func (r *Runner) Trust() bool { return r.c.flags.Trust }
+
+// Run dispatches a task and watches it as inspan run does; fill completes the task that the flags describe.
+func (r *Runner) Run(ctx context.Context, agent string, fill func(*events.Task)) error {
+	if err := r.c.sound(); err != nil {
+		return err
+	}
+	f := r.c.flags
+	f.vars = nil
+	task, err := f.Task(agent, r.c.In)
+	if err != nil {
+		return err
+	}
+	fill(&task)
+	return runTask(ctx, r.c.App, f, task)
 }
 
 // define defines the flags.
 func (c *runCommand) define(cmd *cobra.Command) {
 	a, fl := c.App, cmd.Flags()
-	fl.StringVar(&c.flags.text, "task", "", "the task, in place of the second argument")
 	fl.StringVar(&c.flags.repo, "repo", "",
 		"git repository to work in: by https or ssh, and the work is pushed to it once a person approved; or a directory of this machine, and the run works on a copy of it")
 	fl.StringVar(&c.flags.ref, "ref", "", "branch, tag, commit or pull/N/head of it; wins over --branch")
@@ -96,8 +129,6 @@ func (c *runCommand) define(cmd *cobra.Command) {
 	fl.StringVar(&c.flags.Model, "model", a.Lookup("MODEL", ""), "other model for this run, provider/name (MODEL)")
 	fl.StringVar(&c.flags.Session, "session", "",
 		"go on in this session: its directory and its conversation; inspan session lists them")
-	fl.StringVar(&c.flags.plan, "plan", "",
-		"file with {\"steps\":[{\"id\",\"description\",\"needs\",\"critical\"}]}; - reads standard input")
 	fl.StringVar(&c.flags.id, "id", "", "id of the task and the run; the same id never starts a second run")
 	fl.StringVar(&c.flags.Timeout, "timeout", "", "time limit of the run, for example 30m")
 	fl.StringArrayVar(&c.flags.vars, "var", nil,
@@ -120,12 +151,24 @@ func (a *runCommand) run(cmd *cobra.Command, args []string) error {
 	if err := a.text(cmd, args); err != nil {
 		return err
 	}
+	if err := a.sound(); err != nil {
+		return err
+	}
+	task, err := a.flags.Task(args[0], a.In)
+	if err != nil {
+		return err
+	}
+	return runTask(cmd.Context(), a.App, a.flags, task)
+}
+
+// sound refuses flags that do not go together.
+func (a *runCommand) sound() error {
 	for _, name := range []string{"yes", "stream", "wait-gates"} {
 		if a.flags.detach && a.Given(name) {
 			return app.Usage("--detach returns before the run has begun, so --%s means nothing: leave one of them out", name)
 		}
 	}
-	return runTask(cmd.Context(), a.App, a.flags, args[0])
+	return nil
 }
 
 // limitFlags are what a run may use.
@@ -142,16 +185,12 @@ type repoFlags struct {
 	collaboration     string
 }
 
-func runTask(ctx context.Context, a *app.App, f RunFlags, agent string) error {
-	a.Stream = f.stream
-	task, err := f.Task(agent, a.In)
-	task.By = a.Me()
-	if err == nil {
-		err = precheck.Text(task)
-	}
-	if err != nil {
+func runTask(ctx context.Context, a *app.App, f RunFlags, task events.Task) error {
+	a.Stream, task.By = f.stream, a.Me()
+	if err := precheck.Text(task); err != nil {
 		return err
 	}
+	var err error
 	var copied *workcopy.Copy
 	if f.long == nil || *f.long || workcopy.IsPath(f.repo) { // the direct path works in no repository
 		if copied, err = f.find(ctx, a, f.repo); err != nil {

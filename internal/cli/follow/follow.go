@@ -53,7 +53,7 @@ func Run(ctx context.Context, a *app.App, c *client.Client, id string, gates Gat
 	}
 	f.show.Close()
 	switch {
-	case f.state.Status.Ended() || f.state.Status == events.Paused:
+	case f.state.Status.Ended() || f.state.Halted():
 		return f.state, exitOf(a, f.state, f.show.tree)
 	case ctx.Err() != nil:
 		return f.state, app.Exit(app.ExitInterrupted, nil)
@@ -152,7 +152,7 @@ func (f *Follower) event(ctx context.Context, item client.Item) (end bool, err e
 	case *events.RunCompletedData, *events.RunFailedData, *events.RunPausedData:
 		f.person.Saw(item)
 	}
-	return f.state.Status == events.Paused || f.state.Status.Ended(), err
+	return f.state.Halted() || f.state.Status.Ended(), err
 }
 
 func (f *Follower) opened(ctx context.Context, item client.Item, g *events.GateOpenedData) error {

@@ -92,7 +92,7 @@ func Agents(ctx context.Context, c *client.Client, t events.Task) error {
 		steps := t.Plan.PlanSteps(t.Agent)
 		err := plan.Check(steps, func(name string) bool { _, ok := known[name]; return ok })
 		if fault, ok := errors.AsType[*plan.Fault](err); ok {
-			return app.Usage("--plan: %w; %s", fault, fault.Hint)
+			return app.Usage("%w; %s", fault, fault.Hint)
 		}
 		used = nil
 		for _, st := range steps {

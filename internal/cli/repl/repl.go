@@ -294,7 +294,7 @@ func (r *repl) turn(ctx context.Context, text string) error {
 	}
 	task.Repo, task.Git = r.placed.Repo, r.placed.Git
 	p := r.app.Paint()
-	t := &turnRun{r: r, c: r.c, id: task.ID, draw: runtree.Drawing{Paint: p, Tail: map[string]string{}},
+	t := &turnRun{r: r, c: r.c, id: task.ID, draw: runtree.Drawing{Paint: p, Diff: runtree.DiffLines, Rest: "/diff", Tail: map[string]string{}},
 		canvas: terminal.Canvas{Screen: r.app.Term}}
 	r.person.Acted(time.Now())
 	err = t.follow(ctx, task)
@@ -341,7 +341,7 @@ func (r *repl) settle(ctx context.Context, runID string) error {
 			}
 			return err
 		}
-		if _, holds := s.Holder(runID); !holds || r.last.Status == events.Paused {
+		if _, holds := s.Holder(runID); !holds || r.last.Halted() {
 			return nil
 		}
 		select {
@@ -355,7 +355,7 @@ func (r *repl) settle(ctx context.Context, runID string) error {
 // ended says how an input's run ended.
 func (r *repl) ended(t *turnRun) error {
 	p, res := t.draw, t.state.Result
-	if t.state.Status == events.Paused {
+	if t.state.Halted() {
 		return nil
 	}
 	took := view.Span(time.Duration(res.DurationMS) * time.Millisecond)

@@ -225,7 +225,7 @@ func (t *turnRun) event(ctx context.Context, item client.Item) (end bool, err er
 		t.endText(true)
 		return true, nil
 	}
-	if t.state.Status == events.Paused {
+	if t.state.Halted() {
 		t.r.person.Saw(item)
 		return t.paused(ctx)
 	}
@@ -254,8 +254,8 @@ func (t *turnRun) call(id string) {
 
 // result prints the beginning of what a call gave, for a person at a terminal.
 func (t *turnRun) result(d *events.CallFinishedData) {
-	if !t.r.app.Term.TTY {
-		return
+	if c := t.tree.Call(d.Call); !t.r.app.Term.TTY || c != nil && c.Diff != "" {
+		return // a diff stands below its call
 	}
 	for _, line := range folded(d.Output, t.state.ToolCallHistory.Len(), t.draw.Width-5) {
 		t.print("    " + t.draw.Dim(line))

@@ -28,8 +28,8 @@ func Cost(a *app.App) *cobra.Command {
 	c := &costCommand{App: a}
 	cmd := &cobra.Command{
 		Use: "cost [RUN]", Short: "Show the tokens and the money that runs used, by model, agent and run",
-		Long: `Shows what the model requests of one run, or of all runs of the station, used: tokens in, those of them that came from
-the provider's cache, tokens out, turns and money. Money is by the prices that were in force when a run began: those of this
+		Long: `Shows what the model requests of one run and its child runs, or of all runs of the station, used: tokens in, those of them
+that came from the provider's cache, tokens out, turns and money. Money is by the prices that were in force when a run began: those of this
 program, and before them those of the file that INSPAN_PRICES names. Turns of a model without a known price are counted, and said
 to have none. --prices shows the prices that a station of this configuration would use now.`,
 		Example: "  inspan cost\n  inspan cost --prices\n  inspan cost run-k3v9x2m1qa\n  inspan cost --since 24h --json | jq .total.costMicroUsd",
@@ -100,16 +100,20 @@ type costs struct {
 	Lost events.Lost `json:"lost"`
 }
 
-// costly are the rows of the runs asked for: of one as its log has it, of all as the index has them.
+// costly are the rows of the runs asked for: of one and all below it as their logs have it, of all as the index has
+// them.
 func costly(ctx context.Context, c *client.Client, args []string) ([]run.Info, error) {
 	if len(args) == 0 {
 		return c.Runs().List(ctx)
 	}
-	s, err := c.State(ctx, args[0])
-	if err != nil {
-		return nil, err
+	all, err := c.Runs().Tree(ctx, args[0])
+	var infos []run.Info
+	for _, m := range all {
+		if m.State.Sequence > 0 {
+			infos = append(infos, run.InfoOf(m.State))
+		}
 	}
-	return []run.Info{run.InfoOf(s)}, nil
+	return infos, err
 }
 
 // unnamed stands for the model of turns whose events do not name one.

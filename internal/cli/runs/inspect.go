@@ -88,6 +88,14 @@ func (a *inspectCommand) run(ctx context.Context, c *client.Client, args []strin
 	return nil
 }
 
+// formulaLine names what the plan was made from, with the beginning of its digest.
+func formulaLine(f *events.Formula) string {
+	if f == nil {
+		return ""
+	}
+	return view.Clip(f.Name, 80) + ", digest " + view.Clip(f.Digest, 12)
+}
+
 func printRun(a *app.App, s run.State, t *view.Tree, sandboxes map[string]bool, now time.Time, retry string) {
 	p, i, agent := a.Paint(), run.InfoOf(s), s.Agents[s.AgentName]
 	var used []string
@@ -107,12 +115,14 @@ func printRun(a *app.App, s run.State, t *view.Tree, sandboxes map[string]bool, 
 		{"Run", p.Bold(s.HarnessID) + "  " + p.State(runtree.StatusOf(i))},
 		{"Agent", s.AgentName + "  " + p.Dim(agent.Model)},
 		{"Task", view.Clip(s.Created.Task, 300)},
+		{"Formula", formulaLine(s.Created.Formula)},
 		{"Steps", fmt.Sprintf("%d of %d, %s (at most %d a step)", i.StepsCompleted, i.StepsTotal,
 			view.Plural(i.Turns, "turn"), s.Options.MaxSteps)},
 		{"Tool calls", fmt.Sprintf("%d, %d of %d left", i.ToolCallCount, i.BudgetLeft, s.Options.MaxToolCalls)},
 		{"Tokens", fmt.Sprintf("%s in (%s cached), %s out", view.Count(s.Tokens.Input), view.Count(s.Tokens.Cached),
 			view.Count(s.Tokens.Output))},
 		{"Cost", budgetLine(s)},
+		{"Child runs", childrenLine(s)},
 		{"Duration", duration(i) + p.Dim(", "+limit+", created "+s.CreatedAt.In(a.Zone()).Format("2006-01-02 15:04:05"))},
 		{"Forked from", forkedFrom(s)},
 		{"Retried as", retry},
@@ -128,7 +138,7 @@ func printRun(a *app.App, s run.State, t *view.Tree, sandboxes map[string]bool, 
 	})
 	fmt.Fprintln(a.Out)
 	width, _ := a.Term.Size()
-	d := runtree.Drawing{Paint: p, Width: width, Whole: true, Zone: a.Zone()}
+	d := runtree.Drawing{Paint: p, Width: width, Whole: true, Diff: runtree.DiffLines, Zone: a.Zone()}
 	for _, l := range d.Lines(t, now) {
 		fmt.Fprintln(a.Out, l)
 	}
@@ -163,6 +173,31 @@ func budgetLine(s run.State) string {
 		parts = append(parts, fmt.Sprintf("%s of %s tokens left", view.Count(int(max(0, m-used.Tokens))), view.Count(int(m))))
 	}
 	return strings.Join(parts, ", ")
+}
+
+// childrenLine is what the child runs of a run used, "" where it had none.
+func childrenLine(s run.State) string {
+	if len(s.SubAgentIDs) == 0 {
+		return ""
+	}
+	text := fmt.Sprintf("%d spawned", len(s.SubAgentIDs))
+	if living := len(s.Living()); living > 0 {
+		text += fmt.Sprintf(", %d of them at work", living)
+	}
+	if b := s.Below(); b.Runs > 0 {
+		text += fmt.Sprintf("; %s below used %s", view.Plural(b.Runs, "ended run"), useLine(b))
+	}
+	return text + "; inspan tree " + s.HarnessID
+}
+
+// useLine says what runs used.
+func useLine(u events.Use) string {
+	text := fmt.Sprintf("%s, %s, %s tokens", view.Plural(u.Turns, "turn"), view.Plural(u.ToolCalls, "call"),
+		view.Count(int(u.Tokens())))
+	if cost := runtree.CostText(u.Paid()); cost != "" {
+		text += ", " + cost
+	}
+	return text
 }
 
 func checkpoints(s run.State) string {

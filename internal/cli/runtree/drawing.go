@@ -21,6 +21,10 @@ type Drawing struct {
 	// Whole shows all turns of all steps; else those of steps that are not completed, and of them the last few.
 	Whole bool
 	last  int
+	// Diff is how many lines are shown of what a finished call changed in files, and Rest the command that shows the
+	// others; empty names inspan diff.
+	Diff int
+	Rest string
 	// Zone, where it is set, has calls shown with the time of day they began.
 	Zone *time.Location
 	// Tick turns the spinner; Tail is the newest line of what is not kept, by call id or "step "+id.
@@ -71,6 +75,9 @@ func (d Drawing) Fitted(t *view.Tree, now time.Time, most int) []string {
 	for d.last = 6; d.last > 0; d.last-- {
 		if lines = d.Lines(t, now); len(lines) <= most {
 			return lines
+		}
+		if d.Diff > 0 {
+			d.Diff, d.last = d.Diff/2, 7 // the turns are worth more
 		}
 	}
 	if most < 4 {
@@ -148,6 +155,7 @@ func (d Drawing) step(t *view.Tree, st *view.StepNode, now time.Time) []string {
 		out = append(out, d.Row("  "+mark+" "+title, right))
 	}
 	out = append(out, d.gateAnswer(st.Gate, "    ")...)
+	out = append(out, d.child(st, now)...)
 	out = append(out, d.turns(t, st, now)...)
 	out = append(out, d.checks(t, st, now)...)
 	if st.Error != "" {
@@ -238,7 +246,7 @@ func (d Drawing) Call(t *view.Tree, c *view.CallNode, indent string, now time.Ti
 		}
 		return []string{d.Row(left(d.Spin(), "waits for permission"), view.Since(c.Asked, now))}
 	}
-	return append(d.gateAnswer(c.Gate, indent), out...)
+	return append(append(d.gateAnswer(c.Gate, indent), out...), d.changed(t, c, indent+"  ")...)
 }
 
 // news is the end of the newest line of what is not kept, at most n characters of it.

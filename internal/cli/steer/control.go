@@ -70,6 +70,9 @@ func controlRun(ctx context.Context, a *app.App, c *client.Client, runID string,
 		return err
 	}
 	done := map[string]string{"pause": "Paused.", "resume": "Resumed.", "stop": "Stopped."}[ctl.Action]
+	if s.Stopping != nil {
+		done = fmt.Sprintf("Stopping: it ends after %s.", view.Plural(len(s.Living()), "child run"))
+	}
 	if ctl.Action == "autonomy" {
 		done = fmt.Sprintf("Autonomy is %d for steps not yet started.", s.Options.Autonomy)
 	}

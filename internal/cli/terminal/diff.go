@@ -3,6 +3,8 @@ package terminal
 import (
 	"fmt"
 	"strings"
+
+	"github.com/inspan/inspan/internal/core/view"
 )
 
 // mostLines is how many lines of a diff are shown at most.
@@ -11,7 +13,7 @@ const mostLines = 2000
 // Diff is a unified diff for a terminal: without what a terminal acts on, coloured where that is wanted, and cut after a
 // number of lines, 0 for as many as are ever shown.
 func Diff(text string, p Paint, most int) []string {
-	lines := strings.Split(Sanitize(text), "\n")
+	lines := strings.Split(view.Whole(strings.ReplaceAll(strings.Trim(text, "\n"), "\r\n", "\n")), "\n")
 	if most == 0 {
 		most = mostLines
 	}
