@@ -140,7 +140,7 @@ turns:
 		letters := w.letters()
 		for accept, want := range map[string]string{
 			`{"checks":[{"kind":"review","agent":"x"}]}`: `unknown field`,
-			`{"checks":[{"kind":"review"}]}`:             "review is not supported yet",
+			`{"checks":[{"kind":"review"}]}`:             "not supported yet",
 			`{"checks":[{"kind":"magic"}]}`:              "not known",
 			`{"checks":[]}`:                              "0 checks",
 			`{"checks":[` + strings.Repeat(`{"kind":"command","run":"true"},`, 999) + `{"kind":"command","run":"true"}]}`: "1000 checks",
@@ -154,15 +154,20 @@ turns:
 			`{"checks":[{"kind":"command","run":"true"}],"protect":["tests\n"]}`:                                          "control character",
 			`{"checks":[{"kind":"command","run":"true"}],"protect":["tests"]}`:                                            "needs a run that works in git",
 			`{"checks":[{"kind":"git","require":["clean"]}]}`:                                                             "needs a run that works in git",
-			`{"checks":[{"kind":"git","require":["ahead_of_base"]}]}`:                                                     "not supported",
+			`{"checks":[{"kind":"git","require":["ahead_of_base"]}]}`:                                                     "needs a run that works in git",
+			`{"checks":[{"kind":"git","require":["nonsense"]}]}`:                                                          "not known",
+			`{"checks":[{"kind":"expr"}]}`:                                                                                "not supported yet",
+			`{"checks":[{"kind":"files"}]}`:                                                                               "not known",
+			`{"checks":[{"kind":"person","expires":"0s"}]}`:                                                               "expires",
+			`{"checks":[{"kind":"person","approvers":["a b"]}]}`:                                                          "no name",
 		} {
 			w.publish("station.test.task", `{"id":"bad","agent":"lazy","task":"go","accept":`+accept+`}`)
 			if d := w.letter(letters); d.Code != "bad_input" || !strings.Contains(d.Reason, want) {
 				t.Errorf("%.100s: %s %q, want %q", accept, d.Code, d.Reason, want)
 			}
 		}
-		w.publish("station.test.task", `{"id":"bad","agent":"lazy","task":"go","plan":{"steps":[{"id":"a","description":"b","accept":"true"}]}}`)
-		if d := w.letter(letters); d.Code != "bad_input" || !strings.Contains(d.Reason, "accept") {
+		w.publish("station.test.task", `{"id":"bad","agent":"lazy","task":"go","plan":{"steps":[{"id":"a","description":"b","accept":{"checks":[{"kind":"git","require":["clean"]}]}}]}}`)
+		if d := w.letter(letters); d.Code != "bad_input" || !strings.Contains(d.Reason, "plan step a: a check of the kind git needs a run that works in git") {
 			t.Errorf("a step of a plan: %s %q", d.Code, d.Reason)
 		}
 		if s := w.state("bad"); s.Sequence > 0 {

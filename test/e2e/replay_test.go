@@ -116,9 +116,21 @@ turns:
 	w.await("expired", "paused", func(s run.State) bool { return s.Status == events.Paused })
 	w.publish("station.test.run.expired.control", `{"action":"resume","by":"anna"}`)
 	w.ended("edited")
+	w.agent(events.Agent{Name: "claims", Tools: []string{"bash"}}, `
+turns:
+  - when: {message: {contains: "The step is not done"}, turn: 2}
+    calls:
+      - {name: bash, input: {command: "cat loud.txt > done.txt || echo > done.txt"}}
+  - text: '{"verdict":"done"}'
+`)
+	w.task(events.Task{ID: "checked", Agent: "claims", Task: "go", Accept: &events.Accept{Checks: []events.Check{
+		{Kind: events.CheckCommand, Run: "test -f done.txt"}, {Kind: events.CheckSchema, Schema: json.RawMessage(`{"type":"object"}`)},
+		{Kind: events.CheckPerson}}}})
+	w.await("checked", "waiting", waiting)
+	w.answerAs(w.opened("checked"), "anna", events.Answer{Decision: "approve"})
 	w.task(events.Task{ID: "fork", ForkOf: &events.ForkPoint{Run: "edited", Sequence: w.eventOf("edited", events.GateOpened)}, Say: "Speak up."})
 	logs := map[string][]byte{}
-	for _, id := range []string{"plan", "edited", "several", "expired", "refused", "steps", "fork", "direct", "revised"} {
+	for _, id := range []string{"plan", "edited", "several", "expired", "refused", "steps", "fork", "direct", "revised", "checked"} {
 		w.ended(id)
 		logs[id] = w.log(id)
 	}
@@ -154,7 +166,7 @@ func TestReplay(t *testing.T) {
 				kinds[p.Kind()] = true
 			}
 		}
-		for _, k := range []events.Kind{events.GateVoted, events.GateExpired, events.GateRejected, events.CallRefused, events.TurnDeferred, events.StepFailed, events.RunForked, events.RunResumed, events.CallStarted, events.PlanRevised} {
+		for _, k := range []events.Kind{events.GateVoted, events.GateExpired, events.GateRejected, events.CallRefused, events.TurnDeferred, events.StepFailed, events.RunForked, events.RunResumed, events.CallStarted, events.PlanRevised, events.StepClaimed, events.CheckFailed, events.CheckPassed} {
 			if !kinds[k] {
 				t.Errorf("no %s was among them", k)
 			}

@@ -18,6 +18,7 @@ type audit struct {
 	// broken is the first rule that did not hold.
 	broken string
 	runs   map[string]*ledger
+	kids   map[string]*kidAudit
 	grove  grove
 }
 
@@ -51,6 +52,12 @@ type ledger struct {
 	// claims by step; passes counts the checks that passed, by name.
 	claims map[string]*claimAudit
 	passes map[string]int
+	// trees are those of a commit that checks have passed on.
+	trees map[string]bool
+	// held are the tool calls that are held for children, and those that they made; stopping is true once it waits for
+	// their ends.
+	held     int
+	stopping bool
 }
 
 type gateAudit struct {
@@ -74,7 +81,9 @@ type callAudit struct {
 	effects        int
 }
 
-func newAudit(w *world) *audit { return &audit{w: w, runs: map[string]*ledger{}, grove: newGrove()} }
+func newAudit(w *world) *audit {
+	return &audit{w: w, runs: map[string]*ledger{}, kids: map[string]*kidAudit{}, grove: newGrove()}
+}
 
 // breaks notes the first rule that does not hold.
 func (a *audit) breaks(format string, args ...any) {
@@ -103,7 +112,7 @@ func (a *audit) event(runID string, r kernel.Record) {
 		l = &ledger{plan: map[string]events.PlanStep{}, steps: map[string]events.Kind{}, gates: map[string]*gateAudit{},
 			calls: map[string]*callAudit{}, inputs: map[uint64]bool{}, through: map[string]int{},
 			grants: map[string]*grantAudit{},
-			claims: map[string]*claimAudit{}, passes: map[string]int{}}
+			claims: map[string]*claimAudit{}, passes: map[string]int{}, trees: map[string]bool{}}
 		a.runs[runID] = l
 	}
 	if fault := l.chain(f, k, r.Bytes); fault != "" {
@@ -120,6 +129,9 @@ func (a *audit) event(runID string, r kernel.Record) {
 	}
 	if fault == "" {
 		fault = a.accepted(runID, l, p)
+	}
+	if fault == "" {
+		fault = a.family(runID, l, p)
 	}
 	if fault != "" {
 		a.breaks("run %s#%d %s: %s", runID, f.Sequence, k, fault)

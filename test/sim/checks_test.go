@@ -2,10 +2,13 @@ package sim
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
 	"io"
 	"math/rand/v2"
+	"path/filepath"
 
+	"github.com/inspan/inspan/internal/gitwork"
 	"github.com/inspan/inspan/internal/sandbox"
 	"github.com/inspan/inspan/pkg/events"
 )
@@ -22,6 +25,9 @@ func (s *Scene) checks(seed uint64) {
 	for i := range s.Runs {
 		s.Runs[i].Checked, s.Runs[i].Unfit = rng.IntN(4) == 0, rng.IntN(mostClaims)
 	}
+	for i := range s.Runs {
+		s.Runs[i].Stray, s.Runs[i].Judged = rng.IntN(3) == 0, rng.IntN(2) == 0
+	}
 }
 
 // smallChecks is the small world with acceptance checks, of which one fails once.
@@ -29,6 +35,47 @@ func smallChecks(first, second string) Scene {
 	s := small(first, second)
 	s.Runs[0].Checked, s.Runs[0].Unfit = true, 1
 	return s
+}
+
+// smallJudged is the small world with checks of which a person makes the last.
+func smallJudged(first string) Scene {
+	s := smallChecks(first, first)
+	s.Runs[0].Steps, s.Runs[0].Judged = s.Runs[0].Steps[:1], true
+	return s
+}
+
+// smallChecksInGit is the small world of a run in git with checks, behind which something changes the files where stray.
+func smallChecksInGit(first string, stray bool) Scene {
+	s := smallGit(first)
+	s.Runs[0].Checked, s.Runs[0].Stray = true, stray
+	return s
+}
+
+// checkouts are the repositories that checks read: each has the files that the harness found, and what strays made.
+type checkouts struct{ b *toolbox }
+
+func (checkouts) Files(context.Context, string, string, func(string) bool, func(gitwork.File) error) error {
+	return nil
+}
+
+func (checkouts) Standing(context.Context, string, string) (gitwork.Standing, error) {
+	return gitwork.Standing{}, nil
+}
+
+func (c checkouts) TreeOf(_ context.Context, dir, _ string, _ func(string) bool) (string, error) {
+	return c.b.treeOf(dir), nil
+}
+
+// treeOf stands for the content of a workspace.
+func (b *toolbox) treeOf(dir string) string {
+	return fmt.Sprintf("%040x", 1<<40+b.strays[filepath.Base(dir)])
+}
+
+// strayed changes the files of a run behind its back, once.
+func (b *toolbox) strayed(runID, dir string) {
+	if r := b.w.play.Scene.run(runID); r != nil && r.Stray && b.strays[filepath.Base(dir)] == 0 {
+		b.strays[filepath.Base(dir)]++
+	}
 }
 
 // hasChecks reports whether a run of the scene has acceptance checks.
@@ -48,6 +95,10 @@ func (r SceneRun) accept() *events.Accept {
 	a := &events.Accept{MaxAttempts: mostClaims}
 	for _, name := range checkNames {
 		a.Checks = append(a.Checks, events.Check{Kind: events.CheckCommand, Run: name})
+	}
+	if r.Judged {
+		a.Checks = append(a.Checks, events.Check{Kind: events.CheckSchema, Schema: json.RawMessage(`{"type":"object"}`)},
+			events.Check{Kind: events.CheckPerson, Name: "person"})
 	}
 	return a
 }
@@ -89,7 +140,11 @@ type claimAudit struct {
 // its last turn; a result counts for the claim that it was made for, and is that of a command that ran; no turn is taken
 // while checks are open.
 func (a *audit) accepted(runID string, l *ledger, p events.Payload) string {
-	checked := a.w.play.Scene.run(runID).Checked
+	checks := 0
+	if set := a.w.play.Scene.run(runID).accept(); set != nil {
+		checks = len(set.Checks)
+	}
+	checked := checks > 0
 	switch d := p.(type) {
 	case *events.StepClaimedData:
 		c := l.claimed(d.Step)
@@ -101,11 +156,19 @@ func (a *audit) accepted(runID string, l *ledger, p events.Payload) string {
 	case *events.CheckPassedData:
 		a.w.tale.counts["checks passed"]++
 		l.passes[d.Name]++
-		if n := a.w.tools.checks[runID].passed[d.Name]; l.passes[d.Name] > n {
+		l.trees[d.GitTree] = true
+		if d.CheckKind == events.CheckPerson {
+			a.w.tale.counts["steps that a person accepted"]++
+		}
+		if g := l.gates[d.Gate]; d.CheckKind == events.CheckPerson && (g == nil || g.answer != events.GateApproved ||
+			g.opened.Step != d.Step || g.opened.Call != events.CheckPlace(d.Claim, d.Check)) {
+			return "a check passed that no person has approved"
+		}
+		if n := a.w.tools.checks[runID].passed[d.Name]; d.CheckKind == events.CheckCommand && l.passes[d.Name] > n {
 			return fmt.Sprintf("check %s passed %d times, and no more than %d commands of it did", d.Name, l.passes[d.Name], n)
 		}
 		c := l.claimed(d.Step)
-		if c.passed++; c.passed == len(checkNames) {
+		if c.passed++; c.passed == checks {
 			defer func() { c.open = false }()
 		}
 		return c.result(d.CheckResult, c.passed)
@@ -122,7 +185,7 @@ func (a *audit) accepted(runID string, l *ledger, p events.Payload) string {
 		}
 		c.failed, c.passed = false, 0
 	case *events.StepFinishedData:
-		if c := l.claimed(d.Step); checked && l.plan[d.Step].Kind == "" && (c.open || c.failed || c.passed < len(checkNames)) {
+		if c := l.claimed(d.Step); checked && l.plan[d.Step].Kind == "" && (c.open || c.failed || c.passed < checks) {
 			return fmt.Sprintf("it is over with its checks at %+v", c)
 		}
 	case *events.StepFailedData:

@@ -107,6 +107,10 @@ func worlds() map[string]Scene {
 		"hooks that interrupt":            smallHooks("pay", "put"),
 		"calls of a server":               smallServer("pay", "put"),
 		"acceptance checks":               smallChecks("pay", "put"),
+		"acceptance checks in git":        smallChecksInGit("put", false),
+		"acceptance checks of a person":   smallJudged("put"),
+		"children":                        smallChildren("pay", "put", false),
+		"children, and a stop":            smallChildren("pay", "put", true),
 	}
 }
 
@@ -137,6 +141,34 @@ func TestEveryOperationChecks(t *testing.T) {
 			t.Errorf("only %d plays, in which %d checks failed", plays, failed)
 		}
 		t.Logf("%d plays, %d failed checks", plays, failed)
+	})
+}
+
+func TestEveryOperationDelivery(t *testing.T) {
+	t.Run("PLUS-10 SAFE-7 a crash or a duplicate at operations between the checks of a run and its delivery: only files that were checked are pushed", func(t *testing.T) {
+		plays, pushed := map[bool]int{}, map[bool]int{}
+		for _, stray := range []bool{false, true} {
+			someOf(t, smallChecksInGit("put", stray), 8, func(out Outcome) {
+				plays[stray]++
+				pushed[stray] += out.Counts["checked deliveries pushed"]
+			})
+		}
+		if plays[true] < 30 || pushed[false] == 0 || pushed[true] > 0 {
+			t.Errorf("%v plays with %v pushes", plays, pushed)
+		}
+	})
+}
+
+func TestEveryOperationJudged(t *testing.T) {
+	t.Run("PLUS-10 GATE-8 a crash or a duplicate at operations of a run that a person judges: no step is over without a yes to these very files", func(t *testing.T) {
+		plays, done := 0, 0
+		someOf(t, smallJudged("put"), 8, func(out Outcome) {
+			plays++
+			done += out.Counts["steps that a person accepted"]
+		})
+		if plays < 30 || done < plays/2 {
+			t.Errorf("%d plays, in which a person accepted %d steps", plays, done)
+		}
 	})
 }
 

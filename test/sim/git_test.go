@@ -20,6 +20,8 @@ type repository struct {
 	branch, head string
 	// remote is the commit that the remote has, kept the one that was published.
 	remote, kept string
+	// trees are those of its commits.
+	trees map[string]string
 }
 
 // smallGit is the small world of a run in git: one step with a call, and what the harness does before and after it.
@@ -93,7 +95,7 @@ func (b *toolbox) git(name string, c tool.Call, effect int) tool.Result {
 	}
 	r := b.repositories[c.Env.Sandbox.ID()]
 	if r == nil {
-		r = &repository{head: commitOf(0)}
+		r = &repository{head: commitOf(0), trees: map[string]string{}}
 		b.repositories[c.Env.Sandbox.ID()] = r
 	}
 	out := map[string]any{"effect": effect}
@@ -103,7 +105,13 @@ func (b *toolbox) git(name string, c tool.Call, effect int) tool.Result {
 			r.branch = in.NewBranch
 		}
 	case events.GitCommit:
+		dir := ""
+		if b.w.play.Scene.hasChecks() { // only there a workspace has files
+			dir = c.Env.Sandbox.Workspace()
+		}
+		b.strayed(c.Env.Sandbox.ID(), dir)
 		r.head = commitOf(1 + effect)
+		r.trees[r.head] = b.treeOf(dir)
 	case events.GitPublish:
 		r.kept = r.head
 		out["artifact"] = "branch." + r.branch
@@ -113,6 +121,7 @@ func (b *toolbox) git(name string, c tool.Call, effect int) tool.Result {
 	if out["branch"], out["commit"] = r.branch, r.head; name == events.GitPush {
 		out["commit"] = r.remote
 	}
+	out["tree"] = r.trees[r.head]
 	text, err := json.Marshal(out)
 	if err != nil {
 		panic(err) // a fault of the simulation itself
@@ -166,6 +175,8 @@ func (a *audit) delivered(runID string, end events.Kind, d events.Result) string
 	switch {
 	case d.Delivery.Pushed && (r.remote != d.Delivery.Commit || r.branch != d.Delivery.Branch):
 		return fmt.Sprintf("it tells of %s at %s, the remote has %s", d.Delivery.Branch, d.Delivery.Commit, r.remote)
+	case run.Checked && r.remote != "" && !a.runs[runID].trees[r.trees[r.remote]]:
+		return "files were pushed that no check has seen"
 	case r.remote != "" && r.kept != r.remote:
 		return "something was pushed that was not kept"
 	case end == events.RunCompleted && d.Delivery.Commit != r.head:
@@ -173,6 +184,9 @@ func (a *audit) delivered(runID string, end events.Kind, d events.Result) string
 	}
 	if d.Delivery.Pushed {
 		a.w.tale.counts["deliveries pushed"]++
+		if run.Checked {
+			a.w.tale.counts["checked deliveries pushed"]++
+		}
 	}
 	return ""
 }

@@ -174,7 +174,7 @@ func (s *server) serve(ctx context.Context, in io.Reader, out io.Writer) error {
 			return err
 		}
 	}
-	return nil
+	return lines.Err()
 }
 
 // answer is what the server says to a request: nothing to one that it does not know. With an error it breaks.

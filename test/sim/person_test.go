@@ -65,7 +65,7 @@ func (h *person) look() {
 	rude := h.w.play.Scene.Rude && !h.w.peace
 	h.due()
 	for _, r := range h.w.play.Scene.Runs {
-		if !h.sent[r.ID] {
+		if !r.Kid && !h.sent[r.ID] {
 			h.sent[r.ID] = true
 			task := act{events.TaskSubject(station), string(r.task()), "task " + r.ID}
 			h.acts = append(h.acts, task)
@@ -82,6 +82,7 @@ func (h *person) look() {
 			h.gate(r.ID, g, rude)
 		}
 		h.steer(r.ID, s, rude)
+		h.stopsWithKids(r.ID)
 	}
 }
 

@@ -224,7 +224,7 @@ func (l *life) ports(sandboxes *pool.Opener, entropy interface{ Read([]byte) (in
 			return func() {}, nil
 		},
 		Durability: "model", Questions: questions{l}, Entropy: entropy,
-	}, Models: models{l}, Sandboxes: sandboxes, Tools: l.p.w.tools.registry(l), Git: gitHere()}
+	}, Models: models{l}, Sandboxes: sandboxes, Tools: l.p.w.tools.registry(l), Git: gitHere(), Repositories: checkouts{l.p.w.tools}}
 }
 
 // gitHere is the git of this machine, which no play uses: its calls of git are tools of the simulation. It is looked

@@ -29,6 +29,8 @@ type Scene struct {
 	Always bool
 	// Keep is how long servers live on after the calls that use them.
 	Keep time.Duration
+	// Stops has somebody stop a run as soon as it has a child.
+	Stops bool
 }
 
 // SceneRun is one run.
@@ -59,6 +61,12 @@ type SceneRun struct {
 	// Checked gives its agent acceptance checks; Unfit is how often the second of them fails before it passes.
 	Checked bool
 	Unfit   int
+	// Judged has a schema and a person decide, too, after the commands.
+	Judged bool
+	// Stray lets something change the files after the checks, where the run works in git.
+	Stray bool
+	// Kid makes it one that a step of another run is given to. Refuses has its model decline to work.
+	Kid, Refuses bool
 }
 
 // SceneStep is one step and its turns: the calls of each, and after the last turn an answer.
@@ -67,6 +75,8 @@ type SceneStep struct {
 	Needs    []string
 	Critical bool
 	Turns    [][]SceneCall
+	// Kid is the agent of the child that the step is given to; empty for none.
+	Kid string
 }
 
 // SceneCall is one call and how its attempts behave.
@@ -264,7 +274,11 @@ func (r SceneRun) task() []byte {
 func (r SceneRun) plan() *events.TaskPlan {
 	p := &events.TaskPlan{}
 	for _, st := range r.Steps {
-		p.Steps = append(p.Steps, events.TaskStep{ID: st.ID, Description: "step " + st.ID, Needs: st.Needs, Critical: st.Critical})
+		step := events.TaskStep{ID: st.ID, Description: "step " + st.ID, Needs: st.Needs, Critical: st.Critical}
+		if st.Kid != "" {
+			step.Agent, step.Child = st.Kid, events.ChildOwn
+		}
+		p.Steps = append(p.Steps, step)
 	}
 	return p
 }
@@ -283,6 +297,9 @@ func (s Scene) answer(req llm.Request) llm.Answer {
 func (s Scene) said(m llm.Meta) llm.Answer {
 	a := llm.Answer{Text: "done", Finish: llm.Done, Model: "model", Provider: "sim"}
 	r := s.run(m.Run)
+	if r.Judged {
+		a.Text = `{"done":true}`
+	}
 	if m.Purpose == "compaction" {
 		a.Text = "it looked here and there"
 		return a
@@ -294,6 +311,9 @@ func (s Scene) said(m llm.Meta) llm.Answer {
 		}
 		a.Text = string(b)
 		return a
+	}
+	if r.Refuses {
+		return refused(a)
 	}
 	for _, st := range r.Steps {
 		if st.ID != m.Step || m.Turn > len(st.Turns) {

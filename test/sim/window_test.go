@@ -10,7 +10,7 @@ import (
 
 // smallWindow is the context window of agents whose steps are compacted, in tokens; longTurns the turns of such a step.
 const (
-	smallWindow = 900
+	smallWindow = 1000
 	longTurns   = 7
 )
 

@@ -14,6 +14,7 @@ import (
 
 	"github.com/inspan/inspan/internal/kernel"
 	"github.com/inspan/inspan/internal/mem"
+	"github.com/inspan/inspan/internal/topology"
 	"github.com/inspan/inspan/pkg/events"
 	"github.com/inspan/inspan/pkg/run"
 )
@@ -128,6 +129,9 @@ func newWorld(t *testing.T, p Play) *world {
 		Fire:   func(_ uint64, run, name string) []time.Duration { return w.fires(run, name) },
 	})
 	w.procs = newProcs(t, w)
+	if err := st.KV("config").Put(context.Background(), topology.ChildKeyKey, []byte(childKey)); err != nil {
+		t.Fatal(err)
+	}
 	for name, agent := range p.Scene.agents() {
 		if err := st.KV("config").Put(context.Background(), "agent."+name, agent); err != nil {
 			t.Fatal(err)
@@ -389,6 +393,9 @@ func (w *world) done() bool {
 		}
 	}
 	for _, name := range w.st.TimersSet() {
+		if id, kids := strings.CutSuffix(name, ".run.children"); kids && w.state[id].Status.Ended() {
+			continue
+		}
 		if !strings.HasSuffix(name, ".run.deadline") && !w.neverFires[name] {
 			return false
 		}

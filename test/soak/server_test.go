@@ -43,6 +43,7 @@ func serveUntilClosed(dir string) {
 	for in.Scan() {
 		fmt.Println(runtime.NumGoroutine())
 	}
+	_ = in.Err() // the other end of the pipe has gone, either way
 	s.Shutdown()
 }
 

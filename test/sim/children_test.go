@@ -1,0 +1,135 @@
+package sim
+
+import (
+	"fmt"
+	"testing"
+
+	"github.com/inspan/inspan/internal/llm"
+	"github.com/inspan/inspan/pkg/events"
+	"github.com/inspan/inspan/services/planner"
+)
+
+// childKey is the key that the ids of children are derived with in every play.
+const childKey = "the key of the play"
+
+// smallChildren is the small world with a child for its first step, whose first attempt the model refuses. Where stop is
+// set somebody stops the run as soon as its child lives.
+func smallChildren(first, second string, stop bool) Scene {
+	s := small(first, second)
+	r := &s.Runs[0]
+	calls := r.Steps[0].Turns
+	r.Steps[0].Turns, r.Steps[0].Kid = nil, "agent-"+kidID(r.ID, 1)
+	for attempt := 1; attempt <= events.MaxChildAttempts; attempt++ {
+		kid := SceneRun{ID: kidID(r.ID, attempt), Kid: true, Autonomy: r.Autonomy, Budget: r.Budget, Retries: r.Retries,
+			Refuses: attempt == 1, Steps: []SceneStep{{ID: "step-1"}}}
+		if attempt > 1 {
+			kid.Steps[0].Turns = calls
+		}
+		s.Runs = append(s.Runs, kid)
+	}
+	s.Stops = stop
+	return s
+}
+
+func kidID(parent string, attempt int) string {
+	return planner.ChildID([]byte(childKey), station, parent, "a", attempt)
+}
+
+// refused is what the model of a run says that declines to work.
+func refused(a llm.Answer) llm.Answer {
+	a.Text, a.Finish = "no", llm.Refusal
+	return a
+}
+
+// stopsWithKids has somebody stop a run whose child lives, once.
+func (h *person) stopsWithKids(runID string) {
+	s := h.w.state[runID]
+	if !h.w.play.Scene.Stops || len(s.Living()) == 0 || h.met["stop "+runID] {
+		return
+	}
+	h.met["stop "+runID] = true
+	h.acts = append(h.acts, act{events.ControlSubject(station, runID), `{"action":"stop"}`, "stop " + runID})
+}
+
+// kidAudit is what the audit knows of a child.
+type kidAudit struct {
+	parent, step string
+	attempt      int
+	reserve      int
+	born, over   bool
+}
+
+// family holds SUB-1, SUB-4, SUB-8 and PLUS-3: a child has been spawned before it is born, once for each attempt, and is
+// settled once, after its end and with what it really spent. What is used and held is within the budget at every event.
+// No run ends while a child of it lives, and nothing new is spawned in one that stops.
+func (a *audit) family(runID string, l *ledger, p events.Payload) string {
+	switch d := p.(type) {
+	case *events.RunCreatedData:
+		k := a.kids[runID]
+		switch of := d.ChildOf; {
+		case (of != nil) != a.w.play.Scene.run(runID).Kid:
+			return "it is a child, or none, against the scene"
+		case of == nil:
+		case k == nil || k.born || k.over || k.parent != of.Parent || k.step != of.Step || d.Options.MaxToolCalls != k.reserve:
+			return fmt.Sprintf("born as %+v where %+v", of, k)
+		default:
+			k.born = true
+			a.w.tale.counts["children born"]++
+		}
+	case *events.ChildSpawnedData:
+		for id, k := range a.kids {
+			if id == d.Child || k.parent == runID && k.step == d.Step && (!k.over || k.attempt >= d.Attempt) {
+				return fmt.Sprintf("attempt %d of step %s has a child already: %s", d.Attempt, d.Step, id)
+			}
+		}
+		if l.stopping || l.steps[d.Step] != events.StepAllowed || l.plan[d.Step].Child == "" {
+			return "step " + d.Step + " waits for no child"
+		}
+		a.kids[d.Child] = &kidAudit{parent: runID, step: d.Step, attempt: d.Attempt, reserve: d.Reserve.ToolCalls}
+		l.held += d.Reserve.ToolCalls
+		a.w.tale.counts["children spawned"]++
+	case *events.ChildFinishedData:
+		k := a.kids[d.Child]
+		if k == nil || k.over || k.parent != runID || a.runs[d.Child] == nil || a.runs[d.Child].ended == "" {
+			return fmt.Sprintf("child %s has not ended, or twice", d.Child)
+		}
+		spent := a.w.state[d.Child].TotalToolCalls
+		if d.Use.ToolCalls != spent {
+			return fmt.Sprintf("it is said to have spent %d calls, and spent %d", d.Use.ToolCalls, spent)
+		}
+		k.over = true
+		l.held += spent - k.reserve
+		a.w.tale.counts["children "+d.Outcome]++
+	case *events.RunStoppingData:
+		l.stopping = true
+		a.w.tale.counts["runs that stop with children"]++
+	case *events.RunCompletedData, *events.RunFailedData:
+		for id, k := range a.kids {
+			if k.parent == runID && !k.over {
+				return "it ends while its child " + id + " lives"
+			}
+		}
+	default:
+	}
+	if l.allowed+l.held > l.budget {
+		return fmt.Sprintf("%d calls are allowed and %d held for children, of a budget of %d", l.allowed, l.held, l.budget)
+	}
+	return ""
+}
+
+func TestEveryOperationChildren(t *testing.T) {
+	t.Run("SUB-4 SUB-8 PLUS-3 SAFE-7 a crash or a duplicate at operations of a run with children, in either log: none is spawned, born or settled twice", func(t *testing.T) {
+		plays, born, stopped := 0, 0, 0
+		count := func(out Outcome) {
+			plays++
+			born += out.Counts["children born"]
+			stopped += out.Counts["runs that stop with children"]
+		}
+		someOf(t, smallChildren("pay", "put", false), 19, count)
+		someOf(t, smallChildren("pay", "put", true), 13, count)
+		if plays < 40 || born < plays || stopped == 0 {
+			t.Errorf("only %d plays, in which %d children were born and %d runs stopped with children", plays, born, stopped)
+		}
+		t.Logf("%d plays, %d children, %d runs that stopped with them", plays, born, stopped)
+	})
+}
