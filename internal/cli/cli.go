@@ -131,7 +131,8 @@ any service may die at any moment, and people decide where it matters.
 At a terminal, inspan alone sets you up the first time, and then talks to an agent about the directory you are in. A station is
 started with "inspan up", or by "inspan run" for a single run.
 
-RUN is the id of a run, the beginning or the end of one that fits no other, or "last" for the newest.
+RUN is the id of a run, the beginning or the end of one that fits no other, or "last" for the newest that
+is no child of another one.
 
 Exit codes: 0 done, 1 failed, 2 wrong command line, 3 paused or waiting for a person, 4 refused by the station
 or not accepted (inspan trust), 5 no such thing, 130 interrupted.`,

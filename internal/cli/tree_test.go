@@ -75,6 +75,9 @@ func TestTree(t *testing.T) {
 		if whole := decode[[]row](t, d.want(0, nil, "tree", leaf, "--root", "--json").out); len(whole) != 4 || whole[0].HarnessID != "top" {
 			t.Errorf("%+v", whole)
 		}
+		if last := decode[[]row](t, d.want(0, nil, "tree", "last", "--json").out); len(last) != 4 || last[0].HarnessID != "top" {
+			t.Errorf("last is no child: %+v", last)
+		}
 		d.want(5, words{"run-none"}, "tree", "run-none")
 		d.want(5, words{"run-none"}, "tree", "run-none", "--root")
 	})

@@ -189,10 +189,10 @@ func begins(all []string, typed string) []string {
 func runNames(ctx context.Context, c *client.Client, _ []string) ([]string, error) {
 	all, err := c.Runs().List(ctx)
 	names := []string{}
-	for i, r := range all {
-		if i == 0 {
-			names = append(names, cobra.CompletionWithDesc(LastRun, "the newest run, "+r.HarnessID))
-		}
+	if id, ok := newest(all); ok {
+		names = append(names, cobra.CompletionWithDesc(LastRun, "the newest run, "+id))
+	}
+	for _, r := range all {
 		names = append(names, cobra.CompletionWithDesc(r.HarnessID, describe(r)))
 	}
 	return names, err

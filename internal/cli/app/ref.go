@@ -10,10 +10,11 @@ import (
 
 	"github.com/inspan/inspan/pkg/client"
 	"github.com/inspan/inspan/pkg/events"
+	"github.com/inspan/inspan/pkg/run"
 )
 
 const (
-	// LastRun names the run that was created last.
+	// LastRun names the run that was created last and is no child of another one.
 	LastRun = "last"
 	// maxMatches is how many runs an ambiguous reference lists.
 	maxMatches = 5
@@ -54,10 +55,11 @@ func ResolveRun(ctx context.Context, c *client.Client, ref string) (string, erro
 		return ref, nil //nolint:nilerr // as above: the run is not found
 	}
 	if ref == LastRun {
-		if len(all) == 0 {
+		id, ok := newest(all)
+		if !ok {
 			return "", fmt.Errorf("%q: %w: the station has no run yet; inspan run starts one", ref, client.ErrNotFound)
 		}
-		return all[0].HarnessID, nil
+		return id, nil
 	}
 	var found []string
 	for _, i := range all {
@@ -76,4 +78,14 @@ func ResolveRun(ctx context.Context, c *client.Client, ref string) (string, erro
 		return "", Usage("%q fits %s: write more of the id", ref, strings.Join(found, ", "))
 	}
 	return ref, nil
+}
+
+// newest is the id that LastRun stands for, where there is one; the newest run is the first of all.
+func newest(all []run.Info) (id string, ok bool) {
+	for _, i := range all {
+		if !strings.HasPrefix(i.HarnessID, events.ChildPrefix) {
+			return i.HarnessID, true
+		}
+	}
+	return "", false
 }
