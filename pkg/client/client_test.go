@@ -8,7 +8,6 @@ import (
 	"strings"
 	"sync"
 	"testing"
-	"time"
 
 	"github.com/inspan/inspan/internal/jet"
 	"github.com/inspan/inspan/internal/jet/jettest"
@@ -263,9 +262,21 @@ func TestDispatch(t *testing.T) {
 			t.Errorf("%+v %v", letters, err)
 		}
 	})
+	t.Run("DEPL-6 an earlier refusal of the same id is not taken for the answer", func(t *testing.T) {
+		w := w.on(t)
+		if _, err := w.c.Start(within(t), events.Task{ID: "twice", Agent: "nobody", Task: "x"}); err == nil {
+			t.Fatal("it was not refused")
+		}
+		ctx, cancel := context.WithTimeout(within(t), 3*client.LookFirst)
+		defer cancel()
+		_, err := w.c.Start(ctx, events.Task{ID: "twice", Agent: "sleeper", Task: "x"})
+		if _, ok := errors.AsType[*client.SilentError](err); !ok {
+			t.Errorf("error %v, want a SilentError", err)
+		}
+	})
 	t.Run("DEPL-6 silence is not taken for a failure", func(t *testing.T) {
 		w := w.on(t)
-		ctx, cancel := context.WithTimeout(within(t), 50*time.Millisecond)
+		ctx, cancel := context.WithTimeout(within(t), client.LookFirst) // enough to publish on a busy machine
 		defer cancel()
 		_, err := w.c.Start(ctx, events.Task{ID: "later", Agent: "sleeper", Task: "x"})
 		s, ok := errors.AsType[*client.SilentError](err)

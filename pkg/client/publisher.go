@@ -120,7 +120,9 @@ func (p publisher) await(ctx context.Context, runID string, l *letters, want fun
 		case s := <-states:
 			return s, nil
 		case d := <-l.come:
-			return run.State{}, refused(d)
+			if l.answers(d) {
+				return run.State{}, refused(d)
+			}
 		case err := <-failed:
 			if ctx.Err() == nil && !errors.Is(err, ErrDenied) {
 				return run.State{}, err
@@ -144,9 +146,15 @@ type letters struct {
 	token string
 	come  chan kernel.DeadLetter
 	stop  func()
+	// input is the position of the message in the input stream. The token of a task is its id, so that letters of earlier
+	// tasks of the same id have it, too.
+	input uint64
 	// after is how far the list was looked through.
 	after uint64
 }
+
+// answers reports whether a letter is about the message, and not about an earlier one of the same token.
+func (l *letters) answers(d kernel.DeadLetter) bool { return d.Token == l.token && d.Seq >= l.input }
 
 // look finds the letter in the list, in case that it came while the connection was away. An error only means that it
 // is looked again.
@@ -156,7 +164,7 @@ func (l *letters) look(ctx context.Context) (kernel.DeadLetter, bool) {
 		if err != nil {
 			return kernel.DeadLetter{}, false
 		}
-		if i := slices.IndexFunc(page, func(r jet.Refused) bool { return r.Letter.Token == l.token }); i >= 0 {
+		if i := slices.IndexFunc(page, func(r jet.Refused) bool { return l.answers(r.Letter) }); i >= 0 {
 			return page[i].Letter, true
 		}
 		if len(page) > 0 {

@@ -22,20 +22,25 @@ func (c *Client) Dispatch(ctx context.Context, t events.Task) (runID string, err
 	if t.ID == "" {
 		t.ID = NewID()
 	}
+	_, err = c.dispatch(ctx, t)
+	return t.ID, err
+}
+
+// dispatch publishes a task that has an id, and returns its position in the input stream.
+func (c *Client) dispatch(ctx context.Context, t events.Task) (input uint64, err error) {
 	if err := events.CheckID("task", t.ID); err != nil {
-		return "", err
+		return 0, err
 	}
 	if n := len(t.Task); n > events.MaxTask { // one that is larger still would only be called too large by the server
-		return "", &RefusedError{Code: "bad_input", Reason: fmt.Sprintf("the task has %d bytes, the limit is %d", n,
+		return 0, &RefusedError{Code: "bad_input", Reason: fmt.Sprintf("the task has %d bytes, the limit is %d", n,
 			events.MaxTask), Hint: "put it into a file of the workspace, and name the file"}
 	}
 	body, err := json.Marshal(map[string]any{"specversion": "1.0", "id": t.ID, "source": Source, "type": TaskType,
 		"time": time.Now().UTC(), "datacontenttype": "application/json", "data": t})
 	if err != nil {
-		return "", fmt.Errorf("encode the task: %w", err)
+		return 0, fmt.Errorf("encode the task: %w", err)
 	}
-	_, err = publisher{c}.publish(ctx, events.TaskSubject(c.st.Name()), body, t.ID)
-	return t.ID, err
+	return publisher{c}.publish(ctx, events.TaskSubject(c.st.Name()), body, t.ID)
 }
 
 // Start is Dispatch that waits until the run exists. It returns a *RefusedError, or a *SilentError with the run's id
@@ -49,7 +54,7 @@ func (c *Client) Start(ctx context.Context, t events.Task) (runID string, err er
 		return "", err
 	}
 	defer letters.stop()
-	if _, err := c.Dispatch(ctx, t); err != nil {
+	if letters.input, err = c.dispatch(ctx, t); err != nil {
 		return "", err
 	}
 	_, err = publisher{c}.await(ctx, t.ID, letters, func(s run.State) bool { return s.Sequence > 0 })

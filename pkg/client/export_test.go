@@ -1,0 +1,4 @@
+package client
+
+// LookFirst is lookFirst.
+const LookFirst = lookFirst
