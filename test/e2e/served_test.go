@@ -225,6 +225,10 @@ func TestServedTools(t *testing.T) {
 		if err := first.Signal(syscall.SIGSTOP); err != nil {
 			t.Fatal(err)
 		}
+		// It goes on until the signal has arrived, and would answer once it need not hang.
+		if _, err := syscall.Wait4(first.Pid, nil, syscall.WUNTRACED, nil); err != nil {
+			t.Fatal(err)
+		}
 		w.hang(name, false)
 		second := w.server()
 		s := w.ended("paused")
