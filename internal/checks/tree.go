@@ -17,6 +17,7 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/inspan/inspan/internal/gitwork"
 	"github.com/inspan/inspan/internal/workspace/workdir"
 )
 
@@ -50,7 +51,8 @@ type tree struct {
 
 // copyTree copies the files of a workspace into a new directory, and takes their digest from the bytes that it writes:
 // what changes meanwhile is in both or in neither. Directories of git are left out, because their settings run programs
-// and are not among what the agent has made; so is what is no file, directory or link, and links that lead out.
+// and are not among what the agent has made; so are the files of the harness, which it writes also while checks are
+// carried out, what is no file, directory or link, and links that lead out.
 func copyTree(ctx context.Context, root, from string) (t tree, err error) {
 	t.dir = path.Join(copies, strings.ToLower(rand.Text()))
 	src, err := workdir.Open(root, from)
@@ -98,7 +100,7 @@ func (c *copier) entry(name string, e fs.DirEntry, err error) error {
 	if name == "." {
 		return nil
 	}
-	if e.Name() == ".git" {
+	if e.Name() == ".git" || gitwork.IsOwn(name) {
 		if e.IsDir() {
 			return fs.SkipDir
 		}

@@ -67,6 +67,24 @@ func TestTree(t *testing.T) {
 			}
 		}
 	})
+	t.Run("PLUS-10 files that the harness writes during checks are no content, and those of its names further down are", func(t *testing.T) {
+		t.Parallel()
+		root := t.TempDir()
+		at := filepath.Join(root, "run", "r1")
+		write(t, filepath.Join(at, "sub", ".harness", "mine.txt"), "a", 0o644)
+		before := copied(t, root)
+		write(t, filepath.Join(at, ".harness", "tasks.json"), "{}", 0o644)
+		write(t, filepath.Join(at, ".session.meta"), "{}", 0o644)
+		after := copied(t, root)
+		if before.digest != after.digest {
+			t.Error("a file of the harness changed the digest")
+		}
+		for name, want := range map[string]bool{".harness": false, ".session.meta": false, "sub/.harness/mine.txt": true} {
+			if _, err := os.Stat(filepath.Join(root, after.dir, name)); (err == nil) != want {
+				t.Errorf("%s in the copy: %v", name, err)
+			}
+		}
+	})
 	t.Run("PLUS-10 links that lead out are left out, and named", func(t *testing.T) {
 		t.Parallel()
 		root := t.TempDir()

@@ -25,6 +25,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"sync/atomic"
 	"time"
 
@@ -45,6 +46,9 @@ const (
 
 // own are the names of files of the harness at the top of a workspace: they are no content of it.
 func own() []string { return []string{".harness", ".session.meta", ".session.lock"} }
+
+// IsOwn reports whether a path of a workspace is one of the harness's files at its top.
+func IsOwn(name string) bool { return slices.Contains(own(), name) }
 
 // Own returns the names of the harness's files at the top of a workspace, as patterns for git.Config.Ignore.
 func Own() []string {
