@@ -2,6 +2,7 @@ package shipped_test
 
 import (
 	"context"
+	"fmt"
 	"io/fs"
 	"os"
 	"os/exec"
@@ -93,6 +94,10 @@ func repository(t *testing.T, a shipped.Agent) string {
 	return dir
 }
 
+// telling are the events that say why a run ended as it did.
+var telling = []events.Kind{events.CallFailed, events.CallRefused, events.GateOpened, events.CheckPassed, events.CheckFailed,
+	events.RunCompleted, events.RunFailed, events.RunPaused}
+
 // run carries the trial of an agent out with a model and returns how it ended.
 func (d *desk) run(t *testing.T, a shipped.Agent, model string, claims int) (s run.State, log string) {
 	t.Helper()
@@ -119,8 +124,9 @@ func (d *desk) run(t *testing.T, a shipped.Agent, model string, claims int) (s r
 		if err != nil {
 			t.Fatal(err, b.String())
 		}
-		b.Write(item.Bytes)
-		b.WriteString("\n")
+		if kind, _ := item.Event.Kind(); slices.Contains(telling, kind) {
+			fmt.Fprintf(&b, "%s %.700s\n", kind, item.Event.Data)
+		}
 		s = item.State
 		if len(s.Waiting()) > 0 {
 			t.Fatalf("it waits for a person:\n%s", b.String())
