@@ -45,6 +45,7 @@ import (
 	"github.com/inspan/inspan/internal/cli/serve"
 	"github.com/inspan/inspan/internal/cli/served"
 	"github.com/inspan/inspan/internal/cli/sessions"
+	"github.com/inspan/inspan/internal/cli/shipped"
 	"github.com/inspan/inspan/internal/cli/steer"
 	"github.com/inspan/inspan/internal/cli/terminal"
 	"github.com/inspan/inspan/internal/cli/top"
@@ -181,7 +182,7 @@ or not accepted (inspan trust), 5 no such thing, 130 interrupted.`,
 		}
 	}
 	files := agents.Files(a)
-	files.AddCommand(push.Command(a))
+	files.AddCommand(shipped.Catalog(a), shipped.Try(a), push.Command(a))
 	add("start", firstrun.Login(a), config.Init(a), files, dispatch.Demo(a), serve.Up(a), dispatch.Run(a),
 		repl.Command(a, inConversation), formulas.Command(a),
 		merge.Merge(a), merge.Undo(a), merge.Clean(a), trusted.Command(a))

@@ -15,6 +15,7 @@ import (
 	"github.com/inspan/inspan/internal/didyoumean"
 	"github.com/inspan/inspan/internal/pattern"
 	"github.com/inspan/inspan/internal/scaffold/project"
+	"github.com/inspan/inspan/internal/scaffold/shipped"
 	"github.com/inspan/inspan/pkg/events"
 )
 
@@ -93,10 +94,13 @@ permissions:
 var coding = []string{"read", "write", "edit", "apply_patch", "bash", "bash_output", "kill_shell", "glob", "grep", "git_status", "git_diff",
 	"git_log", "git_branch", "git_commit", "git_push", "artifact_save", "secret_scan"}
 
+func needsBash() Need {
+	return Need{What: "bash", Args: []string{"bash", "-c", "true"}, Why: "the tool bash runs commands with it: install bash"}
+}
+
 // Templates lists them in the order in which they are offered.
 func Templates() []Template {
-	bash := Need{What: "bash", Args: []string{"bash", "-c", "true"},
-		Why: "the tool bash runs commands with it: install bash"}
+	bash := needsBash()
 	return []Template{
 		{Name: "coding", Description: "Changes code as the task requires, and verifies it with the tests of the project",
 			Tools: slices.Clone(coding), MaxSteps: 100, Timeout: "2h", ToolCalls: 400,
@@ -138,6 +142,8 @@ func Find(name string) (Template, error) {
 // Agent is what a new agent is made of. Empty fields take the template's.
 type Agent struct {
 	Name, Template, Model string
+	// From names an agent that ships, to copy in place of a template: its limits and rules are those of the copy.
+	From string
 	// Sandbox is the mode; Image goes with modes that have one.
 	Sandbox, Image string
 	// MaxSteps is the most model turns of a step; 0 is the template's.
@@ -152,11 +158,14 @@ var word = pattern.New(`^[A-Za-z0-9][A-Za-z0-9._:/@-]{0,255}$`)
 // File makes the agent file, checked as it will be when it is registered. The warnings say what in it has no effect
 // yet.
 func (a Agent) File() ([]byte, []agentfile.Warning, error) {
-	t, err := Find(a.Template)
-	if err != nil {
+	if err := events.CheckID("agent", a.Name); err != nil {
 		return nil, nil, err
 	}
-	if err := events.CheckID("agent", a.Name); err != nil {
+	if a.From != "" {
+		return a.copied()
+	}
+	t, err := Find(a.Template)
+	if err != nil {
 		return nil, nil, err
 	}
 	for what, v := range map[string]string{"model": a.Model, "sandbox": a.Sandbox, "image": a.Image} {
@@ -192,6 +201,33 @@ func (a Agent) File() ([]byte, []agentfile.Warning, error) {
 	data := []byte(b.String())
 	_, warnings, err := agentfile.Parse(a.Name, data)
 	return data, warnings, err
+}
+
+// copied makes the agent file from one that ships.
+func (a Agent) copied() ([]byte, []agentfile.Warning, error) {
+	from, err := shipped.Find(a.From)
+	if err != nil {
+		return nil, nil, err
+	}
+	data, err := from.Copy(shipped.Setting{Name: a.Name, Model: a.Model, Sandbox: a.Sandbox})
+	if err != nil {
+		return nil, nil, err
+	}
+	_, warnings, err := agentfile.Parse(a.Name, data)
+	return data, warnings, err
+}
+
+// Base is what the agent is made from: its template, or the same of the agent that it is copied from.
+func (a Agent) Base() (Template, error) {
+	if a.From == "" {
+		return Find(a.Template)
+	}
+	from, err := shipped.Find(a.From)
+	t := Template{Name: from.Name, Description: from.Description, Tools: from.Tools, MaxSteps: from.MaxSteps}
+	if slices.Contains(t.Tools, "bash") {
+		t.Needs = append(t.Needs, needsBash())
+	}
+	return t, err
 }
 
 // permitted are the permissions for the commands of the project, below the key permissions that the template ends with.

@@ -35,16 +35,17 @@ func initCmd(a *app.App) *cobra.Command {
 		fmt.Fprintf(&list, "\n  %-9s %s\n            tools: %s", t.Name, t.Description, strings.Join(t.Tools, ", "))
 	}
 	cmd := &cobra.Command{
-		Use: "init [NAME]", Short: "Write a new agent file from a template",
-		Long: `Writes NAME.prompt from a template, checks that the file is sound and that this machine has what the agent needs, and says
+		Use: "init [NAME]", Short: "Write a new agent file from a template, or copy one that ships",
+		Long: `Writes NAME.prompt from a template, or with --from as a copy of an agent of the catalogue (inspan agent catalog), checks that the file is sound and that this machine has what the agent needs, and says
 how to run it. At a terminal it asks for what no flag says; elsewhere flags and defaults decide. The templates:
 ` + list.String(),
-		Example: "  inspan agent init\n  inspan agent init fixer --template coding --model anthropic/claude-sonnet-5-5\n  inspan agent init oncall --template sre --sandbox bwrap --max-steps 30 --dir agents",
+		Example: "  inspan agent init\n  inspan agent init fixer --template coding --model anthropic/claude-sonnet-5-5\n  inspan agent init --from reviewer\n  inspan agent init oncall --template sre --sandbox bwrap --max-steps 30 --dir agents",
 		Args:    app.ArgsBetween(0, 1), ValidArgsFunction: cobra.NoFileCompletions,
 		RunE: c.run,
 	}
 	fl := cmd.Flags()
 	fl.StringVar(&c.flags.Template, "template", "coding", "one of "+strings.Join(names, ", "))
+	fl.StringVar(&c.flags.From, "from", "", "agent of the catalogue to copy, in place of a template; NAME is its name if not given")
 	fl.StringVar(&c.flags.Sandbox, "sandbox", "auto",
 		"where its tools run: auto, bwrap, host, or another that the station has")
 	fl.StringVar(&c.flags.Image, "image", "", "image of a sandbox that has one")
@@ -65,6 +66,14 @@ how to run it. At a terminal it asks for what no flag says; elsewhere flags and 
 func (a *initCommand) run(cmd *cobra.Command, args []string) error {
 	if len(args) == 1 {
 		a.flags.Name = args[0]
+	}
+	if a.flags.From != "" {
+		for _, flag := range []string{"template", "image", "max-steps"} {
+			if a.Given(flag) {
+				return app.Usage("--from copies an agent whole, so --%s means nothing: leave one of them out", flag)
+			}
+		}
+		a.flags.Name = cmp.Or(a.flags.Name, a.flags.From)
 	}
 	if err := fillAgent(a.App, cmd, &a.flags); err != nil {
 		return err
@@ -112,10 +121,10 @@ func fillAgent(a *app.App, cmd *cobra.Command, f *agentFlags) error {
 			return events.CheckID("the name",
 				s)
 		}},
-		{"Template", "coding, sre, security or data", &f.Template, given("template"), func(s string) error { _, err := scaffold.Find(s); return err }},
+		{"Template", "coding, sre, security or data", &f.Template, given("template") || f.From != "", func(s string) error { _, err := scaffold.Find(s); return err }},
 		{"Model", "provider/name", &f.Model, given("model"), nil},
 		{"Sandbox", "auto, bwrap, landlock or host", &f.Sandbox, given("sandbox"), nil},
-		{"Most turns of a step", "", &steps, given("max-steps"), func(s string) error { _, err := strconv.ParseUint(s, 10, 16); return err }},
+		{"Most turns of a step", "", &steps, given("max-steps") || f.From != "", func(s string) error { _, err := strconv.ParseUint(s, 10, 16); return err }},
 	} {
 		if q.skip {
 			continue
@@ -188,7 +197,7 @@ func writeAgent(ctx context.Context, a *app.App, f agentFlags) error {
 	if file.State == "kept" {
 		return app.Usage("%s is there already; --force writes over it, another name makes another agent", path)
 	}
-	t, err := scaffold.Find(f.Template)
+	t, err := f.Base()
 	if err != nil {
 		return err
 	}
@@ -202,7 +211,7 @@ func writeAgent(ctx context.Context, a *app.App, f agentFlags) error {
 		for _, w := range warnings {
 			notes = append(notes, w.String())
 		}
-		return a.PrintJSON(map[string]any{"file": file, "template": t.Name, "tools": t.Tools, "model": f.Model,
+		return a.PrintJSON(map[string]any{"file": file, "template": t.Name, "from": f.From, "tools": t.Tools, "model": f.Model,
 			"warnings": app.OrEmpty(notes), "needs": app.OrEmpty(found), "next": next})
 	}
 	p := a.Paint()
@@ -210,7 +219,11 @@ func writeAgent(ctx context.Context, a *app.App, f agentFlags) error {
 		fmt.Fprintf(a.Err, "inspan: %s\n", terminal.Sanitize(w.String()))
 	}
 	fmt.Fprintf(a.Out, "%s  %s\n", p.Green(fmt.Sprintf("%-8s", file.State)), p.Bold(path))
-	a.Pairs([][2]string{{"template", t.Name}, {"model", f.Model}, {"tools", strings.Join(t.Tools, ", ")}})
+	source := "template"
+	if f.From != "" {
+		source = "copy of"
+	}
+	a.Pairs([][2]string{{source, t.Name}, {"model", f.Model}, {"tools", strings.Join(t.Tools, ", ")}})
 	fmt.Fprintln(a.Out)
 	doctor.Print(a, found)
 	fmt.Fprintln(a.Out)

@@ -8,7 +8,6 @@ import (
 	"maps"
 	"path/filepath"
 	"slices"
-	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -62,7 +61,7 @@ func listRegistered(ctx context.Context, a *app.App, c *client.Client, watch boo
 		agents, err := c.Agents(ctx)
 		for _, g := range agents {
 			l.Add(g.Name, g, g.Name, g.Model, cmp.Or(g.Sandbox.Mode, "auto"), fmt.Sprint(g.MaxSteps),
-				view.Clip(g.Digest, 12), strings.Join(g.Tools, " "), a.Paint().Dim(view.Clip(g.Description, 80)))
+				view.Clip(g.Digest, 12), view.PermitsText(g), a.Paint().Dim(view.Clip(g.Description, 80)))
 		}
 		return l, err
 	})
@@ -107,7 +106,7 @@ func printFiles(a *app.App, dir string, agents []agentInFile, warnings []agentfi
 	if len(agents) > 0 {
 		var rows [][]string
 		for _, g := range agents {
-			rows = append(rows, []string{g.Name, g.Model, g.File, strings.Join(g.Tools, " ")})
+			rows = append(rows, []string{g.Name, g.Model, g.File, view.PermitsText(g.Agent)})
 		}
 		a.Table([]string{"NAME", "MODEL", "FILE", "TOOLS"}, rows)
 	} else if len(faults) == 0 {

@@ -2,11 +2,14 @@ package shipped
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"strings"
+
+	"github.com/inspan/inspan/pkg/events"
 )
 
 // Commit is one of the history of a repository.
@@ -78,4 +81,25 @@ func git(ctx context.Context, dir string, args ...string) error {
 		return fmt.Errorf("git %s: %w: %s", args[0], err, strings.TrimSpace(string(out)))
 	}
 	return nil
+}
+
+// Seeded shows that the check of the trial finds the defect in a repository that Make has made. It returns the name of the
+// check and what it said, and an error where the check passes.
+func (t Trial) Seeded(ctx context.Context, dir string) (check, why string, err error) {
+	for _, c := range t.Accept.Checks {
+		if c.Kind != events.CheckCommand {
+			continue
+		}
+		cmd := exec.CommandContext(ctx, "sh", "-c", c.Run)
+		cmd.Dir = dir
+		out, err := cmd.CombinedOutput()
+		if _, exited := errors.AsType[*exec.ExitError](err); err != nil && !exited {
+			return c.Name, "", fmt.Errorf("check %q: %w", c.Name, err)
+		}
+		if err == nil {
+			return c.Name, "", fmt.Errorf("check %q passes before anything was done: %s", c.Name, out)
+		}
+		return c.Name, strings.TrimSpace(string(out)), nil
+	}
+	return "", "", errors.New("the trial has no command that decides")
 }
