@@ -3,9 +3,7 @@ package shipped_test
 import (
 	"context"
 	"fmt"
-	"io/fs"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -48,9 +46,12 @@ func newDesk(t *testing.T) *desk {
 	for _, a := range all(t) {
 		put(a.File, "agents", a.Name+".prompt")
 		put(trial(t, a).Script, "scripts", a.Name+".yaml")
-		if wrong, err := os.ReadFile(filepath.Join("agents", a.Name, "wrong.yaml")); err == nil {
-			put(wrong, "scripts", a.Name+"-wrong.yaml")
+		put([]byte(sneak), "scripts", a.Name+"-sneak.yaml")
+		wrong, err := os.ReadFile(filepath.Join("agents", a.Name, "wrong.yaml"))
+		if err != nil {
+			t.Fatal(err)
 		}
+		put(wrong, "scripts", a.Name+"-wrong.yaml")
 		d.repos[a.Name] = repository(t, a)
 	}
 	var err error
@@ -161,9 +162,6 @@ func TestTrials(t *testing.T) {
 				t.Errorf("it used only %v", used)
 			}
 		})
-		if !ships(a.Name, "wrong.yaml") {
-			continue
-		}
 		t.Run("ID-15 PLUS-10 wrong work of "+a.Name+" is not verified", func(t *testing.T) {
 			t.Parallel()
 			s, log := d.run(t, a, a.Name+"-wrong", 1)
@@ -183,26 +181,50 @@ func TestSeeded(t *testing.T) {
 	for _, a := range all(t) {
 		t.Run("ID-15 the check of "+a.Name+" fails without the work", func(t *testing.T) {
 			t.Parallel()
-			dir := repository(t, a)
-			for _, c := range trial(t, a).Accept.Checks {
-				if c.Kind != events.CheckCommand {
-					continue
-				}
-				cmd := exec.CommandContext(t.Context(), "sh", "-c", c.Run)
-				cmd.Dir = dir
-				out, err := cmd.CombinedOutput()
-				if err == nil {
-					t.Errorf("%s passes on the defect:\n%s", c.Name, out)
-				}
-				if len(out) == 0 {
-					t.Errorf("%s fails and says nothing", c.Name)
-				}
+			check, why, err := trial(t, a).Seeded(t.Context(), repository(t, a))
+			if err != nil {
+				t.Fatal(err)
+			}
+			if why == "" {
+				t.Errorf("%s fails and says nothing", check)
 			}
 		})
 	}
 }
 
-func ships(agent, name string) bool {
-	_, err := fs.Stat(os.DirFS("agents"), agent+"/"+name)
-	return err == nil
+// sneak is the script of a model that writes where it should not, and then claims that it is done.
+const sneak = `turns:
+  - when: {turn: 1}
+    calls:
+      - {name: write, input: {path: src/backdoor.py, content: "x = 1\n"}}
+      - {name: write, input: {path: ../out.txt, content: "x = 1\n"}}
+  - text: Done.
+`
+
+// TestConfined shows that the rules of agents that only report hold against their model.
+func TestConfined(t *testing.T) {
+	t.Parallel()
+	d := newDesk(t)
+	for _, name := range []string{"reviewer", "security", "historian", "planner"} {
+		a, err := shipped.Find(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Run("ID-11 SEC "+name+" cannot write outside of its report", func(t *testing.T) {
+			t.Parallel()
+			s, log := d.run(t, a, name+"-sneak", 1)
+			calls := 0
+			for _, c := range s.ToolCallHistory.Slice() {
+				if c.CallName != "write" {
+					continue
+				}
+				if calls++; c.Success {
+					t.Errorf("it wrote %s", c.Arguments)
+				}
+			}
+			if calls != 2 || s.Status != events.Failed {
+				t.Errorf("%d calls, %s\n%s", calls, s.Status, log)
+			}
+		})
+	}
 }
