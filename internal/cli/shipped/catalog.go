@@ -22,13 +22,16 @@ type catalogCommand struct{ *app.App }
 func Catalog(a *app.App) *cobra.Command {
 	c := &catalogCommand{a}
 	return &cobra.Command{
-		Use: "catalog [NAME]", Short: "List the agents that come with this program, with the tools that each may use",
-		Long: `Lists the agents that come with this program: what each does and which tools it may use. Behind a colon stands what of a tool is
-permitted: a path or a pattern, "some" or "most" where there are several, "asks" where a person is asked but for some uses. With NAME it
-shows one in full: its rules by tool, its limits, what decides that it is done, and its trial.
+		Use:   "catalog [NAME]",
+		Short: "List the agents that come with this program, with the tools that each may use",
+		Long: `Lists the agents that come with this program: what each does and which tools it may use. Behind a colon stands what
+of a tool is permitted: a path or a pattern, "some" or "most" where there are several, "asks" where a person is asked
+but for some uses. With NAME it shows one in full: its rules by tool, its limits, what decides that it is done, and its trial.
 
 "inspan agent init --from NAME" copies one into a project, "inspan agent try NAME" shows it at work.`,
-		Example:           "  inspan agent catalog\n  inspan agent catalog reviewer\n  inspan agent catalog --json | jq -r '.agents[] | select(.tools | any(.tool == \"bash\") | not) | .name'",
+		Example: `  inspan agent catalog
+  inspan agent catalog reviewer
+  inspan agent catalog --json | jq -r '.agents[] | select(.tools | any(.tool == "bash") | not) | .name'`,
 		Args:              app.ArgsBetween(0, 1),
 		ValidArgsFunction: names,
 		RunE:              c.run,
@@ -68,8 +71,9 @@ type trial struct {
 
 func entryOf(a shipped.Agent) (entry, error) {
 	t, err := a.Trial()
-	return entry{Name: a.Name, Description: a.Description, Tools: view.Permits(a.Agent), MaxSteps: a.MaxSteps, TimeoutMS: a.TimeoutMS,
-		ToolCalls: a.MaxToolCalls, Tokens: a.MaxTokens, Autonomy: a.Autonomy, Output: len(a.OutputSchema) > 0, Checks: checkNames(a.Accept),
+	return entry{Name: a.Name, Description: a.Description, Tools: view.Permits(a.Agent), MaxSteps: a.MaxSteps,
+		TimeoutMS: a.TimeoutMS, ToolCalls: a.MaxToolCalls, Tokens: a.MaxTokens, Autonomy: a.Autonomy,
+		Output: len(a.OutputSchema) > 0, Checks: checkNames(a.Accept),
 		Trial: trial{Task: t.Task, Checks: checkNames(t.Accept)}}, err
 }
 
@@ -109,7 +113,8 @@ func (c *catalogCommand) run(_ *cobra.Command, args []string) error {
 	c.Table([]string{"NAME", "WHAT IT DOES", "TOOLS"}, rows)
 	p := c.Paint()
 	fmt.Fprintln(c.Out)
-	c.Pairs([][2]string{{"see one at work", p.Cyan("inspan agent try NAME")}, {"take one", p.Cyan("inspan agent init --from NAME")}})
+	c.Pairs([][2]string{{"see one at work", p.Cyan("inspan agent try NAME")},
+		{"take one", p.Cyan("inspan agent init --from NAME")}})
 	return nil
 }
 
@@ -137,18 +142,21 @@ func (c *catalogCommand) one(name string) error {
 	}
 	p := c.Paint()
 	fmt.Fprintf(c.Out, "%s  %s\n\n", p.Bold(e.Name), e.Description)
+	var tools [][2]string
 	for _, t := range e.Tools {
-		c.Pairs([][2]string{{t.Tool, c.Wrapped(rules(t), 2)}})
+		tools = append(tools, [2]string{t.Tool, rules(t)})
 	}
+	c.Pairs(tools)
 	fmt.Fprintln(c.Out)
 	c.Pairs([][2]string{
-		{"limits", fmt.Sprintf("%d turns, %s, %d tool calls, %d tokens; autonomy %d", e.MaxSteps, (time.Duration(e.TimeoutMS) * time.Millisecond).String(), e.ToolCalls, e.Tokens,
-			e.Autonomy)},
+		{"limits", fmt.Sprintf("%d turns, %s, %d tool calls, %d tokens; autonomy %d", e.MaxSteps,
+			time.Duration(e.TimeoutMS)*time.Millisecond, e.ToolCalls, e.Tokens, e.Autonomy)},
 		{"done if", strings.Join(append(e.Checks, "the checks of the task pass"), ", and ")},
 		{"trial", e.Trial.Task},
 		{"decided by", strings.Join(e.Trial.Checks, ", ")}})
 	fmt.Fprintln(c.Out)
-	c.Pairs([][2]string{{"see it at work", p.Cyan("inspan agent try " + e.Name)}, {"take it", p.Cyan("inspan agent init --from " + e.Name)}})
+	c.Pairs([][2]string{{"see it at work", p.Cyan("inspan agent try " + e.Name)},
+		{"take it", p.Cyan("inspan agent init --from " + e.Name)}})
 	return nil
 }
 

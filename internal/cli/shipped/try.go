@@ -33,13 +33,16 @@ func Try(a *app.App) *cobra.Command {
 	c := &tryCommand{App: a}
 	cmd := &cobra.Command{
 		Use: "try NAME", Short: "See an agent of the catalogue at work on a small repository with a defect",
-		Long: `Makes a small git repository with a defect, shows that the check of its task fails there, starts a station in this process, and lets the
-agent do the task. The model is a script unless another is named with --model or MODEL and its key is set; the tools, the sandbox
-and the check are real. The check is carried out in a sandbox of its own on the files that the agent left, and the command fails
-where it does not pass.
+		Long: `Makes a small git repository with a defect, shows that the check of its task fails there, starts a station in this
+process, and lets the agent do the task. The model is a script unless another is named with --model or MODEL and its key
+is set; the tools, the sandbox and the check are real. The check is carried out in a sandbox of its own on the files that
+the agent left, and the command fails where it does not pass.
 
-It needs git and sh, and go for the upgrader. Nothing is written outside of a temporary folder, which is removed unless --keep.`,
-		Example:           "  inspan agent try reviewer\n  inspan agent try coder --keep\n  MODEL=anthropic/claude-sonnet-5-5 inspan agent try debugger",
+It needs git and sh, and go for the upgrader. Nothing is written outside of a temporary folder, which is removed unless
+--keep is given.`,
+		Example: `  inspan agent try reviewer
+  inspan agent try coder --keep
+  MODEL=anthropic/claude-sonnet-5-5 inspan agent try debugger`,
 		Args:              app.Args(1),
 		ValidArgsFunction: names,
 		RunE:              c.run,
@@ -85,9 +88,10 @@ func (c *tryCommand) run(cmd *cobra.Command, args []string) error {
 	if err != nil {
 		return err
 	}
-	if s.Result == nil || !slices.ContainsFunc(s.Result.Verified, func(v events.Verified) bool { return v.Name == check }) {
-		return app.Exit(app.ExitFailed, fmt.Errorf("%w: no run is verified by %q; inspan agent try %s --keep keeps the folder to look at",
-			ErrNotVerified, check, agent.Name))
+	byCheck := func(v events.Verified) bool { return v.Name == check }
+	if s.Result == nil || !slices.ContainsFunc(s.Result.Verified, byCheck) {
+		return app.Exit(app.ExitFailed, fmt.Errorf("%w: the run is not verified by %q; --keep keeps its folder",
+			ErrNotVerified, check))
 	}
 	fmt.Fprintf(c.Err, "Now it passes, in a sandbox of its own on the files that %s left.\n", agent.Name)
 	return nil
@@ -117,7 +121,8 @@ func lay(ctx context.Context, dir string, agent shipped.Agent, t shipped.Trial) 
 }
 
 // follow carries the task out in a station of this process, and shows it.
-func (c *tryCommand) follow(ctx context.Context, dir string, agent shipped.Agent, t shipped.Trial) (s run.State, err error) {
+func (c *tryCommand) follow(ctx context.Context, dir string, agent shipped.Agent, t shipped.Trial) (s run.State,
+	err error) {
 	base, err := c.Config()
 	if err != nil {
 		return s, err
@@ -126,8 +131,8 @@ func (c *tryCommand) follow(ctx context.Context, dir string, agent shipped.Agent
 	if err != nil {
 		return s, err
 	}
-	st, err := station.Up(ctx, station.Config{StoreDir: filepath.Join(dir, "store"), AgentsDir: filepath.Join(dir, agentsDir),
-		ScriptsDir: filepath.Join(dir, scriptsDir), Sandbox: c.sandbox, Base: base, Log: log})
+	st, err := station.Up(ctx, station.Config{StoreDir: filepath.Join(dir, "store"), Sandbox: c.sandbox, Base: base, Log: log,
+		AgentsDir: filepath.Join(dir, agentsDir), ScriptsDir: filepath.Join(dir, scriptsDir)})
 	if err != nil {
 		return s, err
 	}

@@ -83,8 +83,8 @@ func git(ctx context.Context, dir string, args ...string) error {
 	return nil
 }
 
-// Seeded shows that the check of the trial finds the defect in a repository that Make has made. It returns the name of the
-// check and what it said, and an error where the check passes.
+// Seeded shows that the check of the trial finds the defect in a repository that Make has made. It returns the name of
+// the check and what it said, and an error where the check passes.
 func (t Trial) Seeded(ctx context.Context, dir string) (check, why string, err error) {
 	for _, c := range t.Accept.Checks {
 		if c.Kind != events.CheckCommand {
