@@ -252,7 +252,7 @@ func describe(d jet.Durability) string {
 	case d.SyncAlways:
 		mode = "sync always"
 	case !d.Known:
-		mode = "unknown, no one told"
+		mode = "unknown, no server reported it"
 	}
-	return fmt.Sprintf("%s (nats-server %s, told by %s)", mode, d.ServerVersion, d.Source)
+	return fmt.Sprintf("%s (nats-server %s, source: %s)", mode, d.ServerVersion, d.Source)
 }
