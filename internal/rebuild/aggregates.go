@@ -10,6 +10,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/inspan/inspan/internal/harness"
 	"github.com/inspan/inspan/internal/kernel"
 	"github.com/inspan/inspan/internal/schedule"
 	"github.com/inspan/inspan/internal/session"
@@ -41,7 +42,7 @@ type aggregate[S any] struct {
 	shown func(row []byte) (events uint64, ok bool)
 }
 
-// aggregates makes the rows of sessions, schedules and workspaces again.
+// aggregates makes the rows of sessions, schedules, harnesses and workspaces again.
 func (r *rebuild) aggregates(ctx context.Context) error {
 	err := rows(ctx, r, aggregate[session.State]{Aggregate: session.Aggregate(), Rows: r.cfg.Sessions,
 		author: events.Planner, count: r.rep.Sessions, prefix: session.RowPrefix, id: func(rest string) string { return rest },
@@ -58,6 +59,16 @@ func (r *rebuild) aggregates(ctx context.Context) error {
 		key: func(s schedule.State) string { return schedule.RowKey(s.ID) }, row: schedule.Row,
 		shown: func(row []byte) (uint64, bool) {
 			s, _, ok := schedule.FromRow(row)
+			return s.Sequence, ok
+		}})
+	if err != nil {
+		return err
+	}
+	err = rows(ctx, r, aggregate[harness.State]{Aggregate: harness.Aggregate(), Rows: r.cfg.Harnesses,
+		author: events.Planner, count: r.rep.Harnesses, prefix: harness.RowPrefix, id: func(rest string) string { return rest },
+		key: func(s harness.State) string { return harness.RowKey(s.ID) }, row: harness.Row,
+		shown: func(row []byte) (uint64, bool) {
+			s, _, ok := harness.FromRow(row)
 			return s.Sequence, ok
 		}})
 	if err != nil {

@@ -52,6 +52,8 @@ type Ports struct {
 	ScheduleLog    kernel.Journal
 	ScheduleTimers kernel.Timers
 	ScheduleClock  func() time.Time
+	// HarnessLog is the log of the harnesses, whose rows are in Sessions; nil records none.
+	HarnessLog kernel.Journal
 	// TreeLog is the log of the workspaces. Trees holds the views of it, published branches and the toolrunners that
 	// run; both are nil where working trees stay on their machine.
 	TreeLog kernel.Journal

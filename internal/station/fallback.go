@@ -88,8 +88,9 @@ func Alone(local *sqlitestore.Station) service.Ports {
 		Config: local.KV(topology.ConfigBucket), SessionLog: local.JournalFor(events.SessionAggregate),
 		Sessions:    local.KV(topology.SessionBucket),
 		ScheduleLog: local.JournalFor(events.ScheduleAggregate), ScheduleTimers: local.TimersFor(events.ScheduleAggregate),
-		TreeLog: local.JournalFor(events.WorkspaceAggregate),
-		Trees:   local.KV(topology.TreeBucket), Leases: local.Leases(), Live: local.Live(), Retained: local.Live(),
+		HarnessLog: local.JournalFor(events.HarnessAggregate),
+		TreeLog:    local.JournalFor(events.WorkspaceAggregate),
+		Trees:      local.KV(topology.TreeBucket), Leases: local.Leases(), Live: local.Live(), Retained: local.Live(),
 		AnswerSoFar: local.AnswerSoFar, Refusals: local.Refusals(),
 		OnEnd: local.OnEnd, Durability: sqlitestore.Durability}
 }

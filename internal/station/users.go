@@ -53,7 +53,7 @@ func (u *users) connect(ctx context.Context, user, inboxPrefix string) (*jet.Con
 func (u *users) accounts(administrators ...topology.User) string {
 	writer, _ := topology.Writer(u.cfg.Station)
 	outsiders := []topology.User{
-		u.cfg.buckets().Outsider(u.cfg.Station, local, "", topology.MayDispatch, topology.MayWatch, topology.MayApprove)}
+		u.cfg.buckets().Outsider(u.cfg.Station, local, "", topology.MayDispatch, topology.MayWatch, topology.MayApprove, topology.MayRecord)}
 	if !u.cfg.Base.HookPassword.Empty() {
 		u.passwords[hookUser] = u.cfg.Base.HookPassword
 		outsiders = append(outsiders, u.cfg.buckets().Outsider(u.cfg.Station, hookUser, "", topology.MayHook))

@@ -23,6 +23,9 @@ const (
 	// MayServe serves tools to the station. Whoever has it can answer in the place of any tool server, and sees the
 	// arguments of its calls.
 	MayServe Right = "serve"
+	// MayRecord records the steps of harnesses, which are programs of pkg/harness. Whoever has it can record steps of any
+	// harness of the station.
+	MayRecord Right = "record"
 )
 
 // InboxPrefix is where the answers to a service go. It is not the common _INBOX, so that nobody who may listen there
@@ -186,6 +189,9 @@ func (b Buckets) UserPermissions(station, approver string, rights ...Right) (pub
 			publish = append(publish, s+"run.*.gate.*."+approver)
 		}
 	}
+	if slices.Contains(rights, MayRecord) {
+		publish = append(publish, s+"harness.*.control")
+	}
 	if slices.Contains(rights, MayHook) {
 		publish = append(publish, events.HookedSubject(station, "*", "*"))
 		subscribe = append(subscribe, events.HookSubject(station, "*"))
@@ -205,7 +211,8 @@ func (b Buckets) UserPermissions(station, approver string, rights ...Right) (pub
 			}
 		}
 		// The account has one station: patterns for all stations, as people type them, show no other.
-		subscribe = append(subscribe, "station.*.run.*.stream", "station.*.run.*.live", "station.*.dead.>",
+		subscribe = append(subscribe, "station.*.run.*.stream", "station.*.run.*.live", "station.*.harness.*.stream",
+			"station.*.dead.>",
 			events.ToolSpecSubject("*", "*"))
 	}
 	return publish, subscribe

@@ -70,9 +70,9 @@ var hearing = []Subscriptions{
 			events.StepFailed, events.GateRejected, events.GateExpired, events.RunResumed, events.TurnDeferred,
 			events.StepAllowed, events.RunCompleted, events.RunFailed},
 		Inputs: []string{"task", "task.*", "run.*.control", "session.*.control",
-			"schedule.*.control"},
+			"schedule.*.control", "harness.*.control"},
 		// tasks may wait for their turn; a stop may not wait for them
-		Apart:   []string{"run.*.control", "session.*.control", "schedule.*.control"},
+		Apart:   []string{"run.*.control", "session.*.control", "schedule.*.control", "harness.*.control"},
 		Timers:  []string{"run", ScheduleTimers},
 		Workers: 32,
 	},

@@ -24,6 +24,8 @@ func Aggregates() []Aggregate {
 			WorkspaceRegistry()},
 		{ScheduleAggregate, "A schedule: at which times it begins a run, and what became of its firings. The id in subjects is " +
 			"its name.", ScheduleRegistry()},
+		{HarnessAggregate, "A harness: the steps of a program that was written with pkg/harness, and which instance of it may record.",
+			HarnessRegistry()},
 	}
 }
 

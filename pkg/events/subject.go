@@ -108,6 +108,11 @@ func ScheduleSubject(station, schedule string) string {
 	return "station." + station + ".schedule." + schedule + ".control"
 }
 
+// HarnessSubject is where a program asks to record what its harness does.
+func HarnessSubject(station, harness string) string {
+	return "station." + station + ".harness." + harness + ".control"
+}
+
 // SweepSubject is where toolrunners hear that the files of a deleted session may go.
 func SweepSubject(station, session string) string {
 	return "station." + station + ".session." + session + ".sweep"

@@ -13,6 +13,7 @@ const (
 	AnswerType   = "dev.inspan.answer.v1"
 	SessionType  = "dev.inspan.session.v1"
 	ScheduleType = "dev.inspan.schedule.v1"
+	HarnessType  = "dev.inspan.harness.v1"
 )
 
 // Limits of the name and the reason that a person gives, in bytes. Both are shown on terminals.

@@ -59,6 +59,8 @@ type Config struct {
 	Blobs    kernel.Blobs
 	// Schedules holds the schedules; nil knows none.
 	Schedules *Schedules
+	// Harnesses holds the harnesses of programs of others; nil records none.
+	Harnesses *Harnesses
 	// Prices of models; a run keeps those of its own when it begins.
 	Prices budget.Table
 	// LongRunning is how long a task must be thought to take to be long-running; 0 means route.Threshold.

@@ -13,6 +13,7 @@ import (
 	"github.com/inspan/inspan/internal/core/catalog"
 	"github.com/inspan/inspan/internal/core/prompt"
 	"github.com/inspan/inspan/internal/core/quota"
+	"github.com/inspan/inspan/internal/harness"
 	"github.com/inspan/inspan/internal/kernel"
 	"github.com/inspan/inspan/internal/schedule"
 	"github.com/inspan/inspan/internal/service"
@@ -50,6 +51,9 @@ func Wire(cfg Config) service.Wiring {
 		if s := role.Scheduler(); s != nil {
 			work.Others = append(work.Others, kernel.Handle(s.Ledger, kernel.Role[schedule.State](s)))
 		}
+		if r := role.Recorder(); r != nil {
+			work.Others = append(work.Others, kernel.Handle(r.Ledger, kernel.Role[harness.State](r)))
+		}
 		return work, nil
 	}}
 }
@@ -76,11 +80,15 @@ func start(ctx context.Context, cfg Config, in *service.Instance) (*planner.Role
 	if err != nil {
 		return nil, err
 	}
+	recorded, err := harnesses(in)
+	if err != nil {
+		return nil, err
+	}
 	key, err := in.Key(ctx, topology.ChildKeyKey)
 	if err != nil {
 		return nil, fmt.Errorf("key of child runs: %w", err)
 	}
-	return planner.New(planner.Config{ChildKey: key, Schedules: schedules, Prices: prices.Over(catalog.Prices()), Station: cfg.Station, Ledger: in.Ledger, Timers: p.Timers,
+	return planner.New(planner.Config{ChildKey: key, Schedules: schedules, Harnesses: recorded, Prices: prices.Over(catalog.Prices()), Station: cfg.Station, Ledger: in.Ledger, Timers: p.Timers,
 		Agents:  &service.Agents{KV: p.Config},
 		Windows: windows.Of, Context: func(context.Context) (string, error) { return operatorText(cfg.Context) },
 		Isolation:  cfg.Isolation,

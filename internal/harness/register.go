@@ -1,0 +1,28 @@
+package harness
+
+import (
+	"github.com/inspan/inspan/internal/kernel"
+	"github.com/inspan/inspan/pkg/events"
+)
+
+// Types of the kernel for harnesses.
+type (
+	Ledger       = kernel.Ledger[State]
+	LedgerConfig = kernel.LedgerConfig[State]
+)
+
+// Aggregate returns what the kernel needs to know of harnesses.
+func Aggregate() *kernel.Aggregate[State] {
+	return &kernel.Aggregate[State]{
+		Name:   events.HarnessAggregate,
+		Lookup: events.LookupHarness,
+		Apply:  Apply,
+		Chain:  func(s *State) kernel.Chain { return kernel.Chain{ID: s.ID, Sequence: s.Sequence, Hash: s.Hash} },
+	}
+}
+
+// NewLedger checks the configuration, whose aggregate is that of harnesses.
+func NewLedger(cfg LedgerConfig) (*Ledger, error) {
+	cfg.Aggregate = Aggregate()
+	return kernel.NewLedger(cfg)
+}

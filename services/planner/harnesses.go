@@ -1,0 +1,90 @@
+package planner
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/inspan/inspan/internal/harness"
+	"github.com/inspan/inspan/internal/kernel"
+	"github.com/inspan/inspan/pkg/events"
+	"github.com/inspan/inspan/pkg/events/ce"
+)
+
+// Harnesses is where the planner has the harnesses: Ledger writes their logs, Rows holds the view of each.
+type Harnesses struct {
+	Ledger *harness.Ledger
+	Rows   kernel.KV
+}
+
+// Recorder is the part of the planner that records what programs do that were written with pkg/harness. A program is an
+// outsider: what it asks for is judged here, by the log of its harness, and recorded once.
+type Recorder struct{ Harnesses }
+
+var _ kernel.Role[harness.State] = (*Recorder)(nil)
+
+// Recorder returns the part that records harnesses; nil where the planner has none.
+func (r *Role) Recorder() *Recorder {
+	if r.cfg.Harnesses == nil {
+		return nil
+	}
+	return &Recorder{*r.cfg.Harnesses}
+}
+
+// Service implements kernel.Role.
+func (*Recorder) Service() events.Service { return events.Planner }
+
+// Event implements kernel.Role: nothing follows from an event of a harness but what its program does.
+func (*Recorder) Event(context.Context, kernel.Received[harness.State]) error { return nil }
+
+// Due implements kernel.Role: a harness has no timers.
+func (*Recorder) Due(context.Context, kernel.Due[harness.State]) error { return nil }
+
+// Input implements kernel.Role: a program asks to record something.
+func (r *Recorder) Input(ctx context.Context, m kernel.Message) error {
+	sub, ok := events.ParseAggregateSubject(m.Subject())
+	if !ok || len(sub.Rest) != 1 || sub.Rest[0] != "control" {
+		return kernel.Refuse("bad_subject", "publish on station.{station}.harness.{harness}.control",
+			"nothing is known of the subject %q", m.Subject())
+	}
+	var c events.HarnessControl
+	_, err := ce.Read(m.Data(), m.Header, events.HarnessType, &c)
+	if err == nil {
+		err = harness.Check(c)
+	}
+	if err != nil {
+		return kernel.Refuse("bad_input", "docs/harness-sdk.md says what a harness may record", "%v", err)
+	}
+	w, err := r.Ledger.Write(ctx, sub.ID, func(s harness.State, now time.Time) ([]events.Payload, error) {
+		return harness.Decide(s, sub.ID, c, now)
+	})
+	if no, ok := errors.AsType[*harness.Refused](err); ok {
+		return &kernel.Refusal{Code: no.Code, Reason: no.Reason, Hint: no.Hint}
+	}
+	if err != nil {
+		return fmt.Errorf("harness %s: %w", sub.ID, err)
+	}
+	return r.show(ctx, w.State, w.Head)
+}
+
+// show writes the row of a harness where it does not show the state yet. A row that shows more is left.
+func (r *Recorder) show(ctx context.Context, s harness.State, position uint64) error {
+	for range maxSwaps {
+		row, revision, err := r.Rows.Load(ctx, harness.RowKey(s.ID))
+		if err != nil && !errors.Is(err, kernel.ErrNotFound) {
+			return fmt.Errorf("row of harness %s: %w", s.ID, err)
+		}
+		if shown, _, ok := harness.FromRow(row); ok && shown.Sequence >= s.Sequence {
+			return nil
+		}
+		b, err := harness.Row(s, position)
+		if err != nil {
+			return err
+		}
+		if _, err = r.Rows.Swap(ctx, harness.RowKey(s.ID), b, revision); !errors.Is(err, kernel.ErrExists) {
+			return err
+		}
+	}
+	return &kernel.RetryAfter{After: sessionAgain}
+}
