@@ -194,3 +194,20 @@ func checkEffects(all []events.HarnessEffect) error {
 	}
 	return nil
 }
+
+// Records reports whether an event is what records a control.
+func Records(p events.Payload, c events.HarnessControl) bool {
+	switch d := p.(type) {
+	case *events.HarnessAttachedData:
+		return c.Action == events.HarnessAttach && d.Token == c.Token
+	case *events.HarnessBegunData:
+		return c.Action == events.HarnessBegin && d.Epoch == c.Epoch && d.StepNumber == c.StepNumber && d.Effect.Number == c.Effect.Number
+	case *events.HarnessSettledData:
+		return c.Action == events.HarnessSettle && d.Epoch == c.Epoch && d.StepNumber == c.StepNumber && d.Effect.Number == c.Effect.Number
+	case *events.HarnessSteppedData:
+		return c.Action == events.HarnessRecord && d.Epoch == c.Epoch && d.Number == c.Step.Number
+	case *events.HarnessEndedData:
+		return c.Action == events.HarnessEnd && d.Epoch == c.Epoch
+	}
+	return false
+}

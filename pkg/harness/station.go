@@ -1,0 +1,88 @@
+package harness
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/inspan/inspan/pkg/client"
+	"github.com/inspan/inspan/pkg/events"
+)
+
+// OnStation attaches a harness to a station under an id: its steps are recorded there, Dispatch asks its agents, and a
+// program that is started again goes on. The client's user needs the rights to watch and to record, and to dispatch where
+// Dispatch is used.
+func OnStation(c *client.Client, id string) Option {
+	return func(s *settings) {
+		st := &station{c: c, read: map[string]uint64{}}
+		s.id, s.store, s.agents = id, st, st
+	}
+}
+
+// station is a station as a store and as agents.
+type station struct {
+	c  *client.Client
+	mu sync.Mutex
+	// read is the position of the last event that was loaded, by harness. It is guarded by mu.
+	read map[string]uint64
+}
+
+var (
+	_ Store  = (*station)(nil)
+	_ Agents = (*station)(nil)
+)
+
+// Load implements Store.
+func (s *station) Load(ctx context.Context, id string) ([]Record, error) {
+	var all []Record
+	for e, err := range client.NewHarnesses(s.c).Events(ctx, id) {
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, Record{e.Time, e.Payload})
+		s.mu.Lock()
+		s.read[id] = e.Position
+		s.mu.Unlock()
+	}
+	return all, nil
+}
+
+// attempt is how long one message is waited for before it is sent again.
+const attempt = 10 * time.Second
+
+// Record implements Store.
+func (s *station) Record(ctx context.Context, id string, c Control) error {
+	s.mu.Lock()
+	after := s.read[id]
+	s.mu.Unlock()
+	ctx, cancel := context.WithTimeout(ctx, attempt)
+	defer cancel()
+	err := client.NewHarnesses(s.c).Record(ctx, id, c, after)
+	if no, ok := errors.AsType[*client.RefusedError](err); ok {
+		return &RefusedError{Code: no.Code, Reason: no.Reason, Hint: no.Hint}
+	}
+	if errors.Is(err, client.ErrDenied) {
+		return &finalError{fmt.Errorf("this user may not record harnesses of station %s: %w", s.c.Station(), err)}
+	}
+	return err
+}
+
+// RunTask implements Agents.
+func (s *station) RunTask(ctx context.Context, t Task) (TaskResult, error) {
+	id, err := s.c.Start(ctx, t)
+	if err != nil {
+		return TaskResult{}, err
+	}
+	r := TaskResult{Run: id}
+	for item, err := range s.c.Watch(ctx, id, 0) {
+		if err != nil {
+			return r, err
+		}
+		if item.State.Status.Ended() {
+			r.Success, r.Output, r.Reason = item.State.Status == events.Completed, item.State.Result.Output, item.State.Result.FinishReason
+		}
+	}
+	return r, nil
+}
