@@ -16,13 +16,14 @@ import (
 // Dispatch is used.
 func OnStation(c *client.Client, id string) Option {
 	return func(s *settings) {
-		st := &station{c: c, read: map[string]uint64{}}
+		st := NewStationStore(c)
 		s.id, s.store, s.agents = id, st, st
 	}
 }
 
-// station is a station as a store and as agents.
-type station struct {
+// StationStore is a station as a Store and as Agents. A program may put something before or behind it, and give it to
+// Run with WithStore and WithAgents in place of OnStation.
+type StationStore struct {
 	c  *client.Client
 	mu sync.Mutex
 	// read is the position of the last event that was loaded, by harness. It is guarded by mu.
@@ -30,12 +31,17 @@ type station struct {
 }
 
 var (
-	_ Store  = (*station)(nil)
-	_ Agents = (*station)(nil)
+	_ Store  = (*StationStore)(nil)
+	_ Agents = (*StationStore)(nil)
 )
 
+// NewStationStore returns the store of the station of a client.
+func NewStationStore(c *client.Client) *StationStore {
+	return &StationStore{c: c, read: map[string]uint64{}}
+}
+
 // Load implements Store.
-func (s *station) Load(ctx context.Context, id string) ([]Record, error) {
+func (s *StationStore) Load(ctx context.Context, id string) ([]Record, error) {
 	var all []Record
 	for e, err := range client.NewHarnesses(s.c).Events(ctx, id) {
 		if err != nil {
@@ -53,7 +59,7 @@ func (s *station) Load(ctx context.Context, id string) ([]Record, error) {
 const attempt = 10 * time.Second
 
 // Record implements Store.
-func (s *station) Record(ctx context.Context, id string, c Control) error {
+func (s *StationStore) Record(ctx context.Context, id string, c Control) error {
 	s.mu.Lock()
 	after := s.read[id]
 	s.mu.Unlock()
@@ -70,7 +76,7 @@ func (s *station) Record(ctx context.Context, id string, c Control) error {
 }
 
 // RunTask implements Agents.
-func (s *station) RunTask(ctx context.Context, t Task) (TaskResult, error) {
+func (s *StationStore) RunTask(ctx context.Context, t Task) (TaskResult, error) {
 	id, err := s.c.Start(ctx, t)
 	if err != nil {
 		return TaskResult{}, err
