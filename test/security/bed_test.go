@@ -15,7 +15,7 @@ import (
 )
 
 // actors are all that may connect: the setup user, the services, and people with some rights.
-var actors = []string{"setup", "planner", "gatekeeper", "executor", "toolrunner", "persister", "operator", "dispatcher", "watcher", "anna", "hook", "tools"}
+var actors = []string{"setup", "planner", "gatekeeper", "executor", "toolrunner", "persister", "operator", "dispatcher", "watcher", "anna", "hook", "tools", "recorder"}
 
 // outsiders are the people among them. anna may only approve, in her own name.
 func outsiders() []topology.User {
@@ -26,6 +26,7 @@ func outsiders() []topology.User {
 		topology.Outsider("s1", "anna", "anna", topology.MayApprove),
 		topology.Outsider("s1", "hook", "", topology.MayHook),
 		topology.Outsider("s1", "tools", "", topology.MayServe),
+		topology.Outsider("s1", "recorder", "", topology.MayRecord),
 	}
 }
 

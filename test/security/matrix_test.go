@@ -90,7 +90,7 @@ var sessionAuthors = map[string]string{
 }
 
 // others are the aggregates whose logs take no event of a run.
-var others = []string{"session", "agent", "work", "schedule", "workspace"}
+var others = []string{"session", "agent", "work", "schedule", "workspace", "harness"}
 
 func sayProbes() []probe {
 	all := []probe{
@@ -98,6 +98,10 @@ func sayProbes() []probe {
 		{"steer", "station.s1.run.matrix.control", "", []string{"operator", "dispatcher"}},
 		{"steer a session", "station.s1.session.matrix.control", "", []string{"operator", "dispatcher"}}, {"sweep a session", "station.s1.session.matrix.sweep", "", []string{"operator", "dispatcher"}},
 		{"steer a session of another station", "station.s2.session.matrix.control", "", none},
+		{"SDK-21 record a harness", "station.s1.harness.matrix.control", "", []string{"recorder"}},
+		{"record a harness of another station", "station.s2.harness.matrix.control", "", none},
+		{"say a step of a harness", "station.s1.harness.matrix.evt.harness.stepped", "", []string{"planner"}},
+		{"feed watchers of a harness", "station.s1.harness.matrix.stream", "", none},
 		{"answer in no one's name", "station.s1.run.matrix.gate.g", "", []string{"operator"}},
 		{"answer as anna", "station.s1.run.matrix.gate.g.anna", "", []string{"anna"}}, {"answer as bert", "station.s1.run.matrix.gate.g.bert", "", none},
 		{"show what is live", "station.s1.run.matrix.live", "", []string{"executor", "toolrunner"}},
