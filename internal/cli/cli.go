@@ -33,6 +33,7 @@ import (
 	"github.com/inspan/inspan/internal/cli/follow"
 	"github.com/inspan/inspan/internal/cli/formulas"
 	"github.com/inspan/inspan/internal/cli/guards"
+	"github.com/inspan/inspan/internal/cli/harnesses"
 	"github.com/inspan/inspan/internal/cli/lineedit"
 	"github.com/inspan/inspan/internal/cli/mcp"
 	"github.com/inspan/inspan/internal/cli/merge"
@@ -191,7 +192,7 @@ or not accepted (inspan trust), 5 no such thing, 130 interrupted.`,
 	add("look", top.Command(a), notices.Command(a), runs.List(a), runs.Inspect(a), runs.Tree(a), runs.Watch(a), runs.Logs(a), runs.Why(a), transfer.Export(a),
 		agents.List(a), tools, mcp.Command(a), guards.Command(a), config.Command(a), contexts.Command(a),
 		runs.Cost(a), artifacts.Command(a), runs.Checkpoints(a),
-		runs.Branches(a), merge.Diff(a), sessions.Command(a))
+		runs.Branches(a), merge.Diff(a), sessions.Command(a), harnesses.Command(a))
 	add("decide", steer.Gates(a), schedules.Command(a), steer.Answer(a, "approve"), steer.Answer(a, "reject"), steer.Grants(a), steer.Fork(a),
 		steer.Retry(a),
 		steer.Control(a, "pause"), steer.Control(a, "resume"), steer.Revise(a), steer.Control(a, "stop"), steer.Autonomy(a))
