@@ -35,7 +35,7 @@ var AllLinks = []Links{
 	{Of: []string{"pkg/tool/serve"}, Not: join(servers, databases), Why: "a tool server is a client of NATS"},
 	{Of: []string{"pkg/tool", "pkg/tool/wire"}, Not: []string{"github.com/nats-io/..."}, Why: "a tool sees no NATS"},
 	{Of: []string{"internal/jet"}, Not: servers, Why: "it is the client"},
-	{Of: []string{"pkg/client", "pkg/tool"}, Not: join(servers, databases, providers, runners, people, []string{"services/...", "internal/service/..."}),
+	{Of: []string{"pkg/client", "pkg/harness", "pkg/tool"}, Not: join(servers, databases, providers, runners, people, []string{"services/...", "internal/service/..."}),
 		Why: "programs of others import it"},
 }
 

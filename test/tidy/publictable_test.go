@@ -7,7 +7,7 @@ import (
 )
 
 // Public are the packages that programs of others import.
-var Public = []string{"pkg/client", "pkg/events", "pkg/events/ce", "pkg/run", "pkg/approval", "pkg/tool", "pkg/tool/sandbox", "pkg/tool/serve", "pkg/tool/wire", "pkg/tool/tooltest", "pkg/station"}
+var Public = []string{"pkg/client", "pkg/harness", "pkg/events", "pkg/events/ce", "pkg/run", "pkg/approval", "pkg/tool", "pkg/tool/sandbox", "pkg/tool/serve", "pkg/tool/wire", "pkg/tool/tooltest", "pkg/station"}
 
 // Internal lists the exported identifiers of a package whose type comes from a folder that others cannot import.
 // Unexported types of the package itself end the search: no one outside can name or make them.
