@@ -19,6 +19,7 @@ var (
 // build fills the agent from a tree that the schema has seen. What the schema refused is left at zero.
 func (p *parsing) build(root *node, name string) events.Agent {
 	a := events.Agent{Name: p.name(root, name), Model: p.model(root), Tools: p.tools(root.child("tools"))}
+	a.Delegates = p.delegates(root, a.Tools)
 	a.Description = root.get("description").str()
 	a.Plan = root.get("plan").str()
 	if t := root.get("config", "temperature"); t != nil {
@@ -178,6 +179,27 @@ func (p *parsing) tools(n *node) []string {
 		out = append(out, t.text)
 	}
 	return out
+}
+
+// delegates are the agents that this one may give work to. The tool that does it and their names go together.
+func (p *parsing) delegates(root *node, tools []string) []string {
+	n, gives := root.child("delegates"), slices.Contains(tools, events.ToolDelegate)
+	names := n.words()
+	switch {
+	case gives && len(names) == 0:
+		p.failAt(root.child("tools"), Error{Code: CodeConflict, Message: "the tool delegate has no one to give work to",
+			Hint: "add delegates with the names of the agents, or remove the tool"})
+	case !gives && len(names) > 0:
+		p.failAt(n, Error{Code: CodeConflict, Message: "delegates names agents, and the agent cannot give work away",
+			Hint: "add the tool delegate to tools, or remove delegates"})
+	}
+	for i, name := range names {
+		if !events.ValidID(name) || slices.Contains(names[:i], name) {
+			p.failAt(n.items[i], Error{Code: CodeValue, Message: "the value is no name of another agent", Actual: shown(name),
+				Hint: "name each agent once, as its file is named"})
+		}
+	}
+	return names
 }
 
 // sandbox joins sandbox.mode and workspace.mode into one setting (C26). workspace.mode: sandbox is auto without

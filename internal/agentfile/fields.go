@@ -36,6 +36,7 @@ func agentShape() shape {
 		"input":       inert(mapping(map[string]field{"schema": acts(anything()), "default": acts(anything())})),
 		"output":      acts(mapping(map[string]field{"format": acts(oneOf("", "json", "text")), "schema": acts(anything())})),
 		"tools":       acts(list(text(), MaxTools)),
+		"delegates":   acts(list(text(), events.MaxDelegates)),
 		"mcp":         acts(mcpShape()),
 		"plan":        acts(oneOf("", "model")),
 		"harness":     acts(harnessShape()),

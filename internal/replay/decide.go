@@ -156,7 +156,7 @@ var plannerRules = []rule{
 		return taken() // somebody stopped it
 	}),
 	on(func(d deciding, p *events.ChildSpawnedData) ([]events.Payload, bool, error) {
-		return decided(child.Next(d.s, d.f.Time, func(string, string, int) string { return p.Child }), nil)
+		return decided(child.Next(d.s, d.f.Time, func(string, string, string, int) string { return p.Child }), nil)
 	}),
 	on(func(d deciding, p *events.RunResumedData) ([]events.Payload, bool, error) {
 		return decided(lifecycle.Resume(d.s, lifecycle.Wish{By: p.By, Input: p.Input}))

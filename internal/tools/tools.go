@@ -27,7 +27,7 @@ var texts embed.FS
 
 // Builtin returns the built-in tools.
 func Builtin() []tool.Tool {
-	return []tool.Tool{
+	return append(delegation(),
 		define("read", tool.Read, 0, readSchema, read),
 		write{define("write", tool.Idempotent, 0, writeSchema, writeFile)},
 		edit{define("edit", tool.Reconcilable, 0, editSchema, editFile)},
@@ -50,7 +50,7 @@ func Builtin() []tool.Tool {
 		gitWork("git_publish", tool.Idempotent, gitPublishSchema),
 		define("secret_scan", tool.Read, 0, secretScanSchema, secretScan),
 		define("web_fetch", tool.Read, 0, webFetchSchema, webFetch),
-	}
+	)
 }
 
 // builtin is a tool whose arguments decode into A.

@@ -68,7 +68,8 @@ var hearing = []Subscriptions{
 		Role: events.Planner,
 		Events: []events.Kind{events.RunCreated, events.PlanDeferred, events.PlanAnswered, events.StepFinished,
 			events.StepFailed, events.GateRejected, events.GateExpired, events.RunResumed, events.TurnDeferred,
-			events.StepAllowed, events.RunCompleted, events.RunFailed},
+			events.StepAllowed, events.CallDelegated, events.StepClaimed, events.CheckPassed, events.RunCompleted,
+			events.RunFailed},
 		Inputs: []string{"task", "task.*", "run.*.control", "session.*.control",
 			"schedule.*.control", "harness.*.control"},
 		// tasks may wait for their turn; a stop may not wait for them
@@ -94,7 +95,7 @@ var hearing = []Subscriptions{
 	{
 		Role: events.Toolrunner,
 		Events: []events.Kind{events.CallAllowed, events.GateOpened, events.StepClaimed, events.GateApproved,
-			events.GateRejected, events.GateExpired},
+			events.GateRejected, events.GateExpired, events.ChildSpawned, events.ChildFinished},
 		Inputs:  []string{"session.*.sweep"},
 		Timers:  []string{"call"},
 		Workers: 32,

@@ -46,11 +46,14 @@ func (c Check) Wait() time.Duration {
 
 // Vouches reports whether a check of the kind can verify a run. One that only judges what the agent says of itself, or
 // that it left something, cannot.
-func (k CheckKind) Vouches() bool { return k == CheckCommand || k == CheckGit || k == CheckPerson }
+func (k CheckKind) Vouches() bool {
+	return k == CheckCommand || k == CheckGit || k == CheckPerson || k == CheckReview
+}
 
-// whole adds the check by which the files are known that a person decides about, where no check before does that.
+// whole adds the check by which the files are known that a person or a reviewer decides about, where no check before does
+// that.
 func (a *Accept) whole() *Accept {
-	if a == nil || len(a.Checks) == 0 || a.Checks[0].Kind != CheckPerson {
+	if a == nil || len(a.Checks) == 0 || a.Checks[0].Kind != CheckPerson && a.Checks[0].Kind != CheckReview {
 		return a
 	}
 	all := *a

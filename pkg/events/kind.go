@@ -46,12 +46,13 @@ const (
 
 	HistoryCompacted Kind = "history.compacted"
 
-	CallAllowed  Kind = "call.allowed"
-	CallRefused  Kind = "call.refused"
-	CallStarted  Kind = "call.started"
-	CallDeferred Kind = "call.deferred"
-	CallFinished Kind = "call.finished"
-	CallFailed   Kind = "call.failed"
+	CallAllowed   Kind = "call.allowed"
+	CallRefused   Kind = "call.refused"
+	CallStarted   Kind = "call.started"
+	CallDelegated Kind = "call.delegated"
+	CallDeferred  Kind = "call.deferred"
+	CallFinished  Kind = "call.finished"
+	CallFailed    Kind = "call.failed"
 
 	ArtifactSaved Kind = "artifact.saved"
 	CallPreviewed Kind = "call.previewed"
@@ -192,6 +193,9 @@ var vocabulary = [...]Type{
 	{CallStarted, Toolrunner, "tool_start", Decided, InLog | InTree, nil,
 		"An attempt of a tool call with effects begins; its sequence is the fence of the attempt.",
 		func() Payload { return new(CallStartedData) }},
+	{CallDelegated, Toolrunner, "tool_start", Recorded, InLog | InTree, line((*CallDelegatedData).line),
+		"A call of the tool delegate waits for a child run, which a planner spawns; its sequence is the fence of the result.",
+		func() Payload { return new(CallDelegatedData) }},
 	{CallDeferred, Toolrunner, "error", Decided, InLog | InTree, nil,
 		"An attempt failed in a way that may pass; the call is tried again not before the time given.",
 		func() Payload { return new(CallDeferredData) }},
@@ -236,10 +240,11 @@ var vocabulary = [...]Type{
 		"An acceptance check did not pass: the agent reads why and goes on, unless this was its last claim.",
 		func() Payload { return new(CheckFailedData) }},
 	{ChildSpawned, Planner, "sub_agent_spawned", Decided, InLog | InIndex | InTree, line((*ChildSpawnedData).line),
-		"A plan step is carried out by a run of its own; what that may spend is held from the budget.",
+		"A plan step, a call or a review is carried out by a run of its own; what that may spend is held from the budget.",
 		func() Payload { return new(ChildSpawnedData) }},
 	{ChildFinished, Planner, "sub_agent_finished", Recorded, InLog | InIndex | InTree, nil,
-		"The run that a plan step was given to has ended, with its output and what it spent; or none could be made.",
+		"The run that a plan step, a call or a review was given to has ended, with its output and what it spent; or none " +
+			"could be made.",
 		func() Payload { return new(ChildFinishedData) }},
 	{StepFinished, Executor, "step_finished", Decided, InLog | InTree, nil,
 		"A plan step is complete, with its output.",

@@ -27,7 +27,12 @@ const (
 	CheckSchema CheckKind = "schema"
 	// CheckPerson is a person who says at a gate whether the work is done.
 	CheckPerson CheckKind = "person"
-	// CheckFiles finds out which files a person decides about. The harness puts it before a CheckPerson; no task has it.
+	// CheckReview is the verdict of another agent, which sees a copy of the files and nothing that the agent was told.
+	CheckReview CheckKind = "review"
+	// CheckExpr is an expression over the output of the step that must be true.
+	CheckExpr CheckKind = "expr"
+	// CheckFiles finds out which files a person or a reviewer decides about. The harness puts it before such a check; no
+	// task has it.
 	CheckFiles CheckKind = "files"
 )
 
@@ -108,6 +113,10 @@ type Check struct {
 	Approvers []string `json:"approvers,omitempty"`
 	Votes     int      `json:"votes,omitempty"`
 	Expires   string   `json:"expires,omitempty"`
+	// Agent is who makes a CheckReview, and Rubric what it goes by. Expr is the expression of a CheckExpr.
+	Agent  string `json:"agent,omitempty"`
+	Rubric string `json:"rubric,omitempty"`
+	Expr   string `json:"expr,omitempty"`
 }
 
 // String names a check in what people read.
@@ -123,6 +132,10 @@ func (c Check) String() string {
 		text = "schema of the output"
 	case c.Kind == CheckPerson:
 		text = "person" + strings.Join(append([]string{""}, c.Approvers...), " ")
+	case c.Kind == CheckReview:
+		text = "review by " + c.Agent
+	case c.Kind == CheckExpr:
+		text = c.Expr
 	case c.Kind == CheckFiles:
 		text = "files of the claim"
 	default:
@@ -153,7 +166,7 @@ func (c Check) Limit() time.Duration {
 // fault returns what is wrong with a check, or "".
 func (c Check) fault() string {
 	switch {
-	case !slices.Contains([]CheckKind{CheckCommand, CheckArtifact, CheckGit, CheckSchema, CheckPerson}, c.Kind):
+	case !slices.Contains(askedFor, c.Kind):
 		return c.Kind.unknown()
 	case len(c.Name) > MaxCheckName || !printable(c.Name):
 		return fmt.Sprintf("name has more than %d bytes or a control character", MaxCheckName)
@@ -167,6 +180,10 @@ func (c Check) fault() string {
 		return fmt.Sprintf("schema and of are not of the kind %s", c.Kind)
 	case c.Kind != CheckPerson && (len(c.Approvers) > 0 || c.Votes != 0 || c.Expires != ""):
 		return fmt.Sprintf("approvers, votes and expires are not of the kind %s", c.Kind)
+	case c.Kind != CheckReview && (c.Agent != "" || c.Rubric != ""):
+		return fmt.Sprintf("agent and rubric are not of the kind %s", c.Kind)
+	case c.Kind != CheckExpr && c.Expr != "":
+		return fmt.Sprintf("expr is not of the kind %s", c.Kind)
 	}
 	switch c.Kind {
 	case CheckSchema:
@@ -177,6 +194,10 @@ func (c Check) fault() string {
 		return c.artifactFault()
 	case CheckGit:
 		return c.gitFault()
+	case CheckReview:
+		return c.reviewFault()
+	case CheckExpr:
+		return c.exprFault()
 	default:
 		return c.commandFault()
 	}
@@ -227,13 +248,15 @@ func (c Check) gitFault() string {
 	return ""
 }
 
+// askedFor are the kinds that a task may have.
+var askedFor = []CheckKind{CheckCommand, CheckArtifact, CheckGit, CheckSchema, CheckPerson, CheckReview, CheckExpr}
+
 func (k CheckKind) unknown() string {
-	not := "known"
-	if k == "expr" || k == "review" {
-		not = "supported yet"
+	var names []string
+	for _, known := range askedFor {
+		names = append(names, string(known))
 	}
-	return fmt.Sprintf("kind %q is not %s, want %s, %s, %s, %s or %s", shorten(string(k)), not, CheckCommand, CheckArtifact,
-		CheckGit, CheckSchema, CheckPerson)
+	return fmt.Sprintf("kind %q is not known, want one of %s", shorten(string(k)), strings.Join(names, ", "))
 }
 
 // printable reports whether a text is UTF-8 without control characters.
@@ -364,9 +387,11 @@ type CheckResult struct {
 	// another tree is not delivered.
 	GitTree string `json:"git_tree,omitempty"`
 	Commit  string `json:"commit,omitempty"`
-	// Judged is the SHA-256 of the output that a schema was held against, and Gate where a person decided.
+	// Judged is the SHA-256 of the output that a schema or an expression was held against, Gate where a person decided, and
+	// Child the run of the reviewer.
 	Judged string `json:"judged,omitempty"`
 	Gate   string `json:"gate_id,omitempty"`
+	Child  string `json:"sub_agent_id,omitempty"`
 	// ExitCode is nil where the check came to none.
 	ExitCode *int `json:"exit_code,omitempty"`
 	// Output is the end of what the check printed, OutputRef all of it where that is more.

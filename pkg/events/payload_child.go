@@ -84,9 +84,23 @@ type ChildRef struct {
 	// Outcome is spawned, completed, failed or refused.
 	Outcome string `json:"outcome"`
 	Step    string `json:"step_id"`
-	Agent   string `json:"agent"`
-	// Attempt of the step, from 1 to MaxChildAttempts.
+	// Call is the call of the step that the child carries out, or the place of the review that it makes; empty where it
+	// carries out the whole step.
+	Call  string `json:"tool_id,omitempty"`
+	Agent string `json:"agent"`
+	// Attempt at the step, call or review, from 1 to MaxChildAttempts.
 	Attempt int `json:"attempt"`
+}
+
+// Place says in words what the child is for.
+func (r ChildRef) Place() string {
+	switch {
+	case r.Call == "":
+		return "step " + r.Step
+	case IsCheckPlace(r.Call):
+		return "review " + r.Call + " of step " + r.Step
+	}
+	return "call " + r.Call + " of step " + r.Step
 }
 
 // ChildSpawnedData says that a step is carried out by a run of its own, and holds what that may spend.
@@ -126,6 +140,7 @@ type Lineage struct {
 	Root    string  `json:"root_run_id"`
 	Depth   int     `json:"depth"`
 	Step    string  `json:"step_id"`
+	Call    string  `json:"tool_id,omitempty"`
 	Attempt int     `json:"attempt"`
 	Reserve Reserve `json:"reserve"`
 }
@@ -155,7 +170,7 @@ func (*ChildFinishedData) Kind() Kind { return ChildFinished }
 func (*RunStoppingData) Kind() Kind { return RunStopping }
 
 func (d *ChildSpawnedData) line() string {
-	text := fmt.Sprintf("step %s is given to agent %s as child run %s, depth %d", d.Step, d.Agent, d.Child, d.Depth)
+	text := fmt.Sprintf("%s is given to agent %s as child run %s, depth %d", d.Place(), d.Agent, d.Child, d.Depth)
 	if d.Attempt > 1 {
 		text += fmt.Sprintf(", attempt %d after: %s", d.Attempt, shorten(d.Error))
 	}

@@ -63,6 +63,8 @@ type Agent struct {
 	Prompt string `json:"prompt,omitempty"`
 	// Tools the agent may see and call.
 	Tools []string `json:"tools,omitempty"`
+	// Delegates are the agents that this one may give work to, with the tool delegate.
+	Delegates []string `json:"delegates,omitempty"`
 	// MCP are the servers of other tools, which stand in Tools by the names that models call them by.
 	MCP []MCPServer `json:"mcp,omitempty"`
 	// Served are those of Tools that programs of others serve over NATS, as they were pinned.
@@ -251,6 +253,8 @@ type RunCreatedData struct {
 	Project string `json:"project,omitempty"`
 	// ChildOf is where a child comes from; nil for all other runs.
 	ChildOf *Lineage `json:"child_of,omitempty"`
+	// Review is what a run reviews that was made for a check; nil for all other runs.
+	Review *ReviewOf `json:"review,omitempty"`
 	// Firing is the firing of a schedule that began the run; nil for all other runs.
 	Firing *FiringRef `json:"firing,omitempty"`
 	// ForkOf is where the run was forked from; nil where it began anew.

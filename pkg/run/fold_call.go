@@ -59,7 +59,7 @@ func (s *State) turn(d *events.TurnFinishedData, at time.Time, seq uint64) strin
 }
 
 // callRules fold the events about a tool call.
-var callRules = []rule{on(callAllowed), on(callStarted), on(callDeferred), on(callRefused), on(callFinished),
+var callRules = []rule{on(callAllowed), on(callStarted), on(callDelegated), on(callDeferred), on(callRefused), on(callFinished),
 	on(callFailed)}
 
 func callAllowed(s *State, f events.Event, d *events.CallAllowedData) string {
@@ -114,6 +114,9 @@ func callRefused(s *State, f events.Event, d *events.CallRefusedData) string {
 
 func callFinished(s *State, f events.Event, d *events.CallFinishedData) string {
 	c, fault := s.attempted(d.ToolRef, d.Fence)
+	if fault == "" {
+		fault = s.unanswered(c, d.Success)
+	}
 	if fault != "" {
 		return fault
 	}
@@ -127,6 +130,9 @@ func callFinished(s *State, f events.Event, d *events.CallFinishedData) string {
 
 func callFailed(s *State, f events.Event, d *events.CallFailedData) string {
 	c, fault := s.attempted(d.ToolRef, d.Fence)
+	if fault == "" {
+		fault = s.unanswered(c, false)
+	}
 	if fault != "" {
 		return fault
 	}
@@ -168,7 +174,7 @@ func (s *State) interrupted(answers []events.HookAnswer) {
 
 // attempted returns a copy of an open call that was permitted, where the fence is that of its current attempt.
 func (s *State) attempted(ref events.ToolRef, fence uint64) (Call, string) {
-	c, fault := s.open(ref, CallAllowed, CallStarted, CallDeferred)
+	c, fault := s.open(ref, CallAllowed, CallStarted, CallDeferred, CallDelegated)
 	if fault == "" && c.Fence != fence {
 		fault = fmt.Sprintf("fence %d is not the current fence %d", fence, c.Fence)
 	}

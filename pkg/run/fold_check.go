@@ -82,6 +82,9 @@ var checkRules = []rule{
 				(g == nil || g.Status != GateApproved || g.ID != d.Gate) {
 				return "no person has approved it"
 			}
+			if d.CheckKind == events.CheckReview && !s.reviewed(d.CheckResult) {
+				return "no reviewer has passed it"
+			}
 			c.Passed, c.Tree, c.GitTree = c.Passed+1, d.Tree, d.GitTree
 			return ""
 		})
@@ -105,6 +108,16 @@ var checkRules = []rule{
 		}
 		return fault
 	}),
+}
+
+// reviewed reports whether the child that a check names was made for it, and gave the verdict pass.
+func (s *State) reviewed(d events.CheckResult) bool {
+	c := s.ChildAt(d.Step, events.CheckPlace(d.Claim, d.Check))
+	if c == nil || c.ID != d.Child || c.Outcome != events.ChildIsCompleted {
+		return false
+	}
+	v, err := events.ReadVerdict(s.SubAgentResults[c.ID])
+	return err == nil && v.Verdict == events.VerdictPass
 }
 
 // checkMessage is what the agent reads of a check that failed.
@@ -156,6 +169,15 @@ func (st *Step) claims() int {
 func (st *Step) Asks() (check events.Check, place string, ok bool) {
 	c := st.Claimed()
 	if !c.Open() || st.Status != events.StepIsRunning || c.Checks[c.Passed].Kind != events.CheckPerson {
+		return check, "", false
+	}
+	return c.Checks[c.Passed], events.CheckPlace(c.Number, c.Passed+1), true
+}
+
+// Reviewed returns the check of a step that waits for the verdict of another agent.
+func (st *Step) Reviewed() (check events.Check, place string, ok bool) {
+	c := st.Claimed()
+	if !c.Open() || st.Status != events.StepIsRunning || c.Checks[c.Passed].Kind != events.CheckReview {
 		return check, "", false
 	}
 	return c.Checks[c.Passed], events.CheckPlace(c.Number, c.Passed+1), true

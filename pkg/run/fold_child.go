@@ -9,12 +9,19 @@ import (
 	"github.com/inspan/inspan/pkg/events"
 )
 
-// Child is a run that a step was given to. Shared between states: never written after it was made.
+// Child is a run that a step, a call or a review was given to. Shared between states: never written after it was made.
 type Child struct {
-	ID    string `json:"id"`
-	Step  string `json:"step"`
+	ID   string `json:"id"`
+	Step string `json:"step"`
+	// Call is the call of the step that it carries out, or the place of the review that it makes; empty where it carries
+	// out the whole step.
+	Call  string `json:"call,omitempty"`
 	Agent string `json:"agent"`
-	// Attempt of the step, from 1; Depth below the root of the tree, which is Root.
+	// Task is what a call asked for, as long as the child may have to be made for it. Background is true where the call
+	// did not wait.
+	Task       string `json:"task,omitempty"`
+	Background bool   `json:"background,omitempty"`
+	// Attempt at what it is for, from 1; Depth below the root of the tree, which is Root.
 	Attempt int    `json:"attempt"`
 	Depth   int    `json:"depth"`
 	Root    string `json:"root"`
@@ -46,7 +53,7 @@ func (c *Child) Is(parent string, s State) bool {
 		return false
 	}
 	l := s.Created.ChildOf
-	return l.Parent == parent && l.Step == c.Step && l.Attempt == c.Attempt && l.Reserve == c.Reserve
+	return l.Parent == parent && l.Step == c.Step && l.Call == c.Call && l.Attempt == c.Attempt && l.Reserve == c.Reserve
 }
 
 // Stopping is the end of a run that waits for its children.
@@ -71,14 +78,45 @@ func (s *State) Living() []*Child {
 	return living
 }
 
-// ChildOf returns the last child of a step, or nil.
-func (s *State) ChildOf(step string) *Child {
+// ChildOf returns the last child that a step was given to, or nil.
+func (s *State) ChildOf(step string) *Child { return s.ChildAt(step, "") }
+
+// ChildAt returns the last child of a call or a review of a step, or nil.
+func (s *State) ChildAt(step, call string) *Child {
 	for _, c := range slices.Backward(s.Children) {
-		if c.Step == step {
+		if c.Step == step && c.Call == call {
 			return c
 		}
 	}
 	return nil
+}
+
+// Wanted reports whether what a child is for still waits for it. A child in the background is not waited for; it ends
+// with its step, or when that is called done.
+func (s *State) Wanted(c *Child) bool {
+	st := s.Step(c.Step)
+	switch {
+	case c.Call == "":
+		return true
+	case st == nil || st.Status != events.StepIsRunning:
+		return false
+	case events.IsCheckPlace(c.Call):
+		_, place, ok := st.Reviewed()
+		return ok && place == c.Call
+	case c.Background:
+		return !st.Final
+	}
+	return s.Open[c.Call] != nil
+}
+
+// Beside are the children of a step that live in the background.
+func (s *State) Beside(step string) (beside []*Child) {
+	for _, c := range s.Children {
+		if c.Step == step && c.Background && c.Lives() {
+			beside = append(beside, c)
+		}
+	}
+	return beside
 }
 
 // Depth of the run below the root of its tree, which is returned too: the run itself for one that has no parent.
@@ -129,30 +167,68 @@ var childRules = []rule{
 	on((*State).stopping),
 }
 
-// attemptFault returns why a step cannot be given to a child for the given time now, or "".
-func (s *State) attemptFault(d events.ChildRef) string {
-	st, before := s.Step(d.Step), s.ChildOf(d.Step)
-	attempt := 1
+// Post is what may be given to a child: a step, a call of a step, or a review of it.
+type Post struct {
+	Step, Call string
+	// Agent that carries it out, and Workspace where.
+	Agent, Workspace string
+	// Task of a call, and whether the call does not wait.
+	Task       string
+	Background bool
+}
+
+// Post returns what is to be given to a child; ok is false where nothing of a step waits for one at that place now.
+func (s *State) Post(step, call string) (p Post, ok bool) {
+	st := s.Step(step)
+	p = Post{Step: step, Call: call}
+	switch {
+	case st == nil || st.Status != events.StepIsRunning:
+		return p, false
+	case call == "":
+		p.Agent, p.Workspace = st.AssignedAgent, st.Child
+		return p, st.Child != "" && st.Owed == 0
+	case events.IsCheckPlace(call):
+		check, place, ok := st.Reviewed()
+		p.Agent, p.Workspace = check.Agent, events.ChildReview
+		return p, ok && place == call && len(s.Beside(step)) == 0
+	}
+	if c := s.Open[call]; c != nil && c.Phase == CallDelegated && c.Step == step {
+		p.Agent, p.Workspace, p.Task, p.Background = c.Delegation.Agent, c.Delegation.Workspace, c.Delegation.Task, c.Delegation.Background
+		return p, true
+	}
+	before := s.ChildAt(step, call)
+	if before == nil || !before.Background || !before.Retry || !s.Wanted(before) {
+		return p, false
+	}
+	p.Agent, p.Workspace, p.Task, p.Background = before.Agent, before.Workspace, before.Task, true
+	return p, true
+}
+
+// attemptFault returns why nothing can be given to a child for the given time now, or "".
+func (s *State) attemptFault(d events.ChildRef) (Post, string) {
+	p, waits := s.Post(d.Step, d.Call)
+	before, attempt := s.ChildAt(d.Step, d.Call), 1
 	if before != nil {
 		attempt = before.Attempt + 1
 	}
 	switch {
 	case d.Parent != s.HarnessID:
-		return fmt.Sprintf("it is about a child of run %s", d.Parent)
-	case st == nil || st.Child == "" || st.Status != events.StepIsRunning || st.Owed != 0:
-		return fmt.Sprintf("step %s is not one that waits for a child", d.Step)
-	case d.Agent != st.AssignedAgent:
-		return fmt.Sprintf("step %s is not agent %s's", d.Step, d.Agent)
+		return p, fmt.Sprintf("it is about a child of run %s", d.Parent)
 	case before != nil && before.Lives():
-		return fmt.Sprintf("child %s of step %s has not ended", before.ID, d.Step)
+		return p, fmt.Sprintf("child %s of %s has not ended", before.ID, d.Place())
+	case !waits:
+		return p, fmt.Sprintf("%s is not one that waits for a child", d.Place())
+	case d.Agent != p.Agent:
+		return p, fmt.Sprintf("%s is not agent %s's", d.Place(), d.Agent)
 	case d.Attempt != attempt || before != nil && !before.Retry:
-		return fmt.Sprintf("attempt %d of step %s is not due", d.Attempt, d.Step)
+		return p, fmt.Sprintf("attempt %d of %s is not due", d.Attempt, d.Place())
 	}
-	return ""
+	return p, ""
 }
 
 func (s *State) spawned(d *events.ChildSpawnedData, at time.Time) string {
-	if fault := s.attemptFault(d.ChildRef); fault != "" {
+	post, fault := s.attemptFault(d.ChildRef)
+	if fault != "" {
 		return fault
 	}
 	depth, root := s.Depth()
@@ -168,13 +244,14 @@ func (s *State) spawned(d *events.ChildSpawnedData, at time.Time) string {
 	case d.Depth != depth+1 || d.Root != root || d.Depth > s.Options.MaxSubAgentDepth:
 		return fmt.Sprintf("depth %d below %s does not fit depth %d below %s, at most %d", d.Depth, d.Root, depth, root,
 			s.Options.MaxSubAgentDepth)
-	case d.Workspace != s.Step(d.Step).Child:
-		return fmt.Sprintf("step %s has workspace %s", d.Step, s.Step(d.Step).Child)
+	case d.Workspace != post.Workspace:
+		return fmt.Sprintf("%s has workspace %s", d.Place(), post.Workspace)
 	}
 	if fault := s.reserveFault(d.Reserve); fault != "" {
 		return fault
 	}
-	s.Children = append(slices.Clip(s.Children), &Child{ID: d.Child, Step: d.Step, Agent: d.Agent, Attempt: d.Attempt,
+	s.Children = append(slices.Clip(s.Children), &Child{ID: d.Child, Step: d.Step, Call: d.Call, Agent: d.Agent, Attempt: d.Attempt,
+		Task: post.Task, Background: post.Background,
 		Depth: d.Depth, Root: d.Root, Workspace: d.Workspace, Before: d.Error, TimeoutMS: d.TimeoutMS, Reserve: d.Reserve,
 		Outcome: events.ChildIsSpawned, SpawnedAt: at})
 	s.SubAgentIDs = append(slices.Clip(s.SubAgentIDs), d.Child)
@@ -200,18 +277,19 @@ func (s *State) reserveFault(r events.Reserve) string {
 
 func (s *State) childFinished(d *events.ChildFinishedData, at time.Time, seq uint64) string {
 	var next Child
-	switch c := s.ChildOf(d.Step); {
+	switch c := s.ChildAt(d.Step, d.Call); {
 	case d.Outcome == events.ChildIsRefused:
-		if fault := s.attemptFault(d.ChildRef); fault != "" {
+		post, fault := s.attemptFault(d.ChildRef)
+		if fault != "" {
 			return fault
 		}
 		if d.Child != "" || d.Retry || d.Use != (events.Use{}) {
 			return "a child that was refused has no id, no use and no other attempt"
 		}
-		next = Child{Step: d.Step, Agent: d.Agent, Attempt: d.Attempt, SpawnedAt: at}
+		next = Child{Step: d.Step, Call: d.Call, Agent: d.Agent, Attempt: d.Attempt, Background: post.Background, SpawnedAt: at}
 		s.Children = append(slices.Clip(s.Children), &next)
 	case c == nil || !c.Lives() || c.ID != d.Child || c.Attempt != d.Attempt || d.Parent != s.HarnessID:
-		return fmt.Sprintf("%q is not the child that step %s waits for", d.Child, d.Step)
+		return fmt.Sprintf("%q is not the child that %s waits for", d.Child, d.Place())
 	case d.Outcome != events.ChildIsCompleted && d.Outcome != events.ChildIsFailed:
 		return fmt.Sprintf("its outcome is %q", d.Outcome)
 	case d.Retry && (d.Outcome != events.ChildIsFailed || d.Attempt >= events.MaxChildAttempts):
@@ -233,6 +311,9 @@ func (s *State) childFinished(d *events.ChildFinishedData, at time.Time, seq uin
 	next.Verified, next.EndedAt = d.Verified, at
 	if d.Retry {
 		return ""
+	}
+	if next.Task = ""; d.Call != "" {
+		return "" // the toolrunner answers the call, or records the review
 	}
 	return s.step(d.Step, events.StepIsRunning, func(st *Step) { st.Owed = seq })
 }
@@ -274,6 +355,43 @@ func (s *State) childless(step string, done bool) string {
 	if c == nil || c.Lives() || c.Retry || st.Owed == 0 || done != (c.Outcome == events.ChildIsCompleted) {
 		return fmt.Sprintf("step %s ends without its child", step)
 	}
+	return ""
+}
+
+// unanswered returns why a call cannot end, as one that waits for a child, or "".
+func (s *State) unanswered(c Call, success bool) string {
+	if c.Phase != CallDelegated {
+		return ""
+	}
+	k := s.ChildAt(c.Step, c.ID)
+	switch {
+	case k == nil || k.Retry && !k.Background || k.Lives() && !k.Background:
+		return fmt.Sprintf("call %s ends without its child", c.ID)
+	case success && k.Outcome != events.ChildIsCompleted && !(k.Background && k.ID != ""):
+		return fmt.Sprintf("call %s succeeds without its child, which is %s", c.ID, k.Outcome)
+	}
+	return ""
+}
+
+// callDelegated folds a call that is left to a child run.
+func callDelegated(s *State, f events.Event, d *events.CallDelegatedData) string {
+	c, fault := s.open(d.ToolRef, CallAllowed)
+	if fault != "" {
+		return fault
+	}
+	st := s.Step(c.Step)
+	switch {
+	case d.Tool != events.ToolDelegate || st == nil || st.Kind != "":
+		return fmt.Sprintf("call %s of tool %s waits for no child", d.Call, d.Tool)
+	case d.Attempt != 1:
+		return fmt.Sprintf("call %s is delegated as attempt %d", d.Call, d.Attempt)
+	}
+	if fault := d.Delegation.Fault(s.Agents[st.AssignedAgent]); fault != "" {
+		return fault
+	}
+	asks := d.Delegation
+	c.Phase, c.Attempt, c.Fence, c.StartedAt, c.Delegation = CallDelegated, 1, f.Sequence, f.Time, &asks
+	s.setOpen(d.Call, &c)
 	return ""
 }
 

@@ -122,7 +122,7 @@ func (s *State) interruptAll() {
 			Outcome: OutcomeRefused, Code: CodeInterrupted,
 			Result: "the run was forked before the call was made: it did nothing",
 			Hint:   "ask for it again where it is still needed"}
-		if c.Phase == CallStarted || c.Fence > 0 {
+		if c.Phase != CallDelegated && (c.Phase == CallStarted || c.Fence > 0) {
 			r.Outcome, r.Code, r.Result = OutcomeFailed, events.OutcomeUnknown,
 				"the run was forked during the call; it is unknown whether the call took effect"
 			r.Hint = "check the current state before you repeat it; the same call needs the approval of a person"

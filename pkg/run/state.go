@@ -214,6 +214,8 @@ const (
 	CallAllowed   Phase = "allowed"
 	CallStarted   Phase = "started"
 	CallDeferred  Phase = "deferred"
+	// CallDelegated is a call that waits for a child run.
+	CallDelegated Phase = "delegated"
 )
 
 // Call is a tool call that has not ended. Shared between states: never written after it was made.
@@ -234,6 +236,8 @@ type Call struct {
 	Edited    bool      `json:"edited,omitempty"`
 	StartedAt time.Time `json:"startedAt,omitzero"`
 	NotBefore time.Time `json:"notBefore,omitzero"`
+	// Delegation is what a call that waits for a child run asks for; nil for all others.
+	Delegation *events.Delegation `json:"delegation,omitempty"`
 	// Made is true once it was said what the attempt under way made.
 	Made bool `json:"made,omitempty"`
 }

@@ -19,6 +19,12 @@ func checkAccept(c *events.RunCreatedData, agents map[string]events.Agent, steps
 	for name, a := range agents {
 		all["agent "+name] = a.Accept
 	}
+	if err := reviewers(c, agents, steps); err != nil {
+		return err
+	}
+	if err := checkDelegates(c, agents); err != nil {
+		return err
+	}
 	for _, who := range slices.Sorted(maps.Keys(all)) { // the same refusal each time
 		a := all[who]
 		if fault := a.Fault(); fault != "" {

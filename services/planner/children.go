@@ -7,6 +7,7 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -31,13 +32,17 @@ const (
 	maxTended = 64
 )
 
-func (r *Role) childID(parent, step string, attempt int) string {
-	return ChildID(r.cfg.ChildKey, r.cfg.Station, parent, step, attempt)
+func (r *Role) childID(parent, step, call string, attempt int) string {
+	return ChildID(r.cfg.ChildKey, r.cfg.Station, parent, step, call, attempt)
 }
 
-// ChildID derives the id of a child. Whoever does not have the station's key cannot guess it.
-func ChildID(key []byte, station, parent, step string, attempt int) string {
+// ChildID derives the id of the child of a step, or of a call or review of it. Whoever does not have the station's key
+// cannot guess it.
+func ChildID(key []byte, station, parent, step, call string, attempt int) string {
 	mac := hmac.New(sha256.New, key)
+	if call != "" {
+		step += "|" + call
+	}
 	fmt.Fprintf(mac, "child|%s|%s|%s|%d", station, parent, step, attempt)
 	return events.ChildPrefix + lower.EncodeToString(mac.Sum(nil)[:16])
 }
@@ -53,24 +58,38 @@ func notDerived(id string) error {
 	return nil
 }
 
-// tend does what is owed between a run and its children: those that its steps wait for are spawned and begun, those that
-// have ended are settled, all others follow the run, and a run that is stopping ends after the last of them. Whatever is
-// missing of that is done by whoever looks next: all of it follows from the two logs.
+// tend does what is owed between a run and its children: those that are waited for are spawned and begun, those that have
+// ended are settled, all others follow the run, and a run that waits for the last of them ends. Whatever is missing of
+// that is done by whoever looks next: all of it follows from the two logs.
 func (r *Role) tend(ctx context.Context, parent string) error {
+	return r.tendTo(ctx, parent, func(*run.Child) bool { return true })
+}
+
+// at is what was given to a child.
+type at struct{ step, call string }
+
+func (p at) is(c *run.Child) bool { return c.Step == p.step && c.Call == p.call }
+
+// tendTo is tend for some of the children, and for those that it spawns: of a thousand, one that ends is no reason to look
+// at all the others.
+func (r *Role) tendTo(ctx context.Context, parent string, some func(*run.Child) bool) error {
 	for range maxTended {
 		if _, err := r.cfg.Ledger.Fresh(ctx, parent); err != nil {
 			return err
 		}
 		w, err := r.write(ctx, parent, func(s run.State, now time.Time) ([]events.Payload, error) {
-			if say := child.Next(s, now, r.childID); len(say) > 0 || s.Stopping == nil {
+			if say := child.Next(s, now, r.childID); len(say) > 0 {
 				return say, nil
 			}
-			return lifecycle.Stopped(s, now)
+			return lifecycle.Childless(s, now)
 		})
 		if err != nil {
 			return err
 		}
 		for _, c := range w.State.Living() {
+			if !some(c) && !spawnedBy(w, c) {
+				continue
+			}
 			if err := r.tendOne(ctx, w.State, c); err != nil {
 				return fmt.Errorf("child %s of run %s: %w", c.ID, parent, err)
 			}
@@ -79,11 +98,18 @@ func (r *Role) tend(ctx context.Context, parent string) error {
 		if err != nil {
 			return err
 		}
-		if now.Sequence == w.State.Sequence { // nothing happened that a child would have to follow
-			return r.wakeForChildren(ctx, now)
+		if now.Sequence == w.State.Sequence && !child.Owes(now) { // nothing happened that a child would have to follow
+			return r.wakeForChildren(ctx, now, some)
 		}
 	}
 	return &kernel.RetryAfter{After: time.Second}
+}
+
+// spawnedBy reports whether a write spawned a child.
+func spawnedBy(w runlog.Written, c *run.Child) bool {
+	said, _ := w.Wrote(events.ChildSpawned)
+	d, ok := said.Payload.(*events.ChildSpawnedData)
+	return ok && d.Child == c.ID
 }
 
 // tendOne does what is owed to one child that lives as far as its parent knows.
@@ -107,7 +133,7 @@ func (r *Role) tendOne(ctx context.Context, parent run.State, c *run.Child) erro
 		}
 	}
 	w, err := r.write(ctx, c.ID, func(s run.State, now time.Time) ([]events.Payload, error) {
-		return child.Follow(parent, s, now)
+		return child.Follow(parent, c, s, now)
 	})
 	if err != nil {
 		return err
@@ -156,10 +182,11 @@ func (r *Role) bear(ctx context.Context, parent run.State, c *run.Child, there r
 	return w.State, r.setDeadline(ctx, w.State)
 }
 
-// wakeForChildren sets the timer of a run whose children live. The longer they do, the rarer it is looked at.
-func (r *Role) wakeForChildren(ctx context.Context, s run.State) error {
+// wakeForChildren sets the timer of a run of which some children live. The longer they do, the rarer it is looked at. For
+// the others whoever spawned them has set it.
+func (r *Role) wakeForChildren(ctx context.Context, s run.State, some func(*run.Child) bool) error {
 	living := s.Living()
-	if len(living) == 0 || s.Status.Ended() {
+	if !slices.ContainsFunc(living, some) || s.Status.Ended() {
 		return nil
 	}
 	now := time.Now().UTC()
@@ -174,6 +201,13 @@ func (r *Role) kin(ctx context.Context, h runlog.ReceivedEvent) error {
 		if st := h.State.Step(h.Step); st == nil || st.Child == "" {
 			return nil
 		}
+		return r.tendTo(ctx, h.Run, at{step: h.Step}.is)
+	case events.CallDelegated:
+		return r.tendTo(ctx, h.Run, at{h.Step, h.Call}.is)
+	case events.StepClaimed, events.CheckPassed:
+		if st := h.State.Step(h.Step); st == nil || len(h.State.Beside(h.Step)) == 0 && !child.Owes(h.State) {
+			return nil
+		}
 		return r.tend(ctx, h.Run)
 	case events.RunCreated, events.RunCompleted, events.RunFailed:
 		if h.State.Created == nil {
@@ -182,10 +216,11 @@ func (r *Role) kin(ctx context.Context, h runlog.ReceivedEvent) error {
 		if f := h.State.Created.Firing; f != nil && h.Kind != events.RunCreated {
 			return r.schedules.ended(ctx, f.Schedule, h.Run)
 		}
-		if h.State.Created.ChildOf == nil {
+		of := h.State.Created.ChildOf
+		if of == nil {
 			return nil
 		}
-		return r.tend(ctx, h.State.Created.ChildOf.Parent)
+		return r.tendTo(ctx, of.Parent, at{of.Step, of.Call}.is)
 	default: // no other event changes what a family owes
 		return nil
 	}
@@ -193,7 +228,8 @@ func (r *Role) kin(ctx context.Context, h runlog.ReceivedEvent) error {
 
 // following looks after the children of a run that was written to: they follow it.
 func (r *Role) following(ctx context.Context, w runlog.Written, err error) error {
-	if err != nil || len(w.State.Living()) == 0 && w.State.Stopping == nil || w.State.Status.Ended() {
+	idle := len(w.State.Living()) == 0 && w.State.Stopping == nil && !child.Owes(w.State)
+	if err != nil || idle || w.State.Status.Ended() {
 		return err
 	}
 	return r.tend(ctx, w.State.HarnessID)

@@ -163,7 +163,7 @@ func (r *Role) Event(ctx context.Context, h runlog.ReceivedEvent) error {
 	}
 	decide := lifecycle.Progress
 	switch h.Kind {
-	case events.StepAllowed, events.RunCompleted, events.RunFailed:
+	case events.StepAllowed, events.CallDelegated, events.StepClaimed, events.CheckPassed, events.RunCompleted, events.RunFailed:
 		return r.kin(ctx, h)
 	case events.RunCreated:
 		if err := r.kin(ctx, h); err != nil {

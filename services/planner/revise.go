@@ -69,7 +69,11 @@ func (r *Role) named(ctx context.Context, s run.State, p *events.TaskPlan) (map[
 		}
 		found[st.Agent] = r.fit(a)
 	}
-	return found, checkAccept(s.Created, found, steps...)
+	made := &events.PlanMadeData{Steps: steps, Agents: found}
+	if err := r.pinReached(ctx, &events.RunCreatedData{Agents: s.Agents}, made); err != nil {
+		return nil, err
+	}
+	return made.Agents, checkAccept(s.Created, made.Agents, steps...)
 }
 
 // refuseRevision says why a plan is not revised, and what to do.

@@ -263,7 +263,11 @@ func (r *Role) pin(ctx context.Context, t events.Task, env ce.Envelope, runID st
 	if err != nil {
 		return nil, fmt.Errorf("digest of the task: %w", err)
 	}
-	prices, err := r.prices(map[string]events.Agent{agent.Name: agent}, options)
+	agents := map[string]events.Agent{agent.Name: agent}
+	if err := r.reach(ctx, nil, agents, append(agent.Gives(), t.Accept.Reviewers()...)); err != nil {
+		return nil, err
+	}
+	prices, err := r.prices(agents, options)
 	if err != nil {
 		return nil, err
 	}
@@ -274,7 +278,7 @@ func (r *Role) pin(ctx context.Context, t events.Task, env ce.Envelope, runID st
 	}
 	c := &events.RunCreatedData{Event: "run_created", TaskID: t.ID, TaskDigest: hex.EncodeToString(digest[:]),
 		TaskSource: env.Source,
-		Task:       t.Task, Agent: agent.Name, Agents: map[string]events.Agent{agent.Name: agent}, Options: options,
+		Task:       t.Task, Agent: agent.Name, Agents: agents, Options: options,
 		Prices:  prices,
 		History: given, Variables: t.Variables, Workspace: r.workspace(t, runID), Session: t.Session,
 		WorkflowRun: t.WorkflowRun,
@@ -357,7 +361,10 @@ func (r *Role) complete(ctx context.Context, c *events.RunCreatedData, made *eve
 		}
 		known[st.Agent], made.Agents[st.Agent] = true, r.fit(a)
 	}
-	err := checkAccept(c, made.Agents, made.Steps...)
+	err := r.pinReached(ctx, c, made)
+	if err == nil {
+		err = checkAccept(c, made.Agents, made.Steps...)
+	}
 	if err != nil {
 		return err
 	}

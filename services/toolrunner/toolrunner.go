@@ -15,6 +15,7 @@ import (
 
 	"github.com/inspan/inspan/internal/capture"
 	"github.com/inspan/inspan/internal/core/call"
+	"github.com/inspan/inspan/internal/core/child"
 	"github.com/inspan/inspan/internal/gitwork/gitcall"
 	"github.com/inspan/inspan/internal/hooks"
 	"github.com/inspan/inspan/internal/kernel"
@@ -93,6 +94,7 @@ type Role struct {
 	capture   capturer
 	finish    finisher
 	preview   previewer
+	delegate  delegator
 	// permitted are calls of workspaces held here that were republished as allowed; more than maxPermitted are let go.
 	permitted chan permitted
 }
@@ -128,6 +130,7 @@ func New(cfg Config) (*Role, error) {
 	r.preview = previewer{ledger: cfg.Ledger, blobs: cfg.Blobs, workspaces: cfg.Workspaces, root: cfg.Sandboxes.Root(),
 		tools: known, inputs: args, git: cfg.Git, mask: cfg.Mask}
 	r.finish = finisher{ledger: cfg.Ledger, timers: cfg.Timers, files: cfg.Files}
+	r.delegate = delegator{inputs: args, hooks: cfg.Hooks, finish: r.finish}
 	return r, nil
 }
 
@@ -144,6 +147,8 @@ func (r *Role) Event(ctx context.Context, h runlog.ReceivedEvent) error {
 	case events.GateApproved, events.GateRejected, events.GateExpired:
 		// A person may have decided a check; of another gate none is due.
 		return r.cfg.Checks.Step(ctx, h.State, h.Step)
+	case events.ChildSpawned, events.ChildFinished:
+		return r.child(ctx, h)
 	default:
 		return r.serve(ctx, h.Run, h.Call, h.State, h.Deliveries)
 	}
@@ -163,6 +168,9 @@ func (r *Role) Input(ctx context.Context, m kernel.Message) error {
 // duty that was found in an old state is not done by another worker just because it is not there any more: the state
 // that took its place is looked at before the message is let go.
 func (r *Role) serve(ctx context.Context, runID, callID string, s run.State, deliveries uint64) error {
+	if c := s.Open[callID]; c != nil && child.Waits(c.Tool) {
+		return r.delegate.serve(ctx, runID, callID, s)
+	}
 	for {
 		duty, err := r.admit.next(ctx, runID, callID, s)
 		if err != nil {

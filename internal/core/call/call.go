@@ -96,7 +96,7 @@ func Next(s run.State, id string, now time.Time, lease Lease) Duty {
 		default:
 			d.Kind = Begin
 		}
-	case run.CallRequested:
+	case run.CallRequested, run.CallDelegated:
 	}
 	return d
 }

@@ -130,6 +130,9 @@ func Progress(s run.State, now time.Time) ([]events.Payload, error) {
 	if len(say) > 0 {
 		return say, nil
 	}
+	if len(s.Living()) > 0 {
+		return nil, nil // a run does not end before its children
+	}
 	done, total := s.StepsCompleted()
 	if done == total {
 		return completed(s, now), nil

@@ -121,6 +121,9 @@ func roleText(in Input, light bool) string {
 	r := role{System: strings.TrimSpace(in.System), Name: in.Agent.Name, Description: in.Agent.Description,
 		Tools:  strings.Join(in.Agent.Tools, ", "),
 		Skills: in.Agent.Skills, Memory: in.Agent.Memory}
+	for _, name := range in.Agent.Delegates {
+		r.Delegates = append(r.Delegates, events.Skill{Name: name, Description: in.State.Agents[name].Description})
+	}
 	if c := in.State.Created; c != nil {
 		r.Workspace, r.Context, r.Session, r.Attended = c.Workspace, c.Context, c.SessionPrompt, c.Attended
 	}
@@ -132,6 +135,8 @@ type role struct {
 	System, Name, Description, Tools, Context, Session, Workspace string
 	Attended                                                      bool
 	Skills                                                        []events.Skill
+	// Delegates are the agents that work can be given to.
+	Delegates []events.Skill
 	Memory                                                        []events.Document
 }
 

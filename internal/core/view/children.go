@@ -32,7 +32,18 @@ type ChildNode struct {
 
 // childNodes are what the events about children do to the tree.
 var childNodes = []nodeRow{
+	node(func(t *Tree, f events.Event, d *events.CallDelegatedData) {
+		if c := t.calls[d.Call]; c != nil {
+			c.State, c.Began, c.Attempt, c.Runner = CallRuns, f.Time, d.Attempt, "agent "+d.Delegation.Agent
+		}
+	}),
 	node(func(t *Tree, f events.Event, d *events.ChildSpawnedData) {
+		if c := t.calls[d.Call]; c != nil {
+			c.Runner, c.Attempt = d.Child, d.Attempt
+		}
+		if d.Call != "" {
+			return
+		}
 		if st := t.steps[d.Step]; st != nil {
 			st.Asked, st.Child = time.Time{}, ChildNode{ID: d.Child, Agent: d.Agent, Workspace: d.Workspace, Attempt: d.Attempt,
 				Outcome: d.Outcome, Error: d.Error, Began: f.Time}
@@ -40,6 +51,9 @@ var childNodes = []nodeRow{
 	}),
 	node(func(t *Tree, f events.Event, d *events.ChildFinishedData) {
 		t.Below = t.Below.Plus(d.Use)
+		if d.Call != "" {
+			return
+		}
 		if st := t.steps[d.Step]; st != nil {
 			c := &st.Child
 			c.Outcome, c.Error, c.Ended, c.Use, c.Attempt, st.Asked = d.Outcome, d.Error, f.Time, d.Use, d.Attempt, time.Time{}

@@ -58,9 +58,9 @@ var lineRows = []lineRow{
 	}),
 	line(func(d *events.ChildFinishedData) string {
 		if d.Outcome == events.ChildIsRefused {
-			return join(fmt.Sprintf("no child run for step %s (%s)", d.Step, d.FinishReason), Clip(d.Error, 300))
+			return join(fmt.Sprintf("no child run for %s (%s)", d.Place(), d.FinishReason), Clip(d.Error, 300))
 		}
-		text := fmt.Sprintf("child run %s of step %s %s (%s), %s, %s tokens%s in %s", d.Child, d.Step, d.Outcome, d.FinishReason,
+		text := fmt.Sprintf("child run %s of %s %s (%s), %s, %s tokens%s in %s", d.Child, d.Place(), d.Outcome, d.FinishReason,
 			Plural(d.Use.ToolCalls, "tool call"), Count(d.Use.InputTokens+d.Use.OutputTokens),
 			strings.TrimSuffix(", "+paid(d.Use.Cost), ", "), ms(d.DurationMS))
 		return join(text+when(d.Retry, ", is tried once more"), Clip(d.Error, 300))

@@ -250,11 +250,20 @@ func callWait(s run.State, c *run.Call, now time.Time) (w Wait, ok bool) {
 		w.On, w.Text = string(events.Gatekeeper), call+" waits for the gatekeeper"
 	case run.CallAllowed:
 		w.On, w.Text = string(events.Toolrunner), call+" waits for a toolrunner"
-		if c.Effect == "read" {
+		switch {
+		case c.Tool == events.ToolDelegateResult:
+			w.On, w.Text = OnChild, call+" waits for work in the background"
+		case c.Effect == "read":
 			w.Text = call + " waits for a toolrunner, or is being read"
 		}
 	case run.CallStarted:
 		w.On, w.Since, w.Text = OnCall, c.StartedAt, fmt.Sprintf("%s runs on %s", call, Clip(c.Runner, 80))
+	case run.CallDelegated:
+		w.On, w.Since, w.Text = string(events.Planner), c.StartedAt, call+" waits for the planner to begin its child run"
+		if k := s.ChildAt(c.Step, c.ID); k != nil && k.Lives() {
+			w.On, w.Child, w.Command = OnChild, k.ID, "inspan why "+k.ID
+			w.Text = call + " waits for child run " + k.ID + " of agent " + Clip(k.Agent, 60)
+		}
 	case run.CallDeferred:
 		w.On, w.Until, w.Text = OnRetry, c.NotBefore, fmt.Sprintf("%s failed %s", call, times(c.Attempt))
 		if !now.Before(c.NotBefore) {

@@ -1,0 +1,174 @@
+package child
+
+import (
+	"encoding/json"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/inspan/inspan/internal/core/call"
+	"github.com/inspan/inspan/pkg/events"
+	"github.com/inspan/inspan/pkg/run"
+)
+
+// Waits reports whether calls of a tool are answered out of the log, with what child runs came to.
+func Waits(tool string) bool { return tool == events.ToolDelegate || tool == events.ToolDelegateResult }
+
+// Ask is what is said of a permitted call of delegate: that it waits for a child, or what is wrong with its arguments.
+func Ask(s run.State, id string, input json.RawMessage) []events.Payload {
+	c := s.Open[id]
+	if c == nil || c.Phase != run.CallAllowed || c.Tool != events.ToolDelegate || s.Status.Ended() {
+		return nil
+	}
+	st, ref := s.Step(c.Step), events.ToolRef{Step: c.Step, Call: c.ID, Tool: c.Tool}
+	d, err := events.Delegating(input)
+	fault := ""
+	if err != nil {
+		fault = err.Error()
+	} else {
+		fault = d.Fault(s.Agents[st.AssignedAgent])
+	}
+	if fault != "" {
+		return []events.Payload{&events.CallFailedData{Event: "tool_result", ToolRef: ref, Error: call.ClipError(fault),
+			Class: "invalid", Hint: "fix the arguments and retry", DurationMS: 1, Attempt: 1}}
+	}
+	return []events.Payload{&events.CallDelegatedData{Event: "tool_start", ToolRef: ref, Delegation: d, Attempt: 1,
+		Effect: c.Effect}}
+}
+
+// Answer is what an open call is answered with; ok is false where it still waits for a child.
+func Answer(s run.State, id string, input json.RawMessage, now time.Time) (r call.Result, ok bool) {
+	c := s.Open[id]
+	switch {
+	case c == nil || s.Status.Ended():
+		return r, false
+	case c.Phase == run.CallDelegated:
+		return ofChild(s, c, now)
+	case c.Phase == run.CallAllowed && c.Tool == events.ToolDelegateResult:
+		return ofResult(s, input)
+	}
+	return r, false
+}
+
+// ofChild answers a call of delegate.
+func ofChild(s run.State, c *run.Call, now time.Time) (r call.Result, ok bool) {
+	k := s.ChildAt(c.Step, c.ID)
+	switch {
+	case k == nil:
+		return r, false
+	case k.Background && k.ID != "":
+		return call.Result{Success: true, Output: fmt.Sprintf(
+			"Agent %s works on it in the background: %s\nAsk for its answer with delegate_result.", k.Agent, k.ID)}, true
+	case k.Lives() || k.Retry:
+		return r, false
+	}
+	r.Output, r.Success = came(s, k)
+	r.Took = now.Sub(c.StartedAt)
+	return r, true
+}
+
+// came is what the work of a child that has ended came to, in words for the agent that gave it away.
+func came(s run.State, k *run.Child) (text string, success bool) {
+	switch k.Outcome {
+	case events.ChildIsCompleted:
+		if text = s.SubAgentResults[k.ID]; text == "" {
+			text = "(the agent gave no answer)"
+		}
+		return text, true
+	case events.ChildIsRefused:
+		return fmt.Sprintf("no one began it (%s): %s", k.FinishReason, k.Error), false
+	}
+	return fmt.Sprintf("agent %s failed, attempt %d of %d (%s): %s", k.Agent, k.Attempt, events.MaxChildAttempts, k.FinishReason,
+		k.Error), false
+}
+
+// question is what a call of delegate_result asks.
+type question struct {
+	ID   string `json:"id"`
+	Wait *bool  `json:"wait"`
+}
+
+// ofResult answers a call of delegate_result.
+func ofResult(s run.State, input json.RawMessage) (r call.Result, ok bool) {
+	var a question
+	if err := json.Unmarshal(input, &a); err != nil {
+		return call.Result{Output: "the arguments are unreadable: " + err.Error()}, true
+	}
+	if a.ID == "" {
+		return call.Result{Success: true, Output: listed(s)}, true
+	}
+	k := background(s, a.ID)
+	switch {
+	case k == nil:
+		return call.Result{Output: fmt.Sprintf("there is no work %.80q in the background; without id all of it is listed", a.ID)}, true
+	case (k.Lives() || k.Retry) && (a.Wait == nil || *a.Wait):
+		return r, false
+	case k.Lives() || k.Retry:
+		return call.Result{Success: true, Output: "still working: " + line(k)}, true
+	}
+	r.Output, r.Success = came(s, k)
+	return r, true
+}
+
+// background returns the last attempt at the work that an id was given for.
+func background(s run.State, id string) *run.Child {
+	for _, k := range s.Children {
+		if k.Background && k.ID == id && k.ID != "" {
+			return s.ChildAt(k.Step, k.Call)
+		}
+	}
+	return nil
+}
+
+// maxListed bounds how much work in the background is listed.
+const maxListed = 100
+
+// listed names all work in the background.
+func listed(s run.State) string {
+	var lines []string
+	left := 0
+	for _, k := range s.Children {
+		switch {
+		case !k.Background || k.ID == "" || k.Attempt > 1:
+		case len(lines) == maxListed:
+			left++
+		default:
+			lines = append(lines, k.ID+": "+line(s.ChildAt(k.Step, k.Call)))
+		}
+	}
+	if left > 0 {
+		lines = append(lines, fmt.Sprintf("and %d more", left))
+	}
+	if len(lines) == 0 {
+		return "nothing was given away in the background"
+	}
+	return strings.Join(lines, "\n")
+}
+
+func line(k *run.Child) string {
+	state := k.Outcome
+	if k.Lives() || k.Retry {
+		state = "at work"
+	}
+	return fmt.Sprintf("agent %s, attempt %d, %s", k.Agent, k.Attempt, state)
+}
+
+// Waiting are the open calls of a run that wait for children, in no order.
+func Waiting(s run.State) (ids []string) {
+	for id, c := range s.Open {
+		if c.Phase == run.CallDelegated || c.Phase == run.CallAllowed && c.Tool == events.ToolDelegateResult {
+			ids = append(ids, id)
+		}
+	}
+	return ids
+}
+
+// Finish records the answer of a call; nothing where it was answered, or waits again.
+func Finish(s run.State, id string, input json.RawMessage, r call.Result, now time.Time) []events.Payload {
+	if _, ok := Answer(s, id, input, now); !ok {
+		return nil
+	}
+	c := s.Open[id]
+	return []events.Payload{&events.CallFinishedData{Event: "tool_result", ToolRef: events.ToolRef{Step: c.Step, Call: c.ID, Tool: c.Tool},
+		Output: r.Output, Success: r.Success, DurationMS: max(1, r.Took.Milliseconds()), Attempt: 1, Fence: c.Fence, Hooks: r.Hooks}}
+}

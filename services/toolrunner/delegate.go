@@ -1,0 +1,65 @@
+package toolrunner
+
+import (
+	"context"
+	"time"
+
+	"github.com/inspan/inspan/internal/core/call"
+	"github.com/inspan/inspan/internal/core/child"
+	"github.com/inspan/inspan/internal/hooks"
+	"github.com/inspan/inspan/internal/runlog"
+	"github.com/inspan/inspan/pkg/events"
+	"github.com/inspan/inspan/pkg/run"
+)
+
+// delegator answers calls that wait for child runs. No worker is held while they wait: a call is looked at when it is
+// permitted, and when something became of a child.
+type delegator struct {
+	inputs inputs
+	hooks  *hooks.Asker
+	finish finisher
+}
+
+// serve does what is owed to one call.
+func (d delegator) serve(ctx context.Context, runID, callID string, s run.State) error {
+	c := s.Open[callID]
+	if c == nil {
+		return nil
+	}
+	input, err := d.inputs.get(ctx, *c)
+	if err != nil {
+		return err
+	}
+	if c.Phase == run.CallAllowed && c.Tool == events.ToolDelegate {
+		_, err := d.finish.insist(ctx, runID, func(s run.State, _ time.Time) []events.Payload {
+			return child.Ask(s, callID, input)
+		})
+		return err
+	}
+	r, ok := child.Answer(s, callID, input, time.Now())
+	if !ok {
+		return nil
+	}
+	r = call.Judged(r, d.hooks.AfterCall(ctx, s, *c, input, hooks.Outcome{Output: r.Output, Success: r.Success, Took: r.Took}))
+	_, err = d.finish.insist(ctx, runID, func(s run.State, now time.Time) []events.Payload {
+		return child.Finish(s, callID, input, r, now)
+	})
+	return err
+}
+
+// child does what follows from the beginning or the end of a child: calls that wait for it are answered, and checks are
+// made that it kept from being made.
+func (r *Role) child(ctx context.Context, h runlog.ReceivedEvent) error {
+	for _, id := range child.Waiting(h.State) {
+		if id != h.Call && h.Kind == events.ChildSpawned {
+			continue // nothing else waits for a beginning
+		}
+		if err := r.delegate.serve(ctx, h.Run, id, h.State); err != nil {
+			return err
+		}
+	}
+	if h.Kind == events.ChildFinished && h.Call != "" {
+		return r.cfg.Checks.Step(ctx, h.State, h.Step)
+	}
+	return nil
+}
