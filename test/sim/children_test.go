@@ -32,7 +32,7 @@ func smallChildren(first, second string, stop bool) Scene {
 }
 
 func kidID(parent string, attempt int) string {
-	return planner.ChildID([]byte(childKey), station, parent, "a", attempt)
+	return planner.ChildID([]byte(childKey), station, parent, "a", "", attempt)
 }
 
 // refused is what the model of a run says that declines to work.

@@ -57,8 +57,7 @@ func ofChild(s run.State, c *run.Call, now time.Time) (r call.Result, ok bool) {
 	case k == nil:
 		return r, false
 	case k.Background && k.ID != "":
-		return call.Result{Success: true, Output: fmt.Sprintf(
-			"Agent %s works on it in the background: %s\nAsk for its answer with delegate_result.", k.Agent, k.ID)}, true
+		return call.Result{Success: true, Output: k.ID}, true
 	case k.Lives() || k.Retry:
 		return r, false
 	}
