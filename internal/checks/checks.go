@@ -155,6 +155,10 @@ func (c *Checker) decide(ctx context.Context, s run.State, d acceptance.Duty, at
 		return c.document(s, d, e)
 	case events.CheckPerson:
 		return answered(d.Gate)
+	case events.CheckReview:
+		return reviewed(d, e)
+	case events.CheckExpr:
+		return expression(s, d, e)
 	case events.CheckFiles:
 		return nil // that they could be copied is all
 	}

@@ -4,7 +4,9 @@ import (
 	"maps"
 	"slices"
 
+	"github.com/inspan/inspan/internal/core/acceptance"
 	"github.com/inspan/inspan/internal/kernel"
+	"github.com/inspan/inspan/internal/starlark"
 	"github.com/inspan/inspan/pkg/events"
 	"github.com/inspan/inspan/pkg/tool"
 )
@@ -35,6 +37,12 @@ func checkAccept(c *events.RunCreatedData, agents map[string]events.Agent, steps
 			continue
 		}
 		for i, k := range a.Checks {
+			if k.Kind == events.CheckExpr {
+				if _, err := starlark.Parse(k.Expr, acceptance.ExprNames()...); err != nil {
+					return kernel.Refuse("bad_input", "docs/checks.md says what an expression may have",
+						"%s: accept.checks[%d]: expr: %.300s", who, i, err)
+				}
+			}
 			if k.Kind != events.CheckSchema {
 				continue
 			}

@@ -17,8 +17,8 @@ func (r *Role) reach(ctx context.Context, there, add map[string]events.Agent, na
 		names = names[1:]
 		_, old := there[name]
 		_, added := add[name]
-		if old || added {
-			continue
+		if old || added || !events.ValidID(name) {
+			continue // the check of the checks names what is no name
 		}
 		if len(add) >= events.MaxReached {
 			return kernel.Refuse("bad_input", "let agents name fewer others in delegates and in their reviews",

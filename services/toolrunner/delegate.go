@@ -2,11 +2,13 @@ package toolrunner
 
 import (
 	"context"
+	"errors"
 	"time"
 
 	"github.com/inspan/inspan/internal/core/call"
 	"github.com/inspan/inspan/internal/core/child"
 	"github.com/inspan/inspan/internal/hooks"
+	"github.com/inspan/inspan/internal/kernel"
 	"github.com/inspan/inspan/internal/runlog"
 	"github.com/inspan/inspan/pkg/events"
 	"github.com/inspan/inspan/pkg/run"
@@ -45,6 +47,14 @@ func (d delegator) serve(ctx context.Context, runID, callID string, s run.State)
 		return child.Finish(s, callID, input, r, now)
 	})
 	return err
+}
+
+// broken tells an error that makes a workspace useless from one after which the call is delivered again.
+func broken(ctx context.Context, err error) (why, again error) {
+	if _, later := errors.AsType[*kernel.RetryAfter](err); later || ctx.Err() != nil {
+		return nil, err
+	}
+	return err, nil
 }
 
 // child does what follows from the beginning or the end of a child: calls that wait for it are answered, and checks are

@@ -73,6 +73,8 @@ type Judges struct {
 // Checks carries out the acceptance checks of a step that are due, and records what they come to.
 type Checks interface {
 	Step(ctx context.Context, s run.State, step string) error
+	// Fill makes the workspace of a run that reviews, at a path below the workspace root, a copy of what it reviews.
+	Fill(ctx context.Context, s run.State, at string) error
 }
 
 // Identity is what a toolrunner has of its own.
@@ -228,6 +230,11 @@ func (r *Role) begin(ctx context.Context, at acquired) (runlog.Written, error) {
 	at, err := r.provision.provision(ctx, at)
 	if err != nil {
 		return runlog.Written{}, err
+	}
+	if at.Broken == nil && at.state.Created != nil && at.state.Created.Review != nil {
+		if at.Broken, err = broken(ctx, r.cfg.Checks.Fill(ctx, at.state, at.Path)); err != nil {
+			return runlog.Written{}, err
+		}
 	}
 	st, w, err := r.start.start(ctx, at)
 	if err != nil || st == nil { // another delivery announced it

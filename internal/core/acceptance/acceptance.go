@@ -41,6 +41,9 @@ type Duty struct {
 	Protect []string
 	// Gate is where a person has answered, nil where none is asked.
 	Gate *run.Gate
+	// Child is the run of the reviewer, which has ended, and Answer what it said; nil where none reviews.
+	Child  *run.Child
+	Answer string
 }
 
 // Next returns the check of a step that is due. A paused run is checked all the same: a check is nothing that its agent
@@ -50,14 +53,25 @@ func Next(s run.State, step string) (Duty, bool) {
 	if s.Status.Ended() || st == nil || st.Status != events.StepIsRunning || !st.Claimed().Open() {
 		return Duty{}, false
 	}
+	if len(s.Beside(step)) > 0 {
+		return Duty{}, false // what works beside the step may change its files
+	}
 	c := st.Claimed()
+	var reviewer *run.Child
+	answer := ""
+	if _, place, asks := st.Reviewed(); asks {
+		if reviewer = s.ChildAt(step, place); reviewer == nil || reviewer.Lives() || reviewer.Retry {
+			return Duty{}, false // the reviewer decides
+		}
+		answer = s.SubAgentResults[reviewer.ID]
+	}
 	var gate *run.Gate
 	if _, place, asks := st.Asks(); asks {
 		if gate = s.GateFor(step, place); gate == nil || gate.Status == run.GatePending {
 			return Duty{}, false // a person decides
 		}
 	}
-	return Duty{Gate: gate, Step: step, Claim: c.Number, Number: c.Passed + 1, Check: c.Checks[c.Passed], Tree: c.Tree,
+	return Duty{Gate: gate, Child: reviewer, Answer: answer, Step: step, Claim: c.Number, Number: c.Passed + 1, Check: c.Checks[c.Passed], Tree: c.Tree,
 		GitTree: c.GitTree, Protect: c.Protect}, true
 }
 
@@ -99,6 +113,9 @@ func Finish(s run.State, d Duty, e Evidence) []events.Payload {
 		DurationMS: e.TookMS, Note: e.Note}
 	if r.Judged = e.Judged; d.Gate != nil {
 		r.Gate = d.Gate.ID
+	}
+	if d.Child != nil {
+		r.Child = d.Child.ID
 	}
 	if e.Reason == "" && e.Tree != "" {
 		return []events.Payload{&events.CheckPassedData{CheckResult: r}}

@@ -117,14 +117,14 @@ func delegated(s run.State, st *run.Step, c *run.Child) string {
 	return clip(b.String(), events.MaxTask)
 }
 
-// reading are the tools that a reviewer may have: none of them changes anything, or reaches beyond the copy.
-var reading = []string{"read", "glob", "grep", "skill"}
+// reading are the tools of a reviewer: none of them changes anything, or reaches beyond the copy.
+var reading = []string{"read", "glob", "grep"}
 
 // review makes a run that reviews: with tools that read, without what else the agent's file asks for, and with nothing of
 // what the agent was told whose work it is.
 func review(s run.State, st *run.Step, c *run.Child, b *events.RunCreatedData) {
 	a := s.Agents[c.Agent]
-	a.Tools = slices.DeleteFunc(slices.Clone(a.Tools), func(name string) bool { return !slices.Contains(reading, name) })
+	a.Tools = reading
 	a.MCP, a.Served, a.Delegates, a.Plan, a.Accept, a.Git, a.GitDefaults, a.Artifacts = nil, nil, nil, "", nil, nil, false, nil
 	a.NoWorkspaceMemory = true // what stands in the files is what is judged
 	a.OutputSchema = json.RawMessage(events.VerdictSchema)
