@@ -41,6 +41,12 @@ func TestExam(t *testing.T) {
 	}
 	for _, tl := range tools.Builtin() {
 		name := tl.Spec().Name
+		if name == "delegate" || name == "delegate_result" {
+			if _, err := tl.Run(t.Context(), tool.Call{Input: []byte(`{}`)}); tool.ClassOf(err) != tool.Permanent {
+				t.Errorf("%s is answered out of the log, and ran: %v", name, err)
+			}
+			continue
+		}
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			tooltest.Exam(t, tl, func(t *testing.T) tool.Env {

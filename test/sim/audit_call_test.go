@@ -29,6 +29,13 @@ func (a *audit) call(l *ledger, f events.Event, p events.Payload) string {
 		}
 		c.attempts, c.fence = d.Attempt, f.Sequence
 		c.starts++
+	case *events.CallDelegatedData:
+		c := l.calls[d.Call]
+		if c == nil || !c.allowed || c.ended || c.ref != d.ToolRef || c.starts > 0 || d.Tool != events.ToolDelegate {
+			return "a call is given away that was not allowed, or twice"
+		}
+		c.attempts, c.fence = d.Attempt, f.Sequence
+		c.starts++
 	case *events.CallDeferredData:
 		c := l.calls[d.Call]
 		if c == nil || !c.allowed || c.ended || d.Fence != c.fence {

@@ -181,7 +181,9 @@ func (a *audit) allDone() {
 		}
 		for _, st := range r.Steps {
 			for _, c := range slices.Concat(st.Turns...) {
-				a.didOnce(r, c)
+				if c.Kid == "" { // else no tool does it
+					a.didOnce(r, c)
+				}
 			}
 		}
 	}

@@ -1,11 +1,14 @@
 package sim
 
 import (
+	"encoding/json"
 	"fmt"
+	"slices"
 	"testing"
 
 	"github.com/inspan/inspan/internal/llm"
 	"github.com/inspan/inspan/pkg/events"
+	"github.com/inspan/inspan/pkg/tool"
 	"github.com/inspan/inspan/services/planner"
 )
 
@@ -31,8 +34,63 @@ func smallChildren(first, second string, stop bool) Scene {
 	return s
 }
 
-func kidID(parent string, attempt int) string {
-	return planner.ChildID([]byte(childKey), station, parent, "a", "", attempt)
+func kidID(parent string, attempt int) string { return kidOf(parent, "", attempt) }
+
+func kidOf(parent, call string, attempt int) string {
+	return planner.ChildID([]byte(childKey), station, parent, "a", call, attempt)
+}
+
+// smallDelegation is the small world whose agent gives the call of its first step away, beside one that it makes itself.
+// The first attempt at it fails. In the background the agent asks for the answer in its next turn.
+func smallDelegation(first, second string, background, stop bool) Scene {
+	s := small(first, second)
+	r := &s.Runs[0]
+	given := r.Steps[0].Turns
+	kid := "agent-" + kidOf(r.ID, "c1-1", 1)
+	r.Steps[0].Turns = [][]SceneCall{{{Tool: events.ToolDelegate, N: 8, Kid: kid, Background: background}, {Tool: "look", N: 9}}}
+	if background {
+		r.Steps[0].Turns = append(r.Steps[0].Turns, []SceneCall{{Tool: events.ToolDelegateResult, N: 7, Kid: kidOf(r.ID, "c1-1", 1)}})
+	}
+	for attempt := 1; attempt <= events.MaxChildAttempts; attempt++ {
+		k := SceneRun{ID: kidOf(r.ID, "c1-1", attempt), Kid: true, Autonomy: r.Autonomy, Budget: r.Budget, Retries: r.Retries,
+			Refuses: attempt == 1, Steps: []SceneStep{{ID: "step-1"}}}
+		if attempt > 1 {
+			k.Steps[0].Turns = given
+		}
+		s.Runs = append(s.Runs, k)
+	}
+	s.Stops = stop
+	return s
+}
+
+// delegating is a tool whose calls are answered out of the log.
+type delegating struct{ double }
+
+// Spec implements tool.Tool.
+func (d delegating) Spec() tool.Spec {
+	s := d.double.Spec()
+	s.Input = json.RawMessage(`{"type":"object"}`)
+	return s
+}
+
+// delegation is what a call says that gives work away, or asks what came of it.
+func (c SceneCall) delegation() json.RawMessage {
+	if c.Tool == events.ToolDelegateResult {
+		return json.RawMessage(fmt.Sprintf(`{"id":%q}`, c.Kid))
+	}
+	return json.RawMessage(fmt.Sprintf(`{"agent":%q,"task":"do it","background":%t}`, c.Kid, c.Background))
+}
+
+// gives are the agents that those of a run give work to.
+func (r SceneRun) gives() (kids []string) {
+	for _, st := range r.Steps {
+		for _, c := range slices.Concat(st.Turns...) {
+			if c.Tool == events.ToolDelegate {
+				kids = append(kids, c.Kid)
+			}
+		}
+	}
+	return kids
 }
 
 // refused is what the model of a run says that declines to work.
@@ -53,7 +111,7 @@ func (h *person) stopsWithKids(runID string) {
 
 // kidAudit is what the audit knows of a child.
 type kidAudit struct {
-	parent, step string
+	parent, step, call string
 	attempt      int
 	reserve      int
 	born, over   bool
@@ -70,7 +128,7 @@ func (a *audit) family(runID string, l *ledger, p events.Payload) string {
 		case (of != nil) != a.w.play.Scene.run(runID).Kid:
 			return "it is a child, or none, against the scene"
 		case of == nil:
-		case k == nil || k.born || k.over || k.parent != of.Parent || k.step != of.Step || d.Options.MaxToolCalls != k.reserve:
+		case k == nil || k.born || k.over || k.parent != of.Parent || k.step != of.Step || k.call != of.Call || d.Options.MaxToolCalls != k.reserve:
 			return fmt.Sprintf("born as %+v where %+v", of, k)
 		default:
 			k.born = true
@@ -78,14 +136,16 @@ func (a *audit) family(runID string, l *ledger, p events.Payload) string {
 		}
 	case *events.ChildSpawnedData:
 		for id, k := range a.kids {
-			if id == d.Child || k.parent == runID && k.step == d.Step && (!k.over || k.attempt >= d.Attempt) {
+			if id == d.Child || k.parent == runID && k.step == d.Step && k.call == d.Call && (!k.over || k.attempt >= d.Attempt) {
 				return fmt.Sprintf("attempt %d of step %s has a child already: %s", d.Attempt, d.Step, id)
 			}
 		}
-		if l.stopping || l.steps[d.Step] != events.StepAllowed || l.plan[d.Step].Child == "" {
-			return "step " + d.Step + " waits for no child"
+		c := l.calls[d.Call]
+		if l.stopping || l.steps[d.Step] != events.StepAllowed || d.Call == "" && l.plan[d.Step].Child == "" ||
+			d.Call != "" && (c == nil || c.starts != 1 || c.ref.Tool != events.ToolDelegate) {
+			return d.Place() + " waits for no child"
 		}
-		a.kids[d.Child] = &kidAudit{parent: runID, step: d.Step, attempt: d.Attempt, reserve: d.Reserve.ToolCalls}
+		a.kids[d.Child] = &kidAudit{parent: runID, step: d.Step, call: d.Call, attempt: d.Attempt, reserve: d.Reserve.ToolCalls}
 		l.held += d.Reserve.ToolCalls
 		a.w.tale.counts["children spawned"]++
 	case *events.ChildFinishedData:
@@ -115,6 +175,24 @@ func (a *audit) family(runID string, l *ledger, p events.Payload) string {
 		return fmt.Sprintf("%d calls are allowed and %d held for children, of a budget of %d", l.allowed, l.held, l.budget)
 	}
 	return ""
+}
+
+func TestEveryOperationDelegation(t *testing.T) {
+	t.Run("SUB-1 SUB-4 SUB-8 PLUS-3 SAFE-7 a crash or a duplicate at operations of a run that gives a call away, in either log: no child is spawned, born or settled twice, and the call is answered once", func(t *testing.T) {
+		plays, born, stopped := 0, 0, 0
+		count := func(out Outcome) {
+			plays++
+			born += out.Counts["children born"]
+			stopped += out.Counts["runs that stop with children"]
+		}
+		someOf(t, smallDelegation("pay", "put", false, false), 19, count)
+		someOf(t, smallDelegation("pay", "put", true, false), 23, count)
+		someOf(t, smallDelegation("put", "put", false, true), 17, count)
+		if plays < 40 || born < plays || stopped == 0 {
+			t.Errorf("only %d plays, in which %d children were born and %d runs stopped with children", plays, born, stopped)
+		}
+		t.Logf("%d plays, %d children, %d runs that stopped with them", plays, born, stopped)
+	})
 }
 
 func TestEveryOperationChildren(t *testing.T) {

@@ -65,7 +65,8 @@ func newToolbox(w *world) *toolbox {
 	return &toolbox{w: w, attempts: map[int]int{}, reg: map[*life]*tool.Registry{}, repositories: map[string]*repository{}, strays: map[string]int{}, forest: forest{shots: map[string]files{}}, servers: map[*life]int{}, checks: map[string]verdicts{}}
 }
 
-var effects = map[string]tool.Effect{"look": tool.Read, "put": tool.Idempotent, "note": tool.Reconcilable, "pay": tool.Once}
+var effects = map[string]tool.Effect{"look": tool.Read, "put": tool.Idempotent, "note": tool.Reconcilable, "pay": tool.Once,
+	events.ToolDelegate: tool.Idempotent, events.ToolDelegateResult: tool.Read}
 
 func (b *toolbox) registry(l *life) *tool.Registry {
 	var list []tool.Tool
@@ -76,6 +77,9 @@ func (b *toolbox) registry(l *life) *tool.Registry {
 			continue
 		}
 		list = append(list, d)
+	}
+	for _, name := range []string{events.ToolDelegate, events.ToolDelegateResult} {
+		list = append(list, delegating{double{b: b, l: l, name: name}})
 	}
 	for _, name := range rank(gitTools) {
 		d := gitDouble{double{b: b, l: l, name: name}}

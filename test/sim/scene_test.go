@@ -91,9 +91,15 @@ type SceneCall struct {
 	Wrong  bool
 	// Command is what it says that it does; a grant may cover those that begin in the same way.
 	Command string
+	// Kid is the agent that a call of delegate gives work to, or the id that one of delegate_result asks for.
+	Kid        string
+	Background bool
 }
 
 func (c SceneCall) input() json.RawMessage {
+	if c.Kid != "" {
+		return c.delegation()
+	}
 	if c.Wrong {
 		return json.RawMessage(`{"n":"nonsense"}`)
 	}
@@ -233,6 +239,9 @@ func (s Scene) agents() map[string][]byte {
 			for _, name := range rank(serverTools) {
 				a.Tools = append(a.Tools, serverCall+name)
 			}
+		}
+		if a.Delegates = r.gives(); len(a.Delegates) > 0 {
+			a.Tools = append(a.Tools, events.ToolDelegate, events.ToolDelegateResult)
 		}
 		if r.Long {
 			a.ContextWindow, a.MaxOutputTokens = smallWindow, 100

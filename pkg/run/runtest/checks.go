@@ -53,14 +53,24 @@ func checkOf(s run.State, step string, k events.Kind) events.CheckResult {
 	if k == events.CheckFailed {
 		code = 1
 	}
-	return events.CheckResult{Event: eventOf(k), Step: step, Claim: c.Number, Check: c.Passed + 1, CheckKind: check.Kind,
+	result := events.CheckResult{Event: eventOf(k), Step: step, Claim: c.Number, Check: c.Passed + 1, CheckKind: check.Kind,
 		Name: check.String(), Tree: strings.Repeat("ab", 32), ExitCode: &code, Output: "it ran", DurationMS: 20}
+	if k := s.ChildAt(step, events.CheckPlace(c.Number, c.Passed+1)); k != nil {
+		result.Child = k.ID
+	}
+	return result
 }
 
 // checkMoves are what may come of the checks of a step.
 func checkMoves(s run.State, st *run.Step) []events.Payload {
 	c := st.Claimed()
+	_, place, reviewed := st.Reviewed()
+	k := s.ChildAt(st.ID, place)
 	switch {
+	case reviewed && (k == nil || k.Retry):
+		return append(spawns(s, st.ID, place), CheckNo(s, st.ID, "no reviewer"))
+	case reviewed && k.Outcome != events.ChildIsCompleted:
+		return []events.Payload{CheckNo(s, st.ID, "the reviewer is gone")}
 	case c.Open():
 		return []events.Payload{CheckYes(s, st.ID), CheckNo(s, st.ID, "exit status 1")}
 	case c == nil && st.Final && s.AcceptOf(st) != nil:

@@ -16,20 +16,27 @@ func ChildStep(id string, after ...string) events.PlanStep {
 
 // Spawned gives a step to a child that may spend so much.
 func Spawned(s run.State, step string, r events.Reserve) *events.ChildSpawnedData {
-	st, d := s.Step(step), &events.ChildSpawnedData{ChildRef: childRef(s, step, events.ChildSpawned), Reserve: r}
+	return SpawnedAt(s, step, "", r)
+}
+
+// SpawnedAt gives a step, or a call or a review of it, to a child that may spend so much.
+func SpawnedAt(s run.State, step, call string, r events.Reserve) *events.ChildSpawnedData {
+	p, _ := s.Post(step, call)
+	d := &events.ChildSpawnedData{ChildRef: childRef(s, step, call, events.ChildSpawned), Reserve: r}
 	depth, root := s.Depth()
-	d.Child, d.Outcome, d.Root, d.Depth, d.Workspace = fmt.Sprintf("%s%s-%d", events.ChildPrefix, step, d.Attempt),
-		events.ChildIsSpawned, root, depth+1, st.Child
+	d.Child, d.Outcome, d.Root, d.Depth, d.Workspace = fmt.Sprintf("%s%s%s-%d", events.ChildPrefix, step, call, d.Attempt),
+		events.ChildIsSpawned, root, depth+1, p.Workspace
 	if d.Attempt > 1 {
-		d.Error = s.ChildOf(step).Error
+		d.Error = s.ChildAt(step, call).Error
 	}
 	return d
 }
 
-func childRef(s run.State, step string, k events.Kind) events.ChildRef {
-	ref := events.ChildRef{Event: eventOf(k), Parent: s.HarnessID, Step: step, Agent: s.Step(step).AssignedAgent, Attempt: 1}
-	if c := s.ChildOf(step); c != nil && c.Lives() {
-		ref.Child, ref.Attempt = c.ID, c.Attempt
+func childRef(s run.State, step, call string, k events.Kind) events.ChildRef {
+	p, _ := s.Post(step, call)
+	ref := events.ChildRef{Event: eventOf(k), Parent: s.HarnessID, Step: step, Call: call, Agent: p.Agent, Attempt: 1}
+	if c := s.ChildAt(step, call); c != nil && c.Lives() {
+		ref.Child, ref.Attempt, ref.Agent = c.ID, c.Attempt, c.Agent
 	} else if c != nil {
 		ref.Attempt = c.Attempt + 1
 	}
@@ -38,12 +45,42 @@ func childRef(s run.State, step string, k events.Kind) events.ChildRef {
 
 // ChildEnd settles the child that a step waits for.
 func ChildEnd(s run.State, step, outcome string, retry bool, use events.Use) *events.ChildFinishedData {
-	d := &events.ChildFinishedData{ChildRef: childRef(s, step, events.ChildFinished), Retry: retry, Use: use,
+	return ChildEndAt(s, step, "", outcome, retry, use)
+}
+
+// ChildEndAt settles the child of a step, or of a call or a review of it. A reviewer passes what it reviews.
+func ChildEndAt(s run.State, step, call, outcome string, retry bool, use events.Use) *events.ChildFinishedData {
+	d := &events.ChildFinishedData{ChildRef: childRef(s, step, call, events.ChildFinished), Retry: retry, Use: use,
 		FinishReason: events.FinishDone, Output: "output of " + step, DurationMS: 30}
+	if events.IsCheckPlace(call) {
+		d.Output = `{"verdict":"pass","reasons":["it is good"]}`
+	}
 	if d.Outcome = outcome; outcome != events.ChildIsCompleted {
 		d.FinishReason, d.Output, d.Error = events.FinishError, "", "it broke"
 	}
 	return d
+}
+
+// GivingCreated creates a run whose agent can give work to another one.
+func GivingCreated() *events.RunCreatedData {
+	c := Created()
+	a := Agent("worker", "read", "bash", events.ToolDelegate)
+	a.Delegates = []string{"helper"}
+	c.Agents = map[string]events.Agent{"worker": a, "helper": Agent("helper", "read")}
+	return c
+}
+
+// ReviewedCreated creates a run whose work another agent reviews.
+func ReviewedCreated() *events.RunCreatedData {
+	c := GivingCreated()
+	c.Accept = &events.Accept{MaxAttempts: 2, Checks: []events.Check{{Kind: events.CheckReview, Agent: "helper", Rubric: "be strict"}}}
+	return c
+}
+
+// Given leaves a call to a child.
+func Given(ref events.ToolRef, background bool) *events.CallDelegatedData {
+	return &events.CallDelegatedData{Event: eventOf(events.CallDelegated), ToolRef: ref, Attempt: 1, Effect: "idempotent",
+		Delegation: events.Delegation{Agent: "helper", Task: "help", Workspace: events.ChildOwn, Background: background}}
 }
 
 // StoppingFor is the first half of the end of a run with children.
@@ -71,12 +108,39 @@ func ends(s run.State) []events.Payload {
 // childEnds are what may come of a child.
 func childEnds(s run.State, c *run.Child) []events.Payload {
 	use := events.Use{Runs: 1, Turns: 2, ToolCalls: c.Reserve.ToolCalls / 2, InputTokens: 20, OutputTokens: 10, Cost: 3}
-	m := []events.Payload{ChildEnd(s, c.Step, events.ChildIsCompleted, false, use),
-		ChildEnd(s, c.Step, events.ChildIsFailed, false, use)}
+	m := []events.Payload{ChildEndAt(s, c.Step, c.Call, events.ChildIsCompleted, false, use),
+		ChildEndAt(s, c.Step, c.Call, events.ChildIsFailed, false, use)}
 	if c.Attempt < events.MaxChildAttempts {
-		m = append(m, ChildEnd(s, c.Step, events.ChildIsFailed, true, use))
+		m = append(m, ChildEndAt(s, c.Step, c.Call, events.ChildIsFailed, true, use))
 	}
 	return m
+}
+
+// besides are the ends of children that calls and reviews were given to.
+func besides(s run.State) (m []events.Payload) {
+	for _, c := range s.Living() {
+		if c.Call != "" {
+			m = append(m, childEnds(s, c)...)
+		}
+	}
+	return m
+}
+
+// delegatedMoves are what may happen to a call that waits for a child.
+func delegatedMoves(s run.State, c *run.Call) []events.Payload {
+	ref := Ref(c.Step, c.ID, c.Tool)
+	k := s.ChildAt(c.Step, c.ID)
+	switch {
+	case k == nil || k.Retry && !k.Background:
+		return spawns(s, c.Step, c.ID)
+	case k.Lives() && !k.Background:
+		return nil
+	case k.Outcome == events.ChildIsCompleted || k.Background && k.ID != "":
+		return []events.Payload{CallDone(ref, c.Fence, "the helper did it")}
+	}
+	no := CallDone(ref, c.Fence, k.Error)
+	no.Success = false
+	return []events.Payload{no}
 }
 
 // childMoves are what may happen to a step that is given to a child.
@@ -94,7 +158,15 @@ func childMoves(s run.State, st *run.Step) []events.Payload {
 		bad.Checkpoint = s.NextCheckpoint()
 		return []events.Payload{bad}
 	}
-	no := ChildEnd(s, st.ID, events.ChildIsRefused, false, events.Use{})
+	return spawns(s, st.ID, "")
+}
+
+// spawns are what may be given to a child now.
+func spawns(s run.State, step, call string) []events.Payload {
+	if _, ok := s.Post(step, call); !ok || s.Status != events.Running {
+		return nil
+	}
+	no := ChildEndAt(s, step, call, events.ChildIsRefused, false, events.Use{})
 	r := events.Reserve{ToolCalls: s.BudgetLeft() / 2}
 	o, used, held := s.Options, s.Used(), s.HeldForChildren()
 	if o.MaxTokens > 0 {
@@ -106,5 +178,5 @@ func childMoves(s run.State, st *run.Step) []events.Payload {
 	if o.MaxTokens > 0 && r.Tokens <= 0 || o.MaxCost > 0 && r.Cost <= 0 {
 		return []events.Payload{no}
 	}
-	return []events.Payload{no, Spawned(s, st.ID, r)}
+	return []events.Payload{no, SpawnedAt(s, step, call, r)}
 }

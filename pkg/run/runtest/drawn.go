@@ -21,7 +21,7 @@ var byHand = []events.Kind{
 	events.ChildSpawned, events.ChildFinished, events.RunStopping, events.StepClaimed, events.CheckPassed, events.CheckFailed,
 	events.StepFinished, events.StepFailed, events.TurnDeferred, events.TurnFinished, events.HistoryCompacted,
 	events.CallAllowed,
-	events.CallRefused, events.CallStarted, events.CallDeferred, events.CallFinished, events.CallFailed,
+	events.CallRefused, events.CallStarted, events.CallDelegated, events.CallDeferred, events.CallFinished, events.CallFailed,
 	events.ArtifactSaved,
 	events.GateOpened, events.GateApproved, events.GateRejected, events.GateVoted, events.GateExpired,
 	events.GrantRevoked,

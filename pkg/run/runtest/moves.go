@@ -11,7 +11,8 @@ import (
 // empty after the end. Taking one again and again, in any way, is a legal history.
 func Moves(s run.State) []events.Payload {
 	if s.Sequence == 0 {
-		return []events.Payload{Created(), ForkCreated(), DirectCreated(), CheckedCreated()}
+		return []events.Payload{Created(), ForkCreated(), DirectCreated(), CheckedCreated(), GivingCreated(),
+			ReviewedCreated()}
 	}
 	var m []events.Payload
 	switch s.Status {
@@ -114,6 +115,7 @@ func runningMoves(s run.State) []events.Payload {
 	m = append(m, ends(s)...)
 	done, total := s.StepsCompleted()
 	switch {
+	case len(s.Living()) > 0: // it does not end before its children
 	case s.PlanDone, s.Direct() && done == total:
 		m = append(m, Completed(s))
 	case done == total:
@@ -122,7 +124,7 @@ func runningMoves(s run.State) []events.Payload {
 	for _, st := range s.Plan.Steps {
 		m = append(m, stepMoves(s, st)...)
 	}
-	return m
+	return append(m, besides(s)...)
 }
 
 func stepMoves(s run.State, st *run.Step) []events.Payload {
@@ -161,6 +163,9 @@ func stepMoves(s run.State, st *run.Step) []events.Payload {
 				TurnDeferred(n, st.ID, st.Attempt+1, s.UpdatedAt), TurnWaits(n, st.ID, st.Attempt+1, s.UpdatedAt, st.Attempt > 2),
 				TurnTooLong(n, st.ID, st.Attempt+1, 64_000>>min(st.TooLong, 8),
 					s.UpdatedAt))
+			if a := s.Agents[st.AssignedAgent]; len(a.Delegates) > 0 {
+				m = append(m, Turn(n, st.ID, "gives work away", Asked(n, 1, events.ToolDelegate, `{"agent":"helper","task":"help"}`)))
+			}
 			m = append(m, compactions(s, st)...)
 		}
 		return m
@@ -219,7 +224,12 @@ func movesOfCall(s run.State, c *run.Call) []events.Payload {
 			m = append(m, CallYes(ref, "once"))
 		}
 		return m
+	case run.CallDelegated:
+		return delegatedMoves(s, c)
 	case run.CallAllowed, run.CallDeferred:
+		if c.Tool == events.ToolDelegate {
+			return []events.Payload{Given(ref, false), Given(ref, true), CallBad(ref, c.Fence, "invalid")}
+		}
 		return []events.Payload{CallBegun(ref, c.Attempt+1), CallBad(ref, c.Fence, "permanent"),
 			CallDone(ref, c.Fence, "read")}
 	case run.CallStarted:
