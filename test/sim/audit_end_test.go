@@ -127,7 +127,7 @@ func (a *audit) resultsAreReal(id string) {
 			return // told by others
 		}
 		d, ok := p.(*events.CallFinishedData)
-		if !ok || !d.Success { // no success either where a hook held it back
+		if !ok || !d.Success || answered(d.Tool) { // no success either where a hook held it back
 			continue
 		}
 		_, output := cutNews(d.Output)

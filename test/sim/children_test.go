@@ -211,3 +211,8 @@ func TestEveryOperationChildren(t *testing.T) {
 		t.Logf("%d plays, %d children, %d runs that stopped with them", plays, born, stopped)
 	})
 }
+
+// answered reports whether calls of a tool are answered with what children came to, and have no effect of their own.
+func answered(name string) bool {
+	return name == events.ToolDelegate || name == events.ToolDelegateResult
+}
