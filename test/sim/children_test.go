@@ -112,9 +112,9 @@ func (h *person) stopsWithKids(runID string) {
 // kidAudit is what the audit knows of a child.
 type kidAudit struct {
 	parent, step, call string
-	attempt      int
-	reserve      int
-	born, over   bool
+	attempt            int
+	reserve            int
+	born, over         bool
 }
 
 // family holds SUB-1, SUB-4, SUB-8 and PLUS-3: a child has been spawned before it is born, once for each attempt, and is

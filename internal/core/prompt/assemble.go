@@ -137,7 +137,7 @@ type role struct {
 	Skills                                                        []events.Skill
 	// Delegates are the agents that work can be given to.
 	Delegates []events.Skill
-	Memory                                                        []events.Document
+	Memory    []events.Document
 }
 
 // The templates of what the harness itself says.
