@@ -34,12 +34,17 @@ func scheduleFile() shape {
 	one := func(words ...string) field { return acts(oneOf(words...)) }
 	return mapping(map[string]field{
 		"name": acts(text()), "cron": acts(text()), "every": acts(text()), "at": acts(text()), "timezone": acts(text()),
-		"until":        acts(text()),
-		"missed":       one(string(events.MissedSkip), string(events.MissedOne), string(events.MissedAll)),
-		"missed_limit": acts(whole(1, events.MaxMissedLimit)),
-		"overlap":      one(string(events.OverlapSkip), string(events.OverlapQueue), string(events.OverlapAllow)),
-		"mode":         one("normal"),
-		"budget":       acts(mapping(map[string]field{"usd": acts(number(1e-6, events.MaxUSD)), "tokens": acts(whole(1, 1<<53))})),
+		"until":               acts(text()),
+		"missed":              one(string(events.MissedSkip), string(events.MissedOne), string(events.MissedAll)),
+		"missed_limit":        acts(whole(1, events.MaxMissedLimit)),
+		"overlap":             one(string(events.OverlapSkip), string(events.OverlapQueue), string(events.OverlapReplace), string(events.OverlapAllow)),
+		"jitter":              acts(duration(time.Second, 6*time.Hour)),
+		"mode":                one(string(events.ModeNormal), string(events.ModeDream), string(events.ModeOvernight)),
+		"checkpoint_interval": acts(duration(time.Second, 24*time.Hour)),
+		"phases": acts(list(mapping(map[string]field{"name": acts(text()), "agent": acts(text()),
+			"task": acts(textUpTo(events.MaxSchedule)), "accept": acts(acceptShape())}), events.MaxPhases)),
+		"workspace": acts(mapping(map[string]field{"repo": acts(text()), "ref": acts(text()), "branch": acts(text())})),
+		"budget":    acts(mapping(map[string]field{"usd": acts(number(1e-6, events.MaxUSD)), "tokens": acts(whole(1, 1<<53))})),
 		"task": acts(mapping(map[string]field{
 			"agent": acts(text()), "task": acts(textUpTo(events.MaxSchedule)), "session": acts(text()), "session_id": acts(text()),
 			"session_mode": one(string(events.Sequential), string(events.Parallel)), "model": acts(text()), "repo": acts(text()),
@@ -68,7 +73,8 @@ func (p *parsing) scheduled(root *node) (s Scheduled) {
 	t := &s.Spec.Task
 	t.Agent, t.Task, t.Session = word("task", "agent"), word("task", "task"), cmp.Or(word("task", "session"), word("task", "session_id"))
 	t.SessionMode, t.Model = events.SessionMode(word("task", "session_mode")), word("task", "model")
-	t.Repo, t.Ref, t.Branch, t.Timeout = word("task", "repo"), word("task", "ref"), word("task", "branch"), word("task", "timeout")
+	t.Repo, t.Ref = cmp.Or(word("task", "repo"), word("workspace", "repo")), cmp.Or(word("task", "ref"), word("workspace", "ref"))
+	t.Branch, t.Timeout = cmp.Or(word("task", "branch"), word("workspace", "branch")), word("task", "timeout")
 	t.Autonomy, _ = strconv.Atoi(word("task", "autonomy"))
 	t.MaxTokens, _ = strconv.ParseInt(word("budget", "tokens"), 10, 64)
 	t.MaxUSD = word("budget", "usd")
@@ -83,6 +89,16 @@ func (p *parsing) scheduled(root *node) (s Scheduled) {
 	s.Spec.Cron, s.Spec.Every, s.Spec.TimeZone = word("cron"), word("every"), word("timezone")
 	s.Spec.Missed, s.Spec.Overlap = events.MissedPolicy(word("missed")), events.OverlapPolicy(word("overlap"))
 	s.Spec.MissedLimit, _ = strconv.Atoi(word("missed_limit"))
+	s.Spec.Jitter, s.Spec.CheckpointInterval = word("jitter"), word("checkpoint_interval")
+	if s.Spec.Mode = events.RunMode(word("mode")); s.Spec.Mode == events.ModeNormal {
+		s.Spec.Mode = ""
+	}
+	if list := root.child("phases"); list != nil && list.kind == isList {
+		for _, n := range list.items {
+			s.Spec.Phases = append(s.Spec.Phases, events.Phase{Name: n.child("name").str(), Agent: n.child("agent").str(),
+				Task: n.child("task").str(), Accept: acceptOf(p, n.child("accept"))})
+		}
+	}
 	p.moments(root, &s.Spec)
 	return s
 }

@@ -52,7 +52,7 @@ func TestParseSchedule(t *testing.T) {
 	} {
 		t.Run("TRIG-5 refused with its position: "+change, func(t *testing.T) {
 			t.Parallel()
-			bad := map[string]string{"an unknown key": "jitter: 5m", "a word": "overlap: replace", "a mode": "mode: dream", "no time": "until: soon", "a zone": "timezone: Mars"}[change]
+			bad := map[string]string{"an unknown key": "jiter: 5m", "a word": "overlap: wait", "a mode": "mode: asleep", "no time": "until: soon", "a zone": "timezone: Mars"}[change]
 			_, err := agentfile.ParseSchedule("n.yaml", []byte(strings.Replace(nightlyFile, want[0], bad, 1)))
 			if err == nil || !strings.Contains(err.Error(), want[1]) {
 				t.Errorf("got %v, want %s", err, want[1])

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/inspan/inspan/internal/audit"
+	"github.com/inspan/inspan/internal/core/checkpoint"
 	"github.com/inspan/inspan/internal/core/lifecycle"
 	"github.com/inspan/inspan/internal/kernel"
 	"github.com/inspan/inspan/internal/runlog"
@@ -229,6 +230,11 @@ func (p *Restorer) goOn(ctx context.Context, saved run.State, m Manifest, how Ho
 	})
 	if err != nil {
 		return err
+	}
+	if at, ok := checkpoint.Wake(w.State, p.now()); ok {
+		if err := p.timers.Set(ctx, m.Run, "run.checkpoint", at); err != nil {
+			return err
+		}
 	}
 	if at, ok := lifecycle.Deadline(w.State); ok && !w.State.Status.Ended() {
 		return p.timers.Set(ctx, m.Run, "run.deadline", at)

@@ -191,7 +191,7 @@ or not accepted (inspan trust), 5 no such thing, 130 interrupted.`,
 	tools.AddCommand(served.Commands(a, agents.Builtin())...)
 	add("look", top.Command(a), notices.Command(a), runs.List(a), runs.Inspect(a), runs.Tree(a), runs.Watch(a), runs.Logs(a), runs.Why(a), transfer.Export(a),
 		agents.List(a), tools, mcp.Command(a), guards.Command(a), config.Command(a), contexts.Command(a),
-		runs.Cost(a), artifacts.Command(a), runs.Checkpoints(a),
+		runs.Cost(a), artifacts.Command(a), runs.Checkpoints(a), runs.Report(a),
 		runs.Branches(a), merge.Diff(a), sessions.Command(a), harnesses.Command(a))
 	add("decide", steer.Gates(a), schedules.Command(a), steer.Answer(a, "approve"), steer.Answer(a, "reject"), steer.Grants(a), steer.Fork(a),
 		steer.Retry(a),

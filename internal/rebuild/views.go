@@ -10,8 +10,10 @@ import (
 	"slices"
 
 	"github.com/inspan/inspan/internal/audit"
+	"github.com/inspan/inspan/internal/core/report"
 	"github.com/inspan/inspan/internal/kernel"
 	"github.com/inspan/inspan/internal/snapshot"
+	"github.com/inspan/inspan/pkg/events"
 	"github.com/inspan/inspan/pkg/run"
 )
 
@@ -47,8 +49,26 @@ func (r *rebuild) row(ctx context.Context, l log, there []byte) ([]byte, error) 
 		}
 		r.rep.Archives++
 		info.Archive = &ref
+		if s.Options.Mode != "" {
+			if info.Report, err = r.report(ctx, l); err != nil {
+				return nil, err
+			}
+		}
 	}
 	return json.Marshal(info)
+}
+
+// report makes the report of a run that nobody watched, as the persister does.
+func (r *rebuild) report(ctx context.Context, l log) (*events.Ref, error) {
+	text, err := report.Of(bytes.Split(bytes.TrimSuffix(l.lines, []byte("\n")), []byte("\n")))
+	if err != nil {
+		return nil, err
+	}
+	ref, err := r.cfg.Blobs.Put(ctx, "output", []byte(text))
+	if err != nil {
+		return nil, fmt.Errorf("store the report: %w", err)
+	}
+	return &ref, nil
 }
 
 // anchorKeys reads the public keys that the persisters of the station told it.

@@ -45,6 +45,7 @@ func Due(s State, now time.Time, id ID) (State, error) {
 	if err != nil {
 		return s, fmt.Errorf("schedule %s: %w", s.ID, err)
 	}
+	t = t.of(s.ID)
 	most := 1
 	if s.Spec.Missed == events.MissedAll {
 		most = cmp.Or(s.Spec.MissedLimit, defaultMissed)
@@ -64,7 +65,7 @@ func Due(s State, now time.Time, id ID) (State, error) {
 	}
 	for _, at := range p.last {
 		switch why := busy(s); {
-		case s.Spec.Missed == events.MissedSkip && now.Sub(at) > MissedAfter:
+		case s.Spec.Missed == events.MissedSkip && now.Sub(t.Fires(at)) > MissedAfter:
 			s = skip(s, at, at, 1, events.SkippedMissed, now)
 		case why != "":
 			s = skip(s, at, at, 1, why, now)
@@ -85,17 +86,19 @@ func busy(s State) string {
 	switch {
 	case len(s.Open) > 0 && (s.Spec.Overlap == "" || s.Spec.Overlap == events.OverlapSkip):
 		return events.SkippedOverlap
+	case len(s.Open) > 1 && s.Spec.Overlap == events.OverlapReplace:
+		return events.SkippedOverlap // the one that waits for the end of the first stands for this time, too
 	case len(s.Open) >= events.MaxOpenFirings:
 		return events.SkippedFull
 	}
 	return ""
 }
 
-// Ready returns the firings whose runs may exist, in order: with overlap "queue" only the oldest one, and of a paused
-// schedule only those that a person asked for.
+// Ready returns the firings whose runs may exist, in order: with overlap "queue" and "replace" only the oldest one, and of
+// a paused schedule only those that a person asked for.
 func (s State) Ready() []events.Firing {
 	all := s.Open
-	if s.Spec.Overlap == events.OverlapQueue {
+	if s.Spec.Overlap.InTurn() {
 		all = all[:min(1, len(all))]
 	}
 	if s.Status == events.ScheduleIsPaused {
@@ -104,13 +107,22 @@ func (s State) Ready() []events.Firing {
 	return all
 }
 
+// Replaced is the firing whose run has to be stopped, because a later one is to begin in its place; ok is false where there
+// is none.
+func (s State) Replaced() (f, by events.Firing, ok bool) {
+	if s.Spec.Overlap != events.OverlapReplace || len(s.Open) < 2 {
+		return f, by, false
+	}
+	return s.Open[0], s.Open[1], true
+}
+
 // Wake is when a schedule is to be looked at again; ok is false where only a control or the end of a run changes it.
 func Wake(s State) (at time.Time, ok bool) {
 	t, err := TimingOf(s.Spec, s.Anchor)
 	if s.Status != events.ScheduleIsActive || err != nil {
 		return at, false
 	}
-	at = t.Next(s.Handled)
+	at = t.of(s.ID).Fires(t.Next(s.Handled))
 	return at, !at.IsZero()
 }
 
@@ -240,16 +252,37 @@ func CheckSpec(s events.ScheduleSpec) error {
 		return errors.New("timezone goes with cron")
 	case !slices.Contains([]events.MissedPolicy{"", events.MissedSkip, events.MissedOne, events.MissedAll}, s.Missed):
 		return fmt.Errorf("missed %.40q: want skip, one or all", s.Missed)
-	case !slices.Contains([]events.OverlapPolicy{"", events.OverlapSkip, events.OverlapQueue, events.OverlapAllow}, s.Overlap):
-		return fmt.Errorf("overlap %.40q: want skip, queue or allow", s.Overlap)
+	case !slices.Contains([]events.OverlapPolicy{"", events.OverlapSkip, events.OverlapQueue, events.OverlapReplace,
+		events.OverlapAllow}, s.Overlap):
+		return fmt.Errorf("overlap %.40q: want skip, queue, replace or allow", s.Overlap)
 	case s.MissedLimit < 0 || s.MissedLimit > events.MaxMissedLimit:
 		return fmt.Errorf("missed_limit is %d, want 1 to %d", s.MissedLimit, events.MaxMissedLimit)
 	case s.MissedLimit > 0 && s.Missed != events.MissedAll:
 		return errors.New("missed_limit goes with missed: all")
-	case s.Missed == events.MissedAll && (s.Overlap == "" || s.Overlap == events.OverlapSkip):
+	case s.Missed == events.MissedAll && s.Overlap != events.OverlapQueue && s.Overlap != events.OverlapAllow:
 		return errors.New("missed: all needs overlap: queue or allow, or only the first of the missed times would fire")
 	}
-	return checkTask(s.Task)
+	return errors.Join(checkMode(s), checkTask(s.Task))
+}
+
+func checkMode(s events.ScheduleSpec) error {
+	unattended := s.Mode == events.ModeDream || s.Mode == events.ModeOvernight
+	switch {
+	case !unattended && s.Mode != "" && s.Mode != events.ModeNormal:
+		return fmt.Errorf("mode %.40q: want normal, dream or overnight", s.Mode)
+	case !unattended && s.CheckpointInterval != "":
+		return errors.New("checkpoint_interval goes with mode: dream or overnight")
+	case !unattended && len(s.Phases) > 0:
+		return errors.New("phases go with mode: overnight or dream")
+	case s.Mode == events.ModeOvernight && len(s.Phases) == 0:
+		return errors.New("mode: overnight needs phases")
+	}
+	if s.CheckpointInterval != "" {
+		if d, err := time.ParseDuration(s.CheckpointInterval); err != nil || d < time.Second || d > 24*time.Hour {
+			return fmt.Errorf("checkpoint_interval %.40q: want a length of time from 1s to 24h, such as 5m", s.CheckpointInterval)
+		}
+	}
+	return events.CheckPhases(s.Phases)
 }
 
 func checkTask(t events.ScheduledTask) error {
@@ -292,6 +325,11 @@ func TaskOf(s State, f events.Firing) events.Task {
 	d := s.Spec.Task
 	t := events.Task{ID: f.Run, Agent: d.Agent, Task: d.Task, Session: d.Session, SessionMode: d.SessionMode, Model: d.Model,
 		Variables: d.Variables, Repo: d.Repo, Ref: d.Ref, Branch: d.Branch, Timeout: d.Timeout, By: s.By}
+	t.Mode, t.Plan = s.Spec.Mode, events.PhasePlan(d.Task, s.Spec.Phases)
+	if every, err := time.ParseDuration(s.Spec.CheckpointInterval); err == nil {
+		ms := every.Milliseconds()
+		t.CheckpointIntervalMS = &ms
+	}
 	if d.Autonomy != 0 {
 		t.Autonomy = &d.Autonomy
 	}

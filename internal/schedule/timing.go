@@ -1,6 +1,8 @@
 package schedule
 
 import (
+	"crypto/sha256"
+	"encoding/binary"
 	"errors"
 	"fmt"
 	"math/bits"
@@ -17,6 +19,8 @@ import (
 const (
 	// MinEvery is the shortest interval, MaxEvery the longest.
 	MinEvery, MaxEvery = 10 * time.Second, 366 * 24 * time.Hour
+	// MaxJitter is the most that a time fires later.
+	MaxJitter = 6 * time.Hour
 	// maxCounted is the most times that passed which are counted one by one.
 	maxCounted = 1000
 	// maxWalls bounds how many times on the wall are tried for one firing: those of an hour that comes twice, or of a
@@ -38,6 +42,9 @@ type Timing struct {
 	anchor        time.Time
 	at, until     time.Time
 	isAt, isUntil bool
+	// jitter is how much later a time of the schedule id fires at most.
+	jitter time.Duration
+	id     string
 }
 
 // TimingOf reads the timing of a spec whose intervals are counted from anchor.
@@ -62,6 +69,13 @@ func TimingOf(spec events.ScheduleSpec, anchor time.Time) (Timing, error) {
 	if spec.Until != nil {
 		t.until, t.isUntil = *spec.Until, true
 	}
+	if spec.Jitter != "" {
+		jitter, err := time.ParseDuration(spec.Jitter)
+		if err != nil || jitter < time.Second || jitter > MaxJitter {
+			return t, fmt.Errorf("jitter %.64q: want a length of time from 1s to %s, such as 5m", spec.Jitter, MaxJitter)
+		}
+		t.jitter = jitter
+	}
 	switch {
 	case spec.At != nil:
 		t.at, t.isAt = *spec.At, true
@@ -70,6 +84,9 @@ func TimingOf(spec events.ScheduleSpec, anchor time.Time) (Timing, error) {
 		every, err := time.ParseDuration(spec.Every)
 		if err != nil || every < MinEvery || every > MaxEvery {
 			return t, fmt.Errorf("every %.64q: want a length of time from %s to %s, such as 15m", spec.Every, MinEvery, MaxEvery)
+		}
+		if t.jitter > every {
+			return t, fmt.Errorf("jitter %s is longer than every %s", t.jitter, every)
 		}
 		t.every = every
 		return t, nil
@@ -131,6 +148,23 @@ func cronFault(text string, cause error) error {
 		column += len(f)
 	}
 	return fmt.Errorf("cron %q: %w", text, cause)
+}
+
+// of is the timing of the schedule of that name, whose jitter differs from that of others.
+func (t Timing) of(id string) Timing {
+	t.id = id
+	return t
+}
+
+// Fires is when a time of the schedule fires: with jitter a whole number of seconds later, which follows from the schedule
+// and the time, so that planners agree and a second look finds the same.
+func (t Timing) Fires(at time.Time) time.Time {
+	if t.jitter == 0 || at.IsZero() {
+		return at
+	}
+	sum := sha256.Sum256([]byte("jitter|" + t.id + "|" + at.UTC().Format(time.RFC3339Nano)))
+	late := time.Duration(binary.BigEndian.Uint64(sum[:8]) % uint64(t.jitter)) //nolint:gosec // jitter is above zero
+	return at.Add(late.Truncate(time.Second))
 }
 
 // Next returns the first time after a time, in UTC, or the zero time where there is none.
@@ -248,9 +282,9 @@ func (t Timing) passedSince(after, now time.Time, most int) passed {
 		}
 	}
 	n := 0
-	for at := t.Next(after); !at.IsZero() && !at.After(now); at = t.Next(at) {
+	for at := t.Next(after); !at.IsZero() && !t.Fires(at).After(now); at = t.Next(at) {
 		if n++; n == maxCounted { // go on close to the end
-			if near := t.near(now, most); near.After(at) {
+			if near := t.near(now.Add(-t.jitter), most); near.After(at) {
 				at = near
 			}
 		}

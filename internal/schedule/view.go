@@ -40,11 +40,15 @@ func Rows(kv kernel.KV) kernel.Snapshots[State] {
 	return kernel.Rows[State]{KV: kv, Key: RowKey, Read: FromRow}
 }
 
-// Next returns the next n times of a schedule that are not handled yet; none of one that does not fire.
+// Next returns when the next n times of a schedule fire that are not handled yet; none of one that does not fire.
 func Next(s events.Schedule, n int) []time.Time {
 	t, err := TimingOf(s.Spec, s.Anchor)
 	if err != nil || s.Status != events.ScheduleIsActive {
 		return nil
 	}
-	return t.Upcoming(s.Handled, n)
+	all := t.Upcoming(s.Handled, n)
+	for i, at := range all {
+		all[i] = t.of(s.ID).Fires(at)
+	}
+	return all
 }

@@ -54,7 +54,31 @@ func (as Artifacts) List(ctx context.Context, runID string) ([]Artifact, error) 
 	for _, a := range artifact.Latest(s) {
 		out = append(out, standing(s, a, time.Now()))
 	}
-	return out, nil
+	if r, ok, err := as.report(ctx, s); err != nil || !ok {
+		return out, err
+	} else {
+		return append(out, standing(s, r, time.Now())), nil
+	}
+}
+
+// reportName is the report of a run that nobody watched: the station makes it when the run has ended.
+const reportName = "report.md"
+
+// report is the record of the report of a run; ok is false where it has none.
+func (as Artifacts) report(ctx context.Context, s run.State) (a events.Artifact, ok bool, err error) {
+	if s.Options.Mode == "" || !s.Status.Ended() {
+		return a, false, nil
+	}
+	i, err := as.c.Runs().Get(ctx, s.HarnessID)
+	if errors.Is(err, ErrNotFound) || err == nil && i.Report == nil {
+		return a, false, nil // it ended a moment ago
+	}
+	if err != nil {
+		return a, false, err
+	}
+	return events.Artifact{ID: "report", Type: "report", Name: reportName, Size: i.Report.Size, SHA256: i.Report.SHA256,
+		ContentType: "text/markdown", CreatedAt: *s.EndedAt, Key: "runs/" + s.HarnessID + "/" + reportName,
+		Kept: events.StoredWithLog, Session: s.Identity.Session, Run: s.HarnessID}, true, nil
 }
 
 func standing(s run.State, a events.Artifact, now time.Time) Artifact {
@@ -77,6 +101,11 @@ func (as Artifacts) Open(ctx context.Context, runID, id string) (Artifact, io.Re
 		return Artifact{}, nil, err
 	}
 	found, ok := artifact.Find(s, id)
+	if !ok && (id == "report" || id == reportName) {
+		if found, ok, err = as.report(ctx, s); err != nil {
+			return Artifact{}, nil, err
+		}
+	}
 	if !ok {
 		return Artifact{}, nil, notFound("artifact", id)
 	}

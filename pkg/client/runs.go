@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/inspan/inspan/internal/core/report"
 	"github.com/inspan/inspan/internal/kernel"
 	"github.com/inspan/inspan/internal/topology"
 	"github.com/inspan/inspan/pkg/events"
@@ -113,4 +114,21 @@ func (rs Runs) Checkpoints(ctx context.Context, runID string) ([]run.Checkpoint,
 		return nil, err
 	}
 	return append([]run.Checkpoint{}, s.Checkpoints.Slice()...), nil
+}
+
+// Report is what was done in a run so far, in Markdown, made from its events. ErrNotFound where there is no such run.
+func (rs Runs) Report(ctx context.Context, runID string) (string, error) {
+	var r report.Report
+	there := false
+	for item, err := range rs.c.Events(ctx, runID, 0) {
+		if err != nil {
+			return "", err
+		}
+		r.Apply(item.Event, item.Payload)
+		there = true
+	}
+	if !there {
+		return "", notFound("run", runID)
+	}
+	return r.Markdown(), nil
 }

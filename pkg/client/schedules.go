@@ -86,7 +86,7 @@ func (ss Schedules) Began(ctx context.Context, id string, number int) (events.Fi
 		if _, err = ss.c.State(ctx, f.Run); err == nil {
 			return f, nil
 		}
-		if !errors.Is(err, ErrNotFound) || s.Spec.Overlap == events.OverlapQueue && len(s.Open) > 1 {
+		if !errors.Is(err, ErrNotFound) || s.Spec.Overlap.InTurn() && len(s.Open) > 1 {
 			return f, ignore(err, ErrNotFound)
 		}
 		select {

@@ -57,6 +57,7 @@ var required = map[events.Kind]struct {
 	events.GateVoted:          {"SAFE-10", answerFields},
 	events.GateExpired:        {"SAFE-10", []string{"gate_id", "action", "outcome", "expires_at", "wait_ms", "proposal_hash", "step_id"}},
 	events.ArtifactSaved:      {"ART-2", []string{"tool_name", "tool_id", "step_id"}},
+	events.CheckpointTaken:    {"PERS-7", []string{"checkpoint", "name", "interval_ms"}},
 	events.CheckpointSaved:    {"OBS-22", []string{"checkpoint", "name", "covered_sequence", "key"}},
 	events.CheckpointFallback: {"PERS-4", []string{"store", "since_sequence", "reason"}},
 }

@@ -32,8 +32,11 @@ type Task struct {
 	MaxUSD               *json.Number `json:"max_usd,omitempty" jsonschema:"oneof_type=number;string"`
 	Timeout              string       `json:"timeout,omitempty"`
 	CheckpointIntervalMS *int64       `json:"checkpoint_interval_ms,omitempty"`
-	MaxSubAgentDepth     *int         `json:"max_sub_agent_depth,omitempty"`
-	EternalEngine        *bool        `json:"eternal_engine_enabled,omitempty"`
+	// Mode is normal, dream (a checkpoint at each interval) or overnight (the steps of Plan are phases, and a report is
+	// made); empty means normal.
+	Mode             RunMode `json:"mode,omitempty"`
+	MaxSubAgentDepth *int    `json:"max_sub_agent_depth,omitempty"`
+	EternalEngine    *bool   `json:"eternal_engine_enabled,omitempty"`
 	// Model replaces the agent's model for this run, "provider/name".
 	Model     string            `json:"model,omitempty"`
 	Variables map[string]string `json:"variables,omitempty"`
@@ -244,6 +247,9 @@ const MaxDeadLetter = 62 << 10
 // a value in words for the person who sent it.
 func (t *Task) Resolve(a Agent) (Options, error) {
 	o := DefaultOptions()
+	if err := t.mode(&o); err != nil {
+		return Options{}, err
+	}
 	over := func(dst *int, v int) {
 		if v != 0 {
 			*dst = v

@@ -65,6 +65,7 @@ const (
 
 	GrantRevoked Kind = "grant.revoked"
 
+	CheckpointTaken    Kind = "checkpoint.taken"
 	CheckpointSaved    Kind = "checkpoint.saved"
 	CheckpointFallback Kind = "checkpoint.fallback"
 )
@@ -252,6 +253,9 @@ var vocabulary = [...]Type{
 	{StepFailed, Executor, "step_failed", Decided, InLog | InTree, nil,
 		"A plan step failed; all that depends on it is blocked.",
 		func() Payload { return new(StepFailedData) }},
+	{CheckpointTaken, Planner, "checkpoint_taken", Recorded, InLog, line((*CheckpointTakenData).line),
+		"A run in Dream Mode took a checkpoint because its interval was over: the state after this event.",
+		func() Payload { return new(CheckpointTakenData) }},
 	{CheckpointSaved, Persister, "checkpoint", Recorded, InLog, nil,
 		"The state up to a sequence, which includes the named checkpoint, was stored as a snapshot as well: the " +
 			"run is loaded quickly from there.",

@@ -35,6 +35,8 @@ type Options struct {
 	MaxCost   MicroUSD `json:"max_cost_micro_usd,omitempty"`
 	// CheckpointIntervalMS is the longest time between checkpoints while something happens; default 5 minutes.
 	CheckpointIntervalMS int64 `json:"checkpoint_interval_ms"`
+	// Mode is empty for a normal run.
+	Mode RunMode `json:"mode,omitempty"`
 	// MaxSubAgentDepth bounds nesting; default 3.
 	MaxSubAgentDepth int `json:"max_sub_agent_depth"`
 	// EternalEngine keeps snapshots of the run in the station's store; default true.

@@ -29,12 +29,17 @@ const (
 // OverlapPolicy says what happens at a time at which the run of an earlier firing has not ended.
 type OverlapPolicy string
 
-// The policies for overlaps: the time is skipped, its run begins when those before it have ended, or it begins beside them.
+// The policies for overlaps: the time is skipped, its run begins when those before it have ended, the run before is stopped
+// and its own begins when that has ended, or it begins beside them.
 const (
-	OverlapSkip  OverlapPolicy = "skip"
-	OverlapQueue OverlapPolicy = "queue"
-	OverlapAllow OverlapPolicy = "allow"
+	OverlapSkip    OverlapPolicy = "skip"
+	OverlapQueue   OverlapPolicy = "queue"
+	OverlapReplace OverlapPolicy = "replace"
+	OverlapAllow   OverlapPolicy = "allow"
 )
+
+// InTurn reports whether a run begins only when those before it have ended.
+func (p OverlapPolicy) InTurn() bool { return p == OverlapQueue || p == OverlapReplace }
 
 // Limits of schedules.
 const (
@@ -46,6 +51,8 @@ const (
 	MaxScheduleInputs = 32
 	// MaxMissedLimit is the most missed times that fire at once.
 	MaxMissedLimit = 32
+	// MaxPhases is the most phases of a schedule.
+	MaxPhases = 32
 )
 
 // FiringPrefix is what the ids of the runs of firings begin with. No task of an outsider may have such an id.
@@ -66,6 +73,13 @@ type ScheduleSpec struct {
 	Missed      MissedPolicy  `json:"missed,omitempty"`
 	MissedLimit int           `json:"missed_limit,omitempty"`
 	Overlap     OverlapPolicy `json:"overlap,omitempty"`
+	// Jitter is a length of time such as "5m": each time fires up to so much later, always the same for that time.
+	Jitter string `json:"jitter,omitempty"`
+	// Mode of the runs. CheckpointInterval goes with dream and overnight; empty is 5m.
+	Mode               RunMode `json:"mode,omitempty"`
+	CheckpointInterval string  `json:"checkpoint_interval,omitempty"`
+	// Phases are done one after the other, in dream and overnight.
+	Phases []Phase `json:"phases,omitempty"`
 	// Task is what each firing dispatches.
 	Task ScheduledTask `json:"task"`
 }

@@ -12,13 +12,20 @@ var checkpointRules = []rule{
 		s.snapshotSaved(d, f.Time)
 		return ""
 	}),
+	on(func(s *State, f events.Event, d *events.CheckpointTakenData) string {
+		if _, known := s.Checkpoint(d.Name); known {
+			return "the run has a checkpoint " + d.Name
+		}
+		s.checkpointed(Checkpoint{Number: s.CheckpointCount + 1, Name: d.Name, Sequence: f.Sequence, At: f.Time})
+		return ""
+	}),
 	// a warning for whoever reads the log
 	on(func(*State, events.Event, *events.CheckpointFallbackData) string { return "" }),
 	on(func(s *State, _ events.Event, d *events.ArtifactSavedData) string { return s.saved(d) }),
 }
 
 // Checkpoint is a named state of a run: the one after the event of Sequence, which the log holds (PERS-10). The end of
-// each step is one.
+// each step is one, and in Dream Mode each checkpoint.taken.
 type Checkpoint struct {
 	Number   int       `json:"number"`
 	Name     string    `json:"name"`

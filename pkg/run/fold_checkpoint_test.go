@@ -12,7 +12,7 @@ import (
 
 func TestCheckpoints(t *testing.T) {
 	t.Parallel()
-	t.Run("PERS-1 PERS-11 in any history each end of a step is one checkpoint, at its own event, and snapshots of it are none", func(t *testing.T) {
+	t.Run("PERS-1 PERS-11 in any history each end of a step and each interval is one checkpoint, at its own event, and snapshots of it are none", func(t *testing.T) {
 		t.Parallel()
 		rapid.Check(t, func(t *rapid.T) {
 			b := walk(t, 120)
@@ -34,6 +34,8 @@ func TestCheckpoints(t *testing.T) {
 					if d.Checkpoint > 0 {
 						numbered[f.Sequence] = events.StepCheckpoint(d.Step)
 					}
+				case *events.CheckpointTakenData:
+					numbered[f.Sequence] = d.Name
 				case *events.CheckpointSavedData:
 					others++
 				case *events.RunForkedData:
@@ -42,6 +44,7 @@ func TestCheckpoints(t *testing.T) {
 					}
 					if at.Forked {
 						others = 0 // the state that a fork begins with has none
+						clear(numbered)
 					}
 					continue
 				}

@@ -51,6 +51,8 @@ type Info struct {
 	Sequence uint64 `json:"sequence"`
 	// Archive is the whole log of an ended run as JSON lines in the object store.
 	Archive *events.Ref `json:"archive,omitempty"`
+	// Report says what was done, in Markdown, of a run that ended in Dream Mode or overnight.
+	Report *events.Ref `json:"report,omitempty"`
 	// Anchor is the persister's signed word of where the log stood; nil where no signing key is set.
 	Anchor *Anchor `json:"anchor,omitempty"`
 	// Held is why the run is held, where its log is damaged.

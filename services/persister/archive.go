@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/inspan/inspan/internal/core/report"
 	"github.com/inspan/inspan/pkg/events"
 	"github.com/inspan/inspan/pkg/run"
 )
@@ -23,14 +24,15 @@ func (r *Role) awaitEvents(ctx context.Context, s run.State) {
 	}
 }
 
-// archive stores the whole log of an ended run as JSON lines, by content: a second time changes nothing.
-func (r *Role) archive(ctx context.Context, s run.State) (*events.Ref, error) {
+// archive stores the whole log of an ended run as JSON lines, by content: a second time changes nothing. Of a run that
+// nobody watched it stores a report, too.
+func (r *Role) archive(ctx context.Context, s run.State) (archive, told *events.Ref, err error) {
 	r.awaitEvents(ctx, s)
 	evs, whole := r.recent.whole(s)
 	for after := uint64(0); !whole; {
 		batch, more, err := r.cfg.Journal.Read(ctx, s.HarnessID, after)
 		if err != nil {
-			return nil, fmt.Errorf("archive run %s: %w", s.HarnessID, err)
+			return nil, nil, fmt.Errorf("archive run %s: %w", s.HarnessID, err)
 		}
 		for _, rec := range batch {
 			evs, after = append(evs, rec.Bytes), rec.Seq
@@ -39,8 +41,24 @@ func (r *Role) archive(ctx context.Context, s run.State) (*events.Ref, error) {
 	}
 	lines := bytes.Join(append(evs, nil), []byte("\n")) // each line ends with one
 	ref, err := r.cfg.Blobs.Put(ctx, "archive", lines)
+	if err == nil && s.Options.Mode != "" {
+		told, err = r.report(ctx, evs)
+	}
 	if err != nil {
-		return nil, fmt.Errorf("archive run %s: %w", s.HarnessID, err)
+		return nil, nil, fmt.Errorf("archive run %s: %w", s.HarnessID, err)
+	}
+	return &ref, told, nil
+}
+
+// report stores the report of a run, by content.
+func (r *Role) report(ctx context.Context, evs [][]byte) (*events.Ref, error) {
+	text, err := report.Of(evs)
+	if err != nil {
+		return nil, err
+	}
+	ref, err := r.cfg.Blobs.Put(ctx, "output", []byte(text))
+	if err != nil {
+		return nil, fmt.Errorf("store the report: %w", err)
 	}
 	return &ref, nil
 }

@@ -204,17 +204,33 @@ func (r *Role) open(h runlog.ReceivedEvent) (b *book, first bool) {
 		r.books[h.Run] = b
 	}
 	b.sequence = max(b.sequence, h.Sequence)
-	if h.Kind == events.StepFinished || h.Kind == events.StepFailed {
+	if name := checkpointOf(h); name != "" {
 		if b.checkpoint == "" {
 			close(b.now)
 		}
-		b.checkpoint = events.StepCheckpoint(h.Step)
+		b.checkpoint = name
 	}
 	if urgent(h.Kind) && !b.hurried {
 		b.hurried = true
 		close(b.soon)
 	}
 	return b, first
+}
+
+// checkpointOf is the name of the checkpoint that an event is, "" for one that is none.
+func checkpointOf(h runlog.ReceivedEvent) string {
+	switch h.Kind {
+	case events.StepFinished, events.StepFailed:
+		return events.StepCheckpoint(h.Step)
+	case events.CheckpointTaken:
+		if _, p, err := events.Read(h.Stored); err == nil {
+			if d, ok := p.(*events.CheckpointTakenData); ok {
+				return d.Name
+			}
+		}
+	default: // no other event is one
+	}
+	return ""
 }
 
 // urgent events are those that change what people look for in the index.
@@ -388,7 +404,7 @@ func (r *Role) render(ctx context.Context, s run.State, head uint64) (row []byte
 		return nil, false, err
 	}
 	if s.Status.Ended() {
-		if info.Archive, err = r.archive(ctx, s); err != nil {
+		if info.Archive, info.Report, err = r.archive(ctx, s); err != nil {
 			return nil, false, err
 		}
 	}

@@ -185,8 +185,11 @@ func (r *Role) Event(ctx context.Context, h runlog.ReceivedEvent) error {
 
 // Due implements runlog.Role: the run's time is up, or its children are to be looked at.
 func (r *Role) Due(ctx context.Context, runID, _, id string, _ run.State) error {
-	if id == childTimer {
+	switch id {
+	case childTimer:
 		return r.tend(ctx, runID)
+	case checkpointTimer:
+		return r.checkpoint(ctx, runID)
 	}
 	w, err := r.write(ctx, runID, lifecycle.Timeout)
 	if err = r.following(ctx, w, err); err != nil {
@@ -211,7 +214,11 @@ func (r *Role) Input(ctx context.Context, m kernel.Message) error {
 		"nothing is known of the subject %q", m.Subject())
 }
 
+// setDeadline sets the timers of a run that goes on: of its end, and of its next checkpoint.
 func (r *Role) setDeadline(ctx context.Context, s run.State) error {
+	if err := r.setCheckpoint(ctx, s); err != nil {
+		return err
+	}
 	at, ok := lifecycle.Deadline(s)
 	if !ok || s.Status.Ended() {
 		return nil

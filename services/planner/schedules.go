@@ -152,6 +152,13 @@ func (r *Scheduler) dispatchable(ctx context.Context, spec events.ScheduleSpec) 
 	if err := checkPlacement(t); err != nil {
 		return err
 	}
+	for _, p := range spec.Phases {
+		if p.Agent != "" {
+			if _, err := r.role.agent(ctx, p.Agent); err != nil {
+				return err
+			}
+		}
+	}
 	if _, err := t.Resolve(a); err != nil {
 		return kernel.Refuse("bad_input", "fix the value and set the schedule again", "%v", err)
 	}
@@ -179,6 +186,9 @@ func (r *Scheduler) tend(ctx context.Context, id string, deliveries uint64) erro
 			}
 		}
 		again, err := r.begin(ctx, s, deliveries)
+		if err == nil && !again {
+			again, err = r.replace(ctx, s)
+		}
 		if err != nil || !again {
 			return err
 		}
@@ -217,7 +227,7 @@ func (r *Scheduler) begin(ctx context.Context, s schedule.State, deliveries uint
 			continue
 		}
 		m := firing{subject: events.TaskSubject(r.role.cfg.Station), at: f.FiredAt, deliveries: deliveries}
-		if s.Spec.Overlap == events.OverlapQueue {
+		if s.Spec.Overlap.InTurn() {
 			m.at = r.Now() // it waited for others, not for the station
 		}
 		err := r.role.open(ctx, m, schedule.TaskOf(s, f), ce.Envelope{Source: "/inspan/schedule/" + s.ID},
@@ -228,7 +238,7 @@ func (r *Scheduler) begin(ctx context.Context, s schedule.State, deliveries uint
 			return false, err
 		case !refused:
 			continue
-		case no.Code == "session_locked" && s.Spec.Overlap == events.OverlapQueue:
+		case no.Code == "session_locked" && s.Spec.Overlap.InTurn():
 			at := r.Now().Add(lockedAgain)
 			if next, ok := schedule.Wake(s); ok && next.Before(at) {
 				at = next

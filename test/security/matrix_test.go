@@ -37,7 +37,7 @@ var authors = map[string]string{
 	"gate.opened": "gatekeeper", "gate.approved": "gatekeeper", "gate.rejected": "gatekeeper", "gate.voted": "gatekeeper", "gate.expired": "gatekeeper",
 	"turn.deferred": "executor", "turn.finished": "executor", "history.compacted": "executor", "step.finished": "executor", "step.failed": "executor",
 	"call.started": "toolrunner", "call.deferred": "toolrunner", "call.finished": "toolrunner", "call.failed": "toolrunner", "artifact.saved": "toolrunner",
-	"checkpoint.fallback": "persister", "checkpoint.saved": "persister",
+	"checkpoint.fallback": "persister", "checkpoint.saved": "persister", "checkpoint.taken": "planner",
 }
 
 // withNewer adds the event types that are newer than the table, with the author of their row.

@@ -34,6 +34,7 @@ type RunFlags struct {
 type taskFlags struct {
 	text, attached string
 	acceptFlags
+	modeFlags
 }
 
 // Variables reads name=value; nil where there are none.
@@ -96,6 +97,9 @@ func (f RunFlags) Task(agent string, in io.Reader) (events.Task, error) {
 		if t.Plan, err = app.ReadPlan(f.plan, in); err != nil {
 			return t, err
 		}
+	}
+	if err := f.modeFlags.set(&t); err != nil {
+		return t, err
 	}
 	return t, precheck.Task(t)
 }

@@ -61,6 +61,7 @@ Ctrl+C ends the watching, not the run, unless the station is this process's own.
   go test ./... 2>&1 | inspan run fixer "make this pass" -
   inspan run fixer "make the tests pass" --accept "go test ./..." --protect "**/*_test.go"
   inspan run architect "rewrite the parser" --plan plan.json --yes
+  inspan run coder "make the importer faster" --mode overnight --phase explore=architect --phase "build: make test" --budget-usd 5 --detach
   inspan run writer "announce {{what}}" --var what="version 2" --detach
   inspan run writer "one line about NATS" --long-running=false
   inspan run fixer "make the tests pass" --repo https://github.com/you/project --branch main --depth 1
@@ -143,6 +144,7 @@ func (c *runCommand) define(cmd *cobra.Command) {
 	fl.StringVar(&c.flags.Store, "store", "", "folder of a station started for this run; a temporary one if not given")
 	c.flags.pathFlags.add(cmd)
 	c.flags.acceptFlags.add(cmd)
+	c.flags.modeFlags.add(cmd)
 	c.flags.Add(a, cmd)
 	c.flags.Flags(a, cmd)
 }

@@ -20,8 +20,9 @@ type checkpointsCommand struct {
 func Checkpoints(a *app.App) *cobra.Command {
 	c := &checkpointsCommand{App: a}
 	return &cobra.Command{
-		Use: "checkpoints RUN", Short: "List the checkpoints of a run: one for each step that ended",
+		Use: "checkpoints RUN", Short: "List the checkpoints of a run: one for each step that ended, in Dream Mode also one at each interval",
 		Long: `Lists the checkpoints of a run. The event with which a step ends is a checkpoint: the log holds the whole state after it.
+In Dream Mode and overnight (inspan run --mode) there is one at each interval as well.
 To look at one: inspan inspect RUN --at NAME. To go on from one: inspan fork RUN --at NAME. A run on the direct path has
 none, and neither has one without durable persistence.`,
 		Example: "  inspan checkpoints run-k3v9x2m1qa\n  inspan checkpoints run-k3v9x2m1qa --json | jq -r '.[].name'",

@@ -66,6 +66,7 @@ type TurnNode struct {
 	At           time.Time
 	Took         time.Duration
 	In, Out      int
+	Cost         events.MicroUSD
 	FinishReason string
 	Calls        []*CallNode
 }
@@ -229,7 +230,7 @@ func (t *Tree) turn(at time.Time, d *events.TurnFinishedData) {
 	}
 	n := &TurnNode{Number: d.Turn, Text: d.Text, At: at, Took: time.Duration(d.DurationMS) * time.Millisecond,
 		In:  d.InputTokens,
-		Out: d.OutputTokens, FinishReason: d.FinishReason}
+		Out: d.OutputTokens, Cost: d.Cost, FinishReason: d.FinishReason}
 	for _, c := range d.Calls {
 		call := &CallNode{ID: c.ID, Tool: c.Tool, Step: d.Step, Input: Input(c.Input), input: c.Input, State: CallAsked, Asked: at}
 		n.Calls, t.calls[c.ID] = append(n.Calls, call), call

@@ -25,6 +25,7 @@ var byHand = []events.Kind{
 	events.ArtifactSaved,
 	events.GateOpened, events.GateApproved, events.GateRejected, events.GateVoted, events.GateExpired,
 	events.GrantRevoked,
+	events.CheckpointTaken,
 	events.CheckpointSaved,
 	events.CheckpointFallback,
 }

@@ -36,7 +36,7 @@ func Moves(s run.State) []events.Payload {
 	case events.Completed, events.Failed:
 		return nil
 	}
-	m = append(m, Checkpoint(s), Fallback(s), Adjusted(s.Options.Autonomy, 1+(s.Options.Autonomy+1)%5), Moved(s))
+	m = append(m, Checkpoint(s), Taken(s), Fallback(s), Adjusted(s.Options.Autonomy, 1+(s.Options.Autonomy+1)%5), Moved(s))
 	for _, g := range s.Waiting() {
 		m = append(m, answers(s, g)...)
 	}

@@ -321,6 +321,13 @@ func Checkpoint(s run.State) *events.CheckpointSavedData {
 		Covered: s.Sequence, Key: fmt.Sprintf("demo.%s.cp-%d", s.HarnessID, n)}
 }
 
+// Taken says that the interval of a run was over.
+func Taken(s run.State) *events.CheckpointTakenData {
+	n := s.CheckpointCount + 1
+	return &events.CheckpointTakenData{Event: eventOf(events.CheckpointTaken), Name: events.IntervalCheckpoint(n), Number: n,
+		IntervalMS: 300_000}
+}
+
 // Fallback warns that the next events are kept in the local store.
 func Fallback(s run.State) *events.CheckpointFallbackData {
 	return &events.CheckpointFallbackData{Event: eventOf(events.CheckpointFallback), Store: "sqlite", Since: s.Sequence,
