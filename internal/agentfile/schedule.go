@@ -25,6 +25,7 @@ func ParseSchedule(name string, data []byte) (Scheduled, error) {
 	if _, err := p.found(); err != nil {
 		return Scheduled{}, err
 	}
+	s.Spec.Digest = events.HashOf(data)
 	s.Name = cmp.Or(s.Name, strings.TrimSuffix(filepath.Base(name), filepath.Ext(name)))
 	return s, nil
 }

@@ -11,6 +11,8 @@ package schedule
 
 import (
 	"cmp"
+	"crypto/sha256"
+	"encoding/hex"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -248,6 +250,8 @@ func CheckSpec(s events.ScheduleSpec) error {
 		return fmt.Errorf("encode the schedule: %w", err)
 	case len(b) > events.MaxSchedule:
 		return fmt.Errorf("the schedule has %d bytes, the limit is %d: put long instructions in the agent's file", len(b), events.MaxSchedule)
+	case s.Digest != "" && !isDigest(s.Digest):
+		return errors.New("the digest is no SHA-256 in hex")
 	case s.TimeZone != "" && s.Cron == "":
 		return errors.New("timezone goes with cron")
 	case !slices.Contains([]events.MissedPolicy{"", events.MissedSkip, events.MissedOne, events.MissedAll}, s.Missed):
@@ -263,6 +267,11 @@ func CheckSpec(s events.ScheduleSpec) error {
 		return errors.New("missed: all needs overlap: queue or allow, or only the first of the missed times would fire")
 	}
 	return errors.Join(checkMode(s), checkTask(s.Task))
+}
+
+func isDigest(text string) bool {
+	b, err := hex.DecodeString(text)
+	return err == nil && len(b) == sha256.Size
 }
 
 func checkMode(s events.ScheduleSpec) error {

@@ -27,7 +27,9 @@ const (
 	Settings = "settings"
 	Commands = "commands"
 	Formulas = "formulas"
-	Store    = "store"
+	// Schedules is a folder of files that say when agents begin runs.
+	Schedules = "schedules"
+	Store     = "store"
 )
 
 // Limits of what one folder contributes.
@@ -90,6 +92,13 @@ func ReadFormulas(dir string) (Part, error) {
 	})
 }
 
+// ReadSchedules reads the schedules of a folder, which stand in the folder itself.
+func ReadSchedules(dir string) (Part, error) {
+	return readFolder(Schedules, dir, func(name string) bool {
+		return !strings.Contains(name, "/") && (strings.HasSuffix(name, ".yaml") || strings.HasSuffix(name, ".yml"))
+	})
+}
+
 // Read reads a part of a kind again.
 func Read(kind, at string) (Part, error) {
 	switch kind {
@@ -101,6 +110,8 @@ func Read(kind, at string) (Part, error) {
 		return ReadCommands(at)
 	case Formulas:
 		return ReadFormulas(at)
+	case Schedules:
+		return ReadSchedules(at)
 	case Settings:
 		text, err := os.ReadFile(at)
 		if err != nil {

@@ -82,6 +82,8 @@ type ScheduleSpec struct {
 	Phases []Phase `json:"phases,omitempty"`
 	// Task is what each firing dispatches.
 	Task ScheduledTask `json:"task"`
+	// Digest is the SHA-256, in hex, of the file that all this was read from; empty for what was not read from a file.
+	Digest string `json:"digest,omitempty"`
 }
 
 // ScheduledTask is the task of each firing. Its fields are those of Task.

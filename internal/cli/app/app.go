@@ -27,6 +27,9 @@ func (a *App) Piped() bool { return !terminal.IsTerminal(a.In) }
 // ProjectCommands is the folder of a project's commands of the conversation.
 const ProjectCommands = ".inspan/commands"
 
+// ProjectSchedules is the folder of a project's schedules.
+const ProjectSchedules = "schedules"
+
 // ProjectFormulas is the folder of a project's formulas.
 const ProjectFormulas = "formulas"
 

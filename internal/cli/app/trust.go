@@ -87,9 +87,18 @@ func (a Acceptance) settle(ctx context.Context, record *trust.Record, fresh []Co
 // Formulas has a person accept a folder of formulas that no one named, unless it was accepted before, and returns the
 // copy of it that is used.
 func (a Acceptance) Formulas(ctx context.Context, dir string, once bool) (string, error) {
-	p, err := trust.ReadFormulas(dir)
+	return a.folder(ctx, dir, once, trust.ReadFormulas)
+}
+
+// Schedules is Formulas for a folder of schedules.
+func (a Acceptance) Schedules(ctx context.Context, dir string, once bool) (string, error) {
+	return a.folder(ctx, dir, once, trust.ReadSchedules)
+}
+
+func (a Acceptance) folder(ctx context.Context, dir string, once bool, read func(string) (trust.Part, error)) (string, error) {
+	p, err := read(dir)
 	if err != nil {
-		return "", fmt.Errorf("formulas of this directory: %w", err)
+		return "", fmt.Errorf("%s of this directory: %w", filepath.Base(dir), err)
 	}
 	record, err := trust.Open()
 	if err != nil {
@@ -169,7 +178,7 @@ func (a Acceptance) contribution(record *trust.Record, before map[string]trust.A
 	err error) {
 	c = Contribution{Part: p, Was: before[p.Path]}
 	c.New = c.Was.Digest != p.Digest() || c.Was.Kind != p.Kind
-	if p.Kind == trust.Agents || p.Kind == trust.Scripts || p.Kind == trust.Formulas {
+	if p.Kind == trust.Agents || p.Kind == trust.Scripts || p.Kind == trust.Formulas || p.Kind == trust.Schedules {
 		if c.Pinned, err = p.Pin(record.Pinned()); err != nil {
 			return c, fmt.Errorf("copy of %s: %w", p.Path, err)
 		}
@@ -211,7 +220,8 @@ func (a Acceptance) parts(l *OwnStation) (out []trust.Part, err error) {
 	for _, f := range []struct {
 		dir, what string
 		read      func(string) (trust.Part, error)
-	}{{l.Commands, "commands", trust.ReadCommands}, {l.Formulas, "formulas", trust.ReadFormulas}} {
+	}{{l.Commands, "commands", trust.ReadCommands}, {l.Formulas, "formulas", trust.ReadFormulas},
+		{l.Schedules, "schedules", trust.ReadSchedules}} {
 		if f.dir == "" {
 			continue
 		}
@@ -297,6 +307,8 @@ func (a Acceptance) runs(c Contribution) ([]string, error) {
 		return out, nil
 	case trust.Formulas:
 		return trust.DescribeFormulas(os.DirFS(c.Pinned))
+	case trust.Schedules:
+		return describeSchedules(c.Part), nil
 	case trust.Scripts:
 		var out []string
 		for _, name := range slices.Sorted(maps.Keys(c.Files)) {

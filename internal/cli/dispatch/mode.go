@@ -1,7 +1,6 @@
 package dispatch
 
 import (
-	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -44,7 +43,7 @@ func (f *modeFlags) set(t *events.Task) error {
 	}
 	var phases []events.Phase
 	for _, text := range f.phases {
-		phases = append(phases, Phase(text))
+		phases = append(phases, app.Phase(text))
 	}
 	if err := events.CheckPhases(phases); err != nil {
 		return app.Usage("--phase: %w", err)
@@ -56,15 +55,4 @@ func (f *modeFlags) set(t *events.Task) error {
 		return app.Usage(`--mode overnight needs phases, such as --phase "build=coder: make test"`)
 	}
 	return nil
-}
-
-// Phase reads NAME[=AGENT][: COMMAND].
-func Phase(text string) events.Phase {
-	head, command, checked := strings.Cut(text, ":")
-	name, agent, _ := strings.Cut(head, "=")
-	p := events.Phase{Name: strings.TrimSpace(name), Agent: strings.TrimSpace(agent)}
-	if checked {
-		p.Accept = &events.Accept{Checks: []events.Check{{Kind: events.CheckCommand, Run: strings.TrimSpace(command)}}}
-	}
-	return p
 }

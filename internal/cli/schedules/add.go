@@ -22,7 +22,8 @@ import (
 type addCommand struct {
 	*app.App
 	name, file, at, until, usd string
-	missed, overlap            string
+	missed, overlap, mode      string
+	phases                     []string
 	vars                       []string
 	spec                       events.ScheduleSpec
 	replace                    bool
@@ -40,10 +41,13 @@ func addCmd(a *app.App) *cobra.Command {
 time. An expression for every hour follows real time. --every counts from when the schedule was made, --at is one time.
 
 --missed says what becomes of times that passed while the station was down: skip them, begin one run for all (one), or one for each (all, at most
---missed-limit). --overlap says what happens while the run before has not ended: skip the time, queue its run, or allow both.
+--missed-limit). --overlap says what happens while the run before has not ended: skip the time, queue its run, replace the one before, which is stopped first, or allow both.
 
---file reads all of it from a YAML file with the keys name, cron, every, at, timezone, until, missed, missed_limit, overlap, budget (usd, tokens) and task
-(agent, task, session, model, repo, ref, branch, timeout, autonomy, variables).`,
+--mode dream has each run take checkpoints while it works, and makes a report of it; --mode overnight does so for --phase after --phase.
+
+--file reads all of it from a YAML file with the keys name, cron, every, at, timezone, until, missed, missed_limit, overlap, jitter, mode,
+checkpoint_interval, phases (name, agent, task, accept), budget (usd, tokens), workspace (repo, ref, branch) and task (agent, task, session, model, repo,
+ref, branch, timeout, autonomy, variables).`,
 		Example: "  inspan schedule add reviewer \"review what changed since yesterday\" --cron \"0 2 * * *\" --timezone Europe/Berlin --name nightly\n" +
 			"  inspan schedule add watcher \"is the site up?\" --every 15m --session watch --overlap queue\n" +
 			"  inspan schedule add reporter \"write the report\" --at \"2026-12-01 08:00\"\n" +
@@ -61,7 +65,11 @@ time. An expression for every hour follows real time. --every counts from when t
 	f.StringVar(&c.until, "until", "", "last time, in the forms of --at, or a day")
 	f.StringVar(&c.missed, "missed", "", "times that passed while the station was down: skip, one (default) or all")
 	f.IntVar(&c.spec.MissedLimit, "missed-limit", 0, "with --missed all: how many of them at most (default 10)")
-	f.StringVar(&c.overlap, "overlap", "", "while the run before has not ended: skip (default), queue or allow")
+	f.StringVar(&c.overlap, "overlap", "", "while the run before has not ended: skip (default), queue, replace (stop it first) or allow")
+	f.StringVar(&c.spec.Jitter, "jitter", "", "each time fires up to so much later, such as 5m")
+	f.StringVar(&c.mode, "mode", "", "normal, dream (a checkpoint at each interval and a report) or overnight (the same for --phase)")
+	f.StringVar(&c.spec.CheckpointInterval, "checkpoint-interval", "", "with --mode: how far apart checkpoints are (default 5m at autonomy 3)")
+	f.StringArrayVar(&c.phases, "phase", nil, "with --mode: NAME[=AGENT][: COMMAND], a part of each run that the command decides about; may be repeated")
 	f.StringVar(&t.Session, "session", "", "session that each run goes on in")
 	f.StringVar(&t.Model, "model", "", "model in place of the agent's, provider/name")
 	f.StringVar(&t.Repo, "repo", "", "git repository to work in")
@@ -94,25 +102,31 @@ func (a *addCommand) described(args []string) (name string, spec events.Schedule
 	case len(args) > 0 || a.spec.Cron != "" || a.spec.Every != "" || a.at != "":
 		return "", spec, errors.New("--file says all of a schedule: leave the agent, the task and the other flags out")
 	}
-	info, err := os.Stat(a.file)
+	file, spec, err := readFile(a.file)
+	return cmp.Or(a.name, file), spec, err
+}
+
+// readFile reads the file of a schedule and checks all of it that can be checked without a station.
+func readFile(file string) (name string, spec events.ScheduleSpec, err error) {
+	info, err := os.Stat(file)
 	if err == nil && (!info.Mode().IsRegular() || info.Size() > maxFile) {
-		err = fmt.Errorf("%s is no file of at most %d bytes", a.file, maxFile)
+		err = fmt.Errorf("%s is no file of at most %d bytes", file, maxFile)
 	}
 	if err != nil {
 		return "", spec, err
 	}
-	data, err := os.ReadFile(a.file)
+	data, err := os.ReadFile(file)
 	if err != nil {
 		return "", spec, err
 	}
-	s, err := agentfile.ParseSchedule(a.file, data)
+	s, err := agentfile.ParseSchedule(file, data)
 	if err == nil {
 		err = schedule.CheckSpec(s.Spec)
 	}
-	if err != nil && !strings.Contains(err.Error(), a.file) {
-		err = fmt.Errorf("%s: %w", a.file, err)
+	if err != nil && !strings.Contains(err.Error(), file) {
+		err = fmt.Errorf("%s: %w", file, err)
 	}
-	return cmp.Or(a.name, s.Name), s.Spec, err
+	return s.Name, s.Spec, err
 }
 
 // maxFile bounds the file of a schedule, in bytes.
@@ -139,6 +153,12 @@ func (a *addCommand) read(agent, task string) (events.ScheduleSpec, error) {
 	s := a.spec
 	s.Missed, s.Overlap = events.MissedPolicy(a.missed), events.OverlapPolicy(a.overlap)
 	s.Task.Agent, s.Task.Task = agent, task
+	if s.Mode = events.RunMode(a.mode); s.Mode == events.ModeNormal {
+		s.Mode = ""
+	}
+	for _, text := range a.phases {
+		s.Phases = append(s.Phases, app.Phase(text))
+	}
 	zone := a.Zone()
 	if s.TimeZone != "" {
 		in, err := time.LoadLocation(s.TimeZone)

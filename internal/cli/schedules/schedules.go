@@ -28,7 +28,7 @@ has not ended, is said by --missed and --overlap.`,
 			"  inspan schedule list\n  inspan schedule run reviewer\n  inspan schedule history reviewer\n  inspan schedule pause reviewer",
 		Args: cobra.ArbitraryArgs, RunE: app.Group,
 	}
-	cmd.AddCommand(addCmd(a), listCmd(a), showCmd(a), historyCmd(a),
+	cmd.AddCommand(addCmd(a), pushCmd(a), listCmd(a), showCmd(a), historyCmd(a),
 		steerCmd(a, schedule.Pause, "Hold a schedule: its times pass without a run"),
 		steerCmd(a, schedule.Resume, "Let a paused schedule go on with its next time"),
 		steerCmd(a, schedule.Run, "Have a schedule begin a run now, also a paused one"),

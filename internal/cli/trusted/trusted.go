@@ -31,7 +31,7 @@ func Command(a *app.App) *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "trust [DIR]", Short: "Accept the agents and scripts of a directory, or take that back",
 		Long: `Shows what a directory contributes to a station that run, repl or up starts there, and accepts it as it is now: the folders
-agents and scripts (or examples/agents, examples/scripts, or those that .inspan/config.yaml names), formulas, .inspan/config.yaml itself,
+agents and scripts (or examples/agents, examples/scripts, or those that .inspan/config.yaml names), formulas, schedules, .inspan/config.yaml itself,
 and a store .inspan that was not made here. It lists what they would run and reach: models, tools, hooks, MCP servers, isolation, network.
 At a terminal it asks first.
 
@@ -78,7 +78,8 @@ type row struct {
 
 // accept accepts what the working directory contributes.
 func (a *trustCommand) accept(ctx context.Context) error {
-	l := app.OwnStation{Store: a.Folder, Commands: app.ProjectCommands, Formulas: app.ProjectFormulas, Agents: a.Lookup("INSPAN_AGENTS", ""), Scripts: a.Lookup("INSPAN_SCRIPTS", "")}
+	l := app.OwnStation{Store: a.Folder, Commands: app.ProjectCommands, Formulas: app.ProjectFormulas,
+		Schedules: app.ProjectSchedules, Agents: a.Lookup("INSPAN_AGENTS", ""), Scripts: a.Lookup("INSPAN_SCRIPTS", "")}
 	l.Guess()
 	if err := l.Check(); err != nil {
 		return err
