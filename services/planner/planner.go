@@ -113,6 +113,9 @@ const bornAgain = 5 * time.Second
 // born sees to it that a run that exists starts or ends: whoever made it may have died, or met a full log, and its task
 // may have been answered by another delivery meanwhile.
 func (r *Role) born(ctx context.Context, h runlog.ReceivedEvent) error {
+	if err := r.schedules.goOn(ctx, h.State); err != nil {
+		return err
+	}
 	switch {
 	case h.State.Status == events.Running && h.State.Plan == nil:
 		return r.planless(ctx, h)

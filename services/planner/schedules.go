@@ -230,8 +230,7 @@ func (r *Scheduler) begin(ctx context.Context, s schedule.State, deliveries uint
 		if s.Spec.Overlap.InTurn() {
 			m.at = r.Now() // it waited for others, not for the station
 		}
-		err := r.role.open(ctx, m, schedule.TaskOf(s, f), ce.Envelope{Source: "/inspan/schedule/" + s.ID},
-			&events.FiringRef{Schedule: s.ID, Number: f.Number, At: f.At})
+		err := r.dispatch(ctx, s, f, m)
 		no, refused := errors.AsType[*kernel.Refusal](err)
 		switch {
 		case !refused && err != nil:

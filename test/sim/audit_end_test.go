@@ -99,12 +99,12 @@ func (a *audit) checkpointsAreExact(id string) {
 		if err != nil {
 			return // reported by others
 		}
-		if k, err := f.Kind(); err == nil && (k == events.StepFinished || k == events.StepFailed) {
+		if k, err := f.Kind(); err == nil && (k == events.StepFinished || k == events.StepFailed || k == events.CheckpointTaken) {
 			ended++
 		}
 	}
 	if ended != s.Checkpoints.Len() || ended != s.CheckpointCount {
-		a.breaks("run %s: %d steps ended, and there are %d checkpoints, the last of number %d", id, ended, s.Checkpoints.Len(), s.CheckpointCount)
+		a.breaks("run %s: %d steps ended or intervals were over, and there are %d checkpoints, the last of number %d", id, ended, s.Checkpoints.Len(), s.CheckpointCount)
 	}
 }
 

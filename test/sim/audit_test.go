@@ -58,6 +58,7 @@ type ledger struct {
 	// their ends.
 	held     int
 	stopping bool
+	dream    dreamAudit
 }
 
 type gateAudit struct {
@@ -132,6 +133,9 @@ func (a *audit) event(runID string, r kernel.Record) {
 	}
 	if fault == "" {
 		fault = a.family(runID, l, p)
+	}
+	if fault == "" {
+		fault = a.dreamt(l, f, p)
 	}
 	if fault != "" {
 		a.breaks("run %s#%d %s: %s", runID, f.Sequence, k, fault)

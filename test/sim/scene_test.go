@@ -67,6 +67,8 @@ type SceneRun struct {
 	Stray bool
 	// Kid makes it one that a step of another run is given to. Refuses has its model decline to work.
 	Kid, Refuses bool
+	// Dream has it take checkpoints by the clock.
+	Dream bool
 }
 
 // SceneStep is one step and its turns: the calls of each, and after the last turn an answer.
@@ -154,6 +156,7 @@ func sceneOf(seed uint64) Scene {
 	s.hooks(seed)
 	s.servers(seed)
 	s.checks(seed)
+	s.dreams(seed)
 	return s
 }
 
@@ -272,6 +275,9 @@ func (r SceneRun) task() []byte {
 	}
 	if r.Git {
 		inGit(&t)
+	}
+	if r.Dream {
+		inDream(&t)
 	}
 	b, err := json.Marshal(t)
 	if err != nil {

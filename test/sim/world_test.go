@@ -396,6 +396,9 @@ func (w *world) done() bool {
 		if id, kids := strings.CutSuffix(name, ".run.children"); kids && w.state[id].Status.Ended() {
 			continue
 		}
+		if strings.HasSuffix(name, ".run.checkpoint") {
+			continue // it is set again for as long as its run waits for somebody
+		}
 		if !strings.HasSuffix(name, ".run.deadline") && !w.neverFires[name] {
 			return false
 		}

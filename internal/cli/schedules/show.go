@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -107,7 +108,7 @@ func budget(t events.ScheduledTask) string {
 		text = "$" + t.MaxUSD
 	}
 	if t.MaxTokens > 0 {
-		text += " " + view.Count(int(t.MaxTokens)) + " tokens"
+		text = strings.TrimSpace(fmt.Sprintf("%s %d tokens", text, t.MaxTokens))
 	}
 	return text
 }

@@ -114,7 +114,7 @@ func (r *Report) summary() [][2]string {
 		schedule = fmt.Sprintf("%s, firing %d for %s", f.Schedule, f.Number, moment(f.At))
 	}
 	use := r.spent()
-	spent := fmt.Sprintf("%s tokens%s", view.Count(use.tokens), most(o.MaxTokens > 0, view.Count(int(o.MaxTokens))))
+	spent := fmt.Sprintf("%d tokens%s", use.tokens, most(o.MaxTokens > 0, fmt.Sprint(o.MaxTokens)))
 	if use.cost > 0 || o.MaxCost > 0 {
 		spent += fmt.Sprintf(", %s%s", use.cost, most(o.MaxCost > 0, o.MaxCost.String()))
 	}
@@ -217,8 +217,8 @@ func (r *Report) phase(b *strings.Builder, n int, st *view.StepNode) {
 	}
 	end := cmp.Or(st.Ended, r.tree.Ended, r.last)
 	u := spentIn(st)
-	fmt.Fprintf(b, "Agent %s, %s to %s (%s), %s, %s, %s tokens", st.Agent, moment(began), moment(end),
-		end.Sub(began).Round(time.Second), view.Plural(len(st.Turns), "turn"), view.Plural(u.calls, "tool call"), view.Count(u.tokens))
+	fmt.Fprintf(b, "Agent %s, %s to %s (%s), %s, %s, %d tokens", st.Agent, moment(began), moment(end),
+		end.Sub(began).Round(time.Second), view.Plural(len(st.Turns), "turn"), view.Plural(u.calls, "tool call"), u.tokens)
 	if u.cost > 0 {
 		fmt.Fprintf(b, ", %s", u.cost)
 	}
