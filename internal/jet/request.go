@@ -36,10 +36,10 @@ func (c *Conn) request(ctx context.Context, m *nats.Msg) (*nats.Msg, error) {
 	return answer, nil
 }
 
-// unansweredWait bounds how long a request that no one took is made again, unansweredRetry is the wait between two
-// tries.
+// unansweredWait bounds how long a request that no one took is made again, within requestWait, so that the error says
+// that no one did. unansweredRetry is the wait between two tries.
 const (
-	unansweredWait  = 2 * time.Second
+	unansweredWait  = 4 * time.Second
 	unansweredRetry = 10 * time.Millisecond
 )
 
@@ -48,10 +48,15 @@ const (
 func taken(ctx context.Context, do func() error) error {
 	for limit := time.Now().Add(unansweredWait); ; {
 		err := do()
-		if !errors.Is(err, nats.ErrNoResponders) || time.Now().After(limit) || kernel.Sleep(ctx, unansweredRetry) != nil {
+		if !untaken(err) || time.Now().After(limit) || kernel.Sleep(ctx, unansweredRetry) != nil {
 			return err
 		}
 	}
+}
+
+// untaken reports whether no one took a request. The client library has an error of its own for publishes to a stream.
+func untaken(err error) bool {
+	return errors.Is(err, nats.ErrNoResponders) || errors.Is(err, jetstream.ErrNoStreamResponse)
 }
 
 // apiAnswer is what every answer of the JetStream API begins with.

@@ -76,25 +76,13 @@ func (h *hosts) during(run service.Run) service.Run {
 	}
 }
 
-// announceAgain is the pause before the host record is written again.
-const announceAgain = 100 * time.Millisecond
-
-// announce writes the host record. While a server loads its accounts again nothing answers for a moment, so it tries
-// for the term of a lease.
+// announce writes the host record.
 func (h *hosts) announce(ctx context.Context) error {
 	b, err := json.Marshal(h.self)
 	if err != nil {
 		return err
 	}
-	for end := time.Now().Add(topology.LeaseTerm); ; {
-		err := h.kv.Put(ctx, service.HostKeys+h.instance, b)
-		if err == nil || errors.Is(err, kernel.ErrDenied) || time.Now().After(end) {
-			return err
-		}
-		if err := kernel.Sleep(ctx, announceAgain); err != nil {
-			return err
-		}
-	}
+	return h.kv.Put(ctx, service.HostKeys+h.instance, b)
 }
 
 // alone is the check of local mode.
