@@ -104,26 +104,35 @@ func (b *bed) wire(user string) *wire {
 // stored asks the setup user how many messages a stream holds, and how many are missing between its first and last.
 func (b *bed) stored(w *wire, stream string) (messages, deleted int) {
 	b.t.Helper()
+	s := b.state(w, stream)
+	if s.Deleted == 0 && s.Messages > 0 {
+		s.Deleted = s.Last - s.First + 1 - s.Messages
+	}
+	return s.Messages, s.Deleted
+}
+
+// streamState is what a server says of a stream.
+type streamState struct {
+	Messages int `json:"messages"`
+	Deleted  int `json:"num_deleted"`
+	First    int `json:"first_seq"`
+	Last     int `json:"last_seq"`
+}
+
+func (b *bed) state(w *wire, stream string) streamState {
+	b.t.Helper()
 	m, err := w.ask("_INBOX", "$JS.API.STREAM.INFO."+stream, "", "")
 	if err != nil {
 		b.t.Fatal(err)
 	}
 	var info struct {
 		Error *struct{ Description string } `json:"error"`
-		State struct {
-			Messages int `json:"messages"`
-			Deleted  int `json:"num_deleted"`
-			First    int `json:"first_seq"`
-			Last     int `json:"last_seq"`
-		} `json:"state"`
+		State streamState                   `json:"state"`
 	}
 	if err := json.Unmarshal(m.body, &info); err != nil || info.Error != nil {
 		b.t.Fatalf("info of %s: %v %s", stream, err, m.body)
 	}
-	if info.State.Deleted == 0 && info.State.Messages > 0 {
-		info.State.Deleted = info.State.Last - info.State.First + 1 - info.State.Messages
-	}
-	return info.State.Messages, info.State.Deleted
+	return info.State
 }
 
 // event stores one message on a run as its author, past the ledger.
