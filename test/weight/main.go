@@ -13,8 +13,10 @@ package main
 
 import (
 	"context"
+	"errors"
 	"flag"
 	"fmt"
+	"io"
 	"os"
 	"os/signal"
 	"path/filepath"
@@ -48,20 +50,23 @@ func run(ctx context.Context, cold, suite, write bool) error {
 	}
 	defer os.RemoveAll(dir)
 	w, err := measure(ctx, root, dir, cold)
-	if err != nil {
-		return err
+	if err == nil && suite {
+		err = w.runSuite(ctx, root)
 	}
-	if suite {
-		if err := w.runSuite(ctx, root); err != nil {
-			fmt.Print(w.table()) // without the tests: what was measured before they failed took minutes
-			return err
+	return report(os.Stdout, w, err, func() error {
+		if !write {
+			return nil
 		}
+		return insert(filepath.Join(root, "docs", "performance.md"), w.section())
+	})
+}
+
+// report prints what was measured, which took minutes, also where something failed behind it, and says what is above
+// its limit. Only what was measured whole is written.
+func report(out io.Writer, w weight, failed error, write func() error) error {
+	fmt.Fprint(out, w.table())
+	if failed != nil {
+		return errors.Join(failed, w.above())
 	}
-	fmt.Print(w.table())
-	if write {
-		if err := insert(filepath.Join(root, "docs", "performance.md"), w.section()); err != nil {
-			return err
-		}
-	}
-	return w.above()
+	return errors.Join(write(), w.above())
 }

@@ -75,11 +75,12 @@ func (w *weight) runSuite(ctx context.Context, root string) error {
 		c := exec.CommandContext(ctx, args[0], args[1:]...)
 		c.Dir, c.Env = root, append(os.Environ(), "GOFLAGS="+os.Getenv("GOFLAGS")+" -count=1")
 		begun := time.Now()
-		if out, err := c.CombinedOutput(); err != nil {
-			return fmt.Errorf("%s: %w: %s", strings.Join(args, " "), err, out[max(0, len(out)-maxOutput):])
-		}
-		if args[0] == "make" {
+		out, err := c.CombinedOutput()
+		if args[0] == "make" && c.ProcessState != nil { // also where a test fails
 			w.suite, w.suiteWall = c.ProcessState.UserTime()+c.ProcessState.SystemTime(), time.Since(begun)
+		}
+		if err != nil {
+			return fmt.Errorf("%s: %w: %s", strings.Join(args, " "), err, out[max(0, len(out)-maxOutput):])
 		}
 	}
 	return nil
@@ -169,8 +170,7 @@ func (w *weight) start(ctx context.Context, program string) error {
 	if err != nil {
 		return err
 	}
-	w.help, w.nothing, w.helpWall, w.helpRSS = time.Hour, time.Hour, time.Hour, 1<<60
-	for range starts {
+	for i := range starts {
 		help, wall, rss, err := once(exec.CommandContext(ctx, program, "--help"))
 		if err != nil {
 			return fmt.Errorf("inspan --help: %w", err)
@@ -180,6 +180,9 @@ func (w *weight) start(ctx context.Context, program string) error {
 		none, _, _, err := once(c)
 		if err != nil {
 			return fmt.Errorf("a program that does nothing: %w", err)
+		}
+		if i == 0 {
+			w.help, w.nothing, w.helpWall, w.helpRSS = help, none, wall, rss
 		}
 		w.help, w.nothing, w.helpWall, w.helpRSS = min(w.help, help), min(w.nothing, none), min(w.helpWall, wall),
 			min(w.helpRSS, rss)

@@ -14,7 +14,7 @@ const (
 	end   = "<!-- end -->\n"
 )
 
-// table shows each number with its limit.
+// table shows each number that was measured with its limit.
 func (w weight) table() string {
 	var b strings.Builder
 	row := func(what, got, limit string) { fmt.Fprintf(&b, "| %s | %s | %s |\n", what, got, limit) }
@@ -24,18 +24,28 @@ func (w weight) table() string {
 		row("CPU of a cold build, relative to nats-server", fmt.Sprintf("%.2f x (%.0f s against %.0f s)",
 			ratio(w.cold, w.natsCold), w.cold.Seconds(), w.natsCold.Seconds()), fmt.Sprintf("%.1f x", maxCold))
 	}
-	row("Go source compiled, relative to nats-server", fmt.Sprintf("%.2f x (%.1f MB, %d packages against %.1f MB, %d)",
-		ratio(w.source, w.natsSource), float64(w.source)/mb, w.packages,
-		float64(w.natsSource)/mb, w.natsPackages), fmt.Sprintf("%.1f x", maxSource))
-	row("size of `inspan`, stripped", fmt.Sprintf("%.1f MB", float64(w.size)/mb), fmt.Sprintf("%d MB", maxSize/mb))
-	row("CPU of `inspan --help`, relative to a program that does nothing", fmt.Sprintf("%.1f x (%s against %s)",
-		ratio(w.help, w.nothing), short(w.help), short(w.nothing)), fmt.Sprintf("%d x", maxHelp))
-	row("time of `inspan --help`", short(w.helpWall), "")
-	row("resident memory of `inspan --help`", fmt.Sprintf("%.1f MB", float64(w.helpRSS)/mb),
-		fmt.Sprintf("%d MB", maxHelpRSS/mb))
-	row("time until `inspan up` is up", short(w.upWall), "")
-	row("resident memory of `inspan up`, idle", fmt.Sprintf("%.1f MB", float64(w.idleRSS)/mb),
-		fmt.Sprintf("%d MB", maxIdleRSS/mb))
+	if w.source > 0 {
+		row("Go source compiled, relative to nats-server", fmt.Sprintf("%.2f x (%.1f MB, %d packages against %.1f MB, %d)",
+			ratio(w.source, w.natsSource), float64(w.source)/mb, w.packages,
+			float64(w.natsSource)/mb, w.natsPackages), fmt.Sprintf("%.1f x", maxSource))
+	}
+	if w.size > 0 {
+		row("size of `inspan`, stripped", fmt.Sprintf("%.1f MB", float64(w.size)/mb), fmt.Sprintf("%d MB", maxSize/mb))
+	}
+	if w.help > 0 {
+		row("CPU of `inspan --help`, relative to a program that does nothing", fmt.Sprintf("%.1f x (%s against %s)",
+			ratio(w.help, w.nothing), short(w.help), short(w.nothing)), fmt.Sprintf("%d x", maxHelp))
+		row("time of `inspan --help`", short(w.helpWall), "")
+		row("resident memory of `inspan --help`", fmt.Sprintf("%.1f MB", float64(w.helpRSS)/mb),
+			fmt.Sprintf("%d MB", maxHelpRSS/mb))
+	}
+	if w.upWall > 0 {
+		row("time until `inspan up` is up", short(w.upWall), "")
+	}
+	if w.idleRSS > 0 {
+		row("resident memory of `inspan up`, idle", fmt.Sprintf("%.1f MB", float64(w.idleRSS)/mb),
+			fmt.Sprintf("%d MB", maxIdleRSS/mb))
+	}
 	if w.suite > 0 {
 		row("CPU of `make test`, compiled", fmt.Sprintf("%.0f s", w.suite.Seconds()),
 			fmt.Sprintf("%.0f s", maxSuite.Seconds()))

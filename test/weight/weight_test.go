@@ -1,6 +1,7 @@
 package main
 
 import (
+	"errors"
 	"os"
 	"path/filepath"
 	"strings"
@@ -70,5 +71,48 @@ func TestInsert(t *testing.T) {
 	}
 	if b, err := os.ReadFile(path); err != nil || string(b) != "# Page\n\ntext\n\n"+begin+"two\n"+end {
 		t.Errorf("got %q, %v", b, err)
+	}
+}
+
+func TestReport(t *testing.T) {
+	t.Parallel()
+	broken := errors.New("make test: TestX failed")
+	for name, c := range map[string]struct {
+		w       weight
+		failed  error
+		shown   []string
+		hidden  []string
+		said    []string
+		written bool
+	}{
+		"a limit":               {weight{size: maxSize + 1<<20, source: 9, natsSource: 3, helpRSS: 1, help: 1, nothing: 1}, nil, []string{"61.0 MB", "`inspan --help`"}, nil, []string{"the size of inspan is 61.0 MB"}, true},
+		"a test":                {weight{size: 7 << 20, suite: 9 * time.Second, suiteWall: time.Minute}, broken, []string{"7.0 MB", "`make test`, compiled | 9 s"}, nil, []string{"TestX failed"}, false},
+		"a test and a limit":    {weight{size: maxSize + 1<<20}, broken, []string{"61.0 MB"}, nil, []string{"TestX failed", "the size of inspan is 61.0 MB"}, false},
+		"a start, and the rest": {weight{size: 7 << 20}, broken, []string{"7.0 MB"}, []string{"--help", "inspan up", "make test"}, []string{"TestX failed"}, false},
+	} {
+		t.Run("what was measured is printed where there fails "+name, func(t *testing.T) {
+			t.Parallel()
+			var out strings.Builder
+			written := false
+			err := report(&out, c.w, c.failed, func() error { written = true; return nil })
+			for _, want := range c.shown {
+				if !strings.Contains(out.String(), want) {
+					t.Errorf("%q is not printed:\n%s", want, out.String())
+				}
+			}
+			for _, not := range c.hidden {
+				if strings.Contains(out.String(), not) {
+					t.Errorf("%q was not measured and is printed:\n%s", not, out.String())
+				}
+			}
+			for _, want := range c.said {
+				if err == nil || !strings.Contains(err.Error(), want) {
+					t.Errorf("got %v, want %q", err, want)
+				}
+			}
+			if written != c.written {
+				t.Errorf("written: %v, want %v", written, c.written)
+			}
+		})
 	}
 }
