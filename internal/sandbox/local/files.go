@@ -32,8 +32,8 @@ type Files struct {
 	// escapes is the error with which os.Root refuses a path that leaves it. The os package does not export it, so
 	// OpenFiles provokes it once.
 	escapes error
-	// readOnly and writable are paths below the directory, as they are on disk; see keepReadOnly.
-	readOnly, writable []string
+	// readOnly, writable and denied are paths below the directory, as they are on disk; see keepReadOnly.
+	readOnly, writable, denied []string
 }
 
 // OpenFiles opens the workspace, an existing directory given by absolute path. Close it when done.
@@ -176,6 +176,9 @@ func (f *Files) open(name string) (*os.File, fs.FileInfo, error) {
 	info, err := file.Stat()
 	if err == nil && !info.Mode().IsRegular() && !info.IsDir() {
 		err = fmt.Errorf("open %q (%s): %w", name, info.Mode().Type(), sandbox.ErrNotRegular)
+	}
+	if err == nil {
+		err = f.readable("open", name, file, info)
 	}
 	if err != nil {
 		return nil, nil, errors.Join(err, file.Close())

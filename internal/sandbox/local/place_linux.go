@@ -14,8 +14,13 @@ func placeOf(dir *os.Root) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	at, err := os.Readlink("/proc/self/fd/" + strconv.Itoa(int(d.Fd())))
+	at, err := placeOfFile(d)
 	return at, errors.Join(err, d.Close())
+}
+
+// placeOfFile is where an open file or directory is now.
+func placeOfFile(f *os.File) (string, error) {
+	return os.Readlink("/proc/self/fd/" + strconv.Itoa(int(f.Fd())))
 }
 
 // move renames from one open directory into another one.

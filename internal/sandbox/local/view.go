@@ -30,7 +30,7 @@ func (v view) Sub(dir string) (fs.FS, error) {
 	if err != nil {
 		return nil, pathError("sub", dir, v.files.refused("sub", dir, err))
 	}
-	return folder{view{&Files{root: root, escapes: v.files.escapes}}}, nil
+	return folder{view{&Files{root: root, escapes: v.files.escapes, denied: v.files.denied}}}, nil
 }
 
 // folder is a view of its own.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"runtime"
 	"slices"
@@ -349,7 +350,37 @@ func denied(t *testing.T, b sandbox.Backend, cfg sandbox.Config) {
 	if err != nil || strings.Contains(out, secretText) || strings.Contains(out, "nobody") && !away(b) {
 		t.Errorf("got %q, %v", out, err)
 	}
+	deniedToFileTools(t, b, cfg)
 	if data, err := os.ReadFile(cfg.Workspace + "/config/token"); err != nil || string(data) != secretText {
 		t.Errorf("the denied file was changed: %q, %v", data, err)
+	}
+}
+
+// deniedToFileTools reads and changes what is denied with the file operations, which work outside of what commands see.
+func deniedToFileTools(t *testing.T, b sandbox.Backend, cfg sandbox.Config) {
+	cfg.ID = "denied-files"
+	sb, err := b.Open(t.Context(), cfg)
+	must(t, err)
+	defer func() { must(t, sb.Destroy(context.Background())) }()
+	must(t, os.Symlink("config/token", cfg.Workspace+"/name"))
+	must(t, os.Link(cfg.Workspace+"/config/token", cfg.Workspace+"/hard"))
+	for _, name := range []string{"keys/deep/k", "way/deep/k", "config/token", "config/../config/token", "name", "hard"} {
+		if data, err := sb.ReadFile(name); err == nil {
+			t.Errorf("ReadFile %s: got %q", name, data)
+		}
+		if data, err := fs.ReadFile(sb.FS(), name); err == nil {
+			t.Errorf("FS %s: got %q", name, data)
+		}
+	}
+	if list, err := fs.ReadDir(sb.FS(), "keys"); err == nil {
+		t.Errorf("ReadDir: got %v", list)
+	}
+	if sub, err := fs.Sub(sb.FS(), "config"); err == nil {
+		if data, err := fs.ReadFile(sub, "token"); err == nil {
+			t.Errorf("Sub: got %q", data)
+		}
+	}
+	if err := sb.WriteFile("config/token", nil); err == nil {
+		t.Error("a denied file was written")
 	}
 }
