@@ -21,7 +21,12 @@ type Result struct {
 	pack  string
 	env   []string
 	ref   Ref
+	// keeps reports which files Undo must not remove; nil for none.
+	keeps func(path string) bool
 }
+
+// Keep has Undo remove no file for which keeps returns true.
+func (r *Result) Keep(keeps func(path string) bool) { r.keeps = keeps }
 
 // Result reads a bundle into a place of its own; Close removes it. l may be nil. ErrDamaged where the bundle is not
 // that of the ref, ErrNotFound where it builds on commits that the person's repository has not.

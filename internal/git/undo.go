@@ -114,6 +114,9 @@ func (r *Result) changes(ctx context.Context, base string) ([]change, error) {
 		if !safe(c.path) {
 			return nil, fmt.Errorf("changes of the run: path %q: %w", short(c.path), ErrHostile)
 		}
+		if c.was.mode == "" && r.keeps != nil && r.keeps(c.path) {
+			continue
+		}
 		list = append(list, c)
 	}
 	return list, nil
