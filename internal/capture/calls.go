@@ -106,10 +106,11 @@ func (k *Calls) Prepare(ctx context.Context, s run.State, c run.Call, at workdir
 	}
 	return sync.OnceValue(func() error {
 		j, err := k.job(s, c, at)
-		if err == nil {
+		_, place := events.PlaceOf(at.Workspace) // nothing is brought into a directory of a person, or taken out of it
+		if err == nil && !place {
 			_, err = k.keeper.Earlier(ctx, s, Earlier{Dir: j.Dir, Rules: j.Rules, Runs: k.runs, Note: note})
 		}
-		if err == nil {
+		if err == nil && !place {
 			_, err = k.keeper.Restore(ctx, s, j.Dir, j.Rules)
 		}
 		// What was saved by name, or made by earlier runs, is not to be brought back here where it is taken away later.
@@ -119,7 +120,7 @@ func (k *Calls) Prepare(ctx context.Context, s run.State, c run.Call, at workdir
 		if err != nil {
 			return tool.Fail(tool.Transient, "", fmt.Errorf("prepare the workspace: %w", err))
 		}
-		if j.Rules != nil && j.Rules.Clean && s.Created.SessionFence == 0 {
+		if j.Rules != nil && j.Rules.Clean && s.Created.SessionFence == 0 && !place {
 			k.mu.Lock()
 			defer k.mu.Unlock()
 			k.clean[s.HarnessID] = j.Dir

@@ -12,6 +12,7 @@ import (
 	"io/fs"
 	"os"
 	"path"
+	"slices"
 	"path/filepath"
 	"strings"
 	"syscall"
@@ -65,7 +66,11 @@ func copyTree(ctx context.Context, root, from string) (t tree, err error) {
 		return t, err
 	}
 	defer func() { err = errors.Join(err, dst.Close()) }()
-	c := &copier{ctx: ctx, src: src, dst: dst, sum: sha256.New()}
+	place, _, err := workdir.PlaceOf(root, from)
+	if err != nil {
+		return t, err
+	}
+	c := &copier{ctx: ctx, src: src, dst: dst, sum: sha256.New(), denied: place.Denied}
 	if err := fs.WalkDir(src.FS(), ".", c.entry); err != nil {
 		return t, err
 	}
@@ -88,6 +93,8 @@ type copier struct {
 	files    int
 	bytes    int64
 	left     []string
+	// denied are paths that the agents could not see either.
+	denied []string
 }
 
 func (c *copier) entry(name string, e fs.DirEntry, err error) error {
@@ -100,7 +107,7 @@ func (c *copier) entry(name string, e fs.DirEntry, err error) error {
 	if name == "." {
 		return nil
 	}
-	if e.Name() == ".git" || gitwork.IsOwn(name) {
+	if e.Name() == ".git" || gitwork.IsOwn(name) || slices.Contains(c.denied, name) {
 		if e.IsDir() {
 			return fs.SkipDir
 		}

@@ -7,6 +7,7 @@ import (
 	"io/fs"
 
 	"github.com/inspan/inspan/internal/workspace/workdir"
+	"github.com/inspan/inspan/pkg/events"
 )
 
 // ErrTaken means that another machine took a workspace over before the attempt came into it.
@@ -46,6 +47,10 @@ func (w Workspaces) Acquire(ctx context.Context, workspace, run, step string,
 			a.Broken, err = err, nil
 		}
 		return a, err
+	}
+	if _, place := events.PlaceOf(workspace); place {
+		a.Broken = fmt.Errorf("%w: INSPAN_WORKSPACE_MODE must be local for runs in a directory of a person", workdir.ErrNoPlace)
+		return a, nil
 	}
 	v, err := w.Trees.Enter(ctx, workspace, run)
 	if errors.Is(err, ErrDamaged) {

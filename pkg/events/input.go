@@ -61,6 +61,9 @@ type Task struct {
 	Ref    string `json:"ref,omitempty"`
 	Branch string `json:"branch,omitempty"`
 	Depth  int    `json:"depth,omitempty"`
+	// Place has the run work in a directory of a person itself, not in one of its own: the id under which inspan run
+	// --in-place registered it with the station, on the machine of its toolrunner. It goes with neither Repo nor Git.
+	Place string `json:"place,omitempty"`
 	// Git are settings of this run that differ from those of its agent. A run with Repo or Git works in git.
 	Git *TaskGit `json:"git,omitempty"`
 	// Accept decides that the last steps of the run are done; without it the agents decide. A text is a command to run.

@@ -26,7 +26,7 @@ func checkFork(t events.Task) error {
 	case t.Agent != "" || t.Task != "" || t.Plan != nil || t.Autonomy != nil || t.MaxToolCalls != nil ||
 		t.MaxSteps != nil || t.Timeout != "" || t.CheckpointIntervalMS != nil ||
 		t.MaxTokens != nil || t.MaxUSD != nil || t.MaxSubAgentDepth != nil || t.Handoff != "" || len(t.Mail) > 0 ||
-		t.Repo != "" || t.Ref != "" || t.Branch != "" || t.Depth != 0 || t.Git != nil || t.EternalEngine != nil ||
+		t.Repo != "" || t.Ref != "" || t.Branch != "" || t.Depth != 0 || t.Place != "" || t.Git != nil || t.EternalEngine != nil ||
 		t.LongRunning != nil || t.Estimate != "" || t.Model != "" || len(t.Variables) > 0 || t.Session != "" ||
 		t.SessionMode != "" || len(t.History) > 0:
 		return errors.New("a fork takes agent, task, plan, options, variables, handoff, mail, repository and history from the run it comes from, and works in no session")

@@ -17,8 +17,8 @@ import (
 // tree of its own, too (C22). e is the session as the run finds it, zero for none.
 func (r *Role) inGit(t events.Task, c *events.RunCreatedData, runID string, e events.Session) error {
 	agent := c.Agents[c.Agent]
-	if t.Repo == "" && t.Git == nil && (agent.Git == nil || agent.GitDefaults) {
-		return nil
+	if t.Place != "" || t.Repo == "" && t.Git == nil && (agent.Git == nil || agent.GitDefaults) {
+		return nil // the repository of a person is the person's: nothing is committed there
 	}
 	ask := delivery.Ask{Run: runID, Agent: c.Agent, Session: t.Session, Workflow: t.WorkflowRun, Repo: t.Repo != "",
 		Branch: t.Branch, Depth: t.Depth,

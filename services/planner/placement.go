@@ -13,6 +13,10 @@ import (
 func checkPlacement(t events.Task) error {
 	var err error
 	switch {
+	case t.Place != "" && !events.ValidPlace(t.Place):
+		err = fmt.Errorf("place %.40q: want the id of a directory that inspan run --in-place registered", t.Place)
+	case t.Place != "" && (t.Repo != "" || t.Git != nil || t.SessionMode == events.Parallel):
+		err = errors.New("a run works in a directory of a person (place), or in a repository of its own (repo, git); and alone, not with session_mode parallel")
 	case t.Repo == "" && (t.Ref != "" || t.Branch != "" || t.Depth != 0):
 		err = errors.New("a ref, a branch or a depth without a repo")
 	case len(t.Repo) > events.MaxAddress || len(t.Ref) > events.MaxAddress || len(t.Branch) > events.MaxAddress:

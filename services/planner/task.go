@@ -304,6 +304,8 @@ func (r *Role) prices(agents map[string]events.Agent, o events.Options) (map[str
 // workspace is the run's directory below the workspace root (WS-1, WS-2).
 func (r *Role) workspace(t events.Task, runID string) string {
 	switch {
+	case t.Place != "":
+		return events.PlaceWorkspace(t.Place)
 	case t.Session != "":
 		return "session/" + t.Session
 	case r.cfg.Isolation == "shared":

@@ -46,7 +46,7 @@ func New(cfg Config) *Calls { return &Calls{cfg: cfg} }
 // For is the git work of one attempt, in its workspace and under its fence; nil where this toolrunner does none. begin
 // is called before the workspace is touched, progress takes what the work says as it comes.
 func (c *Calls) For(s run.State, a call.Attempt, at workdir.Dir, begin func(), progress func(line string)) tool.Git {
-	if c.cfg.Desk == nil || s.Created == nil {
+	if c.cfg.Desk == nil || s.Created == nil || inPlace(at) {
 		return nil
 	}
 	root := c.cfg.Sandboxes.Root()
@@ -77,6 +77,13 @@ func (c *Calls) For(s run.State, a call.Attempt, at workdir.Dir, begin func(), p
 	return fetched{c.cfg.Desk.At(j), c.cfg.Again, s.HarnessID, j.Dir}
 }
 
+// inPlace reports whether a workspace is a directory of a person, whose repository is the person's alone: git tools do
+// nothing there, and commands of git can read it.
+func inPlace(at workdir.Dir) bool {
+	_, ok := events.PlaceOf(at.Workspace)
+	return ok
+}
+
 // job is where the git work of a run is done, and the repository of its task.
 func (c *Calls) job(s run.State, at workdir.Dir) gitwork.Job {
 	return gitwork.Job{Dir: filepath.Join(c.cfg.Sandboxes.Root(), filepath.FromSlash(at.Path)), Repo: s.Created.Repo}
@@ -85,7 +92,7 @@ func (c *Calls) job(s run.State, at workdir.Dir) gitwork.Job {
 // Preview shows what git work of a run would change in its workspace; nil where this toolrunner does none.
 func (c *Calls) Preview(s run.State, at workdir.Dir) func(ctx context.Context, name string,
 	input json.RawMessage) (gitwork.Shown, error) {
-	if c.cfg.Desk == nil || s.Created == nil {
+	if c.cfg.Desk == nil || s.Created == nil || inPlace(at) {
 		return nil
 	}
 	return func(ctx context.Context, name string, input json.RawMessage) (gitwork.Shown, error) {

@@ -288,7 +288,11 @@ func (o *Opener) config(r Request, mode sandbox.Mode, p plan) (sandbox.Config, e
 	cfg := sandbox.Config{ID: r.Run, Workspace: p.at.Path, Lasting: r.Shared, Image: r.Want.Image, Env: o.cfg.Env,
 		ReadOnly: o.cfg.ReadOnly, Writable: o.cfg.Writable}
 	if o.cfg.Cache != "" {
-		cache, err := workdir.Make(o.cfg.Cache, r.Dir.Workspace)
+		name, err := o.cacheOf(r.Dir)
+		if err != nil {
+			return sandbox.Config{}, err
+		}
+		cache, err := workdir.Make(o.cfg.Cache, name)
 		if err != nil {
 			return sandbox.Config{}, err
 		}
@@ -305,6 +309,9 @@ func (o *Opener) config(r Request, mode sandbox.Mode, p plan) (sandbox.Config, e
 	cfg.Limits = sandbox.Limits{CPU: r.Want.CPU, Memory: r.Want.MemoryBytes, Disk: r.Want.DiskBytes, PIDs: r.Want.PIDs,
 		Wall: time.Duration(r.Want.TimeoutMS) * time.Millisecond}
 	if err := paths(&cfg, r.Want); err != nil {
+		return sandbox.Config{}, err
+	}
+	if err := o.closePlace(&cfg, mode, p.backend, r.Dir.Path); err != nil {
 		return sandbox.Config{}, err
 	}
 	if err := o.closeStation(&cfg, p.backend, r.Egress); err != nil {

@@ -116,7 +116,7 @@ func (f *RunFiles) folder(runID string) string {
 // agents with theirs. It returns when they are there, whichever call writes them. A run on the direct path does
 // without.
 func (f *RunFiles) Provide(ctx context.Context, s run.State, p workdir.Dir) {
-	if s.Created == nil || s.Created.Direct || p.Path == "" {
+	if s.Created == nil || s.Created.Direct || p.Path == "" || ofPerson(p) {
 		return
 	}
 	one, first := f.begin(s.HarnessID, p.Path)
@@ -129,6 +129,12 @@ func (f *RunFiles) Provide(ctx context.Context, s run.State, p workdir.Dir) {
 	}
 	defer close(one.done)
 	one.folder = f.provide(s, p)
+}
+
+// ofPerson reports whether a workspace is a directory of a person: no files of ours are written there.
+func ofPerson(at workdir.Dir) bool {
+	_, ok := events.PlaceOf(at.Workspace)
+	return ok
 }
 
 func (f *RunFiles) provide(s run.State, p workdir.Dir) (folder string) {
@@ -239,7 +245,7 @@ func (f *RunFiles) Log(s run.State, callID string, at workdir.Dir) {
 // Artifacts writes the readable view of a run's artifacts. It is for people: where it cannot be written the run goes on
 // without.
 func (f *RunFiles) Artifacts(s run.State, at workdir.Dir) {
-	if at.Path == "" {
+	if at.Path == "" || ofPerson(at) {
 		return
 	}
 	root, err := workdir.Open(f.root, at.Path)

@@ -25,14 +25,7 @@ func Read(root, rel, name string, limit int64) (data []byte, err error) {
 	if !filepath.IsLocal(name) {
 		return nil, fmt.Errorf("%q is not a path in the workspace", name)
 	}
-	top, err := os.OpenRoot(root)
-	if err != nil {
-		return nil, fmt.Errorf("%w: %w", ErrMissing, err)
-	}
-	at, err := walk(top, filepath.FromSlash(rel))
-	if errors.Is(err, fs.ErrNotExist) {
-		return nil, ErrMissing
-	}
+	at, err := there(root, rel)
 	if err != nil {
 		return nil, err
 	}
@@ -42,6 +35,24 @@ func Read(root, rel, name string, limit int64) (data []byte, err error) {
 	}
 	defer func() { err = errors.Join(err, dir.Close()) }()
 	return read(dir, filepath.Base(filepath.Clean(name)), limit)
+}
+
+// there opens a workspace that must be there.
+func there(root, rel string) (*os.Root, error) {
+	if p, ok, err := PlaceOf(root, rel); err != nil {
+		return nil, err
+	} else if ok {
+		return p.open()
+	}
+	top, err := os.OpenRoot(root)
+	if err != nil {
+		return nil, fmt.Errorf("%w: %w", ErrMissing, err)
+	}
+	at, err := walk(top, filepath.FromSlash(rel))
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, ErrMissing
+	}
+	return at, err
 }
 
 // walk goes from one directory down to another one, through no link, and closes all it leaves.

@@ -31,7 +31,11 @@ type Pinned struct {
 
 // Pin makes a directory below a root and looks at it.
 func Pin(root, rel string) (Pinned, error) {
-	p := Pinned{root: root, rel: rel, Path: filepath.Join(root, filepath.FromSlash(rel))}
+	p := Pinned{root: root, rel: rel}
+	var err error
+	if p.Path, err = Path(root, rel); err != nil {
+		return p, err
+	}
 	r, err := Open(root, rel)
 	if err != nil {
 		return p, err
@@ -51,8 +55,13 @@ func (p Pinned) Still() error {
 }
 
 // Open makes a directory below a root and opens it, one part of the way after the other, and through no link. The root
-// itself may be one: an operator chose it.
+// itself may be one: an operator chose it. A Place is opened where it is, and not made.
 func Open(root, rel string) (*os.Root, error) {
+	if p, ok, err := PlaceOf(root, rel); err != nil {
+		return nil, err
+	} else if ok {
+		return p.open()
+	}
 	if err := os.MkdirAll(root, 0o755); err != nil {
 		return nil, fmt.Errorf("make %s: %w", root, err)
 	}
