@@ -20,8 +20,8 @@ import (
 
 // CopyFlags say whether a run works on a copy of a directory of this machine.
 type CopyFlags struct {
-	empty bool
-	with  []string
+	empty, inPlace bool
+	with           []string
 }
 
 // Add defines the flags.
@@ -29,8 +29,10 @@ func (f *CopyFlags) Add(a *app.App, cmd *cobra.Command) {
 	fl := cmd.Flags()
 	fl.BoolVar(&f.empty, "empty", os.Getenv("INSPAN_EMPTY") == "true",
 		"begin in an empty workspace, not on a copy of this directory (INSPAN_EMPTY)")
+	fl.BoolVar(&f.inPlace, "in-place", false,
+		"work in this directory itself, not on a copy; .git and .inspan are closed to it; inspan undo takes the run back")
 	fl.StringArrayVar(&f.with, "with", nil,
-		"file that the copy has although it is ignored or its name says that it holds a secret; may be repeated")
+		"file that the run may see although it is ignored or its name says that it holds a secret; may be repeated")
 }
 
 // find finds the repository, or the directory without one, that a run is to work on a copy of: the one that --repo

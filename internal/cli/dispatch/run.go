@@ -199,6 +199,9 @@ func runTask(ctx context.Context, a *app.App, f RunFlags, task events.Task) erro
 			return err
 		}
 	}
+	if err := f.SoundInPlace(a, copied); err != nil {
+		return err
+	}
 	if copied != nil {
 		defer copied.Close()
 		if task.ID == "" {
@@ -215,11 +218,16 @@ func runTask(ctx context.Context, a *app.App, f RunFlags, task events.Task) erro
 		h.temp = h.temp || h.own != nil && f.keep != "" && f.OwnStation.Store == "" && !a.Local // nothing happened in its store
 		return errors.Join(err, LeaveHost(a, h, last))
 	}
-	if copied != nil || task.Repo == "" && task.Session != "" {
+	var visit *workcopy.Visit
+	switch {
+	case f.inPlace:
+		visit, err = h.Enter(ctx, a, copied, &task)
+	case copied != nil || task.Repo == "" && task.Session != "":
 		err = h.Place(ctx, a, copied, f, &task)
 	}
 	if err == nil {
 		last, err = dispatch(ctx, a, h, f, task)
+		err = errors.Join(err, Leave(ctx, a, visit, last.Status.Ended()))
 	}
 	return errors.Join(err, LeaveHost(a, h, last))
 }

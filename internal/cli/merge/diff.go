@@ -32,7 +32,7 @@ Nothing is fetched into the repository of this directory, and nothing is changed
 With --step it prints what the calls of edit, write and apply_patch of one step changed, from the events of the run, whether it has ended or
 not. What commands changed is in no event: the calls that may have changed more are named.`,
 		Example: "  inspan diff run-k3v9x2m1qa\n  inspan diff run-k3v9x2m1qa --step build\n  inspan diff run-k3v9x2m1qa --stat\n  inspan diff run-k3v9x2m1qa --json | jq -r '.paths[]'",
-		RunE:    stored(a, c.run),
+		RunE:    inPlace(a, c.ofPlaces, stored(a, c.run)),
 	}
 	cmd.Flags().StringVar(&c.step, "step", "", "only what the calls of this step changed: its name, or its number in the plan")
 	cmd.Flags().BoolVar(&c.stat, "stat", false, "only the names of the files, and how much of each changed")
@@ -59,20 +59,25 @@ func (a *diffCommand) run(ctx context.Context, c *client.Client, args []string) 
 		return err
 	}
 	defer func() { err = errors.Join(err, r.Close()) }()
+	return a.show(ctx, r, report{Run: args[0], Branch: b.Branch, Commit: b.Commit, Base: m.base})
+}
+
+// show prints what was changed since the base of a report.
+func (a *diffCommand) show(ctx context.Context, r *git.Result, out report) error {
 	var text bytes.Buffer
-	if err := r.Diff(ctx, m.base, a.stat, &text); err != nil {
+	if err := r.Diff(ctx, out.Base, a.stat, &text); err != nil {
 		return err
 	}
 	if a.JSON {
-		paths, err := r.Paths(ctx, m.base)
+		paths, err := r.Paths(ctx, out.Base)
 		if err != nil {
 			return err
 		}
-		return a.PrintJSON(report{Run: args[0], Branch: b.Branch, Commit: b.Commit, Base: m.base, Paths: app.OrEmpty(paths),
-			Diff: text.String()})
+		out.Paths, out.Diff = app.OrEmpty(paths), text.String()
+		return a.PrintJSON(out)
 	}
 	if !a.Term.TTY {
-		_, err = a.Out.Write(text.Bytes())
+		_, err := a.Out.Write(text.Bytes())
 		return err
 	}
 	a.print(text.String())

@@ -22,10 +22,12 @@ func Undo(a *app.App) *cobra.Command {
 		Long: `Takes back what inspan merge brought: each change of the run is taken out of the files, and nothing is committed. What you changed at
 other places stays. Where you changed the same places since, nothing is changed and the files are named; --force makes those what they
 were before the run, and what you changed in them is lost.
+A run that worked in the directory itself (--in-place) is taken back in the same way, and a session with all of its runs that were not
+taken back yet. Files that git ignored when it began, and those whose names say that they hold secrets, stay as they are.
 Files that are as before the run already are left alone: an undo that was broken off is finished by another one.
 Commits stay; after a merge with a commit, "git revert" is the other way.`,
 		Example: "  inspan undo last\n  inspan undo run-k3v9x2m1qa --force\n  inspan undo run-k3v9x2m1qa --json | jq -r '.undone.back[]'",
-		RunE:    stored(a, c.run),
+		RunE:    inPlace(a, c.takeBack, stored(a, c.run)),
 	}
 	cmd.Flags().BoolVar(&c.force, "force", false, "also change back files that you changed at the same places: those changes are lost")
 	return cmd

@@ -22,6 +22,7 @@ import (
 	"github.com/inspan/inspan/internal/cli/notices"
 	"github.com/inspan/inspan/internal/cli/runtree"
 	"github.com/inspan/inspan/internal/cli/terminal"
+	"github.com/inspan/inspan/internal/cli/workcopy"
 	"github.com/inspan/inspan/internal/core/view"
 	"github.com/inspan/inspan/internal/didyoumean"
 	"github.com/inspan/inspan/pkg/client"
@@ -95,7 +96,7 @@ type repl struct {
 	// last is the state of the last run at its end.
 	last run.State
 	// place has a task work where its session does; placed is the last one that it was asked for.
-	place  func(ctx context.Context, task *events.Task) error
+	place  func(ctx context.Context, task *events.Task) (*workcopy.Visit, error)
 	placed events.Task
 	// others makes the commands of the program that a conversation has too.
 	others func(*app.App) []*cobra.Command
@@ -146,6 +147,9 @@ func converse(ctx context.Context, a *app.App, f dispatch.RunFlags, agent string
 		return err
 	}
 	defer copied.Close()
+	if err := f.SoundInPlace(a, copied); err != nil {
+		return err
+	}
 	h, err := dispatch.ReachHost(ctx, a, f)
 	if err != nil {
 		return err
@@ -155,7 +159,12 @@ func converse(ctx context.Context, a *app.App, f dispatch.RunFlags, agent string
 	if copied != nil {
 		r.root, r.files.list = copied.Root(), copied.Files
 	}
-	r.place = func(ctx context.Context, task *events.Task) error { return h.Place(ctx, a, copied, f, task) }
+	r.place = func(ctx context.Context, task *events.Task) (*workcopy.Visit, error) {
+		if f.InPlace() {
+			return h.Enter(ctx, a, copied, task)
+		}
+		return nil, h.Place(ctx, a, copied, f, task)
+	}
 	defer func() { err = errors.Join(err, dispatch.LeaveHost(a, h, r.last)) }()
 	if r.agent, err = r.findAgent(ctx, agent); err != nil {
 		return err
@@ -286,8 +295,9 @@ func (r *repl) turn(ctx context.Context, text string) error {
 		<-r.breaks // pressed before there was anything to stop
 	}
 	task.ID = client.NewID()
-	if r.placed.Session != task.Session { // the first input, or one in another session
-		if err := r.place(ctx, &task); err != nil {
+	var visit *workcopy.Visit
+	if r.flags.InPlace() || r.placed.Session != task.Session { // the first input, or one in another session
+		if visit, err = r.place(ctx, &task); err != nil {
 			return err
 		}
 		r.placed = events.Task{Session: task.Session, Repo: task.Repo, Git: task.Git}
@@ -298,6 +308,7 @@ func (r *repl) turn(ctx context.Context, text string) error {
 		canvas: terminal.Canvas{Screen: r.app.Term}}
 	r.person.Acted(time.Now())
 	err = t.follow(ctx, task)
+	err = errors.Join(err, dispatch.Leave(ctx, r.app, visit, t.state.Status.Ended()))
 	if t.state.Sequence > 0 {
 		r.last = t.state
 		r.spent += t.state.Cost
