@@ -100,7 +100,9 @@ func TestLaws(t *testing.T) {
 		t.Parallel()
 		raw := json.RawMessage(`{}`)
 		long := json.RawMessage(`"` + strings.Repeat("x", events.MaxHarnessRecord) + `"`)
-		step := func(s events.HarnessStep) events.HarnessControl { return events.HarnessControl{Action: "step", Step: &s} }
+		step := func(s events.HarnessStep) events.HarnessControl {
+			return events.HarnessControl{Action: "step", Step: &s}
+		}
 		for what, c := range map[string]events.HarnessControl{
 			"action":  {Action: "sing"},
 			"epoch":   {Action: "end", Epoch: -1},
