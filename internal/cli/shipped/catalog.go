@@ -24,9 +24,10 @@ func Catalog(a *app.App) *cobra.Command {
 	return &cobra.Command{
 		Use:   "catalog [NAME]",
 		Short: "List the agents that come with this program, with the tools that each may use",
-		Long: `Lists the agents that come with this program: what each does and which tools it may use. Behind a colon stands what
-of a tool is permitted: a path or a pattern, "some" or "most" where there are several, "asks" where a person is asked
-but for some uses. With NAME it shows one in full: its rules by tool, its limits, what decides that it is done, and its trial.
+		Long: `Lists the agents that come with this program: what each does and which tools it may use. Behind a colon stands
+what of a tool is permitted: a path or a pattern, "some" or "most" where there are several, "asks" where a person is
+asked but for some uses. With NAME it shows one in full: its rules by tool, its limits, what decides that it is done,
+and its trial.
 
 "inspan agent init --from NAME" copies one into a project, "inspan agent try NAME" shows it at work.`,
 		Example: `  inspan agent catalog

@@ -33,10 +33,10 @@ func Try(a *app.App) *cobra.Command {
 	c := &tryCommand{App: a}
 	cmd := &cobra.Command{
 		Use: "try NAME", Short: "See an agent of the catalogue at work on a small repository with a defect",
-		Long: `Makes a small git repository with a defect, shows that the check of its task fails there, starts a station in this
-process, and lets the agent do the task. The model is a script unless another is named with --model or MODEL and its key
-is set; the tools, the sandbox and the check are real. The check is carried out in a sandbox of its own on the files that
-the agent left, and the command fails where it does not pass.
+		Long: `Makes a small git repository with a defect, shows that the check of its task fails there, starts a station in
+this process, and lets the agent do the task. The model is a script unless another is named with --model or MODEL and
+its key is set; the tools, the sandbox and the check are real. The check is carried out in a sandbox of its own on the
+files that the agent left, and the command fails where it does not pass.
 
 It needs git and sh, and go for the upgrader. Nothing is written outside of a temporary folder, which is removed unless
 --keep is given.`,
@@ -131,8 +131,8 @@ func (c *tryCommand) follow(ctx context.Context, dir string, agent shipped.Agent
 	if err != nil {
 		return s, err
 	}
-	st, err := station.Up(ctx, station.Config{StoreDir: filepath.Join(dir, "store"), Sandbox: c.sandbox, Base: base, Log: log,
-		AgentsDir: filepath.Join(dir, agentsDir), ScriptsDir: filepath.Join(dir, scriptsDir)})
+	st, err := station.Up(ctx, station.Config{StoreDir: filepath.Join(dir, "store"), Sandbox: c.sandbox, Base: base,
+		Log: log, AgentsDir: filepath.Join(dir, agentsDir), ScriptsDir: filepath.Join(dir, scriptsDir)})
 	if err != nil {
 		return s, err
 	}

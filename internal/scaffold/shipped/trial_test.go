@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/inspan/inspan/internal/cli/workcopy"
+	"github.com/inspan/inspan/internal/core/view"
 	"github.com/inspan/inspan/internal/scaffold/shipped"
 	"github.com/inspan/inspan/pkg/events"
 	"github.com/inspan/inspan/pkg/run"
@@ -141,26 +142,18 @@ func TestTrials(t *testing.T) {
 	t.Parallel()
 	d := newDesk(t)
 	for _, a := range all(t) {
+		t.Run("ID-15 the check of "+a.Name+" fails without the work", func(t *testing.T) {
+			check, why, err := trial(t, a).Seeded(t.Context(), d.repos[a.Name])
+			if err != nil {
+				t.Fatal(err)
+			}
+			if why == "" {
+				t.Errorf("%s fails and says nothing", check)
+			}
+		})
 		t.Run("ID-15 "+a.Name+" does the work of its trial, and its check verifies it", func(t *testing.T) {
 			t.Parallel()
-			s, log := d.run(t, a, a.Name, 1)
-			if s.Status != events.Completed || s.Result == nil || len(s.Result.Verified) == 0 {
-				t.Fatalf("%s, %+v\n%s", s.Status, s.Result, log)
-			}
-			want := trial(t, a).Accept.Checks[0].Name
-			if !slices.ContainsFunc(s.Result.Verified, func(v events.Verified) bool { return v.Name == want }) {
-				t.Errorf("verified by %+v, want %q", s.Result.Verified, want)
-			}
-			used := map[string]bool{}
-			for _, c := range s.ToolCallHistory.Slice() {
-				used[c.CallName] = true
-				if c.Code != "" {
-					t.Errorf("call %s was refused or failed: %s %s", c.CallName, c.Code, c.Result)
-				}
-			}
-			if len(used) < 2 {
-				t.Errorf("it used only %v", used)
-			}
+			d.works(t, a)
 		})
 		t.Run("ID-15 PLUS-10 wrong work of "+a.Name+" is not verified", func(t *testing.T) {
 			t.Parallel()
@@ -172,23 +165,35 @@ func TestTrials(t *testing.T) {
 				t.Errorf("it failed otherwise than by %q: %s", want, s.Result.Error)
 			}
 		})
+		if !confined(a) {
+			continue
+		}
+		t.Run("ID-11 SEC "+a.Name+" cannot write what its rules do not name", func(t *testing.T) {
+			t.Parallel()
+			d.sneaks(t, a)
+		})
 	}
 }
 
-// TestSeeded shows that the check of a trial finds the defect as long as nobody has worked.
-func TestSeeded(t *testing.T) {
-	t.Parallel()
-	for _, a := range all(t) {
-		t.Run("ID-15 the check of "+a.Name+" fails without the work", func(t *testing.T) {
-			t.Parallel()
-			check, why, err := trial(t, a).Seeded(t.Context(), repository(t, a))
-			if err != nil {
-				t.Fatal(err)
-			}
-			if why == "" {
-				t.Errorf("%s fails and says nothing", check)
-			}
-		})
+func (d *desk) works(t *testing.T, a shipped.Agent) {
+	t.Helper()
+	s, log := d.run(t, a, a.Name, 1)
+	if s.Status != events.Completed || s.Result == nil {
+		t.Fatalf("%s, %+v\n%s", s.Status, s.Result, log)
+	}
+	want := trial(t, a).Accept.Checks[0].Name
+	if !slices.ContainsFunc(s.Result.Verified, func(v events.Verified) bool { return v.Name == want }) {
+		t.Errorf("verified by %+v, want %q", s.Result.Verified, want)
+	}
+	used := map[string]bool{}
+	for _, c := range s.ToolCallHistory.Slice() {
+		used[c.CallName] = true
+		if c.Code != "" {
+			t.Errorf("call %s was refused or failed: %s %s", c.CallName, c.Code, c.Result)
+		}
+	}
+	if len(used) < 2 {
+		t.Errorf("it used only %v", used)
 	}
 }
 
@@ -201,30 +206,26 @@ const sneak = `turns:
   - text: Done.
 `
 
-// TestConfined shows that the rules of agents that only report hold against their model.
-func TestConfined(t *testing.T) {
-	t.Parallel()
-	d := newDesk(t)
-	for _, name := range []string{"reviewer", "security", "historian", "planner"} {
-		a, err := shipped.Find(name)
-		if err != nil {
-			t.Fatal(err)
+// confined reports whether an agent may write only what its rules name.
+func confined(a shipped.Agent) bool {
+	return slices.ContainsFunc(view.Permits(a.Agent), func(p view.Permit) bool {
+		return p.Tool == "write" && slices.Contains(p.Deny, "*")
+	})
+}
+
+func (d *desk) sneaks(t *testing.T, a shipped.Agent) {
+	t.Helper()
+	s, log := d.run(t, a, a.Name+"-sneak", 1)
+	calls := 0
+	for _, c := range s.ToolCallHistory.Slice() {
+		if c.CallName != "write" {
+			continue
 		}
-		t.Run("ID-11 SEC "+name+" cannot write outside of its report", func(t *testing.T) {
-			t.Parallel()
-			s, log := d.run(t, a, name+"-sneak", 1)
-			calls := 0
-			for _, c := range s.ToolCallHistory.Slice() {
-				if c.CallName != "write" {
-					continue
-				}
-				if calls++; c.Success {
-					t.Errorf("it wrote %s", c.Arguments)
-				}
-			}
-			if calls != 2 || s.Status != events.Failed {
-				t.Errorf("%d calls, %s\n%s", calls, s.Status, log)
-			}
-		})
+		if calls++; c.Success {
+			t.Errorf("it wrote %s", c.Arguments)
+		}
+	}
+	if calls != 2 || s.Status != events.Failed {
+		t.Errorf("%d calls, %s\n%s", calls, s.Status, log)
 	}
 }
