@@ -89,6 +89,34 @@ func TestCatalog(t *testing.T) {
 	})
 }
 
+func TestShippedRules(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	for call, want := range map[string]string{
+		"tester write slug_test.sh": "allow", "tester write a/tests/x.py": "allow", "tester write latest.py": "deny", "tester write inspector.py": "deny",
+		"refactorer write slug_test.sh": "deny", "refactorer write test_x.py": "deny", "refactorer write src/latest.py": "allow",
+		"releaser edit CHANGELOG.md": "allow", "releaser edit web/package.json": "allow", "releaser edit src/conversion.py": "deny",
+		"data write in/orders.csv": "deny", "data write answer.md": "allow", "docs write guide/a.md": "allow", "docs write a.go": "deny",
+		"translator write app/locales/de.json": "allow", "translator write app/main.py": "deny", "dba write db/migrations/3.sql": "allow", "dba write app.py": "deny",
+		"sre edit deploy/app.yaml": "allow", "sre edit app.py": "deny", "accessibility edit a/page.tsx": "allow", "accessibility edit a/server.ts": "deny",
+	} {
+		t.Run("ID-11 "+call+" is "+want, func(t *testing.T) {
+			t.Parallel()
+			part := strings.Fields(call)
+			a, err := shipped.Find(part[0])
+			if err != nil {
+				t.Fatal(err)
+			}
+			input := map[string]string{"write": `","content":"x"}`, "edit": `","old_string":"x","new_string":"y"}`}[part[1]]
+			file := text(t, filepath.Join(dir, strings.ReplaceAll(call, "/", "-"), a.Name+".prompt"), string(a.File))
+			s := inspan(t, "guards", "test", part[1]+` {"path":"`+part[2]+input, "--agent", file)
+			if first, _, _ := strings.Cut(s.out, "\n"); strings.Join(strings.Fields(first), " ") != "Verdict "+want {
+				t.Errorf("exit %d %s%s", s.code, s.out, s.err)
+			}
+		})
+	}
+}
+
 func TestTryAgent(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
