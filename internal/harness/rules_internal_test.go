@@ -85,6 +85,8 @@ func TestLaws(t *testing.T) {
 					t.Fatalf("%+v was recorded after the end", c)
 				case recorded && c.Action != "attach" && c.Epoch != before.Epoch:
 					t.Fatalf("%+v was recorded, program %d is attached", c, before.Epoch)
+				case recorded && c.Action == "attach" && c.Epoch != before.Epoch:
+					t.Fatalf("a program attached that had seen program %d, after program %d", c.Epoch, before.Epoch)
 				case s.Steps != before.Steps && (s.Steps != before.Steps+1 || c.Step.Number != s.Steps):
 					t.Fatalf("step %d follows %d", s.Steps, before.Steps)
 				case recorded && c.Action == "attach" && before.Epoch > 0 && c.Holder != before.Holder && now.Sub(before.UpdatedAt) < 10*time.Second:

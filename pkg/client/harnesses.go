@@ -82,13 +82,13 @@ func (hs Harnesses) Events(ctx context.Context, id string) iter.Seq2[HarnessEven
 // Record asks the station to record something of a harness, and returns once it is recorded. The same control again
 // changes nothing. It returns a *RefusedError for what does not follow what is recorded, harness_replaced where another
 // program attached meanwhile and harness_busy where another one has the harness. after is the position of the last event
-// of the harness that the caller has read.
-func (hs Harnesses) Record(ctx context.Context, id string, ctl events.HarnessControl, after uint64) error {
+// of the harness that the caller has read; Record returns that of the event that records it.
+func (hs Harnesses) Record(ctx context.Context, id string, ctl events.HarnessControl, after uint64) (position uint64, err error) {
 	if err := events.CheckID("harness", id); err != nil {
-		return err
+		return after, err
 	}
 	if err := harness.Check(ctl); err != nil {
-		return &RefusedError{Code: "bad_input", Reason: err.Error(), Hint: "docs/harness-sdk.md says what a harness may record"}
+		return after, &RefusedError{Code: "bad_input", Reason: err.Error(), Hint: "docs/harness-sdk.md says what a harness may record"}
 	}
 	news := make(chan struct{}, 1) // one is enough: whoever is woken reads all there is
 	unwatch, err := hs.c.st.WatchSubject(events.AggregateStream(hs.c.st.Name(), events.HarnessAggregate, id), func(string, []byte) {
@@ -101,31 +101,31 @@ func (hs Harnesses) Record(ctx context.Context, id string, ctl events.HarnessCon
 		unwatch, err = func() {}, nil // it is looked at now and then
 	}
 	if err != nil {
-		return err
+		return after, err
 	}
 	defer unwatch()
 	_, letters, err := publisher{hs.c}.send(ctx, events.HarnessSubject(hs.c.st.Name(), id), ctl)
 	if err != nil {
-		return err
+		return after, err
 	}
 	defer letters.stop()
 	log := hs.c.st.JournalFor(events.HarnessAggregate)
 	for wait := firstLook; ; wait = min(2*wait, quietMost) {
 		done, err := recorded(ctx, log, id, &after, ctl)
 		if done || err != nil {
-			return err
+			return after, err
 		}
 		select {
 		case <-news:
 			wait = firstLook
 		case d := <-letters.come:
-			return refused(d)
+			return after, refused(d)
 		case <-time.After(wait):
 			if d, ok := letters.look(ctx); ok {
-				return refused(d)
+				return after, refused(d)
 			}
 		case <-ctx.Done():
-			return fmt.Errorf("harness %s: stored, but station %s has not answered yet: it will when its services run, inspan doctor says which do: %w", id, hs.c.st.Name(), context.Cause(ctx))
+			return after, fmt.Errorf("harness %s: stored, but station %s has not answered yet: it will when its services run, inspan doctor says which do: %w", id, hs.c.st.Name(), context.Cause(ctx))
 		}
 	}
 }

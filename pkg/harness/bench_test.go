@@ -2,9 +2,16 @@ package harness_test
 
 import (
 	"context"
+	"crypto/rand"
+	"encoding/json"
 	"iter"
 	"testing"
+	"time"
 
+	inner "github.com/inspan/inspan/internal/harness"
+	"github.com/inspan/inspan/internal/jet"
+	"github.com/inspan/inspan/internal/jet/jettest"
+	"github.com/inspan/inspan/pkg/events"
 	"github.com/inspan/inspan/pkg/harness"
 )
 
@@ -38,4 +45,25 @@ func BenchmarkStep(b *testing.B) {
 			}
 		})
 	}
+	// what the planner does for a step, without the way to it and back
+	b.Run("append", func(b *testing.B) {
+		st := jettest.Station(b, jettest.Connect(b, jettest.Server(b), jet.Config{}), "test", jet.ApplyOptions{Replicas: 1})
+		l, err := inner.NewLedger(inner.LedgerConfig{Station: "test", By: events.Planner, Journal: st.JournalFor(events.HarnessAggregate), Entropy: rand.Reader})
+		if err != nil {
+			b.Fatal(err)
+		}
+		value, n := json.RawMessage("1"), 0
+		write := func(c harness.Control) {
+			if _, err := l.Write(b.Context(), "bench", func(s inner.State, now time.Time) ([]events.Payload, error) {
+				return inner.Decide(s, "bench", c, now)
+			}); err != nil {
+				b.Fatal(err)
+			}
+		}
+		write(harness.Control{Action: events.HarnessAttach, Name: "n", Holder: "h", Token: "t", State: value})
+		for b.Loop() {
+			n++
+			write(harness.Control{Action: events.HarnessRecord, Epoch: 1, Step: &events.HarnessStep{Number: n, Input: value, Output: value}})
+		}
+	})
 }

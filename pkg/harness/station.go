@@ -26,7 +26,7 @@ func OnStation(c *client.Client, id string) Option {
 type StationStore struct {
 	c  *client.Client
 	mu sync.Mutex
-	// read is the position of the last event that was loaded, by harness. It is guarded by mu.
+	// read is the position of the last event that was loaded or recorded, by harness. It is guarded by mu.
 	read map[string]uint64
 }
 
@@ -65,7 +65,12 @@ func (s *StationStore) Record(ctx context.Context, id string, c Control) error {
 	s.mu.Unlock()
 	ctx, cancel := context.WithTimeout(ctx, attempt)
 	defer cancel()
-	err := client.NewHarnesses(s.c).Record(ctx, id, c, after)
+	position, err := client.NewHarnesses(s.c).Record(ctx, id, c, after)
+	if err == nil {
+		s.mu.Lock()
+		s.read[id] = position
+		s.mu.Unlock()
+	}
 	if no, ok := errors.AsType[*client.RefusedError](err); ok {
 		return &RefusedError{Code: no.Code, Reason: no.Reason, Hint: no.Hint}
 	}
