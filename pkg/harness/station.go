@@ -26,8 +26,8 @@ func OnStation(c *client.Client, id string) Option {
 type StationStore struct {
 	c  *client.Client
 	mu sync.Mutex
-	// read is the position of the last event that was loaded or recorded, by harness. It is guarded by mu.
-	read map[string]uint64
+	// read is how far each harness was read. It is guarded by mu.
+	read map[string]position
 }
 
 var (
@@ -35,9 +35,13 @@ var (
 	_ Agents = (*StationStore)(nil)
 )
 
+// position is that of the last event of a harness that was loaded or recorded, and that of the one before it: a control
+// that is asked for again looks for its event from there on.
+type position struct{ last, before uint64 }
+
 // NewStationStore returns the store of the station of a client.
 func NewStationStore(c *client.Client) *StationStore {
-	return &StationStore{c: c, read: map[string]uint64{}}
+	return &StationStore{c: c, read: map[string]position{}}
 }
 
 // Load implements Store.
@@ -49,7 +53,7 @@ func (s *StationStore) Load(ctx context.Context, id string) ([]Record, error) {
 		}
 		all = append(all, Record{e.Time, e.Payload})
 		s.mu.Lock()
-		s.read[id] = e.Position
+		s.read[id] = position{e.Position, s.read[id].last}
 		s.mu.Unlock()
 	}
 	return all, nil
@@ -61,14 +65,16 @@ const attempt = 10 * time.Second
 // Record implements Store.
 func (s *StationStore) Record(ctx context.Context, id string, c Control) error {
 	s.mu.Lock()
-	after := s.read[id]
+	after := s.read[id].before
 	s.mu.Unlock()
 	ctx, cancel := context.WithTimeout(ctx, attempt)
 	defer cancel()
-	position, err := client.NewHarnesses(s.c).Record(ctx, id, c, after)
+	at, err := client.NewHarnesses(s.c).Record(ctx, id, c, after)
 	if err == nil {
 		s.mu.Lock()
-		s.read[id] = position
+		if at != s.read[id].last {
+			s.read[id] = position{at, s.read[id].last}
+		}
 		s.mu.Unlock()
 	}
 	if no, ok := errors.AsType[*client.RefusedError](err); ok {
