@@ -15,6 +15,7 @@ import (
 	"fmt"
 	"path/filepath"
 	"slices"
+	"sync"
 	"time"
 
 	"github.com/inspan/inspan/internal/core/acceptance"
@@ -45,6 +46,8 @@ type Config struct {
 	Git Repositories
 	// Fits reports with an error that a document does not fit a JSON Schema.
 	Fits func(schema json.RawMessage, document []byte) error
+	// Eval evaluates an expression over values by their names; nil evaluates none.
+	Eval func(expr string, values map[string]any) (any, error)
 	// Mask takes the secrets out of what is stored.
 	Mask func(string) string
 }
@@ -59,10 +62,14 @@ type Repositories interface {
 var _ Repositories = (*gitwork.Desk)(nil)
 
 // Checker carries out checks.
-type Checker struct{ cfg Config }
+type Checker struct {
+	cfg Config
+	// filling keeps calls of one reviewer, which may begin at the same time, from filling its workspace twice.
+	filling sync.Mutex
+}
 
 // New makes a checker.
-func New(cfg Config) *Checker { return &Checker{cfg} }
+func New(cfg Config) *Checker { return &Checker{cfg: cfg} }
 
 // Times of what is around a check.
 const (
@@ -158,7 +165,7 @@ func (c *Checker) decide(ctx context.Context, s run.State, d acceptance.Duty, at
 	case events.CheckReview:
 		return reviewed(d, e)
 	case events.CheckExpr:
-		return expression(s, d, e)
+		return c.expression(s, d, e)
 	case events.CheckFiles:
 		return nil // that they could be copied is all
 	}

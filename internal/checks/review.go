@@ -10,13 +10,11 @@ import (
 	"os"
 	"path"
 	"path/filepath"
-	"sync"
 	"time"
 
 	"github.com/inspan/inspan/internal/core/acceptance"
 	"github.com/inspan/inspan/internal/core/call"
 	"github.com/inspan/inspan/internal/kernel"
-	"github.com/inspan/inspan/internal/starlark"
 	"github.com/inspan/inspan/internal/workspace"
 	"github.com/inspan/inspan/internal/workspace/workdir"
 	"github.com/inspan/inspan/pkg/events"
@@ -45,18 +43,17 @@ func reviewed(d acceptance.Duty, e *acceptance.Evidence) error {
 }
 
 // expression reports with an error that the output of a step does not make an expression true.
-func expression(s run.State, d acceptance.Duty, e *acceptance.Evidence) error {
+func (c *Checker) expression(s run.State, d acceptance.Duty, e *acceptance.Evidence) error {
 	text := s.Said(d.Step)
 	sum := sha256.Sum256([]byte(text))
 	e.Judged = hex.EncodeToString(sum[:])
 	if text == "" {
 		return errors.New("there is no output, or more than an event has room for")
 	}
-	x, err := starlark.Parse(d.Check.Expr, acceptance.ExprNames()...)
-	if err != nil {
-		return fmt.Errorf("the expression cannot be read: %w", err)
+	if c.cfg.Eval == nil {
+		return errors.New("this toolrunner evaluates no expressions")
 	}
-	v, err := x.Eval(acceptance.ExprValues(text), starlark.Bounded)
+	v, err := c.cfg.Eval(d.Check.Expr, acceptance.ExprValues(text))
 	if err != nil {
 		return fmt.Errorf("the expression has no value: %w", err)
 	}
@@ -70,14 +67,11 @@ func expression(s run.State, d acceptance.Duty, e *acceptance.Evidence) error {
 	return nil
 }
 
-// filling keeps calls of one reviewer, which may begin at the same time, from filling its workspace twice.
-var filling sync.Mutex
-
 // Fill makes the workspace of a reviewer a copy of what it reviews, once. Files that are not those that were claimed are
 // an error: a reviewer never sees others.
 func (c *Checker) Fill(ctx context.Context, s run.State, at string) (err error) {
-	filling.Lock()
-	defer filling.Unlock()
+	c.filling.Lock()
+	defer c.filling.Unlock()
 	root, of := c.cfg.Sandboxes.Root(), s.Created.Review
 	marks, err := workdir.Open(root, copies)
 	if err != nil {

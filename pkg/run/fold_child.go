@@ -13,14 +13,8 @@ import (
 type Child struct {
 	ID   string `json:"id"`
 	Step string `json:"step"`
-	// Call is the call of the step that it carries out, or the place of the review that it makes; empty where it carries
-	// out the whole step.
-	Call  string `json:"call,omitempty"`
+	OfCall
 	Agent string `json:"agent"`
-	// Task is what a call asked for, as long as the child may have to be made for it. Background is true where the call
-	// did not wait.
-	Task       string `json:"task,omitempty"`
-	Background bool   `json:"background,omitempty"`
 	// Attempt at what it is for, from 1; Depth below the root of the tree, which is Root.
 	Attempt int    `json:"attempt"`
 	Depth   int    `json:"depth"`
@@ -42,6 +36,16 @@ type Child struct {
 	Moved     bool      `json:"moved,omitempty"`
 	SpawnedAt time.Time `json:"spawnedAt"`
 	EndedAt   time.Time `json:"endedAt,omitzero"`
+}
+
+// OfCall is what a child is for that does not carry out a whole step.
+type OfCall struct {
+	// Call of the step that it carries out, or the place of the review that it makes; empty for a step.
+	Call string `json:"call,omitempty"`
+	// Task is what a call asked for, as long as the child may have to be made for it. Background is true where the call
+	// did not wait.
+	Task       string `json:"task,omitempty"`
+	Background bool   `json:"background,omitempty"`
 }
 
 // Lives reports whether the child has not ended as far as its parent knows.
@@ -250,9 +254,9 @@ func (s *State) spawned(d *events.ChildSpawnedData, at time.Time) string {
 	if fault := s.reserveFault(d.Reserve); fault != "" {
 		return fault
 	}
-	s.Children = append(slices.Clip(s.Children), &Child{ID: d.Child, Step: d.Step, Call: d.Call, Agent: d.Agent, Attempt: d.Attempt,
-		Task: post.Task, Background: post.Background,
-		Depth: d.Depth, Root: d.Root, Workspace: d.Workspace, Before: d.Error, TimeoutMS: d.TimeoutMS, Reserve: d.Reserve,
+	s.Children = append(slices.Clip(s.Children), &Child{ID: d.Child, Step: d.Step, Agent: d.Agent, Attempt: d.Attempt,
+		OfCall: OfCall{Call: d.Call, Task: post.Task, Background: post.Background},
+		Depth:  d.Depth, Root: d.Root, Workspace: d.Workspace, Before: d.Error, TimeoutMS: d.TimeoutMS, Reserve: d.Reserve,
 		Outcome: events.ChildIsSpawned, SpawnedAt: at})
 	s.SubAgentIDs = append(slices.Clip(s.SubAgentIDs), d.Child)
 	return ""
@@ -286,7 +290,8 @@ func (s *State) childFinished(d *events.ChildFinishedData, at time.Time, seq uin
 		if d.Child != "" || d.Retry || d.Use != (events.Use{}) {
 			return "a child that was refused has no id, no use and no other attempt"
 		}
-		next = Child{Step: d.Step, Call: d.Call, Agent: d.Agent, Attempt: d.Attempt, Background: post.Background, SpawnedAt: at}
+		next = Child{Step: d.Step, Agent: d.Agent, Attempt: d.Attempt, SpawnedAt: at,
+			OfCall: OfCall{Call: d.Call, Background: post.Background}}
 		s.Children = append(slices.Clip(s.Children), &next)
 	case c == nil || !c.Lives() || c.ID != d.Child || c.Attempt != d.Attempt || d.Parent != s.HarnessID:
 		return fmt.Sprintf("%q is not the child that %s waits for", d.Child, d.Place())

@@ -6,7 +6,6 @@ import (
 	"time"
 
 	"github.com/inspan/inspan/internal/core/call"
-	"github.com/inspan/inspan/internal/core/child"
 	"github.com/inspan/inspan/internal/hooks"
 	"github.com/inspan/inspan/internal/kernel"
 	"github.com/inspan/inspan/internal/runlog"
@@ -34,17 +33,17 @@ func (d delegator) serve(ctx context.Context, runID, callID string, s run.State)
 	}
 	if c.Phase == run.CallAllowed && c.Tool == events.ToolDelegate {
 		_, err := d.finish.insist(ctx, runID, func(s run.State, _ time.Time) []events.Payload {
-			return child.Ask(s, callID, input)
+			return call.Ask(s, callID, input)
 		})
 		return err
 	}
-	r, ok := child.Answer(s, callID, input, time.Now())
+	r, ok := call.Answer(s, callID, input, time.Now())
 	if !ok {
 		return nil
 	}
 	r = call.Judged(r, d.hooks.AfterCall(ctx, s, *c, input, hooks.Outcome{Output: r.Output, Success: r.Success, Took: r.Took}))
 	_, err = d.finish.insist(ctx, runID, func(s run.State, now time.Time) []events.Payload {
-		return child.Finish(s, callID, input, r, now)
+		return call.Answered(s, callID, input, r, now)
 	})
 	return err
 }
@@ -60,7 +59,7 @@ func broken(ctx context.Context, err error) (why, again error) {
 // child does what follows from the beginning or the end of a child: calls that wait for it are answered, and checks are
 // made that it kept from being made.
 func (r *Role) child(ctx context.Context, h runlog.ReceivedEvent) error {
-	for _, id := range child.Waiting(h.State) {
+	for _, id := range call.Waiting(h.State) {
 		if id != h.Call && h.Kind == events.ChildSpawned {
 			continue // nothing else waits for a beginning
 		}

@@ -15,7 +15,6 @@ import (
 
 	"github.com/inspan/inspan/internal/capture"
 	"github.com/inspan/inspan/internal/core/call"
-	"github.com/inspan/inspan/internal/core/child"
 	"github.com/inspan/inspan/internal/gitwork/gitcall"
 	"github.com/inspan/inspan/internal/hooks"
 	"github.com/inspan/inspan/internal/kernel"
@@ -170,7 +169,7 @@ func (r *Role) Input(ctx context.Context, m kernel.Message) error {
 // duty that was found in an old state is not done by another worker just because it is not there any more: the state
 // that took its place is looked at before the message is let go.
 func (r *Role) serve(ctx context.Context, runID, callID string, s run.State, deliveries uint64) error {
-	if c := s.Open[callID]; c != nil && child.Waits(c.Tool) {
+	if c := s.Open[callID]; c != nil && call.Waits(c.Tool) {
 		return r.delegate.serve(ctx, runID, callID, s)
 	}
 	for {

@@ -5,6 +5,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/inspan/inspan/internal/jet"
 	"github.com/inspan/inspan/pkg/events"
 )
 
@@ -44,9 +45,20 @@ func BenchmarkChildren(b *testing.B) {
 	w.start()
 	calls := 3*b.N + 100
 	b.ResetTimer()
+	over := make(chan struct{})
+	stop, err := w.st.Watch(b.Context(), "crowd", false, func(s jet.Seen) {
+		if s.Kind == events.RunCompleted || s.Kind == events.RunFailed {
+			close(over)
+		}
+	})
+	if err != nil {
+		b.Fatal(err)
+	}
+	defer stop()
 	w.task(events.Task{ID: "crowd", Agent: "crowd", Task: "go", MaxToolCalls: &calls})
-	s := w.ended("crowd")
+	<-over
 	b.StopTimer()
+	s := w.state("crowd")
 	if n := w.count("crowd"); s.Status != events.Completed || n["child.finished"] != b.N || n["child.spawned"] != b.N {
 		b.Fatalf("%s %+v %v", s.Status, s.Result, n)
 	}

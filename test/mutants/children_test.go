@@ -16,7 +16,7 @@ var children = []Mutant{
 		Old: "		all = all.Plus(c.Use)\n", New: "		_ = c\n", By: []string{"./internal/core/child"}},
 	{Name: "a run that has the id of a child is taken for it", File: "pkg/run/fold_child.go",
 		Old: "	return l.Parent == parent &&", New: "	return l.Step != \"\" ||", By: []string{"./internal/core/child"}},
-	{Name: "a call is answered before its child has ended", File: "internal/core/child/call.go",
+	{Name: "a call is answered before its child has ended", File: "internal/core/call/delegate.go",
 		Old: "	case k.Lives() || k.Retry:\n		return r, false\n	}\n	r.Output, r.Success = came(s, k)\n	r.Took", New: "	}\n	r.Output, r.Success = came(s, k)\n	r.Took"},
 	{Name: "the fold takes the answer of a call without its child", File: "pkg/run/fold_child.go",
 		Old: "	if c.Phase != CallDelegated {\n		return \"\"\n	}", New: "	if true {\n		return \"\"\n	}", By: []string{"./pkg/run/..."}},

@@ -15,6 +15,7 @@ import (
 	"github.com/inspan/inspan/internal/sandbox/jobs"
 	"github.com/inspan/inspan/internal/sandbox/pool"
 	"github.com/inspan/inspan/internal/secret"
+	"github.com/inspan/inspan/internal/starlark"
 	"github.com/inspan/inspan/internal/streaming"
 	"github.com/inspan/inspan/internal/workspace"
 	"github.com/inspan/inspan/internal/workspace/janitor"
@@ -76,7 +77,7 @@ func newToolrunner(cfg role.Config, p runnerParts) (*role.Role, error) {
 	cfg.Mask = secret.Mask(p.secrets...)
 	cfg.Checks = checks.New(checks.Config{Ledger: cfg.Ledger, Ends: cfg.Ends, Blobs: cfg.Blobs,
 		Workspaces: cfg.Workspaces, Sandboxes: cfg.Sandboxes, Pool: cfg.Pool, Jobs: cfg.Jobs,
-		Git: p.checked, Fits: fits, Mask: cfg.Mask})
+		Git: p.checked, Fits: fits, Eval: starlark.Once, Mask: cfg.Mask})
 	cfg.Output = func(run string, about streaming.About) *streaming.Output {
 		return p.live.Output(run, about, nil, p.secrets...)
 	}

@@ -1,4 +1,4 @@
-package child
+package call
 
 import (
 	"encoding/json"
@@ -6,7 +6,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/inspan/inspan/internal/core/call"
 	"github.com/inspan/inspan/pkg/events"
 	"github.com/inspan/inspan/pkg/run"
 )
@@ -20,7 +19,7 @@ func Ask(s run.State, id string, input json.RawMessage) []events.Payload {
 	if c == nil || c.Phase != run.CallAllowed || c.Tool != events.ToolDelegate || s.Status.Ended() {
 		return nil
 	}
-	st, ref := s.Step(c.Step), events.ToolRef{Step: c.Step, Call: c.ID, Tool: c.Tool}
+	st := s.Step(c.Step)
 	d, err := events.Delegating(input)
 	fault := ""
 	if err != nil {
@@ -29,15 +28,15 @@ func Ask(s run.State, id string, input json.RawMessage) []events.Payload {
 		fault = d.Fault(s.Agents[st.AssignedAgent])
 	}
 	if fault != "" {
-		return []events.Payload{&events.CallFailedData{Event: "tool_result", ToolRef: ref, Error: call.ClipError(fault),
+		return []events.Payload{&events.CallFailedData{Event: "tool_result", ToolRef: ref(*c), Error: ClipError(fault),
 			Class: "invalid", Hint: "fix the arguments and retry", DurationMS: 1, Attempt: 1}}
 	}
-	return []events.Payload{&events.CallDelegatedData{Event: "tool_start", ToolRef: ref, Delegation: d, Attempt: 1,
+	return []events.Payload{&events.CallDelegatedData{Event: "tool_start", ToolRef: ref(*c), Delegation: d, Attempt: 1,
 		Effect: c.Effect}}
 }
 
 // Answer is what an open call is answered with; ok is false where it still waits for a child.
-func Answer(s run.State, id string, input json.RawMessage, now time.Time) (r call.Result, ok bool) {
+func Answer(s run.State, id string, input json.RawMessage, now time.Time) (r Result, ok bool) {
 	c := s.Open[id]
 	switch {
 	case c == nil || s.Status.Ended():
@@ -51,13 +50,13 @@ func Answer(s run.State, id string, input json.RawMessage, now time.Time) (r cal
 }
 
 // ofChild answers a call of delegate.
-func ofChild(s run.State, c *run.Call, now time.Time) (r call.Result, ok bool) {
+func ofChild(s run.State, c *run.Call, now time.Time) (r Result, ok bool) {
 	k := s.ChildAt(c.Step, c.ID)
 	switch {
 	case k == nil:
 		return r, false
 	case k.Background && k.ID != "":
-		return call.Result{Success: true, Output: k.ID}, true
+		return Result{Success: true, Output: k.ID}, true
 	case k.Lives() || k.Retry:
 		return r, false
 	}
@@ -88,22 +87,22 @@ type question struct {
 }
 
 // ofResult answers a call of delegate_result.
-func ofResult(s run.State, input json.RawMessage) (r call.Result, ok bool) {
+func ofResult(s run.State, input json.RawMessage) (r Result, ok bool) {
 	var a question
 	if err := json.Unmarshal(input, &a); err != nil {
-		return call.Result{Output: "the arguments are unreadable: " + err.Error()}, true
+		return Result{Output: "the arguments are unreadable: " + err.Error()}, true
 	}
 	if a.ID == "" {
-		return call.Result{Success: true, Output: listed(s)}, true
+		return Result{Success: true, Output: listed(s)}, true
 	}
 	k := background(s, a.ID)
 	switch {
 	case k == nil:
-		return call.Result{Output: fmt.Sprintf("there is no work %.80q in the background; without id all of it is listed", a.ID)}, true
+		return Result{Output: fmt.Sprintf("there is no work %.80q in the background; without id all of it is listed", a.ID)}, true
 	case (k.Lives() || k.Retry) && (a.Wait == nil || *a.Wait):
 		return r, false
 	case k.Lives() || k.Retry:
-		return call.Result{Success: true, Output: "still working: " + line(k)}, true
+		return Result{Success: true, Output: "still working: " + line(k)}, true
 	}
 	r.Output, r.Success = came(s, k)
 	return r, true
@@ -162,12 +161,12 @@ func Waiting(s run.State) (ids []string) {
 	return ids
 }
 
-// Finish records the answer of a call; nothing where it was answered, or waits again.
-func Finish(s run.State, id string, input json.RawMessage, r call.Result, now time.Time) []events.Payload {
+// Answered records the answer of a call; nothing where it was answered, or waits again.
+func Answered(s run.State, id string, input json.RawMessage, r Result, now time.Time) []events.Payload {
 	if _, ok := Answer(s, id, input, now); !ok {
 		return nil
 	}
 	c := s.Open[id]
-	return []events.Payload{&events.CallFinishedData{Event: "tool_result", ToolRef: events.ToolRef{Step: c.Step, Call: c.ID, Tool: c.Tool},
+	return []events.Payload{&events.CallFinishedData{Event: "tool_result", ToolRef: ref(*c),
 		Output: r.Output, Success: r.Success, DurationMS: max(1, r.Took.Milliseconds()), Attempt: 1, Fence: c.Fence, Hooks: r.Hooks}}
 }
