@@ -67,9 +67,20 @@ func (s *State) snapshotSaved(d *events.CheckpointSavedData, at time.Time) {
 		s.checkpointed(Checkpoint{Number: d.Number, Name: d.Name, Sequence: d.Covered, At: at})
 	}
 	s.CheckpointCovers = d.Covered
+	if s.Options.Mode != "" {
+		s.CheckpointSaves++
+	}
+}
+
+// MovedOn reports whether something happened since the last checkpoint, other than that it was stored as a snapshot.
+func (s *State) MovedOn() bool {
+	if n := s.Checkpoints.Len(); n > 0 {
+		return s.Sequence > s.Checkpoints.At(n-1).Sequence+s.CheckpointSaves
+	}
+	return true
 }
 
 func (s *State) checkpointed(c Checkpoint) {
 	s.Checkpoints = s.Checkpoints.Append(c)
-	s.CheckpointCount, s.LastCheckpointAt = c.Number, &c.At
+	s.CheckpointCount, s.LastCheckpointAt, s.CheckpointSaves = c.Number, &c.At, 0
 }

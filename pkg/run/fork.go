@@ -61,6 +61,7 @@ func Fork(old State, say string, fresh bool) (State, error) {
 	s := old
 	s.Status, s.PauseReason, s.ResumedAt, s.Result, s.Created = events.Created, "", 0, nil, nil
 	s.StartedAt, s.EndedAt, s.LastCheckpointAt, s.CheckpointCovers, s.CheckpointCount = nil, nil, nil, 0, 0
+	s.CheckpointSaves = 0
 	s.Checkpoints = List[Checkpoint]{} // they name events of the other run
 	s.Inputs, s.Gates, s.Held, s.StopPassed, s.ForkStart, s.Forked = nil, nil, nil, false, "", false
 	s.Planning = nil // it asks for a plan of its own

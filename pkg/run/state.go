@@ -40,6 +40,8 @@ type State struct {
 	LastCheckpointAt  *time.Time `json:"lastCheckpointAt"`
 	// CheckpointCovers is the sequence up to which the last snapshot that was saved as a checkpoint holds the run.
 	CheckpointCovers uint64 `json:"checkpointCovers,omitempty"`
+	// CheckpointSaves counts the snapshots since the last checkpoint, in a run that takes checkpoints by the clock.
+	CheckpointSaves uint64 `json:"checkpointSaves,omitempty"`
 	// Checkpoints in the order they came; CheckpointCount is the number of the last one.
 	Checkpoints     List[Checkpoint]       `json:"checkpoints,omitzero"`
 	CheckpointCount int                    `json:"checkpointCount"`

@@ -3,7 +3,7 @@ package mutants
 // dreams are bugs around checkpoints by the clock.
 var dreams = []Mutant{
 	{Name: "a checkpoint is taken where nothing happened", File: "internal/core/checkpoint/checkpoint.go",
-		Old: "now.Before(last(s).Add(d)) || !moved(s) {", New: "now.Before(last(s).Add(d)) {", By: []string{"./internal/core/checkpoint"}},
+		Old: "now.Before(last(s).Add(d)) || !s.MovedOn() {", New: "now.Before(last(s).Add(d)) {", By: []string{"./internal/core/checkpoint"}},
 	{Name: "a timer that comes twice takes two checkpoints", File: "internal/core/checkpoint/checkpoint.go",
 		Old: "	if !ok || now.Before(last(s).Add(d)) ||", New: "	if !ok ||", By: []string{"./internal/core/checkpoint"}},
 	{Name: "a run that is left alone has as few checkpoints as one that is watched", File: "internal/core/checkpoint/checkpoint.go",

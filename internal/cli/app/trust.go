@@ -308,7 +308,7 @@ func (a Acceptance) runs(c Contribution) ([]string, error) {
 	case trust.Formulas:
 		return trust.DescribeFormulas(os.DirFS(c.Pinned))
 	case trust.Schedules:
-		return describeSchedules(c.Part), nil
+		return trust.DescribeSchedules(c.Part), nil
 	case trust.Scripts:
 		var out []string
 		for _, name := range slices.Sorted(maps.Keys(c.Files)) {

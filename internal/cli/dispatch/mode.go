@@ -20,9 +20,10 @@ type modeFlags struct {
 func (f *modeFlags) add(cmd *cobra.Command) {
 	cmd.Flags().StringVar(&f.mode, "mode", "",
 		"normal, dream (a checkpoint at each interval and a report) or overnight (the same for --phase); docs/dream.md")
-	cmd.Flags().DurationVar(&f.every, "checkpoint-interval", 0, "with --mode: how far apart checkpoints are (default 5m at --autonomy 3)")
+	cmd.Flags().DurationVar(&f.every, "checkpoint-interval", 0,
+		"with --mode: how far apart checkpoints are (default 5m at --autonomy 3)")
 	cmd.Flags().StringArrayVar(&f.phases, "phase", nil,
-		"with --mode: NAME[=AGENT][: COMMAND], a part of the run that the command decides about; may be repeated, one after the other")
+		"with --mode: NAME[=AGENT][: COMMAND], a part of the run that the command decides about; may be repeated")
 }
 
 // set puts the mode into a task, whose text is known.

@@ -20,9 +20,9 @@ func Report(a *app.App) *cobra.Command {
 	c := &reportCommand{App: a}
 	return &cobra.Command{
 		Use: "report RUN", Short: "Print what was done in a run, what was verified, what it cost and what is left",
-		Long: `Prints a report of a run in Markdown, made from its events: for each phase what was done, which checks passed, what it cost, and
-what is left. Of a run that goes on it says how far it is. A run in Dream Mode or overnight has it as an artifact once it has ended:
-inspan artifacts get RUN report.md.`,
+		Long: `Prints a report of a run in Markdown, made from its events: for each phase what was done, which checks
+passed, what it cost, and what is left. Of a run that goes on it says how far it is. A run in Dream Mode or overnight
+has it as an artifact once it has ended: inspan artifacts get RUN report.md.`,
 		Example: "  inspan report run-k3v9x2m1qa\n  inspan report run-k3v9x2m1qa > report.md",
 		Args:    app.Args(1),
 		RunE:    a.Connected(c.run),

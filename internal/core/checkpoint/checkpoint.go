@@ -61,22 +61,10 @@ func last(s run.State) time.Time {
 // Take takes the checkpoint that is due, or answers nothing.
 func Take(s run.State, now time.Time) ([]events.Payload, error) {
 	d, ok := interval(s)
-	if !ok || now.Before(last(s).Add(d)) || !moved(s) {
+	if !ok || now.Before(last(s).Add(d)) || !s.MovedOn() {
 		return nil, nil
 	}
 	n := s.NextCheckpoint()
 	return []events.Payload{&events.CheckpointTakenData{Event: "checkpoint_taken", Name: events.IntervalCheckpoint(n), Number: n,
 		IntervalMS: d.Milliseconds()}}, nil
-}
-
-// moved reports whether something happened since the last checkpoint, other than that it was stored as a snapshot.
-func moved(s run.State) bool {
-	for _, c := range s.Checkpoints.Backward() {
-		after := c.Sequence
-		if s.CheckpointCovers >= c.Sequence {
-			after++
-		}
-		return s.Sequence > after
-	}
-	return true
 }

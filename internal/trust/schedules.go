@@ -1,4 +1,4 @@
-package app
+package trust
 
 import (
 	"cmp"
@@ -7,12 +7,11 @@ import (
 	"slices"
 
 	"github.com/inspan/inspan/internal/agentfile"
-	"github.com/inspan/inspan/internal/trust"
 	"github.com/inspan/inspan/pkg/events"
 )
 
-// describeSchedules says what a folder of schedules begins and when, and which commands it runs.
-func describeSchedules(p trust.Part) (out []string) {
+// DescribeSchedules says what a folder of schedules begins and when, and which commands it runs.
+func DescribeSchedules(p Part) (out []string) {
 	for _, file := range slices.Sorted(maps.Keys(p.Files)) {
 		s, err := agentfile.ParseSchedule(file, p.Files[file])
 		if err != nil {
