@@ -29,7 +29,7 @@ type theater struct {
 	now     time.Time
 	roles   [2]*Role
 	timer   time.Time
-	waiting []delivery
+	waiting []delivered
 	inputs  uint64
 	deaths  int
 	// left is how many operations the planner at work has before it dies, after the last one where late is set; none
@@ -39,8 +39,8 @@ type theater struct {
 	kill context.CancelFunc
 }
 
-// delivery is a message for planners: a timer, a control, or the end of a run.
-type delivery struct {
+// delivered is a message for planners: a timer, a control, or the end of a run.
+type delivered struct {
 	what    string
 	message letter
 	run     string
@@ -165,7 +165,7 @@ func (w *theater) deliver(i int, trouble bool) {
 	}
 }
 
-func (w *theater) handle(ctx context.Context, r *Role, d delivery) error {
+func (w *theater) handle(ctx context.Context, r *Role, d delivered) error {
 	switch d.what {
 	case "due":
 		return r.Scheduler().Due(ctx, kernel.Due[schedule.State]{ID: theSchedule, Name: wakeTimer, Deliveries: 1})
@@ -202,7 +202,7 @@ func (w *theater) living(told map[string]bool) (all []string) {
 			all = append(all, id)
 		case !told[id]:
 			told[id] = true
-			w.waiting = append(w.waiting, delivery{what: "ended", run: id})
+			w.waiting = append(w.waiting, delivered{what: "ended", run: id})
 		}
 	}
 	return all
@@ -214,12 +214,12 @@ func (w *theater) control(action string, spec *events.ScheduleSpec) {
 		w.t.Fatal(err)
 	}
 	w.inputs++
-	w.waiting = append(w.waiting, delivery{what: "control", message: letter{events.ScheduleSubject("s1", theSchedule), string(b), w.inputs}})
+	w.waiting = append(w.waiting, delivered{what: "control", message: letter{events.ScheduleSubject("s1", theSchedule), string(b), w.inputs}})
 }
 
 func (w *theater) stop(id string) {
 	w.inputs++
-	w.waiting = append(w.waiting, delivery{what: "stop", message: letter{events.ControlSubject("s1", id), `{"action":"stop"}`, w.inputs}, run: id})
+	w.waiting = append(w.waiting, delivered{what: "stop", message: letter{events.ControlSubject("s1", id), `{"action":"stop"}`, w.inputs}, run: id})
 }
 
 func (w *theater) log() (s schedule.State, all []events.Payload) {
@@ -257,7 +257,7 @@ func (w *theater) play(spec events.ScheduleSpec) (deaths, runs int) {
 		}
 		if !w.timer.IsZero() && !w.timer.After(w.now) {
 			w.timer = time.Time{}
-			w.waiting = append(w.waiting, delivery{what: "due"})
+			w.waiting = append(w.waiting, delivered{what: "due"})
 		}
 		return all
 	}

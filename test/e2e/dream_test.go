@@ -232,6 +232,7 @@ func TestOvernight(t *testing.T) {
 		}
 		w.fired("night", "created", "fired 1 at 24T12:00", "ended 1 agent_done")
 	})
+	w.start() // those before ended with their test
 	t.Run("PERS-20 in the morning a report says per phase what was done, what was verified and what it cost", func(t *testing.T) {
 		w := w.on(t)
 		text := w.report(w.schedule("night").Last.Run)
