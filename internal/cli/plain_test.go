@@ -39,7 +39,13 @@ func TestPlainText(t *testing.T) {
 			})
 		}
 	}
-	shows("at a gate", "gates", "gates --json", "inspect r", "inspect r --json", "logs r", "logs r --json", "why r", "why r --json", "runs", "runs --json", "agents --json")
+	shows("at a gate", "top --once --json", "gates", "gates --json", "inspect r", "inspect r --json", "logs r", "logs r --json", "why r", "why r --json", "runs", "runs --json", "agents --json")
+	t.Run("CLI-9 an error as JSON shows < > & as they are", func(t *testing.T) {
+		s := d.do("inspect", "<none>&", "--json")
+		if s.code == 0 || !strings.Contains(s.err, "<none>&") || strings.Contains(s.err, "u003c") {
+			t.Errorf("exit %d %s%s", s.code, s.out, s.err)
+		}
+	})
 	gate := decode[[]struct{ Gate struct{ ID string } }](t, d.do("gates", "--json").out)[0].Gate.ID
 	d.want(0, nil, "approve", "r/"+gate)
 	until(t, "the end", func() bool { return strings.Contains(d.do("runs", "--json").out, `"completed"`) })

@@ -13,7 +13,6 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/inspan/inspan/internal/cli/terminal"
-	"github.com/inspan/inspan/pkg/events"
 )
 
 // Listing is a list of things as a command read them.
@@ -159,7 +158,7 @@ func (w *watcher) lines(l Listing) error {
 				return err
 			}
 		case w.JSON:
-			if _, err := fmt.Fprintf(w.Out, "%s\n", events.Plain(b)); err != nil {
+			if err := w.PrintJSONLine(l.Values[i]); err != nil {
 				return err
 			}
 		case w.Form == FormName:
@@ -180,7 +179,7 @@ func (w *watcher) lines(l Listing) error {
 	for _, name := range gone {
 		switch {
 		case w.JSON:
-			if err := json.NewEncoder(w.Out).Encode(map[string]string{"gone": name}); err != nil {
+			if err := w.PrintJSONLine(map[string]string{"gone": name}); err != nil {
 				return err
 			}
 		case w.Form != FormName:

@@ -12,6 +12,7 @@ import (
 	"github.com/inspan/inspan/internal/cli/terminal"
 	"github.com/inspan/inspan/internal/didyoumean"
 	"github.com/inspan/inspan/pkg/client"
+	"github.com/inspan/inspan/pkg/events"
 )
 
 // Forms of what a command prints. FormJSON and FormYAML are data, the others tables.
@@ -86,5 +87,5 @@ func (f Failure) Line() string {
 	if err != nil {
 		return f.Message // text and numbers are always encoded
 	}
-	return string(b)
+	return string(events.Plain(b))
 }

@@ -50,6 +50,15 @@ func (o *Printer) PrintJSON(v any) error {
 	return err
 }
 
+// PrintJSONLine prints a value as one line, with its signs as they are.
+func (o *Printer) PrintJSONLine(v any) error {
+	b, err := json.Marshal(v)
+	if err == nil {
+		_, err = fmt.Fprintf(o.Out, "%s\n", events.Plain(b))
+	}
+	return err
+}
+
 // Zone is the time zone of what is shown.
 func (o *Printer) Zone() *time.Location {
 	if o.UTC {

@@ -127,11 +127,7 @@ func (a *notifyCommand) wanted(n notify.Notice) bool {
 
 func (a *notifyCommand) print(n notify.Notice) error {
 	if a.JSON {
-		b, err := json.Marshal(n)
-		if err == nil {
-			_, err = fmt.Fprintf(a.Out, "%s\n", b)
-		}
-		return err
+		return a.PrintJSONLine(n)
 	}
 	p, text := a.Paint(), n.Text
 	switch n.Kind {

@@ -3,7 +3,6 @@ package top
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
 	"time"
 
@@ -116,11 +115,7 @@ type screen struct {
 // show shows an overview, or the last one where the station did not answer.
 func (s *screen) show(o Overview, failed error) error {
 	if s.JSON {
-		b, err := json.Marshal(o)
-		if err == nil {
-			_, err = fmt.Fprintf(s.Out, "%s\n", b)
-		}
-		return err
+		return s.PrintJSONLine(o)
 	}
 	trouble := ""
 	if failed != nil {
