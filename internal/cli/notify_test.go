@@ -100,7 +100,7 @@ func TestNotify(t *testing.T) {
 			d.want(2, words{why}, "notify", "--keep", path)
 		}
 	})
-	t.Run("PLUS-15 at a terminal a gate calls the person, by the bell, a sequence and their command; a short run does not", func(t *testing.T) {
+	t.Run("PLUS-15a at a terminal a gate calls the person, by the bell, a sequence and their command; a short run does not", func(t *testing.T) {
 		noticed := filepath.Join(d.dir, "noticed")
 		env := []string{"TMUX=", "VTE_VERSION=", "INSPAN_NOTIFY_COMMAND=/bin/sh,-c,cat >> " + noticed}
 		size := pty.Winsize{Rows: 24, Cols: 100}

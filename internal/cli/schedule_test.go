@@ -34,7 +34,7 @@ func TestSchedules(t *testing.T) {
 		say(t, 4, []string{"unknown_agent"}, "add", "nobody", "look", "--every", "1h")
 		say(t, 0, []string{"No schedules"}, "list")
 	})
-	t.Run("CLI-11 TRIG-5 a schedule is made, and its next times are shown here and in its zone", func(t *testing.T) {
+	t.Run("CLI-11a TRIG-5 a schedule is made, and its next times are shown here and in its zone", func(t *testing.T) {
 		say(t, 0, []string{"0 2 * * * Europe/Berlin", "02:00 CE"}, "add", "reader", "look", "--cron", "0 2 * * *", "--timezone", "Europe/Berlin", "--name", "nightly", "--by", "anna")
 		say(t, 4, []string{"schedule_exists", "--replace"}, "add", "reader", "look", "--every", "1h", "--name", "nightly")
 		var all []struct {

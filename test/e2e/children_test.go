@@ -204,7 +204,7 @@ turns:
 			}
 		}
 	})
-	t.Run("SUB-7 a child that shares the workspace finds the files of its parent", func(t *testing.T) {
+	t.Run("SUB-7a a child that shares the workspace finds the files of its parent", func(t *testing.T) {
 		w := w.on(t)
 		shared := childStep("b", "kid", "a")
 		shared.Child = events.ChildShared

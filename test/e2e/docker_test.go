@@ -66,7 +66,7 @@ func TestDockerStation(t *testing.T) {
 		calling("bash", `{command: "echo made > here; cat here; hostname; ls /proc | grep -cx 1; ls `+w.dir+`/agents || echo closed; touch /etc/x || echo shut"}`))
 	w.agent(events.Agent{Name: "imageless", Tools: []string{"bash"}, Sandbox: events.Sandbox{Mode: "docker", Image: "no/such-image:1"}}, calling("bash", `{command: "true"}`))
 	stations := w.start()
-	t.Run("TEST-11 an agent's commands run in a container, and its events say so", func(t *testing.T) {
+	t.Run("TEST-11b an agent's commands run in a container, and its events say so", func(t *testing.T) {
 		w := w.on(t)
 		w.task(events.Task{ID: "boxed", Agent: "boxed", Task: "go"})
 		if s := w.ended("boxed"); s.Status != events.Completed {

@@ -86,7 +86,7 @@ func TestPrompt(t *testing.T) {
 			}
 		}
 	})
-	t.Run("PLUS-14 the question shows what always allows, why it is asked, and what changes", func(t *testing.T) {
+	t.Run("PLUS-14a the question shows what always allows, why it is asked, and what changes", func(t *testing.T) {
 		t.Parallel()
 		p := bash()
 		opening := strings.Join(p.Opening(), "\n")

@@ -98,7 +98,7 @@ func TestTracked(t *testing.T) {
 
 func TestOutputOfStep(t *testing.T) {
 	t.Parallel()
-	t.Run("PROP-16 SUB-3 Feature: agent-harnesses, Property 16: the output of a completed child always stands in the parent's step", func(t *testing.T) {
+	t.Run("PROP-16 SUB-3 TEST-3f Feature: agent-harnesses, Property 16: the output of a completed child always stands in the parent's step", func(t *testing.T) {
 		t.Parallel()
 		rapid.Check(t, func(t *rapid.T) {
 			ids := drawSteps(t)

@@ -51,7 +51,7 @@ func spawnAll(t interface{ Fatalf(string, ...any) }, b *runtest.Builder) {
 
 func TestBudgetOfTrees(t *testing.T) {
 	t.Parallel()
-	t.Run("PLUS-3 PROP-17 SUB-4 at any prefix of a log what is used and held is within the budget, whatever children spend of theirs", func(t *testing.T) {
+	t.Run("PLUS-3e SUB-4 at any prefix of a log what is used and held is within the budget, whatever children spend of theirs", func(t *testing.T) {
 		t.Parallel()
 		rapid.Check(t, func(t *rapid.T) {
 			tokens, cost := rapid.Int64Range(0, 5000).Draw(t, "tokens"), events.MicroUSD(rapid.Int64Range(0, 5000).Draw(t, "cost"))
@@ -109,7 +109,7 @@ func TestBudgetOfTrees(t *testing.T) {
 func TestChild(t *testing.T) {
 	t.Parallel()
 	all := func(*events.Options) {}
-	t.Run("SUB-5 PROP-18 for any depth and limit none is deeper than the limit", func(t *testing.T) {
+	t.Run("SUB-5 for any depth and limit none is deeper than the limit", func(t *testing.T) {
 		t.Parallel()
 		for limit := range 5 {
 			for depth := range 7 {
@@ -131,7 +131,7 @@ func TestChild(t *testing.T) {
 			}
 		}
 	})
-	t.Run("SUB-4 PROP-17 a failed child is followed by one that reads why, and that by none", func(t *testing.T) {
+	t.Run("SUB-4 a failed child is followed by one that reads why, and that by none", func(t *testing.T) {
 		t.Parallel()
 		b := parent(all, "a")
 		bad := run.State{Result: &events.Result{FinishReason: events.FinishError, Error: "it broke"}}
