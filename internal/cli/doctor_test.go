@@ -54,6 +54,23 @@ func TestDoctorTries(t *testing.T) {
 			t.Errorf("exit %d\n%s%s", s.code, s.out, s.err)
 		}
 	})
+	t.Run("CLI-7 SBX-13 it says where commands of sandboxes can answer the gates of their own run", func(t *testing.T) {
+		t.Parallel()
+		for _, c := range []struct {
+			env  string
+			want []string
+		}{
+			{"INSPAN_SANDBOX=host", []string{"may reach the station", "commands of host reach the station", "INSPAN_ONLY_SIGNED"}},
+			{"INSPAN_SANDBOX_REACHES_STATION=true", []string{"may reach the station", "INSPAN_SANDBOX_REACHES_STATION accepts it"}},
+		} {
+			s := doctor(t, []string{c.env}, "--no-model")
+			for _, want := range c.want {
+				if !strings.Contains(s.out, want) {
+					t.Errorf("%s: %q is not said:\n%s", c.env, want, s.out)
+				}
+			}
+		}
+	})
 	t.Run("CLI-7 it asks a model that has a key or an address, once", func(t *testing.T) {
 		t.Parallel()
 		url, asked := modelServer(t, false)
