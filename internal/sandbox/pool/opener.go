@@ -61,6 +61,8 @@ type Config struct {
 	Env, ReadOnly, Writable []string
 	// Cache is the absolute path below which each workspace has a cache of its own for build tools; empty means none.
 	Cache string
+	// Shared is the cache of compiled code that all sandboxes read; nil for none.
+	Shared *Shared
 	// Closed reports which addresses commands must not connect to where their network is open; nil leaves it as it is.
 	Closed func(to netip.AddrPort) bool
 	// Programs returns the programs that deny rules name as a whole, the station's and those of an agent; nil for none.
@@ -287,18 +289,10 @@ func (o *Opener) plan(r Request) (plan, error) {
 func (o *Opener) config(r Request, mode sandbox.Mode, p plan) (sandbox.Config, error) {
 	cfg := sandbox.Config{ID: r.Run, Workspace: p.at.Path, Lasting: r.Shared, Image: r.Want.Image, Env: o.cfg.Env,
 		ReadOnly: o.cfg.ReadOnly, Writable: o.cfg.Writable}
-	if o.cfg.Cache != "" {
-		name, err := o.cacheOf(r.Dir)
-		if err != nil {
-			return sandbox.Config{}, err
-		}
-		cache, err := workdir.Make(o.cfg.Cache, name)
-		if err != nil {
-			return sandbox.Config{}, err
-		}
-		cfg.Writable = append(slices.Clone(cfg.Writable), cache)
-		cfg.Env = append(slices.Clone(cfg.Env), "XDG_CACHE_HOME="+cache)
+	if err := o.ownCache(&cfg, r.Dir); err != nil {
+		return sandbox.Config{}, err
 	}
+	o.share(&cfg, p.backend)
 	if o.Away(mode) {
 		cfg.ReadOnly, cfg.Writable, cfg.Env = nil, nil, elsewhere(cfg.Env)
 	}
@@ -319,6 +313,24 @@ func (o *Opener) config(r Request, mode sandbox.Mode, p plan) (sandbox.Config, e
 	}
 	err := r.Egress.lead(&cfg, p.backend) // changes cfg, so it must not be in the return statement beside it
 	return cfg, err
+}
+
+// ownCache gives a sandbox the cache of its workspace.
+func (o *Opener) ownCache(cfg *sandbox.Config, dir workdir.Dir) error {
+	if o.cfg.Cache == "" {
+		return nil
+	}
+	name, err := o.cacheOf(dir)
+	if err != nil || name == "" {
+		return err
+	}
+	cache, err := workdir.Make(o.cfg.Cache, name)
+	if err != nil {
+		return err
+	}
+	cfg.Writable = append(slices.Clone(cfg.Writable), cache)
+	cfg.Env = append(slices.Clone(cfg.Env), "XDG_CACHE_HOME="+cache)
+	return nil
 }
 
 // ErrAlternates means that a sandbox cannot show the objects that an ephemeral workspace takes from a mirror.

@@ -42,18 +42,21 @@ func (o *Opener) closePlace(cfg *sandbox.Config, mode sandbox.Mode, backend sand
 	for _, name := range place.Denied {
 		cfg.Denied = append(cfg.Denied, filepath.Join(place.Dir, filepath.FromSlash(name)))
 	}
-	if below(o.cfg.Root, []string{place.Dir}) { // of the station, with the files of other runs
+	if below(o.cfg.Root, []string{place.Dir}) && !below(o.cfg.Root, cfg.Denied) { // with the files of other runs
 		cfg.Denied = append(cfg.Denied, o.cfg.Root)
 	}
 	return nil
 }
 
 // cacheOf is the path, below that of the caches, of the one of a workspace. A directory of a person has one for all
-// of its runs.
+// of its runs, and none where it would be in that directory: what is closed there can have nothing open in it.
 func (o *Opener) cacheOf(dir workdir.Dir) (string, error) {
 	place, ok, err := workdir.PlaceOf(o.cfg.Root, dir.Workspace)
 	if !ok || err != nil {
 		return dir.Workspace, err
+	}
+	if below(o.cfg.Cache, []string{place.Dir}) {
+		return "", nil
 	}
 	sum := sha256.Sum256([]byte(place.Dir))
 	return "places/" + hex.EncodeToString(sum[:16]), nil

@@ -12,6 +12,8 @@ import (
 	"github.com/inspan/inspan/internal/agentfile"
 	"github.com/inspan/inspan/internal/sandbox"
 	"github.com/inspan/inspan/internal/sandbox/backends"
+	"github.com/inspan/inspan/internal/sandbox/helper"
+	"github.com/inspan/inspan/internal/sandbox/launch"
 	"github.com/inspan/inspan/internal/sandbox/pool"
 )
 
@@ -42,6 +44,7 @@ func Sandboxes(ctx context.Context, cfg Config) (*pool.Opener, sandbox.Mode, err
 		Env:    env,
 		Cache:  filepath.Join(cfg.Workspace, ".cache"),
 		Keep:   cfg.SandboxKeep,
+		Shared: shared(cfg),
 		Closed: closed, Reach: cfg.reach(), Programs: deniedPrograms(policy.Rules),
 		Backends: map[sandbox.Mode]sandbox.Backend{picked.Mode(): picked}}
 	for _, b := range optIn {
@@ -66,6 +69,38 @@ func withPackages(cfg Config) []string {
 		return cfg.SandboxReadOnly
 	}
 	return append(slices.Clone(cfg.SandboxReadOnly), at)
+}
+
+// shared is the cache of compiled code that the sandboxes of this machine read; nil for none.
+func shared(cfg Config) *pool.Shared {
+	dir := cfg.BuildCache
+	if dir == "" || dir == "off" {
+		return nil
+	}
+	if dir == "auto" {
+		cache, err := os.UserCacheDir()
+		if err != nil {
+			return nil
+		}
+		dir = filepath.Join(cache, "inspan", "build")
+	}
+	dir, err := filepath.Abs(dir)
+	if err != nil {
+		return nil
+	}
+	program, err := helper.Installed()
+	if err != nil {
+		if _, err := launch.Self(); err != nil {
+			return nil // this program is no cache
+		}
+		if program, err = os.Executable(); err != nil {
+			return nil
+		}
+	}
+	if program, err = filepath.EvalSymlinks(program); err != nil {
+		return nil
+	}
+	return &pool.Shared{Dir: dir, Program: program}
 }
 
 // systemPath is where commands of a sandbox are looked for anyway.

@@ -10,6 +10,7 @@ import (
 	"github.com/inspan/inspan/internal/egress/inside"
 	"github.com/inspan/inspan/internal/git/wall"
 	"github.com/inspan/inspan/internal/sandbox/docker/within"
+	"github.com/inspan/inspan/internal/sandbox/gocache"
 	"github.com/inspan/inspan/internal/sandbox/launch"
 )
 
@@ -23,6 +24,9 @@ func Main() (code int, asked bool) {
 		return code, true
 	}
 	if code, asked := wall.Main(); asked { // around git
+		return code, true
+	}
+	if code, asked := gocache.Main(os.Args); asked { // beside the go command
 		return code, true
 	}
 	if launch.Asked(os.Args) { // before a command
