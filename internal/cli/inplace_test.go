@@ -189,6 +189,53 @@ func TestInPlaceRefused(t *testing.T) {
 	})
 }
 
+func TestReplInPlace(t *testing.T) {
+	t.Parallel()
+	t.Run("PLUS-11 SESS-17 a conversation works in the directory itself, and /undo takes its inputs back, the last one first", func(t *testing.T) {
+		t.Parallel()
+		c := newPlace(t)
+		putFile(t, filepath.Join(c.other, "scripts", "placed.yaml"), `turns:
+  - when: {turn: 1, message: {contains: "write one"}}
+    text: I write.
+    calls: [{name: bash, input: {command: "echo 1 > one.txt; ls -A .inspan; cat .inspan/*; echo x > .inspan/trap"}}]
+  - when: {turn: 1, message: {contains: "write two"}}
+    text: I write.
+    calls: [{name: bash, input: {command: "cat one.txt && echo 2 > two.txt && echo 2 >> one.txt"}}]
+  - text: Written.
+`)
+		store := []string{"--store", filepath.Join(c.dir, ".inspan"), "--trust", "--session", "s1", "--in-place"}
+		talk := func(code int, input string, words ...string) {
+			t.Helper()
+			s := processWith(t, c.dir, c.env, strings.NewReader(input), append([]string{"repl", "placed"}, store...)...)
+			for _, w := range words {
+				if !strings.Contains(s.out+s.err, w) {
+					t.Errorf("%q is not shown", w)
+				}
+			}
+			if s.code != code || t.Failed() {
+				t.Fatalf("exit %d\n%s%s", s.code, s.out, s.err)
+			}
+		}
+		talk(0, "write one\nwrite two\n/undo\n/export\n", "Written.", "2 files changed back", "written to s1.md")
+		c.file("one.txt", "1\n")
+		if _, err := os.Lstat(filepath.Join(c.dir, "two.txt")); err == nil {
+			t.Error("two.txt is there")
+		}
+		if _, err := os.Lstat(filepath.Join(c.dir, ".inspan", "trap")); err == nil {
+			t.Error("the store of the station was written")
+		}
+		if text, err := os.ReadFile(filepath.Join(c.dir, "s1.md")); err != nil || !strings.Contains(string(text), "write two") {
+			t.Errorf("%s %v", text, err)
+		}
+		talk(0, "/undo\n", "1 file changed back")
+		if _, err := os.Lstat(filepath.Join(c.dir, "one.txt")); err == nil {
+			t.Error("one.txt is there")
+		}
+		talk(2, "/undo\n", "no input of the session s1 to take back")
+		talk(2, "/merge\n", "nothing to merge")
+	})
+}
+
 // withoutCommands leaves the arguments of calls out of a log: they name what was tried.
 func withoutCommands(log string) string {
 	var keep []string

@@ -142,7 +142,7 @@ func TestReplPiped(t *testing.T) {
 	t.Run("SESS-17 what is wrong is told with what to do", func(t *testing.T) {
 		holds(d.piped("/histroy\n", "repl", "talker", "--session", "s1"), 2, "did you mean /history?")
 		holds(d.piped("/load nowhere\n", "repl", "talker", "--session", "s1"), 5, "inspan session list")
-		holds(d.piped("/export\n", "repl", "talker", "--session", "s1"), 2, "/export FILE")
+		holds(d.piped("/load\n", "repl", "talker", "--session", "s1"), 2, "/load SESSION")
 		holds(d.piped("", "repl", "talkr"), 5, `did you mean "talker"?`)
 		holds(d.piped("", "repl", "talker", "--session", "a b"), 2, "session")
 	})

@@ -8,9 +8,11 @@ import (
 	"fmt"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/inspan/inspan/internal/cli/app"
 	"github.com/inspan/inspan/internal/cli/terminal"
+	"github.com/inspan/inspan/internal/cli/workcopy"
 	"github.com/inspan/inspan/internal/core/prompt"
 	"github.com/inspan/inspan/internal/core/view"
 	"github.com/inspan/inspan/pkg/client"
@@ -62,11 +64,27 @@ func onSessions(ctx context.Context, r *repl, _ string) error {
 }
 
 func onMerge(ctx context.Context, r *repl, _ string) error {
+	if r.flags.InPlace() {
+		return app.Usage("the session works in your files: there is nothing to merge; /undo takes the last input back")
+	}
 	return changed(ctx, r, func() error { return printOf(ctx, r, "merge", r.flags.Session, "--squash") })
 }
 
+// onUndo takes the last input back where the session works in the directory itself, else what was merged.
 func onUndo(ctx context.Context, r *repl, _ string) error {
-	return changed(ctx, r, func() error { return printOf(ctx, r, "undo", r.flags.Session) })
+	what := r.flags.Session
+	if r.flags.InPlace() {
+		all, err := workcopy.Places(time.Now())
+		if err != nil {
+			return err
+		}
+		places := workcopy.PickPlaces(all, r.flags.Session, "")
+		if len(places) == 0 {
+			return app.Usage("there is no input of the session %s to take back", r.flags.Session)
+		}
+		what = places[0].Run
+	}
+	return changed(ctx, r, func() error { return printOf(ctx, r, "undo", what) })
 }
 
 // changed does something with the changes of the session, where it has begun.

@@ -35,7 +35,7 @@ func commands() []command {
 		{"/show", "[N]", "the whole result of call N of the last input; without N the list of them", onShow},
 		{"/diff", "", "what the session changed in its copy", onDiff},
 		{"/merge", "", "bring what the session changed into your files, without a commit", onMerge},
-		{"/undo", "", "take what /merge brought out of your files again", onUndo},
+		{"/undo", "", "take what /merge brought out of your files again; with --in-place, what the last input changed", onUndo},
 		{"/retry", "", "send the last input again", onRetry},
 		{"/why", "", "what the last input waits for, or how it ended", onWhy},
 		{"/permissions", "", "what the agent may do, and what was allowed for later", onPermissions},
@@ -45,7 +45,7 @@ func commands() []command {
 		{"/history", "", "the messages of the session", onHistory},
 		{"/save", "", "where the session is stored: it is saved after every input", onSave},
 		{"/load", "SESSION", "go on with another session", onLoad},
-		{"/export", "FILE", "write the conversation to a file: .json, else Markdown", onExport},
+		{"/export", "[FILE]", "write the conversation to a file: .json, else Markdown; SESSION.md if not given", onExport},
 		{"/drop", "", "leave the output of a ! command out of the next input", onDrop},
 		{"/clear", "", "forget the conversation; files stay", onClear},
 		{"/exit", "", "leave; so do Ctrl+C and Ctrl+D at an empty prompt", onExit},
@@ -248,6 +248,7 @@ func onExit(context.Context, *repl, string) error { return errLeave }
 
 // onExport writes the conversation to a file that is not there yet.
 func onExport(ctx context.Context, r *repl, path string) error {
+	path = cmp.Or(path, r.flags.Session+".md")
 	all, err := r.messages(ctx)
 	if err != nil {
 		return err
