@@ -193,6 +193,9 @@ func (w *theater) living(told map[string]bool) (all []string) {
 		w.t.Fatal(err)
 	}
 	for _, id := range w.st.Runs() {
+		if told[id] {
+			continue
+		}
 		s, _, err := l.State(w.t.Context(), id)
 		if err != nil {
 			w.t.Fatalf("seed %d: %v", w.seed, err)
@@ -200,7 +203,7 @@ func (w *theater) living(told map[string]bool) (all []string) {
 		switch {
 		case !s.Status.Ended():
 			all = append(all, id)
-		case !told[id]:
+		default:
 			told[id] = true
 			w.waiting = append(w.waiting, delivered{what: "ended", run: id})
 		}
@@ -353,7 +356,7 @@ func TestSchedulesInTrouble(t *testing.T) {
 		t.Run(fmt.Sprintf("TRIG-5 SAFE-3 overlap %s: planners that die at any operation leave one run for each firing", overlap), func(t *testing.T) {
 			t.Parallel()
 			deaths, runs := 0, 0
-			for seed := range uint64(60) {
+			for seed := range uint64(25) {
 				spec := events.ScheduleSpec{Every: "1h", Overlap: overlap, Task: events.ScheduledTask{Agent: "a", Task: "look"}}
 				if seed%2 == 0 {
 					spec.Jitter = "20m"
@@ -367,7 +370,7 @@ func TestSchedulesInTrouble(t *testing.T) {
 				d, n := newTheater(t, seed).play(spec)
 				deaths, runs = deaths+d, runs+n
 			}
-			if deaths < 100 || runs < 100 {
+			if deaths < 50 || runs < 50 {
 				t.Errorf("only %d deaths and %d runs", deaths, runs)
 			}
 			t.Logf("%d deaths, %d runs", deaths, runs)
