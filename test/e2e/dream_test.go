@@ -252,7 +252,7 @@ func TestOvernight(t *testing.T) {
 		s := w.scheduleIs("short", "done", idle)
 		r := w.state(s.Last.Run)
 		text := w.report(s.Last.Run)
-		if r.Status != events.Failed || r.Result.FinishReason != events.FinishTokens || !strings.Contains(text, "failed ("+events.FinishTokens+")") ||
+		if r.Status != events.Failed || !strings.Contains(r.Result.Error, "of its 5000 tokens") || !strings.Contains(text, "of its 5000 tokens") ||
 			!strings.Contains(text, "## What is left\n\n- ") {
 			t.Errorf("%+v\n%s", r.Result, text)
 		}
