@@ -65,6 +65,13 @@ func (m *Formula) Compile(given map[string]string) (*Compiled, error) {
 		st := events.TaskStep{ID: s.id, Description: s.description().fill(f.faults, vars, names), Agent: s.agent,
 			Critical: s.critical, Child: s.child,
 			Accept: s.accept}
+		if s.flow != (events.StepFlow{}) {
+			flow := s.flow
+			st.Flow = &flow
+		}
+		if st.Description == "" { // no agent reads it
+			st.Description = strings.Join(s.summary(), ", ")
+		}
 		for _, r := range s.needs {
 			st.Needs = append(st.Needs, r.name)
 		}
@@ -74,6 +81,7 @@ func (m *Formula) Compile(given map[string]string) (*Compiled, error) {
 				events.MaxDescription)
 		}
 		plan.Steps = append(plan.Steps, st)
+		plan.Vars = typed(plan.Vars, m.Vars, s.uses, vars)
 	}
 	if m.Inline {
 		c.Task += "\n\n" + checklist(plan)

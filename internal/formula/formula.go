@@ -34,6 +34,8 @@ type Formula struct {
 
 	description text
 	steps       []*step
+	// timeout and retry of the steps that have none of their own.
+	timeout, retry *node
 	pieces
 	src *source
 	// given are the keys that its own file has.
@@ -76,8 +78,12 @@ type step struct {
 	on        *node
 	at        place
 	path      string
-	// given are the keys that the file has for it.
+	// given are the keys that the file has for it, keys those of its control flow.
 	given map[string]bool
+	keys  map[string]*node
+	// flow is what keys come to, uses the variables in its expressions.
+	flow events.StepFlow
+	uses []string
 }
 
 // description is what the agent is asked to do.
@@ -91,24 +97,14 @@ func (s *step) description() text {
 
 // unsupported are keys of a step that the format has and no run can carry out.
 var unsupported = map[string]string{
-	"when":            "write the condition into the description, and let the agent decide",
-	"for_each":        "write one step for each item, or let one step work off the list",
-	"bond":            "write one step for each item, or let one step work off the list",
-	"max_concurrency": "it goes with for_each",
-	"retry":           "set retry in the agent's file: it holds for the agent's steps",
-	"timeout":         "inspan formula run --timeout bounds the whole run",
-	"scope":           "add a last step that cleans up",
-	"output":          "set output in the agent's file, or check it: accept = {checks = [{kind = \"schema\", schema = {...}}]}",
-	"loop":            "let one step work off the list",
-	"approvers":       "critical = true lets a person approve the step, or accept = {checks = [{kind = \"person\"}]} its result",
-	"message":         "critical = true lets a person approve the step, or accept = {checks = [{kind = \"person\"}]} its result",
-	"on_timeout":      "set gates in the agent's file",
-	"waits_for":       "use needs",
-	"gate":            "critical = true lets a person approve the step",
+	"bond":      "write what is to be done with each item into the step that has for_each",
+	"output":    "set output in the agent's file, or check it: accept = {checks = [{kind = \"schema\", schema = {...}}]}",
+	"waits_for": "use needs",
+	"gate":      "critical = true lets a person approve the step",
 }
 
-var stepKeys = []string{"id", "title", "description", "needs", "agent", "critical", "child", "accept", "acceptance",
-	"kind", "join"}
+var stepKeys = append([]string{"id", "title", "description", "message", "needs", "agent", "critical", "child", "accept", "acceptance"},
+	flowKeys...)
 
 // parse reads a formula without what it extends.
 func parse(src *source, root *node, f reader) *Formula {
@@ -130,8 +126,8 @@ func parse(src *source, root *node, f reader) *Formula {
 	m.Inline = f.inline(root)
 	m.extends = f.refs(root.child("extends"), MaxInherit)
 	if d := root.child("defaults"); d != nil {
-		f.keys(d, []string{"agent"}, unsupported)
-		m.Agent = f.word(d.child("agent"))
+		f.keys(d, []string{"agent", "timeout", "retry"}, unsupported)
+		m.Agent, m.timeout, m.retry = f.word(d.child("agent")), d.child("timeout"), d.child("retry")
 	}
 	m.Vars = append(f.variables(root.child("vars")), f.variables(root.child("inputs"))...)
 	m.steps = f.steps(root.child("steps"))
@@ -207,15 +203,12 @@ func (f reader) step(n *node, d dialect) *step {
 	s := &step{id: f.id(n), title: f.text(n.child("title"), d), body: f.text(n.child("description"), d),
 		acceptance: f.text(n.child("acceptance"), d), agent: f.agentOf(n), needs: f.refs(n.child("needs"), MaxNeeds),
 		critical: f.flag(n.child("critical")), child: f.oneOf(n.child("child"), events.ChildOwn, events.ChildShared),
-		accept: f.accept(n.child("accept"), d), at: n.at, path: n.path, given: given(n)}
-	if k := f.word(n.child("kind")); k != "" && k != "agent" {
-		f.wrong(n.child("kind"), CodeUnsupported,
-			`leave kind out, or write kind = "agent"; critical = true lets a person approve the step`,
-			"a step of kind %s is not supported", shown(k))
-	}
-	if j := n.child("join"); j != nil && f.word(j) != "all" {
-		f.wrong(j, CodeUnsupported, `leave join out: a step waits for all that it needs`, "join %s is not supported",
-			shown(j.text))
+		accept: f.accept(n.child("accept"), d), at: n.at, path: n.path, given: given(n), keys: flowNodes(n)}
+	if c := n.child("message"); c != nil {
+		if s.given["title"] = true; !s.title.empty() {
+			f.wrong(c, CodeDuplicate, "leave one of them out", "message and title say the same thing")
+		}
+		s.title = f.text(c, d)
 	}
 	return s
 }

@@ -19,6 +19,8 @@ type Step struct {
 	// Checks decide that it is done; Commands are those of them that run one.
 	Checks   int      `json:"checks,omitempty"`
 	Commands []string `json:"commands,omitempty"`
+	// Flow says when and how often it is carried out; empty for once.
+	Flow []string `json:"flow,omitempty"`
 	// File and Line are where it stands.
 	File string `json:"file"`
 	Line int    `json:"line"`
@@ -32,8 +34,8 @@ func (m *Formula) Steps() []Step {
 		var at Error
 		s.at.into(&at)
 		v := Step{ID: s.id, Title: s.title.written(), Agent: s.agent, Needs: []string{}, Wave: 1, Critical: s.critical,
-			Child: s.child,
-			File:  at.File, Line: at.Line}
+			Child: s.child, Flow: s.summary(),
+			File: at.File, Line: at.Line}
 		if v.Title == "" {
 			v.Title, _, _ = strings.Cut(s.body.written(), "\n")
 		}

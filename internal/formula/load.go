@@ -233,6 +233,12 @@ func (m *Formula) over(base *Formula) {
 			*w[0] = *w[1]
 		}
 	}
+	if m.timeout != nil {
+		base.timeout = m.timeout
+	}
+	if m.retry != nil {
+		base.retry = m.retry
+	}
 	if !m.description.empty() {
 		base.description = m.description
 	}
@@ -275,6 +281,7 @@ func (s *step) over(base *step) *step {
 		c.needs, c.on = append(slices.Clone(base.needs), s.needs...), base.on
 	}
 	c.synthesis = s.synthesis || base.synthesis
+	c.overFlow(base)
 	return &c
 }
 

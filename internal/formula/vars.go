@@ -18,6 +18,8 @@ const (
 	TypeInteger = "integer"
 	TypeNumber  = "number"
 	TypeBoolean = "boolean"
+	// TypeArray is a list, given as JSON.
+	TypeArray = "array"
 )
 
 // Var is a variable of a formula.
@@ -64,7 +66,7 @@ func (f reader) variables(n *node) []Var {
 
 func (f reader) variable(v *Var, n *node) {
 	f.keys(n, []string{"type", "description", "required", "required_unless", "default", "enum"}, nil)
-	if t := f.oneOf(n.child("type"), TypeString, TypeInteger, TypeNumber, TypeBoolean); t != "" {
+	if t := f.oneOf(n.child("type"), TypeString, TypeInteger, TypeNumber, TypeBoolean, TypeArray); t != "" {
 		v.Type = t
 	}
 	v.Required, v.unless = f.flag(n.child("required")), f.refs(n.child("required_unless"), MaxVars)
@@ -85,7 +87,10 @@ func (f reader) variable(v *Var, n *node) {
 }
 
 func (f reader) byDefault(v *Var, d *node) {
-	text, ok := f.scalar(d)
+	text, ok := string(d.document()), v.Type == TypeArray && d.kind == isList
+	if !ok {
+		text, ok = f.scalar(d)
+	}
 	if !ok {
 		return
 	}
@@ -113,7 +118,9 @@ func typeOf(n *node) string {
 		return TypeNumber
 	case isBool:
 		return TypeBoolean
-	case isNull, isText, isDate, isList, isMap:
+	case isList:
+		return TypeArray
+	case isNull, isText, isDate, isMap:
 	}
 	return TypeString
 }
@@ -128,6 +135,11 @@ func (v Var) fault(value string) string {
 		_, err = strconv.ParseFloat(strings.ReplaceAll(value, "_", ""), 64)
 	case TypeBoolean:
 		if value != "true" && value != "false" {
+			err = strconv.ErrSyntax
+		}
+	case TypeArray:
+		var list []any
+		if err = json.Unmarshal([]byte(value), &list); err == nil && list == nil {
 			err = strconv.ErrSyntax
 		}
 	}
@@ -150,6 +162,7 @@ func (f compiler) resolve(vars []Var, given map[string]string, file place) map[s
 		names[i] = v.Name
 		value, ok := given[v.Name]
 		switch {
+		case ok && len(value) > MaxVarBytes: // it is refused below, and not read
 		case ok:
 			if why := v.fault(value); why != "" {
 				f.add(v.at, v.path, CodeType, "give another value with --var "+v.Name, "the value %s", why)
@@ -181,6 +194,31 @@ func (f compiler) resolve(vars []Var, given map[string]string, file place) map[s
 			"the values of the variables have %d bytes, the limit is %d", size, MaxVarBytes)
 	}
 	return values
+}
+
+// typed adds the values of variables that expressions use: numbers, truths and lists as they are, all else as texts.
+func typed(to map[string]json.RawMessage, vars []Var, uses []string, values map[string]string) map[string]json.RawMessage {
+	for _, v := range vars {
+		if !slices.Contains(uses, v.Name) {
+			continue
+		}
+		if to == nil {
+			to = map[string]json.RawMessage{}
+		}
+		value, ok := values[v.Name]
+		raw := json.RawMessage(strings.ReplaceAll(value, "_", ""))
+		if v.Type == TypeArray {
+			raw = json.RawMessage(value)
+		}
+		if v.Type == TypeString || !json.Valid(raw) {
+			raw, _ = json.Marshal(value)
+		}
+		if !ok {
+			raw = json.RawMessage("null")
+		}
+		to[v.Name] = raw
+	}
+	return to
 }
 
 // excused reports whether one of the variables was given that make another one not required.

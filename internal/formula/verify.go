@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"github.com/inspan/inspan/internal/didyoumean"
+	"github.com/inspan/inspan/pkg/events"
 )
 
 // verify finds what is wrong with a whole formula, and orders its steps so that each stands behind those it needs.
@@ -46,6 +47,7 @@ func (f checker) verify(m *Formula) {
 		known[v.Name] = true
 	}
 	f.names(m.description, known)
+	f.controls(m, at, known)
 	for _, s := range m.steps {
 		f.checkStep(m, s, at, known)
 	}
@@ -64,7 +66,7 @@ func adviceSteps(m *Formula) (out []*step) {
 // checkStep checks one step. What its texts have the output of, it needs.
 func (f checker) checkStep(m *Formula, s *step, at map[string]*step, vars map[string]bool) {
 	d := s.description()
-	if d.empty() {
+	if d.empty() && (!s.flow.Controls() || s.flow.Kind == events.ControlApproval) {
 		f.add(s.at, s.path, CodeMissing, "say what the step is to do", "the step %s has no title and no description",
 			shown(s.id))
 	}
@@ -95,7 +97,7 @@ func (f checker) checkStep(m *Formula, s *step, at map[string]*step, vars map[st
 		return
 	}
 	for key, set := range map[string]bool{"agent": s.agent != "", "critical": s.critical, "child": s.child != "",
-		"accept": s.accept != nil} {
+		"accept": s.accept != nil, "control flow": s.flow != (events.StepFlow{})} {
 		if set {
 			f.add(s.at, join(s.path, key), CodeValue, `leave it out, or write tracking = "persistent"`,
 				"a checklist has one agent and no steps of its own: %s", key)

@@ -97,8 +97,14 @@ func (d deciding) decide(p events.Payload) (say []events.Payload, again bool, er
 	return taken()
 }
 
-// plannerRules have no step.ready and plan.completed: those come of its look.
+// plannerRules have no plan.completed: that comes of its look.
 var plannerRules = []rule{
+	on(func(d deciding, p *events.StepReadyData) ([]events.Payload, bool, error) {
+		if p.When != "" {
+			return taken() // its condition was evaluated
+		}
+		return decided(lifecycle.Progress(d.s, d.f.Time))
+	}),
 	on(func(d deciding, p *events.RunStartedData) ([]events.Payload, bool, error) {
 		created := *d.s.Created
 		created.Agents = d.s.Agents
@@ -172,7 +178,8 @@ func given(steps []events.PlanStep) *events.TaskPlan {
 	for _, st := range steps {
 		if st.Kind == "" {
 			p.Steps = append(p.Steps, events.TaskStep{ID: st.ID, Description: st.Description, Agent: st.Agent,
-				Dependencies: st.Dependencies, Critical: st.Critical, Child: st.Child, Accept: st.Accept})
+				Dependencies: st.Dependencies, Critical: st.Critical, Child: st.Child, Accept: st.Accept,
+				Flow: st.Flow})
 		}
 	}
 	return p

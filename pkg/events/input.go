@@ -139,6 +139,8 @@ const (
 // TaskPlan is a plan given with a task.
 type TaskPlan struct {
 	Steps []TaskStep `json:"steps"`
+	// Vars are the values that expressions in the flow of steps know as vars.
+	Vars map[string]json.RawMessage `json:"vars,omitempty"`
 }
 
 // TaskStep is a step of a plan as users write it. A step without an agent is the run's agent's; Needs is another
@@ -157,6 +159,8 @@ type TaskStep struct {
 	Child string `json:"child,omitempty"`
 	// Accept decides that this step is done, before what decides about its agent's steps and, for a last step, the run.
 	Accept *Accept `json:"accept,omitempty" jsonschema:"oneof_type=object;string"`
+	// Flow is when and how often the step is carried out.
+	Flow *StepFlow `json:"flow,omitempty"`
 }
 
 // Formula names the file that a plan was made from, and the digest of all files that it is made of: SHA-256, in hex.
@@ -184,7 +188,7 @@ func (p *TaskPlan) PlanSteps(agent string) []PlanStep {
 	steps := make([]PlanStep, len(p.Steps))
 	for i, st := range p.Steps {
 		steps[i] = PlanStep{ID: st.ID, Description: st.Description, Agent: st.Agent, Critical: st.Critical, Git: st.Git, Child: st.Child,
-			Accept: st.Accept, Dependencies: append(append([]string{}, st.Dependencies...), st.Needs...)}
+			Accept: st.Accept, Flow: st.Flow, Dependencies: append(append([]string{}, st.Dependencies...), st.Needs...)}
 		if st.Agent == "" {
 			steps[i].Agent = agent
 		}

@@ -34,6 +34,8 @@ const (
 	StepClaimed  Kind = "step.claimed"
 	StepFinished Kind = "step.finished"
 	StepFailed   Kind = "step.failed"
+	StepExpanded Kind = "step.expanded"
+	StepSettled  Kind = "step.settled"
 
 	ChildSpawned  Kind = "child.spawned"
 	ChildFinished Kind = "child.finished"
@@ -256,6 +258,13 @@ var vocabulary = [...]Type{
 	{CheckpointTaken, Planner, "checkpoint_taken", Recorded, InLog, line((*CheckpointTakenData).line),
 		"A run in Dream Mode took a checkpoint because its interval was over: the state after this event.",
 		func() Payload { return new(CheckpointTakenData) }},
+	{StepExpanded, Planner, "step_expanded", Recorded, InLog | InTree, line((*StepExpandedData).line),
+		"Steps were made of a plan step: of the items of a list, a round of a loop, or another attempt after a failed one.",
+		func() Payload { return new(StepExpandedData) }},
+	{StepSettled, Planner, "step_settled", Recorded, InLog | InTree, line((*StepSettledData).line),
+		"A plan step ended by what the plan says: it was skipped, computed, waited for or approved, its parts have ended, " +
+			"or its time is up.",
+		func() Payload { return new(StepSettledData) }},
 	{CheckpointSaved, Persister, "checkpoint", Recorded, InLog, nil,
 		"The state up to a sequence, which includes the named checkpoint, was stored as a snapshot as well: the " +
 			"run is loaded quickly from there.",

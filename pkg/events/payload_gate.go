@@ -21,10 +21,12 @@ type GateTerms struct {
 	OnExpiry string `json:"on_expiry,omitempty"`
 }
 
-// Outcomes of a gate that expired. That it is approved is none of them.
+// Outcomes of a gate that expired.
 const (
 	ExpiryRejects = "reject"
 	ExpiryFails   = "fail"
+	// ExpiryApproves goes on as after a yes. Only a step of the kind approval can have it.
+	ExpiryApproves = "approve"
 )
 
 // MaxApprovers bounds GateTerms.Approvers.

@@ -390,6 +390,9 @@ const (
 	// delivered.
 	FinishCheckout = "checkout_failed"
 	FinishDelivery = "delivery_failed"
+	// FinishCondition: an expression of the step cannot be evaluated; FinishParts: too few of its parts were completed.
+	FinishCondition = "condition_error"
+	FinishParts     = "parts_failed"
 )
 
 // Words of DoomLoop.Action, from the mildest: a word in the conversation and no more; a word that asks for a summary,

@@ -8,7 +8,7 @@ import (
 // StepStatus of a plan step (PLAN-4).
 type StepStatus string
 
-// The six step statuses.
+// The step statuses.
 const (
 	StepIsPending   StepStatus = "pending"
 	StepIsReady     StepStatus = "ready"
@@ -16,6 +16,9 @@ const (
 	StepIsCompleted StepStatus = "completed"
 	StepIsFailed    StepStatus = "failed"
 	StepIsBlocked   StepStatus = "blocked"
+	// StepIsSkipped is a step that is not carried out, because its condition is false or enough others are done. What
+	// depends on it goes on.
+	StepIsSkipped StepStatus = "skipped"
 )
 
 // PlanStep is one node of a plan as made (PLAN-2).
@@ -35,6 +38,8 @@ type PlanStep struct {
 	Child string `json:"child,omitempty"`
 	// Accept are the checks of this step alone.
 	Accept *Accept `json:"accept,omitempty"`
+	// Flow is when and how often the step is carried out; nil for once, after those that it depends on.
+	Flow *StepFlow `json:"flow,omitempty"`
 }
 
 // PlanMadeData fixes the plan.
@@ -55,6 +60,8 @@ type PlanMadeData struct {
 	Lost     *Lost    `json:"lost,omitempty"`
 	// Prices of the models of Agents, as in run.created.
 	Prices map[string]Price `json:"prices,omitempty"`
+	// Vars are the values that expressions of the plan know as vars.
+	Vars map[string]json.RawMessage `json:"vars,omitempty"`
 }
 
 // PlanRevisedData replaces the steps of a plan that have not begun (PLAN-9).
@@ -87,6 +94,8 @@ type StepReadyData struct {
 	Step     string `json:"step_id"`
 	Agent    string `json:"agent"`
 	Critical bool   `json:"critical"`
+	// When is the condition of the step, which was found to hold; empty where it has none.
+	When string `json:"when,omitempty"`
 }
 
 // StepAllowedData permits a step.

@@ -240,14 +240,18 @@ func (s *State) planMade(d *events.PlanMadeData, at time.Time) string {
 	if s.Plan != nil {
 		return "the run has a plan already"
 	}
-	p := &Plan{TaskID: d.TaskID, CreatedAt: at, Origin: d.Origin, Steps: make([]*Step, len(d.Steps))}
+	p := &Plan{TaskID: d.TaskID, CreatedAt: at, Origin: d.Origin, Vars: d.Vars, Steps: make([]*Step, len(d.Steps))}
 	ids := make(map[string]bool, len(d.Steps))
 	for i, st := range d.Steps {
 		if ids[st.ID] {
 			return fmt.Sprintf("the plan has two steps %s", st.ID)
 		}
 		ids[st.ID] = true
-		if fault := s.kindFault(st); fault != "" {
+		fault := s.kindFault(st)
+		if fault == "" {
+			fault = flowFault(st)
+		}
+		if fault != "" {
 			return fault
 		}
 		p.Steps[i] = stepOf(st)
@@ -265,9 +269,12 @@ func (s *State) planMade(d *events.PlanMadeData, at time.Time) string {
 }
 
 func stepOf(st events.PlanStep) *Step {
-	return &Step{ID: st.ID, Description: st.Description, AssignedAgent: st.Agent, Kind: st.Kind,
+	next := &Step{ID: st.ID, Description: st.Description, AssignedAgent: st.Agent, Kind: st.Kind,
 		Dependencies: st.Dependencies,
-		Critical:     st.Critical, Git: st.Git, Child: st.Child, Accept: st.Accept, Status: events.StepIsPending}
+		Critical:     st.Critical, Git: st.Git, Accept: st.Accept, Status: events.StepIsPending,
+		StepCourse: StepCourse{Flow: st.Flow}}
+	next.place(st.Child)
+	return next
 }
 
 // step replaces one step of the plan by a changed copy, if it has the status it must have.
@@ -368,12 +375,12 @@ func (s *State) dropOpen(step string) {
 func blockDependents(p *Plan) {
 	bad := map[string]bool{}
 	for _, st := range p.Steps {
-		bad[st.ID] = st.Status == events.StepIsFailed || st.Status == events.StepIsBlocked
+		bad[st.ID] = st.Status == events.StepIsFailed && !st.Spared() || st.Status == events.StepIsBlocked
 	}
 	for changed := true; changed; {
 		changed = false
 		for i, st := range p.Steps {
-			if bad[st.ID] || st.Status == events.StepIsCompleted || st.Status == events.StepIsRunning {
+			if bad[st.ID] || st.Ended() || st.Status == events.StepIsRunning || st.Flow != nil && st.Flow.Always {
 				continue
 			}
 			for _, dep := range st.Dependencies {
@@ -390,7 +397,7 @@ func blockDependents(p *Plan) {
 
 func firstIncomplete(p *Plan) int {
 	for i, st := range p.Steps {
-		if st.Status != events.StepIsCompleted {
+		if !st.Done() {
 			return i
 		}
 	}

@@ -40,7 +40,7 @@ func (st *Step) Claimed() *Claim {
 // AcceptOf is what decides that a step is done: the checks of its agent, its own, and those of the run where no step of an
 // agent depends on it. It is nil where the agent alone decides. Steps of the harness have none.
 func (s *State) AcceptOf(st *Step) *events.Accept {
-	if st == nil || st.Kind != "" || st.Child != "" { // a child has its checks itself
+	if st == nil || !st.Works() || st.Child != "" { // a child has its checks itself
 		return nil
 	}
 	own := s.Agents[st.AssignedAgent].Accept.Also(st.Accept)
@@ -62,9 +62,33 @@ func (s *State) Said(step string) string {
 
 // Last reports whether a step is one of an agent on which no other step of an agent depends.
 func (s *State) Last(st *Step) bool {
-	return st.Kind == "" && !slices.ContainsFunc(s.Plan.Steps, func(other *Step) bool {
-		return other.Kind == "" && slices.Contains(other.Dependencies, st.ID)
-	})
+	if !st.Works() {
+		return false
+	}
+	id := st.ID
+	for whole := st; whole != nil && whole.Part != nil; whole = s.Step(id) {
+		id = whole.Part.Of // a part is last where all of it is
+	}
+	return s.last(id)
+}
+
+// last is Last for the id of a step that is no part. Steps without an agent are looked through: what comes behind them
+// counts.
+func (s *State) last(id string) bool {
+	seen := map[string]bool{id: true}
+	for open := []string{id}; len(open) > 0; open = open[1:] {
+		for _, other := range s.Plan.Steps {
+			if other.Kind != "" || other.Part != nil || seen[other.ID] || !slices.Contains(other.Dependencies, open[0]) {
+				continue
+			}
+			if other.Works() && (other.Flow == nil || !other.Flow.Always) {
+				return false
+			}
+			seen[other.ID] = true
+			open = append(open, other.ID)
+		}
+	}
+	return true
 }
 
 // checkRules fold the events about claims and their checks.

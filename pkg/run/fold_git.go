@@ -31,7 +31,9 @@ func (s *State) kindFault(st events.PlanStep) string {
 // it delivers once all is over, whatever came of it.
 func (st *Step) Follows(on *Step) bool {
 	over := on.Status == events.StepIsFailed || on.Status == events.StepIsBlocked
-	return on.Status == events.StepIsCompleted || over && st.Kind == events.StepDeliver && on.Kind != events.StepCheckout
+	always := st.Kind == events.StepDeliver && on.Kind != events.StepCheckout || st.Flow != nil && st.Flow.Always
+	return on.Status == events.StepIsCompleted || on.Status == events.StepIsSkipped || over && (always || on.Spared() &&
+		on.Status == events.StepIsFailed)
 }
 
 // again lets a step of the harness be carried out once more, in a run that was forked: its working tree is another one,

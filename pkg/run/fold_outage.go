@@ -109,7 +109,7 @@ func (s *State) waiting() (until time.Time, ok bool) {
 	}
 	for _, st := range s.Plan.Steps {
 		switch {
-		case st.Status != events.StepIsRunning:
+		case st.Status != events.StepIsRunning || st.Parts > 0:
 		case !s.Awaits(st.Outage):
 			return time.Time{}, false
 		case !ok || st.NotBefore.Before(until):

@@ -11,7 +11,8 @@ import (
 
 // Begun reports whether a step was permitted, so that no revision of the plan takes it out.
 func (st *Step) Begun() bool {
-	return st.Status == events.StepIsRunning || st.Status == events.StepIsCompleted || st.Status == events.StepIsFailed
+	return st.Status == events.StepIsRunning || st.Status == events.StepIsCompleted || st.Status == events.StepIsFailed ||
+		st.Status == events.StepIsSkipped || st.Part != nil
 }
 
 // Unbegun splits the plan as a revision does: the ids of the steps that stay, of those that are removed, and the step

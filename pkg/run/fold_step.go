@@ -15,8 +15,11 @@ var stepRules = []rule{
 		}
 		return s.step(d.Step, events.StepIsReady, func(st *Step) {
 			st.Status, st.AllowedAt, st.Owed = events.StepIsRunning, f.Sequence, f.Sequence
-			if st.Child != "" {
-				st.Owed = 0 // its child takes the turns
+			if st.Flow != nil {
+				st.BeganAt, st.ClockMS = f.Time, s.Clock.StoppedMS
+			}
+			if st.Child != "" || st.Flow.Controls() {
+				st.Owed = 0 // its child takes the turns, or no one does
 			}
 		})
 	}),
@@ -38,6 +41,9 @@ var stepRules = []rule{
 		s.stepCheckpoint(d.Step, d.Checkpoint, f.Time, f.Sequence)
 		return s.stepEnded(d.Step, func(st *Step) {
 			st.Status, st.Error, st.RunReason = events.StepIsFailed, d.Error, d.RunReason
+			if st.Flow != nil || st.Part != nil {
+				st.Reason = d.FinishReason
+			}
 		})
 	}),
 	on(func(s *State, f events.Event, d *events.TurnDeferredData) string { return s.deferred(d, f) }),
@@ -49,10 +55,11 @@ var stepRules = []rule{
 
 func stepReady(s *State, f events.Event, d *events.StepReadyData) string {
 	if st := s.Step(d.Step); st != nil {
-		for _, dep := range st.Dependencies {
-			if on := s.Step(dep); on == nil || !st.Follows(on) {
-				return fmt.Sprintf("step %s depends on %s, which is not complete", d.Step, dep)
-			}
+		if fault := s.waits(st); fault != "" {
+			return fault
+		}
+		if st.Flow.Group() || st.Flow != nil && (st.Flow.Kind == events.ControlSet || st.Flow.When != d.When) {
+			return fmt.Sprintf("step %s is not one to be permitted, or not with the condition %q", d.Step, d.When)
 		}
 	}
 	return s.step(d.Step, events.StepIsPending, func(st *Step) { st.Status, st.ReadyAt = events.StepIsReady, f.Sequence })

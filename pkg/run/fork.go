@@ -78,7 +78,8 @@ func Fork(old State, say string, fresh bool) (State, error) {
 		next := *st
 		next.Owed, next.ReadyAt, next.AllowedAt, next.Attempt, next.NotBefore, next.Passed = 0, 0, 0, 0, time.Time{}, false
 		next.Outage, next.Claim = nil, nil // its checks saw the files of the other run
-		if st.Status == events.StepIsReady || st.Status == events.StepIsRunning {
+		next.BeganAt, next.ClockMS = time.Time{}, 0
+		if st.Status == events.StepIsReady || st.Status == events.StepIsRunning && st.Parts == 0 {
 			next.Status = events.StepIsPending
 		}
 		if st.Kind != "" {
@@ -154,7 +155,7 @@ func (s *State) addMessage(step, text string) {
 func (s *State) takeUp(old State, text string) {
 	at := -1
 	for i, st := range old.Plan.Steps {
-		if st.Status == events.StepIsRunning && st.Kind == "" && at < 0 {
+		if st.Status == events.StepIsRunning && st.Works() && st.Parts == 0 && at < 0 {
 			at = i
 		}
 	}
@@ -165,7 +166,7 @@ func (s *State) takeUp(old State, text string) {
 		}
 	}
 	for i, st := range s.Plan.Steps { // else the first that is not complete, or the last
-		if at < 0 && st.Kind == "" && (st.Status != events.StepIsCompleted || lastOwn(s.Plan) == i) {
+		if at < 0 && st.Works() && st.Parts == 0 && (st.Status != events.StepIsCompleted || lastOwn(s.Plan) == i) {
 			at = i
 		}
 	}
@@ -174,6 +175,11 @@ func (s *State) takeUp(old State, text string) {
 		st.Turns = 0
 	}
 	st.Status, st.Final, st.Output, st.Error, st.RunReason, st.Mended = events.StepIsPending, false, "", "", "", false
+	for whole := st; whole != nil && whole.Part != nil; { // what it is part of goes on, too
+		if whole = s.Step(whole.Part.Of); whole != nil {
+			whole.Status, whole.Output, whole.Error, whole.RunReason, whole.Reason = events.StepIsRunning, "", "", "", ""
+		}
+	}
 	for _, other := range s.Plan.Steps {
 		if other.Status == events.StepIsBlocked {
 			other.Status = events.StepIsPending
@@ -187,7 +193,7 @@ func (s *State) takeUp(old State, text string) {
 // lastOwn is the place of the last step of an agent.
 func lastOwn(p *Plan) int {
 	last := len(p.Steps) - 1
-	for last > 0 && p.Steps[last].Kind != "" {
+	for last > 0 && (!p.Steps[last].Works() || p.Steps[last].Parts > 0) {
 		last--
 	}
 	return last

@@ -122,7 +122,7 @@ func (s *State) partFault() string {
 			}
 			switch st.Status {
 			case events.StepIsPending, events.StepIsReady, events.StepIsRunning, events.StepIsCompleted, events.StepIsFailed,
-				events.StepIsBlocked:
+				events.StepIsBlocked, events.StepIsSkipped:
 			default:
 				return fmt.Sprintf("step %q has status %q", st.ID, st.Status)
 			}

@@ -115,6 +115,8 @@ type Plan struct {
 	CreatedAt time.Time `json:"createdAt"`
 	Origin    string    `json:"origin,omitempty"`
 	Steps     []*Step   `json:"steps"`
+	// Vars are the values that expressions of the plan know as vars.
+	Vars map[string]json.RawMessage `json:"vars,omitempty"`
 	// Removed are the ids of the steps that revisions took out. No step may have one of them again.
 	Removed []string `json:"removedSteps,omitempty"`
 }
@@ -167,6 +169,7 @@ type Step struct {
 	// ReadyAt and AllowedAt are sequences, 0 until then.
 	ReadyAt   uint64 `json:"readyAt,omitempty"`
 	AllowedAt uint64 `json:"allowedAt,omitempty"`
+	StepCourse
 }
 
 // Compacted is the last compaction of a step. Shared between states: never written after it was made.
@@ -472,13 +475,13 @@ func (s *State) Agent(name string) (events.Agent, bool) {
 	return a, ok
 }
 
-// StepsCompleted counts the completed steps and all steps.
+// StepsCompleted counts the steps that are done, and all steps.
 func (s *State) StepsCompleted() (done, total int) {
 	if s.Plan == nil {
 		return 0, 0
 	}
 	for _, st := range s.Plan.Steps {
-		if st.Status == events.StepIsCompleted {
+		if st.Done() {
 			done++
 		}
 	}

@@ -226,8 +226,11 @@ func (r *Role) kin(ctx context.Context, h runlog.ReceivedEvent) error {
 	}
 }
 
-// following looks after the children of a run that was written to: they follow it.
+// following lets the plan of a run that was written to go on, and looks after its children: they follow it.
 func (r *Role) following(ctx context.Context, w runlog.Written, err error) error {
+	if err == nil {
+		w.State, err = r.advance(ctx, w.State)
+	}
 	idle := len(w.State.Living()) == 0 && w.State.Stopping == nil && !child.Owes(w.State)
 	if err != nil || idle || w.State.Status.Ended() {
 		return err

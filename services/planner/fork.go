@@ -133,6 +133,9 @@ func (r *Role) fork(ctx context.Context, m kernel.Message, t events.Task, env ce
 			return err
 		}
 	}
+	if w.State, err = r.advance(ctx, w.State); err != nil {
+		return err
+	}
 	return r.setDeadline(ctx, w.State)
 }
 

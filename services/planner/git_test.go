@@ -94,13 +94,13 @@ func TestModelPlanHasNoGit(t *testing.T) {
 	t.Parallel()
 	t.Run("GIT-13 GATE-13 a plan of a model sets no git for a step", func(t *testing.T) {
 		t.Parallel()
-		if err := ofModel([]events.TaskStep{{ID: "a"}}); err != nil {
+		if err := ofModel(events.TaskPlan{Steps: []events.TaskStep{{ID: "a"}}}); err != nil {
 			t.Error(err)
 		}
-		if err := ofModel([]events.TaskStep{{ID: "a"}, {ID: "b", Git: &events.GitSettings{}}}); err == nil || !strings.Contains(err.Error(), `"b"`) {
+		if err := ofModel(events.TaskPlan{Steps: []events.TaskStep{{ID: "a"}, {ID: "b", Git: &events.GitSettings{}}}}); err == nil || !strings.Contains(err.Error(), `"b"`) {
 			t.Errorf("%v, want a refusal that names the step", err)
 		}
-		if err := ofModel([]events.TaskStep{{ID: "a", Accept: &events.Accept{}}}); err == nil || !strings.Contains(err.Error(), `"a"`) {
+		if err := ofModel(events.TaskPlan{Steps: []events.TaskStep{{ID: "a", Accept: &events.Accept{}}}}); err == nil || !strings.Contains(err.Error(), `"a"`) {
 			t.Errorf("%v, want a refusal of the checks of a step", err)
 		}
 	})

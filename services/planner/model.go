@@ -71,7 +71,7 @@ func (r *Role) read(ctx context.Context, s run.State) (*events.PlanMadeData, err
 	if err := ce.Strict(text, &p); err != nil {
 		return nil, kernel.Refuse("bad_plan", "the model must answer with the plan's JSON", "%v", err)
 	}
-	if err := ofModel(p.Steps); err != nil {
+	if err := ofModel(p); err != nil {
 		return nil, err
 	}
 	made := &events.PlanMadeData{Event: "plan_made", TaskID: s.TaskID, Origin: events.OriginModel,
@@ -80,9 +80,17 @@ func (r *Role) read(ctx context.Context, s run.State) (*events.PlanMadeData, err
 }
 
 // ofModel refuses what a plan of a model may not have: git settings, because it must not decide what a person is asked
-// about, and checks, because no guard judges their commands.
-func ofModel(steps []events.TaskStep) error {
-	for _, st := range steps {
+// about, checks, because no guard judges their commands, and a control flow, by which it could put approvals that nobody
+// gives, or work without an end, in the place of what it was asked for. It may have ids, descriptions, agents,
+// dependencies, critical and child.
+func ofModel(p events.TaskPlan) error {
+	if len(p.Vars) > 0 {
+		return kernel.Refuse("bad_plan", "leave vars out", "a model cannot set vars")
+	}
+	for _, st := range p.Steps {
+		if st.Flow != nil {
+			return kernel.Refuse("bad_plan", "leave flow out", "plan step %q: %v", st.ID, errModelFlow)
+		}
 		if st.Accept != nil {
 			return kernel.Refuse("bad_plan", "leave accept out",
 				"plan step %q: a model cannot set accept, the checks of a step", st.ID)

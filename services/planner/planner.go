@@ -166,7 +166,14 @@ func (r *Role) Event(ctx context.Context, h runlog.ReceivedEvent) error {
 	}
 	decide := lifecycle.Progress
 	switch h.Kind {
-	case events.StepAllowed, events.CallDelegated, events.StepClaimed, events.CheckPassed, events.RunCompleted, events.RunFailed:
+	case events.StepAllowed:
+		if st := h.State.Step(h.Step); st != nil && st.Flow != nil {
+			if _, err := r.advance(ctx, h.State); err != nil {
+				return err
+			}
+		}
+		return r.kin(ctx, h)
+	case events.CallDelegated, events.StepClaimed, events.CheckPassed, events.RunCompleted, events.RunFailed:
 		return r.kin(ctx, h)
 	case events.RunCreated:
 		if err := r.kin(ctx, h); err != nil {

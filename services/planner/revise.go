@@ -22,7 +22,15 @@ func (r *Role) revision(ctx context.Context, runID string, c events.Control, inp
 		return nil, err
 	}
 	want := plan.Revision{Plan: c.Plan, By: orUnknown(c.By), Reason: c.Reason, Input: input}
+	if c.Plan != nil && len(c.Plan.Vars) > 0 {
+		return nil, named(runID, kernel.Refuse("bad_plan", "leave vars out: those of the plan stay", "a revision cannot set vars"))
+	}
 	if s.Sequence > 0 && c.Plan != nil {
+		if s.Plan != nil {
+			if err := checkFlow(c.Plan.PlanSteps(s.AgentName), s.Plan.Vars); err != nil {
+				return nil, ofRun(runID, err)
+			}
+		}
 		if want.Agents, err = r.named(ctx, s, c.Plan); err != nil {
 			return nil, err
 		}

@@ -97,6 +97,9 @@ func (r *Role) open(ctx context.Context, m kernel.Message, t events.Task, env ce
 			return err
 		}
 	}
+	if w.State, err = r.advance(ctx, w.State); err != nil {
+		return err
+	}
 	return r.setDeadline(ctx, w.State)
 }
 
@@ -336,7 +339,7 @@ func (r *Role) agent(ctx context.Context, name string) (events.Agent, error) {
 func (r *Role) given(ctx context.Context, t events.Task, c *events.RunCreatedData) (*events.PlanMadeData, error) {
 	switch {
 	case t.Plan != nil:
-		made := &events.PlanMadeData{Event: "plan_made", TaskID: c.TaskID, Origin: "task", Steps: t.Plan.PlanSteps(c.Agent)}
+		made := &events.PlanMadeData{Event: "plan_made", TaskID: c.TaskID, Origin: "task", Steps: t.Plan.PlanSteps(c.Agent), Vars: t.Plan.Vars}
 		return made, r.complete(ctx, c, made)
 	case c.Agents[c.Agent].Plan == "model":
 		return nil, nil
@@ -380,7 +383,7 @@ func (r *Role) complete(ctx context.Context, c *events.RunCreatedData, made *eve
 	if err != nil {
 		return err
 	}
-	if err := checkChildren(c, made.Steps, made.Agents); err != nil {
+	if err := errors.Join(checkChildren(c, made.Steps, made.Agents), checkFlow(made.Steps, made.Vars)); err != nil {
 		return err
 	}
 	if err := delivery.CheckSteps(c, made.Steps); err != nil {

@@ -28,7 +28,7 @@ func (r *Role) Republished(runID string, rec kernel.Record) {
 	r.cfg.Janitor.Received(runID, rec)
 	trees := r.cfg.Workspaces.Trees
 	switch rec.Kind {
-	case events.StepFinished, events.StepFailed, events.RunCompleted, events.RunFailed:
+	case events.StepFinished, events.StepFailed, events.StepSettled, events.RunCompleted, events.RunFailed:
 		r.cfg.Jobs.MayHaveEnded(runID)
 	case events.CallAllowed:
 		if trees == nil || !trees.Holds(runID) {

@@ -24,6 +24,9 @@ type audit struct {
 
 // ledger is what the audit knows of a run.
 type ledger struct {
+	// partOf names what a step was made of, outcome how the plan ended a step.
+	partOf  map[string]string
+	outcome map[string]events.StepStatus
 	sequence uint64
 	last     [32]byte
 	ended    events.Kind
@@ -113,7 +116,7 @@ func (a *audit) event(runID string, r kernel.Record) {
 		l = &ledger{plan: map[string]events.PlanStep{}, steps: map[string]events.Kind{}, gates: map[string]*gateAudit{},
 			calls: map[string]*callAudit{}, inputs: map[uint64]bool{}, through: map[string]int{},
 			grants: map[string]*grantAudit{},
-			claims: map[string]*claimAudit{}, passes: map[string]int{}, trees: map[string]bool{}}
+			claims: map[string]*claimAudit{}, passes: map[string]int{}, trees: map[string]bool{}, partOf: map[string]string{}, outcome: map[string]events.StepStatus{}}
 		a.runs[runID] = l
 	}
 	if fault := l.chain(f, k, r.Bytes); fault != "" {
@@ -196,6 +199,12 @@ func (a *audit) judge(runID string, l *ledger, f events.Event, p events.Payload)
 		return l.stepMoves(d.Step, events.StepFinished, events.StepAllowed)
 	case *events.StepFailedData:
 		return l.stepMoves(d.Step, events.StepFailed, events.StepAllowed)
+	case *events.StepExpandedData:
+		a.w.tale.counts["steps expanded"]++
+		return l.expanded(d)
+	case *events.StepSettledData:
+		a.w.tale.counts["steps "+string(d.Status)]++
+		return l.settled(d)
 	case *events.TurnFinishedData:
 		return l.turn(d)
 	case *events.GateOpenedData:
@@ -218,7 +227,7 @@ func (a *audit) judge(runID string, l *ledger, f events.Event, p events.Payload)
 	case *events.RunCompletedData:
 		l.ended, l.inputs[d.Input] = events.RunCompleted, true
 		for id := range l.plan {
-			if l.steps[id] != events.StepFinished {
+			if l.steps[id] != events.StepFinished && !l.over(id) {
 				return "step " + id + " is not finished"
 			}
 		}
@@ -238,7 +247,7 @@ func (l *ledger) stepReady(id string) string {
 		return "step " + id + " is not in the plan, or ready twice"
 	}
 	for _, dep := range st.Dependencies {
-		if l.steps[dep] != events.StepFinished && st.Kind != events.StepDeliver {
+		if l.steps[dep] != events.StepFinished && !l.over(dep) && st.Kind != events.StepDeliver {
 			return fmt.Sprintf("step %s before %s is finished", id, dep)
 		}
 	}

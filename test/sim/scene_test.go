@@ -79,6 +79,8 @@ type SceneStep struct {
 	Turns    [][]SceneCall
 	// Kid is the agent of the child that the step is given to; empty for none.
 	Kid string
+	// Flow is the control flow of the step. Where it has several attempts, the model refuses the first.
+	Flow *events.StepFlow
 }
 
 // SceneCall is one call and how its attempts behave.
@@ -289,7 +291,7 @@ func (r SceneRun) task() []byte {
 func (r SceneRun) plan() *events.TaskPlan {
 	p := &events.TaskPlan{}
 	for _, st := range r.Steps {
-		step := events.TaskStep{ID: st.ID, Description: "step " + st.ID, Needs: st.Needs, Critical: st.Critical}
+		step := events.TaskStep{ID: st.ID, Description: "step " + st.ID, Needs: st.Needs, Critical: st.Critical, Flow: st.Flow}
 		if st.Kid != "" {
 			step.Agent, step.Child = st.Kid, events.ChildOwn
 		}
@@ -330,8 +332,15 @@ func (s Scene) said(m llm.Meta) llm.Answer {
 	if r.Refuses {
 		return refused(a)
 	}
+	whole, number := m.Step, ""
+	if id, part := events.Whole(m.Step); part && s.step(r, m.Step) == nil {
+		whole, number = id, m.Step[len(id)+1:]
+	}
 	for _, st := range r.Steps {
-		if st.ID != m.Step || m.Turn > len(st.Turns) {
+		if st.ID == whole && st.Flow != nil && st.Flow.Retry.Again() && number == "1" {
+			return refused(a)
+		}
+		if st.ID != whole || m.Turn > len(st.Turns) {
 			continue
 		}
 		a.Finish, a.Text = llm.ToolUse, "calls"

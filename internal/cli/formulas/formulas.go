@@ -272,6 +272,9 @@ func (c *command) steps(m *formula.Formula) {
 		if s.Checks > 0 {
 			notes = append(notes, view.Plural(s.Checks, "check"))
 		}
+		for _, flow := range s.Flow {
+			notes = append(notes, view.Clip(flow, 50))
+		}
 		rows = append(rows, []string{fmt.Sprint(s.Wave), s.ID, s.Agent, strings.Join(s.Needs, ", "), strings.Join(notes,
 			", "), view.Clip(s.Title, 60)})
 	}

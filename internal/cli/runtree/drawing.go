@@ -129,12 +129,20 @@ func (d Drawing) step(t *view.Tree, st *view.StepNode, now time.Time) []string {
 		end = st.Ended
 	}
 	right := fmt.Sprintf("%s  %s", view.Plural(len(st.Turns), "turn"), view.Since(st.Began, end))
+	if st.Parts > 0 {
+		right = fmt.Sprintf("%s  %s", view.Plural(st.Parts, "part"), view.Since(st.Began, end))
+	}
+	if st.Part != nil {
+		title = strings.Repeat("  ", t.Depth(st)-1) + "└ " + title
+	}
 	var out []string
 	switch st.Status {
 	case events.StepIsPending:
 		return []string{d.Row("  "+d.pending()+" "+d.Dim(st.ID+"  "+view.Clip(st.Description, 200)), d.needs(st))}
 	case events.StepIsBlocked:
 		return []string{d.Row("  "+d.Dim("⊘ "+st.ID), "blocked by a failed step")}
+	case events.StepIsSkipped:
+		return []string{d.Row("  "+d.Dim("↷ "+st.ID), "skipped: "+view.Clip(st.Error, 120))}
 	case events.StepIsReady:
 		if st.Gate == nil || st.Gate.Status != run.GatePending || t.Status.Ended() {
 			return []string{d.Row("  "+d.pending()+" "+title, "ready "+view.Since(st.Ready, now))}
@@ -165,6 +173,9 @@ func (d Drawing) step(t *view.Tree, st *view.StepNode, now time.Time) []string {
 }
 
 func (d Drawing) needs(st *view.StepNode) string {
+	if st.Part != nil && !st.Part.NotBefore.IsZero() {
+		return "not before " + st.Part.NotBefore.Local().Format("15:04:05")
+	}
 	if len(st.Needs) == 0 {
 		return ""
 	}

@@ -97,6 +97,9 @@ func task(s run.State, st *run.Step, c *run.Child) string {
 	}
 	fmt.Fprintf(&b, "\n\nThis is step %s of a larger task of agent %s. The larger task, for information only:\n%s", st.ID,
 		s.AgentName, clip(s.Created.Task, maxShown))
+	if st.Part != nil && len(st.Part.Item) > 0 {
+		fmt.Fprintf(&b, "\n\nThis step is about one item of a list, as JSON:\n%s", st.Part.Item)
+	}
 	for _, id := range st.Dependencies {
 		if dep := s.Step(id); dep != nil && dep.Kind == "" && dep.Output != "" {
 			fmt.Fprintf(&b, "\n\nOutput of step %s, which came before:\n%s", id, clip(dep.Output, maxShown))

@@ -47,26 +47,30 @@ func askCheck(s run.State, st *run.Step, now time.Time, terms events.GateTerms) 
 	return []events.Payload{g}
 }
 
-// mayDecide returns why an answer to the gate of a check does not count, or nil: where the check names who decides, it
-// must be one of them, and proven.
+// mayDecide returns why an answer to the gate of a check or of an approval does not count, or nil: where that names who
+// decides, it must be one of them, and proven.
 func mayDecide(s run.State, g *run.Gate, r Reply) *Refused {
-	if g.Scope != events.ScopeCheck {
-		return nil
-	}
 	st := s.Step(g.StepID)
 	if st == nil {
 		return nil
 	}
-	check, _, asks := st.Asks()
+	var may []string
+	if g.Scope == events.ScopeCheck {
+		if check, _, asks := st.Asks(); asks {
+			may = check.Approvers
+		}
+	} else if own := approval(st); own != nil && g.CallID == "" {
+		may = own.Approvers
+	}
 	switch {
-	case !asks || len(check.Approvers) == 0:
+	case len(may) == 0:
 		return nil
-	case !slices.Contains(check.Approvers, r.By):
+	case !slices.Contains(may, r.By):
 		return &Refused{"not_approver", fmt.Sprintf("gate %s is decided by %s, and not by %q", g.ID,
-			strings.Join(check.Approvers, ", "), shorten(r.By)), "ask one of them to answer (inspan approve --by NAME)"}
+			strings.Join(may, ", "), shorten(r.By)), "ask one of them to answer (inspan approve --by NAME)"}
 	case r.Assurance != events.AssuranceSignature && r.Assurance != events.AssuranceSubject:
 		return &Refused{"unproven_answer", fmt.Sprintf("gate %s is decided by %s, and the author of this answer is not proven",
-			g.ID, strings.Join(check.Approvers, ", ")), "answer on your own subject (inspan approve --by NAME), or sign the answer"}
+			g.ID, strings.Join(may, ", ")), "answer on your own subject (inspan approve --by NAME), or sign the answer"}
 	}
 	return nil
 }

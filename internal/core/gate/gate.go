@@ -160,24 +160,41 @@ func judgeStep(s run.State, st *run.Step, now time.Time, terms events.GateTerms)
 	switch g := before; {
 	case g != nil && g.Status == run.GatePending:
 		return nil
-	case g != nil && g.Status == run.GateApproved:
+	case g != nil && (g.Status == run.GateApproved || g.Status == run.GateExpired && g.OnExpiry == events.ExpiryApproves):
 		allowed.Gate = g.ID
 		return []events.Payload{allowed}
 	case g != nil && g.Resolution > s.ResumedAt:
 		return nil // rejected, and the run not yet paused for it
-	case !NeedsGate(s.Options.Autonomy, st.Critical):
+	case !NeedsGate(s.Options.Autonomy, st.Critical) && approval(st) == nil:
 		return []events.Payload{allowed}
 	}
 	proposal, _ := json.Marshal(stepProposal{Run: s.HarnessID, Step: st.ID, Description: st.Description,
 		Agent:       st.AssignedAgent,
-		AgentDigest: s.Agents[st.AssignedAgent].Digest, Critical: st.Critical})
+		AgentDigest: s.Agents[st.AssignedAgent].Digest, Critical: st.Critical, Approval: approval(st)})
 	why := fmt.Sprintf("autonomy %d asks before every step", s.Options.Autonomy)
 	if s.Options.Autonomy == 3 {
 		why = "the step is critical (autonomy 3)"
 	}
+	terms = terms.Strictest(s.Agents[st.AssignedAgent].Gates)
+	own := approval(st)
+	if own != nil {
+		why = "the plan asks a person here"
+		terms = terms.Strictest(events.GateTerms{ExpiresMS: own.TimeoutMS, OnExpiry: own.OnTimeout})
+	}
 	g := open(s, position{step: st.ID}, proposal, st.Description, why, "")
-	setTerms(g, now, terms.Strictest(s.Agents[st.AssignedAgent].Gates))
+	setTerms(g, now, terms)
+	if own != nil && own.OnTimeout == events.ExpiryApproves && terms.ExpiresMS == own.TimeoutMS && terms.Approvers < 2 {
+		g.OnExpiry = events.ExpiryApproves
+	}
 	return []events.Payload{g}
+}
+
+// approval is what a step of the kind approval asks; nil for all others.
+func approval(st *run.Step) *events.StepApproval {
+	if st == nil || st.Flow == nil {
+		return nil
+	}
+	return st.Flow.Approval
 }
 
 type stepProposal struct {
@@ -187,6 +204,8 @@ type stepProposal struct {
 	Agent       string `json:"agent"`
 	AgentDigest string `json:"agent_digest"`
 	Critical    bool   `json:"critical"`
+	// Approval is what a step asks that does nothing else.
+	Approval *events.StepApproval `json:"approval,omitempty"`
 }
 
 type callProposal struct {

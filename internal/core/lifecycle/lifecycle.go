@@ -86,10 +86,7 @@ func Begin(s run.State, now time.Time, created *events.RunCreatedData, made *eve
 	}
 	made = delivery.Wrap(git, made)
 	say = append(say, made)
-	for _, st := range plan.Ready(planOf(made)) {
-		say = append(say, ready(st))
-	}
-	return say, nil
+	return append(say, plan.Next(run.State{Plan: planOf(made)}, now)...), nil
 }
 
 func started(s run.State, c *events.RunCreatedData) *events.RunStartedData {
@@ -105,17 +102,13 @@ func planOf(m *events.PlanMadeData) *run.Plan {
 	p := &run.Plan{}
 	for _, st := range m.Steps {
 		p.Steps = append(p.Steps, &run.Step{ID: st.ID, AssignedAgent: st.Agent, Kind: st.Kind, Dependencies: st.Dependencies,
-			Critical: st.Critical, Status: events.StepIsPending})
+			Critical: st.Critical, Status: events.StepIsPending, StepCourse: run.StepCourse{Flow: st.Flow}})
 	}
 	return p
 }
 
-func ready(st *run.Step) *events.StepReadyData {
-	return &events.StepReadyData{Event: "step_ready", Step: st.ID, Agent: st.AssignedAgent, Critical: st.Critical}
-}
-
-// Progress says what follows from the state of the plan: steps that became ready, or the end of the run. While the
-// run is paused steps still become ready; the gatekeeper holds them back.
+// Progress says what follows from the state of the plan: what it decides about its steps, or the end of the run. While
+// the run is paused steps still become ready; the gatekeeper holds them back.
 func Progress(s run.State, now time.Time) ([]events.Payload, error) {
 	if s.Plan == nil || s.Status.Ended() || s.Status == events.Created {
 		return nil, nil
@@ -123,11 +116,7 @@ func Progress(s run.State, now time.Time) ([]events.Payload, error) {
 	if s.Stopping != nil {
 		return Stopped(s, now)
 	}
-	var say []events.Payload
-	for _, st := range plan.Ready(s.Plan) {
-		say = append(say, ready(st))
-	}
-	if len(say) > 0 {
+	if say := plan.Next(s, now); len(say) > 0 {
 		return say, nil
 	}
 	if len(s.Living()) > 0 {
@@ -141,6 +130,9 @@ func Progress(s run.State, now time.Time) ([]events.Payload, error) {
 		if st.Status == events.StepIsReady || st.Status == events.StepIsRunning {
 			return nil, nil
 		}
+	}
+	if plan.Waits(s.Plan) {
+		return nil, nil
 	}
 	return []events.Payload{failedBySteps(s, now)}, nil
 }
@@ -177,7 +169,7 @@ func failedBySteps(s run.State, now time.Time) *events.RunFailedData {
 		}
 	}
 	for _, st := range s.Plan.Steps {
-		if st.Status != events.StepIsFailed {
+		if st.Status != events.StepIsFailed || st.Spared() {
 			continue
 		}
 		why = append(why, st.ID+": "+st.Error)
@@ -185,12 +177,22 @@ func failedBySteps(s run.State, now time.Time) *events.RunFailedData {
 			own++
 		}
 		// The reason of the only step of the agent, or that of the harness where no agent's step failed.
-		if st.RunReason != "" && (st.Kind == "" && len(s.Plan.Steps)-harness == 1 || st.Kind != "" && own == 0) {
+		if st.RunReason != "" && (st.Kind == "" && planned(s.Plan)-harness == 1 || st.Kind != "" && own == 0) {
 			r.FinishReason = st.RunReason
 		}
 	}
 	r.Error = shorten("step failed: "+strings.Join(why, "; "), maxError)
 	return &events.RunFailedData{Result: r}
+}
+
+// planned counts the steps that are not parts of others.
+func planned(p *run.Plan) (n int) {
+	for _, st := range p.Steps {
+		if st.Part == nil {
+			n++
+		}
+	}
+	return n
 }
 
 const (
@@ -218,7 +220,7 @@ func output(p *run.Plan) string {
 	}
 	var parts []string
 	for _, st := range p.Steps {
-		if st.Status == events.StepIsCompleted && st.Kind == "" && !needed[st.ID] {
+		if st.Status == events.StepIsCompleted && st.Kind == "" && st.Part == nil && !needed[st.ID] {
 			parts = append(parts, st.Output)
 		}
 	}
@@ -240,10 +242,11 @@ func result(s run.State, now time.Time, to events.Status) events.Result {
 	}
 	if s.Plan != nil {
 		for _, st := range s.Plan.Steps {
-			switch st.Status {
-			case events.StepIsFailed:
+			switch {
+			case st.Done():
+			case st.Status == events.StepIsFailed:
 				r.FailedSteps = append(r.FailedSteps, st.ID)
-			case events.StepIsBlocked:
+			case st.Status == events.StepIsBlocked:
 				r.BlockedSteps = append(r.BlockedSteps, st.ID)
 			default: // not a step that stands in the way
 			}

@@ -9,12 +9,11 @@ import (
 	"strings"
 
 	"github.com/inspan/inspan/pkg/events"
-	"github.com/inspan/inspan/pkg/run"
 )
 
 // Limits of a plan.
 const (
-	MaxSteps       = 200
+	MaxSteps       = 1000
 	MaxDescription = events.MaxDescription
 )
 
@@ -57,11 +56,18 @@ func Check(steps []events.PlanStep, known func(agent string) bool) error {
 		case len(s.Description) > MaxDescription:
 			return &Fault{Step: s.ID, Text: fmt.Sprintf("the description has %d bytes, the limit is %d", len(s.Description),
 				MaxDescription), Hint: "put long material in a file of the workspace"}
+		case s.Flow.Fault(s.ID, s.Child) != "":
+			return &Fault{Step: s.ID, Text: s.Flow.Fault(s.ID, s.Child), Hint: "docs/formulas.md says what the flow of a step may have"}
+		case s.Flow != nil && s.Git != nil:
+			return &Fault{Step: s.ID, Text: "has git settings and a flow of its own", Hint: "leave one of them out"}
 		case !known(s.Agent):
 			return &Fault{Step: s.ID, Text: fmt.Sprintf("agent %q is not registered", s.Agent),
 				Hint: "inspan doctor lists the agents; add AGENT.prompt to the agents folder"}
 		}
 		ids[s.ID] = true
+	}
+	if err := partless(steps); err != nil {
+		return err
 	}
 	for _, s := range steps {
 		for _, d := range s.Dependencies {
@@ -72,6 +78,27 @@ func Check(steps []events.PlanStep, known func(agent string) bool) error {
 		}
 	}
 	return acyclic(steps)
+}
+
+// partless refuses an id that a part of another step may get.
+func partless(steps []events.PlanStep) error {
+	groups := map[string]bool{}
+	for _, s := range steps {
+		if s.Flow.Group() {
+			groups[s.ID] = true
+		}
+	}
+	if len(groups) == 0 {
+		return nil
+	}
+	for _, s := range steps {
+		for whole, ok := events.Whole(s.ID); ok; whole, ok = events.Whole(whole) {
+			if groups[whole] {
+				return &Fault{Step: s.ID, Text: fmt.Sprintf("the id is one that parts of %q get", whole), Hint: "give the step another id"}
+			}
+		}
+	}
+	return nil
 }
 
 // acyclic removes steps without open dependencies until none is left; what remains stands in a cycle.
@@ -121,27 +148,4 @@ func names(steps []events.PlanStep, in map[string][]string) string {
 func Single(taskID, task, agent string) *events.PlanMadeData {
 	return &events.PlanMadeData{Event: "plan_made", TaskID: taskID, Origin: events.OriginSingle,
 		Steps: []events.PlanStep{events.OnlyStep(task, agent)}}
-}
-
-// Ready returns the pending steps whose dependencies are all completed (PLAN-5). What a run delivers is ready once all
-// other steps have ended, however they did.
-func Ready(p *run.Plan) []*run.Step {
-	on := make(map[string]*run.Step, len(p.Steps))
-	for _, st := range p.Steps {
-		on[st.ID] = st
-	}
-	var ready []*run.Step
-	for _, st := range p.Steps {
-		if st.Status != events.StepIsPending {
-			continue
-		}
-		open := false
-		for _, d := range st.Dependencies {
-			open = open || on[d] == nil || !st.Follows(on[d])
-		}
-		if !open {
-			ready = append(ready, st)
-		}
-	}
-	return ready
 }

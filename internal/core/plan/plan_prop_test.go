@@ -3,6 +3,7 @@ package plan
 import (
 	"fmt"
 	"testing"
+	"time"
 
 	"pgregory.net/rapid"
 
@@ -29,7 +30,7 @@ func TestPROP12(t *testing.T) {
 				p.Steps = append(p.Steps, &run.Step{ID: s.ID, Dependencies: s.Dependencies, Status: events.StepIsPending})
 			}
 			done := 0
-			for ready := Ready(p); len(ready) > 0; ready = Ready(p) {
+			for ready := Ready(p, time.Time{}); len(ready) > 0; ready = Ready(p, time.Time{}) {
 				for _, st := range ready {
 					st.Status = events.StepIsCompleted
 					done++
@@ -60,7 +61,7 @@ func TestPROP13(t *testing.T) {
 				p.Steps = append(p.Steps, st)
 			}
 			got := map[string]bool{}
-			for _, st := range Ready(p) {
+			for _, st := range Ready(p, time.Time{}) {
 				got[st.ID] = true
 			}
 			for _, st := range p.Steps {

@@ -9,7 +9,7 @@ import (
 )
 
 // MaxRemoved bounds the steps that all revisions of a run take out together.
-const MaxRemoved = 10 * MaxSteps
+const MaxRemoved = 2000
 
 // Revision is what somebody outside wants instead of the steps that have not begun.
 type Revision struct {

@@ -5,6 +5,7 @@ import (
 	"reflect"
 	"strings"
 	"testing"
+	"time"
 
 	"pgregory.net/rapid"
 
@@ -54,7 +55,7 @@ func TestRevise(t *testing.T) {
 		}
 		b.Append(runtest.Resumed())
 		s = b.State()
-		if ready := Ready(s.Plan); len(ready) != 1 || ready[0].ID != "staging" {
+		if ready := Ready(s.Plan, time.Time{}); len(ready) != 1 || ready[0].ID != "staging" {
 			t.Errorf("ready: %+v", ready)
 		}
 	})
@@ -284,7 +285,7 @@ func TestReviseProperties(t *testing.T) {
 			b.Append(runtest.Resumed())
 			for range 3 * MaxSteps { // and it is carried out to its end
 				s := b.State()
-				ready := Ready(s.Plan)
+				ready := Ready(s.Plan, time.Time{})
 				if len(ready) == 0 {
 					break
 				}

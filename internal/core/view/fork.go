@@ -20,7 +20,8 @@ func (t *Tree) forked(d *events.RunForkedData) {
 	for _, st := range s.Plan.Steps {
 		n := &StepNode{ID: st.ID, Description: st.Description, Agent: st.AssignedAgent, Critical: st.Critical, Kind: st.Kind,
 			Needs:  st.Dependencies,
-			Status: st.Status, Output: st.Output, Error: st.Error, Child: ChildNode{Workspace: st.Child}}
+			Status: st.Status, Output: st.Output, Error: st.Error, FlowNode: FlowNode{st.Flow, st.Part, st.Parts},
+			Child: ChildNode{Workspace: st.Child}}
 		t.Steps, t.steps[st.ID] = append(t.Steps, n), n
 	}
 	for _, turn := range s.Turns().All() {

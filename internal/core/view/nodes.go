@@ -63,6 +63,8 @@ var nodeRows = slices.Concat(checkNodes, childNodes, []nodeRow{
 			t.block()
 		}
 	}),
+	node(func(t *Tree, f events.Event, d *events.StepExpandedData) { t.expanded(f.Time, d) }),
+	node(func(t *Tree, f events.Event, d *events.StepSettledData) { t.settled(f.Time, d) }),
 	node(func(t *Tree, _ events.Event, d *events.TurnDeferredData) {
 		if st := t.steps[d.Step]; st != nil {
 			st.NotBefore, st.Retry = d.NotBefore, fmt.Sprintf("attempt %d: %s", d.Attempt, Clip(d.Error, 200))

@@ -54,6 +54,7 @@ type StepNode struct {
 	Retry            string
 	// Claim is the last time that the agent called the step done, where checks decide.
 	Claim ClaimNode
+	FlowNode
 	// Child is the run that the step was last given to; its ID is empty before that, and its Workspace, too, where the
 	// step is part of this run.
 	Child ChildNode
@@ -151,7 +152,7 @@ func (t *Tree) Call(id string) *CallNode { return t.calls[id] }
 func (t *Tree) StepsDone() int {
 	n := 0
 	for _, st := range t.Steps {
-		if st.Status == events.StepIsCompleted {
+		if st.done() {
 			n++
 		}
 	}
@@ -184,7 +185,7 @@ func (t *Tree) plan(d *events.PlanMadeData) {
 	t.Cost += d.Cost
 	for _, st := range d.Steps {
 		n := &StepNode{ID: st.ID, Description: st.Description, Agent: st.Agent, Critical: st.Critical, Kind: st.Kind,
-			Needs: st.Dependencies, Status: events.StepIsPending, Child: ChildNode{Workspace: st.Child}}
+			Needs: st.Dependencies, Status: events.StepIsPending, FlowNode: FlowNode{Flow: st.Flow}, Child: ChildNode{Workspace: st.Child}}
 		t.Steps, t.steps[st.ID] = append(t.Steps, n), n
 	}
 }
@@ -210,12 +211,12 @@ func (t *Tree) block() {
 	for changed := true; changed; {
 		changed = false
 		for _, st := range t.Steps {
-			if st.Status != events.StepIsPending && st.Status != events.StepIsReady {
+			if st.Status != events.StepIsPending && st.Status != events.StepIsReady || st.Flow != nil && st.Flow.Always {
 				continue
 			}
 			for _, need := range st.Needs {
 				if on := t.steps[need]; on != nil && (st.Kind != events.StepDeliver || on.Kind == events.StepCheckout) &&
-					(on.Status == events.StepIsFailed || on.Status == events.StepIsBlocked) {
+					(on.Status == events.StepIsFailed && !on.spared() || on.Status == events.StepIsBlocked) {
 					st.Status, changed = events.StepIsBlocked, true
 				}
 			}

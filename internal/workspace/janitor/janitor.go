@@ -108,7 +108,7 @@ func (j *Janitor) Received(runID string, rec kernel.Record) {
 	switch rec.Kind {
 	case events.RunCreated:
 		j.created(runID, rec.Bytes)
-	case events.StepFinished, events.StepFailed:
+	case events.StepFinished, events.StepFailed, events.StepSettled:
 		if j.cfg.Trees != nil && j.cfg.Trees.AtSteps() && j.cfg.Trees.Holds(runID) {
 			// if it is let go, the workspace is kept before the next step's first call, or when it is given back
 			hint(j.steps, runID)

@@ -1,0 +1,119 @@
+package sim
+
+import (
+	"fmt"
+	"testing"
+
+	"github.com/inspan/inspan/pkg/events"
+)
+
+func (s Scene) step(r *SceneRun, id string) *SceneStep {
+	for i := range r.Steps {
+		if r.Steps[i].ID == id {
+			return &r.Steps[i]
+		}
+	}
+	return nil
+}
+
+// smallFlow is the small world with a control flow: the first attempt of its first step fails, a list of two is worked
+// off one after the other, and a step is skipped.
+func smallFlow(first, second string) Scene {
+	s := small(first, second)
+	r := &s.Runs[0]
+	r.Steps[0].Flow = &events.StepFlow{Retry: &events.StepRetry{Attempts: 3, BackoffMS: 2000, Factor: 2, On: events.RetryAny}}
+	r.Steps[1].Flow = &events.StepFlow{When: "steps.a.output == 'done'"}
+	r.Steps = append(r.Steps,
+		SceneStep{ID: "c", Needs: []string{"a"}, Flow: &events.StepFlow{Each: &events.StepEach{Over: "[1, 2]", Parallel: 1}}},
+		SceneStep{ID: "d", Needs: []string{"c"}, Flow: &events.StepFlow{When: "len(steps.c.output) > 2"}},
+		SceneStep{ID: "e", Needs: []string{"d"}})
+	return s
+}
+
+// expanded holds that parts are made once, one number after the other, of a step whose needs are met, and that an
+// attempt or a round begins after the one before it.
+func (l *ledger) expanded(d *events.StepExpandedData) string {
+	st, ok := l.plan[d.Step]
+	if !ok || st.Flow == nil || l.steps[d.Step] != "" && l.steps[d.Step] != events.StepExpanded {
+		return "step " + d.Step + " has no parts, or has ended"
+	}
+	for _, dep := range st.Dependencies {
+		if l.steps[dep] != events.StepFinished && !l.over(dep) {
+			return fmt.Sprintf("parts of %s before %s is finished", d.Step, dep)
+		}
+	}
+	if _, before := l.plan[events.PartID(d.Step, d.From-1)]; before != (d.From > 1) {
+		return fmt.Sprintf("part %d of %s is the first, or not", d.From, d.Step)
+	}
+	for n := 1; n < d.From; n++ {
+		switch id := events.PartID(d.Step, n); l.steps[id] {
+		case events.StepFinished, events.StepFailed, events.StepSettled:
+		default:
+			return "part " + id + " has not ended"
+		}
+	}
+	for n := d.From; n < d.From+d.Count; n++ {
+		id := events.PartID(d.Step, n)
+		if _, twice := l.plan[id]; twice {
+			return "part " + id + " is made twice"
+		}
+		part := st
+		part.ID, part.Flow = id, nil
+		l.plan[id] = part
+		l.partOf[id] = d.Step
+	}
+	l.steps[d.Step] = events.StepExpanded
+	return ""
+}
+
+// settled holds that the plan ends a step once, and a step with parts after them.
+func (l *ledger) settled(d *events.StepSettledData) string {
+	if _, ok := l.plan[d.Step]; !ok {
+		return "step " + d.Step + " is not in the plan"
+	}
+	switch l.steps[d.Step] {
+	case events.StepFinished, events.StepFailed, events.StepSettled:
+		return "step " + d.Step + " ends twice"
+	}
+	done := 0
+	for id, whole := range l.partOf {
+		if whole != d.Step {
+			continue
+		}
+		switch l.steps[id] {
+		case events.StepFinished:
+			done++
+		case events.StepFailed, events.StepSettled:
+		default:
+			return "part " + id + " has not ended"
+		}
+	}
+	if d.Status == events.StepIsCompleted && l.steps[d.Step] == events.StepExpanded && done == 0 {
+		return "no part of " + d.Step + " is finished"
+	}
+	l.steps[d.Step], l.outcome[d.Step] = events.StepSettled, d.Status
+	return ""
+}
+
+// over reports whether a step was settled so that others go on, or is a part that has ended.
+func (l *ledger) over(id string) bool {
+	if l.partOf[id] != "" && l.steps[id] == events.StepFailed {
+		return true
+	}
+	return l.steps[id] == events.StepSettled && (l.outcome[id] != events.StepIsFailed || l.partOf[id] != "")
+}
+
+func TestEveryOperationFlow(t *testing.T) {
+	t.Run("FORM-1 PLAN-15 SAFE-7 a crash or a duplicate at operations of a run with a control flow: no part is made or ended twice, and it goes on", func(t *testing.T) {
+		plays, parts, skips := 0, 0, 0
+		someOf(t, smallFlow("pay", "put"), 17, func(out Outcome) {
+			plays++
+			parts += out.Counts["steps expanded"]
+			skips += out.Counts["steps skipped"]
+		})
+		if plays < 20 || parts < 3*plays || skips < plays {
+			t.Errorf("%d plays, in which parts were made %d times and %d steps skipped", plays, parts, skips)
+		}
+		t.Logf("%d plays, in which parts were made %d times and %d steps skipped", plays, parts, skips)
+	})
+}
