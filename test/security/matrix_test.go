@@ -19,7 +19,7 @@ type probe struct {
 var (
 	none     []string
 	roles    = []string{"planner", "gatekeeper", "executor", "toolrunner", "persister"}
-	people   = []string{"operator", "dispatcher", "watcher", "anna", "hook", "tools"}
+	people   = []string{"operator", "dispatcher", "watcher", "anna", "hook", "tools", "recorder"}
 	watchers = []string{"operator", "watcher"}
 	readers  = slices.Concat(roles, watchers, []string{"setup"})
 	writers  = []string{"planner", "executor", "toolrunner", "persister"} // of objects
@@ -100,7 +100,7 @@ func sayProbes() []probe {
 		{"steer a session of another station", "station.s2.session.matrix.control", "", none},
 		{"SDK-21 record a harness", "station.s1.harness.matrix.control", "", []string{"recorder"}},
 		{"record a harness of another station", "station.s2.harness.matrix.control", "", none},
-		{"say a step of a harness", "station.s1.harness.matrix.evt.harness.stepped", "", []string{"planner"}},
+		{"say an event", "station.s1.harness.matrix.evt.harness.stepped", "", []string{"planner"}},
 		{"feed watchers of a harness", "station.s1.harness.matrix.stream", "", none},
 		{"answer in no one's name", "station.s1.run.matrix.gate.g", "", []string{"operator"}},
 		{"answer as anna", "station.s1.run.matrix.gate.g.anna", "", []string{"anna"}}, {"answer as bert", "station.s1.run.matrix.gate.g.bert", "", none},
@@ -250,6 +250,7 @@ func foreignProbes() []probe {
 	receive("station.s1.run.*.stream", slices.Concat(roles, watchers))
 	receive("station.*.run.*.stream", watchers) // there is no other station in their account
 	receive("station.s1.run.*.live", watchers)
+	receive("station.s1.harness.*.stream", watchers)
 	receive("station.s1.run.*.kept", none)
 	receive("station.s1.run.*.sofar", []string{"executor", "toolrunner"}) // who hears the question could answer it
 	receive("station.s1.dead.*", watchers)
