@@ -23,5 +23,5 @@ var children = []Mutant{
 	{Name: "a review counts without its verdict", File: "pkg/run/fold_check.go",
 		Old: "	return err == nil && v.Verdict == events.VerdictPass", New: "	return err == nil || v.Verdict == \"\"", By: []string{"./pkg/run/..."}},
 	{Name: "a child in the background outlives its step", File: "pkg/run/fold_child.go",
-		Old: "		return !st.Final\n", New: "		return st != nil\n", By: []string{"./internal/core/child"}},
+		Old: "		return !st.Final\n", New: "		return st != nil\n", By: []string{"./pkg/run/..."}},
 }
