@@ -6,10 +6,10 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"time"
 
 	"github.com/inspan/inspan/internal/cli/app"
 	"github.com/inspan/inspan/internal/cli/workcopy"
-	"github.com/inspan/inspan/internal/sandbox"
 	"github.com/inspan/inspan/pkg/client"
 	"github.com/inspan/inspan/pkg/events"
 )
@@ -74,15 +74,31 @@ func (h host) enforces(ctx context.Context, agent string) error {
 		return nil //nolint:nilerr // the toolrunner looks
 	}
 	if i := slices.IndexFunc(all, func(a events.Agent) bool { return a.Name == agent }); i >= 0 {
-		if own := all[i].Sandbox.Mode; own != string(sandbox.Auto) {
+		if own := all[i].Sandbox.Mode; own != "auto" {
 			mode = cmp.Or(own, mode)
 		}
 	}
-	if mode == string(sandbox.Host) || mode == string(sandbox.Landlock) {
-		return app.Exit(app.ExitRefused, fmt.Errorf("--in-place: %w: the sandbox %s of agent %s cannot keep .git read-only: use bwrap, docker or gvisor, or leave --in-place out to work on a copy",
-			sandbox.ErrNotEnforced, mode, agent))
+	if mode == "host" || mode == "landlock" {
+		return app.Exit(app.ExitRefused, fmt.Errorf("--in-place: the sandbox %s of agent %s cannot keep .git read-only: use bwrap, docker or gvisor, or leave --in-place out to work on a copy",
+			mode, agent))
 	}
 	return nil
+}
+
+// Visit is a run in a directory itself.
+type Visit = workcopy.Visit
+
+// LastInPlace is the newest run of a session that worked in a directory itself and was not taken back; empty for none.
+func LastInPlace(session string) (string, error) {
+	all, err := workcopy.Places(time.Now())
+	if err != nil {
+		return "", err
+	}
+	places := workcopy.PickPlaces(all, session, "")
+	if len(places) == 0 {
+		return "", app.Usage("there is no input of the session %s to take back", session)
+	}
+	return places[0].Run, nil
 }
 
 // Leave ends a visit, and says what a person must know of it.

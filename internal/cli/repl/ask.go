@@ -8,11 +8,10 @@ import (
 	"fmt"
 	"strconv"
 	"strings"
-	"time"
 
 	"github.com/inspan/inspan/internal/cli/app"
+	"github.com/inspan/inspan/internal/cli/dispatch"
 	"github.com/inspan/inspan/internal/cli/terminal"
-	"github.com/inspan/inspan/internal/cli/workcopy"
 	"github.com/inspan/inspan/internal/core/prompt"
 	"github.com/inspan/inspan/internal/core/view"
 	"github.com/inspan/inspan/pkg/client"
@@ -74,15 +73,11 @@ func onMerge(ctx context.Context, r *repl, _ string) error {
 func onUndo(ctx context.Context, r *repl, _ string) error {
 	what := r.flags.Session
 	if r.flags.InPlace() {
-		all, err := workcopy.Places(time.Now())
+		last, err := dispatch.LastInPlace(r.flags.Session)
 		if err != nil {
 			return err
 		}
-		places := workcopy.PickPlaces(all, r.flags.Session, "")
-		if len(places) == 0 {
-			return app.Usage("there is no input of the session %s to take back", r.flags.Session)
-		}
-		what = places[0].Run
+		what = last
 	}
 	return changed(ctx, r, func() error { return printOf(ctx, r, "undo", what) })
 }

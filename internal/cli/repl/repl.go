@@ -22,7 +22,6 @@ import (
 	"github.com/inspan/inspan/internal/cli/notices"
 	"github.com/inspan/inspan/internal/cli/runtree"
 	"github.com/inspan/inspan/internal/cli/terminal"
-	"github.com/inspan/inspan/internal/cli/workcopy"
 	"github.com/inspan/inspan/internal/core/view"
 	"github.com/inspan/inspan/internal/didyoumean"
 	"github.com/inspan/inspan/pkg/client"
@@ -96,7 +95,7 @@ type repl struct {
 	// last is the state of the last run at its end.
 	last run.State
 	// place has a task work where its session does; placed is the last one that it was asked for.
-	place  func(ctx context.Context, task *events.Task) (*workcopy.Visit, error)
+	place  func(ctx context.Context, task *events.Task) (*dispatch.Visit, error)
 	placed events.Task
 	// others makes the commands of the program that a conversation has too.
 	others func(*app.App) []*cobra.Command
@@ -159,7 +158,7 @@ func converse(ctx context.Context, a *app.App, f dispatch.RunFlags, agent string
 	if copied != nil {
 		r.root, r.files.list = copied.Root(), copied.Files
 	}
-	r.place = func(ctx context.Context, task *events.Task) (*workcopy.Visit, error) {
+	r.place = func(ctx context.Context, task *events.Task) (*dispatch.Visit, error) {
 		if f.InPlace() {
 			return h.Enter(ctx, a, copied, task)
 		}
@@ -295,7 +294,7 @@ func (r *repl) turn(ctx context.Context, text string) error {
 		<-r.breaks // pressed before there was anything to stop
 	}
 	task.ID = client.NewID()
-	var visit *workcopy.Visit
+	var visit *dispatch.Visit
 	if r.flags.InPlace() || r.placed.Session != task.Session { // the first input, or one in another session
 		if visit, err = r.place(ctx, &task); err != nil {
 			return err

@@ -16,10 +16,10 @@ import (
 )
 
 func TestMain(m *testing.M) {
-	if code, asked := gocache.Main(os.Args); asked {
-		os.Exit(code)
+	if _, asked := gocache.Main(os.Args); asked {
+		return
 	}
-	os.Exit(m.Run())
+	m.Run()
 }
 
 // compiled is a workspace with a module of one file and its test.
