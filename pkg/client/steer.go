@@ -22,12 +22,12 @@ func (c *Client) Dispatch(ctx context.Context, t events.Task) (runID string, err
 	if t.ID == "" {
 		t.ID = NewID()
 	}
-	_, err = c.dispatch(ctx, t)
+	_, err = publisher{c}.dispatch(ctx, t)
 	return t.ID, err
 }
 
 // dispatch publishes a task that has an id, and returns its position in the input stream.
-func (c *Client) dispatch(ctx context.Context, t events.Task) (input uint64, err error) {
+func (p publisher) dispatch(ctx context.Context, t events.Task) (input uint64, err error) {
 	if err := events.CheckID("task", t.ID); err != nil {
 		return 0, err
 	}
@@ -40,7 +40,7 @@ func (c *Client) dispatch(ctx context.Context, t events.Task) (input uint64, err
 	if err != nil {
 		return 0, fmt.Errorf("encode the task: %w", err)
 	}
-	return publisher{c}.publish(ctx, events.TaskSubject(c.st.Name()), body, t.ID)
+	return p.publish(ctx, events.TaskSubject(p.c.st.Name()), body, t.ID)
 }
 
 // Start is Dispatch that waits until the run exists. It returns a *RefusedError, or a *SilentError with the run's id
@@ -49,15 +49,16 @@ func (c *Client) Start(ctx context.Context, t events.Task) (runID string, err er
 	if t.ID == "" {
 		t.ID = NewID()
 	}
-	letters, err := publisher{c}.refusals(t.ID)
+	p := publisher{c}
+	letters, err := p.refusals(t.ID)
 	if err != nil {
 		return "", err
 	}
 	defer letters.stop()
-	if letters.input, err = c.dispatch(ctx, t); err != nil {
+	if letters.input, err = p.dispatch(ctx, t); err != nil {
 		return "", err
 	}
-	_, err = publisher{c}.await(ctx, t.ID, letters, func(s run.State) bool { return s.Sequence > 0 })
+	_, err = p.await(ctx, t.ID, letters, func(s run.State) bool { return s.Sequence > 0 })
 	return t.ID, err
 }
 

@@ -120,3 +120,10 @@ type ArtifactRules struct {
 	// Clean takes the files that became artifacts out of the workspace when its session ends.
 	Clean bool `json:"clean,omitempty"`
 }
+
+// Ref points to a stored object by content.
+type Ref struct {
+	SHA256 string `json:"sha256"`
+	Size   int64  `json:"size"`
+	Type   string `json:"type,omitempty"`
+}

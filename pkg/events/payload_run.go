@@ -479,13 +479,6 @@ type CheckpointFallbackData struct {
 	Reason string `json:"reason"`
 }
 
-// Ref points to a stored object by content.
-type Ref struct {
-	SHA256 string `json:"sha256"`
-	Size   int64  `json:"size"`
-	Type   string `json:"type,omitempty"`
-}
-
 func (*RunCreatedData) Kind() Kind      { return RunCreated }
 func (*RunStartedData) Kind() Kind      { return RunStarted }
 func (*RunPausedData) Kind() Kind       { return RunPaused }

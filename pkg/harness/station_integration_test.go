@@ -155,7 +155,7 @@ func TestStationKilled(t *testing.T) {
 			}
 		}
 	})
-	t.Run("CLI-14 a station lists its harnesses", func(t *testing.T) {
+	t.Run("SDK-21 a station lists its harnesses", func(t *testing.T) {
 		all, err := client.NewHarnesses(c).List(within(t))
 		if err != nil || len(all) < 10 {
 			t.Fatalf("got %d, %v", len(all), err)

@@ -61,7 +61,7 @@ turns:
 		}
 		return s
 	}
-	t.Run("FORM-1 PLAN-12 a step that failed is tried again, with a wait that is an event, in steps of their own", func(t *testing.T) {
+	t.Run("FORM-1 a step that failed is tried again, with a wait that is an event, in steps of their own", func(t *testing.T) {
 		w := w.on(t)
 		s := completed(t, w, flowTask(t, "tries", `[[steps]]
 id = "try"
@@ -233,7 +233,7 @@ title = "do"
 			t.Errorf("got %s, want %s", got, want)
 		}
 	})
-	t.Run("PLAN-15 a loop goes on in fresh steps until its condition holds, or its bound is reached", func(t *testing.T) {
+	t.Run("PLAN-15a a loop goes on in fresh steps until its condition holds, or its bound is reached", func(t *testing.T) {
 		w := w.on(t)
 		s := completed(t, w, flowTask(t, "loop", "[[steps]]\nid = \"rounds\"\ntitle = \"one round\"\nloop = {until = \"last.left == 0\", max = 5}\n"))
 		if got, want := statuses(s), "rounds completed, rounds-1 completed, rounds-2 completed, rounds-3 completed"; got != want {

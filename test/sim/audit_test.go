@@ -25,8 +25,8 @@ type audit struct {
 // ledger is what the audit knows of a run.
 type ledger struct {
 	// partOf names what a step was made of, outcome how the plan ended a step.
-	partOf  map[string]string
-	outcome map[string]events.StepStatus
+	partOf   map[string]string
+	outcome  map[string]events.StepStatus
 	sequence uint64
 	last     [32]byte
 	ended    events.Kind

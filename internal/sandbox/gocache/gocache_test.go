@@ -38,7 +38,7 @@ func TestServe(t *testing.T) {
 	action := sha256.Sum256([]byte("action"))
 	put := fmt.Sprintf("{\"ID\":1,\"Command\":\"put\",\"ActionID\":%q,\"OutputID\":%q,\"BodySize\":%d}\n%q", b64(action[:]), b64(sum[:]), len(body), b64(body))
 	get := fmt.Sprintf("{\"ID\":2,\"Command\":\"get\",\"ActionID\":%q}", b64(action[:]))
-	t.Run("SBX-22 what is put is in the own layer, and found there and in a shared one", func(t *testing.T) {
+	t.Run("what is put is in the own layer, and found there and in a shared one", func(t *testing.T) {
 		t.Parallel()
 		one, two := t.TempDir(), t.TempDir()
 		a := talk(t, two, one, put, get)
@@ -52,7 +52,7 @@ func TestServe(t *testing.T) {
 			t.Errorf("%+v", a)
 		}
 	})
-	t.Run("SBX-22 what was changed in the shared layer is a miss", func(t *testing.T) {
+	t.Run("what was changed in the shared layer is a miss", func(t *testing.T) {
 		t.Parallel()
 		one, two := t.TempDir(), t.TempDir()
 		a := talk(t, two, one, put)
@@ -63,7 +63,7 @@ func TestServe(t *testing.T) {
 			t.Errorf("%+v", a)
 		}
 	})
-	t.Run("SBX-22 malformed requests end it, and nothing is written elsewhere", func(t *testing.T) {
+	t.Run("malformed requests end it, and nothing is written elsewhere", func(t *testing.T) {
 		t.Parallel()
 		for _, bad := range []string{`{"ID":1,"Command":"get"}`, `{"ID":1,"Command":"put","ActionID":"AA==","BodySize":-1}`, `{"ID":1,"Command":"put","ActionID":"AA==","OutputID":"AA==","BodySize":99999999999}`, `{`} {
 			own := t.TempDir()
