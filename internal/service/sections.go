@@ -144,7 +144,7 @@ type Sandboxes struct {
 	SandboxKeep     time.Duration `envconfig:"INSPAN_SANDBOX_KEEP" default:"10m" desc:"how long a sandbox that no one uses stays for the next call: those of a session, with HOME and TMPDIR of its agent, and those that are slow to start (docker, gvisor, e2b, kubernetes and virtual machines) for the calls of a step; 0 opens one for each call (toolrunner)"`
 	SandboxReadOnly []string      `envconfig:"INSPAN_SANDBOX_READ_ONLY" desc:"further host paths that commands may read, comma separated"`
 	MCPPackages     string        `envconfig:"INSPAN_MCP_PACKAGES" desc:"folder of installed MCP servers (inspan mcp install), which commands may read where it is there; empty for inspan/mcp in XDG_DATA_HOME or ~/.local/share"`
-	BuildCache      string        `envconfig:"INSPAN_SANDBOX_BUILD_CACHE" default:"auto" desc:"folder with the compiled standard library of Go, which commands of bwrap and landlock read in workspaces with a go.mod and cannot write; the station fills it; auto is inspan/build in XDG_CACHE_HOME or ~/.cache, off is none (toolrunner)"`
+	BuildCache      string        `envconfig:"INSPAN_SANDBOX_BUILD_CACHE" default:"off" desc:"folder with the compiled standard library of Go, which commands of bwrap and landlock read in workspaces with a go.mod and cannot write; the station fills it; auto is inspan/build in XDG_CACHE_HOME or ~/.cache, off is none (toolrunner)"`
 	SandboxEnv      []string      `envconfig:"INSPAN_SANDBOX_ENV" desc:"further NAME=value for commands, comma separated; shown in logs"`
 	SandboxSecrets  secret.Value  `envconfig:"INSPAN_SANDBOX_SECRETS" desc:"NAME=value for commands, comma separated, that must not be seen: each value, of at least 8 characters, is masked in what tools answer"`
 }

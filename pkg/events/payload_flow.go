@@ -74,10 +74,10 @@ func (d *StepExpandedData) line() string {
 }
 
 func (d *StepSettledData) line() string {
-	switch d.Status {
-	case StepIsSkipped:
+	if d.Status == StepIsSkipped {
 		return fmt.Sprintf("step %s skipped: %.300s", d.Step, d.Reason)
-	case StepIsFailed:
+	}
+	if d.Status == StepIsFailed {
 		return fmt.Sprintf("step %s failed (%s, %s): %.300s", d.Step, d.FinishReason, d.Class, d.Error)
 	}
 	return fmt.Sprintf("step %s completed: %.120s", d.Step, d.Output)

@@ -62,7 +62,11 @@ func (w *idling) window(id string, lasts time.Duration) (messages int, cpu time.
 
 func (w *idling) messages() int {
 	w.t.Helper()
-	resp, err := http.Get(w.server.MonitorURL() + "/varz")
+	req, err := http.NewRequestWithContext(w.t.Context(), http.MethodGet, w.server.MonitorURL()+"/varz", nil)
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	resp, err := http.DefaultClient.Do(req)
 	if err != nil {
 		w.t.Fatal(err)
 	}

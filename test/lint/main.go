@@ -30,7 +30,7 @@ var forbidden = []string{
 }
 
 // others are types that libraries declare and that grow with their versions: a switch over them need not name all.
-const others = `^(reflect|syscall|go/|github\.com/(nats-io|goccy|experimental-sys)|github\.com/tetratelabs|mvdan\.cc|regexp|google\.golang\.org)`
+const others = `^(reflect|syscall|go/|github\.com/(nats-io|goccy|experimental-sys)|github\.com/tetratelabs|mvdan\.cc|regexp|google\.golang\.org|go\.starlark\.net)`
 
 // printers are files that may use fmt.Print: programs, and test binaries that run as a program.
 var printers = regexp.MustCompile(`(_test\.go|/cmd/[^/]+/[^/]+\.go|/test/[a-z]+/(main|report)\.go|/[a-z]+test/[^/]+\.go)$`)

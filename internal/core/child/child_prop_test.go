@@ -186,7 +186,7 @@ func TestDepth(t *testing.T) {
 			for ; made < wanted; made++ {
 				b := runtest.New("main", fmt.Sprint("run", made))
 				b.Append(born, runtest.Started(), runtest.Plan(runtest.ChildStep("a")), runtest.Ready("a"), runtest.Allowed("a"))
-				b.Append(child.Next(b.State(), noon, func(string, string, int) string { return fmt.Sprint("child_", made+1) })...)
+				b.Append(child.Next(b.State(), noon, func(string, string, string, int) string { return fmt.Sprint("child_", made+1) })...)
 				s := b.State()
 				if len(s.Living()) == 0 {
 					if c := s.ChildOf("a"); c == nil || c.Outcome != events.ChildIsRefused || c.FinishReason != events.FinishDepth {

@@ -204,6 +204,8 @@ func (r *Report) state(st *view.StepNode) string {
 		return "not finished"
 	case events.StepIsPending, events.StepIsReady:
 		return "not begun"
+	case events.StepIsSkipped:
+		return "skipped"
 	}
 	return string(st.Status)
 }

@@ -169,7 +169,7 @@ func stepMoves(s run.State, st *run.Step) []events.Payload {
 			m = append(m, compactions(s, st)...)
 		}
 		return m
-	case events.StepIsCompleted, events.StepIsFailed, events.StepIsBlocked:
+	case events.StepIsCompleted, events.StepIsFailed, events.StepIsBlocked, events.StepIsSkipped:
 	}
 	return nil
 }
