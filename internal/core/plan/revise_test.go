@@ -248,7 +248,7 @@ func TestReviseProperties(t *testing.T) {
 				b.Append(runtest.Paused("to revise"))
 			}
 			before := b.State()
-			r := Revision{Plan: drawn(t, before), By: "anna", Reason: "another way", Input: 77}
+			r := Revision{Plan: drawn(t, before), By: "anna", Reason: "another way", Input: 1077} // no drawn event has it
 			say, err := Revise(before, r)
 			if why := before.Revisable(); (why != "") != (err != nil) {
 				t.Fatalf("%q, and the answer is %v", why, err)

@@ -33,7 +33,12 @@ func PassChecks(b *Builder, step string) {
 		b.Append(Claimed(s, step))
 	}
 	for s := b.State(); s.Step(step).Claimed().Open(); s = b.State() {
-		b.Append(CheckYes(s, step))
+		if _, place, asks := s.Step(step).Reviewed(); asks && s.ChildAt(step, place) == nil {
+			may := spawns(s, step, place)
+			b.Append(may[len(may)-1])
+			b.Append(ChildEndAt(b.State(), step, place, events.ChildIsCompleted, false, events.Use{Runs: 1}))
+		}
+		b.Append(CheckYes(b.State(), step))
 	}
 }
 
