@@ -29,7 +29,7 @@ func TestBuckets(t *testing.T) {
 	var errs bytes.Buffer
 	ended := make(chan int, 1) // one: the exit code
 	go func() {
-		ended <- cli.Main(ctx, []string{"up", "--json", "--store", filepath.Join(d.dir, "store"), "--agents", filepath.Join(d.dir, "agents"), "--scripts", filepath.Join(d.dir, "scripts"),
+		ended <- cli.MainAlone(ctx, []string{"up", "--json", "--store", filepath.Join(d.dir, "store"), "--agents", filepath.Join(d.dir, "agents"), "--scripts", filepath.Join(d.dir, "scripts"),
 			"--listen", "127.0.0.1:0", "--sandbox", "host", "--accept-lazy-fsync"}, strings.NewReader(""), greeting, &errs)
 	}()
 	select {

@@ -60,7 +60,12 @@ import (
 
 // Main runs a command line and returns the exit code.
 func Main(ctx context.Context, args []string, in io.Reader, out, errOut io.Writer) int {
-	a := &app.App{Printer: app.Printer{Out: out, Err: errOut, Term: terminal.ScreenOf(out)}, In: in,
+	return mainAt(ctx, "nats://127.0.0.1:4222", args, in, out, errOut)
+}
+
+// mainAt is Main with the server of those who name none.
+func mainAt(ctx context.Context, server string, args []string, in io.Reader, out, errOut io.Writer) int {
+	a := &app.App{Server: server, Printer: app.Printer{Out: out, Err: errOut, Term: terminal.ScreenOf(out)}, In: in,
 		Keys: &lineedit.Keyboard{In: in}, Signals: repl.Signals}
 	a.Layers, a.BadFiles = service.Discover()
 	root := root(a)
@@ -160,7 +165,7 @@ or not accepted (inspan trust), 5 no such thing, 130 interrupted.`,
 		return app.Usage("%w; %s --help lists the flags", err, cmd.CommandPath())
 	})
 	f := root.PersistentFlags()
-	f.StringVar(&a.Server, "server", a.Lookup("INSPAN_NATS_URL", "nats://127.0.0.1:4222"),
+	f.StringVar(&a.Server, "server", a.Lookup("INSPAN_NATS_URL", a.Server),
 		"address of the station's NATS server (NATS_URL); without it, the station that runs in this project, else this one")
 	f.StringVar(&a.ContextFlag, "context", "", "context to reach the station with (INSPAN_NATS_CONTEXT); inspan context lists them")
 	f.StringVar(&a.Creds, "creds", a.Lookup("INSPAN_NATS_CREDS", ""), "NATS credentials file (NATS_CREDS)")

@@ -250,7 +250,7 @@ func TestGates(t *testing.T) {
 		var out, errOut buffer
 		ended := make(chan int, 1) // one exit code
 		go func() {
-			ended <- cli.Main(ctx, []string{"logs", "run-steer", "--follow", "--server", d.station.URL()}, strings.NewReader(""), &out, &errOut)
+			ended <- cli.MainAlone(ctx, []string{"logs", "run-steer", "--follow", "--server", d.station.URL()}, strings.NewReader(""), &out, &errOut)
 		}()
 		d.want(0, words{"autonomy"}, "autonomy", "--help")
 		d.want(0, nil, "autonomy", "run-steer", "2")

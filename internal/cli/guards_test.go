@@ -37,7 +37,7 @@ hooks:
 func guardsOf(t *testing.T, argv ...string) (code int, out, errOut string) {
 	t.Helper()
 	var o, e bytes.Buffer
-	code = cli.Main(t.Context(), append([]string{"guards"}, argv...), strings.NewReader(""), &o, &e)
+	code = cli.MainAlone(t.Context(), append([]string{"guards"}, argv...), strings.NewReader(""), &o, &e)
 	return code, o.String(), e.String()
 }
 

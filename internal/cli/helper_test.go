@@ -121,7 +121,7 @@ func inspan(t *testing.T, args ...string) said {
 	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute)
 	defer cancel()
 	var out, errOut buffer
-	code := cli.Main(ctx, args, strings.NewReader(""), &out, &errOut)
+	code := cli.MainAlone(ctx, args, strings.NewReader(""), &out, &errOut)
 	return said{code, out.String(), errOut.String()}
 }
 
@@ -159,5 +159,5 @@ func decode[T any](t *testing.T, text string) T {
 }
 
 func mainWith(ctx context.Context, out, errOut *buffer, args ...string) int {
-	return cli.Main(ctx, args, strings.NewReader(""), out, errOut)
+	return cli.MainAlone(ctx, args, strings.NewReader(""), out, errOut)
 }

@@ -31,7 +31,7 @@ func (d *desk) calls(args ...string) *caller {
 	code := make(chan int, 1)
 	var errs buffer
 	go func() {
-		code <- cli.Main(ctx, append([]string{"notify", "--json", "--server", d.station.URL()}, args...), strings.NewReader(""), w, &errs)
+		code <- cli.MainAlone(ctx, append([]string{"notify", "--json", "--server", d.station.URL()}, args...), strings.NewReader(""), w, &errs)
 		_ = w.Close()
 	}()
 	var c *caller

@@ -128,7 +128,7 @@ func (d *desk) watching(args ...string) watching {
 	w := watching{d.t, bufio.NewScanner(out), stop, make(chan said, 1)} // one ending
 	go func() {
 		var errOut buffer
-		code := cli.Main(ctx, append(args, "--watch", "--server", d.station.URL()), strings.NewReader(""), in, &errOut)
+		code := cli.MainAlone(ctx, append(args, "--watch", "--server", d.station.URL()), strings.NewReader(""), in, &errOut)
 		_ = in.Close() // never fails
 		w.ended <- said{code, "", errOut.String()}
 	}()

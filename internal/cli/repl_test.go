@@ -29,7 +29,7 @@ const (
 func program() {
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM)
 	defer stop()
-	code := cli.Main(ctx, os.Args[1:], os.Stdin, os.Stdout, os.Stderr)
+	code := cli.MainAlone(ctx, os.Args[1:], os.Stdin, os.Stdout, os.Stderr)
 	if path := os.Getenv(exitVar); path != "" {
 		if err := os.WriteFile(path, []byte(strconv.Itoa(code)), 0o600); err != nil {
 			panic(err)
@@ -93,7 +93,7 @@ func (d *desk) piped(input string, args ...string) said {
 	ctx, cancel := context.WithTimeout(d.t.Context(), 5*time.Minute)
 	defer cancel()
 	var out, errOut buffer
-	code := cli.Main(ctx, append(args, "--server", d.station.URL()), strings.NewReader(input), &out, &errOut)
+	code := cli.MainAlone(ctx, append(args, "--server", d.station.URL()), strings.NewReader(input), &out, &errOut)
 	return said{code, out.String(), errOut.String()}
 }
 

@@ -41,7 +41,7 @@ func TestUpDamaged(t *testing.T) {
 		defer cancel()
 		said := &ending{on: "Ctrl+C stops", end: cancel}
 		var wrong bytes.Buffer
-		code = cli.Main(ctx, append([]string{"up", "--store", store, "--listen", "127.0.0.1:0", "--sandbox", "host", "--accept-lazy-fsync"}, more...), strings.NewReader(""), said, &wrong)
+		code = cli.MainAlone(ctx, append([]string{"up", "--store", store, "--listen", "127.0.0.1:0", "--sandbox", "host", "--accept-lazy-fsync"}, more...), strings.NewReader(""), said, &wrong)
 		return code, said.text.String(), wrong.String()
 	}
 	if code, out, errs := up(); code != 0 || !strings.Contains(out, "is up.") {
