@@ -109,6 +109,7 @@ func runningMoves(s run.State) []events.Payload {
 			Plan(Step("only")),
 			Plan(Step("x"), Step("y"), Step("z", "x")),
 			Plan(ChildStep("own"), Step("after", "own"), ChildStep("other")),
+			FlowPlan(),
 		}
 	}
 	m := []events.Payload{Paused("a person asked"), PausedClock("a person asked")}
@@ -128,6 +129,9 @@ func runningMoves(s run.State) []events.Payload {
 }
 
 func stepMoves(s run.State, st *run.Step) []events.Payload {
+	if st.Flow.Controls() || st.Flow.Group() {
+		return flowMoves(s, st)
+	}
 	switch st.Status {
 	case events.StepIsPending:
 		for _, dep := range st.Dependencies {
@@ -157,21 +161,28 @@ func stepMoves(s run.State, st *run.Step) []events.Payload {
 			m = append(m, done)
 		}
 		if st.Owed > 0 {
-			m = append(m, Turn(n, st.ID, "done"),
-				Turn(n, st.ID, "one call", Asked(n, 1, "bash", fmt.Sprintf(`{"command":"echo %d > out && cat <out"}`, n))),
-				Turn(n, st.ID, "two calls", Asked(n, 1, "read", `{"path":"a.txt"}`), Asked(n, 2, "bash", `{"command":"make"}`)),
-				TurnDeferred(n, st.ID, st.Attempt+1, s.UpdatedAt), TurnWaits(n, st.ID, st.Attempt+1, s.UpdatedAt, st.Attempt > 2),
-				TurnTooLong(n, st.ID, st.Attempt+1, 64_000>>min(st.TooLong, 8),
-					s.UpdatedAt))
-			if a := s.Agents[st.AssignedAgent]; len(a.Delegates) > 0 {
-				m = append(m, Turn(n, st.ID, "gives work away", Asked(n, 1, events.ToolDelegate, `{"agent":"helper","task":"help"}`)))
-			}
+			m = append(m, Turn(n, st.ID, "done"), TurnDeferred(n, st.ID, st.Attempt+1, s.UpdatedAt),
+				TurnWaits(n, st.ID, st.Attempt+1, s.UpdatedAt, st.Attempt > 2),
+				TurnTooLong(n, st.ID, st.Attempt+1, 64_000>>min(st.TooLong, 8), s.UpdatedAt))
+			m = append(m, asking(s, st, n)...)
 			m = append(m, compactions(s, st)...)
 		}
 		return m
 	case events.StepIsCompleted, events.StepIsFailed, events.StepIsBlocked, events.StepIsSkipped:
 	}
 	return nil
+}
+
+// asking are turns that ask for calls. An agent that can give work away does so, or it would be rare in random histories.
+func asking(s run.State, st *run.Step, n int) []events.Payload {
+	if len(s.Agents[st.AssignedAgent].Delegates) > 0 {
+		give := Asked(n, 1, events.ToolDelegate, `{"agent":"helper","task":"help"}`)
+		return []events.Payload{Turn(n, st.ID, "gives work away", give),
+			Turn(n, st.ID, "gives work away and reads", give, Asked(n, 2, "read", `{"path":"a.txt"}`))}
+	}
+	return []events.Payload{
+		Turn(n, st.ID, "one call", Asked(n, 1, "bash", fmt.Sprintf(`{"command":"echo %d > out && cat <out"}`, n))),
+		Turn(n, st.ID, "two calls", Asked(n, 1, "read", `{"path":"a.txt"}`), Asked(n, 2, "bash", `{"command":"make"}`))}
 }
 
 // compactions are those up to the oldest and up to the newest turn of a step that no summary stands for yet.
