@@ -139,10 +139,10 @@ turns:
 		w := w.on(t)
 		letters := w.letters()
 		for accept, want := range map[string]string{
-			`{"checks":[{"kind":"review","agent":"x"}]}`: `unknown field`,
-			`{"checks":[{"kind":"review"}]}`:             "not supported yet",
-			`{"checks":[{"kind":"magic"}]}`:              "not known",
-			`{"checks":[]}`:                              "0 checks",
+			`{"checks":[{"kind":"review","agent":"lazy","model":"x"}]}`: "unknown field",
+			`{"checks":[{"kind":"review"}]}`:                            "the name of the agent that reviews",
+			`{"checks":[{"kind":"magic"}]}`:                             "not known",
+			`{"checks":[]}`:                                             "0 checks",
 			`{"checks":[` + strings.Repeat(`{"kind":"command","run":"true"},`, 999) + `{"kind":"command","run":"true"}]}`: "1000 checks",
 			`{"checks":[{"kind":"command","run":"a\u0000b"}]}`:                                                            "NUL",
 			`{"checks":[{"kind":"command","run":"true","name":"a\nb"}]}`:                                                  "control character",
@@ -156,7 +156,7 @@ turns:
 			`{"checks":[{"kind":"git","require":["clean"]}]}`:                                                             "needs a run that works in git",
 			`{"checks":[{"kind":"git","require":["ahead_of_base"]}]}`:                                                     "needs a run that works in git",
 			`{"checks":[{"kind":"git","require":["nonsense"]}]}`:                                                          "not known",
-			`{"checks":[{"kind":"expr"}]}`:                                                                                "not supported yet",
+			`{"checks":[{"kind":"expr"}]}`:                                                                                "expr is empty",
 			`{"checks":[{"kind":"files"}]}`:                                                                               "not known",
 			`{"checks":[{"kind":"person","expires":"0s"}]}`:                                                               "expires",
 			`{"checks":[{"kind":"person","approvers":["a b"]}]}`:                                                          "no name",

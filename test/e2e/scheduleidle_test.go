@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"net/http"
 	"runtime"
+	"slices"
+	"strings"
 	"syscall"
 	"testing"
 	"time"
@@ -44,8 +46,12 @@ func (w *idling) with(n int) {
 		w.publish(events.ScheduleSubject("test", fmt.Sprintf("s%d", w.made)), string(b))
 	}
 	w.until(fmt.Sprintf("made %d schedules", n), func() bool {
-		keys, err := w.ports.Sessions.Keys(w.ctx(), schedule.RowPrefix+"s")
-		return err == nil && len(keys) >= n
+		keys, err := w.ports.Sessions.Keys(w.ctx(), schedule.RowPrefix)
+		if err != nil {
+			w.t.Fatal(err)
+		}
+		keys = slices.DeleteFunc(keys, func(k string) bool { return !strings.HasPrefix(k, schedule.RowKey("s")) })
+		return len(keys) >= n
 	})
 }
 
