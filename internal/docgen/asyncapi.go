@@ -94,7 +94,7 @@ func addresses() []channel {
 		for _, w := range a.Types {
 			list = append(list, channel{id: "fact." + string(w.Kind), address: events.EventSubject(s, a.Name, id, w.Kind),
 				what: w.Doc, messages: []string{string(w.Kind)}, action: "send", operation: "say." + string(w.Kind),
-				extra: object{entry("x-author", string(w.Author)), entry("x-heard-by", hearers(a.Name, w.Kind)),
+				extra: object{entry("x-author", string(w.Author)), entry("x-heard-by", receivers(a.Name, w.Kind)),
 					entry("x-monitoring-event", w.Event)}})
 		}
 	}

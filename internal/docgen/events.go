@@ -136,16 +136,16 @@ func kindTable(p *page, all []events.Type) {
 		rows = append(rows, []string{"[" + string(w.Kind) + "](#" + anchor(string(w.Kind)) + ")", string(w.Author),
 			code(w.Event), w.Doc})
 	}
-	p.table([]string{"kind", "said by", "`data.event`", "what it says"}, rows...)
+	p.table([]string{"type", "author", "`data.event`", "meaning"}, rows...)
 }
 
 func kindSection(p *page, t *types, aggregate string, w events.Type, sample []byte) {
 	p.say("## %s\n\n%s\n", w.Kind, w.Doc)
-	heard := strings.Join(hearers(aggregate, w.Kind), ", ")
-	if heard == "" {
-		heard = "no service: its author reads the log"
+	received := strings.Join(receivers(aggregate, w.Kind), ", ")
+	if received == "" {
+		received = "no service: its author reads the log"
 	}
-	p.say("Type `%s`, said by the %s, heard by %s. Schema: [%s](%s).\n", w.Kind.Type(), w.Author, heard,
+	p.say("Type `%s`, published by the %s, received by %s. Schema: [%s](%s).\n", w.Kind.Type(), w.Author, received,
 		filepath.Base(schemaPath(w.Kind)), strings.TrimPrefix(schemaPath(w.Kind), "docs/"))
 	t.table(p, reflect.TypeOf(w.New()).Elem())
 	if sample == nil {
@@ -162,8 +162,8 @@ func kindSection(p *page, t *types, aggregate string, w events.Type, sample []by
 	}
 }
 
-// hearers are the roles that an event of an aggregate is delivered to.
-func hearers(aggregate string, k events.Kind) []string {
+// receivers are the roles that an event of an aggregate is delivered to.
+func receivers(aggregate string, k events.Kind) []string {
 	received := []string{}
 	for _, h := range topology.AllSubscriptions() {
 		if h.Receives(aggregate, k) {

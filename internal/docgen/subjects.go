@@ -23,7 +23,7 @@ func subjectsPage() []byte {
 	p.say("`%s` is the station, `%s` a run, `{g}` a gate: single tokens `[A-Za-z0-9_-]{1,%d}`. All of it is made from one table, `internal/topology`.\n",
 		station, anyRun, events.MaxID)
 	p.say("## Subjects\n")
-	p.table([]string{"subject", "what", "said by", "stream"},
+	p.table([]string{"subject", "what", "published by", "stream"},
 		[]string{code(events.RunEventSubject(station, anyRun, "{family}.{verb}")),
 			"the events of a run: the log, and the work items", "the author of the kind only, see [events.md](events.md)",
 			code(topology.Log(station))},

@@ -18,7 +18,7 @@ type Shown = git.Shown
 // Preview shows what a commit or a push would change. It writes nothing into the tree and waits for no other work in it.
 //
 // base is the commit that the run began with by its log, empty for none: the refs of the tree are what an agent made
-// them. A remote is asked only where it is the repository of the task: an address in the arguments is one that nobody
+// them. A remote is asked only where it is the repository of the task: an address in the arguments is one that no one
 // approved.
 func (d *Desk) Preview(ctx context.Context, j Job, base, name string, input json.RawMessage) (Shown, error) {
 	if _, err := os.Lstat(filepath.Join(j.Dir, ".git")); errors.Is(err, os.ErrNotExist) {

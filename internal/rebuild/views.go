@@ -58,7 +58,7 @@ func (r *rebuild) row(ctx context.Context, l log, there []byte) ([]byte, error) 
 	return json.Marshal(info)
 }
 
-// report makes the report of a run that nobody watched, as the persister does.
+// report makes the report of a run that no one watched, as the persister does.
 func (r *rebuild) report(ctx context.Context, l log) (*events.Ref, error) {
 	text, err := report.Of(bytes.Split(bytes.TrimSuffix(l.lines, []byte("\n")), []byte("\n")))
 	if err != nil {

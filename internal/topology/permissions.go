@@ -17,7 +17,7 @@ const (
 	MayWatch Right = "watch"
 	// MayApprove answers gates.
 	MayApprove Right = "approve"
-	// MayHook answers the questions of services to hooks. Give it to nobody else: whoever has it can permit in a hook's
+	// MayHook answers the questions of services to hooks. Give it to no one else: whoever has it can permit in a hook's
 	// place.
 	MayHook Right = "hook"
 	// MayServe serves tools to the station. Whoever has it can answer in the place of any tool server, and sees the
@@ -28,7 +28,7 @@ const (
 	MayRecord Right = "record"
 )
 
-// InboxPrefix is where the answers to a service go. It is not the common _INBOX, so that nobody who may listen there
+// InboxPrefix is where the answers to a service go. It is not the common _INBOX, so that no one who may listen there
 // hears what is delivered to a service. Its connection must be opened with this prefix.
 func InboxPrefix(station string, role events.Service) string {
 	return "_INBOX_" + station + "_" + string(role)
@@ -151,7 +151,7 @@ const (
 
 func configKey(station, key string) string { return "$KV." + ConfigBucket + "." + station + "." + key }
 
-// reading is what every service and every watcher may ask: the log, objects, and the keys of the station. Nobody but
+// reading is what every service and every watcher may ask: the log, objects, and the keys of the station. No one but
 // the setup user may create a consumer: it delivers wherever its creator says, also where the creator may not publish.
 func (b Buckets) reading(station string) []string {
 	b = b.Named()
@@ -174,7 +174,7 @@ func (b Buckets) reading(station string) []string {
 }
 
 // UserPermissions returns the subjects for a user with some rights. With MayApprove, approver binds the answers to that
-// last subject token; empty lets the user answer gates in nobody's name.
+// last subject token; empty lets the user answer gates in no one's name.
 func (b Buckets) UserPermissions(station, approver string, rights ...Right) (publish, subscribe []string) {
 	s := "station." + station + "."
 	subscribe = []string{peopleInbox}

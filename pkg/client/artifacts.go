@@ -61,7 +61,7 @@ func (as Artifacts) List(ctx context.Context, runID string) ([]Artifact, error) 
 	}
 }
 
-// reportName is the report of a run that nobody watched: the station makes it when the run has ended.
+// reportName is the report of a run that no one watched: the station makes it when the run has ended.
 const reportName = "report.md"
 
 // report is the record of the report of a run; ok is false where it has none.

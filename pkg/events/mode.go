@@ -5,7 +5,7 @@ import (
 	"time"
 )
 
-// RunMode says how a run works while nobody watches.
+// RunMode says how a run works while no one watches.
 type RunMode string
 
 // The modes of a run. A normal run has a checkpoint at the end of each step. ModeDream has one at each interval as well,

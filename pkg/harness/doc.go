@@ -9,7 +9,7 @@
 // Execute runs from its beginning with what is recorded in the place of what would happen: Do, Ask, Dispatch, Now and
 // Sleep return at once what they returned before, and a yield is compared with its record. Where Execute does not repeat
 // what is recorded, Run ends with a *DivergedError and records nothing. Of two programs with one id the one that
-// attached last records, and Run of the other ends with ErrReplaced. The state that is handed out is a copy: nobody
+// attached last records, and Run of the other ends with ErrReplaced. The state that is handed out is a copy: no one
 // changes an earlier one.
 //
 // What the user must do: everything in Execute that touches the world or depends on it goes through the Execution,

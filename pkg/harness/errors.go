@@ -11,9 +11,9 @@ var (
 	ErrReplaced = errors.New("another program records this harness now")
 	// ErrBusy means that another program records the harness; WithStandby waits for it.
 	ErrBusy = errors.New("another program records this harness")
-	// ErrUnknownOutcome means that nobody can say whether an effect happened.
+	// ErrUnknownOutcome means that no one can say whether an effect happened.
 	ErrUnknownOutcome = errors.New("the outcome is unknown")
-	// ErrNoAgents means that Dispatch has nobody to ask.
+	// ErrNoAgents means that Dispatch has no one to ask.
 	ErrNoAgents = errors.New("no agents: give Run the option OnStation or WithAgents")
 )
 

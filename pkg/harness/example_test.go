@@ -83,7 +83,7 @@ func ExampleDo() {
 	// paying in step 2
 	// false 1
 	// true 2
-	// paid nobody knows
+	// paid no one knows
 }
 
 // How do I let an agent of my program decide, with constraints for this call?

@@ -32,7 +32,7 @@ const (
 	DefaultTakeOver = 10 * time.Second
 	// DefaultPatience is how long a record is tried again where the store does not answer.
 	DefaultPatience = time.Minute
-	// defaultID is the id of a harness in a store that nobody else has.
+	// defaultID is the id of a harness in a store that no one else has.
 	defaultID = "harness"
 )
 

@@ -25,7 +25,7 @@ func (r *Role) awaitEvents(ctx context.Context, s run.State) {
 }
 
 // archive stores the whole log of an ended run as JSON lines, by content: a second time changes nothing. Of a run that
-// nobody watched it stores a report, too.
+// no one watched it stores a report, too.
 func (r *Role) archive(ctx context.Context, s run.State) (archive, told *events.Ref, err error) {
 	r.awaitEvents(ctx, s)
 	evs, whole := r.recent.whole(s)

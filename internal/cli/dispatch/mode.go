@@ -9,7 +9,7 @@ import (
 	"github.com/inspan/inspan/pkg/events"
 )
 
-// modeFlags say how a run works while nobody watches.
+// modeFlags say how a run works while no one watches.
 type modeFlags struct {
 	mode   string
 	every  time.Duration

@@ -35,7 +35,7 @@ type Place struct {
 	// Made are directories that were made to be closed, Ignored what git ignored when the run began.
 	Made    []string `json:"made,omitempty"`
 	Ignored []string `json:"ignored,omitempty"`
-	// Before is what the directory had when the run began, After when it ended; nil where nobody saw that.
+	// Before is what the directory had when the run began, After when it ended; nil where no one saw that.
 	Before git.Base  `json:"before"`
 	After  *git.Base `json:"after,omitempty"`
 	// Undone says that the run was taken back.
@@ -144,7 +144,7 @@ func PickPlaces(all []Place, ref, dir string) []Place {
 	return found
 }
 
-// ErrNotSeen means that nobody saw the end of a run in place: what was changed since cannot be told from what it did.
+// ErrNotSeen means that no one saw the end of a run in place: what was changed since cannot be told from what it did.
 var ErrNotSeen = errors.New("the end of the run was not seen by this program")
 
 // Between reads what some runs of a directory did, the newest first, as one result. With all, what was changed since is

@@ -1,4 +1,4 @@
-// Package report makes the report of a run that worked while nobody watched: what was done in each phase, which checks
+// Package report makes the report of a run that worked while no one watched: what was done in each phase, which checks
 // passed, what it cost and what is left.
 //
 // Promises: a report is a function of the events of a run and nothing else, so that whoever makes it makes the same text.
