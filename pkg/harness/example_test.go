@@ -66,7 +66,7 @@ func ExampleDo() {
 			return "paid", nil
 		}})
 		if errors.Is(err, harness.ErrUnknownOutcome) {
-			return "nobody knows", nil
+			return "no one knows", nil
 		}
 		return said, err
 	}
