@@ -169,13 +169,14 @@ func TestTraffic(t *testing.T) {
 	a, b := one("short", short), one("long", long)
 	t.Logf("a run of %d turns: %v", short, a)
 	t.Logf("a run of %d turns: %v", long, b)
-	// What a turn of four events sends. The rest is of the whole run, or of the time that it takes.
+	// What a turn of four events sends. The rest is of the whole run, or of the time that it takes: a run that takes
+	// long may save its checkpoint as a snapshot, which is an event more in either run.
 	for _, c := range []struct {
 		what        string
 		least, most float64
 	}{
-		{"to the server: event", 4, 4},
-		{"to the roles: stream", 4, 4},
+		{"to the server: event", 3.9, 4.1},
+		{"to the roles: stream", 3.9, 4.1},
 		{"to the server: live", 1, 1},
 		{"to the roles: event", 0, 0},
 		{"to the server: ack of LOG_default", 0, 0},
