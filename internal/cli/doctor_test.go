@@ -60,7 +60,7 @@ func TestDoctorTries(t *testing.T) {
 			env  string
 			want []string
 		}{
-			{"INSPAN_SANDBOX=host", []string{"may reach the station", "commands of host reach the station", "INSPAN_ONLY_SIGNED"}},
+			{"INSPAN_SANDBOX=host", []string{"may reach the station", "tools that need host are refused", "INSPAN_ONLY_SIGNED"}},
 			{"INSPAN_SANDBOX_REACHES_STATION=true", []string{"may reach the station", "INSPAN_SANDBOX_REACHES_STATION accepts it"}},
 		} {
 			s := doctor(t, []string{c.env}, "--no-model")

@@ -78,6 +78,7 @@ func (d *desk) up() *desk {
 	if err != nil {
 		d.t.Fatal(err)
 	}
+	base.SandboxReaches = true // a sandbox is not what is tested
 	base.ToolsPassword = secret.New(toolsPassword)
 	d.station, err = station.Up(d.t.Context(), station.Config{Listen: "127.0.0.1:0", StoreDir: filepath.Join(d.dir, "store"), AgentsDir: filepath.Join(d.dir, "agents"),
 		ScriptsDir: filepath.Join(d.dir, "scripts"), Sandbox: "host", LazySync: true, Log: zerolog.Nop(), Base: base})

@@ -38,7 +38,7 @@ func upWith(t *testing.T, dir string, env []string, errOut io.Writer, args ...st
 	}
 	r := running{cmd: exec.CommandContext(context.WithoutCancel(t.Context()), self, append([]string{"up", "--sandbox", "host", "--accept-lazy-fsync", "--json"}, args...)...)}
 	r.cmd.Dir, r.cmd.Stderr = dir, errOut
-	r.cmd.Env = append(append(os.Environ(), cliVar+"=1", "XDG_CONFIG_HOME="+t.TempDir()), env...)
+	r.cmd.Env = append(append(os.Environ(), cliVar+"=1", "INSPAN_SANDBOX_REACHES_STATION=true", "XDG_CONFIG_HOME="+t.TempDir()), env...)
 	out, err := r.cmd.StdoutPipe()
 	if err != nil {
 		t.Fatal(err)

@@ -44,9 +44,11 @@ func TestUpDamaged(t *testing.T) {
 		code = cli.MainAlone(ctx, append([]string{"up", "--store", store, "--listen", "127.0.0.1:0", "--sandbox", "host", "--accept-lazy-fsync"}, more...), strings.NewReader(""), said, &wrong)
 		return code, said.text.String(), wrong.String()
 	}
-	if code, out, errs := up(); code != 0 || !strings.Contains(out, "is up.") {
-		t.Fatalf("exit %d\n%s%s", code, out, errs)
-	}
+	t.Run("SBX-13 CLI-9 inspan up says what it refuses where the sandbox is host", func(t *testing.T) {
+		if code, out, errs := up(); code != 0 || !strings.Contains(out, "is up.") || !strings.Contains(errs, "tools that need host are refused") {
+			t.Fatalf("exit %d\n%s%s", code, out, errs)
+		}
+	})
 	blocks, err := filepath.Glob(filepath.Join(store, "nats", "jetstream", "*", "streams", "KV_harness-config", "msgs", "*.blk"))
 	if err != nil || len(blocks) != 1 {
 		t.Fatalf("%v %v", blocks, err)

@@ -54,7 +54,7 @@ func (h *house) opening() *pool.Opener {
 		h.t.Fatal(err)
 	}
 	o, err := pool.NewOpener(pool.Config{Root: h.root, Default: backend.Mode(), ReadOnly: append(h.readOnly, filepath.Dir(self)),
-		Backends: map[sandbox.Mode]sandbox.Backend{backend.Mode(): backend}, Reach: pool.ReachAny})
+		Backends: map[sandbox.Mode]sandbox.Backend{backend.Mode(): backend}, Reaches: true})
 	if err != nil {
 		h.t.Fatal(err)
 	}

@@ -55,7 +55,7 @@ func TestPrograms(t *testing.T) {
 			func(user string) string { return fmt.Sprintf("%q", "pw-"+user) }, topology.Setup("s1"))
 	})
 	for name, value := range map[string]string{"INSPAN_CONFIG": "none", "INSPAN_STATION": "s1", "INSPAN_NATS_URL": s.URL(), "INSPAN_NATS_MONITOR": s.MonitorURL(), "INSPAN_HTTP": "",
-		"INSPAN_DRAIN": "2s", "INSPAN_SANDBOX": "host", "INSPAN_WORKSPACE": filepath.Join(dir, "work"), "INSPAN_SCRIPTS": filepath.Join(dir, "scripts")} {
+		"INSPAN_DRAIN": "2s", "INSPAN_SANDBOX": "host", "INSPAN_SANDBOX_REACHES_STATION": "true", "INSPAN_WORKSPACE": filepath.Join(dir, "work"), "INSPAN_SCRIPTS": filepath.Join(dir, "scripts")} {
 		t.Setenv(name, value)
 	}
 	setup, err := service.FromEnv()

@@ -58,6 +58,7 @@ func TestBuckets(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
+		base.SandboxReaches = true // a sandbox is not what is tested
 		up := func(state, files string) (*station.Station, error) {
 			base := base
 			base.StateBucket, base.FilesBucket = state, files
@@ -148,7 +149,7 @@ func TestBuckets(t *testing.T) {
 			cfg.Accounts = named.Accounts("s1", nil, func(string) string { return `"x-password"` }, named.Setup("s1"))
 		})
 		as := func(user string, b topology.Buckets) service.Config {
-			return service.Config{Base: service.Base{Station: "s1", Drain: time.Second, NATS: service.NATS{NATSURL: s.URL(), NATSMonitor: s.MonitorURL(), NATSUser: user, NATSPassword: secret.New("x-password")}, Store: service.Store{Replicas: 1, StateBucket: b.State, FilesBucket: b.Files}}, Sandboxes: service.Sandboxes{Sandbox: "host"}, Workspaces: service.Workspaces{Workspace: t.TempDir()}}
+			return service.Config{Base: service.Base{Station: "s1", Drain: time.Second, NATS: service.NATS{NATSURL: s.URL(), NATSMonitor: s.MonitorURL(), NATSUser: user, NATSPassword: secret.New("x-password")}, Store: service.Store{Replicas: 1, StateBucket: b.State, FilesBucket: b.Files}}, Sandboxes: service.Sandboxes{Sandbox: "host", SandboxReaches: true}, Workspaces: service.Workspaces{Workspace: t.TempDir()}}
 		}
 		if _, err := program.Setup(within(t), as(topology.SetupUser, named), zerolog.Nop()); err != nil {
 			t.Fatal(err)

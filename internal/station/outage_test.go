@@ -81,6 +81,7 @@ func upConfig(dir string, m tool.Tool) (station.Config, error) {
 		}
 	}
 	base, err := service.FromEnv()
+	base.SandboxReaches = true // a sandbox is not what is tested
 	return station.Config{Listen: "127.0.0.1:0", StoreDir: filepath.Join(dir, "store"), AgentsDir: filepath.Join(dir, "agents"), ScriptsDir: filepath.Join(dir, "scripts"),
 		Sandbox: "host", LazySync: true, Log: zerolog.Nop(), Base: base, Tools: []tool.Tool{m}}, err
 }

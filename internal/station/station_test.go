@@ -321,7 +321,7 @@ func TestServe(t *testing.T) {
 			cfg.Port, cfg.MonitorPort = -1, -1
 			cfg.Accounts = topology.Accounts("s1", nil, func(string) string { return `"x-password"` }, topology.Setup("s1"))
 		})
-		cfg := service.Config{Base: service.Base{Station: "s1", Drain: time.Second, NATS: service.NATS{NATSURL: s.URL(), NATSMonitor: s.MonitorURL(), NATSPassword: secret.New("x-password")}, Store: service.Store{Replicas: 1}}, Sandboxes: service.Sandboxes{Sandbox: "host"}, Workspaces: service.Workspaces{Workspace: t.TempDir()}}
+		cfg := service.Config{Base: service.Base{Station: "s1", Drain: time.Second, NATS: service.NATS{NATSURL: s.URL(), NATSMonitor: s.MonitorURL(), NATSPassword: secret.New("x-password")}, Store: service.Store{Replicas: 1}}, Sandboxes: service.Sandboxes{Sandbox: "host", SandboxReaches: true}, Workspaces: service.Workspaces{Workspace: t.TempDir()}}
 		as := func(user string) service.Config { c := cfg; c.NATSUser = user; return c }
 		err := serve(t, events.Gatekeeper, as("gatekeeper"))
 		if !errors.Is(err, jet.ErrNotSetUp) || !strings.Contains(err.Error(), "inspan setup") {

@@ -33,7 +33,8 @@ type Config struct {
 	Agents, Scripts string
 	// Workspace is the root of the workspaces; empty is a folder below Dir.
 	Workspace string
-	// Sandbox is what commands run in where an agent does not say; empty is the strongest that works here.
+	// Sandbox is what commands run in where an agent does not say; empty is the strongest that works here. A station that
+	// listens refuses "host" without INSPAN_ONLY_SIGNED or INSPAN_SANDBOX_REACHES_STATION.
 	Sandbox string
 	// Tools stand beside the built-in ones. A name of theirs is refused.
 	Tools []tool.Tool

@@ -191,7 +191,7 @@ func (b *bed) start(ctx context.Context, turns int) error {
 	}
 	cfg := service.Config{Base: service.Base{Station: name}, Workspaces: service.Workspaces{Workspace: filepath.Join(b.dir,
 		"work")}, Models: service.Models{Scripts: filepath.Join(b.dir, "scripts")},
-		Sandboxes: service.Sandboxes{Sandbox: "host"}}
+		Sandboxes: service.Sandboxes{Sandbox: "host", SandboxReaches: true}}
 	run, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	b.cancel = cancel
 	var host *all.Host

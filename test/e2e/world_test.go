@@ -115,7 +115,7 @@ func (w *world) start(roles ...events.Service) *hosted {
 	if len(roles) == 0 {
 		roles = events.Services()
 	}
-	cfg := service.Config{Base: service.Base{Station: "test", Drain: 5 * time.Second}, Workspaces: service.Workspaces{Workspace: filepath.Join(w.dir, "work")}, Models: service.Models{Scripts: filepath.Join(w.dir, "scripts")}, Sandboxes: service.Sandboxes{Sandbox: "host"}}
+	cfg := service.Config{Base: service.Base{Station: "test", Drain: 5 * time.Second}, Workspaces: service.Workspaces{Workspace: filepath.Join(w.dir, "work")}, Models: service.Models{Scripts: filepath.Join(w.dir, "scripts")}, Sandboxes: service.Sandboxes{Sandbox: "host", SandboxReaches: true}}
 	if w.tune != nil {
 		w.tune(&cfg)
 	}

@@ -286,7 +286,7 @@ func (f *fleet) command(name string) *exec.Cmd {
 	}
 	cmd.Env = append(os.Environ(), "INSPAN_NATS_URL="+f.url(name, first), "INSPAN_NATS_MONITOR="+monitor, "INSPAN_STATION="+stationName,
 		"INSPAN_HTTP=", "INSPAN_LOG_LEVEL="+logLevel(), "INSPAN_REPLICAS="+fmt.Sprint(len(f.nodes)), "INSPAN_AGENTS="+filepath.Join(f.dir, "agents"),
-		"INSPAN_SCRIPTS="+filepath.Join(f.dir, "scripts"), "INSPAN_WORKSPACE="+filepath.Join(f.dir, "work"), "INSPAN_SANDBOX=host",
+		"INSPAN_SCRIPTS="+filepath.Join(f.dir, "scripts"), "INSPAN_WORKSPACE="+filepath.Join(f.dir, "work"), "INSPAN_SANDBOX=host", "INSPAN_SANDBOX_REACHES_STATION=true",
 		effects.Dir+"="+filepath.Join(f.dir, "effects"))
 	if f.env != nil {
 		cmd.Env = append(cmd.Env, f.env(name)...)

@@ -31,7 +31,7 @@ func wholeRun(t *testing.T, g *jettest.Group) {
 			t.Fatal(err)
 		}
 	}
-	cfg := service.Config{Base: service.Base{Station: "s1", Drain: time.Second, NATS: service.NATS{AcceptLazy: true}, Store: service.Store{Replicas: 3}}, Sandboxes: service.Sandboxes{Sandbox: "host"}, Workspaces: service.Workspaces{Workspace: filepath.Join(dir, "work")}, Models: service.Models{Scripts: filepath.Join(dir, "scripts")}}
+	cfg := service.Config{Base: service.Base{Station: "s1", Drain: time.Second, NATS: service.NATS{AcceptLazy: true}, Store: service.Store{Replicas: 3}}, Sandboxes: service.Sandboxes{Sandbox: "host", SandboxReaches: true}, Workspaces: service.Workspaces{Workspace: filepath.Join(dir, "work")}, Models: service.Models{Scripts: filepath.Join(dir, "scripts")}}
 	as := func(user string, server int) service.Config {
 		c := cfg
 		c.NATSUser, c.NATSPassword, c.NATSURL = user, secret.New(password(user)), g.Server(server).URL()

@@ -118,7 +118,7 @@ func (y *yard) serve() {
 	y.t.Helper()
 	ctx, cancel := context.WithCancel(context.WithoutCancel(y.ctx))
 	r := &roles{cancel: cancel}
-	cfg := service.Config{Base: service.Base{Station: name}, Workspaces: service.Workspaces{Workspace: filepath.Join(y.dir, "work")}, Models: service.Models{Scripts: filepath.Join(y.dir, "scripts")}, Sandboxes: service.Sandboxes{Sandbox: "host"}}
+	cfg := service.Config{Base: service.Base{Station: name}, Workspaces: service.Workspaces{Workspace: filepath.Join(y.dir, "work")}, Models: service.Models{Scripts: filepath.Join(y.dir, "scripts")}, Sandboxes: service.Sandboxes{Sandbox: "host", SandboxReaches: true}}
 	for _, role := range events.Services() {
 		conn, st := y.connect()
 		r.conns = append(r.conns, conn)

@@ -67,22 +67,12 @@ type Config struct {
 	Closed func(to netip.AddrPort) bool
 	// Programs returns the programs that deny rules name as a whole, the station's and those of an agent; nil for none.
 	Programs func(guards []events.Rule) []string
-	// Reach says which sandboxes are opened although they cannot keep commands from the station.
-	Reach Reach
+	// Reaches says that sandboxes are opened also where they cannot keep commands from the station.
+	Reaches bool
 	// Keep is how long an unused sandbox stays for the next call of its step, or of its session; 0 keeps none. Whoever
 	// sets it calls Pool.Expire now and then.
 	Keep time.Duration
 }
-
-// Reach says whose commands may reach the station's listeners although their sandbox cannot keep them from it.
-type Reach int
-
-// ReachNone are none, which is refused; ReachHost are those of host; ReachAny are those of all.
-const (
-	ReachNone Reach = iota
-	ReachHost
-	ReachAny
-)
 
 // ErrReaches means that the commands of a sandbox could connect to the station, and answer the gates of their own run.
 var ErrReaches = fmt.Errorf("%w: its commands could connect to the station and answer the gates of their own run",
@@ -364,8 +354,7 @@ func (o *Opener) closeStation(cfg *sandbox.Config, backend sandbox.Backend, out 
 	switch {
 	case can.Enforced:
 		cfg.Closed = o.cfg.Closed
-	case o.cfg.Reach == ReachAny, o.cfg.Reach == ReachHost && mode == sandbox.Host:
-	default:
+	case !o.cfg.Reaches:
 		return fmt.Errorf("sandbox mode %s: %w: %s. Require signed answers to gates (INSPAN_ONLY_SIGNED), or accept the risk (INSPAN_SANDBOX_REACHES_STATION=true)", mode, ErrReaches, can.Why)
 	}
 	return nil

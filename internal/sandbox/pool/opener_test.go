@@ -195,9 +195,9 @@ func (a able) Capabilities() []sandbox.Capability {
 func TestOpenerRules(t *testing.T) {
 	t.Parallel()
 	closed := func(netip.AddrPort) bool { return true }
-	opened := func(t *testing.T, mode sandbox.Mode, reach Reach, network bool, isolation ...sandbox.Isolation) (cfg sandbox.Config, err error) {
+	opened := func(t *testing.T, mode sandbox.Mode, reaches bool, network bool, isolation ...sandbox.Isolation) (cfg sandbox.Config, err error) {
 		t.Helper()
-		sandboxes, err := NewOpener(Config{Root: t.TempDir(), Default: mode, Closed: closed, Reach: reach, Programs: func(rules []events.Rule) []string { return []string{rules[0].ID} },
+		sandboxes, err := NewOpener(Config{Root: t.TempDir(), Default: mode, Closed: closed, Reaches: reaches, Programs: func(rules []events.Rule) []string { return []string{rules[0].ID} },
 			Backends: map[sandbox.Mode]sandbox.Backend{mode: able{asked{mode: mode, cfg: &cfg}, isolation}}})
 		if err != nil {
 			t.Fatal(err)
@@ -212,33 +212,32 @@ func TestOpenerRules(t *testing.T) {
 	}
 	t.Run("GUARD-12 denied programs go to backends that can close them, and to no others", func(t *testing.T) {
 		t.Parallel()
-		if cfg, err := opened(t, sandbox.Bwrap, ReachNone, false, sandbox.IsolationPrograms); err != nil || !slices.Equal(cfg.DenyPrograms, []string{"curl"}) {
+		if cfg, err := opened(t, sandbox.Bwrap, false, false, sandbox.IsolationPrograms); err != nil || !slices.Equal(cfg.DenyPrograms, []string{"curl"}) {
 			t.Errorf("got %q, %v", cfg.DenyPrograms, err)
 		}
-		if cfg, err := opened(t, sandbox.Docker, ReachNone, false); err != nil || cfg.DenyPrograms != nil {
+		if cfg, err := opened(t, sandbox.Docker, false, false); err != nil || cfg.DenyPrograms != nil {
 			t.Errorf("got %q, %v", cfg.DenyPrograms, err)
 		}
 	})
 	for name, c := range map[string]struct {
 		mode      sandbox.Mode
-		reach     Reach
+		reaches   bool
 		network   bool
 		isolation []sandbox.Isolation
 		opens     bool
 		closes    bool
 	}{
-		"an open network, kept from the station":     {sandbox.Landlock, ReachNone, true, []sandbox.Isolation{sandbox.IsolationStation}, true, true},
-		"kept from it also where that is not needed": {sandbox.Landlock, ReachAny, true, []sandbox.Isolation{sandbox.IsolationStation}, true, true},
-		"an open network that is not kept from it":   {sandbox.Docker, ReachNone, true, nil, false, false},
-		"one that an operator accepts":               {sandbox.Docker, ReachAny, true, nil, true, false},
-		"one of another mode than was accepted":      {sandbox.Docker, ReachHost, true, nil, false, false},
-		"host, accepted":                             {sandbox.Host, ReachHost, true, nil, true, false},
-		"host, whose network is always open":         {sandbox.Host, ReachNone, false, nil, false, false},
-		"a closed network":                           {sandbox.Docker, ReachNone, false, nil, true, false},
+		"an open network, kept from the station":     {sandbox.Landlock, false, true, []sandbox.Isolation{sandbox.IsolationStation}, true, true},
+		"kept from it also where that is not needed": {sandbox.Landlock, true, true, []sandbox.Isolation{sandbox.IsolationStation}, true, true},
+		"an open network that is not kept from it":   {sandbox.Docker, false, true, nil, false, false},
+		"one that an operator accepts":               {sandbox.Docker, true, true, nil, true, false},
+		"host, accepted":                             {sandbox.Host, true, true, nil, true, false},
+		"host, whose network is always open":         {sandbox.Host, false, false, nil, false, false},
+		"a closed network":                           {sandbox.Docker, false, false, nil, true, false},
 	} {
 		t.Run("SBX-13 "+name, func(t *testing.T) {
 			t.Parallel()
-			cfg, err := opened(t, c.mode, c.reach, c.network, c.isolation...)
+			cfg, err := opened(t, c.mode, c.reaches, c.network, c.isolation...)
 			if (err == nil) != c.opens || (cfg.Closed != nil) != c.closes || err != nil && !errors.Is(err, ErrReaches) {
 				t.Errorf("got %v, closed %v, want opened %v, closed %v", err, cfg.Closed != nil, c.opens, c.closes)
 			}

@@ -10,7 +10,6 @@ import (
 
 	"github.com/inspan/inspan/internal/sandbox"
 	"github.com/inspan/inspan/internal/sandbox/broker"
-	"github.com/inspan/inspan/internal/sandbox/pool"
 	"github.com/inspan/inspan/internal/service"
 )
 
@@ -98,8 +97,6 @@ func (c Config) Reaches(mode sandbox.Mode) string {
 		return ""
 	case c.SandboxReaches:
 		return "commands of sandboxes that do not keep them from the station can answer the gates of their own run: INSPAN_SANDBOX_REACHES_STATION accepts it"
-	case mode == sandbox.Host && c.reach() == pool.ReachHost:
-		return "commands of host reach the station and can answer the gates of their own run: use bwrap or landlock, or INSPAN_ONLY_SIGNED"
 	case mode == sandbox.Host:
 		return "tools that need host are refused, because its commands could answer the gates of their own run: see INSPAN_ONLY_SIGNED and INSPAN_SANDBOX_REACHES_STATION"
 	default:
@@ -107,16 +104,6 @@ func (c Config) Reaches(mode sandbox.Mode) string {
 	}
 }
 
-// reach says whose commands may reach the station although their sandbox cannot keep them from it: where answers to
-// gates are signed nothing follows from it, and an operator may accept it. Who sets host for the station has accepted
-// what host is.
-func (c Config) reach() pool.Reach {
-	switch host := string(sandbox.Host); {
-	case c.OnlySigned || c.SandboxReaches:
-		return pool.ReachAny
-	case c.Sandbox == host || c.SandboxBackend == host:
-		return pool.ReachHost
-	default:
-		return pool.ReachNone
-	}
-}
+// reaches says whether sandboxes are opened that cannot keep commands from the station: where answers to gates are
+// signed nothing follows from it, and an operator may accept it.
+func (c Config) reaches() bool { return c.OnlySigned || c.SandboxReaches }

@@ -7,7 +7,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/inspan/inspan/internal/sandbox/pool"
 	"github.com/inspan/inspan/internal/service"
 )
 
@@ -55,13 +54,13 @@ func TestClosed(t *testing.T) {
 			}
 		}
 	})
-	for want, list := range map[pool.Reach][]Config{
-		pool.ReachNone: {{Sandboxes: service.Sandboxes{Sandbox: "auto"}}, {Sandboxes: service.Sandboxes{Sandbox: "landlock"}}, {}},
-		pool.ReachHost: {{Sandboxes: service.Sandboxes{Sandbox: "host"}}, {Sandboxes: service.Sandboxes{Sandbox: "auto", SandboxBackend: "host"}}},
-		pool.ReachAny:  {{Sandboxes: service.Sandboxes{Sandbox: "auto"}, Approvals: service.Approvals{OnlySigned: true}}, {Sandboxes: service.Sandboxes{Sandbox: "host", SandboxReaches: true}}},
+	host := service.Sandboxes{Sandbox: "host"}
+	for want, list := range map[bool][]Config{
+		false: {{}, {Sandboxes: service.Sandboxes{Sandbox: "auto"}}, {Sandboxes: host}, {Sandboxes: service.Sandboxes{SandboxBackend: "host"}}},
+		true:  {{Sandboxes: host, Approvals: service.Approvals{OnlySigned: true}}, {Sandboxes: service.Sandboxes{Sandbox: "host", SandboxReaches: true}}},
 	} {
 		for _, c := range list {
-			if got := c.reach(); got != want {
+			if got := c.reaches(); got != want {
 				t.Errorf("%s, %s, %v, %v: got %v, want %v", c.Sandbox, c.SandboxBackend, c.OnlySigned, c.SandboxReaches, got, want)
 			}
 		}

@@ -45,7 +45,7 @@ func Sandboxes(ctx context.Context, cfg Config) (*pool.Opener, sandbox.Mode, err
 		Cache:  filepath.Join(cfg.Workspace, ".cache"),
 		Keep:   cfg.SandboxKeep,
 		Shared: shared(cfg),
-		Closed: closed, Reach: cfg.reach(), Programs: deniedPrograms(policy.Rules),
+		Closed: closed, Reaches: cfg.reaches(), Programs: deniedPrograms(policy.Rules),
 		Backends: map[sandbox.Mode]sandbox.Backend{picked.Mode(): picked}}
 	for _, b := range optIn {
 		sb.Backends[b.Mode()] = b // for agents that name it; what is missing is told when a sandbox is opened
