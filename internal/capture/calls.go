@@ -2,6 +2,7 @@ package capture
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"sync"
@@ -118,7 +119,11 @@ func (k *Calls) Prepare(ctx context.Context, s run.State, c run.Call, at workdir
 			err = k.keeper.Begin(ctx, s.HarnessID, j.Dir)
 		}
 		if err != nil {
-			return tool.Fail(tool.Transient, "", fmt.Errorf("prepare the workspace: %w", err))
+			class := tool.Transient
+			if errors.Is(err, workdir.ErrLinked) {
+				class = tool.Permanent
+			}
+			return tool.Fail(class, "", fmt.Errorf("prepare the workspace: %w", err))
 		}
 		if j.Rules != nil && j.Rules.Clean && s.Created.SessionFence == 0 && !place {
 			k.mu.Lock()

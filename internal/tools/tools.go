@@ -104,6 +104,9 @@ func oneLine(name string) string {
 // fileError explains a failed file operation to the model: what the model can fix is a failed result, a refused path is
 // an error.
 func fileError(what, path string, err error) (tool.Result, error) {
+	if own, ok := errors.AsType[*tool.Error](err); ok { // the sandbox could not be opened
+		return tool.Result{}, fmt.Errorf("%s %q: %w", what, path, own)
+	}
 	switch {
 	case errors.Is(err, context.DeadlineExceeded), errors.Is(err, context.Canceled):
 		return tool.Result{}, err

@@ -6,8 +6,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/inspan/inspan/internal/workspace/workdir"
 	"github.com/inspan/inspan/pkg/events"
-	"github.com/inspan/inspan/pkg/run"
 )
 
 func TestUnusableWorkspace(t *testing.T) {
@@ -48,9 +48,13 @@ func TestUnusableWorkspace(t *testing.T) {
 						task.WorkflowRun = id
 					}
 					w.task(task)
-					end := w.ended(id)
-					if c := end.ToolCallHistory.At(0); c.Outcome == run.OutcomeFinished && c.Success {
-						t.Errorf("the call worked: %+v", c)
+					w.ended(id)
+					list := said[*events.CallFailedData](w, id)
+					if len(list) == 0 || len(said[*events.CallFinishedData](w, id)) > 0 {
+						t.Fatalf("want a call that failed:\n%s", w.story(id))
+					}
+					if !strings.Contains(list[0].Error, workdir.ErrLinked.Error()) {
+						t.Errorf("want the reason %q, got %q", workdir.ErrLinked.Error(), list[0].Error)
 					}
 					if left, err := os.ReadDir(away); err != nil || len(left) > 0 {
 						t.Errorf("files were made behind the link: %v %v", left, err)
