@@ -40,18 +40,18 @@ type part struct {
 const robust = "^TestRobust$"
 
 var parts = []part{
-	{name: "sim", pkg: "./test/sim", most: 12 * time.Minute, run: robust},
-	{name: "honest", pkg: "./test/conformance", most: 3 * time.Minute, run: robust},
-	{name: "mutants", pkg: "./test/mutants", most: 12 * time.Minute, run: robust},
-	{name: "faults", pkg: "./test/faults", most: 12 * time.Minute, run: "^(TestFaults|TestCheckers)$"},
-	{name: "security", pkg: "./test/security", most: 3 * time.Minute, run: robust},
-	{name: "recovery", pkg: "./test/recovery", most: 3 * time.Minute, run: "^TestRobustRecovery$", parallel: true},
-	{name: "damage", pkg: "./test/recovery", most: 20 * time.Minute, run: "^TestRobustDamage$", parallel: true},
-	{name: "outage", pkg: "./internal/station", most: 6 * time.Minute, run: robust, parallel: true},
-	{name: "fuzz", pkg: "./test/fuzz", most: 8 * time.Minute, run: robust, parallel: true},
-	{name: "exams", pkg: "./internal/sandbox/sandboxtest", most: 15 * time.Minute, run: "^TestRobustExams$", parallel: true},
-	{name: "git", pkg: "./internal/git", most: 20 * time.Minute, run: "^TestRobustGit$", parallel: true},
-	{name: "soak", pkg: "./test/soak", most: 8 * time.Minute, run: robust},
+	{name: "sim", pkg: "./test/sim", most: 45 * time.Minute, run: robust},
+	{name: "honest", pkg: "./test/conformance", most: 15 * time.Minute, run: robust},
+	{name: "mutants", pkg: "./test/mutants", most: 60 * time.Minute, run: robust},
+	{name: "faults", pkg: "./test/faults", most: 30 * time.Minute, run: "^(TestFaults|TestCheckers)$"},
+	{name: "security", pkg: "./test/security", most: 15 * time.Minute, run: robust},
+	{name: "recovery", pkg: "./test/recovery", most: 15 * time.Minute, run: "^TestRobustRecovery$", parallel: true},
+	{name: "damage", pkg: "./test/recovery", most: 45 * time.Minute, run: "^TestRobustDamage$", parallel: true},
+	{name: "outage", pkg: "./internal/station", most: 20 * time.Minute, run: robust, parallel: true},
+	{name: "fuzz", pkg: "./test/fuzz", most: 25 * time.Minute, run: robust, parallel: true},
+	{name: "exams", pkg: "./internal/sandbox/sandboxtest", most: 30 * time.Minute, run: "^TestRobustExams$", parallel: true},
+	{name: "git", pkg: "./internal/git", most: 30 * time.Minute, run: "^TestRobustGit$", parallel: true},
+	{name: "soak", pkg: "./test/soak", most: 20 * time.Minute, run: robust},
 }
 
 // result is a part with how it went.
