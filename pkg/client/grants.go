@@ -125,6 +125,7 @@ func (gs Grants) over(ctx context.Context, d Decision, input uint64) (bool, erro
 
 // settled reports whether a session that does not have a grant will not have it either.
 func settled(s run.State, e session.State, g *run.Gate) bool {
+	_, fence := s.Created.GrantSession()
 	return e.ID == "" || e.Status == events.SessionDeleted || e.Status == events.SessionEnded ||
-		g.Grant.At.Before(e.GrantsFrom) || s.Created.SessionFence < e.Born
+		g.Grant.At.Before(e.GrantsFrom) || fence < e.Born
 }

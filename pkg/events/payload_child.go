@@ -143,6 +143,22 @@ type Lineage struct {
 	Call    string  `json:"tool_id,omitempty"`
 	Attempt int     `json:"attempt"`
 	Reserve Reserve `json:"reserve"`
+	// Session whose grants hold for the whole tree, and the fence of the lock that the run has on it whose children they
+	// are. The child has no lock of its own and adds nothing to the session; empty for a tree that works in none.
+	Session      string `json:"session_id,omitempty"`
+	SessionFence uint64 `json:"session_fence,omitempty"`
+}
+
+// GrantSession returns the session whose grants hold for a run, and the fence of the lock under which it works in it: its
+// own, or that of the tree that it is a child in.
+func (d *RunCreatedData) GrantSession() (session string, fence uint64) {
+	switch {
+	case d == nil:
+		return "", 0
+	case d.Session == "" && d.ChildOf != nil:
+		return d.ChildOf.Session, d.ChildOf.SessionFence
+	}
+	return d.Session, d.SessionFence
 }
 
 // RunStoppingData says that a run is to end once its children have: nothing new is permitted in it from now on.

@@ -68,8 +68,9 @@ func (r *Role) give(ctx context.Context, s run.State, reply gate.Reply) error {
 		g.Grant.Scope != events.GrantSession {
 		return nil
 	}
+	_, fence := s.Created.GrantSession()
 	return r.changeSession(ctx, g.Grant.Session, func(e session.State, now time.Time) session.State {
-		return session.Give(e, *g.Grant, s.Created.SessionFence, now)
+		return session.Give(e, *g.Grant, fence, now)
 	})
 }
 
@@ -88,8 +89,9 @@ func (r *Role) revoke(ctx context.Context, runID string, reply gate.Reply) error
 	if refused != nil || d.Scope != events.GrantSession || r.cfg.Sessions == nil {
 		return nil
 	}
+	_, fence := w.State.Created.GrantSession()
 	return r.changeSession(ctx, d.Session, func(e session.State, now time.Time) session.State {
-		return session.Revoke(e, *d, w.State.Created.SessionFence, gate.Revocation(reply), now)
+		return session.Revoke(e, *d, fence, gate.Revocation(reply), now)
 	})
 }
 

@@ -128,7 +128,7 @@ var terms = []Mutant{
 	{Name: "a call rests on a grant that was revoked", File: "pkg/run/fold_grant.go",
 		Old: "		case g.Revoked:\n			return fmt.Sprintf(\"call", New: "		case false:\n			return fmt.Sprintf(\"call", By: []string{"./pkg/run"}},
 	{Name: "a grant of a session is used in another one, or after its end", File: "internal/core/gate/grant.go",
-		Old: "if g.Scope == events.GrantSession && g.Session == s.Created.Session && now.Before(g.Until) {", New: "if g.Scope == events.GrantSession {", By: []string{"./internal/core/gate"}},
+		Old: "if g.Scope == events.GrantSession && g.Session == session && now.Before(g.Until) {", New: "if g.Scope == events.GrantSession {", By: []string{"./internal/core/gate"}},
 	{Name: "a grant covers all that its rule asks about", File: "internal/core/gate/grant.go",
 		Old: " && covers(g.Allowance, a, input) {", New: " {", By: []string{"./internal/core/gate"}},
 	{Name: "a grant passes over a rule that denies", File: "internal/core/guard/guard.go",

@@ -38,6 +38,7 @@ func Born(s run.State, c *run.Child, digest string) (*events.RunCreatedData, err
 		Durability: own.Durability, TraceParent: own.TraceParent, PlanOrigin: events.OriginSingle, To: events.Created,
 		ChildOf: &events.Lineage{Parent: s.HarnessID, Root: c.Root, Depth: c.Depth, Step: c.Step, Call: c.Call,
 			Attempt: c.Attempt, Reserve: c.Reserve}}
+	b.ChildOf.Session, b.ChildOf.SessionFence = own.GrantSession()
 	switch {
 	case c.Call == "":
 		b.Task = task(s, st, c)

@@ -205,6 +205,27 @@ func TestChild(t *testing.T) {
 			}
 		}
 	})
+	t.Run("PLUS-14 SUB-6 a child knows the session whose grants hold in its tree, at any depth, and has no lock of it", func(t *testing.T) {
+		t.Parallel()
+		created := runtest.Created()
+		created.Session, created.SessionFence = "s", 4
+		for depth := range 3 {
+			b := runtest.New("main", created.TaskID)
+			b.Append(created, runtest.Started(), runtest.Plan(runtest.ChildStep("a")), runtest.Ready("a"), runtest.Allowed("a"))
+			spawnAll(t, b)
+			one, err := child.Born(b.State(), b.State().Children[0], "digest")
+			if err != nil {
+				t.Fatal(err)
+			}
+			session, fence := one.GrantSession()
+			if session != "s" || fence != 4 || one.Session != "" || one.SessionFence != 0 {
+				t.Errorf("depth %d: session %q, fence %d; its own: %q, %d", depth+1, session, fence, one.Session, one.SessionFence)
+			}
+			created = one
+			created.Agents = runtest.Created().Agents
+			created.Agent = runtest.Created().Agent
+		}
+	})
 	t.Run("SUB-8 a child that a person paused stays so when its parent goes on", func(t *testing.T) {
 		t.Parallel()
 		b := parent(all, "a")

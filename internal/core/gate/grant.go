@@ -23,12 +23,13 @@ func (l Policy) standing(s run.State, now time.Time) (all []events.GrantUse, kno
 	for _, g := range s.Grants(now) {
 		all = append(all, events.GrantUse{Grant: g})
 	}
-	if s.Created == nil || s.Created.Session == "" || l.Grants == nil {
+	session, _ := s.Created.GrantSession()
+	if session == "" || l.Grants == nil {
 		return all, true
 	}
-	of, known := l.Grants(s.Created.Session)
+	of, known := l.Grants(session)
 	for _, g := range of {
-		if g.Scope == events.GrantSession && g.Session == s.Created.Session && now.Before(g.Until) {
+		if g.Scope == events.GrantSession && g.Session == session && now.Before(g.Until) {
 			all = append(all, g)
 		}
 	}
@@ -151,22 +152,23 @@ func grant(s run.State, now time.Time, g *run.Gate, r Reply, law Policy) (d *eve
 		return nil, false, &Refused{code, reason, hint}
 	}
 	c := s.Open[g.CallID]
+	session, _ := s.Created.GrantSession()
 	switch {
 	case g.Always == nil || c == nil:
 		return refuse("not_grantable", fmt.Sprintf("gate %s is about this one action alone", g.ID),
 			"approve it without always; inspan gates shows what can be allowed for longer")
-	case r.Always == events.GrantSession && (s.Created == nil || s.Created.Session == "" || law.Grants == nil):
+	case r.Always == events.GrantSession && (session == "" || law.Grants == nil):
 		return refuse("no_session", fmt.Sprintf("run %s works in no session", s.HarnessID), `answer with "always":"run"`)
 	}
 	d = &events.Grant{ID: g.ID, Run: s.HarnessID, Allowance: *g.Always, Scope: r.Always, By: r.By, At: now.UTC(),
 		Until: now.UTC().Add(cmp.Or(r.Term, events.DefaultGrant)), TermMS: r.Term.Milliseconds()}
 	has := len(s.Grants(now))
 	if r.Always == events.GrantSession {
-		all, known := law.Grants(s.Created.Session)
+		all, known := law.Grants(session)
 		if !known {
 			return nil, true, nil
 		}
-		d.Session, has = s.Created.Session, len(all)
+		d.Session, has = session, len(all)
 	}
 	if has >= events.MaxGrants {
 		return refuse("too_many_grants", fmt.Sprintf("%d grants stand in the %s, which is the limit", has, r.Always),

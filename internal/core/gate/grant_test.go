@@ -269,6 +269,40 @@ func TestSessionGrants(t *testing.T) {
 			}
 		}
 	})
+	t.Run("PLUS-14 SUB-6 a child rests on the grants of the session of its tree, and its gate gives some to it", func(t *testing.T) {
+		t.Parallel()
+		all, asked := []events.GrantUse{}, 0
+		l := inSession(law(careful), &all, &asked)
+		b := runtest.New("main", "k1")
+		c := runtest.Created()
+		c.ChildOf = &events.Lineage{Parent: "p", Root: "p", Depth: 1, Step: "x", Attempt: 1, Session: "s", SessionFence: 3}
+		b.Append(c, runtest.Started(), runtest.Plan(runtest.Step("a")), runtest.Ready("a"), runtest.Allowed("a"),
+			runtest.Turn(1, "a", "calls", runtest.Asked(1, 1, "bash", `{"command":"make all"}`)))
+		g := one(t, b, l, noon).(*events.GateOpenedData)
+		grant := events.Grant{ID: "g-0", Run: "p", Allowance: *g.Always, Scope: events.GrantSession, Session: "s", Until: noon.Add(time.Hour)}
+		for session, want := range map[string]events.Kind{"s": events.CallAllowed, "t": events.GateOpened} {
+			grant.Session = session
+			all = []events.GrantUse{{Grant: grant, Sequence: 7}}
+			if p := one(t, b, l, noon); p.Kind() != want {
+				t.Errorf("a grant of session %s: got %s, want %s", session, p.Kind(), want)
+			}
+		}
+		grant.Session = "s"
+		all = []events.GrantUse{{Grant: grant, Sequence: 7}}
+		locked := inSession(law(careful, events.Rule{ID: "never", Tool: "bash", Match: events.Match{Glob: "make all"}, Action: "deny", Locked: true}), &all, &asked)
+		if d, ok := one(t, b, locked, noon).(*events.CallRefusedData); !ok || d.Rule != "never" {
+			t.Errorf("a grant of the tree passes over a locked deny: %+v", d)
+		}
+		all = []events.GrantUse{}
+		b.Append(g)
+		say, err := AnswerEdited(b.State(), noon, always(b.State().Gates[0], events.GrantSession), l)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if d := say[0].(*events.GateApprovedData).Grant; d.Session != "s" || d.Run != "k1" {
+			t.Errorf("%+v", d)
+		}
+	})
 }
 
 // TestGrantProp is the rule of the simulation: no call passes a rule that asks but by a gate, or by a grant that stands.

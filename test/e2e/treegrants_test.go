@@ -1,0 +1,80 @@
+package e2e
+
+import (
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/inspan/inspan/pkg/events"
+	"github.com/inspan/inspan/pkg/run"
+)
+
+// TestGrantsOfTrees gives and takes back grants of a session while runs of it have children.
+func TestGrantsOfTrees(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	ask := events.Rule{ID: "loud", Tool: "bash", Match: events.Match{Glob: "echo *"}, Action: "ask", Reason: "echo is loud"}
+	never := events.Rule{ID: "never", Tool: "bash", Match: events.Match{Glob: "echo one"}, Action: "deny", Reason: "no", Locked: true}
+	w.agent(events.Agent{Name: "same", Tools: []string{"bash"}, Guards: []events.Rule{ask}}, fmt.Sprintf(loud, "echo one"))
+	w.agent(events.Agent{Name: "shut", Tools: []string{"bash"}, Guards: []events.Rule{ask, never}}, fmt.Sprintf(loud, "echo one"))
+	w.start()
+	family := func(w *world, id string, plan *events.TaskPlan) {
+		w.task(events.Task{ID: id, Agent: "same", Task: "speak", Session: "tree", Plan: plan})
+	}
+	child := func(w *world, id string) string {
+		return kids(w.await(id, "with a child", func(s run.State) bool { return len(s.Children) > 0 }))[0]
+	}
+	revoked := func(w *world, g events.GateOpenedData) {
+		w.publish(g.AnswerSubject+".bob", `{"decision":"revoke"}`)
+		w.until("the grant is revoked", func() bool { return len(w.sessionLog("tree").StandingGrants(time.Now())) == 0 })
+	}
+	t.Run("PLUS-14 SUB-6 a grant of the session holds in the children of its runs, and never over a locked deny", func(t *testing.T) {
+		w := w.on(t)
+		family(w, "t1", childPlan(events.TaskStep{ID: "a", Description: "do a"}, childStep("b", "same", "a"), childStep("c", "shut", "b")))
+		w.await("t1", "waiting", waiting)
+		g := w.opened("t1")
+		w.publish(g.AnswerSubject+".anna", `{"decision":"approve","always":"session"}`)
+		s := w.ended("t1")
+		if s.Status != events.Completed || len(s.Children) != 2 {
+			t.Fatalf("%s %+v\n%s", s.Status, s.Result, w.story("t1"))
+		}
+		open, shut := s.Children[0].ID, s.Children[1].ID
+		uses := w.granted(open)
+		if k := w.state(open); len(k.Gates) != 0 || len(uses) != 2 || k.Created.Session != "" {
+			t.Fatalf("%d gates, grants %+v, session %q", len(k.Gates), uses, k.Created.Session)
+		}
+		for _, u := range uses {
+			if len(u) != 1 || u[0].Run != "t1" || u[0].ID != g.Gate || u[0].Sequence == 0 {
+				t.Errorf("%+v", u)
+			}
+		}
+		if n := w.count(shut); n["call.refused"] != 2 || n["call.allowed"] != 0 {
+			t.Errorf("over a locked deny: %v", n)
+		}
+		revoked(w, g)
+	})
+	t.Run("PLUS-14 SUB-6 a child asks after the revocation; a grant of its gate holds in the session until it is revoked", func(t *testing.T) {
+		w := w.on(t)
+		family(w, "t2", childPlan(childStep("b", "same")))
+		kid := child(w, "t2")
+		w.await(kid, "waiting", waiting)
+		g := w.opened(kid)
+		w.publish(g.AnswerSubject+".anna", `{"decision":"approve","always":"session"}`)
+		if s := w.ended("t2"); s.Status != events.Completed || len(w.state(kid).Gates) != 1 {
+			t.Fatalf("%s\n%s", s.Status, w.story(kid))
+		}
+		if row, has := w.sessionLog("tree").SessionGrant(kid, g.Gate); !has || !row.Revoked.IsZero() {
+			t.Fatalf("%+v", w.sessionLog("tree").Grants)
+		}
+		family(w, "t3", nil)
+		if s := w.ended("t3"); s.Status != events.Completed || len(s.Gates) != 0 {
+			t.Errorf("%s, %d gates", s.Status, len(s.Gates))
+		}
+		revoked(w, g)
+		family(w, "t4", childPlan(childStep("b", "same")))
+		last := child(w, "t4")
+		w.await(last, "waiting", waiting)
+		w.publish(events.ControlSubject("test", "t4"), `{"action":"stop"}`)
+		w.ended("t4")
+	})
+}
