@@ -261,8 +261,10 @@ func (d deciding) answer(a events.GateAnswer, decision string) (say []events.Pay
 	r := gate.Reply{Gate: a.Gate, Decision: decision, Reason: a.Reason, By: a.By, Assurance: a.Assurance,
 		Hash: a.ProposalHash,
 		Key:  a.Key, Signature: a.Signature, Edited: a.EditedInput, Input: a.Input}
+	at := d.f.Time
 	if g := a.Grant; g != nil {
 		r.Always, r.Term = g.Scope, took(g.TermMS)
+		at = g.At // it was decided a moment before the event was written, and the end of the grant counts from then
 		if g.Action == "" {
 			r.Pattern = g.Pattern
 		}
@@ -281,7 +283,7 @@ func (d deciding) answer(a events.GateAnswer, decision string) (say []events.Pay
 		return a.Hooks, true
 	}
 	law.Grants = d.known
-	return decided(gate.AnswerEdited(d.s, d.f.Time, r, law))
+	return decided(gate.AnswerEdited(d.s, at, r, law))
 }
 
 // executorRules have no step.finished: that comes of its look.
