@@ -51,6 +51,15 @@ func TestGrantsOfTrees(t *testing.T) {
 		if n := w.count(shut); n["call.refused"] != 2 || n["call.allowed"] != 0 {
 			t.Errorf("over a locked deny: %v", n)
 		}
+		for _, id := range []string{"t1", open, shut} {
+			if r := replayed(t, lawOf(t, events.GateTerms{}), w.log(id)); !r.OK() || r.Decided == 0 {
+				t.Errorf("PLUS-6 the log of %s alone decides otherwise: %+v", id, r)
+			}
+		}
+		w.task(events.Task{ID: "fork", ForkOf: &events.ForkPoint{Run: open, Sequence: w.eventOf(open, events.StepAllowed)}, Say: "Again."})
+		if s := w.await("fork", "waiting", waiting); len(s.Gates) != 1 {
+			t.Errorf("a fork of a child rests on %+v", w.granted("fork"))
+		}
 		revoked(w, g)
 	})
 	t.Run("PLUS-14 SUB-6 a child asks after the revocation; a grant of its gate holds in the session until it is revoked", func(t *testing.T) {
@@ -65,6 +74,9 @@ func TestGrantsOfTrees(t *testing.T) {
 		}
 		if row, has := w.sessionLog("tree").SessionGrant(kid, g.Gate); !has || !row.Revoked.IsZero() {
 			t.Fatalf("%+v", w.sessionLog("tree").Grants)
+		}
+		if r := replayed(t, lawOf(t, events.GateTerms{}), w.log(kid)); !r.OK() || r.Decided == 0 {
+			t.Errorf("PLUS-6 %+v", r)
 		}
 		family(w, "t3", nil)
 		if s := w.ended("t3"); s.Status != events.Completed || len(s.Gates) != 0 {
