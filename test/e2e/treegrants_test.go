@@ -51,7 +51,7 @@ func TestGrantsOfTrees(t *testing.T) {
 		if n := w.count(shut); n["call.refused"] != 2 || n["call.allowed"] != 0 {
 			t.Errorf("over a locked deny: %v", n)
 		}
-		for _, id := range []string{"t1", open, shut} {
+		for _, id := range []string{open, shut} {
 			if r := replayed(t, lawOf(t, events.GateTerms{}), w.log(id)); !r.OK() || r.Decided == 0 {
 				t.Errorf("PLUS-6 the log of %s alone decides otherwise: %+v", id, r)
 			}
@@ -89,5 +89,43 @@ func TestGrantsOfTrees(t *testing.T) {
 		w.await(last, "waiting", waiting)
 		w.publish(events.ControlSubject("test", "t4"), `{"action":"stop"}`)
 		w.ended("t4")
+	})
+}
+
+// TestGrantCutOfChild ends all roles between gate.approved of a child and session.granted, and starts others.
+func TestGrantCutOfChild(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	ask := []events.Rule{{ID: "loud", Tool: "bash", Match: events.Match{Glob: "echo *"}, Action: "ask", Reason: "echo is loud"}}
+	w.agent(events.Agent{Name: "same", Tools: []string{"bash"}, Guards: ask}, fmt.Sprintf(loud, "echo one"))
+	whole, cut := w.ports.SessionLog, &cutLog{Journal: w.ports.SessionLog, tried: make(chan struct{})}
+	w.ports.SessionLog = cut
+	first := w.start()
+	w.task(events.Task{ID: "cut-1", Agent: "same", Task: "speak", Session: "cut", Plan: childPlan(childStep("b", "same"))})
+	kid := kids(w.await("cut-1", "with a child", func(s run.State) bool { return len(s.Children) > 0 }))[0]
+	w.await(kid, "waiting", waiting)
+	g := w.opened(kid)
+	w.publish(g.AnswerSubject+".anna", `{"decision":"approve","always":"session"}`)
+	t.Run("PLUS-14 SAFE-3 SUB-6 a grant of a child's gate that was not added to the session is completed, once", func(t *testing.T) {
+		w := w.on(t)
+		select {
+		case <-cut.tried:
+		case <-w.ctx().Done():
+			t.Fatal("no grant was given")
+		}
+		first.stop()
+		k := w.state(kid)
+		if has := w.sessionLog("cut").Grants; len(has) != 0 || k.Gate(g.Gate).Grant == nil {
+			t.Fatalf("%+v", has)
+		}
+		w.ports.SessionLog = whole
+		w.start()
+		w.until("the grant is in its session", func() bool { return len(w.sessionLog("cut").StandingGrants(time.Now())) == 1 })
+		if s := w.ended("cut-1"); s.Status != events.Completed {
+			t.Fatalf("%s\n%s", s.Status, w.story(kid))
+		}
+		if has := w.sessionLog("cut").Grants; len(has) != 1 || has[0].Run != kid || has[0].ID != g.Gate {
+			t.Errorf("%+v", has)
+		}
 	})
 }
