@@ -55,7 +55,7 @@ func agentShape() shape {
 		"role": inert(text()),
 		"triggers": inert(mapping(map[string]field{"cron": acts(text()), "webhook": acts(text()),
 			"subscribe": acts(text())})),
-		"schedule": inert(scheduleShape()),
+		"schedule": acts(scheduleShape()),
 		"webhook":  inert(webhookShape()),
 		"subscribe": inert(list(mapping(map[string]field{"subject": acts(text()),
 			"task_template": acts(textUpTo(maxTemplate))}), 0)),
@@ -182,13 +182,6 @@ func sandboxShape() shape {
 			"denied":     acts(list(text(), 0)),
 		})),
 	})
-}
-
-func scheduleShape() shape {
-	return shape{kinds: []kind{isText, isMap}, fields: map[string]field{
-		"cron": acts(text()), "task": acts(textUpTo(maxTemplate)), "session": acts(shape{kinds: []kind{isText, isBool}}),
-		"session_id": acts(text()), "workspace": acts(workspaceShape()),
-	}}
 }
 
 func webhookShape() shape {

@@ -15,6 +15,8 @@ import (
 type Scheduled struct {
 	Name string
 	Spec events.ScheduleSpec
+	// Line of the file that says when it fires.
+	Line int
 }
 
 // ParseSchedule reads the file of a schedule, whose times are left to be checked. It is as strict as Parse. Times without a zone are in that of the file, or
@@ -32,7 +34,6 @@ func ParseSchedule(name string, data []byte) (Scheduled, error) {
 
 // scheduleFile is the whole file of a schedule.
 func scheduleFile() shape {
-	one := func(words ...string) field { return acts(oneOf(words...)) }
 	return mapping(map[string]field{
 		"name": acts(text()), "cron": acts(text()), "every": acts(text()), "at": acts(text()), "timezone": acts(text()),
 		"until":               acts(text()),
@@ -46,14 +47,22 @@ func scheduleFile() shape {
 			"task": acts(textUpTo(events.MaxSchedule)), "accept": acts(acceptShape())}), events.MaxPhases)),
 		"workspace": acts(mapping(map[string]field{"repo": acts(text()), "ref": acts(text()), "branch": acts(text())})),
 		"budget":    acts(mapping(map[string]field{"usd": acts(number(1e-6, events.MaxUSD)), "tokens": acts(whole(1, 1<<53))})),
-		"task": acts(mapping(map[string]field{
-			"agent": acts(text()), "task": acts(textUpTo(events.MaxSchedule)), "session": acts(text()), "session_id": acts(text()),
-			"session_mode": one(string(events.Sequential), string(events.Parallel)), "model": acts(text()), "repo": acts(text()),
-			"ref": acts(text()), "branch": acts(text()), "timeout": acts(text()), "autonomy": acts(whole(1, 5)),
-			"variables": acts(shape{kinds: []kind{isMap}, each: &shape{kinds: []kind{isText, isInt, isFloat, isBool}}}),
-		})),
+		"task":      acts(scheduleTask()),
 	})
 }
+
+// scheduleTask is the task of a schedule.
+func scheduleTask() shape {
+	return mapping(map[string]field{
+		"agent": acts(text()), "task": acts(textUpTo(events.MaxSchedule)), "session": acts(text()), "session_id": acts(text()),
+		"session_mode": one(string(events.Sequential), string(events.Parallel)), "model": acts(text()), "repo": acts(text()),
+		"ref": acts(text()), "branch": acts(text()), "timeout": acts(text()), "autonomy": acts(whole(1, 5)),
+		"variables": acts(shape{kinds: []kind{isMap}, each: &shape{kinds: []kind{isText, isInt, isFloat, isBool}}}),
+	})
+}
+
+// one is a text that is one of some.
+func one(words ...string) field { return acts(oneOf(words...)) }
 
 func (p *parsing) scheduled(root *node) (s Scheduled) {
 	if root == nil {
@@ -101,6 +110,13 @@ func (p *parsing) scheduled(root *node) (s Scheduled) {
 		}
 	}
 	p.moments(root, &s.Spec)
+	s.Line = root.line
+	for _, key := range []string{"cron", "every", "at"} {
+		if n := root.child(key); n != nil {
+			s.Line = n.line
+			break
+		}
+	}
 	return s
 }
 

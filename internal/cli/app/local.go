@@ -62,8 +62,9 @@ type OwnStation struct {
 	Commands string
 	// Formulas is the folder of the project's formulas, where they are asked about.
 	Formulas string
-	// Schedules is the folder of the project's schedules, where they are asked about.
-	Schedules string
+	// Schedules is the folder of the project's schedules, where they are asked about; SchedulesDigest is that of those that
+	// were accepted.
+	Schedules, SchedulesDigest string
 	// Loss is the ID of a loss that is accepted.
 	Loss string
 	// Trust accepts for once what the directory contributes; accepted is set once that was decided.

@@ -50,6 +50,9 @@ func (a Acceptance) accept(ctx context.Context, l *OwnStation) error {
 	if err != nil {
 		return err
 	}
+	if !l.Trust && !a.CanAsk() { // who registers them says so, and takes them once they were accepted
+		all = slices.DeleteFunc(all, func(c Contribution) bool { return c.New && c.Kind == trust.Schedules })
+	}
 	fresh := slices.DeleteFunc(slices.Clone(all), func(c Contribution) bool { return !c.New })
 	if len(fresh) > 0 && !l.Trust && !a.CanAsk() && onlyScripts(fresh) && (l.Agents == "" || a.named("agents",
 		"INSPAN_AGENTS")) {
@@ -127,6 +130,8 @@ func (l *OwnStation) use(all []Contribution) {
 			l.Source, l.Agents = l.Agents, c.Pinned
 		case trust.Scripts:
 			l.Scripts = c.Pinned
+		case trust.Schedules:
+			l.SchedulesDigest = c.Digest()
 		}
 	}
 }
@@ -297,7 +302,7 @@ func (a Acceptance) runs(c Contribution) ([]string, error) {
 		if err != nil {
 			return nil, fmt.Errorf("agents in %s: %w", c.Path, err)
 		}
-		return trust.DescribeAgents(agents), nil
+		return append(trust.DescribeAgents(agents), trust.DescribeAgentSchedules(c.Part)...), nil
 	case trust.Commands:
 		var out []string
 		for _, name := range slices.Sorted(maps.Keys(c.Files)) {

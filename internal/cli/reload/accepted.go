@@ -24,20 +24,26 @@ func (w *watcher) usable() (dir, digest string, err error) {
 	if digest = p.Digest(); digest == w.digest {
 		return "", digest, nil
 	}
-	record, err := trust.Open()
+	record, ok, err := isAccepted(p)
 	if err != nil {
 		return "", "", err
 	}
-	all, err := record.All()
-	if err != nil {
-		return "", "", err
-	}
-	if was := all[p.Path]; was.Kind != p.Kind || was.Digest != digest {
+	if !ok {
 		return "", digest, fmt.Errorf("%s changed; look at it and accept it with inspan trust: until then it is not used",
 			w.changed(p))
 	}
 	dir, err = p.Pin(record.Pinned())
 	return dir, digest, err
+}
+
+// isAccepted reports whether a person accepted a part as it is.
+func isAccepted(p trust.Part) (record *trust.Record, ok bool, err error) {
+	if record, err = trust.Open(); err != nil {
+		return nil, false, err
+	}
+	all, err := record.All()
+	was := all[p.Path]
+	return record, err == nil && was.Kind == p.Kind && was.Digest == p.Digest(), err
 }
 
 // maxNamed is how many files are named that wait to be accepted.

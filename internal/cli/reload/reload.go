@@ -1,4 +1,5 @@
-// Package reload registers the agents of a folder again when their files change, while a station of this process runs.
+// Package reload registers the agents and schedules of a folder again when their files change, while a station of this
+// process runs.
 //
 // Promises: a folder that a person named is read as it is; of one that a directory contributes nothing is used that the
 // person did not accept as it is now, and what is registered is the copy of what was accepted. A file that is wrong
@@ -8,6 +9,7 @@ package reload
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"hash/maphash"
 	"io/fs"
@@ -19,8 +21,10 @@ import (
 	"github.com/inspan/inspan/internal/agentfile"
 	"github.com/inspan/inspan/internal/cli/app"
 	"github.com/inspan/inspan/internal/core/view"
+	"github.com/inspan/inspan/internal/operator"
 	"github.com/inspan/inspan/internal/service"
 	"github.com/inspan/inspan/internal/station"
+	"github.com/inspan/inspan/pkg/client"
 	"github.com/inspan/inspan/pkg/events"
 )
 
@@ -54,12 +58,43 @@ func Start(ctx context.Context, a *app.App, own *app.OwnStation, listen string, 
 		return nil, err
 	}
 	s := &Station{Station: st, unwatch: func() {}}
-	if cfg, err := a.Config(); err == nil && own.Agents != "" && !st.Damage().Damaged() { // else it takes no work
-		s.unwatch = watch(ctx, watched{station: station.Registry{Station: st}, defaults: cfg.AgentDefaults,
+	cfg, err := a.Config()
+	if err != nil || st.Damage().Damaged() { // it takes no work
+		return s, nil //nolint:nilerr // the station has read it
+	}
+	var agents *watcher
+	var all []looker
+	if own.Agents != "" {
+		agents = newWatcher(watched{station: station.Registry{Station: st}, defaults: cfg.AgentDefaults,
 			path: fromHere(cmp.Or(own.Source, own.Agents)), used: own.Agents, copied: own.Source != "", say: say})
+		all = append(all, agents)
+	}
+	if own.Schedules != "" {
+		c, err := s.client(a)
+		if err != nil {
+			return nil, errors.Join(err, st.Close(context.WithoutCancel(ctx)))
+		}
+		of := newScheduler(schedulesOf{there: client.NewSchedules(c), by: a.Me(), wait: a.Wait, path: own.Schedules,
+			accepted: own.SchedulesDigest, agents: agents, say: say})
+		of.begin(ctx)
+		all = append(all, of)
+	}
+	if len(all) > 0 {
+		s.unwatch = watch(ctx, all...)
 	}
 	return s, nil
 }
+
+// client is one of the station.
+func (s *Station) client(a *app.App) (*client.Client, error) {
+	if a.Local {
+		return operator.Local(s.Local(), nil), nil
+	}
+	return operator.On(s.Conn(), s.Name())
+}
+
+// looker acts on what changed since its last look.
+type looker interface{ look(ctx context.Context) }
 
 // Close ends the watch and closes the station.
 func (s *Station) Close(ctx context.Context) error {
@@ -72,9 +107,8 @@ type registrar interface {
 	RegisterAgents(ctx context.Context, defs map[string]events.Agent, removed []string) ([]service.Registration, error)
 }
 
-// watch looks at the files until stop is called, which waits for the end.
-func watch(ctx context.Context, of watched) (stop func()) {
-	w := newWatcher(of)
+// watch has each look at the files, in order, until stop is called, which waits for the end.
+func watch(ctx context.Context, all ...looker) (stop func()) {
 	ctx, cancel := context.WithCancel(ctx)
 	ended := make(chan struct{})
 	go func() {
@@ -86,7 +120,9 @@ func watch(ctx context.Context, of watched) (stop func()) {
 			case <-ctx.Done():
 				return
 			case <-tick.C:
-				w.look(ctx)
+				for _, one := range all {
+					one.look(ctx)
+				}
 			}
 		}
 	}()
@@ -126,6 +162,8 @@ type watcher struct {
 	digest string
 	// files are those of the registered agents, by name, below the folder.
 	files map[string]string
+	// sound are the agents whose files are right as they are.
+	sound map[string]bool
 	// reported are the problems that were reported and last.
 	reported map[string]bool
 }
@@ -143,9 +181,11 @@ func newWatcher(of watched) *watcher {
 	return w
 }
 
-// remember notes the file of each agent.
+// remember notes the file of each agent that is right.
 func (w *watcher) remember(defs map[string]events.Agent) {
+	w.sound = map[string]bool{}
 	for name, def := range defs {
+		w.sound[name] = true
 		w.files[name] = filepath.Join(def.Project, def.Role, name+agentfile.Ext)
 	}
 }
@@ -170,31 +210,41 @@ func (w *watcher) look(ctx context.Context) {
 func (w *watcher) state() (uint64, error) {
 	var h maphash.Hash
 	h.SetSeed(w.seed)
-	real, err := filepath.EvalSymlinks(w.path)
+	err := addFolder(&h, w.path)
+	if w.copied {
+		addRecord(&h)
+	}
+	return h.Sum64(), err
+}
+
+// addFolder adds the names, sizes, times and modes of all files of a folder.
+func addFolder(h *maphash.Hash, path string) error {
+	real, err := filepath.EvalSymlinks(path)
 	if err != nil {
-		return 0, err
+		return err
 	}
 	n := 0
-	err = filepath.WalkDir(real, func(at string, d fs.DirEntry, err error) error {
+	return filepath.WalkDir(real, func(at string, d fs.DirEntry, err error) error {
 		if err != nil {
 			return err
 		}
 		if n++; n > maxFiles {
-			return fmt.Errorf("%s has more than %d files: changes are not noticed, start again to register them", w.path, maxFiles)
+			return fmt.Errorf("%s has more than %d files: changes are not noticed, start again to register them", path, maxFiles)
 		}
 		info, err := d.Info()
 		if err != nil {
 			return err
 		}
-		fmt.Fprintf(&h, "%q %d %d %d\n", at, info.Size(), info.ModTime().UnixNano(), info.Mode())
+		fmt.Fprintf(h, "%q %d %d %d\n", at, info.Size(), info.ModTime().UnixNano(), info.Mode())
 		return nil
 	})
-	if w.copied {
-		if info, err := os.Stat(recordPath()); err == nil {
-			fmt.Fprintf(&h, "%d %d\n", info.Size(), info.ModTime().UnixNano())
-		}
+}
+
+// addRecord adds the size and time of the record of what was accepted.
+func addRecord(h *maphash.Hash) {
+	if info, err := os.Stat(recordPath()); err == nil {
+		fmt.Fprintf(h, "%d %d\n", info.Size(), info.ModTime().UnixNano())
 	}
-	return h.Sum64(), err
 }
 
 // take registers what changed. It returns false where that is to be tried again.
@@ -229,7 +279,7 @@ func (w *watcher) take(ctx context.Context) (settled bool) {
 		}
 	}
 	w.remember(defs)
-	w.digest = digest
+	w.digest, w.used = digest, dir
 	w.warn(done, warnings)
 	problems := map[string]string{}
 	for _, f := range faults {

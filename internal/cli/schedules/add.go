@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"path/filepath"
 	"strings"
 	"time"
 
@@ -119,18 +120,42 @@ func readFile(file string) (name string, spec events.ScheduleSpec, err error) {
 	if err != nil {
 		return "", spec, err
 	}
-	s, err := agentfile.ParseSchedule(file, data)
-	if err == nil {
-		err = schedule.CheckSpec(s.Spec)
-	}
-	if err != nil && !strings.Contains(err.Error(), file) {
-		err = fmt.Errorf("%s: %w", file, err)
-	}
+	s, err := Parse(file, data)
 	return s.Name, s.Spec, err
 }
 
+// Parse reads the file of a schedule, or the schedule that an agent's file asks for, and checks all of it that can be
+// checked without a station. An error has the file and its line.
+func Parse(file string, data []byte) (s agentfile.Scheduled, err error) {
+	if filepath.Ext(file) != agentfile.Ext {
+		s, err = agentfile.ParseSchedule(file, data)
+	} else if s, err = OfAgent(file, data); err == nil && s.Name == "" {
+		err = fmt.Errorf("%s: the agent has no schedule: its file says one below the key schedule", file)
+	}
+	if err != nil {
+		return s, err
+	}
+	return s, checked(file, s)
+}
+
+// OfAgent reads and checks the schedule that an agent's file asks for; one without a name is none.
+func OfAgent(file string, data []byte) (s agentfile.Scheduled, err error) {
+	s, ok, err := agentfile.ScheduleOf(file, data)
+	if err != nil || !ok {
+		return s, err
+	}
+	return s, checked(file, s)
+}
+
+func checked(file string, s agentfile.Scheduled) error {
+	if err := schedule.CheckSpec(s.Spec); err != nil {
+		return fmt.Errorf("%s:%d: %w", file, max(s.Line, 1), err)
+	}
+	return nil
+}
+
 // maxFile bounds the file of a schedule, in bytes.
-const maxFile = 64 << 10
+const maxFile = agentfile.MaxFile
 
 // set makes or changes a schedule and prints when it fires.
 func set(ctx context.Context, a *app.App, c *client.Client, name string, ctl events.ScheduleControl) error {

@@ -39,8 +39,8 @@ same --store, it goes on with the runs that were not finished, also after kill -
 --listen says otherwise; other commands in the same project find it there. Any client that reaches it may dispatch, watch, steer and answer gates, without a
 password and without a name; only the services in this process may append events, and no client may change or erase what is stored.
 When files of its agents change, it registers them again: a file that is wrong changes nothing and is reported, an agent whose file is
-removed is no longer registered, and runs that have begun keep what they began with. Of agents that no one named it uses what was
-accepted (inspan trust).
+removed is no longer registered, and runs that have begun keep what they began with. It does the same with the files of the folder
+schedules and with the key schedule of agents' files. Of what no one named it uses what was accepted (inspan trust).
 With --local there is no server: it works off what is in the local store, and no client reaches it meanwhile.
 
 Before it opens the store it looks for damage. A flipped bit is turned back where a checksum proves which one it was. Where
@@ -72,6 +72,7 @@ func (a *upCommand) run(cmd *cobra.Command, _ []string) error {
 		}
 		a.listen = net.JoinHostPort("127.0.0.1", strconv.Itoa(a.port))
 	}
+	a.own.Schedules = app.ProjectSchedules
 	st, err := reload.Start(cmd.Context(), a.App, &a.own, a.listen, func(line string) {
 		fmt.Fprintln(a.Err, a.Wrapped(line, 0))
 	})
