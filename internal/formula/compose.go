@@ -177,7 +177,7 @@ func (t text) instead(id string, others []ref) text {
 			if i > 0 {
 				out.literal(" and ")
 			}
-			out.parts = append(out.parts, part{output, o.name, p.written})
+			out.parts = append(out.parts, part{kind: output, s: o.name, written: p.written})
 		}
 	}
 	return out

@@ -324,11 +324,7 @@ func (x exprs) read(n *node, round bool) string {
 	if round {
 		names = append(names, "last", "round")
 	}
-	place := func(line, column int) place {
-		p := n.at.find(firstLine(n.text))
-		p.offset += offsetIn(n.text, line, column)
-		return p
-	}
+	place := n.where
 	e, err := starlark.Parse(n.text, names...)
 	if bad, ok := err.(*starlark.Error); ok { //nolint:errorlint // Parse returns it as it is
 		x.add(place(bad.Line, bad.Column), n.path, CodeSyntax, "write a Starlark expression over steps.ID.output and vars.NAME", "%s", bad.Text)

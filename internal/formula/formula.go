@@ -100,7 +100,9 @@ var unsupported = map[string]string{
 	"bond":      "write what is to be done with each item into the step that has for_each",
 	"output":    "set output in the agent's file, or check it: accept = {checks = [{kind = \"schema\", schema = {...}}]}",
 	"waits_for": "use needs",
-	"gate":      "critical = true lets a person approve the step",
+	"gate":      "critical = true lets a person approve the step, kind = \"approval\" is a step that waits for one",
+	"children":  "write them as steps that need this one",
+	"condition": "write when = \"EXPRESSION\"",
 }
 
 var stepKeys = append([]string{"id", "title", "description", "message", "needs", "agent", "critical", "child", "accept", "acceptance"},
@@ -112,7 +114,9 @@ func parse(src *source, root *node, f reader) *Formula {
 		"defaults", "steps",
 		"legs", "synthesis", "compose", "template", "advice", "pointcuts", "order", "session", "expect_digest"},
 		map[string]string{
-			"prompts": "write the prompt into the descriptions", "output": "set output in the agent's file"})
+			"prompts": "write the prompt into the descriptions", "output": "set output in the agent's file",
+			"squash":  "leave it out: a run keeps its whole log",
+			"presets": "leave it out, and give legs a condition on a variable: when = \"vars.deep\""})
 	m := &Formula{Name: f.word(root.child("formula")), src: src, description: f.text(root.child("description"), inTOML),
 		Type: f.oneOf(root.child("type"), Workflow, Convoy, Expansion, Aspect), Session: f.word(root.child("session")),
 		given: given(root)}
@@ -145,7 +149,8 @@ func parse(src *source, root *node, f reader) *Formula {
 
 func (f reader) version(n *node) {
 	if n != nil && f.is(n, isInt) && n.text != "1" && n.text != "2" {
-		f.wrong(n, CodeValue, "write version = 2", "version %s is not known", shown(n.text))
+		f.wrong(n, CodeValue, "it is that of the format: write version = 2, and the number of a revision as x-revision",
+			"version %s is not known", shown(n.text))
 	}
 }
 
@@ -201,7 +206,7 @@ func (f reader) steps(n *node) []*step {
 
 func (f reader) step(n *node, d dialect) *step {
 	s := &step{id: f.id(n), title: f.text(n.child("title"), d), body: f.text(n.child("description"), d),
-		acceptance: f.text(n.child("acceptance"), d), agent: f.agentOf(n), needs: f.refs(n.child("needs"), MaxNeeds),
+		acceptance: f.text(n.child("acceptance"), d), agent: f.agentOf(n), needs: plainRefs(f.refs(n.child("needs"), MaxNeeds)),
 		critical: f.flag(n.child("critical")), child: f.oneOf(n.child("child"), events.ChildOwn, events.ChildShared),
 		accept: f.accept(n.child("accept"), d), at: n.at, path: n.path, given: given(n), keys: flowNodes(n)}
 	if c := n.child("message"); c != nil {
@@ -229,13 +234,31 @@ func (f reader) id(n *node) string {
 		f.add(n.at, join(n.path, "id"), CodeMissing, `add id = "NAME"`, "the step has no id")
 		return ""
 	}
-	id := f.word(c)
+	id := plain(f.word(c))
 	if bare := targets.Replace(id); id != "" && (!events.ValidID(bare) || id == events.CheckoutStep ||
 		id == events.DeliverStep) {
 		f.wrong(c, CodeValue, "use A-Z a-z 0-9 _ and -, at most 64, and not checkout or deliver",
 			"%s is no id of a step", shown(id))
 	}
 	return id
+}
+
+// plain is an id without dots, which are written as "-" so that an expression can name the step.
+func plain(id string) string {
+	const of = "{step.id}"
+	parts := strings.Split(id, of)
+	for i := range parts {
+		parts[i] = strings.ReplaceAll(parts[i], ".", "-")
+	}
+	return strings.Join(parts, of)
+}
+
+// plainRefs are references to steps, as plain.
+func plainRefs(all []ref) []ref {
+	for i := range all {
+		all[i].name = plain(all[i].name)
+	}
+	return all
 }
 
 func (f reader) agentOf(n *node) string {
@@ -325,7 +348,7 @@ func (f reader) convoy(m *Formula, root *node) {
 	f.keys(n, append([]string{"depends_on"}, stepKeys...), unsupported)
 	s := f.step(n, inTOML)
 	s.synthesis, s.on = true, n.child("depends_on")
-	s.needs = append(s.needs, f.refs(s.on, MaxSteps)...)
+	s.needs = append(s.needs, plainRefs(f.refs(s.on, MaxSteps))...)
 	m.steps = append(m.steps, s)
 }
 

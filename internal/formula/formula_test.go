@@ -137,7 +137,7 @@ func TestRefusedWorkflows(t *testing.T) {
 	head := "id: f\nstates:\n  - name: a\n    agent: x\n    input: go\n"
 	tests := []struct{ what, text, want string }{
 		{"FORM-11 settings of a state are not ignored", head + "    harness: {max_steps: 100}\n", `f.workflow.yaml:6:5: states[0].harness: harness is not supported; set it in a file of an agent`},
-		{"FORM-8 a type that is not supported", head + "  - name: b\n    type: switch\n    input: x\n", `f.workflow.yaml:7:11: states[1].type: a state of type switch is not supported`},
+		{"FORM-8 a type that is not supported", head + "  - name: b\n    type: tool\n    input: x\n", `f.workflow.yaml:7:11: states[1].type: a state of type tool is not supported; let an agent`},
 		{"FORM-8 an unknown key", head + "    agnet: y\n", `f.workflow.yaml:6:5: states[0].agnet: unknown key "agnet"; did you mean "agent"?`},
 		{"FORM-8 a next state that is not there", head + "    next: b\n", `f.workflow.yaml:6:11: states[0].next: there is no state "b" here`},
 		{"FORM-8 a loop", head + "    next: a\n", `f.workflow.yaml:3:11: states[0].name: the state "a" comes again after itself`},

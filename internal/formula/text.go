@@ -30,6 +30,8 @@ type part struct {
 	s    string
 	// written is the template as it stands in the file.
 	written string
+	// bare is set where the name may be one of the input, too.
+	bare bool
 }
 
 func (t text) empty() bool { return len(t.parts) == 0 }
@@ -79,7 +81,11 @@ func (f *faults) text(n *node, d dialect) text {
 		for _, open := range d.open {
 			s = strings.ReplaceAll(s, `\`+open, "\x00")
 			if i := strings.Index(s, open); i >= 0 {
-				f.add(n.at.find(s[i:min(len(s), i+8)]), n.path, CodeTemplate, d.hint,
+				hint := d.hint
+				if next := s[i+len(open):]; strings.HasPrefix(next, "#") || strings.HasPrefix(next, "/") {
+					hint = "a template has no conditions and loops: use when or for_each of a step"
+				}
+				f.add(n.at.find(s[i:min(len(s), i+8)]), n.path, CodeTemplate, hint,
 					"the template at %s cannot be read", shown(s[i:]))
 			}
 			s = strings.ReplaceAll(s, "\x00", open)

@@ -63,6 +63,8 @@ type node struct {
 	path  string
 	items []*node
 	pairs []pair
+	// made is set where the text is not the one of the file, so that only the place as a whole is known.
+	made bool
 }
 
 type pair struct {

@@ -108,7 +108,7 @@ func (f checker) checkStep(m *Formula, s *step, at map[string]*step, vars map[st
 // names refuses variables that the formula does not have.
 func (f checker) names(t text, known map[string]bool) {
 	for _, p := range t.parts {
-		if p.kind == variable && !known[p.s] {
+		if p.kind == variable && !known[p.s] && !strings.ContainsAny(p.s, ".") { // with a dot it was refused where it was read
 			names := slices.Sorted(maps.Keys(known))
 			f.add(t.at.find(p.written), t.path, CodeTemplate, didyoumean.Hint(p.s, names, "add [vars."+p.s+"]"),
 				"the template %s names nothing that there is",

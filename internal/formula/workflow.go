@@ -17,13 +17,16 @@ var inYAML = dialect{
 		switch first {
 		case "input":
 			return part{kind: variable, s: rest}, true // the whole input has no name
+		case "workflow":
+			name, ok := strings.CutPrefix(rest, "input.")
+			return part{kind: variable, s: name}, ok
 		case "ctx":
 			return part{kind: context, s: rest}, rest != ""
 		case "states":
 			id, ok := strings.CutSuffix(rest, ".output")
 			return part{kind: output, s: id}, ok && id != ""
 		}
-		return part{kind: variable, s: name}, false
+		return part{kind: context, s: name, bare: true}, true
 	},
 	hint: `write ${input.key} for the input, {{ctx.key}} for what a state before it gave, or a backslash before these signs`,
 }
@@ -33,35 +36,77 @@ const (
 	agentState    = "agent"
 	harnessState  = "harness_agent"
 	parallelState = "parallel"
+	switchState   = "switch"
+	foreachState  = "foreach"
+	tryState      = "try"
+	approvalState = "human_approval"
+	injectState   = "inject"
+	transform     = "transform"
+	timerState    = "timer"
+	waitState     = "wait"
 )
 
-// refused are the types of states that the format has and no run can carry out.
-var refused = []string{"switch", "foreach", "try", "human_approval", "inject", "timer", "tool", "transform", "subflow",
-	"wait", "operation", "event"}
+// refused are the types of states that the format has and no run can carry out, with what to do instead.
+var refused = map[string]string{
+	"operation": "write type: agent with agent: NAME and input: TEXT; there are operations agent.run",
+	"cron":      "leave the state out, and begin the workflow at a time with inspan formula run",
+	"tool":      "let an agent that has the tool call it: type: agent",
+	"subflow":   "write its states here",
+	"event":     "ask a person: type: human_approval",
+}
+
+// types are those that there are, in words.
+const types = "there are agent, harness_agent, parallel, switch, foreach, try, human_approval, inject, transform, timer and wait"
 
 // state of a workflow.
 type state struct {
 	name, next ref
 	end        bool
-	result     string
-	// step is nil for a parallel state, which has branches: each a list of states.
-	step     *step
-	branches [][]*state
+	results    []result
+	at         place
+	path       string
+	// step is nil for a state that has branches or blocks: each a list of states.
+	step             *step
+	branches         []block
+	body, catch      *block
+	finally          *block
+	switched         []ref
+	conditions       []condition
+	otherwise, value *node
+}
+
+// block is a list of states and the name of the first.
+type block struct {
+	states []*state
+	start  *node
+}
+
+// condition of a switch: where it holds the workflow goes on with next.
+type condition struct {
+	when *node
+	next ref
 }
 
 // parseWorkflow reads a workflow file.
 func parseWorkflow(src *source, root *node, f reader) *Formula {
-	f.keys(root, []string{"id", "name", "description", "version", "input", "git", "session_id", "start", "states"},
+	f.keys(root, []string{"id", "name", "description", "version", "input", "inputSchema", "git", "session_id", "start", "states"},
 		map[string]string{
-			"output":  "the output of the last states is that of the run",
-			"timeout": "inspan formula run --timeout bounds the whole run"})
+			"outputSchema": "set output in the agent's file, or check it: accept: {checks: [{kind: schema, schema: {...}}]}",
+			"output":       "the output of the last states is that of the run",
+			"timeout":      "inspan formula run --timeout bounds the whole run"})
 	m := &Formula{Name: f.word(root.child("id")), Type: Workflow, src: src,
 		description: f.text(root.child("description"), inYAML),
 		Session:     f.word(root.child("session_id")), given: given(root)}
 	if root.child("id") == nil {
 		f.add(root.at, "id", CodeMissing, "add id: NAME", "the workflow has no id")
 	}
-	m.Vars = f.input(root.child("input"))
+	in := root.child("input")
+	if other := root.child("inputSchema"); other != nil && in != nil {
+		f.wrong(other, CodeDuplicate, "leave one of them out", "input and inputSchema say the same thing")
+	} else if in == nil {
+		in = other
+	}
+	m.Vars = f.input(in)
 	if g := root.child("git"); g != nil {
 		f.keys(g, []string{"repo", "url", "ref", "branch"}, nil)
 		m.Git = &Git{Repo: f.address(g.child("repo")) + f.address(g.child("url")), Ref: f.address(g.child("ref")),
@@ -72,10 +117,10 @@ func parseWorkflow(src *source, root *node, f reader) *Formula {
 			"the workflow has no states")
 		return m
 	}
-	w := &flow{f: f, results: map[string][]string{}}
-	states := w.states(root.child("states"))
-	w.follow(states, f.word(root.child("start")), root, nil)
+	w := &flow{f: f, vars: m.Vars, results: map[string]value{}}
+	w.follow(block{w.states(root.child("states")), root.child("start")}, edge{})
 	m.steps = w.steps
+	w.settle()
 	for _, s := range m.steps {
 		s.body, s.title = w.bound(s.body, m.Vars), w.bound(s.title, m.Vars)
 	}
@@ -123,10 +168,19 @@ func (f reader) input(n *node) []Var {
 // flow turns states into steps.
 type flow struct {
 	f     reader
+	vars  []Var
 	steps []*step
-	// results are the steps that give each value of the context.
-	results map[string][]string
-	all     int
+	// results are the values of the context.
+	results map[string]value
+	// switches are settled once all values are known.
+	switches []*state
+	all      int
+	// item is the name of the item while the states of a foreach are read; trying is set in a try with a catch, whose
+	// steps may fail.
+	item   string
+	trying bool
+	// data is the value that the switch looks at whose conditions are translated.
+	data string
 }
 
 func (w *flow) states(n *node) []*state {
@@ -139,52 +193,11 @@ func (w *flow) states(n *node) []*state {
 	return out
 }
 
-// settings are what a state may set for its agent alone in other programs.
-var settings = []string{"harness", "max_steps", "timeout", "sandbox", "autonomy", "budget", "tools", "model"}
-
-func (w *flow) state(n *node) *state {
-	f := w.f
-	no := map[string]string{"catch": "a run fails with its step", "retry": unsupported["retry"],
-		"onErrors": "a run fails with its step",
-		"output":   "use resultPath", "session_id": "set session_id of the workflow: all states share it"}
-	for _, key := range settings {
-		no[key] = "set it in a file of an agent of its own, and name that agent here"
-	}
-	f.keys(n, []string{"name", "id", "type", "agent", "input", "transition", "next", "end", "resultPath", "branches",
-		"states", "critical", "accept", "child"}, no)
-	s := &state{name: w.name(n), end: f.flag(n.child("end")),
-		result: strings.TrimPrefix(strings.TrimPrefix(f.word(n.child("resultPath")), "$."), "ctx.")}
-	s.next = w.next(n)
-	if s.end && s.next.name != "" {
-		f.wrong(n.child("end"), CodeValue, "leave one of them out", "a state that ends the workflow has no next one")
-	}
-	kind := f.word(n.child("type"))
-	switch {
-	case kind == parallelState || kind == "" && n.child("branches") != nil:
-		w.parallel(s, n)
-	case slices.Contains(refused, kind):
-		f.wrong(n.child("type"), CodeUnsupported, "there are agent, harness_agent and parallel",
-			"a state of type %s is not supported", kind)
-	case kind != "" && kind != agentState && kind != harnessState:
-		f.wrong(n.child("type"), CodeValue, "there are agent, harness_agent and parallel", "%s is no type of a state",
-			shown(kind))
-	default:
-		if b := n.child("branches"); b != nil {
-			f.wrong(b, CodeValue, "write type: parallel", "a state of type agent has no branches")
-		}
-		s.step = &step{id: s.name.name, agent: f.agentOf(n), body: w.task(n), critical: f.flag(n.child("critical")),
-			accept: f.accept(n.child("accept"), inYAML),
-			child:  f.oneOf(n.child("child"), events.ChildOwn, events.ChildShared), at: n.at, path: n.path,
-			given: given(n)}
-	}
-	return s
-}
-
 // name is that of a state, which is the id of its step.
 func (w *flow) name(n *node) ref {
-	c := n.child("name")
+	c := n.child("id")
 	if c == nil {
-		c = n.child("id")
+		c = n.child("name")
 	}
 	if c == nil {
 		w.f.add(n.at, join(n.path, "name"), CodeMissing, "add name: NAME", "the state has no name")
@@ -217,123 +230,6 @@ func (w *flow) next(n *node) ref {
 	return ref{w.f.word(t), t.at, t.path}
 }
 
-// task is what the agent of a state is asked to do: a text, or a mapping of texts.
-func (w *flow) task(n *node) text {
-	in := n.child("input")
-	switch {
-	case in == nil:
-		w.f.add(n.at, join(n.path, "input"), CodeMissing, "say what the agent is to do", "the state has no input")
-		return text{}
-	case in.kind != isMap:
-		return w.f.text(in, inYAML)
-	}
-	t := text{at: in.at, path: in.path}
-	for _, p := range in.pairs {
-		if p.value.kind != isText {
-			if value, ok := w.f.scalar(p.value); ok {
-				t.literal(p.key + ": " + value + "\n")
-			}
-			continue
-		}
-		t.literal(p.key + ": ")
-		t.add(w.f.text(p.value, inYAML))
-		t.literal("\n")
-	}
-	return t
-}
-
-// parallel reads branches: each is a state itself, or has states.
-func (w *flow) parallel(s *state, n *node) {
-	for _, b := range w.f.list(n.child("branches"), MaxSteps) {
-		if !w.f.is(b, isMap) {
-			continue
-		}
-		if list := b.child("states"); list != nil {
-			w.f.keys(b, []string{"name", "states"}, nil)
-			s.branches = append(s.branches, w.states(list))
-		} else {
-			s.branches = append(s.branches, []*state{w.state(b)})
-		}
-	}
-	if len(s.branches) == 0 {
-		w.f.add(n.at, join(n.path, "branches"), CodeMissing, "add branches: with at least one state",
-			"the state %s has no branches", shown(s.name.name))
-	}
-}
-
-// follow makes the steps of a list of states that begin after some steps, and returns the steps that it ends with. A
-// state that names no next one goes on with the one behind it.
-func (w *flow) follow(states []*state, start string, n *node, after []ref) []ref {
-	seen := make([]bool, len(states))
-	find := func(r ref) int {
-		i := slices.IndexFunc(states, func(s *state) bool { return s.name.name == r.name })
-		if i < 0 && r.name != "" {
-			var names []string
-			for _, s := range states {
-				names = append(names, s.name.name)
-			}
-			w.f.add(r.at, r.path, CodeReference, near(r.name, names), "there is no state %s here", shown(r.name))
-		}
-		return i
-	}
-	i := 0
-	if start != "" {
-		i = find(ref{start, n.child("start").at, "start"})
-	}
-	for i >= 0 && i < len(states) {
-		s := states[i]
-		if seen[i] {
-			w.f.add(s.name.at, s.name.path, CodeCycle, "a workflow has no loops",
-				"the state %s comes again after itself", shown(s.name.name))
-			return after
-		}
-		seen[i] = true
-		after = w.enter(s, after)
-		switch {
-		case s.end:
-			i = -1
-		case s.next.name != "":
-			i = find(s.next)
-		default:
-			i++
-		}
-	}
-	for k, s := range states {
-		if !seen[k] && len(w.f.found) == 0 {
-			w.f.add(s.name.at, s.name.path, CodeReference, "name it as the next of another state, or remove it",
-				"the state %s is never reached", shown(s.name.name))
-		}
-	}
-	return after
-}
-
-// enter makes the steps of one state.
-func (w *flow) enter(s *state, after []ref) []ref {
-	var ends []ref
-	if s.step != nil {
-		s.step.needs = append(s.step.needs, after...)
-		w.steps = append(w.steps, s.step)
-		ends = []ref{s.name}
-	}
-	for _, branch := range s.branches {
-		if w.all++; w.all > MaxSteps {
-			return after
-		}
-		ends = append(ends, w.follow(branch, "", nil, after)...)
-	}
-	if len(ends) == 0 {
-		return after
-	}
-	if s.result != "" {
-		var names []string
-		for _, r := range ends {
-			names = append(names, r.name)
-		}
-		w.results[s.result] = names
-	}
-	return ends
-}
-
 // bound puts the steps that give a value in place of its name in the context, and the names of all input in place of
 // the whole of it.
 func (w *flow) bound(t text, vars []Var) text {
@@ -345,16 +241,26 @@ func (w *flow) bound(t text, vars []Var) text {
 		case p.kind == variable && p.s == "":
 			w.input(&out, p, vars)
 		case p.kind == context:
-			steps, ok := w.results[p.s]
-			if !ok {
+			v, field, ok := w.find(p.s)
+			switch {
+			case ok:
+			case p.bare && slices.ContainsFunc(vars, func(v Var) bool { return v.Name == p.s }):
+				out.parts = append(out.parts, part{kind: variable, s: p.s, written: p.written})
+			case p.bare:
+				w.f.add(t.at.find(p.written), t.path, CodeTemplate, inYAML.hint, "the template %s names nothing that there is",
+					shown(p.written))
+			default:
 				w.f.add(t.at.find(p.written), t.path, CodeReference, "give a state before it resultPath: "+p.s,
 					"no state gives %s", shown(p.written))
 			}
-			for i, id := range steps {
+			if field != "" {
+				out.literal("the field " + field + " of ")
+			}
+			for i, id := range v.steps {
 				if i > 0 {
 					out.literal(" and ")
 				}
-				out.parts = append(out.parts, part{output, id, p.written})
+				out.parts = append(out.parts, part{kind: output, s: id, written: p.written})
 			}
 		default:
 			out.parts = append(out.parts, p)
@@ -376,6 +282,6 @@ func (w *flow) input(out *text, p part, vars []Var) {
 			}
 			out.literal(v.Name + ": ")
 		}
-		out.parts = append(out.parts, part{variable, v.Name, p.written})
+		out.parts = append(out.parts, part{kind: variable, s: v.Name, written: p.written})
 	}
 }
