@@ -1,0 +1,33 @@
+package mutants
+
+// flows are bugs around the control flow of formulas.
+var flows = []Mutant{
+	{Name: "a step that failed for good is tried again", File: "internal/core/plan/flow.go",
+		Old: "(class == events.FailureTransient || r.On == events.RetryAny):", New: "(class != \"\" || r.On == events.RetryAny):", By: []string{"./internal/core/plan"}},
+	{Name: "a step is tried once more than it may be", File: "internal/core/plan/flow.go",
+		Old: "st.Parts < r.Attempts && (class", New: "st.Parts <= r.Attempts && (class", By: []string{"./internal/core/plan"}},
+	{Name: "an attempt does not wait for its time", File: "internal/core/plan/flow.go",
+		Old: "	if t.now.Before(part.NotBefore) || whole == nil", New: "	if whole == nil", By: []string{"./internal/core/plan"}},
+	{Name: "one part more is under way than may be", File: "internal/core/plan/flow.go",
+		Old: "active >= whole.Flow.Each.Parallel", New: "active > whole.Flow.Each.Parallel", By: []string{"./internal/core/plan"}},
+	{Name: "a join needs one more than it says", File: "internal/core/plan/flow.go",
+		Old: "	enough, short := c.done >= need,", New: "	enough, short := c.done > need,", By: []string{"./internal/core/plan"}},
+	{Name: "a wait ends at once", File: "internal/core/plan/flow.go",
+		Old: "	case st.Flow.Kind == events.ControlWait && !now.Before(waited(st)):", New: "	case st.Flow.Kind == events.ControlWait:", By: []string{"./internal/core/plan"}},
+	{Name: "no planner wakes for the next attempt", File: "internal/core/plan/flow.go",
+		Old: "			sooner(st.Part.NotBefore, !st.Part.NotBefore.IsZero())\n", New: "			sooner(st.Part.NotBefore, false)\n", By: []string{"./internal/core/plan"}},
+	{Name: "a step is carried out although its condition is false", File: "internal/core/plan/question.go",
+		Old: "	case a.Skip:\n", New: "	case false:\n", By: []string{"./internal/core/plan"}},
+	{Name: "a loop goes round once more than its bound", File: "internal/core/plan/question.go",
+		Old: "	case st.Parts >= most:\n", New: "	case st.Parts > most:\n", By: []string{"./internal/core/plan"}},
+	{Name: "an answer about an earlier round counts for this one", File: "internal/core/plan/question.go",
+		Old: "asked && q.parts == a.parts &&", New: "asked &&", By: []string{"./internal/core/plan"}},
+	{Name: "the log takes an attempt before the one before it has ended", File: "pkg/run/fold_flow.go",
+		Old: "			return fmt.Sprintf(\"part %s has not ended\", p.ID)\n		}\n	}\n	return \"\"\n}\n\n// waits returns", New: "			break\n		}\n	}\n	return \"\"\n}\n\n// waits returns", By: []string{"./internal/core/plan"}},
+	{Name: "the log takes a skip for another condition", File: "pkg/run/fold_flow.go",
+		Old: "		d.When != st.Flow.When:\n		return fmt.Sprintf(\"step %s has the condition %q\", d.Step, st.Flow.When)\n	case d.Status == events.StepIsCompleted && st.Flow.Kind", New: "		false:\n		return fmt.Sprintf(\"step %s has the condition %q\", d.Step, st.Flow.When)\n	case d.Status == events.StepIsCompleted && st.Flow.Kind", By: []string{"./internal/core/plan"}},
+	{Name: "the catch of a workflow is carried out where nothing failed", File: "internal/formula/follow.go",
+		Old: "		failed = append(failed, fmt.Sprintf(\"steps[%q].status == \\\"failed\\\"\", st.id))", New: "		failed = append(failed, fmt.Sprintf(\"steps[%q].status != \\\"failed\\\"\", st.id))", By: []string{"./internal/formula"}},
+	{Name: "a state is carried out on one of its ways alone", File: "internal/formula/follow.go",
+		Old: "strings.Join(when, \") or (\")", New: "strings.Join(when, \") and (\")", By: []string{"./internal/formula"}},
+}
