@@ -15,7 +15,7 @@ import (
 
 // Keys of the control flow of a step, which are read once the formula is put together.
 var flowKeys = []string{"when", "for_each", "max_concurrency", "join", "retry", "timeout", "loop", "scope", "kind", "value",
-	"duration", "approvers", "on_timeout", "conditions", "default"}
+	"duration", "signal", "approvers", "on_timeout", "conditions", "default"}
 
 // Kinds of steps.
 const (
@@ -95,7 +95,7 @@ func (f checker) control(m *Formula, s *step, at map[string]*step, vars map[stri
 	}
 	agents := !s.flow.Controls()
 	s.flow.Retry = f.retry(first(s.keys["retry"], m.retry, agents))
-	if s.flow.Kind != events.ControlApproval {
+	if s.flow.Kind != events.ControlApproval && s.flow.Signal == "" {
 		from := first(s.keys["timeout"], m.timeout, agents && s.child == "" && s.keys["scope"] == nil)
 		s.flow.TimeoutMS = f.duration(from)
 		f.alone(s, "on_timeout", "kind = \"approval\"")
@@ -129,10 +129,7 @@ func (f checker) kind(s *step, x exprs) {
 			f.wrong(n, CodeMissing, `add value = "EXPRESSION"`, "a step of kind %s has no value", kind)
 		}
 	case kindWait:
-		s.flow.Kind, s.flow.WaitMS = events.ControlWait, f.duration(s.keys["duration"])
-		if s.flow.WaitMS == 0 {
-			f.wrong(n, CodeMissing, `add duration = "10m"`, "a step of kind wait has no duration; waiting for a signal is not supported")
-		}
+		f.wait(s, n)
 	case kindApproval:
 		a := &events.StepApproval{TimeoutMS: f.duration(s.keys["timeout"]), OnTimeout: f.onTimeout(s.keys["on_timeout"])}
 		for _, r := range f.refs(s.keys["approvers"], events.MaxApprovers) {
@@ -150,11 +147,29 @@ func (f checker) kind(s *step, x exprs) {
 	default:
 		f.wrong(n, CodeUnsupported, "known here: agent, approval, set, transform, switch, wait", "a step of kind %s is not supported", shown(kind))
 	}
-	for key, kinds := range map[string][]string{"value": {kindSet, kindTransform}, "duration": {kindWait}, "conditions": {kindSwitch},
+	for key, kinds := range map[string][]string{"value": {kindSet, kindTransform}, "duration": {kindWait}, "signal": {kindWait}, "conditions": {kindSwitch},
 		"default": {kindSwitch}} {
 		if s.keys[key] != nil && !slices.Contains(kinds, kind) {
 			f.alone(s, key, "kind = "+strings.Join(kinds, " or "))
 		}
+	}
+}
+
+// wait reads what a step waits for: a time, or a signal for at most a time.
+func (f checker) wait(s *step, n *node) {
+	s.flow.Kind = events.ControlWait
+	if g := s.keys["signal"]; g != nil {
+		if s.flow.Signal = f.word(g); s.flow.Signal != "" && !events.ValidID(s.flow.Signal) {
+			f.wrong(g, CodeValue, "use A-Z a-z 0-9 _ and -, at most 64", "%s is no name of a signal", shown(s.flow.Signal))
+		}
+		s.flow.WaitMS = f.duration(s.keys["timeout"])
+		s.flow.OnTimeout = f.oneOf(s.keys["on_timeout"], events.TimeoutFails, events.TimeoutSkips)
+		f.alone(s, "duration", "kind = \"wait\" without a signal, which has a timeout")
+		f.alone(s, "approvers", "kind = \"approval\"")
+		return
+	}
+	if s.flow.WaitMS = f.duration(s.keys["duration"]); s.flow.WaitMS == 0 {
+		f.wrong(n, CodeMissing, `add duration = "10m" or signal = "NAME"`, "a step of kind wait has neither a duration nor a signal")
 	}
 }
 
@@ -381,6 +396,7 @@ func (s *step) summary() []string {
 	}
 	note(fl.Kind != "", "%s", fl.Kind)
 	note(fl.Set != "", "= %s", fl.Set)
+	note(fl.Signal != "", "for the signal %s", fl.Signal)
 	note(fl.WaitMS > 0, "%s", time.Duration(fl.WaitMS)*time.Millisecond)
 	note(fl.When != "", "when %s", fl.When)
 	if e := fl.Each; e != nil {

@@ -22,7 +22,7 @@ var (
 		tryState:      {"try", "catch", "finally"},
 		approvalState: {"message", "approval_title", "approvers", "timeout", "on_timeout"},
 		injectState:   {"data"}, transform: {"expression"},
-		timerState: {"duration"}, waitState: {"duration"},
+		timerState: {"duration"}, waitState: {"duration", "signal", "timeout", "on_timeout"},
 	}
 )
 
@@ -82,7 +82,7 @@ func (w *flow) state(n *node) *state {
 	case injectState, transform:
 		w.value(s, n, kind)
 	case timerState, waitState:
-		s.step = w.control(s, n, kindWait, "duration")
+		s.step = w.control(s, n, kindWait, "duration", "signal", "timeout", "on_timeout")
 	default:
 		w.agent(s, n)
 	}

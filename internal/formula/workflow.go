@@ -52,7 +52,7 @@ var refused = map[string]string{
 	"cron":      "leave the state out, and begin the workflow at a time with inspan formula run",
 	"tool":      "let an agent that has the tool call it: type: agent",
 	"subflow":   "write its states here",
-	"event":     "ask a person: type: human_approval",
+	"event":     "wait for a signal: type: wait with signal: NAME",
 }
 
 // types are those that there are, in words.

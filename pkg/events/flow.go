@@ -35,6 +35,8 @@ const (
 	MaxPlanVars = 64 << 10
 	// MaxItem bounds one item of a list that steps are made of, MaxList all items of one list, in bytes as JSON.
 	MaxItem, MaxList = 8 << 10, 128 << 10
+	// MaxSignal bounds what a signal carries, in bytes.
+	MaxSignal = 16 << 10
 	// maxFactor bounds by what each wait is longer than the one before.
 	maxFactor = 100
 )
@@ -44,6 +46,12 @@ const (
 	HardFail = "hard_fail"
 	// SoftFail lets the steps go on that depend on it.
 	SoftFail = "soft_fail"
+)
+
+// What becomes of a step whose signal did not come in time.
+const (
+	TimeoutFails = "fail"
+	TimeoutSkips = "skip"
 )
 
 // Which failures are tried again.
@@ -68,6 +76,10 @@ type StepFlow struct {
 	// TimeoutMS bounds one attempt, WaitMS is how long a ControlWait takes.
 	TimeoutMS int64 `json:"timeout_ms,omitempty"`
 	WaitMS    int64 `json:"wait_ms,omitempty"`
+	// Signal is the name of the message that ends a ControlWait. WaitMS is how long it waits for that, 0 for ever, and OnTimeout
+	// what follows then: TimeoutFails (default) or TimeoutSkips.
+	Signal    string `json:"signal,omitempty"`
+	OnTimeout string `json:"on_timeout,omitempty"`
 	// Always has the step carried out once those that it depends on have ended, however they did.
 	Always bool `json:"always,omitempty"`
 	// Approval is what a ControlApproval asks.
@@ -197,8 +209,12 @@ func (f *StepFlow) kindFault(child string) string {
 		return fmt.Sprintf("a step of the kind %s has no list, loop, retry, timeout or child", f.Kind)
 	case (f.Kind == ControlSet) != (f.Set != ""):
 		return "an expression to compute goes with the kind set"
-	case (f.Kind == ControlWait) != (f.WaitMS > 0):
-		return "a time to wait goes with the kind wait"
+	case (f.Kind == ControlWait) != (f.WaitMS > 0 || f.Signal != ""):
+		return "a time to wait or a signal goes with the kind wait"
+	case f.Signal != "" && !ValidID(f.Signal):
+		return fmt.Sprintf("the signal %.40q is not a single token", f.Signal)
+	case f.OnTimeout != "" && (f.Signal == "" || f.WaitMS == 0 || f.OnTimeout != TimeoutFails && f.OnTimeout != TimeoutSkips):
+		return fmt.Sprintf("on_timeout of a signal is %s or %s, and goes with a timeout", TimeoutFails, TimeoutSkips)
 	case (f.Kind == ControlApproval) != (f.Approval != nil):
 		return "a question goes with the kind approval"
 	case f.Always && (f.When != "" || f.Each != nil):

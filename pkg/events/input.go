@@ -198,12 +198,16 @@ func (p *TaskPlan) PlanSteps(agent string) []PlanStep {
 
 // Control is what a user publishes to steer a run.
 type Control struct {
-	// Action is pause, resume, start, stop, autonomy or revise.
+	// Action is pause, resume, start, stop, autonomy, revise or signal.
 	Action string `json:"action"`
 	// Level for autonomy, 1 to 5.
 	Level int `json:"level,omitempty"`
 	// Plan for revise: the steps that take the place of those that have not begun. They may need steps that stay.
 	Plan *TaskPlan `json:"plan,omitempty"`
+	// Signal for signal: its name, a single token. Data is JSON of at most MaxSignal bytes; it becomes the output of the step
+	// that waits for the signal.
+	Signal string          `json:"signal,omitempty"`
+	Data   json.RawMessage `json:"data,omitempty"`
 	// By is one line of at most MaxBy bytes, Reason a text of at most MaxReason.
 	By     string `json:"by,omitempty"`
 	Reason string `json:"reason,omitempty"`

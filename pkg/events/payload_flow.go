@@ -44,6 +44,9 @@ type StepSettledData struct {
 	Class        string `json:"class,omitempty"`
 	// Parts that the step had.
 	Parts int `json:"parts,omitempty"`
+	// By sent the signal that the step waited for, Input is the position of that message.
+	By    string `json:"by,omitempty"`
+	Input uint64 `json:"input,omitempty"`
 }
 
 // Classes of the failure of a step.
@@ -79,6 +82,9 @@ func (d *StepSettledData) line() string {
 	}
 	if d.Status == StepIsFailed {
 		return fmt.Sprintf("step %s failed (%s, %s): %.300s", d.Step, d.FinishReason, d.Class, d.Error)
+	}
+	if d.Input > 0 {
+		return fmt.Sprintf("step %s completed by a signal of %.80s: %.120s", d.Step, d.By, d.Output)
 	}
 	return fmt.Sprintf("step %s completed: %.120s", d.Step, d.Output)
 }

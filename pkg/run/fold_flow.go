@@ -209,6 +209,7 @@ func (s *State) settled(d *events.StepSettledData) string {
 	if fault != "" {
 		return fault
 	}
+	s.took(d.Input)
 	s.dropOpen(d.Step)
 	blockDependents(s.Plan)
 	s.CurrentStepIndex = firstIncomplete(s.Plan)
@@ -230,6 +231,10 @@ func (s *State) settleFault(st *Step, d *events.StepSettledData) string {
 	case st.Status == events.StepIsPending && st.Flow != nil && d.Status != events.StepIsFailed && st.Part == nil &&
 		d.When != st.Flow.When:
 		return fmt.Sprintf("step %s has the condition %q", d.Step, st.Flow.When)
+	case d.Status == events.StepIsCompleted && st.Flow != nil && (st.Flow.Signal != "") != (d.Input > 0):
+		return fmt.Sprintf("step %s is completed by the signal that it waits for, and by nothing else", d.Step)
+	case d.Input > 0 && s.Took(d.Input):
+		return fmt.Sprintf("message %d was taken already", d.Input)
 	case d.Status == events.StepIsCompleted && st.Flow.Kind == events.ControlApproval && s.unapproved(st):
 		return fmt.Sprintf("no one has approved step %s", d.Step)
 	}

@@ -245,11 +245,15 @@ func (r *Role) control(ctx context.Context, m kernel.Message, runID string) erro
 	}
 	if err != nil {
 		return named(runID, kernel.Refuse("bad_input",
-			`send {"action":"pause"}; the actions are pause, resume, stop, autonomy and revise`, "%v", err))
+			`send {"action":"pause"}; the actions are pause, resume, stop, autonomy, revise and signal`, "%v", err))
 	}
 	if c.Action != "revise" && c.Plan != nil {
 		return named(runID, kernel.Refuse("bad_input", `send {"action":"revise","plan":{"steps":[...]}}`,
 			"plan goes with the action revise, not with %q", c.Action))
+	}
+	if c.Action != "signal" && (c.Signal != "" || len(c.Data) > 0) {
+		return named(runID, kernel.Refuse("bad_input", `send {"action":"signal","signal":"NAME","data":...}`,
+			"signal and data go with the action signal, not with %q", c.Action))
 	}
 	wish := lifecycle.Wish{By: orUnknown(c.By), Reason: c.Reason, Input: m.Seq()}
 	var decide runlog.Decide
@@ -270,8 +274,12 @@ func (r *Role) control(ctx context.Context, m kernel.Message, runID string) erro
 		if decide, err = r.revision(ctx, runID, c, m.Seq()); err != nil {
 			return err
 		}
+	case "signal":
+		if decide, err = signal(runID, c, m.Seq()); err != nil {
+			return err
+		}
 	default:
-		known := []string{"pause", "resume", "stop", "autonomy", "revise"}
+		known := []string{"pause", "resume", "stop", "autonomy", "revise", "signal"}
 		return named(runID, kernel.Refuse("bad_input", meant(c.Action, known)+"the actions are "+strings.Join(known, ", "),
 			"unknown action %q", c.Action))
 	}

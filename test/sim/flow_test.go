@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"github.com/inspan/inspan/pkg/events"
+	"github.com/inspan/inspan/pkg/run"
 )
 
 func (s Scene) step(r *SceneRun, id string) *SceneStep {
@@ -17,7 +18,7 @@ func (s Scene) step(r *SceneRun, id string) *SceneStep {
 }
 
 // smallFlow is the small world with a control flow: the first attempt of its first step fails, a list of two is worked
-// off one after the other, and a step is skipped.
+// off one after the other, a step is skipped, and one waits for a signal.
 func smallFlow(first, second string) Scene {
 	s := small(first, second)
 	r := &s.Runs[0]
@@ -26,8 +27,25 @@ func smallFlow(first, second string) Scene {
 	r.Steps = append(r.Steps,
 		SceneStep{ID: "c", Needs: []string{"a"}, Flow: &events.StepFlow{Each: &events.StepEach{Over: "[1, 2]", Parallel: 1}}},
 		SceneStep{ID: "d", Needs: []string{"c"}, Flow: &events.StepFlow{When: "len(steps.c.output) > 2"}},
-		SceneStep{ID: "e", Needs: []string{"d"}})
+		SceneStep{ID: "e", Needs: []string{"d"}},
+		SceneStep{ID: "f", Needs: []string{"a"}, Flow: &events.StepFlow{Kind: events.ControlWait, Signal: "go"}})
 	return s
+}
+
+// signal sends each step the signal that it waits for, twice.
+func (h *person) signal(runID string, s run.State) {
+	if s.Plan == nil || s.Status != events.Running {
+		return
+	}
+	for _, st := range s.Plan.Steps {
+		key := "signal " + runID + "/" + st.ID
+		if st.Status != events.StepIsRunning || st.Flow == nil || st.Flow.Signal == "" || h.met[key] {
+			continue
+		}
+		h.met[key] = true
+		a := act{events.ControlSubject(station, runID), fmt.Sprintf(`{"action":"signal","signal":%q,"data":1}`, st.Flow.Signal), key}
+		h.acts = append(h.acts, a, a)
+	}
 }
 
 // expanded holds that parts are made once, one number after the other, of a step whose needs are met, and that an

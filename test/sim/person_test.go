@@ -81,6 +81,7 @@ func (h *person) look() {
 		for _, g := range s.Waiting() {
 			h.gate(r.ID, g, rude)
 		}
+		h.signal(r.ID, s)
 		h.steer(r.ID, s, rude)
 		h.stopsWithKids(r.ID)
 	}

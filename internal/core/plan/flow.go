@@ -147,7 +147,7 @@ func Wake(s run.State) (at time.Time, ok bool) {
 			sooner(st.Part.NotBefore, !st.Part.NotBefore.IsZero())
 		}
 		if st.Status == events.StepIsRunning && st.Flow != nil && st.Flow.Kind == events.ControlWait {
-			sooner(waited(st), true)
+			sooner(waited(st), st.Flow.WaitMS > 0)
 		}
 	}
 	return at, ok
@@ -167,6 +167,8 @@ func ofTime(s run.State, st *run.Step, now time.Time) []events.Payload {
 	switch {
 	case s.Status != events.Running:
 		return nil
+	case st.Flow.Signal != "":
+		return unsignalled(st, now)
 	case st.Flow.Kind == events.ControlWait && !now.Before(waited(st)):
 		return []events.Payload{completed(st, "waited "+(time.Duration(st.Flow.WaitMS)*time.Millisecond).String())}
 	case st.Flow.Kind == events.ControlApproval:

@@ -2,6 +2,7 @@ package plan
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"strings"
 	"testing"
@@ -203,4 +204,66 @@ func TestFlowFold(t *testing.T) {
 			}
 		})
 	}
+}
+
+func TestSignalled(t *testing.T) {
+	t.Parallel()
+	held := func(from ...events.Payload) *runtest.Builder {
+		hold, next := runtest.Step("hold"), runtest.Step("next", "hold")
+		hold.Flow = &events.StepFlow{Kind: events.ControlWait, Signal: "go"}
+		next.Flow = hold.Flow
+		b := runtest.New("demo", "r")
+		b.Append(runtest.Created(), runtest.Started(), runtest.Plan(hold, next))
+		b.Append(from...)
+		return b
+	}
+	waiting := func() *runtest.Builder { return held(runtest.Ready("hold"), runtest.Allowed("hold")) }
+	g := Signal{Name: "go", Data: json.RawMessage(`{"n": 1}`), By: "ci", Input: 7}
+	t.Run("PLAN-12 a signal completes the step that waits, and the same message again says nothing", func(t *testing.T) {
+		t.Parallel()
+		b := waiting()
+		say, err := Signalled(b.State(), g)
+		if err != nil || said(say) != "completed hold" {
+			t.Fatalf("%s, %v", said(say), err)
+		}
+		b.Append(say...)
+		b.Append(runtest.Ready("next"), runtest.Allowed("next")) // waits for the same signal
+		if say, err := Signalled(b.State(), g); len(say) > 0 || err != nil {
+			t.Errorf("again: %s, %v", said(say), err)
+		}
+		if say, err := Signalled(b.State(), Signal{Name: "go", Input: 8}); said(say) != "completed next" || err != nil {
+			t.Errorf("another: %s, %v", said(say), err)
+		}
+		if _, err := b.Try(&events.StepSettledData{Event: "step_settled", Step: "next", Status: events.StepIsCompleted, Input: 7}); err == nil {
+			t.Error("the log takes one message for two steps")
+		}
+	})
+	t.Run("PLAN-12 what waits for a signal is not completed by anything else", func(t *testing.T) {
+		t.Parallel()
+		b := waiting()
+		if _, err := b.Try(&events.StepSettledData{Event: "step_settled", Step: "hold", Status: events.StepIsCompleted}); err == nil {
+			t.Error("the log takes it")
+		}
+	})
+	t.Run("PLAN-12 before its step waits a signal is early, and another one unknown", func(t *testing.T) {
+		t.Parallel()
+		for name, want := range map[string]string{"go": SignalEarly, "other": SignalUnknown} {
+			_, err := Signalled(held().State(), Signal{Name: name, Input: 7})
+			if bad, ok := errors.AsType[*SignalError](err); !ok || bad.Code != want || bad.Hint == "" {
+				t.Errorf("%s: %v", name, err)
+			}
+		}
+	})
+	t.Run("PLAN-12 data at the limit, above it, and what is none", func(t *testing.T) {
+		t.Parallel()
+		most := json.RawMessage(`"` + strings.Repeat("x", events.MaxSignal-2) + `"`)
+		if fault := CheckSignal("go", most); fault != "" || signalText(most) != strings.Repeat("x", events.MaxSignal-2) {
+			t.Error(fault)
+		}
+		for name, data := range map[string]string{"go": string(most) + " ", "a b": "1", "x": "{"} {
+			if CheckSignal(name, json.RawMessage(data)) == "" {
+				t.Errorf("%s %.20s is taken", name, data)
+			}
+		}
+	})
 }

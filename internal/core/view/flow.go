@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/inspan/inspan/pkg/events"
+	"github.com/inspan/inspan/pkg/run"
 )
 
 // FlowNode is when and how often a step is carried out, and what it is part of; nil for most steps. Parts counts the
@@ -89,4 +90,25 @@ func (t *Tree) Depth(st *StepNode) int {
 		n++
 	}
 	return n
+}
+
+// flowWait is the wait of a step that no agent carries out.
+func flowWait(s run.State, st *run.Step, now time.Time) (w Wait, ok bool) {
+	f := st.Flow
+	if f == nil || f.Kind != events.ControlWait {
+		return w, false
+	}
+	w = Wait{Step: st.ID, Since: st.BeganAt}
+	if f.WaitMS > 0 {
+		w.Until = st.BeganAt.Add(time.Duration(f.WaitMS) * time.Millisecond)
+	}
+	switch {
+	case f.WaitMS > 0 && !now.Before(w.Until):
+		w.On, w.Since, w.Until, w.Text = string(events.Planner), w.Until, time.Time{}, "step "+st.ID+": its time is up, and it waits for the planner"
+	case f.Signal == "":
+		w.On, w.Text = OnTime, "step "+st.ID+" lets time pass"
+	default:
+		w.On, w.Text, w.Command = OnSignal, "step "+st.ID+" waits for the signal "+f.Signal, "inspan signal "+s.HarnessID+" "+f.Signal
+	}
+	return w, true
 }

@@ -13,7 +13,8 @@ import (
 
 // Wait is one thing that a run waits for.
 type Wait struct {
-	// On is gate, resume, planner, gatekeeper, executor, toolrunner, provider, retry, call, child, budget or nothing.
+	// On is gate, resume, planner, gatekeeper, executor, toolrunner, provider, retry, call, child, budget, time, signal or
+	// nothing.
 	On string `json:"on"`
 	// Step, Call and Gate it is about, where it is about one.
 	Step string `json:"step_id,omitempty"`
@@ -43,6 +44,8 @@ const (
 	OnCall     = "call"
 	OnBudget   = "budget"
 	OnChild    = "child"
+	OnTime     = "time"
+	OnSignal   = "signal"
 )
 
 // Line says it in words with the times, those of the day in the zone of now.
@@ -52,6 +55,10 @@ func (w Wait) Line(now time.Time) string {
 	case w.On == OnProvider:
 		text += fmt.Sprintf(" since %s; next try in %s at %s; try %d", Since(w.Since, now), Since(now, w.Until),
 			w.Until.In(now.Location()).Format("15:04:05"), w.Try)
+	case w.On == OnTime:
+		text += " for " + Since(now, w.Until) + " more"
+	case w.On == OnSignal && !w.Until.IsZero():
+		text += " for " + Since(w.Since, now) + ", at most " + Since(now, w.Until) + " more"
 	case !w.Until.IsZero():
 		text += ", again in " + Since(now, w.Until)
 	case !w.Since.IsZero() && w.On == OnNothing:
@@ -161,6 +168,9 @@ func stepWaits(s run.State, st *run.Step, now time.Time) []Wait {
 		}
 		w.On, w.Text = string(events.Gatekeeper), "step "+st.ID+" waits for the gatekeeper"
 		return []Wait{w}
+	case st.Part != nil && st.Status == events.StepIsPending && now.Before(st.Part.NotBefore):
+		w.On, w.Until, w.Text = OnRetry, st.Part.NotBefore, fmt.Sprintf("step %s: attempt %d waits for its time", st.Part.Of, st.Part.Number)
+		return []Wait{w}
 	case st.Status != events.StepIsRunning:
 		return nil
 	case st.Child != "":
@@ -197,6 +207,9 @@ func stepWaits(s run.State, st *run.Step, now time.Time) []Wait {
 		return []Wait{w}
 	case st.Final:
 		w.On, w.Text = string(events.Executor), "step "+st.ID+" waits for the executor to close it"
+		return []Wait{w}
+	}
+	if w, ok := flowWait(s, st, now); ok {
 		return []Wait{w}
 	}
 	var waits []Wait
