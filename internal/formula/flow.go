@@ -15,7 +15,7 @@ import (
 
 // Keys of the control flow of a step, which are read once the formula is put together.
 var flowKeys = []string{"when", "for_each", "max_concurrency", "join", "retry", "timeout", "loop", "scope", "kind", "value",
-	"duration", "signal", "approvers", "on_timeout", "conditions", "default"}
+	"duration", "signal", "approvers", "escalate_to", "on_timeout", "conditions", "default"}
 
 // Kinds of steps.
 const (
@@ -101,6 +101,9 @@ func (f checker) control(m *Formula, s *step, at map[string]*step, vars map[stri
 		f.alone(s, "on_timeout", "kind = \"approval\"")
 		f.alone(s, "approvers", "kind = \"approval\"")
 	}
+	if s.flow.Kind != events.ControlApproval {
+		f.alone(s, "escalate_to", "kind = \"approval\" and on_timeout = \"escalate\"")
+	}
 }
 
 // first is what a step has, or the default where that goes with it.
@@ -132,11 +135,9 @@ func (f checker) kind(s *step, x exprs) {
 		f.wait(s, n)
 	case kindApproval:
 		a := &events.StepApproval{TimeoutMS: f.duration(s.keys["timeout"]), OnTimeout: f.onTimeout(s.keys["on_timeout"])}
-		for _, r := range f.refs(s.keys["approvers"], events.MaxApprovers) {
-			if !events.ValidID(r.name) {
-				f.add(r.at, r.path, CodeUnsupported, "name people, each a single token", "the approver %s is no name", shown(r.name))
-			}
-			a.Approvers = append(a.Approvers, r.name)
+		a.Approvers, a.EscalateTo = f.people(s.keys["approvers"]), f.people(s.keys["escalate_to"])
+		if n := s.keys["on_timeout"]; a.OnTimeout == events.ExpiryEscalates && len(a.EscalateTo) == 0 {
+			f.wrong(n, CodeMissing, `add escalate_to = ["NAME"]`, "on_timeout escalate does not say who is asked then")
 		}
 		s.flow.Kind, s.flow.Approval = events.ControlApproval, a
 	case kindSwitch:
@@ -153,6 +154,17 @@ func (f checker) kind(s *step, x exprs) {
 			f.alone(s, key, "kind = "+strings.Join(kinds, " or "))
 		}
 	}
+}
+
+// people are the names of a list.
+func (f checker) people(n *node) (all []string) {
+	for _, r := range f.refs(n, events.MaxApprovers) {
+		if !events.ValidID(r.name) {
+			f.add(r.at, r.path, CodeUnsupported, "name people, each a single token", "the approver %s is no name", shown(r.name))
+		}
+		all = append(all, r.name)
+	}
+	return all
 }
 
 // wait reads what a step waits for: a time, or a signal for at most a time.
@@ -175,8 +187,9 @@ func (f checker) wait(s *step, n *node) {
 
 func (f checker) onTimeout(n *node) string {
 	w := f.word(n)
-	if w != "" && w != events.ExpiryRejects && w != events.ExpiryFails && w != events.ExpiryApproves {
-		f.wrong(n, CodeUnsupported, "write reject, approve or fail", "on_timeout %s is not supported", shown(w))
+	if w != "" && w != events.ExpiryRejects && w != events.ExpiryFails && w != events.ExpiryApproves &&
+		w != events.ExpiryEscalates {
+		f.wrong(n, CodeUnsupported, "write reject, approve, fail or escalate", "on_timeout %s is not supported", shown(w))
 		return ""
 	}
 	return w

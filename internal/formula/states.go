@@ -20,7 +20,7 @@ var (
 		switchState:   {"conditions", "defaultNext", "dataPath"},
 		foreachState:  {"itemsPath", "itemName", "itemVariable", "maxConcurrency", "join", "iterator"},
 		tryState:      {"try", "catch", "finally"},
-		approvalState: {"message", "approval_title", "approvers", "timeout", "on_timeout"},
+		approvalState: {"message", "approval_title", "approvers", "timeout", "on_timeout", "escalate_to"},
 		injectState:   {"data"}, transform: {"expression"},
 		timerState: {"duration"}, waitState: {"duration", "signal", "timeout", "on_timeout"},
 	}
@@ -38,7 +38,7 @@ func elsewhere() map[string]string {
 	return no
 }
 
-func (w *flow) state(n *node) *state {
+func (w *stateReader) state(n *node) *state {
 	f := w.f
 	kind := f.word(n.child("type"))
 	if kind == "" {
@@ -74,7 +74,7 @@ func (w *flow) state(n *node) *state {
 	case tryState:
 		w.try(s, n)
 	case approvalState:
-		s.step = w.control(s, n, kindApproval, "timeout", "approvers", "on_timeout")
+		s.step = w.control(s, n, kindApproval, "timeout", "approvers", "on_timeout", "escalate_to")
 		s.step.title = f.text(n.child("message"), w.dialect())
 		if title := f.text(n.child("approval_title"), w.dialect()); !title.empty() {
 			s.step.title = title.plus("\n\n", s.step.title)
@@ -108,7 +108,7 @@ func operation(n, in *node) *node {
 }
 
 // agent makes the step of a state that an agent carries out.
-func (w *flow) agent(s *state, n *node) {
+func (w *stateReader) agent(s *state, n *node) {
 	f := w.f
 	s.step = &step{id: s.name.name, agent: f.agentOf(n), body: w.task(n), critical: f.flag(n.child("critical")),
 		accept: f.accept(n.child("accept"), inYAML), child: f.oneOf(n.child("child"), events.ChildOwn, events.ChildShared),
@@ -121,7 +121,7 @@ func (w *flow) agent(s *state, n *node) {
 }
 
 // control makes a step that no agent carries out, with some keys of the state.
-func (w *flow) control(s *state, n *node, kind string, keys ...string) *step {
+func (w *stateReader) control(s *state, n *node, kind string, keys ...string) *step {
 	st := &step{id: s.name.name, at: n.at, path: n.path, given: given(n), keys: map[string]*node{}}
 	st.put("kind", kind)
 	for _, key := range keys {
@@ -138,7 +138,7 @@ func (s *step) put(key, text string) {
 }
 
 // dialect of texts, in which the item of a foreach has its name.
-func (w *flow) dialect() dialect {
+func (w *stateReader) dialect() dialect {
 	d, item := inYAML, w.item
 	if item == "" {
 		return d
@@ -155,7 +155,7 @@ func (w *flow) dialect() dialect {
 }
 
 // task is what the agent of a state is asked to do: a text, or a mapping of texts.
-func (w *flow) task(n *node) text {
+func (w *stateReader) task(n *node) text {
 	var in *node
 	for _, key := range []string{"input", "prompt", "task", "agent_task", "agentTask"} {
 		c := n.child(key)
@@ -199,7 +199,7 @@ func (w *flow) task(n *node) text {
 }
 
 // block reads a list of states, with the name of the first; nil where there is none.
-func (w *flow) block(n *node) *block {
+func (w *stateReader) block(n *node) *block {
 	if n == nil {
 		return nil
 	}
@@ -217,7 +217,7 @@ func (w *flow) block(n *node) *block {
 }
 
 // parallel reads branches: each is a state itself, or has states.
-func (w *flow) parallel(s *state, n *node) {
+func (w *stateReader) parallel(s *state, n *node) {
 	w.joins(n.child("join"))
 	for _, b := range w.f.list(n.child("branches"), MaxSteps) {
 		switch {
@@ -235,7 +235,7 @@ func (w *flow) parallel(s *state, n *node) {
 }
 
 // joins refuses to go on before all branches have ended.
-func (w *flow) joins(n *node) {
+func (w *stateReader) joins(n *node) {
 	if n != nil && n.kind == isMap {
 		w.f.keys(n, []string{"mode"}, nil)
 		n = n.child("mode")
@@ -246,7 +246,7 @@ func (w *flow) joins(n *node) {
 }
 
 // choice reads a switch, which becomes the name of the state that it chooses.
-func (w *flow) choice(s *state, n *node) {
+func (w *stateReader) choice(s *state, n *node) {
 	f := w.f
 	s.step = w.control(s, n, kindSet)
 	if s.next.name != "" || s.end {
@@ -288,7 +288,7 @@ func (w *flow) choice(s *state, n *node) {
 }
 
 // foreach reads a state that carries out another one for each item of a list.
-func (w *flow) foreach(s *state, n *node) {
+func (w *stateReader) foreach(s *state, n *node) {
 	f, outer := w.f, w.item
 	for _, key := range []string{"itemName", "itemVariable"} {
 		if c := n.child(key); c != nil {
@@ -333,7 +333,7 @@ func (w *flow) foreach(s *state, n *node) {
 }
 
 // try reads a state whose steps may fail, and what is done then and afterwards.
-func (w *flow) try(s *state, n *node) {
+func (w *stateReader) try(s *state, n *node) {
 	s.body, s.catch, s.finally = w.block(n.child("try")), w.block(n.child("catch")), w.block(n.child("finally"))
 	if s.body == nil || len(s.body.states) == 0 {
 		w.f.add(n.at, join(n.path, "try"), CodeMissing, "add try: {states: [...]}", "the state %s has nothing to try", shown(s.name.name))

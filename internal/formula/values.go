@@ -58,7 +58,7 @@ func (w *flow) find(name string) (v value, field string, ok bool) {
 }
 
 // bindings are the names in the context that a state gives its output.
-func (w *flow) bindings(n *node) (out []result) {
+func (w *stateReader) bindings(n *node) (out []result) {
 	if c := n.child("resultPath"); c != nil {
 		name := w.f.word(c)
 		for _, prefix := range []string{"$.", "ctx.", "steps."} {
@@ -94,7 +94,7 @@ func pairsOf(f reader, n *node) []pair {
 }
 
 // value makes the step of a state that gives a value: its data, or what an expression comes to.
-func (w *flow) value(s *state, n *node, kind string) {
+func (w *stateReader) value(s *state, n *node, kind string) {
 	s.step = w.control(s, n, kindSet)
 	key := "data"
 	if kind == transform {
@@ -118,7 +118,7 @@ func (w *flow) value(s *state, n *node, kind string) {
 }
 
 // literal is a value of the file as an expression.
-func (w *flow) literal(n *node) (string, bool) {
+func (w *stateReader) literal(n *node) (string, bool) {
 	switch n.kind {
 	case isMap, isList:
 		var all []string

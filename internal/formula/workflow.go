@@ -117,8 +117,10 @@ func parseWorkflow(src *source, root *node, f reader) *Formula {
 			"the workflow has no states")
 		return m
 	}
-	w := &flow{f: f, vars: m.Vars, results: map[string]value{}}
-	w.follow(block{w.states(root.child("states")), root.child("start")}, edge{})
+	r := &stateReader{f: f}
+	states := r.states(root.child("states"))
+	w := &flow{f: f, vars: m.Vars, results: map[string]value{}, switches: r.switches}
+	w.follow(block{states, root.child("start")}, edge{})
 	m.steps = w.steps
 	w.settle()
 	for _, s := range m.steps {
@@ -165,6 +167,13 @@ func (f reader) input(n *node) []Var {
 	return vars
 }
 
+// stateReader reads states. item is the name of the item while those of a foreach are read.
+type stateReader struct {
+	f        reader
+	item     string
+	switches []*state
+}
+
 // flow turns states into steps.
 type flow struct {
 	f     reader
@@ -175,15 +184,13 @@ type flow struct {
 	// switches are settled once all values are known.
 	switches []*state
 	all      int
-	// item is the name of the item while the states of a foreach are read; trying is set in a try with a catch, whose
-	// steps may fail.
-	item   string
+	// trying is set in a try with a catch, whose steps may fail.
 	trying bool
 	// data is the value that the switch looks at whose conditions are translated.
 	data string
 }
 
-func (w *flow) states(n *node) []*state {
+func (w *stateReader) states(n *node) []*state {
 	var out []*state
 	for _, item := range w.f.list(n, MaxSteps) {
 		if w.f.is(item, isMap) {
@@ -194,7 +201,7 @@ func (w *flow) states(n *node) []*state {
 }
 
 // name is that of a state, which is the id of its step.
-func (w *flow) name(n *node) ref {
+func (w *stateReader) name(n *node) ref {
 	c := n.child("id")
 	if c == nil {
 		c = n.child("name")
@@ -212,7 +219,7 @@ func (w *flow) name(n *node) ref {
 }
 
 // next is the state that a state names as the one after it.
-func (w *flow) next(n *node) ref {
+func (w *stateReader) next(n *node) ref {
 	t, x := n.child("transition"), n.child("next")
 	if t != nil && x != nil {
 		w.f.wrong(x, CodeDuplicate, "leave one of them out", "transition and next say the same thing")

@@ -116,9 +116,12 @@ type StepRetry struct {
 type StepApproval struct {
 	// Approvers who may answer, proven; empty lets everybody answer who may answer gates.
 	Approvers []string `json:"approvers,omitempty"`
-	// TimeoutMS is how long it waits, 0 for ever; OnTimeout is ExpiryRejects (default), ExpiryFails or ExpiryApproves.
+	// TimeoutMS is how long it waits, 0 for ever; OnTimeout is ExpiryRejects (default), ExpiryFails, ExpiryApproves or
+	// ExpiryEscalates.
 	TimeoutMS int64  `json:"timeout_ms,omitempty"`
 	OnTimeout string `json:"on_timeout,omitempty"`
+	// EscalateTo goes with ExpiryEscalates: they may answer, too, once the time is up. That question has no time limit of its own.
+	EscalateTo []string `json:"escalate_to,omitempty"`
 }
 
 // StepPart says what a step is part of, where another one was made into several.
@@ -224,14 +227,18 @@ func (f *StepFlow) kindFault(child string) string {
 		switch {
 		case a.TimeoutMS < 0 || a.TimeoutMS > MaxFlowTime.Milliseconds():
 			return fmt.Sprintf("the approval waits %d ms, not between 0 and %s", a.TimeoutMS, MaxFlowTime)
-		case a.OnTimeout != "" && !slices.Contains([]string{ExpiryRejects, ExpiryFails, ExpiryApproves}, a.OnTimeout):
-			return fmt.Sprintf("on_timeout %.40q is none of %s, %s, %s", a.OnTimeout, ExpiryRejects, ExpiryFails, ExpiryApproves)
+		case a.OnTimeout != "" && !slices.Contains([]string{ExpiryRejects, ExpiryFails, ExpiryApproves,
+			ExpiryEscalates}, a.OnTimeout):
+			return fmt.Sprintf("on_timeout %.40q is none of %s, %s, %s, %s", a.OnTimeout, ExpiryRejects, ExpiryFails, ExpiryApproves,
+				ExpiryEscalates)
+		case (a.OnTimeout == ExpiryEscalates) != (len(a.EscalateTo) > 0):
+			return "escalate_to goes with on_timeout escalate, which needs it"
 		case a.OnTimeout != "" && a.TimeoutMS == 0:
 			return "on_timeout goes with a timeout"
-		case len(a.Approvers) > MaxApprovers:
-			return fmt.Sprintf("%d approvers, the limit is %d", len(a.Approvers), MaxApprovers)
+		case len(a.Approvers) > MaxApprovers || len(a.EscalateTo) > MaxApprovers:
+			return fmt.Sprintf("%d approvers, the limit is %d", max(len(a.Approvers), len(a.EscalateTo)), MaxApprovers)
 		}
-		for _, by := range a.Approvers {
+		for _, by := range slices.Concat(a.Approvers, a.EscalateTo) {
 			if !ValidID(by) {
 				return fmt.Sprintf("the approver %.40q is not a single token", by)
 			}

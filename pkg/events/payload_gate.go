@@ -27,6 +27,8 @@ const (
 	ExpiryFails   = "fail"
 	// ExpiryApproves goes on as after a yes. Only a step of the kind approval can have it.
 	ExpiryApproves = "approve"
+	// ExpiryEscalates asks others. Only a step of the kind approval can have it.
+	ExpiryEscalates = "escalate"
 )
 
 // MaxApprovers bounds GateTerms.Approvers.

@@ -208,6 +208,31 @@ value = "{\"n\": len(steps.fix.output), \"last\": steps.all.output[2]}"
 		w.task(flowTask(t, "refused", "[[steps]]\nid = \"ok\"\nkind = \"approval\"\nmessage = \"Land it?\"\ntimeout = \"300ms\"\n"))
 		w.await("refused", "a pause", func(s run.State) bool { return s.Status == events.Paused })
 	})
+	t.Run("GATE-7 an approval that no one gives in time is escalated: others may answer, too, and no time limit is left", func(t *testing.T) {
+		w := w.on(t)
+		w.task(flowTask(t, "lost", "[[steps]]\nid = \"ok\"\nkind = \"approval\"\nmessage = \"Land it?\"\napprovers = [\"anna\"]\ntimeout = \"400ms\"\n"+
+			"on_timeout = \"escalate\"\nescalate_to = [\"lead\"]\n[[steps]]\nid = \"land\"\ntitle = \"land\"\nneeds = [\"ok\"]\n"))
+		w.await("lost", "a gate", waiting)
+		first := w.opened("lost")
+		letters := w.letters()
+		w.publish(first.AnswerSubject+".lead", `{"decision":"approve"}`)
+		if l := w.letter(letters); l.Code != "not_approver" && l.Code != "gate_expired" && l.Code != "gate_closed" {
+			t.Errorf("%+v", l)
+		}
+		s := w.await("lost", "the second gate", func(s run.State) bool { return len(s.Gates) == 2 && s.Gates[1].Status == run.GatePending })
+		second := s.Gates[1]
+		if s.Status != events.Running || !second.ExpiresAt.IsZero() || s.Gates[0].OnExpiry != events.ExpiryEscalates {
+			t.Fatalf("%s %+v\n%s", s.Status, second, w.story("lost"))
+		}
+		w.publish(events.GateSubject("test", "lost", second.ID)+".eve", `{"decision":"approve"}`)
+		if l := w.letter(letters); l.Code != "not_approver" || !strings.Contains(l.Reason, "anna, lead") {
+			t.Errorf("%+v", l)
+		}
+		w.publish(events.GateSubject("test", "lost", second.ID)+".lead", `{"decision":"approve"}`)
+		if s := w.ended("lost"); s.Status != events.Completed || s.Step("ok").Output != "approved by lead" || w.count("lost")["gate.opened"] != 2 {
+			t.Errorf("%+v\n%s", s.Result, w.story("lost"))
+		}
+	})
 	t.Run("a switch chooses a step, and a wait lets time pass", func(t *testing.T) {
 		w := w.on(t)
 		s := completed(t, w, flowTask(t, "switch", `[[steps]]

@@ -60,7 +60,9 @@ func mayDecide(s run.State, g *run.Gate, r Reply) *Refused {
 			may = check.Approvers
 		}
 	} else if own := approval(st); own != nil && g.CallID == "" {
-		may = own.Approvers
+		if may = own.Approvers; escalated(s, g) {
+			may = slices.Concat(own.Approvers, own.EscalateTo)
+		}
 	}
 	switch {
 	case len(may) == 0:

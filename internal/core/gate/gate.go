@@ -163,6 +163,7 @@ func judgeStep(s run.State, st *run.Step, now time.Time, terms events.GateTerms)
 	case g != nil && (g.Status == run.GateApproved || g.Status == run.GateExpired && g.OnExpiry == events.ExpiryApproves):
 		allowed.Gate = g.ID
 		return []events.Payload{allowed}
+	case escalates(g):
 	case g != nil && g.Resolution > s.ResumedAt:
 		return nil // rejected, and the run not yet paused for it
 	case !NeedsGate(s.Options.Autonomy, st.Critical) && approval(st) == nil:
@@ -179,14 +180,40 @@ func judgeStep(s run.State, st *run.Step, now time.Time, terms events.GateTerms)
 	own := approval(st)
 	if own != nil {
 		why = "the plan asks a person here"
-		terms = terms.Strictest(events.GateTerms{ExpiresMS: own.TimeoutMS, OnExpiry: own.OnTimeout})
+		if !escalates(before) {
+			terms = terms.Strictest(events.GateTerms{ExpiresMS: own.TimeoutMS, OnExpiry: own.OnTimeout})
+		} else {
+			why = fmt.Sprintf("no one answered gate %s in time: %s may answer now, too", before.ID, strings.Join(own.EscalateTo, ", "))
+		}
 	}
 	g := open(s, position{step: st.ID}, proposal, st.Description, why, "")
 	setTerms(g, now, terms)
 	if own != nil && own.OnTimeout == events.ExpiryApproves && terms.ExpiresMS == own.TimeoutMS && terms.Approvers < 2 {
 		g.OnExpiry = events.ExpiryApproves
 	}
+	if own != nil && own.OnTimeout == events.ExpiryEscalates && terms.ExpiresMS == own.TimeoutMS && !escalates(before) {
+		g.OnExpiry = events.ExpiryEscalates
+	}
 	return []events.Payload{g}
+}
+
+// escalates reports whether others are to be asked because no one answered a gate in time.
+func escalates(g *run.Gate) bool {
+	return g != nil && g.Status == run.GateExpired && g.OnExpiry == events.ExpiryEscalates
+}
+
+// escalated reports whether a gate asks others because no one answered the one before it in time.
+func escalated(s run.State, g *run.Gate) bool {
+	var before *run.Gate
+	for _, one := range s.Gates {
+		if one.ID == g.ID {
+			return escalates(before)
+		}
+		if one.StepID == g.StepID && one.CallID == g.CallID {
+			before = one
+		}
+	}
+	return false
 }
 
 // approval is what a step of the kind approval asks; nil for all others.

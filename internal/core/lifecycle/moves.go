@@ -53,7 +53,8 @@ func Rejected(s run.State, now time.Time) ([]events.Payload, error) {
 		if g.Scope == events.ScopeCheck {
 			continue // the agent reads why, and goes on
 		}
-		if g.Status == run.GateExpired && g.Resolution > s.ResumedAt && g.OnExpiry != events.ExpiryApproves {
+		if g.Status == run.GateExpired && g.Resolution > s.ResumedAt && g.OnExpiry != events.ExpiryApproves &&
+			g.OnExpiry != events.ExpiryEscalates {
 			return []events.Payload{&events.RunPausedData{Event: "run_paused", From: s.Status, To: events.Paused,
 				By: g.By, Reason: "gate expired: " + g.Reason, Gate: g.ID, ClockStopped: true}}, nil
 		}

@@ -49,6 +49,9 @@ func expiryText(outcome string) string {
 	if outcome == events.ExpiryFails {
 		return "the run ends"
 	}
+	if outcome == events.ExpiryEscalates {
+		return "others are asked"
+	}
 	return "it counts as a reject"
 }
 
