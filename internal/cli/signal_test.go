@@ -12,7 +12,7 @@ func TestSignal(t *testing.T) {
 	file := filepath.Join(d.dir, "held.formula.toml")
 	putFile(t, file, "formula = \"held\"\n[defaults]\nagent = \"reader\"\n[[steps]]\nid = \"hold\"\nkind = \"wait\"\nsignal = \"go\"\ntimeout = \"24h\"\n"+
 		"[[steps]]\nid = \"read\"\ntitle = \"read {{steps.hold.output}}\"\n")
-	t.Run("PLAN-12 CLI-11 a signal is sent by command, why says so, and what is refused is said", func(t *testing.T) {
+	t.Run("PLAN-12a CLI-11 a signal is sent by command, why says so, and what is refused is said", func(t *testing.T) {
 		d.want(0, nil, "formula", "run", file, "--id", "held", "--detach")
 		for why := ""; why == "" || !strings.Contains(why, "waits for the signal go"); {
 			why = d.do("why", "held").out

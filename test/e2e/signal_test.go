@@ -33,7 +33,7 @@ title = "go on with {{steps.hold.output}}"
 		return func(s run.State) bool { st := s.Step(id); return st != nil && st.Status == events.StepIsRunning }
 	}
 	send := func(w *world, id, body string) { w.publish(events.ControlSubject("test", id), body) }
-	t.Run("PLAN-12 a step waits for a signal, what it carries is its output, and twice is once", func(t *testing.T) {
+	t.Run("PLAN-12a a step waits for a signal, what it carries is its output, and twice is once", func(t *testing.T) {
 		w := w.on(t)
 		w.task(flowTask(t, "held", steps))
 		s := w.await("held", "a wait", waits("hold"))
@@ -74,7 +74,7 @@ title = "go on with {{steps.hold.output}}"
 			t.Errorf("%s", b)
 		}
 	})
-	t.Run("PLAN-12 a signal that comes before its step waits is refused and not kept", func(t *testing.T) {
+	t.Run("PLAN-12a a signal that comes before its step waits is refused and not kept", func(t *testing.T) {
 		w := w.on(t)
 		w.task(flowTask(t, "early", strings.Replace(steps, `title = "begin"`, "kind = \"wait\"\nsignal = \"begin\"", 1)))
 		w.await("early", "a wait", waits("first"))
@@ -90,7 +90,7 @@ title = "go on with {{steps.hold.output}}"
 			t.Errorf("%s", w.story("early"))
 		}
 	})
-	t.Run("PLAN-12 a signal that does not come in time fails its step, or skips it where its author says so", func(t *testing.T) {
+	t.Run("PLAN-12a a signal that does not come in time fails its step, or skips it where its author says so", func(t *testing.T) {
 		w := w.on(t)
 		w.task(flowTask(t, "never", strings.Replace(steps, "720h", "200ms", 1)))
 		if s := w.ended("never"); s.Status != events.Failed || !strings.Contains(s.Step("hold").Error, "the signal deployed did not come within 200ms") {

@@ -219,7 +219,7 @@ func TestSignalled(t *testing.T) {
 	}
 	waiting := func() *runtest.Builder { return held(runtest.Ready("hold"), runtest.Allowed("hold")) }
 	g := Signal{Name: "go", Data: json.RawMessage(`{"n": 1}`), By: "ci", Input: 7}
-	t.Run("PLAN-12 a signal completes the step that waits, and the same message again says nothing", func(t *testing.T) {
+	t.Run("PLAN-12a a signal completes the step that waits, and the same message again says nothing", func(t *testing.T) {
 		t.Parallel()
 		b := waiting()
 		say, err := Signalled(b.State(), g)
@@ -238,14 +238,14 @@ func TestSignalled(t *testing.T) {
 			t.Error("the log takes one message for two steps")
 		}
 	})
-	t.Run("PLAN-12 what waits for a signal is not completed by anything else", func(t *testing.T) {
+	t.Run("PLAN-12a what waits for a signal is not completed by anything else", func(t *testing.T) {
 		t.Parallel()
 		b := waiting()
 		if _, err := b.Try(&events.StepSettledData{Event: "step_settled", Step: "hold", Status: events.StepIsCompleted}); err == nil {
 			t.Error("the log takes it")
 		}
 	})
-	t.Run("PLAN-12 before its step waits a signal is early, and another one unknown", func(t *testing.T) {
+	t.Run("PLAN-12a before its step waits a signal is early, and another one unknown", func(t *testing.T) {
 		t.Parallel()
 		for name, want := range map[string]string{"go": SignalEarly, "other": SignalUnknown} {
 			_, err := Signalled(held().State(), Signal{Name: name, Input: 7})
@@ -254,7 +254,7 @@ func TestSignalled(t *testing.T) {
 			}
 		}
 	})
-	t.Run("PLAN-12 data at the limit, above it, and what is none", func(t *testing.T) {
+	t.Run("PLAN-12a data at the limit, above it, and what is none", func(t *testing.T) {
 		t.Parallel()
 		most := json.RawMessage(`"` + strings.Repeat("x", events.MaxSignal-2) + `"`)
 		if fault := CheckSignal("go", most); fault != "" || signalText(most) != strings.Repeat("x", events.MaxSignal-2) {

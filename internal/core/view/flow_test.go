@@ -26,9 +26,9 @@ func TestFlowWaits(t *testing.T) {
 	}{
 		{"PLUS-5 an attempt that waits for its time", "step a: attempt 2 waits for its time, again in 50 s", []*run.Step{whole, attempt}, 10 * time.Second},
 		{"PLUS-5 a step that lets time pass", "step w lets time pass for 50 s more", []*run.Step{running("w", events.StepFlow{Kind: events.ControlWait, WaitMS: 60_000})}, 10 * time.Second},
-		{"PLUS-5 PLAN-12 a step that waits for a signal", "step s waits for the signal go for 10 s; inspan signal r go",
+		{"PLUS-5 PLAN-12a a step that waits for a signal", "step s waits for the signal go for 10 s; inspan signal r go",
 			[]*run.Step{running("s", events.StepFlow{Kind: events.ControlWait, Signal: "go"})}, 10 * time.Second},
-		{"PLUS-5 PLAN-12 a step that waits for a signal for a time", "step s waits for the signal go for 10 s, at most 50 s more; inspan signal r go",
+		{"PLUS-5 PLAN-12a a step that waits for a signal for a time", "step s waits for the signal go for 10 s, at most 50 s more; inspan signal r go",
 			[]*run.Step{running("s", events.StepFlow{Kind: events.ControlWait, Signal: "go", WaitMS: 60_000})}, 10 * time.Second},
 		{"PLUS-5 a wait whose time is up", "step w: its time is up, and it waits for the planner", []*run.Step{running("w", events.StepFlow{Kind: events.ControlWait, WaitMS: 60_000})}, 2 * time.Minute},
 	} {
