@@ -25,6 +25,7 @@ const (
 	kindTransform = "transform"
 	kindWait      = "wait"
 	kindSwitch    = "switch"
+	kindCheck     = "check"
 )
 
 // flowNodes are the keys of the control flow that a table has.
@@ -126,6 +127,8 @@ func (f checker) kind(s *step, x exprs) {
 	kind := cmp.Or(f.word(n), kindAgent)
 	switch kind {
 	case kindAgent:
+	case kindCheck:
+		f.checks(s, n)
 	case kindSet, kindTransform:
 		s.flow.Kind, s.flow.Set = events.ControlSet, x.read(s.keys["value"], false)
 		if s.flow.Set == "" {
@@ -146,7 +149,7 @@ func (f checker) kind(s *step, x exprs) {
 			f.wrong(n, CodeMissing, `add conditions = [{if = "EXPRESSION", next = "STEP"}]`, "a switch has no conditions")
 		}
 	default:
-		f.wrong(n, CodeUnsupported, "known here: agent, approval, set, transform, switch, wait", "a step of kind %s is not supported", shown(kind))
+		f.wrong(n, CodeUnsupported, "known here: agent, approval, check, set, transform, switch, wait", "a step of kind %s is not supported", shown(kind))
 	}
 	for key, kinds := range map[string][]string{"value": {kindSet, kindTransform}, "duration": {kindWait}, "signal": {kindWait}, "conditions": {kindSwitch},
 		"default": {kindSwitch}} {
@@ -165,6 +168,20 @@ func (f checker) people(n *node) (all []string) {
 		all = append(all, r.name)
 	}
 	return all
+}
+
+// checks makes a step of its acceptance checks alone.
+func (f checker) checks(s *step, n *node) {
+	s.flow.Check = true
+	switch {
+	case s.accept == nil || len(s.accept.Checks) == 0:
+		f.wrong(n, CodeMissing, `add accept = "COMMAND" or accept = {checks = [...]}`, "a step of kind check has no checks")
+	case s.accept.MaxAttempts > 1:
+		f.wrong(n, CodeValue, "leave max_attempts of accept out: retry carries the step out again", "no agent can do better after a check failed")
+	default:
+		once := *s.accept
+		once.MaxAttempts, s.accept = 1, &once
+	}
 }
 
 // wait reads what a step waits for: a time, or a signal for at most a time.
@@ -424,6 +441,7 @@ func (s *step) summary() []string {
 		note(r.Exhausted == events.SoftFail, "may fail")
 	}
 	note(fl.TimeoutMS > 0, "timeout %s", time.Duration(fl.TimeoutMS)*time.Millisecond)
+	note(fl.Check, "only its checks")
 	note(fl.Always, "always")
 	return notes
 }

@@ -82,6 +82,9 @@ type StepFlow struct {
 	OnTimeout string `json:"on_timeout,omitempty"`
 	// Always has the step carried out once those that it depends on have ended, however they did.
 	Always bool `json:"always,omitempty"`
+	// Check has the acceptance checks of the step decide at once: no agent takes a turn, and the step fails where one does not
+	// pass.
+	Check bool `json:"check,omitempty"`
 	// Approval is what a ControlApproval asks.
 	Approval *StepApproval `json:"approval,omitempty"`
 }
@@ -159,6 +162,9 @@ func (f *StepFlow) Soft() bool { return f != nil && f.Retry != nil && f.Retry.Ex
 // Controls reports whether no agent carries the step out.
 func (f *StepFlow) Controls() bool { return f != nil && f.Kind != "" }
 
+// Checks reports whether the step is its acceptance checks and nothing else.
+func (f *StepFlow) Checks() bool { return f != nil && f.Check && !f.Group() }
+
 // Delay is how long an attempt waits after so many failed ones.
 func (r *StepRetry) Delay(failed int) time.Duration {
 	d, factor := float64(r.BackoffMS)*float64(time.Millisecond), max(r.Factor, 1)
@@ -220,6 +226,8 @@ func (f *StepFlow) kindFault(child string) string {
 		return fmt.Sprintf("on_timeout of a signal is %s or %s, and goes with a timeout", TimeoutFails, TimeoutSkips)
 	case (f.Kind == ControlApproval) != (f.Approval != nil):
 		return "a question goes with the kind approval"
+	case f.Check && (f.Kind != "" || child != "" || f.Each != nil && f.Each.Until != ""):
+		return "a step that only checks has no kind, no loop with a condition and is no run of its own"
 	case f.Always && (f.When != "" || f.Each != nil):
 		return "a step that is always carried out has no condition, list or loop"
 	}

@@ -44,6 +44,9 @@ func (s *State) AcceptOf(st *Step) *events.Accept {
 		return nil
 	}
 	own := s.Agents[st.AssignedAgent].Accept.Also(st.Accept)
+	if st.Flow.Checks() {
+		own = st.Accept // its agent does nothing
+	}
 	if s.Created == nil || s.Created.Accept == nil || !s.Last(st) {
 		return own.Deciding(nil)
 	}

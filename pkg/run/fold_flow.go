@@ -75,6 +75,9 @@ func flowFault(st events.PlanStep) string {
 	if fault := st.Flow.Fault(st.ID, st.Child); fault != "" {
 		return fmt.Sprintf("step %s: %s", st.ID, fault)
 	}
+	if st.Flow.Check && (st.Accept == nil || st.Accept.Attempts() != 1) {
+		return fmt.Sprintf("step %s only checks: it needs checks that are made once", st.ID)
+	}
 	return ""
 }
 
@@ -131,11 +134,11 @@ func (st *Step) part(number int) *Step {
 	if st.Part != nil {
 		p.Part.Item = st.Part.Item
 	}
-	flow := events.StepFlow{TimeoutMS: st.Flow.TimeoutMS}
+	flow := events.StepFlow{TimeoutMS: st.Flow.TimeoutMS, Check: st.Flow.Check}
 	if st.Flow.Each != nil {
 		flow.Retry = st.Flow.Retry
 	}
-	if flow.TimeoutMS > 0 || flow.Retry != nil {
+	if flow.TimeoutMS > 0 || flow.Retry != nil || flow.Check {
 		p.Flow = &flow
 	}
 	p.place(st.PartChild)

@@ -18,9 +18,10 @@ var stepRules = []rule{
 			if st.Flow != nil {
 				st.BeganAt, st.ClockMS = f.Time, s.Clock.StoppedMS
 			}
-			if st.Child != "" || st.Flow.Controls() {
+			if st.Child != "" || st.Flow.Controls() || st.Flow.Checks() {
 				st.Owed = 0 // its child takes the turns, or no one does
 			}
+			st.Final = st.Flow.Checks()
 		})
 	}),
 	on(func(s *State, f events.Event, d *events.StepFinishedData) string {

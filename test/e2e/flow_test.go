@@ -232,6 +232,9 @@ value = "{\"n\": len(steps.fix.output), \"last\": steps.all.output[2]}"
 		if s := w.ended("lost"); s.Status != events.Completed || s.Step("ok").Output != "approved by lead" || w.count("lost")["gate.opened"] != 2 {
 			t.Errorf("%+v\n%s", s.Result, w.story("lost"))
 		}
+		if r := replayed(t, lawOf(t, events.GateTerms{}), w.log("lost")); !r.OK() {
+			t.Errorf("%+v", r)
+		}
 	})
 	t.Run("a switch chooses a step, and a wait lets time pass", func(t *testing.T) {
 		w := w.on(t)

@@ -36,4 +36,10 @@ var flows = []Mutant{
 		Old: "(st.Flow.Signal != \"\") != (d.Input > 0):", New: "false:", By: []string{"./internal/core/plan"}},
 	{Name: "a signal that comes too early is taken", File: "internal/core/plan/signal.go",
 		Old: "			case st.Status == events.StepIsRunning && !s.Status.Ended():\n", New: "			case !st.Ended():\n", By: []string{"./internal/core/plan"}},
+	{Name: "a step of the kind check is finished without its checks", File: "pkg/run/fold_check.go",
+		Old: "		own = st.Accept // its agent does nothing\n", New: "		own = nil\n", By: []string{"./test/e2e", "-run", "TestCheckSteps$"}},
+	{Name: "who is asked when no one answered may not answer", File: "internal/core/gate/check.go",
+		Old: "			may = slices.Concat(own.Approvers, own.EscalateTo)\n", New: "			may = slices.Clone(own.Approvers)\n", By: []string{"./test/e2e", "-run", "TestFlow$"}},
+	{Name: "the run is paused where others are to be asked", File: "internal/core/lifecycle/moves.go",
+		Old: " &&\n			g.OnExpiry != events.ExpiryEscalates {", New: " {", By: []string{"./test/e2e", "-run", "TestFlow$"}},
 }

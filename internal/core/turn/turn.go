@@ -109,6 +109,9 @@ func closing(s run.State, st *run.Step) []events.Payload {
 	if c := st.Claimed(); c.Open() {
 		return nil
 	} else if c != nil && c.Failed != "" {
+		if st.Flow.Checks() {
+			return []events.Payload{failed(s, st, events.FinishUnverified, fmt.Sprintf("the check %q did not pass: %s", c.Checks[c.Passed], c.Failed))}
+		}
 		return []events.Payload{failed(s, st, events.FinishUnverified, fmt.Sprintf(
 			"the agent called the step done, claim %d of %d, and the check %q did not pass: %s", c.Number, c.Most, c.Checks[c.Passed],
 			c.Failed))}
