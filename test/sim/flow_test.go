@@ -135,3 +135,24 @@ func TestEveryOperationFlow(t *testing.T) {
 		t.Logf("%d plays, in which parts were made %d times and %d steps skipped", plays, parts, skips)
 	})
 }
+
+// smallCheckStep is the small world with checks and a step that is nothing else.
+func smallCheckStep(first, second string) Scene {
+	s := smallChecks(first, second)
+	s.Runs[0].Steps = append(s.Runs[0].Steps, SceneStep{ID: "g", Needs: []string{"b"}, Flow: &events.StepFlow{Check: true}})
+	return s
+}
+
+func TestEveryOperationCheckStep(t *testing.T) {
+	t.Run("FORM-1 SAFE-7 a crash or a duplicate at operations of a run with a step that only checks: it ends by its checks, once", func(t *testing.T) {
+		plays, claims := 0, 0
+		someOf(t, smallCheckStep("pay", "put"), 17, func(out Outcome) {
+			plays++
+			claims += out.Counts["claims"]
+		})
+		if plays < 20 || claims < 3*plays {
+			t.Errorf("%d plays with %d claims", plays, claims)
+		}
+		t.Logf("%d plays with %d claims", plays, claims)
+	})
+}

@@ -292,6 +292,10 @@ func (r SceneRun) plan() *events.TaskPlan {
 	p := &events.TaskPlan{}
 	for _, st := range r.Steps {
 		step := events.TaskStep{ID: st.ID, Description: "step " + st.ID, Needs: st.Needs, Critical: st.Critical, Flow: st.Flow}
+		if st.Flow.Checks() {
+			step.Accept = r.accept()
+			step.Accept.MaxAttempts = 1
+		}
 		if st.Kid != "" {
 			step.Agent, step.Child = st.Kid, events.ChildOwn
 		}
