@@ -97,3 +97,100 @@ func TestRetryOf(t *testing.T) {
 		}
 	})
 }
+
+func TestRetryFiles(t *testing.T) {
+	t.Parallel()
+	dir := newDesk(t).dir
+	at := func(name string) string { return filepath.Join(dir, filepath.FromSlash(name)) }
+	putFile(t, at("agents/writer.prompt"), strings.Replace(agent("writer", "write, read"), "timeout: 2m", "timeout: 2m\n  autonomy: 5", 1))
+	first := "turns:\n  - when: {turn: 1}\n    text: I write.\n    calls:\n      - {name: write, input: {path: made.txt, content: \"made before the failure\"}}\n"
+	broken := first + "  - when: {turn: 2}\n    error: {class: invalid, message: \"no such model\"}\n"
+	repaired := first + "  - when: {turn: 2}\n    text: I read.\n    calls:\n      - {name: read, input: {path: made.txt}}\n  - when: {turn: 3}\n    text: Done.\n"
+	in := func(code int, words words, args ...string) said {
+		t.Helper()
+		s := process(t, dir, nil, args...)
+		if s.code != code {
+			t.Fatalf("inspan %s: exit %d, want %d\n%s%s", strings.Join(args, " "), s.code, code, s.out, s.err)
+		}
+		for _, w := range words {
+			if !strings.Contains(s.out+s.err, w) {
+				t.Errorf("inspan %s does not print %q:\n%s%s", strings.Join(args, " "), w, s.out, s.err)
+			}
+		}
+		return s
+	}
+	ended := func(id string) run.State {
+		t.Helper()
+		in(0, nil, "logs", id, "--follow")
+		return decode[run.State](t, in(0, nil, "inspect", id, "--json").out)
+	}
+	read := func(s run.State) string {
+		for _, c := range s.ToolCallHistory.Backward() {
+			if c.CallName == "read" {
+				return c.Result
+			}
+		}
+		return ""
+	}
+	start := func(env ...string) running {
+		return upWith(t, dir, env, os.Stderr, "--port", "0", "--agents", "agents", "--scripts", "scripts")
+	}
+	putFile(t, at("scripts/writer.yaml"), broken)
+	up := start()
+	failed := map[string]run.State{}
+	for _, id := range []string{"kept", "edited", "gone"} {
+		in(1, words{"no such model"}, "run", "writer", "write it", "--id", id)
+		failed[id] = ended(id)
+	}
+	up.kill()
+	putFile(t, at("scripts/writer.yaml"), repaired)
+	up = start()
+	unchanged := func(id string) {
+		t.Helper()
+		if now := ended(id); now.Sequence != failed[id].Sequence || now.Hash != failed[id].Hash || now.Status != events.Failed {
+			t.Errorf("the failed run %s was changed: event %d, was %d", id, now.Sequence, failed[id].Sequence)
+		}
+	}
+
+	t.Run("PLUS-13 after kill -9 of the station a retry works with the files that the failed run made", func(t *testing.T) {
+		in(0, words{"Retried kept as kept-retry", "the same workspace, whose files were not changed since"}, "retry", "kept")
+		if s := ended("kept-retry"); s.Status != events.Completed || !strings.Contains(read(s), "made before the failure") {
+			t.Errorf("%+v %q", s.Result, read(s))
+		}
+		unchanged("kept")
+	})
+	t.Run("PLUS-13 files that somebody changed since are named, safe for a terminal", func(t *testing.T) {
+		work := at(".inspan/workspace/" + failed["edited"].Created.Workspace)
+		putFile(t, filepath.Join(work, "made.txt"), "changed by a person")
+		putFile(t, filepath.Join(work, "bad \x1b[2J\nname"), "")
+		s := in(0, words{"with the files as they are now, changed since: ", "made.txt"}, "retry", "edited")
+		if strings.Contains(s.out, "\x1b[2J") || strings.Contains(s.out, "\nname") {
+			t.Errorf("a file name reaches the terminal: %q", s.out)
+		}
+		if s := ended("edited-retry"); !strings.Contains(read(s), "changed by a person") {
+			t.Errorf("%q", read(s))
+		}
+		unchanged("edited")
+	})
+	t.Run("PLUS-13 a retry whose files were removed is refused, and begins without them only when that is accepted", func(t *testing.T) {
+		up.kill()
+		start("INSPAN_WORKSPACE_CLEANUP_ON_COMPLETE=true")
+		for work := at(".inspan/workspace/" + failed["gone"].Created.Workspace); ; {
+			if _, err := os.Stat(work); err != nil {
+				break
+			}
+			in(0, nil, "runs")
+		}
+		in(4, words{"files_lost", "removed after the run ended", "inspan retry gone --without-files"}, "retry", "gone")
+		in(5, nil, "inspect", "gone-retry")
+		in(0, words{"Retried gone as gone-retry", "in a new workspace"}, "retry", "gone", "--without-files")
+		s := ended("gone-retry")
+		if s.Created.ForkOf == nil || s.Created.ForkOf.SameWorkspace || s.Created.Workspace == failed["gone"].Created.Workspace {
+			t.Errorf("%+v in %s", s.Created.ForkOf, s.Created.Workspace)
+		}
+		if len(s.Messages) == 0 || !strings.Contains(s.Messages[0].Text, "new, empty directory") {
+			t.Errorf("the agent is not informed: %+v", s.Messages)
+		}
+		unchanged("gone")
+	})
+}

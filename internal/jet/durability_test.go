@@ -84,7 +84,7 @@ func TestMicro(t *testing.T) {
 			cfg.Users = []natsserver.User{{Name: "admin", Password: "a"}, {Name: "planner", Password: "p", Publish: publish, Subscribe: subscribe}}
 		})
 		c := jettest.Connect(t, s, as("planner", "p", inboxOf(events.Planner)))
-		stop, err := c.Services().Register(events.Planner, "1.2.3", func() any { return map[string]int{"runs": 7} })
+		stop, err := c.Services().Register(events.Planner, "1.2.3", func([]byte) any { return map[string]int{"runs": 7} })
 		if err != nil {
 			t.Fatal(err)
 		}

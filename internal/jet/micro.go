@@ -1,6 +1,7 @@
 package jet
 
 import (
+	"context"
 	"crypto/rand"
 	"encoding/json"
 	"fmt"
@@ -24,14 +25,15 @@ type Services struct{ c *Conn }
 func (c *Conn) Services() Services { return Services{c} }
 
 // Register makes a service visible: `nats micro ls` lists it as inspan-{role}, and a request on inspan.{role}.status is
-// answered by one instance with status as JSON, which also goes into the service's statistics. Only questions with an
-// inbox for the answer are answered. version has the form 1.2.3, status may be nil. stop must be called before the
-// connection is closed.
-func (s Services) Register(role events.Service, version string, status func() any) (stop func() error, err error) {
+// answered by one instance with status as JSON, which also goes into the service's statistics. status is given what the
+// request holds, nil for statistics. Only questions with an inbox for the answer are answered. version has the form
+// 1.2.3, status may be nil. stop must be called before the connection is closed.
+func (s Services) Register(role events.Service, version string, status func(question []byte) any) (stop func() error,
+	err error) {
 	if status == nil {
-		status = func() any { return struct{}{} }
+		status = func([]byte) any { return struct{}{} }
 	}
-	d := desk{nc: s.c.nc, began: time.Now().UTC(), status: status, endpoint: "inspan." + string(role) + ".status",
+	d := desk{nc: s.c.nc, began: time.Now().UTC(), status: status, endpoint: statusSubject(role),
 		who: micro.ServiceIdentity{Name: "inspan-" + string(role), ID: rand.Text(), Version: version,
 			Metadata: map[string]string{}}}
 	var subs []*nats.Subscription
@@ -44,16 +46,16 @@ func (s Services) Register(role events.Service, version string, status func() an
 		}
 		return first
 	}
-	receive := func(subject, queue string, answer func() any) {
+	receive := func(subject, queue string, answer func(question []byte) any) {
 		if err != nil {
 			return
 		}
 		var sub *nats.Subscription
-		if sub, err = s.c.nc.QueueSubscribe(subject, queue, func(m *nats.Msg) { d.answer(m, answer()) }); err == nil {
+		if sub, err = s.c.nc.QueueSubscribe(subject, queue, func(m *nats.Msg) { d.answer(m, answer(m.Data)) }); err == nil {
 			subs = append(subs, sub)
 		}
 	}
-	for verb, answer := range map[micro.Verb]func() any{micro.PingVerb: d.ping, micro.InfoVerb: d.info, micro.StatsVerb: d.stats} {
+	for verb, answer := range map[micro.Verb]func([]byte) any{micro.PingVerb: d.ping, micro.InfoVerb: d.info, micro.StatsVerb: d.stats} {
 		for _, to := range []string{"", "." + d.who.Name, "." + d.who.Name + "." + d.who.ID} {
 			receive("$SRV."+verb.String()+to, "", answer)
 		}
@@ -69,26 +71,40 @@ func (s Services) Register(role events.Service, version string, status func() an
 	return stop, nil
 }
 
+// statusSubject is where one instance of a role answers what it is asked.
+func statusSubject(role events.Service) string { return "inspan." + string(role) + ".status" }
+
+// Ask puts a question to one instance of a role on its status subject.
+func (s Services) Ask(ctx context.Context, role events.Service, question []byte) ([]byte, error) {
+	m, err := s.c.nc.RequestWithContext(ctx, statusSubject(role), question)
+	if err != nil {
+		return nil, fmt.Errorf("ask %s: %w", role, err)
+	}
+	return m.Data, nil
+}
+
 // desk answers questions about a service.
 type desk struct {
 	nc       *nats.Conn
 	who      micro.ServiceIdentity
 	began    time.Time
 	endpoint string
-	status   func() any
+	status   func(question []byte) any
 }
 
-func (d desk) ping() any { return micro.Ping{ServiceIdentity: d.who, Type: micro.PingResponseType} }
+func (d desk) ping([]byte) any {
+	return micro.Ping{ServiceIdentity: d.who, Type: micro.PingResponseType}
+}
 
-func (d desk) info() any {
+func (d desk) info([]byte) any {
 	return micro.Info{ServiceIdentity: d.who, Type: micro.InfoResponseType,
 		Description: "Inspan " + strings.TrimPrefix(d.who.Name, "inspan-"),
 		Endpoints: []micro.EndpointInfo{{Name: "status", Subject: d.endpoint, QueueGroup: micro.DefaultQueueGroup,
 			Metadata: map[string]string{}}}}
 }
 
-func (d desk) stats() any {
-	data, _ := json.Marshal(d.status()) // plain data
+func (d desk) stats([]byte) any {
+	data, _ := json.Marshal(d.status(nil)) // plain data
 	return micro.Stats{ServiceIdentity: d.who, Type: micro.StatsResponseType, Started: d.began,
 		Endpoints: []*micro.EndpointStats{{Name: "status", Subject: d.endpoint, QueueGroup: micro.DefaultQueueGroup,
 			Data: data}}}

@@ -6,18 +6,31 @@ import (
 	"github.com/inspan/inspan/internal/jet"
 	"github.com/inspan/inspan/internal/kernel"
 	"github.com/inspan/inspan/internal/sqlitestore"
+	"github.com/inspan/inspan/internal/workspace"
 	"github.com/inspan/inspan/pkg/client"
 	"github.com/inspan/inspan/pkg/events"
 )
 
-// Local is a client of a station in a local store of this process, without NATS (PERS-17). end, if not nil, is called
-// by Close.
-func Local(st *sqlitestore.Station, end func()) *client.Client {
-	return client.Over(alone{st}, nil, end)
+// Local is a client of a station in a local store of this process, without NATS (PERS-17). workspaces is the root of its
+// workspaces, empty where it is not known. end, if not nil, is called by Close.
+func Local(st *sqlitestore.Station, workspaces string, end func()) *client.Client {
+	return client.Over(alone{st, workspaces}, nil, end)
 }
 
 // alone is a local store as clients see a station.
-type alone struct{ *sqlitestore.Station }
+type alone struct {
+	*sqlitestore.Station
+	workspaces string
+}
+
+// Files looks at the files of a run, as no toolrunner need run.
+func (a alone) Files(ctx context.Context, q events.FilesQuestion) (events.FilesAnswer, error) {
+	if a.workspaces == "" {
+		return events.FilesAnswer{}, nil
+	}
+	w := workspace.Workspaces{Uses: workspace.NewUses(a.workspaces)}
+	return w.Files(ctx, a.workspaces, q)
+}
 
 // Durability in words.
 func (alone) Durability() string { return sqlitestore.Durability }

@@ -128,6 +128,8 @@ type Host struct {
 	mu      sync.Mutex
 	// ledgers of the roles that run, guarded by mu.
 	ledgers map[events.Service]*runlog.Ledger
+	// answers of the roles that run to questions on their status subject, guarded by mu.
+	answers map[events.Service]func(question []byte) any
 	// standings of the roles that run, guarded by mu.
 	standings map[events.Service]*standing
 	// fanOut begin with the first role.
@@ -149,6 +151,7 @@ func NewHost(cfg Base, ports Ports, log zerolog.Logger, metrics *Metrics) (*Host
 	pages := runlog.NewPages(0)
 	return &Host{cfg: cfg, ports: ports, log: log, metrics: metrics, masked: cfg.Masked, policy: policy, pages: pages,
 		fanOut:  &fanOut{pages: pages},
+		answers: map[events.Service]func([]byte) any{},
 		ledgers: map[events.Service]*runlog.Ledger{}, standings: map[events.Service]*standing{}}, nil
 }
 
@@ -160,15 +163,21 @@ func (h *Host) As(ports Ports) *Host {
 	}
 	return &Host{cfg: h.cfg, ports: ports, log: h.log, metrics: h.metrics, masked: h.masked, pages: h.pages,
 		policy: h.policy, fanOut: h.fanOut,
+		answers: map[events.Service]func([]byte) any{},
 		ledgers: map[events.Service]*runlog.Ledger{}, standings: map[events.Service]*standing{}}
 }
 
 // Status returns what a role tells of itself to whoever asks on the network.
-func (h *Host) Status(role events.Service) func() any {
-	return func() any {
+func (h *Host) Status(role events.Service) func(question []byte) any {
+	return func(question []byte) any {
 		h.mu.Lock()
-		l := h.ledgers[role]
+		l, answer := h.ledgers[role], h.answers[role]
 		h.mu.Unlock()
+		if len(question) > 0 && answer != nil {
+			if a := answer(question); a != nil {
+				return a
+			}
+		}
 		if l == nil {
 			return map[string]any{"station": h.cfg.Station, "hearing": false}
 		}
@@ -262,6 +271,14 @@ type Instance struct {
 	// Masked are the secrets of this process.
 	Masked []secret.Value
 	host   *Host
+}
+
+// Answers has answer called with what users ask the role on its status subject; it returns nil for a question that it
+// does not know.
+func (in *Instance) Answers(role events.Service, answer func(question []byte) any) {
+	in.host.mu.Lock()
+	defer in.host.mu.Unlock()
+	in.host.answers[role] = answer
 }
 
 // Snapshots are those in the station's store.

@@ -48,7 +48,7 @@ func TestLive(t *testing.T) {
 					t.Error(err)
 				}
 			}()
-			c := operator.Local(st.Local(), nil)
+			c := operator.Local(st.Local(), "", nil)
 			if !alone {
 				if c, err = operator.On(st.Conn(), st.Name()); err != nil {
 					t.Fatal(err)

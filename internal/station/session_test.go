@@ -54,7 +54,7 @@ func day(t *testing.T, dir string, alone bool, do func(c *client.Client)) {
 			t.Error(err)
 		}
 	}()
-	c := operator.Local(st.Local(), nil)
+	c := operator.Local(st.Local(), "", nil)
 	if !alone {
 		if c, err = operator.On(st.Conn(), st.Name()); err != nil {
 			t.Fatal(err)

@@ -4,10 +4,12 @@ import (
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/inspan/inspan/pkg/events"
 	"github.com/inspan/inspan/pkg/run"
@@ -19,8 +21,10 @@ type Retried struct {
 	Run string `json:"run"`
 	Of  string `json:"of"`
 	At  uint64 `json:"at"`
-	// SameWorkspace is true where it works in the directory of that run, with the files as they are now.
-	SameWorkspace bool `json:"same_workspace"`
+	// SameWorkspace is true where it works in the directory of that run, with the files as they are now. Files says what
+	// there was of them when the retry was made; zero where an earlier call has made it.
+	SameWorkspace bool               `json:"same_workspace"`
+	Files         events.FilesAnswer `json:"files"`
 	// Existing is true where an earlier call has made it.
 	Existing bool `json:"existing"`
 	// Tokens, Cost and ToolCalls are what it begins with as used. Cost is in millionths of a dollar.
@@ -29,12 +33,19 @@ type Retried struct {
 	ToolCalls int             `json:"tool_calls"`
 }
 
+// Retry names a failed run that is to be gone on with.
+type Retry struct {
+	Run, By string
+	// WithoutFiles goes on in a new, empty directory where the files of the run are lost. Its agent is informed.
+	WithoutFiles bool
+}
+
 // Retry goes on with a failed run (PLUS-13): it forks the run after its last event before anything failed, and returns
 // the fork once it exists. A failed run has one retry, whose id follows from its own, so that two calls make one; the
-// retry of a run whose retry has failed goes on with that one. A run that has not failed, or that would fail for the same
-// reason at once, is a *RefusedError whose hint says what to do.
-func (rs Runs) Retry(ctx context.Context, runID, by string) (Retried, error) {
-	for of := runID; ; {
+// retry of a run whose retry has failed goes on with that one. A run that has not failed, that would fail for the same
+// reason at once, or whose files are lost, is a *RefusedError whose hint says what to do.
+func (rs Runs) Retry(ctx context.Context, r Retry) (Retried, error) {
+	for of := r.Run; ; {
 		s, err := rs.c.State(ctx, of)
 		if err != nil {
 			return Retried{}, err
@@ -46,7 +57,7 @@ func (rs Runs) Retry(ctx context.Context, runID, by string) (Retried, error) {
 		next, err := rs.c.State(ctx, id)
 		switch {
 		case errors.Is(err, ErrNotFound):
-			return rs.retry(ctx, s, id, by)
+			return rs.retry(ctx, s, id, r)
 		case err != nil:
 			return Retried{}, err
 		case next.Created.ForkOf == nil || next.Created.ForkOf.Run != of:
@@ -61,12 +72,16 @@ func (rs Runs) Retry(ctx context.Context, runID, by string) (Retried, error) {
 }
 
 // retry forks a failed run under that id. Somebody else may do so at the same time.
-func (rs Runs) retry(ctx context.Context, s run.State, id, by string) (Retried, error) {
+func (rs Runs) retry(ctx context.Context, s run.State, id string, r Retry) (Retried, error) {
 	at, sound, err := rs.soundEvent(ctx, s)
 	if err != nil {
 		return Retried{}, err
 	}
-	_, err = rs.c.Fork(ctx, Fork{Run: s.HarnessID, At: at, ID: id, By: by, SameWorkspace: keepsWorkspace(s)})
+	files, same, err := rs.files(ctx, s, sound, r.WithoutFiles)
+	if err != nil {
+		return Retried{}, err
+	}
+	_, err = rs.c.Fork(ctx, Fork{Run: s.HarnessID, At: at, ID: id, By: r.By, SameWorkspace: same})
 	refused, ok := errors.AsType[*RefusedError](err)
 	existing := ok && refused.Code == "duplicate_id"
 	if err != nil && !existing {
@@ -76,7 +91,11 @@ func (rs Runs) retry(ctx context.Context, s run.State, id, by string) (Retried, 
 	if err != nil {
 		return Retried{}, err
 	}
-	return retriedAs(next, sound, existing), nil
+	done := retriedAs(next, sound, existing)
+	if !existing {
+		done.Files = files
+	}
+	return done, nil
 }
 
 func retriedAs(s, sound run.State, existing bool) Retried {
@@ -155,6 +174,69 @@ func (rs Runs) soundEvent(ctx context.Context, failed run.State) (at uint64, s r
 	}
 	return 0, s, &NotFoundError{What: "run", ID: failed.HarnessID}
 }
+
+// files finds out what a retry has of the files of its run, and whether it works in the same directory. Files that are
+// lost refuse it, unless the run has made no tool call or that is accepted.
+func (rs Runs) files(ctx context.Context, failed, sound run.State, without bool) (a events.FilesAnswer, same bool,
+	err error) {
+	lost := func(reason string) error {
+		if without || failed.ToolCallHistory.Len() == 0 {
+			return nil
+		}
+		return &RefusedError{Code: "files_lost", Reason: reason,
+			Hint: "inspan retry " + failed.HarnessID + " --without-files goes on in a new directory, and the agent is informed"}
+	}
+	if !keepsWorkspace(failed) {
+		a.Files = events.FilesGone
+		reason := "run " + failed.HarnessID + " worked in an ephemeral workspace, which went with it"
+		switch {
+		case failed.Created.Session != "":
+			reason = "run " + failed.HarnessID + " worked in the files of session " + failed.Created.Session +
+				", which its next run works in"
+		case failed.Created.Git != nil:
+			reason += ": what was not committed is lost"
+		}
+		return a, false, lost(reason)
+	}
+	if a, err = rs.c.files(ctx, events.FilesQuestion{Run: failed.HarnessID, Workspace: failed.Created.Workspace,
+		Since: sound.UpdatedAt}); err != nil {
+		return a, false, err
+	}
+	switch a.Files {
+	case events.FilesThere, events.FilesSaved, events.FilesNone:
+		return a, true, nil
+	case events.FilesGone:
+		return a, false, lost("the workspace of run " + failed.HarnessID + " was removed after the run ended")
+	}
+	return a, true, lost("no toolrunner says whether the files of run " + failed.HarnessID +
+		" are still there: start one of this version, inspan doctor shows which run")
+}
+
+// files asks what there is of the files of a run; the answer is zero where no one answers.
+func (c *Client) files(ctx context.Context, q events.FilesQuestion) (a events.FilesAnswer, err error) {
+	if st, ok := c.st.(interface {
+		Files(ctx context.Context, q events.FilesQuestion) (events.FilesAnswer, error)
+	}); ok {
+		return st.Files(ctx, q)
+	}
+	if c.conn == nil {
+		return a, nil
+	}
+	question, err := json.Marshal(q)
+	if err != nil {
+		return a, err
+	}
+	ctx, cancel := context.WithTimeout(ctx, filesWait)
+	defer cancel()
+	answer, err := c.conn.Services().Ask(ctx, events.Toolrunner, question)
+	if err != nil || json.Unmarshal(answer, &a) != nil {
+		return events.FilesAnswer{}, nil //nolint:nilerr // no toolrunner runs, or this user may not ask it
+	}
+	return a, nil
+}
+
+// filesWait is how long a toolrunner is waited for that is asked for the files of a run.
+const filesWait = 10 * time.Second
 
 // maxID is the length of an id.
 const maxID = 64

@@ -60,6 +60,37 @@ const (
 	MaxUnkept = 128
 )
 
+// FilesQuestion asks a toolrunner, on its status subject, what it has of the files of a run. It is no event: nothing of
+// it is stored.
+type FilesQuestion struct {
+	Run       string `json:"files_of_run"`
+	Workspace string `json:"workspace"`
+	// Since is the time of an event: the answer names files that were changed after it.
+	Since time.Time `json:"since"`
+}
+
+// FilesAnswer is what a toolrunner has of the files of a run, as it was when it was asked.
+type FilesAnswer struct {
+	// Files is one of the constants below, empty where the toolrunner does not know the question.
+	Files string `json:"files"`
+	// Changed are files that were changed since, at most MaxFilesNamed, and directories of which something was removed.
+	Changed []string `json:"changed,omitempty"`
+	// More is true where more of them may have changed: there are too many to name or to look at.
+	More bool `json:"more,omitempty"`
+}
+
+// What there is of the files of a run.
+const (
+	// FilesThere is the directory itself, FilesSaved its newest snapshot.
+	FilesThere = "there"
+	FilesSaved = "snapshot"
+	// FilesNone means that no directory was made, FilesGone that it was removed.
+	FilesNone = "none"
+	FilesGone = "gone"
+	// MaxFilesNamed bounds FilesAnswer.Changed.
+	MaxFilesNamed = 10
+)
+
 // CheckWorkspace returns what is wrong with the path of a workspace: it is ids with slashes between them.
 func CheckWorkspace(workspace string) error {
 	parts := strings.Split(workspace, "/")

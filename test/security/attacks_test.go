@@ -358,7 +358,7 @@ const forgery = `{"specversion":"1.0","type":"dev.inspan.call.allowed.v1","sourc
 // answers asks what may be asked, and names the subjects of others for the answer.
 func answers(t *testing.T, b *bed) (tries int, harm []string) {
 	furnished(b)
-	stop, err := b.conn("planner").Services().Register(events.Planner, "1.0.0", func() any { return "forged" })
+	stop, err := b.conn("planner").Services().Register(events.Planner, "1.0.0", func([]byte) any { return "forged" })
 	if err != nil {
 		t.Fatal(err)
 	}

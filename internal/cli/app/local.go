@@ -1,6 +1,7 @@
 package app
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -23,16 +24,16 @@ func (a *App) openLocal(ctx context.Context, work bool) (*client.Client, error) 
 		return nil, fmt.Errorf("there is no local store %s: inspan run --local makes one, INSPAN_STORE names another folder, and without --local a station over NATS is meant", path)
 	}
 	l := OwnStation{Store: a.Folder, Sandbox: a.Lookup("INSPAN_SANDBOX", "auto")}
+	l.Workspace = a.Lookup("INSPAN_WORKSPACE", "")
 	if work {
-		l.Agents, l.Scripts, l.Workspace = a.Lookup("INSPAN_AGENTS", ""), a.Lookup("INSPAN_SCRIPTS", ""),
-			a.Lookup("INSPAN_WORKSPACE", "")
+		l.Agents, l.Scripts = a.Lookup("INSPAN_AGENTS", ""), a.Lookup("INSPAN_SCRIPTS", "")
 		l.Guess()
 	}
 	st, err := a.Start(ctx, l, "", !work)
 	if err != nil {
 		return nil, err
 	}
-	return operator.Local(st.Local(), func() {
+	return operator.Local(st.Local(), cmp.Or(l.Workspace, filepath.Join(a.Folder, "workspace")), func() {
 		if err := st.Close(context.WithoutCancel(ctx)); err != nil {
 			fmt.Fprintf(a.Err, "inspan: close the local store: %v\n", err)
 		}

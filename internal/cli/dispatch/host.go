@@ -110,7 +110,7 @@ func ReachHost(ctx context.Context, a *app.App, f RunFlags) (host, error) {
 		return h, errors.Join(err, h.remove())
 	}
 	if a.Local {
-		h.C = operator.Local(h.own.Local(), nil)
+		h.C = operator.Local(h.own.Local(), "", nil)
 		return h, nil
 	}
 	if h.C, err = operator.On(h.own.Conn(), h.own.Name()); err != nil {

@@ -88,7 +88,7 @@ func Start(ctx context.Context, a *app.App, own *app.OwnStation, listen string, 
 // client is one of the station.
 func (s *Station) client(a *app.App) (*client.Client, error) {
 	if a.Local {
-		return operator.Local(s.Local(), nil), nil
+		return operator.Local(s.Local(), "", nil), nil
 	}
 	return operator.On(s.Conn(), s.Name())
 }

@@ -195,6 +195,7 @@ func (h *wiring) role(ctx context.Context, trees *workspace.Trees) (*role.Role, 
 	if err != nil {
 		return nil, err
 	}
+	h.in.Answers(events.Toolrunner, func(question []byte) any { return r.FilesAsked(ctx, question) })
 	h.in.SubscribeRepublished(ctx, r.Republished)
 	return r, h.in.OnEnd(ctx, r.Ended)
 }
