@@ -71,8 +71,8 @@ func newDesk(t *testing.T) *desk {
 	return d
 }
 
-// up starts the station; the base configuration is what an empty environment gives.
-func (d *desk) up() *desk {
+// up starts the station; the base configuration is what an empty environment gives, and what tune makes of it.
+func (d *desk) up(tune ...func(*service.Config)) *desk {
 	d.t.Helper()
 	base, err := service.FromEnv()
 	if err != nil {
@@ -80,6 +80,9 @@ func (d *desk) up() *desk {
 	}
 	base.SandboxReaches = true // a sandbox is not what is tested
 	base.ToolsPassword = secret.New(toolsPassword)
+	for _, f := range tune {
+		f(&base)
+	}
 	d.station, err = station.Up(d.t.Context(), station.Config{Listen: "127.0.0.1:0", StoreDir: filepath.Join(d.dir, "store"), AgentsDir: filepath.Join(d.dir, "agents"),
 		ScriptsDir: filepath.Join(d.dir, "scripts"), Sandbox: "host", LazySync: true, Log: zerolog.Nop(), Base: base})
 	if err != nil {

@@ -106,6 +106,9 @@ func exchange(s run.State, st *run.Step, e prompt.Exchange) []events.Message {
 	m := events.Message{Role: events.RoleAssistant, Content: t.Text, ContentRef: t.TextRef, Raw: t.Raw, RawRef: t.RawRef,
 		Provider: t.Provider, At: t.At, Metadata: meta(s, st, t.Number)}
 	m.Metadata.Model = t.Model
+	if t.Interrupted && t.TextRef == nil {
+		m.Content += "\n\n(A person interrupted this answer here.)"
+	}
 	for _, c := range t.Calls {
 		m.Calls = append(m.Calls, events.MessageCall{ID: c.ProviderID, Name: c.Tool, Input: c.Input, InputRef: c.InputRef})
 	}

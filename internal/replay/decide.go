@@ -150,7 +150,8 @@ var plannerRules = []rule{
 		case p.Input == 0 && d.s.GivenUp() != nil:
 			return decided(lifecycle.Interrupted(d.s))
 		}
-		return decided(lifecycle.Pause(d.s, d.f.Time, lifecycle.Wish{By: p.By, Reason: p.Reason, Input: p.Input}))
+		return decided(lifecycle.Pause(d.s, d.f.Time, lifecycle.Wish{By: p.By, Reason: p.Reason, Input: p.Input,
+			Interrupt: p.Interrupt}))
 	}),
 	on(func(d deciding, p *events.RunStoppingData) ([]events.Payload, bool, error) {
 		switch p.FinishReason {
@@ -335,6 +336,9 @@ var executorRules = []rule{
 			RetryAfter: wait, Window: p.Window, Provider: p.Provider, HTTPStatus: p.HTTPStatus}, d.f.Time), nil)
 	}),
 	on(func(d deciding, p *events.TurnFinishedData) ([]events.Payload, bool, error) {
+		if p.Interrupted {
+			return taken() // a person did, while the run was paused
+		}
 		duty := turn.Next(d.s, p.Step, d.f.Time)
 		if duty.Ask == nil {
 			return decided(duty.Append, nil)

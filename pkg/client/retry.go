@@ -198,7 +198,7 @@ func (rs Runs) files(ctx context.Context, failed, sound run.State, without bool)
 		}
 		return a, false, lost(reason)
 	}
-	if a, err = rs.c.files(ctx, events.FilesQuestion{Run: failed.HarnessID, Workspace: failed.Created.Workspace,
+	if a, err = rs.look(ctx, events.FilesQuestion{Run: failed.HarnessID, Workspace: failed.Created.Workspace,
 		Since: sound.UpdatedAt}); err != nil {
 		return a, false, err
 	}
@@ -212,14 +212,14 @@ func (rs Runs) files(ctx context.Context, failed, sound run.State, without bool)
 		" are still there: start one of this version, inspan doctor shows which run")
 }
 
-// files asks what there is of the files of a run; the answer is zero where no one answers.
-func (c *Client) files(ctx context.Context, q events.FilesQuestion) (a events.FilesAnswer, err error) {
-	if st, ok := c.st.(interface {
+// look asks what there is of the files of a run; the answer is zero where no one answers.
+func (rs Runs) look(ctx context.Context, q events.FilesQuestion) (a events.FilesAnswer, err error) {
+	if st, ok := rs.c.st.(interface {
 		Files(ctx context.Context, q events.FilesQuestion) (events.FilesAnswer, error)
 	}); ok {
 		return st.Files(ctx, q)
 	}
-	if c.conn == nil {
+	if rs.c.conn == nil {
 		return a, nil
 	}
 	question, err := json.Marshal(q)
@@ -228,7 +228,7 @@ func (c *Client) files(ctx context.Context, q events.FilesQuestion) (a events.Fi
 	}
 	ctx, cancel := context.WithTimeout(ctx, filesWait)
 	defer cancel()
-	answer, err := c.conn.Services().Ask(ctx, events.Toolrunner, question)
+	answer, err := rs.c.conn.Services().Ask(ctx, events.Toolrunner, question)
 	if err != nil || json.Unmarshal(answer, &a) != nil {
 		return events.FilesAnswer{}, nil //nolint:nilerr // no toolrunner runs, or this user may not ask it
 	}

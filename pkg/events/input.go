@@ -211,6 +211,9 @@ type Control struct {
 	// By is one line of at most MaxBy bytes, Reason a text of at most MaxReason.
 	By     string `json:"by,omitempty"`
 	Reason string `json:"reason,omitempty"`
+	// Interrupt, with pause, ends the answer that a model is giving: what it said so far is kept, and the turn is taken
+	// again when the run is resumed. Without it the answer is waited for.
+	Interrupt bool `json:"interrupt,omitempty"`
 }
 
 // Answer is what a person or program publishes on a gate's subject.

@@ -324,6 +324,8 @@ type RunPausedData struct {
 	ClockStopped bool `json:"clock_stopped,omitempty"`
 	// Parent is true where the run is paused because its parent is; it is resumed with that.
 	Parent bool `json:"parent,omitempty"`
+	// Interrupt is true where answers that models were giving are ended, and what they said so far is kept.
+	Interrupt bool `json:"interrupt,omitempty"`
 }
 
 // RunResumedData ends a pause.
@@ -390,6 +392,8 @@ const (
 	// delivered.
 	FinishCheckout = "checkout_failed"
 	FinishDelivery = "delivery_failed"
+	// FinishInterrupted: a person interrupted the answer of a turn; its step goes on when the run is resumed.
+	FinishInterrupted = "interrupted"
 	// FinishCondition: an expression of the step cannot be evaluated; FinishParts: too few of its parts were completed.
 	FinishCondition = "condition_error"
 	FinishParts     = "parts_failed"

@@ -242,6 +242,11 @@ type TurnFinishedData struct {
 	RawRef *Ref            `json:"raw_ref,omitempty"`
 	// Hooks are the answers of the hooks that were asked before the turn.
 	Hooks []HookAnswer `json:"hooks,omitempty"`
+	// Interrupted is true where a person ended the answer: Text is what the model had said until then, and the step is
+	// owed another turn. Such a turn asks for no calls. Estimated is true where the provider had counted no tokens: the
+	// numbers above are estimates.
+	Interrupted bool `json:"interrupted,omitempty"`
+	Estimated   bool `json:"usage_estimated,omitempty"`
 }
 
 // Action of a gate event (OBS-20).

@@ -10,7 +10,7 @@ import (
 )
 
 // turn folds a model turn: its calls become open, or the step only needs its end. A first last answer that does not fit
-// makes another turn owed.
+// makes another turn owed, and so does one that a person interrupted.
 func (s *State) turn(d *events.TurnFinishedData, at time.Time, seq uint64) string {
 	loop := s.AgentLoopSnapshot
 	if loop == nil {
@@ -22,12 +22,18 @@ func (s *State) turn(d *events.TurnFinishedData, at time.Time, seq uint64) strin
 	if st := s.Step(d.Step); st != nil && st.Status == events.StepIsRunning && st.Owed == 0 {
 		return fmt.Sprintf("step %s is owed no turn", d.Step)
 	}
+	if d.Interrupted && len(d.Calls) > 0 {
+		return fmt.Sprintf("turn %d was interrupted and asks for calls", d.Turn)
+	}
 	fault := s.step(d.Step, events.StepIsRunning, func(st *Step) {
 		st.Turns++
 		st.Owed, st.Attempt, st.NotBefore, st.Outage, st.Passed, st.TooLong = 0, 0, time.Time{}, nil, false, 0
 		st.Final = len(d.Calls) == 0
 		if st.Final && d.OutputFault != "" && !st.Mended {
 			st.Final, st.Mended, st.Owed = false, true, seq
+		}
+		if d.Interrupted {
+			st.Final, st.Owed = false, seq
 		}
 	})
 	if fault != "" {
@@ -37,7 +43,7 @@ func (s *State) turn(d *events.TurnFinishedData, at time.Time, seq uint64) strin
 		Number: d.Turn, Step: d.Step, Text: d.Text, TextRef: d.TextRef, Calls: d.Calls, Key: d.CallsKey,
 		FinishReason: d.FinishReason, Fault: d.OutputFault,
 		InputTokens: d.InputTokens, OutputTokens: d.OutputTokens, Model: d.Model, Provider: d.Provider,
-		Raw: d.Raw, RawRef: d.RawRef, At: at,
+		Raw: d.Raw, RawRef: d.RawRef, At: at, Interrupted: d.Interrupted,
 	})}
 	if s.Harness(d.Step) {
 		s.HarnessTurns++

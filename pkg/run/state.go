@@ -208,6 +208,8 @@ type Turn struct {
 	Raw          json.RawMessage `json:"raw,omitempty"`
 	RawRef       *events.Ref     `json:"rawRef,omitempty"`
 	At           time.Time       `json:"at"`
+	// Interrupted is true where a person ended the answer before the model had.
+	Interrupted bool `json:"interrupted,omitempty"`
 }
 
 // Phase of an open call.

@@ -16,9 +16,10 @@ import (
 	"github.com/inspan/inspan/pkg/run"
 )
 
-// ask makes the request and turns the answer into what the log can hold. begun tells that the model has spoken.
+// ask makes the request and turns the answer into what the log can hold. begun tells that the model has spoken, and so
+// has what it said, also where the request ended before its answer.
 func (r *Role) ask(ctx context.Context, s run.State, task turn.Task, fits *shown,
-	said *streaming.Stream) (a turn.Answer, begun bool, err error) {
+	said *streaming.Stream, so *soFar) (a turn.Answer, begun bool, err error) {
 	agent, ok := s.Agent(task.Step.AssignedAgent)
 	if !ok {
 		return a, false, fmt.Errorf("agent %s is not pinned in the run", task.Step.AssignedAgent)
@@ -31,17 +32,18 @@ func (r *Role) ask(ctx context.Context, s run.State, task turn.Task, fits *shown
 	if err != nil {
 		return a, false, err
 	}
-	begin := time.Now()
+	so.asked, so.began = req, time.Now()
 	answer, err := askShown(ctx, r.timed(model), req, func(d llm.Delta) {
 		begun = true
 		said.Write(streaming.Thinking, "", d.Thinking)
 		said.Write(streaming.Token, "", d.Text)
+		so.text.WriteString(d.Text)
 	})
 	if err != nil {
 		return a, begun, err
 	}
 	half(&answer)
-	a, err = r.keep(ctx, answer, task, time.Since(begin))
+	a, err = r.keep(ctx, answer, task, time.Since(so.began))
 	fault(agent, answer, &a.Data)
 	return a, true, err
 }

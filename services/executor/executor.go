@@ -38,9 +38,11 @@ type Config struct {
 	// Live takes what the model says as it comes; nil says nothing.
 	Live *streaming.Feed
 	// Ends may be nil; it ends model requests of runs that were stopped.
-	Ends   *runlog.Ends
-	Models Models
-	Tools  *tool.Registry
+	Ends *runlog.Ends
+	// Interrupts may be nil; it ends model requests of runs that a person interrupts.
+	Interrupts *Interrupts
+	Models     Models
+	Tools      *tool.Registry
 	// Hooks asks those who are to be asked before a turn; nil lets every hook of an agent block.
 	Hooks *hooks.Asker
 	// MaxWait is how long a request waits for a provider that does not answer before the run is paused; 0 is without a
@@ -197,8 +199,10 @@ func (r *Role) serve(ctx context.Context, runID, step string, s run.State, lost 
 // take asks the model and says what came of it; nothing where the answer came too late. fits is the prompt where it has
 // been assembled, else nil.
 func (r *Role) take(ctx context.Context, s run.State, task turn.Task, fits *shown) (runlog.Written, error) {
-	ask, done := r.cfg.Ends.Context(ctx, s.HarnessID)
+	lives, done := r.cfg.Ends.Context(ctx, s.HarnessID)
 	defer done()
+	ask, noted := r.cfg.Interrupts.begin(lives, s.HarnessID)
+	defer noted()
 	answers, w, held, err := r.permitted(ctx, ask, s, task)
 	if err != nil || held {
 		return w, err
@@ -206,8 +210,12 @@ func (r *Role) take(ctx context.Context, s run.State, task turn.Task, fits *show
 	said := r.cfg.Live.Open(s.HarnessID, streaming.About{Step: task.Step.ID, Turn: s.Turns().Len() + 1, Owed: task.Owed,
 		Attempt: task.Attempt})
 	defer said.Close() // when the answer is stored, or never will be
-	answer, begun, err := r.ask(ask, s, task, fits, said)
+	var so soFar
+	answer, begun, err := r.ask(ask, s, task, fits, said, &so)
 	said.Done(err)
+	if err != nil && ctx.Err() == nil && lives.Err() == nil && errors.Is(context.Cause(ask), errInterrupted) {
+		return interruption{r}.record(ctx, s, task, &so, answers)
+	}
 	answer.Data.Hooks = answers
 	if err != nil {
 		return r.failed(ctx, ask, s, task, err, begun)

@@ -255,7 +255,11 @@ func (r *Role) control(ctx context.Context, m kernel.Message, runID string) erro
 		return named(runID, kernel.Refuse("bad_input", `send {"action":"signal","signal":"NAME","data":...}`,
 			"signal and data go with the action signal, not with %q", c.Action))
 	}
-	wish := lifecycle.Wish{By: orUnknown(c.By), Reason: c.Reason, Input: m.Seq()}
+	if c.Interrupt && c.Action != "pause" {
+		return named(runID, kernel.Refuse("bad_input", `send {"action":"pause","interrupt":true}`,
+			"interrupt goes with the action pause, not with %q", c.Action))
+	}
+	wish := lifecycle.Wish{By: orUnknown(c.By), Reason: c.Reason, Input: m.Seq(), Interrupt: c.Interrupt}
 	var decide runlog.Decide
 	switch c.Action {
 	case "pause":

@@ -146,11 +146,37 @@ func (t *turnRun) stop(ctx context.Context) error {
 	t.print(t.draw.Yellow("  stopping ..."))
 	wait, cancel := context.WithTimeout(ctx, t.r.app.Wait)
 	defer cancel()
+	if t.partial != nil && t.interrupt(wait) && t.state.Created.Session != "" {
+		t.partial = nil // the history of the session has it
+	}
 	_, err := t.c.Control(wait, t.id, events.Control{Action: "stop", By: t.r.app.Me(), Reason: "stopped at the prompt"})
 	if _, refused := errors.AsType[*client.RefusedError](err); refused {
 		return nil // it has ended meanwhile, which the log shows
 	}
 	return err
+}
+
+// interruptWait is how long the station may take to store what the model has said: a run must be stopped in any case.
+const interruptWait = 3 * time.Second
+
+// interrupt has what the model said so far put into the log, and reports whether it is there. The run is paused then.
+func (t *turnRun) interrupt(ctx context.Context) bool {
+	ctx, cancel := context.WithTimeout(ctx, interruptWait)
+	defer cancel()
+	s, err := t.c.Control(ctx, t.id, events.Control{Action: "pause", Interrupt: true, By: t.r.app.Me(), Reason: "interrupted at the prompt"})
+	tick := time.NewTicker(50 * time.Millisecond)
+	defer tick.Stop()
+	for ; err == nil && !s.Status.Ended(); s, err = t.c.State(ctx, t.id) {
+		if n := s.Turns().Len(); n > 0 && s.Turns().At(n-1).Interrupted {
+			return true
+		}
+		select {
+		case <-tick.C:
+		case <-ctx.Done():
+			return false
+		}
+	}
+	return false
 }
 
 // maxInterrupted is how many bytes of a stopped answer go with the next input: its end.
@@ -225,7 +251,7 @@ func (t *turnRun) event(ctx context.Context, item client.Item) (end bool, err er
 		t.endText(true)
 		return true, nil
 	}
-	if t.state.Halted() {
+	if t.state.Halted() && !t.stopping {
 		t.r.person.Saw(item)
 		return t.paused(ctx)
 	}

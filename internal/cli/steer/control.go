@@ -33,6 +33,7 @@ func printRun(a *app.App, s run.State, done string) error {
 type controlCommand struct {
 	*app.App
 	action, reason, by string
+	interrupt          bool
 }
 
 // Control makes inspan pause, resume and stop.
@@ -47,11 +48,15 @@ func Control(a *app.App, action string) *cobra.Command {
 	}
 	cmd.Flags().StringVar(&c.reason, "reason", "", "why; recorded in the run")
 	cmd.Flags().StringVar(&c.by, "by", a.Me(), "who asks; recorded in the run (INSPAN_APPROVER, USER)")
+	if action == "pause" {
+		cmd.Flags().BoolVar(&c.interrupt, "interrupt", false,
+			"end the answer that a model is giving: what it said so far is kept, and the resumed run goes on from it")
+	}
 	return cmd
 }
 
 func (a *controlCommand) run(ctx context.Context, c *client.Client, args []string) error {
-	return controlRun(ctx, a.App, c, args[0], events.Control{Action: a.action, By: a.by, Reason: a.reason})
+	return controlRun(ctx, a.App, c, args[0], events.Control{Action: a.action, By: a.by, Reason: a.reason, Interrupt: a.interrupt})
 }
 
 // wanted is the status that an action asks for: a run that has it already is as the person wants it.

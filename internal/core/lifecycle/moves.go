@@ -11,6 +11,8 @@ import (
 type Wish struct {
 	By, Reason string
 	Input      uint64
+	// Interrupt, of a pause, ends the answers that models are giving.
+	Interrupt bool
 }
 
 // Pause holds a running run. One that a hook did not let begin ends instead.
@@ -28,7 +30,7 @@ func Pause(s run.State, now time.Time, w Wish) ([]events.Payload, error) {
 		return blocked(s, now, s.Held.HookAnswer), nil // whoever asked that hook is gone; no pause takes its answer away
 	}
 	return []events.Payload{&events.RunPausedData{Event: "run_paused", From: s.Status, To: events.Paused, By: w.By,
-		Reason: w.Reason, Input: w.Input, ClockStopped: true}}, nil
+		Reason: w.Reason, Input: w.Input, ClockStopped: true, Interrupt: w.Interrupt}}, nil
 }
 
 // Rejected pauses a running run for replanning because a gate was answered with no since it last went on (GATE-6), or

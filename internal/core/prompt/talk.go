@@ -136,6 +136,9 @@ func (r *reading) rest(s run.State, through int) []Exchange {
 		if t.Fault != "" {
 			e.Note = FixSchema(t.Fault)
 		}
+		if t.Interrupted {
+			e.Note = interrupted
+		}
 		if t.Number > through {
 			out = append(out, e)
 		}

@@ -177,7 +177,7 @@ func Finish(s run.State, task Task, a Answer) []events.Payload {
 	for i := range d.Calls {
 		d.Calls[i].ID = fmt.Sprintf("c%d-%d", d.Turn, i+1)
 	}
-	if len(d.Calls) > 0 {
+	if len(d.Calls) > 0 || d.Interrupted {
 		return []events.Payload{&d}
 	}
 	if d.OutputFault != "" && !st.Mended {

@@ -71,6 +71,9 @@ func turnText(d *events.TurnFinishedData) string {
 		tools = append(tools, Clip(c.Tool, 40))
 	}
 	wants := d.FinishReason
+	if d.Estimated {
+		wants = "estimated, " + wants
+	}
 	if len(tools) > 0 {
 		wants = "asks for " + strings.Join(tools, ", ")
 	}

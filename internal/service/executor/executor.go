@@ -42,8 +42,10 @@ func Wire(cfg Config, tools *toolbox.Toolbox, asked models.Models) service.Wirin
 		if err != nil {
 			return service.Work{}, err
 		}
+		interrupts := executor.NewInterrupts()
+		in.SubscribeRepublished(ctx, interrupts.Republished)
 		role, err := executor.New(executor.Config{Ledger: in.Ledger, Timers: in.Ports.Timers, Blobs: in.Ports.Blobs,
-			Live: feed, Ends: ends,
+			Live: feed, Ends: ends, Interrupts: interrupts,
 			Models: asked, Tools: tools.Base(), ToolsOf: tools.For, Hooks: in.Asker,
 			MaxWait: cfg.ModelMaxWait, Timeout: cfg.ModelTimeout})
 		return service.Work{Role: role}, err
