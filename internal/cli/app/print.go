@@ -7,6 +7,8 @@ import (
 	"io"
 	"strings"
 	"time"
+	"unicode"
+	"unicode/utf8"
 
 	"github.com/charmbracelet/x/ansi"
 	"github.com/goccy/go-yaml"
@@ -39,10 +41,10 @@ func (o *Printer) PrintJSON(v any) error {
 	if err := e.Encode(v); err != nil {
 		return err
 	}
-	text := events.Plain(b.Bytes())
+	text := escaped(events.Plain(b.Bytes()))
 	if o.Form == FormYAML {
 		var err error
-		if text, err = yaml.JSONToYAML(text); err != nil {
+		if text, err = yamlOf(text); err != nil {
 			return fmt.Errorf("%w: %w", errYAML, err)
 		}
 	}
@@ -54,9 +56,70 @@ func (o *Printer) PrintJSON(v any) error {
 func (o *Printer) PrintJSONLine(v any) error {
 	b, err := json.Marshal(v)
 	if err == nil {
-		_, err = fmt.Fprintf(o.Out, "%s\n", events.Plain(b))
+		_, err = fmt.Fprintf(o.Out, "%s\n", escaped(events.Plain(b)))
 	}
 	return err
+}
+
+// escaped is JSON in which characters that a terminal would act on, and that JSON may leave as they are, are escaped.
+func escaped(text []byte) []byte {
+	var out []byte
+	done := 0
+	for i := 0; i < len(text); {
+		r, size := utf8.DecodeRune(text[i:])
+		if r >= 0x7f && acted(r) {
+			out = fmt.Appendf(append(out, text[done:i]...), "\\u%04x", r)
+			done = i + size
+		}
+		i += size
+	}
+	if done == 0 {
+		return text
+	}
+	return append(out, text[done:]...)
+}
+
+// acted reports whether a terminal acts on a character.
+func acted(r rune) bool { return unicode.IsControl(r) || unicode.Is(unicode.Bidi_Control, r) }
+
+// yamlOf is JSON as YAML. Text with a character that a terminal would act on is quoted: a block of YAML has it raw.
+func yamlOf(text []byte) ([]byte, error) {
+	var v any
+	if err := yaml.UnmarshalWithOptions(text, &v, yaml.UseOrderedMap()); err != nil {
+		return nil, err
+	}
+	return yaml.Marshal(quoted(v))
+}
+
+// quotedText is text that YAML has in quotes on one line.
+type quotedText string
+
+// MarshalYAML quotes it; the escapes of JSON are some of YAML's.
+func (q quotedText) MarshalYAML() ([]byte, error) {
+	b, err := json.Marshal(string(q))
+	return escaped(b), err
+}
+
+// quoted replaces text in a value that YAML would have raw.
+func quoted(v any) any {
+	switch v := v.(type) {
+	case string:
+		if strings.ContainsFunc(v, func(r rune) bool { return r != '\n' && acted(r) }) {
+			return quotedText(v)
+		}
+	case yaml.MapSlice:
+		for i := range v {
+			if key, ok := v[i].Key.(string); ok {
+				v[i].Key = strings.Map(view.Tame, key) // the encoder takes no quotes for a key
+			}
+			v[i].Value = quoted(v[i].Value)
+		}
+	case []any:
+		for i := range v {
+			v[i] = quoted(v[i])
+		}
+	}
+	return v
 }
 
 // Zone is the time zone of what is shown.

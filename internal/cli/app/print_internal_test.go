@@ -2,10 +2,15 @@ package app
 
 import (
 	"bytes"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
+	"reflect"
+	"strings"
 	"testing"
+
+	"github.com/goccy/go-yaml"
 
 	"github.com/inspan/inspan/internal/cli/terminal"
 	"github.com/inspan/inspan/pkg/client"
@@ -38,6 +43,40 @@ func TestPaint(t *testing.T) {
 			}
 		}
 	})
+}
+
+func TestForms(t *testing.T) {
+	t.Parallel()
+	v := map[string]any{"plain": "a\nb", "csi \u009b": "x\u009b2J", "list": []any{"\x1b[2J\r\n\a\x00\x7f", "\u202e turned", `back\slash "quoted"` + "\u202e"}, "n": 1.0}
+	for _, form := range []string{FormJSON, FormYAML} {
+		t.Run("CLI-7 "+form+" of hostile text is the same data and has nothing that a terminal acts on", func(t *testing.T) {
+			t.Parallel()
+			var out bytes.Buffer
+			o := &Printer{Out: &out, Form: form}
+			if err := o.PrintJSON(v); err != nil {
+				t.Fatal(err)
+			}
+			if i := strings.IndexFunc(out.String(), func(r rune) bool { return r != '\n' && acted(r) }); i >= 0 {
+				t.Errorf("%q at %d of %q", out.String()[i:i+1], i, out.String())
+			}
+			var back map[string]any
+			read := json.Unmarshal
+			if form == FormYAML {
+				read = func(b []byte, v any) error { return yaml.Unmarshal(b, v) }
+			}
+			if err := read(out.Bytes(), &back); err != nil {
+				t.Fatalf("%v in\n%s", err, out.String())
+			}
+			if form == FormYAML {
+				back["n"] = v["n"] // a whole number there
+				back["csi \u009b"] = back["csi ·"]
+				delete(back, "csi ·")
+			}
+			if !reflect.DeepEqual(back, v) {
+				t.Errorf("got %q\nwant %q\nfrom %s", back, v, out.String())
+			}
+		})
+	}
 }
 
 func TestTable(t *testing.T) {

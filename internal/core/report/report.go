@@ -11,6 +11,7 @@ import (
 	"slices"
 	"strings"
 	"time"
+	"unicode"
 
 	"github.com/inspan/inspan/internal/core/view"
 	"github.com/inspan/inspan/pkg/events"
@@ -277,7 +278,7 @@ func quote(b *strings.Builder, title, text string) {
 // printable leaves out what a terminal would act upon.
 func printable(text string) string {
 	return strings.Map(func(c rune) rune {
-		if c < ' ' && c != '\t' || c >= 0x7f && c < 0xa0 {
+		if c != '\t' && unicode.IsControl(c) || unicode.Is(unicode.Bidi_Control, c) {
 			return -1
 		}
 		return c
