@@ -91,12 +91,20 @@ func unmet(found []Finding) error {
 	return app.Exit(app.ExitFailed, fmt.Errorf("agents need what does not work here: %s", strings.Join(bad, ", ")))
 }
 
-// hintAt is the column that hints begin at.
-const hintAt = 25
+// textAt is the column that texts begin at; on a terminal of fewer than narrow columns they begin on a line of their own,
+// at narrowAt.
+const (
+	textAt   = 25
+	narrowAt = 6
+	narrow   = 60
+)
 
 // Print prints what was found, a line for each.
 func Print(a *app.App, found []Finding) {
-	p := a.Paint()
+	p, at := a.Paint(), textAt
+	if width, _ := a.Term.Size(); a.Term.TTY && width < narrow {
+		at = narrowAt
+	}
 	for _, f := range found {
 		mark := p.Green("ok  ")
 		switch {
@@ -105,19 +113,23 @@ func Print(a *app.App, found []Finding) {
 		case !f.OK:
 			mark = p.Yellow("miss")
 		}
-		state := strings.Split(strings.TrimRight(a.Wrapped(f.State, hintAt), "\n"), "\n")
-		fmt.Fprintf(a.Out, "%s  %-18s %s\n", mark, f.What, state[0])
+		state := strings.Split(strings.TrimRight(a.Wrapped(f.State, at), "\n"), "\n")
+		if at == narrowAt {
+			fmt.Fprintf(a.Out, "%s  %s\n%*s%s\n", mark, f.What, at, "", state[0])
+		} else {
+			fmt.Fprintf(a.Out, "%s  %-18s %s\n", mark, f.What, state[0])
+		}
 		for _, line := range state[1:] {
-			fmt.Fprintf(a.Out, "%*s%s\n", hintAt, "", line)
+			fmt.Fprintf(a.Out, "%*s%s\n", at, "", line)
 		}
 		if f.Hint != "" && !f.OK {
-			for line := range strings.Lines(a.Wrapped(f.Hint, hintAt)) {
-				fmt.Fprintf(a.Out, "%*s%s\n", hintAt, "", p.Dim(strings.TrimSuffix(line, "\n")))
+			for line := range strings.Lines(a.Wrapped(f.Hint, at)) {
+				fmt.Fprintf(a.Out, "%*s%s\n", at, "", p.Dim(strings.TrimSuffix(line, "\n")))
 			}
 		}
 		for _, said := range isolation(f.Isolation) {
-			for line := range strings.Lines(a.Wrapped(said, hintAt)) {
-				fmt.Fprintf(a.Out, "%*s%s\n", hintAt, "", p.Dim(strings.TrimSuffix(line, "\n")))
+			for line := range strings.Lines(a.Wrapped(said, at)) {
+				fmt.Fprintf(a.Out, "%*s%s\n", at, "", p.Dim(strings.TrimSuffix(line, "\n")))
 			}
 		}
 	}
