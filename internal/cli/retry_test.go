@@ -174,7 +174,7 @@ func TestRetryFiles(t *testing.T) {
 	})
 	t.Run("PLUS-13 a retry whose files were removed is refused, and begins without them only when that is accepted", func(t *testing.T) {
 		up.kill()
-		start("INSPAN_WORKSPACE_CLEANUP_ON_COMPLETE=true")
+		start("INSPAN_WORKSPACE_CLEANUP_ON_COMPLETE=true") // it removes that of gone when it starts
 		for work := at(".inspan/workspace/" + failed["gone"].Created.Workspace); ; {
 			if _, err := os.Stat(work); err != nil {
 				break

@@ -329,8 +329,14 @@ func (in *Instance) Ends(ctx context.Context) (*runlog.Ends, error) {
 	return e, in.OnEnd(ctx, func(runID string) { e.Hint(ctx, runID) })
 }
 
-// OnEnd calls back with the id of a run that may have ended, for the life of ctx.
+// OnEnd calls back with the id of a run that may have ended, for the life of ctx: when its end is being appended, as far
+// as this user receives that, and when it was stored.
 func (in *Instance) OnEnd(ctx context.Context, hint func(runID string)) error {
+	in.SubscribeRepublished(ctx, func(runID string, rec kernel.Record) {
+		if rec.Kind == events.RunCompleted || rec.Kind == events.RunFailed {
+			hint(runID)
+		}
+	})
 	if in.Ports.OnEnd == nil {
 		return nil
 	}
