@@ -12,7 +12,7 @@ var outages = []Mutant{
 	{Name: "a wait begins where the one before a pause ended", File: "pkg/run/fold_outage.go",
 		Old: "	if o == nil || o.Sequence < s.ResumedAt {", New: "	if o == nil {", By: []string{"./internal/core/turn"}},
 	{Name: "a pause counts towards the deadline", File: "internal/core/lifecycle/moves.go",
-		Old: "Reason: w.Reason, Input: w.Input, ClockStopped: true}}", New: "Reason: w.Reason, Input: w.Input}}"},
+		Old: "Reason: w.Reason, Input: w.Input, ClockStopped: true, Interrupt", New: "Reason: w.Reason, Input: w.Input, Interrupt"},
 	{Name: "a wait for a provider counts towards the deadline", File: "pkg/run/fold_outage.go",
 		Old: "stopped := waits || s.Clock.Paused;", New: "stopped := s.Clock.Paused && !waits;", By: []string{"./pkg/run"}},
 	{Name: "an answer that a provider gave after a wait does not count towards the deadline", File: "pkg/run/fold_outage.go",
