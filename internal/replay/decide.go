@@ -163,7 +163,7 @@ var plannerRules = []rule{
 		return taken() // somebody stopped it
 	}),
 	on(func(d deciding, p *events.ChildSpawnedData) ([]events.Payload, bool, error) {
-		return decided(child.Next(d.s, d.f.Time, func(string, string, string, int) string { return p.Child }), nil)
+		return decided(child.Next(d.s, d.spawnedAt(p), func(string, string, string, int) string { return p.Child }), nil)
 	}),
 	on(func(d deciding, p *events.RunResumedData) ([]events.Payload, bool, error) {
 		return decided(lifecycle.Resume(d.s, lifecycle.Wish{By: p.By, Input: p.Input}))
@@ -184,6 +184,17 @@ func given(steps []events.PlanStep) *events.TaskPlan {
 		}
 	}
 	return p
+}
+
+// spawnedAt is when a child was decided on, a moment before its event was written: the moment at which so much of its
+// parent's time was left as the child was given, where that is after the event before.
+func (d deciding) spawnedAt(p *events.ChildSpawnedData) time.Time {
+	deadline, ok := d.s.Deadline()
+	at := deadline.Add(-time.Duration(p.TimeoutMS) * time.Millisecond)
+	if !ok || at.Before(d.s.UpdatedAt) || at.After(d.f.Time) {
+		return d.f.Time
+	}
+	return at
 }
 
 func (d deciding) failed(p *events.RunFailedData) (say []events.Payload, again bool, err error) {

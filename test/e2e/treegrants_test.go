@@ -51,7 +51,7 @@ func TestGrantsOfTrees(t *testing.T) {
 		if n := w.count(shut); n["call.refused"] != 2 || n["call.allowed"] != 0 {
 			t.Errorf("over a locked deny: %v", n)
 		}
-		for _, id := range []string{open, shut} {
+		for _, id := range []string{"t1", open, shut} {
 			if r := replayed(t, lawOf(t, events.GateTerms{}), w.log(id)); !r.OK() || r.Decided == 0 {
 				t.Errorf("PLUS-6 the log of %s alone decides otherwise: %+v", id, r)
 			}
