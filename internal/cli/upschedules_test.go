@@ -47,6 +47,21 @@ func TestUpSchedules(t *testing.T) {
 		}
 	}
 
+	t.Run("SAFE-6 CLI-9 agents of a directory are registered once a person accepted them, without flags", func(t *testing.T) {
+		dir := newDesk(t).dir
+		text(t, filepath.Join(dir, "agents", "reader.prompt"), agent("reader", "read"))
+		if s := process(t, dir, env, "up", "--port", "0", "--store", "store"); s.code != 4 || !strings.Contains(s.err, "inspan trust") {
+			t.Fatalf("exit %d %s", s.code, s.err)
+		}
+		if s := process(t, dir, env, "trust"); s.code != 0 {
+			t.Fatal(s.err)
+		}
+		l := live(t, dir, env, "--store", "store")
+		if got := l.described(); got["reader"] == "" {
+			t.Errorf("registered: %v", got)
+		}
+		l.kill()
+	})
 	l := live(t, dir, env, up...)
 	t.Run("TRIG-5 SAFE-6 schedules of a directory are registered once a person accepted them", func(t *testing.T) {
 		l.reports("Schedules: the folder schedules is not accepted as it is now; look at it and accept it with inspan trust")

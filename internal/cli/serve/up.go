@@ -40,13 +40,15 @@ same --store, it goes on with the runs that were not finished, also after kill -
 password and without a name; only the services in this process may append events, and no client may change or erase what is stored.
 When files of its agents change, it registers them again: a file that is wrong changes nothing and is reported, an agent whose file is
 removed is no longer registered, and runs that have begun keep what they began with. It does the same with the files of the folder
-schedules and with the key schedule of agents' files. Of what no one named it uses what was accepted (inspan trust).
+schedules and with the key schedule of agents' files. Agents and scripts are in ./agents and ./scripts (or examples/agents and
+examples/scripts) unless flags name others; of what no one named it uses what was accepted (inspan trust).
 With --local there is no server: it works off what is in the local store, and no client reaches it meanwhile.
 
 Before it opens the store it looks for damage. A flipped bit is turned back where a checksum proves which one it was. Where
 something is lost it says what, and runs without taking work: what is left can be read, audited, exported and restored, and
 the exit code is 1. --accept-loss with the ID that it names makes it work on with what is left.`,
-		Example: `  inspan up --agents examples/agents --scripts examples/scripts
+		Example: `  inspan up
+  inspan up --agents team/agents --scripts team/scripts
   inspan up --listen 127.0.0.1:4333 --station lab --store /var/lib/inspan --json`,
 		Args: app.Args(0),
 		RunE: c.run,
@@ -73,6 +75,7 @@ func (a *upCommand) run(cmd *cobra.Command, _ []string) error {
 		a.listen = net.JoinHostPort("127.0.0.1", strconv.Itoa(a.port))
 	}
 	a.own.Schedules = app.ProjectSchedules
+	a.own.Guess()
 	st, err := reload.Start(cmd.Context(), a.App, &a.own, a.listen, func(line string) {
 		fmt.Fprintln(a.Err, a.Wrapped(line, 0))
 	})
