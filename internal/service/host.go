@@ -329,14 +329,32 @@ func (in *Instance) Ends(ctx context.Context) (*runlog.Ends, error) {
 	return e, in.OnEnd(ctx, func(runID string) { e.Hint(ctx, runID) })
 }
 
+// mostEnds are the ends that wait for a callback; one that is above it is left to what looks again now and then.
+const mostEnds = 1024
+
 // OnEnd calls back with the id of a run that may have ended, for the life of ctx: when its end is being appended, as far
 // as this user receives that, and when it was stored.
 func (in *Instance) OnEnd(ctx context.Context, hint func(runID string)) error {
+	stored := make(chan string, mostEnds)
 	in.SubscribeRepublished(ctx, func(runID string, rec kernel.Record) {
-		if rec.Kind == events.RunCompleted || rec.Kind == events.RunFailed {
-			hint(runID)
+		if rec.Kind != events.RunCompleted && rec.Kind != events.RunFailed {
+			return
+		}
+		select {
+		case stored <- runID: // hint may read the log, for which what is republished must not wait
+		default:
 		}
 	})
+	go func() {
+		for {
+			select {
+			case <-ctx.Done():
+				return
+			case runID := <-stored:
+				hint(runID)
+			}
+		}
+	}()
 	if in.Ports.OnEnd == nil {
 		return nil
 	}
