@@ -222,7 +222,7 @@ func TestIdleFlags(t *testing.T) {
 func TestForeignRecord(t *testing.T) {
 	t.Parallel()
 	dir, _ := project(t)
-	up := upIn(t, dir, "--port", "0")
+	up := upIn(t, dir, "--port", "0", "--trust")
 	store := filepath.Join(dir, ".inspan")
 	path := filepath.Join(store, station.RecordFile)
 	good, err := os.ReadFile(path)
