@@ -86,19 +86,28 @@ func (a answering) Connect(ctx context.Context) (sdk.Connection, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &answers{Connection: c, open: map[jsonrpc.ID]*exchange{}}, nil
+	return &answers{Connection: c, turn: make(chan struct{}, 1), open: map[jsonrpc.ID]*exchange{}}, nil
 }
 
 // answers is a connection of such a transport.
 type answers struct {
 	sdk.Connection
-	mu sync.Mutex
+	// turn is held while a message is written: where a server reads no more, the other callers wait no longer than their
+	// contexts allow.
+	turn chan struct{}
+	mu   sync.Mutex
 	// open requests, guarded by mu.
 	open map[jsonrpc.ID]*exchange
 }
 
 // Write implements sdk.Connection.
 func (a *answers) Write(ctx context.Context, message jsonrpc.Message) error {
+	select {
+	case a.turn <- struct{}{}:
+		defer func() { <-a.turn }()
+	case <-ctx.Done():
+		return ctx.Err()
+	}
 	if r, ok := message.(*jsonrpc.Request); ok && r.IsCall() {
 		x := exchangeOf(ctx)
 		x.requested()
