@@ -54,11 +54,12 @@ func (v *verdicts) untried(format string, args ...any) {
 	v.part.Untried = append(v.part.Untried, fmt.Sprintf(format, args...))
 }
 
-// view is the log as one replica has it.
+// view is the log as one replica has it: that of each run, and that of each workspace of theirs.
 type view struct {
-	node   string
-	events map[string][]kernel.Record
-	states map[string]run.State
+	node       string
+	events     map[string][]kernel.Record
+	states     map[string]run.State
+	workspaces map[string][]kernel.Record
 }
 
 // auditor is a connection to one node and no other.
@@ -73,7 +74,7 @@ func (f *fleet) auditor(ctx context.Context, n *node) (*jet.Station, func(), err
 
 // read folds the log of each run from one node; a run that does not fold is a violation (SAFE-2).
 func (f *fleet) read(ctx context.Context, n *node, ids []string, v *verdicts) view {
-	w := view{node: n.name, events: map[string][]kernel.Record{}, states: map[string]run.State{}}
+	w := view{node: n.name, events: map[string][]kernel.Record{}, states: map[string]run.State{}, workspaces: map[string][]kernel.Record{}}
 	st, shut, err := f.auditor(ctx, n)
 	if err != nil {
 		v.violate("read the log of %s: %v", n.name, err)
@@ -96,6 +97,13 @@ func (f *fleet) read(ctx context.Context, n *node, ids []string, v *verdicts) vi
 			}
 		}
 		w.events[id], w.states[id] = evs, s
+		if s.Created == nil {
+			continue
+		}
+		of := s.Created.Workspace
+		if w.workspaces[of], err = readPatiently(patience, st.JournalFor(events.WorkspaceAggregate), events.WorkspaceID(of)); err != nil {
+			v.violate("PERS-15: read workspace %s from %s: %v", of, n.name, err)
+		}
 	}
 	return w
 }
@@ -130,8 +138,10 @@ func readAll(ctx context.Context, j kernel.Journal, id string) ([]kernel.Record,
 
 // events counts the events of a view.
 func (w view) count() (n int) {
-	for _, evs := range w.events {
-		n += len(evs)
+	for _, all := range []map[string][]kernel.Record{w.events, w.workspaces} {
+		for _, evs := range all {
+			n += len(evs)
+		}
 	}
 	return n
 }
@@ -417,7 +427,7 @@ func (f *fleet) intact(ctx context.Context, n *node, evs int, v *verdicts) {
 		v.violate("SAFE-2: the log of %s has %d of the places %d to %d, %d are deleted", n.name, s.Messages, s.First, s.Last, s.Deleted)
 	}
 	if evs > 0 && uint64(evs) != s.Messages {
-		v.violate("SAFE-2: the log of %s has %d events, its runs have %d", n.name, s.Messages, evs)
+		v.violate("SAFE-2: the log of %s has %d events, its runs and their workspaces have %d", n.name, s.Messages, evs)
 	}
 }
 
