@@ -56,10 +56,7 @@ func (r *Role) enter(ctx context.Context, t events.Task, runID string, c *events
 	h, _ := e.Holder(runID)
 	c.SessionFence, c.SessionPrompt, c.History = h.Fence, e.Prompt, e.History
 	if e.Model != "" && t.Model == "" {
-		err = r.remodel(c, e.Model)
-	}
-	if err != nil {
-		return r.abandon(ctx, c, runID, err)
+		return r.remodel(c, e.Model)
 	}
 	return nil
 }
@@ -201,17 +198,20 @@ func (r *Role) settle(ctx context.Context, s run.State) error {
 	return err
 }
 
-// abandon gives the lock of a run back that could not be born. Where that fails too, it lapses.
-func (r *Role) abandon(ctx context.Context, c *events.RunCreatedData, runID string, cause error) error {
-	if r.cfg.Sessions == nil || c.SessionFence == 0 {
-		return cause
+// abandon gives back the lock that a refused task has in its session, unless its run has that lock: the run could not be
+// made, or another task of the same id made it, elsewhere. Where that fails too, whoever asks for the session next does it.
+func (r *Role) abandon(ctx context.Context, id, runID string, cause error) error {
+	if _, refused := errors.AsType[*kernel.Refusal](cause); !refused || r.cfg.Sessions == nil || id == "" {
+		return cause // a task that was not refused comes again, and has its lock
 	}
-	if _, refused := errors.AsType[*kernel.Refusal](cause); !refused {
-		return cause // the task comes again, and has its lock
-	}
-	_, err := r.change(ctx, c.Session, func(e session.State) (session.State, error) {
-		if s, err := r.cfg.Ledger.Fresh(ctx, runID); err != nil || s.Sequence > 0 {
-			return e, err // it is the lock of a run that somebody else made meanwhile
+	_, err := r.change(ctx, id, func(e session.State) (session.State, error) {
+		h, holds := e.Holder(runID)
+		if !holds {
+			return e, nil
+		}
+		s, err := r.cfg.Ledger.Fresh(ctx, runID)
+		if err != nil || s.Sequence > 0 && s.Created.Session == id && s.Created.SessionFence == h.Fence {
+			return e, err
 		}
 		return session.Drop(e, runID, time.Now().UTC()), nil
 	})

@@ -65,11 +65,32 @@ func TestSessionDeaths(t *testing.T) {
 		}
 		d.kv.meanwhile = func() { d.must(task("r1", "s", "")) }
 		full := &kernel.Refusal{Code: "station_full"}
-		if err := d.role.abandon(t.Context(), &events.RunCreatedData{Session: "s", SessionFence: 1}, "r1", full); !errors.Is(err, error(full)) {
+		if err := d.role.abandon(t.Context(), "s", "r1", full); !errors.Is(err, error(full)) {
 			t.Fatal(err)
 		}
 		if _, held := d.session().Holder("r1"); !held || d.state("r1").Sequence == 0 {
 			t.Errorf("%+v", d.session())
+		}
+	})
+	t.Run("SESS-3 SESS-5 a lock whose run another task of the same id made, outside of the session, is given back when the task comes again", func(t *testing.T) {
+		t.Parallel()
+		for name, done := range map[string]bool{"before the row": false, "after the row": true} {
+			d := newDesk(t)
+			d.must(task("r0", "s", ""))
+			if err := d.stop("r0"); err != nil {
+				t.Fatal(err)
+			}
+			d.kv.failRow, d.kv.done = errCut, done
+			if err := d.receive(task("r1", "s", "")); !errors.Is(err, errCut) {
+				t.Fatalf("%s: %v", name, err)
+			}
+			d.again()
+			d.must(letter{events.TaskSubject("s1"), `{"id":"r1","agent":"a","task":"another task"}`, 5})
+			d.refused(task("r1", "s", ""), "duplicate_id")
+			if e := d.session(); len(e.Holders) != 0 || d.state("r1").Created.Session != "" {
+				t.Errorf("%s: %+v", name, e)
+			}
+			d.shows()
 		}
 	})
 	t.Run("SESS-5 SESS-10 a task that comes again after its run has ended takes no second lock and tells nothing twice", func(t *testing.T) {

@@ -52,6 +52,12 @@ func (r *Role) open(ctx context.Context, m kernel.Message, t events.Task, env ce
 	if t.ForkOf != nil {
 		return r.fork(ctx, m, t, env, runID, there)
 	}
+	return r.abandon(ctx, t.Session, runID, r.opened(ctx, m, t, env, runID, there, firing))
+}
+
+// opened opens the run of a task that was admitted. there is what is known of it.
+func (r *Role) opened(ctx context.Context, m kernel.Message, t events.Task, env ce.Envelope, runID string,
+	there run.State, firing *events.FiringRef) error {
 	created, err := r.pin(ctx, t, env, runID)
 	if created != nil {
 		created.By, created.Project, created.Firing = t.By, projectOf(m), firing
@@ -90,7 +96,7 @@ func (r *Role) open(ctx context.Context, m kernel.Message, t events.Task, env ce
 	}
 	w, err := r.begin(ctx, runID, created, made, answers)
 	if err != nil {
-		return r.abandon(ctx, created, runID, fullAtBirth(err, w.State.Sequence > 0))
+		return fullAtBirth(err, w.State.Sequence > 0)
 	}
 	if w.State.Plan == nil && w.State.Status == events.Running {
 		if w, err = r.fromModel(ctx, w.State); err != nil {
