@@ -108,6 +108,17 @@ func TestPlanning(t *testing.T) {
 			t.Errorf("asked %d times, %d events: %+v", m.asked, s.Sequence, s.Planning)
 		}
 	})
+	t.Run("PLAN-1 PLAN-3 a request that is delivered again after the next one was made asks nothing", func(t *testing.T) {
+		t.Parallel()
+		p, m := requesting(t, begun()...), &talker{do: drafts}
+		if err := p.deliver(p.executor(m), 1); err != nil {
+			t.Fatal(err)
+		}
+		p.say(requestOf(2, "no steps"))
+		if err := p.deliver(p.executor(m), 2); err != nil || m.asked != 1 || p.state().Sequence != 5 {
+			t.Errorf("%v: asked %d times, %d events", err, m.asked, p.state().Sequence)
+		}
+	})
 	t.Run("LIFE-16 PLAN-1 of two executors that ask at the same time one answers", func(t *testing.T) {
 		t.Parallel()
 		p := requesting(t, begun()...)

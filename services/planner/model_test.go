@@ -148,9 +148,16 @@ func TestAnswered(t *testing.T) {
 		for name, text := range map[string]string{"no JSON": "I would begin with tests.", "a cycle": cycle, "git": `{"steps":[{"id":"a","description":"b","git":{"depth":1}}]}`,
 			"an agent that is not registered": strings.Replace(sound, "reviewer", "ghost", 1), "cut off": sound[:40]} {
 			d := planned(t, asked...)
+			var late runlog.ReceivedEvent
 			for try := 1; try <= lifecycle.MaxPlanTries; try++ {
 				d.say(events.Executor, answer(try, text))
-				late := runlog.ReceivedEvent{Run: "r1", Kind: events.PlanAnswered, State: d.state(), Deliveries: 2}
+				if try > 1 { // a planner that was held up while the next answer came
+					before := d.state().Sequence
+					if err := d.planner().Event(t.Context(), late); err != nil || d.state().Sequence != before {
+						t.Errorf("%s: a late look at answer %d: %v, %d events", name, try-1, err, d.state().Sequence)
+					}
+				}
+				late = runlog.ReceivedEvent{Run: "r1", Kind: events.PlanAnswered, State: d.state(), Deliveries: 2}
 				s := d.event(events.PlanAnswered)
 				switch p := s.Planning; {
 				case try == lifecycle.MaxPlanTries && (s.Status != events.Failed || !strings.Contains(s.Result.Error, "no plan: ")):

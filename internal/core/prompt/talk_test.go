@@ -2,6 +2,7 @@ package prompt
 
 import (
 	"encoding/json"
+	"strings"
 	"testing"
 
 	"pgregory.net/rapid"
@@ -68,6 +69,28 @@ func TestTalk(t *testing.T) {
 					t.Fatalf("got %s\nwant %s", got, want)
 				}
 			}
+		}
+	})
+	t.Run("PRMT-8 PLUS-2 a call that had no result in one prompt has it in the next", func(t *testing.T) {
+		t.Parallel()
+		b := runtest.New("main", "r1")
+		b.Append(runtest.Created(), runtest.Started(), runtest.Plan(runtest.Step("a")), runtest.Ready("a"), runtest.Allowed("a"))
+		asked := runtest.Asked(1, 1, "read", `{"path":"x"}`)
+		ref := runtest.Ref("a", asked.ID, "read")
+		b.Append(runtest.Turn(1, "a", "I read it.", asked), runtest.CallYes(ref, "read"))
+		var talk Talk
+		see := func() string {
+			s := b.State()
+			in := Input{State: s, Step: s.Step("a"), Agent: s.Agents["worker"], System: "sys", User: "work"}
+			p := talk.Assemble(in)
+			return p.Entries[len(p.Entries)-1].Exchange.Results[0].Output
+		}
+		if got := see(); !strings.HasPrefix(got, "interrupted") {
+			t.Fatalf("the open call shows %q", got)
+		}
+		b.Append(runtest.CallDone(ref, 0, "the text of x"))
+		if got := see(); got != "the text of x" {
+			t.Errorf("the ended call shows %q", got)
 		}
 	})
 }
