@@ -5,6 +5,7 @@ import (
 	"math/rand/v2"
 	"runtime"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -88,27 +89,41 @@ func BenchmarkApply(b *testing.B) {
 	}
 }
 
-// whereLegal walks about until an event of the kind fits.
-func whereLegal(t testing.TB, k events.Kind) (run.State, []byte) {
-	t.Helper()
-	rnd := rand.New(rand.NewPCG(1, 2))
+// place is a state with an event that fits it.
+type place struct {
+	state  run.State
+	stored []byte
+}
+
+// places has one of each kind that random walks come to.
+var places = sync.OnceValue(func() map[events.Kind]place {
+	found, rnd := map[events.Kind]place{}, rand.New(rand.NewPCG(1, 2))
 	for range 5000 {
 		b := runtest.New("demo", "r")
 		for range 60 {
 			moves := runtest.Moves(b.State())
 			for _, p := range moves {
-				if p.Kind() == k {
-					return b.State(), b.Bad(p, func(*events.Event) {})
+				if _, ok := found[p.Kind()]; !ok {
+					found[p.Kind()] = place{b.State(), b.Bad(p, func(*events.Event) {})}
 				}
 			}
-			if len(moves) == 0 {
+			if len(moves) == 0 || len(found) == len(events.Registry()) {
 				break
 			}
 			b.Append(moves[rnd.IntN(len(moves))])
 		}
 	}
-	t.Fatalf("%s has no place in a random history: no drawn payload of it fits, so pkg/run/runtest needs a move for it", k)
-	panic("not reached")
+	return found
+})
+
+// whereLegal returns a state that an event of the kind fits, and the event.
+func whereLegal(t testing.TB, k events.Kind) (run.State, []byte) {
+	t.Helper()
+	p, ok := places()[k]
+	if !ok {
+		t.Fatalf("%s has no place in a random history: no drawn payload of it fits, so pkg/run/runtest needs a move for it", k)
+	}
+	return p.state, p.stored
 }
 
 // TestMovesAreComplete sees to it that the random walks of all property tests come to every kind.

@@ -57,13 +57,13 @@ func TestEveryOperation(t *testing.T) {
 
 func TestEveryOperationDirect(t *testing.T) {
 	for _, c := range classes[:2] {
-		t.Run(fmt.Sprintf("LIFE-14 C30 a crash or a duplicate at every operation of a direct run: %s, then %s", c[0], c[1]), func(t *testing.T) {
+		t.Run(fmt.Sprintf("LIFE-14 C30 a crash or a duplicate at operations of a direct run: %s, then %s", c[0], c[1]), func(t *testing.T) {
 			plays, direct := 0, 0
-			everyOf(t, smallDirect(c[0], c[1]), nil, 0, func(_ int, _ verdict, out Outcome) {
+			someOf(t, smallDirect(c[0], c[1]), 3, func(out Outcome) {
 				plays++
 				direct += out.Counts["direct runs"]
 			})
-			if plays < 100 || direct < plays {
+			if plays < 40 || direct < plays {
 				t.Errorf("only %d plays with %d direct runs", plays, direct)
 			}
 			t.Logf("%d plays", plays)
@@ -72,13 +72,13 @@ func TestEveryOperationDirect(t *testing.T) {
 }
 
 func TestEveryOperationGit(t *testing.T) {
-	t.Run("GIT-10 GATE-13 SAFE-7 a crash or a duplicate at every operation of a run in git: nothing is pushed that no one approved, or told that is not so", func(t *testing.T) {
+	t.Run("GIT-10 GATE-13 SAFE-7 a crash or a duplicate at operations of a run in git: nothing is pushed that no one approved, or told that is not so", func(t *testing.T) {
 		plays, pushed := 0, 0
-		everyOf(t, smallGit("put"), nil, 0, func(_ int, _ verdict, out Outcome) {
+		someOf(t, smallGit("put"), 3, func(out Outcome) {
 			plays++
 			pushed += out.Counts["deliveries pushed"]
 		})
-		if plays < 200 || pushed < plays/2 {
+		if plays < 80 || pushed < plays/2 {
 			t.Errorf("only %d plays, in %d of which something was pushed", plays, pushed)
 		}
 		t.Logf("%d plays, %d pushed", plays, pushed)
@@ -111,6 +111,10 @@ func worlds() map[string]Scene {
 		"acceptance checks of a person":   smallJudged("put"),
 		"children":                        smallChildren("pay", "put", false),
 		"children, and a stop":            smallChildren("pay", "put", true),
+		"checkpoints by the clock":        smallDream("put", "note"),
+		"a direct run":                    smallDirect("pay", "put"),
+		"a direct run, and a note":        smallDirect("note", "pay"),
+		"a run in git":                    smallGit("put"),
 	}
 }
 
