@@ -24,6 +24,8 @@ type treeAudit struct {
 	done map[string]doneWrite
 	told map[string]bool
 	runs map[string]bool
+	// news is all that agents were told of what was lost.
+	news string
 }
 
 // doneWrite is what one call left, whose end was the at-th event of the play.
@@ -164,6 +166,7 @@ func (a *audit) workDone(runID string, d *events.CallFinishedData) {
 	t, call := a.grove.tree(a.workspaceOf(runID)), runID+"/"+d.Call
 	t.runs[runID] = true
 	news, output := cutNews(d.Output)
+	t.news += news
 	for name := range t.done {
 		if c := t.done[name].call; strings.Contains(news, c) {
 			t.told[c] = true
@@ -186,6 +189,11 @@ func (a *audit) workDone(runID string, d *events.CallFinishedData) {
 	}
 	file := fileOf(a.w.tools.effects[n].n)
 	t.done[file] = doneWrite{call: call, text: fmt.Sprintf("effect %d", n), at: a.grove.events}
+	if kept := a.w.tools.forest.shots[t.rec.Snapshot][file] == t.done[file].text; !kept && strings.Contains(t.news, call) &&
+		!slices.Contains(t.rec.Unkept, call) { // its owner was lost, and the next one told so before its end was recorded
+		t.told[call] = true
+		a.w.tale.counts["calls told to be missing"]++
+	}
 	if !t.holds(a.w.tools.forest.shots[t.rec.Snapshot], t.rec, file) {
 		a.breaks("call %s has finished, and %s is neither kept nor told to be missing", call, file)
 	}
