@@ -51,7 +51,7 @@ func TestReloadedAccounts(t *testing.T) {
 		}
 		for n := range rounds {
 			admins := []topology.User{topology.Setup("s1")}
-			if err := s.SetAccounts(accounts(admins[n%2:]...)); err != nil {
+			if err := s.SetAccounts(accounts(admins[n%2:]...), ""); err != nil {
 				t.Error(err)
 			}
 		}

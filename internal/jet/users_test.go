@@ -39,7 +39,7 @@ func TestSetAccounts(t *testing.T) {
 	}
 	t.Cleanup(nc.Close)
 	url := s.URL()
-	if err := s.SetAccounts(accounts()); err != nil {
+	if err := s.SetAccounts(accounts(), ""); err != nil {
 		t.Fatal(err)
 	}
 	t.Run("SAFE-5 a user that is taken away is disconnected and not let in again", func(t *testing.T) {

@@ -221,12 +221,12 @@ func (cfg Config) authorize(o *server.Options) error {
 }
 
 // SetAccounts changes the accounts and users of a server that runs. Who is no longer among the users is disconnected,
-// the others notice nothing.
-func (s *Server) SetAccounts(accounts string) error {
+// the others notice nothing. guest is as in Config: it may be taken away, and not be given to a server that has none.
+func (s *Server) SetAccounts(accounts, guest string) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	cfg := s.cfg
-	cfg.Accounts = accounts
+	cfg.Accounts, cfg.Guest = accounts, guest
 	opts, err := cfg.options()
 	if err != nil {
 		return err

@@ -36,6 +36,8 @@ type Record struct {
 	Server string `json:"server"`
 	// Workspace is the root of its workspaces; empty where an earlier program wrote the record.
 	Workspace string `json:"workspace,omitempty"`
+	// Users is the digest of the list of users that it has taken up; empty where it lets in whoever reaches it.
+	Users string `json:"users,omitempty"`
 	// Store is the folder that the record was found in.
 	Store string `json:"-"`
 }
@@ -56,7 +58,7 @@ func (s *Station) record() error {
 		return nil // no one reaches it
 	}
 	b, err := json.Marshal(Record{Station: s.cfg.Station, URL: s.URL(), PID: os.Getpid(), Server: s.name,
-		Workspace: s.cfg.WorkspaceDir})
+		Workspace: s.cfg.WorkspaceDir, Users: s.users.digest()})
 	if err != nil {
 		return fmt.Errorf("record of the station: %w", err)
 	}

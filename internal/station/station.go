@@ -29,6 +29,7 @@ import (
 	"github.com/inspan/inspan/internal/service"
 	"github.com/inspan/inspan/internal/service/all"
 	"github.com/inspan/inspan/internal/sqlitestore"
+	"github.com/inspan/inspan/internal/station/userlist"
 	"github.com/inspan/inspan/internal/streaming"
 	"github.com/inspan/inspan/internal/topology"
 	"github.com/inspan/inspan/pkg/events"
@@ -121,13 +122,16 @@ func Up(ctx context.Context, cfg Config) (*Station, error) {
 	if err := errors.Join(forgetUsers(cfg.StoreDir), s.store.examine()); err != nil {
 		return nil, errors.Join(err, s.held.Close())
 	}
+	if s.users.list, err = userlist.Read(cfg.StoreDir); err != nil {
+		return nil, errors.Join(err, s.held.Close())
+	}
 	// until it is set up
 	accounts := s.users.accounts(cfg.buckets().Setup(cfg.Station), cfg.buckets().Upgrade(cfg.Station),
 		topology.Reviver(cfg.Station))
 	// of this process and no other
 	s.name = serverPrefix + cfg.Station + "." + strings.ToLower(rand.Text()[:8])
 	if s.server, err = natsserver.Start(natsserver.Config{Name: s.name, StoreDir: streams,
-		Host: host, Port: port, LazySync: cfg.LazySync, Accounts: accounts, Guest: local}); err != nil {
+		Host: host, Port: port, LazySync: cfg.LazySync, Accounts: accounts, Guest: s.users.guest()}); err != nil {
 		return nil, errors.Join(err, s.held.Close())
 	}
 	s.store.server, s.users.server = s.server, s.server
@@ -350,6 +354,7 @@ func (s *Station) run(ctx context.Context, cfg service.Config) error {
 	s.tasks.running.Go(func() { s.feed.Run(work) })
 	s.tasks.running.Go(func() { s.nursed(work) })
 	s.tasks.running.Go(func() { s.store.watch(work) })
+	s.tasks.running.Go(func() { s.follow(work) })
 	for i, role := range events.Services() {
 		host := first.As(ports[role])
 		stop, err := s.roleConns[i].Services().Register(role, service.Version(), host.Status(role))

@@ -10,16 +10,21 @@ import (
 	"path/filepath"
 	"strconv"
 	"sync"
+	"time"
 
 	"github.com/inspan/inspan/internal/jet"
 	"github.com/inspan/inspan/internal/natsserver"
 	"github.com/inspan/inspan/internal/secret"
+	"github.com/inspan/inspan/internal/station/userlist"
 	"github.com/inspan/inspan/internal/topology"
 )
 
-// local is the user of whoever reaches the port of a station in this process, and of the station's own Conn: it may
-// dispatch, watch and answer gates in no one's name, as an operator may, and nothing that a service may.
-const local = "local"
+// local is the user of the station's own Conn, and guest that of whoever reaches the port of a station without a list of
+// users: they may dispatch, watch and answer gates in no one's name, as an operator may, and nothing that a service may.
+const (
+	local = "local"
+	guest = "guest"
+)
 
 // hookUser answers hooks. Guests may not, they would permit in a hook's place. Its password is the one that the person
 // who runs the station gave, and where none was given there is no such user.
@@ -32,9 +37,11 @@ const toolsUser = "tools"
 type users struct {
 	cfg    Config
 	server *natsserver.Server
-	// administering is held while the server has an administrator.
+	// administering is held while the server has an administrator, and while list changes.
 	administering sync.Mutex
 	passwords     map[string]secret.Value
+	// list has who may come in over the port. Where the server began with one it stays, whatever becomes of the file.
+	list userlist.List
 }
 
 // connect connects to the server as one of its users.
@@ -52,8 +59,15 @@ func (u *users) connect(ctx context.Context, user, inboxPrefix string) (*jet.Con
 // stay in the memory of this process.
 func (u *users) accounts(administrators ...topology.User) string {
 	writer, _ := topology.Writer(u.cfg.Station)
-	outsiders := []topology.User{
-		u.cfg.buckets().Outsider(u.cfg.Station, local, "", topology.MayDispatch, topology.MayWatch, topology.MayApprove, topology.MayRecord)}
+	outsiders := []topology.User{u.cfg.buckets().Outsider(u.cfg.Station, local, "", userlist.Rights...)}
+	if u.guest() != "" {
+		outsiders = append(outsiders, u.cfg.buckets().Outsider(u.cfg.Station, guest, "", userlist.Rights...))
+	}
+	for _, p := range u.list.Users {
+		user := u.cfg.buckets().Outsider(u.cfg.Station, p.Name, p.Name, p.May...)
+		user.Key = p.Key
+		outsiders = append(outsiders, user)
+	}
 	if !u.cfg.Base.HookPassword.Empty() {
 		u.passwords[hookUser] = u.cfg.Base.HookPassword
 		outsiders = append(outsiders, u.cfg.buckets().Outsider(u.cfg.Station, hookUser, "", topology.MayHook))
@@ -70,6 +84,90 @@ func (u *users) accounts(administrators ...topology.User) string {
 	}, append(administrators, writer)...)
 }
 
+// guest is who comes in without credentials; "" where nobody does.
+func (u *users) guest() string {
+	if u.list.Closed {
+		return ""
+	}
+	return guest
+}
+
+// set has the server let in who is in a list. Who is not in it any more is disconnected.
+func (u *users) set(list userlist.List) error {
+	u.administering.Lock()
+	defer u.administering.Unlock()
+	before := u.list
+	if u.list = list; list.Digest() == before.Digest() {
+		return nil
+	}
+	err := u.server.SetAccounts(u.accounts(), u.guest())
+	if err != nil {
+		u.list = before
+	}
+	return err
+}
+
+// digest identifies the list that the server has.
+func (u *users) digest() string {
+	u.administering.Lock()
+	defer u.administering.Unlock()
+	return u.list.Digest()
+}
+
+// followEvery is how often the list of users is looked at.
+const followEvery = time.Second
+
+// follow takes up what changes in the list of users, until ctx ends. A list that cannot be read, or is gone, changes
+// nothing: the server stays as closed as it is.
+func (s *Station) follow(ctx context.Context) {
+	tick := time.NewTicker(followEvery)
+	defer tick.Stop()
+	said := ""
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-tick.C:
+		}
+		err := s.takeUp()
+		if err == nil {
+			said = ""
+		} else if said != err.Error() {
+			said = err.Error()
+			s.cfg.Log.Error().Err(err).Msg("users not changed, will try again")
+		}
+	}
+}
+
+// takeUp has the server let in who is in the list of users now.
+func (s *Station) takeUp() error {
+	list, err := userlist.Read(s.cfg.StoreDir)
+	if err != nil {
+		return err
+	}
+	switch now := s.users.digest(); {
+	case list.Digest() == now:
+		return nil
+	case !list.Closed:
+		return errors.New("the list of users is gone: nobody else is let in until the station is started again")
+	}
+	if err := s.users.set(list); err != nil {
+		return err
+	}
+	s.cfg.Log.Info().Int("users", len(list.Users)).Msg("list of users taken up")
+	return s.record()
+}
+
+// Users are the names of who may come in over the port, and whether nobody else may.
+func (s *Station) Users() (names []string, closed bool) {
+	s.users.administering.Lock()
+	defer s.users.administering.Unlock()
+	for _, u := range s.users.list.Users {
+		names = append(names, u.Name)
+	}
+	return names, s.users.list.Closed
+}
+
 // Administer has do act as the user who may change the streams of the station and write agents. The server knows this
 // user only until do returns: a credential that can erase the log does not live beside the roles. Messages that are on
 // their way to the roles meanwhile may be a few seconds late.
@@ -81,7 +179,7 @@ func (s *Station) Administer(ctx context.Context, do func(*jet.Conn) error) (err
 func (u *users) administer(ctx context.Context, as topology.User, do func(*jet.Conn) error) (err error) {
 	u.administering.Lock()
 	defer u.administering.Unlock()
-	if err := u.server.SetAccounts(u.accounts(as)); err != nil {
+	if err := u.server.SetAccounts(u.accounts(as), u.guest()); err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, u.dismiss()) }()
@@ -98,7 +196,7 @@ func (u *users) dismiss() error {
 	for _, user := range []string{topology.SetupUser, topology.UpgradeUser, topology.ReviverUser} {
 		delete(u.passwords, user)
 	}
-	return u.server.SetAccounts(u.accounts())
+	return u.server.SetAccounts(u.accounts(), u.guest())
 }
 
 // earlierUsers is a file in which earlier programs kept the passwords of a station that ran.

@@ -12,7 +12,9 @@ import (
 
 // User of the NATS server of a station.
 type User struct {
-	Name               string
+	Name string
+	// Key is the public key of an NKey, for a user who has that in place of a name and a password.
+	Key                string
 	Publish, Subscribe []string
 }
 
@@ -115,7 +117,7 @@ func (b Buckets) Accounts(station string, outsiders []User, password func(user s
 	fmt.Fprintf(&out, "    ]\n  }\n  %q: {\n    users: [\n", front)
 	for _, role := range events.Services() {
 		publish, subscribe := b.Permissions(station, role)
-		render(&out, User{string(role), publish, subscribe}, password, within)
+		render(&out, User{Name: string(role), Publish: publish, Subscribe: subscribe}, password, within)
 	}
 	for _, u := range outsiders {
 		render(&out, u, password, within)
@@ -235,7 +237,11 @@ func pulled(station string) []string {
 
 // render writes one user. A server looks at a user's right to publish after it has mapped the subject.
 func render(b *strings.Builder, u User, password func(string) string, mapped func(string) string) {
-	fmt.Fprintf(b, "      {\n        user: %s\n        password: %s\n        permissions: {\n", u.Name, password(u.Name))
+	if u.Key != "" {
+		fmt.Fprintf(b, "      {\n        nkey: %s\n        permissions: {\n", u.Key)
+	} else {
+		fmt.Fprintf(b, "      {\n        user: %s\n        password: %s\n        permissions: {\n", u.Name, password(u.Name))
+	}
 	publish := make([]string, len(u.Publish))
 	for i, subject := range u.Publish {
 		publish[i] = mapped(subject)

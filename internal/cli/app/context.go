@@ -28,6 +28,8 @@ type Context struct {
 	// Creds is the path of a credentials file, NKey that of a seed file.
 	Creds string `json:"creds,omitempty"`
 	NKey  string `json:"nkey,omitempty"`
+	// Approver is in whose name gates are answered and runs are steered.
+	Approver string `json:"approver,omitempty"`
 	// CA are the certificates that the server's is verified with, Cert and Key this program's own; all are paths.
 	CA   string `json:"ca,omitempty"`
 	Cert string `json:"cert,omitempty"`
@@ -321,6 +323,11 @@ func (a *App) UseContext() error {
 		return Usage("context %s names no server (%s names it)", name, from)
 	}
 	a.Context, a.Server = c, c.address()
+	if by := a.Cmd.Flags().Lookup("by"); by != nil && !by.Changed && c.Approver != "" && !a.inEnvironment("INSPAN_APPROVER") {
+		if err := by.Value.Set(c.Approver); err != nil {
+			return fmt.Errorf("context %s: approver: %w", name, err)
+		}
+	}
 	if !says("creds", "INSPAN_NATS_CREDS") {
 		a.Creds = c.Creds
 	} else {
@@ -330,6 +337,14 @@ func (a *App) UseContext() error {
 		a.Station = c.Station
 	}
 	return nil
+}
+
+// Me is who answers gates and steers where the command line does not say: in a context the one that it names.
+func (a *App) Me() string {
+	if by := a.Context.Approver; by != "" && !a.inEnvironment("INSPAN_APPROVER") {
+		return by
+	}
+	return a.Settings.Me()
 }
 
 // inEnvironment reports whether a variable says something.

@@ -47,6 +47,7 @@ func addCmd(a *app.App) *cobra.Command {
 	}
 	f := cmd.Flags()
 	f.StringVar(&c.context.NKey, "nkey", "", "file of an NKey seed")
+	f.StringVar(&c.context.Approver, "approver", "", "in whose name gates are answered and runs are steered")
 	f.StringVar(&c.context.CA, "ca", "", "file of certificates to verify the server's with")
 	f.StringVar(&c.context.Cert, "cert", "", "file of this program's certificate")
 	f.StringVar(&c.context.Key, "key", "", "file of its key")
@@ -73,6 +74,11 @@ func (a *addCommand) run(_ *cobra.Command, args []string) error {
 	}
 	if (c.Cert == "") != (c.Key == "") {
 		return app.Usage("--cert and --key go together")
+	}
+	if c.Approver != "" {
+		if err := events.CheckID("approver", c.Approver); err != nil {
+			return app.Usage("--approver: %w", err)
+		}
 	}
 	c.Server = a.Server
 	if a.Given("station") {

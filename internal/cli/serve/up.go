@@ -7,7 +7,9 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"net/url"
 	"strconv"
+	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -36,8 +38,9 @@ func Up(a *app.App) *cobra.Command {
 		Short: "Run a station: a NATS server and all five services in this process",
 		Long: `Runs a station on this machine until it is interrupted. Everything is kept under --store; started again with the
 same --store, it goes on with the runs that were not finished, also after kill -9. It listens on 127.0.0.1 unless
---listen says otherwise; other commands in the same project find it there. Any client that reaches it may dispatch, watch, steer and answer gates, without a
-password and without a name; only the services in this process may append events, and no client may change or erase what is stored.
+--listen says otherwise; other commands in the same project find it there. Any client that reaches it may dispatch, watch, steer and
+answer gates, without a password and without a name, until it has users of its own (inspan user add); only the services in this process
+may append events, and no client may change or erase what is stored.
 When files of its agents change, it registers them again: a file that is wrong changes nothing and is reported, an agent whose file is
 removed is no longer registered, and runs that have begun keep what they began with. It does the same with the files of the folder
 schedules and with the key schedule of agents' files. Agents and scripts are in ./agents and ./scripts (or examples/agents and
@@ -137,25 +140,28 @@ func reportDamage(a *app.App, st *station.Station) error {
 
 // greet prints what a person needs to use the station with nothing but the nats program.
 func greet(a *app.App, st *station.Station, l app.OwnStation) error {
-	url, name := st.URL(), st.Name()
+	server, name := st.URL(), st.Name()
 	if a.JSON {
-		about := map[string]string{"station": name, "url": url, "durability": st.Durability(), "sandbox": st.SandboxMode(),
+		about := map[string]string{"station": name, "url": server, "durability": st.Durability(), "sandbox": st.SandboxMode(),
 			"workspace": st.Workspace(), "store": l.Store}
+		if names, closed := st.Users(); closed {
+			about["users"] = strings.Join(names, ",")
+		}
 		if lost := st.Damage(); lost.Damaged() {
 			about["loss"], about["lost"] = lost.ID(), lost.Error()
 		}
 		return a.PrintJSON(about)
 	}
 	p := a.Paint()
-	address := p.Bold(url)
-	if url == "" {
+	address := p.Bold(server)
+	if server == "" {
 		address = "none, without NATS"
 	}
 	mode := st.SandboxMode()
 	if mode == "host" {
 		mode += p.Yellow("  (tools run without isolation; inspan doctor says why)")
 	}
-	if cfg, err := a.Config(); err == nil && url != "" {
+	if cfg, err := a.Config(); err == nil && server != "" {
 		cfg.Sandbox = l.Sandbox
 		if said := all.Toolrunner(cfg).Reaches(sandbox.Mode(st.SandboxMode())); said != "" {
 			fmt.Fprintln(a.Err, p.Yellow("Gates: "+said+"."))
@@ -166,9 +172,17 @@ func greet(a *app.App, st *station.Station, l app.OwnStation) error {
 	} else {
 		fmt.Fprintf(a.Out, "%s Station %s is up.\n\n", p.Green("●"), p.Bold(name))
 	}
-	a.Pairs([][2]string{{"address", address}, {"durability", st.Durability()}, {"sandbox", mode},
-		{"workspace", st.Workspace()},
-		{"store", l.Store}, {"agents", cmp.Or(l.Source, l.Agents, "none new; name a folder with --agents")}})
+	rows := [][2]string{{"address", address}, {"durability", st.Durability()}, {"sandbox", mode},
+		{"workspace", st.Workspace()}, {"store", l.Store},
+		{"agents", cmp.Or(l.Source, l.Agents, "none new; name a folder with --agents")}}
+	login, approver := "", ""
+	if names, closed := st.Users(); closed {
+		login, approver = " --nkey KEYFILE", ".NAME"
+		rows = append(rows, [2]string{"users", cmp.Or(strings.Join(names, ", "), "none: inspan user add NAME")})
+	} else if server != "" && !loopback(server) {
+		rows = append(rows, [2]string{"users", p.Yellow("whoever reaches the address, until there is a first one: inspan user add NAME")})
+	}
+	a.Pairs(rows)
 	fmt.Fprintln(a.Out)
 	if a.Local {
 		fmt.Fprintln(a.Out, p.Dim("It works off what is in its local store; no one reaches it meanwhile. Ctrl+C stops it."))
@@ -176,11 +190,21 @@ func greet(a *app.App, st *station.Station, l app.OwnStation) error {
 		return nil
 	}
 	a.Pairs([][2]string{
-		{"dispatch", p.Cyan(fmt.Sprintf(`nats -s %s pub station.%s.task '{"agent":"fixer","task":"..."}'`, url, name))},
-		{"watch", p.Cyan(fmt.Sprintf(`nats -s %s sub 'station.%s.run.*.stream'`, url, name))},
-		{"approve", p.Cyan(fmt.Sprintf(`nats -s %s pub station.%s.run.RUN.gate.GATE '{"decision":"approve"}'`, url, name))},
+		{"dispatch", p.Cyan(fmt.Sprintf(`nats -s %s%s pub station.%s.task '{"agent":"fixer","task":"..."}'`, server, login, name))},
+		{"watch", p.Cyan(fmt.Sprintf(`nats -s %s%s sub 'station.%s.run.*.stream'`, server, login, name))},
+		{"approve", p.Cyan(fmt.Sprintf(`nats -s %s%s pub station.%s.run.RUN.gate.GATE%s '{"decision":"approve"}'`, server, login, name, approver))},
 	})
 	fmt.Fprintln(a.Out, "\n"+p.Dim("Or, in another terminal in this project: inspan run, inspan runs, inspan gates."))
 	fmt.Fprintln(a.Out, p.Dim("Ctrl+C stops the station; with the same --store it goes on where it stopped."))
 	return nil
+}
+
+// loopback reports whether no other machine reaches an address.
+func loopback(address string) bool {
+	u, err := url.Parse(address)
+	if err != nil {
+		return false
+	}
+	ip := net.ParseIP(u.Hostname())
+	return u.Hostname() == "localhost" || ip != nil && ip.IsLoopback()
 }
