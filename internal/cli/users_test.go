@@ -7,30 +7,11 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/nats-io/nats.go"
-
+	"github.com/inspan/inspan/internal/jet"
+	"github.com/inspan/inspan/internal/jet/jettest"
 	"github.com/inspan/inspan/pkg/client"
 	"github.com/inspan/inspan/pkg/events"
 )
-
-// login connects with the key in a file, or without any.
-func login(t *testing.T, url, key string, lost func()) (*nats.Conn, error) {
-	t.Helper()
-	opts := []nats.Option{nats.NoReconnect(), nats.ErrorHandler(func(*nats.Conn, *nats.Subscription, error) {}),
-		nats.ClosedHandler(func(*nats.Conn) { lost() })}
-	if key != "" {
-		nkey, err := nats.NkeyOptionFromSeed(key)
-		if err != nil {
-			t.Fatal(err)
-		}
-		opts = append(opts, nkey)
-	}
-	nc, err := nats.Connect(url, opts...)
-	if err == nil {
-		t.Cleanup(nc.Close)
-	}
-	return nc, err
-}
 
 func TestUsers(t *testing.T) {
 	t.Parallel()
@@ -51,14 +32,14 @@ func TestUsers(t *testing.T) {
 	}
 	key := func(name string) string { return filepath.Join(config, "inspan", "keys", "default-"+name+".nk") }
 	gone := make(chan struct{})
-	if _, err := login(t, url, "", func() { close(gone) }); err != nil {
+	if _, err := jettest.Login(t, url, "", func() { close(gone) }); err != nil {
 		t.Fatal(err)
 	}
 	t.Run("PLUS-22 the first user closes the station for everybody else, who is disconnected", func(t *testing.T) {
 		do(t, 0, words{"lets in whoever"}, "user", "list")
-		do(t, 0, words{"ada may dispatch, watch and approve", "nobody else", "default-ada"}, "user", "add", "ada", "--use")
+		do(t, 0, words{"ada may dispatch, watch and approve", "no one else", "default-ada"}, "user", "add", "ada", "--use")
 		<-gone
-		if _, err := login(t, url, "", func() {}); !errors.Is(err, nats.ErrAuthorization) {
+		if _, err := jettest.Login(t, url, "", func() {}); !errors.Is(err, jet.ErrUnauthorized) {
 			t.Errorf("without a key: %v", err)
 		}
 		info, err := os.Stat(key("ada"))
@@ -79,7 +60,7 @@ func TestUsers(t *testing.T) {
 				gate = g.Gate.ID
 			}
 		}
-		ben, err := login(t, url, key("ben"), func() {})
+		ben, err := jettest.Login(t, url, key("ben"), func() {})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -106,13 +87,13 @@ func TestUsers(t *testing.T) {
 	})
 	t.Run("PLUS-22 a user who is removed is disconnected, and the station stays closed", func(t *testing.T) {
 		gone := make(chan struct{})
-		if _, err := login(t, url, key("ben"), func() { close(gone) }); err != nil {
+		if _, err := jettest.Login(t, url, key("ben"), func() { close(gone) }); err != nil {
 			t.Fatal(err)
 		}
 		do(t, 0, words{"ada", "ben", "watch and approve"}, "user", "list")
 		do(t, 0, words{"not let in"}, "user", "remove", "ben")
 		<-gone
-		if _, err := login(t, url, key("ben"), func() {}); !errors.Is(err, nats.ErrAuthorization) {
+		if _, err := jettest.Login(t, url, key("ben"), func() {}); !errors.Is(err, jet.ErrUnauthorized) {
 			t.Errorf("with the key of a user who was removed: %v", err)
 		}
 		do(t, 5, words{"has no such user"}, "user", "remove", "ben")

@@ -354,7 +354,7 @@ func (s *Station) run(ctx context.Context, cfg service.Config) error {
 	s.tasks.running.Go(func() { s.feed.Run(work) })
 	s.tasks.running.Go(func() { s.nursed(work) })
 	s.tasks.running.Go(func() { s.store.watch(work) })
-	s.tasks.running.Go(func() { s.follow(work) })
+	s.tasks.running.Go(func() { s.users.follow(work, s.record) })
 	for i, role := range events.Services() {
 		host := first.As(ports[role])
 		stop, err := s.roleConns[i].Services().Register(role, service.Version(), host.Status(role))

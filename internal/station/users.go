@@ -84,7 +84,7 @@ func (u *users) accounts(administrators ...topology.User) string {
 	}, append(administrators, writer)...)
 }
 
-// guest is who comes in without credentials; "" where nobody does.
+// guest is who comes in without credentials; "" where no one does.
 func (u *users) guest() string {
 	if u.list.Closed {
 		return ""
@@ -117,9 +117,9 @@ func (u *users) digest() string {
 // followEvery is how often the list of users is looked at.
 const followEvery = time.Second
 
-// follow takes up what changes in the list of users, until ctx ends. A list that cannot be read, or is gone, changes
-// nothing: the server stays as closed as it is.
-func (s *Station) follow(ctx context.Context) {
+// follow takes up what changes in the list of users, until ctx ends, and calls back after each change. A list that cannot
+// be read, or is gone, changes nothing: the server stays as closed as it is.
+func (u *users) follow(ctx context.Context, changed func() error) {
 	tick := time.NewTicker(followEvery)
 	defer tick.Stop()
 	said := ""
@@ -129,43 +129,33 @@ func (s *Station) follow(ctx context.Context) {
 			return
 		case <-tick.C:
 		}
-		err := s.takeUp()
+		err := u.takeUp(changed)
 		if err == nil {
 			said = ""
 		} else if said != err.Error() {
 			said = err.Error()
-			s.cfg.Log.Error().Err(err).Msg("users not changed, will try again")
+			u.cfg.Log.Error().Err(err).Msg("users not changed, will try again")
 		}
 	}
 }
 
 // takeUp has the server let in who is in the list of users now.
-func (s *Station) takeUp() error {
-	list, err := userlist.Read(s.cfg.StoreDir)
+func (u *users) takeUp(changed func() error) error {
+	list, err := userlist.Read(u.cfg.StoreDir)
 	if err != nil {
 		return err
 	}
-	switch now := s.users.digest(); {
+	switch now := u.digest(); {
 	case list.Digest() == now:
 		return nil
 	case !list.Closed:
-		return errors.New("the list of users is gone: nobody else is let in until the station is started again")
+		return errors.New("the list of users is gone: no one else is let in until the station is started again")
 	}
-	if err := s.users.set(list); err != nil {
+	if err := u.set(list); err != nil {
 		return err
 	}
-	s.cfg.Log.Info().Int("users", len(list.Users)).Msg("list of users taken up")
-	return s.record()
-}
-
-// Users are the names of who may come in over the port, and whether nobody else may.
-func (s *Station) Users() (names []string, closed bool) {
-	s.users.administering.Lock()
-	defer s.users.administering.Unlock()
-	for _, u := range s.users.list.Users {
-		names = append(names, u.Name)
-	}
-	return names, s.users.list.Closed
+	u.cfg.Log.Info().Int("users", len(list.Users)).Msg("list of users taken up")
+	return changed()
 }
 
 // Administer has do act as the user who may change the streams of the station and write agents. The server knows this

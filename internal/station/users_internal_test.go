@@ -6,10 +6,11 @@ import (
 	"path/filepath"
 	"testing"
 
-	"github.com/nats-io/nats.go"
-	"github.com/nats-io/nkeys"
 	"github.com/rs/zerolog"
 
+	"github.com/inspan/inspan/internal/jet"
+	"github.com/inspan/inspan/internal/jet/jettest"
+	"github.com/inspan/inspan/internal/jet/userkey"
 	"github.com/inspan/inspan/internal/station/userlist"
 	"github.com/inspan/inspan/internal/topology"
 )
@@ -33,21 +34,13 @@ func TestListOfUsers(t *testing.T) {
 	}
 	guests := func(s *Station, want error) {
 		t.Helper()
-		nc, err := nats.Connect(s.URL(), nats.NoReconnect())
-		if err == nil {
-			nc.Close()
-		}
-		if !errors.Is(err, want) {
+		if _, err := jettest.Login(t, s.URL(), "", func() {}); !errors.Is(err, want) {
 			t.Errorf("without a key: %v, want %v", err, want)
 		}
 	}
 	s := up()
 	guests(s, nil)
-	pair, err := nkeys.CreateUser()
-	if err != nil {
-		t.Fatal(err)
-	}
-	key, err := pair.PublicKey()
+	_, key, err := userkey.New()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -56,7 +49,7 @@ func TestListOfUsers(t *testing.T) {
 	}); err != nil {
 		t.Fatal(err)
 	}
-	if err := s.takeUp(); err != nil {
+	if err := s.users.takeUp(s.record); err != nil {
 		t.Fatal(err)
 	}
 	file := filepath.Join(store, userlist.File)
@@ -64,8 +57,8 @@ func TestListOfUsers(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Run("PLUS-22 a list that is broken or gone lets nobody else in while the station runs", func(t *testing.T) {
-		guests(s, nats.ErrAuthorization)
+	t.Run("PLUS-22 a list that is broken or gone lets no one else in while the station runs", func(t *testing.T) {
+		guests(s, jet.ErrUnauthorized)
 		for name, spoil := range map[string]func() error{
 			"broken": func() error { return os.WriteFile(file, []byte(`{"users":`), 0o600) },
 			"gone":   func() error { return os.Remove(file) },
@@ -73,18 +66,18 @@ func TestListOfUsers(t *testing.T) {
 			if err := spoil(); err != nil {
 				t.Fatal(err)
 			}
-			if err := s.takeUp(); err == nil {
+			if err := s.users.takeUp(s.record); err == nil {
 				t.Errorf("%s: it was taken up", name)
 			}
-			guests(s, nats.ErrAuthorization)
-			if names, closed := s.Users(); !closed || len(names) != 1 {
-				t.Errorf("%s: %v, closed %v", name, names, closed)
+			guests(s, jet.ErrUnauthorized)
+			if list := s.users.list; !list.Closed || len(list.Users) != 1 {
+				t.Errorf("%s: %+v", name, list)
 			}
 			if err := os.WriteFile(file, good, 0o600); err != nil {
 				t.Fatal(err)
 			}
 		}
-		if err := s.takeUp(); err != nil {
+		if err := s.users.takeUp(s.record); err != nil {
 			t.Error(err)
 		}
 	})
@@ -92,12 +85,12 @@ func TestListOfUsers(t *testing.T) {
 		if err := s.users.dismiss(); err != nil {
 			t.Fatal(err)
 		}
-		guests(s, nats.ErrAuthorization)
+		guests(s, jet.ErrUnauthorized)
 	})
 	down(s)
 	t.Run("PLUS-22 a station that starts with a list is closed, one with a broken list does not start, one without is open", func(t *testing.T) {
 		s := up()
-		guests(s, nats.ErrAuthorization)
+		guests(s, jet.ErrUnauthorized)
 		down(s)
 		if err := os.WriteFile(file, []byte("[]"), 0o600); err != nil {
 			t.Fatal(err)

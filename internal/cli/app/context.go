@@ -323,9 +323,12 @@ func (a *App) UseContext() error {
 		return Usage("context %s names no server (%s names it)", name, from)
 	}
 	a.Context, a.Server = c, c.address()
-	if by := a.Cmd.Flags().Lookup("by"); by != nil && !by.Changed && c.Approver != "" && !a.inEnvironment("INSPAN_APPROVER") {
-		if err := by.Value.Set(c.Approver); err != nil {
-			return fmt.Errorf("context %s: approver: %w", name, err)
+	if c.Approver != "" && !a.inEnvironment("INSPAN_APPROVER") {
+		a.approver = c.Approver
+		if by := a.Cmd.Flags().Lookup("by"); by != nil && !by.Changed {
+			if err := by.Value.Set(c.Approver); err != nil {
+				return fmt.Errorf("context %s: approver: %w", name, err)
+			}
 		}
 	}
 	if !says("creds", "INSPAN_NATS_CREDS") {
@@ -337,14 +340,6 @@ func (a *App) UseContext() error {
 		a.Station = c.Station
 	}
 	return nil
-}
-
-// Me is who answers gates and steers where the command line does not say: in a context the one that it names.
-func (a *App) Me() string {
-	if by := a.Context.Approver; by != "" && !a.inEnvironment("INSPAN_APPROVER") {
-		return by
-	}
-	return a.Settings.Me()
 }
 
 // inEnvironment reports whether a variable says something.

@@ -19,6 +19,8 @@ type Settings struct {
 	Layers service.Layers
 	// BadFiles is what is wrong with the files.
 	BadFiles error
+	// approver is the one that the context names; "" where it names none.
+	approver string
 }
 
 func firstSet(fallback string, names ...string) string {
@@ -30,8 +32,11 @@ func firstSet(fallback string, names ...string) string {
 	return fallback
 }
 
-// Me is who answers gates and steers where the command line does not say.
+// Me is who answers gates and steers where the command line does not say: in a context the one that it names.
 func (s *Settings) Me() string {
+	if s.approver != "" {
+		return s.approver
+	}
 	name := s.Lookup("INSPAN_APPROVER", firstSet("", "USER", "LOGNAME"))
 	if !events.ValidID(name) {
 		return ""

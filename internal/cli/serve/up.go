@@ -18,6 +18,7 @@ import (
 	"github.com/inspan/inspan/internal/sandbox"
 	"github.com/inspan/inspan/internal/service/all"
 	"github.com/inspan/inspan/internal/station"
+	"github.com/inspan/inspan/internal/station/userlist"
 	"github.com/inspan/inspan/internal/storecheck"
 )
 
@@ -141,11 +142,15 @@ func reportDamage(a *app.App, st *station.Station) error {
 // greet prints what a person needs to use the station with nothing but the nats program.
 func greet(a *app.App, st *station.Station, l app.OwnStation) error {
 	server, name := st.URL(), st.Name()
+	list, err := userlist.Read(l.Store)
+	if err != nil {
+		return err
+	}
 	if a.JSON {
 		about := map[string]string{"station": name, "url": server, "durability": st.Durability(), "sandbox": st.SandboxMode(),
 			"workspace": st.Workspace(), "store": l.Store}
-		if names, closed := st.Users(); closed {
-			about["users"] = strings.Join(names, ",")
+		if list.Closed {
+			about["users"] = strings.Join(list.Names(), ",")
 		}
 		if lost := st.Damage(); lost.Damaged() {
 			about["loss"], about["lost"] = lost.ID(), lost.Error()
@@ -176,9 +181,9 @@ func greet(a *app.App, st *station.Station, l app.OwnStation) error {
 		{"workspace", st.Workspace()}, {"store", l.Store},
 		{"agents", cmp.Or(l.Source, l.Agents, "none new; name a folder with --agents")}}
 	login, approver := "", ""
-	if names, closed := st.Users(); closed {
+	if list.Closed {
 		login, approver = " --nkey KEYFILE", ".NAME"
-		rows = append(rows, [2]string{"users", cmp.Or(strings.Join(names, ", "), "none: inspan user add NAME")})
+		rows = append(rows, [2]string{"users", cmp.Or(strings.Join(list.Names(), ", "), "none: inspan user add NAME")})
 	} else if server != "" && !loopback(server) {
 		rows = append(rows, [2]string{"users", p.Yellow("whoever reaches the address, until there is a first one: inspan user add NAME")})
 	}

@@ -10,14 +10,13 @@ import (
 	"net/url"
 	"os"
 	"path/filepath"
-	"slices"
 	"strings"
 	"time"
 
-	"github.com/nats-io/nkeys"
 	"github.com/spf13/cobra"
 
 	"github.com/inspan/inspan/internal/cli/app"
+	"github.com/inspan/inspan/internal/jet/userkey"
 	"github.com/inspan/inspan/internal/service"
 	"github.com/inspan/inspan/internal/station"
 	"github.com/inspan/inspan/internal/station/userlist"
@@ -32,7 +31,7 @@ const takenEvery = 50 * time.Millisecond
 func Command(a *app.App) *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "user", Aliases: []string{"users"}, Short: "Say who may reach a station of inspan up",
-		Long: `A station of inspan up lets in whoever reaches its port, until it has a list of users. From the first user on it lets in nobody else,
+		Long: `A station of inspan up lets in whoever reaches its port, until it has a list of users. From the first user on it lets in no one else,
 also from this machine. Each user has a key; the station keeps its public half alone. Who may approve answers gates in the own name and in no
 other, so that a run records who it was.
 
@@ -108,17 +107,10 @@ func (a *addCommand) run(cmd *cobra.Command, args []string) error {
 	}
 	var seed []byte
 	if a.public == "" {
-		pair, err := nkeys.CreateUser()
-		if err == nil {
-			out.Key, err = pair.PublicKey()
-		}
-		if err == nil {
-			seed, err = pair.Seed()
-		}
-		if err != nil {
+		var err error
+		if seed, out.Key, err = userkey.New(); err != nil {
 			return fmt.Errorf("make a key: %w", err)
 		}
-		defer pair.Wipe()
 	}
 	if err := out.User.Check(); err != nil {
 		return app.Usage("%w", err)
@@ -197,20 +189,19 @@ func (a *addCommand) report(out added, first bool) {
 	}
 	key := cmp.Or(out.KeyFile, "KEYFILE")
 	a.Pairs([][2]string{{"public key", out.Key}, {"key", cmp.Or(out.KeyFile, "with the user")}})
-	switch {
-	case out.Context != "":
+	if out.Context != "" {
 		fmt.Fprintf(a.Out, "\nAll commands of this person use context %s now.\n", out.Context)
-	default:
+	} else {
 		fmt.Fprintln(a.Out, "\nTo connect, with the address that this station has for them:")
 		fmt.Fprintln(a.Out, "  "+p.Cyan(fmt.Sprintf("inspan context add %s --server %s --nkey %s --approver %s",
 			cmp.Or(out.Station, a.Station), server, key, out.Name)))
+		fmt.Fprintln(a.Out, "  "+p.Cyan(fmt.Sprintf("nats --server %s --nkey %s sub 'station.*.run.*.stream'", server, key)))
 	}
-	fmt.Fprintln(a.Out, "  "+p.Cyan(fmt.Sprintf("nats --server %s --nkey %s sub 'station.*.run.*.stream'", server, key)))
 	if !out.TakenUp {
 		fmt.Fprintf(a.Err, "No station runs in %s: it is so from its next start on.\n", a.store)
 	}
 	if first {
-		fmt.Fprintln(a.Err, p.Yellow("From now on the station lets in its users and nobody else, also from this machine."))
+		fmt.Fprintln(a.Err, p.Yellow("From now on the station lets in its users and no one else, also from this machine."))
 		if out.Context == "" {
 			fmt.Fprintln(a.Err, "To go on here, add yourself: inspan user add NAME --use")
 		}
@@ -284,7 +275,7 @@ func (a *listCommand) run(cmd *cobra.Command, _ []string) error {
 	l := app.Listing{Heads: []string{"NAME", "MAY", "AGE", "+PUBLIC KEY"},
 		Empty: "The station has no list of users: it lets in whoever reaches its port. inspan user add NAME begins one."}
 	if list.Closed {
-		l.Empty = "The list is empty: the station lets in nobody. inspan user add NAME adds a user."
+		l.Empty = "The list is empty: the station lets in no one. inspan user add NAME adds a user."
 	}
 	for _, u := range list.Users {
 		l.Add(u.Name, u, u.Name, listed(u.May), app.Age(u.Added), u.Key)
@@ -354,12 +345,7 @@ func (a *removeCommand) complete(cmd *cobra.Command, args []string, _ string) ([
 	if err != nil || len(args) > 0 {
 		return nil, cobra.ShellCompDirectiveNoFileComp
 	}
-	var names []string
-	for _, u := range list.Users {
-		names = append(names, u.Name)
-	}
-	slices.Sort(names)
-	return names, cobra.ShellCompDirectiveNoFileComp
+	return list.Names(), cobra.ShellCompDirectiveNoFileComp
 }
 
 // storeOf is the store of the station that runs here, or the one that was named.

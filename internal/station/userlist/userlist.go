@@ -2,7 +2,7 @@
 //
 // Promises: the list has public keys and no secret. A change of it is whole or not there, and of two at the same time
 // none is lost. A station without a list lets in whoever reaches its port; one with a list lets in whoever is in it and
-// nobody else, also where that is nobody.
+// no one else, also where that is no one.
 package userlist
 
 import (
@@ -18,9 +18,8 @@ import (
 	"slices"
 	"time"
 
-	"github.com/nats-io/nkeys"
-
 	"github.com/inspan/inspan/internal/disk"
+	"github.com/inspan/inspan/internal/jet/userkey"
 	"github.com/inspan/inspan/internal/topology"
 	"github.com/inspan/inspan/pkg/events"
 	"github.com/inspan/inspan/pkg/events/ce"
@@ -70,7 +69,7 @@ func (u User) Check() error {
 	if err := events.CheckID("name of the user", u.Name); err != nil {
 		return err
 	}
-	if !nkeys.IsValidPublicUserKey(u.Key) {
+	if !userkey.Valid(u.Key) {
 		return fmt.Errorf("user %s: %q is no public key of a user: want U and 55 more characters, as nk -gen user prints it", u.Name, u.Key)
 	}
 	if len(u.May) == 0 {
@@ -114,6 +113,15 @@ func (l List) Without(name string) (List, error) {
 	return List{Users: slices.Delete(slices.Clone(l.Users), i, i+1), Closed: true}, nil
 }
 
+// Names are those of the users.
+func (l List) Names() []string {
+	var names []string
+	for _, u := range l.Users {
+		names = append(names, u.Name)
+	}
+	return names
+}
+
 // Digest identifies a list; "" is that of a station without one.
 func (l List) Digest() string {
 	if !l.Closed {
@@ -132,7 +140,7 @@ func (l List) encode() []byte {
 	return append(b, '\n')
 }
 
-// Read reads the list in a store. What is no list is an error: nobody is let in by mistake.
+// Read reads the list in a store. What is no list is an error: no one is let in by mistake.
 func Read(store string) (List, error) {
 	path := filepath.Join(store, File)
 	f, err := os.Open(path)

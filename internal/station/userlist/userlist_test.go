@@ -8,19 +8,14 @@ import (
 	"sync"
 	"testing"
 
-	"github.com/nats-io/nkeys"
-
+	"github.com/inspan/inspan/internal/jet/userkey"
 	"github.com/inspan/inspan/internal/station/userlist"
 	"github.com/inspan/inspan/internal/topology"
 )
 
 func user(t *testing.T, name string, may ...topology.Right) userlist.User {
 	t.Helper()
-	pair, err := nkeys.CreateUser()
-	if err != nil {
-		t.Fatal(err)
-	}
-	key, err := pair.PublicKey()
+	_, key, err := userkey.New()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -77,7 +72,7 @@ func TestList(t *testing.T) {
 			t.Errorf("%d users, %v", len(l.Users), err)
 		}
 	})
-	t.Run("SAFE-12 what is no list lets nobody in: it is an error, and a change leaves it as it is", func(t *testing.T) {
+	t.Run("SAFE-12 what is no list lets no one in: it is an error, and a change leaves it as it is", func(t *testing.T) {
 		t.Parallel()
 		ada := user(t, "ada")
 		line := `{"name":"ada","key":"` + ada.Key + `","may":["watch"],"added":"2026-01-01T00:00:00Z"}`

@@ -28,6 +28,7 @@ func main() {
 func command(ctx context.Context, args []string, out io.Writer) error {
 	flags := flag.NewFlagSet("nats", flag.ContinueOnError)
 	server := flags.String("s", nats.DefaultURL, "server")
+	key := flags.String("nkey", "", "file of an NKey seed")
 	if err := flags.Parse(args); err != nil {
 		return err
 	}
@@ -35,7 +36,15 @@ func command(ctx context.Context, args []string, out io.Writer) error {
 	if len(args) < 2 {
 		return fmt.Errorf("want pub, req or sub and a subject, got %q", args)
 	}
-	conn, err := nats.Connect(*server)
+	var opts []nats.Option
+	if *key != "" {
+		nkey, err := nats.NkeyOptionFromSeed(*key)
+		if err != nil {
+			return err
+		}
+		opts = append(opts, nkey)
+	}
+	conn, err := nats.Connect(*server, opts...)
 	if err != nil {
 		return err
 	}
