@@ -174,8 +174,8 @@ func run(ctx context.Context, p part, dir string, seed uint64) result {
 	begin := time.Now()
 	limited, cancel := context.WithTimeout(ctx, p.most)
 	defer cancel()
-	cmd := exec.CommandContext(limited, "go", "test", "-tags", "slow", "-count=1", "-v", "-timeout", "30m", "-run", p.run,
-		p.pkg)
+	cmd := exec.CommandContext(limited, "go", "test", "-tags", "slow", "-count=1", "-v", "-timeout", (p.most + time.Minute).String(),
+		"-run", p.run, p.pkg)
 	cmd.Env = append(os.Environ(), report.Dir+"="+dir, fmt.Sprintf("INSPAN_ROBUST_SEED=%d", seed))
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	cmd.Cancel = func() error { return syscall.Kill(-cmd.Process.Pid, syscall.SIGTERM) }
