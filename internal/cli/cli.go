@@ -206,6 +206,7 @@ or not accepted (inspan trust), 5 no such thing, 130 interrupted.`,
 		transfer.Restore(a), transfer.Import(a), views.Rebuild(a), dead.Command(a), users.Command(a), versionCmd(a))
 	root.SetCompletionCommandGroupID("care")
 	root.SetHelpCommandGroupID("care")
+	app.WrapHelp(a, root)
 	return root
 }
 
