@@ -54,12 +54,13 @@ func (v *verdicts) untried(format string, args ...any) {
 	v.part.Untried = append(v.part.Untried, fmt.Sprintf(format, args...))
 }
 
-// view is the log as one replica has it: that of each run, and that of each workspace of theirs.
+// view is the log as one replica has it: that of each run, and those of the session and the workspace of each.
 type view struct {
-	node       string
-	events     map[string][]kernel.Record
-	states     map[string]run.State
-	workspaces map[string][]kernel.Record
+	node   string
+	events map[string][]kernel.Record
+	states map[string]run.State
+	// others by aggregate and id.
+	others map[string][]kernel.Record
 }
 
 // auditor is a connection to one node and no other.
@@ -74,7 +75,7 @@ func (f *fleet) auditor(ctx context.Context, n *node) (*jet.Station, func(), err
 
 // read folds the log of each run from one node; a run that does not fold is a violation (SAFE-2).
 func (f *fleet) read(ctx context.Context, n *node, ids []string, v *verdicts) view {
-	w := view{node: n.name, events: map[string][]kernel.Record{}, states: map[string]run.State{}, workspaces: map[string][]kernel.Record{}}
+	w := view{node: n.name, events: map[string][]kernel.Record{}, states: map[string]run.State{}, others: map[string][]kernel.Record{}}
 	st, shut, err := f.auditor(ctx, n)
 	if err != nil {
 		v.violate("read the log of %s: %v", n.name, err)
@@ -100,9 +101,14 @@ func (f *fleet) read(ctx context.Context, n *node, ids []string, v *verdicts) vi
 		if s.Created == nil {
 			continue
 		}
-		of := s.Created.Workspace
-		if w.workspaces[of], err = readPatiently(patience, st.JournalFor(events.WorkspaceAggregate), events.WorkspaceID(of)); err != nil {
-			v.violate("PERS-15: read workspace %s from %s: %v", of, n.name, err)
+		for aggregate, id := range map[string]string{events.SessionAggregate: s.Created.Session,
+			events.WorkspaceAggregate: events.WorkspaceID(s.Created.Workspace)} {
+			if id == "" {
+				continue
+			}
+			if w.others[aggregate+" "+id], err = readPatiently(patience, st.JournalFor(aggregate), id); err != nil {
+				v.violate("PERS-15: read %s %s from %s: %v", aggregate, id, n.name, err)
+			}
 		}
 	}
 	return w
@@ -138,7 +144,7 @@ func readAll(ctx context.Context, j kernel.Journal, id string) ([]kernel.Record,
 
 // events counts the events of a view.
 func (w view) count() (n int) {
-	for _, all := range []map[string][]kernel.Record{w.events, w.workspaces} {
+	for _, all := range []map[string][]kernel.Record{w.events, w.others} {
 		for _, evs := range all {
 			n += len(evs)
 		}
@@ -371,7 +377,13 @@ func (n *node) page(ctx context.Context, path string, out any) error {
 }
 
 // whole reports whether all nodes are up and their copies of the log stand at the same place.
-func (f *fleet) whole(ctx context.Context) bool {
+func (f *fleet) whole(ctx context.Context) bool { return f.agree(ctx, underLoad) }
+
+// underLoad is how many events a node may be behind another one while events are appended.
+const underLoad = 200
+
+// agree is whole, with the events that a node may be behind: none once nothing more is appended.
+func (f *fleet) agree(ctx context.Context, behind uint64) bool {
 	least, most, logs := map[string]uint64{}, map[string]uint64{}, 0
 	for _, n := range f.nodes {
 		if n.page(ctx, "/healthz", nil) != nil {
@@ -396,7 +408,7 @@ func (f *fleet) whole(ctx context.Context) bool {
 		}
 	}
 	for name := range least {
-		if most[name]-least[name] > 200 {
+		if most[name]-least[name] > behind {
 			return false
 		}
 	}
@@ -427,7 +439,7 @@ func (f *fleet) intact(ctx context.Context, n *node, evs int, v *verdicts) {
 		v.violate("SAFE-2: the log of %s has %d of the places %d to %d, %d are deleted", n.name, s.Messages, s.First, s.Last, s.Deleted)
 	}
 	if evs > 0 && uint64(evs) != s.Messages {
-		v.violate("SAFE-2: the log of %s has %d events, its runs and their workspaces have %d", n.name, s.Messages, evs)
+		v.violate("SAFE-2: the log of %s has %d events, its runs, their sessions and workspaces have %d", n.name, s.Messages, evs)
 	}
 }
 

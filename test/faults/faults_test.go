@@ -394,14 +394,36 @@ func (w *world) settle() {
 		w.v.violate("GATE-12: %d of 2 parked runs wait at their gate after all faults", parked)
 	}
 	close(w.load.answerParks)
-	ctx, cancel := context.WithTimeout(w.ctx, 90*time.Second)
-	defer cancel()
 	done := make(chan struct{})
 	go func() { w.load.workers.Wait(); close(done) }()
-	select {
-	case <-done:
-	case <-ctx.Done():
+	known, since := 0, time.Now()
+	for look := time.NewTicker(time.Second); ; {
+		select {
+		case <-look.C: // a busy machine is slow, and goes on
+			if now := w.load.heard(); now > known {
+				known, since = now, time.Now()
+			}
+			if time.Since(since) < still && w.ctx.Err() == nil {
+				continue
+			}
+		case <-done:
+		}
+		look.Stop()
+		break
 	}
 	w.load.quit()
 	<-done
+}
+
+// still is how long a station may say nothing while runs are not over, before it is judged.
+const still = 90 * time.Second
+
+// heard counts the events that the station said were stored.
+func (l *load) heard() (n int) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for _, evs := range l.received {
+		n += len(evs)
+	}
+	return n
 }

@@ -29,7 +29,7 @@ func (w *world) judge() {
 	for _, tk := range w.load.tasks {
 		ids = append(ids, tk.id)
 	}
-	if !until(ctx, func() bool { return w.whole(ctx) }) {
+	if !until(ctx, func() bool { return w.agree(ctx, 0) }) {
 		w.v.violate("the nodes do not agree at the end")
 	}
 	var views []view
