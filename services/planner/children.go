@@ -7,6 +7,7 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -218,7 +219,8 @@ func (r *Role) kin(ctx context.Context, h runlog.ReceivedEvent) error {
 		}
 		return r.tendTo(ctx, h.Run, at{h.Step, h.Call}.is)
 	case events.StepClaimed, events.CheckPassed:
-		if st := h.State.Step(h.Step); st == nil || len(h.State.Beside(h.Step)) == 0 && !child.Owes(h.State) {
+		// One that lives may be a reviewer that was spawned and not begun: whoever did that may have died.
+		if !child.Owes(h.State) && !slices.ContainsFunc(h.State.Living(), func(c *run.Child) bool { return c.Step == h.Step }) {
 			return nil
 		}
 		return r.tend(ctx, h.Run)

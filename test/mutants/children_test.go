@@ -32,4 +32,6 @@ var children = []Mutant{
 		Old: "		len(living) == 0 && len(before.Living()) > 0 {", New: "		false {", By: []string{"./internal/core/child"}},
 	{Name: "the end of a child is looked for in an old state of its parent", File: "services/planner/children.go",
 		Old: "err != nil || !s.Has(h.Run) {", New: "err != nil || s.Sequence == 0 {", By: []string{"./services/planner"}},
+	{Name: "a reviewer that was spawned and not begun is left", File: "services/planner/children.go",
+		Old: "		if !child.Owes(h.State) && !slices", New: "		if !child.Owes(h.State) || !slices", By: []string{"-run", "TestEveryOperationReview", "./test/sim"}},
 }
