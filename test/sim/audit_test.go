@@ -208,6 +208,9 @@ func (a *audit) judge(runID string, l *ledger, f events.Event, p events.Payload)
 	case *events.TurnFinishedData:
 		return l.turn(d)
 	case *events.GateOpenedData:
+		if fault := a.escalated(l, d); fault != "" {
+			return fault
+		}
 		return l.gateOpened(d)
 	case *events.GateApprovedData:
 		if d.Grant != nil {

@@ -113,6 +113,7 @@ func worlds() map[string]Scene {
 		"children, and a stop":            smallChildren("pay", "put", true),
 		"reviews of another agent":        smallReview("put"),
 		"grants of a tree":                smallTreeGrants(),
+		"an approval that is escalated":   smallEscalation("put"),
 	}
 }
 
