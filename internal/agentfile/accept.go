@@ -25,6 +25,9 @@ func acceptShape() shape {
 		"approvers": acts(list(textUpTo(events.MaxCheckPath), events.MaxApprovers)),
 		"votes":     acts(whole(1, events.MaxApprovers)),
 		"expires":   acts(duration(time.Second, events.MaxCheckExpires)),
+		"agent":     acts(textUpTo(events.MaxCheckName)),
+		"rubric":    acts(textUpTo(events.MaxRubric)),
+		"expr":      acts(textUpTo(events.MaxCheckExpr)),
 	})
 	return shape{kinds: []kind{isText, isMap}, most: events.MaxCheckCommand, fields: map[string]field{
 		"max_attempts": acts(whole(1, events.MaxClaims)),
@@ -49,7 +52,8 @@ func acceptOf(p *parsing, n *node) *events.Accept {
 				Timeout: c.child("timeout").str(), Path: c.child("path").str(), Type: c.child("type").str(),
 				MinBytes: int64(c.child("min_bytes").whole()), Require: c.child("require").words(), Schema: p.document(c.child("schema")),
 				Of: c.child("of").str(), Approvers: c.child("approvers").words(), Votes: c.child("votes").whole(),
-				Expires: c.child("expires").str()})
+				Expires: c.child("expires").str(), Agent: c.child("agent").str(), Rubric: c.child("rubric").str(),
+				Expr: c.child("expr").str()})
 		}
 	}
 	if fault := a.Fault(); fault != "" && len(p.errs) == 0 {

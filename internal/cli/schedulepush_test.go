@@ -61,6 +61,22 @@ func TestSchedulePush(t *testing.T) {
 			t.Fatal(err)
 		}
 	})
+	t.Run("TRIG-5 CLI-11 push takes the schedule of an agent's file, whose name it has, and begins its runs as that agent", func(t *testing.T) {
+		prompt := filepath.Join(d.dir, "agents", "reader.prompt")
+		say(t, 2, []string{"nothing was registered", "reader.prompt", "the agent has no schedule"}, "push", prompt)
+		write(prompt, asking("reader", "{every: 36h, task: look around, session: true}"))
+		say(t, 0, []string{"new", "reader", "1 schedule would be registered"}, "push", prompt, "--dry-run")
+		say(t, 0, []string{"new", "1 schedule registered"}, "push", prompt)
+		say(t, 0, []string{"unchanged", "0 schedules registered"}, "push", prompt)
+		s := decode[struct{ events.Schedule }](t, say(t, 0, nil, "show", "reader", "--json").out)
+		if s.Spec.Every != "36h" || s.Spec.Task.Agent != "reader" || s.Spec.Task.Task != "look around" || s.Spec.Task.Session != "reader" {
+			t.Errorf("%+v", s.Spec)
+		}
+		write(prompt, asking("reader", "{every: 48h, task: look around}"))
+		say(t, 0, []string{"changed", "1 schedule registered"}, "push", prompt)
+		write(prompt, asking("reader", "{every: 48h, task: look around, overlapp: skip}"))
+		say(t, 2, []string{"nothing was registered", "reader.prompt:", "overlapp"}, "push", prompt)
+	})
 	t.Run("CLI-11 show has the next times and the last ones, its phases and its budget", func(t *testing.T) {
 		say(t, 0, []string{"0 2 * * * Europe/Berlin", "jitter       7m", "phase        explore: reader", "build: reader, done once this passes: true", "200000 tokens", "overnight", "next"}, "show", "night")
 		s := decode[struct {

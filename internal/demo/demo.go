@@ -3,8 +3,8 @@
 //
 // Promises: only the model is scripted, and only as long as no other is named; the files, the tests, git, the gate and
 // every event are real. Nothing outside of its own folder is touched. It needs the program and git: the examples are in
-// the program. What the agent reports is not believed: the demo succeeds only where the commit itself stands the checks
-// of verify.go.
+// the program. What the agent reports is not believed: the run has the acceptance checks of verify.go, and the demo
+// succeeds only where they passed on the very commit that is on the branch.
 package demo
 
 import (
@@ -96,13 +96,13 @@ func Run(ctx context.Context, o Options) error {
 	if err := prepare(ctx, o.Examples, repo); err != nil {
 		return err
 	}
-	base, err := git(ctx, repo, "rev-parse", "HEAD")
-	if err != nil {
-		return fmt.Errorf("git rev-parse: %w: %s", err, base)
-	}
 	fmt.Fprintf(o.Out, "Station %q: %s; tools run in %s.\nWorkspace: %s, a git repository of a Go module whose tests fail.\n\n", st.Name(), st.Durability(), st.SandboxMode(), repo)
+	checks, err := accept(o.Examples)
+	if err != nil {
+		return err
+	}
 	begin := time.Now()
-	s, err := follow(ctx, st, o)
+	s, err := follow(ctx, st, o, checks)
 	if err != nil {
 		return err
 	}
@@ -110,7 +110,7 @@ func Run(ctx context.Context, o Options) error {
 	if s.Status != events.Completed {
 		return fmt.Errorf("%w: it is %s (%s)", ErrNotDone, s.Status, whyEnded(s))
 	}
-	found, err := verify(ctx, o, repo, base)
+	found, err := verify(ctx, s, repo)
 	if err != nil {
 		return err
 	}
@@ -191,7 +191,7 @@ var plan = &events.TaskPlan{Steps: []events.TaskStep{
 }}
 
 // follow dispatches the task, tells of every event in order and answers gates, until the run ends or pauses.
-func follow(ctx context.Context, st *station.Station, o Options) (run.State, error) {
+func follow(ctx context.Context, st *station.Station, o Options, checks *events.Accept) (run.State, error) {
 	js, err := st.Conn().Station(st.Name())
 	if err != nil {
 		return run.State{}, err
@@ -207,9 +207,10 @@ func follow(ctx context.Context, st *station.Station, o Options) (run.State, err
 		return run.State{}, err
 	}
 	defer stop()
-	level := 3
+	level, no := 3, false
 	body, err := json.Marshal(events.Task{ID: runID, Agent: "fixer", Task: task, Plan: plan, Autonomy: &level,
-		Session: session, Model: o.Model})
+		Session: session, Model: o.Model, Accept: checks,
+		Git: &events.TaskGit{GitSettings: events.GitSettings{AutoBranch: &no, AutoCommit: &no}}}) // the agent commits
 	if err != nil {
 		return run.State{}, fmt.Errorf("encode the task: %w", err)
 	}

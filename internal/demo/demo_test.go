@@ -22,6 +22,7 @@ import (
 type played struct {
 	store, out string
 	gates      int
+	state      run.State
 	err        error
 }
 
@@ -32,7 +33,10 @@ func play(t *testing.T, o Options) played {
 	var out strings.Builder
 	p := played{store: t.TempDir()}
 	o.Store, o.Out = p.store, &out
-	o.See = func(f events.Event, p events.Payload, _ run.State) { t.Log(f.Sequence, p.Kind()) }
+	o.See = func(f events.Event, said events.Payload, s run.State) {
+		p.state = s
+		t.Log(f.Sequence, said.Kind())
+	}
 	o.Approve = func(context.Context, *events.GateOpenedData) (bool, string, error) {
 		p.gates++
 		return true, "", nil
@@ -56,7 +60,7 @@ func TestDemo(t *testing.T) {
 		if err != nil || !strings.Contains(string(code), "+ 50) / 100") {
 			t.Errorf("the file is not fixed: %v", err)
 		}
-		for _, want := range []string{"invoice: round line totals half up", "Result: completed (agent_done), 2 of 2 steps.",
+		for _, want := range []string{"invoice: round line totals half up", "Result: completed (agent_done), 4 of 4 steps.", "Checked by the station, and not by the agent: git commit, clean; the tests of the module.",
 			"is on main, the working tree is clean, and the tests pass on exactly that commit."} {
 			if !strings.Contains(p.out, want) {
 				t.Errorf("the report lacks %q", want)
@@ -65,7 +69,36 @@ func TestDemo(t *testing.T) {
 		if p.gates != 1 {
 			t.Errorf("%d gates, want 1", p.gates)
 		}
+		later(t, p)
 	})
+}
+
+// later has a demo's repository change after its run.
+func later(t *testing.T, p played) {
+	t.Helper()
+	repo := filepath.Join(p.store, "workspace", "session", "demo")
+	unchecked := p.state
+	end := *p.state.Result
+	end.Verified = nil
+	unchecked.Result = &end
+	if _, err := verify(t.Context(), unchecked, repo); err == nil || !strings.Contains(err.Error(), "no check has run the tests") {
+		t.Errorf("without a check of the tests: %v", err)
+	}
+	for _, c := range []struct {
+		do   []string
+		want string
+	}{
+		{[]string{"mv", "invoice.go", "other.go"}, "changes that are not committed"},
+		{[]string{"commit", "-q", "-m", "later"}, "is not the one that the run delivered"},
+		{[]string{"checkout", "-q", "-b", "other"}, `branch "other" is checked out`},
+	} {
+		if out, err := git(t.Context(), repo, c.do...); err != nil {
+			t.Fatalf("git %v: %v: %s", c.do, err, out)
+		}
+		if _, err := verify(t.Context(), p.state, repo); !errors.Is(err, ErrNotVerified) || !strings.Contains(err.Error(), c.want) {
+			t.Errorf("after git %v: got %v, want one with %q", c.do, err, c.want)
+		}
+	}
 }
 
 // script is the examples with another script of the fixer.
@@ -104,17 +137,17 @@ func TestVerify(t *testing.T) {
 	commit := "git commit -q -a -m fix"
 	cheat := "sed -i s/266}/267}/ invoice_test.go && sed -i 's/466; got/467; got/' invoice_test.go && " // makes them pass
 	for _, c := range []struct{ name, command, want string }{
-		{"no commit", "true", "there is no commit on main after"},
-		{"a commit on another branch", "git checkout -q -b other && touch new && git add new && " + commit, `branch "other" is checked out, want main`},
-		{"a commit, and changes that are not in it", "touch new && git add new && " + commit + " && echo >> invoice.go", "changes that are not committed: invoice.go"},
-		{"a file that git does not know", "touch new && git add new && " + commit + " && touch other", "changes that are not committed: other"},
-		{"another history", "git checkout -q --orphan new && git add -A && git commit -q -m new && git branch -q -M main", "does not follow"},
-		{"a commit that weakens the tests in place of a fix", cheat + commit, "got 267 cents, want 266"},
+		{"no commit", "true", "adds none to"},
+		{"a commit on another branch", "git checkout -q -b other && touch new && git add new && " + commit, `the working tree is on the branch "other"`},
+		{"a commit, and changes that are not in it", "touch new && git add new && " + commit + " && echo >> invoice.go", "changes that are not committed"},
+		{"a file that git does not know", "touch new && git add new && " + commit + " && touch other", "changes that are not committed"},
+		{"another history", "git checkout -q --orphan new && git add -A && git commit -q -m new && git branch -q -M main", "adds none to"},
+		{"a commit that weakens the tests in place of a fix", cheat + commit, `the check "the tests of the module" did not pass`},
 	} {
-		t.Run("GATE-2 a completed run is a failed demo where the repository has "+c.name, func(t *testing.T) {
+		t.Run("PLUS-10 GATE-2 an agent that calls its work done is not believed where the repository has "+c.name, func(t *testing.T) {
 			t.Parallel()
 			p := play(t, Options{Sandbox: "host", Examples: script(t, does(c.command)), Base: base})
-			if !errors.Is(p.err, ErrNotVerified) || !strings.Contains(p.err.Error(), c.want) {
+			if !errors.Is(p.err, ErrNotDone) || !strings.Contains(p.err.Error(), c.want) {
 				t.Errorf("got %v, want one with %q", p.err, c.want)
 			}
 		})

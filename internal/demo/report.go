@@ -29,6 +29,13 @@ func report(ctx context.Context, out io.Writer, s run.State, st *station.Station
 		if s.Result.Error != "" {
 			fmt.Fprintf(out, "Error: %s\n", s.Result.Error)
 		}
+		if names := s.Result.Verified; len(names) > 0 {
+			fmt.Fprintf(out, "Checked by the station, and not by the agent:")
+			for i, v := range names {
+				fmt.Fprintf(out, "%s %s", map[bool]string{true: ";"}[i > 0], v.Name)
+			}
+			fmt.Fprintln(out, ".")
+		}
 	}
 	p := parts(ctx, st, wall)
 	fmt.Fprintf(out, "Turns %d, tool calls %d, tokens %d in and %d out, events %d (%d bytes, %d on average).\n",
@@ -72,6 +79,10 @@ func parts(ctx context.Context, st *station.Station, wall time.Duration) spent {
 		case *events.CallFinishedData:
 			p.tools += ms(d.DurationMS)
 		case *events.CallFailedData:
+			p.tools += ms(d.DurationMS)
+		case *events.CheckPassedData:
+			p.tools += ms(d.DurationMS)
+		case *events.CheckFailedData:
 			p.tools += ms(d.DurationMS)
 		case *events.GateApprovedData:
 			p.person += ms(d.WaitMS)

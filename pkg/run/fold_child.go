@@ -82,6 +82,11 @@ func (s *State) Living() []*Child {
 	return living
 }
 
+// Has reports whether a run is, or was, a child of this one as its log says.
+func (s *State) Has(child string) bool {
+	return slices.ContainsFunc(s.Children, func(c *Child) bool { return c.ID == child })
+}
+
 // ChildOf returns the last child that a step was given to, or nil.
 func (s *State) ChildOf(step string) *Child { return s.ChildAt(step, "") }
 

@@ -62,6 +62,15 @@ func notDerived(id string) error {
 // ended are settled, all others follow the run, and a run that waits for the last of them ends. Whatever is missing of
 // that is done by whoever looks next: all of it follows from the two logs.
 func (r *Role) tend(ctx context.Context, parent string) error {
+	s, err := r.cfg.Ledger.Fresh(ctx, parent)
+	if err != nil {
+		return err
+	}
+	for _, c := range s.Living() {
+		if _, _, err := r.cfg.Ledger.State(ctx, c.ID); err != nil {
+			return fmt.Errorf("child %s of run %s: %w", c.ID, parent, err)
+		}
+	}
 	return r.tendTo(ctx, parent, func(*run.Child) bool { return true })
 }
 
@@ -71,12 +80,10 @@ type at struct{ step, call string }
 func (p at) is(c *run.Child) bool { return c.Step == p.step && c.Call == p.call }
 
 // tendTo is tend for some of the children, and for those that it spawns: of a thousand, one that ends is no reason to look
-// at all the others.
+// at all the others. What is in memory must have what led here: an event of the parent, or that of a child and the
+// parent's of spawning it. It need not have more: a decision on an older state loses its race and is made again.
 func (r *Role) tendTo(ctx context.Context, parent string, some func(*run.Child) bool) error {
 	for range maxTended {
-		if _, err := r.cfg.Ledger.Fresh(ctx, parent); err != nil {
-			return err
-		}
 		w, err := r.write(ctx, parent, func(s run.State, now time.Time) ([]events.Payload, error) {
 			if say := child.Next(s, now, r.childID); len(say) > 0 {
 				return say, nil
@@ -86,19 +93,25 @@ func (r *Role) tendTo(ctx context.Context, parent string, some func(*run.Child) 
 		if err != nil {
 			return err
 		}
+		follows := false
 		for _, c := range w.State.Living() {
 			if !some(c) && !spawnedBy(w, c) {
 				continue
 			}
-			if err := r.tendOne(ctx, w.State, c); err != nil {
+			lives, err := r.tendOne(ctx, w.State, c)
+			if err != nil {
 				return fmt.Errorf("child %s of run %s: %w", c.ID, parent, err)
 			}
+			follows = follows || lives
 		}
-		now, err := r.cfg.Ledger.Fresh(ctx, parent)
+		now, _, err := r.cfg.Ledger.Reach(ctx, parent, w.State.Sequence)
+		if follows { // a child that lives must not miss what happened to its parent meanwhile
+			now, err = r.cfg.Ledger.Fresh(ctx, parent)
+		}
 		if err != nil {
 			return err
 		}
-		if now.Sequence == w.State.Sequence && !child.Owes(now) { // nothing happened that a child would have to follow
+		if child.Steady(w.State, now, some) {
 			return r.wakeForChildren(ctx, now, some)
 		}
 	}
@@ -112,44 +125,44 @@ func spawnedBy(w runlog.Written, c *run.Child) bool {
 	return ok && d.Child == c.ID
 }
 
-// tendOne does what is owed to one child that lives as far as its parent knows.
-func (r *Role) tendOne(ctx context.Context, parent run.State, c *run.Child) error {
-	s, _, err := r.cfg.Ledger.State(ctx, c.ID)
+// tendOne does what is owed to one child that lives as far as its parent knows, and reports whether it does.
+func (r *Role) tendOne(ctx context.Context, parent run.State, c *run.Child) (lives bool, err error) {
+	s, _, err := r.cfg.Ledger.Reach(ctx, c.ID, 1)
 	if err != nil {
-		return err
+		return false, err
 	}
 	switch {
 	case s.Sequence == 0 && c.Moved:
-		return r.settleChild(ctx, parent.HarnessID, func(p run.State) []events.Payload {
+		return false, r.settleChild(ctx, parent.HarnessID, func(p run.State) []events.Payload {
 			return child.Missing(p, c, "the run was moved here while this child lived, and the child was not moved along")
 		})
 	case s.Sequence > 0 && !c.Is(parent.HarnessID, s):
-		return r.settleChild(ctx, parent.HarnessID, func(p run.State) []events.Payload {
+		return false, r.settleChild(ctx, parent.HarnessID, func(p run.State) []events.Payload {
 			return child.Missing(p, c, "another run has the id "+c.ID)
 		})
 	case s.Sequence == 0 || s.Status == events.Created || s.Status == events.Running && s.Plan == nil && s.Planning == nil:
 		if s, err = r.bear(ctx, parent, c, s); err != nil {
-			return err
+			return false, err
 		}
 	}
 	w, err := r.write(ctx, c.ID, func(s run.State, now time.Time) ([]events.Payload, error) {
 		return child.Follow(parent, c, s, now)
 	})
 	if err != nil {
-		return err
+		return false, err
 	}
 	if len(w.State.Living()) > 0 && len(w.Events) > 0 {
 		if err := r.tend(ctx, c.ID); err != nil {
-			return err
+			return false, err
 		}
 		if w.State, err = r.cfg.Ledger.Fresh(ctx, c.ID); err != nil {
-			return err
+			return false, err
 		}
 	}
 	if !w.State.Status.Ended() {
-		return nil
+		return true, nil
 	}
-	return r.settleChild(ctx, parent.HarnessID, func(p run.State) []events.Payload { return child.Settle(p, c, w.State) })
+	return false, r.settleChild(ctx, parent.HarnessID, func(p run.State) []events.Payload { return child.Settle(p, c, w.State) })
 }
 
 func (r *Role) settleChild(ctx context.Context, parent string, decide func(run.State) []events.Payload) error {
@@ -182,11 +195,11 @@ func (r *Role) bear(ctx context.Context, parent run.State, c *run.Child, there r
 	return w.State, r.setDeadline(ctx, w.State)
 }
 
-// wakeForChildren sets the timer of a run of which some children live. The longer they do, the rarer it is looked at. For
-// the others whoever spawned them has set it.
+// wakeForChildren sets the timer of a run of which some children live. The longer they do, the rarer it is looked at.
+// Whoever looks after the oldest sets it: when it is due, all are looked at, and it is set again.
 func (r *Role) wakeForChildren(ctx context.Context, s run.State, some func(*run.Child) bool) error {
 	living := s.Living()
-	if !slices.ContainsFunc(living, some) || s.Status.Ended() {
+	if len(living) == 0 || !some(living[0]) || s.Status.Ended() {
 		return nil
 	}
 	now := time.Now().UTC()
@@ -197,15 +210,17 @@ func (r *Role) wakeForChildren(ctx context.Context, s run.State, some func(*run.
 // kin looks after the family of a run after one of its events, where it has one.
 func (r *Role) kin(ctx context.Context, h runlog.ReceivedEvent) error {
 	switch h.Kind {
-	case events.StepAllowed:
-		if st := h.State.Step(h.Step); st == nil || st.Child == "" {
+	case events.StepAllowed, events.CallDelegated:
+		if st := h.State.Step(h.Step); h.Kind == events.StepAllowed && (st == nil || st.Child == "") {
 			return nil
 		}
-		return r.tendTo(ctx, h.Run, at{step: h.Step}.is)
-	case events.CallDelegated:
+		if h.Deliveries > 1 { // whoever had it before may have done half of it
+			return r.tend(ctx, h.Run)
+		}
 		return r.tendTo(ctx, h.Run, at{h.Step, h.Call}.is)
 	case events.StepClaimed, events.CheckPassed:
-		if st := h.State.Step(h.Step); st == nil || len(h.State.Beside(h.Step)) == 0 && !child.Owes(h.State) {
+		// One that lives may be a reviewer that was spawned and not begun: whoever did that may have died.
+		if !child.Owes(h.State) && !slices.ContainsFunc(h.State.Living(), func(c *run.Child) bool { return c.Step == h.Step }) {
 			return nil
 		}
 		return r.tend(ctx, h.Run)
@@ -217,8 +232,13 @@ func (r *Role) kin(ctx context.Context, h runlog.ReceivedEvent) error {
 			return r.schedules.ended(ctx, f.Schedule, h.Run)
 		}
 		of := h.State.Created.ChildOf
-		if of == nil {
+		if of == nil || h.Kind == events.RunCreated && h.State.Plan != nil { // it has all that it begins with
 			return nil
+		}
+		if s, _, err := r.cfg.Ledger.Reach(ctx, of.Parent, 1); err != nil || !s.Has(h.Run) {
+			if _, err = r.cfg.Ledger.Fresh(ctx, of.Parent); err != nil {
+				return err
+			}
 		}
 		return r.tendTo(ctx, of.Parent, at{of.Step, of.Call}.is)
 	default: // no other event changes what a family owes

@@ -2,6 +2,10 @@ package mutants
 
 // flows are bugs around the control flow of formulas.
 var flows = []Mutant{
+	{Name: "an approval that was escalated has a time limit again", File: "internal/core/gate/gate.go",
+		Old: "		if !escalates(before) {\n			terms", New: "		if true {\n			terms", By: []string{"-run", "TestEveryOperationEscalation", "./test/sim"}},
+	{Name: "a run that is stopped is silent about its teardowns", File: "internal/core/lifecycle/moves.go",
+		Old: "left != \"\" && s.Stopping == nil {", New: "left == \"\" && s.Plan == nil {", By: []string{"-run", "TestTeardownsNamed", "./internal/core/lifecycle"}},
 	{Name: "a step that failed for good is tried again", File: "internal/core/plan/flow.go",
 		Old: "(class == events.FailureTransient || r.On == events.RetryAny):", New: "(class != \"\" || r.On == events.RetryAny):", By: []string{"./internal/core/plan"}},
 	{Name: "a step is tried once more than it may be", File: "internal/core/plan/flow.go",

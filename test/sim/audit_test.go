@@ -208,10 +208,13 @@ func (a *audit) judge(runID string, l *ledger, f events.Event, p events.Payload)
 	case *events.TurnFinishedData:
 		return l.turn(d)
 	case *events.GateOpenedData:
+		if fault := a.escalated(l, d); fault != "" {
+			return fault
+		}
 		return l.gateOpened(d)
 	case *events.GateApprovedData:
 		if d.Grant != nil {
-			l.grants[d.Gate] = &grantAudit{until: d.Grant.Until}
+			l.grants[d.Gate] = &grantAudit{until: d.Grant.Until, session: d.Grant.Scope == events.GrantSession}
 		}
 		return a.answered(runID, l, f, d.GateAnswer, events.GateApproved)
 	case *events.GrantRevokedData:

@@ -100,6 +100,9 @@ func (r SceneRun) accept() *events.Accept {
 		a.Checks = append(a.Checks, events.Check{Kind: events.CheckSchema, Schema: json.RawMessage(`{"type":"object"}`)},
 			events.Check{Kind: events.CheckPerson, Name: "person"})
 	}
+	if r.Reviewer != "" {
+		a.Checks = append(a.Checks, events.Check{Kind: events.CheckReview, Agent: r.Reviewer, Rubric: "it is right"})
+	}
 	return a
 }
 
@@ -164,6 +167,9 @@ func (a *audit) accepted(runID string, l *ledger, p events.Payload) string {
 			g.opened.Step != d.Step || g.opened.Call != events.CheckPlace(d.Claim, d.Check)) {
 			return "a check passed that no person has approved"
 		}
+		if d.CheckKind == events.CheckReview && !a.judged(runID, d.CheckResult, true) {
+			return "a check passed that no reviewer has passed"
+		}
 		if n := a.w.tools.checks[runID].passed[d.Name]; d.CheckKind == events.CheckCommand && l.passes[d.Name] > n {
 			return fmt.Sprintf("check %s passed %d times, and no more than %d commands of it did", d.Name, l.passes[d.Name], n)
 		}
@@ -174,6 +180,9 @@ func (a *audit) accepted(runID string, l *ledger, p events.Payload) string {
 		return c.result(d.CheckResult, c.passed)
 	case *events.CheckFailedData:
 		a.w.tale.counts["checks failed"]++
+		if d.CheckKind == events.CheckReview && !a.judged(runID, d.CheckResult, false) {
+			return "a check failed that no reviewer has failed"
+		}
 		c := l.claimed(d.Step)
 		fault := c.result(d.CheckResult, c.passed+1)
 		c.open, c.failed = false, true

@@ -141,8 +141,9 @@ func (a *audit) family(runID string, l *ledger, p events.Payload) string {
 			}
 		}
 		c := l.calls[d.Call]
-		if l.stopping || l.steps[d.Step] != events.StepAllowed || d.Call == "" && l.plan[d.Step].Child == "" ||
-			d.Call != "" && (c == nil || c.starts != 1 || c.ref.Tool != events.ToolDelegate) {
+		review := events.IsCheckPlace(d.Call)
+		if l.stopping || l.steps[d.Step] != events.StepAllowed || d.Call == "" && l.plan[d.Step].Child == "" || review && !l.reviews(d.ChildRef) ||
+			d.Call != "" && !review && (c == nil || c.starts != 1 || c.ref.Tool != events.ToolDelegate) {
 			return d.Place() + " waits for no child"
 		}
 		a.kids[d.Child] = &kidAudit{parent: runID, step: d.Step, call: d.Call, attempt: d.Attempt, reserve: d.Reserve.ToolCalls}

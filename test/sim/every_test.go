@@ -115,6 +115,9 @@ func worlds() map[string]Scene {
 		"a direct run":                    smallDirect("pay", "put"),
 		"a direct run, and a note":        smallDirect("note", "pay"),
 		"a run in git":                    smallGit("put"),
+		"reviews of another agent":        smallReview("put"),
+		"grants of a tree":                smallTreeGrants(),
+		"an approval that is escalated":   smallEscalation("put"),
 	}
 }
 

@@ -14,11 +14,19 @@ import (
 type grantAudit struct {
 	until   time.Time
 	revoked bool
+	// session is set where it was given for the session.
+	session bool
 }
 
 // rests holds PLUS-14: what a permission rests on was given in this run before, was not taken back, and has time left.
 func (a *audit) rests(l *ledger, d *events.CallAllowedData, at time.Time) string {
 	for _, u := range d.Grants {
+		if u.Scope == events.GrantSession {
+			if fault := a.restsOnSession(u, at); fault != "" {
+				return fault
+			}
+			continue
+		}
 		switch g := l.grants[u.ID]; {
 		case u.Scope != events.GrantRun || g == nil:
 			return "it rests on grant " + u.ID + ", which no one gave in this run"
@@ -50,13 +58,18 @@ func (a *audit) revoked(l *ledger, d *events.GrantRevokedData) string {
 func (h *person) always(runID string, g *run.Gate) {
 	answer := events.Answer{Decision: "approve", By: "somebody", Always: events.GrantRun, Pattern: "echo pay *",
 		For: []string{"", "1m", "5m"}[h.w.rng.IntN(3)]}
+	if h.w.play.Scene.run(runID).Kid {
+		answer.Always, answer.For = events.GrantSession, ""
+	}
 	subject := events.GateSubject(station, runID, g.ID)
 	for _, a := range []events.Answer{answer, {Decision: "revoke", By: "somebody"}} {
 		b, err := json.Marshal(a)
 		if err != nil {
 			panic(err) // a fault of the simulation itself
 		}
-		h.acts = append(h.acts, act{subject, string(b), a.Decision + " for longer " + g.ID + " of " + runID})
+		if a.Decision != "revoke" || answer.Always == events.GrantRun {
+			h.acts = append(h.acts, act{subject, string(b), a.Decision + " for longer " + g.ID + " of " + runID})
+		}
 	}
 }
 

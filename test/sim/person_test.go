@@ -114,6 +114,9 @@ func (h *person) gate(runID string, g *run.Gate, rude bool) {
 		h.left[key] = true
 		return
 	}
+	if h.escalates(runID, g) {
+		return
+	}
 	if !rude {
 		h.polite(runID, g)
 		return

@@ -67,6 +67,8 @@ type SceneRun struct {
 	Stray bool
 	// Kid makes it one that a step of another run is given to. Refuses has its model decline to work.
 	Kid, Refuses bool
+	// Reviewer is the agent that makes the last check of the run, Verdict what a run of that agent answers.
+	Reviewer, Verdict string
 	// Dream has it take checkpoints by the clock.
 	Dream bool
 }
@@ -320,6 +322,9 @@ func (s Scene) said(m llm.Meta) llm.Answer {
 	r := s.run(m.Run)
 	if r.Judged {
 		a.Text = `{"done":true}`
+	}
+	if r.Verdict != "" {
+		a.Text = r.Verdict
 	}
 	if m.Purpose == "compaction" {
 		a.Text = "it looked here and there"

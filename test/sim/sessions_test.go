@@ -134,13 +134,18 @@ func (a *audit) parts(newest *events.Ref) (told map[string]int, fault string) {
 	return told, ""
 }
 
-// viewOf says how a row differs from what the log of the session says, read from its first event.
-func (a *audit) viewOf(row []byte) string {
+// logOf reads the log of the session from its first event.
+func (a *audit) logOf() (session.State, uint64, error) {
 	l, err := session.NewLedger(session.LedgerConfig{Station: station, By: events.Planner, Journal: a.w.st.JournalFor(events.SessionAggregate), Entropy: rand.Reader})
 	if err != nil {
-		return err.Error()
+		return session.State{}, 0, err
 	}
-	s, position, err := l.State(context.Background(), theSession)
+	return l.State(context.Background(), theSession)
+}
+
+// viewOf says how a row differs from what the log of the session says, read from its first event.
+func (a *audit) viewOf(row []byte) string {
+	s, position, err := a.logOf()
 	if err != nil {
 		return fmt.Sprintf("its log does not fold: %v", err)
 	}
@@ -172,6 +177,9 @@ func (a *audit) sessionIsWhole() {
 		a.breaks("session %s: %s", theSession, fault)
 	}
 	told, fault := a.parts(e.History)
+	if fault == "" {
+		fault = a.grantsOf(e)
+	}
 	if fault != "" {
 		a.breaks("session %s: %s", theSession, fault)
 		return

@@ -29,8 +29,9 @@ func Tree(a *app.App) *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "tree RUN", Short: "Show a run with all its child runs: where each stands, what it used, what it waits for",
 		Long: `Shows a run and the runs below it, each followed by its children. A run of any place in a tree can be named; --root shows the
-whole tree. The turns, calls, tokens and cost of a line are of that run alone; the last line has those of all. What is shown
-is read from the logs of the runs.`,
+whole tree. FOR is the step of the parent that a run carries out, or the call or the check of that step. A terminal without
+room for whole ids shows how they begin, which names a run in all commands. The turns, calls, tokens and cost of a line are
+of that run alone; the last line has those of all. What is shown is read from the logs of the runs.`,
 		Example: "  inspan tree run-k3v9x2m1qa\n  inspan tree child_x7 --root --watch\n  inspan tree run-k3v9x2m1qa --json | jq '.[] | select(.status == \"running\").waits[].text'",
 		Args:    app.Args(1),
 		RunE:    a.Connected(c.run),
@@ -59,21 +60,30 @@ type member struct {
 	run.Info
 	// Depth below the run that was asked for.
 	Depth int `json:"depth"`
-	// Step of the parent that the run carries out, Attempt at it and its Outcome as the parent has it: spawned while it
-	// lives. Empty for the run that was asked for.
-	Step    string      `json:"parentStep,omitempty"`
-	Attempt int         `json:"attempt,omitempty"`
-	Outcome string      `json:"outcome,omitempty"`
-	Use     events.Use  `json:"use"`
-	Waits   []view.Wait `json:"waits"`
+	// Step of the parent that the run is for; Call is the call or the check of it that the run carries out, empty for
+	// the whole step, and Background true for a call that did not wait. Attempt at it, and its Outcome as the parent has
+	// it: spawned while it lives. Empty for the run that was asked for.
+	Step       string      `json:"parentStep,omitempty"`
+	Call       string      `json:"parentCall,omitempty"`
+	Background bool        `json:"background,omitempty"`
+	Attempt    int         `json:"attempt,omitempty"`
+	Outcome    string      `json:"outcome,omitempty"`
+	Use        events.Use  `json:"use"`
+	Waits      []view.Wait `json:"waits"`
 }
 
-// notBegun is the status of a child without a log.
-const notBegun = "not begun"
+const (
+	// notBegun is the status of a child without a log.
+	notBegun = "not begun"
+	// wideTree is the width of a terminal that has room for whole ids; shortID is how much of an id others show.
+	wideTree, shortID = 140, len(events.ChildPrefix) + 6
+)
 
 func (a *treeCommand) listing(all []client.Member, now time.Time) app.Listing {
 	p := a.Paint()
-	l := app.Listing{Heads: []string{"RUN", "STEP", "AGENT", "STATUS", ">TURNS", ">CALLS", ">TOKENS", ">COST", ">DURATION",
+	width, _ := a.Term.Size()
+	short := a.Term.TTY && a.Form != app.FormWide && width < wideTree
+	l := app.Listing{Heads: []string{"RUN", "STATUS", "FOR", "AGENT", ">TURNS", ">CALLS", ">TOKENS", ">COST", ">DURATION",
 		"+CREATED", "WAITS FOR"}}
 	var sum events.Use
 	lines := branches(all)
@@ -81,15 +91,16 @@ func (a *treeCommand) listing(all []client.Member, now time.Time) app.Listing {
 		v := member{Info: run.InfoOf(m.State), Depth: m.Depth, Use: m.Used(), Waits: view.Waits(m.State, now)}
 		status, created := runtree.StatusOf(v.Info), m.State.CreatedAt
 		if c := m.Child; c != nil {
-			v.Step, v.Attempt, v.Outcome, v.ParentHarnessID = c.Step, c.Attempt, c.Outcome, m.Parent
+			v.Step, v.Call, v.Background, v.Attempt, v.Outcome, v.ParentHarnessID = c.Step, c.Call, c.Background, c.Attempt,
+				c.Outcome, m.Parent
 			if m.State.Sequence == 0 {
 				v.HarnessID, v.AgentName, status, created = c.ID, c.Agent, cmp.Or(c.FinishReason, notBegun), c.SpawnedAt
 				v.Waits = []view.Wait{{On: string(events.Planner), Since: c.SpawnedAt, Text: "spawned, and has no log here"}}
 			}
 		}
-		step := cmp.Or(v.Step, "-")
-		if v.Attempt > 1 {
-			step += fmt.Sprintf(" (attempt %d)", v.Attempt)
+		id := m.ID()
+		if short && i > 0 {
+			id = id[:min(len(id), shortID)]
 		}
 		took := view.Since(created, now)
 		if v.CompletedAt != nil {
@@ -97,12 +108,24 @@ func (a *treeCommand) listing(all []client.Member, now time.Time) app.Listing {
 		}
 		u := v.Use
 		sum = sum.Plus(u)
-		l.Add(m.ID(), v, p.Dim(lines[i])+m.ID(), step, v.AgentName, p.State(status), fmt.Sprint(u.Turns), fmt.Sprint(u.ToolCalls),
+		l.Add(m.ID(), v, p.Dim(lines[i])+id, p.State(status), v.purpose(), v.AgentName, fmt.Sprint(u.Turns), fmt.Sprint(u.ToolCalls),
 			view.Count(int(u.Tokens())), cmp.Or(runtree.CostText(u.Paid()), "-"), took,
 			created.In(a.Zone()).Format("2006-01-02 15:04:05"), view.Clip(v.waiting(now), 100))
 	}
 	l.Note = p.Dim(fmt.Sprintf("%s: %s", view.Plural(len(all), "run"), useLine(sum)))
 	return l
+}
+
+// purpose is what of its parent a run carries out.
+func (m member) purpose() string {
+	text := cmp.Or(strings.TrimSpace(m.Step+" "+m.Call), "-")
+	if m.Background {
+		text += " (background)"
+	}
+	if m.Attempt > 1 {
+		text += fmt.Sprintf(" (attempt %d)", m.Attempt)
+	}
+	return text
 }
 
 // waiting is what a run waits for, or how it ended.

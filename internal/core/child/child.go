@@ -48,6 +48,26 @@ func Next(s run.State, now time.Time, id ID) []events.Payload {
 // Owes reports whether something waits for a child that it does not have.
 func Owes(s run.State) bool { return s.Status == events.Running && s.Plan != nil && len(posts(s)) > 0 }
 
+// Steady reports whether nothing of what happened between two looks at a run leaves something to do: for those of its
+// children that are meant, for what waits for one, or for the run itself where the last of them has ended. What else is
+// in its log by now, of their siblings for instance, is no reason to look once more.
+func Steady(before, now run.State, meant func(*run.Child) bool) bool {
+	if Owes(now) {
+		return false
+	}
+	if now.Sequence == before.Sequence {
+		return true
+	}
+	living := now.Living()
+	if now.Status != before.Status || (now.Stopping == nil) != (before.Stopping == nil) || now.Options.Autonomy != before.Options.Autonomy ||
+		len(living) == 0 && len(before.Living()) > 0 {
+		return false
+	}
+	return !slices.ContainsFunc(living, func(c *run.Child) bool {
+		return meant(c) && (!before.Has(c.ID) || before.Wanted(c) != now.Wanted(c))
+	})
+}
+
 // posts are what waits for a child that it does not have, in an order that depends on the state alone.
 func posts(s run.State) []run.Post {
 	var all []run.Post

@@ -194,6 +194,9 @@ func end(s run.State, now time.Time, why, text, reason string) events.Result {
 	if s.Plan != nil {
 		r.Output = output(s.Plan)
 	}
+	if left := untidied(s); left != "" && s.Stopping == nil { // whoever was stopping has said it
+		r.Error = shorten(r.Error+"; not carried out: "+left, maxError)
+	}
 	return r
 }
 

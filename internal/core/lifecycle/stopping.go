@@ -1,6 +1,7 @@
 package lifecycle
 
 import (
+	"strings"
 	"time"
 
 	"github.com/inspan/inspan/pkg/events"
@@ -42,4 +43,27 @@ func Stopped(s run.State, now time.Time) ([]events.Payload, error) {
 	r := end(s, now, s.Stopping.FinishReason, s.Stopping.Error, "")
 	r.By = s.Stopping.By
 	return []events.Payload{&events.RunFailedData{Result: r}}, nil
+}
+
+// untidied names the teardowns that a run which ends now does not carry out: those of steps that have begun.
+func untidied(s run.State) string {
+	if s.Plan == nil {
+		return ""
+	}
+	var left []string
+	for _, st := range s.Plan.Steps {
+		if st.Flow == nil || !st.Flow.Always || st.Ended() {
+			continue
+		}
+		var of []string
+		for _, id := range st.Dependencies {
+			if on := s.Step(id); on != nil && on.Begun() && on.Status != events.StepIsSkipped {
+				of = append(of, id)
+			}
+		}
+		if len(of) > 0 {
+			left = append(left, "the teardown "+st.ID+" of "+strings.Join(of, ", "))
+		}
+	}
+	return strings.Join(left, "; ")
 }
