@@ -259,6 +259,8 @@ type RunCreatedData struct {
 	Review *ReviewOf `json:"review,omitempty"`
 	// Firing is the firing of a schedule that began the run; nil for all other runs.
 	Firing *FiringRef `json:"firing,omitempty"`
+	// Work is the binding of a work item that began the run; nil for all other runs.
+	Work *WorkRef `json:"work,omitempty"`
 	// ForkOf is where the run was forked from; nil where it began anew.
 	ForkOf *ForkOrigin `json:"fork_of,omitempty"`
 	// PlanOrigin is where the plan will come from, in the words of plan.made; empty in events from before it was said.
