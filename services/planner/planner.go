@@ -57,10 +57,7 @@ type Config struct {
 	// directory.
 	Sessions *Sessions
 	Blobs    kernel.Blobs
-	// Schedules holds the schedules; nil knows none.
-	Schedules *Schedules
-	// Harnesses holds the harnesses of programs of others; nil records none.
-	Harnesses *Harnesses
+	Aggregates
 	// Prices of models; a run keeps those of its own when it begins.
 	Prices budget.Table
 	// LongRunning is how long a task must be thought to take to be long-running; 0 means route.Threshold.
@@ -69,6 +66,14 @@ type Config struct {
 	ChildKey []byte
 	// Hooks asks those who are to be asked at the start and at the end of a run; nil lets every hook of an agent block.
 	Hooks *hooks.Asker
+}
+
+// Aggregates are what a planner has beside runs and sessions.
+type Aggregates struct {
+	// Schedules holds the schedules; nil knows none.
+	Schedules *Schedules
+	// Harnesses holds the harnesses of programs of others; nil records none.
+	Harnesses *Harnesses
 }
 
 // Role is the planner.

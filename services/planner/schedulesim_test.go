@@ -132,7 +132,7 @@ func (w *theater) planner() *Role {
 		w.t.Fatal(err)
 	}
 	r, err := New(Config{Station: "s1", Ledger: runs, Timers: mortalTimers{w}, Agents: anybody{}, ChildKey: []byte("key"),
-		Schedules: &Schedules{Ledger: log, Rows: rows, Timers: mortalTimers{w}, Now: clock}})
+		Aggregates: Aggregates{Schedules: &Schedules{Ledger: log, Rows: rows, Timers: mortalTimers{w}, Now: clock}}})
 	if err != nil {
 		w.t.Fatal(err)
 	}

@@ -29,11 +29,16 @@ func (r *Role) task(ctx context.Context, m kernel.Message) error {
 	if err != nil {
 		return err
 	}
-	return r.open(ctx, m, t, env, nil)
+	return r.open(ctx, m, t, env, origin{})
 }
 
-// open opens the run of a task whose shape was checked. firing is the firing of a schedule that dispatches it, or nil.
-func (r *Role) open(ctx context.Context, m kernel.Message, t events.Task, env ce.Envelope, firing *events.FiringRef) error {
+// origin is what of the station dispatches a task; nothing for one of a user.
+type origin struct {
+	firing *events.FiringRef
+}
+
+// open opens the run of a task whose shape was checked.
+func (r *Role) open(ctx context.Context, m kernel.Message, t events.Task, env ce.Envelope, from origin) error {
 	if err := checkPlacement(t); err != nil {
 		return err
 	}
@@ -54,7 +59,7 @@ func (r *Role) open(ctx context.Context, m kernel.Message, t events.Task, env ce
 	}
 	created, err := r.pin(ctx, t, env, runID)
 	if created != nil {
-		created.By, created.Project, created.Firing = t.By, projectOf(m), firing
+		created.By, created.Project, created.Firing = t.By, projectOf(m), from.firing
 	}
 	if err != nil {
 		return err

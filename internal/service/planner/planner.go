@@ -88,7 +88,7 @@ func start(ctx context.Context, cfg Config, in *service.Instance) (*planner.Role
 	if err != nil {
 		return nil, fmt.Errorf("key of child runs: %w", err)
 	}
-	return planner.New(planner.Config{ChildKey: key, Schedules: schedules, Harnesses: recorded, Prices: prices.Over(catalog.Prices()), Station: cfg.Station, Ledger: in.Ledger, Timers: p.Timers,
+	return planner.New(planner.Config{ChildKey: key, Aggregates: planner.Aggregates{Schedules: schedules, Harnesses: recorded}, Prices: prices.Over(catalog.Prices()), Station: cfg.Station, Ledger: in.Ledger, Timers: p.Timers,
 		Agents:  &service.Agents{KV: p.Config},
 		Windows: windows.Of, Context: func(context.Context) (string, error) { return operatorText(cfg.Context) },
 		Isolation:  cfg.Isolation,
