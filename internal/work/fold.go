@@ -80,17 +80,17 @@ func bound(s State, d *events.WorkBoundData, at time.Time) (State, error) {
 	s.Binding = &events.WorkBinding{Epoch: d.Epoch, WorkDispatch: d.Dispatch, Run: d.Run, Dispatched: d.Start, BoundAt: at,
 		ExpiresAt: d.ExpiresAt, By: d.By}
 	if d.Start {
-		s.Binding.DispatchedBy = d.By
+		s.Binding.DispatchedBy, s.Binding.DispatchedAt = d.By, at
 	}
 	return s.took(d.WorkBy), nil
 }
 
-func dispatched(s State, d *events.WorkDispatchedData, _ time.Time) (State, error) {
+func dispatched(s State, d *events.WorkDispatchedData, at time.Time) (State, error) {
 	if !s.Holds(d.Epoch, d.Run) || s.Binding.Dispatched {
 		return s, s.notHeld(d.Epoch)
 	}
 	b := *s.Binding
-	b.Dispatched, b.DispatchedBy, b.ExpiresAt = true, d.By, d.ExpiresAt
+	b.Dispatched, b.DispatchedBy, b.DispatchedAt, b.ExpiresAt = true, d.By, at, d.ExpiresAt
 	s.Binding = &b
 	return s.took(d.WorkBy), nil
 }

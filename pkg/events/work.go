@@ -114,6 +114,8 @@ type WorkBinding struct {
 	Dispatched bool      `json:"dispatched,omitempty"`
 	Started    bool      `json:"started,omitempty"`
 	BoundAt    time.Time `json:"bound_at"`
+	// DispatchedAt is when that was asked for.
+	DispatchedAt time.Time `json:"dispatched_at,omitzero"`
 	// ExpiresAt is when the item is free again unless the run has started.
 	ExpiresAt time.Time `json:"expires_at"`
 	By        string    `json:"by,omitempty"`

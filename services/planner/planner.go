@@ -74,6 +74,8 @@ type Aggregates struct {
 	Schedules *Schedules
 	// Harnesses holds the harnesses of programs of others; nil records none.
 	Harnesses *Harnesses
+	// Work holds the work items; nil knows none.
+	Work *WorkItems
 }
 
 // Role is the planner.
@@ -81,6 +83,7 @@ type Role struct {
 	cfg       Config
 	intake    *intake
 	schedules *Scheduler
+	work      *Assigner
 }
 
 var _ runlog.Role = (*Role)(nil)
@@ -105,7 +108,9 @@ func New(cfg Config) (*Role, error) {
 		return nil, err
 	}
 	r := &Role{cfg: cfg, intake: newIntake(cfg)}
-	r.schedules, err = newScheduler(r)
+	if r.schedules, err = newScheduler(r); err == nil {
+		r.work, err = newAssigner(r)
+	}
 	return r, err
 }
 
@@ -119,6 +124,9 @@ const bornAgain = 5 * time.Second
 // may have been answered by another delivery meanwhile.
 func (r *Role) born(ctx context.Context, h runlog.ReceivedEvent) error {
 	if err := r.schedules.goOn(ctx, h.State); err != nil {
+		return err
+	}
+	if err := r.work.goOn(ctx, h.State); err != nil {
 		return err
 	}
 	switch {

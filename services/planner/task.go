@@ -35,6 +35,7 @@ func (r *Role) task(ctx context.Context, m kernel.Message) error {
 // origin is what of the station dispatches a task; nothing for one of a user.
 type origin struct {
 	firing *events.FiringRef
+	work   *events.WorkRef
 }
 
 // open opens the run of a task whose shape was checked.
@@ -59,7 +60,7 @@ func (r *Role) open(ctx context.Context, m kernel.Message, t events.Task, env ce
 	}
 	created, err := r.pin(ctx, t, env, runID)
 	if created != nil {
-		created.By, created.Project, created.Firing = t.By, projectOf(m), from.firing
+		created.By, created.Project, created.Firing, created.Work = t.By, projectOf(m), from.firing, from.work
 	}
 	if err != nil {
 		return err
@@ -127,7 +128,7 @@ func (r *Role) begin(ctx context.Context, runID string, created *events.RunCreat
 		}
 		return nil
 	}
-	if created.SessionFence != 0 { // a run starts only when it exists and has the lock of its session
+	if created.SessionFence != 0 || created.Work != nil { // a run starts only when it exists and has the lock of its session, or its work item
 		w, err := r.write(ctx, runID, func(s run.State, _ time.Time) ([]events.Payload, error) {
 			if s.Sequence == 0 {
 				return []events.Payload{lifecycle.Birth(created, answers)}, nil
@@ -136,6 +137,9 @@ func (r *Role) begin(ctx context.Context, runID string, created *events.RunCreat
 		})
 		if err == nil && w.State.Status == events.Created {
 			err = r.confirm(ctx, w.State)
+			if err == nil {
+				err = r.work.confirm(ctx, runID, created.Work)
+			}
 		}
 		if err != nil {
 			return w, err
