@@ -132,6 +132,13 @@ func (r *Role) born(ctx context.Context, h runlog.ReceivedEvent) error {
 	switch {
 	case h.State.Status == events.Running && h.State.Plan == nil:
 		return r.planless(ctx, h)
+	case h.State.Status == events.Running && (h.State.Created.Firing != nil || h.State.Created.Work != nil):
+		// No task comes again that would have done this: whoever began it may be gone.
+		w, err := r.write(ctx, h.Run, lifecycle.Progress)
+		if err = r.following(ctx, w, err); err != nil {
+			return err
+		}
+		return r.setDeadline(ctx, w.State)
 	case h.State.Status != events.Created:
 		return nil
 	}
