@@ -111,6 +111,8 @@ func worlds() map[string]Scene {
 		"acceptance checks of a person":   smallJudged("put"),
 		"children":                        smallChildren("pay", "put", false),
 		"children, and a stop":            smallChildren("pay", "put", true),
+		"a work item":                     smallWork("pay", "put", false),
+		"a work item, and a clearing":     smallWork("put", "put", true),
 	}
 }
 

@@ -31,6 +31,8 @@ type Scene struct {
 	Keep time.Duration
 	// Stops has somebody stop a run as soon as it has a child.
 	Stops bool
+	// Item has the runs be those of a work item, and no task is sent. Clears has somebody clear its second binding.
+	Item, Clears bool
 }
 
 // SceneRun is one run.
@@ -67,6 +69,8 @@ type SceneRun struct {
 	Stray bool
 	// Kid makes it one that a step of another run is given to. Refuses has its model decline to work.
 	Kid, Refuses bool
+	// OfItem makes it one of the work item's.
+	OfItem bool
 	// Dream has it take checkpoints by the clock.
 	Dream bool
 }
