@@ -270,3 +270,45 @@ func TestBrief(t *testing.T) {
 		}
 	})
 }
+
+func TestFold(t *testing.T) {
+	t.Parallel()
+	bound := func(epoch int, start bool) events.Payload {
+		return &events.WorkBoundData{Epoch: epoch, Dispatch: events.WorkDispatch{Agent: "a"}, Run: runOf("w1", epoch), Start: start}
+	}
+	started := func(epoch int) events.Payload { return &events.WorkStartedData{Epoch: epoch, Run: runOf("w1", epoch)} }
+	born := &events.WorkCreatedData{Work: "w1", Spec: events.WorkSpec{Title: "x"}}
+	for what, log := range map[string][]events.Payload{
+		"a second holder":                         {born, bound(1, true), bound(2, true)},
+		"a second holder beside a run":            {born, bound(1, true), started(1), bound(2, true)},
+		"an epoch that is left out":               {born, bound(2, true)},
+		"a run of another binding":                {born, bound(1, true), started(2)},
+		"a run that nobody had begin":             {born, bound(1, false), started(1)},
+		"a run that gets the item twice":          {born, bound(1, true), started(1), started(1)},
+		"the end of another binding":              {born, bound(1, true), &events.WorkUnboundData{Epoch: 2}},
+		"the end of no binding":                   {born, &events.WorkUnboundData{Epoch: 0}},
+		"a begin of what began":                   {born, bound(1, true), &events.WorkDispatchedData{Epoch: 1, Run: runOf("w1", 1)}},
+		"a completion of a run without the item":  {born, bound(1, true), &events.WorkClosedData{Epoch: 1, Run: runOf("w1", 1)}},
+		"closing it beside a run":                 {born, bound(1, true), started(1), &events.WorkClosedData{}},
+		"closing it twice":                        {born, &events.WorkClosedData{}, &events.WorkClosedData{}},
+		"a binding of a closed item":              {born, &events.WorkClosedData{}, bound(1, true)},
+		"an item that is made twice":              {born, born},
+		"an item that begins with something else": {bound(1, true)},
+		"an item of another name":                 {&events.WorkCreatedData{Work: "w2"}},
+	} {
+		t.Run("WORK-3 SAFE-2 a log does not fold that has "+what, func(t *testing.T) {
+			t.Parallel()
+			var s work.State
+			var err error
+			for i, p := range log {
+				if err != nil {
+					t.Fatalf("event %d: %v", i, err)
+				}
+				s, err = work.Apply(s, events.Event{Subject: "w1", Sequence: uint64(i + 1), Time: at}, p, "h")
+			}
+			if err == nil {
+				t.Errorf("it folds to %+v", s.WorkItem)
+			}
+		})
+	}
+}
