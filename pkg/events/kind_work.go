@@ -29,7 +29,7 @@ var workTypes = [...]Type{
 		"The work item was made.",
 		func() Payload { return new(WorkCreatedData) }},
 	{WorkBound, Planner, "work_bound", Recorded, InLog, line((*WorkBoundData).line),
-		"The item has a holder. Nobody else gets it until this binding ends.",
+		"The item has a holder. No one else gets it until this binding ends.",
 		func() Payload { return new(WorkBoundData) }},
 	{WorkDispatched, Planner, "work_dispatched", Recorded, InLog, line((*WorkDispatchedData).line),
 		"The run of the binding is to begin. It is created after this, once.",

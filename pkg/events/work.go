@@ -11,7 +11,7 @@ import (
 // WorkStatus says whether a work item can be assigned.
 type WorkStatus string
 
-// An open item is free. A bound one has a holder: nobody else gets it. A closed one is done, or not wanted any more.
+// An open item is free. A bound one has a holder: no one else gets it. A closed one is done, or not wanted any more.
 const (
 	WorkIsOpen   WorkStatus = "open"
 	WorkIsBound  WorkStatus = "bound"

@@ -38,7 +38,7 @@ the answer of its REST API), or a Markdown check list, whose open items "- [ ] T
 pull requests and items that are checked are left out. The id of an item follows from the issue, or from its text: the same file read again makes
 nothing twice.`,
 		Example: "  inspan work add \"Fix the login\" --text \"It fails with an empty password.\" --accept \"go test ./login\"\n" +
-			"  gh issue list --json number,title,body,labels,url,state | inspan work add --from -\n  inspan work add --from TODO.md --label todo",
+			"  gh issue list --json number,title,body,labels,url,state | inspan work add --from -\n  inspan work add --from tasks.md --label tasks",
 		Args: app.ArgsBetween(0, 1), RunE: a.Connected(c.run),
 	}
 	f := cmd.Flags()

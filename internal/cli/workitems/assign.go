@@ -27,7 +27,7 @@ type assignCommand struct {
 
 func assignCmd(a *app.App) *cobra.Command {
 	c := &assignCommand{App: a, ctl: events.WorkControl{Action: work.Assign}}
-	cmd := &cobra.Command{Use: "assign ITEM AGENT", Short: "Bind an item to an agent: nobody else gets it",
+	cmd := &cobra.Command{Use: "assign ITEM AGENT", Short: "Bind an item to an agent: no one else gets it",
 		Long: `Binds an item to an agent. Where another agent holds it, that is refused and nothing is changed. With --start the run of the agent
 begins at once; without it the item is free again after --within unless inspan sling starts it before.`,
 		Example: "  inspan work assign fix-the-login-k3v9 fixer --within 2h\n  inspan work assign fix-the-login-k3v9 fixer --start --formula review",

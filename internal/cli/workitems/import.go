@@ -116,23 +116,23 @@ func issueID(at string, number int) string {
 	return fmt.Sprintf("gh-%s-%d", whole, number)
 }
 
-// box is an item of a Markdown check list.
-var box = regexp.MustCompile(`^([ \t]*)(?:[-*+]|\d{1,9}[.)])[ \t]+\[([ xX])\][ \t]+(.*)$`)
+// checkbox is an item of a Markdown check list.
+var checkbox = regexp.MustCompile(`^([ \t]*)(?:[-*+]|\d{1,9}[.)])[ \t]+\[([ xX])\][ \t]+(.*)$`)
 
 // checklist reads the open items of a check list. Lines that are further in than an item, up to the next item, are its
 // text; the heading above is its source.
 func checklist(file, data string) (all []Imported, err error) {
-	counts, boxes, open, indent, fenced := map[string]int{}, 0, -1, 0, false
+	counts, found, open, indent, fenced := map[string]int{}, 0, -1, 0, false
 	for number, row := range strings.Split(data, "\n") {
 		row = strings.TrimRight(row, "\r")
 		if strings.HasPrefix(strings.TrimSpace(row), "```") {
 			fenced = !fenced
 		}
-		m := box.FindStringSubmatch(row)
+		m := checkbox.FindStringSubmatch(row)
 		in := len(row) - len(strings.TrimLeft(row, " \t"))
 		switch {
 		case m != nil && !fenced:
-			boxes, open, indent = boxes+1, -1, in
+			found, open, indent = found+1, -1, in
 			if what := strings.TrimSpace(m[3]); m[2] == " " && what != "" {
 				id := "md-" + slug(what, 32)
 				sum := digest(what)[:8]
@@ -148,7 +148,7 @@ func checklist(file, data string) (all []Imported, err error) {
 			open = -1
 		}
 	}
-	if boxes == 0 {
+	if found == 0 {
 		return nil, errors.New(file + ` has no check list: its items begin with "- [ ]"`)
 	}
 	for i := range all {

@@ -118,7 +118,7 @@ func listCmd(a *app.App) *cobra.Command {
 		Example: "  inspan work list\n  inspan work list --agent fixer\n  inspan work list --free -o name", Args: app.Args(0), RunE: a.Connected(c.run)}
 	f := cmd.Flags()
 	f.BoolVarP(&c.all, "all", "a", false, "closed ones, too")
-	f.BoolVar(&c.free, "free", false, "only those that nobody holds")
+	f.BoolVar(&c.free, "free", false, "only those that no one holds")
 	f.StringVar(&c.agent, "agent", "", "only those that this agent holds: its current work")
 	f.StringVar(&c.label, "label", "", "only those with this label")
 	app.WatchFlag(cmd, &c.watch)
