@@ -90,7 +90,7 @@ func FuzzImport(f *testing.F) {
 				t.Error(err)
 			}
 			if !utf8.ValidString(m.Spec.Text) || !utf8.ValidString(m.Spec.Title) {
-				t.Errorf("%q is cut inside a character", m.Spec)
+				t.Errorf("%+v is cut inside a character", m.Spec)
 			}
 			err := work.CheckSpec(m.Spec)
 			if err != nil && m.Spec.Title != "" && !strings.Contains(err.Error(), "shown to its agent") {
