@@ -123,7 +123,7 @@ func TestLoopOfTwoAggregates(t *testing.T) {
 			message(events.EventSubject(station, kerneltest.CounterAggregate, "x", kerneltest.CountAdded), added),
 			message(events.DueSubject(station, "x", "run.deadline"), kernel.Record{}),
 			message(events.DueSubject(station, "x", kerneltest.CounterAggregate+"-lease.l"), kernel.Record{}),
-			message("station."+station+".work.x.control", kernel.Record{}),
+			message("station."+station+".agent.x.control", kernel.Record{}),
 			message(events.ControlSubject(station, "x"), kernel.Record{}),
 			message(events.TaskSubject(station), kernel.Record{}),
 			message(events.SessionSubject(station, "x"), kernel.Record{}),
@@ -139,7 +139,7 @@ func TestLoopOfTwoAggregates(t *testing.T) {
 			t.Fatal(err)
 		}
 		want := []string{"run event x run.created", "counter event x count.added", "run due x run deadline", "counter due x lease l",
-			"counter input station." + station + ".work.x.control", "run input station." + station + ".run.x.control",
+			"counter input station." + station + ".agent.x.control", "run input station." + station + ".run.x.control",
 			"run input station." + station + ".task", "run input station." + station + ".session.x.control"}
 		if got := strings.Join(notes, "\n"); got != strings.Join(want, "\n") || acks != len(inbox) {
 			t.Errorf("%d acknowledged, received\n%s\nwant\n%s", acks, got, strings.Join(want, "\n"))

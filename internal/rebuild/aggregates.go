@@ -14,6 +14,7 @@ import (
 	"github.com/inspan/inspan/internal/kernel"
 	"github.com/inspan/inspan/internal/schedule"
 	"github.com/inspan/inspan/internal/session"
+	"github.com/inspan/inspan/internal/work"
 	"github.com/inspan/inspan/internal/workspace/treelog"
 	"github.com/inspan/inspan/pkg/events"
 )
@@ -42,7 +43,7 @@ type aggregate[S any] struct {
 	shown func(row []byte) (events uint64, ok bool)
 }
 
-// aggregates makes the rows of sessions, schedules, harnesses and workspaces again.
+// aggregates makes the rows of sessions, schedules, work items, harnesses and workspaces again.
 func (r *rebuild) aggregates(ctx context.Context) error {
 	err := rows(ctx, r, aggregate[session.State]{Aggregate: session.Aggregate(), Rows: r.cfg.Sessions,
 		author: events.Planner, count: r.rep.Sessions, prefix: session.RowPrefix, id: func(rest string) string { return rest },
@@ -59,6 +60,16 @@ func (r *rebuild) aggregates(ctx context.Context) error {
 		key: func(s schedule.State) string { return schedule.RowKey(s.ID) }, row: schedule.Row,
 		shown: func(row []byte) (uint64, bool) {
 			s, _, ok := schedule.FromRow(row)
+			return s.Sequence, ok
+		}})
+	if err != nil {
+		return err
+	}
+	err = rows(ctx, r, aggregate[work.State]{Aggregate: work.Aggregate(), Rows: r.cfg.Work,
+		author: events.Planner, count: r.rep.Work, prefix: work.RowPrefix, id: func(rest string) string { return rest },
+		key: func(s work.State) string { return work.RowKey(s.ID) }, row: work.Row,
+		shown: func(row []byte) (uint64, bool) {
+			s, _, ok := work.FromRow(row)
 			return s.Sequence, ok
 		}})
 	if err != nil {

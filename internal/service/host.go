@@ -48,10 +48,13 @@ type Ports struct {
 	SessionLog kernel.Journal
 	Sessions   kernel.KV
 	// ScheduleLog is the log of the schedules, whose rows are in Sessions; nil knows none. ScheduleTimers are their timers,
-	// and ScheduleClock is what their times are compared with; nil means time.Now.
+	// and ScheduleClock is what their times and those of work items are compared with; nil means time.Now.
 	ScheduleLog    kernel.Journal
 	ScheduleTimers kernel.Timers
 	ScheduleClock  func() time.Time
+	// WorkLog is the log of the work items, whose rows are in Sessions; nil knows none. WorkTimers are their timers.
+	WorkLog    kernel.Journal
+	WorkTimers kernel.Timers
 	// HarnessLog is the log of the harnesses, whose rows are in Sessions; nil records none.
 	HarnessLog kernel.Journal
 	// TreeLog is the log of the workspaces. Trees holds the views of it, published branches and the toolrunners that

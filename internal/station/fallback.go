@@ -88,6 +88,7 @@ func Alone(local *sqlitestore.Station) service.Ports {
 		Config: local.KV(topology.ConfigBucket), SessionLog: local.JournalFor(events.SessionAggregate),
 		Sessions:    local.KV(topology.SessionBucket),
 		ScheduleLog: local.JournalFor(events.ScheduleAggregate), ScheduleTimers: local.TimersFor(events.ScheduleAggregate),
+		WorkLog: local.JournalFor(events.WorkAggregate), WorkTimers: local.TimersFor(events.WorkAggregate),
 		HarnessLog: local.JournalFor(events.HarnessAggregate),
 		TreeLog:    local.JournalFor(events.WorkspaceAggregate),
 		Trees:      local.KV(topology.TreeBucket), Leases: local.Leases(), Live: local.Live(), Retained: local.Live(),

@@ -8,7 +8,7 @@ import (
 )
 
 // counters is an aggregate whose event types have the author of facts of runs, and one of them their name.
-var counters = Aggregate{Name: "work", Words: []events.Type{{Kind: "count.added", Author: events.Planner}, {Kind: events.RunCreated, Author: events.Planner},
+var counters = Aggregate{Name: "agent", Words: []events.Type{{Kind: "count.added", Author: events.Planner}, {Kind: events.RunCreated, Author: events.Planner},
 	{Kind: "count.closed", Author: events.Gatekeeper}}}
 
 func TestAggregates(t *testing.T) {
@@ -44,7 +44,7 @@ func TestAggregates(t *testing.T) {
 				}
 			}
 		}
-		if got := counters.publishes("s1", events.Gatekeeper); !slices.Equal(got, []string{"station.s1.work.*.evt.count.closed"}) {
+		if got := counters.publishes("s1", events.Gatekeeper); !slices.Equal(got, []string{"station.s1.agent.*.evt.count.closed"}) {
 			t.Errorf("the gatekeeper may publish %q", got)
 		}
 		planned := 0
@@ -59,23 +59,23 @@ func TestAggregates(t *testing.T) {
 		if Publishes(events.Planner, "session", events.SessionGranted) || !Publishes(events.Gatekeeper, "session", events.SessionRevoked) {
 			t.Error("grants have another author than the gatekeeper")
 		}
-		if len(publishesAll("s1", events.Planner)) != len(PublishesEvents(events.Planner))+planned+len(events.ScheduleRegistry())+len(events.HarnessRegistry()) || !Publishes(events.Planner, "session", events.SessionLocked) ||
-			Publishes(events.Persister, "session", events.SessionLocked) || Publishes(events.Planner, "run", events.SessionLocked) || Publishes(events.Planner, "work", events.RunCreated) || !Publishes(events.Planner, "run", events.RunCreated) {
+		if len(publishesAll("s1", events.Planner)) != len(PublishesEvents(events.Planner))+planned+len(events.ScheduleRegistry())+len(events.HarnessRegistry())+len(events.WorkRegistry()) || !Publishes(events.Planner, "session", events.SessionLocked) ||
+			Publishes(events.Persister, "session", events.SessionLocked) || Publishes(events.Planner, "run", events.SessionLocked) || Publishes(events.Planner, "agent", events.RunCreated) || !Publishes(events.Planner, "run", events.RunCreated) {
 			t.Error("an aggregate without event types has an author")
 		}
 	})
 	t.Run("DEPL-2 a role receives the events of another aggregate that its row names, and those alone", func(t *testing.T) {
 		t.Parallel()
-		h := Subscriptions{Role: events.Persister, All: true, Others: []Interest{{"work", "count.closed"}}, Workers: 1}
+		h := Subscriptions{Role: events.Persister, All: true, Others: []Interest{{"agent", "count.closed"}}, Workers: 1}
 		got := h.consumers("s1")
-		if len(got) != 1 || !slices.Equal(got[0].Filters, []string{"station.s1.run.*.evt.*.*", "station.s1.work.*.evt.count.closed"}) {
+		if len(got) != 1 || !slices.Equal(got[0].Filters, []string{"station.s1.run.*.evt.*.*", "station.s1.agent.*.evt.count.closed"}) {
 			t.Errorf("got %+v", got)
 		}
 		for _, c := range []struct {
 			aggregate string
 			kind      events.Kind
 			want      bool
-		}{{"work", "count.closed", true}, {"work", "count.added", false}, {"session", "count.closed", false}, {"run", events.RunCreated, true}} {
+		}{{"agent", "count.closed", true}, {"agent", "count.added", false}, {"session", "count.closed", false}, {"run", events.RunCreated, true}} {
 			if h.Receives(c.aggregate, c.kind) != c.want {
 				t.Errorf("it receives %s of %s: %v", c.kind, c.aggregate, !c.want)
 			}

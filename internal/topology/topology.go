@@ -39,6 +39,9 @@ const (
 // ScheduleTimers is the family of the timers of schedules.
 const ScheduleTimers = events.ScheduleAggregate + "-fire"
 
+// WorkTimers is the family of the timers of work items.
+const WorkTimers = events.WorkAggregate + "-expire"
+
 // LeaseTerm is how long an instance counts as alive after its last renewal; it renews three times in that time.
 const LeaseTerm = 15 * time.Second
 
@@ -71,10 +74,11 @@ var hearing = []Subscriptions{
 			events.StepAllowed, events.CallDelegated, events.StepClaimed, events.CheckPassed, events.RunCompleted,
 			events.RunFailed},
 		Inputs: []string{"task", "task.*", "run.*.control", "session.*.control",
-			"schedule.*.control", "harness.*.control"},
+			"schedule.*.control", "harness.*.control", "work.*.control"},
 		// tasks may wait for their turn; a stop may not wait for them
-		Apart:   []string{"run.*.control", "session.*.control", "schedule.*.control", "harness.*.control"},
-		Timers:  []string{"run", ScheduleTimers},
+		Apart: []string{"run.*.control", "session.*.control", "schedule.*.control", "harness.*.control",
+			"work.*.control"},
+		Timers:  []string{"run", ScheduleTimers, WorkTimers},
 		Workers: 32,
 	},
 	{

@@ -24,6 +24,8 @@ func Aggregates() []Aggregate {
 			WorkspaceRegistry()},
 		{ScheduleAggregate, "A schedule: at which times it begins a run, and what became of its firings. The id in subjects is " +
 			"its name.", ScheduleRegistry()},
+		{WorkAggregate, "A work item: what there is to do, and which agent holds it. The binding is one event, so an item never has " +
+			"two holders.", WorkRegistry()},
 		{HarnessAggregate, "A harness: the steps of a program that was written with pkg/harness, and which instance of it may record.",
 			HarnessRegistry()},
 	}

@@ -108,6 +108,11 @@ func ScheduleSubject(station, schedule string) string {
 	return "station." + station + ".schedule." + schedule + ".control"
 }
 
+// WorkSubject is where users make and steer a work item.
+func WorkSubject(station, work string) string {
+	return "station." + station + ".work." + work + ".control"
+}
+
 // HarnessSubject is where a program asks to record what its harness does.
 func HarnessSubject(station, harness string) string {
 	return "station." + station + ".harness." + harness + ".control"

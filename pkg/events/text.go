@@ -14,6 +14,7 @@ const (
 	SessionType  = "dev.inspan.session.v1"
 	ScheduleType = "dev.inspan.schedule.v1"
 	HarnessType  = "dev.inspan.harness.v1"
+	WorkType     = "dev.inspan.work.v1"
 )
 
 // Limits of the name and the reason that a person gives, in bytes. Both are shown on terminals.
@@ -27,6 +28,9 @@ func CheckBy(by string) error { return checkText("by", by, MaxBy, false) }
 
 // CheckReason returns what is wrong with a reason.
 func CheckReason(reason string) error { return checkText("reason", reason, MaxReason, true) }
+
+// CheckNote returns what is wrong with a note of a work item.
+func CheckNote(note string) error { return checkText("note", note, MaxWorkNote, true) }
 
 func checkText(what, text string, limit int, lines bool) error {
 	if len(text) > limit {
@@ -55,6 +59,9 @@ func (c *SessionControl) Check() error { return firstOf(CheckBy(c.By), CheckReas
 
 // Check returns what is wrong with who steers a schedule and why.
 func (c *ScheduleControl) Check() error { return firstOf(CheckBy(c.By), CheckReason(c.Reason)) }
+
+// Check returns what is wrong with who steers a work item and why.
+func (c *WorkControl) Check() error { return firstOf(CheckBy(c.By), CheckReason(c.Reason)) }
 
 func firstOf(errs ...error) error {
 	for _, err := range errs {

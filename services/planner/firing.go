@@ -16,7 +16,7 @@ import (
 // dispatch opens the run of a firing, or goes on with an opening that somebody did not finish.
 func (r *Scheduler) dispatch(ctx context.Context, s schedule.State, f events.Firing, m firing) error {
 	return r.role.open(ctx, m, schedule.TaskOf(s, f), ce.Envelope{Source: "/inspan/schedule/" + s.ID},
-		&events.FiringRef{Schedule: s.ID, Number: f.Number, At: f.At})
+		origin{firing: &events.FiringRef{Schedule: s.ID, Number: f.Number, At: f.At}})
 }
 
 // goOn gives the run of a firing its plan where whoever created it did not come to that. Of any other run the plan is in

@@ -57,10 +57,7 @@ type Config struct {
 	// directory.
 	Sessions *Sessions
 	Blobs    kernel.Blobs
-	// Schedules holds the schedules; nil knows none.
-	Schedules *Schedules
-	// Harnesses holds the harnesses of programs of others; nil records none.
-	Harnesses *Harnesses
+	Aggregates
 	// Prices of models; a run keeps those of its own when it begins.
 	Prices budget.Table
 	// LongRunning is how long a task must be thought to take to be long-running; 0 means route.Threshold.
@@ -71,11 +68,22 @@ type Config struct {
 	Hooks *hooks.Asker
 }
 
+// Aggregates are what a planner has beside runs and sessions.
+type Aggregates struct {
+	// Schedules holds the schedules; nil knows none.
+	Schedules *Schedules
+	// Harnesses holds the harnesses of programs of others; nil records none.
+	Harnesses *Harnesses
+	// Work holds the work items; nil knows none.
+	Work *WorkItems
+}
+
 // Role is the planner.
 type Role struct {
 	cfg       Config
 	intake    *intake
 	schedules *Scheduler
+	work      *Assigner
 }
 
 var _ runlog.Role = (*Role)(nil)
@@ -100,7 +108,9 @@ func New(cfg Config) (*Role, error) {
 		return nil, err
 	}
 	r := &Role{cfg: cfg, intake: newIntake(cfg)}
-	r.schedules, err = newScheduler(r)
+	if r.schedules, err = newScheduler(r); err == nil {
+		r.work, err = newAssigner(r)
+	}
 	return r, err
 }
 
@@ -116,9 +126,19 @@ func (r *Role) born(ctx context.Context, h runlog.ReceivedEvent) error {
 	if err := r.schedules.goOn(ctx, h.State); err != nil {
 		return err
 	}
+	if err := r.work.goOn(ctx, h.State); err != nil {
+		return err
+	}
 	switch {
 	case h.State.Status == events.Running && h.State.Plan == nil:
 		return r.planless(ctx, h)
+	case h.State.Status == events.Running && (h.State.Created.Firing != nil || h.State.Created.Work != nil):
+		// No task comes again that would have done this: whoever began it may be gone.
+		w, err := r.write(ctx, h.Run, lifecycle.Progress)
+		if err = r.following(ctx, w, err); err != nil {
+			return err
+		}
+		return r.setDeadline(ctx, w.State)
 	case h.State.Status != events.Created:
 		return nil
 	}

@@ -29,6 +29,7 @@ type Schedules struct {
 // schedule and those of its runs, so whatever one planner leaves undone another one does.
 type Scheduler struct {
 	Schedules
+	viewed[schedule.State]
 	role *Role
 }
 
@@ -39,13 +40,18 @@ func newScheduler(r *Role) (*Scheduler, error) {
 	if r.cfg.Schedules == nil {
 		return nil, nil
 	}
-	s := &Scheduler{*r.cfg.Schedules, r}
+	s := &Scheduler{Schedules: *r.cfg.Schedules, role: r}
 	if s.Ledger == nil || s.Rows == nil || s.Timers == nil || len(r.cfg.ChildKey) == 0 {
 		return nil, errors.New("planner needs the logs, the rows and the timers of schedules, and a key for the ids of their runs")
 	}
 	if s.Now == nil {
 		s.Now = time.Now
 	}
+	s.viewed = viewed[schedule.State]{name: "schedule", ledger: s.Ledger, rows: s.Rows, key: schedule.RowKey, row: schedule.Row,
+		shown: func(row []byte) (uint64, bool) {
+			shown, _, ok := schedule.FromRow(row)
+			return shown.Sequence, ok
+		}, of: func(s schedule.State) (uint64, []events.Payload) { return s.Sequence, s.Changes() }}
 	return s, nil
 }
 
@@ -255,60 +261,6 @@ func (r *Scheduler) begin(ctx context.Context, s schedule.State, deliveries uint
 		}
 	}
 	return again, nil
-}
-
-// change makes one change of a schedule: appended only where the schedule still is what it was decided on, and decided
-// again where it is not. It returns once the row shows the log, also where there is nothing to change.
-func (r *Scheduler) change(ctx context.Context, id string, decide func(schedule.State) (schedule.State,
-	error)) (schedule.State, error) {
-	for range maxSwaps {
-		s, err := r.Ledger.Fresh(ctx, id)
-		if err != nil {
-			return s, fmt.Errorf("schedule %s: %w", id, err)
-		}
-		next, err := decide(s)
-		if err != nil {
-			return s, err
-		}
-		w, err := r.Ledger.Write(ctx, id, func(now schedule.State, _ time.Time) ([]events.Payload, error) {
-			if now.Sequence != s.Sequence {
-				return nil, errMoved
-			}
-			return next.Changes(), nil
-		})
-		switch {
-		case errors.Is(err, errMoved):
-			continue
-		case err != nil:
-			return s, fmt.Errorf("schedule %s: %w", id, err)
-		}
-		return w.State, r.show(ctx, w.State, w.Head)
-	}
-	return schedule.State{}, &kernel.RetryAfter{After: sessionAgain}
-}
-
-// show writes the row of a schedule where it does not show the state yet. A row that shows more is left.
-func (r *Scheduler) show(ctx context.Context, s schedule.State, position uint64) error {
-	if s.Sequence == 0 {
-		return nil
-	}
-	for range maxSwaps {
-		row, revision, err := r.Rows.Load(ctx, schedule.RowKey(s.ID))
-		if err != nil && !errors.Is(err, kernel.ErrNotFound) {
-			return fmt.Errorf("row of schedule %s: %w", s.ID, err)
-		}
-		if shown, _, ok := schedule.FromRow(row); ok && shown.Sequence >= s.Sequence {
-			return nil
-		}
-		b, err := schedule.Row(s, position)
-		if err != nil {
-			return err
-		}
-		if _, err = r.Rows.Swap(ctx, schedule.RowKey(s.ID), b, revision); !errors.Is(err, kernel.ErrExists) {
-			return err
-		}
-	}
-	return &kernel.RetryAfter{After: sessionAgain}
 }
 
 // firing is the message that a firing stands for: it is not published, because whoever might publish it could not be told

@@ -132,7 +132,7 @@ func (w *theater) planner() *Role {
 		w.t.Fatal(err)
 	}
 	r, err := New(Config{Station: "s1", Ledger: runs, Timers: mortalTimers{w}, Agents: anybody{}, ChildKey: []byte("key"),
-		Schedules: &Schedules{Ledger: log, Rows: rows, Timers: mortalTimers{w}, Now: clock}})
+		Aggregates: Aggregates{Schedules: &Schedules{Ledger: log, Rows: rows, Timers: mortalTimers{w}, Now: clock}}})
 	if err != nil {
 		w.t.Fatal(err)
 	}
@@ -376,4 +376,42 @@ func TestSchedulesInTrouble(t *testing.T) {
 			t.Logf("%d deaths, %d runs", deaths, runs)
 		})
 	}
+}
+
+func TestFiringHalfBegun(t *testing.T) {
+	t.Parallel()
+	t.Run("TRIG-5 SAFE-3 a planner that dies at any operation of a firing leaves a run that goes on with run.created", func(t *testing.T) {
+		t.Parallel()
+		halves := 0
+		for left := range 24 {
+			w := newTheater(t, 1)
+			w.control(schedule.Set, &events.ScheduleSpec{Every: "1h", Task: events.ScheduledTask{Agent: "a", Task: "look"}})
+			w.deliver(0, false)
+			w.now = w.now.Add(time.Hour)
+			ctx, cancel := context.WithCancel(t.Context())
+			w.kill, w.left, w.late = cancel, left, true
+			_ = w.handle(ctx, w.roles[0], delivered{what: "due"})
+			cancel()
+			w.left = -1
+			for _, id := range w.st.Runs() {
+				r := w.planner()
+				s, err := r.cfg.Ledger.Fresh(t.Context(), id)
+				if err != nil || s.Plan == nil {
+					continue // others see to that
+				}
+				if s.Plan.Steps[0].Status == events.StepIsPending {
+					halves++
+				}
+				if err := r.Event(t.Context(), runlog.ReceivedEvent{Run: id, Kind: events.RunCreated, State: s, Deliveries: 2}); err != nil {
+					t.Fatal(err)
+				}
+				if s, err = r.cfg.Ledger.Fresh(t.Context(), id); err != nil || s.Plan.Steps[0].Status == events.StepIsPending {
+					t.Errorf("after %d operations the plan was made, and no step is ready: %v", left, err)
+				}
+			}
+		}
+		if halves == 0 {
+			t.Error("no planner died between the plan and its first step")
+		}
+	})
 }

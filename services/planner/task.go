@@ -29,11 +29,17 @@ func (r *Role) task(ctx context.Context, m kernel.Message) error {
 	if err != nil {
 		return err
 	}
-	return r.open(ctx, m, t, env, nil)
+	return r.open(ctx, m, t, env, origin{})
 }
 
-// open opens the run of a task whose shape was checked. firing is the firing of a schedule that dispatches it, or nil.
-func (r *Role) open(ctx context.Context, m kernel.Message, t events.Task, env ce.Envelope, firing *events.FiringRef) error {
+// origin is what of the station dispatches a task; nothing for one of a user.
+type origin struct {
+	firing *events.FiringRef
+	work   *events.WorkRef
+}
+
+// open opens the run of a task whose shape was checked.
+func (r *Role) open(ctx context.Context, m kernel.Message, t events.Task, env ce.Envelope, from origin) error {
 	if err := checkPlacement(t); err != nil {
 		return err
 	}
@@ -52,15 +58,15 @@ func (r *Role) open(ctx context.Context, m kernel.Message, t events.Task, env ce
 	if t.ForkOf != nil {
 		return r.fork(ctx, m, t, env, runID, there)
 	}
-	return r.abandon(ctx, t.Session, runID, r.opened(ctx, m, t, env, runID, there, firing))
+	return r.abandon(ctx, t.Session, runID, r.opened(ctx, m, t, env, runID, there, from))
 }
 
 // opened opens the run of a task that was admitted. there is what is known of it.
 func (r *Role) opened(ctx context.Context, m kernel.Message, t events.Task, env ce.Envelope, runID string,
-	there run.State, firing *events.FiringRef) error {
+	there run.State, from origin) error {
 	created, err := r.pin(ctx, t, env, runID)
 	if created != nil {
-		created.By, created.Project, created.Firing = t.By, projectOf(m), firing
+		created.By, created.Project, created.Firing, created.Work = t.By, projectOf(m), from.firing, from.work
 	}
 	if err != nil {
 		return err
@@ -128,7 +134,7 @@ func (r *Role) begin(ctx context.Context, runID string, created *events.RunCreat
 		}
 		return nil
 	}
-	if created.SessionFence != 0 { // a run starts only when it exists and has the lock of its session
+	if created.SessionFence != 0 || created.Work != nil { // a run starts only when it exists and has the lock of its session, or its work item
 		w, err := r.write(ctx, runID, func(s run.State, _ time.Time) ([]events.Payload, error) {
 			if s.Sequence == 0 {
 				return []events.Payload{lifecycle.Birth(created, answers)}, nil
@@ -137,6 +143,9 @@ func (r *Role) begin(ctx context.Context, runID string, created *events.RunCreat
 		})
 		if err == nil && w.State.Status == events.Created {
 			err = r.confirm(ctx, w.State)
+			if err == nil {
+				err = r.work.confirm(ctx, runID, created.Work)
+			}
 		}
 		if err != nil {
 			return w, err

@@ -23,6 +23,7 @@ func (a *audit) final() {
 	}
 	a.nothingIsLost()
 	a.sessionIsWhole()
+	a.itemIsWhole()
 	a.treesAreWhole()
 	if a.calm() {
 		a.allDone()
@@ -170,7 +171,7 @@ func (a *audit) nothingIsLost() {
 // allDone holds that a play without trouble does all that was asked, once.
 func (a *audit) allDone() {
 	for _, r := range a.w.play.Scene.Runs {
-		if r.Kid {
+		if r.Kid || r.OfItem {
 			continue
 		}
 		if a.w.state[r.ID].Status != events.Completed {

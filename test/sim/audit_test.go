@@ -19,6 +19,7 @@ type audit struct {
 	broken string
 	runs   map[string]*ledger
 	kids   map[string]*kidAudit
+	item   itemAudit
 	grove  grove
 }
 
@@ -86,7 +87,7 @@ type callAudit struct {
 }
 
 func newAudit(w *world) *audit {
-	return &audit{w: w, runs: map[string]*ledger{}, kids: map[string]*kidAudit{}, grove: newGrove()}
+	return &audit{w: w, runs: map[string]*ledger{}, kids: map[string]*kidAudit{}, item: itemAudit{inputs: map[uint64]bool{}}, grove: newGrove()}
 }
 
 // breaks notes the first rule that does not hold.
@@ -189,6 +190,9 @@ func (a *audit) judge(runID string, l *ledger, f events.Event, p events.Payload)
 		}
 		for _, st := range d.Steps {
 			l.plan[st.ID] = st
+		}
+		if fault := a.holds(runID, l); fault != "" {
+			return fault
 		}
 		return a.entered(runID, l)
 	case *events.StepReadyData:

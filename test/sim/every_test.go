@@ -118,6 +118,8 @@ func worlds() map[string]Scene {
 		"reviews of another agent":        smallReview("put"),
 		"grants of a tree":                smallTreeGrants(),
 		"an approval that is escalated":   smallEscalation("put"),
+		"a work item":                     smallWork("pay", "put", false),
+		"a work item, and a clearing":     smallWork("put", "put", true),
 	}
 }
 

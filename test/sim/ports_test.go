@@ -71,11 +71,14 @@ func (j journal) Last(ctx context.Context, run string) (r kernel.Record, ok bool
 	return r, ok && err == nil, err
 }
 
-type timers struct{ l *life }
+type timers struct {
+	l         *life
+	aggregate string
+}
 
 func (t timers) Set(ctx context.Context, run, name string, at time.Time) error {
 	return t.l.do(ctx, opStore, fmt.Sprintf("timer %s.%s in %s", run, name, at.Sub(t.l.p.w.clock.Now()).Round(time.Millisecond)), func(ctx context.Context) error {
-		return t.l.p.w.st.Timers().Set(ctx, run, name, at)
+		return t.l.p.w.st.TimersFor(t.aggregate).Set(ctx, run, name, at)
 	})
 }
 

@@ -206,7 +206,7 @@ func (l *life) Listen(ctx context.Context, role events.Service, _ int, receive f
 func (l *life) ports(sandboxes *pool.Opener, entropy interface{ Read([]byte) (int, error) }) all.Ports {
 	st := l.p.w.st
 	return all.Ports{Ports: service.Ports{
-		Journal: journal{l, events.RunAggregate}, SessionLog: journal{l, events.SessionAggregate}, Inbox: l, Timers: timers{l}, Blobs: blobs{l}, Leases: leases{l}, Live: st.Live(), Refusals: refusals{l},
+		Journal: journal{l, events.RunAggregate}, SessionLog: journal{l, events.SessionAggregate}, WorkLog: journal{l, events.WorkAggregate}, WorkTimers: timers{l, events.WorkAggregate}, Inbox: l, Timers: timers{l, events.RunAggregate}, Blobs: blobs{l}, Leases: leases{l}, Live: st.Live(), Refusals: refusals{l},
 		State: kv{l, "state", st.KV(topology.StateBucket)}, Config: kv{l, "config", st.KV("config")}, Sessions: kv{l, "sessions", st.KV(topology.SessionBucket)},
 		OnEnd: func(f func(string)) (func(), error) {
 			l.mu.Lock()

@@ -31,6 +31,8 @@ type Scene struct {
 	Keep time.Duration
 	// Stops has somebody stop a run as soon as it has a child.
 	Stops bool
+	// Item has the runs be those of a work item, and no task is sent. Clears has somebody clear its second binding.
+	Item, Clears bool
 }
 
 // SceneRun is one run.
@@ -69,6 +71,8 @@ type SceneRun struct {
 	Kid, Refuses bool
 	// Reviewer is the agent that makes the last check of the run, Verdict what a run of that agent answers.
 	Reviewer, Verdict string
+	// OfItem makes it one of the work item's.
+	OfItem bool
 	// Dream has it take checkpoints by the clock.
 	Dream bool
 }

@@ -247,6 +247,7 @@ func (w *world) news() {
 		}
 		unseen = append(unseen, w.unseen(id, "")...)
 	}
+	unseen = append(unseen, w.unseen(kernel.Key(events.WorkAggregate, theItem), "")...)
 	for _, id := range rank(w.audit.grove.logs) {
 		unseen = append(unseen, w.unseen(kernel.Key(events.WorkspaceAggregate, id), id)...)
 	}
@@ -254,6 +255,10 @@ func (w *world) news() {
 	for _, u := range unseen {
 		if w.seen[u.key]++; u.workspace != "" {
 			w.audit.workspace(u.workspace, u.Record)
+			continue
+		}
+		if u.key == kernel.Key(events.WorkAggregate, theItem) {
+			w.audit.worked(u.Record)
 			continue
 		}
 		w.audit.event(u.key, u.Record)
@@ -395,6 +400,9 @@ func (w *world) done() bool {
 	for _, name := range w.st.TimersSet() {
 		if id, kids := strings.CutSuffix(name, ".run.children"); kids && w.state[id].Status.Ended() {
 			continue
+		}
+		if name == theItem+"."+topology.WorkTimers+".binding" && w.audit.item.closed {
+			continue // nobody holds it any more
 		}
 		if strings.HasSuffix(name, ".run.checkpoint") {
 			continue // it is set again for as long as its run waits for somebody

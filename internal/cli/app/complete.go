@@ -31,7 +31,7 @@ type source func(ctx context.Context, c *client.Client, args []string) ([]string
 var arguments = map[string]source{
 	"RUN": runNames, "GATE|RUN[/GATE]": gateNames, "AGENT": agentNames, "SESSION": sessionNames,
 	"ARTIFACT": artifactNames, "SCOPE": scopeNames, "BRANCH": branchNames, "RUN/GATE|GATE": grantNames, "NO": letterNames,
-	"SCHEDULE": scheduleNames, "HARNESS": harnessNames,
+	"SCHEDULE": scheduleNames, "ITEM": itemNames, "HARNESS": harnessNames,
 }
 
 // flagSources are the sources of flags, by their names.
@@ -253,6 +253,17 @@ func scheduleNames(ctx context.Context, c *client.Client, _ []string) ([]string,
 	names := []string{}
 	for _, s := range all {
 		names = append(names, cobra.CompletionWithDesc(s.ID, s.Spec.When()))
+	}
+	return names, err
+}
+
+func itemNames(ctx context.Context, c *client.Client, _ []string) ([]string, error) {
+	all, err := client.NewWorkItems(c).List(ctx)
+	names := []string{}
+	for _, w := range all {
+		if w.Status != events.WorkIsClosed {
+			names = append(names, cobra.CompletionWithDesc(w.ID, view.Clip(w.Spec.Title, 60)))
+		}
 	}
 	return names, err
 }

@@ -30,7 +30,7 @@ type runCommand struct {
 func Run(a *app.App) *cobra.Command {
 	c := &runCommand{App: a}
 	cmd := &cobra.Command{
-		Use: "run AGENT [TASK] [-]", Aliases: []string{"call", "sling"}, Short: "Let an agent do a task and watch it",
+		Use: "run AGENT [TASK] [-]", Aliases: []string{"call"}, Short: "Let an agent do a task and watch it",
 		Long: `Dispatches a task to the station and shows the run: a live tree on a terminal, with --json the events as they are
 stored, else a line for each event. At a terminal it asks when a gate opens; --yes approves every gate.
 

@@ -390,28 +390,13 @@ of --var is put into texts for agents as it is; it never becomes part of a comma
 }
 
 func (c *command) dispatch(ctx context.Context, runner *dispatch.Runner, arg, agent string) error {
-	dir, named, name := c.place(arg)
-	shown := dir
-	if _, err := loadFrom(dir, shown, name); err != nil { // nothing is asked about a formula that is wrong
-		return err
-	}
-	if !named {
-		var err error
-		if dir, err = c.Acceptance().Formulas(ctx, dir, runner.Trust()); err != nil {
-			return err
-		}
-	}
-	m, err := loadFrom(dir, shown, name)
-	if err != nil {
-		return err
-	}
 	vars, err := runner.Vars()
 	if err != nil {
 		return err
 	}
-	compiled, err := m.Compile(vars)
+	compiled, err := c.accepted(ctx, arg, vars, runner.Trust())
 	if err != nil {
-		return refused(shown, err)
+		return err
 	}
 	if agent = cmp.Or(agent, compiled.Agent); agent == "" && compiled.Plan != nil {
 		for _, s := range compiled.Plan.Steps {
@@ -420,9 +405,37 @@ func (c *command) dispatch(ctx context.Context, runner *dispatch.Runner, arg, ag
 	}
 	if agent == "" {
 		return app.Usage("the formula %s names no agent: give one with --agent, or write [defaults] agent = \"NAME\"",
-			m.Name)
+			compiled.Formula.Name)
 	}
 	return runner.Run(ctx, agent, func(t *events.Task) { fill(t, compiled) })
+}
+
+// accepted compiles a formula that is to be carried out. Those of a directory are accepted like its agents, unless a
+// person named the folder.
+func (c *command) accepted(ctx context.Context, arg string, vars map[string]string, once bool) (*formula.Compiled, error) {
+	dir, named, name := c.place(arg)
+	shown := dir
+	if _, err := loadFrom(dir, shown, name); err != nil { // nothing is asked about a formula that is wrong
+		return nil, err
+	}
+	if !named {
+		var err error
+		if dir, err = c.Acceptance().Formulas(ctx, dir, once); err != nil {
+			return nil, err
+		}
+	}
+	m, err := loadFrom(dir, shown, name)
+	if err != nil {
+		return nil, err
+	}
+	compiled, err := m.Compile(vars)
+	return compiled, refused(shown, err)
+}
+
+// Accepted compiles a formula for another command: arg is a name in the folder dir, which may be empty, or a path.
+func Accepted(ctx context.Context, a *app.App, dir, arg string, vars map[string]string) (*formula.Compiled, error) {
+	c := &command{App: a, dir: cmp.Or(dir, a.Lookup("INSPAN_FORMULAS", ""))}
+	return c.accepted(ctx, arg, vars, false)
 }
 
 // fill completes a task with a plan. What flags say wins over the file.

@@ -156,6 +156,14 @@ func Dispossessed(s run.State, now time.Time) ([]events.Payload, error) {
 		" was acquired by another run before this run started; send the task again with another id"), nil
 }
 
+// Unassigned ends a run whose work item was given to another, or closed, before it started.
+func Unassigned(s run.State, now time.Time) ([]events.Payload, error) {
+	if s.Status != events.Created || s.Created.Work == nil {
+		return nil, nil
+	}
+	return cancelled(s, now, "work item "+s.Created.Work.Work+" was unassigned before this run started"), nil
+}
+
 // cancelled ends a run before it starts. It is started first, so that the table of moves is kept.
 func cancelled(s run.State, now time.Time, why string) []events.Payload {
 	return []events.Payload{started(s, s.Created), &events.RunFailedData{Result: end(s, now, events.FinishCancelled, why,

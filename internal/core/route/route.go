@@ -26,8 +26,8 @@ type Ask struct {
 	Gated, Held bool
 	// Kept is true where the task asks for checkpoints or snapshots by name.
 	Kept bool
-	// Locked is true where the run works in a session: its lock is confirmed once the run exists and before it begins,
-	// and the first event of a direct run is both.
+	// Locked is true where the run works in a session or on a work item: that is confirmed once the run exists and before
+	// it begins, and the first event of a direct run is both.
 	Locked bool
 	// Git is true where the run works in git: steps of the harness come before and after those of its agent.
 	Git bool

@@ -9,7 +9,7 @@ import (
 
 // CounterAggregate is the name of the aggregate of the exams. The log of a station takes aggregates of its table alone,
 // so it has the name of one that is kept free.
-const CounterAggregate = "work"
+const CounterAggregate = "agent"
 
 // Counter is the state of an aggregate that has as little to do with a run as can be: numbers are added by planners
 // until a gatekeeper closes it.

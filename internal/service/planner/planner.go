@@ -18,6 +18,7 @@ import (
 	"github.com/inspan/inspan/internal/schedule"
 	"github.com/inspan/inspan/internal/service"
 	"github.com/inspan/inspan/internal/topology"
+	workitem "github.com/inspan/inspan/internal/work"
 	"github.com/inspan/inspan/pkg/events"
 	"github.com/inspan/inspan/services/planner"
 )
@@ -51,6 +52,9 @@ func Wire(cfg Config) service.Wiring {
 		if s := role.Scheduler(); s != nil {
 			work.Others = append(work.Others, kernel.Handle(s.Ledger, kernel.Role[schedule.State](s)))
 		}
+		if a := role.Assigner(); a != nil {
+			work.Others = append(work.Others, kernel.Handle(a.Ledger, kernel.Role[workitem.State](a)))
+		}
 		if r := role.Recorder(); r != nil {
 			work.Others = append(work.Others, kernel.Handle(r.Ledger, kernel.Role[harness.State](r)))
 		}
@@ -80,6 +84,10 @@ func start(ctx context.Context, cfg Config, in *service.Instance) (*planner.Role
 	if err != nil {
 		return nil, err
 	}
+	items, err := workItems(in)
+	if err != nil {
+		return nil, err
+	}
 	recorded, err := harnesses(in)
 	if err != nil {
 		return nil, err
@@ -88,7 +96,7 @@ func start(ctx context.Context, cfg Config, in *service.Instance) (*planner.Role
 	if err != nil {
 		return nil, fmt.Errorf("key of child runs: %w", err)
 	}
-	return planner.New(planner.Config{ChildKey: key, Schedules: schedules, Harnesses: recorded, Prices: prices.Over(catalog.Prices()), Station: cfg.Station, Ledger: in.Ledger, Timers: p.Timers,
+	return planner.New(planner.Config{ChildKey: key, Aggregates: planner.Aggregates{Schedules: schedules, Harnesses: recorded, Work: items}, Prices: prices.Over(catalog.Prices()), Station: cfg.Station, Ledger: in.Ledger, Timers: p.Timers,
 		Agents:  &service.Agents{KV: p.Config},
 		Windows: windows.Of, Context: func(context.Context) (string, error) { return operatorText(cfg.Context) },
 		Isolation:  cfg.Isolation,

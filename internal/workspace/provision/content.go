@@ -51,6 +51,9 @@ func redirectOf(s run.State) map[string]any {
 	if s.Created.Session != "" {
 		out["session"] = entry(topology.SessionBucket, "session."+s.Created.Session)
 	}
+	if w := s.Created.Work; w != nil {
+		out["work"] = entry(topology.SessionBucket, "work."+w.Work)
+	}
 	return out
 }
 

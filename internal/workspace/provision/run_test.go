@@ -33,7 +33,7 @@ func house(t *testing.T) (r *RunFiles, sessions *SessionFiles, kv kernel.KV, roo
 // tenant is a run in a session.
 func tenant(id string) run.State {
 	return run.State{HarnessID: id, Identity: events.Identity{Station: "s1", Run: id}, Status: events.Running,
-		Created: &events.RunCreatedData{Agent: "nux", Task: "fix the door", Session: "s", WorkID: "gt-1", Workspace: "session/s"},
+		Created: &events.RunCreatedData{Agent: "nux", Task: "fix the door", Session: "s", WorkID: "gt-1", Work: &events.WorkRef{Work: "gt-1", Epoch: 1}, Workspace: "session/s"},
 		Agents:  map[string]events.Agent{"nux": {Name: "nux", Project: "web", Role: "polecats", Digest: "d", Guards: []events.Rule{{ID: "g1", Action: "ask"}}, Hooks: []events.Hook{{ID: "h1"}}}},
 		Plan:    &run.Plan{Steps: []*run.Step{{ID: "main", Description: "mend", AssignedAgent: "nux", Status: events.StepIsRunning}}}}
 }
@@ -156,6 +156,9 @@ func TestRunFiles(t *testing.T) {
 	t.Run("WS-10 a file leads to the shared truth about the work", func(t *testing.T) {
 		v := tell(t, work, redirectFile)
 		if e := v["run"].(map[string]any); e["bucket"] != topology.StateBucket || e["key"] != "s1.run.r1" || v["facts"] != topology.Log("s1") {
+			t.Errorf("%v", v)
+		}
+		if e, ok := v["work"].(map[string]any); !ok || e["bucket"] != topology.SessionBucket || e["key"] != "s1.work.gt-1" {
 			t.Errorf("%v", v)
 		}
 	})

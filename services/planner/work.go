@@ -1,0 +1,281 @@
+package planner
+
+import (
+	"context"
+	"crypto/hmac"
+	"crypto/sha256"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/inspan/inspan/internal/agentfile"
+	"github.com/inspan/inspan/internal/core/lifecycle"
+	"github.com/inspan/inspan/internal/kernel"
+	"github.com/inspan/inspan/internal/work"
+	"github.com/inspan/inspan/pkg/events"
+	"github.com/inspan/inspan/pkg/events/ce"
+	"github.com/inspan/inspan/pkg/run"
+)
+
+// WorkItems is where the planner has the work items.
+type WorkItems struct {
+	// Ledger writes their logs, Rows holds the view of each that people read, Timers wakes the planner for them.
+	Ledger *work.Ledger
+	Rows   kernel.KV
+	Timers kernel.Timers
+	// Now is the clock that times are compared with; nil means time.Now.
+	Now func() time.Time
+}
+
+// Assigner is the part of the planner that binds work items to agents and begins their runs. It owns none: all it does
+// follows from the log of an item and that of its run, so whatever one planner leaves undone another one does.
+type Assigner struct {
+	WorkItems
+	viewed[work.State]
+	role *Role
+}
+
+var _ kernel.Role[work.State] = (*Assigner)(nil)
+
+// newAssigner returns nil where the planner has no work items.
+func newAssigner(r *Role) (*Assigner, error) {
+	if r.cfg.Work == nil {
+		return nil, nil
+	}
+	a := &Assigner{WorkItems: *r.cfg.Work, role: r}
+	if a.Ledger == nil || a.Rows == nil || a.Timers == nil || len(r.cfg.ChildKey) == 0 {
+		return nil, errors.New("planner needs the logs, the rows and the timers of work items, and a key for the ids of their runs")
+	}
+	if a.Now == nil {
+		a.Now = time.Now
+	}
+	a.viewed = viewed[work.State]{name: "work item", ledger: a.Ledger, rows: a.Rows, key: work.RowKey, row: work.Row,
+		shown: func(row []byte) (uint64, bool) {
+			shown, _, ok := work.FromRow(row)
+			return shown.Sequence, ok
+		}, of: func(s work.State) (uint64, []events.Payload) { return s.Sequence, s.Changes() }}
+	return a, nil
+}
+
+// Assigner returns the part that has the work items; nil where the planner has none.
+func (r *Role) Assigner() *Assigner { return r.work }
+
+// BindingID derives the id of the run of a binding. Whoever does not have the station's key cannot guess it.
+func BindingID(key []byte, station, item string, epoch int) string {
+	mac := hmac.New(sha256.New, key)
+	fmt.Fprintf(mac, "binding|%s|%s|%d", station, item, epoch)
+	return events.WorkRunPrefix + lower.EncodeToString(mac.Sum(nil)[:16])
+}
+
+func (a *Assigner) bindingID(item string, epoch int) string {
+	return BindingID(a.role.cfg.ChildKey, a.role.cfg.Station, item, epoch)
+}
+
+// expiryTimer is the timer of an item whose binding was not started.
+const expiryTimer = "expire.binding"
+
+// Service implements kernel.Role.
+func (*Assigner) Service() events.Service { return events.Planner }
+
+// Event implements kernel.Role. What follows from an event of an item is done by whoever appended it, before the message
+// that led to it is acknowledged.
+func (*Assigner) Event(context.Context, kernel.Received[work.State]) error { return nil }
+
+// Due implements kernel.Role: the time of a binding may be over.
+func (a *Assigner) Due(ctx context.Context, d kernel.Due[work.State]) error {
+	return a.tend(ctx, d.ID, d.Deliveries)
+}
+
+// Input implements kernel.Role: a control of a user.
+func (a *Assigner) Input(ctx context.Context, m kernel.Message) error {
+	sub, ok := events.ParseAggregateSubject(m.Subject())
+	if !ok || len(sub.Rest) != 1 || sub.Rest[0] != "control" {
+		return kernel.Refuse("bad_subject", "publish on station.{station}.work.{item}.control",
+			"nothing is known of the subject %q", m.Subject())
+	}
+	var c events.WorkControl
+	_, err := ce.Read(m.Data(), m.Header, events.WorkType, &c)
+	if err == nil {
+		err = c.Check()
+	}
+	if err == nil {
+		err = work.Check(c)
+	}
+	if err == nil && c.Dispatch != nil && c.Dispatch.Model != "" {
+		err = agentfile.CheckModel(c.Dispatch.Model)
+	}
+	if err != nil {
+		return kernel.Refuse("bad_input", `send {"action":"add","spec":{"title":"..."}}; docs/work.md shows what there is`, "%v", err)
+	}
+	if c.Dispatch != nil {
+		if err := a.dispatchable(ctx, sub.ID, *c.Dispatch); err != nil {
+			return err
+		}
+	}
+	w := work.Wish{WorkControl: c, Work: sub.ID, Input: m.Seq()}
+	_, err = a.change(ctx, sub.ID, func(s work.State) (work.State, error) {
+		s, err := a.settled(ctx, s)
+		if err == nil {
+			s, err = work.Steer(work.Expire(s, a.Now().UTC()), w, a.Now().UTC(), a.bindingID)
+		}
+		return s, err
+	})
+	if no, ok := errors.AsType[*work.Refused](err); ok {
+		return &kernel.Refusal{Code: no.Code, Reason: no.Reason, Hint: no.Hint}
+	}
+	if err != nil {
+		return err
+	}
+	return a.tend(ctx, sub.ID, m.Deliveries())
+}
+
+// dispatchable refuses a binding whose task would be refused.
+func (a *Assigner) dispatchable(ctx context.Context, id string, d events.WorkDispatch) error {
+	s, err := a.Ledger.Fresh(ctx, id)
+	if err != nil {
+		return fmt.Errorf("work item %s: %w", id, err)
+	}
+	if s.Status != events.WorkIsOpen {
+		return nil // it is refused for that
+	}
+	t := work.TaskOf(s, events.WorkBinding{WorkDispatch: d, Run: events.WorkRunPrefix})
+	if len(t.Task) > events.MaxTask {
+		return kernel.Refuse("bad_input", "put long material in a file of the workspace",
+			"the item and the task have %d bytes together, the limit is %d", len(t.Task), events.MaxTask)
+	}
+	if err := checkPlacement(t); err != nil {
+		return err
+	}
+	created, err := a.role.pin(ctx, t, ce.Envelope{}, t.ID)
+	if err == nil {
+		_, err = a.role.given(ctx, t, created)
+	}
+	return err
+}
+
+// tend does all that is owed to an item: a binding whose run has ended, or that was not started in time, ends, and the run
+// of one that was dispatched begins. Each of these follows from logs, so that it is done once, however often and by
+// however many planners it is tried.
+func (a *Assigner) tend(ctx context.Context, id string, deliveries uint64) error {
+	s, err := a.change(ctx, id, func(s work.State) (work.State, error) {
+		s, err := a.settled(ctx, s)
+		return work.Expire(s, a.Now().UTC()), err
+	})
+	if err != nil {
+		return err
+	}
+	if at, ok := work.Wake(s); ok {
+		if err := a.Timers.Set(ctx, id, expiryTimer, at); err != nil {
+			return fmt.Errorf("work item %s: %w", id, err)
+		}
+	}
+	b := s.Binding
+	if b == nil || !b.Dispatched {
+		return nil
+	}
+	there, err := a.role.cfg.Ledger.Fresh(ctx, b.Run)
+	if err != nil || there.Sequence > 0 && there.Status != events.Created {
+		return err // it goes on by its own events
+	}
+	err = a.dispatch(ctx, s, *b, firing{subject: events.TaskSubject(a.role.cfg.Station), at: b.DispatchedAt, deliveries: deliveries})
+	no, refused := errors.AsType[*kernel.Refusal](err)
+	if !refused {
+		return err
+	}
+	_, err = a.change(ctx, id, func(s work.State) (work.State, error) {
+		if there, err := a.role.cfg.Ledger.Fresh(ctx, b.Run); err != nil || there.Sequence > 0 {
+			return s, err // another planner was faster
+		}
+		return work.Free(s, b.Epoch, no.Code, no.Reason, a.Now().UTC()), nil
+	})
+	return err
+}
+
+// dispatch opens the run of a binding, or goes on with an opening that somebody did not finish.
+func (a *Assigner) dispatch(ctx context.Context, s work.State, b events.WorkBinding, m firing) error {
+	return a.role.open(ctx, m, work.TaskOf(s, b), ce.Envelope{Source: "/inspan/work/" + s.ID},
+		origin{work: &events.WorkRef{Work: s.ID, Epoch: b.Epoch}})
+}
+
+// settled ends the binding of an item whose run has ended. A run that is held keeps it: nobody knows what it may still do.
+func (a *Assigner) settled(ctx context.Context, s work.State) (work.State, error) {
+	b := s.Binding
+	if b == nil || !b.Dispatched {
+		return s, nil
+	}
+	now := a.Now().UTC()
+	of, err := a.role.cfg.Ledger.Fresh(ctx, b.Run)
+	switch {
+	case errors.Is(err, kernel.ErrHeld):
+		return s, nil
+	case err != nil:
+		return s, err
+	case of.Sequence == 0 || !of.Status.Ended():
+		return s, nil
+	case of.Status == events.Completed && b.Started:
+		return work.Complete(s, b.Epoch, b.Run, of.Result.FinishReason, now), nil
+	}
+	reason := of.Result.FinishReason
+	if of.Result.Error != "" {
+		reason += ": " + of.Result.Error
+	}
+	return work.Free(s, b.Epoch, events.WorkFailed, reason, now), nil
+}
+
+// ended looks at an item whose run has ended.
+func (a *Assigner) ended(ctx context.Context, of events.WorkRef, runID string) error {
+	if a == nil {
+		return nil
+	}
+	s, err := a.Ledger.Fresh(ctx, of.Work)
+	if err != nil {
+		return fmt.Errorf("work item %s: %w", of.Work, err)
+	}
+	if !s.Holds(of.Epoch, runID) {
+		return nil // the end is recorded, or the item was never that run's
+	}
+	return a.tend(ctx, of.Work, 1)
+}
+
+// confirm gives an item to a run that was just made, and ends the run where its binding has ended: between the two its
+// planner may have been held up for longer than a binding lasts.
+func (a *Assigner) confirm(ctx context.Context, runID string, of *events.WorkRef) error {
+	if a == nil || of == nil {
+		return nil
+	}
+	has := false
+	_, err := a.change(ctx, of.Work, func(s work.State) (work.State, error) {
+		now, err := a.role.cfg.Ledger.Fresh(ctx, runID)
+		if has = err != nil || now.Status.Ended(); has {
+			return s, err // it lost the lock of its session
+		}
+		s, has = work.Accept(s, of.Epoch, runID, a.Now().UTC())
+		return s, nil
+	})
+	if err != nil || has {
+		return err
+	}
+	_, err = a.role.write(ctx, runID, lifecycle.Unassigned)
+	return err
+}
+
+// goOn gives the run of a binding its plan where whoever created it did not come to that: it follows from the item.
+func (a *Assigner) goOn(ctx context.Context, s run.State) error {
+	if a == nil || s.Created == nil || s.Created.Work == nil || s.Plan != nil || s.Status.Ended() ||
+		time.Since(s.CreatedAt) < bornAgain {
+		return nil
+	}
+	ref := s.Created.Work
+	of, err := a.Ledger.Fresh(ctx, ref.Work)
+	if err != nil {
+		return fmt.Errorf("work item %s: %w", ref.Work, err)
+	}
+	if !of.Holds(ref.Epoch, s.HarnessID) {
+		return a.confirm(ctx, s.HarnessID, ref)
+	}
+	err = a.dispatch(ctx, of, *of.Binding, firing{subject: events.TaskSubject(a.role.cfg.Station), at: a.Now(), deliveries: 1})
+	if _, refused := errors.AsType[*kernel.Refusal](err); refused {
+		return nil // the run is given up in its time
+	}
+	return err
+}
