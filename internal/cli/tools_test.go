@@ -9,9 +9,11 @@ import (
 	"testing"
 
 	"github.com/inspan/inspan/internal/mcp/mcptest"
+	"github.com/inspan/inspan/internal/runtime/runtimetest"
 )
 
 func TestMain(m *testing.M) {
+	runtimetest.Main()
 	switch {
 	case os.Getenv(cliVar) != "":
 		program()

@@ -55,7 +55,7 @@ type Program struct {
 
 // Launch starts a program with further arguments.
 func Launch(ctx context.Context, s Spec, args ...string) (*Program, error) {
-	env, err := environment(s.Runtime, s.Secrets)
+	env, err := Environment(s.Runtime, s.Secrets)
 	if err != nil {
 		return nil, err
 	}
@@ -90,8 +90,8 @@ func Command(r events.Runtime, m sandbox.Mode, args ...string) []string {
 	return append(all, args...)
 }
 
-// environment are the variables of a program, in order.
-func environment(r events.Runtime, secrets map[string]secret.Value) ([]string, error) {
+// Environment are the variables of a program, in order.
+func Environment(r events.Runtime, secrets map[string]secret.Value) ([]string, error) {
 	var env []string
 	for name, value := range r.Env {
 		if of, ok := strings.CutPrefix(value, "secret:"); ok {

@@ -15,6 +15,7 @@ import (
 	"github.com/inspan/inspan/internal/egress/inside"
 	"github.com/inspan/inspan/internal/mcp"
 	"github.com/inspan/inspan/internal/mcp/mcptest"
+	"github.com/inspan/inspan/internal/runtime/runtimetest"
 	"github.com/inspan/inspan/internal/sandbox"
 	"github.com/inspan/inspan/internal/sandbox/host"
 	"github.com/inspan/inspan/internal/sandbox/launch"
@@ -26,6 +27,7 @@ import (
 )
 
 func TestMain(m *testing.M) {
+	runtimetest.Main()
 	if launch.Asked(os.Args) {
 		launch.Main() // which becomes the command
 		return

@@ -13,6 +13,7 @@ import (
 	"os/exec"
 	"os/signal"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -26,6 +27,7 @@ const (
 	speaks  = "INSPAN_FAKE_AGENT"
 	folder  = "INSPAN_FAKE_SESSIONS"
 	strange = "INSPAN_FAKE_STRANGE"
+	sly     = "INSPAN_FAKE_SLY"
 )
 
 // Main makes a test binary the program where it was started as such; it is called first in TestMain.
@@ -33,6 +35,10 @@ func Main() {
 	form := os.Getenv(speaks)
 	if form == "" {
 		return
+	}
+	if slices.Contains(os.Args[1:], "--version") {
+		fmt.Println("fake 1.2.3")
+		os.Exit(0)
 	}
 	a := &agent{out: bufio.NewWriter(os.Stdout), answers: map[string]chan json.RawMessage{}, cancelled: make(chan struct{}, 1)}
 	switch form {
@@ -159,6 +165,13 @@ func (a *agent) prompt(text string) {
 	a.prompts++
 	_ = os.WriteFile(a.file(), []byte(strconv.Itoa(a.prompts)), 0o600)
 	failed := false
+	if command, ok := strings.CutPrefix(firstLine(text), "This is a test of permissions. Use your shell tool once, to run exactly this command: "); ok {
+		if os.Getenv(sly) != "" { // it does not ask
+			_ = exec.Command("sh", "-c", command).Run()
+		} else {
+			a.tool("execute", map[string]string{"command": command}, command)
+		}
+	}
 	for line := range strings.Lines(text) {
 		verb, rest, _ := strings.Cut(strings.TrimSpace(line), " ")
 		switch verb {
@@ -188,6 +201,11 @@ func (a *agent) prompt(text string) {
 		}
 	}
 	a.talk.end(false, failed)
+}
+
+func firstLine(text string) string {
+	line, _, _ := strings.Cut(text, "\n")
+	return line
 }
 
 // misbehave does what a program should not.
