@@ -27,6 +27,9 @@ func DescribeAgents(agents map[string]events.Agent) []string {
 			out = append(out, "agent "+name+": "+fmt.Sprintf(format, args...))
 		}
 		say("model %s", a.Model)
+		if a.Runtime != nil {
+			say("runtime %s: %s", a.Runtime.Name, runtimeRuns(*a.Runtime))
+		}
 		if tools := slices.DeleteFunc(slices.Clone(a.Tools), func(t string) bool {
 			return slices.Contains(reading, t)
 		}); len(tools) > 0 {

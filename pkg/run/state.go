@@ -247,6 +247,18 @@ type Call struct {
 	Delegation *events.Delegation `json:"delegation,omitempty"`
 	// Made is true once it was said what the attempt under way made.
 	Made bool `json:"made,omitempty"`
+	// Parent is the call inside of which a program of others made this one; empty for all others.
+	Parent string `json:"parent,omitempty"`
+	// Program is how far a program of others came that carries out the call; nil before it was given its work.
+	Program *Program `json:"program,omitempty"`
+	// Inner counts the calls that were requested inside.
+	Inner int `json:"inner,omitempty"`
+}
+
+// Program is how far a program of others came with a call. Shared between states: never written after it was made.
+type Program struct {
+	// Session is what the program calls the conversation; empty where that is not known.
+	Session string `json:"session,omitempty"`
 }
 
 // CallRecord is an ended call (TOOL-2).
@@ -279,6 +291,8 @@ type CallRecord struct {
 	Dir string `json:"dir,omitempty"`
 	// Fresh is true where Result has output of a command in the background that no result before it had.
 	Fresh bool `json:"fresh,omitempty"`
+	// Parent is the call inside of which a program of others made this one: Result is what the program said.
+	Parent string `json:"parent,omitempty"`
 }
 
 // Outcomes of a call record.

@@ -181,6 +181,7 @@ func asking(s run.State, st *run.Step, n int) []events.Payload {
 			Turn(n, st.ID, "gives work away and reads", give, Asked(n, 2, "read", `{"path":"a.txt"}`))}
 	}
 	return []events.Payload{
+		Turn(n, st.ID, "a program works", Asked(n, 1, events.ToolRuntime, `{"prompt":"work"}`)),
 		Turn(n, st.ID, "one call", Asked(n, 1, "bash", fmt.Sprintf(`{"command":"echo %d > out && cat <out"}`, n))),
 		Turn(n, st.ID, "two calls", Asked(n, 1, "read", `{"path":"a.txt"}`), Asked(n, 2, "bash", `{"command":"make"}`))}
 }
@@ -244,8 +245,14 @@ func movesOfCall(s run.State, c *run.Call) []events.Payload {
 		return []events.Payload{CallBegun(ref, c.Attempt+1), CallBad(ref, c.Fence, "permanent"),
 			CallDone(ref, c.Fence, "read")}
 	case run.CallStarted:
-		return []events.Payload{CallDone(ref, c.Fence, "ok"), CallBad(ref, c.Fence, "timeout"),
-			CallDeferred(ref, c.Attempt, c.Fence, s.UpdatedAt), CallBegun(ref, c.Attempt+1), Saved(s, ref, c.Fence)}
+		var m []events.Payload
+		if c.Tool == events.ToolRuntime {
+			if m = innerMoves(s, c); len(s.InnerOf(c.ID)) > 0 {
+				return m
+			}
+		}
+		return append(m, CallDone(ref, c.Fence, "ok"), CallBad(ref, c.Fence, "timeout"),
+			CallDeferred(ref, c.Attempt, c.Fence, s.UpdatedAt), CallBegun(ref, c.Attempt+1), Saved(s, ref, c.Fence))
 	}
 	return nil
 }
