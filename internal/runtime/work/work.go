@@ -13,6 +13,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"strings"
 
 	"github.com/inspan/inspan/internal/runtime"
 	"github.com/inspan/inspan/internal/runtime/acp"
@@ -173,6 +174,9 @@ func shown(env tool.Env, r runtime.Reply) tool.Result {
 	text := r.Text
 	if r.Failed {
 		text = r.Reason + "\n" + text
+	}
+	if strings.TrimSpace(text) == "" {
+		text = "(the program said nothing)"
 	}
 	out := tool.Show(env, text)
 	out.Failed = r.Failed

@@ -1,6 +1,8 @@
 package runtest
 
 import (
+	"slices"
+
 	"github.com/inspan/inspan/pkg/events"
 	"github.com/inspan/inspan/pkg/run"
 )
@@ -37,12 +39,12 @@ const maxInner = 2
 // innerMoves are those of a program that carries out a call, and of what it asks for.
 func innerMoves(s run.State, p *run.Call) []events.Payload {
 	if p.Program == nil {
-		return []events.Payload{Progressed(p, ""), Progressed(p, "session-1")}
+		return slices.Repeat([]events.Payload{Progressed(p, ""), Progressed(p, "session-1")}, 4)
 	}
 	open := s.InnerOf(p.ID)
 	m := []events.Payload{Progressed(p, "session-1")}
 	if len(open) < maxInner {
-		m = append(m, Requested(p, "bash", `{"command":"make"}`), Requested(p, "edit", `{"paths":["a.txt"]}`))
+		m = append(m, slices.Repeat([]events.Payload{Requested(p, "bash", `{"command":"make"}`), Requested(p, "edit", `{"paths":["a.txt"]}`)}, 4)...)
 	}
 	for _, c := range open {
 		ref := InnerRef(c.Step, c.ID, c.Tool, p.ID)
