@@ -12,7 +12,7 @@ import (
 
 func TestRuntime(t *testing.T) {
 	t.Parallel()
-	t.Run("ID-3 an agent names a runtime, whose file is pinned with it", func(t *testing.T) {
+	t.Run("ID-3a an agent names a runtime, whose file is pinned with it", func(t *testing.T) {
 		t.Parallel()
 		for _, head := range []string{"runtime: opencode\n", "model: runtime:opencode\n"} {
 			a, _, err := agentfile.Parse("coder", []byte("---\n"+head+"tools: [bash, read]\n---\nWork.\n"))
@@ -25,7 +25,7 @@ func TestRuntime(t *testing.T) {
 			}
 		}
 	})
-	t.Run("ID-6 a runtime of the folder is known, and a change of its file changes the agent", func(t *testing.T) {
+	t.Run("ID-6a a runtime of the folder is known, and a change of its file changes the agent", func(t *testing.T) {
 		t.Parallel()
 		dir := t.TempDir()
 		write := func(name, text string) {

@@ -33,21 +33,21 @@ func TestRuntimes(t *testing.T) {
 		}
 		return "env = {" + strings.Join(all, ", ") + more + "}"
 	}
-	t.Run("ID-3 ID-6 CLI-7 runtimes are listed and shown, those of a project beside the presets", func(t *testing.T) {
+	t.Run("ID-3a ID-6a CLI-7 runtimes are listed and shown, those of a project beside the presets", func(t *testing.T) {
 		d.want(0, []string{"claude", "preset", "unverified", "opencode acp"}, "runtimes", "list", "--agents", filepath.Join(d.dir, "none"))
 		write(t, "mine", env(""))
 		d.want(0, []string{`"name": "mine"`, `"preset": false`, `"status": "unverified"`}, "runtimes", "show", "mine", "--agents", agents, "--json")
 		d.want(0, []string{"asks before it acts", "none"}, "runtimes", "show", "codex", "--agents", agents)
 		d.want(5, []string{"there is no runtime"}, "runtimes", "show", "other", "--agents", agents)
 	})
-	t.Run("ID-6 SAFE-1 a fault in a file is told with its line", func(t *testing.T) {
+	t.Run("ID-6a SAFE-1 a fault in a file is told with its line", func(t *testing.T) {
 		write(t, "bad", "comand = 1")
 		d.want(2, []string{"runtimes/bad.toml:5: comand", "command"}, "runtimes", "list", "--agents", agents)
 		if err := os.Remove(filepath.Join(agents, "runtimes", "bad.toml")); err != nil {
 			t.Fatal(err)
 		}
 	})
-	t.Run("ID-6 ECO-6 C43 a check starts what was accepted, and sees whether it asks before it acts", func(t *testing.T) {
+	t.Run("ID-6a ECO-6a C43 a check starts what was accepted, and sees whether it asks before it acts", func(t *testing.T) {
 		check := []string{"runtimes", "check", "mine", "--agents", agents, "--sandbox", "host"}
 		d.want(4, []string{"not accepted", "inspan trust"}, check...)
 		d.want(0, []string{"fake 1.2.3", "in sandbox host: refused"}, append(check, "--trust")...)

@@ -13,8 +13,8 @@ import (
 )
 
 func TestMain(m *testing.M) {
-	runtimetest.Main()
 	switch {
+	case runtimetest.Main():
 	case os.Getenv(cliVar) != "":
 		program()
 	case !mcptest.Main():

@@ -33,7 +33,7 @@ func faults(err error) (all []*Error) {
 
 func TestParse(t *testing.T) {
 	t.Parallel()
-	t.Run("ID-6 what a file declares is what is started", func(t *testing.T) {
+	t.Run("ID-6a what a file declares is what is started", func(t *testing.T) {
 		t.Parallel()
 		e, err := Parse("mine.toml", []byte(sound+"autonomous_args = [\"--yes\"]\nenv = {A_TOKEN = \"secret:one\"}\nready = {method = \"acp\"}\nx-note = 1\n"))
 		if err != nil {
@@ -50,7 +50,7 @@ func TestParse(t *testing.T) {
 			t.Errorf("got %+v", r)
 		}
 	})
-	t.Run("ID-6 SAFE-1 each fault has its line and says what to do", func(t *testing.T) {
+	t.Run("ID-6a SAFE-1 each fault has its line and says what to do", func(t *testing.T) {
 		t.Parallel()
 		for name, c := range map[string]struct {
 			text, path, hint string
@@ -90,7 +90,7 @@ func TestParse(t *testing.T) {
 
 func TestPresets(t *testing.T) {
 	t.Parallel()
-	t.Run("ID-3 ID-6 the presets are sound, and none is called verified that was never tried", func(t *testing.T) {
+	t.Run("ID-3a ID-6a the presets are sound, and none is called verified that was never tried", func(t *testing.T) {
 		t.Parallel()
 		all := Presets()
 		if len(all) != 12 {
@@ -102,7 +102,7 @@ func TestPresets(t *testing.T) {
 			}
 		}
 	})
-	t.Run("ID-6 a project's file takes the place of a preset; a bad one is an error beside the sound ones", func(t *testing.T) {
+	t.Run("ID-6a a project's file takes the place of a preset; a bad one is an error beside the sound ones", func(t *testing.T) {
 		t.Parallel()
 		all, err := Load(fstest.MapFS{"runtimes/codex.toml": {Data: []byte(strings.ReplaceAll(sound, "mine", "codex"))},
 			"runtimes/bad.toml": {Data: []byte("name = 1")}, "runtimes/note.md": {Data: []byte("x")}})
@@ -125,7 +125,7 @@ func FuzzParse(f *testing.F) {
 
 func TestJudged(t *testing.T) {
 	t.Parallel()
-	t.Run("PLUS-12 GUARD-9 what a program reports is read as the guards read the calls of other agents", func(t *testing.T) {
+	t.Run("PLUS-12a GUARD-9 what a program reports is read as the guards read the calls of other agents", func(t *testing.T) {
 		t.Parallel()
 		for _, c := range []struct {
 			tool        Tool

@@ -175,7 +175,7 @@ func (p *Program) Send(doc any) error {
 	return p.Write(append(b, '\n'))
 }
 
-// Tell is Send that does not outlast ctx: a program that reads nothing holds nobody up.
+// Tell is Send that does not outlast ctx: a program that reads nothing holds no one up.
 func (p *Program) Tell(ctx context.Context, doc any) error {
 	sent := make(chan error, 1) // whoever sends does not wait
 	go func() { sent <- p.Send(doc) }()

@@ -86,7 +86,7 @@ func runtimeRuns(r events.Runtime) string {
 		runs += ", where a sandbox isolates with " + words(r.Autonomous)
 	}
 	if r.Gate == events.RuntimeAsksNot {
-		runs += ", which asks nobody before it acts"
+		runs += ", which asks no one before it acts"
 	}
 	var secrets []string
 	for _, v := range r.Env {

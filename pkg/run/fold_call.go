@@ -9,6 +9,13 @@ import (
 	"github.com/inspan/inspan/pkg/events"
 )
 
+// Outcomes of a call record.
+const (
+	OutcomeFinished = "finished"
+	OutcomeFailed   = "failed"
+	OutcomeRefused  = "refused"
+)
+
 // turn folds a model turn: its calls become open, or the step only needs its end. A first last answer that does not fit
 // makes another turn owed, and so does one that a person interrupted.
 func (s *State) turn(d *events.TurnFinishedData, at time.Time, seq uint64) string {

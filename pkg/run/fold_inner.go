@@ -12,6 +12,12 @@ import (
 // innerRules fold what a program of others says that carries out a call.
 var innerRules = []rule{on(callRequested), on(callProgressed)}
 
+// Program is how far a program of others came with a call. Shared between states: never written after it was made.
+type Program struct {
+	// Session is what the program calls the conversation; empty where that is not known.
+	Session string `json:"session,omitempty"`
+}
+
 // MaxInner is how many calls of one call may be open inside at the same time.
 const MaxInner = 32
 

@@ -27,12 +27,11 @@ import (
 )
 
 func TestMain(m *testing.M) {
-	runtimetest.Main()
 	if launch.Asked(os.Args) {
 		launch.Main() // which becomes the command
 		return
 	}
-	if !inside.Main() && !mcptest.Main() && !fctest.Main() && !servedMain() {
+	if !runtimetest.Main() && !inside.Main() && !mcptest.Main() && !fctest.Main() && !servedMain() {
 		m.Run()
 	}
 }

@@ -56,7 +56,7 @@ func TestRuntime(t *testing.T) {
 	work := func(id, file string) string { return filepath.Join(w.dir, "work", "run", id, file) }
 
 	for _, driver := range []string{events.DriverACP, events.DriverClaude} {
-		t.Run("PLUS-12 ID-3 ECO-6 a step is carried out by a program over "+driver+", and what it does inside stands in the log", func(t *testing.T) {
+		t.Run("PLUS-12a ID-3a ECO-6a a step is carried out by a program over "+driver+", and what it does inside stands in the log", func(t *testing.T) {
 			w, id := w.on(t), "r"+driver
 			w.task(events.Task{ID: id, Agent: "p" + driver, Task: "!say hello\n!bash echo made > made; echo out\n!bash deploy now\n!say bye"})
 			s := w.ended(id)
@@ -84,7 +84,7 @@ func TestRuntime(t *testing.T) {
 			}
 		})
 	}
-	t.Run("PLUS-12 GATE-9 a person answers with a plain message, and the program goes on", func(t *testing.T) {
+	t.Run("PLUS-12b GATE-9 a person answers with a plain message, and the program goes on", func(t *testing.T) {
 		for _, decision := range []string{"approve", "reject"} {
 			w, id := w.on(t), "gate-"+decision
 			w.task(events.Task{ID: id, Agent: "pacp", Task: "!bash release () { echo released > released; }; release it"})
@@ -118,7 +118,7 @@ func TestRuntime(t *testing.T) {
 			t.Errorf("%s: %+v", s.Status, calls)
 		}
 	})
-	t.Run("CONT-4 a program that dies goes on in its session, and what it had begun is unknown", func(t *testing.T) {
+	t.Run("PLUS-12c a program that dies goes on in its session, and what it had begun is unknown", func(t *testing.T) {
 		w := w.on(t)
 		w.task(events.Task{ID: "dies", Agent: "pacp", Task: "!again echo again\n!bash kill -9 $PPID"})
 		s := w.ended("dies")
@@ -131,18 +131,18 @@ func TestRuntime(t *testing.T) {
 			t.Errorf("%s: %+v\n%s", s.Status, calls, w.story("dies"))
 		}
 	})
-	t.Run("PLUS-12 C43 a program that asks nobody is not started where nothing keeps it in", func(t *testing.T) {
+	t.Run("PLUS-12d C43 a program that asks no one is not started where nothing keeps it in", func(t *testing.T) {
 		w := w.on(t)
 		r := runtimetest.Runtime(events.DriverCodex, sessions)
 		r.Gate = events.RuntimeAsksNot
 		w.outside("free", r)
 		w.task(events.Task{ID: "free", Agent: "free", Task: "!bash echo made > made"})
 		s := w.ended("free")
-		if _, err := os.Stat(work("free", "made")); err == nil || s.Status != events.Failed || !strings.Contains(s.Plan.Steps[0].Error, "asks nobody") {
+		if _, err := os.Stat(work("free", "made")); err == nil || s.Status != events.Failed || !strings.Contains(s.Plan.Steps[0].Error, "asks no one") {
 			t.Errorf("%s, %q, %v", s.Status, s.Plan.Steps[0].Error, err)
 		}
 	})
-	t.Run("SAFE-7 PLUS-12 a call whose toolrunner is lost goes on in the session of the program, or is unknown", func(t *testing.T) {
+	t.Run("SAFE-7 PLUS-12c a call whose toolrunner is lost goes on in the session of the program, or is unknown", func(t *testing.T) {
 		w := w.on(t)
 		mute := runtimetest.Runtime(events.DriverACP, sessions)
 		mute.Resumes = false

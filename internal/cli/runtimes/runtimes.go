@@ -150,7 +150,7 @@ func (c *command) check() *cobra.Command {
 		Use: "check NAME", Short: "Start a runtime and see whether it asks before it acts",
 		Long: `Asks the program for its version and gives it one prompt, in a sandbox on an empty workspace, whose tool call is refused. It passes if
 the program asked, and did not do it. The program asks its own model, which costs what that costs; its keys are files of the folder that
-INSPAN_MCP_SECRETS names. One that asks nobody is asked for its version only.`,
+INSPAN_MCP_SECRETS names. One that asks no one is asked for its version only.`,
 		Example: "  inspan runtimes check opencode --network\n  inspan runtimes check mine --sandbox bwrap --json", Args: app.Args(1),
 		RunE: func(cmd *cobra.Command, args []string) error { return c.run(cmd.Context(), args[0]) },
 	}

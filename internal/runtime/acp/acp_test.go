@@ -1,7 +1,6 @@
 package acp_test
 
 import (
-	"os"
 	"testing"
 
 	"github.com/inspan/inspan/internal/runtime/acp"
@@ -10,8 +9,9 @@ import (
 )
 
 func TestMain(m *testing.M) {
-	runtimetest.Main()
-	os.Exit(m.Run())
+	if !runtimetest.Main() {
+		m.Run()
+	}
 }
 
 func TestExam(t *testing.T) {

@@ -2,7 +2,7 @@
 // directions, and Codex with exec --json.
 //
 // Promises: Claude Code asks before each tool call that its own settings do not allow, over its standard input and
-// output, and is answered once that is decided; with a no where anything goes wrong. Codex asks nobody.
+// output, and is answered once that is decided; with a no where anything goes wrong. Codex asks no one.
 package headless
 
 import (

@@ -30,15 +30,16 @@ const (
 	sly     = "INSPAN_FAKE_SLY"
 )
 
-// Main makes a test binary the program where it was started as such; it is called first in TestMain.
-func Main() {
+// Main makes a test binary the program where it was started as such, and reports whether it was. It is called first in
+// TestMain.
+func Main() bool {
 	form := os.Getenv(speaks)
 	if form == "" {
-		return
+		return false
 	}
 	if slices.Contains(os.Args[1:], "--version") {
 		fmt.Println("fake 1.2.3")
-		os.Exit(0)
+		return true
 	}
 	a := &agent{out: bufio.NewWriter(os.Stdout), answers: map[string]chan json.RawMessage{}, cancelled: make(chan struct{}, 1)}
 	switch form {
@@ -48,10 +49,16 @@ func Main() {
 		a.talk = claude{a}
 	default:
 		codex{a}.once(os.Args[1:])
-		os.Exit(0)
+		return true
 	}
 	a.serve()
-	os.Exit(0)
+	return true
+}
+
+// leave ends the program at once.
+func leave() {
+	_ = syscall.Kill(os.Getpid(), syscall.SIGKILL)
+	select {}
 }
 
 // Runtime is the program as a runtime that speaks the protocol of a driver and keeps its sessions in a folder.
@@ -213,13 +220,13 @@ func misbehave(a *agent, verb string) {
 	switch verb {
 	case "!die":
 		fmt.Fprintln(os.Stderr, "this is \x1b[31mwhy")
-		os.Exit(3)
+		leave()
 	case "!garbage":
 		a.raw("this is no JSON\n")
 		select {}
 	case "!cut":
 		a.raw(`{"jsonrpc":"2.0","type":"assis`)
-		os.Exit(0)
+		leave()
 	case "!line":
 		a.raw(strings.Repeat("x", 5<<20) + "\n")
 		select {}

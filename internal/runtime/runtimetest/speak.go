@@ -29,7 +29,7 @@ var open json.RawMessage
 func (c acp) hear(line []byte) {
 	var m rpc
 	if err := json.Unmarshal(line, &m); err != nil {
-		os.Exit(4)
+		leave()
 	}
 	answer := func(doc any) { c.print(map[string]any{"jsonrpc": "2.0", "id": m.ID, "result": doc}) }
 	switch m.Method {
@@ -124,7 +124,7 @@ func (c claude) begin(args []string) {
 	}
 	if i := slices.Index(args, "--resume"); i >= 0 && !c.load(args[i+1]) {
 		_, _ = os.Stderr.WriteString("No conversation found with session ID: " + args[i+1])
-		os.Exit(1)
+		leave()
 	}
 	if os.Getenv(strange) != "" {
 		c.raw(`{"type":7}` + "\n")
@@ -146,7 +146,7 @@ func (c claude) hear(line []byte) {
 		} `json:"response"`
 	}
 	if err := json.Unmarshal(line, &m); err != nil {
-		os.Exit(4)
+		leave()
 	}
 	switch m.Type {
 	case "user":
@@ -204,14 +204,14 @@ func (c codex) once(args []string) {
 		c.session = "t-" + strconv.Itoa(os.Getpid())
 	} else if !c.load(args[i+1]) {
 		_, _ = os.Stderr.WriteString("no rollout found for " + args[i+1])
-		os.Exit(1)
+		leave()
 	}
 	if os.Getenv(strange) != "" {
 		c.raw(`{"type":7}` + "\n")
 	}
 	prompt, err := io.ReadAll(os.Stdin)
 	if err != nil {
-		os.Exit(4)
+		leave()
 	}
 	c.print(map[string]string{"type": "thread.started", "thread_id": c.session})
 	c.prompt(string(prompt))

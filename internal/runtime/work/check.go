@@ -49,7 +49,7 @@ const (
 	CanaryNotAsked = "never asked"
 	CanaryDone     = "done although it was refused"
 	CanaryUnasked  = "done without asking"
-	CanaryUngated  = "the program asks nobody"
+	CanaryUngated  = "the program asks no one"
 )
 
 // Passed reports whether the program may work where it is asked before it acts.

@@ -2,7 +2,7 @@
 //
 // Promises: that a prompt is about to be sent stands in the log before it is sent, with the session of the program where
 // that is known. What the program asks to do is put to the gatekeeper, and answered only with what it decided and what
-// the log has. A program that asks nobody is started only in a sandbox that isolates. A call whose toolrunner was lost
+// the log has. A program that asks no one is started only in a sandbox that isolates. A call whose toolrunner was lost
 // goes on in the session that it had; where that is not possible its outcome is unknown.
 package work
 
@@ -126,7 +126,7 @@ func (p *prompting) Run(ctx context.Context, c tool.Call) (tool.Result, error) {
 	}
 }
 
-// confined refuses a program that asks nobody where the sandbox does not keep it from anything.
+// confined refuses a program that asks no one where the sandbox does not keep it from anything.
 func (p *prompting) confined(m sandbox.Mode) error {
 	if p.agent.Runtime.Gate == events.RuntimeAsks || runtime.Isolates(m) && !p.agent.Sandbox.Network {
 		return nil
@@ -136,7 +136,7 @@ func (p *prompting) confined(m sandbox.Mode) error {
 		why = "with an open network"
 	}
 	return tool.Fail(tool.Denied, "give the agent a sandbox that isolates, with sandbox.network.allowed_hosts for its model, or a runtime that asks",
-		fmt.Errorf("runtime %s asks nobody before it acts, and is not started %s", p.agent.Runtime.Name, why))
+		fmt.Errorf("runtime %s asks no one before it acts, and is not started %s", p.agent.Runtime.Name, why))
 }
 
 // converse starts the program and gives it its work, or has it go on.
