@@ -197,6 +197,10 @@ func (a *agent) prompt(text string) {
 			if a.prompts > 1 {
 				a.tool("execute", map[string]string{"command": rest}, rest)
 			}
+		case "!stay": // until the program is killed
+			if a.prompts == 1 {
+				select {}
+			}
 		case "!fail":
 			failed = true
 		case "!hang":
