@@ -181,10 +181,13 @@ func asking(s run.State, st *run.Step, n int) []events.Payload {
 		return []events.Payload{Turn(n, st.ID, "gives work away", give),
 			Turn(n, st.ID, "gives work away and reads", give, Asked(n, 2, "read", `{"path":"a.txt"}`))}
 	}
-	return []events.Payload{
-		Turn(n, st.ID, "a program works", Asked(n, 1, events.ToolRuntime, `{"prompt":"work"}`)),
+	m := []events.Payload{
 		Turn(n, st.ID, "one call", Asked(n, 1, "bash", fmt.Sprintf(`{"command":"echo %d > out && cat <out"}`, n))),
 		Turn(n, st.ID, "two calls", Asked(n, 1, "read", `{"path":"a.txt"}`), Asked(n, 2, "bash", `{"command":"make"}`))}
+	if s.Created.Accept == nil { // to come to a check is long enough
+		m = append(m, Turn(n, st.ID, "a program works", Asked(n, 1, events.ToolRuntime, `{"prompt":"work"}`)))
+	}
+	return m
 }
 
 // compactions are those up to the oldest and up to the newest turn of a step that no summary stands for yet.
