@@ -111,6 +111,24 @@ func TestInner(t *testing.T) {
 			t.Errorf("%+v", a)
 		}
 	})
+	t.Run("PLUS-12a what a program asked for is never carried out by a toolrunner", func(t *testing.T) {
+		t.Parallel()
+		b, in := driven(t)
+		if err := in.Begin(t.Context(), "s"); err != nil {
+			t.Fatal(err)
+		}
+		b.say(events.Toolrunner, runtest.Requested(b.state().Open["c2-1"], "bash", `{}`))
+		for _, next := range []events.Payload{runtest.CallYes(yes, call.Idempotent), runtest.CallBegun(yes, 1)} {
+			by := events.Toolrunner
+			if next.Kind() == events.CallAllowed {
+				by = events.Gatekeeper
+			}
+			b.say(by, next)
+			if d := call.Next(b.state(), yes.Call, time.Now(), call.Lease{}); d.Kind != call.Nothing {
+				t.Errorf("after %s: %+v", next.Kind(), d)
+			}
+		}
+	})
 	t.Run("PLUS-12a before the program was given its work nothing that it asks is taken", func(t *testing.T) {
 		t.Parallel()
 		_, in := driven(t)
