@@ -8,9 +8,14 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/inspan/inspan/internal/replay"
 	"github.com/inspan/inspan/internal/runtime/runtimetest"
+	"github.com/inspan/inspan/internal/toolbox"
+	"github.com/inspan/inspan/internal/tools"
 	"github.com/inspan/inspan/pkg/events"
 	"github.com/inspan/inspan/pkg/run"
+	"github.com/inspan/inspan/pkg/tool"
+	"github.com/inspan/inspan/services/gatekeeper"
 )
 
 // outside registers an agent that is a program of others.
@@ -40,6 +45,18 @@ func inner(s run.State) (all []run.CallRecord) {
 		}
 	}
 	return all
+}
+
+// programLaw is what the verdicts on agents with a runtime rest on.
+func programLaw(t *testing.T) replay.Policy {
+	t.Helper()
+	registry, err := tool.NewRegistry(tools.Builtin()...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	known := toolbox.New(registry, nil)
+	return replay.Policy{Policy: gatekeeper.Policy(gatekeeper.Config{Tools: registry, ToolsOf: known.For}),
+		Knows: func(a events.Agent, name string) bool { _, ok := known.For(a).Get(name); return ok }}
 }
 
 func TestRuntime(t *testing.T) {
@@ -78,6 +95,9 @@ func TestRuntime(t *testing.T) {
 			}
 			if at = w.order(id, calls[1].ID); at[events.CallStarted]+at[events.CallAllowed] != 0 {
 				t.Errorf("a refused call was begun: %v", at)
+			}
+			if r := replayed(t, programLaw(t), w.log(id)); !r.OK() || r.Decided == 0 {
+				t.Errorf("a replay decides otherwise: %+v", r)
 			}
 			if s.TotalToolCalls != 2 || s.CallsHeld != 0 { // the prompt and what was allowed
 				t.Errorf("%d calls count, %d are held", s.TotalToolCalls, s.CallsHeld)
