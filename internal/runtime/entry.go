@@ -165,7 +165,8 @@ func (p *parsing) decoded(err error) {
 	if strict, ok := errors.AsType[*toml.StrictMissingError](err); ok {
 		for _, one := range strict.Errors {
 			key := strings.Join(one.Key(), ".")
-			if slices.ContainsFunc(later, func(k string) bool { return k == key || strings.HasPrefix(key, k+".") }) || strings.HasPrefix(key, "x-") {
+			known := func(k string) bool { return k == key || strings.HasPrefix(key, k+".") }
+			if slices.ContainsFunc(later, known) || strings.HasPrefix(key, "x-") {
 				continue
 			}
 			line, _ := one.Position()
@@ -220,8 +221,10 @@ func (p *parsing) check(e *Entry) {
 	if !commandRule.MatchString(e.Command) {
 		p.fail("command", fmt.Sprintf("%.64q is no program", e.Command), "write the name or the path of one program; its arguments are args")
 	}
-	for key, words := range map[string][]string{"args": e.Args, "autonomous_args": e.Autonomous, "acp.args": e.ACP.Args, "version_args": e.VersionArgs} {
-		if len(words) > maxWords || slices.ContainsFunc(words, func(w string) bool { return len(w) > maxWord || strings.ContainsRune(w, 0) }) {
+	unfit := func(w string) bool { return len(w) > maxWord || strings.ContainsRune(w, 0) }
+	for key, words := range map[string][]string{"args": e.Args, "autonomous_args": e.Autonomous,
+		"acp.args": e.ACP.Args, "version_args": e.VersionArgs} {
+		if len(words) > maxWords || slices.ContainsFunc(words, unfit) {
 			p.fail(key, fmt.Sprintf("more than %d words, or one of more than %d bytes", maxWords, maxWord), "")
 		}
 	}

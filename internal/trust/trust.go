@@ -62,7 +62,7 @@ type Part struct {
 // an agent and without a runtime contributes nothing.
 func ReadAgents(dir string) (Part, error) {
 	p, err := readFolder(Agents, dir, func(string) bool { return true })
-	if err == nil && !slices.ContainsFunc(slices.Collect(maps.Keys(p.Files)), func(name string) bool { return isAgent(name) || isRuntime(name) }) {
+	if err == nil && !slices.ContainsFunc(slices.Collect(maps.Keys(p.Files)), contributes) {
 		p.Files = nil
 	}
 	return p, err
@@ -73,6 +73,9 @@ func isAgent(name string) bool {
 	n := strings.Count(name, "/")
 	return strings.HasSuffix(name, ".prompt") && (n == 0 || n == 2)
 }
+
+// contributes reports whether a file of a folder of agents makes it worth to be looked at.
+func contributes(name string) bool { return isAgent(name) || isRuntime(name) }
 
 // isRuntime reports whether a file says what program a runtime is.
 func isRuntime(name string) bool {

@@ -197,7 +197,8 @@ func (c *command) run(ctx context.Context, name string) error {
 		fmt.Fprintf(c.Out, "%s: %s, in sandbox %s: %s\n", got.Name, got.Version, got.Sandbox, got.Canary)
 	}
 	if err == nil && !got.Passed() && got.Gate != events.RuntimeAsksNot {
-		err = fmt.Errorf("runtime %s did not ask before it acted: set gate_tools = \"none\" in a file of its own, so that it works only where a sandbox isolates it", name)
+		err = fmt.Errorf("runtime %s did not ask before it acted: set gate_tools = \"none\" in a file of its own, "+
+			"so that it works only where a sandbox isolates it", name)
 	}
 	return err
 }

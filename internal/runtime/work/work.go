@@ -63,8 +63,9 @@ var _ tool.Verifier = (*prompting)(nil)
 const maxRestarts = 2
 
 // goOn is the prompt of a session that is gone on with.
-const goOn = "Your work was interrupted: the program that you run in was ended and started again, and the workspace is as it was then. " +
-	"Look at what is there, and finish what you were asked to do. What you had begun when it ended may have taken effect.\n\nYou were asked:\n\n"
+const goOn = "Your work was interrupted: the program that you run in was ended and started again, and the workspace is " +
+	"as it was then. Look at what is there, and finish what you were asked to do. What you had begun when it ended may " +
+	"have taken effect.\n\nYou were asked:\n\n"
 
 // Spec implements tool.Tool.
 func (*prompting) Spec() tool.Spec { return toolbox.SpecOfRuntime() }
@@ -94,7 +95,8 @@ func (p *prompting) Run(ctx context.Context, c tool.Call) (tool.Result, error) {
 		return tool.Result{}, tool.Fail(tool.Invalid, "fix the arguments and retry", err)
 	}
 	if c.Env.Inner == nil {
-		return tool.Result{}, tool.Fail(tool.Permanent, "update the toolrunners of the station", errors.New("this toolrunner does not drive programs"))
+		return tool.Result{}, tool.Fail(tool.Permanent, "update the toolrunners of the station",
+			errors.New("this toolrunner does not drive programs"))
 	}
 	if err := p.confined(c.Env.Sandbox.Mode()); err != nil {
 		return tool.Result{}, err
@@ -135,7 +137,8 @@ func (p *prompting) confined(m sandbox.Mode) error {
 	if runtime.Isolates(m) {
 		why = "with an open network"
 	}
-	return tool.Fail(tool.Denied, "give the agent a sandbox that isolates, with sandbox.network.allowed_hosts for its model, or a runtime that asks",
+	return tool.Fail(tool.Denied,
+		"give the agent a sandbox that isolates, with sandbox.network.allowed_hosts for its model, or a runtime that asks",
 		fmt.Errorf("runtime %s asks no one before it acts, and is not started %s", p.agent.Runtime.Name, why))
 }
 
@@ -165,7 +168,8 @@ func (p *prompting) unsent(err error) error {
 		return err
 	}
 	return tool.Fail(tool.Permanent,
-		"an operator can look at it with: inspan runtimes check "+p.agent.Runtime.Name+"; a program that the sandbox does not show is named in INSPAN_SANDBOX_READ_ONLY",
+		"an operator can look at it with: inspan runtimes check "+p.agent.Runtime.Name+
+			"; a program that the sandbox does not show is named in INSPAN_SANDBOX_READ_ONLY",
 		fmt.Errorf("runtime %s cannot be used: %w", p.agent.Runtime.Name, err))
 }
 
