@@ -115,6 +115,9 @@ func (p *parsing) parse(name string, data []byte) events.Agent {
 	}
 	agent := p.build(root, name)
 	agent.Digest = events.HashOf(data)
+	if agent.Runtime != nil { // the file says by itself what is started only together with that of the runtime
+		agent.Digest = events.HashOf([]byte(agent.Digest + "\n" + agent.Runtime.Digest))
+	}
 	agent.Prompt = body
 	agent.GitDefaults = git == nil && agent.Git != nil
 	agent.Harness = harnessOf(own, word, root.get("harness", "enabled"))

@@ -131,7 +131,7 @@ func TestParseWholeFile(t *testing.T) {
 		{"no model", "demo", "---\nname: demo\n---\n", "missing", "provider/name"},
 		{"LOOP-16 a model without provider", "demo", "---\nmodel: gpt-4o\n---\n", "value", "provider/name"},
 		{"LOOP-16 a tier", "demo", "---\nmodel: tier:strong\n---\n", "value", "are not supported"},
-		{"LOOP-16 a runtime", "demo", "---\nmodel: runtime:codex\n---\n", "value", "are not supported"},
+		{"LOOP-16 no runtime", "demo", "---\nmodel: runtime:cdex\n---\n", "value", "codex"},
 		{"LOOP-1 another harness", "demo", "---\nmodel: a/b\nharness: agentik\n---\n", "value", "agentic"},
 		{"a list", "demo", "---\n- a\n---\n", "type", "a mapping"},
 		{"not UTF-8", "demo", "---\nmodel: a/\xff\n---\n", "file", "UTF-8"},

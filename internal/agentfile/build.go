@@ -51,6 +51,7 @@ func (p *parsing) build(root *node, name string) events.Agent {
 	a.Accept = acceptOf(p, root.child("accept"))
 	a.Git = gitOf(root.child("git"))
 	a.MCP = p.servers(root)
+	p.runtime(root, &a)
 	p.compaction(root, &a)
 	p.sources(root, &a)
 	return a
@@ -122,6 +123,9 @@ func (p *parsing) name(root *node, name string) string {
 // model checks the reference of the model (LOOP-16).
 func (p *parsing) model(root *node) string {
 	n := root.child("model")
+	if root.child("runtime") != nil || n != nil && strings.HasPrefix(n.text, runtimePrefix) {
+		return ""
+	}
 	if n == nil {
 		p.fail(&Error{Code: CodeMissing, Path: "model", Message: "the key is missing", Expected: "provider/name",
 			Hint: "for example model: anthropic/claude-sonnet-5-5"})
@@ -132,8 +136,8 @@ func (p *parsing) model(root *node) string {
 	}
 	e := &Error{Code: CodeValue, Line: n.line, Path: n.path, Message: "the value is not a model name",
 		Expected: "provider/name", Actual: shown(n.text), Hint: "for example anthropic/claude-sonnet-5-5"}
-	if strings.HasPrefix(n.text, "tier:") || strings.HasPrefix(n.text, "runtime:") {
-		e.Hint = "tiers and runtimes are not supported; name a model"
+	if strings.HasPrefix(n.text, "tier:") {
+		e.Hint = "tiers are not supported; name a model"
 	}
 	p.fail(e)
 	return ""

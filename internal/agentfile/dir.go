@@ -9,6 +9,7 @@ import (
 	"sort"
 	"strings"
 
+	"github.com/inspan/inspan/internal/runtime"
 	"github.com/inspan/inspan/pkg/events"
 )
 
@@ -29,6 +30,9 @@ func (d Defaults) LoadDir(dir string) (map[string]events.Agent, []Warning, error
 	l := loadingDir{agents: map[string]events.Agent{}}
 	if l.served, err = readServed(root); err != nil {
 		return nil, nil, err
+	}
+	if d.runtimes, err = runtime.Load(root.FS()); err != nil {
+		l.errs = append(l.errs, err)
 	}
 	if err := l.files(root, Role{Defaults: d}); err != nil {
 		return nil, nil, fmt.Errorf("list the directory of agents %s: %w", dir, err)

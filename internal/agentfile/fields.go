@@ -32,6 +32,7 @@ func agentShape() shape {
 		"description": acts(textUpTo(MaxDescription)),
 		"version":     note(shape{kinds: []kind{isText, isInt, isFloat}}),
 		"model":       acts(text()),
+		"runtime":     acts(text()),
 		"config":      acts(configShape()),
 		"input":       inert(mapping(map[string]field{"schema": acts(anything()), "default": acts(anything())})),
 		"output":      acts(mapping(map[string]field{"format": acts(oneOf("", "json", "text")), "schema": acts(anything())})),

@@ -5,6 +5,8 @@ import (
 	"maps"
 	"slices"
 	"strings"
+
+	"github.com/inspan/inspan/internal/runtime"
 )
 
 // MaxSettings is the most bytes of a configuration file.
@@ -45,7 +47,11 @@ type Settings struct {
 }
 
 // Defaults are harness settings of agents that do not say otherwise themselves (ID-12). The zero value has none.
-type Defaults struct{ root *node }
+type Defaults struct {
+	root *node
+	// runtimes are those that agents can name; nil means the presets.
+	runtimes map[string]runtime.Entry
+}
 
 // HarnessKey is a default of agents that a configuration file may give.
 type HarnessKey struct {

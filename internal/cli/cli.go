@@ -42,6 +42,7 @@ import (
 	"github.com/inspan/inspan/internal/cli/repl"
 	"github.com/inspan/inspan/internal/cli/replaytest"
 	"github.com/inspan/inspan/internal/cli/runs"
+	"github.com/inspan/inspan/internal/cli/runtimes"
 	"github.com/inspan/inspan/internal/cli/schedules"
 	"github.com/inspan/inspan/internal/cli/serve"
 	"github.com/inspan/inspan/internal/cli/served"
@@ -197,7 +198,7 @@ or not accepted (inspan trust), 5 no such thing, 130 interrupted.`,
 	tools := agents.Tools(a)
 	tools.AddCommand(served.Commands(a, agents.Builtin())...)
 	add("look", top.Command(a), notices.Command(a), runs.List(a), runs.Inspect(a), runs.Tree(a), runs.Watch(a), runs.Logs(a), runs.Why(a), transfer.Export(a),
-		agents.List(a), tools, mcp.Command(a), guards.Command(a), config.Command(a), contexts.Command(a),
+		agents.List(a), tools, mcp.Command(a), runtimes.Command(a), guards.Command(a), config.Command(a), contexts.Command(a),
 		runs.Cost(a), artifacts.Command(a), runs.Checkpoints(a), runs.Report(a),
 		runs.Branches(a), merge.Diff(a), sessions.Command(a), harnesses.Command(a))
 	add("decide", steer.Gates(a), schedules.Command(a), workitems.Command(a), workitems.Sling(a), steer.Answer(a, "approve"), steer.Answer(a, "reject"), steer.Grants(a), steer.Fork(a),

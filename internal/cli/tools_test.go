@@ -9,10 +9,12 @@ import (
 	"testing"
 
 	"github.com/inspan/inspan/internal/mcp/mcptest"
+	"github.com/inspan/inspan/internal/runtime/runtimetest"
 )
 
 func TestMain(m *testing.M) {
 	switch {
+	case runtimetest.Main():
 	case os.Getenv(cliVar) != "":
 		program()
 	case !mcptest.Main():

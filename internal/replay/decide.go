@@ -379,6 +379,9 @@ func requests(l *events.Lost) int {
 // toolrunnerRules have all that it decides: it has no look at a run.
 var toolrunnerRules = []rule{
 	on(func(d deciding, p *events.CallStartedData) ([]events.Payload, bool, error) {
+		if p.Parent != "" {
+			return taken() // it follows from what a program of others did
+		}
 		duty := call.Next(d.s, p.Call, d.f.Time, call.Lease{})
 		switch duty.Kind {
 		case call.Begin, call.Verify:
@@ -392,6 +395,9 @@ var toolrunnerRules = []rule{
 		return decided(nil, nil)
 	}),
 	on(func(d deciding, p *events.CallFinishedData) ([]events.Payload, bool, error) {
+		if p.Parent != "" {
+			return taken()
+		}
 		a, ok := d.attempt(p.Call, p.Attempt, p.Fence, p.Sandbox)
 		if !ok {
 			return decided(nil, nil)
@@ -410,6 +416,9 @@ var toolrunnerRules = []rule{
 			RetryAfter: took(p.DelayMS)}, d.f.Time), nil)
 	}),
 	on(func(d deciding, p *events.CallFailedData) ([]events.Payload, bool, error) {
+		if p.Parent != "" || p.Tool == events.ToolRuntime && p.Class == events.OutcomeUnknown {
+			return taken() // why a program cannot go on is not known here
+		}
 		return d.callFailed(p, took(p.DurationMS))
 	}),
 }

@@ -26,7 +26,9 @@ type Toolbox struct {
 	base   *tool.Registry
 	make   func(events.MCPServer, events.MCPTool) tool.Tool
 	served func(events.ServedTool) tool.Tool
-	mu     sync.Mutex
+	// runtime makes the tool that drives the program of an agent.
+	runtime func(events.Agent) tool.Tool
+	mu      sync.Mutex
 	// known registries by the digest of the pins they are made of, guarded by mu.
 	known map[[sha256.Size]byte]*tool.Registry
 }
@@ -40,13 +42,21 @@ func New(base *tool.Registry, make func(events.MCPServer, events.MCPTool) tool.T
 		make = func(s events.MCPServer, p events.MCPTool) tool.Tool { return Known(SpecOf(s, p)) }
 	}
 	served := func(p events.ServedTool) tool.Tool { return Known(SpecOfServed(p)) }
-	return &Toolbox{base: base, make: make, served: served, known: map[[sha256.Size]byte]*tool.Registry{}}
+	program := func(events.Agent) tool.Tool { return Known(SpecOfRuntime()) }
+	return &Toolbox{base: base, make: make, served: served, runtime: program, known: map[[sha256.Size]byte]*tool.Registry{}}
+}
+
+// WithRuntimes returns a toolbox that makes the tool of agents which are programs of others in this way.
+func (b *Toolbox) WithRuntimes(make func(events.Agent) tool.Tool) *Toolbox {
+	other := New(b.base, b.make)
+	other.served, other.runtime = b.served, make
+	return other
 }
 
 // WithServed returns a toolbox that makes the tools which are served over NATS in this way.
 func (b *Toolbox) WithServed(make func(events.ServedTool) tool.Tool) *Toolbox {
 	other := New(b.base, b.make)
-	other.served = make
+	other.served, other.runtime = make, b.runtime
 	return other
 }
 
@@ -55,10 +65,10 @@ func (b *Toolbox) Base() *tool.Registry { return b.base }
 
 // For returns the tools of an agent.
 func (b *Toolbox) For(a events.Agent) *tool.Registry {
-	if len(a.MCP) == 0 && len(a.Served) == 0 {
+	if len(a.MCP) == 0 && len(a.Served) == 0 && a.Runtime == nil {
 		return b.base
 	}
-	doc, err := json.Marshal([]any{a.MCP, a.Served})
+	doc, err := json.Marshal([]any{a.MCP, a.Served, a.Runtime, a.Runtime != nil && a.Sandbox.Network})
 	if err != nil {
 		return b.base // a pinned schema that is no JSON: nothing of it is offered
 	}
@@ -71,9 +81,40 @@ func (b *Toolbox) For(a events.Agent) *tool.Registry {
 	if len(b.known) >= maxKnown {
 		clear(b.known)
 	}
-	r := b.build(a.MCP, a.Served)
+	r := b.programs(a)
+	if r == nil {
+		r = b.build(a.MCP, a.Served)
+	}
 	b.known[key] = r
 	return r
+}
+
+// programs are the tools of an agent that is a program of others: the one that drives it, and those that stand for what
+// it does inside, which nothing here carries out. It is nil for all other agents.
+func (b *Toolbox) programs(a events.Agent) *tool.Registry {
+	if a.Runtime == nil {
+		return nil
+	}
+	all := []tool.Tool{b.runtime(a)}
+	for _, name := range events.InnerTools() {
+		all = append(all, Known(tool.Spec{Name: name, Description: "What a program of others does inside.", Effect: tool.Once,
+			Input: json.RawMessage(`{"type":"object"}`)}))
+	}
+	r, err := tool.NewRegistry(all...)
+	if err != nil {
+		return b.base // the names are fixed, so this does not happen
+	}
+	return r
+}
+
+// runtimeTimeout bounds one prompt; the run has limits of its own.
+const runtimeTimeout = 24 * time.Hour
+
+// SpecOfRuntime is what the tool says of itself that drives the program of an agent.
+func SpecOfRuntime() tool.Spec {
+	return tool.Spec{Name: events.ToolRuntime, Description: "Gives a prompt to the program that carries out the agent's steps.",
+		Effect: tool.Reconcilable, Timeout: runtimeTimeout, Input: json.RawMessage(
+			`{"type":"object","additionalProperties":false,"required":["prompt"],"properties":{"prompt":{"type":"string","minLength":1}}}`)}
 }
 
 func (b *Toolbox) build(servers []events.MCPServer, served []events.ServedTool) *tool.Registry {

@@ -83,7 +83,7 @@ var hearing = []Subscriptions{
 	},
 	{
 		Role:    events.Gatekeeper,
-		Events:  []events.Kind{events.StepReady, events.TurnFinished, events.RunResumed, events.CheckPassed},
+		Events:  []events.Kind{events.StepReady, events.TurnFinished, events.CallRequested, events.RunResumed, events.CheckPassed},
 		Inputs:  []string{"run.*.gate.*", "run.*.gate.*.*"},
 		Timers:  []string{"gate"},
 		Workers: 32,

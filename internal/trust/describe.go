@@ -10,6 +10,7 @@ import (
 	"strings"
 
 	"github.com/inspan/inspan/internal/formula"
+	"github.com/inspan/inspan/internal/runtime"
 	"github.com/inspan/inspan/pkg/events"
 )
 
@@ -26,6 +27,9 @@ func DescribeAgents(agents map[string]events.Agent) []string {
 			out = append(out, "agent "+name+": "+fmt.Sprintf(format, args...))
 		}
 		say("model %s", a.Model)
+		if a.Runtime != nil {
+			say("runtime %s: %s", a.Runtime.Name, runtimeRuns(*a.Runtime))
+		}
 		if tools := slices.DeleteFunc(slices.Clone(a.Tools), func(t string) bool {
 			return slices.Contains(reading, t)
 		}); len(tools) > 0 {
@@ -57,6 +61,47 @@ func DescribeAgents(agents map[string]events.Agent) []string {
 		}
 	}
 	return out
+}
+
+// DescribeRuntimes says which programs of others the runtimes of a folder of agents would start.
+func DescribeRuntimes(p Part) (out []string) {
+	for _, file := range slices.Sorted(maps.Keys(p.Files)) {
+		if !isRuntime(file) {
+			continue
+		}
+		e, err := runtime.Parse(file, p.Files[file])
+		if err != nil {
+			out = append(out, "runtime file "+file+": cannot be used (inspan runtimes list)")
+			continue
+		}
+		out = append(out, "runtime "+e.Name+": "+runtimeRuns(e.Runtime()))
+	}
+	return out
+}
+
+// runtimeRuns is what a runtime starts, and what it gets.
+func runtimeRuns(r events.Runtime) string {
+	runs := "starts " + words(r.Command)
+	if len(r.Autonomous) > 0 {
+		runs += ", where a sandbox isolates with " + words(r.Autonomous)
+	}
+	if r.Gate == events.RuntimeAsksNot {
+		runs += ", which asks no one before it acts"
+	}
+	var secrets []string
+	for _, v := range r.Env {
+		if name, ok := strings.CutPrefix(v, "secret:"); ok {
+			secrets = append(secrets, name)
+		}
+	}
+	if secrets = append(secrets, r.Pass...); len(secrets) > 0 {
+		slices.Sort(secrets)
+		runs += ", with secret " + strings.Join(slices.Compact(secrets), ", ")
+	}
+	if len(r.Env) > 0 {
+		runs += ", environment " + strings.Join(slices.Sorted(maps.Keys(r.Env)), ", ")
+	}
+	return runs
 }
 
 func onTool(glob string) string {

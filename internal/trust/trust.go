@@ -15,9 +15,12 @@ import (
 	"io/fs"
 	"maps"
 	"os"
+	"path"
 	"path/filepath"
 	"slices"
 	"strings"
+
+	"github.com/inspan/inspan/internal/runtime"
 )
 
 // Kinds of what a directory contributes.
@@ -56,10 +59,10 @@ type Part struct {
 }
 
 // ReadAgents reads a folder of agent files: all that is below it, because an agent may name any of it. A folder without
-// an agent contributes nothing.
+// an agent and without a runtime contributes nothing.
 func ReadAgents(dir string) (Part, error) {
 	p, err := readFolder(Agents, dir, func(string) bool { return true })
-	if err == nil && !slices.ContainsFunc(slices.Collect(maps.Keys(p.Files)), isAgent) {
+	if err == nil && !slices.ContainsFunc(slices.Collect(maps.Keys(p.Files)), contributes) {
 		p.Files = nil
 	}
 	return p, err
@@ -69,6 +72,15 @@ func ReadAgents(dir string) (Part, error) {
 func isAgent(name string) bool {
 	n := strings.Count(name, "/")
 	return strings.HasSuffix(name, ".prompt") && (n == 0 || n == 2)
+}
+
+// contributes reports whether a file of a folder of agents makes it worth to be looked at.
+func contributes(name string) bool { return isAgent(name) || isRuntime(name) }
+
+// isRuntime reports whether a file says what program a runtime is.
+func isRuntime(name string) bool {
+	dir, file := path.Split(name)
+	return dir == runtime.Folder+"/" && strings.HasSuffix(file, runtime.Ext)
 }
 
 // ReadScripts reads the scripts of a folder, which stand in the folder itself.

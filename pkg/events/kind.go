@@ -52,9 +52,12 @@ const (
 	CallRefused   Kind = "call.refused"
 	CallStarted   Kind = "call.started"
 	CallDelegated Kind = "call.delegated"
-	CallDeferred  Kind = "call.deferred"
-	CallFinished  Kind = "call.finished"
-	CallFailed    Kind = "call.failed"
+	// CallRequested and CallProgressed are about programs of others that carry out a call.
+	CallRequested  Kind = "call.requested"
+	CallProgressed Kind = "call.progressed"
+	CallDeferred   Kind = "call.deferred"
+	CallFinished   Kind = "call.finished"
+	CallFailed     Kind = "call.failed"
 
 	ArtifactSaved Kind = "artifact.saved"
 	CallPreviewed Kind = "call.previewed"
@@ -199,6 +202,12 @@ var vocabulary = [...]Type{
 	{CallDelegated, Toolrunner, "tool_start", Recorded, InLog | InTree, line((*CallDelegatedData).line),
 		"A call of the tool delegate waits for a child run, which a planner spawns; its sequence is the fence of the result.",
 		func() Payload { return new(CallDelegatedData) }},
+	{CallRequested, Toolrunner, "tool_requested", Recorded, InLog, line((*CallRequestedData).line),
+		"A program of others that carries out a call asks to do something inside, which the gatekeeper permits or refuses.",
+		func() Payload { return new(CallRequestedData) }},
+	{CallProgressed, Toolrunner, "tool_progress", Recorded, InLog, line((*CallProgressedData).line),
+		"A program of others is given its work in a call, or its session has a name: from now on it may act.",
+		func() Payload { return new(CallProgressedData) }},
 	{CallDeferred, Toolrunner, "error", Decided, InLog | InTree, nil,
 		"An attempt failed in a way that may pass; the call is tried again not before the time given.",
 		func() Payload { return new(CallDeferredData) }},

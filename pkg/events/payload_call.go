@@ -11,6 +11,8 @@ type ToolRef struct {
 	Step string `json:"step_id"`
 	Call string `json:"tool_id"`
 	Tool string `json:"tool_name"`
+	// Parent is the call inside of which a program of others made this one; empty for all others.
+	Parent string `json:"parent,omitempty"`
 }
 
 // CallAllowedData permits a call. For a read-only tool it is the monitoring event tool_start and carries Input.
@@ -124,6 +126,8 @@ type CallFinishedData struct {
 	Background *Background `json:"background,omitempty"`
 	// Hooks are the answers of the hooks that were asked about the result.
 	Hooks []HookAnswer `json:"hooks,omitempty"`
+	// Reported is true where the result is what a program of others said, and not what was seen.
+	Reported bool `json:"reported,omitempty"`
 }
 
 // Background is a command that runs on beyond the call that started it, at most to the end of its step. Nothing starts

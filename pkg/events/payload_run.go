@@ -71,8 +71,9 @@ type Agent struct {
 	MCP []MCPServer `json:"mcp,omitempty"`
 	// Served are those of Tools that programs of others serve over NATS, as they were pinned.
 	Served []ServedTool `json:"served,omitempty"`
-	// Plan is "" (one step) or "model" (the model makes the plan).
-	Plan string `json:"plan,omitempty"`
+	// Runtime is the program that carries out the steps; nil for a model. Plan is "" (one step) or "model" (it makes it).
+	Runtime *Runtime `json:"runtime,omitempty"`
+	Plan    string   `json:"plan,omitempty"`
 	// Options that the agent file sets; zero means not set.
 	Autonomy     int      `json:"autonomy,omitempty"`
 	MaxSteps     int      `json:"max_steps,omitempty"`

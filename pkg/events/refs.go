@@ -21,6 +21,8 @@ func Refs(p Payload) []Ref {
 			add(c.InputRef)
 		}
 		add(d.RawRef)
+	case *CallRequestedData:
+		add(d.InputRef)
 	case *CallFinishedData:
 		add(d.OutputRef)
 		for _, i := range d.Images {

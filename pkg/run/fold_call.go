@@ -9,6 +9,13 @@ import (
 	"github.com/inspan/inspan/pkg/events"
 )
 
+// Outcomes of a call record.
+const (
+	OutcomeFinished = "finished"
+	OutcomeFailed   = "failed"
+	OutcomeRefused  = "refused"
+)
+
 // turn folds a model turn: its calls become open, or the step only needs its end. A first last answer that does not fit
 // makes another turn owed, and so does one that a person interrupted.
 func (s *State) turn(d *events.TurnFinishedData, at time.Time, seq uint64) string {
@@ -89,6 +96,12 @@ func callAllowed(s *State, f events.Event, d *events.CallAllowedData) string {
 
 func callStarted(s *State, f events.Event, d *events.CallStartedData) string {
 	c, fault := s.open(d.ToolRef, CallAllowed, CallStarted, CallDeferred)
+	if fault == "" && c.Parent != "" && c.Phase != CallAllowed {
+		fault = fmt.Sprintf("call %s inside of %s is not made again", c.ID, c.Parent)
+	}
+	if fault == "" {
+		fault = s.closed(c.ID)
+	}
 	if fault != "" {
 		return fault
 	}
@@ -100,6 +113,12 @@ func callStarted(s *State, f events.Event, d *events.CallStartedData) string {
 
 func callDeferred(s *State, _ events.Event, d *events.CallDeferredData) string {
 	c, fault := s.attempted(d.ToolRef, d.Fence)
+	if fault == "" && c.Parent != "" {
+		fault = fmt.Sprintf("call %s inside of %s is not made again", c.ID, c.Parent)
+	}
+	if fault == "" {
+		fault = s.closed(c.ID)
+	}
 	if fault != "" {
 		return fault
 	}
@@ -120,6 +139,12 @@ func callRefused(s *State, f events.Event, d *events.CallRefusedData) string {
 
 func callFinished(s *State, f events.Event, d *events.CallFinishedData) string {
 	c, fault := s.attempted(d.ToolRef, d.Fence)
+	if fault == "" && (d.Reported != (c.Parent != "") || c.Parent != "" && c.Phase != CallStarted) {
+		fault = fmt.Sprintf("call %s is %s inside of %q, and its result is reported: %t", c.ID, c.Phase, c.Parent, d.Reported)
+	}
+	if fault == "" {
+		fault = s.closed(c.ID)
+	}
 	if fault == "" {
 		fault = s.unanswered(c, d.Success)
 	}
@@ -136,6 +161,9 @@ func callFinished(s *State, f events.Event, d *events.CallFinishedData) string {
 
 func callFailed(s *State, f events.Event, d *events.CallFailedData) string {
 	c, fault := s.attempted(d.ToolRef, d.Fence)
+	if fault == "" {
+		fault = s.closed(c.ID)
+	}
 	if fault == "" {
 		fault = s.unanswered(c, false)
 	}
@@ -180,7 +208,11 @@ func (s *State) interrupted(answers []events.HookAnswer) {
 
 // attempted returns a copy of an open call that was permitted, where the fence is that of its current attempt.
 func (s *State) attempted(ref events.ToolRef, fence uint64) (Call, string) {
-	c, fault := s.open(ref, CallAllowed, CallStarted, CallDeferred, CallDelegated)
+	want := []Phase{CallAllowed, CallStarted, CallDeferred, CallDelegated}
+	if ref.Parent != "" { // what was requested inside ends with the program that asked
+		want = append(want, CallRequested)
+	}
+	c, fault := s.open(ref, want...)
 	if fault == "" && c.Fence != fence {
 		fault = fmt.Sprintf("fence %d is not the current fence %d", fence, c.Fence)
 	}
@@ -192,6 +224,9 @@ func (s *State) open(ref events.ToolRef, want ...Phase) (Call, string) {
 	c := s.Open[ref.Call]
 	if c == nil {
 		return Call{}, fmt.Sprintf("call %s is not open", ref.Call)
+	}
+	if c.Parent != ref.Parent {
+		return Call{}, fmt.Sprintf("call %s is inside of %q, not of %q", ref.Call, c.Parent, ref.Parent)
 	}
 	if c.Tool != ref.Tool || c.Step != ref.Step {
 		return Call{}, fmt.Sprintf("call %s is %s in step %s, not %s in step %s", ref.Call, c.Tool, c.Step, ref.Tool,
@@ -224,7 +259,8 @@ func (s *State) setOpen(id string, c *Call) {
 func (s *State) record(c Call, r CallRecord, at time.Time, seq uint64) {
 	r.ID, r.Step, r.Turn, r.CallName, r.Arguments, r.Timestamp, r.Edited, r.Effect = c.ID, c.Step, c.Turn, c.Tool, c.Input,
 		at, c.Edited, c.Effect
-	if r.Outcome != OutcomeRefused && !s.Harness(c.Step) {
+	r.Parent = c.Parent
+	if r.Outcome != OutcomeRefused && c.Phase != CallRequested && !s.Harness(c.Step) {
 		s.TotalToolCalls++
 		s.CallsHeld--
 	}

@@ -120,7 +120,7 @@ func (s *State) interruptAll() {
 	slices.SortFunc(open, func(a, b *Call) int { return cmp.Or(cmp.Compare(a.Turn, b.Turn), cmp.Compare(a.ID, b.ID)) })
 	for _, c := range open {
 		r := CallRecord{ID: c.ID, Step: c.Step, Turn: c.Turn, CallName: c.Tool, Arguments: c.Input, Timestamp: s.UpdatedAt,
-			Edited:  c.Edited,
+			Edited: c.Edited, Parent: c.Parent,
 			Outcome: OutcomeRefused, Code: CodeInterrupted,
 			Result: "the run was forked before the call was made: it did nothing",
 			Hint:   "ask for it again where it is still needed"}

@@ -247,6 +247,11 @@ type Call struct {
 	Delegation *events.Delegation `json:"delegation,omitempty"`
 	// Made is true once it was said what the attempt under way made.
 	Made bool `json:"made,omitempty"`
+	// Parent is the call inside of which a program of others made this one. Program is how far such a program came that
+	// carries out this one, nil before it was given work, and Inner counts what it asked for.
+	Parent  string   `json:"parent,omitempty"`
+	Program *Program `json:"program,omitempty"`
+	Inner   int      `json:"inner,omitempty"`
 }
 
 // CallRecord is an ended call (TOOL-2).
@@ -277,16 +282,11 @@ type CallRecord struct {
 	Notes string `json:"notes,omitempty"`
 	// Dir is the folder that later shells of the step begin in, where the call changed it; "." is the workspace.
 	Dir string `json:"dir,omitempty"`
-	// Fresh is true where Result has output of a command in the background that no result before it had.
-	Fresh bool `json:"fresh,omitempty"`
+	// Fresh is true where Result has output of a command in the background that no result before it had. Parent is that
+	// of Call: with one, Result is what the program said.
+	Fresh  bool   `json:"fresh,omitempty"`
+	Parent string `json:"parent,omitempty"`
 }
-
-// Outcomes of a call record.
-const (
-	OutcomeFinished = "finished"
-	OutcomeFailed   = "failed"
-	OutcomeRefused  = "refused"
-)
 
 // Gate is a place where a person decides (GATE-7).
 type Gate struct {

@@ -119,6 +119,9 @@ type Env struct {
 	Dir func() string
 	// Background runs commands beyond their call; nil where the agent may not.
 	Background Background
+	// Inner records what a program of others does inside of the call; nil for all tools but the one that drives such
+	// programs.
+	Inner Inner
 }
 
 // Saving asks for a file of the workspace to be kept.

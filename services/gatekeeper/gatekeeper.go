@@ -266,6 +266,13 @@ func read(toolName string, input json.RawMessage) (a guard.Action, runs []shell.
 			paths = append(paths, p)
 		}
 	}
+	if list, ok := args["paths"].([]any); ok {
+		for _, p := range list {
+			if text, ok := p.(string); ok {
+				paths = append(paths, text)
+			}
+		}
+	}
 	if text, ok := args["patch"].(string); ok {
 		paths = append(paths, patch.Paths(text)...)
 	}

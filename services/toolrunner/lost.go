@@ -8,6 +8,7 @@ import (
 	"github.com/inspan/inspan/internal/runlog"
 	"github.com/inspan/inspan/pkg/events"
 	"github.com/inspan/inspan/pkg/run"
+	"github.com/inspan/inspan/pkg/tool"
 )
 
 // verify asks a reconcilable tool whether the lost attempt took effect: then that is the result, else it is made again.
@@ -23,6 +24,7 @@ func (r *Role) verify(ctx context.Context, at acquired) (runlog.Written, error) 
 	case ctx.Err() != nil:
 		return runlog.Written{}, ctx.Err()
 	case err != nil:
+		at.duty.Why = call.ClipError(tool.Visible(err.Error()))
 		return r.lost(ctx, at)
 	case !done:
 		return r.begin(ctx, at)

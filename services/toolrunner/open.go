@@ -37,6 +37,7 @@ type opener struct {
 	artifacts *capture.Calls
 	git       *gitcall.Calls
 	output    func(run string, about streaming.About) *streaming.Output
+	inside    *insider
 }
 
 // closeTime bounds the end of the sandbox of a call.
@@ -59,7 +60,7 @@ func (o opener) open(ctx context.Context, st *started, changes *capture.Changes)
 		Before: o.provision.first(ctx, st.acquired, note), Changed: changes.File})
 	x := &opened{started: st, sandbox: sb, egress: out}
 	x.env = tool.Env{Background: o.background(st, sb, changes), Sandbox: sb, Progress: output.Write,
-		MaxOutput: events.MaxInlineOutput / 2, Skill: provision.Skills(s, c),
+		MaxOutput: events.MaxInlineOutput / 2, Skill: provision.Skills(s, c), Inner: o.inside.of(st),
 		Fetch: out.Fetch(), Save: o.artifacts.Saver(s, c, st.Dir, changes), Dir: shellDir(s, c.Step),
 		Git: o.git.For(s, st.attempt, st.Dir, func() {
 			x.plain = true

@@ -49,7 +49,7 @@ type previewer struct {
 // serve shows what the call at the gate that an event opened would change, unless that was shown or the gate is closed.
 func (p previewer) serve(ctx context.Context, h runlog.ReceivedEvent) error {
 	gate, c, t := p.find(h.State, h.Sequence)
-	if t == nil {
+	if t == nil || c.Parent != "" { // the arguments of a program of others are its own
 		return nil
 	}
 	d := &events.CallPreviewedData{Event: "call_previewed", ToolRef: events.ToolRef{Step: c.Step, Call: c.ID, Tool: c.Tool},

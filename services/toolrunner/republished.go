@@ -30,7 +30,10 @@ func (r *Role) Republished(runID string, rec kernel.Record) {
 	switch rec.Kind {
 	case events.StepFinished, events.StepFailed, events.StepSettled, events.RunCompleted, events.RunFailed:
 		r.cfg.Jobs.MayHaveEnded(runID)
+	case events.CallRefused:
+		r.verdicts.hint(runID)
 	case events.CallAllowed:
+		r.verdicts.hint(runID)
 		if trees == nil || !trees.Holds(runID) {
 			return
 		}

@@ -96,6 +96,7 @@ type Role struct {
 	finish    finisher
 	preview   previewer
 	delegate  delegator
+	verdicts  *verdicts
 	// permitted are calls of workspaces held here that were republished as allowed; more than maxPermitted are let go.
 	permitted chan permitted
 }
@@ -116,7 +117,7 @@ func New(cfg Config) (*Role, error) {
 	if cfg.Instance == "" || len(cfg.Key) == 0 {
 		return nil, errors.New("toolrunner needs an instance name and a station key")
 	}
-	r := &Role{cfg: cfg, permitted: make(chan permitted, maxPermitted)}
+	r := &Role{cfg: cfg, permitted: make(chan permitted, maxPermitted), verdicts: &verdicts{}}
 	known, args := tools{cfg.Tools, cfg.ToolsOf}, inputs{cfg.Blobs}
 	r.admit = admitter{leases: cfg.Leases, instance: cfg.Instance, attempts: cfg.Workspaces.Attempts,
 		follow: cfg.Workspaces.Trees != nil, tools: known, inputs: args, jobs: cfg.Jobs}
@@ -125,12 +126,13 @@ func New(cfg Config) (*Role, error) {
 	r.start = starter{ledger: cfg.Ledger, inputs: args, sandboxes: cfg.Sandboxes, instance: cfg.Instance}
 	open := opener{ledger: cfg.Ledger, sandboxes: cfg.Sandboxes, pool: cfg.Pool, jobs: cfg.Jobs, provision: r.provision,
 		artifacts: cfg.Artifacts, git: cfg.Git, output: cfg.Output}
-	r.execute = executor{opener: open, tools: known, ends: cfg.Ends, key: cfg.Key}
 	results := capture.Results{Blobs: cfg.Blobs, Mask: cfg.Mask, Instance: cfg.Instance}
+	r.finish = finisher{ledger: cfg.Ledger, timers: cfg.Timers, files: cfg.Files}
+	open.inside = &insider{finish: r.finish, blobs: cfg.Blobs, results: results, verdicts: r.verdicts, instance: cfg.Instance}
+	r.execute = executor{opener: open, tools: known, ends: cfg.Ends, key: cfg.Key}
 	r.capture = capturer{results: results, artifacts: cfg.Artifacts, hooks: cfg.Hooks, tools: known}
 	r.preview = previewer{ledger: cfg.Ledger, blobs: cfg.Blobs, workspaces: cfg.Workspaces, root: cfg.Sandboxes.Root(),
 		tools: known, inputs: args, git: cfg.Git, mask: cfg.Mask}
-	r.finish = finisher{ledger: cfg.Ledger, timers: cfg.Timers, files: cfg.Files}
 	r.delegate = delegator{inputs: args, hooks: cfg.Hooks, finish: r.finish}
 	return r, nil
 }

@@ -15,6 +15,7 @@ import (
 	"github.com/inspan/inspan/internal/egress/inside"
 	"github.com/inspan/inspan/internal/mcp"
 	"github.com/inspan/inspan/internal/mcp/mcptest"
+	"github.com/inspan/inspan/internal/runtime/runtimetest"
 	"github.com/inspan/inspan/internal/sandbox"
 	"github.com/inspan/inspan/internal/sandbox/host"
 	"github.com/inspan/inspan/internal/sandbox/launch"
@@ -30,7 +31,7 @@ func TestMain(m *testing.M) {
 		launch.Main() // which becomes the command
 		return
 	}
-	if !inside.Main() && !mcptest.Main() && !fctest.Main() && !servedMain() {
+	if !runtimetest.Main() && !inside.Main() && !mcptest.Main() && !fctest.Main() && !servedMain() {
 		m.Run()
 	}
 }

@@ -98,6 +98,11 @@ func (a Acceptance) Schedules(ctx context.Context, dir string, once bool) (strin
 	return a.folder(ctx, dir, once, trust.ReadSchedules)
 }
 
+// Agents is Formulas for a folder of agents.
+func (a Acceptance) Agents(ctx context.Context, dir string, once bool) (string, error) {
+	return a.folder(ctx, dir, once, trust.ReadAgents)
+}
+
 func (a Acceptance) folder(ctx context.Context, dir string, once bool, read func(string) (trust.Part, error)) (string, error) {
 	p, err := read(dir)
 	if err != nil {
@@ -302,7 +307,7 @@ func (a Acceptance) runs(c Contribution) ([]string, error) {
 		if err != nil {
 			return nil, fmt.Errorf("agents in %s: %w", c.Path, err)
 		}
-		return append(trust.DescribeAgents(agents), trust.DescribeAgentSchedules(c.Part)...), nil
+		return slices.Concat(trust.DescribeAgents(agents), trust.DescribeRuntimes(c.Part), trust.DescribeAgentSchedules(c.Part)), nil
 	case trust.Commands:
 		var out []string
 		for _, name := range slices.Sorted(maps.Keys(c.Files)) {

@@ -199,7 +199,7 @@ func estimate(s run.State, st *run.Step, a events.Agent) int {
 			if r.Step == st.ID && r.Turn < t.Number {
 				break
 			}
-			if r.Step == st.ID {
+			if r.Step == st.ID && r.Parent == "" {
 				results += len(r.Result) + len(r.Hint)
 			}
 		}

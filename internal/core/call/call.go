@@ -55,6 +55,8 @@ type Duty struct {
 	Call    run.Call
 	Attempt int
 	At      time.Time
+	// Why the call cannot be gone on with, where it is lost and that is known.
+	Why string
 }
 
 // Lease tells whether an instance still holds the attempt it began.
@@ -66,7 +68,7 @@ type Lease struct {
 // Next says what is owed to a call.
 func Next(s run.State, id string, now time.Time, lease Lease) Duty {
 	c := s.Open[id]
-	if c == nil || s.Status.Ended() {
+	if c == nil || s.Status.Ended() || c.Parent != "" { // what is inside belongs to whoever drives the program
 		return Duty{}
 	}
 	d := Duty{Call: *c, Attempt: c.Attempt + 1}
@@ -109,8 +111,8 @@ func Start(s run.State, d Duty, runner, sandbox string, preview string) []events
 	if !current(s, d) {
 		return nil
 	}
-	return []events.Payload{&events.CallStartedData{Event: "tool_start", ToolRef: ref(d.Call), Input: preview,
-		Attempt: d.Attempt, Effect: d.Call.Effect, Runner: runner, Sandbox: sandbox}}
+	return append(abandoned(s, d.Call.ID), &events.CallStartedData{Event: "tool_start", ToolRef: ref(d.Call), Input: preview,
+		Attempt: d.Attempt, Effect: d.Call.Effect, Runner: runner, Sandbox: sandbox})
 }
 
 // current reports whether the call still is in the very phase, attempt and fence that a duty was found in.
@@ -120,7 +122,7 @@ func current(s run.State, d Duty) bool {
 }
 
 func ref(c run.Call) events.ToolRef {
-	return events.ToolRef{Step: c.Step, Call: c.ID, Tool: c.Tool}
+	return events.ToolRef{Step: c.Step, Call: c.ID, Tool: c.Tool, Parent: c.Parent}
 }
 
 // Attempt names an attempt under way.
@@ -178,12 +180,12 @@ func Finish(s run.State, a Attempt, r Result) []events.Payload {
 	if !a.holds(s) {
 		return nil
 	}
-	return []events.Payload{&events.CallFinishedData{Event: "tool_result", ToolRef: ref(a.Call), Output: r.Output,
+	return append(abandoned(s, a.Call.ID), &events.CallFinishedData{Event: "tool_result", ToolRef: ref(a.Call), Output: r.Output,
 		OutputRef: r.Ref, Images: r.Images, Success: r.Success, DurationMS: positive(r.Took), Attempt: a.Number,
 		RetryCount: a.Number - 1,
 		Fence:      a.Fence, ExitCode: r.ExitCode, Reconciled: r.Reconciled, Sandbox: a.Sandbox, Usage: r.Usage,
 		Notes: r.Notes,
-		Dir:   r.Dir, Background: r.Background, Hooks: r.Hooks}}
+		Dir:   r.Dir, Background: r.Background, Hooks: r.Hooks})
 }
 
 // Judged is a result after the hooks were asked about it. Where one blocks, the agent does not see it: what the tool
@@ -224,14 +226,14 @@ func Fail(s run.State, a Attempt, f Failure, now time.Time) []events.Payload {
 	}
 	if !Last(s, a, f) {
 		delay := max(Backoff(s, &a.Call, a.Number), f.RetryAfter)
-		return []events.Payload{&events.CallDeferredData{Event: "error", ToolRef: ref(a.Call), Error: f.Error, Class: f.Class,
-			Attempt: a.Number, Fence: a.Fence, DelayMS: delay.Milliseconds(), NotBefore: now.Add(delay)}}
+		return append(abandoned(s, a.Call.ID), &events.CallDeferredData{Event: "error", ToolRef: ref(a.Call), Error: f.Error, Class: f.Class,
+			Attempt: a.Number, Fence: a.Fence, DelayMS: delay.Milliseconds(), NotBefore: now.Add(delay)})
 	}
-	return []events.Payload{&events.CallFailedData{Event: "tool_result", ToolRef: ref(a.Call), Error: f.Error,
+	return append(abandoned(s, a.Call.ID), &events.CallFailedData{Event: "tool_result", ToolRef: ref(a.Call), Error: f.Error,
 		Class: f.Class,
 		Hint:  f.Hint, DurationMS: positive(f.Took), Attempt: a.Number, RetryCount: a.Number - 1, Fence: a.Fence,
 		Sandbox: a.Sandbox,
-		Usage:   f.Usage, Hooks: f.Hooks}}
+		Usage:   f.Usage, Hooks: f.Hooks})
 }
 
 // Lost records that no one knows the outcome of an attempt whose lease ran out.
@@ -239,12 +241,16 @@ func Lost(s run.State, d Duty) []events.Payload {
 	if !current(s, d) {
 		return nil
 	}
-	return []events.Payload{&events.CallFailedData{Event: "tool_result", ToolRef: ref(d.Call),
+	why := ""
+	if d.Why != "" {
+		why = ": " + d.Why
+	}
+	return append(abandoned(s, d.Call.ID), &events.CallFailedData{Event: "tool_result", ToolRef: ref(d.Call),
 		Class: events.OutcomeUnknown,
-		Error: fmt.Sprintf("the toolrunner %s was lost during the call; it is unknown whether the call took effect",
-			d.Call.Runner),
+		Error: fmt.Sprintf("the toolrunner %s was lost during the call; it is unknown whether the call took effect%s",
+			d.Call.Runner, why),
 		Hint:    events.OutcomeUnknownHint,
-		Attempt: d.Call.Attempt, RetryCount: d.Call.Attempt - 1, Fence: d.Call.Fence, DurationMS: 1}}
+		Attempt: d.Call.Attempt, RetryCount: d.Call.Attempt - 1, Fence: d.Call.Fence, DurationMS: 1})
 }
 
 // GiveUp records that all attempts are used up.

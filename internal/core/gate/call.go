@@ -22,7 +22,7 @@ import (
 // the arguments have to be fetched or the hooks to be asked first.
 func judgeCall(s run.State, c *run.Call, now time.Time, law Policy, left int) (say []events.Payload, unasked bool) {
 	j := judging{s: s, c: c, now: now, policy: law, left: left, ref: events.ToolRef{Step: c.Step, Call: c.ID,
-		Tool: c.Tool}}
+		Tool: c.Tool, Parent: c.Parent}}
 	st := s.Step(c.Step)
 	if st == nil {
 		return j.refuse(events.RefusedPermission, "", "the call belongs to no step", ""), false
@@ -136,14 +136,14 @@ func (j *judging) conclude(agent events.Agent, verdict guard.Verdict) (say []eve
 			Reason: "the same call started before and it is unknown whether it took effect"}
 	}
 	var round loop.Circle
-	if !j.harness {
+	if !j.harness && j.c.Parent == "" { // a program of others is no loop of ours
 		round = loop.Asking(j.s, j.c.Step, j.c.Tool)
 	}
 	if round.Grade == loop.Gate && verdict.Action == guard.Allow {
 		verdict = guard.Verdict{Action: guard.Ask, Rule: ruleDoomLoop, Reason: round.String() + ": the agent is in a loop"}
 	}
 	switch g := j.s.GateFor(j.c.Step, j.c.ID); {
-	case !j.harness && loop.Surplus(j.s, j.c):
+	case !j.harness && j.c.Parent == "" && loop.Surplus(j.s, j.c):
 		return j.refuse(events.RefusedDoomLoop, ruleDoomLoop, "the same call was requested too often in one turn", "read the results of the other calls"), false
 	case round.Grade == loop.End:
 		return j.refuse(events.RefusedDoomLoop, ruleDoomLoop, round.String(), "the step ends"), false

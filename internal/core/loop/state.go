@@ -140,7 +140,7 @@ func laps(s run.State, steps map[string]bool, most int) []Lap {
 		if missing == 0 || r.Step == oldest.Step && r.Turn < oldest.Number {
 			break // the events about later turns come behind it
 		}
-		if steps[r.Step] && r.Turn >= oldest.Number {
+		if steps[r.Step] && r.Turn >= oldest.Number && r.Parent == "" {
 			results[r.Turn], missing = append(results[r.Turn], r), missing-1
 		}
 	}

@@ -150,7 +150,7 @@ func (r *reading) rest(s run.State, through int) []Exchange {
 func (r *reading) resultsOf(s run.State, t *run.Turn, into []run.CallRecord) []run.CallRecord {
 	for ; r.results < s.ToolCallHistory.Len() && len(t.Calls) > len(into); r.results++ {
 		c := s.ToolCallHistory.At(r.results)
-		if c.Step != r.step {
+		if c.Step != r.step || c.Parent != "" { // what a program did inside is in what it said
 			continue
 		}
 		if c.Turn != t.Number {

@@ -21,6 +21,7 @@ import (
 	"github.com/inspan/inspan/internal/llm"
 	"github.com/inspan/inspan/internal/llm/anthropic"
 	"github.com/inspan/inspan/internal/llm/breaker"
+	"github.com/inspan/inspan/internal/llm/external"
 	"github.com/inspan/inspan/internal/llm/gemini"
 	"github.com/inspan/inspan/internal/llm/openai"
 	"github.com/inspan/inspan/internal/llm/scripted"
@@ -83,13 +84,14 @@ func New(cfg Config) *Set {
 		openai.Provider:    s.openai,
 		gemini.Provider:    s.gemini,
 		scripted.Provider:  s.script,
+		external.Provider:  func(string) (llm.Model, error) { return external.Model{}, nil },
 	}
 	return s
 }
 
 // Names of the providers, in order.
 func (s *Set) Names() []string {
-	return []string{anthropic.Provider, openai.Provider, gemini.Provider, scripted.Provider}
+	return []string{anthropic.Provider, openai.Provider, gemini.Provider, scripted.Provider, external.Provider}
 }
 
 var modelName = pattern.New(`^[A-Za-z0-9][A-Za-z0-9._:/@+-]{0,199}$`)
@@ -121,7 +123,7 @@ func (s *Set) Model(ref string) (llm.Model, string, error) {
 	if err != nil {
 		return nil, "", err
 	}
-	if provider != scripted.Provider {
+	if provider != scripted.Provider && provider != external.Provider {
 		m = breaker.New(provider, m)
 		s.made[provider] = m
 	}

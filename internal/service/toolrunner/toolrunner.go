@@ -12,6 +12,7 @@ import (
 	"github.com/inspan/inspan/internal/git"
 	"github.com/inspan/inspan/internal/mcp"
 	"github.com/inspan/inspan/internal/mcp/live"
+	"github.com/inspan/inspan/internal/runtime/work"
 	"github.com/inspan/inspan/internal/sandbox/pool"
 	"github.com/inspan/inspan/internal/secret"
 	"github.com/inspan/inspan/internal/served"
@@ -157,7 +158,7 @@ func (h *wiring) role(ctx context.Context, trees *workspace.Trees) (*role.Role, 
 		h.in.Log.Info().Str("sandbox", string(mode)).Str("workspace", h.cfg.Workspace).Msg("tools run here")
 	}
 	masked := h.in.Masked
-	more, _, err := h.cfg.ServerSecrets()
+	more, named, err := h.cfg.ServerSecrets()
 	if err != nil {
 		return nil, err
 	}
@@ -185,7 +186,8 @@ func (h *wiring) role(ctx context.Context, trees *workspace.Trees) (*role.Role, 
 		return nil, fmt.Errorf("artifacts: %w", err)
 	}
 	p := h.in.Ports
-	tools := h.deps.Tools.WithServed(served.Tools(p.ServedTools, served.Times{}))
+	tools := h.deps.Tools.WithServed(served.Tools(p.ServedTools, served.Times{})).
+		WithRuntimes(func(a events.Agent) tool.Tool { return work.Tool(a, named) })
 	r, err := newToolrunner(role.Config{Ledger: h.in.Ledger, Timers: p.Timers, Blobs: p.Blobs, Leases: p.Leases,
 		Ends: ends, Tools: tools.Base(),
 		ToolsOf: tools.For, Judges: role.Judges{Hooks: h.in.Asker}, Identity: role.Identity{Instance: h.in.Name, Key: key}},

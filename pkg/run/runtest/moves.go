@@ -2,6 +2,7 @@ package runtest
 
 import (
 	"fmt"
+	"slices"
 
 	"github.com/inspan/inspan/pkg/events"
 	"github.com/inspan/inspan/pkg/run"
@@ -180,9 +181,13 @@ func asking(s run.State, st *run.Step, n int) []events.Payload {
 		return []events.Payload{Turn(n, st.ID, "gives work away", give),
 			Turn(n, st.ID, "gives work away and reads", give, Asked(n, 2, "read", `{"path":"a.txt"}`))}
 	}
-	return []events.Payload{
+	m := []events.Payload{
 		Turn(n, st.ID, "one call", Asked(n, 1, "bash", fmt.Sprintf(`{"command":"echo %d > out && cat <out"}`, n))),
 		Turn(n, st.ID, "two calls", Asked(n, 1, "read", `{"path":"a.txt"}`), Asked(n, 2, "bash", `{"command":"make"}`))}
+	if s.Created.Accept == nil { // to come to a check is long enough
+		m = append(m, Turn(n, st.ID, "a program works", Asked(n, 1, events.ToolRuntime, `{"prompt":"work"}`)))
+	}
+	return m
 }
 
 // compactions are those up to the oldest and up to the newest turn of a step that no summary stands for yet.
@@ -241,11 +246,20 @@ func movesOfCall(s run.State, c *run.Call) []events.Payload {
 		if c.Tool == events.ToolDelegate {
 			return []events.Payload{Given(ref, false), Given(ref, true), CallBad(ref, c.Fence, "invalid")}
 		}
+		if c.Tool == events.ToolRuntime { // often, as all that a program does comes after it
+			return slices.Repeat([]events.Payload{CallBegun(ref, c.Attempt+1)}, 6)
+		}
 		return []events.Payload{CallBegun(ref, c.Attempt+1), CallBad(ref, c.Fence, "permanent"),
 			CallDone(ref, c.Fence, "read")}
 	case run.CallStarted:
-		return []events.Payload{CallDone(ref, c.Fence, "ok"), CallBad(ref, c.Fence, "timeout"),
-			CallDeferred(ref, c.Attempt, c.Fence, s.UpdatedAt), CallBegun(ref, c.Attempt+1), Saved(s, ref, c.Fence)}
+		var m []events.Payload
+		if c.Tool == events.ToolRuntime {
+			if m = innerMoves(s, c); len(s.InnerOf(c.ID)) > 0 {
+				return m
+			}
+		}
+		return append(m, CallDone(ref, c.Fence, "ok"), CallBad(ref, c.Fence, "timeout"),
+			CallDeferred(ref, c.Attempt, c.Fence, s.UpdatedAt), CallBegun(ref, c.Attempt+1), Saved(s, ref, c.Fence))
 	}
 	return nil
 }

@@ -1,0 +1,155 @@
+package runtime
+
+import (
+	"errors"
+	"slices"
+	"strings"
+	"testing"
+	"testing/fstest"
+
+	"github.com/inspan/inspan/internal/sandbox"
+	"github.com/inspan/inspan/pkg/events"
+)
+
+const sound = `name = "mine"
+kind = "acp"
+command = "mine"
+args = ["serve"]
+capabilities = {gate_tools = "native"}
+`
+
+func faults(err error) (all []*Error) {
+	if joined, ok := err.(interface{ Unwrap() []error }); ok { //nolint:errorlint // it is taken apart
+		for _, one := range joined.Unwrap() {
+			all = append(all, faults(one)...)
+		}
+		return all
+	}
+	if e, ok := errors.AsType[*Error](err); ok {
+		all = append(all, e)
+	}
+	return all
+}
+
+func TestParse(t *testing.T) {
+	t.Parallel()
+	t.Run("ID-6a what a file declares is what is started", func(t *testing.T) {
+		t.Parallel()
+		e, err := Parse("mine.toml", []byte(sound+"autonomous_args = [\"--yes\"]\nenv = {A_TOKEN = \"secret:one\"}\nready = {method = \"acp\"}\nx-note = 1\n"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		r := e.Runtime()
+		if got := Command(r, sandbox.Bwrap, "more"); !slices.Equal(got, []string{"mine", "serve", "--yes", "more"}) {
+			t.Errorf("in a sandbox: %q", got)
+		}
+		if got := Command(r, sandbox.Host); !slices.Equal(got, []string{"mine", "serve"}) {
+			t.Errorf("without one: %q", got)
+		}
+		if r.Driver != events.DriverACP || r.Gate != events.RuntimeAsks || len(r.Digest) != 64 || e.Verified != "" {
+			t.Errorf("got %+v", r)
+		}
+	})
+	t.Run("ID-6a SAFE-1 each fault has its line and says what to do", func(t *testing.T) {
+		t.Parallel()
+		for name, c := range map[string]struct {
+			text, path, hint string
+			line             int
+		}{
+			"unknown key":     {sound + "comand = \"x\"\n", "comand", "command", 6},
+			"unknown subkey":  {sound + "[session]\nresumes = true\n", "session.resumes", "session.resume", 7},
+			"type":            {sound + "description = 5\n", "description", "docs/runtimes.md", 6},
+			"literal secret":  {sound + "[env]\nMY_API_KEY = \"sk-1234\"\n", "env.MY_API_KEY", "secret:NAME", 7},
+			"no secret":       {sound + "env = {A = \"secret:\"}\n", "env.A", "secret:NAME", 6},
+			"kind":            {strings.Replace(sound, `"acp"`, `"tui"`, 1), "kind", `"acp" or "cli"`, 2},
+			"name":            {strings.Replace(sound, `"mine"`, `"other"`, 1), "name", "rename", 1},
+			"gate":            {strings.Replace(sound, "native", "hook", 1), "capabilities.gate_tools", `"native"`, 5},
+			"gate of no word": {strings.Replace(sound, `gate_tools = "native"`, "", 1), "capabilities.gate_tools", "write", 5},
+			"command":         {strings.Replace(sound, `command = "mine"`, `command = "mine --all"`, 1), "command", "args", 3},
+			"parser":          {strings.Replace(sound, `"acp"`, `"cli"`, 1), "headless.parser", "codex", 0},
+		} {
+			_, err := Parse("mine.toml", []byte(c.text))
+			all := faults(err)
+			i := slices.IndexFunc(all, func(e *Error) bool { return e.Path == c.path })
+			if i < 0 {
+				t.Errorf("%s: got %v", name, err)
+				continue
+			}
+			if e := all[i]; c.line > 0 && e.Line != c.line || !strings.Contains(e.Hint, c.hint) || strings.Contains(err.Error(), "sk-1234") {
+				t.Errorf("%s: got %v, want line %d", name, e, c.line)
+			}
+		}
+		if _, err := Parse("mine.toml", []byte("name = \"mine")); err == nil {
+			t.Error("what is no TOML was read")
+		}
+		if _, err := Parse("mine.toml", make([]byte, MaxFile+1)); err == nil {
+			t.Error("a file above the limit was read")
+		}
+	})
+}
+
+func TestPresets(t *testing.T) {
+	t.Parallel()
+	t.Run("ID-3a ID-6a the presets are sound, and none is called verified that was never tried", func(t *testing.T) {
+		t.Parallel()
+		all := Presets()
+		if len(all) != 12 {
+			t.Errorf("got %d", len(all))
+		}
+		for name, e := range all {
+			if e.Name != name || !e.Preset || e.Description == "" || e.Verified != "" {
+				t.Errorf("%s: %+v", name, e)
+			}
+		}
+	})
+	t.Run("ID-6a a project's file takes the place of a preset; a bad one is an error beside the sound ones", func(t *testing.T) {
+		t.Parallel()
+		all, err := Load(fstest.MapFS{"runtimes/codex.toml": {Data: []byte(strings.ReplaceAll(sound, "mine", "codex"))},
+			"runtimes/bad.toml": {Data: []byte("name = 1")}, "runtimes/note.md": {Data: []byte("x")}})
+		if all["codex"].Preset || all["codex"].Kind != KindACP || !all["claude"].Preset || len(faults(err)) == 0 || len(all) != 12 {
+			t.Errorf("got %+v, %v", all["codex"], err)
+		}
+	})
+}
+
+func FuzzParse(f *testing.F) {
+	f.Add([]byte(sound))
+	f.Add([]byte("[env]\nA=1"))
+	f.Fuzz(func(t *testing.T, data []byte) {
+		e, err := Parse("mine.toml", data)
+		if err == nil && (e.Name != "mine" || len(e.Runtime().Command) == 0) {
+			t.Errorf("got %+v", e)
+		}
+	})
+}
+
+func TestJudged(t *testing.T) {
+	t.Parallel()
+	t.Run("PLUS-12a GUARD-9 what a program reports is read as the guards read the calls of other agents", func(t *testing.T) {
+		t.Parallel()
+		for _, c := range []struct {
+			tool        Tool
+			name, input string
+		}{
+			{Tool{Name: "bash", Input: []byte(`{"command":"git push"}`)}, "bash", `{"command":"git push","reported":{"command":"git push"}}`},
+			{Tool{Name: "bash", Input: []byte(`{"command":["sh","-c","rm -rf /"]}`)}, "bash", `"command":"sh -c 'rm -rf /'"`},
+			{Tool{Name: "bash", Title: "do it", Input: []byte(`{"x":1}`)}, "other", `"title":"do it"`},
+			{Tool{Name: "bash", Input: []byte(`no JSON`)}, "other", `{}`},
+			{Tool{Name: "edit", Input: []byte(`{"filePath":"/ws/a/b"}`), Paths: []string{"/ws/c", "/etc/passwd", "/wsx"}}, "edit",
+				`"paths":["a/b","c","/etc/passwd","/wsx"]`},
+		} {
+			name, input := Judged(c.tool, "/ws")
+			if name != c.name || !strings.Contains(string(input), c.input) {
+				t.Errorf("got %s %s, want %s %s", name, input, c.name, c.input)
+			}
+		}
+		if InnerName("Bash") != "bash" || InnerName("runtime") != events.ToolOther || InnerName("delegate") != events.ToolOther {
+			t.Error("a name of a program is not one of those that it may have")
+		}
+		for _, ours := range names {
+			if !events.IsInner(ours) {
+				t.Errorf("%s is no name of an inner call", ours)
+			}
+		}
+	})
+}

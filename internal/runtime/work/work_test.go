@@ -1,0 +1,146 @@
+package work
+
+import (
+	"context"
+	"errors"
+	"os"
+	"strings"
+	"testing"
+
+	"github.com/inspan/inspan/internal/runtime/runtimetest"
+	"github.com/inspan/inspan/internal/sandbox"
+	"github.com/inspan/inspan/internal/sandbox/host"
+	"github.com/inspan/inspan/internal/secret"
+	"github.com/inspan/inspan/pkg/events"
+	"github.com/inspan/inspan/pkg/tool"
+)
+
+func TestMain(m *testing.M) {
+	if !runtimetest.Main() {
+		m.Run()
+	}
+}
+
+// log is what a call records, in memory.
+type log struct {
+	session string
+	begun   bool
+	// allow decides about what is asked for.
+	allow bool
+	asked []tool.InnerCall
+	done  []tool.Result
+}
+
+func (l *log) Earlier() (string, bool) { return l.session, l.begun }
+
+func (l *log) Begin(_ context.Context, session string) error {
+	l.session, l.begun = session, true
+	return nil
+}
+
+func (l *log) Ask(_ context.Context, c tool.InnerCall) (tool.InnerVerdict, error) {
+	if !l.begun {
+		return tool.InnerVerdict{}, errors.New("the program acts before it was given work")
+	}
+	l.asked = append(l.asked, c)
+	return tool.InnerVerdict{ID: "c1-1-1", Allowed: l.allow, Reason: "no"}, nil
+}
+
+func (l *log) Done(_ context.Context, _ string, r tool.Result) error {
+	l.done = append(l.done, r)
+	return nil
+}
+
+func callOf(t *testing.T, l *log, prompt string) tool.Call {
+	t.Helper()
+	sb, err := host.New("").Open(t.Context(), sandbox.Config{ID: "work", Workspace: t.TempDir(), Network: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = sb.Destroy(context.Background()) })
+	return tool.Call{Run: "r", ID: "c1-1", Key: "key", Input: []byte(`{"prompt":"` + prompt + `"}`),
+		Env: tool.Env{Sandbox: sb, Inner: l, Progress: func(string, []byte) {}, MaxOutput: 1000}}
+}
+
+func TestTool(t *testing.T) {
+	t.Parallel()
+	for _, driver := range []string{events.DriverACP, events.DriverClaude} {
+		t.Run("PLUS-12a a prompt is given to the program over "+driver+" once that is recorded", func(t *testing.T) {
+			t.Parallel()
+			r := runtimetest.Runtime(driver, t.TempDir())
+			l := &log{allow: true}
+			c := callOf(t, l, `!say hello\n!bash pwd > at; echo out`)
+			got, err := Tool(events.Agent{Runtime: &r}, nil).Run(t.Context(), c)
+			if err != nil || got.Failed || !strings.Contains(got.Output, "hello") || l.session == "" {
+				t.Fatalf("got %+v, %v", got, err)
+			}
+			if len(l.asked) != 1 || l.asked[0].Tool != "bash" || len(l.done) != 1 || l.done[0].Output != "out\n" {
+				t.Errorf("asked for %+v, done %+v", l.asked, l.done)
+			}
+		})
+	}
+	t.Run("PLUS-12c a session is gone on with; one that is lost is unknown", func(t *testing.T) {
+		t.Parallel()
+		r := runtimetest.Runtime(events.DriverACP, t.TempDir())
+		l := &log{}
+		if _, err := Tool(events.Agent{Runtime: &r}, nil).Run(t.Context(), callOf(t, l, "!say one")); err != nil {
+			t.Fatal(err)
+		}
+		got, err := Tool(events.Agent{Runtime: &r}, nil).Run(t.Context(), callOf(t, l, `\n!tell`))
+		if err != nil || !strings.Contains(got.Output, "prompt 2") {
+			t.Errorf("got %+v, %v", got, err)
+		}
+		l.session = "lost"
+		if _, err = Tool(events.Agent{Runtime: &r}, nil).Run(t.Context(), callOf(t, l, "!say two")); tool.ClassOf(err) != tool.Unknown {
+			t.Errorf("got %v", err)
+		}
+	})
+	t.Run("PLUS-12c what a lost call needs is told by what is recorded of it", func(t *testing.T) {
+		t.Parallel()
+		for _, c := range []struct {
+			log     log
+			resumes bool
+			again   bool
+		}{{log{}, false, true}, {log{begun: true, session: "s"}, true, true}, {log{begun: true, session: "s"}, false, false},
+			{log{begun: true}, true, false}} {
+			r := runtimetest.Runtime(events.DriverACP, "")
+			r.Resumes = c.resumes
+			done, _, err := Tool(events.Agent{Runtime: &r}, nil).(tool.Verifier).Verify(t.Context(), tool.Call{Env: tool.Env{Inner: &c.log}})
+			if done || (err == nil) != c.again {
+				t.Errorf("%+v: %v, %v", c, done, err)
+			}
+		}
+	})
+	t.Run("PLUS-12d C43 a program that asks no one is started only where a sandbox isolates it", func(t *testing.T) {
+		t.Parallel()
+		for _, c := range []struct {
+			gate    string
+			mode    sandbox.Mode
+			network bool
+			want    bool
+		}{{events.RuntimeAsks, sandbox.Host, true, true}, {events.RuntimeAsksNot, sandbox.Host, false, false},
+			{events.RuntimeAsksNot, sandbox.Bwrap, true, false}, {events.RuntimeAsksNot, sandbox.Bwrap, false, true},
+			{"", sandbox.Host, false, false}} {
+			p := prompting{agent: events.Agent{Runtime: &events.Runtime{Gate: c.gate}, Sandbox: events.Sandbox{Network: c.network}}}
+			if err := p.confined(c.mode); (err == nil) != c.want {
+				t.Errorf("%+v: %v", c, err)
+			}
+		}
+	})
+	t.Run("SAFE-1 ID-6a a secret that is missing is told of by its name, and one that is there is passed on", func(t *testing.T) {
+		t.Parallel()
+		r := runtimetest.Runtime(events.DriverACP, t.TempDir())
+		r.Env["A_TOKEN"] = "secret:mine"
+		l := &log{allow: true}
+		if _, err := Tool(events.Agent{Runtime: &r}, nil).Run(t.Context(), callOf(t, l, "!say x")); err == nil || !strings.Contains(err.Error(), "secret mine") || l.begun {
+			t.Errorf("got %v", err)
+		}
+		c := callOf(t, l, `!bash printenv A_TOKEN > got`)
+		if _, err := Tool(events.Agent{Runtime: &r}, map[string]secret.Value{"mine": secret.New("open sesame")}).Run(t.Context(), c); err != nil {
+			t.Fatal(err)
+		}
+		if b, err := os.ReadFile(c.Env.Sandbox.Workspace() + "/got"); err != nil || string(b) != "open sesame\n" {
+			t.Errorf("got %q, %v", b, err)
+		}
+	})
+}

@@ -1,0 +1,54 @@
+package events
+
+import "slices"
+
+// Runtime is a program of others that carries out the steps of an agent, as its file said when the run was created.
+type Runtime struct {
+	Name string `json:"name"`
+	// Digest is the SHA-256 (hex) of the file it was read from.
+	Digest string `json:"digest"`
+	// Driver is the protocol that the program speaks: acp, claude or codex.
+	Driver string `json:"driver"`
+	// Command is the program with its arguments. Autonomous are added where the sandbox isolates.
+	Command    []string `json:"command"`
+	Autonomous []string `json:"autonomous_args,omitempty"`
+	// Env are variables of the program; a value "secret:NAME" stands for a secret of the toolrunner. Pass are the names
+	// of further secrets, each of which is the variable of its name where the toolrunner has it.
+	Env  map[string]string `json:"env,omitempty"`
+	Pass []string          `json:"env_pass,omitempty"`
+	// Gate says how the program asks before it acts: RuntimeAsks or RuntimeAsksNot.
+	Gate string `json:"gate_tools"`
+	// Resumes is true where a session of the program can be gone on with after it has ended.
+	Resumes bool `json:"resumes,omitempty"`
+}
+
+// The drivers of runtimes.
+const (
+	DriverACP    = "acp"
+	DriverClaude = "claude"
+	DriverCodex  = "codex"
+)
+
+// Whether a program asks before it acts.
+const (
+	RuntimeAsks    = "native"
+	RuntimeAsksNot = "none"
+)
+
+// ToolRuntime is the tool whose calls send prompts to the runtime of an agent, and RuntimeProvider begins the model of
+// such an agent.
+const (
+	ToolRuntime     = "runtime"
+	RuntimeProvider = "runtime"
+)
+
+// ToolOther stands for what a program asks to do that is none of InnerTools.
+const ToolOther = "other"
+
+// InnerTools are the names under which the log and the guard rules know what programs of others ask to do.
+func InnerTools() []string {
+	return []string{"bash", "edit", "grep", ToolOther, "read", "web_fetch", "write"}
+}
+
+// IsInner reports whether a name is one of InnerTools.
+func IsInner(tool string) bool { return slices.Contains(InnerTools(), tool) }

@@ -1,0 +1,40 @@
+package tool
+
+import (
+	"context"
+	"encoding/json"
+)
+
+// Inner records what a program of others does inside of a call. It is safe for concurrent use.
+type Inner interface {
+	// Earlier returns the session in which an earlier attempt of the call gave the program its work; begun is false
+	// where none did.
+	Earlier() (session string, begun bool)
+	// Begin records that the program is about to be given its work, in a session of that name; empty where it has none
+	// yet. It returns once that is stored.
+	Begin(ctx context.Context, session string) error
+	// Ask puts what the program asks to do to the gatekeeper, and waits for the verdict, for which a person may have to
+	// decide. Where it is allowed, that it begins is stored before Ask returns.
+	Ask(ctx context.Context, c InnerCall) (InnerVerdict, error)
+	// Done records what the program says that became of what it was allowed to do.
+	Done(ctx context.Context, id string, r Result) error
+}
+
+// InnerCall is what a program asks to do.
+type InnerCall struct {
+	// Tool is one of the names under which the log knows what programs do.
+	Tool string
+	// Program is what the program calls it, Title what it shows of it; both are text of others.
+	Program, Title string
+	// Input are the arguments that are judged, one JSON object.
+	Input json.RawMessage
+}
+
+// InnerVerdict is the answer.
+type InnerVerdict struct {
+	// ID is the call in the log.
+	ID      string
+	Allowed bool
+	// Reason of a refusal.
+	Reason string
+}

@@ -1,0 +1,205 @@
+package toolrunner
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"sync"
+	"time"
+
+	"github.com/inspan/inspan/internal/capture"
+	"github.com/inspan/inspan/internal/core/call"
+	"github.com/inspan/inspan/internal/kernel"
+	"github.com/inspan/inspan/pkg/events"
+	"github.com/inspan/inspan/pkg/run"
+	"github.com/inspan/inspan/pkg/tool"
+)
+
+// verdictEvery is how often the log is asked for the verdict on a call inside, where no republished event tells of one.
+const verdictEvery = time.Second
+
+// errOutdated means that an attempt is not the current one any more: what its program does is of no account.
+var errOutdated = errors.New("the call was begun by another toolrunner, or has ended")
+
+// verdicts tells those who wait for verdicts on calls inside that one may be there. It proves nothing: the log is asked.
+type verdicts struct {
+	mu sync.Mutex
+	// waiting by run, guarded by mu.
+	waiting map[string]map[chan struct{}]bool
+}
+
+// wait returns what is told of a run, until done is called. The channel has room for one hint.
+func (v *verdicts) wait(run string) (hint chan struct{}, done func()) {
+	hint = make(chan struct{}, 1)
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	if v.waiting == nil {
+		v.waiting = map[string]map[chan struct{}]bool{}
+	}
+	if v.waiting[run] == nil {
+		v.waiting[run] = map[chan struct{}]bool{}
+	}
+	v.waiting[run][hint] = true
+	return hint, func() {
+		v.mu.Lock()
+		defer v.mu.Unlock()
+		if delete(v.waiting[run], hint); len(v.waiting[run]) == 0 {
+			delete(v.waiting, run)
+		}
+	}
+}
+
+func (v *verdicts) hint(run string) {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	for hint := range v.waiting[run] {
+		select {
+		case hint <- struct{}{}:
+		default: // it will look anyway
+		}
+	}
+}
+
+// insider makes what records the work of programs inside of calls.
+type insider struct {
+	finish   finisher
+	blobs    kernel.Blobs
+	results  capture.Results
+	verdicts *verdicts
+	instance string
+}
+
+// of returns what records the work inside of an attempt; nil for calls that no program carries out.
+func (i *insider) of(st *started) tool.Inner {
+	if i == nil || st.attempt.Call.Tool != events.ToolRuntime {
+		return nil
+	}
+	return &inside{insider: i, st: st, began: map[string]time.Time{}}
+}
+
+// inside implements tool.Inner for one attempt.
+type inside struct {
+	*insider
+	st *started
+
+	mu    sync.Mutex
+	began map[string]time.Time // guarded by mu
+}
+
+var _ tool.Inner = (*inside)(nil)
+
+// Earlier implements tool.Inner.
+func (i *inside) Earlier() (session string, begun bool) {
+	p := i.st.attempt.Call.Program
+	if p == nil {
+		return "", false
+	}
+	return p.Session, true
+}
+
+// say writes until the log has taken it; s is the state after that.
+func (i *inside) say(ctx context.Context, decide func(s run.State) []events.Payload) (s run.State, stored bool, err error) {
+	w, err := i.finish.insist(ctx, i.st.state.HarnessID, func(s run.State, _ time.Time) []events.Payload { return decide(s) })
+	if err == nil && !i.st.attempt.Holds(w.State) {
+		err = errOutdated
+	}
+	return w.State, len(w.Events) > 0, err
+}
+
+// Begin implements tool.Inner.
+func (i *inside) Begin(ctx context.Context, session string) error {
+	_, _, err := i.say(ctx, func(s run.State) []events.Payload { return call.Progress(s, i.st.attempt, text(session)) })
+	return err
+}
+
+// text is a name that a program gave, as it is recorded.
+func text(s string) string {
+	if len(s) > events.MaxProgramText {
+		s = s[:events.MaxProgramText]
+	}
+	return tool.Visible(s)
+}
+
+// Ask implements tool.Inner.
+func (i *inside) Ask(ctx context.Context, c tool.InnerCall) (v tool.InnerVerdict, err error) {
+	q := call.Inner{Tool: c.Tool, Program: text(c.Program), Title: i.results.Mask(text(c.Title)),
+		Input: json.RawMessage(i.results.Mask(string(c.Input)))}
+	preview := events.Preview(q.Input)
+	if len(q.Input) > events.MaxInlineInput {
+		ref, err := i.blobs.Put(ctx, "input", q.Input)
+		if err != nil {
+			return v, err
+		}
+		q.Ref, q.Input = &ref, nil
+	}
+	hint, done := i.verdicts.wait(i.st.state.HarnessID)
+	defer done()
+	id := ""
+	s, stored, err := i.say(ctx, func(s run.State) []events.Payload {
+		id = ""
+		say := call.Request(s, i.st.attempt, q)
+		for _, p := range say {
+			id = p.(*events.CallRequestedData).Call
+		}
+		return say
+	})
+	if err != nil {
+		return v, err
+	}
+	if v.ID = id; !stored {
+		v.Reason = "too much is open at the same time"
+		return v, nil
+	}
+	for {
+		verdict, reason := call.VerdictOn(s, i.st.attempt, id)
+		switch verdict {
+		case call.Refused:
+			v.Reason = reason
+			return v, nil
+		case call.Allowed:
+			if s, stored, err = i.say(ctx, func(s run.State) []events.Payload {
+				return call.StartInner(s, i.st.attempt, id, i.instance, preview)
+			}); err != nil {
+				return v, err
+			}
+			if v.Allowed = stored; stored {
+				i.mu.Lock()
+				i.began[id] = time.Now()
+				i.mu.Unlock()
+				return v, nil
+			}
+			continue
+		case call.Pending:
+		}
+		if s, err = i.news(ctx, hint); err != nil {
+			return v, err
+		}
+	}
+}
+
+// news waits for something to be told of the run, or a while, and returns its state.
+func (i *inside) news(ctx context.Context, hint chan struct{}) (run.State, error) {
+	t := time.NewTimer(verdictEvery)
+	defer t.Stop()
+	select {
+	case <-hint:
+	case <-t.C:
+	case <-ctx.Done():
+		return run.State{}, ctx.Err()
+	}
+	return i.finish.ledger.Fresh(ctx, i.st.state.HarnessID)
+}
+
+// Done implements tool.Inner.
+func (i *inside) Done(ctx context.Context, id string, r tool.Result) error {
+	i.mu.Lock()
+	took := time.Since(i.began[id])
+	delete(i.began, id)
+	i.mu.Unlock()
+	result, err := i.results.Store(ctx, r, took)
+	if err != nil {
+		return err
+	}
+	_, _, err = i.say(ctx, func(s run.State) []events.Payload { return call.FinishInner(s, i.st.attempt, id, result) })
+	return err
+}

@@ -1,0 +1,197 @@
+package toolrunner
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/inspan/inspan/internal/core/call"
+	"github.com/inspan/inspan/pkg/events"
+	"github.com/inspan/inspan/pkg/run"
+	"github.com/inspan/inspan/pkg/run/runtest"
+	"github.com/inspan/inspan/pkg/tool"
+)
+
+// driven is a bed whose call c2-1 is carried out by a program, and what records the work of that.
+func driven(t *testing.T) (*bed, tool.Inner) {
+	t.Helper()
+	b := newBed(t, call.Once)
+	ref := runtest.Ref("a", "c2-1", events.ToolRuntime)
+	b.say(events.Toolrunner, runtest.CallBegun(runtest.Ref("a", callID, "bash"), 1))
+	b.say(events.Toolrunner, runtest.CallDone(runtest.Ref("a", callID, "bash"), b.state().Open[callID].Fence, "ok"))
+	b.say(events.Executor, runtest.Turn(2, "a", "a program works", runtest.Asked(2, 1, events.ToolRuntime, `{"prompt":"work"}`)))
+	b.say(events.Gatekeeper, runtest.CallYes(ref, call.Reconcilable))
+	b.say(events.Toolrunner, runtest.CallBegun(ref, 1))
+	return b, b.insideOf()
+}
+
+// insideOf records the work of the current attempt of c2-1.
+func (b *bed) insideOf() tool.Inner {
+	b.Helper()
+	s := b.state()
+	c := *s.Open["c2-1"]
+	return b.role.execute.opener.inside.of(&started{acquired: acquired{admitted: admitted{state: s}},
+		attempt: call.Attempt{Call: c, Number: c.Attempt, Fence: c.Fence, Sandbox: "host"}})
+}
+
+// asked is what a program was answered.
+type asked struct {
+	tool.InnerVerdict
+	err error
+}
+
+// ask has the program ask, and returns once that is in the log.
+func (b *bed) ask(ctx context.Context, in tool.Inner, id string) <-chan asked {
+	b.Helper()
+	answer := make(chan asked, 1) // it is read once
+	go func() {
+		v, err := in.Ask(ctx, tool.InnerCall{Tool: "bash", Program: "tool-1", Input: []byte(`{"command":"make"}`)})
+		answer <- asked{v, err}
+	}()
+	for b.state().Open[id] == nil {
+		select {
+		case a := <-answer:
+			b.Fatalf("answered before it was asked: %+v", a)
+		case <-time.After(time.Millisecond):
+		}
+	}
+	return answer
+}
+
+func TestInner(t *testing.T) {
+	t.Parallel()
+	yes := runtest.InnerRef("a", "c2-1-1", "bash", "c2-1")
+	t.Run("PLUS-12a SAFE-1 a program is answered after its call was permitted and begun, and what it says is recorded", func(t *testing.T) {
+		t.Parallel()
+		b, in := driven(t)
+		if _, begun := in.Earlier(); begun {
+			t.Error("it has begun")
+		}
+		if err := in.Begin(t.Context(), "session \x1b"); err != nil {
+			t.Fatal(err)
+		}
+		if session, begun := b.insideOf().Earlier(); !begun || session != "session <U+001B>" {
+			t.Errorf("%q, %v", session, begun)
+		}
+		answer := b.ask(t.Context(), in, yes.Call)
+		select {
+		case a := <-answer:
+			t.Fatalf("answered without a verdict: %+v", a)
+		default:
+		}
+		b.say(events.Gatekeeper, runtest.CallYes(yes, call.Once))
+		b.role.verdicts.hint(runID)
+		a := <-answer
+		c := b.state().Open[yes.Call]
+		if a.err != nil || !a.Allowed || a.ID != yes.Call || c == nil || c.Phase != run.CallStarted || c.Parent != "c2-1" {
+			t.Fatalf("%+v, %+v", a, c)
+		}
+		if err := in.Done(t.Context(), a.ID, tool.Result{Output: "open sesame", Failed: true}); err != nil {
+			t.Fatal(err)
+		}
+		s := b.state()
+		if r := s.ToolCallHistory.At(1); r.ID != yes.Call || r.Result != "***" || r.Success || r.Parent != "c2-1" {
+			t.Errorf("%+v", r)
+		}
+		if err := in.Done(t.Context(), a.ID, tool.Result{Output: "again"}); err != nil || b.state().Sequence != s.Sequence {
+			t.Errorf("what was said twice was recorded twice: %v", err)
+		}
+	})
+	t.Run("PLUS-12a SAFE-1 a refused call is answered with the reason, and never as allowed", func(t *testing.T) {
+		t.Parallel()
+		b, in := driven(t)
+		if err := in.Begin(t.Context(), ""); err != nil {
+			t.Fatal(err)
+		}
+		answer := b.ask(t.Context(), in, yes.Call)
+		b.say(events.Gatekeeper, runtest.CallNo(yes))
+		if a := <-answer; a.err != nil || a.Allowed || a.Reason == "" { // no one told of it: the log was asked
+			t.Errorf("%+v", a)
+		}
+	})
+	t.Run("PLUS-12a what a program asked for is never carried out by a toolrunner", func(t *testing.T) {
+		t.Parallel()
+		b, in := driven(t)
+		if err := in.Begin(t.Context(), "s"); err != nil {
+			t.Fatal(err)
+		}
+		b.say(events.Toolrunner, runtest.Requested(b.state().Open["c2-1"], "bash", `{}`))
+		for _, next := range []events.Payload{runtest.CallYes(yes, call.Idempotent), runtest.CallBegun(yes, 1)} {
+			by := events.Toolrunner
+			if next.Kind() == events.CallAllowed {
+				by = events.Gatekeeper
+			}
+			b.say(by, next)
+			if d := call.Next(b.state(), yes.Call, time.Now(), call.Lease{}); d.Kind != call.Nothing {
+				t.Errorf("after %s: %+v", next.Kind(), d)
+			}
+		}
+	})
+	t.Run("PLUS-12a before the program was given its work nothing that it asks is taken", func(t *testing.T) {
+		t.Parallel()
+		_, in := driven(t)
+		if v, err := in.Ask(t.Context(), tool.InnerCall{Tool: "bash", Input: []byte(`{}`)}); err == nil || v.Allowed {
+			t.Errorf("%+v, %v", v, err)
+		}
+	})
+	t.Run("SAFE-8 PLUS-12c an attempt that is not the current one any more begins nothing", func(t *testing.T) {
+		t.Parallel()
+		b, in := driven(t)
+		if err := in.Begin(t.Context(), "s"); err != nil {
+			t.Fatal(err)
+		}
+		answer := b.ask(t.Context(), in, yes.Call)
+		duty := call.Next(b.state(), "c2-1", time.Now(), call.Lease{})
+		if duty.Kind != call.Verify || call.Next(b.state(), yes.Call, time.Now(), call.Lease{}).Kind != call.Nothing {
+			t.Fatalf("%+v", duty)
+		}
+		b.say(events.Toolrunner, call.Start(b.state(), duty, "t2", "host", "")...)
+		b.role.verdicts.hint(runID)
+		if a := <-answer; a.Allowed {
+			t.Errorf("%+v", a)
+		}
+		s := b.state()
+		if r := s.ToolCallHistory.At(1); r.ID != yes.Call || r.Code != "permanent" || s.Open["c2-1"].Attempt != 2 {
+			t.Errorf("%+v", r)
+		}
+		if err := in.Begin(t.Context(), "other"); !errors.Is(err, errOutdated) {
+			t.Errorf("got %v", err)
+		}
+	})
+	t.Run("SAFE-7 PLUS-12c what had begun when its program was lost is unknown, and asked about when it comes again", func(t *testing.T) {
+		t.Parallel()
+		b, in := driven(t)
+		if err := in.Begin(t.Context(), "s"); err != nil {
+			t.Fatal(err)
+		}
+		answer := b.ask(t.Context(), in, yes.Call)
+		b.say(events.Gatekeeper, runtest.CallYes(yes, call.Once))
+		b.role.verdicts.hint(runID)
+		if a := <-answer; !a.Allowed {
+			t.Fatalf("%+v", a)
+		}
+		duty := call.Next(b.state(), "c2-1", time.Now(), call.Lease{})
+		duty.Why = "it resumes none"
+		b.say(events.Toolrunner, call.Lost(b.state(), duty)...)
+		s := b.state()
+		if r := s.ToolCallHistory.At(1); r.ID != yes.Call || r.Code != events.OutcomeUnknown || len(s.Unknown) != 2 || len(s.Open) != 0 ||
+			!strings.HasPrefix(s.Unknown[0], "bash:") || !strings.Contains(s.ToolCallHistory.At(2).Result, "it resumes none") {
+			t.Errorf("%+v, %q", r, s.Unknown)
+		}
+	})
+	t.Run("PLUS-12a a program that asks for more than may be open is refused the rest", func(t *testing.T) {
+		t.Parallel()
+		b, in := driven(t)
+		if err := in.Begin(t.Context(), "s"); err != nil {
+			t.Fatal(err)
+		}
+		for range run.MaxInner {
+			b.say(events.Toolrunner, runtest.Requested(b.state().Open["c2-1"], "bash", `{}`))
+		}
+		if v, err := in.Ask(t.Context(), tool.InnerCall{Tool: "bash", Input: []byte(`{}`)}); err != nil || v.Allowed || v.Reason == "" {
+			t.Errorf("%+v, %v", v, err)
+		}
+	})
+}

@@ -1,0 +1,30 @@
+package mutants
+
+// runtimes are bugs around programs of others.
+var runtimes = []Mutant{
+	{Name: "an inner call is answered before it was recorded", File: "services/toolrunner/inner.go",
+		Old: "		case call.Allowed:\n", New: "		case call.Allowed:\n			if v.Allowed = true; v.Allowed {\n				return v, nil\n			}\n",
+		By: []string{"./services/toolrunner"}},
+	{Name: "an inner call is answered without a verdict", File: "services/toolrunner/inner.go",
+		Old: "		case call.Pending:\n", New: "		case call.Pending:\n			if v.Allowed = true; v.Allowed {\n				return v, nil\n			}\n",
+		By: []string{"./services/toolrunner"}},
+	{Name: "a refused inner call is answered as allowed", File: "services/toolrunner/inner.go",
+		Old: "			v.Reason = reason\n", New: "			v.Reason, v.Allowed = reason, true\n", By: []string{"./services/toolrunner"}},
+	{Name: "a toolrunner carries out what a program asked for", File: "internal/core/call/call.go",
+		Old: " || c.Parent != \"\" {", New: " {", By: []string{"./services/toolrunner"}},
+	{Name: "what had begun inside of a lost call is as if it had not", File: "internal/core/call/inner.go",
+		Old: "		if c.Phase == run.CallStarted {\n", New: "		if c.Phase == run.CallDelegated {\n", By: []string{"./services/toolrunner"}},
+	{Name: "a program is given work before that is recorded", File: "internal/core/call/inner.go",
+		Old: "Program; p != nil && (", New: "Program; p == nil || (",
+		By: []string{"./services/toolrunner"}},
+	{Name: "a driver allows what could not be decided", File: "internal/runtime/acp/told.go",
+		Old: "err == nil && say.Allowed {\n			kind", New: "err != nil || say.Allowed {\n			kind", By: []string{"./internal/runtime/acp"}},
+	{Name: "a driver allows for always", File: "internal/runtime/acp/told.go",
+		Old: "			kind = \"allow_once\"\n", New: "			kind = \"allow_always\"\n", By: []string{"./internal/runtime/acp"}},
+	{Name: "Claude Code is allowed what could not be decided", File: "internal/runtime/headless/claude.go",
+		Old: "		case err == nil && say.Allowed:\n", New: "		case err != nil || say.Allowed:\n", By: []string{"./internal/runtime/headless"}},
+	{Name: "the fold takes the end of a call with calls open inside", File: "pkg/run/fold_inner.go",
+		Old: "len(inner) > 0 {", New: "len(inner) > MaxInner {", By: []string{"./pkg/run"}},
+	{Name: "a program that asks no one works where nothing isolates it", File: "internal/runtime/work/work.go",
+		Old: "runtime.Isolates(m) && !p.agent.Sandbox.Network", New: "!p.agent.Sandbox.Network", By: []string{"./internal/runtime/work"}},
+}
