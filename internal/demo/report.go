@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"strings"
 	"time"
 
 	"github.com/inspan/inspan/internal/station"
@@ -29,12 +30,12 @@ func report(ctx context.Context, out io.Writer, s run.State, st *station.Station
 		if s.Result.Error != "" {
 			fmt.Fprintf(out, "Error: %s\n", s.Result.Error)
 		}
-		if names := s.Result.Verified; len(names) > 0 {
-			fmt.Fprintf(out, "Checked by the station, and not by the agent:")
-			for i, v := range names {
-				fmt.Fprintf(out, "%s %s", map[bool]string{true: ";"}[i > 0], v.Name)
-			}
-			fmt.Fprintln(out, ".")
+		var names []string
+		for _, v := range s.Result.Verified {
+			names = append(names, v.Name)
+		}
+		if len(names) > 0 {
+			fmt.Fprintf(out, "Checked by the station, and not by the agent: %s.\n", strings.Join(names, "; "))
 		}
 	}
 	p := parts(ctx, st, wall)

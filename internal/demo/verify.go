@@ -26,8 +26,8 @@ const (
 // testName finds the tests of a file.
 var testName = regexp.MustCompile(`(?m)^func (Test\w+)\(`)
 
-// accept is what decides that the work is done: the fix is committed and nothing is left over; and where Go is installed
-// the tests pass, as they were when the run began, each of them.
+// accept is what decides that the work is done: the fix is committed and nothing is left over; and where Go is
+// installed the tests pass, as they were when the run began, each of them.
 func accept(from fs.FS) (*events.Accept, error) {
 	a := &events.Accept{Protect: []string{"**/*_test.go", "go.mod"}, Checks: []events.Check{
 		{Kind: events.CheckGit, Require: []string{events.RequireCommit, events.RequireClean}}}}
@@ -87,19 +87,24 @@ func verify(ctx context.Context, s run.State, repo string) (string, error) {
 	case status.Head.Branch != branch:
 		return "", fmt.Errorf("%w: branch %q is checked out, want %s", ErrNotVerified, status.Head.Branch, branch)
 	case d == nil || d.Commit != status.Head.ID:
-		return "", fmt.Errorf("%w: commit %s is on %s, and it is not the one that the run delivered", ErrNotVerified, commit, branch)
+		return "", fmt.Errorf("%w: commit %s is on %s, and it is not the one that the run delivered", ErrNotVerified, commit,
+			branch)
 	case !status.Clean():
-		return "", fmt.Errorf("%w: the working tree has changes that are not committed: %s", ErrNotVerified, strings.Join(left, ", "))
+		return "", fmt.Errorf("%w: the working tree has changes that are not committed: %s", ErrNotVerified,
+			strings.Join(left, ", "))
 	}
-	tested := slices.ContainsFunc(s.Result.Verified, func(v events.Verified) bool { return v.Name == testsCheck && v.GitTree == d.Tree })
+	tested := slices.ContainsFunc(s.Result.Verified, func(v events.Verified) bool {
+		return v.Name == testsCheck && v.GitTree == d.Tree
+	})
 	switch {
 	case tested:
-		return fmt.Sprintf("Verified: commit %s is on %s, the working tree is clean, and the tests pass on exactly that commit.", commit, branch), nil
+		return fmt.Sprintf("Verified: commit %s is on %s, the working tree is clean, and the tests pass on exactly that commit.",
+			commit, branch), nil
 	case withGo():
 		return "", fmt.Errorf("%w: no check has run the tests on commit %s", ErrNotVerified, commit)
 	}
-	return fmt.Sprintf("Verified: commit %s is on %s and the working tree is clean.\nNot verified: its tests, because Go is not installed here. Install Go and run the demo again.",
-		commit, branch), nil
+	return fmt.Sprintf("Verified: commit %s is on %s and the working tree is clean.\n"+
+		"Not verified: its tests, because Go is not installed here. Install Go and run the demo again.", commit, branch), nil
 }
 
 // short is an id as people read it.

@@ -34,7 +34,7 @@ func TestBehind(t *testing.T) {
 			}
 			return l
 		}
-		append := func(l *runlog.Ledger, id string, say ...events.Payload) run.State {
+		put := func(l *runlog.Ledger, id string, say ...events.Payload) run.State {
 			w, err := l.Write(t.Context(), id, func(s run.State, _ time.Time) ([]events.Payload, error) {
 				if len(say) == 0 {
 					return nil, nil
@@ -53,27 +53,27 @@ func TestBehind(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		append(other, "main", runtest.Created(), runtest.Started(), runtest.Plan(runtest.ChildStep("a")), runtest.Ready("a"))
+		put(other, "main", runtest.Created(), runtest.Started(), runtest.Plan(runtest.ChildStep("a")), runtest.Ready("a"))
 		if s, err := behind.Fresh(t.Context(), "main"); err != nil || child.Owes(s) {
 			t.Fatal(err)
 		}
-		append(keeper, "main", runtest.Allowed("a"))
+		put(keeper, "main", runtest.Allowed("a"))
 		s, err := other.Fresh(t.Context(), "main")
 		if err != nil {
 			t.Fatal(err)
 		}
-		s = append(other, "main", child.Next(s, clock.Now(), role.childID)...)
+		s = put(other, "main", child.Next(s, clock.Now(), role.childID)...)
 		c := s.ChildOf("a")
 		created, err := child.Born(s, c, strings.Repeat("a", 64))
 		if err != nil {
 			t.Fatal(err)
 		}
-		k := append(other, c.ID, created, runtest.Started(), plan.Single(created.TaskID, created.Task, created.Agent))
+		k := put(other, c.ID, created, runtest.Started(), plan.Single(created.TaskID, created.Task, created.Agent))
 		end, err := lifecycle.Stop(k, clock.Now(), lifecycle.Wish{By: "anna"})
 		if err != nil {
 			t.Fatal(err)
 		}
-		if append(other, c.ID, end...); len(end) == 0 {
+		if put(other, c.ID, end...); len(end) == 0 {
 			t.Fatal("the child does not end")
 		}
 		k, err = behind.Fresh(t.Context(), c.ID)

@@ -164,7 +164,9 @@ func (r *Role) tendOne(ctx context.Context, parent run.State, c *run.Child) (liv
 	if !w.State.Status.Ended() {
 		return true, nil
 	}
-	return false, r.settleChild(ctx, parent.HarnessID, func(p run.State) []events.Payload { return child.Settle(p, c, w.State) })
+	return false, r.settleChild(ctx, parent.HarnessID, func(p run.State) []events.Payload {
+		return child.Settle(p, c, w.State)
+	})
 }
 
 func (r *Role) settleChild(ctx context.Context, parent string, decide func(run.State) []events.Payload) error {
@@ -222,7 +224,8 @@ func (r *Role) kin(ctx context.Context, h runlog.ReceivedEvent) error {
 		return r.tendTo(ctx, h.Run, at{h.Step, h.Call}.is)
 	case events.StepClaimed, events.CheckPassed:
 		// One that lives may be a reviewer that was spawned and not begun: whoever did that may have died.
-		if !child.Owes(h.State) && !slices.ContainsFunc(h.State.Living(), func(c *run.Child) bool { return c.Step == h.Step }) {
+		ofStep := func(c *run.Child) bool { return c.Step == h.Step }
+		if !child.Owes(h.State) && !slices.ContainsFunc(h.State.Living(), ofStep) {
 			return nil
 		}
 		return r.tend(ctx, h.Run)

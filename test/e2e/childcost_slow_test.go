@@ -21,11 +21,28 @@ import (
 const (
 	// fan is how many pieces of work a round has, fanRounds how often all ways to do them take turns.
 	fan, fanRounds = 200, 5
-	// family is how many children one run has at most here.
-	family = 1000
+	// family is how many children one run has at most here, side how many of them at the same time.
+	family, side = 1000, 50
 	// profileEnv names a directory for profiles of the processor time of each way.
 	profileEnv = "INSPAN_BENCH_PROFILES"
 )
+
+// crowd is an agent that gives work to n children, side by side.
+func crowd(n int) (events.Agent, string) {
+	var b strings.Builder
+	b.WriteString("turns:\n")
+	for turn := 1; n > 0; turn++ {
+		fmt.Fprintf(&b, "  - when: {turn: %d}\n    calls:\n", turn)
+		for i := range min(n, side) {
+			fmt.Fprintf(&b, "      - {name: delegate, input: {agent: small, task: answer %d of turn %d}}\n", i, turn)
+		}
+		n -= side
+	}
+	b.WriteString("  - text: all done\n")
+	a := gives("crowd", "small")
+	a.MaxSteps = 1000
+	return a, b.String()
+}
 
 // fanning is a station that says when runs have ended, without a look at their logs: that would be measured, too.
 type fanning struct {
@@ -72,7 +89,7 @@ func (f fanning) over(n int, prefix string) {
 	}
 }
 
-// delegated is a run that gives n pieces of work away in calls, side by side as many as BenchmarkChildren.
+// delegated is a run that gives n pieces of work away in calls, side of them at the same time.
 func (f fanning) delegated(id, agent string, n int) {
 	a, script := crowd(n)
 	a.Name, a.Delegates = "gives-"+agent, []string{agent}

@@ -31,10 +31,10 @@ func Demo(a *app.App) *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "demo", Short: "See an agent repair a real Go module, with a gate before the commit",
 		Long: `Starts a station in this process, makes a git repository of a small Go module, whose tests fail, and lets the agent
-"fixer" find the cause, fix it, prove it with the real go test, and commit behind a gate. The model is scripted unless another
-is named with --model or MODEL and its key is set; everything else is real. The agent is not believed: acceptance checks decide
-that it is done, on exactly the commit that the run delivers. There is one, nothing is left over, and the tests pass, as they
-were before. The demo fails where one of these does not hold.
+"fixer" find the cause, fix it, prove it with the real go test, and commit behind a gate. The model is scripted unless
+another is named with --model or MODEL and its key is set; everything else is real. The agent is not believed: acceptance
+checks decide that it is done, on exactly the commit that the run delivers. There is one, nothing is left over, and the
+tests pass, as they were before. The demo fails where one of these does not hold.
 
 It needs git and nothing else: the examples are in this program. Without Go it says what it did not verify. Without a terminal
 it approves its gate by itself and says so.`,

@@ -28,10 +28,10 @@ func Tree(a *app.App) *cobra.Command {
 	c := &treeCommand{App: a}
 	cmd := &cobra.Command{
 		Use: "tree RUN", Short: "Show a run with all its child runs: where each stands, what it used, what it waits for",
-		Long: `Shows a run and the runs below it, each followed by its children. A run of any place in a tree can be named; --root shows the
-whole tree. FOR is the step of the parent that a run carries out, or the call or the check of that step. A terminal without
-room for whole ids shows how they begin, which names a run in all commands. The turns, calls, tokens and cost of a line are
-of that run alone; the last line has those of all. What is shown is read from the logs of the runs.`,
+		Long: `Shows a run and the runs below it, each followed by its children. A run of any place in a tree can be named; --root
+shows the whole tree. FOR is the step of the parent that a run carries out, or the call or the check of that step. A
+terminal without room for whole ids shows how they begin, which names a run in all commands. The turns, calls, tokens
+and cost of a line are of that run alone; the last line has those of all. What is shown is read from the logs of the runs.`,
 		Example: "  inspan tree run-k3v9x2m1qa\n  inspan tree child_x7 --root --watch\n  inspan tree run-k3v9x2m1qa --json | jq '.[] | select(.status == \"running\").waits[].text'",
 		Args:    app.Args(1),
 		RunE:    a.Connected(c.run),
@@ -108,7 +108,8 @@ func (a *treeCommand) listing(all []client.Member, now time.Time) app.Listing {
 		}
 		u := v.Use
 		sum = sum.Plus(u)
-		l.Add(m.ID(), v, p.Dim(lines[i])+id, p.State(status), v.purpose(), v.AgentName, fmt.Sprint(u.Turns), fmt.Sprint(u.ToolCalls),
+		l.Add(m.ID(), v, p.Dim(lines[i])+id, p.State(status), v.purpose(), v.AgentName,
+			fmt.Sprint(u.Turns), fmt.Sprint(u.ToolCalls),
 			view.Count(int(u.Tokens())), cmp.Or(runtree.CostText(u.Paid()), "-"), took,
 			created.In(a.Zone()).Format("2006-01-02 15:04:05"), view.Clip(v.waiting(now), 100))
 	}

@@ -59,7 +59,8 @@ func Steady(before, now run.State, meant func(*run.Child) bool) bool {
 		return true
 	}
 	living := now.Living()
-	if now.Status != before.Status || (now.Stopping == nil) != (before.Stopping == nil) || now.Options.Autonomy != before.Options.Autonomy ||
+	if now.Status != before.Status || (now.Stopping == nil) != (before.Stopping == nil) ||
+		now.Options.Autonomy != before.Options.Autonomy ||
 		len(living) == 0 && len(before.Living()) > 0 {
 		return false
 	}
