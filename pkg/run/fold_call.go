@@ -173,8 +173,12 @@ func callFailed(s *State, f events.Event, d *events.CallFailedData) string {
 	if d.Class == events.OutcomeUnknown {
 		s.Unknown = append(s.Unknown[:len(s.Unknown):len(s.Unknown)], c.Tool+":"+c.InputHash)
 	}
+	outcome := OutcomeFailed
+	if c.Phase == CallRequested { // inside of one: it was never permitted, and is none that was made
+		outcome = OutcomeRefused
+	}
 	s.record(c, CallRecord{Result: d.Error, DurationMS: d.DurationMS, RetryCount: d.RetryCount,
-		Outcome: OutcomeFailed, Code: d.Class, Hint: d.Hint}, f.Time, f.Sequence)
+		Outcome: outcome, Code: d.Class, Hint: d.Hint}, f.Time, f.Sequence)
 	s.interrupted(d.Hooks)
 	return ""
 }
@@ -260,7 +264,7 @@ func (s *State) record(c Call, r CallRecord, at time.Time, seq uint64) {
 	r.ID, r.Step, r.Turn, r.CallName, r.Arguments, r.Timestamp, r.Edited, r.Effect = c.ID, c.Step, c.Turn, c.Tool, c.Input,
 		at, c.Edited, c.Effect
 	r.Parent = c.Parent
-	if r.Outcome != OutcomeRefused && c.Phase != CallRequested && !s.Harness(c.Step) {
+	if r.Outcome != OutcomeRefused && !s.Harness(c.Step) {
 		s.TotalToolCalls++
 		s.CallsHeld--
 	}
