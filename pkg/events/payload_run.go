@@ -258,10 +258,9 @@ type RunCreatedData struct {
 	ChildOf *Lineage `json:"child_of,omitempty"`
 	// Review is what a run reviews that was made for a check; nil for all other runs.
 	Review *ReviewOf `json:"review,omitempty"`
-	// Firing is the firing of a schedule that began the run, Work the binding of a work item; nil for all other runs.
-	Firing *FiringRef `json:"firing,omitempty"`
-	Work   *WorkRef   `json:"work,omitempty"`
-	// ForkOf is where the run was forked from; nil where it began anew.
+	// Firing is the firing of a schedule that began the run, Work the binding of a work item, ForkOf where it was forked from.
+	Firing *FiringRef  `json:"firing,omitempty"`
+	Work   *WorkRef    `json:"work,omitempty"`
 	ForkOf *ForkOrigin `json:"fork_of,omitempty"`
 	// PlanOrigin is where the plan will come from, in the words of plan.made; empty in events from before it was said.
 	PlanOrigin string `json:"plan_origin,omitempty"`
