@@ -16,17 +16,17 @@ const leastHelp = 24
 // WrapHelp has the help texts of a command, and of those below it, broken between words at the width of the terminal.
 // What goes to a pipe or a file stays as it is.
 func WrapHelp(a *App, root *cobra.Command) {
-	print := root.HelpFunc()
+	help := root.HelpFunc()
 	root.SetHelpFunc(func(cmd *cobra.Command, args []string) {
 		if !a.Term.TTY {
-			print(cmd, args)
+			help(cmd, args)
 			return
 		}
 		width, _ := a.Term.Size()
 		out := cmd.OutOrStdout()
 		var text bytes.Buffer
 		cmd.SetOut(&text)
-		print(cmd, args)
+		help(cmd, args)
 		cmd.SetOut(out)
 		fmt.Fprint(out, narrow(text.String(), width))
 	})
