@@ -100,7 +100,7 @@ func sayProbes() []probe {
 		{"steer a session of another station", "station.s2.session.matrix.control", "", none},
 		{"WORK-1 steer a work item", "station.s1.work.matrix.control", "", []string{"operator", "dispatcher"}},
 		{"steer a work item of another station", "station.s2.work.matrix.control", "", none},
-		{"WORK-3 say who holds a work item", "station.s1.work.matrix.evt.work.bound", "", []string{"planner"}},
+		{"say an event", "station.s1.work.matrix.evt.work.bound", "", []string{"planner"}},
 		{"say the end of a run on a work item", "station.s1.work.matrix.evt.run.completed", "", none},
 		{"feed watchers of a work item", "station.s1.work.matrix.stream", "", none},
 		{"SDK-21 record a harness", "station.s1.harness.matrix.control", "", []string{"recorder"}},

@@ -37,6 +37,7 @@ type claude struct {
 	end     context.CancelCauseFunc
 	working sync.WaitGroup
 	asked   chan struct{}
+	resumed bool
 	// results are the ends of prompts; there is one at a time.
 	results chan result
 
@@ -66,7 +67,7 @@ func (Claude) Start(ctx context.Context, s runtime.Spec) (runtime.Conversation, 
 		return nil, err
 	}
 	c := &claude{program: p, host: s.Host, results: make(chan result, 1), asked: make(chan struct{}, maxAsked),
-		tools: map[string]runtime.Tool{}}
+		tools: map[string]runtime.Tool{}, resumed: s.Resume != ""}
 	c.life, c.end = context.WithCancelCause(context.WithoutCancel(ctx))
 	c.working.Go(c.read)
 	return c, nil
@@ -87,6 +88,7 @@ type line struct {
 type result struct {
 	Subtype string   `json:"subtype"`
 	Error   bool     `json:"is_error"`
+	Turns   int      `json:"num_turns"`
 	Text    string   `json:"result"`
 	Errors  []string `json:"errors"`
 	Usage   struct {
@@ -106,6 +108,9 @@ func (c *claude) Prompt(ctx context.Context, text string) (runtime.Reply, error)
 		"content": []any{map[string]string{"type": "text", "text": text}}}})
 	select {
 	case r := <-c.results:
+		if c.resumed && r.Error && r.Turns == 0 { // it answers so where it has no such session, and ends
+			return runtime.Reply{}, fmt.Errorf("%w: %s", runtime.ErrCannotResume, c.reply(r).Reason)
+		}
 		return c.reply(r), nil
 	case <-c.life.Done():
 		return runtime.Reply{}, context.Cause(c.life)

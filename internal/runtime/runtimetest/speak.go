@@ -123,6 +123,8 @@ func (c claude) begin(args []string) {
 		c.session = args[i+1]
 	}
 	if i := slices.Index(args, "--resume"); i >= 0 && !c.load(args[i+1]) {
+		_, _ = os.Stdout.WriteString(`{"type":"result","subtype":"error_during_execution","is_error":true,"num_turns":0,"usage":{"input_tokens":0},` +
+			`"errors":["No conversation found with session ID: ` + args[i+1] + `"]}` + "\n")
 		_, _ = os.Stderr.WriteString("No conversation found with session ID: " + args[i+1])
 		leave()
 	}
