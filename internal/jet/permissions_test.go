@@ -140,12 +140,6 @@ func works(t *testing.T, s *natsserver.Server, role events.Service) {
 		}
 	}
 	receives(t, s, st, role)
-	hints := make(chan string, 64)
-	stop, err := st.OnEnd(func(runID string) { hints <- runID })
-	if err != nil {
-		t.Fatalf("hear of ends: %v", err)
-	}
-	defer stop()
 	over := make(chan string, 1024)
 	stopOver, err := st.SubscribeRepublished(func(runID string, _ kernel.Record) { over <- runID })
 	if err != nil {
@@ -154,8 +148,6 @@ func works(t *testing.T, s *natsserver.Server, role events.Service) {
 	defer stopOver()
 	ended := "e-" + rand16()
 	appendOne(t, seenBy(t, s, "admin", "", "s1").Journal(), ended, events.RunFailed, 0)
-	for await(t, hints, "the hint that a run ended") != ended {
-	}
 	for await(t, over, "the event") != ended {
 	}
 	if _, err := st.Watch(within(t), "*", true, func(jet.Seen) {}); !errors.Is(err, jet.ErrDenied) {

@@ -24,31 +24,6 @@ func (s *Station) WatchSubject(subject string, receive func(subject string, data
 	return func() { _ = sub.Unsubscribe() }, nil
 }
 
-// OnEnd calls back with the id of each run that may have ended. It hears what is being appended, so it may be told of
-// an end that the log then refuses: a hint, to be followed by a look at the log.
-func (s *Station) OnEnd(hint func(runID string)) (stop func(), err error) {
-	var stops []func()
-	for _, k := range []events.Kind{events.RunFailed, events.RunCompleted} {
-		one, err := s.WatchSubject(events.RunEventsOfKind(s.name, k), func(subject string, _ []byte) {
-			if p, ok := events.ParseRunSubject(subject); ok {
-				hint(p.Run)
-			}
-		})
-		if err != nil {
-			for _, st := range stops {
-				st()
-			}
-			return nil, err
-		}
-		stops = append(stops, one)
-	}
-	return func() {
-		for _, st := range stops {
-			st()
-		}
-	}, nil
-}
-
 // SubscribeRepublished calls back with every event of the station's runs as it is stored, from now on, until stop is called. What
 // comes while the connection is away is missed.
 func (s *Station) SubscribeRepublished(receive func(runID string, r kernel.Record)) (stop func(), err error) {

@@ -33,7 +33,7 @@ func Ports(st *jet.Station, durability string) service.Ports {
 		HarnessLog: st.JournalFor(events.HarnessAggregate),
 		TreeLog:    st.JournalFor(events.WorkspaceAggregate), Trees: st.KV(topology.TreeBucket), Leases: st.Leases(), Live: st.Live(), Retained: st.Retained(),
 		AnswerSoFar: st.AnswerSoFar,
-		Refusals:    st.Refusals(), OnEnd: st.OnEnd, SubscribeRepublished: st.SubscribeRepublished,
+		Refusals:    st.Refusals(), SubscribeRepublished: st.SubscribeRepublished,
 		StationStats: st.StationStats(), Questions: st, ServedTools: st, Durability: durability}
 }
 

@@ -71,7 +71,8 @@ type Ports struct {
 	// AnswerSoFar has answer called with the run of each watcher who asks what was published live so far, and sends it
 	// to the watcher, until stop is called. Nil leaves those who come late with what is stored.
 	AnswerSoFar func(answer func(runID string) [][]byte) (stop func(), err error)
-	// OnEnd calls back with the id of a run that may have ended, until stop is called. May be nil.
+	// OnEnd calls back with the id of a run that ended in a store whose events are not republished, until stop is
+	// called. May be nil.
 	OnEnd func(func(runID string)) (stop func(), err error)
 	// SubscribeRepublished calls back with every event of the station as it is stored, until stop is called: services
 	// that receive events early need not read them. May be nil.
@@ -335,8 +336,8 @@ func (in *Instance) Ends(ctx context.Context) (*runlog.Ends, error) {
 // mostEnds are the ends that wait for a callback; one that is above it is left to what looks again now and then.
 const mostEnds = 1024
 
-// OnEnd calls back with the id of a run that may have ended, for the life of ctx: when its end is being appended, as far
-// as this user receives that, and when it was stored.
+// OnEnd calls back with the id of a run that has ended, for the life of ctx. What comes while the connection is away is
+// missed.
 func (in *Instance) OnEnd(ctx context.Context, hint func(runID string)) error {
 	stored := make(chan string, mostEnds)
 	in.SubscribeRepublished(ctx, func(runID string, rec kernel.Record) {

@@ -42,28 +42,10 @@ func fallback(ctx context.Context, primary sqlitestore.Primary, local *sqlitesto
 // behind are the ports of a station with a fallback in front of what may go away.
 func behind(f *sqlitestore.Fallback, local *sqlitestore.Station, ports service.Ports) service.Ports {
 	ports.Journal, ports.Inbox, ports.Timers, ports.Blobs = f, f, f, f.Blobs()
-	ports.OnEnd = both(ports.OnEnd, local.OnEnd)
+	ports.OnEnd = local.OnEnd
 	ports.Leases = local.Leases() // all instances are in this process, and end with it
 	ports.Local = local.KV(topology.StateBucket)
 	return ports
-}
-
-type onEnd = func(func(runID string)) (stop func(), err error)
-
-// both listens for ends in the log and in the local store.
-func both(log, local onEnd) onEnd {
-	return func(hint func(runID string)) (func(), error) {
-		one, err := log(hint)
-		if err != nil {
-			return nil, err
-		}
-		other, err := local(hint)
-		if err != nil {
-			one()
-			return nil, err
-		}
-		return func() { one(); other() }, nil
-	}
 }
 
 // report logs news of a branch.

@@ -74,9 +74,7 @@ func (b Buckets) Permissions(station string, role events.Service) (publish, subs
 	publish = append(publish, peopleInbox) // the answers of its status endpoint
 
 	name := "inspan-" + string(role)
-	subscribe = []string{InboxPrefix(station, role) + ".>", s + "run.*.stream", "inspan." + string(role) + ".status",
-		// hints to end work
-		events.RunEventsOfKind(station, events.RunCompleted), events.RunEventsOfKind(station, events.RunFailed)}
+	subscribe = []string{InboxPrefix(station, role) + ".>", s + "run.*.stream", "inspan." + string(role) + ".status"}
 	if asksHooks(role) {
 		subscribe = append(subscribe, events.HookedSubject(station, role, "*"))
 	}

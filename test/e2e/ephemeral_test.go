@@ -128,7 +128,7 @@ func TestEphemeralRuns(t *testing.T) {
 		w := gitWorld(t)
 		w.agent(events.Agent{Name: "coder", Tools: []string{"write"}, Git: ephemeral(false)}, writes("hello.txt", "hello"))
 		hears := w.ports.Ports
-		w.ports.OnEnd, w.ports.SubscribeRepublished = nil, nil // no one hears of the end
+		w.ports.SubscribeRepublished = nil // no one hears of the end
 		rest := w.start(events.Planner, events.Gatekeeper, events.Executor, events.Persister)
 		first := w.start(events.Toolrunner)
 		w.task(events.Task{ID: "left", Agent: "coder", Task: "say hello", Repo: r.url()})

@@ -52,7 +52,6 @@ type life struct {
 	ears        map[events.Service]func(context.Context, kernel.Message)
 	busy        map[events.Service]int
 	republished func(string, kernel.Record)
-	onEnd       []func(string)
 	draining    bool
 }
 
@@ -174,22 +173,16 @@ func (p *proc) receive(role events.Service, m kernel.Message, task string) {
 }
 
 // hint lets a process overhear an event, or not: no one counts on it.
-func (p *proc) hint(runID string, r kernel.Record, ended bool) {
+func (p *proc) hint(runID string, r kernel.Record) {
 	if !p.running() || p.stalled || p.w.deaf() {
 		return
 	}
 	l := p.life
 	l.mu.Lock()
-	republished, onEnd := l.republished, l.onEnd
+	republished := l.republished
 	l.mu.Unlock()
 	if republished != nil {
 		republished(runID, r)
-	}
-	if !ended {
-		return
-	}
-	for _, f := range onEnd {
-		l.roles.Go(func() { f(runID) })
 	}
 }
 
@@ -208,12 +201,6 @@ func (l *life) ports(sandboxes *pool.Opener, entropy interface{ Read([]byte) (in
 	return all.Ports{Ports: service.Ports{
 		Journal: journal{l, events.RunAggregate}, SessionLog: journal{l, events.SessionAggregate}, WorkLog: journal{l, events.WorkAggregate}, WorkTimers: timers{l, events.WorkAggregate}, Inbox: l, Timers: timers{l, events.RunAggregate}, Blobs: blobs{l}, Leases: leases{l}, Live: st.Live(), Refusals: refusals{l},
 		State: kv{l, "state", st.KV(topology.StateBucket)}, Config: kv{l, "config", st.KV("config")}, Sessions: kv{l, "sessions", st.KV(topology.SessionBucket)},
-		OnEnd: func(f func(string)) (func(), error) {
-			l.mu.Lock()
-			defer l.mu.Unlock()
-			l.onEnd = append(l.onEnd, f)
-			return func() {}, nil
-		},
 		SubscribeRepublished: func(f func(string, kernel.Record)) (func(), error) {
 			l.mu.Lock()
 			defer l.mu.Unlock()

@@ -213,21 +213,19 @@ func (w *world) settle() {
 type hint struct {
 	run   string
 	event kernel.Record
-	ended bool
 }
 
 // whisper lets new events be overheard. What that sets going has come to rest before anything else happens: else a
 // machine with much to do would decide which is first.
 func (w *world) whisper() {
-	all, ended := w.hints, false
+	all := w.hints
 	w.hints = nil
 	for _, h := range all {
-		ended = ended || h.ended
 		for _, p := range w.procs {
-			p.hint(h.run, h.event, h.ended)
+			p.hint(h.run, h.event)
 		}
 	}
-	if ended {
+	if len(all) > 0 {
 		synctest.Wait()
 	}
 }
@@ -268,7 +266,7 @@ func (w *world) news() {
 			return
 		}
 		w.state[u.key] = next
-		w.hints = append(w.hints, hint{u.key, u.Record, next.Status.Ended()})
+		w.hints = append(w.hints, hint{u.key, u.Record})
 	}
 }
 
