@@ -31,7 +31,7 @@ fmt: ## format all Go code
 	gofmt -w cmd internal pkg services test examples
 
 test: ## all tests: no network, no Docker, no key
-	.ci/memory $(GO) test -vet=off -ldflags=-s -parallel 4 -timeout 30m ./...
+	.ci/memory $(GO) test $(TESTFLAGS) -vet=off -ldflags=-s -parallel 4 -timeout 30m ./...
 	@$(MAKE) --no-print-directory external
 
 race: ## slow: the tests under the race detector (needs a C compiler)
