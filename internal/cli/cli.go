@@ -50,6 +50,7 @@ import (
 	"github.com/inspan/inspan/internal/cli/shipped"
 	"github.com/inspan/inspan/internal/cli/steer"
 	"github.com/inspan/inspan/internal/cli/terminal"
+	"github.com/inspan/inspan/internal/cli/tokens"
 	"github.com/inspan/inspan/internal/cli/top"
 	"github.com/inspan/inspan/internal/cli/transfer"
 	"github.com/inspan/inspan/internal/cli/trusted"
@@ -205,7 +206,7 @@ or not accepted (inspan trust), 5 no such thing, 130 interrupted.`,
 		steer.Retry(a),
 		steer.Control(a, "pause"), steer.Control(a, "resume"), steer.Revise(a), steer.Control(a, "stop"), steer.Autonomy(a), steer.Signal(a))
 	add("care", serve.Setup(a), verify.Keygen(a), doctor.Command(a), verify.Audit(a), replaytest.Command(a),
-		transfer.Restore(a), transfer.Import(a), views.Rebuild(a), dead.Command(a), users.Command(a), versionCmd(a))
+		transfer.Restore(a), transfer.Import(a), views.Rebuild(a), dead.Command(a), users.Command(a), tokens.Command(a), versionCmd(a))
 	root.SetCompletionCommandGroupID("care")
 	root.SetHelpCommandGroupID("care")
 	app.WrapHelp(a, root)

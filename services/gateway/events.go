@@ -1,0 +1,142 @@
+package gateway
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"strconv"
+	"time"
+
+	"github.com/inspan/inspan/pkg/client"
+)
+
+// maxSequence bounds a Last-Event-ID.
+const maxSequence = 1 << 53
+
+// events streams the events of a run. Each has its sequence as its id, so a client that comes back with the last one gets
+// what follows it. At most one event is held for a client that reads slowly; one that reads nothing is dropped.
+func (g *Gateway) events(c *call) error {
+	id, r := c.r.PathValue("run"), c.r
+	after := uint64(0)
+	if text := r.Header.Get("Last-Event-ID"); text != "" {
+		var err error
+		if after, err = strconv.ParseUint(text, 10, 64); err != nil || after > maxSequence {
+			return bad("Last-Event-ID is no sequence of an event", "send the id of the last event that came, or none")
+		}
+	}
+	ctx, cancel := c.within()
+	info, err := g.client.Runs().Get(ctx, id)
+	cancel()
+	if err != nil {
+		return err
+	}
+	if info.Status.Ended() && after > 0 && after >= info.Sequence {
+		c.w.WriteHeader(http.StatusNoContent) // a browser does not come back then
+		return nil
+	}
+	release, ok := g.limits.stream(c.token.Name)
+	if !ok {
+		return tooManyStreams()
+	}
+	defer release()
+	if err := c.endless(); err != nil {
+		return err
+	}
+	s := &stream{g: g, c: c, rc: http.NewResponseController(c.w)}
+	h := c.w.Header()
+	h.Set("Content-Type", "text/event-stream")
+	h.Set("X-Accel-Buffering", "no") // some proxies hold back what they pass on
+	c.w.WriteHeader(http.StatusOK)
+	if s.write("retry: 1000\n\n") {
+		s.follow(id, after)
+	}
+	return nil
+}
+
+// stream is one of server-sent events.
+type stream struct {
+	g  *Gateway
+	c  *call
+	rc *http.ResponseController
+}
+
+// come is what comes from the station for a stream.
+type come struct {
+	item client.Item
+	err  error
+}
+
+// follow writes the events behind a sequence until the run has ended, the client is gone or slow, the token has ended, or
+// the gateway stops.
+func (s *stream) follow(id string, after uint64) {
+	ctx := s.c.r.Context()
+	items, stop := make(chan come), make(chan struct{}) // unbuffered: no more is read than the client takes
+	go func() {
+		defer close(items)
+		for item, err := range s.g.client.Watch(ctx, id, after+1) {
+			select {
+			case items <- come{item, err}:
+			case <-stop:
+				return
+			}
+		}
+	}()
+	defer func() {
+		close(stop)
+		for range items { // until the watch has ended
+		}
+	}()
+	beat := time.NewTicker(s.g.cfg.Heartbeat)
+	defer beat.Stop()
+	for {
+		select {
+		case in, open := <-items:
+			switch {
+			case !open:
+				s.write("event: end\ndata: {}\n\n")
+				return
+			case in.err != nil:
+				if ctx.Err() == nil {
+					s.g.cfg.Failed(s.c.route.path, in.err)
+				}
+				return
+			case !s.event(in.item):
+				return
+			}
+		case <-beat.C:
+			if _, p := s.g.token(s.c.r, s.c.route.scope); p != nil || !s.write(": alive\n\n") {
+				return
+			}
+		case <-s.g.stopping:
+			return
+		case <-ctx.Done():
+			return
+		}
+	}
+}
+
+// event writes one event. The end of the run follows it at once.
+func (s *stream) event(item client.Item) bool {
+	data := item.Bytes
+	if bytes.ContainsAny(data, "\r\n") {
+		var one bytes.Buffer
+		if err := json.Compact(&one, data); err != nil {
+			s.g.cfg.Failed(s.c.route.path, fmt.Errorf("event %d: %w", item.Event.Sequence, err))
+			return false
+		}
+		data = one.Bytes()
+	}
+	return s.write("id: " + strconv.FormatUint(item.Event.Sequence, 10) + "\ndata: " + string(data) + "\n\n")
+}
+
+// write sends a text. It returns false where the client does not take it in time.
+func (s *stream) write(text string) bool {
+	if err := s.rc.SetWriteDeadline(time.Now().Add(s.g.cfg.WriteWait)); err != nil {
+		return false
+	}
+	if _, err := s.c.w.Write([]byte(text)); err != nil {
+		return false
+	}
+	return s.rc.Flush() == nil
+}
