@@ -2,6 +2,7 @@ package gateway
 
 import (
 	"bytes"
+	"context"
 	"encoding/json"
 	"fmt"
 	"net/http"
@@ -25,13 +26,11 @@ func (g *Gateway) events(c *call) error {
 			return bad("Last-Event-ID is no sequence of an event", "send the id of the last event that came, or none")
 		}
 	}
-	ctx, cancel := c.within()
-	info, err := g.client.Runs().Get(ctx, id)
-	cancel()
+	over, err := g.over(c, id, after)
 	if err != nil {
 		return err
 	}
-	if info.Status.Ended() && after > 0 && after >= info.Sequence {
+	if over {
 		c.w.WriteHeader(http.StatusNoContent) // a browser does not come back then
 		return nil
 	}
@@ -54,6 +53,19 @@ func (g *Gateway) events(c *call) error {
 	return nil
 }
 
+// over reports whether a run has ended and nothing stands behind a sequence. The index may be behind, so where it matters
+// the log is asked.
+func (g *Gateway) over(c *call, id string, after uint64) (bool, error) {
+	ctx, cancel := c.within()
+	defer cancel()
+	if after == 0 {
+		_, err := g.client.Runs().Get(ctx, id)
+		return false, err
+	}
+	s, err := g.client.State(ctx, id)
+	return s.Status.Ended() && after >= s.Sequence, err
+}
+
 // stream is one of server-sent events.
 type stream struct {
 	g  *Gateway
@@ -70,20 +82,20 @@ type come struct {
 // follow writes the events behind a sequence until the run has ended, the client is gone or slow, the token has ended, or
 // the gateway stops.
 func (s *stream) follow(id string, after uint64) {
-	ctx := s.c.r.Context()
-	items, stop := make(chan come), make(chan struct{}) // unbuffered: no more is read than the client takes
+	ctx, cancel := context.WithCancel(s.c.r.Context())
+	items := make(chan come) // unbuffered: no more is read than the client takes
 	go func() {
 		defer close(items)
 		for item, err := range s.g.client.Watch(ctx, id, after+1) {
 			select {
 			case items <- come{item, err}:
-			case <-stop:
+			case <-ctx.Done():
 				return
 			}
 		}
 	}()
 	defer func() {
-		close(stop)
+		cancel()
 		for range items { // until the watch has ended
 		}
 	}()

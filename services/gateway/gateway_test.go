@@ -149,7 +149,8 @@ func TestRuns(t *testing.T) {
 	t.Run("TRIG-3 lists and single things", func(t *testing.T) {
 		id := d.start(t, `{"agent_id":"helper","task":"x","autonomy":1,"session_id":"s2"}`)
 		d.gate(t, id)
-		for len(in[page[client.Waiting]](t, d.want(t, 200, "GET", "/api/v1/gates", "reader", "")).Items) == 0 { // the index follows
+		waits := func(of client.Waiting) bool { return of.Run.HarnessID == id }
+		for !slices.ContainsFunc(in[page[client.Waiting]](t, d.want(t, 200, "GET", "/api/v1/gates", "reader", "")).Items, waits) { // the index follows
 			time.Sleep(10 * time.Millisecond)
 		}
 		if got := in[page[run.Info]](t, d.want(t, 200, "GET", "/api/v1/runs?session_id=s2&limit=1", "reader", "")); len(got.Items) != 1 || got.Items[0].HarnessID != id {

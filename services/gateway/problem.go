@@ -38,9 +38,6 @@ const problemType = "urn:inspan:problem:"
 // refuse answers with a problem.
 func (g *Gateway) refuse(w http.ResponseWriter, r *http.Request, route string, err error) {
 	p := g.problem(route, err)
-	if r.Context().Err() != nil {
-		return // no one is there
-	}
 	h := w.Header()
 	h.Set("Content-Type", "application/problem+json")
 	if p.Status == http.StatusUnauthorized {

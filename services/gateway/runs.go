@@ -159,7 +159,7 @@ func (g *Gateway) awaited(c *call, id string, wait time.Duration) error {
 		if err != nil {
 			return err
 		}
-		return c.standing(s, nil)
+		return c.standing(s)
 	}
 	release, ok := g.limits.stream(c.token.Name)
 	if !ok {
@@ -188,19 +188,22 @@ func (g *Gateway) awaited(c *call, id string, wait time.Duration) error {
 		}
 		s = item.State
 	}
-	if s.Sequence == 0 {
-		return &client.NotFoundError{What: "run", ID: id}
+	if s.Sequence == 0 { // the time was over before the first event
+		var err error
+		if s, err = g.client.State(c.r.Context(), id); err != nil {
+			return err
+		}
 	}
-	return c.standing(s, nil)
+	return c.standing(s)
 }
 
 // standing answers with how a run stands: 200 where it has ended.
-func (c *call) standing(s run.State, info *run.Info) error {
+func (c *call) standing(s run.State) error {
 	status := http.StatusAccepted
 	if s.Status.Ended() {
 		status = http.StatusOK
 	}
-	answer := RunAnswer{Run: s.HarnessID, Status: s.Status, Info: info}
+	answer := RunAnswer{Run: s.HarnessID, Status: s.Status}
 	if c.token.Has(tokens.Read) {
 		answer.Result, answer.Gates = s.Result, s.Waiting()
 	}
