@@ -22,7 +22,7 @@ func TestAttacks(t *testing.T) {
 		c.Origins, c.RequestWait = []string{"https://console.example.com"}, time.Second
 	})
 	id := d.start(t, `{"agent_id":"helper","task":"x","autonomy":1}`)
-	t.Run("SAFE-5 without a token nothing is told, whatever is asked for", func(t *testing.T) {
+	t.Run("TRIG-3 without a token nothing is told, whatever is asked for", func(t *testing.T) {
 		t.Parallel()
 		for _, path := range []string{"/", "/api/v1/runs", "/api/v1/runs/" + id, "/api/v1/runs/none", "/api/v1/openapi.json", "/none", "/api/v1/../v1/runs", "/metrics", "/healthz"} {
 			for _, token := range []string{"", "wrong", d.secrets["all"] + "x", strings.ToUpper(d.secrets["all"])} {
@@ -37,7 +37,7 @@ func TestAttacks(t *testing.T) {
 		}
 		d.want(t, 401, "GET", "/api/v1/runs?access_token="+d.secrets["all"], "", "")
 	})
-	t.Run("SAFE-5 a token does what its scopes say and no more", func(t *testing.T) {
+	t.Run("TRIG-3 a token does what its scopes say and no more", func(t *testing.T) {
 		t.Parallel()
 		for _, c := range []struct{ method, path, token, body string }{
 			{"POST", "/api/v1/harness/run", "reader", run5}, {"POST", "/api/v1/runs/" + id + "/stop", "reader", ""}, {"POST", "/api/v1/runs/" + id + "/gates/g", "reader", `{"decision":"approve"}`},
@@ -77,7 +77,7 @@ func TestAttacks(t *testing.T) {
 		d.want(t, 400, "POST", "/api/v1/harness/run", "all", run5, "Idempotency-Key", strings.Repeat("k", 256))
 		d.want(t, 400, "POST", "/api/v1/harness/run?wait=1h", "all", run5)
 	})
-	t.Run("SAFE-5 pages of other origins are refused, and the listed one gets what a browser needs", func(t *testing.T) {
+	t.Run("TRIG-3 pages of other origins are refused, and the listed one gets what a browser needs", func(t *testing.T) {
 		t.Parallel()
 		for _, origin := range []string{"https://evil.example.com", "null", "http://console.example.com", "https://console.example.com.evil.com", "https://console.example.com:444", d.url} {
 			a := d.want(t, 403, "GET", "/api/v1/runs", "all", "", "Origin", origin)
@@ -96,7 +96,7 @@ func TestAttacks(t *testing.T) {
 		}
 		d.want(t, 401, "GET", "/api/v1/agents", "", "", "Origin", "https://console.example.com")
 	})
-	t.Run("LIMIT headers that are too large are refused", func(t *testing.T) {
+	t.Run("TRIG-3 headers that are too large are refused", func(t *testing.T) {
 		t.Parallel()
 		for _, text := range []string{"GET / HTTP/1.1\r\nHost: x\r\nX: " + strings.Repeat("a", 64<<10) + "\r\n\r\n", "GET /" + strings.Repeat("a", 64<<10) + " HTTP/1.1\r\nHost: x\r\n\r\n"} {
 			if status, _ := d.raw(t, []byte(text)); status != "" && !strings.Contains(status, "431") {
@@ -104,7 +104,7 @@ func TestAttacks(t *testing.T) {
 			}
 		}
 	})
-	t.Run("LIMIT a client that sends slowly is cut off", func(t *testing.T) {
+	t.Run("TRIG-3 a client that sends slowly is cut off", func(t *testing.T) {
 		t.Parallel()
 		secret := d.secrets["all"]
 		for name, c := range map[string]struct{ text, want string }{
@@ -121,7 +121,7 @@ func TestAttacks(t *testing.T) {
 			})
 		}
 	})
-	t.Run("LIMIT a token that asks too often waits, and no other with it", func(t *testing.T) {
+	t.Run("TRIG-3 a token that asks too often waits, and no other with it", func(t *testing.T) {
 		t.Parallel()
 		slow := w.open(t, nil, func(c *gateway.Config) { c.Rate = 0.001 })
 		slow.want(t, 200, "GET", "/api/v1/agents", "reader", "")
@@ -131,7 +131,7 @@ func TestAttacks(t *testing.T) {
 		}
 		slow.want(t, 200, "GET", "/api/v1/agents", "all", "")
 	})
-	t.Run("LIMIT a stream that is never read is dropped, and its place is free again", func(t *testing.T) {
+	t.Run("TRIG-3 a stream that is never read is dropped, and its place is free again", func(t *testing.T) {
 		t.Parallel()
 		p := newPipes()
 		one := w.open(t, p, func(c *gateway.Config) { c.Streams, c.WriteWait = 1, 50*time.Millisecond })
@@ -157,7 +157,7 @@ func TestAttacks(t *testing.T) {
 			}
 		}
 	})
-	t.Run("LIMIT idle connections keep no one out", func(t *testing.T) {
+	t.Run("TRIG-3 idle connections keep no one out", func(t *testing.T) {
 		t.Parallel()
 		idle(t, d, 100)
 	})

@@ -92,7 +92,7 @@ func TestRuns(t *testing.T) {
 			t.Errorf("%+v", got)
 		}
 		s := in[gateway.RunAnswer](t, d.want(t, 200, "POST", "/api/v1/runs/"+a.Run+"/stop", "all", `{"reason":"enough"}`))
-		if s.Status != events.Failed || s.Result == nil || s.Result.FinishReason != events.FinishCancelled {
+		if s.Status != events.Failed || s.Result == nil || s.Result.FinishReason != events.FinishStopped {
 			t.Errorf("%+v", s)
 		}
 		if p := in[gateway.Problem](t, d.want(t, 409, "POST", "/api/v1/runs/"+a.Run+"/pause", "all", "")); p.Code != "bad_move" {
@@ -180,7 +180,7 @@ func TestStream(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	first := w.open(t, nil)
-	t.Run("OBS-13 TRIG-3 events come once and in order over a cut connection and a restart of the gateway", func(t *testing.T) {
+	t.Run("TRIG-3 events come once and in order over a cut connection and a restart of the gateway", func(t *testing.T) {
 		id := first.start(t, `{"agent_id":"helper","task":"x","autonomy":1}`)
 		gate := first.gate(t, id)
 		var ids []string
