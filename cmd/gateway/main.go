@@ -9,8 +9,6 @@ import (
 	"net"
 	"os"
 
-	"github.com/rs/zerolog"
-
 	"github.com/inspan/inspan/internal/jet"
 	"github.com/inspan/inspan/internal/operator"
 	"github.com/inspan/inspan/internal/program"
@@ -20,13 +18,13 @@ import (
 
 func main() {
 	var cfg gateway.Config
-	os.Exit(program.Run("gateway", &cfg, &cfg.Base, func(ctx context.Context, log zerolog.Logger) error {
+	os.Exit(program.Run("gateway", &cfg, &cfg.Base, func(ctx context.Context, log program.Log) error {
 		return serve(ctx, cfg, log)
 	}))
 }
 
 // serve answers until ctx ends.
-func serve(ctx context.Context, cfg gateway.Config, log zerolog.Logger) error {
+func serve(ctx context.Context, cfg gateway.Config, log program.Log) error {
 	if cfg.GatewayTokens == "" {
 		return errors.New("INSPAN_GATEWAY_TOKENS names no file: every request needs a token, which inspan token add --file makes")
 	}

@@ -43,6 +43,9 @@ func Main(p service.Program) int {
 	return Run(string(p.Role), p.Config, p.Base, func(ctx context.Context, log zerolog.Logger) error { return Serve(ctx, p, log) })
 }
 
+// Log is what a program logs to.
+type Log = zerolog.Logger
+
 // Run reads the settings of a program, runs it until it is told to end, and returns its exit code as Main does. cfg points
 // to the settings, of which base is a part.
 func Run(name string, cfg any, base *service.Base, run func(ctx context.Context, log zerolog.Logger) error) int {

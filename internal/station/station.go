@@ -182,16 +182,6 @@ func (s *Station) As(ctx context.Context, user events.Service) (*jet.Conn, error
 	return conn, err
 }
 
-// Gateway connects as the user of the gateway, who has the rights of a person and answers gates in the gateway's name
-// alone. It is closed with the station.
-func (s *Station) Gateway(ctx context.Context) (*jet.Conn, error) {
-	conn, err := s.users.connect(ctx, events.Gateway, "")
-	if err == nil {
-		s.roleConns = append(s.roleConns, conn)
-	}
-	return conn, err
-}
-
 // service is what the roles are configured with.
 func (cfg Config) service() (of service.Config, err error) {
 	of = cfg.Base

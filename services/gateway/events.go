@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"net/http"
 	"strconv"
+	"sync"
 	"time"
 
 	"github.com/inspan/inspan/pkg/client"
@@ -84,7 +85,8 @@ type come struct {
 func (s *stream) follow(id string, after uint64) {
 	ctx, cancel := context.WithCancel(s.c.r.Context())
 	items := make(chan come) // unbuffered: no more is read than the client takes
-	go func() {
+	var watch sync.WaitGroup
+	watch.Go(func() {
 		defer close(items)
 		for item, err := range s.g.client.Watch(ctx, id, after+1) {
 			select {
@@ -93,12 +95,8 @@ func (s *stream) follow(id string, after uint64) {
 				return
 			}
 		}
-	}()
-	defer func() {
-		cancel()
-		for range items { // until the watch has ended
-		}
-	}()
+	})
+	defer func() { cancel(); watch.Wait() }()
 	beat := time.NewTicker(s.g.cfg.Heartbeat)
 	defer beat.Stop()
 	for {

@@ -137,8 +137,10 @@ func New(cfg Config) (*Gateway, error) {
 func (g *Gateway) Serve(ctx context.Context, l net.Listener) error {
 	srv := &http.Server{Handler: g, ReadHeaderTimeout: headerWait, IdleTimeout: idleWait, MaxHeaderBytes: maxHeader,
 		ErrorLog: quiet(), BaseContext: func(net.Listener) context.Context { return context.WithoutCancel(ctx) }}
-	served := make(chan error, 1)
-	go func() { served <- srv.Serve(bounded(l, maxConns)) }()
+	served := make(chan error, 1) // its only value: no one may be there to take it
+	var serving sync.WaitGroup
+	serving.Go(func() { served <- srv.Serve(bounded(l, maxConns)) })
+	defer serving.Wait()
 	select {
 	case err := <-served:
 		return fmt.Errorf("gateway: %w", err)
@@ -151,7 +153,6 @@ func (g *Gateway) Serve(ctx context.Context, l net.Listener) error {
 	if errors.Is(err, context.DeadlineExceeded) {
 		err = srv.Close()
 	}
-	<-served
 	return err
 }
 

@@ -6,7 +6,6 @@ import (
 	"strconv"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/inspan/inspan/pkg/client"
 	"github.com/inspan/inspan/pkg/events"
@@ -151,7 +150,7 @@ func TestRuns(t *testing.T) {
 		d.gate(t, id)
 		waits := func(of client.Waiting) bool { return of.Run.HarnessID == id }
 		for !slices.ContainsFunc(in[page[client.Waiting]](t, d.want(t, 200, "GET", "/api/v1/gates", "reader", "")).Items, waits) { // the index follows
-			time.Sleep(10 * time.Millisecond)
+			pause(t)
 		}
 		if got := in[page[run.Info]](t, d.want(t, 200, "GET", "/api/v1/runs?session_id=s2&limit=1", "reader", "")); len(got.Items) != 1 || got.Items[0].HarnessID != id {
 			t.Errorf("%+v", got)

@@ -119,7 +119,7 @@ func shown[T any](c *call, name string, read func(ctx context.Context, id string
 	return c.json(http.StatusOK, v)
 }
 
-func (g *Gateway) runs(c *call) error {
+func listRuns(g *Gateway, c *call) error {
 	return listed(c, func(ctx context.Context) ([]run.Info, error) {
 		q := c.r.URL.Query()
 		all, err := g.client.Runs().Find(ctx, client.Of{Session: q.Get("session_id")})
@@ -133,24 +133,24 @@ func (g *Gateway) runs(c *call) error {
 	})
 }
 
-func (g *Gateway) gates(c *call) error { return listed(c, g.client.Gates().List) }
+func listGates(g *Gateway, c *call) error { return listed(c, g.client.Gates().List) }
 
-func (g *Gateway) sessions(c *call) error { return listed(c, g.client.Sessions().List) }
+func listSessions(g *Gateway, c *call) error { return listed(c, g.client.Sessions().List) }
 
-func (g *Gateway) session(c *call) error { return shown(c, "session", g.client.Sessions().Get) }
+func showSession(g *Gateway, c *call) error { return shown(c, "session", g.client.Sessions().Get) }
 
-func (g *Gateway) schedules(c *call) error { return listed(c, client.NewSchedules(g.client).List) }
+func listSchedules(g *Gateway, c *call) error { return listed(c, client.NewSchedules(g.client).List) }
 
-func (g *Gateway) schedule(c *call) error {
+func showSchedule(g *Gateway, c *call) error {
 	return shown(c, "schedule", client.NewSchedules(g.client).Get)
 }
 
-func (g *Gateway) work(c *call) error { return listed(c, client.NewWorkItems(g.client).List) }
+func listWork(g *Gateway, c *call) error { return listed(c, client.NewWorkItems(g.client).List) }
 
-func (g *Gateway) workItem(c *call) error { return shown(c, "item", client.NewWorkItems(g.client).Get) }
+func showWork(g *Gateway, c *call) error { return shown(c, "item", client.NewWorkItems(g.client).Get) }
 
-// agents lists agents without their prompts, which are their authors' business.
-func (g *Gateway) agents(c *call) error {
+// listAgents lists agents without their prompts, which are their authors' business.
+func listAgents(g *Gateway, c *call) error {
 	return listed(c, func(ctx context.Context) ([]AgentInfo, error) {
 		all, err := g.client.Agents(ctx)
 		out := make([]AgentInfo, len(all))
@@ -161,14 +161,14 @@ func (g *Gateway) agents(c *call) error {
 	})
 }
 
-func (g *Gateway) artifacts(c *call) error {
+func listArtifacts(g *Gateway, c *call) error {
 	return listed(c, func(ctx context.Context) ([]client.Artifact, error) {
 		return g.client.Artifacts().List(ctx, c.r.PathValue("run"))
 	})
 }
 
-// artifact sends what a run made as a file: whatever it is, a browser does not open it.
-func (g *Gateway) artifact(c *call) error {
+// sendArtifact sends what a run made as a file: whatever it is, a browser does not open it.
+func sendArtifact(g *Gateway, c *call) error {
 	ctx, cancel := c.within()
 	defer cancel()
 	a, data, err := g.client.Artifacts().Open(ctx, c.r.PathValue("run"), c.r.PathValue("artifact"))
@@ -187,8 +187,8 @@ func (g *Gateway) artifact(c *call) error {
 	return c.copied(rc, data, g.cfg.WriteWait)
 }
 
-// report sends what was done in a run.
-func (g *Gateway) report(c *call) error {
+// sendReport sends what was done in a run.
+func sendReport(g *Gateway, c *call) error {
 	ctx, cancel := c.within()
 	defer cancel()
 	text, err := g.client.Runs().Report(ctx, c.r.PathValue("run"))
@@ -200,8 +200,8 @@ func (g *Gateway) report(c *call) error {
 	return nil
 }
 
-// document sends the OpenAPI document.
-func (g *Gateway) document(c *call) error {
+// sendDocument sends the OpenAPI document.
+func sendDocument(g *Gateway, c *call) error {
 	c.w.Header().Set("Content-Type", "application/json")
 	_, _ = c.w.Write(g.openapi) // the client may be gone
 	return nil

@@ -10,6 +10,7 @@ import (
 	"io"
 	"net/http"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/inspan/inspan/pkg/client"
@@ -170,14 +171,15 @@ func (g *Gateway) awaited(c *call, id string, wait time.Duration) error {
 		return err
 	}
 	ctx, cancel := context.WithTimeout(c.r.Context(), wait)
-	defer cancel()
-	go func() {
+	var watch sync.WaitGroup
+	watch.Go(func() {
 		select {
 		case <-g.stopping:
 			cancel()
 		case <-ctx.Done():
 		}
-	}()
+	})
+	defer func() { cancel(); watch.Wait() }()
 	var s run.State
 	for item, err := range g.client.Watch(ctx, id, 0) {
 		if err != nil {

@@ -100,7 +100,7 @@ func TestWebhooks(t *testing.T) {
 		}
 		all := in[page[struct{}]](t, d.want(t, 200, "GET", "/api/v1/runs?session_id=pr-8", "all", ""))
 		for all.Total == 0 { // the index follows
-			time.Sleep(10 * time.Millisecond)
+			pause(t)
 			all = in[page[struct{}]](t, d.want(t, 200, "GET", "/api/v1/runs?session_id=pr-8", "all", ""))
 		}
 		s, err := w.client.Sessions().Get(t.Context(), "pr-8")

@@ -89,7 +89,7 @@ func newWorld(t *testing.T, tune ...func(*service.Config)) *world {
 			t.Error(err)
 		}
 	})
-	conn, err := st.Gateway(t.Context())
+	conn, err := station.Gateway(t.Context(), st)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -247,11 +247,17 @@ func (d *door) gate(t *testing.T, run string) string {
 		for _, g := range in[gateway.RunAnswer](t, d.want(t, http.StatusOK, "GET", "/api/v1/runs/"+run, "all", "")).Gates {
 			return g.ID
 		}
-		select {
-		case <-time.After(10 * time.Millisecond):
-		case <-t.Context().Done():
-			t.Fatal("no gate")
-		}
+		pause(t)
+	}
+}
+
+// pause is between two looks at something that comes.
+func pause(t *testing.T) {
+	t.Helper()
+	select {
+	case <-time.After(10 * time.Millisecond):
+	case <-t.Context().Done():
+		t.Fatal("it did not come")
 	}
 }
 

@@ -74,7 +74,7 @@ func (w *web) serve(ctx context.Context, a *app.App, st *station.Station) error 
 	if err != nil {
 		return err
 	}
-	conn, err := st.Gateway(ctx)
+	conn, err := station.Gateway(ctx, st)
 	if err != nil {
 		return err
 	}
