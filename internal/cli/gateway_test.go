@@ -42,6 +42,22 @@ func TestGateway(t *testing.T) {
 		}
 		inspan(t, "token", "remove", "ci", "--store", store)
 	})
+	t.Run("CLI-11b a webhook is made with a secret, listed without it, and checked", func(t *testing.T) {
+		dir := t.TempDir()
+		at := []string{"--dir", filepath.Join(dir, "hooks"), "--secrets", filepath.Join(dir, "secrets")}
+		made := inspan(t, append([]string{"webhook", "create", "pr", "--event", "push", "--agent", "a", "--task", "see {{ref}}", "--json"}, at...)...)
+		if made.code != 0 {
+			t.Fatalf("%+v", made)
+		}
+		secret := decode[struct{ Secret, Path string }](t, made.out)
+		l := inspan(t, append([]string{"webhook", "list"}, at...)...)
+		if l.code != 0 || secret.Path != "/hooks/pr" || !strings.Contains(l.out, "github") || len(secret.Secret) != 64 || strings.Contains(l.out, secret.Secret) {
+			t.Errorf("%+v\n%+v", made, l)
+		}
+		if s := inspan(t, append([]string{"webhook", "create", "pr", "--event", "push", "--agent", "a", "--task", "x"}, at...)...); s.code != 1 {
+			t.Errorf("it was written over: %+v", s)
+		}
+	})
 	t.Run("TRIG-3 CLI-9 inspan up --http names its address and lets in who has a token", func(t *testing.T) {
 		secret := decode[struct{ Token string }](t, inspan(t, "token", "add", "ci", "--store", store, "--json").out).Token
 		code, out, errs := up(func() {}, "--http", "127.0.0.1:0")

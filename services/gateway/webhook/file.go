@@ -3,7 +3,9 @@ package webhook
 import (
 	"bytes"
 	"cmp"
+	"crypto/rand"
 	"encoding/base64"
+	"encoding/hex"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -33,25 +35,27 @@ const (
 	standardPrefix = "whsec_"
 )
 
-// file is what the file of a webhook says.
-type file struct {
-	Kind   Kind     `toml:"kind"`
+// File is what the file of a webhook says.
+type File struct {
+	Kind Kind `toml:"kind"`
+	// Secret is secret:NAME, where NAME is a file of the folder of secrets.
 	Secret string   `toml:"secret"`
 	Events []string `toml:"events"`
 	// Event is where a payload of hmac or standard-webhooks names what happened; "type" where it is left out.
-	Event string `toml:"event"`
+	Event string `toml:"event,omitempty"`
 	// Header, Prefix and Encoding say where hmac has its signature.
-	Header   string `toml:"header"`
-	Prefix   string `toml:"prefix"`
-	Encoding string `toml:"encoding"`
+	Header   string `toml:"header,omitempty"`
+	Prefix   string `toml:"prefix,omitempty"`
+	Encoding string `toml:"encoding,omitempty"`
 
+	// Agent that does the work; the others are templates over the payload.
 	Agent     string            `toml:"agent"`
 	Task      string            `toml:"task"`
-	Session   string            `toml:"session"`
-	Repo      string            `toml:"repo"`
-	Ref       string            `toml:"ref"`
-	Autonomy  int               `toml:"autonomy"`
-	Variables map[string]string `toml:"variables"`
+	Session   string            `toml:"session,omitempty"`
+	Repo      string            `toml:"repo,omitempty"`
+	Ref       string            `toml:"ref,omitempty"`
+	Autonomy  int               `toml:"autonomy,omitempty"`
+	Variables map[string]string `toml:"variables,omitempty"`
 }
 
 var (
@@ -112,7 +116,7 @@ func read(root *os.Root, name, secrets string) (*Hook, error) {
 
 // parse reads the file of a webhook. secret finds what a reference stands for.
 func parse(name string, text []byte, secret func(ref string) (string, error)) (*Hook, error) {
-	var f file
+	var f File
 	d := toml.NewDecoder(bytes.NewReader(text))
 	d.DisallowUnknownFields()
 	if err := d.Decode(&f); err != nil {
@@ -136,7 +140,7 @@ func parse(name string, text []byte, secret func(ref string) (string, error)) (*
 }
 
 // check returns what is wrong with what is neither a template nor the secret.
-func (f file) check() error {
+func (f File) check() error {
 	var errs []error
 	fail := func(format string, args ...any) { errs = append(errs, fmt.Errorf(format, args...)) }
 	if !slices.Contains(Kinds(), f.Kind) {
@@ -172,7 +176,7 @@ func (f file) check() error {
 }
 
 // templates reads those of a file.
-func (h *Hook) templates(f file) (err error) {
+func (h *Hook) templates(f File) (err error) {
 	var errs []error
 	of := func(key, text string) template {
 		t, err := parseTemplate(text)
@@ -230,4 +234,48 @@ func keyOf(kind Kind, value string) ([]byte, error) {
 		return nil, fmt.Errorf("the secret has less than %d bytes: it could be guessed", minSecret)
 	}
 	return key, nil
+}
+
+// Create makes the file of a webhook and that of a new secret, which it returns. Neither may be there.
+func Create(dir, secrets, name string, f File) (secret string, err error) {
+	b := make([]byte, secretBytes)
+	_, _ = rand.Read(b) // it ends the process rather than to fail
+	if secret = hex.EncodeToString(b); f.Kind == Standard {
+		secret = standardPrefix + base64.StdEncoding.EncodeToString(b)
+	}
+	f.Secret = "secret:" + name
+	text, err := toml.Marshal(f)
+	if err != nil {
+		return "", fmt.Errorf("webhook %s: %w", name, err)
+	}
+	if !nameRule.MatchString(name) {
+		return "", fmt.Errorf("webhook %q: want 1 to 32 characters of a-z 0-9 and -", name)
+	}
+	if _, err := parse(name, text, func(string) (string, error) { return secret, nil }); err != nil {
+		return "", fmt.Errorf("webhook %s: %w", name, err)
+	}
+	at := filepath.Join(secrets, name)
+	if err := write(at, []byte(secret+"\n"), 0o700); err != nil {
+		return "", err
+	}
+	if err := write(filepath.Join(dir, name+Ext), text, 0o755); err != nil {
+		return "", errors.Join(err, os.Remove(at))
+	}
+	return secret, nil
+}
+
+// secretBytes are the random bytes of a secret that is made here.
+const secretBytes = 32
+
+// write makes a file that is not there yet, and its folder.
+func write(path string, text []byte, folder os.FileMode) error {
+	if err := os.MkdirAll(filepath.Dir(path), folder); err != nil {
+		return err
+	}
+	f, err := os.OpenFile(path, os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o600)
+	if err != nil {
+		return err
+	}
+	_, err = f.Write(text)
+	return errors.Join(err, f.Sync(), f.Close())
 }

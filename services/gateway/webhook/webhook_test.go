@@ -240,6 +240,41 @@ func TestLoad(t *testing.T) {
 	})
 }
 
+func TestCreate(t *testing.T) {
+	t.Parallel()
+	t.Run("CLI-11b a webhook that is made can be read, and none is written over", func(t *testing.T) {
+		t.Parallel()
+		dir, secrets := filepath.Join(t.TempDir(), "hooks"), filepath.Join(t.TempDir(), "secrets")
+		f := File{Kind: GitHub, Events: []string{"push"}, Agent: "a", Task: "say \"x\"\n{{a.b}} \x01", Variables: map[string]string{"v": "{{c}}"}}
+		secret, err := Create(dir, secrets, "one", f)
+		if err != nil || len(secret) != 64 {
+			t.Fatalf("%q, %v", secret, err)
+		}
+		f.Kind = Standard
+		if s, err := Create(dir, secrets, "two", f); err != nil || !strings.HasPrefix(s, "whsec_") {
+			t.Errorf("%q, %v", s, err)
+		}
+		hooks, err := Load(dir, secrets)
+		if err != nil || len(hooks) != 2 || hooks[0].Secret().Reveal() != secret {
+			t.Fatalf("%v, %v", hooks, err)
+		}
+		if got, err := hooks[0].Task(Payload{map[string]any{"a": map[string]any{"b": "z"}, "c": "d"}}, "r"); err != nil || got.Task != "say \"x\"\nz \x01" {
+			t.Errorf("%+v, %v", got, err)
+		}
+		if _, err := Create(dir, secrets, "one", f); err == nil {
+			t.Error("it was written over")
+		}
+		for name, f := range map[string]File{"X": f, "three": {Kind: GitHub}, "../x": f} {
+			if _, err := Create(dir, secrets, name, f); err == nil {
+				t.Errorf("%s was made", name)
+			}
+		}
+		if again, err := Load(dir, secrets); err != nil || len(again) != 2 || again[0].Secret().Reveal() != secret {
+			t.Errorf("%v, %v", again, err)
+		}
+	})
+}
+
 // FuzzTemplate looks for texts that break what reads them, and for values that are read again.
 func FuzzTemplate(f *testing.F) {
 	f.Add("a {{b.c}} d", `{"b":{"c":"{{x}}"}}`)
