@@ -1,12 +1,14 @@
 package gateway_test
 
 import (
+	"errors"
 	"net/http"
 	"slices"
 	"strconv"
 	"strings"
 	"testing"
 
+	"github.com/inspan/inspan/internal/operator"
 	"github.com/inspan/inspan/pkg/client"
 	"github.com/inspan/inspan/pkg/events"
 	"github.com/inspan/inspan/pkg/run"
@@ -105,6 +107,15 @@ func TestRuns(t *testing.T) {
 		d.want(t, 403, "POST", path, "writer", `{"decision":"approve"}`)
 		if p := in[gateway.Problem](t, d.want(t, 409, "POST", path, "all", `{"decision":"approve","proposal_hash":"00"}`)); p.Code != "stale_answer" {
 			t.Errorf("%+v", p)
+		}
+		person, err := operator.On(w.station.Conn(), w.station.Name())
+		if err != nil {
+			t.Fatal(err)
+		}
+		for what, of := range map[*client.Client]client.Decision{person: {Run: id, Gate: gate, By: "all", Asserted: true}, w.client: {Run: id, Gate: gate, By: "anna"}} {
+			if _, err := what.Gates().Approve(t.Context(), of); !errors.Is(err, client.ErrDenied) {
+				t.Errorf("%+v: %v, want that only the gateway asserts, and does nothing else", of, err)
+			}
 		}
 		g := in[gateway.GateResult](t, d.want(t, 200, "POST", path, "all", `{"decision":"approve","reason":"fine"}`))
 		if g.Gate.Status != run.GateApproved || g.Gate.By != "all" {

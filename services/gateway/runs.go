@@ -196,6 +196,9 @@ func (g *Gateway) awaited(c *call, id string, wait time.Duration) error {
 			return err
 		}
 	}
+	if err := http.NewResponseController(c.w).SetWriteDeadline(time.Now().Add(g.cfg.WriteWait)); err != nil {
+		return err
+	}
 	return c.standing(s)
 }
 
