@@ -1,5 +1,5 @@
 # Two images: "service" (from scratch) holds all programs; "toolrunner" has what tools need besides. The targets planner,
-# gatekeeper, executor, persister and inspan (the default) are "service" with that program as the one to start.
+# gatekeeper, executor, persister, gateway and inspan (the default) are "service" with that program as the one to start.
 # Without a registry, deploy/images.sh makes the same two.
 ARG BUILD=golang:1.26-bookworm
 ARG TOOLS=debian:bookworm-slim
@@ -10,7 +10,7 @@ COPY go.mod go.sum ./
 RUN go mod download
 COPY . .
 ENV CGO_ENABLED=0
-RUN go build -trimpath -ldflags="-s -w" -o /out/ ./cmd/inspan ./cmd/planner ./cmd/gatekeeper ./cmd/executor ./cmd/toolrunner ./cmd/persister ./cmd/healthcheck ./cmd/inspan-within
+RUN go build -trimpath -ldflags="-s -w" -o /out/ ./cmd/inspan ./cmd/planner ./cmd/gatekeeper ./cmd/executor ./cmd/toolrunner ./cmd/persister ./cmd/gateway ./cmd/healthcheck ./cmd/inspan-within
 
 FROM ${TOOLS} AS toolrunner
 RUN apt-get update \
@@ -42,6 +42,9 @@ CMD ["/executor"]
 
 FROM service AS persister
 CMD ["/persister"]
+
+FROM service AS gateway
+CMD ["/gateway"]
 
 FROM service AS inspan
 ENTRYPOINT ["/inspan"]

@@ -32,9 +32,10 @@ func users(administrators ...topology.User) []byte {
 	// The operator is whoever has the password, so its answers to gates are in no one's name.
 	operator := topology.Outsider(station, "operator", "", topology.MayDispatch, topology.MayWatch, topology.MayApprove, topology.MayRecord)
 	tools := topology.Outsider(station, "tools", "", topology.MayServe)
+	gateway := topology.Outsider(station, events.Gateway, events.Gateway, topology.MayDispatch, topology.MayWatch, topology.MayApprove)
 	return []byte("# Made from internal/topology: go test ./deploy -run Users -rewrite. Station \"" + station + "\".\n" +
 		"# Passwords come from the environment of the server; each begins with a letter.\n" +
-		topology.Accounts(station, []topology.User{operator, tools}, variable, administrators...))
+		topology.Accounts(station, []topology.User{operator, tools, gateway}, variable, administrators...))
 }
 
 // variable holds the password of a user, in the server's environment.
@@ -258,7 +259,7 @@ func TestCluster(t *testing.T) {
 		for _, v := range find(t, all, "StatefulSet", "nats").Spec.Template.Spec.Containers[0].Env {
 			given = append(given, "$"+v.Name)
 		}
-		for _, user := range append([]string{topology.SetupUser, "operator", "tools"}, names(events.Services())...) {
+		for _, user := range append([]string{topology.SetupUser, "operator", "tools", events.Gateway}, names(events.Services())...) {
 			if !slices.Contains(given, variable(user)) {
 				t.Errorf("nats is not given %s", variable(user))
 			}
@@ -412,7 +413,7 @@ func TestCompose(t *testing.T) {
 				t.Errorf("%s does not wait for setup", role)
 			}
 		}
-		for _, user := range append([]string{topology.SetupUser, "operator", "tools"}, names(events.Services())...) {
+		for _, user := range append([]string{topology.SetupUser, "operator", "tools", events.Gateway}, names(events.Services())...) {
 			name := strings.TrimPrefix(variable(user), "$")
 			if compose.Services["nats"].Environment[name] == "" || !bytes.Contains(read(t, "nats/passwords.example"), []byte(name+"=")) {
 				t.Errorf("nats is not given %s", name)

@@ -19,7 +19,7 @@ pack() {
 }
 case $what in
 service)
-  build ./cmd/inspan ./cmd/planner ./cmd/gatekeeper ./cmd/executor ./cmd/toolrunner ./cmd/persister ./cmd/healthcheck ./cmd/inspan-within
+  build ./cmd/inspan ./cmd/planner ./cmd/gatekeeper ./cmd/executor ./cmd/toolrunner ./cmd/persister ./cmd/gateway ./cmd/healthcheck ./cmd/inspan-within
   mkdir -p "$root/etc/ssl/certs"
   cp /etc/ssl/certs/ca-certificates.crt "$root/etc/ssl/certs/" || { echo "no /etc/ssl/certs/ca-certificates.crt: install ca-certificates"; exit 1; }
   chmod 755 "$root"

@@ -80,7 +80,7 @@ func programs(t target) (installed, services []string) {
 	installed = []string{"inspan"}
 	if t.os == "linux" {
 		installed = append(installed, "inspan-within")
-		services = []string{"planner", "gatekeeper", "executor", "toolrunner", "persister", "healthcheck"}
+		services = []string{"planner", "gatekeeper", "executor", "toolrunner", "persister", "gateway", "healthcheck"}
 	}
 	return installed, services
 }

@@ -50,12 +50,14 @@ import (
 	"github.com/inspan/inspan/internal/cli/shipped"
 	"github.com/inspan/inspan/internal/cli/steer"
 	"github.com/inspan/inspan/internal/cli/terminal"
+	"github.com/inspan/inspan/internal/cli/tokens"
 	"github.com/inspan/inspan/internal/cli/top"
 	"github.com/inspan/inspan/internal/cli/transfer"
 	"github.com/inspan/inspan/internal/cli/trusted"
 	"github.com/inspan/inspan/internal/cli/users"
 	"github.com/inspan/inspan/internal/cli/verify"
 	"github.com/inspan/inspan/internal/cli/views"
+	"github.com/inspan/inspan/internal/cli/webhooks"
 	"github.com/inspan/inspan/internal/cli/workitems"
 	"github.com/inspan/inspan/internal/service"
 	"github.com/inspan/inspan/pkg/client"
@@ -201,11 +203,11 @@ or not accepted (inspan trust), 5 no such thing, 130 interrupted.`,
 		agents.List(a), tools, mcp.Command(a), runtimes.Command(a), guards.Command(a), config.Command(a), contexts.Command(a),
 		runs.Cost(a), artifacts.Command(a), runs.Checkpoints(a), runs.Report(a),
 		runs.Branches(a), merge.Diff(a), sessions.Command(a), harnesses.Command(a))
-	add("decide", steer.Gates(a), schedules.Command(a), workitems.Command(a), workitems.Sling(a), steer.Answer(a, "approve"), steer.Answer(a, "reject"), steer.Grants(a), steer.Fork(a),
+	add("decide", steer.Gates(a), schedules.Command(a), webhooks.Command(a), workitems.Command(a), workitems.Sling(a), steer.Answer(a, "approve"), steer.Answer(a, "reject"), steer.Grants(a), steer.Fork(a),
 		steer.Retry(a),
 		steer.Control(a, "pause"), steer.Control(a, "resume"), steer.Revise(a), steer.Control(a, "stop"), steer.Autonomy(a), steer.Signal(a))
 	add("care", serve.Setup(a), verify.Keygen(a), doctor.Command(a), verify.Audit(a), replaytest.Command(a),
-		transfer.Restore(a), transfer.Import(a), views.Rebuild(a), dead.Command(a), users.Command(a), versionCmd(a))
+		transfer.Restore(a), transfer.Import(a), views.Rebuild(a), dead.Command(a), users.Command(a), tokens.Command(a), versionCmd(a))
 	root.SetCompletionCommandGroupID("care")
 	root.SetHelpCommandGroupID("care")
 	app.WrapHelp(a, root)

@@ -1,5 +1,5 @@
 // Package docgen writes the part of the documentation that is made from the program itself: events, subjects,
-// configuration, commands, JSON Schemas and the AsyncAPI document.
+// configuration, commands, JSON Schemas, the AsyncAPI document and the OpenAPI document.
 //
 // Promises: the same program gives the same bytes on every machine. Nothing of it is written by hand twice: words come
 // from pkg/events and its comments, subjects and permissions from internal/topology, variables from internal/service,
@@ -16,6 +16,8 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+
+	"github.com/inspan/inspan/services/gateway"
 )
 
 // Files makes all generated files, by path from the root of the module. root is where the module is: comments and
@@ -38,6 +40,9 @@ func Files(root string) (map[string][]byte, error) {
 	files["docs/config.md"] = configPage()
 	files["docs/cli.md"] = cliPage()
 	if files["docs/asyncapi.yaml"], err = asyncAPI(); err != nil {
+		return nil, err
+	}
+	if files["docs/openapi.json"], err = gateway.OpenAPI(); err != nil {
 		return nil, err
 	}
 	return files, nil

@@ -10,6 +10,7 @@ import (
 	"github.com/inspan/inspan/internal/cli"
 	"github.com/inspan/inspan/internal/service"
 	"github.com/inspan/inspan/internal/service/executor"
+	"github.com/inspan/inspan/internal/service/gateway"
 	"github.com/inspan/inspan/internal/service/gatekeeper"
 	"github.com/inspan/inspan/internal/service/persister"
 	"github.com/inspan/inspan/internal/service/planner"
@@ -72,7 +73,7 @@ func configPage() []byte {
 func readBy(variable string) string {
 	programs := map[string]any{"planner": &planner.Config{}, "gatekeeper": &gatekeeper.Config{},
 		"executor":   &executor.Config{},
-		"toolrunner": &toolrunner.Config{}, "persister": &persister.Config{}}
+		"toolrunner": &toolrunner.Config{}, "persister": &persister.Config{}, "gateway": &gateway.Config{}}
 	var by []string
 	for _, name := range sorted(slices.Collect(maps.Keys(programs))) {
 		if slices.Contains(service.Variables(programs[name]), variable) {

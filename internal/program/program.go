@@ -40,21 +40,30 @@ func Ports(st *jet.Station, durability string) service.Ports {
 // Main runs one role as a program of its own and returns its exit code: 0 after a drain, 1 after a failure, 2 where
 // the configuration is wrong.
 func Main(p service.Program) int {
+	return Run(string(p.Role), p.Config, p.Base, func(ctx context.Context, log zerolog.Logger) error { return Serve(ctx, p, log) })
+}
+
+// Log is what a program logs to.
+type Log = zerolog.Logger
+
+// Run reads the settings of a program, runs it until it is told to end, and returns its exit code as Main does. cfg points
+// to the settings, of which base is a part.
+func Run(name string, cfg any, base *service.Base, run func(ctx context.Context, log zerolog.Logger) error) int {
 	layers, err := service.Discover()
 	if err == nil {
-		err = layers.Load(p.Config)
+		err = layers.Load(cfg)
 	}
 	if err != nil {
-		fmt.Fprintf(os.Stderr, "%s: %v\nSee docs/config.md for all variables.\n", p.Role, err)
+		fmt.Fprintf(os.Stderr, "%s: %v\nSee docs/config.md for all variables.\n", name, err)
 		return 2
 	}
-	if !p.Base.NATSEnabled {
-		fmt.Fprintf(os.Stderr, "%s: INSPAN_NATS_ENABLED is false, but programs of their own reach each other over NATS: take the variable away, or run all services in one process with inspan up --local\n", p.Role)
+	if !base.NATSEnabled {
+		fmt.Fprintf(os.Stderr, "%s: INSPAN_NATS_ENABLED is false, but programs of their own reach each other over NATS: take the variable away, or run all services in one process with inspan up --local\n", name)
 		return 2
 	}
-	level, err := zerolog.ParseLevel(p.Base.LogLevel)
+	level, err := zerolog.ParseLevel(base.LogLevel)
 	if err != nil {
-		fmt.Fprintf(os.Stderr, "%s: INSPAN_LOG_LEVEL: %v\n", p.Role, err)
+		fmt.Fprintf(os.Stderr, "%s: INSPAN_LOG_LEVEL: %v\n", name, err)
 		return 2
 	}
 	log := zerolog.New(os.Stderr).Level(level).With().Timestamp().Logger()
@@ -64,8 +73,8 @@ func Main(p service.Program) int {
 	}
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM, syscall.SIGINT)
 	defer stop()
-	if err := Serve(ctx, p, log); err != nil && !errors.Is(err, context.Canceled) {
-		log.Error().Err(err).Str("role", string(p.Role)).Msg("stopped by a failure")
+	if err := run(ctx, log); err != nil && !errors.Is(err, context.Canceled) {
+		log.Error().Err(err).Str("role", name).Msg("stopped by a failure")
 		return 1
 	}
 	return 0

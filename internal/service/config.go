@@ -35,6 +35,7 @@ type Config struct {
 	Interpreted
 	GitWork
 	Archives
+	Gateway
 }
 
 // Prefix of the variables.

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"net"
 	"net/http"
+	"strconv"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -72,6 +73,21 @@ func (m *Metrics) Damage(lost func() error) {
 		}
 		return 0
 	}))
+}
+
+// Requests returns the function that the gateway reports each HTTP request to. Routes come from its own table, so there
+// are few.
+func (m *Metrics) Requests() func(route string, status int, took time.Duration) {
+	answered := prometheus.NewCounterVec(prometheus.CounterOpts{Name: "inspan_http_requests_total",
+		Help: "HTTP requests to the gateway, by route and status."}, []string{"route", "status"})
+	took := prometheus.NewHistogramVec(prometheus.HistogramOpts{Name: "inspan_http_request_seconds",
+		Help: "Time from the header of an HTTP request to the end of its answer.", Buckets: prometheus.ExponentialBuckets(0.001, 4, 10)},
+		[]string{"route"})
+	m.registry.MustRegister(answered, took)
+	return func(route string, status int, d time.Duration) {
+		answered.WithLabelValues(route, strconv.Itoa(status)).Inc()
+		took.WithLabelValues(route).Observe(d.Seconds())
+	}
 }
 
 // Serve answers /healthz, /readyz and /metrics until ctx ends. ready says why the service is not ready, or nil.

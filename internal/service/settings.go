@@ -115,6 +115,7 @@ func traits() map[string]trait {
 		"INSPAN_MODEL_MAX_WAIT":                {key: "models.max_wait"},
 	}
 	maps.Copy(all, sandboxTraits())
+	maps.Copy(all, gatewayTraits())
 	return all
 }
 

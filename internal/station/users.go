@@ -17,6 +17,7 @@ import (
 	"github.com/inspan/inspan/internal/secret"
 	"github.com/inspan/inspan/internal/station/userlist"
 	"github.com/inspan/inspan/internal/topology"
+	"github.com/inspan/inspan/pkg/events"
 )
 
 // local is the user of the station's own Conn, and guest that of whoever reaches the port of a station without a list of
@@ -63,6 +64,8 @@ func (u *users) accounts(administrators ...topology.User) string {
 	if u.guest() != "" {
 		outsiders = append(outsiders, u.cfg.buckets().Outsider(u.cfg.Station, guest, "", userlist.Rights...))
 	}
+	outsiders = append(outsiders, u.cfg.buckets().Outsider(u.cfg.Station, events.Gateway, events.Gateway,
+		topology.MayDispatch, topology.MayWatch, topology.MayApprove))
 	for _, p := range u.list.Users {
 		user := u.cfg.buckets().Outsider(u.cfg.Station, p.Name, p.Name, p.May...)
 		user.Key = p.Key

@@ -45,8 +45,11 @@ type Decision struct {
 	Run, Gate string
 	// By is who answers: part of the subject, which permissions can bind to a user. Where this user may not answer in
 	// that name it is only claimed, which the event says too. Empty answers in no one's name.
-	By     string
-	Reason string
+	By string
+	// Asserted says that By is only what the gateway says of who answers, which is what the event records. Only the
+	// gateway's own user may answer so.
+	Asserted bool
+	Reason   string
 	// Hash is the proposal_hash that was seen; the answer is refused where another proposal waits. Empty takes any.
 	Hash string
 	// Edit approves these arguments, a JSON object, instead of those proposed. They are judged like any call's.
@@ -93,7 +96,7 @@ func (gs Gates) decide(ctx context.Context, d Decision, word string) (run.State,
 		return g != nil && g.Input == input && (word == "approve" || s.Status != events.Running ||
 			g.Resolution <= s.ResumedAt)
 	}
-	input, letters, err := publisher{gs.c}.sendAs(ctx, subject, d.By, answer)
+	input, letters, err := gs.send(ctx, subject, d, answer)
 	if err != nil {
 		return run.State{}, err
 	}
@@ -103,6 +106,15 @@ func (gs Gates) decide(ctx context.Context, d Decision, word string) (run.State,
 		return gs.agreed(ctx, d, word, err)
 	}
 	return s, err
+}
+
+// send publishes an answer in the name of whoever gives it.
+func (gs Gates) send(ctx context.Context, subject string, d Decision, a events.Answer) (uint64, *letters, error) {
+	if d.Asserted {
+		a.By = d.By
+		return publisher{gs.c}.send(ctx, subject+"."+events.Gateway, a)
+	}
+	return publisher{gs.c}.sendAs(ctx, subject, d.By, a)
 }
 
 // prepare checks an answer, fills in what it has more than a decision, and returns the subject of its gate.

@@ -107,6 +107,17 @@ type Letter struct {
 // Priorities of a letter, the most urgent first.
 func Priorities() []string { return []string{"urgent", "high", "normal", "low"} }
 
+// Digest of a task that has an id: hex SHA-256 of its JSON. The run of the task records it, so that another task of the
+// same id is told from the same one that is published again.
+func (t *Task) Digest() (string, error) {
+	whole, err := json.Marshal(t)
+	if err != nil {
+		return "", fmt.Errorf("digest of the task: %w", err)
+	}
+	sum := sha256.Sum256(whole)
+	return hex.EncodeToString(sum[:]), nil
+}
+
 // CheckBriefing returns what is wrong with the handoff and the mail of a task, in words for whoever sent it.
 func (t *Task) CheckBriefing() error {
 	if len(t.Handoff) > MaxHandoff {

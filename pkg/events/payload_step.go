@@ -256,11 +256,17 @@ const (
 	GateWasRejected = "rejected"
 	GateHasVote     = "voted"
 	GateRanOut      = "expired"
-	// How far it is proven who answered: a signature that was verified, a subject that permissions bind, or a claim.
+	// How far it is proven who answered: a signature that was verified, a subject that permissions bind, the word of the
+	// gateway, which knows the token that was used and no person, or a claim.
 	AssuranceSignature = "signature"
 	AssuranceSubject   = "subject"
+	AssuranceGateway   = "asserted_by_gateway"
 	AssuranceNone      = "none"
 )
+
+// Gateway is the name of the NATS user of the gateway, and the last token of the subject that it answers gates on: no
+// person may have it.
+const Gateway = "gateway"
 
 // GateOpenedData is the named event waiting_for_human.
 type GateOpenedData struct {

@@ -394,7 +394,11 @@ func (r *Role) readReply(m kernel.Message, sub events.RunSubject) (gate.Reply, e
 				Hint: "send edited_input as a JSON object with all arguments of the call"}
 		}
 	}
-	if len(sub.Rest) == 3 {
+	switch {
+	case len(sub.Rest) < 3:
+	case sub.Rest[2] == events.Gateway: // whose word it is, is known; whose token it was, is what that says
+		reply.Assurance = events.AssuranceGateway
+	default:
 		reply.By, reply.Assurance = sub.Rest[2], events.AssuranceSubject
 	}
 	if a.Signature != "" || a.Key != "" {

@@ -2,9 +2,6 @@ package planner
 
 import (
 	"context"
-	"crypto/sha256"
-	"encoding/hex"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"strings"
@@ -164,13 +161,12 @@ func (r *Role) pinFork(t events.Task, env ce.Envelope, runID string, old run.Sta
 	if t.ID == "" {
 		t.ID = runID
 	}
-	whole, err := json.Marshal(t)
+	digest, err := t.Digest()
 	if err != nil {
-		return nil, fmt.Errorf("digest of the task: %w", err)
+		return nil, err
 	}
-	digest := sha256.Sum256(whole)
 	c := *old.Created
-	c.TaskID, c.TaskDigest, c.TaskSource, c.By, c.Durability = t.ID, hex.EncodeToString(digest[:]), env.Source, t.By,
+	c.TaskID, c.TaskDigest, c.TaskSource, c.By, c.Durability = t.ID, digest, env.Source, t.By,
 		r.cfg.Durability
 	c.Agents, c.Options, c.ForkOf, c.To = map[string]events.Agent{c.Agent: old.Agents[c.Agent]}, old.Options, &from,
 		events.Created

@@ -4,7 +4,6 @@ import (
 	"context"
 	"crypto/sha256"
 	"encoding/base32"
-	"encoding/hex"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -277,9 +276,9 @@ func (r *Role) pin(ctx context.Context, t events.Task, env ce.Envelope, runID st
 	if t.ID == "" {
 		t.ID = runID
 	}
-	whole, err := json.Marshal(t)
+	digest, err := t.Digest()
 	if err != nil {
-		return nil, fmt.Errorf("digest of the task: %w", err)
+		return nil, err
 	}
 	agents := map[string]events.Agent{agent.Name: agent}
 	if err := r.reach(ctx, nil, agents, append(agent.Gives(), t.Accept.Reviewers()...)); err != nil {
@@ -289,12 +288,11 @@ func (r *Role) pin(ctx context.Context, t events.Task, env ce.Envelope, runID st
 	if err != nil {
 		return nil, err
 	}
-	digest := sha256.Sum256(whole)
 	given, err := r.givenHistory(ctx, t)
 	if err != nil {
 		return nil, err
 	}
-	c := &events.RunCreatedData{Event: "run_created", TaskID: t.ID, TaskDigest: hex.EncodeToString(digest[:]),
+	c := &events.RunCreatedData{Event: "run_created", TaskID: t.ID, TaskDigest: digest,
 		TaskSource: env.Source,
 		Task:       t.Task, Agent: agent.Name, Agents: agents, Options: options,
 		Prices:  prices,

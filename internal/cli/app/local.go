@@ -8,6 +8,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 
 	"github.com/spf13/cobra"
 
@@ -66,6 +67,8 @@ type OwnStation struct {
 	// Schedules is the folder of the project's schedules, where they are asked about; SchedulesDigest is that of those that
 	// were accepted.
 	Schedules, SchedulesDigest string
+	// Closed are addresses of this process, HOST:PORT, that commands of sandboxes must not reach.
+	Closed []string
 	// Loss is the ID of a loss that is accepted.
 	Loss string
 	// Trust accepts for once what the directory contributes; accepted is set once that was decided.
@@ -125,6 +128,7 @@ func (a *App) Start(ctx context.Context, l OwnStation, listen string, still bool
 	if err != nil {
 		return nil, Usage("--store: %w", err)
 	}
+	base.SandboxClosed = append(slices.Clone(base.SandboxClosed), l.Closed...)
 	return station.Up(ctx, station.Config{Listen: listen, StoreDir: store, Station: a.Station, AgentsDir: l.Agents,
 		ScriptsDir:   l.Scripts,
 		WorkspaceDir: l.Workspace, Sandbox: l.Sandbox, LazySync: l.Lazy, Alone: a.Local, Still: still, AcceptLoss: l.Loss,

@@ -28,6 +28,7 @@ type upCommand struct {
 	own    app.OwnStation
 	listen string
 	port   int
+	http   string
 }
 
 // Up makes inspan up.
@@ -46,6 +47,7 @@ When files of its agents change, it registers them again: a file that is wrong c
 removed is no longer registered, and runs that have begun keep what they began with. It does the same with the files of the folder
 schedules and with the key schedule of agents' files. Agents and scripts are in ./agents and ./scripts (or examples/agents and
 examples/scripts) unless flags name others; of what no one named it uses what was accepted (inspan trust).
+With --http it also answers over HTTP, to whoever has a token (inspan token add); docs/gateway.md has the requests.
 With --local there is no server: it works off what is in the local store, and no client reaches it meanwhile.
 
 Before it opens the store it looks for damage. A flipped bit is turned back where a checksum proves which one it was. Where
@@ -53,6 +55,7 @@ something is lost it says what, and runs without taking work: what is left can b
 the exit code is 1. --accept-loss with the ID that it names makes it work on with what is left.`,
 		Example: `  inspan up
   inspan up --agents team/agents --scripts team/scripts
+  inspan up --http 127.0.0.1:8222
   inspan up --listen 127.0.0.1:4333 --station lab --store /var/lib/inspan --json`,
 		Args: app.Args(0),
 		RunE: c.run,
@@ -61,13 +64,15 @@ the exit code is 1. --accept-loss with the ID that it names makes it work on wit
 		"work on although something of the store is lost: the ID that inspan up or inspan doctor named")
 	cmd.Flags().StringVar(&c.listen, "listen", "127.0.0.1:4222", "host:port for NATS clients; port 0 is any free one")
 	cmd.Flags().IntVar(&c.port, "port", -1, "port of 127.0.0.1 for NATS clients, in place of --listen; 0 is any free one")
+	cmd.Flags().StringVar(&c.http, "http", "",
+		"host:port of the gateway, which answers over HTTP; port 0 is any free one; without it there is none")
 	cmd.Flags().StringVar(&c.own.Store, "store", a.Folder, "folder to keep the station in (INSPAN_STORE)")
 	c.own.Flags(a, cmd)
 	return cmd
 }
 
 func (a *upCommand) run(cmd *cobra.Command, _ []string) error {
-	for _, name := range []string{"listen", "port"} {
+	for _, name := range []string{"listen", "port", "http"} {
 		if a.Local && a.Given(name) {
 			return app.Usage("--local does without NATS, so there is nothing to reach at --%s: leave one of them out", name)
 		}
@@ -80,23 +85,34 @@ func (a *upCommand) run(cmd *cobra.Command, _ []string) error {
 	}
 	a.own.Schedules = app.ProjectSchedules
 	a.own.Guess()
+	web, err := listenHTTP(a.http, a.own.Store)
+	if err != nil {
+		return err
+	}
+	a.own.Closed = web.closed()
 	st, err := reload.Start(cmd.Context(), a.App, &a.own, a.listen, func(line string) {
 		fmt.Fprintln(a.Err, a.Wrapped(line, 0))
 	})
 	if err != nil {
-		return portInUse(cmd.Context(), a.listen, err)
+		return errors.Join(portInUse(cmd.Context(), a.listen, err), web.close())
 	}
 	damage := reportDamage(a.App, st.Station)
-	if err := greet(a.App, st.Station, a.own); err != nil {
-		return errors.Join(err, st.Close(context.WithoutCancel(cmd.Context())))
+	err = web.serve(cmd.Context(), a.App, st.Station)
+	if err == nil {
+		err = greet(a.App, st.Station, a.own, web)
+	}
+	if err != nil {
+		return errors.Join(err, web.close(), st.Close(context.WithoutCancel(cmd.Context())))
 	}
 	var failure error
 	select {
 	case <-cmd.Context().Done():
 		fmt.Fprintln(a.Err, "Stopping: no new work is taken, what is under way is finished.")
 	case failure = <-st.Failed():
+	case failure = <-web.failed():
+		web = nil // it has ended
 	}
-	return errors.Join(failure, st.Close(context.WithoutCancel(cmd.Context())), damage)
+	return errors.Join(failure, web.close(), st.Close(context.WithoutCancel(cmd.Context())), damage)
 }
 
 // portInUse says what listens where a station was to listen, and what to do.
@@ -140,7 +156,7 @@ func reportDamage(a *app.App, st *station.Station) error {
 }
 
 // greet prints what a person needs to use the station with nothing but the nats program.
-func greet(a *app.App, st *station.Station, l app.OwnStation) error {
+func greet(a *app.App, st *station.Station, l app.OwnStation, web *web) error {
 	server, name := st.URL(), st.Name()
 	list, err := userlist.Read(l.Store)
 	if err != nil {
@@ -151,6 +167,9 @@ func greet(a *app.App, st *station.Station, l app.OwnStation) error {
 			"workspace": st.Workspace(), "store": l.Store}
 		if list.Closed {
 			about["users"] = strings.Join(list.Names(), ",")
+		}
+		if web != nil {
+			about["gateway"] = web.address()
 		}
 		if lost := st.Damage(); lost.Damaged() {
 			about["loss"], about["lost"] = lost.ID(), lost.Error()
@@ -186,6 +205,9 @@ func greet(a *app.App, st *station.Station, l app.OwnStation) error {
 		rows = append(rows, [2]string{"users", cmp.Or(strings.Join(list.Names(), ", "), "none: inspan user add NAME")})
 	} else if server != "" && !loopback(server) {
 		rows = append(rows, [2]string{"users", p.Yellow("whoever reaches the address, until there is a first one: inspan user add NAME")})
+	}
+	if web != nil {
+		rows = append(rows, web.row(l.Store))
 	}
 	a.Pairs(rows)
 	fmt.Fprintln(a.Out)

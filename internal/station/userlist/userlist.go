@@ -69,6 +69,9 @@ func (u User) Check() error {
 	if err := events.CheckID("name of the user", u.Name); err != nil {
 		return err
 	}
+	if u.Name == events.Gateway {
+		return fmt.Errorf("user %s: it is the name of the gateway's own user: take another", u.Name)
+	}
 	if !userkey.Valid(u.Key) {
 		return fmt.Errorf("user %s: %q is no public key of a user: want U and 55 more characters, as nk -gen user prints it", u.Name, u.Key)
 	}

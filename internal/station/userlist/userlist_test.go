@@ -81,6 +81,7 @@ func TestList(t *testing.T) {
 			"the same name twice": `{"users":[` + line + "," + line + `]}`, "no key": `{"users":[` + strings.Replace(line, ada.Key, "", 1) + `]}`,
 			"a seed for a key":   `{"users":[` + strings.Replace(line, ada.Key, "SU"+ada.Key[2:], 1) + `]}`,
 			"a right of a role":  `{"users":[` + strings.Replace(line, "watch", "serve", 1) + `]}`,
+			"the gateway":        `{"users":[` + strings.Replace(line, `"ada"`, `"gateway"`, 1) + `]}`,
 			"no right":           `{"users":[` + strings.Replace(line, `"watch"`, "", 1) + `]}`,
 			"a name with a dot":  `{"users":[` + strings.Replace(line, `"ada"`, `"a.*"`, 1) + `]}`,
 			"a name with a line": `{"users":[` + strings.Replace(line, `"ada"`, `"a\nb"`, 1) + `]}`,

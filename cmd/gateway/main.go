@@ -1,0 +1,68 @@
+// Command gateway answers over HTTP for a station on a NATS server. It is configured by INSPAN_ variables; see
+// docs/gateway.md and docs/config.md.
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"os"
+
+	"github.com/inspan/inspan/internal/jet"
+	"github.com/inspan/inspan/internal/operator"
+	"github.com/inspan/inspan/internal/program"
+	"github.com/inspan/inspan/internal/service"
+	"github.com/inspan/inspan/internal/service/gateway"
+)
+
+func main() {
+	var cfg gateway.Config
+	os.Exit(program.Run("gateway", &cfg, &cfg.Base, func(ctx context.Context, log program.Log) error {
+		return serve(ctx, cfg, log)
+	}))
+}
+
+// serve answers until ctx ends.
+func serve(ctx context.Context, cfg gateway.Config, log program.Log) error {
+	if cfg.GatewayTokens == "" {
+		return errors.New("INSPAN_GATEWAY_TOKENS names no file: every request needs a token, which inspan token add --file makes")
+	}
+	listener, err := net.Listen("tcp", cfg.GatewayListen)
+	if err != nil {
+		return fmt.Errorf("INSPAN_GATEWAY_LISTEN %s: %w", cfg.GatewayListen, err)
+	}
+	defer func() { _ = listener.Close() }() // it is closed before, or the program ends
+	conn, err := jet.Connect(ctx, jet.Config{URL: cfg.NATSURL, Creds: cfg.NATSCreds, User: cfg.NATSUser, Password: cfg.NATSPassword,
+		Name: "inspan-gateway", Buckets: cfg.Buckets(), DrainGrace: cfg.Drain, Log: log})
+	if err != nil {
+		return err
+	}
+	defer conn.Close()
+	c, err := operator.On(conn, cfg.Station)
+	if err != nil {
+		return err
+	}
+	metrics := service.NewMetrics()
+	g, err := gateway.New(cfg.Gateway, c, cfg.GatewayTokens, log, metrics)
+	if err != nil {
+		return err
+	}
+	if cfg.HTTP != "" {
+		web, cancel := context.WithCancel(context.WithoutCancel(ctx))
+		address, gone, err := service.Serve(web, cfg.HTTP, metrics, func() error {
+			if !c.Connected() {
+				return errors.New("not connected to NATS")
+			}
+			return nil
+		})
+		if err != nil {
+			cancel()
+			return fmt.Errorf("INSPAN_HTTP %s: %w", cfg.HTTP, err)
+		}
+		defer func() { cancel(); <-gone }()
+		log.Info().Str("address", address).Msg("health and metrics")
+	}
+	log.Info().Str("address", listener.Addr().String()).Str("station", cfg.Station).Msg("gateway")
+	return g.Serve(ctx, listener)
+}

@@ -1,0 +1,101 @@
+package cli_test
+
+import (
+	"bytes"
+	"context"
+	"net"
+	"net/http"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/inspan/inspan/internal/cli"
+)
+
+func TestGateway(t *testing.T) {
+	t.Parallel()
+	store := filepath.Join(t.TempDir(), "store")
+	up := func(do func(), more ...string) (code int, out, errs string) {
+		t.Helper()
+		ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
+		defer cancel()
+		said := &ending{on: "Ctrl+C stops"}
+		said.end = func() { said.end = func() {}; defer cancel(); do() }
+		var wrong bytes.Buffer
+		code = cli.MainAlone(ctx, append([]string{"up", "--store", store, "--listen", "127.0.0.1:0", "--sandbox", "host", "--accept-lazy-fsync"}, more...), strings.NewReader(""), said, &wrong)
+		return code, said.text.String(), wrong.String()
+	}
+	t.Run("TRIG-3 a token is printed once, listed without what it is, and removed", func(t *testing.T) {
+		s := inspan(t, "token", "add", "ci", "--store", store, "--scope", "runs:read", "--expires", "1h")
+		if s.code != 0 || !strings.HasPrefix(s.out, "inspan_") || !strings.Contains(s.err, "not shown again") {
+			t.Fatalf("%+v", s)
+		}
+		for want, args := range map[int][]string{1: {"add", "ci"}, 2: {"add", "x", "--scope", "all"}, 5: {"remove", "none"}} {
+			if s := inspan(t, append(append([]string{"token"}, args...), "--store", store)...); s.code != want {
+				t.Errorf("%v: %+v", args, s)
+			}
+		}
+		if l := inspan(t, "token", "list", "--store", store); l.code != 0 || !strings.Contains(l.out, "runs:read") || strings.Contains(l.out, strings.TrimSpace(s.out)) {
+			t.Errorf("%+v", l)
+		}
+		inspan(t, "token", "remove", "ci", "--store", store)
+	})
+	t.Run("CLI-11b a webhook is made with a secret, listed without it, and checked", func(t *testing.T) {
+		dir := t.TempDir()
+		at := []string{"--dir", filepath.Join(dir, "hooks"), "--secrets", filepath.Join(dir, "secrets")}
+		made := inspan(t, append([]string{"webhook", "create", "pr", "--event", "push", "--agent", "a", "--task", "see {{ref}}", "--json"}, at...)...)
+		if made.code != 0 {
+			t.Fatalf("%+v", made)
+		}
+		secret := decode[struct{ Secret, Path string }](t, made.out)
+		l := inspan(t, append([]string{"webhook", "list"}, at...)...)
+		if l.code != 0 || secret.Path != "/hooks/pr" || !strings.Contains(l.out, "github") || len(secret.Secret) != 64 || strings.Contains(l.out, secret.Secret) {
+			t.Errorf("%+v\n%+v", made, l)
+		}
+		if s := inspan(t, append([]string{"webhook", "create", "pr", "--event", "push", "--agent", "a", "--task", "x"}, at...)...); s.code != 1 {
+			t.Errorf("it was written over: %+v", s)
+		}
+	})
+	t.Run("TRIG-3 CLI-9 inspan up --http names its address and lets in who has a token", func(t *testing.T) {
+		secret := decode[struct{ Token string }](t, inspan(t, "token", "add", "ci", "--store", store, "--json").out).Token
+		code, out, errs := up(func() {}, "--http", "127.0.0.1:0")
+		if code != 0 || !strings.Contains(out, "(tokens: ci)") {
+			t.Fatalf("exit %d\n%s%s", code, out, errs)
+		}
+		statuses := map[string]int{}
+		l, err := net.Listen("tcp", "127.0.0.1:0")
+		if err != nil {
+			t.Fatal(err)
+		}
+		address := l.Addr().String()
+		if code, _, errs := up(func() {}, "--http", address); code != 1 || !strings.Contains(errs, address+" of --http is in use") {
+			t.Errorf("exit %d\n%s", code, errs)
+		}
+		_ = l.Close()
+		code, out, errs = up(func() {
+			for _, token := range []string{"", secret} {
+				req, err := http.NewRequestWithContext(t.Context(), "GET", "http://"+address+"/api/v1/agents", nil)
+				if err != nil {
+					t.Error(err)
+					return
+				}
+				req.Header.Set("Authorization", "Bearer "+token)
+				res, err := http.DefaultClient.Do(req)
+				if err != nil {
+					t.Error(err)
+					return
+				}
+				_ = res.Body.Close()
+				statuses[token] = res.StatusCode
+			}
+		}, "--http", address)
+		if code != 0 || statuses[""] != 401 || statuses[secret] != 200 || !regexp.MustCompile(`gateway +http://`+regexp.QuoteMeta(address)).MatchString(out) {
+			t.Errorf("exit %d %v\n%s%s", code, statuses, out, errs)
+		}
+		if code, _, errs := up(func() {}, "--http", "8222"); code != 2 || !strings.Contains(errs, "host:port") {
+			t.Errorf("exit %d\n%s", code, errs)
+		}
+	})
+}

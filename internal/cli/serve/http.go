@@ -1,0 +1,132 @@
+package serve
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"path/filepath"
+	"strings"
+	"syscall"
+
+	"github.com/inspan/inspan/internal/cli/app"
+	"github.com/inspan/inspan/internal/operator"
+	"github.com/inspan/inspan/internal/service"
+	"github.com/inspan/inspan/internal/service/gateway"
+	"github.com/inspan/inspan/internal/station"
+	"github.com/inspan/inspan/services/gateway/tokens"
+)
+
+// web is the gateway of inspan up. Its listener is open before the station starts, so that a port that is in use is
+// reported at once.
+type web struct {
+	listener net.Listener
+	store    string
+	stop     context.CancelFunc
+	// ended has what the gateway ended with; nil before it serves.
+	ended chan error
+}
+
+// listenHTTP listens where the gateway is to answer; nil where it is not wanted.
+func listenHTTP(address, store string) (*web, error) {
+	if address == "" {
+		return nil, nil
+	}
+	if _, _, err := net.SplitHostPort(address); err != nil {
+		return nil, app.Usage("--http %q: want host:port, for example 127.0.0.1:8222", address)
+	}
+	l, err := net.Listen("tcp", address)
+	if errors.Is(err, syscall.EADDRINUSE) {
+		return nil, fmt.Errorf("the address %s of --http is in use: name another port, 0 is any that is free", address)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("--http %s: %w", address, err)
+	}
+	return &web{listener: l, store: store}, nil
+}
+
+// address is where it answers.
+func (w *web) address() string {
+	if w == nil {
+		return ""
+	}
+	return "http://" + w.listener.Addr().String()
+}
+
+// closed are the addresses that commands of sandboxes must not reach.
+func (w *web) closed() []string {
+	if w == nil {
+		return nil
+	}
+	return []string{w.listener.Addr().String()}
+}
+
+// serve answers from now on.
+func (w *web) serve(ctx context.Context, a *app.App, st *station.Station) error {
+	if w == nil {
+		return nil
+	}
+	cfg, err := a.Config()
+	if err != nil {
+		return err
+	}
+	log, err := a.Logger()
+	if err != nil {
+		return err
+	}
+	conn, err := station.Gateway(ctx, st)
+	if err != nil {
+		return err
+	}
+	c, err := operator.On(conn, st.Name())
+	if err != nil {
+		return err
+	}
+	g, err := gateway.New(cfg.Gateway, c, filepath.Join(w.store, tokens.File), log, service.NewMetrics())
+	if err != nil {
+		return err
+	}
+	ctx, w.stop = context.WithCancel(context.WithoutCancel(ctx))
+	w.ended = make(chan error, 1) // its only value: no one may be there to take it
+	go func() { w.ended <- g.Serve(ctx, w.listener) }()
+	return nil
+}
+
+// failed gives what the gateway ended with before it was stopped.
+func (w *web) failed() <-chan error {
+	if w == nil {
+		return nil
+	}
+	return w.ended
+}
+
+// close stops the gateway and waits for its end.
+func (w *web) close() error {
+	if w == nil {
+		return nil
+	}
+	if w.stop == nil {
+		return w.listener.Close()
+	}
+	w.stop()
+	return <-w.ended
+}
+
+// row of the banner.
+func (w *web) row(store string) [2]string {
+	list, err := tokens.Load(filepath.Join(store, tokens.File))
+	text := w.address()
+	switch {
+	case err != nil:
+		text += "  (no one is let in: the list of tokens cannot be read)"
+	case len(list.Tokens) == 0:
+		text += "  (no one is let in until there is a token: inspan token add NAME)"
+	default:
+		names := make([]string, len(list.Tokens))
+		for i, t := range list.Tokens {
+			names[i] = t.Name
+		}
+		text += "  (tokens: " + strings.Join(names, ", ") + ")"
+	}
+	return [2]string{"gateway", text}
+}
