@@ -24,8 +24,7 @@ func TestAttacks(t *testing.T) {
 	id := d.start(t, `{"agent_id":"helper","task":"x","autonomy":1}`)
 	t.Run("TRIG-3 without a token nothing is told, whatever is asked for", func(t *testing.T) {
 		t.Parallel()
-		for _, path := range []string{"/", "/api/v1/runs", "/api/v1/runs/" + id, "/api/v1/runs/none", "/api/v1/openapi.json",
-			"/none", "/api/v1/../v1/runs", "/metrics", "/healthz"} {
+		for _, path := range []string{"/", "/api/v1/runs", "/api/v1/runs/" + id, "/api/v1/runs/none", "/api/v1/openapi.json", "/none", "/api/v1/../v1/runs", "/metrics", "/healthz"} {
 			for _, token := range []string{"", "wrong", d.secrets["all"] + "x", strings.ToUpper(d.secrets["all"])} {
 				a := d.want(t, 401, "GET", path, token, "")
 				if p := in[gateway.Problem](t, a); p.Detail != "" || p.Hint != "" || a.header.Get("WWW-Authenticate") != "Bearer" {
@@ -33,8 +32,7 @@ func TestAttacks(t *testing.T) {
 				}
 			}
 		}
-		for _, auth := range []string{d.secrets["all"], "Basic " + d.secrets["all"], "Bearer", "Bearer  " +
-			d.secrets["all"]} {
+		for _, auth := range []string{d.secrets["all"], "Basic " + d.secrets["all"], "Bearer", "Bearer  " + d.secrets["all"]} {
 			d.want(t, 401, "GET", "/api/v1/runs", "", "", "Authorization", auth)
 		}
 		d.want(t, 401, "GET", "/api/v1/runs?access_token="+d.secrets["all"], "", "")
@@ -46,16 +44,14 @@ func TestAttacks(t *testing.T) {
 			{"POST", "/api/v1/runs/" + id + "/gates/g", "writer", `{"decision":"approve"}`}, {"GET", "/api/v1/runs", "writer", ""}, {"GET", "/api/v1/runs/" + id + "/events", "writer", ""},
 			{"POST", "/api/v1/harness/run?wait=1s", "writer", run5},
 		} {
-			if p := in[gateway.Problem](t, d.want(t, 403, c.method, c.path, c.token,
-				c.body)); p.Code != "scope" || p.Hint == "" {
+			if p := in[gateway.Problem](t, d.want(t, 403, c.method, c.path, c.token, c.body)); p.Code != "scope" || p.Hint == "" {
 				t.Errorf("%s %s: %+v", c.method, c.path, p)
 			}
 		}
 	})
 	t.Run("TRIG-3 paths that are written otherwise lead nowhere", func(t *testing.T) {
 		t.Parallel()
-		for _, path := range []string{"/api/v1/runs/../agents", "/api/v1//runs", "//api/v1/runs", "/api/v1/./runs",
-			"/api/v1/runs/%2e%2e/agents", "/api/v1/runs/%2E%2E%2Fagents", "/api/v1/runs/a%2Fb",
+		for _, path := range []string{"/api/v1/runs/../agents", "/api/v1//runs", "//api/v1/runs", "/api/v1/./runs", "/api/v1/runs/%2e%2e/agents", "/api/v1/runs/%2E%2E%2Fagents", "/api/v1/runs/a%2Fb",
 			"/api/v1/runs/a%00b", "/api/v1/runs/..%5cx", "/api/v1/runs/*", "/api/v1/runs/a.b", "/api/v1/runs/%3E", "/api/v1/runs/", "/API/v1/runs", "/api/v1/runs/" + strings.Repeat("a", 200),
 			"/api/v1/runs/" + id + "/artifacts/..%2f..%2fetc%2fpasswd"} {
 			if a := d.do(t, "GET", path, "all", ""); a.status != 404 && a.status != 400 {
@@ -71,8 +67,7 @@ func TestAttacks(t *testing.T) {
 		for body, want := range map[string]int{`{`: 400, `[]`: 400, `"x"`: 400, `{"agent_id":"helper","task":"x","sudo":true}`: 400, `{"agent_id":"helper","task":"x","task":"y"}`: 400, run5 + run5: 400,
 			`{"agent_id":7}`: 400, strings.Repeat("[", 5000): 400, `{"agent_id":"helper","task":"` + strings.Repeat("x", 70<<10) + `"}`: 400, `{"agent_id":"helper","task":"` + strings.Repeat("x", 300<<10) + `"}`: 413,
 			`{"agent_id":"helper","task":"x","session_id":"../x"}`: 400, `{"agent_id":"helper","task":"x","autonomy":9}`: 400, `{"agent_id":"helper","task":""}`: 400, "\x00\xff": 400} {
-			if a := d.do(t, "POST", "/api/v1/harness/run", "all",
-				body); a.status != want || !strings.HasPrefix(a.header.Get("Content-Type"), "application/problem+json") {
+			if a := d.do(t, "POST", "/api/v1/harness/run", "all", body); a.status != want || !strings.HasPrefix(a.header.Get("Content-Type"), "application/problem+json") {
 				t.Errorf("%.60q: %d %s", body, a.status, a.body)
 			}
 		}
@@ -84,8 +79,7 @@ func TestAttacks(t *testing.T) {
 	})
 	t.Run("TRIG-3 pages of other origins are refused, and the listed one gets what a browser needs", func(t *testing.T) {
 		t.Parallel()
-		for _, origin := range []string{"https://evil.example.com", "null", "http://console.example.com",
-			"https://console.example.com.evil.com", "https://console.example.com:444", d.url} {
+		for _, origin := range []string{"https://evil.example.com", "null", "http://console.example.com", "https://console.example.com.evil.com", "https://console.example.com:444", d.url} {
 			a := d.want(t, 403, "GET", "/api/v1/runs", "all", "", "Origin", origin)
 			if a.header.Get("Access-Control-Allow-Origin") != "" {
 				t.Errorf("%s: %v", origin, a.header)
@@ -93,21 +87,18 @@ func TestAttacks(t *testing.T) {
 			d.want(t, 403, "OPTIONS", "/api/v1/harness/run", "", "", "Origin", origin, "Access-Control-Request-Method", "POST")
 		}
 		d.want(t, 403, "GET", "/api/v1/runs", "all", "", "Sec-Fetch-Site", "cross-site")
-		a := d.want(t, 204, "OPTIONS", "/api/v1/harness/run", "", "", "Origin", "https://console.example.com",
-			"Access-Control-Request-Method", "POST")
+		a := d.want(t, 204, "OPTIONS", "/api/v1/harness/run", "", "", "Origin", "https://console.example.com", "Access-Control-Request-Method", "POST")
 		if a.header.Get("Access-Control-Allow-Origin") != "https://console.example.com" || !strings.Contains(a.header.Get("Access-Control-Allow-Headers"), "Authorization") || a.header.Get("Access-Control-Allow-Credentials") != "" {
 			t.Errorf("%v", a.header)
 		}
-		if a := d.want(t, 200, "GET", "/api/v1/agents", "reader", "", "Origin",
-			"https://console.example.com"); a.header.Get("Access-Control-Allow-Origin") == "" || a.header.Get("Vary") != "Origin" {
+		if a := d.want(t, 200, "GET", "/api/v1/agents", "reader", "", "Origin", "https://console.example.com"); a.header.Get("Access-Control-Allow-Origin") == "" || a.header.Get("Vary") != "Origin" {
 			t.Errorf("%v", a.header)
 		}
 		d.want(t, 401, "GET", "/api/v1/agents", "", "", "Origin", "https://console.example.com")
 	})
 	t.Run("TRIG-3 headers that are too large are refused", func(t *testing.T) {
 		t.Parallel()
-		for _, text := range []string{"GET / HTTP/1.1\r\nHost: x\r\nX: " + strings.Repeat("a", 64<<10) + "\r\n\r\n",
-			"GET /" + strings.Repeat("a", 64<<10) + " HTTP/1.1\r\nHost: x\r\n\r\n"} {
+		for _, text := range []string{"GET / HTTP/1.1\r\nHost: x\r\nX: " + strings.Repeat("a", 64<<10) + "\r\n\r\n", "GET /" + strings.Repeat("a", 64<<10) + " HTTP/1.1\r\nHost: x\r\n\r\n"} {
 			if status, _ := d.raw(t, []byte(text)); status != "" && !strings.Contains(status, "431") {
 				t.Errorf("%q", status)
 			}
@@ -118,17 +109,13 @@ func TestAttacks(t *testing.T) {
 		secret := d.secrets["all"]
 		for name, c := range map[string]struct{ text, want string }{
 			"nothing": {"", ""}, "half a header": {"GET /api/v1/runs HTTP/1.1\r\nHost: x\r\nX-", ""},
-			"half a body": {"POST /api/v1/harness/run HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer " + secret +
-				"\r\nContent-Type: application/json\r\nContent-Length: 100\r\n\r\n{", "408"},
-			"half a body without a token": {"POST /api/v1/harness/run HTTP/1.1\r\nHost: x\r\nContent-Length: 100\r\n\r\n{",
-				"401"},
-			"half the call of a webhook": {"POST /hooks/x HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n5\r\n{",
-				"408"},
+			"half a body":                 {"POST /api/v1/harness/run HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer " + secret + "\r\nContent-Type: application/json\r\nContent-Length: 100\r\n\r\n{", "408"},
+			"half a body without a token": {"POST /api/v1/harness/run HTTP/1.1\r\nHost: x\r\nContent-Length: 100\r\n\r\n{", "401"},
+			"half the call of a webhook":  {"POST /hooks/x HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n5\r\n{", "408"},
 		} {
 			t.Run(name, func(t *testing.T) {
 				t.Parallel()
-				if status, all := d.raw(t, []byte(c.text)); !strings.Contains(status,
-					c.want) || c.want == "" && all != "" && !strings.Contains(status, " 40") {
+				if status, all := d.raw(t, []byte(c.text)); !strings.Contains(status, c.want) || c.want == "" && all != "" && !strings.Contains(status, " 40") {
 					t.Errorf("%q", all)
 				}
 			})
@@ -150,8 +137,7 @@ func TestAttacks(t *testing.T) {
 		one := w.open(t, p, func(c *gateway.Config) { c.Streams, c.WriteWait = 1, 50*time.Millisecond })
 		ask := func() *bufio.Reader {
 			conn := p.dial(t)
-			fmt.Fprintf(conn, "GET /api/v1/runs/%s/events HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer %s\r\n\r\n", id,
-				one.secrets["reader"])
+			fmt.Fprintf(conn, "GET /api/v1/runs/%s/events HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer %s\r\n\r\n", id, one.secrets["reader"])
 			return bufio.NewReaderSize(conn, 16)
 		}
 		line, err := ask().ReadString('\n')

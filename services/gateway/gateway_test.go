@@ -42,44 +42,41 @@ func TestRuns(t *testing.T) {
 			t.Errorf("%+v", one)
 		}
 	})
-	t.Run("TRIG-3 the same Idempotency-Key starts one run, at the same time and after a restart of the gateway",
-		func(t *testing.T) {
-			ids, key := make(chan string, 6), []string{"Idempotency-Key", "order 1"}
-			for range cap(ids) {
-				go func() {
-					res, err := web.Do(d.request(t, "POST", "/api/v1/harness/run", "all", run5, key...))
-					if err != nil {
-						ids <- err.Error()
-						return
-					}
-					_ = res.Body.Close()
-					ids <- strconv.Itoa(res.StatusCode/100) + res.Header.Get("Location")
-				}()
-			}
-			var all []string
-			for range cap(ids) {
-				all = append(all, <-ids)
-			}
-			slices.Sort(all)
-			if all = slices.Compact(all); len(all) != 1 || !strings.HasPrefix(all[0], "2/api/v1/runs/key-") {
-				t.Fatalf("%q", all)
-			}
-			again := w.open(t, nil)
-			id := strings.TrimPrefix(all[0], "2/api/v1/runs/")
-			if a := in[gateway.RunAnswer](t, again.want(t, 200, "POST", "/api/v1/harness/run?wait=2m", "all", run5,
-				key...)); a.Run != id {
-				t.Errorf("%s, want %s", a.Run, id)
-			}
-			p := in[gateway.Problem](t, again.want(t, 422, "POST", "/api/v1/harness/run", "all", strings.Replace(run5, "say so",
-				"say no", 1), key...))
-			if p.Code != "duplicate_id" || p.Run != id || p.Hint == "" {
-				t.Errorf("%+v", p)
-			}
-			if a := again.want(t, 202, "POST", "/api/v1/harness/run", "writer", run5, key...); in[gateway.RunAnswer](t,
-				a).Run == id {
-				t.Error("the key of one token is that of another")
-			}
-		})
+	t.Run("TRIG-3 the same Idempotency-Key starts one run, at the same time and after a restart of the gateway", func(t *testing.T) {
+		ids, key := make(chan string, 6), []string{"Idempotency-Key", "order 1"}
+		for range cap(ids) {
+			go func() {
+				res, err := web.Do(d.request(t, "POST", "/api/v1/harness/run", "all", run5, key...))
+				if err != nil {
+					ids <- err.Error()
+					return
+				}
+				_ = res.Body.Close()
+				ids <- strconv.Itoa(res.StatusCode/100) + res.Header.Get("Location")
+			}()
+		}
+		var all []string
+		for range cap(ids) {
+			all = append(all, <-ids)
+		}
+		slices.Sort(all)
+		if all = slices.Compact(all); len(all) != 1 || !strings.HasPrefix(all[0], "2/api/v1/runs/key-") {
+			t.Fatalf("%q", all)
+		}
+		again := w.open(t, nil)
+		id := strings.TrimPrefix(all[0], "2/api/v1/runs/")
+		if a := in[gateway.RunAnswer](t, again.want(t, 200, "POST", "/api/v1/harness/run?wait=2m", "all", run5, key...)); a.Run != id {
+			t.Errorf("%s, want %s", a.Run, id)
+		}
+		p := in[gateway.Problem](t, again.want(t, 422, "POST", "/api/v1/harness/run", "all", strings.Replace(run5, "say so", "say no", 1), key...))
+		if p.Code != "duplicate_id" || p.Run != id || p.Hint == "" {
+			t.Errorf("%+v", p)
+		}
+		a := again.do(t, "POST", "/api/v1/harness/run", "writer", run5, key...) // it may have ended
+		if a.status/100 != 2 || in[gateway.RunAnswer](t, a).Run == id {
+			t.Error("the key of one token is that of another")
+		}
+	})
 	t.Run("TRIG-3 a run that fails says why, and one that is refused what to do", func(t *testing.T) {
 		a := in[gateway.RunAnswer](t, d.want(t, 200, "POST", "/api/v1/harness/run?wait=2m", "all", `{"agent_id":"broken","task":"x","autonomy":5}`))
 		if a.Status != events.Failed || a.Result == nil || !strings.Contains(a.Result.Error, "the model is gone") {
@@ -93,16 +90,14 @@ func TestRuns(t *testing.T) {
 	t.Run("TRIG-3 a run that waits for a person is answered with its gates, and can be stopped", func(t *testing.T) {
 		a := in[gateway.RunAnswer](t, d.want(t, 202, "POST", "/api/v1/harness/run?wait=1ms", "all", `{"agent_id":"helper","task":"x","autonomy":1}`))
 		d.gate(t, a.Run)
-		if got := in[gateway.RunAnswer](t, d.want(t, 202, "GET", "/api/v1/runs/"+a.Run+"?wait=50ms", "reader",
-			"")); len(got.Gates) != 1 {
+		if got := in[gateway.RunAnswer](t, d.want(t, 202, "GET", "/api/v1/runs/"+a.Run+"?wait=50ms", "reader", "")); len(got.Gates) != 1 {
 			t.Errorf("%+v", got)
 		}
 		s := in[gateway.RunAnswer](t, d.want(t, 200, "POST", "/api/v1/runs/"+a.Run+"/stop", "all", `{"reason":"enough"}`))
 		if s.Status != events.Failed || s.Result == nil || s.Result.FinishReason != events.FinishStopped {
 			t.Errorf("%+v", s)
 		}
-		if p := in[gateway.Problem](t, d.want(t, 409, "POST", "/api/v1/runs/"+a.Run+"/pause", "all",
-			"")); p.Code != "bad_move" {
+		if p := in[gateway.Problem](t, d.want(t, 409, "POST", "/api/v1/runs/"+a.Run+"/pause", "all", "")); p.Code != "bad_move" {
 			t.Errorf("%+v", p)
 		}
 	})
@@ -118,8 +113,7 @@ func TestRuns(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		for what, of := range map[*client.Client]client.Decision{person: {Run: id, Gate: gate, By: "all", Asserted: true},
-			w.client: {Run: id, Gate: gate, By: "anna"}} {
+		for what, of := range map[*client.Client]client.Decision{person: {Run: id, Gate: gate, By: "all", Asserted: true}, w.client: {Run: id, Gate: gate, By: "anna"}} {
 			if _, err := what.Gates().Approve(t.Context(), of); !errors.Is(err, client.ErrDenied) {
 				t.Errorf("%+v: %v, want that only the gateway asserts, and does nothing else", of, err)
 			}
@@ -132,8 +126,7 @@ func TestRuns(t *testing.T) {
 		if p := in[gateway.Problem](t, d.want(t, 409, "POST", path, "all", `{"decision":"reject"}`)); p.Code != "gate_closed" {
 			t.Errorf("%+v", p)
 		}
-		if a := in[gateway.RunAnswer](t, d.want(t, 200, "GET", "/api/v1/runs/"+id+"?wait=2m", "all",
-			"")); a.Status != events.Completed {
+		if a := in[gateway.RunAnswer](t, d.want(t, 200, "GET", "/api/v1/runs/"+id+"?wait=2m", "all", "")); a.Status != events.Completed {
 			t.Errorf("%+v", a)
 		}
 		for item, err := range w.client.Events(t.Context(), id, 0) {
@@ -156,12 +149,10 @@ func TestRuns(t *testing.T) {
 	t.Run("TRIG-3 pause and resume", func(t *testing.T) {
 		id := d.start(t, `{"agent_id":"helper","task":"x","autonomy":1}`)
 		d.gate(t, id)
-		if a := in[gateway.RunAnswer](t, d.want(t, 200, "POST", "/api/v1/runs/"+id+"/pause", "all",
-			"")); a.Status != events.Paused {
+		if a := in[gateway.RunAnswer](t, d.want(t, 200, "POST", "/api/v1/runs/"+id+"/pause", "all", "")); a.Status != events.Paused {
 			t.Errorf("%+v", a)
 		}
-		if a := in[gateway.RunAnswer](t, d.want(t, 200, "POST", "/api/v1/runs/"+id+"/resume", "all",
-			"{}")); a.Status != events.Running {
+		if a := in[gateway.RunAnswer](t, d.want(t, 200, "POST", "/api/v1/runs/"+id+"/resume", "all", "{}")); a.Status != events.Running {
 			t.Errorf("%+v", a)
 		}
 		d.want(t, 200, "POST", "/api/v1/runs/"+id+"/stop", "all", "")
@@ -170,20 +161,17 @@ func TestRuns(t *testing.T) {
 		id := d.start(t, `{"agent_id":"helper","task":"x","autonomy":1,"session_id":"s2"}`)
 		d.gate(t, id)
 		waits := func(of client.Waiting) bool { return of.Run.HarnessID == id }
-		for !slices.ContainsFunc(in[page[client.Waiting]](t, d.want(t, 200, "GET", "/api/v1/gates", "reader", "")).Items,
-			waits) { // the index follows
+		for !slices.ContainsFunc(in[page[client.Waiting]](t, d.want(t, 200, "GET", "/api/v1/gates", "reader", "")).Items, waits) { // the index follows
 			pause(t)
 		}
-		if got := in[page[run.Info]](t, d.want(t, 200, "GET", "/api/v1/runs?session_id=s2&limit=1", "reader",
-			"")); len(got.Items) != 1 || got.Items[0].HarnessID != id {
+		if got := in[page[run.Info]](t, d.want(t, 200, "GET", "/api/v1/runs?session_id=s2&limit=1", "reader", "")); len(got.Items) != 1 || got.Items[0].HarnessID != id {
 			t.Errorf("%+v", got)
 		}
 		agents := in[page[gateway.AgentInfo]](t, d.want(t, 200, "GET", "/api/v1/agents", "reader", ""))
 		if agents.Total != 3 || agents.Items[1].Name != "helper" || agents.Items[1].Description == "" {
 			t.Errorf("%+v", agents)
 		}
-		for path, want := range map[string]int{"/api/v1/sessions": 200, "/api/v1/sessions/s2": 200,
-			"/api/v1/sessions/none": 404, "/api/v1/schedules": 200,
+		for path, want := range map[string]int{"/api/v1/sessions": 200, "/api/v1/sessions/s2": 200, "/api/v1/sessions/none": 404, "/api/v1/schedules": 200,
 			"/api/v1/schedules/none": 404, "/api/v1/work": 200, "/api/v1/work/none": 404, "/api/v1/runs/none": 404, "/api/v1/runs/none/events": 404,
 			"/api/v1/runs/" + id + "/artifacts": 200, "/api/v1/runs/" + id + "/artifacts/none": 404, "/api/v1/runs/" + id + "/report": 200, "/api/v1/openapi.json": 200,
 			"/api/v1/runs?limit=0": 400, "/api/v1/runs?limit=x": 400, "/api/v1/runs/" + id + "?wait=11m": 400, "/api/v1/runs/" + id + "/gates/none": 405} {
@@ -256,8 +244,7 @@ func TestStream(t *testing.T) {
 		if stored < 6 || len(ids) != stored {
 			t.Errorf("%d events are stored, %v came", stored, ids)
 		}
-		second.want(t, http.StatusNoContent, "GET", "/api/v1/runs/"+id+"/events", "reader", "", "Last-Event-ID",
-			ids[len(ids)-1])
+		second.want(t, http.StatusNoContent, "GET", "/api/v1/runs/"+id+"/events", "reader", "", "Last-Event-ID", ids[len(ids)-1])
 		for _, bad := range []string{"x", "-1", "1e3", "18446744073709551615"} {
 			second.want(t, 400, "GET", "/api/v1/runs/"+id+"/events", "reader", "", "Last-Event-ID", bad)
 		}
@@ -271,10 +258,7 @@ func TestStream(t *testing.T) {
 			t.Fatal(err)
 		}
 		defer res.Body.Close()
-		if _, err := tokens.Change(w.list, func(l tokens.List) (tokens.List,
-			error) {
-			return l.Without("brief")
-		}); err != nil {
+		if _, err := tokens.Change(w.list, func(l tokens.List) (tokens.List, error) { return l.Without("brief") }); err != nil {
 			t.Fatal(err)
 		}
 		for b := make([]byte, 1<<10); err == nil; { // until it ends

@@ -33,8 +33,7 @@ func github(event, body string) []string {
 // standard signs a call as Standard Webhooks say.
 func standard(id string, at time.Time, body string) []string {
 	stamp := strconv.FormatInt(at.Unix(), 10)
-	return []string{"webhook-id", id, "webhook-timestamp", stamp, "webhook-signature", "v1," +
-		base64.StdEncoding.EncodeToString(mac(id+"."+stamp+"."+body))}
+	return []string{"webhook-id", id, "webhook-timestamp", stamp, "webhook-signature", "v1," + base64.StdEncoding.EncodeToString(mac(id+"."+stamp+"."+body))}
 }
 
 func TestWebhooks(t *testing.T) {
@@ -43,15 +42,11 @@ func TestWebhooks(t *testing.T) {
 	dir, secrets := t.TempDir(), t.TempDir()
 	for path, text := range map[string]string{
 		filepath.Join(secrets, "key"): hookKey,
-		filepath.Join(dir,
-			"pr.toml"): "kind = \"github\"\nsecret = \"secret:key\"\nevents = [\"pull_request.opened\"]\nagent = \"helper\"\nautonomy = 5\n" +
+		filepath.Join(dir, "pr.toml"): "kind = \"github\"\nsecret = \"secret:key\"\nevents = [\"pull_request.opened\"]\nagent = \"helper\"\nautonomy = 5\n" +
 			"task = \"Review {{pull_request.number}}\"\nsession = \"pr-{{pull_request.number}}\"\n[variables]\ntitle = \"{{pull_request.title}}\"\n",
-		filepath.Join(dir,
-			"std.toml"): "kind = \"standard-webhooks\"\nsecret = \"secret:key\"\nevents = [\"*\"]\nagent = \"helper\"\nautonomy = 5\ntask = \"See {{data.x}}\"\n",
-		filepath.Join(dir,
-			"nobody.toml"): "kind = \"github\"\nsecret = \"secret:key\"\nevents = [\"*\"]\nagent = \"nobody\"\ntask = \"x\"\n",
-		filepath.Join(dir,
-			"git-lab.toml"): "kind = \"gitlab\"\nsecret = \"secret:key\"\nevents = [\"push\"]\nagent = \"helper\"\nautonomy = 5\ntask = \"x\"\n",
+		filepath.Join(dir, "std.toml"):     "kind = \"standard-webhooks\"\nsecret = \"secret:key\"\nevents = [\"*\"]\nagent = \"helper\"\nautonomy = 5\ntask = \"See {{data.x}}\"\n",
+		filepath.Join(dir, "nobody.toml"):  "kind = \"github\"\nsecret = \"secret:key\"\nevents = [\"*\"]\nagent = \"nobody\"\ntask = \"x\"\n",
+		filepath.Join(dir, "git-lab.toml"): "kind = \"gitlab\"\nsecret = \"secret:key\"\nevents = [\"push\"]\nagent = \"helper\"\nautonomy = 5\ntask = \"x\"\n",
 	} {
 		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
 			t.Fatal(err)
@@ -67,26 +62,23 @@ func TestWebhooks(t *testing.T) {
 		t.Helper()
 		return d.want(t, status, "POST", path, "", body, headers...)
 	}
-	t.Run("TRIG-7 TRIG-8 TRIG-9 a signed call starts one run, whose task and session come from the payload",
-		func(t *testing.T) {
-			a := in[gateway.WebhookAnswer](t, call(t, 202, "/hooks/pr", opened, github("pull_request", opened)...))
-			got := in[gateway.RunAnswer](t, d.want(t, 200, "GET", "/api/v1/runs/"+a.Run+"?wait=2m", "all", ""))
-			if got.Status != events.Completed || a.Duplicate {
-				t.Fatalf("%+v %+v", a, got)
+	t.Run("TRIG-7 TRIG-8 TRIG-9 a signed call starts one run, whose task and session come from the payload", func(t *testing.T) {
+		a := in[gateway.WebhookAnswer](t, call(t, 202, "/hooks/pr", opened, github("pull_request", opened)...))
+		got := in[gateway.RunAnswer](t, d.want(t, 200, "GET", "/api/v1/runs/"+a.Run+"?wait=2m", "all", ""))
+		if got.Status != events.Completed || a.Duplicate {
+			t.Fatalf("%+v %+v", a, got)
+		}
+		s, err := w.client.State(t.Context(), a.Run)
+		if err != nil || s.Created.Task != "Review 7" || s.Created.Session != "pr-7" || s.Created.By != "webhook pr" || s.Created.Variables["title"] != "A <b>title</b>" {
+			t.Errorf("%+v, %v", s.Created, err)
+		}
+		again := w.open(t, nil) // duplicates are known after a restart, too
+		for _, headers := range [][]string{github("pull_request", opened), append(github("pull_request", opened), "X-GitHub-Delivery", "another")} {
+			if b := in[gateway.WebhookAnswer](t, again.want(t, 200, "POST", "/hooks/pr", "", opened, headers...)); b.Run != a.Run || !b.Duplicate {
+				t.Errorf("%+v", b)
 			}
-			s, err := w.client.State(t.Context(), a.Run)
-			if err != nil || s.Created.Task != "Review 7" || s.Created.Session != "pr-7" || s.Created.By != "webhook pr" || s.Created.Variables["title"] != "A <b>title</b>" {
-				t.Errorf("%+v, %v", s.Created, err)
-			}
-			again := w.open(t, nil) // duplicates are known after a restart, too
-			for _, headers := range [][]string{github("pull_request", opened), append(github("pull_request", opened),
-				"X-GitHub-Delivery", "another")} {
-				if b := in[gateway.WebhookAnswer](t, again.want(t, 200, "POST", "/hooks/pr", "", opened,
-					headers...)); b.Run != a.Run || !b.Duplicate {
-					t.Errorf("%+v", b)
-				}
-			}
-		})
+		}
+	})
 	t.Run("TRIG-7 calls that come at the same time start one run", func(t *testing.T) {
 		body := `{"action":"opened","pull_request":{"number":8,"title":"t"}}`
 		ids := make(chan string, 6)
@@ -118,23 +110,19 @@ func TestWebhooks(t *testing.T) {
 	})
 	t.Run("TRIG-7 a call sent again by Standard Webhooks is the same run, a late one is refused", func(t *testing.T) {
 		const body = `{"type":"x","data":{"x":1}}`
-		a := in[gateway.WebhookAnswer](t, call(t, 202, "/hooks/std", body, standard("msg_1", time.Now().Add(-time.Minute),
-			body)...))
-		if b := in[gateway.WebhookAnswer](t, call(t, 200, "/hooks/std", body, standard("msg_1", time.Now(),
-			body)...)); b.Run != a.Run || !b.Duplicate {
+		a := in[gateway.WebhookAnswer](t, call(t, 202, "/hooks/std", body, standard("msg_1", time.Now().Add(-time.Minute), body)...))
+		if b := in[gateway.WebhookAnswer](t, call(t, 200, "/hooks/std", body, standard("msg_1", time.Now(), body)...)); b.Run != a.Run || !b.Duplicate {
 			t.Errorf("%+v", b)
 		}
 		call(t, 401, "/hooks/std", body, standard("msg_2", time.Now().Add(-webhook.Tolerance-time.Minute), body)...)
 		call(t, 401, "/hooks/std", body, standard("msg_2", time.Now().Add(webhook.Tolerance+time.Minute), body)...)
-		if b := in[gateway.WebhookAnswer](t, call(t, 202, "/hooks/std", body, standard("msg_2", time.Now(),
-			body)...)); b.Run == a.Run {
+		if b := in[gateway.WebhookAnswer](t, call(t, 202, "/hooks/std", body, standard("msg_2", time.Now(), body)...)); b.Run == a.Run {
 			t.Error("another message is the same run")
 		}
 	})
 	t.Run("TRIG-7 a forged call is told nothing", func(t *testing.T) {
 		none := call(t, 401, "/hooks/none", opened).body
-		for what, headers := range map[string][]string{"no signature": nil, "of another body": github("pull_request",
-			opened+" "), "a token": {"Authorization", "Bearer " + d.secrets["all"]},
+		for what, headers := range map[string][]string{"no signature": nil, "of another body": github("pull_request", opened+" "), "a token": {"Authorization", "Bearer " + d.secrets["all"]},
 			"the signature in another case": {"X-Hub-Signature-256", "SHA256=" + hex.EncodeToString(mac(opened))}} {
 			if a := call(t, 401, "/hooks/pr", opened, headers...); a.body != none {
 				t.Errorf("%s: %s, of no webhook %s", what, a.body, none)
@@ -154,13 +142,11 @@ func TestWebhooks(t *testing.T) {
 		call(t, 204, "/hooks/git-lab", `{"object_kind":"tag_push"}`, "X-Gitlab-Token", hookKey)
 		call(t, 202, "/hooks/git-lab", `{"object_kind":"push"}`, "X-Gitlab-Token", hookKey)
 		const bare = `{"action":"opened"}`
-		if p := in[gateway.Problem](t, call(t, 422, "/hooks/pr", bare, github("pull_request",
-			bare)...)); p.Code != "bad_payload" || !strings.Contains(p.Detail, "pull_request.number") {
+		if p := in[gateway.Problem](t, call(t, 422, "/hooks/pr", bare, github("pull_request", bare)...)); p.Code != "bad_payload" || !strings.Contains(p.Detail, "pull_request.number") {
 			t.Errorf("%+v", p)
 		}
 		call(t, 400, "/hooks/pr", "x", github("pull_request", "x")...)
-		call(t, 415, "/hooks/pr", opened, append(github("pull_request", opened), "Content-Type",
-			"application/x-www-form-urlencoded")...)
+		call(t, 415, "/hooks/pr", opened, append(github("pull_request", opened), "Content-Type", "application/x-www-form-urlencoded")...)
 		call(t, 413, "/hooks/pr", strings.Repeat("x", 1<<20+1))
 		if p := in[gateway.Problem](t, call(t, 422, "/hooks/nobody", bare, github("x", bare)...)); p.Code != "unknown_agent" {
 			t.Errorf("%+v", p)

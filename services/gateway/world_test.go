@@ -79,8 +79,7 @@ func newWorld(t *testing.T, tune ...func(*service.Config)) *world {
 	for _, f := range tune {
 		f(&base)
 	}
-	st, err := station.Up(t.Context(), station.Config{StoreDir: filepath.Join(dir, "store"), AgentsDir: filepath.Join(dir,
-		"agents"),
+	st, err := station.Up(t.Context(), station.Config{StoreDir: filepath.Join(dir, "store"), AgentsDir: filepath.Join(dir, "agents"),
 		ScriptsDir: filepath.Join(dir, "scripts"), Sandbox: "host", LazySync: true, Log: zerolog.Nop(), Base: base})
 	if err != nil {
 		t.Fatal(err)
@@ -98,8 +97,7 @@ func newWorld(t *testing.T, tune ...func(*service.Config)) *world {
 	if err != nil {
 		t.Fatal(err)
 	}
-	w := &world{t: t, station: st, client: c, list: filepath.Join(dir, tokens.File), secrets: map[string]string{},
-		ended: map[string]int{}}
+	w := &world{t: t, station: st, client: c, list: filepath.Join(dir, tokens.File), secrets: map[string]string{}, ended: map[string]int{}}
 	w.token("all", tokens.Read, tokens.Write, tokens.Answer)
 	w.token("reader", tokens.Read)
 	w.token("writer", tokens.Write)
@@ -129,8 +127,7 @@ type door struct {
 // open starts a gateway; stop ends it, and it ends with the test.
 func (w *world) open(t *testing.T, l net.Listener, tune ...func(*gateway.Config)) *door {
 	t.Helper()
-	cfg := gateway.Config{Client: w.client, Tokens: tokens.Follow(w.list).Now, Hooks: w.hooks, Rate: 1000,
-		Heartbeat: 100 * time.Millisecond,
+	cfg := gateway.Config{Client: w.client, Tokens: tokens.Follow(w.list).Now, Hooks: w.hooks, Rate: 1000, Heartbeat: 100 * time.Millisecond,
 		Observe: func(route string, _ int, _ time.Duration) {
 			w.mu.Lock()
 			defer w.mu.Unlock()
@@ -240,8 +237,7 @@ func (d *door) want(t *testing.T, status int, method, path, token, body string, 
 // start starts a run and returns its id.
 func (d *door) start(t *testing.T, body string, headers ...string) string {
 	t.Helper()
-	return in[gateway.RunAnswer](t, d.want(t, http.StatusAccepted, "POST", "/api/v1/harness/run", "all", body,
-		headers...)).Run
+	return in[gateway.RunAnswer](t, d.want(t, http.StatusAccepted, "POST", "/api/v1/harness/run", "all", body, headers...)).Run
 }
 
 // gate waits until a run has a gate and returns its id.

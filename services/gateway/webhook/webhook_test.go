@@ -22,8 +22,7 @@ const key = "0123456789abcdef0123456789abcdef"
 // hook makes one of a file.
 func hook(t testing.TB, text string) *Hook {
 	t.Helper()
-	h, err := parse("pr", []byte("secret = \"secret:s\"\nagent = \"reviewer\"\ntask = \"look\"\nevents = [\"*\"]\n"+text),
-		func(string) (string, error) { return key, nil })
+	h, err := parse("pr", []byte("secret = \"secret:s\"\nagent = \"reviewer\"\ntask = \"look\"\nevents = [\"*\"]\n"+text), func(string) (string, error) { return key, nil })
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -51,8 +50,7 @@ func TestVerify(t *testing.T) {
 	const body = `{"a":1}`
 	standard := func(id string, at time.Time, body string) http.Header {
 		stamp := strconv.FormatInt(at.Unix(), 10)
-		return headers("webhook-id", id, "webhook-timestamp", stamp, "webhook-signature",
-			"v1,AAAA v1,"+base64.StdEncoding.EncodeToString(signed(id+"."+stamp+"."+body)))
+		return headers("webhook-id", id, "webhook-timestamp", stamp, "webhook-signature", "v1,AAAA v1,"+base64.StdEncoding.EncodeToString(signed(id+"."+stamp+"."+body)))
 	}
 	for name, c := range map[string]struct {
 		file string
@@ -60,30 +58,16 @@ func TestVerify(t *testing.T) {
 		bad  map[string]http.Header
 	}{
 		"github": {`kind = "github"`, headers("X-Hub-Signature-256", "sha256="+hex.EncodeToString(signed(body))), map[string]http.Header{
-			"none": {}, "of another body": headers("X-Hub-Signature-256",
-				"sha256="+hex.EncodeToString(signed(body+" "))), "without prefix": headers("X-Hub-Signature-256",
-				hex.EncodeToString(signed(body))),
-			"cut": headers("X-Hub-Signature-256",
-				"sha256="+hex.EncodeToString(signed(body))[:62]), "empty": headers("X-Hub-Signature-256", "sha256="),
-			"the older one": headers("X-Hub-Signature", "sha256="+hex.EncodeToString(signed(body)))}},
+			"none": {}, "of another body": headers("X-Hub-Signature-256", "sha256="+hex.EncodeToString(signed(body+" "))), "without prefix": headers("X-Hub-Signature-256", hex.EncodeToString(signed(body))),
+			"cut": headers("X-Hub-Signature-256", "sha256="+hex.EncodeToString(signed(body))[:62]), "empty": headers("X-Hub-Signature-256", "sha256="), "the older one": headers("X-Hub-Signature", "sha256="+hex.EncodeToString(signed(body)))}},
 		"gitlab": {`kind = "gitlab"`, headers("X-Gitlab-Token", key), map[string]http.Header{"none": {}, "empty": headers("X-Gitlab-Token", ""), "another": headers("X-Gitlab-Token", key[1:]+"0")}},
-		"hmac hex": {"kind = \"hmac\"\nheader = \"X-Sign\"\nprefix = \"v0=\"", headers("X-Sign",
-			"v0="+hex.EncodeToString(signed(body))), map[string]http.Header{
-			"none": {}, "no prefix": headers("X-Sign", hex.EncodeToString(signed(body))), "base64": headers("X-Sign",
-				"v0="+base64.StdEncoding.EncodeToString(signed(body)))}},
-		"hmac base64": {"kind = \"hmac\"\nheader = \"X-Sign\"\nencoding = \"base64\"", headers("X-Sign",
-			base64.StdEncoding.EncodeToString(signed(body))), map[string]http.Header{
+		"hmac hex": {"kind = \"hmac\"\nheader = \"X-Sign\"\nprefix = \"v0=\"", headers("X-Sign", "v0="+hex.EncodeToString(signed(body))), map[string]http.Header{
+			"none": {}, "no prefix": headers("X-Sign", hex.EncodeToString(signed(body))), "base64": headers("X-Sign", "v0="+base64.StdEncoding.EncodeToString(signed(body)))}},
+		"hmac base64": {"kind = \"hmac\"\nheader = \"X-Sign\"\nencoding = \"base64\"", headers("X-Sign", base64.StdEncoding.EncodeToString(signed(body))), map[string]http.Header{
 			"none": {}, "hex": headers("X-Sign", hex.EncodeToString(signed(body)))}},
 		"standard": {`kind = "standard-webhooks"`, standard("msg_1", now.Add(-Tolerance), body), map[string]http.Header{
-			"none": {}, "late": standard("msg_1", now.Add(-Tolerance-time.Second), body), "of the future": standard("msg_1",
-				now.Add(Tolerance+time.Second), body), "of another body": standard("msg_1", now, body+" "),
-			"an id with a dot": standard("msg.1", now, body), "no id": standard("", now,
-				body), "another id": func() http.Header {
-				h := standard("msg_1", now, body)
-				h.Set("webhook-id",
-					"msg_2")
-				return h
-			}(),
+			"none": {}, "late": standard("msg_1", now.Add(-Tolerance-time.Second), body), "of the future": standard("msg_1", now.Add(Tolerance+time.Second), body), "of another body": standard("msg_1", now, body+" "),
+			"an id with a dot": standard("msg.1", now, body), "no id": standard("", now, body), "another id": func() http.Header { h := standard("msg_1", now, body); h.Set("webhook-id", "msg_2"); return h }(),
 			"another time": func() http.Header {
 				h := standard("msg_1", now.Add(-time.Hour), body)
 				h.Set("webhook-timestamp", strconv.FormatInt(now.Unix(), 10))
@@ -106,8 +90,7 @@ func TestVerify(t *testing.T) {
 	t.Run("TRIG-7 a call that is sent again later is the same run, another one is not", func(t *testing.T) {
 		t.Parallel()
 		h, ids := hook(t, `kind = "standard-webhooks"`), map[string]bool{}
-		for _, header := range []http.Header{standard("msg_1", now, body), standard("msg_1", now.Add(time.Minute), body),
-			standard("msg_2", now, body)} {
+		for _, header := range []http.Header{standard("msg_1", now, body), standard("msg_1", now.Add(time.Minute), body), standard("msg_2", now, body)} {
 			identity, err := h.Verify(header, []byte(body), now)
 			if err != nil {
 				t.Fatal(err)
@@ -130,8 +113,7 @@ func TestVerify(t *testing.T) {
 			t.Error("headers that are not signed change the run")
 		}
 		other := hook(t, `kind = "github"`)
-		if other.Name = strings.Repeat("n", 32); other.RunID(one) == g.RunID(one) || events.CheckID("run",
-			other.RunID(one)) != nil {
+		if other.Name = strings.Repeat("n", 32); other.RunID(one) == g.RunID(one) || events.CheckID("run", other.RunID(one)) != nil {
 			t.Errorf("%s", other.RunID(one))
 		}
 	})
@@ -141,8 +123,7 @@ func TestTask(t *testing.T) {
 	t.Parallel()
 	h := func(text string) *Hook {
 		t.Helper()
-		h, err := parse("pr", []byte("kind = \"github\"\nsecret = \"secret:s\"\nagent = \"reviewer\"\n"+text),
-			func(string) (string, error) { return key, nil })
+		h, err := parse("pr", []byte("kind = \"github\"\nsecret = \"secret:s\"\nagent = \"reviewer\"\n"+text), func(string) (string, error) { return key, nil })
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -171,15 +152,12 @@ func TestTask(t *testing.T) {
 	})
 	t.Run("TRIG-8 what a payload lacks or has of another kind starts nothing", func(t *testing.T) {
 		t.Parallel()
-		for _, task := range []string{"{{pull_request.body}}", "{{pull_request}}", "{{labels}}", "{{labels.1.name}}",
-			"{{labels.-1.name}}", "{{action.x}}"} {
-			if got, err := h("events = [\"*\"]\ntask = \"x "+task+"\"\n").Task(payload(opened),
-				"r"); err == nil || !strings.Contains(err.Error(), "the payload has no") {
+		for _, task := range []string{"{{pull_request.body}}", "{{pull_request}}", "{{labels}}", "{{labels.1.name}}", "{{labels.-1.name}}", "{{action.x}}"} {
+			if got, err := h("events = [\"*\"]\ntask = \"x "+task+"\"\n").Task(payload(opened), "r"); err == nil || !strings.Contains(err.Error(), "the payload has no") {
 				t.Errorf("%s: %+v, %v", task, got, err)
 			}
 		}
-		if _, err := h("events = [\"*\"]\ntask = \"x\"\nsession = \"{{repository.clone_url}}\"\n").Task(payload(opened),
-			"r"); err == nil {
+		if _, err := h("events = [\"*\"]\ntask = \"x\"\nsession = \"{{repository.clone_url}}\"\n").Task(payload(opened), "r"); err == nil {
 			t.Error("an address is taken for a session")
 		}
 		for _, body := range []string{"", "[]", "null x", `{"a":`, `{} {}`, "7"} {
@@ -267,8 +245,7 @@ func TestCreate(t *testing.T) {
 	t.Run("CLI-11b a webhook that is made can be read, and none is written over", func(t *testing.T) {
 		t.Parallel()
 		dir, secrets := filepath.Join(t.TempDir(), "hooks"), filepath.Join(t.TempDir(), "secrets")
-		f := File{Kind: GitHub, Events: []string{"push"}, Agent: "a", Task: "say \"x\"\n{{a.b}} \x01",
-			Variables: map[string]string{"v": "{{c}}"}}
+		f := File{Kind: GitHub, Events: []string{"push"}, Agent: "a", Task: "say \"x\"\n{{a.b}} \x01", Variables: map[string]string{"v": "{{c}}"}}
 		secret, err := Create(dir, secrets, "one", f)
 		if err != nil || len(secret) != 64 {
 			t.Fatalf("%q, %v", secret, err)
@@ -281,8 +258,7 @@ func TestCreate(t *testing.T) {
 		if err != nil || len(hooks) != 2 || hooks[0].Secret().Reveal() != secret {
 			t.Fatalf("%v, %v", hooks, err)
 		}
-		if got, err := hooks[0].Task(Payload{map[string]any{"a": map[string]any{"b": "z"}, "c": "d"}},
-			"r"); err != nil || got.Task != "say \"x\"\nz \x01" {
+		if got, err := hooks[0].Task(Payload{map[string]any{"a": map[string]any{"b": "z"}, "c": "d"}}, "r"); err != nil || got.Task != "say \"x\"\nz \x01" {
 			t.Errorf("%+v, %v", got, err)
 		}
 		if _, err := Create(dir, secrets, "one", f); err == nil {
