@@ -26,15 +26,17 @@ func main() {
 // serve answers until ctx ends.
 func serve(ctx context.Context, cfg gateway.Config, log program.Log) error {
 	if cfg.GatewayTokens == "" {
-		return errors.New("INSPAN_GATEWAY_TOKENS names no file: every request needs a token, which inspan token add --file makes")
+		return errors.New("INSPAN_GATEWAY_TOKENS names no file: every request needs a token, " +
+			"which inspan token add --file makes")
 	}
 	listener, err := net.Listen("tcp", cfg.GatewayListen)
 	if err != nil {
 		return fmt.Errorf("INSPAN_GATEWAY_LISTEN %s: %w", cfg.GatewayListen, err)
 	}
 	defer func() { _ = listener.Close() }() // it is closed before, or the program ends
-	conn, err := jet.Connect(ctx, jet.Config{URL: cfg.NATSURL, Creds: cfg.NATSCreds, User: cfg.NATSUser, Password: cfg.NATSPassword,
-		Name: "inspan-gateway", Buckets: cfg.Buckets(), DrainGrace: cfg.Drain, Log: log})
+	conn, err := jet.Connect(ctx, jet.Config{URL: cfg.NATSURL, Creds: cfg.NATSCreds, User: cfg.NATSUser,
+		Password: cfg.NATSPassword,
+		Name:     "inspan-gateway", Buckets: cfg.Buckets(), DrainGrace: cfg.Drain, Log: log})
 	if err != nil {
 		return err
 	}

@@ -16,8 +16,8 @@ import (
 // maxSequence bounds a Last-Event-ID.
 const maxSequence = 1 << 53
 
-// events streams the events of a run. Each has its sequence as its id, so a client that comes back with the last one gets
-// what follows it. At most one event is held for a client that reads slowly; one that reads nothing is dropped.
+// events streams the events of a run. Each has its sequence as its id, so a client that comes back with the last one
+// gets what follows it. At most one event is held for a client that reads slowly; one that reads nothing is dropped.
 func (g *Gateway) events(c *call) error {
 	id, r := c.r.PathValue("run"), c.r
 	after := uint64(0)
@@ -54,8 +54,8 @@ func (g *Gateway) events(c *call) error {
 	return nil
 }
 
-// over reports whether a run has ended and nothing stands behind a sequence. The index may be behind, so where it matters
-// the log is asked.
+// over reports whether a run has ended and nothing stands behind a sequence. The index may be behind, so where it
+// matters the log is asked.
 func (g *Gateway) over(c *call, id string, after uint64) (bool, error) {
 	ctx, cancel := c.within()
 	defer cancel()
@@ -80,8 +80,8 @@ type come struct {
 	err  error
 }
 
-// follow writes the events behind a sequence until the run has ended, the client is gone or slow, the token has ended, or
-// the gateway stops.
+// follow writes the events behind a sequence until the run has ended, the client is gone or slow, the token has ended,
+// or the gateway stops.
 func (s *stream) follow(id string, after uint64) {
 	ctx, cancel := context.WithCancel(s.c.r.Context())
 	items := make(chan come) // unbuffered: no more is read than the client takes

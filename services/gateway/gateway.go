@@ -1,9 +1,10 @@
 // Package gateway serves a station over HTTP: runs, their events and gates, lists, and webhooks.
 //
-// Promises: it is a client of the station as any other and has no powers of its own. Every request needs a token with the
-// right scope, or, for a webhook, a signature. The run of an Idempotency-Key and that of a webhook's call have ids made of
-// these, so a request that comes again starts nothing. What it says of who answers a gate is recorded as its word and
-// counts nowhere as proof. Each request is bounded in bytes, time and number; a client that reads nothing is dropped.
+// Promises: it is a client of the station as any other and has no powers of its own. Every request needs a token with
+// the right scope, or, for a webhook, a signature. The run of an Idempotency-Key and that of a webhook's call have ids
+// made of these, so a request that comes again starts nothing. What it says of who answers a gate is recorded as its
+// word and counts nowhere as proof. Each request is bounded in bytes, time and number; a client that reads nothing is
+// dropped.
 package gateway
 
 import (
@@ -29,8 +30,8 @@ type Config struct {
 	// Tokens is the list of tokens as it is at the moment.
 	Tokens func() (tokens.List, error)
 	Hooks  []*webhook.Hook
-	// Origins of web pages that may use the gateway, such as https://console.example.com. Requests from pages of others are
-	// refused.
+	// Origins of web pages that may use the gateway, such as https://console.example.com. Requests from pages of others
+	// are refused.
 	Origins []string
 	// Rate is how many requests a second a token has, and each webhook; 0 is DefaultRate. Twice as many may come at once.
 	Rate float64
@@ -57,8 +58,8 @@ const (
 	maxPayload = 1 << 20
 	// maxConns is how many connections there are at a time.
 	maxConns = 4096
-	// headerWait is how long the header of a request may take, idleWait how long a connection is kept for the next one, and
-	// stopWait how long requests under way may take at the end.
+	// headerWait is how long the header of a request may take, idleWait how long a connection is kept for the next one,
+	// and stopWait how long requests under way may take at the end.
 	headerWait = 5 * time.Second
 	idleWait   = 30 * time.Second
 	stopWait   = 5 * time.Second
@@ -132,8 +133,8 @@ func New(cfg Config) (*Gateway, error) {
 	return g, nil
 }
 
-// Serve answers at a listener until ctx ends. Then it takes no more requests, ends streams, lets the others finish for a
-// moment, and returns.
+// Serve answers at a listener until ctx ends. Then it takes no more requests, ends streams, lets the others finish for
+// a moment, and returns.
 func (g *Gateway) Serve(ctx context.Context, l net.Listener) error {
 	srv := &http.Server{Handler: g, ReadHeaderTimeout: headerWait, IdleTimeout: idleWait, MaxHeaderBytes: maxHeader,
 		ErrorLog: quiet(), BaseContext: func(net.Listener) context.Context { return context.WithoutCancel(ctx) }}
@@ -237,7 +238,8 @@ func (g *Gateway) missing(w http.ResponseWriter, r *http.Request) *Problem {
 	}
 	if len(allowed) > 0 {
 		w.Header().Set("Allow", strings.Join(allowed, ", "))
-		return &Problem{Status: http.StatusMethodNotAllowed, Code: "method_not_allowed", Hint: "use " + strings.Join(allowed, " or ")}
+		return &Problem{Status: http.StatusMethodNotAllowed, Code: "method_not_allowed", Hint: "use " + strings.Join(allowed,
+			" or ")}
 	}
 	return &Problem{Status: http.StatusNotFound, Code: "not_found", Hint: "GET /api/v1/openapi.json lists what there is"}
 }

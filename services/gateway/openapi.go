@@ -68,7 +68,8 @@ func (d *document) operation(r route) object {
 	switch {
 	case r.open:
 		op["security"] = []any{}
-		op["requestBody"] = object{"required": true, "content": object{"application/json": object{"schema": object{"type": "object"}}}}
+		op["requestBody"] = object{"required": true,
+			"content": object{"application/json": object{"schema": object{"type": "object"}}}}
 	case r.scope != "":
 		op["description"] = "Needs the scope " + string(r.scope) + "."
 	}
@@ -77,7 +78,8 @@ func (d *document) operation(r route) object {
 
 // operationID names an operation: the method and the parts of the path.
 func operationID(r route) string {
-	words := strings.FieldsFunc(strings.TrimPrefix(r.path, "/api/v1"), func(r rune) bool { return strings.ContainsRune("/{}.", r) })
+	words := strings.FieldsFunc(strings.TrimPrefix(r.path, "/api/v1"),
+		func(r rune) bool { return strings.ContainsRune("/{}.", r) })
 	return strings.ToLower(r.method) + "_" + strings.Join(words, "_")
 }
 
@@ -85,7 +87,8 @@ func (d *document) params(r route) []any {
 	var all []any
 	for part := range strings.SplitSeq(r.path, "/") {
 		if name, ok := strings.CutPrefix(part, "{"); ok {
-			all = append(all, object{"name": strings.TrimSuffix(name, "}"), "in": "path", "required": true, "schema": object{"type": "string"}})
+			all = append(all, object{"name": strings.TrimSuffix(name, "}"), "in": "path", "required": true,
+				"schema": object{"type": "string"}})
 		}
 	}
 	for _, p := range r.params {

@@ -56,7 +56,8 @@ func routes() []route {
 	return []route{
 		{method: "POST", path: "/api/v1/harness/run", scope: tokens.Write, serve: (*Gateway).run, body: RunRequest{},
 			summary: "Start a run",
-			params: []param{{"wait", "query", "how long to wait for the end of the run, such as 30s, at most 10m; needs runs:read"},
+			params: []param{{"wait", "query",
+				"how long to wait for the end of the run, such as 30s, at most 10m; needs runs:read"},
 				{"Idempotency-Key", "header", "1 to 255 characters: the same key of the same token starts one run, for ever"}},
 			answers: map[int]any{200: RunAnswer{}, 202: RunAnswer{}}},
 		{method: "GET", path: "/api/v1/runs", scope: tokens.Read, serve: listRuns, summary: "List runs, the newest first",
@@ -67,16 +68,21 @@ func routes() []route {
 			params:  []param{{"wait", "query", "how long to wait for the end of the run, at most 10m"}},
 			answers: map[int]any{200: RunAnswer{}, 202: RunAnswer{}}},
 		{method: "GET", path: "/api/v1/runs/{run}/events", scope: tokens.Read, serve: (*Gateway).events,
-			summary: "Stream the events of a run from its first to its end, as server-sent events whose ids are the sequences of the events",
-			params:  []param{{"Last-Event-ID", "header", "go on behind the event of this sequence; 204 where nothing more comes"}},
+			summary: "Stream the events of a run from its first to its end, as server-sent events " +
+				"whose ids are the sequences of the events",
+			params: []param{{"Last-Event-ID", "header",
+				"go on behind the event of this sequence; 204 where nothing more comes"}},
 			answers: map[int]any{200: "text/event-stream", 204: nil}},
 		{method: "POST", path: "/api/v1/runs/{run}/stop", scope: tokens.Write, serve: control("stop"), body: ControlRequest{},
 			summary: "Stop a run", answers: map[int]any{200: RunAnswer{}}},
-		{method: "POST", path: "/api/v1/runs/{run}/pause", scope: tokens.Write, serve: control("pause"), body: ControlRequest{},
+		{method: "POST", path: "/api/v1/runs/{run}/pause", scope: tokens.Write, serve: control("pause"),
+			body:    ControlRequest{},
 			summary: "Pause a run", answers: map[int]any{200: RunAnswer{}}},
-		{method: "POST", path: "/api/v1/runs/{run}/resume", scope: tokens.Write, serve: control("resume"), body: ControlRequest{},
+		{method: "POST", path: "/api/v1/runs/{run}/resume", scope: tokens.Write, serve: control("resume"),
+			body:    ControlRequest{},
 			summary: "Resume a run", answers: map[int]any{200: RunAnswer{}}},
-		{method: "POST", path: "/api/v1/runs/{run}/gates/{gate}", scope: tokens.Answer, serve: (*Gateway).answer, body: GateRequest{},
+		{method: "POST", path: "/api/v1/runs/{run}/gates/{gate}", scope: tokens.Answer, serve: (*Gateway).answer,
+			body:    GateRequest{},
 			summary: "Answer a gate; the answer is recorded as asserted by the gateway", answers: map[int]any{200: GateResult{}}},
 		{method: "GET", path: "/api/v1/runs/{run}/artifacts", scope: tokens.Read, serve: listArtifacts,
 			summary: "List what a run made", answers: map[int]any{200: list[client.Artifact]{}}},
@@ -85,7 +91,8 @@ func routes() []route {
 		{method: "GET", path: "/api/v1/runs/{run}/report", scope: tokens.Read, serve: sendReport,
 			summary: "What was done in a run, in Markdown", answers: map[int]any{200: "text/markdown"}},
 		{method: "GET", path: "/api/v1/gates", scope: tokens.Read, serve: listGates,
-			summary: "List the gates that wait for an answer, the oldest first", answers: map[int]any{200: list[client.Waiting]{}}},
+			summary: "List the gates that wait for an answer, the oldest first",
+			answers: map[int]any{200: list[client.Waiting]{}}},
 		{method: "GET", path: "/api/v1/sessions", scope: tokens.Read, serve: listSessions, params: []param{limit},
 			summary: "List sessions, those used last first", answers: map[int]any{200: list[events.Session]{}}},
 		{method: "GET", path: "/api/v1/sessions/{session}", scope: tokens.Read, serve: showSession,
@@ -103,7 +110,8 @@ func routes() []route {
 		{method: "GET", path: "/api/v1/openapi.json", serve: sendDocument, summary: "This document",
 			answers: map[int]any{200: "application/json"}},
 		{method: "POST", path: "/hooks/{hook}", open: true, serve: (*Gateway).hook,
-			summary: "Call a webhook, with the signature of its kind", answers: map[int]any{200: WebhookAnswer{}, 202: WebhookAnswer{}, 204: nil}},
+			summary: "Call a webhook, with the signature of its kind", answers: map[int]any{200: WebhookAnswer{},
+				202: WebhookAnswer{}, 204: nil}},
 	}
 }
 
@@ -140,7 +148,8 @@ func (g *Gateway) token(r *http.Request, scope tokens.Scope) (tokens.Token, *Pro
 	l, err := g.cfg.Tokens()
 	if err != nil {
 		g.cfg.Failed("tokens", err)
-		return tokens.Token{}, &Problem{Status: http.StatusServiceUnavailable, Code: "no_tokens", Hint: "the log of the gateway says more"}
+		return tokens.Token{}, &Problem{Status: http.StatusServiceUnavailable, Code: "no_tokens",
+			Hint: "the log of the gateway says more"}
 	}
 	t, ok := l.Find(secret, time.Now())
 	if !ok {
@@ -148,7 +157,8 @@ func (g *Gateway) token(r *http.Request, scope tokens.Scope) (tokens.Token, *Pro
 	}
 	if !t.Has(scope) {
 		return tokens.Token{}, &Problem{Status: http.StatusForbidden, Code: "scope",
-			Detail: "the token does not have the scope " + string(scope), Hint: "an operator makes tokens: inspan token add NAME --scope " + string(scope)}
+			Detail: "the token does not have the scope " + string(scope),
+			Hint:   "an operator makes tokens: inspan token add NAME --scope " + string(scope)}
 	}
 	return t, nil
 }
@@ -161,7 +171,8 @@ func (g *Gateway) often(caller string) *Problem {
 	if ok {
 		return nil
 	}
-	return &Problem{Status: http.StatusTooManyRequests, Code: "rate", Detail: "too many requests", Hint: "wait as long as Retry-After says", after: wait}
+	return &Problem{Status: http.StatusTooManyRequests, Code: "rate", Detail: "too many requests",
+		Hint: "wait as long as Retry-After says", after: wait}
 }
 
 // json answers with a value.

@@ -75,11 +75,13 @@ func (g *Gateway) run(c *call) error {
 		return err
 	}
 	if wait > 0 && !c.token.Has(tokens.Read) {
-		return &Problem{Status: http.StatusForbidden, Code: "scope", Detail: "who waits for the result reads it: the token does not have the scope runs:read",
-			Hint: "leave wait out"}
+		return &Problem{Status: http.StatusForbidden, Code: "scope",
+			Detail: "who waits for the result reads it: the token does not have the scope runs:read",
+			Hint:   "leave wait out"}
 	}
-	t := events.Task{ID: client.NewID(), Agent: in.Agent, Task: in.Task, Session: in.Session, Variables: in.Variables, Repo: in.Repo,
-		Ref: in.Ref, Autonomy: in.Autonomy, Model: in.Model, Timeout: in.Timeout, MaxTokens: in.MaxTokens, MaxUSD: in.MaxUSD, By: c.token.Name}
+	t := events.Task{ID: client.NewID(), Agent: in.Agent, Task: in.Task, Session: in.Session, Variables: in.Variables,
+		Repo: in.Repo, Ref: in.Ref, Autonomy: in.Autonomy, Model: in.Model, Timeout: in.Timeout, MaxTokens: in.MaxTokens,
+		MaxUSD: in.MaxUSD, By: c.token.Name}
 	if keys := c.r.Header.Values("Idempotency-Key"); len(keys) > 0 {
 		if len(keys) > 1 || keys[0] == "" || len(keys[0]) > maxKey {
 			return bad(fmt.Sprintf("Idempotency-Key: want one of 1 to %d characters", maxKey), "")
@@ -216,8 +218,9 @@ func (c *call) standing(s run.State) error {
 }
 
 func tooManyStreams() *Problem {
-	return &Problem{Status: http.StatusTooManyRequests, Code: "streams", Detail: "too many requests wait for events or an end",
-		Hint: "close one first", after: later}
+	return &Problem{Status: http.StatusTooManyRequests, Code: "streams",
+		Detail: "too many requests wait for events or an end",
+		Hint:   "close one first", after: later}
 }
 
 // one shows a run.
@@ -253,7 +256,8 @@ func control(action string) func(*Gateway, *call) error {
 		if err := c.read(&in, false); err != nil {
 			return err
 		}
-		s, err := g.client.Control(ctx, c.r.PathValue("run"), events.Control{Action: action, By: c.token.Name, Reason: in.Reason})
+		s, err := g.client.Control(ctx, c.r.PathValue("run"), events.Control{Action: action, By: c.token.Name,
+			Reason: in.Reason})
 		if err != nil {
 			return err
 		}
@@ -272,7 +276,8 @@ func (c *call) body(most int64) ([]byte, error) {
 		return nil, big
 	}
 	if err != nil {
-		return nil, &Problem{Status: http.StatusRequestTimeout, Code: "body", Detail: "the body did not come in time or is cut off"}
+		return nil, &Problem{Status: http.StatusRequestTimeout, Code: "body",
+			Detail: "the body did not come in time or is cut off"}
 	}
 	return b, nil
 }

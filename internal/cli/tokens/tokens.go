@@ -100,7 +100,8 @@ func (a *addCommand) run(cmd *cobra.Command, args []string) error {
 	}
 	_, err := tokens.Change(a.path(cmd.Context()), func(l tokens.List) (tokens.List, error) { return l.With(out.Token) })
 	if errors.Is(err, tokens.ErrThere) {
-		return app.Exit(app.ExitFailed, fmt.Errorf("%w; inspan token remove %s makes room for another of that name", err, out.Name))
+		return app.Exit(app.ExitFailed, fmt.Errorf("%w; inspan token remove %s makes room for another of that name", err,
+			out.Name))
 	}
 	if err != nil {
 		return err
@@ -109,7 +110,8 @@ func (a *addCommand) run(cmd *cobra.Command, args []string) error {
 		return a.PrintJSON(out)
 	}
 	fmt.Fprintln(a.Out, out.Secret)
-	fmt.Fprintf(a.Err, "Token %s has the scopes %s%s. It is not shown again; send it as Authorization: Bearer TOKEN.\n", out.Name,
+	fmt.Fprintf(a.Err, "Token %s has the scopes %s%s. It is not shown again; send it as Authorization: Bearer TOKEN.\n",
+		out.Name,
 		listed(out.Scopes), until(out.Token))
 	return nil
 }

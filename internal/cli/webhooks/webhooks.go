@@ -29,8 +29,10 @@ files at its start. docs/gateway.md has the keys of a file.`,
 type folders struct{ hooks, secrets string }
 
 func (f *folders) flags(a *app.App, cmd *cobra.Command) {
-	cmd.Flags().StringVar(&f.hooks, "dir", a.Lookup("INSPAN_GATEWAY_WEBHOOKS", "webhooks"), "folder of the files (INSPAN_GATEWAY_WEBHOOKS)")
-	cmd.Flags().StringVar(&f.secrets, "secrets", a.Lookup("INSPAN_GATEWAY_SECRETS", filepath.Join(a.Folder, "webhook-secrets")),
+	cmd.Flags().StringVar(&f.hooks, "dir", a.Lookup("INSPAN_GATEWAY_WEBHOOKS", "webhooks"),
+		"folder of the files (INSPAN_GATEWAY_WEBHOOKS)")
+	cmd.Flags().StringVar(&f.secrets, "secrets", a.Lookup("INSPAN_GATEWAY_SECRETS", filepath.Join(a.Folder,
+		"webhook-secrets")),
 		"folder of the secrets (INSPAN_GATEWAY_SECRETS)")
 }
 
@@ -80,12 +82,14 @@ func (a *createCommand) run(_ *cobra.Command, args []string) error {
 	if err != nil {
 		return app.Exit(app.ExitFailed, err)
 	}
-	out := created{Name: args[0], Path: "/hooks/" + args[0], Secret: secret, File: filepath.Join(a.hooks, args[0]+webhook.Ext)}
+	out := created{Name: args[0], Path: "/hooks/" + args[0], Secret: secret, File: filepath.Join(a.hooks,
+		args[0]+webhook.Ext)}
 	if a.JSON {
 		return a.PrintJSON(out)
 	}
 	a.Pairs([][2]string{{"path", out.Path}, {"secret", out.Secret}, {"file", out.File}})
-	fmt.Fprintf(a.Err, "The gateway reads it at its start: INSPAN_GATEWAY_WEBHOOKS=%s INSPAN_GATEWAY_SECRETS=%s inspan up --http 127.0.0.1:8222\n", a.hooks, a.secrets)
+	fmt.Fprintf(a.Err,
+		"The gateway reads it at its start: INSPAN_GATEWAY_WEBHOOKS=%s INSPAN_GATEWAY_SECRETS=%s inspan up --http 127.0.0.1:8222\n", a.hooks, a.secrets)
 	return nil
 }
 
@@ -98,7 +102,8 @@ type listCommand struct {
 func listCmd(a *app.App) *cobra.Command {
 	c := &listCommand{App: a}
 	cmd := &cobra.Command{
-		Use: "list", Aliases: []string{"ls", "check"}, Short: "List the webhooks of the folder, or say what is wrong with them",
+		Use: "list", Aliases: []string{"ls",
+			"check"}, Short: "List the webhooks of the folder, or say what is wrong with them",
 		Example: "  inspan webhook list\n  inspan webhook check --dir webhooks",
 		Args:    app.Args(0), RunE: c.run,
 	}
@@ -111,9 +116,11 @@ func (a *listCommand) run(_ *cobra.Command, _ []string) error {
 	if err != nil {
 		return err
 	}
-	l := app.Listing{Heads: []string{"NAME", "KIND", "AGENT", "EVENTS"}, Empty: "There is no webhook in " + a.hooks + ". inspan webhook create NAME makes one."}
+	l := app.Listing{Heads: []string{"NAME", "KIND", "AGENT", "EVENTS"}, Empty: "There is no webhook in " + a.hooks +
+		". inspan webhook create NAME makes one."}
 	for _, h := range hooks {
-		l.Add(h.Name, map[string]any{"name": h.Name, "kind": h.Kind, "agent": h.Agent, "events": h.Events}, h.Name, string(h.Kind), h.Agent, strings.Join(h.Events, ", "))
+		l.Add(h.Name, map[string]any{"name": h.Name, "kind": h.Kind, "agent": h.Agent, "events": h.Events}, h.Name,
+			string(h.Kind), h.Agent, strings.Join(h.Events, ", "))
 	}
 	return a.Print(l)
 }

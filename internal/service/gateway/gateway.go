@@ -20,7 +20,8 @@ type Config struct {
 }
 
 // New makes the gateway. tokensFile is the list of tokens, which is read again when it changes.
-func New(cfg service.Gateway, c *client.Client, tokensFile string, log zerolog.Logger, m *service.Metrics) (*gateway.Gateway, error) {
+func New(cfg service.Gateway, c *client.Client, tokensFile string, log zerolog.Logger,
+	m *service.Metrics) (*gateway.Gateway, error) {
 	var hooks []*webhook.Hook
 	if cfg.GatewayHooks != "" {
 		var err error

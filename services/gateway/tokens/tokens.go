@@ -1,8 +1,9 @@
 // Package tokens keeps who may use the gateway of a station, and for what.
 //
-// Promises: the list has no secret, only the SHA-256 of each. A token is 32 random bytes, so no one can try them all, and
-// a hash that is slow on purpose, as passwords need one, would protect nothing more. A change of the list is whole or not
-// there, and of two at the same time none is lost. Where there is no list, or one that cannot be read, no one is let in.
+// Promises: the list has no secret, only the SHA-256 of each. A token is 32 random bytes, so no one can try them all,
+// and a hash that is slow on purpose, as passwords need one, would protect nothing more. A change of the list is whole
+// or not there, and of two at the same time none is lost. Where there is no list, or one that cannot be read, no one is
+// let in.
 package tokens
 
 import (
@@ -134,8 +135,8 @@ func (l List) Without(name string) (List, error) {
 	return List{Tokens: slices.Delete(slices.Clone(l.Tokens), i, i+1)}, nil
 }
 
-// Find returns the token that a secret is, if the list has it and it has not expired. It takes as long for a secret that
-// is nearly right as for any other.
+// Find returns the token that a secret is, if the list has it and it has not expired. It takes as long for a secret
+// that is nearly right as for any other.
 func (l List) Find(secret string, now time.Time) (Token, bool) {
 	digest, found := []byte(DigestOf(secret)), -1
 	for i, t := range l.Tokens {

@@ -34,7 +34,8 @@ func TestTokens(t *testing.T) {
 			t.Fatal(err)
 		}
 		b, err := os.ReadFile(path)
-		if err != nil || strings.Contains(string(b), secret) || strings.Contains(string(b), strings.TrimPrefix(secret, tokens.Prefix)) {
+		if err != nil || strings.Contains(string(b), secret) || strings.Contains(string(b), strings.TrimPrefix(secret,
+			tokens.Prefix)) {
 			t.Errorf("%s, %v", b, err)
 		}
 		if info, err := os.Stat(path); err != nil || info.Mode().Perm() != 0o600 {
@@ -43,7 +44,8 @@ func TestTokens(t *testing.T) {
 		if got, ok := l.Find(secret, now); !ok || got.Name != "ci" || !got.Has(tokens.Write) || got.Has(tokens.Answer) {
 			t.Errorf("%+v, %v", got, ok)
 		}
-		for what, s := range map[string]string{"none": "", "another": secret + "a", "its digest": ci.Digest, "cut": secret[:len(secret)-1]} {
+		for what, s := range map[string]string{"none": "", "another": secret + "a", "its digest": ci.Digest,
+			"cut": secret[:len(secret)-1]} {
 			if _, ok := l.Find(s, now); ok {
 				t.Errorf("%s is taken for the token", what)
 			}
@@ -94,7 +96,8 @@ func TestTokens(t *testing.T) {
 		if _, err := tokens.Change(path, add(again)); !errors.Is(err, tokens.ErrThere) {
 			t.Errorf("twice: %v", err)
 		}
-		if _, err := tokens.Change(path, func(l tokens.List) (tokens.List, error) { return l.Without("x") }); !errors.Is(err, tokens.ErrUnknown) {
+		if _, err := tokens.Change(path, func(l tokens.List) (tokens.List, error) { return l.Without("x") }); !errors.Is(err,
+			tokens.ErrUnknown) {
 			t.Errorf("unknown: %v", err)
 		}
 	})

@@ -159,7 +159,8 @@ func (f File) check() error {
 		fail("%d variables, the limit is %d", len(f.Variables), maxListed)
 	}
 	if !secretRule.MatchString(f.Secret) {
-		fail("secret: want secret:NAME, where NAME is a file of the folder INSPAN_GATEWAY_SECRETS, and never the secret itself")
+		fail("secret: want secret:NAME, where NAME is a file of the folder INSPAN_GATEWAY_SECRETS, " +
+			"and never the secret itself")
 	}
 	own := f.Header != "" || f.Prefix != "" || f.Encoding != ""
 	switch {

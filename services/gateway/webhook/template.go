@@ -26,7 +26,8 @@ var placeRule = pattern.New(`^[A-Za-z0-9_@$-]+(\.[A-Za-z0-9_@$-]+)*$`)
 func parsePlace(text string) (place, error) {
 	text = strings.TrimSpace(text)
 	if !placeRule.MatchString(text) || len(text) > 256 {
-		return nil, fmt.Errorf("%q names no value of a payload: want keys with dots between them, such as pull_request.number", text)
+		return nil, fmt.Errorf("%q names no value of a payload: want keys "+
+			"with dots between them, such as pull_request.number", text)
 	}
 	return strings.Split(text, "."), nil
 }

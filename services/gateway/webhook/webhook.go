@@ -1,9 +1,9 @@
 // Package webhook reads the files of webhooks, tells calls of their senders from forged ones, and makes a task of a
 // payload.
 //
-// Promises: a call counts only with a signature, or of GitLab the secret, that fits, compared in constant time. The id of
-// a run is made of what the signature covers and of nothing else, so a call that comes again is the same run for ever. A
-// value of a payload takes the place of its name in a template and is read no further.
+// Promises: a call counts only with a signature, or of GitLab the secret, that fits, compared in constant time. The id
+// of a run is made of what the signature covers and of nothing else, so a call that comes again is the same run for
+// ever. A value of a payload takes the place of its name in a template and is read no further.
 package webhook
 
 import (
@@ -77,8 +77,8 @@ type Hook struct {
 	variables                map[string]template
 }
 
-// Verify checks that a call is its sender's, and returns what identifies it: the part of what was signed that is the same
-// when the call is sent again.
+// Verify checks that a call is its sender's, and returns what identifies it: the part of what was signed that is the
+// same when the call is sent again.
 func (h *Hook) Verify(header http.Header, body []byte, now time.Time) (identity string, err error) {
 	switch h.Kind {
 	case Standard:
@@ -135,8 +135,8 @@ func same(a, b []byte) bool {
 	return subtle.ConstantTimeCompare(x[:], y[:]) == 1
 }
 
-// standard verifies a call of Standard Webhooks. The id is signed and stays what it is when the call is sent again, while
-// the time changes; an id with a full stop could be read as another id and time.
+// standard verifies a call of Standard Webhooks. The id is signed and stays what it is when the call is sent again,
+// while the time changes; an id with a full stop could be read as another id and time.
 func (h *Hook) standard(header http.Header, body []byte, now time.Time) (identity string, err error) {
 	id, stamp := header.Get("Webhook-Id"), header.Get("Webhook-Timestamp")
 	want := sum(h.secret, []byte(id+"."+stamp+"."), body)
@@ -199,8 +199,8 @@ func ReadPayload(body []byte) (Payload, error) {
 	return Payload{v}, nil
 }
 
-// Event is the name of what happened. GitHub says the first half of it in a header that it does not sign: it decides only
-// whether the call is listed.
+// Event is the name of what happened. GitHub says the first half of it in a header that it does not sign: it decides
+// only whether the call is listed.
 func (h *Hook) Event(header http.Header, p Payload) string {
 	at := func(path string) string {
 		text, _ := place(strings.Split(path, ".")).text(p)
