@@ -48,6 +48,8 @@ const (
 
 	HistoryCompacted Kind = "history.compacted"
 
+	MailInjected Kind = "mail.injected"
+
 	CallAllowed   Kind = "call.allowed"
 	CallRefused   Kind = "call.refused"
 	CallStarted   Kind = "call.started"
@@ -189,6 +191,9 @@ var vocabulary = [...]Type{
 		"The older turns of a step are shown to its model as a summary from now on; the turns themselves stay in " +
 			"the log.",
 		func() Payload { return new(HistoryCompactedData) }},
+	{MailInjected, Executor, "mail_injected", Recorded, InLog, line((*MailInjectedData).line),
+		"Messages that waited for the agent stand in the prompt of the next turn of the step.",
+		func() Payload { return new(MailInjectedData) }},
 	{CallAllowed, Gatekeeper, "tool_allowed", Decided, InLog | InTree, nil,
 		"A requested tool call may be carried out; its place in the budget is held. Carries tool_start for " +
 			"read-only tools, which have no call.started.",

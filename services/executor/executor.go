@@ -18,6 +18,7 @@ import (
 	"github.com/inspan/inspan/internal/hooks"
 	"github.com/inspan/inspan/internal/kernel"
 	"github.com/inspan/inspan/internal/llm"
+	"github.com/inspan/inspan/internal/mailbox"
 	"github.com/inspan/inspan/internal/runlog"
 	"github.com/inspan/inspan/internal/streaming"
 	"github.com/inspan/inspan/pkg/events"
@@ -50,6 +51,8 @@ type Config struct {
 	MaxWait, Timeout time.Duration
 	// ToolsOf returns the tools of an agent, those of its servers too; nil means Tools for every agent.
 	ToolsOf func(events.Agent) *tool.Registry
+	// Mail reads the mailbox of an address; nil gives runs no mail.
+	Mail func(ctx context.Context, address string) (mailbox.State, error)
 	// Now is the clock; nil means time.Now.
 	Now func() time.Time
 }
@@ -177,6 +180,12 @@ func (r *Role) serve(ctx context.Context, runID, step string, s run.State, lost 
 			return r.cfg.Timers.Set(ctx, runID, "turn."+step, duty.Wait)
 		case duty.Ask == nil:
 			return nil
+		}
+		if w, given, err := r.mail(ctx, s, *duty.Ask); err != nil {
+			return err
+		} else if given {
+			s = w.State // what the turn may use is weighed again
+			continue
 		}
 		w, looked, fits, err := r.compact(ctx, s, *duty.Ask)
 		if err == nil && !looked {

@@ -19,7 +19,7 @@ var byHand = []events.Kind{
 	events.RunCompleted, events.RunFailed, events.PlanMade, events.PlanRevised, events.PlanCompleted, events.StepReady,
 	events.StepAllowed,
 	events.ChildSpawned, events.ChildFinished, events.RunStopping, events.StepClaimed, events.CheckPassed, events.CheckFailed,
-	events.StepFinished, events.StepFailed, events.TurnDeferred, events.TurnFinished, events.HistoryCompacted,
+	events.StepFinished, events.StepFailed, events.TurnDeferred, events.TurnFinished, events.HistoryCompacted, events.MailInjected,
 	events.CallAllowed,
 	events.CallRefused, events.CallStarted, events.CallDelegated, events.CallDeferred, events.CallFinished, events.CallFailed,
 	events.ArtifactSaved,

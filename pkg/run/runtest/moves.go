@@ -13,7 +13,7 @@ import (
 func Moves(s run.State) []events.Payload {
 	if s.Sequence == 0 {
 		return []events.Payload{Created(), ForkCreated(), DirectCreated(), CheckedCreated(), GivingCreated(),
-			ReviewedCreated()}
+			ReviewedCreated(), WokenCreated()}
 	}
 	var m []events.Payload
 	switch s.Status {
@@ -167,6 +167,7 @@ func stepMoves(s run.State, st *run.Step) []events.Payload {
 				TurnTooLong(n, st.ID, st.Attempt+1, 64_000>>min(st.TooLong, 8), s.UpdatedAt))
 			m = append(m, asking(s, st, n)...)
 			m = append(m, compactions(s, st)...)
+			m = append(m, mailMoves(s, st)...)
 		}
 		return m
 	case events.StepIsCompleted, events.StepIsFailed, events.StepIsBlocked, events.StepIsSkipped:

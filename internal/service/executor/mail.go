@@ -1,0 +1,34 @@
+package executor
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/inspan/inspan/internal/kernel"
+	"github.com/inspan/inspan/internal/mailbox"
+	"github.com/inspan/inspan/pkg/events"
+)
+
+// mail reads mailboxes from their rows. A row may be behind its log: then mail comes a turn later. It never shows mail that
+// another run of the address was given, since it names the run that is the agent.
+func mail(rows kernel.KV) func(context.Context, string) (mailbox.State, error) {
+	if rows == nil {
+		return nil
+	}
+	return func(ctx context.Context, address string) (s mailbox.State, err error) {
+		_, id, err := events.ParseAddress(address)
+		if err != nil {
+			return s, err
+		}
+		row, err := rows.Get(ctx, mailbox.RowKey(id))
+		if errors.Is(err, kernel.ErrNotFound) {
+			return s, nil
+		}
+		if err != nil {
+			return s, fmt.Errorf("row of address %s: %w", address, err)
+		}
+		s, _, _ = mailbox.FromRow(row)
+		return s, nil
+	}
+}
