@@ -75,7 +75,7 @@ var hearing = []Subscriptions{
 		Events: []events.Kind{events.RunCreated, events.PlanDeferred, events.PlanAnswered, events.StepFinished,
 			events.StepFailed, events.GateRejected, events.GateExpired, events.RunResumed, events.TurnDeferred,
 			events.StepAllowed, events.CallDelegated, events.StepClaimed, events.CheckPassed, events.RunCompleted,
-			events.RunFailed, events.MailInjected},
+			events.RunFailed, events.MailInjected, events.MailRequested},
 		Inputs: []string{"task", "task.*", "run.*.control", "session.*.control",
 			"schedule.*.control", "harness.*.control", "work.*.control", "agent.*.control"},
 		// tasks may wait for their turn; a stop may not wait for them
@@ -102,7 +102,7 @@ var hearing = []Subscriptions{
 	{
 		Role: events.Toolrunner,
 		Events: []events.Kind{events.CallAllowed, events.GateOpened, events.StepClaimed, events.GateApproved,
-			events.GateRejected, events.GateExpired, events.ChildSpawned, events.ChildFinished},
+			events.GateRejected, events.GateExpired, events.ChildSpawned, events.ChildFinished, events.MailAnswered},
 		Inputs:  []string{"session.*.sweep"},
 		Timers:  []string{"call"},
 		Workers: 32,

@@ -35,6 +35,9 @@ const (
 	WakeTerm = 5 * time.Minute
 )
 
+// MailPrefix is what the ids begin with that the station gives to messages. No message of an outsider may have such an id.
+const MailPrefix = "msg-"
+
 // MailRunPrefix is what the ids of the runs of woken agents begin with. No task of an outsider may have such an id.
 const MailRunPrefix = "woken_"
 

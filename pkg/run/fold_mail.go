@@ -9,7 +9,7 @@ import (
 )
 
 // mailRules fold the mail of a run.
-var mailRules = []rule{on(mailInjected)}
+var mailRules = []rule{on(mailInjected), on(mailRequested), on(mailAnswered)}
 
 // HasMail reports whether a message stands in the conversation of a step of the run.
 func (s *State) HasMail(id string) bool {
@@ -39,5 +39,40 @@ func mailInjected(s *State, _ events.Event, d *events.MailInjectedData) string {
 	s.Messages = slices.Clip(s.Messages)
 	s.addMessage(d.Step, d.Text)
 	s.Messages[len(s.Messages)-1].Mail = ids
+	return ""
+}
+
+// mailRequested folds a call of a mail tool, which only a run with an address can have.
+func mailRequested(s *State, f events.Event, d *events.MailRequestedData) string {
+	c, fault := s.open(d.ToolRef, CallAllowed)
+	if fault != "" {
+		return fault
+	}
+	switch {
+	case !events.IsMailTool(d.Tool) || s.Created.Address == nil || s.Harness(c.Step):
+		return fmt.Sprintf("call %s of tool %s sends no mail", d.Call, d.Tool)
+	case d.Attempt != 1:
+		return fmt.Sprintf("call %s is requested as attempt %d", d.Call, d.Attempt)
+	}
+	if err := d.Request.Check(d.Tool); err != nil {
+		return err.Error()
+	}
+	asks := d.Request
+	c.Phase, c.Attempt, c.Fence, c.StartedAt, c.Mail = CallMailed, 1, f.Sequence, f.Time, &asks
+	s.setOpen(d.Call, &c)
+	return ""
+}
+
+func mailAnswered(s *State, _ events.Event, d *events.MailAnsweredData) string {
+	c, fault := s.open(d.ToolRef, CallMailed)
+	if fault != "" {
+		return fault
+	}
+	if c.Answer != nil {
+		return fmt.Sprintf("call %s was answered before", d.Call)
+	}
+	answer := d.MailAnswer
+	c.Answer = &answer
+	s.setOpen(d.Call, &c)
 	return ""
 }

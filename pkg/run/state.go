@@ -223,6 +223,8 @@ const (
 	CallDeferred  Phase = "deferred"
 	// CallDelegated is a call that waits for a child run.
 	CallDelegated Phase = "delegated"
+	// CallMailed is a call of a mail tool that waits for a planner.
+	CallMailed Phase = "mailed"
 )
 
 // Call is a tool call that has not ended. Shared between states: never written after it was made.
@@ -252,6 +254,9 @@ type Call struct {
 	Parent  string   `json:"parent,omitempty"`
 	Program *Program `json:"program,omitempty"`
 	Inner   int      `json:"inner,omitempty"`
+	// Mail is what a call of a mail tool asks for, and Answer what became of it; nil for all others.
+	Mail   *events.MailRequest `json:"mail,omitempty"`
+	Answer *events.MailAnswer  `json:"answer,omitempty"`
 }
 
 // CallRecord is an ended call (TOOL-2).

@@ -157,8 +157,11 @@ func (p *Postmaster) complete(ctx context.Context, w *mailbox.Wish, m kernel.Mes
 		members = []string{w.Member}
 	case mailbox.Send:
 		id := w.MailControl.Mail.ID
+		if strings.HasPrefix(id, events.MailPrefix) {
+			return kernel.Refuse("bad_input", "give the message another id, or none", "the id %q begins with %s, as only those do that the station gives", id, events.MailPrefix)
+		}
 		if id == "" {
-			id = "msg-" + token(fmt.Sprintf("mail|%s|%d|%d", p.role.cfg.Station, m.Seq(), m.Time().UnixNano()))
+			id = events.MailPrefix + token(fmt.Sprintf("mail|%s|%d|%d", p.role.cfg.Station, m.Seq(), m.Time().UnixNano()))
 		}
 		w.Mail = mailbox.MailOf(*w.MailControl.Mail, id, "@"+orUnknown(w.By), w.Address, m.Time().UTC())
 		if w.Address == events.Everyone {
@@ -350,6 +353,9 @@ func (p *Postmaster) dispatch(ctx context.Context, s mailbox.State, h events.Mai
 // settled records the end of the run of an agent, and what its turns were given. A run that is held stays the agent: nobody
 // knows what it may still do.
 func (p *Postmaster) settled(ctx context.Context, s mailbox.State) (mailbox.State, error) {
+	if s.Form == events.QueueAddress {
+		return p.claims(ctx, s)
+	}
 	h := s.Holder
 	if h == nil {
 		return s, nil

@@ -208,6 +208,10 @@ func (r *Role) Event(ctx context.Context, h runlog.ReceivedEvent) error {
 		return r.kin(ctx, h)
 	case events.CallDelegated, events.StepClaimed, events.CheckPassed, events.RunCompleted, events.RunFailed:
 		return r.kin(ctx, h)
+	case events.MailInjected:
+		return nil
+	case events.MailRequested:
+		return r.mail.requested(ctx, h)
 	case events.RunCreated:
 		if err := r.kin(ctx, h); err != nil {
 			return err

@@ -243,9 +243,14 @@ func movesOfCall(s run.State, c *run.Call) []events.Payload {
 		return m
 	case run.CallDelegated:
 		return delegatedMoves(s, c)
+	case run.CallMailed:
+		return mailedMoves(c)
 	case run.CallAllowed, run.CallDeferred:
 		if c.Tool == events.ToolDelegate {
 			return []events.Payload{Given(ref, false), Given(ref, true), CallBad(ref, c.Fence, "invalid")}
+		}
+		if events.IsMailTool(c.Tool) && s.Created.Address != nil && c.Phase == run.CallAllowed {
+			return []events.Payload{MailAsked(ref), CallBad(ref, c.Fence, "invalid")}
 		}
 		if c.Tool == events.ToolRuntime { // often, as all that a program does comes after it
 			return slices.Repeat([]events.Payload{CallBegun(ref, c.Attempt+1)}, 6)
