@@ -148,7 +148,9 @@ func ended(s State, d *events.AgentEndedData, _ time.Time) (State, error) {
 	return s, nil
 }
 
-func (s State) notHeld(run string) error { return fmt.Errorf("run %s is not the agent, which is %+v", run, s.Holder) }
+func (s State) notHeld(run string) error {
+	return fmt.Errorf("run %s is not the agent, which is %+v", run, s.Holder)
+}
 
 func acked(s State, d *events.MailAckedData, at time.Time) (State, error) {
 	if len(d.IDs) == 0 {

@@ -17,7 +17,9 @@ import (
 
 var at = time.Date(2026, 5, 1, 8, 0, 0, 0, time.UTC)
 
-func runOf(id string, epoch int) string { return fmt.Sprintf("%s%s_%d", events.MailRunPrefix, id, epoch) }
+func runOf(id string, epoch int) string {
+	return fmt.Sprintf("%s%s_%d", events.MailRunPrefix, id, epoch)
+}
 
 // box is an address that is steered by one control after the other.
 type box struct {
@@ -366,27 +368,27 @@ func TestMalformed(t *testing.T) {
 			return events.MailControl{Action: mailbox.Register, Spec: &s}
 		}
 		for want, c := range map[string]events.MailControl{
-			"unknown action":                    {Action: "drop"},
-			"a spec goes with register":         {Action: mailbox.Register},
-			"mail goes with send":               {Action: mailbox.Send},
-			"ids go with ack":                   {Action: mailbox.Ack},
-			"on goes with dnd":                  {Action: mailbox.DND},
-			"a member goes with join":           {Action: mailbox.Join},
-			"is given twice":                    {Action: mailbox.Ack, IDs: []string{"a", "a"}},
-			"is not an address":                 {Action: mailbox.Join, Member: "a/b/../c"},
-			"is no agent":                       {Action: mailbox.Join, Member: "list/x"},
-			"the body is empty":                 send(events.MailDraft{Body: " \n"}),
-			"body has the character U+001B":     send(events.MailDraft{Body: "\x1b[2J"}),
-			"subject has the character U+000A":  send(events.MailDraft{Body: "x", Subject: "a\nb"}),
-			"priority \"asap\"":                 send(events.MailDraft{Body: "x", Priority: "asap"}),
-			"force goes with":                   send(events.MailDraft{Body: "x", Force: true}),
-			"data goes with a kind":             send(events.MailDraft{Body: "x", Data: json.RawMessage("1")}),
-			"data has 4097 bytes":               send(events.MailDraft{Body: "x", Kind: "k", Data: json.RawMessage(strings.Repeat("1", events.MaxMailData+1))}),
-			"expires \"soon\"":                  send(events.MailDraft{Body: "x", Expires: "soon"}),
-			"id \"a.b\" is not an id":           send(events.MailDraft{Body: "x", ID: "a.b"}),
-			"an agent needs the name":           spec(events.AddressSpec{}),
-			"members go with a list":            spec(events.AddressSpec{Agent: "a", Members: []string{"a/b/c"}}),
-			"agent \"a.>\" is not an id":        spec(events.AddressSpec{Agent: "a.>"}),
+			"unknown action":                     {Action: "drop"},
+			"a spec goes with register":          {Action: mailbox.Register},
+			"mail goes with send":                {Action: mailbox.Send},
+			"ids go with ack":                    {Action: mailbox.Ack},
+			"on goes with dnd":                   {Action: mailbox.DND},
+			"a member goes with join":            {Action: mailbox.Join},
+			"is given twice":                     {Action: mailbox.Ack, IDs: []string{"a", "a"}},
+			"is not an address":                  {Action: mailbox.Join, Member: "a/b/../c"},
+			"is no agent":                        {Action: mailbox.Join, Member: "list/x"},
+			"the body is empty":                  send(events.MailDraft{Body: " \n"}),
+			"body has the character U+001B":      send(events.MailDraft{Body: "\x1b[2J"}),
+			"subject has the character U+000A":   send(events.MailDraft{Body: "x", Subject: "a\nb"}),
+			"priority \"asap\"":                  send(events.MailDraft{Body: "x", Priority: "asap"}),
+			"force goes with":                    send(events.MailDraft{Body: "x", Force: true}),
+			"data goes with a kind":              send(events.MailDraft{Body: "x", Data: json.RawMessage("1")}),
+			"data has 4097 bytes":                send(events.MailDraft{Body: "x", Kind: "k", Data: json.RawMessage(strings.Repeat("1", events.MaxMailData+1))}),
+			"expires \"soon\"":                   send(events.MailDraft{Body: "x", Expires: "soon"}),
+			"id \"a.b\" is not an id":            send(events.MailDraft{Body: "x", ID: "a.b"}),
+			"an agent needs the name":            spec(events.AddressSpec{}),
+			"members go with a list":             spec(events.AddressSpec{Agent: "a", Members: []string{"a/b/c"}}),
+			"agent \"a.>\" is not an id":         spec(events.AddressSpec{Agent: "a.>"}),
 			"the schema of \"k\" has 4097 bytes": spec(events.AddressSpec{Agent: "a", Accepts: map[string]json.RawMessage{"k": json.RawMessage(strings.Repeat(" ", events.MaxSchema+1))}}),
 		} {
 			if err := mailbox.Check(events.AgentAddress, c); err == nil || !strings.Contains(err.Error(), want) {
@@ -407,24 +409,24 @@ func TestFold(t *testing.T) {
 	acked := func(run string) events.Payload { return &events.MailAckedData{IDs: []string{"m"}, Run: run} }
 	claim := func(run string) events.Payload { return &events.MailClaimedData{ID: "m", Run: run, Call: "c"} }
 	for what, log := range map[string][]events.Payload{
-		"two runs of one agent":               {born, mail("m"), woken(1), woken(2)},
-		"an epoch that is left out":           {born, mail("m"), woken(2)},
-		"an agent that nothing woke":          {born, woken(1)},
-		"a queue that is woken":               {queue, mail("m"), woken(1)},
-		"the end of another run":              {born, mail("m"), woken(1), &events.AgentEndedData{Epoch: 1, Run: "other"}},
-		"a start of another run":              {born, mail("m"), woken(1), &events.AgentStartedData{Epoch: 1, Run: "other"}},
-		"a message that comes twice":          {born, mail("m"), mail("m")},
-		"a message that comes again later":    {born, mail("m"), acked("r"), mail("m")},
+		"two runs of one agent":                {born, mail("m"), woken(1), woken(2)},
+		"an epoch that is left out":            {born, mail("m"), woken(2)},
+		"an agent that nothing woke":           {born, woken(1)},
+		"a queue that is woken":                {queue, mail("m"), woken(1)},
+		"the end of another run":               {born, mail("m"), woken(1), &events.AgentEndedData{Epoch: 1, Run: "other"}},
+		"a start of another run":               {born, mail("m"), woken(1), &events.AgentStartedData{Epoch: 1, Run: "other"}},
+		"a message that comes twice":           {born, mail("m"), mail("m")},
+		"a message that comes again later":     {born, mail("m"), acked("r"), mail("m")},
 		"a message that is acknowledged twice": {born, mail("m"), acked("r"), acked("r")},
-		"mail that expires under a run":       {born, mail("m"), woken(1), &events.MailExpiredData{IDs: []string{"m"}}},
-		"a message that two claim":            {queue, mail("m"), claim("r1"), claim("r2")},
-		"a claim of an agent's mail":          {born, mail("m"), claim("r1")},
-		"a claim that another returns":        {queue, mail("m"), claim("r1"), &events.MailReturnedData{IDs: []string{"m"}, Run: "r2"}},
-		"a claim that another acknowledges":   {queue, mail("m"), claim("r1"), acked("r2")},
-		"an address that is made twice":       {born, born},
-		"an address that begins with mail":    {mail("m")},
-		"an address of another name":          {queue},
-		"an address that is none":             {&events.AgentRegisteredData{Address: "web/worker/Nux"}},
+		"mail that expires under a run":        {born, mail("m"), woken(1), &events.MailExpiredData{IDs: []string{"m"}}},
+		"a message that two claim":             {queue, mail("m"), claim("r1"), claim("r2")},
+		"a claim of an agent's mail":           {born, mail("m"), claim("r1")},
+		"a claim that another returns":         {queue, mail("m"), claim("r1"), &events.MailReturnedData{IDs: []string{"m"}, Run: "r2"}},
+		"a claim that another acknowledges":    {queue, mail("m"), claim("r1"), acked("r2")},
+		"an address that is made twice":        {born, born},
+		"an address that begins with mail":     {mail("m")},
+		"an address of another name":           {queue},
+		"an address that is none":              {&events.AgentRegisteredData{Address: "web/worker/Nux"}},
 	} {
 		t.Run("SAFE-2 MSG-6 MSG-9 a log does not fold that has "+what, func(t *testing.T) {
 			t.Parallel()

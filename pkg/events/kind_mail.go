@@ -217,7 +217,9 @@ func (d *AgentWokenData) line() string {
 	return fmt.Sprintf("mail %s wakes the agent: run %s is to begin (epoch %d)", d.Mail, d.Run, d.Epoch)
 }
 
-func (d *AgentStartedData) line() string { return fmt.Sprintf("run %s is the agent (epoch %d)", d.Run, d.Epoch) }
+func (d *AgentStartedData) line() string {
+	return fmt.Sprintf("run %s is the agent (epoch %d)", d.Run, d.Epoch)
+}
 
 func (d *MailAckedData) line() string {
 	return fmt.Sprintf("mail %s acknowledged by %s", strings.Join(d.IDs, ", "), cmp.Or(d.Run, d.By, "the station"))

@@ -173,7 +173,7 @@ type AddressSpec struct {
 // after it. Members are the agents that a message to a group goes to.
 type PendingMail struct {
 	Mail
-	Epoch int      `json:"epoch"`
+	Epoch   int      `json:"epoch"`
 	Members []string `json:"members,omitempty"`
 }
 

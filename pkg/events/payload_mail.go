@@ -15,7 +15,9 @@ const (
 )
 
 // IsMailTool reports whether calls of a tool are answered by a planner.
-func IsMailTool(name string) bool { return name == ToolMailSend || name == ToolMailRead || name == ToolWho }
+func IsMailTool(name string) bool {
+	return name == ToolMailSend || name == ToolMailRead || name == ToolWho
+}
 
 // MailRequest is what a call of a mail tool asks for. Who sends is never part of it: that is the run.
 type MailRequest struct {

@@ -17,12 +17,13 @@ func TestMail(t *testing.T) {
 	t.Run("MSG-4 MSG-15 mail stands behind the last turn of its step, and the turn stays owed", func(t *testing.T) {
 		t.Parallel()
 		b := begin(runtest.WokenCreated())
-		owed := b.State().Step("only").Owed
+		s := b.State()
+		owed := s.Step("only").Owed
 		b.Append(runtest.Mail("only", "m1", "m2"))
 		ref := runtest.Ref("only", "c1-1", "bash")
 		b.Append(runtest.Turn(1, "only", "x", runtest.Asked(1, 1, "bash", `{}`)), runtest.CallYes(ref, "once"), runtest.CallBegun(ref, 1))
 		b.Append(runtest.CallDone(ref, b.State().Open["c1-1"].Fence, "ok"), runtest.Mail("only", "m3"))
-		s := b.State()
+		s = b.State()
 		if got := fmt.Sprint(s.Messages); owed == 0 || got != "[{only 0 Mail has come. [m1 m2]} {only 1 Mail has come. [m3]}]" || !s.HasMail("m2") || s.HasMail("m4") {
 			t.Errorf("owed %d, %s", owed, got)
 		}
@@ -65,8 +66,8 @@ func TestMail(t *testing.T) {
 			t.Error("it is answered twice")
 		}
 		b.Append(runtest.CallDone(ref, fence, "sent"))
-		if len(b.State().Open) != 0 || b.State().Step("only").Owed == 0 {
-			t.Errorf("%+v", b.State().Open)
+		if s := b.State(); len(s.Open) != 0 || s.Step("only").Owed == 0 {
+			t.Errorf("%+v", s.Open)
 		}
 	})
 }

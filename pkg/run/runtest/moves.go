@@ -182,6 +182,10 @@ func asking(s run.State, st *run.Step, n int) []events.Payload {
 		return []events.Payload{Turn(n, st.ID, "gives work away", give),
 			Turn(n, st.ID, "gives work away and reads", give, Asked(n, 2, "read", `{"path":"a.txt"}`))}
 	}
+	if s.Created.Address != nil && st.AssignedAgent == s.AgentName {
+		send := Turn(n, st.ID, "sends mail", Asked(n, 1, events.ToolMailSend, `{"to":"web/lead/ada","body":"done"}`))
+		return slices.Repeat([]events.Payload{send}, 6) // often, as all about calls of mail tools comes after it
+	}
 	m := []events.Payload{
 		Turn(n, st.ID, "one call", Asked(n, 1, "bash", fmt.Sprintf(`{"command":"echo %d > out && cat <out"}`, n))),
 		Turn(n, st.ID, "two calls", Asked(n, 1, "read", `{"path":"a.txt"}`), Asked(n, 2, "bash", `{"command":"make"}`))}
@@ -232,6 +236,9 @@ func movesOfCall(s run.State, c *run.Call) []events.Payload {
 	ref := Ref(c.Step, c.ID, c.Tool)
 	switch c.Phase {
 	case run.CallRequested:
+		if events.IsMailTool(c.Tool) && s.BudgetLeft() > 0 && s.Status == events.Running {
+			return append(slices.Repeat([]events.Payload{CallYes(ref, "idempotent")}, 6), CallNo(ref))
+		}
 		m := []events.Payload{CallNo(ref)}
 		if s.GateFor(c.Step, c.ID) == nil {
 			m = append(m, GateAt("g-"+c.ID, c.Step, c.ID), Hard(GateAt("g-"+c.ID, c.Step, c.ID)),
@@ -250,7 +257,7 @@ func movesOfCall(s run.State, c *run.Call) []events.Payload {
 			return []events.Payload{Given(ref, false), Given(ref, true), CallBad(ref, c.Fence, "invalid")}
 		}
 		if events.IsMailTool(c.Tool) && s.Created.Address != nil && c.Phase == run.CallAllowed {
-			return []events.Payload{MailAsked(ref), CallBad(ref, c.Fence, "invalid")}
+			return append(slices.Repeat([]events.Payload{MailAsked(ref)}, 6), CallBad(ref, c.Fence, "invalid"))
 		}
 		if c.Tool == events.ToolRuntime { // often, as all that a program does comes after it
 			return slices.Repeat([]events.Payload{CallBegun(ref, c.Attempt+1)}, 6)
