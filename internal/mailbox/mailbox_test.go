@@ -94,7 +94,7 @@ func none(string) bool { return false }
 
 func (b *box) injected(has func(string) bool) (ids string, text string) {
 	b.t.Helper()
-	d := mailbox.Inject(b.s, runOf(b.s.ID, b.s.Epoch), "only", has, b.now)
+	d := b.s.Inject(runOf(b.s.ID, b.s.Epoch), "only", has, b.now)
 	if d == nil {
 		return "", ""
 	}
@@ -152,7 +152,7 @@ func TestDirect(t *testing.T) {
 		if ids, _ := b.injected(none); ids != "m3-urgent m5-urgent m4-high m2-normal m1-low" {
 			t.Errorf("got %s", ids)
 		}
-		if d := mailbox.Inject(b.s, "another", "only", none, b.now); d != nil {
+		if d := b.s.Inject("another", "only", none, b.now); d != nil {
 			t.Errorf("another run is given %+v", d.Mail)
 		}
 		if ids, _ := b.injected(func(id string) bool { return id != "m1-low" }); ids != "m1-low" {
@@ -179,7 +179,7 @@ func TestDirect(t *testing.T) {
 		b.must(b.send(events.MailDraft{ID: "m1", Body: "old"}))
 		b.wake()
 		b.must(b.send(events.MailDraft{ID: "m2", Body: "new"}))
-		d := mailbox.Inject(b.s, b.s.Holder.Run, "only", none, b.now)
+		d := b.s.Inject(b.s.Holder.Run, "only", none, b.now)
 		if len(d.Mail) != 2 || !d.Mail[0].Earlier || d.Mail[1].Earlier || strings.Count(d.Text, "before this run began") != 1 {
 			t.Errorf("%+v", d)
 		}
@@ -502,7 +502,7 @@ func TestMail(t *testing.T) {
 					if s.Holder == nil || !s.Holder.Started {
 						return
 					}
-					if d := mailbox.Inject(s, s.Holder.Run, "only", func(id string) bool { return has[id] }, now); d != nil {
+					if d := s.Inject(s.Holder.Run, "only", func(id string) bool { return has[id] }, now); d != nil {
 						for _, m := range d.Mail {
 							if given[m.ID] != "" || m.Earlier != (sentIn[m.ID] < s.Epoch) {
 								t.Fatalf("%s was given to %q and is injected into %s, earlier %v", m.ID, given[m.ID], s.Holder.Run, m.Earlier)

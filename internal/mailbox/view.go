@@ -9,7 +9,7 @@ import (
 )
 
 // RowPrefix begins the keys of the rows of addresses in the bucket of sessions.
-const RowPrefix = "agent."
+const RowPrefix = events.MailboxRows
 
 // RowKey is the key of the row of an address.
 func RowKey(id string) string { return RowPrefix + id }

@@ -9,7 +9,6 @@ import (
 	"time"
 
 	"github.com/inspan/inspan/internal/kernel"
-	"github.com/inspan/inspan/internal/mailbox"
 	"github.com/inspan/inspan/internal/topology"
 	"github.com/inspan/inspan/pkg/events"
 )
@@ -22,7 +21,7 @@ func NewMail(c *Client) Mail { return Mail{c} }
 
 // List lists the addresses that are registered.
 func (ms Mail) List(ctx context.Context) ([]events.Mailbox, error) {
-	all, err := rows[events.Mailbox](ctx, ms.c.st.KV(topology.SessionBucket), mailbox.RowPrefix)
+	all, err := rows[events.Mailbox](ctx, ms.c.st.KV(topology.SessionBucket), events.MailboxRows)
 	if err != nil {
 		return nil, fmt.Errorf("list addresses: %w", err)
 	}
@@ -43,7 +42,7 @@ func (ms Mail) get(ctx context.Context, address string) (m events.Mailbox, err e
 	if err != nil {
 		return m, err
 	}
-	b, err := ms.c.st.KV(topology.SessionBucket).Get(ctx, mailbox.RowKey(id))
+	b, err := ms.c.st.KV(topology.SessionBucket).Get(ctx, events.MailboxRows+id)
 	if errors.Is(err, kernel.ErrNotFound) {
 		return m, nil
 	}

@@ -53,7 +53,7 @@ var agentTypes = [...]Type{
 		"The run that claimed messages of a queue ended before it was given them: they wait again.",
 		func() Payload { return new(MailReturnedData) }},
 	{MailExpired, Planner, "mail_expired", Recorded, InLog, line((*MailExpiredData).line),
-		"Nobody was given these messages in time: they are dead.",
+		"No one was given these messages in time: they are dead.",
 		func() Payload { return new(MailExpiredData) }},
 	{AgentEnded, Planner, "agent_ended", Recorded, InLog, line((*AgentEndedData).line),
 		"The run of the agent has ended, or could not begin: the agent is idle.",

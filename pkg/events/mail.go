@@ -38,6 +38,9 @@ const (
 // MailPrefix is what the ids begin with that the station gives to messages. No message of an outsider may have such an id.
 const MailPrefix = "msg-"
 
+// MailboxRows begins the keys of the rows of addresses in the bucket of sessions.
+const MailboxRows = AgentAggregate + "."
+
 // MailRunPrefix is what the ids of the runs of woken agents begin with. No task of an outsider may have such an id.
 const MailRunPrefix = "woken_"
 

@@ -11,6 +11,12 @@ import (
 // mailRules fold the mail of a run.
 var mailRules = []rule{on(mailInjected), on(mailRequested), on(mailAnswered)}
 
+// MailCall is what a call of a mail tool asks for, and what became of it; nil for all others.
+type MailCall struct {
+	Mail   *events.MailRequest `json:"mail,omitempty"`
+	Answer *events.MailAnswer  `json:"answer,omitempty"`
+}
+
 // HasMail reports whether a message stands in the conversation of a step of the run.
 func (s *State) HasMail(id string) bool {
 	return slices.ContainsFunc(s.Messages, func(m Message) bool { return slices.Contains(m.Mail, id) })

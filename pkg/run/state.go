@@ -254,9 +254,7 @@ type Call struct {
 	Parent  string   `json:"parent,omitempty"`
 	Program *Program `json:"program,omitempty"`
 	Inner   int      `json:"inner,omitempty"`
-	// Mail is what a call of a mail tool asks for, and Answer what became of it; nil for all others.
-	Mail   *events.MailRequest `json:"mail,omitempty"`
-	Answer *events.MailAnswer  `json:"answer,omitempty"`
+	MailCall
 }
 
 // CallRecord is an ended call (TOOL-2).

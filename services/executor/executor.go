@@ -18,7 +18,6 @@ import (
 	"github.com/inspan/inspan/internal/hooks"
 	"github.com/inspan/inspan/internal/kernel"
 	"github.com/inspan/inspan/internal/llm"
-	"github.com/inspan/inspan/internal/mailbox"
 	"github.com/inspan/inspan/internal/runlog"
 	"github.com/inspan/inspan/internal/streaming"
 	"github.com/inspan/inspan/pkg/events"
@@ -52,7 +51,7 @@ type Config struct {
 	// ToolsOf returns the tools of an agent, those of its servers too; nil means Tools for every agent.
 	ToolsOf func(events.Agent) *tool.Registry
 	// Mail reads the mailbox of an address; nil gives runs no mail.
-	Mail func(ctx context.Context, address string) (mailbox.State, error)
+	Mail func(ctx context.Context, address string) (Mailbox, error)
 	// Now is the clock; nil means time.Now.
 	Now func() time.Time
 }
@@ -181,9 +180,11 @@ func (r *Role) serve(ctx context.Context, runID, step string, s run.State, lost 
 		case duty.Ask == nil:
 			return nil
 		}
-		if w, given, err := r.mail(ctx, s, *duty.Ask); err != nil {
+		w, given, err := (postman{r}).give(ctx, s, *duty.Ask)
+		if err != nil {
 			return err
-		} else if given {
+		}
+		if given {
 			s = w.State // what the turn may use is weighed again
 			continue
 		}

@@ -17,10 +17,13 @@ import (
 	"github.com/inspan/inspan/pkg/run"
 )
 
+// mailCalls is the part that answers calls of mail tools.
+type mailCalls struct{ *Postmaster }
+
 // requested does what a call of a mail tool asks for, and answers it in the log of the run. The sender is the address of
 // the run. What was done and not answered is done again with the same id, which changes nothing.
-func (p *Postmaster) requested(ctx context.Context, h runlog.ReceivedEvent) error {
-	if p == nil {
+func (p mailCalls) requested(ctx context.Context, h runlog.ReceivedEvent) error {
+	if p.Postmaster == nil {
 		return nil
 	}
 	_, payload, err := events.Read(h.Stored)
@@ -54,7 +57,7 @@ func unanswered(s run.State, call string) bool {
 }
 
 // carryOut does what a request asks for; a refusal is its answer.
-func (p *Postmaster) carryOut(ctx context.Context, runID string, s run.State, d *events.MailRequestedData) (a events.MailAnswer, err error) {
+func (p mailCalls) carryOut(ctx context.Context, runID string, s run.State, d *events.MailRequestedData) (a events.MailAnswer, err error) {
 	owed := func() (bool, error) {
 		now, err := p.role.cfg.Ledger.Fresh(ctx, runID)
 		return unanswered(now, d.Call), err
@@ -83,14 +86,14 @@ func (p *Postmaster) carryOut(ctx context.Context, runID string, s run.State, d 
 }
 
 // mailID derives the id of a message from the call that sends it. Whoever does not have the station's key cannot guess it.
-func (p *Postmaster) mailID(runID, call string) string {
+func (p mailCalls) mailID(runID, call string) string {
 	mac := hmac.New(sha256.New, p.role.cfg.ChildKey)
 	fmt.Fprintf(mac, "message|%s|%s|%s", p.role.cfg.Station, runID, call)
 	return events.MailPrefix + lower.EncodeToString(mac.Sum(nil)[:10])
 }
 
 // sentAt is when a call was recorded: the same each time that its message is delivered.
-func (p *Postmaster) sentAt(s run.State, call string) time.Time {
+func (p mailCalls) sentAt(s run.State, call string) time.Time {
 	if c := s.Open[call]; c != nil {
 		return c.StartedAt.UTC()
 	}
@@ -98,7 +101,7 @@ func (p *Postmaster) sentAt(s run.State, call string) time.Time {
 }
 
 // claim gives the most urgent message of a queue to a call, once.
-func (p *Postmaster) claim(ctx context.Context, queue, address, runID, call string, owed func() (bool, error)) (got *events.ClaimedMail, err error) {
+func (p mailCalls) claim(ctx context.Context, queue, address, runID, call string, owed func() (bool, error)) (got *events.ClaimedMail, err error) {
 	_, id, err := events.ParseAddress(queue)
 	if err != nil {
 		return nil, &mailbox.Refused{Code: mailbox.Unknown, Reason: err.Error(), Hint: "the tool who lists the addresses"}
@@ -117,7 +120,7 @@ func (p *Postmaster) claim(ctx context.Context, queue, address, runID, call stri
 }
 
 // settleQueue ends the claims of calls that were answered, and gives back those of runs that ended before.
-func (p *Postmaster) settleQueue(ctx context.Context, queue string) error {
+func (p mailCalls) settleQueue(ctx context.Context, queue string) error {
 	_, id, err := events.ParseAddress(queue)
 	if err != nil {
 		return err
@@ -157,7 +160,7 @@ func answered(s run.State, call string) bool {
 }
 
 // own lists what waits for an agent.
-func (p *Postmaster) own(ctx context.Context, address string) (events.MailAnswer, error) {
+func (p mailCalls) own(ctx context.Context, address string) (events.MailAnswer, error) {
 	_, id, err := events.ParseAddress(address)
 	if err != nil {
 		return events.MailAnswer{}, err
@@ -170,7 +173,7 @@ func (p *Postmaster) own(ctx context.Context, address string) (events.MailAnswer
 const maxWho = 200
 
 // who lists the addresses.
-func (p *Postmaster) who(ctx context.Context, self string) (events.MailAnswer, error) {
+func (p mailCalls) who(ctx context.Context, self string) (events.MailAnswer, error) {
 	all, err := p.addresses(ctx, "")
 	if err != nil {
 		return events.MailAnswer{}, err

@@ -247,7 +247,7 @@ func (x *exchange) works(id string, answers bool) {
 	}
 	shown, _, _ := mailbox.FromRow(row)
 	w, err := l.Write(ctx, id, func(s run.State, _ time.Time) ([]events.Payload, error) {
-		return turn.Inject(s, *task, mailbox.Inject(shown, id, "step-1", s.HasMail, x.now)), nil
+		return turn.Inject(s, *task, shown.Inject(id, "step-1", s.HasMail, x.now)), nil
 	})
 	if err == nil && len(w.Events) > 0 {
 		x.waiting = append(x.waiting, delivered{what: string(events.MailInjected), run: id})

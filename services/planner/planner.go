@@ -211,7 +211,7 @@ func (r *Role) Event(ctx context.Context, h runlog.ReceivedEvent) error {
 	case events.MailInjected:
 		return nil
 	case events.MailRequested:
-		return r.mail.requested(ctx, h)
+		return mailCalls{r.mail}.requested(ctx, h)
 	case events.RunCreated:
 		if err := r.kin(ctx, h); err != nil {
 			return err

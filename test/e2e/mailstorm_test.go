@@ -7,7 +7,6 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
-	"time"
 
 	"github.com/inspan/inspan/internal/kernel"
 	"github.com/inspan/inspan/internal/mailbox"
@@ -61,11 +60,9 @@ func storm(t *testing.T, agents, runs int) {
 		senders.Go(func() {
 			_, id, _ := events.ParseAddress(address)
 			for n := 0; ; n++ {
-				s := w.box(address)
-				for s.Epoch < runs/agents && (len(s.Pending) > 30 || len(s.Recent) > 200) {
-					time.Sleep(50 * time.Millisecond)
-					s = w.box(address)
-				}
+				s := w.boxIs(address, "not full", func(s mailbox.State) bool {
+					return s.Epoch >= runs/agents || len(s.Pending) < 30 && len(s.Recent) < 200
+				})
 				if s.Epoch >= runs/agents {
 					counts[i] = n
 					return

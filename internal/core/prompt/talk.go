@@ -67,8 +67,8 @@ func open(s run.State, step string) bool {
 // begins reports whether a run goes on from what was read: that it has the same last turn, and all results.
 func (t *Talk) begins(s run.State) bool {
 	turns := s.Turns()
-	return t.read.turns > 0 && turns.Len() >= t.read.turns && s.ToolCallHistory.Len() >= t.read.results &&
-		turns.At(t.read.turns-1).At.Equal(t.last) && t.said == t.texts(s)
+	return t.read.turns > 0 && t.said == t.texts(s) && turns.Len() >= t.read.turns && s.ToolCallHistory.Len() >= t.read.results &&
+		turns.At(t.read.turns-1).At.Equal(t.last)
 }
 
 // texts counts what was added to the step up to the last turn that was read. Mail may come after the prompt of the next
