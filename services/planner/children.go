@@ -242,7 +242,7 @@ func (r *Role) kin(ctx context.Context, h runlog.ReceivedEvent) error {
 			return r.work.ended(ctx, *of, h.Run)
 		}
 		if of := h.State.Created.Address; of != nil && h.Kind != events.RunCreated {
-			return r.mail.ended(ctx, *of, h.Run)
+			return r.mail.ended(ctx, *of)
 		}
 		of := h.State.Created.ChildOf
 		if of == nil || h.Kind == events.RunCreated && h.State.Plan != nil { // it has all that it begins with

@@ -425,7 +425,7 @@ func (p *Postmaster) acknowledge(ctx context.Context, s run.State) error {
 }
 
 // ended looks at an address whose run has ended.
-func (p *Postmaster) ended(ctx context.Context, of events.AddressRef, runID string) error {
+func (p *Postmaster) ended(ctx context.Context, of events.AddressRef) error {
 	if p == nil {
 		return nil
 	}
@@ -437,8 +437,8 @@ func (p *Postmaster) ended(ctx context.Context, of events.AddressRef, runID stri
 	if err != nil {
 		return fmt.Errorf("address %s: %w", of.Address, err)
 	}
-	if !s.Holds(of.Epoch, runID) {
-		return nil // the end is recorded
+	if s.Epoch > of.Epoch {
+		return nil // the end is recorded, and the agent was woken since
 	}
 	return p.tend(ctx, id, 1)
 }

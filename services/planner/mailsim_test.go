@@ -33,6 +33,8 @@ type exchange struct {
 	// shown is the run whose turn was given a message.
 	shown map[string]string
 	turns int
+	// cut is how many operations all planners together have before one of them dies, once; none where it is negative.
+	cut int
 }
 
 // exchangeTimers are timers of planners that die.
@@ -57,7 +59,7 @@ func newExchange(t *testing.T, seed uint64) *exchange {
 		t.Fatal(err)
 	}
 	x := &exchange{theater: &theater{t: t, seed: seed, rng: random.New(random.NewPCG(seed, 0xa11)), st: st, left: -1,
-		now: time.Unix(1, 0).UTC()}, timers: map[string]time.Time{}, told: map[string]bool{}, sent: map[string]bool{}, shown: map[string]string{}}
+		now: time.Unix(1, 0).UTC()}, timers: map[string]time.Time{}, told: map[string]bool{}, sent: map[string]bool{}, shown: map[string]string{}, cut: -1}
 	for i := range x.planners {
 		x.planners[i] = x.planner()
 	}
@@ -105,13 +107,20 @@ func (x *exchange) deliver(i int, trouble bool) {
 	d := x.waiting[i]
 	ctx, cancel := context.WithCancel(x.t.Context())
 	defer cancel()
-	x.kill, x.left, x.late = cancel, -1, false
+	x.kill, x.left = cancel, x.cut
+	if x.cut < 0 {
+		x.late = false
+	}
 	if trouble && x.rng.IntN(2) == 0 {
 		x.left, x.late = x.rng.IntN(12), x.rng.IntN(2) == 0
 	}
 	at := x.rng.IntN(len(x.planners))
 	err := x.handle(ctx, x.planners[at], d)
+	if x.cut >= 0 {
+		x.cut = x.left
+	}
 	if ctx.Err() != nil {
+		x.cut = -1
 		x.planners[at] = x.planner()
 		return
 	}
@@ -252,23 +261,36 @@ func (x *exchange) works(id string, answers bool) {
 	if err == nil && len(w.Events) > 0 {
 		x.waiting = append(x.waiting, delivered{what: string(events.MailInjected), run: id})
 	}
-	if err == nil && answers {
-		w, err = l.Write(ctx, id, func(s run.State, _ time.Time) ([]events.Payload, error) {
-			return turn.Finish(s, *task, turn.Answer{Data: events.TurnFinishedData{Text: "read", FinishReason: events.FinishDone, Model: "m", Provider: "p"}}), nil
-		})
-		x.waiting = append(x.waiting, delivered{what: string(events.StepFinished), run: id})
-		x.turns++
-		for _, m := range w.State.Messages {
-			for _, of := range m.Mail {
-				if x.shown[of] != "" {
-					x.t.Fatalf("seed %d: mail %s was given to a turn of run %s and to one of run %s", x.seed, of, x.shown[of], id)
-				}
-				x.shown[of] = id
-			}
-		}
-	}
 	if err != nil {
 		x.t.Fatal(err)
+	}
+	if answers {
+		x.finish(id, w.State)
+	}
+}
+
+// finish ends the turn of a run, and with it the step.
+func (x *exchange) finish(id string, s run.State) {
+	x.t.Helper()
+	task := turn.Next(s, "step-1", x.now).Ask
+	if task == nil {
+		return
+	}
+	w, err := x.ledger(events.Executor).Write(x.t.Context(), id, func(s run.State, _ time.Time) ([]events.Payload, error) {
+		return turn.Finish(s, *task, turn.Answer{Data: events.TurnFinishedData{Text: "read", FinishReason: events.FinishDone, Model: "m", Provider: "p"}}), nil
+	})
+	if err != nil {
+		x.t.Fatal(err)
+	}
+	x.waiting = append(x.waiting, delivered{what: string(events.StepFinished), run: id})
+	x.turns++
+	for _, m := range w.State.Messages {
+		for _, of := range m.Mail {
+			if x.shown[of] != "" {
+				x.t.Fatalf("seed %d: mail %s was given to a turn of run %s and to one of run %s", x.seed, of, x.shown[of], id)
+			}
+			x.shown[of] = id
+		}
 	}
 }
 
@@ -318,8 +340,20 @@ func (x *exchange) play() {
 			x.now = x.now.Add(time.Duration(x.rng.IntN(60)) * time.Second)
 		}
 	}
+	x.rest()
+	x.judge()
+}
+
+// rest has all work be done.
+func (x *exchange) rest() {
+	x.t.Helper()
 	for range 200 {
 		x.settle()
+		for _, a := range x.addresses {
+			if s := x.box(a); s.Holder == nil && len(s.Pending) > 0 && !x.now.Before(s.NotBefore) {
+				x.t.Fatalf("seed %d: agent %s sleeps, and %d messages wait", x.seed, a, len(s.Pending))
+			}
+		}
 		living := x.look()
 		for _, id := range living {
 			x.goesOn(id)
@@ -331,7 +365,6 @@ func (x *exchange) play() {
 			x.now = x.now.Add(time.Minute)
 		}
 	}
-	x.judge()
 }
 
 // goesOn has a run do its work. Where its planner died in the middle of its beginning, run.created is delivered again, and a
@@ -395,5 +428,58 @@ func TestMailInTrouble(t *testing.T) {
 			t.Errorf("only %d deaths, %d messages, %d turns", deaths, sent, turns)
 		}
 		t.Logf("%d deaths, %d messages, %d turns", deaths, sent, turns)
+	})
+}
+
+func TestMailCut(t *testing.T) {
+	t.Parallel()
+	t.Run("MSG-2 MSG-4 MSG-6 MSG-7 MSG-15 SAFE-3 a planner that dies at any one operation loses no mail, and leaves no agent asleep that has some", func(t *testing.T) {
+		t.Parallel()
+		plays := 0
+		for _, late := range []bool{false, true} {
+			for op := 0; ; op++ {
+				x := newExchange(t, uint64(op))
+				x.addresses = []string{"a/b/c0", "a/b/c1"}
+				for _, a := range x.addresses {
+					x.control(a, events.MailControl{Action: mailbox.Register, Spec: &events.AddressSpec{Agent: "worker"}})
+					x.settle()
+				}
+				x.control("list/one", events.MailControl{Action: mailbox.Register, Spec: &events.AddressSpec{Members: x.addresses[1:]}})
+				x.settle()
+				x.cut, x.late = op, late
+				mail := func(to, id string) {
+					x.sent[id] = true
+					x.control(to, events.MailControl{Action: mailbox.Send, Mail: &events.MailDraft{ID: id, Body: "x"}})
+				}
+				mail("a/b/c0", "m0")
+				mail("list/one", "m1")
+				x.settle()
+				for _, id := range x.look() {
+					x.works(id, false)
+				}
+				mail("a/b/c0", "m2") // the agent is at work, and this waits for its next run
+				x.settle()
+				for _, id := range x.look() {
+					s, err := x.ledger(events.Executor).Fresh(t.Context(), id)
+					if err != nil {
+						t.Fatal(err)
+					}
+					if s.HasMail("m0") {
+						x.finish(id, s)
+					}
+				}
+				x.rest()
+				if x.judge(); t.Failed() {
+					t.Fatalf("the planner died at operation %d, after it: %v", op, late)
+				}
+				if plays++; x.deaths == 0 {
+					break
+				}
+			}
+		}
+		if plays < 60 {
+			t.Errorf("only %d plays", plays)
+		}
+		t.Logf("%d plays", plays)
 	})
 }
