@@ -4,7 +4,7 @@ FUZZTIME ?= 30s
 # As what is released; and nothing is compiled twice, with cgo and without.
 export CGO_ENABLED ?= 0
 
-.PHONY: help build check lint crosscheck fmt test race docs release release-test demo bench bench-peers bench-trees bench-children weight robust pairs trace kill failover merge-demo faults previous register tutorials mcp escape boxes docker gvisor microvm microvm-test firecracker-test e2b kube kubebox fuzz aimock sdk-oracle external live wasm clean work-race
+.PHONY: help build check lint crosscheck fmt test race docs release release-test demo bench bench-peers bench-trees bench-children weight robust pairs trace kill failover merge-demo faults previous register tutorials mcp escape boxes docker gvisor microvm microvm-test firecracker-test e2b kube kubebox fuzz aimock sdk-oracle external live wasm clean work-race mail
 help: ## list the targets
 	@grep -hE '^[a-z0-9-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
 
@@ -80,6 +80,9 @@ kill: ## slow: five services and a server as processes, each killed with -9 in t
 
 work-race: ## slow (1 min): a hundred dispatchers of a hundred work items, while planners die
 	$(GO) test -tags slow -count=1 -v -timeout 10m -run TestWorkRaceOfHundred ./test/e2e
+
+mail: ## slow (some minutes): mail in 1,000 runs of 10 agents, while planners and executors die: none is lost, none is given twice
+	$(GO) test -tags slow -count=1 -v -timeout 20m -run TestMailOfThousandRuns ./test/e2e
 
 failover: ## slow (2 min): two toolrunners as processes, the one that holds a workspace is killed or stopped; prints a transcript
 	$(GO) test -tags slow -count=1 -v -timeout 10m -run TestFailover ./test/faults

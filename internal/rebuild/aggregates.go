@@ -12,6 +12,7 @@ import (
 
 	"github.com/inspan/inspan/internal/harness"
 	"github.com/inspan/inspan/internal/kernel"
+	"github.com/inspan/inspan/internal/mailbox"
 	"github.com/inspan/inspan/internal/schedule"
 	"github.com/inspan/inspan/internal/session"
 	"github.com/inspan/inspan/internal/work"
@@ -43,7 +44,7 @@ type aggregate[S any] struct {
 	shown func(row []byte) (events uint64, ok bool)
 }
 
-// aggregates makes the rows of sessions, schedules, work items, harnesses and workspaces again.
+// aggregates makes the rows of sessions, schedules, work items, addresses, harnesses and workspaces again.
 func (r *rebuild) aggregates(ctx context.Context) error {
 	err := rows(ctx, r, aggregate[session.State]{Aggregate: session.Aggregate(), Rows: r.cfg.Sessions,
 		author: events.Planner, count: r.rep.Sessions, prefix: session.RowPrefix, id: func(rest string) string { return rest },
@@ -70,6 +71,16 @@ func (r *rebuild) aggregates(ctx context.Context) error {
 		key: func(s work.State) string { return work.RowKey(s.ID) }, row: work.Row,
 		shown: func(row []byte) (uint64, bool) {
 			s, _, ok := work.FromRow(row)
+			return s.Sequence, ok
+		}})
+	if err != nil {
+		return err
+	}
+	err = rows(ctx, r, aggregate[mailbox.State]{Aggregate: mailbox.Aggregate(), Rows: r.cfg.Agents,
+		author: events.Planner, count: r.rep.Agents, prefix: mailbox.RowPrefix, id: func(rest string) string { return rest },
+		key: func(s mailbox.State) string { return mailbox.RowKey(s.ID) }, row: mailbox.Row,
+		shown: func(row []byte) (uint64, bool) {
+			s, _, ok := mailbox.FromRow(row)
 			return s.Sequence, ok
 		}})
 	if err != nil {

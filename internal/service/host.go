@@ -55,6 +55,9 @@ type Ports struct {
 	// WorkLog is the log of the work items, whose rows are in Sessions; nil knows none. WorkTimers are their timers.
 	WorkLog    kernel.Journal
 	WorkTimers kernel.Timers
+	// AgentLog is the log of the addresses, whose rows are in Sessions; nil knows none. AgentTimers are their timers.
+	AgentLog    kernel.Journal
+	AgentTimers kernel.Timers
 	// HarnessLog is the log of the harnesses, whose rows are in Sessions; nil records none.
 	HarnessLog kernel.Journal
 	// TreeLog is the log of the workspaces. Trees holds the views of it, published branches and the toolrunners that

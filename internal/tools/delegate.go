@@ -18,13 +18,13 @@ const delegateResultSchema = `{"type":"object","additionalProperties":false,"pro
 "id":{"type":"string","minLength":1,"maxLength":64,"description":"id that delegate gave"},
 "wait":{"type":"boolean","description":"wait for the end of the work; true where it is left out"}}}`
 
-// waiting is a tool whose calls wait for child runs. The toolrunner answers them out of the log and never runs them.
+// waiting is a tool whose calls wait for child runs or for a planner. The toolrunner answers them out of the log and never runs them.
 type waiting struct{ builtin[struct{}] }
 
 func waits(name string, effect tool.Effect, schema string) waiting {
 	return waiting{define(name, effect, 0, schema, func(context.Context, struct{}, tool.Env) (tool.Result, error) {
 		return tool.Result{}, tool.Fail(tool.Permanent, "update the toolrunners of the station",
-			errors.New("this toolrunner does not know child runs"))
+			errors.New("this toolrunner does not know calls that wait"))
 	})}
 }
 

@@ -27,7 +27,7 @@ var texts embed.FS
 
 // Builtin returns the built-in tools.
 func Builtin() []tool.Tool {
-	return append(delegation(),
+	return append(append(delegation(), mail()...),
 		define("read", tool.Read, 0, readSchema, read),
 		write{define("write", tool.Idempotent, 0, writeSchema, writeFile)},
 		edit{define("edit", tool.Reconcilable, 0, editSchema, editFile)},

@@ -42,6 +42,9 @@ const ScheduleTimers = events.ScheduleAggregate + "-fire"
 // WorkTimers is the family of the timers of work items.
 const WorkTimers = events.WorkAggregate + "-expire"
 
+// AgentTimers is the family of the timers of addresses.
+const AgentTimers = events.AgentAggregate + "-wake"
+
 // LeaseTerm is how long an instance counts as alive after its last renewal; it renews three times in that time.
 const LeaseTerm = 15 * time.Second
 
@@ -72,13 +75,13 @@ var hearing = []Subscriptions{
 		Events: []events.Kind{events.RunCreated, events.PlanDeferred, events.PlanAnswered, events.StepFinished,
 			events.StepFailed, events.GateRejected, events.GateExpired, events.RunResumed, events.TurnDeferred,
 			events.StepAllowed, events.CallDelegated, events.StepClaimed, events.CheckPassed, events.RunCompleted,
-			events.RunFailed},
+			events.RunFailed, events.MailInjected, events.MailRequested},
 		Inputs: []string{"task", "task.*", "run.*.control", "session.*.control",
-			"schedule.*.control", "harness.*.control", "work.*.control"},
+			"schedule.*.control", "harness.*.control", "work.*.control", "agent.*.control"},
 		// tasks may wait for their turn; a stop may not wait for them
 		Apart: []string{"run.*.control", "session.*.control", "schedule.*.control", "harness.*.control",
-			"work.*.control"},
-		Timers:  []string{"run", ScheduleTimers, WorkTimers},
+			"work.*.control", "agent.*.control"},
+		Timers:  []string{"run", ScheduleTimers, WorkTimers, AgentTimers},
 		Workers: 32,
 	},
 	{
@@ -99,7 +102,7 @@ var hearing = []Subscriptions{
 	{
 		Role: events.Toolrunner,
 		Events: []events.Kind{events.CallAllowed, events.GateOpened, events.StepClaimed, events.GateApproved,
-			events.GateRejected, events.GateExpired, events.ChildSpawned, events.ChildFinished},
+			events.GateRejected, events.GateExpired, events.ChildSpawned, events.ChildFinished, events.MailAnswered},
 		Inputs:  []string{"session.*.sweep"},
 		Timers:  []string{"call"},
 		Workers: 32,

@@ -26,6 +26,8 @@ func Aggregates() []Aggregate {
 			"its name.", ScheduleRegistry()},
 		{WorkAggregate, "A work item: what there is to do, and which agent holds it. The binding is one event, so an item never has " +
 			"two holders.", WorkRegistry()},
+		{AgentAggregate, "An address and its mailbox: an agent, a queue, a list or a channel. The id in subjects is the address with _ for /.",
+			AgentRegistry()},
 		{HarnessAggregate, "A harness: the steps of a program that was written with pkg/harness, and which instance of it may record.",
 			HarnessRegistry()},
 	}

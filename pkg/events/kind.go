@@ -48,6 +48,10 @@ const (
 
 	HistoryCompacted Kind = "history.compacted"
 
+	MailInjected  Kind = "mail.injected"
+	MailRequested Kind = "mail.requested"
+	MailAnswered  Kind = "mail.answered"
+
 	CallAllowed   Kind = "call.allowed"
 	CallRefused   Kind = "call.refused"
 	CallStarted   Kind = "call.started"
@@ -189,6 +193,15 @@ var vocabulary = [...]Type{
 		"The older turns of a step are shown to its model as a summary from now on; the turns themselves stay in " +
 			"the log.",
 		func() Payload { return new(HistoryCompactedData) }},
+	{MailInjected, Executor, "mail_injected", Recorded, InLog, line((*MailInjectedData).line),
+		"Messages that waited for the agent stand in the prompt of the next turn of the step.",
+		func() Payload { return new(MailInjectedData) }},
+	{MailRequested, Toolrunner, "tool_start", Recorded, InLog, line((*MailRequestedData).line),
+		"A call of a mail tool waits for the planner; its sequence is the fence of the result.",
+		func() Payload { return new(MailRequestedData) }},
+	{MailAnswered, Planner, "mail_answered", Recorded, InLog, line((*MailAnsweredData).line),
+		"What became of a call of a mail tool: the agent reads it as the result of the call.",
+		func() Payload { return new(MailAnsweredData) }},
 	{CallAllowed, Gatekeeper, "tool_allowed", Decided, InLog | InTree, nil,
 		"A requested tool call may be carried out; its place in the budget is held. Carries tool_start for " +
 			"read-only tools, which have no call.started.",

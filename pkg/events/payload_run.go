@@ -258,16 +258,16 @@ type RunCreatedData struct {
 	ChildOf *Lineage `json:"child_of,omitempty"`
 	// Review is what a run reviews that was made for a check; nil for all other runs.
 	Review *ReviewOf `json:"review,omitempty"`
-	// Firing is the firing of a schedule that began the run, Work the binding of a work item, ForkOf where it was forked from.
-	Firing *FiringRef  `json:"firing,omitempty"`
-	Work   *WorkRef    `json:"work,omitempty"`
-	ForkOf *ForkOrigin `json:"fork_of,omitempty"`
+	// Firing, Work and Address are the firing of a schedule, the binding of a work item and the mail that began the run.
+	Firing  *FiringRef  `json:"firing,omitempty"`
+	Work    *WorkRef    `json:"work,omitempty"`
+	Address *AddressRef `json:"address,omitempty"`
+	ForkOf  *ForkOrigin `json:"fork_of,omitempty"`
 	// PlanOrigin is where the plan will come from, in the words of plan.made; empty in events from before it was said.
 	PlanOrigin string `json:"plan_origin,omitempty"`
 	// Formula is what the plan was made from, where whoever sent the task said so; it is a claim.
 	Formula *Formula `json:"formula,omitempty"`
-	// Handoff and Mail came with the task; Context is what the operator tells all agents, as it was when the run was
-	// created.
+	// Handoff and Mail came with the task; Context is what the operator tells all agents when the run is created.
 	Handoff string   `json:"handoff,omitempty"`
 	Mail    []Letter `json:"mail,omitempty"`
 	Context string   `json:"operator_context,omitempty"`

@@ -113,6 +113,11 @@ func WorkSubject(station, work string) string {
 	return "station." + station + ".work." + work + ".control"
 }
 
+// AgentSubject is where users register an address and send to it; id is its token, see ParseAddress.
+func AgentSubject(station, id string) string {
+	return "station." + station + ".agent." + id + ".control"
+}
+
 // HarnessSubject is where a program asks to record what its harness does.
 func HarnessSubject(station, harness string) string {
 	return "station." + station + ".harness." + harness + ".control"

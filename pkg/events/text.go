@@ -15,6 +15,7 @@ const (
 	ScheduleType = "dev.inspan.schedule.v1"
 	HarnessType  = "dev.inspan.harness.v1"
 	WorkType     = "dev.inspan.work.v1"
+	MailType     = "dev.inspan.mail.v1"
 )
 
 // Limits of the name and the reason that a person gives, in bytes. Both are shown on terminals.

@@ -212,7 +212,7 @@ func (s *State) interrupted(answers []events.HookAnswer) {
 
 // attempted returns a copy of an open call that was permitted, where the fence is that of its current attempt.
 func (s *State) attempted(ref events.ToolRef, fence uint64) (Call, string) {
-	want := []Phase{CallAllowed, CallStarted, CallDeferred, CallDelegated}
+	want := []Phase{CallAllowed, CallStarted, CallDeferred, CallDelegated, CallMailed}
 	if ref.Parent != "" { // what was requested inside ends with the program that asked
 		want = append(want, CallRequested)
 	}

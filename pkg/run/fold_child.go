@@ -370,6 +370,9 @@ func (s *State) childless(step string, done bool) string {
 
 // unanswered returns why a call cannot end, as one that waits for a child, or "".
 func (s *State) unanswered(c Call, success bool) string {
+	if c.Phase == CallMailed && (c.Answer == nil || success != c.Answer.Success) {
+		return fmt.Sprintf("call %s ends without its answer", c.ID)
+	}
 	if c.Phase != CallDelegated {
 		return ""
 	}

@@ -18,6 +18,8 @@ type Message struct {
 	// After is the number of that turn, 0 before the first.
 	After int    `json:"after"`
 	Text  string `json:"text"`
+	// Mail are the ids of the messages that it shows, where it is mail.
+	Mail []string `json:"mail,omitempty"`
 }
 
 // MessagesAfter returns what was said to a step after a turn, in order.

@@ -223,6 +223,8 @@ const (
 	CallDeferred  Phase = "deferred"
 	// CallDelegated is a call that waits for a child run.
 	CallDelegated Phase = "delegated"
+	// CallMailed is a call of a mail tool that waits for a planner.
+	CallMailed Phase = "mailed"
 )
 
 // Call is a tool call that has not ended. Shared between states: never written after it was made.
@@ -252,6 +254,7 @@ type Call struct {
 	Parent  string   `json:"parent,omitempty"`
 	Program *Program `json:"program,omitempty"`
 	Inner   int      `json:"inner,omitempty"`
+	MailCall
 }
 
 // CallRecord is an ended call (TOOL-2).

@@ -50,6 +50,8 @@ type Config struct {
 	MaxWait, Timeout time.Duration
 	// ToolsOf returns the tools of an agent, those of its servers too; nil means Tools for every agent.
 	ToolsOf func(events.Agent) *tool.Registry
+	// Mail reads the mailbox of an address; nil gives runs no mail.
+	Mail func(ctx context.Context, address string) (Mailbox, error)
 	// Now is the clock; nil means time.Now.
 	Now func() time.Time
 }
@@ -177,6 +179,14 @@ func (r *Role) serve(ctx context.Context, runID, step string, s run.State, lost 
 			return r.cfg.Timers.Set(ctx, runID, "turn."+step, duty.Wait)
 		case duty.Ask == nil:
 			return nil
+		}
+		w, given, err := (postman{r}).give(ctx, s, *duty.Ask)
+		if err != nil {
+			return err
+		}
+		if given {
+			s = w.State // what the turn may use is weighed again
+			continue
 		}
 		w, looked, fits, err := r.compact(ctx, s, *duty.Ask)
 		if err == nil && !looked {

@@ -139,7 +139,9 @@ func (g *Gateway) handler(rt route) http.Handler {
 func (g *Gateway) token(r *http.Request, scope tokens.Scope) (tokens.Token, *Problem) {
 	all := r.Header.Values("Authorization")
 	if len(all) != 1 {
-		return tokens.Token{}, unauthorized()
+		p := unauthorized()
+		p.Hint = "send the header Authorization: Bearer TOKEN once; inspan token add NAME makes a token"
+		return tokens.Token{}, p
 	}
 	kind, secret, ok := strings.Cut(all[0], " ")
 	if !ok || !strings.EqualFold(kind, "Bearer") {

@@ -47,13 +47,15 @@ func ChildID(key []byte, station, parent, step, call string, attempt int) string
 	return events.ChildPrefix + lower.EncodeToString(mac.Sum(nil)[:16])
 }
 
-// notDerived refuses ids in tasks of outsiders that only planners give: those of children, of firings and of work items.
+// notDerived refuses ids in tasks of outsiders that only planners give: those of children, firings, work items and mail.
 func notDerived(id string) error {
 	switch {
 	case strings.HasPrefix(id, events.ChildPrefix):
 		return fmt.Errorf("the id %q begins with %s, as only those of child runs do", id, events.ChildPrefix)
 	case strings.HasPrefix(id, events.FiringPrefix):
 		return fmt.Errorf("the id %q begins with %s, as only those of runs of schedules do", id, events.FiringPrefix)
+	case strings.HasPrefix(id, events.MailRunPrefix):
+		return fmt.Errorf("the id %q begins with %s, as only those of runs of agents do that mail woke", id, events.MailRunPrefix)
 	case strings.HasPrefix(id, events.WorkRunPrefix):
 		return fmt.Errorf("the id %q begins with %s, as only those of runs of work items do", id, events.WorkRunPrefix)
 	}
@@ -238,6 +240,9 @@ func (r *Role) kin(ctx context.Context, h runlog.ReceivedEvent) error {
 		}
 		if of := h.State.Created.Work; of != nil && h.Kind != events.RunCreated {
 			return r.work.ended(ctx, *of, h.Run)
+		}
+		if of := h.State.Created.Address; of != nil && h.Kind != events.RunCreated {
+			return r.mail.ended(ctx, *of)
 		}
 		of := h.State.Created.ChildOf
 		if of == nil || h.Kind == events.RunCreated && h.State.Plan != nil { // it has all that it begins with

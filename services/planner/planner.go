@@ -76,6 +76,8 @@ type Aggregates struct {
 	Harnesses *Harnesses
 	// Work holds the work items; nil knows none.
 	Work *WorkItems
+	// Mail holds the addresses and their mailboxes; nil knows none.
+	Mail *Mailboxes
 }
 
 // Role is the planner.
@@ -84,6 +86,7 @@ type Role struct {
 	intake    *intake
 	schedules *Scheduler
 	work      *Assigner
+	mail      *Postmaster
 }
 
 var _ runlog.Role = (*Role)(nil)
@@ -111,6 +114,9 @@ func New(cfg Config) (*Role, error) {
 	if r.schedules, err = newScheduler(r); err == nil {
 		r.work, err = newAssigner(r)
 	}
+	if err == nil {
+		r.mail, err = newPostmaster(r)
+	}
 	return r, err
 }
 
@@ -129,10 +135,14 @@ func (r *Role) born(ctx context.Context, h runlog.ReceivedEvent) error {
 	if err := r.work.goOn(ctx, h.State); err != nil {
 		return err
 	}
+	if err := r.mail.goOn(ctx, h.State); err != nil {
+		return err
+	}
 	switch {
 	case h.State.Status == events.Running && h.State.Plan == nil:
 		return r.planless(ctx, h)
-	case h.State.Status == events.Running && (h.State.Created.Firing != nil || h.State.Created.Work != nil):
+	case h.State.Status == events.Running && (h.State.Created.Firing != nil || h.State.Created.Work != nil ||
+		h.State.Created.Address != nil):
 		// No task comes again that would have done this: whoever began it may be gone.
 		w, err := r.write(ctx, h.Run, lifecycle.Progress)
 		if err = r.following(ctx, w, err); err != nil {
@@ -175,6 +185,9 @@ func (r *Role) planless(ctx context.Context, h runlog.ReceivedEvent) error {
 
 // Event implements runlog.Role: what follows from the end of a step, a rejection or a resume.
 func (r *Role) Event(ctx context.Context, h runlog.ReceivedEvent) error {
+	if err := r.mail.acknowledge(ctx, h.State); err != nil {
+		return err
+	}
 	if h.Kind == events.RunResumed {
 		if err := r.setDeadline(ctx, h.State); err != nil {
 			return err // its clock stood while it was paused
@@ -195,6 +208,10 @@ func (r *Role) Event(ctx context.Context, h runlog.ReceivedEvent) error {
 		return r.kin(ctx, h)
 	case events.CallDelegated, events.StepClaimed, events.CheckPassed, events.RunCompleted, events.RunFailed:
 		return r.kin(ctx, h)
+	case events.MailInjected:
+		return nil
+	case events.MailRequested:
+		return mailCalls{r.mail}.requested(ctx, h)
 	case events.RunCreated:
 		if err := r.kin(ctx, h); err != nil {
 			return err

@@ -34,7 +34,7 @@ func (r *Role) direct(t events.Task, c *events.RunCreatedData, made *events.Plan
 	direct, _ := route.Direct(route.Ask{Mark: t.LongRunning, Estimate: estimate, Harness: c.Agents[c.Agent].Harness,
 		Planned: made == nil || made.Origin != events.OriginSingle, Gated: gate.NeedsGate(c.Options.Autonomy, false), Held: held,
 		Kept: t.CheckpointIntervalMS != nil || t.Mode != "" && t.Mode != events.ModeNormal || t.EternalEngine != nil && *t.EternalEngine, Locked: r.cfg.Sessions != nil &&
-			c.Session != "" || c.Work != nil, Git: c.Git != nil, Checked: c.Accept != nil || c.Agents[c.Agent].Accept != nil}, r.cfg.LongRunning)
+			c.Session != "" || c.Work != nil || c.Address != nil, Git: c.Git != nil, Checked: c.Accept != nil || c.Agents[c.Agent].Accept != nil}, r.cfg.LongRunning)
 	return direct, nil
 }
 

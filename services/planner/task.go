@@ -33,8 +33,9 @@ func (r *Role) task(ctx context.Context, m kernel.Message) error {
 
 // origin is what of the station dispatches a task; nothing for one of a user.
 type origin struct {
-	firing *events.FiringRef
-	work   *events.WorkRef
+	firing  *events.FiringRef
+	work    *events.WorkRef
+	address *events.AddressRef
 }
 
 // open opens the run of a task whose shape was checked.
@@ -66,6 +67,7 @@ func (r *Role) opened(ctx context.Context, m kernel.Message, t events.Task, env 
 	created, err := r.pin(ctx, t, env, runID)
 	if created != nil {
 		created.By, created.Project, created.Firing, created.Work = t.By, projectOf(m), from.firing, from.work
+		created.Address = from.address
 	}
 	if err != nil {
 		return err
@@ -133,7 +135,7 @@ func (r *Role) begin(ctx context.Context, runID string, created *events.RunCreat
 		}
 		return nil
 	}
-	if created.SessionFence != 0 || created.Work != nil { // a run starts only when it exists and has the lock of its session, or its work item
+	if created.SessionFence != 0 || created.Work != nil || created.Address != nil { // a run starts only when it exists and has what it was made for
 		w, err := r.write(ctx, runID, func(s run.State, _ time.Time) ([]events.Payload, error) {
 			if s.Sequence == 0 {
 				return []events.Payload{lifecycle.Birth(created, answers)}, nil
@@ -144,6 +146,9 @@ func (r *Role) begin(ctx context.Context, runID string, created *events.RunCreat
 			err = r.confirm(ctx, w.State)
 			if err == nil {
 				err = r.work.confirm(ctx, runID, created.Work)
+			}
+			if err == nil {
+				err = r.mail.confirm(ctx, runID, created.Address)
 			}
 		}
 		if err != nil {

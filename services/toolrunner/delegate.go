@@ -13,7 +13,7 @@ import (
 	"github.com/inspan/inspan/pkg/run"
 )
 
-// delegator answers calls that wait for child runs. No worker is held while they wait: a call is looked at when it is
+// delegator answers calls that wait for child runs or for a planner. No worker is held while they wait: a call is looked at when it is
 // permitted, and when something became of a child.
 type delegator struct {
 	inputs inputs
@@ -31,7 +31,7 @@ func (d delegator) serve(ctx context.Context, runID, callID string, s run.State)
 	if err != nil {
 		return err
 	}
-	if c.Phase == run.CallAllowed && c.Tool == events.ToolDelegate {
+	if c.Phase == run.CallAllowed && call.Asks(c.Tool) {
 		_, err := d.finish.insist(ctx, runID, func(s run.State, _ time.Time) []events.Payload {
 			return call.Ask(s, callID, input)
 		})

@@ -203,7 +203,7 @@ func estimate(s run.State, st *run.Step, a events.Agent) int {
 				results += len(r.Result) + len(r.Hint)
 			}
 		}
-		return t.InputTokens + t.OutputTokens + results/bytesPerTok + perRequest
+		return t.InputTokens + t.OutputTokens + (results+mail(s, st, t.Number))/bytesPerTok + perRequest
 	}
 	n, earlier := len(a.Prompt)+len(st.Description)+len(a.OutputSchema), 0
 	for _, skill := range a.Skills {
@@ -227,5 +227,15 @@ func estimate(s run.State, st *run.Step, a events.Agent) int {
 			n += len(dep.Output)
 		}
 	}
-	return earlier + n/bytesPerTok + perTool*len(a.Tools) + perRequest
+	return earlier + (n+mail(s, st, 0))/bytesPerTok + perTool*len(a.Tools) + perRequest
+}
+
+// mail is how many bytes of mail were added to a step after a turn.
+func mail(s run.State, st *run.Step, after int) (n int) {
+	for _, m := range s.Messages {
+		if m.Step == st.ID && m.After == after && len(m.Mail) > 0 {
+			n += len(m.Text)
+		}
+	}
+	return n
 }

@@ -98,7 +98,7 @@ func Next(s run.State, id string, now time.Time, lease Lease) Duty {
 		default:
 			d.Kind = Begin
 		}
-	case run.CallRequested, run.CallDelegated:
+	case run.CallRequested, run.CallDelegated, run.CallMailed:
 	}
 	return d
 }

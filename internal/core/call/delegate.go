@@ -10,14 +10,20 @@ import (
 	"github.com/inspan/inspan/pkg/run"
 )
 
-// Waits reports whether calls of a tool are answered out of the log, with what child runs came to.
-func Waits(tool string) bool { return tool == events.ToolDelegate || tool == events.ToolDelegateResult }
+// Waits reports whether calls of a tool are answered out of the log, with what child runs came to or a planner did.
+func Waits(tool string) bool { return Asks(tool) || tool == events.ToolDelegateResult }
 
-// Ask is what is said of a permitted call of delegate: that it waits for a child, or what is wrong with its arguments.
+// Asks reports whether a permitted call of a tool is left to a planner.
+func Asks(tool string) bool { return tool == events.ToolDelegate || events.IsMailTool(tool) }
+
+// Ask is what is recorded of a permitted call that is left to a planner: that it waits, or what is wrong with its arguments.
 func Ask(s run.State, id string, input json.RawMessage) []events.Payload {
 	c := s.Open[id]
-	if c == nil || c.Phase != run.CallAllowed || c.Tool != events.ToolDelegate || s.Status.Ended() {
+	if c == nil || c.Phase != run.CallAllowed || !Asks(c.Tool) || s.Status.Ended() {
 		return nil
+	}
+	if events.IsMailTool(c.Tool) {
+		return askMail(s, *c, input)
 	}
 	st := s.Step(c.Step)
 	d, err := events.Delegating(input)
@@ -43,6 +49,8 @@ func Answer(s run.State, id string, input json.RawMessage, now time.Time) (r Res
 		return r, false
 	case c.Phase == run.CallDelegated:
 		return ofChild(s, c, now)
+	case c.Phase == run.CallMailed && c.Answer != nil:
+		return Result{Output: c.Answer.Output, Success: c.Answer.Success, Took: now.Sub(c.StartedAt)}, true
 	case c.Phase == run.CallAllowed && c.Tool == events.ToolDelegateResult:
 		return ofResult(s, input)
 	}

@@ -164,6 +164,14 @@ func Unassigned(s run.State, now time.Time) ([]events.Payload, error) {
 	return cancelled(s, now, "work item "+s.Created.Work.Work+" was unassigned before this run started"), nil
 }
 
+// Replaced ends a run that is no agent any more before it started: the address had to wait too long for it.
+func Replaced(s run.State, now time.Time) ([]events.Payload, error) {
+	if s.Status != events.Created || s.Created.Address == nil {
+		return nil, nil
+	}
+	return cancelled(s, now, "the agent "+s.Created.Address.Address+" was woken again before this run started"), nil
+}
+
 // cancelled ends a run before it starts. It is started first, so that the table of moves is kept.
 func cancelled(s run.State, now time.Time, why string) []events.Payload {
 	return []events.Payload{started(s, s.Created), &events.RunFailedData{Result: end(s, now, events.FinishCancelled, why,

@@ -14,8 +14,9 @@ import (
 type Talk struct {
 	of   talkOf
 	read reading
-	// last is when the last turn that was read ended.
+	// last is when the last turn that was read ended; said counts the texts that stand before the next turn.
 	last time.Time
+	said int
 	// system is the system prompt, entries are what follows it.
 	system  string
 	entries []Entry
@@ -66,8 +67,19 @@ func open(s run.State, step string) bool {
 // begins reports whether a run goes on from what was read: that it has the same last turn, and all results.
 func (t *Talk) begins(s run.State) bool {
 	turns := s.Turns()
-	return t.read.turns > 0 && turns.Len() >= t.read.turns && s.ToolCallHistory.Len() >= t.read.results &&
+	return t.read.turns > 0 && t.said == t.texts(s) && turns.Len() >= t.read.turns && s.ToolCallHistory.Len() >= t.read.results &&
 		turns.At(t.read.turns-1).At.Equal(t.last)
+}
+
+// texts counts what was added to the step up to the last turn that was read. Mail may come after the prompt of the next
+// turn was put together, where that turn is asked for again.
+func (t *Talk) texts(s run.State) (n int) {
+	for _, m := range s.Messages {
+		if m.Step == t.of.step && m.After <= t.read.turns {
+			n++
+		}
+	}
+	return n
 }
 
 // goOn adds what the step did since, and what people said to it. It reports whether images are shown.
@@ -76,6 +88,7 @@ func (t *Talk) goOn(in Input) (images bool) {
 	if n := t.read.turns; n > 0 {
 		t.last = in.State.Turns().At(n - 1).At
 	}
+	t.said = t.texts(in.State)
 	for i := range exchanges {
 		for r := range exchanges[i].Results {
 			if t.of.noImages {

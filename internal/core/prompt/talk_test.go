@@ -93,4 +93,29 @@ func TestTalk(t *testing.T) {
 			t.Errorf("the ended call shows %q", got)
 		}
 	})
+	t.Run("PRMT-8 MSG-15 mail that comes after the prompt of a turn was put together is in the prompt of its next request", func(t *testing.T) {
+		t.Parallel()
+		b := runtest.New("main", "r1")
+		b.Append(runtest.WokenCreated(), runtest.Started(), runtest.Plan(runtest.Step("a")), runtest.Ready("a"), runtest.Allowed("a"))
+		asked := runtest.Asked(1, 1, "read", `{"path":"x"}`)
+		ref := runtest.Ref("a", asked.ID, "read")
+		var talk Talk
+		same := func(want int) {
+			t.Helper()
+			s := b.State()
+			in := Input{State: s, Step: s.Step("a"), Agent: s.Agents["worker"], System: "sys", User: "work"}
+			got, _ := json.Marshal(talk.Assemble(in))
+			anew, _ := json.Marshal(Assemble(in))
+			if n := strings.Count(string(got), "Mail has come."); n != want || string(got) != string(anew) {
+				t.Errorf("%d messages, want %d\n got %s\nwant %s", n, want, got, anew)
+			}
+		}
+		same(0)
+		b.Append(runtest.Mail("a", "m1"))
+		same(1)
+		b.Append(runtest.Turn(1, "a", "x", asked), runtest.CallYes(ref, "read"), runtest.CallDone(ref, 0, "ok"))
+		same(1)
+		b.Append(runtest.Mail("a", "m2"))
+		same(2)
+	})
 }

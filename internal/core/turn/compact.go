@@ -18,6 +18,15 @@ func Compact(s run.State, task Task, d events.HistoryCompactedData) []events.Pay
 	return []events.Payload{&d}
 }
 
+// Inject records mail that the turn which is owed will be shown; nothing where that debt was paid.
+func Inject(s run.State, task Task, d *events.MailInjectedData) []events.Payload {
+	st := owing(s, task)
+	if st == nil || d == nil || st.Final || s.Status != events.Running {
+		return nil
+	}
+	return []events.Payload{d}
+}
+
 // Full ends a step whose prompt does not fit the model's context window, also with all of its history compacted.
 func Full(s run.State, task Task, why string) []events.Payload {
 	st := owing(s, task)

@@ -277,6 +277,8 @@ func callWait(s run.State, c *run.Call, now time.Time) (w Wait, ok bool) {
 			w.On, w.Child, w.Command = OnChild, k.ID, "inspan why "+k.ID
 			w.Text = call + " waits for child run " + k.ID + " of agent " + Clip(k.Agent, 60)
 		}
+	case run.CallMailed:
+		w.On, w.Since, w.Text = string(events.Planner), c.StartedAt, call+" waits for the planner to deliver its mail"
 	case run.CallDeferred:
 		w.On, w.Until, w.Text = OnRetry, c.NotBefore, fmt.Sprintf("%s failed %s", call, times(c.Attempt))
 		if !now.Before(c.NotBefore) {

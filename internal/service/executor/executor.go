@@ -47,7 +47,7 @@ func Wire(cfg Config, tools *toolbox.Toolbox, asked models.Models) service.Wirin
 		role, err := executor.New(executor.Config{Ledger: in.Ledger, Timers: in.Ports.Timers, Blobs: in.Ports.Blobs,
 			Live: feed, Ends: ends, Interrupts: interrupts,
 			Models: asked, Tools: tools.Base(), ToolsOf: tools.For, Hooks: in.Asker,
-			MaxWait: cfg.ModelMaxWait, Timeout: cfg.ModelTimeout})
+			Mail: mail(in.Ports.Sessions), MaxWait: cfg.ModelMaxWait, Timeout: cfg.ModelTimeout})
 		return service.Work{Role: role}, err
 	}}
 }

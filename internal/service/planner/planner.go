@@ -15,6 +15,7 @@ import (
 	"github.com/inspan/inspan/internal/core/quota"
 	"github.com/inspan/inspan/internal/harness"
 	"github.com/inspan/inspan/internal/kernel"
+	"github.com/inspan/inspan/internal/mailbox"
 	"github.com/inspan/inspan/internal/schedule"
 	"github.com/inspan/inspan/internal/service"
 	"github.com/inspan/inspan/internal/topology"
@@ -55,6 +56,9 @@ func Wire(cfg Config) service.Wiring {
 		if a := role.Assigner(); a != nil {
 			work.Others = append(work.Others, kernel.Handle(a.Ledger, kernel.Role[workitem.State](a)))
 		}
+		if m := role.Postmaster(); m != nil {
+			work.Others = append(work.Others, kernel.Handle(m.Ledger, kernel.Role[mailbox.State](m)))
+		}
 		if r := role.Recorder(); r != nil {
 			work.Others = append(work.Others, kernel.Handle(r.Ledger, kernel.Role[harness.State](r)))
 		}
@@ -88,6 +92,10 @@ func start(ctx context.Context, cfg Config, in *service.Instance) (*planner.Role
 	if err != nil {
 		return nil, err
 	}
+	mail, err := mailboxes(in)
+	if err != nil {
+		return nil, err
+	}
 	recorded, err := harnesses(in)
 	if err != nil {
 		return nil, err
@@ -96,7 +104,7 @@ func start(ctx context.Context, cfg Config, in *service.Instance) (*planner.Role
 	if err != nil {
 		return nil, fmt.Errorf("key of child runs: %w", err)
 	}
-	return planner.New(planner.Config{ChildKey: key, Aggregates: planner.Aggregates{Schedules: schedules, Harnesses: recorded, Work: items}, Prices: prices.Over(catalog.Prices()), Station: cfg.Station, Ledger: in.Ledger, Timers: p.Timers,
+	return planner.New(planner.Config{ChildKey: key, Aggregates: planner.Aggregates{Schedules: schedules, Harnesses: recorded, Work: items, Mail: mail}, Prices: prices.Over(catalog.Prices()), Station: cfg.Station, Ledger: in.Ledger, Timers: p.Timers,
 		Agents:  &service.Agents{KV: p.Config},
 		Windows: windows.Of, Context: func(context.Context) (string, error) { return operatorText(cfg.Context) },
 		Isolation:  cfg.Isolation,

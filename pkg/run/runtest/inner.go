@@ -61,7 +61,7 @@ func innerMoves(s run.State, p *run.Call) []events.Payload {
 			m = append(m, CallBegun(ref, 1), CallBad(ref, 0, "permanent"))
 		case run.CallStarted:
 			m = append(m, InnerDone(c, "ok"), CallBad(ref, c.Fence, events.OutcomeUnknown))
-		case run.CallDeferred, run.CallDelegated:
+		case run.CallDeferred, run.CallDelegated, run.CallMailed:
 		}
 	}
 	return m

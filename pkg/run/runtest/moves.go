@@ -13,7 +13,7 @@ import (
 func Moves(s run.State) []events.Payload {
 	if s.Sequence == 0 {
 		return []events.Payload{Created(), ForkCreated(), DirectCreated(), CheckedCreated(), GivingCreated(),
-			ReviewedCreated()}
+			ReviewedCreated(), WokenCreated()}
 	}
 	var m []events.Payload
 	switch s.Status {
@@ -167,6 +167,7 @@ func stepMoves(s run.State, st *run.Step) []events.Payload {
 				TurnTooLong(n, st.ID, st.Attempt+1, 64_000>>min(st.TooLong, 8), s.UpdatedAt))
 			m = append(m, asking(s, st, n)...)
 			m = append(m, compactions(s, st)...)
+			m = append(m, mailMoves(s, st)...)
 		}
 		return m
 	case events.StepIsCompleted, events.StepIsFailed, events.StepIsBlocked, events.StepIsSkipped:
@@ -180,6 +181,10 @@ func asking(s run.State, st *run.Step, n int) []events.Payload {
 		give := Asked(n, 1, events.ToolDelegate, `{"agent":"helper","task":"help"}`)
 		return []events.Payload{Turn(n, st.ID, "gives work away", give),
 			Turn(n, st.ID, "gives work away and reads", give, Asked(n, 2, "read", `{"path":"a.txt"}`))}
+	}
+	if s.Created.Address != nil && st.AssignedAgent == s.AgentName {
+		send := Turn(n, st.ID, "sends mail", Asked(n, 1, events.ToolMailSend, `{"to":"web/lead/ada","body":"done"}`))
+		return slices.Repeat([]events.Payload{send}, 6) // often, as all about calls of mail tools comes after it
 	}
 	m := []events.Payload{
 		Turn(n, st.ID, "one call", Asked(n, 1, "bash", fmt.Sprintf(`{"command":"echo %d > out && cat <out"}`, n))),
@@ -231,6 +236,9 @@ func movesOfCall(s run.State, c *run.Call) []events.Payload {
 	ref := Ref(c.Step, c.ID, c.Tool)
 	switch c.Phase {
 	case run.CallRequested:
+		if events.IsMailTool(c.Tool) && s.BudgetLeft() > 0 && s.Status == events.Running {
+			return append(slices.Repeat([]events.Payload{CallYes(ref, "idempotent")}, 6), CallNo(ref))
+		}
 		m := []events.Payload{CallNo(ref)}
 		if s.GateFor(c.Step, c.ID) == nil {
 			m = append(m, GateAt("g-"+c.ID, c.Step, c.ID), Hard(GateAt("g-"+c.ID, c.Step, c.ID)),
@@ -242,9 +250,14 @@ func movesOfCall(s run.State, c *run.Call) []events.Payload {
 		return m
 	case run.CallDelegated:
 		return delegatedMoves(s, c)
+	case run.CallMailed:
+		return mailedMoves(c)
 	case run.CallAllowed, run.CallDeferred:
 		if c.Tool == events.ToolDelegate {
 			return []events.Payload{Given(ref, false), Given(ref, true), CallBad(ref, c.Fence, "invalid")}
+		}
+		if events.IsMailTool(c.Tool) && s.Created.Address != nil && c.Phase == run.CallAllowed {
+			return append(slices.Repeat([]events.Payload{MailAsked(ref)}, 6), CallBad(ref, c.Fence, "invalid"))
 		}
 		if c.Tool == events.ToolRuntime { // often, as all that a program does comes after it
 			return slices.Repeat([]events.Payload{CallBegun(ref, c.Attempt+1)}, 6)

@@ -1,0 +1,240 @@
+package events
+
+import (
+	"cmp"
+	"fmt"
+	"strings"
+	"time"
+)
+
+// AgentAggregate is the name of the aggregates that are addresses with their mailboxes, as it stands in subjects.
+const AgentAggregate = "agent"
+
+// The kinds of the events of an address.
+const (
+	AgentRegistered Kind = "agent.registered"
+	AgentChanged    Kind = "agent.changed"
+	AgentWoken      Kind = "agent.woken"
+	AgentStarted    Kind = "agent.started"
+	AgentEnded      Kind = "agent.ended"
+	MailSent        Kind = "mail.sent"
+	MailAcked       Kind = "mail.acked"
+	MailClaimed     Kind = "mail.claimed"
+	MailReturned    Kind = "mail.returned"
+	MailExpired     Kind = "mail.expired"
+)
+
+// AgentRegistry returns the event types of addresses, in the order of an address's life.
+func AgentRegistry() []Type { return agentTypes[:] }
+
+var agentTypes = [...]Type{
+	{AgentRegistered, Planner, "agent_registered", Recorded, InLog, line((*AgentRegisteredData).line),
+		"The address exists: an agent, a queue, a list or a channel.",
+		func() Payload { return new(AgentRegisteredData) }},
+	{AgentChanged, Planner, "agent_changed", Recorded, InLog, line((*AgentChangedData).line),
+		"The agent is not to be disturbed, or is again, or somebody joined or left a list or a channel.",
+		func() Payload { return new(AgentChangedData) }},
+	{MailSent, Planner, "mail_sent", Recorded, InLog, line((*MailSentData).line),
+		"A message waits in the mailbox. That of a group names the agents that it goes to.",
+		func() Payload { return new(MailSentData) }},
+	{AgentWoken, Planner, "agent_woken", Recorded, InLog, line((*AgentWokenData).line),
+		"A message woke the agent: its next run is created after this, once.",
+		func() Payload { return new(AgentWokenData) }},
+	{AgentStarted, Planner, "agent_started", Recorded, InLog, line((*AgentStartedData).line),
+		"The run exists and is the agent. It starts after this.",
+		func() Payload { return new(AgentStartedData) }},
+	{MailAcked, Planner, "mail_acked", Recorded, InLog, line((*MailAckedData).line),
+		"Messages have left the mailbox: a turn of the run was given them, a group's were passed on, or somebody took them out.",
+		func() Payload { return new(MailAckedData) }},
+	{MailClaimed, Planner, "mail_claimed", Recorded, InLog, line((*MailClaimedData).line),
+		"One agent has the message of a queue. No one else gets it.",
+		func() Payload { return new(MailClaimedData) }},
+	{MailReturned, Planner, "mail_returned", Recorded, InLog, line((*MailReturnedData).line),
+		"The run that claimed messages of a queue ended before it was given them: they wait again.",
+		func() Payload { return new(MailReturnedData) }},
+	{MailExpired, Planner, "mail_expired", Recorded, InLog, line((*MailExpiredData).line),
+		"No one was given these messages in time: they are dead.",
+		func() Payload { return new(MailExpiredData) }},
+	{AgentEnded, Planner, "agent_ended", Recorded, InLog, line((*AgentEndedData).line),
+		"The run of the agent has ended, or could not begin: the agent is idle.",
+		func() Payload { return new(AgentEndedData) }},
+}
+
+// LookupAgent is Lookup for the event types of addresses.
+func LookupAgent(k Kind) (Type, bool) { return lookup(agentTypes[:], k) }
+
+// MailBy is who asked for a change. Input is the position of the control in the input stream, 0 where a planner decided.
+type MailBy struct {
+	Input  uint64 `json:"input,omitempty"`
+	By     string `json:"by,omitempty"`
+	Reason string `json:"reason,omitempty"`
+}
+
+// AgentRegisteredData is the payload of agent.registered.
+type AgentRegisteredData struct {
+	Event   string      `json:"event"`
+	Address string      `json:"address"`
+	Spec    AddressSpec `json:"spec"`
+	MailBy
+}
+
+// AgentChangedData is the payload of agent.changed. One of Quiet, Join and Leave is set.
+type AgentChangedData struct {
+	Event string `json:"event"`
+	Quiet *bool  `json:"quiet,omitempty"`
+	Join  string `json:"join,omitempty"`
+	Leave string `json:"leave,omitempty"`
+	MailBy
+}
+
+// MailSentData is the payload of mail.sent.
+type MailSentData struct {
+	Event string `json:"event"`
+	Mail  Mail   `json:"mail"`
+	// Members are the agents that a message to a group goes to, as they were when it came.
+	Members []string `json:"members,omitempty"`
+	MailBy
+}
+
+// AgentWokenData is the payload of agent.woken.
+type AgentWokenData struct {
+	Event string `json:"event"`
+	// Epoch is one more than that of the run before.
+	Epoch int    `json:"epoch"`
+	Run   string `json:"run"`
+	// Mail is the id of the most urgent message that waits.
+	Mail      string    `json:"mail"`
+	ExpiresAt time.Time `json:"expires_at"`
+}
+
+// AgentStartedData is the payload of agent.started.
+type AgentStartedData struct {
+	Event string `json:"event"`
+	Epoch int    `json:"epoch"`
+	Run   string `json:"run"`
+}
+
+// MailAckedData is the payload of mail.acked. Run is that whose turn was given them. Refused are the members of a group that
+// did not take the message.
+type MailAckedData struct {
+	Event   string        `json:"event"`
+	IDs     []string      `json:"ids"`
+	Run     string        `json:"run,omitempty"`
+	Refused []MailRefusal `json:"refused,omitempty"`
+	MailBy
+}
+
+// MailRefusal is why a member of a group did not take a message.
+type MailRefusal struct {
+	To   string `json:"to"`
+	Code string `json:"code"`
+}
+
+// MailClaimedData is the payload of mail.claimed: the agent, and the call of its run that asked.
+type MailClaimedData struct {
+	Event string `json:"event"`
+	ID    string `json:"id"`
+	Agent string `json:"agent"`
+	Run   string `json:"run"`
+	Call  string `json:"call"`
+}
+
+// MailReturnedData is the payload of mail.returned.
+type MailReturnedData struct {
+	Event string   `json:"event"`
+	IDs   []string `json:"ids"`
+	Run   string   `json:"run"`
+}
+
+// MailExpiredData is the payload of mail.expired.
+type MailExpiredData struct {
+	Event string   `json:"event"`
+	IDs   []string `json:"ids"`
+}
+
+// AgentEndedData is the payload of agent.ended.
+type AgentEndedData struct {
+	Event string `json:"event"`
+	Epoch int    `json:"epoch"`
+	Run   string `json:"run"`
+	// Code is completed, failed, expired, or that of a refusal; NotBefore is when the agent is woken again after a failure.
+	Code      string    `json:"code"`
+	Reason    string    `json:"reason,omitempty"`
+	NotBefore time.Time `json:"not_before,omitzero"`
+}
+
+// Kind implements Payload.
+func (*AgentRegisteredData) Kind() Kind { return AgentRegistered }
+
+// Kind implements Payload.
+func (*AgentChangedData) Kind() Kind { return AgentChanged }
+
+// Kind implements Payload.
+func (*MailSentData) Kind() Kind { return MailSent }
+
+// Kind implements Payload.
+func (*AgentWokenData) Kind() Kind { return AgentWoken }
+
+// Kind implements Payload.
+func (*AgentStartedData) Kind() Kind { return AgentStarted }
+
+// Kind implements Payload.
+func (*MailAckedData) Kind() Kind { return MailAcked }
+
+// Kind implements Payload.
+func (*MailClaimedData) Kind() Kind { return MailClaimed }
+
+// Kind implements Payload.
+func (*MailReturnedData) Kind() Kind { return MailReturned }
+
+// Kind implements Payload.
+func (*MailExpiredData) Kind() Kind { return MailExpired }
+
+// Kind implements Payload.
+func (*AgentEndedData) Kind() Kind { return AgentEnded }
+
+func (d *AgentRegisteredData) line() string {
+	return strings.TrimSpace(fmt.Sprintf("address %s registered %s", d.Address, d.Spec.Agent))
+}
+
+func (d *AgentChangedData) line() string {
+	switch {
+	case d.Quiet != nil && *d.Quiet:
+		return "not to be disturbed"
+	case d.Quiet != nil:
+		return "may be disturbed"
+	case d.Join != "":
+		return d.Join + " joined"
+	}
+	return d.Leave + " left"
+}
+
+func (d *MailSentData) line() string {
+	return fmt.Sprintf("mail %s from %s, %s: %s", d.Mail.ID, d.Mail.From, d.Mail.Priority, d.Mail.Subject)
+}
+
+func (d *AgentWokenData) line() string {
+	return fmt.Sprintf("mail %s wakes the agent: run %s is to begin (epoch %d)", d.Mail, d.Run, d.Epoch)
+}
+
+func (d *AgentStartedData) line() string {
+	return fmt.Sprintf("run %s is the agent (epoch %d)", d.Run, d.Epoch)
+}
+
+func (d *MailAckedData) line() string {
+	return fmt.Sprintf("mail %s acknowledged by %s", strings.Join(d.IDs, ", "), cmp.Or(d.Run, d.By, "the station"))
+}
+
+func (d *MailClaimedData) line() string {
+	return fmt.Sprintf("mail %s claimed by %s in run %s", d.ID, d.Agent, d.Run)
+}
+
+func (d *MailReturnedData) line() string {
+	return fmt.Sprintf("mail %s returned by run %s", strings.Join(d.IDs, ", "), d.Run)
+}
+
+func (d *MailExpiredData) line() string { return "mail expired: " + strings.Join(d.IDs, ", ") }
+
+func (d *AgentEndedData) line() string {
+	return strings.TrimSpace(fmt.Sprintf("run %s has ended (%s) %s", d.Run, d.Code, d.Reason))
+}

@@ -1,0 +1,138 @@
+package events
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strings"
+)
+
+// Names of the tools by which an agent sends and reads mail.
+const (
+	ToolMailSend = "mail_send"
+	ToolMailRead = "mail_read"
+	ToolWho      = "who"
+)
+
+// IsMailTool reports whether calls of a tool are answered by a planner.
+func IsMailTool(name string) bool {
+	return name == ToolMailSend || name == ToolMailRead || name == ToolWho
+}
+
+// MailRequest is what a call of a mail tool asks for. Who sends is never part of it: that is the run.
+type MailRequest struct {
+	// To and Mail go with ToolMailSend.
+	To   string     `json:"to,omitempty"`
+	Mail *MailDraft `json:"mail,omitempty"`
+	// Queue, with ToolMailRead, is where a message is claimed; without it the own mailbox is shown.
+	Queue string `json:"queue,omitempty"`
+}
+
+// Requesting reads and checks the arguments of a call of a mail tool.
+func Requesting(tool string, input json.RawMessage) (r MailRequest, err error) {
+	var args struct {
+		To string `json:"to"`
+		MailDraft
+		Queue string `json:"queue"`
+	}
+	if err := json.Unmarshal(input, &args); err != nil {
+		return r, fmt.Errorf("the arguments are unreadable: %w", err)
+	}
+	switch tool {
+	case ToolMailSend:
+		args.MailDraft.ID, args.MailDraft.Force = "", false
+		r.To, r.Mail = args.To, &args.MailDraft
+	case ToolMailRead:
+		r.Queue = args.Queue
+	}
+	return r, r.Check(tool)
+}
+
+// Check returns what is wrong with a request, in words for the agent.
+func (r MailRequest) Check(tool string) error {
+	switch {
+	case (tool == ToolMailSend) != (r.Mail != nil) || (tool != ToolMailSend && r.To != "") || (tool != ToolMailRead && r.Queue != ""):
+		return fmt.Errorf("the request is not one of %s", tool)
+	case r.Mail != nil && (r.Mail.Force || r.Mail.ID != ""):
+		return errors.New("an agent gives a message neither an id nor force")
+	case r.Mail != nil:
+		if _, _, err := ParseAddress(r.To); err != nil {
+			return err
+		}
+		return r.Mail.Check()
+	case r.Queue != "":
+		if form, _, err := ParseAddress(r.Queue); err != nil {
+			return err
+		} else if form != QueueAddress {
+			return fmt.Errorf("%s is no queue", r.Queue)
+		}
+	}
+	return nil
+}
+
+// MailAnswer is what became of a request.
+type MailAnswer struct {
+	Output  string `json:"output"`
+	Success bool   `json:"success"`
+}
+
+// MailRequestedData is the payload of mail.requested. It is the monitoring event tool_start of such a call.
+type MailRequestedData struct {
+	Event string `json:"event"`
+	ToolRef
+	Request MailRequest `json:"request"`
+	Attempt int         `json:"attempt"`
+	Effect  string      `json:"effect"`
+}
+
+// MailAnsweredData is the payload of mail.answered.
+type MailAnsweredData struct {
+	Event string `json:"event"`
+	ToolRef
+	MailAnswer
+}
+
+// Kind implements Payload.
+func (*MailRequestedData) Kind() Kind { return MailRequested }
+
+// Kind implements Payload.
+func (*MailAnsweredData) Kind() Kind { return MailAnswered }
+
+func (d *MailRequestedData) line() string {
+	return strings.TrimSpace(fmt.Sprintf("call %s %s %s%s", d.Tool, d.Call, d.Request.To, d.Request.Queue))
+}
+
+func (d *MailAnsweredData) line() string {
+	if !d.Success {
+		return fmt.Sprintf("call %s %s was refused: %s", d.Tool, d.Call, strings.Join(strings.Fields(d.Output), " "))
+	}
+	return fmt.Sprintf("call %s %s is answered", d.Tool, d.Call)
+}
+
+// InjectedMail is the head of a message that a run was given.
+type InjectedMail struct {
+	ID       string `json:"id"`
+	From     string `json:"from"`
+	Priority string `json:"priority"`
+	// Earlier is true where it came before the run began.
+	Earlier bool `json:"earlier,omitempty"`
+}
+
+// MailInjectedData is the payload of mail.injected. Text is what the model reads, from its next turn on.
+type MailInjectedData struct {
+	Event string         `json:"event"`
+	Step  string         `json:"step_id"`
+	Mail  []InjectedMail `json:"mail"`
+	Text  string         `json:"text"`
+}
+
+// Kind implements Payload.
+func (*MailInjectedData) Kind() Kind { return MailInjected }
+
+func (d *MailInjectedData) line() string {
+	var ids []string
+	for _, m := range d.Mail {
+		ids = append(ids, m.ID+" from "+m.From)
+	}
+	return fmt.Sprintf("mail for step %s: %s", d.Step, strings.Join(ids, ", "))
+}

@@ -1,0 +1,495 @@
+package planner
+
+import (
+	"context"
+	"crypto/hmac"
+	"crypto/sha256"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/inspan/inspan/internal/core/lifecycle"
+	"github.com/inspan/inspan/internal/kernel"
+	"github.com/inspan/inspan/internal/mailbox"
+	"github.com/inspan/inspan/pkg/events"
+	"github.com/inspan/inspan/pkg/events/ce"
+	"github.com/inspan/inspan/pkg/run"
+	"github.com/inspan/inspan/pkg/tool"
+)
+
+// Mailboxes is where the planner has the addresses.
+type Mailboxes struct {
+	// Ledger writes their logs, Rows holds the view of each that others read, Timers wakes the planner for them.
+	Ledger *mailbox.Ledger
+	Rows   kernel.KV
+	Timers kernel.Timers
+	// Now is the clock that times are compared with; nil means time.Now.
+	Now func() time.Time
+}
+
+// Postmaster is the part of the planner that puts mail into mailboxes and wakes agents. It owns none: all it does follows
+// from the logs of addresses and runs, so whatever one planner leaves undone another one does.
+type Postmaster struct {
+	Mailboxes
+	viewed[mailbox.State]
+	role *Role
+}
+
+var _ kernel.Role[mailbox.State] = (*Postmaster)(nil)
+
+// newPostmaster returns nil where the planner has no mail.
+func newPostmaster(r *Role) (*Postmaster, error) {
+	if r.cfg.Mail == nil {
+		return nil, nil
+	}
+	p := &Postmaster{Mailboxes: *r.cfg.Mail, role: r}
+	if p.Ledger == nil || p.Rows == nil || p.Timers == nil || len(r.cfg.ChildKey) == 0 {
+		return nil, errors.New("planner needs the logs, the rows and the timers of addresses, and a key for the ids of their runs")
+	}
+	if p.Now == nil {
+		p.Now = time.Now
+	}
+	p.viewed = viewed[mailbox.State]{name: "address", ledger: p.Ledger, rows: p.Rows, key: mailbox.RowKey, row: mailbox.Row,
+		shown: func(row []byte) (uint64, bool) {
+			shown, _, ok := mailbox.FromRow(row)
+			return shown.Sequence, ok
+		}, of: func(s mailbox.State) (uint64, []events.Payload) { return s.Sequence, s.Changes() }}
+	return p, nil
+}
+
+// Postmaster returns the part that has the mail; nil where the planner has none.
+func (r *Role) Postmaster() *Postmaster { return r.mail }
+
+// WakeID derives the id of the run of an agent that mail woke. Whoever does not have the station's key cannot guess it.
+func WakeID(key []byte, station, address string, epoch int) string {
+	mac := hmac.New(sha256.New, key)
+	fmt.Fprintf(mac, "mail|%s|%s|%d", station, address, epoch)
+	return events.MailRunPrefix + lower.EncodeToString(mac.Sum(nil)[:16])
+}
+
+func (p *Postmaster) wakeID(id string, epoch int) string {
+	return WakeID(p.role.cfg.ChildKey, p.role.cfg.Station, id, epoch)
+}
+
+// mailTimer is the timer of an address: mail expires, or an agent is to be woken again.
+const mailTimer = "wake.mail"
+
+// Service implements kernel.Role.
+func (*Postmaster) Service() events.Service { return events.Planner }
+
+// Event implements kernel.Role. What follows from an event of an address is done by whoever appended it, before the message
+// that led to it is acknowledged.
+func (*Postmaster) Event(context.Context, kernel.Received[mailbox.State]) error { return nil }
+
+// Due implements kernel.Role.
+func (p *Postmaster) Due(ctx context.Context, d kernel.Due[mailbox.State]) error {
+	return p.tend(ctx, d.ID, d.Deliveries)
+}
+
+// Input implements kernel.Role: a control of a user.
+func (p *Postmaster) Input(ctx context.Context, m kernel.Message) error {
+	sub, ok := events.ParseAggregateSubject(m.Subject())
+	address, known := events.AddressOf(sub.ID)
+	if !ok || !known || len(sub.Rest) != 1 || sub.Rest[0] != "control" {
+		return kernel.Refuse("bad_subject", "publish on station.{station}.agent.{address}.control, with _ for each / of the address",
+			"nothing is known of the subject %q", m.Subject())
+	}
+	var c events.MailControl
+	_, err := ce.Read(m.Data(), m.Header, events.MailType, &c)
+	if err == nil {
+		err = c.Check()
+	}
+	form, _, _ := events.ParseAddress(address)
+	if err == nil {
+		err = mailbox.Check(form, c)
+	}
+	if err == nil && c.Spec != nil {
+		err = schemas(*c.Spec)
+	}
+	if err != nil {
+		return kernel.Refuse("bad_input", `send {"action":"send","mail":{"body":"..."}}; docs/mail.md shows what there is`, "%v", err)
+	}
+	w := mailbox.Wish{MailControl: c, Address: address, Input: m.Seq()}
+	if err := p.complete(ctx, &w, m); err != nil {
+		return refused(err)
+	}
+	_, err = p.change(ctx, sub.ID, func(s mailbox.State) (mailbox.State, error) {
+		s, err := p.settled(ctx, s)
+		if err == nil && w.Action == mailbox.Send {
+			err = typed(s, w.Mail)
+		}
+		if err == nil {
+			s, err = mailbox.Steer(mailbox.Expire(s, p.Now().UTC()), w, p.Now().UTC())
+		}
+		return s, err
+	})
+	if no, ok := errors.AsType[*mailbox.Refused](err); ok && no.Code == mailbox.Unknown {
+		return refused(p.unknown(ctx, address))
+	}
+	if err != nil {
+		return refused(err)
+	}
+	return p.tend(ctx, sub.ID, m.Deliveries())
+}
+
+// refused makes a refusal of the kernel of one of a mailbox.
+func refused(err error) error {
+	if no, ok := errors.AsType[*mailbox.Refused](err); ok {
+		return &kernel.Refusal{Code: no.Code, Reason: no.Reason, Hint: no.Hint}
+	}
+	return err
+}
+
+// complete adds to a wish what is not in its message: what it names must be there.
+func (p *Postmaster) complete(ctx context.Context, w *mailbox.Wish, m kernel.Message) error {
+	var members []string
+	switch w.Action {
+	case mailbox.Register:
+		if w.Spec.Agent != "" {
+			if _, err := p.role.agent(ctx, w.Spec.Agent); err != nil {
+				return err
+			}
+		}
+		members = w.Spec.Members
+	case mailbox.Join:
+		members = []string{w.Member}
+	case mailbox.Send:
+		id := w.MailControl.Mail.ID
+		if strings.HasPrefix(id, events.MailPrefix) {
+			return kernel.Refuse("bad_input", "give the message another id, or none", "the id %q begins with %s, as only those do that the station gives", id, events.MailPrefix)
+		}
+		if id == "" {
+			id = events.MailPrefix + token(fmt.Sprintf("mail|%s|%d|%d", p.role.cfg.Station, m.Seq(), m.Time().UnixNano()))
+		}
+		w.Mail = mailbox.MailOf(*w.MailControl.Mail, id, "@"+orUnknown(w.By), w.Address, m.Time().UTC())
+		if w.Address == events.Everyone {
+			var err error
+			w.Members, err = p.addresses(ctx, events.AgentAddress)
+			return err
+		}
+	}
+	if len(members) == 0 {
+		return nil
+	}
+	all, err := p.addresses(ctx, events.AgentAddress)
+	for _, a := range members {
+		if err == nil && !slices.Contains(all, a) {
+			err = p.unknown(ctx, a)
+		}
+	}
+	return err
+}
+
+// addresses lists those that are registered, of one form or, with an empty form, of all.
+func (p *Postmaster) addresses(ctx context.Context, form events.AddressForm) (all []string, err error) {
+	keys, err := p.Rows.Keys(ctx, mailbox.RowPrefix)
+	if err != nil {
+		return nil, fmt.Errorf("list the addresses: %w", err)
+	}
+	slices.Sort(keys)
+	for _, key := range keys {
+		address, ok := events.AddressOf(strings.TrimPrefix(key, mailbox.RowPrefix))
+		if is, _, err := events.ParseAddress(address); ok && err == nil && (form == "" || is == form) {
+			all = append(all, address)
+		}
+	}
+	return all, nil
+}
+
+// unknown refuses an address and names the nearest one that is registered.
+func (p *Postmaster) unknown(ctx context.Context, address string) error {
+	all, err := p.addresses(ctx, "")
+	if err != nil {
+		return err
+	}
+	no := mailbox.NotRegistered(address)
+	no.Hint = meant(address, all) + no.Hint
+	return no
+}
+
+// schemas returns what is wrong with the schemas of an address.
+func schemas(s events.AddressSpec) error {
+	for kind, schema := range s.Accepts {
+		if _, err := tool.NewSchema(schema); err != nil {
+			return fmt.Errorf("the schema of %s: %w", kind, err)
+		}
+	}
+	return nil
+}
+
+// typed refuses a typed message whose data are not what its address takes.
+func typed(s mailbox.State, m events.Mail) error {
+	schema := s.Spec.Accepts[m.Kind]
+	if m.Kind == "" || schema == nil {
+		return nil
+	}
+	check, err := tool.NewSchema(schema)
+	if err != nil {
+		return fmt.Errorf("address %s: the schema of %s: %w", s.Address, m.Kind, err)
+	}
+	data := m.Data
+	if len(data) == 0 {
+		data = []byte("null")
+	}
+	if err := check.Check(data); err != nil {
+		return &mailbox.Refused{Code: mailbox.BadKind, Reason: fmt.Sprintf("%s takes no such data of the kind %s: %v", s.Address, m.Kind, err),
+			Hint: "inspan mail who " + s.Address + " shows the schema"}
+	}
+	return nil
+}
+
+// deliver puts a message into a mailbox. It returns a *mailbox.Refused where that does not take it.
+func (p *Postmaster) deliver(ctx context.Context, m events.Mail, to string, wanted func() (bool, error)) error {
+	_, id, err := events.ParseAddress(to)
+	if err != nil {
+		return &mailbox.Refused{Code: mailbox.Unknown, Reason: err.Error(), Hint: "inspan mail who lists the addresses"}
+	}
+	var all []string
+	if to == events.Everyone {
+		if all, err = p.addresses(ctx, events.AgentAddress); err != nil {
+			return err
+		}
+	}
+	_, err = p.change(ctx, id, func(s mailbox.State) (mailbox.State, error) {
+		if !s.Exists() && to != events.Everyone {
+			return s, p.unknown(ctx, to)
+		}
+		if is, err := wanted(); err != nil || !is {
+			return s, err
+		}
+		if err := typed(s, m); err != nil {
+			return s, err
+		}
+		if !s.Exists() {
+			s, err := mailbox.Steer(s, mailbox.Wish{MailControl: events.MailControl{Action: mailbox.Send}, Address: to, Mail: m, Members: all}, p.Now().UTC())
+			return s, err
+		}
+		return mailbox.Deliver(s, m, all, events.MailBy{}, p.Now().UTC())
+	})
+	if err != nil {
+		return err
+	}
+	return p.tend(ctx, id, 1)
+}
+
+// tend does all that is owed to an address: the end of its run is recorded, mail expires, what came to a group goes to its
+// members, and an idle agent is woken. Each of these follows from logs, so that it is done once, however often and by
+// however many planners it is tried.
+func (p *Postmaster) tend(ctx context.Context, id string, deliveries uint64) error {
+	s, err := p.change(ctx, id, func(s mailbox.State) (mailbox.State, error) {
+		s, err := p.settled(ctx, s)
+		return mailbox.Wake(mailbox.Expire(s, p.Now().UTC()), p.Now().UTC(), p.wakeID), err
+	})
+	if err != nil {
+		return err
+	}
+	if s.Form != events.AgentAddress && s.Form != events.QueueAddress {
+		if err := p.pass(ctx, s); err != nil {
+			return err
+		}
+	} else if at, ok := mailbox.WakeAt(s); ok {
+		if err := p.Timers.Set(ctx, id, mailTimer, at); err != nil {
+			return fmt.Errorf("address %s: %w", s.Address, err)
+		}
+	}
+	h := s.Holder
+	if h == nil {
+		return nil
+	}
+	there, err := p.role.cfg.Ledger.Fresh(ctx, h.Run)
+	if err != nil || there.Sequence > 0 && there.Status != events.Created {
+		return err // it goes on by its own events
+	}
+	err = p.dispatch(ctx, s, *h, firing{subject: events.TaskSubject(p.role.cfg.Station), at: h.Since, deliveries: deliveries})
+	no, declined := errors.AsType[*kernel.Refusal](err)
+	if !declined {
+		return err
+	}
+	s, err = p.change(ctx, id, func(s mailbox.State) (mailbox.State, error) {
+		if there, err := p.role.cfg.Ledger.Fresh(ctx, h.Run); err != nil || there.Sequence > 0 {
+			return s, err // another planner was faster
+		}
+		return mailbox.End(s, h.Run, no.Code, no.Reason, p.Now().UTC()), nil
+	})
+	if at, ok := mailbox.WakeAt(s); err == nil && ok {
+		err = p.Timers.Set(ctx, id, mailTimer, at)
+	}
+	return err
+}
+
+// pass gives to the members of a group what came to it. A member that does not take a message does not keep it from others.
+func (p *Postmaster) pass(ctx context.Context, s mailbox.State) error {
+	for _, m := range s.Pending {
+		var refusals []events.MailRefusal
+		for _, to := range m.Members {
+			err := p.deliver(ctx, m.Mail, to, func() (bool, error) {
+				now, err := p.Ledger.Fresh(ctx, s.ID)
+				return now.Waits(m.ID), err
+			})
+			if no, ok := errors.AsType[*mailbox.Refused](err); ok {
+				refusals = append(refusals, events.MailRefusal{To: to, Code: no.Code})
+			} else if err != nil {
+				return err
+			}
+		}
+		_, err := p.change(ctx, s.ID, func(s mailbox.State) (mailbox.State, error) {
+			return mailbox.Passed(s, m.ID, refusals, p.Now().UTC()), nil
+		})
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// dispatch opens the run of an agent, or goes on with an opening that somebody did not finish.
+func (p *Postmaster) dispatch(ctx context.Context, s mailbox.State, h events.MailHolder, m firing) error {
+	return p.role.open(ctx, m, mailbox.TaskOf(s, h), ce.Envelope{Source: "/inspan/agent/" + s.ID},
+		origin{address: &events.AddressRef{Address: s.Address, Epoch: h.Epoch}})
+}
+
+// settled records the end of the run of an agent, and what its turns were given. A run that is held stays the agent: nobody
+// knows what it may still do.
+func (p *Postmaster) settled(ctx context.Context, s mailbox.State) (mailbox.State, error) {
+	if s.Form == events.QueueAddress {
+		return p.claims(ctx, s)
+	}
+	h := s.Holder
+	if h == nil {
+		return s, nil
+	}
+	now := p.Now().UTC()
+	of, err := p.role.cfg.Ledger.Fresh(ctx, h.Run)
+	switch {
+	case errors.Is(err, kernel.ErrHeld):
+		return s, nil
+	case err != nil || of.Sequence == 0:
+		return s, err
+	}
+	if s = mailbox.Shown(s, h.Run, shownMail(of), now); !of.Status.Ended() {
+		return s, nil
+	}
+	code, reason := mailbox.Failed, of.Result.FinishReason
+	if of.Status == events.Completed {
+		code = mailbox.Completed
+	}
+	if of.Result.Error != "" {
+		reason += ": " + of.Result.Error
+	}
+	return mailbox.End(s, h.Run, code, reason, now), nil
+}
+
+// shownMail are the messages that a turn of a run was given: one that ended after they came. Once the run has ended they are
+// also those of a step that took any turn, since the history of the session has them. What no turn was given waits for the
+// next run.
+func shownMail(s run.State) (ids []string) {
+	for _, m := range s.Messages {
+		if len(m.Mail) == 0 {
+			continue
+		}
+		for _, t := range s.Turns().Backward() {
+			if t.Step == m.Step && (t.Number > m.After || s.Status.Ended()) {
+				ids = append(ids, m.Mail...)
+				break
+			}
+			if t.Step == m.Step {
+				break
+			}
+		}
+	}
+	return ids
+}
+
+// acknowledge records in the mailbox of an agent what a turn of its run was given.
+func (p *Postmaster) acknowledge(ctx context.Context, s run.State) error {
+	if p == nil || s.Created == nil || s.Created.Address == nil || s.Status.Ended() {
+		return nil
+	}
+	ids := shownMail(s)
+	if len(ids) == 0 {
+		return nil
+	}
+	_, id, err := events.ParseAddress(s.Created.Address.Address)
+	if err != nil {
+		return err
+	}
+	if now, err := p.Ledger.Fresh(ctx, id); err != nil || !slices.ContainsFunc(ids, now.Waits) {
+		return err
+	}
+	_, err = p.change(ctx, id, func(now mailbox.State) (mailbox.State, error) {
+		return mailbox.Shown(now, s.HarnessID, ids, p.Now().UTC()), nil
+	})
+	return err
+}
+
+// ended looks at an address whose run has ended.
+func (p *Postmaster) ended(ctx context.Context, of events.AddressRef) error {
+	if p == nil {
+		return nil
+	}
+	_, id, err := events.ParseAddress(of.Address)
+	if err != nil {
+		return err
+	}
+	s, err := p.Ledger.Fresh(ctx, id)
+	if err != nil {
+		return fmt.Errorf("address %s: %w", of.Address, err)
+	}
+	if s.Epoch > of.Epoch {
+		return nil // the end is recorded, and the agent was woken since
+	}
+	return p.tend(ctx, id, 1)
+}
+
+// confirm makes a run that was just created the agent, and ends it where that is another run by now: between the two its
+// planner may have been held up.
+func (p *Postmaster) confirm(ctx context.Context, runID string, of *events.AddressRef) error {
+	if p == nil || of == nil {
+		return nil
+	}
+	_, id, err := events.ParseAddress(of.Address)
+	if err != nil {
+		return err
+	}
+	is := false
+	_, err = p.change(ctx, id, func(s mailbox.State) (mailbox.State, error) {
+		now, err := p.role.cfg.Ledger.Fresh(ctx, runID)
+		if is = err != nil || now.Status.Ended(); is {
+			return s, err // it lost the lock of its session
+		}
+		s, is = mailbox.Accept(s, of.Epoch, runID, p.Now().UTC())
+		return s, nil
+	})
+	if err != nil || is {
+		return err
+	}
+	_, err = p.role.write(ctx, runID, lifecycle.Replaced)
+	return err
+}
+
+// goOn gives the run of an agent its plan where whoever created it did not come to that: it follows from the address.
+func (p *Postmaster) goOn(ctx context.Context, s run.State) error {
+	if p == nil || s.Created == nil || s.Created.Address == nil || s.Plan != nil || s.Status.Ended() ||
+		time.Since(s.CreatedAt) < bornAgain {
+		return nil
+	}
+	ref := s.Created.Address
+	_, id, err := events.ParseAddress(ref.Address)
+	if err != nil {
+		return err
+	}
+	of, err := p.Ledger.Fresh(ctx, id)
+	if err != nil {
+		return fmt.Errorf("address %s: %w", ref.Address, err)
+	}
+	if !of.Holds(ref.Epoch, s.HarnessID) {
+		return p.confirm(ctx, s.HarnessID, ref)
+	}
+	err = p.dispatch(ctx, of, *of.Holder, firing{subject: events.TaskSubject(p.role.cfg.Station), at: p.Now(), deliveries: 1})
+	if _, declined := errors.AsType[*kernel.Refusal](err); declined {
+		return nil // the run is given up in its time
+	}
+	return err
+}
