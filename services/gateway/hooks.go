@@ -30,7 +30,7 @@ func (g *Gateway) hook(c *call) error {
 	}
 	h := g.hooks[c.r.PathValue("hook")]
 	if h == nil {
-		h = g.nobody
+		h = g.unknown
 	}
 	identity, err := h.Verify(c.r.Header, body, time.Now())
 	if err != nil {

@@ -78,9 +78,9 @@ type Hook struct {
 	variables                map[string]template
 }
 
-// Nobody is a webhook of which no call is. It is asked where there is no other, so that a caller does not learn from the
+// Unknown is a webhook of which no call is. It is asked where there is no other, so that a caller does not learn from the
 // time it takes which webhooks there are.
-func Nobody() *Hook {
+func Unknown() *Hook {
 	key := make([]byte, secretBytes)
 	_, _ = rand.Read(key) // it ends the process rather than to fail
 	return &Hook{Kind: GitHub, secret: key}
