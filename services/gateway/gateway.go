@@ -74,6 +74,7 @@ type Gateway struct {
 	client  *client.Client
 	mux     *http.ServeMux
 	hooks   map[string]*webhook.Hook
+	unknown *webhook.Hook
 	limits  *limits
 	openapi []byte
 	// stopping is closed once no more is to be waited for.
@@ -118,7 +119,7 @@ func New(cfg Config) (*Gateway, error) {
 		cfg.Failed = func(string, error) {}
 	}
 	g := &Gateway{cfg: cfg, client: cfg.Client, mux: http.NewServeMux(), hooks: map[string]*webhook.Hook{},
-		limits: newLimits(cfg.Rate, cfg.Streams), stopping: make(chan struct{})}
+		unknown: webhook.Unknown(), limits: newLimits(cfg.Rate, cfg.Streams), stopping: make(chan struct{})}
 	g.stop = sync.OnceFunc(func() { close(g.stopping) })
 	var err error
 	if g.openapi, err = OpenAPI(); err != nil {

@@ -8,6 +8,7 @@ package webhook
 
 import (
 	"crypto/hmac"
+	"crypto/rand"
 	"crypto/sha256"
 	"crypto/subtle"
 	"encoding/base32"
@@ -75,6 +76,14 @@ type Hook struct {
 	event                    place
 	task, session, repo, ref template
 	variables                map[string]template
+}
+
+// Unknown is a webhook of which no call is. It is asked where there is no other, so that a caller does not learn from the
+// time it takes which webhooks there are.
+func Unknown() *Hook {
+	key := make([]byte, secretBytes)
+	_, _ = rand.Read(key) // it ends the process rather than to fail
+	return &Hook{Kind: GitHub, secret: key}
 }
 
 // Verify checks that a call is its sender's, and returns what identifies it: the part of what was signed that is the
