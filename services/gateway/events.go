@@ -80,23 +80,30 @@ type come struct {
 	err  error
 }
 
-// follow writes the events behind a sequence until the run has ended, the client is gone or slow, the token has ended,
-// or the gateway stops.
-func (s *stream) follow(id string, after uint64) {
-	ctx, cancel := context.WithCancel(s.c.r.Context())
-	items := make(chan come) // unbuffered: no more is read than the client takes
+// watch has the events of a run come from a sequence on, no more than are taken. The channel is closed once the run has
+// ended, or ctx; wait returns then.
+func (g *Gateway) watch(ctx context.Context, id string, from uint64) (items <-chan come, wait func()) {
+	out := make(chan come) // unbuffered: no more is read than the client takes
 	var watch sync.WaitGroup
 	watch.Go(func() {
-		defer close(items)
-		for item, err := range s.g.client.Watch(ctx, id, after+1) {
+		defer close(out)
+		for item, err := range g.client.Watch(ctx, id, from) {
 			select {
-			case items <- come{item, err}:
+			case out <- come{item, err}:
 			case <-ctx.Done():
 				return
 			}
 		}
 	})
-	defer func() { cancel(); watch.Wait() }()
+	return out, watch.Wait
+}
+
+// follow writes the events behind a sequence until the run has ended, the client is gone or slow, the token has ended,
+// or the gateway stops.
+func (s *stream) follow(id string, after uint64) {
+	ctx, cancel := context.WithCancel(s.c.r.Context())
+	items, wait := s.g.watch(ctx, id, after+1)
+	defer func() { cancel(); wait() }()
 	beat := time.NewTicker(s.g.cfg.Heartbeat)
 	defer beat.Stop()
 	for {

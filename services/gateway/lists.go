@@ -55,28 +55,33 @@ func (g *Gateway) answer(c *call) error {
 	if err := c.read(&in, true); err != nil {
 		return err
 	}
-	d := client.Decision{Run: c.r.PathValue("run"), Gate: c.r.PathValue("gate"), By: c.token.Name, Asserted: true,
-		Reason: in.Reason, Hash: in.ProposalHash, Edit: in.EditedInput}
-	// who may not exist is not waited for
-	s, err := g.client.State(ctx, d.Run)
-	if err != nil {
-		return err
-	}
-	if s.Gate(d.Gate) == nil {
-		return &client.NotFoundError{What: "gate", ID: d.Gate}
-	}
-	switch in.Decision {
-	case "approve":
-		s, err = g.client.Gates().Approve(ctx, d)
-	case "reject":
-		s, err = g.client.Gates().Reject(ctx, d)
-	default:
-		return bad(fmt.Sprintf("decision %.32q is neither approve nor reject", in.Decision), "")
-	}
+	d := client.Decision{Run: c.r.PathValue("run"), Gate: c.r.PathValue("gate"), By: c.token.Name, Reason: in.Reason,
+		Hash: in.ProposalHash, Edit: in.EditedInput}
+	s, err := g.decide(ctx, d, in.Decision)
 	if err != nil {
 		return err
 	}
 	return c.json(http.StatusOK, GateResult{Run: d.Run, Status: s.Status, Gate: s.Gate(d.Gate)})
+}
+
+// decide answers a gate. It is the gateway that says by whom.
+func (g *Gateway) decide(ctx context.Context, d client.Decision, decision string) (run.State, error) {
+	d.Asserted = true
+	// who may not exist is not waited for
+	s, err := g.client.State(ctx, d.Run)
+	if err != nil {
+		return run.State{}, err
+	}
+	if s.Gate(d.Gate) == nil {
+		return run.State{}, &client.NotFoundError{What: "gate", ID: d.Gate}
+	}
+	switch decision {
+	case "approve":
+		return g.client.Gates().Approve(ctx, d)
+	case "reject":
+		return g.client.Gates().Reject(ctx, d)
+	}
+	return run.State{}, bad(fmt.Sprintf("decision %.32q is neither approve nor reject", decision), "")
 }
 
 // limit is how many items are asked for.

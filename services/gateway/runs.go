@@ -173,15 +173,9 @@ func (g *Gateway) awaited(c *call, id string, wait time.Duration) error {
 		return err
 	}
 	ctx, cancel := context.WithTimeout(c.r.Context(), wait)
-	var watch sync.WaitGroup
-	watch.Go(func() {
-		select {
-		case <-g.stopping:
-			cancel()
-		case <-ctx.Done():
-		}
-	})
-	defer func() { cancel(); watch.Wait() }()
+	defer cancel()
+	ctx, end := g.running(ctx)
+	defer end()
 	var s run.State
 	for item, err := range g.client.Watch(ctx, id, 0) {
 		if err != nil {
@@ -202,6 +196,20 @@ func (g *Gateway) awaited(c *call, id string, wait time.Duration) error {
 		return err
 	}
 	return c.standing(s)
+}
+
+// running is a context that ends with the gateway, too.
+func (g *Gateway) running(ctx context.Context) (until context.Context, end func()) {
+	ctx, cancel := context.WithCancel(ctx)
+	var watch sync.WaitGroup
+	watch.Go(func() {
+		select {
+		case <-g.stopping:
+			cancel()
+		case <-ctx.Done():
+		}
+	})
+	return ctx, func() { cancel(); watch.Wait() }
 }
 
 // standing answers with how a run stands: 200 where it has ended.
