@@ -1,4 +1,5 @@
-// Package gateway serves a station over HTTP: runs, their events and gates, lists, and webhooks.
+// Package gateway serves a station over HTTP: runs, their events and gates, lists, and webhooks, and its agents as tools
+// of the Model Context Protocol and as models of OpenAI's API.
 //
 // Promises: it is a client of the station as any other and has no powers of its own. Every request needs a token with
 // the right scope, or, for a webhook, a signature. The run of an Idempotency-Key and that of a webhook's call have ids
@@ -76,6 +77,7 @@ type Gateway struct {
 	hooks   map[string]*webhook.Hook
 	unknown *webhook.Hook
 	limits  *limits
+	mcp     *mcpServer
 	openapi []byte
 	// stopping is closed once no more is to be waited for.
 	stopping chan struct{}
@@ -125,6 +127,7 @@ func New(cfg Config) (*Gateway, error) {
 	if g.openapi, err = OpenAPI(); err != nil {
 		return nil, err
 	}
+	g.mcp = newMCP(g)
 	for _, h := range cfg.Hooks {
 		g.hooks[h.Name] = h
 	}
@@ -155,6 +158,7 @@ func (g *Gateway) Serve(ctx context.Context, l net.Listener) error {
 	if errors.Is(err, context.DeadlineExceeded) {
 		err = srv.Close()
 	}
+	g.mcp.close()
 	return err
 }
 
@@ -215,11 +219,12 @@ func (g *Gateway) page(w http.ResponseWriter, r *http.Request) *Problem {
 	h.Set("Access-Control-Allow-Origin", origins[0])
 	h.Add("Vary", "Origin")
 	if r.Method == http.MethodOptions {
-		h.Set("Access-Control-Allow-Methods", "GET, POST")
-		h.Set("Access-Control-Allow-Headers", "Authorization, Content-Type, Idempotency-Key, Last-Event-ID")
+		h.Set("Access-Control-Allow-Methods", "GET, POST, DELETE")
+		h.Set("Access-Control-Allow-Headers", "Authorization, Content-Type, Idempotency-Key, Last-Event-ID, "+
+			"Mcp-Session-Id, Mcp-Protocol-Version, Mcp-Method, Mcp-Name")
 		h.Set("Access-Control-Max-Age", "600")
 	} else {
-		h.Set("Access-Control-Expose-Headers", "Location, Retry-After")
+		h.Set("Access-Control-Expose-Headers", "Location, Retry-After, Mcp-Session-Id")
 	}
 	return nil
 }
@@ -230,7 +235,7 @@ func (g *Gateway) missing(w http.ResponseWriter, r *http.Request) *Problem {
 		return p
 	}
 	var allowed []string
-	for _, method := range []string{http.MethodGet, http.MethodPost} {
+	for _, method := range []string{http.MethodGet, http.MethodPost, http.MethodDelete} {
 		other := r.Clone(r.Context())
 		other.Method = method
 		if _, pattern := g.mux.Handler(other); pattern != "" && clean(r.URL) {

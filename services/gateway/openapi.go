@@ -62,8 +62,9 @@ func (d *document) operation(r route) object {
 		op["parameters"] = params
 	}
 	if r.body != nil {
-		op["requestBody"] = object{"required": r.path == "/api/v1/harness/run" || strings.HasSuffix(r.path, "{gate}"),
-			"content": object{"application/json": object{"schema": d.schema(r.body, false)}}}
+		chat := strings.HasPrefix(r.path, chatPaths) // where fields that are not known are ignored
+		op["requestBody"] = object{"required": chat || r.path == "/api/v1/harness/run" || strings.HasSuffix(r.path, "{gate}"),
+			"content": object{"application/json": object{"schema": d.schema(r.body, chat)}}}
 	}
 	switch {
 	case r.open:

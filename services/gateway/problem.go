@@ -7,6 +7,7 @@ import (
 	"math"
 	"net/http"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/inspan/inspan/pkg/client"
@@ -48,6 +49,12 @@ func (g *Gateway) refuse(w http.ResponseWriter, r *http.Request, route string, e
 	}
 	if r.ContentLength != 0 {
 		h.Set("Connection", "close") // what is left of the body is not waited for
+	}
+	if strings.HasPrefix(r.URL.Path, chatPaths) {
+		h.Set("Content-Type", "application/json")
+		w.WriteHeader(p.Status)
+		_ = json.NewEncoder(w).Encode(chatError(p)) // the client may be gone
+		return
 	}
 	p.Type, p.Title = problemType+p.Code, http.StatusText(p.Status)
 	w.WriteHeader(p.Status)
