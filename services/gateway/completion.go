@@ -68,7 +68,7 @@ func (a *completion) settled(ctx context.Context, pieces <-chan client.Piece) (r
 				return s, p
 			}
 			if !a.w.alive() {
-				return s, errors.New("the client is gone")
+				return s, context.Canceled // the client is gone
 			}
 		case <-ctx.Done():
 			return a.late(ctx, s, nil)

@@ -48,12 +48,17 @@ func agent(name, more string) string {
 
 const talks = "turns:\n  - when: {turn: 1}\n    text: It is done.\n"
 
+// said is what the agent talker says, slowly and piece by piece.
+const said = "One and two and three and four."
+
 // files of the agents that the tests use.
 var files = map[string]string{
 	"agents/helper.prompt":  agent("helper", ""),
 	"agents/several.prompt": agent("several", "  gates: {approvers: 2}\n"),
 	"agents/broken.prompt":  agent("broken", ""),
+	"agents/talker.prompt":  agent("talker", ""),
 	"scripts/helper.yaml":   talks,
+	"scripts/talker.yaml":   "turns:\n  - when: {turn: 1}\n    delay: 200ms\n    chunk: 4\n    text: " + said + "\n",
 	"scripts/several.yaml":  talks,
 	"scripts/broken.yaml":   "turns:\n  - when: {turn: 1}\n    error: {class: invalid, message: \"the model is gone\"}\n",
 }
@@ -101,6 +106,7 @@ func newWorld(t *testing.T, tune ...func(*service.Config)) *world {
 	w.token("all", tokens.Read, tokens.Write, tokens.Answer)
 	w.token("reader", tokens.Read)
 	w.token("writer", tokens.Write)
+	w.token("both", tokens.Read, tokens.Write)
 	return w
 }
 
