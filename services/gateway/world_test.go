@@ -54,7 +54,7 @@ const said = "One and two and three and four."
 // files of the agents that the tests use.
 var files = map[string]string{
 	"agents/helper.prompt":  agent("helper", ""),
-	"agents/several.prompt": agent("several", "  gates: {approvers: 2}\n"),
+	"agents/several.prompt": agent("several", "  autonomy: 1\n  gates: {approvers: 2}\n"),
 	"agents/broken.prompt":  agent("broken", ""),
 	"agents/talker.prompt":  agent("talker", ""),
 	"scripts/helper.yaml":   talks,
