@@ -192,7 +192,7 @@ func (w *waiting) decide(ctx context.Context, gate, hash string, res *sdk.Elicit
 	case !w.token.Has(tokens.Answer):
 		note = "the token does not have the scope " + string(tokens.Answer)
 	case hash == "" || res == nil:
-		note = "nobody could be asked"
+		note = "no one could be asked"
 	case res.Action != "accept":
 		note = "the person who was asked did not decide"
 	default:
