@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io/fs"
 	"path"
+	"path/filepath"
 	"reflect"
 	"slices"
 	"strings"
@@ -28,6 +29,8 @@ const (
 	// maxWords and maxWord bound arguments and variables.
 	maxWords = 64
 	maxWord  = 4 << 10
+	// maxTranscripts bounds the patterns of files that are stored of a session.
+	maxTranscripts = 8
 )
 
 // Entry is what a file says of a runtime. The keys are those of runtimes/NAME.toml.
@@ -50,6 +53,8 @@ type Entry struct {
 	} `toml:"acp" json:"acp"`
 	Session struct {
 		Resume bool `toml:"resume" json:"resume"`
+		// Transcripts are the files below HOME that a session is gone on with by.
+		Transcripts []string `toml:"transcripts" json:"transcripts,omitempty"`
 	} `toml:"session" json:"session"`
 	Capabilities struct {
 		Gate string `toml:"gate_tools" json:"gate_tools"`
@@ -78,8 +83,10 @@ var (
 	nameRule    = pattern.New(`^[a-z0-9][a-z0-9-]{0,31}$`)
 	commandRule = pattern.New(`^[A-Za-z0-9_./+-]{1,256}$`)
 	envRule     = pattern.New(`^[A-Za-z_][A-Za-z0-9_]{0,127}$`)
-	secretRule  = pattern.New(`^secret:[A-Za-z0-9_.-]{1,64}$`)
-	privateRule = pattern.New(`(?i)(TOKEN|SECRET|PASSWORD|PASSWD|CREDENTIAL|API_?KEY|PRIVATE_?KEY)`)
+	// transcriptRule has no blank and no character that a shell reads, but for *.
+	transcriptRule = pattern.New(`^[A-Za-z0-9._][A-Za-z0-9._*{}/-]{0,255}$`)
+	secretRule     = pattern.New(`^secret:[A-Za-z0-9_.-]{1,64}$`)
+	privateRule    = pattern.New(`(?i)(TOKEN|SECRET|PASSWORD|PASSWD|CREDENTIAL|API_?KEY|PRIVATE_?KEY)`)
 )
 
 // Error is one thing that is wrong with a file.
@@ -229,6 +236,7 @@ func (p *parsing) check(e *Entry) {
 		}
 	}
 	p.environment(e)
+	p.transcripts(e)
 	switch g := e.Capabilities.Gate; {
 	case g == events.RuntimeAsksNot:
 	case g == "native" && (e.Kind == KindACP || e.Headless.Parser == events.DriverClaude):
@@ -263,10 +271,30 @@ func (p *parsing) environment(e *Entry) {
 	}
 }
 
+// transcripts checks the patterns of files: they stay below HOME, and are those of one session.
+func (p *parsing) transcripts(e *Entry) {
+	const key = "session.transcripts"
+	all := e.Session.Transcripts
+	if len(all) > 0 && !e.Session.Resume {
+		p.fail(key, "a session that is not gone on with needs none", "set session.resume = true, or leave it out")
+	}
+	if len(all) > maxTranscripts {
+		p.fail(key, fmt.Sprintf("more than %d patterns", maxTranscripts), "")
+	}
+	for _, name := range all {
+		if !transcriptRule.MatchString(name) || !filepath.IsLocal(name) || path.Clean(name) != name {
+			p.fail(key, fmt.Sprintf("%.128q is no path below HOME", name), "write it as .program/sessions/*/"+events.TranscriptSession+".jsonl")
+		} else if !strings.Contains(name, events.TranscriptSession) {
+			p.fail(key, fmt.Sprintf("%.128q is not the file of one session", name), "write "+events.TranscriptSession+" in the place of the name of the session")
+		}
+	}
+}
+
 // Runtime is what a run pins of an entry.
 func (e Entry) Runtime() events.Runtime {
 	r := events.Runtime{Name: e.Name, Digest: e.Digest, Driver: events.DriverACP, Command: append([]string{e.Command}, e.Args...),
-		Autonomous: e.Autonomous, Env: e.Env, Pass: e.EnvPass, Gate: e.Capabilities.Gate, Resumes: e.Session.Resume}
+		Autonomous: e.Autonomous, Env: e.Env, Pass: e.EnvPass, Gate: e.Capabilities.Gate, Resumes: e.Session.Resume,
+		Transcripts: e.Session.Transcripts}
 	if e.Kind == KindACP {
 		r.Command = append(r.Command, e.ACP.Args...)
 	} else {

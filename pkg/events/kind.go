@@ -206,7 +206,8 @@ var vocabulary = [...]Type{
 		"A program of others that carries out a call asks to do something inside, which the gatekeeper permits or refuses.",
 		func() Payload { return new(CallRequestedData) }},
 	{CallProgressed, Toolrunner, "tool_progress", Recorded, InLog, line((*CallProgressedData).line),
-		"A program of others is given its work in a call, or its session has a name: from now on it may act.",
+		"A program of others is given its work in a call, or its session has a name: from now on it may act. Names the " +
+			"transcript of the session once that is stored.",
 		func() Payload { return new(CallProgressedData) }},
 	{CallDeferred, Toolrunner, "error", Decided, InLog | InTree, nil,
 		"An attempt failed in a way that may pass; the call is tried again not before the time given.",

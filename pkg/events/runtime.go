@@ -20,6 +20,9 @@ type Runtime struct {
 	Gate string `json:"gate_tools"`
 	// Resumes is true where a session of the program can be gone on with after it has ended.
 	Resumes bool `json:"resumes,omitempty"`
+	// Transcripts are the files below HOME that the program needs to go on with a session, as patterns of path.Match in
+	// which TranscriptSession stands for its name. They are stored while it works, and put back before it goes on.
+	Transcripts []string `json:"transcripts,omitempty"`
 }
 
 // The drivers of runtimes.
@@ -28,6 +31,9 @@ const (
 	DriverClaude = "claude"
 	DriverCodex  = "codex"
 )
+
+// TranscriptSession stands for the name of the session in the names of transcripts.
+const TranscriptSession = "{session}"
 
 // Whether a program asks before it acts.
 const (

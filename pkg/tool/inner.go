@@ -13,11 +13,23 @@ type Inner interface {
 	// Begin records that the program is about to be given its work, in a session of that name; empty where it has none
 	// yet. It returns once that is stored.
 	Begin(ctx context.Context, session string) error
+	// Keep stores the files that the session of the program is gone on with by, in the place of those of before. It
+	// returns once the log names them.
+	Keep(ctx context.Context, files []InnerFile) error
+	// Kept returns the files that an earlier attempt of the call stored last, nil where none did.
+	Kept(ctx context.Context) ([]InnerFile, error)
 	// Ask puts what the program asks to do to the gatekeeper, and waits for the verdict, for which a person may have to
 	// decide. Where it is allowed, that it begins is stored before Ask returns.
 	Ask(ctx context.Context, c InnerCall) (InnerVerdict, error)
 	// Done records what the program says that became of what it was allowed to do.
 	Done(ctx context.Context, id string, r Result) error
+}
+
+// InnerFile is a file of a program.
+type InnerFile struct {
+	// Path is relative to the HOME of the program.
+	Path string `json:"path"`
+	Data []byte `json:"data"`
 }
 
 // InnerCall is what a program asks to do.

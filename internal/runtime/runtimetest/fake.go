@@ -61,6 +61,16 @@ func leave() {
 	select {}
 }
 
+// HomeFolder is where the program keeps its sessions below its HOME, where no folder is given.
+const HomeFolder = ".fake/sessions"
+
+// Homely is the program as a runtime that keeps its sessions below HOME, which is gone with its sandbox.
+func Homely(driver string) events.Runtime {
+	r := Runtime(driver, "")
+	r.Transcripts = []string{HomeFolder + "/*/" + events.TranscriptSession + ".jsonl"}
+	return r
+}
+
 // Runtime is the program as a runtime that speaks the protocol of a driver and keeps its sessions in a folder.
 func Runtime(driver, sessions string) events.Runtime {
 	return events.Runtime{Name: "fake", Digest: strings.Repeat("0", 64), Driver: driver, Command: []string{os.Args[0]},
@@ -94,6 +104,7 @@ type agent struct {
 	talk    talk
 	session string
 	prompts int
+	steps   int
 
 	mu        sync.Mutex
 	out       *bufio.Writer                   // guarded by mu, as are answers and last
@@ -154,7 +165,19 @@ func (a *agent) answered(id string, doc json.RawMessage) {
 }
 
 // file is where the number of prompts of a session is kept.
-func (a *agent) file() string { return filepath.Join(os.Getenv(folder), a.session) }
+func (a *agent) file() string {
+	if at := os.Getenv(folder); at != "" {
+		return filepath.Join(at, a.session)
+	}
+	return filepath.Join(os.Getenv("HOME"), HomeFolder, "project", a.session+".jsonl")
+}
+
+// store keeps the number of prompts of the session, and a line for each thing that was done in it.
+func (a *agent) store() {
+	a.steps++
+	_ = os.MkdirAll(filepath.Dir(a.file()), 0o700)
+	_ = os.WriteFile(a.file(), []byte(strconv.Itoa(a.prompts)+"\n"+strings.Repeat("step\n", a.steps)), 0o600)
+}
 
 // load goes on with a session.
 func (a *agent) load(session string) bool {
@@ -163,14 +186,14 @@ func (a *agent) load(session string) bool {
 	if err != nil {
 		return false
 	}
-	a.prompts, err = strconv.Atoi(strings.TrimSpace(string(b)))
+	a.prompts, err = strconv.Atoi(firstLine(string(b)))
 	return err == nil
 }
 
 // prompt does what a prompt says.
 func (a *agent) prompt(text string) {
 	a.prompts++
-	_ = os.WriteFile(a.file(), []byte(strconv.Itoa(a.prompts)), 0o600)
+	a.store()
 	failed := false
 	if command, ok := strings.CutPrefix(firstLine(text), "This is a test of permissions. Use your shell tool once, to run exactly this command: "); ok {
 		if os.Getenv(sly) != "" { // it does not ask
@@ -253,6 +276,7 @@ func (a *agent) tool(kind string, input map[string]string, command string) {
 		return
 	}
 	b, err := exec.Command("sh", "-c", command).CombinedOutput()
+	a.store()
 	a.talk.done(id, string(b), err != nil)
 }
 
