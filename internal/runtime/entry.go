@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"net/url"
 	"path"
 	"path/filepath"
 	"reflect"
@@ -59,6 +60,12 @@ type Entry struct {
 	Capabilities struct {
 		Gate string `toml:"gate_tools" json:"gate_tools"`
 	} `toml:"capabilities" json:"capabilities"`
+	Model struct {
+		API     string `toml:"api" json:"api,omitempty"`
+		URL     string `toml:"url" json:"url,omitempty"`
+		BaseEnv string `toml:"base_env" json:"base_env,omitempty"`
+		KeyEnv  string `toml:"key_env" json:"key_env,omitempty"`
+	} `toml:"model" json:"model"`
 	// Verified is the version that was tried, with the way it was; empty where it never was.
 	Verified string `toml:"verified" json:"verified,omitempty"`
 
@@ -237,6 +244,7 @@ func (p *parsing) check(e *Entry) {
 	}
 	p.environment(e)
 	p.transcripts(e)
+	p.model(e)
 	switch g := e.Capabilities.Gate; {
 	case g == events.RuntimeAsksNot:
 	case g == "native" && (e.Kind == KindACP || e.Headless.Parser == events.DriverClaude):
@@ -290,6 +298,29 @@ func (p *parsing) transcripts(e *Entry) {
 	}
 }
 
+// model checks how the program asks its model.
+func (p *parsing) model(e *Entry) {
+	m := e.Model
+	if m.API == "" && m.URL == "" && m.BaseEnv == "" && m.KeyEnv == "" {
+		return
+	}
+	if !slices.Contains([]string{events.APIAnthropic, events.APIOpenAI, events.APIGemini}, m.API) {
+		p.fail("model.api", fmt.Sprintf("%.64q is no known form of requests", m.API), `write "anthropic", "openai" or "gemini"`)
+	}
+	if u, err := url.Parse(m.URL); err != nil || u.Scheme != "https" && u.Scheme != "http" || u.Host == "" || u.User != nil {
+		p.fail("model.url", "it is no URL of http or https", "write the address of the provider, without a key")
+	}
+	if !envRule.MatchString(m.BaseEnv) || !envRule.MatchString(m.KeyEnv) || m.BaseEnv == m.KeyEnv {
+		p.fail("model.base_env", "base_env and key_env are not the names of two variables",
+			"write the variables in which the program reads the address and the key, such as OPENAI_BASE_URL and OPENAI_API_KEY")
+	}
+	for _, name := range []string{m.BaseEnv, m.KeyEnv} {
+		if _, set := e.Env[name]; set || slices.Contains(e.EnvPass, name) {
+			p.fail("model", fmt.Sprintf("%.64q is set in env or env_pass, too", name), "leave it out there: the program has a token in the place of the key")
+		}
+	}
+}
+
 // Runtime is what a run pins of an entry.
 func (e Entry) Runtime() events.Runtime {
 	r := events.Runtime{Name: e.Name, Digest: e.Digest, Driver: events.DriverACP, Command: append([]string{e.Command}, e.Args...),
@@ -299,6 +330,9 @@ func (e Entry) Runtime() events.Runtime {
 		r.Command = append(r.Command, e.ACP.Args...)
 	} else {
 		r.Driver = e.Headless.Parser
+	}
+	if m := e.Model; m.API != "" {
+		r.Model = &events.RuntimeModel{API: m.API, URL: m.URL, BaseEnv: m.BaseEnv, KeyEnv: m.KeyEnv}
 	}
 	return r
 }

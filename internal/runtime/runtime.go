@@ -93,6 +93,8 @@ type Spec struct {
 	Sandbox sandbox.Sandbox
 	// Secrets are those of the toolrunner, by name.
 	Secrets map[string]secret.Value
+	// Env are further variables, which take the place of those of the runtime.
+	Env []string
 	// Session is the name of a new session where the protocol lets the client choose one. Resume is that of one to go
 	// on with; empty begins a new one.
 	Session, Resume string

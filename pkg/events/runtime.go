@@ -23,7 +23,27 @@ type Runtime struct {
 	// Transcripts are the files below HOME that the program needs to go on with a session, as patterns of path.Match in
 	// which TranscriptSession stands for its name. They are stored while it works, and put back before it goes on.
 	Transcripts []string `json:"transcripts,omitempty"`
+	// Model is the provider that the program asks through the toolrunner; nil where it asks by itself.
+	Model *RuntimeModel `json:"model,omitempty"`
 }
+
+// RuntimeModel is the provider of a program's model. The program is given an address of the toolrunner in BaseEnv and a
+// token that is good there in KeyEnv; the toolrunner has the key of the provider as the secret named KeyEnv.
+type RuntimeModel struct {
+	// API is the form of the requests: anthropic, openai or gemini.
+	API string `json:"api"`
+	// URL of the provider; a secret of the toolrunner that is named BaseEnv takes its place.
+	URL     string `json:"url"`
+	BaseEnv string `json:"base_env"`
+	KeyEnv  string `json:"key_env"`
+}
+
+// The forms of requests for models.
+const (
+	APIAnthropic = "anthropic"
+	APIOpenAI    = "openai"
+	APIGemini    = "gemini"
+)
 
 // The drivers of runtimes.
 const (

@@ -252,6 +252,8 @@ type Call struct {
 	Parent  string   `json:"parent,omitempty"`
 	Program *Program `json:"program,omitempty"`
 	Inner   int      `json:"inner,omitempty"`
+	// Asking are the requests of that program for its model; nil before the first.
+	Asking *Asking `json:"asking,omitempty"`
 }
 
 // CallRecord is an ended call (TOOL-2).

@@ -107,10 +107,17 @@ func (p *prompting) Run(ctx context.Context, c tool.Call) (tool.Result, error) {
 	if err != nil {
 		return tool.Result{}, tool.Fail(tool.Permanent, "update the toolrunners of the station", err)
 	}
+	m, env, err := p.meter(ctx, c)
+	if err != nil {
+		return tool.Result{}, err
+	}
+	if m != nil {
+		defer m.Close()
+	}
 	b := newBridge(ctx, *p.agent.Runtime, c)
 	session, begun := c.Env.Inner.Earlier()
 	for tries := 0; ; tries++ {
-		reply, err := p.converse(b, d, c, session, begun, args.Prompt)
+		reply, err := p.converse(b, d, c, env, work{session, begun, args.Prompt})
 		if err == nil {
 			return shown(c.Env, reply), nil
 		}
@@ -144,15 +151,23 @@ func (p *prompting) confined(m sandbox.Mode) error {
 		fmt.Errorf("runtime %s asks no one before it acts, and is not started %s", p.agent.Runtime.Name, why))
 }
 
+// work is what a program is given to do, in the session of that name where it had begun.
+type work struct {
+	session string
+	begun   bool
+	prompt  string
+}
+
 // converse starts the program and gives it its work, or has it go on.
-func (p *prompting) converse(b *bridge, d runtime.Driver, c tool.Call, session string, begun bool, prompt string) (runtime.Reply, error) {
-	spec := runtime.Spec{Runtime: *p.agent.Runtime, Sandbox: c.Env.Sandbox, Secrets: p.secrets, Host: b, Session: uuid(c.Key)}
-	if begun {
-		if session == "" {
+func (p *prompting) converse(b *bridge, d runtime.Driver, c tool.Call, env []string, w work) (runtime.Reply, error) {
+	spec := runtime.Spec{Runtime: *p.agent.Runtime, Sandbox: c.Env.Sandbox, Secrets: p.secrets, Env: env, Host: b, Session: uuid(c.Key)}
+	prompt := w.prompt
+	if w.begun {
+		if w.session == "" {
 			return runtime.Reply{}, runtime.ErrCannotResume
 		}
-		spec.Resume, prompt = session, goOn+prompt
-		if err := p.restore(b.ctx, c, session); err != nil {
+		spec.Resume, prompt = w.session, goOn+prompt
+		if err := p.restore(b.ctx, c, w.session); err != nil {
 			return runtime.Reply{}, fmt.Errorf("%w: %w", runtime.ErrCannotResume, err)
 		}
 	}

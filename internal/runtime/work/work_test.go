@@ -40,6 +40,14 @@ func (l *log) Keep(_ context.Context, files []tool.InnerFile) error {
 	return nil
 }
 
+func (l *log) Reserve(_ context.Context, q tool.InnerRequest) (tool.InnerGrant, error) {
+	return tool.InnerGrant{Request: 1, Output: q.Output}, nil
+}
+
+func (l *log) Settle(context.Context, tool.InnerRequest, tool.InnerGrant, tool.InnerUse) error {
+	return nil
+}
+
 func (l *log) Kept(context.Context) ([]tool.InnerFile, error) { return l.kept, nil }
 
 func (l *log) Earlier() (string, bool) { return l.session, l.begun }
