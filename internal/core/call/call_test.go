@@ -46,7 +46,7 @@ func TestNext(t *testing.T) {
 			}
 		}
 	})
-	t.Run("CONT-17 TOOL-4 a reconcilable call that is lost again and again waits longer each time, and is given up", func(t *testing.T) {
+	t.Run("PLUS-12c TOOL-4 a reconcilable call that is lost again and again waits longer each time, and is given up", func(t *testing.T) {
 		t.Parallel()
 		most := 2
 		b := allowed(Reconcilable, events.Retry{MaxRetries: &most})
@@ -89,7 +89,7 @@ func TestNext(t *testing.T) {
 			t.Errorf("%v, %d are open", waits, len(s.Open))
 		}
 	})
-	t.Run("CONT-17 SAFE-7 a program that is given up ends what it had begun inside as unknown", func(t *testing.T) {
+	t.Run("PLUS-12c SAFE-7 a program that is given up ends what it had begun inside as unknown", func(t *testing.T) {
 		t.Parallel()
 		none := 0
 		b := runtest.New("main", "r1")

@@ -9,6 +9,8 @@ import (
 	"bufio"
 	"encoding/json"
 	"fmt"
+	"io"
+	"net/http"
 	"os"
 	"os/exec"
 	"os/signal"
@@ -53,6 +55,18 @@ func Main() bool {
 	}
 	a.serve()
 	return true
+}
+
+// BaseEnv and KeyEnv are where the program reads the address of its model and the key.
+const (
+	BaseEnv = "INSPAN_FAKE_BASE"
+	KeyEnv  = "INSPAN_FAKE_KEY"
+)
+
+// Asking is a runtime whose program asks a model in the form of Anthropic.
+func Asking(r events.Runtime, url string) events.Runtime {
+	r.Model = &events.RuntimeModel{API: events.APIAnthropic, URL: url, BaseEnv: BaseEnv, KeyEnv: KeyEnv}
+	return r
 }
 
 // leave ends the program at once.
@@ -216,6 +230,8 @@ func (a *agent) prompt(text string) {
 		case "!write":
 			path, body, _ := strings.Cut(rest, " ")
 			a.tool("edit", map[string]string{"file_path": path, "content": body}, "printf %s '"+body+"' > "+path)
+		case "!model":
+			a.talk.say(a.model(rest) + "\n")
 		case "!again": // only where the session is gone on with
 			if a.prompts > 1 {
 				a.tool("execute", map[string]string{"command": rest}, rest)
@@ -235,6 +251,25 @@ func (a *agent) prompt(text string) {
 		}
 	}
 	a.talk.end(false, failed)
+}
+
+// model asks the model with a most of output, and returns the status and the answer.
+func (a *agent) model(most string) string {
+	r, err := http.NewRequest(http.MethodPost, os.Getenv(BaseEnv)+"/v1/messages", strings.NewReader(`{"model":"m","max_tokens":`+most+`}`))
+	if err != nil {
+		return "model: " + err.Error()
+	}
+	r.Header.Set("X-Api-Key", os.Getenv(KeyEnv))
+	resp, err := http.DefaultClient.Do(r)
+	if err != nil {
+		return "model: " + err.Error()
+	}
+	defer func() { _ = resp.Body.Close() }()
+	b, err := io.ReadAll(resp.Body)
+	if err != nil {
+		return "model: " + err.Error()
+	}
+	return fmt.Sprintf("model: %d %s", resp.StatusCode, b)
 }
 
 func firstLine(text string) string {

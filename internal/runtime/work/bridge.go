@@ -3,6 +3,7 @@ package work
 import (
 	"context"
 	"sync"
+	"time"
 
 	"github.com/inspan/inspan/internal/runtime"
 	"github.com/inspan/inspan/internal/runtime/transcript"
@@ -95,6 +96,38 @@ func (b *bridge) keep() {
 	}
 	if err != nil && b.ctx.Err() == nil {
 		b.env.Progress("stderr", []byte("the transcript of the session was not stored: "+err.Error()+"\n"))
+	}
+}
+
+// keepFirst and keepLast are how long it takes until the files of a session are stored again while the program says
+// nothing: a model may think for long.
+const (
+	keepFirst = time.Second
+	keepLast  = 32 * time.Second
+)
+
+// keepWhile stores the files of the session again and again until stop is called.
+func (b *bridge) keepWhile() (stop func()) {
+	if len(b.runtime.Transcripts) == 0 {
+		return func() {}
+	}
+	over, ended := make(chan struct{}), make(chan struct{})
+	go func() { // stop waits for it
+		defer close(ended)
+		for wait := keepFirst; ; wait = min(2*wait, keepLast) {
+			t := time.NewTimer(wait)
+			select {
+			case <-t.C:
+				b.keep()
+			case <-over:
+				t.Stop()
+				return
+			}
+		}
+	}()
+	return func() {
+		close(over)
+		<-ended
 	}
 }
 

@@ -179,6 +179,7 @@ func (p *prompting) converse(b *bridge, d runtime.Driver, c tool.Call, env []str
 	if err := b.prompted(); err != nil {
 		return runtime.Reply{}, err
 	}
+	defer b.keepWhile()()
 	reply, err := talk.Prompt(b.ctx, prompt)
 	if err == nil {
 		b.keep()
