@@ -11,6 +11,7 @@ import (
 	"reflect"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/pelletier/go-toml/v2"
 
@@ -32,6 +33,9 @@ const (
 	maxWord  = 4 << 10
 	// maxTranscripts bounds the patterns of files that are stored of a session.
 	maxTranscripts = 8
+	// leastSilence and mostSilence bound how long a program may be silent.
+	leastSilence = time.Minute
+	mostSilence  = 24 * time.Hour
 )
 
 // Entry is what a file says of a runtime. The keys are those of runtimes/NAME.toml.
@@ -66,6 +70,8 @@ type Entry struct {
 		BaseEnv string `toml:"base_env" json:"base_env,omitempty"`
 		KeyEnv  string `toml:"key_env" json:"key_env,omitempty"`
 	} `toml:"model" json:"model"`
+	// StuckAfter is how long the program may be silent without a reason; empty for ever.
+	StuckAfter string `toml:"stuck_after" json:"stuck_after,omitempty"`
 	// Verified is the version that was tried, with the way it was; empty where it never was.
 	Verified string `toml:"verified" json:"verified,omitempty"`
 
@@ -245,6 +251,9 @@ func (p *parsing) check(e *Entry) {
 	p.environment(e)
 	p.transcripts(e)
 	p.model(e)
+	if d, err := time.ParseDuration(e.StuckAfter); e.StuckAfter != "" && (err != nil || d < leastSilence || d > mostSilence) {
+		p.fail("stuck_after", fmt.Sprintf("%.64q is no time between %s and %s", e.StuckAfter, leastSilence, mostSilence), `write it as "20m"`)
+	}
 	switch g := e.Capabilities.Gate; {
 	case g == events.RuntimeAsksNot:
 	case g == "native" && (e.Kind == KindACP || e.Headless.Parser == events.DriverClaude):
@@ -330,6 +339,9 @@ func (e Entry) Runtime() events.Runtime {
 		r.Command = append(r.Command, e.ACP.Args...)
 	} else {
 		r.Driver = e.Headless.Parser
+	}
+	if d, err := time.ParseDuration(e.StuckAfter); err == nil {
+		r.StuckMS = d.Milliseconds()
 	}
 	if m := e.Model; m.API != "" {
 		r.Model = &events.RuntimeModel{API: m.API, URL: m.URL, BaseEnv: m.BaseEnv, KeyEnv: m.KeyEnv}

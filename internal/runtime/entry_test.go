@@ -65,6 +65,7 @@ func TestParse(t *testing.T) {
 			"absolute":        {sound + "session = {resume = true, transcripts = [\"/tmp/{session}\"]}\n", "session.transcripts", ".program", 6},
 			"of a shell":      {sound + "session = {resume = true, transcripts = [\"$(id)/{session}\"]}\n", "session.transcripts", ".program", 6},
 			"all sessions":    {sound + "session = {resume = true, transcripts = [\"a/*\"]}\n", "session.transcripts", "{session}", 6},
+			"silence":         {sound + "stuck_after = \"5s\"\n", "stuck_after", "20m", 6},
 			"no resume":       {sound + "session = {transcripts = [\"a/{session}\"]}\n", "session.transcripts", "session.resume", 6},
 			"kind":            {strings.Replace(sound, `"acp"`, `"tui"`, 1), "kind", `"acp" or "cli"`, 2},
 			"name":            {strings.Replace(sound, `"mine"`, `"other"`, 1), "name", "rename", 1},

@@ -23,6 +23,8 @@ type Runtime struct {
 	// Transcripts are the files below HOME that the program needs to go on with a session, as patterns of path.Match in
 	// which TranscriptSession stands for its name. They are stored while it works, and put back before it goes on.
 	Transcripts []string `json:"transcripts,omitempty"`
+	// StuckMS is how long the program may be silent without a reason before it is ended and started again; 0 for ever.
+	StuckMS int64 `json:"stuck_ms,omitempty"`
 	// Model is the provider that the program asks through the toolrunner; nil where it asks by itself.
 	Model *RuntimeModel `json:"model,omitempty"`
 }

@@ -42,6 +42,8 @@ type Config struct {
 	Key secret.Value
 	// Inner records what is set aside and used.
 	Inner tool.Inner
+	// Asks is called when a request is passed on, and what it returns when that has ended; nil does nothing.
+	Asks func() (answered func())
 	// Transport sends requests; nil sends them by itself, and through no proxy.
 	Transport http.RoundTripper
 }
@@ -121,6 +123,9 @@ func (m *Meter) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if !m.knows(r) {
 		m.refuse(w, refusal{http.StatusUnauthorized, "authentication_error", "the token is not that of a call that runs"})
 		return
+	}
+	if m.cfg.Asks != nil {
+		defer m.cfg.Asks()()
 	}
 	ctx, cancel := context.WithCancel(r.Context())
 	defer cancel()

@@ -23,6 +23,8 @@ type bridge struct {
 	// runtime says which files a session is gone on with by.
 	runtime events.Runtime
 
+	pulse pulse
+
 	keeping sync.Mutex
 	kept    string // the digest of the files that were stored last, guarded by keeping
 
@@ -145,6 +147,11 @@ func (b *bridge) Update(u runtime.Update) {
 	if b.speaks() {
 		defer b.keep() // it has taken its work
 	}
+	if u.Kind == runtime.ToolCall {
+		b.pulse.tool(u.Tool)
+	} else {
+		b.pulse.beat()
+	}
 	switch u.Kind {
 	case runtime.Text:
 		b.env.Progress("stdout", []byte(u.Text))
@@ -176,6 +183,7 @@ func (b *bridge) Permit(ctx context.Context, t runtime.Tool) (runtime.Permission
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	defer context.AfterFunc(b.ctx, cancel)()
+	defer b.pulse.waits()()
 	b.keep()
 	name, input := runtime.Judged(t, b.inside)
 	v, err := b.env.Inner.Ask(ctx, tool.InnerCall{Tool: name, Program: t.ID, Title: t.Title, Input: input})

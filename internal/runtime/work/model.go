@@ -29,7 +29,7 @@ func provider(r events.Runtime, secrets map[string]secret.Value) (url string, ke
 
 // meter serves the requests of the program for its model, and returns the variables that lead it there; nil where the
 // program asks by itself.
-func (p *prompting) meter(ctx context.Context, c tool.Call) (*meter.Meter, []string, error) {
+func (p *prompting) meter(ctx context.Context, c tool.Call, b *bridge) (*meter.Meter, []string, error) {
 	r := *p.agent.Runtime
 	if r.Model == nil {
 		return nil, nil, nil
@@ -38,7 +38,7 @@ func (p *prompting) meter(ctx context.Context, c tool.Call) (*meter.Meter, []str
 	if err != nil {
 		return nil, nil, err
 	}
-	m, err := meter.New(ctx, meter.Config{Model: *r.Model, URL: url, Key: key, Inner: c.Env.Inner})
+	m, err := meter.New(ctx, meter.Config{Model: *r.Model, URL: url, Key: key, Inner: c.Env.Inner, Asks: b.pulse.waits})
 	if err != nil {
 		return nil, nil, tool.Fail(tool.Permanent, "correct the file of the runtime, or the secret "+r.Model.BaseEnv, fmt.Errorf("runtime %s: %w", r.Name, err))
 	}

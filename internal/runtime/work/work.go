@@ -15,6 +15,7 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+	"time"
 
 	"github.com/inspan/inspan/internal/runtime"
 	"github.com/inspan/inspan/internal/runtime/acp"
@@ -107,14 +108,14 @@ func (p *prompting) Run(ctx context.Context, c tool.Call) (tool.Result, error) {
 	if err != nil {
 		return tool.Result{}, tool.Fail(tool.Permanent, "update the toolrunners of the station", err)
 	}
-	m, env, err := p.meter(ctx, c)
+	b := newBridge(ctx, *p.agent.Runtime, c)
+	m, env, err := p.meter(ctx, c, b)
 	if err != nil {
 		return tool.Result{}, err
 	}
 	if m != nil {
 		defer m.Close()
 	}
-	b := newBridge(ctx, *p.agent.Runtime, c)
 	session, begun := c.Env.Inner.Earlier()
 	for tries := 0; ; tries++ {
 		reply, err := p.converse(b, d, c, env, work{session, begun, args.Prompt})
@@ -180,7 +181,12 @@ func (p *prompting) converse(b *bridge, d runtime.Driver, c tool.Call, env []str
 		return runtime.Reply{}, err
 	}
 	defer b.keepWhile()()
-	reply, err := talk.Prompt(b.ctx, prompt)
+	ctx, stop := b.pulse.watch(b.ctx, time.Duration(p.agent.Runtime.StuckMS)*time.Millisecond)
+	defer stop()
+	reply, err := talk.Prompt(ctx, prompt)
+	if cause := context.Cause(ctx); err != nil && errors.Is(cause, runtime.ErrStuck) {
+		err = fmt.Errorf("%w: %w", runtime.ErrEnded, cause) // and so it is started again
+	}
 	if err == nil {
 		b.keep()
 	}
