@@ -4,14 +4,12 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"fmt"
 	"sync"
 	"time"
 
 	"github.com/inspan/inspan/internal/capture"
 	"github.com/inspan/inspan/internal/core/call"
 	"github.com/inspan/inspan/internal/kernel"
-	"github.com/inspan/inspan/internal/runtime/transcript"
 	"github.com/inspan/inspan/pkg/events"
 	"github.com/inspan/inspan/pkg/run"
 	"github.com/inspan/inspan/pkg/tool"
@@ -124,13 +122,9 @@ func text(s string) string {
 
 // Keep implements tool.Inner.
 func (i *inside) Keep(ctx context.Context, files []tool.InnerFile) error {
-	b, err := transcript.Pack(files, i.results.Mask)
+	ref, err := i.results.Keep(ctx, files)
 	if err != nil {
 		return err
-	}
-	ref, err := i.blobs.Put(ctx, "transcript", b)
-	if err != nil {
-		return fmt.Errorf("store the transcript of a session: %w", err)
 	}
 	_, _, err = i.say(ctx, func(s run.State) []events.Payload { return call.Keep(s, i.st.attempt, ref) })
 	return err
@@ -142,11 +136,7 @@ func (i *inside) Kept(ctx context.Context) ([]tool.InnerFile, error) {
 	if p == nil || p.Transcript == nil {
 		return nil, nil
 	}
-	b, err := i.blobs.Get(ctx, *p.Transcript)
-	if err != nil {
-		return nil, fmt.Errorf("the transcript of a session: %w", err)
-	}
-	return transcript.Unpack(b)
+	return i.results.Kept(ctx, *p.Transcript)
 }
 
 // Ask implements tool.Inner.

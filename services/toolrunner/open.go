@@ -67,7 +67,7 @@ func (o opener) open(ctx context.Context, st *started, changes *capture.Changes)
 			st.touch()
 		}, note)}
 	var unserve func()
-	x.env.Local, unserve = local(out, sb.Mode())
+	x.env.Local, unserve = pool.Local(out, sb.Mode())
 	x.env.Sandbox = o.jobs.Home(ctx, jobs.ForServers{State: s, Attempt: st.attempt, Sandbox: sb, Dir: st.Dir,
 		Sandboxes: o.sandboxes, Using: st.changing(changes)})
 	x.close = func() {

@@ -42,9 +42,9 @@ func Reserve(s run.State, a Attempt, q ModelRequest) (say []events.Payload, most
 		Tokens: need.Tokens, Cost: need.Cost}}, most, ""
 }
 
-// ModelUse is what a request used.
+// ModelUse is what a request used, in tokens. Cached and Written are parts of Input.
 type ModelUse struct {
-	budget.Usage
+	Input, Output, Cached, Written int
 	// Unknown is true where the provider did not say.
 	Unknown bool
 }
@@ -67,7 +67,8 @@ func Settle(s run.State, a Attempt, q ModelRequest, request int, u ModelUse) []e
 		if !u.Unknown {
 			d.InputTokens, d.OutputTokens = max(0, u.Input), max(0, u.Output)
 			d.CachedTokens = min(max(0, u.Cached), d.InputTokens)
-			d.Cost = budget.PaidFor(s, q.ref(), u.Usage)
+			d.Cost = budget.PaidFor(s, q.ref(), budget.Usage{Input: d.InputTokens, Output: d.OutputTokens, Cached: d.CachedTokens,
+				Written: max(0, u.Written)})
 		}
 		return []events.Payload{d}
 	}

@@ -44,7 +44,7 @@ func TestModel(t *testing.T) {
 		if got := budget.Used(b.State()).Tokens - before; got != 1300 {
 			t.Errorf("held: %d", got)
 		}
-		b.Append(Settle(b.State(), attempt(b), q, 1, ModelUse{Usage: budget.Usage{Input: 200, Output: 50, Cached: 900}})...)
+		b.Append(Settle(b.State(), attempt(b), q, 1, ModelUse{Input: 200, Output: 50, Cached: 900})...)
 		if got := budget.Used(b.State()).Tokens - before; got != 250 || b.State().Open["c1-1"].Asking.Held != nil {
 			t.Errorf("used: %d", got)
 		}
@@ -82,7 +82,7 @@ func TestModel(t *testing.T) {
 		if say, _, refused := Reserve(b.State(), attempt(b), other); len(say) != 0 || refused == "" {
 			t.Errorf("without a price: %v, %q", say, refused)
 		}
-		b.Append(Settle(b.State(), attempt(b), q, 1, ModelUse{Usage: budget.Usage{Input: 300, Output: 100}})...)
+		b.Append(Settle(b.State(), attempt(b), q, 1, ModelUse{Input: 300, Output: 100})...)
 		if s := b.State(); s.Cost != 1300 {
 			t.Errorf("it cost %d", s.Cost)
 		}
@@ -111,7 +111,7 @@ func TestModel(t *testing.T) {
 			if got := budget.Used(b.State()).Tokens - before; got != 1300 {
 				t.Errorf("after %s: %d", name, got)
 			}
-			if late := Settle(b.State(), a, q, 1, ModelUse{Usage: budget.Usage{Input: 1}}); len(late) != 0 {
+			if late := Settle(b.State(), a, q, 1, ModelUse{Input: 1}); len(late) != 0 {
 				t.Errorf("after %s: %v", name, late)
 			}
 		}
@@ -145,7 +145,7 @@ func TestModel(t *testing.T) {
 				case "settle":
 					for n, held := range open {
 						a := rapid.SampledFrom(states).Draw(t, "attempt")
-						b.Append(Settle(b.State(), a, q, n, ModelUse{Usage: budget.Usage{Output: int(rapid.Int64Range(0, held).Draw(t, "used"))}})...)
+						b.Append(Settle(b.State(), a, q, n, ModelUse{Output: int(rapid.Int64Range(0, held).Draw(t, "used"))})...)
 						break
 					}
 				case "again":

@@ -7,14 +7,11 @@ package transcript
 
 import (
 	"bytes"
-	"compress/gzip"
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
-	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"path"
 	"path/filepath"
 	"slices"
@@ -161,34 +158,6 @@ func Digest(files []tool.InnerFile) string {
 		h.Write(f.Data)
 	}
 	return hex.EncodeToString(h.Sum(nil))
-}
-
-// Pack is the object that files are stored as; mask takes the secrets out of them.
-func Pack(files []tool.InnerFile, mask func(string) string) ([]byte, error) {
-	masked := slices.Clone(files)
-	for i := range masked {
-		masked[i].Data = []byte(mask(string(masked[i].Data)))
-	}
-	var b bytes.Buffer
-	z := gzip.NewWriter(&b)
-	if err := errors.Join(json.NewEncoder(z).Encode(masked), z.Close()); err != nil {
-		return nil, fmt.Errorf("pack the files of a session: %w", err)
-	}
-	return b.Bytes(), nil
-}
-
-// Unpack is what was packed.
-func Unpack(b []byte) ([]tool.InnerFile, error) {
-	z, err := gzip.NewReader(bytes.NewReader(b))
-	if err != nil {
-		return nil, fmt.Errorf("%w: %w", ErrMalformed, err)
-	}
-	const most = 2 * (MaxBytes + MaxFiles*maxPath) // base64 is longer by a third
-	var files []tool.InnerFile
-	if err := json.NewDecoder(io.LimitReader(z, most)).Decode(&files); err != nil {
-		return nil, fmt.Errorf("%w: %w", ErrMalformed, err)
-	}
-	return files, nil
 }
 
 // bounded keeps what is written, and nothing of it once it is too much.

@@ -1,4 +1,4 @@
-package toolrunner
+package pool
 
 import (
 	"io"
@@ -8,15 +8,14 @@ import (
 	"time"
 
 	"github.com/inspan/inspan/internal/sandbox"
-	"github.com/inspan/inspan/internal/sandbox/pool"
 )
 
 // headTime is how long a program may take to say what it asks for.
 const headTime = time.Minute
 
-// local serves requests of the commands of a call: at the proxy of its sandbox, or on the loopback of this machine where
-// the sandbox has that and is not isolated. close ends it.
-func local(out *pool.Egress, mode sandbox.Mode) (serve func(http.Handler) (string, bool), end func()) {
+// Local serves requests of the commands of a call: at the proxy of its sandbox, or on the loopback of this machine where
+// the sandbox has that and is not isolated. end closes it.
+func Local(out *Egress, mode sandbox.Mode) (serve func(http.Handler) (string, bool), end func()) {
 	var s *http.Server
 	served := make(chan struct{})
 	serve = func(h http.Handler) (string, bool) {
