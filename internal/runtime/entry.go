@@ -313,7 +313,7 @@ func (p *parsing) model(e *Entry) {
 	if m.API == "" && m.URL == "" && m.BaseEnv == "" && m.KeyEnv == "" {
 		return
 	}
-	if !slices.Contains([]string{events.APIAnthropic, events.APIOpenAI, events.APIGemini}, m.API) {
+	if !slices.Contains([]string{events.FormAnthropic, events.FormOpenAI, events.FormGemini}, m.API) {
 		p.fail("model.api", fmt.Sprintf("%.64q is no known form of requests", m.API), `write "anthropic", "openai" or "gemini"`)
 	}
 	if u, err := url.Parse(m.URL); err != nil || u.Scheme != "https" && u.Scheme != "http" || u.Host == "" || u.User != nil {

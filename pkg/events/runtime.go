@@ -42,9 +42,9 @@ type RuntimeModel struct {
 
 // The forms of requests for models.
 const (
-	APIAnthropic = "anthropic"
-	APIOpenAI    = "openai"
-	APIGemini    = "gemini"
+	FormAnthropic = "anthropic"
+	FormOpenAI    = "openai"
+	FormGemini    = "gemini"
 )
 
 // The drivers of runtimes.

@@ -17,7 +17,7 @@ func programmed(o func(*events.Options), prices map[string]events.Price) *runtes
 	b := runtest.New("main", "r1")
 	c := runtest.Created()
 	a := c.Agents["worker"]
-	a.Runtime, a.Model = &events.Runtime{Name: "p", Model: &events.RuntimeModel{API: events.APIAnthropic}}, "runtime/p"
+	a.Runtime, a.Model = &events.Runtime{Name: "p", Model: &events.RuntimeModel{API: events.FormAnthropic}}, "runtime/p"
 	c.Agents, c.Prices = map[string]events.Agent{"worker": a}, prices
 	o(&c.Options)
 	b.Append(c, runtest.Started(), runtest.Plan(runtest.Step("a")), runtest.Ready("a"), runtest.Allowed("a"),
@@ -31,7 +31,7 @@ func tokens(n int64) func(*events.Options) { return func(o *events.Options) { o.
 
 func TestModel(t *testing.T) {
 	t.Parallel()
-	q := ModelRequest{API: events.APIAnthropic, Model: "m", Bytes: 300, Output: 1000} // 300 tokens of input
+	q := ModelRequest{API: events.FormAnthropic, Model: "m", Bytes: 300, Output: 1000} // 300 tokens of input
 	t.Run("PLUS-12e PLUS-3 what is set aside for a request counts until it is settled, and then what it used", func(t *testing.T) {
 		t.Parallel()
 		b := programmed(tokens(2000), nil)

@@ -31,7 +31,7 @@ func (f form) free(path string) bool {
 func (f form) kindOf(path string) kind { return f.asks(path) }
 
 var forms = map[string]form{
-	events.APIAnthropic: {keyHeader: "X-Api-Key", spent: "billing_error", list: "/v1/models", asks: func(path string) kind {
+	events.FormAnthropic: {keyHeader: "X-Api-Key", spent: "billing_error", list: "/v1/models", asks: func(path string) kind {
 		switch path {
 		case "/v1/messages":
 			return messages{}
@@ -40,7 +40,7 @@ var forms = map[string]form{
 		}
 		return nil
 	}},
-	events.APIOpenAI: {prefix: "/v1", keyHeader: "Authorization", keyBefore: "Bearer ", spent: "insufficient_quota", list: "/models",
+	events.FormOpenAI: {prefix: "/v1", keyHeader: "Authorization", keyBefore: "Bearer ", spent: "insufficient_quota", list: "/models",
 		asks: func(path string) kind {
 			switch path {
 			case "/chat/completions":
@@ -50,7 +50,7 @@ var forms = map[string]form{
 			}
 			return nil
 		}},
-	events.APIGemini: {keyHeader: "X-Goog-Api-Key", spent: "RESOURCE_EXHAUSTED", list: "/v1beta/models", asks: func(path string) kind {
+	events.FormGemini: {keyHeader: "X-Goog-Api-Key", spent: "RESOURCE_EXHAUSTED", list: "/v1beta/models", asks: func(path string) kind {
 		switch {
 		case !strings.HasPrefix(path, "/v1beta/models/"):
 			return nil
@@ -330,9 +330,9 @@ var unknownPath = refusal{http.StatusNotFound, "not_found_error", "the station d
 func (m *Meter) refuse(w http.ResponseWriter, r refusal) {
 	var doc any
 	switch m.cfg.Model.API {
-	case events.APIAnthropic:
+	case events.FormAnthropic:
 		doc = map[string]any{"type": "error", "error": map[string]string{"type": r.name, "message": r.text}}
-	case events.APIGemini:
+	case events.FormGemini:
 		doc = map[string]any{"error": map[string]any{"code": r.status, "status": r.name, "message": r.text}}
 	default:
 		doc = map[string]any{"error": map[string]any{"type": r.name, "code": r.name, "message": r.text, "param": nil}}

@@ -132,37 +132,37 @@ func TestCounts(t *testing.T) {
 		want            tool.InnerUse
 		limit           string
 	}{
-		"messages": {events.APIAnthropic, "/v1/messages", `{"model":"m","max_tokens":900}`, says("application/json",
+		"messages": {events.FormAnthropic, "/v1/messages", `{"model":"m","max_tokens":900}`, says("application/json",
 			`{"type":"message","usage":{"input_tokens":5,"cache_read_input_tokens":20,"cache_creation_input_tokens":3,"output_tokens":7}}`),
 			tool.InnerUse{Input: 28, Output: 7, Cached: 20, Written: 3}, `"max_tokens":900`},
-		"streamed messages": {events.APIAnthropic, "/v1/messages", `{"model":"m","max_tokens":900,"stream":true}`,
+		"streamed messages": {events.FormAnthropic, "/v1/messages", `{"model":"m","max_tokens":900,"stream":true}`,
 			sse(`{"type":"message_start","message":{"usage":{"input_tokens":5,"cache_read_input_tokens":20,"output_tokens":1}}}`,
 				`{"type":"content_block_delta","delta":{"text":"hi"}}`, `{"type":"message_delta","usage":{"output_tokens":7}}`, `{"type":"message_stop"}`),
 			tool.InnerUse{Input: 25, Output: 7, Cached: 20}, `"max_tokens":900`},
-		"chat": {events.APIOpenAI, "/chat/completions", `{"model":"m","max_tokens":900}`, says("application/json",
+		"chat": {events.FormOpenAI, "/chat/completions", `{"model":"m","max_tokens":900}`, says("application/json",
 			`{"usage":{"prompt_tokens":5,"completion_tokens":7,"prompt_tokens_details":{"cached_tokens":2}}}`),
 			tool.InnerUse{Input: 5, Output: 7, Cached: 2}, `"max_tokens":900`},
-		"streamed chat": {events.APIOpenAI, "/chat/completions", `{"model":"m","stream":true,"n":2}`,
+		"streamed chat": {events.FormOpenAI, "/chat/completions", `{"model":"m","stream":true,"n":2}`,
 			sse(`{"choices":[{}],"usage":null}`, `{"choices":[],"usage":{"prompt_tokens":5,"completion_tokens":7}}`, `[DONE]`),
 			tool.InnerUse{Input: 5, Output: 7}, `"include_usage":true`},
-		"responses": {events.APIOpenAI, "/responses", `{"model":"m"}`, says("application/json",
+		"responses": {events.FormOpenAI, "/responses", `{"model":"m"}`, says("application/json",
 			`{"usage":{"input_tokens":5,"output_tokens":7,"input_tokens_details":{"cached_tokens":1}}}`),
 			tool.InnerUse{Input: 5, Output: 7, Cached: 1}, `"max_output_tokens":8192`},
-		"streamed responses": {events.APIOpenAI, "/responses", `{"model":"m","stream":true}`,
+		"streamed responses": {events.FormOpenAI, "/responses", `{"model":"m","stream":true}`,
 			sse(`{"type":"response.created","response":{"usage":null}}`, `{"type":"response.completed","response":{"usage":{"input_tokens":5,"output_tokens":7}}}`),
 			tool.InnerUse{Input: 5, Output: 7}, `"max_output_tokens":8192`},
-		"gemini": {events.APIGemini, "/v1beta/models/m:generateContent", `{"contents":[]}`, says("application/json",
+		"gemini": {events.FormGemini, "/v1beta/models/m:generateContent", `{"contents":[]}`, says("application/json",
 			`{"usageMetadata":{"promptTokenCount":5,"candidatesTokenCount":4,"thoughtsTokenCount":3}}`),
 			tool.InnerUse{Input: 5, Output: 7}, `"maxOutputTokens":8192`},
-		"streamed gemini": {events.APIGemini, "/v1beta/models/m:streamGenerateContent?alt=sse", `{"generationConfig":{"maxOutputTokens":900}}`,
+		"streamed gemini": {events.FormGemini, "/v1beta/models/m:streamGenerateContent?alt=sse", `{"generationConfig":{"maxOutputTokens":900}}`,
 			sse(`{"usageMetadata":{"promptTokenCount":5}}`, `{"usageMetadata":{"promptTokenCount":5,"candidatesTokenCount":7}}`),
 			tool.InnerUse{Input: 5, Output: 7}, `"maxOutputTokens":900`},
-		"no usage": {events.APIAnthropic, "/v1/messages", `{"model":"m"}`, says("application/json", `{"type":"message"}`),
+		"no usage": {events.FormAnthropic, "/v1/messages", `{"model":"m"}`, says("application/json", `{"type":"message"}`),
 			tool.InnerUse{Unknown: true}, `"max_tokens":8192`},
-		"a stream without its end": {events.APIAnthropic, "/v1/messages", `{"model":"m","stream":true}`,
+		"a stream without its end": {events.FormAnthropic, "/v1/messages", `{"model":"m","stream":true}`,
 			sse(`{"type":"message_start","message":{"usage":{"input_tokens":5,"output_tokens":1}}}`),
 			tool.InnerUse{Input: 5, Output: 1, Unknown: true}, `"max_tokens":8192`},
-		"an error of the provider": {events.APIAnthropic, "/v1/messages", `{"model":"m"}`, func(w http.ResponseWriter, _ *http.Request) {
+		"an error of the provider": {events.FormAnthropic, "/v1/messages", `{"model":"m"}`, func(w http.ResponseWriter, _ *http.Request) {
 			w.WriteHeader(http.StatusTooManyRequests)
 		}, tool.InnerUse{}, `"max_tokens":8192`},
 	} {
@@ -188,11 +188,11 @@ func TestRefuses(t *testing.T) {
 	ok := says("application/json", `{"type":"message","usage":{"input_tokens":1,"output_tokens":1},"key":"`+key+`"}`)
 	t.Run("PLUS-12e a request that the budget does not have is refused in the form of the provider, and not passed on", func(t *testing.T) {
 		t.Parallel()
-		for api, want := range map[string]string{events.APIAnthropic: `{"error":{"message":"refused by the station: the budget is spent","type":"billing_error"},"type":"error"}`,
-			events.APIOpenAI: `"code":"insufficient_quota"`, events.APIGemini: `"status":"RESOURCE_EXHAUSTED"`} {
+		for api, want := range map[string]string{events.FormAnthropic: `{"error":{"message":"refused by the station: the budget is spent","type":"billing_error"},"type":"error"}`,
+			events.FormOpenAI: `"code":"insufficient_quota"`, events.FormGemini: `"status":"RESOURCE_EXHAUSTED"`} {
 			d := newDesk(t, api, ok)
 			d.books.left = 0
-			path := map[string]string{events.APIAnthropic: "/v1/messages", events.APIOpenAI: "/responses", events.APIGemini: "/v1beta/models/m:generateContent"}[api]
+			path := map[string]string{events.FormAnthropic: "/v1/messages", events.FormOpenAI: "/responses", events.FormGemini: "/v1beta/models/m:generateContent"}[api]
 			status, answer := d.post(path, `{"model":"m"}`)
 			if status != http.StatusPaymentRequired || !strings.Contains(answer, want) || len(d.sent) != 0 || len(d.books.settled) != 0 {
 				t.Errorf("%s: %d %s, %d passed on", api, status, answer, len(d.sent))
@@ -201,7 +201,7 @@ func TestRefuses(t *testing.T) {
 	})
 	t.Run("PLUS-12e what is left limits the output", func(t *testing.T) {
 		t.Parallel()
-		d := newDesk(t, events.APIAnthropic, ok)
+		d := newDesk(t, events.FormAnthropic, ok)
 		d.books.left = 300
 		d.post("/v1/messages", `{"model":"m","max_tokens":32000,"thinking":{"type":"enabled","budget_tokens":1024},"x":[1]}`)
 		var sent map[string]any
@@ -211,7 +211,7 @@ func TestRefuses(t *testing.T) {
 	})
 	t.Run("PLUS-12e SAFE-1 nothing is passed on that could not be recorded, is not known, or has not the token", func(t *testing.T) {
 		t.Parallel()
-		d := newDesk(t, events.APIAnthropic, ok)
+		d := newDesk(t, events.FormAnthropic, ok)
 		d.books.err = errors.New("the log is away")
 		if status, _ := d.post("/v1/messages", `{"model":"m"}`); status != http.StatusServiceUnavailable {
 			t.Errorf("not recorded: %d", status)
@@ -246,11 +246,11 @@ func TestRefuses(t *testing.T) {
 	})
 	t.Run("PLUS-12e SAFE-1 the key does not come back, and an answer that is cut counts as what was set aside", func(t *testing.T) {
 		t.Parallel()
-		d := newDesk(t, events.APIAnthropic, ok)
+		d := newDesk(t, events.FormAnthropic, ok)
 		if status, answer := d.post("/v1/messages", `{"model":"m"}`); status != http.StatusOK || strings.Contains(answer, key) || !strings.Contains(answer, "****") {
 			t.Errorf("%d %s", status, answer)
 		}
-		cut := newDesk(t, events.APIAnthropic, func(w http.ResponseWriter, _ *http.Request) {
+		cut := newDesk(t, events.FormAnthropic, func(w http.ResponseWriter, _ *http.Request) {
 			w.Header().Set("Content-Length", "1000")
 			_, _ = w.Write(bytes.Repeat([]byte(" "), 10))
 		})
@@ -262,7 +262,7 @@ func TestRefuses(t *testing.T) {
 	t.Run("PLUS-12e SAFE-1 an address that is none is refused without being repeated", func(t *testing.T) {
 		t.Parallel()
 		for _, url := range []string{"", "ftp://x", "https://user:pass@x", "https://", "://" + key} {
-			_, err := meter.New(t.Context(), meter.Config{Model: events.RuntimeModel{API: events.APIOpenAI}, URL: url, Key: secret.New(key)})
+			_, err := meter.New(t.Context(), meter.Config{Model: events.RuntimeModel{API: events.FormOpenAI}, URL: url, Key: secret.New(key)})
 			if err == nil || strings.Contains(err.Error(), key) || strings.Contains(err.Error(), "pass") {
 				t.Errorf("%s: %v", url, err)
 			}

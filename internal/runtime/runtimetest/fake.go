@@ -65,7 +65,7 @@ const (
 
 // Asking is a runtime whose program asks a model in the form of Anthropic.
 func Asking(r events.Runtime, url string) events.Runtime {
-	r.Model = &events.RuntimeModel{API: events.APIAnthropic, URL: url, BaseEnv: BaseEnv, KeyEnv: KeyEnv}
+	r.Model = &events.RuntimeModel{API: events.FormAnthropic, URL: url, BaseEnv: BaseEnv, KeyEnv: KeyEnv}
 	return r
 }
 

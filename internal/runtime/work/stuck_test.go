@@ -36,19 +36,19 @@ func TestStuck(t *testing.T) {
 				ctx, stop := p.watch(t.Context(), after)
 				defer stop()
 				for range 6 { // for an hour in all it says a little
-					time.Sleep(after - time.Second)
+					<-time.After(after - time.Second)
 					p.beat()
 				}
 				if err := context.Cause(ctx); err != nil {
 					t.Fatalf("while it says something: %v", err)
 				}
 				c.does(&p)
-				time.Sleep(after - time.Second)
+				<-time.After(after - time.Second)
 				synctest.Wait()
 				if err := context.Cause(ctx); err != nil {
 					t.Fatalf("too early: %v", err)
 				}
-				time.Sleep(time.Hour)
+				<-time.After(time.Hour)
 				synctest.Wait()
 				if err := context.Cause(ctx); errors.Is(err, runtime.ErrStuck) != c.want {
 					t.Errorf("got %v", err)
@@ -61,7 +61,7 @@ func TestStuck(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			var p pulse
 			ctx, stop := p.watch(t.Context(), 0)
-			time.Sleep(100 * time.Hour)
+			<-time.After(100 * time.Hour)
 			synctest.Wait()
 			if ctx.Err() != nil {
 				t.Error(context.Cause(ctx))
