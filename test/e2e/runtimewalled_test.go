@@ -52,7 +52,7 @@ func TestRuntimeModelInSandbox(t *testing.T) {
 		w.task(events.Task{ID: "walled", Agent: "walled", Task: "!model 100\n!say end"})
 		s := w.ended("walled")
 		if s.Status != events.Completed || !strings.Contains(s.Plan.Steps[0].Output, "model: 200") || s.Tokens.Output != 20 {
-			t.Errorf("%s: %+v, %+v\n%s", s.Status, s.Plan.Steps, s.Tokens, w.story("walled"))
+			t.Errorf("%s: %q, %+v\n%s", s.Status, s.Plan.Steps[0].Output, s.Tokens, w.story("walled"))
 		}
 		if n := strings.Count(w.story("walled"), string(events.CallProgressed)); n < 2 {
 			t.Errorf("its session was not stored:\n%s", w.story("walled"))
