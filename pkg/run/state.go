@@ -255,6 +255,8 @@ type Call struct {
 	Program *Program `json:"program,omitempty"`
 	Inner   int      `json:"inner,omitempty"`
 	MailCall
+	// Asking are the requests of that program for its model; nil before the first.
+	Asking *Asking `json:"asking,omitempty"`
 }
 
 // CallRecord is an ended call (TOOL-2).
