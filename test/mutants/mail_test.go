@@ -27,7 +27,7 @@ var mails = []Mutant{
 	{Name: "a run starts that is not the agent any more", File: "services/planner/mail.go",
 		Old: "		s, is = mailbox.Accept(s, of.Epoch, runID, p.Now().UTC())\n", New: "		_, _ = mailbox.Accept(s, of.Epoch, runID, p.Now().UTC())\n		is = true\n",
 		By: []string{"./services/planner", "-run", "TestMailInTrouble"}},
-	{Name: "mail that came to a list before its planner died reaches nobody", File: "services/planner/mail.go",
+	{Name: "a message that came wakes no one", File: "services/planner/mail.go",
 		Old: "	return p.tend(ctx, sub.ID, m.Deliveries())\n", New: "	if m.Deliveries() == 0 {\n		return nil\n	}\n	return nil\n",
 		By: []string{"./services/planner", "-run", "TestMailInTrouble"}},
 	{Name: "an agent sleeps whose planner died after the end of its run", File: "services/planner/mail.go",
