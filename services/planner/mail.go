@@ -424,7 +424,8 @@ func (p *Postmaster) acknowledge(ctx context.Context, s run.State) error {
 	return err
 }
 
-// ended looks at an address whose run has ended.
+// ended looks at an address whose run has ended, also where that is recorded: whoever recorded it may have died before the
+// agent was woken again, or before its next run existed.
 func (p *Postmaster) ended(ctx context.Context, of events.AddressRef) error {
 	if p == nil {
 		return nil
@@ -432,13 +433,6 @@ func (p *Postmaster) ended(ctx context.Context, of events.AddressRef) error {
 	_, id, err := events.ParseAddress(of.Address)
 	if err != nil {
 		return err
-	}
-	s, err := p.Ledger.Fresh(ctx, id)
-	if err != nil {
-		return fmt.Errorf("address %s: %w", of.Address, err)
-	}
-	if s.Epoch > of.Epoch {
-		return nil // the end is recorded, and the agent was woken since
 	}
 	return p.tend(ctx, id, 1)
 }
