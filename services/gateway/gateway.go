@@ -76,7 +76,6 @@ type Gateway struct {
 	hooks   map[string]*webhook.Hook
 	unknown *webhook.Hook
 	limits  *limits
-	openapi []byte
 	// stopping is closed once no more is to be waited for.
 	stopping chan struct{}
 	stop     func()
@@ -121,10 +120,6 @@ func New(cfg Config) (*Gateway, error) {
 	g := &Gateway{cfg: cfg, client: cfg.Client, mux: http.NewServeMux(), hooks: map[string]*webhook.Hook{},
 		unknown: webhook.Unknown(), limits: newLimits(cfg.Rate, cfg.Streams), stopping: make(chan struct{})}
 	g.stop = sync.OnceFunc(func() { close(g.stopping) })
-	var err error
-	if g.openapi, err = OpenAPI(); err != nil {
-		return nil, err
-	}
 	for _, h := range cfg.Hooks {
 		g.hooks[h.Name] = h
 	}
