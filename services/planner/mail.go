@@ -2,8 +2,6 @@ package planner
 
 import (
 	"context"
-	"crypto/hmac"
-	"crypto/sha256"
 	"errors"
 	"fmt"
 	"slices"
@@ -52,10 +50,7 @@ func newPostmaster(r *Role) (*Postmaster, error) {
 		p.Now = time.Now
 	}
 	p.viewed = viewed[mailbox.State]{name: "address", ledger: p.Ledger, rows: p.Rows, key: mailbox.RowKey, row: mailbox.Row,
-		shown: func(row []byte) (uint64, bool) {
-			shown, _, ok := mailbox.FromRow(row)
-			return shown.Sequence, ok
-		}, of: func(s mailbox.State) (uint64, []events.Payload) { return s.Sequence, s.Changes() }}
+		fromRow: mailbox.FromRow, of: func(s mailbox.State) (uint64, []events.Payload) { return s.Sequence, s.Changes() }}
 	return p, nil
 }
 
@@ -64,9 +59,7 @@ func (r *Role) Postmaster() *Postmaster { return r.mail }
 
 // WakeID derives the id of the run of an agent that mail woke. Whoever does not have the station's key cannot guess it.
 func WakeID(key []byte, station, address string, epoch int) string {
-	mac := hmac.New(sha256.New, key)
-	fmt.Fprintf(mac, "mail|%s|%s|%d", station, address, epoch)
-	return events.MailRunPrefix + lower.EncodeToString(mac.Sum(nil)[:16])
+	return derivedID(key, events.MailRunPrefix, "mail", station, address, epoch)
 }
 
 func (p *Postmaster) wakeID(id string, epoch int) string {
