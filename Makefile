@@ -81,8 +81,8 @@ kill: ## slow: five services and a server as processes, each killed with -9 in t
 work-race: ## slow (1 min): a hundred dispatchers of a hundred work items, while planners die
 	$(GO) test -tags slow -count=1 -v -timeout 10m -run TestWorkRaceOfHundred ./test/e2e
 
-mail: ## slow (some minutes): mail in 1,000 runs of 10 agents, while planners and executors die: none is lost, none is given twice
-	$(GO) test -tags slow -count=1 -v -timeout 20m -run TestMailOfThousandRuns ./test/e2e
+mail: ## slow (more than 10 min): mail in 1,000 runs of 10 agents, while planners and executors die: none is lost, none is given twice
+	$(GO) test -tags slow -count=1 -v -timeout 60m -run TestMailOfThousandRuns ./test/e2e
 
 failover: ## slow (2 min): two toolrunners as processes, the one that holds a workspace is killed or stopped; prints a transcript
 	$(GO) test -tags slow -count=1 -v -timeout 10m -run TestFailover ./test/faults

@@ -52,7 +52,12 @@ func TestRuntimes(t *testing.T) {
 		d.want(4, []string{"not accepted", "inspan trust"}, check...)
 		d.want(0, []string{"fake 1.2.3", "in sandbox host: refused"}, append(check, "--trust")...)
 		d.want(0, []string{`"canary": "refused"`, `"version": "fake 1.2.3"`}, append(check, "--trust", "--json")...)
+		d.want(0, []string{"checked fake 1.2.3: refused (host, "}, "runtimes", "list", "--agents", agents)
+		d.want(0, []string{`"status": "checked fake 1.2.3: refused (host, `, `"canary": "refused"`}, "runtimes", "show", "mine", "--agents", agents, "--json")
+		write(t, "mine", env("")+"\nverified = \"1.0\"") // another file was never checked
+		d.want(0, []string{`"status": "verified 1.0"`}, "runtimes", "show", "mine", "--agents", agents, "--json")
 		write(t, "sly", env(`, INSPAN_FAKE_SLY = "1"`))
 		d.want(1, []string{"done without asking", "gate_tools"}, "runtimes", "check", "sly", "--agents", agents, "--sandbox", "host", "--trust")
+		d.want(0, []string{"failed fake 1.2.3: done without asking (host, "}, "runtimes", "show", "sly", "--agents", agents)
 	})
 }

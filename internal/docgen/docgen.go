@@ -16,8 +16,6 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
-
-	"github.com/inspan/inspan/services/gateway"
 )
 
 // Files makes all generated files, by path from the root of the module. root is where the module is: comments and
@@ -42,7 +40,7 @@ func Files(root string) (map[string][]byte, error) {
 	if files["docs/asyncapi.yaml"], err = asyncAPI(); err != nil {
 		return nil, err
 	}
-	if files["docs/openapi.json"], err = gateway.OpenAPI(); err != nil {
+	if files["docs/openapi.json"], err = openAPI(); err != nil {
 		return nil, err
 	}
 	return files, nil

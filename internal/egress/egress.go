@@ -20,6 +20,7 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"net/http"
 	"net/netip"
 	"sync"
 	"time"
@@ -129,6 +130,8 @@ type Grant struct {
 	// any other error where that cannot be told; nil means that the call needs no fence. It is called from many
 	// goroutines, one at a time.
 	Current func(context.Context) error
+	// Local, where set, serves the requests that are made to the proxy itself and not through it.
+	Local http.Handler
 	// Report, where set, is told each attempt once: a refused one at once, others when their connection has ended. It
 	// is called from many goroutines and must not block.
 	Report func(Attempt)

@@ -120,6 +120,10 @@ func (c client) request(w http.ResponseWriter, r *http.Request) {
 		d.connect(w, r)
 		return
 	}
+	if r.URL.Host == "" && d.grant.Local != nil {
+		d.grant.Local.ServeHTTP(w, r)
+		return
+	}
 	if r.URL.Scheme != "http" || r.URL.Host == "" {
 		d.refuse(w, policy.Target{}, &policy.Refusal{Code: policy.BadRequest, Target: "request",
 			Reason: "this is a proxy: it accepts requests for http://host/path, and CONNECT for everything else"})

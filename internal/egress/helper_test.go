@@ -226,7 +226,13 @@ func openAt(t testing.TB, p *egress.Proxy, current func(context.Context) error, 
 		t.Fatal(err)
 	}
 	s := &seen{}
-	d, err := p.Open(egress.Grant{Allow: list, Current: current, Report: s.report})
+	return serve(t, p, egress.Grant{Allow: list, Current: current, Report: s.report}, s)
+}
+
+// serve opens a Session and serves it on a port of this machine.
+func serve(t testing.TB, p *egress.Proxy, g egress.Grant, s *seen) gate {
+	t.Helper()
+	d, err := p.Open(g)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -15,6 +15,41 @@ import (
 	"github.com/inspan/inspan/internal/egress/policy"
 )
 
+func TestLocal(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.site(t, "a.example", "93.184.215.1", func(rw http.ResponseWriter, r *http.Request) { fmt.Fprint(rw, "of the host") })
+	list, err := policy.ParseList([]string{"a.example"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	p, err := egress.New(w.config())
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := &seen{}
+	local := http.HandlerFunc(func(rw http.ResponseWriter, r *http.Request) { fmt.Fprintf(rw, "served here: %s", r.URL.Path) })
+	g := serve(t, p, egress.Grant{Allow: list, Report: s.report, Local: local}, s)
+
+	t.Run("PLUS-12e SBX-13 what is asked of the proxy itself is served there, and reaches no host", func(t *testing.T) {
+		if code, body := get(t, http.DefaultClient, "http://"+g.addr+"/v1/messages"); code != http.StatusOK || body != "served here: /v1/messages" {
+			t.Errorf("got %d %q", code, body)
+		}
+		if code, body := get(t, g.client(t, nil), "http://a.example/v1/messages"); code != http.StatusOK || body != "of the host" {
+			t.Errorf("got %d %q", code, body)
+		}
+		if reached := w.reached(); len(reached) != 1 {
+			t.Errorf("reached %v", reached)
+		}
+	})
+	t.Run("PLUS-12e SBX-13 where nothing is served it is a bad request", func(t *testing.T) {
+		bare := openAt(t, p, nil, "a.example")
+		if code, _ := get(t, http.DefaultClient, "http://"+bare.addr+"/v1/messages"); code != http.StatusBadRequest {
+			t.Errorf("got %d", code)
+		}
+	})
+}
+
 func TestForward(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)

@@ -383,6 +383,9 @@ var toolrunnerRules = []rule{
 			return taken() // it follows from what a program of others did
 		}
 		duty := call.Next(d.s, p.Call, d.f.Time, call.Lease{})
+		if duty.Last {
+			return decided(call.GiveUp(d.s, duty), nil)
+		}
 		switch duty.Kind {
 		case call.Begin, call.Verify:
 			return decided(call.Start(d.s, duty, p.Runner, p.Sandbox, p.Input), nil)
@@ -444,7 +447,7 @@ func (d deciding) callFailed(p *events.CallFailedData,
 	say = call.Fail(d.s, a, call.Failure{Error: p.Error, Class: p.Class, Hint: p.Hint, Transient: p.Class == "transient",
 		Took: took, Usage: p.Usage, Hooks: p.Hooks}, d.f.Time)
 	switch {
-	case duty.Kind == call.Exhausted:
+	case duty.Kind == call.Exhausted, duty.Last && p.Class == "transient" && p.Sandbox == "":
 		say = append(say, call.GiveUp(d.s, duty)...)
 	case p.Class == events.OutcomeUnknown && p.Sandbox == "":
 		if say = call.Lost(d.s, duty); duty.Kind == call.Begin {

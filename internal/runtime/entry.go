@@ -5,10 +5,13 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"net/url"
 	"path"
+	"path/filepath"
 	"reflect"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/pelletier/go-toml/v2"
 
@@ -28,6 +31,11 @@ const (
 	// maxWords and maxWord bound arguments and variables.
 	maxWords = 64
 	maxWord  = 4 << 10
+	// maxTranscripts bounds the patterns of files that are stored of a session.
+	maxTranscripts = 8
+	// leastSilence and mostSilence bound how long a program may be silent.
+	leastSilence = time.Minute
+	mostSilence  = 24 * time.Hour
 )
 
 // Entry is what a file says of a runtime. The keys are those of runtimes/NAME.toml.
@@ -50,10 +58,20 @@ type Entry struct {
 	} `toml:"acp" json:"acp"`
 	Session struct {
 		Resume bool `toml:"resume" json:"resume"`
+		// Transcripts are the files below HOME that a session is gone on with by.
+		Transcripts []string `toml:"transcripts" json:"transcripts,omitempty"`
 	} `toml:"session" json:"session"`
 	Capabilities struct {
 		Gate string `toml:"gate_tools" json:"gate_tools"`
 	} `toml:"capabilities" json:"capabilities"`
+	Model struct {
+		API     string `toml:"api" json:"api,omitempty"`
+		URL     string `toml:"url" json:"url,omitempty"`
+		BaseEnv string `toml:"base_env" json:"base_env,omitempty"`
+		KeyEnv  string `toml:"key_env" json:"key_env,omitempty"`
+	} `toml:"model" json:"model"`
+	// StuckAfter is how long the program may be silent without a reason; empty for ever.
+	StuckAfter string `toml:"stuck_after" json:"stuck_after,omitempty"`
 	// Verified is the version that was tried, with the way it was; empty where it never was.
 	Verified string `toml:"verified" json:"verified,omitempty"`
 
@@ -78,8 +96,10 @@ var (
 	nameRule    = pattern.New(`^[a-z0-9][a-z0-9-]{0,31}$`)
 	commandRule = pattern.New(`^[A-Za-z0-9_./+-]{1,256}$`)
 	envRule     = pattern.New(`^[A-Za-z_][A-Za-z0-9_]{0,127}$`)
-	secretRule  = pattern.New(`^secret:[A-Za-z0-9_.-]{1,64}$`)
-	privateRule = pattern.New(`(?i)(TOKEN|SECRET|PASSWORD|PASSWD|CREDENTIAL|API_?KEY|PRIVATE_?KEY)`)
+	// transcriptRule has no blank and no character that a shell reads, but for *.
+	transcriptRule = pattern.New(`^[A-Za-z0-9._][A-Za-z0-9._*{}/-]{0,255}$`)
+	secretRule     = pattern.New(`^secret:[A-Za-z0-9_.-]{1,64}$`)
+	privateRule    = pattern.New(`(?i)(TOKEN|SECRET|PASSWORD|PASSWD|CREDENTIAL|API_?KEY|PRIVATE_?KEY)`)
 )
 
 // Error is one thing that is wrong with a file.
@@ -229,6 +249,11 @@ func (p *parsing) check(e *Entry) {
 		}
 	}
 	p.environment(e)
+	p.transcripts(e)
+	p.model(e)
+	if d, err := time.ParseDuration(e.StuckAfter); e.StuckAfter != "" && (err != nil || d < leastSilence || d > mostSilence) {
+		p.fail("stuck_after", fmt.Sprintf("%.64q is no time between %s and %s", e.StuckAfter, leastSilence, mostSilence), `write it as "20m"`)
+	}
 	switch g := e.Capabilities.Gate; {
 	case g == events.RuntimeAsksNot:
 	case g == "native" && (e.Kind == KindACP || e.Headless.Parser == events.DriverClaude):
@@ -263,14 +288,63 @@ func (p *parsing) environment(e *Entry) {
 	}
 }
 
+// transcripts checks the patterns of files: they stay below HOME, and are those of one session.
+func (p *parsing) transcripts(e *Entry) {
+	const key = "session.transcripts"
+	all := e.Session.Transcripts
+	if len(all) > 0 && !e.Session.Resume {
+		p.fail(key, "a session that is not gone on with needs none", "set session.resume = true, or leave it out")
+	}
+	if len(all) > maxTranscripts {
+		p.fail(key, fmt.Sprintf("more than %d patterns", maxTranscripts), "")
+	}
+	for _, name := range all {
+		if !transcriptRule.MatchString(name) || !filepath.IsLocal(name) || path.Clean(name) != name {
+			p.fail(key, fmt.Sprintf("%.128q is no path below HOME", name), "write it as .program/sessions/*/"+events.TranscriptSession+".jsonl")
+		} else if !strings.Contains(name, events.TranscriptSession) {
+			p.fail(key, fmt.Sprintf("%.128q is not the file of one session", name), "write "+events.TranscriptSession+" in the place of the name of the session")
+		}
+	}
+}
+
+// model checks how the program asks its model.
+func (p *parsing) model(e *Entry) {
+	m := e.Model
+	if m.API == "" && m.URL == "" && m.BaseEnv == "" && m.KeyEnv == "" {
+		return
+	}
+	if !slices.Contains([]string{events.FormAnthropic, events.FormOpenAI, events.FormGemini}, m.API) {
+		p.fail("model.api", fmt.Sprintf("%.64q is no known form of requests", m.API), `write "anthropic", "openai" or "gemini"`)
+	}
+	if u, err := url.Parse(m.URL); err != nil || u.Scheme != "https" && u.Scheme != "http" || u.Host == "" || u.User != nil {
+		p.fail("model.url", "it is no URL of http or https", "write the address of the provider, without a key")
+	}
+	if !envRule.MatchString(m.BaseEnv) || !envRule.MatchString(m.KeyEnv) || m.BaseEnv == m.KeyEnv {
+		p.fail("model.base_env", "base_env and key_env are not the names of two variables",
+			"write the variables in which the program reads the address and the key, such as OPENAI_BASE_URL and OPENAI_API_KEY")
+	}
+	for _, name := range []string{m.BaseEnv, m.KeyEnv} {
+		if _, set := e.Env[name]; set || slices.Contains(e.EnvPass, name) {
+			p.fail("model", fmt.Sprintf("%.64q is set in env or env_pass, too", name), "leave it out there: the program has a token in the place of the key")
+		}
+	}
+}
+
 // Runtime is what a run pins of an entry.
 func (e Entry) Runtime() events.Runtime {
 	r := events.Runtime{Name: e.Name, Digest: e.Digest, Driver: events.DriverACP, Command: append([]string{e.Command}, e.Args...),
-		Autonomous: e.Autonomous, Env: e.Env, Pass: e.EnvPass, Gate: e.Capabilities.Gate, Resumes: e.Session.Resume}
+		Autonomous: e.Autonomous, Env: e.Env, Pass: e.EnvPass, Gate: e.Capabilities.Gate, Resumes: e.Session.Resume,
+		Transcripts: e.Session.Transcripts}
 	if e.Kind == KindACP {
 		r.Command = append(r.Command, e.ACP.Args...)
 	} else {
 		r.Driver = e.Headless.Parser
+	}
+	if d, err := time.ParseDuration(e.StuckAfter); err == nil {
+		r.StuckMS = d.Milliseconds()
+	}
+	if m := e.Model; m.API != "" {
+		r.Model = &events.RuntimeModel{API: m.API, URL: m.URL, BaseEnv: m.BaseEnv, KeyEnv: m.KeyEnv}
 	}
 	return r
 }

@@ -59,6 +59,11 @@ func Launch(ctx context.Context, s Spec, args ...string) (*Program, error) {
 	if err != nil {
 		return nil, err
 	}
+	env = slices.DeleteFunc(env, func(v string) bool {
+		name, _, _ := strings.Cut(v, "=")
+		return slices.ContainsFunc(s.Env, func(own string) bool { return strings.HasPrefix(own, name+"=") })
+	})
+	env = append(env, s.Env...)
 	cmd := sandbox.Cmd{Args: Command(s.Runtime, s.Sandbox.Mode(), args...), Env: env, AnyProgram: true}
 	stdin, in := io.Pipe()
 	out, stdout := io.Pipe()

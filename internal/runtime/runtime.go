@@ -25,6 +25,9 @@ var (
 	ErrEnded = errors.New("the program has ended")
 	// ErrProtocol means that a program does not speak the protocol that it was registered with.
 	ErrProtocol = errors.New("the program does not follow its protocol")
+	// ErrStuck means that a program is silent for longer than its runtime says, although it is at no call and waits for
+	// no answer.
+	ErrStuck = errors.New("the program was silent, and at nothing that it had told of,")
 	// ErrCannotResume means that a session cannot be gone on with.
 	ErrCannotResume = errors.New("the session cannot be gone on with")
 )
@@ -93,6 +96,8 @@ type Spec struct {
 	Sandbox sandbox.Sandbox
 	// Secrets are those of the toolrunner, by name.
 	Secrets map[string]secret.Value
+	// Env are further variables, which take the place of those of the runtime.
+	Env []string
 	// Session is the name of a new session where the protocol lets the client choose one. Resume is that of one to go
 	// on with; empty begins a new one.
 	Session, Resume string

@@ -59,9 +59,12 @@ const (
 	// CallRequested and CallProgressed are about programs of others that carry out a call.
 	CallRequested  Kind = "call.requested"
 	CallProgressed Kind = "call.progressed"
-	CallDeferred   Kind = "call.deferred"
-	CallFinished   Kind = "call.finished"
-	CallFailed     Kind = "call.failed"
+	// CallReserved and CallSettled are about the requests of such programs for their models.
+	CallReserved Kind = "call.reserved"
+	CallSettled  Kind = "call.settled"
+	CallDeferred Kind = "call.deferred"
+	CallFinished Kind = "call.finished"
+	CallFailed   Kind = "call.failed"
 
 	ArtifactSaved Kind = "artifact.saved"
 	CallPreviewed Kind = "call.previewed"
@@ -219,8 +222,15 @@ var vocabulary = [...]Type{
 		"A program of others that carries out a call asks to do something inside, which the gatekeeper permits or refuses.",
 		func() Payload { return new(CallRequestedData) }},
 	{CallProgressed, Toolrunner, "tool_progress", Recorded, InLog, line((*CallProgressedData).line),
-		"A program of others is given its work in a call, or its session has a name: from now on it may act.",
+		"A program of others is given its work in a call, or its session has a name: from now on it may act. Names the " +
+			"transcript of the session once that is stored.",
 		func() Payload { return new(CallProgressedData) }},
+	{CallReserved, Toolrunner, "model_request", Recorded, InLog, line((*CallReservedData).line),
+		"A program of others asks its model: what the request may use is set aside before it is passed on.",
+		func() Payload { return new(CallReservedData) }},
+	{CallSettled, Toolrunner, "model_answer", Recorded, InLog, line((*CallSettledData).line),
+		"What a request of a program for its model used takes the place of what was set aside for it.",
+		func() Payload { return new(CallSettledData) }},
 	{CallDeferred, Toolrunner, "error", Decided, InLog | InTree, nil,
 		"An attempt failed in a way that may pass; the call is tried again not before the time given.",
 		func() Payload { return new(CallDeferredData) }},

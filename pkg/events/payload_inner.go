@@ -27,7 +27,8 @@ func (d *CallRequestedData) line() string {
 	return "call " + d.Call + " of " + d.Tool + " requested inside of " + d.Parent
 }
 
-// CallProgressedData is stored before a program of others is given its work in a call: from then on it may act.
+// CallProgressedData is stored before a program of others is given its work in a call: from then on it may act. It is
+// stored again when the files of its session were stored.
 type CallProgressedData struct {
 	Event string `json:"event"`
 	ToolRef
@@ -35,13 +36,18 @@ type CallProgressedData struct {
 	// Session is what the program calls the conversation, by which it can be gone on with; empty where it has no name
 	// yet.
 	Session string `json:"session,omitempty"`
+	// Transcript is the object with the files of the session as they were then; nil where none were stored.
+	Transcript *Ref `json:"transcript,omitempty"`
 }
 
 // Kind implements Payload.
 func (*CallProgressedData) Kind() Kind { return CallProgressed }
 
 func (d *CallProgressedData) line() string {
-	if d.Session == "" {
+	switch {
+	case d.Transcript != nil:
+		return "call " + d.Call + ": the transcript of session " + strconv.Quote(d.Session) + " is stored"
+	case d.Session == "":
 		return "call " + d.Call + ": the program is given its work"
 	}
 	return "call " + d.Call + ": the program works in session " + strconv.Quote(d.Session)

@@ -23,6 +23,8 @@ func Refs(p Payload) []Ref {
 		add(d.RawRef)
 	case *CallRequestedData:
 		add(d.InputRef)
+	case *CallProgressedData:
+		add(d.Transcript)
 	case *CallFinishedData:
 		add(d.OutputRef)
 		for _, i := range d.Images {

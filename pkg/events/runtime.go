@@ -20,7 +20,32 @@ type Runtime struct {
 	Gate string `json:"gate_tools"`
 	// Resumes is true where a session of the program can be gone on with after it has ended.
 	Resumes bool `json:"resumes,omitempty"`
+	// Transcripts are the files below HOME that the program needs to go on with a session, as patterns of path.Match in
+	// which TranscriptSession stands for its name. They are stored while it works, and put back before it goes on.
+	Transcripts []string `json:"transcripts,omitempty"`
+	// StuckMS is how long the program may be silent without a reason before it is ended and started again; 0 for ever.
+	StuckMS int64 `json:"stuck_ms,omitempty"`
+	// Model is the provider that the program asks through the toolrunner; nil where it asks by itself.
+	Model *RuntimeModel `json:"model,omitempty"`
 }
+
+// RuntimeModel is the provider of a program's model. The program is given an address of the toolrunner in BaseEnv and a
+// token that is good there in KeyEnv; the toolrunner has the key of the provider as the secret named KeyEnv.
+type RuntimeModel struct {
+	// API is the form of the requests: anthropic, openai or gemini.
+	API string `json:"api"`
+	// URL of the provider; a secret of the toolrunner that is named BaseEnv takes its place.
+	URL     string `json:"url"`
+	BaseEnv string `json:"base_env"`
+	KeyEnv  string `json:"key_env"`
+}
+
+// The forms of requests for models.
+const (
+	FormAnthropic = "anthropic"
+	FormOpenAI    = "openai"
+	FormGemini    = "gemini"
+)
 
 // The drivers of runtimes.
 const (
@@ -28,6 +53,9 @@ const (
 	DriverClaude = "claude"
 	DriverCodex  = "codex"
 )
+
+// TranscriptSession stands for the name of the session in the names of transcripts.
+const TranscriptSession = "{session}"
 
 // Whether a program asks before it acts.
 const (

@@ -105,6 +105,7 @@ func callStarted(s *State, f events.Event, d *events.CallStartedData) string {
 	if fault != "" {
 		return fault
 	}
+	s.forsake(&c)
 	c.Phase, c.Attempt, c.Fence, c.Runner, c.StartedAt = CallStarted, d.Attempt, f.Sequence, d.Runner, f.Time
 	c.Made = false
 	s.setOpen(d.Call, &c)
@@ -122,6 +123,7 @@ func callDeferred(s *State, _ events.Event, d *events.CallDeferredData) string {
 	if fault != "" {
 		return fault
 	}
+	s.forsake(&c)
 	c.Phase, c.Attempt, c.NotBefore = CallDeferred, d.Attempt, d.NotBefore
 	s.setOpen(d.Call, &c)
 	return ""
@@ -264,6 +266,7 @@ func (s *State) record(c Call, r CallRecord, at time.Time, seq uint64) {
 	r.ID, r.Step, r.Turn, r.CallName, r.Arguments, r.Timestamp, r.Edited, r.Effect = c.ID, c.Step, c.Turn, c.Tool, c.Input,
 		at, c.Edited, c.Effect
 	r.Parent = c.Parent
+	s.forsake(&c)
 	if r.Outcome != OutcomeRefused && !s.Harness(c.Step) {
 		s.TotalToolCalls++
 		s.CallsHeld--

@@ -16,6 +16,8 @@ var innerRules = []rule{on(callRequested), on(callProgressed)}
 type Program struct {
 	// Session is what the program calls the conversation; empty where that is not known.
 	Session string `json:"session,omitempty"`
+	// Transcript is the object with the files of the session that were stored last; nil for none.
+	Transcript *events.Ref `json:"transcript,omitempty"`
 }
 
 // MaxInner is how many calls of one call may be open inside at the same time.
@@ -88,7 +90,14 @@ func callProgressed(s *State, _ events.Event, d *events.CallProgressedData) stri
 	if d.Step != c.Step || d.Tool != c.Tool {
 		return fmt.Sprintf("call %s is %s in step %s", d.Call, c.Tool, c.Step)
 	}
-	c.Program = &Program{Session: d.Session}
+	p := &Program{Session: d.Session, Transcript: d.Transcript}
+	switch {
+	case p.Transcript != nil && c.Program == nil:
+		return fmt.Sprintf("the program of call %s was given no work", c.ID)
+	case p.Transcript == nil && c.Program != nil && c.Program.Session == p.Session:
+		p.Transcript = c.Program.Transcript
+	}
+	c.Program = p
 	s.setOpen(d.Call, &c)
 	return ""
 }

@@ -42,6 +42,25 @@ func TestInner(t *testing.T) {
 			t.Errorf("%+v", s.Step("a"))
 		}
 	})
+	t.Run("PLUS-12c the transcript of a session is that which was stored last, and of no other session", func(t *testing.T) {
+		t.Parallel()
+		b := programmed()
+		one, two := events.Ref{SHA256: strings.Repeat("1", 64)}, events.Ref{SHA256: strings.Repeat("2", 64)}
+		for _, ref := range []events.Ref{one, two} {
+			d := runtest.Progressed(open(b), "s")
+			d.Transcript = &ref
+			b.Append(d)
+		}
+		b.Append(runtest.CallBegun(outer, 2))
+		b.Append(runtest.Progressed(open(b), "s"))
+		if p := open(b).Program; p.Transcript == nil || p.Transcript.SHA256 != two.SHA256 {
+			t.Errorf("%+v", p)
+		}
+		b.Append(runtest.Progressed(open(b), "other"))
+		if p := open(b).Program; p.Transcript != nil {
+			t.Errorf("%+v", p)
+		}
+	})
 	t.Run("SAFE-2 PLUS-12a the fold refuses what does not follow", func(t *testing.T) {
 		t.Parallel()
 		for want, c := range map[string]func(b *runtest.Builder) events.Payload{

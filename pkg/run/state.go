@@ -247,14 +247,15 @@ type Call struct {
 	NotBefore time.Time `json:"notBefore,omitzero"`
 	// Delegation is what a call that waits for a child run asks for; nil for all others.
 	Delegation *events.Delegation `json:"delegation,omitempty"`
-	// Made is true once it was said what the attempt under way made.
-	Made bool `json:"made,omitempty"`
+	Made       bool               `json:"made,omitempty"` // once it was said what the attempt under way made
 	// Parent is the call inside of which a program of others made this one. Program is how far such a program came that
 	// carries out this one, nil before it was given work, and Inner counts what it asked for.
 	Parent  string   `json:"parent,omitempty"`
 	Program *Program `json:"program,omitempty"`
 	Inner   int      `json:"inner,omitempty"`
 	MailCall
+	// Asking are the requests of that program for its model; nil before the first.
+	Asking *Asking `json:"asking,omitempty"`
 }
 
 // CallRecord is an ended call (TOOL-2).

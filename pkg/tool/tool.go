@@ -122,6 +122,9 @@ type Env struct {
 	// Inner records what a program of others does inside of the call; nil for all tools but the one that drives such
 	// programs.
 	Inner Inner
+	// Local serves requests of the commands of the call, until the call ends; base is the address that they reach it at.
+	// ok is false where the sandbox has no such address. Nil serves none.
+	Local func(h http.Handler) (base string, ok bool)
 }
 
 // Saving asks for a file of the workspace to be kept.

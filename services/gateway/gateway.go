@@ -78,7 +78,6 @@ type Gateway struct {
 	unknown *webhook.Hook
 	limits  *limits
 	mcp     *mcpServer
-	openapi []byte
 	// stopping is closed once no more is to be waited for.
 	stopping chan struct{}
 	stop     func()
@@ -123,10 +122,6 @@ func New(cfg Config) (*Gateway, error) {
 	g := &Gateway{cfg: cfg, client: cfg.Client, mux: http.NewServeMux(), hooks: map[string]*webhook.Hook{},
 		unknown: webhook.Unknown(), limits: newLimits(cfg.Rate, cfg.Streams), stopping: make(chan struct{})}
 	g.stop = sync.OnceFunc(func() { close(g.stopping) })
-	var err error
-	if g.openapi, err = OpenAPI(); err != nil {
-		return nil, err
-	}
 	g.mcp = newMCP(g)
 	for _, h := range cfg.Hooks {
 		g.hooks[h.Name] = h

@@ -10,6 +10,7 @@ import (
 	"strconv"
 	"time"
 
+	"github.com/inspan/inspan/docs"
 	"github.com/inspan/inspan/pkg/client"
 	"github.com/inspan/inspan/pkg/events"
 	"github.com/inspan/inspan/pkg/run"
@@ -208,7 +209,7 @@ func sendReport(g *Gateway, c *call) error {
 // sendDocument sends the OpenAPI document.
 func sendDocument(g *Gateway, c *call) error {
 	c.w.Header().Set("Content-Type", "application/json")
-	_, _ = c.w.Write(g.openapi) // the client may be gone
+	_, _ = c.w.Write(docs.OpenAPI) // the client may be gone
 	return nil
 }
 

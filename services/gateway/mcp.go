@@ -30,6 +30,9 @@ const (
 	requestHeader = "Inspan-Request-Id"
 )
 
+// object is one of JSON.
+type object = map[string]any
+
 // mcpServer has runs be started as tools of the Model Context Protocol. In its newest revision a request needs nothing
 // but itself. Older ones have sessions, which are kept in memory: a client whose session is lost begins a new one.
 type mcpServer struct {

@@ -39,12 +39,20 @@ func (r *Role) childID(parent, step, call string, attempt int) string {
 // ChildID derives the id of the child of a step, or of a call or review of it. Whoever does not have the station's key
 // cannot guess it.
 func ChildID(key []byte, station, parent, step, call string, attempt int) string {
-	mac := hmac.New(sha256.New, key)
 	if call != "" {
 		step += "|" + call
 	}
-	fmt.Fprintf(mac, "child|%s|%s|%s|%d", station, parent, step, attempt)
-	return events.ChildPrefix + lower.EncodeToString(mac.Sum(nil)[:16])
+	return derivedID(key, events.ChildPrefix, "child", station, parent, step, attempt)
+}
+
+// derivedID derives the id of a run from what it follows from, so that whoever opens it opens the same one.
+func derivedID(key []byte, prefix, kind, station string, of ...any) string {
+	mac := hmac.New(sha256.New, key)
+	fmt.Fprintf(mac, "%s|%s", kind, station)
+	for _, part := range of {
+		fmt.Fprintf(mac, "|%v", part)
+	}
+	return prefix + lower.EncodeToString(mac.Sum(nil)[:16])
 }
 
 // notDerived refuses ids in tasks of outsiders that only planners give: those of children, firings, work items and mail.

@@ -65,26 +65,11 @@ func (r *Recorder) Input(ctx context.Context, m kernel.Message) error {
 	if err != nil {
 		return fmt.Errorf("harness %s: %w", sub.ID, err)
 	}
-	return r.show(ctx, w.State, w.Head)
+	return r.view().show(ctx, sub.ID, w.State, w.Head)
 }
 
-// show writes the row of a harness where it does not show the state yet. A row that shows more is left.
-func (r *Recorder) show(ctx context.Context, s harness.State, position uint64) error {
-	for range maxSwaps {
-		row, revision, err := r.Rows.Load(ctx, harness.RowKey(s.ID))
-		if err != nil && !errors.Is(err, kernel.ErrNotFound) {
-			return fmt.Errorf("row of harness %s: %w", s.ID, err)
-		}
-		if shown, _, ok := harness.FromRow(row); ok && shown.Sequence >= s.Sequence {
-			return nil
-		}
-		b, err := harness.Row(s, position)
-		if err != nil {
-			return err
-		}
-		if _, err = r.Rows.Swap(ctx, harness.RowKey(s.ID), b, revision); !errors.Is(err, kernel.ErrExists) {
-			return err
-		}
-	}
-	return &kernel.RetryAfter{After: sessionAgain}
+// view is the row of each harness, which shows its log.
+func (r *Recorder) view() viewed[harness.State] {
+	return viewed[harness.State]{name: "harness", ledger: r.Ledger, rows: r.Rows, key: harness.RowKey, row: harness.Row,
+		fromRow: harness.FromRow, of: func(s harness.State) (uint64, []events.Payload) { return s.Sequence, nil }}
 }

@@ -2,8 +2,6 @@ package planner
 
 import (
 	"context"
-	"crypto/hmac"
-	"crypto/sha256"
 	"errors"
 	"fmt"
 	"slices"
@@ -52,10 +50,7 @@ func newPostmaster(r *Role) (*Postmaster, error) {
 		p.Now = time.Now
 	}
 	p.viewed = viewed[mailbox.State]{name: "address", ledger: p.Ledger, rows: p.Rows, key: mailbox.RowKey, row: mailbox.Row,
-		shown: func(row []byte) (uint64, bool) {
-			shown, _, ok := mailbox.FromRow(row)
-			return shown.Sequence, ok
-		}, of: func(s mailbox.State) (uint64, []events.Payload) { return s.Sequence, s.Changes() }}
+		fromRow: mailbox.FromRow, of: func(s mailbox.State) (uint64, []events.Payload) { return s.Sequence, s.Changes() }}
 	return p, nil
 }
 
@@ -64,9 +59,7 @@ func (r *Role) Postmaster() *Postmaster { return r.mail }
 
 // WakeID derives the id of the run of an agent that mail woke. Whoever does not have the station's key cannot guess it.
 func WakeID(key []byte, station, address string, epoch int) string {
-	mac := hmac.New(sha256.New, key)
-	fmt.Fprintf(mac, "mail|%s|%s|%d", station, address, epoch)
-	return events.MailRunPrefix + lower.EncodeToString(mac.Sum(nil)[:16])
+	return derivedID(key, events.MailRunPrefix, "mail", station, address, epoch)
 }
 
 func (p *Postmaster) wakeID(id string, epoch int) string {
@@ -424,7 +417,8 @@ func (p *Postmaster) acknowledge(ctx context.Context, s run.State) error {
 	return err
 }
 
-// ended looks at an address whose run has ended.
+// ended looks at an address whose run has ended, also where that is recorded: whoever recorded it may have died before the
+// agent was woken again, or before its next run existed.
 func (p *Postmaster) ended(ctx context.Context, of events.AddressRef) error {
 	if p == nil {
 		return nil
@@ -432,13 +426,6 @@ func (p *Postmaster) ended(ctx context.Context, of events.AddressRef) error {
 	_, id, err := events.ParseAddress(of.Address)
 	if err != nil {
 		return err
-	}
-	s, err := p.Ledger.Fresh(ctx, id)
-	if err != nil {
-		return fmt.Errorf("address %s: %w", of.Address, err)
-	}
-	if s.Epoch > of.Epoch {
-		return nil // the end is recorded, and the agent was woken since
 	}
 	return p.tend(ctx, id, 1)
 }

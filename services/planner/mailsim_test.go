@@ -352,6 +352,8 @@ func (x *exchange) rest() {
 		for _, a := range x.addresses {
 			if s := x.box(a); s.Holder == nil && len(s.Pending) > 0 && !x.now.Before(s.NotBefore) {
 				x.t.Fatalf("seed %d: agent %s sleeps, and %d messages wait", x.seed, a, len(s.Pending))
+			} else if s.Holder != nil && !s.Holder.Started {
+				x.t.Fatalf("seed %d: agent %s was woken, and no one begins run %s", x.seed, a, s.Holder.Run)
 			}
 		}
 		living := x.look()

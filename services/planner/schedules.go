@@ -2,8 +2,6 @@ package planner
 
 import (
 	"context"
-	"crypto/hmac"
-	"crypto/sha256"
 	"errors"
 	"fmt"
 	"time"
@@ -48,10 +46,7 @@ func newScheduler(r *Role) (*Scheduler, error) {
 		s.Now = time.Now
 	}
 	s.viewed = viewed[schedule.State]{name: "schedule", ledger: s.Ledger, rows: s.Rows, key: schedule.RowKey, row: schedule.Row,
-		shown: func(row []byte) (uint64, bool) {
-			shown, _, ok := schedule.FromRow(row)
-			return shown.Sequence, ok
-		}, of: func(s schedule.State) (uint64, []events.Payload) { return s.Sequence, s.Changes() }}
+		fromRow: schedule.FromRow, of: func(s schedule.State) (uint64, []events.Payload) { return s.Sequence, s.Changes() }}
 	return s, nil
 }
 
@@ -60,9 +55,7 @@ func (r *Role) Scheduler() *Scheduler { return r.schedules }
 
 // FiringID derives the id of the run of a firing. Whoever does not have the station's key cannot guess it.
 func FiringID(key []byte, station, schedule string, number int) string {
-	mac := hmac.New(sha256.New, key)
-	fmt.Fprintf(mac, "firing|%s|%s|%d", station, schedule, number)
-	return events.FiringPrefix + lower.EncodeToString(mac.Sum(nil)[:16])
+	return derivedID(key, events.FiringPrefix, "firing", station, schedule, number)
 }
 
 func (r *Scheduler) firingID(schedule string, number int) string {

@@ -15,11 +15,11 @@ type viewed[S any] struct {
 	name   string
 	ledger *kernel.Ledger[S]
 	rows   kernel.KV
-	// key is that of the row of an id, row the row at the position of the last event. shown is how many events a row shows;
-	// ok is false for one that shows no log.
-	key   func(id string) string
-	row   func(s S, position uint64) ([]byte, error)
-	shown func(row []byte) (sequence uint64, ok bool)
+	// key is that of the row of an id, row the row at the position of the last event. fromRow reads one; ok is false for
+	// one that shows no log.
+	key     func(id string) string
+	row     func(s S, position uint64) ([]byte, error)
+	fromRow func(row []byte) (shown S, position uint64, ok bool)
 	// of are the number of the last event of a state and what was decided on it.
 	of func(s S) (sequence uint64, changes []events.Payload)
 }
@@ -66,8 +66,10 @@ func (v viewed[S]) show(ctx context.Context, id string, s S, position uint64) er
 		if err != nil && !errors.Is(err, kernel.ErrNotFound) {
 			return fmt.Errorf("row of %s %s: %w", v.name, id, err)
 		}
-		if shown, ok := v.shown(row); ok && shown >= sequence {
-			return nil
+		if shown, _, ok := v.fromRow(row); ok {
+			if n, _ := v.of(shown); n >= sequence {
+				return nil
+			}
 		}
 		b, err := v.row(s, position)
 		if err != nil {

@@ -2,8 +2,6 @@ package planner
 
 import (
 	"context"
-	"crypto/hmac"
-	"crypto/sha256"
 	"errors"
 	"fmt"
 	"time"
@@ -50,10 +48,7 @@ func newAssigner(r *Role) (*Assigner, error) {
 		a.Now = time.Now
 	}
 	a.viewed = viewed[work.State]{name: "work item", ledger: a.Ledger, rows: a.Rows, key: work.RowKey, row: work.Row,
-		shown: func(row []byte) (uint64, bool) {
-			shown, _, ok := work.FromRow(row)
-			return shown.Sequence, ok
-		}, of: func(s work.State) (uint64, []events.Payload) { return s.Sequence, s.Changes() }}
+		fromRow: work.FromRow, of: func(s work.State) (uint64, []events.Payload) { return s.Sequence, s.Changes() }}
 	return a, nil
 }
 
@@ -62,9 +57,7 @@ func (r *Role) Assigner() *Assigner { return r.work }
 
 // BindingID derives the id of the run of a binding. Whoever does not have the station's key cannot guess it.
 func BindingID(key []byte, station, item string, epoch int) string {
-	mac := hmac.New(sha256.New, key)
-	fmt.Fprintf(mac, "binding|%s|%s|%d", station, item, epoch)
-	return events.WorkRunPrefix + lower.EncodeToString(mac.Sum(nil)[:16])
+	return derivedID(key, events.WorkRunPrefix, "binding", station, item, epoch)
 }
 
 func (a *Assigner) bindingID(item string, epoch int) string {

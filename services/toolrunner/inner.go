@@ -120,6 +120,25 @@ func text(s string) string {
 	return tool.Visible(s)
 }
 
+// Keep implements tool.Inner.
+func (i *inside) Keep(ctx context.Context, files []tool.InnerFile) error {
+	ref, err := i.results.Keep(ctx, files)
+	if err != nil {
+		return err
+	}
+	_, _, err = i.say(ctx, func(s run.State) []events.Payload { return call.Keep(s, i.st.attempt, ref) })
+	return err
+}
+
+// Kept implements tool.Inner.
+func (i *inside) Kept(ctx context.Context) ([]tool.InnerFile, error) {
+	p := i.st.attempt.Call.Program
+	if p == nil || p.Transcript == nil {
+		return nil, nil
+	}
+	return i.results.Kept(ctx, *p.Transcript)
+}
+
 // Ask implements tool.Inner.
 func (i *inside) Ask(ctx context.Context, c tool.InnerCall) (v tool.InnerVerdict, err error) {
 	q := call.Inner{Tool: c.Tool, Program: text(c.Program), Title: i.results.Mask(text(c.Title)),

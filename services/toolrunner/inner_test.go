@@ -181,6 +181,34 @@ func TestInner(t *testing.T) {
 			t.Errorf("%+v, %q", r, s.Unknown)
 		}
 	})
+	t.Run("PLUS-12c SAFE-1 SAFE-8 what a session is gone on with by is stored without secrets, named, and given to the next attempt", func(t *testing.T) {
+		t.Parallel()
+		b, in := driven(t)
+		files := func(text string) []tool.InnerFile { return []tool.InnerFile{{Path: ".p/s.jsonl", Data: []byte(text)}} }
+		if err := in.Keep(t.Context(), files("too early")); err != nil || b.state().Open["c2-1"].Program != nil {
+			t.Errorf("%v, %+v", err, b.state().Open["c2-1"].Program)
+		}
+		if err := in.Begin(t.Context(), "s"); err != nil {
+			t.Fatal(err)
+		}
+		for _, text := range []string{"one", "two open sesame", "two open sesame"} {
+			if err := in.Keep(t.Context(), files(text)); err != nil {
+				t.Fatal(err)
+			}
+		}
+		before := b.state().Sequence
+		if _, err := b.st.Blobs().Put(t.Context(), "transcript", []byte("half: stored, and in no event")); err != nil {
+			t.Fatal(err)
+		}
+		b.say(events.Toolrunner, call.Start(b.state(), call.Next(b.state(), "c2-1", time.Now(), call.Lease{}), "t2", "host", "")...)
+		got, err := b.insideOf().Kept(t.Context())
+		if err != nil || len(got) != 1 || got[0].Path != ".p/s.jsonl" || string(got[0].Data) != "two ***" {
+			t.Errorf("%+v, %v", got, err)
+		}
+		if err := in.Keep(t.Context(), files("late")); !errors.Is(err, errOutdated) || b.state().Sequence != before+1 {
+			t.Errorf("%v, %d events more", err, b.state().Sequence-before)
+		}
+	})
 	t.Run("PLUS-12a a program that asks for more than may be open is refused the rest", func(t *testing.T) {
 		t.Parallel()
 		b, in := driven(t)

@@ -26,7 +26,13 @@ func (r *Role) verify(ctx context.Context, at acquired) (runlog.Written, error) 
 	case err != nil:
 		at.duty.Why = call.ClipError(tool.Visible(err.Error()))
 		return r.lost(ctx, at)
+	case !done && at.duty.Last:
+		return r.giveUp(ctx, at.admitted)
 	case !done:
+		w, err := r.again(ctx, at.admitted)
+		if err != nil || len(w.Events) > 0 {
+			return w, err
+		}
 		return r.begin(ctx, at)
 	}
 	result, err := r.capture.results.Store(ctx, x.result, x.took)
@@ -35,6 +41,17 @@ func (r *Role) verify(ctx context.Context, at acquired) (runlog.Written, error) 
 	}
 	result.Reconciled = true
 	return r.finish.finish(ctx, r.capture.judge(ctx, x, result))
+}
+
+// again puts off the next attempt of a call that was lost more than once, and sets the timer of that.
+func (r *Role) again(ctx context.Context, a admitted) (runlog.Written, error) {
+	w, err := write(ctx, r.cfg.Ledger, a.state.HarnessID, func(s run.State, now time.Time) []events.Payload {
+		return call.Again(s, a.duty, now)
+	})
+	if c := w.State.Open[a.duty.Call.ID]; err == nil && len(w.Events) > 0 && c != nil {
+		err = r.cfg.Timers.Set(ctx, a.state.HarnessID, "call."+c.ID, c.NotBefore)
+	}
+	return w, err
 }
 
 // lost records that it is not known what came of an attempt.

@@ -66,10 +66,13 @@ func (o opener) open(ctx context.Context, st *started, changes *capture.Changes)
 			x.plain = true
 			st.touch()
 		}, note)}
+	var unserve func()
+	x.env.Local, unserve = pool.Local(out, sb.Mode())
 	x.env.Sandbox = o.jobs.Home(ctx, jobs.ForServers{State: s, Attempt: st.attempt, Sandbox: sb, Dir: st.Dir,
 		Sandboxes: o.sandboxes, Using: st.changing(changes)})
 	x.close = func() {
 		output.Close()
+		unserve()
 		end, cancel := context.WithTimeout(context.WithoutCancel(ctx), closeTime)
 		defer cancel()
 		_ = sb.Destroy(end) // its processes are gone with Exec; what is left is a directory of ours

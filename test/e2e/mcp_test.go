@@ -31,7 +31,7 @@ func TestMain(m *testing.M) {
 		launch.Main() // which becomes the command
 		return
 	}
-	if !runtimetest.Main() && !inside.Main() && !mcptest.Main() && !fctest.Main() && !servedMain() {
+	if !inside.Main() && !runtimetest.Main() && !mcptest.Main() && !fctest.Main() && !servedMain() {
 		m.Run()
 	}
 }

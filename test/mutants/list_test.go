@@ -71,7 +71,7 @@ var minds = []Mutant{
 	{Name: "a once call is run again", File: "internal/core/call/call.go",
 		Old: "		case c.Effect != Idempotent:", New: "		case false:"},
 	{Name: "a reconcilable call is made again without looking", File: "internal/core/call/call.go",
-		Old: "		case c.Effect == Reconcilable:\n			d.Kind = Verify", New: "		case c.Effect == Reconcilable:\n			d.Kind = Begin"},
+		Old: "			d.Kind, d.Last = Verify, exhausted\n", New: "			d.Kind, d.Last = Begin, exhausted\n"},
 	{Name: "effects are not announced", File: "internal/core/call/call.go",
 		Old: "func NeedsStart(effect string) bool { return effect != Read }", New: "func NeedsStart(effect string) bool { return effect == Once }"},
 	{Name: "a late result counts", File: "internal/core/call/call.go",

@@ -27,11 +27,11 @@ var mails = []Mutant{
 	{Name: "a run starts that is not the agent any more", File: "services/planner/mail.go",
 		Old: "		s, is = mailbox.Accept(s, of.Epoch, runID, p.Now().UTC())\n", New: "		_, _ = mailbox.Accept(s, of.Epoch, runID, p.Now().UTC())\n		is = true\n",
 		By: []string{"./services/planner", "-run", "TestMailInTrouble"}},
-	{Name: "mail that came to a list before its planner died reaches nobody", File: "services/planner/mail.go",
+	{Name: "a message that came wakes no one", File: "services/planner/mail.go",
 		Old: "	return p.tend(ctx, sub.ID, m.Deliveries())\n", New: "	if m.Deliveries() == 0 {\n		return nil\n	}\n	return nil\n",
 		By: []string{"./services/planner", "-run", "TestMailInTrouble"}},
 	{Name: "an agent sleeps whose planner died after the end of its run", File: "services/planner/mail.go",
-		Old: "	if s.Epoch > of.Epoch {\n", New: "	if s.Epoch > of.Epoch || s.Holder == nil {\n", By: []string{"./services/planner", "-run", "TestMailInTrouble"}},
+		Old: "	return p.tend(ctx, id, 1)\n}\n\n// confirm", New: "	if s, err := p.Ledger.Fresh(ctx, id); err != nil || s.Epoch > of.Epoch {\n		return err\n	}\n	return p.tend(ctx, id, 1)\n}\n\n// confirm", By: []string{"./services/planner", "-run", "TestMailInTrouble"}},
 	{Name: "a prompt that is gone on with misses mail that came after it", File: "internal/core/prompt/talk.go",
 		Old: " && t.said == t.texts(s)", New: "", By: []string{"./internal/core/prompt"}},
 }

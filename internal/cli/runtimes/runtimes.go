@@ -11,6 +11,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/spf13/cobra"
 
@@ -62,22 +63,18 @@ func load(dir string) (map[string]runtime.Entry, error) {
 	return all, nil
 }
 
-// status says whether a runtime was ever tried.
-func status(e runtime.Entry) string {
-	if e.Verified == "" {
-		return "unverified"
-	}
-	return "verified " + e.Verified
-}
-
 // shown is a runtime for programs.
 type shown struct {
 	runtime.Entry
 	Status  string   `json:"status"`
+	Checked *checked `json:"checked,omitempty"`
 	Command []string `json:"starts"`
 }
 
-func of(e runtime.Entry) shown { return shown{e, status(e), e.Runtime().Command} }
+func of(e runtime.Entry) (shown, error) {
+	text, c, err := status(e)
+	return shown{e, text, c, e.Runtime().Command}, err
+}
 
 func (c *command) list() *cobra.Command {
 	return &cobra.Command{
@@ -99,7 +96,11 @@ func (c *command) list() *cobra.Command {
 				if e.Capabilities.Gate == events.RuntimeAsksNot {
 					asks = "no"
 				}
-				l.Add(name, of(e), name, from, e.Kind, asks, status(e), strings.Join(e.Runtime().Command, " "))
+				s, err := of(e)
+				if err != nil {
+					return err
+				}
+				l.Add(name, s, name, from, e.Kind, asks, s.Status, strings.Join(e.Runtime().Command, " "))
 			}
 			return c.Print(l)
 		},
@@ -128,21 +129,34 @@ func (c *command) show() *cobra.Command {
 			if err != nil {
 				return err
 			}
+			s, err := of(e)
+			if err != nil {
+				return err
+			}
 			if c.JSON {
-				return c.PrintJSON(of(e))
+				return c.PrintJSON(s)
 			}
 			r := e.Runtime()
 			var env []string
 			for _, name := range slices.Sorted(maps.Keys(r.Env)) {
 				env = append(env, name+"="+r.Env[name])
 			}
-			c.Table([]string{"RUNTIME", e.Name}, [][]string{{"description", e.Description}, {"status", status(e)},
+			c.Table([]string{"RUNTIME", e.Name}, [][]string{{"description", e.Description}, {"status", s.Status},
 				{"driver", r.Driver}, {"starts", strings.Join(r.Command, " ")}, {"in a sandbox also", strings.Join(r.Autonomous, " ")},
 				{"asks before it acts", r.Gate}, {"resumes sessions", fmt.Sprint(r.Resumes)}, {"environment", strings.Join(env, " ")},
-				{"secrets by name", strings.Join(r.Pass, " ")}, {"digest", r.Digest}})
+				{"secrets by name", strings.Join(r.Pass, " ")},
+				{"asks its model", asked(r)}, {"transcripts", strings.Join(r.Transcripts, " ")}, {"digest", r.Digest}})
 			return nil
 		},
 	}
+}
+
+// asked says how the program of a runtime asks its model.
+func asked(r events.Runtime) string {
+	if r.Model == nil {
+		return "by itself"
+	}
+	return "through the toolrunner: " + r.Model.API + " at " + r.Model.URL
 }
 
 func (c *command) check() *cobra.Command {
@@ -150,7 +164,8 @@ func (c *command) check() *cobra.Command {
 		Use: "check NAME", Short: "Start a runtime and see whether it asks before it acts",
 		Long: `Asks the program for its version and gives it one prompt, in a sandbox on an empty workspace, whose tool call is refused. It passes if
 the program asked, and did not do it. The program asks its own model, which costs what that costs; its keys are files of the folder that
-INSPAN_MCP_SECRETS names. One that asks no one is asked for its version only.`,
+INSPAN_MCP_SECRETS names, and are given to it. One that asks no one is asked for its version only. The result is stored for this user on
+this machine, and inspan runtimes list shows it for as long as the file of the runtime is the same.`,
 		Example: "  inspan runtimes check opencode --network\n  inspan runtimes check mine --sandbox bwrap --json", Args: app.Args(1),
 		RunE: func(cmd *cobra.Command, args []string) error { return c.run(cmd.Context(), args[0]) },
 	}
@@ -190,6 +205,9 @@ func (c *command) run(ctx context.Context, name string) error {
 	got, err := work.Check(ctx, e.Runtime(), e.VersionArgs, sb, secrets)
 	if err != nil {
 		return fmt.Errorf("runtime %s, in sandbox %s: %w", name, sb.Mode(), err)
+	}
+	if err := keep(e, got, time.Now()); err != nil {
+		return err
 	}
 	if c.JSON {
 		err = c.PrintJSON(got)

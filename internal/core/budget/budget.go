@@ -53,10 +53,11 @@ func (a Amount) Times(n int) Amount {
 }
 
 // Used is what the run and the children that it had have used, with what was lost and what is held for the children
-// that it has.
+// that it has and for the requests of its programs.
 func Used(s run.State) Amount {
-	used, held := s.Used(), s.HeldForChildren()
-	return Amount{Tokens: used.Tokens(), Cost: used.Paid()}.plus(Amount{Tokens: held.Tokens, Cost: held.Cost})
+	used, held, asked := s.Used(), s.HeldForChildren(), s.HeldForPrograms()
+	return Amount{Tokens: used.Tokens(), Cost: used.Paid()}.plus(Amount{Tokens: held.Tokens, Cost: held.Cost}).
+		plus(Amount{Tokens: asked.Tokens, Cost: asked.Cost})
 }
 
 // Left is what the run may still give away: without what is used, held for children, or set aside for turns that are
@@ -166,6 +167,9 @@ func over(s run.State, used, need Amount) Verdict {
 // that it may have. It fails where the run has a budget of money and the model no price.
 func Reserve(s run.State, st *run.Step) (Amount, error) {
 	a := s.Agents[st.AssignedAgent]
+	if a.Runtime != nil { // its turn asks no model: what its program asks is set aside for each request
+		return Amount{}, nil
+	}
 	in, out := int64(estimate(s, st, a)), int64(a.MaxOutputTokens)
 	if out <= 0 {
 		out = DefaultMaxOutput

@@ -31,6 +31,14 @@ func (t Table) Find(ref string) (p events.Price, ok bool) {
 func (t Table) Pin(agents map[string]events.Agent, money bool) (map[string]events.Price, error) {
 	var pinned map[string]events.Price
 	for _, a := range agents {
+		if a.Runtime != nil && a.Runtime.Model != nil { // its program names the models
+			for ref, p := range t {
+				if strings.HasPrefix(ref, a.Runtime.Model.API+"/") {
+					pinned = pin(pinned, ref, p)
+				}
+			}
+			continue
+		}
 		for ref := range strings.SplitSeq(a.Model, ",") {
 			p, ok := t.Find(ref)
 			if !ok && money {
@@ -39,13 +47,18 @@ func (t Table) Pin(agents map[string]events.Agent, money bool) (map[string]event
 			if !ok {
 				continue
 			}
-			if pinned == nil {
-				pinned = map[string]events.Price{}
-			}
-			pinned[ref] = p
+			pinned = pin(pinned, ref, p)
 		}
 	}
 	return pinned, nil
+}
+
+func pin(pinned map[string]events.Price, ref string, p events.Price) map[string]events.Price {
+	if pinned == nil {
+		pinned = map[string]events.Price{}
+	}
+	pinned[ref] = p
+	return pinned
 }
 
 // Over is a table with the prices of base for the models that t has none for. A price of t goes before every price of

@@ -55,6 +55,8 @@ type Duty struct {
 	Call    run.Call
 	Attempt int
 	At      time.Time
+	// Last is true where no further attempt may follow: what is to be verified either took effect or is given up.
+	Last bool
 	// Why the call cannot be gone on with, where it is lost and that is known.
 	Why string
 }
@@ -90,7 +92,7 @@ func Next(s run.State, id string, now time.Time, lease Lease) Duty {
 		case lease.Held:
 			d.Kind = Watch
 		case c.Effect == Reconcilable:
-			d.Kind = Verify
+			d.Kind, d.Last = Verify, exhausted
 		case c.Effect != Idempotent:
 			d.Kind = Unknown
 		case exhausted:
@@ -258,9 +260,25 @@ func GiveUp(s run.State, d Duty) []events.Payload {
 	if !current(s, d) {
 		return nil
 	}
-	return []events.Payload{&events.CallFailedData{Event: "tool_result", ToolRef: ref(d.Call), Class: "transient",
-		Error: fmt.Sprintf("gave up after %d attempts", d.Call.Attempt), Attempt: d.Call.Attempt,
-		RetryCount: d.Call.Attempt - 1, Fence: d.Call.Fence, DurationMS: 1}}
+	why := ""
+	if d.Call.Phase == run.CallStarted {
+		why = fmt.Sprintf(": the toolrunner %s was lost during the last one", d.Call.Runner)
+	}
+	return append(abandoned(s, d.Call.ID), &events.CallFailedData{Event: "tool_result", ToolRef: ref(d.Call), Class: "transient",
+		Error: fmt.Sprintf("gave up after %d attempts%s", d.Call.Attempt, why), Attempt: d.Call.Attempt,
+		RetryCount: d.Call.Attempt - 1, Fence: d.Call.Fence, DurationMS: 1})
+}
+
+// Again records when an attempt follows that takes the place of one that was lost and did not take effect. The first
+// follows at once: it answers nothing, and the attempt begins. A call that is lost again and again waits longer each time.
+func Again(s run.State, d Duty, now time.Time) []events.Payload {
+	if d.Call.Attempt < 2 || !current(s, d) {
+		return nil
+	}
+	delay := Backoff(s, &d.Call, d.Call.Attempt)
+	return append(abandoned(s, d.Call.ID), &events.CallDeferredData{Event: "error", ToolRef: ref(d.Call),
+		Error: fmt.Sprintf("the toolrunner %s was lost during the call, as the one before it", d.Call.Runner), Class: "transient",
+		Attempt: d.Call.Attempt, Fence: d.Call.Fence, DelayMS: delay.Milliseconds(), NotBefore: now.Add(delay)})
 }
 
 // Backoff before the attempt after number: base, 2 base, 4 base ...

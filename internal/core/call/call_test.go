@@ -1,6 +1,7 @@
 package call
 
 import (
+	"strings"
 	"testing"
 	"time"
 
@@ -43,6 +44,73 @@ func TestNext(t *testing.T) {
 			if got := Next(b.State(), "c1-1", noon, Lease{}).Kind; got != want {
 				t.Errorf("%s with a lost runner: %d, want %d", effect, got, want)
 			}
+		}
+	})
+	t.Run("PLUS-12c TOOL-4 a reconcilable call that is lost again and again waits longer each time, and is given up", func(t *testing.T) {
+		t.Parallel()
+		most := 2
+		b := allowed(Reconcilable, events.Retry{MaxRetries: &most})
+		var waits []int64
+		for n := 1; ; n++ {
+			b.Append(runtest.CallBegun(theCall, n))
+			d := Next(b.State(), "c1-1", noon, Lease{})
+			if d.Kind != Verify || d.Last != (n > most) {
+				t.Fatalf("attempt %d: %+v", n, d)
+			}
+			if d.Last {
+				say := GiveUp(b.State(), d)
+				if len(say) != 1 || !strings.Contains(say[0].(*events.CallFailedData).Error, "gave up after 3 attempts: the toolrunner") {
+					t.Fatalf("%+v", say)
+				}
+				b.Append(say...)
+				break
+			}
+			say := Again(b.State(), d, noon)
+			if n == 1 {
+				if len(say) != 0 {
+					t.Fatalf("the first loss is waited for: %v", say)
+				}
+				continue
+			}
+			b.Append(say...)
+			waits = append(waits, say[0].(*events.CallDeferredData).DelayMS)
+			if again := Again(b.State(), d, noon); len(again) != 0 {
+				t.Errorf("said again: %v", again)
+			}
+			late := b.State().Open["c1-1"].NotBefore
+			if got := Next(b.State(), "c1-1", late.Add(-1), Lease{}).Kind; got != Wait {
+				t.Errorf("before its time: %d", got)
+			}
+			if got := Next(b.State(), "c1-1", late, Lease{}).Kind; got != Begin {
+				t.Errorf("at its time: %d", got)
+			}
+		}
+		if s := b.State(); len(s.Open) != 0 || len(waits) != 1 || waits[0] != 2000 {
+			t.Errorf("%v, %d are open", waits, len(s.Open))
+		}
+	})
+	t.Run("PLUS-12c SAFE-7 a program that is given up ends what it had begun inside as unknown", func(t *testing.T) {
+		t.Parallel()
+		none := 0
+		b := runtest.New("main", "r1")
+		created := runtest.Created()
+		agent := created.Agents["worker"]
+		agent.Retry = events.Retry{MaxRetries: &none}
+		created.Agents["worker"] = agent
+		ref, yes := runtest.Ref("a", "c1-1", events.ToolRuntime), runtest.InnerRef("a", "c1-1-1", "bash", "c1-1")
+		b.Append(created, runtest.Started(), runtest.Plan(runtest.Step("a")), runtest.Ready("a"), runtest.Allowed("a"),
+			runtest.Turn(1, "a", "a program works", runtest.Asked(1, 1, events.ToolRuntime, `{"prompt":"work"}`)),
+			runtest.CallYes(ref, Reconcilable), runtest.CallBegun(ref, 1))
+		b.Append(runtest.Progressed(b.State().Open["c1-1"], "s"))
+		b.Append(runtest.Requested(b.State().Open["c1-1"], "bash", `{"command":"make"}`), runtest.CallYes(yes, Once), runtest.CallBegun(yes, 1))
+		d := Next(b.State(), "c1-1", noon, Lease{})
+		say := GiveUp(b.State(), d)
+		if !d.Last || len(say) != 2 || say[0].(*events.CallFailedData).Class != events.OutcomeUnknown {
+			t.Fatalf("%+v, %v", d, say)
+		}
+		b.Append(say...)
+		if s := b.State(); len(s.Open) != 0 || len(s.Unknown) != 1 {
+			t.Errorf("%+v", s.Unknown)
 		}
 	})
 	t.Run("a call that ended, or a run that did, is owed nothing", func(t *testing.T) {

@@ -29,6 +29,20 @@ func Progress(s run.State, a Attempt, session string) []events.Payload {
 	return []events.Payload{&events.CallProgressedData{Event: "tool_progress", ToolRef: ref(a.Call), Fence: a.Fence, Session: session}}
 }
 
+// Keep records that the files of the session of an attempt were stored. It answers nothing where that is known, or the
+// attempt is not the current one any more.
+func Keep(s run.State, a Attempt, transcript events.Ref) []events.Payload {
+	if !a.holds(s) {
+		return nil
+	}
+	p := s.Open[a.Call.ID].Program
+	if p == nil || p.Transcript != nil && p.Transcript.SHA256 == transcript.SHA256 {
+		return nil
+	}
+	return []events.Payload{&events.CallProgressedData{Event: "tool_progress", ToolRef: ref(a.Call), Fence: a.Fence, Session: p.Session,
+		Transcript: &transcript}}
+}
+
 // Request records what a program asks to do inside of an attempt. It answers nothing where the attempt is not the
 // current one any more, or as much is open inside as may be.
 func Request(s run.State, a Attempt, q Inner) []events.Payload {

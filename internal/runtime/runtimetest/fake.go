@@ -9,6 +9,8 @@ import (
 	"bufio"
 	"encoding/json"
 	"fmt"
+	"io"
+	"net/http"
 	"os"
 	"os/exec"
 	"os/signal"
@@ -55,10 +57,32 @@ func Main() bool {
 	return true
 }
 
+// BaseEnv and KeyEnv are where the program reads the address of its model and the key.
+const (
+	BaseEnv = "INSPAN_FAKE_BASE"
+	KeyEnv  = "INSPAN_FAKE_KEY"
+)
+
+// Asking is a runtime whose program asks a model in the form of Anthropic.
+func Asking(r events.Runtime, url string) events.Runtime {
+	r.Model = &events.RuntimeModel{API: events.FormAnthropic, URL: url, BaseEnv: BaseEnv, KeyEnv: KeyEnv}
+	return r
+}
+
 // leave ends the program at once.
 func leave() {
 	_ = syscall.Kill(os.Getpid(), syscall.SIGKILL)
 	select {}
+}
+
+// HomeFolder is where the program keeps its sessions below its HOME, where no folder is given.
+const HomeFolder = ".fake/sessions"
+
+// Homely is the program as a runtime that keeps its sessions below HOME, which is gone with its sandbox.
+func Homely(driver string) events.Runtime {
+	r := Runtime(driver, "")
+	r.Transcripts = []string{HomeFolder + "/*/" + events.TranscriptSession + ".jsonl"}
+	return r
 }
 
 // Runtime is the program as a runtime that speaks the protocol of a driver and keeps its sessions in a folder.
@@ -94,6 +118,7 @@ type agent struct {
 	talk    talk
 	session string
 	prompts int
+	steps   int
 
 	mu        sync.Mutex
 	out       *bufio.Writer                   // guarded by mu, as are answers and last
@@ -154,7 +179,19 @@ func (a *agent) answered(id string, doc json.RawMessage) {
 }
 
 // file is where the number of prompts of a session is kept.
-func (a *agent) file() string { return filepath.Join(os.Getenv(folder), a.session) }
+func (a *agent) file() string {
+	if at := os.Getenv(folder); at != "" {
+		return filepath.Join(at, a.session)
+	}
+	return filepath.Join(os.Getenv("HOME"), HomeFolder, "project", a.session+".jsonl")
+}
+
+// store keeps the number of prompts of the session, and a line for each thing that was done in it.
+func (a *agent) store() {
+	a.steps++
+	_ = os.MkdirAll(filepath.Dir(a.file()), 0o700)
+	_ = os.WriteFile(a.file(), []byte(strconv.Itoa(a.prompts)+"\n"+strings.Repeat("step\n", a.steps)), 0o600)
+}
 
 // load goes on with a session.
 func (a *agent) load(session string) bool {
@@ -163,14 +200,14 @@ func (a *agent) load(session string) bool {
 	if err != nil {
 		return false
 	}
-	a.prompts, err = strconv.Atoi(strings.TrimSpace(string(b)))
+	a.prompts, err = strconv.Atoi(firstLine(string(b)))
 	return err == nil
 }
 
 // prompt does what a prompt says.
 func (a *agent) prompt(text string) {
 	a.prompts++
-	_ = os.WriteFile(a.file(), []byte(strconv.Itoa(a.prompts)), 0o600)
+	a.store()
 	failed := false
 	if command, ok := strings.CutPrefix(firstLine(text), "This is a test of permissions. Use your shell tool once, to run exactly this command: "); ok {
 		if os.Getenv(sly) != "" { // it does not ask
@@ -193,6 +230,8 @@ func (a *agent) prompt(text string) {
 		case "!write":
 			path, body, _ := strings.Cut(rest, " ")
 			a.tool("edit", map[string]string{"file_path": path, "content": body}, "printf %s '"+body+"' > "+path)
+		case "!model":
+			a.talk.say(a.model(rest) + "\n")
 		case "!again": // only where the session is gone on with
 			if a.prompts > 1 {
 				a.tool("execute", map[string]string{"command": rest}, rest)
@@ -212,6 +251,25 @@ func (a *agent) prompt(text string) {
 		}
 	}
 	a.talk.end(false, failed)
+}
+
+// model asks the model with a most of output, and returns the status and the answer.
+func (a *agent) model(most string) string {
+	r, err := http.NewRequest(http.MethodPost, os.Getenv(BaseEnv)+"/v1/messages", strings.NewReader(`{"model":"m","max_tokens":`+most+`}`))
+	if err != nil {
+		return "model: " + err.Error()
+	}
+	r.Header.Set("X-Api-Key", os.Getenv(KeyEnv))
+	resp, err := http.DefaultClient.Do(r)
+	if err != nil {
+		return "model: " + err.Error()
+	}
+	defer func() { _ = resp.Body.Close() }()
+	b, err := io.ReadAll(resp.Body)
+	if err != nil {
+		return "model: " + err.Error()
+	}
+	return fmt.Sprintf("model: %d %s", resp.StatusCode, b)
 }
 
 func firstLine(text string) string {
@@ -253,6 +311,7 @@ func (a *agent) tool(kind string, input map[string]string, command string) {
 		return
 	}
 	b, err := exec.Command("sh", "-c", command).CombinedOutput()
+	a.store()
 	a.talk.done(id, string(b), err != nil)
 }
 

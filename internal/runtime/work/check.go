@@ -70,8 +70,12 @@ func Check(ctx context.Context, r events.Runtime, args []string, sb sandbox.Sand
 	if err != nil {
 		return c, err
 	}
+	env, err := direct(r, secrets)
+	if err != nil {
+		return c, err
+	}
 	h := &refusing{}
-	talk, err := d.Start(ctx, runtime.Spec{Runtime: r, Sandbox: sb, Secrets: secrets, Session: uuid("check"), Host: h})
+	talk, err := d.Start(ctx, runtime.Spec{Runtime: r, Sandbox: sb, Secrets: secrets, Env: env, Session: uuid("check"), Host: h})
 	if err != nil {
 		return c, err
 	}

@@ -2,7 +2,8 @@
 //
 // Promises: that a prompt is about to be sent stands in the log before it is sent, with the session of the program where
 // that is known. What the program asks to do is put to the gatekeeper, and answered only with what it decided and what
-// the log has. A program that asks no one is started only in a sandbox that isolates. A call whose toolrunner was lost
+// the log has. The files of its session are stored when it first speaks, before it is answered, after each call inside,
+// and at the end. A program that asks no one is started only in a sandbox that isolates. A call whose toolrunner was lost
 // goes on in the session that it had; where that is not possible its outcome is unknown.
 package work
 
@@ -14,10 +15,12 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+	"time"
 
 	"github.com/inspan/inspan/internal/runtime"
 	"github.com/inspan/inspan/internal/runtime/acp"
 	"github.com/inspan/inspan/internal/runtime/headless"
+	"github.com/inspan/inspan/internal/runtime/transcript"
 	"github.com/inspan/inspan/internal/sandbox"
 	"github.com/inspan/inspan/internal/secret"
 	"github.com/inspan/inspan/internal/toolbox"
@@ -105,10 +108,17 @@ func (p *prompting) Run(ctx context.Context, c tool.Call) (tool.Result, error) {
 	if err != nil {
 		return tool.Result{}, tool.Fail(tool.Permanent, "update the toolrunners of the station", err)
 	}
-	b := newBridge(ctx, c)
+	b := newBridge(ctx, *p.agent.Runtime, c)
+	m, env, err := p.meter(ctx, c, b)
+	if err != nil {
+		return tool.Result{}, err
+	}
+	if m != nil {
+		defer m.Close()
+	}
 	session, begun := c.Env.Inner.Earlier()
 	for tries := 0; ; tries++ {
-		reply, err := p.converse(b, d, c, session, begun, args.Prompt)
+		reply, err := p.converse(b, d, c, env, work{session, begun, args.Prompt})
 		if err == nil {
 			return shown(c.Env, reply), nil
 		}
@@ -142,14 +152,25 @@ func (p *prompting) confined(m sandbox.Mode) error {
 		fmt.Errorf("runtime %s asks no one before it acts, and is not started %s", p.agent.Runtime.Name, why))
 }
 
+// work is what a program is given to do, in the session of that name where it had begun.
+type work struct {
+	session string
+	begun   bool
+	prompt  string
+}
+
 // converse starts the program and gives it its work, or has it go on.
-func (p *prompting) converse(b *bridge, d runtime.Driver, c tool.Call, session string, begun bool, prompt string) (runtime.Reply, error) {
-	spec := runtime.Spec{Runtime: *p.agent.Runtime, Sandbox: c.Env.Sandbox, Secrets: p.secrets, Host: b, Session: uuid(c.Key)}
-	if begun {
-		if session == "" {
+func (p *prompting) converse(b *bridge, d runtime.Driver, c tool.Call, env []string, w work) (runtime.Reply, error) {
+	spec := runtime.Spec{Runtime: *p.agent.Runtime, Sandbox: c.Env.Sandbox, Secrets: p.secrets, Env: env, Host: b, Session: uuid(c.Key)}
+	prompt := w.prompt
+	if w.begun {
+		if w.session == "" {
 			return runtime.Reply{}, runtime.ErrCannotResume
 		}
-		spec.Resume, prompt = session, goOn+prompt
+		spec.Resume, prompt = w.session, goOn+prompt
+		if err := p.restore(b.ctx, c, w.session); err != nil {
+			return runtime.Reply{}, fmt.Errorf("%w: %w", runtime.ErrCannotResume, err)
+		}
 	}
 	talk, err := d.Start(b.ctx, spec)
 	if err != nil {
@@ -159,7 +180,27 @@ func (p *prompting) converse(b *bridge, d runtime.Driver, c tool.Call, session s
 	if err := b.prompted(); err != nil {
 		return runtime.Reply{}, err
 	}
-	return talk.Prompt(b.ctx, prompt)
+	defer b.keepWhile()()
+	ctx, stop := b.pulse.watch(b.ctx, time.Duration(p.agent.Runtime.StuckMS)*time.Millisecond)
+	defer stop()
+	reply, err := talk.Prompt(ctx, prompt)
+	if cause := context.Cause(ctx); err != nil && errors.Is(cause, runtime.ErrStuck) {
+		err = fmt.Errorf("%w: %w", runtime.ErrEnded, cause) // and so it is started again
+	}
+	if err == nil {
+		b.keep()
+	}
+	return reply, err
+}
+
+// restore puts the files of a session back that an earlier attempt stored: the HOME that they were in is gone with its
+// sandbox.
+func (p *prompting) restore(ctx context.Context, c tool.Call, session string) error {
+	files, err := c.Env.Inner.Kept(ctx)
+	if err != nil {
+		return err
+	}
+	return transcript.Put(ctx, c.Env.Sandbox, *p.agent.Runtime, session, files)
 }
 
 // unsent explains a program that did not come as far as to be given its work.

@@ -29,7 +29,26 @@ type log struct {
 	allow bool
 	asked []tool.InnerCall
 	done  []tool.Result
+	// kept are the files of the session as they were stored last, and stored counts how often they were.
+	kept   []tool.InnerFile
+	stored int
 }
+
+func (l *log) Keep(_ context.Context, files []tool.InnerFile) error {
+	l.kept = files
+	l.stored++
+	return nil
+}
+
+func (l *log) Reserve(_ context.Context, q tool.InnerRequest) (tool.InnerGrant, error) {
+	return tool.InnerGrant{Request: 1, Output: q.Output}, nil
+}
+
+func (l *log) Settle(context.Context, tool.InnerRequest, tool.InnerGrant, tool.InnerUse) error {
+	return nil
+}
+
+func (l *log) Kept(context.Context) ([]tool.InnerFile, error) { return l.kept, nil }
 
 func (l *log) Earlier() (string, bool) { return l.session, l.begun }
 
@@ -95,6 +114,29 @@ func TestTool(t *testing.T) {
 			t.Errorf("got %v", err)
 		}
 	})
+	for _, driver := range []string{events.DriverACP, events.DriverClaude} {
+		t.Run("PLUS-12c a session over "+driver+" is gone on with in a sandbox that never had it, by what was stored", func(t *testing.T) {
+			t.Parallel()
+			r := runtimetest.Homely(driver)
+			l := &log{allow: true}
+			program := Tool(events.Agent{Runtime: &r}, nil)
+			if _, err := program.Run(t.Context(), callOf(t, l, `!bash echo one\n!say end`)); err != nil || l.stored < 2 {
+				t.Fatalf("stored %d times, %v", l.stored, err)
+			}
+			got, err := program.Run(t.Context(), callOf(t, l, `\n!tell`))
+			if err != nil || !strings.Contains(got.Output, "prompt 2") {
+				t.Errorf("got %+v, %v", got, err)
+			}
+			kept := l.kept
+			for _, bad := range [][]tool.InnerFile{nil, {{Path: "../out", Data: []byte("9")}}, {{Path: kept[0].Path + "/../x", Data: []byte("9")}}} {
+				l.kept = bad
+				c := callOf(t, l, `\n!tell`)
+				if _, err := program.Run(t.Context(), c); tool.ClassOf(err) != tool.Unknown {
+					t.Errorf("with %+v: got %v", bad, err)
+				}
+			}
+		})
+	}
 	t.Run("PLUS-12c what a lost call needs is told by what is recorded of it", func(t *testing.T) {
 		t.Parallel()
 		for _, c := range []struct {

@@ -9,6 +9,7 @@ import (
 	"sync"
 
 	"github.com/inspan/inspan/internal/egress"
+	"github.com/inspan/inspan/internal/egress/inside"
 	"github.com/inspan/inspan/internal/egress/policy"
 	"github.com/inspan/inspan/internal/sandbox"
 	"github.com/inspan/inspan/pkg/events"
@@ -21,8 +22,9 @@ type Egress struct {
 	// narrow is true where the agent's file names hosts: then commands have this way and no other.
 	narrow bool
 	mu     sync.Mutex
-	egress *egress.Session // guarded by mu, as is no
+	egress *egress.Session // guarded by mu, as are no and local
 	no     []string        // what was refused, each thing once
+	local  http.Handler    // what is served at the proxy itself; nil for nothing
 }
 
 // maxRefused is how many refused hosts a result names.
@@ -48,7 +50,7 @@ func NewEgress(proxy *egress.Proxy, want events.Sandbox, current func(context.Co
 		if err != nil {
 			return nil, err
 		}
-		return proxy.Open(egress.Grant{Allow: list, Report: e.report, Current: current})
+		return proxy.Open(egress.Grant{Allow: list, Report: e.report, Current: current, Local: http.HandlerFunc(e.serve)})
 	})
 	return e
 }
@@ -63,6 +65,29 @@ func (e *Egress) opened() (*egress.Session, error) {
 	defer e.mu.Unlock()
 	e.egress = egress
 	return egress, err
+}
+
+// Local serves requests of commands that they make to the proxy itself; base is its address for them. ok is false where
+// commands do not have the proxy.
+func (e *Egress) Local(h http.Handler) (base string, ok bool) {
+	if !e.Narrow() {
+		return "", false
+	}
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.local = h
+	return fmt.Sprintf("http://127.0.0.1:%d", inside.Port), true
+}
+
+func (e *Egress) serve(w http.ResponseWriter, r *http.Request) {
+	e.mu.Lock()
+	h := e.local
+	e.mu.Unlock()
+	if h == nil {
+		http.Error(w, "inspan: this is a proxy, and nothing is served here", http.StatusBadRequest)
+		return
+	}
+	h.ServeHTTP(w, r)
 }
 
 // Close cuts what is open.

@@ -19,6 +19,22 @@ func Requested(p *run.Call, tool, input string) *events.CallRequestedData {
 		Fence: p.Fence, ProgramID: "tool-1", Title: "I want to", Input: []byte(input)}
 }
 
+// Reserved sets aside tokens for the next request of the program of a call.
+func Reserved(c *run.Call, tokens int64) *events.CallReservedData {
+	n := 1
+	if c.Asking != nil {
+		n += c.Asking.Requests
+	}
+	return &events.CallReservedData{Event: eventOf(events.CallReserved), ToolRef: Ref(c.Step, c.ID, c.Tool), Fence: c.Fence, Request: n,
+		Model: "m", Tokens: tokens}
+}
+
+// Answered says what a request of the program of a call used.
+func Answered(c *run.Call, request, in, out int) *events.CallSettledData {
+	return &events.CallSettledData{Event: eventOf(events.CallSettled), ToolRef: Ref(c.Step, c.ID, c.Tool), Fence: c.Fence, Request: request,
+		InputTokens: in, OutputTokens: out}
+}
+
 // InnerRef names a call inside of another one.
 func InnerRef(step, call, tool, parent string) events.ToolRef {
 	ref := Ref(step, call, tool)
@@ -43,6 +59,16 @@ func innerMoves(s run.State, p *run.Call) []events.Payload {
 	}
 	open := s.InnerOf(p.ID)
 	m := []events.Payload{Progressed(p, "session-1")}
+	if p.Asking == nil || len(p.Asking.Held) < maxInner {
+		m = append(m, Reserved(p, 100))
+	}
+	if p.Asking != nil {
+		for _, h := range p.Asking.Held {
+			unknown := Answered(p, h.Request, 0, 0)
+			unknown.Unknown = true
+			m = append(m, Answered(p, h.Request, 40, 10), unknown)
+		}
+	}
 	if len(open) < maxInner {
 		m = append(m, slices.Repeat([]events.Payload{Requested(p, "bash", `{"command":"make"}`), Requested(p, "edit", `{"paths":["a.txt"]}`)}, 4)...)
 	}

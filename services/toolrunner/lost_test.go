@@ -1,0 +1,68 @@
+package toolrunner
+
+import (
+	"context"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/inspan/inspan/internal/core/call"
+	"github.com/inspan/inspan/pkg/events"
+	"github.com/inspan/inspan/pkg/run"
+	"github.com/inspan/inspan/pkg/run/runtest"
+	"github.com/inspan/inspan/pkg/tool"
+)
+
+// Verify implements tool.Verifier: no attempt that was lost took effect.
+func (b *bed) Verify(context.Context, tool.Call) (bool, tool.Result, error) {
+	return false, tool.Result{}, nil
+}
+
+func TestLostAgain(t *testing.T) {
+	t.Parallel()
+	ref := runtest.Ref("a", callID, "bash")
+	t.Run("PLUS-12c TOOL-4 a call whose toolrunner was lost twice waits before it is begun again", func(t *testing.T) {
+		t.Parallel()
+		b := newBed(t, call.Reconcilable)
+		b.work = func(context.Context, tool.Call) (tool.Result, error) {
+			t.Error("it was begun at once")
+			return tool.Result{}, nil
+		}
+		b.say(events.Toolrunner, runtest.CallBegun(ref, 1), runtest.CallBegun(ref, 2))
+		if err := b.role.serve(t.Context(), runID, callID, b.state(), 1); err != nil {
+			t.Fatal(err)
+		}
+		c := b.state().Open[callID]
+		if c == nil || c.Phase != run.CallDeferred || c.Attempt != 2 || !c.NotBefore.After(time.Now()) {
+			t.Errorf("%+v", c)
+		}
+	})
+	t.Run("PLUS-12c TOOL-4 one that was lost in its last attempt is given up with the reason", func(t *testing.T) {
+		t.Parallel()
+		b := newBed(t, call.Reconcilable)
+		for n := 1; n <= 1+call.DefaultMaxRetries; n++ {
+			b.say(events.Toolrunner, runtest.CallBegun(ref, n))
+		}
+		if err := b.role.serve(t.Context(), runID, callID, b.state(), 1); err != nil {
+			t.Fatal(err)
+		}
+		s := b.state()
+		if len(s.Open) != 0 || s.ToolCallHistory.Len() != 1 {
+			t.Fatalf("%+v", s.Open)
+		}
+		if r := s.ToolCallHistory.At(0); r.Code != "transient" || !strings.Contains(r.Result, "gave up after 4 attempts: the toolrunner ") {
+			t.Errorf("%+v", r)
+		}
+	})
+	t.Run("PLUS-12c the first loss is followed by an attempt at once", func(t *testing.T) {
+		t.Parallel()
+		b := newBed(t, call.Reconcilable)
+		b.say(events.Toolrunner, runtest.CallBegun(ref, 1))
+		if err := b.role.serve(t.Context(), runID, callID, b.state(), 1); err != nil {
+			t.Fatal(err)
+		}
+		if r := b.state().ToolCallHistory.At(0); r.Result != "done" || r.RetryCount != 1 {
+			t.Errorf("%+v", r)
+		}
+	})
+}
