@@ -64,8 +64,9 @@ func (d *document) operation(r gateway.Operation) tree {
 		op["parameters"] = params
 	}
 	if r.Body != nil {
-		op["requestBody"] = tree{"required": r.Path == "/api/v1/harness/run" || strings.HasSuffix(r.Path, "{gate}"),
-			"content": tree{"application/json": tree{"schema": d.schema(r.Body, false)}}}
+		chat := strings.HasPrefix(r.Path, "/v1/") // fields that are not known are ignored there
+		op["requestBody"] = tree{"required": chat || r.Path == "/api/v1/harness/run" || strings.HasSuffix(r.Path, "{gate}"),
+			"content": tree{"application/json": tree{"schema": d.schema(r.Body, chat)}}}
 	}
 	switch {
 	case r.Open:
