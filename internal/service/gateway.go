@@ -32,10 +32,11 @@ func gatewayTraits() map[string]trait {
 
 func (g *Gateway) check() error {
 	var errs []error
-	for name, v := range map[string]int{"INSPAN_GATEWAY_RATE": g.GatewayRate, "INSPAN_GATEWAY_STREAMS": g.GatewayStreams} {
-		if v < 1 {
-			errs = append(errs, fmt.Errorf("%s is %d, want 1 or more", name, v))
-		}
+	if g.GatewayRate < 0 {
+		errs = append(errs, fmt.Errorf("INSPAN_GATEWAY_RATE is %d, want 1 or more", g.GatewayRate))
+	}
+	if g.GatewayStreams < 0 {
+		errs = append(errs, fmt.Errorf("INSPAN_GATEWAY_STREAMS is %d, want 1 or more", g.GatewayStreams))
 	}
 	for name, path := range map[string]*string{"INSPAN_GATEWAY_TOKENS": &g.GatewayTokens,
 		"INSPAN_GATEWAY_WEBHOOKS": &g.GatewayHooks, "INSPAN_GATEWAY_SECRETS": &g.GatewaySecrets} {

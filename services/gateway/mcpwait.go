@@ -145,9 +145,8 @@ func (w *waiting) settled(ctx context.Context) (run.State, error) {
 	unask := context.CancelFunc(func() {})
 	for !w.over(s) {
 		if open := w.open(s); gate == nil && len(open) > 0 {
-			var about context.Context
-			about, unask = context.WithCancel(ctx)
-			gate = open[0]
+			about, stop := context.WithCancel(ctx)
+			gate, unask = open[0], stop
 			of, q := gate, question(s, gate)
 			asking.Go(func() {
 				res, err := w.req.Session.Elicit(about, q)
