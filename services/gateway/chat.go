@@ -219,7 +219,7 @@ func (g *Gateway) chat(c *call) error {
 	defer release()
 	same, err := g.start(c.r.Context(), t)
 	if r, ok := errors.AsType[*client.RefusedError](err); ok && r.Code == "unknown_agent" {
-		return &Problem{Status: http.StatusNotFound, Code: "model_not_found", Detail: r.Reason, Hint: "GET /v1/models"}
+		return &Problem{Status: http.StatusNotFound, Code: "model_not_found", Detail: r.Reason, Hint: "GET /v1/models lists those that are"}
 	}
 	if err == nil && !same {
 		err = &Problem{Status: http.StatusUnprocessableEntity, Code: "duplicate_id", Run: t.ID,
