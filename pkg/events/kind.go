@@ -228,7 +228,7 @@ var vocabulary = [...]Type{
 	{CallReserved, Toolrunner, "model_request", Recorded, InLog, line((*CallReservedData).line),
 		"A program of others asks its model: what the request may use is set aside before it is passed on.",
 		func() Payload { return new(CallReservedData) }},
-	{CallSettled, Toolrunner, "model_answer", Recorded, InLog, line((*CallSettledData).line),
+	{CallSettled, Toolrunner, "model_answer", Recorded, InLog | InTree, line((*CallSettledData).line),
 		"What a request of a program for its model used takes the place of what was set aside for it.",
 		func() Payload { return new(CallSettledData) }},
 	{CallDeferred, Toolrunner, "error", Decided, InLog | InTree, nil,

@@ -43,10 +43,7 @@ var nodeRows = slices.Concat(checkNodes, childNodes, []nodeRow{
 	node(func(t *Tree, f events.Event, d *events.RunCompletedData) { t.end(f.Time, d.Result) }),
 	node(func(t *Tree, f events.Event, d *events.RunFailedData) { t.end(f.Time, d.Result) }),
 	node(func(t *Tree, _ events.Event, d *events.PlanAnsweredData) {
-		t.Tokens.Input += d.InputTokens
-		t.Tokens.Output += d.OutputTokens
-		t.Tokens.Cached += d.CachedTokens
-		t.Cost += d.Cost
+		t.spend(d.InputTokens, d.OutputTokens, d.CachedTokens, d.Cost)
 	}),
 	node(func(t *Tree, _ events.Event, d *events.PlanMadeData) { t.plan(d) }),
 	node(func(t *Tree, f events.Event, d *events.PlanRevisedData) { t.revise(f.Time, d) }),
@@ -72,9 +69,12 @@ var nodeRows = slices.Concat(checkNodes, childNodes, []nodeRow{
 	}),
 	node(func(t *Tree, f events.Event, d *events.TurnFinishedData) { t.turn(f.Time, d) }),
 	node(func(t *Tree, _ events.Event, d *events.HistoryCompactedData) {
-		t.Tokens.Input += d.InputTokens
-		t.Tokens.Output += d.OutputTokens
-		t.Tokens.Cached += d.CachedTokens
+		t.spend(d.InputTokens, d.OutputTokens, d.CachedTokens, d.Cost)
+	}),
+	node(func(t *Tree, _ events.Event, d *events.CallSettledData) {
+		if !d.Unknown {
+			t.spend(d.InputTokens, d.OutputTokens, d.CachedTokens, d.Cost)
+		}
 	}),
 	node(func(t *Tree, f events.Event, d *events.GateOpenedData) { t.gate(f.Time, d) }),
 	node(func(t *Tree, f events.Event, d *events.GateApprovedData) {

@@ -180,9 +180,7 @@ func (t *Tree) end(at time.Time, r events.Result) {
 }
 
 func (t *Tree) plan(d *events.PlanMadeData) {
-	t.Tokens.Input += d.InputTokens
-	t.Tokens.Output += d.OutputTokens
-	t.Cost += d.Cost
+	t.spend(d.InputTokens, d.OutputTokens, 0, d.Cost)
 	for _, st := range d.Steps {
 		n := &StepNode{ID: st.ID, Description: st.Description, Agent: st.Agent, Critical: st.Critical, Kind: st.Kind,
 			Needs: st.Dependencies, Status: events.StepIsPending, FlowNode: FlowNode{Flow: st.Flow}, Child: ChildNode{Workspace: st.Child}}
@@ -240,10 +238,15 @@ func (t *Tree) turn(at time.Time, d *events.TurnFinishedData) {
 	if st.Kind == "" {
 		t.Turns++
 	}
-	t.Tokens.Input += d.InputTokens
-	t.Tokens.Output += d.OutputTokens
-	t.Tokens.Cached += d.CachedTokens
-	t.Cost += d.Cost
+	t.spend(d.InputTokens, d.OutputTokens, d.CachedTokens, d.Cost)
+}
+
+// spend counts what a request to a model used.
+func (t *Tree) spend(in, out, cached int, cost events.MicroUSD) {
+	t.Tokens.Input += in
+	t.Tokens.Output += out
+	t.Tokens.Cached += cached
+	t.Cost += cost
 }
 
 func (t *Tree) gate(at time.Time, d *events.GateOpenedData) {

@@ -102,7 +102,7 @@ func TestTreeProp(t *testing.T) {
 
 func compare(t *rapid.T, tree *view.Tree, s run.State) {
 	done, total := s.StepsCompleted()
-	if tree.Status != s.Status || len(tree.Steps) != total || tree.StepsDone() != done || tree.Turns != s.ModelTurns() || tree.Calls != s.TotalToolCalls || tree.Tokens != s.Tokens {
+	if tree.Status != s.Status || len(tree.Steps) != total || tree.StepsDone() != done || tree.Turns != s.ModelTurns() || tree.Calls != s.TotalToolCalls || tree.Tokens != s.Tokens || tree.Cost != s.Cost {
 		t.Fatalf("tree %s %d/%d steps %d turns %d calls %+v, state %s %d/%d %d %d %+v", tree.Status, tree.StepsDone(), len(tree.Steps), tree.Turns, tree.Calls, tree.Tokens,
 			s.Status, done, total, s.Turns().Len(), s.TotalToolCalls, s.Tokens)
 	}
@@ -130,6 +130,22 @@ func TestCause(t *testing.T) {
 			if got := view.Text(d); !strings.HasSuffix(got, "failed (timeout): the tool is slow") {
 				t.Errorf("%s", got)
 			}
+		}
+	})
+}
+
+func TestTreeSpent(t *testing.T) {
+	t.Parallel()
+	t.Run("CLI-8 PLUS-12 what a program used of its model and what a shorter history cost is counted, and nothing that is unknown", func(t *testing.T) {
+		t.Parallel()
+		tree := &view.Tree{}
+		for _, p := range []events.Payload{&events.CallSettledData{InputTokens: 5, OutputTokens: 3, CachedTokens: 2, Cost: 7},
+			&events.CallSettledData{Unknown: true, InputTokens: 90, OutputTokens: 90, Cost: 90},
+			&events.HistoryCompactedData{InputTokens: 50, OutputTokens: 30, CachedTokens: 20, Cost: 70}} {
+			tree.Apply(events.Event{}, p)
+		}
+		if want := (run.Tokens{Input: 55, Output: 33, Cached: 22}); tree.Tokens != want || tree.Cost != 77 {
+			t.Errorf("%+v, cost %d, want %+v and 77", tree.Tokens, tree.Cost, want)
 		}
 	})
 }
