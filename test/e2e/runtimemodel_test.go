@@ -7,6 +7,7 @@ import (
 	"net/http/httptest"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -71,9 +72,10 @@ func TestRuntimeModel(t *testing.T) {
 		if s.Tokens.Input != 30 || s.Tokens.Output != 2700 || s.Lost.Requests != 0 || budget.Used(s).Tokens > most {
 			t.Errorf("%+v, lost %+v", s.Tokens, s.Lost)
 		}
-		kinds := strings.Join(w.kinds("metered"), " ")
-		if strings.Count(kinds, string(events.CallReserved)) != 3 || strings.Count(kinds, string(events.CallReserved+" "+events.CallSettled)) != 3 {
-			t.Errorf("%s", kinds)
+		one := []string{string(events.CallReserved), string(events.CallSettled)}
+		kinds := slices.DeleteFunc(w.kinds("metered"), func(k string) bool { return !slices.Contains(one, k) })
+		if !slices.Equal(kinds, slices.Repeat(one, 3)) { // other calls may end in between
+			t.Errorf("%v", kinds)
 		}
 	})
 	t.Run("PLUS-12e SAFE-1 the key of the provider is in no event and in no variable of the program", func(t *testing.T) {
