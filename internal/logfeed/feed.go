@@ -166,18 +166,18 @@ func (f *Feed) Run(ctx context.Context) {
 	}
 }
 
-// look finds out whether the log has something that was not republished to this process.
+// look finds out whether the log has something that was not republished to this process. What one reader has read by
+// itself, the others are told of: the log behind it may have nothing more.
 func (f *Feed) look(ctx context.Context) {
-	behind := f.readers[0]
+	var reaches uint64
 	for _, r := range f.readers {
-		if r.position() > behind.position() {
-			behind = r
-		}
+		reaches = max(reaches, r.position())
 	}
-	if evs, _, err := f.cfg.Log.ReadLog(ctx, behind.position()); err == nil && len(evs) > 0 {
-		for _, r := range f.readers {
-			r.behind(evs[len(evs)-1].Seq)
-		}
+	if evs, _, err := f.cfg.Log.ReadLog(ctx, reaches); err == nil && len(evs) > 0 {
+		reaches = evs[len(evs)-1].Seq
+	}
+	for _, r := range f.readers {
+		r.behind(reaches)
 	}
 }
 
