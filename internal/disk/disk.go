@@ -13,6 +13,7 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
+	"time"
 )
 
 // ErrLocked means that another process has a lock.
@@ -46,6 +47,21 @@ func TakeLock(path string) (*Lock, error) {
 	return &Lock{f}, nil
 }
 
+// lockPause is how often WaitLock looks.
+const lockPause = 10 * time.Millisecond
+
+// WaitLock is TakeLock, but waits so long for another process to release the lock before the error is ErrLocked.
+func WaitLock(path string, most time.Duration) (*Lock, error) {
+	tick := time.NewTicker(lockPause)
+	defer tick.Stop()
+	for until := time.Now().Add(most); ; <-tick.C {
+		l, err := TakeLock(path)
+		if !errors.Is(err, ErrLocked) || time.Now().After(until) {
+			return l, err
+		}
+	}
+}
+
 // Close releases the lock. It does not leave that to the end of the descriptor: a child between its fork and its exec
 // has a copy of it.
 func (l *Lock) Close() error { return errors.Join(unlock(l.f), l.f.Close()) }
@@ -58,6 +74,20 @@ func holder(f io.Reader) string {
 		return ""
 	}
 	return fmt.Sprintf(", process %d", pid)
+}
+
+// ReadAtMost reads a file, and refuses one that is larger.
+func ReadAtMost(path string, most int64) ([]byte, error) {
+	f, err := os.Open(path)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { _ = f.Close() }() // it was only read
+	b, err := io.ReadAll(io.LimitReader(f, most+1))
+	if err == nil && int64(len(b)) > most {
+		return nil, fmt.Errorf("more than %d bytes", most)
+	}
+	return b, err
 }
 
 // Replace puts a file in the place of another, or of none, at once, and returns when that is on disk. The folder must

@@ -158,14 +158,7 @@ func (r *Record) change(do func(map[string]Accepted)) (err error) {
 }
 
 func (r *Record) lock() (*disk.Lock, error) {
-	tick := time.NewTicker(10 * time.Millisecond)
-	defer tick.Stop()
-	for until := time.Now().Add(lockWait); ; <-tick.C {
-		f, err := disk.TakeLock(filepath.Join(r.dir, lockFile))
-		if err == nil || !errors.Is(err, disk.ErrLocked) || time.Now().After(until) {
-			return f, err
-		}
-	}
+	return disk.WaitLock(filepath.Join(r.dir, lockFile), lockWait)
 }
 
 // keepPinned is how long a copy stays that the record does not name: a station that was started with it may run.

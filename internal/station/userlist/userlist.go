@@ -11,7 +11,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -32,9 +31,8 @@ const (
 	// MaxUsers bounds a list, maxBytes its file.
 	MaxUsers = 1000
 	maxBytes = 1 << 20
-	// lockWait is how long a change waits for another one, lockPause how often it looks.
-	lockWait  = 5 * time.Second
-	lockPause = 20 * time.Millisecond
+	// lockWait is how long a change waits for another one.
+	lockWait = 5 * time.Second
 )
 
 // Rights are those that a user may be given.
@@ -146,24 +144,16 @@ func (l List) encode() []byte {
 // Read reads the list in a store. What is no list is an error: no one is let in by mistake.
 func Read(store string) (List, error) {
 	path := filepath.Join(store, File)
-	f, err := os.Open(path)
+	b, err := disk.ReadAtMost(path, maxBytes)
 	if errors.Is(err, fs.ErrNotExist) {
 		return List{}, nil
 	}
-	if err != nil {
-		return List{}, fmt.Errorf("list of users: %w", err)
-	}
-	defer func() { _ = f.Close() }() // it was only read
-	b, err := io.ReadAll(io.LimitReader(f, maxBytes+1))
 	l := List{Closed: true}
-	switch {
-	case err != nil:
-	case len(b) > maxBytes:
-		err = fmt.Errorf("more than %d bytes", maxBytes)
-	default:
-		if err = ce.Strict(b, &l); err == nil {
-			err = l.check()
-		}
+	if err == nil {
+		err = ce.Strict(b, &l)
+	}
+	if err == nil {
+		err = l.check()
 	}
 	if err != nil {
 		return List{}, fmt.Errorf("list of users %s: %w", path, err)
@@ -176,7 +166,7 @@ func Change(store string, to func(List) (List, error)) (List, error) {
 	if err := os.MkdirAll(store, 0o755); err != nil {
 		return List{}, fmt.Errorf("folder of the station: %w", err)
 	}
-	lock, err := locked(store)
+	lock, err := disk.WaitLock(filepath.Join(store, lockFile), lockWait)
 	if err != nil {
 		return List{}, fmt.Errorf("lock of the list of users: %w", err)
 	}
@@ -195,15 +185,4 @@ func Change(store string, to func(List) (List, error)) (List, error) {
 		return l, err
 	}
 	return l, disk.Replace(filepath.Join(store, File), l.encode(), 0o600)
-}
-
-func locked(store string) (*disk.Lock, error) {
-	until := time.Now().Add(lockWait)
-	for {
-		lock, err := disk.TakeLock(filepath.Join(store, lockFile))
-		if !errors.Is(err, disk.ErrLocked) || time.Now().After(until) {
-			return lock, err
-		}
-		time.Sleep(lockPause)
-	}
 }

@@ -15,7 +15,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -39,9 +38,8 @@ const (
 	Prefix = "inspan_"
 	// secretBytes are the random bytes of a token.
 	secretBytes = 32
-	// lockWait is how long a change waits for another one, lockPause how often it looks.
-	lockWait  = 5 * time.Second
-	lockPause = 20 * time.Millisecond
+	// lockWait is how long a change waits for another one.
+	lockWait = 5 * time.Second
 )
 
 // Scope is what a token may be used for.
@@ -167,24 +165,16 @@ func DigestOf(secret string) string {
 
 // Load reads a list. There may be none; what is no list is an error.
 func Load(path string) (List, error) {
-	f, err := os.Open(path)
+	b, err := disk.ReadAtMost(path, maxBytes)
 	if errors.Is(err, fs.ErrNotExist) {
 		return List{}, nil
 	}
-	if err != nil {
-		return List{}, fmt.Errorf("list of tokens: %w", err)
-	}
-	defer func() { _ = f.Close() }() // it was only read
-	b, err := io.ReadAll(io.LimitReader(f, maxBytes+1))
 	var l List
-	switch {
-	case err != nil:
-	case len(b) > maxBytes:
-		err = fmt.Errorf("more than %d bytes", maxBytes)
-	default:
-		if err = ce.Strict(b, &l); err == nil {
-			err = l.check()
-		}
+	if err == nil {
+		err = ce.Strict(b, &l)
+	}
+	if err == nil {
+		err = l.check()
 	}
 	if err != nil {
 		return List{}, fmt.Errorf("list of tokens %s: %w", path, err)
@@ -197,7 +187,7 @@ func Change(path string, to func(List) (List, error)) (List, error) {
 	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
 		return List{}, fmt.Errorf("folder of the list of tokens: %w", err)
 	}
-	lock, err := locked(strings.TrimSuffix(path, filepath.Ext(path)) + ".lock")
+	lock, err := disk.WaitLock(strings.TrimSuffix(path, filepath.Ext(path))+".lock", lockWait)
 	if err != nil {
 		return List{}, fmt.Errorf("lock of the list of tokens: %w", err)
 	}
@@ -218,17 +208,6 @@ func Change(path string, to func(List) (List, error)) (List, error) {
 		return l, fmt.Errorf("list of tokens: %w", err)
 	}
 	return l, disk.Replace(path, append(b, '\n'), 0o600)
-}
-
-func locked(path string) (*disk.Lock, error) {
-	until := time.Now().Add(lockWait)
-	for {
-		lock, err := disk.TakeLock(path)
-		if !errors.Is(err, disk.ErrLocked) || time.Now().After(until) {
-			return lock, err
-		}
-		time.Sleep(lockPause)
-	}
 }
 
 // Follower gives the list as it is at the moment. It is safe for concurrent use.
