@@ -94,7 +94,7 @@ func Steer(s State, w Wish, now time.Time) (State, error) {
 	return s.member(w, by, now)
 }
 
-// NotRegistered refuses an address that nobody registered.
+// NotRegistered refuses an address that is not registered.
 func NotRegistered(address string) *Refused {
 	return &Refused{Unknown, fmt.Sprintf("address %.80s is not registered", address), "inspan mail who lists the addresses"}
 }
@@ -237,7 +237,7 @@ func Settle(s State, run, call string, given bool, now time.Time) State {
 	return s.then(&events.MailReturnedData{Event: "mail_returned", IDs: []string{s.Claimed[i].ID}, Run: run}, now)
 }
 
-// Expire ends messages that nobody was given in time, and the run of an agent that does not exist in time.
+// Expire ends messages that no agent was given in time, and the run of an agent that does not exist in time.
 func Expire(s State, now time.Time) State {
 	if h := s.Holder; h != nil && !h.Started && !now.Before(h.ExpiresAt) {
 		s = End(s, h.Run, Expired, "its run did not exist by "+h.ExpiresAt.UTC().Format(time.RFC3339), now)

@@ -3,7 +3,7 @@
 // Promises: an address is its log, and the row that others read is a view of it. A decision is a function of a state and a
 // time; it returns the state with what it decided noted in Changes, by the same rule that folds the stored event. An agent
 // is at most one run at a time: agent.woken folds only where the address has none, with the next epoch. A message leaves a
-// mailbox only by an event: it was given to a run, somebody took it out, or nobody was given it in time. While a run is the
+// mailbox only by an event: it was given to a run, somebody took it out, or no agent was given it in time. While a run is the
 // agent, none of its messages expires, since that run may be given it at the same moment. A message of a queue is claimed by
 // one event that folds only while it waits. What others wrote is data: each line of it begins with a mark that the text
 // itself cannot leave.

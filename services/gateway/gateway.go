@@ -39,9 +39,9 @@ type Config struct {
 	// Streams is how many requests may wait at the same time for events or an end; 0 is DefaultStreams. One token may have
 	// a quarter of them.
 	Streams int
-	// Observe, which may be nil, is told of each request: the pattern of its route, its status and how long it took.
+	// Observe, which may be nil, is called with each request: the pattern of its route, its status and how long it took.
 	Observe func(route string, status int, took time.Duration)
-	// Failed, which may be nil, is told of failures that the caller is told nothing of.
+	// Failed, which may be nil, is called with failures that are not reported to the caller.
 	Failed func(route string, err error)
 	// Heartbeat is how often a stream says that it is alive; 0 is 15 s. WriteWait is how long a client may take to read;
 	// 0 is 15 s. RequestWait is how long a request may take that waits for nothing; 0 is 30 s.
@@ -224,7 +224,7 @@ func (g *Gateway) page(w http.ResponseWriter, r *http.Request) *Problem {
 	return nil
 }
 
-// missing says that there is nothing at a path, to those who have a token: what there is, is not told to others.
+// missing says that there is nothing at a path, to those who have a token; others do not learn what there is.
 func (g *Gateway) missing(w http.ResponseWriter, r *http.Request) *Problem {
 	if _, p := g.token(r, ""); p != nil {
 		return p

@@ -11,7 +11,7 @@ import (
 	"github.com/inspan/inspan/services/gateway/webhook"
 )
 
-// WebhookAnswer is what the caller of a webhook is told.
+// WebhookAnswer is the answer to the caller of a webhook.
 type WebhookAnswer struct {
 	Run string `json:"run_id"`
 	// Duplicate says that the call came before: it started nothing.
@@ -21,7 +21,7 @@ type WebhookAnswer struct {
 // hookWait is how long the call of a webhook waits for its run to begin: senders do not wait long.
 const hookWait = 8 * time.Second
 
-// hook starts the run of a webhook's call. Until the call is proven to be its sender's, the caller is told nothing, not
+// hook starts the run of a webhook's call. Until the call is proven to be its sender's, the caller learns nothing, not
 // even whether there is such a webhook.
 func (g *Gateway) hook(c *call) error {
 	body, err := c.body(maxPayload)

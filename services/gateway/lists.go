@@ -40,7 +40,7 @@ type GateResult struct {
 	Gate   *run.Gate     `json:"gate"`
 }
 
-// AgentInfo is what is told of an agent.
+// AgentInfo describes an agent.
 type AgentInfo struct {
 	Name        string   `json:"name"`
 	Description string   `json:"description,omitempty"`

@@ -217,7 +217,7 @@ func (m *mcpServer) receive(next sdk.MethodHandler) sdk.MethodHandler {
 			if list, ok := res.(*sdk.ListToolsResult); ok && err == nil {
 				err = m.list(ctx, req, t, list)
 			}
-			return res, m.told(err)
+			return res, m.rpcError(err)
 		}
 		release, ok := m.g.limits.stream(t.Name)
 		if !ok {
@@ -229,7 +229,7 @@ func (m *mcpServer) receive(next sdk.MethodHandler) sdk.MethodHandler {
 		if call, ok := req.(*sdk.CallToolRequest); ok {
 			params, err := m.named(ctx, call.Params)
 			if err != nil {
-				return nil, m.told(err)
+				return nil, m.rpcError(err)
 			}
 			call.Params = params
 		}
@@ -237,8 +237,8 @@ func (m *mcpServer) receive(next sdk.MethodHandler) sdk.MethodHandler {
 	}
 }
 
-// told is an error as a caller is told of it.
-func (m *mcpServer) told(err error) error {
+// rpcError is an error as the caller gets it.
+func (m *mcpServer) rpcError(err error) error {
 	if err == nil {
 		return nil
 	}

@@ -114,7 +114,7 @@ func (m *mcpServer) may(req *sdk.CallToolRequest, tool string) (tokens.Token, er
 		}
 	}
 	if p != nil {
-		return t, m.told(p)
+		return t, m.rpcError(p)
 	}
 	return t, nil
 }
@@ -126,7 +126,7 @@ func (m *mcpServer) call(ctx context.Context, req *sdk.CallToolRequest, in CallI
 	}
 	wait, err := waitOf(in.Wait, maxCall)
 	if err != nil {
-		return nil, ToolRun{}, m.told(err)
+		return nil, ToolRun{}, m.rpcError(err)
 	}
 	t := events.Task{ID: client.NewID(), Agent: in.Agent, Task: in.Task, Session: in.Session, Timeout: in.Timeout,
 		By: token.Name}
@@ -139,7 +139,7 @@ func (m *mcpServer) call(ctx context.Context, req *sdk.CallToolRequest, in CallI
 	h := req.Extra.Header
 	switch session, id := h.Get(sessionHeader), h.Get(requestHeader); {
 	case len(in.Key) > maxKey || strings.Contains(in.Key, "\x00"):
-		return nil, ToolRun{}, m.told(bad(fmt.Sprintf("idempotency_key: want 1 to %d characters", maxKey), ""))
+		return nil, ToolRun{}, m.rpcError(bad(fmt.Sprintf("idempotency_key: want 1 to %d characters", maxKey), ""))
 	case in.Key != "":
 		t.ID = keyedID(token.Name, in.Key)
 	case session != "" && id != "": // no key of a caller has the byte 0
@@ -158,7 +158,7 @@ func (m *mcpServer) call(ctx context.Context, req *sdk.CallToolRequest, in CallI
 		err = &Problem{Code: "duplicate_id", Detail: "the idempotency_key belongs to another task", Run: t.ID}
 	}
 	if err != nil {
-		return nil, ToolRun{}, m.told(err)
+		return nil, ToolRun{}, m.rpcError(err)
 	}
 	return w.result(ctx)
 }
@@ -167,7 +167,7 @@ func (m *mcpServer) call(ctx context.Context, req *sdk.CallToolRequest, in CallI
 // nothing: the log must have that run, of this very task and token, and the station looks at the hash of each answer.
 func (m *mcpServer) again(ctx context.Context, w *waiting, t events.Task) (toolResult, ToolRun, error) {
 	if err := json.Unmarshal([]byte(w.req.Params.RequestState), &w.asked); err != nil {
-		return nil, ToolRun{}, m.told(bad("the requestState is none", "repeat it as it came"))
+		return nil, ToolRun{}, m.rpcError(bad("the requestState is none", "repeat it as it came"))
 	}
 	t.ID, w.run = w.asked.Run, w.asked.Run
 	want, err := t.Digest()
@@ -179,7 +179,7 @@ func (m *mcpServer) again(ctx context.Context, w *waiting, t events.Task) (toolR
 		err = bad("the requestState is that of another call", "repeat it with the arguments of its call")
 	}
 	if err != nil {
-		return nil, ToolRun{}, m.told(err)
+		return nil, ToolRun{}, m.rpcError(err)
 	}
 	return w.result(ctx)
 }
@@ -191,11 +191,11 @@ func (m *mcpServer) get(ctx context.Context, req *sdk.CallToolRequest, in GetInp
 	}
 	wait, err := waitOf(in.Wait, 0)
 	if err != nil {
-		return nil, ToolRun{}, m.told(err)
+		return nil, ToolRun{}, m.rpcError(err)
 	}
 	w := &waiting{m: m, req: req, token: token, run: in.Run, wait: wait}
 	if s := req.Params.RequestState; s != "" && (json.Unmarshal([]byte(s), &w.asked) != nil || w.asked.Run != in.Run) {
-		return nil, ToolRun{}, m.told(bad("the requestState is that of another call", "repeat it as it came"))
+		return nil, ToolRun{}, m.rpcError(bad("the requestState is that of another call", "repeat it as it came"))
 	}
 	return w.result(ctx)
 }
@@ -207,13 +207,13 @@ func (m *mcpServer) control(ctx context.Context, req *sdk.CallToolRequest, in Co
 		return nil, ToolRun{}, err
 	}
 	if in.Action != "stop" && in.Action != "pause" && in.Action != "resume" {
-		return nil, ToolRun{}, m.told(bad("action: want stop, pause or resume", ""))
+		return nil, ToolRun{}, m.rpcError(bad("action: want stop, pause or resume", ""))
 	}
 	ctx, cancel := context.WithTimeout(ctx, requestWait)
 	defer cancel()
 	s, err := m.g.client.Control(ctx, in.Run, events.Control{Action: in.Action, By: token.Name, Reason: in.Reason})
 	if err != nil {
-		return nil, ToolRun{}, m.told(err)
+		return nil, ToolRun{}, m.rpcError(err)
 	}
 	out := standing(s, nil)
 	return &sdk.CallToolResult{Content: out.content()}, out, nil
@@ -226,7 +226,7 @@ func (m *mcpServer) answer(ctx context.Context, req *sdk.CallToolRequest, in Ans
 		return nil, ToolRun{}, err
 	}
 	if elicits(req.Session) { // its model does not decide where a person can be asked
-		return nil, ToolRun{}, m.told(&Problem{Code: "ask", Detail: "this client asks a person itself",
+		return nil, ToolRun{}, m.rpcError(&Problem{Code: "ask", Detail: "this client asks a person itself",
 			Hint: "call " + getTool + " with wait"})
 	}
 	ctx, cancel := context.WithTimeout(ctx, requestWait)
@@ -234,7 +234,7 @@ func (m *mcpServer) answer(ctx context.Context, req *sdk.CallToolRequest, in Ans
 	s, err := m.g.decide(ctx, client.Decision{Run: in.Run, Gate: in.Gate, By: token.Name, Reason: in.Reason,
 		Hash: in.Hash}, in.Decision)
 	if err != nil {
-		return nil, ToolRun{}, m.told(err)
+		return nil, ToolRun{}, m.rpcError(err)
 	}
 	out := standing(s, nil)
 	return &sdk.CallToolResult{Content: out.content()}, out, nil

@@ -40,9 +40,9 @@ type waiting struct {
 
 	// notes say why gates were not answered; an empty one is that of a gate that was.
 	notes map[string]string
-	// progress counts the notes of progress, told is when the last one was sent.
+	// progress counts the notes of progress, notedAt is when the last one was sent.
 	progress float64
-	told     time.Time
+	notedAt  time.Time
 }
 
 // asked is the requestState of a call that asks a person: of which run, and the hash of each gate's proposal.
@@ -63,7 +63,7 @@ func (w *waiting) result(ctx context.Context) (toolResult, ToolRun, error) {
 	}
 	s, err := w.settled(ctx)
 	if err != nil {
-		return nil, ToolRun{}, w.m.told(err)
+		return nil, ToolRun{}, w.m.rpcError(err)
 	}
 	if open := w.open(s); w.asks() && w.newest() && len(open) > 0 {
 		state := asked{Run: w.run, Gates: map[string]string{}}
@@ -202,7 +202,7 @@ func (w *waiting) decide(ctx context.Context, gate, hash string, res *sdk.Elicit
 		_, err := w.m.g.decide(ctx, client.Decision{Run: w.run, Gate: gate, By: w.token.Name, Hash: hash, Reason: reason},
 			decision)
 		if err != nil {
-			note = w.m.told(err).Error()
+			note = w.m.rpcError(err).Error()
 		}
 	}
 	w.notes[gate] = note
@@ -211,11 +211,11 @@ func (w *waiting) decide(ctx context.Context, gate, hash string, res *sdk.Elicit
 // note tells the client of progress, where it wants to know. It comes by the way: who does not read it misses nothing.
 func (w *waiting) note(ctx context.Context, text string) {
 	token := w.req.Params.GetProgressToken()
-	if token == nil || time.Since(w.told) < progressEvery {
+	if token == nil || time.Since(w.notedAt) < progressEvery {
 		return
 	}
 	w.progress++
-	w.told = time.Now()
+	w.notedAt = time.Now()
 	_ = w.req.Session.NotifyProgress(ctx, &sdk.ProgressNotificationParams{ProgressToken: token, Progress: w.progress,
 		Message: text})
 }

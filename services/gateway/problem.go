@@ -61,10 +61,10 @@ func (g *Gateway) refuse(w http.ResponseWriter, r *http.Request, route string, e
 	_ = json.NewEncoder(w).Encode(p) // the client may be gone
 }
 
-// later is what a caller is told to wait where nothing better is known.
+// later is how long a caller is asked to wait where nothing better is known.
 const later = 5 * time.Second
 
-// problem is what a caller is told of an error. What is wrong with the station's inside is told to its operator.
+// problem is an error as the caller gets it. What is wrong inside of the station is reported to its operator.
 func (g *Gateway) problem(route string, err error) *Problem {
 	if p, ok := errors.AsType[*Problem](err); ok {
 		return p

@@ -343,7 +343,7 @@ func (p *Postmaster) dispatch(ctx context.Context, s mailbox.State, h events.Mai
 		origin{address: &events.AddressRef{Address: s.Address, Epoch: h.Epoch}})
 }
 
-// settled records the end of the run of an agent, and what its turns were given. A run that is held stays the agent: nobody
+// settled records the end of the run of an agent, and what its turns were given. A run that is held stays the agent: no one
 // knows what it may still do.
 func (p *Postmaster) settled(ctx context.Context, s mailbox.State) (mailbox.State, error) {
 	if s.Form == events.QueueAddress {

@@ -68,7 +68,7 @@ func register(all []*analysis.Analyzer) {
 // ofOthers reports whether a file of go vet names a package of a module of others, of which go vet wants facts for the
 // packages that import it and no more. To work them out takes longer than to check what is ours (SQLite alone is a
 // million lines), and they would only say which of its functions format as printf does. Those of the standard library,
-// which is no module, are kept: without them nobody knows that os.Exit does not return.
+// which is no module, are kept: without them os.Exit would seem to return.
 func ofOthers(file string) bool {
 	var of unitchecker.Config
 	data, err := os.ReadFile(file)
