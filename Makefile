@@ -4,7 +4,7 @@ FUZZTIME ?= 30s
 # As what is released; and nothing is compiled twice, with cgo and without.
 export CGO_ENABLED ?= 0
 
-.PHONY: help build check lint crosscheck fmt test race docs release release-test demo bench bench-peers bench-trees bench-children weight robust pairs trace kill failover merge-demo faults previous register tutorials mcp escape boxes docker gvisor microvm microvm-test firecracker-test e2b kube kubebox fuzz aimock sdk-oracle external live wasm clean work-race mail
+.PHONY: help build check lint crosscheck fmt test race docs release release-test demo bench bench-peers bench-trees bench-children weight robust pairs trace kill failover merge-demo faults previous register tutorials mcp escape boxes docker gvisor microvm microvm-test firecracker-test e2b kube kubebox fuzz aimock sdk-oracle external live wasm clean work-race mail alerts
 help: ## list the targets
 	@grep -hE '^[a-z0-9-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
 
@@ -65,6 +65,11 @@ bench-children: ## slow (5 min): a fan-out of 200 children against 200 plain run
 
 weight: ## slow (15 min): build, size, start and idle memory of inspan, time of the tests, with their limits, into docs/performance.md
 	$(GO) run ./test/weight -cold -suite -write
+
+alerts: ## test the alert rules with promtool (Debian package prometheus)
+	@command -v promtool >/dev/null || { echo "NOT TESTED: promtool is missing: install Prometheus"; exit 1; }
+	promtool check rules deploy/monitoring/alerts.yaml
+	promtool test rules deploy/monitoring/alerts_test.yaml
 
 robust: ## slow (30 min, root for some): simulation, planted bugs, real faults, security, recovery, exams of sandboxes, git, soak, fuzzing; SEED=n
 	$(GO) run ./test/robust -seed $(or $(SEED),1)

@@ -23,8 +23,14 @@ type stationStats struct {
 
 var _ kernel.StationStats = stationStats{}
 
-// Census tells how busy the station is.
+// StationStats tells how busy the station is.
 func (s *Station) StationStats() kernel.StationStats { return stationStats{c: s.c, station: s.name} }
+
+// Depth tells how many messages wait for a role, and how many it has and has not acknowledged.
+func (s *Station) Depth(ctx context.Context, role events.Service) (waiting, open uint64, err error) {
+	d, err := s.c.Consumers().Depth(ctx, s.name, role)
+	return d.Waiting, d.Open, err
+}
 
 // Running implements kernel.StationStats.
 func (n stationStats) Running(ctx context.Context) (int, error) {

@@ -35,7 +35,7 @@ func Ports(st *jet.Station, durability string) service.Ports {
 		TreeLog:    st.JournalFor(events.WorkspaceAggregate), Trees: st.KV(topology.TreeBucket), Leases: st.Leases(), Live: st.Live(), Retained: st.Retained(),
 		AnswerSoFar: st.AnswerSoFar,
 		Refusals:    st.Refusals(), SubscribeRepublished: st.SubscribeRepublished,
-		StationStats: st.StationStats(), Questions: st, ServedTools: st, Durability: durability}
+		StationStats: st.StationStats(), Depth: st.Depth, Questions: st, ServedTools: st, Durability: durability}
 }
 
 // Main runs one role as a program of its own and returns its exit code: 0 after a drain, 1 after a failure, 2 where

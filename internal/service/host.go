@@ -86,8 +86,10 @@ type Ports struct {
 	ServedTools served.Caller
 	// Hooks are further built-in hooks, by name.
 	Hooks map[string]hooks.Func
-	// Census tells how busy the station is; may be nil.
+	// StationStats tells how busy the station is; may be nil.
 	StationStats kernel.StationStats
+	// Depth tells how many messages wait for a role, and how many it has and has not acknowledged; may be nil.
+	Depth func(ctx context.Context, role events.Service) (waiting, open uint64, err error)
 	// Damage says what the station has lost of its store, nil for nothing; may be nil.
 	Damage func() error
 	// Local keeps the snapshots of runs that are not to have any in the station's store (eternal_engine_enabled:
@@ -196,6 +198,17 @@ func (h *Host) Status(role events.Service) func(question []byte) any {
 	}
 }
 
+// onStored returns what a ledger tells of each event that it stored.
+func (h *Host) onStored(log zerolog.Logger, recorded func(runlog.StoredEvent)) func(runlog.StoredEvent) {
+	return func(t runlog.StoredEvent) {
+		h.metrics.appended.count(t)
+		logEnd(log, t)
+		if recorded != nil {
+			recorded(t)
+		}
+	}
+}
+
 // Run runs one role until ctx ends and its work is done.
 func (h *Host) Run(ctx context.Context, w Wiring) error {
 	if err := h.fanOut.open(ctx, h.ports.SubscribeRepublished); err != nil {
@@ -211,7 +224,7 @@ func (h *Host) Run(ctx context.Context, w Wiring) error {
 	}
 	defer h.closeRecorder(ctx, recorder)
 	if in.Ledger, err = runlog.NewLedger(runlog.LedgerConfig{Station: h.cfg.Station, By: role, Journal: h.ports.Journal,
-		Snapshots: in.known(), Pages: h.pages, Entropy: h.ports.Entropy, OnStored: recorder.OnStored()}); err != nil {
+		Snapshots: in.known(), Pages: h.pages, Entropy: h.ports.Entropy, OnStored: h.onStored(in.Log, recorder.OnStored())}); err != nil {
 		return err
 	}
 	if in.Asker, err = h.asker(role); err != nil {
@@ -222,6 +235,10 @@ func (h *Host) Run(ctx context.Context, w Wiring) error {
 		return fmt.Errorf("start %s: %w", role, err)
 	}
 	h.metrics.Ledger(role, in.Ledger)
+	h.metrics.Queue(role, h.ports.Depth)
+	if role == events.Planner {
+		h.metrics.Station(h.ports.StationStats)
+	}
 	h.mu.Lock()
 	h.ledgers[role] = in.Ledger
 	h.mu.Unlock()

@@ -22,6 +22,7 @@ type Metrics struct {
 	registry *prometheus.Registry
 	handled  *prometheus.CounterVec
 	took     *prometheus.HistogramVec
+	appended *eventMetrics
 }
 
 // NewMetrics makes an empty registry with the process's own figures.
@@ -34,6 +35,7 @@ func NewMetrics() *Metrics {
 			Help: "Time from hearing a message to its acknowledgement.", Buckets: prometheus.ExponentialBuckets(0.0002, 4, 10)},
 			[]string{"role", "kind"}),
 	}
+	m.appended = newEventMetrics(m.registry)
 	m.registry.MustRegister(m.handled, m.took, collectors.NewGoCollector(),
 		collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	return m

@@ -48,7 +48,7 @@ func (s *Station) open(ctx context.Context) error {
 	if s.cfg.Still {
 		return nil
 	}
-	host, err := all.NewHost(cfg, all.Ports{Ports: ports}, s.cfg.Log, service.NewMetrics(), s.cfg.Tools...)
+	host, err := all.NewHost(cfg, all.Ports{Ports: ports}, s.cfg.Log, s.cfg.Metrics, s.cfg.Tools...)
 	if err != nil {
 		return err
 	}

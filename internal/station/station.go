@@ -65,6 +65,8 @@ type Config struct {
 	Tools []tool.Tool
 	// Base is the configuration from the environment: keys, limits.
 	Base service.Config
+	// Metrics are what the roles report to; nil shows them nowhere.
+	Metrics *service.Metrics
 	// Replayed takes what is said live where Base.Streaming names the channel, and is closed by no one but its owner;
 	// what it has no room for is dropped.
 	Replayed chan<- streaming.Replay
@@ -154,6 +156,9 @@ func (cfg Config) complete() (Config, error) {
 	}
 	if cfg.Sandbox == "" {
 		cfg.Sandbox = "auto"
+	}
+	if cfg.Metrics == nil {
+		cfg.Metrics = service.NewMetrics()
 	}
 	if cfg.WorkspaceDir == "" {
 		cfg.WorkspaceDir = filepath.Join(cfg.StoreDir, "workspace")
@@ -335,7 +340,7 @@ func (s *Station) run(ctx context.Context, cfg service.Config) error {
 	if err != nil {
 		return err
 	}
-	first, err := all.NewHost(cfg, all.Ports{Ports: ports[events.Planner]}, s.cfg.Log, service.NewMetrics(),
+	first, err := all.NewHost(cfg, all.Ports{Ports: ports[events.Planner]}, s.cfg.Log, s.cfg.Metrics,
 		s.cfg.Tools...)
 	if err != nil {
 		return err

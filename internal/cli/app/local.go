@@ -13,6 +13,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/inspan/inspan/internal/operator"
+	"github.com/inspan/inspan/internal/service"
 	"github.com/inspan/inspan/internal/station"
 	"github.com/inspan/inspan/pkg/client"
 )
@@ -69,6 +70,8 @@ type OwnStation struct {
 	Schedules, SchedulesDigest string
 	// Closed are addresses of this process, HOST:PORT, that commands of sandboxes must not reach.
 	Closed []string
+	// Metrics are what the station reports to; nil shows them nowhere.
+	Metrics *service.Metrics
 	// Loss is the ID of a loss that is accepted.
 	Loss string
 	// Trust accepts for once what the directory contributes; accepted is set once that was decided.
@@ -132,5 +135,5 @@ func (a *App) Start(ctx context.Context, l OwnStation, listen string, still bool
 	return station.Up(ctx, station.Config{Listen: listen, StoreDir: store, Station: a.Station, AgentsDir: l.Agents,
 		ScriptsDir:   l.Scripts,
 		WorkspaceDir: l.Workspace, Sandbox: l.Sandbox, LazySync: l.Lazy, Alone: a.Local, Still: still, AcceptLoss: l.Loss,
-		Log: log, Base: base})
+		Metrics: l.Metrics, Log: log, Base: base})
 }

@@ -29,6 +29,8 @@ type upCommand struct {
 	listen string
 	port   int
 	http   string
+	// metrics is the address of /metrics; empty for none.
+	metrics string
 }
 
 // Up makes inspan up.
@@ -55,7 +57,7 @@ something is lost it says what, and runs without taking work: what is left can b
 the exit code is 1. --accept-loss with the ID that it names makes it work on with what is left.`,
 		Example: `  inspan up
   inspan up --agents team/agents --scripts team/scripts
-  inspan up --http 127.0.0.1:8222
+  inspan up --http 127.0.0.1:8222 --metrics 127.0.0.1:9464
   inspan up --listen 127.0.0.1:4333 --station lab --store /var/lib/inspan --json`,
 		Args: app.Args(0),
 		RunE: c.run,
@@ -66,13 +68,15 @@ the exit code is 1. --accept-loss with the ID that it names makes it work on wit
 	cmd.Flags().IntVar(&c.port, "port", -1, "port of 127.0.0.1 for NATS clients, in place of --listen; 0 is any free one")
 	cmd.Flags().StringVar(&c.http, "http", "",
 		"host:port of the gateway, which answers over HTTP; port 0 is any free one; without it there is none")
+	cmd.Flags().StringVar(&c.metrics, "metrics", "",
+		"host:port of /metrics for Prometheus, /healthz and /readyz; port 0 is any free one; without it there is none")
 	cmd.Flags().StringVar(&c.own.Store, "store", a.Folder, "folder to keep the station in (INSPAN_STORE)")
 	c.own.Flags(a, cmd)
 	return cmd
 }
 
 func (a *upCommand) run(cmd *cobra.Command, _ []string) error {
-	for _, name := range []string{"listen", "port", "http"} {
+	for _, name := range []string{"listen", "port", "http", "metrics"} {
 		if a.Local && a.Given(name) {
 			return app.Usage("--local does without NATS, so there is nothing to reach at --%s: leave one of them out", name)
 		}
@@ -89,17 +93,24 @@ func (a *upCommand) run(cmd *cobra.Command, _ []string) error {
 	if err != nil {
 		return err
 	}
-	a.own.Closed = web.closed()
+	metrics, err := serveMetrics(cmd.Context(), a.metrics)
+	if err != nil {
+		return errors.Join(err, web.close())
+	}
+	defer metrics.close()
+	a.own.Metrics = metrics.of()
+	a.own.Closed = append(web.closed(), metrics.closed()...)
 	st, err := reload.Start(cmd.Context(), a.App, &a.own, a.listen, func(line string) {
 		fmt.Fprintln(a.Err, a.Wrapped(line, 0))
 	})
 	if err != nil {
 		return errors.Join(portInUse(cmd.Context(), a.listen, err), web.close())
 	}
+	metrics.started(st.Station)
 	damage := reportDamage(a.App, st.Station)
 	err = web.serve(cmd.Context(), a.App, st.Station)
 	if err == nil {
-		err = greet(a.App, st.Station, a.own, web)
+		err = greet(a.App, st.Station, a.own, web, metrics)
 	}
 	if err != nil {
 		return errors.Join(err, web.close(), st.Close(context.WithoutCancel(cmd.Context())))
@@ -156,7 +167,7 @@ func reportDamage(a *app.App, st *station.Station) error {
 }
 
 // greet prints what a person needs to use the station with nothing but the nats program.
-func greet(a *app.App, st *station.Station, l app.OwnStation, web *web) error {
+func greet(a *app.App, st *station.Station, l app.OwnStation, web *web, metrics *scraped) error {
 	server, name := st.URL(), st.Name()
 	list, err := userlist.Read(l.Store)
 	if err != nil {
@@ -170,6 +181,9 @@ func greet(a *app.App, st *station.Station, l app.OwnStation, web *web) error {
 		}
 		if web != nil {
 			about["gateway"] = web.address()
+		}
+		if metrics != nil {
+			about["metrics"] = "http://" + metrics.address + "/metrics"
 		}
 		if lost := st.Damage(); lost.Damaged() {
 			about["loss"], about["lost"] = lost.ID(), lost.Error()
@@ -208,6 +222,9 @@ func greet(a *app.App, st *station.Station, l app.OwnStation, web *web) error {
 	}
 	if web != nil {
 		rows = append(rows, web.row(l.Store))
+	}
+	if metrics != nil {
+		rows = append(rows, [2]string{"metrics", "http://" + metrics.address + "/metrics"})
 	}
 	a.Pairs(rows)
 	fmt.Fprintln(a.Out)
