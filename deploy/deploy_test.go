@@ -162,23 +162,29 @@ func manifests(t *testing.T) []manifest {
 	}
 	var all []manifest
 	for _, name := range k.Resources {
-		d := yaml.NewDecoder(bytes.NewReader(read(t, filepath.Join("k8s", name))))
-		for {
-			var m manifest
-			err := d.Decode(&m)
-			if errors.Is(err, io.EOF) {
-				break
-			}
-			if err != nil {
-				t.Fatalf("%s: %v", name, err)
-			}
-			if m.Kind == "" || m.Metadata.Name == "" {
-				t.Fatalf("%s holds an object without a kind or a name", name)
-			}
-			all = append(all, m)
-		}
+		all = append(all, objects(t, filepath.Join("k8s", name))...)
 	}
 	return all
+}
+
+// objects reads every object of a file.
+func objects(t *testing.T, name string) (all []manifest) {
+	t.Helper()
+	d := yaml.NewDecoder(bytes.NewReader(read(t, name)))
+	for {
+		var m manifest
+		err := d.Decode(&m)
+		if errors.Is(err, io.EOF) {
+			return all
+		}
+		if err != nil {
+			t.Fatalf("%s: %v", name, err)
+		}
+		if m.Kind == "" || m.Metadata.Name == "" {
+			t.Fatalf("%s holds an object without a kind or a name", name)
+		}
+		all = append(all, m)
+	}
 }
 
 func find(t *testing.T, all []manifest, kind, name string) manifest {
