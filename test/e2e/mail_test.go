@@ -31,16 +31,23 @@ turns:
     text: It was permitted.
 `
 
+// boxLedger folds the addresses of a station: each look reads only what is new.
+func (w *world) boxLedger() *mailbox.Ledger {
+	w.t.Helper()
+	l, err := mailbox.NewLedger(mailbox.LedgerConfig{Station: "test", By: events.Planner, Journal: w.st.JournalFor(events.AgentAggregate), Entropy: rand.Reader})
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	return l
+}
+
 func (w *world) box(address string) (s mailbox.State) {
 	w.t.Helper()
 	_, id, err := events.ParseAddress(address)
 	if err != nil {
 		w.t.Fatal(err)
 	}
-	l, err := mailbox.NewLedger(mailbox.LedgerConfig{Station: "test", By: events.Planner, Journal: w.ports.AgentLog, Entropy: rand.Reader})
-	if err == nil {
-		s, err = l.Fresh(w.ctx(), id)
-	}
+	s, err = w.boxes().Fresh(w.t.Context(), id)
 	if err != nil {
 		w.t.Fatal(err)
 	}

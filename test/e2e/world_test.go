@@ -19,6 +19,7 @@ import (
 	"github.com/inspan/inspan/internal/jet"
 	"github.com/inspan/inspan/internal/jet/jettest"
 	"github.com/inspan/inspan/internal/kernel"
+	"github.com/inspan/inspan/internal/mailbox"
 	"github.com/inspan/inspan/internal/program"
 	"github.com/inspan/inspan/internal/service"
 	"github.com/inspan/inspan/internal/service/all"
@@ -40,6 +41,8 @@ type world struct {
 	tools []tool.Tool
 	// tune changes the configuration of the roles that are started, where it is not nil.
 	tune func(*service.Config)
+	// boxes gives the one reader of the addresses.
+	boxes func() *mailbox.Ledger
 }
 
 // newWorld starts a server in process and applies a station to it. Roles are started by start.
@@ -60,6 +63,7 @@ func worldOn(t testing.TB, conn *jet.Conn, tools ...tool.Tool) *world {
 		t.Fatal(err)
 	}
 	w.ports = all.Ports{Ports: program.Ports(w.st, "test")}
+	w.boxes = sync.OnceValue(w.boxLedger)
 	for _, d := range []string{"agents", "scripts", "work"} {
 		if err := os.MkdirAll(filepath.Join(w.dir, d), 0o755); err != nil {
 			t.Fatal(err)
