@@ -136,6 +136,24 @@ func TestTrust(t *testing.T) {
 		}
 		s.do(0, nil, "other script", "run", "evil", "work")
 	})
+	t.Run("SAFE-6 CLI-9 a store that a person began with a token or a user is the person's own, and one that came with the directory is not", func(t *testing.T) {
+		t.Parallel()
+		for _, args := range [][]string{{"token", "add", "ci"}, {"user", "add", "anna"}} {
+			s := newStranger(t)
+			if err := os.RemoveAll(s.dir); err != nil {
+				t.Fatal(err)
+			}
+			s.put("README.md", "a project\n")
+			s.do(0, nil, "", args...)
+			if got := s.do(0, nil, "", "trust"); strings.Contains(got.out+got.err, ".inspan") {
+				t.Errorf("after %v: %+v", args, got)
+			}
+			s = newStranger(t)
+			s.put(".inspan/tokens.json", "{}\n")
+			s.do(0, nil, "", args...)
+			s.do(4, []string{filepath.Join(s.dir, ".inspan")}, "", "up", "--port", "0")
+		}
+	})
 	t.Run("SAFE-6 an acceptance is listed and revoked, and holds for its path alone", func(t *testing.T) {
 		t.Parallel()
 		s := newStranger(t)

@@ -63,7 +63,7 @@ func (a Acceptance) accept(ctx context.Context, l *OwnStation) error {
 		return err
 	}
 	l.use(all)
-	return a.markStore(l)
+	return a.MarkStore(l.Store)
 }
 
 // settle has a person accept what is new, unless that is accepted for once.
@@ -260,10 +260,10 @@ func (a Acceptance) storeHere(l *OwnStation) bool {
 	return l.Store != "" && l.Store == a.Folder && !a.named("store", "INSPAN_STORE")
 }
 
-// markStore marks the store of this directory where there is none yet, so that the next command knows it. A store that
+// MarkStore marks the store of this directory where there is none yet, so that the next command knows it. A store that
 // is named is marked too: the next command may find it without a name.
-func (a Acceptance) markStore(l *OwnStation) error {
-	if l.Store == "" || filepath.Clean(l.Store) != filepath.Clean(a.Folder) {
+func (a Acceptance) MarkStore(store string) error {
+	if store == "" || filepath.Clean(store) != filepath.Clean(a.Folder) {
 		return nil
 	}
 	record, err := trust.Open()
@@ -273,12 +273,12 @@ func (a Acceptance) markStore(l *OwnStation) error {
 	if err != nil {
 		return err
 	}
-	if _, there, err := trust.ReadStore(l.Store); err != nil || there {
+	if _, there, err := trust.ReadStore(store); err != nil || there {
 		return err
 	}
-	p, err := trust.MarkStore(l.Store)
+	p, err := trust.MarkStore(store)
 	if err != nil {
-		return fmt.Errorf("store %s: %w", l.Store, err)
+		return fmt.Errorf("store %s: %w", store, err)
 	}
 	return Record(record, []Contribution{{Part: p, Runs: []string{storeRuns}}})
 }

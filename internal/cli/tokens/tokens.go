@@ -98,7 +98,11 @@ func (a *addCommand) run(cmd *cobra.Command, args []string) error {
 	if err := out.Check(); err != nil {
 		return app.Usage("%w", err)
 	}
-	_, err := tokens.Change(a.path(cmd.Context()), func(l tokens.List) (tokens.List, error) { return l.With(out.Token) })
+	path := a.path(cmd.Context())
+	if err := a.Acceptance().MarkStore(filepath.Dir(path)); err != nil {
+		return err
+	}
+	_, err := tokens.Change(path, func(l tokens.List) (tokens.List, error) { return l.With(out.Token) })
 	if errors.Is(err, tokens.ErrThere) {
 		return app.Exit(app.ExitFailed, fmt.Errorf("%w; inspan token remove %s makes room for another of that name", err,
 			out.Name))

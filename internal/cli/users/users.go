@@ -120,6 +120,9 @@ func (a *addCommand) run(cmd *cobra.Command, args []string) error {
 			return err
 		}
 	}
+	if err := a.Acceptance().MarkStore(a.store); err != nil {
+		return err
+	}
 	first := false
 	list, err := userlist.Change(a.store, func(l userlist.List) (userlist.List, error) {
 		first = !l.Closed
