@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
@@ -46,7 +47,10 @@ var errFlood = errors.New("the server sent more than the limit")
 type session struct {
 	carrier
 	session *sdk.ClientSession
-	once    sync.Once
+	// closing is set by the first Close, which ends closed. Others wait at the channel and not at a lock: the simulation
+	// knows of the former that nothing goes on meanwhile.
+	closing atomic.Bool
+	closed  chan struct{}
 }
 
 var _ live.Conn = (*session)(nil)
@@ -92,7 +96,7 @@ func open(ctx context.Context, s events.MCPServer, secrets map[string]secret.Val
 		c.end()
 		return nil, err
 	}
-	return &session{carrier: c, session: cs}, nil
+	return &session{carrier: c, session: cs, closed: make(chan struct{})}, nil
 }
 
 // Lost implements live.Conn.
@@ -108,7 +112,14 @@ func (s *session) Busy() { s.allow(maxReceived) }
 func (s *session) Unused(bytes int64) { s.allow(bytes) }
 
 // Close implements live.Conn.
-func (s *session) Close() { s.once.Do(s.close) }
+func (s *session) Close() {
+	if s.closing.Swap(true) {
+		<-s.closed
+		return
+	}
+	defer close(s.closed)
+	s.close()
+}
 
 // refuseRequests answers what a server asks of a client: nothing but a sign of life. Notifications are dropped.
 func refuseRequests(next sdk.MethodHandler) sdk.MethodHandler {

@@ -153,8 +153,8 @@ func (r *Role) born(ctx context.Context, h runlog.ReceivedEvent) error {
 		return nil
 	}
 	w, err := r.write(ctx, h.Run, lifecycle.Unstarted)
-	if err == nil && w.State.Status == events.Created {
-		return &kernel.RetryAfter{After: bornAgain}
+	if err == nil && !w.State.Status.Ended() {
+		return &kernel.RetryAfter{After: bornAgain} // one that another planner started meanwhile needs its plan
 	}
 	return err
 }

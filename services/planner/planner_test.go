@@ -68,6 +68,24 @@ func TestBorn(t *testing.T) {
 			t.Errorf("%s %+v %v", state.Status, state.Result, err)
 		}
 	})
+	t.Run("PLAN-1 PERS-15 a run that another planner started meanwhile is looked at until it has its plan", func(t *testing.T) {
+		t.Parallel()
+		clock, l, role := lonely(t)
+		say := func(payloads ...events.Payload) runlog.Written {
+			t.Helper()
+			w, err := l.Write(t.Context(), "r1", func(run.State, time.Time) ([]events.Payload, error) { return payloads, nil })
+			if err != nil {
+				t.Fatal(err)
+			}
+			return w
+		}
+		received := runlog.ReceivedEvent{State: say(runtest.Created()).State, Kind: events.RunCreated, Run: "r1", Deliveries: 13}
+		say(runtest.Started()) // by a planner that died right then
+		clock.Advance(lifecycle.BirthTerm)
+		if later, ok := errors.AsType[*kernel.RetryAfter](role.Event(t.Context(), received)); !ok || later.After <= 0 {
+			t.Fatalf("it is let go of: %v", later)
+		}
+	})
 }
 
 func TestPlanless(t *testing.T) {
