@@ -146,7 +146,7 @@ func (e *ide) prompt(session, text, reason string) {
 func TestACP(t *testing.T) {
 	t.Parallel()
 	d := talkDesk(t)
-	t.Run("ECO-6 a session of an editor has what was said before, and is loaded again by another", func(t *testing.T) {
+	t.Run("ECO-6c a session of an editor has what was said before, and is loaded again by another", func(t *testing.T) {
 		e := d.edit(t, "talker")
 		s := e.session()
 		e.prompt(s, "I am Ada", "end_turn")
@@ -165,7 +165,7 @@ func TestACP(t *testing.T) {
 		}
 		e.prompt(s, "who am I", "end_turn")
 	})
-	t.Run("ECO-6 a gate asks the person of the editor: approved, rejected, and not answered", func(t *testing.T) {
+	t.Run("ECO-6c a gate asks the person of the editor: approved, rejected, and not answered", func(t *testing.T) {
 		e := d.edit(t, "talker")
 		s := e.session()
 		questions := 0
@@ -205,7 +205,7 @@ func TestACP(t *testing.T) {
 			t.Errorf("%d questions, %q", questions, e.text("agent_message_chunk"))
 		}
 	})
-	t.Run("ECO-6 a prompt that is cancelled stops its run, and the session takes the next one", func(t *testing.T) {
+	t.Run("ECO-6c a prompt that is cancelled stops its run, and the session takes the next one", func(t *testing.T) {
 		e := d.edit(t, "talker")
 		s := e.session()
 		e.send(fmt.Sprintf(`{"jsonrpc":"2.0","id":"p","method":"session/prompt","params":{"sessionId":%q,"prompt":[{"type":"text","text":"take long"}]}}`, s))
@@ -222,7 +222,7 @@ func TestACP(t *testing.T) {
 		}
 		e.prompt(s, "hello", "end_turn")
 	})
-	t.Run("ECO-6 an editor that is gone leaves its run, which the next one follows on", func(t *testing.T) {
+	t.Run("ECO-6c an editor that is gone leaves its run, which the next one follows on", func(t *testing.T) {
 		e := d.edit(t, "talker")
 		s := e.session()
 		e.permit = func(map[string]any) string { return "" }
@@ -241,7 +241,7 @@ func TestACP(t *testing.T) {
 			e.take(e.next())
 		}
 	})
-	t.Run("ECO-6 a run that fails is an error of its prompt", func(t *testing.T) {
+	t.Run("ECO-6c a run that fails is an error of its prompt", func(t *testing.T) {
 		e := d.edit(t, "broken")
 		s := e.session()
 		m := e.ask("session/prompt", fmt.Sprintf(`{"sessionId":%q,"prompt":[{"type":"text","text":"x"}]}`, s))
@@ -249,7 +249,7 @@ func TestACP(t *testing.T) {
 			t.Errorf("%v", m)
 		}
 	})
-	t.Run("ECO-6 what is malformed or unknown is refused, and the editor goes on", func(t *testing.T) {
+	t.Run("ECO-6c what is malformed or unknown is refused, and the editor goes on", func(t *testing.T) {
 		e := d.edit(t, "talker")
 		s := e.session()
 		for line, code := range map[string]float64{`{`: -32700, `[]`: -32600, `{"jsonrpc":"1.0","id":1,"method":"initialize"}`: -32600, strings.Repeat("[", 20000): -32700} {

@@ -21,6 +21,23 @@ const (
 	a2aCard    = "/.well-known/agent-card.json"
 )
 
+// a2aRoutes are those of A2A.
+func a2aRoutes() []route {
+	return []route{
+		{method: "GET", path: a2aCard, scope: tokens.Read, serve: sendCard,
+			summary: "Show the card of the station for A2A, with each agent as a skill",
+			answers: map[int]any{200: A2ACard{}}},
+		{method: "GET", path: a2aPath + "/{agent}" + a2aCard, scope: tokens.Read, serve: sendCard,
+			summary: "Show the card of an agent for A2A", answers: map[int]any{200: A2ACard{}}},
+		{method: "POST", path: a2aPath, scope: tokens.Read, serve: serveA2A, body: A2ACall{},
+			summary: "Send a request of A2A 1.0 (JSON-RPC) to the agent that the metadata of its message names",
+			answers: map[int]any{200: A2AReply{}}},
+		{method: "POST", path: a2aPath + "/{agent}", scope: tokens.Read, serve: serveA2A, body: A2ACall{},
+			summary: "Send a request of A2A 1.0 (JSON-RPC) to an agent; streams are server-sent events",
+			answers: map[int]any{200: A2AReply{}}},
+	}
+}
+
 // A2ACard tells clients what an agent is and how it is reached.
 type A2ACard struct {
 	Name         string           `json:"name"`

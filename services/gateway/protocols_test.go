@@ -117,7 +117,7 @@ func message(id, text, more string) string {
 }
 
 func testA2A(t *testing.T, d *door) {
-	t.Run("ECO-6 the card of an agent says how it is reached, that of the station what agents there are", func(t *testing.T) {
+	t.Run("ECO-6b the card of an agent says how it is reached, that of the station what agents there are", func(t *testing.T) {
 		card := in[gateway.A2ACard](t, d.want(t, 200, "GET", "/a2a/helper/.well-known/agent-card.json", "reader", ""))
 		if card.Name != "helper" || len(card.Skills) != 1 || card.Interfaces[0] != (gateway.A2AInterface{URL: d.url + "/a2a/helper", Binding: "JSONRPC", Version: "1.0"}) ||
 			!card.Capabilities.Streaming {
@@ -130,7 +130,7 @@ func testA2A(t *testing.T, d *door) {
 		d.want(t, 404, "GET", "/a2a/nobody/.well-known/agent-card.json", "reader", "")
 		d.want(t, 401, "GET", "/.well-known/agent-card.json", "", "")
 	})
-	t.Run("ECO-6 a message is a run, and the same message the same run", func(t *testing.T) {
+	t.Run("ECO-6b a message is a run, and the same message the same run", func(t *testing.T) {
 		first := d.rpc(t, "/helper", "both", "SendMessage", message("m1", "do it", ""))
 		if first.text("result.task.status.state") != "TASK_STATE_COMPLETED" || first.text("result.task.artifacts.0.parts.0.text") != "It is done." ||
 			first.text("id") != "7" || first.text("result.task.history.0.parts.0.text") != "do it" {
@@ -157,7 +157,7 @@ func testA2A(t *testing.T, d *door) {
 			t.Errorf("the run of another agent: %v", got)
 		}
 	})
-	t.Run("ECO-6 a stream has the text as it is written, and ends with the task", func(t *testing.T) {
+	t.Run("ECO-6b a stream has the text as it is written, and ends with the task", func(t *testing.T) {
 		next, _ := d.posted(t, "/a2a/talker", "both", call("SendStreamingMessage", message("m3", "say so", "")), a2a...)
 		first, events := next(), all(next)
 		if first.text("result.task.id") == "" || len(events) < 3 {
@@ -175,7 +175,7 @@ func testA2A(t *testing.T, d *door) {
 			t.Errorf("%q, %v", text, last)
 		}
 	})
-	t.Run("ECO-6 a gate is asked for, and answered by a message that names it", func(t *testing.T) {
+	t.Run("ECO-6b a gate is asked for, and answered by a message that names it", func(t *testing.T) {
 		asked := d.rpc(t, "/asks", "all", "SendMessage", message("m4", "x", ""))
 		id, gate := asked.text("result.task.id"), asked.text("result.task.status.message.parts.1.data.gate_id")
 		if asked.text("result.task.status.state") != "TASK_STATE_INPUT_REQUIRED" || gate == "" || !strings.Contains(asked.text("result.task.status.message.parts.0.text"), "approve "+gate) {
@@ -206,7 +206,7 @@ func testA2A(t *testing.T, d *door) {
 			t.Errorf("%v", got)
 		}
 	})
-	t.Run("ECO-6 a rejection pauses the task, which goes on when it is resumed", func(t *testing.T) {
+	t.Run("ECO-6b a rejection pauses the task, which goes on when it is resumed", func(t *testing.T) {
 		asked := d.rpc(t, "/asks", "all", "SendMessage", message("m8", "x", ""))
 		id, gate := asked.text("result.task.id"), asked.text("result.task.status.message.parts.1.data.gate_id")
 		got := d.rpc(t, "/asks", "all", "SendMessage", message("m9", "reject "+gate+" not now", `,"taskId":"`+id+`"`))
@@ -218,16 +218,16 @@ func testA2A(t *testing.T, d *door) {
 		}
 		d.rpc(t, "/asks", "all", "CancelTask", `{"id":"`+id+`"}`)
 	})
-	t.Run("ECO-6 who may not answer is told so, and a stream goes on when somebody else does", func(t *testing.T) {
+	t.Run("ECO-6b who may not answer is told so, and a stream goes on when somebody else does", func(t *testing.T) {
 		next, cut := d.posted(t, "/a2a/asks", "both", call("SendStreamingMessage", message("m11", "x", "")), a2a...)
-		id := next().text("result.task.id")
-		state := ""
+		first := next()
+		id, state := first.text("result.task.id"), first.text("result.task.status.state")
 		for state != "TASK_STATE_AUTH_REQUIRED" {
 			state = next().text("result.statusUpdate.status.state")
 		}
 		cut() // a client that is gone comes back
 		next, _ = d.posted(t, "/a2a/asks", "both", call("SubscribeToTask", `{"id":"`+id+`"}`), a2a...)
-		if first := next(); first.text("result.task.status.state") != "TASK_STATE_AUTH_REQUIRED" {
+		if first = next(); first.text("result.task.status.state") != "TASK_STATE_AUTH_REQUIRED" {
 			t.Fatalf("%v", first)
 		}
 		gate := d.gate(t, id)
@@ -243,7 +243,7 @@ func testA2A(t *testing.T, d *door) {
 			t.Errorf("%v", got)
 		}
 	})
-	t.Run("ECO-6 a task is cancelled once, and one that has ended is not", func(t *testing.T) {
+	t.Run("ECO-6b a task is cancelled once, and one that has ended is not", func(t *testing.T) {
 		id := d.rpc(t, "/asks", "all", "SendMessage", message("m13", "x", "")).text("result.task.id")
 		for range 2 {
 			if got := d.rpc(t, "/asks", "both", "CancelTask", `{"id":"`+id+`"}`); got.text("result.status.state") != "TASK_STATE_CANCELED" {
@@ -255,13 +255,13 @@ func testA2A(t *testing.T, d *door) {
 			t.Errorf("%v", got)
 		}
 	})
-	t.Run("ECO-6 a run that fails is a task that failed, with its reason", func(t *testing.T) {
+	t.Run("ECO-6b a run that fails is a task that failed, with its reason", func(t *testing.T) {
 		got := d.rpc(t, "/broken", "both", "SendMessage", message("m15", "x", ""))
 		if got.text("result.task.status.state") != "TASK_STATE_FAILED" || !strings.Contains(got.text("result.task.status.message.parts.0.text"), "the model is gone") {
 			t.Errorf("%v", got)
 		}
 	})
-	t.Run("ECO-6 what is malformed or not permitted starts nothing", func(t *testing.T) {
+	t.Run("ECO-6b what is malformed or not permitted starts nothing", func(t *testing.T) {
 		fine := message("bad", "x", "")
 		for _, c := range []struct {
 			agent, token, body string

@@ -53,7 +53,7 @@ type list[T any] struct {
 // routes is the table.
 func routes() []route {
 	limit := param{"limit", "query", "how many at most, 1 to 1000; 100 if absent"}
-	return []route{
+	return append([]route{
 		{method: "POST", path: "/api/v1/harness/run", scope: tokens.Write, serve: (*Gateway).run, body: RunRequest{},
 			summary: "Start a run",
 			params: []param{{"wait", "query",
@@ -117,17 +117,6 @@ func routes() []route {
 			answers: map[int]any{200: "text/event-stream"}},
 		{method: "DELETE", path: "/mcp", scope: tokens.Read, serve: serveMCP,
 			summary: "End a session of the Model Context Protocol", answers: map[int]any{204: nil}},
-		{method: "GET", path: a2aCard, scope: tokens.Read, serve: sendCard,
-			summary: "Show the card of the station for A2A, with each agent as a skill",
-			answers: map[int]any{200: A2ACard{}}},
-		{method: "GET", path: a2aPath + "/{agent}" + a2aCard, scope: tokens.Read, serve: sendCard,
-			summary: "Show the card of an agent for A2A", answers: map[int]any{200: A2ACard{}}},
-		{method: "POST", path: a2aPath, scope: tokens.Read, serve: serveA2A, body: A2ACall{},
-			summary: "Send a request of A2A 1.0 (JSON-RPC) to the agent that the metadata of its message names",
-			answers: map[int]any{200: A2AReply{}}},
-		{method: "POST", path: a2aPath + "/{agent}", scope: tokens.Read, serve: serveA2A, body: A2ACall{},
-			summary: "Send a request of A2A 1.0 (JSON-RPC) to an agent; streams are server-sent events",
-			answers: map[int]any{200: A2AReply{}}},
 		{method: "GET", path: "/v1/models", scope: tokens.Read, serve: listModels,
 			summary: "List the agents as models of OpenAI's API", answers: map[int]any{200: ChatModels{}}},
 		{method: "POST", path: "/v1/chat/completions", scope: tokens.Read, serve: (*Gateway).chat, body: ChatRequest{},
@@ -139,7 +128,7 @@ func routes() []route {
 		{method: "POST", path: "/hooks/{hook}", open: true, serve: (*Gateway).hook,
 			summary: "Call a webhook, with the signature of its kind", answers: map[int]any{200: WebhookAnswer{},
 				202: WebhookAnswer{}, 204: nil}},
-	}
+	}, a2aRoutes()...)
 }
 
 // handler answers the requests of a route.

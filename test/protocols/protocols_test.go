@@ -168,8 +168,8 @@ func (p place) plays(t *testing.T, script string, env ...string) {
 
 func TestClients(t *testing.T) {
 	p := open(t)
-	t.Run("ECO-6 the client of the A2A project", func(t *testing.T) { p.plays(t, "a2a.mjs") })
-	t.Run("ECO-6 the client of the Agent Client Protocol", func(t *testing.T) {
+	t.Run("ECO-6b the client of the A2A project", func(t *testing.T) { p.plays(t, "a2a.mjs") })
+	t.Run("ECO-6c the client of the Agent Client Protocol", func(t *testing.T) {
 		program := filepath.Join(p.dir, "inspan")
 		if out, err := exec.CommandContext(t.Context(), "go", "build", "-o", program, "../../cmd/inspan").CombinedOutput(); err != nil {
 			t.Fatalf("%v\n%s", err, out)
