@@ -4,7 +4,7 @@ FUZZTIME ?= 30s
 # As what is released; and nothing is compiled twice, with cgo and without.
 export CGO_ENABLED ?= 0
 
-.PHONY: help build check lint crosscheck fmt test race docs release release-test demo bench bench-peers bench-trees bench-children weight robust pairs trace kill failover merge-demo faults previous register tutorials mcp escape boxes docker gvisor microvm microvm-test firecracker-test e2b kube kubebox fuzz aimock sdk-oracle external live wasm clean work-race mail alerts
+.PHONY: help build check lint crosscheck fmt test race docs release release-test demo bench bench-peers bench-trees bench-children weight robust pairs trace kill failover merge-demo faults previous register tutorials mcp escape boxes docker gvisor microvm microvm-test firecracker-test e2b kube kubebox fuzz aimock sdk-oracle external live wasm clean work-race mail alerts protocols
 help: ## list the targets
 	@grep -hE '^[a-z0-9-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
 
@@ -106,6 +106,9 @@ previous: ## the program of PREV (default: the last tag, else the commit before)
 
 register: ## slow (2 min): a copy of the sources gets an event type, then lacks one part of it after the other
 	$(GO) test -tags slow -count=1 -v -timeout 30m ./test/register
+
+protocols: ## slow: clients of A2A, ACP and more, installed from npm, use a station (needs Node.js 20 and the network)
+	$(GO) test -tags slow -count=1 -v -timeout 15m ./test/protocols
 
 mcp: ## slow: agents with the reference MCP servers, installed from npm (needs Node.js and the network)
 	$(GO) test -tags slow -count=1 -v -timeout 15m ./test/mcp

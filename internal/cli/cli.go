@@ -21,6 +21,7 @@ import (
 	"github.com/charmbracelet/x/ansi"
 	"github.com/spf13/cobra"
 
+	"github.com/inspan/inspan/internal/cli/acp"
 	"github.com/inspan/inspan/internal/cli/agents"
 	"github.com/inspan/inspan/internal/cli/app"
 	"github.com/inspan/inspan/internal/cli/artifacts"
@@ -196,7 +197,7 @@ or not accepted (inspan trust), 5 no such thing, 130 interrupted.`,
 	files := agents.Files(a)
 	files.AddCommand(shipped.Catalog(a), shipped.Try(a), push.Command(a))
 	add("start", firstrun.Login(a), config.Init(a), files, dispatch.Demo(a), serve.Up(a), dispatch.Run(a),
-		repl.Command(a, inConversation), formulas.Command(a),
+		repl.Command(a, inConversation), acp.Command(a), formulas.Command(a),
 		merge.Merge(a), merge.Undo(a), merge.Clean(a), trusted.Command(a))
 	tools := agents.Tools(a)
 	tools.AddCommand(served.Commands(a, agents.Builtin())...)

@@ -2,7 +2,6 @@ package gateway
 
 import (
 	"bytes"
-	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -212,11 +211,11 @@ func (g *Gateway) chat(c *call) error {
 		_, p := g.token(c.r, tokens.Write)
 		return p
 	}
-	release, ok := g.limits.stream(c.token.Name)
-	if !ok {
-		return tooManyStreams()
+	ctx, end, err := g.waits(c)
+	if err != nil {
+		return err
 	}
-	defer release()
+	defer end()
 	same, err := g.start(c.r.Context(), t)
 	if r, ok := errors.AsType[*client.RefusedError](err); ok && r.Code == "unknown_agent" {
 		return &Problem{Status: http.StatusNotFound, Code: "model_not_found", Detail: r.Reason, Hint: "GET /v1/models lists those that are"}
@@ -231,23 +230,15 @@ func (g *Gateway) chat(c *call) error {
 	// There is a run now. OpenAI's clients repeat what fails, which would start another one.
 	c.w.Header().Set("X-Should-Retry", "false")
 	c.w.Header().Set("Location", "/api/v1/runs/"+t.ID)
-	if err := c.endless(); err != nil {
-		return err
-	}
-	ctx, end := g.running(c.r.Context())
-	defer end()
-	ctx, cancel := context.WithTimeout(ctx, maxCall)
-	defer cancel()
-	a := &completion{g: g, c: c, in: in, run: t.ID, created: time.Now().Unix()}
-	a.w = &lasting{ResponseWriter: c.w, rc: http.NewResponseController(c.w), wait: g.cfg.WriteWait}
+	a := &completion{following: g.follow(c, t.ID), in: in, created: time.Now().Unix()}
 	if in.Stream {
 		return a.stream(ctx)
 	}
-	s, err := a.settled(ctx, nil)
-	if err != nil {
-		return err
+	s, err := g.client.State(ctx, t.ID)
+	if err == nil {
+		s, err = a.settled(ctx, s)
 	}
-	if err := http.NewResponseController(c.w).SetWriteDeadline(time.Now().Add(g.cfg.WriteWait)); err != nil {
+	if err = errors.Join(err, g.last(c)); err != nil {
 		return err
 	}
 	if p := unanswered(s); p != nil {

@@ -1,5 +1,5 @@
 // Package gateway serves a station over HTTP: runs, their events and gates, lists, and webhooks, and its agents as tools
-// of the Model Context Protocol and as models of OpenAI's API.
+// of the Model Context Protocol, as models of OpenAI's API and as agents of A2A.
 //
 // Promises: it is a client of the station as any other and has no powers of its own. Every request needs a token with
 // the right scope, or, for a webhook, a signature. The run of an Idempotency-Key and that of a webhook's call have ids
@@ -216,7 +216,7 @@ func (g *Gateway) page(w http.ResponseWriter, r *http.Request) *Problem {
 	if r.Method == http.MethodOptions {
 		h.Set("Access-Control-Allow-Methods", "GET, POST, DELETE")
 		h.Set("Access-Control-Allow-Headers", "Authorization, Content-Type, Idempotency-Key, Last-Event-ID, "+
-			"Mcp-Session-Id, Mcp-Protocol-Version, Mcp-Method, Mcp-Name")
+			"Mcp-Session-Id, Mcp-Protocol-Version, Mcp-Method, Mcp-Name, A2A-Version, A2A-Extensions")
 		h.Set("Access-Control-Max-Age", "600")
 	} else {
 		h.Set("Access-Control-Expose-Headers", "Location, Retry-After, Mcp-Session-Id")

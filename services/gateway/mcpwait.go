@@ -222,18 +222,23 @@ func (w *waiting) note(ctx context.Context, text string) {
 
 // question is what a person is asked. What the run wants to do is text of a model.
 func question(s run.State, g *run.Gate) *sdk.ElicitParams {
-	text := strings.Map(func(r rune) rune {
+	return &sdk.ElicitParams{Mode: "form",
+		Message: fmt.Sprintf("Run %s of the agent %s waits for a decision.\n%s", s.HarnessID, s.AgentName, forPeople(g.Description)),
+		RequestedSchema: object{"type": "object", "required": []string{"decision"}, "properties": object{
+			"decision": object{"type": "string", "enum": []string{"approve", "reject"}},
+			"reason":   object{"type": "string", "description": "for the agent and the log"}}}}
+}
+
+// forPeople is text of a model as a person is shown it.
+func forPeople(text string) string {
+	text = strings.Map(func(r rune) rune {
 		if unicode.IsControl(r) && r != '\n' {
 			return ' '
 		}
 		return r
-	}, g.Description)
+	}, text)
 	if len(text) > maxQuestion {
 		text = strings.ToValidUTF8(text[:maxQuestion], "") + " ... (cut off: look at the run before you decide)"
 	}
-	return &sdk.ElicitParams{Mode: "form",
-		Message: fmt.Sprintf("Run %s of the agent %s waits for a decision.\n%s", s.HarnessID, s.AgentName, text),
-		RequestedSchema: object{"type": "object", "required": []string{"decision"}, "properties": object{
-			"decision": object{"type": "string", "enum": []string{"approve", "reject"}},
-			"reason":   object{"type": "string", "description": "for the agent and the log"}}}}
+	return text
 }

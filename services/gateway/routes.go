@@ -53,7 +53,7 @@ type list[T any] struct {
 // routes is the table.
 func routes() []route {
 	limit := param{"limit", "query", "how many at most, 1 to 1000; 100 if absent"}
-	return []route{
+	return append([]route{
 		{method: "POST", path: "/api/v1/harness/run", scope: tokens.Write, serve: (*Gateway).run, body: RunRequest{},
 			summary: "Start a run",
 			params: []param{{"wait", "query",
@@ -128,7 +128,7 @@ func routes() []route {
 		{method: "POST", path: "/hooks/{hook}", open: true, serve: (*Gateway).hook,
 			summary: "Call a webhook, with the signature of its kind", answers: map[int]any{200: WebhookAnswer{},
 				202: WebhookAnswer{}, 204: nil}},
-	}
+	}, a2aRoutes()...)
 }
 
 // handler answers the requests of a route.

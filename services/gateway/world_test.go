@@ -56,11 +56,16 @@ var files = map[string]string{
 	"agents/helper.prompt":  agent("helper", ""),
 	"agents/several.prompt": agent("several", "  autonomy: 1\n  gates: {approvers: 2}\n"),
 	"agents/broken.prompt":  agent("broken", ""),
+	"agents/asks.prompt":    agent("asks", "  autonomy: 1\n"),
+	"agents/looker.prompt":  agent("looker", ""),
 	"agents/talker.prompt":  agent("talker", ""),
 	"scripts/helper.yaml":   talks,
 	"scripts/talker.yaml":   "turns:\n  - when: {turn: 1}\n    delay: 200ms\n    chunk: 4\n    text: " + said + "\n",
 	"scripts/several.yaml":  talks,
-	"scripts/broken.yaml":   "turns:\n  - when: {turn: 1}\n    error: {class: invalid, message: \"the model is gone\"}\n",
+	"scripts/asks.yaml":     talks,
+	"scripts/looker.yaml": "turns:\n  - when: {turn: 1}\n    text: I look.\n    calls:\n      - {name: read, input: {path: none.txt}}\n" +
+		"  - when: {turn: 2}\n    text: I have looked.\n",
+	"scripts/broken.yaml": "turns:\n  - when: {turn: 1}\n    error: {class: invalid, message: \"the model is gone\"}\n",
 }
 
 // newWorld starts a station in memory of this process.

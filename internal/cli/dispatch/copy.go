@@ -50,9 +50,14 @@ func (f *CopyFlags) find(ctx context.Context, a *app.App, repo string) (*workcop
 	case !named:
 		repo = "."
 	}
-	c, err := workcopy.Find(ctx, repo, f.with)
-	if errors.Is(err, git.ErrNotRepository) && (named || workcopy.IsProject(repo)) {
-		c, err = workcopy.Folder(ctx, repo, f.with)
+	return f.at(ctx, repo, named)
+}
+
+// at finds the repository, or the project without one, of a directory; nil where there is none that was not named.
+func (f *CopyFlags) at(ctx context.Context, dir string, named bool) (*workcopy.Copy, error) {
+	c, err := workcopy.Find(ctx, dir, f.with)
+	if errors.Is(err, git.ErrNotRepository) && (named || workcopy.IsProject(dir)) {
+		c, err = workcopy.Folder(ctx, dir, f.with)
 	}
 	if err != nil && !named && workcopy.None(err) && len(f.with) == 0 {
 		return nil, nil
@@ -61,6 +66,15 @@ func (f *CopyFlags) find(ctx context.Context, a *app.App, repo string) (*workcop
 		return nil, app.Usage("--repo: %w", err)
 	}
 	return c, nil
+}
+
+// CopyOf finds the repository or project of a directory that a program names; nil where there is none, or none is
+// wanted.
+func (f *CopyFlags) CopyOf(ctx context.Context, dir string) (*workcopy.Copy, error) {
+	if f.empty {
+		return nil, nil
+	}
+	return f.at(ctx, dir, false)
 }
 
 // FindCopy finds the repository that the flags mean, for a conversation; see find.
