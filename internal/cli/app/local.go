@@ -69,6 +69,8 @@ type OwnStation struct {
 	Schedules, SchedulesDigest string
 	// Closed are addresses of this process, HOST:PORT, that commands of sandboxes must not reach.
 	Closed []string
+	// Console has the station take consoles.
+	Console bool
 	// Loss is the ID of a loss that is accepted.
 	Loss string
 	// Trust accepts for once what the directory contributes; accepted is set once that was decided.
@@ -132,5 +134,6 @@ func (a *App) Start(ctx context.Context, l OwnStation, listen string, still bool
 	return station.Up(ctx, station.Config{Listen: listen, StoreDir: store, Station: a.Station, AgentsDir: l.Agents,
 		ScriptsDir:   l.Scripts,
 		WorkspaceDir: l.Workspace, Sandbox: l.Sandbox, LazySync: l.Lazy, Alone: a.Local, Still: still, AcceptLoss: l.Loss,
+		Console: l.Console,
 		Log: log, Base: base})
 }

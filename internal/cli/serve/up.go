@@ -47,7 +47,8 @@ When files of its agents change, it registers them again: a file that is wrong c
 removed is no longer registered, and runs that have begun keep what they began with. It does the same with the files of the folder
 schedules and with the key schedule of agents' files. Agents and scripts are in ./agents and ./scripts (or examples/agents and
 examples/scripts) unless flags name others; of what no one named it uses what was accepted (inspan trust).
-With --http it also answers over HTTP, to whoever has a token (inspan token add); docs/gateway.md has the requests.
+With --http it also answers over HTTP, to whoever has a token (inspan token add), and serves the web console; docs/gateway.md has the
+requests, docs/console.md the console.
 With --local there is no server: it works off what is in the local store, and no client reaches it meanwhile.
 
 Before it opens the store it looks for damage. A flipped bit is turned back where a checksum proves which one it was. Where
@@ -89,7 +90,7 @@ func (a *upCommand) run(cmd *cobra.Command, _ []string) error {
 	if err != nil {
 		return err
 	}
-	a.own.Closed = web.closed()
+	a.own.Closed, a.own.Console = web.closed(), web != nil
 	st, err := reload.Start(cmd.Context(), a.App, &a.own, a.listen, func(line string) {
 		fmt.Fprintln(a.Err, a.Wrapped(line, 0))
 	})
@@ -169,7 +170,7 @@ func greet(a *app.App, st *station.Station, l app.OwnStation, web *web) error {
 			about["users"] = strings.Join(list.Names(), ",")
 		}
 		if web != nil {
-			about["gateway"] = web.address()
+			about["gateway"], about["console"] = web.address(), web.console()
 		}
 		if lost := st.Damage(); lost.Damaged() {
 			about["loss"], about["lost"] = lost.ID(), lost.Error()
@@ -207,7 +208,7 @@ func greet(a *app.App, st *station.Station, l app.OwnStation, web *web) error {
 		rows = append(rows, [2]string{"users", p.Yellow("whoever reaches the address, until there is a first one: inspan user add NAME")})
 	}
 	if web != nil {
-		rows = append(rows, web.row(l.Store))
+		rows = append(rows, web.row(l.Store), [2]string{"console", web.console()})
 	}
 	a.Pairs(rows)
 	fmt.Fprintln(a.Out)
