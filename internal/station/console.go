@@ -39,22 +39,28 @@ func (cfg Config) webSocketPort() int {
 	return 0
 }
 
-// WebSocketAddress is where the station takes NATS over WebSocket, HOST:PORT; empty where it does not.
-func (s *Station) WebSocketAddress() string {
-	if s.server == nil {
+// Console is how a gateway connects consoles to a station.
+type Console struct{ s *Station }
+
+// Consoles returns how consoles are connected to a station.
+func Consoles(s *Station) Console { return Console{s} }
+
+// Address is where the station takes NATS over WebSocket, HOST:PORT; empty where it does not.
+func (c Console) Address() string {
+	if c.s.server == nil {
 		return ""
 	}
-	return s.server.WebSocketAddress()
+	return c.s.server.WebSocketAddress()
 }
 
-// ConsoleLogin returns the user of the server that a console with some rights is, and the password; both are empty
-// where there is none. MayWatch must be among the rights.
-func (s *Station) ConsoleLogin(rights ...topology.Right) (user, password string) {
-	if !s.cfg.Console || !slices.Contains(rights, topology.MayWatch) {
+// Login returns the user of the server that a console with some rights is, and the password; both are empty where there
+// is none. MayWatch must be among the rights.
+func (c Console) Login(rights ...topology.Right) (user, password string) {
+	if !c.s.cfg.Console || !slices.Contains(rights, topology.MayWatch) {
 		return "", ""
 	}
-	s.users.administering.Lock()
-	defer s.users.administering.Unlock()
+	c.s.users.administering.Lock()
+	defer c.s.users.administering.Unlock()
 	user = consoleUser(rights)
-	return user, s.users.passwords[user].Reveal()
+	return user, c.s.users.passwords[user].Reveal()
 }

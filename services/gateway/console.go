@@ -10,6 +10,7 @@ import (
 	"net/url"
 	"slices"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/inspan/inspan/services/gateway/console"
@@ -50,37 +51,48 @@ const (
 	tokenProtocol = "token."
 	// consoles is the name under which consoles without a token are counted together.
 	consoles = "console without a token"
-	// nobody is who a console is that names no user. The server has no such user, so it is refused: nothing comes in
+	// noUser is who a console is that names no user. The server has no such user, so it is refused: nothing comes in
 	// through the gateway that did not prove who it is, also where the server has a guest.
-	nobody = "nobody"
+	noUser = "none"
 )
 
-// console adds the routes of the console.
-func (g *Gateway) console() error {
+// consoleServer serves the console of a gateway.
+type consoleServer struct {
+	*Gateway
+	console *Console
+	// toNATS connects to the WebSocket listener directly: no proxy of the environment sees it.
+	toNATS *http.Transport
+}
+
+// serveConsole adds the routes of the console.
+func serveConsole(gateway *Gateway) error {
 	files, err := console.Handler()
 	if err != nil {
 		return err
 	}
+	g := &consoleServer{Gateway: gateway, console: gateway.cfg.Console, toNATS: &http.Transport{
+		DialContext: (&net.Dialer{Timeout: headerWait}).DialContext, DisableKeepAlives: true,
+		ResponseHeaderTimeout: headerWait}}
 	g.mux.Handle("GET /{$}", http.RedirectHandler(consolePath+"/", http.StatusFound))
 	g.mux.Handle("GET "+consolePath+"/", http.StripPrefix(consolePath+"/", files))
-	g.mux.HandleFunc("GET "+consolePath+"/about", g.consoleAbout)
-	g.mux.HandleFunc("GET "+consolePath+"/nats", g.consoleNATS)
+	g.mux.HandleFunc("GET "+consolePath+"/about", g.about)
+	g.mux.HandleFunc("GET "+consolePath+"/nats", g.nats)
 	return nil
 }
 
 // ofConsole reports whether a request is one of the console, whose pages anyone may load and link to.
-func (g *Gateway) ofConsole(r *http.Request) bool {
+func ofConsole(g *Gateway, r *http.Request) bool {
 	return g.cfg.Console != nil && clean(r.URL) && (r.Method == http.MethodGet || r.Method == http.MethodHead) &&
 		(r.URL.Path == "/" || strings.HasPrefix(r.URL.Path, consolePath+"/"))
 }
 
-// consoleAbout says what the page needs to know. Where a token is sent, it must be good.
-func (g *Gateway) consoleAbout(w http.ResponseWriter, r *http.Request) {
+// about says what the page needs to know. Where a token is sent, it must be good.
+func (g *consoleServer) about(w http.ResponseWriter, r *http.Request) {
 	if p := g.page(w, r); p != nil {
 		g.refuse(w, r, consolePath, p)
 		return
 	}
-	about := g.cfg.Console.About
+	about := g.console.About
 	if r.Header.Get("Authorization") != "" {
 		t, p := g.token(r, tokens.Read)
 		if p != nil {
@@ -93,8 +105,8 @@ func (g *Gateway) consoleAbout(w http.ResponseWriter, r *http.Request) {
 	_ = json.NewEncoder(w).Encode(about) // the client may be gone
 }
 
-// consoleNATS connects a page to the NATS server until one of them ends it, the token ends, or the gateway stops.
-func (g *Gateway) consoleNATS(w http.ResponseWriter, r *http.Request) {
+// nats connects a page to the NATS server until one of them ends it, the token ends, or the gateway stops.
+func (g *consoleServer) nats(w http.ResponseWriter, r *http.Request) {
 	if !g.ownPage(r) {
 		g.refuse(w, r, consolePath, &Problem{Status: http.StatusForbidden, Code: "origin",
 			Hint: "an operator can add the origin of the page to INSPAN_GATEWAY_ORIGINS"})
@@ -105,7 +117,7 @@ func (g *Gateway) consoleNATS(w http.ResponseWriter, r *http.Request) {
 			Detail: "this is where consoles connect, over WebSocket", Hint: "open " + consolePath + "/ in a browser"})
 		return
 	}
-	caller, user, password, p := g.consoleUser(r)
+	caller, user, password, p := g.user(r)
 	if p != nil {
 		g.refuse(w, r, consolePath, p)
 		return
@@ -117,18 +129,19 @@ func (g *Gateway) consoleNATS(w http.ResponseWriter, r *http.Request) {
 	}
 	defer release()
 	ctx, cancel := context.WithCancel(r.Context())
-	defer cancel()
-	go g.consoleEnd(ctx, cancel, r)
+	var watching sync.WaitGroup
+	watching.Go(func() { g.watch(ctx, cancel, r) })
+	defer func() { cancel(); watching.Wait() }()
 	upstream := &httputil.ReverseProxy{
 		Rewrite: func(p *httputil.ProxyRequest) {
-			p.SetURL(&url.URL{Scheme: "http", Host: g.cfg.Console.Address()})
+			p.SetURL(&url.URL{Scheme: "http", Host: g.console.Address()})
 			p.Out.URL.Path, p.Out.URL.RawQuery, p.Out.Host = "/", "", ""
 			for _, name := range []string{"Authorization", "Cookie", "Origin", "Sec-Websocket-Extensions",
 				"Sec-Websocket-Protocol"} {
 				p.Out.Header.Del(name)
 			}
-			p.Out.AddCookie(&http.Cookie{Name: g.cfg.Console.UserCookie, Value: user})
-			p.Out.AddCookie(&http.Cookie{Name: g.cfg.Console.PasswordCookie, Value: password})
+			p.Out.AddCookie(&http.Cookie{Name: g.console.UserCookie, Value: user})
+			p.Out.AddCookie(&http.Cookie{Name: g.console.PasswordCookie, Value: password})
 		},
 		ModifyResponse: func(res *http.Response) error {
 			if res.StatusCode == http.StatusSwitchingProtocols {
@@ -148,21 +161,15 @@ func (g *Gateway) consoleNATS(w http.ResponseWriter, r *http.Request) {
 	upstream.ServeHTTP(w, r.WithContext(ctx))
 }
 
-// newToNATS connects to the WebSocket listener directly: no proxy of the environment sees it.
-func newToNATS() *http.Transport {
-	return &http.Transport{DialContext: (&net.Dialer{Timeout: headerWait}).DialContext, DisableKeepAlives: true,
-		ResponseHeaderTimeout: headerWait}
-}
-
-// consoleEnd ends a connection once its token is no longer good or the gateway stops.
-func (g *Gateway) consoleEnd(ctx context.Context, end context.CancelFunc, r *http.Request) {
+// watch ends a connection once its token is no longer good or the gateway stops.
+func (g *consoleServer) watch(ctx context.Context, end context.CancelFunc, r *http.Request) {
 	defer end()
 	beat := time.NewTicker(g.cfg.Heartbeat)
 	defer beat.Stop()
 	for {
 		select {
 		case <-beat.C:
-			if _, _, _, p := g.consoleUser(r); p != nil {
+			if _, _, _, p := g.user(r); p != nil {
 				return
 			}
 		case <-g.stopping:
@@ -173,8 +180,8 @@ func (g *Gateway) consoleEnd(ctx context.Context, end context.CancelFunc, r *htt
 	}
 }
 
-// consoleUser is who a console is for the NATS server where it does not say so itself, with a key.
-func (g *Gateway) consoleUser(r *http.Request) (caller, user, password string, p *Problem) {
+// user is who a console is for the NATS server where it does not say so itself, with a key.
+func (g *consoleServer) user(r *http.Request) (caller, user, password string, p *Problem) {
 	offered := strings.Split(strings.Join(r.Header.Values("Sec-Websocket-Protocol"), ","), ",")
 	for i := range offered {
 		offered[i] = strings.TrimSpace(offered[i])
@@ -184,14 +191,14 @@ func (g *Gateway) consoleUser(r *http.Request) (caller, user, password string, p
 	}
 	i := slices.IndexFunc(offered, func(s string) bool { return strings.HasPrefix(s, tokenProtocol) })
 	if i < 0 {
-		return consoles, nobody, nobody, nil
+		return consoles, noUser, noUser, nil
 	}
 	ask := &http.Request{Header: http.Header{"Authorization": {"Bearer " + strings.TrimPrefix(offered[i], tokenProtocol)}}}
 	t, p := g.token(ask, tokens.Read)
 	if p != nil {
 		return "", "", "", p
 	}
-	if user, password = g.cfg.Console.Login(t.Scopes); user == "" {
+	if user, password = g.console.Login(t.Scopes); user == "" {
 		return "", "", "", &Problem{Status: http.StatusForbidden, Code: "scope"}
 	}
 	return t.Name, user, password, nil
@@ -199,7 +206,7 @@ func (g *Gateway) consoleUser(r *http.Request) (caller, user, password string, p
 
 // ownPage reports whether a WebSocket comes from a page of this gateway. The name that the page has for the gateway must
 // be one that no one else can point here: an address, localhost, or the host of an origin that an operator named.
-func (g *Gateway) ownPage(r *http.Request) bool {
+func (g *consoleServer) ownPage(r *http.Request) bool {
 	origins := r.Header.Values("Origin")
 	if len(origins) != 1 {
 		return false

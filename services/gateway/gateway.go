@@ -80,8 +80,6 @@ type Gateway struct {
 	unknown *webhook.Hook
 	limits  *limits
 	mcp     *mcpServer
-	// toNATS connects consoles.
-	toNATS *http.Transport
 	// stopping is closed once no more is to be waited for.
 	stopping chan struct{}
 	stop     func()
@@ -124,8 +122,7 @@ func New(cfg Config) (*Gateway, error) {
 		cfg.Failed = func(string, error) {}
 	}
 	g := &Gateway{cfg: cfg, client: cfg.Client, mux: http.NewServeMux(), hooks: map[string]*webhook.Hook{},
-		unknown: webhook.Unknown(), limits: newLimits(cfg.Rate, cfg.Streams), toNATS: newToNATS(),
-		stopping: make(chan struct{})}
+		unknown: webhook.Unknown(), limits: newLimits(cfg.Rate, cfg.Streams), stopping: make(chan struct{})}
 	g.stop = sync.OnceFunc(func() { close(g.stopping) })
 	g.mcp = newMCP(g)
 	for _, h := range cfg.Hooks {
@@ -135,7 +132,7 @@ func New(cfg Config) (*Gateway, error) {
 		g.mux.Handle(r.method+" "+r.path, g.handler(r))
 	}
 	if cfg.Console != nil {
-		return g, g.console()
+		return g, serveConsole(g)
 	}
 	return g, nil
 }
@@ -188,7 +185,7 @@ func (g *Gateway) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		within.SetWriteDeadline(began.Add(g.cfg.RequestWait+g.cfg.WriteWait))); err != nil {
 		g.cfg.Failed(route, err)
 	}
-	if g.ofConsole(r) {
+	if ofConsole(g, r) {
 		route = consolePath
 		g.mux.ServeHTTP(out, r)
 		return

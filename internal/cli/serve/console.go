@@ -12,7 +12,7 @@ import (
 // consoleOf is how the gateway of a station connects consoles.
 func consoleOf(st *station.Station, cfg service.Config) *gw.Console {
 	buckets := cfg.Buckets().Named()
-	return &gw.Console{Address: st.WebSocketAddress, UserCookie: natsserver.UserCookie,
+	return &gw.Console{Address: station.Consoles(st).Address, UserCookie: natsserver.UserCookie,
 		PasswordCookie: natsserver.PasswordCookie,
 		About: gw.ConsoleAbout{Station: st.Name(), State: buckets.State, Files: buckets.Files,
 			Version: service.Version()},
@@ -21,7 +21,7 @@ func consoleOf(st *station.Station, cfg service.Config) *gw.Console {
 			for _, s := range scopes {
 				rights = append(rights, rightOf[s])
 			}
-			return st.ConsoleLogin(rights...)
+			return station.Consoles(st).Login(rights...)
 		}}
 }
 
