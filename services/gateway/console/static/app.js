@@ -17,7 +17,7 @@ const app = { screen: undefined, go: (to) => { location.hash = to; } };
 
 // What stays for as long as the tab does, so that a reload does not sign out. A token is in sessionStorage, which ends
 // with the tab and which no other page reads; a key is in the store of the browser as one that signs and that no script
-// reads out. Passwords stay nowhere.
+// reads out.
 const kept = {
   get: () => { try { return JSON.parse(sessionStorage.getItem('inspan') || 'null'); } catch (e) { return null; } },
   set: (v) => { try { if (v) sessionStorage.setItem('inspan', JSON.stringify(v)); else sessionStorage.removeItem('inspan'); } catch (e) { /* not kept */ } },
@@ -149,8 +149,6 @@ function signIn(problem) {
   const name = h('input', { type: 'text', autocomplete: 'username', spellcheck: 'false' });
   const key = h('input', { type: 'password', autocomplete: 'off', spellcheck: 'false' });
   const file = h('input', { type: 'file', 'aria-label': 'file of the key' });
-  const user = h('input', { type: 'text', autocomplete: 'username', spellcheck: 'false' });
-  const password = h('input', { type: 'password', autocomplete: 'current-password' });
   file.addEventListener('change', async () => { if (file.files[0] && file.files[0].size < 4096) { key.value = (await file.files[0].text()).trim(); if (!name.value) name.value = (file.files[0].name.match(/([A-Za-z0-9_]+)\.nk$/) || [])[1] || ''; } });
   const go = (make) => async (e) => {
     e.preventDefault();
@@ -176,12 +174,7 @@ function signIn(problem) {
     await kept.db('readwrite', (s) => s.put({ name: app.name, public: made.public, key: made.key }, 'key'));
     kept.set({ key: true });
   }, field('Name', name), field('Key', key, 'SU…; it stays in this browser'), file);
-  const byPassword = h('details', {}, h('summary', {}, 'With a NATS user and password'), form('', 'Where the NATS server is your own.', async () => {
-    if (!user.value || !password.value) throw new Error('enter the user and the password');
-    await enter({ user: user.value, password: password.value }, user.value);
-    password.value = '';
-  }, field('User', user), field('Password', password)));
-  fill(main, h('div', { class: 'signin' }, h('h1', {}, 'Inspan console'), said, h('div', { class: 'ways' }, byToken, byKey), byPassword));
+  fill(main, h('div', { class: 'signin' }, h('h1', {}, 'Inspan console'), said, h('div', { class: 'ways' }, byToken, byKey)));
   (problem ? said : token).focus();
 }
 

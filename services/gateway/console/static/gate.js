@@ -2,6 +2,9 @@
 // answer names it by its hash.
 import { h, fill, inputs, diff, took, linked } from './dom.js';
 
+// unread is how long, in milliseconds, a gate is shown before keys answer it.
+const unread = 600;
+
 // proposalOf shows the action that waits.
 function proposalOf(g, input) {
   const p = g.proposal || {};
@@ -93,6 +96,7 @@ export function gateCard(app, g) {
 
   reason.addEventListener('keydown', (e) => { if (e.key === 'Enter') { e.preventDefault(); answer('reject'); } });
   const open = !g.status;
+  const shown = performance.now();
   const element = h('section', { class: 'card gate', 'aria-label': 'gate' },
     h('p', { class: 'lead' }, linked(g.description || 'A person must decide')),
     h('p', { class: 'dim' }, g.reason || '', g.rule ? ` · rule ${g.rule}` : '', g.approvers > 1 ? ` · ${g.approvers} approvers` : '',
@@ -103,6 +107,8 @@ export function gateCard(app, g) {
   return { element,
     key(k) {
       if (!open) return false;
+      // A key that was meant for the gate before this one does nothing.
+      if (['a', 'r', 'e'].includes(k) && performance.now() - shown < unread) return true;
       if (k === 'a') { answer('approve'); return true; }
       if (k === 'r') {
         // The first r asks for a reason, Enter or the button sends.

@@ -96,7 +96,7 @@ const token = () => {
   return Array.from(raw, (b) => 'ABCDEFGHIJKLMNOPQRSTUVWXYZ234567'[b & 31]).join('');
 };
 
-// Connection to a NATS server. login is {token}, {user, password} or {key}, a key of nkey.js. onState is called with
+// Connection to a NATS server. login is {token} or {key}, a key of nkey.js. onState is called with
 // 'connected', 'connecting' and 'refused', and why.
 export class Connection {
   constructor(url, login, onState = () => {}) {
@@ -199,7 +199,6 @@ export class Connection {
     const out = { verbose: false, pedantic: false, headers: true, no_responders: true, protocol: 1, echo: true,
       lang: 'inspan-console', version: '1', name: 'inspan-console' };
     const l = this.login;
-    if (l.user) Object.assign(out, { user: l.user, pass: l.password });
     if (l.key) Object.assign(out, { nkey: l.key.public, sig: await l.key.sign(this.info.nonce || '') });
     return out;
   }

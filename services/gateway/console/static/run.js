@@ -4,7 +4,7 @@ import { Run } from './fold.js';
 import { Live } from './live.js';
 import { gateCard } from './gate.js';
 
-const icons = { step: '▸', turn: '✦', call: '⚙', gate: '✋', child: '⤷', artifact: '▤', check: '✓', note: '·', end: '■', live: '…' };
+const icons = { step: '§', turn: '●', call: '›_', gate: '◆', child: '↳', artifact: '▤', check: '✓', note: '·', end: '■', live: '…' };
 
 export function runScreen(app, id, query) {
   const run = new Run(id);
