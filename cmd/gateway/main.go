@@ -46,7 +46,7 @@ func serve(ctx context.Context, cfg gateway.Config, log program.Log) error {
 		return err
 	}
 	metrics := service.NewMetrics()
-	g, err := gateway.New(cfg.Gateway, c, cfg.GatewayTokens, log, metrics)
+	g, err := gateway.New(cfg.Gateway, c, cfg.GatewayTokens, nil, log, metrics)
 	if err != nil {
 		return err
 	}

@@ -31,6 +31,8 @@ type Config struct {
 	// Host and Port to listen on; Port 0 is not to listen at all, -1 is any free port. Host is 127.0.0.1 if empty.
 	Host string
 	Port int
+	// WebSocketPort of 127.0.0.1 takes NATS over WebSocket, from programs and no web page; 0 is none, -1 any free port.
+	WebSocketPort int
 	// MonitorPort serves the server's monitoring pages; 0 is none, -1 any free port.
 	MonitorPort int
 	// LazySync leaves it to the server to write to disk within two minutes: what is acknowledged before that does not
@@ -107,6 +109,9 @@ func (s *Server) Restart() error {
 	if a, ok := s.now().Addr().(*net.TCPAddr); ok && s.cfg.Port != 0 {
 		s.cfg.Port = a.Port
 	}
+	if _, port, err := net.SplitHostPort(s.WebSocketAddress()); err == nil {
+		s.cfg.WebSocketPort, _ = strconv.Atoi(port) // the server wrote it
+	}
 	return s.start()
 }
 
@@ -179,6 +184,7 @@ func (cfg Config) options() (*server.Options, error) {
 	if cfg.Port == 0 {
 		o.Port = -1
 	}
+	cfg.webSocket(o)
 	if err := cfg.authorize(o); err != nil {
 		return nil, err
 	}

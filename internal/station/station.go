@@ -14,6 +14,7 @@ import (
 	"maps"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"time"
 
@@ -55,6 +56,8 @@ type Config struct {
 	// Alone does without NATS: the station is the file LocalFile in StoreDir, and only this process reaches it.
 	Alone bool
 	Log   zerolog.Logger
+	// Console has the server take NATS over WebSocket on loopback, for consoles that a gateway connects.
+	Console bool
 	// MarkEvery is how often the streams are compared with the marks of the store, and new ones written; 0 means
 	// DefaultMarkEvery.
 	MarkEvery time.Duration
@@ -133,7 +136,8 @@ func Up(ctx context.Context, cfg Config) (*Station, error) {
 	// of this process and no other
 	s.name = serverPrefix + cfg.Station + "." + strings.ToLower(rand.Text()[:8])
 	if s.server, err = natsserver.Start(natsserver.Config{Name: s.name, StoreDir: streams,
-		Host: host, Port: port, LazySync: cfg.LazySync, Accounts: accounts, Guest: s.users.guest()}); err != nil {
+		Host: host, Port: port, WebSocketPort: cfg.webSocketPort(), LazySync: cfg.LazySync, Accounts: accounts,
+		Guest: s.users.guest()}); err != nil {
 		return nil, errors.Join(err, s.held.Close())
 	}
 	s.store.server, s.users.server = s.server, s.server
@@ -197,7 +201,7 @@ func (cfg Config) service() (of service.Config, err error) {
 	}
 	of.Station, of.Workspace, of.Scripts, of.Sandbox = cfg.Station, cfg.WorkspaceDir, cfg.ScriptsDir, cfg.Sandbox
 	of.Agents = cfg.AgentsDir
-	if cfg.Listen == "" || cfg.Alone {
+	if cfg.Listen == "" && !cfg.Console || cfg.Alone {
 		of.SandboxReaches = true // nothing listens, so there is nothing that a command could answer a gate at
 	}
 	return of, nil
@@ -207,6 +211,9 @@ func (s *Station) start(ctx context.Context) error {
 	cfg, err := s.cfg.service()
 	if err != nil {
 		return err
+	}
+	if address := s.server.WebSocketAddress(); address != "" {
+		cfg.SandboxClosed = append(slices.Clone(cfg.SandboxClosed), address)
 	}
 	if err := s.setUp(ctx, cfg); err != nil {
 		return err

@@ -66,6 +66,9 @@ func (u *users) accounts(administrators ...topology.User) string {
 	}
 	outsiders = append(outsiders, u.cfg.buckets().Outsider(u.cfg.Station, events.Gateway, events.Gateway,
 		topology.MayDispatch, topology.MayWatch, topology.MayApprove))
+	if u.cfg.Console {
+		outsiders = append(outsiders, u.cfg.consoleUsers()...)
+	}
 	for _, p := range u.list.Users {
 		user := u.cfg.buckets().Outsider(u.cfg.Station, p.Name, p.Name, p.May...)
 		user.Key = p.Key

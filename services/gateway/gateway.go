@@ -1,5 +1,5 @@
-// Package gateway serves a station over HTTP: runs, their events and gates, lists, and webhooks, and its agents as tools
-// of the Model Context Protocol, as models of OpenAI's API and as agents of A2A.
+// Package gateway serves a station over HTTP: runs, their events and gates, lists, and webhooks, its agents as tools
+// of the Model Context Protocol, as models of OpenAI's API and as agents of A2A, and the web console.
 //
 // Promises: it is a client of the station as any other and has no powers of its own. Every request needs a token with
 // the right scope, or, for a webhook, a signature. The run of an Idempotency-Key and that of a webhook's call have ids
@@ -31,6 +31,8 @@ type Config struct {
 	// Tokens is the list of tokens as it is at the moment.
 	Tokens func() (tokens.List, error)
 	Hooks  []*webhook.Hook
+	// Console, which may be nil, has the gateway serve the web console.
+	Console *Console
 	// Origins of web pages that may use the gateway, such as https://console.example.com. Requests from pages of others
 	// are refused.
 	Origins []string
@@ -129,6 +131,9 @@ func New(cfg Config) (*Gateway, error) {
 	for _, r := range routes() {
 		g.mux.Handle(r.method+" "+r.path, g.handler(r))
 	}
+	if cfg.Console != nil {
+		return g, serveConsole(g)
+	}
 	return g, nil
 }
 
@@ -179,6 +184,11 @@ func (g *Gateway) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if err := errors.Join(within.SetReadDeadline(began.Add(g.cfg.RequestWait)),
 		within.SetWriteDeadline(began.Add(g.cfg.RequestWait+g.cfg.WriteWait))); err != nil {
 		g.cfg.Failed(route, err)
+	}
+	if ofConsole(g, r) {
+		route = consolePath
+		g.mux.ServeHTTP(out, r)
+		return
 	}
 	if p := g.page(out, r); p != nil {
 		g.refuse(out, r, route, p)

@@ -90,7 +90,7 @@ func newWorld(t *testing.T, tune ...func(*service.Config)) *world {
 		f(&base)
 	}
 	st, err := station.Up(t.Context(), station.Config{StoreDir: filepath.Join(dir, "store"), AgentsDir: filepath.Join(dir, "agents"),
-		ScriptsDir: filepath.Join(dir, "scripts"), Sandbox: "host", LazySync: true, Log: zerolog.Nop(), Base: base})
+		ScriptsDir: filepath.Join(dir, "scripts"), Sandbox: "host", LazySync: true, Console: true, Log: zerolog.Nop(), Base: base})
 	if err != nil {
 		t.Fatal(err)
 	}

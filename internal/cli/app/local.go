@@ -72,6 +72,8 @@ type OwnStation struct {
 	Closed []string
 	// Metrics are what the station reports to; nil shows them nowhere.
 	Metrics *service.Metrics
+	// Console has the station take consoles.
+	Console bool
 	// Loss is the ID of a loss that is accepted.
 	Loss string
 	// Trust accepts for once what the directory contributes; accepted is set once that was decided.
@@ -135,5 +137,6 @@ func (a *App) Start(ctx context.Context, l OwnStation, listen string, still bool
 	return station.Up(ctx, station.Config{Listen: listen, StoreDir: store, Station: a.Station, AgentsDir: l.Agents,
 		ScriptsDir:   l.Scripts,
 		WorkspaceDir: l.Workspace, Sandbox: l.Sandbox, LazySync: l.Lazy, Alone: a.Local, Still: still, AcceptLoss: l.Loss,
-		Metrics: l.Metrics, Log: log, Base: base})
+		Console: l.Console, Metrics: l.Metrics,
+		Log: log, Base: base})
 }

@@ -53,6 +53,9 @@ func (w *web) address() string {
 	return "http://" + w.listener.Addr().String()
 }
 
+// console is where it serves the console.
+func (w *web) console() string { return w.address() + "/console/" }
+
 // closed are the addresses that commands of sandboxes must not reach.
 func (w *web) closed() []string {
 	if w == nil {
@@ -82,7 +85,8 @@ func (w *web) serve(ctx context.Context, a *app.App, st *station.Station) error 
 	if err != nil {
 		return err
 	}
-	g, err := gateway.New(cfg.Gateway, c, filepath.Join(w.store, tokens.File), log, service.NewMetrics())
+	g, err := gateway.New(cfg.Gateway, c, filepath.Join(w.store, tokens.File), consoleOf(st, cfg), log,
+		service.NewMetrics())
 	if err != nil {
 		return err
 	}

@@ -49,7 +49,8 @@ When files of its agents change, it registers them again: a file that is wrong c
 removed is no longer registered, and runs that have begun keep what they began with. It does the same with the files of the folder
 schedules and with the key schedule of agents' files. Agents and scripts are in ./agents and ./scripts (or examples/agents and
 examples/scripts) unless flags name others; of what no one named it uses what was accepted (inspan trust).
-With --http it also answers over HTTP, to whoever has a token (inspan token add); docs/gateway.md has the requests.
+With --http it also answers over HTTP, to whoever has a token (inspan token add), and serves the web console; docs/gateway.md has the
+requests, docs/console.md the console.
 With --local there is no server: it works off what is in the local store, and no client reaches it meanwhile.
 
 Before it opens the store it looks for damage. A flipped bit is turned back where a checksum proves which one it was. Where
@@ -98,7 +99,7 @@ func (a *upCommand) run(cmd *cobra.Command, _ []string) error {
 		return errors.Join(err, web.close())
 	}
 	defer metrics.close()
-	a.own.Metrics = metrics.of()
+	a.own.Metrics, a.own.Console = metrics.of(), web != nil
 	a.own.Closed = append(web.closed(), metrics.closed()...)
 	st, err := reload.Start(cmd.Context(), a.App, &a.own, a.listen, func(line string) {
 		fmt.Fprintln(a.Err, a.Wrapped(line, 0))
@@ -180,7 +181,7 @@ func greet(a *app.App, st *station.Station, l app.OwnStation, web *web, metrics 
 			about["users"] = strings.Join(list.Names(), ",")
 		}
 		if web != nil {
-			about["gateway"] = web.address()
+			about["gateway"], about["console"] = web.address(), web.console()
 		}
 		if metrics != nil {
 			about["metrics"] = "http://" + metrics.address + "/metrics"
@@ -221,7 +222,7 @@ func greet(a *app.App, st *station.Station, l app.OwnStation, web *web, metrics 
 		rows = append(rows, [2]string{"users", p.Yellow("whoever reaches the address, until there is a first one: inspan user add NAME")})
 	}
 	if web != nil {
-		rows = append(rows, web.row(l.Store))
+		rows = append(rows, web.row(l.Store), [2]string{"console", web.console()})
 	}
 	if metrics != nil {
 		rows = append(rows, [2]string{"metrics", "http://" + metrics.address + "/metrics"})

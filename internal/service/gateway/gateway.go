@@ -19,8 +19,9 @@ type Config struct {
 	service.Gateway
 }
 
-// New makes the gateway. tokensFile is the list of tokens, which is read again when it changes.
-func New(cfg service.Gateway, c *client.Client, tokensFile string, log zerolog.Logger,
+// New makes the gateway. tokensFile is the list of tokens, which is read again when it changes. console is nil where the
+// gateway serves no console.
+func New(cfg service.Gateway, c *client.Client, tokensFile string, console *gateway.Console, log zerolog.Logger,
 	m *service.Metrics) (*gateway.Gateway, error) {
 	var hooks []*webhook.Hook
 	if cfg.GatewayHooks != "" {
@@ -30,6 +31,7 @@ func New(cfg service.Gateway, c *client.Client, tokensFile string, log zerolog.L
 		}
 	}
 	return gateway.New(gateway.Config{Client: c, Tokens: tokens.Follow(tokensFile).Now, Hooks: hooks,
+		Console: console,
 		Origins: cfg.GatewayOrigins, Rate: float64(cfg.GatewayRate), Streams: cfg.GatewayStreams, Observe: m.Requests(),
 		Failed: func(route string, err error) {
 			log.Error().Err(err).Str("route", route).Msg("request failed")
