@@ -48,6 +48,21 @@ func TestSessionBirths(t *testing.T) {
 			d.dispossessed("r1", "r2")
 		})
 	}
+	for name, more := range map[string]string{"long": "", "short": short} {
+		t.Run("SESS-3 SESS-7 another delivery of a task makes its run meanwhile and dies, and the lock is given to another one: "+name, func(t *testing.T) {
+			t.Parallel()
+			d := newDesk(t)
+			d.kv.meanwhile = func() {
+				d.kv.meanwhile = func() { d.kv.meanwhile = func() { d.kv.full = true } }
+				if err := d.receive(task("r1", "s", more)); !errors.Is(err, kernel.ErrFull) {
+					t.Errorf("the run was begun: %v", err)
+				}
+				d.given("r1", "r2")
+			}
+			d.must(task("r1", "s", more))
+			d.dispossessed("r1", "r2")
+		})
+	}
 	t.Run("SESS-3 SESS-7 a task that comes again does not end its run, which has its lock", func(t *testing.T) {
 		t.Parallel()
 		d := newDesk(t)

@@ -28,10 +28,12 @@ func (r *Role) enter(ctx context.Context, t events.Task, runID string, c *events
 	ask := session.Ask{Session: c.Session, Run: runID, Agent: c.Agent, Mode: modeOf(t, c),
 		Limit: time.Duration(c.Options.TimeoutMS) * time.Millisecond}
 	others := map[string]*events.RunCreatedData{}
+	var made run.State
 	e, err := r.change(ctx, c.Session, func(e session.State) (session.State, error) {
 		if _, mine := e.Holder(runID); !mine {
 			// Another delivery of the task may have made the run meanwhile, and it may have ended: it has had its lock.
-			if s, err := r.cfg.Ledger.Fresh(ctx, runID); err != nil || s.Sequence > 0 {
+			var err error
+			if made, err = r.cfg.Ledger.Fresh(ctx, runID); err != nil || made.Sequence > 0 {
 				return e, err
 			}
 		}
@@ -53,7 +55,11 @@ func (r *Role) enter(ctx context.Context, t events.Task, runID string, c *events
 	if err != nil {
 		return err
 	}
-	h, _ := e.Holder(runID)
+	h, mine := e.Holder(runID)
+	if !mine && made.Sequence > 0 {
+		c.SessionFence = made.Created.SessionFence // which is confirmed before the run starts
+		return nil
+	}
 	c.SessionFence, c.SessionPrompt, c.History = h.Fence, e.Prompt, e.History
 	if e.Model != "" && t.Model == "" {
 		return r.remodel(c, e.Model)
