@@ -69,6 +69,8 @@ func Steer(s State, w Wish, now time.Time, id ID) (State, error) {
 		return s, &Refused{Unknown, fmt.Sprintf("there is no work item %q", w.Work), "inspan work list lists those of the station"}
 	case w.Action == Note:
 		return s.then(&events.WorkProgressedData{Event: "work_progressed", Note: w.Note, WorkBy: by}, now), nil
+	case s.Delivers() && w.Action != Assign:
+		return s, s.delivering()
 	case s.Status == events.WorkIsClosed:
 		return s, &Refused{BadMove, fmt.Sprintf("work item %q is closed", s.ID), "add another one: inspan work add"}
 	}
@@ -137,7 +139,7 @@ func Accept(s State, epoch int, run string, now time.Time) (next State, has bool
 
 // Free ends the binding of an epoch, for a reason that is no wish of a user. It changes nothing where that has ended.
 func Free(s State, epoch int, code, reason string, now time.Time) State {
-	if s.Binding == nil || s.Binding.Epoch != epoch {
+	if s.Binding == nil || s.Binding.Epoch != epoch || s.Delivers() {
 		return s
 	}
 	return s.free(code, events.WorkBy{Reason: reason}, now)
@@ -145,7 +147,7 @@ func Free(s State, epoch int, code, reason string, now time.Time) State {
 
 // Complete closes an item whose run completed. It changes nothing where the item is not that run's any more.
 func Complete(s State, epoch int, run, reason string, now time.Time) State {
-	if !s.Holds(epoch, run) || !s.Binding.Started {
+	if !s.Holds(epoch, run) || !s.Binding.Started || s.Delivers() {
 		return s
 	}
 	return s.then(&events.WorkClosedData{Event: "work_closed", Epoch: epoch, Run: run, WorkBy: events.WorkBy{Reason: clip(reason)}}, now)
@@ -255,6 +257,12 @@ func checkDispatch(d events.WorkDispatch) error {
 			return fmt.Errorf("max_usd %.40q: want a number above zero", d.MaxUSD)
 		}
 	}
+	if d.Deliver != nil && d.Repo == "" {
+		return errors.New("deliver goes with repo: the branch of the run is pushed there")
+	}
+	if err := d.Deliver.Check(); err != nil {
+		return fmt.Errorf("deliver: %w", err)
+	}
 	t := events.Task{Formula: d.Formula}
 	return t.CheckFormula()
 }
@@ -265,8 +273,15 @@ func TaskOf(s State, b events.WorkBinding) events.Task {
 	t := events.Task{ID: b.Run, Agent: d.Agent, Task: brief(s.ID, s.Spec), Plan: d.Plan, Formula: d.Formula, Variables: d.Variables,
 		WorkflowRun: d.WorkflowRun, Session: d.Session, Model: d.Model, Repo: d.Repo, Ref: d.Ref, Branch: d.Branch, Timeout: d.Timeout,
 		Accept: s.Spec.Accept, WorkID: s.ID, By: cmp.Or(b.DispatchedBy, b.By)}
+	if s.Delivery != nil && s.Delivery.Phase == events.DeliveryIsBounced && s.Delivery.Epoch < b.Epoch {
+		t.Task += "\n\n" + bouncedBrief(*s.Delivery)
+	}
 	if d.Task != "" {
 		t.Task += "\n\n" + d.Task
+	}
+	if d.Deliver != nil {
+		yes := true
+		t.Git = &events.TaskGit{GitSettings: events.GitSettings{AutoCommit: &yes, AutoBranch: &yes, Push: &yes}}
 	}
 	if d.Autonomy != 0 {
 		t.Autonomy = &d.Autonomy

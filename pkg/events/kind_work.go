@@ -22,9 +22,9 @@ const (
 )
 
 // WorkRegistry returns the event types of work items, in the order of an item's life.
-func WorkRegistry() []Type { return workTypes[:] }
+func WorkRegistry() []Type { return workTypes }
 
-var workTypes = [...]Type{
+var workTypes = append([]Type{
 	{WorkCreated, Planner, "work_created", Recorded, InLog, line((*WorkCreatedData).line),
 		"The work item was made.",
 		func() Payload { return new(WorkCreatedData) }},
@@ -46,10 +46,10 @@ var workTypes = [...]Type{
 	{WorkClosed, Planner, "work_closed", Recorded, InLog, line((*WorkClosedData).line),
 		"The item is closed: its run completed, or somebody closed it.",
 		func() Payload { return new(WorkClosedData) }},
-}
+}, deliveryTypes()...)
 
 // LookupWork is Lookup for the event types of work items.
-func LookupWork(k Kind) (Type, bool) { return lookup(workTypes[:], k) }
+func LookupWork(k Kind) (Type, bool) { return lookup(workTypes, k) }
 
 // WorkBy is who asked for a change. Input is the position of the control in the input stream, 0 where a planner decided.
 type WorkBy struct {

@@ -262,6 +262,8 @@ type RunCreatedData struct {
 	Firing  *FiringRef  `json:"firing,omitempty"`
 	Work    *WorkRef    `json:"work,omitempty"`
 	Address *AddressRef `json:"address,omitempty"`
+	// Landing is the attempt of a merge queue that the run makes; nil for all other runs.
+	Landing *LandingRef `json:"landing,omitempty"`
 	ForkOf  *ForkOrigin `json:"fork_of,omitempty"`
 	// PlanOrigin is where the plan will come from, in the words of plan.made; empty in events from before it was said.
 	PlanOrigin string `json:"plan_origin,omitempty"`

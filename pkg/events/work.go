@@ -101,6 +101,8 @@ type WorkDispatch struct {
 	MaxTokens   int64             `json:"max_tokens,omitempty"`
 	// MaxUSD is a number in a text, such as "2.50".
 	MaxUSD string `json:"max_usd,omitempty"`
+	// Deliver has the work delivered when the run has completed; nil closes the item then.
+	Deliver *WorkDeliver `json:"deliver,omitempty"`
 }
 
 // WorkBinding is the one holder of an item.
@@ -165,6 +167,8 @@ type WorkItem struct {
 	Binding *WorkBinding `json:"binding,omitempty"`
 	// Last is how the last binding ended.
 	Last *WorkEnd `json:"last,omitempty"`
+	// Delivery is how far the last delivery came; nil before the first.
+	Delivery *WorkDelivery `json:"delivery,omitempty"`
 	// Notes are the last ones.
 	Notes []WorkNote `json:"notes,omitempty"`
 	By    string     `json:"by,omitempty"`

@@ -131,6 +131,9 @@ func (a *Assigner) dispatchable(ctx context.Context, id string, d events.WorkDis
 	if s.Status != events.WorkIsOpen {
 		return nil // it is refused for that
 	}
+	if err := a.deliverable(ctx, d); err != nil {
+		return err
+	}
 	t := work.TaskOf(s, events.WorkBinding{WorkDispatch: d, Run: events.WorkRunPrefix})
 	if len(t.Task) > events.MaxTask {
 		return kernel.Refuse("bad_input", "put long material in a file of the workspace",
@@ -162,8 +165,11 @@ func (a *Assigner) tend(ctx context.Context, id string, deliveries uint64) error
 			return fmt.Errorf("work item %s: %w", id, err)
 		}
 	}
+	if s, err = (deliverer{a}).goOn(ctx, s); err != nil {
+		return err
+	}
 	b := s.Binding
-	if b == nil || !b.Dispatched {
+	if b == nil || !b.Dispatched || s.Delivers() {
 		return nil
 	}
 	there, err := a.role.cfg.Ledger.Fresh(ctx, b.Run)
@@ -205,6 +211,10 @@ func (a *Assigner) settled(ctx context.Context, s work.State) (work.State, error
 		return s, err
 	case of.Sequence == 0 || !of.Status.Ended():
 		return s, nil
+	case s.Delivers():
+		return s, nil
+	case of.Status == events.Completed && b.Started && b.Deliver != nil:
+		return work.Deliver(s, b.Epoch, b.Run, seenOf(of), now), nil
 	case of.Status == events.Completed && b.Started:
 		return work.Complete(s, b.Epoch, b.Run, of.Result.FinishReason, now), nil
 	}
@@ -224,7 +234,8 @@ func (a *Assigner) ended(ctx context.Context, of events.WorkRef, runID string) e
 	if err != nil {
 		return fmt.Errorf("work item %s: %w", of.Work, err)
 	}
-	if !s.Holds(of.Epoch, runID) {
+	bounced := s.Binding == nil && s.Delivery != nil && s.Delivery.Run == runID // whoever recorded that may not have told it
+	if !s.Holds(of.Epoch, runID) && !bounced {
 		return nil // the end is recorded, or the item was never that run's
 	}
 	return a.tend(ctx, of.Work, 1)
