@@ -167,7 +167,9 @@ func (s State) end(number int, at time.Time, do func(*events.QueueEntry) error) 
 	i := slices.IndexFunc(s.Entries, func(e events.QueueEntry) bool { return e.Number == number })
 	e := s.Entries[i]
 	e.EndedAt, e.NotBefore = at, time.Time{}
-	s.Entries = slices.Delete(s.Entries, i, i+1)
+	if s.Entries = slices.Delete(s.Entries, i, i+1); len(s.Entries) == 0 {
+		s.Entries = nil // as the row of an empty queue reads
+	}
 	s.Done = append(slices.Clone(s.Done), e)
 	s.Done = s.Done[max(0, len(s.Done)-events.MaxQueueDone):]
 	return s, nil

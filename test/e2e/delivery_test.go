@@ -230,7 +230,9 @@ func TestDeliveryCut(t *testing.T) {
 		w, r := w.on(t), remote{t, r.dir}
 		of := &deaths{seen: map[events.Kind]bool{}}
 		items, queues := w.ports.WorkLog, w.ports.QueueLog
-		dies := func(k events.Kind) bool { return strings.HasPrefix(string(k), "delivery.") || strings.HasPrefix(string(k), "queue.") }
+		dies := func(k events.Kind) bool {
+			return strings.HasPrefix(string(k), "delivery.") || strings.HasPrefix(string(k), "queue.")
+		}
 		begin := func() (*hosted, chan struct{}) {
 			dead := make(chan struct{})
 			w.ports.WorkLog, w.ports.QueueLog = mortal{items, of, dead, dies}, mortal{queues, of, dead, dies}
