@@ -76,6 +76,8 @@ func Steer(s State, w Wish, now time.Time, id ID) (State, error) {
 	}
 	b := s.Binding
 	switch {
+	case w.Action == Assign && len(s.Spec.Items) > 0:
+		return s, &Refused{BadMove, fmt.Sprintf("work item %q is a convoy: it is closed when its items are", s.ID), "assign its items: inspan work show " + s.ID}
 	case w.Action == Assign && b != nil:
 		return s, s.taken()
 	case w.Action == Assign:

@@ -14,10 +14,8 @@ import (
 type Seen struct {
 	Run      *events.Delivery
 	Verified bool
-	// Review is the request for a review that the run made; nil is the branch alone.
-	Review  *events.ReviewRequest
-	Notices []events.DeliveryNotice
-	Entry   *events.QueueEntry
+	Notices  []events.DeliveryNotice
+	Entry    *events.QueueEntry
 }
 
 // Delivers reports whether a delivery of the binding is under way: then only its end ends the binding.
@@ -59,11 +57,7 @@ func Deliver(s State, epoch int, run string, seen Seen, now time.Time) State {
 		}
 		return s.then(&events.DeliveryPublishedData{Event: "delivery_published", Epoch: epoch, Remote: seen.Run.Remote, Branch: seen.Run.RemoteBranch, Commit: d.Commit}, now)
 	case events.DeliveryIsPublished:
-		review := events.ReviewRequest{How: events.ReviewBranch}
-		if seen.Review != nil {
-			review = *seen.Review
-		}
-		return s.then(&events.DeliveryReviewedData{Event: "delivery_reviewed", Epoch: epoch, Review: review}, now)
+		return s.then(&events.DeliveryReviewedData{Event: "delivery_reviewed", Epoch: epoch, Review: events.ReviewRequest{How: events.ReviewBranch}}, now)
 	case events.DeliveryIsReviewed:
 		if len(seen.Notices) == 0 {
 			return s

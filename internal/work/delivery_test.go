@@ -178,16 +178,56 @@ func TestDelivery(t *testing.T) {
 			}
 		}
 	})
-	t.Run("DLV-1 deliver needs a repository, a known way of review and sound addresses", func(t *testing.T) {
+	t.Run("DLV-1 deliver needs a repository and sound names", func(t *testing.T) {
 		t.Parallel()
 		for name, c := range map[string]*events.WorkDispatch{
-			"repo":   {Agent: "a", Deliver: &events.WorkDeliver{}},
-			"review": {Agent: "a", Repo: home, Deliver: &events.WorkDeliver{Review: "gerrit"}},
-			"queue":  {Agent: "a", Repo: home, Deliver: &events.WorkDeliver{Queue: "a.b"}},
-			"all":    {Agent: "a", Repo: home, Deliver: &events.WorkDeliver{Oversight: "all"}},
+			"repo":  {Agent: "a", Deliver: &events.WorkDeliver{}},
+			"queue": {Agent: "a", Repo: home, Deliver: &events.WorkDeliver{Queue: "a.b"}},
+			"all":   {Agent: "a", Repo: home, Deliver: &events.WorkDeliver{Oversight: "all"}},
 		} {
 			if err := work.Check(events.WorkControl{Action: work.Assign, Dispatch: c}); err == nil {
 				t.Errorf("%s is taken", name)
+			}
+		}
+	})
+}
+
+func TestConvoy(t *testing.T) {
+	t.Parallel()
+	d := newDesk(t)
+	d.s = work.State{}
+	d.must(events.WorkControl{Action: work.Add, Spec: &events.WorkSpec{Title: "Release", Items: []string{"a", "b"}}})
+	closed := map[string]bool{}
+	arrived := func() work.State {
+		return work.Arrived(d.s, func(item string) bool { return closed[item] }, at)
+	}
+	t.Run("DLV-4 a convoy is closed when all of its items are, not before, and no agent gets it", func(t *testing.T) {
+		d.refused(work.BadMove, assign("a", true))
+		for _, item := range []string{"", "b"} {
+			if closed[item] = true; len(arrived().Changes()) != len(d.s.Changes()) {
+				t.Errorf("it is closed with %v", closed)
+			}
+		}
+		closed["a"] = true
+		if d.s = arrived(); d.s.Status != events.WorkIsClosed || !strings.Contains(d.s.ClosedAs, "all 2 items") {
+			t.Errorf("%+v", d.s.WorkItem)
+		}
+		if again := arrived(); len(again.Changes()) != len(d.s.Changes()) {
+			t.Error("it is closed twice")
+		}
+	})
+	t.Run("DLV-4 an item knows a convoy once, and an item without items is no convoy", func(t *testing.T) {
+		item := newDesk(t).s
+		once := work.Track(item, "release", at)
+		if twice := work.Track(once, "release", at); len(twice.Changes()) != len(once.Changes()) || len(once.Convoys) != 1 {
+			t.Errorf("%v", twice.Convoys)
+		}
+		if got := work.Arrived(item, func(string) bool { return true }, at); got.Status != events.WorkIsOpen {
+			t.Errorf("an item is %s", got.Status)
+		}
+		for _, items := range [][]string{{"a", "a"}, {"a.b"}, make([]string, events.MaxConvoy+1)} {
+			if err := work.CheckSpec(events.WorkSpec{Title: "x", Items: items}); err == nil {
+				t.Errorf("%q are taken", items)
 			}
 		}
 	})

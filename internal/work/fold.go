@@ -57,7 +57,7 @@ func Apply(s State, f events.Event, p events.Payload, hash string) (State, error
 var rules = kernel.Rules[State]{kernel.On(created), kernel.On(bound), kernel.On(dispatched), kernel.On(started),
 	kernel.On(unbound), kernel.On(progressed), kernel.On(closed), kernel.On(validated), kernel.On(published),
 	kernel.On(reviewed), kernel.On(notified), kernel.On(landed), kernel.On(bounced), kernel.On(deliveryClosed),
-	kernel.On(released)}
+	kernel.On(released), kernel.On(tracked)}
 
 // apply carries out one event.
 func (s State) apply(p events.Payload, at time.Time) (State, error) {

@@ -19,6 +19,7 @@ const (
 	WorkUnbound    Kind = "work.unbound"
 	WorkProgressed Kind = "work.progressed"
 	WorkClosed     Kind = "work.closed"
+	WorkTracked    Kind = "work.tracked"
 )
 
 // WorkRegistry returns the event types of work items, in the order of an item's life.
@@ -46,6 +47,9 @@ var workTypes = append([]Type{
 	{WorkClosed, Planner, "work_closed", Recorded, InLog, line((*WorkClosedData).line),
 		"The item is closed: its run completed, or somebody closed it.",
 		func() Payload { return new(WorkClosedData) }},
+	{WorkTracked, Planner, "work_tracked", Recorded, InLog, line((*WorkTrackedData).line),
+		"The item is in a convoy, which is closed when all of its items are.",
+		func() Payload { return new(WorkTrackedData) }},
 }, deliveryTypes()...)
 
 // LookupWork is Lookup for the event types of work items.
@@ -125,6 +129,12 @@ type WorkClosedData struct {
 	WorkBy
 }
 
+// WorkTrackedData is the payload of work.tracked.
+type WorkTrackedData struct {
+	Event  string `json:"event"`
+	Convoy string `json:"convoy"`
+}
+
 // Kind implements Payload.
 func (*WorkCreatedData) Kind() Kind { return WorkCreated }
 
@@ -145,6 +155,11 @@ func (*WorkProgressedData) Kind() Kind { return WorkProgressed }
 
 // Kind implements Payload.
 func (*WorkClosedData) Kind() Kind { return WorkClosed }
+
+// Kind implements Payload.
+func (*WorkTrackedData) Kind() Kind { return WorkTracked }
+
+func (d *WorkTrackedData) line() string { return "in the convoy " + d.Convoy }
 
 func (d *WorkCreatedData) line() string {
 	return fmt.Sprintf("work item %s created: %s", d.Work, d.Spec.Title)

@@ -105,6 +105,11 @@ func (a *Assigner) Input(ctx context.Context, m kernel.Message) error {
 			return err
 		}
 	}
+	if c.Spec != nil {
+		if err := (convoys{a}).known(ctx, sub.ID, c.Spec.Items); err != nil {
+			return err
+		}
+	}
 	w := work.Wish{WorkControl: c, Work: sub.ID, Input: m.Seq()}
 	_, err = a.change(ctx, sub.ID, func(s work.State) (work.State, error) {
 		s, err := a.settled(ctx, s)
@@ -166,6 +171,9 @@ func (a *Assigner) tend(ctx context.Context, id string, deliveries uint64) error
 		}
 	}
 	if s, err = (deliverer{a}).goOn(ctx, s); err != nil {
+		return err
+	}
+	if err := (convoys{a}).look(ctx, s); err != nil {
 		return err
 	}
 	b := s.Binding
@@ -235,7 +243,7 @@ func (a *Assigner) ended(ctx context.Context, of events.WorkRef, runID string) e
 		return fmt.Errorf("work item %s: %w", of.Work, err)
 	}
 	bounced := s.Binding == nil && s.Delivery != nil && s.Delivery.Run == runID // whoever recorded that may not have told it
-	if !s.Holds(of.Epoch, runID) && !bounced {
+	if !s.Holds(of.Epoch, runID) && !bounced && len(s.Convoys) == 0 {
 		return nil // the end is recorded, or the item was never that run's
 	}
 	return a.tend(ctx, of.Work, 1)

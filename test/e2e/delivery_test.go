@@ -158,6 +158,23 @@ func TestDelivery(t *testing.T) {
 			t.Errorf("%+v", d)
 		}
 	})
+	t.Run("DLV-4 a convoy is closed with the last of its items, whoever closes it", func(t *testing.T) {
+		w := w.on(t)
+		w.addItem("part", events.WorkSpec{Title: "Part"})
+		w.addItem("release", events.WorkSpec{Title: "Release", Items: []string{"hello", "part"}})
+		w.itemIs("part", "in the convoy", func(s work.State) bool { return len(s.Convoys) == 1 })
+		if s := w.item("release"); s.Status != events.WorkIsOpen {
+			t.Errorf("the convoy is %s", s.Status)
+		}
+		w.work("part", events.WorkControl{Action: work.Close, By: "anna"})
+		if s := w.itemIs("release", "closed", isClosed); s.ClosedAs != "all 2 items of the convoy are closed" {
+			t.Errorf("%q", s.ClosedAs)
+		}
+		w.work("none", events.WorkControl{Action: work.Add, Spec: &events.WorkSpec{Title: "x", Items: []string{"missing"}}})
+		if d := w.letter(letters); d.Code != work.Unknown {
+			t.Errorf("%+v", d)
+		}
+	})
 	t.Run("DLV-1 WORK-3 what cannot be delivered is refused before it begins", func(t *testing.T) {
 		w, r := w.on(t), remote{t, r.dir}
 		w.addItem("nowhere", events.WorkSpec{Title: "Nowhere"})
@@ -168,7 +185,6 @@ func TestDelivery(t *testing.T) {
 			{func(d *events.WorkDispatch) { d.Deliver.Queue = "none" }, mergequeue.Unknown},
 			{func(d *events.WorkDispatch) { d.Repo += "x" }, events.LandingWrongRepo},
 			{func(d *events.WorkDispatch) { d.Repo, d.Branch = "", "" }, "bad_input"},
-			{func(d *events.WorkDispatch) { d.Deliver.Review = "gerrit" }, "bad_input"},
 			{func(d *events.WorkDispatch) { d.Deliver.Oversight = "No/Such" }, "bad_input"},
 		} {
 			control := delivers("alice", r, "main")

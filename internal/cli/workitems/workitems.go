@@ -200,7 +200,8 @@ func (a *showCommand) run(ctx context.Context, c *client.Client, args []string) 
 	s := w.Spec
 	p := a.Paint()
 	fmt.Fprintf(a.Out, "%s  %s  %s\n", p.Bold(w.ID), status(a.App, w), view.Clip(s.Title, events.MaxWorkTitle))
-	rows := [][2]string{{"labels", strings.Join(s.Labels, ", ")}, {"source", view.Clip(s.Source, 200)}, {"by", w.By}}
+	rows := [][2]string{{"labels", strings.Join(s.Labels, ", ")}, {"source", view.Clip(s.Source, 200)}, {"by", w.By},
+		{"items", strings.Join(s.Items, ", ")}, {"convoys", strings.Join(w.Convoys, ", ")}}
 	if b := w.Binding; b != nil {
 		rows = append(rows, [2]string{"agent", b.Agent})
 		if b.Dispatched {
