@@ -262,6 +262,9 @@ func checkDispatch(d events.WorkDispatch) error {
 	if d.Deliver != nil && d.Repo == "" {
 		return errors.New("deliver goes with repo: the branch of the run is pushed there")
 	}
+	if d.Deliver.Asks() && d.Branch == "" {
+		return errors.New("deliver with a review goes with branch: the one that the work is to go to")
+	}
 	if err := d.Deliver.Check(); err != nil {
 		return fmt.Errorf("deliver: %w", err)
 	}

@@ -57,7 +57,7 @@ func Deliver(s State, epoch int, run string, seen Seen, now time.Time) State {
 		}
 		return s.then(&events.DeliveryPublishedData{Event: "delivery_published", Epoch: epoch, Remote: seen.Run.Remote, Branch: seen.Run.RemoteBranch, Commit: d.Commit}, now)
 	case events.DeliveryIsPublished:
-		return s.then(&events.DeliveryReviewedData{Event: "delivery_reviewed", Epoch: epoch, Review: events.ReviewRequest{How: events.ReviewBranch}}, now)
+		return s.review(seen, now)
 	case events.DeliveryIsReviewed:
 		if len(seen.Notices) == 0 {
 			return s
@@ -75,6 +75,21 @@ func Deliver(s State, epoch int, run string, seen Seen, now time.Time) State {
 	case events.DeliveryIsReleased, events.DeliveryIsBounced:
 	}
 	return s
+}
+
+// review records the request for a review that was asked for, or the branch where none was.
+func (s State) review(seen Seen, now time.Time) State {
+	d := &events.DeliveryReviewedData{Event: "delivery_reviewed", Epoch: s.Binding.Epoch, Review: events.ReviewRequest{How: events.ReviewBranch}}
+	if s.Binding.Deliver.Asks() {
+		switch {
+		case seen.Run == nil:
+			return s
+		case seen.Run.Review == nil || seen.Run.Review.How != s.Binding.Deliver.Review:
+			return s.bounce(events.BouncedReview, orNote(seen.Run.Note, "no review was asked for"), now)
+		}
+		d.Review = *seen.Run.Review
+	}
+	return s.then(d, now)
 }
 
 func orNote(note, otherwise string) string {
@@ -215,4 +230,12 @@ func released(s State, d *events.DeliveryReleasedData, at time.Time) (State, err
 		return s, err
 	}
 	return s.ended(events.WorkCompleted, s.ClosedAs), nil
+}
+
+// ReviewOf is the review that the run of a binding asks for; nil where it asks for none.
+func ReviewOf(s State, b events.WorkBinding) *events.ReviewAsk {
+	if !b.Deliver.Asks() {
+		return nil
+	}
+	return &events.ReviewAsk{How: b.Deliver.Review, Target: b.Branch, Title: s.Spec.Title}
 }

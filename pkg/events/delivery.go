@@ -3,16 +3,27 @@ package events
 import (
 	"errors"
 	"fmt"
+	"slices"
+	"strings"
 	"time"
 )
 
-// ReviewBranch is the way of asking for a review in which the branch at the remote is what reviewers look at.
-const ReviewBranch = "branch"
+// Ways of asking for a review. ReviewBranch asks nobody: the branch at the remote is what reviewers look at.
+const (
+	ReviewBranch = "branch"
+	ReviewGitHub = "github"
+	ReviewGitLab = "gitlab"
+)
+
+// Reviews lists the ways of asking for a review.
+func Reviews() []string { return []string{ReviewBranch, ReviewGitHub, ReviewGitLab} }
 
 // WorkDeliver has the work of a binding delivered when its run has completed.
 type WorkDeliver struct {
 	// Queue is the merge queue that lands the branch; empty leaves it at the remote.
 	Queue string `json:"queue,omitempty"`
+	// Review is how a review is asked for; empty is ReviewBranch.
+	Review string `json:"review,omitempty"`
 	// ReviewTo and Oversight are the addresses that get the two notices; empty are those of the queue.
 	ReviewTo  string `json:"review_to,omitempty"`
 	Oversight string `json:"oversight,omitempty"`
@@ -27,8 +38,14 @@ func (d *WorkDeliver) Check() error {
 	if d.Queue != "" {
 		err = CheckID("queue", d.Queue)
 	}
+	if d.Review != "" && !slices.Contains(Reviews(), d.Review) {
+		err = firstOf(err, fmt.Errorf("review %.40q is none of %s", d.Review, strings.Join(Reviews(), ", ")))
+	}
 	return firstOf(err, checkNoticed("review_to", d.ReviewTo), checkNoticed("oversight", d.Oversight))
 }
+
+// Asks reports whether a forge is asked for a review.
+func (d *WorkDeliver) Asks() bool { return d != nil && d.Review != "" && d.Review != ReviewBranch }
 
 // checkNoticed returns what is wrong with an address that gets notices; empty is none.
 func checkNoticed(what, address string) error {
@@ -63,9 +80,10 @@ const (
 
 // ReviewRequest is a request for a review that exists, or the branch that is looked at where there is none.
 type ReviewRequest struct {
-	// How is ReviewBranch; URL is where the request is, where there is one beside the branch.
-	How string `json:"how"`
-	URL string `json:"url,omitempty"`
+	// How is one of Reviews; Number and URL are those of the request, where there is one beside the branch.
+	How    string `json:"how"`
+	Number int    `json:"number,omitempty"`
+	URL    string `json:"url,omitempty"`
 }
 
 // The targets of the notices of a delivery.
@@ -119,6 +137,8 @@ const (
 	// BouncedNothing: the run has no new commit. BouncedPublish: the remote has not got it.
 	BouncedNothing = "nothing_to_deliver"
 	BouncedPublish = "not_published"
+	// BouncedReview: the forge has no request for a review of it.
+	BouncedReview = "not_reviewed"
 )
 
 // WorkBounced is the code of the end of a binding whose delivery bounced.

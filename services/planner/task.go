@@ -37,6 +37,7 @@ type origin struct {
 	work    *events.WorkRef
 	address *events.AddressRef
 	landing *events.LandingRef
+	review  *events.ReviewAsk
 }
 
 // open opens the run of a task whose shape was checked.
@@ -69,6 +70,9 @@ func (r *Role) opened(ctx context.Context, m kernel.Message, t events.Task, env 
 	if created != nil {
 		created.By, created.Project, created.Firing, created.Work = t.By, projectOf(m), from.firing, from.work
 		created.Address, created.Landing = from.address, from.landing
+		if from.review != nil && created.Git != nil {
+			created.Git.Review = from.review
+		}
 	}
 	if err != nil {
 		return err

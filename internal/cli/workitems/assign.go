@@ -57,7 +57,7 @@ func Deliver(a *app.App) *cobra.Command {
 	c := &assignCommand{App: a, ctl: events.WorkControl{Action: work.Assign, Start: true}, deliver: true}
 	cmd := &cobra.Command{Use: "deliver ITEM AGENT", Short: "Give a work item to an agent, and deliver what it does",
 		Long: `Binds a work item to an agent and has its run begin: inspan sling --deliver. When the run has completed, its work is delivered in
-six phases: it is complete, its branch is at the remote, reviewers find it there, two notices are sent, the item is closed, and its
+six phases: it is complete, its branch is at the remote, a review is asked for, two notices are sent, the item is closed, and its
 binding is released. With --queue the merge queue lands the branch before the item is closed.`,
 		Example: "  inspan deliver fix-the-login-k3v9 fixer --queue main\n" +
 			"  inspan deliver fix-the-login-k3v9 fixer --repo https://github.com/you/project --oversight web/lead/ada\n" +
@@ -69,8 +69,9 @@ binding is released. With --queue the merge queue lands the branch before the it
 
 func (a *assignCommand) define(cmd *cobra.Command) {
 	f := cmd.Flags()
-	f.BoolVar(&a.deliver, "deliver", a.deliver, "deliver the work when the run has completed; --queue, --review-to and --oversight imply it")
+	f.BoolVar(&a.deliver, "deliver", a.deliver, "deliver the work when the run has completed; --queue, --review, --review-to and --oversight imply it")
 	f.StringVar(&a.how.Queue, "queue", "", "merge queue that lands the work; it names repository and branch where --repo is not given")
+	f.StringVar(&a.how.Review, "review", "", "how a review is asked for: branch (default), github or gitlab")
 	f.StringVar(&a.how.ReviewTo, "review-to", "", "address that gets the notice for reviewers; that of the queue if not given")
 	f.StringVar(&a.how.Oversight, "oversight", "", "address that gets the notice for oversight; that of the queue if not given")
 	f.StringVar(&a.formula, "formula", "", "formula that the run carries out: a name, or the path of a file")

@@ -78,7 +78,8 @@ func Tools(kind events.StepKind) []string {
 	case events.StepCommit:
 		return []string{events.GitPrepare, events.GitCommit}
 	case events.StepDeliver:
-		return []string{events.GitPrepare, events.GitCommit, events.GitMerge, events.GitPublish, events.GitPush}
+		return []string{events.GitPrepare, events.GitCommit, events.GitMerge, events.GitPublish, events.GitPush,
+			events.GitReview}
 	}
 	return nil
 }

@@ -126,8 +126,8 @@ type progress struct {
 	events.Delivery
 	// looked, committed, merged, kept and sent are true once that was done or is not to be; stuck is why the step
 	// cannot go on.
-	looked, committed, merged, saved, sent bool
-	stuck                                  string
+	looked, committed, merged, saved, sent, asked bool
+	stuck                                         string
 	// sides are those that are to be merged, as they were found; moved is how often one was elsewhere when it was to be
 	// merged.
 	sides []side
@@ -221,6 +221,8 @@ func (p *progress) add(r run.CallRecord) string {
 		}
 	case events.GitPush:
 		return p.addPush(r)
+	case events.GitReview:
+		p.addReview(r)
 	}
 	return ""
 }
@@ -348,6 +350,8 @@ func deliver(s run.State, st *run.Step, done []run.CallRecord) []events.Payload 
 		return call(s, st, events.GitPush, pushArgs{Branch: p.Branch, Commit: p.Commit, URL: c.Repo})
 	case other != "":
 		return failed(s, st, p.explain(other))
+	case w.Review != nil && p.Pushed && !p.asked:
+		return call(s, st, events.GitReview, askFor(s, p))
 	}
 	return finished(s, st, p.explain(""))
 }
