@@ -29,6 +29,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/inspan/inspan/internal/forge"
 	"github.com/inspan/inspan/internal/git"
 	"github.com/inspan/inspan/internal/kernel"
 	"github.com/inspan/inspan/pkg/tool"
@@ -42,6 +43,7 @@ const (
 	Merge   = "git_merge"
 	Publish = "git_publish"
 	Branch  = "git_branch"
+	Review  = "git_review"
 )
 
 // own are the names of files of the harness at the top of a workspace: they are no content of it.
@@ -66,6 +68,8 @@ type Config struct {
 	// Blobs and Shelf keep published branches; nil publishes none.
 	Blobs kernel.Blobs
 	KV    kernel.KV
+	// Forges are asked for reviews; nil are none.
+	Forges *forge.Client
 	// Author of commits and merges.
 	Author git.Author
 	// Root is the absolute path of the workspace root: repositories in it are no remotes.
@@ -197,12 +201,22 @@ func (w *work) do(ctx context.Context, name string, input json.RawMessage) (any,
 		return with(ctx, w, input, w.publish)
 	case Branch:
 		return with(ctx, w, input, w.branch)
+	case Review:
+		return w.review(ctx, input, false)
 	}
 	return nil, fmt.Errorf("unknown git operation %q", name)
 }
 
-// Done implements tool.Git. Only a push is asked about: all else is just done again.
+// Done implements tool.Git. Only what changes something elsewhere is asked about: all else is just done again.
 func (w *work) Done(ctx context.Context, name string, input json.RawMessage) (bool, json.RawMessage, error) {
+	if name == Review {
+		out, err := w.review(ctx, input, true)
+		if err == nil && out == nil {
+			return false, nil, nil
+		}
+		b, err := answer(ctx, out, err)
+		return err == nil, b, err
+	}
 	if name != Push {
 		return false, nil, nil
 	}

@@ -30,6 +30,7 @@ func Ports(st *jet.Station, durability string) service.Ports {
 		SessionLog: st.JournalFor(events.SessionAggregate), Sessions: st.KV(topology.SessionBucket),
 		ScheduleLog: st.JournalFor(events.ScheduleAggregate), ScheduleTimers: st.TimersFor(events.ScheduleAggregate),
 		WorkLog: st.JournalFor(events.WorkAggregate), WorkTimers: st.TimersFor(events.WorkAggregate),
+		QueueLog: st.JournalFor(events.QueueAggregate), QueueTimers: st.TimersFor(events.QueueAggregate),
 		AgentLog: st.JournalFor(events.AgentAggregate), AgentTimers: st.TimersFor(events.AgentAggregate),
 		HarnessLog: st.JournalFor(events.HarnessAggregate),
 		TreeLog:    st.JournalFor(events.WorkspaceAggregate), Trees: st.KV(topology.TreeBucket), Leases: st.Leases(), Live: st.Live(), Retained: st.Retained(),

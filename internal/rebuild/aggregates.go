@@ -13,6 +13,7 @@ import (
 	"github.com/inspan/inspan/internal/harness"
 	"github.com/inspan/inspan/internal/kernel"
 	"github.com/inspan/inspan/internal/mailbox"
+	"github.com/inspan/inspan/internal/mergequeue"
 	"github.com/inspan/inspan/internal/schedule"
 	"github.com/inspan/inspan/internal/session"
 	"github.com/inspan/inspan/internal/work"
@@ -44,7 +45,7 @@ type aggregate[S any] struct {
 	shown func(row []byte) (events uint64, ok bool)
 }
 
-// aggregates makes the rows of sessions, schedules, work items, addresses, harnesses and workspaces again.
+// aggregates makes the rows of sessions, schedules, work items, addresses, merge queues, harnesses and workspaces again.
 func (r *rebuild) aggregates(ctx context.Context) error {
 	err := rows(ctx, r, aggregate[session.State]{Aggregate: session.Aggregate(), Rows: r.cfg.Sessions,
 		author: events.Planner, count: r.rep.Sessions, prefix: session.RowPrefix, id: func(rest string) string { return rest },
@@ -81,6 +82,16 @@ func (r *rebuild) aggregates(ctx context.Context) error {
 		key: func(s mailbox.State) string { return mailbox.RowKey(s.ID) }, row: mailbox.Row,
 		shown: func(row []byte) (uint64, bool) {
 			s, _, ok := mailbox.FromRow(row)
+			return s.Sequence, ok
+		}})
+	if err != nil {
+		return err
+	}
+	err = rows(ctx, r, aggregate[mergequeue.State]{Aggregate: mergequeue.Aggregate(), Rows: r.cfg.Queues,
+		author: events.Planner, count: r.rep.Queues, prefix: mergequeue.RowPrefix, id: func(rest string) string { return rest },
+		key: func(s mergequeue.State) string { return mergequeue.RowKey(s.ID) }, row: mergequeue.Row,
+		shown: func(row []byte) (uint64, bool) {
+			s, _, ok := mergequeue.FromRow(row)
 			return s.Sequence, ok
 		}})
 	if err != nil {

@@ -58,6 +58,9 @@ type Ports struct {
 	// AgentLog is the log of the addresses, whose rows are in Sessions; nil knows none. AgentTimers are their timers.
 	AgentLog    kernel.Journal
 	AgentTimers kernel.Timers
+	// QueueLog is the log of the merge queues, whose rows are in Sessions; nil knows none. QueueTimers are their timers.
+	QueueLog    kernel.Journal
+	QueueTimers kernel.Timers
 	// HarnessLog is the log of the harnesses, whose rows are in Sessions; nil records none.
 	HarnessLog kernel.Journal
 	// TreeLog is the log of the workspaces. Trees holds the views of it, published branches and the toolrunners that

@@ -71,6 +71,7 @@ func Alone(local *sqlitestore.Station) service.Ports {
 		Sessions:    local.KV(topology.SessionBucket),
 		ScheduleLog: local.JournalFor(events.ScheduleAggregate), ScheduleTimers: local.TimersFor(events.ScheduleAggregate),
 		WorkLog: local.JournalFor(events.WorkAggregate), WorkTimers: local.TimersFor(events.WorkAggregate),
+		QueueLog: local.JournalFor(events.QueueAggregate), QueueTimers: local.TimersFor(events.QueueAggregate),
 		AgentLog: local.JournalFor(events.AgentAggregate), AgentTimers: local.TimersFor(events.AgentAggregate),
 		HarnessLog: local.JournalFor(events.HarnessAggregate),
 		TreeLog:    local.JournalFor(events.WorkspaceAggregate),

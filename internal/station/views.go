@@ -54,6 +54,7 @@ func Views(ctx context.Context, name string, as func(ctx context.Context, user e
 	return rebuild.Config{Sessions: rowsOf(own, events.SessionAggregate, topology.SessionBucket),
 		Schedules:  rowsOf(own, events.ScheduleAggregate, topology.SessionBucket),
 		Work:       rowsOf(own, events.WorkAggregate, topology.SessionBucket),
+		Queues:     rowsOf(own, events.QueueAggregate, topology.SessionBucket),
 		Agents:     rowsOf(own, events.AgentAggregate, topology.SessionBucket),
 		Harnesses:  rowsOf(own, events.HarnessAggregate, topology.SessionBucket),
 		Workspaces: rowsOf(trees, events.WorkspaceAggregate, topology.TreeBucket), Journal: st.Journal(), State: state, Blobs: st.Blobs(), Logged: st.Logged,

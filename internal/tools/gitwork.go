@@ -41,6 +41,15 @@ const gitPublishSchema = `{"type":"object","additionalProperties":false,"require
 const gitBranchSchema = `{"type":"object","additionalProperties":false,"required":["task"],"properties":{
 "task":{"type":"string","minLength":1,"maxLength":200,"description":"what the work is about, in a few words"}}}`
 
+const gitReviewSchema = `{"type":"object","additionalProperties":false,"required":["how","branch","commit","target"],"properties":{
+"how":{"type":"string","enum":["github","gitlab"],"description":"what the repository is at"},
+"branch":{"type":"string","minLength":1,"maxLength":200,"description":"branch at the remote that is to be reviewed"},
+"commit":{"type":"string","pattern":"^([0-9a-f]{40}|[0-9a-f]{64})$","description":"full id of the commit that the branch has there"},
+"target":{"type":"string","minLength":1,"maxLength":200,"description":"branch that it is to go to"},
+"url":{"type":"string","minLength":1,"maxLength":2048,"description":"repository; that of the task if absent"},
+"title":{"type":"string","minLength":1,"maxLength":256,"description":"one line"},
+"body":{"type":"string","maxLength":8192,"description":"what the change does"}}}`
+
 // gitTime is how long git work may take: a remote may be far and large.
 const gitTime = 15 * time.Minute
 
@@ -84,10 +93,25 @@ var _ tool.Verifier = gitPush{}
 
 // Verify implements tool.Verifier.
 func (gitPush) Verify(ctx context.Context, c tool.Call) (bool, tool.Result, error) {
+	return gitDone(ctx, "git_push", c)
+}
+
+// gitReview asks the forge what it has if an earlier attempt was lost.
+type gitReview struct{ builtin[json.RawMessage] }
+
+var _ tool.Verifier = gitReview{}
+
+// Verify implements tool.Verifier.
+func (gitReview) Verify(ctx context.Context, c tool.Call) (bool, tool.Result, error) {
+	return gitDone(ctx, "git_review", c)
+}
+
+// gitDone is the result of git work that was done before, if it was.
+func gitDone(ctx context.Context, name string, c tool.Call) (bool, tool.Result, error) {
 	if c.Env.Git == nil {
 		return false, tool.Result{}, noGit()
 	}
-	done, out, err := c.Env.Git.Done(ctx, "git_push", c.Input)
+	done, out, err := c.Env.Git.Done(ctx, name, c.Input)
 	if err != nil || !done {
 		return false, tool.Result{}, err
 	}

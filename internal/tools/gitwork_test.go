@@ -31,7 +31,8 @@ func (g *gitDouble) Done(_ context.Context, name string, input json.RawMessage) 
 func TestGitWork(t *testing.T) {
 	t.Parallel()
 	all := map[string]args{"git_prepare": {"url": "https://a.example/x"}, "git_branch": {"task": "t"}, "git_commit": {"message": "m"}, "git_merge": {"from": []string{"a"}},
-		"git_push": {"branch": "a", "commit": strings.Repeat("a", 40)}, "git_publish": {"branch": "a"}}
+		"git_push": {"branch": "a", "commit": strings.Repeat("a", 40)}, "git_publish": {"branch": "a"},
+		"git_review": {"how": "github", "branch": "a", "commit": strings.Repeat("a", 40), "target": "main"}}
 	t.Run("GIT-2 the toolrunner is asked by the tool's name, and its answer is the result", func(t *testing.T) {
 		t.Parallel()
 		b := newBench(t)
@@ -58,17 +59,18 @@ func TestGitWork(t *testing.T) {
 			}
 		}
 	})
-	t.Run("SAFE-7 TOOL-22 a push is verified by asking, everything else may be done again", func(t *testing.T) {
+	t.Run("SAFE-7 TOOL-22 a push and a review are verified by asking, everything else may be done again", func(t *testing.T) {
 		t.Parallel()
 		b := newBench(t)
 		for name := range all {
 			tl, _ := b.tools.Get(name)
 			v, verifies := tl.(tool.Verifier)
 			want := tool.Idempotent
-			if name == "git_push" {
+			asks := name == "git_push" || name == "git_review"
+			if asks {
 				want = tool.Reconcilable
 			}
-			if tl.Spec().EffectOf() != want || verifies != (name == "git_push") {
+			if tl.Spec().EffectOf() != want || verifies != asks {
 				t.Errorf("%s: %s, verifies %v", name, tl.Spec().EffectOf(), verifies)
 			}
 			if !verifies {
@@ -77,7 +79,7 @@ func TestGitWork(t *testing.T) {
 			for _, g := range []*gitDouble{{answer: `{"commit":"c"}`, done: true}, {}, {err: errors.New("away")}} {
 				b.env.Git = g
 				done, r, err := v.Verify(t.Context(), b.call(name, all[name]))
-				if done != g.done || !errors.Is(err, g.err) || done && r.Output != g.answer || g.name != "done git_push" {
+				if done != g.done || !errors.Is(err, g.err) || done && r.Output != g.answer || g.name != "done "+name {
 					t.Errorf("%+v: %v %+v %v", g, done, r, err)
 				}
 			}

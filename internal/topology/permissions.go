@@ -178,7 +178,7 @@ func (b Buckets) UserPermissions(station, approver string, rights ...Right) (pub
 	subscribe = []string{peopleInbox}
 	if slices.Contains(rights, MayDispatch) {
 		publish = append(publish, s+"task", s+"task.*", s+"run.*.control", s+"session.*.control", s+"session.*.sweep",
-			s+"schedule.*.control", s+"work.*.control", s+"agent.*.control")
+			s+"schedule.*.control", s+"work.*.control", s+"agent.*.control", s+"mergequeue.*.control")
 	}
 	if slices.Contains(rights, MayApprove) {
 		if approver == "" {

@@ -45,6 +45,9 @@ const WorkTimers = events.WorkAggregate + "-expire"
 // AgentTimers is the family of the timers of addresses.
 const AgentTimers = events.AgentAggregate + "-wake"
 
+// QueueTimers is the family of the timers of merge queues.
+const QueueTimers = events.QueueAggregate + "-land"
+
 // LeaseTerm is how long an instance counts as alive after its last renewal; it renews three times in that time.
 const LeaseTerm = 15 * time.Second
 
@@ -77,11 +80,11 @@ var hearing = []Subscriptions{
 			events.StepAllowed, events.CallDelegated, events.StepClaimed, events.CheckPassed, events.RunCompleted,
 			events.RunFailed, events.MailInjected, events.MailRequested},
 		Inputs: []string{"task", "task.*", "run.*.control", "session.*.control",
-			"schedule.*.control", "harness.*.control", "work.*.control", "agent.*.control"},
+			"schedule.*.control", "harness.*.control", "work.*.control", "agent.*.control", "mergequeue.*.control"},
 		// tasks may wait for their turn; a stop may not wait for them
 		Apart: []string{"run.*.control", "session.*.control", "schedule.*.control", "harness.*.control",
-			"work.*.control", "agent.*.control"},
-		Timers:  []string{"run", ScheduleTimers, WorkTimers, AgentTimers},
+			"work.*.control", "agent.*.control", "mergequeue.*.control"},
+		Timers:  []string{"run", ScheduleTimers, WorkTimers, AgentTimers, QueueTimers},
 		Workers: 32,
 	},
 	{

@@ -69,11 +69,15 @@ func Steer(s State, w Wish, now time.Time, id ID) (State, error) {
 		return s, &Refused{Unknown, fmt.Sprintf("there is no work item %q", w.Work), "inspan work list lists those of the station"}
 	case w.Action == Note:
 		return s.then(&events.WorkProgressedData{Event: "work_progressed", Note: w.Note, WorkBy: by}, now), nil
+	case s.Delivers() && w.Action != Assign:
+		return s, s.delivering()
 	case s.Status == events.WorkIsClosed:
 		return s, &Refused{BadMove, fmt.Sprintf("work item %q is closed", s.ID), "add another one: inspan work add"}
 	}
 	b := s.Binding
 	switch {
+	case w.Action == Assign && len(s.Spec.Items) > 0:
+		return s, &Refused{BadMove, fmt.Sprintf("work item %q is a convoy: it is closed when its items are", s.ID), "assign its items: inspan work show " + s.ID}
 	case w.Action == Assign && b != nil:
 		return s, s.taken()
 	case w.Action == Assign:
@@ -137,7 +141,7 @@ func Accept(s State, epoch int, run string, now time.Time) (next State, has bool
 
 // Free ends the binding of an epoch, for a reason that is no wish of a user. It changes nothing where that has ended.
 func Free(s State, epoch int, code, reason string, now time.Time) State {
-	if s.Binding == nil || s.Binding.Epoch != epoch {
+	if s.Binding == nil || s.Binding.Epoch != epoch || s.Delivers() {
 		return s
 	}
 	return s.free(code, events.WorkBy{Reason: reason}, now)
@@ -145,7 +149,7 @@ func Free(s State, epoch int, code, reason string, now time.Time) State {
 
 // Complete closes an item whose run completed. It changes nothing where the item is not that run's any more.
 func Complete(s State, epoch int, run, reason string, now time.Time) State {
-	if !s.Holds(epoch, run) || !s.Binding.Started {
+	if !s.Holds(epoch, run) || !s.Binding.Started || s.Delivers() {
 		return s
 	}
 	return s.then(&events.WorkClosedData{Event: "work_closed", Epoch: epoch, Run: run, WorkBy: events.WorkBy{Reason: clip(reason)}}, now)
@@ -255,6 +259,15 @@ func checkDispatch(d events.WorkDispatch) error {
 			return fmt.Errorf("max_usd %.40q: want a number above zero", d.MaxUSD)
 		}
 	}
+	if d.Deliver != nil && d.Repo == "" {
+		return errors.New("deliver goes with repo: the branch of the run is pushed there")
+	}
+	if d.Deliver.Asks() && d.Branch == "" {
+		return errors.New("deliver with a review goes with branch: the one that the work is to go to")
+	}
+	if err := d.Deliver.Check(); err != nil {
+		return fmt.Errorf("deliver: %w", err)
+	}
 	t := events.Task{Formula: d.Formula}
 	return t.CheckFormula()
 }
@@ -265,8 +278,15 @@ func TaskOf(s State, b events.WorkBinding) events.Task {
 	t := events.Task{ID: b.Run, Agent: d.Agent, Task: brief(s.ID, s.Spec), Plan: d.Plan, Formula: d.Formula, Variables: d.Variables,
 		WorkflowRun: d.WorkflowRun, Session: d.Session, Model: d.Model, Repo: d.Repo, Ref: d.Ref, Branch: d.Branch, Timeout: d.Timeout,
 		Accept: s.Spec.Accept, WorkID: s.ID, By: cmp.Or(b.DispatchedBy, b.By)}
+	if s.Delivery != nil && s.Delivery.Phase == events.DeliveryIsBounced && s.Delivery.Epoch < b.Epoch {
+		t.Task += "\n\n" + bouncedBrief(*s.Delivery)
+	}
 	if d.Task != "" {
 		t.Task += "\n\n" + d.Task
+	}
+	if d.Deliver != nil {
+		yes := true
+		t.Git = &events.TaskGit{GitSettings: events.GitSettings{AutoCommit: &yes, AutoBranch: &yes, Push: &yes}}
 	}
 	if d.Autonomy != 0 {
 		t.Autonomy = &d.Autonomy

@@ -55,7 +55,9 @@ func Apply(s State, f events.Event, p events.Payload, hash string) (State, error
 
 // rules are the fold rules of work items.
 var rules = kernel.Rules[State]{kernel.On(created), kernel.On(bound), kernel.On(dispatched), kernel.On(started),
-	kernel.On(unbound), kernel.On(progressed), kernel.On(closed)}
+	kernel.On(unbound), kernel.On(progressed), kernel.On(closed), kernel.On(validated), kernel.On(published),
+	kernel.On(reviewed), kernel.On(notified), kernel.On(landed), kernel.On(bounced), kernel.On(deliveryClosed),
+	kernel.On(released), kernel.On(tracked)}
 
 // apply carries out one event.
 func (s State) apply(p events.Payload, at time.Time) (State, error) {
@@ -106,7 +108,7 @@ func started(s State, d *events.WorkStartedData, _ time.Time) (State, error) {
 }
 
 func unbound(s State, d *events.WorkUnboundData, _ time.Time) (State, error) {
-	if s.Binding == nil || s.Binding.Epoch != d.Epoch {
+	if s.Binding == nil || s.Binding.Epoch != d.Epoch || s.Delivers() {
 		return s, s.notHeld(d.Epoch)
 	}
 	s.Status = events.WorkIsOpen
@@ -124,7 +126,7 @@ func closed(s State, d *events.WorkClosedData, _ time.Time) (State, error) {
 	switch {
 	case s.Status == events.WorkIsClosed:
 		return s, fmt.Errorf("the item is closed")
-	case byRun && (!s.Holds(d.Epoch, d.Run) || !s.Binding.Started):
+	case byRun && (!s.Holds(d.Epoch, d.Run) || !s.Binding.Started || s.Delivers()):
 		return s, s.notHeld(d.Epoch)
 	case !byRun && s.Binding != nil && s.Binding.Started:
 		return s, fmt.Errorf("run %s has the item", s.Binding.Run)

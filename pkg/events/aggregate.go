@@ -28,6 +28,8 @@ func Aggregates() []Aggregate {
 			"two holders.", WorkRegistry()},
 		{AgentAggregate, "An address and its mailbox: an agent, a queue, a list or a channel. The id in subjects is the address with _ for /.",
 			AgentRegistry()},
+		{QueueAggregate, "A merge queue: which delivered branches wait to be landed on one branch of a repository, and which is tested now.",
+			QueueRegistry()},
 		{HarnessAggregate, "A harness: the steps of a program that was written with pkg/harness, and which instance of it may record.",
 			HarnessRegistry()},
 	}

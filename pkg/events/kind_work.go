@@ -19,12 +19,13 @@ const (
 	WorkUnbound    Kind = "work.unbound"
 	WorkProgressed Kind = "work.progressed"
 	WorkClosed     Kind = "work.closed"
+	WorkTracked    Kind = "work.tracked"
 )
 
 // WorkRegistry returns the event types of work items, in the order of an item's life.
-func WorkRegistry() []Type { return workTypes[:] }
+func WorkRegistry() []Type { return workTypes }
 
-var workTypes = [...]Type{
+var workTypes = append([]Type{
 	{WorkCreated, Planner, "work_created", Recorded, InLog, line((*WorkCreatedData).line),
 		"The work item was made.",
 		func() Payload { return new(WorkCreatedData) }},
@@ -46,10 +47,13 @@ var workTypes = [...]Type{
 	{WorkClosed, Planner, "work_closed", Recorded, InLog, line((*WorkClosedData).line),
 		"The item is closed: its run completed, or somebody closed it.",
 		func() Payload { return new(WorkClosedData) }},
-}
+	{WorkTracked, Planner, "work_tracked", Recorded, InLog, line((*WorkTrackedData).line),
+		"The item is in a convoy, which is closed when all of its items are.",
+		func() Payload { return new(WorkTrackedData) }},
+}, deliveryTypes()...)
 
 // LookupWork is Lookup for the event types of work items.
-func LookupWork(k Kind) (Type, bool) { return lookup(workTypes[:], k) }
+func LookupWork(k Kind) (Type, bool) { return lookup(workTypes, k) }
 
 // WorkBy is who asked for a change. Input is the position of the control in the input stream, 0 where a planner decided.
 type WorkBy struct {
@@ -125,6 +129,12 @@ type WorkClosedData struct {
 	WorkBy
 }
 
+// WorkTrackedData is the payload of work.tracked.
+type WorkTrackedData struct {
+	Event  string `json:"event"`
+	Convoy string `json:"convoy"`
+}
+
 // Kind implements Payload.
 func (*WorkCreatedData) Kind() Kind { return WorkCreated }
 
@@ -145,6 +155,11 @@ func (*WorkProgressedData) Kind() Kind { return WorkProgressed }
 
 // Kind implements Payload.
 func (*WorkClosedData) Kind() Kind { return WorkClosed }
+
+// Kind implements Payload.
+func (*WorkTrackedData) Kind() Kind { return WorkTracked }
+
+func (d *WorkTrackedData) line() string { return "in the convoy " + d.Convoy }
 
 func (d *WorkCreatedData) line() string {
 	return fmt.Sprintf("work item %s created: %s", d.Work, d.Spec.Title)

@@ -32,6 +32,7 @@ const (
 	GitMerge   = "git_merge"
 	GitPublish = "git_publish"
 	GitPush    = "git_push"
+	GitReview  = "git_review"
 )
 
 // Words of GitSettings.Workspace.
@@ -104,8 +105,17 @@ type GitWork struct {
 	Merge           []string    `json:"merge,omitempty"`
 	// Begin is where the work of a fork begins; nil for the main line.
 	Begin *GitBegin `json:"begin,omitempty"`
+	// Review is the review that is asked for once the branch is pushed; nil asks for none.
+	Review *ReviewAsk `json:"review,omitempty"`
 	// Workspace is WorkspaceEphemeral, or empty for a full copy that stays.
 	Workspace string `json:"workspace,omitempty"`
+}
+
+// ReviewAsk is a review that a run asks for. How is ReviewGitHub or ReviewGitLab, Target the branch that the work is to go to.
+type ReviewAsk struct {
+	How    string `json:"how"`
+	Target string `json:"target"`
+	Title  string `json:"title,omitempty"`
 }
 
 // GitBegin is the commit that a run had where it was forked, as far as its events tell.
@@ -129,6 +139,8 @@ type Delivery struct {
 	Pushed       bool   `json:"pushed"`
 	Remote       string `json:"remote,omitempty"`
 	RemoteBranch string `json:"remote_branch,omitempty"`
+	// Review is the request for a review that the forge has for Commit; nil where none was asked for.
+	Review *ReviewRequest `json:"review,omitempty"`
 	// Bundle is the object that the branch is kept as, so that other working trees can take it.
 	Bundle string `json:"bundle,omitempty"`
 	// Merged branches, and those that were not because both sides changed the same places.

@@ -250,18 +250,18 @@ type RunCreatedData struct {
 	History *Ref `json:"history,omitempty"`
 	// HistoryTokens estimates what is told of it, where the run has a budget of tokens or money.
 	HistoryTokens int `json:"history_tokens,omitempty"`
-	// By is who asked for the run, where that was said; it is a claim. Project is the last token of the task's subject,
-	// which permissions can bind to a user.
+	// By claims who asked for the run. Project is the last token of the task's subject, which permissions bind to a user.
 	By      string `json:"by,omitempty"`
 	Project string `json:"project,omitempty"`
 	// ChildOf is where a child comes from; nil for all other runs.
 	ChildOf *Lineage `json:"child_of,omitempty"`
 	// Review is what a run reviews that was made for a check; nil for all other runs.
 	Review *ReviewOf `json:"review,omitempty"`
-	// Firing, Work and Address are the firing of a schedule, the binding of a work item and the mail that began the run.
+	// What began the run: the firing of a schedule, a binding of a work item, mail, or an attempt of a merge queue.
 	Firing  *FiringRef  `json:"firing,omitempty"`
 	Work    *WorkRef    `json:"work,omitempty"`
 	Address *AddressRef `json:"address,omitempty"`
+	Landing *LandingRef `json:"landing,omitempty"`
 	ForkOf  *ForkOrigin `json:"fork_of,omitempty"`
 	// PlanOrigin is where the plan will come from, in the words of plan.made; empty in events from before it was said.
 	PlanOrigin string `json:"plan_origin,omitempty"`

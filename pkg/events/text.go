@@ -16,6 +16,7 @@ const (
 	HarnessType  = "dev.inspan.harness.v1"
 	WorkType     = "dev.inspan.work.v1"
 	MailType     = "dev.inspan.mail.v1"
+	QueueType    = "dev.inspan.queue.v1"
 )
 
 // Limits of the name and the reason that a person gives, in bytes. Both are shown on terminals.

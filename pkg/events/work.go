@@ -29,6 +29,9 @@ const (
 	MaxWorkNote       = 2 << 10
 	// MaxWorkNotes is how many notes the view of an item has, the last ones; its log has them all.
 	MaxWorkNotes = 16
+	// MaxConvoy is how many items a convoy has, MaxConvoys how many convoys one item is in.
+	MaxConvoy  = 64
+	MaxConvoys = 16
 	// MaxWorkDispatch is the most bytes of one encoded WorkDispatch.
 	MaxWorkDispatch = 128 << 10
 	// MaxWorkInputs bounds WorkItem.Inputs: a message is delivered again within minutes.
@@ -56,6 +59,8 @@ type WorkSpec struct {
 	Labels     []string `json:"labels,omitempty"`
 	// Source is where the item comes from, such as the address of an issue.
 	Source string `json:"source,omitempty"`
+	// Items makes the item a convoy: no agent gets it, and it is closed when all of these are.
+	Items []string `json:"items,omitempty"`
 }
 
 // Check returns what is wrong with a spec, in words for whoever wrote it.
@@ -79,7 +84,25 @@ func (s WorkSpec) Check() error {
 	if fault := s.Accept.Fault(); err == nil && fault != "" {
 		err = fmt.Errorf("accept: %s", fault)
 	}
-	return err
+	return firstOf(err, s.checkConvoy())
+}
+
+func (s WorkSpec) checkConvoy() error {
+	switch {
+	case len(s.Items) > MaxConvoy:
+		return fmt.Errorf("%d items, the limit of a convoy is %d", len(s.Items), MaxConvoy)
+	case len(s.Items) > 0 && s.Accept != nil:
+		return errors.New("a convoy has no checks: its items have")
+	}
+	for i, id := range s.Items {
+		if err := CheckID("item", id); err != nil {
+			return err
+		}
+		if slices.Contains(s.Items[:i], id) {
+			return fmt.Errorf("item %s is named twice", id)
+		}
+	}
+	return nil
 }
 
 // WorkDispatch is who gets an item, and how the run is made that works on it. Its fields are those of Task.
@@ -101,6 +124,8 @@ type WorkDispatch struct {
 	MaxTokens   int64             `json:"max_tokens,omitempty"`
 	// MaxUSD is a number in a text, such as "2.50".
 	MaxUSD string `json:"max_usd,omitempty"`
+	// Deliver has the work delivered when the run has completed; nil closes the item then.
+	Deliver *WorkDeliver `json:"deliver,omitempty"`
 }
 
 // WorkBinding is the one holder of an item.
@@ -165,6 +190,10 @@ type WorkItem struct {
 	Binding *WorkBinding `json:"binding,omitempty"`
 	// Last is how the last binding ended.
 	Last *WorkEnd `json:"last,omitempty"`
+	// Delivery is how far the last delivery came; nil before the first.
+	Delivery *WorkDelivery `json:"delivery,omitempty"`
+	// Convoys are those that the item is in.
+	Convoys []string `json:"convoys,omitempty"`
 	// Notes are the last ones.
 	Notes []WorkNote `json:"notes,omitempty"`
 	By    string     `json:"by,omitempty"`

@@ -55,7 +55,8 @@ func derivedID(key []byte, prefix, kind, station string, of ...any) string {
 	return prefix + lower.EncodeToString(mac.Sum(nil)[:16])
 }
 
-// notDerived refuses ids in tasks of outsiders that only planners give: those of children, firings, work items and mail.
+// notDerived refuses ids in tasks of outsiders that only planners give: those of children, firings, work items,
+// merge queues and mail.
 func notDerived(id string) error {
 	switch {
 	case strings.HasPrefix(id, events.ChildPrefix):
@@ -64,6 +65,8 @@ func notDerived(id string) error {
 		return fmt.Errorf("the id %q begins with %s, as only those of runs of schedules do", id, events.FiringPrefix)
 	case strings.HasPrefix(id, events.MailRunPrefix):
 		return fmt.Errorf("the id %q begins with %s, as only those of runs of agents do that mail woke", id, events.MailRunPrefix)
+	case strings.HasPrefix(id, events.LandingRunPrefix):
+		return fmt.Errorf("the id %q begins with %s, as only those of runs of merge queues do", id, events.LandingRunPrefix)
 	case strings.HasPrefix(id, events.WorkRunPrefix):
 		return fmt.Errorf("the id %q begins with %s, as only those of runs of work items do", id, events.WorkRunPrefix)
 	}
@@ -248,6 +251,9 @@ func (r *Role) kin(ctx context.Context, h runlog.ReceivedEvent) error {
 		}
 		if of := h.State.Created.Work; of != nil && h.Kind != events.RunCreated {
 			return r.work.ended(ctx, *of, h.Run)
+		}
+		if h.State.Created.Landing != nil && h.Kind != events.RunCreated {
+			return r.lander.ended(ctx, h.State)
 		}
 		if of := h.State.Created.Address; of != nil && h.Kind != events.RunCreated {
 			return r.mail.ended(ctx, *of)

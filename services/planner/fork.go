@@ -171,8 +171,8 @@ func (r *Role) pinFork(t events.Task, env ce.Envelope, runID string, old run.Sta
 	c.Agents, c.Options, c.ForkOf, c.To = map[string]events.Agent{c.Agent: old.Agents[c.Agent]}, old.Options, &from,
 		events.Created
 	c.TraceParent, c.Session, c.SessionFence, c.Attended = env.TraceParent, "", 0, t.Attended
-	c.Work, c.Address = nil, nil    // the item and the address are still those of the run that is forked
-	if of := c.ChildOf; of != nil { // what was granted for the tree is not granted for the fork
+	c.Work, c.Address, c.Landing = nil, nil, nil // the item and the address are still those of the run that is forked
+	if of := c.ChildOf; of != nil {              // what was granted for the tree is not granted for the fork
 		alone := *of
 		alone.Session, alone.SessionFence = "", 0
 		c.ChildOf = &alone

@@ -78,6 +78,8 @@ type Aggregates struct {
 	Work *WorkItems
 	// Mail holds the addresses and their mailboxes; nil knows none.
 	Mail *Mailboxes
+	// Queues holds the merge queues; nil knows none.
+	Queues *MergeQueues
 }
 
 // Role is the planner.
@@ -87,6 +89,7 @@ type Role struct {
 	schedules *Scheduler
 	work      *Assigner
 	mail      *Postmaster
+	lander    *Lander
 }
 
 var _ runlog.Role = (*Role)(nil)
@@ -117,6 +120,9 @@ func New(cfg Config) (*Role, error) {
 	if err == nil {
 		r.mail, err = newPostmaster(r)
 	}
+	if err == nil {
+		r.lander, err = newLander(r)
+	}
 	return r, err
 }
 
@@ -138,11 +144,14 @@ func (r *Role) born(ctx context.Context, h runlog.ReceivedEvent) error {
 	if err := r.mail.goOn(ctx, h.State); err != nil {
 		return err
 	}
+	if err := r.lander.goOn(ctx, h.State); err != nil {
+		return err
+	}
 	switch {
 	case h.State.Status == events.Running && h.State.Plan == nil:
 		return r.planless(ctx, h)
 	case h.State.Status == events.Running && (h.State.Created.Firing != nil || h.State.Created.Work != nil ||
-		h.State.Created.Address != nil):
+		h.State.Created.Address != nil || h.State.Created.Landing != nil):
 		// No task comes again that would have done this: whoever began it may be gone.
 		w, err := r.write(ctx, h.Run, lifecycle.Progress)
 		if err = r.following(ctx, w, err); err != nil {

@@ -36,6 +36,8 @@ type origin struct {
 	firing  *events.FiringRef
 	work    *events.WorkRef
 	address *events.AddressRef
+	landing *events.LandingRef
+	review  *events.ReviewAsk
 }
 
 // open opens the run of a task whose shape was checked.
@@ -67,7 +69,10 @@ func (r *Role) opened(ctx context.Context, m kernel.Message, t events.Task, env 
 	created, err := r.pin(ctx, t, env, runID)
 	if created != nil {
 		created.By, created.Project, created.Firing, created.Work = t.By, projectOf(m), from.firing, from.work
-		created.Address = from.address
+		created.Address, created.Landing = from.address, from.landing
+		if from.review != nil && created.Git != nil {
+			created.Git.Review = from.review
+		}
 	}
 	if err != nil {
 		return err

@@ -105,6 +105,11 @@ func (a *Assigner) Input(ctx context.Context, m kernel.Message) error {
 			return err
 		}
 	}
+	if c.Spec != nil {
+		if err := (convoys{a}).known(ctx, sub.ID, c.Spec.Items); err != nil {
+			return err
+		}
+	}
 	w := work.Wish{WorkControl: c, Work: sub.ID, Input: m.Seq()}
 	_, err = a.change(ctx, sub.ID, func(s work.State) (work.State, error) {
 		s, err := a.settled(ctx, s)
@@ -130,6 +135,9 @@ func (a *Assigner) dispatchable(ctx context.Context, id string, d events.WorkDis
 	}
 	if s.Status != events.WorkIsOpen {
 		return nil // it is refused for that
+	}
+	if err := a.deliverable(ctx, d); err != nil {
+		return err
 	}
 	t := work.TaskOf(s, events.WorkBinding{WorkDispatch: d, Run: events.WorkRunPrefix})
 	if len(t.Task) > events.MaxTask {
@@ -162,8 +170,14 @@ func (a *Assigner) tend(ctx context.Context, id string, deliveries uint64) error
 			return fmt.Errorf("work item %s: %w", id, err)
 		}
 	}
+	if s, err = (deliverer{a}).goOn(ctx, s); err != nil {
+		return err
+	}
+	if err := (convoys{a}).look(ctx, s); err != nil {
+		return err
+	}
 	b := s.Binding
-	if b == nil || !b.Dispatched {
+	if b == nil || !b.Dispatched || s.Delivers() {
 		return nil
 	}
 	there, err := a.role.cfg.Ledger.Fresh(ctx, b.Run)
@@ -187,7 +201,7 @@ func (a *Assigner) tend(ctx context.Context, id string, deliveries uint64) error
 // dispatch opens the run of a binding, or goes on with an opening that somebody did not finish.
 func (a *Assigner) dispatch(ctx context.Context, s work.State, b events.WorkBinding, m firing) error {
 	return a.role.open(ctx, m, work.TaskOf(s, b), ce.Envelope{Source: "/inspan/work/" + s.ID},
-		origin{work: &events.WorkRef{Work: s.ID, Epoch: b.Epoch}})
+		origin{work: &events.WorkRef{Work: s.ID, Epoch: b.Epoch}, review: work.ReviewOf(s, b)})
 }
 
 // settled ends the binding of an item whose run has ended. A run that is held keeps it: nobody knows what it may still do.
@@ -205,6 +219,10 @@ func (a *Assigner) settled(ctx context.Context, s work.State) (work.State, error
 		return s, err
 	case of.Sequence == 0 || !of.Status.Ended():
 		return s, nil
+	case s.Delivers():
+		return s, nil
+	case of.Status == events.Completed && b.Started && b.Deliver != nil:
+		return work.Deliver(s, b.Epoch, b.Run, seenOf(of), now), nil
 	case of.Status == events.Completed && b.Started:
 		return work.Complete(s, b.Epoch, b.Run, of.Result.FinishReason, now), nil
 	}
@@ -224,7 +242,8 @@ func (a *Assigner) ended(ctx context.Context, of events.WorkRef, runID string) e
 	if err != nil {
 		return fmt.Errorf("work item %s: %w", of.Work, err)
 	}
-	if !s.Holds(of.Epoch, runID) {
+	bounced := s.Binding == nil && s.Delivery != nil && s.Delivery.Run == runID // whoever recorded that may not have told it
+	if !s.Holds(of.Epoch, runID) && !bounced && len(s.Convoys) == 0 {
 		return nil // the end is recorded, or the item was never that run's
 	}
 	return a.tend(ctx, of.Work, 1)

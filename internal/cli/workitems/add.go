@@ -38,7 +38,8 @@ the answer of its REST API), or a Markdown check list, whose open items "- [ ] T
 pull requests and items that are checked are left out. The id of an item follows from the issue, or from its text: the same file read again makes
 nothing twice.`,
 		Example: "  inspan work add \"Fix the login\" --text \"It fails with an empty password.\" --accept \"go test ./login\"\n" +
-			"  gh issue list --json number,title,body,labels,url,state | inspan work add --from -\n  inspan work add --from tasks.md --label tasks",
+			"  gh issue list --json number,title,body,labels,url,state | inspan work add --from -\n  inspan work add --from tasks.md --label tasks\n" +
+			"  inspan work add \"Release 2\" --item fix-the-login-k3v9 --item sign-up-x7q2",
 		Args: app.ArgsBetween(0, 1), RunE: a.Connected(c.run),
 	}
 	f := cmd.Flags()
@@ -47,6 +48,7 @@ nothing twice.`,
 	f.StringArrayVar(&c.accept, "accept", nil, "command that decides that it is done: it must exit with 0 on a copy of the files; may be repeated")
 	f.StringArrayVar(&c.labels, "label", nil, "label; may be repeated")
 	f.StringVar(&c.spec.Source, "source", "", "where it comes from, such as an address")
+	f.StringArrayVar(&c.spec.Items, "item", nil, "item of a convoy, which is closed when all of its items are; may be repeated")
 	f.StringVar(&c.id, "id", "", "id of the item; made of the title if not given")
 	f.StringVar(&c.from, "from", "", "file with issues of GitHub as JSON, or a Markdown check list; - for standard input")
 	f.BoolVar(&c.dry, "dry-run", false, "with --from: print what would be made, and make nothing")

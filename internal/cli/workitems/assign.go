@@ -23,6 +23,8 @@ type assignCommand struct {
 	d                 events.WorkDispatch
 	formula, formulas string
 	vars              []string
+	deliver           bool
+	how               events.WorkDeliver
 }
 
 func assignCmd(a *app.App) *cobra.Command {
@@ -50,8 +52,28 @@ that was not started, is started. A task without a work item is dispatched with 
 	return cmd
 }
 
+// Deliver makes inspan deliver: inspan sling --deliver.
+func Deliver(a *app.App) *cobra.Command {
+	c := &assignCommand{App: a, ctl: events.WorkControl{Action: work.Assign, Start: true}, deliver: true}
+	cmd := &cobra.Command{Use: "deliver ITEM AGENT", Short: "Give a work item to an agent, and deliver what it does",
+		Long: `Binds a work item to an agent and has its run begin: inspan sling --deliver. When the run has completed, its work is delivered in
+six phases: it is complete, its branch is at the remote, a review is asked for, two notices are sent, the item is closed, and its
+binding is released. With --queue the merge queue lands the branch before the item is closed.`,
+		Example: "  inspan deliver fix-the-login-k3v9 fixer --queue main\n" +
+			"  inspan deliver fix-the-login-k3v9 fixer --repo https://github.com/you/project --oversight web/lead/ada\n" +
+			"  inspan work show fix-the-login-k3v9",
+		Args: app.Args(2), RunE: a.Connected(c.run)}
+	c.define(cmd)
+	return cmd
+}
+
 func (a *assignCommand) define(cmd *cobra.Command) {
 	f := cmd.Flags()
+	f.BoolVar(&a.deliver, "deliver", a.deliver, "deliver the work when the run has completed; --queue, --review, --review-to and --oversight imply it")
+	f.StringVar(&a.how.Queue, "queue", "", "merge queue that lands the work; it names repository and branch where --repo is not given")
+	f.StringVar(&a.how.Review, "review", "", "how a review is asked for: branch (default), github or gitlab")
+	f.StringVar(&a.how.ReviewTo, "review-to", "", "address that gets the notice for reviewers; that of the queue if not given")
+	f.StringVar(&a.how.Oversight, "oversight", "", "address that gets the notice for oversight; that of the queue if not given")
 	f.StringVar(&a.formula, "formula", "", "formula that the run carries out: a name, or the path of a file")
 	f.StringVar(&a.formulas, "formulas", "", "folder of formulas; formulas of this directory if not given (INSPAN_FORMULAS)")
 	f.StringArrayVar(&a.vars, "var", nil, "name=value of a variable; may be repeated")
@@ -71,6 +93,9 @@ func (a *assignCommand) define(cmd *cobra.Command) {
 }
 
 func (a *assignCommand) run(ctx context.Context, c *client.Client, args []string) error {
+	if err := a.home(ctx, c); err != nil {
+		return err
+	}
 	ctl, err := a.control(ctx, args[1])
 	if err != nil {
 		return err
@@ -131,6 +156,9 @@ func (a *assignCommand) control(ctx context.Context, agent string) (events.WorkC
 		if g := compiled.Git; g != nil && d.Repo == "" {
 			d.Repo, d.Ref, d.Branch = g.Repo, cmp.Or(d.Ref, g.Ref), cmp.Or(d.Branch, g.Branch)
 		}
+	}
+	if a.deliver || a.how != (events.WorkDeliver{}) {
+		d.Deliver = &a.how
 	}
 	ctl.Dispatch = &d
 	if err := errors.Join(ctl.Check(), work.Check(ctl)); err != nil {

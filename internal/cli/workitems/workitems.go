@@ -151,7 +151,9 @@ func (a *listCommand) run(ctx context.Context, c *client.Client, _ []string) err
 
 // status is what a list shows of an item.
 func status(a *app.App, w events.WorkItem) string {
-	switch {
+	switch d := w.Delivery; {
+	case d != nil && w.Binding != nil && d.Epoch == w.Binding.Epoch:
+		return a.Paint().Yellow("delivery: " + string(d.Phase))
 	case w.Binding != nil && w.Binding.Started:
 		return a.Paint().Yellow("running")
 	case w.Status == events.WorkIsBound:
@@ -198,7 +200,8 @@ func (a *showCommand) run(ctx context.Context, c *client.Client, args []string) 
 	s := w.Spec
 	p := a.Paint()
 	fmt.Fprintf(a.Out, "%s  %s  %s\n", p.Bold(w.ID), status(a.App, w), view.Clip(s.Title, events.MaxWorkTitle))
-	rows := [][2]string{{"labels", strings.Join(s.Labels, ", ")}, {"source", view.Clip(s.Source, 200)}, {"by", w.By}}
+	rows := [][2]string{{"labels", strings.Join(s.Labels, ", ")}, {"source", view.Clip(s.Source, 200)}, {"by", w.By},
+		{"items", strings.Join(s.Items, ", ")}, {"convoys", strings.Join(w.Convoys, ", ")}}
 	if b := w.Binding; b != nil {
 		rows = append(rows, [2]string{"agent", b.Agent})
 		if b.Dispatched {
@@ -211,7 +214,7 @@ func (a *showCommand) run(ctx context.Context, c *client.Client, args []string) 
 			rows = append(rows, [2]string{"free again", b.ExpiresAt.In(a.Zone()).Format("2006-01-02 15:04:05 MST")})
 		}
 	}
-	a.Pairs(rows)
+	a.Pairs(append(rows, deliveryRows(w)...))
 	for _, part := range [][2]string{{"", s.Text}, {"Done when:", s.Acceptance}} {
 		if part[1] == "" {
 			continue

@@ -74,11 +74,12 @@ func described(w *events.GitWork) string {
 func Tools(kind events.StepKind) []string {
 	switch kind {
 	case events.StepCheckout:
-		return []string{events.GitPrepare}
+		return []string{events.GitPrepare, events.GitMerge}
 	case events.StepCommit:
 		return []string{events.GitPrepare, events.GitCommit}
 	case events.StepDeliver:
-		return []string{events.GitPrepare, events.GitCommit, events.GitMerge, events.GitPublish, events.GitPush}
+		return []string{events.GitPrepare, events.GitCommit, events.GitMerge, events.GitPublish, events.GitPush,
+			events.GitReview}
 	}
 	return nil
 }
@@ -92,6 +93,9 @@ const RuleApproval = "git-approval"
 func Gated(s run.State, step, tool string) (why string, gated bool) {
 	if tool != events.GitPush && tool != events.GitMerge {
 		return "", false
+	}
+	if tool == events.GitMerge && step == events.CheckoutStep && s.Created != nil && s.Created.Landing != nil {
+		return "", false // it is tried on a branch that only the run has; what leaves the tree is the push
 	}
 	if s.Created != nil && s.Created.Git != nil && !approval(s, step) {
 		return "", false

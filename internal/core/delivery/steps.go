@@ -79,6 +79,7 @@ type (
 		Branch string `json:"branch"`
 		Commit string `json:"commit"`
 		URL    string `json:"url,omitempty"`
+		To     string `json:"to,omitempty"`
 	}
 	pushed struct {
 		URL    string `json:"url"`
@@ -92,6 +93,9 @@ type (
 // checkout makes the working tree ready, by one call.
 func checkout(s run.State, st *run.Step, done []run.CallRecord) []events.Payload {
 	w, c := s.Created.Git, s.Created
+	if c.Landing != nil {
+		return join(s, st, done)
+	}
 	if len(done) == 0 {
 		a := prepareArgs{URL: c.Repo, Branch: w.Branch, Ref: c.Ref, Depth: w.Depth, WorkingBranch: w.WorkingBranch,
 			NewBranch: w.NewBranch}
@@ -122,8 +126,8 @@ type progress struct {
 	events.Delivery
 	// looked, committed, merged, kept and sent are true once that was done or is not to be; stuck is why the step
 	// cannot go on.
-	looked, committed, merged, saved, sent bool
-	stuck                                  string
+	looked, committed, merged, saved, sent, asked bool
+	stuck                                         string
 	// sides are those that are to be merged, as they were found; moved is how often one was elsewhere when it was to be
 	// merged.
 	sides []side
@@ -173,7 +177,10 @@ func begun(s run.State) prepared {
 	if st == nil {
 		return p
 	}
-	for _, r := range results(s, st) {
+	for i, r := range results(s, st) {
+		if i > 0 && s.Created.Landing != nil {
+			break // the merge comes after where the run began
+		}
 		if read(r, &p) != "" {
 			return prepared{}
 		}
@@ -214,6 +221,8 @@ func (p *progress) add(r run.CallRecord) string {
 		}
 	case events.GitPush:
 		return p.addPush(r)
+	case events.GitReview:
+		p.addReview(r)
 	}
 	return ""
 }
@@ -329,12 +338,20 @@ func deliver(s run.State, st *run.Step, done []run.CallRecord) []events.Payload 
 		return call(s, st, events.GitPrepare, prepareArgs{Sides: w.Merge})
 	case len(w.Merge) > 0 && !p.merged && whole && other == "" && p.Branch != "":
 		return call(s, st, events.GitMerge, p.merge())
+	case s.Created.Landing != nil && other != "":
+		return failed(s, st, p.explain(other))
+	case w.Push && whole && s.Created.Landing != nil && !p.sent && p.Commit != p.Base:
+		return call(s, st, events.GitPush, pushArgs{Branch: p.Branch, Commit: p.Commit, URL: c.Repo, To: c.Landing.Target})
+	case s.Created.Landing != nil:
+		return finished(s, st, p.explain(""))
 	case !p.saved && p.Branch != "" && p.Commit != "" && (p.Commit != p.Base || w.Collaboration == events.Parallel):
 		return call(s, st, events.GitPublish, publishArgs{Branch: p.Branch})
 	case !p.sent && w.Push && whole && p.Commit != p.Base && p.saved && len(p.Conflicts) == 0:
 		return call(s, st, events.GitPush, pushArgs{Branch: p.Branch, Commit: p.Commit, URL: c.Repo})
 	case other != "":
 		return failed(s, st, p.explain(other))
+	case w.Review != nil && p.Pushed && !p.asked:
+		return call(s, st, events.GitReview, askFor(s, p))
 	}
 	return finished(s, st, p.explain(""))
 }

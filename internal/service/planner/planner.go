@@ -16,6 +16,7 @@ import (
 	"github.com/inspan/inspan/internal/harness"
 	"github.com/inspan/inspan/internal/kernel"
 	"github.com/inspan/inspan/internal/mailbox"
+	"github.com/inspan/inspan/internal/mergequeue"
 	"github.com/inspan/inspan/internal/schedule"
 	"github.com/inspan/inspan/internal/service"
 	"github.com/inspan/inspan/internal/topology"
@@ -58,6 +59,9 @@ func Wire(cfg Config) service.Wiring {
 		}
 		if m := role.Postmaster(); m != nil {
 			work.Others = append(work.Others, kernel.Handle(m.Ledger, kernel.Role[mailbox.State](m)))
+		}
+		if l := role.Lander(); l != nil {
+			work.Others = append(work.Others, kernel.Handle(l.Ledger, kernel.Role[mergequeue.State](l)))
 		}
 		if r := role.Recorder(); r != nil {
 			work.Others = append(work.Others, kernel.Handle(r.Ledger, kernel.Role[harness.State](r)))
@@ -104,7 +108,11 @@ func start(ctx context.Context, cfg Config, in *service.Instance) (*planner.Role
 	if err != nil {
 		return nil, fmt.Errorf("key of child runs: %w", err)
 	}
-	return planner.New(planner.Config{ChildKey: key, Aggregates: planner.Aggregates{Schedules: schedules, Harnesses: recorded, Work: items, Mail: mail}, Prices: prices.Over(catalog.Prices()), Station: cfg.Station, Ledger: in.Ledger, Timers: p.Timers,
+	queues, err := mergeQueues(in)
+	if err != nil {
+		return nil, err
+	}
+	return planner.New(planner.Config{ChildKey: key, Aggregates: planner.Aggregates{Schedules: schedules, Harnesses: recorded, Work: items, Mail: mail, Queues: queues}, Prices: prices.Over(catalog.Prices()), Station: cfg.Station, Ledger: in.Ledger, Timers: p.Timers,
 		Agents:  &service.Agents{KV: p.Config},
 		Windows: windows.Of, Context: func(context.Context) (string, error) { return operatorText(cfg.Context) },
 		Isolation:  cfg.Isolation,

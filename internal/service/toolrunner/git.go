@@ -4,8 +4,10 @@ import (
 	"context"
 	"encoding/base64"
 	"errors"
+	"fmt"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -13,6 +15,7 @@ import (
 	"github.com/rs/zerolog"
 
 	"github.com/inspan/inspan/internal/egress/policy"
+	"github.com/inspan/inspan/internal/forge"
 	"github.com/inspan/inspan/internal/git"
 	"github.com/inspan/inspan/internal/gitwork"
 	"github.com/inspan/inspan/internal/secret"
@@ -92,6 +95,13 @@ func (h *wiring) desk() (desk *gitwork.Desk, masked []secret.Value, err error) {
 	}
 	cfg := gitwork.Config{Git: g, Author: git.Author{Name: c.GitAuthorName, Email: c.GitAuthorEmail}, Root: root,
 		Locks: filepath.Join(root, ".git-work"), Keep: c.GitKeep}
+	cfg.Forges, err = forge.New(forge.Config{Token: func(ctx context.Context, scheme, host string) (secret.Value, error) {
+		shown, err := credential(ctx, scheme, host)
+		return shown.Password, err
+	}, Reach: reach.Addresses, Plain: slices.Contains(c.GitProtocols, "http"), Proxy: c.GitProxy, CAFile: c.GitCAFile})
+	if err != nil {
+		return nil, nil, fmt.Errorf("reviews: %w", err)
+	}
 	if h.in.Ports.Trees != nil {
 		cfg.Blobs, cfg.KV = h.in.Ports.Blobs, h.in.Ports.Trees
 	}

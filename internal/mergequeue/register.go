@@ -1,0 +1,28 @@
+package mergequeue
+
+import (
+	"github.com/inspan/inspan/internal/kernel"
+	"github.com/inspan/inspan/pkg/events"
+)
+
+// Types of the kernel for merge queues.
+type (
+	Ledger       = kernel.Ledger[State]
+	LedgerConfig = kernel.LedgerConfig[State]
+)
+
+// Aggregate returns what the kernel needs to know of merge queues.
+func Aggregate() *kernel.Aggregate[State] {
+	return &kernel.Aggregate[State]{
+		Name:   events.QueueAggregate,
+		Lookup: events.LookupQueue,
+		Apply:  Apply,
+		Chain:  func(s *State) kernel.Chain { return kernel.Chain{ID: s.ID, Sequence: s.Sequence, Hash: s.Hash} },
+	}
+}
+
+// NewLedger checks the configuration, whose aggregate is that of merge queues.
+func NewLedger(cfg LedgerConfig) (*Ledger, error) {
+	cfg.Aggregate = Aggregate()
+	return kernel.NewLedger(cfg)
+}
