@@ -170,6 +170,8 @@ type AddressSpec struct {
 	Accepts map[string]json.RawMessage `json:"accepts,omitempty"`
 	// Members are the agents of a list, and the first subscribers of a channel.
 	Members []string `json:"members,omitempty"`
+	// Respawn has a new run of the agent go on where one failed, without waiting for mail.
+	Respawn bool `json:"respawn,omitempty"`
 }
 
 // PendingMail is a message that waits in a mailbox. Epoch is that of the agent when it came: a run of a later one began
@@ -208,6 +210,9 @@ type MailHolder struct {
 	// Epoch counts the runs of the address from 1.
 	Epoch   int  `json:"epoch"`
 	Started bool `json:"started,omitempty"`
+	// Ready is true once it has taken a turn. Account is the epoch of the account that it goes on with, 0 for none.
+	Ready   bool `json:"ready,omitempty"`
+	Account int  `json:"account,omitempty"`
 	// Taken is how many messages it was given.
 	Taken     int       `json:"taken,omitempty"`
 	Run       string    `json:"run"`
@@ -215,10 +220,12 @@ type MailHolder struct {
 	ExpiresAt time.Time `json:"expires_at"`
 }
 
-// AddressRef names in a run the address whose agent it is.
+// AddressRef names in a run the address whose agent it is. Fresh is true where it begins without the conversation of its
+// session: it was given the account of the run before in its place.
 type AddressRef struct {
 	Address string `json:"address"`
 	Epoch   int    `json:"epoch"`
+	Fresh   bool   `json:"fresh,omitempty"`
 }
 
 // MailRate is when somebody sent a message.
@@ -250,7 +257,9 @@ type Mailbox struct {
 	UpdatedAt time.Time     `json:"updated_at"`
 	// Inputs are the positions of the last controls that were carried out.
 	Inputs []uint64 `json:"inputs,omitempty"`
-	Log    *LogHead `json:"log,omitempty"`
+	// Life is what is known of an agent beside its mail.
+	Life AgentLife `json:"life,omitzero"`
+	Log  *LogHead  `json:"log,omitempty"`
 }
 
 // Took reports whether the control at that position was carried out.
@@ -258,7 +267,7 @@ func (m Mailbox) Took(input uint64) bool { return slices.Contains(m.Inputs, inpu
 
 // MailControl is what a user publishes to register an address, and to send to one.
 type MailControl struct {
-	// Action is register, send, ack, dnd, join or leave.
+	// Action is register, send, ack, dnd, join or leave, or one of an agent's life: stop, start, handoff, restart, seen.
 	Action string       `json:"action"`
 	Spec   *AddressSpec `json:"spec,omitempty"`
 	Mail   *MailDraft   `json:"mail,omitempty"`
@@ -268,6 +277,8 @@ type MailControl struct {
 	On *bool `json:"on,omitempty"`
 	// Member goes with join and leave.
 	Member string `json:"member,omitempty"`
+	// Summary goes with handoff: where the work stands, for the next run.
+	Summary string `json:"summary,omitempty"`
 	By     string `json:"by,omitempty"`
 	Reason string `json:"reason,omitempty"`
 }

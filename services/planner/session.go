@@ -54,7 +54,10 @@ func (r *Role) enter(ctx context.Context, t events.Task, runID string, c *events
 		return err
 	}
 	h, _ := e.Holder(runID)
-	c.SessionFence, c.SessionPrompt, c.History = h.Fence, e.Prompt, e.History
+	c.SessionFence, c.SessionPrompt = h.Fence, e.Prompt
+	if c.Address == nil || !c.Address.Fresh {
+		c.History = e.History
+	}
 	if e.Model != "" && t.Model == "" {
 		return r.remodel(c, e.Model)
 	}
