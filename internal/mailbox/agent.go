@@ -134,7 +134,9 @@ func EndWith(s State, run, code, reason string, account events.AgentAccount, now
 }
 
 // goesOn reports whether an idle agent has work of a run before, which it goes on with by itself.
-func (s State) goesOn() bool { return s.Life.Account != nil && !s.Life.Stopped && s.Fails < events.CrashLoop }
+func (s State) goesOn() bool {
+	return s.Life.Account != nil && !s.Life.Stopped && s.Fails < events.CrashLoop
+}
 
 // Finding is what a look at the run of an agent found. Signal is empty where all is well.
 type Finding struct {

@@ -296,7 +296,9 @@ const (
 )
 
 // End records the end of an agent's run. One that completed and was given mail is woken again at once where more waits.
-func End(s State, run, code, reason string, now time.Time) State { return end(s, run, code, reason, nil, now) }
+func End(s State, run, code, reason string, now time.Time) State {
+	return end(s, run, code, reason, nil, now)
+}
 
 func end(s State, run, code, reason string, account *events.AgentAccount, now time.Time) State {
 	h := s.Holder

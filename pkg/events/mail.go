@@ -279,8 +279,8 @@ type MailControl struct {
 	Member string `json:"member,omitempty"`
 	// Summary goes with handoff: where the work stands, for the next run.
 	Summary string `json:"summary,omitempty"`
-	By     string `json:"by,omitempty"`
-	Reason string `json:"reason,omitempty"`
+	By      string `json:"by,omitempty"`
+	Reason  string `json:"reason,omitempty"`
 }
 
 // Check returns what is wrong with who sends a control and why.

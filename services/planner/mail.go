@@ -368,6 +368,9 @@ func (p *Postmaster) settled(ctx context.Context, s mailbox.State) (mailbox.Stat
 	case err != nil || of.Sequence == 0:
 		return s, err
 	}
+	if of.Turns().Len() > 0 {
+		s = mailbox.Answers(s, h.Run, now)
+	}
 	if s = mailbox.Shown(s, h.Run, shownMail(of), now); !of.Status.Ended() {
 		return s, nil
 	}

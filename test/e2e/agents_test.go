@@ -44,7 +44,9 @@ func TestAgents(t *testing.T) {
 	w.agent(events.Agent{Name: "relay", Tools: []string{"bash", events.ToolHandoff, events.ToolWorkCurrent}, Prompt: "You work in relay.",
 		Guards: askBeforeEcho()}, relayScript)
 	station, services, letters := w, w.start(), w.letters()
-	idle := func(s mailbox.State) bool { return s.Holder == nil && s.Epoch > 0 && s.Life.Account == nil && len(s.Pending) == 0 }
+	idle := func(s mailbox.State) bool {
+		return s.Holder == nil && s.Epoch > 0 && s.Life.Account == nil && len(s.Pending) == 0
+	}
 	working := func(s mailbox.State) bool { return s.Holder != nil && s.Holder.Ready }
 
 	t.Run("CONT-11 CONT-12 PRMT-3 PROP-22 an agent hands off: its next run begins with the summary as data, in the same directory, and the old one writes nothing more", func(t *testing.T) {
@@ -143,4 +145,3 @@ func TestAgents(t *testing.T) {
 		}
 	})
 }
-
