@@ -46,7 +46,7 @@ var agentTypes = [...]Type{
 		"A message waits in the mailbox. That of a group names the agents that it goes to.",
 		func() Payload { return new(MailSentData) }},
 	{AgentWoken, Planner, "agent_woken", Recorded, InLog, line((*AgentWokenData).line),
-		"A message woke the agent: its next run is created after this, once.",
+		"A message, or work that a run before left, woke the agent: its next run is created after this, once.",
 		func() Payload { return new(AgentWokenData) }},
 	{AgentStarted, Planner, "agent_started", Recorded, InLog, line((*AgentStartedData).line),
 		"The run exists and is the agent. It starts after this.",
