@@ -205,7 +205,7 @@ or not accepted (inspan trust), 5 no such thing, 130 interrupted.`,
 		colony.Extend(a, agents.List(a)), tools, mcp.Command(a), runtimes.Command(a), guards.Command(a), config.Command(a), contexts.Command(a),
 		runs.Cost(a), artifacts.Command(a), runs.Checkpoints(a), runs.Report(a),
 		runs.Branches(a), merge.Diff(a), sessions.Command(a), harnesses.Command(a))
-	add("decide", colony.Seance(a), steer.Gates(a), schedules.Command(a), webhooks.Command(a), workitems.Command(a), mail.Command(a),
+	add("decide", colony.Seance(a), colony.Tier(a), steer.Gates(a), schedules.Command(a), webhooks.Command(a), workitems.Command(a), mail.Command(a),
 		workitems.Sling(a), steer.Answer(a, "approve"), steer.Answer(a, "reject"), steer.Grants(a), steer.Fork(a), steer.Retry(a),
 		steer.Control(a, "pause"), steer.Control(a, "resume"), steer.Revise(a), steer.Control(a, "stop"), steer.Autonomy(a), steer.Signal(a))
 	add("care", serve.Setup(a), verify.Keygen(a), doctor.Command(a), verify.Audit(a), replaytest.Command(a),

@@ -88,4 +88,17 @@ func TestColony(t *testing.T) {
 		say(t, 0, []string{"stopped"}, "colony")
 		say(t, 0, []string{agent + " is idle"}, "agents", "start", agent)
 	})
+	t.Run("ID-4 CLI-11 CLI-14 a tier is read from a file, set, shown and taken back", func(t *testing.T) {
+		file := filepath.Join(d.dir, "tiers.toml")
+		if err := os.WriteFile(file, []byte("[tiers.economy]\nworker = \"scripted/reader\"\n[tiers.bad]\nworker = \"x\"\n"), 0o644); err != nil {
+			t.Fatal(err)
+		}
+		say(t, 0, []string{"No tier"}, "tier", "show")
+		say(t, 2, []string{"needs the file"}, "tier", "set", "economy")
+		say(t, 2, []string{"did you mean"}, "tier", "set", "econmy", "--from", file)
+		say(t, 4, []string{"not the name of a model"}, "tier", "set", "bad", "--from", file)
+		say(t, 0, []string{"Tier economy", "worker", "scripted/reader"}, "tier", "set", "economy", "--from", file)
+		say(t, 0, []string{"economy"}, "tier", "show", "--json")
+		say(t, 0, []string{"No tier"}, "tier", "set", "none")
+	})
 }

@@ -16,6 +16,7 @@ const (
 	Handoff = events.OrderHandoff
 	Restart = events.OrderRestart
 	Seen    = "seen"
+	Tier    = "tier"
 )
 
 // Stopped is the code of the end of a run whose agent was stopped.
@@ -202,6 +203,15 @@ func PatrolAt(s State, now time.Time) (at time.Time, ok bool) {
 	return at, false
 }
 
+// AlertMail is the message that tells of an alert. Its id is the same each time that it is sent.
+func AlertMail(s State, id string, now time.Time) events.Mail {
+	a := s.Life.Alert
+	priority := map[events.Severity]string{events.SeverityCritical: "urgent", events.SeverityHigh: "high", events.SeverityLow: "low"}[a.Severity]
+	return MailOf(events.MailDraft{Subject: fmt.Sprintf("Alert %s of %s: %s", a.Severity, s.Address, a.Signal), Priority: priority,
+		Body: fmt.Sprintf("The agent %s needs somebody, since %s: %s\n%s\ninspan agents seen %s says that you look at it.", s.Address,
+			a.Since.UTC().Format(time.RFC3339), a.Signal, a.Text, s.Address)}, id, "@supervision", s.Spec.Escalate, now)
+}
+
 // States of agents, as people see them.
 const (
 	IsIdle     = "idle"
@@ -344,6 +354,17 @@ func seen(s State, d *events.AlertAckedData, _ time.Time) (State, error) {
 		a.SeenBy = "unknown"
 	}
 	s.Life.Alert = &a
+	return s.took(d.MailBy), nil
+}
+
+func tiered(s State, d *events.AgentTieredData, _ time.Time) (State, error) {
+	if s.Form != events.EveryAddress {
+		return s, fmt.Errorf("a tier is of all agents")
+	}
+	if s.Life.Tier = nil; len(d.Tier.Models) > 0 {
+		t := d.Tier
+		s.Life.Tier = &t
+	}
 	return s.took(d.MailBy), nil
 }
 

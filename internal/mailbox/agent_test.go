@@ -253,3 +253,40 @@ func TestAgentFold(t *testing.T) {
 		})
 	}
 }
+
+func TestTier(t *testing.T) {
+	t.Parallel()
+	t.Run("ID-4 a tier is of the address all, and the role of a project comes before that of all", func(t *testing.T) {
+		t.Parallel()
+		tier := func(models map[string]string) events.MailControl {
+			return events.MailControl{Action: mailbox.Tier, Tier: &events.AgentTier{Name: "economy", Models: models}}
+		}
+		all := &box{t: t, now: at}
+		all.must(all.steer(tier(map[string]string{"worker": "a/b", "web/worker": "a/c"}), events.Everyone))
+		for address, want := range map[string]string{"web/worker/nux": "a/c", "app/worker/nux": "a/b", "web/lead/nux": ""} {
+			if got := all.s.Life.Tier.Model(address); got != want {
+				t.Errorf("%s: %s, want %s", address, got, want)
+			}
+		}
+		all.must(all.steer(tier(nil), events.Everyone))
+		if all.s.Life.Tier != nil {
+			t.Errorf("%+v", all.s.Life.Tier)
+		}
+		one := newBox(t, "web/worker/nux", events.AddressSpec{Agent: "worker"})
+		for want, c := range map[string]events.MailControl{"the address all": tier(nil)} {
+			if err := one.steer(c, one.s.Address); err == nil || !strings.Contains(err.Error(), want) {
+				t.Errorf("%v", err)
+			}
+		}
+		for want, models := range map[string]map[string]string{"is no role": {"web/worker/nux": "a/b"}, "\"Worker\" is no role": {"Worker": "a/b"}} {
+			if err := all.steer(tier(models), events.Everyone); err == nil || !strings.Contains(err.Error(), want) {
+				t.Errorf("%v", err)
+			}
+		}
+		one.must(one.send(events.MailDraft{ID: "m1", Body: "x"}))
+		woken := mailbox.WakeIn(one.s, at, runOf, &events.AgentTier{Models: map[string]string{"worker": "a/b"}})
+		if task := mailbox.TaskOf(woken, *woken.Holder); task.Model != "a/b" {
+			t.Errorf("%+v", task)
+		}
+	})
+}

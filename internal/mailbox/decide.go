@@ -46,7 +46,7 @@ const (
 
 // Actions lists them.
 func Actions() []string {
-	return []string{Register, Send, Ack, DND, Join, Leave, Stop, Start, Handoff, Restart, Seen}
+	return []string{Register, Send, Ack, DND, Join, Leave, Stop, Start, Handoff, Restart, Seen, Tier}
 }
 
 // Codes of the end of an agent's run, besides those of refusals.
@@ -77,7 +77,7 @@ func Steer(s State, w Wish, now time.Time) (State, error) {
 		return s, &Refused{Exists, fmt.Sprintf("address %s is registered", s.Address), "register another address"}
 	case w.Action == Register:
 		return s.then(&events.AgentRegisteredData{Event: "agent_registered", Address: w.Address, Spec: *w.Spec, MailBy: by}, now), nil
-	case !s.Exists() && w.Address == events.Everyone && w.Action == Send:
+	case !s.Exists() && w.Address == events.Everyone && (w.Action == Send || w.Action == Tier):
 		s = s.then(&events.AgentRegisteredData{Event: "agent_registered", Address: w.Address}, now)
 	case !s.Exists():
 		return s, NotRegistered(w.Address)
@@ -92,6 +92,8 @@ func Steer(s State, w Wish, now time.Time) (State, error) {
 			return s, &Refused{BadMove, s.Address + " is no agent", "dnd is of agents alone"}
 		}
 		return s.then(&events.AgentChangedData{Event: "agent_changed", Quiet: w.On, MailBy: by}, now), nil
+	case Tier:
+		return s.then(&events.AgentTieredData{Event: "agent_tiered", Tier: *w.Tier, MailBy: by}, now), nil
 	case Stop, Start, Handoff, Restart, Seen:
 		return s.steerAgent(w, by, now)
 	}
@@ -262,13 +264,16 @@ func Expire(s State, now time.Time) State {
 }
 
 // Wake begins the next run of an idle agent for which mail is due, or that goes on with the work of a run before.
-func Wake(s State, now time.Time, id ID) State {
+func Wake(s State, now time.Time, id ID) State { return WakeIn(s, now, id, nil) }
+
+// WakeIn is Wake with the tier of the station. The model is recorded, so that the run is the same whoever begins it.
+func WakeIn(s State, now time.Time, id ID, tier *events.AgentTier) State {
 	due := s.due(now)
 	if s.Form != events.AgentAddress || s.Holder != nil || len(due) == 0 && !s.goesOn() || now.Before(s.NotBefore) || s.Life.Stopped {
 		return s
 	}
 	epoch := s.Epoch + 1
-	d := &events.AgentWokenData{Event: "agent_woken", Epoch: epoch, Run: id(s.ID, epoch), ExpiresAt: now.Add(events.WakeTerm)}
+	d := &events.AgentWokenData{Event: "agent_woken", Epoch: epoch, Run: id(s.ID, epoch), Model: tier.Model(s.Address), ExpiresAt: now.Add(events.WakeTerm)}
 	if len(due) > 0 {
 		d.Mail = due[0].ID
 	}
@@ -371,6 +376,8 @@ func Check(form events.AddressForm, c events.MailControl) error {
 		return errors.New("on goes with dnd, and it needs it")
 	case (c.Action == Join || c.Action == Leave) != (c.Member != ""):
 		return errors.New("a member goes with join and leave, and they need one")
+	case (c.Action == Tier) != (c.Tier != nil) || c.Action == Tier && form != events.EveryAddress:
+		return errors.New("a tier goes with tier and the address all, and it needs one")
 	case c.Action != Handoff && c.Summary != "":
 		return errors.New("a summary goes with handoff")
 	case len(c.IDs) > events.MaxMailbox:
@@ -395,6 +402,8 @@ func Check(form events.AddressForm, c events.MailControl) error {
 		return c.Mail.Check()
 	case c.Summary != "":
 		return events.CheckSummary(c.Summary)
+	case c.Tier != nil:
+		return c.Tier.Check()
 	}
 	return nil
 }
@@ -404,8 +413,8 @@ func checkSpec(form events.AddressForm, s events.AddressSpec) error {
 	switch {
 	case agent && s.Agent == "":
 		return errors.New("an agent needs the name of its definition")
-	case !agent && (s.Agent != "" || s.Session != "" || s.Respawn):
-		return errors.New("agent, session and respawn go with the address of an agent")
+	case !agent && (s.Agent != "" || s.Session != "" || s.Respawn || s.Escalate != ""):
+		return errors.New("agent, session, respawn and escalate go with the address of an agent")
 	case len(s.Members) > 0 && form != events.ListAddress && form != events.ChannelAddress:
 		return errors.New("members go with a list or a channel")
 	case len(s.Members) > events.MaxMembers:
@@ -425,6 +434,11 @@ func checkSpec(form events.AddressForm, s events.AddressSpec) error {
 			return fmt.Errorf("the schema of %.64q has %d bytes, the limit is %d", kind, len(schema), events.MaxSchema)
 		}
 		if err := events.CheckID("kind", kind); err != nil {
+			return err
+		}
+	}
+	if s.Escalate != "" {
+		if _, _, err := events.ParseAddress(s.Escalate); err != nil {
 			return err
 		}
 	}

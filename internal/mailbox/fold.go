@@ -72,7 +72,7 @@ func Apply(s State, f events.Event, p events.Payload, hash string) (State, error
 // rules are the fold rules of addresses.
 var rules = kernel.Rules[State]{kernel.On(registered), kernel.On(changed), kernel.On(woken), kernel.On(started), kernel.On(ended),
 	kernel.On(sent), kernel.On(acked), kernel.On(claimed), kernel.On(returned), kernel.On(expired), kernel.On(ready), kernel.On(asked),
-	kernel.On(handedOff), kernel.On(stopped), kernel.On(resumed), kernel.On(raised), kernel.On(seen), kernel.On(cleared)}
+	kernel.On(handedOff), kernel.On(stopped), kernel.On(resumed), kernel.On(raised), kernel.On(seen), kernel.On(cleared), kernel.On(tiered)}
 
 // apply carries out one event.
 func (s State) apply(p events.Payload, at time.Time) (State, error) {
@@ -129,7 +129,7 @@ func woken(s State, d *events.AgentWokenData, at time.Time) (State, error) {
 		return s, fmt.Errorf("epoch %d goes on with the account of epoch %d, the last one is %+v", d.Epoch, d.Account, a)
 	}
 	s.Epoch = d.Epoch
-	s.Holder = &events.MailHolder{Epoch: d.Epoch, Run: d.Run, Account: d.Account, Since: at, ExpiresAt: d.ExpiresAt}
+	s.Holder = &events.MailHolder{Epoch: d.Epoch, Run: d.Run, Account: d.Account, Model: d.Model, Since: at, ExpiresAt: d.ExpiresAt}
 	return s, nil
 }
 

@@ -2,6 +2,7 @@ package events
 
 import (
 	"errors"
+	"fmt"
 	"strings"
 	"time"
 )
@@ -30,6 +31,8 @@ type AgentLife struct {
 	Asked *AgentAsk `json:"asked,omitempty"`
 	// Account is what the next run is given of one before, until a run with it has completed.
 	Account *AgentAccount `json:"account,omitempty"`
+	// Tier is of the address of all agents alone: the models of roles.
+	Tier *AgentTier `json:"tier,omitempty"`
 	// Past are the last runs, the newest last.
 	Past  []AgentPast `json:"past,omitempty"`
 	Alert *AgentAlert `json:"alert,omitempty"`
@@ -37,6 +40,44 @@ type AgentLife struct {
 
 // FinishHandedOff is the finish reason of the run of an agent whose next run goes on with its work.
 const FinishHandedOff = "handed_off"
+
+// AgentTier says which models the agents of roles use, in place of those of their definitions. A key of Models is a role, or
+// project/role, which comes first.
+type AgentTier struct {
+	Name   string            `json:"name"`
+	Models map[string]string `json:"models,omitempty"`
+}
+
+// MaxTierModels is how many roles a tier names.
+const MaxTierModels = 64
+
+// Model is the model of an agent's address; empty leaves that of its definition.
+func (t *AgentTier) Model(address string) string {
+	if t == nil {
+		return ""
+	}
+	project, rest, _ := strings.Cut(address, "/")
+	role, _, _ := strings.Cut(rest, "/")
+	if m := t.Models[project+"/"+role]; m != "" {
+		return m
+	}
+	return t.Models[role]
+}
+
+// Check returns what is wrong with a tier, but for its models.
+func (t *AgentTier) Check() error {
+	if len(t.Models) > MaxTierModels {
+		return fmt.Errorf("the tier names %d roles, the limit is %d", len(t.Models), MaxTierModels)
+	}
+	for role := range t.Models {
+		for part := range strings.SplitSeq(role, "/") {
+			if !addressPart(part) || strings.Count(role, "/") > 1 {
+				return fmt.Errorf("%.80q is no role: want ROLE or PROJECT/ROLE, each 1 to 20 of a-z 0-9 and -", role)
+			}
+		}
+	}
+	return CheckID("tier", t.Name)
+}
 
 // Orders to the run of an agent.
 const (

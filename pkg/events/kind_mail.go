@@ -30,6 +30,7 @@ const (
 	AlertRaised     Kind = "alert.raised"
 	AlertAcked      Kind = "alert.acked"
 	AlertCleared    Kind = "alert.cleared"
+	AgentTiered     Kind = "agent.tiered"
 )
 
 // AgentRegistry returns the event types of addresses, in the order of an address's life.
@@ -90,6 +91,9 @@ var agentTypes = [...]Type{
 	{AlertCleared, Planner, "alert_cleared", Recorded, InLog, line((*AlertClearedData).line),
 		"What the alert was about is over.",
 		func() Payload { return new(AlertClearedData) }},
+	{AgentTiered, Planner, "agent_tiered", Recorded, InLog, line((*AgentTieredData).line),
+		"Runs that begin from now on use the models of a tier, by the role of their agent. It is in the log of all.",
+		func() Payload { return new(AgentTieredData) }},
 }
 
 // LookupAgent is Lookup for the event types of addresses.
@@ -138,6 +142,7 @@ type AgentWokenData struct {
 	// the run before. Account is the epoch of that account.
 	Mail      string    `json:"mail"`
 	Account   int       `json:"account,omitempty"`
+	Model     string    `json:"model,omitempty"`
 	ExpiresAt time.Time `json:"expires_at"`
 }
 

@@ -172,6 +172,8 @@ type AddressSpec struct {
 	Members []string `json:"members,omitempty"`
 	// Respawn has a new run of the agent go on where one failed, without waiting for mail.
 	Respawn bool `json:"respawn,omitempty"`
+	// Escalate is the address that alerts about the agent are sent to, as mail.
+	Escalate string `json:"escalate,omitempty"`
 }
 
 // PendingMail is a message that waits in a mailbox. Epoch is that of the agent when it came: a run of a later one began
@@ -213,6 +215,8 @@ type MailHolder struct {
 	// Ready is true once it has taken a turn. Account is the epoch of the account that it goes on with, 0 for none.
 	Ready   bool `json:"ready,omitempty"`
 	Account int  `json:"account,omitempty"`
+	// Model is what the tier had for its role when it was woken; empty for that of its definition.
+	Model string `json:"model,omitempty"`
 	// Taken is how many messages it was given.
 	Taken     int       `json:"taken,omitempty"`
 	Run       string    `json:"run"`
@@ -279,8 +283,10 @@ type MailControl struct {
 	Member string `json:"member,omitempty"`
 	// Summary goes with handoff: where the work stands, for the next run.
 	Summary string `json:"summary,omitempty"`
-	By      string `json:"by,omitempty"`
-	Reason  string `json:"reason,omitempty"`
+	// Tier goes with tier, which is of the address all: the models of roles from now on.
+	Tier   *AgentTier `json:"tier,omitempty"`
+	By     string     `json:"by,omitempty"`
+	Reason string     `json:"reason,omitempty"`
 }
 
 // Check returns what is wrong with who sends a control and why.

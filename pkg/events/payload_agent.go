@@ -67,6 +67,20 @@ type AlertClearedData struct {
 	Signal string `json:"signal"`
 }
 
+// AgentTieredData is the payload of agent.tiered.
+type AgentTieredData struct {
+	Event string    `json:"event"`
+	Tier  AgentTier `json:"tier"`
+	MailBy
+}
+
+// Kind implements Payload.
+func (*AgentTieredData) Kind() Kind { return AgentTiered }
+
+func (d *AgentTieredData) line() string {
+	return fmt.Sprintf("tier %s for %d roles, set by %s", d.Tier.Name, len(d.Tier.Models), d.By)
+}
+
 // Kind implements Payload.
 func (*AgentReadyData) Kind() Kind { return AgentReady }
 

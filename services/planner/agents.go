@@ -2,12 +2,15 @@ package planner
 
 import (
 	"context"
+	"crypto/hmac"
+	"crypto/sha256"
 	"errors"
 	"fmt"
 	"slices"
 	"strings"
 	"time"
 
+	"github.com/inspan/inspan/internal/agentfile"
 	"github.com/inspan/inspan/internal/core/lifecycle"
 	"github.com/inspan/inspan/internal/core/patrol"
 	"github.com/inspan/inspan/internal/kernel"
@@ -167,4 +170,50 @@ func (p mailCalls) current(ctx context.Context, s run.State) (events.MailAnswer,
 	}
 	lines = append(lines, mailbox.Listed(now)+".")
 	return events.MailAnswer{Success: true, Output: strings.Join(lines, "\n")}, nil
+}
+
+// wake begins the next run of an idle agent, with the model that the tier of the station has for its role.
+func (p *Postmaster) wake(ctx context.Context, s mailbox.State) (mailbox.State, error) {
+	now := p.Now().UTC()
+	if woken := mailbox.Wake(s, now, p.wakeID); s.Holder != nil || woken.Holder == nil {
+		return woken, nil
+	}
+	all, err := p.Ledger.Fresh(ctx, events.Everyone)
+	if err != nil {
+		return s, fmt.Errorf("the tier: %w", err)
+	}
+	return mailbox.WakeIn(s, now, p.wakeID, all.Life.Tier), nil
+}
+
+// models returns what is wrong with the models of a tier.
+func models(t events.AgentTier) error {
+	for role, model := range t.Models {
+		if err := agentfile.CheckModel(model); err != nil {
+			return fmt.Errorf("role %s: %w", role, err)
+		}
+	}
+	return nil
+}
+
+// escalate sends an alert that nobody looks at to the address that is told of it, once for each severity.
+func (p *Postmaster) escalate(ctx context.Context, s mailbox.State) error {
+	a, to := s.Life.Alert, s.Spec.Escalate
+	if a == nil || a.SeenBy != "" || to == "" || to == s.Address {
+		return nil
+	}
+	_, id, err := events.ParseAddress(to)
+	if err != nil {
+		return err
+	}
+	mac := hmac.New(sha256.New, p.role.cfg.ChildKey)
+	fmt.Fprintf(mac, "alert|%s|%s|%d|%s|%d", p.role.cfg.Station, s.ID, a.Epoch, a.Signal, a.Bumps)
+	m := mailbox.AlertMail(s, events.MailPrefix+lower.EncodeToString(mac.Sum(nil)[:10]), a.RaisedAt)
+	if box, err := p.Ledger.Fresh(ctx, id); err != nil || box.Knows(m.ID) {
+		return err // it was sent; so two agents that are told of each other come to an end
+	}
+	err = p.deliver(ctx, m, to, func() (bool, error) { return true, nil })
+	if _, refused := errors.AsType[*mailbox.Refused](err); refused {
+		return nil // the alert stands in the row all the same
+	}
+	return err
 }

@@ -101,6 +101,9 @@ func (p *Postmaster) Input(ctx context.Context, m kernel.Message) error {
 	if err == nil && c.Spec != nil {
 		err = schemas(*c.Spec)
 	}
+	if err == nil && c.Tier != nil {
+		err = models(*c.Tier)
+	}
 	if err != nil {
 		return kernel.Refuse("bad_input", `send {"action":"send","mail":{"body":"..."}}; docs/mail.md shows what there is`, "%v", err)
 	}
@@ -145,7 +148,13 @@ func (p *Postmaster) complete(ctx context.Context, w *mailbox.Wish, m kernel.Mes
 				return err
 			}
 		}
-		members = w.Spec.Members
+		if members = w.Spec.Members; w.Spec.Escalate != "" {
+			if all, err := p.addresses(ctx, ""); err != nil {
+				return err
+			} else if !slices.Contains(all, w.Spec.Escalate) {
+				return p.unknown(ctx, w.Spec.Escalate)
+			}
+		}
 	case mailbox.Join:
 		members = []string{w.Member}
 	case mailbox.Send:
@@ -274,7 +283,10 @@ func (p *Postmaster) tend(ctx context.Context, id string, deliveries uint64) err
 	s, err := p.change(ctx, id, func(s mailbox.State) (mailbox.State, error) {
 		s, err := p.settled(ctx, s)
 		if err == nil {
-			s, err = p.patrol(ctx, mailbox.Wake(mailbox.Expire(s, p.Now().UTC()), p.Now().UTC(), p.wakeID))
+			s, err = p.wake(ctx, mailbox.Expire(s, p.Now().UTC()))
+		}
+		if err == nil {
+			s, err = p.patrol(ctx, s)
 		}
 		return s, err
 	})
@@ -286,6 +298,9 @@ func (p *Postmaster) tend(ctx context.Context, id string, deliveries uint64) err
 			return err
 		}
 	} else if err := p.again(ctx, s); err != nil {
+		return err
+	}
+	if err := p.escalate(ctx, s); err != nil {
 		return err
 	}
 	h := s.Holder

@@ -3,6 +3,7 @@ package e2e
 import (
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/inspan/inspan/internal/mailbox"
 	"github.com/inspan/inspan/pkg/events"
@@ -142,6 +143,77 @@ func TestAgents(t *testing.T) {
 		next := w.state(w.runsOf("web/writer/max")[1])
 		if next.Created.Address.Fresh || next.Created.History == nil || !strings.Contains(next.Created.Handoff, "| I ask.") {
 			t.Errorf("%+v", next.Created)
+		}
+	})
+}
+
+func TestSupervision(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.agent(events.Agent{Name: "relay", Tools: []string{"bash"}, Prompt: "You work in relay.", Guards: askBeforeEcho()}, relayScript)
+	w.agent(events.Agent{Name: "other", Tools: []string{"bash"}, Prompt: "You are another one."}, "turns:\n  - text: I am cheap.\n")
+	clock := &movedClock{Timers: w.ports.AgentTimers, at: time.Now().UTC(), set: map[string]time.Time{}}
+	w.ports.AgentTimers, w.ports.ScheduleClock = clock, clock.Now
+	start := clock.Now()
+	w.start()
+	working := func(s mailbox.State) bool { return s.Holder != nil && s.Holder.Ready }
+
+	t.Run("CONT-17 an agent whose gate no one answers raises an alert after a day and not before, which is mailed, rises and is cleared", func(t *testing.T) {
+		w := w.on(t)
+		w.registerAddress("web/lead/ada", events.AddressSpec{Agent: "other"})
+		w.registerAddress("web/writer/nux", events.AddressSpec{Agent: "relay", Escalate: "web/lead/ada"})
+		w.send("web/writer/nux", events.MailDraft{ID: "m1", Body: "wait for a person"})
+		id := w.boxIs("web/writer/nux", "at work", working).Holder.Run
+		w.await(id, "waiting", waiting)
+		clock.move(w, start.Add(20*time.Minute))
+		clock.move(w, start.Add(25*time.Hour))
+		w.boxIs("web/writer/nux", "found", func(s mailbox.State) bool { return s.Life.Alert != nil })
+		w.boxIs("web/lead/ada", "told", func(s mailbox.State) bool { return len(s.Done) == 1 && s.Holder == nil })
+		clock.move(w, start.Add(26*time.Hour))
+		w.boxIs("web/writer/nux", "found again", func(s mailbox.State) bool { return s.Life.Alert.Bumps == 1 })
+		w.boxIs("web/lead/ada", "told again", func(s mailbox.State) bool { return len(s.Done) == 2 && s.Holder == nil })
+		w.mail("web/writer/nux", events.MailControl{Action: mailbox.Seen, By: "anna"})
+		w.boxIs("web/writer/nux", "seen", func(s mailbox.State) bool { return s.Life.Alert.SeenBy == "anna" })
+		r := w.state(id)
+		w.publish(events.GateSubject("test", id, r.Waiting()[0].ID), `{"decision":"approve"}`)
+		w.boxIs("web/writer/nux", "idle", func(s mailbox.State) bool { return s.Holder == nil && s.Life.Alert == nil })
+		var alerts []string
+		for _, p := range w.agentEvents("web/writer/nux") {
+			switch d := p.(type) {
+			case *events.AlertRaisedData:
+				alerts = append(alerts, d.Signal+" "+string(d.Severity))
+			case *events.AlertAckedData, *events.AlertClearedData:
+				alerts = append(alerts, string(p.Kind()))
+			}
+		}
+		if got := strings.Join(alerts, ", "); got != "waits low, waits medium, alert.acked, alert.cleared" {
+			t.Errorf("got %s", got)
+		}
+	})
+	t.Run("ID-4 CLI-14 a tier gives the agents of a role another model from their next run on, and none takes it back", func(t *testing.T) {
+		w := w.on(t)
+		for _, a := range []string{"web/cheap/one", "web/dear/one"} {
+			w.registerAddress(a, events.AddressSpec{Agent: "relay"})
+		}
+		model := func(address, id string) string {
+			w.send(address, events.MailDraft{ID: id, Body: "| half of it"})
+			w.boxIs(address, "idle again", left(id))
+			runs := w.runsOf(address)
+			return w.state(runs[len(runs)-1]).Agents["relay"].Model
+		}
+		own := model("web/cheap/one", "m1")
+		w.mail(events.Everyone, events.MailControl{Action: mailbox.Tier, Tier: &events.AgentTier{Name: "economy", Models: map[string]string{"cheap": "scripted/other"}}})
+		w.boxIs(events.Everyone, "economy", func(s mailbox.State) bool { return s.Life.Tier != nil })
+		if got := model("web/cheap/one", "m2"); got != "scripted/other" || own == got {
+			t.Errorf("the model is %s, its own %s", got, own)
+		}
+		if got := model("web/dear/one", "m1"); got != own {
+			t.Errorf("another role has the model %s", got)
+		}
+		w.mail(events.Everyone, events.MailControl{Action: mailbox.Tier, Tier: &events.AgentTier{Name: "none"}})
+		w.boxIs(events.Everyone, "none", func(s mailbox.State) bool { return s.Life.Tier == nil })
+		if got := model("web/cheap/one", "m3"); got != own {
+			t.Errorf("the model is %s, its own %s", got, own)
 		}
 	})
 }

@@ -84,6 +84,7 @@ func registerCmd(a *app.App) *cobra.Command {
 	f := cmd.Flags()
 	f.StringVar(&spec.Agent, "agent", "", "definition that the agent runs")
 	f.StringVar(&spec.Session, "session", "", "session that all its runs go on in; one of its own if not given")
+	f.StringVar(&spec.Escalate, "escalate", "", "address that alerts about the agent are sent to, as mail")
 	f.BoolVar(&spec.Respawn, "respawn", false, "a critical agent: its next run goes on where one failed, without waiting for mail")
 	return c.by(cmd)
 }
