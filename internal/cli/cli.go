@@ -25,6 +25,7 @@ import (
 	"github.com/inspan/inspan/internal/cli/agents"
 	"github.com/inspan/inspan/internal/cli/app"
 	"github.com/inspan/inspan/internal/cli/artifacts"
+	"github.com/inspan/inspan/internal/cli/colony"
 	"github.com/inspan/inspan/internal/cli/config"
 	"github.com/inspan/inspan/internal/cli/contexts"
 	"github.com/inspan/inspan/internal/cli/dead"
@@ -202,12 +203,12 @@ or not accepted (inspan trust), 5 no such thing, 130 interrupted.`,
 		merge.Merge(a), merge.Undo(a), merge.Clean(a), trusted.Command(a))
 	tools := agents.Tools(a)
 	tools.AddCommand(served.Commands(a, agents.Builtin())...)
-	add("look", top.Command(a), notices.Command(a), runs.List(a), runs.Inspect(a), runs.Tree(a), runs.Watch(a), runs.Logs(a), runs.Why(a), transfer.Export(a),
-		agents.List(a), tools, mcp.Command(a), runtimes.Command(a), guards.Command(a), config.Command(a), contexts.Command(a),
+	add("look", top.Command(a), colony.Command(a), notices.Command(a), runs.List(a), runs.Inspect(a), runs.Tree(a), runs.Watch(a), runs.Logs(a), runs.Why(a), transfer.Export(a),
+		colony.Extend(a, agents.List(a)), tools, mcp.Command(a), runtimes.Command(a), guards.Command(a), config.Command(a), contexts.Command(a),
 		runs.Cost(a), artifacts.Command(a), runs.Checkpoints(a), runs.Report(a),
 		runs.Branches(a), merge.Diff(a), sessions.Command(a), harnesses.Command(a))
-	add("decide", steer.Gates(a), schedules.Command(a), webhooks.Command(a), workitems.Command(a), mail.Command(a), queues.Command(a),
-		workitems.Sling(a), workitems.Deliver(a), steer.Answer(a, "approve"), steer.Answer(a, "reject"), steer.Grants(a), steer.Fork(a), steer.Retry(a),
+	add("decide", colony.Seance(a), colony.Tier(a), steer.Gates(a), schedules.Command(a), webhooks.Command(a), workitems.Command(a), mail.Command(a),
+		queues.Command(a), workitems.Sling(a), workitems.Deliver(a), steer.Answer(a, "approve"), steer.Answer(a, "reject"), steer.Grants(a), steer.Fork(a), steer.Retry(a),
 		steer.Control(a, "pause"), steer.Control(a, "resume"), steer.Revise(a), steer.Control(a, "stop"), steer.Autonomy(a), steer.Signal(a))
 	add("care", serve.Setup(a), verify.Keygen(a), doctor.Command(a), verify.Audit(a), replaytest.Command(a),
 		transfer.Restore(a), transfer.Import(a), views.Rebuild(a), dead.Command(a), users.Command(a), tokens.Command(a), versionCmd(a))

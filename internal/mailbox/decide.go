@@ -45,7 +45,9 @@ const (
 )
 
 // Actions lists them.
-func Actions() []string { return []string{Register, Send, Ack, DND, Join, Leave} }
+func Actions() []string {
+	return []string{Register, Send, Ack, DND, Join, Leave, Stop, Start, Handoff, Restart, Seen, Tier}
+}
 
 // Codes of the end of an agent's run, besides those of refusals.
 const (
@@ -75,7 +77,7 @@ func Steer(s State, w Wish, now time.Time) (State, error) {
 		return s, &Refused{Exists, fmt.Sprintf("address %s is registered", s.Address), "register another address"}
 	case w.Action == Register:
 		return s.then(&events.AgentRegisteredData{Event: "agent_registered", Address: w.Address, Spec: *w.Spec, MailBy: by}, now), nil
-	case !s.Exists() && w.Address == events.Everyone && w.Action == Send:
+	case !s.Exists() && w.Address == events.Everyone && (w.Action == Send || w.Action == Tier):
 		s = s.then(&events.AgentRegisteredData{Event: "agent_registered", Address: w.Address}, now)
 	case !s.Exists():
 		return s, NotRegistered(w.Address)
@@ -90,6 +92,10 @@ func Steer(s State, w Wish, now time.Time) (State, error) {
 			return s, &Refused{BadMove, s.Address + " is no agent", "dnd is of agents alone"}
 		}
 		return s.then(&events.AgentChangedData{Event: "agent_changed", Quiet: w.On, MailBy: by}, now), nil
+	case Tier:
+		return s.then(&events.AgentTieredData{Event: "agent_tiered", Tier: *w.Tier, MailBy: by}, now), nil
+	case Stop, Start, Handoff, Restart, Seen:
+		return s.steerAgent(w, by, now)
 	}
 	return s.member(w, by, now)
 }
@@ -257,15 +263,24 @@ func Expire(s State, now time.Time) State {
 	return s.then(&events.MailExpiredData{Event: "mail_expired", IDs: ids}, now)
 }
 
-// Wake begins the next run of an idle agent for which mail is due.
-func Wake(s State, now time.Time, id ID) State {
+// Wake begins the next run of an idle agent for which mail is due, or that goes on with the work of a run before.
+func Wake(s State, now time.Time, id ID) State { return WakeIn(s, now, id, nil) }
+
+// WakeIn is Wake with the tier of the station. The model is recorded, so that the run is the same whoever begins it.
+func WakeIn(s State, now time.Time, id ID, tier *events.AgentTier) State {
 	due := s.due(now)
-	if s.Form != events.AgentAddress || s.Holder != nil || len(due) == 0 || now.Before(s.NotBefore) {
+	if s.Form != events.AgentAddress || s.Holder != nil || len(due) == 0 && !s.goesOn() || now.Before(s.NotBefore) || s.Life.Stopped {
 		return s
 	}
 	epoch := s.Epoch + 1
-	return s.then(&events.AgentWokenData{Event: "agent_woken", Epoch: epoch, Run: id(s.ID, epoch), Mail: due[0].ID,
-		ExpiresAt: now.Add(events.WakeTerm)}, now)
+	d := &events.AgentWokenData{Event: "agent_woken", Epoch: epoch, Run: id(s.ID, epoch), Model: tier.Model(s.Address), ExpiresAt: now.Add(events.WakeTerm)}
+	if len(due) > 0 {
+		d.Mail = due[0].ID
+	}
+	if s.Life.Account != nil {
+		d.Account = s.Life.Account.Epoch
+	}
+	return s.then(d, now)
 }
 
 // Accept makes a run that was created the agent. is is false where its epoch has ended: then the run must not start.
@@ -287,12 +302,16 @@ const (
 
 // End records the end of an agent's run. One that completed and was given mail is woken again at once where more waits.
 func End(s State, run, code, reason string, now time.Time) State {
+	return end(s, run, code, reason, nil, now)
+}
+
+func end(s State, run, code, reason string, account *events.AgentAccount, now time.Time) State {
 	h := s.Holder
 	if h == nil || h.Run != run {
 		return s
 	}
-	d := &events.AgentEndedData{Event: "agent_ended", Epoch: h.Epoch, Run: run, Code: code, Reason: clip(reason)}
-	if code != Completed || h.Taken == 0 {
+	d := &events.AgentEndedData{Event: "agent_ended", Epoch: h.Epoch, Run: run, Code: code, Reason: clip(reason), Account: account}
+	if code != Stopped && (code != Completed || h.Taken == 0 && h.Account == 0) {
 		d.NotBefore = now.Add(min(firstDelay<<min(s.Fails, 16), lastDelay))
 	}
 	return s.then(d, now)
@@ -309,11 +328,13 @@ func WakeAt(s State) (at time.Time, ok bool) {
 	case h != nil && !h.Started:
 		first(h.ExpiresAt)
 	case h == nil:
+		again := s.goesOn()
 		for _, p := range s.Pending {
 			first(p.ExpiresAt)
-			if s.Form == events.AgentAddress && s.loud(p) && !s.NotBefore.IsZero() {
-				first(s.NotBefore)
-			}
+			again = again || s.Form == events.AgentAddress && s.loud(p) && !s.Life.Stopped
+		}
+		if again && !s.NotBefore.IsZero() {
+			first(s.NotBefore)
 		}
 	}
 	return at, ok
@@ -338,12 +359,7 @@ func sorted(all []events.PendingMail, keep func(events.PendingMail) bool) (some 
 	return some
 }
 
-func clip(text string) string {
-	if len(text) > events.MaxReason {
-		text = text[:events.MaxReason]
-	}
-	return strings.ToValidUTF8(text, "")
-}
+func clip(text string) string { return clipTo(text, events.MaxReason) }
 
 // Check returns what is wrong with a control of an address, in words for who sent it.
 func Check(form events.AddressForm, c events.MailControl) error {
@@ -360,6 +376,10 @@ func Check(form events.AddressForm, c events.MailControl) error {
 		return errors.New("on goes with dnd, and it needs it")
 	case (c.Action == Join || c.Action == Leave) != (c.Member != ""):
 		return errors.New("a member goes with join and leave, and they need one")
+	case (c.Action == Tier) != (c.Tier != nil) || c.Action == Tier && form != events.EveryAddress:
+		return errors.New("a tier goes with tier and the address all, and it needs one")
+	case c.Action != Handoff && c.Summary != "":
+		return errors.New("a summary goes with handoff")
 	case len(c.IDs) > events.MaxMailbox:
 		return fmt.Errorf("%d ids, the limit is %d", len(c.IDs), events.MaxMailbox)
 	case c.Action == Register && form == events.EveryAddress:
@@ -375,11 +395,15 @@ func Check(form events.AddressForm, c events.MailControl) error {
 			return err
 		}
 	}
-	switch c.Action {
-	case Register:
+	switch {
+	case c.Action == Register:
 		return checkSpec(form, *c.Spec)
-	case Send:
+	case c.Action == Send:
 		return c.Mail.Check()
+	case c.Summary != "":
+		return events.CheckSummary(c.Summary)
+	case c.Tier != nil:
+		return c.Tier.Check()
 	}
 	return nil
 }
@@ -389,8 +413,8 @@ func checkSpec(form events.AddressForm, s events.AddressSpec) error {
 	switch {
 	case agent && s.Agent == "":
 		return errors.New("an agent needs the name of its definition")
-	case !agent && (s.Agent != "" || s.Session != ""):
-		return errors.New("agent and session go with the address of an agent")
+	case !agent && (s.Agent != "" || s.Session != "" || s.Respawn || s.Escalate != ""):
+		return errors.New("agent, session, respawn and escalate go with the address of an agent")
 	case len(s.Members) > 0 && form != events.ListAddress && form != events.ChannelAddress:
 		return errors.New("members go with a list or a channel")
 	case len(s.Members) > events.MaxMembers:
@@ -410,6 +434,11 @@ func checkSpec(form events.AddressForm, s events.AddressSpec) error {
 			return fmt.Errorf("the schema of %.64q has %d bytes, the limit is %d", kind, len(schema), events.MaxSchema)
 		}
 		if err := events.CheckID("kind", kind); err != nil {
+			return err
+		}
+	}
+	if s.Escalate != "" {
+		if _, _, err := events.ParseAddress(s.Escalate); err != nil {
 			return err
 		}
 	}

@@ -71,7 +71,8 @@ func Apply(s State, f events.Event, p events.Payload, hash string) (State, error
 
 // rules are the fold rules of addresses.
 var rules = kernel.Rules[State]{kernel.On(registered), kernel.On(changed), kernel.On(woken), kernel.On(started), kernel.On(ended),
-	kernel.On(sent), kernel.On(acked), kernel.On(claimed), kernel.On(returned), kernel.On(expired)}
+	kernel.On(sent), kernel.On(acked), kernel.On(claimed), kernel.On(returned), kernel.On(expired), kernel.On(ready), kernel.On(asked),
+	kernel.On(handedOff), kernel.On(stopped), kernel.On(resumed), kernel.On(raised), kernel.On(seen), kernel.On(cleared), kernel.On(tiered)}
 
 // apply carries out one event.
 func (s State) apply(p events.Payload, at time.Time) (State, error) {
@@ -120,10 +121,15 @@ func sent(s State, d *events.MailSentData, at time.Time) (State, error) {
 }
 
 func woken(s State, d *events.AgentWokenData, at time.Time) (State, error) {
-	if s.Form != events.AgentAddress || s.Holder != nil || d.Epoch != s.Epoch+1 || d.Run == "" || !s.Waits(d.Mail) {
+	if s.Form != events.AgentAddress || s.Holder != nil || d.Epoch != s.Epoch+1 || d.Run == "" || d.Mail != "" && !s.Waits(d.Mail) ||
+		s.Life.Stopped {
 		return s, fmt.Errorf("epoch %d after %d, whose run is %+v, for mail %q", d.Epoch, s.Epoch, s.Holder, d.Mail)
 	}
-	s.Epoch, s.Holder = d.Epoch, &events.MailHolder{Epoch: d.Epoch, Run: d.Run, Since: at, ExpiresAt: d.ExpiresAt}
+	if a := s.Life.Account; d.Account != 0 && (a == nil || a.Epoch != d.Account) || d.Account == 0 && d.Mail == "" {
+		return s, fmt.Errorf("epoch %d goes on with the account of epoch %d, the last one is %+v", d.Epoch, d.Account, a)
+	}
+	s.Epoch = d.Epoch
+	s.Holder = &events.MailHolder{Epoch: d.Epoch, Run: d.Run, Account: d.Account, Model: d.Model, Since: at, ExpiresAt: d.ExpiresAt}
 	return s, nil
 }
 
@@ -137,15 +143,22 @@ func started(s State, d *events.AgentStartedData, _ time.Time) (State, error) {
 	return s, nil
 }
 
-func ended(s State, d *events.AgentEndedData, _ time.Time) (State, error) {
+func ended(s State, d *events.AgentEndedData, at time.Time) (State, error) {
 	if !s.Holds(d.Epoch, d.Run) {
 		return s, s.notHeld(d.Run)
 	}
-	s.Holder, s.NotBefore = nil, d.NotBefore
+	switch {
+	case d.Account != nil:
+		account := *d.Account
+		s.Life.Account = &account
+	case d.Code == Completed && s.Holder.Account != 0:
+		s.Life.Account = nil
+	}
+	s.NotBefore = d.NotBefore
 	if s.Fails++; d.NotBefore.IsZero() {
 		s.Fails = 0
 	}
-	return s, nil
+	return s.over(d.Code, at), nil
 }
 
 func (s State) notHeld(run string) error {

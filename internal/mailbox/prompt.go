@@ -110,7 +110,13 @@ func TaskOf(s State, h events.MailHolder) events.Task {
 	if session == "" {
 		session = s.ID
 	}
-	return events.Task{ID: h.Run, Agent: s.Spec.Agent, Session: session, By: s.Address,
+	t := events.Task{ID: h.Run, Agent: s.Spec.Agent, Model: h.Model, Session: session, By: s.Address,
 		Task: "You are the agent " + s.Address + " of this station. Mail has come for you and is shown to you now: do what it asks of you, " +
 			"as far as your own rules permit, and answer the sender where that is needed."}
+	if a := s.Life.Account; a != nil && h.Account == a.Epoch {
+		t.Handoff = accountText(s.Address, *a)
+		t.Task = "You are the agent " + s.Address + " of this station. A run before you left work that is not done: go on with it where it ended, " +
+			"as far as your own rules permit. Mail that comes for you is shown to you as well."
+	}
+	return t
 }

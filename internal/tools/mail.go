@@ -19,10 +19,14 @@ const mailSendSchema = `{"type":"object","additionalProperties":false,"required"
 const mailReadSchema = `{"type":"object","additionalProperties":false,"properties":{
 "queue":{"type":"string","minLength":1,"maxLength":64,"description":"queue to claim a message of, such as queue/builds"}}}`
 
+const handoffSchema = `{"type":"object","additionalProperties":false,"required":["summary"],"properties":{
+"summary":{"type":"string","minLength":1,"maxLength":8192,"description":"where the work stands, for the next run"}}}`
+
 const whoSchema = `{"type":"object","additionalProperties":false,"properties":{}}`
 
 // mail are the tools whose calls a planner answers: the log of the run has who sends.
 func mail() []tool.Tool {
 	return []tool.Tool{waits(events.ToolMailSend, tool.Idempotent, mailSendSchema), waits(events.ToolMailRead, tool.Idempotent, mailReadSchema),
-		waits(events.ToolWho, tool.Read, whoSchema)}
+		waits(events.ToolWho, tool.Read, whoSchema), waits(events.ToolHandoff, tool.Idempotent, handoffSchema),
+		waits(events.ToolWorkCurrent, tool.Read, whoSchema)}
 }

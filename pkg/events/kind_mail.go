@@ -22,6 +22,15 @@ const (
 	MailClaimed     Kind = "mail.claimed"
 	MailReturned    Kind = "mail.returned"
 	MailExpired     Kind = "mail.expired"
+	AgentReady      Kind = "agent.ready"
+	AgentAsked      Kind = "agent.asked"
+	AgentHandedOff  Kind = "agent.handed-off"
+	AgentStopped    Kind = "agent.stopped"
+	AgentResumed    Kind = "agent.resumed"
+	AlertRaised     Kind = "alert.raised"
+	AlertAcked      Kind = "alert.acked"
+	AlertCleared    Kind = "alert.cleared"
+	AgentTiered     Kind = "agent.tiered"
 )
 
 // AgentRegistry returns the event types of addresses, in the order of an address's life.
@@ -38,7 +47,7 @@ var agentTypes = [...]Type{
 		"A message waits in the mailbox. That of a group names the agents that it goes to.",
 		func() Payload { return new(MailSentData) }},
 	{AgentWoken, Planner, "agent_woken", Recorded, InLog, line((*AgentWokenData).line),
-		"A message woke the agent: its next run is created after this, once.",
+		"A message, or work that a run before left, woke the agent: its next run is created after this, once.",
 		func() Payload { return new(AgentWokenData) }},
 	{AgentStarted, Planner, "agent_started", Recorded, InLog, line((*AgentStartedData).line),
 		"The run exists and is the agent. It starts after this.",
@@ -55,9 +64,36 @@ var agentTypes = [...]Type{
 	{MailExpired, Planner, "mail_expired", Recorded, InLog, line((*MailExpiredData).line),
 		"No one was given these messages in time: they are dead.",
 		func() Payload { return new(MailExpiredData) }},
+	{AgentReady, Planner, "agent_ready", Recorded, InLog, line((*AgentReadyData).line),
+		"The run has taken its first turn: the agent answers.",
+		func() Payload { return new(AgentReadyData) }},
+	{AgentAsked, Planner, "agent_asked", Recorded, InLog, line((*AgentAskedData).line),
+		"The run is to make way for the next one: the agent hands off, or is restarted.",
+		func() Payload { return new(AgentAskedData) }},
+	{AgentHandedOff, Planner, "agent_handed_off", Recorded, InLog, line((*AgentHandedOffData).line),
+		"The run has ended to make way for the next one, which is given the account of where the work stands.",
+		func() Payload { return new(AgentHandedOffData) }},
 	{AgentEnded, Planner, "agent_ended", Recorded, InLog, line((*AgentEndedData).line),
 		"The run of the agent has ended, or could not begin: the agent is idle.",
 		func() Payload { return new(AgentEndedData) }},
+	{AgentStopped, Planner, "agent_stopped", Recorded, InLog, line((*AgentStoppedData).line),
+		"The agent is stopped: nothing wakes it, and its run ends.",
+		func() Payload { return new(AgentStoppedData) }},
+	{AgentResumed, Planner, "agent_resumed", Recorded, InLog, line((*AgentResumedData).line),
+		"The agent may be woken again, after a stop or after runs that failed.",
+		func() Payload { return new(AgentResumedData) }},
+	{AlertRaised, Planner, "alert_raised", Recorded, InLog, line((*AlertRaisedData).line),
+		"The supervision of the agent found something that a person should look at, or no one looked at it for too long.",
+		func() Payload { return new(AlertRaisedData) }},
+	{AlertAcked, Planner, "alert_acked", Recorded, InLog, line((*AlertAckedData).line),
+		"Somebody looks at the alert: it is not raised further.",
+		func() Payload { return new(AlertAckedData) }},
+	{AlertCleared, Planner, "alert_cleared", Recorded, InLog, line((*AlertClearedData).line),
+		"What the alert was about is over.",
+		func() Payload { return new(AlertClearedData) }},
+	{AgentTiered, Planner, "agent_tiered", Recorded, InLog, line((*AgentTieredData).line),
+		"Runs that begin from now on use the models of a tier, by the role of their agent. It is in the log of all.",
+		func() Payload { return new(AgentTieredData) }},
 }
 
 // LookupAgent is Lookup for the event types of addresses.
@@ -102,8 +138,11 @@ type AgentWokenData struct {
 	// Epoch is one more than that of the run before.
 	Epoch int    `json:"epoch"`
 	Run   string `json:"run"`
-	// Mail is the id of the most urgent message that waits.
+	// Mail is the id of the most urgent message that waits; empty where none does, and the run goes on with the account of
+	// the run before. Account is the epoch of that account.
 	Mail      string    `json:"mail"`
+	Account   int       `json:"account,omitempty"`
+	Model     string    `json:"model,omitempty"`
 	ExpiresAt time.Time `json:"expires_at"`
 }
 
@@ -161,6 +200,8 @@ type AgentEndedData struct {
 	Code      string    `json:"code"`
 	Reason    string    `json:"reason,omitempty"`
 	NotBefore time.Time `json:"not_before,omitzero"`
+	// Account is what the next run is given of this one, where that goes on with its work.
+	Account *AgentAccount `json:"account,omitempty"`
 }
 
 // Kind implements Payload.
@@ -214,6 +255,9 @@ func (d *MailSentData) line() string {
 }
 
 func (d *AgentWokenData) line() string {
+	if d.Mail == "" {
+		return fmt.Sprintf("run %s is to go on where the run of epoch %d ended (epoch %d)", d.Run, d.Account, d.Epoch)
+	}
 	return fmt.Sprintf("mail %s wakes the agent: run %s is to begin (epoch %d)", d.Mail, d.Run, d.Epoch)
 }
 

@@ -170,6 +170,10 @@ type AddressSpec struct {
 	Accepts map[string]json.RawMessage `json:"accepts,omitempty"`
 	// Members are the agents of a list, and the first subscribers of a channel.
 	Members []string `json:"members,omitempty"`
+	// Respawn has a new run of the agent go on where one failed, without waiting for mail.
+	Respawn bool `json:"respawn,omitempty"`
+	// Escalate is the address that alerts about the agent are sent to, as mail.
+	Escalate string `json:"escalate,omitempty"`
 }
 
 // PendingMail is a message that waits in a mailbox. Epoch is that of the agent when it came: a run of a later one began
@@ -208,6 +212,11 @@ type MailHolder struct {
 	// Epoch counts the runs of the address from 1.
 	Epoch   int  `json:"epoch"`
 	Started bool `json:"started,omitempty"`
+	// Ready is true once it has taken a turn. Account is the epoch of the account that it goes on with, 0 for none.
+	Ready   bool `json:"ready,omitempty"`
+	Account int  `json:"account,omitempty"`
+	// Model is what the tier had for its role when it was woken; empty for that of its definition.
+	Model string `json:"model,omitempty"`
 	// Taken is how many messages it was given.
 	Taken     int       `json:"taken,omitempty"`
 	Run       string    `json:"run"`
@@ -215,10 +224,12 @@ type MailHolder struct {
 	ExpiresAt time.Time `json:"expires_at"`
 }
 
-// AddressRef names in a run the address whose agent it is.
+// AddressRef names in a run the address whose agent it is. Fresh is true where it begins without the conversation of its
+// session: it was given the account of the run before in its place.
 type AddressRef struct {
 	Address string `json:"address"`
 	Epoch   int    `json:"epoch"`
+	Fresh   bool   `json:"fresh,omitempty"`
 }
 
 // MailRate is when somebody sent a message.
@@ -250,7 +261,9 @@ type Mailbox struct {
 	UpdatedAt time.Time     `json:"updated_at"`
 	// Inputs are the positions of the last controls that were carried out.
 	Inputs []uint64 `json:"inputs,omitempty"`
-	Log    *LogHead `json:"log,omitempty"`
+	// Life is what is known of an agent beside its mail.
+	Life AgentLife `json:"life,omitzero"`
+	Log  *LogHead  `json:"log,omitempty"`
 }
 
 // Took reports whether the control at that position was carried out.
@@ -258,7 +271,7 @@ func (m Mailbox) Took(input uint64) bool { return slices.Contains(m.Inputs, inpu
 
 // MailControl is what a user publishes to register an address, and to send to one.
 type MailControl struct {
-	// Action is register, send, ack, dnd, join or leave.
+	// Action is register, send, ack, dnd, join or leave, or one of an agent's life: stop, start, handoff, restart, seen.
 	Action string       `json:"action"`
 	Spec   *AddressSpec `json:"spec,omitempty"`
 	Mail   *MailDraft   `json:"mail,omitempty"`
@@ -268,8 +281,12 @@ type MailControl struct {
 	On *bool `json:"on,omitempty"`
 	// Member goes with join and leave.
 	Member string `json:"member,omitempty"`
-	By     string `json:"by,omitempty"`
-	Reason string `json:"reason,omitempty"`
+	// Summary goes with handoff: where the work stands, for the next run.
+	Summary string `json:"summary,omitempty"`
+	// Tier goes with tier, which is of the address all: the models of roles from now on.
+	Tier   *AgentTier `json:"tier,omitempty"`
+	By     string     `json:"by,omitempty"`
+	Reason string     `json:"reason,omitempty"`
 }
 
 // Check returns what is wrong with who sends a control and why.

@@ -7,16 +7,18 @@ import (
 	"strings"
 )
 
-// Names of the tools by which an agent sends and reads mail.
+// Names of the tools by which an agent sends and reads mail, sees what it works on, and hands off to its next run.
 const (
-	ToolMailSend = "mail_send"
-	ToolMailRead = "mail_read"
-	ToolWho      = "who"
+	ToolMailSend    = "mail_send"
+	ToolMailRead    = "mail_read"
+	ToolWho         = "who"
+	ToolHandoff     = "handoff"
+	ToolWorkCurrent = "work_current"
 )
 
-// IsMailTool reports whether calls of a tool are answered by a planner.
+// IsMailTool reports whether calls of a tool are answered by a planner, as part of an agent with an address.
 func IsMailTool(name string) bool {
-	return name == ToolMailSend || name == ToolMailRead || name == ToolWho
+	return name == ToolMailSend || name == ToolMailRead || name == ToolWho || name == ToolHandoff || name == ToolWorkCurrent
 }
 
 // MailRequest is what a call of a mail tool asks for. Who sends is never part of it: that is the run.
@@ -26,6 +28,8 @@ type MailRequest struct {
 	Mail *MailDraft `json:"mail,omitempty"`
 	// Queue, with ToolMailRead, is where a message is claimed; without it the own mailbox is shown.
 	Queue string `json:"queue,omitempty"`
+	// Summary goes with ToolHandoff.
+	Summary string `json:"summary,omitempty"`
 }
 
 // Requesting reads and checks the arguments of a call of a mail tool.
@@ -33,7 +37,8 @@ func Requesting(tool string, input json.RawMessage) (r MailRequest, err error) {
 	var args struct {
 		To string `json:"to"`
 		MailDraft
-		Queue string `json:"queue"`
+		Queue   string `json:"queue"`
+		Summary string `json:"summary"`
 	}
 	if err := json.Unmarshal(input, &args); err != nil {
 		return r, fmt.Errorf("the arguments are unreadable: %w", err)
@@ -44,6 +49,8 @@ func Requesting(tool string, input json.RawMessage) (r MailRequest, err error) {
 		r.To, r.Mail = args.To, &args.MailDraft
 	case ToolMailRead:
 		r.Queue = args.Queue
+	case ToolHandoff:
+		r.Summary = args.Summary
 	}
 	return r, r.Check(tool)
 }
@@ -51,7 +58,8 @@ func Requesting(tool string, input json.RawMessage) (r MailRequest, err error) {
 // Check returns what is wrong with a request, in words for the agent.
 func (r MailRequest) Check(tool string) error {
 	switch {
-	case (tool == ToolMailSend) != (r.Mail != nil) || (tool != ToolMailSend && r.To != "") || (tool != ToolMailRead && r.Queue != ""):
+	case (tool == ToolMailSend) != (r.Mail != nil) || (tool != ToolMailSend && r.To != "") || (tool != ToolMailRead && r.Queue != "") ||
+		(tool != ToolHandoff && r.Summary != ""):
 		return fmt.Errorf("the request is not one of %s", tool)
 	case r.Mail != nil && (r.Mail.Force || r.Mail.ID != ""):
 		return errors.New("an agent gives a message neither an id nor force")
@@ -66,6 +74,8 @@ func (r MailRequest) Check(tool string) error {
 		} else if form != QueueAddress {
 			return fmt.Errorf("%s is no queue", r.Queue)
 		}
+	case tool == ToolHandoff:
+		return CheckSummary(r.Summary)
 	}
 	return nil
 }

@@ -101,6 +101,9 @@ func (p *Postmaster) Input(ctx context.Context, m kernel.Message) error {
 	if err == nil && c.Spec != nil {
 		err = schemas(*c.Spec)
 	}
+	if err == nil && c.Tier != nil {
+		err = models(*c.Tier)
+	}
 	if err != nil {
 		return kernel.Refuse("bad_input", `send {"action":"send","mail":{"body":"..."}}; docs/mail.md shows what there is`, "%v", err)
 	}
@@ -145,7 +148,13 @@ func (p *Postmaster) complete(ctx context.Context, w *mailbox.Wish, m kernel.Mes
 				return err
 			}
 		}
-		members = w.Spec.Members
+		if members = w.Spec.Members; w.Spec.Escalate != "" {
+			if all, err := p.addresses(ctx, ""); err != nil {
+				return err
+			} else if !slices.Contains(all, w.Spec.Escalate) {
+				return p.unknown(ctx, w.Spec.Escalate)
+			}
+		}
 	case mailbox.Join:
 		members = []string{w.Member}
 	case mailbox.Send:
@@ -273,7 +282,13 @@ func (p *Postmaster) deliver(ctx context.Context, m events.Mail, to string, want
 func (p *Postmaster) tend(ctx context.Context, id string, deliveries uint64) error {
 	s, err := p.change(ctx, id, func(s mailbox.State) (mailbox.State, error) {
 		s, err := p.settled(ctx, s)
-		return mailbox.Wake(mailbox.Expire(s, p.Now().UTC()), p.Now().UTC(), p.wakeID), err
+		if err == nil {
+			s, err = p.wake(ctx, mailbox.Expire(s, p.Now().UTC()))
+		}
+		if err == nil {
+			s, err = p.patrol(ctx, s)
+		}
+		return s, err
 	})
 	if err != nil {
 		return err
@@ -282,14 +297,21 @@ func (p *Postmaster) tend(ctx context.Context, id string, deliveries uint64) err
 		if err := p.pass(ctx, s); err != nil {
 			return err
 		}
-	} else if at, ok := mailbox.WakeAt(s); ok {
-		if err := p.Timers.Set(ctx, id, mailTimer, at); err != nil {
-			return fmt.Errorf("address %s: %w", s.Address, err)
-		}
+	} else if err := p.again(ctx, s); err != nil {
+		return err
+	}
+	if err := p.escalate(ctx, s); err != nil {
+		return err
 	}
 	h := s.Holder
 	if h == nil {
 		return nil
+	}
+	if over, err := p.relieve(ctx, s); err != nil || over {
+		if err == nil {
+			err = p.tend(ctx, id, deliveries)
+		}
+		return err
 	}
 	there, err := p.role.cfg.Ledger.Fresh(ctx, h.Run)
 	if err != nil || there.Sequence > 0 && there.Status != events.Created {
@@ -306,8 +328,8 @@ func (p *Postmaster) tend(ctx context.Context, id string, deliveries uint64) err
 		}
 		return mailbox.End(s, h.Run, no.Code, no.Reason, p.Now().UTC()), nil
 	})
-	if at, ok := mailbox.WakeAt(s); err == nil && ok {
-		err = p.Timers.Set(ctx, id, mailTimer, at)
+	if err == nil {
+		err = p.again(ctx, s)
 	}
 	return err
 }
@@ -340,7 +362,7 @@ func (p *Postmaster) pass(ctx context.Context, s mailbox.State) error {
 // dispatch opens the run of an agent, or goes on with an opening that somebody did not finish.
 func (p *Postmaster) dispatch(ctx context.Context, s mailbox.State, h events.MailHolder, m firing) error {
 	return p.role.open(ctx, m, mailbox.TaskOf(s, h), ce.Envelope{Source: "/inspan/agent/" + s.ID},
-		origin{address: &events.AddressRef{Address: s.Address, Epoch: h.Epoch}})
+		origin{address: &events.AddressRef{Address: s.Address, Epoch: h.Epoch, Fresh: mailbox.Fresh(s, h)}})
 }
 
 // settled records the end of the run of an agent, and what its turns were given. A run that is held stays the agent: no one
@@ -361,17 +383,13 @@ func (p *Postmaster) settled(ctx context.Context, s mailbox.State) (mailbox.Stat
 	case err != nil || of.Sequence == 0:
 		return s, err
 	}
+	if of.Turns().Len() > 0 {
+		s = mailbox.Answers(s, h.Run, now)
+	}
 	if s = mailbox.Shown(s, h.Run, shownMail(of), now); !of.Status.Ended() {
 		return s, nil
 	}
-	code, reason := mailbox.Failed, of.Result.FinishReason
-	if of.Status == events.Completed {
-		code = mailbox.Completed
-	}
-	if of.Result.Error != "" {
-		reason += ": " + of.Result.Error
-	}
-	return mailbox.End(s, h.Run, code, reason, now), nil
+	return over(s, h.Run, of, now), nil
 }
 
 // shownMail are the messages that a turn of a run was given: one that ended after they came. Once the run has ended they are
@@ -393,28 +411,6 @@ func shownMail(s run.State) (ids []string) {
 		}
 	}
 	return ids
-}
-
-// acknowledge records in the mailbox of an agent what a turn of its run was given.
-func (p *Postmaster) acknowledge(ctx context.Context, s run.State) error {
-	if p == nil || s.Created == nil || s.Created.Address == nil || s.Status.Ended() {
-		return nil
-	}
-	ids := shownMail(s)
-	if len(ids) == 0 {
-		return nil
-	}
-	_, id, err := events.ParseAddress(s.Created.Address.Address)
-	if err != nil {
-		return err
-	}
-	if now, err := p.Ledger.Fresh(ctx, id); err != nil || !slices.ContainsFunc(ids, now.Waits) {
-		return err
-	}
-	_, err = p.change(ctx, id, func(now mailbox.State) (mailbox.State, error) {
-		return mailbox.Shown(now, s.HarnessID, ids, p.Now().UTC()), nil
-	})
-	return err
 }
 
 // ended looks at an address whose run has ended, also where that is recorded: whoever recorded it may have died before the

@@ -74,6 +74,10 @@ func (p mailCalls) carryOut(ctx context.Context, runID string, s run.State, d *e
 		if got, err = p.claim(ctx, d.Request.Queue, from, runID, d.Call, owed); err == nil {
 			return events.MailAnswer{Success: true, Output: mailbox.Claimed(d.Request.Queue, got)}, nil
 		}
+	case d.Tool == events.ToolHandoff:
+		a, err = p.handOff(ctx, runID, s, d, owed)
+	case d.Tool == events.ToolWorkCurrent:
+		a, err = p.current(ctx, s)
 	case d.Tool == events.ToolMailRead:
 		a, err = p.own(ctx, from)
 	default:

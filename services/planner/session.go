@@ -60,7 +60,10 @@ func (r *Role) enter(ctx context.Context, t events.Task, runID string, c *events
 		c.SessionFence = made.Created.SessionFence // which is confirmed before the run starts
 		return nil
 	}
-	c.SessionFence, c.SessionPrompt, c.History = h.Fence, e.Prompt, e.History
+	c.SessionFence, c.SessionPrompt = h.Fence, e.Prompt
+	if c.Address == nil || !c.Address.Fresh {
+		c.History = e.History
+	}
 	if e.Model != "" && t.Model == "" {
 		return r.remodel(c, e.Model)
 	}
@@ -182,6 +185,9 @@ func (r *Role) part(ctx context.Context, e session.State, s run.State) (session.
 	}
 	p := events.Part{Session: end.Session, Run: end.Run, Fence: end.Fence, Prev: e.History, Messages: messages,
 		InputTokens: end.InputTokens, OutputTokens: end.OutputTokens, At: s.UpdatedAt}
+	if s.Created.Address != nil && s.Created.Address.Fresh {
+		p.Prev = nil // the account of a handoff stands for what was said before
+	}
 	end.Messages = len(messages)
 	end.Part, err = history.Put(ctx, r.cfg.Blobs, p)
 	return end, err

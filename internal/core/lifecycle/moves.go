@@ -225,3 +225,17 @@ func Move(s run.State, fork, sameKey bool, by string) []events.Payload {
 		Fork:    fork,
 		SameKey: sameKey, By: by}}
 }
+
+// MakeWay ends the run of an agent whose next run goes on with the work.
+func MakeWay(s run.State, now time.Time, order, by string) ([]events.Payload, error) {
+	if s.Status.Ended() || s.Created == nil || s.Created.Address == nil {
+		return nil, nil
+	}
+	text := "the next run of " + s.Created.Address.Address + " goes on with the work"
+	if s.Status == events.Created {
+		return cancelled(s, now, text), nil
+	}
+	r := end(s, now, events.FinishHandedOff, text, order)
+	r.By = by
+	return stopFirst(s, r), nil
+}
