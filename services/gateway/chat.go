@@ -1,11 +1,9 @@
 package gateway
 
 import (
-	"bytes"
 	"encoding/json"
 	"errors"
 	"fmt"
-	"mime"
 	"net/http"
 	"strings"
 	"time"
@@ -140,31 +138,15 @@ func listModels(g *Gateway, c *call) error {
 
 // readChat reads a request for a completion.
 func (c *call) readChat() (in ChatRequest, t events.Task, err error) {
-	kind, _, err := mime.ParseMediaType(c.r.Header.Get("Content-Type"))
-	if err != nil || kind != "application/json" {
-		return in, t, &Problem{Status: http.StatusUnsupportedMediaType, Code: "media_type", Detail: "the body is not JSON"}
-	}
-	body, err := c.body(maxBody)
-	if err != nil {
+	if err := c.loose(&in, maxBody); err != nil {
 		return in, t, err
-	}
-	if err := json.NewDecoder(bytes.NewReader(body)).Decode(&in); err != nil {
-		return in, t, bad("the body: "+err.Error(), "")
 	}
 	if in.N > 1 {
 		return in, t, bad("n: there is one answer", "leave n out")
 	}
-	task := ""
-	for _, m := range in.Messages {
-		if m.Role != "user" {
-			continue
-		}
-		if task, err = m.text(); err != nil {
-			return in, t, err
-		}
-	}
-	if task == "" {
-		return in, t, bad("messages: there is none of the user", "the last message of the user is the task")
+	task, err := lastOfUser(in.Messages)
+	if err != nil {
+		return in, t, err
 	}
 	t = events.Task{ID: client.NewID(), Agent: in.Model, Task: task, Session: in.Metadata["session_id"], By: c.token.Name}
 	if t.Session == "" {
@@ -177,6 +159,22 @@ func (c *call) readChat() (in ChatRequest, t events.Task, err error) {
 		t.ID = keyedID(c.token.Name, keys[0])
 	}
 	return in, t, nil
+}
+
+// lastOfUser is the last message of the user, which is the task.
+func lastOfUser(all []ChatMessage) (task string, err error) {
+	for _, m := range all {
+		if m.Role != "user" {
+			continue
+		}
+		if task, err = m.text(); err != nil {
+			return "", err
+		}
+	}
+	if task == "" {
+		return "", bad("messages: there is none of the user", "the last message of the user is the task")
+	}
+	return task, nil
 }
 
 // text of a message.
