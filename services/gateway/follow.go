@@ -207,9 +207,12 @@ func (f *following) event(v any) error {
 		return err
 	}
 	if _, err := f.w.Write(append(append([]byte("data: "), b...), "\n\n"...)); err != nil {
-		return err
+		return context.Canceled // the client is gone
 	}
-	return f.w.FlushError()
+	if f.w.FlushError() != nil {
+		return context.Canceled
+	}
+	return nil
 }
 
 // streams begins an answer of server-sent events.

@@ -19,6 +19,7 @@ func TestProtocols(t *testing.T) {
 	w := newWorld(t)
 	d := w.open(t, nil)
 	t.Run("a2a", func(t *testing.T) { t.Parallel(); testA2A(t, d) })
+	t.Run("responses", func(t *testing.T) { t.Parallel(); testResponses(t, d) })
 	t.Run("agui", func(t *testing.T) { t.Parallel(); testAGUI(t, d) })
 	t.Cleanup(func() {
 		w.mu.Lock()

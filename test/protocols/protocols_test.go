@@ -171,6 +171,7 @@ func TestClients(t *testing.T) {
 	p := open(t)
 	t.Run("ECO-6b the client of the A2A project", func(t *testing.T) { p.plays(t, "a2a.mjs") })
 	t.Run("PLUS-16b the client of AG-UI", func(t *testing.T) { p.plays(t, "agui.mjs") })
+	t.Run("PLUS-16a the client of OpenAI", func(t *testing.T) { p.plays(t, "openai.mjs") })
 	t.Run("ECO-6c the client of the Agent Client Protocol", func(t *testing.T) {
 		program := filepath.Join(p.dir, "inspan")
 		if out, err := exec.CommandContext(t.Context(), "go", "build", "-o", program, "../../cmd/inspan").CombinedOutput(); err != nil {
