@@ -255,7 +255,7 @@ func (x *a2aCall) send(raw json.RawMessage, streams bool) error {
 			return err
 		}
 	}
-	if err := x.g.last(x.c); err != nil {
+	if err := last(x.g, x.c); err != nil {
 		return err
 	}
 	return x.reply(object{"task": x.taskOf(s, in.Config.History)})

@@ -223,7 +223,7 @@ func (g *Gateway) chat(c *call) error {
 		return err
 	}
 	defer end()
-	if err := g.asModel(ctx, t); err != nil {
+	if err := asModel(ctx, g, t); err != nil {
 		return err
 	}
 	// There is a run now. OpenAI's clients repeat what fails, which would start another one.
@@ -237,7 +237,7 @@ func (g *Gateway) chat(c *call) error {
 	if err == nil {
 		s, err = a.settled(ctx, s)
 	}
-	if err = errors.Join(err, g.last(c)); err != nil {
+	if err = errors.Join(err, last(g, c)); err != nil {
 		return err
 	}
 	if p := unanswered(s); p != nil {
@@ -251,7 +251,7 @@ func (g *Gateway) chat(c *call) error {
 }
 
 // asModel starts the run of a task whose agent is named as a model.
-func (g *Gateway) asModel(ctx context.Context, t events.Task) error {
+func asModel(ctx context.Context, g *Gateway, t events.Task) error {
 	same, err := g.start(ctx, t)
 	if r, ok := errors.AsType[*client.RefusedError](err); ok && r.Code == "unknown_agent" {
 		return &Problem{Status: http.StatusNotFound, Code: "model_not_found", Detail: r.Reason,

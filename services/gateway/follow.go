@@ -234,11 +234,11 @@ func (g *Gateway) waits(c *call) (ctx context.Context, end func(), err error) {
 		cancel()
 		stop()
 		release()
-		_ = g.last(c) // the connection may be gone
+		_ = last(g, c) // the connection may be gone
 	}, nil
 }
 
 // last lets the end of an answer that waited be written in time.
-func (g *Gateway) last(c *call) error {
+func last(g *Gateway, c *call) error {
 	return http.NewResponseController(c.w).SetWriteDeadline(time.Now().Add(g.cfg.WriteWait))
 }

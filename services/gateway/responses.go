@@ -220,7 +220,7 @@ func serveResponse(g *Gateway, c *call) error {
 	if err != nil {
 		return err
 	}
-	if err := g.last(c); err != nil {
+	if err := last(g, c); err != nil {
 		return err
 	}
 	return c.json(http.StatusOK, responseOf(s))
@@ -252,7 +252,7 @@ func responds(ctx context.Context, g *Gateway, c *call, in ResponseRequest, item
 	if t.Session == "" { // so that the next request can go on with it
 		t.Session = "resp-" + t.ID[strings.IndexByte(t.ID, '-')+1:]
 	}
-	return t.ID, g.asModel(ctx, t)
+	return t.ID, asModel(ctx, g, t)
 }
 
 // approved gives the answers of a request to the station, and returns the run as it was right behind them.
