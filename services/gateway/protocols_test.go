@@ -8,6 +8,7 @@ import (
 	"net/http"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/inspan/inspan/services/gateway"
 )
@@ -21,6 +22,10 @@ func TestProtocols(t *testing.T) {
 	t.Run("a2a", func(t *testing.T) { t.Parallel(); testA2A(t, d) })
 	t.Run("responses", func(t *testing.T) { t.Parallel(); testResponses(t, d) })
 	t.Run("agui", func(t *testing.T) { t.Parallel(); testAGUI(t, d) })
+	t.Run("TRIG-1 a stream of any protocol that is never read is dropped, and its place is free again", func(t *testing.T) {
+		t.Parallel()
+		testUnread(t, w)
+	})
 	t.Cleanup(func() {
 		w.mu.Lock()
 		defer w.mu.Unlock()
@@ -293,4 +298,32 @@ func testA2A(t *testing.T, d *door) {
 		d.want(t, 401, "POST", "/a2a/helper", "", call("SendMessage", fine), a2a...)
 		d.want(t, 403, "POST", "/a2a/helper", "writer", call("SendMessage", fine), a2a...)
 	})
+}
+
+// testUnread opens streams that no one reads beyond their status.
+func testUnread(t *testing.T, w *world) {
+	t.Helper()
+	p := newPipes()
+	d := w.open(t, p, func(c *gateway.Config) { c.Streams, c.WriteWait = 1, 50*time.Millisecond })
+	for path, body := range map[string]string{"/a2a/talker": call("SendStreamingMessage", message("unread", "x", "")), "/agui/talker": uiInput("unread", "r1", "x", ""),
+		"/v1/responses": `{"model":"talker","input":"x","stream":true}`} {
+		ask := func() string {
+			conn := p.dial(t)
+			fmt.Fprintf(conn, "POST %s HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer %s\r\nA2A-Version: 1.0\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n%s",
+				path, d.secrets["both"], len(body), body)
+			line, err := bufio.NewReaderSize(conn, 16).ReadString('\n')
+			if err != nil {
+				t.Fatal(err)
+			}
+			return line
+		}
+		for opened := 0; opened < 2; { // the second time the first one was given up
+			line := ask()
+			if strings.Contains(line, " 200 ") {
+				opened++
+			} else if !strings.Contains(line, " 429 ") {
+				t.Fatalf("%s: %s", path, line)
+			}
+		}
+	}
 }
