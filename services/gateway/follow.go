@@ -118,9 +118,9 @@ func (f *following) item(item client.Item) error {
 			return err
 		}
 	}
-	early := f.said.early
+	held := f.said.early
 	f.said.early = nil
-	for _, p := range early {
+	for _, p := range held {
 		if err := f.piece(item.State, p); err != nil {
 			return err
 		}
@@ -157,7 +157,7 @@ func (f *following) piece(s run.State, p client.Piece) error {
 	if p.Event != "token" || said.gone[of] || p.Text == "" || p.Turn <= said.done[p.Step] {
 		return nil
 	}
-	if p.Turn > s.Turns().Len()+1 && len(said.early) < maxEarly {
+	if early(s, p) && len(said.early) < maxEarly {
 		said.early = append(said.early, p)
 		return nil
 	}
@@ -178,6 +178,17 @@ func (f *following) piece(s run.State, p client.Piece) error {
 	}
 	said.text.WriteString(p.Text)
 	return f.text(fresh, p.Text)
+}
+
+// early reports whether text overtook the end of the turn before it, or of a call of that. The calls of programs of
+// others last as long as these write.
+func early(s run.State, p client.Piece) bool {
+	for _, c := range s.Open {
+		if c.Step == p.Step && c.Turn < p.Turn && c.Parent == "" && c.Program == nil {
+			return true
+		}
+	}
+	return p.Turn > s.Turns().Len()+1
 }
 
 // ended is what is missing of the text of a turn that has ended; fresh where nothing of it was passed on.

@@ -268,6 +268,34 @@ func testA2A(t *testing.T, d *door) {
 			t.Errorf("%v", got)
 		}
 	})
+	t.Run("ECO-6b tasks are listed page by page, the one that changed last first", func(t *testing.T) {
+		for i := range 3 {
+			d.rpc(t, "/helper", "both", "SendMessage", message(fmt.Sprintf("list%d", i), "x", `,"contextId":"listed"`))
+		}
+		d.rpc(t, "/asks", "both", "SendMessage", message("list3", "x", `,"contextId":"listed"`))
+		list := func(agent, more string) tree {
+			return d.rpc(t, agent, "reader", "ListTasks", `{"contextId":"listed"`+more+`}`)
+		}
+		for list("", `,"status":"TASK_STATE_COMPLETED"`).at("result.totalSize") != 3. || list("/asks", `,"status":"TASK_STATE_AUTH_REQUIRED"`).at("result.totalSize") != 1. {
+			pause(t) // the index follows
+		}
+		first := list("", `,"pageSize":3`)
+		next := first.text("result.nextPageToken")
+		second := list("", `,"pageSize":3,"pageToken":"`+next+`"`)
+		if next == "" || first.at("result.tasks.2.id") == nil || second.at("result.pageSize") != 1. || second.at("result.nextPageToken") != "" || second.at("result.tasks.0.artifacts") != nil {
+			t.Errorf("%v\n%v", first, second)
+		}
+		seen := map[string]bool{second.text("result.tasks.0.id"): true}
+		for i := range 3 {
+			seen[first.text(fmt.Sprintf("result.tasks.%d.id", i))] = true
+		}
+		if len(seen) != 4 {
+			t.Errorf("%v", seen)
+		}
+		if got := list("/helper", `,"includeArtifacts":true,"pageSize":1`); got.at("result.totalSize") != 3. || got.text("result.tasks.0.artifacts.0.parts.0.text") != "It is done." {
+			t.Errorf("%v", got)
+		}
+	})
 	t.Run("ECO-6b what is malformed or not permitted starts nothing", func(t *testing.T) {
 		fine := message("bad", "x", "")
 		for _, c := range []struct {
@@ -284,7 +312,7 @@ func testA2A(t *testing.T, d *door) {
 			{"helper", "both", call("SendMessage", strings.Replace(fine, `}}`, `},"configuration":{"taskPushNotificationConfig":{"url":"http://x"}}}`, 1)), 200, -32003},
 			{"nobody", "both", call("SendMessage", fine), 200, -32602}, {"", "both", call("SendMessage", fine), 200, -32602}, {"helper", "reader", call("SendMessage", fine), 403, -32000},
 			{"helper", "reader", call("CancelTask", `{"id":"none"}`), 403, -32000}, {"helper", "both", call("SendMessage", message("bad", strings.Repeat("x", 300<<10), "")), 413, -32602},
-			{"helper", "both", call("ListTasks", `{}`), 200, -32004}, {"helper", "both", strings.Repeat("[", 20000), 200, -32700},
+			{"helper", "both", call("ListTasks", `{"pageSize":101}`), 200, -32602}, {"helper", "both", strings.Repeat("[", 20000), 200, -32700},
 		} {
 			path := strings.TrimSuffix("/a2a/"+c.agent, "/")
 			a := d.do(t, "POST", path, c.token, c.body, a2a...)
