@@ -252,6 +252,12 @@ func TestACP(t *testing.T) {
 			t.Errorf("%v", m)
 		}
 	})
+	t.Run("ECO-6c an agent that the station does not have is reported before anything is typed", func(t *testing.T) {
+		e := d.edit(t, "nobody")
+		if m := e.ask("session/new", `{"cwd":"/","mcpServers":[]}`); !strings.Contains(fmt.Sprint(m["error"]), "inspan agents lists them") {
+			t.Errorf("%v", m)
+		}
+	})
 	t.Run("ECO-6c what is malformed or unknown is refused, and the editor goes on", func(t *testing.T) {
 		e := d.edit(t, "talker")
 		s := e.session()
