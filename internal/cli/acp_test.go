@@ -4,8 +4,11 @@ import (
 	"bufio"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
+	"os"
+	"os/exec"
 	"strings"
 	"testing"
 
@@ -249,6 +252,12 @@ func TestACP(t *testing.T) {
 			t.Errorf("%v", m)
 		}
 	})
+	t.Run("ECO-6c an agent that the station does not have is reported before anything is typed", func(t *testing.T) {
+		e := d.edit(t, "nobody")
+		if m := e.ask("session/new", `{"cwd":"/","mcpServers":[]}`); !strings.Contains(fmt.Sprint(m["error"]), "inspan agents lists them") {
+			t.Errorf("%v", m)
+		}
+	})
 	t.Run("ECO-6c what is malformed or unknown is refused, and the editor goes on", func(t *testing.T) {
 		e := d.edit(t, "talker")
 		s := e.session()
@@ -270,5 +279,57 @@ func TestACP(t *testing.T) {
 			}
 		}
 		e.prompt(s, "hello", "end_turn")
+	})
+}
+
+// edit starts inspan acp as a process in the checkout, with a station of its own.
+func (c checkout) edit(agent string) *ide {
+	c.t.Helper()
+	self, err := os.Executable()
+	if err != nil {
+		c.t.Fatal(err)
+	}
+	cmd := exec.CommandContext(c.t.Context(), self, "acp", agent)
+	e := &ide{t: c.t, errs: &buffer{}, ended: make(chan int, 1)}
+	cmd.Dir, cmd.Stderr = c.dir, e.errs
+	cmd.Env = append(append(os.Environ(), cliVar+"=1", exitVar+"=", "XDG_CONFIG_HOME="+c.t.TempDir()), c.env...)
+	in, inErr := cmd.StdinPipe()
+	out, outErr := cmd.StdoutPipe()
+	if err := errors.Join(inErr, outErr, cmd.Start()); err != nil {
+		c.t.Fatal(err)
+	}
+	e.in, e.out = in, bufio.NewReader(out)
+	go func() {
+		_ = cmd.Wait() // the code says how it ended
+		e.ended <- cmd.ProcessState.ExitCode()
+	}()
+	c.t.Cleanup(e.leave)
+	return e
+}
+
+func TestACPOnCopy(t *testing.T) {
+	t.Parallel()
+	c := newCheckout(t)
+	c.chatter()
+	before := git(t, c.dir, "status", "--porcelain")
+	t.Run("ECO-6c an editor's session works on a copy of its project, which is brought as others are", func(t *testing.T) {
+		e := c.edit("chatter")
+		e.ask("initialize", `{"protocolVersion":1}`)
+		m := e.ask("session/new", fmt.Sprintf(`{"cwd":%q,"mcpServers":[]}`, c.dir))
+		s, _ := m["result"].(map[string]any)["sessionId"].(string)
+		e.prompt(s, "make one", "end_turn")
+		e.prompt(s, "make two", "end_turn")
+		for id, status := range e.status() {
+			if status != "completed" {
+				t.Errorf("%s is %v: %v", id, status, e.updates)
+			}
+		}
+		e.leave()
+		if now := git(t, c.dir, "status", "--porcelain"); now != before {
+			t.Errorf("the session changed the project: %s", now)
+		}
+		c.do(0, []string{"2 files changed, nothing committed"}, "merge", s, "--squash")
+		c.file("two.txt", "2\n")
+		c.file("draft.txt", "draft\n")
 	})
 }

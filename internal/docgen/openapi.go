@@ -64,9 +64,11 @@ func (d *document) operation(r gateway.Operation) tree {
 		op["parameters"] = params
 	}
 	if r.Body != nil {
-		chat := strings.HasPrefix(r.Path, "/v1/") // fields that are not known are ignored there
-		op["requestBody"] = tree{"required": chat || r.Path == "/api/v1/harness/run" || strings.HasSuffix(r.Path, "{gate}"),
-			"content": tree{"application/json": tree{"schema": d.schema(r.Body, chat)}}}
+		loose := slices.ContainsFunc([]string{"/v1/", "/a2a", "/agui/"}, func(at string) bool { // protocols of others ignore
+			return strings.HasPrefix(r.Path, at) // fields that they do not know
+		})
+		op["requestBody"] = tree{"required": loose || r.Path == "/api/v1/harness/run" || strings.HasSuffix(r.Path, "{gate}"),
+			"content": tree{"application/json": tree{"schema": d.schema(r.Body, loose)}}}
 	}
 	switch {
 	case r.Open:

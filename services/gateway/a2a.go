@@ -230,9 +230,7 @@ var a2aMethods = map[string]func(*a2aCall, json.RawMessage) error{
 	"GetTask":              (*a2aCall).get,
 	"CancelTask":           (*a2aCall).cancel,
 	"SubscribeToTask":      (*a2aCall).subscribe,
-	"ListTasks": func(*a2aCall, json.RawMessage) error {
-		return fault(a2aUnsupported, "UNSUPPORTED_OPERATION", "tasks are not listed here", "GET /api/v1/runs lists runs")
-	},
+	"ListTasks":            (*a2aCall).list,
 	"GetExtendedAgentCard": func(*a2aCall, json.RawMessage) error {
 		return fault(a2aNoCard, "EXTENDED_AGENT_CARD_NOT_CONFIGURED", "there is no other card", "")
 	},

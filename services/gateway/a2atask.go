@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/inspan/inspan/pkg/client"
@@ -72,13 +73,17 @@ type A2AArtifact struct {
 	Parts []A2APart `json:"parts"`
 }
 
-// a2aState is the state of a task as a token sees it: what the token may not answer, somebody else must.
-func a2aState(s run.State, t tokens.Token) string {
-	switch phase.Of(s) {
+// a2aState is the state of a task as a token sees it.
+func a2aState(s run.State, t tokens.Token) string { return a2aPhase(phase.Of(s), s.Waiting(), t) }
+
+// a2aPhase is the state of a task as a token sees it: what the token may not answer, somebody else must.
+func a2aPhase(p phase.Phase, gates []*run.Gate, t tokens.Token) string {
+	switch p {
 	case phase.Queued:
 		return a2aSubmitted
 	case phase.Waiting:
-		if t.Has(tokens.Answer) && len(provable(s)) == 0 {
+		proven := slices.ContainsFunc(gates, func(g *run.Gate) bool { return g.Approvers > 1 }) // that of a token is not
+		if t.Has(tokens.Answer) && !proven {
 			return a2aInput
 		}
 		return a2aAuth
@@ -96,17 +101,6 @@ func a2aState(s run.State, t tokens.Token) string {
 	case phase.Working:
 	}
 	return a2aWorking
-}
-
-// provable are the gates whose answers must be proven, which those of a token are not.
-func provable(s run.State) []*run.Gate {
-	var all []*run.Gate
-	for _, g := range s.Waiting() {
-		if g.Approvers > 1 {
-			all = append(all, g)
-		}
-	}
-	return all
 }
 
 // contextOf is the context of a run: its session, or itself.
@@ -255,7 +249,7 @@ func (x *a2aCall) send(raw json.RawMessage, streams bool) error {
 			return err
 		}
 	}
-	if err := x.g.last(x.c); err != nil {
+	if err := last(x.g, x.c); err != nil {
 		return err
 	}
 	return x.reply(object{"task": x.taskOf(s, in.Config.History)})

@@ -1,11 +1,10 @@
 package gateway
 
 import (
-	"bytes"
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
-	"mime"
 	"net/http"
 	"strings"
 	"time"
@@ -140,43 +139,51 @@ func listModels(g *Gateway, c *call) error {
 
 // readChat reads a request for a completion.
 func (c *call) readChat() (in ChatRequest, t events.Task, err error) {
-	kind, _, err := mime.ParseMediaType(c.r.Header.Get("Content-Type"))
-	if err != nil || kind != "application/json" {
-		return in, t, &Problem{Status: http.StatusUnsupportedMediaType, Code: "media_type", Detail: "the body is not JSON"}
-	}
-	body, err := c.body(maxBody)
-	if err != nil {
+	if err := c.loose(&in, maxBody); err != nil {
 		return in, t, err
-	}
-	if err := json.NewDecoder(bytes.NewReader(body)).Decode(&in); err != nil {
-		return in, t, bad("the body: "+err.Error(), "")
 	}
 	if in.N > 1 {
 		return in, t, bad("n: there is one answer", "leave n out")
 	}
-	task := ""
-	for _, m := range in.Messages {
-		if m.Role != "user" {
-			continue
-		}
-		if task, err = m.text(); err != nil {
-			return in, t, err
-		}
-	}
-	if task == "" {
-		return in, t, bad("messages: there is none of the user", "the last message of the user is the task")
+	task, err := lastOfUser(in.Messages)
+	if err != nil {
+		return in, t, err
 	}
 	t = events.Task{ID: client.NewID(), Agent: in.Model, Task: task, Session: in.Metadata["session_id"], By: c.token.Name}
 	if t.Session == "" {
 		t.Session = in.User
 	}
-	if keys := c.r.Header.Values("Idempotency-Key"); len(keys) > 0 {
-		if len(keys) > 1 || keys[0] == "" || len(keys[0]) > maxKey {
-			return in, t, bad(fmt.Sprintf("Idempotency-Key: want one of 1 to %d characters", maxKey), "")
-		}
-		t.ID = keyedID(c.token.Name, keys[0])
+	err = c.keyed(&t)
+	return in, t, err
+}
+
+// keyed has a task be that of the Idempotency-Key of a request, if it has one.
+func (c *call) keyed(t *events.Task) error {
+	keys := c.r.Header.Values("Idempotency-Key")
+	if len(keys) == 0 {
+		return nil
 	}
-	return in, t, nil
+	if len(keys) > 1 || keys[0] == "" || len(keys[0]) > maxKey {
+		return bad(fmt.Sprintf("Idempotency-Key: want one of 1 to %d characters", maxKey), "")
+	}
+	t.ID = keyedID(c.token.Name, keys[0])
+	return nil
+}
+
+// lastOfUser is the last message of the user, which is the task.
+func lastOfUser(all []ChatMessage) (task string, err error) {
+	for _, m := range all {
+		if m.Role != "user" {
+			continue
+		}
+		if task, err = m.text(); err != nil {
+			return "", err
+		}
+	}
+	if task == "" {
+		return "", bad("messages: there is none of the user", "the last message of the user is the task")
+	}
+	return task, nil
 }
 
 // text of a message.
@@ -193,7 +200,7 @@ func (m ChatMessage) text() (string, error) {
 		return "", bad("messages: the content is neither a text nor a list of parts", "")
 	}
 	for _, p := range parts {
-		if p.Type != "text" {
+		if p.Type != "text" && p.Type != "input_text" {
 			return "", bad(fmt.Sprintf("messages: a part of the type %.32q", p.Type), "send text only")
 		}
 		text += p.Text
@@ -216,15 +223,7 @@ func (g *Gateway) chat(c *call) error {
 		return err
 	}
 	defer end()
-	same, err := g.start(c.r.Context(), t)
-	if r, ok := errors.AsType[*client.RefusedError](err); ok && r.Code == "unknown_agent" {
-		return &Problem{Status: http.StatusNotFound, Code: "model_not_found", Detail: r.Reason, Hint: "GET /v1/models lists those that are"}
-	}
-	if err == nil && !same {
-		err = &Problem{Status: http.StatusUnprocessableEntity, Code: "duplicate_id", Run: t.ID,
-			Detail: "the Idempotency-Key belongs to another request", Hint: "send the same as before, or another key"}
-	}
-	if err != nil {
+	if err := asModel(ctx, g, t); err != nil {
 		return err
 	}
 	// There is a run now. OpenAI's clients repeat what fails, which would start another one.
@@ -238,7 +237,7 @@ func (g *Gateway) chat(c *call) error {
 	if err == nil {
 		s, err = a.settled(ctx, s)
 	}
-	if err = errors.Join(err, g.last(c)); err != nil {
+	if err = errors.Join(err, last(g, c)); err != nil {
 		return err
 	}
 	if p := unanswered(s); p != nil {
@@ -249,6 +248,20 @@ func (g *Gateway) chat(c *call) error {
 	out.Choices = []ChatChoice{{Message: &ChatText{Role: "assistant", Content: s.Result.Output}, Finish: &stop}}
 	out.Usage = usageOf(s)
 	return c.json(http.StatusOK, out)
+}
+
+// asModel starts the run of a task whose agent is named as a model.
+func asModel(ctx context.Context, g *Gateway, t events.Task) error {
+	same, err := g.start(ctx, t)
+	if r, ok := errors.AsType[*client.RefusedError](err); ok && r.Code == "unknown_agent" {
+		return &Problem{Status: http.StatusNotFound, Code: "model_not_found", Detail: r.Reason,
+			Hint: "GET /v1/models lists those that are"}
+	}
+	if err == nil && !same {
+		err = &Problem{Status: http.StatusUnprocessableEntity, Code: "duplicate_id", Run: t.ID,
+			Detail: "the Idempotency-Key belongs to another request", Hint: "send the same as before, or another key"}
+	}
+	return err
 }
 
 // unanswered says why a run has no answer; nil where it has one.

@@ -27,6 +27,8 @@ type following struct {
 	text func(fresh bool, text string) error
 	// over, where it is not nil, says that there is nothing more to wait for; else that is a run that rests.
 	over func(run.State) bool
+	// head is the sequence up to which events are repeated: no text comes before that.
+	head uint64
 	said passage
 }
 
@@ -36,7 +38,14 @@ type passage struct {
 	turn turn
 	text strings.Builder
 	gone map[turn]bool
+	// done is the last turn of each step that has ended: what comes late of it is not passed on.
+	done map[string]int
+	// early is text that overtook the end of the turn before it.
+	early []client.Piece
 }
+
+// maxEarly is how many pieces may.
+const maxEarly = 256
 
 // turn of a step, and which try of it.
 type turn struct {
@@ -47,7 +56,7 @@ type turn struct {
 
 // follow prepares to follow a run that a request is about.
 func (g *Gateway) follow(c *call, id string) *following {
-	return &following{g: g, c: c, run: id, said: passage{gone: map[turn]bool{}},
+	return &following{g: g, c: c, run: id, said: passage{gone: map[turn]bool{}, done: map[string]int{}},
 		w: &lasting{ResponseWriter: c.w, rc: http.NewResponseController(c.w), wait: g.cfg.WriteWait}}
 }
 
@@ -71,19 +80,20 @@ func (f *following) settled(ctx context.Context, s run.State) (run.State, error)
 	beat := time.NewTicker(f.g.cfg.Heartbeat)
 	defer beat.Stop()
 	for !over(s) {
+		words := pieces
+		if s.Sequence < f.head {
+			words = nil
+		}
 		select {
 		case in, more := <-items:
 			if in.err != nil || !more {
 				return f.late(ctx, s, in.err)
 			}
 			s = in.item.State
-			if f.see == nil {
-				continue
-			}
-			if err := f.see(in.item); err != nil {
+			if err := f.item(in.item); err != nil {
 				return s, err
 			}
-		case p := <-pieces:
+		case p := <-words:
 			if err := f.piece(s, p); err != nil {
 				return s, err
 			}
@@ -99,6 +109,23 @@ func (f *following) settled(ctx context.Context, s run.State) (run.State, error)
 		}
 	}
 	return s, nil
+}
+
+// item passes on an event, and the text that was before its time.
+func (f *following) item(item client.Item) error {
+	if f.see != nil {
+		if err := f.see(item); err != nil {
+			return err
+		}
+	}
+	held := f.said.early
+	f.said.early = nil
+	for _, p := range held {
+		if err := f.piece(item.State, p); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // live has text come as it is written, where it is wanted.
@@ -127,7 +154,11 @@ func (f *following) late(ctx context.Context, s run.State, err error) (run.State
 // piece passes on text.
 func (f *following) piece(s run.State, p client.Piece) error {
 	of, said := turn{p.Step, p.Turn, p.Attempt}, &f.said
-	if p.Event != "token" || said.gone[of] || p.Text == "" {
+	if p.Event != "token" || said.gone[of] || p.Text == "" || p.Turn <= said.done[p.Step] {
+		return nil
+	}
+	if early(s, p) && len(said.early) < maxEarly {
+		said.early = append(said.early, p)
 		return nil
 	}
 	fresh := said.turn != of
@@ -149,6 +180,28 @@ func (f *following) piece(s run.State, p client.Piece) error {
 	return f.text(fresh, p.Text)
 }
 
+// early reports whether text overtook the end of the turn before it, or of a call of that. The calls of programs of
+// others last as long as these write.
+func early(s run.State, p client.Piece) bool {
+	for _, c := range s.Open {
+		if c.Step == p.Step && c.Turn < p.Turn && c.Parent == "" && c.Program == nil {
+			return true
+		}
+	}
+	return p.Turn > s.Turns().Len()+1
+}
+
+// ended is what is missing of the text of a turn that has ended; fresh where nothing of it was passed on.
+func (f *following) ended(d *events.TurnFinishedData) (rest string, fresh bool) {
+	f.said.done[d.Step] = d.Turn
+	if of := f.said.turn; of.step == d.Step && of.number == d.Turn && d.TextRef == nil {
+		if rest, begun := strings.CutPrefix(d.Text, f.said.text.String()); begun {
+			return rest, f.said.text.Len() == 0
+		}
+	}
+	return d.Text, true
+}
+
 // rest is what is missing of the output of a run behind the text that was passed on; whole where that is all of it.
 func (f *following) rest(s run.State) (rest string, whole bool) {
 	if s.Result == nil {
@@ -165,9 +218,12 @@ func (f *following) event(v any) error {
 		return err
 	}
 	if _, err := f.w.Write(append(append([]byte("data: "), b...), "\n\n"...)); err != nil {
-		return err
+		return context.Canceled // the client is gone
 	}
-	return f.w.FlushError()
+	if f.w.FlushError() != nil {
+		return context.Canceled
+	}
+	return nil
 }
 
 // streams begins an answer of server-sent events.
@@ -189,11 +245,11 @@ func (g *Gateway) waits(c *call) (ctx context.Context, end func(), err error) {
 		cancel()
 		stop()
 		release()
-		_ = g.last(c) // the connection may be gone
+		_ = last(g, c) // the connection may be gone
 	}, nil
 }
 
 // last lets the end of an answer that waited be written in time.
-func (g *Gateway) last(c *call) error {
+func last(g *Gateway, c *call) error {
 	return http.NewResponseController(c.w).SetWriteDeadline(time.Now().Add(g.cfg.WriteWait))
 }

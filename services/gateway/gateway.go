@@ -1,5 +1,5 @@
 // Package gateway serves a station over HTTP: runs, their events and gates, lists, and webhooks, its agents as tools
-// of the Model Context Protocol, as models of OpenAI's API and as agents of A2A, and the web console.
+// of the Model Context Protocol, as models of OpenAI's API and as agents of A2A and AG-UI, and the web console.
 //
 // Promises: it is a client of the station as any other and has no powers of its own. Every request needs a token with
 // the right scope, or, for a webhook, a signature. The run of an Idempotency-Key and that of a webhook's call have ids

@@ -8,6 +8,7 @@ import (
 	"net/http"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/inspan/inspan/services/gateway"
 )
@@ -19,6 +20,12 @@ func TestProtocols(t *testing.T) {
 	w := newWorld(t)
 	d := w.open(t, nil)
 	t.Run("a2a", func(t *testing.T) { t.Parallel(); testA2A(t, d) })
+	t.Run("responses", func(t *testing.T) { t.Parallel(); testResponses(t, d) })
+	t.Run("agui", func(t *testing.T) { t.Parallel(); testAGUI(t, d) })
+	t.Run("TRIG-1 a stream of any protocol that is never read is dropped, and its place is free again", func(t *testing.T) {
+		t.Parallel()
+		testUnread(t, w)
+	})
 	t.Cleanup(func() {
 		w.mu.Lock()
 		defer w.mu.Unlock()
@@ -261,6 +268,34 @@ func testA2A(t *testing.T, d *door) {
 			t.Errorf("%v", got)
 		}
 	})
+	t.Run("ECO-6b tasks are listed page by page, the one that changed last first", func(t *testing.T) {
+		for i := range 3 {
+			d.rpc(t, "/helper", "both", "SendMessage", message(fmt.Sprintf("list%d", i), "x", `,"contextId":"listed"`))
+		}
+		d.rpc(t, "/asks", "both", "SendMessage", message("list3", "x", `,"contextId":"listed"`))
+		list := func(agent, more string) tree {
+			return d.rpc(t, agent, "reader", "ListTasks", `{"contextId":"listed"`+more+`}`)
+		}
+		for list("", `,"status":"TASK_STATE_COMPLETED"`).at("result.totalSize") != 3. || list("/asks", `,"status":"TASK_STATE_AUTH_REQUIRED"`).at("result.totalSize") != 1. {
+			pause(t) // the index follows
+		}
+		first := list("", `,"pageSize":3`)
+		next := first.text("result.nextPageToken")
+		second := list("", `,"pageSize":3,"pageToken":"`+next+`"`)
+		if next == "" || first.at("result.tasks.2.id") == nil || second.at("result.pageSize") != 1. || second.at("result.nextPageToken") != "" || second.at("result.tasks.0.artifacts") != nil {
+			t.Errorf("%v\n%v", first, second)
+		}
+		seen := map[string]bool{second.text("result.tasks.0.id"): true}
+		for i := range 3 {
+			seen[first.text(fmt.Sprintf("result.tasks.%d.id", i))] = true
+		}
+		if len(seen) != 4 {
+			t.Errorf("%v", seen)
+		}
+		if got := list("/helper", `,"includeArtifacts":true,"pageSize":1`); got.at("result.totalSize") != 3. || got.text("result.tasks.0.artifacts.0.parts.0.text") != "It is done." {
+			t.Errorf("%v", got)
+		}
+	})
 	t.Run("ECO-6b what is malformed or not permitted starts nothing", func(t *testing.T) {
 		fine := message("bad", "x", "")
 		for _, c := range []struct {
@@ -277,7 +312,7 @@ func testA2A(t *testing.T, d *door) {
 			{"helper", "both", call("SendMessage", strings.Replace(fine, `}}`, `},"configuration":{"taskPushNotificationConfig":{"url":"http://x"}}}`, 1)), 200, -32003},
 			{"nobody", "both", call("SendMessage", fine), 200, -32602}, {"", "both", call("SendMessage", fine), 200, -32602}, {"helper", "reader", call("SendMessage", fine), 403, -32000},
 			{"helper", "reader", call("CancelTask", `{"id":"none"}`), 403, -32000}, {"helper", "both", call("SendMessage", message("bad", strings.Repeat("x", 300<<10), "")), 413, -32602},
-			{"helper", "both", call("ListTasks", `{}`), 200, -32004}, {"helper", "both", strings.Repeat("[", 20000), 200, -32700},
+			{"helper", "both", call("ListTasks", `{"pageSize":101}`), 200, -32602}, {"helper", "both", strings.Repeat("[", 20000), 200, -32700},
 		} {
 			path := strings.TrimSuffix("/a2a/"+c.agent, "/")
 			a := d.do(t, "POST", path, c.token, c.body, a2a...)
@@ -291,4 +326,32 @@ func testA2A(t *testing.T, d *door) {
 		d.want(t, 401, "POST", "/a2a/helper", "", call("SendMessage", fine), a2a...)
 		d.want(t, 403, "POST", "/a2a/helper", "writer", call("SendMessage", fine), a2a...)
 	})
+}
+
+// testUnread opens streams that no one reads beyond their status.
+func testUnread(t *testing.T, w *world) {
+	t.Helper()
+	p := newPipes()
+	d := w.open(t, p, func(c *gateway.Config) { c.Streams, c.WriteWait = 1, 50*time.Millisecond })
+	for path, body := range map[string]string{"/a2a/talker": call("SendStreamingMessage", message("unread", "x", "")), "/agui/talker": uiInput("unread", "r1", "x", ""),
+		"/v1/responses": `{"model":"talker","input":"x","stream":true}`} {
+		ask := func() string {
+			conn := p.dial(t)
+			fmt.Fprintf(conn, "POST %s HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer %s\r\nA2A-Version: 1.0\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n%s",
+				path, d.secrets["both"], len(body), body)
+			line, err := bufio.NewReaderSize(conn, 16).ReadString('\n')
+			if err != nil {
+				t.Fatal(err)
+			}
+			return line
+		}
+		for opened := 0; opened < 2; { // the second time the first one was given up
+			line := ask()
+			if strings.Contains(line, " 200 ") {
+				opened++
+			} else if !strings.Contains(line, " 429 ") {
+				t.Fatalf("%s: %s", path, line)
+			}
+		}
+	}
 }

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"mime"
 	"net/http"
+	"slices"
 	"strings"
 	"time"
 
@@ -53,7 +54,7 @@ type list[T any] struct {
 // routes is the table.
 func routes() []route {
 	limit := param{"limit", "query", "how many at most, 1 to 1000; 100 if absent"}
-	return append([]route{
+	return slices.Concat([]route{
 		{method: "POST", path: "/api/v1/harness/run", scope: tokens.Write, serve: (*Gateway).run, body: RunRequest{},
 			summary: "Start a run",
 			params: []param{{"wait", "query",
@@ -128,7 +129,7 @@ func routes() []route {
 		{method: "POST", path: "/hooks/{hook}", open: true, serve: (*Gateway).hook,
 			summary: "Call a webhook, with the signature of its kind", answers: map[int]any{200: WebhookAnswer{},
 				202: WebhookAnswer{}, 204: nil}},
-	}, a2aRoutes()...)
+	}, a2aRoutes(), aguiRoutes(), responseRoutes())
 }
 
 // handler answers the requests of a route.
@@ -221,6 +222,22 @@ func (c *call) read(v any, needed bool) error {
 	}
 	if err := ce.Strict(body, v); err != nil {
 		return bad("the body: "+err.Error(), "GET /api/v1/openapi.json has the schema of the body")
+	}
+	return nil
+}
+
+// loose reads a body of JSON whose further fields are ignored, as protocols of others want.
+func (c *call) loose(v any, most int64) error {
+	kind, _, err := mime.ParseMediaType(c.r.Header.Get("Content-Type"))
+	if err != nil || kind != "application/json" {
+		return &Problem{Status: http.StatusUnsupportedMediaType, Code: "media_type", Detail: "the body is not JSON"}
+	}
+	body, err := c.body(most)
+	if err != nil {
+		return err
+	}
+	if err := json.Unmarshal(body, v); err != nil {
+		return bad("the body: "+err.Error(), "")
 	}
 	return nil
 }

@@ -82,11 +82,8 @@ func (g *Gateway) run(c *call) error {
 	t := events.Task{ID: client.NewID(), Agent: in.Agent, Task: in.Task, Session: in.Session, Variables: in.Variables,
 		Repo: in.Repo, Ref: in.Ref, Autonomy: in.Autonomy, Model: in.Model, Timeout: in.Timeout, MaxTokens: in.MaxTokens,
 		MaxUSD: in.MaxUSD, By: c.token.Name}
-	if keys := c.r.Header.Values("Idempotency-Key"); len(keys) > 0 {
-		if len(keys) > 1 || keys[0] == "" || len(keys[0]) > maxKey {
-			return bad(fmt.Sprintf("Idempotency-Key: want one of 1 to %d characters", maxKey), "")
-		}
-		t.ID = keyedID(c.token.Name, keys[0])
+	if err := c.keyed(&t); err != nil {
+		return err
 	}
 	same, err := g.start(c.r.Context(), t)
 	if s, ok := errors.AsType[*client.SilentError](err); ok {

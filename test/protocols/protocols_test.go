@@ -23,7 +23,8 @@ import (
 )
 
 // The clients and their versions.
-var packages = []string{"@a2a-js/sdk@1.3.0", "@agentclientprotocol/sdk@2.4.0"}
+var packages = []string{"@a2a-js/sdk@1.3.0", "@agentclientprotocol/sdk@2.4.0",
+	"@ag-ui/client@1.0.0", "@ag-ui/core@1.0.0", "openai@6.49.0"}
 
 // proofs is what each client shows, a line each.
 var proofs = []string{"run", "stream", "gate", "cancel", "reconnect", "failure"}
@@ -169,6 +170,8 @@ func (p place) plays(t *testing.T, script string, env ...string) {
 func TestClients(t *testing.T) {
 	p := open(t)
 	t.Run("ECO-6b the client of the A2A project", func(t *testing.T) { p.plays(t, "a2a.mjs") })
+	t.Run("PLUS-16b the client of AG-UI", func(t *testing.T) { p.plays(t, "agui.mjs") })
+	t.Run("PLUS-16a the client of OpenAI", func(t *testing.T) { p.plays(t, "openai.mjs") })
 	t.Run("ECO-6c the client of the Agent Client Protocol", func(t *testing.T) {
 		program := filepath.Join(p.dir, "inspan")
 		if out, err := exec.CommandContext(t.Context(), "go", "build", "-o", program, "../../cmd/inspan").CombinedOutput(); err != nil {

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 
@@ -39,11 +40,25 @@ type atParams struct {
 
 // begin begins a session. The station knows it from its first prompt on.
 func (s *server) begin(ctx context.Context, raw json.RawMessage) (any, error) {
+	if err := s.known(ctx); err != nil {
+		return nil, err
+	}
 	ss, err := s.open(ctx, raw, "acp-"+strings.TrimPrefix(client.NewID(), "run-"))
 	if err != nil {
 		return nil, err
 	}
 	return map[string]any{"sessionId": ss.id}, nil
+}
+
+// known refuses an agent that the station does not have. A user who may not look is refused by the station later.
+func (s *server) known(ctx context.Context) error {
+	ctx, cancel := s.wait(ctx)
+	defer cancel()
+	all, err := s.c.Agents(ctx)
+	if err != nil || slices.ContainsFunc(all, func(a events.Agent) bool { return a.Name == s.agent }) {
+		return nil //nolint:nilerr // the first prompt says what is wrong
+	}
+	return &rpcError{codeParams, fmt.Sprintf("station %s has no agent %q: inspan agents lists them", s.c.Station(), s.agent)}
 }
 
 // open opens a session for this editor; id is that of a new one.

@@ -144,6 +144,7 @@ func read(ctx context.Context, c *client.Client, now time.Time) (View, error) {
 			v.Open++
 		case events.WorkIsBound:
 			v.Bound++
+		case events.WorkIsClosed:
 		}
 	}
 	for _, m := range all {

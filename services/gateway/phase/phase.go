@@ -26,11 +26,22 @@ const (
 
 // Of is the phase of a run.
 func Of(s run.State) Phase {
-	switch s.Status {
+	reason := ""
+	if s.Result != nil {
+		reason = s.Result.FinishReason
+	}
+	return of(s.Status, reason, len(s.Waiting()) > 0)
+}
+
+// OfInfo is the phase of a run as its row in the index has it.
+func OfInfo(i run.Info) Phase { return of(i.Status, i.FinishReason, len(i.Gates) > 0) }
+
+func of(status events.Status, reason string, waits bool) Phase {
+	switch status {
 	case events.Completed:
 		return Completed
 	case events.Failed:
-		if r := s.Result; r != nil && (r.FinishReason == events.FinishStopped || r.FinishReason == events.FinishCancelled) {
+		if reason == events.FinishStopped || reason == events.FinishCancelled {
 			return Stopped
 		}
 		return Failed
@@ -40,7 +51,7 @@ func Of(s run.State) Phase {
 		return Queued
 	case events.Running:
 	}
-	if len(s.Waiting()) > 0 {
+	if waits {
 		return Waiting
 	}
 	return Working
