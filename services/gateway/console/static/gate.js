@@ -5,6 +5,9 @@ import { h, fill, inputs, diff, took, linked } from './dom.js';
 // unread is how long, in milliseconds, a gate is shown before keys answer it.
 const unread = 600;
 
+// proof says how it is known who answered.
+const proof = (assurance) => ({ subject: 'proven by the NATS user', signature: 'proven by a signature', asserted_by_gateway: 'as the gateway says' }[assurance] || 'not proven');
+
 // proposalOf shows the action that waits.
 function proposalOf(g, input) {
   const p = g.proposal || {};
@@ -59,7 +62,7 @@ export function gateCard(app, g) {
       } else {
         g.status = decision === 'approve' ? 'approved' : 'rejected';
         fill(status, h('p', { class: decision === 'approve' ? 'good' : 'warn' }, decision === 'approve' ? 'Approved: the run goes on.' : 'Rejected: the run is paused.',
-          d.by ? ` Recorded as ${d.by} (${d.assurance}).` : ''));
+          d.by ? ` Recorded: ${d.by}, ${proof(d.assurance)}.` : ''));
       }
     } catch (e) {
       const hint = e.code === 'denied' ? ': you may not answer gates here. An operator gives the right (inspan user add NAME --may approve, or a token with gates:answer); with a key, the name must be yours' : '';
@@ -102,7 +105,7 @@ export function gateCard(app, g) {
     h('p', { class: 'dim' }, g.reason || '', g.rule ? ` · rule ${g.rule}` : '', g.approvers > 1 ? ` · ${g.approvers} approvers` : '',
       open && g.opened ? ` · waits for ${took(Date.now() - g.opened)}` : '', open && g.expires ? ` · until ${new Date(g.expires).toLocaleString()}${g.onExpiry ? `, then ${g.onExpiry}` : ''}` : ''),
     asked, preview, editor,
-    open ? h('div', { class: 'actions' }, approve, reject, change, reason) : h('p', {}, `${g.status}${g.by ? ` by ${g.by}` : ''}${g.assurance ? ` (${g.assurance})` : ''}${g.why ? `: ${g.why}` : ''}`),
+    open ? h('div', { class: 'actions' }, approve, reject, change, reason) : h('p', {}, `${g.status}${g.by ? ` by ${g.by}` : ''}${g.assurance ? `, ${proof(g.assurance)}` : ''}${g.why ? `: ${g.why}` : ''}`),
     status);
   return { element,
     key(k) {

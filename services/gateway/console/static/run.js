@@ -27,7 +27,7 @@ export function runScreen(app, id, query) {
   const toEnd = h('button', { on: { click: () => { follow = true; draw(); list.end(); } } }, 'Live ', h('kbd', {}, 'l'));
   const detail = h('div', { class: 'detail', tabindex: '-1' });
   const list = new List({ label: 'tree of the run', role: 'tree', itemRole: 'treeitem', class: 'tree', name: (r) => (r.n ? r.n : r.s ? r.s.id : undefined),
-    open: (r) => { if (r.n && r.n === chosen && r.n.kids.length) fold(r.n); show(r); }, moved: (r) => show(r), row });
+    open: (r) => show(r), moved: (r) => show(r), row });
 
   function fold(n, close) {
     const now = close === undefined ? !closed.has(n) : close;
