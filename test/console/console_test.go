@@ -55,6 +55,33 @@ var files = map[string]string{
 		"      - {name: bash, input: {command: \"echo '" + strings.ReplaceAll(payload, `\"`, "") + "'\"}}\n" +
 		"  - when: {turn: 2}\n    text: I make the file.\n    calls:\n      - {name: bash, input: {command: \"touch made.txt\"}}\n" +
 		"  - when: {turn: 3}\n    text: \"It is done: {{result.1}}\"\n",
+	"agents/fixer.prompt": strings.ReplaceAll(agent("fixer", "guards:\n  - {id: edits, tool: edit, match: {path: \"*.go\"}, action: ask, reason: a person looks at each change}\n"),
+		"[bash, read]", "[bash, read, edit, artifact_save]"),
+	"scripts/fixer.yaml": `turns:
+  - when: {turn: 1}
+    text: I run the tests to see what fails.
+    calls:
+      - name: bash
+        input: {command: "printf 'package price\n\n// Total is what is paid, in cents.\nfunc Total(unit, count, percent int) int {\n\treturn unit * count * percent / 100\n}\n' > price.go; echo 'ok  example.com/shop/cart'; echo '--- FAIL: TestTotal: got 1049, want 1050'"}
+    usage: {input: 1840, output: 62}
+  - when: {turn: 2}
+    text: "The total is cut off where it must be rounded: Total divides integers. I round half up."
+    calls:
+      - name: edit
+        input:
+          path: price.go
+          old_string: "\treturn unit * count * percent / 100"
+          new_string: "\t// round half up: a fraction of a cent is not lost\n\treturn (unit*count*percent + 50) / 100"
+    usage: {input: 2310, output: 118}
+  - when: {turn: 3}
+    text: I keep the file as the result.
+    calls:
+      - {name: artifact_save, input: {path: price.go}}
+    usage: {input: 2600, output: 40}
+  - when: {turn: 4}
+    text: Total rounds half up now. The tests pass.
+    usage: {input: 2700, output: 30}
+`,
 	"agents/slow.prompt": agent("slow", ""),
 	"scripts/slow.yaml": "turns:\n  - when: {turn: 1}\n    text: Once.\n    calls:\n      - {name: bash, input: {command: \"sleep 4; echo one\"}}\n" +
 		"  - when: {turn: 2}\n    text: Twice.\n    calls:\n      - {name: bash, input: {command: \"sleep 1; echo two\"}}\n  - when: {turn: 3}\n    text: All done.\n",
@@ -255,6 +282,9 @@ func TestConsole(t *testing.T) {
 		verb, id, _ := strings.Cut(ask, " ")
 		switch verb {
 		case "start":
+			if id == "fixer" {
+				return w.start(events.Task{Agent: id, Task: "Find out why TestTotal fails and fix it", Stream: true, Session: "shop"})
+			}
 			return w.start(events.Task{Agent: id, Task: "make a file " + strings.ReplaceAll(payload, `\"`, `"`), Stream: true})
 		case "restart":
 			w.down()

@@ -133,7 +133,8 @@ export function runScreen(app, id, query) {
     chosen = { file: a };
     fill(detail, back(), h('h3', {}, a.path || a.name), h('p', { class: 'dim' }, 'Loading…'));
     try {
-      const data = await app.station.object({ digest: a.digest, size: a.size }, a.kept === 'log' || a.kept === 'objects' ? '' : a.run_id || id).catch((e) => { if (a.kept === 'local') throw e; return app.station.object({ digest: a.digest, size: a.size }); });
+      if (a.kept === 'local') throw new Error(`it is kept in the workspace of the run alone, as ${a.path}`);
+      const data = await app.station.object({ digest: a.digest, size: a.size }, a.kept === 'log' ? '' : a.run_id || id);
       const name = (a.path || a.name || a.id).split('/').pop();
       // The file is only ever offered as bytes: no page of a stranger opens in this origin.
       const blob = URL.createObjectURL(new Blob([data], { type: 'application/octet-stream' }));
@@ -143,7 +144,7 @@ export function runScreen(app, id, query) {
       if (chosen.file !== a) return;
       fill(detail, back(), h('h3', {}, a.path || a.name), h('p', {}, save, h('span', { class: 'dim' }, ` ${a.content_type || ''} · ${data.length} bytes · SHA-256 checked`)),
         image ? h('img', { src: URL.createObjectURL(new Blob([data], { type: a.content_type })), alt: `artifact ${name}` }) : text ? (isDiff(text) ? diff(text) : code(text, name)) : h('p', { class: 'dim' }, 'Not a text.'));
-    } catch (e) { if (chosen.file === a) fill(detail, back(), h('h3', {}, a.path || a.name), h('p', { class: 'bad' }, `Cannot be shown: ${e.message}. inspan artifacts can fetch it.`)); }
+    } catch (e) { if (chosen.file === a) fill(detail, back(), h('h3', {}, a.path || a.name), h('p', { class: 'bad' }, `Cannot be shown: ${e.message}`)); }
   }
 
   const back = () => h('button', { class: 'back', on: { click: () => { show(undefined); list.element.focus(); } } }, '← run ', h('kbd', {}, 'Esc'));
