@@ -128,7 +128,9 @@ const scripts = {
 
     const edit = await ask('start fixer');
     await to(page, `#/run/${edit}`, '.gate');
-    await page.waitForSelector('.gate .dl.add');
+    await page.waitForSelector('.gate h4:has-text("What it would change")');
+    await page.waitForSelector('.gate .dl.hunk');
+    check('PLUS-9 what is stored is not shown as being written', await page.locator('.node.live').count() === 0, await page.locator('.node.live').allTextContents());
     await page.waitForTimeout(800);
     await picture(page, 'console');
     check('PLUS-9 a gate shows what its call would change', /-.*percent \/ 100/.test(await page.textContent('.gate .dl.del')) && /\+.*half up/.test(await page.textContent('.gate .dl.add')), await page.textContent('.gate'));

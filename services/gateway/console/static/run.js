@@ -172,6 +172,7 @@ export function runScreen(app, id, query) {
     }
     if (card && n.type === 'gate') {
       const g = run.gates.get(n.id);
+      if (g.preview) card.preview(g.preview); // it comes behind the gate
       if (!g.ended || card.showed === g.ended) return; // an answer that is being written stays
     }
     n.drawnAt = at;
@@ -257,7 +258,7 @@ export function runScreen(app, id, query) {
       h('div', { class: 'slider' }, slider, toEnd, where)),
     h('div', { class: 'split' }, list.element, detail));
 
-  const take = (e, seq, kind) => { const ok = run.add(e, seq, kind); if (ok) live.stored(kind, e.data || {}); return ok; };
+  const take = (e, seq, kind) => { const ok = run.add(e, seq, kind); if (ok) live.stored(kind, e.data || {}, e.sequence); return ok; };
 
   // read takes what the log has and was not seen.
   async function read() {
