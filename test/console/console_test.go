@@ -83,7 +83,7 @@ var files = map[string]string{
     usage: {input: 2700, output: 30}
 `,
 	"agents/slow.prompt": agent("slow", ""),
-	"scripts/slow.yaml": "turns:\n  - when: {turn: 1}\n    text: Once.\n    calls:\n      - {name: bash, input: {command: \"sleep 4; echo one\"}}\n" +
+	"scripts/slow.yaml": "turns:\n  - when: {turn: 1}\n    text: Once.\n    calls:\n      - {name: bash, input: {command: \"echo begun; sleep 4; echo one\"}}\n" +
 		"  - when: {turn: 2}\n    text: Twice.\n    calls:\n      - {name: bash, input: {command: \"sleep 1; echo two\"}}\n  - when: {turn: 3}\n    text: All done.\n",
 }
 

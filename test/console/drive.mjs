@@ -143,8 +143,35 @@ const scripts = {
     check('PLUS-9 an artifact is shown and downloaded, with its digest checked', /round half up/.test(await page.textContent('.detail .code')) && /SHA-256 checked/.test(await page.textContent('.detail')), await page.textContent('.detail'));
     await picture(page, 'artifact');
 
+    await to(page, '#/session/shop', '.msg');
+    check('PLUS-9 a session shows what was said in it', /Total rounds half up now/.test(await page.textContent('.talk')), await page.textContent('.talk'));
+    await page.waitForFunction(() => document.querySelectorAll('.chatbox select option').length >= 3);
+    await page.selectOption('.chatbox select', 'slow');
+    await page.fill('.chatbox textarea', 'and now twice <b>bold</b>');
+    await page.keyboard.press('Enter');
+    await page.waitForSelector('.msg.user:has-text("and now twice <b>bold</b>")');
+    await page.waitForSelector('.msg.assistant:has-text("Once.")');
+    ok('PLUS-9 an input of a session is sent, and its answer is watched');
+    await page.waitForSelector('.msg.assistant:has-text("All done.")');
+    await page.waitForFunction(() => !document.querySelector('.talk a[href^="#/run/"]'));
+    check('PLUS-9 when it has ended it is in the history, once', await page.locator('.msg.user:has-text("and now twice")').count() === 1 && await page.locator('.msg.assistant:has-text("All done.")').count() === 1, await page.textContent('.talk'));
+    await picture(page, 'session');
+
+    await to(page, '#/health', 'table');
+    const announced = await ask('start maker');
+    await page.waitForSelector('.toast:has-text("touch made.txt")');
+    await picture(page, 'toast');
+    check('PLUS-9 a gate that opens is shown on every screen', /^\(1\)/.test(await page.title()) && await page.locator('.badge:has-text("1")').count() === 1, await page.title());
+    await page.click('.toast a');
+    await page.waitForSelector('.gate');
+    await page.waitForTimeout(800);
+    await page.keyboard.press('a');
+    await ask(`end ${announced}`);
+
     const fourth = await ask('start slow');
     await to(page, `#/run/${fourth}`, '.t-call');
+    await page.waitForSelector('.node.live:has-text("begun")');
+    check('OBS-16 PLUS-9 output is shown while its call works', await page.locator('.t-call .s-running').count() > 0, await page.textContent('.tree'));
     await ask('restart');
     await connected(page);
     const [how, count] = (await ask(`end ${fourth}`)).split(' ');
