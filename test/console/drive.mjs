@@ -226,6 +226,15 @@ const scripts = {
     await p.reload();
     await p.waitForSelector('.screen');
     ok('PLUS-9 a reload with a key does not sign out');
+    const other = await p.context().newPage();
+    await other.goto(url);
+    await other.waitForSelector('.signin');
+    await other.waitForTimeout(300);
+    const left = await other.evaluate(() => new Promise((done) => {
+      const open = indexedDB.open('inspan', 1);
+      open.onsuccess = () => { const q = open.result.transaction('keys').objectStore('keys').count(); q.onsuccess = () => done(q.result); };
+    }));
+    check('PLUS-9 another tab is not signed in, and keeps no key', left === 0, left);
     check('PLUS-9 nothing failed with a key', p.faults.length === 0, p.faults);
   },
 

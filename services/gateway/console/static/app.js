@@ -215,7 +215,11 @@ themes(false);
 
 (async () => {
   const was = kept.get();
-  if (!was) { signIn(); return; }
+  if (!was) { // the tab that signed in is closed
+    kept.db('readwrite', (s) => s.clear());
+    signIn();
+    return;
+  }
   try {
     if (was.token) await enter({ token: was.token });
     else {
