@@ -3,6 +3,7 @@ package cli_test
 import (
 	"bytes"
 	"context"
+	"io"
 	"net"
 	"net/http"
 	"path/filepath"
@@ -74,6 +75,7 @@ func TestGateway(t *testing.T) {
 			t.Errorf("exit %d\n%s", code, errs)
 		}
 		_ = l.Close()
+		said := ""
 		code, out, errs = up(func() {
 			for _, token := range []string{"", secret} {
 				req, err := http.NewRequestWithContext(t.Context(), "GET", "http://"+address+"/api/v1/agents", nil)
@@ -90,7 +92,14 @@ func TestGateway(t *testing.T) {
 				_ = res.Body.Close()
 				statuses[token] = res.StatusCode
 			}
+			said = consoleSays(t, address, secret)
 		}, "--http", address)
+		if !strings.Contains(said, "INFO {") || !strings.Contains(said, "PONG") {
+			t.Errorf("PLUS-9 a console with a token is answered %q", said)
+		}
+		if !regexp.MustCompile(`console +http://` + regexp.QuoteMeta(address) + `/console/`).MatchString(out) {
+			t.Errorf("PLUS-9 the console is not named:\n%s", out)
+		}
 		if code != 0 || statuses[""] != 401 || statuses[secret] != 200 || !regexp.MustCompile(`gateway +http://`+regexp.QuoteMeta(address)).MatchString(out) {
 			t.Errorf("exit %d %v\n%s%s", code, statuses, out, errs)
 		}
@@ -98,4 +107,40 @@ func TestGateway(t *testing.T) {
 			t.Errorf("exit %d\n%s", code, errs)
 		}
 	})
+}
+
+// consoleSays signs in as a console does and returns what NATS answers.
+func consoleSays(t *testing.T, address, token string) string {
+	t.Helper()
+	conn, err := net.Dial("tcp", address)
+	if err != nil {
+		t.Error(err)
+		return ""
+	}
+	defer func() { _ = conn.Close() }() // nothing is lost with it
+	const connect = "CONNECT {\"verbose\":false}\r\nPING\r\n"
+	frame := append([]byte{0x82, 0x80 | byte(len(connect)), 0, 0, 0, 0}, connect...)
+	if _, err := io.WriteString(conn, "GET /console/nats HTTP/1.1\r\nHost: "+address+"\r\nOrigin: http://"+address+
+		"\r\nUpgrade: websocket\r\nConnection: Upgrade\r\nSec-WebSocket-Version: 13\r\nSec-WebSocket-Key: AAAAAAAAAAAAAAAAAAAAAA==\r\n"+
+		"Sec-WebSocket-Protocol: nats.inspan, token."+token+"\r\n\r\n"); err != nil {
+		t.Error(err)
+	}
+	said, b := "", make([]byte, 4096)
+	until := func(text string) bool {
+		for !strings.Contains(said, text) {
+			n, err := conn.Read(b)
+			if said += string(b[:n]); err != nil {
+				t.Error(err)
+				return false
+			}
+		}
+		return true
+	}
+	if until("INFO {") { // no one sends before that
+		if _, err := conn.Write(frame); err != nil {
+			t.Error(err)
+		}
+		until("PONG")
+	}
+	return said
 }

@@ -2,6 +2,7 @@ package station
 
 import (
 	"slices"
+	"strings"
 
 	"github.com/inspan/inspan/internal/topology"
 )
@@ -21,13 +22,20 @@ func consoleUser(rights []topology.Right) string {
 	return name
 }
 
-// consoleUsers are the users of consoles. They answer gates in no one's name: a token does not prove who has it.
+// consoleUsers are the users of consoles. They answer gates in no one's name: a token does not prove who has it. As a
+// token does over HTTP they start and steer runs, and nothing else: no sessions, schedules, work items and addresses.
 func (cfg Config) consoleUsers() []topology.User {
 	var all []topology.User
 	for _, more := range [][]topology.Right{nil, {topology.MayDispatch}, {topology.MayApprove},
 		{topology.MayDispatch, topology.MayApprove}} {
 		rights := append([]topology.Right{topology.MayWatch}, more...)
-		all = append(all, cfg.buckets().Outsider(cfg.Station, consoleUser(rights), "", rights...))
+		user := cfg.buckets().Outsider(cfg.Station, consoleUser(rights), "", rights...)
+		own := "station." + cfg.Station + "."
+		user.Publish = slices.DeleteFunc(user.Publish, func(subject string) bool {
+			rest, of := strings.CutPrefix(subject, own)
+			return of && rest != "task" && !strings.HasPrefix(rest, "task.") && !strings.HasPrefix(rest, "run.")
+		})
+		all = append(all, user)
 	}
 	return all
 }

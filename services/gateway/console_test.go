@@ -11,6 +11,7 @@ import (
 	"net"
 	"net/http"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -283,20 +284,25 @@ func TestConsole(t *testing.T) {
 				t.Errorf("%.10s: got %d, want %d", token, status, want)
 			}
 		}
-		p, status := join(t, w.secrets["reader"], own...)
-		if status != 101 {
-			t.Fatalf("got %d", status)
-		}
-		if text := p.signIn(t, nothing); !strings.Contains(text, "PONG") {
-			t.Fatalf("not let in: %q", text)
-		}
 		subject := "station." + w.station.Name()
-		for _, subject := range []string{subject + ".task", subject + ".run.r.control", subject + ".run.r.gate.g", subject + ".run.r.gate.g.gateway",
-			subject + ".run.r.evt.run.failed", "$JS.API.STREAM.DELETE.LOG_" + w.station.Name()} {
-			p.text = ""
-			p.say(t, "PUB "+subject+" 2\r\n{}\r\nPING\r\n")
-			if text, err := p.hear("PONG"); err != nil || !strings.Contains(text, "Permissions Violation for Publish") {
-				t.Errorf("%s: %q, %v", subject, text, err)
+		closed := []string{subject + ".session.s.control", subject + ".session.s.sweep", subject + ".schedule.s.control",
+			subject + ".work.w.control", subject + ".agent.a.control", subject + ".harness.h.control", subject + ".run.r.gate.g.gateway",
+			subject + ".run.r.evt.run.failed", "$JS.API.STREAM.DELETE.LOG_" + w.station.Name()}
+		for token, denied := range map[string][]string{"all": closed, "both": slices.Concat(closed, []string{subject + ".run.r.gate.g"}),
+			"reader": slices.Concat(closed, []string{subject + ".run.r.gate.g", subject + ".task", subject + ".run.r.control"})} {
+			p, status := join(t, w.secrets[token], own...)
+			if status != 101 {
+				t.Fatalf("%s: got %d", token, status)
+			}
+			if text := p.signIn(t, nothing); !strings.Contains(text, "PONG") {
+				t.Fatalf("%s: not let in: %q", token, text)
+			}
+			for _, subject := range denied {
+				p.text = ""
+				p.say(t, "PUB "+subject+" 2\r\n{}\r\nPING\r\n")
+				if text, err := p.hear("PONG"); err != nil || !strings.Contains(text, "Permissions Violation for Publish") {
+					t.Errorf("%s: %s: %q, %v", token, subject, text, err)
+				}
 			}
 		}
 	})

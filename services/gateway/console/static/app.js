@@ -44,14 +44,16 @@ async function about(token) {
 
 // enter connects, and shows the console.
 async function enter(login, name) {
-  const what = await about(login.token);
   let first = true;
   const conn = new Connection(address(), login, (s, why) => {
     if (first) return;
     connection(s, why);
     if (s === 'connected') resume();
   });
-  await conn.open();
+  const connecting = conn.open();
+  connecting.catch(() => {}); // what is wrong with a token is said better by the other answer
+  const what = await about(login.token);
+  await connecting;
   first = false;
   Object.assign(app, { conn, about: what, name: name || what.token || '', login, station: new Station(conn, what) });
   app.answer = async (run, gate, out) => {
@@ -213,7 +215,11 @@ themes(false);
 
 (async () => {
   const was = kept.get();
-  if (!was) { signIn(); return; }
+  if (!was) { // the tab that signed in is closed
+    kept.db('readwrite', (s) => s.clear());
+    signIn();
+    return;
+  }
   try {
     if (was.token) await enter({ token: was.token });
     else {

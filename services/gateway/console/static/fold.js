@@ -21,6 +21,12 @@ export function inputOf(input) {
   return keys.length ? brief(JSON.stringify(input), 160) : '';
 }
 
+// asksFor says in a line what a gate is about.
+export function asksFor(g) {
+  const p = g.proposal || {};
+  return (g.scope === 'call' && p.tool ? `${p.tool} ${inputOf(p.input)}`.trim() : brief(g.description)) || 'A person must decide';
+}
+
 // at finds the last entry of a list of [sequence, ...] that is not behind a sequence.
 export function at(list, q) {
   let low = 0;
@@ -158,7 +164,7 @@ export class Run {
         break;
       }
       case 'gate.opened': {
-        const n = this.node('gate', d.gate_id, this.place(d, q), q, brief(d.description, 200), { line: brief(d.reason, 160), hist: [[q, 'waiting']] });
+        const n = this.node('gate', d.gate_id, this.place(d, q), q, brief(asksFor(d), 200), { line: brief(d.reason, 160), hist: [[q, 'waiting']] });
         this.gates.set(d.gate_id, { id: d.gate_id, run: this.id, q, node: n, description: d.description, reason: d.reason, rule: d.rule,
           scope: d.scope, proposal: d.proposal, hash: d.proposal_hash, opened: time, expires: d.expires_at, onExpiry: d.on_expiry,
           approvers: d.approvers, step: d.step_id, call: d.call_id });

@@ -1,14 +1,18 @@
 // A gate: what is asked, and its answer. Nothing can be answered before what is asked was read and is shown, and the
 // answer names it by its hash.
+import { asksFor } from './fold.js';
 import { h, fill, inputs, diff, took, linked } from './dom.js';
 
 // unread is how long, in milliseconds, a gate is shown before keys answer it.
 const unread = 600;
 
+// proof says how it is known who answered.
+const proof = (assurance) => ({ subject: 'proven by the NATS user', signature: 'proven by a signature', asserted_by_gateway: 'as the gateway says' }[assurance] || 'not proven');
+
 // proposalOf shows the action that waits.
 function proposalOf(g, input) {
   const p = g.proposal || {};
-  if (g.scope === 'call') return [h('h4', {}, 'Call of ', h('code', {}, p.tool || 'a tool')), inputs(input)];
+  if (g.scope === 'call') return [h('h4', {}, 'Arguments'), inputs(input)];
   const { run, agent_digest: digest, output_hash: hash, ...rest } = p;
   return [h('h4', {}, 'What is asked'), inputs(rest)];
 }
@@ -59,7 +63,7 @@ export function gateCard(app, g) {
       } else {
         g.status = decision === 'approve' ? 'approved' : 'rejected';
         fill(status, h('p', { class: decision === 'approve' ? 'good' : 'warn' }, decision === 'approve' ? 'Approved: the run goes on.' : 'Rejected: the run is paused.',
-          d.by ? ` Recorded as ${d.by} (${d.assurance}).` : ''));
+          d.by ? ` Recorded: ${d.by}, ${proof(d.assurance)}.` : ''));
       }
     } catch (e) {
       const hint = e.code === 'denied' ? ': you may not answer gates here. An operator gives the right (inspan user add NAME --may approve, or a token with gates:answer); with a key, the name must be yours' : '';
@@ -88,23 +92,31 @@ export function gateCard(app, g) {
       buttons.forEach((b) => { b.disabled = false; });
     }, (e) => fill(asked, h('p', { class: 'bad' }, `The arguments cannot be shown: ${e.message}`)));
   }
-  if (g.preview && g.preview.diff) {
+  let previewed = false;
+  // showPreview shows what the call would change, once it is known.
+  function showPreview(p) {
+    if (previewed) return;
+    previewed = true;
+    if (!p.diff) { fill(preview, h('p', { class: 'dim' }, p.reason ? `No preview: ${p.reason}` : '')); return; }
     fill(preview, h('p', { class: 'dim' }, 'Loading the changes…'));
-    app.station.text(g.preview.diff).then((t) => fill(preview, h('h4', {}, g.preview.truncated ? 'What it would change (cut)' : 'What it would change'), diff(t)),
+    app.station.text(p.diff).then((t) => fill(preview, h('h4', {}, p.truncated ? 'What it would change (cut)' : 'What it would change'), diff(t)),
       (e) => fill(preview, h('p', { class: 'dim' }, `The changes cannot be shown: ${e.message}`)));
-  } else if (g.preview && g.preview.reason) fill(preview, h('p', { class: 'dim' }, `No preview: ${g.preview.reason}`));
+  }
+  if (g.preview) showPreview(g.preview);
+
 
   reason.addEventListener('keydown', (e) => { if (e.key === 'Enter') { e.preventDefault(); answer('reject'); } });
   const open = !g.status;
   const shown = performance.now();
   const element = h('section', { class: 'card gate', 'aria-label': 'gate' },
-    h('p', { class: 'lead' }, linked(g.description || 'A person must decide')),
+    h('p', { class: 'lead' }, linked(asksFor(g))),
     h('p', { class: 'dim' }, g.reason || '', g.rule ? ` · rule ${g.rule}` : '', g.approvers > 1 ? ` · ${g.approvers} approvers` : '',
       open && g.opened ? ` · waits for ${took(Date.now() - g.opened)}` : '', open && g.expires ? ` · until ${new Date(g.expires).toLocaleString()}${g.onExpiry ? `, then ${g.onExpiry}` : ''}` : ''),
     asked, preview, editor,
-    open ? h('div', { class: 'actions' }, approve, reject, change, reason) : h('p', {}, `${g.status}${g.by ? ` by ${g.by}` : ''}${g.assurance ? ` (${g.assurance})` : ''}${g.why ? `: ${g.why}` : ''}`),
+    open ? h('div', { class: 'actions' }, approve, reject, change, reason) : h('p', {}, `${g.status}${g.by ? ` by ${g.by}` : ''}${g.assurance ? `, ${proof(g.assurance)}` : ''}${g.why ? `: ${g.why}` : ''}`),
     status);
   return { element,
+    preview: showPreview,
     key(k) {
       if (!open) return false;
       // A key that was meant for the gate before this one does nothing.

@@ -6,11 +6,14 @@ const streams = 64;
 const bytes = new TextEncoder();
 
 export class Live {
-  constructor() { this.all = new Map(); }
+  constructor() { this.all = new Map(); this.over = new Map(); }
 
   // take returns the stream that a message belongs to.
   take(m) {
     if (!m || typeof m.stream_id !== 'string' || !['token', 'thinking', 'tool_output'].includes(m.event)) return undefined;
+    // The last words of a turn may come behind its event. A turn that is taken again is owed since a later one.
+    const stored = this.over.get(m.tool_id ? `call ${m.tool_id}` : `turn ${m.step_id} ${m.step_number}`);
+    if (stored !== undefined && !(m.owed_since > stored)) return undefined;
     const id = `${m.stream_id} ${m.event}`;
     let s = this.all.get(id);
     if (!s) {
@@ -32,7 +35,9 @@ export class Live {
   }
 
   // stored forgets what an event has by now.
-  stored(kind, d) {
+  stored(kind, d, q) {
+    if (kind === 'turn.finished') this.over.set(`turn ${d.step_id} ${d.step_number}`, q);
+    if (kind === 'call.finished' || kind === 'call.failed') this.over.set(`call ${d.tool_id}`, q);
     for (const [id, s] of this.all) {
       const turn = kind === 'turn.finished' && s.event !== 'tool_output' && s.turn === d.step_number && s.step === d.step_id;
       const call = (kind === 'call.finished' || kind === 'call.failed') && s.call && s.call === d.tool_id;

@@ -27,7 +27,7 @@ export function runScreen(app, id, query) {
   const toEnd = h('button', { on: { click: () => { follow = true; draw(); list.end(); } } }, 'Live ', h('kbd', {}, 'l'));
   const detail = h('div', { class: 'detail', tabindex: '-1' });
   const list = new List({ label: 'tree of the run', role: 'tree', itemRole: 'treeitem', class: 'tree', name: (r) => (r.n ? r.n : r.s ? r.s.id : undefined),
-    open: (r) => { if (r.n && r.n === chosen && r.n.kids.length) fold(r.n); show(r); }, moved: (r) => show(r), row });
+    open: (r) => show(r), moved: (r) => show(r), row });
 
   function fold(n, close) {
     const now = close === undefined ? !closed.has(n) : close;
@@ -133,7 +133,8 @@ export function runScreen(app, id, query) {
     chosen = { file: a };
     fill(detail, back(), h('h3', {}, a.path || a.name), h('p', { class: 'dim' }, 'Loading…'));
     try {
-      const data = await app.station.object({ digest: a.digest, size: a.size }, a.kept === 'log' || a.kept === 'objects' ? '' : a.run_id || id).catch((e) => { if (a.kept === 'local') throw e; return app.station.object({ digest: a.digest, size: a.size }); });
+      if (a.kept === 'local') throw new Error(`it is kept in the workspace of the run alone, as ${a.path}`);
+      const data = await app.station.object({ digest: a.digest, size: a.size }, a.kept === 'log' ? '' : a.run_id || id);
       const name = (a.path || a.name || a.id).split('/').pop();
       // The file is only ever offered as bytes: no page of a stranger opens in this origin.
       const blob = URL.createObjectURL(new Blob([data], { type: 'application/octet-stream' }));
@@ -143,7 +144,7 @@ export function runScreen(app, id, query) {
       if (chosen.file !== a) return;
       fill(detail, back(), h('h3', {}, a.path || a.name), h('p', {}, save, h('span', { class: 'dim' }, ` ${a.content_type || ''} · ${data.length} bytes · SHA-256 checked`)),
         image ? h('img', { src: URL.createObjectURL(new Blob([data], { type: a.content_type })), alt: `artifact ${name}` }) : text ? (isDiff(text) ? diff(text) : code(text, name)) : h('p', { class: 'dim' }, 'Not a text.'));
-    } catch (e) { if (chosen.file === a) fill(detail, back(), h('h3', {}, a.path || a.name), h('p', { class: 'bad' }, `Cannot be shown: ${e.message}. inspan artifacts can fetch it.`)); }
+    } catch (e) { if (chosen.file === a) fill(detail, back(), h('h3', {}, a.path || a.name), h('p', { class: 'bad' }, `Cannot be shown: ${e.message}`)); }
   }
 
   const back = () => h('button', { class: 'back', on: { click: () => { show(undefined); list.element.focus(); } } }, '← run ', h('kbd', {}, 'Esc'));
@@ -171,6 +172,7 @@ export function runScreen(app, id, query) {
     }
     if (card && n.type === 'gate') {
       const g = run.gates.get(n.id);
+      if (g.preview) card.preview(g.preview); // it comes behind the gate
       if (!g.ended || card.showed === g.ended) return; // an answer that is being written stays
     }
     n.drawnAt = at;
@@ -256,7 +258,7 @@ export function runScreen(app, id, query) {
       h('div', { class: 'slider' }, slider, toEnd, where)),
     h('div', { class: 'split' }, list.element, detail));
 
-  const take = (e, seq, kind) => { const ok = run.add(e, seq, kind); if (ok) live.stored(kind, e.data || {}); return ok; };
+  const take = (e, seq, kind) => { const ok = run.add(e, seq, kind); if (ok) live.stored(kind, e.data || {}, e.sequence); return ok; };
 
   // read takes what the log has and was not seen.
   async function read() {

@@ -1,5 +1,5 @@
 // All runs of the station: rows of the index, kept up to date by the events that come, and the gates that wait.
-import { brief } from './fold.js';
+import { brief, asksFor } from './fold.js';
 
 const refresh = 250; // milliseconds between two looks at the row of a run
 const ended = ['completed', 'failed'];
@@ -58,7 +58,7 @@ export class Runs {
       row.updated = Date.now();
       if (kind === 'gate.opened') {
         const d = data();
-        const gate = { id: d.gate_id, run, what: brief(d.description, 200), at: Date.now(), approvers: d.approvers };
+        const gate = { id: d.gate_id, run, what: brief(asksFor(d), 200), at: Date.now(), approvers: d.approvers };
         if (!row.gates.some((g) => g.id === gate.id)) { row.gates = [...row.gates, gate]; for (const f of this.opened) f(gate, row); }
       }
       if (['gate.approved', 'gate.rejected', 'gate.expired'].includes(kind)) { const d = data(); row.gates = row.gates.filter((g) => g.id !== d.gate_id); }

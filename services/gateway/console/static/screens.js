@@ -93,14 +93,20 @@ export function gatesScreen(app) {
     try {
       const event = (await app.station.ofKind(g.run, 'gate.opened')).reverse().find((e) => e.data.gate_id === g.id);
       if (!event) throw new Error('the log does not have this gate');
-      const previews = await app.station.ofKind(g.run, 'call.previewed');
-      if (shown !== name) return;
       const gate = gateOf(g.run, event);
-      const p = previews.reverse().find((e) => e.data.gate_id === g.id && e.data.proposal_hash === gate.hash);
-      if (p) gate.preview = { diff: p.data.diff_ref, reason: p.data.reason, truncated: p.data.truncated };
+      if (shown !== name) return;
       card = gateCard(app, gate);
       fill(detail, h('p', {}, h('a', { href: `#/run/${g.run}` }, g.row.task || g.run), h('span', { class: 'dim' }, ` · ${g.row.agent} · ${g.run}`)), card.element);
+      if (gate.scope === 'call') preview(card, gate, 0);
     } catch (e) { if (shown === name) fill(detail, h('p', { class: 'bad' }, `The gate cannot be shown: ${e.message}`)); }
+  }
+  // preview looks for what the call would change, which comes behind the gate.
+  async function preview(of, gate, tries) {
+    const all = await app.station.ofKind(gate.run, 'call.previewed').catch(() => []);
+    const p = all.reverse().find((e) => e.data.gate_id === gate.id && e.data.proposal_hash === gate.hash);
+    if (card !== of) return;
+    if (p) of.preview({ diff: p.data.diff_ref, reason: p.data.reason, truncated: p.data.truncated });
+    else if (tries < 6) setTimeout(() => { if (card === of) preview(of, gate, tries + 1); }, 400 * (tries + 1));
   }
   const changed = () => {
     const all = app.runs.gates();
@@ -251,7 +257,7 @@ export function sessionScreen(app, id) {
         h('p', { class: 'dim' }, h('a', { href: `#/run/${run}` }, run), ' ', pill(status || 'created'), [...model.gates.values()].some((g) => !g.ended) ? h('a', { href: '#/gates' }, ' waits for a person') : ''));
       down();
     };
-    const take = (e, seq, kind) => { if (model.add(e, seq, kind)) { position = model.position; live.stored(kind, e.data || {}); } };
+    const take = (e, seq, kind) => { if (model.add(e, seq, kind)) { position = model.position; live.stored(kind, e.data || {}, e.sequence); } };
     const read = async () => { try { await app.station.events(run, position, take, () => !stopped); } catch (e) { fill(said, e.message); } draw(); finish(); };
     const stops = [app.station.live(run, (m) => { if (live.take(m)) draw(); }),
       app.conn.subscribe(app.station.subject(`run.${run}.stream`), (m) => {

@@ -6,6 +6,7 @@ const api = '$JS.API.';
 const page = 256;
 const pageBytes = 2 << 20;
 const together = 512;
+const firstRows = 48; // a screen
 const maxObject = 4 << 20;
 // answerWait is how long the console waits to see what came of what it sent.
 const answerWait = 15000;
@@ -123,9 +124,11 @@ export class Station {
   // rows reads all rows below a prefix, some at a time, and hands on each batch.
   async rows(bucket, prefix, take, going = () => true, order = (keys) => keys) {
     const keys = order(await this.keys(bucket, prefix));
-    for (let at = 0; at < keys.length; at += together) {
+    for (let at = 0, n = firstRows; at < keys.length;) {
       if (!going()) return;
-      const got = await Promise.all(keys.slice(at, at + together).map((k) => this.row(bucket, k)));
+      const got = await Promise.all(keys.slice(at, at + n).map((k) => this.row(bucket, k)));
+      at += n;
+      n = together;
       take(got.filter((v) => v !== undefined));
     }
   }
