@@ -41,7 +41,7 @@ func TestColony(t *testing.T) {
 		}
 		return m
 	}
-	t.Run("CLI-11 CLI-14 what is wrong is said with what to do, and inspan agents lists definitions as before", func(t *testing.T) {
+	t.Run("CLI-14a what is wrong is said with what to do, and inspan agents lists definitions as before", func(t *testing.T) {
 		say(t, 0, []string{"inspan agents register"}, "agents", "list")
 		say(t, 0, []string{"No named agents"}, "colony")
 		say(t, 0, []string{"relay", "scripted/relay"}, "agents")
@@ -49,9 +49,12 @@ func TestColony(t *testing.T) {
 		say(t, 2, []string{"needs the name of its definition"}, "agents", "register", agent)
 		say(t, 5, []string{"inspan agents list"}, "agents", "show", agent)
 	})
-	t.Run("CLI-14 a named agent is registered, started with a text, shown, and its gate stands on the screen of the colony", func(t *testing.T) {
+	t.Run("CLI-14a a named agent is registered, started with a text, shown, and its gate stands on the screen of the colony", func(t *testing.T) {
 		say(t, 0, []string{"Registered " + agent}, "agents", "register", agent, "--agent", "relay")
 		say(t, 4, []string{"address_exists"}, "agents", "register", agent, "--agent", "relay")
+		say(t, 0, []string{"Registered pool/worker/ada"}, "agents", "register", "pool/worker", "--names", "ada,eve", "--agent", "relay")
+		say(t, 0, []string{"Registered pool/worker/eve"}, "agents", "register", "pool/worker", "--names", "ada,eve", "--agent", "relay")
+		say(t, 4, []string{"each name of the pool is taken", "address_exists"}, "agents", "register", "pool/worker", "--names", "ada,eve", "--agent", "relay")
 		say(t, 4, []string{"bad_move", "inspan mail send"}, "agents", "handoff", agent)
 		say(t, 0, nil, "agents", "start", agent, "write the report")
 		m := until(t, func(m events.Mailbox) bool { return m.Holder != nil && m.Holder.Started })
@@ -62,7 +65,7 @@ func TestColony(t *testing.T) {
 					Gates             int
 				}
 			}](t, say(t, 0, nil, "colony", "--once", "--json").out)
-			if len(v.Agents) != 1 || v.Agents[0].Agent != agent || v.Agents[0].Run != m.Holder.Run {
+			if len(v.Agents) != 3 || v.Agents[0].Agent != agent || v.Agents[0].Run != m.Holder.Run {
 				t.Fatalf("%+v", v)
 			}
 			gates = v.Agents[0].Gates
@@ -70,7 +73,7 @@ func TestColony(t *testing.T) {
 		say(t, 0, []string{agent, "1 gate", "gate: ", "working"}, "colony", "--once")
 		say(t, 0, []string{agent, m.Holder.Run, "relay"}, "agents", "list")
 	})
-	t.Run("CLI-14 CONT-11 a person has it hand off, asks about the run before, stops and starts it", func(t *testing.T) {
+	t.Run("CLI-14a CONT-11 CONT-16a a person has it hand off, asks about the run before, stops and starts it", func(t *testing.T) {
 		say(t, 2, []string{"the summary is empty"}, "agents", "handoff", agent, "--summary", " ")
 		say(t, 0, nil, "agents", "handoff", agent, "--summary", "half of it is written", "--by", "anna")
 		m := until(t, func(m events.Mailbox) bool { return m.Epoch == 2 && m.Holder == nil })
@@ -88,7 +91,7 @@ func TestColony(t *testing.T) {
 		say(t, 0, []string{"stopped"}, "colony")
 		say(t, 0, []string{agent + " is idle"}, "agents", "start", agent)
 	})
-	t.Run("ID-4 CLI-11 CLI-14 a tier is read from a file, set, shown and taken back", func(t *testing.T) {
+	t.Run("ID-4 CLI-14b a tier is read from a file, set, shown and taken back", func(t *testing.T) {
 		file := filepath.Join(d.dir, "tiers.toml")
 		if err := os.WriteFile(file, []byte("[tiers.economy]\nworker = \"scripted/reader\"\n[tiers.bad]\nworker = \"x\"\n"), 0o644); err != nil {
 			t.Fatal(err)

@@ -38,7 +38,7 @@ func TestHandoffCut(t *testing.T) {
 	t.Parallel()
 	const agent = "a/b/c0"
 	for order, stride := range map[string]int{mailbox.Handoff: 1, mailbox.Restart: 3, mailbox.Stop: 2} {
-		t.Run("CONT-11 CONT-12 CONT-14 SAFE-3 a planner that dies at any one operation of a "+order+" leaves one next run with the account, and no mail lost", func(t *testing.T) {
+		t.Run("CONT-11 PRMT-3 a planner that dies at any one operation of a "+order+" leaves one next run with the account, and no mail lost", func(t *testing.T) {
 			t.Parallel()
 			plays := 0
 			for _, late := range []bool{false, true} {
@@ -120,7 +120,7 @@ func (x *exchange) handedOver(agent, old, order, when string) {
 
 func TestIdleColony(t *testing.T) {
 	t.Parallel()
-	t.Run("CONT-17 agents that are idle cost nothing: no timer, no message and no event, however long", func(t *testing.T) {
+	t.Run("agents that are idle cost nothing: no timer, no message and no event, however long", func(t *testing.T) {
 		t.Parallel()
 		x := newExchange(t, 1)
 		for i := range 6 {

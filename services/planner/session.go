@@ -179,6 +179,9 @@ func (r *Role) part(ctx context.Context, e session.State, s run.State) (session.
 	}
 	p := events.Part{Session: end.Session, Run: end.Run, Fence: end.Fence, Prev: e.History, Messages: messages,
 		InputTokens: end.InputTokens, OutputTokens: end.OutputTokens, At: s.UpdatedAt}
+	if s.Created.Address != nil && s.Created.Address.Fresh {
+		p.Prev = nil // the account of a handoff stands for what was said before
+	}
 	end.Messages = len(messages)
 	end.Part, err = history.Put(ctx, r.cfg.Blobs, p)
 	return end, err

@@ -1,12 +1,16 @@
 package e2e
 
 import (
+	"fmt"
+	"slices"
 	"strings"
 	"testing"
 	"time"
 
+	talks "github.com/inspan/inspan/internal/history"
 	"github.com/inspan/inspan/internal/mailbox"
 	"github.com/inspan/inspan/pkg/events"
+	"github.com/inspan/inspan/pkg/run"
 )
 
 // relayScript works in relay: its first run hands off, its next one is done.
@@ -26,6 +30,7 @@ turns:
     text: I begin.
     calls:
       - {name: work_current, input: {}}
+      - {name: bash, input: {command: printenv INSPAN_AGENT}}
   - when: {turn: 2}
     text: I hand off.
     calls:
@@ -50,7 +55,7 @@ func TestAgents(t *testing.T) {
 	}
 	working := func(s mailbox.State) bool { return s.Holder != nil && s.Holder.Ready }
 
-	t.Run("CONT-11 CONT-12 PRMT-3 PROP-22 an agent hands off: its next run begins with the summary as data, in the same directory, and the old one writes nothing more", func(t *testing.T) {
+	t.Run("ID-5 CONT-11 CONT-12a PRMT-3 PROP-22 an agent hands off: its next run begins with the summary as data, in the same directory, and the old one writes nothing more", func(t *testing.T) {
 		w := w.on(t)
 		w.registerAddress("web/writer/nux", events.AddressSpec{Agent: "relay"})
 		w.send("web/writer/nux", events.MailDraft{ID: "m1", Body: "start the report"})
@@ -65,8 +70,11 @@ func TestAgents(t *testing.T) {
 		if old.Status != events.Failed || old.Result.FinishReason != events.FinishHandedOff || old.Turns().Len() != 2 {
 			t.Errorf("the first run ended as %s %+v after %d turns", old.Status, old.Result, old.Turns().Len())
 		}
-		if r := old.ToolCallHistory.At(0); !r.Success || !strings.HasPrefix(r.Result, "You are web/writer/nux, epoch 1, run ") {
-			t.Errorf("%+v", r)
+		for tool, want := range map[string]string{events.ToolWorkCurrent: "You are web/writer/nux, epoch 1, run ", "bash": "web/writer/nux"} {
+			if i := slices.IndexFunc(old.ToolCallHistory.Slice(), func(r run.CallRecord) bool { return r.CallName == tool && r.Success }); i < 0 ||
+				!strings.Contains(old.ToolCallHistory.At(i).Result, want) {
+				t.Errorf("%s: %+v", tool, old.ToolCallHistory.Slice())
+			}
 		}
 		c := next.Created
 		if c.Workspace != old.Created.Workspace || c.Session != old.Created.Session || c.History != nil || !c.Address.Fresh ||
@@ -82,7 +90,7 @@ func TestAgents(t *testing.T) {
 			t.Errorf("%s, %q, %+v", next.Status, next.Result.Output, next.Messages)
 		}
 	})
-	t.Run("CLI-14 CONT-11 CONT-12 a person has an agent hand off in the middle of a call, and all services are restarted", func(t *testing.T) {
+	t.Run("CLI-14a CONT-11 a person has an agent hand off in the middle of a call, and all services are restarted", func(t *testing.T) {
 		w := w.on(t)
 		w.registerAddress("web/writer/ada", events.AddressSpec{Agent: "relay"})
 		w.send("web/writer/ada", events.MailDraft{ID: "m1", Body: "wait for a person"})
@@ -99,12 +107,18 @@ func TestAgents(t *testing.T) {
 		if next := w.state(runs[1]); next.Result.Output != "I went on at page three." {
 			t.Errorf("%+v", next.Result)
 		}
+		w.send("web/writer/ada", events.MailDraft{ID: "m2", Body: "| half of it"})
+		w.boxIs("web/writer/ada", "idle again", left("m2"))
+		talk, err := talks.ToMessages(w.ctx(), w.ports.Blobs, w.state(w.runsOf("web/writer/ada")[2]).Created.History, talks.Window(0))
+		if text := fmt.Sprint(talk); err != nil || !strings.Contains(text, "I went on at page three.") || strings.Contains(text, "I ask.") {
+			t.Errorf("a later run begins with the conversation from before the handoff: %v, %s", err, text)
+		}
 		w.mail("web/writer/ada", events.MailControl{Action: mailbox.Handoff, By: "anna"})
 		if d := w.letter(letters); d.Code != mailbox.BadMove || !strings.Contains(d.Reason, "no run is the agent") {
 			t.Errorf("%+v", d)
 		}
 	})
-	t.Run("CLI-14 CONT-14 PRMT-3 a stopped agent ends its run and sleeps, whatever mail comes; a start lets it go on where it was", func(t *testing.T) {
+	t.Run("CLI-14a PRMT-3 a stopped agent ends its run and sleeps, whatever mail comes; a start lets it go on where it was", func(t *testing.T) {
 		w := w.on(t)
 		w.registerAddress("web/writer/eve", events.AddressSpec{Agent: "relay"})
 		w.send("web/writer/eve", events.MailDraft{ID: "m1", Body: "wait for a person"})
@@ -158,7 +172,7 @@ func TestSupervision(t *testing.T) {
 	w.start()
 	working := func(s mailbox.State) bool { return s.Holder != nil && s.Holder.Ready }
 
-	t.Run("CONT-17 an agent whose gate no one answers raises an alert after a day and not before, which is mailed, rises and is cleared", func(t *testing.T) {
+	t.Run("an agent whose gate no one answers raises an alert after a day and not before, which is mailed, rises and is cleared", func(t *testing.T) {
 		w := w.on(t)
 		w.registerAddress("web/lead/ada", events.AddressSpec{Agent: "other"})
 		w.registerAddress("web/writer/nux", events.AddressSpec{Agent: "relay", Escalate: "web/lead/ada"})
@@ -190,7 +204,7 @@ func TestSupervision(t *testing.T) {
 			t.Errorf("got %s", got)
 		}
 	})
-	t.Run("ID-4 CLI-14 a tier gives the agents of a role another model from their next run on, and none takes it back", func(t *testing.T) {
+	t.Run("ID-4 CLI-14b a tier gives the agents of a role another model from their next run on, and none takes it back", func(t *testing.T) {
 		w := w.on(t)
 		for _, a := range []string{"web/cheap/one", "web/dear/one"} {
 			w.registerAddress(a, events.AddressSpec{Agent: "relay"})

@@ -28,7 +28,7 @@ func TestDraw(t *testing.T) {
 	}
 	for _, width := range []int{30, 40, 60, 80, 120, 200} {
 		for _, height := range []int{8, 24, 80} {
-			t.Run(fmt.Sprintf("CLI-14 the colony fits %d columns and %d rows, and text of others controls nothing", width, height), func(t *testing.T) {
+			t.Run(fmt.Sprintf("CLI-14a the colony fits %d columns and %d rows, and text of others controls nothing", width, height), func(t *testing.T) {
 				t.Parallel()
 				lines := drawing{Printer: app.Printer{Term: terminal.Screen{TTY: true}}, width: width, height: height}.lines(v, "")
 				text := strings.Join(lines, "\n")
@@ -43,7 +43,7 @@ func TestDraw(t *testing.T) {
 			})
 		}
 	}
-	t.Run("CLI-14 who needs a person comes first, then who works", func(t *testing.T) {
+	t.Run("CLI-14a who needs a person comes first, then who works", func(t *testing.T) {
 		t.Parallel()
 		alert := Member{State: mailbox.IsStuck, Run: "r", Alert: &events.AgentAlert{}}
 		seen := Member{State: mailbox.IsStuck, Run: "r", Alert: &events.AgentAlert{SeenBy: "anna"}}

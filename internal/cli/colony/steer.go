@@ -71,10 +71,14 @@ func registerCmd(a *app.App) *cobra.Command {
 	c := &steerCommand{App: a, ctl: events.MailControl{Action: mailbox.Register}}
 	spec := &events.AddressSpec{}
 	c.ctl.Spec = spec
+	var names []string
 	cmd := &cobra.Command{Use: "register AGENT", Short: "Register a named agent: its address and definition do not change from then on",
-		Example: "  inspan agents register web/worker/nux --agent coder\n  inspan agents register web/lead/ada --agent planner --respawn", Args: app.Args(1),
+		Long: `Registers PROJECT/ROLE/NAME. With --names AGENT is PROJECT/ROLE, and the agent gets the first of the names that is free: of several who
+register at once each gets another one.`,
+		Example: "  inspan agents register web/worker/nux --agent coder\n  inspan agents register web/lead/ada --agent planner --respawn --escalate web/lead/eve\n" +
+			"  inspan agents register web/worker --names nux,ada,eve --agent coder", Args: app.Args(1),
 		RunE: a.Connected(func(ctx context.Context, cl *client.Client, args []string) error {
-			m, err := c.publish(ctx, cl, args[0])
+			m, err := c.named(ctx, cl, args[0], names)
 			if err != nil || c.JSON {
 				return errors.Join(err, printed(c, m, err))
 			}
@@ -82,11 +86,26 @@ func registerCmd(a *app.App) *cobra.Command {
 			return nil
 		})}
 	f := cmd.Flags()
+	f.StringSliceVar(&names, "names", nil, "pool of names, the first that is free is taken; AGENT is then PROJECT/ROLE")
 	f.StringVar(&spec.Agent, "agent", "", "definition that the agent runs")
 	f.StringVar(&spec.Session, "session", "", "session that all its runs go on in; one of its own if not given")
 	f.StringVar(&spec.Escalate, "escalate", "", "address that alerts about the agent are sent to, as mail")
 	f.BoolVar(&spec.Respawn, "respawn", false, "a critical agent: its next run goes on where one failed, without waiting for mail")
 	return c.by(cmd)
+}
+
+// named registers an agent, with the first name of a pool that is free. The station decides which is.
+func (c *steerCommand) named(ctx context.Context, cl *client.Client, at string, names []string) (m events.Mailbox, err error) {
+	if len(names) == 0 {
+		return c.publish(ctx, cl, at)
+	}
+	for _, name := range names {
+		m, err = c.publish(ctx, cl, at+"/"+name)
+		if no, ok := errors.AsType[*client.RefusedError](err); !ok || no.Code != mailbox.Exists {
+			return m, err
+		}
+	}
+	return m, fmt.Errorf("each name of the pool is taken: %w", err)
 }
 
 // printed prints an agent as JSON where there is no error.

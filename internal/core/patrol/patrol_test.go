@@ -39,7 +39,7 @@ func TestLook(t *testing.T) {
 		{"that is paused", func(s *run.State) { s.Status = events.Paused }, patrol.Waits, patrol.WaitsAfter},
 		{"whose provider does not answer", func(s *run.State) { s.Plan.Steps[0].Outage = &run.Outage{Provider: "p", Since: at} }, patrol.Outage, patrol.OutageAfter},
 	} {
-		t.Run("CONT-17 a run "+c.what+" is found "+c.signal+" at its threshold, and not before", func(t *testing.T) {
+		t.Run("a run "+c.what+" is found "+c.signal+" at its threshold, and not before", func(t *testing.T) {
 			t.Parallel()
 			s := working(c.tune)
 			if got := patrol.Look(s, at.Add(c.after-1)); got.Signal != "" {
@@ -51,13 +51,13 @@ func TestLook(t *testing.T) {
 			}
 		})
 	}
-	t.Run("CONT-17 no false alarm: a call that says nothing for 20 minutes and lives is not stuck", func(t *testing.T) {
+	t.Run("no false alarm: a call that says nothing for 20 minutes and lives is not stuck", func(t *testing.T) {
 		t.Parallel()
 		if got := patrol.Look(working(call), at.Add(20*time.Minute)); got.Signal != "" {
 			t.Errorf("got %+v", got)
 		}
 	})
-	t.Run("CONT-17 a run that has ended, or does not exist, is no one's fault", func(t *testing.T) {
+	t.Run("a run that has ended, or does not exist, is no one's fault", func(t *testing.T) {
 		t.Parallel()
 		if got := patrol.Look(working(func(s *run.State) { s.Status = events.Failed }), at.Add(99*time.Hour)); got.Signal != "" {
 			t.Errorf("got %+v", got)
@@ -66,7 +66,7 @@ func TestLook(t *testing.T) {
 			t.Errorf("got %+v", got)
 		}
 	})
-	t.Run("CONT-12 PRMT-3 an account has the last words, the plan, the branch, the work and what was given", func(t *testing.T) {
+	t.Run("CONT-12b PRMT-3 an account has the last words, the plan, the branch, the work and what was given", func(t *testing.T) {
 		t.Parallel()
 		a := patrol.AccountOf(working(func(s *run.State) {
 			s.Created = &events.RunCreatedData{WorkID: "w-1", Git: &events.GitWork{NewBranch: "agent/x", WorkingBranch: "main"}}

@@ -101,6 +101,9 @@ func (o *Opener) Cache() string { return o.cfg.Cache }
 // Keep is how long an unused sandbox is kept.
 func (o *Opener) Keep() time.Duration { return o.cfg.Keep }
 
+// AgentVariable tells commands which named agent they run for. A sandbox is of one run, so it stays while that lives.
+const AgentVariable = "INSPAN_AGENT"
+
 // Request is a sandbox to be opened: of a run, on the directory of its workspace, as its agent wants it.
 type Request struct {
 	Run  string
@@ -110,6 +113,8 @@ type Request struct {
 	Denied []string
 	// Egress is the way to what the agent may reach; nil for none.
 	Egress *Egress
+	// Agent is the address of the agent that the run is; empty where it is none.
+	Agent string
 	// Shared says that more than one call uses the sandbox.
 	Shared bool
 }
@@ -117,6 +122,9 @@ type Request struct {
 // RequestFor is the request of a call of a step.
 func (o *Opener) RequestFor(s run.State, step string, at workdir.Dir, out *Egress) Request {
 	r := Request{Run: s.HarnessID, Dir: at, Egress: out}
+	if s.Created != nil && s.Created.Address != nil {
+		r.Agent = s.Created.Address.Address
+	}
 	if st := s.Step(step); st != nil {
 		agent := s.Agents[st.AssignedAgent]
 		if r.Want = agent.Sandbox; o.cfg.Programs != nil {
@@ -285,6 +293,9 @@ func (o *Opener) config(r Request, mode sandbox.Mode, p plan) (sandbox.Config, e
 	o.share(&cfg, p.backend)
 	if o.Away(mode) {
 		cfg.ReadOnly, cfg.Writable, cfg.Env = nil, nil, elsewhere(cfg.Env)
+	}
+	if r.Agent != "" {
+		cfg.Env = append(slices.Clone(cfg.Env), AgentVariable+"="+r.Agent)
 	}
 	if err := o.alternates(r, mode, &cfg); err != nil {
 		return sandbox.Config{}, err
