@@ -15,7 +15,8 @@ func TestColony(t *testing.T) {
 	for name, text := range map[string]string{
 		"agents/relay.prompt": "---\nname: relay\ndescription: Works in relay\nmodel: scripted/relay\ntools: [bash, handoff, work_current]\nsandbox: {mode: host, network: true}\n" +
 			"guards:\n  - {id: ask, tool: bash, match: {argv: [echo, \"**\"]}, action: ask, reason: a person decides}\n---\nYou work in relay.\n",
-		"scripts/relay.yaml": "turns:\n  - when: {turn: 1, message: {contains: \"The question:\"}}\n    text: It said that it asks.\n" +
+		"scripts/relay.yaml": "turns:\n  - when: {turn: 1, message: {contains: \"The question:\"}}\n    text: I look.\n    calls:\n      - {name: bash, input: {command: printenv HOME}}\n" +
+			"  - when: {turn: 2}\n    text: It said that it asks.\n" +
 			"  - when: {turn: 1, message: {contains: \"| half of it\"}}\n    text: The report is done.\n" +
 			"  - when: {turn: 1, message: {contains: \"Mail has come\"}}\n    text: I ask.\n    calls:\n      - {name: bash, input: {command: echo waited}}\n",
 	} {
@@ -82,7 +83,7 @@ func TestColony(t *testing.T) {
 		}
 		say(t, 0, []string{"handoff", "completed", m.Life.Past[0].Run}, "agents", "show", agent)
 		say(t, 5, []string{"no run is the agent"}, "agents", "watch", agent)
-		say(t, 0, []string{"It said that it asks."}, "seance", agent, "What did it say?", "--epoch", "1")
+		say(t, 0, []string{"refused", "It said that it asks."}, "seance", agent, "What did it say?", "--epoch", "1")
 		if m = until(t, func(events.Mailbox) bool { return true }); m.Epoch != 2 {
 			t.Errorf("%+v", m)
 		}

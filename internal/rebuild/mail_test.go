@@ -36,7 +36,13 @@ func TestMail(t *testing.T) {
 				if err == nil {
 					s, err = mailbox.Deliver(s, mailbox.MailOf(events.MailDraft{Body: "x"}, "m1", "@anna", address, now), nil, events.MailBy{Input: 2}, now)
 				}
-				return s.Changes(), err
+				run := func(string, int) string { return "r1" }
+				s, _ = mailbox.Accept(mailbox.Wake(s, now, run), 1, "r1", now)
+				if s, err = mailbox.Ask(s, 1, &events.AgentAskedData{Order: mailbox.Handoff, Run: "r1", Summary: "half"}, now); err != nil {
+					return nil, err
+				}
+				s = mailbox.HandOff(mailbox.Answers(s, "r1", now), "r1", events.AgentAccount{Plan: []string{"a"}}, now)
+				return s.Changes(), nil
 			})
 			if err != nil {
 				t.Fatal(err)

@@ -69,7 +69,10 @@ func (d drawing) sums(v View) string {
 		parts = append(parts, view.Plural(gates, "gate"))
 	}
 	if d.width >= narrow {
-		parts = append(parts, view.Plural(mail, "message"), fmt.Sprintf("work: %d open, %d held", v.Open, v.Bound))
+		parts = append(parts, view.Plural(mail, "message"))
+	}
+	if d.width >= broad || v.Open+v.Bound > 0 && d.width >= narrow {
+		parts = append(parts, fmt.Sprintf("work: %d open, %d held", v.Open, v.Bound))
 	}
 	return strings.Join(parts, ", ")
 }

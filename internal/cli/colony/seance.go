@@ -28,7 +28,7 @@ func Seance(a *app.App) *cobra.Command {
 	c := &seanceCommand{App: a}
 	cmd := &cobra.Command{Use: "seance AGENT QUESTION", Short: "Ask about a run that a named agent was: its transcript is shown to a new run, which answers",
 		Long: `Asks the definition of an agent a question about an earlier run of it. The answer is a run of its own, with the transcript as data in its
-prompt; the agent itself is not woken and its conversation does not change. A long transcript is cut at its beginning.`,
+prompt, and can call no tool; the agent itself is not woken and its conversation does not change. A long transcript is cut at its beginning.`,
 		Example: "  inspan seance web/worker/nux \"Why did you change the parser?\"\n  inspan seance web/worker/nux \"What was left?\" --epoch 2",
 		Args:    app.Args(2), RunE: a.Connected(c.run)}
 	cmd.Flags().IntVar(&c.epoch, "epoch", 0, "epoch of the run; the last one that ended if not given")
@@ -52,7 +52,8 @@ func (a *seanceCommand) run(ctx context.Context, c *client.Client, args []string
 	if err != nil {
 		return err
 	}
-	id, err := c.Start(ctx, events.Task{Agent: m.Spec.Agent, By: a.Me(), Task: question(m.Address, past, talk, args[1])})
+	none := 0 // what the transcript says moves nothing
+	id, err := c.Start(ctx, events.Task{Agent: m.Spec.Agent, By: a.Me(), Task: question(m.Address, past, talk, args[1]), MaxToolCalls: &none})
 	if err != nil {
 		return err
 	}

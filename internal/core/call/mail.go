@@ -14,7 +14,7 @@ func askMail(s run.State, c run.Call, input json.RawMessage) []events.Payload {
 			Hint: hint, DurationMS: 1, Attempt: 1}}
 	}
 	if s.Created.Address == nil {
-		return bad("this run has no address, so it can neither send nor receive mail", "do the work without mail")
+		return bad("this run is no named agent: it has no address, no mail and no next run", "do the work without that tool")
 	}
 	r, err := events.Requesting(c.Tool, input)
 	if err != nil {
