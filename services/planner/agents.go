@@ -19,10 +19,11 @@ import (
 	"github.com/inspan/inspan/pkg/run"
 )
 
-// over records the end of the run of an agent: it made way for the next one, or the agent is idle.
+// over records the end of the run of an agent: it made way for the next one, or the agent is idle. A run that was asked to
+// make way and failed before it did has left its account all the same.
 func over(s mailbox.State, runID string, of run.State, now time.Time) mailbox.State {
 	account := patrol.AccountOf(of)
-	if of.Result.FinishReason == events.FinishHandedOff && s.Life.Asked != nil {
+	if of.Status != events.Completed && s.Life.Asked != nil {
 		return mailbox.HandOff(s, runID, account, now)
 	}
 	code, reason := mailbox.Failed, of.Result.FinishReason

@@ -154,3 +154,26 @@ func TestIdleColony(t *testing.T) {
 		}
 	})
 }
+
+func TestOrdersInTrouble(t *testing.T) {
+	t.Parallel()
+	t.Run("CONT-11 CLI-14a MSG-4 MSG-6 MSG-15 agents that are stopped, started and hand off at any time, with planners that die, lose no mail and are one run", func(t *testing.T) {
+		t.Parallel()
+		deaths, n := 0, map[events.Kind]int{}
+		for seed := range uint64(8) {
+			x := newExchange(t, 1000+seed)
+			x.orders = true
+			x.play()
+			deaths += x.deaths
+			for _, a := range x.addresses {
+				for k, of := range x.kinds(a) {
+					n[k] += of
+				}
+			}
+		}
+		if deaths < 20 || n[events.AgentHandedOff] < 3 || n[events.AgentStopped] < 1 {
+			t.Errorf("only %d deaths, %v", deaths, n)
+		}
+		t.Logf("%d deaths, %v", deaths, n)
+	})
+}

@@ -33,6 +33,8 @@ type exchange struct {
 	// shown is the run whose turn was given a message.
 	shown map[string]string
 	turns int
+	// orders has people stop and start agents and have them hand off, too.
+	orders bool
 	// cut is how many operations all planners together have before one of them dies, once; none where it is negative.
 	cut int
 }
@@ -125,8 +127,8 @@ func (x *exchange) deliver(i int, trouble bool) {
 		return
 	}
 	x.left = -1
-	if _, refused := errors.AsType[*kernel.Refusal](err); err == nil || refused {
-		if refused && d.what == "control" {
+	if no, refused := errors.AsType[*kernel.Refusal](err); err == nil || refused {
+		if refused && d.what == "control" && !(x.orders && no.Code == mailbox.BadMove) {
 			x.t.Fatalf("seed %d: %s was refused: %v", x.seed, d.message.body, err)
 		}
 		x.waiting = append(x.waiting[:i], x.waiting[i+1:]...)
@@ -336,6 +338,9 @@ func (x *exchange) play() {
 			x.works(living[x.rng.IntN(len(living))], x.rng.IntN(3) > 0)
 		case n == 14 && len(living) > 0 && x.rng.IntN(3) == 0:
 			x.stop(living[x.rng.IntN(len(living))])
+		case n == 15 && x.orders && x.rng.IntN(2) == 0:
+			x.control(x.addresses[x.rng.IntN(len(x.addresses))], events.MailControl{By: "anna",
+				Action: []string{mailbox.Handoff, mailbox.Handoff, mailbox.Restart, mailbox.Stop, mailbox.Start}[x.rng.IntN(5)]})
 		case n == 15:
 			x.now = x.now.Add(time.Duration(x.rng.IntN(60)) * time.Second)
 		}
@@ -347,6 +352,14 @@ func (x *exchange) play() {
 // rest has all work be done.
 func (x *exchange) rest() {
 	x.t.Helper()
+	for x.settle(); x.orders; x.orders = false {
+		for _, a := range x.addresses {
+			if s := x.box(a); s.Life.Stopped {
+				x.control(a, events.MailControl{Action: mailbox.Start})
+			}
+		}
+		x.settle()
+	}
 	for range 200 {
 		x.settle()
 		for _, a := range x.addresses {

@@ -39,6 +39,6 @@ var named = []Mutant{
 	{Name: "the tier of another role holds", File: "pkg/events/agentlife.go",
 		Old: "	return t.Models[role]\n", New: "	for _, m := range t.Models {\n		return m\n	}\n	return \"\"\n", By: []string{"./internal/mailbox", "-run", "TestTier"}},
 	{Name: "a handoff ends as a failure, without its account", File: "services/planner/agents.go",
-		Old: "	if of.Result.FinishReason == events.FinishHandedOff && s.Life.Asked != nil {", New: "	if of.Result.FinishReason == events.FinishDone && s.Life.Asked != nil {",
+		Old: "	if of.Status != events.Completed && s.Life.Asked != nil {", New: "	if of.Status == events.Completed && s.Life.Asked != nil {",
 		By: []string{"./services/planner", "-run", "TestHandoffCut"}},
 }
