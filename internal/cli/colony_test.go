@@ -82,6 +82,7 @@ func TestColony(t *testing.T) {
 			t.Errorf("%+v", m.Life.Past)
 		}
 		say(t, 0, []string{"handoff", "completed", m.Life.Past[0].Run}, "agents", "show", agent)
+		say(t, 0, []string{"handed off"}, "runs")
 		say(t, 5, []string{"no run is the agent"}, "agents", "watch", agent)
 		say(t, 0, []string{"refused", "It said that it asks."}, "seance", agent, "What did it say?", "--epoch", "1")
 		if m = until(t, func(events.Mailbox) bool { return true }); m.Epoch != 2 {

@@ -7,4 +7,8 @@
 // agent, none of its messages expires, since that run may be given it at the same moment. A message of a queue is claimed by
 // one event that folds only while it waits. What others wrote is data: each line of it begins with a mark that the text
 // itself cannot leave.
+//
+// The life of an agent is in the same log (agent.go): a run makes way for the next one by agent.asked, its own end and
+// agent.handed-off, and what it left, its account, stands until a run that was given it has completed. Nothing wakes an agent
+// that is stopped. An idle agent has no timer.
 package mailbox

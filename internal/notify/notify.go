@@ -71,8 +71,8 @@ type Sink interface {
 // ErrBusy means that a sink has no room.
 var ErrBusy = errors.New("as many notices as may be are under way")
 
-// Of is the notice that an event of a run gives; ok is false where it gives none: a gate that was answered meanwhile, or
-// a pause that a person asked for. s is a state of the run that has the event.
+// Of is the notice that an event of a run gives; ok is false where it gives none: a gate that was answered meanwhile,
+// a pause that a person asked for, or the end of a run whose agent goes on in its next one. s is a state of the run that has the event.
 func Of(s run.State, e events.Event, p events.Payload) (n Notice, ok bool) {
 	n = Notice{Station: s.Identity.Station, Run: s.HarnessID, Agent: view.Clip(s.AgentName, events.MaxID), Time: e.Time}
 	if c := s.Created; c != nil {
@@ -89,6 +89,9 @@ func Of(s run.State, e events.Event, p events.Payload) (n Notice, ok bool) {
 	case *events.RunCompletedData:
 		n.Kind, n.Text = Completed, "is done after "+after(d.Result)
 	case *events.RunFailedData:
+		if view.HandedOff(d.Result) {
+			return n, false // the next run of the agent goes on
+		}
 		n.Kind, n.Text = Failed, "failed: "+reason(d.FinishReason)+" after "+after(d.Result)
 		if view.Stopped(d.Result) {
 			n.Text = "was stopped after " + after(d.Result)

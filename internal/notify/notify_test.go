@@ -38,6 +38,7 @@ func TestOf(t *testing.T) {
 		"PLUS-15 an end": {stateOf(run.GateApproved), &events.RunCompletedData{Result: events.Result{DurationMS: 61000, Output: "s3cret"}}, Completed, "fixer is done after 1 min 1 s"},
 		"PLUS-15 a failure says why, not with what":       {stateOf(run.GateApproved), &events.RunFailedData{Result: events.Result{Status: events.Failed, FinishReason: events.FinishTokens, Error: "s3cret", DurationMS: 1000}}, Failed, "fixer failed: budget tokens after 1.0 s"},
 		"PLUS-15 a stopped run":                           {stateOf(run.GateApproved), &events.RunFailedData{Result: events.Result{Status: events.Failed, FinishReason: events.FinishStopped, DurationMS: 1000}}, Failed, "fixer was stopped after 1.0 s"},
+		"PLUS-15 a run that handed off is none":           {stateOf(run.GateApproved), &events.RunFailedData{Result: events.Result{Status: events.Failed, FinishReason: events.FinishHandedOff, DurationMS: 1000}}, "", ""},
 		"PLUS-15 a pause of the station, on one line":     {stateOf(run.GateApproved), &events.RunPausedData{Reason: "provider openai:\n\x1b[2J429"}, Paused, "fixer is paused: provider openai: ·[2J429"},
 		"PLUS-15 a pause that a person asked for is none": {stateOf(run.GateApproved), &events.RunPausedData{Reason: "lunch", Input: 7}, "", ""},
 		"PLUS-15 a pause after a no is none":              {stateOf(run.GateRejected), &events.RunPausedData{Gate: "g-1"}, "", ""},

@@ -41,8 +41,8 @@ type AgentLife struct {
 // FinishHandedOff is the finish reason of the run of an agent whose next run goes on with its work.
 const FinishHandedOff = "handed_off"
 
-// AgentTier says which models the agents of roles use, in place of those of their definitions. A key of Models is a role, or
-// project/role, which comes first.
+// AgentTier says which models the agents of roles use, in place of those of their definitions. A key of Models is a
+// role, or project/role, which comes first.
 type AgentTier struct {
 	Name   string            `json:"name"`
 	Models map[string]string `json:"models,omitempty"`

@@ -119,7 +119,8 @@ func (d *AgentAskedData) line() string {
 
 func (d *AgentHandedOffData) line() string {
 	a := d.Account
-	return strings.TrimSpace(fmt.Sprintf("run %s hands off (%s, epoch %d): %s", a.Run, a.Cause, a.Epoch, strings.Join(strings.Fields(a.Summary), " ")))
+	return strings.TrimSpace(fmt.Sprintf("run %s hands off (%s, epoch %d): %s", a.Run, a.Cause, a.Epoch,
+		strings.Join(strings.Fields(a.Summary), " ")))
 }
 
 func (d *AgentStoppedData) line() string { return "stopped by " + d.By }

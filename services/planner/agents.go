@@ -19,8 +19,8 @@ import (
 	"github.com/inspan/inspan/pkg/run"
 )
 
-// over records the end of the run of an agent: it made way for the next one, or the agent is idle. A run that was asked to
-// make way and failed before it did has left its account all the same.
+// over records the end of the run of an agent: it made way for the next one, or the agent is idle. A run that was asked
+// to make way and failed before it did has left its account all the same.
 func over(s mailbox.State, runID string, of run.State, now time.Time) mailbox.State {
 	account := patrol.AccountOf(of)
 	if of.Status != events.Completed && s.Life.Asked != nil {
@@ -36,7 +36,8 @@ func over(s mailbox.State, runID string, of run.State, now time.Time) mailbox.St
 	return mailbox.EndWith(s, runID, code, reason, account, now)
 }
 
-// again sets the timer of an address: something is due at a time, or the supervision looks again. An idle agent has none.
+// again sets the timer of an address: something is due at a time, or the supervision looks again. An idle agent has
+// none.
 func (p *Postmaster) again(ctx context.Context, s mailbox.State) error {
 	at, ok := mailbox.WakeAt(s)
 	if look, is := mailbox.PatrolAt(s, p.Now().UTC()); is && (!ok || look.Before(at)) {
@@ -117,7 +118,8 @@ func (p *Postmaster) acknowledge(ctx context.Context, s run.State) error {
 		return err
 	}
 	now, err := p.Ledger.Fresh(ctx, id)
-	if err != nil || !slices.ContainsFunc(ids, now.Waits) && (now.Holder == nil || now.Holder.Run != s.HarnessID || now.Holder.Ready) {
+	if err != nil || !slices.ContainsFunc(ids,
+		now.Waits) && (now.Holder == nil || now.Holder.Run != s.HarnessID || now.Holder.Ready) {
 		return err
 	}
 	_, err = p.change(ctx, id, func(now mailbox.State) (mailbox.State, error) {
@@ -130,7 +132,8 @@ func (p *Postmaster) acknowledge(ctx context.Context, s run.State) error {
 }
 
 // handOff records that the run of a call makes way for the next one, and ends it: the call gets no answer.
-func (p mailCalls) handOff(ctx context.Context, runID string, s run.State, d *events.MailRequestedData, owed func() (bool, error)) (events.MailAnswer, error) {
+func (p mailCalls) handOff(ctx context.Context, runID string, s run.State, d *events.MailRequestedData,
+	owed func() (bool, error)) (events.MailAnswer, error) {
 	of := s.Created.Address
 	_, id, err := events.ParseAddress(of.Address)
 	if err != nil {
@@ -140,12 +143,14 @@ func (p mailCalls) handOff(ctx context.Context, runID string, s run.State, d *ev
 		if is, err := owed(); err != nil || !is {
 			return now, err
 		}
-		return mailbox.Ask(now, of.Epoch, &events.AgentAskedData{Order: mailbox.Handoff, Run: runID, Call: d.Call, Summary: d.Request.Summary}, p.Now().UTC())
+		return mailbox.Ask(now, of.Epoch, &events.AgentAskedData{Order: mailbox.Handoff, Run: runID, Call: d.Call,
+			Summary: d.Request.Summary}, p.Now().UTC())
 	})
 	if err != nil {
 		return events.MailAnswer{}, err
 	}
-	return events.MailAnswer{Success: true, Output: "the next run goes on with the work once this one has ended"}, p.tend(ctx, id, 1)
+	return events.MailAnswer{Success: true,
+		Output: "the next run goes on with the work once this one has ended"}, p.tend(ctx, id, 1)
 }
 
 // current says what an agent works on.
@@ -164,7 +169,8 @@ func (p mailCalls) current(ctx context.Context, s run.State) (events.MailAnswer,
 	if before := now.Life.Account; before != nil && now.Holder != nil && now.Holder.Account == before.Epoch && a.Work == "" {
 		a.Work = before.Work
 	}
-	for _, line := range [][2]string{{"Work item: ", a.Work}, {"Branch: ", a.Branch}, {"Plan:\n", strings.Join(a.Plan, "\n")}} {
+	for _, line := range [][2]string{{"Work item: ", a.Work}, {"Branch: ", a.Branch}, {"Plan:\n", strings.Join(a.Plan,
+		"\n")}} {
 		if line[1] != "" {
 			lines = append(lines, line[0]+line[1])
 		}
@@ -196,7 +202,7 @@ func models(t events.AgentTier) error {
 	return nil
 }
 
-// escalate sends an alert that nobody looks at to the address that is told of it, once for each severity.
+// escalate sends an alert that nobody looks at to the address that the agent names, once for each severity.
 func (p *Postmaster) escalate(ctx context.Context, s mailbox.State) error {
 	a, to := s.Life.Alert, s.Spec.Escalate
 	if a == nil || a.SeenBy != "" || to == "" || to == s.Address {
@@ -210,7 +216,7 @@ func (p *Postmaster) escalate(ctx context.Context, s mailbox.State) error {
 	fmt.Fprintf(mac, "alert|%s|%s|%d|%s|%d", p.role.cfg.Station, s.ID, a.Epoch, a.Signal, a.Bumps)
 	m := mailbox.AlertMail(s, events.MailPrefix+lower.EncodeToString(mac.Sum(nil)[:10]), a.RaisedAt)
 	if box, err := p.Ledger.Fresh(ctx, id); err != nil || box.Knows(m.ID) {
-		return err // it was sent; so two agents that are told of each other come to an end
+		return err // it was sent; so two agents that name each other come to an end
 	}
 	err = p.deliver(ctx, m, to, func() (bool, error) { return true, nil })
 	if _, refused := errors.AsType[*mailbox.Refused](err); refused {

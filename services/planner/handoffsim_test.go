@@ -110,7 +110,8 @@ func (x *exchange) handedOver(agent, old, order, when string) {
 	if order == mailbox.Handoff {
 		text = "| half is done"
 	}
-	if next.Created == nil || !strings.Contains(next.Created.Handoff, text) || next.Created.Address.Fresh != (order == mailbox.Handoff) {
+	if next.Created == nil || !strings.Contains(next.Created.Handoff,
+		text) || next.Created.Address.Fresh != (order == mailbox.Handoff) {
 		x.t.Fatalf("%s: the next run is given %+v", when, next.Created)
 	}
 	if s := x.box(agent); s.Life.Account != nil {
@@ -125,7 +126,8 @@ func TestIdleColony(t *testing.T) {
 		x := newExchange(t, 1)
 		for i := range 6 {
 			x.addresses = append(x.addresses, fmt.Sprintf("a/b/c%d", i))
-			x.control(x.addresses[i], events.MailControl{Action: mailbox.Register, Spec: &events.AddressSpec{Agent: "worker", Respawn: i%2 == 0}})
+			x.control(x.addresses[i], events.MailControl{Action: mailbox.Register, Spec: &events.AddressSpec{Agent: "worker",
+				Respawn: i%2 == 0}})
 			x.settle()
 			id := fmt.Sprintf("m%d", i)
 			x.sent[id] = true

@@ -1,5 +1,6 @@
-// Package colony has the commands about named agents: inspan agents list, show, start and so on, inspan colony and inspan
-// seance. A named agent has an address, project/role/name; what it runs is a definition, which inspan agents lists.
+// Package colony has the commands about named agents: inspan agents list, show, start and so on, inspan colony and
+// inspan seance. A named agent has an address, project/role/name; what it runs is a definition, which inspan agents
+// lists.
 package colony
 
 import (
@@ -29,7 +30,8 @@ const (
 
 // Extend adds the commands about named agents to inspan agents.
 func Extend(a *app.App, cmd *cobra.Command) *cobra.Command {
-	cmd.AddGroup(&cobra.Group{ID: look, Title: "Look at named agents:"}, &cobra.Group{ID: decide, Title: "Steer named agents:"})
+	cmd.AddGroup(&cobra.Group{ID: look, Title: "Look at named agents:"}, &cobra.Group{ID: decide,
+		Title: "Steer named agents:"})
 	add := func(group string, cmds ...*cobra.Command) {
 		for _, c := range cmds {
 			c.GroupID = group
@@ -39,7 +41,8 @@ func Extend(a *app.App, cmd *cobra.Command) *cobra.Command {
 	add(look, listCmd(a), showCmd(a), watchCmd(a))
 	add(decide, registerCmd(a), startCmd(a), injectCmd(a),
 		steerCmd(a, mailbox.Stop, "Stop an agent: its run ends, and nothing wakes it until a start"),
-		steerCmd(a, mailbox.Handoff, "End the run of an agent; its next run goes on with an empty conversation and the account of this one"),
+		steerCmd(a, mailbox.Handoff,
+			"End the run of an agent; its next run goes on with an empty conversation and the account of this one"),
 		steerCmd(a, mailbox.Restart, "End the run of an agent; its next run goes on in the same conversation"),
 		steerCmd(a, mailbox.Seen, "Say that you look at the alert of an agent: it is not raised further"))
 	return cmd
@@ -72,7 +75,8 @@ func (a *listCommand) run(ctx context.Context, c *client.Client, _ []string) err
 			if m.Life.Alert != nil {
 				alert = m.Life.Alert.Signal + " " + string(m.Life.Alert.Severity)
 			}
-			l.Add(m.Address, m, m.Address, paint(a.Paint(), mailbox.StateOf(m)), fmt.Sprint(m.Epoch), fmt.Sprint(len(m.Pending)), m.Spec.Agent, run, alert)
+			l.Add(m.Address, m, m.Address, paint(a.Paint(), mailbox.StateOf(m)), fmt.Sprint(m.Epoch),
+				fmt.Sprint(len(m.Pending)), m.Spec.Agent, run, alert)
 		}
 		return l, err
 	})
@@ -127,7 +131,8 @@ type showCommand struct{ *app.App }
 
 func showCmd(a *app.App) *cobra.Command {
 	c := &showCommand{a}
-	return &cobra.Command{Use: "show AGENT", Short: "Show a named agent: its state, its run, its mail, its last runs and what its next run is given",
+	return &cobra.Command{Use: "show AGENT",
+		Short:   "Show a named agent: its state, its run, its mail, its last runs and what its next run is given",
 		Example: "  inspan agents show web/worker/nux", Args: app.Args(1), RunE: a.Connected(c.run)}
 }
 
@@ -140,19 +145,22 @@ func (a *showCommand) run(ctx context.Context, c *client.Client, args []string) 
 		return a.PrintJSON(m)
 	}
 	now, when := time.Now(), func(t time.Time) string { return t.In(a.Zone()).Format("2006-01-02 15:04:05 MST") }
-	pairs := [][2]string{{"agent", m.Address}, {"state", paint(a.Paint(), mailbox.StateOf(m))}, {"definition", m.Spec.Agent},
+	pairs := [][2]string{{"agent", m.Address}, {"state", paint(a.Paint(), mailbox.StateOf(m))}, {"definition",
+		m.Spec.Agent},
 		{"epoch", fmt.Sprint(m.Epoch)}, {"mail", view.Plural(len(m.Pending), "message") + " waiting"}}
 	if h := m.Holder; h != nil {
 		pairs = append(pairs, [2]string{"run", fmt.Sprintf("%s, since %s", h.Run, view.Since(h.Since, now))})
 	}
 	if m.Life.Asked != nil {
-		pairs = append(pairs, [2]string{"asked", fmt.Sprintf("%s, by %s", m.Life.Asked.Order, view.Clip(m.Life.Asked.By, 80))})
+		pairs = append(pairs, [2]string{"asked", fmt.Sprintf("%s, by %s", m.Life.Asked.Order, view.Clip(m.Life.Asked.By,
+			80))})
 	}
 	if m.Holder == nil && !m.NotBefore.IsZero() && m.NotBefore.After(now) {
 		pairs = append(pairs, [2]string{"woken again", when(m.NotBefore)})
 	}
 	if al := m.Life.Alert; al != nil {
-		text := fmt.Sprintf("%s, %s, since %s: %s", al.Signal, al.Severity, view.Since(al.Since, now), view.Clip(al.Text, 200))
+		text := fmt.Sprintf("%s, %s, since %s: %s", al.Signal, al.Severity, view.Since(al.Since, now), view.Clip(al.Text,
+			200))
 		if al.SeenBy != "" {
 			text += "; seen by " + view.Clip(al.SeenBy, 80)
 		}
@@ -195,7 +203,8 @@ func (a *watchCommand) run(ctx context.Context, c *client.Client, args []string)
 		return err
 	}
 	if m.Holder == nil || !m.Holder.Started {
-		return fmt.Errorf("no run is the agent %s now, it is %s: %w; inspan agents show %s lists its last runs", m.Address, mailbox.StateOf(m), client.ErrNotFound, m.Address)
+		return fmt.Errorf("no run is the agent %s now, it is %s: %w; inspan agents show %s lists its last runs", m.Address,
+			mailbox.StateOf(m), client.ErrNotFound, m.Address)
 	}
 	a.Stream = true
 	_, err = follow.Run(ctx, a.App, c, m.Holder.Run, follow.Gates{})

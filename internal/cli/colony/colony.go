@@ -174,7 +174,8 @@ func urgency(m Member) int {
 
 // member is an agent with what its runs did.
 func member(m events.Mailbox, infos map[string]run.Info) Member {
-	o := Member{Agent: m.Address, State: mailbox.StateOf(m), Since: m.UpdatedAt, Definition: m.Spec.Agent, Epoch: m.Epoch, Mail: len(m.Pending),
+	o := Member{Agent: m.Address, State: mailbox.StateOf(m), Since: m.UpdatedAt, Definition: m.Spec.Agent, Epoch: m.Epoch,
+		Mail:  len(m.Pending),
 		Alert: m.Life.Alert}
 	if n := len(m.Life.Past); n > 0 && m.Holder == nil {
 		o.Since = m.Life.Past[n-1].At

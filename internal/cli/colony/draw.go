@@ -36,7 +36,8 @@ func (d drawing) lines(v View, trouble string) []string {
 		out = append(out, p.Yellow("not known: "+m))
 	}
 	if len(v.Agents) == 0 {
-		return append(out, p.Dim("No named agents. Register one with: inspan agents register PROJECT/ROLE/NAME --agent DEFINITION"))
+		return append(out,
+			p.Dim("No named agents. Register one with: inspan agents register PROJECT/ROLE/NAME --agent DEFINITION"))
 	}
 	shown := v.Agents
 	if room := d.height - len(out) - 3; d.height > 0 && d.Term.TTY && len(shown) > max(room, 1) {
@@ -98,10 +99,12 @@ func (d drawing) table(shown []Member, v View) []string {
 		case d.width < narrow:
 			rows = append(rows, []string{view.Clip(m.Agent, max(12, d.width-24)), state, since})
 		case d.width < broad:
-			rows = append(rows, []string{view.Clip(m.Agent, 26), state, since, count(m.Mail), gates, cmp.Or(runtree.CostText(m.Cost), "-"),
+			rows = append(rows, []string{view.Clip(m.Agent, 26), state, since, count(m.Mail), gates,
+				cmp.Or(runtree.CostText(m.Cost), "-"),
 				view.Clip(doing, 120)})
 		default:
-			rows = append(rows, []string{view.Clip(m.Agent, 32), state, since, count(m.Mail), gates, cmp.Or(runtree.CostText(m.Cost), "-"),
+			rows = append(rows, []string{view.Clip(m.Agent, 32), state, since, count(m.Mail), gates,
+				cmp.Or(runtree.CostText(m.Cost), "-"),
 				view.Count(m.Tokens), view.Clip(cmp.Or(m.Run, "-"), 14), view.Clip(doing, 160)})
 		}
 	}

@@ -26,7 +26,8 @@ type seanceCommand struct {
 // Seance makes inspan seance.
 func Seance(a *app.App) *cobra.Command {
 	c := &seanceCommand{App: a}
-	cmd := &cobra.Command{Use: "seance AGENT QUESTION", Short: "Ask about a run that a named agent was: its transcript is shown to a new run, which answers",
+	cmd := &cobra.Command{Use: "seance AGENT QUESTION",
+		Short: "Ask about a run that a named agent was: its transcript is shown to a new run, which answers",
 		Long: `Asks the definition of an agent a question about an earlier run of it. The answer is a run of its own, with the transcript as data in its
 prompt, and can call no tool; the agent itself is not woken and its conversation does not change. A long transcript is cut at its beginning.`,
 		Example: "  inspan seance web/worker/nux \"Why did you change the parser?\"\n  inspan seance web/worker/nux \"What was left?\" --epoch 2",
@@ -45,7 +46,8 @@ func (a *seanceCommand) run(ctx context.Context, c *client.Client, args []string
 		i = slices.IndexFunc(m.Life.Past, func(p events.AgentPast) bool { return p.Epoch == a.epoch })
 	}
 	if i < 0 {
-		return fmt.Errorf("no such run of %s has ended: %w; inspan agents show %s lists its last runs", m.Address, client.ErrNotFound, m.Address)
+		return fmt.Errorf("no such run of %s has ended: %w; inspan agents show %s lists its last runs", m.Address,
+			client.ErrNotFound, m.Address)
 	}
 	past := m.Life.Past[i]
 	talk, err := c.Runs().Conversation(ctx, past.Run)
@@ -53,7 +55,8 @@ func (a *seanceCommand) run(ctx context.Context, c *client.Client, args []string
 		return err
 	}
 	none := 0 // what the transcript says moves nothing
-	id, err := c.Start(ctx, events.Task{Agent: m.Spec.Agent, By: a.Me(), Task: question(m.Address, past, talk, args[1]), MaxToolCalls: &none})
+	id, err := c.Start(ctx, events.Task{Agent: m.Spec.Agent, By: a.Me(), Task: question(m.Address, past, talk, args[1]),
+		MaxToolCalls: &none})
 	if err != nil {
 		return err
 	}

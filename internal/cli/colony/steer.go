@@ -26,7 +26,8 @@ func (c *steerCommand) by(cmd *cobra.Command) *cobra.Command {
 
 func steerCmd(a *app.App, action, title string) *cobra.Command {
 	c := &steerCommand{App: a, ctl: events.MailControl{Action: action}}
-	cmd := &cobra.Command{Use: action + " AGENT", Short: title, Example: "  inspan agents " + action + " web/worker/nux", Args: app.Args(1),
+	cmd := &cobra.Command{Use: action + " AGENT", Short: title, Example: "  inspan agents " + action + " web/worker/nux",
+		Args: app.Args(1),
 		RunE: a.Connected(func(ctx context.Context, cl *client.Client, args []string) error {
 			m, err := c.publish(ctx, cl, args[0])
 			if err == nil {
@@ -72,7 +73,8 @@ func registerCmd(a *app.App) *cobra.Command {
 	spec := &events.AddressSpec{}
 	c.ctl.Spec = spec
 	var names []string
-	cmd := &cobra.Command{Use: "register AGENT", Short: "Register a named agent: its address and definition do not change from then on",
+	cmd := &cobra.Command{Use: "register AGENT",
+		Short: "Register a named agent: its address and definition do not change from then on",
 		Long: `Registers PROJECT/ROLE/NAME. With --names AGENT is PROJECT/ROLE, and the agent gets the first of the names that is free: of several who
 register at once each gets another one.`,
 		Example: "  inspan agents register web/worker/nux --agent coder\n  inspan agents register web/lead/ada --agent planner --respawn --escalate web/lead/eve\n" +
@@ -90,12 +92,14 @@ register at once each gets another one.`,
 	f.StringVar(&spec.Agent, "agent", "", "definition that the agent runs")
 	f.StringVar(&spec.Session, "session", "", "session that all its runs go on in; one of its own if not given")
 	f.StringVar(&spec.Escalate, "escalate", "", "address that alerts about the agent are sent to, as mail")
-	f.BoolVar(&spec.Respawn, "respawn", false, "a critical agent: its next run goes on where one failed, without waiting for mail")
+	f.BoolVar(&spec.Respawn, "respawn", false,
+		"a critical agent: its next run goes on where one failed, without waiting for mail")
 	return c.by(cmd)
 }
 
 // named registers an agent, with the first name of a pool that is free. The station decides which is.
-func (c *steerCommand) named(ctx context.Context, cl *client.Client, at string, names []string) (m events.Mailbox, err error) {
+func (c *steerCommand) named(ctx context.Context, cl *client.Client, at string, names []string) (m events.Mailbox,
+	err error) {
 	if len(names) == 0 {
 		return c.publish(ctx, cl, at)
 	}
@@ -118,7 +122,8 @@ func printed(c *steerCommand, m events.Mailbox, err error) error {
 
 func startCmd(a *app.App) *cobra.Command {
 	c := &steerCommand{App: a, ctl: events.MailControl{Action: mailbox.Start}}
-	cmd := &cobra.Command{Use: "start AGENT [TEXT]", Short: "Start an agent: let it go on after a stop, or give it TEXT to do, as a message that wakes it",
+	cmd := &cobra.Command{Use: "start AGENT [TEXT]",
+		Short:   "Start an agent: let it go on after a stop, or give it TEXT to do, as a message that wakes it",
 		Example: "  inspan agents start web/worker/nux\n  inspan agents start web/worker/nux \"Write the report.\"", Args: app.ArgsBetween(1, 2),
 		RunE: a.Connected(func(ctx context.Context, cl *client.Client, args []string) error {
 			m, err := get(ctx, cl, args[0])
@@ -138,7 +143,8 @@ func startCmd(a *app.App) *cobra.Command {
 
 func injectCmd(a *app.App) *cobra.Command {
 	c := &steerCommand{App: a}
-	cmd := &cobra.Command{Use: "inject AGENT TEXT", Short: "Give an agent a text before its next turn, as an urgent message; an idle agent wakes",
+	cmd := &cobra.Command{Use: "inject AGENT TEXT",
+		Short:   "Give an agent a text before its next turn, as an urgent message; an idle agent wakes",
 		Example: "  inspan agents inject web/worker/nux \"Use the other branch.\"", Args: app.Args(2),
 		RunE: a.Connected(func(ctx context.Context, cl *client.Client, args []string) error {
 			m, err := c.message(events.MailDraft{Body: args[1], Priority: "urgent"}).publish(ctx, cl, args[0])

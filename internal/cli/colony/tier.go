@@ -23,7 +23,8 @@ const noTier = "none"
 
 // Tier makes inspan tier and the commands below it.
 func Tier(a *app.App) *cobra.Command {
-	cmd := &cobra.Command{Use: "tier", Short: "Show and set the cost tier: which models the named agents use, by their role",
+	cmd := &cobra.Command{Use: "tier",
+		Short: "Show and set the cost tier: which models the named agents use, by their role",
 		Long: `A tier gives the agents of roles other models than their definitions have, from the next run of each agent on; a run under way keeps its
 own. Tiers are in a file:
 
@@ -38,8 +39,9 @@ A key is a role, or PROJECT/ROLE, which comes first.`,
 }
 
 func showTierCmd(a *app.App) *cobra.Command {
-	return &cobra.Command{Use: "show", Short: "Show the tier, and the model of each role that it names", Example: "  inspan tier show\n  inspan tier show --json",
-		Args: app.Args(0), RunE: a.Connected(func(ctx context.Context, c *client.Client, _ []string) error {
+	return &cobra.Command{Use: "show", Short: "Show the tier, and the model of each role that it names",
+		Example: "  inspan tier show\n  inspan tier show --json",
+		Args:    app.Args(0), RunE: a.Connected(func(ctx context.Context, c *client.Client, _ []string) error {
 			all, err := client.NewMail(c).Get(ctx, events.Everyone)
 			if err != nil && !errors.Is(err, client.ErrNotFound) {
 				return err
@@ -56,7 +58,8 @@ func printTier(a *app.App, t *events.AgentTier) error {
 		return a.PrintJSON(t)
 	}
 	if len(t.Models) == 0 {
-		fmt.Fprintln(a.Out, "No tier: each agent uses the model of its definition. Set one with: inspan tier set NAME --from FILE")
+		fmt.Fprintln(a.Out,
+			"No tier: each agent uses the model of its definition. Set one with: inspan tier set NAME --from FILE")
 		return nil
 	}
 	fmt.Fprintf(a.Out, "Tier %s, from the next run of each agent on:\n", t.Name)
@@ -123,7 +126,8 @@ func readTier(file, name string) (t events.AgentTier, err error) {
 	}
 	models, ok := all.Tiers[name]
 	if !ok || len(models) == 0 {
-		return t, fmt.Errorf("%s has no tier %.80q; %s", file, name, didyoumean.Hint(name, slices.Sorted(maps.Keys(all.Tiers)), "write it as [tiers."+name+"]"))
+		return t, fmt.Errorf("%s has no tier %.80q; %s", file, name, didyoumean.Hint(name,
+			slices.Sorted(maps.Keys(all.Tiers)), "write it as [tiers."+name+"]"))
 	}
 	t.Models = models
 	return t, nil

@@ -96,7 +96,7 @@ func (d Drawing) head(t *view.Tree, now time.Time) []string {
 	case events.Completed:
 		mark = d.done()
 	case events.Failed:
-		if mark = d.bad(); t.Stopped() {
+		if mark = d.bad(); t.Stopped() || t.HandedOff() {
 			mark = d.no()
 		}
 	case events.Paused:
@@ -308,6 +308,8 @@ func (d Drawing) foot(t *view.Tree, now time.Time) []string {
 	}
 	if t.Stopped() {
 		word = statusStopped
+	} else if t.HandedOff() {
+		word = statusHanded
 	}
 	calls := view.Plural(t.Calls, "call")
 	if t.Budget > 0 && !t.Status.Ended() {
@@ -331,7 +333,7 @@ func (d Drawing) foot(t *view.Tree, now time.Time) []string {
 	}
 	if t.Result != nil && t.Result.Error != "" {
 		paint := d.Red
-		if t.Stopped() {
+		if t.Stopped() || t.HandedOff() {
 			paint = d.Dim
 		}
 		out = append(out, d.Row("  "+paint(view.Clip(t.Result.Error, 600)), ""))

@@ -22,9 +22,11 @@ const (
 	statusWaiting  = "waiting"
 	statusProvider = "waiting: provider"
 	statusStopped  = "stopped"
+	statusHanded   = "handed off"
 )
 
-// StatusOf is the status that a list shows for a run. A run that a person stopped has failed in its events.
+// StatusOf is the status that a list shows for a run. A run that a person stopped, and one of an
+// agent that handed off, have failed in their events.
 func StatusOf(i run.Info) string {
 	switch {
 	case i.Held != "":
@@ -35,6 +37,8 @@ func StatusOf(i run.Info) string {
 		return statusProvider
 	case view.Stopped(events.Result{Status: i.Status, FinishReason: i.FinishReason}):
 		return statusStopped
+	case view.HandedOff(events.Result{Status: i.Status, FinishReason: i.FinishReason}):
+		return statusHanded
 	}
 	return string(i.Status)
 }
@@ -48,4 +52,4 @@ func Is(i run.Info, status string) bool {
 
 // Statuses are all that a person can ask for.
 var Statuses = []string{string(events.Created), string(events.Running), statusWaiting, string(events.Paused),
-	string(events.Completed), string(events.Failed), statusStopped, statusHeld}
+	string(events.Completed), string(events.Failed), statusStopped, statusHanded, statusHeld}

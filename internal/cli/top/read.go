@@ -148,7 +148,7 @@ func (o *Overview) count(i run.Info, midnight time.Time) {
 		return
 	}
 	o.Today.Runs++
-	if i.Status == events.Failed {
+	if i.Status == events.Failed && i.FinishReason != events.FinishHandedOff {
 		o.Today.Failed++
 	}
 	o.Today.Cost += i.Cost + i.Lost.Cost

@@ -1,8 +1,8 @@
 // Package patrol looks at the run of an agent: whether it goes on, and where its work stands.
 //
-// Promises: it is a function of the events of the run and of the time, and asks no model. A run that has any sign of life
-// within its threshold is not found silent: a tool call that was started is one, however long it says nothing, since the
-// toolrunner that carries it out holds a lease and ends it at its timeout.
+// Promises: it is a function of the events of the run and of the time, and asks no model. A run that has any sign of
+// life within its threshold is not found silent: a tool call that was started is one, however long it says nothing,
+// since the toolrunner that carries it out holds a lease and ends it at its timeout.
 package patrol
 
 import (
@@ -91,14 +91,16 @@ func sign(s run.State) (signal string, since time.Time, text string) {
 			continue
 		}
 		if signal == "" || c.StartedAt.Before(since) {
-			signal, since, text = LongCall, c.StartedAt, fmt.Sprintf("call %s of %s in run %s is under way", c.ID, c.Tool, s.HarnessID)
+			signal, since, text = LongCall, c.StartedAt, fmt.Sprintf("call %s of %s in run %s is under way", c.ID, c.Tool,
+				s.HarnessID)
 		}
 	}
 	if signal != "" || len(s.Living()) > 0 {
 		return signal, since, text
 	}
 	if o := s.Outages(); len(o) > 0 {
-		return Outage, o[0].Since, fmt.Sprintf("run %s waits for the provider %s since %d requests", s.HarnessID, o[0].Provider, o[0].Tries)
+		return Outage, o[0].Since, fmt.Sprintf("run %s waits for the provider %s since %d requests", s.HarnessID,
+			o[0].Provider, o[0].Tries)
 	}
 	if s.Turns().Len() == 0 && s.StartedAt != nil {
 		return NoAnswer, *s.StartedAt, "run " + s.HarnessID + " took no turn; inspan why " + s.HarnessID
@@ -106,8 +108,8 @@ func sign(s run.State) (signal string, since time.Time, text string) {
 	return Silent, s.UpdatedAt, "run " + s.HarnessID + " goes on with nothing; inspan why " + s.HarnessID
 }
 
-// AccountOf is where the work of a run stands, from its events alone: its last words, its plan, its branch and what it was
-// given.
+// AccountOf is where the work of a run stands, from its events alone: its last words, its plan, its branch and what it
+// was given.
 func AccountOf(s run.State) events.AgentAccount {
 	a := events.AgentAccount{Run: s.HarnessID}
 	if s.Created == nil {
@@ -123,7 +125,8 @@ func AccountOf(s run.State) events.AgentAccount {
 	}
 	if s.Plan != nil && len(s.Plan.Steps) > 1 {
 		for _, st := range s.Plan.Steps {
-			a.Plan = append(a.Plan, fmt.Sprintf("%s (%s): %s", st.ID, st.Status, strings.Join(strings.Fields(st.Description), " ")))
+			a.Plan = append(a.Plan, fmt.Sprintf("%s (%s): %s", st.ID, st.Status, strings.Join(strings.Fields(st.Description),
+				" ")))
 		}
 	}
 	for _, t := range s.Turns().Backward() {

@@ -15,7 +15,8 @@ var at = time.Date(2026, 5, 1, 8, 0, 0, 0, time.UTC)
 // working is a run that took a turn at a time.
 func working(tune func(*run.State)) run.State {
 	began := at
-	s := run.State{HarnessID: "r1", Status: events.Running, StartedAt: &began, Plan: &run.Plan{Steps: []*run.Step{{ID: "a", Status: events.StepIsRunning, Owed: 7}}}}
+	s := run.State{HarnessID: "r1", Status: events.Running, StartedAt: &began,
+		Plan: &run.Plan{Steps: []*run.Step{{ID: "a", Status: events.StepIsRunning, Owed: 7}}}}
 	s.Sequence, s.UpdatedAt, s.CreatedAt = 9, at, at
 	s.AgentLoopSnapshot = &run.Loop{Turns: run.List[run.Turn]{}.Append(run.Turn{Number: 1, Step: "a", Text: "I look."})}
 	tune(&s)
@@ -25,7 +26,8 @@ func working(tune func(*run.State)) run.State {
 func TestLook(t *testing.T) {
 	t.Parallel()
 	call := func(s *run.State) {
-		s.Open = map[string]*run.Call{"c1": {RequestedCall: events.RequestedCall{ID: "c1", Tool: "bash"}, Phase: run.CallStarted, StartedAt: at}}
+		s.Open = map[string]*run.Call{"c1": {RequestedCall: events.RequestedCall{ID: "c1", Tool: "bash"},
+			Phase: run.CallStarted, StartedAt: at}}
 	}
 	for _, c := range []struct {
 		what   string
@@ -37,7 +39,10 @@ func TestLook(t *testing.T) {
 		{"that never took a turn", func(s *run.State) { s.AgentLoopSnapshot = nil }, patrol.NoAnswer, patrol.NoAnswerAfter},
 		{"whose call is under way", call, patrol.LongCall, patrol.LongCallAfter},
 		{"that is paused", func(s *run.State) { s.Status = events.Paused }, patrol.Waits, patrol.WaitsAfter},
-		{"whose provider does not answer", func(s *run.State) { s.Plan.Steps[0].Outage = &run.Outage{Provider: "p", Since: at} }, patrol.Outage, patrol.OutageAfter},
+		{"whose provider does not answer", func(s *run.State) {
+			s.Plan.Steps[0].Outage = &run.Outage{Provider: "p",
+				Since: at}
+		}, patrol.Outage, patrol.OutageAfter},
 	} {
 		t.Run("a run "+c.what+" is found "+c.signal+" at its threshold, and not before", func(t *testing.T) {
 			t.Parallel()
@@ -59,22 +64,24 @@ func TestLook(t *testing.T) {
 	})
 	t.Run("a run that has ended, or does not exist, is no one's fault", func(t *testing.T) {
 		t.Parallel()
-		if got := patrol.Look(working(func(s *run.State) { s.Status = events.Failed }), at.Add(99*time.Hour)); got.Signal != "" {
+		if got := patrol.Look(working(func(s *run.State) { s.Status = events.Failed }),
+			at.Add(99*time.Hour)); got.Signal != "" {
 			t.Errorf("got %+v", got)
 		}
 		if got := patrol.Look(run.State{}, at); got.Signal != "" {
 			t.Errorf("got %+v", got)
 		}
 	})
-	t.Run("CONT-12b PRMT-3 an account has the last words, the plan, the branch, the work and what was given", func(t *testing.T) {
-		t.Parallel()
-		a := patrol.AccountOf(working(func(s *run.State) {
-			s.Created = &events.RunCreatedData{WorkID: "w-1", Git: &events.GitWork{NewBranch: "agent/x", WorkingBranch: "main"}}
-			s.Plan.Steps = append(s.Plan.Steps, &run.Step{ID: "b", Status: events.StepIsPending, Description: "then\n this"})
-			s.Messages = []run.Message{{Step: "a", Text: "Mail has come"}}
-		}))
-		if a.Summary != "I look." || a.Branch != "agent/x" || a.Work != "w-1" || a.Task != "Mail has come" || strings.Join(a.Plan, ";") != "a (running): ;b (pending): then this" {
-			t.Errorf("%+v", a)
-		}
-	})
+	t.Run("CONT-12b PRMT-3 an account has the last words, the plan, the branch, the work and what was given",
+		func(t *testing.T) {
+			t.Parallel()
+			a := patrol.AccountOf(working(func(s *run.State) {
+				s.Created = &events.RunCreatedData{WorkID: "w-1", Git: &events.GitWork{NewBranch: "agent/x", WorkingBranch: "main"}}
+				s.Plan.Steps = append(s.Plan.Steps, &run.Step{ID: "b", Status: events.StepIsPending, Description: "then\n this"})
+				s.Messages = []run.Message{{Step: "a", Text: "Mail has come"}}
+			}))
+			if a.Summary != "I look." || a.Branch != "agent/x" || a.Work != "w-1" || a.Task != "Mail has come" || strings.Join(a.Plan, ";") != "a (running): ;b (pending): then this" {
+				t.Errorf("%+v", a)
+			}
+		})
 }

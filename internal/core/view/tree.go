@@ -175,6 +175,14 @@ func Stopped(r events.Result) bool {
 	return r.Status == events.Failed && r.FinishReason == events.FinishStopped
 }
 
+// HandedOff reports whether the next run of its agent goes on with the work. In its events the run has failed.
+func (t *Tree) HandedOff() bool { return t.Result != nil && HandedOff(*t.Result) }
+
+// HandedOff reports whether a result is that of a run of an agent whose next run goes on with the work.
+func HandedOff(r events.Result) bool {
+	return r.Status == events.Failed && r.FinishReason == events.FinishHandedOff
+}
+
 func (t *Tree) end(at time.Time, r events.Result) {
 	t.Ended, t.Status, t.Result = at, r.Status, &r
 }
