@@ -76,12 +76,12 @@ func TestScaled(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	t.Run("ECO-9 there is a ScaledObject for each role, with a trigger for each of its consumers", func(t *testing.T) {
+	t.Run("there is a ScaledObject for each role, with a trigger for each of its consumers", func(t *testing.T) {
 		if !bytes.Equal(read(t, path), scaled()) {
 			t.Error("it is not what the table of consumers says: go test ./deploy -run Scaled -rewrite")
 		}
 	})
-	t.Run("ECO-9 each scales a Deployment that there is", func(t *testing.T) {
+	t.Run("each scales a Deployment that there is", func(t *testing.T) {
 		all := manifests(t)
 		for object := range strings.SplitSeq(string(read(t, path)), "---\n") {
 			var o struct {
@@ -99,7 +99,7 @@ func TestScaled(t *testing.T) {
 			}
 		}
 	})
-	t.Run("ECO-9 the accounts of NATS have the name that KEDA asks for", func(t *testing.T) {
+	t.Run("the accounts of NATS have the name that KEDA asks for", func(t *testing.T) {
 		if !strings.Contains(string(read(t, "k8s/users.conf")), `"`+topology.StreamsAccount(station)+`": {`) {
 			t.Errorf("no account %s", topology.StreamsAccount(station))
 		}

@@ -9,7 +9,7 @@ import (
 )
 
 // RowPrefix begins the keys of the rows of merge queues in the bucket of sessions.
-const RowPrefix = events.QueueAggregate + "."
+const RowPrefix = events.QueueRows
 
 // RowKey is the key of the row of a merge queue.
 func RowKey(id string) string { return RowPrefix + id }

@@ -7,7 +7,6 @@ import (
 	"fmt"
 
 	"github.com/inspan/inspan/internal/kernel"
-	"github.com/inspan/inspan/internal/mergequeue"
 	"github.com/inspan/inspan/internal/topology"
 	"github.com/inspan/inspan/pkg/events"
 )
@@ -20,7 +19,7 @@ func NewMergeQueues(c *Client) MergeQueues { return MergeQueues{c} }
 
 // List lists the merge queues of the station by id.
 func (qs MergeQueues) List(ctx context.Context) ([]events.MergeQueue, error) {
-	all, err := rows[events.MergeQueue](ctx, qs.c.st.KV(topology.SessionBucket), mergequeue.RowPrefix)
+	all, err := rows[events.MergeQueue](ctx, qs.c.st.KV(topology.SessionBucket), events.QueueRows)
 	if err != nil {
 		return nil, fmt.Errorf("list merge queues: %w", err)
 	}
@@ -40,7 +39,7 @@ func (qs MergeQueues) get(ctx context.Context, id string) (q events.MergeQueue, 
 	if err := events.CheckID("merge queue", id); err != nil {
 		return q, err
 	}
-	b, err := qs.c.st.KV(topology.SessionBucket).Get(ctx, mergequeue.RowKey(id))
+	b, err := qs.c.st.KV(topology.SessionBucket).Get(ctx, events.QueueRows+id)
 	if errors.Is(err, kernel.ErrNotFound) {
 		return q, nil
 	}

@@ -9,6 +9,9 @@ import (
 // QueueAggregate is the name of the aggregates that are merge queues, as it stands in subjects.
 const QueueAggregate = "mergequeue"
 
+// QueueRows begins the keys of the rows of merge queues in the bucket of sessions.
+const QueueRows = QueueAggregate + "."
+
 // The kinds of the events of a merge queue.
 const (
 	QueueCreated  Kind = "queue.created"
