@@ -41,7 +41,7 @@ func TestDeliveryCutBefore(t *testing.T) {
 func TestLandingInTrouble(t *testing.T) {
 	t.Parallel()
 	w, r := gitWorld(t), newRemote(t)
-	deliverers(t, w, "alice=good", "bob=fine", "carl=well")
+	deliverers(t, w, "alice=good", "bob=fine")
 	w.agent(events.Agent{Name: "careful", Tools: []string{"write"}}, writes("x.txt", "x"))
 	w.start()
 	t.Run("DLV-1 a target that moves while the merge is tested is merged and tested again", func(t *testing.T) {
@@ -61,28 +61,23 @@ func TestLandingInTrouble(t *testing.T) {
 	})
 	t.Run("DLV-1 a remote that refuses the push by a rule bounces the entry with its message", func(t *testing.T) {
 		w, r := w.on(t), remote{t, r.dir}
-		hook := filepath.Join(r.dir, "hooks", "update")
-		if err := os.MkdirAll(filepath.Dir(hook), 0o755); err != nil {
-			t.Fatal(err)
-		}
-		if err := os.WriteFile(hook, []byte("#!/bin/sh\ncase \"$1\" in refs/heads/main) echo main is protected >&2; exit 1;; esac\n"), 0o755); err != nil {
-			t.Fatal(err)
-		}
-		defer os.Remove(hook)
+		r.git("-C", r.dir, "config", "receive.hideRefs", "refs/heads/main")
+		defer r.git("-C", r.dir, "config", "--unset", "receive.hideRefs")
 		before := r.at("main")
 		w.addQueue("ruled", r, "bob", "true")
 		w.addItem("ruled", events.WorkSpec{Title: "Say hello"})
 		w.work("ruled", delivers("bob", r, "ruled"))
-		d := w.itemIs("ruled", "bounced", isBounced).Delivery
+		d := w.itemIs("ruled", "delivered, or not", func(s work.State) bool { return isBounced(s) || isReleased(s) }).Delivery
 		if d.Code != events.LandingRejected || r.at("main") != before || r.at(d.RemoteBranch) != d.Commit || w.queued("ruled") != "created enqueued taken returned taken bounced" {
 			t.Errorf("%+v, the queue: %s", d, w.queued("ruled"))
 		}
 	})
 	t.Run("DLV-1 GATE-13 a branch that vanished or was rewritten bounces, as does a push that a person refuses; an entry is dropped", func(t *testing.T) {
 		w, r := w.on(t), remote{t, r.dir}
+		deliverers(t, w, "dan=1", "eve=2", "finn=3", "gil=4")
 		w.addQueue("careful", r, "careful", "true")
 		var runs []string
-		for _, c := range []struct{ item, agent string }{{"first", "carl"}, {"gone", "alice"}, {"rewritten", "bob"}, {"dropped", "carl"}} {
+		for _, c := range []struct{ item, agent string }{{"first", "dan"}, {"gone", "eve"}, {"rewritten", "finn"}, {"dropped", "gil"}} {
 			w.addItem(c.item, events.WorkSpec{Title: "Say hello"})
 			w.work(c.item, delivers(c.agent, r, "careful"))
 			s := w.itemIs(c.item, "notified", func(s work.State) bool { return s.Delivery != nil && s.Delivery.Phase == events.DeliveryIsNotified })
