@@ -115,6 +115,9 @@ func TestDelivery(t *testing.T) {
 		if r.git("-C", r.dir, "show", "main:alice.txt") != "good" || r.at(d.RemoteBranch) != d.Commit {
 			t.Errorf("the remote has %s at %s, delivered is %s", d.RemoteBranch, r.at(d.RemoteBranch), d.Commit)
 		}
+		if got := r.git("-C", r.dir, "log", "-1", "--format=%s", d.Commit); got != "Say hello" {
+			t.Errorf("the commit says %q", got)
+		}
 		if got := w.queued("main"); got != "created enqueued taken landed" {
 			t.Errorf("the queue: %s", got)
 		}
