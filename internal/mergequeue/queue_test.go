@@ -89,6 +89,10 @@ func TestQueue(t *testing.T) {
 		if _, err := mergequeue.Apply(first, events.Event{Subject: "main", Sequence: 9, Time: at}, last[len(last)-1], "h"); err == nil {
 			t.Error("an entry is taken twice")
 		}
+		other := &events.QueueTakenData{Number: 2, Attempt: 1, Run: idOf("main", 2, 1)}
+		if _, err := mergequeue.Apply(first, events.Event{Subject: "main", Sequence: 9, Time: at}, other, "h"); err == nil {
+			t.Error("two entries are taken")
+		}
 	})
 	t.Run("DLV-2 a delivery is in a queue once, also after it has ended", func(t *testing.T) {
 		t.Parallel()

@@ -176,7 +176,7 @@ func (d *DeliveryBouncedData) line() string {
 }
 
 func (d *DeliveryClosedData) line() string {
-	return strings.TrimSpace(fmt.Sprintf("delivery %d: item closed %s", d.Epoch, d.Reason))
+	return strings.TrimSuffix(fmt.Sprintf("delivery %d: item closed: %s", d.Epoch, d.Reason), ": ")
 }
 
 func (d *DeliveryReleasedData) line() string {

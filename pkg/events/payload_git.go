@@ -105,6 +105,8 @@ type GitWork struct {
 	Merge           []string    `json:"merge,omitempty"`
 	// Begin is where the work of a fork begins; nil for the main line.
 	Begin *GitBegin `json:"begin,omitempty"`
+	// Subject is the first line of the commit that the harness makes; empty is the beginning of the task.
+	Subject string `json:"subject,omitempty"`
 	// Review is the review that is asked for once the branch is pushed; nil asks for none.
 	Review *ReviewAsk `json:"review,omitempty"`
 	// Workspace is WorkspaceEphemeral, or empty for a full copy that stays.

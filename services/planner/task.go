@@ -37,6 +37,8 @@ type origin struct {
 	work    *events.WorkRef
 	address *events.AddressRef
 	landing *events.LandingRef
+	// subject and review are of the work that the run does in git.
+	subject string
 	review  *events.ReviewAsk
 }
 
@@ -70,8 +72,8 @@ func (r *Role) opened(ctx context.Context, m kernel.Message, t events.Task, env 
 	if created != nil {
 		created.By, created.Project, created.Firing, created.Work = t.By, projectOf(m), from.firing, from.work
 		created.Address, created.Landing = from.address, from.landing
-		if from.review != nil && created.Git != nil {
-			created.Git.Review = from.review
+		if created.Git != nil {
+			created.Git.Subject, created.Git.Review = from.subject, from.review
 		}
 	}
 	if err != nil {

@@ -201,7 +201,7 @@ func (a *Assigner) tend(ctx context.Context, id string, deliveries uint64) error
 // dispatch opens the run of a binding, or goes on with an opening that somebody did not finish.
 func (a *Assigner) dispatch(ctx context.Context, s work.State, b events.WorkBinding, m firing) error {
 	return a.role.open(ctx, m, work.TaskOf(s, b), ce.Envelope{Source: "/inspan/work/" + s.ID},
-		origin{work: &events.WorkRef{Work: s.ID, Epoch: b.Epoch}, review: work.ReviewOf(s, b)})
+		origin{work: &events.WorkRef{Work: s.ID, Epoch: b.Epoch}, subject: s.Spec.Title, review: work.ReviewOf(s, b)})
 }
 
 // settled ends the binding of an item whose run has ended. A run that is held keeps it: nobody knows what it may still do.

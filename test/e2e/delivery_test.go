@@ -115,6 +115,9 @@ func TestDelivery(t *testing.T) {
 		if r.git("-C", r.dir, "show", "main:alice.txt") != "good" || r.at(d.RemoteBranch) != d.Commit {
 			t.Errorf("the remote has %s at %s, delivered is %s", d.RemoteBranch, r.at(d.RemoteBranch), d.Commit)
 		}
+		if got := r.git("-C", r.dir, "log", "-1", "--format=%s", d.Commit); got != "Say hello" {
+			t.Errorf("the commit says %q", got)
+		}
 		if got := w.queued("main"); got != "created enqueued taken landed" {
 			t.Errorf("the queue: %s", got)
 		}
@@ -206,12 +209,15 @@ type deaths struct {
 	seen map[events.Kind]bool
 }
 
-// mortal is a log for one planner: it dies with the first event of a kind, which is stored and not acknowledged to it.
+// mortal is a log for one planner: it dies with the first event of a kind, which is stored and not acknowledged to it, or,
+// where before is set, not stored.
 type mortal struct {
 	kernel.Journal
 	of    *deaths
 	dead  chan struct{}
 	kinds func(events.Kind) bool
+	// before has it die before the event is stored.
+	before bool
 }
 
 // Append implements kernel.Journal.
@@ -224,9 +230,11 @@ func (m mortal) Append(ctx context.Context, e kernel.Entry) kernel.Ack {
 		return dies
 	default:
 	}
-	ack := m.Journal.Append(ctx, e)
-	if ack.Outcome != kernel.Stored || !m.kinds(e.Kind) || m.of.seen[e.Kind] {
-		return ack
+	ends := m.kinds(e.Kind) && !m.of.seen[e.Kind]
+	if !ends || !m.before {
+		if ack := m.Journal.Append(ctx, e); !ends || ack.Outcome != kernel.Stored {
+			return ack
+		}
 	}
 	m.of.seen[e.Kind] = true
 	close(m.dead)
@@ -235,6 +243,14 @@ func (m mortal) Append(ctx context.Context, e kernel.Entry) kernel.Ack {
 
 func TestDeliveryCut(t *testing.T) {
 	t.Parallel()
+	t.Run("DLV-2 SAFE-3 planners die after each phase and after each event of the merge queue: each is done once, and the work lands once", func(t *testing.T) {
+		t.Parallel()
+		cutDelivery(t, false)
+	})
+}
+
+// cutDelivery delivers an item while planners die at each event of its delivery.
+func cutDelivery(t *testing.T, before bool) {
 	w, r := gitWorld(t), newRemote(t)
 	deliverers(t, w, "alice=good")
 	w.start(events.Gatekeeper, events.Executor, events.Toolrunner, events.Persister)
@@ -242,49 +258,46 @@ func TestDeliveryCut(t *testing.T) {
 	w.addQueue("main", r, "alice", "grep -q good alice.txt")
 	w.addItem("hello", events.WorkSpec{Title: "Say hello"})
 	first.stop()
-	t.Run("DLV-2 SAFE-3 planners die after each phase and after each event of the merge queue: each is done once, and the work lands once", func(t *testing.T) {
-		w, r := w.on(t), remote{t, r.dir}
-		of := &deaths{seen: map[events.Kind]bool{}}
-		items, queues := w.ports.WorkLog, w.ports.QueueLog
-		dies := func(k events.Kind) bool {
-			return strings.HasPrefix(string(k), "delivery.") || strings.HasPrefix(string(k), "queue.")
+	of := &deaths{seen: map[events.Kind]bool{}}
+	items, queues := w.ports.WorkLog, w.ports.QueueLog
+	dies := func(k events.Kind) bool {
+		return strings.HasPrefix(string(k), "delivery.") || strings.HasPrefix(string(k), "queue.")
+	}
+	begin := func() (*hosted, chan struct{}) {
+		dead := make(chan struct{})
+		w.ports.WorkLog, w.ports.QueueLog = mortal{items, of, dead, dies, before}, mortal{queues, of, dead, dies, before}
+		h := w.start(events.Planner)
+		w.ports.WorkLog, w.ports.QueueLog = items, queues
+		return h, dead
+	}
+	done, whole := make(chan struct{}), w.on(t)
+	h, dead := begin()
+	w.work("hello", delivers("alice", r, "main"))
+	go func() {
+		defer close(done)
+		whole.itemIs("hello", "released", isReleased)
+	}()
+	for alive := true; alive; {
+		select {
+		case <-dead:
+			h.stop()
+			h, dead = begin()
+		case <-done:
+			alive = false
 		}
-		begin := func() (*hosted, chan struct{}) {
-			dead := make(chan struct{})
-			w.ports.WorkLog, w.ports.QueueLog = mortal{items, of, dead, dies}, mortal{queues, of, dead, dies}
-			h := w.start(events.Planner)
-			w.ports.WorkLog, w.ports.QueueLog = items, queues
-			return h, dead
-		}
-		h, dead := begin()
-		w.work("hello", delivers("alice", r, "main"))
-		done := make(chan struct{})
-		go func() {
-			defer close(done)
-			w.itemIs("hello", "released", isReleased)
-		}()
-		for alive := true; alive; {
-			select {
-			case <-dead:
-				h.stop()
-				h, dead = begin()
-			case <-done:
-				alive = false
-			}
-		}
-		if got := w.went("hello"); got != delivered {
-			t.Errorf("got %s", got)
-		}
-		if got := w.queued("main"); got != "created enqueued taken landed" {
-			t.Errorf("the queue: %s", got)
-		}
-		if len(of.seen) != 10 {
-			t.Errorf("planners died at %v", of.seen)
-		}
-		s := w.item("hello")
-		runs, err := os.ReadDir(filepath.Join(w.dir, "work", "run"))
-		if err != nil || len(runs) != 2 || s.Delivery.Landed != r.at("main") {
-			t.Errorf("%d runs, %v; landed at %s, main is at %s", len(runs), err, s.Delivery.Landed, r.at("main"))
-		}
-	})
+	}
+	if got := w.went("hello"); got != delivered {
+		t.Errorf("got %s", got)
+	}
+	if got := w.queued("main"); got != "created enqueued taken landed" {
+		t.Errorf("the queue: %s", got)
+	}
+	if len(of.seen) != 10 {
+		t.Errorf("planners died at %v", of.seen)
+	}
+	s := w.item("hello")
+	runs, err := os.ReadDir(filepath.Join(w.dir, "work", "run"))
+	if err != nil || len(runs) != 2 || s.Delivery.Landed != r.at("main") {
+		t.Errorf("%d runs, %v; landed at %s, main is at %s", len(runs), err, s.Delivery.Landed, r.at("main"))
+	}
 }

@@ -21,7 +21,7 @@ var deliveries = []Mutant{
 	{Name: "a merge of another commit is taken for that of the delivered one", File: "internal/core/delivery/landing.go",
 		Old: "m.Merged[0].Commit != l.Commit || ", New: "", By: []string{"./internal/core/delivery"}},
 	{Name: "a push that was asked for is taken for landed", File: "internal/core/delivery/landing.go",
-		Old: "d != nil && d.Pushed && d.RemoteBranch", New: "d != nil && d.RemoteBranch", By: []string{"./internal/core/delivery"}},
+		Old: "d != nil && d.Pushed && d.RemoteBranch == l.Target && d.Commit == m.Commit:", New: "d != nil:", By: []string{"./internal/core/delivery"}},
 	{Name: "the merged commit is pushed beside the target", File: "internal/core/delivery/steps.go",
 		Old: "URL: c.Repo, To: c.Landing.Target})", New: "URL: c.Repo})", By: []string{"./internal/core/delivery"}},
 	{Name: "a branch that the remote has not got is published", File: "internal/work/delivery.go",

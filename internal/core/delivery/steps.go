@@ -1,6 +1,7 @@
 package delivery
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strings"
@@ -403,7 +404,7 @@ const maxSubject = 72
 
 // message is that of the commit of a run.
 func message(s run.State) string {
-	subject := clip(strings.Join(strings.Fields(s.Created.Task), " "), maxSubject)
+	subject := clip(strings.Join(strings.Fields(cmp.Or(s.Created.Git.Subject, s.Created.Task)), " "), maxSubject)
 	return fmt.Sprintf("%s\n\nInspan-Agent: %s\nInspan-Run: %s", subject, s.AgentName, s.HarnessID)
 }
 
