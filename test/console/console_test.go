@@ -240,6 +240,9 @@ func (w *world) browse(script string, env map[string]string, answer func(ask str
 			w.t.Log(lines.Text())
 		}
 	}
+	if err := lines.Err(); err != nil {
+		w.t.Error(err)
+	}
 	if err := cmd.Wait(); err != nil || passed == 0 {
 		w.t.Errorf("the browser: %v after %d checks", err, passed)
 	}
