@@ -136,6 +136,20 @@ func (s State) bounce(code, reason string, now time.Time) State {
 	return s.then(d, now)
 }
 
+// OwesNotice reports whether a delivery bounced and the notices of that are not recorded.
+func (s State) OwesNotice() bool {
+	d := s.Delivery
+	return d != nil && d.Phase == events.DeliveryIsBounced && d.Wants != nil && len(d.Notices) == 0
+}
+
+// Notify records the notices of a delivery that bounced; it changes nothing where they are recorded.
+func Notify(s State, epoch int, notices []events.DeliveryNotice, now time.Time) State {
+	if !s.OwesNotice() || s.Delivery.Epoch != epoch {
+		return s
+	}
+	return s.then(&events.DeliveryNotifiedData{Event: "delivery_notified", Epoch: epoch, Notices: notices}, now)
+}
+
 // bouncedBrief is why the last delivery of an item bounced, as its next agent reads it.
 func bouncedBrief(d events.WorkDelivery) string {
 	var b strings.Builder
@@ -152,7 +166,7 @@ func validated(s State, d *events.DeliveryValidatedData, at time.Time) (State, e
 		return s, fmt.Errorf("delivery %d has no new commit", d.Epoch)
 	}
 	s.Delivery = &events.WorkDelivery{Epoch: d.Epoch, Run: d.Run, Phase: events.DeliveryIsValidated, At: at, Branch: d.Branch, Commit: d.Commit,
-		Base: d.Base, Tree: d.Tree, Verified: d.Verified, Queue: d.Queue}
+		Base: d.Base, Tree: d.Tree, Verified: d.Verified, Queue: d.Queue, Wants: s.Binding.Deliver}
 	return s, nil
 }
 
@@ -186,6 +200,12 @@ func reviewed(s State, d *events.DeliveryReviewedData, at time.Time) (State, err
 }
 
 func notified(s State, d *events.DeliveryNotifiedData, at time.Time) (State, error) {
+	if s.OwesNotice() && s.Delivery.Epoch == d.Epoch { // that it bounced
+		w := *s.Delivery
+		w.Notices = slices.Clone(d.Notices)
+		s.Delivery = &w
+		return s, nil
+	}
 	return s.phase(d.Epoch, events.DeliveryIsReviewed, events.DeliveryIsNotified, at, func(w *events.WorkDelivery) { w.Notices = slices.Clone(d.Notices) })
 }
 
@@ -200,13 +220,14 @@ func bounced(s State, d *events.DeliveryBouncedData, at time.Time) (State, error
 	if !s.Holds(d.Epoch, d.Run) || !s.Binding.Started || s.Binding.Deliver == nil {
 		return s, s.notHeld(d.Epoch)
 	}
-	w := events.WorkDelivery{Epoch: d.Epoch, Run: d.Run}
+	w := events.WorkDelivery{Epoch: d.Epoch, Run: d.Run, Wants: s.Binding.Deliver}
 	if s.Delivers() {
 		if w = *s.Delivery; w.Phase == events.DeliveryIsLanded || w.Phase == events.DeliveryIsClosed {
 			return s, fmt.Errorf("delivery %d is %s", d.Epoch, w.Phase)
 		}
 	}
 	w.Phase, w.At, w.Code, w.Reason = events.DeliveryIsBounced, at, d.Code, d.Reason
+	w.Notices = nil // those of the delivery; now there are some of its end
 	s.Delivery, s.Status = &w, events.WorkIsOpen
 	return s.ended(events.WorkBounced, d.Code+": "+d.Reason), nil
 }

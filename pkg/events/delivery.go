@@ -119,11 +119,14 @@ type WorkDelivery struct {
 	Tree     string `json:"tree,omitempty"`
 	Verified bool   `json:"verified,omitempty"`
 	// Remote is the address that had Commit at RemoteBranch after the push.
-	Remote       string           `json:"remote,omitempty"`
-	RemoteBranch string           `json:"remote_branch,omitempty"`
-	Review       *ReviewRequest   `json:"review,omitempty"`
-	Notices      []DeliveryNotice `json:"notices,omitempty"`
-	Queue        string           `json:"queue,omitempty"`
+	Remote       string         `json:"remote,omitempty"`
+	RemoteBranch string         `json:"remote_branch,omitempty"`
+	Review       *ReviewRequest `json:"review,omitempty"`
+	// Notices are those of the delivery, or, once it has bounced, those of that.
+	Notices []DeliveryNotice `json:"notices,omitempty"`
+	// Wants is what the binding asked for.
+	Wants *WorkDeliver `json:"wants,omitempty"`
+	Queue string       `json:"queue,omitempty"`
 	// Landed is the commit of the target branch that has the work, Target that branch.
 	Landed string `json:"landed,omitempty"`
 	Target string `json:"target,omitempty"`

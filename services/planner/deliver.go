@@ -1,6 +1,7 @@
 package planner
 
 import (
+	"cmp"
 	"context"
 	"crypto/hmac"
 	"crypto/sha256"
@@ -54,9 +55,6 @@ func (a deliverer) goOn(ctx context.Context, s work.State) (work.State, error) {
 		}
 		if s.Sequence == before {
 			return s, a.Timers.Set(ctx, s.ID, expiryTimer, a.Now().UTC().Add(deliveryLook))
-		}
-		if s.Binding == nil && s.Delivery != nil && s.Delivery.Phase == events.DeliveryIsBounced {
-			return s, a.tellBounced(ctx, s, *b.Deliver)
 		}
 	}
 	return s, &kernel.RetryAfter{After: time.Second}
@@ -117,25 +115,20 @@ func (a deliverer) notify(ctx context.Context, s work.State) ([]events.DeliveryN
 	if d.Queue != "" {
 		body += "\nMerge queue: " + d.Queue
 	}
-	var all []events.DeliveryNotice
-	for _, n := range []events.DeliveryNotice{{Target: events.NoticeReview, To: firstOf(want.ReviewTo, spec.ReviewTo)},
-		{Target: events.NoticeOversight, To: firstOf(want.Oversight, spec.Oversight)}} {
-		n, err := a.tell(ctx, s, n, subject, body)
-		if err != nil {
+	return a.notices(ctx, s, want, spec, subject, body)
+}
+
+// notices sends the two notices of a delivery.
+func (a deliverer) notices(ctx context.Context, s work.State, want events.WorkDeliver, spec events.QueueSpec, subject,
+	body string) (all []events.DeliveryNotice, err error) {
+	for _, n := range []events.DeliveryNotice{{Target: events.NoticeReview, To: cmp.Or(want.ReviewTo, spec.ReviewTo)},
+		{Target: events.NoticeOversight, To: cmp.Or(want.Oversight, spec.Oversight)}} {
+		if n, err = a.tell(ctx, s, n, subject, body); err != nil {
 			return nil, err
 		}
 		all = append(all, n)
 	}
 	return all, nil
-}
-
-func firstOf(all ...string) string {
-	for _, s := range all {
-		if s != "" {
-			return s
-		}
-	}
-	return ""
 }
 
 // tell puts one notice into its mailbox, once; a mailbox that refuses it does not stop the delivery.
@@ -161,26 +154,31 @@ func (a deliverer) tell(ctx context.Context, s work.State, n events.DeliveryNoti
 // deliverySender is the sender of notices of deliveries. No agent and no person can send as it.
 const deliverySender = "station:delivery"
 
-// tellBounced sends the reason of a delivery that bounced to those who get its notices.
-func (a deliverer) tellBounced(ctx context.Context, s work.State, want events.WorkDeliver) error {
-	d := s.Delivery
+// notifyBounced sends the reason of a delivery that bounced to those who get its notices, and records that. The notices have
+// ids that follow from the item: sent twice they are there once.
+func (a deliverer) notifyBounced(ctx context.Context, s work.State) (work.State, error) {
+	if !s.OwesNotice() {
+		return s, nil
+	}
+	d := *s.Delivery
 	spec := events.QueueSpec{}
 	if d.Queue != "" {
 		q, err := a.role.lander.Ledger.Fresh(ctx, d.Queue)
 		if err != nil {
-			return fmt.Errorf("merge queue %s: %w", d.Queue, err)
+			return s, fmt.Errorf("merge queue %s: %w", d.Queue, err)
 		}
 		spec = q.Spec
 	}
 	subject := fmt.Sprintf("Work item %s bounced", s.ID)
-	body := fmt.Sprintf("The delivery of work item %s bounced (%s): %s\nBranch: %s\nCommit: %s\nThe item is free. The branch is kept.", s.ID, d.Code, d.Reason, d.Branch, d.Commit)
-	for _, n := range []events.DeliveryNotice{{Target: events.NoticeReview, To: firstOf(want.ReviewTo, spec.ReviewTo)},
-		{Target: events.NoticeOversight, To: firstOf(want.Oversight, spec.Oversight)}} {
-		if _, err := a.tell(ctx, s, n, subject, body); err != nil {
-			return err
-		}
+	body := fmt.Sprintf("The delivery of work item %s bounced (%s): %s\nBranch: %s\nCommit: %s\nThe item is free. The branch is kept.",
+		s.ID, d.Code, d.Reason, d.Branch, d.Commit)
+	all, err := a.notices(ctx, s, *d.Wants, spec, subject, body)
+	if err != nil {
+		return s, err
 	}
-	return nil
+	return a.change(ctx, s.ID, func(s work.State) (work.State, error) {
+		return work.Notify(s, d.Epoch, all, a.Now().UTC()), nil
+	})
 }
 
 // deliverable refuses a binding whose delivery would have nowhere to go.

@@ -170,7 +170,11 @@ func (a *Assigner) tend(ctx context.Context, id string, deliveries uint64) error
 			return fmt.Errorf("work item %s: %w", id, err)
 		}
 	}
-	if s, err = (deliverer{a}).goOn(ctx, s); err != nil {
+	d := deliverer{a}
+	if s, err = d.goOn(ctx, s); err != nil {
+		return err
+	}
+	if s, err = d.notifyBounced(ctx, s); err != nil {
 		return err
 	}
 	if err := (convoys{a}).look(ctx, s); err != nil {

@@ -5,6 +5,7 @@ import (
 	"crypto/rand"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
@@ -243,21 +244,40 @@ func (m mortal) Append(ctx context.Context, e kernel.Entry) kernel.Ack {
 
 func TestDeliveryCut(t *testing.T) {
 	t.Parallel()
+	for _, before := range []bool{false, true} {
+		t.Run(fmt.Sprintf("DLV-2 DLV-3 SAFE-3 planners die where a delivery bounces, before it is stored: %v; those who are to know are told once", before), func(t *testing.T) {
+			t.Parallel()
+			w, r := gitWorld(t), newRemote(t)
+			w.agent(events.Agent{Name: "idle"}, "\nturns:\n  - when: {turn: 1}\n    text: Nothing to do.\n")
+			w.start(events.Gatekeeper, events.Executor, events.Toolrunner, events.Persister)
+			first := w.start(events.Planner)
+			w.registerAddress("queue/leads", events.AddressSpec{})
+			w.addItem("hello", events.WorkSpec{Title: "Say hello"})
+			first.stop()
+			c := delivers("idle", r, "")
+			c.Dispatch.Deliver.Oversight = "queue/leads"
+			died := w.dieAt(before, func() { w.work("hello", c) }, func(w *world) {
+				w.itemIs("hello", "told", func(s work.State) bool { return isBounced(s) && !s.OwesNotice() })
+			})
+			s, box := w.item("hello"), w.box("queue/leads")
+			if len(died) != 2 || s.Delivery.Code != events.BouncedNothing || len(s.Delivery.Notices) != 2 || s.Delivery.Notices[1].Mail == "" {
+				t.Errorf("planners died at %v; %+v", died, s.Delivery)
+			}
+			if len(box.Pending) != 1 || box.Pending[0].ID != s.Delivery.Notices[1].Mail || !strings.Contains(box.Pending[0].Body, events.BouncedNothing) {
+				t.Errorf("the mailbox has %+v", box.Pending)
+			}
+		})
+	}
 	t.Run("DLV-2 SAFE-3 planners die after each phase and after each event of the merge queue: each is done once, and the work lands once", func(t *testing.T) {
 		t.Parallel()
 		cutDelivery(t, false)
 	})
 }
 
-// cutDelivery delivers an item while planners die at each event of its delivery.
-func cutDelivery(t *testing.T, before bool) {
-	w, r := gitWorld(t), newRemote(t)
-	deliverers(t, w, "alice=good")
-	w.start(events.Gatekeeper, events.Executor, events.Toolrunner, events.Persister)
-	first := w.start(events.Planner)
-	w.addQueue("main", r, "alice", "grep -q good alice.txt")
-	w.addItem("hello", events.WorkSpec{Title: "Say hello"})
-	first.stop()
+// dieAt does something, and has a planner die at each kind of event of a delivery and of a merge queue that follows, until
+// the end has come. It returns these kinds.
+func (w *world) dieAt(before bool, do func(), end func(*world)) map[events.Kind]bool {
+	w.t.Helper()
 	of := &deaths{seen: map[events.Kind]bool{}}
 	items, queues := w.ports.WorkLog, w.ports.QueueLog
 	dies := func(k events.Kind) bool {
@@ -270,30 +290,43 @@ func cutDelivery(t *testing.T, before bool) {
 		w.ports.WorkLog, w.ports.QueueLog = items, queues
 		return h, dead
 	}
-	done, whole := make(chan struct{}), w.on(t)
+	whole := *w
+	done := make(chan struct{})
 	h, dead := begin()
-	w.work("hello", delivers("alice", r, "main"))
+	do()
 	go func() {
 		defer close(done)
-		whole.itemIs("hello", "released", isReleased)
+		end(&whole)
 	}()
-	for alive := true; alive; {
+	for {
 		select {
 		case <-dead:
 			h.stop()
 			h, dead = begin()
 		case <-done:
-			alive = false
+			return of.seen
 		}
 	}
+}
+
+// cutDelivery delivers an item while planners die at each event of its delivery.
+func cutDelivery(t *testing.T, before bool) {
+	w, r := gitWorld(t), newRemote(t)
+	deliverers(t, w, "alice=good")
+	w.start(events.Gatekeeper, events.Executor, events.Toolrunner, events.Persister)
+	first := w.start(events.Planner)
+	w.addQueue("main", r, "alice", "grep -q good alice.txt")
+	w.addItem("hello", events.WorkSpec{Title: "Say hello"})
+	first.stop()
+	died := w.dieAt(before, func() { w.work("hello", delivers("alice", r, "main")) }, func(w *world) { w.itemIs("hello", "released", isReleased) })
 	if got := w.went("hello"); got != delivered {
 		t.Errorf("got %s", got)
 	}
 	if got := w.queued("main"); got != "created enqueued taken landed" {
 		t.Errorf("the queue: %s", got)
 	}
-	if len(of.seen) != 10 {
-		t.Errorf("planners died at %v", of.seen)
+	if len(died) != 10 {
+		t.Errorf("planners died at %v", died)
 	}
 	s := w.item("hello")
 	runs, err := os.ReadDir(filepath.Join(w.dir, "work", "run"))

@@ -19,7 +19,7 @@ var works = []Mutant{
 	{Name: "text of a work item leaves its mark", File: "internal/work/decide.go",
 		Old: `strings.NewReplacer("\r\n", "\n", "\r", "\n")`, New: `strings.NewReplacer("\r\n", "\n")`, By: []string{"./internal/work"}},
 	{Name: "the end of a run frees the item of another", File: "internal/work/decide.go",
-		Old: "	if s.Binding == nil || s.Binding.Epoch != epoch {\n", New: "	if s.Binding == nil {\n", By: []string{"./internal/work"}},
+		Old: "	if s.Binding == nil || s.Binding.Epoch != epoch || s.Delivers() {\n", New: "	if s.Binding == nil || s.Delivers() {\n", By: []string{"./internal/work"}},
 	{Name: "a firing or a binding whose planner died after its plan stands still", File: "services/planner/planner.go",
 		Old: "		w, err := r.write(ctx, h.Run, lifecycle.Progress)\n", New: "		w, err := r.write(ctx, h.Run, lifecycle.Unstarted)\n",
 		By: []string{"./services/planner", "-run", "TestFiring"}},
