@@ -82,7 +82,7 @@ func TestHunt(t *testing.T) {
 
 func TestCalm(t *testing.T) {
 	t.Run("LIFE-1 PERF-3 without trouble every run does all that was asked, each effect once", func(t *testing.T) {
-		for seed := uint64(1); seed <= 40; seed++ {
+		for seed := uint64(1); seed <= 25; seed++ {
 			must(t, calmOf(seed))
 		}
 	})
@@ -91,7 +91,7 @@ func TestCalm(t *testing.T) {
 func TestTrouble(t *testing.T) {
 	t.Run("SAFE-4 SAFE-7 SAFE-8 SAFE-9 SAFE-10 GATE-8 GATE-12 GUARD-9 SESS-3 SESS-5 SESS-7 LOOP-9 PROP-25 PROP-27 whatever goes wrong, no rule is broken and every run comes to an end", func(t *testing.T) {
 		counts := map[string]int{}
-		for seed := uint64(1); seed <= 200; seed++ {
+		for seed := uint64(1); seed <= 130; seed++ {
 			for k, n := range must(t, playOf(seed)).Counts {
 				counts[k] += n
 			}
