@@ -246,8 +246,7 @@ func (a *Assigner) ended(ctx context.Context, of events.WorkRef, runID string) e
 	if err != nil {
 		return fmt.Errorf("work item %s: %w", of.Work, err)
 	}
-	bounced := s.Binding == nil && s.Delivery != nil && s.Delivery.Run == runID // whoever recorded that may not have told it
-	if !s.Holds(of.Epoch, runID) && !bounced && len(s.Convoys) == 0 {
+	if !s.Holds(of.Epoch, runID) && !s.OwesNotice() && len(s.Convoys) == 0 {
 		return nil // the end is recorded, or the item was never that run's
 	}
 	return a.tend(ctx, of.Work, 1)
