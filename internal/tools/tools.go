@@ -51,6 +51,7 @@ func Builtin() []tool.Tool {
 		gitWork("git_publish", tool.Idempotent, gitPublishSchema),
 		define("secret_scan", tool.Read, 0, secretScanSchema, secretScan),
 		define("web_fetch", tool.Read, 0, webFetchSchema, webFetch),
+		screenshot{define("screenshot", tool.Idempotent, screenshotTimeout, screenshotSchema, takeScreenshot)},
 	)
 }
 

@@ -18,7 +18,7 @@ import (
 func TestBuiltin(t *testing.T) {
 	t.Parallel()
 	want := map[string]tool.Effect{"read": tool.Read, "write": tool.Idempotent, "edit": tool.Reconcilable, "bash": tool.Once, "glob": tool.Read,
-		"grep": tool.Read, "git_status": tool.Read, "git_diff": tool.Read, "git_log": tool.Read, "skill": tool.Read, "secret_scan": tool.Read, "apply_patch": tool.Reconcilable, "artifact_save": tool.Idempotent, "web_fetch": tool.Read, "bash_output": tool.Read, "kill_shell": tool.Idempotent,
+		"grep": tool.Read, "git_status": tool.Read, "git_diff": tool.Read, "git_log": tool.Read, "skill": tool.Read, "secret_scan": tool.Read, "apply_patch": tool.Reconcilable, "artifact_save": tool.Idempotent, "web_fetch": tool.Read, "screenshot": tool.Idempotent, "bash_output": tool.Read, "kill_shell": tool.Idempotent,
 		"git_prepare": tool.Idempotent, "git_branch": tool.Idempotent, "git_commit": tool.Idempotent, "git_merge": tool.Idempotent, "git_push": tool.Reconcilable, "git_publish": tool.Idempotent, "git_review": tool.Reconcilable,
 		"delegate": tool.Idempotent, "delegate_result": tool.Read,
 		"mail_send": tool.Idempotent, "mail_read": tool.Idempotent, "who": tool.Read, "handoff": tool.Idempotent, "work_current": tool.Read}
