@@ -1,6 +1,6 @@
-# Two images: "service" (from scratch) holds all programs; "toolrunner" has what tools need besides. The targets planner,
-# gatekeeper, executor, persister, gateway and inspan (the default) are "service" with that program as the one to start.
-# Without a registry, deploy/images.sh makes the same two.
+# Three images: "service" (from scratch) holds all programs; "toolrunner" has what tools need besides; "sandbox" is the
+# default of sandboxes of mode docker. The targets planner, gatekeeper, executor, persister, gateway and inspan (the
+# default) are "service" with that program as the one to start. Without a registry, deploy/images.sh makes the same three.
 ARG BUILD=golang:1.26-bookworm
 ARG TOOLS=debian:bookworm-slim
 
@@ -23,6 +23,13 @@ USER 65532:65532
 WORKDIR /workspace
 ENTRYPOINT []
 CMD ["/toolrunner"]
+
+FROM ${TOOLS} AS sandbox
+COPY deploy/sandbox.packages /tmp/
+RUN apt-get update \
+ && apt-get install -y --no-install-recommends $(grep -v '^#' /tmp/sandbox.packages) \
+ && rm -rf /var/lib/apt/lists/* /tmp/sandbox.packages
+CMD ["bash"]
 
 FROM scratch AS service
 COPY --from=builder /etc/ssl/certs/ca-certificates.crt /etc/ssl/certs/

@@ -4,7 +4,7 @@ FUZZTIME ?= 30s
 # As what is released; and nothing is compiled twice, with cgo and without.
 export CGO_ENABLED ?= 0
 
-.PHONY: help build check lint crosscheck fmt test race docs release release-test demo bench bench-peers bench-trees bench-children weight robust pairs trace kill failover merge-demo faults previous register tutorials mcp escape boxes docker gvisor microvm microvm-test firecracker-test e2b kube kubebox fuzz aimock sdk-oracle external live wasm clean work-race mail alerts protocols console screenshot
+.PHONY: help build check lint crosscheck fmt test race docs release release-test demo bench bench-peers bench-trees bench-children weight robust pairs trace kill failover merge-demo faults previous register tutorials mcp escape boxes docker gvisor microvm microvm-test firecracker-test e2b kube kubebox fuzz aimock sdk-oracle external live wasm clean work-race mail alerts protocols console screenshot sandbox-image
 help: ## list the targets
 	@grep -hE '^[a-z0-9-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
 
@@ -76,6 +76,9 @@ robust: ## slow (30 min, root for some): simulation, planted bugs, real faults, 
 
 console: ## slow (2 min), with chromium, node and npm: a browser uses the console of a real station
 	$(GO) test -tags slow -count=1 -v -timeout 15m ./test/console
+
+sandbox-image: ## slow (3 min, root, debootstrap): the image inspan-sandbox of sandboxes of mode docker, and says how to load it
+	deploy/images.sh sandbox
 
 screenshot: ## slow (1 min), with chromium: agents look at pages with a browser in their sandbox, through the proxy
 	$(GO) test -tags slow -count=1 -v -timeout 10m -run TestScreenshot ./test/e2e

@@ -18,6 +18,7 @@ import (
 	"github.com/goccy/go-yaml"
 	"github.com/goccy/go-yaml/parser"
 
+	"github.com/inspan/inspan/internal/sandbox/docker"
 	"github.com/inspan/inspan/internal/service"
 	"github.com/inspan/inspan/internal/topology"
 	"github.com/inspan/inspan/pkg/events"
@@ -228,6 +229,37 @@ func TestFiles(t *testing.T) {
 		})
 		if err != nil {
 			t.Fatal(err)
+		}
+	})
+}
+
+// TestSandboxImage compares the two ways to build the default image of sandboxes.
+func TestSandboxImage(t *testing.T) {
+	t.Parallel()
+	t.Run("SBX-22 the default image is named once, and is made of one list, which has what agents that ship run", func(t *testing.T) {
+		t.Parallel()
+		name, _, _ := strings.Cut(docker.DefaultImage, ":")
+		dockerfile, script := string(read(t, "../Dockerfile")), string(read(t, "images.sh"))
+		for _, want := range []string{"AS sandbox\n", "deploy/sandbox.packages"} {
+			if !strings.Contains(dockerfile, want) {
+				t.Errorf("the Dockerfile lacks %q", want)
+			}
+		}
+		for _, want := range []string{"sandbox)\n", "deploy/sandbox.packages", "pack " + name + " "} {
+			if !strings.Contains(script, want) {
+				t.Errorf("images.sh lacks %q", want)
+			}
+		}
+		for _, doc := range []string{"../docs/sandbox-docker.md", "../docs/config.md"} {
+			if !strings.Contains(string(read(t, doc)), docker.DefaultImage) {
+				t.Errorf("%s does not name %s", doc, docker.DefaultImage)
+			}
+		}
+		packages := strings.Split(string(read(t, "sandbox.packages")), "\n")
+		for _, want := range []string{"bash", "git", "perl", "util-linux", "python3", "python3-pytest", "nodejs", "npm", "build-essential"} {
+			if !slices.Contains(packages, want) {
+				t.Errorf("the image lacks %s", want)
+			}
 		}
 	})
 }

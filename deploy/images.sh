@@ -2,10 +2,11 @@
 # Makes the images of the Dockerfile without any registry, as tar files of their root folders:
 #   deploy/images.sh service     DIR/inspan.tar             needs Go
 #   deploy/images.sh toolrunner  DIR/inspan-toolrunner.tar  needs Go, root and debootstrap
+#   deploy/images.sh sandbox     DIR/inspan-sandbox.tar     needs root and debootstrap
 # and says how to load them. DIR is bin/images, or what IMAGES names.
 set -euo pipefail
 cd "$(dirname "$0")/.."
-what=${1:?usage: deploy/images.sh service|toolrunner}
+what=${1:?usage: deploy/images.sh service|toolrunner|sandbox}
 out=${IMAGES:-bin/images}
 mkdir -p "$out"
 root=$(mktemp -d)
@@ -17,6 +18,13 @@ pack() {
   echo "$out/$1.tar"
   echo "load it: docker import $(printf ' --change %q' "${@:2}") $out/$1.tar $1:0.1.0"
 }
+# debian makes a root folder of these packages.
+debian() {
+  command -v debootstrap >/dev/null || { echo "no debootstrap: apt-get install debootstrap"; exit 1; }
+  [ "$(id -u)" -eq 0 ] || { echo "debootstrap needs root"; exit 1; }
+  debootstrap --variant=minbase --include="$1" bookworm "$root" "${DEBIAN_MIRROR:-http://deb.debian.org/debian}"
+  rm -rf "$root"/var/cache/apt/archives/*.deb "$root"/var/lib/apt/lists/*
+}
 case $what in
 service)
   build ./cmd/inspan ./cmd/planner ./cmd/gatekeeper ./cmd/executor ./cmd/toolrunner ./cmd/persister ./cmd/gateway ./cmd/healthcheck ./cmd/inspan-within
@@ -26,15 +34,17 @@ service)
   pack inspan "USER 65532:65532" "ENV INSPAN_HTTP=:8080" 'CMD ["/inspan","--help"]'
   ;;
 toolrunner)
-  command -v debootstrap >/dev/null || { echo "no debootstrap: apt-get install debootstrap"; exit 1; }
-  [ "$(id -u)" -eq 0 ] || { echo "debootstrap needs root"; exit 1; }
-  debootstrap --variant=minbase --include=bash,bubblewrap,ca-certificates,git bookworm "$root" "${DEBIAN_MIRROR:-http://deb.debian.org/debian}"
-  rm -rf "$root"/var/cache/apt/archives/*.deb "$root"/var/lib/apt/lists/*
+  debian bash,bubblewrap,ca-certificates,git
   build ./cmd/toolrunner ./cmd/healthcheck ./cmd/inspan-within
   install -d -o 65532 -g 65532 "$root/workspace"
   chmod 755 "$root"
   pack inspan-toolrunner "USER 65532:65532" "ENV HOME=/tmp INSPAN_WORKSPACE=/workspace INSPAN_HTTP=:8080" "WORKDIR /workspace" 'CMD ["/toolrunner"]'
   ;;
+sandbox)
+  debian "$(grep -v '^#' deploy/sandbox.packages | paste -sd,)"
+  chmod 755 "$root"
+  pack inspan-sandbox 'CMD ["bash"]'
+  ;;
 *)
-  echo "usage: deploy/images.sh service|toolrunner"; exit 2 ;;
+  echo "usage: deploy/images.sh service|toolrunner|sandbox"; exit 2 ;;
 esac

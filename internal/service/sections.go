@@ -164,7 +164,7 @@ type Calls struct {
 // Docker: sandboxes in containers, see docs/sandbox-docker.md.
 type Docker struct {
 	DockerHost    string `envconfig:"INSPAN_DOCKER_HOST" desc:"address of the container engine for sandbox docker, such as unix:///run/docker.sock; empty for DOCKER_HOST or the system's own (toolrunner)"`
-	DockerImage   string `envconfig:"INSPAN_DOCKER_IMAGE" desc:"image of sandboxes of mode docker whose agent names none (toolrunner)"`
+	DockerImage   string `envconfig:"INSPAN_DOCKER_IMAGE" desc:"image of sandboxes of mode docker whose agent names none; empty for inspan-sandbox:0.1.0, which make sandbox-image builds (toolrunner)"`
 	DockerPull    bool   `envconfig:"INSPAN_DOCKER_PULL" default:"false" desc:"get images of sandboxes that are not on this machine from their registry; without it they are refused (toolrunner)"`
 	DockerNetwork string `envconfig:"INSPAN_DOCKER_NETWORK" default:"bridge" desc:"the engine's network of sandboxes whose network is open (toolrunner)"`
 	DockerUser    string `envconfig:"INSPAN_DOCKER_USER" desc:"user of commands in containers as UID:GID; empty for that of the toolrunner, which must not be root then (toolrunner)"`

@@ -12,11 +12,15 @@
 // toolrunner is lost; Reap removes what is left of those of lost toolrunners and of destroyed sandboxes.
 package docker
 
+// DefaultImage is the image of sandboxes that name none, where the settings name none either. make sandbox-image builds
+// it on this machine; no registry is asked for it.
+const DefaultImage = "inspan-sandbox:0.1.0"
+
 // Config says which engine is used and what its containers are made of.
 type Config struct {
 	// Host is the engine's address as DOCKER_HOST has it; empty means DOCKER_HOST, or the system's own engine.
 	Host string
-	// Image is that of sandboxes that name none; empty means that each has to name one.
+	// Image is that of sandboxes that name none; empty means DefaultImage.
 	Image string
 	// Pull gets an image that is not there from its registry; without it such an image is refused.
 	Pull bool

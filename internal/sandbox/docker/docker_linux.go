@@ -1,6 +1,7 @@
 package docker
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -126,11 +127,7 @@ func (b *Backend) open(ctx context.Context, cfg sandbox.Config) (*instance, erro
 		return nil, err
 	}
 	b.tidy(ctx)
-	name := cfg.Image
-	if name == "" {
-		name = b.cfg.Image
-	}
-	made, err := b.image(ctx, name)
+	made, err := b.image(ctx, cmp.Or(cfg.Image, b.cfg.Image, DefaultImage))
 	if err != nil {
 		return nil, err
 	}
@@ -170,7 +167,7 @@ func (b *Backend) check(ctx context.Context, cfg sandbox.Config) error {
 }
 
 // Probe really starts a container of the image of the settings, and a command in it, with a closed network. Without
-// such an image it only asks the engine: then each sandbox has to name one.
+// such an image it only asks the engine: agents may name images of their own, and the default need not be there.
 func (b *Backend) Probe(ctx context.Context) error {
 	if b.cfg.Image == "" {
 		return b.check(ctx, sandbox.Config{})

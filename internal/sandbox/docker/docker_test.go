@@ -124,8 +124,9 @@ func TestRefusals(t *testing.T) {
 		want   error
 		says   string
 	}{
-		"SBX-20 an image that is not there":  {ask: func(c *sandbox.Config) { c.Image = "golang:1" }, want: sandbox.ErrUnavailable, says: "docker pull golang:1"},
-		"SBX-20 no image":                    {config: func(c *docker.Config) { c.Image = "" }, want: sandbox.ErrUnavailable, says: "sandbox.image"},
+		"SBX-20 an image that is not there": {ask: func(c *sandbox.Config) { c.Image = "golang:1" }, want: sandbox.ErrUnavailable, says: "docker pull golang:1"},
+		"SBX-20 SBX-22 no image, and the default is not here": {config: func(c *docker.Config) { c.Image = "" },
+			want: sandbox.ErrUnavailable, says: "build it with make sandbox-image"},
 		"SBX-20 no engine":                   {config: func(c *docker.Config) { c.Host = "unix:///nowhere/s" }, want: sandbox.ErrUnavailable, says: "INSPAN_DOCKER_HOST"},
 		"SBX-20 an engine of another system": {engine: func(e *engine) { e.info = `{"OSType":"windows"}` }, want: sandbox.ErrUnavailable, says: "windows"},
 		"SBX-20 no helper":                   {config: func(c *docker.Config) { c.Helper = "/no/helper" }, want: sandbox.ErrUnavailable, says: "helper"},

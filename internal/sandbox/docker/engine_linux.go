@@ -74,10 +74,6 @@ type picture struct {
 
 // image looks an image up, and gets it where that is allowed.
 func (b *Backend) image(ctx context.Context, name string) (picture, error) {
-	if name == "" {
-		return picture{}, fmt.Errorf("%w: no image is named: set sandbox.image in the agent file, or INSPAN_DOCKER_IMAGE",
-			sandbox.ErrUnavailable)
-	}
 	c, err := b.client()
 	if err != nil {
 		return picture{}, err
@@ -86,6 +82,9 @@ func (b *Backend) image(ctx context.Context, name string) (picture, error) {
 	defer cancel()
 	got, err := c.ImageInspect(wait, name)
 	if errdefs.IsNotFound(err) {
+		if name == DefaultImage {
+			return picture{}, fmt.Errorf("%w: the image %s is not on this machine: build it with make sandbox-image, or name another by sandbox.image in the agent file or INSPAN_DOCKER_IMAGE", sandbox.ErrUnavailable, name)
+		}
 		if !b.cfg.Pull {
 			return picture{}, fmt.Errorf("%w: the image %s is not on this machine: docker pull %s, or set INSPAN_DOCKER_PULL=true", sandbox.ErrUnavailable, name, name)
 		}
