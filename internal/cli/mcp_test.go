@@ -2,10 +2,12 @@ package cli_test
 
 import (
 	"encoding/json"
+	"net/http"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/inspan/inspan/internal/mcp/mcptest"
 )
@@ -87,5 +89,90 @@ func TestMCPCommands(t *testing.T) {
 			t.Error("its pins are still there")
 		}
 		d.want(5, nil, "mcp", "remove", "test", "--agent", file)
+	})
+}
+
+// browsing runs a command, and opens the address that it shows in a browser.
+func browsing(t *testing.T, args ...string) said {
+	t.Helper()
+	var out, errOut buffer
+	ended := make(chan int, 1)
+	go func() { ended <- mainWith(t.Context(), &out, &errOut, args...) }()
+	tick := time.NewTicker(10 * time.Millisecond)
+	defer tick.Stop()
+	opened := false
+	for {
+		select {
+		case code := <-ended:
+			return said{code, out.String(), errOut.String()}
+		case <-tick.C:
+		}
+		_, after, ok := strings.Cut(errOut.String(), "\n\n  ")
+		address, _, whole := strings.Cut(after, "\n")
+		if opened || !ok || !whole {
+			continue
+		}
+		opened = true
+		resp, err := http.Get(address)
+		if err != nil {
+			t.Error(err)
+			continue
+		}
+		_ = resp.Body.Close()
+	}
+}
+
+// TestMCPLogin signs in at a server with OAuth, as a person with a browser does.
+func TestMCPLogin(t *testing.T) {
+	g := mcptest.NewGrants(mcptest.New(mcptest.Good, t.TempDir()), 3600)
+	defer g.Close()
+	d := newDesk(t)
+	file := filepath.Join(d.dir, "agents", "signed.prompt")
+	text := "---\nmodel: scripted/served\nharness: agentic\ntools: [read]\nsandbox: {mode: host}\n---\nWork.\n"
+	if err := os.WriteFile(file, []byte(text), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	add := []string{"mcp", "add", "tracker", "--agent", file, "--url", g.URL + "/mcp", "--login"}
+	t.Run("ECO-3 CLI-7 without a folder for the grant it says what to set, and the file stays", func(t *testing.T) {
+		s := d.want(2, nil, add...)
+		if !strings.Contains(s.err, "export INSPAN_MCP_SECRETS=DIR") {
+			t.Errorf("%s", s.err)
+		}
+		d.want(2, nil, append(add, "--header", "Authorization: secret:x")...)
+	})
+	secrets := filepath.Join(d.dir, "secrets")
+	t.Setenv("INSPAN_MCP_SECRETS", secrets)
+	t.Setenv("INSPAN_AGENTS", filepath.Join(d.dir, "agents"))
+	t.Run("ECO-3 CLI-7 SAFE-11 a person signs in with a browser, the tools are pinned, and nothing shows a token", func(t *testing.T) {
+		s := browsing(t, add...)
+		if s.code != 0 || !strings.Contains(s.err, "is renewed without you") {
+			t.Fatalf("%d %s %s", s.code, s.out, s.err)
+		}
+		got, err := os.ReadFile(file)
+		if err != nil || !strings.Contains(string(got), "headers: {Authorization: secret:tracker}") {
+			t.Errorf("%s, %v", got, err)
+		}
+		shown := s.out + s.err + d.want(0, []string{`"pinned": 19`}, "mcp", "list", "--json").out +
+			d.want(0, []string{"hello"}, "mcp", "test", "tracker", "--agent", file, "--call", "echo", "--input", `{"text":"hello"}`).out
+		if strings.Contains(shown, "access-") || strings.Contains(shown, "refresh-") {
+			t.Errorf("a token is shown:\n%s", shown)
+		}
+	})
+	t.Run("ECO-3 CLI-7 a grant that has ended is said, and signing in again mends it", func(t *testing.T) {
+		g.RevokeAll()
+		s := d.want(1, nil, "mcp", "test", "tracker", "--agent", file)
+		if !strings.Contains(s.err, "inspan mcp login") {
+			t.Errorf("%s", s.err)
+		}
+		if s := browsing(t, "mcp", "login", "tracker", "--agent", file, "--json"); s.code != 0 || !strings.Contains(s.out, `"secret": "tracker"`) {
+			t.Fatalf("%d %s %s", s.code, s.out, s.err)
+		}
+		d.want(0, nil, "mcp", "test", "tracker", "--agent", file)
+	})
+	t.Run("ECO-3 CLI-7 a person who refuses is told so", func(t *testing.T) {
+		g.Refuse = true
+		if s := browsing(t, "mcp", "login", "tracker", "--agent", file); s.code != 1 || !strings.Contains(s.err, "access_denied") {
+			t.Errorf("%d %s", s.code, s.err)
+		}
 	})
 }

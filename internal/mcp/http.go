@@ -12,6 +12,7 @@ import (
 
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
 
+	"github.com/inspan/inspan/internal/oauth"
 	"github.com/inspan/inspan/internal/secret"
 	"github.com/inspan/inspan/pkg/events"
 	"github.com/inspan/inspan/pkg/tool"
@@ -20,17 +21,24 @@ import (
 // overHTTP speaks streamable HTTP with a server. Redirects are not followed: they would carry the headers elsewhere.
 func overHTTP(s events.MCPServer, secrets map[string]secret.Value) (carrier, error) {
 	headers := http.Header{}
+	var granted *tokens
 	for name, value := range s.Headers {
 		v, err := fill(value, secrets)
 		if err != nil {
 			return carrier{}, err
+		}
+		if g, ok := oauth.Parse(v); ok {
+			if granted, err = grantFor(s, name, g); err != nil {
+				return carrier{}, err
+			}
+			continue
 		}
 		headers.Set(name, v)
 	}
 	life, end := context.WithCancel(context.Background()) // ends with the carrier
 	pool := http.DefaultTransport.(*http.Transport).Clone()
 	pool.MaxResponseHeaderBytes = 64 << 10
-	w := &wire{pool: pool, headers: headers, life: life, cancelled: newNotice()}
+	w := &wire{pool: pool, headers: headers, granted: granted, life: life, cancelled: newNotice()}
 	w.left.Store(maxReceived)
 	client := &http.Client{Transport: w, CheckRedirect: func(*http.Request,
 		[]*http.Request) error {
@@ -39,13 +47,28 @@ func overHTTP(s events.MCPServer, secrets map[string]secret.Value) (carrier, err
 	t := &sdk.StreamableClientTransport{Endpoint: s.URL, HTTPClient: client, MaxRetries: -1, DisableStandaloneSSE: true,
 		MaxEventSize: maxMessage}
 	return carrier{transport: t, cancelled: w.cancelled, lost: w.lost, allow: w.left.Store,
-		end: func() { end(); pool.CloseIdleConnections() }, explain: w.explain}, nil
+		end: func() { end(); pool.CloseIdleConnections() }, explain: w.explain, mask: w.mask}, nil
+}
+
+// grantFor takes a grant where it may be sent: as the authorization of the server that it was given for.
+func grantFor(s events.MCPServer, header string, g oauth.Grant) (*tokens, error) {
+	switch {
+	case header != "Authorization":
+		return nil, tool.Fail(tool.Permanent, "an operator must name it in the header Authorization",
+			fmt.Errorf("a grant cannot be sent in the header %s", header))
+	case !g.For(s.URL):
+		return nil, tool.Fail(tool.Denied, "an operator must sign in at this server: inspan mcp login SERVER --agent NAME",
+			errors.New("the grant was given for another server"))
+	}
+	return &tokens{grant: g, client: loginClient()}, nil
 }
 
 // wire carries the requests of one session.
 type wire struct {
 	pool    *http.Transport
 	headers http.Header
+	// granted gives the token of each request; nil where the headers have all.
+	granted *tokens
 	life    context.Context
 	left    atomic.Int64
 	// cancelled watches what is sent.
@@ -72,6 +95,14 @@ func (w *wire) RoundTrip(req *http.Request) (*http.Response, error) {
 	for name, values := range w.headers {
 		req.Header[name] = values
 	}
+	if w.granted != nil {
+		bearer, err := w.granted.bearer(ctx)
+		if err != nil {
+			done()
+			return nil, err
+		}
+		req.Header.Set("Authorization", bearer)
+	}
 	resp, err := w.pool.RoundTrip(req)
 	if err != nil {
 		w.broken.Store(true)
@@ -80,6 +111,9 @@ func (w *wire) RoundTrip(req *http.Request) (*http.Response, error) {
 		return nil, err
 	}
 	w.watch(req)
+	if resp.StatusCode == http.StatusUnauthorized && w.granted != nil {
+		w.granted.refused()
+	}
 	if resp.StatusCode >= http.StatusMultipleChoices {
 		x.status.Store(int64(resp.StatusCode))
 		if s, err := strconv.Atoi(resp.Header.Get("Retry-After")); err == nil && s > 0 && s < 3600 {
@@ -88,6 +122,14 @@ func (w *wire) RoundTrip(req *http.Request) (*http.Response, error) {
 	}
 	resp.Body = &body{from: resp.Body, wire: w, exchange: x, done: done}
 	return resp, nil
+}
+
+// mask hides the token of a grant.
+func (w *wire) mask(text string) string {
+	if w.granted == nil {
+		return text
+	}
+	return w.granted.mask(text)
 }
 
 // watch looks at what was sent, where it is short and can be read again.
@@ -142,6 +184,8 @@ func (w *wire) explain(x *exchange, err error) error {
 	code := int(x.status.Load())
 	told := fmt.Errorf("the server answered %d %s: %w", code, http.StatusText(code), clean(err))
 	switch {
+	case (code == http.StatusUnauthorized || code == http.StatusForbidden) && w.granted != nil:
+		return tool.Fail(tool.Denied, "an operator can sign in again: inspan mcp login SERVER --agent NAME", told)
 	case code == http.StatusUnauthorized || code == http.StatusForbidden:
 		return tool.Fail(tool.Denied, "an operator must fix the secret that mcp.headers names", told)
 	case code == http.StatusTooManyRequests:

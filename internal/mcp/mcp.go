@@ -164,6 +164,12 @@ func (t *remote) call(ctx context.Context, r reached, c tool.Call, args map[stri
 			fmt.Errorf("the server %s sent a request to the client during the call, which is refused", t.server.Name))
 	}
 	out := show(c.Env, res)
+	if r.mask != nil {
+		out.Output = r.mask(out.Output)
+		if out.Full != nil {
+			out.Full = []byte(r.mask(string(out.Full)))
+		}
+	}
 	if r.use != nil {
 		out.Output = r.use.Note() + out.Output + r.use.Refused()
 	}

@@ -71,6 +71,8 @@ type carrier struct {
 	end func()
 	// explain says what is behind an error, where the carrier knows.
 	explain func(*exchange, error) error
+	// mask hides what the carrier sent as authorization; nil where it is masked by its name.
+	mask func(string) string
 }
 
 // open reaches a server and agrees on a revision of the protocol; protocol "" asks for the newest.

@@ -20,6 +20,7 @@ import (
 	"github.com/inspan/inspan/internal/core/prompt"
 	"github.com/inspan/inspan/internal/egress"
 	"github.com/inspan/inspan/internal/egress/policy"
+	"github.com/inspan/inspan/internal/oauth"
 	"github.com/inspan/inspan/internal/secret"
 	"github.com/inspan/inspan/internal/snapshot"
 	"github.com/inspan/inspan/internal/streaming"
@@ -329,6 +330,13 @@ func (c *Calls) ServerSecrets() (masked []secret.Value, byName map[string]secret
 		v := secret.New(string(data))
 		if len(v.Reveal()) < shortestSecret {
 			return nil, nil, fmt.Errorf("INSPAN_MCP_SECRETS: the file %s has less than %d characters", e.Name(), shortestSecret)
+		}
+		if g, ok := oauth.Parse(v.Reveal()); ok {
+			if byName[e.Name()], err = g.Secret(filepath.Join(c.MCPSecrets, e.Name())); err != nil {
+				return nil, nil, fmt.Errorf("INSPAN_MCP_SECRETS: %w", err)
+			}
+			masked = append(masked, g.Masked()...)
+			continue
 		}
 		byName[e.Name()] = v
 		masked = append(masked, v)

@@ -23,7 +23,8 @@ type addCommand struct {
 	url                           string
 	headers, env, effects, offers []string
 	timeout                       time.Duration
-	install                       bool
+	install, login                bool
+	signIn
 }
 
 func addCmd(a *app.App) *cobra.Command {
@@ -38,11 +39,13 @@ network then, and every run has the same version.`,
 		Example: `  inspan mcp add files --agent coder --effects 'read_*=read' -- npx -y @modelcontextprotocol/server-filesystem .
   inspan mcp add time --agent coder --install -- uvx mcp-server-time
   inspan mcp add tracker --agent coder --url https://tracker.example.com/mcp --header 'Authorization: secret:tracker'
+  inspan mcp add tracker --agent coder --url https://tracker.example.com/mcp --login
   inspan mcp add db --agent agents/coder.prompt --tools 'query,list_*' --env DATABASE_TOKEN=secret:db -- db-server --stdio`,
 		Args: cobra.MinimumNArgs(1),
 		RunE: c.run,
 	}
-	c.flags(cmd, true)
+	c.target.flags(cmd, true)
+	c.signIn.flags(cmd)
 	f := cmd.Flags()
 	f.StringVar(&c.url, "url", "", "address of a server over streamable HTTP")
 	f.StringArrayVar(&c.headers, "header", nil, "header of each request, 'Name: secret:NAME'; may be given more than once")
@@ -50,6 +53,7 @@ network then, and every run has the same version.`,
 	f.StringSliceVar(&c.effects, "effects", nil, "what calls may do, TOOL=read, TOOL=idempotent or TOOL=once, with globs; once if not given")
 	f.StringSliceVar(&c.offers, "tools", []string{"*"}, "which tools the agent gets, by name or glob")
 	f.DurationVar(&c.timeout, "timeout", 0, "how long a call may take (default 30s)")
+	f.BoolVar(&c.login, "login", false, "sign in at the server first, with OAuth in a browser (inspan mcp login)")
 	f.BoolVar(&c.install, "install", false, "install the package of npx or uvx first, at one version")
 	return cmd
 }
@@ -64,6 +68,11 @@ func (c *addCommand) run(cmd *cobra.Command, args []string) error {
 	}
 	if slices.ContainsFunc(c.found.MCP, func(other events.MCPServer) bool { return other.Name == s.Name }) {
 		return app.Usage("%s has a server %s; remove it first: inspan mcp remove %s --agent %s", c.file, s.Name, s.Name, c.agent)
+	}
+	if c.login {
+		if _, err := c.signIn.run(cmd.Context(), c.App, s, s.Name); err != nil {
+			return err
+		}
 	}
 	before := c.text
 	text, err := agentfile.AddServer(c.file, before, s, slices.Clone(c.offers))
@@ -96,6 +105,10 @@ func (c *addCommand) definition(args []string) (s events.MCPServer, err error) {
 		return s, app.Usage("--env is for a command and --header for --url")
 	case c.install && s.URL != "":
 		return s, app.Usage("--install is for a command")
+	case c.login && (s.URL == "" || len(c.headers) > 0):
+		return s, app.Usage("--login is for --url, in the place of --header")
+	case c.login:
+		s.Headers = map[string]string{authorization: secretOf + s.Name}
 	}
 	for _, h := range c.headers {
 		name, value, ok := strings.Cut(h, ":")

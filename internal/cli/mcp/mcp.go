@@ -35,6 +35,7 @@ func Command(a *app.App) *cobra.Command {
 tools is pinned in NAME.mcp.json beside it. These commands change both, and nothing else in the agent file.`,
 		Example: `  inspan mcp add files --agent coder -- npx -y @modelcontextprotocol/server-filesystem .
   inspan mcp add tracker --agent coder --url https://tracker.example.com/mcp --header 'Authorization: secret:tracker'
+  inspan mcp login tracker --agent coder
   inspan mcp list
   inspan mcp test files --agent coder --call list_directory --input '{"path": "."}'
   inspan mcp install files --agent coder
@@ -42,7 +43,7 @@ tools is pinned in NAME.mcp.json beside it. These commands change both, and noth
 		Args: app.Args(0),
 		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
-	cmd.AddCommand(addCmd(a), listCmd(a), testCmd(a), installCmd(a), removeCmd(a))
+	cmd.AddCommand(addCmd(a), loginCmd(a), listCmd(a), testCmd(a), installCmd(a), removeCmd(a))
 	return cmd
 }
 
