@@ -268,12 +268,12 @@ func TestCluster(t *testing.T) {
 	t.Parallel()
 	all := manifests(t)
 	for _, role := range events.Services() {
-		t.Run("DEPL-5 "+string(role)+" is a workload that scales by itself, with probes, limits, few rights and a disruption budget", func(t *testing.T) {
+		t.Run("DEPL-5 ECO-9a "+string(role)+" is a workload that scales by itself, with probes, limits, few rights and a disruption budget", func(t *testing.T) {
 			t.Parallel()
 			workload(t, all, find(t, all, "Deployment", string(role)))
 		})
 	}
-	t.Run("DEPL-5 nats is a workload of three with the same care", func(t *testing.T) {
+	t.Run("DEPL-5 ECO-9a nats is a workload of three with the same care", func(t *testing.T) {
 		t.Parallel()
 		m := find(t, all, "StatefulSet", "nats")
 		workload(t, all, m)

@@ -76,12 +76,12 @@ func TestScaled(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	t.Run("there is a ScaledObject for each role, with a trigger for each of its consumers", func(t *testing.T) {
+	t.Run("ECO-9b there is a ScaledObject for each role, with a trigger for each of its consumers", func(t *testing.T) {
 		if !bytes.Equal(read(t, path), scaled()) {
 			t.Error("it is not what the table of consumers says: go test ./deploy -run Scaled -rewrite")
 		}
 	})
-	t.Run("each scales a Deployment that there is", func(t *testing.T) {
+	t.Run("ECO-9b each scales a Deployment that there is", func(t *testing.T) {
 		all := manifests(t)
 		for object := range strings.SplitSeq(string(read(t, path)), "---\n") {
 			var o struct {
@@ -110,7 +110,7 @@ func TestScaled(t *testing.T) {
 func TestGatewayComponent(t *testing.T) {
 	t.Parallel()
 	all := slices.Concat(manifests(t), objects(t, "k8s/gateway/gateway.yaml"))
-	t.Run("DEPL-5 gateway is a workload that scales by itself, with probes, limits, few rights and a disruption budget", func(t *testing.T) {
+	t.Run("DEPL-5 ECO-9a gateway is a workload that scales by itself, with probes, limits, few rights and a disruption budget", func(t *testing.T) {
 		m := find(t, all, "Deployment", events.Gateway)
 		workload(t, all, m)
 		known := known()

@@ -26,8 +26,15 @@ func TestServer(t *testing.T) {
 	if out, err := kubectl(t, "version"); err != nil {
 		t.Fatalf("NOT TESTED: a Kubernetes cluster: install kubectl and set KUBECONFIG: %v\n%s", err, out)
 	}
-	for name, components := range map[string]string{"inspan-check": "", "inspan-check-bwrap": "components: [../k8s/bwrap]\n"} {
-		t.Run("DEPL-5 a real API server takes every object of "+name+" and warns of nothing", func(t *testing.T) {
+	overlays := map[string]string{"inspan-check": "", "inspan-check-bwrap": "components: [../k8s/bwrap]\n",
+		"inspan-check-gateway": "components: [../k8s/gateway]\n"}
+	if out, err := kubectl(t, "get", "crd", "scaledobjects.keda.sh"); err != nil {
+		t.Errorf("NOT TESTED: the component keda: the cluster has no ScaledObjects of KEDA: %v\n%s", err, out)
+	} else {
+		overlays["inspan-check-keda"] = "components: [../k8s/keda, ../k8s/gateway]\n"
+	}
+	for name, components := range overlays {
+		t.Run("DEPL-5 ECO-9 a real API server takes every object of "+name+" and warns of nothing", func(t *testing.T) {
 			dir, err := os.MkdirTemp(".", "overlay-") // kustomize takes relative paths alone
 			if err != nil {
 				t.Fatal(err)
