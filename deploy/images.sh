@@ -18,12 +18,16 @@ pack() {
   echo "$out/$1.tar"
   echo "load it: docker import $(printf ' --change %q' "${@:2}") $out/$1.tar $1:0.1.0"
 }
-# debian makes a root folder of these packages.
+# debian makes a root folder of these packages. apt installs them: debootstrap alone does not order larger sets.
 debian() {
   command -v debootstrap >/dev/null || { echo "no debootstrap: apt-get install debootstrap"; exit 1; }
   [ "$(id -u)" -eq 0 ] || { echo "debootstrap needs root"; exit 1; }
-  debootstrap --variant=minbase --include="$1" bookworm "$root" "${DEBIAN_MIRROR:-http://deb.debian.org/debian}"
-  rm -rf "$root"/var/cache/apt/archives/*.deb "$root"/var/lib/apt/lists/*
+  debootstrap --variant=minbase bookworm "$root" "${DEBIAN_MIRROR:-http://deb.debian.org/debian}"
+  cp /etc/resolv.conf "$root/etc/resolv.conf"
+  export DEBIAN_FRONTEND=noninteractive
+  chroot "$root" apt-get update -qq
+  chroot "$root" apt-get install -y -qq --no-install-recommends "$@"
+  rm -rf "$root"/var/cache/apt/archives/*.deb "$root"/var/cache/apt/*.bin "$root"/var/lib/apt/lists/* "$root"/var/log/* "$root/etc/resolv.conf"
 }
 case $what in
 service)
@@ -34,14 +38,15 @@ service)
   pack inspan "USER 65532:65532" "ENV INSPAN_HTTP=:8080" 'CMD ["/inspan","--help"]'
   ;;
 toolrunner)
-  debian bash,bubblewrap,ca-certificates,git
+  debian bash bubblewrap ca-certificates git
   build ./cmd/toolrunner ./cmd/healthcheck ./cmd/inspan-within
   install -d -o 65532 -g 65532 "$root/workspace"
   chmod 755 "$root"
   pack inspan-toolrunner "USER 65532:65532" "ENV HOME=/tmp INSPAN_WORKSPACE=/workspace INSPAN_HTTP=:8080" "WORKDIR /workspace" 'CMD ["/toolrunner"]'
   ;;
 sandbox)
-  debian "$(grep -v '^#' deploy/sandbox.packages | paste -sd,)"
+  mapfile -t packages < <(grep -v '^#' deploy/sandbox.packages)
+  debian "${packages[@]}"
   chmod 755 "$root"
   pack inspan-sandbox 'CMD ["bash"]'
   ;;
