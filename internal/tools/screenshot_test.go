@@ -120,7 +120,7 @@ func TestScreenshot(t *testing.T) {
 	})
 	t.Run("ART-15 without a browser it says what is missing", func(t *testing.T) {
 		if _, err := os.Stat("/usr/lib/chromium/chromium"); err == nil {
-			t.Skip("NOT RUN: this machine has a browser that PATH does not hide")
+			t.Skip("NOT TESTED: this machine has a browser that PATH does not hide")
 		}
 		b := looking(t, "")
 		b.put("page.html", "x")

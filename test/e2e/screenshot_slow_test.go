@@ -24,7 +24,7 @@ func TestScreenshot(t *testing.T) {
 	t.Parallel()
 	if !slices.ContainsFunc([]string{"chromium", "chromium-browser", "google-chrome", "google-chrome-stable",
 		"chrome-headless-shell"}, func(name string) bool { _, err := exec.LookPath(name); return err == nil }) {
-		t.Skip("NOT RUN: there is no browser on this machine: install chromium")
+		t.Skip("NOT TESTED: there is no browser on this machine: install chromium")
 	}
 	sandboxtest.Need(t, bwrap.New("", ""))
 	const blue = `<title>blue</title><body style="margin:0;background:#0000ff"><script>document.body.style.background="#00ff00"</script>`

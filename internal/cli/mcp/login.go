@@ -73,7 +73,7 @@ func (c *loginCommand) run(cmd *cobra.Command, args []string) error {
 	name, ok := strings.CutPrefix(s.Headers[authorization], secretOf)
 	switch {
 	case s.URL == "":
-		return app.Usage("server %s is a program, and nobody signs in at it; give it a secret with --env", s.Name)
+		return app.Usage("server %s is a program, and no one signs in at it; give it a secret with --env", s.Name)
 	case !ok:
 		return app.Usage("the file names no secret for server %s: remove it, and add it with --login", s.Name)
 	}
