@@ -9,6 +9,12 @@ import (
 	"github.com/inspan/inspan/pkg/events"
 )
 
+// Loop is the inner state of the agent loop (LOOP-17): its turns, and the text of the last one as scratchpad.
+type Loop struct {
+	Scratchpad string     `json:"scratchpad"`
+	Turns      List[Turn] `json:"turns"`
+}
+
 // Outcomes of a call record.
 const (
 	OutcomeFinished = "finished"
