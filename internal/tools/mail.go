@@ -10,6 +10,7 @@ const mailSendSchema = `{"type":"object","additionalProperties":false,"required"
 "body":{"type":"string","minLength":1,"maxLength":8192,"description":"the message"},
 "subject":{"type":"string","maxLength":256,"description":"one line"},
 "priority":{"type":"string","enum":["urgent","high","normal","low"],"description":"normal where it is left out"},
+"interrupt":{"type":"boolean","description":"with urgent: end the answer that the agent is giving; only some agents take it"},
 "thread":{"type":"string","maxLength":64,"description":"thread of the message that this one belongs to"},
 "reply_to":{"type":"string","maxLength":64,"description":"id of the message that this one answers"},
 "kind":{"type":"string","maxLength":64,"description":"kind of a typed message, where the address takes such"},

@@ -102,6 +102,23 @@ type MailAnsweredData struct {
 	MailAnswer
 }
 
+// FinishMailed is the finish reason of a turn whose answer mail interrupted; the next turn is given it.
+const FinishMailed = "interrupted_by_mail"
+
+// MailInterruptedData is the payload of mail.interrupted: the message, and who sent it.
+type MailInterruptedData struct {
+	Event string `json:"event"`
+	Mail  string `json:"mail"`
+	From  string `json:"from"`
+}
+
+// Kind implements Payload.
+func (*MailInterruptedData) Kind() Kind { return MailInterrupted }
+
+func (d *MailInterruptedData) line() string {
+	return fmt.Sprintf("mail %s from %s ends the answer that is being given", d.Mail, d.From)
+}
+
 // Kind implements Payload.
 func (*MailRequestedData) Kind() Kind { return MailRequested }
 
