@@ -43,7 +43,7 @@ func TestExam(t *testing.T) {
 	}
 	for _, tl := range tools.Builtin() {
 		name := tl.Spec().Name
-		if slices.Contains([]string{"delegate", "delegate_result", "mail_send", "mail_read", "who", "handoff", "work_current"}, name) {
+		if slices.Contains([]string{"delegate", "delegate_result", "mail_send", "mail_read", "who", "handoff", "work_current", "deliver"}, name) {
 			if _, err := tl.Run(t.Context(), tool.Call{Input: []byte(`{}`)}); tool.ClassOf(err) != tool.Permanent {
 				t.Errorf("%s is answered out of the log, and ran: %v", name, err)
 			}

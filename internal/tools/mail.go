@@ -23,11 +23,16 @@ const mailReadSchema = `{"type":"object","additionalProperties":false,"propertie
 const handoffSchema = `{"type":"object","additionalProperties":false,"required":["summary"],"properties":{
 "summary":{"type":"string","minLength":1,"maxLength":8192,"description":"where the work stands, for the next run"}}}`
 
+const deliverSchema = `{"type":"object","additionalProperties":false,"properties":{
+"queue":{"type":"string","minLength":1,"maxLength":64,"description":"merge queue that lands the work; without it the branch stays at the remote"},
+"review_to":{"type":"string","maxLength":64,"description":"address that gets the notice for reviewers"},
+"oversight":{"type":"string","maxLength":64,"description":"address that gets the notice for oversight"}}}`
+
 const whoSchema = `{"type":"object","additionalProperties":false,"properties":{}}`
 
 // mail are the tools whose calls a planner answers: the log of the run has who sends.
 func mail() []tool.Tool {
 	return []tool.Tool{waits(events.ToolMailSend, tool.Idempotent, mailSendSchema), waits(events.ToolMailRead, tool.Idempotent, mailReadSchema),
 		waits(events.ToolWho, tool.Read, whoSchema), waits(events.ToolHandoff, tool.Idempotent, handoffSchema),
-		waits(events.ToolWorkCurrent, tool.Read, whoSchema)}
+		waits(events.ToolWorkCurrent, tool.Read, whoSchema), waits(events.ToolDeliver, tool.Idempotent, deliverSchema)}
 }

@@ -82,14 +82,14 @@ func mailInterrupted(s *State, _ events.Event, d *events.MailInterruptedData) st
 	return ""
 }
 
-// mailRequested folds a call of a mail tool, which only a run with an address can have.
+// mailRequested folds a call of a mail tool, which only a run with an address can have, or one that holds a work item.
 func mailRequested(s *State, f events.Event, d *events.MailRequestedData) string {
 	c, fault := s.open(d.ToolRef, CallAllowed)
 	if fault != "" {
 		return fault
 	}
 	switch {
-	case !events.IsMailTool(d.Tool) || s.Created.Address == nil || s.Harness(c.Step):
+	case !events.IsMailTool(d.Tool) || !s.Created.CanAsk(d.Tool) || s.Harness(c.Step):
 		return fmt.Sprintf("call %s of tool %s sends no mail", d.Call, d.Tool)
 	case d.Attempt != 1:
 		return fmt.Sprintf("call %s is requested as attempt %d", d.Call, d.Attempt)
