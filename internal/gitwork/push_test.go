@@ -54,6 +54,29 @@ func TestPush(t *testing.T) {
 			t.Errorf("to another name, at the repository of the run: got %+v", got)
 		}
 	})
+	t.Run("GATE-13 SAFE-12 a push to a remote on a disk runs none of its hooks", func(t *testing.T) {
+		t.Parallel()
+		r, b := newBay(t)
+		ran := filepath.Join(t.TempDir(), "ran")
+		for _, hook := range []string{"pre-receive", "update", "post-receive", "post-update", "reference-transaction"} {
+			file := filepath.Join(r.dir, "hooks", hook)
+			if err := os.MkdirAll(filepath.Dir(file), 0o755); err != nil {
+				t.Fatal(err)
+			}
+			if err := os.WriteFile(file, []byte("#!/bin/sh\necho "+hook+" >>"+ran+"\nexit 0\n"), 0o755); err != nil { //nolint:gosec // git runs it
+				t.Fatal(err)
+			}
+		}
+		c := b.work(r.url, "agent/a/1", "new.txt")
+		do[gitwork.Pushed](b, gitwork.Push, args{"branch": "agent/a/1", "commit": c.Commit, "url": r.url})
+		if got, err := os.ReadFile(ran); err == nil {
+			t.Errorf("the push of the tools ran %s", got)
+		}
+		raw(t, b.job.Dir, "push", r.dir, "HEAD:refs/heads/by-hand")
+		if _, err := os.ReadFile(ran); err != nil {
+			t.Errorf("the hooks do not run at all: %v", err)
+		}
+	})
 	t.Run("GATE-13 SAFE-7 a branch that moved on since is not pushed", func(t *testing.T) {
 		t.Parallel()
 		r, b := newBay(t)

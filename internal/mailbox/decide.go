@@ -30,6 +30,8 @@ const (
 	TooMany = "mail_rate"
 	// BadKind means that the address does not take such a typed message.
 	BadKind = "bad_kind"
+	// NoInterrupt means that the agent takes no mail of this sender that interrupts it.
+	NoInterrupt = "no_interrupt"
 	// BadMove means that an address of this form has no such thing.
 	BadMove = "bad_move"
 )
@@ -138,6 +140,10 @@ func Deliver(s State, m events.Mail, members []string, by events.MailBy, now tim
 	}
 	if accepts := s.Spec.Accepts; len(accepts) > 0 && m.Kind != "" && accepts[m.Kind] == nil {
 		return s, &Refused{BadKind, fmt.Sprintf("%s takes no message of the kind %.64q", s.Address, m.Kind), "send it without a kind"}
+	}
+	if m.Interrupt && !s.interruptible(m.From) {
+		return s, &Refused{NoInterrupt, fmt.Sprintf("%s is not interrupted by mail of %.80s", s.Address, m.From),
+			"send it without interrupt: it is given before the next turn"}
 	}
 	own, all := 0, 0
 	for _, r := range s.Recent {
@@ -354,7 +360,12 @@ func sorted(all []events.PendingMail, keep func(events.PendingMail) bool) (some 
 			some = append(some, p)
 		}
 	}
-	rank := func(p events.PendingMail) int { return slices.Index(events.Priorities(), p.Priority) }
+	rank := func(p events.PendingMail) int {
+		if p.Interrupt {
+			return -1 // it is what the next turn is taken for
+		}
+		return slices.Index(events.Priorities(), p.Priority)
+	}
 	slices.SortStableFunc(some, func(a, b events.PendingMail) int { return cmp.Compare(rank(a), rank(b)) })
 	return some
 }
@@ -415,6 +426,9 @@ func checkSpec(form events.AddressForm, s events.AddressSpec) error {
 		return errors.New("an agent needs the name of its definition")
 	case !agent && (s.Agent != "" || s.Session != "" || s.Respawn || s.Escalate != ""):
 		return errors.New("agent, session, respawn and escalate go with the address of an agent")
+	case s.Interrupts != "" && (!agent || s.Interrupts != events.InterruptsOfPeople && s.Interrupts != events.InterruptsOfAll):
+		return fmt.Errorf("interrupts %.40q: want %s or %s, at the address of an agent", s.Interrupts, events.InterruptsOfPeople,
+			events.InterruptsOfAll)
 	case len(s.Members) > 0 && form != events.ListAddress && form != events.ChannelAddress:
 		return errors.New("members go with a list or a channel")
 	case len(s.Members) > events.MaxMembers:
@@ -467,5 +481,5 @@ func MailOf(d events.MailDraft, id, from, to string, at time.Time) events.Mail {
 		term = events.MailTerm
 	}
 	return events.Mail{ID: id, From: from, To: to, Subject: d.Subject, Body: d.Body, Priority: cmp.Or(d.Priority, "normal"), Force: d.Force,
-		Thread: cmp.Or(d.Thread, d.ReplyTo, id), ReplyTo: d.ReplyTo, Kind: d.Kind, Data: d.Data, SentAt: at, ExpiresAt: at.Add(term)}
+		Interrupt: d.Interrupt, Thread: cmp.Or(d.Thread, d.ReplyTo, id), ReplyTo: d.ReplyTo, Kind: d.Kind, Data: d.Data, SentAt: at, ExpiresAt: at.Add(term)}
 }

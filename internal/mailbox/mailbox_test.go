@@ -173,6 +173,46 @@ func TestDirect(t *testing.T) {
 			t.Error("a message came twice")
 		}
 	})
+	t.Run("MSG-1 mail interrupts an agent at work that was registered for it, of those who may, and comes before all other mail", func(t *testing.T) {
+		t.Parallel()
+		stop := events.MailDraft{ID: "m9", Body: "Stop.", Priority: "urgent", Interrupt: true}
+		agent := func(from string) error {
+			b := newBox(t, "web/worker/nux", events.AddressSpec{Agent: "worker", Interrupts: from})
+			_, err := mailbox.Deliver(b.s, mailbox.MailOf(stop, "m9", "web/lead/ada", b.s.Address, b.now), nil, events.MailBy{}, b.now)
+			return err
+		}
+		b := newBox(t, "web/worker/nux", events.AddressSpec{Agent: "worker"})
+		b.refused(b.send(stop), mailbox.NoInterrupt)
+		b.refused(agent(events.InterruptsOfPeople), mailbox.NoInterrupt)
+		b.must(agent(events.InterruptsOfAll))
+		b = newBox(t, "web/worker/nux", events.AddressSpec{Agent: "worker", Interrupts: events.InterruptsOfPeople})
+		for _, p := range []string{"urgent", "low"} {
+			b.must(b.send(events.MailDraft{ID: "m1-" + p, Body: "x", Priority: p}))
+		}
+		b.must(b.send(stop))
+		if got := b.s.Interrupting(b.now); len(got) != 0 {
+			t.Errorf("an idle agent is interrupted by %+v", got)
+		}
+		b.wake()
+		run := b.s.Holder.Run
+		if ids, _ := b.injected(none); ids != "m9 m1-urgent m1-low" || !b.s.Interrupted(run, none, b.now) || b.s.Interrupted("another", none, b.now) {
+			t.Errorf("got %s", ids)
+		}
+		on := true
+		b.must(b.steer(events.MailControl{Action: mailbox.DND, On: &on}, b.s.Address))
+		if b.s.Interrupted(run, none, b.now) {
+			t.Error("an agent that is not to be disturbed is interrupted")
+		}
+		for _, bad := range []events.AddressSpec{{Agent: "worker", Interrupts: "nobody"}, {Interrupts: events.InterruptsOfAll}} {
+			form := events.AgentAddress
+			if bad.Agent == "" {
+				form = events.QueueAddress
+			}
+			if mailbox.Check(form, events.MailControl{Action: mailbox.Register, Spec: &bad}) == nil {
+				t.Errorf("%+v is taken", bad)
+			}
+		}
+	})
 	t.Run("MSG-16 PROP-24 mail that came before the run began is framed so, and what was acknowledged is not there again", func(t *testing.T) {
 		t.Parallel()
 		b := newBox(t, "web/worker/nux", events.AddressSpec{Agent: "worker"})

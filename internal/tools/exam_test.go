@@ -46,7 +46,7 @@ func TestExam(t *testing.T) {
 		if name == "screenshot" { // it wants a browser: TestScreenshot
 			continue
 		}
-		if slices.Contains([]string{"delegate", "delegate_result", "mail_send", "mail_read", "who", "handoff", "work_current"}, name) {
+		if slices.Contains([]string{"delegate", "delegate_result", "mail_send", "mail_read", "who", "handoff", "work_current", "deliver"}, name) {
 			if _, err := tl.Run(t.Context(), tool.Call{Input: []byte(`{}`)}); tool.ClassOf(err) != tool.Permanent {
 				t.Errorf("%s is answered out of the log, and ran: %v", name, err)
 			}

@@ -71,7 +71,7 @@ func Deliver(s State, epoch int, run string, seen Seen, now time.Time) State {
 	case events.DeliveryIsLanded:
 		return s.close(fmt.Sprintf("landed on %s at %.12s", d.Target, d.Landed), now)
 	case events.DeliveryIsClosed:
-		return s.then(&events.DeliveryReleasedData{Event: "delivery_released", Epoch: epoch, Run: run}, now)
+		return s.then(&events.DeliveryReleasedData{Event: "delivery_released", Epoch: epoch, Run: run, Notices: seen.Notices}, now)
 	case events.DeliveryIsReleased, events.DeliveryIsBounced:
 	}
 	return s
@@ -246,7 +246,9 @@ func released(s State, d *events.DeliveryReleasedData, at time.Time) (State, err
 	if !s.Holds(d.Epoch, d.Run) {
 		return s, s.notHeld(d.Epoch)
 	}
-	s, err := s.phase(d.Epoch, events.DeliveryIsClosed, events.DeliveryIsReleased, at, func(*events.WorkDelivery) {})
+	s, err := s.phase(d.Epoch, events.DeliveryIsClosed, events.DeliveryIsReleased, at, func(w *events.WorkDelivery) {
+		w.Notices = append(slices.Clone(w.Notices), d.Notices...)
+	})
 	if err != nil {
 		return s, err
 	}

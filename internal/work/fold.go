@@ -55,7 +55,7 @@ func Apply(s State, f events.Event, p events.Payload, hash string) (State, error
 
 // rules are the fold rules of work items.
 var rules = kernel.Rules[State]{kernel.On(created), kernel.On(bound), kernel.On(dispatched), kernel.On(started),
-	kernel.On(unbound), kernel.On(progressed), kernel.On(closed), kernel.On(validated), kernel.On(published),
+	kernel.On(unbound), kernel.On(progressed), kernel.On(closed), kernel.On(requested), kernel.On(validated), kernel.On(published),
 	kernel.On(reviewed), kernel.On(notified), kernel.On(landed), kernel.On(bounced), kernel.On(deliveryClosed),
 	kernel.On(released), kernel.On(tracked)}
 

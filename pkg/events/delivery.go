@@ -27,6 +27,9 @@ type WorkDeliver struct {
 	// ReviewTo and Oversight are the addresses that get the two notices; empty are those of the queue.
 	ReviewTo  string `json:"review_to,omitempty"`
 	Oversight string `json:"oversight,omitempty"`
+	// Maker is the address of the agent that makes the work: it is told when that lands or bounces. Empty is the address of
+	// the run, where it has one.
+	Maker string `json:"maker,omitempty"`
 }
 
 // Check returns what is wrong with how work is to be delivered, in words for whoever asked for it.
@@ -41,7 +44,8 @@ func (d *WorkDeliver) Check() error {
 	if d.Review != "" && !slices.Contains(Reviews(), d.Review) {
 		err = firstOf(err, fmt.Errorf("review %.40q is none of %s", d.Review, strings.Join(Reviews(), ", ")))
 	}
-	return firstOf(err, checkNoticed("review_to", d.ReviewTo), checkNoticed("oversight", d.Oversight))
+	return firstOf(err, checkNoticed("review_to", d.ReviewTo), checkNoticed("oversight", d.Oversight),
+		checkNoticed("maker", d.Maker))
 }
 
 // Asks reports whether a forge is asked for a review.
@@ -86,15 +90,16 @@ type ReviewRequest struct {
 	URL    string `json:"url,omitempty"`
 }
 
-// The targets of the notices of a delivery.
+// The targets of the notices of a delivery. NoticeMaker is told of its end.
 const (
 	NoticeReview    = "review"
 	NoticeOversight = "oversight"
+	NoticeMaker     = "maker"
 )
 
 // DeliveryNotice is a notice of a delivery, and what became of it.
 type DeliveryNotice struct {
-	// Target is NoticeReview or NoticeOversight, To the address; To is empty where none is named.
+	// Target is NoticeReview, NoticeOversight or NoticeMaker, To the address; To is empty where none is named.
 	Target string `json:"target"`
 	To     string `json:"to,omitempty"`
 	// Mail is the id of the message in that mailbox; Code why there is none.

@@ -48,9 +48,10 @@ const (
 
 	HistoryCompacted Kind = "history.compacted"
 
-	MailInjected  Kind = "mail.injected"
-	MailRequested Kind = "mail.requested"
-	MailAnswered  Kind = "mail.answered"
+	MailInjected    Kind = "mail.injected"
+	MailInterrupted Kind = "mail.interrupted"
+	MailRequested   Kind = "mail.requested"
+	MailAnswered    Kind = "mail.answered"
 
 	CallAllowed   Kind = "call.allowed"
 	CallRefused   Kind = "call.refused"
@@ -199,6 +200,10 @@ var vocabulary = [...]Type{
 	{MailInjected, Executor, "mail_injected", Recorded, InLog, line((*MailInjectedData).line),
 		"Messages that waited for the agent stand in the prompt of the next turn of the step.",
 		func() Payload { return new(MailInjectedData) }},
+	{MailInterrupted, Planner, "mail_interrupted", Recorded, InLog, line((*MailInterruptedData).line),
+		"Urgent mail has come for the agent, which may interrupt it: the answer that its model is giving ends, and the " +
+			"next turn is given the mail.",
+		func() Payload { return new(MailInterruptedData) }},
 	{MailRequested, Toolrunner, "tool_start", Recorded, InLog, line((*MailRequestedData).line),
 		"A call of a mail tool waits for the planner; its sequence is the fence of the result.",
 		func() Payload { return new(MailRequestedData) }},

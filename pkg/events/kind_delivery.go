@@ -7,6 +7,7 @@ import (
 
 // The kinds of the phases of a delivery, on the log of the work item.
 const (
+	DeliveryRequested Kind = "delivery.requested"
 	DeliveryValidated Kind = "delivery.validated"
 	DeliveryPublished Kind = "delivery.published"
 	DeliveryReviewed  Kind = "delivery.reviewed"
@@ -20,6 +21,9 @@ const (
 // deliveryTypes are the event types of deliveries, in their order.
 func deliveryTypes() []Type {
 	return []Type{
+		{DeliveryRequested, Planner, "delivery_requested", Recorded, InLog, line((*DeliveryRequestedData).line),
+			"The run that holds the item hands it in: its work is delivered once the run is complete.",
+			func() Payload { return new(DeliveryRequestedData) }},
 		{DeliveryValidated, Planner, "delivery_validated", Recorded, InLog, line((*DeliveryValidatedData).line),
 			"Phase 1 of a delivery: the run of the binding is complete, its checks passed, and it has a commit to deliver.",
 			func() Payload { return new(DeliveryValidatedData) }},
@@ -45,6 +49,24 @@ func deliveryTypes() []Type {
 			"Phase 6 of a delivery: the binding has ended, and with its run the claim on workspace and agent.",
 			func() Payload { return new(DeliveryReleasedData) }},
 	}
+}
+
+// DeliveryRequestedData is the payload of delivery.requested. By is the address of the agent, or its definition; Call is
+// the call of its run that asked.
+type DeliveryRequestedData struct {
+	Event   string      `json:"event"`
+	Epoch   int         `json:"epoch"`
+	Run     string      `json:"run"`
+	Call    string      `json:"call"`
+	Deliver WorkDeliver `json:"deliver"`
+	By      string      `json:"by,omitempty"`
+}
+
+// Kind implements Payload.
+func (*DeliveryRequestedData) Kind() Kind { return DeliveryRequested }
+
+func (d *DeliveryRequestedData) line() string {
+	return strings.TrimSpace(fmt.Sprintf("%s hands in the work of run %s %s", d.By, d.Run, d.Deliver.Queue))
 }
 
 // DeliveryValidatedData is the payload of delivery.validated.
@@ -117,6 +139,8 @@ type DeliveryReleasedData struct {
 	Event string `json:"event"`
 	Epoch int    `json:"epoch"`
 	Run   string `json:"run"`
+	// Notices are what the maker was told, where it has an address.
+	Notices []DeliveryNotice `json:"notices,omitempty"`
 }
 
 // Kind implements Payload.

@@ -102,9 +102,11 @@ type Mail struct {
 	Body     string `json:"body"`
 	Priority string `json:"priority"`
 	// Force lets an urgent message through to an agent that is not to be disturbed.
-	Force   bool   `json:"force,omitempty"`
-	Thread  string `json:"thread"`
-	ReplyTo string `json:"reply_to,omitempty"`
+	Force bool `json:"force,omitempty"`
+	// Interrupt ends the answer that the model of the agent is giving, so that the message comes at once.
+	Interrupt bool   `json:"interrupt,omitempty"`
+	Thread    string `json:"thread"`
+	ReplyTo   string `json:"reply_to,omitempty"`
 	// Kind and Data are a typed message, for programs.
 	Kind string          `json:"kind,omitempty"`
 	Data json.RawMessage `json:"data,omitempty"`
@@ -116,15 +118,17 @@ type Mail struct {
 // MailDraft is a message as its sender writes it.
 type MailDraft struct {
 	// ID makes a message that is sent twice one message; empty lets the station give one.
-	ID       string          `json:"id,omitempty"`
-	Subject  string          `json:"subject,omitempty"`
-	Body     string          `json:"body"`
-	Priority string          `json:"priority,omitempty"`
-	Force    bool            `json:"force,omitempty"`
-	Thread   string          `json:"thread,omitempty"`
-	ReplyTo  string          `json:"reply_to,omitempty"`
-	Kind     string          `json:"kind,omitempty"`
-	Data     json.RawMessage `json:"data,omitempty"`
+	ID       string `json:"id,omitempty"`
+	Subject  string `json:"subject,omitempty"`
+	Body     string `json:"body"`
+	Priority string `json:"priority,omitempty"`
+	Force    bool   `json:"force,omitempty"`
+	// Interrupt asks that the answer which the model of the agent is giving ends for it.
+	Interrupt bool            `json:"interrupt,omitempty"`
+	Thread    string          `json:"thread,omitempty"`
+	ReplyTo   string          `json:"reply_to,omitempty"`
+	Kind      string          `json:"kind,omitempty"`
+	Data      json.RawMessage `json:"data,omitempty"`
 	// Expires is how long it may wait, such as "2h".
 	Expires string `json:"expires,omitempty"`
 }
@@ -145,6 +149,8 @@ func (d MailDraft) Check() error {
 		return fmt.Errorf("priority %.40q is none of %s", d.Priority, strings.Join(Priorities(), ", "))
 	case d.Force && d.Priority != "urgent":
 		return errors.New("force goes with the priority urgent")
+	case d.Interrupt && d.Priority != "urgent":
+		return errors.New("interrupt goes with the priority urgent")
 	case d.Kind != "" && (len(d.Kind) > MaxMailKind || !ValidID(d.Kind)):
 		return fmt.Errorf("kind %.80q is not an id of at most %d characters", d.Kind, MaxMailKind)
 	case len(d.Data) > 0 && d.Kind == "":
@@ -172,9 +178,21 @@ type AddressSpec struct {
 	Members []string `json:"members,omitempty"`
 	// Respawn has a new run of the agent go on where one failed, without waiting for mail.
 	Respawn bool `json:"respawn,omitempty"`
+	// Interrupts says whose mail may end an answer of the agent's model: InterruptsOfPeople, InterruptsOfAll, or nobody's
+	// where it is empty.
+	Interrupts string `json:"interrupts,omitempty"`
 	// Escalate is the address that alerts about the agent are sent to, as mail.
 	Escalate string `json:"escalate,omitempty"`
 }
+
+// Whose mail may interrupt an agent.
+const (
+	InterruptsOfPeople = "people"
+	InterruptsOfAll    = "all"
+)
+
+// MaxInterrupts is how many messages end an answer in one run. Those after them come before the next turn, as other mail.
+const MaxInterrupts = 32
 
 // PendingMail is a message that waits in a mailbox. Epoch is that of the agent when it came: a run of a later one began
 // after it. Members are the agents that a message to a group goes to.

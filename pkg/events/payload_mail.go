@@ -7,18 +7,30 @@ import (
 	"strings"
 )
 
-// Names of the tools by which an agent sends and reads mail, sees what it works on, and hands off to its next run.
+// Names of the tools by which an agent sends and reads mail, sees what it works on, hands off to its next run, and hands
+// in the work item that it holds.
 const (
 	ToolMailSend    = "mail_send"
 	ToolMailRead    = "mail_read"
 	ToolWho         = "who"
 	ToolHandoff     = "handoff"
 	ToolWorkCurrent = "work_current"
+	ToolDeliver     = "deliver"
 )
 
-// IsMailTool reports whether calls of a tool are answered by a planner, as part of an agent with an address.
+// IsMailTool reports whether calls of a tool are answered by a planner: as part of an agent with an address, or, of
+// ToolDeliver, as part of the holder of a work item.
 func IsMailTool(name string) bool {
-	return name == ToolMailSend || name == ToolMailRead || name == ToolWho || name == ToolHandoff || name == ToolWorkCurrent
+	return name == ToolMailSend || name == ToolMailRead || name == ToolWho || name == ToolHandoff || name == ToolWorkCurrent ||
+		name == ToolDeliver
+}
+
+// CanAsk reports whether a run may call a mail tool: it is an agent with an address, or, for ToolDeliver, holds an item.
+func (d *RunCreatedData) CanAsk(tool string) bool {
+	if tool == ToolDeliver {
+		return d.Work != nil
+	}
+	return d.Address != nil
 }
 
 // MailRequest is what a call of a mail tool asks for. Who sends is never part of it: that is the run.
@@ -30,6 +42,8 @@ type MailRequest struct {
 	Queue string `json:"queue,omitempty"`
 	// Summary goes with ToolHandoff.
 	Summary string `json:"summary,omitempty"`
+	// Deliver goes with ToolDeliver: how the work item of the run is to be delivered. The item is never part of it.
+	Deliver *WorkDeliver `json:"deliver,omitempty"`
 }
 
 // Requesting reads and checks the arguments of a call of a mail tool.
@@ -37,8 +51,10 @@ func Requesting(tool string, input json.RawMessage) (r MailRequest, err error) {
 	var args struct {
 		To string `json:"to"`
 		MailDraft
-		Queue   string `json:"queue"`
-		Summary string `json:"summary"`
+		Queue     string `json:"queue"`
+		Summary   string `json:"summary"`
+		ReviewTo  string `json:"review_to"`
+		Oversight string `json:"oversight"`
 	}
 	if err := json.Unmarshal(input, &args); err != nil {
 		return r, fmt.Errorf("the arguments are unreadable: %w", err)
@@ -51,6 +67,8 @@ func Requesting(tool string, input json.RawMessage) (r MailRequest, err error) {
 		r.Queue = args.Queue
 	case ToolHandoff:
 		r.Summary = args.Summary
+	case ToolDeliver:
+		r.Deliver = &WorkDeliver{Queue: args.Queue, ReviewTo: args.ReviewTo, Oversight: args.Oversight}
 	}
 	return r, r.Check(tool)
 }
@@ -59,7 +77,7 @@ func Requesting(tool string, input json.RawMessage) (r MailRequest, err error) {
 func (r MailRequest) Check(tool string) error {
 	switch {
 	case (tool == ToolMailSend) != (r.Mail != nil) || (tool != ToolMailSend && r.To != "") || (tool != ToolMailRead && r.Queue != "") ||
-		(tool != ToolHandoff && r.Summary != ""):
+		(tool != ToolHandoff && r.Summary != "") || (tool == ToolDeliver) != (r.Deliver != nil):
 		return fmt.Errorf("the request is not one of %s", tool)
 	case r.Mail != nil && (r.Mail.Force || r.Mail.ID != ""):
 		return errors.New("an agent gives a message neither an id nor force")
@@ -74,6 +92,10 @@ func (r MailRequest) Check(tool string) error {
 		} else if form != QueueAddress {
 			return fmt.Errorf("%s is no queue", r.Queue)
 		}
+	case r.Deliver != nil && (r.Deliver.Review != "" || r.Deliver.Maker != ""):
+		return errors.New("an agent names neither the review nor the maker of a delivery")
+	case r.Deliver != nil:
+		return r.Deliver.Check()
 	case tool == ToolHandoff:
 		return CheckSummary(r.Summary)
 	}
@@ -100,6 +122,23 @@ type MailAnsweredData struct {
 	Event string `json:"event"`
 	ToolRef
 	MailAnswer
+}
+
+// FinishMailed is the finish reason of a turn whose answer mail interrupted; the next turn is given it.
+const FinishMailed = "interrupted_by_mail"
+
+// MailInterruptedData is the payload of mail.interrupted: the message, and who sent it.
+type MailInterruptedData struct {
+	Event string `json:"event"`
+	Mail  string `json:"mail"`
+	From  string `json:"from"`
+}
+
+// Kind implements Payload.
+func (*MailInterruptedData) Kind() Kind { return MailInterrupted }
+
+func (d *MailInterruptedData) line() string {
+	return fmt.Sprintf("mail %s from %s ends the answer that is being given", d.Mail, d.From)
 }
 
 // Kind implements Payload.

@@ -146,6 +146,8 @@ type WorkBinding struct {
 	By        string    `json:"by,omitempty"`
 	// DispatchedBy is who had it started.
 	DispatchedBy string `json:"dispatched_by,omitempty"`
+	// HandedIn is the call by which the run handed the item in; empty where whoever bound it asked for the delivery.
+	HandedIn string `json:"handed_in,omitempty"`
 }
 
 // WorkRef names a binding in the run that it began.

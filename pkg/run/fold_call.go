@@ -9,6 +9,14 @@ import (
 	"github.com/inspan/inspan/pkg/events"
 )
 
+// Loop is the inner state of the agent loop (LOOP-17): its turns, and the text of the last one as scratchpad.
+type Loop struct {
+	Scratchpad string     `json:"scratchpad"`
+	Turns      List[Turn] `json:"turns"`
+	// Cut are the ids of the messages that ended an answer of the run, in their order.
+	Cut []string `json:"cut,omitempty"`
+}
+
 // Outcomes of a call record.
 const (
 	OutcomeFinished = "finished"
@@ -46,7 +54,7 @@ func (s *State) turn(d *events.TurnFinishedData, at time.Time, seq uint64) strin
 	if fault != "" {
 		return fault
 	}
-	s.AgentLoopSnapshot = &Loop{Scratchpad: d.Text, Turns: loop.Turns.Append(Turn{
+	s.AgentLoopSnapshot = &Loop{Scratchpad: d.Text, Cut: loop.Cut, Turns: loop.Turns.Append(Turn{
 		Number: d.Turn, Step: d.Step, Text: d.Text, TextRef: d.TextRef, Calls: d.Calls, Key: d.CallsKey,
 		FinishReason: d.FinishReason, Fault: d.OutputFault,
 		InputTokens: d.InputTokens, OutputTokens: d.OutputTokens, Model: d.Model, Provider: d.Provider,

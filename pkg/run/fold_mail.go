@@ -9,7 +9,7 @@ import (
 )
 
 // mailRules fold the mail of a run.
-var mailRules = []rule{on(mailInjected), on(mailRequested), on(mailAnswered)}
+var mailRules = []rule{on(mailInjected), on(mailInterrupted), on(mailRequested), on(mailAnswered)}
 
 // MailCall is what a call of a mail tool asks for, and what became of it; nil for all others.
 type MailCall struct {
@@ -48,14 +48,48 @@ func mailInjected(s *State, _ events.Event, d *events.MailInjectedData) string {
 	return ""
 }
 
-// mailRequested folds a call of a mail tool, which only a run with an address can have.
+// WasCut reports whether a message has ended an answer of the run.
+func (s *State) WasCut(id string) bool {
+	return s.AgentLoopSnapshot != nil && slices.Contains(s.AgentLoopSnapshot.Cut, id)
+}
+
+// Cuts is how many messages have ended an answer of the run.
+func (s *State) Cuts() int {
+	if s.AgentLoopSnapshot == nil {
+		return 0
+	}
+	return len(s.AgentLoopSnapshot.Cut)
+}
+
+// mailInterrupted folds that mail ends the answer of a turn. A message does so once, and not once it was given.
+func mailInterrupted(s *State, _ events.Event, d *events.MailInterruptedData) string {
+	switch {
+	case s.Created == nil || s.Created.Address == nil:
+		return "the run is no agent with an address"
+	case s.Status != events.Running:
+		return fmt.Sprintf("the run is %s", s.Status)
+	case d.Mail == "" || s.WasCut(d.Mail) || s.HasMail(d.Mail):
+		return fmt.Sprintf("mail %q has interrupted the run before, or was given to it", d.Mail)
+	case s.Cuts() >= events.MaxInterrupts:
+		return fmt.Sprintf("%d messages have interrupted the run", s.Cuts())
+	}
+	loop := Loop{}
+	if s.AgentLoopSnapshot != nil {
+		loop = *s.AgentLoopSnapshot
+	}
+	loop.Cut = append(slices.Clone(loop.Cut), d.Mail)
+	s.AgentLoopSnapshot = &loop
+	return ""
+}
+
+// mailRequested folds a call of a mail tool, which only a run with an address can have, or one that holds a work item.
 func mailRequested(s *State, f events.Event, d *events.MailRequestedData) string {
 	c, fault := s.open(d.ToolRef, CallAllowed)
 	if fault != "" {
 		return fault
 	}
 	switch {
-	case !events.IsMailTool(d.Tool) || s.Created.Address == nil || s.Harness(c.Step):
+	case !events.IsMailTool(d.Tool) || !s.Created.CanAsk(d.Tool) || s.Harness(c.Step):
 		return fmt.Sprintf("call %s of tool %s sends no mail", d.Call, d.Tool)
 	case d.Attempt != 1:
 		return fmt.Sprintf("call %s is requested as attempt %d", d.Call, d.Attempt)

@@ -45,6 +45,28 @@ func TestMail(t *testing.T) {
 			}
 		})
 	}
+	t.Run("MSG-1 a message interrupts a run once, not once it was given, and not without end", func(t *testing.T) {
+		t.Parallel()
+		b := begin(runtest.WokenCreated())
+		b.Append(runtest.Interrupting("m1"), runtest.Mail("only", "m0"))
+		fails := func(id string) bool { _, err := b.Try(runtest.Interrupting(id)); return err != nil }
+		if !fails("m1") || !fails("m0") || !fails("") {
+			t.Error("it folds")
+		}
+		b.Append(runtest.Turn(1, "only", "x", runtest.Asked(1, 1, "bash", `{}`)))
+		if s := b.State(); !s.WasCut("m1") || s.Cuts() != 1 || !fails("m1") {
+			t.Errorf("%+v", s.AgentLoopSnapshot)
+		}
+		for i := range events.MaxInterrupts - 1 {
+			b.Append(runtest.Interrupting(fmt.Sprintf("more-%d", i)))
+		}
+		if !fails("last") {
+			t.Error("one too many folds")
+		}
+		if _, err := begin(runtest.Created()).Try(runtest.Interrupting("m1")); err == nil {
+			t.Error("a run without an address is interrupted")
+		}
+	})
 	t.Run("SAFE-2 MSG-17 a run without an address is given no mail and asks for none", func(t *testing.T) {
 		t.Parallel()
 		if _, err := begin(runtest.Created()).Try(runtest.Mail("only", "m1")); err == nil || !strings.Contains(err.Error(), "no agent with an address") {

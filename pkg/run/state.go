@@ -183,12 +183,6 @@ type Compacted struct {
 	Summary string `json:"summary"`
 }
 
-// Loop is the inner state of the agent loop (LOOP-17): its turns, and the text of the last one as scratchpad.
-type Loop struct {
-	Scratchpad string     `json:"scratchpad"`
-	Turns      List[Turn] `json:"turns"`
-}
-
 // Turn is one model turn.
 type Turn struct {
 	Number  int                    `json:"number"`

@@ -211,8 +211,11 @@ func (r *Role) serve(ctx context.Context, runID, step string, s run.State, lost 
 func (r *Role) take(ctx context.Context, s run.State, task turn.Task, fits *shown) (runlog.Written, error) {
 	lives, done := r.cfg.Ends.Context(ctx, s.HarnessID)
 	defer done()
-	ask, noted := r.cfg.Interrupts.begin(lives, s.HarnessID)
+	ask, noted := r.cfg.Interrupts.begin(lives, request{run: s.HarnessID, mailed: addressed(s, task)})
 	defer noted()
+	if w, waits, err := (postman{r}).waits(ctx, s, task); err != nil || waits {
+		return w, err
+	}
 	answers, w, held, err := r.permitted(ctx, ask, s, task)
 	if err != nil || held {
 		return w, err
@@ -223,8 +226,8 @@ func (r *Role) take(ctx context.Context, s run.State, task turn.Task, fits *show
 	var so soFar
 	answer, begun, err := r.ask(ask, s, task, fits, said, &so)
 	said.Done(err)
-	if err != nil && ctx.Err() == nil && lives.Err() == nil && errors.Is(context.Cause(ask), errInterrupted) {
-		return interruption{r}.record(ctx, s, task, &so, answers)
+	if err != nil && ctx.Err() == nil && lives.Err() == nil && spared(ask) {
+		return interruption{r}.record(ctx, s, task, &so, answers, context.Cause(ask))
 	}
 	answer.Data.Hooks = answers
 	if err != nil {
@@ -251,6 +254,9 @@ func (r *Role) permitted(ctx, ask context.Context, s run.State, task turn.Task) 
 	answers, err = r.cfg.Hooks.Ask(ask, due, hook.Question{Run: s.HarnessID, Agent: agent.Name, Step: task.Step.ID,
 		Turn: task.Number})
 	switch {
+	case err != nil && ctx.Err() == nil && errors.Is(context.Cause(ask), errMailed):
+		w.State, err = r.cfg.Ledger.Fresh(ctx, s.HarnessID)
+		return nil, w, true, err // the turn stays owed, and is given the mail
 	case err != nil && ctx.Err() == nil && ask.Err() != nil:
 		return nil, w, true, nil // the run has ended: it has no turns any more
 	case err != nil:

@@ -15,6 +15,8 @@ import (
 // has; nil is nothing.
 type Mailbox interface {
 	Inject(run, step string, has func(id string) bool, now time.Time) *events.MailInjectedData
+	// Interrupted reports whether mail waits for which no turn of the run may begin, and that the run does not have.
+	Interrupted(run string, has func(id string) bool, now time.Time) bool
 }
 
 // postman gives mail to runs.
@@ -24,7 +26,7 @@ type postman struct{ *Role }
 // the log of the run decides: a message that it names is in the prompt from then on and is not given again, whatever the
 // mailbox still shows. given is false where nothing is due.
 func (r postman) give(ctx context.Context, s run.State, task turn.Task) (w runlog.Written, given bool, err error) {
-	if r.cfg.Mail == nil || s.Created == nil || s.Created.Address == nil || task.Step.AssignedAgent != s.AgentName {
+	if r.cfg.Mail == nil || !addressed(s, task) {
 		return w, false, nil
 	}
 	box, err := r.cfg.Mail(ctx, s.Created.Address.Address)
@@ -38,4 +40,26 @@ func (r postman) give(ctx context.Context, s run.State, task turn.Task) (w runlo
 		return turn.Inject(s, task, box.Inject(s.HarnessID, task.Step.ID, s.HasMail, now)), nil
 	})
 	return w, len(w.Events) > 0, err
+}
+
+// addressed reports whether a turn is of the agent with the address that the run is.
+func addressed(s run.State, task turn.Task) bool {
+	return s.Created != nil && s.Created.Address != nil && task.Step.AssignedAgent == s.AgentName
+}
+
+// waits reports whether mail that interrupts has come since the turn was given its mail. It is asked once the request is
+// open to interrupts: mail that comes later ends that.
+func (r postman) waits(ctx context.Context, s run.State, task turn.Task) (w runlog.Written, waits bool, err error) {
+	if r.cfg.Mail == nil || !addressed(s, task) {
+		return w, false, nil
+	}
+	box, err := r.cfg.Mail(ctx, s.Created.Address.Address)
+	if err != nil {
+		return w, false, fmt.Errorf("mail of run %s: %w", s.HarnessID, err)
+	}
+	if !box.Interrupted(s.HarnessID, s.HasMail, r.cfg.Now()) {
+		return w, false, nil
+	}
+	w.State, err = r.cfg.Ledger.Fresh(ctx, s.HarnessID)
+	return w, true, err
 }

@@ -70,6 +70,23 @@ func (p *Postmaster) patrol(ctx context.Context, s mailbox.State) (mailbox.State
 	return mailbox.Judge(s, found, p.Now().UTC()), nil
 }
 
+// interrupt ends the answer that the run of an agent is being given, where mail waits that may do so. The row of the
+// address shows that mail before: an executor which is told so, or which begins a turn, finds it there.
+func (p *Postmaster) interrupt(ctx context.Context, s mailbox.State) error {
+	for _, m := range s.Interrupting(p.Now().UTC()) {
+		_, err := p.role.write(ctx, s.Holder.Run, func(of run.State, _ time.Time) ([]events.Payload, error) {
+			return lifecycle.Mailed(of, m.ID, m.From), nil
+		})
+		if errors.Is(err, kernel.ErrHeld) {
+			return nil // the mail waits
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
 // relieve ends the run of an agent that was stopped, or that is to make way. over is true once the run has ended.
 func (p *Postmaster) relieve(ctx context.Context, s mailbox.State) (over bool, err error) {
 	h, asked := s.Holder, s.Life.Asked

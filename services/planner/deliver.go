@@ -72,6 +72,9 @@ func (a deliverer) see(ctx context.Context, s work.State) (seen work.Seen, err e
 		return seenOf(of), nil
 	case events.DeliveryIsReviewed:
 		seen.Notices, err = a.notify(ctx, s)
+	case events.DeliveryIsClosed:
+		seen.Notices, err = a.tellMaker(ctx, s, *b.Deliver, fmt.Sprintf("Work item %s is done", s.ID),
+			fmt.Sprintf("Your work on item %s was delivered: %s.\nBranch: %s\nCommit: %s\nRun: %s", s.ID, s.ClosedAs, d.RemoteBranch, d.Commit, d.Run))
 	case events.DeliveryIsNotified:
 		if d.Queue == "" {
 			return seen, nil
@@ -131,6 +134,23 @@ func (a deliverer) notices(ctx context.Context, s work.State, want events.WorkDe
 	return all, nil
 }
 
+// tellMaker sends the agent that made the work what became of it; nothing where it has no address.
+func (a deliverer) tellMaker(ctx context.Context, s work.State, want events.WorkDeliver, subject, body string) ([]events.DeliveryNotice, error) {
+	to := want.Maker
+	if to == "" {
+		of, err := a.role.cfg.Ledger.Fresh(ctx, s.Delivery.Run)
+		if errors.Is(err, kernel.ErrHeld) || err == nil && (of.Created == nil || of.Created.Address == nil) {
+			return nil, nil
+		}
+		if err != nil {
+			return nil, err
+		}
+		to = of.Created.Address.Address
+	}
+	n, err := a.tell(ctx, s, events.DeliveryNotice{Target: events.NoticeMaker, To: to}, subject, body)
+	return []events.DeliveryNotice{n}, err
+}
+
 // tell puts one notice into its mailbox, once; a mailbox that refuses it does not stop the delivery.
 func (a deliverer) tell(ctx context.Context, s work.State, n events.DeliveryNotice, subject, body string) (events.DeliveryNotice, error) {
 	post := a.role.mail
@@ -176,6 +196,11 @@ func (a deliverer) notifyBounced(ctx context.Context, s work.State) (work.State,
 	if err != nil {
 		return s, err
 	}
+	own, err := a.tellMaker(ctx, s, *d.Wants, subject, body)
+	if err != nil {
+		return s, err
+	}
+	all = append(all, own...)
 	return a.change(ctx, s.ID, func(s work.State) (work.State, error) {
 		return work.Notify(s, d.Epoch, all, a.Now().UTC()), nil
 	})

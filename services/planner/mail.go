@@ -313,6 +313,9 @@ func (p *Postmaster) tend(ctx context.Context, id string, deliveries uint64) err
 		}
 		return err
 	}
+	if err := p.interrupt(ctx, s); err != nil {
+		return err
+	}
 	there, err := p.role.cfg.Ledger.Fresh(ctx, h.Run)
 	if err != nil || there.Sequence > 0 && there.Status != events.Created {
 		return err // it goes on by its own events

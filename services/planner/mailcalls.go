@@ -62,6 +62,9 @@ func (p mailCalls) carryOut(ctx context.Context, runID string, s run.State, d *e
 		now, err := p.role.cfg.Ledger.Fresh(ctx, runID)
 		return unanswered(now, d.Call), err
 	}
+	if d.Tool == events.ToolDeliver {
+		return p.handIn(ctx, runID, s, d, owed)
+	}
 	from := s.Created.Address.Address
 	switch {
 	case d.Request.Mail != nil:

@@ -36,4 +36,13 @@ var deliveries = []Mutant{
 		Old: "		if !closed(item) {\n			return s\n		}\n", New: "		if closed(item) {\n			break\n		}\n", By: []string{"./internal/work"}},
 	{Name: "no one is told that a delivery bounced", File: "services/planner/work.go",
 		Old: "	if s, err = d.notifyBounced(ctx, s); err != nil {", New: "	if err != nil {", By: []string{"./test/e2e", "-run", "TestDeliveryCut/DLV-2_DLV-3"}},
+	{Name: "a run hands in the item of another", File: "internal/work/handin.go",
+		Old: "!s.Holds(d.Epoch, d.Run) || !b.Started:\n		return s, &Refused", New: "b == nil || !b.Started:\n		return s, &Refused",
+		By: []string{"./internal/work", "-run", "TestHandIn"}},
+	{Name: "an item is handed in again by the same call", File: "internal/work/handin.go",
+		Old: "	case b.HandedIn == d.Call && b.Deliver != nil:\n		return s, nil\n", New: "", By: []string{"./internal/work", "-run", "TestHandIn"}},
+	{Name: "the agent that made the work is not told that it bounced", File: "services/planner/deliver.go",
+		Old: "	all = append(all, own...)\n", New: "	_ = own\n", By: []string{"./test/e2e", "-run", "TestHandIn/DLV-3"}},
+	{Name: "the agent that made the work is not told that it landed", File: "services/planner/deliver.go",
+		Old: "	case events.DeliveryIsClosed:\n		seen.Notices, err", New: "	case events.DeliveryIsClosed:\n		_, err", By: []string{"./test/e2e", "-run", "TestHandIn/DLV-3"}},
 }

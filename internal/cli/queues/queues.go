@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -98,12 +99,28 @@ func (c *control) run(ctx context.Context, cl *client.Client, args []string) err
 	switch ctl.Action {
 	case mergequeue.Add:
 		fmt.Fprintf(c.Out, "Merge queue %s lands on %s of %s. Deliver to it: inspan deliver ITEM AGENT --queue %s\n", q.ID, q.Spec.Branch, q.Spec.Repo, q.ID)
+		if by, unusual := protocol(q.Spec.Repo); unusual {
+			fmt.Fprintf(c.Out, "Its runs reach %s only where the toolrunner has %q in INSPAN_GIT_PROTOCOLS (git.protocols), which by default is https,ssh.\n", q.Spec.Repo, by)
+		}
 	case mergequeue.Retry:
 		fmt.Fprintf(c.Out, "The entry of work item %s is tried at once. See it: inspan queue show %s\n", ctl.Work, q.ID)
 	case mergequeue.Drop:
 		fmt.Fprintf(c.Out, "The entry of work item %s is out of the queue, and the item is free. Its branch is kept.\n", ctl.Work)
 	}
 	return nil
+}
+
+// protocol is how the runs of a queue reach its repository; unusual is true where toolrunners refuse it unless they are set
+// to. That is a setting of theirs, which no other service has.
+func protocol(repo string) (by string, unusual bool) {
+	scheme, _, ok := strings.Cut(repo, "://")
+	switch {
+	case !ok && (strings.HasPrefix(repo, "/") || strings.HasPrefix(repo, ".")):
+		return "file", true
+	case !ok:
+		return "ssh", false // host:path
+	}
+	return scheme, scheme != "https" && scheme != "ssh"
 }
 
 // listCommand is inspan queue list.

@@ -73,6 +73,7 @@ func (a *assignCommand) define(cmd *cobra.Command) {
 	f.StringVar(&a.how.Queue, "queue", "", "merge queue that lands the work; it names repository and branch where --repo is not given")
 	f.StringVar(&a.how.Review, "review", "", "how a review is asked for: branch (default), github or gitlab")
 	f.StringVar(&a.how.ReviewTo, "review-to", "", "address that gets the notice for reviewers; that of the queue if not given")
+	f.StringVar(&a.how.Maker, "maker", "", "address of the agent that makes the work; it is told when that lands or bounces")
 	f.StringVar(&a.how.Oversight, "oversight", "", "address that gets the notice for oversight; that of the queue if not given")
 	f.StringVar(&a.formula, "formula", "", "formula that the run carries out: a name, or the path of a file")
 	f.StringVar(&a.formulas, "formulas", "", "folder of formulas; formulas of this directory if not given (INSPAN_FORMULAS)")

@@ -74,9 +74,15 @@ func FixSchema(fault string) string {
 		". Answer once more. This is the last time that it is asked for."
 }
 
-// interrupted is what a model reads behind an answer that a person interrupted.
-const interrupted = "A note from the harness, not from the user: a person interrupted your answer here. What you had said " +
-	"stands above, and nothing that you meant to do after it was done. Go on with the task, and do not repeat what you said."
+// interruption is what a model reads behind an answer that a person, or mail, interrupted.
+func interruption(reason string) string {
+	who := "a person"
+	if reason == events.FinishMailed {
+		who = "mail that has come for you, and that you read next,"
+	}
+	return "A note from the harness, not from the user: " + who + " interrupted your answer here. What you had said " +
+		"stands above, and nothing that you meant to do after it was done. Go on with the task, and do not repeat what you said."
+}
 
 // Output asks for a last answer that fits a JSON Schema; without one it is empty.
 func Output(schema []byte) string {

@@ -150,7 +150,7 @@ func (r *reading) rest(s run.State, through int) []Exchange {
 			e.Note = FixSchema(t.Fault)
 		}
 		if t.Interrupted {
-			e.Note = interrupted
+			e.Note = interruption(t.FinishReason)
 		}
 		if t.Number > through {
 			out = append(out, e)

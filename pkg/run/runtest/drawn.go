@@ -20,6 +20,7 @@ var byHand = []events.Kind{
 	events.StepAllowed,
 	events.ChildSpawned, events.ChildFinished, events.RunStopping, events.StepClaimed, events.CheckPassed, events.CheckFailed,
 	events.StepFinished, events.StepFailed, events.TurnDeferred, events.TurnFinished, events.HistoryCompacted, events.MailInjected,
+	events.MailInterrupted,
 	events.MailRequested, events.MailAnswered,
 	events.CallAllowed,
 	events.CallRefused, events.CallStarted, events.CallDelegated, events.CallDeferred, events.CallFinished, events.CallFailed,

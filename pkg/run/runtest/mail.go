@@ -24,12 +24,21 @@ func Mail(step string, ids ...string) *events.MailInjectedData {
 	return d
 }
 
+// Interrupting is a message that ends an answer.
+func Interrupting(id string) *events.MailInterruptedData {
+	return &events.MailInterruptedData{Event: eventOf(events.MailInterrupted), Mail: id, From: "@anna"}
+}
+
 // mailMoves give a step that is owed a turn a message that the run does not have.
 func mailMoves(s run.State, st *run.Step) []events.Payload {
 	if s.Created.Address == nil || s.Status != events.Running || st.Owed == 0 || st.Final || st.AssignedAgent != s.AgentName {
 		return nil
 	}
-	return []events.Payload{Mail(st.ID, fmt.Sprintf("msg-%d", s.Sequence))}
+	say := []events.Payload{Mail(st.ID, fmt.Sprintf("msg-%d", s.Sequence))}
+	if s.Cuts() < events.MaxInterrupts {
+		say = append(say, Interrupting(fmt.Sprintf("cut-%d", s.Sequence)))
+	}
+	return say
 }
 
 // MailAsked leaves a call of a mail tool to a planner.
