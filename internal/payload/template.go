@@ -11,6 +11,7 @@ import (
 	"strconv"
 	"strings"
 	"unicode"
+	"unicode/utf8"
 
 	"github.com/inspan/inspan/internal/pattern"
 )
@@ -40,6 +41,21 @@ func Read(body []byte) (Payload, error) {
 	if d.More() {
 		return Payload{}, errors.New("the body is more than one JSON object")
 	}
+	return Payload{v}, nil
+}
+
+// Message is a message on a subject: an object is read as Read does, and of any message $subject is its subject and
+// $text all of it, if that is text.
+func Message(subject string, data []byte) (Payload, error) {
+	if !utf8.Valid(data) {
+		return Payload{}, errors.New("the message is no text")
+	}
+	p, err := Read(data)
+	v, object := p.value.(map[string]any)
+	if err != nil || !object || v == nil {
+		v = map[string]any{}
+	}
+	v["$subject"], v["$text"] = subject, string(data)
 	return Payload{v}, nil
 }
 

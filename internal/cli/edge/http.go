@@ -1,5 +1,5 @@
-// Package edge is what inspan up has for programs and people who do not speak to it as its clients do: the gateway and
-// the web console.
+// Package edge is what inspan up has for those who are not its clients: the gateway, the web console, and messages
+// that start runs.
 package edge
 
 import (
@@ -20,8 +20,7 @@ import (
 )
 
 // Web is the gateway of inspan up. Its listener is open before the station starts, so that a port that is in use is
-// reported at once.
-// Its methods may be called where it is nil, as there is none.
+// reported at once. Its methods may be called where there is none and it is nil.
 type Web struct {
 	listener net.Listener
 	store    string
