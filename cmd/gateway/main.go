@@ -9,9 +9,9 @@ import (
 	"net"
 	"os"
 
-	"github.com/inspan/inspan/internal/inbound"
 	"github.com/inspan/inspan/internal/jet"
 	"github.com/inspan/inspan/internal/operator"
+	"github.com/inspan/inspan/internal/outside"
 	"github.com/inspan/inspan/internal/program"
 	"github.com/inspan/inspan/internal/service"
 	"github.com/inspan/inspan/internal/service/gateway"
@@ -70,7 +70,7 @@ func serve(ctx context.Context, cfg gateway.Config, log program.Log) error {
 	if len(cfg.MessagesSubjects) == 0 {
 		return g.Serve(ctx, listener)
 	}
-	messages, err := inbound.NewMessages(ctx, cfg.Messages, conn, c, log)
+	messages, err := outside.NewMessages(ctx, cfg.Messages, conn, c, log)
 	if err != nil {
 		return fmt.Errorf("messages: %w", err)
 	}

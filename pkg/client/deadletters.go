@@ -132,7 +132,8 @@ func (dl DeadLetters) again(l Letter) ([]byte, error) {
 		return nil, fmt.Errorf("dead letter %d of %d bytes: %w: send the message again from where it came", l.Seq, l.DataBytes, ErrNotWhole)
 	}
 	if !strings.HasPrefix(l.Subject, "station.") {
-		return nil, fmt.Errorf("dead letter %d came from outside, on %s: publish it again there", l.Seq, l.Subject)
+		return nil, fmt.Errorf("dead letter %d is of %s, which is no subject of the station: send it again from where it came",
+			l.Seq, l.Subject)
 	}
 	if p, ok := events.ParseRunSubject(l.Subject); ok && p.Rest[0] == "evt" {
 		return nil, fmt.Errorf("dead letter %d is an event of run %s, which no person says: look with inspan audit %s", l.Seq, p.Run, p.Run)

@@ -12,9 +12,9 @@ import (
 
 	"github.com/rs/zerolog"
 
-	"github.com/inspan/inspan/internal/inbound"
 	"github.com/inspan/inspan/internal/jet/jettest"
 	"github.com/inspan/inspan/internal/natsserver"
+	"github.com/inspan/inspan/internal/outside"
 	"github.com/inspan/inspan/internal/service"
 	"github.com/inspan/inspan/internal/station"
 	"github.com/inspan/inspan/pkg/client"
@@ -60,7 +60,7 @@ func (w *world) follow(t *testing.T, cfg service.Messages, log *logged) (stop fu
 		t.Fatal(err)
 	}
 	cfg.MessagesRate = 1000
-	m, err := inbound.NewMessages(t.Context(), cfg, conn, w.client, zerolog.New(log))
+	m, err := outside.NewMessages(t.Context(), cfg, conn, w.client, zerolog.New(log))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -186,7 +186,7 @@ func TestMessages(t *testing.T) {
 			}
 		}
 		if l := w.letters(t, "message_lacks_value"); len(l) > 0 {
-			if _, err := w.client.DeadLetters().Replay(t.Context(), l[0].Seq); err == nil || !strings.Contains(err.Error(), "publish it again") {
+			if _, err := w.client.DeadLetters().Replay(t.Context(), l[0].Seq); err == nil || !strings.Contains(err.Error(), "send it again from where it came") {
 				t.Errorf("replayed: %v", err)
 			}
 		}

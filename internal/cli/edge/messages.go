@@ -6,8 +6,8 @@ import (
 	"strings"
 
 	"github.com/inspan/inspan/internal/cli/app"
-	"github.com/inspan/inspan/internal/inbound"
 	"github.com/inspan/inspan/internal/operator"
+	"github.com/inspan/inspan/internal/outside"
 	"github.com/inspan/inspan/internal/station"
 	"github.com/inspan/inspan/pkg/events"
 )
@@ -39,7 +39,7 @@ func Follow(ctx context.Context, a *app.App, st *station.Station) (*Followed, er
 	if err != nil {
 		return nil, err
 	}
-	m, err := inbound.NewMessages(ctx, cfg.Messages, conn, c, log)
+	m, err := outside.NewMessages(ctx, cfg.Messages, conn, c, log)
 	if err != nil {
 		return nil, fmt.Errorf("messages: %w", err)
 	}

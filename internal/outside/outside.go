@@ -1,5 +1,5 @@
-// Package inbound connects a station with what comes to it from outside over NATS.
-package inbound
+// Package outside connects a station with programs of others.
+package outside
 
 import (
 	"context"
