@@ -11,6 +11,7 @@ import (
 
 	"github.com/inspan/inspan/internal/jet"
 	"github.com/inspan/inspan/internal/operator"
+	"github.com/inspan/inspan/internal/outside"
 	"github.com/inspan/inspan/internal/program"
 	"github.com/inspan/inspan/internal/service"
 	"github.com/inspan/inspan/internal/service/gateway"
@@ -66,5 +67,17 @@ func serve(ctx context.Context, cfg gateway.Config, log program.Log) error {
 		log.Info().Str("address", address).Msg("health and metrics")
 	}
 	log.Info().Str("address", listener.Addr().String()).Str("station", cfg.Station).Msg("gateway")
-	return g.Serve(ctx, listener)
+	if len(cfg.MessagesSubjects) == 0 {
+		return g.Serve(ctx, listener)
+	}
+	messages, err := outside.NewMessages(ctx, cfg.Messages, conn, c, log)
+	if err != nil {
+		return fmt.Errorf("messages: %w", err)
+	}
+	following, cancel := context.WithCancel(ctx)
+	ended := make(chan error, 1) // its only value
+	go func() { ended <- messages.Run(following) }()
+	err = g.Serve(ctx, listener)
+	cancel()
+	return errors.Join(err, <-ended)
 }

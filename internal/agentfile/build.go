@@ -51,6 +51,7 @@ func (p *parsing) build(root *node, name string) events.Agent {
 	a.Accept = acceptOf(p, root.child("accept"))
 	a.Git = gitOf(root.child("git"))
 	a.MCP = p.servers(root)
+	a.Subscribe = p.subscriptions(root.child("subscribe"))
 	p.runtime(root, &a)
 	p.compaction(root, &a)
 	p.sources(root, &a)

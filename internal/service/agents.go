@@ -21,7 +21,7 @@ type Agents struct {
 
 const agentPrefix = topology.AgentKeys
 
-// Agent implements planner.Agents.
+// Agent implements planner.Agents. It leaves out the subscriptions, which no run needs.
 func (a *Agents) Agent(ctx context.Context, name string) (events.Agent, error) {
 	if !events.ValidID(name) {
 		return events.Agent{}, kernel.ErrNotFound
@@ -34,6 +34,7 @@ func (a *Agents) Agent(ctx context.Context, name string) (events.Agent, error) {
 	if err := json.Unmarshal(b, &def); err != nil {
 		return events.Agent{}, fmt.Errorf("agent %s in the configuration bucket: %w", name, err)
 	}
+	def.Subscribe = nil
 	return def, nil
 }
 

@@ -36,6 +36,7 @@ type Config struct {
 	GitWork
 	Archives
 	Gateway
+	Messages
 }
 
 // Prefix of the variables.

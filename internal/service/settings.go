@@ -116,6 +116,7 @@ func traits() map[string]trait {
 	}
 	maps.Copy(all, sandboxTraits())
 	maps.Copy(all, gatewayTraits())
+	maps.Copy(all, messagesTraits())
 	return all
 }
 

@@ -8,6 +8,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"sync"
 	"time"
@@ -60,17 +61,17 @@ func (u *users) connect(ctx context.Context, user, inboxPrefix string) (*jet.Con
 // stay in the memory of this process.
 func (u *users) accounts(administrators ...topology.User) string {
 	writer, _ := topology.Writer(u.cfg.Station)
-	outsiders := []topology.User{u.cfg.buckets().Outsider(u.cfg.Station, local, "", userlist.Rights...)}
+	outsiders := []topology.User{u.outsider(local, "", userlist.Rights...)}
 	if u.guest() != "" {
-		outsiders = append(outsiders, u.cfg.buckets().Outsider(u.cfg.Station, guest, "", userlist.Rights...))
+		outsiders = append(outsiders, u.outsider(guest, "", userlist.Rights...))
 	}
-	outsiders = append(outsiders, u.cfg.buckets().Outsider(u.cfg.Station, events.Gateway, events.Gateway,
+	outsiders = append(outsiders, u.outsider(events.Gateway, events.Gateway,
 		topology.MayDispatch, topology.MayWatch, topology.MayApprove))
 	if u.cfg.Console {
 		outsiders = append(outsiders, u.cfg.consoleUsers()...)
 	}
 	for _, p := range u.list.Users {
-		user := u.cfg.buckets().Outsider(u.cfg.Station, p.Name, p.Name, p.May...)
+		user := u.outsider(p.Name, p.Name, p.May...)
 		user.Key = p.Key
 		outsiders = append(outsiders, user)
 	}
@@ -88,6 +89,23 @@ func (u *users) accounts(administrators ...topology.User) string {
 		}
 		return strconv.Quote(u.passwords[user].Reveal())
 	}, append(administrators, writer)...)
+}
+
+// outsider is a user for people and programs. Where messages of this server start runs, whoever may dispatch a run may
+// publish them, and the gateway receives them.
+func (u *users) outsider(name, approver string, rights ...topology.Right) topology.User {
+	user := u.cfg.buckets().Outsider(u.cfg.Station, name, approver, rights...)
+	subjects := u.cfg.Base.MessagesSubjects
+	if u.cfg.Base.MessagesURL != "" {
+		subjects = nil
+	}
+	if slices.Contains(rights, topology.MayDispatch) {
+		user.Publish = append(user.Publish, subjects...)
+	}
+	if name == events.Gateway {
+		user.Subscribe = append(user.Subscribe, subjects...)
+	}
+	return user
 }
 
 // guest is who comes in without credentials; "" where no one does.

@@ -187,6 +187,9 @@ func (b Buckets) UserPermissions(station, approver string, rights ...Right) (pub
 			publish = append(publish, s+"run.*.gate.*."+approver)
 		}
 	}
+	if approver == events.Gateway { // what was published for agents and can start no run
+		publish = append(publish, s+"dead."+events.Gateway)
+	}
 	if slices.Contains(rights, MayRecord) {
 		publish = append(publish, s+"harness.*.control")
 	}

@@ -123,23 +123,8 @@ type Agent struct {
 	// it holds for runs that work in git anyway.
 	Git         *GitSettings `json:"git,omitempty"`
 	GitDefaults bool         `json:"git_defaults,omitempty"`
-}
-
-// Document is a text that was pinned with an agent.
-type Document struct {
-	// Name is its path below the agent's folder; Digest the hex SHA-256 of Text.
-	Name   string `json:"name"`
-	Digest string `json:"digest"`
-	Text   string `json:"text"`
-}
-
-// Skill is knowledge that an agent is told of by name and description, and reads with the tool "skill".
-type Skill struct {
-	Name        string `json:"name"`
-	Description string `json:"description"`
-	// Digest is the hex SHA-256 of the whole file; Text its body.
-	Digest string `json:"digest"`
-	Text   string `json:"text"`
+	// Subscribe has messages start runs of the agent. Only a registered agent has it: a run pins none of it.
+	Subscribe []Subscription `json:"subscribe,omitempty"`
 }
 
 // Retry says how often and how fast a transient failure is tried again.

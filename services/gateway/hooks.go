@@ -7,8 +7,8 @@ import (
 	"net/http"
 	"time"
 
+	"github.com/inspan/inspan/internal/payload"
 	"github.com/inspan/inspan/pkg/client"
-	"github.com/inspan/inspan/services/gateway/webhook"
 )
 
 // WebhookAnswer is the answer to the caller of a webhook.
@@ -43,15 +43,15 @@ func (g *Gateway) hook(c *call) error {
 		return &Problem{Status: http.StatusUnsupportedMediaType, Code: "media_type", Detail: "the call is no JSON",
 			Hint: "set the content type of the webhook to application/json at its sender"}
 	}
-	payload, err := webhook.ReadPayload(body)
+	said, err := payload.Read(body)
 	if err != nil {
 		return &Problem{Status: http.StatusBadRequest, Code: "bad_payload", Detail: err.Error()}
 	}
-	if !h.Fires(h.Event(c.r.Header, payload)) {
+	if !h.Fires(h.Event(c.r.Header, said)) {
 		c.w.WriteHeader(http.StatusNoContent)
 		return nil
 	}
-	t, err := h.Task(payload, h.RunID(identity))
+	t, err := h.Task(said, h.RunID(identity))
 	if err != nil {
 		return &Problem{Status: http.StatusUnprocessableEntity, Code: "bad_payload", Detail: err.Error(),
 			Hint: "the templates of the webhook need what this payload does not have"}

@@ -71,6 +71,12 @@ var files = map[string]string{
 // newWorld starts a station in memory of this process.
 func newWorld(t *testing.T, tune ...func(*service.Config)) *world {
 	t.Helper()
+	return newWorldOf(t, files, tune...)
+}
+
+// newWorldOf is newWorld with other agents.
+func newWorldOf(t *testing.T, files map[string]string, tune ...func(*service.Config)) *world {
+	t.Helper()
 	dir := t.TempDir()
 	for name, text := range files {
 		path := filepath.Join(dir, name)
@@ -89,7 +95,11 @@ func newWorld(t *testing.T, tune ...func(*service.Config)) *world {
 	for _, f := range tune {
 		f(&base)
 	}
-	st, err := station.Up(t.Context(), station.Config{StoreDir: filepath.Join(dir, "store"), AgentsDir: filepath.Join(dir, "agents"),
+	listen := ""
+	if len(base.MessagesSubjects) > 0 && base.MessagesURL == "" { // its own server has the messages
+		listen = "127.0.0.1:0"
+	}
+	st, err := station.Up(t.Context(), station.Config{Listen: listen, StoreDir: filepath.Join(dir, "store"), AgentsDir: filepath.Join(dir, "agents"),
 		ScriptsDir: filepath.Join(dir, "scripts"), Sandbox: "host", LazySync: true, Console: true, Log: zerolog.Nop(), Base: base})
 	if err != nil {
 		t.Fatal(err)

@@ -14,6 +14,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/inspan/inspan/internal/cli/app"
+	"github.com/inspan/inspan/internal/cli/edge"
 	"github.com/inspan/inspan/internal/cli/reload"
 	"github.com/inspan/inspan/internal/sandbox"
 	"github.com/inspan/inspan/internal/service/all"
@@ -90,41 +91,45 @@ func (a *upCommand) run(cmd *cobra.Command, _ []string) error {
 	}
 	a.own.Schedules = app.ProjectSchedules
 	a.own.Guess()
-	web, err := listenHTTP(a.http, a.own.Store)
+	web, err := edge.Listen(a.http, a.own.Store)
 	if err != nil {
 		return err
 	}
 	metrics, err := serveMetrics(cmd.Context(), a.metrics)
 	if err != nil {
-		return errors.Join(err, web.close())
+		return errors.Join(err, web.Close())
 	}
 	defer metrics.close()
 	a.own.Metrics, a.own.Console = metrics.of(), web != nil
-	a.own.Closed = append(web.closed(), metrics.closed()...)
+	a.own.Closed = append(web.Closed(), metrics.closed()...)
 	st, err := reload.Start(cmd.Context(), a.App, &a.own, a.listen, func(line string) {
 		fmt.Fprintln(a.Err, a.Wrapped(line, 0))
 	})
 	if err != nil {
-		return errors.Join(portInUse(cmd.Context(), a.listen, err), web.close())
+		return errors.Join(portInUse(cmd.Context(), a.listen, err), web.Close())
 	}
 	metrics.started(st.Station)
 	damage := reportDamage(a.App, st.Station)
-	err = web.serve(cmd.Context(), a.App, st.Station)
+	err = web.Serve(cmd.Context(), a.App, st.Station)
+	var messages *edge.Followed
 	if err == nil {
 		err = greet(a.App, st.Station, a.own, web, metrics)
 	}
+	if err == nil {
+		messages, err = edge.Follow(cmd.Context(), a.App, st.Station)
+	}
 	if err != nil {
-		return errors.Join(err, web.close(), st.Close(context.WithoutCancel(cmd.Context())))
+		return errors.Join(err, messages.Close(), web.Close(), st.Close(context.WithoutCancel(cmd.Context())))
 	}
 	var failure error
 	select {
 	case <-cmd.Context().Done():
 		fmt.Fprintln(a.Err, "Stopping: no new work is taken, what is under way is finished.")
 	case failure = <-st.Failed():
-	case failure = <-web.failed():
+	case failure = <-web.Failed():
 		web = nil // it has ended
 	}
-	return errors.Join(failure, web.close(), st.Close(context.WithoutCancel(cmd.Context())), damage)
+	return errors.Join(failure, messages.Close(), web.Close(), st.Close(context.WithoutCancel(cmd.Context())), damage)
 }
 
 // portInUse says what listens where a station was to listen, and what to do.
@@ -168,7 +173,7 @@ func reportDamage(a *app.App, st *station.Station) error {
 }
 
 // greet prints what a person needs to use the station with nothing but the nats program.
-func greet(a *app.App, st *station.Station, l app.OwnStation, web *web, metrics *scraped) error {
+func greet(a *app.App, st *station.Station, l app.OwnStation, web *edge.Web, metrics *scraped) error {
 	server, name := st.URL(), st.Name()
 	list, err := userlist.Read(l.Store)
 	if err != nil {
@@ -181,7 +186,7 @@ func greet(a *app.App, st *station.Station, l app.OwnStation, web *web, metrics 
 			about["users"] = strings.Join(list.Names(), ",")
 		}
 		if web != nil {
-			about["gateway"], about["console"] = web.address(), web.console()
+			about["gateway"], about["console"] = web.Address(), web.Console()
 		}
 		if metrics != nil {
 			about["metrics"] = "http://" + metrics.address + "/metrics"
@@ -222,7 +227,7 @@ func greet(a *app.App, st *station.Station, l app.OwnStation, web *web, metrics 
 		rows = append(rows, [2]string{"users", p.Yellow("whoever reaches the address, until there is a first one: inspan user add NAME")})
 	}
 	if web != nil {
-		rows = append(rows, web.row(l.Store), [2]string{"console", web.console()})
+		rows = append(rows, web.Row(l.Store), [2]string{"console", web.Console()})
 	}
 	if metrics != nil {
 		rows = append(rows, [2]string{"metrics", "http://" + metrics.address + "/metrics"})

@@ -17,6 +17,7 @@ import (
 type Config struct {
 	service.Base
 	service.Gateway
+	service.Messages
 }
 
 // New makes the gateway. tokensFile is the list of tokens, which is read again when it changes. console is nil where the

@@ -9,7 +9,6 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"maps"
 	"os"
 	"path/filepath"
 	"slices"
@@ -18,6 +17,7 @@ import (
 	"github.com/pelletier/go-toml/v2"
 
 	"github.com/inspan/inspan/internal/pattern"
+	"github.com/inspan/inspan/internal/payload"
 )
 
 const (
@@ -178,23 +178,13 @@ func (f File) check() error {
 
 // templates reads those of a file.
 func (h *Hook) templates(f File) (err error) {
-	var errs []error
-	of := func(key, text string) template {
-		t, err := parseTemplate(text)
-		if err != nil {
-			errs = append(errs, fmt.Errorf("%s: %w", key, err))
-		}
-		return t
+	h.task, err = payload.ParseTask(payload.Texts{Task: f.Task, Session: f.Session, Repo: f.Repo, Ref: f.Ref,
+		Variables: f.Variables})
+	var wrong error
+	if h.event, wrong = payload.ParsePlace(cmp.Or(f.Event, "type")); wrong != nil {
+		err = errors.Join(err, fmt.Errorf("event: %w", wrong))
 	}
-	h.task, h.session, h.repo, h.ref = of("task", f.Task), of("session", f.Session), of("repo", f.Repo), of("ref", f.Ref)
-	h.variables = map[string]template{}
-	for _, name := range slices.Sorted(maps.Keys(f.Variables)) {
-		h.variables[name] = of("variables."+name, f.Variables[name])
-	}
-	if h.event, err = parsePlace(cmp.Or(f.Event, "type")); err != nil {
-		errs = append(errs, fmt.Errorf("event: %w", err))
-	}
-	return errors.Join(errs...)
+	return err
 }
 
 // secretOf reads the file that a reference names.

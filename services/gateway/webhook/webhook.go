@@ -14,7 +14,6 @@ import (
 	"encoding/base32"
 	"encoding/base64"
 	"encoding/hex"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"hash"
@@ -24,6 +23,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/inspan/inspan/internal/payload"
 	"github.com/inspan/inspan/internal/secret"
 	"github.com/inspan/inspan/pkg/events"
 )
@@ -73,9 +73,8 @@ type Hook struct {
 	header, prefix string
 	base64         bool
 	// event is the place of the name of the event in a payload.
-	event                    place
-	task, session, repo, ref template
-	variables                map[string]template
+	event payload.Place
+	task  payload.Task
 }
 
 // Unknown is a webhook of which no call is. It is asked where there is no other, so that a caller does not learn from the
@@ -191,28 +190,11 @@ func writeSized(m hash.Hash, text string) {
 	fmt.Fprintf(m, "%d:%s", len(text), text)
 }
 
-// Payload is what a call says, as JSON.
-type Payload struct{ value any }
-
-// ReadPayload reads the body of a call.
-func ReadPayload(body []byte) (Payload, error) {
-	d := json.NewDecoder(strings.NewReader(string(body)))
-	d.UseNumber()
-	var v map[string]any
-	if err := d.Decode(&v); err != nil {
-		return Payload{}, errors.New("the body is no JSON object")
-	}
-	if d.More() {
-		return Payload{}, errors.New("the body is more than one JSON object")
-	}
-	return Payload{v}, nil
-}
-
 // Event is the name of what happened. GitHub says the first half of it in a header that it does not sign: it decides
 // only whether the call is listed.
-func (h *Hook) Event(header http.Header, p Payload) string {
+func (h *Hook) Event(header http.Header, p payload.Payload) string {
 	at := func(path string) string {
-		text, _ := place(strings.Split(path, ".")).text(p)
+		text, _ := payload.Place(strings.Split(path, ".")).Text(p)
 		return text
 	}
 	switch h.Kind {
@@ -222,7 +204,7 @@ func (h *Hook) Event(header http.Header, p Payload) string {
 		return joined(at("object_kind"), at("object_attributes.action"))
 	case Standard, HMAC:
 	}
-	text, _ := h.event.text(p)
+	text, _ := h.event.Text(p)
 	return text
 }
 
@@ -239,37 +221,13 @@ func (h *Hook) Fires(event string) bool {
 }
 
 // Task makes the task of a payload. The error says what the payload lacks.
-func (h *Hook) Task(p Payload, runID string) (events.Task, error) {
+func (h *Hook) Task(p payload.Payload, runID string) (events.Task, error) {
 	t := events.Task{ID: runID, Agent: h.Agent, By: "webhook " + h.Name}
-	var errs []error
-	for _, f := range []struct {
-		name string
-		of   template
-		to   *string
-	}{{"task", h.task, &t.Task}, {"session", h.session, &t.Session}, {"repo", h.repo, &t.Repo}, {"ref", h.ref, &t.Ref}} {
-		text, err := f.of.render(p)
-		if err != nil {
-			errs = append(errs, fmt.Errorf("%s: %w", f.name, err))
-		}
-		*f.to = text
-	}
-	for name, of := range h.variables {
-		text, err := of.render(p)
-		if err != nil {
-			errs = append(errs, fmt.Errorf("variable %s: %w", name, err))
-		}
-		if t.Variables == nil {
-			t.Variables = map[string]string{}
-		}
-		t.Variables[name] = text
-	}
+	err := h.task.Fill(p, &t)
 	if h.Autonomy != 0 {
 		t.Autonomy = &h.Autonomy
 	}
-	if t.Session != "" {
-		errs = append(errs, events.CheckID("session", t.Session))
-	}
-	return t, errors.Join(errs...)
+	return t, err
 }
 
 // Secret is the key that calls are signed with, so that it is masked.

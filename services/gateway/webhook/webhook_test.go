@@ -14,6 +14,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/inspan/inspan/internal/payload"
 	"github.com/inspan/inspan/pkg/events"
 )
 
@@ -119,6 +120,16 @@ func TestVerify(t *testing.T) {
 	})
 }
 
+// said reads a payload.
+func said(t *testing.T, text string) payload.Payload {
+	t.Helper()
+	p, err := payload.Read([]byte(text))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return p
+}
+
 func TestTask(t *testing.T) {
 	t.Parallel()
 	h := func(text string) *Hook {
@@ -129,19 +140,11 @@ func TestTask(t *testing.T) {
 		}
 		return h
 	}
-	payload := func(text string) Payload {
-		t.Helper()
-		p, err := ReadPayload([]byte(text))
-		if err != nil {
-			t.Fatal(err)
-		}
-		return p
-	}
 	const opened = `{"action":"opened","pull_request":{"number":12345678901234567,"title":"a {{repository.name}} \u001b[31m\u202e","draft":false,"head":{"sha":"abc"}},"repository":{"clone_url":"https://example.com/x.git","name":"secret"},"labels":[{"name":"first"}]}`
 	t.Run("TRIG-8 TRIG-9 task, session, repo and ref come from the payload, which is data", func(t *testing.T) {
 		t.Parallel()
 		got, err := h("events = [\"*\"]\nautonomy = 2\ntask = \"Review {{pull_request.number}}: {{ pull_request.title }} {{labels.0.name}} {{pull_request.draft}}\"\nsession = \"pr-{{pull_request.number}}\"\nrepo = \"{{repository.clone_url}}\"\nref = \"{{pull_request.head.sha}}\"\n[variables]\nname = \"{{repository.name}}\"\n").
-			Task(payload(opened), "run-1")
+			Task(said(t, opened), "run-1")
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -153,15 +156,15 @@ func TestTask(t *testing.T) {
 	t.Run("TRIG-8 what a payload lacks or has of another kind starts nothing", func(t *testing.T) {
 		t.Parallel()
 		for _, task := range []string{"{{pull_request.body}}", "{{pull_request}}", "{{labels}}", "{{labels.1.name}}", "{{labels.-1.name}}", "{{action.x}}"} {
-			if got, err := h("events = [\"*\"]\ntask = \"x "+task+"\"\n").Task(payload(opened), "r"); err == nil || !strings.Contains(err.Error(), "the payload has no") {
+			if got, err := h("events = [\"*\"]\ntask = \"x "+task+"\"\n").Task(said(t, opened), "r"); err == nil || !strings.Contains(err.Error(), "the payload has no") {
 				t.Errorf("%s: %+v, %v", task, got, err)
 			}
 		}
-		if _, err := h("events = [\"*\"]\ntask = \"x\"\nsession = \"{{repository.clone_url}}\"\n").Task(payload(opened), "r"); err == nil {
+		if _, err := h("events = [\"*\"]\ntask = \"x\"\nsession = \"{{repository.clone_url}}\"\n").Task(said(t, opened), "r"); err == nil {
 			t.Error("an address is taken for a session")
 		}
 		for _, body := range []string{"", "[]", "null x", `{"a":`, `{} {}`, "7"} {
-			if _, err := ReadPayload([]byte(body)); err == nil {
+			if _, err := payload.Read([]byte(body)); err == nil {
 				t.Errorf("%q is taken for a payload", body)
 			}
 		}
@@ -170,19 +173,19 @@ func TestTask(t *testing.T) {
 		t.Parallel()
 		listed := h("events = [\"pull_request.opened\", \"push\"]\ntask = \"x\"\n")
 		for family, want := range map[string]bool{"pull_request": true, "issues": false, "": false, "push": false} {
-			if e := listed.Event(headers("X-Github-Event", family), payload(opened)); listed.Fires(e) != want {
+			if e := listed.Event(headers("X-Github-Event", family), said(t, opened)); listed.Fires(e) != want {
 				t.Errorf("%q: %q fires: %v", family, e, !want)
 			}
 		}
-		if !listed.Fires(listed.Event(headers("X-Github-Event", "push"), payload(`{}`))) {
+		if !listed.Fires(listed.Event(headers("X-Github-Event", "push"), said(t, `{}`))) {
 			t.Error("push")
 		}
 		lab := hook(t, `kind = "gitlab"`)
-		if e := lab.Event(nil, payload(`{"object_kind":"merge_request","object_attributes":{"action":"open"}}`)); e != "merge_request.open" {
+		if e := lab.Event(nil, said(t, `{"object_kind":"merge_request","object_attributes":{"action":"open"}}`)); e != "merge_request.open" {
 			t.Error(e)
 		}
 		own := hook(t, "kind = \"hmac\"\nheader = \"X-S\"\nevent = \"meta.kind\"")
-		if e := own.Event(nil, payload(`{"meta":{"kind":"done"}}`)); e != "done" {
+		if e := own.Event(nil, said(t, `{"meta":{"kind":"done"}}`)); e != "done" {
 			t.Error(e)
 		}
 	})
@@ -258,7 +261,7 @@ func TestCreate(t *testing.T) {
 		if err != nil || len(hooks) != 2 || hooks[0].Secret().Reveal() != secret {
 			t.Fatalf("%v, %v", hooks, err)
 		}
-		if got, err := hooks[0].Task(Payload{map[string]any{"a": map[string]any{"b": "z"}, "c": "d"}}, "r"); err != nil || got.Task != "say \"x\"\nz \x01" {
+		if got, err := hooks[0].Task(said(t, `{"a":{"b":"z"},"c":"d"}`), "r"); err != nil || got.Task != "say \"x\"\nz \x01" {
 			t.Errorf("%+v, %v", got, err)
 		}
 		if _, err := Create(dir, secrets, "one", f); err == nil {
@@ -271,25 +274,6 @@ func TestCreate(t *testing.T) {
 		}
 		if again, err := Load(dir, secrets); err != nil || len(again) != 2 || again[0].Secret().Reveal() != secret {
 			t.Errorf("%v, %v", again, err)
-		}
-	})
-}
-
-// FuzzTemplate looks for texts that break what reads them, and for values that are read again.
-func FuzzTemplate(f *testing.F) {
-	f.Add("a {{b.c}} d", `{"b":{"c":"{{x}}"}}`)
-	f.Add("{{", "{}")
-	f.Fuzz(func(t *testing.T, text, body string) {
-		made, err := parseTemplate(text)
-		if err != nil {
-			return
-		}
-		p, err := ReadPayload([]byte(body))
-		if err != nil {
-			return
-		}
-		if out, err := made.render(p); err == nil && len(made.places) == 0 && out != text {
-			t.Errorf("%q became %q", text, out)
 		}
 	})
 }

@@ -1,4 +1,6 @@
-package serve
+// Package edge is what inspan up has for those who are not its clients: the gateway, the web console, and messages
+// that start runs.
+package edge
 
 import (
 	"context"
@@ -17,9 +19,9 @@ import (
 	"github.com/inspan/inspan/services/gateway/tokens"
 )
 
-// web is the gateway of inspan up. Its listener is open before the station starts, so that a port that is in use is
-// reported at once.
-type web struct {
+// Web is the gateway of inspan up. Its listener is open before the station starts, so that a port that is in use is
+// reported at once. Its methods may be called where there is none and it is nil.
+type Web struct {
 	listener net.Listener
 	store    string
 	stop     context.CancelFunc
@@ -27,8 +29,8 @@ type web struct {
 	ended chan error
 }
 
-// listenHTTP listens where the gateway is to answer; nil where it is not wanted.
-func listenHTTP(address, store string) (*web, error) {
+// Listen listens where the gateway is to answer; nil where it is not wanted.
+func Listen(address, store string) (*Web, error) {
 	if address == "" {
 		return nil, nil
 	}
@@ -42,30 +44,30 @@ func listenHTTP(address, store string) (*web, error) {
 	if err != nil {
 		return nil, fmt.Errorf("--http %s: %w", address, err)
 	}
-	return &web{listener: l, store: store}, nil
+	return &Web{listener: l, store: store}, nil
 }
 
-// address is where it answers.
-func (w *web) address() string {
+// Address is where it answers.
+func (w *Web) Address() string {
 	if w == nil {
 		return ""
 	}
 	return "http://" + w.listener.Addr().String()
 }
 
-// console is where it serves the console.
-func (w *web) console() string { return w.address() + "/console/" }
+// Console is where it serves the console.
+func (w *Web) Console() string { return w.Address() + "/console/" }
 
-// closed are the addresses that commands of sandboxes must not reach.
-func (w *web) closed() []string {
+// Closed are the addresses that commands of sandboxes must not reach.
+func (w *Web) Closed() []string {
 	if w == nil {
 		return nil
 	}
 	return []string{w.listener.Addr().String()}
 }
 
-// serve answers from now on.
-func (w *web) serve(ctx context.Context, a *app.App, st *station.Station) error {
+// Serve answers from now on.
+func (w *Web) Serve(ctx context.Context, a *app.App, st *station.Station) error {
 	if w == nil {
 		return nil
 	}
@@ -96,16 +98,16 @@ func (w *web) serve(ctx context.Context, a *app.App, st *station.Station) error 
 	return nil
 }
 
-// failed gives what the gateway ended with before it was stopped.
-func (w *web) failed() <-chan error {
+// Failed gives what the gateway ended with before it was stopped.
+func (w *Web) Failed() <-chan error {
 	if w == nil {
 		return nil
 	}
 	return w.ended
 }
 
-// close stops the gateway and waits for its end.
-func (w *web) close() error {
+// Close stops the gateway and waits for its end.
+func (w *Web) Close() error {
 	if w == nil {
 		return nil
 	}
@@ -116,10 +118,10 @@ func (w *web) close() error {
 	return <-w.ended
 }
 
-// row of the banner.
-func (w *web) row(store string) [2]string {
+// Row of the banner.
+func (w *Web) Row(store string) [2]string {
 	list, err := tokens.Load(filepath.Join(store, tokens.File))
-	text := w.address()
+	text := w.Address()
 	switch {
 	case err != nil:
 		text += "  (no one is let in: the list of tokens cannot be read)"

@@ -1,11 +1,17 @@
-package webhook
+// Package payload reads messages of strangers, which are JSON objects, and puts values of them into templates.
+//
+// Promises: a template names values and has no other code. A value takes the place of its name and is read no further;
+// it is bounded, and what controls a terminal is left out.
+package payload
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"strconv"
 	"strings"
 	"unicode"
+	"unicode/utf8"
 
 	"github.com/inspan/inspan/internal/pattern"
 )
@@ -18,12 +24,45 @@ const (
 	begin, end = "{{", "}}"
 )
 
-// place names a value of a payload: keys of objects and numbers of lists, from the outside.
-type place []string
+// Place names a value of a payload: keys of objects and numbers of lists, from the outside.
+type Place []string
+
+// Payload is what a message says.
+type Payload struct{ value any }
+
+// Read reads a message.
+func Read(body []byte) (Payload, error) {
+	d := json.NewDecoder(strings.NewReader(string(body)))
+	d.UseNumber()
+	var v map[string]any
+	if err := d.Decode(&v); err != nil {
+		return Payload{}, errors.New("the body is no JSON object")
+	}
+	if d.More() {
+		return Payload{}, errors.New("the body is more than one JSON object")
+	}
+	return Payload{v}, nil
+}
+
+// Message is a message on a subject: an object is read as Read does, and of any message $subject is its subject and
+// $text all of it, if that is text.
+func Message(subject string, data []byte) (Payload, error) {
+	if !utf8.Valid(data) {
+		return Payload{}, errors.New("the message is no text")
+	}
+	p, err := Read(data)
+	v, object := p.value.(map[string]any)
+	if err != nil || !object || v == nil {
+		v = map[string]any{}
+	}
+	v["$subject"], v["$text"] = subject, string(data)
+	return Payload{v}, nil
+}
 
 var placeRule = pattern.New(`^[A-Za-z0-9_@$-]+(\.[A-Za-z0-9_@$-]+)*$`)
 
-func parsePlace(text string) (place, error) {
+// ParsePlace reads the name of a value, such as pull_request.number.
+func ParsePlace(text string) (Place, error) {
 	text = strings.TrimSpace(text)
 	if !placeRule.MatchString(text) || len(text) > 256 {
 		return nil, fmt.Errorf("%q names no value of a payload: want keys "+
@@ -32,8 +71,8 @@ func parsePlace(text string) (place, error) {
 	return strings.Split(text, "."), nil
 }
 
-// text is the value at a place, as text. Only texts, numbers and yes or no have one.
-func (at place) text(p Payload) (string, error) {
+// Text is the value at a place, as text. Only texts, numbers and yes or no have one.
+func (at Place) Text(p Payload) (string, error) {
 	v := p.value
 	for _, key := range at {
 		switch in := v.(type) {
@@ -74,14 +113,15 @@ func clean(text string) string {
 	}, text)
 }
 
-// template is a text with places in it.
-type template struct {
+// Template is a text with places in it.
+type Template struct {
 	// texts stand around the places: one more than these.
 	texts  []string
-	places []place
+	places []Place
 }
 
-func parseTemplate(text string) (t template, err error) {
+// ParseTemplate reads a text in which {{a.b}} stands for the value at that place.
+func ParseTemplate(text string) (t Template, err error) {
 	if len(text) > maxTemplate {
 		return t, fmt.Errorf("%d bytes, the limit is %d", len(text), maxTemplate)
 	}
@@ -95,7 +135,7 @@ func parseTemplate(text string) (t template, err error) {
 		if !closed {
 			return t, fmt.Errorf("%q has no %s", begin+rest, end)
 		}
-		at, err := parsePlace(inner)
+		at, err := ParsePlace(inner)
 		if err != nil {
 			return t, err
 		}
@@ -104,13 +144,13 @@ func parseTemplate(text string) (t template, err error) {
 	}
 }
 
-// render puts the values of a payload into the text. They are not looked at again for places.
-func (t template) render(p Payload) (string, error) {
+// Render puts the values of a payload into the text. They are not looked at again for places.
+func (t Template) Render(p Payload) (string, error) {
 	var out strings.Builder
 	for i, text := range t.texts {
 		out.WriteString(text)
 		if i < len(t.places) {
-			v, err := t.places[i].text(p)
+			v, err := t.places[i].Text(p)
 			if err != nil {
 				return "", err
 			}

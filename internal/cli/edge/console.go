@@ -1,4 +1,4 @@
-package serve
+package edge
 
 import (
 	"github.com/inspan/inspan/internal/natsserver"

@@ -1,0 +1,79 @@
+package jettest
+
+import (
+	"context"
+	"testing"
+
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
+)
+
+// Outsider is a plain client of a NATS server, as programs of others are.
+type Outsider struct {
+	t testing.TB
+	*nats.Conn
+	js jetstream.JetStream
+}
+
+// Outside connects to a server, with what it is asked for as options.
+func Outside(t testing.TB, url string, opts ...nats.Option) *Outsider {
+	t.Helper()
+	nc, err := nats.Connect(url, opts...)
+	if err != nil {
+		t.Fatalf("connect to %s: %v", url, err)
+	}
+	t.Cleanup(nc.Close)
+	js, err := jetstream.New(nc)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return &Outsider{t: t, Conn: nc, js: js}
+}
+
+// Stream makes a stream, which is in memory.
+func (o *Outsider) Stream(name string, subjects ...string) {
+	o.t.Helper()
+	_, err := o.js.CreateStream(o.t.Context(), jetstream.StreamConfig{Name: name, Subjects: subjects,
+		Storage: jetstream.MemoryStorage})
+	if err != nil {
+		o.t.Fatalf("stream %s: %v", name, err)
+	}
+}
+
+// Unstream removes a stream.
+func (o *Outsider) Unstream(name string) {
+	o.t.Helper()
+	if err := o.js.DeleteStream(o.t.Context(), name); err != nil {
+		o.t.Fatalf("stream %s: %v", name, err)
+	}
+}
+
+// Say publishes a message, with an id where one is given, and returns once the server has it.
+func (o *Outsider) Say(subject, data, id string) {
+	o.t.Helper()
+	m := nats.NewMsg(subject)
+	m.Data = []byte(data)
+	if id != "" {
+		m.Header.Set(nats.MsgIdHdr, id)
+	}
+	if err := o.PublishMsg(m); err != nil {
+		o.t.Fatal(err)
+	}
+	if err := o.Flush(); err != nil {
+		o.t.Fatal(err)
+	}
+}
+
+// Open is how many messages of a stream its consumers have still to acknowledge, and how many consumers there are.
+func (o *Outsider) Open(stream string) (messages uint64, consumers int) {
+	o.t.Helper()
+	s, err := o.js.Stream(o.t.Context(), stream)
+	if err != nil {
+		o.t.Fatalf("stream %s: %v", stream, err)
+	}
+	for info := range s.ListConsumers(context.WithoutCancel(o.t.Context())).Info() {
+		consumers++
+		messages += info.NumPending + uint64(info.NumAckPending)
+	}
+	return messages, consumers
+}
