@@ -46,6 +46,8 @@ type inbox struct {
 	station string
 	// withoutLog leaves out the consumers of the log.
 	withoutLog bool
+	// always has the consumers that are received from also while the station is halted, and no other.
+	always bool
 }
 
 var _ kernel.Inbox = inbox{}
@@ -80,11 +82,9 @@ func (in inbox) Listen(ctx context.Context, role events.Service, workers int, re
 
 // consumers are those that a role is delivered from.
 func (in inbox) consumers(role events.Service) []topology.Consumer {
-	all := topology.Consumers(in.station, role)
-	if !in.withoutLog {
-		return all
-	}
-	return slices.DeleteFunc(all, func(c topology.Consumer) bool { return c.Stream == topology.Log(in.station) })
+	return slices.DeleteFunc(topology.Consumers(in.station, role), func(c topology.Consumer) bool {
+		return c.Always != in.always || in.withoutLog && c.Stream == topology.Log(in.station)
+	})
 }
 
 // listener is one call of Listen. Its fields belong to the goroutine of run.

@@ -33,6 +33,7 @@ func Ports(st *jet.Station, durability string) service.Ports {
 		QueueLog: st.JournalFor(events.QueueAggregate), QueueTimers: st.TimersFor(events.QueueAggregate),
 		AgentLog: st.JournalFor(events.AgentAggregate), AgentTimers: st.TimersFor(events.AgentAggregate),
 		HarnessLog: st.JournalFor(events.HarnessAggregate),
+		HaltLog:    st.JournalFor(events.HaltAggregate), HaltInbox: st.HaltInbox(),
 		TreeLog:    st.JournalFor(events.WorkspaceAggregate), Trees: st.KV(topology.TreeBucket), Leases: st.Leases(), Live: st.Live(), Retained: st.Retained(),
 		AnswerSoFar: st.AnswerSoFar,
 		Refusals:    st.Refusals(), SubscribeRepublished: st.SubscribeRepublished,

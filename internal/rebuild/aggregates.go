@@ -10,6 +10,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/inspan/inspan/internal/halt"
 	"github.com/inspan/inspan/internal/harness"
 	"github.com/inspan/inspan/internal/kernel"
 	"github.com/inspan/inspan/internal/mailbox"
@@ -92,6 +93,16 @@ func (r *rebuild) aggregates(ctx context.Context) error {
 		key: func(s mergequeue.State) string { return mergequeue.RowKey(s.ID) }, row: mergequeue.Row,
 		shown: func(row []byte) (uint64, bool) {
 			s, _, ok := mergequeue.FromRow(row)
+			return s.Sequence, ok
+		}})
+	if err != nil {
+		return err
+	}
+	err = rows(ctx, r, aggregate[halt.State]{Aggregate: halt.Aggregate(), Rows: r.cfg.Halts,
+		author: events.Planner, count: r.rep.Halts, prefix: halt.RowKey(""), id: func(rest string) string { return rest },
+		key: func(halt.State) string { return events.HaltRow }, row: halt.Row,
+		shown: func(row []byte) (uint64, bool) {
+			s, _, ok := halt.FromRow(row)
 			return s.Sequence, ok
 		}})
 	if err != nil {

@@ -35,12 +35,13 @@ type Config struct {
 	Journal kernel.Journal
 	State   kernel.KV
 	Blobs   kernel.Blobs
-	// Sessions, Schedules, Work, Agents, Queues, Harnesses and Workspaces may be zero: then their rows stay as they are.
+	// Sessions, Schedules, Work, Agents, Queues, Halts, Harnesses and Workspaces may be zero: then their rows stay as they are.
 	Sessions   Rows
 	Schedules  Rows
 	Work       Rows
 	Agents     Rows
 	Queues     Rows
+	Halts      Rows
 	Harnesses  Rows
 	Workspaces Rows
 	// Logged lists the runs that the log has events of, from the leader.
@@ -95,6 +96,7 @@ type Report struct {
 	Work       Count       `json:"work"`
 	Agents     Count       `json:"agents"`
 	Queues     Count       `json:"merge_queues"`
+	Halts      Count       `json:"halts"`
 	Harnesses  Count       `json:"harnesses"`
 	Workspaces Count       `json:"workspaces"`
 	Archives   int         `json:"archives"`
@@ -106,7 +108,7 @@ type Report struct {
 // Changed counts the rows that were written or removed.
 func (r Report) Changed() int {
 	n := 0
-	for _, c := range []Count{r.Index, r.Snapshots, r.Sessions, r.Schedules, r.Work, r.Agents, r.Queues, r.Harnesses, r.Workspaces} {
+	for _, c := range []Count{r.Index, r.Snapshots, r.Sessions, r.Schedules, r.Work, r.Agents, r.Queues, r.Halts, r.Harnesses, r.Workspaces} {
 		n += c[Made] + c[Corrected] + c[Removed]
 	}
 	return n
@@ -127,7 +129,7 @@ func All(ctx context.Context, cfg Config, only ...string) (Report, error) {
 		return Report{}, errors.New("a rebuild needs a journal, a shelf, blobs, the list of runs and a clock")
 	}
 	r := &rebuild{cfg: cfg, snapshots: snapshot.Store{KV: cfg.State, Blobs: cfg.Blobs, Form: cfg.Form},
-		rep: Report{Index: Count{}, Snapshots: Count{}, Sessions: Count{}, Schedules: Count{}, Work: Count{}, Agents: Count{}, Queues: Count{}, Harnesses: Count{}, Workspaces: Count{}, Faults: []Fault{}, NotRebuilt: NotRebuilt()}}
+		rep: Report{Index: Count{}, Snapshots: Count{}, Sessions: Count{}, Schedules: Count{}, Work: Count{}, Agents: Count{}, Queues: Count{}, Halts: Count{}, Harnesses: Count{}, Workspaces: Count{}, Faults: []Fault{}, NotRebuilt: NotRebuilt()}}
 	if err := r.anchorKeys(ctx); err != nil {
 		return r.rep, err
 	}

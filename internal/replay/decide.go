@@ -156,7 +156,7 @@ var plannerRules = []rule{
 	on(func(d deciding, p *events.RunStoppingData) ([]events.Payload, bool, error) {
 		switch p.FinishReason {
 		case events.FinishTimeout:
-			return decided(lifecycle.Timeout(d.s, d.f.Time))
+			return decided(lifecycle.Timeout(d.s, d.f.Time, 0))
 		case events.FinishExpired:
 			return decided(lifecycle.Rejected(d.s, d.f.Time))
 		}
@@ -204,7 +204,7 @@ func (d deciding) failed(p *events.RunFailedData) (say []events.Payload, again b
 	case p.FinishReason == events.FinishStep:
 		say, err = lifecycle.Progress(d.s, d.f.Time)
 	case p.FinishReason == events.FinishTimeout:
-		say, err = lifecycle.Timeout(d.s, d.f.Time)
+		say, err = lifecycle.Timeout(d.s, d.f.Time, 0)
 	case p.FinishReason == events.FinishExpired:
 		say, err = lifecycle.Rejected(d.s, d.f.Time)
 	default:
@@ -272,7 +272,9 @@ func (d deciding) judgeable(c *run.Call) bool {
 func (d deciding) answer(a events.GateAnswer, decision string) (say []events.Payload, again bool, err error) {
 	r := gate.Reply{Gate: a.Gate, Decision: decision, Reason: a.Reason, By: a.By, Assurance: a.Assurance,
 		Hash: a.ProposalHash,
-		Key:  a.Key, Signature: a.Signature, Edited: a.EditedInput, Input: a.Input}
+		Key:  a.Key, Signature: a.Signature, Edited: a.EditedInput, Input: a.Input,
+		// that the station was halted is in another log: an answer that was taken came in time
+		Stood: func(since, now time.Time) time.Duration { return now.Sub(since) }}
 	at := d.f.Time
 	if g := a.Grant; g != nil {
 		r.Always, r.Term = g.Scope, took(g.TermMS)

@@ -63,6 +63,10 @@ type Ports struct {
 	QueueTimers kernel.Timers
 	// HarnessLog is the log of the harnesses, whose rows are in Sessions; nil records none.
 	HarnessLog kernel.Journal
+	// HaltLog is the log of the halts of the station, whose row is in Sessions, and HaltInbox delivers what halts and
+	// releases it; both are nil where it cannot be halted.
+	HaltLog   kernel.Journal
+	HaltInbox kernel.Inbox
 	// TreeLog is the log of the workspaces. Trees holds the views of it, published branches and the toolrunners that
 	// run; both are nil where working trees stay on their machine.
 	TreeLog kernel.Journal
@@ -109,6 +113,8 @@ type Wiring struct {
 	Role events.Service
 	// Start makes the role. ctx ends when no more messages are to be taken.
 	Start func(ctx context.Context, in *Instance) (Work, error)
+	// Always runs beside the role, also while the station is halted; may be nil.
+	Always func(ctx context.Context, in *Instance) error
 }
 
 // Work is a role that was made, and what goes on beside it.
@@ -144,6 +150,8 @@ type Host struct {
 	answers map[events.Service]func(question []byte) any
 	// standings of the roles that run, guarded by mu.
 	standings map[events.Service]*standing
+	// haltings of the roles that run, guarded by mu.
+	haltings map[events.Service]*halting
 	// fanOut begin with the first role.
 	fanOut *fanOut
 }
@@ -164,7 +172,7 @@ func NewHost(cfg Base, ports Ports, log zerolog.Logger, metrics *Metrics) (*Host
 	return &Host{cfg: cfg, ports: ports, log: log, metrics: metrics, masked: cfg.Masked, policy: policy, pages: pages,
 		fanOut:  &fanOut{pages: pages},
 		answers: map[events.Service]func([]byte) any{},
-		ledgers: map[events.Service]*runlog.Ledger{}, standings: map[events.Service]*standing{}}, nil
+		ledgers: map[events.Service]*runlog.Ledger{}, standings: map[events.Service]*standing{}, haltings: map[events.Service]*halting{}}, nil
 }
 
 // As returns a host for another role of the same process that acts through ports of its own, for example with rights of
@@ -176,7 +184,7 @@ func (h *Host) As(ports Ports) *Host {
 	return &Host{cfg: h.cfg, ports: ports, log: h.log, metrics: h.metrics, masked: h.masked, pages: h.pages,
 		policy: h.policy, fanOut: h.fanOut,
 		answers: map[events.Service]func([]byte) any{},
-		ledgers: map[events.Service]*runlog.Ledger{}, standings: map[events.Service]*standing{}}
+		ledgers: map[events.Service]*runlog.Ledger{}, standings: map[events.Service]*standing{}, haltings: map[events.Service]*halting{}}
 }
 
 // Status returns what a role tells of itself to whoever asks on the network.
@@ -217,10 +225,55 @@ func (h *Host) Run(ctx context.Context, w Wiring) error {
 	if err := h.fanOut.open(ctx, h.ports.SubscribeRepublished); err != nil {
 		return err
 	}
-	role := w.Role
-	in := &Instance{Base: h.cfg, Ports: h.ports, Policy: h.policy, Masked: h.masked, host: h}
+	halts, err := h.halting(w.Role)
+	if err != nil {
+		return err
+	}
+	h.show(w.Role)
+	part := func(ctx context.Context) error { return h.serve(ctx, w, halts) }
+	if w.Always == nil || halts == nil {
+		return halts.during(ctx, part)
+	}
+	always := make(chan error, 1) // it never waits for us
+	hold, stop := context.WithCancel(ctx)
+	defer stop()
+	go func() {
+		err := w.Always(hold, h.instance(w.Role, halts))
+		stop()
+		always <- err
+	}()
+	err = halts.during(hold, part)
+	stop()
+	return errors.Join(err, <-always)
+}
+
+// show has the metrics of a role, once for all times that it is served.
+func (h *Host) show(role events.Service) {
+	h.metrics.Ledger(role, func() kernel.Stats {
+		h.mu.Lock()
+		defer h.mu.Unlock()
+		if l := h.ledgers[role]; l != nil {
+			return l.Stats()
+		}
+		return kernel.Stats{}
+	})
+	h.metrics.Queue(role, h.ports.Depth)
+	if role == events.Planner {
+		h.metrics.Station(h.ports.StationStats)
+	}
+}
+
+// instance begins a new instance of a role.
+func (h *Host) instance(role events.Service, halts *halting) *Instance {
+	in := &Instance{Base: h.cfg, Ports: h.ports, Policy: h.policy, Masked: h.masked, Stood: halts.stood, host: h}
 	in.Name = string(role) + "-" + in.RandomID(6)
 	in.Log = h.log.With().Str("role", string(role)).Str("instance", in.Name).Logger()
+	return in
+}
+
+// serve runs one instance of a role until ctx ends and its work is done, or is cut off by a halt.
+func (h *Host) serve(ctx context.Context, w Wiring, halts *halting) error {
+	role, in := w.Role, h.instance(w.Role, halts)
 	recorder, err := h.recorder(ctx, role, in.Name)
 	if err != nil {
 		return err
@@ -237,11 +290,6 @@ func (h *Host) Run(ctx context.Context, w Wiring) error {
 	if err != nil {
 		return fmt.Errorf("start %s: %w", role, err)
 	}
-	h.metrics.Ledger(role, in.Ledger)
-	h.metrics.Queue(role, h.ports.Depth)
-	if role == events.Planner {
-		h.metrics.Station(h.ports.StationStats)
-	}
 	h.mu.Lock()
 	h.ledgers[role] = in.Ledger
 	h.mu.Unlock()
@@ -252,7 +300,7 @@ func (h *Host) Run(ctx context.Context, w Wiring) error {
 	stand := h.standing(role, in.Log, work.Checks)
 	handlers := append([]kernel.Handler{runlog.Handle(in.Ledger, work.Role)}, work.Others...)
 	loop, err := kernel.NewLoop(kernel.LoopConfig{Handlers: handlers,
-		Inbox: stand.inbox(h.ports.Inbox), Refusals: h.ports.Refusals,
+		Inbox: stand.inbox(cut{h.ports.Inbox}), Refusals: h.ports.Refusals,
 		Log: in.Log, Workers: workers, Observe: h.metrics.Observe(role)})
 	if err != nil {
 		return err
@@ -297,6 +345,8 @@ type Instance struct {
 	Policy agentfile.Policy
 	// Masked are the secrets of this process.
 	Masked []secret.Value
+	// Stood is how long the station was halted between two times.
+	Stood func(since, now time.Time) time.Duration
 	host   *Host
 }
 

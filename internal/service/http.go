@@ -13,7 +13,6 @@ import (
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 
 	"github.com/inspan/inspan/internal/kernel"
-	"github.com/inspan/inspan/internal/runlog"
 	"github.com/inspan/inspan/pkg/events"
 )
 
@@ -50,7 +49,7 @@ func (m *Metrics) Observe(role events.Service) func(kind, result string, took ti
 }
 
 // Ledger shows the counters of a role's ledger.
-func (m *Metrics) Ledger(role events.Service, l *runlog.Ledger) {
+func (m *Metrics) Ledger(role events.Service, stats func() kernel.Stats) {
 	for name, read := range map[string]func(kernel.Stats) uint64{
 		"appends":    func(s kernel.Stats) uint64 { return s.Appends },
 		"conflicts":  func(s kernel.Stats) uint64 { return s.Conflicts },
@@ -62,7 +61,7 @@ func (m *Metrics) Ledger(role events.Service, l *runlog.Ledger) {
 	} {
 		m.registry.MustRegister(prometheus.NewCounterFunc(prometheus.CounterOpts{Name: "inspan_ledger_" + name + "_total",
 			Help: "Ledger " + name + ".", ConstLabels: prometheus.Labels{"role": string(role)}},
-			func() float64 { return float64(read(l.Stats())) }))
+			func() float64 { return float64(read(stats())) }))
 	}
 }
 

@@ -35,7 +35,7 @@ func TestMonitoring(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	m.Ledger(events.Planner, ledger)
+	m.Ledger(events.Planner, ledger.Stats)
 	there := map[string]bool{}
 	descs := make(chan *prometheus.Desc)
 	go func() { m.registry.Describe(descs); close(descs) }()

@@ -162,8 +162,13 @@ func (h held) Listen(ctx context.Context, role events.Service, workers int, rece
 // Held says why a role takes nothing although it runs; nil where it does.
 func (h *Host) Held(role events.Service) error {
 	h.mu.Lock()
-	s := h.standings[role]
+	s, g := h.standings[role], h.haltings[role]
 	h.mu.Unlock()
+	if g != nil {
+		if err := g.err(); err != nil {
+			return err
+		}
+	}
 	if s == nil {
 		return nil
 	}

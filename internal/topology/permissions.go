@@ -26,6 +26,8 @@ const (
 	// MayRecord records the steps of harnesses, which are programs of pkg/harness. Whoever has it can record steps of any
 	// harness of the station.
 	MayRecord Right = "record"
+	// MayHalt stops the whole station, and releases it.
+	MayHalt Right = "halt"
 )
 
 // InboxPrefix is where the answers to a service go. It is not the common _INBOX, so that no one who may listen there
@@ -192,6 +194,9 @@ func (b Buckets) UserPermissions(station, approver string, rights ...Right) (pub
 	}
 	if slices.Contains(rights, MayRecord) {
 		publish = append(publish, s+"harness.*.control")
+	}
+	if slices.Contains(rights, MayHalt) {
+		publish = append(publish, events.HaltSubject(station))
 	}
 	if slices.Contains(rights, MayHook) {
 		publish = append(publish, events.HookedSubject(station, "*", "*"))

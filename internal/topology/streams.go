@@ -194,13 +194,15 @@ func ArtifactStream() string { return "OBJ_" + ArtifactBucket }
 // Consumer is one durable pull consumer: what one role hears from one stream. All instances of the role share it.
 type Consumer struct {
 	Stream string
-	// Name is the role's, with "-apart" for the inputs that have a consumer of their own.
+	// Name is the role's, with "-apart" and "-always" for the inputs that have a consumer of their own.
 	Name    string
 	Filters []string
 	// MaxPending bounds what is delivered and not acknowledged, over all instances.
 	MaxPending int
 	// Single says that each message is asked for by a request of its own, because outsiders say what is in it.
 	Single bool
+	// Always says that it is received from by itself, also while the station is halted.
+	Always bool
 }
 
 // minPending bounds what is delivered and not acknowledged of one consumer, for all instances of its role together. A
@@ -218,7 +220,8 @@ func Consumers(station string, role events.Service) []Consumer {
 func (h Subscriptions) consumers(station string) []Consumer {
 	role, s := h.Role, "station."+station+"."
 	byStream := []Consumer{{Stream: Log(station)}, {Stream: In(station), Single: true},
-		{Stream: In(station), Name: string(role) + "-apart", Single: true}}
+		{Stream: In(station), Name: string(role) + "-apart", Single: true},
+		{Stream: In(station), Name: string(role) + "-always", Single: true, Always: true}}
 	if h.All {
 		byStream[0].Filters = []string{s + "run.*.evt.*.*"}
 	}
@@ -230,8 +233,11 @@ func (h Subscriptions) consumers(station string) []Consumer {
 	}
 	for _, pattern := range h.Inputs {
 		at := &byStream[1]
-		if slices.Contains(h.Apart, pattern) {
+		switch {
+		case slices.Contains(h.Apart, pattern):
 			at = &byStream[2]
+		case slices.Contains(h.Always, pattern):
+			at = &byStream[3]
 		}
 		at.Filters = append(at.Filters, s+pattern)
 	}

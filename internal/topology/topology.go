@@ -48,6 +48,9 @@ const AgentTimers = events.AgentAggregate + "-wake"
 // QueueTimers is the family of the timers of merge queues.
 const QueueTimers = events.QueueAggregate + "-land"
 
+// haltInput is where the station is halted and released.
+const haltInput = events.HaltAggregate + "." + events.HaltID + ".control"
+
 // LeaseTerm is how long an instance counts as alive after its last renewal; it renews three times in that time.
 const LeaseTerm = 15 * time.Second
 
@@ -63,6 +66,9 @@ type Subscriptions struct {
 	Inputs []string
 	// Apart lists those of Inputs that have a consumer of their own, so that they never wait behind the others.
 	Apart []string
+	// Always lists those of Inputs that have a consumer of their own, which the role also receives from while the station
+	// is halted.
+	Always []string
 	// Timers are the families of timers it sets and hears.
 	Timers []string
 	// Workers is the default number of messages an instance handles at a time.
@@ -80,10 +86,11 @@ var hearing = []Subscriptions{
 			events.StepAllowed, events.CallDelegated, events.StepClaimed, events.CheckPassed, events.RunCompleted,
 			events.RunFailed, events.MailInjected, events.MailRequested},
 		Inputs: []string{"task", "task.*", "run.*.control", "session.*.control",
-			"schedule.*.control", "harness.*.control", "work.*.control", "agent.*.control", "mergequeue.*.control"},
+			"schedule.*.control", "harness.*.control", "work.*.control", "agent.*.control", "mergequeue.*.control", haltInput},
 		// tasks may wait for their turn; a stop may not wait for them
 		Apart: []string{"run.*.control", "session.*.control", "schedule.*.control", "harness.*.control",
 			"work.*.control", "agent.*.control", "mergequeue.*.control"},
+		Always:  []string{haltInput},
 		Timers:  []string{"run", ScheduleTimers, WorkTimers, AgentTimers, QueueTimers},
 		Workers: 32,
 	},

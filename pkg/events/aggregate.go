@@ -32,6 +32,8 @@ func Aggregates() []Aggregate {
 			QueueRegistry()},
 		{HarnessAggregate, "A harness: the steps of a program that was written with pkg/harness, and which instance of it may record.",
 			HarnessRegistry()},
+		{HaltAggregate, "The emergency stop: whether the station is halted, since when, by whom and why. Its one log has the id station.",
+			HaltRegistry()},
 	}
 }
 

@@ -17,6 +17,7 @@ const (
 	WorkType     = "dev.inspan.work.v1"
 	MailType     = "dev.inspan.mail.v1"
 	QueueType    = "dev.inspan.queue.v1"
+	HaltType     = "dev.inspan.halt.v1"
 )
 
 // Limits of the name and the reason that a person gives, in bytes. Both are shown on terminals.

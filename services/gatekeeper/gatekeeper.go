@@ -56,6 +56,8 @@ type Config struct {
 	// refused.
 	Approvers  approval.Keys
 	OnlySigned bool
+	// Stood is how long the station was halted between two times; nil is not at all.
+	Stood gate.Stood
 }
 
 // Role is the gatekeeper.
@@ -101,10 +103,11 @@ func (r *Role) Due(ctx context.Context, runID, _, _ string, s run.State) error {
 // looked at, and one that got lost comes back with the next look.
 func (r *Role) wake(ctx context.Context, s run.State) error {
 	for _, g := range s.Waiting() {
-		if g.ExpiresAt.IsZero() {
+		at, ok := r.cfg.Stood.EndOf(g, time.Now())
+		if !ok {
 			continue
 		}
-		if err := r.cfg.Timers.Set(ctx, s.HarnessID, "gate."+g.ID, g.ExpiresAt); err != nil {
+		if err := r.cfg.Timers.Set(ctx, s.HarnessID, "gate."+g.ID, at); err != nil {
 			return fmt.Errorf("timer of gate %s: %w", g.ID, err)
 		}
 	}
@@ -194,6 +197,7 @@ func Policy(cfg Config) gate.Policy {
 // policy notes in unread the calls whose arguments are not among the large ones that were fetched.
 func (r *Role) policy(large map[string]json.RawMessage, unread map[string]bool) gate.Policy {
 	return gate.Policy{
+		Stood: r.cfg.Stood,
 		Tool: func(a events.Agent, name string) (gate.Tool, bool) {
 			t, ok := r.cfg.ToolsOf(a).Get(name)
 			if !ok {
@@ -385,7 +389,7 @@ func (r *Role) readReply(m kernel.Message, sub events.RunSubject) (gate.Reply, e
 		return gate.Reply{}, &kernel.Refusal{Code: "bad_input", Run: sub.Run, Reason: err.Error(),
 			Hint: `send {"decision":"approve"} or {"decision":"reject","reason":"..."}`}
 	}
-	reply := gate.Reply{Gate: sub.Rest[1], Decision: a.Decision, Reason: a.Reason, By: a.By,
+	reply := gate.Reply{Stood: r.cfg.Stood, Gate: sub.Rest[1], Decision: a.Decision, Reason: a.Reason, By: a.By,
 		Assurance: events.AssuranceNone, Hash: a.ProposalHash, Input: m.Seq(), Always: a.Always, Pattern: a.Pattern}
 	reply.Term, _ = events.GrantTerm(a.For) // it was checked
 	if len(a.EditedInput) > 0 && string(a.EditedInput) != "null" {

@@ -80,6 +80,8 @@ type Aggregates struct {
 	Mail *Mailboxes
 	// Queues holds the merge queues; nil knows none.
 	Queues *MergeQueues
+	// Stood is how long the station was halted between two times; nil is not at all.
+	Stood func(since, now time.Time) time.Duration
 }
 
 // Role is the planner.
@@ -161,7 +163,9 @@ func (r *Role) born(ctx context.Context, h runlog.ReceivedEvent) error {
 	case h.State.Status != events.Created:
 		return nil
 	}
-	w, err := r.write(ctx, h.Run, lifecycle.Unstarted)
+	w, err := r.write(ctx, h.Run, func(s run.State, now time.Time) ([]events.Payload, error) {
+		return lifecycle.Unstarted(s, now, r.cfg.stood(s.CreatedAt, now))
+	})
 	if err == nil && !w.State.Status.Ended() {
 		return &kernel.RetryAfter{After: bornAgain} // one that another planner started meanwhile needs its plan
 	}
@@ -175,7 +179,7 @@ func (r *Role) planless(ctx context.Context, h runlog.ReceivedEvent) error {
 	}
 	var overdue, owed bool
 	w, err := r.write(ctx, h.Run, func(s run.State, now time.Time) ([]events.Payload, error) {
-		if overdue, owed = lifecycle.Planless(s, now); overdue && s.Created.PlanOrigin != events.OriginSingle &&
+		if overdue, owed = lifecycle.Planless(s, now, r.cfg.stoodSince(s.StartedAt, now)); overdue && s.Created.PlanOrigin != events.OriginSingle &&
 			s.Created.PlanOrigin != events.OriginModel {
 			return lifecycle.GiveUp(s, now, events.FinishCancelled,
 				"the plan of the task was not stored, because the station was full or was lost in between; send the task again with another id")
@@ -247,7 +251,9 @@ func (r *Role) Due(ctx context.Context, runID, _, id string, _ run.State) error 
 	case checkpointTimer:
 		return r.checkpoint(ctx, runID)
 	}
-	w, err := r.write(ctx, runID, lifecycle.Timeout)
+	w, err := r.write(ctx, runID, func(s run.State, now time.Time) ([]events.Payload, error) {
+		return lifecycle.Timeout(s, now, r.cfg.stoodSince(s.StartedAt, now))
+	})
 	if err = r.following(ctx, w, err); err != nil {
 		return err
 	}
@@ -279,7 +285,7 @@ func (r *Role) setDeadline(ctx context.Context, s run.State) error {
 	if !ok || s.Status.Ended() {
 		return nil
 	}
-	return r.cfg.Timers.Set(ctx, s.HarnessID, "run.deadline", at)
+	return r.cfg.Timers.Set(ctx, s.HarnessID, "run.deadline", at.Add(r.cfg.stoodSince(s.StartedAt, time.Now())))
 }
 
 // control moves a run as a user asks.

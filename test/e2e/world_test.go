@@ -109,6 +109,7 @@ func (w *world) agent(a events.Agent, script string) {
 // hosted is a set of roles that run.
 type hosted struct {
 	host   *all.Host
+	roles  []events.Service
 	cancel context.CancelFunc
 	done   sync.WaitGroup
 }
@@ -133,7 +134,7 @@ func (w *world) start(roles ...events.Service) *hosted {
 		w.t.Fatal(err)
 	}
 	ctx, cancel := context.WithCancel(context.Background())
-	h := &hosted{host: host, cancel: cancel}
+	h := &hosted{host: host, roles: roles, cancel: cancel}
 	for _, r := range roles {
 		h.done.Go(func() {
 			if err := host.Run(ctx, r); err != nil && ctx.Err() == nil {

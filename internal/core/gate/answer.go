@@ -35,6 +35,8 @@ type Reply struct {
 	grant *events.Grant
 	// Input is the position of the answer in the input stream.
 	Input uint64
+	// Stood is that of the station.
+	Stood Stood
 }
 
 // Refused is an answer that does not count, and why.
@@ -63,7 +65,7 @@ func answer(s run.State, now time.Time, r Reply) ([]events.Payload, error) {
 	switch {
 	case g == nil:
 		return nil, &Refused{"unknown_gate", fmt.Sprintf("run %s has no gate %s", s.HarnessID, r.Gate), "inspan gates lists the open gates"}
-	case g.Status == run.GateExpired || g.Status == run.GatePending && late(g, now):
+	case g.Status == run.GateExpired || g.Status == run.GatePending && r.Stood.late(g, now):
 		return nil, &Refused{CodeExpired, fmt.Sprintf("gate %s expired at %s: the answer came too late", g.ID, g.ExpiresAt.Format(time.RFC3339)),
 			"inspan inspect shows what followed; if the run is paused, inspan resume opens the gate again"}
 	case g.Status == run.GateSuperseded:

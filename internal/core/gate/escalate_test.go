@@ -38,7 +38,7 @@ func TestEscalation(t *testing.T) {
 		if first.OnExpiry != events.ExpiryEscalates || first.ExpiresAt.IsZero() || len(look(now)) != 0 {
 			t.Fatalf("%+v", first)
 		}
-		b.AppendAt(late, Expired(b.State(), late)...)
+		b.AppendAt(late, Expired(b.State(), late, nil)...)
 		if say, err := lifecycle.Rejected(b.State(), late); len(say) != 0 || err != nil {
 			t.Fatalf("the run is held: %v, %v", say, err)
 		}

@@ -44,6 +44,8 @@ type Policy struct {
 	MaxGates int
 	// Terms of the station for all gates.
 	Terms events.GateTerms
+	// Stood is how long the station was halted.
+	Stood Stood
 }
 
 // of is the law for the calls of a run.
@@ -68,7 +70,7 @@ type Tool struct {
 // Look says what the gatekeeper owes: the end of every gate whose time is up, and a verdict on every ready step and
 // every requested call. A run that is not running is owed no verdicts; it is looked at again when it resumes.
 func Look(s run.State, now time.Time, law Policy) ([]events.Payload, error) {
-	say := Expired(s, now)
+	say := Expired(s, now, law.Stood)
 	if s.Status != events.Running || s.Plan == nil {
 		return say, nil
 	}

@@ -28,13 +28,30 @@ func setTerms(g *events.GateOpenedData, now time.Time, t events.GateTerms) {
 	}
 }
 
-func late(g *run.Gate, now time.Time) bool { return !g.ExpiresAt.IsZero() && !now.Before(g.ExpiresAt) }
+// Stood returns how long the station was halted between two times, which counts towards no term. Nil is not at all.
+type Stood func(since, now time.Time) time.Duration
+
+// EndOf is when the time of a gate is up; ok is false for one without a limit.
+func (f Stood) EndOf(g *run.Gate, now time.Time) (at time.Time, ok bool) {
+	if g.ExpiresAt.IsZero() {
+		return at, false
+	}
+	if f == nil {
+		return g.ExpiresAt, true
+	}
+	return g.ExpiresAt.Add(f(g.CreatedAt, now)), true
+}
+
+func (f Stood) late(g *run.Gate, now time.Time) bool {
+	at, ok := f.EndOf(g, now)
+	return ok && !now.Before(at)
+}
 
 // Expired ends the gates that wait although their time is up. Before that, and looked at again, it says nothing.
-func Expired(s run.State, now time.Time) []events.Payload {
+func Expired(s run.State, now time.Time, stood Stood) []events.Payload {
 	var say []events.Payload
 	for _, g := range s.Waiting() {
-		if !late(g, now) {
+		if !stood.late(g, now) {
 			continue
 		}
 		d := &events.GateExpiredData{Event: "gate_expired", Gate: g.ID, Step: g.StepID, Call: g.CallID,
@@ -82,7 +99,7 @@ func notEditable(reason string) *Refused {
 // asked.
 func AnswerEdited(s run.State, now time.Time, r Reply, law Policy) ([]events.Payload, error) {
 	g := s.Gate(r.Gate)
-	if s.Took(r.Input) || g == nil || g.Status != run.GatePending || late(g, now) {
+	if s.Took(r.Input) || g == nil || g.Status != run.GatePending || r.Stood.late(g, now) {
 		return answer(s, now, r)
 	}
 	if r.Always != "" {

@@ -14,10 +14,10 @@ func TestUnstarted(t *testing.T) {
 		b := runtest.New("main", "r1")
 		b.Append(runtest.Created())
 		at := b.State().CreatedAt
-		if say, err := Unstarted(b.State(), at.Add(BirthTerm-1)); len(say) != 0 || err != nil {
+		if say, err := Unstarted(b.State(), at.Add(BirthTerm-1), 0); len(say) != 0 || err != nil {
 			t.Fatalf("too early: %v %v", say, err)
 		}
-		say, err := Unstarted(b.State(), at.Add(BirthTerm))
+		say, err := Unstarted(b.State(), at.Add(BirthTerm), 0)
 		if err != nil || len(say) != 2 {
 			t.Fatalf("%v %v", say, err)
 		}
@@ -25,7 +25,7 @@ func TestUnstarted(t *testing.T) {
 		if b.State().Status != events.Running {
 			t.Fatal(b.State().Status)
 		}
-		if again, _ := Unstarted(b.State(), at.Add(2*BirthTerm)); len(again) != 0 {
+		if again, _ := Unstarted(b.State(), at.Add(2*BirthTerm), 0); len(again) != 0 {
 			t.Errorf("a run that has started: %v", again)
 		}
 		b.AppendAt(at.Add(BirthTerm), say[1])

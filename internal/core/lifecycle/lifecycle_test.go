@@ -154,15 +154,15 @@ func TestControl(t *testing.T) {
 		if !ok {
 			t.Fatal("no deadline")
 		}
-		if say, _ := Timeout(b.State(), deadline.Add(-time.Millisecond)); len(say) != 0 {
+		if say, _ := Timeout(b.State(), deadline.Add(-time.Millisecond), 0); len(say) != 0 {
 			t.Errorf("too early: %v", say)
 		}
-		say, _ := Timeout(b.State(), deadline)
+		say, _ := Timeout(b.State(), deadline, 0)
 		b.Append(say...)
 		if got := b.State().Result; got.FinishReason != events.FinishTimeout || got.Success {
 			t.Errorf("%+v", got)
 		}
-		if say, _ := Timeout(b.State(), deadline); len(say) != 0 {
+		if say, _ := Timeout(b.State(), deadline, 0); len(say) != 0 {
 			t.Errorf("said again after the end: %v", say)
 		}
 	})
@@ -205,14 +205,14 @@ func TestOutage(t *testing.T) {
 		from, _ := Deadline(b.State())
 		paused := b.State().UpdatedAt.Add(time.Minute)
 		b.AppendAt(paused, runtest.PausedClock("lunch"))
-		if say, _ := Timeout(b.State(), paused.Add(100*time.Hour)); len(say) != 0 {
+		if say, _ := Timeout(b.State(), paused.Add(100*time.Hour), 0); len(say) != 0 {
 			t.Fatalf("while paused: %v", say)
 		}
 		b.AppendAt(paused.Add(100*time.Hour), runtest.Resumed())
-		if say, _ := Timeout(b.State(), from.Add(100*time.Hour-time.Millisecond)); len(say) != 0 {
+		if say, _ := Timeout(b.State(), from.Add(100*time.Hour-time.Millisecond), 0); len(say) != 0 {
 			t.Fatalf("too early: %v", say)
 		}
-		say, _ := Timeout(b.State(), from.Add(100*time.Hour))
+		say, _ := Timeout(b.State(), from.Add(100*time.Hour), 0)
 		if len(say) != 1 || !strings.Contains(say[0].(*events.RunFailedData).Error, "100h0m0s") {
 			t.Errorf("%v", say)
 		}

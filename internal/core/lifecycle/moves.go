@@ -118,10 +118,11 @@ func Stop(s run.State, now time.Time, w Wish) ([]events.Payload, error) {
 	return append(say, stopFirst(s, r)...), nil
 }
 
-// Timeout ends a run whose time is up. It answers nothing before that, or without a limit.
-func Timeout(s run.State, now time.Time) ([]events.Payload, error) {
+// Timeout ends a run whose time is up. It answers nothing before that, or without a limit. halted is how long the station
+// was halted since the run started, which does not count.
+func Timeout(s run.State, now time.Time, halted time.Duration) ([]events.Payload, error) {
 	at, ok := Deadline(s)
-	if !ok || now.Before(at) || s.Status.Ended() {
+	if !ok || now.Before(at.Add(halted)) || s.Status.Ended() {
 		return nil, nil
 	}
 	text := "timeout: the run took longer than " + (time.Duration(s.Options.TimeoutMS) * time.Millisecond).String()
@@ -139,9 +140,10 @@ func Deadline(s run.State) (at time.Time, ok bool) { return s.Deadline() }
 // BirthTerm is how long a run may exist before it starts: whoever made it goes on with it at once, or tries again.
 const BirthTerm = time.Minute
 
-// Unstarted ends a run that no one has started in its BirthTerm.
-func Unstarted(s run.State, now time.Time) ([]events.Payload, error) {
-	if s.Status != events.Created || now.Sub(s.CreatedAt) < BirthTerm {
+// Unstarted ends a run that no one has started in its BirthTerm. halted is how long the station was halted since it was
+// created.
+func Unstarted(s run.State, now time.Time, halted time.Duration) ([]events.Payload, error) {
+	if s.Status != events.Created || now.Sub(s.CreatedAt)-halted < BirthTerm {
 		return nil, nil
 	}
 	return cancelled(s, now, "the run was created and never started, because the station was full or stopped; send the task again with another id"), nil
@@ -178,12 +180,13 @@ func cancelled(s run.State, now time.Time, why string) []events.Payload {
 		"")}}
 }
 
-// Planless reports whether a run was started and given no plan for as long as BirthTerm. Who started it may be gone.
-func Planless(s run.State, now time.Time) (overdue, owed bool) {
+// Planless reports whether a run was started and given no plan for as long as BirthTerm. Who started it may be gone. halted
+// is how long the station was halted since then.
+func Planless(s run.State, now time.Time, halted time.Duration) (overdue, owed bool) {
 	if s.Status != events.Running || s.Plan != nil || s.StartedAt == nil {
 		return false, false
 	}
-	return now.Sub(*s.StartedAt) >= BirthTerm, true
+	return now.Sub(*s.StartedAt)-halted >= BirthTerm, true
 }
 
 // GiveUp ends a run that cannot get a plan, with a finish reason. One that has got it meanwhile goes on: whoever made

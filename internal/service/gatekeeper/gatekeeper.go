@@ -36,7 +36,7 @@ func Wire(cfg Config, tools *toolbox.Toolbox) service.Wiring {
 		c := gatekeeper.Config{Ledger: in.Ledger, Timers: in.Ports.Timers, Terms: cfg.GateTerms(), Blobs: in.Ports.Blobs,
 			Tools: tools.Base(), ToolsOf: tools.For,
 			Rules: in.Policy.Rules, Hooks: in.Asker, OnlySigned: cfg.OnlySigned, MaxGates: cfg.MaxGates,
-			AnswersPerMinute: cfg.AnswersPerMinute}
+			AnswersPerMinute: cfg.AnswersPerMinute, Stood: in.Stood}
 		if cfg.ApproverKeys != "" {
 			keys, err := approval.LoadKeys(cfg.ApproverKeys)
 			if err != nil {

@@ -67,7 +67,7 @@ func Wire(cfg Config) service.Wiring {
 			work.Others = append(work.Others, kernel.Handle(r.Ledger, kernel.Role[harness.State](r)))
 		}
 		return work, nil
-	}}
+	}, Always: always}
 }
 
 func start(ctx context.Context, cfg Config, in *service.Instance) (*planner.Role, error) {
@@ -112,7 +112,7 @@ func start(ctx context.Context, cfg Config, in *service.Instance) (*planner.Role
 	if err != nil {
 		return nil, err
 	}
-	return planner.New(planner.Config{ChildKey: key, Aggregates: planner.Aggregates{Schedules: schedules, Harnesses: recorded, Work: items, Mail: mail, Queues: queues}, Prices: prices.Over(catalog.Prices()), Station: cfg.Station, Ledger: in.Ledger, Timers: p.Timers,
+	return planner.New(planner.Config{ChildKey: key, Aggregates: planner.Aggregates{Schedules: schedules, Harnesses: recorded, Work: items, Mail: mail, Queues: queues, Stood: in.Stood}, Prices: prices.Over(catalog.Prices()), Station: cfg.Station, Ledger: in.Ledger, Timers: p.Timers,
 		Agents:  &service.Agents{KV: p.Config},
 		Windows: windows.Of, Context: func(context.Context) (string, error) { return operatorText(cfg.Context) },
 		Isolation:  cfg.Isolation,

@@ -83,7 +83,11 @@ func (h *wiring) runJanitor(r *role.Role, trees *workspace.Trees, run service.Ru
 		var early sync.WaitGroup
 		early.Go(func() { r.ServeRepublished(ctx, hold) })
 		err := run(ctx)
-		grace := time.AfterFunc(h.cfg.Drain, stop)
+		drain := h.cfg.Drain
+		if service.Halted(ctx) {
+			drain = 0
+		}
+		grace := time.AfterFunc(drain, stop)
 		early.Wait() // as what was delivered, what was begun early may come to its end
 		grace.Stop()
 		stop()

@@ -1,0 +1,178 @@
+// Package halt is the aggregate of the emergency stop: whether a station is halted, since when, by whom and why.
+//
+// Promises: a station has one such log, and the row that people read is a view of it. A decision is a function of a state
+// and a time; it returns the state with what it decided noted in Changes. A station that is halted is not halted again, and
+// only the halt that its author has seen is released, so that a release that comes late ends no later halt.
+package halt
+
+import (
+	"encoding/json"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/inspan/inspan/internal/kernel"
+	"github.com/inspan/inspan/pkg/events"
+)
+
+// State of the halts of a station: the fold of their log, and what was decided on it and is not stored yet. It is a value:
+// no function changes what can be reached from it.
+type State struct {
+	events.Halt
+	// Sequence and Hash of the last event that it includes.
+	Sequence uint64
+	Hash     string
+	changes  []events.Payload
+}
+
+// Changes are the events that were decided on a state since it was folded, in order.
+func (s State) Changes() []events.Payload { return s.changes }
+
+// Refused says why something may not be. Code is stable for programs.
+type Refused struct{ Code, Reason, Hint string }
+
+func (r *Refused) Error() string { return r.Reason + ": " + r.Hint }
+
+// Codes of refusals.
+const (
+	// Halted means that the station is halted already; NotHalted that it is not; Stale that another halt is in force than
+	// the one that was to be released.
+	Halted    = "already_halted"
+	NotHalted = "not_halted"
+	Stale     = "stale_release"
+)
+
+// Wish is a control with where it came from: Input is its position in the input stream.
+type Wish struct {
+	events.HaltControl
+	Input uint64
+}
+
+// Steer carries out a control, or returns a *Refused.
+func Steer(s State, w Wish, now time.Time) (State, error) {
+	if s.Took(w.Input) {
+		return s, nil
+	}
+	by := events.WorkBy{Input: w.Input, By: w.By, Reason: w.Reason}
+	switch {
+	case w.Action == events.HaltAction && s.Halted:
+		return s, &Refused{Halted, fmt.Sprintf("the station is halted since %s, by %s: %s", s.Since.UTC().Format(time.RFC3339), s.By, s.Reason),
+			"inspan release lets it go on"}
+	case w.Action == events.HaltAction:
+		return s.then(&events.HaltOrderedData{Event: "halt_ordered", Number: s.Number + 1, WorkBy: by}, now), nil
+	case !s.Halted:
+		return s, &Refused{NotHalted, "the station is not halted", "inspan halt REASON stops it"}
+	case w.Number != s.Number:
+		return s, &Refused{Stale, fmt.Sprintf("halt %d was to be released, and halt %d is in force, by %s: %s", w.Number, s.Number, s.By, s.Reason),
+			"read its reason, then inspan release again"}
+	}
+	return s.then(&events.HaltReleasedData{Event: "halt_released", Number: s.Number, WorkBy: by}, now), nil
+}
+
+// then returns the state after one more decision.
+func (s State) then(p events.Payload, now time.Time) State {
+	s, err := rules.Fold(s, p, now)
+	if err != nil {
+		panic("halt: decided what cannot be folded: " + err.Error())
+	}
+	s.changes = append(slices.Clip(s.changes), p)
+	return s
+}
+
+// Apply returns the state after one more event, whose stored bytes have the given hash.
+func Apply(s State, f events.Event, p events.Payload, hash string) (State, error) {
+	if f.Subject != events.HaltID {
+		return State{}, fmt.Errorf("halt, event %d (%s): it is of %.64q, want %s", f.Sequence, p.Kind(), f.Subject, events.HaltID)
+	}
+	s, err := rules.Fold(s, p, f.Time)
+	if err != nil {
+		return State{}, fmt.Errorf("halt, event %d (%s): %w", f.Sequence, p.Kind(), err)
+	}
+	s.Sequence, s.Hash, s.changes = f.Sequence, hash, nil
+	return s, nil
+}
+
+var rules = kernel.Rules[State]{kernel.On(ordered), kernel.On(released)}
+
+func ordered(s State, d *events.HaltOrderedData, at time.Time) (State, error) {
+	if s.Halted || d.Number != s.Number+1 {
+		return s, fmt.Errorf("halt %d is ordered after halt %d", d.Number, s.Number)
+	}
+	s.Number, s.Halted, s.By, s.Reason, s.Since, s.ReleasedBy = d.Number, true, d.By, d.Reason, at, ""
+	return s.took(d.WorkBy), nil
+}
+
+func released(s State, d *events.HaltReleasedData, at time.Time) (State, error) {
+	if !s.Halted || d.Number != s.Number {
+		return s, fmt.Errorf("halt %d is released and is not in force", d.Number)
+	}
+	s.Halted, s.ReleasedBy = false, d.By
+	s.Past = append(slices.Clone(s.Past), events.HaltPeriod{From: s.Since, To: at})
+	s.Past = s.Past[max(0, len(s.Past)-events.MaxHaltPeriods):]
+	return s.took(d.WorkBy), nil
+}
+
+// took notes that a control was carried out.
+func (s State) took(by events.WorkBy) State {
+	if by.Input == 0 {
+		return s
+	}
+	s.Inputs = append(slices.Clone(s.Inputs), by.Input)
+	s.Inputs = s.Inputs[max(0, len(s.Inputs)-events.MaxWorkInputs):]
+	return s
+}
+
+// Types of the kernel for halts.
+type (
+	Ledger       = kernel.Ledger[State]
+	LedgerConfig = kernel.LedgerConfig[State]
+)
+
+// Aggregate returns what the kernel needs to know of halts.
+func Aggregate() *kernel.Aggregate[State] {
+	return &kernel.Aggregate[State]{
+		Name:   events.HaltAggregate,
+		Lookup: events.LookupHalt,
+		Apply:  Apply,
+		Chain: func(s *State) kernel.Chain {
+			if s.Sequence == 0 {
+				return kernel.Chain{}
+			}
+			return kernel.Chain{ID: events.HaltID, Sequence: s.Sequence, Hash: s.Hash}
+		},
+	}
+}
+
+// NewLedger checks the configuration, whose aggregate is that of halts.
+func NewLedger(cfg LedgerConfig) (*Ledger, error) {
+	cfg.Aggregate = Aggregate()
+	return kernel.NewLedger(cfg)
+}
+
+// RowKey is the key of the row of a log of halts.
+func RowKey(id string) string { return events.HaltAggregate + "." + id }
+
+// Row is the view of the halts that people read, at the position of their last event in the station's log.
+func Row(s State, position uint64) ([]byte, error) {
+	row := s.Halt
+	row.Log = &events.LogHead{Sequence: s.Sequence, Hash: s.Hash, Position: position}
+	b, err := json.Marshal(row)
+	if err != nil {
+		return nil, fmt.Errorf("encode the halts: %w", err)
+	}
+	return b, nil
+}
+
+// FromRow returns the state that a row shows, and the position of its last event; ok is false for a row that shows none.
+func FromRow(row []byte) (s State, position uint64, ok bool) {
+	if err := json.Unmarshal(row, &s.Halt); err != nil || s.Log == nil {
+		return State{}, 0, false
+	}
+	position, s.Sequence, s.Hash, s.Log = s.Log.Position, s.Log.Sequence, s.Log.Hash, nil
+	return s, position, true
+}
+
+// Rows are the rows of the halts as the snapshots of their log.
+func Rows(kv kernel.KV) kernel.Snapshots[State] {
+	return kernel.Rows[State]{KV: kv, Key: RowKey, Read: FromRow}
+}

@@ -1,0 +1,188 @@
+package service
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/rs/zerolog"
+
+	"github.com/inspan/inspan/internal/halt"
+	"github.com/inspan/inspan/internal/kernel"
+	"github.com/inspan/inspan/pkg/events"
+)
+
+// haltEvery is how often a role asks the log whether the station is halted: so long it may begin something after a halt.
+const haltEvery = 500 * time.Millisecond
+
+// errHalted ends all that a role does when the station is halted.
+var errHalted = errors.New("the station is halted")
+
+// Halted reports whether a context ended because the station was halted: then nothing is brought to its end first.
+func Halted(ctx context.Context) bool { return errors.Is(context.Cause(ctx), errHalted) }
+
+// halting runs a role while the station is not halted. It is closed by default: until the log was asked once, the role
+// does nothing. Where the log does not answer later on, what it said last holds.
+type halting struct {
+	ledger *halt.Ledger
+	log    zerolog.Logger
+	mu     sync.Mutex
+	// state is that of the log, known whether it was asked; changed is closed, and replaced, when that changes. All are
+	// guarded by mu.
+	state   halt.State
+	known   bool
+	changed chan struct{}
+}
+
+// halting makes that of a role; nil where the station cannot be halted.
+func (h *Host) halting(role events.Service) (*halting, error) {
+	if h.ports.HaltLog == nil || role == events.Persister { // which only records and shows what the others did
+		return nil, nil
+	}
+	l, err := halt.NewLedger(halt.LedgerConfig{Station: h.cfg.Station, By: role, Journal: h.ports.HaltLog,
+		Snapshots: halt.Rows(h.ports.Sessions), Entropy: h.ports.Entropy})
+	if err != nil {
+		return nil, fmt.Errorf("log of halts: %w", err)
+	}
+	g := &halting{ledger: l, log: h.log.With().Str("role", string(role)).Logger(), changed: make(chan struct{})}
+	h.mu.Lock()
+	h.haltings[role] = g
+	h.mu.Unlock()
+	return g, nil
+}
+
+// err is why nothing is done, or nil.
+func (g *halting) err() error {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	switch s := g.state; {
+	case !g.known:
+		return errUnknown
+	case s.Halted:
+		return fmt.Errorf("%w since %s, by %s: %s", errHalted, s.Since.UTC().Format(time.RFC3339), s.By, s.Reason)
+	}
+	return nil
+}
+
+// stood is how long the station was halted between two times.
+func (g *halting) stood(since, now time.Time) time.Duration {
+	if g == nil {
+		return 0
+	}
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return g.state.Stood(since, now)
+}
+
+// until waits until the station is halted, or may work, and reports whether that came before ctx ended.
+func (g *halting) until(ctx context.Context, halted bool) bool {
+	for {
+		g.mu.Lock()
+		now, changed := !g.known || g.state.Halted, g.changed
+		g.mu.Unlock()
+		if now == halted {
+			return true
+		}
+		select {
+		case <-ctx.Done():
+			return false
+		case <-changed:
+		}
+	}
+}
+
+// look asks the log once.
+func (g *halting) look(ctx context.Context) error {
+	s, err := g.ledger.Fresh(ctx, events.HaltID)
+	if err != nil && !errors.Is(err, kernel.ErrHeld) {
+		return err
+	}
+	if err != nil { // no one knows what a damaged log means: nothing is done until a person has looked
+		s.Halted, s.By, s.Reason = true, "the log of halts", err.Error()
+	}
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if g.known && g.state.Number == s.Number && g.state.Halted == s.Halted {
+		return nil
+	}
+	before := g.known && g.state.Halted
+	g.state, g.known = s, true
+	close(g.changed)
+	g.changed = make(chan struct{})
+	switch {
+	case s.Halted:
+		g.log.Error().Int("halt", s.Number).Str("by", s.By).Str("reason", s.Reason).Msg("halted")
+	case before:
+		g.log.Warn().Int("halt", s.Number).Str("by", s.ReleasedBy).Msg("released")
+	}
+	return nil
+}
+
+// watch looks until ctx ends.
+func (g *halting) watch(ctx context.Context) {
+	for ctx.Err() == nil {
+		wait := haltEvery
+		if g.look(ctx) != nil {
+			wait = firstRetry
+		}
+		select {
+		case <-ctx.Done():
+		case <-time.After(wait):
+		}
+	}
+}
+
+// during runs run while the station is not halted, until ctx ends: a halt ends all that run does, and after the release
+// it is run again, as after a kill.
+func (g *halting) during(ctx context.Context, run Run) error {
+	if g == nil {
+		return run(ctx)
+	}
+	hold, stop := context.WithCancel(context.WithoutCancel(ctx))
+	var watching sync.WaitGroup
+	defer watching.Wait()
+	defer stop()
+	watching.Go(func() { g.watch(hold) })
+	for g.until(ctx, false) && ctx.Err() == nil {
+		part, end := context.WithCancelCause(ctx)
+		var waiting sync.WaitGroup
+		waiting.Go(func() {
+			if g.until(part, true) {
+				end(errHalted)
+			}
+		})
+		err := run(part)
+		halted := Halted(part)
+		end(nil)
+		waiting.Wait()
+		switch {
+		case !halted:
+			return err
+		case err != nil:
+			g.log.Warn().Err(err).Msg("ended by a halt")
+		}
+	}
+	return nil
+}
+
+// cut is an inbox whose handlers end when the station is halted.
+type cut struct{ kernel.Inbox }
+
+// Listen implements kernel.Inbox.
+func (c cut) Listen(ctx context.Context, role events.Service, workers int, receive func(context.Context, kernel.Message)) error {
+	return c.Inbox.Listen(ctx, role, workers, func(work context.Context, m kernel.Message) {
+		work, end := context.WithCancelCause(work)
+		defer end(nil)
+		defer context.AfterFunc(ctx, func() {
+			if Halted(ctx) {
+				end(errHalted)
+			}
+		})()
+		if Halted(ctx) {
+			end(errHalted)
+		}
+		receive(work, m)
+	})
+}

@@ -1,0 +1,32 @@
+package planner
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/inspan/inspan/internal/halt"
+	"github.com/inspan/inspan/internal/kernel"
+	"github.com/inspan/inspan/internal/service"
+	"github.com/inspan/inspan/pkg/events"
+	"github.com/inspan/inspan/services/planner"
+)
+
+// always records halts and releases until ctx ends. One at a time: they are judged in the order in which they came.
+func always(ctx context.Context, in *service.Instance) error {
+	p := in.Ports
+	l, err := halt.NewLedger(halt.LedgerConfig{Station: in.Base.Station, By: events.Planner, Journal: p.HaltLog,
+		Snapshots: halt.Rows(p.Sessions), Entropy: p.Entropy})
+	if err != nil {
+		return fmt.Errorf("log of halts: %w", err)
+	}
+	role, err := planner.NewHalter(l, p.Sessions)
+	if err != nil {
+		return err
+	}
+	loop, err := kernel.NewLoop(kernel.LoopConfig{Handlers: []kernel.Handler{kernel.Handle(l, kernel.Role[halt.State](role))},
+		Inbox: p.HaltInbox, Refusals: p.Refusals, Log: in.Log, Workers: 1})
+	if err != nil {
+		return err
+	}
+	return loop.Run(ctx)
+}
