@@ -305,7 +305,7 @@ func TestTier(t *testing.T) {
 			}
 		}
 		one.must(one.send(events.MailDraft{ID: "m1", Body: "x"}))
-		woken := mailbox.WakeIn(one.s, at, runOf, &events.AgentTier{Models: map[string]string{"worker": "a/b"}})
+		woken := mailbox.WakeIn(one.s, at, runOf, mailbox.Waking{Tier: &events.AgentTier{Models: map[string]string{"worker": "a/b"}}})
 		if task := mailbox.TaskOf(woken, *woken.Holder); task.Model != "a/b" {
 			t.Errorf("%+v", task)
 		}

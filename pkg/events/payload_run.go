@@ -123,6 +123,8 @@ type Agent struct {
 	// it holds for runs that work in git anyway.
 	Git         *GitSettings `json:"git,omitempty"`
 	GitDefaults bool         `json:"git_defaults,omitempty"`
+	// Roles are those whose agents run this definition. They are part of what is registered, and of no run.
+	Roles []AgentRole `json:"roles,omitempty"`
 }
 
 // Document is a text that was pinned with an agent.
