@@ -40,6 +40,9 @@ func (d Defaults) LoadDir(dir string) (map[string]events.Agent, []Warning, error
 	if err := l.roles(root, d); err != nil {
 		return nil, nil, fmt.Errorf("list the directory of agents %s: %w", dir, err)
 	}
+	if err := l.entries(root); err != nil {
+		return nil, nil, fmt.Errorf("list the roles of %s: %w", dir, err)
+	}
 	return l.agents, l.warnings, errors.Join(l.errs...)
 }
 

@@ -50,7 +50,7 @@ func TestColony(t *testing.T) {
 		say(t, 2, []string{"needs the name of its definition"}, "agents", "register", agent)
 		say(t, 5, []string{"inspan agents list"}, "agents", "show", agent)
 	})
-	t.Run("CLI-14a a named agent is registered, started with a text, shown, and its gate stands on the screen of the colony", func(t *testing.T) {
+	t.Run("CLI-14a CONT-2 CONT-3 a named agent is registered, started with a text, shown, and its gate stands on the screen of the colony", func(t *testing.T) {
 		say(t, 0, []string{"Registered " + agent}, "agents", "register", agent, "--agent", "relay")
 		say(t, 4, []string{"address_exists"}, "agents", "register", agent, "--agent", "relay")
 		say(t, 0, []string{"Registered pool/worker/ada"}, "agents", "register", "pool/worker", "--names", "ada,eve", "--agent", "relay")

@@ -140,7 +140,7 @@ func EndWith(s State, run, code, reason string, account events.AgentAccount, now
 
 // goesOn reports whether an idle agent has work of a run before, which it goes on with by itself.
 func (s State) goesOn() bool {
-	return s.Life.Account != nil && !s.Life.Stopped && s.Fails < events.CrashLoop
+	return s.Life.Account != nil && !s.Life.Stopped && s.Fails < s.Health().CrashLoop()
 }
 
 // Finding is what a look at the run of an agent found. Signal is empty where all is well.
@@ -163,7 +163,7 @@ func Judge(s State, found Finding, now time.Time) State {
 	epoch, run := s.Epoch, ""
 	if s.Holder != nil {
 		run = s.Holder.Run
-	} else if found = (Finding{}); s.Fails >= events.CrashLoop {
+	} else if found = (Finding{}); s.Fails >= s.Health().CrashLoop() {
 		found = Finding{Signal: SignalCrashLoop, Severity: events.SeverityHigh, Since: s.UpdatedAt,
 			Text: fmt.Sprintf("%d runs in a row failed; inspan agents start %s lets it try again", s.Fails, s.Address)}
 	}

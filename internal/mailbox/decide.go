@@ -28,6 +28,8 @@ const (
 	// Full means that too much waits in the mailbox, TooMany that the sender sent too much in a minute.
 	Full    = "mailbox_full"
 	TooMany = "mail_rate"
+	// UnknownRole means that no file of roles has the role.
+	UnknownRole = "unknown_role"
 	// BadKind means that the address does not take such a typed message.
 	BadKind = "bad_kind"
 	// NoInterrupt means that the agent takes no mail of this sender that interrupts it.
@@ -79,7 +81,7 @@ func Steer(s State, w Wish, now time.Time) (State, error) {
 		return s, &Refused{Exists, fmt.Sprintf("address %s is registered", s.Address), "register another address"}
 	case w.Action == Register:
 		return s.then(&events.AgentRegisteredData{Event: "agent_registered", Address: w.Address, Spec: *w.Spec, MailBy: by}, now), nil
-	case !s.Exists() && w.Address == events.Everyone && (w.Action == Send || w.Action == Tier):
+	case !s.Exists() && (w.Address == events.Everyone && (w.Action == Send || w.Action == Tier) || w.Action == Send && isRole(w.Address)):
 		s = s.then(&events.AgentRegisteredData{Event: "agent_registered", Address: w.Address}, now)
 	case !s.Exists():
 		return s, NotRegistered(w.Address)
@@ -100,6 +102,11 @@ func Steer(s State, w Wish, now time.Time) (State, error) {
 		return s.steerAgent(w, by, now)
 	}
 	return s.member(w, by, now)
+}
+
+func isRole(address string) bool {
+	_, _, is := events.RoleIn(address)
+	return is
 }
 
 // NotRegistered refuses an address that is not registered.
@@ -270,16 +277,17 @@ func Expire(s State, now time.Time) State {
 }
 
 // Wake begins the next run of an idle agent for which mail is due, or that goes on with the work of a run before.
-func Wake(s State, now time.Time, id ID) State { return WakeIn(s, now, id, nil) }
+func Wake(s State, now time.Time, id ID) State { return WakeIn(s, now, id, Waking{}) }
 
-// WakeIn is Wake with the tier of the station. The model is recorded, so that the run is the same whoever begins it.
-func WakeIn(s State, now time.Time, id ID, tier *events.AgentTier) State {
+// WakeIn is Wake with what the station has for the agent.
+func WakeIn(s State, now time.Time, id ID, with Waking) State {
 	due := s.due(now)
 	if s.Form != events.AgentAddress || s.Holder != nil || len(due) == 0 && !s.goesOn() || now.Before(s.NotBefore) || s.Life.Stopped {
 		return s
 	}
 	epoch := s.Epoch + 1
-	d := &events.AgentWokenData{Event: "agent_woken", Epoch: epoch, Run: id(s.ID, epoch), Model: tier.Model(s.Address), ExpiresAt: now.Add(events.WakeTerm)}
+	d := &events.AgentWokenData{Event: "agent_woken", Epoch: epoch, Run: id(s.ID, epoch), Model: with.Tier.Model(s.Address), Role: with.Role,
+		ExpiresAt: now.Add(events.WakeTerm)}
 	if len(due) > 0 {
 		d.Mail = due[0].ID
 	}
@@ -318,7 +326,8 @@ func end(s State, run, code, reason string, account *events.AgentAccount, now ti
 	}
 	d := &events.AgentEndedData{Event: "agent_ended", Epoch: h.Epoch, Run: run, Code: code, Reason: clip(reason), Account: account}
 	if code != Stopped && (code != Completed || h.Taken == 0 && h.Account == 0) {
-		d.NotBefore = now.Add(min(firstDelay<<min(s.Fails, 16), lastDelay))
+		first := s.Health().Cooldown(firstDelay)
+		d.NotBefore = now.Add(min(first<<min(s.Fails, 16), max(first, lastDelay)))
 	}
 	return s.then(d, now)
 }
@@ -375,6 +384,8 @@ func clip(text string) string { return clipTo(text, events.MaxReason) }
 // Check returns what is wrong with a control of an address, in words for who sent it.
 func Check(form events.AddressForm, c events.MailControl) error {
 	switch {
+	case form == events.RoleAddress && c.Action != Send:
+		return errors.New("the address of a role takes mail, and no other control")
 	case !slices.Contains(Actions(), c.Action):
 		return fmt.Errorf("unknown action %.80q: the actions are %s", c.Action, strings.Join(Actions(), ", "))
 	case (c.Action == Register) != (c.Spec != nil):

@@ -43,7 +43,7 @@ func (s State) Knows(id string) bool {
 
 // group reports whether what is sent to the address goes on to others.
 func (s State) group() bool {
-	return s.Form == events.ListAddress || s.Form == events.ChannelAddress || s.Form == events.EveryAddress
+	return s.Form == events.ListAddress || s.Form == events.ChannelAddress || s.Form == events.EveryAddress || s.Form == events.RoleAddress
 }
 
 // then returns the state after one more decision.
@@ -72,7 +72,8 @@ func Apply(s State, f events.Event, p events.Payload, hash string) (State, error
 // rules are the fold rules of addresses.
 var rules = kernel.Rules[State]{kernel.On(registered), kernel.On(changed), kernel.On(woken), kernel.On(started), kernel.On(ended),
 	kernel.On(sent), kernel.On(acked), kernel.On(claimed), kernel.On(returned), kernel.On(expired), kernel.On(ready), kernel.On(asked),
-	kernel.On(handedOff), kernel.On(stopped), kernel.On(resumed), kernel.On(raised), kernel.On(seen), kernel.On(cleared), kernel.On(tiered)}
+	kernel.On(handedOff), kernel.On(stopped), kernel.On(resumed), kernel.On(raised), kernel.On(seen), kernel.On(cleared), kernel.On(tiered),
+	kernel.On(admitted)}
 
 // apply carries out one event.
 func (s State) apply(p events.Payload, at time.Time) (State, error) {
@@ -128,7 +129,7 @@ func woken(s State, d *events.AgentWokenData, at time.Time) (State, error) {
 	if a := s.Life.Account; d.Account != 0 && (a == nil || a.Epoch != d.Account) || d.Account == 0 && d.Mail == "" {
 		return s, fmt.Errorf("epoch %d goes on with the account of epoch %d, the last one is %+v", d.Epoch, d.Account, a)
 	}
-	s.Epoch = d.Epoch
+	s.Epoch, s.Life.Role = d.Epoch, d.Role
 	s.Holder = &events.MailHolder{Epoch: d.Epoch, Run: d.Run, Account: d.Account, Model: d.Model, Since: at, ExpiresAt: d.ExpiresAt}
 	return s, nil
 }

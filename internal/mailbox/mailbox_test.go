@@ -107,7 +107,7 @@ func (b *box) injected(has func(string) bool) (ids string, text string) {
 
 func TestAddresses(t *testing.T) {
 	t.Parallel()
-	t.Run("MSG-5 each address has one spelling, and tricks are refused", func(t *testing.T) {
+	t.Run("MSG-5 ID-7 each address has one spelling, and tricks are refused", func(t *testing.T) {
 		t.Parallel()
 		for address, want := range map[string]events.AddressForm{"web/worker/nux": events.AgentAddress, "queue/builds": events.QueueAddress,
 			"list/all-leads": events.ListAddress, "channel/news": events.ChannelAddress, "all": events.EveryAddress,
@@ -131,7 +131,7 @@ func TestAddresses(t *testing.T) {
 			}
 		}
 	})
-	t.Run("MSG-5 what is not registered is refused, and what is, is not registered again", func(t *testing.T) {
+	t.Run("MSG-5 ID-9 what is not registered is refused, and what is, is not registered again", func(t *testing.T) {
 		t.Parallel()
 		b := &box{t: t, now: at}
 		b.refused(b.steer(events.MailControl{Action: mailbox.Send, Mail: &events.MailDraft{ID: "m1", Body: "x"}}, "web/worker/nux"), mailbox.Unknown)
@@ -323,6 +323,22 @@ func TestDirect(t *testing.T) {
 		large.refused(err, mailbox.Full)
 		if row, err := mailbox.Row(large.s, 1); err != nil || len(row) > events.MaxEvent {
 			t.Errorf("the row has %d bytes, %v", len(row), err)
+		}
+	})
+	t.Run("CONT-3 CONT-8 texts of many senders that come at once stand whole, one after the other", func(t *testing.T) {
+		t.Parallel()
+		b := newBox(t, "web/worker/nux", events.AddressSpec{Agent: "worker"})
+		b.must(b.send(events.MailDraft{ID: "m0", Body: "begin"}))
+		b.wake()
+		for i := range 6 {
+			text := strings.TrimSuffix(strings.Repeat(fmt.Sprintf("text %d\n", i), 5), "\n")
+			b.must(b.send(events.MailDraft{ID: fmt.Sprintf("t%d", i), Body: text, Priority: "urgent"}))
+		}
+		_, text := b.injected(func(id string) bool { return id == "m0" })
+		for i := range 6 {
+			if whole := strings.Repeat(fmt.Sprintf("| text %d\n", i), 5); strings.Count(text+"\n", whole) != 1 {
+				t.Errorf("text %d is not whole:\n%s", i, text)
+			}
 		}
 	})
 	t.Run("SAFE-2 no line of an injection but ours is without the mark", func(t *testing.T) {

@@ -118,5 +118,6 @@ func TaskOf(s State, h events.MailHolder) events.Task {
 		t.Task = "You are the agent " + s.Address + " of this station. A run before you left work that is not done: go on with it where it ended, " +
 			"as far as your own rules permit. Mail that comes for you is shown to you as well."
 	}
+	t.Task = s.told(t.Task)
 	return t
 }

@@ -6,12 +6,15 @@ import (
 	"errors"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"unicode/utf8"
 
+	"github.com/inspan/inspan/internal/mailbox"
 	"github.com/inspan/inspan/internal/sandbox"
 	"github.com/inspan/inspan/internal/tools"
+	"github.com/inspan/inspan/pkg/events"
 	"github.com/inspan/inspan/pkg/tool"
 )
 
@@ -60,6 +63,25 @@ func TestBuiltin(t *testing.T) {
 			}
 			if _, verifies := tl.(tool.Verifier); verifies != (effect == tool.Reconcilable) {
 				t.Errorf("%s: verifier %v with effect %s", name, verifies, effect)
+			}
+		}
+	})
+	t.Run("ID-13 what operators do with agents is no tool: an agent has communication, navigation and delivery", func(t *testing.T) {
+		t.Parallel()
+		operators := slices.Concat(mailbox.Actions(), []string{"approve", "resume", "agent", "sandbox", "tier", "workspace", "session", "identity"})
+		r, err := tool.NewRegistry(tools.Builtin()...)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, name := range r.Names() {
+			verb := name[strings.LastIndexByte(name, '_')+1:]
+			if name != events.ToolHandoff && name != events.ToolMailSend && slices.Contains(operators, verb) {
+				t.Errorf("the tool %s is an action of operators", name)
+			}
+		}
+		for _, name := range []string{events.ToolMailSend, events.ToolMailRead, events.ToolWho, events.ToolWorkCurrent, events.ToolHandoff, "git_review"} {
+			if _, ok := r.Get(name); !ok {
+				t.Errorf("%s is missing", name)
 			}
 		}
 	})

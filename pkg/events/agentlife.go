@@ -36,6 +36,17 @@ type AgentLife struct {
 	// Past are the last runs, the newest last.
 	Past  []AgentPast `json:"past,omitempty"`
 	Alert *AgentAlert `json:"alert,omitempty"`
+	// Role is what the role of the agent was when it was last woken; nil for none.
+	Role *AgentRole `json:"role,omitempty"`
+	// Quota is of the address of a role alone.
+	Quota *RoleQuota `json:"quota,omitempty"`
+}
+
+// RoleQuota is who of a role is at work, of at most so many, and who waits, the first first.
+type RoleQuota struct {
+	Max     int        `json:"max"`
+	Working []RoleSlot `json:"working,omitempty"`
+	Waiting []string   `json:"waiting,omitempty"`
 }
 
 // FinishHandedOff is the finish reason of the run of an agent whose next run goes on with its work.

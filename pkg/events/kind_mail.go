@@ -31,6 +31,7 @@ const (
 	AlertAcked      Kind = "alert.acked"
 	AlertCleared    Kind = "alert.cleared"
 	AgentTiered     Kind = "agent.tiered"
+	AgentAdmitted   Kind = "agent.admitted"
 )
 
 // AgentRegistry returns the event types of addresses, in the order of an address's life.
@@ -94,6 +95,9 @@ var agentTypes = [...]Type{
 	{AgentTiered, Planner, "agent_tiered", Recorded, InLog, line((*AgentTieredData).line),
 		"Runs that begin from now on use the models of a tier, by the role of their agent. It is in the log of all.",
 		func() Payload { return new(AgentTieredData) }},
+	{AgentAdmitted, Planner, "agent_admitted", Recorded, InLog, line((*AgentAdmittedData).line),
+		"An agent of a role with a quota may be at work, or waits until another one is idle. It is in the log of the role.",
+		func() Payload { return new(AgentAdmittedData) }},
 }
 
 // LookupAgent is Lookup for the event types of addresses.
@@ -144,6 +148,8 @@ type AgentWokenData struct {
 	Account   int       `json:"account,omitempty"`
 	Model     string    `json:"model,omitempty"`
 	ExpiresAt time.Time `json:"expires_at"`
+	// Role is the role of the agent as it was then: a change of it never changes a run that was woken.
+	Role *AgentRole `json:"role,omitempty"`
 }
 
 // AgentStartedData is the payload of agent.started.

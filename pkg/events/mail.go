@@ -54,6 +54,8 @@ const (
 	ListAddress    AddressForm = "list"
 	ChannelAddress AddressForm = "channel"
 	EveryAddress   AddressForm = "all"
+	// RoleAddress is where a station records which agents of a role are at work. It takes no mail.
+	RoleAddress AddressForm = "role"
 )
 
 // Everyone is the address of a broadcast.
@@ -73,6 +75,8 @@ func ParseAddress(address string) (form AddressForm, id string, err error) {
 		form = AddressForm(parts[0])
 	case len(parts) == 3 && addressPart(parts[0]) && addressPart(parts[1]) && addressPart(parts[2]):
 		form = AgentAddress
+	case roleAddress(parts):
+		form = RoleAddress
 	default:
 		return "", "", fmt.Errorf("%q is not an address: want project/role/name, queue/name, list/name, channel/name or all, each part 1 to 20 of a-z 0-9 and -",
 			shorten(address))
@@ -248,6 +252,9 @@ type AddressRef struct {
 	Address string `json:"address"`
 	Epoch   int    `json:"epoch"`
 	Fresh   bool   `json:"fresh,omitempty"`
+	// Env and Dir are those that its role gives it: variables of its commands, and the folder that these begin in.
+	Env map[string]string `json:"env,omitempty"`
+	Dir string            `json:"dir,omitempty"`
 }
 
 // MailRate is when somebody sent a message.

@@ -134,3 +134,20 @@ func (d *AlertRaisedData) line() string {
 func (d *AlertAckedData) line() string { return d.By + " looks at the alert " + d.Signal }
 
 func (d *AlertClearedData) line() string { return "alert " + d.Signal + " is over" }
+
+// AgentAdmittedData is the payload of agent.admitted: who of the role is at work from now on, and who waits.
+type AgentAdmittedData struct {
+	Event string `json:"event"`
+	RoleQuota
+}
+
+// Kind implements Payload.
+func (*AgentAdmittedData) Kind() Kind { return AgentAdmitted }
+
+func (d *AgentAdmittedData) line() string {
+	text := fmt.Sprintf("%d of %d at work", len(d.Working), d.Max)
+	if len(d.Waiting) > 0 {
+		text += ", waiting: " + strings.Join(d.Waiting, ", ")
+	}
+	return text
+}

@@ -43,6 +43,9 @@ func (p *Postmaster) again(ctx context.Context, s mailbox.State) error {
 	if look, is := mailbox.PatrolAt(s, p.Now().UTC()); is && (!ok || look.Before(at)) {
 		at, ok = look, true
 	}
+	if now := p.Now().UTC(); !ok && s.Holder == nil && mailbox.Wake(s, now, p.wakeID).Holder != nil {
+		at, ok = now.Add(quotaLook), true // it waits for its role
+	}
 	if !ok {
 		return nil
 	}
@@ -64,7 +67,7 @@ func (p *Postmaster) patrol(ctx context.Context, s mailbox.State) (mailbox.State
 		case err != nil:
 			return s, err
 		default:
-			found = mailbox.Finding(patrol.Look(of, p.Now().UTC()))
+			found = mailbox.Finding(patrol.Look(of, p.Now().UTC(), s.Health()))
 		}
 	}
 	return mailbox.Judge(s, found, p.Now().UTC()), nil
@@ -194,19 +197,6 @@ func (p mailCalls) current(ctx context.Context, s run.State) (events.MailAnswer,
 	}
 	lines = append(lines, mailbox.Listed(now)+".")
 	return events.MailAnswer{Success: true, Output: strings.Join(lines, "\n")}, nil
-}
-
-// wake begins the next run of an idle agent, with the model that the tier of the station has for its role.
-func (p *Postmaster) wake(ctx context.Context, s mailbox.State) (mailbox.State, error) {
-	now := p.Now().UTC()
-	if woken := mailbox.Wake(s, now, p.wakeID); s.Holder != nil || woken.Holder == nil {
-		return woken, nil
-	}
-	all, err := p.Ledger.Fresh(ctx, events.Everyone)
-	if err != nil {
-		return s, fmt.Errorf("the tier: %w", err)
-	}
-	return mailbox.WakeIn(s, now, p.wakeID, all.Life.Tier), nil
 }
 
 // models returns what is wrong with the models of a tier.

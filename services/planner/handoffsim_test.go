@@ -38,7 +38,7 @@ func TestHandoffCut(t *testing.T) {
 	t.Parallel()
 	const agent = "a/b/c0"
 	for order, stride := range map[string]int{mailbox.Handoff: 1, mailbox.Restart: 3, mailbox.Stop: 2} {
-		t.Run("CONT-11 PRMT-3 a planner that dies at any one operation of a "+order+" leaves one next run with the account, and no mail lost", func(t *testing.T) {
+		t.Run("CONT-11 PERS-12c PERS-13 PRMT-3 a planner that dies at any one operation of a "+order+" leaves one next run with the account, and no mail lost", func(t *testing.T) {
 			t.Parallel()
 			plays := 0
 			for _, late := range []bool{false, true} {

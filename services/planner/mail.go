@@ -116,6 +116,9 @@ func (p *Postmaster) Input(ctx context.Context, m kernel.Message) error {
 		if err == nil && w.Action == mailbox.Send {
 			err = typed(s, w.Mail)
 		}
+		if err == nil && form == events.RoleAddress && !s.Took(w.Input) && !s.Knows(w.Mail.ID) {
+			w.Members, err = p.chosen(ctx, s, address)
+		}
 		if err == nil {
 			s, err = mailbox.Steer(mailbox.Expire(s, p.Now().UTC()), w, p.Now().UTC())
 		}
@@ -146,6 +149,14 @@ func (p *Postmaster) complete(ctx context.Context, w *mailbox.Wish, m kernel.Mes
 		if w.Spec.Agent != "" {
 			if _, err := p.role.agent(ctx, w.Spec.Agent); err != nil {
 				return err
+			}
+			r, err := p.roleOf(ctx, w.Spec.Agent, w.Address)
+			if err != nil {
+				return err
+			}
+			if r != nil && w.Spec.Session == "" {
+				spec := *w.Spec
+				spec.Session, w.Spec = r.Fill(r.Pattern, w.Address), &spec
 			}
 		}
 		if members = w.Spec.Members; w.Spec.Escalate != "" {
@@ -193,7 +204,7 @@ func (p *Postmaster) addresses(ctx context.Context, form events.AddressForm) (al
 	slices.Sort(keys)
 	for _, key := range keys {
 		address, ok := events.AddressOf(strings.TrimPrefix(key, mailbox.RowPrefix))
-		if is, _, err := events.ParseAddress(address); ok && err == nil && (form == "" || is == form) {
+		if is, _, err := events.ParseAddress(address); ok && err == nil && (form == "" && is != events.RoleAddress || is == form) {
 			all = append(all, address)
 		}
 	}
@@ -244,7 +255,7 @@ func typed(s mailbox.State, m events.Mail) error {
 
 // deliver puts a message into a mailbox. It returns a *mailbox.Refused where that does not take it.
 func (p *Postmaster) deliver(ctx context.Context, m events.Mail, to string, wanted func() (bool, error)) error {
-	_, id, err := events.ParseAddress(to)
+	form, id, err := events.ParseAddress(to)
 	if err != nil {
 		return &mailbox.Refused{Code: mailbox.Unknown, Reason: err.Error(), Hint: "inspan mail who lists the addresses"}
 	}
@@ -255,11 +266,16 @@ func (p *Postmaster) deliver(ctx context.Context, m events.Mail, to string, want
 		}
 	}
 	_, err = p.change(ctx, id, func(s mailbox.State) (mailbox.State, error) {
-		if !s.Exists() && to != events.Everyone {
+		if !s.Exists() && to != events.Everyone && form != events.RoleAddress {
 			return s, p.unknown(ctx, to)
 		}
-		if is, err := wanted(); err != nil || !is {
+		if is, err := wanted(); err != nil || !is || s.Knows(m.ID) {
 			return s, err
+		}
+		if form == events.RoleAddress {
+			if all, err = p.chosen(ctx, s, to); err != nil {
+				return s, err
+			}
 		}
 		if err := typed(s, m); err != nil {
 			return s, err
@@ -342,6 +358,11 @@ func (p *Postmaster) pass(ctx context.Context, s mailbox.State) error {
 	for _, m := range s.Pending {
 		var refusals []events.MailRefusal
 		for _, to := range m.Members {
+			if s.Form == events.RoleAddress {
+				if err := p.enroll(ctx, s.Address, to); err != nil {
+					return err
+				}
+			}
 			err := p.deliver(ctx, m.Mail, to, func() (bool, error) {
 				now, err := p.Ledger.Fresh(ctx, s.ID)
 				return now.Waits(m.ID), err
@@ -365,7 +386,13 @@ func (p *Postmaster) pass(ctx context.Context, s mailbox.State) error {
 // dispatch opens the run of an agent, or goes on with an opening that somebody did not finish.
 func (p *Postmaster) dispatch(ctx context.Context, s mailbox.State, h events.MailHolder, m firing) error {
 	return p.role.open(ctx, m, mailbox.TaskOf(s, h), ce.Envelope{Source: "/inspan/agent/" + s.ID},
-		origin{address: &events.AddressRef{Address: s.Address, Epoch: h.Epoch, Fresh: mailbox.Fresh(s, h)}})
+		origin{address: addressOf(s, h)})
+}
+
+// addressOf is what a run says of the agent that it is.
+func addressOf(s mailbox.State, h events.MailHolder) *events.AddressRef {
+	env, dir := mailbox.PlaceOf(s)
+	return &events.AddressRef{Address: s.Address, Epoch: h.Epoch, Fresh: mailbox.Fresh(s, h), Env: env, Dir: dir}
 }
 
 // settled records the end of the run of an agent, and what its turns were given. A run that is held stays the agent: no one
@@ -426,7 +453,14 @@ func (p *Postmaster) ended(ctx context.Context, of events.AddressRef) error {
 	if err != nil {
 		return err
 	}
-	return p.tend(ctx, id, 1)
+	if err := p.tend(ctx, id, 1); err != nil {
+		return err
+	}
+	s, err := p.Ledger.Fresh(ctx, id)
+	if err != nil {
+		return fmt.Errorf("address %s: %w", of.Address, err)
+	}
+	return p.release(ctx, s)
 }
 
 // confirm makes a run that was just created the agent, and ends it where that is another run by now: between the two its

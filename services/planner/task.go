@@ -346,7 +346,7 @@ func (r *Role) workspace(t events.Task, runID string) string {
 
 func (r *Role) agent(ctx context.Context, name string) (events.Agent, error) {
 	a, err := r.cfg.Agents.Agent(ctx, name)
-	if !errors.Is(err, kernel.ErrNotFound) {
+	if a.Roles = nil; !errors.Is(err, kernel.ErrNotFound) { // they are of no run
 		return a, err
 	}
 	known, err := r.cfg.Agents.Names(ctx)

@@ -146,6 +146,9 @@ func shellDir(s run.State, step string) func() string {
 				return r.Dir
 			}
 		}
+		if s.Created != nil && s.Created.Address != nil {
+			return s.Created.Address.Dir
+		}
 		return ""
 	}
 }

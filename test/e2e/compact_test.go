@@ -148,7 +148,7 @@ func (w *world) compactions(runID string) []*events.HistoryCompactedData {
 
 func TestCompaction(t *testing.T) {
 	t.Parallel()
-	t.Run("LOOP-7 LOOP-8 LOOP-9 LOOP-10 LOOP-19 TEST-9c a window of 1000 tokens lasts for a hundred turns", func(t *testing.T) {
+	t.Run("CONT-13a LOOP-7 LOOP-8 LOOP-9 LOOP-10 LOOP-19 TEST-9c a window of 1000 tokens lasts for a hundred turns", func(t *testing.T) {
 		t.Parallel()
 		m := &narrow{window: 1000, pages: 100, words: 60}
 		w := reads(t, m, nil)

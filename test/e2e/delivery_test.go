@@ -268,7 +268,7 @@ func TestDeliveryCut(t *testing.T) {
 			}
 		})
 	}
-	t.Run("DLV-2 SAFE-3 planners die after each phase and after each event of the merge queue: each is done once, and the work lands once", func(t *testing.T) {
+	t.Run("DLV-2 PERS-12b SAFE-3 planners die after each phase and after each event of the merge queue: each is done once, and the work lands once", func(t *testing.T) {
 		t.Parallel()
 		cutDelivery(t, false)
 	})

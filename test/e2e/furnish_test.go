@@ -177,4 +177,41 @@ func TestFurnished(t *testing.T) {
 			t.Errorf("the second run of the session has no folder: %v", err)
 		}
 	})
+	t.Run("PERS-14 files of a workspace that are deleted, or lie, change nothing: the next run is given what the log says", func(t *testing.T) {
+		home := filepath.Join(w.dir, "work", "web", "polecats", "nux")
+		for _, at := range []string{filepath.Join(work, ".harness", "runs"), filepath.Join(work, ".harness", "context.md"), filepath.Join(home, "redirect.json")} {
+			if err := os.RemoveAll(at); err != nil {
+				t.Fatal(err)
+			}
+		}
+		lie := []byte(`{"status":"completed","agent":"another","work_id":"gt-9"}`)
+		for _, at := range []string{filepath.Join(work, ".harness", "tasks.json"), filepath.Join(work, ".harness", "history.json"), filepath.Join(home, "agent.json")} {
+			if err := os.WriteFile(at, lie, 0o644); err != nil {
+				t.Fatal(err)
+			}
+		}
+		w := w.on(t)
+		w.task(events.Task{ID: "after", Agent: "nux", Task: "paint the door", Session: "s", WorkID: "gt-2"})
+		next := w.ended("after")
+		if next.Status != events.Completed || next.Created.History == nil || next.Created.WorkID != "gt-2" {
+			t.Fatalf("%+v, %+v\n%s", next.Result, next.Created, w.story("after"))
+		}
+		found := ""
+		for _, c := range next.ToolCallHistory.Backward() {
+			if c.CallName == "read" {
+				found = c.Result
+			}
+		}
+		if !strings.Contains(found, "paint the door") || !strings.Contains(found, "Work item gt-2") || strings.Contains(found, "gt-9") {
+			t.Errorf("%s", found)
+		}
+		for _, at := range []string{filepath.Join(work, "seen.json"), filepath.Join(home, "agent.json"), filepath.Join(work, ".harness", "tasks.json")} {
+			if b, err := os.ReadFile(at); err != nil || strings.Contains(string(b), "gt-9") {
+				t.Errorf("%s: %s, %v", at, b, err)
+			}
+		}
+		if again := w.state("new"); again.Status != s.Status || again.Sequence != s.Sequence {
+			t.Errorf("the run before is %s at %d", again.Status, again.Sequence)
+		}
+	})
 }

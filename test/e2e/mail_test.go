@@ -174,7 +174,7 @@ func TestMail(t *testing.T) {
 			t.Errorf("the row is %s, %v", row, err)
 		}
 	})
-	t.Run("MSG-2 MSG-15 MSG-16 mail for an agent at work waits for its next turn, also while all services are restarted", func(t *testing.T) {
+	t.Run("CONT-3 MSG-2 MSG-15 MSG-16 mail for an agent at work waits for its next turn, also while all services are restarted", func(t *testing.T) {
 		w := w.on(t)
 		w.registerAddress("web/worker/ada", events.AddressSpec{Agent: "reader", Session: "ada"})
 		w.send("web/worker/ada", events.MailDraft{ID: "m1", Body: "wait for a person"})

@@ -73,7 +73,7 @@ func TestRuntime(t *testing.T) {
 	work := func(id, file string) string { return filepath.Join(w.dir, "work", "run", id, file) }
 
 	for _, driver := range []string{events.DriverACP, events.DriverClaude} {
-		t.Run("PLUS-12a ID-3a ECO-6a a step is carried out by a program over "+driver+", and what it does inside stands in the log", func(t *testing.T) {
+		t.Run("PLUS-12a ID-3a ID-8 ECO-6a a step is carried out by a program over "+driver+", and what it does inside stands in the log", func(t *testing.T) {
 			w, id := w.on(t), "r"+driver
 			w.task(events.Task{ID: id, Agent: "p" + driver, Task: "!say hello\n!bash echo made > made; echo out\n!bash deploy now\n!say bye"})
 			s := w.ended(id)
@@ -138,7 +138,7 @@ func TestRuntime(t *testing.T) {
 			t.Errorf("%s: %+v", s.Status, calls)
 		}
 	})
-	t.Run("PLUS-12c a program that dies goes on in its session, and what it had begun is unknown", func(t *testing.T) {
+	t.Run("PLUS-12c CONT-4 a program that dies goes on in its session, and what it had begun is unknown", func(t *testing.T) {
 		w := w.on(t)
 		w.task(events.Task{ID: "dies", Agent: "pacp", Task: "!again echo again\n!bash kill -9 $PPID"})
 		s := w.ended("dies")

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -117,7 +118,7 @@ func TestStream(t *testing.T) {
 	w.agent(events.Agent{Name: "hand", Model: "hand/hand", Prompt: "You speak."}, "")
 	first := w.start()
 
-	t.Run("OBS-9 OBS-10 PLUS-8 a watcher hears tokens and thinking as they come, one who joins late all of it so far", func(t *testing.T) {
+	t.Run("CONT-5 OBS-9 OBS-10 PLUS-8 a watcher hears tokens and thinking as they come, one who joins late all of it so far", func(t *testing.T) {
 		w := w.on(t)
 		early := w.viewer("said")
 		w.task(events.Task{ID: "said", Agent: "hand", Task: "speak"})
@@ -136,6 +137,14 @@ func TestStream(t *testing.T) {
 		}
 		if s := w.ended("said"); s.Result.Output != "Once upon a time." {
 			t.Errorf("the log says %q", s.Result.Output)
+		}
+		w.task(events.Task{ID: "unseen", Agent: "hand", Task: "speak"})
+		for _, d := range []llm.Delta{{Thinking: "let me see. "}, {Text: "Once upon "}, {Text: "a time."}, {}} {
+			hand.pieces <- d
+		}
+		w.ended("unseen")
+		if got, want := w.kinds("said"), w.kinds("unseen"); !slices.Equal(got, want) {
+			t.Errorf("a run that is watched has other events:\n got %s\nwant %s", got, want)
 		}
 	})
 	t.Run("PLUS-8 after a retry of the turn what came before is forgotten", func(t *testing.T) {

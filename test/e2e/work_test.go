@@ -138,7 +138,7 @@ func TestWork(t *testing.T) {
 			t.Errorf("%+v %+v", r.Plan, r.Created)
 		}
 	})
-	t.Run("WORK-2 PROP-23 while all services are restarted the binding stays; the end of a run that fails frees the item", func(t *testing.T) {
+	t.Run("WORK-2 WORK-9a PROP-23 while all services are restarted the binding stays; the end of a run that fails frees the item", func(t *testing.T) {
 		w := w.on(t)
 		w.addItem("long", events.WorkSpec{Title: "wait for a person"})
 		w.work("long", sling("fixer"))
@@ -361,7 +361,7 @@ func TestWorkCut(t *testing.T) {
 	first := w.start()
 	w.addItem("cut", events.WorkSpec{Title: "Fix the login"})
 	w.work("cut", sling("fixer"))
-	t.Run("WORK-2 WORK-5 SAFE-3 planners die between the binding and the run, and between the run and its start: one run does the work", func(t *testing.T) {
+	t.Run("WORK-2 WORK-5 PERS-12a SAFE-3 planners die between the binding and the run, and between the run and its start: one run does the work", func(t *testing.T) {
 		w := w.on(t)
 		select {
 		case <-cut.tried:

@@ -38,8 +38,8 @@ func Extend(a *app.App, cmd *cobra.Command) *cobra.Command {
 			cmd.AddCommand(c)
 		}
 	}
-	add(look, listCmd(a), showCmd(a), watchCmd(a))
-	add(decide, registerCmd(a), startCmd(a), injectCmd(a),
+	add(look, listCmd(a), showCmd(a), watchCmd(a), rolesCmd(a))
+	add(decide, registerCmd(a), dispatchCmd(a), startCmd(a), injectCmd(a),
 		steerCmd(a, mailbox.Stop, "Stop an agent: its run ends, and nothing wakes it until a start"),
 		steerCmd(a, mailbox.Handoff,
 			"End the run of an agent; its next run goes on with an empty conversation and the account of this one"),
@@ -165,6 +165,14 @@ func (a *showCommand) run(ctx context.Context, c *client.Client, args []string) 
 			text += "; seen by " + view.Clip(al.SeenBy, 80)
 		}
 		pairs = append(pairs, [2]string{"alert", a.Paint().Red(text)})
+	}
+	if r := m.Life.Role; r != nil {
+		pairs = append(pairs, [2]string{"role", r.Name + ", as it was when the agent was last woken; inspan agents roles " + r.Name + " explains it"})
+	}
+	if boxes, err := client.NewMail(c).List(ctx); err == nil {
+		if text := waitsFor(m, quotas(boxes)); text != "" {
+			pairs = append(pairs, [2]string{"waits", strings.TrimPrefix(text, "waits: ")})
+		}
 	}
 	if m.Spec.Respawn {
 		pairs = append(pairs, [2]string{"respawn", "goes on by itself after a failure"})

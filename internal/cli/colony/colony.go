@@ -66,6 +66,7 @@ Without a terminal, and with --once, it prints one overview. With --json each ov
 It needs no more rights than watching.`,
 		Example: "  inspan colony\n  inspan colony --once\n  inspan colony --once --json | jq '.agents[] | select(.state == \"stuck\")'",
 		Args:    app.Args(0), RunE: a.Connected(c.run)}
+	cmd.AddCommand(haltCmd(a))
 	cmd.Flags().BoolVar(&c.once, "once", false, "print one overview and end")
 	cmd.Flags().DurationVar(&c.every, "every", 2*time.Second, "time between two overviews, 500ms or more")
 	return cmd
@@ -122,7 +123,7 @@ func (a *colonyCommand) show(canvas *terminal.Canvas, v View, trouble string) er
 // read reads what the agents do. Only the rows of the agents must be there; what else is missing is named.
 func read(ctx context.Context, c *client.Client, now time.Time) (View, error) {
 	v := View{At: now, Station: c.Station(), Agents: []Member{}}
-	all, err := agents(ctx, c)
+	boxes, err := client.NewMail(c).List(ctx)
 	if err != nil {
 		return v, err
 	}
@@ -147,8 +148,16 @@ func read(ctx context.Context, c *client.Client, now time.Time) (View, error) {
 		case events.WorkIsClosed:
 		}
 	}
-	for _, m := range all {
-		v.Agents = append(v.Agents, member(m, infos))
+	of := quotas(boxes)
+	for _, m := range boxes {
+		if m.Form != events.AgentAddress {
+			continue
+		}
+		o := member(m, infos)
+		if text := waitsFor(m, of); text != "" {
+			o.State, o.Doing = "waiting", text
+		}
+		v.Agents = append(v.Agents, o)
 	}
 	slices.SortStableFunc(v.Agents, func(a, b Member) int {
 		if d := urgency(a) - urgency(b); d != 0 {

@@ -64,10 +64,13 @@ type Finding struct {
 	Text     string
 }
 
-// Look judges a run at a time.
-func Look(s run.State, now time.Time) Finding {
+// Look judges a run at a time, with the thresholds of the role of its agent.
+func Look(s run.State, now time.Time, of events.RoleHealth) Finding {
 	signal, since, text := sign(s)
 	for _, r := range Rules() {
+		if own := map[string]int64{NoAnswer: of.PingMS, Silent: of.StuckMS}[r.Signal]; own > 0 {
+			r.Threshold = time.Duration(own) * time.Millisecond
+		}
 		if r.Signal == signal && now.Sub(since) >= r.Threshold {
 			return Finding{r.Signal, r.Severity, since, text}
 		}

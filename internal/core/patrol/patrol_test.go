@@ -47,10 +47,10 @@ func TestLook(t *testing.T) {
 		t.Run("a run "+c.what+" is found "+c.signal+" at its threshold, and not before", func(t *testing.T) {
 			t.Parallel()
 			s := working(c.tune)
-			if got := patrol.Look(s, at.Add(c.after-1)); got.Signal != "" {
+			if got := patrol.Look(s, at.Add(c.after-1), events.RoleHealth{}); got.Signal != "" {
 				t.Errorf("before: %+v", got)
 			}
-			got := patrol.Look(s, at.Add(c.after))
+			got := patrol.Look(s, at.Add(c.after), events.RoleHealth{})
 			if got.Signal != c.signal || got.Severity == "" || !got.Since.Equal(at) || !strings.Contains(got.Text, "r1") {
 				t.Errorf("got %+v", got)
 			}
@@ -58,17 +58,17 @@ func TestLook(t *testing.T) {
 	}
 	t.Run("no false alarm: a call that says nothing for 20 minutes and lives is not stuck", func(t *testing.T) {
 		t.Parallel()
-		if got := patrol.Look(working(call), at.Add(20*time.Minute)); got.Signal != "" {
+		if got := patrol.Look(working(call), at.Add(20*time.Minute), events.RoleHealth{}); got.Signal != "" {
 			t.Errorf("got %+v", got)
 		}
 	})
 	t.Run("a run that has ended, or does not exist, is no one's fault", func(t *testing.T) {
 		t.Parallel()
 		if got := patrol.Look(working(func(s *run.State) { s.Status = events.Failed }),
-			at.Add(99*time.Hour)); got.Signal != "" {
+			at.Add(99*time.Hour), events.RoleHealth{}); got.Signal != "" {
 			t.Errorf("got %+v", got)
 		}
-		if got := patrol.Look(run.State{}, at); got.Signal != "" {
+		if got := patrol.Look(run.State{}, at, events.RoleHealth{}); got.Signal != "" {
 			t.Errorf("got %+v", got)
 		}
 	})

@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 	"strings"
 	"sync"
+	"syscall"
 	"testing"
 
 	"github.com/inspan/inspan/internal/runtime"
@@ -116,7 +117,7 @@ func (s *stage) alone() {
 
 // Exam is what each driver passes with the program of this package.
 func Exam(t *testing.T, driver runtime.Driver, name string) {
-	t.Run("ECO-6a a prompt is worked on, and what is said comes as it is said", func(t *testing.T) {
+	t.Run("ECO-6a ID-8 a prompt is worked on, and what is said comes as it is said", func(t *testing.T) {
 		t.Parallel()
 		s := newStage(t, driver, name)
 		r, err := s.prompt("do this:", "!think hm", "!say hello,", "!say  world")
@@ -130,7 +131,7 @@ func Exam(t *testing.T, driver runtime.Driver, name string) {
 	if name != events.DriverCodex { // which asks no one
 		asks(t, driver, name)
 	}
-	t.Run("PLUS-12c a session goes on after the program has died", func(t *testing.T) {
+	t.Run("PLUS-12c CONT-4 a session goes on after the program has died", func(t *testing.T) {
 		t.Parallel()
 		s := newStage(t, driver, name)
 		_, err := s.prompt("!say one", "!die")
@@ -167,7 +168,7 @@ func Exam(t *testing.T, driver runtime.Driver, name string) {
 		c.Close()
 		s.alone()
 	})
-	t.Run("ECO-6a a program that ignores that it is to end is killed", func(t *testing.T) {
+	t.Run("ECO-6a CONT-6 CONT-14 a program is signalled, and where it ignores that, killed", func(t *testing.T) {
 		t.Parallel()
 		s := newStage(t, driver, name)
 		c := s.start("")
@@ -177,6 +178,9 @@ func Exam(t *testing.T, driver runtime.Driver, name string) {
 			t.Errorf("got %+v, %v", r, err)
 		}
 		c.Close()
+		if b, err := os.ReadFile(filepath.Join(s.dir, Signalled)); err != nil || string(b) != syscall.SIGTERM.String() {
+			t.Errorf("it was not signalled before it was killed: %q, %v", b, err)
+		}
 		s.alone()
 	})
 	hostile(t, driver, name)

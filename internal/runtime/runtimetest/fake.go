@@ -19,10 +19,14 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"syscall"
 
 	"github.com/inspan/inspan/pkg/events"
 )
+
+// Signalled is the file of the workspace in which the program that is deaf to signals names the one that it got.
+const Signalled = "signalled"
 
 // Variables of the program.
 const (
@@ -125,6 +129,7 @@ type agent struct {
 	answers   map[string]chan json.RawMessage // of requests of the program, by id
 	last      int
 	cancelled chan struct{}
+	deaf      atomic.Bool // it ignores the end of its input, too
 }
 
 func (a *agent) serve() {
@@ -135,6 +140,9 @@ func (a *agent) serve() {
 	for {
 		line, err := in.ReadBytes('\n')
 		if err != nil {
+			if a.deaf.Load() {
+				select {}
+			}
 			return
 		}
 		a.talk.hear(line)
@@ -297,8 +305,11 @@ func misbehave(a *agent, verb string) {
 			a.talk.think(strings.Repeat("x", 64<<10))
 		}
 	case "!deaf":
-		signal.Ignore(syscall.SIGTERM, syscall.SIGINT)
+		a.deaf.Store(true)
+		got := make(chan os.Signal, 1) // one is enough
+		signal.Notify(got, syscall.SIGTERM, syscall.SIGINT)
 		a.talk.say("deaf")
+		_ = os.WriteFile(Signalled, []byte((<-got).String()), 0o644) // the exam misses it
 		select {}
 	}
 }

@@ -10,6 +10,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"net/netip"
 	"os"
 	"path/filepath"
@@ -115,6 +116,8 @@ type Request struct {
 	Egress *Egress
 	// Agent is the address of the agent that the run is; empty where it is none.
 	Agent string
+	// AgentEnv are the variables that the role of that agent gives its commands, by name.
+	AgentEnv map[string]string
 	// Shared says that more than one call uses the sandbox.
 	Shared bool
 }
@@ -123,7 +126,7 @@ type Request struct {
 func (o *Opener) RequestFor(s run.State, step string, at workdir.Dir, out *Egress) Request {
 	r := Request{Run: s.HarnessID, Dir: at, Egress: out}
 	if s.Created != nil && s.Created.Address != nil {
-		r.Agent = s.Created.Address.Address
+		r.Agent, r.AgentEnv = s.Created.Address.Address, s.Created.Address.Env
 	}
 	if st := s.Step(step); st != nil {
 		agent := s.Agents[st.AssignedAgent]
@@ -295,7 +298,11 @@ func (o *Opener) config(r Request, mode sandbox.Mode, p plan) (sandbox.Config, e
 		cfg.ReadOnly, cfg.Writable, cfg.Env = nil, nil, elsewhere(cfg.Env)
 	}
 	if r.Agent != "" {
-		cfg.Env = append(slices.Clone(cfg.Env), AgentVariable+"="+r.Agent)
+		cfg.Env = slices.Clone(cfg.Env)
+		for _, name := range slices.Sorted(maps.Keys(r.AgentEnv)) {
+			cfg.Env = append(cfg.Env, name+"="+r.AgentEnv[name])
+		}
+		cfg.Env = append(cfg.Env, AgentVariable+"="+r.Agent)
 	}
 	if err := o.alternates(r, mode, &cfg); err != nil {
 		return sandbox.Config{}, err

@@ -18,6 +18,7 @@ import (
 	"github.com/inspan/inspan/internal/sandbox/bwrap"
 	"github.com/inspan/inspan/internal/sandbox/cgroup"
 	"github.com/inspan/inspan/internal/sandbox/host"
+	"github.com/inspan/inspan/internal/sandbox/local"
 	"github.com/inspan/inspan/internal/sandbox/reap"
 	"github.com/inspan/inspan/internal/sandbox/sandboxtest"
 )
@@ -164,6 +165,22 @@ func TestReap(t *testing.T) {
 		}
 		if n := groups(t, dirs); n != 0 {
 			t.Errorf("%d control groups are left", n)
+		}
+	})
+	t.Run("SBX-17 CONT-18a another process that has the id of a lost toolrunner by now is not taken for it", func(t *testing.T) {
+		base := t.TempDir()
+		st, err := os.Stat("/proc/self/ns/pid")
+		if err != nil {
+			t.Fatal(err)
+		}
+		// This process has that id, and began at another time.
+		own := fmt.Sprintf("%d.%d", st.Sys().(*syscall.Stat_t).Ino, os.Getpid())
+		if err := os.Mkdir(filepath.Join(base, local.SandboxPrefix+own+".1-x"), 0o755); err != nil {
+			t.Fatal(err)
+		}
+		found, err := reap.Reap(t.Context(), base)
+		if left, _ := os.ReadDir(base); err != nil || found.Directories != 1 || len(left) != 0 {
+			t.Errorf("got %+v, %v, %d left", found, err, len(left))
 		}
 	})
 	t.Run("SBX-17 what only looks like a sandbox's, or is from elsewhere, is left alone", func(t *testing.T) {

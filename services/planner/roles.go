@@ -1,0 +1,184 @@
+package planner
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/inspan/inspan/internal/kernel"
+	"github.com/inspan/inspan/internal/mailbox"
+	"github.com/inspan/inspan/pkg/events"
+)
+
+// quotaLook is how often an agent that waits for its role looks again by itself: the end of another one's run wakes it.
+const quotaLook = time.Minute
+
+// roleOf is the role of an agent as its definition has it; nil for none.
+func (p *Postmaster) roleOf(ctx context.Context, definition, address string) (*events.AgentRole, error) {
+	a, err := p.role.cfg.Agents.Agent(ctx, definition)
+	if errors.Is(err, kernel.ErrNotFound) {
+		return nil, nil // its run is refused for that
+	}
+	return events.RoleOf(a.Roles, address), err
+}
+
+// wake begins the next run of an idle agent, with the model that the tier of the station has for its role, and what that
+// role is now. An agent whose role has enough of them at work waits.
+func (p *Postmaster) wake(ctx context.Context, s mailbox.State) (mailbox.State, error) {
+	now := p.Now().UTC()
+	if woken := mailbox.Wake(s, now, p.wakeID); s.Holder != nil || woken.Holder == nil {
+		return woken, nil
+	}
+	all, err := p.Ledger.Fresh(ctx, events.Everyone)
+	if err != nil {
+		return s, fmt.Errorf("the tier: %w", err)
+	}
+	role, err := p.roleOf(ctx, s.Spec.Agent, s.Address)
+	if err != nil {
+		return s, fmt.Errorf("the role of %s: %w", s.Address, err)
+	}
+	if may, err := p.admit(ctx, role, s); err != nil || !may {
+		return s, err
+	}
+	return mailbox.WakeIn(s, now, p.wakeID, mailbox.Waking{Tier: all.Life.Tier, Role: role}), nil
+}
+
+// admit reports whether an idle agent may be at work. One append in the log of its role decides: of many that are woken at
+// once no more are admitted than the role has.
+func (p *Postmaster) admit(ctx context.Context, role *events.AgentRole, s mailbox.State) (may bool, err error) {
+	if role == nil || role.Max == 0 {
+		return true, nil
+	}
+	_, id, err := events.ParseAddress(events.RoleAddressOf(role.Name))
+	if err != nil {
+		return false, err
+	}
+	_, err = p.change(ctx, id, func(of mailbox.State) (mailbox.State, error) {
+		now := p.Now().UTC()
+		var failed error
+		over := func(slot events.RoleSlot) bool {
+			_, id, err := events.ParseAddress(slot.Agent)
+			if err == nil {
+				var other mailbox.State
+				if other, err = p.Ledger.Fresh(ctx, id); err == nil {
+					return mailbox.Over(other, slot, now)
+				}
+			}
+			failed = errors.Join(failed, fmt.Errorf("agent %s of the role %s: %w", slot.Agent, role.Name, err))
+			return false
+		}
+		of, may = mailbox.Admit(mailbox.Opening(of, role.Name, now), s.Address, s.Epoch+1, role.Max, over, now)
+		return of, failed
+	})
+	return may, err
+}
+
+// release wakes agents that wait for the role of one whose run has ended.
+func (p *Postmaster) release(ctx context.Context, s mailbox.State) error {
+	if s.Holder != nil || s.Life.Role == nil || s.Life.Role.Max == 0 {
+		return nil
+	}
+	_, id, err := events.ParseAddress(events.RoleAddressOf(s.Life.Role.Name))
+	if err != nil {
+		return err
+	}
+	of, err := p.Ledger.Fresh(ctx, id)
+	if err != nil || of.Life.Quota == nil {
+		return err
+	}
+	for _, address := range of.Life.Quota.Waiting {
+		_, id, err := events.ParseAddress(address)
+		if err == nil {
+			err = p.tend(ctx, id, 1)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// roleFor finds the role of a project that agents are dispatched to, among all definitions.
+func (p *Postmaster) roleFor(ctx context.Context, project, name string) (*events.AgentRole, error) {
+	names, err := p.role.cfg.Agents.Names(ctx)
+	if err != nil {
+		return nil, err
+	}
+	var all []events.AgentRole
+	var known []string
+	for _, n := range names {
+		a, err := p.role.cfg.Agents.Agent(ctx, n)
+		if err != nil && !errors.Is(err, kernel.ErrNotFound) {
+			return nil, err
+		}
+		for _, r := range a.Roles {
+			all, known = append(all, r), append(known, r.Name)
+		}
+	}
+	if r := events.RoleOf(all, project+"/"+name+"/any"); r != nil {
+		return r, nil
+	}
+	return nil, &mailbox.Refused{Code: mailbox.UnknownRole, Reason: fmt.Sprintf("there is no role %s/%s", project, name),
+		Hint: meant(project+"/"+name, known) + "a file roles/ROLE.toml or PROJECT/ROLE/role.toml in the folder of agents makes one"}
+}
+
+// choose returns the agent that a message to a role goes to: one that is free, else one with a free name of the pool, else
+// one with a new name. of is the log of the role, whose next append decides.
+func (p *Postmaster) choose(ctx context.Context, of mailbox.State, address string) (string, error) {
+	project, name, ok := events.RoleIn(address)
+	if !ok {
+		return "", &mailbox.Refused{Code: mailbox.UnknownRole, Reason: address + " is no role of a project", Hint: "send to role/ROLE/of/PROJECT"}
+	}
+	r, err := p.roleFor(ctx, project, name)
+	if err != nil {
+		return "", err
+	}
+	registered, err := p.addresses(ctx, events.AgentAddress)
+	if err != nil {
+		return "", err
+	}
+	free := func(agent string) (bool, error) {
+		_, id, err := events.ParseAddress(agent)
+		if err != nil {
+			return false, err
+		}
+		s, err := p.Ledger.Fresh(ctx, id)
+		return mailbox.Free(s) && (!s.Exists() || s.Spec.Agent == r.Agent), err
+	}
+	return mailbox.Choose(of, project+"/"+name, r.Names, registered, free)
+}
+
+// enroll registers the agent that a message to a role goes to, where it is not yet.
+func (p *Postmaster) enroll(ctx context.Context, role, agent string) error {
+	_, id, err := events.ParseAddress(agent)
+	if err != nil {
+		return err
+	}
+	s, err := p.Ledger.Fresh(ctx, id)
+	if err != nil || s.Exists() {
+		return err
+	}
+	project, name, _ := events.RoleIn(role)
+	r, err := p.roleFor(ctx, project, name)
+	if err != nil {
+		return err
+	}
+	_, err = p.change(ctx, id, func(s mailbox.State) (mailbox.State, error) {
+		if s.Exists() {
+			return s, nil // another planner was faster
+		}
+		spec := &events.AddressSpec{Agent: r.Agent, Session: r.Fill(r.Pattern, agent)}
+		return mailbox.Steer(s, mailbox.Wish{Address: agent, MailControl: events.MailControl{Action: mailbox.Register, Spec: spec, By: role}}, p.Now().UTC())
+	})
+	return err
+}
+
+// chosen is choose as the members of a message.
+func (p *Postmaster) chosen(ctx context.Context, of mailbox.State, address string) ([]string, error) {
+	agent, err := p.choose(ctx, of, address)
+	if err != nil {
+		return nil, err
+	}
+	return []string{agent}, nil
+}

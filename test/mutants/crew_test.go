@@ -1,0 +1,23 @@
+package mutants
+
+// crews are bugs around the roles of named agents.
+var crews = []Mutant{
+	{Name: "a role admits one agent more than its quota", File: "internal/mailbox/role.go",
+		Old: "	may = len(q.Working) < most\n", New: "	may = len(q.Working) <= most\n", By: []string{"./internal/mailbox"}},
+	{Name: "the place of an agent that works is free", File: "internal/mailbox/role.go",
+		Old: "		return s.Holder == nil\n	}\n	return true", New: "		return true\n	}\n	return true", By: []string{"./internal/mailbox"}},
+	{Name: "a place that nobody used is lost", File: "internal/mailbox/role.go",
+		Old: "		return !now.Before(slot.At.Add(events.WakeTerm))", New: "		return false", By: []string{"./internal/mailbox"}},
+	{Name: "two dispatchers get the same agent", File: "internal/mailbox/role.go",
+		Old: "		if slices.Contains(chosen, agent) {\n			continue\n		}\n", New: "		_ = chosen\n", By: []string{"./internal/mailbox"}},
+	{Name: "an agent at work is given the work of its role", File: "internal/mailbox/role.go",
+		Old: "	return s.Holder == nil && len(s.Pending) == 0 &&", New: "	return len(s.Pending) == 0 &&", By: []string{"./internal/mailbox"}},
+	{Name: "a role sets a variable of the station", File: "internal/agentfile/roletoml.go",
+		Old: "(?i)^(INSPAN_|NATS_|", New: "(?i)^(NATS_|", By: []string{"./internal/agentfile"}},
+	{Name: "two agents of a role have one session", File: "internal/agentfile/roletoml.go",
+		Old: `_\{role\}_\{name\}$`, New: `_\{role\}(_\{name\})?$`, By: []string{"./internal/agentfile"}},
+	{Name: "a project has no say in its roles", File: "internal/agentfile/roleentries.go",
+		Old: "		layers := []*roleEntry{project[role]}\n		if e := system[path.Base(role)]; e != nil {\n			layers = append(layers, e)\n",
+		New: "		layers := []*roleEntry{project[role]}\n		if e := system[path.Base(role)]; e != nil {\n			layers = append([]*roleEntry{e}, layers...)\n",
+		By:  []string{"./internal/agentfile"}},
+}
