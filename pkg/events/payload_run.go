@@ -123,7 +123,7 @@ type Agent struct {
 	// it holds for runs that work in git anyway.
 	Git         *GitSettings `json:"git,omitempty"`
 	GitDefaults bool         `json:"git_defaults,omitempty"`
-// Subscribe has messages start runs of the agent. Only a registered agent has it: a run pins none of it.
+	// Subscribe has messages start runs of the agent. Only a registered agent has it: a run pins none of it.
 	Subscribe []Subscription `json:"subscribe,omitempty"`
 	// Roles are those whose agents run this definition. They are part of what is registered, and of no run.
 	Roles []AgentRole `json:"roles,omitempty"`
