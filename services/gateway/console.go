@@ -13,7 +13,9 @@ import (
 	"sync"
 	"time"
 
+	"github.com/inspan/inspan/docs"
 	"github.com/inspan/inspan/services/gateway/console"
+	"github.com/inspan/inspan/services/gateway/console/help"
 	"github.com/inspan/inspan/services/gateway/tokens"
 )
 
@@ -70,11 +72,16 @@ func serveConsole(gateway *Gateway) error {
 	if err != nil {
 		return err
 	}
+	pages, err := help.Handler(docs.Pages)
+	if err != nil {
+		return err
+	}
 	g := &consoleServer{Gateway: gateway, console: gateway.cfg.Console, toNATS: &http.Transport{
 		DialContext: (&net.Dialer{Timeout: headerWait}).DialContext, DisableKeepAlives: true,
 		ResponseHeaderTimeout: headerWait}}
 	g.mux.Handle("GET /{$}", http.RedirectHandler(consolePath+"/", http.StatusFound))
 	g.mux.Handle("GET "+consolePath+"/", http.StripPrefix(consolePath+"/", files))
+	g.mux.Handle("GET "+consolePath+"/docs/", http.StripPrefix(consolePath+"/docs/", pages))
 	g.mux.HandleFunc("GET "+consolePath+"/about", g.about)
 	g.mux.HandleFunc("GET "+consolePath+"/nats", g.nats)
 	return nil

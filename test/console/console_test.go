@@ -332,6 +332,12 @@ func TestConsole(t *testing.T) {
 
 const many = 10000
 
+// TestHelp reads the documents in the console.
+func TestHelp(t *testing.T) {
+	w := newWorld(t, true)
+	w.browse("help", nil, func(string) string { return "" })
+}
+
 func TestManyRuns(t *testing.T) {
 	w := newWorld(t, true)
 	fill(t, w)

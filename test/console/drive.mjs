@@ -238,6 +238,51 @@ const scripts = {
     check('PLUS-9 nothing failed with a key', p.faults.length === 0, p.faults);
   },
 
+  async help() {
+    for (const [name, options] of [['help', {}], ['help-phone', { viewport: { width: 400, height: 800 }, colorScheme: 'dark' }]]) {
+      const page = await open(options);
+      await signIn(page);
+      await page.click('.tools a:has-text("Help")');
+      await page.waitForSelector('.doc h1:has-text("Documentation")');
+      check(`PLUS-9 the index has four readers (${name})`, await page.locator('.doc h2').count() === 4, await page.textContent('.doc'));
+      await picture(page, `${name}-index`);
+      await page.click('.doc a:has-text("gates")');
+      await page.waitForSelector('.doc h1:has-text("Gates")');
+      check(`PLUS-9 a page has its headings, code and tables as such (${name})`, await page.locator('.doc h2').count() > 2 && await page.locator('.doc pre').count() > 1 && await page.locator('.doc table').count() > 0
+        && !/\*\*|^#|\]\(/m.test(await page.locator('.doc > p').evaluateAll((all) => all.map((e) => e.textContent).join('\n'))), await page.textContent('.doc'));
+      await picture(page, name);
+      await page.fill('input[type=search]', 'signed answers');
+      await page.waitForSelector('.hits a:has-text("Signed answers")');
+      await picture(page, `${name}-search`);
+      await page.click('.hits a:has-text("Signed answers")');
+      await page.waitForSelector('.doc h1:has-text("Deploying")');
+      await page.waitForFunction(() => Math.abs(document.querySelector('[id="s-signed-answers"]').getBoundingClientRect().top - document.querySelector('.doc').getBoundingClientRect().top) < 60);
+      ok(`PLUS-9 a section that was found is opened where it stands (${name})`);
+      check(`PLUS-9 every text can be read (${name})`, (await contrast(page)).length === 0, await contrast(page));
+      const wide = await page.evaluate(() => document.documentElement.scrollWidth - document.documentElement.clientWidth);
+      check(`PLUS-9 no page is wider than the window (${name})`, wide <= 0, wide);
+      check(`PLUS-9 the documents are no markup but ours (${name})`, (await hostile(page)).length === 0, await hostile(page));
+      await to(page, '#/help/no-such-page', '.doc [role=alert]');
+      ok(`PLUS-9 a page that is not there is said (${name})`);
+      check(`PLUS-9 nothing failed under help (${name})`, page.faults.length === 0, page.faults);
+    }
+    const page = await open();
+    await signIn(page);
+    const broken = [];
+    const seen = new Set();
+    const queue = ['index'];
+    while (queue.length) {
+      const name = queue.pop();
+      if (seen.has(name)) continue;
+      seen.add(name);
+      await page.evaluate((n) => { location.hash = `#/help/${encodeURIComponent(n)}`; }, name);
+      await page.waitForFunction(() => document.querySelector('.doc') && document.querySelector('.doc').children.length);
+      if (await page.locator('.doc [role=alert]').count()) broken.push(name);
+      for (const to of await page.locator('.doc a[href^="#/help/"]').evaluateAll((all) => all.map((a) => decodeURIComponent(a.getAttribute('href').slice(7).split('?')[0])))) queue.push(to);
+    }
+    check('PLUS-9 every link within the documents leads to a page', broken.length === 0 && seen.size > 40, [broken, seen.size]);
+  },
+
   async many() {
     const page = await open();
     await signIn(page);

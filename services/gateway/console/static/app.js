@@ -5,6 +5,7 @@ import { fromSeed, userKey } from './nkey.js';
 import { Station } from './station.js';
 import { Runs } from './runs.js';
 import { runScreen } from './run.js';
+import { helpScreen } from './help.js';
 import { runsScreen, gatesScreen, sessionsScreen, sessionScreen, listsScreen, healthScreen } from './screens.js';
 
 const screens = [['runs', 'Runs'], ['gates', 'Gates'], ['sessions', 'Sessions'], ['lists', 'Lists'], ['health', 'Station']];
@@ -13,7 +14,7 @@ const nav = document.getElementById('nav');
 const state = document.getElementById('state');
 const notes = document.getElementById('notes');
 const dialog = document.getElementById('keys');
-const app = { screen: undefined, go: (to) => { location.hash = to; } };
+const app = { screen: undefined, go: (to) => { location.hash = to; }, changed: () => changed() };
 
 // What stays for as long as the tab does, so that a reload does not sign out. A token is in sessionStorage, which ends
 // with the tab and which no other page reads; a key is in the store of the browser as one that signs and that no script
@@ -115,10 +116,11 @@ function route() {
   else if (place === 'gates') app.screen = gatesScreen(app);
   else if (place === 'sessions') app.screen = sessionsScreen(app);
   else if (place === 'lists') app.screen = listsScreen(app, query);
+  else if (place === 'help') app.screen = helpScreen(app, /^[a-z0-9-]+(\/[a-zA-Z0-9-]+)?$/.test(id) ? id : 'index', query);
   else if (place === 'health') app.screen = healthScreen(app);
   else app.screen = runsScreen(app, query);
   fill(main, app.screen.element);
-  const now = { run: 'runs', session: 'sessions' }[place] || (screens.some(([s]) => s === place) ? place : 'runs');
+  const now = { run: 'runs', session: 'sessions', help: 'help' }[place] || (screens.some(([s]) => s === place) ? place : 'runs');
   fill(nav, screens.map(([to, text], i) => h('a', { href: `#/${to}`, 'aria-current': to === now ? 'page' : undefined, title: `key ${i + 1}` }, text, to === 'gates' ? h('span', { class: 'badge', hidden: true }) : '')));
   changed();
   app.screen.focus();
@@ -181,11 +183,11 @@ function signIn(problem) {
 }
 
 const keys = [['j / k', 'next, previous row'], ['Enter', 'open'], ['Escape', 'back'], ['1 … 5', 'runs, gates, sessions, lists, station'], ['/', 'filter; in a run: the time slider'], ['n', 'new run'],
-  ['a', 'approve the gate'], ['r', 'reject the gate: asks for a reason, Enter sends'], ['e', 'edit the arguments'], ['[ / ]', 'one event back, forward'], ['l', 'back to live'], ['← / →', 'close, open a branch'], ['i', 'write in a session'], ['t', 'theme'], ['?', 'these keys']];
+  ['a', 'approve the gate'], ['r', 'reject the gate: asks for a reason, Enter sends'], ['e', 'edit the arguments'], ['[ / ]', 'one event back, forward'], ['l', 'back to live'], ['← / →', 'close, open a branch'], ['i', 'write in a session'], ['t', 'theme'], ['h', 'documentation'], ['?', 'these keys']];
 
 function help() {
   if (dialog.open) { dialog.close(); return; }
-  fill(dialog, h('h2', {}, 'Keys'), h('dl', { class: 'keylist' }, keys.map(([k, what]) => [h('dt', {}, h('kbd', {}, k)), h('dd', {}, what)])), h('form', { method: 'dialog' }, h('button', {}, 'Close')));
+  fill(dialog, h('p', {}, h('a', { href: '#/help', on: { click: () => dialog.close() } }, 'Documentation')), h('h2', {}, 'Keys'), h('dl', { class: 'keylist' }, keys.map(([k, what]) => [h('dt', {}, h('kbd', {}, k)), h('dd', {}, what)])), h('form', { method: 'dialog' }, h('button', {}, 'Close')));
   dialog.showModal();
 }
 
@@ -200,6 +202,7 @@ document.addEventListener('keydown', (e) => {
   if (e.key === '?') { help(); e.preventDefault(); return; }
   if (e.key === 't') { themes(true); return; }
   if (!app.conn) return;
+  if (e.key === 'h') { app.go('#/help'); return; }
   if (e.key === 'Enter' && e.target.closest('a, button, summary')) return;
   const n = Number(e.key);
   if (n >= 1 && n <= screens.length) { app.go(`#/${screens[n - 1][0]}`); e.preventDefault(); return; }
