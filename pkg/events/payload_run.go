@@ -123,8 +123,7 @@ type Agent struct {
 	// it holds for runs that work in git anyway.
 	Git         *GitSettings `json:"git,omitempty"`
 	GitDefaults bool         `json:"git_defaults,omitempty"`
-	// Roles are those whose agents run this definition. They are part of what is registered, and of no run.
-	Roles []AgentRole `json:"roles,omitempty"`
+	Roles       []AgentRole  `json:"roles,omitempty"` // whose agents run this definition; part of no run
 }
 
 // Document is a text that was pinned with an agent.
@@ -496,7 +495,6 @@ func (*RunCompletedData) Kind() Kind    { return RunCompleted }
 func (*RunFailedData) Kind() Kind       { return RunFailed }
 func (*CheckpointSavedData) Kind() Kind { return CheckpointSaved }
 
-// Kind implements Payload.
 func (*CheckpointFallbackData) Kind() Kind { return CheckpointFallback }
 
 func (*RunStartedData) line() string { return "run started" }
