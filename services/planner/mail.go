@@ -102,7 +102,7 @@ func (p *Postmaster) Input(ctx context.Context, m kernel.Message) error {
 		err = schemas(*c.Spec)
 	}
 	if err == nil && c.Tier != nil {
-		err = models(*c.Tier)
+		err = crew{p}.models(ctx, *c.Tier)
 	}
 	if err != nil {
 		return kernel.Refuse("bad_input", `send {"action":"send","mail":{"body":"..."}}; docs/mail.md shows what there is`, "%v", err)
