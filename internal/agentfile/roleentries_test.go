@@ -77,6 +77,19 @@ func TestRoleEntries(t *testing.T) {
 			t.Errorf("the digest of a definition does not cover its roles: %v", err)
 		}
 	})
+	t.Run("ID-3b ID-1 the runtime of an agent is that of its role, for all projects or for one", func(t *testing.T) {
+		t.Parallel()
+		prog := "---\nruntime: claude\ntools: [bash]\n---\nGo.\n"
+		all, _, err := agentfile.LoadDir(town(t, map[string]string{"coder.prompt": coder, "prog.prompt": prog, "roles/worker.toml": "agent = \"coder\"\n",
+			"web/worker/role.toml": "agent = \"prog\"\n[session]\nstart_command = \"runtime:claude\"\n"}))
+		if err != nil {
+			t.Fatal(err)
+		}
+		web, any := events.RoleOf(all["prog"].Roles, "web/worker/nux"), events.RoleOf(all["coder"].Roles, "app/worker/nux")
+		if web == nil || web.Start != "runtime:claude" || any == nil || any.Start != "built-in" {
+			t.Errorf("%+v, %+v", web, any)
+		}
+	})
 	t.Run("ID-1 ID-9 what is wrong with a role has its line and says what to do, and no agent is given it", func(t *testing.T) {
 		t.Parallel()
 		for text, want := range map[string]string{

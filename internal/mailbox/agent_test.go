@@ -309,5 +309,9 @@ func TestTier(t *testing.T) {
 		if task := mailbox.TaskOf(woken, *woken.Holder); task.Model != "a/b" {
 			t.Errorf("%+v", task)
 		}
+		woken = mailbox.WakeIn(one.s, at, runOf, mailbox.Waking{Tier: &events.AgentTier{Models: map[string]string{"worker": "agent:cheap"}}})
+		if task := mailbox.TaskOf(woken, *woken.Holder); task.Model != "" || task.Agent != "cheap" {
+			t.Errorf("%+v", task)
+		}
 	})
 }

@@ -113,6 +113,9 @@ func TaskOf(s State, h events.MailHolder) events.Task {
 	t := events.Task{ID: h.Run, Agent: s.Spec.Agent, Model: h.Model, Session: session, By: s.Address,
 		Task: "You are the agent " + s.Address + " of this station. Mail has come for you and is shown to you now: do what it asks of you, " +
 			"as far as your own rules permit, and answer the sender where that is needed."}
+	if name, is := strings.CutPrefix(h.Model, events.TierAgent); is {
+		t.Agent, t.Model = name, ""
+	}
 	if a := s.Life.Account; a != nil && h.Account == a.Epoch {
 		t.Handoff = accountText(s.Address, *a)
 		t.Task = "You are the agent " + s.Address + " of this station. A run before you left work that is not done: go on with it where it ended, " +

@@ -52,8 +52,11 @@ type RoleQuota struct {
 // FinishHandedOff is the finish reason of the run of an agent whose next run goes on with its work.
 const FinishHandedOff = "handed_off"
 
-// AgentTier says which models the agents of roles use, in place of those of their definitions. A key of Models is a
-// role, or project/role, which comes first.
+// TierAgent begins a value of a tier that names a definition, and with that its runtime, in place of a model.
+const TierAgent = "agent:"
+
+// AgentTier says which models the agents of roles use, in place of those of their definitions, or which definitions in
+// place of theirs. A key of Models is a role, or project/role, which comes first.
 type AgentTier struct {
 	Name   string            `json:"name"`
 	Models map[string]string `json:"models,omitempty"`

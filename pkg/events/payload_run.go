@@ -481,7 +481,6 @@ func (*RunCompletedData) Kind() Kind    { return RunCompleted }
 func (*RunFailedData) Kind() Kind       { return RunFailed }
 func (*CheckpointSavedData) Kind() Kind { return CheckpointSaved }
 
-// Kind implements Payload.
 func (*CheckpointFallbackData) Kind() Kind { return CheckpointFallback }
 
 func (*RunStartedData) line() string { return "run started" }

@@ -199,10 +199,14 @@ func (p mailCalls) current(ctx context.Context, s run.State) (events.MailAnswer,
 	return events.MailAnswer{Success: true, Output: strings.Join(lines, "\n")}, nil
 }
 
-// models returns what is wrong with the models of a tier.
-func models(t events.AgentTier) error {
+// models returns what is wrong with the models and the definitions of a tier.
+func (p crew) models(ctx context.Context, t events.AgentTier) error {
 	for role, model := range t.Models {
-		if err := agentfile.CheckModel(model); err != nil {
+		err := agentfile.CheckModel(model)
+		if name, is := strings.CutPrefix(model, events.TierAgent); is {
+			_, err = p.role.agent(ctx, name)
+		}
+		if err != nil {
 			return fmt.Errorf("role %s: %w", role, err)
 		}
 	}

@@ -102,7 +102,7 @@ func (p *Postmaster) Input(ctx context.Context, m kernel.Message) error {
 		err = schemas(*c.Spec)
 	}
 	if err == nil && c.Tier != nil {
-		err = models(*c.Tier)
+		err = crew{p}.models(ctx, *c.Tier)
 	}
 	if err != nil {
 		return kernel.Refuse("bad_input", `send {"action":"send","mail":{"body":"..."}}; docs/mail.md shows what there is`, "%v", err)
@@ -117,7 +117,7 @@ func (p *Postmaster) Input(ctx context.Context, m kernel.Message) error {
 			err = typed(s, w.Mail)
 		}
 		if err == nil && form == events.RoleAddress && !s.Took(w.Input) && !s.Knows(w.Mail.ID) {
-			w.Members, err = p.chosen(ctx, s, address)
+			w.Members, err = crew{p}.chosen(ctx, s, address)
 		}
 		if err == nil {
 			s, err = mailbox.Steer(mailbox.Expire(s, p.Now().UTC()), w, p.Now().UTC())
@@ -146,18 +146,8 @@ func (p *Postmaster) complete(ctx context.Context, w *mailbox.Wish, m kernel.Mes
 	var members []string
 	switch w.Action {
 	case mailbox.Register:
-		if w.Spec.Agent != "" {
-			if _, err := p.role.agent(ctx, w.Spec.Agent); err != nil {
-				return err
-			}
-			r, err := p.roleOf(ctx, w.Spec.Agent, w.Address)
-			if err != nil {
-				return err
-			}
-			if r != nil && w.Spec.Session == "" {
-				spec := *w.Spec
-				spec.Session, w.Spec = r.Fill(r.Pattern, w.Address), &spec
-			}
+		if err := (crew{p}).named(ctx, w); err != nil {
+			return err
 		}
 		if members = w.Spec.Members; w.Spec.Escalate != "" {
 			if all, err := p.addresses(ctx, ""); err != nil {
@@ -273,7 +263,7 @@ func (p *Postmaster) deliver(ctx context.Context, m events.Mail, to string, want
 			return s, err
 		}
 		if form == events.RoleAddress {
-			if all, err = p.chosen(ctx, s, to); err != nil {
+			if all, err = (crew{p}).chosen(ctx, s, to); err != nil {
 				return s, err
 			}
 		}
@@ -359,7 +349,7 @@ func (p *Postmaster) pass(ctx context.Context, s mailbox.State) error {
 		var refusals []events.MailRefusal
 		for _, to := range m.Members {
 			if s.Form == events.RoleAddress {
-				if err := p.enroll(ctx, s.Address, to); err != nil {
+				if err := (crew{p}).enroll(ctx, s.Address, to); err != nil {
 					return err
 				}
 			}
@@ -387,12 +377,6 @@ func (p *Postmaster) pass(ctx context.Context, s mailbox.State) error {
 func (p *Postmaster) dispatch(ctx context.Context, s mailbox.State, h events.MailHolder, m firing) error {
 	return p.role.open(ctx, m, mailbox.TaskOf(s, h), ce.Envelope{Source: "/inspan/agent/" + s.ID},
 		origin{address: addressOf(s, h)})
-}
-
-// addressOf is what a run says of the agent that it is.
-func addressOf(s mailbox.State, h events.MailHolder) *events.AddressRef {
-	env, dir := mailbox.PlaceOf(s)
-	return &events.AddressRef{Address: s.Address, Epoch: h.Epoch, Fresh: mailbox.Fresh(s, h), Env: env, Dir: dir}
 }
 
 // settled records the end of the run of an agent, and what its turns were given. A run that is held stays the agent: no one
@@ -460,7 +444,7 @@ func (p *Postmaster) ended(ctx context.Context, of events.AddressRef) error {
 	if err != nil {
 		return fmt.Errorf("address %s: %w", of.Address, err)
 	}
-	return p.release(ctx, s)
+	return crew{p}.release(ctx, s)
 }
 
 // confirm makes a run that was just created the agent, and ends it where that is another run by now: between the two its

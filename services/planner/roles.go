@@ -14,8 +14,11 @@ import (
 // quotaLook is how often an agent that waits for its role looks again by itself: the end of another one's run wakes it.
 const quotaLook = time.Minute
 
+// crew is the part that knows the roles of agents.
+type crew struct{ *Postmaster }
+
 // roleOf is the role of an agent as its definition has it; nil for none.
-func (p *Postmaster) roleOf(ctx context.Context, definition, address string) (*events.AgentRole, error) {
+func (p crew) roleOf(ctx context.Context, definition, address string) (*events.AgentRole, error) {
 	a, err := p.role.cfg.Agents.Agent(ctx, definition)
 	if errors.Is(err, kernel.ErrNotFound) {
 		return nil, nil // its run is refused for that
@@ -34,11 +37,11 @@ func (p *Postmaster) wake(ctx context.Context, s mailbox.State) (mailbox.State, 
 	if err != nil {
 		return s, fmt.Errorf("the tier: %w", err)
 	}
-	role, err := p.roleOf(ctx, s.Spec.Agent, s.Address)
+	role, err := crew{p}.roleOf(ctx, s.Spec.Agent, s.Address)
 	if err != nil {
 		return s, fmt.Errorf("the role of %s: %w", s.Address, err)
 	}
-	if may, err := p.admit(ctx, role, s); err != nil || !may {
+	if may, err := (crew{p}).admit(ctx, role, s); err != nil || !may {
 		return s, err
 	}
 	return mailbox.WakeIn(s, now, p.wakeID, mailbox.Waking{Tier: all.Life.Tier, Role: role}), nil
@@ -46,7 +49,7 @@ func (p *Postmaster) wake(ctx context.Context, s mailbox.State) (mailbox.State, 
 
 // admit reports whether an idle agent may be at work. One append in the log of its role decides: of many that are woken at
 // once no more are admitted than the role has.
-func (p *Postmaster) admit(ctx context.Context, role *events.AgentRole, s mailbox.State) (may bool, err error) {
+func (p crew) admit(ctx context.Context, role *events.AgentRole, s mailbox.State) (may bool, err error) {
 	if role == nil || role.Max == 0 {
 		return true, nil
 	}
@@ -75,7 +78,7 @@ func (p *Postmaster) admit(ctx context.Context, role *events.AgentRole, s mailbo
 }
 
 // release wakes agents that wait for the role of one whose run has ended.
-func (p *Postmaster) release(ctx context.Context, s mailbox.State) error {
+func (p crew) release(ctx context.Context, s mailbox.State) error {
 	if s.Holder != nil || s.Life.Role == nil || s.Life.Role.Max == 0 {
 		return nil
 	}
@@ -100,7 +103,7 @@ func (p *Postmaster) release(ctx context.Context, s mailbox.State) error {
 }
 
 // roleFor finds the role of a project that agents are dispatched to, among all definitions.
-func (p *Postmaster) roleFor(ctx context.Context, project, name string) (*events.AgentRole, error) {
+func (p crew) roleFor(ctx context.Context, project, name string) (*events.AgentRole, error) {
 	names, err := p.role.cfg.Agents.Names(ctx)
 	if err != nil {
 		return nil, err
@@ -125,7 +128,7 @@ func (p *Postmaster) roleFor(ctx context.Context, project, name string) (*events
 
 // choose returns the agent that a message to a role goes to: one that is free, else one with a free name of the pool, else
 // one with a new name. of is the log of the role, whose next append decides.
-func (p *Postmaster) choose(ctx context.Context, of mailbox.State, address string) (string, error) {
+func (p crew) choose(ctx context.Context, of mailbox.State, address string) (string, error) {
 	project, name, ok := events.RoleIn(address)
 	if !ok {
 		return "", &mailbox.Refused{Code: mailbox.UnknownRole, Reason: address + " is no role of a project", Hint: "send to role/ROLE/of/PROJECT"}
@@ -150,7 +153,7 @@ func (p *Postmaster) choose(ctx context.Context, of mailbox.State, address strin
 }
 
 // enroll registers the agent that a message to a role goes to, where it is not yet.
-func (p *Postmaster) enroll(ctx context.Context, role, agent string) error {
+func (p crew) enroll(ctx context.Context, role, agent string) error {
 	_, id, err := events.ParseAddress(agent)
 	if err != nil {
 		return err
@@ -175,10 +178,32 @@ func (p *Postmaster) enroll(ctx context.Context, role, agent string) error {
 }
 
 // chosen is choose as the members of a message.
-func (p *Postmaster) chosen(ctx context.Context, of mailbox.State, address string) ([]string, error) {
+func (p crew) chosen(ctx context.Context, of mailbox.State, address string) ([]string, error) {
 	agent, err := p.choose(ctx, of, address)
 	if err != nil {
 		return nil, err
 	}
 	return []string{agent}, nil
+}
+
+// named names the session of an agent that is registered by the pattern of its role, where nothing else does.
+func (p crew) named(ctx context.Context, w *mailbox.Wish) error {
+	if w.Spec.Agent == "" {
+		return nil
+	}
+	if _, err := p.role.agent(ctx, w.Spec.Agent); err != nil {
+		return err
+	}
+	r, err := p.roleOf(ctx, w.Spec.Agent, w.Address)
+	if err == nil && r != nil && w.Spec.Session == "" {
+		spec := *w.Spec
+		spec.Session, w.Spec = r.Fill(r.Pattern, w.Address), &spec
+	}
+	return err
+}
+
+// addressOf is what a run says of the agent that it is.
+func addressOf(s mailbox.State, h events.MailHolder) *events.AddressRef {
+	env, dir := mailbox.PlaceOf(s)
+	return &events.AddressRef{Address: s.Address, Epoch: h.Epoch, Fresh: mailbox.Fresh(s, h), Env: env, Dir: dir}
 }

@@ -232,7 +232,7 @@ func TestSupervision(t *testing.T) {
 			t.Errorf("got %s", got)
 		}
 	})
-	t.Run("ID-4 CLI-14b a tier gives the agents of a role another model from their next run on, and none takes it back",
+	t.Run("ID-3b ID-4 CLI-14b a tier gives the agents of a role another model or definition from their next run on, and none takes it back",
 		func(t *testing.T) {
 			w := w.on(t)
 			for _, a := range []string{"web/cheap/one", "web/dear/one"} {
@@ -253,6 +253,15 @@ func TestSupervision(t *testing.T) {
 			}
 			if got := model("web/dear/one", "m1"); got != own {
 				t.Errorf("another role has the model %s", got)
+			}
+			w.mail(events.Everyone, events.MailControl{Action: mailbox.Tier, Tier: &events.AgentTier{Name: "other",
+				Models: map[string]string{"cheap": "agent:other"}}})
+			w.boxIs(events.Everyone, "other", func(s mailbox.State) bool { return s.Life.Tier.Name == "other" })
+			w.send("web/cheap/one", events.MailDraft{ID: "m4", Body: "| half of it"})
+			w.boxIs("web/cheap/one", "idle again", left("m4"))
+			runs := w.runsOf("web/cheap/one")
+			if r := w.state(runs[len(runs)-1]); r.Created.Agent != "other" || r.Result.Output != "I am cheap." || r.Created.Address.Address != "web/cheap/one" {
+				t.Errorf("%+v, %+v", r.Created, r.Result)
 			}
 			w.mail(events.Everyone, events.MailControl{Action: mailbox.Tier, Tier: &events.AgentTier{Name: "none"}})
 			w.boxIs(events.Everyone, "none", func(s mailbox.State) bool { return s.Life.Tier == nil })
