@@ -71,6 +71,12 @@ var files = map[string]string{
 // newWorld starts a station in memory of this process.
 func newWorld(t *testing.T, tune ...func(*service.Config)) *world {
 	t.Helper()
+	return worldOf(t, files, tune...)
+}
+
+// worldOf is newWorld with other agents.
+func worldOf(t *testing.T, files map[string]string, tune ...func(*service.Config)) *world {
+	t.Helper()
 	dir := t.TempDir()
 	for name, text := range files {
 		path := filepath.Join(dir, name)
