@@ -23,7 +23,7 @@ type Conversation struct {
 
 // Outcome is the result of a run with the whole conversation that led to it, also what it began with (LOOP-12).
 type Outcome struct {
-	events.Result
+	run.Final
 	Conversation Conversation `json:"conversation"`
 }
 
@@ -59,11 +59,12 @@ func (rs Runs) Outcome(ctx context.Context, runID string) (Outcome, error) {
 	if err != nil {
 		return Outcome{}, err
 	}
-	if s.Result == nil {
+	final := run.FinalOf(s)
+	if final == nil {
 		return Outcome{}, fmt.Errorf("run %s: %w: it is %s", runID, ErrOpen, s.Status)
 	}
 	talk, err := rs.conversation(ctx, s)
-	return Outcome{Result: *s.Result, Conversation: talk}, err
+	return Outcome{Final: *final, Conversation: talk}, err
 }
 
 // parts loads the parts of a history, oldest first.

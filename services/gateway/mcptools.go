@@ -73,11 +73,13 @@ type ToolRun struct {
 	Run    string        `json:"run_id"`
 	Status events.Status `json:"status"`
 	// Output of a run that has ended, or the reason of its failure.
-	Output       string     `json:"output,omitempty"`
-	Error        string     `json:"error,omitempty"`
-	FinishReason string     `json:"finish_reason,omitempty"`
-	Gates        []ToolGate `json:"gates,omitempty"`
-	Next         string     `json:"next,omitempty" jsonschema:"what to do next"`
+	Output string `json:"output,omitempty"`
+	// Structured is the output where the agent has an output schema.
+	Structured   json.RawMessage `json:"structured,omitempty"`
+	Error        string          `json:"error,omitempty"`
+	FinishReason string          `json:"finish_reason,omitempty"`
+	Gates        []ToolGate      `json:"gates,omitempty"`
+	Next         string          `json:"next,omitempty" jsonschema:"what to do next"`
 }
 
 // ToolGate is a gate that waits for an answer.
@@ -255,8 +257,8 @@ func waitOf(text string, without time.Duration) (time.Duration, error) {
 // standing says how a run stands. notes say of gates why they were not answered.
 func standing(s run.State, notes map[string]string) ToolRun {
 	out := ToolRun{Run: s.HarnessID, Status: s.Status}
-	if r := s.Result; r != nil {
-		out.Output, out.Error, out.FinishReason = r.Output, r.Error, r.FinishReason
+	if r := run.FinalOf(s); r != nil {
+		out.Output, out.Structured, out.Error, out.FinishReason = r.Output, r.Structured, r.Error, r.FinishReason
 	}
 	for _, g := range s.Waiting() {
 		out.Gates = append(out.Gates, ToolGate{Gate: g.ID, Description: g.Description, Hash: g.Hash, Note: notes[g.ID]})

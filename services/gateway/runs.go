@@ -44,7 +44,7 @@ type RunAnswer struct {
 	Run    string        `json:"run_id"`
 	Status events.Status `json:"status"`
 	// Result of a run that has ended.
-	Result *events.Result `json:"result,omitempty"`
+	Result *run.Final `json:"result,omitempty"`
 	// Gates that wait for an answer.
 	Gates []*run.Gate `json:"gates,omitempty"`
 	// Info is the row of the run in the index.
@@ -215,11 +215,16 @@ func (c *call) standing(s run.State) error {
 	if s.Status.Ended() {
 		status = http.StatusOK
 	}
-	answer := RunAnswer{Run: s.HarnessID, Status: s.Status}
+	return c.json(status, c.answer(s))
+}
+
+// answer is how a run stands, as far as the token may read it.
+func (c *call) answer(s run.State) RunAnswer {
+	a := RunAnswer{Run: s.HarnessID, Status: s.Status}
 	if c.token.Has(tokens.Read) {
-		answer.Result, answer.Gates = s.Result, s.Waiting()
+		a.Result, a.Gates = run.FinalOf(s), s.Waiting()
 	}
-	return c.json(status, answer)
+	return a
 }
 
 func tooManyStreams() *Problem {
@@ -248,7 +253,7 @@ func (g *Gateway) one(c *call) error {
 	if err != nil {
 		return err
 	}
-	answer := RunAnswer{Run: id, Status: s.Status, Result: s.Result, Gates: s.Waiting(), Info: &info}
+	answer := RunAnswer{Run: id, Status: s.Status, Result: run.FinalOf(s), Gates: s.Waiting(), Info: &info}
 	return c.json(http.StatusOK, answer)
 }
 
@@ -266,11 +271,7 @@ func control(action string) func(*Gateway, *call) error {
 		if err != nil {
 			return err
 		}
-		answer := RunAnswer{Run: s.HarnessID, Status: s.Status}
-		if c.token.Has(tokens.Read) {
-			answer.Result, answer.Gates = s.Result, s.Waiting()
-		}
-		return c.json(http.StatusOK, answer)
+		return c.json(http.StatusOK, c.answer(s))
 	}
 }
 

@@ -33,6 +33,8 @@ type exchange struct {
 	// shown is the run whose turn was given a message.
 	shown map[string]string
 	turns int
+	// cuts counts the messages that were found to have interrupted a run.
+	cuts int
 	// orders has people stop and start agents and have them hand off, too.
 	orders bool
 	// cut is how many operations all planners together have before one of them dies, once; none where it is negative.
@@ -314,7 +316,9 @@ func (x *exchange) send() {
 	to := append(slices.Clone(x.addresses), "list/all-of-them")[x.rng.IntN(len(x.addresses)+1)]
 	id := fmt.Sprintf("m%d", n)
 	x.sent[id] = true
-	x.control(to, events.MailControl{Action: mailbox.Send, Mail: &events.MailDraft{ID: id, Body: "x", Priority: events.Priorities()[x.rng.IntN(4)]}})
+	d := &events.MailDraft{ID: id, Body: "x", Priority: events.Priorities()[x.rng.IntN(4)]}
+	d.Interrupt = d.Priority == "urgent" && to != "list/all-of-them"
+	x.control(to, events.MailControl{Action: mailbox.Send, Mail: d})
 }
 
 // play has people send mail in trouble, and then in peace.
@@ -322,7 +326,7 @@ func (x *exchange) play() {
 	x.t.Helper()
 	for i := range 3 {
 		x.addresses = append(x.addresses, fmt.Sprintf("a/b/c%d", i))
-		x.control(x.addresses[i], events.MailControl{Action: mailbox.Register, Spec: &events.AddressSpec{Agent: "worker"}})
+		x.control(x.addresses[i], events.MailControl{Action: mailbox.Register, Spec: &events.AddressSpec{Agent: "worker", Interrupts: events.InterruptsOfPeople}})
 		x.settle()
 	}
 	x.control("list/all-of-them", events.MailControl{Action: mailbox.Register, Spec: &events.AddressSpec{Members: x.addresses[:1]}})
@@ -338,6 +342,9 @@ func (x *exchange) play() {
 			x.works(living[x.rng.IntN(len(living))], x.rng.IntN(3) > 0)
 		case n == 14 && len(living) > 0 && x.rng.IntN(3) == 0:
 			x.stop(living[x.rng.IntN(len(living))])
+		case n == 14 && len(living) > 0 && x.rng.IntN(3) == 0:
+			x.settle()
+			x.interrupted()
 		case n == 15 && x.orders && x.rng.IntN(2) == 0:
 			x.control(x.addresses[x.rng.IntN(len(x.addresses))], events.MailControl{By: "anna",
 				Action: []string{mailbox.Handoff, mailbox.Handoff, mailbox.Restart, mailbox.Stop, mailbox.Start}[x.rng.IntN(5)]})
@@ -362,6 +369,7 @@ func (x *exchange) rest() {
 	}
 	for range 200 {
 		x.settle()
+		x.interrupted()
 		for _, a := range x.addresses {
 			if s := x.box(a); s.Holder == nil && len(s.Pending) > 0 && !x.now.Before(s.NotBefore) {
 				x.t.Fatalf("seed %d: agent %s sleeps, and %d messages wait", x.seed, a, len(s.Pending))
@@ -378,6 +386,38 @@ func (x *exchange) rest() {
 		}
 		if len(living) == 0 {
 			x.now = x.now.Add(time.Minute)
+		}
+	}
+}
+
+// interrupted holds, where nothing is left to be delivered, that each message which interrupts has ended the answer of the
+// run that is its agent, and that the row shows it to the executor.
+func (x *exchange) interrupted() {
+	x.t.Helper()
+	for _, a := range x.addresses {
+		of := x.box(a)
+		if of.Holder == nil || !of.Holder.Started {
+			continue
+		}
+		s, err := x.ledger(events.Executor).Fresh(x.t.Context(), of.Holder.Run)
+		if err != nil {
+			x.t.Fatal(err)
+		}
+		row, err := x.st.KV(topology.SessionBucket).Get(x.t.Context(), mailbox.RowKey(of.ID))
+		shown, _, ok := mailbox.FromRow(row)
+		if err != nil || !ok {
+			x.t.Fatal(ok, err)
+		}
+		for _, m := range of.Interrupting(x.now) {
+			switch {
+			case s.Status != events.Running || s.HasMail(m.ID):
+			case len(s.Messages) == 0 && shown.Interrupted(s.HarnessID, s.HasMail, x.now): // it came before the first turn, which is given it
+			case !s.WasCut(m.ID) && s.Cuts() < events.MaxInterrupts:
+				x.t.Fatalf("seed %d: mail %s waits for %s, and run %s was not interrupted", x.seed, m.ID, a, s.HarnessID)
+			case !shown.Interrupted(s.HarnessID, s.HasMail, x.now):
+				x.t.Fatalf("seed %d: mail %s interrupted run %s, and the executor does not find it", x.seed, m.ID, s.HarnessID)
+			}
+			x.cuts++
 		}
 	}
 }
@@ -431,18 +471,19 @@ func (x *exchange) judge() {
 
 func TestMailInTrouble(t *testing.T) {
 	t.Parallel()
-	t.Run("MSG-2 MSG-4 MSG-6 MSG-7 MSG-15 planners that die at any operation lose no mail, and give none to two turns", func(t *testing.T) {
+	t.Run("MSG-1 MSG-2 MSG-4 MSG-6 MSG-7 MSG-15 planners that die at any operation lose no mail and no interrupt, and give none to two turns", func(t *testing.T) {
 		t.Parallel()
-		deaths, sent, turns := 0, 0, 0
+		deaths, sent, turns, cuts := 0, 0, 0, 0
 		for seed := range uint64(10) {
 			x := newExchange(t, seed)
 			x.play()
 			deaths, sent, turns = deaths+x.deaths, sent+len(x.sent), turns+x.turns
+			cuts += x.cuts
 		}
-		if deaths < 40 || sent < 100 || turns < 60 {
-			t.Errorf("only %d deaths, %d messages, %d turns", deaths, sent, turns)
+		if deaths < 40 || sent < 100 || turns < 60 || cuts < 5 {
+			t.Errorf("only %d deaths, %d messages, %d turns, %d interrupts", deaths, sent, turns, cuts)
 		}
-		t.Logf("%d deaths, %d messages, %d turns", deaths, sent, turns)
+		t.Logf("%d deaths, %d messages, %d turns, %d interrupts", deaths, sent, turns, cuts)
 	})
 }
 

@@ -50,4 +50,9 @@ var mails = []Mutant{
 	{Name: "the text is lost of an answer that mail interrupted", File: "services/executor/interrupt.go",
 		Old: "	return errors.Is(cause, errInterrupted) || errors.Is(cause, errMailed)", New: "	return errors.Is(cause, errInterrupted)",
 		By: []string{"./services/executor", "-run", "TestMailInterrupts"}},
+	{Name: "a message that comes again interrupts its run again", File: "internal/core/lifecycle/mailed.go",
+		Old: "s.WasCut(mail) || s.HasMail(mail)", New: "s.HasMail(mail)", By: []string{"./services/planner", "-run", "TestMailInTrouble"}},
+	{Name: "of several messages that interrupt one does", File: "services/planner/agents.go",
+		Old: "	for _, m := range s.Interrupting(p.Now().UTC()) {\n", New: "	for i, m := range s.Interrupting(p.Now().UTC()) {\n		if i > 0 {\n			break\n		}\n",
+		By: []string{"./services/planner", "-run", "TestMailInTrouble"}},
 }

@@ -24,7 +24,8 @@ import (
 // inspectCommand is inspan inspect.
 type inspectCommand struct {
 	*app.App
-	point string
+	point  string
+	result bool
 }
 
 // Inspect makes inspan inspect.
@@ -33,12 +34,14 @@ func Inspect(a *app.App) *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "inspect RUN", Short: "Show where a run stands, or stood: plan, turns, calls, gates, cost",
 		Long:    "Shows a run as its events have it. With --at, only the events up to that one count: what was known then, and what the run\nwaited for. inspan logs RUN shows the events with their sequences, inspan checkpoints RUN the checkpoints.",
-		Example: "  inspan inspect run-k3v9x2m1qa\n  inspan inspect run-k3v9x2m1qa --at 12\n  inspan inspect run-k3v9x2m1qa --at step-build\n  inspan inspect run-k3v9x2m1qa --json | jq .plan",
+		Example: "  inspan inspect run-k3v9x2m1qa\n  inspan inspect run-k3v9x2m1qa --at 12\n  inspan inspect run-k3v9x2m1qa --at step-build\n  inspan inspect run-k3v9x2m1qa --json | jq .plan\n  inspan inspect run-k3v9x2m1qa --result --json | jq .structured",
 		Args:    app.Args(1),
 		RunE:    a.Connected(c.run),
 	}
 	cmd.Flags().StringVar(&c.point, "at", "",
 		"show the run as it was after the event of this sequence, or at this checkpoint; 0 is the last event")
+	cmd.Flags().BoolVar(&c.result, "result", false,
+		"of a run that has ended, show its output alone; with --json its whole result with structured output, checks, cost and artifacts")
 	return cmd
 }
 
@@ -70,6 +73,8 @@ func (a *inspectCommand) run(ctx context.Context, c *client.Client, args []strin
 		return app.NoRun(args[0])
 	case s.Sequence < at:
 		return NoSuchSequence(args[0], at, s.Sequence)
+	case a.result:
+		return a.final(s)
 	case a.JSON:
 		return a.PrintJSON(s)
 	}
@@ -85,6 +90,21 @@ func (a *inspectCommand) run(ctx context.Context, c *client.Client, args []strin
 		}
 	}
 	printRun(a.App, s, &t, sandboxes, now, retry)
+	return nil
+}
+
+// final prints what whoever asked for the run is given.
+func (a *inspectCommand) final(s run.State) error {
+	f := run.FinalOf(s)
+	if f == nil {
+		return fmt.Errorf("run %s has not ended: it is %s. Wait for its end: inspan watch %s", s.HarnessID, s.Status, s.HarnessID)
+	}
+	if a.JSON {
+		return a.PrintJSON(f)
+	}
+	if f.Output != "" {
+		fmt.Fprintln(a.Out, terminal.Sanitize(f.Output))
+	}
 	return nil
 }
 
