@@ -31,7 +31,7 @@ files, or lists them with the calls that wait. Calls that were given up are in i
 		"folder of the files (INSPAN_GATEWAY_CALLBACKS)")
 	cmd.Flags().StringVar(&c.secrets, "secrets", a.Lookup("INSPAN_GATEWAY_SECRETS", filepath.Join(a.Folder,
 		"webhook-secrets")), "folder of the secrets (INSPAN_GATEWAY_SECRETS)")
-	cmd.Flags().StringVar(&c.state, "state", a.Lookup("INSPAN_GATEWAY_CALLBACKS_STATE", filepath.Join(a.Folder, "store",
+	cmd.Flags().StringVar(&c.state, "state", a.Lookup("INSPAN_GATEWAY_CALLBACKS_STATE", filepath.Join(app.DefaultStore,
 		edge.StateFile)), "file of what is still to be called (INSPAN_GATEWAY_CALLBACKS_STATE)")
 	return cmd
 }
