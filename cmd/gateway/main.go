@@ -67,16 +67,14 @@ func serve(ctx context.Context, cfg gateway.Config, log program.Log) error {
 		log.Info().Str("address", address).Msg("health and metrics")
 	}
 	log.Info().Str("address", listener.Addr().String()).Str("station", cfg.Station).Msg("gateway")
-	if len(cfg.MessagesSubjects) == 0 {
-		return g.Serve(ctx, listener)
-	}
-	messages, err := outside.NewMessages(ctx, cfg.Messages, conn, c, log)
+	sides, err := outside.New(ctx, outside.Config{Gateway: cfg.Gateway, Messages: cfg.Messages,
+		State: cfg.GatewayCallbacksState}, conn, c, log)
 	if err != nil {
-		return fmt.Errorf("messages: %w", err)
+		return err
 	}
 	following, cancel := context.WithCancel(ctx)
 	ended := make(chan error, 1) // its only value
-	go func() { ended <- messages.Run(following) }()
+	go func() { ended <- sides.Run(following) }()
 	err = g.Serve(ctx, listener)
 	cancel()
 	return errors.Join(err, <-ended)

@@ -60,7 +60,7 @@ func (w *world) follow(t *testing.T, cfg service.Messages, log *logged) (stop fu
 		t.Fatal(err)
 	}
 	cfg.MessagesRate = 1000
-	m, err := outside.NewMessages(t.Context(), cfg, conn, w.client, zerolog.New(log))
+	m, err := outside.New(t.Context(), outside.Config{Messages: cfg}, conn, w.client, zerolog.New(log))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -20,7 +20,7 @@ type Room struct {
 var (
 	words  = []string{"pkg/events"}
 	memory = []string{"pkg/events", "pkg/run"}
-	above  = []string{"services/...", "internal/outside", "internal/service/...", "internal/program", "internal/station", "internal/cli/...", "internal/demo", "internal/docgen", "internal/operator", "pkg/client", "pkg/station", "pkg/harness", "cmd/...", "test/..."}
+	above  = []string{"services/...", "internal/outside", "internal/callback", "internal/service/...", "internal/program", "internal/station", "internal/cli/...", "internal/demo", "internal/docgen", "internal/operator", "pkg/client", "pkg/station", "pkg/harness", "cmd/...", "test/..."}
 	roles  = []string{"internal/service/all", "internal/service/models", "internal/service/planner", "internal/service/gatekeeper", "internal/service/executor", "internal/service/toolrunner", "internal/service/persister"}
 	worldy = []string{"context", "log", "log/slog", "math/rand", "math/rand/v2", "crypto/rand", "os", "os/exec", "os/signal", "os/user",
 		"net", "net/http", "net/rpc", "io/ioutil", "syscall", "testing/synctest", "database/sql", "plugin"}
@@ -108,7 +108,7 @@ var Rooms = []Room{
 	{Name: "line editor", Dirs: []string{"internal/cli/lineedit"}, May: []string{"internal/core/view", "internal/cli/terminal"}, Why: "it knows no command"},
 	{Name: "run trees", Dirs: []string{"internal/cli/runtree"}, May: []string{"pkg/events", "pkg/run", "internal/core/view", "internal/cli/terminal"},
 		NoStd: worldy, Pure: true, Why: "a run is drawn from its state and the time it is given"},
-	{Name: "doors", Dirs: []string{"cmd/...", "internal/station", "internal/cli/...", "internal/demo", "internal/docgen", "internal/operator", "internal/outside", "pkg/client", "pkg/station", "pkg/harness", "test/...", "examples/..."},
+	{Name: "doors", Dirs: []string{"cmd/...", "internal/station", "internal/cli/...", "internal/demo", "internal/docgen", "internal/operator", "internal/outside", "internal/callback", "pkg/client", "pkg/station", "pkg/harness", "test/...", "examples/..."},
 		Not: []string{"cmd/..."}, Why: "they wire"},
 	{Name: "hands", Dirs: []string{"internal/...", "pkg/..."}, Not: above, Why: "they fill ports and know no role"},
 }
@@ -135,7 +135,7 @@ var Doors = []Egress{
 	{Module: "go.opentelemetry.io/", Dirs: []string{"internal/telemetry/..."}, Tests: true},
 	{Module: "google.golang.org/protobuf", Dirs: []string{"internal/telemetry/otlp"}, Tests: true},
 	{Module: "github.com/goccy/go-yaml", Dirs: []string{"internal/agentfile", "internal/formula", "internal/cli/app", "internal/llm/scripted", "internal/docgen"}, Tests: true},
-	{Module: "github.com/pelletier/go-toml", Dirs: []string{"internal/agentfile", "internal/formula", "internal/runtime", "internal/cli/colony", "services/gateway/webhook"}},
+	{Module: "github.com/pelletier/go-toml", Dirs: []string{"internal/agentfile", "internal/formula", "internal/runtime", "internal/cli/colony", "internal/callback", "services/gateway/webhook"}},
 	{Module: "github.com/bmatcuk/doublestar", Dirs: []string{"internal/tools", "internal/capture", "internal/checks"}},
 	{Module: "mvdan.cc/sh", Dirs: []string{"internal/shell", "internal/wasmbox"}},
 	{Module: "github.com/dop251/goja", Dirs: []string{"internal/wasmbox/js"}},
@@ -148,7 +148,7 @@ var Doors = []Egress{
 	{Module: "modernc.org/sqlite", Dirs: []string{"internal/sqlitestore"}},
 	{Module: "github.com/kelseyhightower/envconfig", Dirs: []string{"internal/service"}},
 	{Module: "github.com/prometheus/client_golang", Dirs: []string{"internal/service"}},
-	{Module: "github.com/rs/zerolog", Dirs: []string{"internal/kernel", "internal/jet", "internal/service/...", "internal/program", "internal/outside", "internal/station", "internal/cli/...", "internal/demo", "internal/archive", "pkg/station", "test/bench", "test/sim"}, Tests: true},
+	{Module: "github.com/rs/zerolog", Dirs: []string{"internal/kernel", "internal/jet", "internal/service/...", "internal/program", "internal/outside", "internal/callback", "internal/station", "internal/cli/...", "internal/demo", "internal/archive", "pkg/station", "test/bench", "test/sim"}, Tests: true},
 	{Module: "github.com/spf13/", Dirs: []string{"internal/cli/...", "internal/docgen"}},
 	{Module: "charm.land/", Dirs: []string{"internal/cli/..."}},
 	{Module: "github.com/charmbracelet/", Dirs: []string{"internal/cli/..."}},

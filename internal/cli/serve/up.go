@@ -111,15 +111,15 @@ func (a *upCommand) run(cmd *cobra.Command, _ []string) error {
 	metrics.started(st.Station)
 	damage := reportDamage(a.App, st.Station)
 	err = web.Serve(cmd.Context(), a.App, st.Station)
-	var messages *edge.Followed
+	var sides *edge.Sides
 	if err == nil {
 		err = greet(a.App, st.Station, a.own, web, metrics)
 	}
 	if err == nil {
-		messages, err = edge.Follow(cmd.Context(), a.App, st.Station)
+		sides, err = edge.Follow(cmd.Context(), a.App, st.Station, a.own.Store)
 	}
 	if err != nil {
-		return errors.Join(err, messages.Close(), web.Close(), st.Close(context.WithoutCancel(cmd.Context())))
+		return errors.Join(err, sides.Close(), web.Close(), st.Close(context.WithoutCancel(cmd.Context())))
 	}
 	var failure error
 	select {
@@ -129,7 +129,7 @@ func (a *upCommand) run(cmd *cobra.Command, _ []string) error {
 	case failure = <-web.Failed():
 		web = nil // it has ended
 	}
-	return errors.Join(failure, messages.Close(), web.Close(), st.Close(context.WithoutCancel(cmd.Context())), damage)
+	return errors.Join(failure, sides.Close(), web.Close(), st.Close(context.WithoutCancel(cmd.Context())), damage)
 }
 
 // portInUse says what listens where a station was to listen, and what to do.

@@ -21,7 +21,7 @@ files at its start. docs/gateway.md has the keys of a file.`,
 		Example: "  inspan webhook create pr --kind github --event pull_request.opened --agent reviewer --task 'Review {{pull_request.number}}'\n  inspan webhook list",
 		Args:    cobra.ArbitraryArgs, RunE: app.Group,
 	}
-	cmd.AddCommand(createCmd(a), listCmd(a))
+	cmd.AddCommand(createCmd(a), listCmd(a), callbacksCmd(a))
 	return cmd
 }
 

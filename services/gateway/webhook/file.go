@@ -18,6 +18,7 @@ import (
 
 	"github.com/inspan/inspan/internal/pattern"
 	"github.com/inspan/inspan/internal/payload"
+	"github.com/inspan/inspan/internal/secret"
 )
 
 const (
@@ -26,9 +27,8 @@ const (
 	// MaxHooks is how many a folder has, maxFile the size of one in bytes.
 	MaxHooks = 256
 	maxFile  = 64 << 10
-	// minSecret and maxSecret bound the bytes of a secret.
+	// minSecret is the fewest bytes of a secret.
 	minSecret = 16
-	maxSecret = 4 << 10
 	// maxListed bounds the events and the variables of a webhook.
 	maxListed = 64
 	// standardPrefix begins the secrets of Standard Webhooks, which are base64.
@@ -60,7 +60,6 @@ type File struct {
 
 var (
 	nameRule   = pattern.New(`^[a-z0-9][a-z0-9-]{0,31}$`)
-	secretRule = pattern.New(`^secret:[A-Za-z0-9_-][A-Za-z0-9_.-]{0,63}$`)
 	headerRule = pattern.New(`^[A-Za-z0-9-]{1,64}$`)
 )
 
@@ -111,7 +110,7 @@ func read(root *os.Root, name, secrets string) (*Hook, error) {
 	if err != nil {
 		return nil, err
 	}
-	return parse(name, b, func(ref string) (string, error) { return secretOf(secrets, ref) })
+	return parse(name, b, func(ref string) (string, error) { return secret.FromFolder(secrets, ref) })
 }
 
 // parse reads the file of a webhook. secret finds what a reference stands for.
@@ -158,7 +157,7 @@ func (f File) check() error {
 	if len(f.Variables) > maxListed {
 		fail("%d variables, the limit is %d", len(f.Variables), maxListed)
 	}
-	if !secretRule.MatchString(f.Secret) {
+	if !secret.IsRef(f.Secret) {
 		fail("secret: want secret:NAME, where NAME is a file of the folder INSPAN_GATEWAY_SECRETS, " +
 			"and never the secret itself")
 	}
@@ -185,31 +184,6 @@ func (h *Hook) templates(f File) (err error) {
 		err = errors.Join(err, fmt.Errorf("event: %w", wrong))
 	}
 	return err
-}
-
-// secretOf reads the file that a reference names.
-func secretOf(dir, ref string) (string, error) {
-	name := strings.TrimPrefix(ref, "secret:")
-	if dir == "" {
-		return "", fmt.Errorf("%s: no folder of secrets is named: set INSPAN_GATEWAY_SECRETS", ref)
-	}
-	root, err := os.OpenRoot(dir)
-	if err != nil {
-		return "", fmt.Errorf("INSPAN_GATEWAY_SECRETS: %w", err)
-	}
-	defer func() { _ = root.Close() }() // it was only read
-	info, err := root.Stat(name)
-	if err != nil {
-		return "", fmt.Errorf("%s: the folder INSPAN_GATEWAY_SECRETS has no such file", ref)
-	}
-	if info.Size() > maxSecret {
-		return "", fmt.Errorf("%s: the file has more than %d bytes", ref, maxSecret)
-	}
-	b, err := root.ReadFile(name)
-	if err != nil {
-		return "", fmt.Errorf("%s: the file cannot be read", ref)
-	}
-	return strings.TrimRight(string(b), "\r\n"), nil
 }
 
 // keyOf is the key that a secret stands for.

@@ -3,6 +3,7 @@ package edge
 import (
 	"context"
 	"fmt"
+	"path/filepath"
 	"strings"
 
 	"github.com/inspan/inspan/internal/cli/app"
@@ -12,14 +13,17 @@ import (
 	"github.com/inspan/inspan/pkg/events"
 )
 
-// Followed are the messages that start runs of a station; nil where none do.
-type Followed struct {
+// Sides are messages that start runs of a station, and callbacks; nil where there are none.
+type Sides struct {
 	stop  context.CancelFunc
-	ended chan error // its only value: what following ended with
+	ended chan error // its only value: what they ended with
 }
 
-// Follow follows what the agents of a station subscribe to.
-func Follow(ctx context.Context, a *app.App, st *station.Station) (*Followed, error) {
+// StateFile is the file of a store that keeps what is still to be called.
+const StateFile = "callbacks.json"
+
+// Follow follows what the agents of a station subscribe to, and calls the receivers of callbacks.
+func Follow(ctx context.Context, a *app.App, st *station.Station, store string) (*Sides, error) {
 	cfg, err := a.Config()
 	if err != nil || a.Local || st.Damage().Damaged() {
 		return nil, err
@@ -33,20 +37,23 @@ func Follow(ctx context.Context, a *app.App, st *station.Station) (*Followed, er
 		return nil, err
 	}
 	if len(cfg.MessagesSubjects) == 0 {
-		return nil, sayUnfollowed(ctx, a, c.Agents)
+		if err := sayUnfollowed(ctx, a, c.Agents); err != nil {
+			return nil, err
+		}
 	}
 	log, err := a.Logger()
 	if err != nil {
 		return nil, err
 	}
-	m, err := outside.NewMessages(ctx, cfg.Messages, conn, c, log)
+	sides, err := outside.New(ctx, outside.Config{Gateway: cfg.Gateway, Messages: cfg.Messages,
+		State: filepath.Join(store, StateFile)}, conn, c, log)
 	if err != nil {
-		return nil, fmt.Errorf("messages: %w", err)
+		return nil, err
 	}
-	in := &Followed{ended: make(chan error, 1)}
-	ctx, in.stop = context.WithCancel(context.WithoutCancel(ctx))
-	go func() { in.ended <- m.Run(ctx) }()
-	return in, nil
+	s := &Sides{ended: make(chan error, 1)}
+	ctx, s.stop = context.WithCancel(context.WithoutCancel(ctx))
+	go func() { s.ended <- sides.Run(ctx) }()
+	return s, nil
 }
 
 // sayUnfollowed says which agents subscribe to messages that no one follows.
@@ -68,11 +75,11 @@ func sayUnfollowed(ctx context.Context, a *app.App, agents func(context.Context)
 	return nil
 }
 
-// Close stops following and waits for the messages that are under way.
-func (in *Followed) Close() error {
-	if in == nil {
+// Close stops them and waits for what is under way.
+func (s *Sides) Close() error {
+	if s == nil {
 		return nil
 	}
-	in.stop()
-	return <-in.ended
+	s.stop()
+	return <-s.ended
 }

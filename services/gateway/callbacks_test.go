@@ -1,0 +1,219 @@
+package gateway_test
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/rs/zerolog"
+
+	"github.com/inspan/inspan/internal/callback"
+	"github.com/inspan/inspan/internal/station"
+	"github.com/inspan/inspan/pkg/events"
+)
+
+// receiver is a program of others that is called.
+type receiver struct {
+	*httptest.Server
+	mu sync.Mutex
+	// status is what it answers, calls what it was called with. Guarded by mu.
+	status int
+	calls  []received
+}
+
+type received struct{ id, body, path string }
+
+func newReceiver(t *testing.T) *receiver {
+	r := &receiver{status: http.StatusOK}
+	r.Server = httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
+		b, err := io.ReadAll(req.Body)
+		if err != nil {
+			return
+		}
+		r.mu.Lock()
+		defer r.mu.Unlock()
+		r.calls = append(r.calls, received{req.Header.Get("webhook-id"), string(b), req.URL.Path})
+		w.WriteHeader(r.status)
+	}))
+	t.Cleanup(r.Close)
+	return r
+}
+
+func (r *receiver) answer(status int) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.status = status
+}
+
+func (r *receiver) on(path string) (some []received) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for _, c := range r.calls {
+		if c.path == path {
+			some = append(some, c)
+		}
+	}
+	return some
+}
+
+// callBack calls back for a world until stop is called.
+func (w *world) callBack(t *testing.T, dir string, log *logged, delays ...time.Duration) (stop func()) {
+	t.Helper()
+	targets, err := callback.Load(filepath.Join(dir, "callbacks"), filepath.Join(dir, "secrets"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	conn, err := station.Gateway(t.Context(), w.station)
+	if err != nil {
+		t.Fatal(err)
+	}
+	st, err := conn.Station(w.station.Name())
+	if err != nil {
+		t.Fatal(err)
+	}
+	c, err := callback.New(t.Context(), callback.Config{Client: w.client, Targets: targets, State: filepath.Join(dir, "state.json"), Refuse: st.Refusals(), Delays: delays, Log: zerolog.New(log)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	ended := make(chan error, 1)
+	go func() { ended <- c.Run(ctx) }()
+	stop = sync.OnceFunc(func() {
+		cancel()
+		if err := <-ended; err != nil {
+			t.Error(err)
+		}
+	})
+	t.Cleanup(stop)
+	return stop
+}
+
+func TestCallbacks(t *testing.T) {
+	t.Parallel()
+	w, r, dir, log := newWorld(t), newReceiver(t), t.TempDir(), &logged{}
+	for name, text := range map[string]string{
+		"secrets/key":         hookKey,
+		"callbacks/all.toml":  "kind = \"webhook\"\non = [\"completed\", \"failed\", \"gate\"]\nsecret = \"secret:key\"\nprivate = true\noutput = true\nurl = \"" + r.URL + "/all\"\n",
+		"callbacks/one.toml":  "kind = \"webhook\"\non = [\"completed\"]\nagents = [\"talker\"]\nsecret = \"secret:key\"\nprivate = true\nurl = \"" + r.URL + "/one\"\n",
+		"callbacks/chat.toml": "kind = \"slack\"\non = [\"failed\"]\nprivate = true\nurl = \"" + r.URL + "/chat\"\n",
+	} {
+		path := filepath.Join(dir, name)
+		if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	start := func(agent string) string {
+		t.Helper()
+		autonomy := 5
+		if agent == "asks" {
+			autonomy = 1
+		}
+		id, err := w.client.Start(t.Context(), events.Task{Agent: agent, Task: "x", Autonomy: &autonomy})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return id
+	}
+	start("helper") // before there were callbacks
+	until(t, func() bool {
+		a, err := w.client.Runs().List(t.Context())
+		return err == nil && len(a) == 1 && a[0].Status.Ended()
+	})
+	stop := w.callBack(t, dir, log, time.Millisecond, time.Millisecond)
+	t.Run("DLV-8 PLUS-15b configured callbacks are called once when a run completes, fails or waits at a gate", func(t *testing.T) {
+		run, broken := start("helper"), start("broken")
+		gated := start("asks")
+		until(t, func() bool { return len(r.on("/all")) >= 3 && len(r.on("/chat")) >= 1 })
+		types := map[string]string{}
+		for _, c := range r.on("/all") {
+			v := in[callback.Call](t, answered{body: c.body})
+			types[v.Data.Run] += v.Type
+			if c.id == "" || v.Data.Station != w.station.Name() || v.Type == "run.completed" && v.Data.Output != "It is done." {
+				t.Errorf("%+v", c)
+			}
+		}
+		if want := map[string]string{run: "run.completed", broken: "run.failed", gated: "gate.opened"}; fmt.Sprint(types) != fmt.Sprint(want) {
+			t.Errorf("%v, want %v", types, want)
+		}
+		if c := r.on("/chat"); len(c) != 1 || !strings.Contains(c[0].body, "broken failed") {
+			t.Errorf("%v", c)
+		}
+	})
+	t.Run("DLV-8 a call that fails is made again with the same id and body, also by the next process", func(t *testing.T) {
+		stop()
+		stop = w.callBack(t, dir, log, time.Millisecond, time.Hour)
+		r.answer(http.StatusInternalServerError)
+		start("talker")
+		until(t, func() bool { return len(r.on("/one")) >= 2 })
+		stop()
+		state, err := callback.ReadState(filepath.Join(dir, "state.json"))
+		if err != nil || len(state.Pending) != 2 {
+			t.Fatalf("%+v, %v", state.Pending, err)
+		}
+		r.answer(http.StatusNoContent)
+		for i := range state.Pending { // an hour has passed
+			state.Pending[i].Next = time.Now()
+		}
+		writeState(t, filepath.Join(dir, "state.json"), state)
+		before := len(r.on("/one"))
+		stop = w.callBack(t, dir, log, time.Millisecond, time.Hour)
+		until(t, func() bool {
+			s, err := callback.ReadState(filepath.Join(dir, "state.json"))
+			return err == nil && len(s.Pending) == 0
+		})
+		calls := r.on("/one")
+		if len(calls) != before+1 || slices.ContainsFunc(calls, func(c received) bool { return c != calls[0] }) {
+			t.Errorf("%d before: %v", before, calls)
+		}
+	})
+	t.Run("DLV-8 after the last attempt a call is a dead letter with the reason, and no secret is anywhere", func(t *testing.T) {
+		stop()
+		stop = w.callBack(t, dir, log, time.Millisecond, time.Millisecond)
+		r.answer(http.StatusBadGateway)
+		run := start("talker")
+		until(t, func() bool { return len(w.letters(t, callback.CodeFailed)) >= 2 })
+		for _, l := range w.letters(t, callback.CodeFailed) {
+			if l.By != "gateway" || l.Run != run || !strings.Contains(l.Reason, "after 3 attempts: the receiver answered 502") || !strings.Contains(l.Data, run) {
+				t.Errorf("%+v", l)
+			}
+		}
+		if n := len(r.on("/one")); n != 3+3 {
+			t.Errorf("%d calls", n)
+		}
+		state, err := os.ReadFile(filepath.Join(dir, "state.json"))
+		if err != nil || strings.Contains(string(state), hookKey) || log.has(hookKey) || strings.Contains(fmt.Sprint(w.letters(t, callback.CodeFailed)), hookKey) {
+			t.Errorf("%v\n%s", err, state)
+		}
+	})
+	t.Run("DLV-8 two processes do not call for one state", func(t *testing.T) {
+		w.callBack(t, dir, log)
+		if _, err := callback.New(t.Context(), callback.Config{Client: w.client, State: filepath.Join(dir, "state.json")}); err == nil {
+			t.Error("a second one began")
+		}
+	})
+}
+
+// writeState writes the state of callbacks.
+func writeState(t *testing.T, path string, s callback.State) {
+	t.Helper()
+	b, err := json.Marshal(s)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(path, b, 0o600); err != nil {
+		t.Fatal(err)
+	}
+}
