@@ -4,7 +4,7 @@ import "slices"
 
 // Mutants returns the planted bugs.
 func Mutants() []Mutant {
-	return slices.Concat(kernel, roles, minds, terms, talks, paths, guests, outages, checks, children, dreams, harnesses, flows, users, works, deliveries, mails, named, runtimes)
+	return slices.Concat(kernel, roles, minds, terms, talks, paths, guests, outages, checks, children, dreams, harnesses, flows, users, works, deliveries, halts, mails, named, runtimes)
 }
 
 var kernel = []Mutant{
