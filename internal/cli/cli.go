@@ -35,6 +35,7 @@ import (
 	"github.com/inspan/inspan/internal/cli/follow"
 	"github.com/inspan/inspan/internal/cli/formulas"
 	"github.com/inspan/inspan/internal/cli/guards"
+	"github.com/inspan/inspan/internal/cli/halts"
 	"github.com/inspan/inspan/internal/cli/harnesses"
 	"github.com/inspan/inspan/internal/cli/lineedit"
 	"github.com/inspan/inspan/internal/cli/mail"
@@ -207,7 +208,7 @@ or not accepted (inspan trust), 5 no such thing, 130 interrupted.`,
 		colony.Extend(a, agents.List(a)), tools, mcp.Command(a), runtimes.Command(a), guards.Command(a), config.Command(a), contexts.Command(a),
 		runs.Cost(a), artifacts.Command(a), runs.Checkpoints(a), runs.Report(a),
 		runs.Branches(a), merge.Diff(a), sessions.Command(a), harnesses.Command(a))
-	add("decide", colony.Seance(a), colony.Tier(a), steer.Gates(a), schedules.Command(a), webhooks.Command(a), workitems.Command(a), mail.Command(a),
+	add("decide", halts.Halt(a), halts.Release(a), colony.Seance(a), colony.Tier(a), steer.Gates(a), schedules.Command(a), webhooks.Command(a), workitems.Command(a), mail.Command(a),
 		queues.Command(a), workitems.Sling(a), workitems.Deliver(a), steer.Answer(a, "approve"), steer.Answer(a, "reject"), steer.Grants(a), steer.Fork(a), steer.Retry(a),
 		steer.Control(a, "pause"), steer.Control(a, "resume"), steer.Revise(a), steer.Control(a, "stop"), steer.Autonomy(a), steer.Signal(a))
 	add("care", serve.Setup(a), verify.Keygen(a), doctor.Command(a), verify.Audit(a), replaytest.Command(a),

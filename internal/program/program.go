@@ -34,7 +34,7 @@ func Ports(st *jet.Station, durability string) service.Ports {
 		AgentLog: st.JournalFor(events.AgentAggregate), AgentTimers: st.TimersFor(events.AgentAggregate),
 		HarnessLog: st.JournalFor(events.HarnessAggregate),
 		HaltLog:    st.JournalFor(events.HaltAggregate), HaltInbox: st.HaltInbox(),
-		TreeLog:    st.JournalFor(events.WorkspaceAggregate), Trees: st.KV(topology.TreeBucket), Leases: st.Leases(), Live: st.Live(), Retained: st.Retained(),
+		TreeLog: st.JournalFor(events.WorkspaceAggregate), Trees: st.KV(topology.TreeBucket), Leases: st.Leases(), Live: st.Live(), Retained: st.Retained(),
 		AnswerSoFar: st.AnswerSoFar,
 		Refusals:    st.Refusals(), SubscribeRepublished: st.SubscribeRepublished,
 		StationStats: st.StationStats(), Depth: st.Depth, Questions: st, ServedTools: st, Durability: durability}

@@ -347,7 +347,7 @@ type Instance struct {
 	Masked []secret.Value
 	// Stood is how long the station was halted between two times.
 	Stood func(since, now time.Time) time.Duration
-	host   *Host
+	host  *Host
 }
 
 // Answers has answer called with what users ask the role on its status subject; it returns nil for a question that it

@@ -15,6 +15,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/inspan/inspan/internal/cli/app"
+	"github.com/inspan/inspan/internal/cli/halts"
 	"github.com/inspan/inspan/internal/git/wall"
 	"github.com/inspan/inspan/internal/operator"
 	"github.com/inspan/inspan/internal/sandbox"
@@ -261,6 +262,10 @@ func stationFindings(ctx context.Context, a *app.App) []Finding {
 	store, start := lossFinding(ctx, c), "start one: its work waits until then"
 	if found = append(found, store); !store.OK {
 		start = "a station whose store is damaged takes no work"
+	}
+	if h, err := client.NewHalts(c).Get(ctx); err == nil && h.Halted {
+		found = append(found, Finding{What: "work", State: halts.Line(h, time.Now()), Hint: "inspan release lets it go on"})
+		start = "start one, and release the station"
 	}
 	for _, role := range topology.AllSubscriptions() {
 		n := h.Services[string(role.Role)]

@@ -9,6 +9,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/inspan/inspan/internal/cli/app"
+	"github.com/inspan/inspan/internal/cli/halts"
 	"github.com/inspan/inspan/internal/core/view"
 	"github.com/inspan/inspan/pkg/client"
 	"github.com/inspan/inspan/pkg/events"
@@ -40,13 +41,24 @@ func (a *whyCommand) run(ctx context.Context, c *client.Client, args []string) e
 	missing := absentRoles(ctx, c, waits)
 	if a.JSON {
 		return a.PrintJSON(map[string]any{"run": args[0], "status": s.Status, "why": view.Why(s, now), "waits": waits,
-			"roles_absent": missing})
+			"roles_absent": missing, "halted": halted(ctx, c)})
 	}
 	line := view.Why(s, now)
+	if h := halted(ctx, c); h != nil {
+		line = "the station is " + halts.Line(*h, now) + "; inspan release lets it go on | " + line
+	}
 	for _, role := range missing {
 		line += fmt.Sprintf(" | no %s is running: start one, or see inspan doctor", role)
 	}
 	fmt.Fprintln(a.Out, line)
+	return nil
+}
+
+// halted is the halt that holds all runs of the station; nil where there is none, or the user may not ask.
+func halted(ctx context.Context, c *client.Client) *events.Halt {
+	if h, err := client.NewHalts(c).Get(ctx); err == nil && h.Halted {
+		return &h
+	}
 	return nil
 }
 

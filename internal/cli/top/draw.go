@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/inspan/inspan/internal/cli/app"
+	"github.com/inspan/inspan/internal/cli/halts"
 	"github.com/inspan/inspan/internal/cli/runtree"
 	"github.com/inspan/inspan/internal/cli/terminal"
 	"github.com/inspan/inspan/internal/core/view"
@@ -36,6 +37,9 @@ func (d drawing) lines(o Overview, trouble string) []string {
 		head += p.Dim("  " + strings.Trim(durability+"  server "+o.Server, " "))
 	}
 	out := []string{terminal.Spread(head, o.At.Format("15:04:05"), d.width), d.today(o)}
+	if o.Halted != nil {
+		out = append(out, p.Red(halts.Line(*o.Halted, o.At)), p.Dim("inspan release lets it go on"))
+	}
 	out = append(append(out, ""), d.roles(o)...)
 	for _, m := range o.Missing {
 		out = append(out, p.Yellow("not known: "+m))

@@ -19,10 +19,12 @@ type Overview struct {
 	Station string    `json:"station"`
 	Server  string    `json:"server_version"`
 	// Durability of the server, in words.
-	Durability string  `json:"durability"`
-	Roles      []Role  `json:"roles"`
-	Runs       []Going `json:"runs"`
-	Gates      []Gate  `json:"gates"`
+	Durability string `json:"durability"`
+	// Halted says who stopped the station, when and why; nil where it works.
+	Halted *events.Halt `json:"halted,omitempty"`
+	Roles  []Role       `json:"roles"`
+	Runs   []Going      `json:"runs"`
+	Gates  []Gate       `json:"gates"`
 	// Today is about the runs that began since midnight, in the zone of the person.
 	Today Today `json:"today"`
 	// Missing are the parts that this user may not read, or that did not come in time.
@@ -94,6 +96,11 @@ func (r *reader) read(ctx context.Context) (Overview, error) {
 	health, err := r.c.Health(ctx)
 	o.missing("services", err)
 	o.Server, o.Durability = health.ServerVersion, health.Durability
+	halted, err := client.NewHalts(r.c).Get(ctx)
+	o.missing("halts", err)
+	if halted.Halted {
+		o.Halted = &halted
+	}
 	queues, err := r.c.Queues(ctx)
 	o.missing("queues", err)
 	o.Roles = roles(health, queues, o.At)

@@ -121,6 +121,26 @@ func TestEdited(t *testing.T) {
 func TestExpired(t *testing.T) {
 	t.Parallel()
 	terms := events.GateTerms{ExpiresMS: time.Hour.Milliseconds()}
+	t.Run("PLUS-21b the time in which the station was halted counts towards no gate, nor makes it an answer late", func(t *testing.T) {
+		t.Parallel()
+		var asked time.Time
+		stood := Stood(func(since, _ time.Time) time.Duration {
+			asked = since
+			return time.Minute
+		})
+		p := law(careful)
+		p.Stood = stood
+		b, g := gated(t, p, terms)
+		if say, _ := Look(b.State(), g.ExpiresAt.Add(time.Minute-1), p); len(say) != 0 {
+			t.Errorf("%v", say)
+		}
+		if say, err := Answer(b.State(), g.ExpiresAt.Add(time.Minute-1), Reply{Gate: g.ID, Decision: "approve", Input: 4, Stood: stood}); err != nil || len(say) == 0 {
+			t.Errorf("%v, %v", say, err)
+		}
+		if say, _ := Look(b.State(), g.ExpiresAt.Add(time.Minute), p); len(say) != 1 || !asked.Equal(b.State().Gates[0].CreatedAt) {
+			t.Errorf("%v, asked since %s", say, asked)
+		}
+	})
 	t.Run("SAFE-10a a gate expires once its time is up: not before, once, and a later answer is refused", func(t *testing.T) {
 		t.Parallel()
 		b, g := gated(t, law(careful), terms)

@@ -217,6 +217,17 @@ func TestOutage(t *testing.T) {
 			t.Errorf("%v", say)
 		}
 	})
+	t.Run("PLUS-21b LOOP-14 the time in which the station was halted counts towards no deadline", func(t *testing.T) {
+		t.Parallel()
+		b := running()
+		deadline, _ := Deadline(b.State())
+		if say, _ := Timeout(b.State(), deadline.Add(time.Hour-time.Millisecond), time.Hour); len(say) != 0 {
+			t.Errorf("too early: %v", say)
+		}
+		if say, _ := Timeout(b.State(), deadline.Add(time.Hour), time.Hour); len(say) != 1 {
+			t.Errorf("%v", say)
+		}
+	})
 	t.Run("PLUS-13 LIFE-2 a run that waits, or was given up and not paused yet, can be stopped", func(t *testing.T) {
 		t.Parallel()
 		for _, pause := range []bool{false, true} {

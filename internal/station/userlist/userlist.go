@@ -36,7 +36,7 @@ const (
 )
 
 // Rights are those that a user may be given.
-var Rights = []topology.Right{topology.MayDispatch, topology.MayWatch, topology.MayApprove, topology.MayRecord}
+var Rights = []topology.Right{topology.MayDispatch, topology.MayWatch, topology.MayApprove, topology.MayRecord, topology.MayHalt}
 
 var (
 	// ErrThere means that a list has a user of that name or key.

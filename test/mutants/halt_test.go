@@ -1,0 +1,21 @@
+package mutants
+
+// halts are bugs around the emergency stop.
+var halts = []Mutant{
+	{Name: "a late release ends a later halt", File: "internal/halt/halt.go",
+		Old: "	case w.Number != s.Number:", New: "	case false:", By: []string{"./internal/halt"}},
+	{Name: "a second halt takes the place of the first one", File: "internal/halt/halt.go",
+		Old: "	if s.Halted || d.Number != s.Number+1 {", New: "	if d.Number != s.Number+1 {", By: []string{"./internal/halt"}},
+	{Name: "the halt in force counts towards deadlines", File: "pkg/events/kind_halt.go",
+		Old: "	if h.Halted {\n		periods", New: "	if false {\n		periods", By: []string{"./internal/halt"}},
+	{Name: "a halted station lets deadlines run", File: "internal/core/lifecycle/moves.go",
+		Old: "now.Before(at.Add(halted))", New: "now.Before(at)", By: []string{"./internal/core/lifecycle"}},
+	{Name: "a halted station lets gates expire", File: "internal/core/gate/terms.go",
+		Old: "	return g.ExpiresAt.Add(f(g.CreatedAt, now)), true", New: "	return g.ExpiresAt, true", By: []string{"./internal/core/gate"}},
+	{Name: "a service that starts does not ask whether the station is halted", File: "internal/service/halting.go",
+		Old: "now, changed := !g.known || g.state.Halted, g.changed", New: "now, changed := g.known && g.state.Halted, g.changed", By: []string{"./internal/service", "-run", "TestHalting"}},
+	{Name: "a call that is under way goes on while the station is halted", File: "internal/service/halting.go",
+		Old: "		defer context.AfterFunc(ctx, func() {\n			if Halted(ctx) {", New: "		defer context.AfterFunc(ctx, func() {\n			if false {", By: []string{"./internal/service", "-run", "TestHalting"}},
+	{Name: "a damaged log of halts lets all go on", File: "internal/service/halting.go",
+		Old: "		s.Halted, s.By, s.Reason = true,", New: "		s.Halted, s.By, s.Reason = false,", By: []string{"./internal/service", "-run", "TestHalting"}},
+}
