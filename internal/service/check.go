@@ -98,10 +98,17 @@ func (t *Telemetry) exports() telemetry.Config {
 func (p *Planning) check() error {
 	errs := []error{few("INSPAN_MAX_RUNS", int64(p.MaxRuns)), few("INSPAN_MAX_RUNS_PER_MINUTE", int64(p.RunsPerMinute)),
 		few("INSPAN_TASK_PATIENCE", int64(p.Patience)), few("INSPAN_MAX_TASKS_PER_SENDER", int64(p.SenderPerMinute))}
-	if _, err := prompt.ParseWindows(p.ContextWindows); err != nil {
-		errs = append(errs, fmt.Errorf("INSPAN_CONTEXT_WINDOWS: %w", err))
+	_, err := p.Windows()
+	return errors.Join(append(errs, err)...)
+}
+
+// Windows are the context windows of models as the settings have them.
+func (p *Planning) Windows() (prompt.Windows, error) {
+	w, err := prompt.ParseWindows(p.ContextWindows)
+	if err != nil {
+		return w, fmt.Errorf("INSPAN_CONTEXT_WINDOWS: %w", err)
 	}
-	return errors.Join(errs...)
+	return w, nil
 }
 
 func (m *Models) check() error {

@@ -31,7 +31,7 @@ var named = []Mutant{
 		Old: "	if !s.Life.Stopped && asked == nil {", New: "	if asked != nil || !s.Life.Stopped {", By: []string{"./services/planner", "-run", "TestHandoffCut"}},
 	{Name: "a stopped agent works on", File: "services/planner/agents.go",
 		Old: "	if !s.Life.Stopped && asked == nil {", New: "	if asked == nil {", By: []string{"./services/planner", "-run", "TestHandoffCut"}},
-	{Name: "the next run is shown the whole conversation", File: "services/planner/mail.go",
+	{Name: "the next run is shown the whole conversation", File: "services/planner/roles.go",
 		Old: ", Fresh: mailbox.Fresh(s, h), Env: env", New: ", Env: env", By: []string{"./services/planner", "-run", "TestHandoffCut"}},
 	{Name: "an agent is told of an alert again and again", File: "internal/mailbox/agent.go",
 		Old: "	case a.SeenBy != \"\" || a.Severity == events.SeverityCritical || now.Before(a.RaisedAt.Add(events.AlertStale)):",

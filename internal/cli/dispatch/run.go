@@ -11,7 +11,6 @@ import (
 
 	"github.com/inspan/inspan/internal/cli/app"
 	"github.com/inspan/inspan/internal/cli/follow"
-	"github.com/inspan/inspan/internal/cli/halts"
 	"github.com/inspan/inspan/internal/cli/precheck"
 	"github.com/inspan/inspan/internal/cli/sessions"
 	"github.com/inspan/inspan/internal/cli/workcopy"
@@ -236,7 +235,7 @@ func runTask(ctx context.Context, a *app.App, f RunFlags, task events.Task) erro
 // dispatch starts the run and, unless it is detached, shows it.
 func dispatch(ctx context.Context, a *app.App, h host, f RunFlags, task events.Task) (run.State, error) {
 	sessions.WarnOfAge(ctx, a, h.C, task.Session)
-	halts.Warn(ctx, a, h.C)
+	precheck.WarnOfHalt(ctx, a, h.C)
 	begin, cancel := context.WithTimeout(ctx, a.Wait)
 	id, err := h.C.Start(begin, task)
 	cancel()

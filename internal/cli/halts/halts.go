@@ -112,10 +112,3 @@ func Line(h events.Halt, now time.Time) string {
 	reason := strings.Join(strings.Fields(terminal.Sanitize(h.Reason)), " ")
 	return fmt.Sprintf("halted %s ago by %s: %s", now.Sub(h.Since).Round(time.Second), terminal.Sanitize(h.By), reason)
 }
-
-// Warn says on standard error that what is dispatched now waits, where the station is halted.
-func Warn(ctx context.Context, a *app.App, c *client.Client) {
-	if h, err := client.NewHalts(c).Get(ctx); err == nil && h.Halted {
-		fmt.Fprintf(a.Err, "inspan: the station is %s; the task waits until inspan release\n", Line(h, time.Now()))
-	}
-}

@@ -11,7 +11,6 @@ import (
 
 	"github.com/inspan/inspan/internal/agentfile"
 	"github.com/inspan/inspan/internal/core/catalog"
-	"github.com/inspan/inspan/internal/core/prompt"
 	"github.com/inspan/inspan/internal/core/quota"
 	"github.com/inspan/inspan/internal/harness"
 	"github.com/inspan/inspan/internal/kernel"
@@ -80,9 +79,9 @@ func start(ctx context.Context, cfg Config, in *service.Instance) (*planner.Role
 	if err != nil {
 		return nil, fmt.Errorf("INSPAN_PRICES: %w", err)
 	}
-	windows, err := prompt.ParseWindows(cfg.ContextWindows)
+	windows, err := cfg.Windows()
 	if err != nil {
-		return nil, fmt.Errorf("INSPAN_CONTEXT_WINDOWS: %w", err)
+		return nil, err
 	}
 	sessions, err := sessions(in)
 	if err != nil {
