@@ -25,9 +25,16 @@ function inline(text, from) {
 function link(text, to, from) {
   const [file, anchor = ''] = to.split('#');
   if (/^https?:/.test(to)) return safe(to) ? h('a', { href: to, rel: 'noopener noreferrer', target: '_blank' }, inline(text, from)) : text;
-  const name = file ? new URL(file, `http://x/${from}`).pathname.slice(1) : from;
+  const name = file ? resolve(file, from) : from;
   if (!/^[a-z0-9/-]+(\.md)?$/i.test(name) || name.startsWith('adr/') || name === 'events.md' || (file && !file.endsWith('.md'))) return h('span', {}, inline(text, from));
   return h('a', { href: `#/help/${encodeURIComponent(name.replace(/\.md$/, ''))}${anchor ? `?at=${encodeURIComponent(anchor)}` : ''}` }, inline(text, from));
+}
+
+// resolve is a path as a page has it, from the folder of the documents.
+function resolve(file, from) {
+  const parts = from.split('/').slice(0, -1);
+  for (const p of file.split('/')) if (p === '..') parts.pop(); else if (p !== '.') parts.push(p);
+  return parts.join('/');
 }
 
 // slug is what a link to a heading names it by.
