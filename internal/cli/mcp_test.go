@@ -113,7 +113,11 @@ func browsing(t *testing.T, args ...string) said {
 			continue
 		}
 		opened = true
-		resp, err := http.Get(address)
+		req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, address, http.NoBody)
+		if err != nil {
+			t.Fatal(err)
+		}
+		resp, err := (&http.Client{Timeout: time.Minute}).Do(req)
 		if err != nil {
 			t.Error(err)
 			continue

@@ -24,7 +24,12 @@ import (
 func browse(t *testing.T) func(string) {
 	return func(address string) {
 		go func() {
-			resp, err := http.Get(address)
+			req, err := http.NewRequestWithContext(context.WithoutCancel(t.Context()), http.MethodGet, address, http.NoBody)
+			if err != nil {
+				t.Error(err)
+				return
+			}
+			resp, err := (&http.Client{Timeout: time.Minute}).Do(req)
 			if err != nil {
 				t.Error(err)
 				return
