@@ -203,7 +203,7 @@ func TestChoose(t *testing.T) {
 			t.Error("it has mail")
 		}
 		b.wake()
-		if mailbox.Free(b.s) {
+		if b.s = mailbox.Shown(b.s, b.s.Holder.Run, []string{"m1"}, b.now); len(b.s.Pending) != 0 || mailbox.Free(b.s) {
 			t.Error("it works")
 		}
 		c := newBox(t, "web/worker/ada", events.AddressSpec{Agent: "coder"})

@@ -43,8 +43,8 @@ func (p *Postmaster) again(ctx context.Context, s mailbox.State) error {
 	if look, is := mailbox.PatrolAt(s, p.Now().UTC()); is && (!ok || look.Before(at)) {
 		at, ok = look, true
 	}
-	if now := p.Now().UTC(); !ok && s.Holder == nil && mailbox.Wake(s, now, p.wakeID).Holder != nil {
-		at, ok = now.Add(quotaLook), true // it waits for its role
+	if now := p.Now().UTC(); s.Holder == nil && mailbox.Wake(s, now, p.wakeID).Holder != nil {
+		at, ok = now.Add(quotaLook), true // it waits for its role, or whoever admitted it died
 	}
 	if !ok {
 		return nil

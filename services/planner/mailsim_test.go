@@ -39,6 +39,8 @@ type exchange struct {
 	orders bool
 	// cut is how many operations all planners together have before one of them dies, once; none where it is negative.
 	cut int
+	// roles are those of every definition; with them at most one agent is a run at a time.
+	roles []events.AgentRole
 }
 
 // exchangeTimers are timers of planners that die.
@@ -84,7 +86,7 @@ func (x *exchange) planner() *Role {
 	if err != nil {
 		x.t.Fatal(err)
 	}
-	r, err := New(Config{Station: "s1", Ledger: runs, Timers: mortalTimers{x.theater}, Agents: anybody{}, ChildKey: []byte("key"),
+	r, err := New(Config{Station: "s1", Ledger: runs, Timers: mortalTimers{x.theater}, Agents: manned{roles: x.roles}, ChildKey: []byte("key"),
 		Aggregates: Aggregates{Mail: &Mailboxes{Ledger: log, Rows: rows, Timers: exchangeTimers{x}, Now: clock}}})
 	if err != nil {
 		x.t.Fatal(err)
@@ -213,6 +215,9 @@ func (x *exchange) look() (living []string) {
 				x.t.Fatalf("seed %d: runs %s and %s are both %s", x.seed, at[address], id, address)
 			}
 			at[address] = id
+			if len(x.roles) > 0 && len(at) > 1 {
+				x.t.Fatalf("seed %d: %v are at work, and one may be", x.seed, at)
+			}
 			if of := x.box(address); !of.Holds(s.Created.Address.Epoch, id) || !of.Holder.Started {
 				x.t.Fatalf("seed %d: run %s is %s, which is %+v", x.seed, id, address, of.Holder)
 			}
@@ -371,7 +376,7 @@ func (x *exchange) rest() {
 		x.settle()
 		x.interrupted()
 		for _, a := range x.addresses {
-			if s := x.box(a); s.Holder == nil && len(s.Pending) > 0 && !x.now.Before(s.NotBefore) {
+			if s := x.box(a); s.Holder == nil && len(s.Pending) > 0 && !x.now.Before(s.NotBefore) && len(x.roles) == 0 {
 				x.t.Fatalf("seed %d: agent %s sleeps, and %d messages wait", x.seed, a, len(s.Pending))
 			} else if s.Holder != nil && !s.Holder.Started {
 				x.t.Fatalf("seed %d: agent %s was woken, and no one begins run %s", x.seed, a, s.Holder.Run)

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/inspan/inspan/internal/kernel"
@@ -90,13 +91,21 @@ func (p crew) release(ctx context.Context, s mailbox.State) error {
 	if err != nil || of.Life.Quota == nil {
 		return err
 	}
-	for _, address := range of.Life.Quota.Waiting {
+	next := slices.Clone(of.Life.Quota.Waiting)
+	for _, w := range of.Life.Quota.Working { // whoever admitted it may have died before its run was begun
+		next = append(next, w.Agent)
+	}
+	for _, address := range next {
 		_, id, err := events.ParseAddress(address)
+		var other mailbox.State
 		if err == nil {
+			other, err = p.Ledger.Fresh(ctx, id)
+		}
+		if err == nil && (other.Holder == nil || !other.Holder.Ready) {
 			err = p.tend(ctx, id, 1)
 		}
 		if err != nil {
-			return err
+			return fmt.Errorf("agent %s of the role %s: %w", address, s.Life.Role.Name, err)
 		}
 	}
 	return nil
