@@ -31,6 +31,8 @@ const (
 	AlertAcked      Kind = "alert.acked"
 	AlertCleared    Kind = "alert.cleared"
 	AgentTiered     Kind = "agent.tiered"
+	AlertRouted     Kind = "alert.routed"
+	AlertSent       Kind = "alert.sent"
 )
 
 // AgentRegistry returns the event types of addresses, in the order of an address's life.
@@ -94,6 +96,12 @@ var agentTypes = [...]Type{
 	{AgentTiered, Planner, "agent_tiered", Recorded, InLog, line((*AgentTieredData).line),
 		"Runs that begin from now on use the models of a tier, by the role of their agent. It is in the log of all.",
 		func() Payload { return new(AgentTieredData) }},
+	{AlertRouted, Planner, "alert_routed", Recorded, InLog, line((*AlertRoutedData).line),
+		"Alerts of a severity go to these addresses from now on. It is in the log of all.",
+		func() Payload { return new(AlertRoutedData) }},
+	{AlertSent, Planner, "alert_sent", Recorded, InLog, line((*AlertSentData).line),
+		"The alert is in the mailbox of one of its targets, or cannot be, and why.",
+		func() Payload { return new(AlertSentData) }},
 }
 
 // LookupAgent is Lookup for the event types of addresses.
