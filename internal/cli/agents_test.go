@@ -9,7 +9,7 @@ import (
 func TestAgents(t *testing.T) {
 	t.Parallel()
 	dir := filepath.Join(t.TempDir(), "agents")
-	text(t, filepath.Join(dir, "sound.prompt"), "---\nmodel: scripted/x\ntools: [read, grep]\nharness_config: {max_steps: 4}\nharness: agentic\nschedule: \"0 2 * * *\"\nwebhook: /hooks/x\nsubscribe: [{subject: alerts.a}]\n---\nhi\n")
+	text(t, filepath.Join(dir, "sound.prompt"), "---\nmodel: scripted/x\ntools: [read, grep]\nharness_config: {max_steps: 4}\nharness: agentic\nschedule: \"0 2 * * *\"\nwebhook: /hooks/x\nsubscribe: [{subject: alerts.a, task: \"look at {{.name}}\"}]\n---\nhi\n")
 	type file struct {
 		Agents []struct {
 			Name, Model, File string
@@ -36,13 +36,15 @@ func TestAgents(t *testing.T) {
 		for _, w := range out.Warnings {
 			told[w.Path] = w.Code
 		}
-		for _, key := range []string{"webhook", "subscribe"} {
+		for _, key := range []string{"webhook"} {
 			if told[key] != "no_effect_yet" {
 				t.Errorf("%s is not told of: %v", key, told)
 			}
 		}
-		if _, ok := told["schedule"]; ok {
-			t.Errorf("schedule has an effect: %v", told)
+		for _, key := range []string{"schedule", "subscribe"} {
+			if _, ok := told[key]; ok {
+				t.Errorf("%s has an effect: %v", key, told)
+			}
 		}
 		if s := inspan(t, "agents", "--dir", dir); s.code != 0 || !strings.Contains(s.out, "sound.prompt") || !strings.Contains(s.err, "note   sound.prompt:7: webhook") {
 			t.Errorf("exit %d\n%s\n%s", s.code, s.out, s.err)

@@ -17,6 +17,7 @@ const (
 	Restart = events.OrderRestart
 	Seen    = "seen"
 	Tier    = "tier"
+	Routes  = "routes"
 )
 
 // Stopped is the code of the end of a run whose agent was stopped.
@@ -206,18 +207,6 @@ func PatrolAt(s State, now time.Time) (at time.Time, ok bool) {
 		return a.RaisedAt.Add(events.AlertStale), true
 	}
 	return at, false
-}
-
-// AlertMail is the message that tells of an alert. Its id is the same each time that it is sent.
-func AlertMail(s State, id string, now time.Time) events.Mail {
-	a := s.Life.Alert
-	priority := map[events.Severity]string{events.SeverityCritical: "urgent", events.SeverityHigh: "high",
-		events.SeverityLow: "low"}[a.Severity]
-	return MailOf(events.MailDraft{Subject: fmt.Sprintf("Alert %s of %s: %s", a.Severity, s.Address, a.Signal),
-		Priority: priority,
-		Body: fmt.Sprintf("The agent %s needs somebody, since %s: %s\n%s\ninspan agents seen %s says that you look at it.",
-			s.Address,
-			a.Since.UTC().Format(time.RFC3339), a.Signal, a.Text, s.Address)}, id, "@supervision", s.Spec.Escalate, now)
 }
 
 // States of agents, as people see them.

@@ -50,7 +50,7 @@ const (
 
 // Actions lists them.
 func Actions() []string {
-	return []string{Register, Send, Ack, DND, Join, Leave, Stop, Start, Handoff, Restart, Seen, Tier}
+	return []string{Register, Send, Ack, DND, Join, Leave, Stop, Start, Handoff, Restart, Seen, Tier, Routes}
 }
 
 // Codes of the end of an agent's run, besides those of refusals.
@@ -81,7 +81,7 @@ func Steer(s State, w Wish, now time.Time) (State, error) {
 		return s, &Refused{Exists, fmt.Sprintf("address %s is registered", s.Address), "register another address"}
 	case w.Action == Register:
 		return s.then(&events.AgentRegisteredData{Event: "agent_registered", Address: w.Address, Spec: *w.Spec, MailBy: by}, now), nil
-	case !s.Exists() && (w.Address == events.Everyone && (w.Action == Send || w.Action == Tier) || w.Action == Send && isRole(w.Address)):
+	case !s.Exists() && (w.Address == events.Everyone && (w.Action == Send || w.Action == Tier || w.Action == Routes) || w.Action == Send && isRole(w.Address)):
 		s = s.then(&events.AgentRegisteredData{Event: "agent_registered", Address: w.Address}, now)
 	case !s.Exists():
 		return s, NotRegistered(w.Address)
@@ -98,6 +98,8 @@ func Steer(s State, w Wish, now time.Time) (State, error) {
 		return s.then(&events.AgentChangedData{Event: "agent_changed", Quiet: w.On, MailBy: by}, now), nil
 	case Tier:
 		return s.then(&events.AgentTieredData{Event: "agent_tiered", Tier: *w.Tier, MailBy: by}, now), nil
+	case Routes:
+		return s.then(&events.AlertRoutedData{Event: "alert_routed", Routes: *w.Routes, MailBy: by}, now), nil
 	case Stop, Start, Handoff, Restart, Seen:
 		return s.steerAgent(w, by, now)
 	}
@@ -400,6 +402,8 @@ func Check(form events.AddressForm, c events.MailControl) error {
 		return errors.New("a member goes with join and leave, and they need one")
 	case (c.Action == Tier) != (c.Tier != nil) || c.Action == Tier && form != events.EveryAddress:
 		return errors.New("a tier goes with tier and the address all, and it needs one")
+	case (c.Action == Routes) != (c.Routes != nil) || c.Action == Routes && form != events.EveryAddress:
+		return errors.New("routes go with routes and the address all, and it needs them")
 	case c.Action != Handoff && c.Summary != "":
 		return errors.New("a summary goes with handoff")
 	case len(c.IDs) > events.MaxMailbox:
@@ -426,6 +430,8 @@ func Check(form events.AddressForm, c events.MailControl) error {
 		return events.CheckSummary(c.Summary)
 	case c.Tier != nil:
 		return c.Tier.Check()
+	case c.Routes != nil:
+		return c.Routes.Check()
 	}
 	return nil
 }

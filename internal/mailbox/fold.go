@@ -73,7 +73,7 @@ func Apply(s State, f events.Event, p events.Payload, hash string) (State, error
 var rules = kernel.Rules[State]{kernel.On(registered), kernel.On(changed), kernel.On(woken), kernel.On(started), kernel.On(ended),
 	kernel.On(sent), kernel.On(acked), kernel.On(claimed), kernel.On(returned), kernel.On(expired), kernel.On(ready), kernel.On(asked),
 	kernel.On(handedOff), kernel.On(stopped), kernel.On(resumed), kernel.On(raised), kernel.On(seen), kernel.On(cleared), kernel.On(tiered),
-	kernel.On(admitted)}
+	kernel.On(admitted), kernel.On(routed), kernel.On(alertSent)}
 
 // apply carries out one event.
 func (s State) apply(p events.Payload, at time.Time) (State, error) {

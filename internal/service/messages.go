@@ -38,7 +38,7 @@ func (m *Messages) check() error {
 			errs = append(errs, fmt.Errorf("INSPAN_MESSAGES_SUBJECTS: %q: %w", s, err))
 		}
 	}
-	if m.MessagesRate < 1 {
+	if len(m.MessagesSubjects) > 0 && m.MessagesRate < 1 {
 		errs = append(errs, fmt.Errorf("INSPAN_MESSAGES_RATE is %d, want 1 or more", m.MessagesRate))
 	}
 	if m.MessagesURL == "" && (m.MessagesCreds != "" || m.MessagesUser != "" || !m.MessagesPassword.Empty()) {

@@ -33,6 +33,8 @@ type AgentLife struct {
 	Account *AgentAccount `json:"account,omitempty"`
 	// Tier is of the address of all agents alone: the models of roles.
 	Tier *AgentTier `json:"tier,omitempty"`
+	// Routes are of the address of all agents alone: where alerts go.
+	Routes *AlertRoutes `json:"routes,omitempty"`
 	// Past are the last runs, the newest last.
 	Past  []AgentPast `json:"past,omitempty"`
 	Alert *AgentAlert `json:"alert,omitempty"`
@@ -165,6 +167,8 @@ type AgentAlert struct {
 	Bumps    int       `json:"bumps,omitempty"`
 	// SeenBy is who looks at it.
 	SeenBy string `json:"seen_by,omitempty"`
+	// Sent is where it was sent to with this severity, and what became of that.
+	Sent []AlertNotice `json:"sent,omitempty"`
 }
 
 // CheckSummary returns what is wrong with the summary of a handoff.

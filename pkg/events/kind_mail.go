@@ -32,6 +32,8 @@ const (
 	AlertCleared    Kind = "alert.cleared"
 	AgentTiered     Kind = "agent.tiered"
 	AgentAdmitted   Kind = "agent.admitted"
+	AlertRouted     Kind = "alert.routed"
+	AlertSent       Kind = "alert.sent"
 )
 
 // AgentRegistry returns the event types of addresses, in the order of an address's life.
@@ -98,6 +100,12 @@ var agentTypes = [...]Type{
 	{AgentAdmitted, Planner, "agent_admitted", Recorded, InLog, line((*AgentAdmittedData).line),
 		"An agent of a role with a quota may be at work, or waits until another one is idle. It is in the log of the role.",
 		func() Payload { return new(AgentAdmittedData) }},
+	{AlertRouted, Planner, "alert_routed", Recorded, InLog, line((*AlertRoutedData).line),
+		"Alerts of a severity go to these addresses from now on. It is in the log of all.",
+		func() Payload { return new(AlertRoutedData) }},
+	{AlertSent, Planner, "alert_sent", Recorded, InLog, line((*AlertSentData).line),
+		"The alert is in the mailbox of one of its targets, or cannot be, and why.",
+		func() Payload { return new(AlertSentData) }},
 }
 
 // LookupAgent is Lookup for the event types of addresses.

@@ -309,9 +309,11 @@ type MailControl struct {
 	// Summary goes with handoff: where the work stands, for the next run.
 	Summary string `json:"summary,omitempty"`
 	// Tier goes with tier, which is of the address all: the models of roles from now on.
-	Tier   *AgentTier `json:"tier,omitempty"`
-	By     string     `json:"by,omitempty"`
-	Reason string     `json:"reason,omitempty"`
+	Tier *AgentTier `json:"tier,omitempty"`
+	// Routes go with routes, which is of the address all: where alerts go from now on.
+	Routes *AlertRoutes `json:"routes,omitempty"`
+	By     string       `json:"by,omitempty"`
+	Reason string       `json:"reason,omitempty"`
 }
 
 // Check returns what is wrong with who sends a control and why.

@@ -114,7 +114,7 @@ func fill(v reflect.Value, name string) {
 		v.Set(reflect.MakeMap(v.Type()))
 		e := reflect.New(v.Type().Elem()).Elem()
 		fill(e, name)
-		v.SetMapIndex(reflect.ValueOf("key"), e)
+		v.SetMapIndex(reflect.ValueOf("key").Convert(v.Type().Key()), e)
 	case reflect.Struct:
 		for i := range v.NumField() {
 			fill(v.Field(i), v.Type().Field(i).Name)
@@ -170,7 +170,7 @@ func drawn(t *rapid.T, v reflect.Value, name string) {
 			v.Set(reflect.MakeMap(v.Type()))
 			e := reflect.New(v.Type().Elem()).Elem()
 			drawn(t, e, name)
-			v.SetMapIndex(reflect.ValueOf(rapid.String().Draw(t, name+" key")), e)
+			v.SetMapIndex(reflect.ValueOf(rapid.String().Draw(t, name+" key")).Convert(v.Type().Key()), e)
 		}
 	case reflect.Struct:
 		for i := range v.NumField() {

@@ -2,8 +2,6 @@ package planner
 
 import (
 	"context"
-	"crypto/hmac"
-	"crypto/sha256"
 	"errors"
 	"fmt"
 	"slices"
@@ -211,27 +209,4 @@ func (p crew) models(ctx context.Context, t events.AgentTier) error {
 		}
 	}
 	return nil
-}
-
-// escalate sends an alert that nobody looks at to the address that the agent names, once for each severity.
-func (p *Postmaster) escalate(ctx context.Context, s mailbox.State) error {
-	a, to := s.Life.Alert, s.Spec.Escalate
-	if a == nil || a.SeenBy != "" || to == "" || to == s.Address {
-		return nil
-	}
-	_, id, err := events.ParseAddress(to)
-	if err != nil {
-		return err
-	}
-	mac := hmac.New(sha256.New, p.role.cfg.ChildKey)
-	fmt.Fprintf(mac, "alert|%s|%s|%d|%s|%d", p.role.cfg.Station, s.ID, a.Epoch, a.Signal, a.Bumps)
-	m := mailbox.AlertMail(s, events.MailPrefix+lower.EncodeToString(mac.Sum(nil)[:10]), a.RaisedAt)
-	if box, err := p.Ledger.Fresh(ctx, id); err != nil || box.Knows(m.ID) {
-		return err // it was sent; so two agents that name each other come to an end
-	}
-	err = p.deliver(ctx, m, to, func() (bool, error) { return true, nil })
-	if _, refused := errors.AsType[*mailbox.Refused](err); refused {
-		return nil // the alert stands in the row all the same
-	}
-	return err
 }

@@ -156,6 +156,8 @@ func (p *Postmaster) complete(ctx context.Context, w *mailbox.Wish, m kernel.Mes
 				return p.unknown(ctx, w.Spec.Escalate)
 			}
 		}
+	case mailbox.Routes:
+		return p.reachable(ctx, w.Routes)
 	case mailbox.Join:
 		members = []string{w.Member}
 	case mailbox.Send:

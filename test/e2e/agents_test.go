@@ -199,10 +199,17 @@ func TestSupervision(t *testing.T) {
 	w.start()
 	working := func(s mailbox.State) bool { return s.Holder != nil && s.Holder.Started }
 
-	t.Run("an agent whose gate no one answers raises an alert after a day and not before, which is mailed, rises and is cleared", func(t *testing.T) {
+	t.Run("MSG-14 an agent whose gate no one answers raises an alert after a day and not before, which is mailed to the targets of its severity, rises and is cleared", func(t *testing.T) {
 		w := w.on(t)
 		w.registerAddress("web/lead/ada", events.AddressSpec{Agent: "other"})
 		w.registerAddress("web/writer/nux", events.AddressSpec{Agent: "relay", Escalate: "web/lead/ada"})
+		for _, queue := range []string{"queue/night", "queue/day"} {
+			w.registerAddress(queue, events.AddressSpec{})
+		}
+		w.registerAddress("list/empty", events.AddressSpec{})
+		w.mail(events.Everyone, events.MailControl{Action: mailbox.Routes, By: "anna", Routes: &events.AlertRoutes{Targets: map[events.Severity][]string{
+			events.SeverityLow: {"list/empty", "queue/night"}, events.SeverityMedium: {"queue/day"}}}})
+		w.boxIs(events.Everyone, "routed", func(s mailbox.State) bool { return s.Life.Routes != nil })
 		w.send("web/writer/nux", events.MailDraft{ID: "m1", Body: "wait for a person"})
 		id := w.boxIs("web/writer/nux", "at work", working).Holder.Run
 		w.await(id, "waiting", waiting)
@@ -210,9 +217,18 @@ func TestSupervision(t *testing.T) {
 		clock.move(w, start.Add(25*time.Hour))
 		w.boxIs("web/writer/nux", "found", func(s mailbox.State) bool { return s.Life.Alert != nil })
 		w.boxIs("web/lead/ada", "told", func(s mailbox.State) bool { return len(s.Done) == 1 && s.Holder == nil })
+		sent := w.boxIs("web/writer/nux", "sent to all", func(s mailbox.State) bool { return len(s.Life.Alert.Sent) == 3 }).Life.Alert.Sent
+		if sent[0].To != "web/lead/ada" || sent[0].Mail == "" || sent[1] != (events.AlertNotice{To: "list/empty", Code: mailbox.BadMove}) ||
+			sent[2].To != "queue/night" || !w.box("queue/night").Waits(sent[2].Mail) || len(w.box("queue/day").Pending) > 0 {
+			t.Errorf("%+v", sent)
+		}
 		clock.move(w, start.Add(26*time.Hour))
 		w.boxIs("web/writer/nux", "found again", func(s mailbox.State) bool { return s.Life.Alert.Bumps == 1 })
 		w.boxIs("web/lead/ada", "told again", func(s mailbox.State) bool { return len(s.Done) == 2 && s.Holder == nil })
+		w.boxIs("queue/day", "told", func(s mailbox.State) bool { return len(s.Pending) == 1 })
+		if n := len(w.box("queue/night").Pending); n != 1 {
+			t.Errorf("an alert of another severity went to queue/night, which has %d messages", n)
+		}
 		w.mail("web/writer/nux", events.MailControl{Action: mailbox.Seen, By: "anna"})
 		w.boxIs("web/writer/nux", "seen", func(s mailbox.State) bool { return s.Life.Alert.SeenBy == "anna" })
 		clock.move(w, time.Now().UTC()) // the events of runs have the real time

@@ -55,4 +55,10 @@ var mails = []Mutant{
 	{Name: "of several messages that interrupt one does", File: "services/planner/agents.go",
 		Old: "	for _, m := range s.Interrupting(p.Now().UTC()) {\n", New: "	for i, m := range s.Interrupting(p.Now().UTC()) {\n		if i > 0 {\n			break\n		}\n",
 		By: []string{"./services/planner", "-run", "TestMailInTrouble"}},
+	{Name: "an alert goes to the targets of all severities", File: "internal/mailbox/alerts.go",
+		Old: "		for _, to := range routes.Targets[a.Severity] {\n			add(to)\n		}\n",
+		New: "		for _, all := range routes.Targets {\n			for _, to := range all {\n				add(to)\n			}\n		}\n",
+		By:  []string{"./internal/mailbox", "-run", "TestAlertTargets"}},
+	{Name: "an alert is sent to a target again and again", File: "internal/mailbox/alerts.go",
+		Old: " && !sentTo(*a, to) {", New: " {", By: []string{"./internal/mailbox", "-run", "TestAlertTargets"}},
 }

@@ -44,6 +44,7 @@ func Extend(a *app.App, cmd *cobra.Command) *cobra.Command {
 		steerCmd(a, mailbox.Handoff,
 			"End the run of an agent; its next run goes on with an empty conversation and the account of this one"),
 		steerCmd(a, mailbox.Restart, "End the run of an agent; its next run goes on in the same conversation"),
+		alertsCmd(a),
 		steerCmd(a, mailbox.Seen, "Say that you look at the alert of an agent: it is not raised further"))
 	return cmd
 }
@@ -165,6 +166,13 @@ func (a *showCommand) run(ctx context.Context, c *client.Client, args []string) 
 			text += "; seen by " + view.Clip(al.SeenBy, 80)
 		}
 		pairs = append(pairs, [2]string{"alert", a.Paint().Red(text)})
+		for _, n := range al.Sent {
+			text := "to " + n.To
+			if n.Code != "" {
+				text = fmt.Sprintf("%s does not take it (%s)", n.To, n.Code)
+			}
+			pairs = append(pairs, [2]string{"alert sent", text})
+		}
 	}
 	if r := m.Life.Role; r != nil {
 		pairs = append(pairs, [2]string{"role", r.Name + ", as it was when the agent was last woken; inspan agents roles " + r.Name + " explains it"})
