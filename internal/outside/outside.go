@@ -1,4 +1,5 @@
-// Package outside connects a station with programs of others: messages that start runs, and callbacks.
+// Package outside connects a station with programs of others: messages and
+// assignments that start runs, and callbacks.
 package outside
 
 import (
@@ -44,7 +45,7 @@ func New(ctx context.Context, cfg Config, own *jet.Conn, c *client.Client, log z
 			return nil, fmt.Errorf("callbacks: %w", err)
 		}
 	}
-	if len(cfg.MessagesSubjects) > 0 {
+	if len(cfg.MessagesSubjects) > 0 || cfg.MessagesWork != "" {
 		if err := s.messages(ctx, cfg.Messages, own, c, st.Refusals()); err != nil {
 			return nil, fmt.Errorf("messages: %w", err)
 		}
@@ -79,6 +80,10 @@ func (s *Sides) messages(ctx context.Context, cfg service.Messages, own *jet.Con
 			return err
 		}
 		source = s.other
+	}
+	if cfg.MessagesWork != "" {
+		s.parts = append(s.parts, assignments{cfg: cfg, c: c, source: jet.MessagesOf(source), letters: letters,
+			failed: func(err error) { s.log.Warn().Err(err).Msg("assignments not followed, will try again") }}.run)
 	}
 	in, err := newIntake(cfg, c, jet.MessagesOf(source), letters, s.log)
 	if err == nil {

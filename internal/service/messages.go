@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"path/filepath"
+	"strings"
 
 	"github.com/inspan/inspan/internal/secret"
 	"github.com/inspan/inspan/pkg/events"
@@ -16,18 +17,24 @@ type Messages struct {
 	MessagesCreds    string       `envconfig:"INSPAN_MESSAGES_CREDS" desc:"credentials file for that server"`
 	MessagesUser     string       `envconfig:"INSPAN_MESSAGES_USER" desc:"user for that server"`
 	MessagesPassword secret.Value `envconfig:"INSPAN_MESSAGES_PASSWORD" desc:"password for that server; INSPAN_MESSAGES_PASSWORD_FILE names a file with it"`
+	MessagesWork     string       `envconfig:"INSPAN_MESSAGES_WORK" desc:"subject of a stream of that server on which a management plane assigns work, such as plane.work.default; empty for none"`
+	MessagesWorkDone string       `envconfig:"INSPAN_MESSAGES_WORK_DONE" desc:"subject of a stream before the work_id on which responses are stored, such as plane.done"`
+	MessagesWorkMost int          `envconfig:"INSPAN_MESSAGES_WORK_MOST" default:"16" desc:"assignments that one gateway works off at the same time"`
 	MessagesRate     int          `envconfig:"INSPAN_MESSAGES_RATE" default:"10" desc:"messages a second that one subscription takes; in a stream the others wait"`
 }
 
 // messagesTraits are those of the variables of messages. A project has no say in what starts runs.
 func messagesTraits() map[string]trait {
 	return map[string]trait{
-		"INSPAN_MESSAGES_SUBJECTS": {key: "messages.subjects"},
-		"INSPAN_MESSAGES_URL":      {key: "messages.url"},
-		"INSPAN_MESSAGES_CREDS":    {key: "messages.creds", path: true},
-		"INSPAN_MESSAGES_USER":     {key: "messages.user"},
-		"INSPAN_MESSAGES_PASSWORD": {key: "messages.password"},
-		"INSPAN_MESSAGES_RATE":     {key: "messages.rate"},
+		"INSPAN_MESSAGES_SUBJECTS":  {key: "messages.subjects"},
+		"INSPAN_MESSAGES_URL":       {key: "messages.url"},
+		"INSPAN_MESSAGES_CREDS":     {key: "messages.creds", path: true},
+		"INSPAN_MESSAGES_USER":      {key: "messages.user"},
+		"INSPAN_MESSAGES_PASSWORD":  {key: "messages.password"},
+		"INSPAN_MESSAGES_WORK":      {key: "messages.work"},
+		"INSPAN_MESSAGES_WORK_DONE": {key: "messages.work_done"},
+		"INSPAN_MESSAGES_WORK_MOST": {key: "messages.work_most"},
+		"INSPAN_MESSAGES_RATE":      {key: "messages.rate"},
 	}
 }
 
@@ -44,6 +51,7 @@ func (m *Messages) check() error {
 	if m.MessagesURL == "" && (m.MessagesCreds != "" || m.MessagesUser != "" || !m.MessagesPassword.Empty()) {
 		errs = append(errs, errors.New("INSPAN_MESSAGES_URL is empty, and credentials for it are given: name the server"))
 	}
+	errs = append(errs, m.checkWork())
 	if m.MessagesCreds != "" {
 		at, err := filepath.Abs(m.MessagesCreds)
 		if err != nil {
@@ -52,4 +60,31 @@ func (m *Messages) check() error {
 		m.MessagesCreds = at
 	}
 	return errors.Join(errs...)
+}
+
+// checkWork returns what is wrong with the settings of assignments.
+func (m *Messages) checkWork() error {
+	if m.MessagesWork == "" && m.MessagesWorkDone == "" {
+		return nil
+	}
+	if m.MessagesURL == "" {
+		return errors.New("INSPAN_MESSAGES_WORK needs INSPAN_MESSAGES_URL, the server of the management plane")
+	}
+	if m.MessagesWorkMost < 1 {
+		return fmt.Errorf("INSPAN_MESSAGES_WORK_MOST is %d, want 1 or more", m.MessagesWorkMost)
+	}
+	for name, subject := range map[string]string{"INSPAN_MESSAGES_WORK": m.MessagesWork,
+		"INSPAN_MESSAGES_WORK_DONE": m.MessagesWorkDone} {
+		err := events.CheckOutsideSubject(subject)
+		if err == nil && strings.ContainsAny(subject, "*>") {
+			err = errors.New("it has a wildcard")
+		}
+		if err != nil {
+			return fmt.Errorf("%s: %q: %w", name, subject, err)
+		}
+	}
+	if events.SubjectsOverlap(m.MessagesWork, m.MessagesWorkDone+".*") {
+		return errors.New("INSPAN_MESSAGES_WORK is one of the subjects of responses: each would be an assignment")
+	}
+	return nil
 }

@@ -14,7 +14,7 @@ var messages = []Mutant{
 	{Name: "a stream made anew has the messages of the old one", File: "internal/jet/messages.go",
 		Old: "info.Created.UnixNano(), meta", New: "0, meta", By: []string{"-run", "TestMessages$", "./internal/jet"}},
 	{Name: "a message that was not taken is acknowledged", File: "internal/jet/messages.go",
-		Old: "		err = msg.NakWithDelay(later)\n", New: "		err = msg.Ack()\n		_ = later\n", By: []string{"-run", "TestMessages$", "./internal/jet"}},
+		Old: "		err = msg.NakWithDelay(later)\n", New: "		err = msg.Ack()\n		_ = later\n", By: []string{"-timeout", "60s", "-run", "TestMessages$", "./internal/jet"}},
 	{Name: "what was published before a subscription starts runs", File: "internal/jet/messages.go",
 		Old: "from := jetstream.DeliverNewPolicy", New: "from := jetstream.DeliverAllPolicy", By: []string{"-run", "TestMessages$", "./services/gateway"}},
 	{Name: "each gateway is given each message", File: "internal/jet/messages.go",

@@ -77,3 +77,20 @@ func (o *Outsider) Open(stream string) (messages uint64, consumers int) {
 	}
 	return messages, consumers
 }
+
+// Stored are the messages of a stream, as subject, space and text.
+func (o *Outsider) Stored(stream string) (all []string) {
+	o.t.Helper()
+	s, err := o.js.Stream(o.t.Context(), stream)
+	if err != nil {
+		o.t.Fatalf("stream %s: %v", stream, err)
+	}
+	for seq := uint64(1); seq <= s.CachedInfo().State.LastSeq; seq++ {
+		m, err := s.GetMsg(o.t.Context(), seq)
+		if err != nil {
+			o.t.Fatalf("message %d of %s: %v", seq, stream, err)
+		}
+		all = append(all, m.Subject+" "+string(m.Data))
+	}
+	return all
+}
