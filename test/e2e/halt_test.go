@@ -72,14 +72,21 @@ func (w *world) goOn() {
 type stuckTool struct {
 	*probe
 	began, ended chan struct{}
-	calls        atomic.Int64
+	// open lets calls after the first one come to their end.
+	open  chan struct{}
+	calls atomic.Int64
 }
 
 func newStuckTool(name string, effect tool.Effect) *stuckTool {
-	s := &stuckTool{began: make(chan struct{}, 8), ended: make(chan struct{}, 8)} // more than there are calls
+	s := &stuckTool{open: make(chan struct{}), began: make(chan struct{}, 8), ended: make(chan struct{}, 8)} // more than there are calls
 	s.probe = &probe{name: name, effect: effect, do: func(ctx context.Context, _ int64, _ tool.Call) (tool.Result, error) {
 		if s.calls.Add(1) > 1 {
-			return tool.Result{Output: "done at last"}, nil
+			select {
+			case <-s.open:
+				return tool.Result{Output: "done at last"}, nil
+			case <-ctx.Done():
+				return tool.Result{}, ctx.Err()
+			}
 		}
 		s.began <- struct{}{}
 		<-ctx.Done()
@@ -180,6 +187,7 @@ func TestHalt(t *testing.T) {
 			t.Errorf("%+v", s.Result)
 		}
 		w.await("reads", "paused as it was asked to meanwhile", func(s run.State) bool { return s.Status == events.Paused })
+		close(look.open)
 		w.publish(events.ControlSubject("test", "reads"), `{"action":"resume","by":"carl"}`)
 		if s := w.ended("reads"); !s.Result.Success || s.ToolCallHistory.At(0).Result != "done at last" {
 			t.Errorf("%+v\n%s", s.Result, w.story("reads"))

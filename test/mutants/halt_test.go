@@ -1,6 +1,6 @@
 package mutants
 
-// halts are bugs around the emergency stop.
+// halts are bugs around the emergency stop, and around the warning that a log fills up.
 var halts = []Mutant{
 	{Name: "a late release ends a later halt", File: "internal/halt/halt.go",
 		Old: "	case w.Number != s.Number:", New: "	case false:", By: []string{"./internal/halt"}},
@@ -18,4 +18,8 @@ var halts = []Mutant{
 		Old: "		defer context.AfterFunc(ctx, func() {\n			if Halted(ctx) {", New: "		defer context.AfterFunc(ctx, func() {\n			if false {", By: []string{"./internal/service", "-run", "TestHalting"}},
 	{Name: "a damaged log of halts lets all go on", File: "internal/service/halting.go",
 		Old: "		s.Halted, s.By, s.Reason = true,", New: "		s.Halted, s.By, s.Reason = false,", By: []string{"./internal/service", "-run", "TestHalting"}},
+	{Name: "no one is warned before the limit is reached", File: "internal/jet/space.go",
+		Old: "	SpaceWarns = 0.8", New: "	SpaceWarns = 1", By: []string{"./internal/jet", "-run", "TestSpace"}},
+	{Name: "what came long ago counts as growth", File: "internal/jet/space.go",
+		Old: "	return last - page.messages[0].seq + 1, nil", New: "	return last, nil", By: []string{"./internal/jet", "-run", "TestSpace"}},
 }

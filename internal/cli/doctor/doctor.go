@@ -16,6 +16,7 @@ import (
 
 	"github.com/inspan/inspan/internal/cli/app"
 	"github.com/inspan/inspan/internal/cli/halts"
+	"github.com/inspan/inspan/internal/cli/space"
 	"github.com/inspan/inspan/internal/git/wall"
 	"github.com/inspan/inspan/internal/operator"
 	"github.com/inspan/inspan/internal/sandbox"
@@ -263,6 +264,7 @@ func stationFindings(ctx context.Context, a *app.App) []Finding {
 	if found = append(found, store); !store.OK {
 		start = "a station whose store is damaged takes no work"
 	}
+	found = append(found, spaceFindings(ctx, c)...)
 	if h, err := client.NewHalts(c).Get(ctx); err == nil && h.Halted {
 		found = append(found, Finding{What: "work", State: halts.Line(h, time.Now()), Hint: "inspan release lets it go on"})
 		start = "start one, and release the station"
@@ -290,6 +292,21 @@ func lossFinding(ctx context.Context, c *client.Client) Finding {
 		}
 	}
 	return f
+}
+
+// spaceFindings are the streams that are full, or soon will be.
+func spaceFindings(ctx context.Context, c *client.Client) (found []Finding) {
+	all, err := client.SpaceOf(ctx, c)
+	if err != nil {
+		return []Finding{{What: "space", State: "unknown", Hint: err.Error()}}
+	}
+	for _, s := range all {
+		if s.Warns() {
+			found = append(found, Finding{What: "space", State: space.Warning(s),
+				Hint: "raise its limit or give its work to another station: The log is full in docs/runbook.md"})
+		}
+	}
+	return found
 }
 
 func agentFindings(ctx context.Context, c *client.Client) []Finding {

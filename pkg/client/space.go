@@ -1,0 +1,22 @@
+package client
+
+import (
+	"context"
+	"time"
+
+	"github.com/inspan/inspan/internal/jet"
+)
+
+// Space is what one stream of a station takes.
+type Space = jet.Space
+
+// SpaceOf returns what the streams of the station of a client take; nothing for a station without NATS, which is one file.
+func SpaceOf(ctx context.Context, c *Client) ([]Space, error) {
+	st, ok := c.st.(interface {
+		Space(ctx context.Context, now time.Time) ([]jet.Space, error)
+	})
+	if !ok {
+		return nil, nil
+	}
+	return st.Space(ctx, time.Now())
+}
