@@ -210,3 +210,28 @@ func (p crew) models(ctx context.Context, t events.AgentTier) error {
 	}
 	return nil
 }
+
+// goOn gives the run of an agent its plan where whoever created it did not come to that: it follows from the address.
+func (p *Postmaster) goOn(ctx context.Context, s run.State) error {
+	if p == nil || s.Created == nil || s.Created.Address == nil || s.Plan != nil || s.Status.Ended() ||
+		time.Since(s.CreatedAt) < bornAgain {
+		return nil
+	}
+	ref := s.Created.Address
+	_, id, err := events.ParseAddress(ref.Address)
+	if err != nil {
+		return err
+	}
+	of, err := p.Ledger.Fresh(ctx, id)
+	if err != nil {
+		return fmt.Errorf("address %s: %w", ref.Address, err)
+	}
+	if !of.Holds(ref.Epoch, s.HarnessID) {
+		return p.confirm(ctx, s.HarnessID, ref)
+	}
+	err = p.dispatch(ctx, of, *of.Holder, firing{subject: events.TaskSubject(p.role.cfg.Station), at: p.Now(), deliveries: 1})
+	if _, declined := errors.AsType[*kernel.Refusal](err); declined {
+		return nil // the run is given up in its time
+	}
+	return err
+}

@@ -2,8 +2,6 @@ package planner
 
 import (
 	"context"
-	"crypto/hmac"
-	"crypto/sha256"
 	"errors"
 	"fmt"
 	"slices"
@@ -44,9 +42,8 @@ func (p *Postmaster) alert(ctx context.Context, s mailbox.State, to string) (n e
 	if err != nil {
 		return n, err
 	}
-	mac := hmac.New(sha256.New, p.role.cfg.ChildKey)
-	fmt.Fprintf(mac, "alert|%s|%s|%d|%s|%d", p.role.cfg.Station, s.ID, a.Epoch, a.Signal, a.Bumps)
-	n = events.AlertNotice{To: to, Mail: events.MailPrefix + lower.EncodeToString(mac.Sum(nil)[:10])}
+	n = events.AlertNotice{To: to,
+		Mail: messageID(p.role.cfg.ChildKey, "alert", p.role.cfg.Station, s.ID, a.Epoch, a.Signal, a.Bumps)}
 	box, err := p.Ledger.Fresh(ctx, id)
 	if err != nil || box.Knows(n.Mail) {
 		return n, err // it was sent; so two agents that name each other come to an end

@@ -47,12 +47,21 @@ func ChildID(key []byte, station, parent, step, call string, attempt int) string
 
 // derivedID derives the id of a run from what it follows from, so that whoever opens it opens the same one.
 func derivedID(key []byte, prefix, kind, station string, of ...any) string {
+	return prefix + lower.EncodeToString(derived(key, kind, station, of)[:16])
+}
+
+// messageID derives the id of a message that the station sends by itself.
+func messageID(key []byte, kind, station string, of ...any) string {
+	return events.MailPrefix + lower.EncodeToString(derived(key, kind, station, of)[:10])
+}
+
+func derived(key []byte, kind, station string, of []any) []byte {
 	mac := hmac.New(sha256.New, key)
 	fmt.Fprintf(mac, "%s|%s", kind, station)
 	for _, part := range of {
 		fmt.Fprintf(mac, "|%v", part)
 	}
-	return prefix + lower.EncodeToString(mac.Sum(nil)[:16])
+	return mac.Sum(nil)
 }
 
 // notDerived refuses ids in tasks of outsiders that only planners give: those of children, firings, work items,

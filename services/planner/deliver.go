@@ -3,8 +3,6 @@ package planner
 import (
 	"cmp"
 	"context"
-	"crypto/hmac"
-	"crypto/sha256"
 	"errors"
 	"fmt"
 	"strings"
@@ -158,9 +156,7 @@ func (a deliverer) tell(ctx context.Context, s work.State, n events.DeliveryNoti
 		n.Code = events.NoAddress
 		return n, nil
 	}
-	mac := hmac.New(sha256.New, a.role.cfg.ChildKey)
-	fmt.Fprintf(mac, "notice|%s|%s|%d|%s|%s", a.role.cfg.Station, s.ID, s.Delivery.Epoch, n.Target, s.Delivery.Phase)
-	n.Mail = events.MailPrefix + lower.EncodeToString(mac.Sum(nil)[:10])
+	n.Mail = messageID(a.role.cfg.ChildKey, "notice", a.role.cfg.Station, s.ID, s.Delivery.Epoch, n.Target, s.Delivery.Phase)
 	draft := events.MailDraft{Subject: subject, Body: strings.ToValidUTF8(body[:min(len(body), events.MaxMailBody)], "")}
 	m := mailbox.MailOf(draft, n.Mail, deliverySender, n.To, s.Delivery.At)
 	err := post.deliver(ctx, m, n.To, func() (bool, error) { return true, nil })

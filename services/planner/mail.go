@@ -33,6 +33,8 @@ type Postmaster struct {
 	Mailboxes
 	viewed[mailbox.State]
 	role *Role
+	// wakeID is WakeID at this station.
+	wakeID mailbox.ID
 }
 
 var _ kernel.Role[mailbox.State] = (*Postmaster)(nil)
@@ -42,7 +44,9 @@ func newPostmaster(r *Role) (*Postmaster, error) {
 	if r.cfg.Mail == nil {
 		return nil, nil
 	}
-	p := &Postmaster{Mailboxes: *r.cfg.Mail, role: r}
+	p := &Postmaster{Mailboxes: *r.cfg.Mail, role: r, wakeID: func(address string, epoch int) string {
+		return WakeID(r.cfg.ChildKey, r.cfg.Station, address, epoch)
+	}}
 	if p.Ledger == nil || p.Rows == nil || p.Timers == nil || len(r.cfg.ChildKey) == 0 {
 		return nil, errors.New("planner needs the logs, the rows and the timers of addresses, and a key for the ids of their runs")
 	}
@@ -60,10 +64,6 @@ func (r *Role) Postmaster() *Postmaster { return r.mail }
 // WakeID derives the id of the run of an agent that mail woke. Whoever does not have the station's key cannot guess it.
 func WakeID(key []byte, station, address string, epoch int) string {
 	return derivedID(key, events.MailRunPrefix, "mail", station, address, epoch)
-}
-
-func (p *Postmaster) wakeID(id string, epoch int) string {
-	return WakeID(p.role.cfg.ChildKey, p.role.cfg.Station, id, epoch)
 }
 
 // mailTimer is the timer of an address: mail expires, or an agent is to be woken again.
@@ -472,30 +472,5 @@ func (p *Postmaster) confirm(ctx context.Context, runID string, of *events.Addre
 		return err
 	}
 	_, err = p.role.write(ctx, runID, lifecycle.Replaced)
-	return err
-}
-
-// goOn gives the run of an agent its plan where whoever created it did not come to that: it follows from the address.
-func (p *Postmaster) goOn(ctx context.Context, s run.State) error {
-	if p == nil || s.Created == nil || s.Created.Address == nil || s.Plan != nil || s.Status.Ended() ||
-		time.Since(s.CreatedAt) < bornAgain {
-		return nil
-	}
-	ref := s.Created.Address
-	_, id, err := events.ParseAddress(ref.Address)
-	if err != nil {
-		return err
-	}
-	of, err := p.Ledger.Fresh(ctx, id)
-	if err != nil {
-		return fmt.Errorf("address %s: %w", ref.Address, err)
-	}
-	if !of.Holds(ref.Epoch, s.HarnessID) {
-		return p.confirm(ctx, s.HarnessID, ref)
-	}
-	err = p.dispatch(ctx, of, *of.Holder, firing{subject: events.TaskSubject(p.role.cfg.Station), at: p.Now(), deliveries: 1})
-	if _, declined := errors.AsType[*kernel.Refusal](err); declined {
-		return nil // the run is given up in its time
-	}
 	return err
 }

@@ -2,8 +2,6 @@ package planner
 
 import (
 	"context"
-	"crypto/hmac"
-	"crypto/sha256"
 	"errors"
 	"fmt"
 	"slices"
@@ -94,9 +92,7 @@ func (p mailCalls) carryOut(ctx context.Context, runID string, s run.State, d *e
 
 // mailID derives the id of a message from the call that sends it. Whoever does not have the station's key cannot guess it.
 func (p mailCalls) mailID(runID, call string) string {
-	mac := hmac.New(sha256.New, p.role.cfg.ChildKey)
-	fmt.Fprintf(mac, "message|%s|%s|%s", p.role.cfg.Station, runID, call)
-	return events.MailPrefix + lower.EncodeToString(mac.Sum(nil)[:10])
+	return messageID(p.role.cfg.ChildKey, "message", p.role.cfg.Station, runID, call)
 }
 
 // sentAt is when a call was recorded: the same each time that its message is delivered.
