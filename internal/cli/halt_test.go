@@ -19,7 +19,7 @@ func TestHaltCommands(t *testing.T) {
 		}
 		return s
 	}
-	t.Run("PLUS-21b CLI-4 one command halts the station, another releases it, and all views say who and why", func(t *testing.T) {
+	t.Run("PLUS-21a CLI-4 one command halts the station, another releases it, and all views say who and why", func(t *testing.T) {
 		do(t, 4, "not halted", "release")
 		do(t, 2, "needs a reason", "halt", " ")
 		do(t, 2, "a terminal acts on", "halt", "wrong \x1b[2Jshop")
@@ -41,7 +41,7 @@ func TestHaltCommands(t *testing.T) {
 			t.Errorf("%+v", h)
 		}
 	})
-	t.Run("PLUS-21b the station goes on, also with what came meanwhile", func(t *testing.T) {
+	t.Run("PLUS-21a the station goes on, also with what came meanwhile", func(t *testing.T) {
 		do(t, 0, "", "watch", "run-a")
 		for d.do("inspect", "run-b").code != 0 && t.Context().Err() == nil { // it begins soon after the release
 			runtime.Gosched()

@@ -48,7 +48,7 @@ func TestSteer(t *testing.T) {
 			t.Errorf("got %+v, want %s", err, code)
 		}
 	}
-	t.Run("PLUS-21b a control that is delivered again changes nothing", func(t *testing.T) {
+	t.Run("PLUS-21a a control that is delivered again changes nothing", func(t *testing.T) {
 		t.Parallel()
 		s := steered(t, State{}, stop("anna", "why"))
 		again, err := Steer(s, Wish{HaltControl: stop("anna", "why"), Input: s.last()}, at)
@@ -60,7 +60,7 @@ func TestSteer(t *testing.T) {
 			t.Errorf("the first control halts it again: %+v, %v", again, err)
 		}
 	})
-	t.Run("PLUS-21b a halt is not replaced by another one, and a late release ends no later halt", func(t *testing.T) {
+	t.Run("PLUS-21a a halt is not replaced by another one, and a late release ends no later halt", func(t *testing.T) {
 		t.Parallel()
 		refused(t, State{}, release(1), NotHalted)
 		s := steered(t, State{}, stop("anna", "why"))
@@ -71,7 +71,7 @@ func TestSteer(t *testing.T) {
 			t.Errorf("%+v", s)
 		}
 	})
-	t.Run("PLUS-21b the fold refuses what cannot follow", func(t *testing.T) {
+	t.Run("PLUS-21a the fold refuses what cannot follow", func(t *testing.T) {
 		t.Parallel()
 		s := steered(t, State{}, stop("anna", "why"))
 		for _, p := range []events.Payload{&events.HaltOrderedData{Number: 2}, &events.HaltReleasedData{Number: 2}} {
@@ -90,7 +90,7 @@ func TestSteer(t *testing.T) {
 
 func TestStood(t *testing.T) {
 	t.Parallel()
-	t.Run("PLUS-21b all halts count for as long as they overlap, also the one in force", func(t *testing.T) {
+	t.Run("PLUS-21a all halts count for as long as they overlap, also the one in force", func(t *testing.T) {
 		t.Parallel()
 		s := steered(t, State{}, stop("a", "b"), release(1), stop("a", "b"), release(2), stop("a", "b")) // 8-9, 10-11, 12-
 		for _, c := range []struct{ from, to, want time.Duration }{
@@ -105,7 +105,7 @@ func TestStood(t *testing.T) {
 			}
 		}
 	})
-	t.Run("PLUS-21b a log of halts has a row of limited size, which shows its state", func(t *testing.T) {
+	t.Run("PLUS-21a a log of halts has a row of limited size, which shows its state", func(t *testing.T) {
 		t.Parallel()
 		var s State
 		for n := range events.MaxHaltPeriods + 3 {

@@ -23,7 +23,7 @@ func TestSpace(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	log := func(now time.Time) jet.Space {
+	log := func(now time.Time) events.Space {
 		t.Helper()
 		all, err := st.Space(t.Context(), now)
 		if err != nil {
@@ -35,7 +35,7 @@ func TestSpace(t *testing.T) {
 			}
 		}
 		t.Fatalf("no log in %+v", all)
-		return jet.Space{}
+		return events.Space{}
 	}
 	began := time.Now()
 	for i := range 100 {
@@ -64,11 +64,11 @@ func TestSpace(t *testing.T) {
 	})
 	t.Run("PLUS-24a a warning comes at 80 % of the limit or a week before it is full, at the limit itself too", func(t *testing.T) {
 		for _, c := range []struct {
-			s    jet.Space
+			s    events.Space
 			want bool
 		}{
-			{jet.Space{Bytes: 799, Limit: 1000}, false}, {jet.Space{Bytes: 800, Limit: 1000}, true}, {jet.Space{Bytes: 2000, Limit: 1000, PerDay: 1}, true},
-			{jet.Space{Bytes: 100, Limit: 1000, PerDay: 128}, false}, {jet.Space{Bytes: 100, Limit: 1000, PerDay: 130}, true}, {jet.Space{Bytes: 1 << 40, PerDay: 1 << 40}, false},
+			{events.Space{Bytes: 799, Limit: 1000}, false}, {events.Space{Bytes: 800, Limit: 1000}, true}, {events.Space{Bytes: 2000, Limit: 1000, PerDay: 1}, true},
+			{events.Space{Bytes: 100, Limit: 1000, PerDay: 128}, false}, {events.Space{Bytes: 100, Limit: 1000, PerDay: 130}, true}, {events.Space{Bytes: 1 << 40, PerDay: 1 << 40}, false},
 		} {
 			if got := c.s.Warns(); got != c.want {
 				t.Errorf("%+v: %v", c.s, got)

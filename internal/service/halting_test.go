@@ -97,7 +97,7 @@ func TestHalting(t *testing.T) {
 	for log.asked.Load() < 2 {
 		select {
 		case <-began:
-			t.Fatal("PLUS-21b a service that does not know whether the station is halted works")
+			t.Fatal("PLUS-21a a service that does not know whether the station is halted works")
 		case <-time.After(time.Millisecond):
 		}
 	}
@@ -114,7 +114,7 @@ func TestHalting(t *testing.T) {
 		<-time.After(time.Millisecond)
 	}
 	if err := g.err(); !errors.Is(err, errHalted) || len(began) > 0 {
-		t.Errorf("PLUS-21b while the log is away: %v", err)
+		t.Errorf("PLUS-21a while the log is away: %v", err)
 	}
 	log.away.Store(false)
 	write(events.HaltControl{Action: events.ReleaseAction, Number: 1}, 2)
@@ -123,13 +123,13 @@ func TestHalting(t *testing.T) {
 	st.Damage(1, []byte("{}"))
 	damaged := &halting{ledger: ledger(), log: zerolog.Nop(), changed: make(chan struct{})}
 	if err := damaged.look(t.Context()); err != nil || !errors.Is(damaged.err(), errHalted) {
-		t.Errorf("PLUS-21b a damaged log: %v, %v", err, damaged.err())
+		t.Errorf("PLUS-21a a damaged log: %v, %v", err, damaged.err())
 	}
 	stop()
 	// The handler of a service that is told to stop ends by itself, or by the grace of its inbox: not by this.
 	select {
 	case <-ended:
-		t.Error("PLUS-21b a stop is taken for a halt")
+		t.Error("PLUS-21a a stop is taken for a halt")
 	default:
 	}
 }

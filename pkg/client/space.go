@@ -4,16 +4,13 @@ import (
 	"context"
 	"time"
 
-	"github.com/inspan/inspan/internal/jet"
+	"github.com/inspan/inspan/pkg/events"
 )
 
-// Space is what one stream of a station takes.
-type Space = jet.Space
-
 // SpaceOf returns what the streams of the station of a client take; nothing for a station without NATS, which is one file.
-func SpaceOf(ctx context.Context, c *Client) ([]Space, error) {
+func SpaceOf(ctx context.Context, c *Client) ([]events.Space, error) {
 	st, ok := c.st.(interface {
-		Space(ctx context.Context, now time.Time) ([]jet.Space, error)
+		Space(ctx context.Context, now time.Time) ([]events.Space, error)
 	})
 	if !ok {
 		return nil, nil

@@ -119,7 +119,7 @@ func TestHalt(t *testing.T) {
 	w.comes("the call of look", look.began)
 	w.comes("the call of pay", pay.began)
 
-	t.Run("PLUS-21b a halt ends the calls that are under way, and nothing is recorded of them", func(t *testing.T) {
+	t.Run("PLUS-21a a halt ends the calls that are under way, and nothing is recorded of them", func(t *testing.T) {
 		w := w.on(t)
 		w.halted("prices are wrong", planners, others)
 		w.comes("the end of look", look.ended)
@@ -134,7 +134,7 @@ func TestHalt(t *testing.T) {
 		}
 	})
 	before := map[string]int{"reads": len(w.events("reads")), "pays": len(w.events("pays"))}
-	t.Run("PLUS-21b a second halt is refused with who made the first one, and a release of another halt with what is in force", func(t *testing.T) {
+	t.Run("PLUS-21a a second halt is refused with who made the first one, and a release of another halt with what is in force", func(t *testing.T) {
 		w := w.on(t)
 		w.steer(events.HaltControl{Action: events.HaltAction, By: "carl", Reason: "me too"})
 		if d := w.letter(letters); d.Code != halt.Halted || !strings.Contains(d.Reason, "by anna: prices are wrong") {
@@ -152,7 +152,7 @@ func TestHalt(t *testing.T) {
 			t.Errorf("%+v", s.Halt)
 		}
 	})
-	t.Run("PLUS-21b what starts while the station is halted does nothing: no run, no turn, no call", func(t *testing.T) {
+	t.Run("PLUS-21a what starts while the station is halted does nothing: no run, no turn, no call", func(t *testing.T) {
 		w := w.on(t)
 		planners.stop()
 		others.stop()
@@ -176,7 +176,7 @@ func TestHalt(t *testing.T) {
 			t.Error("a call was made")
 		}
 	})
-	t.Run("PLUS-21b a release that comes while no planner runs is obeyed once one does, and all goes on where it was", func(t *testing.T) {
+	t.Run("PLUS-21a a release that comes while no planner runs is obeyed once one does, and all goes on where it was", func(t *testing.T) {
 		w := w.on(t)
 		w.steer(events.HaltControl{Action: events.ReleaseAction, By: "bert", Number: w.halts().Number})
 		if !w.halts().Halted {
@@ -216,7 +216,7 @@ func TestHaltWithoutPlanner(t *testing.T) {
 		t.Fatal("someone recorded it")
 	}
 	planners := w.start(events.Planner)
-	t.Run("PLUS-21b a halt that came while no planner ran is in force soon after one does", func(t *testing.T) {
+	t.Run("PLUS-21a a halt that came while no planner ran is in force soon after one does", func(t *testing.T) {
 		w := w.on(t)
 		w.until("the station is halted", func() bool { return w.halts().Halted })
 		w.obeyed(planners, others)

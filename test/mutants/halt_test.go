@@ -18,7 +18,7 @@ var halts = []Mutant{
 		Old: "		defer context.AfterFunc(ctx, func() {\n			if Halted(ctx) {", New: "		defer context.AfterFunc(ctx, func() {\n			if false {", By: []string{"./internal/service", "-run", "TestHalting"}},
 	{Name: "a damaged log of halts lets all go on", File: "internal/service/halting.go",
 		Old: "		s.Halted, s.By, s.Reason = true,", New: "		s.Halted, s.By, s.Reason = false,", By: []string{"./internal/service", "-run", "TestHalting"}},
-	{Name: "no one is warned before the limit is reached", File: "internal/jet/space.go",
+	{Name: "no one is warned before the limit is reached", File: "pkg/events/space.go",
 		Old: "	SpaceWarns = 0.8", New: "	SpaceWarns = 1", By: []string{"./internal/jet", "-run", "TestSpace"}},
 	{Name: "what came long ago counts as growth", File: "internal/jet/space.go",
 		Old: "	return last - page.messages[0].seq + 1, nil", New: "	return last, nil", By: []string{"./internal/jet", "-run", "TestSpace"}},

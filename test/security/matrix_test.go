@@ -114,7 +114,7 @@ func sayProbes() []probe {
 		{"say an event", "station.s1.work.matrix.evt.delivery.landed", "", []string{"planner"}},
 		{"say the end of a run on a merge queue", "station.s1.mergequeue.matrix.evt.run.completed", "", none},
 		{"feed watchers of a merge queue", "station.s1.mergequeue.matrix.stream", "", none},
-		{"PLUS-21b halt the station", "station.s1.halt.station.control", "", []string{"operator"}},
+		{"PLUS-21a halt the station", "station.s1.halt.station.control", "", []string{"operator"}},
 		{"halt another station", "station.s2.halt.station.control", "", none},
 		{"say that the station is released", "station.s1.halt.station.evt.halt.released", "", []string{"planner"}},
 		{"SDK-21 record a harness", "station.s1.harness.matrix.control", "", []string{"recorder"}},

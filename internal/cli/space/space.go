@@ -11,6 +11,7 @@ import (
 	"github.com/inspan/inspan/internal/cli/app"
 	"github.com/inspan/inspan/internal/core/view"
 	"github.com/inspan/inspan/pkg/client"
+	"github.com/inspan/inspan/pkg/events"
 )
 
 // command is inspan space.
@@ -32,7 +33,7 @@ goes on like that. Where somebody must make room, the exit code is 1. The bucket
 }
 
 func (c *command) run(ctx context.Context, cl *client.Client, _ []string) error {
-	var warned []client.Space
+	var warned []events.Space
 	err := c.List(ctx, c.watch, func(ctx context.Context) (app.Listing, error) {
 		l := app.Listing{Heads: []string{"STREAM", ">MESSAGES", ">USED", ">LIMIT", ">SHARE", ">A DAY", ">FULL IN"},
 			Empty: "This station has no streams: it is one file."}
@@ -60,7 +61,7 @@ func (c *command) run(ctx context.Context, cl *client.Client, _ []string) error 
 }
 
 // Lasts says how long a stream has room for; "-" where that is not known.
-func Lasts(s client.Space) string {
+func Lasts(s events.Space) string {
 	d, ok := s.FullIn()
 	switch {
 	case !ok:
@@ -72,7 +73,7 @@ func Lasts(s client.Space) string {
 }
 
 // Warning says in one line why somebody should make room.
-func Warning(s client.Space) string {
+func Warning(s events.Space) string {
 	text := fmt.Sprintf("%s has %s of %s (%.0f %%)", s.Stream, view.Bytes(s.Bytes), view.Bytes(s.Limit), 100*s.Share())
 	if _, ok := s.FullIn(); ok {
 		text += ", full in " + Lasts(s)

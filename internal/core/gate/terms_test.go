@@ -121,7 +121,7 @@ func TestEdited(t *testing.T) {
 func TestExpired(t *testing.T) {
 	t.Parallel()
 	terms := events.GateTerms{ExpiresMS: time.Hour.Milliseconds()}
-	t.Run("PLUS-21b the time in which the station was halted counts towards no gate, nor makes it an answer late", func(t *testing.T) {
+	t.Run("PLUS-21a the time in which the station was halted counts towards no gate, nor makes it an answer late", func(t *testing.T) {
 		t.Parallel()
 		var asked time.Time
 		stood := Stood(func(since, _ time.Time) time.Duration {

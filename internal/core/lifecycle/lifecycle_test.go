@@ -217,7 +217,7 @@ func TestOutage(t *testing.T) {
 			t.Errorf("%v", say)
 		}
 	})
-	t.Run("PLUS-21b LOOP-14 the time in which the station was halted counts towards no deadline", func(t *testing.T) {
+	t.Run("PLUS-21a LOOP-14 the time in which the station was halted counts towards no deadline", func(t *testing.T) {
 		t.Parallel()
 		b := running()
 		deadline, _ := Deadline(b.State())
