@@ -11,8 +11,9 @@ import (
 const (
 	// maxSize is of a stripped inspan for Linux on amd64, in bytes. It was 60 MB before the gateway with its MCP server,
 	// mail, and the meter of runtimes, which brought 2 MB, and 61 before the console, delivery, merge queues, named agents
-	// and A2A, ACP and AG-UI, which brought 1.6 MB.
-	maxSize = 63 << 20
+	// and A2A, ACP and AG-UI, which brought 1.6 MB, and 63 before the documentation in the console (0.7 MB), roles, halts,
+	// callbacks, messages and assignments.
+	maxSize = 64 << 20
 	// maxSource is the Go source that is compiled into inspan, and maxCold the CPU of a build from nothing, both
 	// relative to nats-server. The source was 3.5 before the gateway, mail and the meter.
 	maxSource, maxCold = 3.6, 3.5
@@ -22,14 +23,15 @@ const (
 	// maxHelpRSS is the resident memory of inspan --help, two thirds of which are pages of the program that the system
 	// shares between processes. How many of them a fault brings in is the system's choice. It was 36 before
 	// the first-run set-up, contexts, completion, MCP and REPL commands, which brought 1 MB, 38 before the gateway,
-	// mail and the meter, and 39 before delivery, named agents and the other protocols.
-	maxHelpRSS = 40 << 20
+	// mail and the meter, 39 before delivery, named agents and the other protocols, and 40 before roles, halts and callbacks.
+	maxHelpRSS = 41 << 20
 	// maxSuite is the CPU of make test, user and system, once its programs are compiled. On two processors that are
 	// otherwise idle it leaves make test under five minutes.
 	maxSuite = 540 * time.Second
-	// maxIdleRSS is the resident memory of inspan up with nothing to do: 48 to 58 MB, as the collector and the page
-	// cache have it.
-	maxIdleRSS = 66 << 20
+	// maxIdleRSS is the resident memory of inspan up with nothing to do, as the collector and the page cache have it. A third
+	// is its own, the rest pages of the program and of its files. It was 66 before halts, which each role receives by itself
+	// and the planner by a consumer more (2 MB of its own), and the code of what came with them.
+	maxIdleRSS = 71 << 20
 )
 
 // unlinked are modules that were measured and are not worth what they weigh in every build. The reason is an ADR.
