@@ -78,6 +78,11 @@ func takeScreenshot(ctx context.Context, a screenshotArgs, env tool.Env) (tool.R
 	if err != nil {
 		return tool.Result{}, err
 	}
+	if m := env.Sandbox.Mode(); m == sandbox.Landlock || m == sandbox.WASM { // no Unix sockets, no programs
+		return tool.Result{}, tool.Fail(tool.Permanent,
+			"the owner of the agent can set sandbox.mode to bwrap, or to a container whose image has chromium",
+			fmt.Errorf("no browser runs in the sandbox %s", m))
+	}
 	if a.Path != "" {
 		if _, err := env.Sandbox.Stat(a.Path); err != nil {
 			return fileError("screenshot", a.Path, err)

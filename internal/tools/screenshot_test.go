@@ -64,6 +64,14 @@ func looking(t *testing.T, browser string) *bench {
 	return b
 }
 
+// inMode is a sandbox that says that it is another.
+type inMode struct {
+	sandbox.Sandbox
+	mode sandbox.Mode
+}
+
+func (m inMode) Mode() sandbox.Mode { return m.mode }
+
 func TestScreenshot(t *testing.T) {
 	t.Parallel()
 	b := looking(t, browserDouble)
@@ -115,6 +123,17 @@ func TestScreenshot(t *testing.T) {
 		for _, to := range []string{"../out.png", "/tmp/../../out.png"} {
 			if r, err := b.try(t.Context(), "screenshot", args{"path": "page.html", "save_as": to}); tool.ClassOf(err) != tool.Denied {
 				t.Errorf("%s: %v %+v", to, err, r)
+			}
+		}
+	})
+	t.Run("ART-15 SBX-20 in a sandbox that runs no browser it says which do", func(t *testing.T) {
+		for _, m := range []sandbox.Mode{sandbox.Landlock, sandbox.WASM} {
+			b := looking(t, browserDouble)
+			b.put("page.html", "x")
+			b.env.Sandbox = inMode{b.env.Sandbox, m}
+			if _, err := b.try(t.Context(), "screenshot", args{"path": "page.html"}); tool.ClassOf(err) != tool.Permanent ||
+				!strings.Contains(err.Error(), "set sandbox.mode to bwrap") {
+				t.Errorf("%s: %v", m, err)
 			}
 		}
 	})
