@@ -35,14 +35,11 @@ var supervisors = []string{"lead", "supervisor", "mayor", "deacon", "witness"}
 
 // entries reads the roles of the folder and gives each to the definition that its agents run.
 func (l *loadingDir) entries(root *os.Root) error {
-	system, err := l.roleFiles(root, layerSystem, RoleEntries+"/*"+roleExt)
+	shared, own, err := roleFiles(root)
 	if err != nil {
 		return err
 	}
-	project, err := l.roleFiles(root, layerProject, "*/*/"+RoleEntry)
-	if err != nil {
-		return err
-	}
+	system, project := l.readRoles(root, layerSystem, shared), l.readRoles(root, layerProject, own)
 	for _, role := range slices.Sorted(maps.Keys(system)) {
 		if e := system[role]; e.Agent != nil { // else it is only what projects share
 			l.enlist(role, e)
@@ -58,15 +55,42 @@ func (l *loadingDir) entries(root *os.Root) error {
 	return nil
 }
 
-// roleFiles reads the sound files of roles that match a pattern, by their roles.
-func (l *loadingDir) roleFiles(root *os.Root, layer, match string) (map[string]*roleEntry, error) {
-	files, err := fs.Glob(root.FS(), match)
+// roleFiles finds the files of roles: those that projects share, and those of projects. It opens directories alone, so
+// that a pipe is never waited for.
+func roleFiles(root *os.Root) (shared, own []string, err error) {
+	top, err := fs.ReadDir(root.FS(), ".")
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
-	if len(files) > maxRoleFiles {
-		return nil, &Error{Code: CodeLimit, Message: "there are too many roles", Expected: fmt.Sprintf("at most %d", maxRoleFiles), Actual: fmt.Sprint(len(files))}
+	for _, folder := range top {
+		if !folder.IsDir() {
+			continue
+		}
+		below, err := fs.ReadDir(root.FS(), folder.Name())
+		if err != nil {
+			return nil, nil, err
+		}
+		for _, e := range below {
+			at := path.Join(folder.Name(), e.Name())
+			if folder.Name() == RoleEntries && strings.HasSuffix(at, roleExt) && !e.IsDir() {
+				shared = append(shared, at)
+			}
+			if !e.IsDir() {
+				continue
+			}
+			if _, err := root.Lstat(path.Join(at, RoleEntry)); err == nil {
+				own = append(own, path.Join(at, RoleEntry))
+			}
+		}
 	}
+	if n := len(shared) + len(own); n > maxRoleFiles {
+		return nil, nil, &Error{Code: CodeLimit, Message: "there are too many roles", Expected: fmt.Sprintf("at most %d", maxRoleFiles), Actual: fmt.Sprint(n)}
+	}
+	return shared, own, nil
+}
+
+// readRoles reads the files of roles of a layer, and returns those that are sound by their roles.
+func (l *loadingDir) readRoles(root *os.Root, layer string, files []string) map[string]*roleEntry {
 	all := map[string]*roleEntry{}
 	for _, file := range files {
 		role := path.Dir(file)
@@ -89,7 +113,7 @@ func (l *loadingDir) roleFiles(root *os.Root, layer, match string) (map[string]*
 			all[role] = e
 		}
 	}
-	return all, nil
+	return all
 }
 
 // enlist gives a role to the definition that its agents run. layers are its files, the first before the others.
