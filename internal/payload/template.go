@@ -61,9 +61,9 @@ func Message(subject string, data []byte) (Payload, error) {
 
 var placeRule = pattern.New(`^[A-Za-z0-9_@$-]+(\.[A-Za-z0-9_@$-]+)*$`)
 
-// ParsePlace reads the name of a value, such as pull_request.number.
+// ParsePlace reads the name of a value, such as pull_request.number. A dot before it means the same.
 func ParsePlace(text string) (Place, error) {
-	text = strings.TrimSpace(text)
+	text = strings.TrimPrefix(strings.TrimSpace(text), ".")
 	if !placeRule.MatchString(text) || len(text) > 256 {
 		return nil, fmt.Errorf("%q names no value of a payload: want keys "+
 			"with dots between them, such as pull_request.number", text)

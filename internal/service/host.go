@@ -238,7 +238,7 @@ func (h *Host) Run(ctx context.Context, w Wiring) error {
 	hold, stop := context.WithCancel(ctx)
 	defer stop()
 	go func() {
-		err := w.Always(hold, h.instance(w.Role, halts))
+		err := unlessEnded(hold, w.Always(hold, h.instance(w.Role, halts)))
 		stop()
 		always <- err
 	}()
@@ -315,7 +315,15 @@ func (h *Host) serve(ctx context.Context, w Wiring, halts *halting) error {
 	if work.Outside != nil {
 		run = work.Outside(run)
 	}
-	return run(ctx)
+	return unlessEnded(ctx, run(ctx))
+}
+
+// unlessEnded is the error of what ended, nil where it was still on its way when it was told to end.
+func unlessEnded(ctx context.Context, err error) error {
+	if ctx.Err() != nil && errors.Is(err, context.Canceled) {
+		return nil
+	}
+	return err
 }
 
 // asker asks hooks as a role.

@@ -113,10 +113,10 @@ func (a *upCommand) run(cmd *cobra.Command, _ []string) error {
 	err = web.Serve(cmd.Context(), a.App, st.Station)
 	var sides *edge.Sides
 	if err == nil {
-		err = greet(a.App, st.Station, a.own, web, metrics)
+		sides, err = edge.Follow(cmd.Context(), a.App, st.Station, a.own.Store)
 	}
 	if err == nil {
-		sides, err = edge.Follow(cmd.Context(), a.App, st.Station, a.own.Store)
+		err = greet(a.App, st.Station, a.own, web, metrics)
 	}
 	if err != nil {
 		return errors.Join(err, sides.Close(), web.Close(), st.Close(context.WithoutCancel(cmd.Context())))
