@@ -8,7 +8,6 @@ import (
 	"errors"
 	"fmt"
 	"net"
-	"net/url"
 	"path"
 	"strconv"
 	"strings"
@@ -107,20 +106,13 @@ func pageOf(a screenshotArgs, env tool.Env) (string, error) {
 	if a.Path != "" {
 		return "./" + path.Clean(a.Path), nil
 	}
-	at, err := url.Parse(a.URL)
-	if err != nil || at.Host == "" || at.Scheme != "http" && at.Scheme != "https" {
-		return "", tool.Fail(tool.Invalid, "write it as https://host/path, or give the path of a file",
-			errors.New("the url is not an http or https address"))
-	}
-	if at.User != nil {
-		return "", tool.Fail(tool.Invalid, "remove the user and password",
-			errors.New("the url contains a user name or password"))
+	at, err := webAddress(a.URL, "write it as https://host/path, or give the path of a file")
+	if err != nil {
+		return "", err
 	}
 	ip := net.ParseIP(at.Hostname())
 	if env.Fetch == nil && at.Hostname() != "localhost" && (ip == nil || !ip.IsLoopback()) {
-		return "", tool.Fail(tool.Denied,
-			"the owner of the agent can set sandbox.network: {enabled: true, allowed_hosts: [HOST]} in its file",
-			errors.New("this agent has no network access"))
+		return "", noNetwork()
 	}
 	return at.String(), nil
 }

@@ -41,18 +41,11 @@ type webFetchArgs struct {
 
 func webFetch(ctx context.Context, a webFetchArgs, env tool.Env) (tool.Result, error) {
 	if env.Fetch == nil {
-		return tool.Result{}, tool.Fail(tool.Denied,
-			"the owner of the agent can set sandbox.network: {enabled: true, allowed_hosts: [HOST]} in its file",
-			errors.New("this agent has no network access"))
+		return tool.Result{}, noNetwork()
 	}
-	at, err := url.Parse(a.URL)
-	if err != nil || at.Host == "" || at.Scheme != "http" && at.Scheme != "https" {
-		return tool.Result{}, tool.Fail(tool.Invalid, "write it as https://host/path",
-			errors.New("the url is not an http or https address"))
-	}
-	if at.User != nil {
-		return tool.Result{}, tool.Fail(tool.Invalid, "remove the user and password",
-			errors.New("the url contains a user name or password"))
+	at, err := webAddress(a.URL, "write it as https://host/path")
+	if err != nil {
+		return tool.Result{}, err
 	}
 	resp, err := follow(ctx, at, env)
 	if err != nil {
@@ -64,6 +57,26 @@ func webFetch(ctx context.Context, a webFetchArgs, env tool.Env) (tool.Result, e
 		return tool.Result{}, fetchError(ctx, err)
 	}
 	return page(a, resp, body, env), nil
+}
+
+// noNetwork is why an agent without a network sees no page.
+func noNetwork() error {
+	return tool.Fail(tool.Denied,
+		"the owner of the agent can set sandbox.network: {enabled: true, allowed_hosts: [HOST]} in its file",
+		errors.New("this agent has no network access"))
+}
+
+// webAddress reads the address of a page; hint says how to write one.
+func webAddress(text, hint string) (*url.URL, error) {
+	at, err := url.Parse(text)
+	if err != nil || at.Host == "" || at.Scheme != "http" && at.Scheme != "https" {
+		return nil, tool.Fail(tool.Invalid, hint, errors.New("the url is not an http or https address"))
+	}
+	if at.User != nil {
+		return nil, tool.Fail(tool.Invalid, "remove the user and password",
+			errors.New("the url contains a user name or password"))
+	}
+	return at, nil
 }
 
 // follow asks, and follows redirects; each is a request of its own that is judged as the first.
