@@ -36,15 +36,24 @@ type halting struct {
 	changed chan struct{}
 }
 
+// Halts opens the log of the halts of a station for a role.
+func (p Ports) Halts(station string, by events.Service) (*halt.Ledger, error) {
+	l, err := halt.NewLedger(halt.LedgerConfig{Station: station, By: by, Journal: p.HaltLog,
+		Snapshots: halt.Rows(p.Sessions), Entropy: p.Entropy})
+	if err != nil {
+		return nil, fmt.Errorf("log of halts: %w", err)
+	}
+	return l, nil
+}
+
 // halting makes that of a role; nil where the station cannot be halted.
 func (h *Host) halting(role events.Service) (*halting, error) {
 	if h.ports.HaltLog == nil || role == events.Persister { // which only records and shows what the others did
 		return nil, nil
 	}
-	l, err := halt.NewLedger(halt.LedgerConfig{Station: h.cfg.Station, By: role, Journal: h.ports.HaltLog,
-		Snapshots: halt.Rows(h.ports.Sessions), Entropy: h.ports.Entropy})
+	l, err := h.ports.Halts(h.cfg.Station, role)
 	if err != nil {
-		return nil, fmt.Errorf("log of halts: %w", err)
+		return nil, err
 	}
 	g := &halting{ledger: l, log: h.log.With().Str("role", string(role)).Logger(), changed: make(chan struct{})}
 	h.mu.Lock()

@@ -2,7 +2,6 @@ package planner
 
 import (
 	"context"
-	"fmt"
 
 	"github.com/inspan/inspan/internal/halt"
 	"github.com/inspan/inspan/internal/kernel"
@@ -14,10 +13,9 @@ import (
 // always records halts and releases until ctx ends. One at a time: they are judged in the order in which they came.
 func always(ctx context.Context, in *service.Instance) error {
 	p := in.Ports
-	l, err := halt.NewLedger(halt.LedgerConfig{Station: in.Base.Station, By: events.Planner, Journal: p.HaltLog,
-		Snapshots: halt.Rows(p.Sessions), Entropy: p.Entropy})
+	l, err := p.Halts(in.Base.Station, events.Planner)
 	if err != nil {
-		return fmt.Errorf("log of halts: %w", err)
+		return err
 	}
 	role, err := planner.NewHalter(l, p.Sessions)
 	if err != nil {
