@@ -140,11 +140,6 @@ func (w *world) blocked(point string, s run.State) string {
 	return ""
 }
 
-// said is kinds without checkpoints, which come or not, by how long a run waits for its hooks.
-func (w *world) said(runID string) []string {
-	return slices.DeleteFunc(w.kinds(runID), func(k string) bool { return k == string(events.CheckpointSaved) })
-}
-
 func TestHooks(t *testing.T) {
 	t.Parallel()
 	w := hooked(t, "version: 1\nhooks:\n  - {id: h, on: pre_tool, tool: bash, subject: station}\n")

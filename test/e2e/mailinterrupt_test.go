@@ -112,7 +112,7 @@ func TestWatchedAgent(t *testing.T) {
 			m.pieces <- llm.Delta{}
 			w.boxIs("web/worker/nux", "idle again", left("m1"))
 			s := w.ended(id)
-			return fmt.Sprintf("%+v\n%s\n%d turns, %v", q.Messages, strings.Join(w.kinds(id), " "), s.Turns().Len(), w.shows("web/worker/nux"))
+			return fmt.Sprintf("%+v\n%s\n%d turns, %v", q.Messages, strings.Join(w.said(id), " "), s.Turns().Len(), w.shows("web/worker/nux"))
 		}
 		if alone, seen := play(false), play(true); alone != seen {
 			t.Errorf("alone:\n%s\nwatched:\n%s", alone, seen)

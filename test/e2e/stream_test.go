@@ -143,7 +143,7 @@ func TestStream(t *testing.T) {
 			hand.pieces <- d
 		}
 		w.ended("unseen")
-		if got, want := w.kinds("said"), w.kinds("unseen"); !slices.Equal(got, want) {
+		if got, want := w.said("said"), w.said("unseen"); !slices.Equal(got, want) {
 			t.Errorf("a run that is watched has other events:\n got %s\nwant %s", got, want)
 		}
 	})

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -262,6 +263,11 @@ func (w *world) kinds(runID string) []string {
 		kinds = append(kinds, string(k))
 	}
 	return kinds
+}
+
+// said is kinds without checkpoints: the persister saves one or not, by how soon the next event comes.
+func (w *world) said(runID string) []string {
+	return slices.DeleteFunc(w.kinds(runID), func(k string) bool { return k == string(events.CheckpointSaved) })
 }
 
 // count returns how often each kind was said.
