@@ -47,7 +47,11 @@ func serve(ctx context.Context, cfg gateway.Config, log program.Log) error {
 		return err
 	}
 	metrics := service.NewMetrics()
-	g, err := gateway.New(cfg.Gateway, c, cfg.GatewayTokens, nil, log, metrics)
+	console, err := gateway.RemoteConsole(cfg)
+	if err != nil {
+		return err
+	}
+	g, err := gateway.New(cfg.Gateway, c, cfg.GatewayTokens, console, log, metrics)
 	if err != nil {
 		return err
 	}

@@ -2,12 +2,14 @@
 package gateway
 
 import (
+	"context"
 	"fmt"
 
 	"github.com/rs/zerolog"
 
 	"github.com/inspan/inspan/internal/service"
 	"github.com/inspan/inspan/pkg/client"
+	"github.com/inspan/inspan/pkg/events"
 	"github.com/inspan/inspan/services/gateway"
 	"github.com/inspan/inspan/services/gateway/tokens"
 	"github.com/inspan/inspan/services/gateway/webhook"
@@ -31,6 +33,10 @@ func New(cfg service.Gateway, c *client.Client, tokensFile string, console *gate
 			return nil, fmt.Errorf("INSPAN_GATEWAY_WEBHOOKS: %w", err)
 		}
 	}
+	m.Halted(events.Gateway, func(ctx context.Context) (halted, known bool) {
+		h, err := client.NewHalts(c).Get(ctx)
+		return h.Halted, err == nil
+	})
 	return gateway.New(gateway.Config{Client: c, Tokens: tokens.Follow(tokensFile).Now, Hooks: hooks,
 		Console: console,
 		Origins: cfg.GatewayOrigins, Rate: float64(cfg.GatewayRate), Streams: cfg.GatewayStreams, Observe: m.Requests(),

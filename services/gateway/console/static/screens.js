@@ -171,7 +171,8 @@ export function listsScreen(app, query) {
   return screen;
 }
 
-const consumers = (s) => [['planner', `LOG_${s}`, 'planner'], ['planner', `IN_${s}`, 'planner'], ['planner', `IN_${s}`, 'planner-apart'], ['gatekeeper', `LOG_${s}`, 'gatekeeper'], ['gatekeeper', `IN_${s}`, 'gatekeeper'],
+const consumers = (s) => [['planner', `LOG_${s}`, 'planner'], ['planner', `IN_${s}`, 'planner'], ['planner', `IN_${s}`, 'planner-apart'],
+  ['planner', `IN_${s}`, 'planner-always'], ['gatekeeper', `LOG_${s}`, 'gatekeeper'], ['gatekeeper', `IN_${s}`, 'gatekeeper'],
   ['executor', `LOG_${s}`, 'executor'], ['toolrunner', `LOG_${s}`, 'toolrunner'], ['persister', `LOG_${s}`, 'persister']];
 
 export function healthScreen(app) {
