@@ -51,7 +51,8 @@ func serve(ctx context.Context, cfg gateway.Config, log program.Log) error {
 	if err != nil {
 		return err
 	}
-	g, err := gateway.New(cfg.Gateway, c, cfg.GatewayTokens, console, log, metrics)
+	g, err := gateway.New(cfg.Gateway, gateway.Deps{Conn: conn, Client: c, Tokens: cfg.GatewayTokens, Console: console,
+		Log: log, Metrics: metrics})
 	if err != nil {
 		return err
 	}

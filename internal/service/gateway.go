@@ -16,6 +16,7 @@ type Gateway struct {
 	GatewaySecrets         string       `envconfig:"INSPAN_GATEWAY_SECRETS" desc:"folder of the secrets of webhooks, one in each file: secret:NAME in the file of a webhook stands for what the file NAME holds"`
 	GatewayCallbacks       string       `envconfig:"INSPAN_GATEWAY_CALLBACKS" desc:"folder of the files of callbacks, which are called when runs end or wait for a person, read at start; empty for none; see callbacks.md"`
 	GatewayCallbacksState  string       `envconfig:"INSPAN_GATEWAY_CALLBACKS_STATE" desc:"file in which the program gateway keeps what is still to be called; inspan up has one in its store"`
+	GatewayAgents          bool         `envconfig:"INSPAN_GATEWAY_AGENTS" default:"false" desc:"true has the gateway answer prompts to the agents of the station by the Synadia Agent Protocol for NATS; see protocols.md"`
 	GatewayConsole         string       `envconfig:"INSPAN_GATEWAY_CONSOLE" desc:"where the NATS server takes NATS over WebSocket, such as ws://nats:9222 or wss://nats.example.com:9222: the program gateway then serves the web console; empty for none; inspan up needs none"`
 	GatewayConsolePassword secret.Value `envconfig:"INSPAN_GATEWAY_CONSOLE_PASSWORD" desc:"password of the users of that server that begin with console; INSPAN_GATEWAY_CONSOLE_PASSWORD_FILE names a file with it"`
 	GatewayOrigins         []string     `envconfig:"INSPAN_GATEWAY_ORIGINS" desc:"origins of web pages that may use the gateway, such as https://console.example.com, comma separated; requests of all other pages are refused"`
@@ -32,6 +33,7 @@ func gatewayTraits() map[string]trait {
 		"INSPAN_GATEWAY_SECRETS":          {key: "gateway.secrets", path: true},
 		"INSPAN_GATEWAY_CALLBACKS":        {key: "gateway.callbacks", path: true},
 		"INSPAN_GATEWAY_CALLBACKS_STATE":  {key: "gateway.callbacks_state", path: true},
+		"INSPAN_GATEWAY_AGENTS":           {key: "gateway.agents"},
 		"INSPAN_GATEWAY_CONSOLE":          {key: "gateway.console"},
 		"INSPAN_GATEWAY_CONSOLE_PASSWORD": {key: "gateway.console_password"},
 		"INSPAN_GATEWAY_ORIGINS":          {key: "gateway.origins"},
