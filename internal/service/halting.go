@@ -43,7 +43,7 @@ type halting struct {
 // Halts opens the log of the halts of a station for a role.
 func (p Ports) Halts(station string, by events.Service) (*halt.Ledger, error) {
 	l, err := halt.NewLedger(halt.LedgerConfig{Station: station, By: by, Journal: p.HaltLog,
-		Snapshots: halt.Rows(p.Sessions), Entropy: p.Entropy})
+		Snapshots: halt.View().Snapshots(p.Sessions), Entropy: p.Entropy})
 	if err != nil {
 		return nil, fmt.Errorf("log of halts: %w", err)
 	}

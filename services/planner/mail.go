@@ -53,8 +53,7 @@ func newPostmaster(r *Role) (*Postmaster, error) {
 	if p.Now == nil {
 		p.Now = time.Now
 	}
-	p.viewed = viewed[mailbox.State]{name: "address", ledger: p.Ledger, rows: p.Rows, key: mailbox.RowKey, row: mailbox.Row,
-		fromRow: mailbox.FromRow, of: func(s mailbox.State) (uint64, []events.Payload) { return s.Sequence, s.Changes() }}
+	p.viewed = viewed[mailbox.State]{mailbox.View(), p.Ledger, p.Rows}
 	return p, nil
 }
 
@@ -189,13 +188,13 @@ func (p *Postmaster) complete(ctx context.Context, w *mailbox.Wish, m kernel.Mes
 
 // addresses lists those that are registered, of one form or, with an empty form, of all.
 func (p *Postmaster) addresses(ctx context.Context, form events.AddressForm) (all []string, err error) {
-	keys, err := p.Rows.Keys(ctx, mailbox.RowPrefix)
+	keys, err := p.Rows.Keys(ctx, mailbox.View().Prefix)
 	if err != nil {
 		return nil, fmt.Errorf("list the addresses: %w", err)
 	}
 	slices.Sort(keys)
 	for _, key := range keys {
-		address, ok := events.AddressOf(strings.TrimPrefix(key, mailbox.RowPrefix))
+		address, ok := events.AddressOf(strings.TrimPrefix(key, mailbox.View().Prefix))
 		if is, _, err := events.ParseAddress(address); ok && err == nil && (form == "" && is != events.RoleAddress || is == form) {
 			all = append(all, address)
 		}

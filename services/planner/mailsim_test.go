@@ -82,7 +82,7 @@ func (x *exchange) planner() *Role {
 	clock := func() time.Time { return x.now }
 	rows := mortalRows{x.st.KV(topology.SessionBucket), x.theater}
 	log, err := mailbox.NewLedger(mailbox.LedgerConfig{Station: "s1", By: events.Planner, Journal: mortalLog{x.st.JournalFor(events.AgentAggregate), x.theater},
-		Snapshots: mailbox.Rows(rows), Entropy: rand.Reader, Now: clock})
+		Snapshots: mailbox.View().Snapshots(rows), Entropy: rand.Reader, Now: clock})
 	if err != nil {
 		x.t.Fatal(err)
 	}
@@ -259,11 +259,11 @@ func (x *exchange) works(id string, answers bool) {
 		return
 	}
 	_, box, _ := events.ParseAddress(s.Created.Address.Address)
-	row, err := x.st.KV(topology.SessionBucket).Get(ctx, mailbox.RowKey(box))
+	row, err := x.st.KV(topology.SessionBucket).Get(ctx, mailbox.View().Key(box))
 	if err != nil {
 		x.t.Fatal(err)
 	}
-	shown, _, _ := mailbox.FromRow(row)
+	shown, _, _ := mailbox.View().Read(row)
 	w, err := l.Write(ctx, id, func(s run.State, _ time.Time) ([]events.Payload, error) {
 		return turn.Inject(s, *task, shown.Inject(id, "step-1", s.HasMail, x.now)), nil
 	})
@@ -408,8 +408,8 @@ func (x *exchange) interrupted() {
 		if err != nil {
 			x.t.Fatal(err)
 		}
-		row, err := x.st.KV(topology.SessionBucket).Get(x.t.Context(), mailbox.RowKey(of.ID))
-		shown, _, ok := mailbox.FromRow(row)
+		row, err := x.st.KV(topology.SessionBucket).Get(x.t.Context(), mailbox.View().Key(of.ID))
+		shown, _, ok := mailbox.View().Read(row)
 		if err != nil || !ok {
 			x.t.Fatal(ok, err)
 		}
@@ -464,8 +464,8 @@ func (x *exchange) judge() {
 			}
 			acked[d.ID] = d.Run
 		}
-		row, err := x.st.KV(topology.SessionBucket).Get(x.t.Context(), mailbox.RowKey(s.ID))
-		if shown, _, ok := mailbox.FromRow(row); err != nil || !ok || shown.Sequence != s.Sequence {
+		row, err := x.st.KV(topology.SessionBucket).Get(x.t.Context(), mailbox.View().Key(s.ID))
+		if shown, _, ok := mailbox.View().Read(row); err != nil || !ok || shown.Sequence != s.Sequence {
 			x.t.Errorf("seed %d: the row of %s shows event %d of %d, %v", x.seed, a, shown.Sequence, s.Sequence, err)
 		}
 	}

@@ -47,8 +47,7 @@ func newAssigner(r *Role) (*Assigner, error) {
 	if a.Now == nil {
 		a.Now = time.Now
 	}
-	a.viewed = viewed[work.State]{name: "work item", ledger: a.Ledger, rows: a.Rows, key: work.RowKey, row: work.Row,
-		fromRow: work.FromRow, of: func(s work.State) (uint64, []events.Payload) { return s.Sequence, s.Changes() }}
+	a.viewed = viewed[work.State]{work.View(), a.Ledger, a.Rows}
 	return a, nil
 }
 
