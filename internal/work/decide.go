@@ -69,6 +69,8 @@ func Steer(s State, w Wish, now time.Time, id ID) (State, error) {
 		return s, &Refused{Unknown, fmt.Sprintf("there is no work item %q", w.Work), "inspan work list lists those of the station"}
 	case w.Action == Note:
 		return s.then(&events.WorkProgressedData{Event: "work_progressed", Note: w.Note, WorkBy: by}, now), nil
+	case s.Step != nil:
+		return s, s.followsStep()
 	case s.Delivers() && w.Action != Assign:
 		return s, s.delivering()
 	case s.Status == events.WorkIsClosed:
@@ -174,9 +176,11 @@ func Wake(s State) (at time.Time, ok bool) {
 // maxText bounds what is kept of a reason, in bytes.
 const maxText = events.MaxReason
 
-func clip(text string) string {
-	if len(text) > maxText {
-		text = text[:maxText]
+func clip(text string) string { return clipTo(text, maxText) }
+
+func clipTo(text string, most int) string {
+	if len(text) > most {
+		text = text[:most]
 	}
 	return strings.ToValidUTF8(text, "")
 }

@@ -51,7 +51,7 @@ func Apply(s State, f events.Event, p events.Payload, hash string) (State, error
 var rules = kernel.Rules[State]{kernel.On(created), kernel.On(bound), kernel.On(dispatched), kernel.On(started),
 	kernel.On(unbound), kernel.On(progressed), kernel.On(closed), kernel.On(requested), kernel.On(validated), kernel.On(published),
 	kernel.On(reviewed), kernel.On(notified), kernel.On(landed), kernel.On(bounced), kernel.On(deliveryClosed),
-	kernel.On(released), kernel.On(tracked)}
+	kernel.On(released), kernel.On(tracked), kernel.On(followed)}
 
 // apply carries out one event.
 func (s State) apply(p events.Payload, at time.Time) (State, error) {
@@ -64,7 +64,7 @@ func (s State) apply(p events.Payload, at time.Time) (State, error) {
 }
 
 func created(s State, d *events.WorkCreatedData, at time.Time) (State, error) {
-	s.WorkItem = events.WorkItem{ID: d.Work, Status: events.WorkIsOpen, Spec: d.Spec, By: d.By, CreatedAt: at}
+	s.WorkItem = events.WorkItem{ID: d.Work, Status: events.WorkIsOpen, Spec: d.Spec, By: d.By, CreatedAt: at, Step: d.Step}
 	return s.took(d.WorkBy), nil
 }
 

@@ -20,6 +20,7 @@ const (
 	WorkProgressed Kind = "work.progressed"
 	WorkClosed     Kind = "work.closed"
 	WorkTracked    Kind = "work.tracked"
+	WorkFollowed   Kind = "work.followed"
 )
 
 // WorkRegistry returns the event types of work items, in the order of an item's life.
@@ -50,6 +51,9 @@ var workTypes = append([]Type{
 	{WorkTracked, Planner, "work_tracked", Recorded, InLog, line((*WorkTrackedData).line),
 		"The item is in a convoy, which is closed when all of its items are.",
 		func() Payload { return new(WorkTrackedData) }},
+	{WorkFollowed, Planner, "work_followed", Recorded, InLog, line((*WorkFollowedData).line),
+		"The item is that of a step of a formula, and follows what became of the step in its run.",
+		func() Payload { return new(WorkFollowedData) }},
 }, deliveryTypes()...)
 
 // LookupWork is Lookup for the event types of work items.
@@ -67,6 +71,8 @@ type WorkCreatedData struct {
 	Event string   `json:"event"`
 	Work  string   `json:"work"`
 	Spec  WorkSpec `json:"spec"`
+	// Step is the one that the item follows; nil for an item that somebody made.
+	Step *WorkStep `json:"step,omitempty"`
 	WorkBy
 }
 
@@ -133,6 +139,19 @@ type WorkClosedData struct {
 type WorkTrackedData struct {
 	Event  string `json:"event"`
 	Convoy string `json:"convoy"`
+}
+
+// WorkFollowedData is the payload of work.followed.
+type WorkFollowedData struct {
+	Event string `json:"event"`
+	WorkStep
+}
+
+// Kind implements Payload.
+func (*WorkFollowedData) Kind() Kind { return WorkFollowed }
+
+func (d *WorkFollowedData) line() string {
+	return strings.TrimSpace(fmt.Sprintf("step %s of run %s is %s %s", d.Step, d.Run, d.Status, d.Reason))
 }
 
 // Kind implements Payload.

@@ -48,6 +48,23 @@ const (
 // WorkRunPrefix is what the ids of the runs of bindings begin with. No task of an outsider may have such an id.
 const WorkRunPrefix = "binding_"
 
+// WorkStepPrefix is what the ids of the items of steps begin with. Nobody else can make one.
+const WorkStepPrefix = "step_"
+
+// WorkStep is the step of a run that an item stands for, and where the run had it.
+type WorkStep struct {
+	Run  string `json:"run"`
+	Step string `json:"step"`
+	// Sequence is that of the last event of the run which is known; 0 before the first look.
+	Sequence uint64     `json:"sequence,omitempty"`
+	Status   StepStatus `json:"step_status"`
+	Agent    string     `json:"agent,omitempty"`
+	// Closed says that nothing more becomes of the step: it has ended, its run has, or the plan was revised without it.
+	// Reason says which.
+	Closed bool   `json:"closed,omitempty"`
+	Reason string `json:"reason,omitempty"`
+}
+
 // WorkSpec is what there is to do.
 type WorkSpec struct {
 	// Title is one line.
@@ -194,6 +211,8 @@ type WorkItem struct {
 	Last *WorkEnd `json:"last,omitempty"`
 	// Delivery is how far the last delivery came; nil before the first.
 	Delivery *WorkDelivery `json:"delivery,omitempty"`
+	// Step is that of a formula which the item follows; nil for an item that agents are given.
+	Step *WorkStep `json:"step,omitempty"`
 	// Convoys are those that the item is in.
 	Convoys []string `json:"convoys,omitempty"`
 	// Notes are the last ones.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"time"
 
 	"github.com/inspan/inspan/internal/agentfile"
@@ -99,6 +100,10 @@ func (a *Assigner) Input(ctx context.Context, m kernel.Message) error {
 	if err != nil {
 		return kernel.Refuse("bad_input", `send {"action":"add","spec":{"title":"..."}}; docs/work.md shows what there is`, "%v", err)
 	}
+	if c.Action == work.Add && strings.HasPrefix(sub.ID, events.WorkStepPrefix) {
+		return kernel.Refuse("bad_input", "give the item another id", "the id %q begins with %s, as only those of the steps of formulas do",
+			sub.ID, events.WorkStepPrefix)
+	}
 	if c.Dispatch != nil {
 		if err := a.dispatchable(ctx, sub.ID, *c.Dispatch); err != nil {
 			return err
@@ -180,7 +185,7 @@ func (a *Assigner) tend(ctx context.Context, id string, deliveries uint64) error
 		return err
 	}
 	b := s.Binding
-	if b == nil || !b.Dispatched || s.Delivers() {
+	if b == nil || !b.Dispatched || s.Delivers() || s.Step != nil {
 		return nil
 	}
 	there, err := a.role.cfg.Ledger.Fresh(ctx, b.Run)
@@ -210,7 +215,7 @@ func (a *Assigner) dispatch(ctx context.Context, s work.State, b events.WorkBind
 // settled ends the binding of an item whose run has ended. A run that is held keeps it: nobody knows what it may still do.
 func (a *Assigner) settled(ctx context.Context, s work.State) (work.State, error) {
 	b := s.Binding
-	if b == nil || !b.Dispatched {
+	if b == nil || !b.Dispatched || s.Step != nil {
 		return s, nil
 	}
 	now := a.Now().UTC()
