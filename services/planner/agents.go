@@ -41,7 +41,7 @@ func (p *Postmaster) again(ctx context.Context, s mailbox.State) error {
 	if look, is := mailbox.PatrolAt(s, p.Now().UTC()); is && (!ok || look.Before(at)) {
 		at, ok = look, true
 	}
-	work, err := p.startable(ctx, s)
+	work, err := holders{p.role.work}.startable(ctx, s)
 	if err != nil {
 		return err
 	}
@@ -188,7 +188,7 @@ func (p mailCalls) current(ctx context.Context, s run.State) (events.MailAnswer,
 	}
 	lines := []string{fmt.Sprintf("You are %s, epoch %d, run %s.", of.Address, of.Epoch, s.HarnessID)}
 	a := patrol.AccountOf(s)
-	if a.Work, err = p.itemOf(ctx, s); err != nil {
+	if a.Work, err = (holders{p.role.work}).itemOf(ctx, s); err != nil {
 		return events.MailAnswer{}, err
 	}
 	if before := now.Life.Account; before != nil && now.Holder != nil && now.Holder.Account == before.Epoch && a.Work == "" {

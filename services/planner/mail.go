@@ -289,7 +289,7 @@ func (p *Postmaster) deliver(ctx context.Context, m events.Mail, to string, want
 // however many planners it is tried.
 func (p *Postmaster) tend(ctx context.Context, id string, deliveries uint64) error {
 	s, err := p.change(ctx, id, func(s mailbox.State) (mailbox.State, error) {
-		s, err := p.atWork(ctx, s)
+		s, err := holders{p.role.work}.atWork(ctx, s)
 		if err == nil {
 			s, err = p.settled(ctx, s)
 		}
@@ -383,7 +383,7 @@ func (p *Postmaster) dispatch(ctx context.Context, s mailbox.State, h events.Mai
 	t, from := mailbox.TaskOf(s, h), origin{address: addressOf(s, h)}
 	if h.Work != nil {
 		var err error
-		if t, err = p.given(ctx, s, h, t, &from); err != nil {
+		if t, err = (holders{p.role.work}).given(ctx, s, h, t, &from); err != nil {
 			return err
 		}
 	}

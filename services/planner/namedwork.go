@@ -117,9 +117,9 @@ func keeps(of run.State, b events.WorkBinding) bool {
 }
 
 // atWork brings what the log of an agent says of its item in line with that of the item, whose run may have ended.
-func (p *Postmaster) atWork(ctx context.Context, s mailbox.State) (mailbox.State, error) {
-	a, of := p.role.work, s.Life.Work
-	if of == nil || a == nil {
+func (a holders) atWork(ctx context.Context, s mailbox.State) (mailbox.State, error) {
+	of := s.Life.Work
+	if of == nil || a.Assigner == nil {
 		return s, nil
 	}
 	item, err := a.change(ctx, of.Work, func(item work.State) (work.State, error) {
@@ -129,13 +129,13 @@ func (p *Postmaster) atWork(ctx context.Context, s mailbox.State) (mailbox.State
 	if err != nil || item.HeldBy(s.Address, of.Epoch) {
 		return s, err
 	}
-	return mailbox.Unassign(s, *of, p.Now().UTC()), nil
+	return mailbox.Unassign(s, *of, a.Now().UTC()), nil
 }
 
 // startable is the binding that an idle agent is to be woken for; nil for none.
-func (p *Postmaster) startable(ctx context.Context, s mailbox.State) (*events.WorkRef, error) {
-	a, of := p.role.work, s.Life.Work
-	if of == nil || a == nil || s.Holder != nil {
+func (a holders) startable(ctx context.Context, s mailbox.State) (*events.WorkRef, error) {
+	of := s.Life.Work
+	if of == nil || a.Assigner == nil || s.Holder != nil {
 		return nil, nil
 	}
 	item, err := a.Ledger.Fresh(ctx, of.Work)
@@ -150,9 +150,8 @@ func (p *Postmaster) startable(ctx context.Context, s mailbox.State) (*events.Wo
 }
 
 // given is the task of the run of an agent that is woken with a work item, which must be its item still.
-func (p *Postmaster) given(ctx context.Context, s mailbox.State, h events.MailHolder, t events.Task, from *origin) (events.Task, error) {
-	a := p.role.work
-	if a == nil {
+func (a holders) given(ctx context.Context, s mailbox.State, h events.MailHolder, t events.Task, from *origin) (events.Task, error) {
+	if a.Assigner == nil {
 		return t, kernel.Refuse(work.Unknown, "start the station with its work items", "this station has no work items")
 	}
 	item, err := a.Ledger.Fresh(ctx, h.Work.Work)
@@ -170,9 +169,9 @@ func (p *Postmaster) given(ctx context.Context, s mailbox.State, h events.MailHo
 }
 
 // itemOf is the work item that a run holds now; empty for none.
-func (p *Postmaster) itemOf(ctx context.Context, s run.State) (string, error) {
-	a, of := p.role.work, s.Created.Work
-	if of == nil || a == nil {
+func (a holders) itemOf(ctx context.Context, s run.State) (string, error) {
+	of := s.Created.Work
+	if of == nil || a.Assigner == nil {
 		return s.Created.WorkID, nil
 	}
 	item, err := a.Ledger.Fresh(ctx, of.Work)

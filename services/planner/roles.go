@@ -31,7 +31,7 @@ func (p crew) roleOf(ctx context.Context, definition, address string) (*events.A
 // role is now. An agent whose role has enough of them at work waits.
 func (p *Postmaster) wake(ctx context.Context, s mailbox.State) (mailbox.State, error) {
 	now := p.Now().UTC()
-	work, err := p.startable(ctx, s)
+	work, err := holders{p.role.work}.startable(ctx, s)
 	if err != nil || s.Holder != nil || mailbox.WakeIn(s, now, p.wakeID, mailbox.Waking{Work: work}).Holder == nil {
 		return s, err
 	}
@@ -158,7 +158,7 @@ func (p crew) choose(ctx context.Context, of mailbox.State, address string) (str
 		}
 		s, err := p.Ledger.Fresh(ctx, id)
 		if err == nil {
-			s, err = p.atWork(ctx, s)
+			s, err = holders{p.role.work}.atWork(ctx, s)
 		}
 		return mailbox.Free(s) && (!s.Exists() || s.Spec.Agent == r.Agent), err
 	}
