@@ -262,8 +262,8 @@ func Wake(s State, now time.Time, id ID) State { return WakeIn(s, now, id, Wakin
 func WakeIn(s State, now time.Time, id ID, with Waking) State {
 	due := s.due(now)
 	work := s.Life.Account != nil || with.Work != nil
-	if s.Form != events.AgentAddress || s.Holder != nil || len(due) == 0 && !(work && s.goesOn()) || now.Before(s.NotBefore) ||
-		s.Life.Stopped {
+	if s.Form != events.AgentAddress || s.Holder != nil || len(due) == 0 && !(work && s.goesOn()) ||
+		now.Before(s.NotBefore) || s.Life.Stopped {
 		return s
 	}
 	epoch := s.Epoch + 1
