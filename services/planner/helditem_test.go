@@ -126,7 +126,7 @@ func TestHeldItemCut(t *testing.T) {
 					got := strings.Join(kinds, " ")
 					// Where its planner died in the middle of its beginning a run of the test has no plan, and a person stops it.
 					stopped := s.Status == events.WorkIsOpen && s.Last != nil && s.Last.Code == events.WorkFailed
-					if got != of.want && !stopped || s.Binding != nil || x.box(agent).Holder != nil {
+					if got != of.want && !stopped || s.Binding != nil || x.box(agent).Holder != nil || x.box(agent).Life.Work != nil {
 						t.Fatalf("operation %d, %v: %s, %+v, %+v", op, late, got, s.WorkItem, x.box(agent).Mailbox)
 					}
 					if plays++; x.deaths == 0 {
