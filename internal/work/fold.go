@@ -48,7 +48,7 @@ func Apply(s State, f events.Event, p events.Payload, hash string) (State, error
 }
 
 // rules are the fold rules of work items.
-var rules = kernel.Rules[State]{kernel.On(created), kernel.On(bound), kernel.On(dispatched), kernel.On(started),
+var rules = kernel.Rules[State]{kernel.On(created), kernel.On(bound), kernel.On(dispatched), kernel.On(started), kernel.On(handedOff),
 	kernel.On(unbound), kernel.On(progressed), kernel.On(closed), kernel.On(requested), kernel.On(validated), kernel.On(published),
 	kernel.On(reviewed), kernel.On(notified), kernel.On(landed), kernel.On(bounced), kernel.On(deliveryClosed),
 	kernel.On(released), kernel.On(tracked), kernel.On(followed)}
@@ -92,6 +92,9 @@ func dispatched(s State, d *events.WorkDispatchedData, at time.Time) (State, err
 }
 
 func started(s State, d *events.WorkStartedData, _ time.Time) (State, error) {
+	if s.Binding != nil && s.Binding.Address != "" {
+		return s.startedBy(d)
+	}
 	if !s.Holds(d.Epoch, d.Run) || !s.Binding.Dispatched || s.Binding.Started {
 		return s, s.notHeld(d.Epoch)
 	}
@@ -140,7 +143,7 @@ func (s State) notHeld(epoch int) error {
 // ended takes the holder from an item.
 func (s State) ended(code, reason string) State {
 	b := s.Binding
-	s.Binding, s.Last = nil, &events.WorkEnd{Epoch: b.Epoch, Agent: b.Agent, Code: code, Reason: reason}
+	s.Binding, s.Last = nil, &events.WorkEnd{Epoch: b.Epoch, Agent: b.Holder(), Code: code, Reason: reason}
 	if b.Dispatched {
 		s.Last.Run = b.Run
 	}
