@@ -47,7 +47,12 @@ func serve(ctx context.Context, cfg gateway.Config, log program.Log) error {
 		return err
 	}
 	metrics := service.NewMetrics()
-	g, err := gateway.New(cfg.Gateway, c, cfg.GatewayTokens, nil, log, metrics)
+	console, err := gateway.RemoteConsole(cfg)
+	if err != nil {
+		return err
+	}
+	g, err := gateway.New(cfg.Gateway, gateway.Deps{Conn: conn, Client: c, Tokens: cfg.GatewayTokens, Console: console,
+		Log: log, Metrics: metrics})
 	if err != nil {
 		return err
 	}

@@ -229,6 +229,9 @@ func (h *Host) Run(ctx context.Context, w Wiring) error {
 	}
 	halts := h.halting(w.Role)
 	h.show(w.Role)
+	if halts != nil {
+		h.metrics.Halted(string(w.Role), halts.halted)
+	}
 	part := func(ctx context.Context) error { return h.serve(ctx, w, halts) }
 	if w.Always == nil || halts == nil {
 		return halts.during(ctx, part)

@@ -191,7 +191,11 @@ func (b Buckets) UserPermissions(station, approver string, rights ...Right) (pub
 	}
 	if approver == events.Gateway { // what was published for agents and can start no run
 		publish = append(publish, s+"dead."+events.Gateway)
+		answer, hear := agentBus(station)
+		publish, subscribe = append(publish, answer...), append(subscribe, hear...)
 	}
+	ask, hear := agentCallers(station, rights)
+	publish, subscribe = append(publish, ask...), append(subscribe, hear...)
 	if slices.Contains(rights, MayRecord) {
 		publish = append(publish, s+"harness.*.control")
 	}

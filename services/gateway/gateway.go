@@ -20,6 +20,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/inspan/inspan/internal/agentbus"
 	"github.com/inspan/inspan/pkg/client"
 	"github.com/inspan/inspan/services/gateway/tokens"
 	"github.com/inspan/inspan/services/gateway/webhook"
@@ -33,6 +34,10 @@ type Config struct {
 	Hooks  []*webhook.Hook
 	// Console, which may be nil, has the gateway serve the web console.
 	Console *Console
+	// Agents, which may be nil, has the gateway answer prompts of the Synadia Agent Protocol there.
+	Agents agentbus.Bus
+	// Program is the version of this program, as Agents wants to know it.
+	Program string
 	// Origins of web pages that may use the gateway, such as https://console.example.com. Requests from pages of others
 	// are refused.
 	Origins []string
@@ -142,16 +147,22 @@ func New(cfg Config) (*Gateway, error) {
 func (g *Gateway) Serve(ctx context.Context, l net.Listener) error {
 	srv := &http.Server{Handler: g, ReadHeaderTimeout: headerWait, IdleTimeout: idleWait, MaxHeaderBytes: maxHeader,
 		ErrorLog: quiet(), BaseContext: func(net.Listener) context.Context { return context.WithoutCancel(ctx) }}
+	prompted := make(chan error, 1) // its only value
+	answering, unprompt := context.WithCancel(context.WithoutCancel(ctx))
+	defer unprompt()
+	go func() { prompted <- answerPrompts(answering, g) }()
 	served := make(chan error, 1) // its only value: no one may be there to take it
 	var serving sync.WaitGroup
 	serving.Go(func() { served <- srv.Serve(bounded(l, maxConns)) })
 	defer serving.Wait()
 	select {
 	case err := <-served:
-		return fmt.Errorf("gateway: %w", err)
+		unprompt()
+		return errors.Join(fmt.Errorf("gateway: %w", err), <-prompted)
 	case <-ctx.Done():
 	}
 	g.stop()
+	unprompt()
 	grace, cancel := context.WithTimeout(context.WithoutCancel(ctx), stopWait)
 	defer cancel()
 	err := srv.Shutdown(grace)
@@ -159,7 +170,7 @@ func (g *Gateway) Serve(ctx context.Context, l net.Listener) error {
 		err = srv.Close()
 	}
 	g.mcp.close()
-	return err
+	return errors.Join(err, <-prompted)
 }
 
 // ServeHTTP answers one request. What is wrong with its form is refused before anything is looked up.

@@ -129,7 +129,7 @@ func routes() []route {
 		{method: "POST", path: "/hooks/{hook}", open: true, serve: (*Gateway).hook,
 			summary: "Call a webhook, with the signature of its kind", answers: map[int]any{200: WebhookAnswer{},
 				202: WebhookAnswer{}, 204: nil}},
-	}, a2aRoutes(), aguiRoutes(), responseRoutes())
+	}, haltRoutes(), a2aRoutes(), aguiRoutes(), responseRoutes())
 }
 
 // handler answers the requests of a route.

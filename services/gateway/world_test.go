@@ -96,7 +96,7 @@ func newWorldOf(t *testing.T, files map[string]string, tune ...func(*service.Con
 		f(&base)
 	}
 	listen := ""
-	if len(base.MessagesSubjects) > 0 && base.MessagesURL == "" { // its own server has the messages
+	if base.GatewayAgents || len(base.MessagesSubjects) > 0 && base.MessagesURL == "" { // its own server has the messages
 		listen = "127.0.0.1:0"
 	}
 	st, err := station.Up(t.Context(), station.Config{Listen: listen, StoreDir: filepath.Join(dir, "store"), AgentsDir: filepath.Join(dir, "agents"),

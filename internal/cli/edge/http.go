@@ -87,8 +87,8 @@ func (w *Web) Serve(ctx context.Context, a *app.App, st *station.Station) error 
 	if err != nil {
 		return err
 	}
-	g, err := gateway.New(cfg.Gateway, c, filepath.Join(w.store, tokens.File), consoleOf(st, cfg), log,
-		service.NewMetrics())
+	g, err := gateway.New(cfg.Gateway, gateway.Deps{Conn: conn, Client: c, Tokens: filepath.Join(w.store, tokens.File),
+		Console: consoleOf(st, cfg), Log: log, Metrics: service.NewMetrics()})
 	if err != nil {
 		return err
 	}
