@@ -20,7 +20,7 @@ import (
 func (x *exchange) work(rows kernel.KV, clock func() time.Time) *WorkItems {
 	x.t.Helper()
 	log, err := work.NewLedger(work.LedgerConfig{Station: "s1", By: events.Planner,
-		Journal: mortalLog{x.st.JournalFor(events.WorkAggregate), x.theater}, Snapshots: work.Rows(rows), Entropy: rand.Reader, Now: clock})
+		Journal: mortalLog{x.st.JournalFor(events.WorkAggregate), x.theater}, Snapshots: work.View().Snapshots(rows), Entropy: rand.Reader, Now: clock})
 	if err != nil {
 		x.t.Fatal(err)
 	}
@@ -90,8 +90,8 @@ func (x *exchange) consistent() {
 		if of := x.box(address).Life.Work; of == nil || *of != (events.WorkRef{Work: id, Epoch: s.Epoch}) {
 			x.t.Fatalf("seed %d: item %s is held by %s, which works on %+v", x.seed, id, address, of)
 		}
-		row, err := x.st.KV(topology.SessionBucket).Get(x.t.Context(), work.RowKey(id))
-		if shown, _, ok := work.FromRow(row); err != nil || !ok || shown.Sequence != s.Sequence {
+		row, err := x.st.KV(topology.SessionBucket).Get(x.t.Context(), work.View().Key(id))
+		if shown, _, ok := work.View().Read(row); err != nil || !ok || shown.Sequence != s.Sequence {
 			x.t.Fatalf("seed %d: the row of item %s shows event %d of %d, %v", x.seed, id, shown.Sequence, s.Sequence, err)
 		}
 	}

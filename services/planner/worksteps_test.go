@@ -112,8 +112,8 @@ func (w *workshop) compare(want map[string]events.WorkStatus) {
 		if (item.Status == events.WorkIsBound) != (item.Binding != nil) {
 			w.t.Errorf("seed %d: the item of step %s is %s, held by %+v", w.seed, step, item.Status, item.Binding)
 		}
-		row, err := w.st.KV(topology.SessionBucket).Get(w.t.Context(), work.RowKey(id))
-		if shown, _, ok := work.FromRow(row); err != nil || !ok || shown.Sequence != item.Sequence {
+		row, err := w.st.KV(topology.SessionBucket).Get(w.t.Context(), work.View().Key(id))
+		if shown, _, ok := work.View().Read(row); err != nil || !ok || shown.Sequence != item.Sequence {
 			w.t.Errorf("seed %d: the row of step %s shows event %d of %d, %v", w.seed, step, shown.Sequence, item.Sequence, err)
 		}
 		seen := map[events.WorkStep]bool{}
