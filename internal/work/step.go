@@ -80,6 +80,12 @@ func followed(s State, d *events.WorkFollowedData, at time.Time) (State, error) 
 	step := d.WorkStep
 	s.Step = &step
 	works := step.Status == events.StepIsRunning && !step.Closed
+	worked := step.Closed && (step.Status == events.StepIsCompleted || step.Status == events.StepIsFailed)
+	if s.Binding == nil && (works || worked) { // whoever looks late sees it only once it has ended
+		s.Status, s.Epoch = events.WorkIsBound, s.Epoch+1
+		s.Binding = &events.WorkBinding{Epoch: s.Epoch, WorkDispatch: events.WorkDispatch{Agent: step.Agent}, Run: step.Run,
+			Dispatched: true, Started: true, BoundAt: at, DispatchedAt: at, ExpiresAt: at}
+	}
 	if s.Binding != nil && !works {
 		code := events.WorkUnassigned
 		switch {
@@ -93,10 +99,6 @@ func followed(s State, d *events.WorkFollowedData, at time.Time) (State, error) 
 	switch {
 	case step.Closed:
 		s.Status, s.ClosedAs = events.WorkIsClosed, step.Reason
-	case works && s.Binding == nil:
-		s.Status, s.Epoch = events.WorkIsBound, s.Epoch+1
-		s.Binding = &events.WorkBinding{Epoch: s.Epoch, WorkDispatch: events.WorkDispatch{Agent: step.Agent}, Run: step.Run,
-			Dispatched: true, Started: true, BoundAt: at, DispatchedAt: at, ExpiresAt: at}
 	case !works:
 		s.Status = events.WorkIsOpen
 	}
