@@ -239,6 +239,8 @@ type MailHolder struct {
 	Account int  `json:"account,omitempty"`
 	// Model is what the tier had for its role when it was woken; empty for that of its definition.
 	Model string `json:"model,omitempty"`
+	// Work is the binding of the item that it was woken with.
+	Work *WorkRef `json:"work,omitempty"`
 	// Taken is how many messages it was given.
 	Taken     int       `json:"taken,omitempty"`
 	Run       string    `json:"run"`

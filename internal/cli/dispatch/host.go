@@ -37,6 +37,8 @@ type host struct {
 	own   *reload.Station
 	local app.OwnStation
 	temp  bool
+	// kept is true where the store is that of one run, which the commands that steer it find.
+	kept bool
 }
 
 // maxNotices is how many lines about its agents wait to be shown; what there is no room for is not shown.
@@ -84,7 +86,7 @@ func ReachHost(ctx context.Context, a *app.App, f RunFlags) (host, error) {
 		if err != nil {
 			return h, err
 		}
-		h.local.Store = store
+		h.local.Store, h.kept = store, h.local.Scripts == a.Lookup("INSPAN_SCRIPTS", "")
 	}
 	if h.local.Store == "" {
 		dir, err := os.MkdirTemp("", "inspan-run-")
@@ -93,11 +95,17 @@ func ReachHost(ctx context.Context, a *app.App, f RunFlags) (host, error) {
 		}
 		h.local.Store, h.temp = dir, true
 	}
-	a.OwnStore = h.local.Store
 	if !a.Local {
 		fmt.Fprintf(a.Err, "No station at %s: this run has one of its own, in %s, with the agents in %s.\n", a.Address(),
 			h.local.Store, named)
 	}
+	err := h.open(ctx, a)
+	return h, err
+}
+
+// open starts the station of this process. Where that fails, nothing is left of it.
+func (h *host) open(ctx context.Context, a *app.App) error {
+	a.OwnStore = h.local.Store
 	var err error
 	notices := make(chan string, maxNotices)
 	a.Notices = notices
@@ -107,16 +115,16 @@ func ReachHost(ctx context.Context, a *app.App, f RunFlags) (host, error) {
 		default:
 		}
 	}); err != nil {
-		return h, errors.Join(err, h.remove())
+		return errors.Join(err, h.remove())
 	}
 	if a.Local {
 		h.C = operator.Local(h.own.Local(), "", nil)
-		return h, nil
+		return nil
 	}
 	if h.C, err = operator.On(h.own.Conn(), h.own.Name()); err != nil {
-		return h, errors.Join(err, LeaveHost(a, h, run.State{}))
+		return errors.Join(err, h.own.Close(context.WithoutCancel(ctx)), h.remove())
 	}
-	return h, nil
+	return nil
 }
 
 // LeaveHost lets go of the host. A station of this process ends; its folder is kept where the run could still go on.
@@ -142,6 +150,10 @@ func LeaveHost(a *app.App, h host, last run.State) error {
 	if last.Sequence == 0 || last.Status.Ended() {
 		return errors.Join(err, h.remove())
 	}
+	if h.kept {
+		fmt.Fprintf(a.Err, "Its station has stopped, and nothing is lost. Go on with: %s\n", goOn(last))
+		return err
+	}
 	flags := ""
 	if a.Local {
 		flags = " --local"
@@ -158,6 +170,14 @@ func LeaveHost(a *app.App, h host, last run.State) error {
 		fmt.Fprintf(a.Err, "and, while that runs: %s\n", a.CommandLine("resume", last.HarnessID))
 	}
 	return err
+}
+
+// goOn is the command that a run waits for whose store was kept.
+func goOn(s run.State) string {
+	if s.Status == events.Running && len(s.Waiting()) > 0 {
+		return "inspan approve " + s.HarnessID + "   or   inspan reject " + s.HarnessID + ` --reason "..."`
+	}
+	return "inspan resume " + s.HarnessID
 }
 
 // madeNothing reports whether a run on a copy ended and changed no file.

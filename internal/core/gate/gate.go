@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/inspan/inspan/internal/core/guard"
+	"github.com/inspan/inspan/internal/core/loop"
 	"github.com/inspan/inspan/pkg/events"
 	"github.com/inspan/inspan/pkg/run"
 )
@@ -46,6 +47,9 @@ type Policy struct {
 	Terms events.GateTerms
 	// Stood is how long the station was halted.
 	Stood Stood
+
+	// rounds of the state that is looked at.
+	rounds *loop.Rounds
 }
 
 // of is the law for the calls of a run.
@@ -75,6 +79,7 @@ func Look(s run.State, now time.Time, law Policy) ([]events.Payload, error) {
 		return say, nil
 	}
 	law = law.of(s)
+	law.rounds = loop.RoundsOf(s)
 	room := law.quota(s)
 	for _, st := range s.Plan.Steps {
 		if st.Status == events.StepIsReady {
