@@ -74,12 +74,19 @@ func ReachHost(ctx context.Context, a *app.App, f RunFlags) (host, error) {
 		h.local.Store = cmp.Or(f.Store, a.Folder)
 	}
 	h.local.Guess()
-	named := cmp.Or(h.local.Agents, "its store")
+	named := h.local.Agents
 	if err := h.local.Check(); err != nil {
 		return h, err
 	}
 	if err := a.Accept(ctx, &h.local); err != nil {
 		return h, err
+	}
+	if named == "" && h.local.Store == "" && a.Builtin != nil { // its store is new: there are no others
+		var err error
+		if named, err = a.Builtin(); err != nil {
+			return h, err
+		}
+		h.local.Agents = named
 	}
 	if h.local.Store == "" && f.keep != "" {
 		store, err := storeOf(a, f.keep)
@@ -96,8 +103,8 @@ func ReachHost(ctx context.Context, a *app.App, f RunFlags) (host, error) {
 		h.local.Store, h.temp = dir, true
 	}
 	if !a.Local {
-		fmt.Fprintf(a.Err, "No station at %s: this run has one of its own, in %s, with the agents in %s.\n", a.Address(),
-			h.local.Store, named)
+		fmt.Fprintln(a.Err, a.Wrapped(fmt.Sprintf("No station at %s: this run has one of its own, in %s, with the agents in %s.",
+			a.Address(), h.local.Store, cmp.Or(named, "its store")), 0))
 	}
 	err := h.open(ctx, a)
 	return h, err
