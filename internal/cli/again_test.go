@@ -85,3 +85,23 @@ func TestGoOnWithKeptRun(t *testing.T) {
 		c.do(1, []string{"no NATS server"}, "merge", "bad-retry-x")
 	})
 }
+
+func TestRefusedCopyLeavesNothing(t *testing.T) {
+	t.Parallel()
+	c := newCheckout(t)
+	putFile(t, filepath.Join(c.dir, "large.bin"), "")
+	if err := os.Truncate(filepath.Join(c.dir, "large.bin"), 65<<20); err != nil {
+		t.Fatal(err)
+	}
+	t.Run("PLUS-11 a directory that is too large for a copy, and for an undo, is refused, and no store is left of the run", func(t *testing.T) {
+		c.do(1, []string{"too large", ".gitignore", "large.bin"}, "run", "editor", "do it", "--id", "one")
+		c.do(2, []string{"too large", "large.bin"}, "run", "editor", "do it", "--in-place", "--id", "two")
+		for _, e := range c.env {
+			if state, ok := strings.CutPrefix(e, "XDG_STATE_HOME="); ok {
+				if left, err := os.ReadDir(filepath.Join(state, "inspan", "runs")); err == nil && len(left) > 0 {
+					t.Errorf("stores are left: %v", left)
+				}
+			}
+		}
+	})
+}

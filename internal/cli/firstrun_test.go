@@ -169,6 +169,11 @@ func TestFirstRun(t *testing.T) {
 		if s := process(t, n.dir, n.env, "run", "coder", "are you there?", "--id", "there"); s.code != 0 || !strings.Contains(s.out, "Here I am.") {
 			t.Errorf("the built-in agent does no task: exit %d\n%s%s", s.code, s.out, s.err)
 		}
+		n.dir = filepath.Join(n.dir, "below")
+		putFile(t, filepath.Join(n.dir, "note.txt"), "hello\n")
+		if s := processWith(t, n.dir, n.env, strings.NewReader("are you there?\n"), "repl", "coder"); s.code != 0 || !strings.Contains(s.out, "Here I am.") {
+			t.Errorf("the built-in agent does not talk: exit %d\n%s%s", s.code, s.out, s.err)
+		}
 		if s := process(t, n.dir, n.env, "run", "codr", "are you there?"); s.code != 5 || !strings.Contains(s.err, `did you mean "coder"?`) {
 			t.Errorf("exit %d\n%s%s", s.code, s.out, s.err)
 		}

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 
 	"github.com/inspan/inspan/internal/cli/app"
@@ -37,7 +38,7 @@ type host struct {
 	own   *reload.Station
 	local app.OwnStation
 	temp  bool
-	// kept is true where the store is that of one run, which the commands that steer it find.
+	// kept is true where the store is that of one run alone, which the commands that steer it find.
 	kept bool
 }
 
@@ -74,14 +75,14 @@ func ReachHost(ctx context.Context, a *app.App, f RunFlags) (host, error) {
 		h.local.Store = cmp.Or(f.Store, a.Folder)
 	}
 	h.local.Guess()
-	named := h.local.Agents
+	named, builtin := h.local.Agents, h.local.Agents == "" && isNew(h.local.Store) // there can be no others
 	if err := h.local.Check(); err != nil {
 		return h, err
 	}
 	if err := a.Accept(ctx, &h.local); err != nil {
 		return h, err
 	}
-	if named == "" && h.local.Store == "" && a.Builtin != nil { // its store is new: there are no others
+	if builtin && a.Builtin != nil {
 		var err error
 		if named, err = a.Builtin(); err != nil {
 			return h, err
@@ -93,7 +94,7 @@ func ReachHost(ctx context.Context, a *app.App, f RunFlags) (host, error) {
 		if err != nil {
 			return h, err
 		}
-		h.local.Store, h.kept = store, h.local.Scripts == a.Lookup("INSPAN_SCRIPTS", "")
+		h.local.Store, h.kept = store, true
 	}
 	if h.local.Store == "" {
 		dir, err := os.MkdirTemp("", "inspan-run-")
@@ -108,6 +109,12 @@ func ReachHost(ctx context.Context, a *app.App, f RunFlags) (host, error) {
 	}
 	err := h.open(ctx, a)
 	return h, err
+}
+
+// isNew reports whether a store will be made; empty is one of this run alone.
+func isNew(store string) bool {
+	_, err := os.Stat(store)
+	return store == "" || errors.Is(err, fs.ErrNotExist)
 }
 
 // open starts the station of this process. Where that fails, nothing is left of it.
@@ -157,7 +164,7 @@ func LeaveHost(a *app.App, h host, last run.State) error {
 	if last.Sequence == 0 || last.Status.Ended() {
 		return errors.Join(err, h.remove())
 	}
-	if h.kept {
+	if h.kept && h.local.Scripts == a.Lookup("INSPAN_SCRIPTS", "") {
 		fmt.Fprintf(a.Err, "Its station has stopped, and nothing is lost. Go on with: %s\n", goOn(last))
 		return err
 	}
