@@ -164,7 +164,7 @@ or not accepted (inspan trust), 5 no such thing, 130 interrupted.`,
 		SilenceUsage: true, SilenceErrors: true, Version: service.Version(), Args: cobra.ArbitraryArgs,
 	}
 	a.Folder = a.Lookup("INSPAN_STORE", app.DefaultStore)
-	a.Kept = merge.Kept(a)
+	a.Kept, a.Builtin = merge.Kept(a), firstrun.Agents(a)
 	root.PersistentPreRunE = func(cmd *cobra.Command, _ []string) error {
 		if err := errors.Join(a.CheckForm(cmd), a.CheckFiles(cmd)); err != nil {
 			return err
