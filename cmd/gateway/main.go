@@ -26,9 +26,9 @@ func main() {
 
 // serve answers until ctx ends.
 func serve(ctx context.Context, cfg gateway.Config, log program.Log) error {
-	if cfg.GatewayTokens == "" {
+	if cfg.GatewayTokens == "" && cfg.GatewayOIDCIssuer == "" {
 		return errors.New("INSPAN_GATEWAY_TOKENS names no file: every request needs a token, " +
-			"which inspan token add --file makes")
+			"which inspan token add --file makes, or one of the provider INSPAN_GATEWAY_OIDC_ISSUER")
 	}
 	listener, err := net.Listen("tcp", cfg.GatewayListen)
 	if err != nil {

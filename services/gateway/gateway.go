@@ -10,6 +10,7 @@ package gateway
 
 import (
 	"context"
+	"crypto/tls"
 	"errors"
 	"fmt"
 	"net"
@@ -31,6 +32,11 @@ type Config struct {
 	Client *client.Client
 	// Tokens is the list of tokens as it is at the moment.
 	Tokens func() (tokens.List, error)
+	// Bearer, which may be nil, says what the bearer tokens of others let their owners do. Its error is
+	// oidc.ErrUnavailable where that is not known.
+	Bearer func(ctx context.Context, secret string) (tokens.Token, error)
+	// TLS, which may be nil, has the gateway speak TLS.
+	TLS *tls.Config
 	Hooks  []*webhook.Hook
 	// Console, which may be nil, has the gateway serve the web console.
 	Console *Console
@@ -151,9 +157,13 @@ func (g *Gateway) Serve(ctx context.Context, l net.Listener) error {
 	answering, unprompt := context.WithCancel(context.WithoutCancel(ctx))
 	defer unprompt()
 	go func() { prompted <- answerPrompts(answering, g) }()
+	l = bounded(l, maxConns)
+	if g.cfg.TLS != nil {
+		l = tls.NewListener(l, g.cfg.TLS) // a handshake may take as long as a header
+	}
 	served := make(chan error, 1) // its only value: no one may be there to take it
 	var serving sync.WaitGroup
-	serving.Go(func() { served <- srv.Serve(bounded(l, maxConns)) })
+	serving.Go(func() { served <- srv.Serve(l) })
 	defer serving.Wait()
 	select {
 	case err := <-served:

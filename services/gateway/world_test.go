@@ -58,6 +58,8 @@ var files = map[string]string{
 	"agents/broken.prompt":  agent("broken", ""),
 	"agents/asks.prompt":    agent("asks", "  autonomy: 1\n"),
 	"agents/looker.prompt":  agent("looker", ""),
+	"agents/slowly.prompt":  agent("slowly", "  autonomy: 1\n  gates: {remind: 1s, escalate_after: 2s, escalate_to: leads}\n"),
+	"scripts/slowly.yaml":   talks,
 	"agents/talker.prompt":  agent("talker", ""),
 	"scripts/helper.yaml":   talks,
 	"scripts/talker.yaml":   "turns:\n  - when: {turn: 1}\n    delay: 200ms\n    chunk: 4\n    text: " + said + "\n",

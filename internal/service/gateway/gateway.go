@@ -13,7 +13,6 @@ import (
 	"github.com/inspan/inspan/pkg/client"
 	"github.com/inspan/inspan/pkg/events"
 	"github.com/inspan/inspan/services/gateway"
-	"github.com/inspan/inspan/services/gateway/tokens"
 	"github.com/inspan/inspan/services/gateway/webhook"
 )
 
@@ -55,10 +54,17 @@ func New(cfg service.Gateway, d Deps) (*gateway.Gateway, error) {
 	if cfg.GatewayAgents {
 		bus = jet.AgentBusOf(d.Conn)
 	}
-	return gateway.New(gateway.Config{Client: c, Tokens: tokens.Follow(d.Tokens).Now, Hooks: hooks,
+	bearer, err := bearerOf(cfg)
+	if err != nil {
+		return nil, err
+	}
+	failed := func(route string, err error) { log.Error().Err(err).Str("route", route).Msg("request failed") }
+	speaks, err := tlsOf(cfg, failed)
+	if err != nil {
+		return nil, err
+	}
+	return gateway.New(gateway.Config{Client: c, Tokens: listOf(d.Tokens), Hooks: hooks, Bearer: bearer, TLS: speaks,
 		Console: d.Console, Agents: bus, Program: service.Version(),
 		Origins: cfg.GatewayOrigins, Rate: float64(cfg.GatewayRate), Streams: cfg.GatewayStreams, Observe: m.Requests(),
-		Failed: func(route string, err error) {
-			log.Error().Err(err).Str("route", route).Msg("request failed")
-		}})
+		Failed: failed})
 }
