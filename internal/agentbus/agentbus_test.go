@@ -20,7 +20,7 @@ func TestRead(t *testing.T) {
 		for in, want := range map[string]string{"": "missing or empty", "  ": "missing or empty", "{}": "missing or empty",
 			`{"prompt":1}`: "no envelope", `{"prompt":"x"`: "no envelope", "\xff": "no text",
 			`{"prompt":"x","attachments":[{"filename":"a","content":""}]}`: "attachments",
-			strings.Repeat("x", agentbus.MaxPrompt+1):                       "more than"} {
+			strings.Repeat("x", agentbus.MaxPrompt+1):                      "more than"} {
 			if e, err := agentbus.Read([]byte(in)); err == nil || !strings.Contains(err.Error(), want) {
 				t.Errorf("%.40q: %+v, %v, want %q", in, e, err, want)
 			}

@@ -36,8 +36,8 @@ type Config struct {
 	// oidc.ErrUnavailable where that is not known.
 	Bearer func(ctx context.Context, secret string) (tokens.Token, error)
 	// TLS, which may be nil, has the gateway speak TLS.
-	TLS *tls.Config
-	Hooks  []*webhook.Hook
+	TLS   *tls.Config
+	Hooks []*webhook.Hook
 	// Console, which may be nil, has the gateway serve the web console.
 	Console *Console
 	// Agents, which may be nil, has the gateway answer prompts of the Synadia Agent Protocol there.

@@ -282,4 +282,3 @@ func (a *prompted) decide(ctx context.Context, q matter, word, rest string) (err
 	}
 	return err
 }
-

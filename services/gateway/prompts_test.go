@@ -305,7 +305,10 @@ func TestPrompts(t *testing.T) {
 			t.Errorf("%+v", k)
 		}
 		w.open(outer, nil, agents)
-		until(t, func() bool { _, err := out.Request("agents.status.inspan.default.asks", nil, time.Second); return err == nil })
+		until(t, func() bool {
+			_, err := out.Request("agents.status.inspan.default.asks", nil, time.Second)
+			return err == nil
+		})
 		b := prompted(t, out, "asks", "go on", "p-1")
 		q, over := b.next()
 		if over || q.ID != first.ID || b.run != k.run {

@@ -52,7 +52,9 @@ func newIssuer(t *testing.T) *issuer {
 	mux.HandleFunc("/.well-known/openid-configuration", func(w http.ResponseWriter, _ *http.Request) {
 		answer(w, func() any { return map[string]string{"issuer": i.name, "jwks_uri": i.URL + "/keys"} })
 	})
-	mux.HandleFunc("/keys", func(w http.ResponseWriter, _ *http.Request) { answer(w, func() any { return map[string]any{"keys": i.keys} }) })
+	mux.HandleFunc("/keys", func(w http.ResponseWriter, _ *http.Request) {
+		answer(w, func() any { return map[string]any{"keys": i.keys} })
+	})
 	i.Server = httptest.NewServer(mux)
 	i.name = i.URL
 	t.Cleanup(i.Close)
