@@ -2,6 +2,7 @@ package agentfile
 
 import (
 	"bytes"
+	"errors"
 	"fmt"
 	"reflect"
 	"slices"
@@ -65,6 +66,11 @@ type roleEntry struct {
 	layer, file string
 	data        []byte
 	errs        []error
+}
+
+// CheckRoleEntry returns what is wrong with the file of a role.
+func CheckRoleEntry(file, role string, data []byte) error {
+	return errors.Join(parseRoleEntry(layerSystem, file, role, data).errs...)
 }
 
 // parseRoleEntry reads the file of a role, whose name is role.

@@ -1,6 +1,7 @@
 package cli_test
 
 import (
+	"os"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -49,6 +50,23 @@ func TestGoOnWithKeptRun(t *testing.T) {
 		c.do(3, []string{"inspan approve again"}, "run", "asks", "do it", "--id", "again")
 		c.do(0, []string{"is approved", "Asked."}, "approve", "again")
 	})
+	t.Run("PLUS-13 PLUS-11 a failed run in place is retried in the directory itself, with the files as they are", func(t *testing.T) {
+		script("editor", strings.Replace(refused, "CLASS", "invalid", 1))
+		c.do(1, []string{"not with this key"}, "run", "editor", "do it", "--in-place", "--id", "here")
+		c.file("made.txt", "made\n")
+		script("editor", strings.Replace(refused, failing, "text: I look.\n    calls:\n      - {name: bash, input: "+
+			`{command: "cat made.txt && echo more >> made.txt && echo x > .git/evil"}}`+"\n  - when: {turn: 3}\n    text: It is looked at.", 1))
+		c.do(3, []string{"Retried here as here-retry", "the same workspace", "changes git from within", "inspan approve here-retry"}, "retry", "here")
+		c.do(0, []string{"is approved", "It is looked at."}, "approve", "here-retry")
+		c.file("made.txt", "made\nmore\n")
+		if _, err := os.Stat(filepath.Join(c.dir, ".git", "evil")); err == nil {
+			t.Error("the retry writes below .git")
+		}
+		c.do(0, nil, "undo", "here", "--force")
+		if _, err := os.Stat(filepath.Join(c.dir, "made.txt")); err == nil {
+			t.Error("made.txt is there after the undo")
+		}
+	})
 	t.Run("PLUS-13 a failed run on a copy is retried without the files that went with it, and its retry is merged by its own id", func(t *testing.T) {
 		script("editor", strings.Replace(refused, "CLASS", "invalid", 1))
 		c.do(1, []string{"not with this key"}, "run", "editor", "do it", "--id", "bad")
@@ -65,5 +83,25 @@ func TestGoOnWithKeptRun(t *testing.T) {
 		c.do(0, []string{"1 file changed"}, "merge", "bad-retry", "--squash")
 		c.file("made.txt", "again\n")
 		c.do(1, []string{"no NATS server"}, "merge", "bad-retry-x")
+	})
+}
+
+func TestRefusedCopyLeavesNothing(t *testing.T) {
+	t.Parallel()
+	c := newCheckout(t)
+	putFile(t, filepath.Join(c.dir, "large.bin"), "")
+	if err := os.Truncate(filepath.Join(c.dir, "large.bin"), 65<<20); err != nil {
+		t.Fatal(err)
+	}
+	t.Run("PLUS-11 a directory that is too large for a copy, and for an undo, is refused, and no store is left of the run", func(t *testing.T) {
+		c.do(1, []string{"too large", ".gitignore", "large.bin"}, "run", "editor", "do it", "--id", "one")
+		c.do(2, []string{"too large", "large.bin"}, "run", "editor", "do it", "--in-place", "--id", "two")
+		for _, e := range c.env {
+			if state, ok := strings.CutPrefix(e, "XDG_STATE_HOME="); ok {
+				if left, err := os.ReadDir(filepath.Join(state, "inspan", "runs")); err == nil && len(left) > 0 {
+					t.Errorf("stores are left: %v", left)
+				}
+			}
+		}
 	})
 }

@@ -155,7 +155,7 @@ type Finding struct {
 // SignalCrashLoop is the signal of an agent whose runs fail again and again.
 const SignalCrashLoop = "crash_loop"
 
-// Judge records what a look at an agent found: an alert, that it is over, or that nobody looked at it for too long.
+// Judge records what a look at an agent found: an alert, that it is over, or that no one looked at it for too long.
 // found is about the run that is the agent.
 func Judge(s State, found Finding, now time.Time) State {
 	if s.Form != events.AgentAddress {

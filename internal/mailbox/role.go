@@ -85,7 +85,7 @@ func Admit(s State, agent string, epoch, most int, over func(events.RoleSlot) bo
 	return s.then(&events.AgentAdmittedData{Event: "agent_admitted", RoleQuota: q}, now), may
 }
 
-// Free reports whether an agent could be given work by itself: it is not at work, nothing waits for it, and nobody stopped
+// Free reports whether an agent could be given work by itself: it is not at work, nothing waits for it, and no one stopped
 // it. An address that is not registered is free.
 func Free(s State) bool {
 	return s.Holder == nil && len(s.Pending) == 0 && !s.Life.Stopped && s.Life.Account == nil && s.Life.Work == nil && s.Fails == 0

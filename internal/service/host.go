@@ -198,12 +198,12 @@ func (h *Host) Status(role events.Service) func(question []byte) any {
 			}
 		}
 		if l == nil {
-			return map[string]any{"station": h.cfg.Station, "hearing": false}
+			return map[string]any{"station": h.cfg.Station, "receiving": false}
 		}
 		if err := h.Held(role); err != nil {
-			return map[string]any{"station": h.cfg.Station, "hearing": false, "held": err.Error()}
+			return map[string]any{"station": h.cfg.Station, "receiving": false, "held": err.Error()}
 		}
-		return map[string]any{"station": h.cfg.Station, "hearing": true, "ledger": l.Stats(),
+		return map[string]any{"station": h.cfg.Station, "receiving": true, "ledger": l.Stats(),
 			"durability": h.ports.Durability}
 	}
 }
@@ -307,7 +307,7 @@ func (h *Host) serve(ctx context.Context, w Wiring, halts *halting) error {
 	if err != nil {
 		return err
 	}
-	in.Log.Info().Msg("hearing")
+	in.Log.Info().Msg("receiving")
 	defer in.Log.Info().Msg("stopped")
 	run := Run(loop.Run)
 	if work.Around != nil {

@@ -182,7 +182,7 @@ type AddressSpec struct {
 	Members []string `json:"members,omitempty"`
 	// Respawn has a new run of the agent go on where one failed, without waiting for mail.
 	Respawn bool `json:"respawn,omitempty"`
-	// Interrupts says whose mail may end an answer of the agent's model: InterruptsOfPeople, InterruptsOfAll, or nobody's
+	// Interrupts says whose mail may end an answer of the agent's model: InterruptsOfPeople, InterruptsOfAll, or no one's
 	// where it is empty.
 	Interrupts string `json:"interrupts,omitempty"`
 	// Escalate is the address that alerts about the agent are sent to, as mail.

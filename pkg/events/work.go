@@ -49,7 +49,7 @@ const (
 // WorkRunPrefix is what the ids of the runs of bindings begin with. No task of an outsider may have such an id.
 const WorkRunPrefix = "binding_"
 
-// WorkStepPrefix is what the ids of the items of steps begin with. Nobody else can make one.
+// WorkStepPrefix is what the ids of the items of steps begin with. No one else can make one.
 const WorkStepPrefix = "step_"
 
 // WorkStep is the step of a run that an item stands for, and where the run had it.

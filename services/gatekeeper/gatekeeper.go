@@ -89,7 +89,7 @@ func New(cfg Config) (*Role, error) {
 // Service implements runlog.Role.
 func (*Role) Service() events.Service { return events.Gatekeeper }
 
-// Event implements runlog.Role: whatever was heard, the question is what the state is owed.
+// Event implements runlog.Role: whatever was received, the question is what the state is owed.
 func (r *Role) Event(ctx context.Context, h runlog.ReceivedEvent) error {
 	return r.look(ctx, h.Run, h.State)
 }

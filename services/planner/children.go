@@ -211,6 +211,7 @@ func (r *Role) bear(ctx context.Context, parent run.State, c *run.Child, there r
 	if err != nil {
 		return there, err
 	}
+	created.Direct = r.childDirect(created, made, answers)
 	w, err := r.begin(ctx, c.ID, created, made, answers)
 	if err == nil && w.State.Plan == nil && w.State.Status == events.Running {
 		w, err = r.fromModel(ctx, w.State)

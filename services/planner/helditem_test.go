@@ -120,6 +120,15 @@ func TestHeldItemCut(t *testing.T) {
 					x.settle()
 					x.consistent()
 					x.ordered(agent, order)
+					if x.deaths == 0 { // no clock has to go on for it
+						for _, id := range x.look() {
+							x.works(id, true)
+						}
+						x.settle()
+						if of := x.box(agent); of.Holder != nil || of.Life.Work != nil {
+							t.Fatalf("the item is done, and its agent is %+v", of.Mailbox)
+						}
+					}
 					x.rest()
 					x.consistent()
 					s, kinds := x.item("w")

@@ -220,7 +220,7 @@ func (a *Assigner) dispatch(ctx context.Context, s work.State, b events.WorkBind
 		origin{work: &events.WorkRef{Work: s.ID, Epoch: b.Epoch}, subject: s.Spec.Title, review: work.ReviewOf(s, b)})
 }
 
-// settled ends the binding of an item whose run has ended. A run that is held keeps it: nobody knows what it may still do.
+// settled ends the binding of an item whose run has ended. A run that is held keeps it: no one knows what it may still do.
 func (a *Assigner) settled(ctx context.Context, s work.State) (work.State, error) {
 	b := s.Binding
 	if b == nil || !b.Dispatched || b.Run == "" || s.Step != nil {

@@ -148,7 +148,7 @@ var terms = []Mutant{
 	{Name: "a gate expires before its time", File: "internal/core/gate/terms.go",
 		Old: "		if !stood.late(g, now) {\n			continue", New: "		if g.ExpiresAt.IsZero() {\n			continue", By: []string{"./internal/core/gate"}},
 	{Name: "a gate that expires has no timer", File: "services/gatekeeper/gatekeeper.go",
-		Old: "		at, ok := r.cfg.Stood.EndOf(g, time.Now())\n		if !ok {", New: "		at, ok := r.cfg.Stood.EndOf(g, time.Now())\n		if ok {"},
+		Old: "		at, ok := r.cfg.Stood.NextOf(g, time.Now())\n		if !ok {", New: "		at, ok := r.cfg.Stood.NextOf(g, time.Now())\n		if ok {"},
 	{Name: "a step is not told what other steps have set aside", File: "internal/core/budget/budget.go",
 		Old: "		before = before.plus(held)\n", New: "		_ = held\n", By: []string{"./internal/core/budget"}},
 	{Name: "a circle is nudged twice", File: "internal/core/loop/loop.go",

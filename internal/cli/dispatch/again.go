@@ -2,9 +2,11 @@ package dispatch
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"strings"
+	"time"
 
 	"github.com/spf13/cobra"
 
@@ -12,6 +14,7 @@ import (
 	"github.com/inspan/inspan/internal/cli/follow"
 	"github.com/inspan/inspan/internal/cli/sessions"
 	"github.com/inspan/inspan/pkg/client"
+	"github.com/inspan/inspan/pkg/events"
 	"github.com/inspan/inspan/pkg/run"
 )
 
@@ -54,6 +57,9 @@ func again(cmd *cobra.Command, a *app.App, s steeredRun) error {
 	}
 	fmt.Fprintf(a.Err, "No station runs: the run goes on in its own, in %s.\n", s.store)
 	before, err := h.C.State(ctx, s.id)
+	if err == nil && cmd.Name() == "retry" {
+		err = filesKnown(ctx, h, before)
+	}
 	if err != nil {
 		return errors.Join(err, LeaveHost(a, h, before))
 	}
@@ -68,6 +74,32 @@ func again(cmd *cobra.Command, a *app.App, s steeredRun) error {
 		last, err = goneOn(ctx, a, h.C, before)
 	}
 	return errors.Join(err, LeaveHost(a, h, last))
+}
+
+// filesWait is how long a toolrunner that has just begun is waited for.
+const filesWait = 5 * time.Second
+
+// filesKnown waits until the toolrunner of a station that has just begun says what there is of the files of a run, which
+// a retry asks it. Where it does not say, the retry is refused with the reason.
+func filesKnown(ctx context.Context, h host, s run.State) error {
+	question, err := json.Marshal(events.FilesQuestion{Run: s.HarnessID, Workspace: s.Created.Workspace, Since: time.Now()})
+	if err != nil {
+		return err
+	}
+	wait, cancel := context.WithTimeout(ctx, filesWait)
+	defer cancel()
+	for wait.Err() == nil {
+		var a events.FilesAnswer
+		answer, err := h.own.Conn().Services().Ask(wait, events.Toolrunner, question)
+		if err == nil && json.Unmarshal(answer, &a) == nil && a.Files != "" {
+			break
+		}
+		select {
+		case <-wait.Done():
+		case <-time.After(20 * time.Millisecond):
+		}
+	}
+	return ctx.Err()
 }
 
 // goneOn shows a run until it ends or waits: the one that was steered or, where that has been retried, its retry.

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 
 	"github.com/inspan/inspan/internal/cli/app"
@@ -37,7 +38,7 @@ type host struct {
 	own   *reload.Station
 	local app.OwnStation
 	temp  bool
-	// kept is true where the store is that of one run, which the commands that steer it find.
+	// kept is true where the store is that of one run alone, which the commands that steer it find.
 	kept bool
 }
 
@@ -74,19 +75,26 @@ func ReachHost(ctx context.Context, a *app.App, f RunFlags) (host, error) {
 		h.local.Store = cmp.Or(f.Store, a.Folder)
 	}
 	h.local.Guess()
-	named := cmp.Or(h.local.Agents, "its store")
+	named, builtin := h.local.Agents, h.local.Agents == "" && isNew(h.local.Store) // there can be no others
 	if err := h.local.Check(); err != nil {
 		return h, err
 	}
 	if err := a.Accept(ctx, &h.local); err != nil {
 		return h, err
 	}
+	if builtin && a.Builtin != nil {
+		var err error
+		if named, err = a.Builtin(); err != nil {
+			return h, err
+		}
+		h.local.Agents = named
+	}
 	if h.local.Store == "" && f.keep != "" {
 		store, err := storeOf(a, f.keep)
 		if err != nil {
 			return h, err
 		}
-		h.local.Store, h.kept = store, h.local.Scripts == a.Lookup("INSPAN_SCRIPTS", "")
+		h.local.Store, h.kept = store, true
 	}
 	if h.local.Store == "" {
 		dir, err := os.MkdirTemp("", "inspan-run-")
@@ -96,11 +104,17 @@ func ReachHost(ctx context.Context, a *app.App, f RunFlags) (host, error) {
 		h.local.Store, h.temp = dir, true
 	}
 	if !a.Local {
-		fmt.Fprintf(a.Err, "No station at %s: this run has one of its own, in %s, with the agents in %s.\n", a.Address(),
-			h.local.Store, named)
+		fmt.Fprintln(a.Err, a.Wrapped(fmt.Sprintf("No station at %s: this run has one of its own, in %s, with the agents in %s.",
+			a.Address(), h.local.Store, cmp.Or(named, "its store")), 0))
 	}
 	err := h.open(ctx, a)
 	return h, err
+}
+
+// isNew reports whether a store will be made; empty is one of this run alone.
+func isNew(store string) bool {
+	_, err := os.Stat(store)
+	return store == "" || errors.Is(err, fs.ErrNotExist)
 }
 
 // open starts the station of this process. Where that fails, nothing is left of it.
@@ -150,7 +164,7 @@ func LeaveHost(a *app.App, h host, last run.State) error {
 	if last.Sequence == 0 || last.Status.Ended() {
 		return errors.Join(err, h.remove())
 	}
-	if h.kept {
+	if h.kept && h.local.Scripts == a.Lookup("INSPAN_SCRIPTS", "") {
 		fmt.Fprintf(a.Err, "Its station has stopped, and nothing is lost. Go on with: %s\n", goOn(last))
 		return err
 	}
