@@ -18,7 +18,7 @@ func TestGitCalls(t *testing.T) {
 			}
 		}
 		for in, want := range map[string]string{`{"url":"local://abc"}`: "", `{"url":"https://host/x"}`: "https://host/x", `{"branch":"inspan/x"}`: "inspan/x",
-			`{"message":"make it pass"}`: "make it pass"} {
+			`{"message":"make it pass\n\nInspan-Run: x"}`: "make it pass"} {
 			if got := Input([]byte(in)); got != want {
 				t.Errorf("%s: got %q, want %q", in, got, want)
 			}

@@ -127,6 +127,9 @@ func Input(input json.RawMessage) string {
 		if in, ok := args["path"].(string); ok && key == "pattern" {
 			text += " in " + in
 		}
+		if key == "message" {
+			text, _, _ = strings.Cut(text, "\n")
+		}
 		return Clip(text, 300)
 	}
 	return Clip(string(input), 300)
