@@ -82,8 +82,8 @@ func UnderWay(run string, err error) error {
 	if run == "" || !errors.Is(err, station.ErrHeld) {
 		return err
 	}
-	return fmt.Errorf("run %s is under way in another terminal, which has its station: look and answer there; inspan up starts a station that several terminals use (%w)",
-		run, err)
+	return fmt.Errorf("run %s is under way in another terminal, which has its station: look and answer there; "+
+		"inspan up starts a station that several terminals use (%w)", run, err)
 }
 
 // OpenStore opens the store of a station that does not run, to look at what is in it; shut closes it.
