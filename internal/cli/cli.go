@@ -22,6 +22,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/inspan/inspan/internal/cli/acp"
+	"github.com/inspan/inspan/internal/cli/adopting"
 	"github.com/inspan/inspan/internal/cli/agents"
 	"github.com/inspan/inspan/internal/cli/app"
 	"github.com/inspan/inspan/internal/cli/artifacts"
@@ -213,7 +214,7 @@ or not accepted (inspan trust), 5 no such thing, 130 interrupted.`,
 		queues.Command(a), workitems.Sling(a), workitems.Deliver(a), dispatch.GoesOn(a, steer.Answer(a, "approve")), dispatch.GoesOn(a, steer.Answer(a, "reject")), steer.Grants(a), steer.Fork(a), dispatch.GoesOn(a, steer.Retry(a)),
 		steer.Control(a, "pause"), dispatch.GoesOn(a, steer.Control(a, "resume")), steer.Revise(a), steer.Control(a, "stop"), steer.Autonomy(a), steer.Signal(a))
 	add("care", serve.Setup(a), verify.Keygen(a), doctor.Command(a), verify.Audit(a), replaytest.Command(a),
-		transfer.Restore(a), transfer.Import(a), views.Rebuild(a), dead.Command(a), users.Command(a), tokens.Command(a), versionCmd(a))
+		transfer.Restore(a), adopting.Extend(a, transfer.Import(a)), views.Rebuild(a), dead.Command(a), users.Command(a), tokens.Command(a), versionCmd(a))
 	root.SetCompletionCommandGroupID("care")
 	root.SetHelpCommandGroupID("care")
 	app.WrapHelp(a, root)

@@ -63,7 +63,7 @@ func (m *Formula) Compile(given map[string]string) (*Compiled, error) {
 	plan := &events.TaskPlan{Steps: make([]events.TaskStep, 0, len(m.steps))}
 	for _, s := range m.steps {
 		st := events.TaskStep{ID: s.id, Description: s.description().fill(f.faults, vars, names), Agent: s.agent,
-			Critical: s.critical, Child: s.child,
+			Critical: s.critical, Child: s.child, ByHarness: s.byHarness && s.child == "",
 			Accept: s.accept}
 		if s.flow != (events.StepFlow{}) {
 			flow := s.flow

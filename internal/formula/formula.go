@@ -71,7 +71,9 @@ type step struct {
 	needs       []ref
 	critical    bool
 	child       string
-	accept      *events.Accept
+	// byHarness is true for a state whose agent's file says whether it runs through the harness.
+	byHarness bool
+	accept    *events.Accept
 	// synthesis is true for the step of a convoy that gets the results of all others; on is its list of them, if it has
 	// one.
 	synthesis bool

@@ -85,6 +85,7 @@ func (w *stateReader) state(n *node) *state {
 		s.step = w.control(s, n, kindWait, "duration", "signal", "timeout", "on_timeout")
 	default:
 		w.agent(s, n)
+		s.step.byHarness = kind == agentState
 	}
 	return s
 }

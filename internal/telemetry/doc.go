@@ -10,8 +10,6 @@
 package telemetry
 
 import (
-	"crypto/sha256"
-	"encoding/binary"
 	"encoding/hex"
 	"strconv"
 
@@ -21,40 +19,24 @@ import (
 	"github.com/inspan/inspan/pkg/run"
 )
 
-// seed is what the ids of a run are made from. It stays the same wherever the run goes on, and is another one where a
-// station runs the same id again.
-func seed(s run.State) string {
-	return s.HarnessID + "|" + strconv.FormatInt(s.CreatedAt.UnixNano(), 10)
-}
-
-// traceOf is the trace that a run belongs to, and the span in it that the run is part of: those that came with the
-// task, or a trace of its own. sampled is what the task said of that.
+// traceOf is the trace that a run belongs to, and the span in it that the run is part of. sampled is what the task said
+// of that.
 func traceOf(s run.State) (id trace.TraceID, parent trace.SpanID, sampled bool) {
+	id, parent = s.Trace()
 	if s.Created != nil && events.ValidTraceParent(s.Created.TraceParent) {
-		tp := s.Created.TraceParent
-		_, _ = hex.Decode(id[:], []byte(tp[3:35])) // hex, it is valid
-		_, _ = hex.Decode(parent[:], []byte(tp[36:52]))
-		flags, _ := hex.DecodeString(tp[53:55])
+		flags, _ := hex.DecodeString(s.Created.TraceParent[53:55]) // hex, it is valid
 		return id, parent, flags[0]&1 == 1
 	}
-	h := sha256.Sum256([]byte("trace|" + seed(s)))
-	copy(id[:], h[:])
 	return id, parent, true
 }
 
 // spanOf is the id of the span of one thing in a run.
-func spanOf(s run.State, what string) (id trace.SpanID) {
-	h := sha256.Sum256([]byte(what + "|" + seed(s)))
-	if copy(id[:], h[:]); !id.IsValid() {
-		binary.BigEndian.PutUint64(id[:], 1)
-	}
-	return id
-}
+func spanOf(s run.State, what string) trace.SpanID { return s.SpanID(what) }
 
 // What spans are of.
 const ofRun = "run"
 
-func ofStep(step string) string { return "step|" + step }
+func ofStep(step string) string { return run.StepSpan(step) }
 
 // ofTurn names a turn by its number within its step, which it has from its first request on.
 func ofTurn(step string, number int) string { return "turn|" + step + "|" + strconv.Itoa(number) }
@@ -67,6 +49,6 @@ func ofSummary(step string, through int) string {
 	return "summary|" + step + "|" + strconv.Itoa(through)
 }
 
-func ofCall(call string) string { return "call|" + call }
+func ofCall(call string) string { return run.CallSpan(call) }
 
 func ofGate(gate string) string { return "gate|" + gate }

@@ -87,6 +87,24 @@ func TestIDs(t *testing.T) {
 			t.Errorf("%s %s %t", id, parent, sampled)
 		}
 	})
+	t.Run("OBS-23 SUB-3 a child is in the trace of its root, below the step or the call that it carries out, whatever came with the task", func(t *testing.T) {
+		t.Parallel()
+		for _, given := range []string{"", "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-00"} {
+			root := run.State{HarnessID: "r", CreatedAt: time.Unix(1, 0), Created: &events.RunCreatedData{TraceParent: given}}
+			want, _, drawn := traceOf(root)
+			child := run.State{HarnessID: "c", CreatedAt: time.Unix(2, 0), Created: &events.RunCreatedData{TraceParent: given,
+				ChildOf: &events.Lineage{Parent: "r", Step: "a", Trace: root.TraceBelow("a", "")}}}
+			id, above, sampled := traceOf(child)
+			if id != want || above != spanOf(root, ofStep("a")) || sampled != drawn {
+				t.Errorf("%q: %s below %s, %t; the root is in %s, %t", given, id, above, sampled, want, drawn)
+			}
+			below := run.State{HarnessID: "d", CreatedAt: time.Unix(3, 0), Created: &events.RunCreatedData{TraceParent: given,
+				ChildOf: &events.Lineage{Parent: "c", Step: "step-1", Call: "c1-1", Trace: child.TraceBelow("step-1", "c1-1")}}}
+			if id, above, _ := traceOf(below); id != want || above != spanOf(child, ofCall("c1-1")) {
+				t.Errorf("%q: the child of the child is in %s below %s", given, id, above)
+			}
+		}
+	})
 }
 
 // BenchmarkOff is what an event costs where nothing is exported.

@@ -168,6 +168,9 @@ type TaskStep struct {
 	// Child gives the step to a run of its own: "own" lets it work in a new, empty directory, "shared" in that of this
 	// run.
 	Child string `json:"child,omitempty"`
+	// ByHarness gives the step to a run on the direct path, in the workspace of this one, where the harness of its agent
+	// is off and nothing asks for more than that path has.
+	ByHarness bool `json:"by_harness,omitempty"`
 	// Accept decides that this step is done, before what decides about its agent's steps and, for a last step, the run.
 	Accept *Accept `json:"accept,omitempty" jsonschema:"oneof_type=object;string"`
 	// Flow is when and how often the step is carried out.

@@ -16,10 +16,12 @@ const (
 	WorkBound      Kind = "work.bound"
 	WorkDispatched Kind = "work.dispatched"
 	WorkStarted    Kind = "work.started"
+	WorkHandedOff  Kind = "work.handed-off"
 	WorkUnbound    Kind = "work.unbound"
 	WorkProgressed Kind = "work.progressed"
 	WorkClosed     Kind = "work.closed"
 	WorkTracked    Kind = "work.tracked"
+	WorkFollowed   Kind = "work.followed"
 )
 
 // WorkRegistry returns the event types of work items, in the order of an item's life.
@@ -38,6 +40,9 @@ var workTypes = append([]Type{
 	{WorkStarted, Planner, "work_started", Recorded, InLog, line((*WorkStartedData).line),
 		"The run of the binding exists and has the item. It starts after this.",
 		func() Payload { return new(WorkStartedData) }},
+	{WorkHandedOff, Planner, "work_handed_off", Recorded, InLog, line((*WorkHandedOffData).line),
+		"The run of a named agent has ended and the agent keeps the item: its next run has it.",
+		func() Payload { return new(WorkHandedOffData) }},
 	{WorkUnbound, Planner, "work_unbound", Recorded, InLog, line((*WorkUnboundData).line),
 		"The item is free again: its run failed or was refused, the binding was not started in time, or somebody cleared it.",
 		func() Payload { return new(WorkUnboundData) }},
@@ -50,6 +55,9 @@ var workTypes = append([]Type{
 	{WorkTracked, Planner, "work_tracked", Recorded, InLog, line((*WorkTrackedData).line),
 		"The item is in a convoy, which is closed when all of its items are.",
 		func() Payload { return new(WorkTrackedData) }},
+	{WorkFollowed, Planner, "work_followed", Recorded, InLog, line((*WorkFollowedData).line),
+		"The item is that of a step of a formula, and follows what became of the step in its run.",
+		func() Payload { return new(WorkFollowedData) }},
 }, deliveryTypes()...)
 
 // LookupWork is Lookup for the event types of work items.
@@ -67,6 +75,8 @@ type WorkCreatedData struct {
 	Event string   `json:"event"`
 	Work  string   `json:"work"`
 	Spec  WorkSpec `json:"spec"`
+	// Step is the one that the item follows; nil for an item that somebody made.
+	Step *WorkStep `json:"step,omitempty"`
 	WorkBy
 }
 
@@ -95,11 +105,20 @@ type WorkDispatchedData struct {
 	WorkBy
 }
 
-// WorkStartedData is the payload of work.started.
+// WorkStartedData is the payload of work.started. AgentEpoch is that of a named agent whose run it is.
 type WorkStartedData struct {
+	Event      string `json:"event"`
+	Epoch      int    `json:"epoch"`
+	Run        string `json:"run"`
+	AgentEpoch int    `json:"agent_epoch,omitempty"`
+}
+
+// WorkHandedOffData is the payload of work.handed-off. Code is the finish reason of the run.
+type WorkHandedOffData struct {
 	Event string `json:"event"`
 	Epoch int    `json:"epoch"`
 	Run   string `json:"run"`
+	Code  string `json:"code"`
 }
 
 // WorkUnboundData is the payload of work.unbound.
@@ -135,6 +154,19 @@ type WorkTrackedData struct {
 	Convoy string `json:"convoy"`
 }
 
+// WorkFollowedData is the payload of work.followed.
+type WorkFollowedData struct {
+	Event string `json:"event"`
+	WorkStep
+}
+
+// Kind implements Payload.
+func (*WorkFollowedData) Kind() Kind { return WorkFollowed }
+
+func (d *WorkFollowedData) line() string {
+	return strings.TrimSpace(fmt.Sprintf("step %s of run %s is %s %s", d.Step, d.Run, d.Status, d.Reason))
+}
+
 // Kind implements Payload.
 func (*WorkCreatedData) Kind() Kind { return WorkCreated }
 
@@ -146,6 +178,13 @@ func (*WorkDispatchedData) Kind() Kind { return WorkDispatched }
 
 // Kind implements Payload.
 func (*WorkStartedData) Kind() Kind { return WorkStarted }
+
+// Kind implements Payload.
+func (*WorkHandedOffData) Kind() Kind { return WorkHandedOff }
+
+func (d *WorkHandedOffData) line() string {
+	return fmt.Sprintf("run %s has ended (%s); the agent keeps the item (binding %d)", d.Run, d.Code, d.Epoch)
+}
 
 // Kind implements Payload.
 func (*WorkUnboundData) Kind() Kind { return WorkUnbound }
@@ -166,7 +205,7 @@ func (d *WorkCreatedData) line() string {
 }
 
 func (d *WorkBoundData) line() string {
-	return fmt.Sprintf("binding %d: agent %s, by %s", d.Epoch, d.Dispatch.Agent, cmp.Or(d.By, "unknown"))
+	return fmt.Sprintf("binding %d: agent %s, by %s", d.Epoch, d.Dispatch.Holder(), cmp.Or(d.By, "unknown"))
 }
 
 func (d *WorkDispatchedData) line() string {

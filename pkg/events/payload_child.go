@@ -147,6 +147,8 @@ type Lineage struct {
 	// are. The child has no lock of its own and adds nothing to the session; empty for a tree that works in none.
 	Session      string `json:"session_id,omitempty"`
 	SessionFence uint64 `json:"session_fence,omitempty"`
+	// Trace is the trace of the tree and the span of what the run carries out, in the form of traceparent.
+	Trace string `json:"trace,omitempty"`
 }
 
 // GrantSession returns the session whose grants hold for a run, and the fence of the lock under which it works in it: its

@@ -43,12 +43,16 @@ func checkText(what, text string, limit int, lines bool) error {
 		if lines && (r == '\n' || r == '\t' || r == '\r') {
 			continue
 		}
-		if unicode.IsControl(r) || unicode.Is(unicode.Bidi_Control, r) || r == utf8.RuneError || r == '\u2028' ||
-			r == '\u2029' {
+		if Acts(r) {
 			return fmt.Errorf("%s has the character %U, which a terminal acts on", what, r)
 		}
 	}
 	return nil
+}
+
+// Acts reports whether a terminal acts on a character, or a text is no UTF-8 there.
+func Acts(r rune) bool {
+	return unicode.IsControl(r) || unicode.Is(unicode.Bidi_Control, r) || r == utf8.RuneError || r == '\u2028' || r == '\u2029'
 }
 
 // Check returns what is wrong with who steers a run and why.

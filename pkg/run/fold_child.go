@@ -188,10 +188,18 @@ type Post struct {
 
 // Post returns what is to be given to a child; ok is false where nothing of a step waits for one at that place now.
 func (s *State) Post(step, call string) (p Post, ok bool) {
-	st := s.Step(step)
+	if st := s.Step(step); st != nil {
+		return s.PostOf(st, call)
+	}
+	return Post{Step: step, Call: call}, false
+}
+
+// PostOf is Post for a step that was found.
+func (s *State) PostOf(st *Step, call string) (p Post, ok bool) {
+	step := st.ID
 	p = Post{Step: step, Call: call}
 	switch {
-	case st == nil || st.Status != events.StepIsRunning:
+	case st.Status != events.StepIsRunning:
 		return p, false
 	case call == "":
 		p.Agent, p.Workspace = st.AssignedAgent, st.Child

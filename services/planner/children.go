@@ -211,6 +211,7 @@ func (r *Role) bear(ctx context.Context, parent run.State, c *run.Child, there r
 	if err != nil {
 		return there, err
 	}
+	created.Direct = r.childDirect(created, made, answers)
 	w, err := r.begin(ctx, c.ID, created, made, answers)
 	if err == nil && w.State.Plan == nil && w.State.Status == events.Running {
 		w, err = r.fromModel(ctx, w.State)
@@ -259,7 +260,9 @@ func (r *Role) kin(ctx context.Context, h runlog.ReceivedEvent) error {
 			return r.schedules.ended(ctx, f.Schedule, h.Run)
 		}
 		if of := h.State.Created.Work; of != nil && h.Kind != events.RunCreated {
-			return r.work.ended(ctx, *of, h.Run)
+			if err := r.work.ended(ctx, *of, h.Run); err != nil || h.State.Created.Address == nil {
+				return err
+			}
 		}
 		if h.State.Created.Landing != nil && h.Kind != events.RunCreated {
 			return r.lander.ended(ctx, h.State)

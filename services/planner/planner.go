@@ -92,6 +92,7 @@ type Role struct {
 	work      *Assigner
 	mail      *Postmaster
 	lander    *Lander
+	steps     *follower
 }
 
 var _ runlog.Role = (*Role)(nil)
@@ -118,6 +119,7 @@ func New(cfg Config) (*Role, error) {
 	r := &Role{cfg: cfg, intake: newIntake(cfg)}
 	if r.schedules, err = newScheduler(r); err == nil {
 		r.work, err = newAssigner(r)
+		r.steps = newFollower(r.work)
 	}
 	if err == nil {
 		r.mail, err = newPostmaster(r)
@@ -198,6 +200,13 @@ func (r *Role) planless(ctx context.Context, h runlog.ReceivedEvent) error {
 
 // Event implements runlog.Role: what follows from the end of a step, a rejection or a resume.
 func (r *Role) Event(ctx context.Context, h runlog.ReceivedEvent) error {
+	if err := r.event(ctx, h); err != nil {
+		return err
+	}
+	return r.steps.follow(ctx, h.Run)
+}
+
+func (r *Role) event(ctx context.Context, h runlog.ReceivedEvent) error {
 	if err := r.mail.acknowledge(ctx, h.State); err != nil {
 		return err
 	}
@@ -257,7 +266,10 @@ func (r *Role) Due(ctx context.Context, runID, _, id string, _ run.State) error 
 	if err = r.following(ctx, w, err); err != nil {
 		return err
 	}
-	return r.setDeadline(ctx, w.State) // it came early: look again
+	if err := r.setDeadline(ctx, w.State); err != nil { // it came early: look again
+		return err
+	}
+	return r.steps.follow(ctx, runID)
 }
 
 // Input implements runlog.Role: tasks and controls.
@@ -349,7 +361,10 @@ func (r *Role) control(ctx context.Context, m kernel.Message, runID string) erro
 		return named(runID, kernel.Refuse("bad_move", "inspan inspect "+runID+" shows where it stands", "%s: %v", c.Action,
 			move))
 	}
-	return r.following(ctx, w, err)
+	if err := r.following(ctx, w, err); err != nil {
+		return err
+	}
+	return r.steps.follow(ctx, runID)
 }
 
 // meant is the beginning of a hint: the nearest known word, if one is near.

@@ -38,6 +38,43 @@ func (r *Role) direct(t events.Task, c *events.RunCreatedData, made *events.Plan
 	return direct, nil
 }
 
+// childDirect says which path a child takes that was not begun: the harness of its agent decides, where nothing asks for
+// more than the direct path has.
+func (r *Role) childDirect(c *events.RunCreatedData, made *events.PlanMadeData, answers []events.HookAnswer) bool {
+	_, held := events.Decisive(answers)
+	direct, _ := route.Direct(route.Ask{Harness: c.Agents[c.Agent].Harness, Planned: made == nil,
+		Gated: gate.NeedsGate(c.Options.Autonomy, false), Held: held, Git: c.Git != nil,
+		Checked: c.Accept != nil || c.Agents[c.Agent].Accept != nil}, r.cfg.LongRunning)
+	return direct
+}
+
+// byHarness gives the steps that ask for it, and whose agents have their harness off, to children on the direct path. It
+// leaves those to the run itself that such a child could not carry out.
+func byHarness(c *events.RunCreatedData, made *events.PlanMadeData, asked []events.TaskStep) {
+	if c.Session != "" || c.Git != nil || c.Options.MaxSubAgentDepth < 1 || gate.NeedsGate(c.Options.Autonomy, false) {
+		return
+	}
+	followed := map[string]bool{}
+	for _, st := range made.Steps {
+		for _, id := range st.Dependencies {
+			followed[id] = true
+		}
+	}
+	for i, st := range made.Steps {
+		if i >= len(asked) || !asked[i].ByHarness || st.Child != "" || st.Accept != nil || !followed[st.ID] && c.Accept != nil ||
+			st.Flow != nil && st.Flow.TimeoutMS > 0 {
+			continue
+		}
+		a, ok := made.Agents[st.Agent]
+		if !ok {
+			a = c.Agents[st.Agent]
+		}
+		if a.Harness == events.HarnessOff && a.Accept == nil && a.Plan == "" && a.Git == nil {
+			made.Steps[i].Child = events.ChildShared
+		}
+	}
+}
+
 // wrapped takes what makes a run direct out of its first event: a fork begins with the state of another, which the
 // direct path does not know.
 func wrapped(c *events.RunCreatedData) {

@@ -149,13 +149,13 @@ func (r *Role) begin(ctx context.Context, runID string, created *events.RunCreat
 			}
 			return nil, ours(s)
 		})
-		if err == nil && w.State.Status == events.Created {
+		if err == nil && lifecycle.Unborn(w.State) {
 			err = r.confirm(ctx, w.State)
 			if err == nil {
-				err = r.work.confirm(ctx, runID, created.Work)
-			}
-			if err == nil {
 				err = r.mail.confirm(ctx, runID, created.Address)
+			}
+			if err == nil { // after it: an earlier run of the agent has ended by then
+				err = r.work.confirm(ctx, runID, created.Work, created.Address)
 			}
 		}
 		if err != nil {
@@ -365,15 +365,16 @@ func (r *Role) given(ctx context.Context, t events.Task, c *events.RunCreatedDat
 	switch {
 	case t.Plan != nil:
 		made := &events.PlanMadeData{Event: "plan_made", TaskID: c.TaskID, Origin: "task", Steps: t.Plan.PlanSteps(c.Agent), Vars: t.Plan.Vars}
-		return made, r.complete(ctx, c, made)
+		return made, r.complete(ctx, c, made, t.Plan.Steps...)
 	case c.Agents[c.Agent].Plan == "model":
 		return nil, nil
 	}
 	return plan.Single(c.TaskID, c.Task, c.Agent), nil
 }
 
-// complete checks a plan and pins the agents that it names.
-func (r *Role) complete(ctx context.Context, c *events.RunCreatedData, made *events.PlanMadeData) error {
+// complete checks a plan and pins the agents that it names. asked are its steps as a task has them, which may leave to it
+// how each is carried out.
+func (r *Role) complete(ctx context.Context, c *events.RunCreatedData, made *events.PlanMadeData, asked ...events.TaskStep) error {
 	known := map[string]bool{c.Agent: true}
 	for _, st := range made.Steps {
 		if known[st.Agent] || !events.ValidID(st.Agent) {
@@ -391,6 +392,7 @@ func (r *Role) complete(ctx context.Context, c *events.RunCreatedData, made *eve
 		}
 		known[st.Agent], made.Agents[st.Agent] = true, r.fit(a)
 	}
+	byHarness(c, made, asked)
 	err := r.pinReached(ctx, c, made)
 	if err == nil {
 		err = checkAccept(c, made.Agents, made.Steps...)

@@ -60,8 +60,8 @@ func broken(ctx context.Context, err error) (why, again error) {
 // made that it kept from being made.
 func (r *Role) child(ctx context.Context, h runlog.ReceivedEvent) error {
 	for _, id := range call.Waiting(h.State) {
-		if id != h.Call && h.Kind == events.ChildSpawned {
-			continue // nothing else waits for a beginning
+		if id != h.Call && (h.Kind == events.ChildSpawned || h.State.Open[id].Phase == run.CallDelegated) {
+			continue // it waits for a child of its own, and nothing else for a beginning
 		}
 		if err := r.delegate.serve(ctx, h.Run, id, h.State); err != nil {
 			return err

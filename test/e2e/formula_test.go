@@ -5,6 +5,7 @@ import (
 	"testing/fstest"
 
 	"github.com/inspan/inspan/internal/formula"
+	"github.com/inspan/inspan/internal/work"
 	"github.com/inspan/inspan/pkg/events"
 )
 
@@ -37,6 +38,34 @@ title = "bring both together"
 agent = "joins"
 `
 
+// stepItems are the rows of the work items of a run's steps, by step.
+func (w *world) stepItems(run string) map[string]work.State {
+	w.t.Helper()
+	keys, err := w.ports.Sessions.Keys(w.ctx(), work.View().Prefix)
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	all := map[string]work.State{}
+	for _, key := range keys {
+		row, err := w.ports.Sessions.Get(w.ctx(), key)
+		if err != nil {
+			w.t.Fatal(err)
+		}
+		s, _, ok := work.View().Read(row)
+		if !ok {
+			w.t.Fatalf("%s: %s", key, row)
+		}
+		if s.Step == nil || s.Step.Run != run {
+			continue
+		}
+		if twin, twice := all[s.Step.Step]; twice {
+			w.t.Errorf("step %s has the items %s and %s", s.Step.Step, twin.ID, s.ID)
+		}
+		all[s.Step.Step] = s
+	}
+	return all
+}
+
 func TestFormula(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -64,6 +93,37 @@ turns:
 		}
 		if f := s.Created.Formula; f == nil || *f != *task.Formula {
 			t.Errorf("formula %+v", f)
+		}
+	})
+	t.Run("FORM-3 each step of a formula has a work item of its own, which is open, then held, then closed with it", func(t *testing.T) {
+		w := w.on(t)
+		w.task(compiled(t, "items", "formula = \"f\"\n[defaults]\nagent = \"leg\"\n[[steps]]\nid = \"a\"\ntitle = \"first\"\n"+
+			"[[steps]]\nid = \"b\"\ntitle = \"then\"\nneeds = [\"a\"]\nkind = \"wait\"\nsignal = \"go\"\ntimeout = \"5m\"\n"+
+			"[[steps]]\nid = \"c\"\ntitle = \"last\"\nneeds = [\"b\"]\n"))
+		is := func(want map[string]events.WorkStatus) func() bool {
+			return func() bool {
+				all := w.stepItems("items")
+				if len(all) != len(want) {
+					return false
+				}
+				for step, s := range all {
+					if s.Status != want[step] {
+						return false
+					}
+				}
+				return true
+			}
+		}
+		w.until("the items show a run that waits", is(map[string]events.WorkStatus{"a": events.WorkIsClosed, "b": events.WorkIsBound, "c": events.WorkIsOpen}))
+		w.publish(events.ControlSubject("test", "items"), `{"action":"signal","signal":"go"}`)
+		w.ended("items")
+		w.until("the items show a run that is complete", is(map[string]events.WorkStatus{"a": events.WorkIsClosed, "b": events.WorkIsClosed, "c": events.WorkIsClosed}))
+		s := w.stepItems("items")["c"]
+		if s.Spec.Title != "last" || s.Step.Status != events.StepIsCompleted || s.Last == nil || s.Last.Agent != "leg" || s.Last.Code != events.WorkCompleted {
+			t.Errorf("%+v", s.WorkItem)
+		}
+		if got := w.item(s.ID); got.Sequence != s.Sequence || got.Status != s.Status {
+			t.Errorf("the row shows event %d, %s, the log event %d, %s", s.Sequence, s.Status, got.Sequence, got.Status)
 		}
 	})
 	t.Run("FORM-1 PLUS-10 the checks of a step hold for that step alone", func(t *testing.T) {

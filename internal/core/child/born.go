@@ -37,7 +37,7 @@ func Born(s run.State, c *run.Child, digest string) (*events.RunCreatedData, err
 		SessionPrompt: own.SessionPrompt, By: own.By, Project: own.Project, Context: own.Context,
 		Durability: own.Durability, TraceParent: own.TraceParent, PlanOrigin: events.OriginSingle, To: events.Created,
 		ChildOf: &events.Lineage{Parent: s.HarnessID, Root: c.Root, Depth: c.Depth, Step: c.Step, Call: c.Call,
-			Attempt: c.Attempt, Reserve: c.Reserve}}
+			Attempt: c.Attempt, Reserve: c.Reserve, Trace: s.TraceBelow(c.Step, c.Call)}}
 	b.ChildOf.Session, b.ChildOf.SessionFence = own.GrantSession()
 	switch {
 	case c.Call == "":

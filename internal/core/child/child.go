@@ -69,35 +69,53 @@ func Steady(before, now run.State, meant func(*run.Child) bool) bool {
 	})
 }
 
-// posts are what waits for a child that it does not have, in an order that depends on the state alone.
+// posts are what waits for a child that it does not have, in an order that depends on the state alone. It costs as much
+// as there are steps, open calls and children: a run may have a thousand of each.
 func posts(s run.State) []run.Post {
 	var all []run.Post
-	add := func(step, call string) {
-		if p, ok := s.Post(step, call); ok {
-			if c := s.ChildAt(step, call); c == nil || c.Retry {
-				all = append(all, p)
-			}
+	var last lasts
+	add := func(p run.Post, ok bool) {
+		if !ok {
+			return
+		}
+		if c := last.at(s, p.Step, p.Call); c == nil || c.Retry {
+			all = append(all, p)
 		}
 	}
 	for _, st := range s.Plan.Steps {
 		if st.Status != events.StepIsRunning {
 			continue
 		}
-		if add(st.ID, ""); st.Claim != nil {
-			add(st.ID, events.CheckPlace(st.Claim.Number, st.Claim.Passed+1))
+		if add(s.PostOf(st, "")); st.Claim != nil {
+			add(s.PostOf(st, events.CheckPlace(st.Claim.Number, st.Claim.Passed+1)))
 		}
 	}
 	calls := slices.DeleteFunc(slices.Collect(maps.Values(s.Open)), func(c *run.Call) bool { return c.Phase != run.CallDelegated })
 	slices.SortFunc(calls, func(a, b *run.Call) int { return cmp.Compare(a.Fence, b.Fence) })
 	for _, c := range calls {
-		add(c.Step, c.ID)
+		add(s.Post(c.Step, c.ID))
 	}
 	for _, c := range s.Children {
-		if c.Background && c.Retry && s.Open[c.Call] == nil && s.ChildAt(c.Step, c.Call) == c {
-			add(c.Step, c.Call)
+		if c.Background && c.Retry && s.Open[c.Call] == nil && last.at(s, c.Step, c.Call) == c {
+			add(s.Post(c.Step, c.Call))
 		}
 	}
 	return all
+}
+
+// lasts are the last children of all steps, calls and reviews, found together when the first is asked for.
+type lasts map[place]*run.Child
+
+type place struct{ step, call string }
+
+func (l *lasts) at(s run.State, step, call string) *run.Child {
+	if *l == nil {
+		*l = make(lasts, len(s.Children))
+		for _, c := range s.Children {
+			(*l)[place{c.Step, c.Call}] = c
+		}
+	}
+	return (*l)[place{step, call}]
 }
 
 func spawn(s run.State, p run.Post, ref events.ChildRef, why string, now time.Time, id ID) events.Payload {
@@ -157,8 +175,9 @@ func share(s run.State, p run.Post) (r events.Reserve, reason, text string) {
 
 // parts is how many have a part in what is left of a budget: steps, and what of them waits for a child beside them.
 func parts(s run.State) (n int64) {
+	var last lasts
 	for _, st := range s.Plan.Steps {
-		c := s.ChildOf(st.ID)
+		c := last.at(s, st.ID, "")
 		open := st.Status == events.StepIsPending || st.Status == events.StepIsReady || st.Status == events.StepIsRunning
 		if st.Kind == "" && open && (c == nil || !c.Lives()) && (st.Child == "" || st.Owed == 0) {
 			n++

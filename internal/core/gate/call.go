@@ -137,13 +137,13 @@ func (j *judging) conclude(agent events.Agent, verdict guard.Verdict) (say []eve
 	}
 	var round loop.Circle
 	if !j.harness && j.c.Parent == "" { // a program of others is no loop of ours
-		round = loop.Asking(j.s, j.c.Step, j.c.Tool)
+		round = j.policy.rounds.Asking(j.c.Step, j.c.Tool)
 	}
 	if round.Grade == loop.Gate && verdict.Action == guard.Allow {
 		verdict = guard.Verdict{Action: guard.Ask, Rule: ruleDoomLoop, Reason: round.String() + ": the agent is in a loop"}
 	}
 	switch g := j.s.GateFor(j.c.Step, j.c.ID); {
-	case !j.harness && j.c.Parent == "" && loop.Surplus(j.s, j.c):
+	case !j.harness && j.c.Parent == "" && j.policy.rounds.Surplus(j.c):
 		return j.refuse(events.RefusedDoomLoop, ruleDoomLoop, "the same call was requested too often in one turn", "read the results of the other calls"), false
 	case round.Grade == loop.End:
 		return j.refuse(events.RefusedDoomLoop, ruleDoomLoop, round.String(), "the step ends"), false

@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/inspan/inspan/internal/core/guard"
+	"github.com/inspan/inspan/internal/core/loop"
 	"github.com/inspan/inspan/pkg/events"
 	"github.com/inspan/inspan/pkg/run"
 )
@@ -46,6 +47,9 @@ type Policy struct {
 	Terms events.GateTerms
 	// Stood is how long the station was halted.
 	Stood Stood
+
+	// rounds of the state that is looked at.
+	rounds *loop.Rounds
 }
 
 // of is the law for the calls of a run.
@@ -67,14 +71,15 @@ type Tool struct {
 	TimeoutMS int64
 }
 
-// Look says what the gatekeeper owes: the end of every gate whose time is up, and a verdict on every ready step and
+// Look says what the gatekeeper owes: the end of every gate whose time is up, reminders at those that wait, and a verdict on every ready step and
 // every requested call. A run that is not running is owed no verdicts; it is looked at again when it resumes.
 func Look(s run.State, now time.Time, law Policy) ([]events.Payload, error) {
-	say := Expired(s, now, law.Stood)
+	say := append(Expired(s, now, law.Stood), Reminded(s, now, law.Stood)...)
 	if s.Status != events.Running || s.Plan == nil {
 		return say, nil
 	}
 	law = law.of(s)
+	law.rounds = loop.RoundsOf(s)
 	room := law.quota(s)
 	for _, st := range s.Plan.Steps {
 		if st.Status == events.StepIsReady {

@@ -41,7 +41,7 @@ func ends(b *runtest.Builder, id, tool, output string, ok bool) {
 
 func lap(b *runtest.Builder, tool, input string) loop.Grade {
 	id := ask(b, tool, input)
-	g := loop.Asking(b.State(), "a", tool).Grade
+	g := loop.RoundsOf(b.State()).Asking("a", tool).Grade
 	ends(b, id, tool, "same", true)
 	return g
 }
@@ -162,7 +162,7 @@ func TestSameError(t *testing.T) {
 	t.Parallel()
 	fail := func(b *runtest.Builder, i int) loop.Grade {
 		id := ask(b, "bash", fmt.Sprintf(`{"command":"make %d"}`, i))
-		g := loop.Asking(b.State(), "a", "bash").Grade
+		g := loop.RoundsOf(b.State()).Asking("a", "bash").Grade
 		ends(b, id, "bash", "no compiler", false)
 		return g
 	}
@@ -211,7 +211,7 @@ func TestReadingOn(t *testing.T) {
 		b.Append(runtest.CallYes(ref, "read"), done)
 		read := func(at int64) loop.Grade {
 			id := ask(b, "bash_output", `{"bash_id":"bg-1"}`)
-			g := loop.Asking(b.State(), "a", "bash_output").Grade
+			g := loop.RoundsOf(b.State()).Asking("a", "bash_output").Grade
 			ref := runtest.Ref("a", id, "bash_output")
 			done := runtest.CallDone(ref, 0, "more")
 			done.Background = &events.Background{ID: "bg-1", At: at}

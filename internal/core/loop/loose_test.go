@@ -19,7 +19,7 @@ func does(b *runtest.Builder, step, tool, effect, input, result string) loop.Gra
 	d := runtest.Turn(n, step, "", runtest.Asked(n, 1, tool, input))
 	d.CallsKey = run.KeyOf(d.Calls)
 	b.Append(d)
-	g := loop.Asking(b.State(), step, tool).Grade
+	g := loop.RoundsOf(b.State()).Asking(step, tool).Grade
 	ref := runtest.Ref(step, d.Calls[0].ID, tool)
 	b.Append(runtest.CallYes(ref, effect))
 	fence := uint64(0)
@@ -180,7 +180,7 @@ func TestWithinATurn(t *testing.T) {
 		b.Append(d)
 		for i, c := range d.Calls {
 			s, ref := b.State(), runtest.Ref("a", c.ID, "bash")
-			if loop.Surplus(s, s.Open[c.ID]) {
+			if loop.RoundsOf(s).Surplus(s.Open[c.ID]) {
 				refused++
 				b.Append(runtest.CallNo(ref))
 				continue

@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"slices"
 
-	"github.com/inspan/inspan/pkg/events"
 	"github.com/inspan/inspan/pkg/run"
 )
 
@@ -18,23 +17,6 @@ func Look(s run.State, step string) Circle {
 	return c
 }
 
-// Asking says what stands before a call of the last turn of a step: the circle that its turn goes on with, or the error
-// that calls of the same tool ended with again and again before.
-func Asking(s run.State, step, tool string) Circle {
-	w, laps := walk(s, step)
-	var before, c Circle
-	for _, l := range laps {
-		before, c = c, w.Add(l)
-	}
-	if before.Kind == SameError && before.Grade == Gate && before.Tools == tool && c.Grade < Gate {
-		return before
-	}
-	if c.Kind == SameError {
-		return Circle{} // of calls that ended: the turn's own have not
-	}
-	return c
-}
-
 // Row counts how often the last calls of a step were asked for in a row, at most Threshold+2 times.
 func Row(s run.State, step string) int {
 	w, laps := walk(s, step)
@@ -42,34 +24,6 @@ func Row(s run.State, step string) int {
 		w.Add(l)
 	}
 	return min(w.same[1]+1, w.rule.Threshold+2)
-}
-
-// Surplus reports whether a call repeats, within its turn, one that the turn asks for as often as the rule allows.
-func Surplus(s run.State, c *run.Call) bool {
-	st := s.Step(c.Step)
-	if st == nil {
-		return false
-	}
-	r := RuleOf(s.Agents[st.AssignedAgent])
-	for _, t := range s.Turns().Backward() {
-		if t.Step != c.Step || t.Number != c.Turn {
-			continue
-		}
-		if len(t.Calls) <= r.Threshold || r.Action == events.DoomWarn {
-			return false
-		}
-		key, before := run.KeyOf([]events.RequestedCall{c.RequestedCall}), 0
-		for i, o := range t.Calls {
-			if o.ID == c.ID {
-				break
-			}
-			if o.Tool == c.Tool && run.KeyOf(t.Calls[i:i+1]) == key {
-				before++
-			}
-		}
-		return before >= r.Threshold
-	}
-	return false
 }
 
 // Begin begins a walk over the turns of a step, behind those of the steps that it depends on.

@@ -75,12 +75,12 @@ func TestForked(t *testing.T) {
 			finishCalls(b)
 		}
 		same(b)
-		if c := loop.Asking(b.State(), "a", "read"); c.Grade != loop.Gate {
+		if c := loop.RoundsOf(b.State()).Asking("a", "read"); c.Grade != loop.Gate {
 			t.Fatalf("%+v", c)
 		}
 		f := forked(t, b.State(), "")
 		same(f)
-		if c := loop.Asking(f.State(), "a", "read"); c.Grade >= loop.Gate {
+		if c := loop.RoundsOf(f.State()).Asking("a", "read"); c.Grade >= loop.Gate {
 			t.Errorf("the call that was to be asked for again is %+v", c)
 		}
 	})
