@@ -80,15 +80,19 @@ func followed(s State, d *events.WorkFollowedData, at time.Time) (State, error) 
 	step := d.WorkStep
 	s.Step = &step
 	works := step.Status == events.StepIsRunning && !step.Closed
-	if s.Binding != nil && !works {
-		code := events.WorkUnassigned
-		switch {
-		case step.Closed && step.Status == events.StepIsCompleted:
-			code = events.WorkCompleted
-		case step.Closed:
-			code = events.WorkFailed
-		}
+	code := events.WorkUnassigned
+	switch {
+	case step.Closed && step.Status == events.StepIsCompleted:
+		code = events.WorkCompleted
+	case step.Closed:
+		code = events.WorkFailed
+	}
+	switch ran := step.Status == events.StepIsCompleted || step.Status == events.StepIsFailed; {
+	case s.Binding != nil && !works:
 		s = s.ended(code, step.Reason)
+	case s.Binding == nil && step.Closed && ran: // nobody looked while it was carried out
+		s.Epoch++
+		s.Last = &events.WorkEnd{Epoch: s.Epoch, Agent: step.Agent, Run: step.Run, Code: code, Reason: step.Reason}
 	}
 	switch {
 	case step.Closed:

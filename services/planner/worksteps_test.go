@@ -112,6 +112,10 @@ func (w *workshop) compare(want map[string]events.WorkStatus) {
 		if (item.Status == events.WorkIsBound) != (item.Binding != nil) {
 			w.t.Errorf("seed %d: the item of step %s is %s, held by %+v", w.seed, step, item.Status, item.Binding)
 		}
+		if ran := item.Step.Status == events.StepIsCompleted || item.Step.Status == events.StepIsFailed; ran != (item.Last != nil) ||
+			ran && (item.Last.Run != theRun || item.Last.Agent != "worker" || (item.Last.Code == events.WorkCompleted) != (item.Step.Status == events.StepIsCompleted)) {
+			w.t.Errorf("seed %d: step %s is %s, the last that had its item is %+v", w.seed, step, item.Step.Status, item.Last)
+		}
 		row, err := w.st.KV(topology.SessionBucket).Get(w.t.Context(), work.RowKey(id))
 		if shown, _, ok := work.FromRow(row); err != nil || !ok || shown.Sequence != item.Sequence {
 			w.t.Errorf("seed %d: the row of step %s shows event %d of %d, %v", w.seed, step, shown.Sequence, item.Sequence, err)
