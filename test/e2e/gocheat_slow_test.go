@@ -14,7 +14,7 @@ import (
 func TestGoCheats(t *testing.T) {
 	goTool, err := exec.LookPath("go")
 	if err != nil {
-		t.Skip("NOT TESTED: there is no go in PATH")
+		t.Fatalf("the agents' check is go test: %v", err)
 	}
 	w := newWorld(t)
 	const test = "printf 'module x\\n\\ngo 1.20\\n' > go.mod; " +

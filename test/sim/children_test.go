@@ -17,7 +17,9 @@ const childKey = "the key of the play"
 
 // smallChildren is the small world with a child for its first step, whose first attempt the model refuses. Where stop is
 // set somebody stops the run as soon as its child lives.
-func smallChildren(first, second string, stop bool) Scene { return smallFamily(first, second, stop, false) }
+func smallChildren(first, second string, stop bool) Scene {
+	return smallFamily(first, second, stop, false)
+}
 
 // smallFamily is that world with children on the direct path, where direct is set.
 func smallFamily(first, second string, stop, direct bool) Scene {
