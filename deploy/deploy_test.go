@@ -36,11 +36,16 @@ func users(administrators ...topology.User) []byte {
 	gateway := topology.Outsider(station, events.Gateway, events.Gateway, topology.MayDispatch, topology.MayWatch, topology.MayApprove)
 	return []byte("# Made from internal/topology: go test ./deploy -run Users -rewrite. Station \"" + station + "\".\n" +
 		"# Passwords come from the environment of the server; each begins with a letter.\n" +
-		topology.Accounts(station, []topology.User{operator, tools, gateway}, variable, administrators...))
+		topology.Accounts(station, append([]topology.User{operator, tools, gateway}, topology.Buckets{}.Consoles(station)...), variable, administrators...))
 }
 
 // variable holds the password of a user, in the server's environment.
-func variable(user string) string { return "$NATS_" + strings.ToUpper(user) + "_PASSWORD" }
+func variable(user string) string {
+	if topology.OfConsole(user) { // only the gateway has it, for all of them
+		user = "console"
+	}
+	return "$NATS_" + strings.ToUpper(user) + "_PASSWORD"
+}
 
 func TestUsers(t *testing.T) {
 	t.Parallel()
@@ -56,6 +61,16 @@ func TestUsers(t *testing.T) {
 			}
 			if got := read(t, path); !bytes.Equal(got, want) {
 				t.Errorf("%s is not what the table says: run go test ./deploy -run Users -rewrite", path)
+			}
+		}
+	})
+	t.Run("PLUS-9 the listener for WebSocket takes no web page, and the cookies of a gateway", func(t *testing.T) {
+		t.Parallel()
+		for _, path := range []string{"nats/nats.conf", "k8s/nats.conf"} {
+			for _, want := range []string{"allowed_origins: [\"" + topology.NoPage + "\"]", "user_cookie: " + topology.UserCookie + "\n", "pass_cookie: " + topology.PasswordCookie + "\n"} {
+				if !strings.Contains(string(read(t, path)), want) {
+					t.Errorf("%s lacks %s", path, want)
+				}
 			}
 		}
 	})

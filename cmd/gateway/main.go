@@ -26,9 +26,9 @@ func main() {
 
 // serve answers until ctx ends.
 func serve(ctx context.Context, cfg gateway.Config, log program.Log) error {
-	if cfg.GatewayTokens == "" {
+	if cfg.GatewayTokens == "" && cfg.GatewayOIDCIssuer == "" {
 		return errors.New("INSPAN_GATEWAY_TOKENS names no file: every request needs a token, " +
-			"which inspan token add --file makes")
+			"which inspan token add --file makes, or one of the provider INSPAN_GATEWAY_OIDC_ISSUER")
 	}
 	listener, err := net.Listen("tcp", cfg.GatewayListen)
 	if err != nil {
@@ -47,7 +47,12 @@ func serve(ctx context.Context, cfg gateway.Config, log program.Log) error {
 		return err
 	}
 	metrics := service.NewMetrics()
-	g, err := gateway.New(cfg.Gateway, c, cfg.GatewayTokens, nil, log, metrics)
+	console, err := gateway.RemoteConsole(cfg)
+	if err != nil {
+		return err
+	}
+	g, err := gateway.New(cfg.Gateway, gateway.Deps{Conn: conn, Client: c, Tokens: cfg.GatewayTokens, Console: console,
+		Log: log, Metrics: metrics})
 	if err != nil {
 		return err
 	}

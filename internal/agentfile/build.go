@@ -241,7 +241,8 @@ func (p *parsing) sandbox(root *node) events.Sandbox {
 // termsOf reads how a gate is answered.
 func termsOf(n *node) events.GateTerms {
 	return events.GateTerms{Approvers: n.get("approvers").whole(), ExpiresMS: n.get("expires").milliseconds(),
-		OnExpiry: n.get("on_expiry").str()}
+		OnExpiry: n.get("on_expiry").str(), GateReminders: events.GateReminders{RemindMS: n.get("remind").milliseconds(),
+			EscalateMS: n.get("escalate_after").milliseconds(), EscalateTo: n.get("escalate_to").str()}}
 }
 
 // guards are the rules of the file in its order, then those of permissions (formats: rules that agree are

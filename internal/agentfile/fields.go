@@ -196,6 +196,8 @@ func gateShape() map[string]field {
 	return map[string]field{
 		"approvers": acts(whole(1, events.MaxApprovers)), "expires": acts(duration(time.Second, maxTimeout)),
 		"on_expiry": acts(oneOf(events.ExpiryRejects, events.ExpiryFails)),
+		"remind":    acts(duration(time.Second, maxTimeout)), "escalate_after": acts(duration(time.Second, maxTimeout)),
+		"escalate_to": acts(textUpTo(events.MaxID)),
 	}
 }
 

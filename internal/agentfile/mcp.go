@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/inspan/inspan/internal/pattern"
+	"github.com/inspan/inspan/internal/secret"
 	"github.com/inspan/inspan/pkg/events"
 )
 
@@ -29,9 +30,6 @@ var (
 	serverRule = pattern.New(`^[a-z0-9][a-z0-9-]{0,31}$`)
 	envRule    = pattern.New(`^[A-Za-z_][A-Za-z0-9_]{0,127}$`)
 	headerRule = pattern.New(`^[A-Za-z0-9-]{1,64}$`)
-	secretRule = pattern.New(`^secret:[A-Za-z0-9_.-]{1,64}$`)
-	// privately named variables hold what must not stand in a file that everybody may read.
-	privateRule = pattern.New(`(?i)(TOKEN|SECRET|PASSWORD|PASSWD|CREDENTIAL|API_?KEY|PRIVATE_?KEY)`)
 	// takenHeaders are set by the transport; a file that changed them would break or smuggle requests.
 	takenHeaders = []string{"host", "content-length", "content-type", "transfer-encoding", "connection", "accept",
 		"mcp-session-id", "mcp-protocol-version"}
@@ -130,10 +128,10 @@ func (p *parsing) env(pr pair) {
 	case !envRule.MatchString(pr.key):
 		p.fail(&Error{Code: CodeValue, Line: pr.line, Path: pr.value.path, Message: "the key is not the name of a variable",
 			Expected: "A-Z a-z 0-9 and _", Actual: shown(pr.key)})
-	case strings.HasPrefix(v, "secret:") && !secretRule.MatchString(v):
+	case strings.HasPrefix(v, "secret:") && !secret.IsRef(v):
 		p.fail(&Error{Code: CodeValue, Line: pr.line, Path: pr.value.path, Message: "the value does not name a secret",
 			Expected: "secret:NAME"})
-	case privateRule.MatchString(pr.key) && !secretRule.MatchString(v):
+	case secret.Named(pr.key) && !secret.IsRef(v):
 		p.fail(&Error{Code: CodeValue, Line: pr.line, Path: pr.value.path, Message: "a secret must not be in the file",
 			Expected: "secret:NAME", Hint: "put the value into the file NAME of the folder that INSPAN_MCP_SECRETS names for the toolrunner"})
 	}
@@ -144,7 +142,7 @@ func (p *parsing) header(pr pair) {
 	case !headerRule.MatchString(pr.key) || slices.Contains(takenHeaders, strings.ToLower(pr.key)):
 		p.fail(&Error{Code: CodeValue, Line: pr.line, Path: pr.value.path, Message: "the key is not a header that may be set",
 			Actual: shown(pr.key)})
-	case !secretRule.MatchString(pr.value.str()):
+	case !secret.IsRef(pr.value.str()):
 		p.fail(&Error{Code: CodeValue, Line: pr.line, Path: pr.value.path,
 			Message: "the value of a header must not be in the file", Expected: "secret:NAME",
 			Hint: `put the whole value, such as "Bearer ...", into the file NAME of the folder that INSPAN_MCP_SECRETS names for the toolrunner`})

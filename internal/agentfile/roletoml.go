@@ -2,6 +2,7 @@ package agentfile
 
 import (
 	"bytes"
+	"errors"
 	"fmt"
 	"reflect"
 	"slices"
@@ -12,6 +13,7 @@ import (
 
 	"github.com/inspan/inspan/internal/didyoumean"
 	"github.com/inspan/inspan/internal/pattern"
+	"github.com/inspan/inspan/internal/secret"
 	"github.com/inspan/inspan/pkg/events"
 )
 
@@ -55,7 +57,6 @@ var (
 	roleEnvRule = pattern.New(`^[A-Za-z_][A-Za-z0-9_]{0,127}$`)
 	// stationEnv begins or is the name of a variable that the station, or how a program is loaded, depends on.
 	stationEnv = pattern.New(`(?i)^(INSPAN_|NATS_|LD_|DYLD_|BASH_FUNC_|GIT_(DIR|CONFIG|SSH|EXEC|ASKPASS)|(PATH|HOME|SHELL|USER|IFS|ENV|BASH_ENV|TMPDIR|PWD)$)`)
-	privateEnv = pattern.New(`(?i)(TOKEN|SECRET|PASSWORD|PASSWD|CREDENTIAL|API_?KEY|PRIVATE_?KEY)`)
 )
 
 // roleEntry is one file of a role.
@@ -65,6 +66,11 @@ type roleEntry struct {
 	layer, file string
 	data        []byte
 	errs        []error
+}
+
+// CheckRoleEntry returns what is wrong with the file of a role.
+func CheckRoleEntry(file, role string, data []byte) error {
+	return errors.Join(parseRoleEntry(layerSystem, file, role, data).errs...)
 }
 
 // parseRoleEntry reads the file of a role, whose name is role.
@@ -227,7 +233,7 @@ func (e *roleEntry) checkEnv() {
 			e.fail(key, "it is no name of a variable", "letters, digits and _", shown(name), "")
 		case stationEnv.MatchString(name):
 			e.fail(key, "the station sets this variable, or programs depend on it", "", shown(name), "choose another name")
-		case privateEnv.MatchString(name) || strings.HasPrefix(value, "secret:"):
+		case secret.Named(name) || strings.HasPrefix(value, "secret:"):
 			e.fail(key, "a secret does not belong into a role: its agents, and all who read their runs, see its environment", "", "",
 				"name the secret in the runtime, or in the settings of the tool server, that needs it")
 		case len(value) > events.MaxRoleEnvValue || strings.ContainsAny(value, "\x00\n\r"):

@@ -50,7 +50,7 @@ func (k *Keeper) Touch(runID string) {
 }
 
 // Save saves a run now. A run whose log is not the one that is saved stays as it is saved, and is told to a person: it
-// is no reason to hear the event again.
+// is no reason to receive the event again.
 func (k *Keeper) Save(ctx context.Context, runID string) error {
 	k.saving.Lock()
 	defer k.saving.Unlock()

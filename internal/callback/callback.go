@@ -162,12 +162,14 @@ func (t Target) wants(n notify.Notice, s run.State) bool {
 	f := t.File
 	return slices.Contains(f.On, n.Kind) && (len(f.Agents) == 0 || slices.Contains(f.Agents, n.Agent)) &&
 		(len(f.Projects) == 0 || slices.Contains(f.Projects, n.Project)) &&
-		(n.Kind == notify.Gate || s.Created == nil || s.Created.Parent == "") && (f.Kind == Webhook || n.Wanted())
+		(n.To == "" || len(f.Groups) == 0 || slices.Contains(f.Groups, n.To)) &&
+		(n.Kind != notify.Reminder || n.To != "" || len(f.Groups) == 0) &&
+		(n.AtGate() || s.Created == nil || s.Created.Parent == "") && (f.Kind == Webhook || n.Wanted())
 }
 
 // command is what a person types next.
 func command(n notify.Notice) string {
-	if n.Kind == notify.Gate {
+	if n.AtGate() {
 		return "inspan gates --run " + n.Run
 	}
 	return "inspan inspect " + n.Run
@@ -175,7 +177,7 @@ func command(n notify.Notice) string {
 
 // Call is the body of a webhook.
 type Call struct {
-	// Type is that of the event: run.completed, run.failed, run.paused or gate.opened.
+	// Type is that of the event: run.completed, run.failed, run.paused, gate.opened or gate.reminded.
 	Type string    `json:"type"`
 	Time time.Time `json:"timestamp"`
 	Data CallData  `json:"data"`
@@ -208,6 +210,9 @@ func body(n notify.Notice, p client.Passing, output bool) json.RawMessage {
 		}
 	}
 	of := "run." + string(n.Kind)
+	if n.Kind == notify.Reminder {
+		of = "gate.reminded"
+	}
 	if n.Kind == notify.Gate {
 		of = "gate.opened"
 	}

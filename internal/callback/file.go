@@ -48,11 +48,13 @@ const (
 // File is what the file of a callback says.
 type File struct {
 	Kind Kind `toml:"kind"`
-	// On lists what is called for: completed, failed, gate, paused.
+	// On lists what is called for: completed, failed, gate, paused, reminder.
 	On []notify.Kind `toml:"on"`
 	// Agents and Projects whose runs are meant; empty for all.
 	Agents   []string `toml:"agents,omitempty"`
 	Projects []string `toml:"projects,omitempty"`
+	// Groups are those whose reminders are meant, once a gate was escalated to one of them; empty for all reminders.
+	Groups []string `toml:"groups,omitempty"`
 	// URL of webhook and slack, which may be secret:NAME, and Secret that signs calls of webhook.
 	URL    string `toml:"url,omitempty"`
 	Secret string `toml:"secret,omitempty"`
@@ -152,7 +154,7 @@ func Parse(name string, text []byte, find func(ref string) (string, error)) (Tar
 func (f File) check() error {
 	var errs []error
 	fail := func(format string, args ...any) { errs = append(errs, fmt.Errorf(format, args...)) }
-	kinds := []notify.Kind{notify.Completed, notify.Failed, notify.Gate, notify.Paused}
+	kinds := []notify.Kind{notify.Completed, notify.Failed, notify.Gate, notify.Paused, notify.Reminder}
 	for _, k := range f.On {
 		if !slices.Contains(kinds, k) {
 			fail("on: %q is none of %v", k, kinds)
@@ -161,8 +163,8 @@ func (f File) check() error {
 	if len(f.On) == 0 || len(f.On) > len(kinds) {
 		fail("on lists nothing, or too much: name some of %v", kinds)
 	}
-	if len(f.Agents) > maxListed || len(f.Projects) > maxListed || len(f.To) > maxListed {
-		fail("agents, projects and to have at most %d entries each", maxListed)
+	if len(f.Agents) > maxListed || len(f.Projects) > maxListed || len(f.To) > maxListed || len(f.Groups) > maxListed {
+		fail("agents, projects, groups and to have at most %d entries each", maxListed)
 	}
 	ofMail := f.Server != "" || f.From != "" || len(f.To) > 0 || f.User != "" || f.Password != "" || f.TLS != ""
 	switch f.Kind {

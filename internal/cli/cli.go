@@ -22,6 +22,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/inspan/inspan/internal/cli/acp"
+	"github.com/inspan/inspan/internal/cli/adopting"
 	"github.com/inspan/inspan/internal/cli/agents"
 	"github.com/inspan/inspan/internal/cli/app"
 	"github.com/inspan/inspan/internal/cli/artifacts"
@@ -164,7 +165,7 @@ or not accepted (inspan trust), 5 no such thing, 130 interrupted.`,
 		SilenceUsage: true, SilenceErrors: true, Version: service.Version(), Args: cobra.ArbitraryArgs,
 	}
 	a.Folder = a.Lookup("INSPAN_STORE", app.DefaultStore)
-	a.Kept = merge.Kept(a)
+	a.Kept, a.Builtin = merge.Kept(a), firstrun.Agents(a)
 	root.PersistentPreRunE = func(cmd *cobra.Command, _ []string) error {
 		if err := errors.Join(a.CheckForm(cmd), a.CheckFiles(cmd)); err != nil {
 			return err
@@ -210,10 +211,10 @@ or not accepted (inspan trust), 5 no such thing, 130 interrupted.`,
 		runs.Cost(a), artifacts.Command(a), runs.Checkpoints(a), runs.Report(a),
 		runs.Branches(a), merge.Diff(a), sessions.Command(a), harnesses.Command(a))
 	add("decide", halts.Halt(a), halts.Release(a), colony.Seance(a), colony.Tier(a), steer.Gates(a), schedules.Command(a), webhooks.Command(a), workitems.Command(a), mail.Command(a),
-		queues.Command(a), workitems.Sling(a), workitems.Deliver(a), steer.Answer(a, "approve"), steer.Answer(a, "reject"), steer.Grants(a), steer.Fork(a), steer.Retry(a),
-		steer.Control(a, "pause"), steer.Control(a, "resume"), steer.Revise(a), steer.Control(a, "stop"), steer.Autonomy(a), steer.Signal(a))
+		queues.Command(a), workitems.Sling(a), workitems.Deliver(a), dispatch.GoesOn(a, steer.Answer(a, "approve")), dispatch.GoesOn(a, steer.Answer(a, "reject")), steer.Grants(a), steer.Fork(a), dispatch.GoesOn(a, steer.Retry(a)),
+		steer.Control(a, "pause"), dispatch.GoesOn(a, steer.Control(a, "resume")), steer.Revise(a), steer.Control(a, "stop"), steer.Autonomy(a), steer.Signal(a))
 	add("care", serve.Setup(a), verify.Keygen(a), doctor.Command(a), verify.Audit(a), replaytest.Command(a),
-		transfer.Restore(a), transfer.Import(a), views.Rebuild(a), dead.Command(a), users.Command(a), tokens.Command(a), versionCmd(a))
+		transfer.Restore(a), adopting.Extend(a, transfer.Import(a)), views.Rebuild(a), dead.Command(a), users.Command(a), tokens.Command(a), versionCmd(a))
 	root.SetCompletionCommandGroupID("care")
 	root.SetHelpCommandGroupID("care")
 	app.WrapHelp(a, root)

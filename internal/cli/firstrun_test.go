@@ -155,7 +155,7 @@ func TestFirstRun(t *testing.T) {
 		if info, err := os.Stat(key); err != nil || info.Mode().Perm() != 0o600 {
 			t.Errorf("%v %v", info, err)
 		}
-		has(t, n.config(), "default_model: anthropic/claude-sonnet-5-5", "api_key_file: keys/anthropic")
+		has(t, n.config(), "default_model: anthropic/claude-sonnet-5-5", "api_key_file: keys/anthropic", "sandbox_build_cache: auto")
 		before := n.config()
 
 		screen, code = n.terminal(nil, nil, step{"› ", "are you there?\r"}, step{"Here I am.", ""}, step{"› ", "\x04"})
@@ -165,6 +165,17 @@ func TestFirstRun(t *testing.T) {
 		}
 		if got := n.holders("canary"); len(got) != 1 {
 			t.Errorf("after a conversation the key is in %v", got)
+		}
+		if s := process(t, n.dir, n.env, "run", "coder", "are you there?", "--id", "there"); s.code != 0 || !strings.Contains(s.out, "Here I am.") {
+			t.Errorf("the built-in agent does no task: exit %d\n%s%s", s.code, s.out, s.err)
+		}
+		n.dir = filepath.Join(n.dir, "below")
+		putFile(t, filepath.Join(n.dir, "note.txt"), "hello\n")
+		if s := processWith(t, n.dir, n.env, strings.NewReader("are you there?\n"), "repl", "coder"); s.code != 0 || !strings.Contains(s.out, "Here I am.") {
+			t.Errorf("the built-in agent does not talk: exit %d\n%s%s", s.code, s.out, s.err)
+		}
+		if s := process(t, n.dir, n.env, "run", "codr", "are you there?"); s.code != 5 || !strings.Contains(s.err, `did you mean "coder"?`) {
+			t.Errorf("exit %d\n%s%s", s.code, s.out, s.err)
 		}
 		if got := process(t, n.dir, append(n.env, "XDG_CONFIG_HOME="), "config", "explain", "models.anthropic.api_key"); strings.Contains(got.out, "canary") || !strings.Contains(got.out, "***") {
 			t.Errorf("%s", got.out)
@@ -195,6 +206,9 @@ func TestFirstRun(t *testing.T) {
 		}
 		screen, code := n.terminal(nil, nil)
 		has(t, screen, "There is no model yet", "inspan login")
+		if s := process(t, n.dir, n.env, "run", "coder", "are you there?"); s.code != 5 || !strings.Contains(s.err, "inspan login") {
+			t.Errorf("exit %d\n%s%s", s.code, s.out, s.err)
+		}
 		if code != 0 || n.asked.Load() != 0 {
 			t.Errorf("exit %d, %d requests", code, n.asked.Load())
 		}

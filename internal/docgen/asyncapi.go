@@ -20,7 +20,7 @@ func ref(to string) object { return object{entry("$ref", to)} }
 type channel struct {
 	id, address, what string
 	messages          []string
-	// action is "receive" for what the station hears and "send" for what it says; operation is its name.
+	// action is "receive" for what the station receives and "send" for what it publishes; operation is its name.
 	action, operation string
 	extra             object
 }
@@ -36,7 +36,7 @@ func asyncAPI() ([]byte, error) {
 		entry("asyncapi", "3.0.0"),
 		entry("info", object{
 			entry("title", "Inspan station"), entry("version", fmt.Sprintf("%d.0.0", events.Version)),
-			entry("description", "What a station hears and says on NATS. Events are CloudEvents 1.0 in structured JSON."),
+			entry("description", "What a station receives and publishes on NATS. Events are CloudEvents 1.0 in structured JSON."),
 			entry("license", object{entry("name", "Apache-2.0")}),
 		}),
 		entry("defaultContentType", "application/json"),
@@ -94,7 +94,7 @@ func addresses() []channel {
 		for _, w := range a.Types {
 			list = append(list, channel{id: "fact." + string(w.Kind), address: events.EventSubject(s, a.Name, id, w.Kind),
 				what: w.Doc, messages: []string{string(w.Kind)}, action: "send", operation: "say." + string(w.Kind),
-				extra: object{entry("x-author", string(w.Author)), entry("x-heard-by", receivers(a.Name, w.Kind)),
+				extra: object{entry("x-author", string(w.Author)), entry("x-received-by", receivers(a.Name, w.Kind)),
 					entry("x-monitoring-event", w.Event)}})
 		}
 	}

@@ -69,7 +69,7 @@ func eventsPage(n notes, samples map[events.Kind][]byte) []byte {
 	p.say("# Events\n")
 	p.say("Every event of a run is one CloudEvents 1.0 document in structured JSON, stored on `%s` and published again on `%s`. "+
 		"Each kind has one author; an event of another author is refused by the NATS server and by the fold. Fields are only ever added. "+
-		"[subjects.md](subjects.md) says who hears what, `schemas/` has a JSON Schema for each kind, [asyncapi.yaml](asyncapi.yaml) all of it for programs.\n",
+		"[subjects.md](subjects.md) says who receives what, `schemas/` has a JSON Schema for each kind, [asyncapi.yaml](asyncapi.yaml) all of it for programs.\n",
 		strings.ReplaceAll(events.RunEventSubject("{s}", "{r}", "{family}.{verb}"), "..", "."), events.StreamSubject("{s}",
 			"{r}"))
 	kindTable(p, events.Registry())

@@ -39,7 +39,7 @@ func subjectsPage() []byte {
 			"the answer to a gate; permissions can bind the last token to the user", "people, programs",
 			code(topology.In(station))},
 		[]string{code(events.TimerSubject(station, anyRun, "{family}.{id}")), "a schedule; the same name replaces it",
-			"the role that hears it", code(topology.Tmr(station, "{family}"))},
+			"the role that receives it", code(topology.Tmr(station, "{family}"))},
 		[]string{code(events.DueSubject(station, anyRun, "{family}.{id}")), "its firing: a reason to look, never an event",
 			"the NATS server", code(topology.Tmr(station, "{family}"))},
 		[]string{code(events.StreamSubject(station, anyRun)),
@@ -134,7 +134,7 @@ func powers(s topology.Stream) string {
 }
 
 func hearing(p *page) {
-	p.say("## Who hears and who says what\n\nA role has one durable pull consumer per stream, named like the role and shared by its instances.\n")
+	p.say("## Who receives and who publishes what\n\nA role has one durable pull consumer per stream, named like the role and shared by its instances.\n")
 	var rows [][]string
 	for _, h := range topology.AllSubscriptions() {
 		evs := codes(h.Events)
@@ -144,7 +144,7 @@ func hearing(p *page) {
 		rows = append(rows, []string{string(h.Role), evs, codes(h.Inputs), codes(h.Timers),
 			codes(topology.PublishesEvents(h.Role)), fmt.Sprint(h.Workers)})
 	}
-	p.table([]string{"role", "hears events", "hears users, below `station.{s}.`", "timers", "says",
+	p.table([]string{"role", "receives events", "receives of users, below `station.{s}.`", "timers", "says",
 		"at a time in one instance"}, rows...)
 	p.say("### Consumers\n\nExplicit acknowledgement; ack wait %s; no limit of deliveries, because attempts are counted in the log.\n", span(topology.AckWait))
 	rows = nil

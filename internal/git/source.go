@@ -23,7 +23,7 @@ type Source struct {
 	Depth int
 	// Ignore are names at the top of the directory that a clone leaves alone: it counts as empty with them.
 	Ignore []string
-	// Progress, if set, hears how far the transfer is.
+	// Progress, if set, is called with how far the transfer is.
 	Progress func(Progress)
 }
 

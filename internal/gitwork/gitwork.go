@@ -145,7 +145,7 @@ type Job struct {
 	Barred    error
 	// Begin, if set, is called once before the tree is looked at.
 	Begin func() error
-	// Progress, if set, hears how far transfers are, in lines.
+	// Progress, if set, is called with how far transfers are, in lines.
 	Progress func(line string)
 	// Current returns an error where the fence of the call is not the current one any more.
 	Current func(context.Context) error

@@ -6,7 +6,6 @@
 package halt
 
 import (
-	"encoding/json"
 	"fmt"
 	"slices"
 	"time"
@@ -19,14 +18,8 @@ import (
 // no function changes what can be reached from it.
 type State struct {
 	events.Halt
-	// Sequence and Hash of the last event that it includes.
-	Sequence uint64
-	Hash     string
-	changes  []events.Payload
+	kernel.Folded
 }
-
-// Changes are the events that were decided on a state since it was folded, in order.
-func (s State) Changes() []events.Payload { return s.changes }
 
 // Refused says why something may not be. Code is stable for programs.
 type Refused struct{ Code, Reason, Hint string }
@@ -75,7 +68,7 @@ func (s State) then(p events.Payload, now time.Time) State {
 	if err != nil {
 		panic("halt: decided what cannot be folded: " + err.Error())
 	}
-	s.changes = append(slices.Clip(s.changes), p)
+	s.Folded = s.With(p)
 	return s
 }
 
@@ -88,7 +81,7 @@ func Apply(s State, f events.Event, p events.Payload, hash string) (State, error
 	if err != nil {
 		return State{}, fmt.Errorf("halt, event %d (%s): %w", f.Sequence, p.Kind(), err)
 	}
-	s.Sequence, s.Hash, s.changes = f.Sequence, hash, nil
+	s.Folded = kernel.Folded{Sequence: f.Sequence, Hash: hash}
 	return s, nil
 }
 
@@ -149,30 +142,8 @@ func NewLedger(cfg LedgerConfig) (*Ledger, error) {
 	return kernel.NewLedger(cfg)
 }
 
-// RowKey is the key of the row of a log of halts.
-func RowKey(id string) string { return events.HaltAggregate + "." + id }
-
-// Row is the view of the halts that people read, at the position of their last event in the station's log.
-func Row(s State, position uint64) ([]byte, error) {
-	row := s.Halt
-	row.Log = &events.LogHead{Sequence: s.Sequence, Hash: s.Hash, Position: position}
-	b, err := json.Marshal(row)
-	if err != nil {
-		return nil, fmt.Errorf("encode the halts: %w", err)
-	}
-	return b, nil
-}
-
-// FromRow returns the state that a row shows, and the position of its last event; ok is false for a row that shows none.
-func FromRow(row []byte) (s State, position uint64, ok bool) {
-	if err := json.Unmarshal(row, &s.Halt); err != nil || s.Log == nil {
-		return State{}, 0, false
-	}
-	position, s.Sequence, s.Hash, s.Log = s.Log.Position, s.Log.Sequence, s.Log.Hash, nil
-	return s, position, true
-}
-
-// Rows are the rows of the halts as the snapshots of their log.
-func Rows(kv kernel.KV) kernel.Snapshots[State] {
-	return kernel.Rows[State]{KV: kv, Key: RowKey, Read: FromRow}
+// View is how the halts of a station are shown as a row in the bucket of sessions.
+func View() kernel.View[State] {
+	return kernel.View[State]{Name: "halt", Prefix: events.HaltAggregate + ".",
+		Parts: func(s *State) (shown any, log **events.LogHead, at *kernel.Folded) { return &s.Halt, &s.Log, &s.Folded }}
 }

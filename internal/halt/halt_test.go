@@ -115,11 +115,11 @@ func TestStood(t *testing.T) {
 			t.Errorf("%d periods, %d inputs", len(s.Past), len(s.Inputs))
 		}
 		s.Sequence, s.Hash = 9, "h"
-		row, err := Row(s, 7)
+		row, err := View().Row(s, 7)
 		if err != nil {
 			t.Fatal(err)
 		}
-		if got, position, ok := FromRow(row); !ok || position != 7 || got.Sequence != 9 || got.Hash != "h" || got.Number != s.Number {
+		if got, position, ok := View().Read(row); !ok || position != 7 || got.Sequence != 9 || got.Hash != "h" || got.Number != s.Number {
 			t.Errorf("%+v", got)
 		}
 	})

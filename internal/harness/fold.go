@@ -19,9 +19,7 @@ import (
 // State of a harness: the fold of its log. It is a value: no function changes what can be reached from it.
 type State struct {
 	events.Harness
-	// Sequence and Hash of the last event that it includes.
-	Sequence uint64
-	Hash     string
+	kernel.Folded
 }
 
 // Apply returns the state after one more event, whose stored bytes have the given hash.
@@ -33,7 +31,7 @@ func Apply(s State, f events.Event, p events.Payload, hash string) (State, error
 	if err != nil {
 		return State{}, fmt.Errorf("harness %s, event %d (%s): %w", f.Subject, f.Sequence, p.Kind(), err)
 	}
-	s.Sequence, s.Hash = f.Sequence, hash
+	s.Folded = kernel.Folded{Sequence: f.Sequence, Hash: hash}
 	return s, nil
 }
 

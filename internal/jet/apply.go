@@ -242,7 +242,7 @@ func sameConsumer(a, b jetstream.ConsumerConfig) bool {
 // ErrNotSetUp means that a station lacks something that a role needs.
 var ErrNotSetUp = errors.New("the station is not set up")
 
-// Check reports what a role misses on a station: nil means that its streams, its consumers with all that it hears, and
+// Check reports what a role misses on a station: nil means that its streams, its consumers with all that it receives, and
 // the buckets are there. Buckets of other names than the connection's are a *topology.OtherBucketsError. It needs no
 // more than the permissions of the role, and waits for a server that is not ready yet until ctx ends. What is missing
 // is ErrNotSetUp.

@@ -184,7 +184,7 @@ func (c *Conn) options() ([]nats.Option, error) {
 
 // Close ends the connection after what was published is on its way.
 func (c *Conn) Close() {
-	_ = c.nc.FlushTimeout(time.Second) // what could not be flushed is heard again or was not promised
+	_ = c.nc.FlushTimeout(time.Second) // what could not be flushed is received again or was not promised
 	c.nc.Close()
 }
 

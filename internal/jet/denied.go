@@ -56,7 +56,7 @@ func (d *denials) fail(subject string) bool {
 	return len(d.waiting[subject]) > 0
 }
 
-// asyncError hears what the server says on the side.
+// asyncError receives what the server reports on the side.
 func (c *Conn) asyncError(_ *nats.Conn, sub *nats.Subscription, err error) {
 	if errors.Is(err, nats.ErrPermissionViolation) {
 		if subject, ok := deniedPublish(err); ok && c.denied.fail(subject) {

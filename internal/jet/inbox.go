@@ -122,7 +122,7 @@ type pull struct {
 	place  int
 	// asked is how many messages the server still owes us, as far as we know.
 	asked int
-	// heard is when the server last said anything, notBefore when it may be asked again, epoch the connection on
+	// received is when the server last said anything, notBefore when it may be asked again, epoch the connection on
 	// which it was asked.
 	received, notBefore time.Time
 	epoch               uint64

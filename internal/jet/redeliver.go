@@ -17,14 +17,14 @@ type Consumers struct{ c *Conn }
 // Consumers returns what puts consumers back.
 func (c *Conn) Consumers() Consumers { return Consumers{c} }
 
-// maxAgain is how many messages a consumer may have to hear again so that the open ones among them are heard at once. A
-// consumer is put back to the first open one: with one that has been put off for long, all that came after it is heard
+// maxAgain is how many messages a consumer may have to receive again so that the open ones among them are received at once. A
+// consumer is put back to the first open one: with one that has been put off for long, all that came after it is received
 // again.
 const maxAgain = 4096
 
 // RedeliverOpen gives out at once what the roles of a station were given and have not acknowledged, not only when its
 // time is up. It is for whoever knows that all of them are gone, as with a server in the process that they were in;
-// topology.Reviver may. What was heard already may be heard again, as after any crash.
+// topology.Reviver may. What was received already may be received again, as after any crash.
 func (cs Consumers) RedeliverOpen(ctx context.Context, station string) error {
 	if err := events.CheckID("station", station); err != nil {
 		return err

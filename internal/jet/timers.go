@@ -44,7 +44,7 @@ func (t timers) Set(ctx context.Context, id, name string, at time.Time) error {
 		return err
 	}
 	if _, ok := topology.ReceiverOfTimer(family); !ok {
-		return fmt.Errorf("timer %q: no role hears timers of family %q", name, family)
+		return fmt.Errorf("timer %q: no role receives timers of family %q", name, family)
 	}
 	timer, due := events.TimerSubject(t.station, id, name), events.DueSubject(t.station, id, name)
 	ttl := strconv.FormatInt(int64(topology.DueAge/time.Second), 10) + "s"
@@ -52,7 +52,7 @@ func (t timers) Set(ctx context.Context, id, name string, at time.Time) error {
 		headerSchedule:       {"@at " + at.UTC().Format(time.RFC3339Nano)},
 		headerScheduleTarget: {due},
 		headerScheduleTTL:    {ttl},
-		headerScheduleRollup: {"sub"}, // a firing replaces one that no one has heard yet
+		headerScheduleRollup: {"sub"}, // a firing replaces one that no one has received yet
 	}}
 	if !at.After(time.Now()) {
 		// This is what the server itself publishes when a schedule fires; it removes the schedule of that name too.

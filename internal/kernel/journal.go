@@ -112,9 +112,9 @@ var (
 	// ErrTooLarge means that an event is above the limit, although its large parts should have gone to the object
 	// store.
 	ErrTooLarge = errors.New("event is too large")
-	// ErrUnsettled means that the outcome of an append could not be learned in time. The work is heard again.
+	// ErrUnsettled means that the outcome of an append could not be learned in time. The work is received again.
 	ErrUnsettled = errors.New("outcome of an append is unknown")
-	// ErrContended means that other writers won too many times in a row. The work is heard again.
+	// ErrContended means that other writers won too many times in a row. The work is received again.
 	ErrContended = errors.New("too many writers at once")
 	// ErrNotFound means that the thing asked for does not exist.
 	ErrNotFound = errors.New("not found")

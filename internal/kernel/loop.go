@@ -289,7 +289,7 @@ func clip(s string, limit int) string {
 
 func (l *Loop) ack(ctx context.Context, m Message, result string) string {
 	if err := m.Ack(ctx); err != nil {
-		// It will be heard again, and the second look answers nothing.
+		// It will be received again, and the second look answers nothing.
 		l.cfg.Log.Debug().Err(err).Str("subject", m.Subject()).Msg("ack lost")
 		return "ack lost"
 	}

@@ -35,7 +35,7 @@ type page[S any] struct {
 	loaded bool
 	state  S
 	head   uint64
-	// known is the highest position of the log that was ever stored, heard or read here: no state behind it is given
+	// known is the highest position of the log that was ever stored, received or read here: no state behind it is given
 	// out, also where a reader is behind.
 	known uint64
 	// bytes of the events that the state was folded from.
@@ -82,7 +82,7 @@ func (c *Pages[S]) page(id string) *page[S] {
 	return c.find(id)
 }
 
-// Pin keeps what is known of an aggregate until the function returned is called: who works on what was heard must not
+// Pin keeps what is known of an aggregate until the function returned is called: who works on what was received must not
 // meet a state from before it.
 func (c *Pages[S]) Pin(id string) (unpin func()) {
 	c.mu.Lock()
@@ -218,7 +218,7 @@ func (l *Ledger[S]) fold(ctx context.Context, p *page[S], s S, head uint64) erro
 }
 
 // catchUp reads until the page includes a position that was delivered or confirmed. A leader that was deposed and has
-// not noticed may know less than was delivered: that is no damage, the event is heard again.
+// not noticed may know less than was delivered: that is no damage, the event is received again.
 func (l *Ledger[S]) catchUp(ctx context.Context, p *page[S], want uint64) error {
 	wait := 200 * time.Microsecond
 	for range maxSame {

@@ -27,7 +27,7 @@ type Message interface {
 	Working() error
 }
 
-// Inbox delivers what one role hears: each message to one instance of the role, until it is acknowledged.
+// Inbox delivers what one role receives: each message to one instance of the role, until it is acknowledged.
 type Inbox interface {
 	// Listen calls hear for each message, at most workers at a time, until ctx ends; then it takes no more, waits
 	// for the calls under way and returns nil. Messages of one run may come in any order and at the same time.

@@ -16,7 +16,7 @@ const CodeReplayed = "replayed"
 // ReplayToken is the token of a message that says a dead letter again, and of what the station answers to it.
 func ReplayToken(no string) string { return "replay-" + no }
 
-// replayed notes that a letter was said again and taken. Heard twice it is noted twice, which says the same.
+// replayed notes that a letter was said again and taken. Received twice it is noted twice, which says the same.
 func (l *Loop) replayed(ctx context.Context, m Message, no string) error {
 	if len(no) > 20 || strings.Trim(no, "0123456789") != "" {
 		return nil // a stranger's header: the message itself was taken

@@ -128,7 +128,7 @@ func EndWith(s State, run, code, reason string, account events.AgentAccount, now
 	if s.Life.Stopped && code == Failed {
 		code = Stopped
 	}
-	if !s.Spec.Respawn && code != Stopped || code == Completed || s.Holder == nil {
+	if !s.Spec.Respawn && code != Stopped && s.Life.Work == nil || code == Completed || s.Holder == nil {
 		return End(s, run, code, reason, now)
 	}
 	account.Epoch, account.Run, account.Cause = s.Holder.Epoch, run, code
@@ -139,9 +139,9 @@ func EndWith(s State, run, code, reason string, account events.AgentAccount, now
 	return end(s, run, code, reason, &account, now)
 }
 
-// goesOn reports whether an idle agent has work of a run before, which it goes on with by itself.
+// goesOn reports whether an idle agent has a work item, or work of a run before, which it goes on with by itself.
 func (s State) goesOn() bool {
-	return s.Life.Account != nil && !s.Life.Stopped && s.Fails < s.Health().CrashLoop()
+	return (s.Life.Account != nil || s.Life.Work != nil) && !s.Life.Stopped && s.Fails < s.Health().CrashLoop()
 }
 
 // Finding is what a look at the run of an agent found. Signal is empty where all is well.
@@ -155,7 +155,7 @@ type Finding struct {
 // SignalCrashLoop is the signal of an agent whose runs fail again and again.
 const SignalCrashLoop = "crash_loop"
 
-// Judge records what a look at an agent found: an alert, that it is over, or that nobody looked at it for too long.
+// Judge records what a look at an agent found: an alert, that it is over, or that no one looked at it for too long.
 // found is about the run that is the agent.
 func Judge(s State, found Finding, now time.Time) State {
 	if s.Form != events.AgentAddress {

@@ -261,11 +261,13 @@ func Wake(s State, now time.Time, id ID) State { return WakeIn(s, now, id, Wakin
 // WakeIn is Wake with what the station has for the agent.
 func WakeIn(s State, now time.Time, id ID, with Waking) State {
 	due := s.due(now)
-	if s.Form != events.AgentAddress || s.Holder != nil || len(due) == 0 && !s.goesOn() || now.Before(s.NotBefore) || s.Life.Stopped {
+	work := s.Life.Account != nil || with.Work != nil
+	if s.Form != events.AgentAddress || s.Holder != nil || len(due) == 0 && !(work && s.goesOn()) ||
+		now.Before(s.NotBefore) || s.Life.Stopped {
 		return s
 	}
 	epoch := s.Epoch + 1
-	d := &events.AgentWokenData{Event: "agent_woken", Epoch: epoch, Run: id(s.ID, epoch), Model: with.Tier.Model(s.Address), Role: with.Role,
+	d := &events.AgentWokenData{Event: "agent_woken", Epoch: epoch, Run: id(s.ID, epoch), Model: with.Tier.Model(s.Address), Role: with.Role, Work: with.Work,
 		ExpiresAt: now.Add(events.WakeTerm)}
 	if len(due) > 0 {
 		d.Mail = due[0].ID
@@ -304,7 +306,7 @@ func end(s State, run, code, reason string, account *events.AgentAccount, now ti
 		return s
 	}
 	d := &events.AgentEndedData{Event: "agent_ended", Epoch: h.Epoch, Run: run, Code: code, Reason: clip(reason), Account: account}
-	if code != Stopped && (code != Completed || h.Taken == 0 && h.Account == 0) {
+	if code != Stopped && (code != Completed || h.Taken == 0 && h.Account == 0 && h.Work == nil) {
 		first := s.Health().Cooldown(firstDelay)
 		d.NotBefore = now.Add(min(first<<min(s.Fails, 16), max(first, lastDelay)))
 	}

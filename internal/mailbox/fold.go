@@ -13,14 +13,8 @@ import (
 // changes what can be reached from it.
 type State struct {
 	events.Mailbox
-	// Sequence and Hash of the last event that it includes.
-	Sequence uint64
-	Hash     string
-	changes  []events.Payload
+	kernel.Folded
 }
-
-// Changes are the events that were decided on a state since it was folded, in order.
-func (s State) Changes() []events.Payload { return s.changes }
 
 // Exists reports whether the address is registered.
 func (s State) Exists() bool { return s.ID != "" }
@@ -52,7 +46,7 @@ func (s State) then(p events.Payload, now time.Time) State {
 	if err != nil {
 		panic("mailbox: decided what cannot be folded: " + err.Error())
 	}
-	s.changes = append(slices.Clip(s.changes), p)
+	s.Folded = s.With(p)
 	return s
 }
 
@@ -65,7 +59,7 @@ func Apply(s State, f events.Event, p events.Payload, hash string) (State, error
 	if s.ID != f.Subject {
 		return State{}, fmt.Errorf("address %s, event %d (%s): it is of %.64q", f.Subject, f.Sequence, p.Kind(), s.ID)
 	}
-	s.Sequence, s.Hash, s.changes = f.Sequence, hash, nil
+	s.Folded = kernel.Folded{Sequence: f.Sequence, Hash: hash}
 	return s, nil
 }
 
@@ -73,7 +67,7 @@ func Apply(s State, f events.Event, p events.Payload, hash string) (State, error
 var rules = kernel.Rules[State]{kernel.On(registered), kernel.On(changed), kernel.On(woken), kernel.On(started), kernel.On(ended),
 	kernel.On(sent), kernel.On(acked), kernel.On(claimed), kernel.On(returned), kernel.On(expired), kernel.On(ready), kernel.On(asked),
 	kernel.On(handedOff), kernel.On(stopped), kernel.On(resumed), kernel.On(raised), kernel.On(seen), kernel.On(cleared), kernel.On(tiered),
-	kernel.On(admitted), kernel.On(routed), kernel.On(alertSent)}
+	kernel.On(admitted), kernel.On(assigned), kernel.On(routed), kernel.On(alertSent)}
 
 // apply carries out one event.
 func (s State) apply(p events.Payload, at time.Time) (State, error) {
@@ -126,11 +120,15 @@ func woken(s State, d *events.AgentWokenData, at time.Time) (State, error) {
 		s.Life.Stopped {
 		return s, fmt.Errorf("epoch %d after %d, whose run is %+v, for mail %q", d.Epoch, s.Epoch, s.Holder, d.Mail)
 	}
-	if a := s.Life.Account; d.Account != 0 && (a == nil || a.Epoch != d.Account) || d.Account == 0 && d.Mail == "" {
+	if a := s.Life.Account; d.Account != 0 && (a == nil || a.Epoch != d.Account) || d.Account == 0 && d.Mail == "" && d.Work == nil {
 		return s, fmt.Errorf("epoch %d goes on with the account of epoch %d, the last one is %+v", d.Epoch, d.Account, a)
 	}
+	if d.Work != nil && (s.Life.Work == nil || *s.Life.Work != *d.Work) {
+		return s, fmt.Errorf("epoch %d is to work on %+v, and the agent on %+v", d.Epoch, d.Work, s.Life.Work)
+	}
 	s.Epoch, s.Life.Role = d.Epoch, d.Role
-	s.Holder = &events.MailHolder{Epoch: d.Epoch, Run: d.Run, Account: d.Account, Model: d.Model, Since: at, ExpiresAt: d.ExpiresAt}
+	s.Holder = &events.MailHolder{Epoch: d.Epoch, Run: d.Run, Account: d.Account, Model: d.Model, Work: d.Work, Since: at,
+		ExpiresAt: d.ExpiresAt}
 	return s, nil
 }
 

@@ -8,7 +8,7 @@ import (
 	"github.com/inspan/inspan/pkg/events"
 )
 
-// interruptible reports whether mail of a sender may end an answer of the agent. Nobody's may where nothing is said.
+// interruptible reports whether mail of a sender may end an answer of the agent. No one's may where nothing is said.
 func (s State) interruptible(from string) bool {
 	switch {
 	case s.Form != events.AgentAddress:

@@ -321,7 +321,7 @@ func TestDirect(t *testing.T) {
 			err = large.send(events.MailDraft{ID: fmt.Sprint("m", i), Body: strings.Repeat("x", events.MaxMailBody)})
 		}
 		large.refused(err, mailbox.Full)
-		if row, err := mailbox.Row(large.s, 1); err != nil || len(row) > events.MaxEvent {
+		if row, err := mailbox.View().Row(large.s, 1); err != nil || len(row) > events.MaxEvent {
 			t.Errorf("the row has %d bytes, %v", len(row), err)
 		}
 	})
@@ -616,11 +616,11 @@ func TestMail(t *testing.T) {
 						}
 					}
 					again := refold(t, s)
-					row, err := mailbox.Row(again, 7)
+					row, err := mailbox.View().Row(again, 7)
 					if err != nil {
 						t.Fatal(err)
 					}
-					if shown, position, ok := mailbox.FromRow(row); !ok || position != 7 || !reflect.DeepEqual(shown, again) {
+					if shown, position, ok := mailbox.View().Read(row); !ok || position != 7 || !reflect.DeepEqual(shown, again) {
 						t.Fatalf("the row shows %+v, want %+v", shown, again)
 					}
 				},

@@ -113,6 +113,9 @@ func TaskOf(s State, h events.MailHolder) events.Task {
 	t := events.Task{ID: h.Run, Agent: s.Spec.Agent, Model: h.Model, Session: session, By: s.Address,
 		Task: "You are the agent " + s.Address + " of this station. Mail has come for you and is shown to you now: do what it asks of you, " +
 			"as far as your own rules permit, and answer the sender where that is needed."}
+	if h.Work != nil {
+		t.Task = "You are the agent " + s.Address + " of this station, and you have a work item: begin now. Mail that comes for you is shown to you as well."
+	}
 	if name, is := strings.CutPrefix(h.Model, events.TierAgent); is {
 		t.Agent, t.Model = name, ""
 	}

@@ -26,3 +26,11 @@ func NewLedger(cfg LedgerConfig) (*Ledger, error) {
 	cfg.Aggregate = Aggregate()
 	return kernel.NewLedger(cfg)
 }
+
+// View is how addresses are shown as rows in the bucket of sessions.
+func View() kernel.View[State] {
+	return kernel.View[State]{Name: "address", Prefix: events.MailboxRows,
+		Parts: func(s *State) (shown any, log **events.LogHead, at *kernel.Folded) {
+			return &s.Mailbox, &s.Log, &s.Folded
+		}}
+}

@@ -14,6 +14,8 @@ import (
 type Waking struct {
 	Tier *events.AgentTier
 	Role *events.AgentRole
+	// Work is the binding of the item that the agent holds and that its run is to have; nil for none.
+	Work *events.WorkRef
 }
 
 // Health are the thresholds of the agent's role.
@@ -83,10 +85,10 @@ func Admit(s State, agent string, epoch, most int, over func(events.RoleSlot) bo
 	return s.then(&events.AgentAdmittedData{Event: "agent_admitted", RoleQuota: q}, now), may
 }
 
-// Free reports whether an agent could be given work by itself: it is not at work, nothing waits for it, and nobody stopped
+// Free reports whether an agent could be given work by itself: it is not at work, nothing waits for it, and no one stopped
 // it. An address that is not registered is free.
 func Free(s State) bool {
-	return s.Holder == nil && len(s.Pending) == 0 && !s.Life.Stopped && s.Life.Account == nil && s.Fails == 0
+	return s.Holder == nil && len(s.Pending) == 0 && !s.Life.Stopped && s.Life.Account == nil && s.Life.Work == nil && s.Fails == 0
 }
 
 // maxCrew is how many names are made up for the agents of a role.

@@ -18,11 +18,11 @@ type Fault int
 const (
 	// None: it is made as asked.
 	None Fault = iota
-	// LostAck: it is made, and no one hears the answer.
+	// LostAck: it is made, and no one receives the answer.
 	LostAck
-	// LostRequest: it is not made, and no one hears so.
+	// LostRequest: it is not made, and no one learns so.
 	LostRequest
-	// LateRequest: no one hears an answer, and it is made later, before the next append to its run, if it still fits.
+	// LateRequest: no one receives an answer, and it is made later, before the next append to its run, if it still fits.
 	// Into other stores it is made by Land only.
 	LateRequest
 	// Busy: refused for a reason that passes.
@@ -95,7 +95,7 @@ func (s *Station) Land() {
 		s.store(e)
 	}
 	for _, do := range puts {
-		_ = do() // no one hears the answer of a late write
+		_ = do() // no one receives the answer of a late write
 	}
 }
 

@@ -70,15 +70,15 @@ func (s *Station) deliverEvent(e kernel.Entry, seq uint64, b []byte, at time.Tim
 	s.notify(keyOf(e), b)
 }
 
-// Publish puts the message of an outsider before the role that hears its subject, as a stream with work-queue
-// retention does. header may be nil. It fails where no one hears the subject.
+// Publish puts the message of an outsider before the role that receives its subject, as a stream with work-queue
+// retention does. header may be nil. It fails where no one receives the subject.
 func (s *Station) Publish(ctx context.Context, subject string, data []byte, header map[string]string) error {
 	if ctx.Err() != nil {
 		return context.Cause(ctx)
 	}
 	role, ok := topology.ReceiverOfInput(s.name, subject)
 	if !ok {
-		return fmt.Errorf("publish: no role of station %s hears %q", s.name, subject)
+		return fmt.Errorf("publish: no role of station %s receives %q", s.name, subject)
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -247,7 +247,7 @@ func (s *Station) Damage(seq uint64, bytes []byte) {
 }
 
 // Lose takes an event out of the log, as no one could through the ports: the run has a hole, and the position stays
-// empty. Whoever has not heard it will not.
+// empty. Whoever has not received it will not.
 func (s *Station) Lose(seq uint64) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

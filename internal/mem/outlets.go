@@ -35,7 +35,7 @@ func (s *Station) LiveOf(run string) [][]byte {
 	return slices.Clone(s.live[run])
 }
 
-// watcher hears the events of a run as they are stored.
+// watcher receives the events of a run as they are stored.
 type watcher struct {
 	run     string
 	receive func(ev []byte)

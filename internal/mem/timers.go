@@ -25,7 +25,7 @@ type timers struct {
 	aggregate string
 }
 
-// Set implements kernel.Timers. It fails for a name whose family no role hears.
+// Set implements kernel.Timers. It fails for a name whose family no role receives.
 func (t timers) Set(ctx context.Context, id, name string, at time.Time) error {
 	if ctx.Err() != nil {
 		return context.Cause(ctx)
@@ -42,7 +42,7 @@ func (t timers) Set(ctx context.Context, id, name string, at time.Time) error {
 	defer s.mu.Unlock()
 	role, ok := topology.ReceiverOfTimer(family)
 	if !ok {
-		return fmt.Errorf("set timer %s: no role hears timers of family %q", name, family)
+		return fmt.Errorf("set timer %s: no role receives timers of family %q", name, family)
 	}
 	return s.put(TimerStore, id+"."+name, func() error {
 		s.schedule(role, id, name, at)

@@ -13,14 +13,8 @@ import (
 // changes what can be reached from it.
 type State struct {
 	events.MergeQueue
-	// Sequence and Hash of the last event that it includes.
-	Sequence uint64
-	Hash     string
-	changes  []events.Payload
+	kernel.Folded
 }
-
-// Changes are the events that were decided on a state since it was folded, in order.
-func (s State) Changes() []events.Payload { return s.changes }
 
 // Exists reports whether there is such a queue.
 func (s State) Exists() bool { return s.ID != "" }
@@ -31,7 +25,7 @@ func (s State) then(p events.Payload, now time.Time) State {
 	if err != nil {
 		panic("mergequeue: decided what cannot be folded: " + err.Error())
 	}
-	s.changes = append(slices.Clip(s.changes), p)
+	s.Folded = s.With(p)
 	return s
 }
 
@@ -44,7 +38,7 @@ func Apply(s State, f events.Event, p events.Payload, hash string) (State, error
 	if s.ID != f.Subject {
 		return State{}, fmt.Errorf("merge queue %s, event %d (%s): it is of merge queue %.64q", f.Subject, f.Sequence, p.Kind(), s.ID)
 	}
-	s.Sequence, s.Hash, s.changes = f.Sequence, hash, nil
+	s.Folded = kernel.Folded{Sequence: f.Sequence, Hash: hash}
 	return s, nil
 }
 

@@ -300,11 +300,11 @@ func TestQueueProperties(t *testing.T) {
 						t.Fatalf("%d are taken; %v of %v are known", takens, seen, all)
 					}
 					again := refold(t, s, now)
-					row, err := mergequeue.Row(again, 7)
+					row, err := mergequeue.View().Row(again, 7)
 					if err != nil {
 						t.Fatal(err)
 					}
-					if shown, position, ok := mergequeue.FromRow(row); !ok || position != 7 || !reflect.DeepEqual(shown, again) {
+					if shown, position, ok := mergequeue.View().Read(row); !ok || position != 7 || !reflect.DeepEqual(shown, again) {
 						t.Fatalf("the row shows %+v, want %+v", shown, again)
 					}
 					if len(again.Entries) != len(s.Entries) || len(again.Done) != len(s.Done) || again.Last != s.Last {

@@ -26,3 +26,11 @@ func NewLedger(cfg LedgerConfig) (*Ledger, error) {
 	cfg.Aggregate = Aggregate()
 	return kernel.NewLedger(cfg)
 }
+
+// View is how merge queues are shown as rows in the bucket of sessions.
+func View() kernel.View[State] {
+	return kernel.View[State]{Name: "merge queue", Prefix: events.QueueRows,
+		Parts: func(s *State) (shown any, log **events.LogHead, at *kernel.Folded) {
+			return &s.MergeQueue, &s.Log, &s.Folded
+		}}
+}

@@ -40,7 +40,7 @@ func (s *Server) Fills() []kernel.Fill {
 	var fills []kernel.Fill
 	j, err := s.now().Jsz(&server.JSzOptions{Config: true})
 	if err != nil {
-		return nil // it has ended; whoever writes hears of that
+		return nil // it has ended; whoever writes gets that error
 	}
 	if j.Config.MaxStore > 0 {
 		fills = append(fills, kernel.Fill{Store: "the server's storage", Used: int64(j.Store), Limit: j.Config.MaxStore})

@@ -24,6 +24,7 @@ type Kind string
 // Kinds of notices.
 const (
 	Gate      Kind = "gate"
+	Reminder  Kind = "reminder"
 	Failed    Kind = "failed"
 	Completed Kind = "completed"
 	Paused    Kind = "paused"
@@ -31,7 +32,7 @@ const (
 
 // Kinds are the event types that may give a notice.
 func Kinds() []events.Kind {
-	return []events.Kind{events.GateOpened, events.RunFailed, events.RunCompleted, events.RunPaused}
+	return []events.Kind{events.GateOpened, events.GateReminded, events.RunFailed, events.RunCompleted, events.RunPaused}
 }
 
 // Notice is one call to a person.
@@ -40,7 +41,9 @@ type Notice struct {
 	Station string `json:"station"`
 	Run     string `json:"run"`
 	// Gate that waits; empty for other kinds.
-	Gate    string `json:"gate,omitempty"`
+	Gate string `json:"gate,omitempty"`
+	// To is whom a reminder is for; empty for those who were called for the gate.
+	To      string `json:"to,omitempty"`
 	Agent   string `json:"agent"`
 	Session string `json:"session,omitempty"`
 	Project string `json:"project,omitempty"`
@@ -57,7 +60,10 @@ type Notice struct {
 
 // Wanted reports whether a notice is for people who follow other runs than their own: gates are, and ends that come to no
 // one yet.
-func (n Notice) Wanted() bool { return n.Kind == Gate || !n.Attended }
+func (n Notice) Wanted() bool { return n.AtGate() || !n.Attended }
+
+// AtGate reports whether a gate waits.
+func (n Notice) AtGate() bool { return n.Kind == Gate || n.Kind == Reminder }
 
 // Sink takes notices to people.
 type Sink interface {
@@ -86,6 +92,13 @@ func Of(s run.State, e events.Event, p events.Payload) (n Notice, ok bool) {
 			return n, false
 		}
 		n.Kind, n.Gate, n.Text = Gate, d.Gate, "waits for an answer before "+before(d)
+	case *events.GateRemindedData:
+		g := s.Gate(d.Gate)
+		if g == nil || g.Status != run.GatePending || s.Status.Ended() {
+			return n, false
+		}
+		n.Kind, n.Gate, n.To = Reminder, d.Gate, view.Clip(d.To, events.MaxID)
+		n.Text = "has waited " + view.Span(time.Duration(d.WaitMS)*time.Millisecond) + " for an answer before " + held(s, g)
 	case *events.RunCompletedData:
 		n.Kind, n.Text = Completed, "is done after "+after(d.Result)
 	case *events.RunFailedData:
@@ -120,6 +133,14 @@ func before(d *events.GateOpenedData) string {
 		return "step " + d.Step
 	}
 	return "a call of " + call.Tool
+}
+
+// held is the same of a gate in a state.
+func held(s run.State, g *run.Gate) string {
+	if c := s.Open[g.CallID]; g.CallID != "" && c != nil {
+		return "a call of " + c.Tool
+	}
+	return "step " + g.StepID
 }
 
 func after(r events.Result) string { return view.Span(time.Duration(r.DurationMS) * time.Millisecond) }

@@ -62,7 +62,7 @@ func (alone) Replay(_ context.Context, _ string, after uint64) ([][]byte, uint64
 	return nil, after, nil
 }
 
-// WatchSubject hears nothing: whoever waits for a dead letter reads the list as well.
+// WatchSubject receives nothing: whoever waits for a dead letter reads the list as well.
 func (alone) WatchSubject(string, func(string, []byte)) (stop func(), err error) {
 	return func() {}, nil
 }

@@ -39,7 +39,7 @@ type Config struct {
 type Delivery struct {
 	// Late is how long it does not come: another overtakes it. The same delay for all is a consumer that stalls.
 	Late time.Duration
-	// Lost counts as a delivery, and no one hears it: it comes again after the ack wait.
+	// Lost counts as a delivery, and no one receives it: it comes again after the ack wait.
 	Lost bool
 	// Again is how soon it comes again although somebody handles it, in place of the ack wait, unless there is a sign
 	// of life before: a new leader of the consumer does not know since when it is out.

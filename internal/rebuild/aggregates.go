@@ -46,77 +46,29 @@ type aggregate[S any] struct {
 	shown func(row []byte) (events uint64, ok bool)
 }
 
-// aggregates makes the rows of sessions, schedules, work items, addresses, merge queues, harnesses and workspaces again.
+// aggregates makes the rows of sessions, schedules, work items, addresses, merge queues, halts, harnesses and workspaces
+// again.
 func (r *rebuild) aggregates(ctx context.Context) error {
-	err := rows(ctx, r, aggregate[session.State]{Aggregate: session.Aggregate(), Rows: r.cfg.Sessions,
-		author: events.Planner, count: r.rep.Sessions, prefix: session.RowPrefix, id: func(rest string) string { return rest },
-		key: func(s session.State) string { return session.RowKey(s.ID) }, row: session.Row,
-		shown: func(row []byte) (uint64, bool) {
-			s, _, ok := session.FromRow(row)
-			return s.Sequence, ok
-		}})
-	if err != nil {
-		return err
-	}
-	err = rows(ctx, r, aggregate[schedule.State]{Aggregate: schedule.Aggregate(), Rows: r.cfg.Schedules,
-		author: events.Planner, count: r.rep.Schedules, prefix: schedule.RowPrefix, id: func(rest string) string { return rest },
-		key: func(s schedule.State) string { return schedule.RowKey(s.ID) }, row: schedule.Row,
-		shown: func(row []byte) (uint64, bool) {
-			s, _, ok := schedule.FromRow(row)
-			return s.Sequence, ok
-		}})
-	if err != nil {
-		return err
-	}
-	err = rows(ctx, r, aggregate[work.State]{Aggregate: work.Aggregate(), Rows: r.cfg.Work,
-		author: events.Planner, count: r.rep.Work, prefix: work.RowPrefix, id: func(rest string) string { return rest },
-		key: func(s work.State) string { return work.RowKey(s.ID) }, row: work.Row,
-		shown: func(row []byte) (uint64, bool) {
-			s, _, ok := work.FromRow(row)
-			return s.Sequence, ok
-		}})
-	if err != nil {
-		return err
-	}
-	err = rows(ctx, r, aggregate[mailbox.State]{Aggregate: mailbox.Aggregate(), Rows: r.cfg.Agents,
-		author: events.Planner, count: r.rep.Agents, prefix: mailbox.RowPrefix, id: func(rest string) string { return rest },
-		key: func(s mailbox.State) string { return mailbox.RowKey(s.ID) }, row: mailbox.Row,
-		shown: func(row []byte) (uint64, bool) {
-			s, _, ok := mailbox.FromRow(row)
-			return s.Sequence, ok
-		}})
-	if err != nil {
-		return err
-	}
-	err = rows(ctx, r, aggregate[mergequeue.State]{Aggregate: mergequeue.Aggregate(), Rows: r.cfg.Queues,
-		author: events.Planner, count: r.rep.Queues, prefix: mergequeue.RowPrefix, id: func(rest string) string { return rest },
-		key: func(s mergequeue.State) string { return mergequeue.RowKey(s.ID) }, row: mergequeue.Row,
-		shown: func(row []byte) (uint64, bool) {
-			s, _, ok := mergequeue.FromRow(row)
-			return s.Sequence, ok
-		}})
-	if err != nil {
-		return err
-	}
-	err = rows(ctx, r, aggregate[halt.State]{Aggregate: halt.Aggregate(), Rows: r.cfg.Halts,
-		author: events.Planner, count: r.rep.Halts, prefix: halt.RowKey(""), id: func(rest string) string { return rest },
-		key: func(halt.State) string { return events.HaltRow }, row: halt.Row,
-		shown: func(row []byte) (uint64, bool) {
-			s, _, ok := halt.FromRow(row)
-			return s.Sequence, ok
-		}})
-	if err != nil {
-		return err
-	}
-	err = rows(ctx, r, aggregate[harness.State]{Aggregate: harness.Aggregate(), Rows: r.cfg.Harnesses,
-		author: events.Planner, count: r.rep.Harnesses, prefix: harness.RowPrefix, id: func(rest string) string { return rest },
-		key: func(s harness.State) string { return harness.RowKey(s.ID) }, row: harness.Row,
-		shown: func(row []byte) (uint64, bool) {
-			s, _, ok := harness.FromRow(row)
-			return s.Sequence, ok
-		}})
-	if err != nil {
-		return err
+	for _, again := range []func() error{
+		func() error {
+			return viewed(ctx, r, session.Aggregate(), session.View(), r.cfg.Sessions, r.rep.Sessions)
+		},
+		func() error {
+			return viewed(ctx, r, schedule.Aggregate(), schedule.View(), r.cfg.Schedules, r.rep.Schedules)
+		},
+		func() error { return viewed(ctx, r, work.Aggregate(), work.View(), r.cfg.Work, r.rep.Work) },
+		func() error { return viewed(ctx, r, mailbox.Aggregate(), mailbox.View(), r.cfg.Agents, r.rep.Agents) },
+		func() error {
+			return viewed(ctx, r, mergequeue.Aggregate(), mergequeue.View(), r.cfg.Queues, r.rep.Queues)
+		},
+		func() error { return viewed(ctx, r, halt.Aggregate(), halt.View(), r.cfg.Halts, r.rep.Halts) },
+		func() error {
+			return viewed(ctx, r, harness.Aggregate(), harness.View(), r.cfg.Harnesses, r.rep.Harnesses)
+		},
+	} {
+		if err := again(); err != nil {
+			return err
+		}
 	}
 	return rows(ctx, r, aggregate[treelog.State]{Aggregate: treelog.Aggregate(), Rows: r.cfg.Workspaces,
 		author: events.Toolrunner, count: r.rep.Workspaces, prefix: events.TreeKeys,
@@ -125,6 +77,18 @@ func (r *rebuild) aggregates(ctx context.Context) error {
 		shown: func(row []byte) (uint64, bool) {
 			s, _, ok := treelog.FromRow(row)
 			return s.Sequence, ok
+		}})
+}
+
+// viewed makes the rows again of an aggregate of the planner.
+func viewed[S any](ctx context.Context, r *rebuild, a *kernel.Aggregate[S], v kernel.View[S], from Rows,
+	count Count) error {
+	return rows(ctx, r, aggregate[S]{Aggregate: a, Rows: from, author: events.Planner, count: count, prefix: v.Prefix,
+		id:  func(rest string) string { return rest },
+		key: func(s S) string { return v.Key(a.Chain(&s).ID) }, row: v.Row,
+		shown: func(row []byte) (uint64, bool) {
+			s, _, ok := v.Read(row)
+			return v.At(s).Sequence, ok
 		}})
 }
 

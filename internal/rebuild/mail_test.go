@@ -47,13 +47,13 @@ func TestMail(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			row, err := mailbox.Row(w.State, w.Head)
+			row, err := mailbox.View().Row(w.State, w.Head)
 			if err != nil {
 				t.Fatal(err)
 			}
 			want = append(want, row)
 		}
-		if err := rows.Put(t.Context(), mailbox.RowKey("a_b_damaged"), []byte("{")); err != nil {
+		if err := rows.Put(t.Context(), mailbox.View().Key("a_b_damaged"), []byte("{")); err != nil {
 			t.Fatal(err)
 		}
 		rep, err := rebuild.All(t.Context(), rebuild.Config{Journal: st.Journal(), State: st.KV(topology.StateBucket), Blobs: st.Blobs(), Now: time.Now,
@@ -63,7 +63,7 @@ func TestMail(t *testing.T) {
 			t.Fatalf("%+v, %v", rep, err)
 		}
 		for i, id := range ids {
-			if got, err := rows.Get(t.Context(), mailbox.RowKey(id)); err != nil || !bytes.Equal(got, want[i]) {
+			if got, err := rows.Get(t.Context(), mailbox.View().Key(id)); err != nil || !bytes.Equal(got, want[i]) {
 				t.Errorf("%s is %s, was %s", id, got, want[i])
 			}
 		}

@@ -41,13 +41,13 @@ func TestSchedules(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			row, err := schedule.Row(w.State, w.Head)
+			row, err := schedule.View().Row(w.State, w.Head)
 			if err != nil {
 				t.Fatal(err)
 			}
 			want = append(want, row)
 		}
-		if err := rows.Put(t.Context(), schedule.RowKey("damaged"), []byte("{")); err != nil {
+		if err := rows.Put(t.Context(), schedule.View().Key("damaged"), []byte("{")); err != nil {
 			t.Fatal(err)
 		}
 		rep, err := rebuild.All(t.Context(), rebuild.Config{Journal: st.Journal(), State: st.KV(topology.StateBucket), Blobs: st.Blobs(), Now: time.Now,
@@ -57,7 +57,7 @@ func TestSchedules(t *testing.T) {
 			t.Fatalf("%+v, %v", rep, err)
 		}
 		for i, id := range ids {
-			if got, err := rows.Get(t.Context(), schedule.RowKey(id)); err != nil || !bytes.Equal(got, want[i]) {
+			if got, err := rows.Get(t.Context(), schedule.View().Key(id)); err != nil || !bytes.Equal(got, want[i]) {
 				t.Errorf("%s is %s, was %s", id, got, want[i])
 			}
 		}

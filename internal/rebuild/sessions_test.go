@@ -51,10 +51,10 @@ func newRooms(t *testing.T, n int) *rooms {
 		})
 		var row []byte
 		if err == nil {
-			row, err = session.Row(written.State, written.Head)
+			row, err = session.View().Row(written.State, written.Head)
 		}
 		if err == nil {
-			err = w.rows.Put(t.Context(), session.RowKey(id), row)
+			err = w.rows.Put(t.Context(), session.View().Key(id), row)
 		}
 		if err != nil {
 			t.Fatal(err)
@@ -65,7 +65,7 @@ func newRooms(t *testing.T, n int) *rooms {
 
 func (w *rooms) row(id string) []byte {
 	w.t.Helper()
-	b, err := w.rows.Get(w.t.Context(), session.RowKey(id))
+	b, err := w.rows.Get(w.t.Context(), session.View().Key(id))
 	if err != nil && !errors.Is(err, kernel.ErrNotFound) {
 		w.t.Fatal(err)
 	}
@@ -108,11 +108,11 @@ func TestSessions(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if err := w.rows.Delete(t.Context(), session.RowKey(w.ids[0])); err != nil {
+		if err := w.rows.Delete(t.Context(), session.View().Key(w.ids[0])); err != nil {
 			t.Fatal(err)
 		}
 		for i, b := range map[int][]byte{1: []byte("{"), 2: behind, 3: older} {
-			if err := w.rows.Put(t.Context(), session.RowKey(w.ids[i]), b); err != nil {
+			if err := w.rows.Put(t.Context(), session.View().Key(w.ids[i]), b); err != nil {
 				t.Fatal(err)
 			}
 		}
@@ -133,11 +133,11 @@ func TestSessions(t *testing.T) {
 		t.Parallel()
 		w := newRooms(t, 1)
 		before := []byte(`{"session_id":"old","fence":3}`)
-		if err := w.rows.Put(t.Context(), session.RowKey("old"), before); err != nil {
+		if err := w.rows.Put(t.Context(), session.View().Key("old"), before); err != nil {
 			t.Fatal(err)
 		}
 		lost := bytes.ReplaceAll(w.row(w.ids[0]), []byte(w.ids[0]), []byte("lost"))
-		if err := w.rows.Put(t.Context(), session.RowKey("lost"), lost); err != nil {
+		if err := w.rows.Put(t.Context(), session.View().Key("lost"), lost); err != nil {
 			t.Fatal(err)
 		}
 		rep := w.rebuild()

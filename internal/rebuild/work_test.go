@@ -42,13 +42,13 @@ func TestWork(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			row, err := work.Row(w.State, w.Head)
+			row, err := work.View().Row(w.State, w.Head)
 			if err != nil {
 				t.Fatal(err)
 			}
 			want = append(want, row)
 		}
-		if err := rows.Put(t.Context(), work.RowKey("damaged"), []byte("{")); err != nil {
+		if err := rows.Put(t.Context(), work.View().Key("damaged"), []byte("{")); err != nil {
 			t.Fatal(err)
 		}
 		rep, err := rebuild.All(t.Context(), rebuild.Config{Journal: st.Journal(), State: st.KV(topology.StateBucket), Blobs: st.Blobs(), Now: time.Now,
@@ -58,7 +58,7 @@ func TestWork(t *testing.T) {
 			t.Fatalf("%+v, %v", rep, err)
 		}
 		for i, id := range ids {
-			if got, err := rows.Get(t.Context(), work.RowKey(id)); err != nil || !bytes.Equal(got, want[i]) {
+			if got, err := rows.Get(t.Context(), work.View().Key(id)); err != nil || !bytes.Equal(got, want[i]) {
 				t.Errorf("%s is %s, was %s", id, got, want[i])
 			}
 		}

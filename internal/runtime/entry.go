@@ -17,6 +17,7 @@ import (
 
 	"github.com/inspan/inspan/internal/didyoumean"
 	"github.com/inspan/inspan/internal/pattern"
+	"github.com/inspan/inspan/internal/secret"
 	"github.com/inspan/inspan/pkg/events"
 )
 
@@ -98,8 +99,6 @@ var (
 	envRule     = pattern.New(`^[A-Za-z_][A-Za-z0-9_]{0,127}$`)
 	// transcriptRule has no blank and no character that a shell reads, but for *.
 	transcriptRule = pattern.New(`^[A-Za-z0-9._][A-Za-z0-9._*{}/-]{0,255}$`)
-	secretRule     = pattern.New(`^secret:[A-Za-z0-9_.-]{1,64}$`)
-	privateRule    = pattern.New(`(?i)(TOKEN|SECRET|PASSWORD|PASSWD|CREDENTIAL|API_?KEY|PRIVATE_?KEY)`)
 )
 
 // Error is one thing that is wrong with a file.
@@ -274,9 +273,9 @@ func (p *parsing) environment(e *Entry) {
 		switch key := "env." + name; {
 		case !envRule.MatchString(name):
 			p.fail(key, "the key is not the name of a variable", "A-Z a-z 0-9 and _")
-		case strings.HasPrefix(value, "secret:") && !secretRule.MatchString(value):
+		case strings.HasPrefix(value, "secret:") && !secret.IsRef(value):
 			p.fail(key, "the value does not name a secret", "write secret:NAME")
-		case privateRule.MatchString(name) && !secretRule.MatchString(value):
+		case secret.Named(name) && !secret.IsRef(value):
 			p.fail(key, "a secret must not be in the file",
 				"write secret:NAME, and put the value into the file NAME of the folder that INSPAN_MCP_SECRETS names for the toolrunner")
 		}

@@ -304,3 +304,16 @@ func (t Timing) near(now time.Time, most int) time.Time {
 	}
 	return time.Time{}
 }
+
+// Next returns when the next n times of a schedule fire that are not handled yet; none of one that does not fire.
+func Next(s events.Schedule, n int) []time.Time {
+	t, err := TimingOf(s.Spec, s.Anchor)
+	if err != nil || s.Status != events.ScheduleIsActive {
+		return nil
+	}
+	all := t.Upcoming(s.Handled, n)
+	for i, at := range all {
+		all[i] = t.of(s.ID).Fires(at)
+	}
+	return all
+}

@@ -8,13 +8,21 @@ import (
 	"github.com/inspan/inspan/internal/pattern"
 )
 
-// refPrefix begins a reference to a secret, which is a file of the folder INSPAN_GATEWAY_SECRETS.
+// refPrefix begins a reference to a secret, which is a file of a folder: INSPAN_MCP_SECRETS of a toolrunner,
+// INSPAN_GATEWAY_SECRETS of a gateway.
 const refPrefix = "secret:"
 
 // maxSecret is the most bytes of a secret.
 const maxSecret = 4 << 10
 
-var refRule = pattern.New(`^secret:[A-Za-z0-9_-][A-Za-z0-9_.-]{0,63}$`)
+var (
+	refRule  = pattern.New(`^secret:[A-Za-z0-9_-][A-Za-z0-9_.-]{0,63}$`)
+	nameRule = pattern.New(`(?i)(TOKEN|SECRET|PASSWORD|PASSWD|CREDENTIAL|API_?KEY|PRIVATE_?KEY)`)
+)
+
+// Named reports whether what has that name, as a variable of an environment, is a secret: it must not stand in a file that
+// everybody may read.
+func Named(name string) bool { return nameRule.MatchString(name) }
 
 // IsRef reports whether a text is a reference to a secret, secret:NAME.
 func IsRef(text string) bool { return refRule.MatchString(text) }

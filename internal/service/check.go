@@ -134,6 +134,15 @@ func (g *Gates) check() error {
 	if g.GateExpires < 0 || g.GateExpires > 0 && g.GateExpires < time.Second {
 		errs = append(errs, fmt.Errorf("INSPAN_GATE_EXPIRES is %s, want at least 1s, or 0 for no limit", g.GateExpires))
 	}
+	for name, d := range map[string]time.Duration{"INSPAN_GATE_REMIND": g.GateRemind,
+		"INSPAN_GATE_ESCALATE_AFTER": g.GateEscalateAfter} {
+		if d < 0 || d > 0 && d < time.Second {
+			errs = append(errs, fmt.Errorf("%s is %s, want at least 1s, or 0 for never", name, d))
+		}
+	}
+	if (g.GateEscalateAfter > 0) != (g.GateEscalateTo != "") {
+		errs = append(errs, errors.New("INSPAN_GATE_ESCALATE_AFTER and INSPAN_GATE_ESCALATE_TO: set both, or none"))
+	}
 	if g.GateOnExpiry != "" && g.GateOnExpiry != events.ExpiryRejects && g.GateOnExpiry != events.ExpiryFails {
 		errs = append(errs, fmt.Errorf("INSPAN_GATE_ON_EXPIRY is %q, want %s or %s; a gate is never approved by itself",
 			g.GateOnExpiry, events.ExpiryRejects, events.ExpiryFails))
@@ -143,7 +152,9 @@ func (g *Gates) check() error {
 
 // GateTerms hold for all gates of the station.
 func (g *Gates) GateTerms() events.GateTerms {
-	return events.GateTerms{Approvers: g.GateApprovers, ExpiresMS: g.GateExpires.Milliseconds(), OnExpiry: g.GateOnExpiry}
+	return events.GateTerms{Approvers: g.GateApprovers, ExpiresMS: g.GateExpires.Milliseconds(), OnExpiry: g.GateOnExpiry,
+		GateReminders: events.GateReminders{RemindMS: g.GateRemind.Milliseconds(),
+			EscalateMS: g.GateEscalateAfter.Milliseconds(), EscalateTo: g.GateEscalateTo}}
 }
 
 func (a *Approvals) check() error {

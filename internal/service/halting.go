@@ -14,7 +14,8 @@ import (
 	"github.com/inspan/inspan/pkg/events"
 )
 
-// haltEvery is how often a role asks the log whether the station is halted: so long it may begin something after a halt.
+// haltEvery is how often a process asks the log whether the station is halted: so long a role may begin something after
+// a halt.
 const haltEvery = 500 * time.Millisecond
 
 // errHalted ends all that a role does when the station is halted.
@@ -23,43 +24,54 @@ var errHalted = errors.New("the station is halted")
 // Halted reports whether a context ended because the station was halted: then nothing is brought to its end first.
 func Halted(ctx context.Context) bool { return errors.Is(context.Cause(ctx), errHalted) }
 
-// halting runs a role while the station is not halted. It is closed by default: until the log was asked once, the role
-// does nothing. Where the log does not answer later on, what it said last holds.
+// halting runs the roles of a process while the station is not halted. It is closed by default: until the log was asked
+// once, no role does anything. Where the log does not answer later on, what it said last holds.
 type halting struct {
+	log zerolog.Logger
+	mu  sync.Mutex
+	// ledger reads the log with the rights of the role that began first; guarded by mu, as is all below.
 	ledger *halt.Ledger
-	log    zerolog.Logger
-	mu     sync.Mutex
-	// state is that of the log, known whether it was asked; changed is closed, and replaced, when that changes. All are
-	// guarded by mu.
+	// state is that of the log, known whether it was asked; changed is closed, and replaced, when that changes.
 	state   halt.State
 	known   bool
 	changed chan struct{}
+	// roles is how many are served; the last one that ends calls stop, which ends the watch and waits for it.
+	roles int
+	stop  func()
 }
 
 // Halts opens the log of the halts of a station for a role.
 func (p Ports) Halts(station string, by events.Service) (*halt.Ledger, error) {
 	l, err := halt.NewLedger(halt.LedgerConfig{Station: station, By: by, Journal: p.HaltLog,
-		Snapshots: halt.Rows(p.Sessions), Entropy: p.Entropy})
+		Snapshots: halt.View().Snapshots(p.Sessions), Entropy: p.Entropy})
 	if err != nil {
 		return nil, fmt.Errorf("log of halts: %w", err)
 	}
 	return l, nil
 }
 
-// halting makes that of a role; nil where the station cannot be halted.
-func (h *Host) halting(role events.Service) (*halting, error) {
+// halting is what holds a role when the station is halted; nil where nothing does.
+func (h *Host) halting(role events.Service) *halting {
 	if h.ports.HaltLog == nil || role == events.Persister { // which only records and shows what the others did
-		return nil, nil
+		return nil
 	}
-	l, err := h.ports.Halts(h.cfg.Station, role)
-	if err != nil {
-		return nil, err
+	return h.halts
+}
+
+// openHalts opens the log of halts with the rights of a role, unless another role of this process did.
+func (h *Host) openHalts(role events.Service) error {
+	g := h.halting(role)
+	if g == nil {
+		return nil
 	}
-	g := &halting{ledger: l, log: h.log.With().Str("role", string(role)).Logger(), changed: make(chan struct{})}
-	h.mu.Lock()
-	h.haltings[role] = g
-	h.mu.Unlock()
-	return g, nil
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if g.ledger != nil {
+		return nil
+	}
+	var err error
+	g.ledger, err = h.ports.Halts(h.cfg.Station, role)
+	return err
 }
 
 // err is why nothing is done, or nil.
@@ -129,6 +141,32 @@ func (g *halting) look(ctx context.Context) error {
 	return nil
 }
 
+// join has the log watched for one role more, until leave is called.
+func (g *halting) join(ctx context.Context) (leave func()) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if g.roles++; g.roles == 1 {
+		g.known = false
+		hold, end := context.WithCancel(context.WithoutCancel(ctx))
+		var watching sync.WaitGroup
+		watching.Go(func() { g.watch(hold) })
+		g.stop = func() {
+			end()
+			watching.Wait()
+		}
+	}
+	return func() {
+		g.mu.Lock()
+		stop := g.stop
+		g.roles--
+		last := g.roles == 0
+		g.mu.Unlock()
+		if last {
+			stop()
+		}
+	}
+}
+
 // watch looks until ctx ends.
 func (g *halting) watch(ctx context.Context) {
 	for ctx.Err() == nil {
@@ -149,11 +187,7 @@ func (g *halting) during(ctx context.Context, run Run) error {
 	if g == nil {
 		return run(ctx)
 	}
-	hold, stop := context.WithCancel(context.WithoutCancel(ctx))
-	var watching sync.WaitGroup
-	defer watching.Wait()
-	defer stop()
-	watching.Go(func() { g.watch(hold) })
+	defer g.join(ctx)()
 	for g.until(ctx, false) && ctx.Err() == nil {
 		part, end := context.WithCancelCause(ctx)
 		var waiting sync.WaitGroup

@@ -150,10 +150,9 @@ type Host struct {
 	answers map[events.Service]func(question []byte) any
 	// standings of the roles that run, guarded by mu.
 	standings map[events.Service]*standing
-	// haltings of the roles that run, guarded by mu.
-	haltings map[events.Service]*halting
-	// fanOut begin with the first role.
+	// fanOut and halts begin with the first role.
 	fanOut *fanOut
+	halts  *halting
 }
 
 // NewHost checks what all roles need.
@@ -170,21 +169,21 @@ func NewHost(cfg Base, ports Ports, log zerolog.Logger, metrics *Metrics) (*Host
 	}
 	pages := runlog.NewPages(0)
 	return &Host{cfg: cfg, ports: ports, log: log, metrics: metrics, masked: cfg.Masked, policy: policy, pages: pages,
-		fanOut:  &fanOut{pages: pages},
+		fanOut: &fanOut{pages: pages}, halts: &halting{log: log, changed: make(chan struct{})},
 		answers: map[events.Service]func([]byte) any{},
-		ledgers: map[events.Service]*runlog.Ledger{}, standings: map[events.Service]*standing{}, haltings: map[events.Service]*halting{}}, nil
+		ledgers: map[events.Service]*runlog.Ledger{}, standings: map[events.Service]*standing{}}, nil
 }
 
 // As returns a host for another role of the same process that acts through ports of its own, for example with rights of
-// its own. Both share what is known of runs, so a role receives events early through the ports of the first.
+// its own. What both share, the states of runs and whether the station is halted, is read through the ports of the first.
 func (h *Host) As(ports Ports) *Host {
 	if ports.Entropy == nil {
 		ports.Entropy = h.ports.Entropy
 	}
 	return &Host{cfg: h.cfg, ports: ports, log: h.log, metrics: h.metrics, masked: h.masked, pages: h.pages,
-		policy: h.policy, fanOut: h.fanOut,
+		policy: h.policy, fanOut: h.fanOut, halts: h.halts,
 		answers: map[events.Service]func([]byte) any{},
-		ledgers: map[events.Service]*runlog.Ledger{}, standings: map[events.Service]*standing{}, haltings: map[events.Service]*halting{}}
+		ledgers: map[events.Service]*runlog.Ledger{}, standings: map[events.Service]*standing{}}
 }
 
 // Status returns what a role tells of itself to whoever asks on the network.
@@ -199,12 +198,12 @@ func (h *Host) Status(role events.Service) func(question []byte) any {
 			}
 		}
 		if l == nil {
-			return map[string]any{"station": h.cfg.Station, "hearing": false}
+			return map[string]any{"station": h.cfg.Station, "receiving": false}
 		}
 		if err := h.Held(role); err != nil {
-			return map[string]any{"station": h.cfg.Station, "hearing": false, "held": err.Error()}
+			return map[string]any{"station": h.cfg.Station, "receiving": false, "held": err.Error()}
 		}
-		return map[string]any{"station": h.cfg.Station, "hearing": true, "ledger": l.Stats(),
+		return map[string]any{"station": h.cfg.Station, "receiving": true, "ledger": l.Stats(),
 			"durability": h.ports.Durability}
 	}
 }
@@ -225,11 +224,14 @@ func (h *Host) Run(ctx context.Context, w Wiring) error {
 	if err := h.fanOut.open(ctx, h.ports.SubscribeRepublished); err != nil {
 		return err
 	}
-	halts, err := h.halting(w.Role)
-	if err != nil {
+	if err := h.openHalts(w.Role); err != nil {
 		return err
 	}
+	halts := h.halting(w.Role)
 	h.show(w.Role)
+	if halts != nil {
+		h.metrics.Halted(string(w.Role), halts.halted)
+	}
 	part := func(ctx context.Context) error { return h.serve(ctx, w, halts) }
 	if w.Always == nil || halts == nil {
 		return halts.during(ctx, part)
@@ -242,7 +244,7 @@ func (h *Host) Run(ctx context.Context, w Wiring) error {
 		stop()
 		always <- err
 	}()
-	err = halts.during(hold, part)
+	err := halts.during(hold, part)
 	stop()
 	return errors.Join(err, <-always)
 }
@@ -305,7 +307,7 @@ func (h *Host) serve(ctx context.Context, w Wiring, halts *halting) error {
 	if err != nil {
 		return err
 	}
-	in.Log.Info().Msg("hearing")
+	in.Log.Info().Msg("receiving")
 	defer in.Log.Info().Msg("stopped")
 	run := Run(loop.Run)
 	if work.Around != nil {

@@ -31,7 +31,7 @@ func NewMetrics() *Metrics {
 		handled: prometheus.NewCounterVec(prometheus.CounterOpts{Name: "inspan_messages_total",
 			Help: "Messages handled, by role, kind and result."}, []string{"role", "kind", "result"}),
 		took: prometheus.NewHistogramVec(prometheus.HistogramOpts{Name: "inspan_message_seconds",
-			Help: "Time from hearing a message to its acknowledgement.", Buckets: prometheus.ExponentialBuckets(0.0002, 4, 10)},
+			Help: "Time from receiving a message to its acknowledgement.", Buckets: prometheus.ExponentialBuckets(0.0002, 4, 10)},
 			[]string{"role", "kind"}),
 	}
 	m.appended = newEventMetrics(m.registry)

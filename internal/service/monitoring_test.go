@@ -25,6 +25,7 @@ func TestMonitoring(t *testing.T) {
 	m := NewMetrics()
 	m.Damage(func() error { return nil })
 	m.Requests()
+	m.Halted("planner", func(context.Context) (bool, bool) { return false, true })
 	m.Queue(events.Planner, func(context.Context, events.Service) (uint64, uint64, error) { return 0, 0, nil })
 	m.Station(noStats{})
 	st, err := mem.New("s1", mem.Config{})

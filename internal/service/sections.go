@@ -100,11 +100,14 @@ type Models struct {
 
 // Gates: of the gatekeeper.
 type Gates struct {
-	MaxGates         int           `envconfig:"INSPAN_MAX_GATES" default:"64" desc:"gates of a run that stand open at the same time; the next one opens when one is answered; 0 is no limit (gatekeeper)"`
-	GateApprovers    int           `envconfig:"INSPAN_GATE_APPROVERS" default:"1" desc:"different people who must approve a gate, at least; where it is more than one, not who asked for the run, and only with proof of who they are; agents and rules can ask for more (gatekeeper)"`
-	GateExpires      time.Duration `envconfig:"INSPAN_GATE_EXPIRES" default:"0s" desc:"how long a gate waits for its answer, at most; 0 is for ever; agents and rules can ask for less (gatekeeper)"`
-	GateOnExpiry     string        `envconfig:"INSPAN_GATE_ON_EXPIRY" default:"reject" desc:"what follows where a gate expires: reject, as a no, or fail, which ends the run (gatekeeper)"`
-	AnswersPerMinute int           `envconfig:"INSPAN_MAX_ANSWERS_PER_APPROVER" default:"600" desc:"answers a minute in the name of one approver; those above it are refused with quota_exceeded; each gatekeeper counts for itself; 0 is no limit"`
+	MaxGates          int           `envconfig:"INSPAN_MAX_GATES" default:"64" desc:"gates of a run that stand open at the same time; the next one opens when one is answered; 0 is no limit (gatekeeper)"`
+	GateApprovers     int           `envconfig:"INSPAN_GATE_APPROVERS" default:"1" desc:"different people who must approve a gate, at least; where it is more than one, not who asked for the run, and only with proof of who they are; agents and rules can ask for more (gatekeeper)"`
+	GateExpires       time.Duration `envconfig:"INSPAN_GATE_EXPIRES" default:"0s" desc:"how long a gate waits for its answer, at most; 0 is for ever; agents and rules can ask for less (gatekeeper)"`
+	GateOnExpiry      string        `envconfig:"INSPAN_GATE_ON_EXPIRY" default:"reject" desc:"what follows where a gate expires: reject, as a no, or fail, which ends the run (gatekeeper)"`
+	GateRemind        time.Duration `envconfig:"INSPAN_GATE_REMIND" default:"0s" desc:"how long a gate waits before people are called again, and again after as long, ten times at most; 0 is never; agents and rules can ask for less (gatekeeper)"`
+	GateEscalateAfter time.Duration `envconfig:"INSPAN_GATE_ESCALATE_AFTER" default:"0s" desc:"how long a gate waits before others are called; 0 is never; see gates.md (gatekeeper)"`
+	GateEscalateTo    string        `envconfig:"INSPAN_GATE_ESCALATE_TO" desc:"who these are: a person or a group, by the word that callbacks have in their list groups (gatekeeper)"`
+	AnswersPerMinute  int           `envconfig:"INSPAN_MAX_ANSWERS_PER_APPROVER" default:"600" desc:"answers a minute in the name of one approver; those above it are refused with quota_exceeded; each gatekeeper counts for itself; 0 is no limit"`
 }
 
 // Approvals: whose answers to gates are accepted.

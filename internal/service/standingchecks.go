@@ -162,9 +162,9 @@ func (h held) Listen(ctx context.Context, role events.Service, workers int, rece
 // Held says why a role takes nothing although it runs; nil where it does.
 func (h *Host) Held(role events.Service) error {
 	h.mu.Lock()
-	s, g := h.standings[role], h.haltings[role]
+	s := h.standings[role]
 	h.mu.Unlock()
-	if g != nil {
+	if g := h.halting(role); g != nil {
 		if err := g.err(); err != nil {
 			return err
 		}

@@ -13,16 +13,10 @@ import (
 // changes what can be reached from it.
 type State struct {
 	events.Session
-	// Sequence and Hash of the last event that it includes.
-	Sequence uint64
-	Hash     string
+	kernel.Folded
 	// Migrated is the revision of the row that the log began with, 0 where it began with none.
 	Migrated uint64
-	changes  []events.Payload
 }
-
-// Changes are the events that were decided on a state since it was folded, in order.
-func (s State) Changes() []events.Payload { return s.changes }
 
 // then returns the state after one more decision.
 func (s State) then(p events.Payload, now time.Time) State {
@@ -30,7 +24,7 @@ func (s State) then(p events.Payload, now time.Time) State {
 	if err != nil {
 		panic("session: decided what cannot be folded: " + err.Error())
 	}
-	s.changes = append(slices.Clip(s.changes), p)
+	s.Folded = s.With(p)
 	return s
 }
 
@@ -43,7 +37,7 @@ func Apply(s State, f events.Event, p events.Payload, hash string) (State, error
 	if s.ID != f.Subject {
 		return State{}, fmt.Errorf("session %s, event %d (%s): it is of session %.64q", f.Subject, f.Sequence, p.Kind(), s.ID)
 	}
-	s.Sequence, s.Hash, s.changes = f.Sequence, hash, nil
+	s.Folded = kernel.Folded{Sequence: f.Sequence, Hash: hash}
 	return s, nil
 }
 

@@ -29,3 +29,11 @@ func NewLedger(cfg LedgerConfig) (*Ledger, error) {
 	cfg.Aggregate = Aggregate()
 	return kernel.NewLedger(cfg)
 }
+
+// View is how sessions are shown as rows in the bucket of sessions.
+func View() kernel.View[State] {
+	return kernel.View[State]{Name: "session", Prefix: "session.",
+		Parts: func(s *State) (shown any, log **events.LogHead, at *kernel.Folded) {
+			return &s.Session, &s.Log, &s.Folded
+		}}
+}

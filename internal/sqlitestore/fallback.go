@@ -23,7 +23,7 @@ type Primary struct {
 	Connected func() bool
 	// Answers returns nil where the primary takes requests at the moment. It should not take longer than a second.
 	Answers func(ctx context.Context) error
-	// Notify hears of every branch that begins or ends. It must be quick.
+	// Notify is called with every branch that begins or ends. It must be quick.
 	Notify func(Notice)
 }
 
@@ -300,7 +300,7 @@ func (f *Fallback) Last(ctx context.Context, run string) (kernel.Record, bool, e
 	return f.primary.Journal.Last(ctx, run)
 }
 
-// Listen implements kernel.Inbox: a role hears the primary and, while runs are on branches, what is said there. Each
+// Listen implements kernel.Inbox: a role receives from the primary and, while runs are on branches, what is said there. Each
 // of them has its own workers.
 func (f *Fallback) Listen(ctx context.Context, role events.Service, workers int, receive func(context.Context,
 	kernel.Message)) error {

@@ -43,7 +43,7 @@ func refused(ctx context.Context, aggregate string, e kernel.Entry) (kernel.Ack,
 	return kernel.Ack{}, false
 }
 
-// Append implements kernel.Journal. The event, and who has to hear it, are stored in one transaction.
+// Append implements kernel.Journal. The event, and who has to receive it, are stored in one transaction.
 func (j journal) Append(ctx context.Context, e kernel.Entry) kernel.Ack {
 	if ack, no := refused(ctx, j.aggregate, e); no {
 		return ack
@@ -90,7 +90,7 @@ type stored struct {
 	at  time.Time
 }
 
-// insert stores an event, and who has to hear it, behind all others. branch is nil for an event of the station's own
+// insert stores an event, and who has to receive it, behind all others. branch is nil for an event of the station's own
 // log.
 func insert(tx *sql.Tx, e kernel.Entry, branch *int64) (stored, error) {
 	at := time.Now()
@@ -174,12 +174,12 @@ func (s *Station) records(ctx context.Context, room int, query string, args ...a
 	return evs, err
 }
 
-// PublishAt stores the message of an outsider for the role that hears its subject, and returns its position among them.
-// It fails where no one hears the subject.
+// PublishAt stores the message of an outsider for the role that receives its subject, and returns its position among them.
+// It fails where no one receives the subject.
 func (s *Station) PublishAt(ctx context.Context, subject string, data []byte,
 	header map[string]string) (seq uint64, err error) {
 	if _, ok := topology.ReceiverOfInput(s.name, subject); !ok {
-		return 0, fmt.Errorf("publish: no role of station %s hears %q", s.name, subject)
+		return 0, fmt.Errorf("publish: no role of station %s receives %q", s.name, subject)
 	}
 	h, err := json.Marshal(header)
 	if err != nil {
@@ -205,7 +205,7 @@ func (s *Station) PublishAt(ctx context.Context, subject string, data []byte,
 func (s *Station) pushInput(subject string, data []byte, header map[string]string, seq uint64, at time.Time) error {
 	role, ok := topology.ReceiverOfInput(s.name, subject)
 	if !ok {
-		return fmt.Errorf("publish: no role of station %s hears %q", s.name, subject)
+		return fmt.Errorf("publish: no role of station %s receives %q", s.name, subject)
 	}
 	s.mail.Push(role, queue.Parcel{Subject: subject, Data: data, Header: header, Seq: seq, Time: at,
 		Acked: func() { s.store.deferWrite("DELETE FROM inputs WHERE seq = ?", seq) }})

@@ -182,13 +182,13 @@ var (
 	_ kernel.Refusals = refusals{}
 )
 
-// Publish stores the message of an outsider for the role that hears its subject. header may be nil.
+// Publish stores the message of an outsider for the role that receives its subject. header may be nil.
 func (s *Station) Publish(ctx context.Context, subject string, data []byte, header map[string]string) error {
 	_, err := s.PublishAt(ctx, subject, data, header)
 	return err
 }
 
-// watcher hears what is said of a run.
+// watcher receives what is said of a run.
 type watcher struct {
 	run     string
 	live    bool

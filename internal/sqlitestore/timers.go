@@ -34,7 +34,7 @@ func (t timers) Set(ctx context.Context, id, name string, at time.Time) error {
 		return fmt.Errorf("set timer: %w", err)
 	}
 	if _, ok := topology.ReceiverOfTimer(family); !ok {
-		return fmt.Errorf("set timer %s: no role hears timers of family %q", name, family)
+		return fmt.Errorf("set timer %s: no role receives timers of family %q", name, family)
 	}
 	key, when := id+"."+name, at.UnixNano()
 	err = t.s.store.write(ctx, func(tx *sql.Tx) error {

@@ -35,13 +35,13 @@ func (i hubInbox) Listen(ctx context.Context, role events.Service, workers int, 
 
 type hubTimers struct{ h hub }
 
-// Set implements kernel.Timers, as the role that hears the timer.
+// Set implements kernel.Timers, as the role that receives the timer.
 func (t hubTimers) Set(ctx context.Context, run, name string, at time.Time) error {
 	family, _, _ := strings.Cut(name, ".")
 	if role, ok := topology.ReceiverOfTimer(family); ok {
 		return t.h[role].Timers.Set(ctx, run, name, at)
 	}
-	return fmt.Errorf("timer %q: no role hears timers of family %q", name, family)
+	return fmt.Errorf("timer %q: no role receives timers of family %q", name, family)
 }
 
 type hubRefusals struct{ h hub }

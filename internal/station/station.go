@@ -102,7 +102,7 @@ type Station struct {
 	tasks    *tasks
 }
 
-// Up starts a station and returns once it hears. Close must be called.
+// Up starts a station and returns once it serves. Close must be called.
 func Up(ctx context.Context, cfg Config) (*Station, error) {
 	cfg, err := cfg.complete()
 	if err != nil {

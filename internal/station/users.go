@@ -68,7 +68,7 @@ func (u *users) accounts(administrators ...topology.User) string {
 	outsiders = append(outsiders, u.outsider(events.Gateway, events.Gateway,
 		topology.MayDispatch, topology.MayWatch, topology.MayApprove))
 	if u.cfg.Console {
-		outsiders = append(outsiders, u.cfg.consoleUsers()...)
+		outsiders = append(outsiders, u.cfg.buckets().Consoles(u.cfg.Station)...)
 	}
 	for _, p := range u.list.Users {
 		user := u.outsider(p.Name, p.Name, p.May...)

@@ -15,7 +15,7 @@ type Piece struct {
 	Missed bool
 }
 
-// Joiner puts what is said and what was said so far together: each byte of a stream is heard once and in order,
+// Joiner puts what is said and what was said so far together: each byte of a stream is received once and in order,
 // whichever way it came, and however often. It is for one run and one goroutine at a time.
 type Joiner struct {
 	receive func(Piece)
@@ -26,18 +26,18 @@ type Joiner struct {
 	current map[About]*joined
 }
 
-// joined is one stream as far as it was heard.
+// joined is one stream as far as it was received.
 type joined struct {
 	// key names what it is about, attempt which try of that.
 	key     About
 	attempt int
-	// pos is how many bytes were heard.
+	// pos is how many bytes were received.
 	pos  int64
 	done bool
 	// void says that a later attempt has taken its place.
 	void bool
 	held []Message
-	// seen is true once anything was heard of it; missed where the next piece follows a hole.
+	// seen is true once any of it was received; missed where the next piece follows a hole.
 	seen, missed bool
 }
 
@@ -84,7 +84,7 @@ func (j *Joiner) Waiting() bool {
 	return false
 }
 
-// GiveUp lets what is held be heard although what comes before it is missing.
+// GiveUp passes on what is held although what comes before it is missing.
 func (j *Joiner) GiveUp() {
 	for _, id := range j.order {
 		j.play(j.streams[id], true)
@@ -126,7 +126,7 @@ func (j *Joiner) stream(m Message) *joined {
 	return s
 }
 
-// play lets be heard what follows what was heard; with force, also behind a hole.
+// play passes on what follows what was passed on; with force, also behind a hole.
 func (j *Joiner) play(s *joined, force bool) {
 	for len(s.held) > 0 {
 		m := s.held[0]

@@ -183,7 +183,7 @@ type serviceImport struct {
 // makes, changes or erases a stream or a consumer is among them, but for what takes artifacts away.
 func (b Buckets) lent(station string) []serviceImport {
 	// Several answers to one question are passed on until none has come for this long, or until one is empty. A pull
-	// hears every second.
+	// receives every second.
 	const several = `, response_type: stream, response_threshold: "30s"`
 	all := []serviceImport{
 		{how: "service", subject: "$JS.API.*"}, {how: "service", subject: "$JS.API.STREAM.INFO.*"},

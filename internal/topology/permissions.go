@@ -13,7 +13,7 @@ type Right string
 const (
 	// MayDispatch publishes tasks and steers runs.
 	MayDispatch Right = "dispatch"
-	// MayWatch hears what happens, reads the log and the dead letters.
+	// MayWatch receives what happens, reads the log and the dead letters.
 	MayWatch Right = "watch"
 	// MayApprove answers gates.
 	MayApprove Right = "approve"
@@ -31,7 +31,7 @@ const (
 )
 
 // InboxPrefix is where the answers to a service go. It is not the common _INBOX, so that no one who may listen there
-// hears what is delivered to a service. Its connection must be opened with this prefix.
+// receives what is delivered to a service. Its connection must be opened with this prefix.
 func InboxPrefix(station string, role events.Service) string {
 	return "_INBOX_" + station + "_" + string(role)
 }
@@ -191,7 +191,11 @@ func (b Buckets) UserPermissions(station, approver string, rights ...Right) (pub
 	}
 	if approver == events.Gateway { // what was published for agents and can start no run
 		publish = append(publish, s+"dead."+events.Gateway)
+		answer, hear := agentBus(station)
+		publish, subscribe = append(publish, answer...), append(subscribe, hear...)
 	}
+	ask, hear := agentCallers(station, rights)
+	publish, subscribe = append(publish, ask...), append(subscribe, hear...)
 	if slices.Contains(rights, MayRecord) {
 		publish = append(publish, s+"harness.*.control")
 	}

@@ -20,7 +20,7 @@ func (h Subscriptions) Receives(aggregate string, k events.Kind) bool {
 	return slices.Contains(h.Others, Interest{aggregate, k})
 }
 
-// ReceiverOfInput returns the role that hears an outsider on a subject of a station; ok is false where nobody does.
+// ReceiverOfInput returns the role that receives an outsider on a subject of a station; ok is false where no one does.
 func ReceiverOfInput(station, subject string) (role events.Service, ok bool) {
 	rest, ours := strings.CutPrefix(subject, "station."+station+".")
 	return first(who(func(h Subscriptions) bool {
@@ -28,7 +28,7 @@ func ReceiverOfInput(station, subject string) (role events.Service, ok bool) {
 	}))
 }
 
-// ReceiverOfTimer returns the role that sets and hears timers of a family; ok is false where nobody does.
+// ReceiverOfTimer returns the role that sets and receives timers of a family; ok is false where no one does.
 func ReceiverOfTimer(family string) (role events.Service, ok bool) {
 	return first(who(func(h Subscriptions) bool { return slices.Contains(h.Timers, family) }))
 }

@@ -12,7 +12,7 @@ import (
 type Limits struct {
 	// LogBytes bounds the log of a station; full means that appends are refused. The default is no bound.
 	LogBytes int64
-	// InBytes bounds what outsiders said and nobody has judged yet. The default is DefaultInBytes.
+	// InBytes bounds what outsiders said and no one has judged yet. The default is DefaultInBytes.
 	InBytes int64
 	// DeadBytes bounds the dead-letter list; the oldest go first. The default is DefaultDeadBytes.
 	DeadBytes int64
@@ -137,7 +137,7 @@ func (b Buckets) Streams(station string, l Limits) []Stream {
 // timers are the streams of timers, one for each family.
 func timers(station string) []Stream {
 	var all []Stream
-	for _, h := range hearing {
+	for _, h := range subscriptions {
 		for _, family := range h.Timers {
 			of := ".*." + family + ".*"
 			all = append(all, Stream{
@@ -191,7 +191,7 @@ func (b Buckets) FilesStream() string { return "OBJ_" + b.Named().Files }
 // ArtifactStream is the name of the stream behind the artifacts.
 func ArtifactStream() string { return "OBJ_" + ArtifactBucket }
 
-// Consumer is one durable pull consumer: what one role hears from one stream. All instances of the role share it.
+// Consumer is one durable pull consumer: what one role receives from one stream. All instances of the role share it.
 type Consumer struct {
 	Stream string
 	// Name is the role's, with "-apart" and "-always" for the inputs that have a consumer of their own.
@@ -273,10 +273,10 @@ func LoggedEvents(station string) string { return "station." + station + ".*.*.e
 // RepublishedEvents is the pattern of the subjects on which the log republishes them, in its own account.
 func RepublishedEvents(station string) string { return events.AggregateStream(station, "*", "*") }
 
-// inputs are the subjects of IN: what any role hears.
+// inputs are the subjects of IN: what any role receives.
 func inputs(station string) []string {
 	var subjects []string
-	for _, h := range hearing {
+	for _, h := range subscriptions {
 		for _, pattern := range h.Inputs {
 			subjects = append(subjects, "station."+station+"."+pattern)
 		}

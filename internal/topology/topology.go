@@ -1,4 +1,4 @@
-// Package topology is the one table of a station: its streams, buckets, consumers, who hears and who says what.
+// Package topology is the one table of a station: its streams, buckets, consumers, who receives and who publishes what.
 //
 // Promises: streams, consumers, NATS permissions, the generated docs and the wiring of the memory journal are all
 // made from this table; nothing else in the program spells them. It is plain data and imports only pkg/events.
@@ -69,16 +69,16 @@ type Subscriptions struct {
 	// Always lists those of Inputs that have a consumer of their own, which the role also receives from while the station
 	// is halted.
 	Always []string
-	// Timers are the families of timers it sets and hears.
+	// Timers are the families of timers it sets and receives.
 	Timers []string
 	// Workers is the default number of messages an instance handles at a time.
 	Workers int
 }
 
-// AllSubscriptions returns the table of who hears what.
-func AllSubscriptions() []Subscriptions { return slices.Clone(hearing) }
+// AllSubscriptions returns the table of who receives what.
+func AllSubscriptions() []Subscriptions { return slices.Clone(subscriptions) }
 
-var hearing = []Subscriptions{
+var subscriptions = []Subscriptions{
 	{
 		Role: events.Planner,
 		Events: []events.Kind{events.RunCreated, events.PlanDeferred, events.PlanAnswered, events.StepFinished,
@@ -126,7 +126,7 @@ var hearing = []Subscriptions{
 
 // SubscriptionsOf returns the row of a role.
 func SubscriptionsOf(role events.Service) Subscriptions {
-	for _, h := range hearing {
+	for _, h := range subscriptions {
 		if h.Role == role {
 			return h
 		}

@@ -84,13 +84,17 @@ func Steer(s State, w Wish, now time.Time, id ID) (State, error) {
 		return s, s.taken()
 	case w.Action == Assign:
 		epoch := s.Epoch + 1
-		return s.then(&events.WorkBoundData{Event: "work_bound", Epoch: epoch, Dispatch: *w.Dispatch, Run: id(s.ID, epoch), Start: w.Start,
-			ExpiresAt: now.Add(term(w)), WorkBy: by}, now), nil
+		bound := &events.WorkBoundData{Event: "work_bound", Epoch: epoch, Dispatch: *w.Dispatch, Start: w.Start,
+			ExpiresAt: now.Add(term(w)), WorkBy: by}
+		if bound.Dispatch.Address == "" { // the runs of a named agent have ids of their own
+			bound.Run = id(s.ID, epoch)
+		}
+		return s.then(bound, now), nil
 	case w.Action == Close && (b == nil || !b.Started):
 		return s.then(&events.WorkClosedData{Event: "work_closed", WorkBy: by}, now), nil
 	case b == nil:
 		return s, &Refused{BadMove, fmt.Sprintf("no agent holds work item %q", s.ID), "assign it first: inspan work assign " + s.ID + " AGENT"}
-	case w.Agent != "" && w.Agent != b.Agent:
+	case w.Agent != "" && w.Agent != b.Holder():
 		return s, s.taken()
 	case b.Started:
 		return s, &Refused{Running, fmt.Sprintf("run %s works on work item %q", b.Run, s.ID),
@@ -106,7 +110,7 @@ func Steer(s State, w Wish, now time.Time, id ID) (State, error) {
 
 func (s State) taken() *Refused {
 	b := s.Binding
-	return &Refused{Taken, fmt.Sprintf("agent %s holds work item %q since %s (binding %d)", b.Agent, s.ID, b.BoundAt.UTC().Format(time.RFC3339),
+	return &Refused{Taken, fmt.Sprintf("agent %s holds work item %q since %s (binding %d)", b.Holder(), s.ID, b.BoundAt.UTC().Format(time.RFC3339),
 		b.Epoch), "take another item, or clear the binding: inspan work unassign " + s.ID}
 }
 
@@ -167,7 +171,7 @@ func Expire(s State, now time.Time) State {
 
 // Wake is when an item is to be looked at again; ok is false where only a control or the end of a run changes it.
 func Wake(s State) (at time.Time, ok bool) {
-	if s.Binding == nil || s.Binding.Started {
+	if s.Binding == nil || s.Binding.Started || s.Binding.ExpiresAt.IsZero() {
 		return at, false
 	}
 	return s.Binding.ExpiresAt, true
@@ -204,7 +208,7 @@ func Check(c events.WorkControl) error {
 		return fmt.Errorf("agent goes with %s and %s: that of %s is in dispatch", Start, Unassign, Assign)
 	}
 	if c.Agent != "" {
-		if err := events.CheckID("agent", c.Agent); err != nil {
+		if err := checkHolder(c.Agent); err != nil {
 			return err
 		}
 	}
@@ -238,12 +242,15 @@ const maxBrief = events.MaxTask - 16<<10
 
 func checkDispatch(d events.WorkDispatch) error {
 	for what, id := range map[string]string{"agent": d.Agent, "session": d.Session, "workflow_run_id": d.WorkflowRun} {
-		if id == "" && what != "agent" {
+		if id == "" && (what != "agent" || d.Address != "") {
 			continue
 		}
 		if err := events.CheckID(what, id); err != nil {
 			return err
 		}
+	}
+	if err := checkNamed(d); err != nil {
+		return err
 	}
 	b, err := json.Marshal(d)
 	switch {

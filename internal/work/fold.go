@@ -13,14 +13,8 @@ import (
 // changes what can be reached from it.
 type State struct {
 	events.WorkItem
-	// Sequence and Hash of the last event that it includes.
-	Sequence uint64
-	Hash     string
-	changes  []events.Payload
+	kernel.Folded
 }
-
-// Changes are the events that were decided on a state since it was folded, in order.
-func (s State) Changes() []events.Payload { return s.changes }
 
 // Exists reports whether there is such an item.
 func (s State) Exists() bool { return s.ID != "" }
@@ -36,7 +30,7 @@ func (s State) then(p events.Payload, now time.Time) State {
 	if err != nil {
 		panic("work: decided what cannot be folded: " + err.Error())
 	}
-	s.changes = append(slices.Clip(s.changes), p)
+	s.Folded = s.With(p)
 	return s
 }
 
@@ -49,12 +43,12 @@ func Apply(s State, f events.Event, p events.Payload, hash string) (State, error
 	if s.ID != f.Subject {
 		return State{}, fmt.Errorf("work item %s, event %d (%s): it is of work item %.64q", f.Subject, f.Sequence, p.Kind(), s.ID)
 	}
-	s.Sequence, s.Hash, s.changes = f.Sequence, hash, nil
+	s.Folded = kernel.Folded{Sequence: f.Sequence, Hash: hash}
 	return s, nil
 }
 
 // rules are the fold rules of work items.
-var rules = kernel.Rules[State]{kernel.On(created), kernel.On(bound), kernel.On(dispatched), kernel.On(started),
+var rules = kernel.Rules[State]{kernel.On(created), kernel.On(bound), kernel.On(dispatched), kernel.On(started), kernel.On(handedOff),
 	kernel.On(unbound), kernel.On(progressed), kernel.On(closed), kernel.On(requested), kernel.On(validated), kernel.On(published),
 	kernel.On(reviewed), kernel.On(notified), kernel.On(landed), kernel.On(bounced), kernel.On(deliveryClosed),
 	kernel.On(released), kernel.On(tracked), kernel.On(followed)}
@@ -98,6 +92,9 @@ func dispatched(s State, d *events.WorkDispatchedData, at time.Time) (State, err
 }
 
 func started(s State, d *events.WorkStartedData, _ time.Time) (State, error) {
+	if s.Binding != nil && s.Binding.Address != "" {
+		return s.startedBy(d)
+	}
 	if !s.Holds(d.Epoch, d.Run) || !s.Binding.Dispatched || s.Binding.Started {
 		return s, s.notHeld(d.Epoch)
 	}
@@ -146,7 +143,7 @@ func (s State) notHeld(epoch int) error {
 // ended takes the holder from an item.
 func (s State) ended(code, reason string) State {
 	b := s.Binding
-	s.Binding, s.Last = nil, &events.WorkEnd{Epoch: b.Epoch, Agent: b.Agent, Code: code, Reason: reason}
+	s.Binding, s.Last = nil, &events.WorkEnd{Epoch: b.Epoch, Agent: b.Holder(), Code: code, Reason: reason}
 	if b.Dispatched {
 		s.Last.Run = b.Run
 	}

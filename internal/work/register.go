@@ -26,3 +26,11 @@ func NewLedger(cfg LedgerConfig) (*Ledger, error) {
 	cfg.Aggregate = Aggregate()
 	return kernel.NewLedger(cfg)
 }
+
+// View is how work items are shown as rows in the bucket of sessions.
+func View() kernel.View[State] {
+	return kernel.View[State]{Name: "work item", Prefix: "work.",
+		Parts: func(s *State) (shown any, log **events.LogHead, at *kernel.Folded) {
+			return &s.WorkItem, &s.Log, &s.Folded
+		}}
+}

@@ -80,27 +80,25 @@ func followed(s State, d *events.WorkFollowedData, at time.Time) (State, error) 
 	step := d.WorkStep
 	s.Step = &step
 	works := step.Status == events.StepIsRunning && !step.Closed
-	code := events.WorkUnassigned
-	switch {
-	case step.Closed && step.Status == events.StepIsCompleted:
-		code = events.WorkCompleted
-	case step.Closed:
-		code = events.WorkFailed
+	worked := step.Closed && (step.Status == events.StepIsCompleted || step.Status == events.StepIsFailed)
+	if s.Binding == nil && (works || worked) { // whoever looks late sees it only once it has ended
+		s.Status, s.Epoch = events.WorkIsBound, s.Epoch+1
+		s.Binding = &events.WorkBinding{Epoch: s.Epoch, WorkDispatch: events.WorkDispatch{Agent: step.Agent}, Run: step.Run,
+			Dispatched: true, Started: true, BoundAt: at, DispatchedAt: at, ExpiresAt: at}
 	}
-	switch ran := step.Status == events.StepIsCompleted || step.Status == events.StepIsFailed; {
-	case s.Binding != nil && !works:
+	if s.Binding != nil && !works {
+		code := events.WorkUnassigned
+		switch {
+		case step.Closed && step.Status == events.StepIsCompleted:
+			code = events.WorkCompleted
+		case step.Closed:
+			code = events.WorkFailed
+		}
 		s = s.ended(code, step.Reason)
-	case s.Binding == nil && step.Closed && ran: // nobody looked while it was carried out
-		s.Epoch++
-		s.Last = &events.WorkEnd{Epoch: s.Epoch, Agent: step.Agent, Run: step.Run, Code: code, Reason: step.Reason}
 	}
 	switch {
 	case step.Closed:
 		s.Status, s.ClosedAs = events.WorkIsClosed, step.Reason
-	case works && s.Binding == nil:
-		s.Status, s.Epoch = events.WorkIsBound, s.Epoch+1
-		s.Binding = &events.WorkBinding{Epoch: s.Epoch, WorkDispatch: events.WorkDispatch{Agent: step.Agent}, Run: step.Run,
-			Dispatched: true, Started: true, BoundAt: at, DispatchedAt: at, ExpiresAt: at}
 	case !works:
 		s.Status = events.WorkIsOpen
 	}

@@ -110,11 +110,11 @@ func TestWorkProperties(t *testing.T) {
 						t.Fatalf("%s with the holder %+v", s.Status, s.Binding)
 					}
 					again := refold(t, s, now)
-					row, err := work.Row(again, 7)
+					row, err := work.View().Row(again, 7)
 					if err != nil {
 						t.Fatal(err)
 					}
-					if shown, position, ok := work.FromRow(row); s.Exists() && (!ok || position != 7 || !reflect.DeepEqual(shown, again)) {
+					if shown, position, ok := work.View().Read(row); s.Exists() && (!ok || position != 7 || !reflect.DeepEqual(shown, again)) {
 						t.Fatalf("the row shows %+v, want %+v", shown, again)
 					}
 					if again.Status != s.Status || again.Epoch != s.Epoch || (again.Binding == nil) != (s.Binding == nil) {

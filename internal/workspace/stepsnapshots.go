@@ -46,7 +46,7 @@ func (v *Visit) note(ctx context.Context, call string) (full bool, err error) {
 }
 
 // CatchUp keeps what calls of steps did that have ended since, before the next call works in the tree: who should have
-// heard of their ends may have missed it. A tree that cannot be kept now is kept later: ErrLost alone is an error.
+// received of their ends may have missed it. A tree that cannot be kept now is kept later: ErrLost alone is an error.
 func (v *Visit) CatchUp(ctx context.Context, ended func(run, step string) bool) error {
 	if !v.t.AtSteps() {
 		return nil
@@ -67,7 +67,7 @@ func (v *Visit) CatchUp(ctx context.Context, ended func(run, step string) bool) 
 	return nil
 }
 
-// Boundary keeps a tree of this instance that calls have changed since its last snapshot. Whoever hears that a step has
+// Boundary keeps a tree of this instance that calls have changed since its last snapshot. Whoever receives that a step has
 // ended calls it. With an error the tree is kept later: by a call of the next step, or when it is given back.
 func (t *Trees) Boundary(ctx context.Context, workspace string) error {
 	t.mu.Lock()

@@ -39,7 +39,7 @@ func (k *cachedText) begin(ctx context.Context) {
 	}
 }
 
-// fill tells what is missing of streams that were heard of.
+// fill tells what is missing of streams that are known.
 func (k *cachedText) fill(ctx context.Context) {
 	for _, data := range k.read(ctx) {
 		k.j.Fill(data)

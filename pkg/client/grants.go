@@ -57,7 +57,7 @@ func (gs Grants) List(ctx context.Context) ([]events.Grant, error) {
 // session reads the log of a session, which has a grant before its row does.
 func (gs Grants) session(ctx context.Context, id string) (session.State, error) {
 	l, err := session.NewLedger(session.LedgerConfig{Station: gs.c.st.Name(), By: events.Gatekeeper, Entropy: rand.Reader,
-		Journal: gs.c.st.JournalFor(events.SessionAggregate), Snapshots: session.Rows(gs.c.st.KV(topology.SessionBucket))})
+		Journal: gs.c.st.JournalFor(events.SessionAggregate), Snapshots: session.View().Snapshots(gs.c.st.KV(topology.SessionBucket))})
 	if err != nil {
 		return session.State{}, err
 	}

@@ -23,7 +23,7 @@ func NewSchedules(c *Client) Schedules { return Schedules{c} }
 
 // List lists the schedules of the station by name.
 func (ss Schedules) List(ctx context.Context) ([]events.Schedule, error) {
-	all, err := rows[events.Schedule](ctx, ss.c.st.KV(topology.SessionBucket), schedule.RowPrefix)
+	all, err := rows[events.Schedule](ctx, ss.c.st.KV(topology.SessionBucket), schedule.View().Prefix)
 	if err != nil {
 		return nil, fmt.Errorf("list schedules: %w", err)
 	}
@@ -46,7 +46,7 @@ func (ss Schedules) get(ctx context.Context, id string) (s events.Schedule, err 
 	if err := events.CheckID("schedule", id); err != nil {
 		return s, err
 	}
-	b, err := ss.c.st.KV(topology.SessionBucket).Get(ctx, schedule.RowKey(id))
+	b, err := ss.c.st.KV(topology.SessionBucket).Get(ctx, schedule.View().Key(id))
 	if errors.Is(err, kernel.ErrNotFound) {
 		return s, nil
 	}

@@ -21,7 +21,7 @@ func NewWorkItems(c *Client) WorkItems { return WorkItems{c} }
 
 // List lists the work items of the station by id, closed ones too.
 func (ws WorkItems) List(ctx context.Context) ([]events.WorkItem, error) {
-	all, err := rows[events.WorkItem](ctx, ws.c.st.KV(topology.SessionBucket), work.RowPrefix)
+	all, err := rows[events.WorkItem](ctx, ws.c.st.KV(topology.SessionBucket), work.View().Prefix)
 	if err != nil {
 		return nil, fmt.Errorf("list work items: %w", err)
 	}
@@ -41,7 +41,7 @@ func (ws WorkItems) get(ctx context.Context, id string) (w events.WorkItem, err 
 	if err := events.CheckID("work item", id); err != nil {
 		return w, err
 	}
-	b, err := ws.c.st.KV(topology.SessionBucket).Get(ctx, work.RowKey(id))
+	b, err := ws.c.st.KV(topology.SessionBucket).Get(ctx, work.View().Key(id))
 	if errors.Is(err, kernel.ErrNotFound) {
 		return w, nil
 	}

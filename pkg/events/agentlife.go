@@ -40,6 +40,8 @@ type AgentLife struct {
 	Alert *AgentAlert `json:"alert,omitempty"`
 	// Role is what the role of the agent was when it was last woken; nil for none.
 	Role *AgentRole `json:"role,omitempty"`
+	// Work is the binding that the agent is to be woken for. It is its current work while the log of the item says so.
+	Work *WorkRef `json:"work,omitempty"`
 	// Quota is of the address of a role alone.
 	Quota *RoleQuota `json:"quota,omitempty"`
 }

@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// Ways of asking for a review. ReviewBranch asks nobody: the branch at the remote is what reviewers look at.
+// Ways of asking for a review. ReviewBranch asks no one: the branch at the remote is what reviewers look at.
 const (
 	ReviewBranch = "branch"
 	ReviewGitHub = "github"

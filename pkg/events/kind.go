@@ -75,6 +75,7 @@ const (
 	GateRejected Kind = "gate.rejected"
 	GateVoted    Kind = "gate.voted"
 	GateExpired  Kind = "gate.expired"
+	GateReminded Kind = "gate.reminded"
 
 	GrantRevoked Kind = "grant.revoked"
 
@@ -267,6 +268,9 @@ var vocabulary = [...]Type{
 	{GateExpired, Gatekeeper, "gate_expired", Decided, InLog | InIndex | InTree, nil,
 		"No one answered the gate in time; carries what follows: as a no, or the end of the run.",
 		func() Payload { return new(GateExpiredData) }},
+	{GateReminded, Gatekeeper, "gate_reminded", Recorded, InLog, line((*GateRemindedData).line),
+		"No one has answered the gate for a time: people are called again, or others are.",
+		func() Payload { return new(GateRemindedData) }},
 	{GrantRevoked, Gatekeeper, "grant_revoked", Recorded, InLog, line((*GrantRevokedData).line),
 		"A standing grant of the run was taken back: no call is permitted on it from now on.",
 		func() Payload { return new(GrantRevokedData) }},

@@ -32,6 +32,7 @@ const (
 	AlertCleared    Kind = "alert.cleared"
 	AgentTiered     Kind = "agent.tiered"
 	AgentAdmitted   Kind = "agent.admitted"
+	AgentAssigned   Kind = "agent.assigned"
 	AlertRouted     Kind = "alert.routed"
 	AlertSent       Kind = "alert.sent"
 )
@@ -100,6 +101,9 @@ var agentTypes = [...]Type{
 	{AgentAdmitted, Planner, "agent_admitted", Recorded, InLog, line((*AgentAdmittedData).line),
 		"An agent of a role with a quota may be at work, or waits until another one is idle. It is in the log of the role.",
 		func() Payload { return new(AgentAdmittedData) }},
+	{AgentAssigned, Planner, "agent_assigned", Recorded, InLog, line((*AgentAssignedData).line),
+		"The agent is to be woken for a work item, or for none any more. The log of the item decides who holds it.",
+		func() Payload { return new(AgentAssignedData) }},
 	{AlertRouted, Planner, "alert_routed", Recorded, InLog, line((*AlertRoutedData).line),
 		"Alerts of a severity go to these addresses from now on. It is in the log of all.",
 		func() Payload { return new(AlertRoutedData) }},
@@ -158,6 +162,8 @@ type AgentWokenData struct {
 	ExpiresAt time.Time `json:"expires_at"`
 	// Role is the role of the agent as it was then: a change of it never changes a run that was woken.
 	Role *AgentRole `json:"role,omitempty"`
+	// Work is the binding of the item that the run is to have.
+	Work *WorkRef `json:"work,omitempty"`
 }
 
 // AgentStartedData is the payload of agent.started.
@@ -269,7 +275,10 @@ func (d *MailSentData) line() string {
 }
 
 func (d *AgentWokenData) line() string {
-	if d.Mail == "" {
+	switch {
+	case d.Work != nil:
+		return fmt.Sprintf("work item %s: run %s is to begin (epoch %d)", d.Work.Work, d.Run, d.Epoch)
+	case d.Mail == "":
 		return fmt.Sprintf("run %s is to go on where the run of epoch %d ended (epoch %d)", d.Run, d.Account, d.Epoch)
 	}
 	return fmt.Sprintf("mail %s wakes the agent: run %s is to begin (epoch %d)", d.Mail, d.Run, d.Epoch)

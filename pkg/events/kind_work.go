@@ -16,6 +16,7 @@ const (
 	WorkBound      Kind = "work.bound"
 	WorkDispatched Kind = "work.dispatched"
 	WorkStarted    Kind = "work.started"
+	WorkHandedOff  Kind = "work.handed-off"
 	WorkUnbound    Kind = "work.unbound"
 	WorkProgressed Kind = "work.progressed"
 	WorkClosed     Kind = "work.closed"
@@ -39,6 +40,9 @@ var workTypes = append([]Type{
 	{WorkStarted, Planner, "work_started", Recorded, InLog, line((*WorkStartedData).line),
 		"The run of the binding exists and has the item. It starts after this.",
 		func() Payload { return new(WorkStartedData) }},
+	{WorkHandedOff, Planner, "work_handed_off", Recorded, InLog, line((*WorkHandedOffData).line),
+		"The run of a named agent has ended and the agent keeps the item: its next run has it.",
+		func() Payload { return new(WorkHandedOffData) }},
 	{WorkUnbound, Planner, "work_unbound", Recorded, InLog, line((*WorkUnboundData).line),
 		"The item is free again: its run failed or was refused, the binding was not started in time, or somebody cleared it.",
 		func() Payload { return new(WorkUnboundData) }},
@@ -101,11 +105,20 @@ type WorkDispatchedData struct {
 	WorkBy
 }
 
-// WorkStartedData is the payload of work.started.
+// WorkStartedData is the payload of work.started. AgentEpoch is that of a named agent whose run it is.
 type WorkStartedData struct {
+	Event      string `json:"event"`
+	Epoch      int    `json:"epoch"`
+	Run        string `json:"run"`
+	AgentEpoch int    `json:"agent_epoch,omitempty"`
+}
+
+// WorkHandedOffData is the payload of work.handed-off. Code is the finish reason of the run.
+type WorkHandedOffData struct {
 	Event string `json:"event"`
 	Epoch int    `json:"epoch"`
 	Run   string `json:"run"`
+	Code  string `json:"code"`
 }
 
 // WorkUnboundData is the payload of work.unbound.
@@ -167,6 +180,13 @@ func (*WorkDispatchedData) Kind() Kind { return WorkDispatched }
 func (*WorkStartedData) Kind() Kind { return WorkStarted }
 
 // Kind implements Payload.
+func (*WorkHandedOffData) Kind() Kind { return WorkHandedOff }
+
+func (d *WorkHandedOffData) line() string {
+	return fmt.Sprintf("run %s has ended (%s); the agent keeps the item (binding %d)", d.Run, d.Code, d.Epoch)
+}
+
+// Kind implements Payload.
 func (*WorkUnboundData) Kind() Kind { return WorkUnbound }
 
 // Kind implements Payload.
@@ -185,7 +205,7 @@ func (d *WorkCreatedData) line() string {
 }
 
 func (d *WorkBoundData) line() string {
-	return fmt.Sprintf("binding %d: agent %s, by %s", d.Epoch, d.Dispatch.Agent, cmp.Or(d.By, "unknown"))
+	return fmt.Sprintf("binding %d: agent %s, by %s", d.Epoch, d.Dispatch.Holder(), cmp.Or(d.By, "unknown"))
 }
 
 func (d *WorkDispatchedData) line() string {

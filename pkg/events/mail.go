@@ -182,7 +182,7 @@ type AddressSpec struct {
 	Members []string `json:"members,omitempty"`
 	// Respawn has a new run of the agent go on where one failed, without waiting for mail.
 	Respawn bool `json:"respawn,omitempty"`
-	// Interrupts says whose mail may end an answer of the agent's model: InterruptsOfPeople, InterruptsOfAll, or nobody's
+	// Interrupts says whose mail may end an answer of the agent's model: InterruptsOfPeople, InterruptsOfAll, or no one's
 	// where it is empty.
 	Interrupts string `json:"interrupts,omitempty"`
 	// Escalate is the address that alerts about the agent are sent to, as mail.
@@ -239,6 +239,8 @@ type MailHolder struct {
 	Account int  `json:"account,omitempty"`
 	// Model is what the tier had for its role when it was woken; empty for that of its definition.
 	Model string `json:"model,omitempty"`
+	// Work is the binding of the item that it was woken with.
+	Work *WorkRef `json:"work,omitempty"`
 	// Taken is how many messages it was given.
 	Taken     int       `json:"taken,omitempty"`
 	Run       string    `json:"run"`

@@ -151,3 +151,19 @@ func (d *AgentAdmittedData) line() string {
 	}
 	return text
 }
+
+// AgentAssignedData is the payload of agent.assigned. Work is nil where the item that the agent had is not its any more.
+type AgentAssignedData struct {
+	Event string   `json:"event"`
+	Work  *WorkRef `json:"work,omitempty"`
+}
+
+// Kind implements Payload.
+func (*AgentAssignedData) Kind() Kind { return AgentAssigned }
+
+func (d *AgentAssignedData) line() string {
+	if d.Work == nil {
+		return "the agent has no work item"
+	}
+	return fmt.Sprintf("the agent is to work on item %s (binding %d)", d.Work.Work, d.Work.Epoch)
+}

@@ -7,6 +7,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 )
 
@@ -19,6 +20,81 @@ type GateTerms struct {
 	ExpiresMS int64 `json:"expires_ms,omitempty"`
 	// OnExpiry is what follows where it expires: "reject" (the default) is a no of no one, "fail" ends the run.
 	OnExpiry string `json:"on_expiry,omitempty"`
+	GateReminders
+}
+
+// GateReminders say when people are called again at a gate that no one answers. With the zero value they are not.
+type GateReminders struct {
+	// RemindMS is how long it waits before they are called again, and again after as long.
+	RemindMS int64 `json:"remind_ms,omitempty"`
+	// EscalateMS is how long it waits before EscalateTo are called, a person or a group by a word of the operator.
+	EscalateMS int64  `json:"escalate_ms,omitempty"`
+	EscalateTo string `json:"escalate_to,omitempty"`
+}
+
+// MaxReminders is how often people are called again at one gate.
+const MaxReminders = 10
+
+// Reminder is the call of a number: how long the gate waits before it, and who is called, "" for those who were called
+// before. Numbers begin with 1; ok is false where there is none.
+func (r GateReminders) Reminder(number int) (after time.Duration, to string, ok bool) {
+	var all []int64
+	if r.RemindMS > 0 {
+		for n := range int64(MaxReminders) {
+			all = append(all, (n+1)*r.RemindMS)
+		}
+	}
+	if r.EscalateMS > 0 && !slices.Contains(all, r.EscalateMS) {
+		all = append(all, r.EscalateMS)
+		slices.Sort(all)
+	}
+	all = all[:min(len(all), MaxReminders)]
+	if number < 1 || number > len(all) {
+		return 0, "", false
+	}
+	at := all[number-1]
+	if r.EscalateMS > 0 && at >= r.EscalateMS {
+		to = r.EscalateTo
+	}
+	return time.Duration(at) * time.Millisecond, to, true
+}
+
+// sooner joins two: the shortest times.
+func (r GateReminders) sooner(o GateReminders) GateReminders {
+	if o.RemindMS > 0 && (r.RemindMS <= 0 || o.RemindMS < r.RemindMS) {
+		r.RemindMS = o.RemindMS
+	}
+	if o.EscalateMS > 0 && (r.EscalateMS <= 0 || o.EscalateMS < r.EscalateMS) {
+		r.EscalateMS, r.EscalateTo = o.EscalateMS, o.EscalateTo
+	}
+	return r
+}
+
+// GateRemindedData says that no one has answered a gate, and that people are called again. It changes nothing about who
+// may answer.
+type GateRemindedData struct {
+	Event  string `json:"event"`
+	Gate   string `json:"gate_id"`
+	Step   string `json:"step_id"`
+	Call   string `json:"call_id,omitempty"`
+	Action string `json:"action"`
+	// Number is that of the call, from 1; those that were due while no gatekeeper ran are left out.
+	Number int `json:"number"`
+	// To is who is called: empty for those who were called before.
+	To           string `json:"to,omitempty"`
+	ProposalHash string `json:"proposal_hash"`
+	WaitMS       int64  `json:"wait_ms"`
+}
+
+// Kind implements Payload.
+func (*GateRemindedData) Kind() Kind { return GateReminded }
+
+func (d *GateRemindedData) line() string {
+	text := fmt.Sprintf("gate %s still waits for an answer, reminder %d", d.Gate, d.Number)
+	if d.To != "" {
+		text += " goes to " + d.To
+	}
+	return text
 }
 
 // Outcomes of a gate that expired.
@@ -44,6 +120,7 @@ func (t GateTerms) Strictest(o GateTerms) GateTerms {
 	case t.ExpiresMS <= 0 || o.ExpiresMS < t.ExpiresMS, o.ExpiresMS == t.ExpiresMS && o.OnExpiry == ExpiryFails:
 		out.ExpiresMS, out.OnExpiry = o.ExpiresMS, o.OnExpiry
 	}
+	out.GateReminders = t.sooner(o.GateReminders)
 	return out
 }
 

@@ -296,6 +296,7 @@ type GateOpenedData struct {
 	// ExpiresAt is when the gate stops waiting, and OnExpiry what follows then; neither stands where it waits for ever.
 	ExpiresAt time.Time `json:"expires_at,omitzero"`
 	OnExpiry  string    `json:"on_expiry,omitempty"`
+	GateReminders
 	// Always is what an approval can allow once and for all; nil where the gate can only be answered for this call.
 	Always *Allowance `json:"always,omitempty"`
 }

@@ -1,6 +1,7 @@
 package events
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"slices"
@@ -48,7 +49,7 @@ const (
 // WorkRunPrefix is what the ids of the runs of bindings begin with. No task of an outsider may have such an id.
 const WorkRunPrefix = "binding_"
 
-// WorkStepPrefix is what the ids of the items of steps begin with. Nobody else can make one.
+// WorkStepPrefix is what the ids of the items of steps begin with. No one else can make one.
 const WorkStepPrefix = "step_"
 
 // WorkStep is the step of a run that an item stands for, and where the run had it.
@@ -124,7 +125,10 @@ func (s WorkSpec) checkConvoy() error {
 
 // WorkDispatch is who gets an item, and how the run is made that works on it. Its fields are those of Task.
 type WorkDispatch struct {
-	Agent string `json:"agent"`
+	// Agent is the definition that the run has. Address is the named agent that holds the item: each of its runs in turn has
+	// it, and Agent is the definition that it is registered with.
+	Agent   string `json:"agent"`
+	Address string `json:"address,omitempty"`
 	// Task is more for the agent than the item says; Plan has the run carry out a plan, which Formula names.
 	Task        string            `json:"task,omitempty"`
 	Plan        *TaskPlan         `json:"plan,omitempty"`
@@ -145,20 +149,25 @@ type WorkDispatch struct {
 	Deliver *WorkDeliver `json:"deliver,omitempty"`
 }
 
+// Holder is who holds the item: an address, or a definition.
+func (d WorkDispatch) Holder() string { return cmp.Or(d.Address, d.Agent) }
+
 // WorkBinding is the one holder of an item.
 type WorkBinding struct {
 	// Epoch counts the bindings of the item from 1.
 	Epoch int `json:"epoch"`
 	WorkDispatch
-	// Run is the id of the run that works on the item; it exists only once the binding was dispatched.
-	Run string `json:"run"`
+	// Run is the id of the run that works on the item; it exists only once the binding was dispatched. That of a named agent
+	// is empty while none of its runs has the item, and AgentEpoch is the epoch of the last one that had.
+	Run        string `json:"run"`
+	AgentEpoch int    `json:"agent_epoch,omitempty"`
 	// Dispatched says that the run is to begin, Started that it has the item: then only its end frees that.
 	Dispatched bool      `json:"dispatched,omitempty"`
 	Started    bool      `json:"started,omitempty"`
 	BoundAt    time.Time `json:"bound_at"`
 	// DispatchedAt is when that was asked for.
 	DispatchedAt time.Time `json:"dispatched_at,omitzero"`
-	// ExpiresAt is when the item is free again unless the run has started.
+	// ExpiresAt is when the item is free again unless the run has started; zero once a named agent had it.
 	ExpiresAt time.Time `json:"expires_at"`
 	By        string    `json:"by,omitempty"`
 	// DispatchedBy is who had it started.

@@ -24,6 +24,7 @@ var gateRules = []rule{
 	on(func(s *State, f events.Event, d *events.GateExpiredData) string {
 		return s.gateExpired(d, f.Time, f.Sequence)
 	}),
+	on(func(s *State, f events.Event, d *events.GateRemindedData) string { return s.gateReminded(d, f.Time) }),
 	on(func(s *State, _ events.Event, d *events.CallPreviewedData) string { return s.previewed(d) }),
 	on(func(s *State, _ events.Event, d *events.GrantRevokedData) string { return s.grantRevoked(d) }),
 }
@@ -44,7 +45,8 @@ func (s *State) gateOpened(d *events.GateOpenedData, at time.Time, seq uint64) s
 	}
 	s.Gates = append(s.Gates[:len(s.Gates):len(s.Gates)], &Gate{ID: d.Gate, Scope: d.Scope, StepID: d.Step,
 		CallID: d.Call, Status: GatePending, CreatedAt: at, Hash: d.ProposalHash, Description: d.Description,
-		Rule: d.Rule, GatePosition: GatePosition{Sequence: seq}, Approvers: d.Approvers, ExpiresAt: d.ExpiresAt, OnExpiry: d.OnExpiry,
+		Rule: d.Rule, GatePosition: GatePosition{Sequence: seq}, Approvers: d.Approvers,
+		GateTime:  GateTime{ExpiresAt: d.ExpiresAt, OnExpiry: d.OnExpiry, GateReminders: d.GateReminders},
 		GateGrant: GateGrant{Always: d.Always}})
 	return ""
 }

@@ -305,9 +305,7 @@ type Gate struct {
 	// Approvers that must say yes, where it is more than one, and the votes of those who did.
 	Approvers int    `json:"approvers,omitempty"`
 	Votes     []Vote `json:"votes,omitempty"`
-	// ExpiresAt is when a gate that is pending ends, and OnExpiry what follows; zero where it waits for ever.
-	ExpiresAt time.Time `json:"expiresAt,omitzero"`
-	OnExpiry  string    `json:"onExpiry,omitempty"`
+	GateTime
 	// Edited are the arguments that were approved instead of those proposed.
 	Edited json.RawMessage `json:"edited,omitempty"`
 	// Preview is what the call would change, for the person who answers; nil where none came.

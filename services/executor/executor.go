@@ -85,7 +85,7 @@ func New(cfg Config) (*Role, error) {
 // Service implements runlog.Role.
 func (*Role) Service() events.Service { return events.Executor }
 
-// Input implements runlog.Role; the executor hears no outsiders.
+// Input implements runlog.Role; the executor receives no outsiders.
 func (*Role) Input(context.Context, kernel.Message) error { return nil }
 
 // Event implements runlog.Role.

@@ -58,7 +58,8 @@ func TestPROP11(t *testing.T) {
 					g.answer(t, rapid.SampledFrom(waiting).Draw(t, "gate"), rapid.IntRange(0, 2).Draw(t, "no") == 0)
 				}
 			}
-			g.hop(t) // the last answer may have been a no, and its step asks again
+			// The last answer may have been a no, and its step asks again.
+			g.hop(t)
 			for s := g.State(); len(s.Waiting()) > 0; s = g.State() { // whoever is patient sees the end
 				g.answer(t, s.Waiting()[0], false)
 				g.hop(t)

@@ -89,7 +89,7 @@ func New(cfg Config) (*Role, error) {
 // Service implements runlog.Role.
 func (*Role) Service() events.Service { return events.Gatekeeper }
 
-// Event implements runlog.Role: whatever was heard, the question is what the state is owed.
+// Event implements runlog.Role: whatever was received, the question is what the state is owed.
 func (r *Role) Event(ctx context.Context, h runlog.ReceivedEvent) error {
 	return r.look(ctx, h.Run, h.State)
 }
@@ -99,11 +99,11 @@ func (r *Role) Due(ctx context.Context, runID, _, _ string, s run.State) error {
 	return r.look(ctx, runID, s)
 }
 
-// wake sets the timers of the gates that expire. Set again, a timer is the same one: so it is set whenever the run was
+// wake sets the timers of the gates that expire or remind. Set again, a timer is the same one: so it is set whenever the run was
 // looked at, and one that got lost comes back with the next look.
 func (r *Role) wake(ctx context.Context, s run.State) error {
 	for _, g := range s.Waiting() {
-		at, ok := r.cfg.Stood.EndOf(g, time.Now())
+		at, ok := r.cfg.Stood.NextOf(g, time.Now())
 		if !ok {
 			continue
 		}

@@ -118,7 +118,7 @@ func TestCallbacks(t *testing.T) {
 	start := func(agent string) string {
 		t.Helper()
 		autonomy := 5
-		if agent == "asks" {
+		if agent == "asks" || agent == "slowly" {
 			autonomy = 1
 		}
 		id, err := w.client.Start(t.Context(), events.Task{Agent: agent, Task: "x", Autonomy: &autonomy})
@@ -196,6 +196,55 @@ func TestCallbacks(t *testing.T) {
 		state, err := os.ReadFile(filepath.Join(dir, "state.json"))
 		if err != nil || strings.Contains(string(state), hookKey) || log.has(hookKey) || strings.Contains(fmt.Sprint(w.letters(t, callback.CodeFailed)), hookKey) {
 			t.Errorf("%v\n%s", err, state)
+		}
+	})
+	t.Run("PLUS-23a reminders of a gate are called for once each, over a restart, and the group is called once it was escalated", func(t *testing.T) {
+		for name, text := range map[string]string{
+			"callbacks/again.toml": "kind = \"webhook\"\non = [\"reminder\"]\nsecret = \"secret:key\"\nprivate = true\nurl = \"" + r.URL + "/again\"\n",
+			"callbacks/leads.toml": "kind = \"slack\"\non = [\"reminder\"]\ngroups = [\"leads\"]\nprivate = true\nurl = \"" + r.URL + "/leads\"\n",
+			"callbacks/owner.toml": "kind = \"slack\"\non = [\"reminder\"]\ngroups = [\"owners\"]\nprivate = true\nurl = \"" + r.URL + "/owner\"\n",
+		} {
+			if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600); err != nil {
+				t.Fatal(err)
+			}
+		}
+		stop := w.callBack(t, dir, log)
+		run := start("slowly")
+		of := func(path string) (some []received) {
+			for _, c := range r.on(path) {
+				if strings.Contains(c.body, run) {
+					some = append(some, c)
+				}
+			}
+			return some
+		}
+		until(t, func() bool { return len(of("/again")) >= 1 })
+		stop()
+		w.callBack(t, dir, log)
+		until(t, func() bool { return len(of("/again")) >= 3 && len(of("/leads")) >= 1 })
+		ids, numbers := map[string]bool{}, 0
+		for _, c := range of("/again") {
+			ids[c.id] = true
+			if !strings.Contains(c.body, `"type":"gate.reminded"`) || !strings.Contains(c.body, "for an answer before step") {
+				t.Errorf("%s", c.body)
+			}
+		}
+		for item, err := range w.client.Events(t.Context(), run, 0) {
+			if err != nil {
+				t.Fatal(err)
+			}
+			if item.Payload.Kind() == events.GateReminded {
+				numbers++
+			}
+			if item.Event.Sequence >= item.State.Sequence && numbers >= 3 {
+				break
+			}
+		}
+		if len(ids) != len(of("/again")) {
+			t.Errorf("%d calls with %d ids", len(of("/again")), len(ids))
+		}
+		if n := len(r.on("/owner")); n != 0 {
+			t.Errorf("%d calls of a group that was not meant", n)
 		}
 	})
 	t.Run("DLV-8 two processes do not call for one state", func(t *testing.T) {

@@ -24,6 +24,8 @@ import (
 type Console struct {
 	// Address is where the server takes NATS over WebSocket, HOST:PORT.
 	Address func() string
+	// TLS says that it takes it over TLS.
+	TLS bool
 	// Login returns the user and the password of a console whose token has these scopes; it is empty where there is none.
 	Login func(scopes []tokens.Scope) (user, password string)
 	// UserCookie and PasswordCookie are how the server is told of them.
@@ -78,7 +80,7 @@ func serveConsole(gateway *Gateway) error {
 	}
 	g := &consoleServer{Gateway: gateway, console: gateway.cfg.Console, toNATS: &http.Transport{
 		DialContext: (&net.Dialer{Timeout: headerWait}).DialContext, DisableKeepAlives: true,
-		ResponseHeaderTimeout: headerWait}}
+		ResponseHeaderTimeout: headerWait, TLSHandshakeTimeout: headerWait}}
 	g.mux.Handle("GET /{$}", http.RedirectHandler(consolePath+"/", http.StatusFound))
 	g.mux.Handle("GET "+consolePath+"/", http.StripPrefix(consolePath+"/", files))
 	g.mux.Handle("GET "+consolePath+"/docs/", http.StripPrefix(consolePath+"/docs/", pages))
@@ -139,9 +141,13 @@ func (g *consoleServer) nats(w http.ResponseWriter, r *http.Request) {
 	var watching sync.WaitGroup
 	watching.Go(func() { g.watch(ctx, cancel, r) })
 	defer func() { cancel(); watching.Wait() }()
+	scheme := "http"
+	if g.console.TLS {
+		scheme = "https"
+	}
 	upstream := &httputil.ReverseProxy{
 		Rewrite: func(p *httputil.ProxyRequest) {
-			p.SetURL(&url.URL{Scheme: "http", Host: g.console.Address()})
+			p.SetURL(&url.URL{Scheme: scheme, Host: g.console.Address()})
 			p.Out.URL.Path, p.Out.URL.RawQuery, p.Out.Host = "/", "", ""
 			for _, name := range []string{"Authorization", "Cookie", "Origin", "Sec-Websocket-Extensions",
 				"Sec-Websocket-Protocol"} {

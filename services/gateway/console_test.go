@@ -16,7 +16,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/inspan/inspan/internal/natsserver"
 	"github.com/inspan/inspan/internal/station"
 	"github.com/inspan/inspan/internal/topology"
 	"github.com/inspan/inspan/services/gateway"
@@ -28,8 +27,8 @@ import (
 func (w *world) withConsole(c *gateway.Config) {
 	rights := map[tokens.Scope]topology.Right{tokens.Read: topology.MayWatch, tokens.Write: topology.MayDispatch,
 		tokens.Answer: topology.MayApprove}
-	c.Console = &gateway.Console{Address: station.Consoles(w.station).Address, UserCookie: natsserver.UserCookie,
-		PasswordCookie: natsserver.PasswordCookie,
+	c.Console = &gateway.Console{Address: station.Consoles(w.station).Address, UserCookie: topology.UserCookie,
+		PasswordCookie: topology.PasswordCookie,
 		About:          gateway.ConsoleAbout{Station: w.station.Name(), State: topology.StateBucket, Files: topology.FilesBucket},
 		Login: func(scopes []tokens.Scope) (user, password string) {
 			var may []topology.Right
@@ -269,7 +268,7 @@ func TestConsole(t *testing.T) {
 			}
 		}
 		// The headers of a page say nothing of who it is.
-		p, status := join(t, "", append([]string{"Cookie", natsserver.UserCookie + "=guest"}, own...)...)
+		p, status := join(t, "", append([]string{"Cookie", topology.UserCookie + "=guest"}, own...)...)
 		if status != 101 {
 			t.Fatalf("got %d", status)
 		}

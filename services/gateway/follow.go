@@ -20,6 +20,8 @@ type following struct {
 	c   *call
 	w   *lasting
 	run string
+	// beat is called now and then: an error ends it, as where the client is gone.
+	beat func() error
 	// see, which may be nil, is called with each event that comes.
 	see func(client.Item) error
 	// text, where it is not nil, is called with the text of turns as it is written; fresh where that of another turn
@@ -56,8 +58,23 @@ type turn struct {
 
 // follow prepares to follow a run that a request is about.
 func (g *Gateway) follow(c *call, id string) *following {
-	return &following{g: g, c: c, run: id, said: passage{gone: map[turn]bool{}, done: map[string]int{}},
-		w: &lasting{ResponseWriter: c.w, rc: http.NewResponseController(c.w), wait: g.cfg.WriteWait}}
+	f := followed(g, id)
+	f.c, f.w = c, &lasting{ResponseWriter: c.w, rc: http.NewResponseController(c.w), wait: g.cfg.WriteWait}
+	f.beat = func() error {
+		if _, p := g.token(c.r, c.route.scope); p != nil {
+			return p
+		}
+		if !f.w.alive() {
+			return context.Canceled // the client is gone
+		}
+		return nil
+	}
+	return f
+}
+
+// followed is a run that is followed for whoever sets beat.
+func followed(g *Gateway, id string) *following {
+	return &following{g: g, run: id, said: passage{gone: map[turn]bool{}, done: map[string]int{}}}
 }
 
 // settled follows the run from a state on until it is over or the time is.
@@ -98,11 +115,8 @@ func (f *following) settled(ctx context.Context, s run.State) (run.State, error)
 				return s, err
 			}
 		case <-beat.C:
-			if _, p := f.g.token(f.c.r, f.c.route.scope); p != nil {
-				return s, p
-			}
-			if !f.w.alive() {
-				return s, context.Canceled // the client is gone
+			if err := f.beat(); err != nil {
+				return s, err
 			}
 		case <-ctx.Done():
 			return f.late(ctx, s, nil)

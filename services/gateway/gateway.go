@@ -10,6 +10,7 @@ package gateway
 
 import (
 	"context"
+	"crypto/tls"
 	"errors"
 	"fmt"
 	"net"
@@ -20,6 +21,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/inspan/inspan/internal/agentbus"
 	"github.com/inspan/inspan/pkg/client"
 	"github.com/inspan/inspan/services/gateway/tokens"
 	"github.com/inspan/inspan/services/gateway/webhook"
@@ -30,9 +32,18 @@ type Config struct {
 	Client *client.Client
 	// Tokens is the list of tokens as it is at the moment.
 	Tokens func() (tokens.List, error)
-	Hooks  []*webhook.Hook
+	// Bearer, which may be nil, says what the bearer tokens of others let their owners do. Its error is
+	// oidc.ErrUnavailable where that is not known.
+	Bearer func(ctx context.Context, secret string) (tokens.Token, error)
+	// TLS, which may be nil, has the gateway speak TLS.
+	TLS   *tls.Config
+	Hooks []*webhook.Hook
 	// Console, which may be nil, has the gateway serve the web console.
 	Console *Console
+	// Agents, which may be nil, has the gateway answer prompts of the Synadia Agent Protocol there.
+	Agents agentbus.Bus
+	// Program is the version of this program, as Agents wants to know it.
+	Program string
 	// Origins of web pages that may use the gateway, such as https://console.example.com. Requests from pages of others
 	// are refused.
 	Origins []string
@@ -142,16 +153,26 @@ func New(cfg Config) (*Gateway, error) {
 func (g *Gateway) Serve(ctx context.Context, l net.Listener) error {
 	srv := &http.Server{Handler: g, ReadHeaderTimeout: headerWait, IdleTimeout: idleWait, MaxHeaderBytes: maxHeader,
 		ErrorLog: quiet(), BaseContext: func(net.Listener) context.Context { return context.WithoutCancel(ctx) }}
+	prompted := make(chan error, 1) // its only value
+	answering, unprompt := context.WithCancel(context.WithoutCancel(ctx))
+	defer unprompt()
+	go func() { prompted <- answerPrompts(answering, g) }()
+	l = bounded(l, maxConns)
+	if g.cfg.TLS != nil {
+		l = tls.NewListener(l, g.cfg.TLS) // a handshake may take as long as a header
+	}
 	served := make(chan error, 1) // its only value: no one may be there to take it
 	var serving sync.WaitGroup
-	serving.Go(func() { served <- srv.Serve(bounded(l, maxConns)) })
+	serving.Go(func() { served <- srv.Serve(l) })
 	defer serving.Wait()
 	select {
 	case err := <-served:
-		return fmt.Errorf("gateway: %w", err)
+		unprompt()
+		return errors.Join(fmt.Errorf("gateway: %w", err), <-prompted)
 	case <-ctx.Done():
 	}
 	g.stop()
+	unprompt()
 	grace, cancel := context.WithTimeout(context.WithoutCancel(ctx), stopWait)
 	defer cancel()
 	err := srv.Shutdown(grace)
@@ -159,7 +180,7 @@ func (g *Gateway) Serve(ctx context.Context, l net.Listener) error {
 		err = srv.Close()
 	}
 	g.mcp.close()
-	return err
+	return errors.Join(err, <-prompted)
 }
 
 // ServeHTTP answers one request. What is wrong with its form is refused before anything is looked up.

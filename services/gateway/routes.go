@@ -14,6 +14,7 @@ import (
 	"github.com/inspan/inspan/pkg/events"
 	"github.com/inspan/inspan/pkg/events/ce"
 	"github.com/inspan/inspan/pkg/run"
+	"github.com/inspan/inspan/services/gateway/oidc"
 	"github.com/inspan/inspan/services/gateway/tokens"
 )
 
@@ -129,7 +130,7 @@ func routes() []route {
 		{method: "POST", path: "/hooks/{hook}", open: true, serve: (*Gateway).hook,
 			summary: "Call a webhook, with the signature of its kind", answers: map[int]any{200: WebhookAnswer{},
 				202: WebhookAnswer{}, 204: nil}},
-	}, a2aRoutes(), aguiRoutes(), responseRoutes())
+	}, haltRoutes(), a2aRoutes(), aguiRoutes(), responseRoutes())
 }
 
 // handler answers the requests of a route.
@@ -164,6 +165,34 @@ func (g *Gateway) token(r *http.Request, scope tokens.Scope) (tokens.Token, *Pro
 	if !ok || !strings.EqualFold(kind, "Bearer") {
 		return tokens.Token{}, unauthorized()
 	}
+	t, p := g.found(r.Context(), secret)
+	if p != nil {
+		return tokens.Token{}, p
+	}
+	if !t.Has(scope) {
+		return tokens.Token{}, &Problem{Status: http.StatusForbidden, Code: "scope",
+			Detail: "the token does not have the scope " + string(scope),
+			Hint:   "an operator makes tokens: inspan token add NAME --scope " + string(scope)}
+	}
+	return t, nil
+}
+
+// found is the token that a secret is: one of the list, or one of a provider.
+func (g *Gateway) found(ctx context.Context, secret string) (tokens.Token, *Problem) {
+	if g.cfg.Bearer != nil && oidc.Looks(secret) {
+		t, err := g.cfg.Bearer(ctx, secret)
+		switch {
+		case errors.Is(err, oidc.ErrUnavailable):
+			g.cfg.Failed("bearer", err)
+			return t, &Problem{Status: http.StatusServiceUnavailable, Code: "no_provider", after: later,
+				Detail: "the OpenID Connect provider does not answer", Hint: "the log of the gateway says more"}
+		case err != nil:
+			p := unauthorized()
+			p.Detail = err.Error()
+			return t, p
+		}
+		return t, nil
+	}
 	l, err := g.cfg.Tokens()
 	if err != nil {
 		g.cfg.Failed("tokens", err)
@@ -173,11 +202,6 @@ func (g *Gateway) token(r *http.Request, scope tokens.Scope) (tokens.Token, *Pro
 	t, ok := l.Find(secret, time.Now())
 	if !ok {
 		return tokens.Token{}, unauthorized()
-	}
-	if !t.Has(scope) {
-		return tokens.Token{}, &Problem{Status: http.StatusForbidden, Code: "scope",
-			Detail: "the token does not have the scope " + string(scope),
-			Hint:   "an operator makes tokens: inspan token add NAME --scope " + string(scope)}
 	}
 	return t, nil
 }

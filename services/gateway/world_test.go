@@ -58,6 +58,8 @@ var files = map[string]string{
 	"agents/broken.prompt":  agent("broken", ""),
 	"agents/asks.prompt":    agent("asks", "  autonomy: 1\n"),
 	"agents/looker.prompt":  agent("looker", ""),
+	"agents/slowly.prompt":  agent("slowly", "  autonomy: 1\n  gates: {remind: 1s, escalate_after: 2s, escalate_to: leads}\n"),
+	"scripts/slowly.yaml":   talks,
 	"agents/talker.prompt":  agent("talker", ""),
 	"scripts/helper.yaml":   talks,
 	"scripts/talker.yaml":   "turns:\n  - when: {turn: 1}\n    delay: 200ms\n    chunk: 4\n    text: " + said + "\n",
@@ -96,7 +98,7 @@ func newWorldOf(t *testing.T, files map[string]string, tune ...func(*service.Con
 		f(&base)
 	}
 	listen := ""
-	if len(base.MessagesSubjects) > 0 && base.MessagesURL == "" { // its own server has the messages
+	if base.GatewayAgents || len(base.MessagesSubjects) > 0 && base.MessagesURL == "" { // its own server has the messages
 		listen = "127.0.0.1:0"
 	}
 	st, err := station.Up(t.Context(), station.Config{Listen: listen, StoreDir: filepath.Join(dir, "store"), AgentsDir: filepath.Join(dir, "agents"),

@@ -45,7 +45,7 @@ type Config struct {
 	// Ended notes the end of a run where the next runs of its workflow look for it; may be nil. It may come more than
 	// once.
 	Ended func(ctx context.Context, s run.State) error
-	// Activity takes a line a person can read for each event, in the order heard; may be nil.
+	// Activity takes a line a person can read for each event, in the order received; may be nil.
 	Activity func(runID string, seq uint64)
 }
 
@@ -158,7 +158,7 @@ func (r *Role) note(runID string, change func(*view)) {
 // Service implements runlog.Role.
 func (*Role) Service() events.Service { return events.Persister }
 
-// Input implements runlog.Role; the persister hears no outsiders.
+// Input implements runlog.Role; the persister receives no outsiders.
 func (*Role) Input(context.Context, kernel.Message) error { return nil }
 
 // Due implements runlog.Role; the persister sets no timers.
@@ -312,7 +312,7 @@ func (r *Role) write(ctx context.Context, runID string, b *book) error {
 		return err
 	}
 	if s.Sequence < b.sequence {
-		return fmt.Errorf("run %s is known up to event %d, and event %d was heard", runID, s.Sequence, b.sequence)
+		return fmt.Errorf("run %s is known up to event %d, and event %d was received", runID, s.Sequence, b.sequence)
 	}
 	r.mu.Lock()
 	known := r.finished[runID]

@@ -14,18 +14,18 @@ import (
 // Limits of what is kept of runs that are under way.
 const (
 	// recentBytes bounds all of it. Where it is full, the run whose event does not fit is let go and its log is read;
-	// what is there of the others stays, because to read a log costs far more than to have heard it. recentBegin bounds
+	// what is there of the others stays, because to read a log costs far more than to have received it. recentBegin bounds
 	// what there may be when another run begins: those that have begun need the rest.
 	recentBytes = 16 << 20
 	recentBegin = recentBytes / 4 * 3
-	// recentQuiet is how long nothing was heard of a run that is let go where there is no room for others: it ends at
+	// recentQuiet is how long no event came of a run that is let go where there is no room for others: it ends at
 	// another instance, or not soon.
 	recentQuiet = time.Minute
-	// recentFrom is how late the first event that is heard of a run may be: handlers overtake each other.
+	// recentFrom is how late the first event that is received of a run may be: handlers overtake each other.
 	recentFrom = 8
 )
 
-// recent keeps the stored events of runs that are under way as they were heard, so that the log of a run that ends need
+// recent keeps the stored events of runs that are under way as they were received, so that the log of a run that ends need
 // not be read for its archive. It is only a cache: whole tells by the hashes whether it has the log that a state was
 // folded from.
 type recent struct {
@@ -35,7 +35,7 @@ type recent struct {
 	bytes  int
 }
 
-// seenRun is what was heard of a run, how many of the events before the last are missing, and when the last one came.
+// seenRun is what was received of a run, how many of the events before the last are missing, and when the last one came.
 type seenRun struct {
 	events  [][]byte
 	missing int

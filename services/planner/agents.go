@@ -41,7 +41,11 @@ func (p *Postmaster) again(ctx context.Context, s mailbox.State) error {
 	if look, is := mailbox.PatrolAt(s, p.Now().UTC()); is && (!ok || look.Before(at)) {
 		at, ok = look, true
 	}
-	if now := p.Now().UTC(); s.Holder == nil && mailbox.Wake(s, now, p.wakeID).Holder != nil {
+	work, err := holders{p.role.work}.startable(ctx, s)
+	if err != nil {
+		return err
+	}
+	if now := p.Now().UTC(); s.Holder == nil && mailbox.WakeIn(s, now, p.wakeID, mailbox.Waking{Work: work}).Holder != nil {
 		at, ok = now.Add(quotaLook), true // it waits for its role, or whoever admitted it died
 	}
 	if !ok {
@@ -184,6 +188,9 @@ func (p mailCalls) current(ctx context.Context, s run.State) (events.MailAnswer,
 	}
 	lines := []string{fmt.Sprintf("You are %s, epoch %d, run %s.", of.Address, of.Epoch, s.HarnessID)}
 	a := patrol.AccountOf(s)
+	if a.Work, err = (holders{p.role.work}).itemOf(ctx, s); err != nil {
+		return events.MailAnswer{}, err
+	}
 	if before := now.Life.Account; before != nil && now.Holder != nil && now.Holder.Account == before.Epoch && a.Work == "" {
 		a.Work = before.Work
 	}

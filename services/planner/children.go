@@ -260,7 +260,9 @@ func (r *Role) kin(ctx context.Context, h runlog.ReceivedEvent) error {
 			return r.schedules.ended(ctx, f.Schedule, h.Run)
 		}
 		if of := h.State.Created.Work; of != nil && h.Kind != events.RunCreated {
-			return r.work.ended(ctx, *of, h.Run)
+			if err := r.work.ended(ctx, *of, h.Run); err != nil || h.State.Created.Address == nil {
+				return err
+			}
 		}
 		if h.State.Created.Landing != nil && h.Kind != events.RunCreated {
 			return r.lander.ended(ctx, h.State)

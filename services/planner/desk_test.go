@@ -144,7 +144,7 @@ func (d *desk) again() {
 	if err != nil {
 		d.t.Fatal(err)
 	}
-	sessions, err := session.NewLedger(session.LedgerConfig{Station: "s1", By: events.Planner, Journal: d.kv, Snapshots: session.Rows(d.kv), Entropy: rand.Reader,
+	sessions, err := session.NewLedger(session.LedgerConfig{Station: "s1", By: events.Planner, Journal: d.kv, Snapshots: session.View().Snapshots(d.kv), Entropy: rand.Reader,
 		Now: func() time.Time { return time.Now().Add(-d.ago) }})
 	if err != nil {
 		d.t.Fatal(err)
@@ -177,7 +177,7 @@ func (d *desk) refused(m letter, code string) *kernel.Refusal {
 func (d *desk) row() events.Session {
 	d.t.Helper()
 	var e events.Session
-	b, err := d.kv.KV.Get(d.t.Context(), session.RowKey("s"))
+	b, err := d.kv.KV.Get(d.t.Context(), session.View().Key("s"))
 	if err == nil {
 		err = json.Unmarshal(b, &e)
 	}
@@ -225,7 +225,7 @@ func (d *desk) put(e events.Session) {
 	d.t.Helper()
 	b, err := json.Marshal(e)
 	if err == nil {
-		err = d.kv.KV.Put(d.t.Context(), session.RowKey("s"), b)
+		err = d.kv.KV.Put(d.t.Context(), session.View().Key("s"), b)
 	}
 	if err != nil {
 		d.t.Fatal(err)

@@ -23,8 +23,7 @@ func NewHalter(l *halt.Ledger, rows kernel.KV) (*Halter, error) {
 	if l == nil || rows == nil {
 		return nil, errors.New("halts need a log and a place for their row")
 	}
-	return &Halter{viewed[halt.State]{name: "halt", ledger: l, rows: rows, key: halt.RowKey, row: halt.Row, fromRow: halt.FromRow,
-		of: func(s halt.State) (uint64, []events.Payload) { return s.Sequence, s.Changes() }}}, nil
+	return &Halter{viewed[halt.State]{halt.View(), l, rows}}, nil
 }
 
 // Service implements kernel.Role.

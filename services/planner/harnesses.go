@@ -70,6 +70,5 @@ func (r *Recorder) Input(ctx context.Context, m kernel.Message) error {
 
 // view is the row of each harness, which shows its log.
 func (r *Recorder) view() viewed[harness.State] {
-	return viewed[harness.State]{name: "harness", ledger: r.Ledger, rows: r.Rows, key: harness.RowKey, row: harness.Row,
-		fromRow: harness.FromRow, of: func(s harness.State) (uint64, []events.Payload) { return s.Sequence, nil }}
+	return viewed[harness.State]{harness.View(), r.Ledger, r.Rows}
 }

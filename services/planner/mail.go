@@ -53,8 +53,7 @@ func newPostmaster(r *Role) (*Postmaster, error) {
 	if p.Now == nil {
 		p.Now = time.Now
 	}
-	p.viewed = viewed[mailbox.State]{name: "address", ledger: p.Ledger, rows: p.Rows, key: mailbox.RowKey, row: mailbox.Row,
-		fromRow: mailbox.FromRow, of: func(s mailbox.State) (uint64, []events.Payload) { return s.Sequence, s.Changes() }}
+	p.viewed = viewed[mailbox.State]{mailbox.View(), p.Ledger, p.Rows}
 	return p, nil
 }
 
@@ -189,13 +188,13 @@ func (p *Postmaster) complete(ctx context.Context, w *mailbox.Wish, m kernel.Mes
 
 // addresses lists those that are registered, of one form or, with an empty form, of all.
 func (p *Postmaster) addresses(ctx context.Context, form events.AddressForm) (all []string, err error) {
-	keys, err := p.Rows.Keys(ctx, mailbox.RowPrefix)
+	keys, err := p.Rows.Keys(ctx, mailbox.View().Prefix)
 	if err != nil {
 		return nil, fmt.Errorf("list the addresses: %w", err)
 	}
 	slices.Sort(keys)
 	for _, key := range keys {
-		address, ok := events.AddressOf(strings.TrimPrefix(key, mailbox.RowPrefix))
+		address, ok := events.AddressOf(strings.TrimPrefix(key, mailbox.View().Prefix))
 		if is, _, err := events.ParseAddress(address); ok && err == nil && (form == "" && is != events.RoleAddress || is == form) {
 			all = append(all, address)
 		}
@@ -289,7 +288,10 @@ func (p *Postmaster) deliver(ctx context.Context, m events.Mail, to string, want
 // however many planners it is tried.
 func (p *Postmaster) tend(ctx context.Context, id string, deliveries uint64) error {
 	s, err := p.change(ctx, id, func(s mailbox.State) (mailbox.State, error) {
-		s, err := p.settled(ctx, s)
+		s, err := holders{p.role.work}.atWork(ctx, s)
+		if err == nil {
+			s, err = p.settled(ctx, s)
+		}
 		if err == nil {
 			s, err = p.wake(ctx, mailbox.Expire(s, p.Now().UTC()))
 		}
@@ -377,8 +379,14 @@ func (p *Postmaster) pass(ctx context.Context, s mailbox.State) error {
 
 // dispatch opens the run of an agent, or goes on with an opening that somebody did not finish.
 func (p *Postmaster) dispatch(ctx context.Context, s mailbox.State, h events.MailHolder, m firing) error {
-	return p.role.open(ctx, m, mailbox.TaskOf(s, h), ce.Envelope{Source: "/inspan/agent/" + s.ID},
-		origin{address: addressOf(s, h)})
+	t, from := mailbox.TaskOf(s, h), origin{address: addressOf(s, h)}
+	if h.Work != nil {
+		var err error
+		if t, err = (holders{p.role.work}).given(ctx, s, h, t, &from); err != nil {
+			return err
+		}
+	}
+	return p.role.open(ctx, m, t, ce.Envelope{Source: "/inspan/agent/" + s.ID}, from)
 }
 
 // settled records the end of the run of an agent, and what its turns were given. A run that is held stays the agent: no one

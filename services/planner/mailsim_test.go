@@ -17,6 +17,7 @@ import (
 	"github.com/inspan/inspan/internal/mem"
 	"github.com/inspan/inspan/internal/runlog"
 	"github.com/inspan/inspan/internal/topology"
+	"github.com/inspan/inspan/internal/work"
 	"github.com/inspan/inspan/pkg/events"
 	"github.com/inspan/inspan/pkg/run"
 	"github.com/inspan/inspan/pkg/run/runtest"
@@ -39,6 +40,9 @@ type exchange struct {
 	orders bool
 	// cut is how many operations all planners together have before one of them dies, once; none where it is negative.
 	cut int
+	// items are work items, and due when they are looked at again.
+	items []string
+	due   map[string]time.Time
 	// roles are those of every definition; with them at most one agent is a run at a time.
 	roles []events.AgentRole
 }
@@ -49,8 +53,11 @@ type exchangeTimers struct{ x *exchange }
 // Set implements kernel.Timers.
 func (m exchangeTimers) Set(ctx context.Context, id, name string, at time.Time) error {
 	if ctx.Err() != nil || m.x.dies(func() {
-		if name == mailTimer {
+		switch name {
+		case mailTimer:
 			m.x.timers[id] = at
+		case expiryTimer:
+			m.x.due[id] = at
 		}
 	}) {
 		return errCut
@@ -65,7 +72,7 @@ func newExchange(t *testing.T, seed uint64) *exchange {
 		t.Fatal(err)
 	}
 	x := &exchange{theater: &theater{t: t, seed: seed, rng: random.New(random.NewPCG(seed, 0xa11)), st: st, left: -1,
-		now: time.Unix(1, 0).UTC()}, timers: map[string]time.Time{}, told: map[string]bool{}, sent: map[string]bool{}, shown: map[string]string{}, cut: -1}
+		now: time.Unix(1, 0).UTC()}, timers: map[string]time.Time{}, told: map[string]bool{}, sent: map[string]bool{}, shown: map[string]string{}, due: map[string]time.Time{}, cut: -1}
 	for i := range x.planners {
 		x.planners[i] = x.planner()
 	}
@@ -82,12 +89,12 @@ func (x *exchange) planner() *Role {
 	clock := func() time.Time { return x.now }
 	rows := mortalRows{x.st.KV(topology.SessionBucket), x.theater}
 	log, err := mailbox.NewLedger(mailbox.LedgerConfig{Station: "s1", By: events.Planner, Journal: mortalLog{x.st.JournalFor(events.AgentAggregate), x.theater},
-		Snapshots: mailbox.Rows(rows), Entropy: rand.Reader, Now: clock})
+		Snapshots: mailbox.View().Snapshots(rows), Entropy: rand.Reader, Now: clock})
 	if err != nil {
 		x.t.Fatal(err)
 	}
 	r, err := New(Config{Station: "s1", Ledger: runs, Timers: mortalTimers{x.theater}, Agents: manned{roles: x.roles}, ChildKey: []byte("key"),
-		Aggregates: Aggregates{Mail: &Mailboxes{Ledger: log, Rows: rows, Timers: exchangeTimers{x}, Now: clock}}})
+		Aggregates: Aggregates{Mail: &Mailboxes{Ledger: log, Rows: rows, Timers: exchangeTimers{x}, Now: clock}, Work: x.work(rows, clock)}})
 	if err != nil {
 		x.t.Fatal(err)
 	}
@@ -132,7 +139,7 @@ func (x *exchange) deliver(i int, trouble bool) {
 	}
 	x.left = -1
 	if no, refused := errors.AsType[*kernel.Refusal](err); err == nil || refused {
-		if refused && d.what == "control" && !(x.orders && no.Code == mailbox.BadMove) {
+		if refused && d.what == "control" && !((x.orders || len(x.items) > 0) && no.Code == mailbox.BadMove) {
 			x.t.Fatalf("seed %d: %s was refused: %v", x.seed, d.message.body, err)
 		}
 		x.waiting = append(x.waiting[:i], x.waiting[i+1:]...)
@@ -149,6 +156,10 @@ func (x *exchange) handle(ctx context.Context, r *Role, d delivered) error {
 		return r.Postmaster().Due(ctx, kernel.Due[mailbox.State]{ID: d.run, Name: mailTimer, Deliveries: 1})
 	case "control":
 		return r.Postmaster().Input(ctx, d.message)
+	case "item":
+		return r.Assigner().Input(ctx, d.message)
+	case "item due":
+		return r.Assigner().Due(ctx, kernel.Due[work.State]{ID: d.run, Name: expiryTimer, Deliveries: 1})
 	case "stop":
 		return r.Input(ctx, d.message)
 	}
@@ -221,6 +232,7 @@ func (x *exchange) look() (living []string) {
 			if of := x.box(address); !of.Holds(s.Created.Address.Epoch, id) || !of.Holder.Started {
 				x.t.Fatalf("seed %d: run %s is %s, which is %+v", x.seed, id, address, of.Holder)
 			}
+			x.holds(id, s)
 		}
 		living = append(living, id)
 	}
@@ -228,6 +240,12 @@ func (x *exchange) look() (living []string) {
 		if !due.After(x.now) {
 			delete(x.timers, id)
 			x.waiting = append(x.waiting, delivered{what: "due", run: id})
+		}
+	}
+	for id, due := range x.due {
+		if !due.After(x.now) {
+			delete(x.due, id)
+			x.waiting = append(x.waiting, delivered{what: "item due", run: id})
 		}
 	}
 	return living
@@ -259,11 +277,11 @@ func (x *exchange) works(id string, answers bool) {
 		return
 	}
 	_, box, _ := events.ParseAddress(s.Created.Address.Address)
-	row, err := x.st.KV(topology.SessionBucket).Get(ctx, mailbox.RowKey(box))
+	row, err := x.st.KV(topology.SessionBucket).Get(ctx, mailbox.View().Key(box))
 	if err != nil {
 		x.t.Fatal(err)
 	}
-	shown, _, _ := mailbox.FromRow(row)
+	shown, _, _ := mailbox.View().Read(row)
 	w, err := l.Write(ctx, id, func(s run.State, _ time.Time) ([]events.Payload, error) {
 		return turn.Inject(s, *task, shown.Inject(id, "step-1", s.HasMail, x.now)), nil
 	})
@@ -408,8 +426,8 @@ func (x *exchange) interrupted() {
 		if err != nil {
 			x.t.Fatal(err)
 		}
-		row, err := x.st.KV(topology.SessionBucket).Get(x.t.Context(), mailbox.RowKey(of.ID))
-		shown, _, ok := mailbox.FromRow(row)
+		row, err := x.st.KV(topology.SessionBucket).Get(x.t.Context(), mailbox.View().Key(of.ID))
+		shown, _, ok := mailbox.View().Read(row)
 		if err != nil || !ok {
 			x.t.Fatal(ok, err)
 		}
@@ -464,8 +482,8 @@ func (x *exchange) judge() {
 			}
 			acked[d.ID] = d.Run
 		}
-		row, err := x.st.KV(topology.SessionBucket).Get(x.t.Context(), mailbox.RowKey(s.ID))
-		if shown, _, ok := mailbox.FromRow(row); err != nil || !ok || shown.Sequence != s.Sequence {
+		row, err := x.st.KV(topology.SessionBucket).Get(x.t.Context(), mailbox.View().Key(s.ID))
+		if shown, _, ok := mailbox.View().Read(row); err != nil || !ok || shown.Sequence != s.Sequence {
 			x.t.Errorf("seed %d: the row of %s shows event %d of %d, %v", x.seed, a, shown.Sequence, s.Sequence, err)
 		}
 	}

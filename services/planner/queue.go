@@ -47,8 +47,7 @@ func newLander(r *Role) (*Lander, error) {
 	if l.Now == nil {
 		l.Now = time.Now
 	}
-	l.viewed = viewed[mergequeue.State]{name: "merge queue", ledger: l.Ledger, rows: l.Rows, key: mergequeue.RowKey, row: mergequeue.Row,
-		fromRow: mergequeue.FromRow, of: func(s mergequeue.State) (uint64, []events.Payload) { return s.Sequence, s.Changes() }}
+	l.viewed = viewed[mergequeue.State]{mergequeue.View(), l.Ledger, l.Rows}
 	return l, nil
 }
 

@@ -31,8 +31,9 @@ func (p crew) roleOf(ctx context.Context, definition, address string) (*events.A
 // role is now. An agent whose role has enough of them at work waits.
 func (p *Postmaster) wake(ctx context.Context, s mailbox.State) (mailbox.State, error) {
 	now := p.Now().UTC()
-	if woken := mailbox.Wake(s, now, p.wakeID); s.Holder != nil || woken.Holder == nil {
-		return woken, nil
+	work, err := holders{p.role.work}.startable(ctx, s)
+	if err != nil || s.Holder != nil || mailbox.WakeIn(s, now, p.wakeID, mailbox.Waking{Work: work}).Holder == nil {
+		return s, err
 	}
 	all, err := p.Ledger.Fresh(ctx, events.Everyone)
 	if err != nil {
@@ -45,7 +46,7 @@ func (p *Postmaster) wake(ctx context.Context, s mailbox.State) (mailbox.State, 
 	if may, err := (crew{p}).admit(ctx, role, s); err != nil || !may {
 		return s, err
 	}
-	return mailbox.WakeIn(s, now, p.wakeID, mailbox.Waking{Tier: all.Life.Tier, Role: role}), nil
+	return mailbox.WakeIn(s, now, p.wakeID, mailbox.Waking{Tier: all.Life.Tier, Role: role, Work: work}), nil
 }
 
 // admit reports whether an idle agent may be at work. One append in the log of its role decides: of many that are woken at
@@ -156,6 +157,9 @@ func (p crew) choose(ctx context.Context, of mailbox.State, address string) (str
 			return false, err
 		}
 		s, err := p.Ledger.Fresh(ctx, id)
+		if err == nil {
+			s, err = holders{p.role.work}.atWork(ctx, s)
+		}
 		return mailbox.Free(s) && (!s.Exists() || s.Spec.Agent == r.Agent), err
 	}
 	return mailbox.Choose(of, project+"/"+name, r.Names, registered, free)

@@ -45,8 +45,7 @@ func newScheduler(r *Role) (*Scheduler, error) {
 	if s.Now == nil {
 		s.Now = time.Now
 	}
-	s.viewed = viewed[schedule.State]{name: "schedule", ledger: s.Ledger, rows: s.Rows, key: schedule.RowKey, row: schedule.Row,
-		fromRow: schedule.FromRow, of: func(s schedule.State) (uint64, []events.Payload) { return s.Sequence, s.Changes() }}
+	s.viewed = viewed[schedule.State]{schedule.View(), s.Ledger, s.Rows}
 	return s, nil
 }
 

@@ -127,7 +127,7 @@ func (w *theater) planner() *Role {
 	clock := func() time.Time { return w.now }
 	rows := mortalRows{w.st.KV(topology.SessionBucket), w}
 	log, err := schedule.NewLedger(schedule.LedgerConfig{Station: "s1", By: events.Planner, Journal: mortalLog{w.st.JournalFor(events.ScheduleAggregate), w},
-		Snapshots: schedule.Rows(rows), Entropy: rand.Reader, Now: clock})
+		Snapshots: schedule.View().Snapshots(rows), Entropy: rand.Reader, Now: clock})
 	if err != nil {
 		w.t.Fatal(err)
 	}

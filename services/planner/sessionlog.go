@@ -40,7 +40,7 @@ type sessionRow struct {
 
 // row reads the row of a session.
 func (r *Role) row(ctx context.Context, id string) (row sessionRow, err error) {
-	row.bytes, row.revision, err = r.cfg.Sessions.Rows.Load(ctx, session.RowKey(id))
+	row.bytes, row.revision, err = r.cfg.Sessions.Rows.Load(ctx, session.View().Key(id))
 	if errors.Is(err, kernel.ErrNotFound) {
 		return sessionRow{}, nil
 	}
@@ -92,7 +92,7 @@ func (r *Role) latest(ctx context.Context, id string) (session.State, sessionRow
 	case err != nil:
 		return s, row, fmt.Errorf("session %s: %w", id, err)
 	case s.Sequence > 0:
-		if shown, _, ok := session.FromRow(row.bytes); ok && shown.Sequence > s.Sequence { // the row was read first
+		if shown, _, ok := session.View().Read(row.bytes); ok && shown.Sequence > s.Sequence { // the row was read first
 			return s, row, fmt.Errorf("session %s: its row shows event %d, its log ends with event %d: events are lost", id,
 				shown.Sequence, s.Sequence)
 		}
@@ -142,11 +142,11 @@ func (r *Role) show(ctx context.Context, s session.State, position uint64, row s
 		if err != nil || !stale {
 			return err
 		}
-		b, err := session.Row(s, position)
+		b, err := session.View().Row(s, position)
 		if err != nil {
 			return err
 		}
-		if _, err = r.cfg.Sessions.Rows.Swap(ctx, session.RowKey(s.ID), b, row.revision); err == nil {
+		if _, err = r.cfg.Sessions.Rows.Swap(ctx, session.View().Key(s.ID), b, row.revision); err == nil {
 			return nil
 		}
 		if !errors.Is(err, kernel.ErrExists) {

@@ -24,11 +24,11 @@ func before(holder string) events.Session {
 func (d *desk) shows() {
 	d.t.Helper()
 	s, position := d.log()
-	want, err := session.Row(s, position)
+	want, err := session.View().Row(s, position)
 	if err != nil {
 		d.t.Fatal(err)
 	}
-	if got, err := d.kv.KV.Get(d.t.Context(), session.RowKey("s")); err != nil || !bytes.Equal(got, want) {
+	if got, err := d.kv.KV.Get(d.t.Context(), session.View().Key("s")); err != nil || !bytes.Equal(got, want) {
 		d.t.Errorf("the row is %s, %v; the log says %s", got, err, want)
 	}
 }
@@ -130,7 +130,7 @@ func TestSessionRow(t *testing.T) {
 		t.Parallel()
 		d := newDesk(t)
 		d.must(task("r1", "s", ""))
-		if err := d.kv.Delete(t.Context(), session.RowKey("s")); err != nil {
+		if err := d.kv.Delete(t.Context(), session.View().Key("s")); err != nil {
 			t.Fatal(err)
 		}
 		d.again()
@@ -153,7 +153,7 @@ func TestSessionRow(t *testing.T) {
 		d := newDesk(t)
 		d.must(task("r1", "s", ""))
 		d.again()
-		s, position, ok := session.Rows(d.kv).Latest(t.Context(), "s")
+		s, position, ok := session.View().Snapshots(d.kv).Latest(t.Context(), "s")
 		whole, at := d.log()
 		if !ok || position != at || s.Sequence != whole.Sequence || s.Hash != whole.Hash {
 			t.Errorf("%+v at %d, want %+v at %d", s, position, whole, at)

@@ -149,13 +149,13 @@ func (r *Role) begin(ctx context.Context, runID string, created *events.RunCreat
 			}
 			return nil, ours(s)
 		})
-		if err == nil && w.State.Status == events.Created {
+		if err == nil && lifecycle.Unborn(w.State) {
 			err = r.confirm(ctx, w.State)
 			if err == nil {
-				err = r.work.confirm(ctx, runID, created.Work)
-			}
-			if err == nil {
 				err = r.mail.confirm(ctx, runID, created.Address)
+			}
+			if err == nil { // after it: an earlier run of the agent has ended by then
+				err = r.work.confirm(ctx, runID, created.Work, created.Address)
 			}
 		}
 		if err != nil {

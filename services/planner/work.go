@@ -48,8 +48,7 @@ func newAssigner(r *Role) (*Assigner, error) {
 	if a.Now == nil {
 		a.Now = time.Now
 	}
-	a.viewed = viewed[work.State]{name: "work item", ledger: a.Ledger, rows: a.Rows, key: work.RowKey, row: work.Row,
-		fromRow: work.FromRow, of: func(s work.State) (uint64, []events.Payload) { return s.Sequence, s.Changes() }}
+	a.viewed = viewed[work.State]{work.View(), a.Ledger, a.Rows}
 	return a, nil
 }
 
@@ -106,7 +105,10 @@ func (a *Assigner) Input(ctx context.Context, m kernel.Message) error {
 			sub.ID, events.WorkStepPrefix)
 	}
 	if c.Dispatch != nil {
-		if err := a.dispatchable(ctx, sub.ID, *c.Dispatch); err != nil {
+		if c.Dispatch, err = (holders{a}).resolve(ctx, *c.Dispatch); err == nil {
+			err = a.dispatchable(ctx, sub.ID, *c.Dispatch)
+		}
+		if err != nil {
 			return err
 		}
 	}
@@ -186,7 +188,12 @@ func (a *Assigner) tend(ctx context.Context, id string, deliveries uint64) error
 		return err
 	}
 	b := s.Binding
-	if b == nil || !b.Dispatched || s.Delivers() || s.Step != nil {
+	switch {
+	case b == nil || s.Delivers() || s.Step != nil:
+		return nil
+	case b.Address != "":
+		return holders{a}.offer(ctx, s, *b)
+	case !b.Dispatched:
 		return nil
 	}
 	there, err := a.role.cfg.Ledger.Fresh(ctx, b.Run)
@@ -213,10 +220,10 @@ func (a *Assigner) dispatch(ctx context.Context, s work.State, b events.WorkBind
 		origin{work: &events.WorkRef{Work: s.ID, Epoch: b.Epoch}, subject: s.Spec.Title, review: work.ReviewOf(s, b)})
 }
 
-// settled ends the binding of an item whose run has ended. A run that is held keeps it: nobody knows what it may still do.
+// settled ends the binding of an item whose run has ended. A run that is held keeps it: no one knows what it may still do.
 func (a *Assigner) settled(ctx context.Context, s work.State) (work.State, error) {
 	b := s.Binding
-	if b == nil || !b.Dispatched || s.Step != nil {
+	if b == nil || !b.Dispatched || b.Run == "" || s.Step != nil {
 		return s, nil
 	}
 	now := a.Now().UTC()
@@ -234,6 +241,8 @@ func (a *Assigner) settled(ctx context.Context, s work.State) (work.State, error
 		return work.Deliver(s, b.Epoch, b.Run, seenOf(of), now), nil
 	case of.Status == events.Completed && b.Started:
 		return work.Complete(s, b.Epoch, b.Run, of.Result.FinishReason, now), nil
+	case keeps(of, *b):
+		return work.HandOff(s, b.Epoch, b.Run, of.Result.FinishReason, now), nil
 	}
 	reason := of.Result.FinishReason
 	if of.Result.Error != "" {
@@ -259,7 +268,7 @@ func (a *Assigner) ended(ctx context.Context, of events.WorkRef, runID string) e
 
 // confirm gives an item to a run that was just made, and ends the run where its binding has ended: between the two its
 // planner may have been held up for longer than a binding lasts.
-func (a *Assigner) confirm(ctx context.Context, runID string, of *events.WorkRef) error {
+func (a *Assigner) confirm(ctx context.Context, runID string, of *events.WorkRef, as *events.AddressRef) error {
 	if a == nil || of == nil {
 		return nil
 	}
@@ -269,7 +278,11 @@ func (a *Assigner) confirm(ctx context.Context, runID string, of *events.WorkRef
 		if has = err != nil || now.Status.Ended(); has {
 			return s, err // it lost the lock of its session
 		}
-		s, has = work.Accept(s, of.Epoch, runID, a.Now().UTC())
+		if as != nil {
+			s, has = work.AcceptBy(s, of.Epoch, runID, *as, a.Now().UTC())
+		} else {
+			s, has = work.Accept(s, of.Epoch, runID, a.Now().UTC())
+		}
 		return s, nil
 	})
 	if err != nil || has {
@@ -281,7 +294,7 @@ func (a *Assigner) confirm(ctx context.Context, runID string, of *events.WorkRef
 
 // goOn gives the run of a binding its plan where whoever created it did not come to that: it follows from the item.
 func (a *Assigner) goOn(ctx context.Context, s run.State) error {
-	if a == nil || s.Created == nil || s.Created.Work == nil || s.Plan != nil || s.Status.Ended() ||
+	if a == nil || s.Created == nil || s.Created.Work == nil || s.Created.Address != nil || s.Plan != nil || s.Status.Ended() ||
 		time.Since(s.CreatedAt) < bornAgain {
 		return nil
 	}
@@ -291,7 +304,7 @@ func (a *Assigner) goOn(ctx context.Context, s run.State) error {
 		return fmt.Errorf("work item %s: %w", ref.Work, err)
 	}
 	if !of.Holds(ref.Epoch, s.HarnessID) {
-		return a.confirm(ctx, s.HarnessID, ref)
+		return a.confirm(ctx, s.HarnessID, ref, nil)
 	}
 	err = a.dispatch(ctx, of, *of.Binding, firing{subject: events.TaskSubject(a.role.cfg.Station), at: a.Now(), deliveries: 1})
 	if _, refused := errors.AsType[*kernel.Refusal](err); refused {

@@ -86,7 +86,7 @@ func (o *office) planner() *Role {
 	clock := func() time.Time { return o.now }
 	rows := mortalRows{o.st.KV(topology.SessionBucket), o.theater}
 	log, err := work.NewLedger(work.LedgerConfig{Station: "s1", By: events.Planner, Journal: mortalLog{o.st.JournalFor(events.WorkAggregate), o.theater},
-		Snapshots: work.Rows(rows), Entropy: rand.Reader, Now: clock})
+		Snapshots: work.View().Snapshots(rows), Entropy: rand.Reader, Now: clock})
 	if err != nil {
 		o.t.Fatal(err)
 	}
@@ -287,8 +287,8 @@ func (o *office) judge() {
 		if !s.Exists() || s.Binding != nil {
 			o.t.Errorf("seed %d: item %s is %q, held by %+v", o.seed, item, s.Status, s.Binding)
 		}
-		row, err := o.st.KV(topology.SessionBucket).Get(o.t.Context(), work.RowKey(item))
-		if shown, _, ok := work.FromRow(row); err != nil || !ok || shown.Sequence != s.Sequence {
+		row, err := o.st.KV(topology.SessionBucket).Get(o.t.Context(), work.View().Key(item))
+		if shown, _, ok := work.View().Read(row); err != nil || !ok || shown.Sequence != s.Sequence {
 			o.t.Errorf("seed %d: the row of item %s shows event %d of %d, %v", o.seed, item, shown.Sequence, s.Sequence, err)
 		}
 		bound, ended, epoch := 0, 0, 0

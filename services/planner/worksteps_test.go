@@ -116,8 +116,8 @@ func (w *workshop) compare(want map[string]events.WorkStatus) {
 			ran && (item.Last.Run != theRun || item.Last.Agent != "worker" || (item.Last.Code == events.WorkCompleted) != (item.Step.Status == events.StepIsCompleted)) {
 			w.t.Errorf("seed %d: step %s is %s, the last that had its item is %+v", w.seed, step, item.Step.Status, item.Last)
 		}
-		row, err := w.st.KV(topology.SessionBucket).Get(w.t.Context(), work.RowKey(id))
-		if shown, _, ok := work.FromRow(row); err != nil || !ok || shown.Sequence != item.Sequence {
+		row, err := w.st.KV(topology.SessionBucket).Get(w.t.Context(), work.View().Key(id))
+		if shown, _, ok := work.View().Read(row); err != nil || !ok || shown.Sequence != item.Sequence {
 			w.t.Errorf("seed %d: the row of step %s shows event %d of %d, %v", w.seed, step, shown.Sequence, item.Sequence, err)
 		}
 		seen := map[events.WorkStep]bool{}

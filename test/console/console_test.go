@@ -23,7 +23,6 @@ import (
 	"github.com/inspan/inspan/internal/jet"
 	"github.com/inspan/inspan/internal/jet/userkey"
 	"github.com/inspan/inspan/internal/kernel"
-	"github.com/inspan/inspan/internal/natsserver"
 	"github.com/inspan/inspan/internal/operator"
 	"github.com/inspan/inspan/internal/service"
 	"github.com/inspan/inspan/internal/station"
@@ -149,7 +148,7 @@ func (w *world) up() {
 		tokens.Answer: topology.MayApprove}
 	consoles := station.Consoles(w.st)
 	g, err := gateway.New(gateway.Config{Client: w.client, Tokens: tokens.Follow(filepath.Join(w.dir, tokens.File)).Now, Rate: 1000,
-		Console: &gateway.Console{Address: consoles.Address, UserCookie: natsserver.UserCookie, PasswordCookie: natsserver.PasswordCookie,
+		Console: &gateway.Console{Address: consoles.Address, UserCookie: topology.UserCookie, PasswordCookie: topology.PasswordCookie,
 			About: gateway.ConsoleAbout{Station: w.st.Name(), State: topology.StateBucket, Files: topology.FilesBucket, Version: "test"},
 			Login: func(scopes []tokens.Scope) (user, password string) {
 				var may []topology.Right

@@ -90,7 +90,7 @@ func TestAgents(t *testing.T) {
 		if _, err := os.Stat(filepath.Join(w.dir, "work", "session", "web_writer_nux")); err != nil || c.Session != "web_writer_nux" {
 			t.Errorf("session %s, %v", c.Session, err)
 		}
-		if _, err := w.ports.Sessions.Get(w.ctx(), mailbox.RowKey("web_writer_nux")); err != nil {
+		if _, err := w.ports.Sessions.Get(w.ctx(), mailbox.View().Key("web_writer_nux")); err != nil {
 			t.Errorf("the row: %v", err)
 		}
 		if address, ok := events.AddressOf(c.Session); !ok || address != "web/writer/nux" {

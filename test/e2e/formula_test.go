@@ -41,7 +41,7 @@ agent = "joins"
 // stepItems are the rows of the work items of a run's steps, by step.
 func (w *world) stepItems(run string) map[string]work.State {
 	w.t.Helper()
-	keys, err := w.ports.Sessions.Keys(w.ctx(), work.RowPrefix)
+	keys, err := w.ports.Sessions.Keys(w.ctx(), work.View().Prefix)
 	if err != nil {
 		w.t.Fatal(err)
 	}
@@ -51,7 +51,7 @@ func (w *world) stepItems(run string) map[string]work.State {
 		if err != nil {
 			w.t.Fatal(err)
 		}
-		s, _, ok := work.FromRow(row)
+		s, _, ok := work.View().Read(row)
 		if !ok {
 			w.t.Fatalf("%s: %s", key, row)
 		}

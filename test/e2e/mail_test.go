@@ -170,7 +170,7 @@ func TestMail(t *testing.T) {
 		if d := s.Done[0]; d.State != events.MailIsAcknowledged || d.Run != r.HarnessID || d.From != "@anna" {
 			t.Errorf("%+v", d)
 		}
-		if row, err := w.ports.Sessions.Get(w.ctx(), mailbox.RowKey("web_worker_nux")); err != nil || !strings.Contains(string(row), `"state":"acknowledged"`) {
+		if row, err := w.ports.Sessions.Get(w.ctx(), mailbox.View().Key("web_worker_nux")); err != nil || !strings.Contains(string(row), `"state":"acknowledged"`) {
 			t.Errorf("the row is %s, %v", row, err)
 		}
 	})

@@ -46,11 +46,11 @@ func (w *idling) with(n int) {
 		w.publish(events.ScheduleSubject("test", fmt.Sprintf("s%d", w.made)), string(b))
 	}
 	w.until(fmt.Sprintf("made %d schedules", n), func() bool {
-		keys, err := w.ports.Sessions.Keys(w.ctx(), schedule.RowPrefix)
+		keys, err := w.ports.Sessions.Keys(w.ctx(), schedule.View().Prefix)
 		if err != nil {
 			w.t.Fatal(err)
 		}
-		keys = slices.DeleteFunc(keys, func(k string) bool { return !strings.HasPrefix(k, schedule.RowKey("s")) })
+		keys = slices.DeleteFunc(keys, func(k string) bool { return !strings.HasPrefix(k, schedule.View().Key("s")) })
 		return len(keys) >= n
 	})
 }

@@ -122,7 +122,7 @@ func TestWork(t *testing.T) {
 		if at := w.startedAt("login"); at < born || at > given {
 			t.Errorf("work.started is event %d of the station, the run was created with %d and started with %d", at, born, given)
 		}
-		if row, err := w.ports.Sessions.Get(w.ctx(), work.RowKey("login")); err != nil || !strings.Contains(string(row), `"status":"closed"`) {
+		if row, err := w.ports.Sessions.Get(w.ctx(), work.View().Key("login")); err != nil || !strings.Contains(string(row), `"status":"closed"`) {
 			t.Errorf("the row is %s, %v", row, err)
 		}
 	})
@@ -280,7 +280,7 @@ func race(t *testing.T, dispatchers, items int) {
 		w.work(name(i), events.WorkControl{Action: work.Add, Spec: &events.WorkSpec{Title: "Item"}})
 	}
 	w.until("all items are made", func() bool {
-		keys, err := w.ports.Sessions.Keys(w.ctx(), work.RowPrefix)
+		keys, err := w.ports.Sessions.Keys(w.ctx(), work.View().Prefix)
 		return err == nil && len(keys) == items
 	})
 	whole, cut := w.ports.WorkLog, &cutWork{Journal: w.ports.WorkLog, died: make(chan struct{})}

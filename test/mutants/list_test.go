@@ -4,7 +4,7 @@ import "slices"
 
 // Mutants returns the planted bugs.
 func Mutants() []Mutant {
-	return slices.Concat(kernel, roles, minds, terms, talks, paths, guests, outages, checks, children, dreams, harnesses, flows, users, works, deliveries, halts, mails, named, crews, runtimes, messages)
+	return slices.Concat(kernel, roles, minds, terms, talks, paths, guests, outages, checks, children, dreams, harnesses, flows, users, works, deliveries, halts, mails, named, holding, crews, runtimes, messages)
 }
 
 var kernel = []Mutant{
@@ -148,7 +148,7 @@ var terms = []Mutant{
 	{Name: "a gate expires before its time", File: "internal/core/gate/terms.go",
 		Old: "		if !stood.late(g, now) {\n			continue", New: "		if g.ExpiresAt.IsZero() {\n			continue", By: []string{"./internal/core/gate"}},
 	{Name: "a gate that expires has no timer", File: "services/gatekeeper/gatekeeper.go",
-		Old: "		at, ok := r.cfg.Stood.EndOf(g, time.Now())\n		if !ok {", New: "		at, ok := r.cfg.Stood.EndOf(g, time.Now())\n		if ok {"},
+		Old: "		at, ok := r.cfg.Stood.NextOf(g, time.Now())\n		if !ok {", New: "		at, ok := r.cfg.Stood.NextOf(g, time.Now())\n		if ok {"},
 	{Name: "a step is not told what other steps have set aside", File: "internal/core/budget/budget.go",
 		Old: "		before = before.plus(held)\n", New: "		_ = held\n", By: []string{"./internal/core/budget"}},
 	{Name: "a circle is nudged twice", File: "internal/core/loop/loop.go",

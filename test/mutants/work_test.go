@@ -11,7 +11,7 @@ var works = []Mutant{
 		Old: "		s, has = work.Accept(s, of.Epoch, runID, a.Now().UTC())\n", New: "		_, _ = work.Accept(s, of.Epoch, runID, a.Now().UTC())\n		has = true\n",
 		By: []string{"./services/planner", "-run", "TestWork"}},
 	{Name: "a binding expires while its run works", File: "internal/work/decide.go",
-		Old: "	if s.Binding == nil || s.Binding.Started {\n", New: "	if s.Binding == nil {\n", By: []string{"./internal/work"}},
+		Old: "s.Binding == nil || s.Binding.Started || s", New: "s.Binding == nil || s", By: []string{"./internal/work"}},
 	{Name: "a binding that nobody starts lasts for ever", File: "services/planner/work.go",
 		Old: "		return work.Expire(s, a.Now().UTC()), err\n", New: "		return s, err\n", By: []string{"./services/planner", "-run", "TestWork"}},
 	{Name: "somebody clears the binding of a run that works", File: "internal/work/decide.go",

@@ -63,6 +63,7 @@ type ledger struct {
 	held     int
 	stopping bool
 	dream    dreamAudit
+	cuts     cutAudit
 }
 
 type gateAudit struct {
@@ -117,7 +118,8 @@ func (a *audit) event(runID string, r kernel.Record) {
 		l = &ledger{plan: map[string]events.PlanStep{}, steps: map[string]events.Kind{}, gates: map[string]*gateAudit{},
 			calls: map[string]*callAudit{}, inputs: map[uint64]bool{}, through: map[string]int{},
 			grants: map[string]*grantAudit{},
-			claims: map[string]*claimAudit{}, passes: map[string]int{}, trees: map[string]bool{}, partOf: map[string]string{}, outcome: map[string]events.StepStatus{}}
+			claims: map[string]*claimAudit{}, passes: map[string]int{}, trees: map[string]bool{}, partOf: map[string]string{}, outcome: map[string]events.StepStatus{},
+			cuts: cutAudit{said: map[string]uint64{}, half: map[string]bool{}}}
 		a.runs[runID] = l
 	}
 	if fault := l.chain(f, k, r.Bytes); fault != "" {
@@ -140,6 +142,9 @@ func (a *audit) event(runID string, r kernel.Record) {
 	}
 	if fault == "" {
 		fault = a.dreamt(l, f, p)
+	}
+	if fault == "" {
+		fault = a.cut(l, f, p)
 	}
 	if fault != "" {
 		a.breaks("run %s#%d %s: %s", runID, f.Sequence, k, fault)

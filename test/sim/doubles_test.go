@@ -19,7 +19,7 @@ type models struct{ l *life }
 func (m models) Model(string) (llm.Model, string, error) { return m, "model", nil }
 
 // Ask implements llm.Model.
-func (m models) Ask(ctx context.Context, req llm.Request, _ llm.Sink) (llm.Answer, error) {
+func (m models) Ask(ctx context.Context, req llm.Request, sink llm.Sink) (llm.Answer, error) {
 	v := m.l.step(ctx, opWorld, false, "ask the model %s %s%s", req.Meta.Run, req.Meta.Purpose, req.Meta.Step)
 	if ctx.Err() != nil {
 		return llm.Answer{}, context.Cause(ctx)
@@ -29,6 +29,9 @@ func (m models) Ask(ctx context.Context, req llm.Request, _ llm.Sink) (llm.Answe
 	}
 	m.l.p.w.audit.asked(req)
 	m.l.p.w.audit.turnPermitted(req)
+	if err := m.speaks(ctx, req.Meta, sink); err != nil {
+		return llm.Answer{}, err
+	}
 	return m.l.p.w.play.Scene.answer(req), nil
 }
 

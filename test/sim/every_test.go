@@ -118,6 +118,7 @@ func worlds() map[string]Scene {
 		"reviews of another agent":        smallReview("put"),
 		"grants of a tree":                smallTreeGrants(),
 		"an approval that is escalated":   smallEscalation("put"),
+		"an answer that is interrupted":   smallCuts("pay", "put"),
 		"a work item":                     smallWork("pay", "put", false),
 		"a work item, and a clearing":     smallWork("put", "put", true),
 	}

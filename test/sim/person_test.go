@@ -26,6 +26,8 @@ type person struct {
 	// later is what somebody means to do at a time; tries counts the tasks that were sent again, by run.
 	later []delayed
 	tries map[string]int
+	// cuts counts the answers of a run that somebody interrupted.
+	cuts map[string]int
 }
 
 // act is something somebody means to do.
@@ -36,7 +38,7 @@ type sentAnswer struct{ run, gate, decision, hash, by, edited string }
 
 func newPerson(w *world) *person {
 	return &person{w: w, sent: map[string]bool{}, met: map[string]bool{}, left: map[string]bool{}, answers: map[uint64]sentAnswer{},
-		tasks: map[uint64]string{}, wishes: map[uint64]string{}, resumes: map[string]uint64{}, tries: map[string]int{}}
+		tasks: map[uint64]string{}, wishes: map[uint64]string{}, resumes: map[string]uint64{}, tries: map[string]int{}, cuts: map[string]int{}}
 }
 
 // next returns one thing that somebody could do now, or nil.

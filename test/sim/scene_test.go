@@ -33,6 +33,8 @@ type Scene struct {
 	Stops bool
 	// Item has the runs be those of a work item, and no task is sent. Clears has somebody clear its second binding.
 	Item, Clears bool
+	// Cuts has somebody interrupt the first answer of each run.
+	Cuts bool
 }
 
 // SceneRun is one run.

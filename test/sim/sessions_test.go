@@ -149,7 +149,7 @@ func (a *audit) viewOf(row []byte) string {
 	if err != nil {
 		return fmt.Sprintf("its log does not fold: %v", err)
 	}
-	want, err := session.Row(s, position)
+	want, err := session.View().Row(s, position)
 	if err != nil || !bytes.Equal(row, want) {
 		return fmt.Sprintf("its row is %s, its log says %s, %v", row, want, err)
 	}

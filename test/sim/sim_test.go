@@ -105,7 +105,7 @@ func TestTrouble(t *testing.T) {
 			"votes", "gates expired", "approved with other arguments", "gate timer fires early", "gate timer fires late", "gate timer fires twice",
 			"gate timer never fires", "runs in a session", "runs that go on from others", "tasks sent again", "compactions", "direct runs", "deliveries pushed",
 			"snapshots", "trees taken", "trees restored", "trees taken away", "rows of workspaces looked at", "hooks block", "hooks interrupt", "hooks late", "hooks rubbish", "hooks that let go on", "servers", "servers that broke", "servers that changed", "servers that served again", "results after a lost server",
-			"keys refused", "runs paused for a provider", "runs resumed after an outage",
+			"keys refused", "runs paused for a provider", "runs resumed after an outage", "answers interrupted",
 			"claims", "checks passed", "checks failed", "steps unverified"} {
 			if counts[k] == 0 {
 				t.Errorf("%q never came up: these plays prove nothing about it", k)

@@ -196,8 +196,8 @@ func (a *audit) itemIsWhole() {
 		a.breaks("work item %s is %q, held by %+v, %v", theItem, s.Status, s.Binding, err)
 		return
 	}
-	want, err := work.Row(s, position)
-	row, missing := a.w.st.KV(topology.SessionBucket).Get(context.Background(), work.RowKey(theItem))
+	want, err := work.View().Row(s, position)
+	row, missing := a.w.st.KV(topology.SessionBucket).Get(context.Background(), work.View().Key(theItem))
 	if err != nil || missing != nil || !bytes.Equal(row, want) {
 		a.breaks("work item %s: its row is %s, %v, its log says %s, %v", theItem, row, missing, want, err)
 	}

@@ -135,7 +135,7 @@ var Doors = []Egress{
 	{Module: "go.opentelemetry.io/", Dirs: []string{"internal/telemetry/..."}, Tests: true},
 	{Module: "google.golang.org/protobuf", Dirs: []string{"internal/telemetry/otlp"}, Tests: true},
 	{Module: "github.com/goccy/go-yaml", Dirs: []string{"internal/agentfile", "internal/formula", "internal/cli/app", "internal/llm/scripted", "internal/docgen"}, Tests: true},
-	{Module: "github.com/pelletier/go-toml", Dirs: []string{"internal/agentfile", "internal/formula", "internal/runtime", "internal/cli/colony", "internal/callback", "services/gateway/webhook"}},
+	{Module: "github.com/pelletier/go-toml", Dirs: []string{"internal/adopt", "internal/agentfile", "internal/formula", "internal/runtime", "internal/cli/colony", "internal/callback", "services/gateway/webhook"}},
 	{Module: "github.com/bmatcuk/doublestar", Dirs: []string{"internal/tools", "internal/capture", "internal/checks"}},
 	{Module: "mvdan.cc/sh", Dirs: []string{"internal/shell", "internal/wasmbox"}},
 	{Module: "github.com/dop251/goja", Dirs: []string{"internal/wasmbox/js"}},

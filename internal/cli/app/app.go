@@ -66,8 +66,15 @@ type App struct {
 	OwnStore string
 	// Shared is a connection that commands use instead of one of their own, where a conversation runs them.
 	Shared *client.Client
-	// Kept finds the store that was kept of a run which had a station of its own; run is its whole id. Nil finds none.
+	Finders
+}
+
+// Finders are what commands look up through others. Nil finds nothing.
+type Finders struct {
+	// Kept finds the store that was kept of a run which had a station of its own; run is its whole id.
 	Kept func(ctx context.Context, ref string) (run, store string, ok bool)
+	// Builtin is the folder of the agent of this program for the directory; empty where no model is set.
+	Builtin func() (dir string, err error)
 }
 
 // Logger writes the log of a station in this process to standard error.

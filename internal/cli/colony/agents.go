@@ -5,7 +5,6 @@ package colony
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"strings"
 	"time"
@@ -14,9 +13,9 @@ import (
 
 	"github.com/inspan/inspan/internal/cli/app"
 	"github.com/inspan/inspan/internal/cli/follow"
+	"github.com/inspan/inspan/internal/cli/mail"
 	"github.com/inspan/inspan/internal/cli/terminal"
 	"github.com/inspan/inspan/internal/core/view"
-	"github.com/inspan/inspan/internal/didyoumean"
 	"github.com/inspan/inspan/internal/mailbox"
 	"github.com/inspan/inspan/pkg/client"
 	"github.com/inspan/inspan/pkg/events"
@@ -87,7 +86,7 @@ func (a *listCommand) run(ctx context.Context, c *client.Client, _ []string) err
 func agents(ctx context.Context, c *client.Client) (some []events.Mailbox, err error) {
 	all, err := client.NewMail(c).List(ctx)
 	for _, m := range all {
-		if m.Form == events.AgentAddress {
+		if isAgent(m) {
 			some = append(some, m)
 		}
 	}
@@ -112,20 +111,10 @@ func get(ctx context.Context, c *client.Client, address string) (events.Mailbox,
 	if form, _, err := events.ParseAddress(address); err != nil || form != events.AgentAddress {
 		return events.Mailbox{}, app.Usage("%.80q is not the address of an agent: want PROJECT/ROLE/NAME, each 1 to 20 of a-z 0-9 and -", address)
 	}
-	m, err := client.NewMail(c).Get(ctx, address)
-	if !errors.Is(err, client.ErrNotFound) {
-		return m, err
-	}
-	all, listed := agents(ctx, c)
-	if listed != nil {
-		return m, err
-	}
-	var known []string
-	for _, o := range all {
-		known = append(known, o.Address)
-	}
-	return m, fmt.Errorf("%w; %s", err, didyoumean.Hint(address, known, "inspan agents list lists the agents"))
+	return mail.Get(ctx, c, address, "inspan agents list lists the agents", isAgent)
 }
+
+func isAgent(m events.Mailbox) bool { return m.Form == events.AgentAddress }
 
 // showCommand is inspan agents show.
 type showCommand struct{ *app.App }

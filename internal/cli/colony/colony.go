@@ -139,7 +139,11 @@ func read(ctx context.Context, c *client.Client, now time.Time) (View, error) {
 	if err != nil {
 		v.Missing = append(v.Missing, "work items")
 	}
+	held := map[string]string{} // who holds what is read from the items
 	for _, i := range items {
+		if i.Binding != nil {
+			held[i.Binding.Address] = i.ID
+		}
 		switch i.Status {
 		case events.WorkIsOpen:
 			v.Open++
@@ -154,6 +158,9 @@ func read(ctx context.Context, c *client.Client, now time.Time) (View, error) {
 			continue
 		}
 		o := member(m, infos)
+		if id := held[m.Address]; id != "" {
+			o.Work = id
+		}
 		if text := waitsFor(m, of); text != "" {
 			o.State, o.Doing = "waiting", text
 		}

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 
 	"github.com/inspan/inspan/internal/cli/app"
@@ -37,6 +38,8 @@ type host struct {
 	own   *reload.Station
 	local app.OwnStation
 	temp  bool
+	// kept is true where the store is that of one run alone, which the commands that steer it find.
+	kept bool
 }
 
 // maxNotices is how many lines about its agents wait to be shown; what there is no room for is not shown.
@@ -72,19 +75,26 @@ func ReachHost(ctx context.Context, a *app.App, f RunFlags) (host, error) {
 		h.local.Store = cmp.Or(f.Store, a.Folder)
 	}
 	h.local.Guess()
-	named := cmp.Or(h.local.Agents, "its store")
+	named, builtin := h.local.Agents, h.local.Agents == "" && isNew(h.local.Store) // there can be no others
 	if err := h.local.Check(); err != nil {
 		return h, err
 	}
 	if err := a.Accept(ctx, &h.local); err != nil {
 		return h, err
 	}
+	if builtin && a.Builtin != nil {
+		var err error
+		if named, err = a.Builtin(); err != nil {
+			return h, err
+		}
+		h.local.Agents = named
+	}
 	if h.local.Store == "" && f.keep != "" {
 		store, err := storeOf(a, f.keep)
 		if err != nil {
 			return h, err
 		}
-		h.local.Store = store
+		h.local.Store, h.kept = store, true
 	}
 	if h.local.Store == "" {
 		dir, err := os.MkdirTemp("", "inspan-run-")
@@ -93,11 +103,23 @@ func ReachHost(ctx context.Context, a *app.App, f RunFlags) (host, error) {
 		}
 		h.local.Store, h.temp = dir, true
 	}
-	a.OwnStore = h.local.Store
 	if !a.Local {
-		fmt.Fprintf(a.Err, "No station at %s: this run has one of its own, in %s, with the agents in %s.\n", a.Address(),
-			h.local.Store, named)
+		fmt.Fprintln(a.Err, a.Wrapped(fmt.Sprintf("No station at %s: this run has one of its own, in %s, with the agents in %s.",
+			a.Address(), h.local.Store, cmp.Or(named, "its store")), 0))
 	}
+	err := h.open(ctx, a)
+	return h, err
+}
+
+// isNew reports whether a store will be made; empty is one of this run alone.
+func isNew(store string) bool {
+	_, err := os.Stat(store)
+	return store == "" || errors.Is(err, fs.ErrNotExist)
+}
+
+// open starts the station of this process. Where that fails, nothing is left of it.
+func (h *host) open(ctx context.Context, a *app.App) error {
+	a.OwnStore = h.local.Store
 	var err error
 	notices := make(chan string, maxNotices)
 	a.Notices = notices
@@ -107,16 +129,16 @@ func ReachHost(ctx context.Context, a *app.App, f RunFlags) (host, error) {
 		default:
 		}
 	}); err != nil {
-		return h, errors.Join(err, h.remove())
+		return errors.Join(err, h.remove())
 	}
 	if a.Local {
 		h.C = operator.Local(h.own.Local(), "", nil)
-		return h, nil
+		return nil
 	}
 	if h.C, err = operator.On(h.own.Conn(), h.own.Name()); err != nil {
-		return h, errors.Join(err, LeaveHost(a, h, run.State{}))
+		return errors.Join(err, h.own.Close(context.WithoutCancel(ctx)), h.remove())
 	}
-	return h, nil
+	return nil
 }
 
 // LeaveHost lets go of the host. A station of this process ends; its folder is kept where the run could still go on.
@@ -142,6 +164,10 @@ func LeaveHost(a *app.App, h host, last run.State) error {
 	if last.Sequence == 0 || last.Status.Ended() {
 		return errors.Join(err, h.remove())
 	}
+	if h.kept && h.local.Scripts == a.Lookup("INSPAN_SCRIPTS", "") {
+		fmt.Fprintf(a.Err, "Its station has stopped, and nothing is lost. Go on with: %s\n", goOn(last))
+		return err
+	}
 	flags := ""
 	if a.Local {
 		flags = " --local"
@@ -158,6 +184,14 @@ func LeaveHost(a *app.App, h host, last run.State) error {
 		fmt.Fprintf(a.Err, "and, while that runs: %s\n", a.CommandLine("resume", last.HarnessID))
 	}
 	return err
+}
+
+// goOn is the command that a run waits for whose store was kept.
+func goOn(s run.State) string {
+	if s.Status == events.Running && len(s.Waiting()) > 0 {
+		return "inspan approve " + s.HarnessID + "   or   inspan reject " + s.HarnessID + ` --reason "..."`
+	}
+	return "inspan resume " + s.HarnessID
 }
 
 // madeNothing reports whether a run on a copy ended and changed no file.

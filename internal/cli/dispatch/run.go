@@ -215,7 +215,7 @@ func runTask(ctx context.Context, a *app.App, f RunFlags, task events.Task) erro
 	}
 	var last run.State
 	if err = precheck.Agents(ctx, h.C, task); err != nil {
-		h.temp = h.temp || h.own != nil && f.keep != "" && f.OwnStation.Store == "" && !a.Local // nothing happened in its store
+		h.temp = h.temp || h.kept // nothing happened in its store
 		return errors.Join(err, LeaveHost(a, h, last))
 	}
 	var visit *workcopy.Visit
@@ -225,10 +225,12 @@ func runTask(ctx context.Context, a *app.App, f RunFlags, task events.Task) erro
 	case copied != nil || task.Repo == "" && task.Session != "":
 		err = h.Place(ctx, a, copied, f, &task)
 	}
-	if err == nil {
-		last, err = dispatch(ctx, a, h, f, task)
-		err = errors.Join(err, Leave(ctx, a, visit, last.Status.Ended()))
+	if err != nil {
+		h.temp = h.temp || h.kept // as above
+		return errors.Join(err, LeaveHost(a, h, last))
 	}
+	last, err = dispatch(ctx, a, h, f, task)
+	err = errors.Join(err, Leave(ctx, a, visit, last.Status.Ended()))
 	return errors.Join(err, LeaveHost(a, h, last))
 }
 

@@ -23,6 +23,7 @@ import (
 // reported at once. Its methods may be called where there is none and it is nil.
 type Web struct {
 	listener net.Listener
+	scheme   string
 	store    string
 	stop     context.CancelFunc
 	// ended has what the gateway ended with; nil before it serves.
@@ -44,7 +45,7 @@ func Listen(address, store string) (*Web, error) {
 	if err != nil {
 		return nil, fmt.Errorf("--http %s: %w", address, err)
 	}
-	return &Web{listener: l, store: store}, nil
+	return &Web{listener: l, scheme: "http://", store: store}, nil
 }
 
 // Address is where it answers.
@@ -52,7 +53,7 @@ func (w *Web) Address() string {
 	if w == nil {
 		return ""
 	}
-	return "http://" + w.listener.Addr().String()
+	return w.scheme + w.listener.Addr().String()
 }
 
 // Console is where it serves the console.
@@ -79,6 +80,9 @@ func (w *Web) Serve(ctx context.Context, a *app.App, st *station.Station) error 
 	if err != nil {
 		return err
 	}
+	if cfg.GatewayTLSCert != "" {
+		w.scheme = "https://"
+	}
 	conn, err := station.Gateway(ctx, st)
 	if err != nil {
 		return err
@@ -87,8 +91,8 @@ func (w *Web) Serve(ctx context.Context, a *app.App, st *station.Station) error 
 	if err != nil {
 		return err
 	}
-	g, err := gateway.New(cfg.Gateway, c, filepath.Join(w.store, tokens.File), consoleOf(st, cfg), log,
-		service.NewMetrics())
+	g, err := gateway.New(cfg.Gateway, gateway.Deps{Conn: conn, Client: c, Tokens: filepath.Join(w.store, tokens.File),
+		Console: consoleOf(st, cfg), Log: log, Metrics: service.NewMetrics()})
 	if err != nil {
 		return err
 	}

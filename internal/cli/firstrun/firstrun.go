@@ -141,7 +141,8 @@ func (s *setup) next(model bool) {
 	p := s.Paint()
 	fmt.Fprintf(s.Out, "\n%s\n", p.Bold("What to type next"))
 	rows := [][2]string{{"talk", p.Cyan("inspan") + "   in the directory of a project"},
-		{"one task", p.Cyan(`inspan run coder "make the tests pass"`) + "   after " + p.Cyan("inspan init --project")},
+		{"one task", p.Cyan(`inspan run coder "make the tests pass"`)},
+		{"an agent of its own", p.Cyan("inspan init --project") + "   writes one for the project, to change"},
 		{"the result", p.Cyan("inspan diff last") + ", " + p.Cyan("inspan merge last")}}
 	if !model {
 		rows = slices.Insert(rows, 0, [2]string{"a model", p.Cyan("inspan login") + "   asks for a provider and a key"})

@@ -109,34 +109,49 @@ func talkTo(ctx context.Context, a *app.App, names []string) ([]string, error) {
 	return []string{"repl", names[i]}, nil
 }
 
-// builtin is the conversation with the agent of this program. Its file is this program's own, below the folder for what
-// it keeps, so that nothing is put into the directory but the station's store.
+// builtin is the conversation with the agent of this program.
 func builtin(a *app.App) ([]string, error) {
-	model := a.DefaultModel()
-	if model == "" {
+	dir, err := Agents(a)()
+	if err != nil {
+		return nil, err
+	}
+	if dir == "" {
 		p := a.Paint()
 		fmt.Fprintln(a.Out, p.Bold("There is no model yet, and no agent in this directory."))
 		newSetup(a).next(false)
 		return nil, nil
 	}
+	return []string{"repl", Builtin, "--agents", dir}, nil
+}
+
+// Agents is app.Finders.Builtin. The file of the agent is this program's own, below the folder for what it keeps, so
+// that nothing is put into the directory but the station's store.
+func Agents(a *app.App) func() (string, error) {
+	return func() (string, error) { return builtinDir(a.DefaultModel()) }
+}
+
+func builtinDir(model string) (string, error) {
+	if model == "" {
+		return "", nil
+	}
 	files, err := project.Look(".")
 	if err != nil {
-		return nil, err
+		return "", err
 	}
 	data, _, err := scaffold.Agent{Name: Builtin, Template: "coding", Model: model, Sandbox: "auto", Project: project.Detect(files)}.File()
 	if err != nil {
-		return nil, app.Usage("the built-in agent with model %s: %w", model, err)
+		return "", app.Usage("the built-in agent with model %s: %w", model, err)
 	}
 	home, err := trust.Home()
 	if err != nil {
-		return nil, err
+		return "", err
 	}
 	dir := filepath.Join(home, "builtin", events.HashOf(data)[:16]) // one for each kind of project
 	path := filepath.Join(dir, Builtin+".prompt")
 	if old, err := os.ReadFile(path); err != nil || !bytes.Equal(old, data) {
 		if _, err := app.WriteFile(path, data, true); err != nil {
-			return nil, fmt.Errorf("the built-in agent: %w", err)
+			return "", fmt.Errorf("the built-in agent: %w", err)
 		}
 	}
-	return []string{"repl", Builtin, "--agents", dir}, nil
+	return dir, nil
 }

@@ -3,6 +3,7 @@ package firstrun
 import (
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
 
@@ -39,6 +40,9 @@ func (s *setup) write(got found) error {
 	}
 	if got.model != "" {
 		edits = append(edits, agentfile.Edit{Key: "default_model", Value: got.model})
+	}
+	if _, err := os.Stat(path); errors.Is(err, fs.ErrNotExist) && len(edits) > 0 { // else a person has had a say
+		edits = append(edits, agentfile.Edit{Key: "sandbox_build_cache", Value: "auto"})
 	}
 	if len(edits) == 0 {
 		if _, err := app.WriteFile(path, []byte(empty), false); err != nil {

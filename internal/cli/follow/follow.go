@@ -41,6 +41,8 @@ type Gates struct {
 	Yes, Alone bool
 	// Leave ends the watching at a gate that no person can be asked about.
 	Leave bool
+	// Since is the last event of the past: a pause up to it ends nothing, and lines are printed of what comes after.
+	Since uint64
 }
 
 // Run shows a run and turns its end into an exit code. It returns the last state it saw.
@@ -135,7 +137,10 @@ func (f *Follower) notice(text string) {
 // event shows one, and sees to the gate that it opens or closes. end is true where there is nothing more to watch.
 func (f *Follower) event(ctx context.Context, item client.Item) (end bool, err error) {
 	f.state = item.State
-	f.show.Event(item)
+	past := item.Event.Sequence <= f.gates.Since
+	if !past || f.show.tree {
+		f.show.Event(item)
+	}
 	switch d := item.Payload.(type) {
 	case *events.GateOpenedData:
 		err = f.opened(ctx, item, d)
@@ -152,7 +157,7 @@ func (f *Follower) event(ctx context.Context, item client.Item) (end bool, err e
 	case *events.RunCompletedData, *events.RunFailedData, *events.RunPausedData:
 		f.person.Saw(item)
 	}
-	return f.state.Halted() || f.state.Status.Ended(), err
+	return f.state.Halted() && !past || f.state.Status.Ended(), err
 }
 
 func (f *Follower) opened(ctx context.Context, item client.Item, g *events.GateOpenedData) error {

@@ -255,8 +255,10 @@ func (a *listCommand) run(ctx context.Context, c *client.Client, args []string) 
 	})
 }
 
-// get returns an address; the error names the nearest one where it is not registered.
-func get(ctx context.Context, c *client.Client, address string) (events.Mailbox, error) {
+// Get returns an address; the error names the nearest one of those that are meant where it is not registered, and else
+// the command that lists them.
+func Get(ctx context.Context, c *client.Client, address string, list string,
+	meant func(events.Mailbox) bool) (events.Mailbox, error) {
 	m, err := client.NewMail(c).Get(ctx, address)
 	if !errors.Is(err, client.ErrNotFound) {
 		return m, err
@@ -267,9 +269,16 @@ func get(ctx context.Context, c *client.Client, address string) (events.Mailbox,
 	}
 	var known []string
 	for _, o := range all {
-		known = append(known, o.Address)
+		if meant(o) {
+			known = append(known, o.Address)
+		}
 	}
-	return m, fmt.Errorf("%w; %s", err, didyoumean.Hint(address, known, "inspan mail who lists the addresses"))
+	return m, fmt.Errorf("%w; %s", err, didyoumean.Hint(address, known, list))
+}
+
+// get is Get of any address.
+func get(ctx context.Context, c *client.Client, address string) (events.Mailbox, error) {
+	return Get(ctx, c, address, "inspan mail who lists the addresses", func(events.Mailbox) bool { return true })
 }
 
 // readCommand is inspan mail read.

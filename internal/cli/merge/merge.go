@@ -112,8 +112,25 @@ func keptFor(ctx context.Context, a *app.App, ref string) (k workcopy.Kept, ok b
 		root = c.Root()
 	}
 	k, ok = workcopy.Pick(all, ref, root)
+	for i := 0; !ok && i < len(all); i++ {
+		k, ok = all[i], retryOf(all[i].Run, ref)
+		k.Run = ref
+	}
 	return k, ok && station.Stopped(k.Path)
 }
+
+// retryOf reports whether a run is a retry of another one, or one of that: it works in the same store.
+func retryOf(of, id string) bool {
+	for range maxRetries {
+		if of = client.RetryOf(of); of == id {
+			return true
+		}
+	}
+	return false
+}
+
+// maxRetries is how many retries of a run are looked for.
+const maxRetries = 20
 
 // made is where the work of a run is kept.
 type made struct {

@@ -131,7 +131,7 @@ func (a *notifyCommand) print(n notify.Notice) error {
 	}
 	p, text := a.Paint(), n.Text
 	switch n.Kind {
-	case notify.Gate, notify.Paused:
+	case notify.Gate, notify.Reminder, notify.Paused:
 		text = p.Yellow(text)
 	case notify.Failed:
 		text = p.Red(text)

@@ -106,7 +106,7 @@ func Of(a *app.App, s run.State, e events.Event, p events.Payload) (n notify.Not
 	}
 	words := []string{"inspect", n.Run}
 	switch n.Kind {
-	case notify.Gate:
+	case notify.Gate, notify.Reminder:
 		words = []string{"approve", n.Run + "/" + n.Gate}
 	case notify.Paused:
 		words = []string{"resume", n.Run}

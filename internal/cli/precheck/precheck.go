@@ -112,7 +112,7 @@ func unknownAgent(name string, known []string) error {
 	err := fmt.Errorf("agent %q: %w", name, client.ErrNotFound)
 	switch near := didyoumean.Word(name, known); {
 	case len(known) == 0:
-		return fmt.Errorf("%w: no agent is registered; start the station with --agents DIR, inspan agent init NAME writes one", err)
+		return fmt.Errorf("%w: there are no agents here: inspan init --project writes one for this directory, and inspan alone, or inspan login, sets a model for the built-in one; a station takes its agents with --agents DIR", err)
 	case near != "":
 		return fmt.Errorf("%w; did you mean %q? Registered: %s", err, near, view.Clip(strings.Join(known, ", "), 400))
 	}

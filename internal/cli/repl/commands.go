@@ -150,7 +150,9 @@ func onHelp(_ context.Context, r *repl, _ string) error {
 		"@FILE attaches a file of this directory as data. !COMMAND runs one in your own shell; its output goes with the next input.",
 		"Commands of your own are Markdown files in " + ownDir() + ", those of a project in " + app.ProjectCommands +
 			" once inspan trust accepted them."} {
-		fmt.Fprintf(r.app.Out, "  %s\n", p.Dim(line))
+		for part := range strings.SplitSeq(r.app.Wrapped(line, 2), "\n") {
+			fmt.Fprintf(r.app.Out, "  %s\n", p.Dim(part))
+		}
 	}
 	return nil
 }

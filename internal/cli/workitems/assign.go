@@ -5,6 +5,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
+	"time"
 
 	"github.com/spf13/cobra"
 
@@ -31,7 +33,10 @@ func assignCmd(a *app.App) *cobra.Command {
 	c := &assignCommand{App: a, ctl: events.WorkControl{Action: work.Assign}}
 	cmd := &cobra.Command{Use: "assign ITEM AGENT", Short: "Bind an item to an agent: no one else gets it",
 		Long: `Binds an item to an agent. Where another agent holds it, that is refused and nothing is changed. With --start the run of the agent
-begins at once; without it the item is free again after --within unless inspan sling starts it before.`,
+begins at once; without it the item is free again after --within unless inspan sling starts it before.
+
+AGENT is a definition, or the address of a named agent (PROJECT/ROLE/NAME): that keeps the item over handoffs until a run of it has
+completed, and has one item at a time. role/ROLE/of/PROJECT is an agent of that role that is free.`,
 		Example: "  inspan work assign fix-the-login-k3v9 fixer --within 2h\n  inspan work assign fix-the-login-k3v9 fixer --start --formula review",
 		Args:    app.Args(2), RunE: a.Connected(c.run)}
 	c.define(cmd)
@@ -45,7 +50,7 @@ func Sling(a *app.App) *cobra.Command {
 	cmd := &cobra.Command{Use: "sling ITEM AGENT", Short: "Give a work item to an agent, which begins at once",
 		Long: `Binds a work item to an agent and has its run begin: inspan work assign --start. An item that this agent holds already, and
 that was not started, is started. A task without a work item is dispatched with inspan run.`,
-		Example: "  inspan sling fix-the-login-k3v9 fixer\n  inspan sling fix-the-login-k3v9 fixer --formula review --var path=login\n" +
+		Example: "  inspan sling fix-the-login-k3v9 fixer\n  inspan sling fix-the-login-k3v9 web/worker/nux\n  inspan sling fix-the-login-k3v9 fixer --formula review --var path=login\n" +
 			"  inspan watch $(inspan sling fix-the-login-k3v9 fixer --json | jq -r .binding.run)",
 		Args: app.Args(2), RunE: a.Connected(c.run)}
 	c.define(cmd)
@@ -111,7 +116,7 @@ func (a *assignCommand) run(ctx context.Context, c *client.Client, args []string
 	if err != nil {
 		return err
 	}
-	if b := w.Binding; ctl.Start && b != nil && b.Agent == args[1] && !b.Dispatched {
+	if b := w.Binding; ctl.Start && b != nil && b.Holder() == args[1] && !b.Dispatched {
 		ctl = events.WorkControl{Action: work.Start, Agent: args[1], Within: ctl.Within, By: ctl.By, Reason: ctl.Reason}
 	}
 	started := ctl.Start || ctl.Action == work.Start
@@ -119,7 +124,7 @@ func (a *assignCommand) run(ctx context.Context, c *client.Client, args []string
 		return err
 	}
 	if started {
-		if w, err = items.Began(ctx, args[0], w.Epoch); err != nil {
+		if w, err = a.began(ctx, items, w); err != nil {
 			return err
 		}
 	}
@@ -129,19 +134,40 @@ func (a *assignCommand) run(ctx context.Context, c *client.Client, args []string
 	switch b := w.Binding; {
 	case b == nil && w.Last != nil:
 		fmt.Fprintf(a.Out, "Agent %s had work item %s: %s. See it: inspan work show %s\n", w.Last.Agent, w.ID, w.Last.Code, w.ID)
+	case started && !b.Started:
+		fmt.Fprintf(a.Out, "Agent %s has %s and is at work: it begins once its run has ended. See it: inspan work show %s\n", b.Holder(), w.ID, w.ID)
 	case started:
-		fmt.Fprintf(a.Out, "Agent %s works on %s in run %s. Watch it: inspan watch %s\n", b.Agent, w.ID, b.Run, b.Run)
+		fmt.Fprintf(a.Out, "Agent %s works on %s in run %s. Watch it: inspan watch %s\n", b.Holder(), w.ID, b.Run, b.Run)
 	default:
-		fmt.Fprintf(a.Out, "Agent %s holds %s until %s. Have it begin: inspan sling %s %s\n", b.Agent, w.ID,
-			b.ExpiresAt.In(a.Zone()).Format("2006-01-02 15:04:05 MST"), w.ID, b.Agent)
+		fmt.Fprintf(a.Out, "Agent %s holds %s until %s. Have it begin: inspan sling %s %s\n", b.Holder(), w.ID,
+			b.ExpiresAt.In(a.Zone()).Format("2006-01-02 15:04:05 MST"), w.ID, b.Holder())
 	}
 	return nil
+}
+
+// atWork is how long a named agent that may be at work is waited for.
+const atWork = 3 * time.Second
+
+// began waits until the run of a binding has its item. That of a named agent at work begins later.
+func (a *assignCommand) began(ctx context.Context, items client.WorkItems, w events.WorkItem) (events.WorkItem, error) {
+	if w.Binding == nil || w.Binding.Address == "" {
+		return items.Began(ctx, w.ID, w.Epoch)
+	}
+	short, cancel := context.WithTimeout(ctx, atWork)
+	defer cancel()
+	now, err := items.Began(short, w.ID, w.Epoch)
+	if short.Err() != nil && ctx.Err() == nil {
+		return items.Get(ctx, w.ID)
+	}
+	return now, err
 }
 
 // control is what the flags describe, checked as far as it can be without a station.
 func (a *assignCommand) control(ctx context.Context, agent string) (events.WorkControl, error) {
 	ctl, d := a.ctl, a.d
-	d.Agent = agent
+	if d.Agent = agent; strings.Contains(agent, "/") {
+		d.Agent, d.Address = "", agent
+	}
 	vars, err := dispatch.Variables(a.vars)
 	if err != nil {
 		return ctl, err

@@ -132,7 +132,7 @@ func (a *listCommand) run(ctx context.Context, c *client.Client, _ []string) err
 		for _, w := range all {
 			agent, run := "-", "-"
 			if b := w.Binding; b != nil {
-				if agent = b.Agent; b.Dispatched {
+				if agent = b.Holder(); b.Run != "" && b.Dispatched {
 					run = b.Run
 				}
 			} else if w.Last != nil && w.Last.Run != "" {
@@ -203,7 +203,7 @@ func (a *showCommand) run(ctx context.Context, c *client.Client, args []string) 
 	rows := [][2]string{{"labels", strings.Join(s.Labels, ", ")}, {"source", view.Clip(s.Source, 200)}, {"by", w.By},
 		{"items", strings.Join(s.Items, ", ")}, {"convoys", strings.Join(w.Convoys, ", ")}}
 	if b := w.Binding; b != nil {
-		rows = append(rows, [2]string{"agent", b.Agent})
+		rows = append(rows, [2]string{"agent", b.Holder()})
 		if b.Dispatched {
 			rows = append(rows, [2]string{"run", b.Run})
 		}

@@ -71,10 +71,10 @@ type Tool struct {
 	TimeoutMS int64
 }
 
-// Look says what the gatekeeper owes: the end of every gate whose time is up, and a verdict on every ready step and
+// Look says what the gatekeeper owes: the end of every gate whose time is up, reminders at those that wait, and a verdict on every ready step and
 // every requested call. A run that is not running is owed no verdicts; it is looked at again when it resumes.
 func Look(s run.State, now time.Time, law Policy) ([]events.Payload, error) {
-	say := Expired(s, now, law.Stood)
+	say := append(Expired(s, now, law.Stood), Reminded(s, now, law.Stood)...)
 	if s.Status != events.Running || s.Plan == nil {
 		return say, nil
 	}

@@ -19,6 +19,7 @@ func setTerms(g *events.GateOpenedData, now time.Time, t events.GateTerms) {
 	if t.Approvers > 1 {
 		g.Approvers = t.Approvers
 	}
+	g.GateReminders = t.GateReminders
 	if t.ExpiresMS <= 0 {
 		return
 	}

@@ -151,7 +151,7 @@ func Unstarted(s run.State, now time.Time, halted time.Duration) ([]events.Paylo
 
 // Dispossessed ends a run that lost the lock of its session before it started.
 func Dispossessed(s run.State, now time.Time) ([]events.Payload, error) {
-	if s.Status != events.Created {
+	if !Unborn(s) {
 		return nil, nil
 	}
 	return cancelled(s, now, "session "+s.Created.Session+
@@ -160,7 +160,7 @@ func Dispossessed(s run.State, now time.Time) ([]events.Payload, error) {
 
 // Unassigned ends a run whose work item was given to another, or closed, before it started.
 func Unassigned(s run.State, now time.Time) ([]events.Payload, error) {
-	if s.Status != events.Created || s.Created.Work == nil {
+	if !Unborn(s) || s.Created.Work == nil {
 		return nil, nil
 	}
 	return cancelled(s, now, "work item "+s.Created.Work.Work+" was unassigned before this run started"), nil
@@ -168,16 +168,23 @@ func Unassigned(s run.State, now time.Time) ([]events.Payload, error) {
 
 // Replaced ends a run that is no agent any more before it started: the address had to wait too long for it.
 func Replaced(s run.State, now time.Time) ([]events.Payload, error) {
-	if s.Status != events.Created || s.Created.Address == nil {
+	if !Unborn(s) || s.Created.Address == nil {
 		return nil, nil
 	}
 	return cancelled(s, now, "the agent "+s.Created.Address.Address+" was woken again before this run started"), nil
 }
 
+// Unborn reports whether a run exists and nothing has begun in it: whoever cancels it may die after run.started.
+func Unborn(s run.State) bool {
+	return s.Status == events.Created || s.Status == events.Running && s.Plan == nil && s.Planning == nil && s.Stopping == nil
+}
+
 // cancelled ends a run before it starts. It is started first, so that the table of moves is kept.
-func cancelled(s run.State, now time.Time, why string) []events.Payload {
-	return []events.Payload{started(s, s.Created), &events.RunFailedData{Result: end(s, now, events.FinishCancelled, why,
-		"")}}
+func cancelled(s run.State, now time.Time, why string) (say []events.Payload) {
+	if s.Status == events.Created {
+		say = append(say, started(s, s.Created))
+	}
+	return append(say, &events.RunFailedData{Result: end(s, now, events.FinishCancelled, why, "")})
 }
 
 // Planless reports whether a run was started and given no plan for as long as BirthTerm. Who started it may be gone. halted

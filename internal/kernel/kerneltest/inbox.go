@@ -36,8 +36,8 @@ func Inbox(t *testing.T, open func(t *testing.T) Post) {
 		exam func(*testing.T, Post)
 	}{
 		{"DEPL-2 EVT-15 a message comes again until it is acknowledged, the same each time", comesAgain},
-		{"DEPL-2 each role hears its kinds of events, in order, and no other", receivesItsKinds},
-		{"DISP-1 DEPL-2 inputs reach the role that hears them, with headers", receivesInputs},
+		{"DEPL-2 each role receives its kinds of events, in order, and no other", receivesItsKinds},
+		{"DISP-1 DEPL-2 inputs reach the role that receives them, with headers", receivesInputs},
 		{"DEPL-2 a message handed back comes after the delay asked for", nakDelay},
 		{"DEPL-2 a message that is worked on does not come again", worksLong},
 		{"SAFE-4 DEPL-2 a word about an earlier delivery counts for the message", oldWords},
@@ -55,7 +55,7 @@ func Inbox(t *testing.T, open func(t *testing.T) Post) {
 	}
 }
 
-// heard is one delivery as a handler saw it.
+// received is one delivery as a handler saw it.
 type received struct {
 	subject, data, header string
 	seq, deliveries       uint64
@@ -155,7 +155,7 @@ func receivesItsKinds(t *testing.T, p Post) {
 	for _, w := range events.Registry() {
 		say(t, p, unique("run"), w.Kind)
 	}
-	// Each role hears one of these two: once it comes, all before it came.
+	// Each role receives one of these two: once it comes, all before it came.
 	say(t, p, "last-"+unique("run"), events.RunResumed)
 	say(t, p, "last-"+unique("run"), events.CallAllowed)
 	var roles sync.WaitGroup
@@ -178,12 +178,12 @@ func receivesItsKinds(t *testing.T, p Post) {
 					got = append(got, events.Kind(sub.Rest[1]+"."+sub.Rest[2]))
 					h.ack(t)
 				case <-time.After(patience):
-					t.Errorf("%s heard %q, want %q", role, got, want)
+					t.Errorf("%s received %q, want %q", role, got, want)
 					return
 				}
 			}
 			if !slices.Equal(got, want) {
-				t.Errorf("%s heard %q, want %q", role, got, want)
+				t.Errorf("%s received %q, want %q", role, got, want)
 			}
 		})
 	}

@@ -16,7 +16,7 @@ func Timers(t *testing.T, open func(t *testing.T) Post) {
 		name string
 		exam func(*testing.T, Post)
 	}{
-		{"DEPL-2 each role hears the timers of its families, when they are due", fires},
+		{"DEPL-2 each role receives the timers of its families, when they are due", fires},
 		{"DEPL-2 a timer in the past fires at once, also before anybody listens", firesLate},
 		{"DEPL-2 a timer set again is replaced, to an earlier or a later time", replaces},
 		{"DEPL-2 a firing comes again until it is acknowledged", firesUntilAcked},
@@ -71,7 +71,7 @@ func fires(t *testing.T, p Post) {
 		}
 	}
 	if families == 0 {
-		t.Error("no role hears any timer: the exam proved nothing")
+		t.Error("no role receives any timer: the exam proved nothing")
 	}
 }
 

@@ -212,7 +212,7 @@ func (p Provider) refused(r refusal) *llm.Error {
 	case r.noCredit():
 		e.Class, e.Hint = llm.Auth, "the account has no credit left; check the billing page of the provider"
 	case r.badKey():
-		e.Class, e.Hint = llm.Auth, "check "+p.KeyEnv+" and the permissions of the key"
+		e.Class, e.Hint = llm.Auth, "check the key in "+p.KeyEnv+", or set with inspan login, and its permissions"
 	case r.status == http.StatusNotFound:
 		e.Class, e.Hint = llm.Invalid, "check the model name and the base url"
 	case r.status == http.StatusTooManyRequests:

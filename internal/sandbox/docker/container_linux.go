@@ -219,7 +219,7 @@ func (b *instance) start(ctx context.Context, name string) (v *vessel, err error
 	return v, nil
 }
 
-// greet tells the first process what to look at, and hears what it found.
+// greet tells the first process what to look at, and reads what it found.
 func (b *instance) greet(ctx context.Context, v *vessel, egress *entrance) error {
 	stop := context.AfterFunc(ctx, func() { _ = v.conn.Conn.SetDeadline(time.Now()) })
 	defer stop()

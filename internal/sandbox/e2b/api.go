@@ -95,7 +95,7 @@ func (a *api) create(ctx context.Context, name string, network bool) (*machine, 
 		err = fmt.Errorf("%w returned an invalid machine id %.*q", ErrService, maxWord, m.ID)
 	}
 	if err != nil {
-		// It may have been made although no one heard of it.
+		// It may have been made although no answer said so.
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), callWait)
 		defer cancel()
 		if !errors.Is(err, ErrKey) {

@@ -33,7 +33,7 @@ const (
 	DefaultURL      = "https://api.e2b.app"
 	DefaultDomain   = "e2b.app"
 	DefaultTemplate = "base"
-	// Lease is how long a machine lives after its toolrunner was last heard of.
+	// Lease is how long a machine lives after its toolrunner last renewed it.
 	Lease = 5 * time.Minute
 )
 

@@ -142,7 +142,7 @@ func (m *machine) ended(ctx context.Context) error {
 	return nil
 }
 
-// exec runs a program and returns when its end was heard, or the connection broke, and whether it was killed.
+// exec runs a program and returns when its end was received, or the connection broke, and whether it was killed.
 func (m *machine) exec(ctx context.Context, p mirror.Program) (killed bool, err error) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)

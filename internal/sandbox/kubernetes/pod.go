@@ -190,7 +190,7 @@ func (c *cluster) create(ctx context.Context, name string, cfg sandbox.Config) (
 		err = c.ready(ctx, m.name)
 	}
 	if err != nil {
-		// It may be there although no one heard of it.
+		// It may be there although no answer said so.
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), callWait)
 		defer cancel()
 		return nil, errors.Join(err, c.discard(ctx, m, err))

@@ -177,7 +177,7 @@ func (b *Sandbox) command(p local.Process) ([]string, error) {
 	return slices.Concat(args, p.Env.List(), p.Args), nil
 }
 
-// supervised runs one command until its end was heard, or ctx ended and the command was killed.
+// supervised runs one command until its end was received, or ctx ended and the command was killed.
 func (b *Sandbox) supervised(ctx context.Context, p local.Process, args []string, started func(pid int)) (s *speech,
 	used Used, killed bool, err error) {
 	nonce := rand.Text() + rand.Text()
@@ -215,7 +215,7 @@ func (b *Sandbox) supervised(ctx context.Context, p local.Process, args []string
 	return s, used.bounded(), killed, err
 }
 
-// attend waits until the end of a command is heard, its Run has returned, or ctx has ended: then it reports true.
+// attend waits until the end of a command is received, its Run has returned, or ctx has ended: then it reports true.
 func (b *Sandbox) attend(ctx context.Context, s *speech, ran chan error, started func(pid int)) (kill bool) {
 	say := func() {
 		if pid, _ := s.started(); pid > 0 && started != nil {

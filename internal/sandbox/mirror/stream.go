@@ -19,16 +19,16 @@ const (
 // speech takes apart what supervise says: the first line, the command's output, and how it ended.
 type speech struct {
 	begun chan struct{} // closed when pid or refusal is known
-	over  chan struct{} // closed when the end was heard on all streams
+	over  chan struct{} // closed when the end was received on all streams
 
 	mu      sync.Mutex
 	nonce   []byte
 	pid     int    // guarded by mu, as is what follows
 	refusal string // why the command did not start
 	head    []byte
-	ended   bool // the end was heard on stdout
+	ended   bool // the end was received on stdout
 	end     []byte
-	waits   int // streams of which the end was not heard
+	waits   int // streams of which the end was not received
 	code    int
 	user    time.Duration
 	system  time.Duration
@@ -168,7 +168,7 @@ func (s *speech) received() {
 	}
 }
 
-// done reports whether the end was heard.
+// done reports whether the end was received.
 func (s *speech) done() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()

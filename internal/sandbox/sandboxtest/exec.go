@@ -81,7 +81,7 @@ type broken struct{}
 
 func (broken) Write([]byte) (int, error) { return 0, errors.New("no one listens") }
 
-// streams answers only after it has heard: without streaming both sides would wait for ever.
+// streams answers only after it has received: without streaming both sides would wait for ever.
 func streams(t *testing.T, p workdir) {
 	question := listener("question")
 	answer, say := io.Pipe()

@@ -14,7 +14,7 @@ type safe struct {
 	received chan struct{}
 }
 
-// listener returns a buffer whose heard channel closes when its text holds the word.
+// listener returns a buffer whose received channel closes when its text holds the word.
 func listener(word string) *safe { return &safe{word: word, received: make(chan struct{})} }
 
 func (s *safe) Write(p []byte) (int, error) {

@@ -23,14 +23,14 @@ func mail(rows kernel.KV) func(context.Context, string) (executor.Mailbox, error
 		if err != nil {
 			return s, err
 		}
-		row, err := rows.Get(ctx, mailbox.RowKey(id))
+		row, err := rows.Get(ctx, mailbox.View().Key(id))
 		if errors.Is(err, kernel.ErrNotFound) {
 			return s, nil
 		}
 		if err != nil {
 			return s, fmt.Errorf("row of address %s: %w", address, err)
 		}
-		s, _, _ = mailbox.FromRow(row)
+		s, _, _ = mailbox.View().Read(row)
 		return s, nil
 	}
 }

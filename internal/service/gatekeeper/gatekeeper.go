@@ -46,7 +46,7 @@ func Wire(cfg Config, tools *toolbox.Toolbox) service.Wiring {
 		}
 		if p := in.Ports; p.Sessions != nil {
 			l, err := session.NewLedger(session.LedgerConfig{Station: in.Base.Station, By: events.Gatekeeper,
-				Journal: p.SessionLog, Snapshots: session.Rows(p.Sessions), Entropy: p.Entropy})
+				Journal: p.SessionLog, Snapshots: session.View().Snapshots(p.Sessions), Entropy: p.Entropy})
 			if err != nil {
 				return service.Work{}, fmt.Errorf("log of sessions: %w", err)
 			}

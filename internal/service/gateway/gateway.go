@@ -2,14 +2,17 @@
 package gateway
 
 import (
+	"context"
 	"fmt"
 
 	"github.com/rs/zerolog"
 
+	"github.com/inspan/inspan/internal/agentbus"
+	"github.com/inspan/inspan/internal/jet"
 	"github.com/inspan/inspan/internal/service"
 	"github.com/inspan/inspan/pkg/client"
+	"github.com/inspan/inspan/pkg/events"
 	"github.com/inspan/inspan/services/gateway"
-	"github.com/inspan/inspan/services/gateway/tokens"
 	"github.com/inspan/inspan/services/gateway/webhook"
 )
 
@@ -20,10 +23,22 @@ type Config struct {
 	service.Messages
 }
 
-// New makes the gateway. tokensFile is the list of tokens, which is read again when it changes. console is nil where the
-// gateway serves no console.
-func New(cfg service.Gateway, c *client.Client, tokensFile string, console *gateway.Console, log zerolog.Logger,
-	m *service.Metrics) (*gateway.Gateway, error) {
+// Deps are what a gateway is made of beside its settings.
+type Deps struct {
+	// Conn is its connection to the station, Client a client on that.
+	Conn   *jet.Conn
+	Client *client.Client
+	// Tokens is the file of the list of tokens, which is read again when it changes.
+	Tokens string
+	// Console is nil where the gateway serves no console.
+	Console *gateway.Console
+	Log     zerolog.Logger
+	Metrics *service.Metrics
+}
+
+// New makes the gateway.
+func New(cfg service.Gateway, d Deps) (*gateway.Gateway, error) {
+	c, log, m := d.Client, d.Log, d.Metrics
 	var hooks []*webhook.Hook
 	if cfg.GatewayHooks != "" {
 		var err error
@@ -31,10 +46,25 @@ func New(cfg service.Gateway, c *client.Client, tokensFile string, console *gate
 			return nil, fmt.Errorf("INSPAN_GATEWAY_WEBHOOKS: %w", err)
 		}
 	}
-	return gateway.New(gateway.Config{Client: c, Tokens: tokens.Follow(tokensFile).Now, Hooks: hooks,
-		Console: console,
+	m.Halted(events.Gateway, func(ctx context.Context) (halted, known bool) {
+		h, err := client.NewHalts(c).Get(ctx)
+		return h.Halted, err == nil
+	})
+	var bus agentbus.Bus
+	if cfg.GatewayAgents {
+		bus = jet.AgentBusOf(d.Conn)
+	}
+	bearer, err := bearerOf(cfg)
+	if err != nil {
+		return nil, err
+	}
+	failed := func(route string, err error) { log.Error().Err(err).Str("route", route).Msg("request failed") }
+	speaks, err := tlsOf(cfg, failed)
+	if err != nil {
+		return nil, err
+	}
+	return gateway.New(gateway.Config{Client: c, Tokens: listOf(d.Tokens), Hooks: hooks, Bearer: bearer, TLS: speaks,
+		Console: d.Console, Agents: bus, Program: service.Version(),
 		Origins: cfg.GatewayOrigins, Rate: float64(cfg.GatewayRate), Streams: cfg.GatewayStreams, Observe: m.Requests(),
-		Failed: func(route string, err error) {
-			log.Error().Err(err).Str("route", route).Msg("request failed")
-		}})
+		Failed: failed})
 }

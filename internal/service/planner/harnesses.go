@@ -16,7 +16,7 @@ func harnesses(in *service.Instance) (*planner.Harnesses, error) {
 		return nil, nil
 	}
 	l, err := harness.NewLedger(harness.LedgerConfig{Station: in.Base.Station, By: events.Planner, Journal: p.HarnessLog,
-		Snapshots: harness.Rows(p.Sessions), Entropy: p.Entropy})
+		Snapshots: harness.View().Snapshots(p.Sessions), Entropy: p.Entropy})
 	if err != nil {
 		return nil, fmt.Errorf("log of harnesses: %w", err)
 	}

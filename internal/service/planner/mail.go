@@ -16,7 +16,7 @@ func mailboxes(in *service.Instance) (*planner.Mailboxes, error) {
 		return nil, nil
 	}
 	l, err := mailbox.NewLedger(mailbox.LedgerConfig{Station: in.Base.Station, By: events.Planner, Journal: p.AgentLog,
-		Snapshots: mailbox.Rows(p.Sessions), Entropy: p.Entropy, Now: p.ScheduleClock})
+		Snapshots: mailbox.View().Snapshots(p.Sessions), Entropy: p.Entropy, Now: p.ScheduleClock})
 	if err != nil {
 		return nil, fmt.Errorf("log of addresses: %w", err)
 	}

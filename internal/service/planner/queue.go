@@ -16,7 +16,7 @@ func mergeQueues(in *service.Instance) (*planner.MergeQueues, error) {
 		return nil, nil
 	}
 	l, err := mergequeue.NewLedger(mergequeue.LedgerConfig{Station: in.Base.Station, By: events.Planner, Journal: p.QueueLog,
-		Snapshots: mergequeue.Rows(p.Sessions), Entropy: p.Entropy, Now: p.ScheduleClock})
+		Snapshots: mergequeue.View().Snapshots(p.Sessions), Entropy: p.Entropy, Now: p.ScheduleClock})
 	if err != nil {
 		return nil, fmt.Errorf("log of merge queues: %w", err)
 	}

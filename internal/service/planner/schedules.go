@@ -16,7 +16,7 @@ func schedules(in *service.Instance) (*planner.Schedules, error) {
 		return nil, nil
 	}
 	l, err := schedule.NewLedger(schedule.LedgerConfig{Station: in.Base.Station, By: events.Planner, Journal: p.ScheduleLog,
-		Snapshots: schedule.Rows(p.Sessions), Entropy: p.Entropy, Now: p.ScheduleClock})
+		Snapshots: schedule.View().Snapshots(p.Sessions), Entropy: p.Entropy, Now: p.ScheduleClock})
 	if err != nil {
 		return nil, fmt.Errorf("log of schedules: %w", err)
 	}

@@ -18,7 +18,7 @@ func sessions(in *service.Instance) (*planner.Sessions, error) {
 		return nil, nil
 	}
 	l, err := session.NewLedger(session.LedgerConfig{Station: in.Base.Station, By: events.Planner, Journal: p.SessionLog,
-		Snapshots: session.Rows(p.Sessions), Entropy: p.Entropy})
+		Snapshots: session.View().Snapshots(p.Sessions), Entropy: p.Entropy})
 	if err != nil {
 		return nil, fmt.Errorf("log of sessions: %w", err)
 	}

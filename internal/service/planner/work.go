@@ -16,7 +16,7 @@ func workItems(in *service.Instance) (*planner.WorkItems, error) {
 		return nil, nil
 	}
 	l, err := work.NewLedger(work.LedgerConfig{Station: in.Base.Station, By: events.Planner, Journal: p.WorkLog,
-		Snapshots: work.Rows(p.Sessions), Entropy: p.Entropy, Now: p.ScheduleClock})
+		Snapshots: work.View().Snapshots(p.Sessions), Entropy: p.Entropy, Now: p.ScheduleClock})
 	if err != nil {
 		return nil, fmt.Errorf("log of work items: %w", err)
 	}

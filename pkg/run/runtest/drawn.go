@@ -25,7 +25,7 @@ var byHand = []events.Kind{
 	events.CallAllowed,
 	events.CallRefused, events.CallStarted, events.CallDelegated, events.CallDeferred, events.CallFinished, events.CallFailed,
 	events.ArtifactSaved,
-	events.GateOpened, events.GateApproved, events.GateRejected, events.GateVoted, events.GateExpired,
+	events.GateOpened, events.GateApproved, events.GateRejected, events.GateVoted, events.GateExpired, events.GateReminded,
 	events.GrantRevoked,
 	events.CheckpointTaken,
 	events.CheckpointSaved,

@@ -70,6 +70,9 @@ func answers(s run.State, g *run.Gate) []events.Payload {
 	if !g.ExpiresAt.IsZero() && !s.UpdatedAt.Before(g.ExpiresAt) {
 		m = append(m, RanOut(g))
 	}
+	if after, to, ok := g.Reminder(g.Reminded + 1); ok && !s.UpdatedAt.Before(g.CreatedAt.Add(after)) {
+		m = append(m, Reminded(g, to))
+	}
 	return m
 }
 

@@ -271,6 +271,7 @@ func No(g *run.Gate, reason string) *events.GateRejectedData {
 // Hard is a gate that needs two approvers and expires at Start.
 func Hard(g *events.GateOpenedData) *events.GateOpenedData {
 	g.Approvers, g.ExpiresAt, g.OnExpiry = 2, Start, events.ExpiryRejects
+	g.GateReminders = events.GateReminders{RemindMS: 1, EscalateMS: 2, EscalateTo: "leads"}
 	return g
 }
 
@@ -300,6 +301,12 @@ func Vote(g *run.Gate, by string) *events.GateVotedData {
 	d := &events.GateVotedData{GateAnswer: answer(g, events.GateVoted, events.GateHasVote, "")}
 	d.By, d.Votes, d.Approvers = by, len(g.Votes)+1, g.Approvers
 	return d
+}
+
+// Reminded calls people again at a gate.
+func Reminded(g *run.Gate, to string) *events.GateRemindedData {
+	return &events.GateRemindedData{Event: eventOf(events.GateReminded), Gate: g.ID, Step: g.StepID, Call: g.CallID,
+		Action: events.GateWaiting, Number: g.Reminded + 1, To: to, ProposalHash: g.Hash, WaitMS: 1000}
 }
 
 // RanOut ends a gate that no one answered.

@@ -2,7 +2,7 @@
 //
 // Promises: Serve answers requests of the station's toolrunners until its context ends. As many programs as one likes
 // may serve the same tools: they are one queue group, and each call goes to one of them. Nothing begins before the
-// toolrunner has confirmed that it received the acceptance, so a request that nobody waits for any more has no effect.
+// toolrunner has confirmed that it received the acceptance, so a request that no one waits for any more has no effect.
 // While a tool works its toolrunner receives a heartbeat; when the call is cancelled, takes too long, or Serve ends,
 // the context of the tool ends. Results are bounded. A tool has no workspace and no sandbox here, and sees no NATS.
 //

@@ -264,7 +264,7 @@ func (f *family) pass(kind Kind, r *os.File) {
 		}
 		n, err := r.Read(buf)
 		if n > 0 && f.line.Send(kind, buf[:n]) != nil {
-			f.kill() // no one hears it any more
+			f.kill() // no one receives it any more
 			_, _ = io.Copy(io.Discard, r)
 			return
 		}

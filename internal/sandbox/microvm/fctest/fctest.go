@@ -95,7 +95,7 @@ func run(api string) error {
 	served := make(chan error, 1) // one result
 	go func() { served <- server.Serve(l) }()
 	<-ctx.Done()
-	_ = server.Shutdown(context.Background()) // so that the last answer is heard
+	_ = server.Shutdown(context.Background()) // so that the last answer is received
 	<-served
 	return e.end()
 }

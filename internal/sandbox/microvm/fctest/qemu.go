@@ -51,7 +51,7 @@ func qemu() error {
 		return err
 	}
 	if word, err := bufio.NewReader(events).ReadString('\n'); err != nil || !strings.Contains(word, "qmp_capabilities") {
-		return fmt.Errorf("no one hears what is told of the machine: %q, %w", word, err)
+		return fmt.Errorf("no one reads what the machine writes: %q, %w", word, err)
 	}
 	var stream io.ReadWriteCloser = channel
 	switch string(kernel) {

@@ -142,7 +142,7 @@ func started(cmd *exec.Cmd, p mirror.Program, after func()) error {
 	}
 	shut(theirs)
 	for i, to := range []io.Writer{p.Stdout, p.Stderr} {
-		copies.Go(func() { _, _ = io.Copy(to, outputs[i]) }) // what no one hears is dropped
+		copies.Go(func() { _, _ = io.Copy(to, outputs[i]) }) // what no one receives is dropped
 	}
 	if input != nil {
 		go func() { // ends with the stream, whose other end closes it

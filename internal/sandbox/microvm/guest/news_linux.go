@@ -14,10 +14,10 @@ import (
 // kernelNews is the multicast group on which the kernel tells of devices.
 const kernelNews = 1
 
-// news hears what the kernel says when devices come and change.
+// news receives what the kernel says when devices come and change.
 type news struct{ fd int }
 
-// subscribeProc begins to hear. What is looked for after that is not missed.
+// subscribeProc begins to receive. What is looked for after that is not missed.
 func subscribeProc() (*news, error) {
 	fd, err := unix.Socket(unix.AF_NETLINK, unix.SOCK_RAW|unix.SOCK_CLOEXEC|unix.SOCK_NONBLOCK,
 		unix.NETLINK_KOBJECT_UEVENT)

@@ -165,7 +165,7 @@ func (c *Client) Run(ctx context.Context, p mirror.Program) error {
 			case <-ctx.Done():
 			}
 		}
-		_ = stream.SetDeadline(time.Unix(1, 0)) // no one answers, or what was ended goes on: nothing more is heard of it
+		_ = stream.SetDeadline(time.Unix(1, 0)) // no one answers, or what was ended goes on: nothing more comes of it
 	})
 	err = c.receive(l, p)
 	close(received)

@@ -171,7 +171,8 @@ export function listsScreen(app, query) {
   return screen;
 }
 
-const consumers = (s) => [['planner', `LOG_${s}`, 'planner'], ['planner', `IN_${s}`, 'planner'], ['planner', `IN_${s}`, 'planner-apart'], ['gatekeeper', `LOG_${s}`, 'gatekeeper'], ['gatekeeper', `IN_${s}`, 'gatekeeper'],
+const consumers = (s) => [['planner', `LOG_${s}`, 'planner'], ['planner', `IN_${s}`, 'planner'], ['planner', `IN_${s}`, 'planner-apart'],
+  ['planner', `IN_${s}`, 'planner-always'], ['gatekeeper', `LOG_${s}`, 'gatekeeper'], ['gatekeeper', `IN_${s}`, 'gatekeeper'],
   ['executor', `LOG_${s}`, 'executor'], ['toolrunner', `LOG_${s}`, 'toolrunner'], ['persister', `LOG_${s}`, 'persister']];
 
 export function healthScreen(app) {
@@ -199,7 +200,7 @@ export function healthScreen(app) {
       before = { seq: log.state.last_seq, at: now };
       const live = [...app.runs.rows.values()].filter((r) => r.status === 'running').length;
       const box = (name, value) => h('div', { class: 'stat' }, h('dt', {}, name), h('dd', {}, value));
-      fill(body, h('dl', { class: 'stats' }, box('station', s), box('running', `${live} runs`), box('waiting for a person', `${app.runs.gates().length} gates`),
+      fill(body, h('dl', { class: 'stats' }, box('station', s), box('running', `${live} ${live === 1 ? 'run' : 'runs'}`), box('waiting for a person', `${app.runs.gates().length} ${app.runs.gates().length === 1 ? 'gate' : 'gates'}`),
         box('events', count(log.state.messages)), box('events a second', rate === undefined ? '…' : rate.toFixed(rate < 10 ? 1 : 0)), box('log', `${(log.state.bytes / (1 << 20)).toFixed(1)} MiB`),
         box('program', app.about.version || '–'), box('NATS', (app.conn.info || {}).version || '–')),
       h('h3', {}, 'Services'), h('table', {}, h('thead', {}, h('tr', {}, ['service', 'instances', 'waiting', 'at work'].map((t) => h('th', { scope: 'col' }, t)))),

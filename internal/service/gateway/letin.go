@@ -1,0 +1,49 @@
+package gateway
+
+import (
+	"context"
+	"crypto/tls"
+	"fmt"
+
+	"github.com/inspan/inspan/internal/service"
+	"github.com/inspan/inspan/services/gateway"
+	"github.com/inspan/inspan/services/gateway/oidc"
+	"github.com/inspan/inspan/services/gateway/tokens"
+)
+
+// listOf is the list of tokens in a file; where there is no file named, no token is let in by it.
+func listOf(file string) func() (tokens.List, error) {
+	if file == "" {
+		return func() (tokens.List, error) { return tokens.List{}, nil }
+	}
+	return tokens.Follow(file).Now
+}
+
+// bearerOf says what tokens of the provider let in, by the settings; nil where they name none.
+func bearerOf(cfg service.Gateway) (func(context.Context, string) (tokens.Token, error), error) {
+	if cfg.GatewayOIDCIssuer == "" {
+		return nil, nil
+	}
+	grants, err := oidc.Grants(cfg.GatewayOIDCGrants)
+	if err != nil {
+		return nil, fmt.Errorf("INSPAN_GATEWAY_OIDC_GRANTS: %w", err)
+	}
+	v, err := oidc.New(oidc.Config{Issuer: cfg.GatewayOIDCIssuer, Audience: cfg.GatewayOIDCAudience,
+		Claim: cfg.GatewayOIDCClaim, Name: cfg.GatewayOIDCName, Grants: grants})
+	if err != nil {
+		return nil, fmt.Errorf("INSPAN_GATEWAY_OIDC_: %w", err)
+	}
+	return v.Verify, nil
+}
+
+// tlsOf is how the gateway speaks TLS, by the settings; nil where it does not.
+func tlsOf(cfg service.Gateway, failed func(route string, err error)) (*tls.Config, error) {
+	if cfg.GatewayTLSCert == "" {
+		return nil, nil
+	}
+	c, err := gateway.LoadCertificate(cfg.GatewayTLSCert, cfg.GatewayTLSKey, func(err error) { failed("tls", err) })
+	if err != nil {
+		return nil, fmt.Errorf("INSPAN_GATEWAY_TLS_CERT: %w", err)
+	}
+	return c.TLS(), nil
+}

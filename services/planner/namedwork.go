@@ -1,0 +1,185 @@
+package planner
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/inspan/inspan/internal/kernel"
+	"github.com/inspan/inspan/internal/mailbox"
+	"github.com/inspan/inspan/internal/work"
+	"github.com/inspan/inspan/pkg/events"
+	"github.com/inspan/inspan/pkg/run"
+)
+
+// holders is the part of the assigner that binds items to named agents. The log of an item says who holds it. That of the
+// agent only says for which item it is to be woken, and is asked again each time: it never disagrees for long, and
+// where it does the item is right.
+type holders struct{ *Assigner }
+
+// resolve completes a dispatch to an address: the agent of a role that it goes to, and the definition of that agent.
+func (a holders) resolve(ctx context.Context, d events.WorkDispatch) (*events.WorkDispatch, error) {
+	if d.Address == "" {
+		return &d, nil
+	}
+	post := a.role.mail
+	if post == nil {
+		return &d, kernel.Refuse(mailbox.Unknown, "give the item to a definition: inspan agents", "this station has no named agents")
+	}
+	form, id, err := events.ParseAddress(d.Address)
+	if err != nil {
+		return &d, kernel.Refuse("bad_input", "inspan colony lists the agents", "%v", err)
+	}
+	s, err := post.Ledger.Fresh(ctx, id)
+	if err == nil && form == events.RoleAddress {
+		var agent string
+		if agent, err = (crew{post}).choose(ctx, s, d.Address); err == nil {
+			err = crew{post}.enroll(ctx, d.Address, agent)
+		}
+		if err == nil {
+			d.Address = agent
+			_, id, _ = events.ParseAddress(agent)
+			s, err = post.Ledger.Fresh(ctx, id)
+		}
+	}
+	if err != nil {
+		return &d, refused(err)
+	}
+	switch {
+	case !s.Exists():
+		return &d, refused(post.unknown(ctx, d.Address))
+	case s.Life.Stopped:
+		return &d, kernel.Refuse(work.BadMove, "inspan agents start "+s.Address, "%s is stopped", s.Address)
+	}
+	d.Agent = s.Spec.Agent
+	return &d, nil
+}
+
+// offer has the agent that holds an item woken for it, once it is idle. An agent that has another item does not get this
+// one: the item is free again.
+func (a holders) offer(ctx context.Context, s work.State, b events.WorkBinding) error {
+	post := a.role.mail
+	_, id, err := events.ParseAddress(b.Address)
+	if err != nil || post == nil {
+		return errors.Join(err, kernel.Refuse(mailbox.Unknown, "give the item to a definition", "this station has no named agents"))
+	}
+	if b.Started {
+		there, err := a.role.cfg.Ledger.Fresh(ctx, b.Run)
+		if err != nil || there.Status != events.Created {
+			return err // it goes on by its own events
+		}
+	}
+	ref := events.WorkRef{Work: s.ID, Epoch: b.Epoch}
+	_, err = post.change(ctx, id, func(of mailbox.State) (mailbox.State, error) {
+		if is, err := a.holds(ctx, b.Address, ref); err != nil || !is {
+			return of, err // it was freed meanwhile
+		}
+		var failed error
+		holds := func(other events.WorkRef) bool {
+			is, err := a.holds(ctx, b.Address, other)
+			failed = errors.Join(failed, err)
+			return is
+		}
+		next, err := mailbox.Assign(of, ref, holds, a.Now().UTC())
+		if failed != nil {
+			return of, failed
+		}
+		return next, err
+	})
+	if no, is := errors.AsType[*mailbox.Refused](err); is {
+		_, err = a.change(ctx, s.ID, func(s work.State) (work.State, error) {
+			if s.Binding != nil && s.Binding.AgentEpoch > 0 {
+				return s, nil // a run of it had the item
+			}
+			return work.Free(s, b.Epoch, no.Code, no.Reason, a.Now().UTC()), nil
+		})
+		return err
+	}
+	if err != nil || !b.Dispatched {
+		return err
+	}
+	return post.tend(ctx, id, 1)
+}
+
+// holds reports whether a named agent holds the item of a binding.
+func (a holders) holds(ctx context.Context, address string, ref events.WorkRef) (bool, error) {
+	s, err := a.Ledger.Fresh(ctx, ref.Work)
+	if err != nil {
+		return false, fmt.Errorf("work item %s: %w", ref.Work, err)
+	}
+	return s.HeldBy(address, ref.Epoch), nil
+}
+
+// keeps reports whether the named agent that holds an item keeps it after a run of it that did not complete: its next run
+// goes on. A run that a person stopped gives the item back.
+func keeps(of run.State, b events.WorkBinding) bool {
+	return b.Address != "" && (of.Result.FinishReason != events.FinishStopped || of.Result.By == b.Address)
+}
+
+// atWork brings what the log of an agent says of its item in line with that of the item, whose run may have ended.
+func (a holders) atWork(ctx context.Context, s mailbox.State) (mailbox.State, error) {
+	of := s.Life.Work
+	if of == nil || a.Assigner == nil {
+		return s, nil
+	}
+	item, err := a.change(ctx, of.Work, func(item work.State) (work.State, error) {
+		item, err := a.settled(ctx, item)
+		return work.Expire(item, a.Now().UTC()), err
+	})
+	if err != nil || item.HeldBy(s.Address, of.Epoch) {
+		return s, err
+	}
+	return mailbox.Unassign(s, *of, a.Now().UTC()), nil
+}
+
+// startable is the binding that an idle agent is to be woken for; nil for none.
+func (a holders) startable(ctx context.Context, s mailbox.State) (*events.WorkRef, error) {
+	of := s.Life.Work
+	if of == nil || a.Assigner == nil || s.Holder != nil {
+		return nil, nil
+	}
+	item, err := a.Ledger.Fresh(ctx, of.Work)
+	if err != nil {
+		return nil, fmt.Errorf("work item %s: %w", of.Work, err)
+	}
+	if !item.Startable(s.Address, of.Epoch) {
+		return nil, nil
+	}
+	ref := *of
+	return &ref, nil
+}
+
+// given is the task of the run of an agent that is woken with a work item, which must be its item still.
+func (a holders) given(ctx context.Context, s mailbox.State, h events.MailHolder, t events.Task, from *origin) (events.Task, error) {
+	if a.Assigner == nil {
+		return t, kernel.Refuse(work.Unknown, "start the station with its work items", "this station has no work items")
+	}
+	item, err := a.Ledger.Fresh(ctx, h.Work.Work)
+	if err != nil {
+		return t, fmt.Errorf("work item %s: %w", h.Work.Work, err)
+	}
+	if !item.Startable(s.Address, h.Work.Epoch) {
+		if err := a.confirm(ctx, h.Run, h.Work, from.address); err != nil {
+			return t, err
+		}
+		return t, kernel.Refuse(events.WorkUnassigned, "nothing was changed", "work item %s is not that of %s any more", h.Work.Work, s.Address)
+	}
+	from.work, from.subject, from.review = h.Work, item.Spec.Title, work.ReviewOf(item, *item.Binding)
+	return work.Given(t, item, *item.Binding), nil
+}
+
+// itemOf is the work item that a run holds now; empty for none.
+func (a holders) itemOf(ctx context.Context, s run.State) (string, error) {
+	of := s.Created.Work
+	if of == nil || a.Assigner == nil {
+		return s.Created.WorkID, nil
+	}
+	item, err := a.Ledger.Fresh(ctx, of.Work)
+	if err != nil {
+		return "", fmt.Errorf("work item %s: %w", of.Work, err)
+	}
+	if !item.Holds(of.Epoch, s.HarnessID) {
+		return "", nil
+	}
+	return of.Work, nil
+}

@@ -1,0 +1,127 @@
+package e2e
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/inspan/inspan/internal/mailbox"
+	"github.com/inspan/inspan/internal/work"
+	"github.com/inspan/inspan/pkg/events"
+)
+
+// heldItem works on an item in two runs: the first one hands off, the next one is done.
+const heldItem = `
+turns:
+  - when: {turn: 1, message: {contains: "| the second half is left"}}
+    text: I go on.
+    calls:
+      - {name: work_current, input: {}}
+      - {name: write, input: {path: second.txt, content: good}}
+  - when: {turn: 2, message: {contains: "| the second half is left"}}
+    text: All of it is done.
+  - when: {turn: 1, message: {contains: "| wait for a person"}}
+    text: I ask.
+    calls:
+      - {name: bash, input: {command: echo waited}}
+  - when: {turn: 1, message: {contains: "You hold the work item"}}
+    text: I begin.
+    calls:
+      - {name: write, input: {path: first.txt, content: good}}
+  - when: {turn: 2, message: {contains: "| wait for a person"}}
+    text: It was permitted.
+  - when: {turn: 2}
+    text: I hand off.
+    calls:
+      - {name: handoff, input: {summary: "the second half is left"}}
+`
+
+func holds(address string) func(work.State) bool {
+	return func(s work.State) bool { return s.Binding != nil && s.Binding.Address == address && s.Binding.Started }
+}
+
+func slingTo(address string) events.WorkControl {
+	c := sling("")
+	c.Dispatch.Address = address
+	return c
+}
+
+func TestHeldItem(t *testing.T) {
+	t.Parallel()
+	w, r := gitWorld(t), newRemote(t)
+	no := false
+	w.agent(events.Agent{Name: "pair", Tools: []string{"bash", "write", events.ToolHandoff, events.ToolWorkCurrent},
+		Guards: askBeforeEcho(), Git: &events.GitSettings{RequireApproval: &no}}, heldItem)
+	deliverers(t, w, "lander=")
+	station, services, letters := w, w.start(), w.letters()
+	w.registerAddress("web/worker/nux", events.AddressSpec{Agent: "pair"})
+	w.registerAddress("web/worker/ada", events.AddressSpec{Agent: "pair"})
+	w.addQueue("main", r, "lander", "true")
+	t.Run("WORK-4 WORK-5 WORK-13 CONT-12 INV-3 an agent holds its item over a handoff, whose next run goes on with item, plan and branch, and delivers the work of both", func(t *testing.T) {
+		w, r := w.on(t), remote{t, r.dir}
+		w.addItem("login", events.WorkSpec{Title: "Fix the login"})
+		c := slingTo("web/worker/nux")
+		c.Dispatch.Repo, c.Dispatch.Branch, c.Dispatch.Deliver = r.url(), "main", &events.WorkDeliver{Queue: "main"}
+		w.work("login", c)
+		s := w.itemIs("login", "released", isReleased)
+		want := strings.Replace(delivered, "started ", "started handed-off started ", 1)
+		if got := w.went("login"); got != want {
+			t.Errorf("got  %s\nwant %s", got, want)
+		}
+		runs := w.runsOf("web/worker/nux")
+		old, next := w.state(runs[0]), w.state(runs[1])
+		if o, n := old.Created, next.Created; *o.Work != *n.Work || n.Work.Work != "login" || n.WorkID != "login" || o.Git.NewBranch != n.Git.NewBranch ||
+			n.Workspace != o.Workspace || s.Last.Agent != "web/worker/nux" || s.Last.Run != runs[1] || s.Delivery.Run != runs[1] {
+			t.Errorf("%+v, %+v, %+v", o, n, s.Last)
+		}
+		for _, call := range next.ToolCallHistory.All() {
+			if call.CallName == events.ToolWorkCurrent && !strings.Contains(call.Result, "Work item: login\n") {
+				t.Errorf("%+v", call)
+			}
+		}
+		for _, file := range []string{"first.txt", "second.txt"} {
+			if got := r.git("-C", r.dir, "show", "main:"+file); got != "good" {
+				t.Errorf("%s of main is %q", file, got)
+			}
+		}
+		w.boxIs("web/worker/nux", "without an item", func(s mailbox.State) bool { return s.Holder == nil && s.Life.Work == nil })
+	})
+	t.Run("WORK-2 WORK-3 WORK-4 WORK-7 an agent has one item: another one is refused it, and a restart of all services changes nothing", func(t *testing.T) {
+		w := w.on(t)
+		for _, id := range []string{"one", "two"} {
+			w.addItem(id, events.WorkSpec{Title: "Do it", Text: "wait for a person"})
+		}
+		w.work("one", slingTo("web/worker/ada"))
+		run := w.itemIs("one", "held", holds("web/worker/ada")).Binding.Run
+		w.await(run, "waiting", waiting)
+		services.stop()
+		w.work("two", slingTo("web/worker/ada"))
+		services = station.start()
+		if s := w.itemIs("two", "free", isFree); s.Last.Code != mailbox.Busy || s.Last.Agent != "web/worker/ada" {
+			t.Errorf("%+v", s.Last)
+		}
+		w.work("one", events.WorkControl{Action: work.Unassign})
+		if d := w.letter(letters); d.Code != work.Running {
+			t.Errorf("%+v", d)
+		}
+		w.mail("web/worker/ada", events.MailControl{Action: mailbox.Stop, By: "anna"})
+		s := w.itemIs("one", "kept without a run", func(s work.State) bool { return s.Binding != nil && !s.Binding.Started })
+		if s.Binding.Address != "web/worker/ada" || s.Binding.Run != "" {
+			t.Errorf("%+v", s.Binding)
+		}
+		w.work("one", events.WorkControl{Action: work.Unassign, Agent: "web/worker/nux"})
+		if d := w.letter(letters); d.Code != work.Taken {
+			t.Errorf("%+v", d)
+		}
+		w.work("one", events.WorkControl{Action: work.Unassign, Agent: "web/worker/ada"})
+		w.itemIs("one", "free", isFree)
+		w.work("one", slingTo("web/worker/ada"))
+		if d := w.letter(letters); d.Code != work.BadMove || !strings.Contains(d.Reason, "is stopped") {
+			t.Errorf("%+v", d)
+		}
+		w.mail("web/worker/ada", events.MailControl{Action: mailbox.Start, By: "anna"})
+		w.work("two", slingTo("list/none"))
+		if d := w.letter(letters); d.Code != "bad_input" {
+			t.Errorf("%+v", d)
+		}
+	})
+}
