@@ -63,6 +63,19 @@ func TestGrantsOfTrees(t *testing.T) {
 		}
 		revoked(w, g)
 	})
+	t.Run("PLUS-14 SUB-6 a grant for the run alone holds in none of its children", func(t *testing.T) {
+		w := w.on(t)
+		family(w, "t5", childPlan(events.TaskStep{ID: "a", Description: "do a"}, childStep("b", "same", "a")))
+		w.await("t5", "waiting", waiting)
+		w.publish(w.opened("t5").AnswerSubject+".anna", `{"decision":"approve","always":"run"}`)
+		kid := child(w, "t5")
+		s := w.await(kid, "at its gate, or at its end", func(s run.State) bool { return waiting(s) || s.Status.Ended() })
+		if len(s.Gates) != 1 || len(w.granted(kid)) != 0 {
+			t.Errorf("%s, %d gates, grants %+v", s.Status, len(s.Gates), w.granted(kid))
+		}
+		w.publish(events.ControlSubject("test", "t5"), `{"action":"stop"}`)
+		w.ended("t5")
+	})
 	t.Run("PLUS-14 SUB-6 a child asks after the revocation; a grant of its gate holds in the session until it is revoked", func(t *testing.T) {
 		w := w.on(t)
 		family(w, "t2", childPlan(childStep("b", "same")))

@@ -51,12 +51,18 @@ func freePort(t *testing.T) int {
 	return 0
 }
 
+// binEnv names a folder with the programs, built before; without it they are built.
+const binEnv = "INSPAN_FAULTS_BIN"
+
 // binaries builds the programs once and returns their folder.
-func binaries(t *testing.T) string {
+func binaries(t *testing.T, more ...string) string {
 	t.Helper()
+	if dir := os.Getenv(binEnv); dir != "" {
+		return dir
+	}
 	dir := t.TempDir()
-	cmd := exec.Command("go", "build", "-o", dir+string(filepath.Separator), "github.com/nats-io/nats-server/v2", "github.com/inspan/inspan/test/faults/hand",
-		"github.com/inspan/inspan/cmd/planner", "github.com/inspan/inspan/cmd/persister")
+	cmd := exec.Command("go", append([]string{"build", "-o", dir + string(filepath.Separator), "github.com/nats-io/nats-server/v2",
+		"github.com/inspan/inspan/test/faults/hand", "github.com/inspan/inspan/cmd/planner", "github.com/inspan/inspan/cmd/persister"}, more...)...)
 	if out, err := cmd.CombinedOutput(); err != nil {
 		t.Fatalf("build: %v\n%s", err, out)
 	}
@@ -80,6 +86,8 @@ type fleet struct {
 	bin, dir string
 	net      *network
 	nodes    []*node
+	// plain has every service be the program of cmd; else those that know tools are test/faults/hand.
+	plain bool
 	// env is added to the environment of a service; nil adds nothing.
 	env func(name string) []string
 	// services are the names of the service processes: "planner.1".
@@ -281,7 +289,7 @@ func (f *fleet) command(name string) *exec.Cmd {
 	}
 	monitor := f.nodes[first%len(f.nodes)].monitorURL()
 	cmd := exec.Command(filepath.Join(f.bin, "hand"), role)
-	if role == string(events.Planner) || role == string(events.Persister) { // these know no tools
+	if f.plain || role == string(events.Planner) || role == string(events.Persister) { // these know no tools
 		cmd = exec.Command(filepath.Join(f.bin, role))
 	}
 	cmd.Env = append(os.Environ(), "INSPAN_NATS_URL="+f.url(name, first), "INSPAN_NATS_MONITOR="+monitor, "INSPAN_STATION="+stationName,

@@ -18,12 +18,17 @@ const childKey = "the key of the play"
 // smallChildren is the small world with a child for its first step, whose first attempt the model refuses. Where stop is
 // set somebody stops the run as soon as its child lives.
 func smallChildren(first, second string, stop bool) Scene {
+	return smallFamily(first, second, stop, false)
+}
+
+// smallFamily is that world with children on the direct path, where direct is set.
+func smallFamily(first, second string, stop, direct bool) Scene {
 	s := small(first, second)
 	r := &s.Runs[0]
 	calls := r.Steps[0].Turns
 	r.Steps[0].Turns, r.Steps[0].Kid = nil, "agent-"+kidID(r.ID, 1)
 	for attempt := 1; attempt <= events.MaxChildAttempts; attempt++ {
-		kid := SceneRun{ID: kidID(r.ID, attempt), Kid: true, Autonomy: r.Autonomy, Budget: r.Budget, Retries: r.Retries,
+		kid := SceneRun{ID: kidID(r.ID, attempt), Kid: true, Direct: direct, Autonomy: r.Autonomy, Budget: r.Budget, Retries: r.Retries,
 			Refuses: attempt == 1, Steps: []SceneStep{{ID: "step-1"}}}
 		if attempt > 1 {
 			kid.Steps[0].Turns = calls
@@ -206,6 +211,14 @@ func TestEveryOperationChildren(t *testing.T) {
 		}
 		someOf(t, smallChildren("pay", "put", false), 19, count)
 		someOf(t, smallChildren("pay", "put", true), 13, count)
+		direct := 0
+		someOf(t, smallFamily("pay", "put", false, true), 29, func(out Outcome) {
+			count(out)
+			direct += out.Counts["direct runs"]
+		})
+		if direct == 0 {
+			t.Error("no child took the direct path")
+		}
 		if plays < 40 || born < plays || stopped == 0 {
 			t.Errorf("only %d plays, in which %d children were born and %d runs stopped with children", plays, born, stopped)
 		}

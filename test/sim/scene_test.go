@@ -262,6 +262,9 @@ func (s Scene) agents() map[string][]byte {
 		if r.Planned {
 			a.Plan = "model"
 		}
+		if r.Kid && r.Direct {
+			a.Harness = events.HarnessOff
+		}
 		if r.Asks {
 			a.Guards = []events.Rule{{ID: "ask-pay", Tool: "pay", Action: "ask", Reason: "it costs money"}}
 		}
