@@ -36,7 +36,6 @@ var removals = []Mutant{
 		Old: "all = all && theirs[id]", New: "all = all || theirs[id]", By: []string{"./internal/git", "-run", "TestRemove"}},
 	{Name: "a branch is removed that somebody worked on", File: "internal/git/remove.go",
 		Old: "	case is != p.Commit:\n", New: "	case is == into:\n", By: []string{"./internal/git", "-run", "TestRemove"}},
-	{Name: "a branch is removed before its commit is on the target", File: "internal/core/delivery/landing.go",
-		Old: "(p.Pushed && p.RemoteBranch == l.Target || p.Commit == p.Base)", New: "(!p.Pushed || p.RemoteBranch == l.Target || p.Commit == p.Base)",
-		By: []string{"./internal/core/delivery"}},
+	{Name: "a merge queue removes branches that it is to keep", File: "internal/core/delivery/landing.go",
+		Old: "return !l.Keep && l.Branch", New: "return l.Branch", By: []string{"./internal/core/delivery"}},
 }

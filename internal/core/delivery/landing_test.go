@@ -154,3 +154,19 @@ func TestLanding(t *testing.T) {
 		}
 	})
 }
+
+func TestLandedBranch(t *testing.T) {
+	t.Parallel()
+	t.Run("DLV-5 a queue that keeps branches asks for no removal, and says so", func(t *testing.T) {
+		t.Parallel()
+		b := landing()
+		b.State().Created.Landing.Keep = true
+		merges(t, b, fmt.Sprintf(`{"commit":%q,"branch":"landing/x","merged":[{"branch":"agent/a","commit":%q,"how":"nothing"}]}`, one, two))
+		checked(b)
+		expect(t, b, events.DeliverStep, events.GitPrepare, `{}`, fmt.Sprintf(`{"branch":"landing/x","commit":%q,"base":%q,"tree":"t1"}`, one, one))
+		ends(t, b, events.DeliverStep)
+		if o := delivery.Landed(b.State()); o.Code != "" || o.Removed || o.Kept == "" {
+			t.Errorf("%+v", o)
+		}
+	})
+}
