@@ -20,6 +20,8 @@ var (
 	ErrRejected = errors.New("rejected by the remote")
 	// ErrMoved: a branch is not at the commit that was meant.
 	ErrMoved = errors.New("the branch has moved on")
+	// ErrUnmerged: a branch that is to go is not proven to be merged.
+	ErrUnmerged = errors.New("not merged")
 	// ErrUnreachable: no answer from the remote; trying later may help.
 	ErrUnreachable = errors.New("remote is not reachable")
 	// ErrProtocol: an address whose protocol is not allowed.

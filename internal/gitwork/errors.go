@@ -61,7 +61,7 @@ func classed(ctx context.Context, err error) error {
 		errors.Is(err, ErrStore):
 		class = tool.Transient
 	case errors.Is(err, git.ErrName), errors.Is(err, git.ErrNotFound), errors.Is(err, ErrMoved),
-		errors.Is(err, git.ErrNotEmpty):
+		errors.Is(err, git.ErrNotEmpty), errors.Is(err, git.ErrUnmerged):
 		class = tool.Invalid
 	}
 	if e, ok := errors.AsType[*git.Error](err); ok {

@@ -44,6 +44,7 @@ const (
 	Publish = "git_publish"
 	Branch  = "git_branch"
 	Review  = "git_review"
+	Remove  = "git_remove"
 )
 
 // own are the names of files of the harness at the top of a workspace: they are no content of it.
@@ -201,6 +202,8 @@ func (w *work) do(ctx context.Context, name string, input json.RawMessage) (any,
 		return with(ctx, w, input, w.publish)
 	case Branch:
 		return with(ctx, w, input, w.branch)
+	case Remove:
+		return with(ctx, w, input, w.remove)
 	case Review:
 		return w.review(ctx, input, false)
 	}

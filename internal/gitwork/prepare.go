@@ -23,6 +23,8 @@ type prepareArgs struct {
 	Sides []string `json:"sides"`
 	// Begin is the commit that NewBranch is made at, where there is none of that name.
 	Begin string `json:"begin"`
+	// Sync moves NewBranch on to what was asked for where that has all of it: what was done there before has landed.
+	Sync bool `json:"sync"`
 }
 
 // Side is a branch and the commit that it is at.
@@ -83,6 +85,9 @@ func (w *work) prepare(ctx context.Context, g *guard, a prepareArgs) (*Prepared,
 		if err := r.CreateBranch(ctx, a.NewBranch, "HEAD"); err != nil {
 			return nil, w.unclone(cloned, err)
 		}
+		if base, err = w.sync(ctx, r, a, name, base); err != nil {
+			return nil, err
+		}
 	}
 	h, tree, err := r.HeadTree(ctx)
 	if err != nil {
@@ -100,6 +105,32 @@ func (w *work) prepare(ctx context.Context, g *guard, a prepareArgs) (*Prepared,
 		done.Sides = append(done.Sides, Side{Branch: ref.Name, Commit: ref.ID})
 	}
 	return done, err
+}
+
+// sync moves the branch that is checked out on to the one that the work is to go to, where that has all of it and more: the
+// work of before has landed there. Nothing is lost by it. Otherwise base stays.
+func (w *work) sync(ctx context.Context, r *git.Repo, a prepareArgs, name, base string) (string, error) {
+	if !a.Sync || name == "" || a.Begin != "" {
+		return base, nil
+	}
+	there, err := r.Resolve(ctx, "refs/remotes/origin/"+a.Branch)
+	if a.Branch == "" || errors.Is(err, git.ErrNotFound) {
+		there, err = r.Resolve(ctx, name)
+	}
+	if err != nil {
+		return base, err
+	}
+	here, err := r.Resolve(ctx, "HEAD")
+	if err != nil || here == there {
+		return base, err
+	}
+	if landed, err := r.Holds(ctx, there, here); err != nil || !landed {
+		return base, err
+	}
+	if _, err = r.Merge(ctx, there, "", w.cfg.Author); err != nil {
+		return base, err
+	}
+	return there, nil
 }
 
 // unclone takes away what a clone made that came to nothing, so that the directory is empty as it was.

@@ -147,7 +147,8 @@ func Finish(s State, number, attempt int, run string, o events.LandingOutcome, n
 		return s
 	}
 	if o.Code == "" {
-		return s.then(&events.QueueLandedData{Event: "queue_landed", Number: number, Attempt: attempt, Run: run, Base: o.Base, Commit: o.Commit, Tree: o.Tree, How: o.How}, now)
+		return s.then(&events.QueueLandedData{Event: "queue_landed", Number: number, Attempt: attempt, Run: run, Base: o.Base, Commit: o.Commit, Tree: o.Tree, How: o.How,
+			Removed: o.Removed, Kept: clip(o.Kept)}, now)
 	}
 	code, reason := o.Code, clip(cmp.Or(o.Reason, o.Code))
 	again := code == events.LandingMoved || code == events.LandingUnreachable

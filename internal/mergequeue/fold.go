@@ -102,6 +102,7 @@ func landed(s State, d *events.QueueLandedData, at time.Time) (State, error) {
 			return notTaken(d.Number, d.Attempt)
 		}
 		e.State, e.Base, e.Landed, e.Tree, e.Code, e.Reason = events.EntryIsLanded, d.Base, d.Commit, d.Tree, "", ""
+		e.Removed, e.Kept = d.Removed, d.Kept
 		return nil
 	})
 }

@@ -33,6 +33,7 @@ func TestExam(t *testing.T) {
 		"git_commit":  {`{"message":"fix it"}`},
 		"git_merge":   {`{"from":["a","b"],"into":"c","message":"m"}`, `{"from":["a"],"onto":"0123456789012345678901234567890123456789","commits":["0123456789012345678901234567890123456789"]}`},
 		"git_push":    {`{"branch":"a","commit":"0123456789012345678901234567890123456789","url":"git@a.example:x","to":"b"}`},
+		"git_remove":  {`{"branch":"a","commit":"0123456789012345678901234567890123456789","into":"main"}`},
 		"git_review":  {`{"how":"github","branch":"a","commit":"0123456789012345678901234567890123456789","target":"main","title":"t"}`},
 		"git_publish": {`{"branch":"a"}`},
 		"skill":       {`{"name":"long"}`},

@@ -17,6 +17,7 @@ const gitPrepareSchema = `{"type":"object","additionalProperties":false,"propert
 "working_branch":{"type":"string","minLength":1,"maxLength":200,"description":"shared line of work; created from what is checked out if it does not exist"},
 "new_branch":{"type":"string","minLength":1,"maxLength":200,"description":"branch of your own to create from it and check out; an existing one is checked out unchanged"},
 "begin":{"type":"string","pattern":"^([0-9a-f]{40}|[0-9a-f]{64})$","description":"full id of the commit at which new_branch is created"},
+"sync":{"type":"boolean","description":"move new_branch on to what is checked out where that has all of it already"},
 "sides":{"type":"array","minItems":1,"maxItems":64,"items":{"type":"string","minLength":1,"maxLength":200},"description":"branches that you want to merge: the result has their commits, which git_merge needs"}}}`
 
 const gitCommitSchema = `{"type":"object","additionalProperties":false,"required":["message"],"properties":{
@@ -49,6 +50,12 @@ const gitReviewSchema = `{"type":"object","additionalProperties":false,"required
 "url":{"type":"string","minLength":1,"maxLength":2048,"description":"repository; that of the task if absent"},
 "title":{"type":"string","minLength":1,"maxLength":256,"description":"one line"},
 "body":{"type":"string","maxLength":8192,"description":"what the change does"}}}`
+
+const gitRemoveSchema = `{"type":"object","additionalProperties":false,"required":["branch","commit","into"],"properties":{
+"branch":{"type":"string","minLength":1,"maxLength":200,"description":"branch of the remote that is to go"},
+"commit":{"type":"string","pattern":"^([0-9a-f]{40}|[0-9a-f]{64})$","description":"full id of the commit that it is at there"},
+"into":{"type":"string","minLength":1,"maxLength":200,"description":"branch of the remote that has its changes"},
+"url":{"type":"string","minLength":1,"maxLength":2048,"description":"repository; that of the task if absent"}}}`
 
 // gitTime is how long git work may take: a remote may be far and large.
 const gitTime = 15 * time.Minute

@@ -32,6 +32,7 @@ func TestGitWork(t *testing.T) {
 	t.Parallel()
 	all := map[string]args{"git_prepare": {"url": "https://a.example/x"}, "git_branch": {"task": "t"}, "git_commit": {"message": "m"}, "git_merge": {"from": []string{"a"}},
 		"git_push": {"branch": "a", "commit": strings.Repeat("a", 40)}, "git_publish": {"branch": "a"},
+		"git_remove": {"branch": "a", "commit": strings.Repeat("a", 40), "into": "main"},
 		"git_review": {"how": "github", "branch": "a", "commit": strings.Repeat("a", 40), "target": "main"}}
 	t.Run("GIT-2 the toolrunner is asked by the tool's name, and its answer is the result", func(t *testing.T) {
 		t.Parallel()

@@ -47,6 +47,7 @@ func Builtin() []tool.Tool {
 		gitShown{gitWork("git_commit", tool.Idempotent, gitCommitSchema)},
 		gitWork("git_merge", tool.Idempotent, gitMergeSchema),
 		gitPush{gitShown{gitWork("git_push", tool.Reconcilable, gitPushSchema)}},
+		gitWork("git_remove", tool.Idempotent, gitRemoveSchema),
 		gitReview{gitWork("git_review", tool.Reconcilable, gitReviewSchema)},
 		gitWork("git_publish", tool.Idempotent, gitPublishSchema),
 		define("secret_scan", tool.Read, 0, secretScanSchema, secretScan),

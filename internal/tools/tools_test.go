@@ -22,7 +22,7 @@ func TestBuiltin(t *testing.T) {
 	t.Parallel()
 	want := map[string]tool.Effect{"read": tool.Read, "write": tool.Idempotent, "edit": tool.Reconcilable, "bash": tool.Once, "glob": tool.Read,
 		"grep": tool.Read, "git_status": tool.Read, "git_diff": tool.Read, "git_log": tool.Read, "skill": tool.Read, "secret_scan": tool.Read, "apply_patch": tool.Reconcilable, "artifact_save": tool.Idempotent, "web_fetch": tool.Read, "screenshot": tool.Idempotent, "bash_output": tool.Read, "kill_shell": tool.Idempotent,
-		"git_prepare": tool.Idempotent, "git_branch": tool.Idempotent, "git_commit": tool.Idempotent, "git_merge": tool.Idempotent, "git_push": tool.Reconcilable, "git_publish": tool.Idempotent, "git_review": tool.Reconcilable,
+		"git_prepare": tool.Idempotent, "git_branch": tool.Idempotent, "git_commit": tool.Idempotent, "git_merge": tool.Idempotent, "git_push": tool.Reconcilable, "git_publish": tool.Idempotent, "git_review": tool.Reconcilable, "git_remove": tool.Idempotent,
 		"delegate": tool.Idempotent, "delegate_result": tool.Read,
 		"mail_send": tool.Idempotent, "mail_read": tool.Idempotent, "who": tool.Read, "handoff": tool.Idempotent, "work_current": tool.Read, "deliver": tool.Idempotent}
 	t.Run("TOOL-10 TOOL-11 TOOL-12 every built-in tool is there with nothing else present", func(t *testing.T) {

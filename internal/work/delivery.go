@@ -119,7 +119,8 @@ func (s State) fate(e *events.QueueEntry, now time.Time) State {
 		return s
 	}
 	if e.State == events.EntryIsLanded {
-		return s.then(&events.DeliveryLandedData{Event: "delivery_landed", Epoch: d.Epoch, Queue: d.Queue, Target: e.Target, Commit: e.Landed}, now)
+		return s.then(&events.DeliveryLandedData{Event: "delivery_landed", Epoch: d.Epoch, Queue: d.Queue, Target: e.Target, Commit: e.Landed,
+			Removed: e.Removed, Kept: e.Kept}, now)
 	}
 	return s.bounce(e.Code, e.Reason, now)
 }
@@ -213,7 +214,9 @@ func landed(s State, d *events.DeliveryLandedData, at time.Time) (State, error) 
 	if s.Delivers() && (s.Delivery.Queue != d.Queue || d.Queue == "" || d.Commit == "") {
 		return s, fmt.Errorf("delivery %d is not for the merge queue %q", d.Epoch, d.Queue)
 	}
-	return s.phase(d.Epoch, events.DeliveryIsNotified, events.DeliveryIsLanded, at, func(w *events.WorkDelivery) { w.Landed, w.Target = d.Commit, d.Target })
+	return s.phase(d.Epoch, events.DeliveryIsNotified, events.DeliveryIsLanded, at, func(w *events.WorkDelivery) {
+		w.Landed, w.Target, w.Kept = d.Commit, d.Target, d.Kept
+	})
 }
 
 func bounced(s State, d *events.DeliveryBouncedData, at time.Time) (State, error) {

@@ -135,6 +135,8 @@ type WorkDelivery struct {
 	// Landed is the commit of the target branch that has the work, Target that branch.
 	Landed string `json:"landed,omitempty"`
 	Target string `json:"target,omitempty"`
+	// Kept says why the remote still has RemoteBranch once it landed; empty where it is gone.
+	Kept string `json:"kept,omitempty"`
 	// Code and Reason say why the delivery bounced.
 	Code   string `json:"code,omitempty"`
 	Reason string `json:"reason,omitempty"`

@@ -114,6 +114,9 @@ type DeliveryLandedData struct {
 	Target string `json:"target"`
 	// Commit of the target branch that has the work.
 	Commit string `json:"commit"`
+	// Removed is true where the remote has the work branch no more; else Kept says why it has.
+	Removed bool   `json:"removed,omitempty"`
+	Kept    string `json:"kept,omitempty"`
 }
 
 // DeliveryBouncedData is the payload of delivery.bounced.

@@ -106,6 +106,9 @@ type QueueLandedData struct {
 	Tree   string `json:"tree,omitempty"`
 	// How is merge, forward, or nothing where the target had the commit before.
 	How string `json:"how"`
+	// Removed is true where the remote has the branch no more; else Kept says why it has.
+	Removed bool   `json:"removed,omitempty"`
+	Kept    string `json:"kept,omitempty"`
 }
 
 // QueueBouncedData is the payload of queue.bounced.

@@ -33,6 +33,7 @@ const (
 	GitPublish = "git_publish"
 	GitPush    = "git_push"
 	GitReview  = "git_review"
+	GitRemove  = "git_remove"
 )
 
 // Words of GitSettings.Workspace.

@@ -41,6 +41,8 @@ type QueueSpec struct {
 	// ReviewTo and Oversight are the addresses that get the notices of deliveries that name none.
 	ReviewTo  string `json:"review_to,omitempty"`
 	Oversight string `json:"oversight,omitempty"`
+	// KeepBranches leaves branches at the remote that have landed.
+	KeepBranches bool `json:"keep_branches,omitempty"`
 }
 
 // Check returns what is wrong with a spec, in words for whoever wrote it.
@@ -105,6 +107,9 @@ type QueueEntry struct {
 	Base   string `json:"base,omitempty"`
 	Landed string `json:"landed,omitempty"`
 	Tree   string `json:"tree,omitempty"`
+	// Removed is true where the remote has the branch no more since it landed; else Kept says why it has.
+	Removed bool   `json:"removed,omitempty"`
+	Kept    string `json:"kept,omitempty"`
 	// Code and Reason say why the last attempt did not land it.
 	Code       string    `json:"code,omitempty"`
 	Reason     string    `json:"reason,omitempty"`
@@ -140,6 +145,9 @@ const (
 type LandingOutcome struct {
 	Base, Commit, Tree, How string
 	Code, Reason            string
+	// Removed is true where the remote has the branch of the entry no more; else Kept says why.
+	Removed bool
+	Kept    string
 }
 
 // LandingRef names the attempt that a run makes, and what it is to land.
@@ -150,6 +158,8 @@ type LandingRef struct {
 	Branch  string `json:"branch"`
 	Commit  string `json:"commit"`
 	Target  string `json:"target"`
+	// Keep leaves the branch at the remote once it has landed.
+	Keep bool `json:"keep,omitempty"`
 }
 
 // MergeQueue is all that a station knows of a merge queue. It is the fold of its log; the row in the bucket of sessions is

@@ -237,7 +237,8 @@ func (l *Lander) dispatch(ctx context.Context, s mergequeue.State, e events.Queu
 		accept = of.Spec.Accept
 	}
 	return l.role.open(ctx, m, mergequeue.TaskOf(s, e, accept), ce.Envelope{Source: "/inspan/mergequeue/" + s.ID},
-		origin{landing: &events.LandingRef{Queue: s.ID, Number: e.Number, Attempt: e.Attempt, Branch: e.Branch, Commit: e.Commit, Target: e.Target}})
+		origin{landing: &events.LandingRef{Queue: s.ID, Number: e.Number, Attempt: e.Attempt, Branch: e.Branch, Commit: e.Commit, Target: e.Target,
+			Keep: s.Spec.KeepBranches}})
 }
 
 // tell looks at the work item of an entry that has ended.

@@ -113,8 +113,8 @@ func TestDelivery(t *testing.T) {
 		if s.Status != events.WorkIsClosed || s.Binding != nil || s.Last.Code != events.WorkCompleted || d.Landed != r.at("main") || d.Landed == before || d.Target != "main" {
 			t.Errorf("%+v, landed as %+v; main is at %s", s.WorkItem, d, r.at("main"))
 		}
-		if r.git("-C", r.dir, "show", "main:alice.txt") != "good" || r.at(d.RemoteBranch) != d.Commit {
-			t.Errorf("the remote has %s at %s, delivered is %s", d.RemoteBranch, r.at(d.RemoteBranch), d.Commit)
+		if r.git("-C", r.dir, "show", "main:alice.txt") != "good" || r.at(d.RemoteBranch) != "" || d.Kept != "" {
+			t.Errorf("the remote still has %s at %q, %+v", d.RemoteBranch, r.at(d.RemoteBranch), d)
 		}
 		if got := r.git("-C", r.dir, "log", "-1", "--format=%s", d.Commit); got != "Say hello" {
 			t.Errorf("the commit says %q", got)

@@ -1,6 +1,8 @@
 package e2e
 
 import (
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 
@@ -12,6 +14,14 @@ import (
 // heldItem works on an item in two runs: the first one hands off, the next one is done.
 const heldItem = `
 turns:
+  - when: {turn: 1, message: {contains: "| Work item login is done"}}
+    text: Read.
+  - when: {turn: 1, message: {contains: "| One more file"}}
+    text: I begin.
+    calls:
+      - {name: write, input: {path: third.txt, content: good}}
+  - when: {turn: 2, message: {contains: "| One more file"}}
+    text: Done.
   - when: {turn: 1, message: {contains: "| the second half is left"}}
     text: I go on.
     calls:
@@ -43,6 +53,19 @@ func slingTo(address string) events.WorkControl {
 	c := sling("")
 	c.Dispatch.Address = address
 	return c
+}
+
+// commit has somebody else put a file on main.
+func (r remote) commit(name, text string) {
+	r.t.Helper()
+	dir := filepath.Join(r.t.(*testing.T).TempDir(), "others")
+	r.git("clone", "--quiet", "--branch", "main", r.dir, dir)
+	if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o644); err != nil {
+		r.t.Fatal(err)
+	}
+	r.git("-C", dir, "add", ".")
+	r.git("-C", dir, "commit", "--quiet", "-m", name)
+	r.git("-C", dir, "push", "--quiet", "origin", "main")
 }
 
 func TestHeldItem(t *testing.T) {
@@ -83,7 +106,28 @@ func TestHeldItem(t *testing.T) {
 				t.Errorf("%s of main is %q", file, got)
 			}
 		}
-		w.boxIs("web/worker/nux", "without an item", func(s mailbox.State) bool { return s.Holder == nil && s.Life.Work == nil })
+		w.boxIs("web/worker/nux", "without an item and has read that it is done", func(s mailbox.State) bool {
+			return s.Holder == nil && s.Life.Work == nil && s.Epoch == 3 && len(s.Pending) == 0
+		})
+		if d := s.Delivery; d.Kept != "" || r.at(d.RemoteBranch) != "" {
+			t.Errorf("the work branch is not removed: %+v", d)
+		}
+	})
+	t.Run("DLV-5 the next item of the agent begins where the last one landed, in the same workspace and with what others landed", func(t *testing.T) {
+		w, r := w.on(t), remote{t, r.dir}
+		r.commit("other.txt", "by others")
+		before := r.at("main")
+		w.addItem("more", events.WorkSpec{Title: "One more file"})
+		c := slingTo("web/worker/nux")
+		c.Dispatch.Repo, c.Dispatch.Branch, c.Dispatch.Deliver = r.url(), "main", &events.WorkDeliver{Queue: "main"}
+		w.work("more", c)
+		s := w.itemIs("more", "released", isReleased)
+		if d := s.Delivery; d.Base != before || d.Kept != "" || r.git("-C", r.dir, "rev-list", "--count", before+".."+d.Commit) != "1" {
+			t.Errorf("main was at %s: %+v", before, d)
+		}
+		if got := r.git("-C", r.dir, "show", "main:third.txt"); got != "good" {
+			t.Errorf("third.txt of main is %q", got)
+		}
 	})
 	t.Run("WORK-2 WORK-3 WORK-4 WORK-7 an agent has one item: another one is refused it, and a restart of all services changes nothing", func(t *testing.T) {
 		w := w.on(t)

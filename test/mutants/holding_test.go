@@ -21,9 +21,21 @@ var holding = []Mutant{
 	{Name: "a run whose cancel was cut goes on without its item", File: "internal/core/lifecycle/moves.go",
 		Old: "s.Status == events.Running && s.Plan == nil && s.Planning == nil && s.Stopping == nil",
 		New: "s.Status == events.Running && s.Plan == nil && s.Planning == nil && s.Stopping != nil",
-		By: []string{"./internal/core/lifecycle"}},
+		By:  []string{"./internal/core/lifecycle"}},
 	{Name: "an agent has no account of a run that failed at its item", File: "internal/mailbox/agent.go",
 		Old: "code != Stopped && s.Life.Work == nil || code", New: "code != Stopped || code", By: []string{"./internal/mailbox"}},
 	{Name: "an agent that holds an item sleeps without mail", File: "internal/mailbox/decide.go",
 		Old: "s.Life.Account != nil || with.Work != nil", New: "s.Life.Account != nil", By: []string{"./internal/mailbox"}},
+}
+
+// removals are bugs around branches that have landed.
+var removals = []Mutant{
+	{Name: "a branch is removed that is not merged", File: "internal/git/remove.go",
+		Old: "err == nil && done.How == \"\" {", New: "err == nil && done.How == Rebased+Squashed {", By: []string{"./internal/git", "-run", "TestRemove"}},
+	{Name: "a branch counts as merged of which a part is", File: "internal/git/remove.go",
+		Old: "all = all && theirs[id]", New: "all = all || theirs[id]", By: []string{"./internal/git", "-run", "TestRemove"}},
+	{Name: "a branch is removed that somebody worked on", File: "internal/git/remove.go",
+		Old: "	case is != p.Commit:\n", New: "	case is == into:\n", By: []string{"./internal/git", "-run", "TestRemove"}},
+	{Name: "a merge queue removes branches that it is to keep", File: "internal/core/delivery/landing.go",
+		Old: "return !l.Keep && l.Branch", New: "return l.Branch", By: []string{"./internal/core/delivery"}},
 }

@@ -56,6 +56,7 @@ that agent, as it does by default, a person approves each push to the target.`,
 	f.StringArrayVar(&c.checks, "accept", nil, "command that decides about the merged tree; may be repeated")
 	f.StringVar(&c.spec.ReviewTo, "review-to", "", "address that gets the notices for reviewers")
 	f.StringVar(&c.spec.Oversight, "oversight", "", "address that gets the notices for oversight")
+	f.BoolVar(&c.spec.KeepBranches, "keep-branches", false, "leave branches at the remote that have landed; else each is removed once it is proven merged")
 	f.StringVar(&c.ctl.By, "by", a.Me(), "who asks (INSPAN_APPROVER, USER)")
 	return cmd
 }

@@ -48,6 +48,9 @@ func deliveryRows(w events.WorkItem) (rows [][2]string) {
 	}
 	if d.Landed != "" {
 		rows = append(rows, [2]string{"landed", fmt.Sprintf("on %s at %.12s", d.Target, d.Landed)})
+		if d.Kept != "" {
+			rows = append(rows, [2]string{"branch kept", view.Clip(d.Kept, 300)})
+		}
 	}
 	return rows
 }

@@ -79,7 +79,7 @@ func Tools(kind events.StepKind) []string {
 		return []string{events.GitPrepare, events.GitCommit}
 	case events.StepDeliver:
 		return []string{events.GitPrepare, events.GitCommit, events.GitMerge, events.GitPublish, events.GitPush,
-			events.GitReview}
+			events.GitReview, events.GitRemove}
 	}
 	return nil
 }
@@ -91,8 +91,11 @@ const RuleApproval = "git-approval"
 // It is so at every autonomy level, for agents as for the harness, unless the settings of the step, and else those of
 // the run, say otherwise.
 func Gated(s run.State, step, tool string) (why string, gated bool) {
-	if tool != events.GitPush && tool != events.GitMerge {
+	if tool != events.GitPush && tool != events.GitMerge && tool != events.GitRemove {
 		return "", false
+	}
+	if tool == events.GitRemove && step == events.DeliverStep && s.Created != nil && s.Created.Landing != nil {
+		return "", false // what the branch has is landed: whoever approved that was asked
 	}
 	if tool == events.GitMerge && step == events.CheckoutStep && s.Created != nil && s.Created.Landing != nil {
 		return "", false // it is tried on a branch that only the run has; what leaves the tree is the push

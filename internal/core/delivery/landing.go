@@ -114,13 +114,13 @@ func Landed(s run.State) events.LandingOutcome {
 	o.How = m.Merged[0].How
 	if o.How == howNothing { // the target of the remote, as it was fetched, has the commit
 		o.Commit = p.Commit
-		return o
+		return fate(o, s)
 	}
 	d := Of(s)
 	switch {
 	case d != nil && d.Pushed && d.RemoteBranch == l.Target && d.Commit == m.Commit:
 		o.Commit, o.Tree = d.Commit, d.Tree
-		return o
+		return fate(o, s)
 	case s.Result != nil && s.Result.FinishReason == events.FinishUnverified:
 		return unlanded(o, s, events.LandingChecks)
 	}
@@ -135,6 +135,39 @@ func Landed(s run.State) events.LandingOutcome {
 		}
 	}
 	return unlanded(o, s, events.LandingFailed)
+}
+
+// removeArgs are the arguments of git_remove.
+type removeArgs struct {
+	Branch string `json:"branch"`
+	Commit string `json:"commit"`
+	Into   string `json:"into"`
+	URL    string `json:"url"`
+}
+
+// removable reports whether the branch of a landing run may go: the target of the remote was seen to have its commit, and the
+// queue does not keep it.
+func removable(s run.State, p progress) bool {
+	l := s.Created.Landing
+	return !l.Keep && l.Branch != l.Target && (p.Pushed && p.RemoteBranch == l.Target || p.Commit == p.Base)
+}
+
+// fate says what became of the branch of a landing run: whether it is gone, or else why it is kept.
+func fate(o events.LandingOutcome, s run.State) events.LandingOutcome {
+	o.Kept = "no one asked the remote to remove it"
+	if s.Created.Landing.Keep {
+		o.Kept = "the merge queue keeps branches"
+	}
+	for _, r := range results(s, s.Step(events.DeliverStep)) {
+		if r.CallName == events.GitRemove {
+			if o.Removed = r.Success; o.Removed {
+				o.Kept = ""
+			} else {
+				o.Kept = clip(r.Result, maxError)
+			}
+		}
+	}
+	return o
 }
 
 // howNothing is how a branch was merged that the other had all of.

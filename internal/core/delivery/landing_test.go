@@ -70,8 +70,10 @@ func TestLanding(t *testing.T) {
 		expect(t, b, events.DeliverStep, events.GitPrepare, `{}`, fmt.Sprintf(`{"branch":"landing/x","commit":%q,"base":%q,"tree":"t3"}`, three, one))
 		expect(t, b, events.DeliverStep, events.GitPush, fmt.Sprintf(`{"branch":"landing/x","commit":%q,"url":"https://host/repo","to":"main"}`, three),
 			fmt.Sprintf(`{"url":"https://host/repo","branch":"main","commit":%q}`, three))
+		expect(t, b, events.DeliverStep, events.GitRemove, fmt.Sprintf(`{"branch":"agent/a","commit":%q,"into":"main","url":"https://host/repo"}`, two),
+			fmt.Sprintf(`{"branch":"agent/a","commit":%q,"how":"history"}`, two))
 		ends(t, b, events.DeliverStep)
-		if o := delivery.Landed(b.State()); o.Code != "" || o.Commit != three || o.Base != one || o.How != "merge" || o.Tree != "t3" {
+		if o := delivery.Landed(b.State()); o.Code != "" || o.Commit != three || o.Base != one || o.How != "merge" || o.Tree != "t3" || !o.Removed {
 			t.Errorf("%+v", o)
 		}
 	})
@@ -81,8 +83,10 @@ func TestLanding(t *testing.T) {
 		merges(t, b, fmt.Sprintf(`{"commit":%q,"branch":"landing/x","merged":[{"branch":"agent/a","commit":%q,"how":"nothing"}]}`, one, two))
 		checked(b)
 		expect(t, b, events.DeliverStep, events.GitPrepare, `{}`, fmt.Sprintf(`{"branch":"landing/x","commit":%q,"base":%q,"tree":"t1"}`, one, one))
+		expect(t, b, events.DeliverStep, events.GitRemove, fmt.Sprintf(`{"branch":"agent/a","commit":%q,"into":"main","url":"https://host/repo"}`, two),
+			fmt.Sprintf(`{"branch":"agent/a","commit":%q}`, two))
 		ends(t, b, events.DeliverStep)
-		if o := delivery.Landed(b.State()); o.Code != "" || o.Commit != one || o.How != "nothing" {
+		if o := delivery.Landed(b.State()); o.Code != "" || o.Commit != one || o.How != "nothing" || !o.Removed {
 			t.Errorf("%+v", o)
 		}
 	})
@@ -147,6 +151,22 @@ func TestLanding(t *testing.T) {
 		}
 		if _, gated := delivery.Gated(s, "check", events.GitMerge); !gated {
 			t.Error("an agent's own merge asks nobody")
+		}
+	})
+}
+
+func TestLandedBranch(t *testing.T) {
+	t.Parallel()
+	t.Run("DLV-5 a queue that keeps branches asks for no removal, and says so", func(t *testing.T) {
+		t.Parallel()
+		b := landing()
+		b.State().Created.Landing.Keep = true
+		merges(t, b, fmt.Sprintf(`{"commit":%q,"branch":"landing/x","merged":[{"branch":"agent/a","commit":%q,"how":"nothing"}]}`, one, two))
+		checked(b)
+		expect(t, b, events.DeliverStep, events.GitPrepare, `{}`, fmt.Sprintf(`{"branch":"landing/x","commit":%q,"base":%q,"tree":"t1"}`, one, one))
+		ends(t, b, events.DeliverStep)
+		if o := delivery.Landed(b.State()); o.Code != "" || o.Removed || o.Kept == "" {
+			t.Errorf("%+v", o)
 		}
 	})
 }

@@ -22,6 +22,7 @@ type (
 		NewBranch     string   `json:"new_branch,omitempty"`
 		Sides         []string `json:"sides,omitempty"`
 		Begin         string   `json:"begin,omitempty"`
+		Sync          bool     `json:"sync,omitempty"`
 	}
 	side struct {
 		Branch string `json:"branch"`
@@ -99,7 +100,7 @@ func checkout(s run.State, st *run.Step, done []run.CallRecord) []events.Payload
 	}
 	if len(done) == 0 {
 		a := prepareArgs{URL: c.Repo, Branch: w.Branch, Ref: c.Ref, Depth: w.Depth, WorkingBranch: w.WorkingBranch,
-			NewBranch: w.NewBranch}
+			NewBranch: w.NewBranch, Sync: c.Work != nil && c.Session != ""}
 		if w.Begin != nil {
 			a.Begin = w.Begin.Commit
 		}
@@ -127,8 +128,8 @@ type progress struct {
 	events.Delivery
 	// looked, committed, merged, kept and sent are true once that was done or is not to be; stuck is why the step
 	// cannot go on.
-	looked, committed, merged, saved, sent, asked bool
-	stuck                                         string
+	looked, committed, merged, saved, sent, asked, removed bool
+	stuck                                                  string
 	// sides are those that are to be merged, as they were found; moved is how often one was elsewhere when it was to be
 	// merged.
 	sides []side
@@ -224,6 +225,8 @@ func (p *progress) add(r run.CallRecord) string {
 		return p.addPush(r)
 	case events.GitReview:
 		p.addReview(r)
+	case events.GitRemove:
+		p.removed = true
 	}
 	return ""
 }
@@ -343,6 +346,8 @@ func deliver(s run.State, st *run.Step, done []run.CallRecord) []events.Payload 
 		return failed(s, st, p.explain(other))
 	case w.Push && whole && s.Created.Landing != nil && !p.sent && p.Commit != p.Base:
 		return call(s, st, events.GitPush, pushArgs{Branch: p.Branch, Commit: p.Commit, URL: c.Repo, To: c.Landing.Target})
+	case c.Landing != nil && !p.removed && whole && removable(s, p):
+		return call(s, st, events.GitRemove, removeArgs{Branch: c.Landing.Branch, Commit: c.Landing.Commit, Into: c.Landing.Target, URL: c.Repo})
 	case s.Created.Landing != nil:
 		return finished(s, st, p.explain(""))
 	case !p.saved && p.Branch != "" && p.Commit != "" && (p.Commit != p.Base || w.Collaboration == events.Parallel):
