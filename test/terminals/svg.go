@@ -5,8 +5,7 @@ import (
 	"html"
 	"strconv"
 	"strings"
-
-	"github.com/charmbracelet/x/ansi"
+	"unicode/utf8"
 )
 
 // Frame is one screen with a line above it that says what it is.
@@ -60,9 +59,20 @@ func Text(frames []Frame) string {
 	var b strings.Builder
 	for _, f := range frames {
 		fmt.Fprintf(&b, "== %s\n", f.Caption)
-		for line := range strings.SplitSeq(strings.TrimRight(ansi.Strip(f.Screen), "\n"), "\n") {
+		for line := range strings.SplitSeq(strings.TrimRight(plain(f.Screen), "\n"), "\n") {
 			b.WriteString(strings.TrimRight(line, " ") + "\n")
 		}
+	}
+	return b.String()
+}
+
+// plain is a screen without its SGR sequences.
+func plain(screen string) string {
+	var b strings.Builder
+	for screen != "" {
+		text, rest, _ := strings.Cut(screen, "\x1b[")
+		b.WriteString(text)
+		_, screen, _ = strings.Cut(rest, "m")
 	}
 	return b.String()
 }
@@ -88,7 +98,7 @@ func drawn(line string) string {
 		if strings.TrimSpace(text) != "" {
 			fmt.Fprintf(&b, `<tspan x="%.1f"%s>%s</tspan>`, border+float64(column)*charWide, now.attributes(), escaped(text))
 		}
-		column += ansi.StringWidth(text)
+		column += utf8.RuneCountInString(text)
 	}
 	return b.String()
 }

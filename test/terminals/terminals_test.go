@@ -10,8 +10,6 @@ import (
 	"strings"
 	"testing"
 	"time"
-
-	"github.com/charmbracelet/x/ansi"
 )
 
 // Sizes of the terminals, and how long a screen may take on a busy machine.
@@ -43,7 +41,7 @@ func newPerson(t *testing.T, program string) *person {
 	t.Cleanup(func() {
 		_ = exec.Command("tmux", "-L", p.socket, "kill-server").Run()
 		for end := time.Now().Add(patience); os.RemoveAll(home) != nil && time.Now().Before(end); {
-			time.Sleep(100 * time.Millisecond) // programs that were hung up are still ending
+			<-time.After(100 * time.Millisecond) // programs that were hung up are still ending
 		}
 	})
 	for name, text := range map[string]string{
@@ -124,8 +122,8 @@ func (p *person) screen(name string) string {
 func (p *person) shows(name string, words ...string) {
 	p.t.Helper()
 	missing := ""
-	for end := time.Now().Add(patience); time.Now().Before(end); time.Sleep(100 * time.Millisecond) {
-		text := ansi.Strip(p.screen(name))
+	for end := time.Now().Add(patience); time.Now().Before(end); <-time.After(100 * time.Millisecond) {
+		text := plain(p.screen(name))
 		missing = ""
 		for _, w := range words {
 			if !strings.Contains(text, w) {
@@ -136,24 +134,24 @@ func (p *person) shows(name string, words ...string) {
 			return
 		}
 	}
-	p.t.Fatalf("%s does not show %q:\n%s", name, missing, ansi.Strip(p.screen(name)))
+	p.t.Fatalf("%s does not show %q:\n%s", name, missing, plain(p.screen(name)))
 }
 
 // idle waits until the shell asks for the next command: what is typed earlier goes to the program that runs.
 func (p *person) idle(name string) {
 	p.t.Helper()
-	for end := time.Now().Add(patience); time.Now().Before(end); time.Sleep(100 * time.Millisecond) {
-		lines := strings.Split(ansi.Strip(p.screen(name)), "\n")
+	for end := time.Now().Add(patience); time.Now().Before(end); <-time.After(100 * time.Millisecond) {
+		lines := strings.Split(plain(p.screen(name)), "\n")
 		if strings.TrimSpace(lines[len(lines)-1]) == "$" {
 			return
 		}
 	}
-	p.t.Fatalf("%s is not idle:\n%s", name, ansi.Strip(p.screen(name)))
+	p.t.Fatalf("%s is not idle:\n%s", name, plain(p.screen(name)))
 }
 
 // frame keeps what a terminal shows.
 func (p *person) frame(name, caption string) {
-	time.Sleep(300 * time.Millisecond) // a live tree has drawn its last line
+	<-time.After(300 * time.Millisecond) // a live tree has drawn its last line
 	screen := strings.ReplaceAll(p.screen(name), p.home, "/home/anna")
 	p.frames = append(p.frames, Frame{Caption: caption, Screen: screen})
 }
