@@ -4,7 +4,7 @@ FUZZTIME ?= 30s
 # As what is released; and nothing is compiled twice, with cgo and without.
 export CGO_ENABLED ?= 0
 
-.PHONY: help build check lint crosscheck fmt test race docs release release-test demo bench bench-peers bench-trees bench-children weight robust pairs trace kill failover convoy merge-demo faults previous register tutorials mcp escape boxes docker gvisor microvm microvm-test firecracker-test e2b kube kubebox fuzz aimock sdk-oracle external live wasm clean work-race mail alerts protocols console screenshot sandbox-image
+.PHONY: help build check lint crosscheck fmt test race docs release release-test demo bench bench-peers bench-trees bench-children weight robust pairs trace kill failover convoy merge-demo faults previous register tutorials mcp escape boxes docker gvisor microvm microvm-test firecracker-test e2b kube kubebox fuzz aimock sdk-oracle external live wasm clean work-race mail alerts protocols console screenshot sandbox-image terminals offline
 help: ## list the targets
 	@grep -hE '^[a-z0-9-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
 
@@ -106,6 +106,14 @@ convoy: ## slow (3 min): a convoy with children, a failing check and a revised p
 
 tutorials: ## slow (2 min): every page of docs/tutorials, carried out
 	$(GO) test -tags slow -count=1 -v -timeout 20m -run TestTutorials ./test/tutorials
+
+terminals: ## slow (1 min), with tmux and bubblewrap: sessions at a terminal, recorded as text and pictures into docs/terminals
+	$(GO) test -tags slow -count=1 -v -timeout 10m -run TestTerminals ./test/terminals
+
+offline: ## the tests without a network, a key or Docker: in a namespace that has the loopback alone (root or user namespaces); PKG=./... TESTFLAGS=
+	$(GO) mod download
+	unshare $$([ "$$(id -u)" -eq 0 ] || echo --user --map-root-user) --net sh -c 'ip link set lo up && exec env -u ANTHROPIC_API_KEY -u OPENAI_API_KEY \
+		-u GEMINI_API_KEY -u DOCKER_HOST GOPROXY=off .ci/memory $(GO) test $(TESTFLAGS) -vet=off -ldflags=-s -parallel 4 -timeout 30m $(or $(PKG),./...)'
 
 merge-demo: ## three agents side by side, a conflict, its settling, approvals bound to commits and a push; prints a transcript
 	$(GO) test -count=1 -v -timeout 5m -run TestMergeDemo ./test/e2e

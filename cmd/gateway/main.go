@@ -51,7 +51,7 @@ func serve(ctx context.Context, cfg gateway.Config, log program.Log) error {
 	if err != nil {
 		return err
 	}
-	g, err := gateway.New(cfg.Gateway, gateway.Deps{Conn: conn, Client: c, Tokens: cfg.GatewayTokens, Console: console,
+	g, err := gateway.New(cfg.Gateway, gateway.Deps{Client: c, Agents: jet.AgentBusOf(conn), Tokens: cfg.GatewayTokens, Console: console,
 		Log: log, Metrics: metrics})
 	if err != nil {
 		return err
@@ -73,7 +73,8 @@ func serve(ctx context.Context, cfg gateway.Config, log program.Log) error {
 	}
 	log.Info().Str("address", listener.Addr().String()).Str("station", cfg.Station).Msg("gateway")
 	sides, err := outside.New(ctx, outside.Config{Gateway: cfg.Gateway, Messages: cfg.Messages,
-		State: cfg.GatewayCallbacksState}, conn, c, log)
+		Forwarding: cfg.Forwarding,
+		State:      cfg.GatewayCallbacksState}, conn, c, log)
 	if err != nil {
 		return err
 	}

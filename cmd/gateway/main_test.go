@@ -4,9 +4,11 @@ import (
 	"bufio"
 	"bytes"
 	"context"
+	"encoding/binary"
 	"encoding/json"
 	"errors"
 	"io"
+	"net"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -16,7 +18,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/coder/websocket"
 	"github.com/rs/zerolog"
 
 	"github.com/inspan/inspan/internal/jet/jettest"
@@ -75,8 +76,12 @@ func (l *logged) address(message string) string {
 // until waits for something that comes, and fails where the test ends before.
 func until(t *testing.T, what string, done func() bool) {
 	t.Helper()
-	for end := time.Now().Add(2 * time.Minute); !done(); time.Sleep(20 * time.Millisecond) {
-		if time.Now().After(end) {
+	tick, end := time.NewTicker(20*time.Millisecond), time.After(2*time.Minute)
+	defer tick.Stop()
+	for !done() {
+		select {
+		case <-tick.C:
+		case <-end:
 			t.Fatalf("not after two minutes: %s", what)
 		}
 	}
@@ -98,7 +103,8 @@ func newWorld(t *testing.T) *world {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, user := range []string{"setup", "planner", "gatekeeper", "executor", "toolrunner", "persister", "operator", "tools",
+	for _, user := range []string{"setup", "planner", "gatekeeper", "executor", "toolrunner", "persister", "operator",
+		"tools",
 		"gateway", "console"} {
 		t.Setenv("NATS_"+strings.ToUpper(user)+"_PASSWORD", "pw-"+user)
 	}
@@ -220,6 +226,33 @@ func (w *world) ask(method, url, token, body string) (status int, answer string)
 	return res.StatusCode, string(b)
 }
 
+// frames reads what is in the frames of a WebSocket.
+type frames struct {
+	in   io.Reader
+	left int64
+}
+
+// Read implements io.Reader.
+func (f *frames) Read(p []byte) (int, error) {
+	for f.left == 0 {
+		head := make([]byte, 2)
+		if _, err := io.ReadFull(f.in, head); err != nil {
+			return 0, err
+		}
+		f.left = int64(head[1] & 0x7f)
+		if more := map[int64]int{126: 2, 127: 8}[f.left]; more > 0 {
+			b := make([]byte, 8)
+			if _, err := io.ReadFull(f.in, b[8-more:]); err != nil {
+				return 0, err
+			}
+			f.left = int64(binary.BigEndian.Uint64(b))
+		}
+	}
+	n, err := f.in.Read(p[:min(int64(len(p)), f.left)])
+	f.left -= int64(n)
+	return n, err
+}
+
 // page signs in as a page of the console does, sends lines, and returns what the server says up to an end.
 func (w *world) page(t *testing.T, api, token, lines, end string) string {
 	t.Helper()
@@ -227,19 +260,31 @@ func (w *world) page(t *testing.T, api, token, lines, end string) string {
 	if token != "" {
 		protocols = append(protocols, "token."+token)
 	}
-	conn, res, err := websocket.Dial(t.Context(), api+"/console/nats", &websocket.DialOptions{Subprotocols: protocols,
-		HTTPHeader: http.Header{"Origin": {api}}, CompressionMode: websocket.CompressionDisabled})
+	conn, err := net.Dial("tcp", strings.TrimPrefix(api, "http://"))
 	if err != nil {
-		t.Fatalf("%v %+v", err, res)
+		t.Fatal(err)
 	}
-	defer func() { _ = conn.CloseNow() }()
-	ctx, cancel := context.WithTimeout(t.Context(), time.Minute) // what fails ends so
-	defer cancel()
-	in := websocket.NetConn(ctx, conn, websocket.MessageBinary)
+	defer func() { _ = conn.Close() }()
+	if err := conn.SetDeadline(time.Now().Add(time.Minute)); err != nil { // what fails ends so
+		t.Fatal(err)
+	}
+	ask := "GET /console/nats HTTP/1.1\r\nHost: " + strings.TrimPrefix(api, "http://") + "\r\nOrigin: " + api +
+		"\r\nUpgrade: websocket\r\nConnection: Upgrade\r\nSec-WebSocket-Version: 13\r\n" +
+		"Sec-WebSocket-Key: AAAAAAAAAAAAAAAAAAAAAA==\r\nSec-WebSocket-Protocol: " + strings.Join(protocols, ", ") + "\r\n\r\n"
+	if _, err := io.WriteString(conn, ask); err != nil {
+		t.Fatal(err)
+	}
+	in := bufio.NewReader(conn)
+	if res, err := http.ReadResponse(in, nil); err != nil || res.StatusCode != http.StatusSwitchingProtocols {
+		t.Fatalf("%+v %v", res, err)
+	}
+	r := bufio.NewReader(&frames{in: in})
 	var said strings.Builder
-	r := bufio.NewReader(in)
 	say := func(text, end string) { // the server may have ended it: the caller looks at what it said
-		if _, err := io.WriteString(in, text+"PING\r\n"); err != nil {
+		text += "PING\r\n"
+		head := []byte{0x82, 0x80 | 126, 0, 0, 0, 0, 0, 0} // a frame, masked with zeros
+		binary.BigEndian.PutUint16(head[2:], uint16(len(text)))
+		if _, err := conn.Write(append(head, text...)); err != nil {
 			return
 		}
 		for from := said.Len(); !strings.Contains(said.String()[from:], end); {
@@ -271,10 +316,12 @@ func TestServe(t *testing.T) {
 		}
 	}))
 	t.Cleanup(receiver.Close)
-	write(t, filepath.Join(w.cfg.GatewayCallbacks, "all.toml"), "kind = \"webhook\"\non = [\"completed\"]\nprivate = true\n"+
-		"secret = \"secret:key\"\nurl = \""+receiver.URL+"\"\n")
-	write(t, filepath.Join(w.cfg.GatewayHooks, "shop.toml"), "kind = \"gitlab\"\nsecret = \"secret:key\"\nevents = [\"*\"]\n"+
-		"agent = \"helper\"\ntask = \"{{object_kind}}\"\n")
+	write(t, filepath.Join(w.cfg.GatewayCallbacks, "all.toml"),
+		"kind = \"webhook\"\non = [\"completed\"]\nprivate = true\n"+
+			"secret = \"secret:key\"\nurl = \""+receiver.URL+"\"\n")
+	write(t, filepath.Join(w.cfg.GatewayHooks, "shop.toml"),
+		"kind = \"gitlab\"\nsecret = \"secret:key\"\nevents = [\"*\"]\n"+
+			"agent = \"helper\"\ntask = \"{{object_kind}}\"\n")
 	api, metrics, stop := w.started()
 	called := func(run string) (n int) {
 		calls.Range(func(_, body any) bool {
@@ -286,7 +333,7 @@ func TestServe(t *testing.T) {
 		return n
 	}
 	var first string
-	t.Run("DEPL-1 TRIG-1 DLV-6 the program has runs carried out, and calls receivers back, with the rights of its own user",
+	t.Run("DEPL-1 TRIG-1 DLV-6 it has runs carried out and calls receivers back, with the rights of its user",
 		func(t *testing.T) {
 			status, answer := w.ask("POST", api+"/api/v1/harness/run?wait=2m", w.token, `{"agent_id":"helper","task":"x"}`)
 			var got struct {
@@ -348,59 +395,64 @@ func TestServe(t *testing.T) {
 				t.Error(s)
 			}
 		})
-	t.Run("PLUS-9 it serves the console, whose pages have the rights of their tokens at the server elsewhere", func(t *testing.T) {
-		if status, answer := w.ask("GET", api+"/console/", "", ""); status != 200 || !strings.Contains(answer, "<title>") {
-			t.Errorf("%d %.200s", status, answer)
-		}
-		look := "SUB _INBOX.x 1\r\nPUB $JS.API.STREAM.INFO.LOG_default _INBOX.x 0\r\n\r\n"
-		if s := w.page(t, api, w.reader, look, `"messages"`); !strings.Contains(s, "MSG _INBOX.x 1") {
-			t.Errorf("a reader reads nothing: %s", s)
-		}
-		task := "PUB station.default.task 2\r\n{}\r\n"
-		if s := w.page(t, api, w.reader, task, "PONG"); !strings.Contains(s, "Permissions Violation for Publish") {
-			t.Errorf("a reader may start runs: %s", s)
-		}
-		if s := w.page(t, api, w.token, task, "PONG"); strings.Contains(s, "-ERR") {
-			t.Errorf("a writer may not: %s", s)
-		}
-		control := "PUB station.default.halt.station.control 2\r\n{}\r\n"
-		if s := w.page(t, api, w.token, control, "PONG"); !strings.Contains(s, "Permissions Violation for Publish") {
-			t.Errorf("a console may halt the station: %s", s)
-		}
-		if s := w.page(t, api, "", look, "PONG"); !strings.Contains(s, "Authorization Violation") || strings.Contains(s, "MSG") {
-			t.Errorf("a page without a token is let in: %s", s)
-		}
-	})
-	t.Run("PLUS-21a it shows a halt of the station over HTTP and as a metric, and so does its release", func(t *testing.T) {
-		op, err := client.Connect(t.Context(), client.Config{Station: "default",
-			URL: strings.Replace(w.server.URL(), "nats://", "nats://operator:pw-operator@", 1)})
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer op.Close()
-		shows := func(halted, figure string) func() bool {
-			return func() bool {
-				status, answer := w.ask("GET", api+"/api/v1/halt", w.reader, "")
-				_, all := w.ask("GET", metrics+"/metrics", "", "")
-				return status == 200 && strings.Contains(answer, halted) &&
-					strings.Contains(all, `inspan_halted{role="gateway"} `+figure+"\n")
+	t.Run("PLUS-9 it serves the console, whose pages have the rights of their tokens at the server elsewhere",
+		func(t *testing.T) {
+			if status, answer := w.ask("GET", api+"/console/", "", ""); status != 200 || !strings.Contains(answer, "<title>") {
+				t.Errorf("%d %.200s", status, answer)
 			}
-		}
-		until(t, "no halt", shows(`{"halted":false,"number":0}`, "0"))
-		h, err := client.NewHalts(op).Control(t.Context(), events.HaltControl{Action: events.HaltAction, By: "ada", Reason: "wrong shop"})
-		if err != nil {
-			t.Fatal(err)
-		}
-		until(t, "the halt", shows(`{"halted":true,"number":1,"by":"ada","reason":"wrong shop"`, "1"))
-		if _, err := client.NewHalts(op).Control(t.Context(), events.HaltControl{Action: events.ReleaseAction, By: "ada", Number: h.Number}); err != nil {
-			t.Fatal(err)
-		}
-		until(t, "the release", shows(`{"halted":false,"number":1,"by":"ada"`, "0"))
-		if status, _ := w.ask("GET", api+"/api/v1/halt", "", ""); status != 401 {
-			t.Errorf("anyone may look: %d", status)
-		}
-	})
-	t.Run("TRIG-10 DLV-6 a gateway that is started again goes on where the other one was, and starts and calls nothing twice",
+			look := "SUB _INBOX.x 1\r\nPUB $JS.API.STREAM.INFO.LOG_default _INBOX.x 0\r\n\r\n"
+			if s := w.page(t, api, w.reader, look, `"messages"`); !strings.Contains(s, "MSG _INBOX.x 1") {
+				t.Errorf("a reader reads nothing: %s", s)
+			}
+			task := "PUB station.default.task 2\r\n{}\r\n"
+			if s := w.page(t, api, w.reader, task, "PONG"); !strings.Contains(s, "Permissions Violation for Publish") {
+				t.Errorf("a reader may start runs: %s", s)
+			}
+			if s := w.page(t, api, w.token, task, "PONG"); strings.Contains(s, "-ERR") {
+				t.Errorf("a writer may not: %s", s)
+			}
+			control := "PUB station.default.halt.station.control 2\r\n{}\r\n"
+			if s := w.page(t, api, w.token, control, "PONG"); !strings.Contains(s, "Permissions Violation for Publish") {
+				t.Errorf("a console may halt the station: %s", s)
+			}
+			if s := w.page(t, api, "", look, "PONG"); !strings.Contains(s, "Authorization Violation") || strings.Contains(s,
+				"MSG") {
+				t.Errorf("a page without a token is let in: %s", s)
+			}
+		})
+	t.Run("PLUS-21a it shows a halt of the station over HTTP and as a metric, and so does its release",
+		func(t *testing.T) {
+			op, err := client.Connect(t.Context(), client.Config{Station: "default",
+				URL: strings.Replace(w.server.URL(), "nats://", "nats://operator:pw-operator@", 1)})
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer op.Close()
+			shows := func(halted, figure string) func() bool {
+				return func() bool {
+					status, answer := w.ask("GET", api+"/api/v1/halt", w.reader, "")
+					_, all := w.ask("GET", metrics+"/metrics", "", "")
+					return status == 200 && strings.Contains(answer, halted) &&
+						strings.Contains(all, `inspan_halted{role="gateway"} `+figure+"\n")
+				}
+			}
+			until(t, "no halt", shows(`{"halted":false,"number":0}`, "0"))
+			h, err := client.NewHalts(op).Control(t.Context(), events.HaltControl{Action: events.HaltAction, By: "ada",
+				Reason: "wrong shop"})
+			if err != nil {
+				t.Fatal(err)
+			}
+			until(t, "the halt", shows(`{"halted":true,"number":1,"by":"ada","reason":"wrong shop"`, "1"))
+			if _, err := client.NewHalts(op).Control(t.Context(), events.HaltControl{Action: events.ReleaseAction, By: "ada",
+				Number: h.Number}); err != nil {
+				t.Fatal(err)
+			}
+			until(t, "the release", shows(`{"halted":false,"number":1,"by":"ada"`, "0"))
+			if status, _ := w.ask("GET", api+"/api/v1/halt", "", ""); status != 401 {
+				t.Errorf("anyone may look: %d", status)
+			}
+		})
+	t.Run("TRIG-10 DLV-6 a gateway that is started again goes on, and starts and calls nothing twice",
 		func(t *testing.T) {
 			stop()
 			outside.Say("orders.new", `{"id":2}`, "")

@@ -17,31 +17,12 @@ import (
 
 // Words of the protocol.
 const (
-	// Version that is spoken here, Name that of the micro service and of its queue group, Harness what our agents are
-	// agents of.
+	// Version that is spoken here.
 	Version = "0.3"
-	Name    = "agents"
-	Harness = "inspan"
 	// MaxPrompt is the most bytes of a prompt, and MaxPayload the same as the protocol writes it.
 	MaxPrompt  = 256 << 10
 	MaxPayload = "256KB"
 )
-
-// PromptSubject is where an agent of a station is prompted; "*" stands for all.
-func PromptSubject(station, agent string) string { return subject("prompt", station, agent) }
-
-// StatusSubject is where an agent says that it is there.
-func StatusSubject(station, agent string) string { return subject("status", station, agent) }
-
-// HeartbeatSubject is where it says so by itself.
-func HeartbeatSubject(station, agent string) string { return subject("hb", station, agent) }
-
-// AnswerSubject is where the answer to one question is sent, which the token names.
-func AnswerSubject(station, token string) string { return subject("answer", station, token) }
-
-func subject(verb, station, last string) string {
-	return Name + "." + verb + "." + Harness + "." + station + "." + last
-}
 
 // Prompt that came.
 type Prompt struct {

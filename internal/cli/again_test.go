@@ -1,7 +1,9 @@
 package cli_test
 
 import (
+	"bufio"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -42,6 +44,31 @@ func TestGoOnWithKeptRun(t *testing.T) {
 		}
 		c.do(0, []string{"made.txt"}, "diff", "away", "--stat")
 		c.do(4, []string{"completed"}, "resume", "away")
+	})
+	t.Run("PLUS-13 while another terminal has the station of the run, a second one says so and changes nothing", func(t *testing.T) {
+		script("editor", "turns:\n  - calls: [{name: bash, input: {command: sleep 600, timeout_ms: 600000}}]\n")
+		self, err := os.Executable()
+		if err != nil {
+			t.Fatal(err)
+		}
+		first := exec.Command(self, "run", "editor", "do it", "--id", "busy")
+		first.Dir, first.Env = c.dir, append(append(os.Environ(), cliVar+"=1"), c.env...)
+		out, err := first.StdoutPipe()
+		if err == nil {
+			err = first.Start()
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		for lines := bufio.NewScanner(out); lines.Scan() && !strings.Contains(lines.Text(), "sleep 600"); {
+		}
+		c.do(1, []string{"busy is under way in another terminal"}, "resume", "busy")
+		c.do(1, []string{"busy is under way in another terminal"}, "why", "busy")
+		if err := first.Process.Kill(); err != nil {
+			t.Error(err)
+		}
+		_ = first.Wait() // it was killed
+		c.do(0, []string{"inspan resume busy goes on"}, "why", "busy")
 	})
 	t.Run("PLUS-13 GATE-6 a gate of such a run is answered with inspan approve alone, and a reject keeps it waiting", func(t *testing.T) {
 		c.do(3, []string{"inspan approve gated", "inspan reject gated"}, "run", "asks", "do it", "--id", "gated")

@@ -16,6 +16,7 @@ import (
 	"github.com/nats-io/nats.go/micro"
 
 	"github.com/inspan/inspan/internal/agentbus"
+	"github.com/inspan/inspan/pkg/events"
 )
 
 // AgentBus speaks the Synadia Agent Protocol in the account of a connection.
@@ -72,11 +73,11 @@ func (b AgentBus) Serve(ctx context.Context, s agentbus.Service) (err error) {
 			subs = append(subs, sub)
 		}
 	}
-	receive(agentbus.PromptSubject(s.Station, "*"), agentbus.Name, a.prompt)
-	receive(agentbus.StatusSubject(s.Station, "*"), agentbus.Name, a.status)
+	receive(events.AgentPromptSubject(s.Station, "*"), events.AgentsName, a.prompt)
+	receive(events.AgentStatusSubject(s.Station, "*"), events.AgentsName, a.status)
 	for verb, answer := range map[micro.Verb]func(who micro.ServiceIdentity, agent string) any{
 		micro.PingVerb: a.ping, micro.InfoVerb: a.info, micro.StatsVerb: a.stats} {
-		for _, to := range []string{"", "." + agentbus.Name, "." + agentbus.Name + ".*"} {
+		for _, to := range []string{"", "." + events.AgentsName, "." + events.AgentsName + ".*"} {
 			receive("$SRV."+verb.String()+to, "", func(ctx context.Context, m *nats.Msg) { a.described(ctx, m, answer) })
 		}
 	}
@@ -90,7 +91,7 @@ func (b AgentBus) Serve(ctx context.Context, s agentbus.Service) (err error) {
 	defer beat.Stop()
 	for ctx.Err() == nil {
 		for _, agent := range a.all(ctx) {
-			_ = b.publish(agentbus.HeartbeatSubject(s.Station, agent), a.heartbeat(agent)) // the next one comes soon
+			_ = b.publish(events.AgentHeartbeatSubject(s.Station, agent), a.heartbeat(agent)) // the next one comes soon
 		}
 		select {
 		case <-ctx.Done():
@@ -127,8 +128,8 @@ func (a *agentService) all(ctx context.Context) []string {
 func (a *agentService) who(agent string) micro.ServiceIdentity {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	return micro.ServiceIdentity{Name: agentbus.Name, ID: a.ids[agent], Version: a.Program, Metadata: map[string]string{
-		"agent": agentbus.Harness, "owner": a.Station, "session": agent, "protocol_version": agentbus.Version}}
+	return micro.ServiceIdentity{Name: events.AgentsName, ID: a.ids[agent], Version: a.Program, Metadata: map[string]string{
+		"agent": events.AgentsHarness, "owner": a.Station, "session": agent, "protocol_version": agentbus.Version}}
 }
 
 // described answers a question of the tools of NATS, once for each agent that it is about.
@@ -155,21 +156,21 @@ func (a *agentService) ping(who micro.ServiceIdentity, _ string) any {
 func (a *agentService) info(who micro.ServiceIdentity, agent string) any {
 	return micro.Info{ServiceIdentity: who, Type: micro.InfoResponseType, Description: "Inspan agent " + agent,
 		Endpoints: []micro.EndpointInfo{
-			{Name: "prompt", Subject: agentbus.PromptSubject(a.Station, agent), QueueGroup: agentbus.Name,
+			{Name: "prompt", Subject: events.AgentPromptSubject(a.Station, agent), QueueGroup: events.AgentsName,
 				Metadata: map[string]string{"max_payload": agentbus.MaxPayload, "attachments_ok": "false"}},
-			{Name: "status", Subject: agentbus.StatusSubject(a.Station, agent), QueueGroup: agentbus.Name,
+			{Name: "status", Subject: events.AgentStatusSubject(a.Station, agent), QueueGroup: events.AgentsName,
 				Metadata: map[string]string{}}}}
 }
 
 func (a *agentService) stats(who micro.ServiceIdentity, agent string) any {
 	return micro.Stats{ServiceIdentity: who, Type: micro.StatsResponseType, Started: a.began,
-		Endpoints: []*micro.EndpointStats{{Name: "prompt", Subject: agentbus.PromptSubject(a.Station, agent),
-			QueueGroup: agentbus.Name}}}
+		Endpoints: []*micro.EndpointStats{{Name: "prompt", Subject: events.AgentPromptSubject(a.Station, agent),
+			QueueGroup: events.AgentsName}}}
 }
 
 // heartbeat of an agent.
 func (a *agentService) heartbeat(agent string) any {
-	return map[string]any{"agent": agentbus.Harness, "owner": a.Station, "session": agent, "instance_id": a.who(agent).ID,
+	return map[string]any{"agent": events.AgentsHarness, "owner": a.Station, "session": agent, "instance_id": a.who(agent).ID,
 		"ts": time.Now().UTC().Format(time.RFC3339), "interval_s": int(heartbeat / time.Second)}
 }
 
@@ -243,7 +244,7 @@ const maxAnswers = 8
 
 // Ask implements agentbus.Bus.
 func (b AgentBus) Ask(station string) (subject string, answers <-chan []byte, stop func(), err error) {
-	subject = agentbus.AnswerSubject(station, rand.Text())
+	subject = events.AgentAnswerSubject(station, rand.Text())
 	out := make(chan []byte, maxAnswers)
 	sub, err := b.c.nc.Subscribe(subject, func(m *nats.Msg) {
 		select {

@@ -40,10 +40,16 @@ func untilDone(ctx context.Context, do func() error) error {
 // await receives one value or fails the test with what was waited for.
 func await[T any](t *testing.T, c <-chan T, what string) T {
 	t.Helper()
+	return awaitFor(t, c, what, 5*time.Minute)
+}
+
+// awaitFor is await with a limit of its own, which a sound server does not come near either.
+func awaitFor[T any](t *testing.T, c <-chan T, what string, most time.Duration) T {
+	t.Helper()
 	select {
 	case v := <-c:
 		return v
-	case <-time.After(5 * time.Minute):
+	case <-time.After(most):
 		t.Fatalf("waited in vain for %s", what)
 	}
 	panic("not reached")

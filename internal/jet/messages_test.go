@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/inspan/inspan/internal/intake"
 	"github.com/inspan/inspan/internal/jet"
@@ -49,7 +50,8 @@ func TestMessages(t *testing.T) {
 		untilOpen(t, outside, "S", 0, 1)
 		outside.Say("s.a", "one", "")
 		outside.Say("s.a", "two", "")
-		first, second, again := await(t, got, "one"), await(t, got, "two"), await(t, got, "one again")
+		first, second := await(t, got, "one"), await(t, got, "two")
+		again := awaitFor(t, got, "one again", 75*time.Second)
 		if string(again.Data) != "one" || again.ID != first.ID || again.ID == "" || second.ID == first.ID || !again.Stored {
 			t.Errorf("%+v %+v %+v", first, second, again)
 		}

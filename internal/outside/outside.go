@@ -11,6 +11,7 @@ import (
 	"github.com/rs/zerolog"
 
 	"github.com/inspan/inspan/internal/callback"
+	"github.com/inspan/inspan/internal/forward"
 	"github.com/inspan/inspan/internal/jet"
 	"github.com/inspan/inspan/internal/kernel"
 	"github.com/inspan/inspan/internal/service"
@@ -21,6 +22,7 @@ import (
 type Config struct {
 	service.Gateway
 	service.Messages
+	service.Forwarding
 	// State is the file in which callbacks are kept.
 	State string
 }
@@ -50,7 +52,32 @@ func New(ctx context.Context, cfg Config, own *jet.Conn, c *client.Client, log z
 			return nil, fmt.Errorf("messages: %w", err)
 		}
 	}
+	if cfg.ForwardURL != "" {
+		if err := s.forward(ctx, cfg.Forwarding, st); err != nil {
+			if s.other != nil {
+				s.other.Close()
+			}
+			return nil, fmt.Errorf("forward events: %w", err)
+		}
+	}
 	return s, nil
+}
+
+// forward sends the events of the station to a program of others.
+func (s *Sides) forward(ctx context.Context, cfg service.Forwarding, st *jet.Station) error {
+	if cfg.ForwardState == "" {
+		return errors.New("INSPAN_FORWARD_STATE names no file: how far it is must outlive this program")
+	}
+	to, err := callback.NewReceiver(cfg.ForwardURL, cfg.ForwardSecret.Reveal(), cfg.ForwardPrivate)
+	if err != nil {
+		return fmt.Errorf("INSPAN_FORWARD_URL: %w", err)
+	}
+	f, err := forward.New(ctx, forward.Config{Log: st, To: to, State: cfg.ForwardState, Kinds: cfg.ForwardKinds,
+		FromStart: cfg.ForwardFrom == "start", Refuse: st.Refusals(), Report: s.log})
+	if err == nil {
+		s.parts = append(s.parts, f.Run)
+	}
+	return err
 }
 
 // callbacks calls receivers of others.

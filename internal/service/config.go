@@ -37,6 +37,7 @@ type Config struct {
 	Archives
 	Gateway
 	Messages
+	Forwarding
 }
 
 // Prefix of the variables.

@@ -117,6 +117,7 @@ func traits() map[string]trait {
 	maps.Copy(all, sandboxTraits())
 	maps.Copy(all, gatewayTraits())
 	maps.Copy(all, messagesTraits())
+	maps.Copy(all, forwardingTraits())
 	return all
 }
 

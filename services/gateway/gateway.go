@@ -153,10 +153,7 @@ func New(cfg Config) (*Gateway, error) {
 func (g *Gateway) Serve(ctx context.Context, l net.Listener) error {
 	srv := &http.Server{Handler: g, ReadHeaderTimeout: headerWait, IdleTimeout: idleWait, MaxHeaderBytes: maxHeader,
 		ErrorLog: quiet(), BaseContext: func(net.Listener) context.Context { return context.WithoutCancel(ctx) }}
-	prompted := make(chan error, 1) // its only value
 	answering, unprompt := context.WithCancel(context.WithoutCancel(ctx))
-	defer unprompt()
-	go func() { prompted <- answerPrompts(answering, g) }()
 	l = bounded(l, maxConns)
 	if g.cfg.TLS != nil {
 		l = tls.NewListener(l, g.cfg.TLS) // a handshake may take as long as a header
@@ -164,11 +161,12 @@ func (g *Gateway) Serve(ctx context.Context, l net.Listener) error {
 	served := make(chan error, 1) // its only value: no one may be there to take it
 	var serving sync.WaitGroup
 	serving.Go(func() { served <- srv.Serve(l) })
+	serving.Go(func() { answerPrompts(answering, g) })
 	defer serving.Wait()
+	defer unprompt()
 	select {
 	case err := <-served:
-		unprompt()
-		return errors.Join(fmt.Errorf("gateway: %w", err), <-prompted)
+		return fmt.Errorf("gateway: %w", err)
 	case <-ctx.Done():
 	}
 	g.stop()
@@ -180,7 +178,7 @@ func (g *Gateway) Serve(ctx context.Context, l net.Listener) error {
 		err = srv.Close()
 	}
 	g.mcp.close()
-	return errors.Join(err, <-prompted)
+	return err
 }
 
 // ServeHTTP answers one request. What is wrong with its form is refused before anything is looked up.

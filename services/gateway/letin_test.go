@@ -1,19 +1,17 @@
 package gateway_test
 
 import (
+	"context"
 	"crypto/ecdsa"
 	"crypto/elliptic"
 	"crypto/rand"
 	"crypto/tls"
 	"crypto/x509"
 	"crypto/x509/pkix"
-	"encoding/base64"
-	"encoding/json"
 	"encoding/pem"
 	"math/big"
 	"net"
 	"net/http"
-	"net/http/httptest"
 	"os"
 	"path/filepath"
 	"strings"
@@ -21,10 +19,9 @@ import (
 	"testing"
 	"time"
 
-	"github.com/golang-jwt/jwt/v5"
-
 	"github.com/inspan/inspan/services/gateway"
 	"github.com/inspan/inspan/services/gateway/oidc"
+	"github.com/inspan/inspan/services/gateway/oidc/oidctest"
 	"github.com/inspan/inspan/services/gateway/tokens"
 )
 
@@ -35,8 +32,10 @@ func certificate(t *testing.T, dir string, serial int64) *x509.Certificate {
 	if err != nil {
 		t.Fatal(err)
 	}
-	raw, err := x509.CreateCertificate(rand.Reader, &x509.Certificate{SerialNumber: big.NewInt(serial), Subject: pkix.Name{CommonName: "gateway"},
-		NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(time.Hour), IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)},
+	raw, err := x509.CreateCertificate(rand.Reader, &x509.Certificate{SerialNumber: big.NewInt(serial),
+		Subject:   pkix.Name{CommonName: "gateway"},
+		NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(time.Hour), IPAddresses: []net.IP{net.IPv4(127, 0, 0,
+			1)},
 		IsCA: true, BasicConstraintsValid: true, KeyUsage: x509.KeyUsageDigitalSignature | x509.KeyUsageCertSign}, &x509.Certificate{SerialNumber: big.NewInt(serial), Subject: pkix.Name{CommonName: "gateway"}}, &key.PublicKey, key)
 	if err != nil {
 		t.Fatal(err)
@@ -45,7 +44,8 @@ func certificate(t *testing.T, dir string, serial int64) *x509.Certificate {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for name, block := range map[string]*pem.Block{"cert.pem": {Type: "CERTIFICATE", Bytes: raw}, "key.pem": {Type: "PRIVATE KEY", Bytes: secret}} {
+	for name, block := range map[string]*pem.Block{"cert.pem": {Type: "CERTIFICATE", Bytes: raw},
+		"key.pem": {Type: "PRIVATE KEY", Bytes: secret}} {
 		if err := os.WriteFile(filepath.Join(dir, name+".new"), pem.EncodeToMemory(block), 0o600); err != nil {
 			t.Fatal(err)
 		}
@@ -65,7 +65,8 @@ func TestTLS(t *testing.T) {
 	w, dir := newWorld(t), t.TempDir()
 	first := certificate(t, dir, 1)
 	var failures atomic.Int64
-	c, err := gateway.LoadCertificate(filepath.Join(dir, "cert.pem"), filepath.Join(dir, "key.pem"), func(error) { failures.Add(1) })
+	c, err := gateway.LoadCertificate(filepath.Join(dir, "cert.pem"), filepath.Join(dir, "key.pem"),
+		func(error) { failures.Add(1) })
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -77,7 +78,8 @@ func TestTLS(t *testing.T) {
 		for _, one := range trusted {
 			pool.AddCert(one)
 		}
-		client := &http.Client{Transport: &http.Transport{TLSClientConfig: &tls.Config{RootCAs: pool}, DisableKeepAlives: true}}
+		client := &http.Client{Transport: &http.Transport{TLSClientConfig: &tls.Config{RootCAs: pool},
+			DisableKeepAlives: true}}
 		req := d.request(t, "GET", "/api/v1/agents", "reader", "")
 		req.URL.Scheme = "https"
 		res, err := client.Do(req)
@@ -94,7 +96,8 @@ func TestTLS(t *testing.T) {
 		if n, err := serial(first); n != 1 || err != nil {
 			t.Fatalf("%d, %v", n, err)
 		}
-		if conn, err := tls.Dial("tcp", address, &tls.Config{InsecureSkipVerify: true, MaxVersion: tls.VersionTLS11}); err == nil {
+		if conn, err := tls.Dial("tcp", address, &tls.Config{InsecureSkipVerify: true,
+			MaxVersion: tls.VersionTLS11}); err == nil {
 			_ = conn.Close()
 			t.Error("TLS 1.1 is taken")
 		}
@@ -106,71 +109,56 @@ func TestTLS(t *testing.T) {
 			}
 		}
 	})
-	t.Run("TRIG-3 files that change are read again; what cannot be read leaves the certificate as it was", func(t *testing.T) {
-		second := certificate(t, dir, 2)
-		until(t, func() bool { n, err := serial(first, second); return err == nil && n == 2 })
-		if err := os.WriteFile(filepath.Join(dir, "key.pem"), []byte("half"), 0o600); err != nil {
-			t.Fatal(err)
-		}
-		until(t, func() bool {
-			if n, err := serial(first, second); err != nil || n != 2 {
-				t.Fatalf("%d, %v", n, err)
+	t.Run("TRIG-3 files that change are read again; what cannot be read leaves the certificate as it was",
+		func(t *testing.T) {
+			second := certificate(t, dir, 2)
+			until(t, func() bool { n, err := serial(first, second); return err == nil && n == 2 })
+			if err := os.WriteFile(filepath.Join(dir, "key.pem"), []byte("half"), 0o600); err != nil {
+				t.Fatal(err)
 			}
-			return failures.Load() > 0
+			until(t, func() bool {
+				if n, err := serial(first, second); err != nil || n != 2 {
+					t.Fatalf("%d, %v", n, err)
+				}
+				return failures.Load() > 0
+			})
+			third := certificate(t, dir, 3)
+			until(t, func() bool { n, err := serial(third, second); return err == nil && n == 3 })
+			if _, err := gateway.LoadCertificate(filepath.Join(dir, "none.pem"), filepath.Join(dir, "key.pem"), nil); err == nil {
+				t.Error("a certificate that there is not")
+			}
 		})
-		third := certificate(t, dir, 3)
-		until(t, func() bool { n, err := serial(third, second); return err == nil && n == 3 })
-		if _, err := gateway.LoadCertificate(filepath.Join(dir, "none.pem"), filepath.Join(dir, "key.pem"), nil); err == nil {
-			t.Error("a certificate that there is not")
-		}
-	})
 }
 
 func TestBearer(t *testing.T) {
 	t.Parallel()
-	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-	if err != nil {
-		t.Fatal(err)
-	}
-	public, err := key.PublicKey.Bytes()
-	if err != nil {
-		t.Fatal(err)
-	}
-	part := func(b []byte) string { return base64.RawURLEncoding.EncodeToString(b) }
-	var provider *httptest.Server
-	var away atomic.Bool
-	provider = httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
-		if away.Load() {
-			w.WriteHeader(http.StatusBadGateway)
-			return
-		}
-		_ = json.NewEncoder(w).Encode(map[string]any{"issuer": provider.URL, "jwks_uri": provider.URL + "/keys",
-			"keys": []any{map[string]string{"kty": "EC", "kid": "k", "crv": "P-256", "x": part(public[1:33]), "y": part(public[33:])}}})
-	}))
-	t.Cleanup(provider.Close)
-	v, err := oidc.New(oidc.Config{Issuer: provider.URL, Audience: "inspan", Claim: "scope", Name: "email",
-		Grants: map[string][]tokens.Scope{"run": {tokens.Read, tokens.Write}, "look": {tokens.Read}}})
+	provider, all := oidctest.New(t), []string{"runs:read", "runs:write"}
+	v, err := oidc.New(oidc.Config{Issuer: provider.URL, Audience: "inspan", Claim: "scope", Name: "email", Scopes: all,
+		Grants: map[string][]string{"run": {"runs:read", "runs:write"}, "look": {"runs:read"}}})
 	if err != nil {
 		t.Fatal(err)
 	}
 	w := newWorld(t)
-	d := w.open(t, nil, func(c *gateway.Config) { c.Bearer = v.Verify })
 	token := func(t *testing.T, email, scope string, expires time.Duration) string {
 		t.Helper()
-		one := jwt.NewWithClaims(jwt.SigningMethodES256, jwt.MapClaims{"iss": provider.URL, "aud": "inspan", "sub": email, "email": email, "scope": scope,
+		return provider.Token(t, map[string]any{"aud": "inspan", "sub": email, "email": email, "scope": scope,
 			"exp": time.Now().Add(expires).Unix()})
-		one.Header["kid"] = "k"
-		s, err := one.SignedString(key)
-		if err != nil {
-			t.Fatal(err)
-		}
-		return s
 	}
+	bearer := func(v *oidc.Verifier) func(context.Context, string) (tokens.Token, error) {
+		return func(ctx context.Context, secret string) (tokens.Token, error) {
+			one, err := v.Verify(ctx, secret)
+			return tokens.Token{Name: one.Name, Scopes: tokens.ScopesOf(one.Scopes)}, err
+		}
+	}
+	d := w.open(t, nil, func(c *gateway.Config) { c.Bearer = bearer(v) })
 	const task = `{"agent_id":"helper","task":"x"}`
 	t.Run("TRIG-3 DLV-6 a token of a provider starts runs in the name of its owner, as far as it may", func(t *testing.T) {
-		a := in[gateway.RunAnswer](t, d.want(t, 200, "POST", "/api/v1/harness/run?wait=2m", token(t, "ann@example.com", "openid run", time.Hour), task, "Idempotency-Key", "1"))
-		b := in[gateway.RunAnswer](t, d.want(t, 200, "POST", "/api/v1/harness/run?wait=2m", token(t, "ann@example.com", "run", 2*time.Hour), task, "Idempotency-Key", "1"))
-		c := in[gateway.RunAnswer](t, d.want(t, 200, "POST", "/api/v1/harness/run?wait=2m", token(t, "bob@example.com", "run", time.Hour), task, "Idempotency-Key", "1"))
+		a := in[gateway.RunAnswer](t, d.want(t, 200, "POST", "/api/v1/harness/run?wait=2m", token(t, "ann@example.com",
+			"openid run", time.Hour), task, "Idempotency-Key", "1"))
+		b := in[gateway.RunAnswer](t, d.want(t, 200, "POST", "/api/v1/harness/run?wait=2m", token(t, "ann@example.com",
+			"run", 2*time.Hour), task, "Idempotency-Key", "1"))
+		c := in[gateway.RunAnswer](t, d.want(t, 200, "POST", "/api/v1/harness/run?wait=2m", token(t, "bob@example.com",
+			"run", time.Hour), task, "Idempotency-Key", "1"))
 		if a.Run != b.Run || a.Run == c.Run {
 			t.Errorf("runs %s, %s of ann with the same key, %s of bob", a.Run, b.Run, c.Run)
 		}
@@ -184,20 +172,23 @@ func TestBearer(t *testing.T) {
 	})
 	t.Run("SAFE-6 TRIG-3 one that does not count is refused", func(t *testing.T) {
 		good := token(t, "ann@example.com", "run", time.Hour)
-		for what, secret := range map[string]string{"expired": token(t, "ann@example.com", "run", -time.Hour), "cut": good[:len(good)-4], "none": "a.b.c"} {
+		for what, secret := range map[string]string{"expired": token(t, "ann@example.com", "run", -time.Hour),
+			"cut": good[:len(good)-4], "none": "a.b.c"} {
 			if a := d.want(t, 401, "GET", "/api/v1/runs", secret, ""); a.header.Get("WWW-Authenticate") == "" {
 				t.Errorf("%s: %v", what, a.header)
 			}
 		}
 	})
 	t.Run("TRIG-3 where the keys cannot be had, the caller is told to come back", func(t *testing.T) {
-		away.Store(true)
-		fresh, err := oidc.New(oidc.Config{Issuer: provider.URL, Audience: "inspan", Claim: "scope", Name: "email", Grants: map[string][]tokens.Scope{"run": {tokens.Read}}})
+		provider.Away.Store(true)
+		fresh, err := oidc.New(oidc.Config{Issuer: provider.URL, Audience: "inspan", Claim: "scope", Name: "email",
+			Scopes: all, Grants: map[string][]string{"run": {"runs:read"}}})
 		if err != nil {
 			t.Fatal(err)
 		}
-		other := w.open(t, nil, func(c *gateway.Config) { c.Bearer = fresh.Verify })
-		if a := other.want(t, 503, "GET", "/api/v1/runs", token(t, "ann@example.com", "run", time.Hour), ""); a.header.Get("Retry-After") == "" {
+		other := w.open(t, nil, func(c *gateway.Config) { c.Bearer = bearer(fresh) })
+		if a := other.want(t, 503, "GET", "/api/v1/runs", token(t, "ann@example.com", "run", time.Hour),
+			""); a.header.Get("Retry-After") == "" {
 			t.Error("no Retry-After")
 		}
 		d.want(t, 200, "GET", "/api/v1/runs", token(t, "ann@example.com", "run", time.Hour), "")

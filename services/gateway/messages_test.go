@@ -9,6 +9,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/rs/zerolog"
 
@@ -80,10 +81,15 @@ func (w *world) follow(t *testing.T, cfg service.Messages, log *logged) (stop fu
 // until waits for something.
 func until(t *testing.T, there func() bool) {
 	t.Helper()
-	for !there() {
-		pause(t)
+	for end := time.Now().Add(comes); !there(); pause(t) {
+		if time.Now().After(end) {
+			t.Fatal("it did not come")
+		}
 	}
 }
+
+// comes is how long what a test waits for may take: a test that waits for ever says less than one that fails.
+const comes = 75 * time.Second
 
 // tasks are those of the runs of an agent that have ended, sorted.
 func (w *world) tasks(t *testing.T, agent string) []string {

@@ -13,20 +13,20 @@ import (
 	"github.com/inspan/inspan/services/gateway/phase"
 )
 
-// prompter is who starts runs and answers gates over the Synadia Agent Protocol. The NATS server decides who may; who it
-// was, it does not say.
+// prompter is who starts runs and answers gates over the Synadia Agent Protocol. The NATS server decides who may; who
+// it was, it does not say.
 const prompter = "agents-protocol"
 
 // maxAsked is how often one gate is asked about where the answers decide nothing.
 const maxAsked = 5
 
 // answerPrompts answers prompts of the Synadia Agent Protocol until ctx ends.
-func answerPrompts(ctx context.Context, g *Gateway) error {
+func answerPrompts(ctx context.Context, g *Gateway) {
 	bus := g.cfg.Agents
 	if bus == nil {
-		return nil
+		return
 	}
-	return bus.Serve(ctx, agentbus.Service{Station: g.client.Station(), Program: g.cfg.Program,
+	err := bus.Serve(ctx, agentbus.Service{Station: g.client.Station(), Program: g.cfg.Program,
 		Agents: func(ctx context.Context) (names []string, err error) {
 			all, err := g.client.Agents(ctx)
 			for _, a := range all {
@@ -53,6 +53,9 @@ func answerPrompts(ctx context.Context, g *Gateway) error {
 			}
 		},
 		Failed: func(err error) { g.cfg.Failed(prompter, err) }})
+	if err != nil && ctx.Err() == nil {
+		g.cfg.Failed(prompter, fmt.Errorf("prompts are not answered: %w", err))
+	}
 }
 
 // errGone means that no one takes the answer any more.
@@ -120,7 +123,8 @@ func (a *prompted) answer(ctx context.Context) error {
 	defer cancel()
 	same, err := a.g.start(ctx, t)
 	if r, ok := errors.AsType[*client.RefusedError](err); ok && r.Code == "unknown_agent" {
-		return &Problem{Status: 404, Code: "not_found", Detail: r.Reason, Hint: "nats req '$SRV.INFO.agents' '' lists those there are"}
+		return &Problem{Status: 404, Code: "not_found", Detail: r.Reason,
+			Hint: "nats req '$SRV.INFO.agents' '' lists those there are"}
 	}
 	if err == nil && !same {
 		err = &Problem{Status: 409, Code: "duplicate_id", Detail: "the Nats-Msg-Id belongs to another prompt",
@@ -166,7 +170,8 @@ func (a *prompted) stream(ctx context.Context, id string) error {
 	case phase.Stopped:
 		return &Problem{Status: 409, Code: "run_stopped", Detail: "the run " + id + " was stopped: " + s.Result.Error}
 	case phase.Failed:
-		return &Problem{Status: 500, Code: "run_failed", Detail: "the run " + id + " failed, " + s.Result.FinishReason + ": " +
+		return &Problem{Status: 500, Code: "run_failed", Detail: "the run " + id + " failed, " + s.Result.FinishReason +
+			": " +
 			s.Result.Error}
 	case phase.Queued, phase.Working, phase.Waiting, phase.Paused:
 	}

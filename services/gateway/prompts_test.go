@@ -3,12 +3,9 @@ package gateway_test
 import (
 	"context"
 	"encoding/json"
-	"errors"
 	"strings"
 	"testing"
 	"time"
-
-	"github.com/nats-io/nats.go"
 
 	"github.com/inspan/inspan/internal/jet"
 	"github.com/inspan/inspan/internal/jet/jettest"
@@ -29,7 +26,7 @@ type part struct {
 type talk struct {
 	t   *testing.T
 	out *jettest.Outsider
-	sub *nats.Subscription
+	sub *jettest.Answers
 	// text is all that the agent said, run the run, queries the questions; code and why are the error that came.
 	text, run, code, why string
 	acks                 int
@@ -38,19 +35,7 @@ type talk struct {
 // prompted sends a prompt. id may be "".
 func prompted(t *testing.T, out *jettest.Outsider, agent, text, id string) *talk {
 	t.Helper()
-	sub, err := out.SubscribeSync(nats.NewInbox())
-	if err != nil {
-		t.Fatal(err)
-	}
-	m := nats.NewMsg("agents.prompt.inspan.default." + agent)
-	m.Reply, m.Data = sub.Subject, []byte(text)
-	if id != "" {
-		m.Header.Set(nats.MsgIdHdr, id)
-	}
-	if err := out.PublishMsg(m); err != nil {
-		t.Fatal(err)
-	}
-	return &talk{t: t, out: out, sub: sub}
+	return &talk{t: t, out: out, sub: out.Ask("agents.prompt.inspan.default."+agent, text, id)}
 }
 
 // question is what an agent asks.
@@ -65,20 +50,20 @@ func (k *talk) next() (q asked, over bool) {
 	k.t.Helper()
 	for {
 		ctx, cancel := context.WithTimeout(k.t.Context(), 2*time.Minute)
-		m, err := k.sub.NextMsgWithContext(ctx)
+		m, err := k.sub.Next(ctx)
 		cancel()
 		if err != nil {
 			k.t.Fatalf("nothing more came: %v, after %q", err, k.text)
 		}
-		if len(m.Data) == 0 && len(m.Header) == 0 {
+		if m.Data == "" && m.Bare {
 			return q, true
 		}
-		if code := m.Header.Get("Nats-Service-Error-Code"); code != "" {
-			k.code, k.why = code, m.Header.Get("Nats-Service-Error")
+		if code := m.Header("Nats-Service-Error-Code"); code != "" {
+			k.code, k.why = code, m.Header("Nats-Service-Error")
 			continue
 		}
 		var p part
-		if err := json.Unmarshal(m.Data, &p); err != nil {
+		if err := json.Unmarshal([]byte(m.Data), &p); err != nil {
 			k.t.Fatalf("%v: %q", err, m.Data)
 		}
 		var text string
@@ -139,34 +124,22 @@ func TestPrompts(t *testing.T) {
 		c.Agents, c.Program, c.Heartbeat = jet.AgentBusOf(conn), "1.2.3", time.Second
 	}
 	out := jettest.Outside(t, w.station.URL())
-	beats, err := out.SubscribeSync("agents.hb.*.*.*")
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := out.Flush(); err != nil {
-		t.Fatal(err)
-	}
+	beats := out.Hear("agents.hb.*.*.*")
 	d := w.open(t, nil, agents)
 	until(t, func() bool {
 		m, err := out.Request("agents.status.inspan.default.helper", nil, time.Second)
 		return err == nil && strings.Contains(string(m.Data), `"session":"helper"`)
 	})
 	t.Run("ECO-5 agents are instances of the micro service agents, with heartbeats", func(t *testing.T) {
-		sub, err := out.SubscribeSync(nats.NewInbox())
-		if err != nil {
-			t.Fatal(err)
-		}
-		if err := out.PublishRequest("$SRV.INFO.agents", sub.Subject, nil); err != nil {
-			t.Fatal(err)
-		}
+		about := out.Ask("$SRV.INFO.agents", "", "")
 		var info tree
 		for info == nil {
-			m, err := sub.NextMsg(time.Minute)
+			m, err := about.Next(t.Context())
 			if err != nil {
 				t.Fatal(err)
 			}
 			var v tree
-			if err := json.Unmarshal(m.Data, &v); err != nil {
+			if err := json.Unmarshal([]byte(m.Data), &v); err != nil {
 				t.Fatal(err)
 			}
 			if v.at("metadata.session") == "talker" {
@@ -185,8 +158,8 @@ func TestPrompts(t *testing.T) {
 		if err != nil || !strings.Contains(string(m.Data), info.at("id").(string)) {
 			t.Errorf("%v", err)
 		}
-		beat, err := beats.NextMsg(time.Minute)
-		if err != nil || !strings.Contains(string(beat.Data), `"interval_s":10`) {
+		beat, err := beats.Next(t.Context())
+		if err != nil || !strings.Contains(beat.Data, `"interval_s":10`) {
 			t.Errorf("%v", err)
 		}
 		m, err = out.Request("agents.status.inspan.default.nobody", nil, time.Minute)
@@ -194,15 +167,17 @@ func TestPrompts(t *testing.T) {
 			t.Errorf("%+v, %v", m, err)
 		}
 	})
-	t.Run("ECO-5 run: a prompt is acknowledged, carried out and answered, and ends with an empty message", func(t *testing.T) {
-		k := prompted(t, out, "helper", "do it", "").end()
-		if k.text != "It is done." || k.code != "" || k.acks == 0 {
-			t.Errorf("%+v", k)
-		}
-		if s, err := w.client.State(t.Context(), k.run); err != nil || s.Created.Task != "do it" || s.Status != events.Completed {
-			t.Errorf("%+v, %v", s.Status, err)
-		}
-	})
+	t.Run("ECO-5 run: a prompt is acknowledged, carried out and answered, and ends with an empty message",
+		func(t *testing.T) {
+			k := prompted(t, out, "helper", "do it", "").end()
+			if k.text != "It is done." || k.code != "" || k.acks == 0 {
+				t.Errorf("%+v", k)
+			}
+			if s, err := w.client.State(t.Context(),
+				k.run); err != nil || s.Created.Task != "do it" || s.Status != events.Completed {
+				t.Errorf("%+v, %v", s.Status, err)
+			}
+		})
 	t.Run("ECO-5 stream: text comes as it is written, in the session that the envelope names", func(t *testing.T) {
 		k := prompted(t, out, "talker", `{"prompt":"talk","session_id":"agents-1"}`, "").end()
 		if k.text != said || k.code != "" {
@@ -215,12 +190,14 @@ func TestPrompts(t *testing.T) {
 	t.Run("ECO-5 GATE-6 gate: it is a query, whose answer is recorded as the word of the gateway", func(t *testing.T) {
 		k := prompted(t, out, "asks", "go", "")
 		q, over := k.next()
-		if over || !strings.Contains(q.Prompt, "wants to do this") || !strings.HasPrefix(q.Reply, "agents.answer.inspan.default.") {
+		if over || !strings.Contains(q.Prompt, "wants to do this") || !strings.HasPrefix(q.Reply,
+			"agents.answer.inspan.default.") {
 			t.Fatalf("%+v %v", q, over)
 		}
 		k.decide(q, "perhaps")
 		again, over := k.next()
-		if over || again.ID != q.ID || again.Reply == q.Reply || !strings.Contains(again.Prompt, "neither approve nor reject") {
+		if over || again.ID != q.ID || again.Reply == q.Reply || !strings.Contains(again.Prompt,
+			"neither approve nor reject") {
 			t.Fatalf("%+v %v", again, over)
 		}
 		k.decide(q, "approve") // to a question that is over
@@ -259,85 +236,93 @@ func TestPrompts(t *testing.T) {
 			t.Errorf("%+v, %v", s.Gate(q.ID), err)
 		}
 	})
-	t.Run("ECO-5 GATE-8 gate: where the word of the gateway does not count, the answer says so and decides nothing", func(t *testing.T) {
-		k := prompted(t, out, "several", "go", "")
-		q, _ := k.next()
-		k.decide(q, "approve")
-		again, over := k.next()
-		if over || !strings.Contains(again.Prompt, "Nothing was decided") {
-			t.Fatalf("%+v %v", again, over)
-		}
-		if _, err := w.client.Control(t.Context(), k.run, events.Control{Action: "stop", By: "ada"}); err != nil {
-			t.Fatal(err)
-		}
-		k.end()
-	})
-	t.Run("ECO-5 cancel: a run that is stopped ends its answer with 409; a caller that goes away leaves its run", func(t *testing.T) {
-		k := prompted(t, out, "asks", "go", "")
-		k.next()
-		if _, err := w.client.Control(t.Context(), k.run, events.Control{Action: "stop", By: "ada"}); err != nil {
-			t.Fatal(err)
-		}
-		if k.end(); k.code != "409" {
-			t.Errorf("%+v", k)
-		}
-		gone := prompted(t, out, "asks", "go", "")
-		q, _ := gone.next()
-		bus := jet.AgentBusOf(conn)
-		if !bus.Alive(t.Context(), gone.sub.Subject) {
-			t.Error("a caller that listens is taken for gone")
-		}
-		if err := errors.Join(gone.sub.Unsubscribe(), out.Flush()); err != nil {
-			t.Fatal(err)
-		}
-		if bus.Alive(t.Context(), gone.sub.Subject) {
-			t.Error("a caller that is gone is taken for one that listens")
-		}
-		if _, err := w.client.Gates().Approve(t.Context(), client.Decision{Run: gone.run, Gate: q.ID, By: "ada", Asserted: true}); err != nil {
-			t.Errorf("its run does not wait: %v", err)
-		}
-	})
-	t.Run("ECO-5 reconnect: a prompt that comes again is the same run, told from its beginning, also at another gateway", func(t *testing.T) {
-		k := prompted(t, out, "asks", "go on", "p-1")
-		first, _ := k.next()
-		d.stop()
-		if k.next(); k.code != "500" || !strings.Contains(k.why, "same Nats-Msg-Id") {
-			t.Errorf("%+v", k)
-		}
-		w.open(outer, nil, agents)
-		until(t, func() bool {
-			_, err := out.Request("agents.status.inspan.default.asks", nil, time.Second)
-			return err == nil
-		})
-		b := prompted(t, out, "asks", "go on", "p-1")
-		q, over := b.next()
-		if over || q.ID != first.ID || b.run != k.run {
-			t.Fatalf("%+v %+v", q, b)
-		}
-		b.decide(q, "approve")
-		if b.end(); b.text != "It is done." || b.code != "" {
-			t.Errorf("%+v", b)
-		}
-		if c := prompted(t, out, "asks", "go on", "p-1").end(); c.run != k.run || c.text != b.text {
-			t.Errorf("%+v", c)
-		}
-		if c := prompted(t, out, "asks", "something else", "p-1").end(); c.code != "409" {
-			t.Errorf("%+v", c)
-		}
-	})
-	t.Run("ECO-5 failure: a run that fails, an agent that there is not and a prompt without sense are errors", func(t *testing.T) {
-		for prompt, want := range map[string]string{"broken x": "500 failed", "nobody x": "404 ", "helper {}": "400 missing or empty",
-			"helper " + `{"prompt":"x","session_id":"no good"}`: "400 "} {
-			agent, text, _ := strings.Cut(prompt, " ")
-			k := prompted(t, out, agent, text, "").end()
-			code, why, _ := strings.Cut(want, " ")
-			if k.code != code || !strings.Contains(k.why, why) || k.text != "" {
-				t.Errorf("%s: %s %s %q", prompt, k.code, k.why, k.text)
+	t.Run("ECO-5 GATE-8 gate: where the word of the gateway does not count, the answer says so and decides nothing",
+		func(t *testing.T) {
+			k := prompted(t, out, "several", "go", "")
+			q, _ := k.next()
+			k.decide(q, "approve")
+			again, over := k.next()
+			if over || !strings.Contains(again.Prompt, "Nothing was decided") {
+				t.Fatalf("%+v %v", again, over)
 			}
-		}
-	})
+			if _, err := w.client.Control(t.Context(), k.run, events.Control{Action: "stop", By: "ada"}); err != nil {
+				t.Fatal(err)
+			}
+			k.end()
+		})
+	t.Run("ECO-5 cancel: a run that is stopped ends its answer with 409; a caller that goes away leaves its run",
+		func(t *testing.T) {
+			k := prompted(t, out, "asks", "go", "")
+			k.next()
+			if _, err := w.client.Control(t.Context(), k.run, events.Control{Action: "stop", By: "ada"}); err != nil {
+				t.Fatal(err)
+			}
+			if k.end(); k.code != "409" {
+				t.Errorf("%+v", k)
+			}
+			gone := prompted(t, out, "asks", "go", "")
+			q, _ := gone.next()
+			bus := jet.AgentBusOf(conn)
+			if !bus.Alive(t.Context(), gone.sub.Subject()) {
+				t.Error("a caller that listens is taken for gone")
+			}
+			gone.sub.Leave()
+			if err := out.Flush(); err != nil {
+				t.Fatal(err)
+			}
+			if bus.Alive(t.Context(), gone.sub.Subject()) {
+				t.Error("a caller that is gone is taken for one that listens")
+			}
+			if _, err := w.client.Gates().Approve(t.Context(), client.Decision{Run: gone.run, Gate: q.ID, By: "ada",
+				Asserted: true}); err != nil {
+				t.Errorf("its run does not wait: %v", err)
+			}
+		})
+	t.Run("ECO-5 reconnect: a prompt that comes again is the same run, told from its beginning, also at another gateway",
+		func(t *testing.T) {
+			k := prompted(t, out, "asks", "go on", "p-1")
+			first, _ := k.next()
+			d.stop()
+			if k.next(); k.code != "500" || !strings.Contains(k.why, "same Nats-Msg-Id") {
+				t.Errorf("%+v", k)
+			}
+			w.open(outer, nil, agents)
+			until(t, func() bool {
+				_, err := out.Request("agents.status.inspan.default.asks", nil, time.Second)
+				return err == nil
+			})
+			b := prompted(t, out, "asks", "go on", "p-1")
+			q, over := b.next()
+			if over || q.ID != first.ID || b.run != k.run {
+				t.Fatalf("%+v %+v", q, b)
+			}
+			b.decide(q, "approve")
+			if b.end(); b.text != "It is done." || b.code != "" {
+				t.Errorf("%+v", b)
+			}
+			if c := prompted(t, out, "asks", "go on", "p-1").end(); c.run != k.run || c.text != b.text {
+				t.Errorf("%+v", c)
+			}
+			if c := prompted(t, out, "asks", "something else", "p-1").end(); c.code != "409" {
+				t.Errorf("%+v", c)
+			}
+		})
+	t.Run("ECO-5 failure: a run that fails, an agent that there is not and a prompt without sense are errors",
+		func(t *testing.T) {
+			for prompt, want := range map[string]string{"broken x": "500 failed", "nobody x": "404 ",
+				"helper {}": "400 missing or empty",
+				"helper " + `{"prompt":"x","session_id":"no good"}`: "400 "} {
+				agent, text, _ := strings.Cut(prompt, " ")
+				k := prompted(t, out, agent, text, "").end()
+				code, why, _ := strings.Cut(want, " ")
+				if k.code != code || !strings.Contains(k.why, why) || k.text != "" {
+					t.Errorf("%s: %s %s %q", prompt, k.code, k.why, k.text)
+				}
+			}
+		})
 	t.Run("SAFE-6 ECO-5 a prompt that is to be answered elsewhere than in an inbox starts nothing", func(t *testing.T) {
-		if err := out.PublishRequest("agents.prompt.inspan.default.helper", "station.default.task", []byte("forged")); err != nil {
+		if err := out.PublishRequest("agents.prompt.inspan.default.helper", "station.default.task",
+			[]byte("forged")); err != nil {
 			t.Fatal(err)
 		}
 		prompted(t, out, "helper", "after it", "").end()

@@ -10,8 +10,9 @@ import (
 func TestRemind(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
-	ask := []events.Rule{{ID: "ask", Tool: "bash", Action: "ask", Gate: events.GateTerms{GateReminders: events.GateReminders{
-		RemindMS: 150, EscalateMS: 400, EscalateTo: "leads"}}}}
+	ask := []events.Rule{{ID: "ask", Tool: "bash", Action: "ask",
+		Gate: events.GateTerms{GateReminders: events.GateReminders{
+			RemindMS: 150, EscalateMS: 400, EscalateTo: "leads"}}}}
 	w.agent(events.Agent{Name: "asker", Tools: []string{"bash"}, Guards: ask}, calling("bash", `{command: "true"}`))
 	roles := w.start()
 	reminded := func(s run.State) []*events.GateRemindedData { return said[*events.GateRemindedData](w, s.HarnessID) }

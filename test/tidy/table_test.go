@@ -20,7 +20,7 @@ type Room struct {
 var (
 	words  = []string{"pkg/events"}
 	memory = []string{"pkg/events", "pkg/run"}
-	above  = []string{"services/...", "internal/outside", "internal/callback", "internal/service/...", "internal/program", "internal/station", "internal/cli/...", "internal/demo", "internal/docgen", "internal/operator", "pkg/client", "pkg/station", "pkg/harness", "cmd/...", "test/..."}
+	above  = []string{"services/...", "internal/outside", "internal/callback", "internal/forward", "internal/service/...", "internal/program", "internal/station", "internal/cli/...", "internal/demo", "internal/docgen", "internal/operator", "pkg/client", "pkg/station", "pkg/harness", "cmd/...", "test/..."}
 	roles  = []string{"internal/service/all", "internal/service/models", "internal/service/planner", "internal/service/gatekeeper", "internal/service/executor", "internal/service/toolrunner", "internal/service/persister"}
 	worldy = []string{"context", "log", "log/slog", "math/rand", "math/rand/v2", "crypto/rand", "os", "os/exec", "os/signal", "os/user",
 		"net", "net/http", "net/rpc", "io/ioutil", "syscall", "testing/synctest", "database/sql", "plugin"}
@@ -79,7 +79,7 @@ var Rooms = []Room{
 	{Name: "ports", Dirs: []string{"internal/llm", "internal/sandbox"}, May: append([]string{"pkg/tool/sandbox"}, words...), Why: "a port does not know what fills it"},
 	{Name: "requests for tests", Dirs: []string{"services/executor/executortest"}, May: []string{"pkg/events", "pkg/run/...", "pkg/tool", "internal/llm", "internal/kernel", "internal/runlog", "services/executor"},
 		Why: "requests as executors make them, for the exams of adapters"},
-	{Name: "gateway", Dirs: []string{"services/gateway"}, May: []string{"docs", "internal/payload", "pkg/client", "pkg/events/...", "pkg/run", "services/gateway/..."},
+	{Name: "gateway", Dirs: []string{"services/gateway"}, May: []string{"docs", "internal/agentbus", "internal/payload", "pkg/client", "pkg/events/...", "pkg/run", "services/gateway/..."},
 		Why: "a client of the station as any other: it sees no NATS, no role and no log"},
 	{Name: "generated documents", Dirs: []string{"docs"}, May: []string{}, Pure: true, Why: "bytes"},
 	{Name: "parts of the gateway", Dirs: []string{"services/gateway/..."}, May: []string{"pkg/events/...", "pkg/run", "internal/disk", "internal/pattern", "internal/payload", "internal/secret"},
@@ -108,7 +108,7 @@ var Rooms = []Room{
 	{Name: "line editor", Dirs: []string{"internal/cli/lineedit"}, May: []string{"internal/core/view", "internal/cli/terminal"}, Why: "it knows no command"},
 	{Name: "run trees", Dirs: []string{"internal/cli/runtree"}, May: []string{"pkg/events", "pkg/run", "internal/core/view", "internal/cli/terminal"},
 		NoStd: worldy, Pure: true, Why: "a run is drawn from its state and the time it is given"},
-	{Name: "doors", Dirs: []string{"cmd/...", "internal/station", "internal/cli/...", "internal/demo", "internal/docgen", "internal/operator", "internal/outside", "internal/callback", "pkg/client", "pkg/station", "pkg/harness", "test/...", "examples/..."},
+	{Name: "doors", Dirs: []string{"cmd/...", "internal/station", "internal/cli/...", "internal/demo", "internal/docgen", "internal/operator", "internal/outside", "internal/callback", "internal/forward", "pkg/client", "pkg/station", "pkg/harness", "test/...", "examples/..."},
 		Not: []string{"cmd/..."}, Why: "they wire"},
 	{Name: "hands", Dirs: []string{"internal/...", "pkg/..."}, Not: above, Why: "they fill ports and know no role"},
 }
@@ -138,6 +138,7 @@ var Doors = []Egress{
 	{Module: "github.com/pelletier/go-toml", Dirs: []string{"internal/adopt", "internal/agentfile", "internal/formula", "internal/runtime", "internal/cli/colony", "internal/callback", "services/gateway/webhook"}},
 	{Module: "github.com/bmatcuk/doublestar", Dirs: []string{"internal/tools", "internal/capture", "internal/checks"}},
 	{Module: "mvdan.cc/sh", Dirs: []string{"internal/shell", "internal/wasmbox"}},
+	{Module: "github.com/golang-jwt/jwt", Dirs: []string{"services/gateway/oidc/..."}},
 	{Module: "github.com/dop251/goja", Dirs: []string{"internal/wasmbox/js"}},
 	{Module: "github.com/tetratelabs/wazero", Dirs: []string{"internal/sandbox/wasm"}},
 	{Module: "github.com/santhosh-tekuri/jsonschema", Dirs: []string{"pkg/tool", "internal/docgen"}, Tests: true},
@@ -148,7 +149,7 @@ var Doors = []Egress{
 	{Module: "modernc.org/sqlite", Dirs: []string{"internal/sqlitestore"}},
 	{Module: "github.com/kelseyhightower/envconfig", Dirs: []string{"internal/service"}},
 	{Module: "github.com/prometheus/client_golang", Dirs: []string{"internal/service"}},
-	{Module: "github.com/rs/zerolog", Dirs: []string{"internal/kernel", "internal/jet", "internal/service/...", "internal/program", "internal/outside", "internal/callback", "internal/station", "internal/cli/...", "internal/demo", "internal/archive", "pkg/station", "test/bench", "test/sim"}, Tests: true},
+	{Module: "github.com/rs/zerolog", Dirs: []string{"internal/kernel", "internal/jet", "internal/service/...", "internal/program", "internal/outside", "internal/callback", "internal/forward", "internal/station", "internal/cli/...", "internal/demo", "internal/archive", "pkg/station", "test/bench", "test/sim"}, Tests: true},
 	{Module: "github.com/spf13/", Dirs: []string{"internal/cli/...", "internal/docgen"}},
 	{Module: "charm.land/", Dirs: []string{"internal/cli/..."}},
 	{Module: "github.com/charmbracelet/", Dirs: []string{"internal/cli/..."}},

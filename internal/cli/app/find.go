@@ -2,6 +2,7 @@ package app
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -56,19 +57,33 @@ func (a *App) openStopped(ctx context.Context, cmd *cobra.Command, args []string
 		return nil, nil, ErrNoServer
 	}
 	store, ok := a.stoppedStore()
+	kept := ""
 	if a.Kept != nil && len(args) > 0 && takes(cmd) == "RUN" && (!ok || args[0] != LastRun) {
-		if run, path, kept := a.Kept(ctx, args[0]); kept {
-			store, ok, args[0] = path, true, run
+		if run, path, found := a.Kept(ctx, args[0]); found {
+			store, ok, args[0], kept = path, true, run, run
 			a.OwnStore = path // the commands that are named next need it
 		}
 	}
 	if !ok {
 		return nil, nil, ErrNoServer
 	}
-	if c, shut, err = a.OpenStore(ctx, store); err == nil {
-		fmt.Fprintf(a.Err, "No station runs: this is from the store %s.\n", store)
+	if c, shut, err = a.OpenStore(ctx, store); err != nil {
+		return nil, nil, UnderWay(kept, err)
 	}
-	return c, shut, err
+	fmt.Fprintf(a.Err, "No station runs: this is from the store %s.\n", store)
+	if kept != "" && cmd.Name() == "why" {
+		fmt.Fprintf(a.Err, "Where the run has not ended, inspan resume %s goes on with it.\n", kept)
+	}
+	return c, shut, nil
+}
+
+// UnderWay says of a run whose store another process has open what a person can do.
+func UnderWay(run string, err error) error {
+	if run == "" || !errors.Is(err, station.ErrHeld) {
+		return err
+	}
+	return fmt.Errorf("run %s is under way in another terminal, which has its station: look and answer there; "+
+		"inspan up starts a station that several terminals use (%w)", run, err)
 }
 
 // OpenStore opens the store of a station that does not run, to look at what is in it; shut closes it.

@@ -53,7 +53,7 @@ func again(cmd *cobra.Command, a *app.App, s steeredRun) error {
 		Workspace: a.Lookup("INSPAN_WORKSPACE", ""), Sandbox: a.Lookup("INSPAN_SANDBOX", "auto"),
 		Lazy: a.Lookup("INSPAN_ACCEPT_LAZY_FSYNC", "") == "true"}}
 	if err := h.open(ctx, a); err != nil {
-		return err
+		return app.UnderWay(s.id, err)
 	}
 	fmt.Fprintf(a.Err, "No station runs: the run goes on in its own, in %s.\n", s.store)
 	before, err := h.C.State(ctx, s.id)

@@ -161,7 +161,7 @@ func (h host) copied(ctx context.Context, a *app.App, c *workcopy.Copy, named bo
 		return err
 	}
 	for _, line := range c.Lines(*task) {
-		fmt.Fprintln(a.Err, line)
+		fmt.Fprintln(a.Err, a.Wrapped(line, 0))
 	}
 	return nil
 }

@@ -56,7 +56,7 @@ func (h host) Enter(ctx context.Context, a *app.App, c *workcopy.Copy, task *eve
 	}
 	if !a.JSON {
 		for _, line := range v.Lines() {
-			fmt.Fprintln(a.Err, line)
+			fmt.Fprintln(a.Err, a.Wrapped(line, 0))
 		}
 	}
 	return v, nil

@@ -12,6 +12,7 @@ import (
 	"syscall"
 
 	"github.com/inspan/inspan/internal/cli/app"
+	"github.com/inspan/inspan/internal/jet"
 	"github.com/inspan/inspan/internal/operator"
 	"github.com/inspan/inspan/internal/service"
 	"github.com/inspan/inspan/internal/service/gateway"
@@ -91,7 +92,7 @@ func (w *Web) Serve(ctx context.Context, a *app.App, st *station.Station) error 
 	if err != nil {
 		return err
 	}
-	g, err := gateway.New(cfg.Gateway, gateway.Deps{Conn: conn, Client: c, Tokens: filepath.Join(w.store, tokens.File),
+	g, err := gateway.New(cfg.Gateway, gateway.Deps{Client: c, Agents: jet.AgentBusOf(conn), Tokens: filepath.Join(w.store, tokens.File),
 		Console: consoleOf(st, cfg), Log: log, Metrics: service.NewMetrics()})
 	if err != nil {
 		return err

@@ -22,6 +22,9 @@ type Sides struct {
 // StateFile is the file of a store that keeps what is still to be called.
 const StateFile = "callbacks.json"
 
+// ForwardFile is the file of a store that keeps how far the events of its station were forwarded.
+const ForwardFile = "forward.json"
+
 // Follow follows what the agents of a station subscribe to, and calls the receivers of callbacks.
 func Follow(ctx context.Context, a *app.App, st *station.Station, store string) (*Sides, error) {
 	cfg, err := a.Config()
@@ -45,7 +48,8 @@ func Follow(ctx context.Context, a *app.App, st *station.Station, store string) 
 	if err != nil {
 		return nil, err
 	}
-	sides, err := outside.New(ctx, outside.Config{Gateway: cfg.Gateway, Messages: cfg.Messages,
+	cfg.ForwardState = filepath.Join(store, ForwardFile)
+	sides, err := outside.New(ctx, outside.Config{Gateway: cfg.Gateway, Messages: cfg.Messages, Forwarding: cfg.Forwarding,
 		State: filepath.Join(store, StateFile)}, conn, c, log)
 	if err != nil {
 		return nil, err

@@ -205,7 +205,10 @@ func (d Drawing) turns(t *view.Tree, st *view.StepNode, now time.Time) []string 
 			st.Retry), ""))
 	default:
 		says := d.news("step "+st.ID, d.Width-20)
-		if says == "" {
+		switch {
+		case says == "" && t.Status == events.Paused:
+			return out // the model is not asked
+		case says == "":
 			says = d.Dim("thinking")
 		}
 		out = append(out, d.Row("    "+d.Spin()+" "+says, view.Since(st.Asked, now)))

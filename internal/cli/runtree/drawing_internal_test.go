@@ -72,6 +72,23 @@ func TestDrawing(t *testing.T) {
 	})
 }
 
+func TestDrawingPaused(t *testing.T) {
+	t.Parallel()
+	b, tree := runtest.New("default", "run-b"), &view.Tree{}
+	at := runtest.Start.Add(time.Minute)
+	grow(t, tree, b.Append(runtest.Created(), runtest.Started(), runtest.Plan(runtest.Step("build")), runtest.Ready("build"), runtest.Allowed("build")))
+	if got := strings.Join((Drawing{Width: 80}).Lines(tree, at), "\n"); !strings.Contains(got, "thinking") {
+		t.Fatalf("the model is asked:\n%s", got)
+	}
+	grow(t, tree, b.Append(&events.RunPausedData{Event: "run_paused", From: events.Running, To: events.Paused, By: "executor", Reason: "provider away", ClockStopped: true}))
+	t.Run("CLI-8 PLUS-13 a paused run shows why, and not that its model works", func(t *testing.T) {
+		got := strings.Join((Drawing{Width: 80}).Lines(tree, at), "\n")
+		if strings.Contains(got, "thinking") || !strings.Contains(got, "provider away") {
+			t.Errorf("it shows\n%s", got)
+		}
+	})
+}
+
 func TestDrawingProp(t *testing.T) {
 	t.Parallel()
 	t.Run("CLI-9 no drawing of any run is wider or higher than the terminal", func(t *testing.T) {

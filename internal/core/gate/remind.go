@@ -44,7 +44,8 @@ func Reminded(s run.State, now time.Time, stood Stood) []events.Payload {
 			continue
 		}
 		say = append(say, &events.GateRemindedData{Event: "gate_reminded", Gate: g.ID, Step: g.StepID, Call: g.CallID,
-			Action: events.GateWaiting, Number: number, To: to, ProposalHash: g.Hash, WaitMS: now.Sub(g.CreatedAt).Milliseconds()})
+			Action: events.GateWaiting, Number: number, To: to, ProposalHash: g.Hash,
+			WaitMS: now.Sub(g.CreatedAt).Milliseconds()})
 	}
 	return say
 }

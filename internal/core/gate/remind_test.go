@@ -20,35 +20,37 @@ func TestReminded(t *testing.T) {
 	hours := func(n float64) int64 { return int64(n * 3_600_000) }
 	terms := events.GateTerms{GateReminders: events.GateReminders{RemindMS: hours(1), EscalateMS: hours(2.5),
 		EscalateTo: "leads"}}
-	t.Run("PLUS-23a people are called again after each hour, others after the time for that, and each once", func(t *testing.T) {
-		t.Parallel()
-		b, g := gated(t, law(careful), terms)
-		opened := g.CreatedAt
-		var got []string
-		for minute := 0; minute <= 14*60; minute += 10 {
-			now := opened.Add(time.Duration(minute) * time.Minute)
-			for range 2 { // looked at again it says nothing
-				for _, p := range Reminded(b.State(), now, nil) {
-					d := p.(*events.GateRemindedData)
-					got = append(got, now.Sub(opened).String()+" "+d.To)
-					b.AppendAt(now, p)
+	t.Run("PLUS-23a people are called again after each hour, others after the time for that, and each once",
+		func(t *testing.T) {
+			t.Parallel()
+			b, g := gated(t, law(careful), terms)
+			opened := g.CreatedAt
+			var got []string
+			for minute := 0; minute <= 14*60; minute += 10 {
+				now := opened.Add(time.Duration(minute) * time.Minute)
+				for range 2 { // looked at again it says nothing
+					for _, p := range Reminded(b.State(), now, nil) {
+						d := p.(*events.GateRemindedData)
+						got = append(got, now.Sub(opened).String()+" "+d.To)
+						b.AppendAt(now, p)
+					}
 				}
 			}
-		}
-		want := []string{"1h0m0s ", "2h0m0s ", "2h30m0s leads", "3h0m0s leads", "4h0m0s leads", "5h0m0s leads", "6h0m0s leads",
-			"7h0m0s leads", "8h0m0s leads", "9h0m0s leads"}
-		if len(got) != len(want) {
-			t.Fatalf("got %q", got)
-		}
-		for i := range want {
-			if got[i] != want[i] {
-				t.Errorf("%d: got %q, want %q", i, got[i], want[i])
+			want := []string{"1h0m0s ", "2h0m0s ", "2h30m0s leads", "3h0m0s leads", "4h0m0s leads", "5h0m0s leads",
+				"6h0m0s leads",
+				"7h0m0s leads", "8h0m0s leads", "9h0m0s leads"}
+			if len(got) != len(want) {
+				t.Fatalf("got %q", got)
 			}
-		}
-		if at, ok := Stood(nil).NextOf(b.State().Gates[0], opened); ok {
-			t.Errorf("there is another one at %s", at)
-		}
-	})
+			for i := range want {
+				if got[i] != want[i] {
+					t.Errorf("%d: got %q, want %q", i, got[i], want[i])
+				}
+			}
+			if at, ok := Stood(nil).NextOf(b.State().Gates[0], opened); ok {
+				t.Errorf("there is another one at %s", at)
+			}
+		})
 	t.Run("PLUS-23a of those whose time came while no gatekeeper ran the last is said", func(t *testing.T) {
 		t.Parallel()
 		b, g := gated(t, law(careful), terms)
@@ -57,7 +59,7 @@ func TestReminded(t *testing.T) {
 			t.Errorf("%+v", say)
 		}
 	})
-	t.Run("PLUS-23a PLUS-21a the time of a halt does not count, and a gate that was answered or is over is not reminded of", func(t *testing.T) {
+	t.Run("PLUS-23a PLUS-21a a halt does not count, and a gate that was answered or is over is left alone", func(t *testing.T) {
 		t.Parallel()
 		b, g := gated(t, law(careful), terms)
 		late := g.CreatedAt.Add(90 * time.Minute)
@@ -84,7 +86,8 @@ func TestReminded(t *testing.T) {
 	})
 	t.Run("PLUS-23a the shortest times of station, agent and rule count", func(t *testing.T) {
 		t.Parallel()
-		got := terms.Strictest(events.GateTerms{GateReminders: events.GateReminders{RemindMS: hours(0.5), EscalateMS: hours(9), EscalateTo: "owners"}})
+		got := terms.Strictest(events.GateTerms{GateReminders: events.GateReminders{RemindMS: hours(0.5),
+			EscalateMS: hours(9), EscalateTo: "owners"}})
 		if got.RemindMS != hours(0.5) || got.EscalateMS != hours(2.5) || got.EscalateTo != "leads" {
 			t.Errorf("%+v", got)
 		}
@@ -92,7 +95,8 @@ func TestReminded(t *testing.T) {
 	t.Run("PLUS-23a the fold refuses a reminder before its time, one that was, and one to others", func(t *testing.T) {
 		t.Parallel()
 		b, g := gated(t, law(careful), terms)
-		d := events.GateRemindedData{Event: "gate_reminded", Gate: g.ID, Step: g.StepID, Call: g.CallID, Action: events.GateWaiting, Number: 1,
+		d := events.GateRemindedData{Event: "gate_reminded", Gate: g.ID, Step: g.StepID, Call: g.CallID,
+			Action: events.GateWaiting, Number: 1,
 			ProposalHash: g.Hash, WaitMS: hours(1)}
 		for what, bad := range map[string]func(*events.GateRemindedData) time.Duration{
 			"early":    func(*events.GateRemindedData) time.Duration { return 59 * time.Minute },

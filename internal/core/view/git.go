@@ -1,6 +1,7 @@
 package view
 
 import (
+	"encoding/json"
 	"fmt"
 	"strings"
 
@@ -68,4 +69,17 @@ func commit(id string) string {
 		id = id[:12]
 	}
 	return Clip(id, 12)
+}
+
+// atCommit says in words what a git tool answered: the branch and the commit that it is at; "" where that is no such
+// answer.
+func atCommit(tool, output string) string {
+	var out struct{ Branch, Commit string }
+	if !strings.HasPrefix(tool, "git_") || json.Unmarshal([]byte(output), &out) != nil || out.Commit == "" {
+		return ""
+	}
+	if out.Branch == "" {
+		return "at " + commit(out.Commit)
+	}
+	return fmt.Sprintf("%s at %s", Clip(out.Branch, 200), commit(out.Commit))
 }

@@ -108,7 +108,7 @@ func Whole(s string) string {
 }
 
 // telling are the arguments that say most about a call, the most telling first.
-var telling = []string{"command", "pattern", "query", "path", "file", "url", "dir", "name"}
+var telling = []string{"command", "pattern", "query", "path", "file", "url", "dir", "name", "branch", "message"}
 
 // Input says in a few words what a call was given: its most telling argument, else all of them.
 func Input(input json.RawMessage) string {
@@ -121,8 +121,14 @@ func Input(input json.RawMessage) string {
 		if !ok || text == "" {
 			continue
 		}
+		if strings.HasPrefix(text, "local://") { // the copy of a directory, whose name tells no one anything
+			return ""
+		}
 		if in, ok := args["path"].(string); ok && key == "pattern" {
 			text += " in " + in
+		}
+		if key == "message" {
+			text, _, _ = strings.Cut(text, "\n")
 		}
 		return Clip(text, 300)
 	}

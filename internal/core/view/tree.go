@@ -311,6 +311,9 @@ func (st *StepNode) busy() bool {
 }
 
 func outcome(d *events.CallFinishedData) string {
+	if text := atCommit(d.Tool, d.Output); text != "" {
+		return text
+	}
 	gist := Gist(or(d.Output, d.Error), d.ExitCode != nil)
 	if d.ExitCode != nil && *d.ExitCode != 0 {
 		return fmt.Sprintf("exit %d, %s", *d.ExitCode, gist)

@@ -94,3 +94,67 @@ func (o *Outsider) Stored(stream string) (all []string) {
 	}
 	return all
 }
+
+// Answers are the messages on the inbox of a request.
+type Answers struct {
+	t   testing.TB
+	sub *nats.Subscription
+}
+
+// Answer is one of them; Header gives the value of a header, and Bare says that it has none.
+type Answer struct {
+	Data   string
+	Header func(name string) string
+	Bare   bool
+}
+
+// Hear listens on a subject, or on a new inbox where that is "".
+func (o *Outsider) Hear(subject string) *Answers {
+	o.t.Helper()
+	if subject == "" {
+		subject = nats.NewInbox()
+	}
+	sub, err := o.SubscribeSync(subject)
+	if err != nil {
+		o.t.Fatal(err)
+	}
+	if err := o.Flush(); err != nil {
+		o.t.Fatal(err)
+	}
+	return &Answers{o.t, sub}
+}
+
+// Ask sends a request whose answers are heard, with an id where one is given.
+func (o *Outsider) Ask(subject, data, id string) *Answers {
+	o.t.Helper()
+	a := o.Hear("")
+	m := nats.NewMsg(subject)
+	m.Reply, m.Data = a.sub.Subject, []byte(data)
+	if id != "" {
+		m.Header.Set(nats.MsgIdHdr, id)
+	}
+	if err := o.PublishMsg(m); err != nil {
+		o.t.Fatal(err)
+	}
+	return a
+}
+
+// Subject is where they come.
+func (a *Answers) Subject() string { return a.sub.Subject }
+
+// Next waits for the next one.
+func (a *Answers) Next(ctx context.Context) (Answer, error) {
+	m, err := a.sub.NextMsgWithContext(ctx)
+	if err != nil {
+		return Answer{}, err
+	}
+	return Answer{string(m.Data), m.Header.Get, len(m.Header) == 0}, nil
+}
+
+// Leave stops listening.
+func (a *Answers) Leave() {
+	a.t.Helper()
+	if err := a.sub.Unsubscribe(); err != nil {
+		a.t.Fatal(err)
+	}
+}

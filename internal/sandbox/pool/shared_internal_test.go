@@ -79,20 +79,7 @@ func TestSharedCache(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	exec := func(t *testing.T, dir workdir.Dir, script string) (string, int) {
-		t.Helper()
-		sb, err := o.Open(t.Context(), Request{Run: "r", Dir: dir})
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer func() { _ = sb.Destroy(context.Background()) }()
-		var out bytes.Buffer
-		exit, err := sb.Exec(t.Context(), sandbox.Cmd{Args: []string{"sh", "-c", script}, Stdout: &out, Stderr: &out})
-		if err != nil {
-			t.Fatal(err)
-		}
-		return out.String(), exit.Code
-	}
+	exec := func(t *testing.T, dir workdir.Dir, script string) (string, int) { return execIn(t, o, dir, script) }
 	shared.filling.Store(at, true) // no fill of its own in this test
 	if err := os.WriteFile(filepath.Join(at, doneFile), nil, 0o644); err != nil {
 		t.Fatal(err)
@@ -119,6 +106,22 @@ func TestSharedCache(t *testing.T) {
 			t.Errorf("got %s", out)
 		}
 	})
+}
+
+// execIn carries out a script in a sandbox of its own.
+func execIn(t *testing.T, o *Opener, dir workdir.Dir, script string) (string, int) {
+	t.Helper()
+	sb, err := o.Open(t.Context(), Request{Run: "r", Dir: dir})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = sb.Destroy(context.Background()) }()
+	var out bytes.Buffer
+	exit, err := sb.Exec(t.Context(), sandbox.Cmd{Args: []string{"sh", "-c", script}, Stdout: &out, Stderr: &out})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return out.String(), exit.Code
 }
 
 // goHere is the environment and what is shown for the go command of this machine.

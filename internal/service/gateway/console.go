@@ -40,7 +40,7 @@ func RemoteConsole(cfg Config) (*gateway.Console, error) {
 	}
 	u, err := url.Parse(cfg.GatewayConsole)
 	if err != nil || u.Scheme != "ws" && u.Scheme != "wss" || u.Path != "" || u.RawQuery != "" || u.User != nil {
-		return nil, fmt.Errorf("INSPAN_GATEWAY_CONSOLE is %q, want where the NATS server takes WebSocket, such as ws://nats:9222",
+		return nil, fmt.Errorf("INSPAN_GATEWAY_CONSOLE is %q, want where NATS takes WebSocket, such as ws://nats:9222",
 			cfg.GatewayConsole)
 	}
 	if _, _, err := net.SplitHostPort(u.Host); err != nil {

@@ -8,7 +8,6 @@ import (
 	"github.com/rs/zerolog"
 
 	"github.com/inspan/inspan/internal/agentbus"
-	"github.com/inspan/inspan/internal/jet"
 	"github.com/inspan/inspan/internal/service"
 	"github.com/inspan/inspan/pkg/client"
 	"github.com/inspan/inspan/pkg/events"
@@ -21,13 +20,14 @@ type Config struct {
 	service.Base
 	service.Gateway
 	service.Messages
+	service.Forwarding
 }
 
 // Deps are what a gateway is made of beside its settings.
 type Deps struct {
-	// Conn is its connection to the station, Client a client on that.
-	Conn   *jet.Conn
+	// Client of the station, and where prompts to its agents come, which are answered where the settings say so.
 	Client *client.Client
+	Agents agentbus.Bus
 	// Tokens is the file of the list of tokens, which is read again when it changes.
 	Tokens string
 	// Console is nil where the gateway serves no console.
@@ -50,9 +50,9 @@ func New(cfg service.Gateway, d Deps) (*gateway.Gateway, error) {
 		h, err := client.NewHalts(c).Get(ctx)
 		return h.Halted, err == nil
 	})
-	var bus agentbus.Bus
-	if cfg.GatewayAgents {
-		bus = jet.AgentBusOf(d.Conn)
+	bus := d.Agents
+	if !cfg.GatewayAgents {
+		bus = nil
 	}
 	bearer, err := bearerOf(cfg)
 	if err != nil {

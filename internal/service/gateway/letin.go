@@ -28,12 +28,19 @@ func bearerOf(cfg service.Gateway) (func(context.Context, string) (tokens.Token,
 	if err != nil {
 		return nil, fmt.Errorf("INSPAN_GATEWAY_OIDC_GRANTS: %w", err)
 	}
+	var names []string
+	for _, s := range tokens.Scopes() {
+		names = append(names, string(s))
+	}
 	v, err := oidc.New(oidc.Config{Issuer: cfg.GatewayOIDCIssuer, Audience: cfg.GatewayOIDCAudience,
-		Claim: cfg.GatewayOIDCClaim, Name: cfg.GatewayOIDCName, Grants: grants})
+		Claim: cfg.GatewayOIDCClaim, Name: cfg.GatewayOIDCName, Grants: grants, Scopes: names})
 	if err != nil {
 		return nil, fmt.Errorf("INSPAN_GATEWAY_OIDC_: %w", err)
 	}
-	return v.Verify, nil
+	return func(ctx context.Context, secret string) (tokens.Token, error) {
+		t, err := v.Verify(ctx, secret)
+		return tokens.Token{Name: t.Name, Scopes: tokens.ScopesOf(t.Scopes), Expires: t.Expires}, err
+	}, nil
 }
 
 // tlsOf is how the gateway speaks TLS, by the settings; nil where it does not.

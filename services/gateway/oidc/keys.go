@@ -129,7 +129,8 @@ func (k *keys) fetch(ctx context.Context) ([]key, error) {
 		Issuer string `json:"issuer"`
 		Keys   string `json:"jwks_uri"`
 	}
-	if err := read(ctx, k.client, strings.TrimSuffix(k.issuer, "/")+"/.well-known/openid-configuration", &about); err != nil {
+	if err := read(ctx, k.client, strings.TrimSuffix(k.issuer, "/")+"/.well-known/openid-configuration",
+		&about); err != nil {
 		return nil, fmt.Errorf("configuration of %s: %w", k.issuer, err)
 	}
 	if about.Issuer != k.issuer {

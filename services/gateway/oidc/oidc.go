@@ -21,8 +21,6 @@ import (
 	"time"
 
 	"github.com/golang-jwt/jwt/v5"
-
-	"github.com/inspan/inspan/services/gateway/tokens"
 )
 
 // Config of a verifier.
@@ -34,8 +32,9 @@ type Config struct {
 	// Claim is the one whose values grant something: a list, or a text with spaces between. Name is the one that names
 	// who it is.
 	Claim, Name string
-	// Grants are the scopes by value.
-	Grants map[string][]tokens.Scope
+	// Grants are the scopes by value; Scopes are all that there are.
+	Grants map[string][]string
+	Scopes []string
 	// Client may be nil. Now may be nil for the time.
 	Client *http.Client
 	Now    func() time.Time
@@ -66,6 +65,13 @@ var (
 	ErrUnavailable = errors.New("the keys of the OpenID Connect provider cannot be had")
 )
 
+// Token says who has a token, what it lets them do, and until when.
+type Token struct {
+	Name    string
+	Scopes  []string
+	Expires time.Time
+}
+
 // Verifier judges tokens. It is safe for concurrent use.
 type Verifier struct {
 	cfg    Config
@@ -89,8 +95,8 @@ func New(cfg Config) (*Verifier, error) {
 	}
 	for value, scopes := range cfg.Grants {
 		for _, s := range scopes {
-			if !slices.Contains(tokens.Scopes(), s) {
-				return nil, fmt.Errorf("grants: %s=%s: a scope is one of %v", value, s, tokens.Scopes())
+			if !slices.Contains(cfg.Scopes, s) {
+				return nil, fmt.Errorf("grants: %s=%s: a scope is one of %v", value, s, cfg.Scopes)
 			}
 		}
 	}
@@ -126,9 +132,9 @@ func Looks(secret string) bool { return strings.Count(secret, ".") == 2 }
 
 // Verify returns what a token lets its owner do. The name of the token is made of who that is at the provider, and is
 // no one else's.
-func (v *Verifier) Verify(ctx context.Context, raw string) (tokens.Token, error) {
+func (v *Verifier) Verify(ctx context.Context, raw string) (Token, error) {
 	if len(raw) > maxToken {
-		return tokens.Token{}, fmt.Errorf("%w: it is larger than %d bytes", ErrInvalid, maxToken)
+		return Token{}, fmt.Errorf("%w: it is larger than %d bytes", ErrInvalid, maxToken)
 	}
 	claims := jwt.MapClaims{}
 	parsed, err := v.parser.ParseWithClaims(raw, claims, func(t *jwt.Token) (any, error) {
@@ -139,17 +145,17 @@ func (v *Verifier) Verify(ctx context.Context, raw string) (tokens.Token, error)
 		return v.keys.find(ctx, id, t.Method.Alg())
 	})
 	if errors.Is(err, ErrUnavailable) {
-		return tokens.Token{}, err
+		return Token{}, err
 	}
 	if err != nil || !parsed.Valid {
-		return tokens.Token{}, fmt.Errorf("%w: %w", ErrInvalid, err)
+		return Token{}, fmt.Errorf("%w: %w", ErrInvalid, err)
 	}
 	subject, _ := claims["sub"].(string)
 	name, _ := claims[v.cfg.Name].(string)
 	if subject == "" || name == "" {
-		return tokens.Token{}, fmt.Errorf("%w: it has no %s, or no sub", ErrInvalid, v.cfg.Name)
+		return Token{}, fmt.Errorf("%w: it has no %s, or no sub", ErrInvalid, v.cfg.Name)
 	}
-	t := tokens.Token{Name: named(v.cfg.Issuer, subject, name), Scopes: v.scopes(claims[v.cfg.Claim])}
+	t := Token{Name: named(v.cfg.Issuer, subject, name), Scopes: v.scopes(claims[v.cfg.Claim])}
 	if at, err := claims.GetExpirationTime(); err == nil && at != nil {
 		t.Expires = at.Time
 	}
@@ -157,7 +163,7 @@ func (v *Verifier) Verify(ctx context.Context, raw string) (tokens.Token, error)
 }
 
 // scopes are what the values of a claim grant.
-func (v *Verifier) scopes(claim any) []tokens.Scope {
+func (v *Verifier) scopes(claim any) []string {
 	var values []string
 	switch c := claim.(type) {
 	case string:
@@ -169,7 +175,7 @@ func (v *Verifier) scopes(claim any) []tokens.Scope {
 			}
 		}
 	}
-	granted := map[tokens.Scope]bool{}
+	granted := map[string]bool{}
 	for _, value := range values {
 		for _, s := range v.cfg.Grants[value] {
 			granted[s] = true
@@ -191,15 +197,15 @@ func named(issuer, subject, name string) string {
 }
 
 // Grants reads grants: VALUE=SCOPE+SCOPE each.
-func Grants(list []string) (map[string][]tokens.Scope, error) {
-	all := map[string][]tokens.Scope{}
+func Grants(list []string) (map[string][]string, error) {
+	all := map[string][]string{}
 	for _, one := range list {
 		value, scopes, ok := strings.Cut(one, "=")
 		if !ok || value == "" || scopes == "" {
 			return nil, fmt.Errorf("%.100q: want VALUE=SCOPE+SCOPE, such as engineers=runs:read+runs:write", one)
 		}
 		for s := range strings.SplitSeq(scopes, "+") {
-			all[value] = append(all[value], tokens.Scope(s))
+			all[value] = append(all[value], s)
 		}
 	}
 	return all, nil

@@ -58,6 +58,15 @@ const (
 // Scopes are all there are.
 func Scopes() []Scope { return []Scope{Read, Write, Answer} }
 
+// ScopesOf are names as scopes.
+func ScopesOf(names []string) []Scope {
+	all := make([]Scope, len(names))
+	for i, n := range names {
+		all[i] = Scope(n)
+	}
+	return all
+}
+
 var (
 	// ErrThere means that a list has a token of that name.
 	ErrThere = errors.New("the list has that token")
