@@ -51,8 +51,9 @@ func serve(ctx context.Context, cfg gateway.Config, log program.Log) error {
 	if err != nil {
 		return err
 	}
-	g, err := gateway.New(cfg.Gateway, gateway.Deps{Client: c, Agents: jet.AgentBusOf(conn), Tokens: cfg.GatewayTokens, Console: console,
-		Log: log, Metrics: metrics})
+	g, err := gateway.New(cfg.Gateway,
+		gateway.Deps{Client: c, Agents: jet.AgentBusOf(conn), Tokens: cfg.GatewayTokens, Console: console,
+			Log: log, Metrics: metrics})
 	if err != nil {
 		return err
 	}

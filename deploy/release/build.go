@@ -126,7 +126,8 @@ func output(ctx context.Context, dir, name string, args ...string) (string, erro
 	c.Stderr = &stderr
 	b, err := c.Output()
 	if err != nil {
-		err = errors.Join(fmt.Errorf("%s %s: %w", filepath.Base(name), strings.Join(args, " "), err), errors.New(strings.TrimSpace(stderr.String())))
+		err = errors.Join(fmt.Errorf("%s %s: %w", filepath.Base(name), strings.Join(args, " "), err),
+			errors.New(strings.TrimSpace(stderr.String())))
 	}
 	return strings.TrimSpace(string(b)), err
 }

@@ -26,7 +26,8 @@ func main() {
 	version := flag.String("version", "", "version without v, such as 0.2.0 (required)")
 	commit := flag.String("commit", "HEAD", "commit that is built")
 	out := flag.String("out", "dist", "directory that is written, from the root of the repository; it is emptied first")
-	base := flag.String("url", "https://github.com/inspan/inspan/releases/download", "where releases are published; /vVERSION/FILE is added")
+	base := flag.String("url", "https://github.com/inspan/inspan/releases/download",
+		"where releases are published; /vVERSION/FILE is added")
 	only := flag.String("only", "", "build for one system only, such as linux/amd64")
 	flag.Parse()
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)

@@ -1,5 +1,5 @@
-// Package main is a harness that is done when its tickets are: a coder works each off, and a reviewer looks at it. It shows
-// two agents in one Execute, and an end of its own.
+// Package main is a harness that is done when its tickets are: a coder works each off, and a reviewer looks at it. It
+// shows two agents in one Execute, and an end of its own.
 //
 //	go run ./examples/coding
 //	go run ./examples/coding -station nats://127.0.0.1:4222 -id coding-1 -agent coder
@@ -55,14 +55,16 @@ func tickets() []Ticket {
 
 // config is what the harness begins with.
 func config(todo []Ticket) harness.HarnessConfig[CodingState] {
-	return harness.HarnessConfig[CodingState]{InitialState: CodingState{TicketsRemaining: len(todo), Completed: []string{}}}
+	return harness.HarnessConfig[CodingState]{InitialState: CodingState{TicketsRemaining: len(todo),
+		Completed: []string{}}}
 }
 
 // IsComplete implements harness.Harness.
 func (h *CodingHarness) IsComplete() bool { return h.State().TicketsRemaining == 0 }
 
 // Execute implements harness.Harness.
-func (h *CodingHarness) Execute(ctx context.Context, x *Execution) iter.Seq2[harness.StepYield[Ticket, CodeResult], error] {
+func (h *CodingHarness) Execute(ctx context.Context, x *Execution) iter.Seq2[harness.StepYield[Ticket, CodeResult],
+	error] {
 	return func(yield func(harness.StepYield[Ticket, CodeResult], error) bool) {
 		for _, ticket := range h.tickets {
 			result, err := h.work(ctx, x, ticket)

@@ -33,9 +33,10 @@ func run(ctx context.Context, args []string, out io.Writer) error {
 	if err := flags.Parse(args); err != nil {
 		return err
 	}
-	options := []harness.Option{harness.WithoutReplay(), harness.WithPublisher(harness.PublisherFunc(func(p harness.Published) {
-		fmt.Fprintf(out, "%d %s -> %s\n", p.Step.Number, p.Step.Input, p.Step.Output)
-	}))}
+	options := []harness.Option{harness.WithoutReplay(),
+		harness.WithPublisher(harness.PublisherFunc(func(p harness.Published) {
+			fmt.Fprintf(out, "%d %s -> %s\n", p.Step.Number, p.Step.Input, p.Step.Output)
+		}))}
 	if *url != "" {
 		c, err := client.Connect(ctx, client.Config{URL: *url})
 		if err != nil {
@@ -48,6 +49,7 @@ func run(ctx context.Context, args []string, out io.Writer) error {
 	began := time.Now()
 	err := harness.Run(ctx, h, config(), options...)
 	s := h.State()
-	fmt.Fprintf(out, "%d polls in %s: balance %.2f, position %.1f\n", h.CurrentStep(), time.Since(began).Round(time.Second), s.Balance, s.Position)
+	fmt.Fprintf(out, "%d polls in %s: balance %.2f, position %.1f\n", h.CurrentStep(),
+		time.Since(began).Round(time.Second), s.Balance, s.Position)
 	return err
 }

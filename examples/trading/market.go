@@ -9,8 +9,8 @@ import (
 // rsiPeriod is over how many changes of the price the index is.
 const rsiPeriod = 14
 
-// RSI is the relative strength index of prices, the oldest first: 100 - 100 / (1 + average gain / average loss) over the
-// last rsiPeriod changes (Wilder 1978, with plain averages). It is 50 where there are too few prices or none moved.
+// RSI is the relative strength index of prices, the oldest first: 100 - 100 / (1 + average gain / average loss) over
+// the last rsiPeriod changes (Wilder 1978, with plain averages). It is 50 where there are too few prices or none moved.
 func RSI(prices []float64) float64 {
 	if len(prices) <= rsiPeriod {
 		return 50

@@ -68,7 +68,8 @@ func config() harness.HarnessConfig[TradingState] {
 func (h *TradingHarness) IsComplete() bool { return h.polls > 0 && h.CurrentStep() >= h.polls }
 
 // Execute implements harness.Harness. It finds all that it needs in the state, so it can begin without replay.
-func (h *TradingHarness) Execute(ctx context.Context, x *Execution) iter.Seq2[harness.StepYield[MarketData, Trade], error] {
+func (h *TradingHarness) Execute(ctx context.Context, x *Execution) iter.Seq2[harness.StepYield[MarketData, Trade],
+	error] {
 	return func(yield func(harness.StepYield[MarketData, Trade], error) bool) {
 		for {
 			data, trade, err := h.round(ctx, x)

@@ -1,9 +1,9 @@
 // Package adopt reads what people have for other harnesses, and makes the files of this one of it.
 //
-// Promises: it reads a folder through an *os.Root, so no link leads out of it, and opens regular files alone, with limits on
-// their number and size. It starts nothing, writes nothing, and reads no secret into a file. What it makes was read by the
-// parser that will read it; what that does not take is refused with the reason. Texts of the files are data: they come
-// into a command only as one quoted argument.
+// Promises: it reads a folder through an *os.Root, so no link leads out of it, and opens regular files alone, with
+// limits on their number and size. It starts nothing, writes nothing, and reads no secret into a file. What it makes
+// was read by the parser that will read it; what that does not take is refused with the reason. Texts of the files are
+// data: they come into a command only as one quoted argument.
 package adopt
 
 import (

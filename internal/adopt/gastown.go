@@ -17,8 +17,8 @@ import (
 // townProject is the project of agents that belong to no rig.
 const townProject = "town"
 
-// Gastown reads the folder of a Gas Town: roles, formulas, runtimes, hooks, escalation, messaging and merge queues. What
-// only a station can have, such as an address, is a command.
+// Gastown reads the folder of a Gas Town: roles, formulas, runtimes, hooks, escalation, messaging and merge queues.
+// What only a station can have, such as an address, is a command.
 func Gastown(root *os.Root) (*Report, error) {
 	f, err := open(root)
 	if err != nil {
@@ -32,7 +32,8 @@ func Gastown(root *os.Root) (*Report, error) {
 	for _, at := range f.some("settings/agents.json", "*/settings/agents.json") {
 		t.runtimes(at)
 	}
-	t.hooks(f.some("hooks-base.json", "settings/hooks-base.json", "hooks-overrides/*.json", ".gt/hooks-base.json", ".gt/hooks-overrides/*.json"))
+	t.hooks(f.some("hooks-base.json", "settings/hooks-base.json", "hooks-overrides/*.json", ".gt/hooks-base.json",
+		".gt/hooks-overrides/*.json"))
 	for _, at := range f.some("config/messaging.json") {
 		t.messaging(at)
 	}
@@ -114,7 +115,8 @@ func (t town) queue(at, name, url, branch, command string, tests bool) {
 		if branch == "" {
 			branch = "main"
 		}
-		t.command("queue", name, at, []string{"inspan", "queue", "add", name, "--repo", url, "--branch", branch, "--agent", "refinery", "--accept", command},
+		t.command("queue", name, at, []string{"inspan", "queue", "add", name, "--repo", url, "--branch", branch, "--agent",
+			"refinery", "--accept", command},
 			"the definition refinery makes the attempts; conflict and retry settings are not taken")
 	}
 }
@@ -200,7 +202,8 @@ func (t town) group(at, form, name string, members []string, notes ...string) {
 		args = append(args, "--member", agent)
 	}
 	if form == "list" && len(args) == 4 {
-		t.refuse("address", name, at, fmt.Errorf("none of its %d members is an agent: %s", len(members), strings.Join(notes, "; ")))
+		t.refuse("address", name, at, fmt.Errorf("none of its %d members is an agent: %s", len(members),
+			strings.Join(notes, "; ")))
 		return
 	}
 	t.command("address", ours, at, args, notes...)
@@ -255,7 +258,8 @@ func matched(m string) (tool, glob string) {
 }
 
 // hookTools are the tools of Claude Code that hooks stand before.
-var hookTools = map[string]string{"Bash": "bash", "Read": "read", "Write": "write", "Edit": "edit", "MultiEdit": "edit", "Grep": "grep", "Glob": "glob"}
+var hookTools = map[string]string{"Bash": "bash", "Read": "read", "Write": "write", "Edit": "edit",
+	"MultiEdit": "edit", "Grep": "grep", "Glob": "glob"}
 
 // hooks makes guard rules of the hooks that stand before a tool. A guard of Gas Town refuses; another program may do
 // anything, so a person is asked in its place.
@@ -301,13 +305,15 @@ func (t town) guards(at string, raw json.RawMessage, before int) (rules []events
 		tool := hookTools[theirs]
 		switch {
 		case len(h.Hooks) == 0:
-			t.refuse("rules", printable(h.Matcher), at, errors.New("it takes a hook of a lower layer away: remove that rule from policy.yaml"))
+			t.refuse("rules", printable(h.Matcher), at,
+				errors.New("it takes a hook of a lower layer away: remove that rule from policy.yaml"))
 			continue
 		case tool == "":
 			t.refuse("rules", printable(h.Matcher), at, fmt.Errorf("there is no tool %q here", printable(theirs)))
 			continue
 		}
-		r := events.Rule{ID: fmt.Sprintf("gastown-%d", before+len(rules)+1), Tool: tool, Action: "ask", Reason: "hook of " + printable(at)}
+		r := events.Rule{ID: fmt.Sprintf("gastown-%d", before+len(rules)+1), Tool: tool, Action: "ask",
+			Reason: "hook of " + printable(at)}
 		for _, one := range h.Hooks {
 			if strings.Contains(one.Command, "gt tap guard") {
 				r.Action = "deny"

@@ -47,8 +47,8 @@ func (t town) entry(at, name string, data []byte, notes []string) {
 	t.file("runtime", name, at, to, data, notes...)
 }
 
-// roles takes roles of the town and of its rigs. What a role starts is a definition here, which is made where the program
-// is one that is known.
+// roles takes roles of the town and of its rigs. What a role starts is a definition here, which is made where the
+// program is one that is known.
 func (t town) roles(rigs map[string]rig) {
 	for _, at := range t.some("roles/*.toml", "*/roles/*.toml") {
 		name := strings.TrimSuffix(path.Base(at), ".toml")
@@ -134,7 +134,8 @@ func (t town) role(at, project, name string, r townRole, names []string) {
 }
 
 // environment writes the variables that the program is for itself. Those of Gas Town name what the station says.
-func (t town) environment(b *strings.Builder, env map[string]string, words *strings.Replacer, note func(string, ...any)) {
+func (t town) environment(b *strings.Builder, env map[string]string, words *strings.Replacer,
+	note func(string, ...any)) {
 	head := "\n[env]\n"
 	for _, key := range slices.Sorted(maps.Keys(env)) {
 		if strings.HasPrefix(key, "GT_") || strings.HasPrefix(key, "BD_") {

@@ -23,14 +23,17 @@ func Station(root *os.Root) (*Report, error) {
 		switch base := path.Base(at); {
 		case path.Ext(at) == ".prompt":
 			prompts = append(prompts, at)
-		case strings.HasSuffix(base, ".workflow.yaml"), strings.HasSuffix(base, ".workflow.yml"), strings.HasSuffix(base, ".formula.toml"):
+		case strings.HasSuffix(base, ".workflow.yaml"), strings.HasSuffix(base, ".workflow.yml"), strings.HasSuffix(base,
+			".formula.toml"):
 			flows = append(flows, at)
 		case base == "config.yaml", base == "config.yml":
 			f.harness(at)
 		case base == "template.json", base == ".mcp.json", base == "mcp.json":
-			f.refuse("tool servers", base, at, errors.New("servers start programs and have secrets: add each with inspan mcp add NAME"))
+			f.refuse("tool servers", base, at,
+				errors.New("servers start programs and have secrets: add each with inspan mcp add NAME"))
 		case base == "variables.yml", base == "variables.yaml":
-			f.refuse("variables", base, at, errors.New("they may be secrets: give them to runs with --var, or to the services as files"))
+			f.refuse("variables", base, at,
+				errors.New("they may be secrets: give them to runs with --var, or to the services as files"))
 		}
 	}
 	f.prompts(prompts)

@@ -50,8 +50,9 @@ func acceptOf(p *parsing, n *node) *events.Accept {
 			a.Checks = append(a.Checks, events.Check{Kind: events.CheckKind(c.child("kind").str()), Name: c.child("name").str(),
 				Run: c.child("run").str(), Expect: c.child("expect").words(), From: c.child("from").str(),
 				Timeout: c.child("timeout").str(), Path: c.child("path").str(), Type: c.child("type").str(),
-				MinBytes: int64(c.child("min_bytes").whole()), Require: c.child("require").words(), Schema: p.document(c.child("schema")),
-				Of: c.child("of").str(), Approvers: c.child("approvers").words(), Votes: c.child("votes").whole(),
+				MinBytes: int64(c.child("min_bytes").whole()), Require: c.child("require").words(),
+				Schema: p.document(c.child("schema")),
+				Of:     c.child("of").str(), Approvers: c.child("approvers").words(), Votes: c.child("votes").whole(),
 				Expires: c.child("expires").str(), Agent: c.child("agent").str(), Rubric: c.child("rubric").str(),
 				Expr: c.child("expr").str()})
 		}

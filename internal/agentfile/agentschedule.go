@@ -7,8 +7,8 @@ import (
 	"github.com/inspan/inspan/pkg/events"
 )
 
-// ScheduleOf reads the schedule that an agent's file asks for, which has the name of the agent and begins its runs. ok is
-// false where the file asks for none. It is as strict as ParseSchedule; file is the name for messages.
+// ScheduleOf reads the schedule that an agent's file asks for, which has the name of the agent and begins its runs. ok
+// is false where the file asks for none. It is as strict as ParseSchedule; file is the name for messages.
 func ScheduleOf(file string, data []byte) (s Scheduled, ok bool, err error) {
 	name := strings.TrimSuffix(filepath.Base(file), Ext)
 	p := &parsing{file: file}
@@ -49,7 +49,8 @@ func (n *node) scheduleFile(agent string) *node {
 		n = &node{kind: isMap, line: n.line, path: n.path, pairs: []pair{{key: "cron", line: n.line, value: n}}}
 	}
 	file := &node{kind: isMap, line: n.line, path: n.path}
-	task := &node{kind: isMap, line: n.line, path: n.path, pairs: []pair{{key: "agent", line: n.line, value: word(agent, n)}}}
+	task := &node{kind: isMap, line: n.line, path: n.path,
+		pairs: []pair{{key: "agent", line: n.line, value: word(agent, n)}}}
 	for _, pr := range n.pairs {
 		switch v := pr.value; {
 		case pr.key == "session" && v.kind == isBool && !v.yes():
@@ -66,8 +67,8 @@ func (n *node) scheduleFile(agent string) *node {
 	return file
 }
 
-// scheduleShape is the block "schedule" of an agent's file: the keys of the file of a schedule and those of its task, or a
-// cron expression alone.
+// scheduleShape is the block "schedule" of an agent's file: the keys of the file of a schedule and those of its task,
+// or a cron expression alone.
 func scheduleShape() shape {
 	s := scheduleFile()
 	delete(s.fields, "name")

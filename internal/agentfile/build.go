@@ -149,7 +149,8 @@ func (p *parsing) model(root *node) string {
 func CheckModel(ref string) error {
 	for one := range strings.SplitSeq(ref, ",") {
 		if !modelRule.MatchString(one) {
-			return fmt.Errorf("%s is not the name of a model: write provider/name, for example anthropic/claude-sonnet-5-5", shown(one))
+			return fmt.Errorf("%s is not the name of a model: write provider/name, for example anthropic/claude-sonnet-5-5",
+				shown(one))
 		}
 	}
 	return nil

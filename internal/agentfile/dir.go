@@ -135,7 +135,8 @@ func promptFiles(root *os.Root) ([]string, error) {
 		}
 	}
 	if len(names) > MaxAgents {
-		return nil, &Error{Code: CodeLimit, Message: "there are too many agents in one directory", Expected: fmt.Sprintf("at most %d", MaxAgents), Actual: fmt.Sprint(len(names))}
+		return nil, &Error{Code: CodeLimit, Message: "there are too many agents in one directory",
+			Expected: fmt.Sprintf("at most %d", MaxAgents), Actual: fmt.Sprint(len(names))}
 	}
 	sort.Strings(names)
 	return names, nil

@@ -74,7 +74,9 @@ func (p *parsing) servers(root *node) []events.MCPServer {
 	}
 	for _, t := range tools.items {
 		name, _, ok := strings.Cut(strings.TrimPrefix(t.text, mcpPrefix), "/")
-		if ok && mcpRule.MatchString(t.text) && !slices.ContainsFunc(out, func(s events.MCPServer) bool { return s.Name == name }) {
+		if ok && mcpRule.MatchString(t.text) && !slices.ContainsFunc(out, func(s events.MCPServer) bool {
+			return s.Name == name
+		}) {
 			p.warn(Warning{Code: CodeNoEffect, Line: t.line, Path: t.path, Message: "there is no server " + name + " under mcp",
 				Hint: "add mcp." + name + " with a command or a url: until then the agent does not have " + t.text})
 		}

@@ -16,8 +16,8 @@ var priceRule = pattern.New(`^[a-z0-9][a-z0-9_-]{0,63}/[^\s*]{0,199}\*?$`)
 //
 //	anthropic/claude-sonnet-5*: {input: 2, output: 10, cached: 0.20, cache_write: 2.50}
 //
-// A name that ends with * is for all that begin so; the longest that fits holds. Without cached and cache_write, what comes
-// from the provider's cache and what is put there cost as much as input. name is the file's name, for messages.
+// A name that ends with * is for all that begin so; the longest that fits holds. Without cached and cache_write, what
+// comes from the provider's cache and what is put there cost as much as input. name is the file's name, for messages.
 func ParsePrices(name string, data []byte) (budget.Table, error) {
 	p := &parsing{file: name}
 	table := p.prices(data)

@@ -84,7 +84,8 @@ func roleFiles(root *os.Root) (shared, own []string, err error) {
 		}
 	}
 	if n := len(shared) + len(own); n > maxRoleFiles {
-		return nil, nil, &Error{Code: CodeLimit, Message: "there are too many roles", Expected: fmt.Sprintf("at most %d", maxRoleFiles), Actual: fmt.Sprint(n)}
+		return nil, nil, &Error{Code: CodeLimit, Message: "there are too many roles",
+			Expected: fmt.Sprintf("at most %d", maxRoleFiles), Actual: fmt.Sprint(n)}
 	}
 	return shared, own, nil
 }
@@ -98,8 +99,9 @@ func (l *loadingDir) readRoles(root *os.Root, layer string, files []string) map[
 			role = strings.TrimSuffix(path.Base(file), roleExt)
 		}
 		if err := events.ParseRole(role); err != nil {
-			l.errs = append(l.errs, &Error{Code: CodeValue, File: file, Message: "it is no role: " + err.Error(), Actual: shown(role),
-				Hint: "rename the folder or the file: each part is 1 to 20 of a-z 0-9 and -"})
+			l.errs = append(l.errs, &Error{Code: CodeValue, File: file, Message: "it is no role: " + err.Error(),
+				Actual: shown(role),
+				Hint:   "rename the folder or the file: each part is 1 to 20 of a-z 0-9 and -"})
 			continue
 		}
 		data, err := readUpTo(root, file, MaxFrontmatter)
@@ -126,10 +128,13 @@ func (l *loadingDir) enlist(role string, layers ...*roleEntry) {
 		errs = append(errs, &Error{Code: CodeMissing, File: top.file, Path: "agent", Message: "the role names no definition",
 			Hint: `write agent = "NAME": that of an agent file`})
 	case !known:
-		errs = append(errs, &Error{Code: CodeValue, File: top.file, Line: top.line("agent"), Path: "agent", Message: "there is no such agent in the folder, or its file is wrong",
-			Actual: shown(r.Agent), Hint: didyoumean.Hint(r.Agent, slices.Sorted(maps.Keys(l.agents)), "inspan agents --dir DIR lists those that are sound")})
+		errs = append(errs, &Error{Code: CodeValue, File: top.file, Line: top.line("agent"), Path: "agent",
+			Message: "there is no such agent in the folder, or its file is wrong",
+			Actual:  shown(r.Agent), Hint: didyoumean.Hint(r.Agent, slices.Sorted(maps.Keys(l.agents)),
+				"inspan agents --dir DIR lists those that are sound")})
 	case r.Start != "" && r.Start != startOf(a):
-		errs = append(errs, &Error{Code: CodeConflict, File: top.file, Line: top.line("start_command"), Path: "session.start_command",
+		errs = append(errs, &Error{Code: CodeConflict, File: top.file, Line: top.line("start_command"),
+			Path:    "session.start_command",
 			Message: "the agent " + a.Name + " is not started in this way", Expected: startOf(a), Actual: shown(r.Start),
 			Hint: "name a definition that has this runtime, or write runtime: NAME in " + a.Name + Ext})
 	}
@@ -153,8 +158,9 @@ func startOf(a events.Agent) string {
 
 // roleOf puts the values of a role together: each is that of the first file that has it, or what is built in.
 func roleOf(role string, layers ...*roleEntry) (events.AgentRole, []error) {
-	r := events.AgentRole{Name: role, Pattern: "{project}_{role}_{name}", Supervisory: slices.Contains(supervisors, path.Base(role)),
-		From: map[string]string{}}
+	r := events.AgentRole{Name: role, Pattern: "{project}_{role}_{name}",
+		Supervisory: slices.Contains(supervisors, path.Base(role)),
+		From:        map[string]string{}}
 	digest := ""
 	take := func(key string, has func(*roleEntry) bool, set func(*roleEntry)) {
 		for _, e := range layers {
@@ -200,7 +206,8 @@ func roleOf(role string, layers ...*roleEntry) (events.AgentRole, []error) {
 	}
 	r.Digest = digest
 	if len(r.Env) > events.MaxRoleEnv { // each file has fewer
-		return r, []error{&Error{Code: CodeLimit, File: layers[0].file, Path: "env", Message: "there are too many variables with those of all projects",
+		return r, []error{&Error{Code: CodeLimit, File: layers[0].file, Path: "env",
+			Message:  "there are too many variables with those of all projects",
 			Expected: fmt.Sprintf("at most %d", events.MaxRoleEnv), Actual: fmt.Sprint(len(r.Env))}}
 	}
 	return r, nil

@@ -50,8 +50,8 @@ const (
 )
 
 var (
-	// patternRule holds the names of sessions apart: each has all parts of its agent's address, which have no "_", behind at
-	// most one word.
+	// patternRule holds the names of sessions apart: each has all parts of its agent's address, which have no "_", behind
+	// at most one word.
 	patternRule = pattern.New(`^([a-z0-9][a-z0-9-]{0,19}_)?\{project\}_\{role\}_\{name\}$`)
 	roleDirRule = pattern.New(`^[A-Za-z0-9._{}/-]+$`)
 	roleEnvRule = pattern.New(`^[A-Za-z_][A-Za-z0-9_]{0,127}$`)
@@ -99,12 +99,14 @@ func (e *roleEntry) decoded(err error) {
 		for _, x := range one.Errors {
 			key := strings.Join(x.Key(), ".")
 			line, _ := x.Position()
-			e.errs = append(e.errs, &Error{Code: CodeUnknown, File: e.file, Line: line, Path: key, Message: "the key is not known",
-				Hint: didyoumean.Hint(key, roleKeyNames(), hint)})
+			e.errs = append(e.errs, &Error{Code: CodeUnknown, File: e.file, Line: line, Path: key,
+				Message: "the key is not known",
+				Hint:    didyoumean.Hint(key, roleKeyNames(), hint)})
 		}
 	case *toml.DecodeError:
 		line, _ := one.Position()
-		e.errs = append(e.errs, &Error{Code: CodeType, File: e.file, Line: line, Path: strings.Join(one.Key(), "."), Message: one.Error(), Hint: hint})
+		e.errs = append(e.errs, &Error{Code: CodeType, File: e.file, Line: line, Path: strings.Join(one.Key(), "."),
+			Message: one.Error(), Hint: hint})
 	default:
 		e.errs = append(e.errs, &Error{Code: CodeType, File: e.file, Message: err.Error(), Hint: hint})
 	}
@@ -141,7 +143,8 @@ func (e *roleEntry) line(key string) int {
 }
 
 func (e *roleEntry) fail(key, message, want, got, hint string) {
-	e.errs = append(e.errs, &Error{Code: CodeValue, File: e.file, Line: e.line(key), Path: key, Message: message, Expected: want, Actual: got,
+	e.errs = append(e.errs, &Error{Code: CodeValue, File: e.file, Line: e.line(key), Path: key, Message: message,
+		Expected: want, Actual: got,
 		Hint: hint})
 }
 
@@ -160,8 +163,10 @@ func (e *roleEntry) check(role string) {
 	e.checkSession()
 	e.checkEnv()
 	e.checkHealth()
-	if p := e.Prompt; p != nil && (strings.TrimSpace(*p) == "" || len(*p) > events.MaxRolePrompt || strings.ContainsRune(*p, 0)) {
-		e.fail("prompt_template", "it is no text", fmt.Sprintf("1 to %d bytes", events.MaxRolePrompt), fmt.Sprintf("%d bytes", len(*p)), "")
+	if p := e.Prompt; p != nil && (strings.TrimSpace(*p) == "" || len(*p) > events.MaxRolePrompt ||
+		strings.ContainsRune(*p, 0)) {
+		e.fail("prompt_template", "it is no text", fmt.Sprintf("1 to %d bytes", events.MaxRolePrompt),
+			fmt.Sprintf("%d bytes", len(*p)), "")
 	} else if p != nil {
 		e.checkTemplate("prompt_template", *p)
 	}
@@ -180,7 +185,8 @@ func (e *roleEntry) checkTemplate(key, text string) {
 
 func (e *roleEntry) checkNames() {
 	if len(e.Names) > events.MaxRoleNames {
-		e.fail("names", "there are too many names", fmt.Sprintf("at most %d", events.MaxRoleNames), fmt.Sprint(len(e.Names)), "")
+		e.fail("names", "there are too many names", fmt.Sprintf("at most %d", events.MaxRoleNames), fmt.Sprint(len(e.Names)),
+			"")
 	}
 	for i, name := range e.Names {
 		if _, _, err := events.ParseAddress("a/b/" + name); err != nil {
@@ -193,14 +199,16 @@ func (e *roleEntry) checkNames() {
 
 func (e *roleEntry) checkSession() {
 	if p := e.Session.Pattern; p != nil && !patternRule.MatchString(*p) {
-		e.fail("session.pattern", "two agents could have the same session", "{project}_{role}_{name}, or WORD_{project}_{role}_{name}", shown(*p),
+		e.fail("session.pattern", "two agents could have the same session",
+			"{project}_{role}_{name}, or WORD_{project}_{role}_{name}", shown(*p),
 			"WORD is 1 to 20 of a-z 0-9 and -")
 	}
 	if d := e.Session.WorkDir; d != nil {
 		at := strings.TrimPrefix(strings.NewReplacer("{town}", "{root}").Replace(*d), "{root}/")
 		probe := events.AgentRole{}.Fill(at, "p/r/n")
 		if len(at) > maxRoleDir || !roleDirRule.MatchString(at) || strings.ContainsAny(probe, "{}") || !localPath(probe) {
-			e.fail("session.work_dir", "it is no folder of the workspace", "a path below {root}, with {project}, {role} and {name}", shown(*d),
+			e.fail("session.work_dir", "it is no folder of the workspace",
+				"a path below {root}, with {project}, {role} and {name}", shown(*d),
 				"leave it out for the workspace itself")
 		} else {
 			*d = at
@@ -215,7 +223,8 @@ func (e *roleEntry) checkSession() {
 // localPath reports whether a path stays where it begins, in one spelling.
 func localPath(at string) bool {
 	for part := range strings.SplitSeq(at, "/") {
-		if part == "" || part == "." || part == ".." || strings.EqualFold(part, ".git") || strings.EqualFold(part, ".harness") {
+		if part == "" || part == "." || part == ".." || strings.EqualFold(part, ".git") ||
+			strings.EqualFold(part, ".harness") {
 			return false
 		}
 	}
@@ -224,7 +233,8 @@ func localPath(at string) bool {
 
 func (e *roleEntry) checkEnv() {
 	if len(e.Env) > events.MaxRoleEnv {
-		e.fail("env", "there are too many variables", fmt.Sprintf("at most %d", events.MaxRoleEnv), fmt.Sprint(len(e.Env)), "")
+		e.fail("env", "there are too many variables", fmt.Sprintf("at most %d", events.MaxRoleEnv), fmt.Sprint(len(e.Env)),
+			"")
 	}
 	for name, value := range e.Env {
 		key := "env." + name
@@ -234,10 +244,12 @@ func (e *roleEntry) checkEnv() {
 		case stationEnv.MatchString(name):
 			e.fail(key, "the station sets this variable, or programs depend on it", "", shown(name), "choose another name")
 		case secret.Named(name) || strings.HasPrefix(value, "secret:"):
-			e.fail(key, "a secret does not belong into a role: its agents, and all who read their runs, see its environment", "", "",
+			e.fail(key, "a secret does not belong into a role: its agents, and all who read their runs, see its environment",
+				"", "",
 				"name the secret in the runtime, or in the settings of the tool server, that needs it")
 		case len(value) > events.MaxRoleEnvValue || strings.ContainsAny(value, "\x00\n\r"):
-			e.fail(key, "it is no value of a variable", fmt.Sprintf("one line of at most %d bytes", events.MaxRoleEnvValue), fmt.Sprintf("%d bytes", len(value)), "")
+			e.fail(key, "it is no value of a variable", fmt.Sprintf("one line of at most %d bytes", events.MaxRoleEnvValue),
+				fmt.Sprintf("%d bytes", len(value)), "")
 		default:
 			e.checkTemplate(key, value)
 		}
@@ -245,7 +257,8 @@ func (e *roleEntry) checkEnv() {
 }
 
 func (e *roleEntry) checkHealth() {
-	for key, text := range map[string]*string{"health.ping_timeout": e.Health.Ping, "health.kill_cooldown": e.Health.Cooldown,
+	for key, text := range map[string]*string{"health.ping_timeout": e.Health.Ping,
+		"health.kill_cooldown":   e.Health.Cooldown,
 		"health.stuck_threshold": e.Health.Stuck} {
 		if text == nil {
 			continue
@@ -255,6 +268,7 @@ func (e *roleEntry) checkHealth() {
 		}
 	}
 	if n := e.Health.Failures; n != nil && (*n < 1 || *n > maxFailures) {
-		e.fail("health.consecutive_failures", "it is no number of failures", fmt.Sprintf("1 to %d", maxFailures), fmt.Sprint(*n), "")
+		e.fail("health.consecutive_failures", "it is no number of failures", fmt.Sprintf("1 to %d", maxFailures),
+			fmt.Sprint(*n), "")
 	}
 }

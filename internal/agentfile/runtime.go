@@ -43,9 +43,10 @@ func (p *parsing) runtime(root *node, a *events.Agent) {
 	}
 	for i, t := range a.Tools {
 		if !events.IsInner(t) {
-			p.failAt(root.child("tools").items[i], Error{Code: CodeValue, Message: "the value is nothing that a runtime asks to do",
-				Expected: "one of " + strings.Join(events.InnerTools(), ", "), Actual: shown(t),
-				Hint: "tools of an agent with a runtime are what the program may do inside"})
+			p.failAt(root.child("tools").items[i],
+				Error{Code: CodeValue, Message: "the value is nothing that a runtime asks to do",
+					Expected: "one of " + strings.Join(events.InnerTools(), ", "), Actual: shown(t),
+					Hint: "tools of an agent with a runtime are what the program may do inside"})
 		}
 	}
 	r := e.Runtime()

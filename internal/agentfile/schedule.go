@@ -19,8 +19,9 @@ type Scheduled struct {
 	Line int
 }
 
-// ParseSchedule reads the file of a schedule, whose times are left to be checked. It is as strict as Parse. Times without a zone are in that of the file, or
-// in UTC. name is the file's name, for messages and for the schedule where the file names none.
+// ParseSchedule reads the file of a schedule, whose times are left to be checked. It is as strict as Parse. Times
+// without a zone are in that of the file, or in UTC. name is the file's name, for messages and for the schedule where
+// the file names none.
 func ParseSchedule(name string, data []byte) (Scheduled, error) {
 	p := &parsing{file: name}
 	s := p.scheduled(p.yaml(data, MaxFrontmatter))
@@ -36,18 +37,20 @@ func ParseSchedule(name string, data []byte) (Scheduled, error) {
 func scheduleFile() shape {
 	return mapping(map[string]field{
 		"name": acts(text()), "cron": acts(text()), "every": acts(text()), "at": acts(text()), "timezone": acts(text()),
-		"until":               acts(text()),
-		"missed":              one(string(events.MissedSkip), string(events.MissedOne), string(events.MissedAll)),
-		"missed_limit":        acts(whole(1, events.MaxMissedLimit)),
-		"overlap":             one(string(events.OverlapSkip), string(events.OverlapQueue), string(events.OverlapReplace), string(events.OverlapAllow)),
+		"until":        acts(text()),
+		"missed":       one(string(events.MissedSkip), string(events.MissedOne), string(events.MissedAll)),
+		"missed_limit": acts(whole(1, events.MaxMissedLimit)),
+		"overlap": one(string(events.OverlapSkip), string(events.OverlapQueue), string(events.OverlapReplace),
+			string(events.OverlapAllow)),
 		"jitter":              acts(duration(time.Second, 6*time.Hour)),
 		"mode":                one(string(events.ModeNormal), string(events.ModeDream), string(events.ModeOvernight)),
 		"checkpoint_interval": acts(duration(time.Second, 24*time.Hour)),
 		"phases": acts(list(mapping(map[string]field{"name": acts(text()), "agent": acts(text()),
 			"task": acts(textUpTo(events.MaxSchedule)), "accept": acts(acceptShape())}), events.MaxPhases)),
 		"workspace": acts(mapping(map[string]field{"repo": acts(text()), "ref": acts(text()), "branch": acts(text())})),
-		"budget":    acts(mapping(map[string]field{"usd": acts(number(1e-6, events.MaxUSD)), "tokens": acts(whole(1, 1<<53))})),
-		"task":      acts(scheduleTask()),
+		"budget": acts(mapping(map[string]field{"usd": acts(number(1e-6, events.MaxUSD)),
+			"tokens": acts(whole(1, 1<<53))})),
+		"task": acts(scheduleTask()),
 	})
 }
 
@@ -81,9 +84,11 @@ func (p *parsing) scheduled(root *node) (s Scheduled) {
 			Expected: "1 to 64 characters of A-Z a-z 0-9 _ and -", Actual: shown(s.Name)})
 	}
 	t := &s.Spec.Task
-	t.Agent, t.Task, t.Session = word("task", "agent"), word("task", "task"), cmp.Or(word("task", "session"), word("task", "session_id"))
+	t.Agent, t.Task, t.Session = word("task", "agent"), word("task", "task"), cmp.Or(word("task", "session"),
+		word("task", "session_id"))
 	t.SessionMode, t.Model = events.SessionMode(word("task", "session_mode")), word("task", "model")
-	t.Repo, t.Ref = cmp.Or(word("task", "repo"), word("workspace", "repo")), cmp.Or(word("task", "ref"), word("workspace", "ref"))
+	t.Repo, t.Ref = cmp.Or(word("task", "repo"), word("workspace", "repo")), cmp.Or(word("task", "ref"),
+		word("workspace", "ref"))
 	t.Branch, t.Timeout = cmp.Or(word("task", "branch"), word("workspace", "branch")), word("task", "timeout")
 	t.Autonomy, _ = strconv.Atoi(word("task", "autonomy"))
 	t.MaxTokens, _ = strconv.ParseInt(word("budget", "tokens"), 10, 64)
@@ -141,8 +146,9 @@ func (p *parsing) moments(root *node, s *events.ScheduleSpec) {
 		}
 		at, err := Moment(n.text, zone)
 		if err != nil {
-			p.failAt(n, Error{Code: CodeValue, Message: "the value is no time", Expected: "such as 2026-12-01T08:00:00Z or 2026-12-01 08:00",
-				Actual: shown(n.text)})
+			p.failAt(n, Error{Code: CodeValue, Message: "the value is no time",
+				Expected: "such as 2026-12-01T08:00:00Z or 2026-12-01 08:00",
+				Actual:   shown(n.text)})
 			continue
 		}
 		*to = &at

@@ -106,7 +106,8 @@ func readTree(src string, first int) (root *node, err error) {
 		return nil, err
 	}
 	if root.kind != isMap {
-		return nil, &Error{Code: CodeType, Line: root.line, Message: "the frontmatter must be keys and values", Expected: string(isMap), Actual: string(root.kind)}
+		return nil, &Error{Code: CodeType, Line: root.line, Message: "the frontmatter must be keys and values",
+			Expected: string(isMap), Actual: string(root.kind)}
 	}
 	return root, nil
 }
@@ -163,7 +164,8 @@ func (r *treeReader) line(n ast.Node) int {
 func (r *treeReader) read(a ast.Node, path string, depth int) (*node, error) {
 	n := &node{line: r.line(a), path: path}
 	if r.nodes++; r.nodes > maxNodes {
-		return nil, &Error{Code: CodeLimit, Line: n.line, Path: path, Message: "the frontmatter holds too many values", Expected: fmt.Sprintf("at most %d", maxNodes)}
+		return nil, &Error{Code: CodeLimit, Line: n.line, Path: path, Message: "the frontmatter holds too many values",
+			Expected: fmt.Sprintf("at most %d", maxNodes)}
 	}
 	if depth > maxDepth {
 		return nil, tooDeep(path, n.line)
@@ -190,10 +192,12 @@ func (r *treeReader) read(a ast.Node, path string, depth int) (*node, error) {
 		n.kind = isMap
 		return n, r.pairs(n, []*ast.MappingValueNode{a}, depth)
 	case *ast.AliasNode, *ast.AnchorNode, *ast.TagNode, *ast.MergeKeyNode:
-		return nil, &Error{Code: CodeYAML, Line: n.line, Path: path, Message: "YAML anchors, aliases, tags and merge keys are not accepted",
-			Hint: `a text that begins with *, & or ! must be quoted: "*"`}
+		return nil, &Error{Code: CodeYAML, Line: n.line, Path: path,
+			Message: "YAML anchors, aliases, tags and merge keys are not accepted",
+			Hint:    `a text that begins with *, & or ! must be quoted: "*"`}
 	default:
-		return nil, &Error{Code: CodeYAML, Line: n.line, Path: path, Message: "a value of this kind is not accepted", Actual: a.Type().YAMLName()}
+		return nil, &Error{Code: CodeYAML, Line: n.line, Path: path, Message: "a value of this kind is not accepted",
+			Actual: a.Type().YAMLName()}
 	}
 	return n, nil
 }

@@ -114,7 +114,8 @@ func Open(path string) (*Dir, error) {
 		Format int `json:"format"`
 	}
 	if err := json.Unmarshal(b, &is); err != nil || is.Format != Format {
-		return nil, fmt.Errorf("archive %s has format %d, this program reads %d: use the program that wrote it", path, is.Format, Format)
+		return nil, fmt.Errorf("archive %s has format %d, this program reads %d: use the program that wrote it", path,
+			is.Format, Format)
 	}
 	return &Dir{path: path}, nil
 }
@@ -127,7 +128,8 @@ func Create(path string) (*Dir, error) {
 	}
 	lock, err := disk.TakeLock(filepath.Join(path, ".lock"))
 	if errors.Is(err, disk.ErrLocked) {
-		return nil, fmt.Errorf("archive %s: %w: another persister writes to it: give each persister its own folder (%w)", path, ErrLocked, err)
+		return nil, fmt.Errorf("archive %s: %w: another persister writes to it: give each persister its own folder (%w)",
+			path, ErrLocked, err)
 	}
 	if err != nil {
 		return nil, fmt.Errorf("archive %s: %w", path, err)

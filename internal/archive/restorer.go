@@ -47,8 +47,8 @@ type RestorerConfig struct {
 	Timers kernel.Timers
 	Config kernel.KV
 	State  kernel.KV
-	// Workspaces, Trees and Artifacts are the toolrunner's, Sessions the planner's; without them only logs and their objects are
-	// brought.
+	// Workspaces, Trees and Artifacts are the toolrunner's, Sessions the planner's; without them only logs and their
+	// objects are brought.
 	Workspaces Workspaces
 	Trees      kernel.KV
 	Artifacts  kernel.Artifacts
@@ -186,7 +186,8 @@ func sound(ctx context.Context, src Source, m Manifest, keys []ed25519.PublicKey
 		return nil, run.State{}, fmt.Errorf("run %s: %w: %w", m.Run, ErrUnsound, *r.First)
 	}
 	if r.Events != m.Sequence || r.Head != m.Head {
-		return nil, run.State{}, fmt.Errorf("run %s: %w: it has %d events, its manifest states %d", m.Run, ErrUnsound, r.Events, m.Sequence)
+		return nil, run.State{}, fmt.Errorf("run %s: %w: it has %d events, its manifest states %d", m.Run, ErrUnsound,
+			r.Events, m.Sequence)
 	}
 	state, err := run.Fold(run.State{}, evs...)
 	return evs, state, err

@@ -128,6 +128,7 @@ func (a Assignment) ResponseTo(s run.State, made []events.Artifact) Response {
 
 // Refused is the response to an assignment that the station does not take.
 func (a Assignment) Refused(why error) Response {
-	return Response{WorkID: a.WorkID, Orchestrator: string(a.Orchestrator), Status: string(events.Failed), Error: why.Error(),
+	return Response{WorkID: a.WorkID, Orchestrator: string(a.Orchestrator), Status: string(events.Failed),
+		Error:     why.Error(),
 		Artifacts: []Artifact{}}
 }

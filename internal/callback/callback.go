@@ -1,10 +1,10 @@
 // Package callback calls receivers of others when runs end or wait for a person: signed webhooks, messages for Slack,
 // and mail.
 //
-// Promises: what is to be called is on disk before the log is read on, so a restart leaves nothing out. A call has an id
-// that is the same for each attempt: it is made once, and again only where its answer was lost or was a failure. Calls
-// that fail come again with growing delays; after the last one they are a dead letter. No call follows a redirect, and
-// none reaches a private address unless its file says so. Secrets are in no body, no letter and no log.
+// Promises: what is to be called is on disk before the log is read on, so a restart leaves nothing out. A call has an
+// id that is the same for each attempt: it is made once, and again only where its answer was lost or was a failure.
+// Calls that fail come again with growing delays; after the last one they are a dead letter. No call follows a
+// redirect, and none reaches a private address unless its file says so. Secrets are in no body, no letter and no log.
 package callback
 
 import (
@@ -305,7 +305,8 @@ func (c *Caller) letter(ctx context.Context, d Delivery, why error) error {
 		Time: time.Now().UTC(), Run: d.Notice.Run, Code: CodeFailed,
 		Reason: fmt.Sprintf("%s was not called for %s of run %s, after %d attempts: %v", d.Target, d.Notice.Kind,
 			d.Notice.Run, d.Attempts+1, why),
-		Hint: "what the call was about stands in the log: inspan inspect " + d.Notice.Run, Data: string(b), DataBytes: len(b)})
+		Hint: "what the call was about stands in the log: inspan inspect " + d.Notice.Run, Data: string(b),
+		DataBytes: len(b)})
 }
 
 // lowerText is base32 in small letters, which ids may have.

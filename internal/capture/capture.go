@@ -432,7 +432,8 @@ func readIgnore(root *os.Root) (ignore, error) {
 	}
 	defer f.Close()
 	if info.Size() > maxIgnore {
-		return nil, &unfit{code: events.LeftTooLarge, reason: fmt.Sprintf("it has %d bytes, the limit is %d", info.Size(), maxIgnore)}
+		return nil, &unfit{code: events.LeftTooLarge,
+			reason: fmt.Sprintf("it has %d bytes, the limit is %d", info.Size(), maxIgnore)}
 	}
 	b, err := io.ReadAll(io.LimitReader(f, maxIgnore))
 	return parseIgnore(strings.ToValidUTF8(string(b), "\uFFFD")), err

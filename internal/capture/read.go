@@ -49,7 +49,8 @@ func open(root *os.Root, file string) (*os.File, os.FileInfo, error) {
 	}
 	now, err := f.Stat()
 	if err != nil || !os.SameFile(seen, now) {
-		return nil, nil, errors.Join(&unfit{code: events.LeftChanging, reason: "it was replaced while it was read", err: err}, f.Close())
+		return nil, nil, errors.Join(&unfit{code: events.LeftChanging, reason: "it was replaced while it was read",
+			err: err}, f.Close())
 	}
 	return f, now, nil
 }
@@ -76,7 +77,8 @@ func openFolder(root *os.Root, dir string) (*os.Root, error) {
 			return nil, &unfit{code: events.LeftUnreadable, reason: "a folder of its path is missing, or is a link", err: err}
 		}
 		if now, err := next.Lstat("."); err != nil || !os.SameFile(seen, now) {
-			return nil, errors.Join(&unfit{code: events.LeftChanging, reason: "a folder of its path was replaced while it was read", err: err}, next.Close())
+			return nil, errors.Join(&unfit{code: events.LeftChanging,
+				reason: "a folder of its path was replaced while it was read", err: err}, next.Close())
 		}
 		at = next
 	}
@@ -111,7 +113,8 @@ func read(root *os.Root, file string,
 	}
 	after, err := f.Stat()
 	if err != nil || int64(len(data)) != size || markOf(after) != markOf(before) {
-		return nil, mark{}, &unfit{code: events.LeftChanging, reason: "it was changed while it was read", size: size, err: err}
+		return nil, mark{}, &unfit{code: events.LeftChanging, reason: "it was changed while it was read", size: size,
+			err: err}
 	}
 	return data, markOf(after), nil
 }

@@ -2,9 +2,9 @@
 // was claimed.
 //
 // Promises: no background job of the step runs any more when the tree is copied. A check never works in the workspace
-// of the agent, and has no network and none of its caches. A check that was begun twice counts once: what it changes goes
-// with its copy, and the first result that is stored is the one that counts. Whatever keeps a check from being made is a
-// check that failed, never one that passed.
+// of the agent, and has no network and none of its caches. A check that was begun twice counts once: what it changes
+// goes with its copy, and the first result that is stored is the one that counts. Whatever keeps a check from being
+// made is a check that failed, never one that passed.
 package checks
 
 import (
@@ -110,7 +110,8 @@ func (c *Checker) Step(ctx context.Context, s run.State, step string) error {
 }
 
 // store records what a check came to, until the log has taken it or ctx ends.
-func (c *Checker) store(ctx context.Context, runID string, d acceptance.Duty, e acceptance.Evidence) (runlog.Written, error) {
+func (c *Checker) store(ctx context.Context, runID string, d acceptance.Duty,
+	e acceptance.Evidence) (runlog.Written, error) {
 	for {
 		w, err := c.cfg.Ledger.Write(ctx, runID, func(s run.State, _ time.Time) ([]events.Payload, error) {
 			return acceptance.Finish(s, d, e), nil
@@ -201,7 +202,8 @@ func (c *Checker) copy(ctx context.Context, s run.State, d acceptance.Duty) (dir
 		return at.Path, t, err
 	}
 	root := c.cfg.Sandboxes.Root()
-	t.git, err = c.cfg.Git.TreeOf(ctx, filepath.Join(root, filepath.FromSlash(at.Path)), filepath.Join(root, filepath.FromSlash(t.dir)),
+	t.git, err = c.cfg.Git.TreeOf(ctx, filepath.Join(root, filepath.FromSlash(at.Path)),
+		filepath.Join(root, filepath.FromSlash(t.dir)),
 		func(name string) bool { return slices.Contains(t.left, name) })
 	if err != nil {
 		err = fmt.Errorf("%w: what a commit of them would have cannot be found: %w", ErrTree, err)

@@ -39,7 +39,8 @@ func artifact(root, dir string, c events.Check) (err error) {
 }
 
 // repository reports with an error that the repository of a workspace does not have what a check requires.
-func (c *Checker) repository(ctx context.Context, s run.State, d acceptance.Duty, at string, e *acceptance.Evidence) error {
+func (c *Checker) repository(ctx context.Context, s run.State, d acceptance.Duty, at string,
+	e *acceptance.Evidence) error {
 	if c.cfg.Git == nil {
 		return errors.New("this toolrunner has no git")
 	}
@@ -66,7 +67,8 @@ func (c *Checker) repository(ctx context.Context, s run.State, d acceptance.Duty
 		}
 	}
 	if !now.Ahead {
-		return fmt.Errorf("the branch %s is at %.12s, which has no commit after %.12s, its base", now.Branch, now.Commit, base)
+		return fmt.Errorf("the branch %s is at %.12s, which has no commit after %.12s, its base", now.Branch, now.Commit,
+			base)
 	}
 	return nil
 }

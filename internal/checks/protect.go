@@ -187,7 +187,8 @@ func (r *restorer) same(f gitwork.File) bool {
 	case f.Mode == "120000":
 		to, err := r.dst.Readlink(name)
 		return err == nil && filepath.ToSlash(to) == string(f.Content)
-	case !info.Mode().IsRegular() || info.Mode()&0o100 != 0 != (f.Mode == "100755") || info.Size() != int64(len(f.Content)):
+	case !info.Mode().IsRegular() || info.Mode()&0o100 != 0 != (f.Mode == "100755") ||
+		info.Size() != int64(len(f.Content)):
 		return false
 	}
 	in, err := r.dst.Open(name)

@@ -67,8 +67,8 @@ func (c *Checker) expression(s run.State, d acceptance.Duty, e *acceptance.Evide
 	return nil
 }
 
-// Fill makes the workspace of a reviewer a copy of what it reviews, once. Files that are not those that were claimed are
-// an error: a reviewer never sees others.
+// Fill makes the workspace of a reviewer a copy of what it reviews, once. Files that are not those that were claimed
+// are an error: a reviewer never sees others.
 func (c *Checker) Fill(ctx context.Context, s run.State, at string) (err error) {
 	c.filling.Lock()
 	defer c.filling.Unlock()

@@ -30,7 +30,8 @@ const (
 	maxNamed = 5
 )
 
-// copies is where the copies are, below the workspace root, and staleAfter when one that a lost toolrunner left is removed.
+// copies is where the copies are, below the workspace root, and staleAfter when one that a lost toolrunner left is
+// removed.
 const (
 	copies     = "check"
 	staleAfter = 12 * time.Hour

@@ -5,8 +5,8 @@
 // Promises: every command has --help with examples and, where it prints data, --json. Text for people is coloured on a
 // terminal and plain anywhere else or with NO_COLOR. Text of others cannot control the terminal. Data goes to standard
 // output, everything else to standard error. An error says what to do next. Exit codes are: 0 done, 1 failed, 2 the
-// command line is wrong, 3 the run is paused or waits for a person, 4 the station refused it or it was not accepted, 5 there is no such thing,
-// 130 interrupted.
+// command line is wrong, 3 the run is paused or waits for a person, 4 the station refused it or it was not accepted, 5
+// there is no such thing, 130 interrupted.
 package cli
 
 import (
@@ -191,6 +191,15 @@ or not accepted (inspan trust), 5 no such thing, 130 interrupted.`,
 	f.DurationVar(&a.Wait, "wait", 10*time.Second, "how long to wait for an answer of the station")
 	f.StringVar(&a.LogLevel, "log", a.Lookup("INSPAN_LOG_LEVEL", "warn"),
 		"log level of a station in this process: debug, info, warn, error")
+	addCommands(a, root)
+	root.SetCompletionCommandGroupID("care")
+	root.SetHelpCommandGroupID("care")
+	app.WrapHelp(a, root)
+	return root
+}
+
+// addCommands adds all commands, in the groups that the help has.
+func addCommands(a *app.App, root *cobra.Command) {
 	root.AddGroup(&cobra.Group{ID: "start", Title: "Start:"}, &cobra.Group{ID: "look", Title: "Look:"},
 		&cobra.Group{ID: "decide", Title: "Decide and steer:"}, &cobra.Group{ID: "care", Title: "Care:"})
 	add := func(group string, cmds ...*cobra.Command) {
@@ -206,19 +215,20 @@ or not accepted (inspan trust), 5 no such thing, 130 interrupted.`,
 		merge.Merge(a), merge.Undo(a), merge.Clean(a), trusted.Command(a))
 	tools := agents.Tools(a)
 	tools.AddCommand(served.Commands(a, agents.Builtin())...)
-	add("look", top.Command(a), space.Command(a), colony.Command(a), notices.Command(a), runs.List(a), runs.Inspect(a), runs.Tree(a), runs.Watch(a), runs.Logs(a), runs.Why(a), transfer.Export(a),
-		colony.Extend(a, agents.List(a)), tools, mcp.Command(a), runtimes.Command(a), guards.Command(a), config.Command(a), contexts.Command(a),
-		runs.Cost(a), artifacts.Command(a), runs.Checkpoints(a), runs.Report(a),
+	add("look", top.Command(a), space.Command(a), colony.Command(a), notices.Command(a), runs.List(a),
+		runs.Inspect(a), runs.Tree(a), runs.Watch(a), runs.Logs(a), runs.Why(a), transfer.Export(a),
+		colony.Extend(a, agents.List(a)), tools, mcp.Command(a), runtimes.Command(a), guards.Command(a),
+		config.Command(a), contexts.Command(a), runs.Cost(a), artifacts.Command(a), runs.Checkpoints(a), runs.Report(a),
 		runs.Branches(a), merge.Diff(a), sessions.Command(a), harnesses.Command(a))
-	add("decide", halts.Halt(a), halts.Release(a), colony.Seance(a), colony.Tier(a), steer.Gates(a), schedules.Command(a), webhooks.Command(a), workitems.Command(a), mail.Command(a),
-		queues.Command(a), workitems.Sling(a), workitems.Deliver(a), dispatch.GoesOn(a, steer.Answer(a, "approve")), dispatch.GoesOn(a, steer.Answer(a, "reject")), steer.Grants(a), steer.Fork(a), dispatch.GoesOn(a, steer.Retry(a)),
-		steer.Control(a, "pause"), dispatch.GoesOn(a, steer.Control(a, "resume")), steer.Revise(a), steer.Control(a, "stop"), steer.Autonomy(a), steer.Signal(a))
+	add("decide", halts.Halt(a), halts.Release(a), colony.Seance(a), colony.Tier(a), steer.Gates(a),
+		schedules.Command(a), webhooks.Command(a), workitems.Command(a), mail.Command(a), queues.Command(a),
+		workitems.Sling(a), workitems.Deliver(a), dispatch.GoesOn(a, steer.Answer(a, "approve")),
+		dispatch.GoesOn(a, steer.Answer(a, "reject")), steer.Grants(a), steer.Fork(a),
+		dispatch.GoesOn(a, steer.Retry(a)), steer.Control(a, "pause"), dispatch.GoesOn(a, steer.Control(a, "resume")),
+		steer.Revise(a), steer.Control(a, "stop"), steer.Autonomy(a), steer.Signal(a))
 	add("care", serve.Setup(a), verify.Keygen(a), doctor.Command(a), verify.Audit(a), replaytest.Command(a),
-		transfer.Restore(a), adopting.Extend(a, transfer.Import(a)), views.Rebuild(a), dead.Command(a), users.Command(a), tokens.Command(a), versionCmd(a))
-	root.SetCompletionCommandGroupID("care")
-	root.SetHelpCommandGroupID("care")
-	app.WrapHelp(a, root)
-	return root
+		transfer.Restore(a), adopting.Extend(a, transfer.Import(a)), views.Rebuild(a), dead.Command(a),
+		users.Command(a), tokens.Command(a), versionCmd(a))
 }
 
 // inConversation are the commands that a conversation has, too.

@@ -34,11 +34,12 @@ var errHello = errors.New("not a TLS greeting")
 func readHello(r io.Reader) (taken []byte, h hello, err error) {
 	peek := &peeking{in: io.LimitReader(r, maxHello)}
 	seen := false
-	err = tls.Server(peek, &tls.Config{MinVersion: tls.VersionTLS10, GetConfigForClient: func(info *tls.ClientHelloInfo) (*tls.Config, error) {
-		seen = true
-		h = hello{name: info.ServerName, hidden: slices.Contains(info.Extensions, extensionECH)}
-		return nil, errHello // enough was seen
-	}}).Handshake()
+	err = tls.Server(peek, &tls.Config{MinVersion: tls.VersionTLS10,
+		GetConfigForClient: func(info *tls.ClientHelloInfo) (*tls.Config, error) {
+			seen = true
+			h = hello{name: info.ServerName, hidden: slices.Contains(info.Extensions, extensionECH)}
+			return nil, errHello // enough was seen
+		}}).Handshake()
 	if !seen {
 		return nil, hello{}, fmt.Errorf("%w: %w", errHello, err)
 	}

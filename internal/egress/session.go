@@ -210,12 +210,14 @@ func (d *Session) enter(t policy.Target) (leave func(), err error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if d.lines >= d.proxy.cfg.Limits.Connections {
-		return nil, policy.Refuse(policy.Limit, t, fmt.Sprintf("the call has %d connections open", d.lines), "close some connections first")
+		return nil, policy.Refuse(policy.Limit, t, fmt.Sprintf("the call has %d connections open", d.lines),
+			"close some connections first")
 	}
 	select {
 	case d.proxy.places <- struct{}{}:
 	default:
-		return nil, policy.Refuse(policy.Limit, t, "the toolrunner has reached its limit of open connections", "try again later")
+		return nil, policy.Refuse(policy.Limit, t, "the toolrunner has reached its limit of open connections",
+			"try again later")
 	}
 	d.lines++
 	return sync.OnceFunc(func() {

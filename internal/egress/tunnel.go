@@ -126,7 +126,8 @@ func greet(in io.Reader, t policy.Target) (head []byte, refused *policy.Refusal)
 	case !t.Addr.IsValid() && strings.EqualFold(hello.name, t.Name):
 		return head, nil
 	}
-	return nil, policy.Refuse(policy.Differs, t, "the TLS greeting does not name it", "connect to the intended host directly")
+	return nil, policy.Refuse(policy.Differs, t, "the TLS greeting does not name it",
+		"connect to the intended host directly")
 }
 
 // join copies both ways until both have ended.

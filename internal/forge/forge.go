@@ -1,10 +1,11 @@
 // Package forge asks for reviews of branches at GitHub and GitLab, by their REST APIs.
 //
-// Promises: a request for a review of a branch is made once: one that is open is found before another is made, also where
-// the answer to making it was lost. What is told of a request stood in an answer of the forge: it is open, of that branch,
-// and at that commit. A forge is dialled only at an address that may be reached, redirects are not followed, and a token is
-// shown only to the host that it is for; no error has it. Errors are *tool.Error with the class that says whether a later
-// try may succeed. What a forge answers is a stranger's: it is bounded, and read as data.
+// Promises: a request for a review of a branch is made once: one that is open is found before another is made, also
+// where the answer to making it was lost. What is told of a request stood in an answer of the forge: it is open, of
+// that branch, and at that commit. A forge is dialled only at an address that may be reached, redirects are not
+// followed, and a token is shown only to the host that it is for; no error has it. Errors are *tool.Error with the
+// class that says whether a later try may succeed. What a forge answers is a stranger's: it is bounded, and read as
+// data.
 package forge
 
 import (
@@ -67,7 +68,8 @@ func New(cfg Config) (*Client, error) {
 		return nil, errors.New("a client of forges needs tokens and what may be reached")
 	}
 	c := &Client{cfg: cfg}
-	t := &http.Transport{DisableKeepAlives: true, DialContext: c.dial, TLSHandshakeTimeout: dialTimeout, ResponseHeaderTimeout: timeout}
+	t := &http.Transport{DisableKeepAlives: true, DialContext: c.dial, TLSHandshakeTimeout: dialTimeout,
+		ResponseHeaderTimeout: timeout}
 	if cfg.Proxy != "" {
 		proxy, err := url.Parse(cfg.Proxy)
 		if err != nil {
@@ -86,7 +88,9 @@ func New(cfg Config) (*Client, error) {
 		}
 		t.TLSClientConfig = &tls.Config{RootCAs: pool, MinVersion: tls.VersionTLS12}
 	}
-	c.http = &http.Client{Transport: t, Timeout: timeout, CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
+	c.http = &http.Client{Transport: t, Timeout: timeout, CheckRedirect: func(*http.Request, []*http.Request) error {
+		return http.ErrUseLastResponse
+	}}
 	return c, nil
 }
 
@@ -155,7 +159,8 @@ func (c *Client) Open(ctx context.Context, a Ask) (*Review, error) {
 		return checked(r, a)
 	}
 	if there, err = found(ctx, f, a); err == nil && there == nil {
-		err = tool.Fail(tool.Permanent, "look at the requests of the branch at the forge", fmt.Errorf("%s neither makes a request for %s nor has one", a.How, a.Branch))
+		err = tool.Fail(tool.Permanent, "look at the requests of the branch at the forge",
+			fmt.Errorf("%s neither makes a request for %s nor has one", a.How, a.Branch))
 	}
 	return there, err
 }
@@ -180,7 +185,8 @@ func found(ctx context.Context, f api, a Ask) (*Review, error) {
 // checked refuses a request that is not at the commit that is to be reviewed.
 func checked(r Review, a Ask) (*Review, error) {
 	if r.Commit != a.Commit {
-		return nil, tool.Fail(tool.Transient, "wait until the forge has seen the push", fmt.Errorf("request %d of %s is at %.12s and not at %.12s", r.Number, a.Branch, r.Commit, a.Commit))
+		return nil, tool.Fail(tool.Transient, "wait until the forge has seen the push",
+			fmt.Errorf("request %d of %s is at %.12s and not at %.12s", r.Number, a.Branch, r.Commit, a.Commit))
 	}
 	if u, err := url.Parse(r.URL); err != nil || u.Scheme != "https" && u.Scheme != "http" || len(r.URL) > 1<<10 {
 		r.URL = ""
@@ -200,7 +206,8 @@ func (c *Client) at(a Ask) (api, error) {
 		err = errors.New("http is not an allowed protocol here")
 	}
 	if err != nil {
-		return nil, tool.Fail(tool.Invalid, "name a repository at the forge by https or ssh", fmt.Errorf("review of %.200q: %w", a.Repo, err))
+		return nil, tool.Fail(tool.Invalid, "name a repository at the forge by https or ssh",
+			fmt.Errorf("review of %.200q: %w", a.Repo, err))
 	}
 	s := &site{Client: c, scheme: scheme, host: host}
 	switch a.How {
@@ -234,7 +241,8 @@ func place(repo string) (scheme, host, path string, err error) {
 		scheme, host = "https", u.Hostname()
 	}
 	path = strings.TrimSuffix(strings.Trim(u.Path, "/"), ".git")
-	if scheme != "https" && scheme != "http" || host == "" || strings.Count(path, "/") < 1 || strings.Contains(path, "..") {
+	if scheme != "https" && scheme != "http" || host == "" || strings.Count(path, "/") < 1 ||
+		strings.Contains(path, "..") {
 		return "", "", "", errors.New("it is no repository of a forge")
 	}
 	return scheme, strings.ToLower(host), path, nil
@@ -246,8 +254,8 @@ type site struct {
 	scheme, host, base string
 }
 
-// call makes one request and decodes the answer. codes are the statuses that are no fault; others is any of them that has no
-// document to decode.
+// call makes one request and decodes the answer. codes are the statuses that are no fault; others is any of them that
+// has no document to decode.
 func (s *site) call(ctx context.Context, method, path string, body, into any, codes ...int) (int, error) {
 	token, err := s.cfg.Token(ctx, s.scheme, s.host)
 	if err != nil {
@@ -283,12 +291,14 @@ func (s *site) call(ctx context.Context, method, path string, body, into any, co
 		if ctx.Err() != nil {
 			return 0, ctx.Err()
 		}
-		return 0, tool.Fail(tool.Transient, "the request is made again later", fmt.Errorf("%s does not answer: %s", s.host, hidden(err.Error(), token)))
+		return 0, tool.Fail(tool.Transient, "the request is made again later",
+			fmt.Errorf("%s does not answer: %s", s.host, hidden(err.Error(), token)))
 	}
 	defer func() { _ = res.Body.Close() }()
 	answer, err := io.ReadAll(io.LimitReader(res.Body, maxAnswer+1))
 	if err != nil || len(answer) > maxAnswer {
-		return 0, tool.Fail(tool.Transient, "the request is made again later", fmt.Errorf("the answer of %s is cut off or too long", s.host))
+		return 0, tool.Fail(tool.Transient, "the request is made again later",
+			fmt.Errorf("the answer of %s is cut off or too long", s.host))
 	}
 	for _, code := range codes {
 		if res.StatusCode != code {
@@ -296,7 +306,8 @@ func (s *site) call(ctx context.Context, method, path string, body, into any, co
 		}
 		if code < 300 {
 			if err := json.Unmarshal(answer, into); err != nil {
-				return 0, tool.Fail(tool.Permanent, "check whether the repository is at this kind of forge", fmt.Errorf("the answer of %s is no such document", s.host))
+				return 0, tool.Fail(tool.Permanent, "check whether the repository is at this kind of forge",
+					fmt.Errorf("the answer of %s is no such document", s.host))
 			}
 		}
 		return code, nil
@@ -373,7 +384,8 @@ func (g gitHub) find(ctx context.Context, a Ask) (open []Review, err error) {
 
 func (g gitHub) make(ctx context.Context, a Ask) (Review, bool, error) {
 	var p pull
-	code, err := g.call(ctx, http.MethodPost, g.pulls(), map[string]string{"title": a.Title, "body": a.Body, "head": a.Branch, "base": a.Target}, &p,
+	code, err := g.call(ctx, http.MethodPost, g.pulls(),
+		map[string]string{"title": a.Title, "body": a.Body, "head": a.Branch, "base": a.Target}, &p,
 		http.StatusCreated, http.StatusUnprocessableEntity)
 	return p.review(), code == http.StatusUnprocessableEntity, err
 }
@@ -414,7 +426,8 @@ func (g gitLab) find(ctx context.Context, a Ask) (open []Review, err error) {
 
 func (g gitLab) make(ctx context.Context, a Ask) (Review, bool, error) {
 	var m mergeRequest
-	code, err := g.call(ctx, http.MethodPost, g.requests(), map[string]string{"title": cmp.Or(a.Title, a.Branch), "description": a.Body, "source_branch": a.Branch,
-		"target_branch": a.Target}, &m, http.StatusCreated, http.StatusConflict)
+	code, err := g.call(ctx, http.MethodPost, g.requests(),
+		map[string]string{"title": cmp.Or(a.Title, a.Branch), "description": a.Body, "source_branch": a.Branch,
+			"target_branch": a.Target}, &m, http.StatusCreated, http.StatusConflict)
 	return m.review(), code == http.StatusConflict, err
 }

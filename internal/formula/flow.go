@@ -14,7 +14,8 @@ import (
 )
 
 // Keys of the control flow of a step, which are read once the formula is put together.
-var flowKeys = []string{"when", "for_each", "max_concurrency", "join", "retry", "timeout", "loop", "scope", "kind", "value",
+var flowKeys = []string{"when", "for_each", "max_concurrency", "join", "retry", "timeout", "loop", "scope", "kind",
+	"value",
 	"duration", "signal", "approvers", "escalate_to", "on_timeout", "conditions", "default"}
 
 // Kinds of steps.
@@ -67,7 +68,8 @@ func (f checker) controls(m *Formula, at map[string]*step, vars map[string]bool)
 			f.add(s.at, s.path, CodeValue, "docs/formulas.md says what goes together", "step %s: %s", shown(s.id), fault)
 		}
 		if s.flow.Controls() && (s.agent != "" || s.accept != nil || s.critical) {
-			f.add(s.at, s.path, CodeValue, "leave agent, accept and critical out", "no agent carries out the step %s", shown(s.id))
+			f.add(s.at, s.path, CodeValue, "leave agent, accept and critical out", "no agent carries out the step %s",
+				shown(s.id))
 		}
 	}
 }
@@ -78,8 +80,9 @@ func (f checker) control(m *Formula, s *step, at map[string]*step, vars map[stri
 	s.flow.When = x.read(s.keys["when"], false)
 	f.kind(s, x)
 	if n := s.keys["for_each"]; n != nil {
-		s.flow.Each = &events.StepEach{Over: x.read(n, false), Parallel: f.whole(s.keys["max_concurrency"], 1, events.MaxParts),
-			Need: f.joining(s.keys["join"])}
+		s.flow.Each = &events.StepEach{Over: x.read(n, false),
+			Parallel: f.whole(s.keys["max_concurrency"], 1, events.MaxParts),
+			Need:     f.joining(s.keys["join"])}
 	} else {
 		f.alone(s, "max_concurrency", "for_each")
 		if j := s.keys["join"]; j != nil && f.word(j) != "all" {
@@ -91,8 +94,9 @@ func (f checker) control(m *Formula, s *step, at map[string]*step, vars map[stri
 		if s.flow.Each != nil {
 			f.wrong(n, CodeValue, "leave one of them out", "for_each and loop in one step")
 		}
-		s.flow.Each = &events.StepEach{Over: x.read(n.child("over"), false), Until: x.read(n.child("until"), true), Parallel: 1,
-			Most: f.whole(n.child("max"), 1, events.MaxParts)}
+		s.flow.Each = &events.StepEach{Over: x.read(n.child("over"), false), Until: x.read(n.child("until"), true),
+			Parallel: 1,
+			Most:     f.whole(n.child("max"), 1, events.MaxParts)}
 	}
 	agents := !s.flow.Controls()
 	s.flow.Retry = f.retry(first(s.keys["retry"], m.retry, agents))
@@ -149,9 +153,11 @@ func (f checker) kind(s *step, x exprs) {
 			f.wrong(n, CodeMissing, `add conditions = [{if = "EXPRESSION", next = "STEP"}]`, "a switch has no conditions")
 		}
 	default:
-		f.wrong(n, CodeUnsupported, "known here: agent, approval, check, set, transform, switch, wait", "a step of kind %s is not supported", shown(kind))
+		f.wrong(n, CodeUnsupported, "known here: agent, approval, check, set, transform, switch, wait",
+			"a step of kind %s is not supported", shown(kind))
 	}
-	for key, kinds := range map[string][]string{"value": {kindSet, kindTransform}, "duration": {kindWait}, "signal": {kindWait}, "conditions": {kindSwitch},
+	for key, kinds := range map[string][]string{"value": {kindSet, kindTransform}, "duration": {kindWait},
+		"signal": {kindWait}, "conditions": {kindSwitch},
 		"default": {kindSwitch}} {
 		if s.keys[key] != nil && !slices.Contains(kinds, kind) {
 			f.alone(s, key, "kind = "+strings.Join(kinds, " or "))
@@ -177,7 +183,8 @@ func (f checker) checks(s *step, n *node) {
 	case s.accept == nil || len(s.accept.Checks) == 0:
 		f.wrong(n, CodeMissing, `add accept = "COMMAND" or accept = {checks = [...]}`, "a step of kind check has no checks")
 	case s.accept.MaxAttempts > 1:
-		f.wrong(n, CodeValue, "leave max_attempts of accept out: retry carries the step out again", "no agent can do better after a check failed")
+		f.wrong(n, CodeValue, "leave max_attempts of accept out: retry carries the step out again",
+			"no agent can do better after a check failed")
 	default:
 		once := *s.accept
 		once.MaxAttempts, s.accept = 1, &once
@@ -212,7 +219,8 @@ func (f checker) onTimeout(n *node) string {
 	return w
 }
 
-// branches turns a switch into its value, the step that is chosen, and into conditions of the steps that it chooses from.
+// branches turns a switch into its value, the step that is chosen, and into conditions of the steps that it chooses
+// from.
 func (f checker) branches(s *step, at map[string]*step, vars map[string]bool) {
 	n := s.keys["conditions"]
 	if n == nil || s.flow.Kind != events.ControlSet || s.flow.Set != "" {
@@ -258,7 +266,8 @@ func (f checker) branches(s *step, at map[string]*step, vars map[string]bool) {
 		otherwise = fmt.Sprintf("%q if (%s) else (%s)", next.name, cond, otherwise)
 	}
 	if len(otherwise) > events.MaxExpression {
-		f.wrong(n, CodeLimit, "use two switches", "the switch has %d bytes, the limit is %d", len(otherwise), events.MaxExpression)
+		f.wrong(n, CodeLimit, "use two switches", "the switch has %d bytes, the limit is %d", len(otherwise),
+			events.MaxExpression)
 		return
 	}
 	s.flow.Set = otherwise
@@ -279,7 +288,8 @@ func (f checker) scope(s *step, at map[string]*step) {
 	case t == nil:
 		f.add(r.at, r.path, CodeReference, near(r.name, slices.Sorted(maps.Keys(at))), "there is no step %s", shown(r.name))
 	case t.keys["when"] != nil || t.flow.Each != nil:
-		f.add(r.at, r.path, CodeValue, "leave when, for_each and loop out of it", "the teardown %s is always carried out", shown(r.name))
+		f.add(r.at, r.path, CodeValue, "leave when, for_each and loop out of it", "the teardown %s is always carried out",
+			shown(r.name))
 	default:
 		t.flow.Always = true
 		if !hasRef(t.needs, s.id) {
@@ -293,7 +303,8 @@ func (f checker) retry(n *node) *events.StepRetry {
 		return nil
 	}
 	f.keys(n, []string{"max_attempts", "backoff", "factor", "on", "on_exhausted"}, nil)
-	r := &events.StepRetry{Attempts: 1, BackoffMS: f.duration(n.child("backoff")), On: f.oneOf(n.child("on"), events.RetryTransient, events.RetryAny),
+	r := &events.StepRetry{Attempts: 1, BackoffMS: f.duration(n.child("backoff")),
+		On:        f.oneOf(n.child("on"), events.RetryTransient, events.RetryAny),
 		Exhausted: f.oneOf(n.child("on_exhausted"), events.HardFail, events.SoftFail)}
 	if c := n.child("max_attempts"); c != nil {
 		r.Attempts = f.whole(c, 1, events.MaxRetry)
@@ -372,7 +383,8 @@ func (x exprs) read(n *node, round bool) string {
 	place := n.where
 	e, err := starlark.Parse(n.text, names...)
 	if bad, ok := err.(*starlark.Error); ok { //nolint:errorlint // Parse returns it as it is
-		x.add(place(bad.Line, bad.Column), n.path, CodeSyntax, "write a Starlark expression over steps.ID.output and vars.NAME", "%s", bad.Text)
+		x.add(place(bad.Line, bad.Column), n.path, CodeSyntax,
+			"write a Starlark expression over steps.ID.output and vars.NAME", "%s", bad.Text)
 		return ""
 	}
 	for _, p := range e.Paths() {
@@ -387,13 +399,15 @@ func (x exprs) read(n *node, round bool) string {
 		name := p.Names[1]
 		switch {
 		case p.Names[0] == "vars" && !x.vars[name]:
-			x.add(at, n.path, CodeReference, near(name, slices.Sorted(maps.Keys(x.vars))), "there is no variable %s", shown(name))
+			x.add(at, n.path, CodeReference, near(name, slices.Sorted(maps.Keys(x.vars))), "there is no variable %s",
+				shown(name))
 		case p.Names[0] == "vars":
 			x.s.uses = append(x.s.uses, name)
 		case x.at[name] == nil:
 			x.add(at, n.path, CodeReference, near(name, slices.Sorted(maps.Keys(x.at))), "there is no step %s", shown(name))
 		case len(p.Names) > 2 && p.Names[2] != "output" && p.Names[2] != "status":
-			x.add(at, n.path, CodeReference, "write steps."+name+".output or steps."+name+".status", "a step has no %s", shown(p.Names[2]))
+			x.add(at, n.path, CodeReference, "write steps."+name+".output or steps."+name+".status", "a step has no %s",
+				shown(p.Names[2]))
 		case !hasRef(x.s.needs, name):
 			x.s.needs = append(x.s.needs, ref{name, at, n.path})
 		}

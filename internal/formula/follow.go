@@ -36,8 +36,8 @@ func joined(all []edge) edge {
 	return out
 }
 
-// follow makes the steps of a list of states that is entered on an edge, and returns the edges that leave it. A state that
-// names no next one goes on with the one behind it.
+// follow makes the steps of a list of states that is entered on an edge, and returns the edges that leave it. A state
+// that names no next one goes on with the one behind it.
 func (w *flow) follow(b block, in edge) (out []edge) {
 	if len(b.states) == 0 {
 		return []edge{in}
@@ -205,8 +205,8 @@ func (w *flow) add(s *state, in edge) edge {
 	return out
 }
 
-// tried makes the steps of a try: where it has a catch its own steps may fail, and those of the catch are carried out where
-// one did; those of finally are a teardown of both.
+// tried makes the steps of a try: where it has a catch its own steps may fail, and those of the catch are carried out
+// where one did; those of finally are a teardown of both.
 func (w *flow) tried(s *state, in edge) []edge {
 	from, outer := len(w.steps), w.trying
 	w.trying = s.catch != nil

@@ -107,7 +107,8 @@ var unsupported = map[string]string{
 	"condition": "write when = \"EXPRESSION\"",
 }
 
-var stepKeys = append([]string{"id", "title", "description", "message", "needs", "agent", "critical", "child", "accept", "acceptance"},
+var stepKeys = append([]string{"id", "title", "description", "message", "needs", "agent", "critical", "child",
+	"accept", "acceptance"},
 	flowKeys...)
 
 // parse reads a formula without what it extends.
@@ -208,7 +209,8 @@ func (f reader) steps(n *node) []*step {
 
 func (f reader) step(n *node, d dialect) *step {
 	s := &step{id: f.id(n), title: f.text(n.child("title"), d), body: f.text(n.child("description"), d),
-		acceptance: f.text(n.child("acceptance"), d), agent: f.agentOf(n), needs: plainRefs(f.refs(n.child("needs"), MaxNeeds)),
+		acceptance: f.text(n.child("acceptance"), d), agent: f.agentOf(n),
+		needs:    plainRefs(f.refs(n.child("needs"), MaxNeeds)),
 		critical: f.flag(n.child("critical")), child: f.oneOf(n.child("child"), events.ChildOwn, events.ChildShared),
 		accept: f.accept(n.child("accept"), d), at: n.at, path: n.path, given: given(n), keys: flowNodes(n)}
 	if c := n.child("message"); c != nil {

@@ -12,8 +12,9 @@ var settings = []string{"harness", "max_steps", "sandbox", "autonomy", "budget",
 
 // stateKeys are the keys that all states may have, and those of each type.
 var (
-	stateKeys  = []string{"name", "id", "type", "transition", "next", "end", "resultPath", "output"}
-	agentKeys  = []string{"agent", "input", "prompt", "task", "agent_task", "agentTask", "critical", "accept", "child", "timeout", "retry"}
+	stateKeys = []string{"name", "id", "type", "transition", "next", "end", "resultPath", "output"}
+	agentKeys = []string{"agent", "input", "prompt", "task", "agent_task", "agentTask", "critical", "accept", "child",
+		"timeout", "retry"}
 	keysOfType = map[string][]string{
 		agentState: agentKeys, harnessState: agentKeys,
 		parallelState: {"branches", "join"},
@@ -51,7 +52,8 @@ func (w *stateReader) state(n *node) *state {
 	if s.end && s.next.name != "" {
 		f.wrong(n.child("end"), CodeValue, "leave one of them out", "a state that ends the workflow has no next one")
 	}
-	if in := n.child("input"); kind == "operation" && in != nil && in.kind == isMap && f.word(in.child("task")) == "agent.run" {
+	if in := n.child("input"); kind == "operation" && in != nil && in.kind == isMap &&
+		f.word(in.child("task")) == "agent.run" {
 		n, kind = operation(n, in), agentState
 	}
 	own, known := keysOfType[kind]
@@ -242,7 +244,8 @@ func (w *stateReader) joins(n *node) {
 		n = n.child("mode")
 	}
 	if n != nil && w.f.word(n) != "all" {
-		w.f.wrong(n, CodeUnsupported, "leave it out: a parallel state ends when all its branches have", "join goes with foreach")
+		w.f.wrong(n, CodeUnsupported, "leave it out: a parallel state ends when all its branches have",
+			"join goes with foreach")
 	}
 }
 
@@ -308,16 +311,19 @@ func (w *stateReader) foreach(s *state, n *node) {
 		return
 	case len(body.states) > 1 || body.states[0].step == nil || body.states[0].step.keys["kind"] != nil:
 		at := body.states[min(1, len(body.states)-1)]
-		f.add(at.name.at, at.name.path, CodeUnsupported, "let one agent do all of it for an item, with child: own where that is much",
+		f.add(at.name.at, at.name.path, CodeUnsupported,
+			"let one agent do all of it for an item, with child: own where that is much",
 			"the iterator of a foreach has more than one state of an agent")
 		return
 	case n.child("itemsPath") == nil:
-		f.add(n.at, join(n.path, "itemsPath"), CodeMissing, "add itemsPath: ctx.KEY or input.NAME", "the state %s has no list", shown(s.name.name))
+		f.add(n.at, join(n.path, "itemsPath"), CodeMissing, "add itemsPath: ctx.KEY or input.NAME",
+			"the state %s has no list", shown(s.name.name))
 		return
 	}
 	inner := body.states[0]
 	if inner.next.name != "" {
-		f.add(inner.next.at, inner.next.path, CodeReference, "leave it out", "there is no state %s here", shown(inner.next.name))
+		f.add(inner.next.at, inner.next.path, CodeReference, "leave it out", "there is no state %s here",
+			shown(inner.next.name))
 	}
 	s.step = inner.step
 	s.step.id, s.results = s.name.name, append(s.results, inner.results...)
@@ -337,10 +343,12 @@ func (w *stateReader) foreach(s *state, n *node) {
 func (w *stateReader) try(s *state, n *node) {
 	s.body, s.catch, s.finally = w.block(n.child("try")), w.block(n.child("catch")), w.block(n.child("finally"))
 	if s.body == nil || len(s.body.states) == 0 {
-		w.f.add(n.at, join(n.path, "try"), CodeMissing, "add try: {states: [...]}", "the state %s has nothing to try", shown(s.name.name))
+		w.f.add(n.at, join(n.path, "try"), CodeMissing, "add try: {states: [...]}", "the state %s has nothing to try",
+			shown(s.name.name))
 		s.body = nil
 	}
 	if s.catch == nil && s.finally == nil {
-		w.f.add(n.at, n.path, CodeMissing, "add catch: or finally:", "the try %s has neither catch nor finally", shown(s.name.name))
+		w.f.add(n.at, n.path, CodeMissing, "add catch: or finally:", "the try %s has neither catch nor finally",
+			shown(s.name.name))
 	}
 }

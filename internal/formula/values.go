@@ -149,7 +149,8 @@ func (w *stateReader) literal(n *node) (string, bool) {
 	case isText, isDate:
 	}
 	if path, ok := strings.CutPrefix(n.text, "$."); ok {
-		if first, _, _ := strings.Cut(path, "."); !slices.Contains([]string{"input", "steps", "states", "workflow", "ctx"}, first) {
+		if first, _, _ := strings.Cut(path, "."); !slices.Contains([]string{"input", "steps", "states", "workflow", "ctx"},
+			first) {
 			path = "ctx." + path
 		}
 		return path, true
@@ -186,7 +187,8 @@ func (w *flow) settle() {
 		}
 		w.data = ""
 		if len(otherwise) > events.MaxExpression {
-			w.f.add(s.at, s.path, CodeLimit, "use two switches", "the switch has %d bytes, the limit is %d", len(otherwise), events.MaxExpression)
+			w.f.add(s.at, s.path, CodeLimit, "use two switches", "the switch has %d bytes, the limit is %d", len(otherwise),
+				events.MaxExpression)
 			continue
 		}
 		s.step.put("value", otherwise)
@@ -241,7 +243,8 @@ func (w *flow) translated(n *node) *node {
 		with, used := w.meant(p.Names)
 		old := strings.Join(p.Names[:used], ".")
 		if used == 0 || !strings.HasPrefix(text[from:], old) {
-			w.f.add(n.where(p.Line, p.Column), n.path, CodeReference, hint, "%s names nothing that there is", shown(strings.Join(p.Names, ".")))
+			w.f.add(n.where(p.Line, p.Column), n.path, CodeReference, hint, "%s names nothing that there is",
+				shown(strings.Join(p.Names, ".")))
 			continue
 		}
 		text = text[:from] + with + text[from+len(old):]

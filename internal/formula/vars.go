@@ -197,7 +197,8 @@ func (f compiler) resolve(vars []Var, given map[string]string, file place) map[s
 }
 
 // typed adds the values of variables that expressions use: numbers, truths and lists as they are, all else as texts.
-func typed(to map[string]json.RawMessage, vars []Var, uses []string, values map[string]string) map[string]json.RawMessage {
+func typed(to map[string]json.RawMessage, vars []Var, uses []string,
+	values map[string]string) map[string]json.RawMessage {
 	for _, v := range vars {
 		if !slices.Contains(uses, v.Name) {
 			continue

@@ -89,7 +89,8 @@ type condition struct {
 
 // parseWorkflow reads a workflow file.
 func parseWorkflow(src *source, root *node, f reader) *Formula {
-	f.keys(root, []string{"id", "name", "description", "version", "input", "inputSchema", "git", "session_id", "start", "states"},
+	f.keys(root, []string{"id", "name", "description", "version", "input", "inputSchema", "git", "session_id", "start",
+		"states"},
 		map[string]string{
 			"outputSchema": "set output in the agent's file, or check it: accept: {checks: [{kind: schema, schema: {...}}]}",
 			"output":       "the output of the last states is that of the run",

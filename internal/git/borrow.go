@@ -246,7 +246,8 @@ func (g *Git) CloneAlternates(ctx context.Context, mirror *Repo, s Source, dir s
 // repository names another one it is ErrHostile; that it names none any more does not matter.
 func (g *Git) OpenBorrowing(ctx context.Context, dir, objects string) (*Repo, error) {
 	if info, err := os.Lstat(objects); err != nil || !info.IsDir() {
-		return nil, fmt.Errorf("%s shares objects with %s: %w: %w (call git_prepare again with the url to fetch them again)", dir, objects, ErrDamaged, errors.Join(err, errNoLender))
+		return nil, fmt.Errorf("%s shares objects with %s: %w: %w (call git_prepare again with the url to fetch them again)",
+			dir, objects, ErrDamaged, errors.Join(err, errNoLender))
 	}
 	return g.openWith(ctx, dir, objects)
 }

@@ -44,7 +44,8 @@ func (g *Git) remote(address string) (*remote, error) {
 			return r, nil
 		}
 	}
-	return nil, fmt.Errorf("git address with %q: %w (allowed: %s)", r.scheme, ErrProtocol, strings.Join(g.cfg.Protocols, ", "))
+	return nil, fmt.Errorf("git address with %q: %w (allowed: %s)", r.scheme, ErrProtocol,
+		strings.Join(g.cfg.Protocols, ", "))
 }
 
 func parseRemote(address string) (*remote, error) {
@@ -57,7 +58,8 @@ func parseRemote(address string) (*remote, error) {
 	if !strings.Contains(address, "://") {
 		m := scp.FindStringSubmatch(address)
 		if m == nil {
-			return nil, fmt.Errorf("git address %q: %w (want https://, ssh:// or user@host:path)", short(hideUser(address)), ErrName)
+			return nil, fmt.Errorf("git address %q: %w (want https://, ssh:// or user@host:path)", short(hideUser(address)),
+				ErrName)
 		}
 		return &remote{url: address, scheme: "ssh", host: m[2]}, nil
 	}

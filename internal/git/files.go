@@ -80,12 +80,14 @@ type fileWalk struct {
 }
 
 // read reads objects of one kind, each once.
-func (w *fileWalk) read(ctx context.Context, kind string, ids []string, each func(id string, content []byte) error) error {
+func (w *fileWalk) read(ctx context.Context, kind string, ids []string,
+	each func(id string, content []byte) error) error {
 	if len(ids) == 0 {
 		return nil
 	}
 	var out bytes.Buffer
-	if _, err := w.h.do(ctx, call{args: []string{"cat-file", "--batch"}, stdin: strings.NewReader(strings.Join(ids, "\n") + "\n"),
+	if _, err := w.h.do(ctx, call{args: []string{"cat-file", "--batch"},
+		stdin:  strings.NewReader(strings.Join(ids, "\n") + "\n"),
 		stdout: &out, limit: MaxFileBytes}); err != nil {
 		return err
 	}

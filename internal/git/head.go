@@ -96,7 +96,8 @@ func (h *history) find(ctx context.Context, rev string) (ref, id string, err err
 	none, err := lacks(&h.layout, names...)
 	if err == nil && !none {
 		var out string
-		out, err = h.run(ctx, append([]string{"for-each-ref", "--format=%(objecttype) %(objectname) %(refname)"}, names...)...)
+		out, err = h.run(ctx, append([]string{"for-each-ref", "--format=%(objecttype) %(objectname) %(refname)"},
+			names...)...)
 		refs = readRefs(out)
 	}
 	if err != nil {
@@ -199,8 +200,8 @@ func (s Status) Clean() bool {
 // Status compares the working tree, files that git does not know included, with HEAD.
 func (h *history) Status(ctx context.Context) (Status, error) { return statusWith(ctx, h, call{}) }
 
-// FreshStatus is Status with an index of its own: the repository's may hide changes, since commands can mark files in it
-// as unchanged.
+// FreshStatus is Status with an index of its own: the repository's may hide changes, since commands can mark files in
+// it as unchanged.
 func (h *history) FreshStatus(ctx context.Context) (Status, error) {
 	at, err := h.Head(ctx)
 	if err != nil {

@@ -80,7 +80,8 @@ func (g *Git) Keep(cfg KeepConfig) (*Keeper, error) {
 		*dir = filepath.Clean(*dir)
 	}
 	if within(cfg.Store, cfg.Tree) || within(cfg.Tree, cfg.Store) {
-		return nil, fmt.Errorf("snapshot %s into %s: one is inside the other: %w (choose another store)", cfg.Tree, cfg.Store, ErrName)
+		return nil, fmt.Errorf("snapshot %s into %s: one is inside the other: %w (choose another store)", cfg.Tree,
+			cfg.Store, ErrName)
 	}
 	k := &Keeper{g: g, cfg: cfg, repackAt: repackAt}
 	if err := k.make(); err != nil {
@@ -102,7 +103,8 @@ func (k *Keeper) at(name string) string { return filepath.Join(k.cfg.Store, name
 const storeConfig = "[core]\n\trepositoryformatversion = 1\n\tbare = true\n[extensions]\n\tobjectFormat = sha256\n" +
 	"[pack]\n\tcompression = 1\n"
 
-// make makes a store that is not there. What git init does is as much; HEAD comes last, so that a half one is made again.
+// make makes a store that is not there. What git init does is as much; HEAD comes last, so that a half one is made
+// again.
 func (k *Keeper) make() error {
 	if _, err := os.Stat(k.at("git/HEAD")); err == nil {
 		return os.MkdirAll(k.at("out"), 0o700)

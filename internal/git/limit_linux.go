@@ -22,8 +22,8 @@ var canLimit = sync.OnceValue(func() bool {
 // bounded is the command line of a call, and what sets its limits once it runs, which its helpers inherit.
 //
 // A shell that sets them first would be a third of what a small git costs. Git has begun to run when they are set, by
-// milliseconds, more on a busy machine. What it started in the meantime gets them, too, and what any of them took or wrote
-// counts: beyond the limit it gets and writes no more.
+// milliseconds, more on a busy machine. What it started in the meantime gets them, too, and what any of them took or
+// wrote counts: beyond the limit it gets and writes no more.
 func (g *runner) bounded(c call) (args []string, limit func(pid int) error) {
 	if !canLimit() {
 		return g.byShell(c), func(int) error { return nil }

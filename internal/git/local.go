@@ -80,7 +80,8 @@ func (g *Git) localAt(ctx context.Context, root string) (*Local, error) {
 		}
 	}
 	if lines[0] != root {
-		return nil, fmt.Errorf("%s: its configuration names %s as the working tree: %w (unset core.worktree)", root, lines[0], ErrHostile)
+		return nil, fmt.Errorf("%s: its configuration names %s as the working tree: %w (unset core.worktree)", root,
+			lines[0], ErrHostile)
 	}
 	l.gitDir, l.common = lines[1], lines[2]
 	return l, nil

@@ -24,7 +24,8 @@ func (g *Git) CloneBase(ctx context.Context, b Base, pack io.Reader, dir string,
 	}
 	if b.Objects != "" {
 		if info, err := os.Lstat(b.Objects); err != nil || !info.IsDir() {
-			return nil, fmt.Errorf("clone of %s: %w: %w (the repository was moved or removed)", b.Root, ErrNotFound, errors.Join(err, errNoLender))
+			return nil, fmt.Errorf("clone of %s: %w: %w (the repository was moved or removed)", b.Root, ErrNotFound,
+				errors.Join(err, errNoLender))
 		}
 		if err := os.MkdirAll(filepath.Dir(r.alternates()), 0o755); err != nil {
 			return nil, err

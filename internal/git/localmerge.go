@@ -70,7 +70,8 @@ func (g *Git) Result(ctx context.Context, l *Local, from io.Reader, ref Ref) (_ 
 
 // Tree is the tree of the result: it names the content of all of its files.
 func (r *Result) Tree(ctx context.Context) (string, error) {
-	return firstLine(r.g.run(ctx, call{args: []string{"rev-parse", "--verify", r.ref.ID + "^{tree}"}, gitDir: r.dir, env: r.env}))
+	return firstLine(r.g.run(ctx, call{args: []string{"rev-parse", "--verify", r.ref.ID + "^{tree}"}, gitDir: r.dir,
+		env: r.env}))
 }
 
 // Close removes the place.

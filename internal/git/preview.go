@@ -91,7 +91,8 @@ func (w *writer) PreviewPush(ctx context.Context, branch, commit, base string) (
 			continue
 		}
 		if in, err := look.Holds(ctx, base, commit); err != nil || !in {
-			return Shown{}, errors.Join(err, fmt.Errorf("push of more than %d commits, or of some without what is before them: %w", maxPushed, ErrTooLarge))
+			return Shown{}, errors.Join(err,
+				fmt.Errorf("push of more than %d commits, or of some without what is before them: %w", maxPushed, ErrTooLarge))
 		}
 		edges = append(edges, "^"+commit)
 	}
@@ -147,7 +148,8 @@ func (b *bench) call(args ...string) call {
 		others += ":" + alternate(b.h.lender)
 	}
 	return call{args: args, private: []string{b.dir}, bound: true,
-		env: []string{"GIT_INDEX_FILE=" + filepath.Join(b.dir, "index"), "GIT_OBJECT_DIRECTORY=" + filepath.Join(b.dir, "made"),
+		env: []string{"GIT_INDEX_FILE=" + filepath.Join(b.dir, "index"),
+			"GIT_OBJECT_DIRECTORY=" + filepath.Join(b.dir, "made"),
 			"GIT_ALTERNATE_OBJECT_DIRECTORIES=" + others}}
 }
 

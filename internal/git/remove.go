@@ -38,8 +38,9 @@ type Removed struct {
 	Before bool
 }
 
-// Remove takes a branch away from a remote whose commit is proven to be in another branch of it, and asks the remote what it
-// has then. A branch that is at another commit is ErrMoved, one that is not proven to be merged ErrUnmerged: both stay.
+// Remove takes a branch away from a remote whose commit is proven to be in another branch of it, and asks the remote
+// what it has then. A branch that is at another commit is ErrMoved, one that is not proven to be merged ErrUnmerged:
+// both stay.
 func (r *Repo) Remove(ctx context.Context, p Removal) (done Removed, err error) {
 	for _, name := range []string{p.Branch, p.Into} {
 		if err := CheckName(name); err != nil {
@@ -47,7 +48,8 @@ func (r *Repo) Remove(ctx context.Context, p Removal) (done Removed, err error) 
 		}
 	}
 	if p.Branch == p.Into || !fullID.MatchString(p.Commit) {
-		return done, fmt.Errorf("remove %s at %q, merged into %s: %w (name two branches and the full id of a commit)", p.Branch, short(p.Commit), p.Into, ErrName)
+		return done, fmt.Errorf("remove %s at %q, merged into %s: %w (name two branches and the full id of a commit)",
+			p.Branch, short(p.Commit), p.Into, ErrName)
 	}
 	rem, err := r.g.remote(p.URL)
 	if err != nil {
@@ -62,7 +64,8 @@ func (r *Repo) Remove(ctx context.Context, p Removal) (done Removed, err error) 
 	case is == "":
 		return Removed{Before: true}, nil
 	case is != p.Commit:
-		return done, fmt.Errorf("remove %s: it is at %.12s and not at %.12s: %w (somebody worked on it; it stays)", p.Branch, is, p.Commit, ErrMoved)
+		return done, fmt.Errorf("remove %s: it is at %.12s and not at %.12s: %w (somebody worked on it; it stays)", p.Branch,
+			is, p.Commit, ErrMoved)
 	}
 	if _, err := r.Fetch(ctx, Source{URL: p.URL, Branch: p.Into}); err != nil {
 		return done, err
@@ -71,12 +74,14 @@ func (r *Repo) Remove(ctx context.Context, p Removal) (done Removed, err error) 
 		return done, err
 	}
 	if done.How, err = (proof{&r.history}).merged(ctx, done.Tip, p.Commit); err == nil && done.How == "" {
-		err = fmt.Errorf("remove %s: %s has not all that %.12s changes: %w (it stays)", p.Branch, p.Into, p.Commit, ErrUnmerged)
+		err = fmt.Errorf("remove %s: %s has not all that %.12s changes: %w (it stays)", p.Branch, p.Into, p.Commit,
+			ErrUnmerged)
 	}
 	if err != nil {
 		return done, err
 	}
-	a, err := r.exec(ctx, call{args: []string{"push", "--porcelain", "--no-verify", "--no-signed", "--no-follow-tags", "--recurse-submodules=no",
+	a, err := r.exec(ctx, call{args: []string{"push", "--porcelain", "--no-verify", "--no-signed", "--no-follow-tags",
+		"--recurse-submodules=no",
 		"--force-with-lease=" + ref + ":" + p.Commit, "--", rem.url, ":" + ref}, remote: rem, fine: []int{1}})
 	if err != nil {
 		return done, err
@@ -100,8 +105,8 @@ func (r *Repo) Remove(ctx context.Context, p Removal) (done Removed, err error) 
 // proof compares what commits change.
 type proof struct{ *history }
 
-// merged says how a branch, whose last commit is tip, has what a commit and those before it changed; "" where that is not
-// proven.
+// merged says how a branch, whose last commit is tip, has what a commit and those before it changed; "" where that is
+// not proven.
 func (h proof) merged(ctx context.Context, tip, commit string) (how string, err error) {
 	if in, err := h.Holds(ctx, tip, commit); err != nil || in {
 		return InHistory, err
@@ -165,7 +170,8 @@ func (h proof) patchIDs(ctx context.Context, args ...string) (map[string]bool, e
 	if n := len(args); args[n-2] == "--stdin" {
 		in, args = args[n-1], args[:n-1]
 	}
-	head := append([]string{args[0], "--no-ext-diff", "--no-textconv", "--no-renames", "--full-index", "--binary"}, args[1:]...)
+	head := append([]string{args[0], "--no-ext-diff", "--no-textconv", "--no-renames", "--full-index", "--binary"},
+		args[1:]...)
 	var patch bytes.Buffer
 	if _, err := h.do(ctx, call{args: head, stdin: strings.NewReader(in), stdout: &patch}); err != nil {
 		return nil, err

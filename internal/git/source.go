@@ -53,7 +53,8 @@ func (g *Git) Clone(ctx context.Context, s Source, dir string) (*Repo, error) {
 		return nil, err
 	}
 	if !s.empty(dir) {
-		return nil, fmt.Errorf("clone into %s: %w (choose an empty directory, or prepare the existing repository)", dir, ErrNotEmpty)
+		return nil, fmt.Errorf("clone into %s: %w (choose an empty directory, or prepare the existing repository)", dir,
+			ErrNotEmpty)
 	}
 	r, err := g.Init(ctx, dir, "main")
 	if err != nil {
@@ -98,7 +99,9 @@ func (g *Git) Prepare(ctx context.Context, s Source, dir string) (*Repo, error) 
 // empty reports whether a directory holds nothing, or is not there.
 func (s Source) empty(dir string) bool {
 	entries, err := os.ReadDir(dir)
-	return err != nil || !slices.ContainsFunc(entries, func(e os.DirEntry) bool { return !slices.Contains(s.Ignore, e.Name()) })
+	return err != nil || !slices.ContainsFunc(entries, func(e os.DirEntry) bool {
+		return !slices.Contains(s.Ignore, e.Name())
+	})
 }
 
 // follow fetches and checks out.

@@ -353,7 +353,8 @@ func (r *Result) blobs(ctx context.Context, ids []string) (map[string][]byte, er
 		line, err := out.ReadString('\n')
 		var name string
 		var size int
-		if _, e := fmt.Sscanf(line, "%s blob %d", &name, &size); err != nil || e != nil || name != want || size < 0 || size >= out.Len() {
+		if _, e := fmt.Sscanf(line, "%s blob %d", &name, &size); err != nil || e != nil || name != want || size < 0 ||
+			size >= out.Len() {
 			return nil, fmt.Errorf("content %s of a file before the run: git printed %q: %w", want, short(line), ErrDamaged)
 		}
 		all[want] = bytes.Clone(out.Next(size))

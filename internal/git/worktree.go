@@ -81,7 +81,8 @@ func (r *Repo) Worktree(ctx context.Context, dir string) (*Repo, error) {
 	}
 	at := strings.TrimSpace(strings.TrimPrefix(string(text), "gitdir:"))
 	if filepath.Dir(at) != filepath.Join(r.common, "worktrees") {
-		return nil, fmt.Errorf("worktree %s points to %q and not into %s: %w (remove and add it again)", tree, short(at), r.common, ErrHostile)
+		return nil, fmt.Errorf("worktree %s points to %q and not into %s: %w (remove and add it again)", tree, short(at),
+			r.common, ErrHostile)
 	}
 	w := &Repo{writer: r.writer}
 	w.tree, w.gitDir = tree, at
@@ -90,7 +91,8 @@ func (r *Repo) Worktree(ctx context.Context, dir string) (*Repo, error) {
 	}
 	back, err := readNoFollow(filepath.Join(at, "gitdir"), maxPointer)
 	if err != nil || strings.TrimSpace(string(back)) != filepath.Join(tree, ".git") {
-		return nil, fmt.Errorf("worktree %s does not match the record of its repository: %w (remove and add it again)", tree, errors.Join(err, ErrHostile))
+		return nil, fmt.Errorf("worktree %s does not match the record of its repository: %w (remove and add it again)", tree,
+			errors.Join(err, ErrHostile))
 	}
 	return w, w.check()
 }

@@ -12,7 +12,8 @@ type File = git.File
 
 // Files gives files of a commit from the repository of a workspace, as git.Repo.Files does. It only reads, and so waits
 // for no other work in the workspace.
-func (d *Desk) Files(ctx context.Context, dir, commit string, want func(path string) bool, take func(File) error) error {
+func (d *Desk) Files(ctx context.Context, dir, commit string, want func(path string) bool,
+	take func(File) error) error {
 	r, err := d.reader(ctx, dir)
 	if err != nil {
 		return err

@@ -42,7 +42,8 @@ func (w *work) commit(ctx context.Context, _ *guard, a commitArgs) (*Committed, 
 	if err != nil {
 		return nil, err
 	}
-	return &Committed{Commit: done.ID, Tree: done.Tree, Branch: done.Branch, Made: done.Made, Paths: done.Paths, Nested: done.Nested}, nil
+	return &Committed{Commit: done.ID, Tree: done.Tree, Branch: done.Branch, Made: done.Made, Paths: done.Paths,
+		Nested: done.Nested}, nil
 }
 
 type branchArgs struct {

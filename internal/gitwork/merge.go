@@ -155,7 +155,8 @@ func (w *lines) standing(ctx context.Context, r *git.Repo, moved []MovedSide, er
 // moved are the sides that are not where the call wants them. What this very merge has done before does not count.
 func (w *lines) moved(ctx context.Context, r *git.Repo, a mergeArgs, from []git.Ref) (all []MovedSide, err error) {
 	if len(a.Commits) > 0 && len(a.Commits) != len(from) {
-		return nil, fmt.Errorf("merge of %d branches at %d commits: %w (name one commit for each, in their order)", len(from), len(a.Commits), git.ErrName)
+		return nil, fmt.Errorf("merge of %d branches at %d commits: %w (name one commit for each, in their order)",
+			len(from), len(a.Commits), git.ErrName)
 	}
 	for i, id := range a.Commits {
 		if from[i].ID != id {

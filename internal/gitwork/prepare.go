@@ -107,8 +107,8 @@ func (w *work) prepare(ctx context.Context, g *guard, a prepareArgs) (*Prepared,
 	return done, err
 }
 
-// sync moves the branch that is checked out on to the one that the work is to go to, where that has all of it and more: the
-// work of before has landed there. Nothing is lost by it. Otherwise base stays.
+// sync moves the branch that is checked out on to the one that the work is to go to, where that has all of it and more:
+// the work of before has landed there. Nothing is lost by it. Otherwise base stays.
 func (w *work) sync(ctx context.Context, r *git.Repo, a prepareArgs, name, base string) (string, error) {
 	if !a.Sync || name == "" || a.Begin != "" {
 		return base, nil

@@ -15,7 +15,8 @@ import (
 // Shown is what git work would change, for people.
 type Shown = git.Shown
 
-// Preview shows what a commit or a push would change. It writes nothing into the tree and waits for no other work in it.
+// Preview shows what a commit or a push would change. It writes nothing into the tree and waits for no other work in
+// it.
 //
 // base is the commit that the run began with by its log, empty for none: the refs of the tree are what an agent made
 // them. A remote is asked only where it is the repository of the task: an address in the arguments is one that no one

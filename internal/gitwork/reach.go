@@ -58,7 +58,8 @@ func (r Reach) Addresses(ctx context.Context, scheme, host string) ([]netip.Addr
 		}
 	}
 	if len(out) == 0 {
-		return nil, fmt.Errorf("host %s: %w: its address is not public (an operator can allow it in INSPAN_GIT_PRIVATE)", t.Host(), ErrRefused)
+		return nil, fmt.Errorf("host %s: %w: its address is not public (an operator can allow it in INSPAN_GIT_PRIVATE)",
+			t.Host(), ErrRefused)
 	}
 	slices.SortStableFunc(out, func(a, b netip.Addr) int { return a.BitLen() - b.BitLen() }) // not all machines speak IPv6
 	return out, nil

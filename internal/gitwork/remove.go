@@ -23,8 +23,8 @@ type Removed struct {
 	Tip string `json:"tip,omitempty"`
 }
 
-// remove takes a branch away from the remote that is proven to be merged. A branch that is gone is no fault: the answer of an
-// earlier attempt may have been lost.
+// remove takes a branch away from the remote that is proven to be merged. A branch that is gone is no fault: the answer
+// of an earlier attempt may have been lost.
 func (w *work) remove(ctx context.Context, _ *guard, a removeArgs) (*Removed, error) {
 	if a.URL == "" {
 		a.URL = w.job.Repo

@@ -95,7 +95,8 @@ func (w *work) rescue(ctx context.Context, g *guard, r *git.Repo, ref git.Ref) (
 	case err != nil:
 		return nil, err
 	case rec.Commit != p.Commit:
-		return nil, fmt.Errorf("published %s: the branch is at %.12s and not at %.12s: %w", as.Name, rec.Commit, p.Commit, ErrMoved)
+		return nil, fmt.Errorf("published %s: the branch is at %.12s and not at %.12s: %w", as.Name, rec.Commit, p.Commit,
+			ErrMoved)
 	}
 	return p, r.Verify(ctx, &bundle{ctx: ctx, from: w.cfg.Blobs, refs: rec.Parts}, git.Ref{Name: as.Name, ID: rec.Commit})
 }

@@ -20,15 +20,16 @@ type reviewArgs struct {
 	Body   string `json:"body"`
 }
 
-// review asks the forge for a review of a branch, or, where it is only asked for what was done, finds the request; nil where
-// there is none. The working tree takes no part in it.
+// review asks the forge for a review of a branch, or, where it is only asked for what was done, finds the request; nil
+// where there is none. The working tree takes no part in it.
 func (w *work) review(ctx context.Context, input json.RawMessage, only bool) (*forge.Review, error) {
 	var a reviewArgs
 	if err := json.Unmarshal(input, &a); err != nil {
 		return nil, tool.Fail(tool.Invalid, "fix the arguments and retry", err)
 	}
 	if w.cfg.Forges == nil {
-		return nil, tool.Fail(tool.Permanent, "let reviewers look at the branch", errors.New("this toolrunner speaks to no forge"))
+		return nil, tool.Fail(tool.Permanent, "let reviewers look at the branch",
+			errors.New("this toolrunner speaks to no forge"))
 	}
 	if a.URL == "" {
 		a.URL = w.job.Repo
@@ -38,7 +39,8 @@ func (w *work) review(ctx context.Context, input json.RawMessage, only bool) (*f
 			return nil, err
 		}
 	}
-	ask := forge.Ask{How: a.How, Repo: a.URL, Branch: a.Branch, Commit: a.Commit, Target: a.Target, Title: a.Title, Body: a.Body}
+	ask := forge.Ask{How: a.How, Repo: a.URL, Branch: a.Branch, Commit: a.Commit, Target: a.Target, Title: a.Title,
+		Body: a.Body}
 	if only {
 		return w.cfg.Forges.Find(ctx, ask)
 	}

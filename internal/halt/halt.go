@@ -1,8 +1,8 @@
 // Package halt is the aggregate of the emergency stop: whether a station is halted, since when, by whom and why.
 //
-// Promises: a station has one such log, and the row that people read is a view of it. A decision is a function of a state
-// and a time; it returns the state with what it decided noted in Changes. A station that is halted is not halted again, and
-// only the halt that its author has seen is released, so that a release that comes late ends no later halt.
+// Promises: a station has one such log, and the row that people read is a view of it. A decision is a function of a
+// state and a time; it returns the state with what it decided noted in Changes. A station that is halted is not halted
+// again, and only the halt that its author has seen is released, so that a release that comes late ends no later halt.
 package halt
 
 import (
@@ -14,8 +14,8 @@ import (
 	"github.com/inspan/inspan/pkg/events"
 )
 
-// State of the halts of a station: the fold of their log, and what was decided on it and is not stored yet. It is a value:
-// no function changes what can be reached from it.
+// State of the halts of a station: the fold of their log, and what was decided on it and is not stored yet. It is a
+// value: no function changes what can be reached from it.
 type State struct {
 	events.Halt
 	kernel.Folded
@@ -49,14 +49,16 @@ func Steer(s State, w Wish, now time.Time) (State, error) {
 	by := events.WorkBy{Input: w.Input, By: w.By, Reason: w.Reason}
 	switch {
 	case w.Action == events.HaltAction && s.Halted:
-		return s, &Refused{Halted, fmt.Sprintf("the station is halted since %s, by %s: %s", s.Since.UTC().Format(time.RFC3339), s.By, s.Reason),
+		return s, &Refused{Halted, fmt.Sprintf("the station is halted since %s, by %s: %s",
+			s.Since.UTC().Format(time.RFC3339), s.By, s.Reason),
 			"inspan release lets it go on"}
 	case w.Action == events.HaltAction:
 		return s.then(&events.HaltOrderedData{Event: "halt_ordered", Number: s.Number + 1, WorkBy: by}, now), nil
 	case !s.Halted:
 		return s, &Refused{NotHalted, "the station is not halted", "inspan halt REASON stops it"}
 	case w.Number != s.Number:
-		return s, &Refused{Stale, fmt.Sprintf("halt %d was to be released, and halt %d is in force, by %s: %s", w.Number, s.Number, s.By, s.Reason),
+		return s, &Refused{Stale, fmt.Sprintf("halt %d was to be released, and halt %d is in force, by %s: %s", w.Number,
+			s.Number, s.By, s.Reason),
 			"read its reason, then inspan release again"}
 	}
 	return s.then(&events.HaltReleasedData{Event: "halt_released", Number: s.Number, WorkBy: by}, now), nil
@@ -75,7 +77,8 @@ func (s State) then(p events.Payload, now time.Time) State {
 // Apply returns the state after one more event, whose stored bytes have the given hash.
 func Apply(s State, f events.Event, p events.Payload, hash string) (State, error) {
 	if f.Subject != events.HaltID {
-		return State{}, fmt.Errorf("halt, event %d (%s): it is of %.64q, want %s", f.Sequence, p.Kind(), f.Subject, events.HaltID)
+		return State{}, fmt.Errorf("halt, event %d (%s): it is of %.64q, want %s", f.Sequence, p.Kind(), f.Subject,
+			events.HaltID)
 	}
 	s, err := rules.Fold(s, p, f.Time)
 	if err != nil {

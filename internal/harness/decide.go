@@ -47,11 +47,13 @@ func Decide(s State, id string, c events.HarnessControl, now time.Time) ([]event
 		return nil, &Refused{Replaced, fmt.Sprintf("harness %s is recorded by %s, which attached later", id, s.Holder),
 			"end this program, or run it again to take the harness over"}
 	case s.Ended():
-		return nil, &Refused{Ended, fmt.Sprintf("harness %s is complete after step %d", id, s.Steps), "nothing more is recorded"}
+		return nil, &Refused{Ended, fmt.Sprintf("harness %s is complete after step %d", id, s.Steps),
+			"nothing more is recorded"}
 	}
 	p := payload(c)
 	if _, err := s.Next(p, now); err != nil {
-		return nil, &Refused{Order, fmt.Sprintf("harness %s: %v", id, err), "run the program again: it goes on after the last step"}
+		return nil, &Refused{Order, fmt.Sprintf("harness %s: %v", id, err),
+			"run the program again: it goes on after the last step"}
 	}
 	return []events.Payload{p}, nil
 }
@@ -60,9 +62,11 @@ func Decide(s State, id string, c events.HarnessControl, now time.Time) ([]event
 func payload(c events.HarnessControl) events.Payload {
 	switch c.Action {
 	case events.HarnessBegin:
-		return &events.HarnessBegunData{Event: "harness_begun", Epoch: c.Epoch, StepNumber: c.StepNumber, Effect: *c.Effect, Before: c.Before}
+		return &events.HarnessBegunData{Event: "harness_begun", Epoch: c.Epoch, StepNumber: c.StepNumber, Effect: *c.Effect,
+			Before: c.Before}
 	case events.HarnessSettle:
-		return &events.HarnessSettledData{Event: "harness_settled", Epoch: c.Epoch, StepNumber: c.StepNumber, Effect: *c.Effect}
+		return &events.HarnessSettledData{Event: "harness_settled", Epoch: c.Epoch, StepNumber: c.StepNumber,
+			Effect: *c.Effect}
 	case events.HarnessRecord:
 		return &events.HarnessSteppedData{Event: "harness_stepped", Epoch: c.Epoch, HarnessStep: *c.Step}
 	}
@@ -92,11 +96,14 @@ func attach(s State, id string, c events.HarnessControl, now time.Time) ([]event
 	case s.ID != "" && s.Epoch > 0 && s.Token == c.Token:
 		return nil, nil
 	case s.ID != "" && s.Name != c.Name:
-		return nil, &Refused{Other, fmt.Sprintf("harness %s is a %s, not a %s", id, s.Name, c.Name), "give the new one another id"}
+		return nil, &Refused{Other, fmt.Sprintf("harness %s is a %s, not a %s", id, s.Name, c.Name),
+			"give the new one another id"}
 	case s.Ended():
-		return nil, &Refused{Ended, fmt.Sprintf("harness %s is complete after step %d", id, s.Steps), "give a new one another id"}
+		return nil, &Refused{Ended, fmt.Sprintf("harness %s is complete after step %d", id, s.Steps),
+			"give a new one another id"}
 	case c.Epoch != s.Epoch:
-		return nil, &Refused{Replaced, fmt.Sprintf("harness %s: program %d is attached, not program %d", id, s.Epoch, c.Epoch),
+		return nil, &Refused{Replaced,
+			fmt.Sprintf("harness %s: program %d is attached, not program %d", id, s.Epoch, c.Epoch),
 			"read what is recorded, and attach again"}
 	case err != nil:
 		return nil, &Refused{"bad_input", err.Error(), "take_over is a duration such as 10s"}
@@ -104,11 +111,13 @@ func attach(s State, id string, c events.HarnessControl, now time.Time) ([]event
 		return nil, &Refused{Busy, fmt.Sprintf("harness %s was recorded by %s %s ago", id, s.Holder,
 			now.Sub(s.UpdatedAt).Round(time.Millisecond)), fmt.Sprintf("it is free %s after its last record", takeOver)}
 	}
-	a := &events.HarnessAttachedData{Event: "harness_attached", Epoch: s.Epoch + 1, Holder: c.Holder, Token: c.Token, Steps: s.Steps}
+	a := &events.HarnessAttachedData{Event: "harness_attached", Epoch: s.Epoch + 1, Holder: c.Holder, Token: c.Token,
+		Steps: s.Steps}
 	if s.ID != "" {
 		return []events.Payload{a}, nil
 	}
-	return []events.Payload{&events.HarnessOpenedData{Event: "harness_opened", Harness: id, Name: c.Name, State: c.State}, a}, nil
+	return []events.Payload{&events.HarnessOpenedData{Event: "harness_opened", Harness: id, Name: c.Name, State: c.State},
+		a}, nil
 }
 
 // Check returns what is wrong with a control, whatever the harness.
@@ -201,9 +210,11 @@ func Records(p events.Payload, c events.HarnessControl) bool {
 	case *events.HarnessAttachedData:
 		return c.Action == events.HarnessAttach && d.Token == c.Token
 	case *events.HarnessBegunData:
-		return c.Action == events.HarnessBegin && d.Epoch == c.Epoch && d.StepNumber == c.StepNumber && d.Effect.Number == c.Effect.Number
+		return c.Action == events.HarnessBegin && d.Epoch == c.Epoch && d.StepNumber == c.StepNumber &&
+			d.Effect.Number == c.Effect.Number
 	case *events.HarnessSettledData:
-		return c.Action == events.HarnessSettle && d.Epoch == c.Epoch && d.StepNumber == c.StepNumber && d.Effect.Number == c.Effect.Number
+		return c.Action == events.HarnessSettle && d.Epoch == c.Epoch && d.StepNumber == c.StepNumber &&
+			d.Effect.Number == c.Effect.Number
 	case *events.HarnessSteppedData:
 		return c.Action == events.HarnessRecord && d.Epoch == c.Epoch && d.Number == c.Step.Number
 	case *events.HarnessEndedData:

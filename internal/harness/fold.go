@@ -35,7 +35,8 @@ func Apply(s State, f events.Event, p events.Payload, hash string) (State, error
 	return s, nil
 }
 
-var rules = kernel.Rules[State]{kernel.On(opened), kernel.On(attached), kernel.On(begun), kernel.On(settled), kernel.On(stepped),
+var rules = kernel.Rules[State]{kernel.On(opened), kernel.On(attached), kernel.On(begun), kernel.On(settled),
+	kernel.On(stepped),
 	kernel.On(ended)}
 
 // Next returns the state after one more event of that time.
@@ -76,7 +77,8 @@ func begun(s State, d *events.HarnessBegunData, _ time.Time) (State, error) {
 	if n := len(s.Begun); n > 0 && d.Effect.Number <= s.Begun[n-1].Number {
 		return s, fmt.Errorf("effect %d does not follow %d", d.Effect.Number, s.Begun[n-1].Number)
 	}
-	s.Begun = append(slices.Clip(s.Begun), events.HarnessBegun{Number: d.Effect.Number, Name: d.Effect.Name, Class: d.Effect.Class})
+	s.Begun = append(slices.Clip(s.Begun),
+		events.HarnessBegun{Number: d.Effect.Number, Name: d.Effect.Name, Class: d.Effect.Class})
 	return s, nil
 }
 

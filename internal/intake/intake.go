@@ -1,10 +1,10 @@
 // Package intake has messages from outside start runs: each message on a subject that an agent subscribes to is one
 // run of that agent.
 //
-// Promises: nothing is followed that the operator did not allow, and no subject of stations or of NATS itself. The id of
-// a run is made of what identifies its message, so a message that comes again is the same run for ever. A message that
-// can start no run is a dead letter with the reason, and one that a stream holds is acknowledged only once its run is
-// begun or its letter is written. Values of a message are data: they are put into the texts of the subscription and
+// Promises: nothing is followed that the operator did not allow, and no subject of stations or of NATS itself. The id
+// of a run is made of what identifies its message, so a message that comes again is the same run for ever. A message
+// that can start no run is a dead letter with the reason, and one that a stream holds is acknowledged only once its run
+// is begun or its letter is written. Values of a message are data: they are put into the texts of the subscription and
 // read no further.
 package intake
 
@@ -295,7 +295,8 @@ func (l *losses) tell() {
 		defer cancel()
 		err := fmt.Errorf("%d messages on %s came faster than they are taken and are lost", n, l.sub.of.Subject)
 		l.i.cfg.Report(l.sub.agent, l.sub.of.Subject, "messages lost", errors.Join(err, l.i.letter(ctx, l.sub,
-			Message{Subject: l.sub.of.Subject}, CodeRate, err.Error(), "store the subject in a stream, where messages wait; or raise INSPAN_MESSAGES_RATE")))
+			Message{Subject: l.sub.of.Subject}, CodeRate, err.Error(),
+			"store the subject in a stream, where messages wait; or raise INSPAN_MESSAGES_RATE")))
 	})
 }
 

@@ -128,8 +128,9 @@ func (a *agentService) all(ctx context.Context) []string {
 func (a *agentService) who(agent string) micro.ServiceIdentity {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	return micro.ServiceIdentity{Name: events.AgentsName, ID: a.ids[agent], Version: a.Program, Metadata: map[string]string{
-		"agent": events.AgentsHarness, "owner": a.Station, "session": agent, "protocol_version": agentbus.Version}}
+	return micro.ServiceIdentity{Name: events.AgentsName, ID: a.ids[agent], Version: a.Program,
+		Metadata: map[string]string{
+			"agent": events.AgentsHarness, "owner": a.Station, "session": agent, "protocol_version": agentbus.Version}}
 }
 
 // described answers a question of the tools of NATS, once for each agent that it is about.
@@ -170,8 +171,9 @@ func (a *agentService) stats(who micro.ServiceIdentity, agent string) any {
 
 // heartbeat of an agent.
 func (a *agentService) heartbeat(agent string) any {
-	return map[string]any{"agent": events.AgentsHarness, "owner": a.Station, "session": agent, "instance_id": a.who(agent).ID,
-		"ts": time.Now().UTC().Format(time.RFC3339), "interval_s": int(heartbeat / time.Second)}
+	return map[string]any{"agent": events.AgentsHarness, "owner": a.Station, "session": agent,
+		"instance_id": a.who(agent).ID,
+		"ts":          time.Now().UTC().Format(time.RFC3339), "interval_s": int(heartbeat / time.Second)}
 }
 
 // status answers whether an agent is there.

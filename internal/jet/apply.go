@@ -242,10 +242,10 @@ func sameConsumer(a, b jetstream.ConsumerConfig) bool {
 // ErrNotSetUp means that a station lacks something that a role needs.
 var ErrNotSetUp = errors.New("the station is not set up")
 
-// Check reports what a role misses on a station: nil means that its streams, its consumers with all that it receives, and
-// the buckets are there. Buckets of other names than the connection's are a *topology.OtherBucketsError. It needs no
-// more than the permissions of the role, and waits for a server that is not ready yet until ctx ends. What is missing
-// is ErrNotSetUp.
+// Check reports what a role misses on a station: nil means that its streams, its consumers with all that it receives,
+// and the buckets are there. Buckets of other names than the connection's are a *topology.OtherBucketsError. It needs
+// no more than the permissions of the role, and waits for a server that is not ready yet until ctx ends. What is
+// missing is ErrNotSetUp.
 func (s Setup) Check(ctx context.Context, station string, role events.Service) error {
 	for _, st := range s.c.cfg.Buckets.Streams(station, topology.Limits{}) {
 		var there jetstream.StreamInfo

@@ -173,7 +173,8 @@ func (b blobs) Get(ctx context.Context, ref events.Ref) ([]byte, error) {
 		return nil, fmt.Errorf("get object: %.80q is not a SHA-256 digest in hex", ref.SHA256)
 	}
 	if ref.Size < 0 || ref.Size > topology.MaxObject {
-		return nil, fmt.Errorf("get object %s of %d bytes, the limit is %d: %w", ref.SHA256, ref.Size, topology.MaxObject, kernel.ErrTooLarge)
+		return nil, fmt.Errorf("get object %s of %d bytes, the limit is %d: %w", ref.SHA256, ref.Size, topology.MaxObject,
+			kernel.ErrTooLarge)
 	}
 	var last error
 	for try := range 5 {

@@ -129,7 +129,8 @@ func Connect(ctx context.Context, cfg Config) (*Conn, error) {
 // refused reports whether the server does not want us. A server in this process only closes the pipe: its words are
 // lost, because both sides of a pipe write at the same time.
 func refused(err error) bool {
-	return errors.Is(err, nats.ErrAuthorization) || errors.Is(err, nats.ErrAuthExpired) || errors.Is(err, nats.ErrAuthRevoked) ||
+	return errors.Is(err, nats.ErrAuthorization) || errors.Is(err, nats.ErrAuthExpired) ||
+		errors.Is(err, nats.ErrAuthRevoked) ||
 		errors.Is(err, io.ErrClosedPipe)
 }
 

@@ -104,7 +104,8 @@ func (m Messages) job(ctx context.Context, msg jetstream.Msg, do func(context.Co
 	case ctx.Err() != nil: // a moment later, when the server knows that this follower asks for no more
 		err = msg.NakWithDelay(laterFirst)
 	default:
-		m.c.cfg.Log.Warn().Err(err).Str("subject", msg.Subject()).Dur("again_in", laterFirst).Msg("job not done, will try again")
+		m.c.cfg.Log.Warn().Err(err).Str("subject", msg.Subject()).Dur("again_in",
+			laterFirst).Msg("job not done, will try again")
 		err = msg.NakWithDelay(laterMost / 6)
 	}
 	if err != nil {

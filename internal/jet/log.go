@@ -26,7 +26,8 @@ type LogState struct {
 
 // Stream is the state as marks have it.
 func (l LogState) Stream() storecheck.Stream {
-	return storecheck.Stream{Created: l.Created, First: l.First, Last: l.Last, Messages: l.Messages, Deleted: uint64(max(0, l.Deleted))} //nolint:gosec // not below 0
+	return storecheck.Stream{Created: l.Created, First: l.First, Last: l.Last, Messages: l.Messages,
+		Deleted: uint64(max(0, l.Deleted))} //nolint:gosec // not below 0
 }
 
 // Holes says what is missing in the log, or "".

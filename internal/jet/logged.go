@@ -102,7 +102,8 @@ func (cs Consumers) SetPosition(ctx context.Context, station string, role events
 	if err != nil {
 		return err
 	}
-	if err := cs.c.api(ctx, "CONSUMER.RESET."+co.Stream+"."+co.Name, map[string]uint64{"seq": position + 1}, nil); err != nil {
+	if err := cs.c.api(ctx, "CONSUMER.RESET."+co.Stream+"."+co.Name, map[string]uint64{"seq": position + 1},
+		nil); err != nil {
 		return fmt.Errorf("set consumer %s of %s to position %d: %w", co.Name, co.Stream, position, err)
 	}
 	return nil

@@ -106,7 +106,8 @@ func (m Messages) stream(ctx context.Context, f intake.Following, name string) e
 }
 
 // next takes the next message of a consumer, if one comes.
-func (m Messages) next(ctx context.Context, f intake.Following, c jetstream.Consumer, info *jetstream.StreamInfo) error {
+func (m Messages) next(ctx context.Context, f intake.Following, c jetstream.Consumer,
+	info *jetstream.StreamInfo) error {
 	wait, cancel := context.WithTimeout(ctx, pullWait)
 	defer cancel()
 	msg, err := c.Next(jetstream.FetchContext(wait))

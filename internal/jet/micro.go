@@ -55,7 +55,9 @@ func (s Services) Register(role events.Service, version string, status func(ques
 			subs = append(subs, sub)
 		}
 	}
-	for verb, answer := range map[micro.Verb]func([]byte) any{micro.PingVerb: d.ping, micro.InfoVerb: d.info, micro.StatsVerb: d.stats} {
+	for verb, answer := range map[micro.Verb]func([]byte) any{
+		micro.PingVerb: d.ping, micro.InfoVerb: d.info, micro.StatsVerb: d.stats,
+	} {
 		for _, to := range []string{"", "." + d.who.Name, "." + d.who.Name + "." + d.who.ID} {
 			receive("$SRV."+verb.String()+to, "", answer)
 		}

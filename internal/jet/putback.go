@@ -23,7 +23,9 @@ func (cs Consumers) PutBack(ctx context.Context, station string, streams map[str
 		for _, co := range topology.Consumers(station, role) {
 			key := storecheck.Key(topology.StreamsAccount(station), co.Stream)
 			floor, named := back[key][co.Name]
-			if err := cs.c.patiently(ctx, func() error { return cs.putBack(ctx, co, streams[key].Last, floor, named) }); err != nil {
+			if err := cs.c.patiently(ctx, func() error {
+				return cs.putBack(ctx, co, streams[key].Last, floor, named)
+			}); err != nil {
 				return fmt.Errorf("put consumer %s of %s back to position %d: %w", co.Name, co.Stream, floor, err)
 			}
 		}

@@ -17,9 +17,9 @@ type Consumers struct{ c *Conn }
 // Consumers returns what puts consumers back.
 func (c *Conn) Consumers() Consumers { return Consumers{c} }
 
-// maxAgain is how many messages a consumer may have to receive again so that the open ones among them are received at once. A
-// consumer is put back to the first open one: with one that has been put off for long, all that came after it is received
-// again.
+// maxAgain is how many messages a consumer may have to receive again so that the open ones among them are received at
+// once. A consumer is put back to the first open one: with one that has been put off for long, all that came after it
+// is received again.
 const maxAgain = 4096
 
 // RedeliverOpen gives out at once what the roles of a station were given and have not acknowledged, not only when its

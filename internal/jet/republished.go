@@ -24,8 +24,8 @@ func (s *Station) WatchSubject(subject string, receive func(subject string, data
 	return func() { _ = sub.Unsubscribe() }, nil
 }
 
-// SubscribeRepublished calls back with every event of the station's runs as it is stored, from now on, until stop is called. What
-// comes while the connection is away is missed.
+// SubscribeRepublished calls back with every event of the station's runs as it is stored, from now on, until stop is
+// called. What comes while the connection is away is missed.
 func (s *Station) SubscribeRepublished(receive func(runID string, r kernel.Record)) (stop func(), err error) {
 	return s.SubscribeRepublishedOf(events.RunAggregate, receive)
 }

@@ -15,8 +15,8 @@ const (
 	leastDay = 10 * time.Minute
 )
 
-// Space returns what the streams of the station take, in the order of the table. The buckets are those of all stations of
-// the account.
+// Space returns what the streams of the station take, in the order of the table. The buckets are those of all stations
+// of the account.
 func (s *Station) Space(ctx context.Context, now time.Time) ([]events.Space, error) {
 	var all []events.Space
 	for _, st := range s.c.cfg.Buckets.Streams(s.name, topology.Limits{}) {
@@ -36,7 +36,8 @@ func (s *Station) Space(ctx context.Context, now time.Time) ([]events.Space, err
 		}
 		of := events.Space{Stream: st.Name, Holds: st.Description, Messages: info.State.Messages, Bytes: info.State.Bytes,
 			Limit: max(0, info.Config.MaxBytes)}
-		if over := min(day, now.Sub(info.State.First)); st.Name == topology.Log(s.name) && info.State.Messages > 0 && over >= leastDay {
+		if over := min(day, now.Sub(info.State.First)); st.Name == topology.Log(s.name) && info.State.Messages > 0 &&
+			over >= leastDay {
 			recent, err := s.since(ctx, now.Add(-over), info.State.Last)
 			if err != nil {
 				return nil, err
@@ -51,7 +52,8 @@ func (s *Station) Space(ctx context.Context, now time.Time) ([]events.Space, err
 
 // since counts the events of the log from a time on, of which the last one is known.
 func (s *Station) since(ctx context.Context, from time.Time, last uint64) (uint64, error) {
-	page, err := s.c.direct(ctx, topology.Log(s.name), directRequest{Since: &from, NextFor: topology.LoggedEvents(s.name), Batch: 1})
+	page, err := s.c.direct(ctx, topology.Log(s.name),
+		directRequest{Since: &from, NextFor: topology.LoggedEvents(s.name), Batch: 1})
 	if err != nil {
 		return 0, fmt.Errorf("growth of the log: %w", err)
 	}

@@ -45,8 +45,8 @@ func (s *Station) InboxWithoutLog() kernel.Inbox {
 	return inbox{c: s.c, station: s.name, withoutLog: true}
 }
 
-// HaltInbox returns the deliveries that a role receives also while the station is halted; Inbox and InboxWithoutLog leave
-// them out.
+// HaltInbox returns the deliveries that a role receives also while the station is halted; Inbox and InboxWithoutLog
+// leave them out.
 func (s *Station) HaltInbox() kernel.Inbox { return inbox{c: s.c, station: s.name, always: true} }
 
 // Timers returns the timers of the station's runs.

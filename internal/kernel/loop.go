@@ -96,7 +96,9 @@ func NewLoop(cfg LoopConfig) (*Loop, error) {
 	}
 	by := cfg.Handlers[0].service()
 	for i, h := range cfg.Handlers {
-		if h.service() != by || slices.ContainsFunc(cfg.Handlers[:i], func(o Handler) bool { return o.aggregate() == h.aggregate() }) {
+		if h.service() != by || slices.ContainsFunc(cfg.Handlers[:i], func(o Handler) bool {
+			return o.aggregate() == h.aggregate()
+		}) {
 			return nil, fmt.Errorf("a loop of %s cannot have a handler of %s for %s, too", by, h.service(), h.aggregate())
 		}
 	}

@@ -82,8 +82,8 @@ func (c *Pages[S]) page(id string) *page[S] {
 	return c.find(id)
 }
 
-// Pin keeps what is known of an aggregate until the function returned is called: who works on what was received must not
-// meet a state from before it.
+// Pin keeps what is known of an aggregate until the function returned is called: who works on what was received must
+// not meet a state from before it.
 func (c *Pages[S]) Pin(id string) (unpin func()) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -47,8 +47,8 @@ type Config struct {
 	Failed func(role events.Service, err error)
 }
 
-// DefaultOpen is four times the limit of a durable consumer: the persister acknowledges the events of a second together,
-// and what does not fit is read again from the log.
+// DefaultOpen is four times the limit of a durable consumer: the persister acknowledges the events of a second
+// together, and what does not fit is read again from the log.
 const DefaultOpen = 4 * 4096
 
 // DefaultEvery is how often positions are set: after a kill the events of this time are received again.

@@ -18,7 +18,8 @@ const (
 	// mostOpenBytes bounds what a role has not acknowledged beside Config.MostOpen: behind either it takes no more
 	// until it has acknowledged some.
 	mostOpenBytes = 16 << 20
-	// readAgain is the wait after a read of the log failed, roomAgain that for room, or for an event that is not there yet.
+	// readAgain is the wait after a read of the log failed, roomAgain that for room, or for an event that is not there
+	// yet.
 	readAgain = 250 * time.Millisecond
 	roomAgain = 5 * time.Millisecond
 )

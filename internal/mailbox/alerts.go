@@ -8,8 +8,8 @@ import (
 	"github.com/inspan/inspan/pkg/events"
 )
 
-// AlertTargets are the addresses that the alert of an agent is still to be sent to: those of its severity, and the one that
-// the agent names. An agent gets no alert about itself, and none is sent once somebody looks at it.
+// AlertTargets are the addresses that the alert of an agent is still to be sent to: those of its severity, and the one
+// that the agent names. An agent gets no alert about itself, and none is sent once somebody looks at it.
 func AlertTargets(s State, routes *events.AlertRoutes) (all []string) {
 	a := s.Life.Alert
 	if a == nil || a.SeenBy != "" {
@@ -33,8 +33,8 @@ func sentTo(a events.AgentAlert, to string) bool {
 	return slices.ContainsFunc(a.Sent, func(n events.AlertNotice) bool { return n.To == to })
 }
 
-// AlertSent records what became of an alert at one of its targets; it changes nothing where that is recorded, or the alert is
-// another one by now.
+// AlertSent records what became of an alert at one of its targets; it changes nothing where that is recorded, or the
+// alert is another one by now.
 func AlertSent(s State, of events.AgentAlert, n events.AlertNotice, now time.Time) State {
 	a := s.Life.Alert
 	if a == nil || a.Signal != of.Signal || a.Epoch != of.Epoch || a.Bumps != of.Bumps || sentTo(*a, n.To) {

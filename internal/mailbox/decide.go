@@ -57,8 +57,10 @@ func Steer(s State, w Wish, now time.Time) (State, error) {
 	case w.Action == Register && s.Exists():
 		return s, &Refused{Exists, fmt.Sprintf("address %s is registered", s.Address), "register another address"}
 	case w.Action == Register:
-		return s.then(&events.AgentRegisteredData{Event: "agent_registered", Address: w.Address, Spec: *w.Spec, MailBy: by}, now), nil
-	case !s.Exists() && (w.Address == events.Everyone && (w.Action == Send || w.Action == Tier || w.Action == Routes) || w.Action == Send && isRole(w.Address)):
+		return s.then(&events.AgentRegisteredData{Event: "agent_registered", Address: w.Address, Spec: *w.Spec, MailBy: by},
+			now), nil
+	case !s.Exists() && (w.Address == events.Everyone && (w.Action == Send || w.Action == Tier || w.Action == Routes) ||
+		w.Action == Send && isRole(w.Address)):
 		s = s.then(&events.AgentRegisteredData{Event: "agent_registered", Address: w.Address}, now)
 	case !s.Exists():
 		return s, NotRegistered(w.Address)
@@ -90,7 +92,8 @@ func isRole(address string) bool {
 
 // NotRegistered refuses an address that is not registered.
 func NotRegistered(address string) *Refused {
-	return &Refused{Unknown, fmt.Sprintf("address %.80s is not registered", address), "inspan mail who lists the addresses"}
+	return &Refused{Unknown, fmt.Sprintf("address %.80s is not registered", address),
+		"inspan mail who lists the addresses"}
 }
 
 // member lets an agent join or leave a list or a channel.
@@ -115,8 +118,8 @@ func (s State) member(w Wish, by events.MailBy, now time.Time) (State, error) {
 	return s.then(d, now), nil
 }
 
-// Deliver puts a message into a mailbox, once; it returns a *Refused where it has no room for it. members are those of a
-// broadcast; a list and a channel have their own.
+// Deliver puts a message into a mailbox, once; it returns a *Refused where it has no room for it. members are those of
+// a broadcast; a list and a channel have their own.
 func Deliver(s State, m events.Mail, members []string, by events.MailBy, now time.Time) (State, error) {
 	if s.Knows(m.ID) {
 		return s, nil
@@ -125,7 +128,8 @@ func Deliver(s State, m events.Mail, members []string, by events.MailBy, now tim
 		members = s.Members
 	}
 	if accepts := s.Spec.Accepts; len(accepts) > 0 && m.Kind != "" && accepts[m.Kind] == nil {
-		return s, &Refused{BadKind, fmt.Sprintf("%s takes no message of the kind %.64q", s.Address, m.Kind), "send it without a kind"}
+		return s, &Refused{BadKind, fmt.Sprintf("%s takes no message of the kind %.64q", s.Address, m.Kind),
+			"send it without a kind"}
 	}
 	if m.Interrupt && !s.interruptible(m.From) {
 		return s, &Refused{NoInterrupt, fmt.Sprintf("%s is not interrupted by mail of %.80s", s.Address, m.From),
@@ -140,7 +144,8 @@ func Deliver(s State, m events.Mail, members []string, by events.MailBy, now tim
 		}
 	}
 	if own >= events.MaxMailRate || all >= events.MaxMailRates {
-		return s, &Refused{TooMany, fmt.Sprintf("%d messages of %.80s came to %s within a minute, %d of all senders", own, m.From, s.Address, all),
+		return s, &Refused{TooMany, fmt.Sprintf("%d messages of %.80s came to %s within a minute, %d of all senders", own,
+			m.From, s.Address, all),
 			"wait a minute, and put more into one message"}
 	}
 	bytes := weigh(m)
@@ -148,7 +153,8 @@ func Deliver(s State, m events.Mail, members []string, by events.MailBy, now tim
 		bytes += weigh(p.Mail)
 	}
 	if len(s.Pending)+len(s.Claimed) >= events.MaxMailbox || bytes > events.MaxMailboxBytes {
-		return s, &Refused{Full, fmt.Sprintf("%d messages of %d bytes wait in the mailbox of %s", len(s.Pending), bytes, s.Address),
+		return s, &Refused{Full, fmt.Sprintf("%d messages of %d bytes wait in the mailbox of %s", len(s.Pending), bytes,
+			s.Address),
 			"wait until they were read"}
 	}
 	d := &events.MailSentData{Event: "mail_sent", Mail: m, MailBy: by}
@@ -173,11 +179,13 @@ func weigh(m events.Mail) int {
 // take takes messages out of a mailbox that no agent needs to see any more.
 func take(s State, ids []string, by events.MailBy, now time.Time) (State, error) {
 	if h := s.Holder; h != nil {
-		return s, &Refused{BadMove, fmt.Sprintf("run %s is the agent %s and may be given them now", h.Run, s.Address), "wait for its end"}
+		return s, &Refused{BadMove, fmt.Sprintf("run %s is the agent %s and may be given them now", h.Run, s.Address),
+			"wait for its end"}
 	}
 	for _, id := range ids {
 		if !slices.ContainsFunc(s.Pending, func(p events.PendingMail) bool { return p.ID == id }) {
-			return s, &Refused{BadMove, fmt.Sprintf("no message %.64s waits in the mailbox of %s", id, s.Address), "inspan mail list " + s.Address}
+			return s, &Refused{BadMove, fmt.Sprintf("no message %.64s waits in the mailbox of %s", id, s.Address),
+				"inspan mail list " + s.Address}
 		}
 	}
 	return s.then(&events.MailAckedData{Event: "mail_acked", IDs: ids, MailBy: by}, now), nil
@@ -267,7 +275,8 @@ func WakeIn(s State, now time.Time, id ID, with Waking) State {
 		return s
 	}
 	epoch := s.Epoch + 1
-	d := &events.AgentWokenData{Event: "agent_woken", Epoch: epoch, Run: id(s.ID, epoch), Model: with.Tier.Model(s.Address), Role: with.Role, Work: with.Work,
+	d := &events.AgentWokenData{Event: "agent_woken", Epoch: epoch, Run: id(s.ID, epoch),
+		Model: with.Tier.Model(s.Address), Role: with.Role, Work: with.Work,
 		ExpiresAt: now.Add(events.WakeTerm)}
 	if len(due) > 0 {
 		d.Mail = due[0].ID
@@ -305,7 +314,8 @@ func end(s State, run, code, reason string, account *events.AgentAccount, now ti
 	if h == nil || h.Run != run {
 		return s
 	}
-	d := &events.AgentEndedData{Event: "agent_ended", Epoch: h.Epoch, Run: run, Code: code, Reason: clip(reason), Account: account}
+	d := &events.AgentEndedData{Event: "agent_ended", Epoch: h.Epoch, Run: run, Code: code, Reason: clip(reason),
+		Account: account}
 	if code != Stopped && (code != Completed || h.Taken == 0 && h.Account == 0 && h.Work == nil) {
 		first := s.Health().Cooldown(firstDelay)
 		d.NotBefore = now.Add(min(first<<min(s.Fails, 16), max(first, lastDelay)))
@@ -422,8 +432,10 @@ func checkSpec(form events.AddressForm, s events.AddressSpec) error {
 		return errors.New("an agent needs the name of its definition")
 	case !agent && (s.Agent != "" || s.Session != "" || s.Respawn || s.Escalate != ""):
 		return errors.New("agent, session, respawn and escalate go with the address of an agent")
-	case s.Interrupts != "" && (!agent || s.Interrupts != events.InterruptsOfPeople && s.Interrupts != events.InterruptsOfAll):
-		return fmt.Errorf("interrupts %.40q: want %s or %s, at the address of an agent", s.Interrupts, events.InterruptsOfPeople,
+	case s.Interrupts != "" && (!agent || s.Interrupts != events.InterruptsOfPeople &&
+		s.Interrupts != events.InterruptsOfAll):
+		return fmt.Errorf("interrupts %.40q: want %s or %s, at the address of an agent", s.Interrupts,
+			events.InterruptsOfPeople,
 			events.InterruptsOfAll)
 	case len(s.Members) > 0 && form != events.ListAddress && form != events.ChannelAddress:
 		return errors.New("members go with a list or a channel")
@@ -476,6 +488,8 @@ func MailOf(d events.MailDraft, id, from, to string, at time.Time) events.Mail {
 	if err != nil {
 		term = events.MailTerm
 	}
-	return events.Mail{ID: id, From: from, To: to, Subject: d.Subject, Body: d.Body, Priority: cmp.Or(d.Priority, "normal"), Force: d.Force,
-		Interrupt: d.Interrupt, Thread: cmp.Or(d.Thread, d.ReplyTo, id), ReplyTo: d.ReplyTo, Kind: d.Kind, Data: d.Data, SentAt: at, ExpiresAt: at.Add(term)}
+	return events.Mail{ID: id, From: from, To: to, Subject: d.Subject, Body: d.Body,
+		Priority: cmp.Or(d.Priority, "normal"), Force: d.Force,
+		Interrupt: d.Interrupt, Thread: cmp.Or(d.Thread, d.ReplyTo, id), ReplyTo: d.ReplyTo, Kind: d.Kind, Data: d.Data,
+		SentAt: at, ExpiresAt: at.Add(term)}
 }

@@ -9,8 +9,8 @@ import (
 	"github.com/inspan/inspan/pkg/events"
 )
 
-// State of an address: the fold of its log, and what was decided on it and is not stored yet. It is a value: no function
-// changes what can be reached from it.
+// State of an address: the fold of its log, and what was decided on it and is not stored yet. It is a value: no
+// function changes what can be reached from it.
 type State struct {
 	events.Mailbox
 	kernel.Folded
@@ -37,7 +37,8 @@ func (s State) Knows(id string) bool {
 
 // group reports whether what is sent to the address goes on to others.
 func (s State) group() bool {
-	return s.Form == events.ListAddress || s.Form == events.ChannelAddress || s.Form == events.EveryAddress || s.Form == events.RoleAddress
+	return s.Form == events.ListAddress || s.Form == events.ChannelAddress || s.Form == events.EveryAddress ||
+		s.Form == events.RoleAddress
 }
 
 // then returns the state after one more decision.
@@ -64,9 +65,12 @@ func Apply(s State, f events.Event, p events.Payload, hash string) (State, error
 }
 
 // rules are the fold rules of addresses.
-var rules = kernel.Rules[State]{kernel.On(registered), kernel.On(changed), kernel.On(woken), kernel.On(started), kernel.On(ended),
-	kernel.On(sent), kernel.On(acked), kernel.On(claimed), kernel.On(returned), kernel.On(expired), kernel.On(ready), kernel.On(asked),
-	kernel.On(handedOff), kernel.On(stopped), kernel.On(resumed), kernel.On(raised), kernel.On(seen), kernel.On(cleared), kernel.On(tiered),
+var rules = kernel.Rules[State]{kernel.On(registered), kernel.On(changed), kernel.On(woken), kernel.On(started),
+	kernel.On(ended),
+	kernel.On(sent), kernel.On(acked), kernel.On(claimed), kernel.On(returned), kernel.On(expired), kernel.On(ready),
+	kernel.On(asked),
+	kernel.On(handedOff), kernel.On(stopped), kernel.On(resumed), kernel.On(raised), kernel.On(seen), kernel.On(cleared),
+	kernel.On(tiered),
 	kernel.On(admitted), kernel.On(assigned), kernel.On(routed), kernel.On(alertSent)}
 
 // apply carries out one event.
@@ -84,7 +88,8 @@ func registered(s State, d *events.AgentRegisteredData, at time.Time) (State, er
 	if err != nil {
 		return s, err
 	}
-	s.Mailbox = events.Mailbox{ID: id, Address: d.Address, Form: form, Spec: d.Spec, Members: d.Spec.Members, By: d.By, CreatedAt: at}
+	s.Mailbox = events.Mailbox{ID: id, Address: d.Address, Form: form, Spec: d.Spec, Members: d.Spec.Members, By: d.By,
+		CreatedAt: at}
 	s.Spec.Members = nil
 	return s.took(d.MailBy), nil
 }
@@ -116,11 +121,13 @@ func sent(s State, d *events.MailSentData, at time.Time) (State, error) {
 }
 
 func woken(s State, d *events.AgentWokenData, at time.Time) (State, error) {
-	if s.Form != events.AgentAddress || s.Holder != nil || d.Epoch != s.Epoch+1 || d.Run == "" || d.Mail != "" && !s.Waits(d.Mail) ||
+	if s.Form != events.AgentAddress || s.Holder != nil || d.Epoch != s.Epoch+1 || d.Run == "" || d.Mail != "" &&
+		!s.Waits(d.Mail) ||
 		s.Life.Stopped {
 		return s, fmt.Errorf("epoch %d after %d, whose run is %+v, for mail %q", d.Epoch, s.Epoch, s.Holder, d.Mail)
 	}
-	if a := s.Life.Account; d.Account != 0 && (a == nil || a.Epoch != d.Account) || d.Account == 0 && d.Mail == "" && d.Work == nil {
+	if a := s.Life.Account; d.Account != 0 && (a == nil || a.Epoch != d.Account) || d.Account == 0 && d.Mail == "" &&
+		d.Work == nil {
 		return s, fmt.Errorf("epoch %d goes on with the account of epoch %d, the last one is %+v", d.Epoch, d.Account, a)
 	}
 	if d.Work != nil && (s.Life.Work == nil || *s.Life.Work != *d.Work) {
@@ -187,7 +194,8 @@ func claimed(s State, d *events.MailClaimedData, _ time.Time) (State, error) {
 	if i < 0 || s.Form != events.QueueAddress || d.Run == "" {
 		return s, fmt.Errorf("mail %q does not wait in a queue", d.ID)
 	}
-	s.Claimed = append(slices.Clone(s.Claimed), events.ClaimedMail{PendingMail: s.Pending[i], By: d.Agent, Run: d.Run, Call: d.Call})
+	s.Claimed = append(slices.Clone(s.Claimed),
+		events.ClaimedMail{PendingMail: s.Pending[i], By: d.Agent, Run: d.Run, Call: d.Call})
 	s.Pending = without(s.Pending, i)
 	return s, nil
 }
@@ -234,7 +242,9 @@ func (s State) left(id, state, run string, at time.Time) (State, error) {
 	if i := slices.IndexFunc(s.Pending, func(p events.PendingMail) bool { return p.ID == id }); i >= 0 {
 		done.From = s.Pending[i].From
 		s.Pending = without(s.Pending, i)
-	} else if i := slices.IndexFunc(s.Claimed, func(c events.ClaimedMail) bool { return c.ID == id && c.Run == run }); i >= 0 {
+	} else if i := slices.IndexFunc(s.Claimed, func(c events.ClaimedMail) bool {
+		return c.ID == id && c.Run == run
+	}); i >= 0 {
 		done.From = s.Claimed[i].From
 		s.Claimed = without(s.Claimed, i)
 	} else {

@@ -33,7 +33,8 @@ func (s State) Interrupting(now time.Time) (all []events.PendingMail) {
 	return all
 }
 
-// Interrupted reports whether a message waits for which the turn of a run must not begin, and that the run does not have.
+// Interrupted reports whether a message waits for which the turn of a run must not begin, and that the run does not
+// have.
 func (s State) Interrupted(run string, has func(id string) bool, now time.Time) bool {
 	return s.Holder != nil && s.Holder.Run == run &&
 		slices.ContainsFunc(s.Interrupting(now), func(p events.PendingMail) bool { return !has(p.ID) })

@@ -14,8 +14,8 @@ const (
 	maxInjectedBytes = 24 << 10
 )
 
-// Inject is the mail that the next turn of a run is given, the most urgent first: messages that wait for the agent, whose
-// run it is, and that the run does not have. nil means none.
+// Inject is the mail that the next turn of a run is given, the most urgent first: messages that wait for the agent,
+// whose run it is, and that the run does not have. nil means none.
 func (s State) Inject(run, step string, has func(id string) bool, now time.Time) *events.MailInjectedData {
 	if s.Holder == nil || s.Holder.Run != run {
 		return nil

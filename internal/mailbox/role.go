@@ -57,10 +57,11 @@ func Opening(s State, role string, now time.Time) State {
 	return s.then(&events.AgentRegisteredData{Event: "agent_registered", Address: events.RoleAddressOf(role)}, now)
 }
 
-// Admit lets an agent of a role be at work in an epoch, where fewer than most others are; else it waits. s is the address
-// of the role, and over reports whether the epoch of an agent that was at work has ended. The same agent is admitted to
-// one epoch once.
-func Admit(s State, agent string, epoch, most int, over func(events.RoleSlot) bool, now time.Time) (next State, may bool) {
+// Admit lets an agent of a role be at work in an epoch, where fewer than most others are; else it waits. s is the
+// address of the role, and over reports whether the epoch of an agent that was at work has ended. The same agent is
+// admitted to one epoch once.
+func Admit(s State, agent string, epoch, most int, over func(events.RoleSlot) bool,
+	now time.Time) (next State, may bool) {
 	var q events.RoleQuota
 	if s.Life.Quota != nil {
 		q = *s.Life.Quota
@@ -69,7 +70,9 @@ func Admit(s State, agent string, epoch, most int, over func(events.RoleSlot) bo
 		return s, true
 	}
 	before, waits := len(q.Working), slices.Contains(q.Waiting, agent)
-	q.Working = slices.DeleteFunc(slices.Clone(q.Working), func(w events.RoleSlot) bool { return w.Agent == agent || over(w) })
+	q.Working = slices.DeleteFunc(slices.Clone(q.Working), func(w events.RoleSlot) bool {
+		return w.Agent == agent || over(w)
+	})
 	may = len(q.Working) < most
 	switch {
 	case may:
@@ -85,18 +88,19 @@ func Admit(s State, agent string, epoch, most int, over func(events.RoleSlot) bo
 	return s.then(&events.AgentAdmittedData{Event: "agent_admitted", RoleQuota: q}, now), may
 }
 
-// Free reports whether an agent could be given work by itself: it is not at work, nothing waits for it, and no one stopped
-// it. An address that is not registered is free.
+// Free reports whether an agent could be given work by itself: it is not at work, nothing waits for it, and no one
+// stopped it. An address that is not registered is free.
 func Free(s State) bool {
-	return s.Holder == nil && len(s.Pending) == 0 && !s.Life.Stopped && s.Life.Account == nil && s.Life.Work == nil && s.Fails == 0
+	return s.Holder == nil && len(s.Pending) == 0 && !s.Life.Stopped && s.Life.Account == nil && s.Life.Work == nil &&
+		s.Fails == 0
 }
 
 // maxCrew is how many names are made up for the agents of a role.
 const maxCrew = 256
 
-// Choose returns the agent of a role, project/role, that its next message goes to: the first that is registered and free,
-// else the first name of the pool that is not taken, else a new name. s is the address of the role: what waits there has
-// its agent. free reports whether an agent, or a name, is.
+// Choose returns the agent of a role, project/role, that its next message goes to: the first that is registered and
+// free, else the first name of the pool that is not taken, else a new name. s is the address of the role: what waits
+// there has its agent. free reports whether an agent, or a name, is.
 func Choose(s State, role string, pool, registered []string, free func(agent string) (bool, error)) (string, error) {
 	var chosen []string
 	for _, p := range s.Pending {
@@ -122,11 +126,12 @@ func Choose(s State, role string, pool, registered []string, free func(agent str
 			return agent, err
 		}
 	}
-	return "", &Refused{Full, fmt.Sprintf("each of %d agents of %s is at work", len(candidates), role), "wait until one is idle"}
+	return "", &Refused{Full, fmt.Sprintf("each of %d agents of %s is at work", len(candidates), role),
+		"wait until one is idle"}
 }
 
-// Over reports whether an agent is not at work in the epoch of a slot any more. One that was admitted and not woken loses
-// its slot after a time: whoever admitted it may have died.
+// Over reports whether an agent is not at work in the epoch of a slot any more. One that was admitted and not woken
+// loses its slot after a time: whoever admitted it may have died.
 func Over(s State, slot events.RoleSlot, now time.Time) bool {
 	switch {
 	case s.Epoch < slot.Epoch:

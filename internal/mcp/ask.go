@@ -82,8 +82,8 @@ type Trial struct {
 	Result tool.Result
 }
 
-// Try starts a server, asks it for its tools and, where name is not empty, calls a tool of it with JSON arguments: for a
-// person who wants to see whether it works. What is pinned is not looked at.
+// Try starts a server, asks it for its tools and, where name is not empty, calls a tool of it with JSON arguments: for
+// a person who wants to see whether it works. What is pinned is not looked at.
 func Try(ctx context.Context, s events.MCPServer, secrets map[string]secret.Value, sb sandbox.Sandbox, name string,
 	input json.RawMessage) (Trial, error) {
 	began := time.Now()

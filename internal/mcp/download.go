@@ -18,7 +18,8 @@ type Download struct {
 }
 
 // valued are options of the runners that have a value.
-var valued = []string{"-p", "--package", "--from", "--with", "--python", "-c", "--call", "--registry", "--index-url", "-w"}
+var valued = []string{"-p", "--package", "--from", "--with", "--python", "-c", "--call", "--registry", "--index-url",
+	"-w"}
 
 // Downloads says what a command downloads; ok is false where it does not as far as is known.
 func Downloads(command []string) (d Download, ok bool) {

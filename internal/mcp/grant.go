@@ -70,7 +70,8 @@ func (t *tokens) mask(text string) string {
 
 // renew gets the next token, or takes the one that another process got meanwhile.
 func (t *tokens) renew(ctx context.Context) error {
-	lock, err := disk.WaitLock(filepath.Join(filepath.Dir(t.grant.File), "."+filepath.Base(t.grant.File)+".lock"), renewWait)
+	lock, err := disk.WaitLock(filepath.Join(filepath.Dir(t.grant.File), "."+filepath.Base(t.grant.File)+".lock"),
+		renewWait)
 	if err != nil {
 		return err
 	}

@@ -110,9 +110,10 @@ func (r *recorded) keep(t *oauth2.Token) {
 // client sets who asks.
 func (l Login) client(cfg *auth.AuthorizationCodeHandlerConfig) {
 	if l.ClientID == "" {
-		cfg.DynamicClientRegistrationConfig = &auth.DynamicClientRegistrationConfig{Metadata: &oauthex.ClientRegistrationMetadata{
-			ClientName: "Inspan", RedirectURIs: []string{cfg.RedirectURL}, TokenEndpointAuthMethod: "none",
-			GrantTypes: []string{"authorization_code", "refresh_token"}, ResponseTypes: []string{"code"}}}
+		us := &oauthex.ClientRegistrationMetadata{ClientName: "Inspan", RedirectURIs: []string{cfg.RedirectURL},
+			TokenEndpointAuthMethod: "none", GrantTypes: []string{"authorization_code", "refresh_token"},
+			ResponseTypes: []string{"code"}}
+		cfg.DynamicClientRegistrationConfig = &auth.DynamicClientRegistrationConfig{Metadata: us}
 		return
 	}
 	cfg.PreregisteredClient = &oauthex.ClientCredentials{ClientID: l.ClientID}

@@ -4,9 +4,9 @@
 // what the server says now, and a tool that is not what was pinned is not called. A program runs inside a sandbox like
 // that of the run. It lives on after the call where the call has a home for it (package live), else it is gone, with
 // all that it started, before Run returns. So it is where a call was given up that may have an effect, and the server
-// did not answer it. What a server says is data, bounded in bytes and in time; what it asks of us (sampling, elicitation, roots) is
-// refused. A call that was sent and not answered is never called failed where it may have taken effect: its outcome is
-// unknown. Secrets are looked up here and nowhere written.
+// did not answer it. What a server says is data, bounded in bytes and in time; what it asks of us (sampling,
+// elicitation, roots) is refused. A call that was sent and not answered is never called failed where it may have taken
+// effect: its outcome is unknown. Secrets are looked up here and nowhere written.
 package mcp
 
 import (

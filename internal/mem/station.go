@@ -80,7 +80,8 @@ func New(station string, cfg Config) (*Station, error) {
 	}
 	s := &Station{
 		name: station, cfg: cfg, logs: map[string][]int{},
-		timers: map[string]*timer{}, due: map[string]*queue.Message{}, blobs: map[string][]byte{}, made: map[string]artifact{},
+		timers: map[string]*timer{}, due: map[string]*queue.Message{}, blobs: map[string][]byte{},
+		made:   map[string]artifact{},
 		kvs:    map[string]*kv{},
 		leases: map[string]time.Time{}, live: map[string][][]byte{}, watchers: map[int]watcher{},
 	}

@@ -51,7 +51,8 @@ func (b blobs) Get(ctx context.Context, ref events.Ref) ([]byte, error) {
 		return nil, fmt.Errorf("get object: %.80q is not a SHA-256 digest in hex", ref.SHA256)
 	}
 	if ref.Size < 0 || ref.Size > topology.MaxObject {
-		return nil, fmt.Errorf("get object %s of %d bytes, the limit is %d: %w", ref.SHA256, ref.Size, topology.MaxObject, kernel.ErrTooLarge)
+		return nil, fmt.Errorf("get object %s of %d bytes, the limit is %d: %w", ref.SHA256, ref.Size, topology.MaxObject,
+			kernel.ErrTooLarge)
 	}
 	b.s.mu.Lock()
 	data, ok := b.s.blobs[ref.SHA256]
@@ -64,7 +65,8 @@ func (b blobs) Get(ctx context.Context, ref events.Ref) ([]byte, error) {
 		return nil, fmt.Errorf("object %s: %w", ref.SHA256, kernel.ErrNotFound)
 	}
 	if behind > 0 || int64(len(data)) != ref.Size || events.HashOf(data) != ref.SHA256 {
-		return nil, fmt.Errorf("object %s: the stored bytes are not those it was named for: %w (restore the object store)", ref.SHA256, kernel.ErrDamagedObject)
+		return nil, fmt.Errorf("object %s: the stored bytes are not those it was named for: %w (restore the object store)",
+			ref.SHA256, kernel.ErrDamagedObject)
 	}
 	return bytes.Clone(data), nil
 }
@@ -220,7 +222,8 @@ func (s *kv) Keys(ctx context.Context, prefix string) ([]string, error) {
 		return nil, context.Cause(ctx)
 	}
 	if token, ok := strings.CutSuffix(prefix, "."); prefix != "" && (!ok || !validKey.MatchString(token)) {
-		return nil, fmt.Errorf("list keys: prefix %.80q: want tokens of letters, digits and -/_=, each with a dot behind it", prefix)
+		return nil, fmt.Errorf("list keys: prefix %.80q: want tokens of letters, digits and -/_=, each with a dot behind it",
+			prefix)
 	}
 	s.s.mu.Lock()
 	defer s.s.mu.Unlock()

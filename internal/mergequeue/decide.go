@@ -81,12 +81,14 @@ func Steer(s State, w Wish, now time.Time) (State, error) {
 	e, ok := s.Of(w.Work, 0)
 	switch {
 	case !ok:
-		return s, &Refused{UnknownEntry, fmt.Sprintf("merge queue %q has no entry of work item %q", s.ID, w.Work), "inspan queue show " + s.ID + " lists its entries"}
+		return s, &Refused{UnknownEntry, fmt.Sprintf("merge queue %q has no entry of work item %q", s.ID, w.Work),
+			"inspan queue show " + s.ID + " lists its entries"}
 	case e.State == events.EntryIsTaken:
 		return s, &Refused{Running, fmt.Sprintf("run %s tests the entry of work item %q", e.Landing, w.Work),
 			"its end ends the attempt: wait for it, or end it with inspan stop " + e.Landing}
 	case !e.EndedAt.IsZero():
-		return s, &Refused{BadMove, fmt.Sprintf("the entry of work item %q is %s", w.Work, e.State), "deliver the item again: inspan sling " + w.Work + " AGENT --deliver"}
+		return s, &Refused{BadMove, fmt.Sprintf("the entry of work item %q is %s", w.Work, e.State),
+			"deliver the item again: inspan sling " + w.Work + " AGENT --deliver"}
 	case w.Action == Drop:
 		return s.then(&events.QueueDroppedData{Event: "queue_dropped", Number: e.Number, WorkBy: by}, now), nil
 	}
@@ -95,7 +97,8 @@ func Steer(s State, w Wish, now time.Time) (State, error) {
 
 // NotThere says that there is no such queue.
 func NotThere(id string) *Refused {
-	return &Refused{Unknown, fmt.Sprintf("there is no merge queue %q", id), "inspan queue list lists those of the station; inspan queue add makes one"}
+	return &Refused{Unknown, fmt.Sprintf("there is no merge queue %q", id),
+		"inspan queue list lists those of the station; inspan queue add makes one"}
 }
 
 // Enqueue puts a delivered branch into the queue, once, or returns a *Refused.
@@ -107,9 +110,11 @@ func Enqueue(s State, id string, q events.Queued, now time.Time) (State, error) 
 	case !s.Exists():
 		return s, NotThere(id)
 	case there && e.EndedAt.IsZero():
-		return s, &Refused{BadMove, fmt.Sprintf("entry %d of work item %q has not ended", e.Number, q.Work), "wait for its end, or drop it: inspan queue drop " + s.ID + " " + q.Work}
+		return s, &Refused{BadMove, fmt.Sprintf("entry %d of work item %q has not ended", e.Number, q.Work),
+			"wait for its end, or drop it: inspan queue drop " + s.ID + " " + q.Work}
 	case len(s.Entries) >= events.MaxQueued:
-		return s, &Refused{Full, fmt.Sprintf("%d entries wait in merge queue %q", len(s.Entries), s.ID), "the delivery goes on when one of them has ended"}
+		return s, &Refused{Full, fmt.Sprintf("%d entries wait in merge queue %q", len(s.Entries), s.ID),
+			"the delivery goes on when one of them has ended"}
 	}
 	return s.then(&events.QueueEnqueuedData{Event: "queue_enqueued", Number: s.Last + 1, Queued: q}, now), nil
 }
@@ -121,7 +126,8 @@ func Take(s State, now time.Time, id ID) State {
 	}
 	for _, e := range s.Entries {
 		if !now.Before(e.NotBefore) {
-			return s.then(&events.QueueTakenData{Event: "queue_taken", Number: e.Number, Attempt: e.Attempt + 1, Run: id(s.ID, e.Number, e.Attempt+1)}, now)
+			return s.then(&events.QueueTakenData{Event: "queue_taken", Number: e.Number, Attempt: e.Attempt + 1,
+				Run: id(s.ID, e.Number, e.Attempt+1)}, now)
 		}
 	}
 	return s
@@ -147,7 +153,8 @@ func Finish(s State, number, attempt int, run string, o events.LandingOutcome, n
 		return s
 	}
 	if o.Code == "" {
-		return s.then(&events.QueueLandedData{Event: "queue_landed", Number: number, Attempt: attempt, Run: run, Base: o.Base, Commit: o.Commit, Tree: o.Tree, How: o.How,
+		return s.then(&events.QueueLandedData{Event: "queue_landed", Number: number, Attempt: attempt, Run: run,
+			Base: o.Base, Commit: o.Commit, Tree: o.Tree, How: o.How,
 			Removed: o.Removed, Kept: clip(o.Kept)}, now)
 	}
 	code, reason := o.Code, clip(cmp.Or(o.Reason, o.Code))
@@ -159,9 +166,11 @@ func Finish(s State, number, attempt int, run string, o events.LandingOutcome, n
 		again = false
 	}
 	if !again {
-		return s.then(&events.QueueBouncedData{Event: "queue_bounced", Number: number, Attempt: attempt, Base: o.Base, Code: code, Reason: reason}, now)
+		return s.then(&events.QueueBouncedData{Event: "queue_bounced", Number: number, Attempt: attempt, Base: o.Base,
+			Code: code, Reason: reason}, now)
 	}
-	d := &events.QueueReturnedData{Event: "queue_returned", Number: number, Attempt: attempt, Base: o.Base, Code: code, Reason: reason}
+	d := &events.QueueReturnedData{Event: "queue_returned", Number: number, Attempt: attempt, Base: o.Base, Code: code,
+		Reason: reason}
 	if code == events.LandingUnreachable {
 		d.NotBefore = now.Add(min(events.LandingDelay<<min(attempt-1, 10), events.MaxLandingDelay))
 	}
@@ -195,16 +204,18 @@ func commands(a *events.Accept) *events.Accept {
 	return of
 }
 
-// TaskOf is the task of the run that makes an attempt. item is what decides about the work item: its commands are checks
-// beside those of the queue. No model is asked: the plan is the checks alone.
+// TaskOf is the task of the run that makes an attempt. item is what decides about the work item: its commands are
+// checks beside those of the queue. No model is asked: the plan is the checks alone.
 func TaskOf(s State, e events.QueueEntry, item *events.Accept) events.Task {
 	yes, no := true, false
 	accept := *s.Spec.Accept.Also(commands(item))
 	accept.MaxAttempts = 1 // the tree is what it is
-	return events.Task{ID: e.Landing, Agent: s.Spec.Agent, Repo: s.Spec.Repo, Branch: s.Spec.Branch, WorkID: e.Work, By: "queue " + s.ID,
+	return events.Task{ID: e.Landing, Agent: s.Spec.Agent, Repo: s.Spec.Repo, Branch: s.Spec.Branch, WorkID: e.Work,
+		By: "queue " + s.ID,
 		Task: fmt.Sprintf("Merge %s at %s into %s, check the merged tree and push it: entry %d of the merge queue %s, attempt %d.",
 			e.Branch, e.Commit, s.Spec.Branch, e.Number, s.ID, e.Attempt),
-		Plan: &events.TaskPlan{Steps: []events.TaskStep{{ID: CheckStep, Description: "Check the merged tree.", Accept: &accept, Flow: &events.StepFlow{Check: true}}}},
+		Plan: &events.TaskPlan{Steps: []events.TaskStep{{ID: CheckStep, Description: "Check the merged tree.",
+			Accept: &accept, Flow: &events.StepFlow{Check: true}}}},
 		Git: &events.TaskGit{GitSettings: events.GitSettings{AutoBranch: &yes, BranchPrefix: "landing/", AutoCommit: &no,
 			WorkingBranch: s.Spec.Branch, Collaboration: events.Sequential, Push: &yes}}}
 }

@@ -9,8 +9,8 @@ import (
 	"github.com/inspan/inspan/pkg/events"
 )
 
-// State of a merge queue: the fold of its log, and what was decided on it and is not stored yet. It is a value: no function
-// changes what can be reached from it.
+// State of a merge queue: the fold of its log, and what was decided on it and is not stored yet. It is a value: no
+// function changes what can be reached from it.
 type State struct {
 	events.MergeQueue
 	kernel.Folded
@@ -36,7 +36,8 @@ func Apply(s State, f events.Event, p events.Payload, hash string) (State, error
 		return State{}, fmt.Errorf("merge queue %s, event %d (%s): %w", f.Subject, f.Sequence, p.Kind(), err)
 	}
 	if s.ID != f.Subject {
-		return State{}, fmt.Errorf("merge queue %s, event %d (%s): it is of merge queue %.64q", f.Subject, f.Sequence, p.Kind(), s.ID)
+		return State{}, fmt.Errorf("merge queue %s, event %d (%s): it is of merge queue %.64q", f.Subject, f.Sequence,
+			p.Kind(), s.ID)
 	}
 	s.Folded = kernel.Folded{Sequence: f.Sequence, Hash: hash}
 	return s, nil
@@ -66,7 +67,9 @@ func enqueued(s State, d *events.QueueEnqueuedData, at time.Time) (State, error)
 		return s, fmt.Errorf("entry %d of binding %d of work item %s comes after entry %d", d.Number, d.Epoch, d.Work, s.Last)
 	}
 	s.Last = d.Number
-	s.Entries = append(slices.Clone(s.Entries), events.QueueEntry{Number: d.Number, Queued: d.Queued, State: events.EntryWaits, Target: s.Spec.Branch, EnqueuedAt: at})
+	s.Entries = append(slices.Clone(s.Entries),
+		events.QueueEntry{Number: d.Number, Queued: d.Queued, State: events.EntryWaits, Target: s.Spec.Branch,
+			EnqueuedAt: at})
 	return s, nil
 }
 

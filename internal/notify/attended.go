@@ -5,8 +5,8 @@ import (
 	"time"
 )
 
-// Attended calls a person who sits at a terminal, or sat there: for each gate, and for an end that was waited for longer
-// than After. Not safe for concurrent use. The zero value calls no one.
+// Attended calls a person who sits at a terminal, or sat there: for each gate, and for an end that was waited for
+// longer than After. Not safe for concurrent use. The zero value calls no one.
 type Attended struct {
 	Sinks []Sink
 	After time.Duration

@@ -73,7 +73,8 @@ func (c *Command) Close() { c.done.Wait() }
 // outputWait is how long a command that has ended may keep others waiting by what it left behind.
 const outputWait = time.Second
 
-// run runs the command to its end. It is not cut short by the end of whoever sent the notice: a person is to be reached.
+// run runs the command to its end. It is not cut short by the end of whoever sent the notice: a person is to be
+// reached.
 func (c *Command) run(n Notice) error {
 	text, err := json.Marshal(n)
 	if err != nil {

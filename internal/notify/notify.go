@@ -1,8 +1,8 @@
 // Package notify calls people: a gate waits for them, or a run has ended or cannot go on by itself.
 //
 // It promises that a notice has no arguments and no output of tools, no task and no text of a model: what it says comes
-// from ids, names of tools and the reasons of the station, on one line, without anything that a terminal acts on. A sink
-// is bounded in what it runs at a time and in how long. Who calls has read the log: a notice decides nothing.
+// from ids, names of tools and the reasons of the station, on one line, without anything that a terminal acts on. A
+// sink is bounded in what it runs at a time and in how long. Who calls has read the log: a notice decides nothing.
 package notify
 
 import (
@@ -58,8 +58,8 @@ type Notice struct {
 	Attended bool `json:"attended,omitempty"`
 }
 
-// Wanted reports whether a notice is for people who follow other runs than their own: gates are, and ends that come to no
-// one yet.
+// Wanted reports whether a notice is for people who follow other runs than their own: gates are, and ends that come to
+// no one yet.
 func (n Notice) Wanted() bool { return n.AtGate() || !n.Attended }
 
 // AtGate reports whether a gate waits.
@@ -78,7 +78,8 @@ type Sink interface {
 var ErrBusy = errors.New("as many notices as may be are under way")
 
 // Of is the notice that an event of a run gives; ok is false where it gives none: a gate that was answered meanwhile,
-// a pause that a person asked for, or the end of a run whose agent goes on in its next one. s is a state of the run that has the event.
+// a pause that a person asked for, or the end of a run whose agent goes on in its next one. s is a state of the run
+// that has the event.
 func Of(s run.State, e events.Event, p events.Payload) (n Notice, ok bool) {
 	n = Notice{Station: s.Identity.Station, Run: s.HarnessID, Agent: view.Clip(s.AgentName, events.MaxID), Time: e.Time}
 	if c := s.Created; c != nil {

@@ -1,8 +1,8 @@
 // Package oauth holds what a person granted to this station at a server of others: a file of the folder of secrets.
 //
 // Promises: a grant is used for requests to the origin that it was given for, and for no other. It prints as nothing:
-// whoever shows a Grant shows neither a token nor the secret of its client. A grant is stored in one move, for its owner
-// alone.
+// whoever shows a Grant shows neither a token nor the secret of its client. A grant is stored in one move, for its
+// owner alone.
 package oauth
 
 import (

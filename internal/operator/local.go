@@ -11,8 +11,8 @@ import (
 	"github.com/inspan/inspan/pkg/events"
 )
 
-// Local is a client of a station in a local store of this process, without NATS (PERS-17). workspaces is the root of its
-// workspaces, empty where it is not known. end, if not nil, is called by Close.
+// Local is a client of a station in a local store of this process, without NATS (PERS-17). workspaces is the root of
+// its workspaces, empty where it is not known. end, if not nil, is called by Close.
 func Local(st *sqlitestore.Station, workspaces string, end func()) *client.Client {
 	return client.Over(alone{st, workspaces}, nil, end)
 }

@@ -50,7 +50,8 @@ func Save(ctx context.Context, c *client.Client, dir *archive.Dir, runID string,
 	}
 	saver := &archive.Saver{Dir: dir, Station: o.st.Name(), Journal: o.st.Journal(), Blobs: o.st.Blobs(),
 		State: o.st.KV(topology.StateBucket), Config: o.st.KV(topology.ConfigBucket),
-		Workspaces: workspaces, Trees: o.st.KV(topology.TreeBucket), Artifacts: o.st.Artifacts(), MostBytes: maxBundled, Bundle: true}
+		Workspaces: workspaces, Trees: o.st.KV(topology.TreeBucket), Artifacts: o.st.Artifacts(), MostBytes: maxBundled,
+		Bundle: true}
 	if !s.Status.Ended() {
 		switch leave {
 		case LeaveEnded:

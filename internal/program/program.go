@@ -34,7 +34,8 @@ func Ports(st *jet.Station, durability string) service.Ports {
 		AgentLog: st.JournalFor(events.AgentAggregate), AgentTimers: st.TimersFor(events.AgentAggregate),
 		HarnessLog: st.JournalFor(events.HarnessAggregate),
 		HaltLog:    st.JournalFor(events.HaltAggregate), HaltInbox: st.HaltInbox(),
-		TreeLog: st.JournalFor(events.WorkspaceAggregate), Trees: st.KV(topology.TreeBucket), Leases: st.Leases(), Live: st.Live(), Retained: st.Retained(),
+		TreeLog: st.JournalFor(events.WorkspaceAggregate), Trees: st.KV(topology.TreeBucket), Leases: st.Leases(),
+		Live: st.Live(), Retained: st.Retained(),
 		AnswerSoFar: st.AnswerSoFar,
 		Refusals:    st.Refusals(), SubscribeRepublished: st.SubscribeRepublished,
 		StationStats: st.StationStats(), Depth: st.Depth, Questions: st, ServedTools: st, Durability: durability}
@@ -43,14 +44,16 @@ func Ports(st *jet.Station, durability string) service.Ports {
 // Main runs one role as a program of its own and returns its exit code: 0 after a drain, 1 after a failure, 2 where
 // the configuration is wrong.
 func Main(p service.Program) int {
-	return Run(string(p.Role), p.Config, p.Base, func(ctx context.Context, log zerolog.Logger) error { return Serve(ctx, p, log) })
+	return Run(string(p.Role), p.Config, p.Base, func(ctx context.Context, log zerolog.Logger) error {
+		return Serve(ctx, p, log)
+	})
 }
 
 // Log is what a program logs to.
 type Log = zerolog.Logger
 
-// Run reads the settings of a program, runs it until it is told to end, and returns its exit code as Main does. cfg points
-// to the settings, of which base is a part.
+// Run reads the settings of a program, runs it until it is told to end, and returns its exit code as Main does. cfg
+// points to the settings, of which base is a part.
 func Run(name string, cfg any, base *service.Base, run func(ctx context.Context, log zerolog.Logger) error) int {
 	layers, err := service.Discover()
 	if err == nil {

@@ -46,8 +46,8 @@ type aggregate[S any] struct {
 	shown func(row []byte) (events uint64, ok bool)
 }
 
-// aggregates makes the rows of sessions, schedules, work items, addresses, merge queues, halts, harnesses and workspaces
-// again.
+// aggregates makes the rows of sessions, schedules, work items, addresses, merge queues, halts, harnesses and
+// workspaces again.
 func (r *rebuild) aggregates(ctx context.Context) error {
 	for _, again := range []func() error{
 		func() error {
@@ -150,7 +150,8 @@ func rowOf[S any](ctx context.Context, a aggregate[S], id, key string) (Outcome,
 		case last == 0:
 			return "", &fault{"its row is of a log that is not there: its events are lost"}
 		case ok && shown > last:
-			return "", &fault{fmt.Sprintf("its log ends with event %d, its row shows event %d: the end was cut off", last, shown)}
+			return "", &fault{fmt.Sprintf("its log ends with event %d, its row shows event %d: the end was cut off", last,
+				shown)}
 		}
 		want, err := a.row(s, position)
 		switch {

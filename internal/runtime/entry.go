@@ -88,7 +88,8 @@ const (
 )
 
 // later are keys that other programs have in such files, and that nothing here does anything with.
-var later = []string{"acp.command", "acp.mode", "capabilities.token_usage", "capabilities.tools_visible", "config", "cost",
+var later = []string{"acp.command", "acp.mode", "capabilities.token_usage", "capabilities.tools_visible", "config",
+	"cost",
 	"headless.output_flag", "headless.prompt_flag", "headless.stream", "headless.subcommand", "hooks", "instructions_file",
 	"interrupt", "prompt", "ready", "session.continue_flag", "session.fork", "session.id_env", "session.resume_flag",
 	"session.resume_style", "wrapper"}
@@ -194,7 +195,8 @@ func (p *parsing) decoded(err error) {
 		}
 		return
 	}
-	e := &Error{File: p.file, Message: "the file is not as it should be: " + err.Error(), Hint: "docs/runtimes.md lists the keys with their types"}
+	e := &Error{File: p.file, Message: "the file is not as it should be: " + err.Error(),
+		Hint: "docs/runtimes.md lists the keys with their types"}
 	if one, ok := errors.AsType[*toml.DecodeError](err); ok {
 		e.Line, _ = one.Position()
 		e.Path = strings.Join(one.Key(), ".")
@@ -238,7 +240,8 @@ func (p *parsing) check(e *Entry) {
 		p.fail("kind", fmt.Sprintf("%.64q is no kind that can be driven", e.Kind), `write "acp" or "cli"`)
 	}
 	if !commandRule.MatchString(e.Command) {
-		p.fail("command", fmt.Sprintf("%.64q is no program", e.Command), "write the name or the path of one program; its arguments are args")
+		p.fail("command", fmt.Sprintf("%.64q is no program", e.Command),
+			"write the name or the path of one program; its arguments are args")
 	}
 	unfit := func(w string) bool { return len(w) > maxWord || strings.ContainsRune(w, 0) }
 	for key, words := range map[string][]string{"args": e.Args, "autonomous_args": e.Autonomous,
@@ -250,7 +253,8 @@ func (p *parsing) check(e *Entry) {
 	p.environment(e)
 	p.transcripts(e)
 	p.model(e)
-	if d, err := time.ParseDuration(e.StuckAfter); e.StuckAfter != "" && (err != nil || d < leastSilence || d > mostSilence) {
+	if d, err := time.ParseDuration(e.StuckAfter); e.StuckAfter != "" &&
+		(err != nil || d < leastSilence || d > mostSilence) {
 		p.fail("stuck_after", fmt.Sprintf("%.64q is no time between %s and %s", e.StuckAfter, leastSilence, mostSilence), `write it as "20m"`)
 	}
 	switch g := e.Capabilities.Gate; {
@@ -299,9 +303,11 @@ func (p *parsing) transcripts(e *Entry) {
 	}
 	for _, name := range all {
 		if !transcriptRule.MatchString(name) || !filepath.IsLocal(name) || path.Clean(name) != name {
-			p.fail(key, fmt.Sprintf("%.128q is no path below HOME", name), "write it as .program/sessions/*/"+events.TranscriptSession+".jsonl")
+			p.fail(key, fmt.Sprintf("%.128q is no path below HOME", name),
+				"write it as .program/sessions/*/"+events.TranscriptSession+".jsonl")
 		} else if !strings.Contains(name, events.TranscriptSession) {
-			p.fail(key, fmt.Sprintf("%.128q is not the file of one session", name), "write "+events.TranscriptSession+" in the place of the name of the session")
+			p.fail(key, fmt.Sprintf("%.128q is not the file of one session", name),
+				"write "+events.TranscriptSession+" in the place of the name of the session")
 		}
 	}
 }
@@ -315,7 +321,8 @@ func (p *parsing) model(e *Entry) {
 	if !slices.Contains([]string{events.FormAnthropic, events.FormOpenAI, events.FormGemini}, m.API) {
 		p.fail("model.api", fmt.Sprintf("%.64q is no known form of requests", m.API), `write "anthropic", "openai" or "gemini"`)
 	}
-	if u, err := url.Parse(m.URL); err != nil || u.Scheme != "https" && u.Scheme != "http" || u.Host == "" || u.User != nil {
+	if u, err := url.Parse(m.URL); err != nil || u.Scheme != "https" && u.Scheme != "http" || u.Host == "" ||
+		u.User != nil {
 		p.fail("model.url", "it is no URL of http or https", "write the address of the provider, without a key")
 	}
 	if !envRule.MatchString(m.BaseEnv) || !envRule.MatchString(m.KeyEnv) || m.BaseEnv == m.KeyEnv {
@@ -324,14 +331,16 @@ func (p *parsing) model(e *Entry) {
 	}
 	for _, name := range []string{m.BaseEnv, m.KeyEnv} {
 		if _, set := e.Env[name]; set || slices.Contains(e.EnvPass, name) {
-			p.fail("model", fmt.Sprintf("%.64q is set in env or env_pass, too", name), "leave it out there: the program has a token in the place of the key")
+			p.fail("model", fmt.Sprintf("%.64q is set in env or env_pass, too", name),
+				"leave it out there: the program has a token in the place of the key")
 		}
 	}
 }
 
 // Runtime is what a run pins of an entry.
 func (e Entry) Runtime() events.Runtime {
-	r := events.Runtime{Name: e.Name, Digest: e.Digest, Driver: events.DriverACP, Command: append([]string{e.Command}, e.Args...),
+	r := events.Runtime{Name: e.Name, Digest: e.Digest, Driver: events.DriverACP,
+		Command:    append([]string{e.Command}, e.Args...),
 		Autonomous: e.Autonomous, Env: e.Env, Pass: e.EnvPass, Gate: e.Capabilities.Gate, Resumes: e.Session.Resume,
 		Transcripts: e.Session.Transcripts}
 	if e.Kind == KindACP {

@@ -1,9 +1,10 @@
 // Package runtime drives agents that are programs of others: it reads what a project says of them and is the port to
 // the protocols that they speak.
 //
-// Promises: a program is a stranger. What it prints is bounded in bytes and in lines, and is data; what it asks to do is
-// handed to whoever started it, and answered only with what that decided. A program that does not end when it is asked
-// to is signalled and then killed, with all that it started. Secrets are looked up by their names and nowhere written.
+// Promises: a program is a stranger. What it prints is bounded in bytes and in lines, and is data; what it asks to do
+// is handed to whoever started it, and answered only with what that decided. A program that does not end when it is
+// asked to is signalled and then killed, with all that it started. Secrets are looked up by their names and nowhere
+// written.
 package runtime
 
 import (

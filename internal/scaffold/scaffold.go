@@ -91,11 +91,13 @@ permissions:
 `
 
 // coding are the tools of an agent that changes code: all that work without a network and without settings.
-var coding = []string{"read", "write", "edit", "apply_patch", "bash", "bash_output", "kill_shell", "glob", "grep", "git_status", "git_diff",
+var coding = []string{"read", "write", "edit", "apply_patch", "bash", "bash_output", "kill_shell", "glob", "grep",
+	"git_status", "git_diff",
 	"git_log", "git_branch", "git_commit", "git_push", "artifact_save", "secret_scan"}
 
 func needsBash() Need {
-	return Need{What: "bash", Args: []string{"bash", "-c", "true"}, Why: "the tool bash runs commands with it: install bash"}
+	return Need{What: "bash", Args: []string{"bash", "-c", "true"},
+		Why: "the tool bash runs commands with it: install bash"}
 }
 
 // Templates lists them in the order in which they are offered.

@@ -1,12 +1,12 @@
-// Package schedule is the aggregate of schedules: at which times a run begins, what becomes of times that were missed, and
-// of times at which an earlier run is under way.
+// Package schedule is the aggregate of schedules: at which times a run begins, what becomes of times that were missed,
+// and of times at which an earlier run is under way.
 //
-// Promises: a schedule is its log, and the row that others read is a view of it. A decision is a function of a state and
-// a time; it returns the state with what it decided noted in Changes, by the same rule that folds the stored event, and
-// every prefix of the changes is a legal history. No time fires twice: a firing is recorded, with the id of its run,
-// before the run exists, and the number of a firing is never used again, also where the schedule is removed and made
-// again in between. Each time of an active schedule is either in schedule.fired or in schedule.skipped. A schedule that
-// never fires is refused.
+// Promises: a schedule is its log, and the row that others read is a view of it. A decision is a function of a state
+// and a time; it returns the state with what it decided noted in Changes, by the same rule that folds the stored event,
+// and every prefix of the changes is a legal history. No time fires twice: a firing is recorded, with the id of its
+// run, before the run exists, and the number of a firing is never used again, also where the schedule is removed and
+// made again in between. Each time of an active schedule is either in schedule.fired or in schedule.skipped. A schedule
+// that never fires is refused.
 package schedule
 
 import (
@@ -80,7 +80,8 @@ func Due(s State, now time.Time, id ID) (State, error) {
 }
 
 func skip(s State, first, last time.Time, count int, reason string, now time.Time) State {
-	return s.then(&events.ScheduleSkippedData{Event: "schedule_skipped", First: first, Last: last, Count: count, Reason: reason}, now)
+	return s.then(&events.ScheduleSkippedData{Event: "schedule_skipped", First: first, Last: last, Count: count,
+		Reason: reason}, now)
 }
 
 // busy is the reason why a time does not fire now, or "".
@@ -96,8 +97,8 @@ func busy(s State) string {
 	return ""
 }
 
-// Ready returns the firings whose runs may exist, in order: with overlap "queue" and "replace" only the oldest one, and of
-// a paused schedule only those that a person asked for.
+// Ready returns the firings whose runs may exist, in order: with overlap "queue" and "replace" only the oldest one, and
+// of a paused schedule only those that a person asked for.
 func (s State) Ready() []events.Firing {
 	all := s.Open
 	if s.Spec.Overlap.InTurn() {
@@ -109,8 +110,8 @@ func (s State) Ready() []events.Firing {
 	return all
 }
 
-// Replaced is the firing whose run has to be stopped, because a later one is to begin in its place; ok is false where there
-// is none.
+// Replaced is the firing whose run has to be stopped, because a later one is to begin in its place; ok is false where
+// there is none.
 func (s State) Replaced() (f, by events.Firing, ok bool) {
 	if s.Spec.Overlap != events.OverlapReplace || len(s.Open) < 2 {
 		return f, by, false
@@ -187,7 +188,8 @@ func Steer(s State, w Wish, now time.Time, id ID) (State, error) {
 		return s, &Refused{"unknown_schedule", fmt.Sprintf("there is no schedule %q", w.Schedule),
 			"inspan schedule list lists those of the station"}
 	}
-	if w.Action == Pause && s.Status == events.ScheduleIsPaused || w.Action == Resume && s.Status == events.ScheduleIsActive {
+	if w.Action == Pause && s.Status == events.ScheduleIsPaused || w.Action == Resume &&
+		s.Status == events.ScheduleIsActive {
 		return s, &Refused{"bad_move", fmt.Sprintf("schedule %q is %s", s.ID, s.Status), "nothing was changed"}
 	}
 	switch w.Action {
@@ -201,10 +203,12 @@ func Steer(s State, w Wish, now time.Time, id ID) (State, error) {
 		return s.then(&events.ScheduleRemovedData{Event: "schedule_removed", ScheduleBy: by}, now), nil
 	}
 	if why := busy(s); why != "" {
-		return s, &Refused{"schedule_busy", fmt.Sprintf("run %s of schedule %s has not ended", s.Open[len(s.Open)-1].Run, s.ID),
+		return s, &Refused{"schedule_busy",
+			fmt.Sprintf("run %s of schedule %s has not ended", s.Open[len(s.Open)-1].Run, s.ID),
 			"wait until it ends, stop it with inspan stop, or let runs overlap: inspan schedule add " + s.ID + " --overlap allow"}
 	}
-	return s.then(&events.ScheduleFiredData{Event: "schedule_fired", Number: s.Fired + 1, Run: id(s.ID, s.Fired+1), At: now,
+	return s.then(&events.ScheduleFiredData{Event: "schedule_fired", Number: s.Fired + 1, Run: id(s.ID, s.Fired+1),
+		At:     now,
 		Manual: &by}, now), nil
 }
 
@@ -218,12 +222,14 @@ func set(s State, w Wish, by events.ScheduleBy, now time.Time) (State, error) {
 		err = errors.New("it never fires: all its times have passed")
 	}
 	if err != nil {
-		return s, &Refused{"bad_schedule", fmt.Sprintf("schedule %q: %v", w.Schedule, err), "inspan schedule add --help has examples"}
+		return s, &Refused{"bad_schedule", fmt.Sprintf("schedule %q: %v", w.Schedule, err),
+			"inspan schedule add --help has examples"}
 	}
 	if s.Exists() {
 		return s.then(&events.ScheduleChangedData{Event: "schedule_changed", Spec: *w.Spec, ScheduleBy: by}, now), nil
 	}
-	return s.then(&events.ScheduleCreatedData{Event: "schedule_created", Schedule: w.Schedule, Spec: *w.Spec, ScheduleBy: by}, now), nil
+	return s.then(&events.ScheduleCreatedData{Event: "schedule_created", Schedule: w.Schedule, Spec: *w.Spec,
+		ScheduleBy: by}, now), nil
 }
 
 // Check returns what is wrong with a control, in words for who sent it.
@@ -249,7 +255,8 @@ func CheckSpec(s events.ScheduleSpec) error {
 	case err != nil:
 		return fmt.Errorf("encode the schedule: %w", err)
 	case len(b) > events.MaxSchedule:
-		return fmt.Errorf("the schedule has %d bytes, the limit is %d: put long instructions in the agent's file", len(b), events.MaxSchedule)
+		return fmt.Errorf("the schedule has %d bytes, the limit is %d: put long instructions in the agent's file", len(b),
+			events.MaxSchedule)
 	case s.Digest != "" && !isDigest(s.Digest):
 		return errors.New("the digest is no SHA-256 in hex")
 	case s.TimeZone != "" && s.Cron == "":
@@ -288,7 +295,8 @@ func checkMode(s events.ScheduleSpec) error {
 	}
 	if s.CheckpointInterval != "" {
 		if d, err := time.ParseDuration(s.CheckpointInterval); err != nil || d < time.Second || d > 24*time.Hour {
-			return fmt.Errorf("checkpoint_interval %.40q: want a length of time from 1s to 24h, such as 5m", s.CheckpointInterval)
+			return fmt.Errorf("checkpoint_interval %.40q: want a length of time from 1s to 24h, such as 5m",
+				s.CheckpointInterval)
 		}
 	}
 	return events.CheckPhases(s.Phases)
@@ -332,7 +340,8 @@ func checkTask(t events.ScheduledTask) error {
 // TaskOf is the task that a firing dispatches.
 func TaskOf(s State, f events.Firing) events.Task {
 	d := s.Spec.Task
-	t := events.Task{ID: f.Run, Agent: d.Agent, Task: d.Task, Session: d.Session, SessionMode: d.SessionMode, Model: d.Model,
+	t := events.Task{ID: f.Run, Agent: d.Agent, Task: d.Task, Session: d.Session, SessionMode: d.SessionMode,
+		Model:     d.Model,
 		Variables: d.Variables, Repo: d.Repo, Ref: d.Ref, Branch: d.Branch, Timeout: d.Timeout, By: s.By}
 	t.Mode, t.Plan = s.Spec.Mode, events.PhasePlan(d.Task, s.Spec.Phases)
 	if every, err := time.ParseDuration(s.Spec.CheckpointInterval); err == nil {

@@ -9,8 +9,8 @@ import (
 	"github.com/inspan/inspan/pkg/events"
 )
 
-// State of a schedule: the fold of its log, and what was decided on it and is not stored yet. It is a value: no function
-// changes what can be reached from it.
+// State of a schedule: the fold of its log, and what was decided on it and is not stored yet. It is a value: no
+// function changes what can be reached from it.
 type State struct {
 	events.Schedule
 	kernel.Folded
@@ -45,15 +45,17 @@ func Apply(s State, f events.Event, p events.Payload, hash string) (State, error
 		return State{}, fmt.Errorf("schedule %s, event %d (%s): %w", f.Subject, f.Sequence, p.Kind(), err)
 	}
 	if s.ID != f.Subject {
-		return State{}, fmt.Errorf("schedule %s, event %d (%s): it is of schedule %.64q", f.Subject, f.Sequence, p.Kind(), s.ID)
+		return State{}, fmt.Errorf("schedule %s, event %d (%s): it is of schedule %.64q", f.Subject, f.Sequence, p.Kind(),
+			s.ID)
 	}
 	s.Folded = kernel.Folded{Sequence: f.Sequence, Hash: hash}
 	return s, nil
 }
 
-// rules are the fold rules of schedules. They take what an event says as it stands: what may be decided is no question of
-// the fold.
-var rules = kernel.Rules[State]{kernel.On(created), kernel.On(changed), kernel.On(paused), kernel.On(resumed), kernel.On(removed),
+// rules are the fold rules of schedules. They take what an event says as it stands: what may be decided is no question
+// of the fold.
+var rules = kernel.Rules[State]{kernel.On(created), kernel.On(changed), kernel.On(paused), kernel.On(resumed),
+	kernel.On(removed),
 	kernel.On(skipped), kernel.On(fired), kernel.On(refused), kernel.On(ended)}
 
 // apply carries out one event.
@@ -67,7 +69,8 @@ func (s State) apply(p events.Payload, at time.Time) (State, error) {
 }
 
 func created(s State, d *events.ScheduleCreatedData, at time.Time) (State, error) {
-	s.Schedule = events.Schedule{ID: d.Schedule, Status: events.ScheduleIsActive, Spec: d.Spec, Anchor: at.Truncate(time.Second),
+	s.Schedule = events.Schedule{ID: d.Schedule, Status: events.ScheduleIsActive, Spec: d.Spec,
+		Anchor:  at.Truncate(time.Second),
 		Handled: at, Fired: s.Fired, By: d.By, CreatedAt: at, Inputs: s.Inputs}
 	return s.took(d.ScheduleBy), nil
 }
@@ -97,7 +100,8 @@ func resumed(s State, d *events.ScheduleResumedData, at time.Time) (State, error
 }
 
 func removed(s State, d *events.ScheduleRemovedData, _ time.Time) (State, error) {
-	s.Schedule = events.Schedule{ID: s.ID, Status: events.ScheduleIsRemoved, Fired: s.Fired, Inputs: s.Inputs, CreatedAt: s.CreatedAt}
+	s.Schedule = events.Schedule{ID: s.ID, Status: events.ScheduleIsRemoved, Fired: s.Fired, Inputs: s.Inputs,
+		CreatedAt: s.CreatedAt}
 	return s.took(d.ScheduleBy), nil
 }
 

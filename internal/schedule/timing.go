@@ -30,9 +30,10 @@ const (
 
 // Timing says at which times a schedule fires.
 //
-// A cron expression is read in a time zone. One whose hour field permits every hour follows real time: it fires at every
-// local time that it matches, both times where an hour comes twice. Any other fires once for each local time that it
-// matches: at the first where that comes twice, and where the clock is put forward over it, at the moment of the change.
+// A cron expression is read in a time zone. One whose hour field permits every hour follows real time: it fires at
+// every local time that it matches, both times where an hour comes twice. Any other fires once for each local time that
+// it matches: at the first where that comes twice, and where the clock is put forward over it, at the moment of the
+// change.
 type Timing struct {
 	cron cron.Schedule
 	// hourly is true for an expression that permits every hour.
@@ -134,7 +135,8 @@ func cronFault(text string, cause error) error {
 	}
 	fields := strings.Fields(text)
 	if len(fields) != len(cronFields) {
-		return fmt.Errorf("cron %q has %d fields, want 5: minute, hour, day of the month, month, day of the week", text, len(fields))
+		return fmt.Errorf("cron %q has %d fields, want 5: minute, hour, day of the month, month, day of the week", text,
+			len(fields))
 	}
 	column := 0
 	for i, f := range fields {
@@ -156,8 +158,8 @@ func (t Timing) of(id string) Timing {
 	return t
 }
 
-// Fires is when a time of the schedule fires: with jitter a whole number of seconds later, which follows from the schedule
-// and the time, so that planners agree and a second look finds the same.
+// Fires is when a time of the schedule fires: with jitter a whole number of seconds later, which follows from the
+// schedule and the time, so that planners agree and a second look finds the same.
 func (t Timing) Fires(at time.Time) time.Time {
 	if t.jitter == 0 || at.IsZero() {
 		return at
@@ -226,8 +228,8 @@ func wallOf(at time.Time, zone *time.Location) time.Time {
 	return at.UTC().Add(time.Duration(offset) * time.Second)
 }
 
-// instant is when a clock on the wall shows a time: the first moment where it does so twice, and the moment at which it is
-// put forward where it never does.
+// instant is when a clock on the wall shows a time: the first moment where it does so twice, and the moment at which it
+// is put forward where it never does.
 func instant(wall time.Time, zone *time.Location) time.Time {
 	guess := time.Date(wall.Year(), wall.Month(), wall.Day(), wall.Hour(), wall.Minute(), wall.Second(), 0, zone)
 	begin, end := guess.ZoneBounds()

@@ -20,8 +20,8 @@ var (
 	nameRule = pattern.New(`(?i)(TOKEN|SECRET|PASSWORD|PASSWD|CREDENTIAL|API_?KEY|PRIVATE_?KEY)`)
 )
 
-// Named reports whether what has that name, as a variable of an environment, is a secret: it must not stand in a file that
-// everybody may read.
+// Named reports whether what has that name, as a variable of an environment, is a secret: it must not stand in a file
+// that everybody may read.
 func Named(name string) bool { return nameRule.MatchString(name) }
 
 // IsRef reports whether a text is a reference to a secret, secret:NAME.

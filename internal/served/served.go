@@ -125,7 +125,8 @@ func (t *remote) Verify(ctx context.Context, c tool.Call) (done bool, r tool.Res
 		select {
 		case <-ctx.Done():
 			again.Stop()
-			return false, tool.Result{}, fmt.Errorf("no server of the tool %s says whether the call took effect: %w", t.pin.Name, err)
+			return false, tool.Result{}, fmt.Errorf("no server of the tool %s says whether the call took effect: %w",
+				t.pin.Name, err)
 		case <-again.C:
 		}
 	}
@@ -166,7 +167,9 @@ func (t *remote) request(ctx context.Context, ask string, c tool.Call) ([]byte, 
 		return nil, tool.Fail(tool.Invalid, "send a JSON object", err)
 	}
 	if len(b) > wire.MaxMessage {
-		return nil, tool.Fail(tool.Invalid, "send less", fmt.Errorf("the arguments make a request of %d bytes, the limit of one to a tool server is %d", len(b), wire.MaxMessage))
+		return nil, tool.Fail(tool.Invalid, "send less",
+			fmt.Errorf("the arguments make a request of %d bytes, the limit of one to a tool server is %d", len(b),
+				wire.MaxMessage))
 	}
 	return b, nil
 }

@@ -287,10 +287,12 @@ func (c *Calls) check() error {
 	_, _, err2 := c.ServerSecrets()
 	errs := []error{err, err2}
 	if c.MCPKeep < 0 {
-		errs = append(errs, fmt.Errorf("INSPAN_MCP_KEEP is %s, want more than 0, or 0 to start a server for each call", c.MCPKeep))
+		errs = append(errs, fmt.Errorf("INSPAN_MCP_KEEP is %s, want more than 0, or 0 to start a server for each call",
+			c.MCPKeep))
 	}
 	if c.MCPMost < 0 || c.MCPIdleBytes < 0 {
-		errs = append(errs, fmt.Errorf("INSPAN_MCP_MOST is %d and INSPAN_MCP_IDLE_BYTES is %d, want 0 or more", c.MCPMost, c.MCPIdleBytes))
+		errs = append(errs, fmt.Errorf("INSPAN_MCP_MOST is %d and INSPAN_MCP_IDLE_BYTES is %d, want 0 or more", c.MCPMost,
+			c.MCPIdleBytes))
 	}
 	return errors.Join(errs...)
 }

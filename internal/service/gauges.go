@@ -37,12 +37,14 @@ func (a asked) Collect(out chan<- prometheus.Metric) {
 }
 
 // Queue shows how much waits for a role. All instances of a role show the same: take the largest, not the sum.
-func (m *Metrics) Queue(role events.Service, depth func(context.Context, events.Service) (waiting, open uint64, err error)) {
+func (m *Metrics) Queue(role events.Service,
+	depth func(context.Context, events.Service) (waiting, open uint64, err error)) {
 	if depth == nil {
 		return
 	}
 	labels := prometheus.Labels{"role": string(role)}
-	waiting := prometheus.NewDesc("inspan_queue_waiting", "Messages that wait for the role, in all its consumers.", nil, labels)
+	waiting := prometheus.NewDesc("inspan_queue_waiting", "Messages that wait for the role, in all its consumers.", nil,
+		labels)
 	open := prometheus.NewDesc("inspan_queue_unacknowledged", "Messages that instances of the role work on.", nil, labels)
 	m.registry.MustRegister(asked{descs: []*prometheus.Desc{waiting, open},
 		ask: func(ctx context.Context, give func(*prometheus.Desc, float64, ...string)) {

@@ -214,7 +214,8 @@ func (g *halting) during(ctx context.Context, run Run) error {
 type cut struct{ kernel.Inbox }
 
 // Listen implements kernel.Inbox.
-func (c cut) Listen(ctx context.Context, role events.Service, workers int, receive func(context.Context, kernel.Message)) error {
+func (c cut) Listen(ctx context.Context, role events.Service, workers int,
+	receive func(context.Context, kernel.Message)) error {
 	return c.Inbox.Listen(ctx, role, workers, func(work context.Context, m kernel.Message) {
 		work, end := context.WithCancelCause(work)
 		defer end(nil)

@@ -47,8 +47,8 @@ type Ports struct {
 	// names a session only shares its directory.
 	SessionLog kernel.Journal
 	Sessions   kernel.KV
-	// ScheduleLog is the log of the schedules, whose rows are in Sessions; nil knows none. ScheduleTimers are their timers,
-	// and ScheduleClock is what their times and those of work items are compared with; nil means time.Now.
+	// ScheduleLog is the log of the schedules, whose rows are in Sessions; nil knows none. ScheduleTimers are their
+	// timers, and ScheduleClock is what their times and those of work items are compared with; nil means time.Now.
 	ScheduleLog    kernel.Journal
 	ScheduleTimers kernel.Timers
 	ScheduleClock  func() time.Time
@@ -175,7 +175,7 @@ func NewHost(cfg Base, ports Ports, log zerolog.Logger, metrics *Metrics) (*Host
 }
 
 // As returns a host for another role of the same process that acts through ports of its own, for example with rights of
-// its own. What both share, the states of runs and whether the station is halted, is read through the ports of the first.
+// its own. What both share, the states of runs and whether the station is halted, is read through those of the first.
 func (h *Host) As(ports Ports) *Host {
 	if ports.Entropy == nil {
 		ports.Entropy = h.ports.Entropy
@@ -282,7 +282,8 @@ func (h *Host) serve(ctx context.Context, w Wiring, halts *halting) error {
 	}
 	defer h.closeRecorder(ctx, recorder)
 	if in.Ledger, err = runlog.NewLedger(runlog.LedgerConfig{Station: h.cfg.Station, By: role, Journal: h.ports.Journal,
-		Snapshots: in.known(), Pages: h.pages, Entropy: h.ports.Entropy, OnStored: h.onStored(in.Log, recorder.OnStored())}); err != nil {
+		Snapshots: in.known(), Pages: h.pages, Entropy: h.ports.Entropy,
+		OnStored: h.onStored(in.Log, recorder.OnStored())}); err != nil {
 		return err
 	}
 	if in.Asker, err = h.asker(role); err != nil {

@@ -31,7 +31,8 @@ func NewMetrics() *Metrics {
 		handled: prometheus.NewCounterVec(prometheus.CounterOpts{Name: "inspan_messages_total",
 			Help: "Messages handled, by role, kind and result."}, []string{"role", "kind", "result"}),
 		took: prometheus.NewHistogramVec(prometheus.HistogramOpts{Name: "inspan_message_seconds",
-			Help: "Time from receiving a message to its acknowledgement.", Buckets: prometheus.ExponentialBuckets(0.0002, 4, 10)},
+			Help:    "Time from receiving a message to its acknowledgement.",
+			Buckets: prometheus.ExponentialBuckets(0.0002, 4, 10)},
 			[]string{"role", "kind"}),
 	}
 	m.appended = newEventMetrics(m.registry)
@@ -82,7 +83,8 @@ func (m *Metrics) Requests() func(route string, status int, took time.Duration) 
 	answered := prometheus.NewCounterVec(prometheus.CounterOpts{Name: "inspan_http_requests_total",
 		Help: "HTTP requests to the gateway, by route and status."}, []string{"route", "status"})
 	took := prometheus.NewHistogramVec(prometheus.HistogramOpts{Name: "inspan_http_request_seconds",
-		Help: "Time from the header of an HTTP request to the end of its answer.", Buckets: prometheus.ExponentialBuckets(0.001, 4, 10)},
+		Help:    "Time from the header of an HTTP request to the end of its answer.",
+		Buckets: prometheus.ExponentialBuckets(0.001, 4, 10)},
 		[]string{"route"})
 	m.registry.MustRegister(answered, took)
 	return func(route string, status int, d time.Duration) {

@@ -69,7 +69,8 @@ func Take(e State, a Ask, standing map[string]Standing, now time.Time) (State, e
 		return e, &Refused{"session_full", fmt.Sprintf("%d runs work in session %q, which is the limit", len(e.Holders),
 			e.ID), "wait until one has ended: inspan session info " + e.ID}
 	}
-	return e.then(&events.SessionLockedData{Event: "session_locked", Run: a.Run, Agent: a.Agent, Fence: e.Fence + 1, Mode: mode,
+	return e.then(&events.SessionLockedData{Event: "session_locked", Run: a.Run, Agent: a.Agent, Fence: e.Fence + 1,
+		Mode:      mode,
 		TimeoutMS: max(0, a.Limit.Milliseconds())}, now), nil
 }
 

@@ -41,8 +41,8 @@ func Apply(s State, f events.Event, p events.Payload, hash string) (State, error
 	return s, nil
 }
 
-// rules are the fold rules of sessions. They take what an event says as it stands: what may be decided is no question of
-// the fold.
+// rules are the fold rules of sessions. They take what an event says as it stands: what may be decided is no question
+// of the fold.
 var rules = kernel.Rules[State]{kernel.On(migrated), kernel.On(opens), kernel.On(locks), kernel.On(confirms),
 	kernel.On(releases), kernel.On(settles), kernel.On(State.steered), kernel.On(State.granted), kernel.On(State.revoked)}
 

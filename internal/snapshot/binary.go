@@ -48,7 +48,8 @@ func (c Binary) Encode(s run.State) ([]byte, error) {
 		return nil, fmt.Errorf("state of %s has %d bytes, the limit is %d", s.HarnessID, len(plain), maxState)
 	}
 	if s.SchemaVersion < 0 || s.SchemaVersion > math.MaxInt32 {
-		return nil, fmt.Errorf("state of %s has schema version %d, which the binary format does not support", s.HarnessID, s.SchemaVersion)
+		return nil, fmt.Errorf("state of %s has schema version %d, which the binary format does not support", s.HarnessID,
+			s.SchemaVersion)
 	}
 	b := make([]byte, headerSize, headerSize+len(plain)/3)
 	copy(b, magic)

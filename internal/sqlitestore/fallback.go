@@ -300,8 +300,8 @@ func (f *Fallback) Last(ctx context.Context, run string) (kernel.Record, bool, e
 	return f.primary.Journal.Last(ctx, run)
 }
 
-// Listen implements kernel.Inbox: a role receives from the primary and, while runs are on branches, what is said there. Each
-// of them has its own workers.
+// Listen implements kernel.Inbox: a role receives from the primary and, while runs are on branches, what is said there.
+// Each of them has its own workers.
 func (f *Fallback) Listen(ctx context.Context, role events.Service, workers int, receive func(context.Context,
 	kernel.Message)) error {
 	both, stop := context.WithCancel(ctx)

@@ -132,8 +132,9 @@ func (s *Station) push(role events.Service, f stored, position uint64, b []byte)
 	if f.Whole > 0 {
 		header = map[string]string{kernel.WholeHeader: strconv.FormatUint(f.Whole, 10)}
 	}
-	s.mail.Push(role, queue.Parcel{Subject: events.EventSubject(s.name, f.Aggregate, f.ID, f.Kind), Data: b, Header: header,
-		Seq: position, Time: f.at,
+	s.mail.Push(role, queue.Parcel{Subject: events.EventSubject(s.name, f.Aggregate, f.ID, f.Kind), Data: b,
+		Header: header,
+		Seq:    position, Time: f.at,
 		Acked: func() { s.store.deferWrite("DELETE FROM pending WHERE fact = ? AND role = ?", f.seq, string(role)) }})
 }
 
@@ -174,8 +175,8 @@ func (s *Station) records(ctx context.Context, room int, query string, args ...a
 	return evs, err
 }
 
-// PublishAt stores the message of an outsider for the role that receives its subject, and returns its position among them.
-// It fails where no one receives the subject.
+// PublishAt stores the message of an outsider for the role that receives its subject, and returns its position among
+// them. It fails where no one receives the subject.
 func (s *Station) PublishAt(ctx context.Context, subject string, data []byte,
 	header map[string]string) (seq uint64, err error) {
 	if _, ok := topology.ReceiverOfInput(s.name, subject); !ok {

@@ -38,7 +38,8 @@ func (b blobs) Get(ctx context.Context, ref events.Ref) ([]byte, error) {
 	case err != nil:
 		return nil, fmt.Errorf("object %s: %w", ref.SHA256, err)
 	case int64(len(data)) != ref.Size || events.HashOf(data) != ref.SHA256:
-		return nil, fmt.Errorf("object %s: the stored bytes are not those it was named for: restore the local store", ref.SHA256)
+		return nil, fmt.Errorf("object %s: the stored bytes are not those it was named for: restore the local store",
+			ref.SHA256)
 	}
 	return data, nil
 }

@@ -10,7 +10,8 @@ import (
 )
 
 // methods that an expression may call of values. Each looks at most at its value and arguments, and makes no more.
-var methods = set([]string{"get", "keys", "values", "items", "startswith", "endswith", "strip", "lstrip", "rstrip", "lower", "upper",
+var methods = set([]string{"get", "keys", "values", "items", "startswith", "endswith", "strip", "lstrip", "rstrip",
+	"lower", "upper",
 	"split", "splitlines", "find", "count", "isdigit", "removeprefix", "removesuffix"})
 
 // operators whose results the meter bounds.
@@ -107,7 +108,8 @@ func (g *guard) rewrite(x syntax.Expr) syntax.Expr {
 		x.X = g.inner(x, x.X)
 		x.Y = g.expr(x.Y)
 	case *syntax.DotExpr:
-		c := call("field", x, g.inner(x, x.X), &syntax.Literal{Token: syntax.STRING, TokenPos: x.Name.NamePos, Value: x.Name.Name})
+		c := call("field", x, g.inner(x, x.X),
+			&syntax.Literal{Token: syntax.STRING, TokenPos: x.Name.NamePos, Value: x.Name.Name})
 		c.Lparen = x.Name.NamePos
 		return c
 	case *syntax.SliceExpr:
@@ -188,7 +190,8 @@ func (g *guard) comprehension(x *syntax.Comprehension) {
 // call is an expression that calls one of the meter's functions, whose names no source can have.
 func call(name string, at syntax.Node, args ...syntax.Expr) *syntax.CallExpr {
 	start, end := at.Span()
-	return &syntax.CallExpr{Fn: &syntax.Ident{NamePos: start, Name: "(" + name + ")"}, Lparen: start, Args: args, Rparen: end}
+	return &syntax.CallExpr{Fn: &syntax.Ident{NamePos: start, Name: "(" + name + ")"}, Lparen: start, Args: args,
+		Rparen: end}
 }
 
 // pathOf returns the names of a chain such as steps.plan.output, or nil.

@@ -23,7 +23,8 @@ const (
 var errWork = errors.New("the expression looks at or makes too much")
 
 // functions that an expression may call. Their arguments were charged.
-var functions = []string{"abs", "all", "any", "bool", "dict", "enumerate", "float", "int", "len", "list", "max", "min", "range",
+var functions = []string{"abs", "all", "any", "bool", "dict", "enumerate", "float", "int", "len", "list", "max", "min",
+	"range",
 	"reversed", "sorted", "str", "tuple", "type", "zip"}
 
 // cheap are those that take the same time for any value.
@@ -82,14 +83,17 @@ func (m *meter) environment() starlark.StringDict {
 	}
 	env["int"] = starlark.NewBuiltin("int", short)
 	env["range"] = starlark.NewBuiltin("range", bounded)
-	add("(charge)", func(_ *starlark.Thread, _ *starlark.Builtin, args starlark.Tuple, _ []starlark.Tuple) (starlark.Value, error) {
+	add("(charge)", func(_ *starlark.Thread, _ *starlark.Builtin, args starlark.Tuple,
+		_ []starlark.Tuple) (starlark.Value, error) {
 		return args[0], m.charge(args[0], 0)
 	})
-	add("(field)", func(_ *starlark.Thread, _ *starlark.Builtin, args starlark.Tuple, _ []starlark.Tuple) (starlark.Value, error) {
+	add("(field)", func(_ *starlark.Thread, _ *starlark.Builtin, args starlark.Tuple, _ []starlark.Tuple) (starlark.Value,
+		error) {
 		return field(args[0], args[1])
 	})
 	for op, sign := range operators {
-		add("("+sign+")", func(_ *starlark.Thread, _ *starlark.Builtin, args starlark.Tuple, _ []starlark.Tuple) (starlark.Value, error) {
+		add("("+sign+")", func(_ *starlark.Thread, _ *starlark.Builtin, args starlark.Tuple,
+			_ []starlark.Tuple) (starlark.Value, error) {
 			return m.binary(op, args[0], args[1])
 		})
 	}

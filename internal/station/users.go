@@ -21,8 +21,9 @@ import (
 	"github.com/inspan/inspan/pkg/events"
 )
 
-// local is the user of the station's own Conn, and guest that of whoever reaches the port of a station without a list of
-// users: they may dispatch, watch and answer gates in no one's name, as an operator may, and nothing that a service may.
+// local is the user of the station's own Conn, and guest that of whoever reaches the port of a station without a list
+// of users: they may dispatch, watch and answer gates in no one's name, as an operator may, and nothing that a service
+// may.
 const (
 	local = "local"
 	guest = "guest"
@@ -141,8 +142,8 @@ func (u *users) digest() string {
 // followEvery is how often the list of users is looked at.
 const followEvery = time.Second
 
-// follow takes up what changes in the list of users, until ctx ends, and calls back after each change. A list that cannot
-// be read, or is gone, changes nothing: the server stays as closed as it is.
+// follow takes up what changes in the list of users, until ctx ends, and calls back after each change. A list that
+// cannot be read, or is gone, changes nothing: the server stays as closed as it is.
 func (u *users) follow(ctx context.Context, changed func() error) {
 	tick := time.NewTicker(followEvery)
 	defer tick.Stop()

@@ -13,8 +13,8 @@ import (
 )
 
 // Views is a station as its views are rebuilt. as connects as a user: the persister, who reads the log and writes the
-// views of runs, the planner, who writes those of sessions, the toolrunner, who writes those of workspaces, and the setup user, where the bucket of the views is gone.
-// Whoever connected closes the connections.
+// views of runs, the planner, who writes those of sessions, the toolrunner, who writes those of workspaces, and the
+// setup user, where the bucket of the views is gone. Whoever connected closes the connections.
 func Views(ctx context.Context, name string, as func(ctx context.Context, user events.Service) (*jet.Conn,
 	error)) (cfg rebuild.Config, err error) {
 	conn, err := as(ctx, events.Persister)
@@ -58,7 +58,8 @@ func Views(ctx context.Context, name string, as func(ctx context.Context, user e
 		Halts:      rowsOf(own, events.HaltAggregate, topology.SessionBucket),
 		Agents:     rowsOf(own, events.AgentAggregate, topology.SessionBucket),
 		Harnesses:  rowsOf(own, events.HarnessAggregate, topology.SessionBucket),
-		Workspaces: rowsOf(trees, events.WorkspaceAggregate, topology.TreeBucket), Journal: st.Journal(), State: state, Blobs: st.Blobs(), Logged: st.Logged,
+		Workspaces: rowsOf(trees, events.WorkspaceAggregate, topology.TreeBucket), Journal: st.Journal(), State: state,
+		Blobs: st.Blobs(), Logged: st.Logged,
 		Now: time.Now}, nil
 }
 

@@ -236,7 +236,10 @@ func (k *block) read(b []byte, last uint64) read {
 	out := read{last: last}
 	for i := 0; i < len(b); {
 		r, ok := k.whole(b[i:])
-		if ok && k.strange(r) && flip(b[i+atSubject:i+headBytes], func() bool { again, ok := k.whole(b[i:]); return ok && !k.strange(again) }) {
+		if ok && k.strange(r) && flip(b[i+atSubject:i+headBytes], func() bool {
+			again, ok := k.whole(b[i:])
+			return ok && !k.strange(again)
+		}) {
 			out.healed++
 			continue
 		}

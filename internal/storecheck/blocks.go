@@ -119,7 +119,9 @@ func (ch *chain) follow(c *check, f file, r read, log bool) {
 // known reports whether positions are among those that are known to be lost.
 func (c *check) known(stream string, from, to uint64) bool {
 	for pos := from; pos <= to; pos++ {
-		if !slices.ContainsFunc(c.cfg.Known, func(f Finding) bool { return f.Stream == stream && f.From <= pos && (pos <= f.To || f.To == 0) }) {
+		if !slices.ContainsFunc(c.cfg.Known, func(f Finding) bool {
+			return f.Stream == stream && f.From <= pos && (pos <= f.To || f.To == 0)
+		}) {
 			return false
 		}
 	}

@@ -384,7 +384,9 @@ func (c *check) missing(there []string) error {
 	}
 	for key, s := range c.cfg.Marks.Streams {
 		name := NameOf(key)
-		if !slices.ContainsFunc(there, func(dir string) bool { return Key(accountOf(dir), filepath.Base(dir)) == key }) && s.Messages > 0 {
+		if !slices.ContainsFunc(there, func(dir string) bool {
+			return Key(accountOf(dir), filepath.Base(dir)) == key
+		}) && s.Messages > 0 {
 			c.result.Add(Finding{Outcome: costs(name, c.cfg.Views), Stream: name, From: s.First, To: s.Last,
 				What: fmt.Sprintf("the stream is missing; it had %d messages", s.Messages)})
 		}

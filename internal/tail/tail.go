@@ -1,7 +1,7 @@
 // Package tail keeps the end of what is written.
 //
-// Promises: a Writer holds at most twice the bytes that it keeps, takes time in proportion to what is written, and never
-// fails.
+// Promises: a Writer holds at most twice the bytes that it keeps, takes time in proportion to what is written, and
+// never fails.
 package tail
 
 import (

@@ -43,7 +43,8 @@ func New(base *tool.Registry, make func(events.MCPServer, events.MCPTool) tool.T
 	}
 	served := func(p events.ServedTool) tool.Tool { return Known(SpecOfServed(p)) }
 	program := func(events.Agent) tool.Tool { return Known(SpecOfRuntime()) }
-	return &Toolbox{base: base, make: make, served: served, runtime: program, known: map[[sha256.Size]byte]*tool.Registry{}}
+	return &Toolbox{base: base, make: make, served: served, runtime: program,
+		known: map[[sha256.Size]byte]*tool.Registry{}}
 }
 
 // WithRuntimes returns a toolbox that makes the tool of agents which are programs of others in this way.
@@ -112,8 +113,9 @@ const runtimeTimeout = 24 * time.Hour
 
 // SpecOfRuntime is what the tool says of itself that drives the program of an agent.
 func SpecOfRuntime() tool.Spec {
-	return tool.Spec{Name: events.ToolRuntime, Description: "Gives a prompt to the program that carries out the agent's steps.",
-		Effect: tool.Reconcilable, Timeout: runtimeTimeout, Input: json.RawMessage(
+	return tool.Spec{Name: events.ToolRuntime,
+		Description: "Gives a prompt to the program that carries out the agent's steps.",
+		Effect:      tool.Reconcilable, Timeout: runtimeTimeout, Input: json.RawMessage(
 			`{"type":"object","additionalProperties":false,"required":["prompt"],"properties":{"prompt":{"type":"string","minLength":1}}}`)}
 }
 

@@ -31,6 +31,7 @@ func artifactSave(ctx context.Context, a artifactSaveArgs, env tool.Env) (tool.R
 		}
 		return tool.Result{}, err
 	}
-	return tool.Result{Output: fmt.Sprintf("saved %s as artifact %s (%s, %d bytes)", tool.Visible(a.Path), tool.Visible(kept.Name),
+	return tool.Result{Output: fmt.Sprintf("saved %s as artifact %s (%s, %d bytes)", tool.Visible(a.Path),
+		tool.Visible(kept.Name),
 		kept.Type, kept.Size)}, nil
 }

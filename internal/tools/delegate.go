@@ -18,7 +18,8 @@ const delegateResultSchema = `{"type":"object","additionalProperties":false,"pro
 "id":{"type":"string","minLength":1,"maxLength":64,"description":"id that delegate gave"},
 "wait":{"type":"boolean","description":"wait for the end of the work; true where it is left out"}}}`
 
-// waiting is a tool whose calls wait for child runs or for a planner. The toolrunner answers them out of the log and never runs them.
+// waiting is a tool whose calls wait for child runs or for a planner. The toolrunner answers them out of the log and
+// never runs them.
 type waiting struct{ builtin[struct{}] }
 
 func waits(name string, effect tool.Effect, schema string) waiting {

@@ -98,8 +98,9 @@ func editFile(_ context.Context, a editArgs, env tool.Env) (tool.Result, error) 
 	if err := env.Sandbox.WriteFile(a.Path, []byte(after)); err != nil {
 		return fileError("edit", a.Path, err)
 	}
-	return tool.Show(env, fmt.Sprintf("replaced %d occurrence(s) in %s\n%s", total, oneLine(a.Path), shortDiff(a.Path, before,
-		after))), nil
+	return tool.Show(env, fmt.Sprintf("replaced %d occurrence(s) in %s\n%s", total, oneLine(a.Path),
+		shortDiff(a.Path, before,
+			after))), nil
 }
 
 // replace makes the replacements in a text and counts them; why is what is wrong with them, empty if they can be made.

@@ -87,7 +87,8 @@ func withoutFilters(ctx context.Context, env tool.Env) ([]string, error) {
 	slices.Sort(drivers)
 	drivers = slices.Compact(drivers)
 	if len(drivers) > maxFilters {
-		return nil, tool.Fail(tool.Denied, "use bash", fmt.Errorf("the repository's configuration names %d filters, the limit is %d", len(drivers), maxFilters))
+		return nil, tool.Fail(tool.Denied, "use bash",
+			fmt.Errorf("the repository's configuration names %d filters, the limit is %d", len(drivers), maxFilters))
 	}
 	var set []string
 	n := 0

@@ -62,16 +62,17 @@ const gitTime = 15 * time.Minute
 
 // gitWork is a tool whose work is done by the toolrunner itself, outside of the sandbox.
 func gitWork(name string, effect tool.Effect, schema string) builtin[json.RawMessage] {
-	return define(name, effect, gitTime, schema, func(ctx context.Context, input json.RawMessage, env tool.Env) (tool.Result, error) {
-		if env.Git == nil {
-			return tool.Result{}, noGit()
-		}
-		out, err := env.Git.Do(ctx, name, input)
-		if err != nil {
-			return tool.Result{}, err
-		}
-		return tool.Show(env, string(out)), nil
-	})
+	return define(name, effect, gitTime, schema,
+		func(ctx context.Context, input json.RawMessage, env tool.Env) (tool.Result, error) {
+			if env.Git == nil {
+				return tool.Result{}, noGit()
+			}
+			out, err := env.Git.Do(ctx, name, input)
+			if err != nil {
+				return tool.Result{}, err
+			}
+			return tool.Show(env, string(out)), nil
+		})
 }
 
 func noGit() error {

@@ -32,7 +32,8 @@ const whoSchema = `{"type":"object","additionalProperties":false,"properties":{}
 
 // mail are the tools whose calls a planner answers: the log of the run has who sends.
 func mail() []tool.Tool {
-	return []tool.Tool{waits(events.ToolMailSend, tool.Idempotent, mailSendSchema), waits(events.ToolMailRead, tool.Idempotent, mailReadSchema),
+	return []tool.Tool{waits(events.ToolMailSend, tool.Idempotent, mailSendSchema),
+		waits(events.ToolMailRead, tool.Idempotent, mailReadSchema),
 		waits(events.ToolWho, tool.Read, whoSchema), waits(events.ToolHandoff, tool.Idempotent, handoffSchema),
 		waits(events.ToolWorkCurrent, tool.Read, whoSchema), waits(events.ToolDeliver, tool.Idempotent, deliverSchema)}
 }

@@ -118,7 +118,8 @@ func pageOf(a screenshotArgs, env tool.Env) (string, error) {
 }
 
 // browser returns the picture, or why there is none.
-func browser(ctx context.Context, a screenshotArgs, target string, env tool.Env) (png []byte, refused string, err error) {
+func browser(ctx context.Context, a screenshotArgs, target string,
+	env tool.Env) (png []byte, refused string, err error) {
 	wait := 2000
 	if a.WaitMS != nil {
 		wait = *a.WaitMS

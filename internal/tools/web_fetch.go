@@ -122,7 +122,8 @@ func redirect(from *url.URL, resp *http.Response) (*url.URL, error) {
 		return nil, tool.Fail(tool.Permanent, "", errors.New("the page redirects to an address that is not http or https"))
 	}
 	if from.Scheme == "https" && to.Scheme == "http" {
-		return nil, tool.Fail(tool.Denied, "fetch that address directly if it is the one you want", fmt.Errorf("the page redirects from https to %s", oneLine(to.String())))
+		return nil, tool.Fail(tool.Denied, "fetch that address directly if it is the one you want",
+			fmt.Errorf("the page redirects from https to %s", oneLine(to.String())))
 	}
 	return to, nil
 }

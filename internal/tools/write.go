@@ -88,8 +88,8 @@ func writeFile(_ context.Context, a writeArgs, env tool.Env) (tool.Result, error
 	return tool.Show(env, fmt.Sprintf("wrote %d bytes to %s%s", len(a.Content), oneLine(a.Path), replaced)), nil
 }
 
-// overwritten says what a write replaces: a diff, or words. A file that cannot be read before it is written is nothing to
-// fail for.
+// overwritten says what a write replaces: a diff, or words. A file that cannot be read before it is written is nothing
+// to fail for.
 func overwritten(a writeArgs, env tool.Env) string {
 	if repo.Secret(a.Path) {
 		return "" // neither what it held nor what it holds is to be read in a result

@@ -12,7 +12,8 @@ func agentBus(station string) (publish, subscribe []string) {
 	subscribe = []string{events.AgentPromptSubject(station, "*"), events.AgentStatusSubject(station, "*"),
 		events.AgentAnswerSubject(station, "*")}
 	for _, verb := range []string{"PING", "INFO", "STATS"} {
-		subscribe = append(subscribe, "$SRV."+verb, "$SRV."+verb+"."+events.AgentsName, "$SRV."+verb+"."+events.AgentsName+".*")
+		subscribe = append(subscribe, "$SRV."+verb, "$SRV."+verb+"."+events.AgentsName,
+			"$SRV."+verb+"."+events.AgentsName+".*")
 	}
 	return publish, subscribe
 }

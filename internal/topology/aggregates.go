@@ -15,7 +15,8 @@ type Aggregate struct {
 
 // names are those that the log of a station has room for. Their order is that of the stream's subjects: a change of it
 // is a change of the stream.
-var names = [...]string{events.RunAggregate, events.SessionAggregate, events.AgentAggregate, "work", events.ScheduleAggregate,
+var names = [...]string{events.RunAggregate, events.SessionAggregate, events.AgentAggregate, "work",
+	events.ScheduleAggregate,
 	events.WorkspaceAggregate, events.HarnessAggregate, events.QueueAggregate, events.HaltAggregate}
 
 // Aggregates returns all that the log of a station has room for, runs first. Those without event types are kept free:

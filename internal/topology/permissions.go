@@ -105,8 +105,9 @@ func (b Buckets) stores(station string, role events.Service) []string {
 	switch role {
 	case events.Planner:
 		key := configKey(station, ChildKeyKey)
-		return append(objects, key, "$JS.API.DIRECT.GET."+KVStream(ConfigBucket)+"."+key, configKey(station, DurabilityKey), configKey(station, DamageKey), "$KV."+SessionBucket+"."+
-			station+".>",
+		return append(objects, key, "$JS.API.DIRECT.GET."+KVStream(ConfigBucket)+"."+key, configKey(station, DurabilityKey),
+			configKey(station, DamageKey), "$KV."+SessionBucket+"."+
+				station+".>",
 			"$KV."+b.State+"."+station+"."+OrchestratorKeys+"*", "$KV."+b.State+"."+station+"."+WorkflowKeys+"*")
 	case events.Executor:
 		return objects

@@ -106,7 +106,8 @@ func (b Buckets) Streams(station string, l Limits) []Stream {
 			Subjects: logged(station), Retention: KeepToLimits, DiscardNew: true,
 			MaxBytes: orElse(l.LogBytes, -1), Bounded: l.LogBytes != 0, MaxMsgSize: MaxLogged, Window: ShortestWindow,
 			DenyDelete: true, DenyPurge: true, Direct: true, Batches: true,
-			RepublishFrom: LoggedEvents(station), RepublishTo: s + "{{wildcard(1)}}.{{wildcard(2)}}.stream", Metadata: b.metadata(),
+			RepublishFrom: LoggedEvents(station), RepublishTo: s + "{{wildcard(1)}}.{{wildcard(2)}}.stream",
+			Metadata: b.metadata(),
 		},
 		{
 			Name: In(station), Description: "What outsiders say to station " + station + ", until its role has judged it.",

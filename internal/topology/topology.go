@@ -95,8 +95,9 @@ var subscriptions = []Subscriptions{
 		Workers: 32,
 	},
 	{
-		Role:    events.Gatekeeper,
-		Events:  []events.Kind{events.StepReady, events.TurnFinished, events.CallRequested, events.RunResumed, events.CheckPassed},
+		Role: events.Gatekeeper,
+		Events: []events.Kind{events.StepReady, events.TurnFinished, events.CallRequested, events.RunResumed,
+			events.CheckPassed},
 		Inputs:  []string{"run.*.gate.*", "run.*.gate.*.*"},
 		Timers:  []string{"gate"},
 		Workers: 32,

@@ -23,8 +23,8 @@ func DescribeSchedules(p Part) (out []string) {
 	return out
 }
 
-// DescribeAgentSchedules says which agents of a folder of agents begin runs by themselves, where a station is run with it
-// (inspan up), and when.
+// DescribeAgentSchedules says which agents of a folder of agents begin runs by themselves, where a station is run with
+// it (inspan up), and when.
 func DescribeAgentSchedules(p Part) (out []string) {
 	for _, file := range slices.Sorted(maps.Keys(p.Files)) {
 		if !isAgent(file) {

@@ -100,7 +100,8 @@ func ReadCommands(dir string) (Part, error) {
 // ReadFormulas reads the formulas of a folder and their overlays, which stand in the folder itself.
 func ReadFormulas(dir string) (Part, error) {
 	return readFolder(Formulas, dir, func(name string) bool {
-		return !strings.Contains(name, "/") && (strings.HasSuffix(name, ".toml") || strings.HasSuffix(name, ".yaml") || strings.HasSuffix(name, ".yml"))
+		return !strings.Contains(name, "/") &&
+			(strings.HasSuffix(name, ".toml") || strings.HasSuffix(name, ".yaml") || strings.HasSuffix(name, ".yml"))
 	})
 }
 

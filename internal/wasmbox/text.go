@@ -458,7 +458,8 @@ func tr(_ context.Context, c *call) error {
 	}
 }
 
-// expression makes a pattern of POSIX into one of Go. In basic ones the special characters are those behind a backslash.
+// expression makes a pattern of POSIX into one of Go. In basic ones the special characters are those behind a
+// backslash.
 func expression(pattern string, extended, fixed bool) string {
 	if fixed {
 		return regexp.QuoteMeta(pattern)

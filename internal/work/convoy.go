@@ -26,7 +26,8 @@ func Arrived(s State, closed func(item string) bool, now time.Time) State {
 			return s
 		}
 	}
-	return s.then(&events.WorkClosedData{Event: "work_closed", WorkBy: events.WorkBy{Reason: fmt.Sprintf("all %d items of the convoy are closed", len(s.Spec.Items))}}, now)
+	return s.then(&events.WorkClosedData{Event: "work_closed",
+		WorkBy: events.WorkBy{Reason: fmt.Sprintf("all %d items of the convoy are closed", len(s.Spec.Items))}}, now)
 }
 
 func tracked(s State, d *events.WorkTrackedData, _ time.Time) (State, error) {

@@ -66,7 +66,8 @@ func Steer(s State, w Wish, now time.Time, id ID) (State, error) {
 	case w.Action == Add:
 		return s.then(&events.WorkCreatedData{Event: "work_created", Work: w.Work, Spec: *w.Spec, WorkBy: by}, now), nil
 	case !s.Exists():
-		return s, &Refused{Unknown, fmt.Sprintf("there is no work item %q", w.Work), "inspan work list lists those of the station"}
+		return s, &Refused{Unknown, fmt.Sprintf("there is no work item %q", w.Work),
+			"inspan work list lists those of the station"}
 	case w.Action == Note:
 		return s.then(&events.WorkProgressedData{Event: "work_progressed", Note: w.Note, WorkBy: by}, now), nil
 	case s.Step != nil:
@@ -79,7 +80,8 @@ func Steer(s State, w Wish, now time.Time, id ID) (State, error) {
 	b := s.Binding
 	switch {
 	case w.Action == Assign && len(s.Spec.Items) > 0:
-		return s, &Refused{BadMove, fmt.Sprintf("work item %q is a convoy: it is closed when its items are", s.ID), "assign its items: inspan work show " + s.ID}
+		return s, &Refused{BadMove, fmt.Sprintf("work item %q is a convoy: it is closed when its items are", s.ID),
+			"assign its items: inspan work show " + s.ID}
 	case w.Action == Assign && b != nil:
 		return s, s.taken()
 	case w.Action == Assign:
@@ -93,7 +95,8 @@ func Steer(s State, w Wish, now time.Time, id ID) (State, error) {
 	case w.Action == Close && (b == nil || !b.Started):
 		return s.then(&events.WorkClosedData{Event: "work_closed", WorkBy: by}, now), nil
 	case b == nil:
-		return s, &Refused{BadMove, fmt.Sprintf("no agent holds work item %q", s.ID), "assign it first: inspan work assign " + s.ID + " AGENT"}
+		return s, &Refused{BadMove, fmt.Sprintf("no agent holds work item %q", s.ID),
+			"assign it first: inspan work assign " + s.ID + " AGENT"}
 	case w.Agent != "" && w.Agent != b.Holder():
 		return s, s.taken()
 	case b.Started:
@@ -102,15 +105,18 @@ func Steer(s State, w Wish, now time.Time, id ID) (State, error) {
 	case w.Action == Unassign:
 		return s.free(events.WorkUnassigned, by, now), nil
 	case b.Dispatched:
-		return s, &Refused{BadMove, fmt.Sprintf("run %s of work item %q is about to begin", b.Run, s.ID), "nothing was changed"}
+		return s, &Refused{BadMove, fmt.Sprintf("run %s of work item %q is about to begin", b.Run, s.ID),
+			"nothing was changed"}
 	}
-	return s.then(&events.WorkDispatchedData{Event: "work_dispatched", Epoch: b.Epoch, Run: b.Run, ExpiresAt: now.Add(term(w)), WorkBy: by},
+	return s.then(&events.WorkDispatchedData{Event: "work_dispatched", Epoch: b.Epoch, Run: b.Run,
+		ExpiresAt: now.Add(term(w)), WorkBy: by},
 		now), nil
 }
 
 func (s State) taken() *Refused {
 	b := s.Binding
-	return &Refused{Taken, fmt.Sprintf("agent %s holds work item %q since %s (binding %d)", b.Holder(), s.ID, b.BoundAt.UTC().Format(time.RFC3339),
+	return &Refused{Taken, fmt.Sprintf("agent %s holds work item %q since %s (binding %d)", b.Holder(), s.ID,
+		b.BoundAt.UTC().Format(time.RFC3339),
 		b.Epoch), "take another item, or clear the binding: inspan work unassign " + s.ID}
 }
 
@@ -158,7 +164,8 @@ func Complete(s State, epoch int, run, reason string, now time.Time) State {
 	if !s.Holds(epoch, run) || !s.Binding.Started || s.Delivers() {
 		return s
 	}
-	return s.then(&events.WorkClosedData{Event: "work_closed", Epoch: epoch, Run: run, WorkBy: events.WorkBy{Reason: clip(reason)}}, now)
+	return s.then(&events.WorkClosedData{Event: "work_closed", Epoch: epoch, Run: run,
+		WorkBy: events.WorkBy{Reason: clip(reason)}}, now)
 }
 
 // Expire ends a binding that was not started in time.
@@ -166,7 +173,8 @@ func Expire(s State, now time.Time) State {
 	if at, ok := Wake(s); !ok || now.Before(at) {
 		return s
 	}
-	return s.free(events.WorkExpired, events.WorkBy{Reason: "it was not started by " + s.Binding.ExpiresAt.UTC().Format(time.RFC3339)}, now)
+	return s.free(events.WorkExpired,
+		events.WorkBy{Reason: "it was not started by " + s.Binding.ExpiresAt.UTC().Format(time.RFC3339)}, now)
 }
 
 // Wake is when an item is to be looked at again; ok is false where only a control or the end of a run changes it.
@@ -214,7 +222,8 @@ func Check(c events.WorkControl) error {
 	}
 	if c.Within != "" {
 		if d, err := time.ParseDuration(c.Within); err != nil || d < events.MinWorkTerm || d > events.MaxWorkTerm {
-			return fmt.Errorf("within %.40q: want a length of time from %s to %s, such as 15m", c.Within, events.MinWorkTerm, events.MaxWorkTerm)
+			return fmt.Errorf("within %.40q: want a length of time from %s to %s, such as 15m", c.Within, events.MinWorkTerm,
+				events.MaxWorkTerm)
 		}
 	}
 	switch c.Action {
@@ -257,7 +266,8 @@ func checkDispatch(d events.WorkDispatch) error {
 	case err != nil:
 		return fmt.Errorf("encode the dispatch: %w", err)
 	case len(b) > events.MaxWorkDispatch:
-		return fmt.Errorf("the dispatch has %d bytes, the limit is %d: put long material in a file of the workspace", len(b), events.MaxWorkDispatch)
+		return fmt.Errorf("the dispatch has %d bytes, the limit is %d: put long material in a file of the workspace", len(b),
+			events.MaxWorkDispatch)
 	case strings.ContainsRune(d.Task, 0):
 		return errors.New("the task contains a NUL character")
 	case d.MaxTokens < 0:
@@ -286,9 +296,11 @@ func checkDispatch(d events.WorkDispatch) error {
 // TaskOf is the task that a binding dispatches.
 func TaskOf(s State, b events.WorkBinding) events.Task {
 	d := b.WorkDispatch
-	t := events.Task{ID: b.Run, Agent: d.Agent, Task: brief(s.ID, s.Spec), Plan: d.Plan, Formula: d.Formula, Variables: d.Variables,
-		WorkflowRun: d.WorkflowRun, Session: d.Session, Model: d.Model, Repo: d.Repo, Ref: d.Ref, Branch: d.Branch, Timeout: d.Timeout,
-		Accept: s.Spec.Accept, WorkID: s.ID, By: cmp.Or(b.DispatchedBy, b.By)}
+	t := events.Task{ID: b.Run, Agent: d.Agent, Task: brief(s.ID, s.Spec), Plan: d.Plan, Formula: d.Formula,
+		Variables:   d.Variables,
+		WorkflowRun: d.WorkflowRun, Session: d.Session, Model: d.Model, Repo: d.Repo, Ref: d.Ref, Branch: d.Branch,
+		Timeout: d.Timeout,
+		Accept:  s.Spec.Accept, WorkID: s.ID, By: cmp.Or(b.DispatchedBy, b.By)}
 	if s.Delivery != nil && s.Delivery.Phase == events.DeliveryIsBounced && s.Delivery.Epoch < b.Epoch {
 		t.Task += "\n\n" + bouncedBrief(*s.Delivery)
 	}

@@ -20,7 +20,8 @@ type Seen struct {
 
 // Delivers reports whether a delivery of the binding is under way: then only its end ends the binding.
 func (s State) Delivers() bool {
-	return s.Binding != nil && s.Delivery != nil && s.Delivery.Epoch == s.Binding.Epoch && s.Delivery.Phase != events.DeliveryIsBounced
+	return s.Binding != nil && s.Delivery != nil && s.Delivery.Epoch == s.Binding.Epoch &&
+		s.Delivery.Phase != events.DeliveryIsBounced
 }
 
 func (s State) delivering() *Refused {
@@ -35,9 +36,9 @@ func (s State) wayOn() string {
 	return "wait for its end: inspan work show " + s.ID
 }
 
-// Deliver takes the next step of a delivery, at most one event: the phase that comes next where what was seen shows that it
-// is done, or the end of a delivery that cannot succeed. It begins with the end of the run of a binding that is to be
-// delivered; it changes nothing where what comes next was not seen.
+// Deliver takes the next step of a delivery, at most one event: the phase that comes next where what was seen shows
+// that it is done, or the end of a delivery that cannot succeed. It begins with the end of the run of a binding that is
+// to be delivered; it changes nothing where what comes next was not seen.
 func Deliver(s State, epoch int, run string, seen Seen, now time.Time) State {
 	b := s.Binding
 	if !s.Holds(epoch, run) || !b.Started || b.Deliver == nil {
@@ -53,9 +54,11 @@ func Deliver(s State, epoch int, run string, seen Seen, now time.Time) State {
 			return s
 		}
 		if !seen.Run.Pushed || seen.Run.Commit != d.Commit || seen.Run.Remote != b.Repo {
-			return s.bounce(events.BouncedPublish, "the branch is not at the remote: "+orNote(seen.Run.Note, "it was not pushed"), now)
+			return s.bounce(events.BouncedPublish,
+				"the branch is not at the remote: "+orNote(seen.Run.Note, "it was not pushed"), now)
 		}
-		return s.then(&events.DeliveryPublishedData{Event: "delivery_published", Epoch: epoch, Remote: seen.Run.Remote, Branch: seen.Run.RemoteBranch, Commit: d.Commit}, now)
+		return s.then(&events.DeliveryPublishedData{Event: "delivery_published", Epoch: epoch, Remote: seen.Run.Remote,
+			Branch: seen.Run.RemoteBranch, Commit: d.Commit}, now)
 	case events.DeliveryIsPublished:
 		return s.review(seen, now)
 	case events.DeliveryIsReviewed:
@@ -71,7 +74,8 @@ func Deliver(s State, epoch int, run string, seen Seen, now time.Time) State {
 	case events.DeliveryIsLanded:
 		return s.close(fmt.Sprintf("landed on %s at %.12s", d.Target, d.Landed), now)
 	case events.DeliveryIsClosed:
-		return s.then(&events.DeliveryReleasedData{Event: "delivery_released", Epoch: epoch, Run: run, Notices: seen.Notices}, now)
+		return s.then(&events.DeliveryReleasedData{Event: "delivery_released", Epoch: epoch, Run: run,
+			Notices: seen.Notices}, now)
 	case events.DeliveryIsReleased, events.DeliveryIsBounced:
 	}
 	return s
@@ -79,7 +83,8 @@ func Deliver(s State, epoch int, run string, seen Seen, now time.Time) State {
 
 // review records the request for a review that was asked for, or the branch where none was.
 func (s State) review(seen Seen, now time.Time) State {
-	d := &events.DeliveryReviewedData{Event: "delivery_reviewed", Epoch: s.Binding.Epoch, Review: events.ReviewRequest{How: events.ReviewBranch}}
+	d := &events.DeliveryReviewedData{Event: "delivery_reviewed", Epoch: s.Binding.Epoch,
+		Review: events.ReviewRequest{How: events.ReviewBranch}}
 	if s.Binding.Deliver.Asks() {
 		switch {
 		case seen.Run == nil:
@@ -108,8 +113,9 @@ func (s State) validate(seen Seen, now time.Time) State {
 	if r.Branch == "" || r.Commit == "" || r.Commit == r.Base {
 		return s.bounce(events.BouncedNothing, orNote(r.Note, "the run has no new commit"), now)
 	}
-	return s.then(&events.DeliveryValidatedData{Event: "delivery_validated", Epoch: b.Epoch, Run: b.Run, Branch: r.Branch, Commit: r.Commit,
-		Base: r.Base, Tree: r.Tree, Verified: seen.Verified, Queue: b.Deliver.Queue}, now)
+	return s.then(&events.DeliveryValidatedData{Event: "delivery_validated", Epoch: b.Epoch, Run: b.Run, Branch: r.Branch,
+		Commit: r.Commit,
+		Base:   r.Base, Tree: r.Tree, Verified: seen.Verified, Queue: b.Deliver.Queue}, now)
 }
 
 // fate is what became of the branch in its merge queue.
@@ -119,7 +125,8 @@ func (s State) fate(e *events.QueueEntry, now time.Time) State {
 		return s
 	}
 	if e.State == events.EntryIsLanded {
-		return s.then(&events.DeliveryLandedData{Event: "delivery_landed", Epoch: d.Epoch, Queue: d.Queue, Target: e.Target, Commit: e.Landed,
+		return s.then(&events.DeliveryLandedData{Event: "delivery_landed", Epoch: d.Epoch, Queue: d.Queue, Target: e.Target,
+			Commit:  e.Landed,
 			Removed: e.Removed, Kept: e.Kept}, now)
 	}
 	return s.bounce(e.Code, e.Reason, now)
@@ -130,7 +137,8 @@ func (s State) close(reason string, now time.Time) State {
 }
 
 func (s State) bounce(code, reason string, now time.Time) State {
-	d := &events.DeliveryBouncedData{Event: "delivery_bounced", Epoch: s.Binding.Epoch, Run: s.Binding.Run, Code: code, Reason: clip(reason)}
+	d := &events.DeliveryBouncedData{Event: "delivery_bounced", Epoch: s.Binding.Epoch, Run: s.Binding.Run, Code: code,
+		Reason: clip(reason)}
 	if s.Delivers() {
 		d.Queue = s.Delivery.Queue
 	}
@@ -166,13 +174,15 @@ func validated(s State, d *events.DeliveryValidatedData, at time.Time) (State, e
 	if d.Commit == "" || d.Commit == d.Base {
 		return s, fmt.Errorf("delivery %d has no new commit", d.Epoch)
 	}
-	s.Delivery = &events.WorkDelivery{Epoch: d.Epoch, Run: d.Run, Phase: events.DeliveryIsValidated, At: at, Branch: d.Branch, Commit: d.Commit,
+	s.Delivery = &events.WorkDelivery{Epoch: d.Epoch, Run: d.Run, Phase: events.DeliveryIsValidated, At: at,
+		Branch: d.Branch, Commit: d.Commit,
 		Base: d.Base, Tree: d.Tree, Verified: d.Verified, Queue: d.Queue, Wants: s.Binding.Deliver}
 	return s, nil
 }
 
 // phase takes one phase of the delivery that is under way, which must be after the given one.
-func (s State) phase(epoch int, after, to events.DeliveryPhase, at time.Time, change func(d *events.WorkDelivery)) (State, error) {
+func (s State) phase(epoch int, after, to events.DeliveryPhase, at time.Time,
+	change func(d *events.WorkDelivery)) (State, error) {
 	if !s.Delivers() || s.Delivery.Epoch != epoch || s.Delivery.Phase != after {
 		is := "none is under way"
 		if s.Delivers() {
@@ -197,7 +207,10 @@ func published(s State, d *events.DeliveryPublishedData, at time.Time) (State, e
 }
 
 func reviewed(s State, d *events.DeliveryReviewedData, at time.Time) (State, error) {
-	return s.phase(d.Epoch, events.DeliveryIsPublished, events.DeliveryIsReviewed, at, func(w *events.WorkDelivery) { r := d.Review; w.Review = &r })
+	return s.phase(d.Epoch, events.DeliveryIsPublished, events.DeliveryIsReviewed, at, func(w *events.WorkDelivery) {
+		r := d.Review
+		w.Review = &r
+	})
 }
 
 func notified(s State, d *events.DeliveryNotifiedData, at time.Time) (State, error) {
@@ -207,7 +220,9 @@ func notified(s State, d *events.DeliveryNotifiedData, at time.Time) (State, err
 		s.Delivery = &w
 		return s, nil
 	}
-	return s.phase(d.Epoch, events.DeliveryIsReviewed, events.DeliveryIsNotified, at, func(w *events.WorkDelivery) { w.Notices = slices.Clone(d.Notices) })
+	return s.phase(d.Epoch, events.DeliveryIsReviewed, events.DeliveryIsNotified, at, func(w *events.WorkDelivery) {
+		w.Notices = slices.Clone(d.Notices)
+	})
 }
 
 func landed(s State, d *events.DeliveryLandedData, at time.Time) (State, error) {

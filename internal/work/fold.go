@@ -9,8 +9,8 @@ import (
 	"github.com/inspan/inspan/pkg/events"
 )
 
-// State of a work item: the fold of its log, and what was decided on it and is not stored yet. It is a value: no function
-// changes what can be reached from it.
+// State of a work item: the fold of its log, and what was decided on it and is not stored yet. It is a value: no
+// function changes what can be reached from it.
 type State struct {
 	events.WorkItem
 	kernel.Folded
@@ -41,15 +41,18 @@ func Apply(s State, f events.Event, p events.Payload, hash string) (State, error
 		return State{}, fmt.Errorf("work item %s, event %d (%s): %w", f.Subject, f.Sequence, p.Kind(), err)
 	}
 	if s.ID != f.Subject {
-		return State{}, fmt.Errorf("work item %s, event %d (%s): it is of work item %.64q", f.Subject, f.Sequence, p.Kind(), s.ID)
+		return State{}, fmt.Errorf("work item %s, event %d (%s): it is of work item %.64q", f.Subject, f.Sequence, p.Kind(),
+			s.ID)
 	}
 	s.Folded = kernel.Folded{Sequence: f.Sequence, Hash: hash}
 	return s, nil
 }
 
 // rules are the fold rules of work items.
-var rules = kernel.Rules[State]{kernel.On(created), kernel.On(bound), kernel.On(dispatched), kernel.On(started), kernel.On(handedOff),
-	kernel.On(unbound), kernel.On(progressed), kernel.On(closed), kernel.On(requested), kernel.On(validated), kernel.On(published),
+var rules = kernel.Rules[State]{kernel.On(created), kernel.On(bound), kernel.On(dispatched), kernel.On(started),
+	kernel.On(handedOff),
+	kernel.On(unbound), kernel.On(progressed), kernel.On(closed), kernel.On(requested), kernel.On(validated),
+	kernel.On(published),
 	kernel.On(reviewed), kernel.On(notified), kernel.On(landed), kernel.On(bounced), kernel.On(deliveryClosed),
 	kernel.On(released), kernel.On(tracked), kernel.On(followed)}
 
@@ -64,7 +67,8 @@ func (s State) apply(p events.Payload, at time.Time) (State, error) {
 }
 
 func created(s State, d *events.WorkCreatedData, at time.Time) (State, error) {
-	s.WorkItem = events.WorkItem{ID: d.Work, Status: events.WorkIsOpen, Spec: d.Spec, By: d.By, CreatedAt: at, Step: d.Step}
+	s.WorkItem = events.WorkItem{ID: d.Work, Status: events.WorkIsOpen, Spec: d.Spec, By: d.By, CreatedAt: at,
+		Step: d.Step}
 	return s.took(d.WorkBy), nil
 }
 

@@ -13,14 +13,17 @@ func HandIn(s State, d *events.DeliveryRequestedData, now time.Time) (State, err
 	b := s.Binding
 	switch {
 	case !s.Holds(d.Epoch, d.Run) || !b.Started:
-		return s, &Refused{BadMove, fmt.Sprintf("run %s does not hold work item %q", d.Run, s.ID), "only what a run holds can be handed in by it"}
+		return s, &Refused{BadMove, fmt.Sprintf("run %s does not hold work item %q", d.Run, s.ID),
+			"only what a run holds can be handed in by it"}
 	case b.HandedIn == d.Call && b.Deliver != nil:
 		return s, nil
 	case b.Deliver != nil:
-		return s, &Refused{BadMove, fmt.Sprintf("the work of item %q is delivered once run %s is complete", s.ID, d.Run), "finish the work; nothing was changed"}
+		return s, &Refused{BadMove, fmt.Sprintf("the work of item %q is delivered once run %s is complete", s.ID, d.Run),
+			"finish the work; nothing was changed"}
 	case b.Repo == "":
-		return s, &Refused{BadMove, fmt.Sprintf("run %s works in no repository with a remote", d.Run), "whoever assigns the item gives it one: inspan sling " +
-			s.ID + " " + b.Agent + " --repo URL"}
+		return s, &Refused{BadMove, fmt.Sprintf("run %s works in no repository with a remote", d.Run),
+			"whoever assigns the item gives it one: inspan sling " +
+				s.ID + " " + b.Agent + " --repo URL"}
 	}
 	d.Event = "delivery_requested"
 	return s.then(d, now), nil

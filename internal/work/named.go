@@ -9,9 +9,9 @@ import (
 	"github.com/inspan/inspan/pkg/events"
 )
 
-// AcceptBy gives an item that a named agent holds to a run of it. has is false where the binding has ended, or a later run
-// of the agent has the item: then the run must not start. The epoch of the agent is the fence: an earlier run has ended
-// before a later one is woken.
+// AcceptBy gives an item that a named agent holds to a run of it. has is false where the binding has ended, or a later
+// run of the agent has the item: then the run must not start. The epoch of the agent is the fence: an earlier run has
+// ended before a later one is woken.
 func AcceptBy(s State, epoch int, run string, as events.AddressRef, now time.Time) (next State, has bool) {
 	b := s.Binding
 	switch {
@@ -25,8 +25,8 @@ func AcceptBy(s State, epoch int, run string, as events.AddressRef, now time.Tim
 	return s.then(&events.WorkStartedData{Event: "work_started", Epoch: epoch, Run: run, AgentEpoch: as.Epoch}, now), true
 }
 
-// HandOff records that the run of a named agent has ended and that the agent keeps the item. It changes nothing where the
-// item is not that run's.
+// HandOff records that the run of a named agent has ended and that the agent keeps the item. It changes nothing where
+// the item is not that run's.
 func HandOff(s State, epoch int, run, code string, now time.Time) State {
 	if !s.Holds(epoch, run) || !s.Binding.Started || s.Binding.Address == "" || s.Delivers() {
 		return s
@@ -44,8 +44,8 @@ func (s State) Startable(address string, epoch int) bool {
 	return s.HeldBy(address, epoch) && s.Binding.Dispatched && !s.Delivers()
 }
 
-// Given is the task of the run of a named agent that has the item: who it is comes from the agent, what it does from the
-// binding.
+// Given is the task of the run of a named agent that has the item: who it is comes from the agent, what it does from
+// the binding.
 func Given(agent events.Task, s State, b events.WorkBinding) events.Task {
 	t := TaskOf(s, b)
 	t.ID, t.Agent, t.Session, t.By, t.Handoff = agent.ID, agent.Agent, agent.Session, agent.By, agent.Handoff

@@ -16,8 +16,9 @@ type StepSpec struct {
 	Gone bool
 }
 
-// Follow brings the item of a step to where the log of its run has the step, and makes it where there is none. It changes
-// nothing where the item is there, where it knows more, or where it is closed: a step that has ended does not begin again.
+// Follow brings the item of a step to where the log of its run has the step, and makes it where there is none. It
+// changes nothing where the item is there, where it knows more, or where it is closed: a step that has ended does not
+// begin again.
 func Follow(s State, id string, of StepSpec, now time.Time) State {
 	if !s.Exists() && of.Gone {
 		return s
@@ -27,8 +28,10 @@ func Follow(s State, id string, of StepSpec, now time.Time) State {
 		step := of.WorkStep
 		step.Status, step.Sequence, step.Closed, step.Reason = events.StepIsPending, 0, false, ""
 		s = s.then(&events.WorkCreatedData{Event: "work_created", Work: id, Step: &step, WorkBy: events.WorkBy{By: of.By},
-			Spec: events.WorkSpec{Title: heading(title, of.Step), Text: clipTo(plain(strings.TrimSpace(text)), events.MaxWorkText),
-				Labels: []string{clipTo(of.Formula, events.MaxWorkLabel)}, Source: fmt.Sprintf("step %s of run %s", of.Step, of.Run)}}, now)
+			Spec: events.WorkSpec{Title: heading(title, of.Step),
+				Text:   clipTo(plain(strings.TrimSpace(text)), events.MaxWorkText),
+				Labels: []string{clipTo(of.Formula, events.MaxWorkLabel)},
+				Source: fmt.Sprintf("step %s of run %s", of.Step, of.Run)}}, now)
 	}
 	known := s.Step
 	switch {
@@ -64,7 +67,8 @@ func plain(text string) string {
 
 // followsStep refuses what is asked of an item that follows a step.
 func (s State) followsStep() *Refused {
-	return &Refused{BadMove, fmt.Sprintf("work item %q is step %s of run %s, and follows it", s.ID, s.Step.Step, s.Step.Run),
+	return &Refused{BadMove, fmt.Sprintf("work item %q is step %s of run %s, and follows it", s.ID, s.Step.Step,
+		s.Step.Run),
 		"steer its run: inspan inspect " + s.Step.Run}
 }
 

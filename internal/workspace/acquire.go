@@ -49,7 +49,8 @@ func (w Workspaces) Acquire(ctx context.Context, workspace, run, step string,
 		return a, err
 	}
 	if _, place := events.PlaceOf(workspace); place {
-		a.Broken = fmt.Errorf("%w: INSPAN_WORKSPACE_MODE must be local for runs in a directory of a person", workdir.ErrNoPlace)
+		a.Broken = fmt.Errorf("%w: INSPAN_WORKSPACE_MODE must be local for runs in a directory of a person",
+			workdir.ErrNoPlace)
 		return a, nil
 	}
 	v, err := w.Trees.Enter(ctx, workspace, run)

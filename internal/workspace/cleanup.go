@@ -109,8 +109,8 @@ func (cl Cleanup) only(ctx context.Context, workspace, dir string) (stays bool, 
 	return !kept, err
 }
 
-// Forget says that nothing is kept of a tree any more, as where its session was deleted. Whoever holds the tree has lost
-// it.
+// Forget says that nothing is kept of a tree any more, as where its session was deleted. Whoever holds the tree has
+// lost it.
 func (cl Cleanup) Forget(ctx context.Context, workspace string) error {
 	tr, done, err := cl.t.of(ctx, workspace)
 	if err != nil {
@@ -134,8 +134,9 @@ func (cl Cleanup) forget(ctx context.Context, tr *tree, at uint64) error {
 	if at > 0 && at != s.Sequence {
 		return fmt.Errorf("workspace %s: %w", tr.workspace, kernel.ErrExists)
 	}
-	_, err = cl.t.cfg.Log.Append(ctx, tr.workspace, s.Sequence, &events.WorkspaceForgottenData{Event: "workspace_forgotten",
-		Fence: s.Fence + 1})
+	_, err = cl.t.cfg.Log.Append(ctx, tr.workspace, s.Sequence,
+		&events.WorkspaceForgottenData{Event: "workspace_forgotten",
+			Fence: s.Fence + 1})
 	if err != nil {
 		return err
 	}

@@ -22,8 +22,8 @@ const maxLooked = 50_000
 // how things stand.
 var own = map[string]bool{".harness": true, ".git": true}
 
-// Files says what there is of the files of a run, below the root of the workspaces of this machine. It makes and changes
-// nothing.
+// Files says what there is of the files of a run, below the root of the workspaces of this machine. It makes and
+// changes nothing.
 func (w Workspaces) Files(ctx context.Context, root string, q events.FilesQuestion) (events.FilesAnswer, error) {
 	if _, place := events.PlaceOf(q.Workspace); place {
 		at, _, err := workdir.PlaceOf(root, q.Workspace)

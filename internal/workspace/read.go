@@ -40,8 +40,8 @@ func (a Acquired) Reader(ctx context.Context, root string) *Reader {
 	return &Reader{ctx: ctx, root: root, dir: a.Dir, seen: sha256.New(), left: maxReadAll}
 }
 
-// Read returns a file of the workspace, unless it holds secrets by custom. A file that is missing is fs.ErrNotExist; the
-// other errors are for people.
+// Read returns a file of the workspace, unless it holds secrets by custom. A file that is missing is fs.ErrNotExist;
+// the other errors are for people.
 func (r *Reader) Read(name string) ([]byte, error) {
 	if err := r.ctx.Err(); err != nil {
 		return nil, err

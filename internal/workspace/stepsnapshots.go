@@ -15,8 +15,8 @@ func (t *Trees) AtSteps() bool { return t.cfg.AtSteps && t.cfg.Snapshots != nil 
 // In says which step of the run the visit is for.
 func (v *Visit) In(step string) { v.step = step }
 
-// note appends that a call has changed the tree and that no snapshot has it: where the owner is lost, whoever comes next
-// can tell what is missing. It returns once the log says so.
+// note appends that a call has changed the tree and that no snapshot has it: where the owner is lost, whoever comes
+// next can tell what is missing. It returns once the log says so.
 func (v *Visit) note(ctx context.Context, call string) (full bool, err error) {
 	if err := v.tree.take(ctx); err != nil {
 		return false, err
@@ -67,8 +67,8 @@ func (v *Visit) CatchUp(ctx context.Context, ended func(run, step string) bool) 
 	return nil
 }
 
-// Boundary keeps a tree of this instance that calls have changed since its last snapshot. Whoever receives that a step has
-// ended calls it. With an error the tree is kept later: by a call of the next step, or when it is given back.
+// Boundary keeps a tree of this instance that calls have changed since its last snapshot. Whoever receives that a step
+// has ended calls it. With an error the tree is kept later: by a call of the next step, or when it is given back.
 func (t *Trees) Boundary(ctx context.Context, workspace string) error {
 	t.mu.Lock()
 	_, known := t.open[workspace]

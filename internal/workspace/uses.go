@@ -102,8 +102,8 @@ const (
 	lockMost  = 100 * time.Millisecond
 )
 
-// lock takes the lock of a workspace for a call, and waits for it until ctx ends: flock itself would wait for as long as
-// it takes.
+// lock takes the lock of a workspace for a call, and waits for it until ctx ends: flock itself would wait for as long
+// as it takes.
 func (u *Uses) lock(ctx context.Context, path string) error {
 	for pause := lockFirst; ; pause = min(2*pause, lockMost) {
 		err := u.share(path)

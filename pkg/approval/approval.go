@@ -150,9 +150,9 @@ func (k Keys) Verify(s Statement, keyID, signature string) (name string, err err
 	return key.name, nil
 }
 
-// VerifyEvent returns who signed the answer that a gate.approved, gate.voted, gate.rejected or grant.revoked records, from the event
-// alone. Its errors are those of Verify; an event that records no answer is ErrUnsigned. Beyond the signature it wants
-// what the station recorded as the answer's author to be the owner of the key.
+// VerifyEvent returns who signed the answer that a gate.approved, gate.voted, gate.rejected or grant.revoked records,
+// from the event alone. Its errors are those of Verify; an event that records no answer is ErrUnsigned. Beyond the
+// signature it wants what the station recorded as the answer's author to be the owner of the key.
 func (k Keys) VerifyEvent(f events.Event) (name string, err error) {
 	p, err := f.Payload()
 	if err != nil {

@@ -137,7 +137,8 @@ func Connect(ctx context.Context, cfg Config) (*Client, error) {
 	if err := buckets.Check(); err != nil {
 		return nil, err
 	}
-	conn, err := jet.Connect(ctx, jet.Config{URL: cfg.URL, Creds: cfg.Creds, NKey: cfg.NKey, TLS: cfg.TLS, Name: "inspan client", Buckets: buckets})
+	conn, err := jet.Connect(ctx, jet.Config{URL: cfg.URL, Creds: cfg.Creds, NKey: cfg.NKey, TLS: cfg.TLS,
+		Name: "inspan client", Buckets: buckets})
 	if err != nil {
 		return nil, err
 	}

@@ -129,14 +129,16 @@ func (dl DeadLetters) again(l Letter) ([]byte, error) {
 	case l.Replayed != nil:
 		return nil, fmt.Errorf("dead letter %d: %w, at %s", l.Seq, ErrReplayed, l.Replayed.Format(time.RFC3339))
 	case len(l.Data) != l.DataBytes || strings.ContainsRune(l.Data, '\uFFFD'):
-		return nil, fmt.Errorf("dead letter %d of %d bytes: %w: send the message again from where it came", l.Seq, l.DataBytes, ErrNotWhole)
+		return nil, fmt.Errorf("dead letter %d of %d bytes: %w: send the message again from where it came", l.Seq,
+			l.DataBytes, ErrNotWhole)
 	}
 	if !strings.HasPrefix(l.Subject, "station.") {
 		return nil, fmt.Errorf("dead letter %d is of %s, which is no subject of the station: send it again from where it came",
 			l.Seq, l.Subject)
 	}
 	if p, ok := events.ParseRunSubject(l.Subject); ok && p.Rest[0] == "evt" {
-		return nil, fmt.Errorf("dead letter %d is an event of run %s, which no person says: look with inspan audit %s", l.Seq, p.Run, p.Run)
+		return nil, fmt.Errorf("dead letter %d is an event of run %s, which no person says: look with inspan audit %s",
+			l.Seq, p.Run, p.Run)
 	}
 	if l.Header["ce-id"] == "" && strings.HasPrefix(l.Subject, events.TaskSubject(dl.c.st.Name())) {
 		return named([]byte(l.Data), fmt.Sprintf("replay-%d-%d", l.Seq, l.Time.UnixNano())), nil

@@ -39,9 +39,9 @@ func (rs Runs) Now(ctx context.Context, kinds ...events.Kind) (Position, error) 
 	return p, nil
 }
 
-// Follow yields the events of some types of all runs behind a position, each once and those of a type in order, and goes
-// on with those that come, until the loop is left or ctx ends. A position behind the log's end, of a station that was
-// restored, counts as its end. What cannot be read for a while, for example because the connection is lost, is read
+// Follow yields the events of some types of all runs behind a position, each once and those of a type in order, and
+// goes on with those that come, until the loop is left or ctx ends. A position behind the log's end, of a station that
+// was restored, counts as its end. What cannot be read for a while, for example because the connection is lost, is read
 // later; only a refusal of the server ends it with an error.
 //
 // Like Client.Watch it takes what is published again as a hint, and yields what the log says.
@@ -104,8 +104,8 @@ func (f *follower) follow(ctx context.Context) error {
 	}
 }
 
-// readAll yields what the log has of some types, and reports whether there was anything. What cannot be read is left for
-// later.
+// readAll yields what the log has of some types, and reports whether there was anything. What cannot be read is left
+// for later.
 func (f *follower) readAll(ctx context.Context, kinds []events.Kind) (some bool, err error) {
 	before := maps.Clone(f.at)
 	for _, k := range kinds {

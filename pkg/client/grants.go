@@ -57,7 +57,8 @@ func (gs Grants) List(ctx context.Context) ([]events.Grant, error) {
 // session reads the log of a session, which has a grant before its row does.
 func (gs Grants) session(ctx context.Context, id string) (session.State, error) {
 	l, err := session.NewLedger(session.LedgerConfig{Station: gs.c.st.Name(), By: events.Gatekeeper, Entropy: rand.Reader,
-		Journal: gs.c.st.JournalFor(events.SessionAggregate), Snapshots: session.View().Snapshots(gs.c.st.KV(topology.SessionBucket))})
+		Journal:   gs.c.st.JournalFor(events.SessionAggregate),
+		Snapshots: session.View().Snapshots(gs.c.st.KV(topology.SessionBucket))})
 	if err != nil {
 		return session.State{}, err
 	}
@@ -69,8 +70,8 @@ func (gs Grants) session(ctx context.Context, id string) (session.State, error) 
 }
 
 // Revoke takes back the grant that was given at a gate, and returns once no call is permitted on it any more. Of the
-// decision it takes Run, Gate, By, Reason and Sign. A grant that holds no more is as good as revoked; one that was never
-// given is a *RefusedError.
+// decision it takes Run, Gate, By, Reason and Sign. A grant that holds no more is as good as revoked; one that was
+// never given is a *RefusedError.
 func (gs Grants) Revoke(ctx context.Context, d Decision) error {
 	answer := events.Answer{Decision: "revoke", Reason: d.Reason, ProposalHash: d.Hash}
 	subject, err := gs.c.Gates().prepare(ctx, d, &answer)

@@ -81,22 +81,25 @@ func (hs Harnesses) Events(ctx context.Context, id string) iter.Seq2[HarnessEven
 
 // Record asks the station to record something of a harness, and returns once it is recorded. The same control again
 // changes nothing. It returns a *RefusedError for what does not follow what is recorded, harness_replaced where another
-// program attached meanwhile and harness_busy where another one has the harness. after is the position of the last event
-// of the harness that the caller has read; Record returns that of the event that records it.
-func (hs Harnesses) Record(ctx context.Context, id string, ctl events.HarnessControl, after uint64) (position uint64, err error) {
+// program attached meanwhile and harness_busy where another one has the harness. after is the position of the last
+// event of the harness that the caller has read; Record returns that of the event that records it.
+func (hs Harnesses) Record(ctx context.Context, id string, ctl events.HarnessControl,
+	after uint64) (position uint64, err error) {
 	if err := events.CheckID("harness", id); err != nil {
 		return after, err
 	}
 	if err := harness.Check(ctl); err != nil {
-		return after, &RefusedError{Code: "bad_input", Reason: err.Error(), Hint: "docs/harness-sdk.md says what a harness may record"}
+		return after, &RefusedError{Code: "bad_input", Reason: err.Error(),
+			Hint: "docs/harness-sdk.md says what a harness may record"}
 	}
 	news := make(chan struct{}, 1) // one is enough: whoever is woken reads all there is
-	unwatch, err := hs.c.st.WatchSubject(events.AggregateStream(hs.c.st.Name(), events.HarnessAggregate, id), func(string, []byte) {
-		select {
-		case news <- struct{}{}:
-		default:
-		}
-	})
+	unwatch, err := hs.c.st.WatchSubject(events.AggregateStream(hs.c.st.Name(), events.HarnessAggregate, id),
+		func(string, []byte) {
+			select {
+			case news <- struct{}{}:
+			default:
+			}
+		})
 	if errors.Is(err, ErrDenied) {
 		unwatch, err = func() {}, nil // it is looked at now and then
 	}
@@ -131,7 +134,8 @@ func (hs Harnesses) Record(ctx context.Context, id string, ctl events.HarnessCon
 }
 
 // recorded reports whether the log beyond a position, which it moves, has what a control asked for.
-func recorded(ctx context.Context, log kernel.Journal, id string, after *uint64, c events.HarnessControl) (bool, error) {
+func recorded(ctx context.Context, log kernel.Journal, id string, after *uint64,
+	c events.HarnessControl) (bool, error) {
 	batch, _, err := log.Read(ctx, id, *after)
 	if err != nil {
 		return false, fmt.Errorf("read harness %s: %w", id, err)

@@ -55,8 +55,9 @@ func (ms Mail) get(ctx context.Context, address string) (m events.Mailbox, err e
 	return m, nil
 }
 
-// Control registers an address, sends to it or changes it, and returns it with that done. It returns a *RefusedError with
-// the code unknown_address where it is not registered, and mailbox_full or mail_rate where there is no room for the message.
+// Control registers an address, sends to it or changes it, and returns it with that done. It returns a *RefusedError
+// with the code unknown_address where it is not registered, and mailbox_full or mail_rate where there is no room for
+// the message.
 func (ms Mail) Control(ctx context.Context, address string, ctl events.MailControl) (events.Mailbox, error) {
 	_, id, err := events.ParseAddress(address)
 	if err != nil {

@@ -52,9 +52,9 @@ func (qs MergeQueues) get(ctx context.Context, id string) (q events.MergeQueue, 
 	return q, nil
 }
 
-// Control does something to a merge queue and returns it with that done: add makes it, retry has an entry that waits tried
-// at once, and drop takes one out. It returns a *RefusedError with the code unknown_queue, unknown_entry, queue_exists, or
-// entry_running where a run tests the entry.
+// Control does something to a merge queue and returns it with that done: add makes it, retry has an entry that waits
+// tried at once, and drop takes one out. It returns a *RefusedError with the code unknown_queue, unknown_entry,
+// queue_exists, or entry_running where a run tests the entry.
 func (qs MergeQueues) Control(ctx context.Context, id string, ctl events.QueueControl) (events.MergeQueue, error) {
 	if err := events.CheckID("merge queue", id); err != nil {
 		return events.MergeQueue{}, err

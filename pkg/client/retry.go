@@ -100,13 +100,14 @@ func (rs Runs) retry(ctx context.Context, s run.State, id string, r Retry) (Retr
 
 func retriedAs(s, sound run.State, existing bool) Retried {
 	from := s.Created.ForkOf
-	return Retried{Run: s.HarnessID, Of: from.Run, At: from.Sequence, SameWorkspace: from.SameWorkspace, Existing: existing,
-		Tokens: sound.Tokens.Total() + int(sound.Lost.Tokens), Cost: sound.Cost + sound.Lost.Cost,
+	return Retried{Run: s.HarnessID, Of: from.Run, At: from.Sequence, SameWorkspace: from.SameWorkspace,
+		Existing: existing,
+		Tokens:   sound.Tokens.Total() + int(sound.Lost.Tokens), Cost: sound.Cost + sound.Lost.Cost,
 		ToolCalls: sound.TotalToolCalls}
 }
 
-// spent are the finish reasons that a retry meets again at once, as it begins with what the run has used, and what to do
-// instead. A message to the agent gives its step all of its turns anew.
+// spent are the finish reasons that a retry meets again at once, as it begins with what the run has used, and what to
+// do instead. A message to the agent gives its step all of its turns anew.
 var spent = map[string]string{
 	events.FinishTokens: "inspan run starts the task again with another --budget-tokens",
 	events.FinishCost:   "inspan run starts the task again with another --budget-usd",

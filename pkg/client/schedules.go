@@ -92,7 +92,8 @@ func (ss Schedules) Began(ctx context.Context, id string, number int) (events.Fi
 		select {
 		case <-time.After(wait):
 		case <-ctx.Done():
-			return f, fmt.Errorf("schedule %s: firing %d is recorded, but its run does not exist yet: %w", id, number, context.Cause(ctx))
+			return f, fmt.Errorf("schedule %s: firing %d is recorded, but its run does not exist yet: %w", id, number,
+				context.Cause(ctx))
 		}
 	}
 }
@@ -106,7 +107,8 @@ func ignore(err, what error) error {
 }
 
 // controlled publishes a control, and returns what it was for once that has taken it.
-func controlled[T any](ctx context.Context, c *Client, what, subject string, ctl any, get func(context.Context) (T, error),
+func controlled[T any](ctx context.Context, c *Client, what, subject string, ctl any,
+	get func(context.Context) (T, error),
 	took func(T, uint64) bool) (T, error) {
 	var none T
 	input, letters, err := publisher{c}.send(ctx, subject, ctl)
@@ -183,11 +185,13 @@ func noted(all []ScheduleEntry, at time.Time, p events.Payload) []ScheduleEntry 
 	}
 	switch d := p.(type) {
 	case *events.ScheduleFiredData:
-		all = append(all, ScheduleEntry{FiringEnd: events.FiringEnd{Firing: events.Firing{Number: d.Number, Run: d.Run, At: d.At,
+		all = append(all, ScheduleEntry{FiringEnd: events.FiringEnd{Firing: events.Firing{Number: d.Number, Run: d.Run,
+			At:      d.At,
 			FiredAt: at, Manual: d.Manual != nil}, Outcome: events.FiringIsOpen}})
 	case *events.ScheduleSkippedData:
-		all = append(all, ScheduleEntry{Skipped: d.Count, FiringEnd: events.FiringEnd{Firing: events.Firing{At: d.Last, FiredAt: at},
-			Outcome: "skipped", Reason: d.Reason}})
+		all = append(all, ScheduleEntry{Skipped: d.Count,
+			FiringEnd: events.FiringEnd{Firing: events.Firing{At: d.Last, FiredAt: at},
+				Outcome: "skipped", Reason: d.Reason}})
 	case *events.ScheduleEndedData:
 		outcome := events.FiringIsCompleted
 		if !d.Success {

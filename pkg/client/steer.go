@@ -68,13 +68,14 @@ func (c *Client) Control(ctx context.Context, runID string, ctl events.Control) 
 	if _, err := c.State(ctx, runID); err != nil {
 		return run.State{}, err
 	}
-	return publisher{c}.steer(ctx, runID, events.ControlSubject(c.st.Name(), runID), ctl, func(s run.State, input uint64) bool {
-		switch {
-		case s.Took(input):
-			return true
-		case ctl.Action == "stop": // where all steps were done it completes, by itself
-			return s.Status == events.Completed
-		}
-		return ctl.Action == "autonomy" && s.Options.Autonomy == ctl.Level // the level in force is not said again
-	})
+	return publisher{c}.steer(ctx, runID, events.ControlSubject(c.st.Name(), runID), ctl,
+		func(s run.State, input uint64) bool {
+			switch {
+			case s.Took(input):
+				return true
+			case ctl.Action == "stop": // where all steps were done it completes, by itself
+				return s.Status == events.Completed
+			}
+			return ctl.Action == "autonomy" && s.Options.Autonomy == ctl.Level // the level in force is not said again
+		})
 }

@@ -66,8 +66,8 @@ func (ws WorkItems) Control(ctx context.Context, id string, ctl events.WorkContr
 		func(ctx context.Context) (events.WorkItem, error) { return ws.get(ctx, id) }, events.WorkItem.Took)
 }
 
-// Began waits until the run of a binding has the item, and returns the item. It returns a *RefusedError where the task of
-// the binding was refused, or the binding ended before.
+// Began waits until the run of a binding has the item, and returns the item. It returns a *RefusedError where the task
+// of the binding was refused, or the binding ended before.
 func (ws WorkItems) Began(ctx context.Context, id string, epoch int) (events.WorkItem, error) {
 	for wait := firstLook; ; wait = min(2*wait, quietMost) {
 		w, err := ws.Get(ctx, id)
@@ -76,7 +76,8 @@ func (ws WorkItems) Began(ctx context.Context, id string, epoch int) (events.Wor
 			return w, err
 		case w.Binding != nil && w.Binding.Epoch == epoch && w.Binding.Started:
 			return w, nil
-		case w.Last != nil && w.Last.Epoch == epoch && w.Last.Code != events.WorkCompleted && w.Last.Code != events.WorkFailed:
+		case w.Last != nil && w.Last.Epoch == epoch && w.Last.Code != events.WorkCompleted &&
+			w.Last.Code != events.WorkFailed:
 			return w, &RefusedError{Code: w.Last.Code, Reason: w.Last.Reason, Hint: "inspan work show " + id}
 		case w.Epoch > epoch || w.Last != nil && w.Last.Epoch == epoch:
 			return w, nil // it began, and has ended
@@ -84,7 +85,8 @@ func (ws WorkItems) Began(ctx context.Context, id string, epoch int) (events.Wor
 		select {
 		case <-time.After(wait):
 		case <-ctx.Done():
-			return w, fmt.Errorf("work item %s: binding %d is recorded, but its run does not exist yet: %w", id, epoch, context.Cause(ctx))
+			return w, fmt.Errorf("work item %s: binding %d is recorded, but its run does not exist yet: %w", id, epoch,
+				context.Cause(ctx))
 		}
 	}
 }

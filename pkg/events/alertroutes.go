@@ -9,8 +9,8 @@ import (
 // MaxAlertTargets is how many addresses the alerts of one severity are sent to.
 const MaxAlertTargets = 8
 
-// AlertRoutes says which addresses alerts about agents are sent to, by the severity of the alert. It is the same for the
-// whole station; the address that an agent names for its alerts gets them as well.
+// AlertRoutes says which addresses alerts about agents are sent to, by the severity of the alert. It is the same for
+// the whole station; the address that an agent names for its alerts gets them as well.
 type AlertRoutes struct {
 	Targets map[Severity][]string `json:"targets,omitempty"`
 }
@@ -36,7 +36,8 @@ func (r *AlertRoutes) Check() error {
 	return nil
 }
 
-// AlertNotice is what became of an alert at one of its targets: the message in its mailbox, or the code of why there is none.
+// AlertNotice is what became of an alert at one of its targets: the message in its mailbox, or the code of why there is
+// none.
 type AlertNotice struct {
 	To   string `json:"to"`
 	Mail string `json:"mail,omitempty"`

@@ -50,8 +50,8 @@ func (k CheckKind) Vouches() bool {
 	return k == CheckCommand || k == CheckGit || k == CheckPerson || k == CheckReview
 }
 
-// whole adds the check by which the files are known that a person or a reviewer decides about, where no check before does
-// that.
+// whole adds the check by which the files are known that a person or a reviewer decides about, where no check before
+// does that.
 func (a *Accept) whole() *Accept {
 	if a == nil || len(a.Checks) == 0 || a.Checks[0].Kind != CheckPerson && a.Checks[0].Kind != CheckReview {
 		return a

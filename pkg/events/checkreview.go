@@ -105,15 +105,18 @@ func (c Check) reviewFault() string {
 	switch {
 	case !ValidID(c.Agent):
 		return fmt.Sprintf("agent is %q, want the name of the agent that reviews", shorten(c.Agent))
-	case strings.TrimSpace(c.Rubric) == "" || len(c.Rubric) > MaxRubric || !utf8.ValidString(c.Rubric) || strings.ContainsRune(c.Rubric, 0):
+	case strings.TrimSpace(c.Rubric) == "" || len(c.Rubric) > MaxRubric || !utf8.ValidString(c.Rubric) ||
+		strings.ContainsRune(c.Rubric, 0):
 		return fmt.Sprintf("rubric is empty, no text or has more than %d bytes: say what the reviewer goes by", MaxRubric)
 	}
 	return ""
 }
 
 func (c Check) exprFault() string {
-	if strings.TrimSpace(c.Expr) == "" || len(c.Expr) > MaxCheckExpr || !utf8.ValidString(c.Expr) || strings.ContainsRune(c.Expr, 0) {
-		return fmt.Sprintf("expr is empty, no text or has more than %d bytes: want an expression such as len(output) > 0", MaxCheckExpr)
+	if strings.TrimSpace(c.Expr) == "" || len(c.Expr) > MaxCheckExpr || !utf8.ValidString(c.Expr) ||
+		strings.ContainsRune(c.Expr, 0) {
+		return fmt.Sprintf("expr is empty, no text or has more than %d bytes: want an expression such as len(output) > 0",
+			MaxCheckExpr)
 	}
 	return ""
 }

@@ -25,7 +25,8 @@ const (
 	MaxReached = 64
 )
 
-// Gives are the agents that an agent may have others work for: those that it gives work to, and those that review its own.
+// Gives are the agents that an agent may have others work for: those that it gives work to, and those that review its
+// own.
 func (a Agent) Gives() []string { return append(slices.Clone(a.Delegates), a.Accept.Reviewers()...) }
 
 // Reviewers are the agents that make the reviews among checks.
@@ -66,7 +67,8 @@ func Delegating(input json.RawMessage) (d Delegation, err error) {
 func (d Delegation) Fault(by Agent) string {
 	switch {
 	case !slices.Contains(by.Delegates, d.Agent):
-		return fmt.Sprintf("agent %s may not give work to %q: use one of %s", by.Name, shorten(d.Agent), strings.Join(by.Delegates, ", "))
+		return fmt.Sprintf("agent %s may not give work to %q: use one of %s", by.Name, shorten(d.Agent),
+			strings.Join(by.Delegates, ", "))
 	case strings.TrimSpace(d.Task) == "" || len(d.Task) > MaxDelegated || strings.ContainsRune(d.Task, 0):
 		return fmt.Sprintf("task is empty, has a NUL character or more than %d bytes", MaxDelegated)
 	case d.Workspace != ChildOwn && d.Workspace != ChildShared:

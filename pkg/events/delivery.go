@@ -27,8 +27,8 @@ type WorkDeliver struct {
 	// ReviewTo and Oversight are the addresses that get the two notices; empty are those of the queue.
 	ReviewTo  string `json:"review_to,omitempty"`
 	Oversight string `json:"oversight,omitempty"`
-	// Maker is the address of the agent that makes the work: it is told when that lands or bounces. Empty is the address of
-	// the run, where it has one.
+	// Maker is the address of the agent that makes the work: it is told when that lands or bounces. Empty is the address
+	// of the run, where it has one.
 	Maker string `json:"maker,omitempty"`
 }
 

@@ -76,14 +76,14 @@ type StepFlow struct {
 	// TimeoutMS bounds one attempt, WaitMS is how long a ControlWait takes.
 	TimeoutMS int64 `json:"timeout_ms,omitempty"`
 	WaitMS    int64 `json:"wait_ms,omitempty"`
-	// Signal is the name of the message that ends a ControlWait. WaitMS is how long it waits for that, 0 for ever, and OnTimeout
-	// what follows then: TimeoutFails (default) or TimeoutSkips.
+	// Signal is the name of the message that ends a ControlWait. WaitMS is how long it waits for that, 0 for ever, and
+	// OnTimeout what follows then: TimeoutFails (default) or TimeoutSkips.
 	Signal    string `json:"signal,omitempty"`
 	OnTimeout string `json:"on_timeout,omitempty"`
 	// Always has the step carried out once those that it depends on have ended, however they did.
 	Always bool `json:"always,omitempty"`
-	// Check has the acceptance checks of the step decide at once: no agent takes a turn, and the step fails where one does not
-	// pass.
+	// Check has the acceptance checks of the step decide at once: no agent takes a turn, and the step fails where one does
+	// not pass.
 	Check bool `json:"check,omitempty"`
 	// Approval is what a ControlApproval asks.
 	Approval *StepApproval `json:"approval,omitempty"`
@@ -123,7 +123,8 @@ type StepApproval struct {
 	// ExpiryEscalates.
 	TimeoutMS int64  `json:"timeout_ms,omitempty"`
 	OnTimeout string `json:"on_timeout,omitempty"`
-	// EscalateTo goes with ExpiryEscalates: they may answer, too, once the time is up. That question has no time limit of its own.
+	// EscalateTo goes with ExpiryEscalates: they may answer, too, once the time is up. That question has no time limit of
+	// its own.
 	EscalateTo []string `json:"escalate_to,omitempty"`
 }
 
@@ -222,7 +223,8 @@ func (f *StepFlow) kindFault(child string) string {
 		return "a time to wait or a signal goes with the kind wait"
 	case f.Signal != "" && !ValidID(f.Signal):
 		return fmt.Sprintf("the signal %.40q is not a single token", f.Signal)
-	case f.OnTimeout != "" && (f.Signal == "" || f.WaitMS == 0 || f.OnTimeout != TimeoutFails && f.OnTimeout != TimeoutSkips):
+	case f.OnTimeout != "" && (f.Signal == "" || f.WaitMS == 0 || f.OnTimeout != TimeoutFails &&
+		f.OnTimeout != TimeoutSkips):
 		return fmt.Sprintf("on_timeout of a signal is %s or %s, and goes with a timeout", TimeoutFails, TimeoutSkips)
 	case (f.Kind == ControlApproval) != (f.Approval != nil):
 		return "a question goes with the kind approval"
@@ -237,7 +239,8 @@ func (f *StepFlow) kindFault(child string) string {
 			return fmt.Sprintf("the approval waits %d ms, not between 0 and %s", a.TimeoutMS, MaxFlowTime)
 		case a.OnTimeout != "" && !slices.Contains([]string{ExpiryRejects, ExpiryFails, ExpiryApproves,
 			ExpiryEscalates}, a.OnTimeout):
-			return fmt.Sprintf("on_timeout %.40q is none of %s, %s, %s, %s", a.OnTimeout, ExpiryRejects, ExpiryFails, ExpiryApproves,
+			return fmt.Sprintf("on_timeout %.40q is none of %s, %s, %s, %s", a.OnTimeout, ExpiryRejects, ExpiryFails,
+				ExpiryApproves,
 				ExpiryEscalates)
 		case (a.OnTimeout == ExpiryEscalates) != (len(a.EscalateTo) > 0):
 			return "escalate_to goes with on_timeout escalate, which needs it"

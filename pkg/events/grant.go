@@ -175,7 +175,8 @@ func (a *Answer) checkAlways() error {
 	case a.Always == "":
 		return nil
 	case a.Always != GrantRun && a.Always != GrantSession:
-		return fmt.Errorf("always %.40q: want %q or %q; what holds for a project is a guard rule in its files", a.Always, GrantRun, GrantSession)
+		return fmt.Errorf("always %.40q: want %q or %q; what holds for a project is a guard rule in its files", a.Always,
+			GrantRun, GrantSession)
 	case decision != "approve" && decision != "approved" && decision != "yes":
 		return errors.New("always goes with approve")
 	case len(a.EditedInput) > 0 && string(a.EditedInput) != "null":

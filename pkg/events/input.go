@@ -201,7 +201,8 @@ func (t *Task) CheckFormula() error {
 func (p *TaskPlan) PlanSteps(agent string) []PlanStep {
 	steps := make([]PlanStep, len(p.Steps))
 	for i, st := range p.Steps {
-		steps[i] = PlanStep{ID: st.ID, Description: st.Description, Agent: st.Agent, Critical: st.Critical, Git: st.Git, Child: st.Child,
+		steps[i] = PlanStep{ID: st.ID, Description: st.Description, Agent: st.Agent, Critical: st.Critical, Git: st.Git,
+			Child:  st.Child,
 			Accept: st.Accept, Flow: st.Flow, Dependencies: append(append([]string{}, st.Dependencies...), st.Needs...)}
 		if st.Agent == "" {
 			steps[i].Agent = agent
@@ -218,8 +219,8 @@ type Control struct {
 	Level int `json:"level,omitempty"`
 	// Plan for revise: the steps that take the place of those that have not begun. They may need steps that stay.
 	Plan *TaskPlan `json:"plan,omitempty"`
-	// Signal for signal: its name, a single token. Data is JSON of at most MaxSignal bytes; it becomes the output of the step
-	// that waits for the signal.
+	// Signal for signal: its name, a single token. Data is JSON of at most MaxSignal bytes; it becomes the output of the
+	// step that waits for the signal.
 	Signal string          `json:"signal,omitempty"`
 	Data   json.RawMessage `json:"data,omitempty"`
 	// By is one line of at most MaxBy bytes, Reason a text of at most MaxReason.

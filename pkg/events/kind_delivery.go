@@ -51,8 +51,8 @@ func deliveryTypes() []Type {
 	}
 }
 
-// DeliveryRequestedData is the payload of delivery.requested. By is the address of the agent, or its definition; Call is
-// the call of its run that asked.
+// DeliveryRequestedData is the payload of delivery.requested. By is the address of the agent, or its definition; Call
+// is the call of its run that asked.
 type DeliveryRequestedData struct {
 	Event   string      `json:"event"`
 	Epoch   int         `json:"epoch"`

@@ -77,8 +77,8 @@ type HaltPeriod struct {
 	To   time.Time `json:"to"`
 }
 
-// Halt is all that a station knows of its halts. It is the fold of their log; the row in the bucket of sessions is a view
-// of it.
+// Halt is all that a station knows of its halts. It is the fold of their log; the row in the bucket of sessions is a
+// view of it.
 type Halt struct {
 	// Number is that of the last halt, 0 where there was none.
 	Number int `json:"number"`

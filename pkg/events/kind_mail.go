@@ -115,7 +115,8 @@ var agentTypes = [...]Type{
 // LookupAgent is Lookup for the event types of addresses.
 func LookupAgent(k Kind) (Type, bool) { return lookup(agentTypes[:], k) }
 
-// MailBy is who asked for a change. Input is the position of the control in the input stream, 0 where a planner decided.
+// MailBy is who asked for a change. Input is the position of the control in the input stream, 0 where a planner
+// decided.
 type MailBy struct {
 	Input  uint64 `json:"input,omitempty"`
 	By     string `json:"by,omitempty"`
@@ -173,8 +174,8 @@ type AgentStartedData struct {
 	Run   string `json:"run"`
 }
 
-// MailAckedData is the payload of mail.acked. Run is that whose turn was given them. Refused are the members of a group that
-// did not take the message.
+// MailAckedData is the payload of mail.acked. Run is that whose turn was given them. Refused are the members of a group
+// that did not take the message.
 type MailAckedData struct {
 	Event   string        `json:"event"`
 	IDs     []string      `json:"ids"`
@@ -216,7 +217,8 @@ type AgentEndedData struct {
 	Event string `json:"event"`
 	Epoch int    `json:"epoch"`
 	Run   string `json:"run"`
-	// Code is completed, failed, expired, or that of a refusal; NotBefore is when the agent is woken again after a failure.
+	// Code is completed, failed, expired, or that of a refusal; NotBefore is when the agent is woken again after a
+	// failure.
 	Code      string    `json:"code"`
 	Reason    string    `json:"reason,omitempty"`
 	NotBefore time.Time `json:"not_before,omitzero"`

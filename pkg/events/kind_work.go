@@ -63,7 +63,8 @@ var workTypes = append([]Type{
 // LookupWork is Lookup for the event types of work items.
 func LookupWork(k Kind) (Type, bool) { return lookup(workTypes, k) }
 
-// WorkBy is who asked for a change. Input is the position of the control in the input stream, 0 where a planner decided.
+// WorkBy is who asked for a change. Input is the position of the control in the input stream, 0 where a planner
+// decided.
 type WorkBy struct {
 	Input  uint64 `json:"input,omitempty"`
 	By     string `json:"by,omitempty"`

@@ -35,7 +35,8 @@ const (
 	WakeTerm = 5 * time.Minute
 )
 
-// MailPrefix is what the ids begin with that the station gives to messages. No message of an outsider may have such an id.
+// MailPrefix is what the ids begin with that the station gives to messages. No message of an outsider may have such an
+// id.
 const MailPrefix = "msg-"
 
 // MailboxRows begins the keys of the rows of addresses in the bucket of sessions.
@@ -64,8 +65,8 @@ const Everyone = "all"
 // groupForms are those that are written as form/name.
 var groupForms = []AddressForm{QueueAddress, ListAddress, ChannelAddress}
 
-// ParseAddress reads an address: project/role/name of an agent, queue/name, list/name, channel/name, or all. The id is its
-// token in subjects. Each address has one spelling, so that no two are the same mailbox.
+// ParseAddress reads an address: project/role/name of an agent, queue/name, list/name, channel/name, or all. The id is
+// its token in subjects. Each address has one spelling, so that no two are the same mailbox.
 func ParseAddress(address string) (form AddressForm, id string, err error) {
 	parts := strings.Split(address, "/")
 	switch {
@@ -195,7 +196,8 @@ const (
 	InterruptsOfAll    = "all"
 )
 
-// MaxInterrupts is how many messages end an answer in one run. Those after them come before the next turn, as other mail.
+// MaxInterrupts is how many messages end an answer in one run. Those after them come before the next turn, as other
+// mail.
 const MaxInterrupts = 32
 
 // PendingMail is a message that waits in a mailbox. Epoch is that of the agent when it came: a run of a later one began
@@ -248,8 +250,8 @@ type MailHolder struct {
 	ExpiresAt time.Time `json:"expires_at"`
 }
 
-// AddressRef names in a run the address whose agent it is. Fresh is true where it begins without the conversation of its
-// session: it was given the account of the run before in its place.
+// AddressRef names in a run the address whose agent it is. Fresh is true where it begins without the conversation of
+// its session: it was given the account of the run before in its place.
 type AddressRef struct {
 	Address string `json:"address"`
 	Epoch   int    `json:"epoch"`
@@ -265,7 +267,8 @@ type MailRate struct {
 	At   time.Time `json:"at"`
 }
 
-// Mailbox is all that a station knows of an address. It is the fold of its log; the row in the bucket of sessions is a view.
+// Mailbox is all that a station knows of an address. It is the fold of its log; the row in the bucket of sessions is a
+// view.
 type Mailbox struct {
 	ID      string      `json:"id"`
 	Address string      `json:"address"`

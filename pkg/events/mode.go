@@ -8,8 +8,9 @@ import (
 // RunMode says how a run works while no one watches.
 type RunMode string
 
-// The modes of a run. A normal run has a checkpoint at the end of each step. ModeDream has one at each interval as well,
-// and a report of what was done is made at its end; ModeOvernight is the same for a run with phases, which are its steps.
+// The modes of a run. A normal run has a checkpoint at the end of each step. ModeDream has one at each interval as
+// well, and a report of what was done is made at its end; ModeOvernight is the same for a run with phases, which are
+// its steps.
 const (
 	ModeNormal    RunMode = "normal"
 	ModeDream     RunMode = "dream"

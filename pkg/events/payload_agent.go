@@ -152,7 +152,8 @@ func (d *AgentAdmittedData) line() string {
 	return text
 }
 
-// AgentAssignedData is the payload of agent.assigned. Work is nil where the item that the agent had is not its any more.
+// AgentAssignedData is the payload of agent.assigned. Work is nil where the item that the agent had is not its any
+// more.
 type AgentAssignedData struct {
 	Event string   `json:"event"`
 	Work  *WorkRef `json:"work,omitempty"`

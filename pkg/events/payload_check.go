@@ -269,9 +269,11 @@ func pathFault(what, p string) string {
 	parts := strings.Split(strings.TrimSuffix(p, "/"), "/")
 	switch {
 	case p == "" || len(p) > MaxCheckPath || !printable(p) || strings.ContainsAny(p, `\[]{}`):
-		return fmt.Sprintf("%s %q is empty, has one of \\ [ ] { }, a control character or more than %d bytes", what, shorten(p),
+		return fmt.Sprintf("%s %q is empty, has one of \\ [ ] { }, a control character or more than %d bytes", what,
+			shorten(p),
 			MaxCheckPath)
-	case strings.HasPrefix(p, "/") || slices.Contains(parts, "..") || slices.Contains(parts, ".") || slices.Contains(parts, ""):
+	case strings.HasPrefix(p, "/") || slices.Contains(parts, "..") || slices.Contains(parts, ".") ||
+		slices.Contains(parts, ""):
 		return fmt.Sprintf("%s %q does not stay below the workspace: leave out a leading /, . and ..", what, shorten(p))
 	case slices.Contains(parts, ".git"):
 		return fmt.Sprintf("%s %q is in .git, which no check sees", what, shorten(p))
@@ -323,7 +325,8 @@ func (a *Accept) Fault() string {
 			return fmt.Sprintf("accept.checks[%d]: %s", i, fault)
 		}
 		if schemas += len(c.Schema); schemas > MaxCheckSchemas {
-			return fmt.Sprintf("accept.checks[%d]: the schemas up to here have %d bytes, the limit is %d", i, schemas, MaxCheckSchemas)
+			return fmt.Sprintf("accept.checks[%d]: the schemas up to here have %d bytes, the limit is %d", i, schemas,
+				MaxCheckSchemas)
 		}
 	}
 	for _, p := range a.Protect {
@@ -387,8 +390,8 @@ type CheckResult struct {
 	// another tree is not delivered.
 	GitTree string `json:"git_tree,omitempty"`
 	Commit  string `json:"commit,omitempty"`
-	// Judged is the SHA-256 of the output that a schema or an expression was held against, Gate where a person decided, and
-	// Child the run of the reviewer.
+	// Judged is the SHA-256 of the output that a schema or an expression was held against, Gate where a person decided,
+	// and Child the run of the reviewer.
 	Judged string `json:"judged,omitempty"`
 	Gate   string `json:"gate_id,omitempty"`
 	Child  string `json:"sub_agent_id,omitempty"`

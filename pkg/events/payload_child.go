@@ -151,8 +151,8 @@ type Lineage struct {
 	Trace string `json:"trace,omitempty"`
 }
 
-// GrantSession returns the session whose grants hold for a run, and the fence of the lock under which it works in it: its
-// own, or that of the tree that it is a child in.
+// GrantSession returns the session whose grants hold for a run, and the fence of the lock under which it works in it:
+// its own, or that of the tree that it is a child in.
 func (d *RunCreatedData) GrantSession() (session string, fence uint64) {
 	switch {
 	case d == nil:

@@ -68,7 +68,8 @@ func (d *StepExpandedData) line() string {
 	what := fmt.Sprintf("step %s: part %d begins", d.Step, d.From)
 	switch {
 	case d.Error != "":
-		what = fmt.Sprintf("step %s: attempt %d failed (%s, %s), attempt %d begins in %s: %.300s", d.Step, d.From-1, d.FinishReason, d.Class,
+		what = fmt.Sprintf("step %s: attempt %d failed (%s, %s), attempt %d begins in %s: %.300s", d.Step, d.From-1,
+			d.FinishReason, d.Class,
 			d.From, time.Duration(d.DelayMS)*time.Millisecond, d.Error)
 	case d.Count != 1 || len(d.Items) > 0:
 		what = fmt.Sprintf("step %s becomes %d steps, one for each item", d.Step, d.Count)

@@ -114,7 +114,8 @@ type GitWork struct {
 	Workspace string `json:"workspace,omitempty"`
 }
 
-// ReviewAsk is a review that a run asks for. How is ReviewGitHub or ReviewGitLab, Target the branch that the work is to go to.
+// ReviewAsk is a review that a run asks for. How is ReviewGitHub or ReviewGitLab, Target the branch that the work is to
+// go to.
 type ReviewAsk struct {
 	How    string `json:"how"`
 	Target string `json:"target"`

@@ -5,8 +5,8 @@ import (
 	"strconv"
 )
 
-// CallRequestedData says that a program of others, which carries out a call, asks to do something inside. The gatekeeper
-// permits it as it does the calls of models.
+// CallRequestedData says that a program of others, which carries out a call, asks to do something inside. The
+// gatekeeper permits it as it does the calls of models.
 type CallRequestedData struct {
 	Event string `json:"event"`
 	ToolRef

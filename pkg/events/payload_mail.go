@@ -7,8 +7,8 @@ import (
 	"strings"
 )
 
-// Names of the tools by which an agent sends and reads mail, sees what it works on, hands off to its next run, and hands
-// in the work item that it holds.
+// Names of the tools by which an agent sends and reads mail, sees what it works on, hands off to its next run, and
+// hands in the work item that it holds.
 const (
 	ToolMailSend    = "mail_send"
 	ToolMailRead    = "mail_read"
@@ -21,11 +21,13 @@ const (
 // IsMailTool reports whether calls of a tool are answered by a planner: as part of an agent with an address, or, of
 // ToolDeliver, as part of the holder of a work item.
 func IsMailTool(name string) bool {
-	return name == ToolMailSend || name == ToolMailRead || name == ToolWho || name == ToolHandoff || name == ToolWorkCurrent ||
+	return name == ToolMailSend || name == ToolMailRead || name == ToolWho || name == ToolHandoff ||
+		name == ToolWorkCurrent ||
 		name == ToolDeliver
 }
 
-// CanAsk reports whether a run may call a mail tool: it is an agent with an address, or, for ToolDeliver, holds an item.
+// CanAsk reports whether a run may call a mail tool: it is an agent with an address, or, for ToolDeliver, holds an
+// item.
 func (d *RunCreatedData) CanAsk(tool string) bool {
 	if tool == ToolDeliver {
 		return d.Work != nil
@@ -76,7 +78,8 @@ func Requesting(tool string, input json.RawMessage) (r MailRequest, err error) {
 // Check returns what is wrong with a request, in words for the agent.
 func (r MailRequest) Check(tool string) error {
 	switch {
-	case (tool == ToolMailSend) != (r.Mail != nil) || (tool != ToolMailSend && r.To != "") || (tool != ToolMailRead && r.Queue != "") ||
+	case (tool == ToolMailSend) != (r.Mail != nil) || (tool != ToolMailSend && r.To != "") ||
+		(tool != ToolMailRead && r.Queue != "") ||
 		(tool != ToolHandoff && r.Summary != "") || (tool == ToolDeliver) != (r.Deliver != nil):
 		return fmt.Errorf("the request is not one of %s", tool)
 	case r.Mail != nil && (r.Mail.Force || r.Mail.ID != ""):

@@ -162,8 +162,8 @@ type LandingRef struct {
 	Keep bool `json:"keep,omitempty"`
 }
 
-// MergeQueue is all that a station knows of a merge queue. It is the fold of its log; the row in the bucket of sessions is
-// a view of it.
+// MergeQueue is all that a station knows of a merge queue. It is the fold of its log; the row in the bucket of sessions
+// is a view of it.
 type MergeQueue struct {
 	ID   string    `json:"queue"`
 	Spec QueueSpec `json:"spec"`

@@ -119,7 +119,8 @@ func RoleIn(address string) (project, role string, ok bool) {
 
 // roleAddress reports whether the parts of an address are those of a role.
 func roleAddress(parts []string) bool {
-	return (len(parts) == 2 || len(parts) == 4 && parts[2] == "of" && addressPart(parts[3])) && parts[0] == roleWord && addressPart(parts[1])
+	return (len(parts) == 2 || len(parts) == 4 && parts[2] == "of" && addressPart(parts[3])) && parts[0] == roleWord &&
+		addressPart(parts[1])
 }
 
 // ParseRole returns what is not a role: a role is ROLE or PROJECT/ROLE, in the characters of addresses.

@@ -29,8 +29,8 @@ const (
 // OverlapPolicy says what happens at a time at which the run of an earlier firing has not ended.
 type OverlapPolicy string
 
-// The policies for overlaps: the time is skipped, its run begins when those before it have ended, the run before is stopped
-// and its own begins when that has ended, or it begins beside them.
+// The policies for overlaps: the time is skipped, its run begins when those before it have ended, the run before is
+// stopped and its own begins when that has ended, or it begins beside them.
 const (
 	OverlapSkip    OverlapPolicy = "skip"
 	OverlapQueue   OverlapPolicy = "queue"

@@ -11,12 +11,13 @@ type Space struct {
 	Bytes    int64  `json:"bytes"`
 	// Limit is 0 where the stream has none of its own.
 	Limit int64 `json:"limit,omitempty"`
-	// PerDay is by how many bytes a stream grows that lets nothing go, as it did in the last day; a station that is younger
-	// is not asked for more than it has. It follows from the number of messages and their mean size.
+	// PerDay is by how many bytes a stream grows that lets nothing go, as it did in the last day; a station that is
+	// younger is not asked for more than it has. It follows from the number of messages and their mean size.
 	PerDay int64 `json:"per_day,omitempty"`
 }
 
-// SpaceWarns is the share of a limit from which on a stream is to be looked at, and SpaceSoon how long before it is full.
+// SpaceWarns is the share of a limit from which on a stream is to be looked at, and SpaceSoon how long before it is
+// full.
 const (
 	SpaceWarns = 0.8
 	SpaceSoon  = 7 * 24 * time.Hour

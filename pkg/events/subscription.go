@@ -34,7 +34,8 @@ type Subscription struct {
 // a message starts could lead to the next such message.
 var ownSubjects = map[string]bool{"station": true, "inspan": true, "agents": true}
 
-// CheckOutsideSubject returns what is wrong with a subject of messages from outside, or with a pattern of such subjects.
+// CheckOutsideSubject returns what is wrong with a subject of messages from outside, or with a pattern of such
+// subjects.
 func CheckOutsideSubject(subject string) error {
 	tokens := strings.Split(subject, ".")
 	if subject == "" || len(subject) > maxSubject || len(tokens) > maxSubjectTokens {

@@ -52,7 +52,8 @@ func checkText(what, text string, limit int, lines bool) error {
 
 // Acts reports whether a terminal acts on a character, or a text is no UTF-8 there.
 func Acts(r rune) bool {
-	return unicode.IsControl(r) || unicode.Is(unicode.Bidi_Control, r) || r == utf8.RuneError || r == '\u2028' || r == '\u2029'
+	return unicode.IsControl(r) || unicode.Is(unicode.Bidi_Control, r) || r == utf8.RuneError || r == '\u2028' ||
+		r == '\u2029'
 }
 
 // Check returns what is wrong with who steers a run and why.

@@ -125,8 +125,8 @@ func (s WorkSpec) checkConvoy() error {
 
 // WorkDispatch is who gets an item, and how the run is made that works on it. Its fields are those of Task.
 type WorkDispatch struct {
-	// Agent is the definition that the run has. Address is the named agent that holds the item: each of its runs in turn has
-	// it, and Agent is the definition that it is registered with.
+	// Agent is the definition that the run has. Address is the named agent that holds the item: each of its runs in turn
+	// has it, and Agent is the definition that it is registered with.
 	Agent   string `json:"agent"`
 	Address string `json:"address,omitempty"`
 	// Task is more for the agent than the item says; Plan has the run carry out a plan, which Formula names.
@@ -157,8 +157,8 @@ type WorkBinding struct {
 	// Epoch counts the bindings of the item from 1.
 	Epoch int `json:"epoch"`
 	WorkDispatch
-	// Run is the id of the run that works on the item; it exists only once the binding was dispatched. That of a named agent
-	// is empty while none of its runs has the item, and AgentEpoch is the epoch of the last one that had.
+	// Run is the id of the run that works on the item; it exists only once the binding was dispatched. That of a named
+	// agent is empty while none of its runs has the item, and AgentEpoch is the epoch of the last one that had.
 	Run        string `json:"run"`
 	AgentEpoch int    `json:"agent_epoch,omitempty"`
 	// Dispatched says that the run is to begin, Started that it has the item: then only its end frees that.
@@ -207,8 +207,8 @@ const (
 	WorkUnassigned = "unassigned"
 )
 
-// WorkItem is all that a station knows of a work item. It is the fold of the item's log; the row in the bucket of sessions
-// is a view of it.
+// WorkItem is all that a station knows of a work item. It is the fold of the item's log; the row in the bucket of
+// sessions is a view of it.
 type WorkItem struct {
 	ID     string     `json:"work"`
 	Status WorkStatus `json:"status"`

@@ -36,9 +36,10 @@ func (x *Execution[S, I, O]) Dispatch(ctx context.Context, t Task) (TaskResult, 
 	if x.journal.agents == nil {
 		return TaskResult{}, x.fail(ErrNoAgents)
 	}
-	return Do(ctx, x, Effect[TaskResult]{Name: "dispatch " + t.Agent, Class: Idempotent, Do: func(ctx context.Context, c Call) (TaskResult, error) {
-		t.ID = TaskPrefix + c.Key
-		r, err := x.journal.agents.RunTask(ctx, t)
-		return r, err
-	}})
+	return Do(ctx, x, Effect[TaskResult]{Name: "dispatch " + t.Agent, Class: Idempotent,
+		Do: func(ctx context.Context, c Call) (TaskResult, error) {
+			t.ID = TaskPrefix + c.Key
+			r, err := x.journal.agents.RunTask(ctx, t)
+			return r, err
+		}})
 }

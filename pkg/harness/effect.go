@@ -44,8 +44,8 @@ type Effect[T any] struct {
 type Call struct {
 	// Key is the same each time that this effect is carried out, and no other effect has it.
 	Key string
-	// Step and Number name the effect. Epoch counts the programs that were attached: what the effect changes may refuse one
-	// that is smaller than the last it has seen.
+	// Step and Number name the effect. Epoch counts the programs that were attached: what the effect changes may refuse
+	// one that is smaller than the last it has seen.
 	Step, Number, Epoch int
 }
 
@@ -66,7 +66,8 @@ func Do[T, S, I, O any](ctx context.Context, x *Execution[S, I, O], e Effect[T])
 	past, known := x.journal.effect(call.Step, call.Number)
 	switch {
 	case known && (past.Name != e.Name || past.Class != string(e.Class)):
-		return none, x.diverged(fmt.Sprintf("effect %d", call.Number), e.Name+" ("+string(e.Class)+")", past.Name+" ("+past.Class+")")
+		return none, x.diverged(fmt.Sprintf("effect %d", call.Number), e.Name+" ("+string(e.Class)+")",
+			past.Name+" ("+past.Class+")")
 	case known && past.done:
 		return outcome[T](call.Step, past.HarnessEffect)
 	case !known && x.Replaying():
@@ -110,7 +111,8 @@ func (x *Execution[S, I, O]) call(name string) Call {
 
 // begin records that an effect is about to begin, with the results of those before it that it may depend on.
 func (x *Execution[S, I, O]) begin(ctx context.Context, step int, e events.HarnessEffect) error {
-	err := x.journal.record(ctx, Control{Action: events.HarnessBegin, Epoch: x.journal.epoch, StepNumber: step, Effect: &e, Before: x.results})
+	err := x.journal.record(ctx, Control{Action: events.HarnessBegin, Epoch: x.journal.epoch, StepNumber: step,
+		Effect: &e, Before: x.results})
 	if err != nil {
 		return x.fail(err)
 	}
@@ -145,7 +147,8 @@ func resume[T, S, I, O any](ctx context.Context, x *Execution[S, I, O], e Effect
 }
 
 // settle records the outcome of an effect: at once where its beginning is recorded, else with the step.
-func settle[T, S, I, O any](ctx context.Context, x *Execution[S, I, O], e Effect[T], call Call, result T, failed error) (T, error) {
+func settle[T, S, I, O any](ctx context.Context, x *Execution[S, I, O], e Effect[T], call Call, result T,
+	failed error) (T, error) {
 	var none T
 	r := events.HarnessEffect{Number: call.Number, Name: e.Name, Class: string(e.Class)}
 	switch {
@@ -161,7 +164,8 @@ func settle[T, S, I, O any](ctx context.Context, x *Execution[S, I, O], e Effect
 		r.Result = b
 	}
 	if e.Class.begins() {
-		err := x.journal.record(ctx, Control{Action: events.HarnessSettle, Epoch: x.journal.epoch, StepNumber: call.Step, Effect: &r})
+		err := x.journal.record(ctx, Control{Action: events.HarnessSettle, Epoch: x.journal.epoch, StepNumber: call.Step,
+			Effect: &r})
 		if err != nil {
 			return none, x.fail(err)
 		}

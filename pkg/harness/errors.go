@@ -55,8 +55,8 @@ type EffectError struct {
 
 func (e *EffectError) Error() string { return fmt.Sprintf("step %d, %s: %s", e.Step, e.Effect, e.Text) }
 
-// UnknownOutcomeError says of which effect the outcome is unknown: the program was lost after it had begun, and its class
-// is Once. It is an ErrUnknownOutcome. The effect is not carried out again; Execute decides what follows.
+// UnknownOutcomeError says of which effect the outcome is unknown: the program was lost after it had begun, and its
+// class is Once. It is an ErrUnknownOutcome. The effect is not carried out again; Execute decides what follows.
 type UnknownOutcomeError struct {
 	Step   int
 	Effect string

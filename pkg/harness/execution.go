@@ -13,8 +13,8 @@ import (
 	"github.com/inspan/inspan/pkg/events"
 )
 
-// Execution is what Execute has of the framework: the state, the steps so far, and the ways to touch the world. It is for
-// the goroutine that Execute runs in.
+// Execution is what Execute has of the framework: the state, the steps so far, and the ways to touch the world. It is
+// for the goroutine that Execute runs in.
 //
 // Once a method of it has returned an error of the framework, such as ErrReplaced, nothing more is recorded and Run
 // returns that error, whatever Execute does.
@@ -90,11 +90,13 @@ func (x *Execution[S, I, O]) Ask(ctx context.Context, a Agent[S, I, O], input I,
 		var none O
 		return none, err
 	}
-	p := AgentRunParams[S, I, O]{Input: input, Context: c, StepNumber: x.Step(), StepHistory: x.StepHistory(), Constraints: constraints}
-	return Do(ctx, x, Effect[O]{Name: "agent " + a.Name(), Class: a.cfg.Effect, Do: func(ctx context.Context, call Call) (O, error) {
-		p.Key = call.Key
-		return a.Run(ctx, p)
-	}})
+	p := AgentRunParams[S, I, O]{Input: input, Context: c, StepNumber: x.Step(), StepHistory: x.StepHistory(),
+		Constraints: constraints}
+	return Do(ctx, x, Effect[O]{Name: "agent " + a.Name(), Class: a.cfg.Effect,
+		Do: func(ctx context.Context, call Call) (O, error) {
+			p.Key = call.Key
+			return a.Run(ctx, p)
+		}})
 }
 
 // fail makes an error the one that Run ends with.

@@ -81,8 +81,9 @@ func WithStandby() Option { return func(s *settings) { s.standby = true } }
 // the next Run goes on.
 func WithPatience(d time.Duration) Option { return func(s *settings) { s.patience = d } }
 
-// WithoutReplay has Execute begin with the recorded state and CurrentStep, not with its first step. It is for an Execute
-// that finds all it needs in the state: a restart costs the same after any number of steps, and the program may change.
+// WithoutReplay has Execute begin with the recorded state and CurrentStep, not with its first step. It is for an
+// Execute that finds all it needs in the state: a restart costs the same after any number of steps, and the program may
+// change.
 func WithoutReplay() Option { return func(s *settings) { s.afresh = true } }
 
 func (s *settings) fill(kind string) error {

@@ -79,7 +79,8 @@ func (x *Execution[S, I, O]) run(ctx context.Context, h Harness[S, I, O]) error 
 	case x.Replaying():
 		return x.ended(x.diverged("the number of steps", strconv.Itoa(x.state.len()), strconv.Itoa(x.journal.last())))
 	}
-	err := x.journal.record(ctx, Control{Action: events.HarnessEnd, Epoch: x.journal.epoch, Steps: x.state.len(), Reason: reason})
+	err := x.journal.record(ctx, Control{Action: events.HarnessEnd, Epoch: x.journal.epoch, Steps: x.state.len(),
+		Reason: reason})
 	if err != nil {
 		return x.ended(err)
 	}

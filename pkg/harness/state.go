@@ -62,7 +62,8 @@ func encodeState[S any](s S) (json.RawMessage, error) {
 		return nil, fmt.Errorf("encode the state: %w", err)
 	}
 	if len(b) > events.MaxHarnessState {
-		return nil, fmt.Errorf("the state has %d bytes, the limit is %d: keep large things elsewhere and their names here", len(b), events.MaxHarnessState)
+		return nil, fmt.Errorf("the state has %d bytes, the limit is %d: keep large things elsewhere and their names here",
+			len(b), events.MaxHarnessState)
 	}
 	// what cannot be read again would be found out after a restart only
 	var back S

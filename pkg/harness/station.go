@@ -12,8 +12,8 @@ import (
 )
 
 // OnStation attaches a harness to a station under an id: its steps are recorded there, Dispatch asks its agents, and a
-// program that is started again goes on. The client's user needs the rights to watch and to record, and to dispatch where
-// Dispatch is used.
+// program that is started again goes on. The client's user needs the rights to watch and to record, and to dispatch
+// where Dispatch is used.
 func OnStation(c *client.Client, id string) Option {
 	return func(s *settings) {
 		st := NewStationStore(c)
@@ -98,7 +98,8 @@ func (s *StationStore) RunTask(ctx context.Context, t Task) (TaskResult, error) 
 			return r, err
 		}
 		if item.State.Status.Ended() {
-			r.Success, r.Output, r.Reason = item.State.Status == events.Completed, item.State.Result.Output, item.State.Result.FinishReason
+			r.Success, r.Output = item.State.Status == events.Completed, item.State.Result.Output
+			r.Reason = item.State.Result.FinishReason
 		}
 	}
 	return r, nil

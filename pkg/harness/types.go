@@ -30,8 +30,8 @@ type StepYield[I, O any] struct {
 // Pair makes a StepYield.
 func Pair[I, O any](input I, output O) StepYield[I, O] { return StepYield[I, O]{input, output} }
 
-// LoadedContext is what an agent needs to know: the state, what is known about it, and the most recent steps, the oldest
-// first.
+// LoadedContext is what an agent needs to know: the state, what is known about it, and the most recent steps, the
+// oldest first.
 type LoadedContext[S, I, O any] struct {
 	State             S            `json:"state"`
 	RelevantKnowledge []string     `json:"relevantKnowledge,omitempty"`

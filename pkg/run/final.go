@@ -6,8 +6,8 @@ import (
 	"github.com/inspan/inspan/pkg/events"
 )
 
-// Final is what a run that has ended came to, as all who ask for it are given it: the gateway, the SDK, the command line
-// and callbacks. It is the result that the end of the run has in its log, with what the rest of the log adds.
+// Final is what a run that has ended came to, as all who ask for it are given it: the gateway, the SDK, the command
+// line and callbacks. It is the result that the end of the run has in its log, with what the rest of the log adds.
 type Final struct {
 	events.Result
 	// Structured is the output as JSON, where the definition of the run's agent has an output schema and the run has
@@ -34,12 +34,14 @@ func FinalOf(s State) *Final {
 		return nil
 	}
 	f := &Final{Result: *s.Result}
-	if a := s.Agents[s.AgentName]; len(a.OutputSchema) > 0 && s.Status == events.Completed && json.Valid([]byte(f.Output)) {
+	if a := s.Agents[s.AgentName]; len(a.OutputSchema) > 0 && s.Status == events.Completed &&
+		json.Valid([]byte(f.Output)) {
 		f.Structured = json.RawMessage(f.Output)
 	}
 	for _, a := range s.Artifacts.All() {
-		f.Artifacts = append(f.Artifacts, FinalArtifact{ID: a.ID, Type: a.Type, Name: a.Name, Path: a.Path, Size: a.Size, SHA256: a.SHA256,
-			ContentType: a.ContentType})
+		f.Artifacts = append(f.Artifacts,
+			FinalArtifact{ID: a.ID, Type: a.Type, Name: a.Name, Path: a.Path, Size: a.Size, SHA256: a.SHA256,
+				ContentType: a.ContentType})
 	}
 	return f
 }

@@ -80,7 +80,8 @@ func (s *State) turn(d *events.TurnFinishedData, at time.Time, seq uint64) strin
 }
 
 // callRules fold the events about a tool call.
-var callRules = []rule{on(callAllowed), on(callStarted), on(callDelegated), on(callDeferred), on(callRefused), on(callFinished),
+var callRules = []rule{on(callAllowed), on(callStarted), on(callDelegated), on(callDeferred), on(callRefused),
+	on(callFinished),
 	on(callFailed)}
 
 func callAllowed(s *State, f events.Event, d *events.CallAllowedData) string {

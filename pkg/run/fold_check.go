@@ -37,8 +37,8 @@ func (st *Step) Claimed() *Claim {
 	return st.Claim
 }
 
-// AcceptOf is what decides that a step is done: the checks of its agent, its own, and those of the run where no step of an
-// agent depends on it. It is nil where the agent alone decides. Steps of the harness have none.
+// AcceptOf is what decides that a step is done: the checks of its agent, its own, and those of the run where no step of
+// an agent depends on it. It is nil where the agent alone decides. Steps of the harness have none.
 func (s *State) AcceptOf(st *Step) *events.Accept {
 	if st == nil || !st.Works() || st.Child != "" { // a child has its checks itself
 		return nil
@@ -152,7 +152,8 @@ func checkMessage(d *events.CheckFailedData, c *Claim) string {
 	text := fmt.Sprintf("The step is not done: acceptance check %d of %d failed (claim %d of %d).\nCheck: %s\nReason: %s",
 		d.Check, len(c.Checks), c.Number, c.Most, d.Name, d.Reason)
 	if len(d.Restored) > 0 {
-		text += "\nProtected files, which were as at the beginning of the run for this check: " + strings.Join(d.Restored, ", ")
+		text += "\nProtected files, which were as at the beginning of the run for this check: " + strings.Join(d.Restored,
+			", ")
 	}
 	if d.Output != "" {
 		text += "\nEnd of its output:\n" + d.Output

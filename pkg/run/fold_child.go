@@ -210,7 +210,8 @@ func (s *State) PostOf(st *Step, call string) (p Post, ok bool) {
 		return p, ok && place == call && len(s.Beside(step)) == 0
 	}
 	if c := s.Open[call]; c != nil && c.Phase == CallDelegated && c.Step == step {
-		p.Agent, p.Workspace, p.Task, p.Background = c.Delegation.Agent, c.Delegation.Workspace, c.Delegation.Task, c.Delegation.Background
+		p.Agent, p.Workspace = c.Delegation.Agent, c.Delegation.Workspace
+		p.Task, p.Background = c.Delegation.Task, c.Delegation.Background
 		return p, true
 	}
 	before := s.ChildAt(step, call)
@@ -312,7 +313,8 @@ func (s *State) childFinished(d *events.ChildFinishedData, at time.Time, seq uin
 		return fmt.Sprintf("its outcome is %q", d.Outcome)
 	case d.Retry && (d.Outcome != events.ChildIsFailed || d.Attempt >= events.MaxChildAttempts):
 		return fmt.Sprintf("attempt %d that is %s is the last", d.Attempt, d.Outcome)
-	case d.Use.Runs < 1 || d.Use.ToolCalls < 0 || d.Use.Tokens() < 0 || d.Use.Paid() < 0 || d.Use.ToolCalls > c.Reserve.ToolCalls:
+	case d.Use.Runs < 1 || d.Use.ToolCalls < 0 || d.Use.Tokens() < 0 || d.Use.Paid() < 0 ||
+		d.Use.ToolCalls > c.Reserve.ToolCalls:
 		return fmt.Sprintf("%d runs and %d tool calls do not fit the %d calls that were held", d.Use.Runs, d.Use.ToolCalls,
 			c.Reserve.ToolCalls)
 	default:

@@ -57,7 +57,8 @@ func (p *Plan) PartsOf(id string) []*Step {
 
 // Deadline of the attempt of a step that runs. ok is false where it has none, or while the clock of the run stands.
 func (s *State) StepDeadline(st *Step) (at time.Time, ok bool) {
-	if st.Status != events.StepIsRunning || st.Flow == nil || st.Flow.TimeoutMS <= 0 || st.Parts > 0 || st.BeganAt.IsZero() ||
+	if st.Status != events.StepIsRunning || st.Flow == nil || st.Flow.TimeoutMS <= 0 || st.Parts > 0 ||
+		st.BeganAt.IsZero() ||
 		!s.Clock.Since.IsZero() || s.Status != events.Running {
 		return time.Time{}, false
 	}

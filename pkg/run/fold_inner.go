@@ -77,7 +77,8 @@ func callRequested(s *State, _ events.Event, d *events.CallRequestedData) string
 	}
 	p.Inner++
 	s.setOpen(p.ID, &p)
-	s.setOpen(d.Call, &Call{RequestedCall: events.RequestedCall{ID: d.Call, Tool: d.Tool, Input: input, InputRef: d.InputRef},
+	s.setOpen(d.Call, &Call{RequestedCall: events.RequestedCall{ID: d.Call, Tool: d.Tool, Input: input,
+		InputRef: d.InputRef},
 		Step: d.Step, Turn: p.Turn, Phase: CallRequested, Parent: p.ID})
 	return ""
 }

@@ -29,7 +29,8 @@ func on[P events.Payload](fold func(s *State, f events.Event, d P) string) rule 
 }
 
 // tables of all rules, each beside the functions that it names. A new family of event types adds its own here.
-var tables = [][]rule{runRules, planRules, planningRules, stepRules, callRules, innerRules, modelRules, gateRules, checkpointRules,
+var tables = [][]rule{runRules, planRules, planningRules, stepRules, callRules, innerRules, modelRules, gateRules,
+	checkpointRules,
 	checkRules, childRules, flowRules, mailRules}
 
 var rules = index(tables...)

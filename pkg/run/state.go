@@ -321,7 +321,8 @@ type GatePosition struct {
 	Resolution uint64 `json:"resolution,omitempty"`
 }
 
-// GateGrant is what an approval of a gate can allow for later calls, and the grant that it gave, until that was revoked.
+// GateGrant is what an approval of a gate can allow for later calls, and the grant that it gave, until that was
+// revoked.
 type GateGrant struct {
 	Always  *events.Allowance `json:"always,omitempty"`
 	Grant   *events.Grant     `json:"grant,omitempty"`

@@ -56,8 +56,8 @@ func (s *State) TraceBelow(step, call string) string {
 	return "00-" + hex.EncodeToString(id[:]) + "-" + hex.EncodeToString(span[:]) + "-01"
 }
 
-// traceSeed is what the ids of a run are made from. It stays the same wherever the run goes on, and is another one where a
-// station runs the same id again.
+// traceSeed is what the ids of a run are made from. It stays the same wherever the run goes on, and is another one
+// where a station runs the same id again.
 func (s *State) traceSeed() string {
 	return s.HarnessID + "|" + strconv.FormatInt(s.CreatedAt.UnixNano(), 10)
 }

@@ -13,8 +13,8 @@ const MaxFull = 10 << 20
 // defaultOutput is the limit of an output, in bytes, where Env has none.
 const defaultOutput = 16 << 10
 
-// Show makes a result of a text, which is made Visible: all of it where it is at most Env.MaxOutput bytes long, else its
-// beginning and end with a note between, and the text in Full.
+// Show makes a result of a text, which is made Visible: all of it where it is at most Env.MaxOutput bytes long, else
+// its beginning and end with a note between, and the text in Full.
 func Show(env Env, text string) Result {
 	text = Visible(text)
 	limit := env.MaxOutput

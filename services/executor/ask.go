@@ -74,8 +74,8 @@ func (r *Role) tools(agent events.Agent) []llm.Tool {
 	return out
 }
 
-// shown is all that a model is shown for a turn: the prompt, the conversation before it, and the tools. The talk is what
-// the prompt was made of.
+// shown is all that a model is shown for a turn: the prompt, the conversation before it, and the tools. The talk is
+// what the prompt was made of.
 type shown struct {
 	prompt prompt.Prompt
 	before recalled
@@ -173,7 +173,8 @@ func (r *Role) keep(ctx context.Context, a llm.Answer, task turn.Task, took time
 			Err: fmt.Errorf("the model asked for %d calls at once, the limit is %d", len(a.Calls), events.MaxCallsPerTurn)}
 	}
 	d := events.TurnFinishedData{Text: a.Text, InputTokens: a.Usage.Input, OutputTokens: a.Usage.Output,
-		CachedTokens: a.Usage.CachedInput, CacheWriteTokens: a.Usage.CacheWrite, FinishReason: string(a.Finish), Attempt: task.Attempt,
+		CachedTokens: a.Usage.CachedInput, CacheWriteTokens: a.Usage.CacheWrite, FinishReason: string(a.Finish),
+		Attempt:    task.Attempt,
 		DurationMS: took.Milliseconds(), Model: a.Model, Provider: a.Provider, Raw: a.Raw}
 	var err error
 	if d.TextRef, err = r.offload(ctx, "text", []byte(a.Text), events.MaxInlineText); err != nil {

@@ -96,9 +96,8 @@ func (r *Role) summary(ctx context.Context, s run.State, task turn.Task, agent e
 	}
 	text := cut.Shorten(answer.Text)
 	return events.HistoryCompactedData{Event: "history_compacted", Step: task.Step.ID, Through: cut.Through,
-			Replaced: cut.Replaced,
-			Summary:  text, TokensBefore: cut.Before, TokensAfter: cut.After(text), Window: cut.Window, Protected: cut.Protected,
-			InputTokens: answer.Usage.Input, OutputTokens: answer.Usage.Output, CachedTokens: answer.Usage.CachedInput, CacheWriteTokens: answer.Usage.CacheWrite,
-			Attempt: task.Attempt, DurationMS: time.Since(begin).Milliseconds(), Model: answer.Model, Provider: answer.Provider},
-		true, nil
+		Replaced: cut.Replaced, Summary: text, TokensBefore: cut.Before, TokensAfter: cut.After(text), Window: cut.Window,
+		Protected: cut.Protected, InputTokens: answer.Usage.Input, OutputTokens: answer.Usage.Output,
+		CachedTokens: answer.Usage.CachedInput, CacheWriteTokens: answer.Usage.CacheWrite, Attempt: task.Attempt,
+		DurationMS: time.Since(begin).Milliseconds(), Model: answer.Model, Provider: answer.Provider}, true, nil
 }

@@ -38,7 +38,8 @@ type Interrupts struct {
 	open map[*context.CancelCauseFunc]request
 }
 
-// request is one that is made of a run. mailed is true where mail may end it: the turn is of the agent with the address.
+// request is one that is made of a run. mailed is true where mail may end it: the turn is of the agent with the
+// address.
 type request struct {
 	run    string
 	mailed bool
@@ -64,8 +65,8 @@ func (i *Interrupts) begin(ctx context.Context, of request) (ask context.Context
 	}
 }
 
-// Republished takes an event of any run as it is stored. A pause that interrupts, and mail that does, end the requests of
-// their run which this process makes; one that is missed leaves them to end by themselves. It never waits.
+// Republished takes an event of any run as it is stored. A pause that interrupts, and mail that does, end the requests
+// of their run which this process makes; one that is missed leaves them to end by themselves. It never waits.
 func (i *Interrupts) Republished(runID string, rec kernel.Record) {
 	switch rec.Kind {
 	case events.RunPaused:
@@ -103,8 +104,8 @@ type soFar struct {
 // interruption records what came of a request that a person, or mail, ended.
 type interruption struct{ *Role }
 
-// record stores what was said of the answer; where that is nothing, the turn stays owed. ctx is not that of the request,
-// which has ended.
+// record stores what was said of the answer; where that is nothing, the turn stays owed. ctx is not that of the
+// request, which has ended.
 func (r interruption) record(ctx context.Context, s run.State, task turn.Task, so *soFar, answers []events.HookAnswer,
 	cause error) (runlog.Written, error) {
 	if strings.TrimSpace(so.text.String()) == "" {

@@ -11,8 +11,8 @@ import (
 	"github.com/inspan/inspan/pkg/run"
 )
 
-// Mailbox is the mail that waits for an agent. Inject is what the next turn of a run is given of it, without what the run
-// has; nil is nothing.
+// Mailbox is the mail that waits for an agent. Inject is what the next turn of a run is given of it, without what the
+// run has; nil is nothing.
 type Mailbox interface {
 	Inject(run, step string, has func(id string) bool, now time.Time) *events.MailInjectedData
 	// Interrupted reports whether mail waits for which no turn of the run may begin, and that the run does not have.
@@ -22,9 +22,9 @@ type Mailbox interface {
 // postman gives mail to runs.
 type postman struct{ *Role }
 
-// give gives a run that is an agent with an address the mail that waits for it, before a turn is asked for. The event in
-// the log of the run decides: a message that it names is in the prompt from then on and is not given again, whatever the
-// mailbox still shows. given is false where nothing is due.
+// give gives a run that is an agent with an address the mail that waits for it, before a turn is asked for. The event
+// in the log of the run decides: a message that it names is in the prompt from then on and is not given again, whatever
+// the mailbox still shows. given is false where nothing is due.
 func (r postman) give(ctx context.Context, s run.State, task turn.Task) (w runlog.Written, given bool, err error) {
 	if r.cfg.Mail == nil || !addressed(s, task) {
 		return w, false, nil
@@ -47,8 +47,8 @@ func addressed(s run.State, task turn.Task) bool {
 	return s.Created != nil && s.Created.Address != nil && task.Step.AssignedAgent == s.AgentName
 }
 
-// waits reports whether mail that interrupts has come since the turn was given its mail. It is asked once the request is
-// open to interrupts: mail that comes later ends that.
+// waits reports whether mail that interrupts has come since the turn was given its mail. It is asked once the request
+// is open to interrupts: mail that comes later ends that.
 func (r postman) waits(ctx context.Context, s run.State, task turn.Task) (w runlog.Written, waits bool, err error) {
 	if r.cfg.Mail == nil || !addressed(s, task) {
 		return w, false, nil

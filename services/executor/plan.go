@@ -87,7 +87,8 @@ func (r planning) ask(ctx context.Context, s run.State, task turn.PlanTask,
 	}
 	d = events.PlanAnsweredData{Text: answer.Text, FinishReason: string(answer.Finish), InputTokens: answer.Usage.Input,
 		OutputTokens: answer.Usage.Output,
-		CachedTokens: answer.Usage.CachedInput, CacheWriteTokens: answer.Usage.CacheWrite, DurationMS: time.Since(begin).Milliseconds(), Model: answer.Model,
+		CachedTokens: answer.Usage.CachedInput, CacheWriteTokens: answer.Usage.CacheWrite,
+		DurationMS: time.Since(begin).Milliseconds(), Model: answer.Model,
 		Provider: answer.Provider}
 	if d.TextRef, err = r.offload(ctx, "plan", []byte(answer.Text), events.MaxInlineText); err != nil {
 		return d, true, &awayError{err}

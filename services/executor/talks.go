@@ -34,8 +34,8 @@ func (t *talk) made(before []llm.Message, entries []prompt.Entry) int {
 	return n
 }
 
-// goOn returns the messages of a prompt, behind those of the conversation that the run began with. Only entries that were
-// not there at the turn before are made into messages.
+// goOn returns the messages of a prompt, behind those of the conversation that the run began with. Only entries that
+// were not there at the turn before are made into messages.
 func (t *talk) goOn(ctx context.Context, before []llm.Message, entries []prompt.Entry,
 	exchange func(context.Context, prompt.Exchange) ([]llm.Message, error)) ([]llm.Message, error) {
 	n := t.made(before, entries)

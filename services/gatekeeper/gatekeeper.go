@@ -99,8 +99,8 @@ func (r *Role) Due(ctx context.Context, runID, _, _ string, s run.State) error {
 	return r.look(ctx, runID, s)
 }
 
-// wake sets the timers of the gates that expire or remind. Set again, a timer is the same one: so it is set whenever the run was
-// looked at, and one that got lost comes back with the next look.
+// wake sets the timers of the gates that expire or remind. Set again, a timer is the same one: so it is set whenever
+// the run was looked at, and one that got lost comes back with the next look.
 func (r *Role) wake(ctx context.Context, s run.State) error {
 	for _, g := range s.Waiting() {
 		at, ok := r.cfg.Stood.NextOf(g, time.Now())

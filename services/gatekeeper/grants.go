@@ -95,7 +95,8 @@ func (r *Role) revoke(ctx context.Context, runID string, reply gate.Reply) error
 	})
 }
 
-func (r *Role) changeSession(ctx context.Context, id string, decide func(session.State, time.Time) session.State) error {
+func (r *Role) changeSession(ctx context.Context, id string,
+	decide func(session.State, time.Time) session.State) error {
 	_, err := r.cfg.Sessions.Write(ctx, id, func(e session.State, now time.Time) ([]events.Payload, error) {
 		return decide(e, now.UTC()).Changes(), nil
 	})

@@ -217,8 +217,8 @@ func (g *consoleServer) user(r *http.Request) (caller, user, password string, p 
 	return t.Name, user, password, nil
 }
 
-// ownPage reports whether a WebSocket comes from a page of this gateway. The name that the page has for the gateway must
-// be one that no one else can point here: an address, localhost, or the host of an origin that an operator named.
+// ownPage reports whether a WebSocket comes from a page of this gateway. The name that the page has for the gateway
+// must be one that no one else can point here: an address, localhost, or the host of an origin that an operator named.
 func (g *consoleServer) ownPage(r *http.Request) bool {
 	origins := r.Header.Values("Origin")
 	if len(origins) != 1 {

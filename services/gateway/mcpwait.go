@@ -223,7 +223,8 @@ func (w *waiting) note(ctx context.Context, text string) {
 // question is what a person is asked. What the run wants to do is text of a model.
 func question(s run.State, g *run.Gate) *sdk.ElicitParams {
 	return &sdk.ElicitParams{Mode: "form",
-		Message: fmt.Sprintf("Run %s of the agent %s waits for a decision.\n%s", s.HarnessID, s.AgentName, forPeople(g.Description)),
+		Message: fmt.Sprintf("Run %s of the agent %s waits for a decision.\n%s", s.HarnessID, s.AgentName,
+			forPeople(g.Description)),
 		RequestedSchema: object{"type": "object", "required": []string{"decision"}, "properties": object{
 			"decision": object{"type": "string", "enum": []string{"approve", "reject"}},
 			"reason":   object{"type": "string", "description": "for the agent and the log"}}}}

@@ -18,8 +18,8 @@ type Operation struct {
 // Param is one that is not a part of the path: In is query or header.
 type Param struct{ Name, In, About string }
 
-// Operations are all that the gateway answers. cmd/docgen makes the OpenAPI document of them and not the gateway itself, so
-// that what makes schemas of Go types is not in the program.
+// Operations are all that the gateway answers. cmd/docgen makes the OpenAPI document of them and not the gateway
+// itself, so that what makes schemas of Go types is not in the program.
 func Operations() []Operation {
 	var all []Operation
 	for _, r := range routes() {

@@ -190,8 +190,8 @@ func (r *Role) Event(ctx context.Context, h runlog.ReceivedEvent) error {
 	return b.err
 }
 
-// Republished takes an event of any run as it is stored, before or after it is delivered: what is known of a run when it
-// ends need not be read for its archive. It never waits.
+// Republished takes an event of any run as it is stored, before or after it is delivered: what is known of a run when
+// it ends need not be read for its archive. It never waits.
 func (r *Role) Republished(runID string, rec kernel.Record) { r.recent.republished(runID, rec) }
 
 // open finds the book of a run, or opens it.

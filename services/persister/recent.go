@@ -25,9 +25,9 @@ const (
 	recentFrom = 8
 )
 
-// recent keeps the stored events of runs that are under way as they were received, so that the log of a run that ends need
-// not be read for its archive. It is only a cache: whole tells by the hashes whether it has the log that a state was
-// folded from.
+// recent keeps the stored events of runs that are under way as they were received, so that the log of a run that ends
+// need not be read for its archive. It is only a cache: whole tells by the hashes whether it has the log that a state
+// was folded from.
 type recent struct {
 	mu sync.Mutex
 	// events by run, in place of their sequence less 1, and how many bytes they are; both are guarded by mu.
@@ -35,7 +35,8 @@ type recent struct {
 	bytes  int
 }
 
-// seenRun is what was received of a run, how many of the events before the last are missing, and when the last one came.
+// seenRun is what was received of a run, how many of the events before the last are missing, and when the last one
+// came.
 type seenRun struct {
 	events  [][]byte
 	missing int

@@ -45,7 +45,8 @@ func (p *Postmaster) again(ctx context.Context, s mailbox.State) error {
 	if err != nil {
 		return err
 	}
-	if now := p.Now().UTC(); s.Holder == nil && mailbox.WakeIn(s, now, p.wakeID, mailbox.Waking{Work: work}).Holder != nil {
+	if now := p.Now().UTC(); s.Holder == nil &&
+		mailbox.WakeIn(s, now, p.wakeID, mailbox.Waking{Work: work}).Holder != nil {
 		at, ok = now.Add(quotaLook), true // it waits for its role, or whoever admitted it died
 	}
 	if !ok {
@@ -191,7 +192,8 @@ func (p mailCalls) current(ctx context.Context, s run.State) (events.MailAnswer,
 	if a.Work, err = (holders{p.role.work}).itemOf(ctx, s); err != nil {
 		return events.MailAnswer{}, err
 	}
-	if before := now.Life.Account; before != nil && now.Holder != nil && now.Holder.Account == before.Epoch && a.Work == "" {
+	if before := now.Life.Account; before != nil && now.Holder != nil && now.Holder.Account == before.Epoch &&
+		a.Work == "" {
 		a.Work = before.Work
 	}
 	for _, line := range [][2]string{{"Work item: ", a.Work}, {"Branch: ", a.Branch}, {"Plan:\n", strings.Join(a.Plan,
@@ -236,7 +238,8 @@ func (p *Postmaster) goOn(ctx context.Context, s run.State) error {
 	if !of.Holds(ref.Epoch, s.HarnessID) {
 		return p.confirm(ctx, s.HarnessID, ref)
 	}
-	err = p.dispatch(ctx, of, *of.Holder, firing{subject: events.TaskSubject(p.role.cfg.Station), at: p.Now(), deliveries: 1})
+	err = p.dispatch(ctx, of, *of.Holder,
+		firing{subject: events.TaskSubject(p.role.cfg.Station), at: p.Now(), deliveries: 1})
 	if _, declined := errors.AsType[*kernel.Refusal](err); declined {
 		return nil // the run is given up in its time
 	}

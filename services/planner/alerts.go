@@ -10,8 +10,8 @@ import (
 	"github.com/inspan/inspan/pkg/events"
 )
 
-// escalate sends an alert that no one looks at to its targets, each once for each severity, and records what became of it. A
-// target that does not take it keeps it from no other.
+// escalate sends an alert that no one looks at to its targets, each once for each severity, and records what became of
+// it. A target that does not take it keeps it from no other.
 func (p *Postmaster) escalate(ctx context.Context, s mailbox.State) error {
 	if a := s.Life.Alert; a == nil || a.SeenBy != "" {
 		return nil

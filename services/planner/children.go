@@ -73,7 +73,8 @@ func notDerived(id string) error {
 	case strings.HasPrefix(id, events.FiringPrefix):
 		return fmt.Errorf("the id %q begins with %s, as only those of runs of schedules do", id, events.FiringPrefix)
 	case strings.HasPrefix(id, events.MailRunPrefix):
-		return fmt.Errorf("the id %q begins with %s, as only those of runs of agents do that mail woke", id, events.MailRunPrefix)
+		return fmt.Errorf("the id %q begins with %s, as only those of runs of agents do that mail woke", id,
+			events.MailRunPrefix)
 	case strings.HasPrefix(id, events.LandingRunPrefix):
 		return fmt.Errorf("the id %q begins with %s, as only those of runs of merge queues do", id, events.LandingRunPrefix)
 	case strings.HasPrefix(id, events.WorkRunPrefix):
@@ -82,9 +83,9 @@ func notDerived(id string) error {
 	return nil
 }
 
-// tend does what is owed between a run and its children: those that are waited for are spawned and begun, those that have
-// ended are settled, all others follow the run, and a run that waits for the last of them ends. Whatever is missing of
-// that is done by whoever looks next: all of it follows from the two logs.
+// tend does what is owed between a run and its children: those that are waited for are spawned and begun, those that
+// have ended are settled, all others follow the run, and a run that waits for the last of them ends. Whatever is
+// missing of that is done by whoever looks next: all of it follows from the two logs.
 func (r *Role) tend(ctx context.Context, parent string) error {
 	s, err := r.cfg.Ledger.Fresh(ctx, parent)
 	if err != nil {
@@ -103,8 +104,8 @@ type at struct{ step, call string }
 
 func (p at) is(c *run.Child) bool { return c.Step == p.step && c.Call == p.call }
 
-// tendTo is tend for some of the children, and for those that it spawns: of a thousand, one that ends is no reason to look
-// at all the others. What is in memory must have what led here: an event of the parent, or that of a child and the
+// tendTo is tend for some of the children, and for those that it spawns: of a thousand, one that ends is no reason to
+// look at all the others. What is in memory must have what led here: an event of the parent, or that of a child and the
 // parent's of spawning it. It need not have more: a decision on an older state loses its race and is made again.
 func (r *Role) tendTo(ctx context.Context, parent string, some func(*run.Child) bool) error {
 	for range maxTended {
@@ -310,7 +311,8 @@ func checkChildren(c *events.RunCreatedData, steps []events.PlanStep, agents map
 		var err error
 		switch {
 		case st.Child != events.ChildOwn && st.Child != events.ChildShared:
-			err = fmt.Errorf("child is %.40q: want %s (a new, empty directory) or %s (that of the run)", st.Child, events.ChildOwn,
+			err = fmt.Errorf("child is %.40q: want %s (a new, empty directory) or %s (that of the run)", st.Child,
+				events.ChildOwn,
 				events.ChildShared)
 		case st.Git != nil:
 			err = errors.New("git and child do not go together: a child run does not work in git itself")

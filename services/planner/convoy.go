@@ -21,7 +21,8 @@ func (a convoys) known(ctx context.Context, convoy string, items []string) error
 		}
 		switch {
 		case id == convoy || !s.Exists():
-			return kernel.Refuse(work.Unknown, "make the items first; inspan work list lists those of the station", "there is no work item %q", id)
+			return kernel.Refuse(work.Unknown, "make the items first; inspan work list lists those of the station",
+				"there is no work item %q", id)
 		case len(s.Convoys) >= events.MaxConvoys:
 			return kernel.Refuse(work.BadMove, "close one of them first", "work item %q is in %d convoys", id, len(s.Convoys))
 		}
@@ -29,8 +30,8 @@ func (a convoys) known(ctx context.Context, convoy string, items []string) error
 	return nil
 }
 
-// look closes the convoys that an item was the last one of. A convoy is known to its items before it is looked at: whichever
-// of them is closed later looks again.
+// look closes the convoys that an item was the last one of. A convoy is known to its items before it is looked at:
+// whichever of them is closed later looks again.
 func (a convoys) look(ctx context.Context, s work.State) error {
 	if s.Status == events.WorkIsOpen && len(s.Spec.Items) > 0 {
 		for _, id := range s.Spec.Items {

@@ -9,8 +9,9 @@ import (
 	"github.com/inspan/inspan/pkg/events"
 )
 
-// reach adds the definitions of agents, and of all that these can give work to or have reviews made by, to those of a run:
-// they are pinned with it, so that none of them can be changed while it goes on. there are those that it has already.
+// reach adds the definitions of agents, and of all that these can give work to or have reviews made by, to those of a
+// run: they are pinned with it, so that none of them can be changed while it goes on. there are those that it has
+// already.
 func (r *Role) reach(ctx context.Context, there, add map[string]events.Agent, names []string) error {
 	for len(names) > 0 {
 		name := names[0]
@@ -56,7 +57,8 @@ func (r *Role) pinReached(ctx context.Context, c *events.RunCreatedData, made *e
 // agent.
 func reviewers(c *events.RunCreatedData, agents map[string]events.Agent, steps []events.PlanStep) error {
 	self := func(who, name string) error {
-		return kernel.Refuse("bad_input", "name another agent in the check", "%s: agent %q would review its own work", who, name)
+		return kernel.Refuse("bad_input", "name another agent in the check", "%s: agent %q would review its own work", who,
+			name)
 	}
 	for _, name := range slices.Sorted(maps.Keys(agents)) {
 		if slices.Contains(agents[name].Accept.Reviewers(), name) {

@@ -16,8 +16,8 @@ import (
 	"github.com/inspan/inspan/pkg/run"
 )
 
-// Times of a delivery that waits: for room in a merge queue, and for its entry to end, should all that brings word of that
-// be lost.
+// Times of a delivery that waits: for room in a merge queue, and for its entry to end, should all that brings word of
+// that be lost.
 const (
 	deliveryAgain = 30 * time.Second
 	deliveryLook  = 5 * time.Minute
@@ -29,8 +29,8 @@ const maxPhases = 12
 // deliverer is the part of the assigner that delivers the work of bindings.
 type deliverer struct{ *Assigner }
 
-// goOn takes a delivery as far as it goes now, one phase after the other. What a phase does comes before its event, with ids
-// that follow from the item: done twice it is done once.
+// goOn takes a delivery as far as it goes now, one phase after the other. What a phase does comes before its event,
+// with ids that follow from the item: done twice it is done once.
 func (a deliverer) goOn(ctx context.Context, s work.State) (work.State, error) {
 	for range maxPhases {
 		b := s.Binding
@@ -72,7 +72,8 @@ func (a deliverer) see(ctx context.Context, s work.State) (seen work.Seen, err e
 		seen.Notices, err = a.notify(ctx, s)
 	case events.DeliveryIsClosed:
 		seen.Notices, err = a.tellMaker(ctx, s, *b.Deliver, fmt.Sprintf("Work item %s is done", s.ID),
-			fmt.Sprintf("Your work on item %s was delivered: %s.\nBranch: %s\nCommit: %s\nRun: %s", s.ID, s.ClosedAs, d.RemoteBranch, d.Commit, d.Run))
+			fmt.Sprintf("Your work on item %s was delivered: %s.\nBranch: %s\nCommit: %s\nRun: %s", s.ID, s.ClosedAs,
+				d.RemoteBranch, d.Commit, d.Run))
 	case events.DeliveryIsNotified:
 		if d.Queue == "" {
 			return seen, nil
@@ -96,20 +97,23 @@ func seenOf(of run.State) work.Seen {
 	return seen
 }
 
-// notify sends the two notices, and gives the branch to the merge queue. It returns a *mergequeue.Refused where that has no
-// room now.
+// notify sends the two notices, and gives the branch to the merge queue. It returns a *mergequeue.Refused where that
+// has no room now.
 func (a deliverer) notify(ctx context.Context, s work.State) ([]events.DeliveryNotice, error) {
 	d, want := s.Delivery, *s.Binding.Deliver
 	spec := events.QueueSpec{}
 	if d.Queue != "" {
-		q, err := a.role.lander.enqueue(ctx, d.Queue, events.Queued{Work: s.ID, Epoch: d.Epoch, Run: d.Run, Agent: s.Binding.Agent, Branch: d.RemoteBranch, Commit: d.Commit})
+		q, err := a.role.lander.enqueue(ctx, d.Queue,
+			events.Queued{Work: s.ID, Epoch: d.Epoch, Run: d.Run, Agent: s.Binding.Agent, Branch: d.RemoteBranch,
+				Commit: d.Commit})
 		if err != nil {
 			return nil, err
 		}
 		spec = q.Spec
 	}
 	subject := fmt.Sprintf("Work item %s is delivered", s.ID)
-	body := fmt.Sprintf("Work item %s was delivered by agent %s.\nBranch: %s\nCommit: %s\nRepository: %s\nRun: %s", s.ID, s.Binding.Agent, d.RemoteBranch, d.Commit, d.Remote, d.Run)
+	body := fmt.Sprintf("Work item %s was delivered by agent %s.\nBranch: %s\nCommit: %s\nRepository: %s\nRun: %s", s.ID,
+		s.Binding.Agent, d.RemoteBranch, d.Commit, d.Remote, d.Run)
 	if d.Review != nil && d.Review.URL != "" {
 		body += "\nReview: " + d.Review.URL
 	}
@@ -133,7 +137,8 @@ func (a deliverer) notices(ctx context.Context, s work.State, want events.WorkDe
 }
 
 // tellMaker sends the agent that made the work what became of it; nothing where it has no address.
-func (a deliverer) tellMaker(ctx context.Context, s work.State, want events.WorkDeliver, subject, body string) ([]events.DeliveryNotice, error) {
+func (a deliverer) tellMaker(ctx context.Context, s work.State, want events.WorkDeliver, subject,
+	body string) ([]events.DeliveryNotice, error) {
 	to := want.Maker
 	if to == "" {
 		of, err := a.role.cfg.Ledger.Fresh(ctx, s.Delivery.Run)
@@ -150,13 +155,15 @@ func (a deliverer) tellMaker(ctx context.Context, s work.State, want events.Work
 }
 
 // tell puts one notice into its mailbox, once; a mailbox that refuses it does not stop the delivery.
-func (a deliverer) tell(ctx context.Context, s work.State, n events.DeliveryNotice, subject, body string) (events.DeliveryNotice, error) {
+func (a deliverer) tell(ctx context.Context, s work.State, n events.DeliveryNotice, subject,
+	body string) (events.DeliveryNotice, error) {
 	post := a.role.mail
 	if n.To == "" || post == nil {
 		n.Code = events.NoAddress
 		return n, nil
 	}
-	n.Mail = messageID(a.role.cfg.ChildKey, "notice", a.role.cfg.Station, s.ID, s.Delivery.Epoch, n.Target, s.Delivery.Phase)
+	n.Mail = messageID(a.role.cfg.ChildKey, "notice", a.role.cfg.Station, s.ID, s.Delivery.Epoch, n.Target,
+		s.Delivery.Phase)
 	draft := events.MailDraft{Subject: subject, Body: strings.ToValidUTF8(body[:min(len(body), events.MaxMailBody)], "")}
 	m := mailbox.MailOf(draft, n.Mail, deliverySender, n.To, s.Delivery.At)
 	err := post.deliver(ctx, m, n.To, func() (bool, error) { return true, nil })
@@ -170,8 +177,8 @@ func (a deliverer) tell(ctx context.Context, s work.State, n events.DeliveryNoti
 // deliverySender is the sender of notices of deliveries. No agent and no person can send as it.
 const deliverySender = "station:delivery"
 
-// notifyBounced sends the reason of a delivery that bounced to those who get its notices, and records that. The notices have
-// ids that follow from the item: sent twice they are there once.
+// notifyBounced sends the reason of a delivery that bounced to those who get its notices, and records that. The notices
+// have ids that follow from the item: sent twice they are there once.
 func (a deliverer) notifyBounced(ctx context.Context, s work.State) (work.State, error) {
 	if !s.OwesNotice() {
 		return s, nil

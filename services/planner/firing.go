@@ -19,8 +19,9 @@ func (r *Scheduler) dispatch(ctx context.Context, s schedule.State, f events.Fir
 		origin{firing: &events.FiringRef{Schedule: s.ID, Number: f.Number, At: f.At}})
 }
 
-// goOn gives the run of a firing its plan where whoever created it did not come to that. Of any other run the plan is in
-// the message of its task; that of a firing follows from the schedule, so that no night is given up because of a restart.
+// goOn gives the run of a firing its plan where whoever created it did not come to that. Of any other run the plan is
+// in the message of its task; that of a firing follows from the schedule, so that no night is given up because of a
+// restart.
 func (r *Scheduler) goOn(ctx context.Context, s run.State) error {
 	if r == nil || s.Created == nil || s.Created.Firing == nil || s.Plan != nil || s.Status.Ended() ||
 		time.Since(s.CreatedAt) < bornAgain {

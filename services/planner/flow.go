@@ -23,8 +23,8 @@ const flowTimer = "run.steps"
 // maxAdvance bounds how many times a plan goes on for one message: each time at least one of its steps does.
 const maxAdvance = 3 * plan.MaxRunSteps
 
-// advance lets a plan go on as far as it does by itself. Conditions and lists are evaluated here, once: what they come to
-// is an event, and no one evaluates them again. At the end the timer is set for what comes later.
+// advance lets a plan go on as far as it does by itself. Conditions and lists are evaluated here, once: what they come
+// to is an event, and no one evaluates them again. At the end the timer is set for what comes later.
 func (r *Role) advance(ctx context.Context, s run.State) (run.State, error) {
 	if !plan.Flows(s.Plan) {
 		return s, nil
@@ -103,7 +103,8 @@ func checkFlow(steps []events.PlanStep, vars map[string]json.RawMessage) error {
 		}
 	}
 	if size > events.MaxPlanVars {
-		return kernel.Refuse("bad_plan", "put long material in a file of the workspace", "the values of the plan have %d bytes, the limit is %d",
+		return kernel.Refuse("bad_plan", "put long material in a file of the workspace",
+			"the values of the plan have %d bytes, the limit is %d",
 			size, events.MaxPlanVars)
 	}
 	for _, st := range steps {
@@ -117,7 +118,8 @@ func checkFlow(steps []events.PlanStep, vars map[string]json.RawMessage) error {
 		}
 		for source, round := range sources {
 			if err := checkExpression(st, source, round, vars); source != "" && err != nil {
-				return kernel.Refuse("bad_plan", "docs/formulas.md says what an expression may have", "plan step %q: expression %.200q: %v",
+				return kernel.Refuse("bad_plan", "docs/formulas.md says what an expression may have",
+					"plan step %q: expression %.200q: %v",
 					st.ID, source, err)
 			}
 		}

@@ -23,7 +23,8 @@ func checkFork(t events.Task) error {
 	case t.Agent != "" || t.Task != "" || t.Plan != nil || t.Autonomy != nil || t.MaxToolCalls != nil ||
 		t.MaxSteps != nil || t.Timeout != "" || t.CheckpointIntervalMS != nil ||
 		t.MaxTokens != nil || t.MaxUSD != nil || t.MaxSubAgentDepth != nil || t.Handoff != "" || len(t.Mail) > 0 ||
-		t.Repo != "" || t.Ref != "" || t.Branch != "" || t.Depth != 0 || t.Place != "" || t.Git != nil || t.EternalEngine != nil ||
+		t.Repo != "" || t.Ref != "" || t.Branch != "" || t.Depth != 0 || t.Place != "" || t.Git != nil ||
+		t.EternalEngine != nil ||
 		t.LongRunning != nil || t.Estimate != "" || t.Model != "" || len(t.Variables) > 0 || t.Session != "" ||
 		t.SessionMode != "" || len(t.History) > 0:
 		return errors.New("a fork takes agent, task, plan, options, variables, handoff, mail, repository and history from the run it comes from, and works in no session")
@@ -117,7 +118,8 @@ func (r *Role) fork(ctx context.Context, m kernel.Message, t events.Task, env ce
 	for range 2 { // its birth, and what follows from its plan
 		w, err = r.write(ctx, runID, func(s run.State, now time.Time) ([]events.Payload, error) {
 			if s.Sequence > 0 && s.Created.TaskDigest != created.TaskDigest {
-				return nil, named(runID, kernel.Refuse("duplicate_id", "give each fork its own id, or none", "the id %q belongs to another task, which started run %s", created.TaskID, runID))
+				return nil, named(runID, kernel.Refuse("duplicate_id", "give each fork its own id, or none",
+					"the id %q belongs to another task, which started run %s", created.TaskID, runID))
 			}
 			return lifecycle.Fork(s, now, created, parts, answers)
 		})

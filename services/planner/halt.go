@@ -11,7 +11,8 @@ import (
 	"github.com/inspan/inspan/pkg/events/ce"
 )
 
-// Halter is the part of a planner that records halts of the station and releases. It goes on while the station is halted.
+// Halter is the part of a planner that records halts of the station and releases. It goes on while the station is
+// halted.
 type Halter struct {
 	viewed[halt.State]
 }

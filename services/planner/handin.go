@@ -12,8 +12,8 @@ import (
 	"github.com/inspan/inspan/pkg/run"
 )
 
-// handIn hands in the work item that a run holds, as inspan deliver does for whoever assigns it. The item is that of the
-// run, whatever its arguments say, and who asks is its address, or its definition where it has none.
+// handIn hands in the work item that a run holds, as inspan deliver does for whoever assigns it. The item is that of
+// the run, whatever its arguments say, and who asks is its address, or its definition where it has none.
 func (p mailCalls) handIn(ctx context.Context, runID string, s run.State, d *events.MailRequestedData,
 	owed func() (bool, error)) (events.MailAnswer, error) {
 	refused := func(code, reason, hint string) (events.MailAnswer, error) {
@@ -24,7 +24,8 @@ func (p mailCalls) handIn(ctx context.Context, runID string, s run.State, d *eve
 		return refused(work.Unknown, "this station has no work items", "finish with the result")
 	}
 	if g := s.Created.Git; g == nil || !g.Push {
-		return refused(work.BadMove, "this run pushes nothing at its end", "git.push of its agent or of its task switches that on")
+		return refused(work.BadMove, "this run pushes nothing at its end",
+			"git.push of its agent or of its task switches that on")
 	}
 	by := s.AgentName
 	if s.Created.Address != nil {
@@ -41,7 +42,8 @@ func (p mailCalls) handIn(ctx context.Context, runID string, s run.State, d *eve
 				return now, err
 			}
 		}
-		return work.HandIn(now, &events.DeliveryRequestedData{Epoch: of.Epoch, Run: runID, Call: d.Call, Deliver: *d.Request.Deliver, By: by},
+		return work.HandIn(now, &events.DeliveryRequestedData{Epoch: of.Epoch, Run: runID, Call: d.Call,
+			Deliver: *d.Request.Deliver, By: by},
 			a.Now().UTC())
 	})
 	if no, is := errors.AsType[*work.Refused](err); is {
@@ -53,6 +55,7 @@ func (p mailCalls) handIn(ctx context.Context, runID string, s run.State, d *eve
 	if err != nil {
 		return events.MailAnswer{}, err
 	}
-	return events.MailAnswer{Success: true, Output: fmt.Sprintf("work item %s is handed in: once this run is complete, its branch goes to %s",
-		item.ID, cmp.Or(d.Request.Deliver.Queue, "the remote"))}, nil
+	return events.MailAnswer{Success: true,
+		Output: fmt.Sprintf("work item %s is handed in: once this run is complete, its branch goes to %s",
+			item.ID, cmp.Or(d.Request.Deliver.Queue, "the remote"))}, nil
 }

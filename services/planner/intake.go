@@ -51,7 +51,8 @@ func newIntake(cfg Config) *intake {
 func (in *intake) admit(ctx context.Context, sender string, m kernel.Message) (done func(), err error) {
 	if in.cfg.Damage != nil {
 		if lost := in.cfg.Damage(); lost != nil {
-			return nil, kernel.Refuse(CodeDamaged, "inspan doctor says what is lost, docs/runbook.md what to do", "the station's store is damaged, and it begins no run until an operator has looked: %v", lost)
+			return nil, kernel.Refuse(CodeDamaged, "inspan doctor says what is lost, docs/runbook.md what to do",
+				"the station's store is damaged, and it begins no run until an operator has looked: %v", lost)
 		}
 	}
 	in.mu.Lock()

@@ -27,8 +27,8 @@ type Mailboxes struct {
 	Now func() time.Time
 }
 
-// Postmaster is the part of the planner that puts mail into mailboxes and wakes agents. It owns none: all it does follows
-// from the logs of addresses and runs, so whatever one planner leaves undone another one does.
+// Postmaster is the part of the planner that puts mail into mailboxes and wakes agents. It owns none: all it does
+// follows from the logs of addresses and runs, so whatever one planner leaves undone another one does.
 type Postmaster struct {
 	Mailboxes
 	viewed[mailbox.State]
@@ -71,8 +71,8 @@ const mailTimer = "wake.mail"
 // Service implements kernel.Role.
 func (*Postmaster) Service() events.Service { return events.Planner }
 
-// Event implements kernel.Role. What follows from an event of an address is done by whoever appended it, before the message
-// that led to it is acknowledged.
+// Event implements kernel.Role. What follows from an event of an address is done by whoever appended it, before the
+// message that led to it is acknowledged.
 func (*Postmaster) Event(context.Context, kernel.Received[mailbox.State]) error { return nil }
 
 // Due implements kernel.Role.
@@ -85,7 +85,8 @@ func (p *Postmaster) Input(ctx context.Context, m kernel.Message) error {
 	sub, ok := events.ParseAggregateSubject(m.Subject())
 	address, known := events.AddressOf(sub.ID)
 	if !ok || !known || len(sub.Rest) != 1 || sub.Rest[0] != "control" {
-		return kernel.Refuse("bad_subject", "publish on station.{station}.agent.{address}.control, with _ for each / of the address",
+		return kernel.Refuse("bad_subject",
+			"publish on station.{station}.agent.{address}.control, with _ for each / of the address",
 			"nothing is known of the subject %q", m.Subject())
 	}
 	var c events.MailControl
@@ -162,7 +163,8 @@ func (p *Postmaster) complete(ctx context.Context, w *mailbox.Wish, m kernel.Mes
 	case mailbox.Send:
 		id := w.MailControl.Mail.ID
 		if strings.HasPrefix(id, events.MailPrefix) {
-			return kernel.Refuse("bad_input", "give the message another id, or none", "the id %q begins with %s, as only those do that the station gives", id, events.MailPrefix)
+			return kernel.Refuse("bad_input", "give the message another id, or none",
+				"the id %q begins with %s, as only those do that the station gives", id, events.MailPrefix)
 		}
 		if id == "" {
 			id = events.MailPrefix + token(fmt.Sprintf("mail|%s|%d|%d", p.role.cfg.Station, m.Seq(), m.Time().UnixNano()))
@@ -195,7 +197,8 @@ func (p *Postmaster) addresses(ctx context.Context, form events.AddressForm) (al
 	slices.Sort(keys)
 	for _, key := range keys {
 		address, ok := events.AddressOf(strings.TrimPrefix(key, mailbox.View().Prefix))
-		if is, _, err := events.ParseAddress(address); ok && err == nil && (form == "" && is != events.RoleAddress || is == form) {
+		if is, _, err := events.ParseAddress(address); ok && err == nil &&
+			(form == "" && is != events.RoleAddress || is == form) {
 			all = append(all, address)
 		}
 	}
@@ -238,8 +241,9 @@ func typed(s mailbox.State, m events.Mail) error {
 		data = []byte("null")
 	}
 	if err := check.Check(data); err != nil {
-		return &mailbox.Refused{Code: mailbox.BadKind, Reason: fmt.Sprintf("%s takes no such data of the kind %s: %v", s.Address, m.Kind, err),
-			Hint: "inspan mail who " + s.Address + " shows the schema"}
+		return &mailbox.Refused{Code: mailbox.BadKind,
+			Reason: fmt.Sprintf("%s takes no such data of the kind %s: %v", s.Address, m.Kind, err),
+			Hint:   "inspan mail who " + s.Address + " shows the schema"}
 	}
 	return nil
 }
@@ -272,7 +276,8 @@ func (p *Postmaster) deliver(ctx context.Context, m events.Mail, to string, want
 			return s, err
 		}
 		if !s.Exists() {
-			s, err := mailbox.Steer(s, mailbox.Wish{MailControl: events.MailControl{Action: mailbox.Send}, Address: to, Mail: m, Members: all}, p.Now().UTC())
+			s, err := mailbox.Steer(s, mailbox.Wish{MailControl: events.MailControl{Action: mailbox.Send}, Address: to, Mail: m,
+				Members: all}, p.Now().UTC())
 			return s, err
 		}
 		return mailbox.Deliver(s, m, all, events.MailBy{}, p.Now().UTC())
@@ -283,9 +288,9 @@ func (p *Postmaster) deliver(ctx context.Context, m events.Mail, to string, want
 	return p.tend(ctx, id, 1)
 }
 
-// tend does all that is owed to an address: the end of its run is recorded, mail expires, what came to a group goes to its
-// members, and an idle agent is woken. Each of these follows from logs, so that it is done once, however often and by
-// however many planners it is tried.
+// tend does all that is owed to an address: the end of its run is recorded, mail expires, what came to a group goes to
+// its members, and an idle agent is woken. Each of these follows from logs, so that it is done once, however often and
+// by however many planners it is tried.
 func (p *Postmaster) tend(ctx context.Context, id string, deliveries uint64) error {
 	s, err := p.change(ctx, id, func(s mailbox.State) (mailbox.State, error) {
 		s, err := holders{p.role.work}.atWork(ctx, s)
@@ -330,7 +335,8 @@ func (p *Postmaster) tend(ctx context.Context, id string, deliveries uint64) err
 	if err != nil || there.Sequence > 0 && there.Status != events.Created {
 		return err // it goes on by its own events
 	}
-	err = p.dispatch(ctx, s, *h, firing{subject: events.TaskSubject(p.role.cfg.Station), at: h.Since, deliveries: deliveries})
+	err = p.dispatch(ctx, s, *h, firing{subject: events.TaskSubject(p.role.cfg.Station), at: h.Since,
+		deliveries: deliveries})
 	no, declined := errors.AsType[*kernel.Refusal](err)
 	if !declined {
 		return err
@@ -347,7 +353,8 @@ func (p *Postmaster) tend(ctx context.Context, id string, deliveries uint64) err
 	return err
 }
 
-// pass gives to the members of a group what came to it. A member that does not take a message does not keep it from others.
+// pass gives to the members of a group what came to it. A member that does not take a message does not keep it from
+// others.
 func (p *Postmaster) pass(ctx context.Context, s mailbox.State) error {
 	for _, m := range s.Pending {
 		var refusals []events.MailRefusal
@@ -389,8 +396,8 @@ func (p *Postmaster) dispatch(ctx context.Context, s mailbox.State, h events.Mai
 	return p.role.open(ctx, m, t, ce.Envelope{Source: "/inspan/agent/" + s.ID}, from)
 }
 
-// settled records the end of the run of an agent, and what its turns were given. A run that is held stays the agent: no one
-// knows what it may still do.
+// settled records the end of the run of an agent, and what its turns were given. A run that is held stays the agent: no
+// one knows what it may still do.
 func (p *Postmaster) settled(ctx context.Context, s mailbox.State) (mailbox.State, error) {
 	if s.Form == events.QueueAddress {
 		return p.claims(ctx, s)
@@ -416,9 +423,9 @@ func (p *Postmaster) settled(ctx context.Context, s mailbox.State) (mailbox.Stat
 	return over(s, h.Run, of, now), nil
 }
 
-// shownMail are the messages that a turn of a run was given: one that ended after they came. Once the run has ended they are
-// also those of a step that took any turn, since the history of the session has them. What no turn was given waits for the
-// next run.
+// shownMail are the messages that a turn of a run was given: one that ended after they came. Once the run has ended
+// they are also those of a step that took any turn, since the history of the session has them. What no turn was given
+// waits for the next run.
 func shownMail(s run.State) (ids []string) {
 	for _, m := range s.Messages {
 		if len(m.Mail) == 0 {
@@ -437,8 +444,8 @@ func shownMail(s run.State) (ids []string) {
 	return ids
 }
 
-// ended looks at an address whose run has ended, also where that is recorded: whoever recorded it may have died before the
-// agent was woken again, or before its next run existed.
+// ended looks at an address whose run has ended, also where that is recorded: whoever recorded it may have died before
+// the agent was woken again, or before its next run existed.
 func (p *Postmaster) ended(ctx context.Context, of events.AddressRef) error {
 	if p == nil {
 		return nil
@@ -457,8 +464,8 @@ func (p *Postmaster) ended(ctx context.Context, of events.AddressRef) error {
 	return crew{p}.release(ctx, s)
 }
 
-// confirm makes a run that was just created the agent, and ends it where that is another run by now: between the two its
-// planner may have been held up.
+// confirm makes a run that was just created the agent, and ends it where that is another run by now: between the two
+// its planner may have been held up.
 func (p *Postmaster) confirm(ctx context.Context, runID string, of *events.AddressRef) error {
 	if p == nil || of == nil {
 		return nil

@@ -18,8 +18,8 @@ import (
 // mailCalls is the part that answers calls of mail tools.
 type mailCalls struct{ *Postmaster }
 
-// requested does what a call of a mail tool asks for, and answers it in the log of the run. The sender is the address of
-// the run. What was done and not answered is done again with the same id, which changes nothing.
+// requested does what a call of a mail tool asks for, and answers it in the log of the run. The sender is the address
+// of the run. What was done and not answered is done again with the same id, which changes nothing.
 func (p mailCalls) requested(ctx context.Context, h runlog.ReceivedEvent) error {
 	if p.Postmaster == nil {
 		return nil
@@ -55,7 +55,8 @@ func unanswered(s run.State, call string) bool {
 }
 
 // carryOut does what a request asks for; a refusal is its answer.
-func (p mailCalls) carryOut(ctx context.Context, runID string, s run.State, d *events.MailRequestedData) (a events.MailAnswer, err error) {
+func (p mailCalls) carryOut(ctx context.Context, runID string, s run.State,
+	d *events.MailRequestedData) (a events.MailAnswer, err error) {
 	owed := func() (bool, error) {
 		now, err := p.role.cfg.Ledger.Fresh(ctx, runID)
 		return unanswered(now, d.Call), err
@@ -68,7 +69,8 @@ func (p mailCalls) carryOut(ctx context.Context, runID string, s run.State, d *e
 	case d.Request.Mail != nil:
 		m := mailbox.MailOf(*d.Request.Mail, p.mailID(runID, d.Call), from, d.Request.To, p.sentAt(s, d.Call))
 		if err = p.deliver(ctx, m, d.Request.To, owed); err == nil {
-			return events.MailAnswer{Success: true, Output: fmt.Sprintf("sent to %s as message %s, thread %s", m.To, m.ID, m.Thread)}, nil
+			return events.MailAnswer{Success: true,
+				Output: fmt.Sprintf("sent to %s as message %s, thread %s", m.To, m.ID, m.Thread)}, nil
 		}
 	case d.Request.Queue != "":
 		var got *events.ClaimedMail
@@ -90,7 +92,8 @@ func (p mailCalls) carryOut(ctx context.Context, runID string, s run.State, d *e
 	return a, err
 }
 
-// mailID derives the id of a message from the call that sends it. Whoever does not have the station's key cannot guess it.
+// mailID derives the id of a message from the call that sends it. Whoever does not have the station's key cannot guess
+// it.
 func (p mailCalls) mailID(runID, call string) string {
 	return messageID(p.role.cfg.ChildKey, "message", p.role.cfg.Station, runID, call)
 }
@@ -104,7 +107,8 @@ func (p mailCalls) sentAt(s run.State, call string) time.Time {
 }
 
 // claim gives the most urgent message of a queue to a call, once.
-func (p mailCalls) claim(ctx context.Context, queue, address, runID, call string, owed func() (bool, error)) (got *events.ClaimedMail, err error) {
+func (p mailCalls) claim(ctx context.Context, queue, address, runID, call string,
+	owed func() (bool, error)) (got *events.ClaimedMail, err error) {
 	_, id, err := events.ParseAddress(queue)
 	if err != nil {
 		return nil, &mailbox.Refused{Code: mailbox.Unknown, Reason: err.Error(), Hint: "the tool who lists the addresses"}

@@ -80,8 +80,8 @@ func (r *Role) read(ctx context.Context, s run.State) (*events.PlanMadeData, err
 }
 
 // ofModel refuses what a plan of a model may not have: git settings, because it must not decide what a person is asked
-// about, checks, because no guard judges their commands, and a control flow, by which it could put approvals that no one
-// gives, or work without an end, in the place of what it was asked for. It may have ids, descriptions, agents,
+// about, checks, because no guard judges their commands, and a control flow, by which it could put approvals that no
+// one gives, or work without an end, in the place of what it was asked for. It may have ids, descriptions, agents,
 // dependencies, critical and child.
 func ofModel(p events.TaskPlan) error {
 	if len(p.Vars) > 0 {

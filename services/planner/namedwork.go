@@ -12,8 +12,8 @@ import (
 	"github.com/inspan/inspan/pkg/run"
 )
 
-// holders is the part of the assigner that binds items to named agents. The log of an item says who holds it. That of the
-// agent only says for which item it is to be woken, and is asked again each time: it never disagrees for long, and
+// holders is the part of the assigner that binds items to named agents. The log of an item says who holds it. That of
+// the agent only says for which item it is to be woken, and is asked again each time: it never disagrees for long, and
 // where it does the item is right.
 type holders struct{ *Assigner }
 
@@ -24,7 +24,8 @@ func (a holders) resolve(ctx context.Context, d events.WorkDispatch) (*events.Wo
 	}
 	post := a.role.mail
 	if post == nil {
-		return &d, kernel.Refuse(mailbox.Unknown, "give the item to a definition: inspan agents", "this station has no named agents")
+		return &d, kernel.Refuse(mailbox.Unknown, "give the item to a definition: inspan agents",
+			"this station has no named agents")
 	}
 	form, id, err := events.ParseAddress(d.Address)
 	if err != nil {
@@ -55,13 +56,14 @@ func (a holders) resolve(ctx context.Context, d events.WorkDispatch) (*events.Wo
 	return &d, nil
 }
 
-// offer has the agent that holds an item woken for it, once it is idle. An agent that has another item does not get this
-// one: the item is free again.
+// offer has the agent that holds an item woken for it, once it is idle. An agent that has another item does not get
+// this one: the item is free again.
 func (a holders) offer(ctx context.Context, s work.State, b events.WorkBinding) error {
 	post := a.role.mail
 	_, id, err := events.ParseAddress(b.Address)
 	if err != nil || post == nil {
-		return errors.Join(err, kernel.Refuse(mailbox.Unknown, "give the item to a definition", "this station has no named agents"))
+		return errors.Join(err, kernel.Refuse(mailbox.Unknown, "give the item to a definition",
+			"this station has no named agents"))
 	}
 	if b.Started {
 		there, err := a.role.cfg.Ledger.Fresh(ctx, b.Run)
@@ -110,8 +112,8 @@ func (a holders) holds(ctx context.Context, address string, ref events.WorkRef) 
 	return s.HeldBy(address, ref.Epoch), nil
 }
 
-// keeps reports whether the named agent that holds an item keeps it after a run of it that did not complete: its next run
-// goes on. A run that a person stopped gives the item back.
+// keeps reports whether the named agent that holds an item keeps it after a run of it that did not complete: its next
+// run goes on. A run that a person stopped gives the item back.
 func keeps(of run.State, b events.WorkBinding) bool {
 	return b.Address != "" && (of.Result.FinishReason != events.FinishStopped || of.Result.By == b.Address)
 }
@@ -150,7 +152,8 @@ func (a holders) startable(ctx context.Context, s mailbox.State) (*events.WorkRe
 }
 
 // given is the task of the run of an agent that is woken with a work item, which must be its item still.
-func (a holders) given(ctx context.Context, s mailbox.State, h events.MailHolder, t events.Task, from *origin) (events.Task, error) {
+func (a holders) given(ctx context.Context, s mailbox.State, h events.MailHolder, t events.Task,
+	from *origin) (events.Task, error) {
 	if a.Assigner == nil {
 		return t, kernel.Refuse(work.Unknown, "start the station with its work items", "this station has no work items")
 	}
@@ -162,7 +165,8 @@ func (a holders) given(ctx context.Context, s mailbox.State, h events.MailHolder
 		if err := a.confirm(ctx, h.Run, h.Work, from.address); err != nil {
 			return t, err
 		}
-		return t, kernel.Refuse(events.WorkUnassigned, "nothing was changed", "work item %s is not that of %s any more", h.Work.Work, s.Address)
+		return t, kernel.Refuse(events.WorkUnassigned, "nothing was changed", "work item %s is not that of %s any more",
+			h.Work.Work, s.Address)
 	}
 	from.work, from.subject, from.review = h.Work, item.Spec.Title, work.ReviewOf(item, *item.Binding)
 	return work.Given(t, item, *item.Binding), nil

@@ -181,7 +181,8 @@ func (r *Role) planless(ctx context.Context, h runlog.ReceivedEvent) error {
 	}
 	var overdue, owed bool
 	w, err := r.write(ctx, h.Run, func(s run.State, now time.Time) ([]events.Payload, error) {
-		if overdue, owed = lifecycle.Planless(s, now, r.cfg.stoodSince(s.StartedAt, now)); overdue && s.Created.PlanOrigin != events.OriginSingle &&
+		if overdue, owed = lifecycle.Planless(s, now, r.cfg.stoodSince(s.StartedAt, now)); overdue &&
+			s.Created.PlanOrigin != events.OriginSingle &&
 			s.Created.PlanOrigin != events.OriginModel {
 			return lifecycle.GiveUp(s, now, events.FinishCancelled,
 				"the plan of the task was not stored, because the station was full or was lost in between; send the task again with another id")
@@ -353,7 +354,8 @@ func (r *Role) control(ctx context.Context, m kernel.Message, runID string) erro
 	}
 	w, err := r.write(ctx, runID, func(s run.State, now time.Time) ([]events.Payload, error) {
 		if s.Sequence == 0 {
-			return nil, named(runID, kernel.Refuse("unknown_run", "inspan runs lists the runs of the station", "there is no run %q", runID))
+			return nil, named(runID, kernel.Refuse("unknown_run", "inspan runs lists the runs of the station",
+				"there is no run %q", runID))
 		}
 		return decide(s, now)
 	})

@@ -24,9 +24,9 @@ type MergeQueues struct {
 	Now func() time.Time
 }
 
-// Lander is the part of the planner that has the merge queues. It owns none: all it does follows from the log of a queue and
-// those of its runs, so whatever one planner leaves undone another one does. It merges and pushes nothing itself: a run
-// does, which makes one attempt.
+// Lander is the part of the planner that has the merge queues. It owns none: all it does follows from the log of a
+// queue and those of its runs, so whatever one planner leaves undone another one does. It merges and pushes nothing
+// itself: a run does, which makes one attempt.
 type Lander struct {
 	MergeQueues
 	viewed[mergequeue.State]
@@ -69,8 +69,8 @@ const landTimer = "land.entry"
 // Service implements kernel.Role.
 func (*Lander) Service() events.Service { return events.Planner }
 
-// Event implements kernel.Role. What follows from an event of a queue is done by whoever appended it, before the message
-// that led to it is acknowledged.
+// Event implements kernel.Role. What follows from an event of a queue is done by whoever appended it, before the
+// message that led to it is acknowledged.
 func (*Lander) Event(context.Context, kernel.Received[mergequeue.State]) error { return nil }
 
 // Due implements kernel.Role.
@@ -158,9 +158,9 @@ func (l *Lander) entry(ctx context.Context, id, item string, epoch int) (e event
 	return e, there, nil
 }
 
-// tend does all that is owed to a queue: an attempt whose run has ended ends, the next entry is taken, and the run of the one
-// that is taken begins. Each of these follows from logs, so that it is done once, however often and by however many
-// planners it is tried.
+// tend does all that is owed to a queue: an attempt whose run has ended ends, the next entry is taken, and the run of
+// the one that is taken begins. Each of these follows from logs, so that it is done once, however often and by however
+// many planners it is tried.
 func (l *Lander) tend(ctx context.Context, id string, deliveries uint64) error {
 	for range events.MaxQueued {
 		s, err := l.change(ctx, id, func(s mergequeue.State) (mergequeue.State, error) {
@@ -186,7 +186,8 @@ func (l *Lander) tend(ctx context.Context, id string, deliveries uint64) error {
 		if err != nil || there.Sequence > 0 && there.Status != events.Created {
 			return err // it goes on by its own events
 		}
-		err = l.dispatch(ctx, s, e, firing{subject: events.TaskSubject(l.role.cfg.Station), at: l.Now(), deliveries: deliveries})
+		err = l.dispatch(ctx, s, e, firing{subject: events.TaskSubject(l.role.cfg.Station), at: l.Now(),
+			deliveries: deliveries})
 		no, refused := errors.AsType[*kernel.Refusal](err)
 		if !refused {
 			return err
@@ -237,7 +238,8 @@ func (l *Lander) dispatch(ctx context.Context, s mergequeue.State, e events.Queu
 		accept = of.Spec.Accept
 	}
 	return l.role.open(ctx, m, mergequeue.TaskOf(s, e, accept), ce.Envelope{Source: "/inspan/mergequeue/" + s.ID},
-		origin{landing: &events.LandingRef{Queue: s.ID, Number: e.Number, Attempt: e.Attempt, Branch: e.Branch, Commit: e.Commit, Target: e.Target,
+		origin{landing: &events.LandingRef{Queue: s.ID, Number: e.Number, Attempt: e.Attempt, Branch: e.Branch,
+			Commit: e.Commit, Target: e.Target,
 			Keep: s.Spec.KeepBranches}})
 }
 
@@ -249,8 +251,8 @@ func (l *Lander) tell(ctx context.Context, item string) error {
 	return l.role.work.tend(ctx, item, 1)
 }
 
-// ended looks at a queue whose run has ended, also where that is recorded: whoever recorded it may have died before the work
-// item was looked at.
+// ended looks at a queue whose run has ended, also where that is recorded: whoever recorded it may have died before the
+// work item was looked at.
 func (l *Lander) ended(ctx context.Context, of run.State) error {
 	if l == nil {
 		return nil

@@ -11,14 +11,15 @@ import (
 	"github.com/inspan/inspan/pkg/run"
 )
 
-// replace stops the run that a later firing is to take the place of. That one begins when the first has ended, children and
-// all: its end has the schedule looked at again. again is true where it ended at once.
+// replace stops the run that a later firing is to take the place of. That one begins when the first has ended, children
+// and all: its end has the schedule looked at again. again is true where it ended at once.
 func (r *Scheduler) replace(ctx context.Context, s schedule.State) (again bool, err error) {
 	f, by, ok := s.Replaced()
 	if !ok {
 		return false, nil
 	}
-	wish := lifecycle.Wish{By: "schedule " + s.ID, Reason: fmt.Sprintf("replaced by firing %d of schedule %s", by.Number, s.ID)}
+	wish := lifecycle.Wish{By: "schedule " + s.ID,
+		Reason: fmt.Sprintf("replaced by firing %d of schedule %s", by.Number, s.ID)}
 	w, err := r.role.write(ctx, f.Run, func(now run.State, at time.Time) ([]events.Payload, error) {
 		if now.Sequence == 0 || now.Status.Ended() || now.Stopping != nil {
 			return nil, nil

@@ -23,7 +23,8 @@ func (r *Role) revision(ctx context.Context, runID string, c events.Control, inp
 	}
 	want := plan.Revision{Plan: c.Plan, By: orUnknown(c.By), Reason: c.Reason, Input: input}
 	if c.Plan != nil && len(c.Plan.Vars) > 0 {
-		return nil, named(runID, kernel.Refuse("bad_plan", "leave vars out: those of the plan stay", "a revision cannot set vars"))
+		return nil, named(runID, kernel.Refuse("bad_plan", "leave vars out: those of the plan stay",
+			"a revision cannot set vars"))
 	}
 	if s.Sequence > 0 && c.Plan != nil {
 		if s.Plan != nil {
@@ -49,7 +50,8 @@ func (r *Role) revision(ctx context.Context, runID string, c events.Control, inp
 				return nil, fmt.Errorf("encode the revised plan: %w", err)
 			}
 			if len(whole) > events.MaxEvent-envelope {
-				return nil, named(runID, kernel.Refuse("bad_plan", "put long material in a file of the workspace", "the plan has %d bytes, the limit is %d", len(whole), events.MaxEvent-envelope))
+				return nil, named(runID, kernel.Refuse("bad_plan", "put long material in a file of the workspace",
+					"the plan has %d bytes, the limit is %d", len(whole), events.MaxEvent-envelope))
 			}
 		}
 		return say, nil

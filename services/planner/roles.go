@@ -27,8 +27,8 @@ func (p crew) roleOf(ctx context.Context, definition, address string) (*events.A
 	return events.RoleOf(a.Roles, address), err
 }
 
-// wake begins the next run of an idle agent, with the model that the tier of the station has for its role, and what that
-// role is now. An agent whose role has enough of them at work waits.
+// wake begins the next run of an idle agent, with the model that the tier of the station has for its role, and what
+// that role is now. An agent whose role has enough of them at work waits.
 func (p *Postmaster) wake(ctx context.Context, s mailbox.State) (mailbox.State, error) {
 	now := p.Now().UTC()
 	work, err := holders{p.role.work}.startable(ctx, s)
@@ -49,8 +49,8 @@ func (p *Postmaster) wake(ctx context.Context, s mailbox.State) (mailbox.State, 
 	return mailbox.WakeIn(s, now, p.wakeID, mailbox.Waking{Tier: all.Life.Tier, Role: role, Work: work}), nil
 }
 
-// admit reports whether an idle agent may be at work. One append in the log of its role decides: of many that are woken at
-// once no more are admitted than the role has.
+// admit reports whether an idle agent may be at work. One append in the log of its role decides: of many that are woken
+// at once no more are admitted than the role has.
 func (p crew) admit(ctx context.Context, role *events.AgentRole, s mailbox.State) (may bool, err error) {
 	if role == nil || role.Max == 0 {
 		return true, nil
@@ -136,12 +136,13 @@ func (p crew) roleFor(ctx context.Context, project, name string) (*events.AgentR
 		Hint: meant(project+"/"+name, known) + "a file roles/ROLE.toml or PROJECT/ROLE/role.toml in the folder of agents makes one"}
 }
 
-// choose returns the agent that a message to a role goes to: one that is free, else one with a free name of the pool, else
-// one with a new name. of is the log of the role, whose next append decides.
+// choose returns the agent that a message to a role goes to: one that is free, else one with a free name of the pool,
+// else one with a new name. of is the log of the role, whose next append decides.
 func (p crew) choose(ctx context.Context, of mailbox.State, address string) (string, error) {
 	project, name, ok := events.RoleIn(address)
 	if !ok {
-		return "", &mailbox.Refused{Code: mailbox.UnknownRole, Reason: address + " is no role of a project", Hint: "send to role/ROLE/of/PROJECT"}
+		return "", &mailbox.Refused{Code: mailbox.UnknownRole, Reason: address + " is no role of a project",
+			Hint: "send to role/ROLE/of/PROJECT"}
 	}
 	r, err := p.roleFor(ctx, project, name)
 	if err != nil {
@@ -185,7 +186,8 @@ func (p crew) enroll(ctx context.Context, role, agent string) error {
 			return s, nil // another planner was faster
 		}
 		spec := &events.AddressSpec{Agent: r.Agent, Session: r.Fill(r.Pattern, agent)}
-		return mailbox.Steer(s, mailbox.Wish{Address: agent, MailControl: events.MailControl{Action: mailbox.Register, Spec: spec, By: role}}, p.Now().UTC())
+		return mailbox.Steer(s, mailbox.Wish{Address: agent,
+			MailControl: events.MailControl{Action: mailbox.Register, Spec: spec, By: role}}, p.Now().UTC())
 	})
 	return err
 }

@@ -32,14 +32,17 @@ func (r *Role) direct(t events.Task, c *events.RunCreatedData, made *events.Plan
 	}
 	_, held := events.Decisive(answers)
 	direct, _ := route.Direct(route.Ask{Mark: t.LongRunning, Estimate: estimate, Harness: c.Agents[c.Agent].Harness,
-		Planned: made == nil || made.Origin != events.OriginSingle, Gated: gate.NeedsGate(c.Options.Autonomy, false), Held: held,
-		Kept: t.CheckpointIntervalMS != nil || t.Mode != "" && t.Mode != events.ModeNormal || t.EternalEngine != nil && *t.EternalEngine, Locked: r.cfg.Sessions != nil &&
-			c.Session != "" || c.Work != nil || c.Address != nil, Git: c.Git != nil, Checked: c.Accept != nil || c.Agents[c.Agent].Accept != nil}, r.cfg.LongRunning)
+		Planned: made == nil || made.Origin != events.OriginSingle, Gated: gate.NeedsGate(c.Options.Autonomy, false),
+		Held: held,
+		Kept: t.CheckpointIntervalMS != nil || t.Mode != "" && t.Mode != events.ModeNormal || t.EternalEngine != nil &&
+			*t.EternalEngine, Locked: r.cfg.Sessions != nil &&
+			c.Session != "" || c.Work != nil || c.Address != nil, Git: c.Git != nil, Checked: c.Accept != nil ||
+			c.Agents[c.Agent].Accept != nil}, r.cfg.LongRunning)
 	return direct, nil
 }
 
-// childDirect says which path a child takes that was not begun: the harness of its agent decides, where nothing asks for
-// more than the direct path has.
+// childDirect says which path a child takes that was not begun: the harness of its agent decides, where nothing asks
+// for more than the direct path has.
 func (r *Role) childDirect(c *events.RunCreatedData, made *events.PlanMadeData, answers []events.HookAnswer) bool {
 	_, held := events.Decisive(answers)
 	direct, _ := route.Direct(route.Ask{Harness: c.Agents[c.Agent].Harness, Planned: made == nil,
@@ -48,8 +51,8 @@ func (r *Role) childDirect(c *events.RunCreatedData, made *events.PlanMadeData, 
 	return direct
 }
 
-// byHarness gives the steps that ask for it, and whose agents have their harness off, to children on the direct path. It
-// leaves those to the run itself that such a child could not carry out.
+// byHarness gives the steps that ask for it, and whose agents have their harness off, to children on the direct path.
+// It leaves those to the run itself that such a child could not carry out.
 func byHarness(c *events.RunCreatedData, made *events.PlanMadeData, asked []events.TaskStep) {
 	if c.Session != "" || c.Git != nil || c.Options.MaxSubAgentDepth < 1 || gate.NeedsGate(c.Options.Autonomy, false) {
 		return
@@ -61,7 +64,8 @@ func byHarness(c *events.RunCreatedData, made *events.PlanMadeData, asked []even
 		}
 	}
 	for i, st := range made.Steps {
-		if i >= len(asked) || !asked[i].ByHarness || st.Child != "" || st.Accept != nil || !followed[st.ID] && c.Accept != nil ||
+		if i >= len(asked) || !asked[i].ByHarness || st.Child != "" || st.Accept != nil || !followed[st.ID] &&
+			c.Accept != nil ||
 			st.Flow != nil && st.Flow.TimeoutMS > 0 {
 			continue
 		}

@@ -164,8 +164,8 @@ func (r *Scheduler) dispatchable(ctx context.Context, spec events.ScheduleSpec) 
 }
 
 // tend does all that is owed to a schedule: firings whose runs ended are closed, times that have come fire or are
-// skipped, and the runs of firings begin. Each of these follows from logs, so that it is done once, however often and by
-// however many planners it is tried.
+// skipped, and the runs of firings begin. Each of these follows from logs, so that it is done once, however often and
+// by however many planners it is tried.
 func (r *Scheduler) tend(ctx context.Context, id string, deliveries uint64) error {
 	for range maxTended {
 		s, err := r.change(ctx, id, func(s schedule.State) (schedule.State, error) {
@@ -207,7 +207,8 @@ func (r *Scheduler) closed(ctx context.Context, s schedule.State) (schedule.Stat
 			return s, err
 		case run.Sequence == 0:
 		case run.Created.Firing == nil || run.Created.Firing.Schedule != s.ID || run.Created.Firing.Number != f.Number:
-			s = schedule.Refuse(s, f.Number, schedule.Refused{Code: "duplicate_id", Reason: "another run has the id " + f.Run}, now)
+			s = schedule.Refuse(s, f.Number, schedule.Refused{Code: "duplicate_id", Reason: "another run has the id " + f.Run},
+				now)
 		case run.Status.Ended():
 			s = schedule.Close(s, f.Number, run.Status == events.Completed, run.Result.FinishReason, now)
 		}
@@ -247,7 +248,8 @@ func (r *Scheduler) begin(ctx context.Context, s schedule.State, deliveries uint
 			if run, err := r.role.cfg.Ledger.Fresh(ctx, f.Run); err != nil || run.Sequence > 0 {
 				return s, err // another planner was faster, and its run was the one that was in the way
 			}
-			return schedule.Refuse(s, f.Number, schedule.Refused{Code: no.Code, Reason: no.Reason, Hint: no.Hint}, r.Now().UTC()), nil
+			return schedule.Refuse(s, f.Number, schedule.Refused{Code: no.Code, Reason: no.Reason, Hint: no.Hint},
+				r.Now().UTC()), nil
 		}); err != nil {
 			return false, err
 		}
@@ -255,8 +257,8 @@ func (r *Scheduler) begin(ctx context.Context, s schedule.State, deliveries uint
 	return again, nil
 }
 
-// firing is the message that a firing stands for: it is not published, because whoever might publish it could not be told
-// from an outsider.
+// firing is the message that a firing stands for: it is not published, because whoever might publish it could not be
+// told from an outsider.
 type firing struct {
 	subject    string
 	at         time.Time

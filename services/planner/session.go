@@ -210,8 +210,9 @@ func (r *Role) settle(ctx context.Context, s run.State) error {
 	return err
 }
 
-// abandon gives back the lock that a refused task has in its session, unless its run has that lock: the run could not be
-// made, or another task of the same id made it, elsewhere. Where that fails too, whoever asks for the session next does it.
+// abandon gives back the lock that a refused task has in its session, unless its run has that lock: the run could not
+// be made, or another task of the same id made it, elsewhere. Where that fails too, whoever asks for the session next
+// does it.
 func (r *Role) abandon(ctx context.Context, id, runID string, cause error) error {
 	if _, refused := errors.AsType[*kernel.Refusal](cause); !refused || r.cfg.Sessions == nil || id == "" {
 		return cause // a task that was not refused comes again, and has its lock

@@ -142,7 +142,8 @@ func (r *Role) begin(ctx context.Context, runID string, created *events.RunCreat
 		}
 		return nil
 	}
-	if created.SessionFence != 0 || created.Work != nil || created.Address != nil { // a run starts only when it exists and has what it was made for
+	// A run starts only when it exists and has what it was made for.
+	if created.SessionFence != 0 || created.Work != nil || created.Address != nil {
 		w, err := r.write(ctx, runID, func(s run.State, _ time.Time) ([]events.Payload, error) {
 			if s.Sequence == 0 {
 				return []events.Payload{lifecycle.Birth(created, answers)}, nil
@@ -324,7 +325,8 @@ func (r *Role) pin(ctx context.Context, t events.Task, env ce.Envelope, runID st
 func (r *Role) prices(agents map[string]events.Agent, o events.Options) (map[string]events.Price, error) {
 	prices, err := r.cfg.Prices.Pin(agents, o.MaxCost > 0)
 	if err != nil {
-		return nil, kernel.Refuse("no_price", "an operator adds the price; or give the run a budget of tokens instead", "%v", err)
+		return nil, kernel.Refuse("no_price", "an operator adds the price; or give the run a budget of tokens instead", "%v",
+			err)
 	}
 	return prices, nil
 }
@@ -364,7 +366,8 @@ func (r *Role) agent(ctx context.Context, name string) (events.Agent, error) {
 func (r *Role) given(ctx context.Context, t events.Task, c *events.RunCreatedData) (*events.PlanMadeData, error) {
 	switch {
 	case t.Plan != nil:
-		made := &events.PlanMadeData{Event: "plan_made", TaskID: c.TaskID, Origin: "task", Steps: t.Plan.PlanSteps(c.Agent), Vars: t.Plan.Vars}
+		made := &events.PlanMadeData{Event: "plan_made", TaskID: c.TaskID, Origin: "task", Steps: t.Plan.PlanSteps(c.Agent),
+			Vars: t.Plan.Vars}
 		return made, r.complete(ctx, c, made, t.Plan.Steps...)
 	case c.Agents[c.Agent].Plan == "model":
 		return nil, nil
@@ -372,9 +375,10 @@ func (r *Role) given(ctx context.Context, t events.Task, c *events.RunCreatedDat
 	return plan.Single(c.TaskID, c.Task, c.Agent), nil
 }
 
-// complete checks a plan and pins the agents that it names. asked are its steps as a task has them, which may leave to it
-// how each is carried out.
-func (r *Role) complete(ctx context.Context, c *events.RunCreatedData, made *events.PlanMadeData, asked ...events.TaskStep) error {
+// complete checks a plan and pins the agents that it names. asked are its steps as a task has them, which may leave to
+// it how each is carried out.
+func (r *Role) complete(ctx context.Context, c *events.RunCreatedData, made *events.PlanMadeData,
+	asked ...events.TaskStep) error {
 	known := map[string]bool{c.Agent: true}
 	for _, st := range made.Steps {
 		if known[st.Agent] || !events.ValidID(st.Agent) {

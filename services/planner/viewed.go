@@ -17,8 +17,8 @@ type viewed[S any] struct {
 	rows   kernel.KV
 }
 
-// change makes one change: appended only where the aggregate still is what it was decided on, and decided again where it
-// is not. It returns once the row shows the log, also where there is nothing to change.
+// change makes one change: appended only where the aggregate still is what it was decided on, and decided again where
+// it is not. It returns once the row shows the log, also where there is nothing to change.
 func (v viewed[S]) change(ctx context.Context, id string, decide func(S) (S, error)) (s S, err error) {
 	for range maxSwaps {
 		s, err := v.ledger.Fresh(ctx, id)

@@ -70,8 +70,8 @@ const expiryTimer = "expire.binding"
 // Service implements kernel.Role.
 func (*Assigner) Service() events.Service { return events.Planner }
 
-// Event implements kernel.Role. What follows from an event of an item is done by whoever appended it, before the message
-// that led to it is acknowledged.
+// Event implements kernel.Role. What follows from an event of an item is done by whoever appended it, before the
+// message that led to it is acknowledged.
 func (*Assigner) Event(context.Context, kernel.Received[work.State]) error { return nil }
 
 // Due implements kernel.Role: the time of a binding may be over.
@@ -101,7 +101,8 @@ func (a *Assigner) Input(ctx context.Context, m kernel.Message) error {
 		return kernel.Refuse("bad_input", `send {"action":"add","spec":{"title":"..."}}; docs/work.md shows what there is`, "%v", err)
 	}
 	if c.Action == work.Add && strings.HasPrefix(sub.ID, events.WorkStepPrefix) {
-		return kernel.Refuse("bad_input", "give the item another id", "the id %q begins with %s, as only those of the steps of formulas do",
+		return kernel.Refuse("bad_input", "give the item another id",
+			"the id %q begins with %s, as only those of the steps of formulas do",
 			sub.ID, events.WorkStepPrefix)
 	}
 	if c.Dispatch != nil {
@@ -161,8 +162,8 @@ func (a *Assigner) dispatchable(ctx context.Context, id string, d events.WorkDis
 	return err
 }
 
-// tend does all that is owed to an item: a binding whose run has ended, or that was not started in time, ends, and the run
-// of one that was dispatched begins. Each of these follows from logs, so that it is done once, however often and by
+// tend does all that is owed to an item: a binding whose run has ended, or that was not started in time, ends, and the
+// run of one that was dispatched begins. Each of these follows from logs, so that it is done once, however often and by
 // however many planners it is tried.
 func (a *Assigner) tend(ctx context.Context, id string, deliveries uint64) error {
 	s, err := a.change(ctx, id, func(s work.State) (work.State, error) {
@@ -200,7 +201,8 @@ func (a *Assigner) tend(ctx context.Context, id string, deliveries uint64) error
 	if err != nil || there.Sequence > 0 && there.Status != events.Created {
 		return err // it goes on by its own events
 	}
-	err = a.dispatch(ctx, s, *b, firing{subject: events.TaskSubject(a.role.cfg.Station), at: b.DispatchedAt, deliveries: deliveries})
+	err = a.dispatch(ctx, s, *b, firing{subject: events.TaskSubject(a.role.cfg.Station), at: b.DispatchedAt,
+		deliveries: deliveries})
 	no, refused := errors.AsType[*kernel.Refusal](err)
 	if !refused {
 		return err
@@ -220,7 +222,8 @@ func (a *Assigner) dispatch(ctx context.Context, s work.State, b events.WorkBind
 		origin{work: &events.WorkRef{Work: s.ID, Epoch: b.Epoch}, subject: s.Spec.Title, review: work.ReviewOf(s, b)})
 }
 
-// settled ends the binding of an item whose run has ended. A run that is held keeps it: no one knows what it may still do.
+// settled ends the binding of an item whose run has ended. A run that is held keeps it: no one knows what it may still
+// do.
 func (a *Assigner) settled(ctx context.Context, s work.State) (work.State, error) {
 	b := s.Binding
 	if b == nil || !b.Dispatched || b.Run == "" || s.Step != nil {
@@ -294,7 +297,8 @@ func (a *Assigner) confirm(ctx context.Context, runID string, of *events.WorkRef
 
 // goOn gives the run of a binding its plan where whoever created it did not come to that: it follows from the item.
 func (a *Assigner) goOn(ctx context.Context, s run.State) error {
-	if a == nil || s.Created == nil || s.Created.Work == nil || s.Created.Address != nil || s.Plan != nil || s.Status.Ended() ||
+	if a == nil || s.Created == nil || s.Created.Work == nil || s.Created.Address != nil || s.Plan != nil ||
+		s.Status.Ended() ||
 		time.Since(s.CreatedAt) < bornAgain {
 		return nil
 	}
@@ -306,7 +310,8 @@ func (a *Assigner) goOn(ctx context.Context, s run.State) error {
 	if !of.Holds(ref.Epoch, s.HarnessID) {
 		return a.confirm(ctx, s.HarnessID, ref, nil)
 	}
-	err = a.dispatch(ctx, of, *of.Binding, firing{subject: events.TaskSubject(a.role.cfg.Station), at: a.Now(), deliveries: 1})
+	err = a.dispatch(ctx, of, *of.Binding,
+		firing{subject: events.TaskSubject(a.role.cfg.Station), at: a.Now(), deliveries: 1})
 	if _, refused := errors.AsType[*kernel.Refusal](err); refused {
 		return nil // the run is given up in its time
 	}

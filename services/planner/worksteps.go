@@ -11,17 +11,17 @@ import (
 	"github.com/inspan/inspan/pkg/run"
 )
 
-// follower keeps a work item for each step of a formula and has it follow the step. All of it follows from the log of the
-// run: whatever one planner leaves undone, whoever handles the next event of the run does. What it remembers only saves
-// looks at items that are up to date.
+// follower keeps a work item for each step of a formula and has it follow the step. All of it follows from the log of
+// the run: whatever one planner leaves undone, whoever handles the next event of the run does. What it remembers only
+// saves looks at items that are up to date.
 type follower struct {
 	*Assigner
 	mu   sync.Mutex
 	runs map[string]*followed
 }
 
-// followed is a run whose items are kept. Its fields are guarded by the mutex of the follower, but for known, which is of
-// whoever is at it.
+// followed is a run whose items are kept. Its fields are guarded by the mutex of the follower, but for known, which is
+// of whoever is at it.
 type followed struct {
 	busy, again bool
 	// known is what the items of its steps were brought to.
@@ -44,8 +44,8 @@ func StepItemID(key []byte, station, run, step string) string {
 	return derivedID(key, events.WorkStepPrefix, "tracked", station, run, step)
 }
 
-// follow brings the items of a run up to its log. Where another message of the run is at that, it does this one's, too: if
-// it does not come to its end it is delivered again.
+// follow brings the items of a run up to its log. Where another message of the run is at that, it does this one's, too:
+// if it does not come to its end it is delivered again.
 func (f *follower) follow(ctx context.Context, id string) error {
 	if f == nil {
 		return nil
@@ -116,16 +116,17 @@ func tracked(s run.State) bool {
 		s.Plan.Origin != events.OriginModel
 }
 
-// steps are what the items of a run are to be brought to. Those of the harness, and the attempts and items that steps are
-// carried out in, have none of their own.
+// steps are what the items of a run are to be brought to. Those of the harness, and the attempts and items that steps
+// are carried out in, have none of their own.
 func steps(s run.State) (all []work.StepSpec) {
 	by := "formula " + s.Created.Formula.Name
 	for _, st := range s.Plan.Steps {
 		if st.Kind != "" || st.Part != nil {
 			continue
 		}
-		of := work.StepSpec{Formula: s.Created.Formula.Name, Text: st.Description, By: by, WorkStep: events.WorkStep{Run: s.HarnessID,
-			Step: st.ID, Sequence: s.Sequence, Status: st.Status, Agent: st.AssignedAgent}}
+		of := work.StepSpec{Formula: s.Created.Formula.Name, Text: st.Description, By: by,
+			WorkStep: events.WorkStep{Run: s.HarnessID,
+				Step: st.ID, Sequence: s.Sequence, Status: st.Status, Agent: st.AssignedAgent}}
 		switch {
 		case st.Status == events.StepIsCompleted || st.Status == events.StepIsSkipped:
 			of.Closed, of.Reason = true, string(st.Status)
@@ -138,8 +139,10 @@ func steps(s run.State) (all []work.StepSpec) {
 	}
 	for _, id := range s.Plan.Removed {
 		if !slices.ContainsFunc(all, func(of work.StepSpec) bool { return of.Step == id }) {
-			all = append(all, work.StepSpec{Formula: s.Created.Formula.Name, By: by, WorkStep: events.WorkStep{Run: s.HarnessID, Step: id,
-				Sequence: s.Sequence, Status: events.StepIsSkipped, Closed: true, Reason: "the plan was revised without it"}, Gone: true})
+			all = append(all, work.StepSpec{Formula: s.Created.Formula.Name, By: by,
+				WorkStep: events.WorkStep{Run: s.HarnessID, Step: id,
+					Sequence: s.Sequence, Status: events.StepIsSkipped, Closed: true, Reason: "the plan was revised without it"},
+				Gone: true})
 		}
 	}
 	return all

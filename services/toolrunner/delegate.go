@@ -13,8 +13,8 @@ import (
 	"github.com/inspan/inspan/pkg/run"
 )
 
-// delegator answers calls that wait for child runs or for a planner. No worker is held while they wait: a call is looked at when it is
-// permitted, and when something became of a child.
+// delegator answers calls that wait for child runs or for a planner. No worker is held while they wait: a call is
+// looked at when it is permitted, and when something became of a child.
 type delegator struct {
 	inputs inputs
 	hooks  *hooks.Asker
@@ -41,7 +41,8 @@ func (d delegator) serve(ctx context.Context, runID, callID string, s run.State)
 	if !ok {
 		return nil
 	}
-	r = call.Judged(r, d.hooks.AfterCall(ctx, s, *c, input, hooks.Outcome{Output: r.Output, Success: r.Success, Took: r.Took}))
+	r = call.Judged(r, d.hooks.AfterCall(ctx, s, *c, input,
+		hooks.Outcome{Output: r.Output, Success: r.Success, Took: r.Took}))
 	_, err = d.finish.insist(ctx, runID, func(s run.State, now time.Time) []events.Payload {
 		return call.Answered(s, callID, input, r, now)
 	})

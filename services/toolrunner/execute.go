@@ -75,7 +75,8 @@ func (e executor) run(ctx context.Context, x *executed) {
 				fmt.Errorf("tool %s broke: %v\n%s", a.Call.Tool, p, debug.Stack()))
 		}
 	}()
-	result, err := t.Run(work, tool.Call{Run: s.HarnessID, ID: a.Call.ID, Key: e.keyOf(s.HarnessID, a.Call.ID), Input: input, Env: o.env})
+	result, err := t.Run(work, tool.Call{Run: s.HarnessID, ID: a.Call.ID, Key: e.keyOf(s.HarnessID, a.Call.ID),
+		Input: input, Env: o.env})
 	switch {
 	case errors.Is(context.Cause(work), runlog.ErrRunEnded):
 		x.err = runlog.ErrRunEnded

@@ -21,7 +21,8 @@ const verdictEvery = time.Second
 // errOutdated means that an attempt is not the current one any more: what its program does is of no account.
 var errOutdated = errors.New("the call was begun by another toolrunner, or has ended")
 
-// verdicts tells those who wait for verdicts on calls inside that one may be there. It proves nothing: the log is asked.
+// verdicts tells those who wait for verdicts on calls inside that one may be there. It proves nothing: the log is
+// asked.
 type verdicts struct {
 	mu sync.Mutex
 	// waiting by run, guarded by mu.
@@ -98,8 +99,11 @@ func (i *inside) Earlier() (session string, begun bool) {
 }
 
 // say writes until the log has taken it; s is the state after that.
-func (i *inside) say(ctx context.Context, decide func(s run.State) []events.Payload) (s run.State, stored bool, err error) {
-	w, err := i.finish.insist(ctx, i.st.state.HarnessID, func(s run.State, _ time.Time) []events.Payload { return decide(s) })
+func (i *inside) say(ctx context.Context,
+	decide func(s run.State) []events.Payload) (s run.State, stored bool, err error) {
+	w, err := i.finish.insist(ctx, i.st.state.HarnessID, func(s run.State, _ time.Time) []events.Payload {
+		return decide(s)
+	})
 	if err == nil && !i.st.attempt.Holds(w.State) {
 		err = errOutdated
 	}

@@ -33,6 +33,8 @@ func (i *inside) Reserve(ctx context.Context, q tool.InnerRequest) (g tool.Inner
 // Settle implements tool.Inner.
 func (i *inside) Settle(ctx context.Context, q tool.InnerRequest, g tool.InnerGrant, u tool.InnerUse) error {
 	use := call.ModelUse{Input: u.Input, Output: u.Output, Cached: u.Cached, Written: u.Written, Unknown: u.Unknown}
-	_, _, err := i.say(ctx, func(s run.State) []events.Payload { return call.Settle(s, i.st.attempt, requested(q), g.Request, use) })
+	_, _, err := i.say(ctx, func(s run.State) []events.Payload {
+		return call.Settle(s, i.st.attempt, requested(q), g.Request, use)
+	})
 	return err
 }

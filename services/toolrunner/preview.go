@@ -52,8 +52,9 @@ func (p previewer) serve(ctx context.Context, h runlog.ReceivedEvent) error {
 	if t == nil || c.Parent != "" { // the arguments of a program of others are its own
 		return nil
 	}
-	d := &events.CallPreviewedData{Event: "call_previewed", ToolRef: events.ToolRef{Step: c.Step, Call: c.ID, Tool: c.Tool},
-		Gate: gate.ID, ProposalHash: gate.Hash}
+	d := &events.CallPreviewedData{Event: "call_previewed",
+		ToolRef: events.ToolRef{Step: c.Step, Call: c.ID, Tool: c.Tool},
+		Gate:    gate.ID, ProposalHash: gate.Hash}
 	diff, seen, err := p.diff(ctx, h.State, *c, t)
 	switch {
 	case ctx.Err() != nil:

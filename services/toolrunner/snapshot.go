@@ -71,5 +71,6 @@ func lostChanges(a call.Attempt) error {
 	case a.Call.Effect == call.Idempotent:
 		return tool.Fail(tool.Transient, "", errors.New(what))
 	}
-	return tool.Fail(tool.Unknown, events.OutcomeUnknownHint, errors.New(what+"; what it did elsewhere may have taken effect"))
+	return tool.Fail(tool.Unknown, events.OutcomeUnknownHint,
+		errors.New(what+"; what it did elsewhere may have taken effect"))
 }

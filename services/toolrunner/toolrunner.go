@@ -128,7 +128,8 @@ func New(cfg Config) (*Role, error) {
 		artifacts: cfg.Artifacts, git: cfg.Git, output: cfg.Output}
 	results := capture.Results{Blobs: cfg.Blobs, Mask: cfg.Mask, Instance: cfg.Instance}
 	r.finish = finisher{ledger: cfg.Ledger, timers: cfg.Timers, files: cfg.Files}
-	open.inside = &insider{finish: r.finish, blobs: cfg.Blobs, results: results, verdicts: r.verdicts, instance: cfg.Instance}
+	open.inside = &insider{finish: r.finish, blobs: cfg.Blobs, results: results, verdicts: r.verdicts,
+		instance: cfg.Instance}
 	r.execute = executor{opener: open, tools: known, ends: cfg.Ends, key: cfg.Key}
 	r.capture = capturer{results: results, artifacts: cfg.Artifacts, hooks: cfg.Hooks, tools: known}
 	r.preview = previewer{ledger: cfg.Ledger, blobs: cfg.Blobs, workspaces: cfg.Workspaces, root: cfg.Sandboxes.Root(),

@@ -62,9 +62,10 @@ func (b *bed) floor(ctx context.Context, runs, steps, inFlight int) (float64, er
 		}
 		j := st.Journal()
 		wg.Go(func() {
-			_ = st.Inbox().Listen(receive, role, topology.SubscriptionsOf(role).Workers, func(ctx context.Context, m kernel.Message) {
-				b.floorHop(ctx, j, m, &state)
-			})
+			_ = st.Inbox().Listen(receive, role, topology.SubscriptionsOf(role).Workers,
+				func(ctx context.Context, m kernel.Message) {
+					b.floorHop(ctx, j, m, &state)
+				})
 		})
 	}
 	first, err := conn.Station(station)

@@ -20,10 +20,13 @@ type Crier struct {
 }
 
 // Execute implements harness.Harness.
-func (c *Crier) Execute(ctx context.Context, run *harness.Execution[Announced, string, harness.TaskResult]) iter.Seq2[harness.StepYield[string, harness.TaskResult], error] {
-	return harness.FromTasks(ctx, slices.Values(c.News), func(ctx context.Context, news string) (harness.TaskResult, error) {
-		r, err := run.Dispatch(ctx, harness.Task{Agent: "herald", Task: news})
-		run.Update(func(a Announced) Announced { a.News++; return a })
-		return r, err
-	})
+func (c *Crier) Execute(ctx context.Context,
+	run *harness.Execution[Announced, string, harness.TaskResult]) iter.Seq2[harness.StepYield[string,
+	harness.TaskResult], error] {
+	return harness.FromTasks(ctx, slices.Values(c.News),
+		func(ctx context.Context, news string) (harness.TaskResult, error) {
+			r, err := run.Dispatch(ctx, harness.Task{Agent: "herald", Task: news})
+			run.Update(func(a Announced) Announced { a.News++; return a })
+			return r, err
+		})
 }

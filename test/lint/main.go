@@ -1,8 +1,12 @@
-// Command lint is the tool that go vet runs in make check (go vet -vettool): the analyzers of go vet, and three more that hold
-// rules which the compiler does not know:
+// Command lint is the tool that go vet runs in make check (go vet -vettool): the analyzers of go vet, and three more
+// that hold rules which the compiler does not know:
 //
-//   - errorlint: errors are compared with errors.Is and errors.As, so that one that is wrapped one day is still recognised.
-//   - exhaustive: a switch over event types or phases without a default names them all, so that a new one does not slip through.
+//   - errorlint: errors are compared with errors.Is and errors.As, so that one that is wrapped one day is still
+//
+// recognised.
+//   - exhaustive: a switch over event types or phases without a default names them all, so that a new one does not slip
+//
+// through.
 //   - forbidigo: functions that no product code calls, each with its reason (see forbidden).
 //
 // What test/tidy holds is not repeated here. A line ends with //nolint:NAME and the reason where a rule does not fit.
@@ -48,8 +52,9 @@ func main() {
 }
 
 // typesOnly has go vet keep the types of a package, and no facts.
-var typesOnly = &analysis.Analyzer{Name: "typesonly", Doc: "keeps the types of a package", FactTypes: []analysis.Fact{new(none)},
-	Run: func(*analysis.Pass) (any, error) { return nil, nil }}
+var typesOnly = &analysis.Analyzer{Name: "typesonly", Doc: "keeps the types of a package",
+	FactTypes: []analysis.Fact{new(none)},
+	Run:       func(*analysis.Pass) (any, error) { return nil, nil }}
 
 type none struct{}
 

@@ -14,7 +14,7 @@ var named = []Mutant{
 	{Name: "mail wakes a stopped agent", File: "internal/mailbox/decide.go",
 		Old: "now.Before(s.NotBefore) || s.Life.Stopped {", New: "now.Before(s.NotBefore) {", By: []string{"./internal/mailbox"}},
 	{Name: "the fold wakes a stopped agent", File: "internal/mailbox/fold.go",
-		Old: "d.Mail != \"\" && !s.Waits(d.Mail) ||\n		s.Life.Stopped {", New: "d.Mail != \"\" && !s.Waits(d.Mail) {", By: []string{"./internal/mailbox"}},
+		Old: "d.Mail != \"\" &&\n		!s.Waits(d.Mail) ||\n		s.Life.Stopped {", New: "d.Mail != \"\" && !s.Waits(d.Mail) {", By: []string{"./internal/mailbox"}},
 	{Name: "an agent that crashes goes on for ever", File: "internal/mailbox/agent.go",
 		Old: " && s.Fails < s.Health().CrashLoop()", New: "", By: []string{"./internal/mailbox"}},
 	{Name: "an idle agent is looked at", File: "internal/mailbox/agent.go",

@@ -17,7 +17,7 @@ var flows = []Mutant{
 	{Name: "a step that failed for good is tried again", File: "internal/core/plan/flow.go",
 		Old: "(class == events.FailureTransient || r.On == events.RetryAny):", New: "(class != \"\" || r.On == events.RetryAny):", By: []string{"./internal/core/plan"}},
 	{Name: "a step is tried once more than it may be", File: "internal/core/plan/flow.go",
-		Old: "st.Parts < r.Attempts && (class", New: "st.Parts <= r.Attempts && (class", By: []string{"./internal/core/plan"}},
+		Old: "st.Parts < r.Attempts &&\n		(class", New: "st.Parts <= r.Attempts &&\n		(class", By: []string{"./internal/core/plan"}},
 	{Name: "an attempt does not wait for its time", File: "internal/core/plan/flow.go",
 		Old: "	if t.now.Before(part.NotBefore) || whole == nil", New: "	if whole == nil", By: []string{"./internal/core/plan"}},
 	{Name: "one part more is under way than may be", File: "internal/core/plan/flow.go",

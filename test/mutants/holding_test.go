@@ -19,7 +19,7 @@ var holding = []Mutant{
 		Old: "err != nil || h.State.Created.Address == nil {\n				return err", New: "err != nil || h.State.Created.Address != nil {\n				return err",
 		By: []string{"./services/planner", "-run", "TestHeldItem"}},
 	{Name: "a run whose cancel was cut goes on without its item", File: "internal/core/lifecycle/moves.go",
-		Old: "s.Status == events.Running && s.Plan == nil && s.Planning == nil && s.Stopping == nil",
+		Old: "s.Status == events.Running && s.Plan == nil && s.Planning == nil &&\n		s.Stopping == nil",
 		New: "s.Status == events.Running && s.Plan == nil && s.Planning == nil && s.Stopping != nil",
 		By:  []string{"./internal/core/lifecycle"}},
 	{Name: "an agent has no account of a run that failed at its item", File: "internal/mailbox/agent.go",

@@ -49,7 +49,8 @@ var parts = []part{
 	{name: "damage", pkg: "./test/recovery", most: 45 * time.Minute, run: "^TestRobustDamage$", parallel: true},
 	{name: "outage", pkg: "./internal/station", most: 20 * time.Minute, run: robust, parallel: true},
 	{name: "fuzz", pkg: "./test/fuzz", most: 25 * time.Minute, run: robust, parallel: true},
-	{name: "exams", pkg: "./internal/sandbox/sandboxtest", most: 30 * time.Minute, run: "^TestRobustExams$", parallel: true},
+	{name: "exams", pkg: "./internal/sandbox/sandboxtest", most: 30 * time.Minute, run: "^TestRobustExams$",
+		parallel: true},
 	{name: "git", pkg: "./internal/git", most: 30 * time.Minute, run: "^TestRobustGit$", parallel: true},
 	{name: "soak", pkg: "./test/soak", most: 20 * time.Minute, run: robust},
 }
@@ -174,7 +175,8 @@ func run(ctx context.Context, p part, dir string, seed uint64) result {
 	begin := time.Now()
 	limited, cancel := context.WithTimeout(ctx, p.most)
 	defer cancel()
-	cmd := exec.CommandContext(limited, "go", "test", "-tags", "slow", "-count=1", "-v", "-timeout", (p.most + time.Minute).String(),
+	cmd := exec.CommandContext(limited, "go", "test", "-tags", "slow", "-count=1", "-v", "-timeout",
+		(p.most + time.Minute).String(),
 		"-run", p.run, p.pkg)
 	cmd.Env = append(os.Environ(), report.Dir+"="+dir, fmt.Sprintf("INSPAN_ROBUST_SEED=%d", seed))
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}

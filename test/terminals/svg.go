@@ -34,7 +34,8 @@ func Picture(title string, frames []Frame, wide int) string {
 			y += lineHigh / 2
 			fmt.Fprintf(&b, "<line x1=\"0\" x2=\"100%%\" y1=\"%d\" y2=\"%d\" stroke=\"#30363d\"/>\n", y-lineHigh, y-lineHigh)
 		}
-		fmt.Fprintf(&b, "<text x=\"%d\" y=\"%d\" fill=\"#8b949e\" font-style=\"italic\">%s</text>\n", border, y, escaped(f.Caption))
+		fmt.Fprintf(&b, "<text x=\"%d\" y=\"%d\" fill=\"#8b949e\" font-style=\"italic\">%s</text>\n", border, y,
+			escaped(f.Caption))
 		y += lineHigh
 		for line := range strings.SplitSeq(strings.TrimRight(f.Screen, "\n"), "\n") {
 			if text := drawn(line); text != "" {

@@ -24,7 +24,7 @@ func (f Fault) String() string {
 // Check applies all rules that look at one file.
 func Check(f *File) []Fault {
 	var all []Fault
-	for _, rule := range []func(*File) []Fault{imports, doors, purity, lengths, leftovers, calls, globals, skips, patterns} {
+	for _, rule := range []func(*File) []Fault{imports, doors, purity, lengths, widths, leftovers, calls, globals, skips, patterns} {
 		all = append(all, rule(f)...)
 	}
 	return all
@@ -143,6 +143,30 @@ func lengths(f *File) []Fault {
 		}
 		if n := f.Fset.Position(fn.End()).Line - f.Line(fn) + 1; n > MaxFunction {
 			faults = append(faults, Fault{"length", f.Path + " " + fn.Name.Name, fmt.Sprintf("%s has %d lines, at most %d", fn.Name.Name, n, MaxFunction), f.Line(fn)})
+		}
+	}
+	return faults
+}
+
+// widths bounds lines of code and comments, a tab counted as one column. A line with a part of a text may be wider: it is
+// looked for as people see it. Tests may have wider ones, too.
+func widths(f *File) []Fault {
+	if f.Test() || len(f.Wide) == 0 || ast.IsGenerated(f.AST) {
+		return nil
+	}
+	texts := map[int]bool{}
+	ast.Inspect(f.AST, func(n ast.Node) bool {
+		if l, ok := n.(*ast.BasicLit); ok && l.Kind == token.STRING {
+			for line := f.Line(l); line <= f.Fset.Position(l.End()).Line; line++ {
+				texts[line] = true
+			}
+		}
+		return true
+	})
+	var faults []Fault
+	for _, line := range f.Wide {
+		if !texts[line] {
+			faults = append(faults, Fault{"width", f.Path, fmt.Sprintf("the line has more than %d columns", MaxColumns), line})
 		}
 	}
 	return faults

@@ -134,6 +134,9 @@ func TestRules(t *testing.T) {
 		{"a pattern", "internal/jet/x.go", "package jet; import \"github.com/inspan/inspan/internal/pattern\"; var p = pattern.New(`a` + `(b)`)", nil},
 		{"a long file", "internal/jet/x.go", "package jet\n" + strings.Repeat("\n", MaxFile), []string{"length"}},
 		{"a file at the limit", "internal/jet/x.go", "package jet\n" + strings.Repeat("\n", MaxFile-1), nil},
+		{"a wide line", "internal/jet/x.go", "package jet\n// " + strings.Repeat("x", MaxColumns-2), []string{"width"}},
+		{"a line at the limit", "internal/jet/x.go", "package jet\n// " + strings.Repeat("x", MaxColumns-3), nil},
+		{"a wide line with a text", "internal/jet/x.go", "package jet\nvar x = `\n" + strings.Repeat("x", MaxColumns+1) + "\n`", nil},
 		{"a long function", "internal/jet/x.go", "package jet\nfunc f() {" + strings.Repeat("\n", MaxFunction) + "}", []string{"length"}},
 		{"a function at the limit", "internal/jet/x.go", "package jet\nfunc f() {" + strings.Repeat("\n", MaxFunction-1) + "}", nil},
 	}

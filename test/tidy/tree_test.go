@@ -12,6 +12,7 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
+	"unicode/utf8"
 )
 
 // Module is the import path of this module.
@@ -22,8 +23,10 @@ type File struct {
 	// Path and Dir are relative to the module, with slashes; Dir of a file in the root is ".".
 	Path, Dir string
 	Lines     int
-	AST       *ast.File
-	Fset      *token.FileSet
+	// Wide are the numbers of the lines that are wider than MaxColumns.
+	Wide []int
+	AST  *ast.File
+	Fset *token.FileSet
 }
 
 // Test reports whether the file is only built for tests.
@@ -61,7 +64,15 @@ func Parse(name string, src []byte) (*File, error) {
 	if err != nil {
 		return nil, fmt.Errorf("parse %s: %w", name, err)
 	}
-	return &File{Path: name, Dir: path.Dir(name), Lines: bytes.Count(src, []byte("\n")), AST: a, Fset: fset}, nil
+	f := &File{Path: name, Dir: path.Dir(name), Lines: bytes.Count(src, []byte("\n")), AST: a, Fset: fset}
+	n := 0
+	for line := range bytes.Lines(src) {
+		code, _, _ := bytes.Cut(bytes.TrimRight(line, "\n"), []byte(" //nolint")) // which must stand in the line that it is of
+		if n++; utf8.RuneCount(code) > MaxColumns {
+			f.Wide = append(f.Wide, n)
+		}
+	}
+	return f, nil
 }
 
 // Root finds the folder of go.mod, from the working directory up.

@@ -23,14 +23,15 @@ const (
 	// maxHelpRSS is the resident memory of inspan --help, two thirds of which are pages of the program that the system
 	// shares between processes. How many of them a fault brings in is the system's choice. It was 36 before
 	// the first-run set-up, contexts, completion, MCP and REPL commands, which brought 1 MB, 38 before the gateway,
-	// mail and the meter, 39 before delivery, named agents and the other protocols, and 40 before roles, halts and callbacks.
+	// mail and the meter, 39 before delivery, named agents and the other protocols, and 40 before roles, halts and
+	// callbacks.
 	maxHelpRSS = 41 << 20
 	// maxSuite is the CPU of make test, user and system, once its programs are compiled. On two processors that are
 	// otherwise idle it leaves make test under five minutes.
 	maxSuite = 540 * time.Second
-	// maxIdleRSS is the resident memory of inspan up with nothing to do, as the collector and the page cache have it. A third
-	// is its own, the rest pages of the program and of its files. It was 66 before halts, which each role receives by itself
-	// and the planner by a consumer more (2 MB of its own), and the code of what came with them.
+	// maxIdleRSS is the resident memory of inspan up with nothing to do, as the collector and the page cache have it. A
+	// third is its own, the rest pages of the program and of its files. It was 66 before halts, which each role receives
+	// by itself and the planner by a consumer more (2 MB of its own), and the code of what came with them.
 	maxIdleRSS = 71 << 20
 )
 

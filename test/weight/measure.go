@@ -115,8 +115,8 @@ func install(from, to string) (size int64, err error) {
 	return size, errors.Join(err, out.Close())
 }
 
-// zoneData is one string of 1.3 MB, the time zones for machines that have none. It is data: source stands for what a build
-// costs, and this costs it nothing. The size of the program has it.
+// zoneData is one string of 1.3 MB, the time zones for machines that have none. It is data: source stands for what a
+// build costs, and this costs it nothing. The size of the program has it.
 const zoneData = "time/tzdata"
 
 // sources counts the packages and the bytes of Go that are compiled into inspan and into nats-server.

@@ -58,7 +58,8 @@ func (s *server) known(ctx context.Context) error {
 	if err != nil || slices.ContainsFunc(all, func(a events.Agent) bool { return a.Name == s.agent }) {
 		return nil //nolint:nilerr // the first prompt says what is wrong
 	}
-	return &rpcError{codeParams, fmt.Sprintf("station %s has no agent %q: inspan agents lists them", s.c.Station(), s.agent)}
+	return &rpcError{codeParams, fmt.Sprintf("station %s has no agent %q: inspan agents lists them", s.c.Station(),
+		s.agent)}
 }
 
 // open opens a session for this editor; id is that of a new one.

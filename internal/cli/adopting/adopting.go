@@ -26,13 +26,15 @@ type adoptCommand struct {
 
 // Extend adds to inspan import what reads the folders of other harnesses.
 func Extend(a *app.App, parent *cobra.Command) *cobra.Command {
-	parent.AddCommand(command(a, &cobra.Command{Use: "gastown DIR", Short: "Take over roles, formulas, runtimes, hooks and messaging of a Gas Town",
+	parent.AddCommand(command(a, &cobra.Command{Use: "gastown DIR",
+		Short: "Take over roles, formulas, runtimes, hooks and messaging of a Gas Town",
 		Long: `Reads the folder of a Gas Town and writes agents, roles, runtimes, formulas and the policy of a station below --to. A file that is
 there is never written over. Addresses, merge queues and alert routes belong to a station: they are printed as commands, and none of
 them is carried out. It says of each thing whether it was taken, changed or refused, and why.`,
 		Example: "  inspan import gastown ~/gt --dry-run\n  inspan import gastown ~/gt --to town --json | jq '.items[] | select(.outcome == \"refused\")'"},
 		adopt.Gastown),
-		command(a, &cobra.Command{Use: "station DIR", Short: "Take over agents, workflows, permissions and settings of a Station",
+		command(a, &cobra.Command{Use: "station DIR",
+			Short: "Take over agents, workflows, permissions and settings of a Station",
 			Long: `Reads the folder of a Station, or of one of its environments, and writes its agents, workflows, the harness section of its
 configuration, and permissions as the policy of a station below --to. A file that is there is never written over. It says of each
 thing whether it was taken, changed or refused, and why.`,
@@ -140,6 +142,7 @@ func (a *adoptCommand) show(dir string, out answer) {
 			files++
 		}
 	}
-	fmt.Fprintf(a.Out, "\n%d taken, %d changed, %d refused; %d files %s below %s.\n", n[adopt.Taken], n[adopt.Changed], n[adopt.Refused], files,
+	fmt.Fprintf(a.Out, "\n%d taken, %d changed, %d refused; %d files %s below %s.\n", n[adopt.Taken], n[adopt.Changed],
+		n[adopt.Refused], files,
 		made, strings.TrimSpace(terminal.Sanitize(a.to)))
 }

@@ -45,7 +45,8 @@ how to run it. At a terminal it asks for what no flag says; elsewhere flags and 
 	}
 	fl := cmd.Flags()
 	fl.StringVar(&c.flags.Template, "template", "coding", "one of "+strings.Join(names, ", "))
-	fl.StringVar(&c.flags.From, "from", "", "agent of the catalogue to copy, in place of a template; NAME is its name if not given")
+	fl.StringVar(&c.flags.From, "from", "",
+		"agent of the catalogue to copy, in place of a template; NAME is its name if not given")
 	fl.StringVar(&c.flags.Sandbox, "sandbox", "auto",
 		"where its tools run: auto, bwrap, host, or another that the station has")
 	fl.StringVar(&c.flags.Image, "image", "", "image of a sandbox that has one")
@@ -211,7 +212,8 @@ func writeAgent(ctx context.Context, a *app.App, f agentFlags) error {
 		for _, w := range warnings {
 			notes = append(notes, w.String())
 		}
-		return a.PrintJSON(map[string]any{"file": file, "template": t.Name, "from": f.From, "tools": t.Tools, "model": f.Model,
+		return a.PrintJSON(map[string]any{"file": file, "template": t.Name, "from": f.From, "tools": t.Tools,
+			"model":    f.Model,
 			"warnings": app.OrEmpty(notes), "needs": app.OrEmpty(found), "next": next})
 	}
 	p := a.Paint()

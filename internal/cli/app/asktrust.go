@@ -114,7 +114,8 @@ func (a Acceptance) details(fresh []Contribution) {
 			lines := strings.Split(strings.TrimSuffix(string(text), "\n"), "\n")
 			for i, line := range lines {
 				if i == maxDetail {
-					fmt.Fprintf(a.Err, "  %s\n", p.Dim(fmt.Sprintf("... and %d more lines in %s", len(lines)-i, view.Clip(c.Path, 300))))
+					fmt.Fprintf(a.Err, "  %s\n", p.Dim(fmt.Sprintf("... and %d more lines in %s", len(lines)-i,
+						view.Clip(c.Path, 300))))
 					break
 				}
 				fmt.Fprintf(a.Err, "  %s\n", terminal.Sanitize("|" + line)[1:])

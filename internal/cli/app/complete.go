@@ -35,7 +35,8 @@ var arguments = map[string]source{
 }
 
 // flagSources are the sources of flags, by their names.
-var flagSources = map[string]source{"session": sessionNames, "at": checkpointNames, "model": modelNames, "step": stepNames}
+var flagSources = map[string]source{"session": sessionNames, "at": checkpointNames, "model": modelNames,
+	"step": stepNames}
 
 // flagWords are the values of flags that are the same on every station.
 var flagWords = map[string][]string{

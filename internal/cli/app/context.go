@@ -204,7 +204,8 @@ func (c *Context) readNats(b []byte) error {
 			return fmt.Errorf("inspan does not know %s: make a context with a credentials file (inspan context add)", what)
 		}
 	}
-	c.Server, c.Creds, c.NKey, c.Cert, c.Key, c.CA = f.URL, home(f.Creds), home(f.NKey), home(f.Cert), home(f.Key), home(f.CA)
+	c.Server, c.Creds, c.NKey = f.URL, home(f.Creds), home(f.NKey)
+	c.Cert, c.Key, c.CA = home(f.Cert), home(f.Key), home(f.CA)
 	switch {
 	case f.User != "":
 		c.login = url.UserPassword(f.User, f.Password)

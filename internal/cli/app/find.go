@@ -47,7 +47,8 @@ func (a *App) Locate(ctx context.Context, store string) bool {
 }
 
 // stoppedReaders are the commands that show what is stored and need no service to do it.
-var stoppedReaders = []string{"runs", "inspect", "logs", "why", "export", "cost", "gates", "audit", "merge", "diff", "undo"}
+var stoppedReaders = []string{"runs", "inspect", "logs", "why", "export", "cost", "gates", "audit", "merge", "diff",
+	"undo"}
 
 // openStopped opens the store of a station that does not run, for a command that only looks: that of this directory, or
 // the one that was kept of the run. Nothing goes on in it meanwhile.

@@ -25,8 +25,10 @@ type ignored struct {
 
 // ignoredFlags are those of a command, by its first word or, before that, by all of its words.
 var ignoredFlags = map[string]ignored{
-	"demo":       {[]string{"server", "context", "creds", "station", "local", "wait", "utc"}, "the demo has a station of its own"},
-	"up":         {[]string{"server", "context", "creds", "wait"}, "up starts a station: --listen and --port say where it is reached"},
+	"demo": {[]string{"server", "context", "creds", "station", "local", "wait", "utc"},
+		"the demo has a station of its own"},
+	"up": {[]string{"server", "context", "creds", "wait"},
+		"up starts a station: --listen and --port say where it is reached"},
 	"version":    {[]string{"server", "context", "creds", "station", "local", "wait", "utc", "log"}, "it asks no station"},
 	"keygen":     {[]string{"server", "context", "creds", "station", "local", "wait", "utc", "log"}, "it asks no station"},
 	"init":       {[]string{"server", "context", "creds", "station", "local", "wait", "utc", "log"}, "it asks no station"},

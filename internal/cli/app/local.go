@@ -65,8 +65,8 @@ type OwnStation struct {
 	Commands string
 	// Formulas is the folder of the project's formulas, where they are asked about.
 	Formulas string
-	// Schedules is the folder of the project's schedules, where they are asked about; SchedulesDigest is that of those that
-	// were accepted.
+	// Schedules is the folder of the project's schedules, where they are asked about; SchedulesDigest is that of those
+	// that were accepted.
 	Schedules, SchedulesDigest string
 	// Closed are addresses of this process, HOST:PORT, that commands of sandboxes must not reach.
 	Closed []string

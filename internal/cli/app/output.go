@@ -29,7 +29,8 @@ func Forms() []string { return []string{FormJSON, FormYAML, FormWide, FormName} 
 
 // lists are the commands that print a table of things with names, streams those that print JSON line by line.
 var (
-	lists = []string{"runs", "gates", "agents", "session list", "artifacts list", "checkpoints", "branches list", "dead list",
+	lists = []string{"runs", "gates", "agents", "session list", "artifacts list", "checkpoints", "branches list",
+		"dead list",
 		"grants", "context list"}
 	streams = []string{"run", "watch", "logs", "repl", "up", "demo", "export", "top"}
 )

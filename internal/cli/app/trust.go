@@ -103,7 +103,8 @@ func (a Acceptance) Agents(ctx context.Context, dir string, once bool) (string, 
 	return a.folder(ctx, dir, once, trust.ReadAgents)
 }
 
-func (a Acceptance) folder(ctx context.Context, dir string, once bool, read func(string) (trust.Part, error)) (string, error) {
+func (a Acceptance) folder(ctx context.Context, dir string, once bool,
+	read func(string) (trust.Part, error)) (string, error) {
 	p, err := read(dir)
 	if err != nil {
 		return "", fmt.Errorf("%s of this directory: %w", filepath.Base(dir), err)
@@ -307,7 +308,8 @@ func (a Acceptance) runs(c Contribution) ([]string, error) {
 		if err != nil {
 			return nil, fmt.Errorf("agents in %s: %w", c.Path, err)
 		}
-		return slices.Concat(trust.DescribeAgents(agents), trust.DescribeRuntimes(c.Part), trust.DescribeAgentSchedules(c.Part)), nil
+		return slices.Concat(trust.DescribeAgents(agents), trust.DescribeRuntimes(c.Part),
+			trust.DescribeAgentSchedules(c.Part)), nil
 	case trust.Commands:
 		var out []string
 		for _, name := range slices.Sorted(maps.Keys(c.Files)) {

@@ -37,7 +37,8 @@ func (a *listCommand) run(ctx context.Context, c *client.Client, argv []string) 
 	l := app.Listing{Heads: []string{"ID", ">AGE", "TYPE", ">SIZE", "STEP", "KEPT", "+SHA256", "PATH"},
 		Empty: "The run has made no artifacts."}
 	for _, f := range all {
-		l.Add(f.ID, f, f.ID, app.Age(f.CreatedAt), f.Type, view.Bytes(f.Size), view.Clip(f.Step, 30), retentionText(f), f.SHA256,
+		l.Add(f.ID, f, f.ID, app.Age(f.CreatedAt), f.Type, view.Bytes(f.Size), view.Clip(f.Step, 30), retentionText(f),
+			f.SHA256,
 			view.Clip(cmp.Or(f.Path, f.Name), 120))
 	}
 	return a.Print(l)

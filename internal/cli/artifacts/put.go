@@ -114,7 +114,8 @@ func openWorkspace(workspaces string, s run.State) (*os.Root, error) {
 		return nil, fmt.Errorf("run %s has ended, and no other will work in its workspace: start runs that share one with --session", s.HarnessID)
 	}
 	if _, err := os.Lstat(filepath.Join(workspaces, ".trees")); err == nil {
-		return nil, fmt.Errorf("the workspaces of %s follow their runs: what is written here would not go with them", workspaces)
+		return nil, fmt.Errorf("the workspaces of %s follow their runs: what is written here would not go with them",
+			workspaces)
 	}
 	all, err := os.OpenRoot(workspaces)
 	if err != nil {

@@ -57,7 +57,8 @@ type listCommand struct {
 func listCmd(a *app.App) *cobra.Command {
 	c := &listCommand{App: a}
 	cmd := &cobra.Command{Use: "list", Aliases: []string{"ls"}, Short: "List the named agents with what each does now",
-		Example: "  inspan agents list\n  inspan agents list -o name\n  inspan agents list --watch", Args: app.Args(0), RunE: a.Connected(c.run)}
+		Example: "  inspan agents list\n  inspan agents list -o name\n  inspan agents list --watch", Args: app.Args(0),
+		RunE: a.Connected(c.run)}
 	app.WatchFlag(cmd, &c.watch)
 	return cmd
 }
@@ -164,7 +165,8 @@ func (a *showCommand) run(ctx context.Context, c *client.Client, args []string) 
 		}
 	}
 	if r := m.Life.Role; r != nil {
-		pairs = append(pairs, [2]string{"role", r.Name + ", as it was when the agent was last woken; inspan agents roles " + r.Name + " explains it"})
+		pairs = append(pairs, [2]string{"role",
+			r.Name + ", as it was when the agent was last woken; inspan agents roles " + r.Name + " explains it"})
 	}
 	if boxes, err := client.NewMail(c).List(ctx); err == nil {
 		if text := waitsFor(m, quotas(boxes)); text != "" {

@@ -17,7 +17,8 @@ import (
 // alertsCmd makes inspan agents alerts.
 func alertsCmd(a *app.App) *cobra.Command {
 	c, none := &steerCommand{App: a, ctl: events.MailControl{Action: mailbox.Routes}}, false
-	cmd := &cobra.Command{Use: "alerts [SEVERITY=ADDRESS...]", Short: "Show or set where alerts about agents go, by severity",
+	cmd := &cobra.Command{Use: "alerts [SEVERITY=ADDRESS...]",
+		Short: "Show or set where alerts about agents go, by severity",
 		Long: `Each alert about an agent, and each time that its severity rises, is sent as mail to the addresses of its severity, once to each. The
 address that an agent was registered with (--escalate) gets them as well. What is given takes the place of all that was set before.`,
 		Example: "  inspan agents alerts\n  inspan agents alerts high=list/leads critical=list/leads critical=web/lead/ada\n  inspan agents alerts --none",

@@ -66,10 +66,12 @@ type rolesCommand struct{ *app.App }
 
 func rolesCmd(a *app.App) *cobra.Command {
 	c := &rolesCommand{a}
-	return &cobra.Command{Use: "roles [ROLE]", Short: "List the roles of named agents, or explain where each value of one stands",
+	return &cobra.Command{Use: "roles [ROLE]",
+		Short: "List the roles of named agents, or explain where each value of one stands",
 		Long: `Lists the roles that the files roles/ROLE.toml and PROJECT/ROLE/role.toml of the folder of agents make, with how many of their agents are
 at work. With ROLE it shows each value and where it stands: in the file of the project, in that of all projects, or built in.`,
-		Example: "  inspan agents roles\n  inspan agents roles web/worker", Args: app.ArgsBetween(0, 1), RunE: a.Connected(c.run)}
+		Example: "  inspan agents roles\n  inspan agents roles web/worker", Args: app.ArgsBetween(0, 1),
+		RunE: a.Connected(c.run)}
 }
 
 func (a *rolesCommand) run(ctx context.Context, c *client.Client, args []string) error {
@@ -80,8 +82,9 @@ func (a *rolesCommand) run(ctx context.Context, c *client.Client, args []string)
 	if len(args) == 1 {
 		r, ok := all[args[0]]
 		if !ok {
-			return fmt.Errorf("there is no role %.80q: %w; %s", args[0], client.ErrNotFound, didyoumean.Hint(args[0], slices.Sorted(maps.Keys(all)),
-				"inspan agents roles lists the roles"))
+			return fmt.Errorf("there is no role %.80q: %w; %s", args[0], client.ErrNotFound,
+				didyoumean.Hint(args[0], slices.Sorted(maps.Keys(all)),
+					"inspan agents roles lists the roles"))
 		}
 		return a.explain(r)
 	}
@@ -104,7 +107,8 @@ func (a *rolesCommand) run(ctx context.Context, c *client.Client, args []string)
 		if r.Max > 0 {
 			work = fmt.Sprintf("%d of %d", len(q.Working), r.Max)
 		}
-		rows = append(rows, []string{name, r.Agent, r.Start, work, fmt.Sprint(len(q.Waiting)), cmp.Or(strings.Join(r.Names, ", "), "-")})
+		rows = append(rows, []string{name, r.Agent, r.Start, work, fmt.Sprint(len(q.Waiting)),
+			cmp.Or(strings.Join(r.Names, ", "), "-")})
 	}
 	a.Table([]string{"ROLE", "DEFINITION", "START", "AT WORK", ">WAITING", "+NAMES"}, rows)
 	return nil
@@ -122,8 +126,10 @@ func (a *rolesCommand) explain(r events.AgentRole) error {
 		return (time.Duration(ms) * time.Millisecond).String()
 	}
 	values := map[string]string{"agent": r.Agent, "prompt_template": r.Prompt, "session.pattern": r.Pattern,
-		"session.work_dir": cmp.Or(r.WorkDir, "the workspace"), "session.start_command": r.Start, "names": strings.Join(r.Names, ", "),
-		"max_instances": fmt.Sprint(r.Max), "supervisory": fmt.Sprint(r.Supervisory), "health.ping_timeout": long(r.Health.PingMS),
+		"session.work_dir": cmp.Or(r.WorkDir, "the workspace"), "session.start_command": r.Start,
+		"names":         strings.Join(r.Names, ", "),
+		"max_instances": fmt.Sprint(r.Max), "supervisory": fmt.Sprint(r.Supervisory),
+		"health.ping_timeout":    long(r.Health.PingMS),
 		"health.stuck_threshold": long(r.Health.StuckMS), "health.kill_cooldown": long(r.Health.CooldownMS),
 		"health.consecutive_failures": fmt.Sprint(r.Health.CrashLoop())}
 	if r.Max == 0 {
@@ -142,7 +148,8 @@ func (a *rolesCommand) explain(r events.AgentRole) error {
 
 func dispatchCmd(a *app.App) *cobra.Command {
 	c := &steerCommand{App: a}
-	cmd := &cobra.Command{Use: "dispatch PROJECT/ROLE TEXT", Short: "Give work to an agent of a role: a free one, else a new one",
+	cmd := &cobra.Command{Use: "dispatch PROJECT/ROLE TEXT",
+		Short: "Give work to an agent of a role: a free one, else a new one",
 		Long: `Sends TEXT to one agent of the role: to one that is free, else to a new one with a free name of the pool of the role, else with a name
 that is made up. Of several who dispatch at once each gets another agent. Agents do the same with the tool mail_send, to
 role/ROLE/of/PROJECT.`,
@@ -163,7 +170,8 @@ role/ROLE/of/PROJECT.`,
 }
 
 // dispatch sends a text to a role, and returns the agent that has it.
-func (c *steerCommand) dispatch(ctx context.Context, cl *client.Client, role, text string) (m events.Mailbox, err error) {
+func (c *steerCommand) dispatch(ctx context.Context, cl *client.Client, role,
+	text string) (m events.Mailbox, err error) {
 	id := "dispatch-" + strings.ToLower(rand.Text())
 	ctl := events.MailControl{Action: mailbox.Send, Mail: &events.MailDraft{ID: id, Body: text}, By: c.ctl.By}
 	if err := errors.Join(ctl.Check(), mailbox.Check(events.RoleAddress, ctl)); err != nil {
@@ -205,7 +213,8 @@ func haltCmd(a *app.App) *cobra.Command {
 	cmd := &cobra.Command{Use: "stop", Short: "Stop all named agents, those of supervisory roles last",
 		Long: `Stops each named agent: its run ends and nothing wakes it until inspan agents start. Agents of supervisory roles are stopped when no
 other one is at work any more, so that somebody looks at them to the end. Where they do not end in time, those are not stopped.`,
-		Example: "  inspan colony stop\n  inspan colony stop --grace 10m --reason \"the machine is moved\"", Args: app.Args(0), RunE: a.Connected(c.run)}
+		Example: "  inspan colony stop\n  inspan colony stop --grace 10m --reason \"the machine is moved\"",
+		Args:    app.Args(0), RunE: a.Connected(c.run)}
 	f := cmd.Flags()
 	f.DurationVar(&c.grace, "grace", 2*time.Minute, "how long the runs of the agents may take to end")
 	f.StringVar(&c.ctl.Reason, "reason", "", "why; recorded in the log of each agent")

@@ -124,7 +124,8 @@ func startCmd(a *app.App) *cobra.Command {
 	c := &steerCommand{App: a, ctl: events.MailControl{Action: mailbox.Start}}
 	cmd := &cobra.Command{Use: "start AGENT [TEXT]",
 		Short:   "Start an agent: let it go on after a stop, or give it TEXT to do, as a message that wakes it",
-		Example: "  inspan agents start web/worker/nux\n  inspan agents start web/worker/nux \"Write the report.\"", Args: app.ArgsBetween(1, 2),
+		Example: "  inspan agents start web/worker/nux\n  inspan agents start web/worker/nux \"Write the report.\"",
+		Args:    app.ArgsBetween(1, 2),
 		RunE: a.Connected(func(ctx context.Context, cl *client.Client, args []string) error {
 			m, err := get(ctx, cl, args[0])
 			if err == nil && (m.Life.Stopped || m.Fails > 0 || len(args) == 1) {

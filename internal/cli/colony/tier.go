@@ -33,7 +33,8 @@ own. Tiers are in a file:
   "web/lead" = "agent:planner-codex"
 
 A key is a role, or PROJECT/ROLE, which comes first. agent:NAME has its agents run another definition, and so another runtime.`,
-		Example: "  inspan tier show\n  inspan tier set economy --from tiers.toml\n  inspan tier set none", Args: cobra.ArbitraryArgs, RunE: app.Group}
+		Example: "  inspan tier show\n  inspan tier set economy --from tiers.toml\n  inspan tier set none",
+		Args:    cobra.ArbitraryArgs, RunE: app.Group}
 	cmd.AddCommand(showTierCmd(a), setTierCmd(a))
 	return cmd
 }

@@ -143,8 +143,9 @@ func surroundings(ctx context.Context, a *app.App) map[string]service.Origin {
 		}
 		layer, where = "station of this project", b.Record.Store
 	}
-	for variable, now := range map[string][2]string{"INSPAN_NATS_URL": {b.Server, ""}, "INSPAN_NATS_CREDS": {b.Creds, a.Creds},
-		"INSPAN_STATION": {b.Station, a.Station}} {
+	for variable, now := range map[string][2]string{"INSPAN_NATS_URL": {b.Server, ""},
+		"INSPAN_NATS_CREDS": {b.Creds, a.Creds},
+		"INSPAN_STATION":    {b.Station, a.Station}} {
 		if now[0] != now[1] {
 			out[variable] = service.Origin{Layer: layer, Where: where, Value: now[0]}
 		}

@@ -101,7 +101,8 @@ func (a *initCommand) agent() (*app.Written, project.Project, error) {
 	if err != nil || !a.project && (len(known.Parts) == 0 || len(others) > 0 && !slices.Contains(others, path)) {
 		return nil, known, err
 	}
-	text, _, err := scaffold.Agent{Name: coder, Template: "coding", Model: cmp.Or(a.DefaultModel(), catalog.Providers()[0].Model),
+	text, _, err := scaffold.Agent{Name: coder, Template: "coding",
+		Model:   cmp.Or(a.DefaultModel(), catalog.Providers()[0].Model),
 		Sandbox: "auto", Project: known}.File()
 	if err != nil {
 		return nil, known, app.Usage("the agent %s: %w", coder, err)

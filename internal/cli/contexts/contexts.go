@@ -227,7 +227,8 @@ func (a *showCommand) run(_ *cobra.Command, args []string) error {
 	if a.JSON {
 		return a.PrintJSON(s)
 	}
-	a.Pairs([][2]string{{"name", s.Name}, {"server", s.Server}, {"station", s.Station}, {"creds", s.Creds}, {"nkey", s.NKey},
+	a.Pairs([][2]string{{"name", s.Name}, {"server", s.Server}, {"station", s.Station}, {"creds", s.Creds},
+		{"nkey", s.NKey},
 		{"ca", s.CA}, {"cert", s.Cert}, {"key", s.Key}, {"named by", from}})
 	return nil
 }

@@ -133,7 +133,8 @@ func (a *replayCommand) run(cmd *cobra.Command, argv []string) error {
 			}
 			fmt.Fprint(a.Err, "\nPublish this again? [y/N] ")
 			if line, err := bufio.NewReader(a.In).ReadString('\n'); strings.ToLower(strings.TrimSpace(line)) != "y" {
-				return errors.Join(app.Exit(app.ExitFailed, errors.New("the message was not published again; --yes publishes it without asking")), ignoreEOF(err))
+				return errors.Join(app.Exit(app.ExitFailed,
+					errors.New("the message was not published again; --yes publishes it without asking")), ignoreEOF(err))
 			}
 		}
 		wait, cancel := context.WithTimeout(ctx, a.Wait)

@@ -79,10 +79,11 @@ func again(cmd *cobra.Command, a *app.App, s steeredRun) error {
 // filesWait is how long a toolrunner that has just begun is waited for.
 const filesWait = 5 * time.Second
 
-// filesKnown waits until the toolrunner of a station that has just begun says what there is of the files of a run, which
-// a retry asks it. Where it does not say, the retry is refused with the reason.
+// filesKnown waits until the toolrunner of a station that has just begun says what there is of the files of a run,
+// which a retry asks it. Where it does not say, the retry is refused with the reason.
 func filesKnown(ctx context.Context, h host, s run.State) error {
-	question, err := json.Marshal(events.FilesQuestion{Run: s.HarnessID, Workspace: s.Created.Workspace, Since: time.Now()})
+	question, err := json.Marshal(events.FilesQuestion{Run: s.HarnessID, Workspace: s.Created.Workspace,
+		Since: time.Now()})
 	if err != nil {
 		return err
 	}

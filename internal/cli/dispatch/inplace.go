@@ -36,7 +36,8 @@ func (f *RunFlags) SoundInPlace(a *app.App, c *workcopy.Copy) error {
 func (h host) Enter(ctx context.Context, a *app.App, c *workcopy.Copy, task *events.Task) (*workcopy.Visit, error) {
 	root, here := h.workspace(a)
 	if !here {
-		return nil, app.Usage("--in-place: station %s is not known to be on this machine, whose files it would work on", a.Station)
+		return nil, app.Usage("--in-place: station %s is not known to be on this machine, whose files it would work on",
+			a.Station)
 	}
 	if err := h.enforces(ctx, task.Agent); err != nil {
 		return nil, err

@@ -48,7 +48,8 @@ func (a *runCommand) text(cmd *cobra.Command, args []string) error {
 	}
 	switch {
 	case a.flags.text == "" && strings.TrimSpace(text) == "":
-		return app.Usage("%s: there is no task: %s, --task \"what to do\", or standard input", cmd.CommandPath(), cmd.UseLine())
+		return app.Usage("%s: there is no task: %s, --task \"what to do\", or standard input", cmd.CommandPath(),
+			cmd.UseLine())
 	case a.flags.text == "":
 		a.flags.text = text
 	default:

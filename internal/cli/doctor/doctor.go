@@ -93,8 +93,8 @@ func unmet(found []Finding) error {
 	return app.Exit(app.ExitFailed, fmt.Errorf("agents need what does not work here: %s", strings.Join(bad, ", ")))
 }
 
-// textAt is the column that texts begin at; on a terminal of fewer than narrow columns they begin on a line of their own,
-// at narrowAt.
+// textAt is the column that texts begin at; on a terminal of fewer than narrow columns they begin on a line of their
+// own, at narrowAt.
 const (
 	textAt   = 25
 	narrowAt = 6

@@ -92,8 +92,9 @@ func (w *Web) Serve(ctx context.Context, a *app.App, st *station.Station) error 
 	if err != nil {
 		return err
 	}
-	g, err := gateway.New(cfg.Gateway, gateway.Deps{Client: c, Agents: jet.AgentBusOf(conn), Tokens: filepath.Join(w.store, tokens.File),
-		Console: consoleOf(st, cfg), Log: log, Metrics: service.NewMetrics()})
+	g, err := gateway.New(cfg.Gateway,
+		gateway.Deps{Client: c, Agents: jet.AgentBusOf(conn), Tokens: filepath.Join(w.store, tokens.File),
+			Console: consoleOf(st, cfg), Log: log, Metrics: service.NewMetrics()})
 	if err != nil {
 		return err
 	}

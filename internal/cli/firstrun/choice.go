@@ -75,11 +75,14 @@ func (s *setup) offers(ctx context.Context) []offer {
 		more = append(more, o)
 	}
 	if base := s.Lookup("INSPAN_OPENAI_BASE_URL", ""); base != "" {
-		there = append(there, offer{title: "the server at " + app.HideSecrets(base), model: "openai/" + first(modelsAt(ctx, base))})
+		there = append(there, offer{title: "the server at " + app.HideSecrets(base),
+			model: "openai/" + first(modelsAt(ctx, base))})
 	} else if names := modelsAt(ctx, ollama()); len(names) > 0 {
-		there = append(there, offer{title: "Ollama on this machine: " + view.Clip(strings.Join(names, ", "), 60), model: "openai/" + names[0], base: ollama()})
+		there = append(there, offer{title: "Ollama on this machine: " + view.Clip(strings.Join(names, ", "), 60),
+			model: "openai/" + names[0], base: ollama()})
 	}
-	return append(append(there, more...), offer{title: "another server that speaks the OpenAI API", model: "openai/", other: true},
+	return append(append(there, more...),
+		offer{title: "another server that speaks the OpenAI API", model: "openai/", other: true},
 		offer{title: "none for now: the demo needs none"})
 }
 

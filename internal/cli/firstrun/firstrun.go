@@ -2,8 +2,8 @@
 // conversation about the directory. It has inspan login too, which is the part of the set-up that finds a model.
 //
 // Promises: a key is in the request that tries it and in a file of its own that only its owner may read, nowhere else.
-// Nothing is written before the last question of a part was answered, and then whole files only; a key is written before
-// the setting that names it. What was set up is not asked about again. Without a terminal nothing is asked.
+// Nothing is written before the last question of a part was answered, and then whole files only; a key is written
+// before the setting that names it. What was set up is not asked about again. Without a terminal nothing is asked.
 package firstrun
 
 import (
@@ -42,8 +42,9 @@ func Start(ctx context.Context, a *app.App, inspan func(ctx context.Context, arg
 // setUp is the first start.
 func setUp(ctx context.Context, a *app.App, inspan func(ctx context.Context, args ...string) error) error {
 	p := a.Paint()
-	fmt.Fprintf(a.Out, "%s\n%s\n\n", p.Bold("Welcome to Inspan."), a.Wrapped("Agents work on copies of your files, in a sandbox, and ask "+
-		"where it matters; every step is in a log. This asks for a model once. Enter takes what is in brackets, Ctrl+C leaves without a trace.", 0))
+	fmt.Fprintf(a.Out, "%s\n%s\n\n", p.Bold("Welcome to Inspan."),
+		a.Wrapped("Agents work on copies of your files, in a sandbox, and ask "+
+			"where it matters; every step is in a log. This asks for a model once. Enter takes what is in brackets, Ctrl+C leaves without a trace.", 0))
 	s := newSetup(a)
 	found, err := s.choose(ctx)
 	if err != nil {

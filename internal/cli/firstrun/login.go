@@ -36,7 +36,8 @@ Without a terminal the provider is named and the key is read from standard input
 		Args:    app.ArgsBetween(0, 1), ValidArgs: []string{"anthropic", "openai", "gemini"},
 		RunE: c.run,
 	}
-	cmd.Flags().StringVar(&c.model, "model", "", "model of new agents and of the built-in one; the provider's usual one if not given")
+	cmd.Flags().StringVar(&c.model, "model", "",
+		"model of new agents and of the built-in one; the provider's usual one if not given")
 	cmd.Flags().BoolVar(&c.untried, "untried", false, "store the key without a request to the provider")
 	return cmd
 }
@@ -86,7 +87,8 @@ func (a *loginCommand) named(ctx context.Context, s *setup, name string) error {
 	}
 	got := found{model: o.model, key: secret.New(string(text))}
 	if got.key.Empty() || len(text) > maxKey {
-		return app.Usage("the key of %s is read from standard input, at most %d bytes: inspan login %s < FILE", p.Title, maxKey, p.Name)
+		return app.Usage("the key of %s is read from standard input, at most %d bytes: inspan login %s < FILE", p.Title,
+			maxKey, p.Name)
 	}
 	if !a.untried {
 		cfg, err := s.settings(got)
@@ -95,8 +97,9 @@ func (a *loginCommand) named(ctx context.Context, s *setup, name string) error {
 		}
 		if _, err := doctor.Ask(ctx, cfg, got.model); err != nil {
 			problem, _ := explain(err, got)
-			return app.Exit(app.ExitFailed, fmt.Errorf("%s was asked with this key, and nothing was stored: %s (%s); --untried stores it all the same",
-				got.model, problem, view.Clip(doctor.Masked(err.Error(), cfg), 300)))
+			return app.Exit(app.ExitFailed,
+				fmt.Errorf("%s was asked with this key, and nothing was stored: %s (%s); --untried stores it all the same",
+					got.model, problem, view.Clip(doctor.Masked(err.Error(), cfg), 300)))
 		}
 	}
 	return s.write(got)

@@ -63,7 +63,8 @@ func running(ctx context.Context, a *app.App) ([]string, error) {
 		names = append(names, agent.Name)
 	}
 	if len(names) == 0 {
-		return nil, app.Usage("the station at %s has no agents: start it with --agents DIR; inspan init --project makes one", a.Address())
+		return nil, app.Usage("the station at %s has no agents: start it with --agents DIR; inspan init --project makes one",
+			a.Address())
 	}
 	return names, nil
 }
@@ -138,7 +139,8 @@ func builtinDir(model string) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	data, _, err := scaffold.Agent{Name: Builtin, Template: "coding", Model: model, Sandbox: "auto", Project: project.Detect(files)}.File()
+	data, _, err := scaffold.Agent{Name: Builtin, Template: "coding", Model: model, Sandbox: "auto",
+		Project: project.Detect(files)}.File()
 	if err != nil {
 		return "", app.Usage("the built-in agent with model %s: %w", model, err)
 	}

@@ -238,8 +238,9 @@ func (f *Follower) typed(ctx context.Context, line string, ok bool) error {
 func (f *Follower) Answer(ctx context.Context, g *events.GateOpenedData, v gateprompt.Answer) error {
 	wait, cancel := context.WithTimeout(ctx, f.App.Wait)
 	defer cancel()
-	d := client.Decision{Run: f.RunID, Gate: g.Gate, By: f.App.Me(), Reason: v.Reason, Hash: g.ProposalHash, Always: v.Always,
-		Edit: v.Edit}
+	d := client.Decision{Run: f.RunID, Gate: g.Gate, By: f.App.Me(), Reason: v.Reason, Hash: g.ProposalHash,
+		Always: v.Always,
+		Edit:   v.Edit}
 	say := f.Client.Gates().Approve
 	if !v.Yes {
 		say = f.Client.Gates().Reject

@@ -54,8 +54,9 @@ const RedrawEvery = 100 * time.Millisecond
 
 // NewShow begins to show a run; Close ends it.
 func NewShow(ctx context.Context, a *app.App) *Show {
-	s := &Show{app: a, tree: a.Term.TTY && !a.JSON && !a.Stream, draw: runtree.Drawing{Paint: a.Paint(), Diff: runtree.DiffLines,
-		Tail: map[string]string{}}, canvas: terminal.Canvas{Screen: a.Term}}
+	s := &Show{app: a, tree: a.Term.TTY && !a.JSON && !a.Stream,
+		draw: runtree.Drawing{Paint: a.Paint(), Diff: runtree.DiffLines,
+			Tail: map[string]string{}}, canvas: terminal.Canvas{Screen: a.Term}}
 	if a.Stream {
 		s.text = newTextPrinter(a)
 	}

@@ -412,7 +412,8 @@ func (c *command) dispatch(ctx context.Context, runner *dispatch.Runner, arg, ag
 
 // accepted compiles a formula that is to be carried out. Those of a directory are accepted like its agents, unless a
 // person named the folder.
-func (c *command) accepted(ctx context.Context, arg string, vars map[string]string, once bool) (*formula.Compiled, error) {
+func (c *command) accepted(ctx context.Context, arg string, vars map[string]string,
+	once bool) (*formula.Compiled, error) {
 	dir, named, name := c.place(arg)
 	shown := dir
 	if _, err := loadFrom(dir, shown, name); err != nil { // nothing is asked about a formula that is wrong

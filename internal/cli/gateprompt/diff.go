@@ -11,8 +11,8 @@ import (
 // folded is how many lines of a diff are shown before it is asked for.
 const folded = 12
 
-// Proposed is what a call at a gate would change by its arguments alone: the texts that it replaces, or the patch that it
-// applies. It is empty where the arguments do not say.
+// Proposed is what a call at a gate would change by its arguments alone: the texts that it replaces, or the patch that
+// it applies. It is empty where the arguments do not say.
 func Proposed(g *events.GateOpenedData) string {
 	type replacement struct {
 		Old string `json:"old_string"`

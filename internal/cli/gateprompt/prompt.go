@@ -1,7 +1,8 @@
 // Package gateprompt asks a person about a gate: the same question, keys and answers wherever inspan asks.
 //
-// Promises: it prints and reads nothing. It returns lines that fit for a terminal and takes lines; what a model wrote is
-// shown without what a terminal acts on. An approval for later calls allows what the question showed, and nothing more.
+// Promises: it prints and reads nothing. It returns lines that fit for a terminal and takes lines; what a model wrote
+// is shown without what a terminal acts on. An approval for later calls allows what the question showed, and nothing
+// more.
 package gateprompt
 
 import (
@@ -112,8 +113,8 @@ func (p *Prompt) Text() string {
 	return "    Approve? " + strings.Join(parts, " ") + ": "
 }
 
-// Opening puts the question: what is to be done, why a person is asked, what an approval for later calls allows, and the
-// beginning of what the call changes.
+// Opening puts the question: what is to be done, why a person is asked, what an approval for later calls allows, and
+// the beginning of what the call changes.
 func (p *Prompt) Opening() []string {
 	g, c := p.Gate, p.Paint
 	out := []string{c.Yellow(c.Bold("  ? ")) + c.Bold(view.Clip(cmp.Or(p.What, g.Description), 300))}
@@ -175,7 +176,8 @@ func (p *Prompt) allows() string {
 	if p.Session != "" {
 		where = "in session " + p.Session
 	}
-	return fmt.Sprintf("%s %s  %s, for %d h at most", view.Clip(a.Tool, 60), view.Clip(a.Pattern, events.MaxPattern), where,
+	return fmt.Sprintf("%s %s  %s, for %d h at most", view.Clip(a.Tool, 60), view.Clip(a.Pattern, events.MaxPattern),
+		where,
 		int(events.DefaultGrant.Hours()))
 }
 
@@ -253,7 +255,8 @@ func (p *Prompt) why() []string {
 	var out []string
 	for _, r := range rows {
 		if r[1] != "" {
-			out = append(out, fmt.Sprintf("    %s %s", p.Paint.Dim(fmt.Sprintf("%-8s", view.Clip(r[0], 40))), view.Clip(r[1], 600)))
+			out = append(out, fmt.Sprintf("    %s %s", p.Paint.Dim(fmt.Sprintf("%-8s", view.Clip(r[0], 40))),
+				view.Clip(r[1], 600)))
 		}
 	}
 	return out

@@ -35,7 +35,8 @@ type listCommand struct {
 
 func listCmd(a *app.App) *cobra.Command {
 	c := &listCommand{App: a}
-	cmd := &cobra.Command{Use: "list", Aliases: []string{"ls"}, Short: "List the harnesses with their steps and who records them",
+	cmd := &cobra.Command{Use: "list", Aliases: []string{"ls"},
+		Short:   "List the harnesses with their steps and who records them",
 		Example: "  inspan harness list\n  inspan harness list --json", Args: app.Args(0), RunE: a.Connected(c.run)}
 	app.WatchFlag(cmd, &c.watch)
 	return cmd
@@ -47,7 +48,8 @@ func (a *listCommand) run(ctx context.Context, c *client.Client, _ []string) err
 			Empty: "No harnesses. docs/harness-sdk.md says how to write one."}
 		all, err := client.NewHarnesses(c).List(ctx)
 		for _, h := range all {
-			l.Add(h.ID, h, h.ID, view.Clip(h.Name, 40), string(h.Status), fmt.Sprint(h.Steps), view.Clip(h.Holder, 40), app.Age(h.UpdatedAt))
+			l.Add(h.ID, h, h.ID, view.Clip(h.Name, 40), string(h.Status), fmt.Sprint(h.Steps), view.Clip(h.Holder, 40),
+				app.Age(h.UpdatedAt))
 		}
 		return l, err
 	})
@@ -61,8 +63,10 @@ type stepsCommand struct {
 
 func stepsCmd(a *app.App) *cobra.Command {
 	c := &stepsCommand{App: a}
-	cmd := &cobra.Command{Use: "steps HARNESS", Short: "List the steps of a harness: input, output and what changed in its state",
-		Example: "  inspan harness steps trading-1\n  inspan harness steps trading-1 --last 5 --json", Args: app.Args(1), RunE: a.Connected(c.run)}
+	cmd := &cobra.Command{Use: "steps HARNESS",
+		Short:   "List the steps of a harness: input, output and what changed in its state",
+		Example: "  inspan harness steps trading-1\n  inspan harness steps trading-1 --last 5 --json", Args: app.Args(1),
+		RunE: a.Connected(c.run)}
 	cmd.Flags().IntVar(&c.last, "last", 20, "how many; 0 for all")
 	return cmd
 }
@@ -80,18 +84,21 @@ func (a *stepsCommand) run(ctx context.Context, c *client.Client, args []string)
 		}
 	}
 	if !there {
-		return fmt.Errorf("%w; inspan harness list lists those of the station", &client.NotFoundError{What: "harness", ID: args[0]})
+		return fmt.Errorf("%w; inspan harness list lists those of the station",
+			&client.NotFoundError{What: "harness", ID: args[0]})
 	}
 	if a.last > 0 {
 		steps = steps[max(0, len(steps)-a.last):]
 	}
-	l := app.Listing{Heads: []string{">STEP", "TIME", "INPUT", "OUTPUT", "CHANGED"}, Empty: "Harness " + args[0] + " has no steps yet."}
+	l := app.Listing{Heads: []string{">STEP", "TIME", "INPUT", "OUTPUT", "CHANGED"},
+		Empty: "Harness " + args[0] + " has no steps yet."}
 	for _, s := range steps {
 		changed := strings.Join(s.StateDelta.Modified, ", ")
 		if s.StateDelta.Summary != "" {
 			changed = s.StateDelta.Summary + ": " + changed
 		}
-		l.Add(fmt.Sprint(s.Number), s, fmt.Sprint(s.Number), s.Timestamp.In(a.Zone()).Format(time.DateTime), view.Clip(string(s.Input), 60),
+		l.Add(fmt.Sprint(s.Number), s, fmt.Sprint(s.Number), s.Timestamp.In(a.Zone()).Format(time.DateTime),
+			view.Clip(string(s.Input), 60),
 			view.Clip(string(s.Output), 60), view.Clip(changed, 60))
 	}
 	return a.Print(l)

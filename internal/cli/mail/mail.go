@@ -30,7 +30,8 @@ Mail is stored. An agent is given what waits for it before its next turn, the mo
 		Args: cobra.ArbitraryArgs, RunE: app.Group,
 	}
 	cmd.AddCommand(registerCmd(a), sendCmd(a), whoCmd(a), listCmd(a), readCmd(a), ackCmd(a), dndCmd(a),
-		memberCmd(a, mailbox.Join, "Let an agent join a list or a channel"), memberCmd(a, mailbox.Leave, "Let an agent leave a list or a channel"))
+		memberCmd(a, mailbox.Join, "Let an agent join a list or a channel"),
+		memberCmd(a, mailbox.Leave, "Let an agent leave a list or a channel"))
 	return cmd
 }
 
@@ -58,9 +59,11 @@ func registerCmd(a *app.App) *cobra.Command {
 	f := cmd.Flags()
 	f.StringVar(&c.spec.Agent, "agent", "", "definition that the agent of the address runs")
 	f.StringVar(&c.spec.Session, "session", "", "session that all its runs go on in; one of its own if not given")
-	f.StringVar(&c.spec.Interrupts, "interrupts", "", "whose mail may end an answer of the agent: people, or all; of no one if not given")
+	f.StringVar(&c.spec.Interrupts, "interrupts", "",
+		"whose mail may end an answer of the agent: people, or all; of no one if not given")
 	f.StringArrayVar(&c.spec.Members, "member", nil, "agent of a list, or first subscriber of a channel; may be repeated")
-	f.StringArrayVar(&c.accepts, "accept", nil, "KIND=FILE: takes typed messages of this kind, with the JSON Schema of their data; may be repeated")
+	f.StringArrayVar(&c.accepts, "accept", nil,
+		"KIND=FILE: takes typed messages of this kind, with the JSON Schema of their data; may be repeated")
 	return c.by(cmd)
 }
 
@@ -74,7 +77,8 @@ func sendCmd(a *app.App) *cobra.Command {
 	f.StringVar(&c.draft.Subject, "subject", "", "one line")
 	f.StringVar(&c.draft.Priority, "priority", "", "urgent, high, normal (default) or low")
 	f.BoolVar(&c.draft.Force, "force", false, "with --priority urgent: also to an agent that is not to be disturbed")
-	f.BoolVar(&c.draft.Interrupt, "interrupt", false, "with --priority urgent: end the answer that the agent is giving; refused where it was not registered for that")
+	f.BoolVar(&c.draft.Interrupt, "interrupt", false,
+		"with --priority urgent: end the answer that the agent is giving; refused where it was not registered for that")
 	f.StringVar(&c.draft.Thread, "thread", "", "thread that it belongs to")
 	f.StringVar(&c.draft.ReplyTo, "reply-to", "", "id of the message that it answers")
 	f.StringVar(&c.draft.Kind, "kind", "", "kind of a typed message")
@@ -86,22 +90,26 @@ func sendCmd(a *app.App) *cobra.Command {
 
 func ackCmd(a *app.App) *cobra.Command {
 	c := &control{App: a, ctl: events.MailControl{Action: mailbox.Ack}}
-	cmd := &cobra.Command{Use: "ack ADDRESS ID...", Short: "Take messages out of a mailbox that no agent needs to see any more",
-		Example: "  inspan mail ack web/worker/nux msg-k3v9", Args: app.ArgsBetween(2, events.MaxMailbox), RunE: a.Connected(c.run)}
+	cmd := &cobra.Command{Use: "ack ADDRESS ID...",
+		Short:   "Take messages out of a mailbox that no agent needs to see any more",
+		Example: "  inspan mail ack web/worker/nux msg-k3v9", Args: app.ArgsBetween(2, events.MaxMailbox),
+		RunE: a.Connected(c.run)}
 	cmd.Flags().StringVar(&c.ctl.Reason, "reason", "", "why; recorded in the log of the address")
 	return c.by(cmd)
 }
 
 func dndCmd(a *app.App) *cobra.Command {
 	c := &control{App: a, ctl: events.MailControl{Action: mailbox.DND}}
-	return c.by(&cobra.Command{Use: "dnd ADDRESS on|off", Short: "Do not disturb an agent: only urgent mail with force gets through",
+	return c.by(&cobra.Command{Use: "dnd ADDRESS on|off",
+		Short:   "Do not disturb an agent: only urgent mail with force gets through",
 		Example: "  inspan mail dnd web/worker/nux on", Args: app.Args(2), RunE: a.Connected(c.run)})
 }
 
 func memberCmd(a *app.App, action, title string) *cobra.Command {
 	c := &control{App: a, ctl: events.MailControl{Action: action}}
-	return c.by(&cobra.Command{Use: action + " ADDRESS AGENT", Short: title, Example: "  inspan mail " + action + " channel/news web/worker/nux",
-		Args: app.Args(2), RunE: a.Connected(c.run)})
+	return c.by(&cobra.Command{Use: action + " ADDRESS AGENT", Short: title,
+		Example: "  inspan mail " + action + " channel/news web/worker/nux",
+		Args:    app.Args(2), RunE: a.Connected(c.run)})
 }
 
 // fill completes a control with the arguments.
@@ -187,15 +195,17 @@ type whoCommand struct {
 
 func whoCmd(a *app.App) *cobra.Command {
 	c := &whoCommand{App: a}
-	cmd := &cobra.Command{Use: "who", Short: "List the addresses, with what each agent does now", Example: "  inspan mail who\n  inspan mail who -o name",
-		Args: app.Args(0), RunE: a.Connected(c.run)}
+	cmd := &cobra.Command{Use: "who", Short: "List the addresses, with what each agent does now",
+		Example: "  inspan mail who\n  inspan mail who -o name",
+		Args:    app.Args(0), RunE: a.Connected(c.run)}
 	app.WatchFlag(cmd, &c.watch)
 	return cmd
 }
 
 func (a *whoCommand) run(ctx context.Context, c *client.Client, _ []string) error {
 	return a.List(ctx, a.watch, func(ctx context.Context) (app.Listing, error) {
-		l := app.Listing{Heads: []string{"ADDRESS", "STATUS", "WAITING", "AGENT", "RUN"}, Empty: "No addresses. Register one with: inspan mail register ADDRESS --agent NAME"}
+		l := app.Listing{Heads: []string{"ADDRESS", "STATUS", "WAITING", "AGENT", "RUN"},
+			Empty: "No addresses. Register one with: inspan mail register ADDRESS --agent NAME"}
 		all, err := client.NewMail(c).List(ctx)
 		for _, m := range all {
 			status, agent, run := "-", "-", "-"
@@ -227,7 +237,8 @@ type listCommand struct {
 
 func listCmd(a *app.App) *cobra.Command {
 	c := &listCommand{App: a}
-	cmd := &cobra.Command{Use: "list ADDRESS", Aliases: []string{"ls"}, Short: "List the messages of a mailbox: those that wait, and the last ones that left it",
+	cmd := &cobra.Command{Use: "list ADDRESS", Aliases: []string{"ls"},
+		Short:   "List the messages of a mailbox: those that wait, and the last ones that left it",
 		Example: "  inspan mail list web/worker/nux", Args: app.Args(1)}
 	cmd.RunE = a.Connected(c.run)
 	app.WatchFlag(cmd, &c.watch)
@@ -302,9 +313,11 @@ func (a *readCommand) run(ctx context.Context, c *client.Client, args []string) 
 		if a.JSON {
 			return a.PrintJSON(p)
 		}
-		a.Pairs([][2]string{{"from", p.From}, {"to", p.To}, {"priority", p.Priority}, {"thread", p.Thread}, {"in reply to", p.ReplyTo},
+		a.Pairs([][2]string{{"from", p.From}, {"to", p.To}, {"priority", p.Priority}, {"thread", p.Thread},
+			{"in reply to", p.ReplyTo},
 			{"subject", view.Clip(p.Subject, events.MaxMailSubject)}, {"kind", p.Kind},
-			{"sent", p.SentAt.In(a.Zone()).Format("2006-01-02 15:04:05 MST")}, {"waits until", p.ExpiresAt.In(a.Zone()).Format("2006-01-02 15:04:05 MST")}})
+			{"sent", p.SentAt.In(a.Zone()).Format("2006-01-02 15:04:05 MST")},
+			{"waits until", p.ExpiresAt.In(a.Zone()).Format("2006-01-02 15:04:05 MST")}})
 		fmt.Fprintln(a.Out)
 		for line := range strings.SplitSeq(view.Clip(p.Body, events.MaxMailBody), "\n") {
 			fmt.Fprintln(a.Out, "  "+strings.TrimRight(line, "\r"))
@@ -323,5 +336,6 @@ func (a *readCommand) run(ctx context.Context, c *client.Client, args []string) 
 			return nil
 		}
 	}
-	return fmt.Errorf("no message %.64q in the mailbox of %s; inspan mail list %s shows what there is", args[1], m.Address, m.Address)
+	return fmt.Errorf("no message %.64q in the mailbox of %s; inspan mail list %s shows what there is", args[1],
+		m.Address, m.Address)
 }

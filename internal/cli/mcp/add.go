@@ -50,7 +50,8 @@ network then, and every run has the same version.`,
 	f.StringVar(&c.url, "url", "", "address of a server over streamable HTTP")
 	f.StringArrayVar(&c.headers, "header", nil, "header of each request, 'Name: secret:NAME'; may be given more than once")
 	f.StringArrayVar(&c.env, "env", nil, "NAME=value or NAME=secret:NAME for the program; may be given more than once")
-	f.StringSliceVar(&c.effects, "effects", nil, "what calls may do, TOOL=read, TOOL=idempotent or TOOL=once, with globs; once if not given")
+	f.StringSliceVar(&c.effects, "effects", nil,
+		"what calls may do, TOOL=read, TOOL=idempotent or TOOL=once, with globs; once if not given")
 	f.StringSliceVar(&c.offers, "tools", []string{"*"}, "which tools the agent gets, by name or glob")
 	f.DurationVar(&c.timeout, "timeout", 0, "how long a call may take (default 30s)")
 	f.BoolVar(&c.login, "login", false, "sign in at the server first, with OAuth in a browser (inspan mcp login)")
@@ -67,7 +68,8 @@ func (c *addCommand) run(cmd *cobra.Command, args []string) error {
 		return err
 	}
 	if slices.ContainsFunc(c.found.MCP, func(other events.MCPServer) bool { return other.Name == s.Name }) {
-		return app.Usage("%s has a server %s; remove it first: inspan mcp remove %s --agent %s", c.file, s.Name, s.Name, c.agent)
+		return app.Usage("%s has a server %s; remove it first: inspan mcp remove %s --agent %s", c.file, s.Name, s.Name,
+			c.agent)
 	}
 	if c.login {
 		if _, err := c.signIn.run(cmd.Context(), c.App, s, s.Name); err != nil {

@@ -162,7 +162,8 @@ func (p npmPackage) program(pkg, name string) (string, error) {
 		name = names[0]
 	}
 	if many[name] == "" {
-		return "", fmt.Errorf("package %s has the programs %s: name one with npx -p %s PROGRAM", pkg, strings.Join(names, ", "), pkg)
+		return "", fmt.Errorf("package %s has the programs %s: name one with npx -p %s PROGRAM", pkg,
+			strings.Join(names, ", "), pkg)
 	}
 	return local(many[name])
 }
@@ -175,7 +176,8 @@ func local(path string) (string, error) {
 }
 
 func fromNPM(ctx context.Context, d client.Download, base, fresh string) ([]string, error) {
-	if err := fetch(ctx, d.Package, "install Node.js, which has it", "npm", "install", "--prefix", fresh, "--ignore-scripts",
+	if err := fetch(ctx, d.Package, "install Node.js, which has it", "npm", "install", "--prefix", fresh,
+		"--ignore-scripts",
 		"--omit=dev", "--no-audit", "--no-fund", "--loglevel=error", "--", d.Package); err != nil {
 		return nil, err
 	}
@@ -206,7 +208,8 @@ func fromPyPI(ctx context.Context, d client.Download, base, fresh string) ([]str
 	if pinned && version != "latest" {
 		wanted += "==" + version
 	}
-	args := []string{"python3", "-m", "pip", "install", "--target", fresh, "--only-binary", ":all:", "--no-input", "--quiet", wanted}
+	args := []string{"python3", "-m", "pip", "install", "--target", fresh, "--only-binary", ":all:", "--no-input",
+		"--quiet", wanted}
 	if _, err := exec.LookPath("uv"); err == nil {
 		args = []string{"uv", "pip", "install", "--target", fresh, "--only-binary", ":all:", "--quiet", wanted}
 	}
@@ -234,7 +237,8 @@ func fromPyPI(ctx context.Context, d client.Download, base, fresh string) ([]str
 		return nil, err
 	}
 	if _, err := os.Stat(filepath.Join(fresh, program)); err != nil || version == "" {
-		return nil, fmt.Errorf("package %s has no program %s: name one with uvx --from %s PROGRAM", bare, filepath.Base(program), d.Package)
+		return nil, fmt.Errorf("package %s has no program %s: name one with uvx --from %s PROGRAM", bare,
+			filepath.Base(program), d.Package)
 	}
 	at, err := moved(fresh, base, "pypi", plain, version)
 	if err != nil {

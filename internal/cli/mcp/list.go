@@ -87,14 +87,16 @@ func (c *listCommand) run(*cobra.Command, []string) error {
 	if len(table) > 0 {
 		c.Table([]string{"AGENT", "SERVER", "OVER", "TOOLS", "STATE", "COMMAND OR ADDRESS"}, table)
 	} else if len(errs) == 0 {
-		fmt.Fprintf(c.Out, "No agent in %s has an MCP server. Add one with: inspan mcp add SERVER --agent NAME -- COMMAND\n", c.dir)
+		fmt.Fprintf(c.Out, "No agent in %s has an MCP server. Add one with: inspan mcp add SERVER --agent NAME -- COMMAND\n",
+			c.dir)
 	}
 	return errors.Join(errs...)
 }
 
 func (c *listCommand) row(name string) serverRow {
 	s, _ := c.server(name)
-	r := serverRow{Agent: c.found.Name, Server: name, Transport: "stdio", Reached: strings.Join(s.Command, " "), State: "pinned",
+	r := serverRow{Agent: c.found.Name, Server: name, Transport: "stdio", Reached: strings.Join(s.Command, " "),
+		State:  "pinned",
 		Pinned: len(c.pins.Servers[name].Tools)}
 	if s.URL != "" {
 		r.Transport, r.Reached = "http", s.URL
@@ -184,7 +186,8 @@ func (c *testCommand) print(t client.Trial, mode string) error {
 		failed = fmt.Errorf("the server reports that the call failed")
 	}
 	if c.JSON {
-		doc := map[string]any{"server": t.Name, "version": t.Version, "protocol": t.Protocol, "sandbox": mode, "tools": len(t.Pins.Tools),
+		doc := map[string]any{"server": t.Name, "version": t.Version, "protocol": t.Protocol, "sandbox": mode,
+			"tools":    len(t.Pins.Tools),
 			"left_out": app.OrEmpty(t.Pins.LeftOut), "start_ms": t.Start.Milliseconds(), "list_ms": t.List.Milliseconds()}
 		if c.call != "" {
 			doc["call_ms"], doc["output"], doc["failed"] = t.Call.Milliseconds(), t.Result.Output, t.Result.Failed
@@ -192,7 +195,8 @@ func (c *testCommand) print(t client.Trial, mode string) error {
 		return errors.Join(c.PrintJSON(doc), failed)
 	}
 	ms := func(d time.Duration) string { return d.Round(time.Millisecond).String() }
-	rows := [][]string{{"start", ms(t.Start), strings.TrimSpace(fmt.Sprintf("%s %s, revision %s, sandbox %s", t.Name, t.Version, t.Protocol, mode))},
+	rows := [][]string{{"start", ms(t.Start),
+		strings.TrimSpace(fmt.Sprintf("%s %s, revision %s, sandbox %s", t.Name, t.Version, t.Protocol, mode))},
 		{"list", ms(t.List), fmt.Sprintf("%d tools, %d left out", len(t.Pins.Tools), len(t.Pins.LeftOut))}}
 	if c.call != "" {
 		rows = append(rows, []string{"call", ms(t.Call), c.call})

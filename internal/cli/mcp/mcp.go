@@ -1,8 +1,8 @@
 // Package mcp has inspan mcp: the MCP servers of agents, added, listed, tried, installed and removed.
 //
 // Promises: an agent file changes only where a server is concerned, and only after all that the command had to find out
-// was found out. What is pinned is shown. A server runs in the sandbox of its agent, on an empty workspace; packages are
-// installed outside of it, by whoever starts the command, at one version.
+// was found out. What is pinned is shown. A server runs in the sandbox of its agent, on an empty workspace; packages
+// are installed outside of it, by whoever starts the command, at one version.
 package mcp
 
 import (
@@ -78,7 +78,9 @@ func (t *target) load() error {
 	}
 	text, err := os.ReadFile(t.file)
 	if errors.Is(err, fs.ErrNotExist) {
-		return app.Exit(app.ExitUnknown, fmt.Errorf("there is no agent file %s; inspan agents lists those that there are, inspan agent init NAME makes one", t.file))
+		return app.Exit(app.ExitUnknown,
+			fmt.Errorf("there is no agent file %s; inspan agents lists those that there are, inspan agent init NAME makes one",
+				t.file))
 	}
 	if err != nil {
 		return err
@@ -102,7 +104,8 @@ func (t *target) parse(text []byte) error {
 func (t *target) server(name string) (events.MCPServer, error) {
 	i := slices.IndexFunc(t.found.MCP, func(s events.MCPServer) bool { return s.Name == name })
 	if i < 0 {
-		return events.MCPServer{}, app.Exit(app.ExitUnknown, fmt.Errorf("%s has no server %q; inspan mcp list shows those that it has", t.file, name))
+		return events.MCPServer{}, app.Exit(app.ExitUnknown,
+			fmt.Errorf("%s has no server %q; inspan mcp list shows those that it has", t.file, name))
 	}
 	s := t.found.MCP[i]
 	s.Protocol = t.pins.Servers[name].Protocol
@@ -207,7 +210,8 @@ func (t *target) table(rows []toolRow) {
 		}
 	}
 	if len(unnamed) > 0 {
-		fmt.Fprintln(t.Out, terminal.Sanitize(p.Dim(fmt.Sprintf("%d more, not named under tools: %s", len(unnamed), strings.Join(unnamed, ", ")))))
+		fmt.Fprintln(t.Out, terminal.Sanitize(p.Dim(fmt.Sprintf("%d more, not named under tools: %s", len(unnamed),
+			strings.Join(unnamed, ", ")))))
 	}
 }
 

@@ -13,9 +13,11 @@ import (
 	"github.com/inspan/inspan/pkg/run"
 )
 
-// checked reports whether acceptance checks vouch for the files of a branch at a commit. Where they decide about the run
-// that was named, or about the one that made the commit, and have not passed on exactly these files, it is an error.
-func (a *mergeCommand) checked(ctx context.Context, c *client.Client, r *git.Result, m made, commit string) (bool, error) {
+// checked reports whether acceptance checks vouch for the files of a branch at a commit. Where they decide about the
+// run that was named, or about the one that made the commit, and have not passed on exactly these files, it is an
+// error.
+func (a *mergeCommand) checked(ctx context.Context, c *client.Client, r *git.Result, m made,
+	commit string) (bool, error) {
 	var runs []run.State
 	if m.run != nil {
 		runs = append(runs, *m.run)

@@ -34,7 +34,8 @@ not. What commands changed is in no event: the calls that may have changed more 
 		Example: "  inspan diff run-k3v9x2m1qa\n  inspan diff run-k3v9x2m1qa --step build\n  inspan diff run-k3v9x2m1qa --stat\n  inspan diff run-k3v9x2m1qa --json | jq -r '.paths[]'",
 		RunE:    inPlace(a, c.ofPlaces, stored(a, c.run)),
 	}
-	cmd.Flags().StringVar(&c.step, "step", "", "only what the calls of this step changed: its name, or its number in the plan")
+	cmd.Flags().StringVar(&c.step, "step", "",
+		"only what the calls of this step changed: its name, or its number in the plan")
 	cmd.Flags().BoolVar(&c.stat, "stat", false, "only the names of the files, and how much of each changed")
 	return cmd
 }

@@ -57,7 +57,8 @@ Where acceptance checks decide about the run, its branch is merged only if its f
 	}
 	cmd.Flags().StringVar(&c.into, "into", "", "branch to merge into; the one that is checked out if not given")
 	cmd.Flags().BoolVar(&c.squash, "squash", false, "change the files and commit nothing")
-	cmd.Flags().BoolVar(&c.unchecked, "unchecked", false, "merge although the acceptance checks of the run did not pass on these files")
+	cmd.Flags().BoolVar(&c.unchecked, "unchecked", false,
+		"merge although the acceptance checks of the run did not pass on these files")
 	return cmd
 }
 
@@ -221,7 +222,8 @@ func open(ctx context.Context, c *client.Client, m made) (*git.Local, *git.Resul
 	defer func() { _, _ = f.Close(), os.Remove(f.Name()) }() // it is in the folder for temporary files
 	b, err := c.Branches().Write(ctx, m.scope, m.branch, f)
 	if errors.Is(err, client.ErrNotFound) {
-		return nil, nil, b, fmt.Errorf("%w: inspan branches list shows those that are kept, for %s after the run", err, "30 days")
+		return nil, nil, b, fmt.Errorf("%w: inspan branches list shows those that are kept, for %s after the run", err,
+			"30 days")
 	}
 	if err == nil {
 		_, err = f.Seek(0, 0)

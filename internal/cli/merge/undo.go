@@ -29,7 +29,8 @@ Commits stay; after a merge with a commit, "git revert" is the other way.`,
 		Example: "  inspan undo last\n  inspan undo run-k3v9x2m1qa --force\n  inspan undo run-k3v9x2m1qa --json | jq -r '.undone.back[]'",
 		RunE:    inPlace(a, c.takeBack, stored(a, c.run)),
 	}
-	cmd.Flags().BoolVar(&c.force, "force", false, "also change back files that you changed at the same places: those changes are lost")
+	cmd.Flags().BoolVar(&c.force, "force", false,
+		"also change back files that you changed at the same places: those changes are lost")
 	return cmd
 }
 
@@ -55,7 +56,8 @@ func (a *mergeCommand) takeOut(ctx context.Context, r *git.Result, m made, out r
 	}
 	out.How = "undo"
 	if a.JSON {
-		out.Undone = &git.Undone{Back: app.OrEmpty(u.Back), Overwritten: app.OrEmpty(u.Overwritten), Already: app.OrEmpty(u.Already)}
+		out.Undone = &git.Undone{Back: app.OrEmpty(u.Back), Overwritten: app.OrEmpty(u.Overwritten),
+			Already: app.OrEmpty(u.Already)}
 		return a.PrintJSON(out)
 	}
 	for _, p := range u.Overwritten {

@@ -1,5 +1,5 @@
-// Package precheck refuses mistyped tasks before they are published: what no station takes, and what the station at hand
-// would refuse. The station decides; nothing here may refuse what it takes.
+// Package precheck refuses mistyped tasks before they are published: what no station takes, and what the station at
+// hand would refuse. The station decides; nothing here may refuse what it takes.
 package precheck
 
 import (

@@ -45,8 +45,10 @@ INSPAN_NATS_PASSWORD_FILE. A station of inspan up lets no client do it: it regis
 		Args: cobra.ArbitraryArgs,
 		RunE: c.run,
 	}
-	cmd.Flags().BoolVar(&c.dry, "dry-run", false, "say what would be registered, and register nothing; a user who may watch is enough")
-	cmd.Flags().BoolVar(&c.trust, "trust", false, "accept for this once the agents and settings of the directory that no one named")
+	cmd.Flags().BoolVar(&c.dry, "dry-run", false,
+		"say what would be registered, and register nothing; a user who may watch is enough")
+	cmd.Flags().BoolVar(&c.trust, "trust", false,
+		"accept for this once the agents and settings of the directory that no one named")
 	return cmd
 }
 

@@ -29,7 +29,8 @@ the checks or is refused, it bounces: its work item is free again, and its next 
 			"  inspan queue drop main fix-the-login-k3v9 --reason \"not in this release\"",
 		Args: cobra.ArbitraryArgs, RunE: app.Group,
 	}
-	cmd.AddCommand(addCmd(a), listCmd(a), showCmd(a), entryCmd(a, mergequeue.Retry, "Try an entry that waits for its time at once"),
+	cmd.AddCommand(addCmd(a), listCmd(a), showCmd(a),
+		entryCmd(a, mergequeue.Retry, "Try an entry that waits for its time at once"),
 		entryCmd(a, mergequeue.Drop, "Take an entry out of a queue: its delivery bounces"))
 	return cmd
 }
@@ -56,15 +57,17 @@ that agent, as it does by default, a person approves each push to the target.`,
 	f.StringArrayVar(&c.checks, "accept", nil, "command that decides about the merged tree; may be repeated")
 	f.StringVar(&c.spec.ReviewTo, "review-to", "", "address that gets the notices for reviewers")
 	f.StringVar(&c.spec.Oversight, "oversight", "", "address that gets the notices for oversight")
-	f.BoolVar(&c.spec.KeepBranches, "keep-branches", false, "leave branches at the remote that have landed; else each is removed once it is proven merged")
+	f.BoolVar(&c.spec.KeepBranches, "keep-branches", false,
+		"leave branches at the remote that have landed; else each is removed once it is proven merged")
 	f.StringVar(&c.ctl.By, "by", a.Me(), "who asks (INSPAN_APPROVER, USER)")
 	return cmd
 }
 
 func entryCmd(a *app.App, action, title string) *cobra.Command {
 	c := &control{App: a, ctl: events.QueueControl{Action: action}}
-	cmd := &cobra.Command{Use: action + " QUEUE ITEM", Short: title, Example: "  inspan queue " + action + " main fix-the-login-k3v9",
-		Args: app.Args(2), RunE: a.Connected(c.run)}
+	cmd := &cobra.Command{Use: action + " QUEUE ITEM", Short: title,
+		Example: "  inspan queue " + action + " main fix-the-login-k3v9",
+		Args:    app.Args(2), RunE: a.Connected(c.run)}
 	f := cmd.Flags()
 	f.StringVar(&c.ctl.Reason, "reason", "", "why; recorded in the log of the queue")
 	f.StringVar(&c.ctl.By, "by", a.Me(), "who asks (INSPAN_APPROVER, USER)")
@@ -99,20 +102,22 @@ func (c *control) run(ctx context.Context, cl *client.Client, args []string) err
 	}
 	switch ctl.Action {
 	case mergequeue.Add:
-		fmt.Fprintf(c.Out, "Merge queue %s lands on %s of %s. Deliver to it: inspan deliver ITEM AGENT --queue %s\n", q.ID, q.Spec.Branch, q.Spec.Repo, q.ID)
+		fmt.Fprintf(c.Out, "Merge queue %s lands on %s of %s. Deliver to it: inspan deliver ITEM AGENT --queue %s\n", q.ID,
+			q.Spec.Branch, q.Spec.Repo, q.ID)
 		if by, unusual := protocol(q.Spec.Repo); unusual {
 			fmt.Fprintf(c.Out, "Its runs reach %s only where the toolrunner has %q in INSPAN_GIT_PROTOCOLS (git.protocols), which by default is https,ssh.\n", q.Spec.Repo, by)
 		}
 	case mergequeue.Retry:
 		fmt.Fprintf(c.Out, "The entry of work item %s is tried at once. See it: inspan queue show %s\n", ctl.Work, q.ID)
 	case mergequeue.Drop:
-		fmt.Fprintf(c.Out, "The entry of work item %s is out of the queue, and the item is free. Its branch is kept.\n", ctl.Work)
+		fmt.Fprintf(c.Out, "The entry of work item %s is out of the queue, and the item is free. Its branch is kept.\n",
+			ctl.Work)
 	}
 	return nil
 }
 
-// protocol is how the runs of a queue reach its repository; unusual is true where toolrunners refuse it unless they are set
-// to. That is a setting of theirs, which no other service has.
+// protocol is how the runs of a queue reach its repository; unusual is true where toolrunners refuse it unless they are
+// set to. That is a setting of theirs, which no other service has.
 func protocol(repo string) (by string, unusual bool) {
 	scheme, _, ok := strings.Cut(repo, "://")
 	switch {
@@ -133,7 +138,8 @@ type listCommand struct {
 func listCmd(a *app.App) *cobra.Command {
 	c := &listCommand{App: a}
 	cmd := &cobra.Command{Use: "list", Aliases: []string{"ls"}, Short: "List the merge queues, with what each tests now",
-		Example: "  inspan queue list\n  inspan queue list --watch\n  inspan queue list -o name", Args: app.Args(0), RunE: a.Connected(c.run)}
+		Example: "  inspan queue list\n  inspan queue list --watch\n  inspan queue list -o name", Args: app.Args(0),
+		RunE: a.Connected(c.run)}
 	app.WatchFlag(cmd, &c.watch)
 	return cmd
 }
@@ -153,7 +159,8 @@ func (a *listCommand) run(ctx context.Context, c *client.Client, _ []string) err
 			for _, e := range q.Done {
 				ended[e.State]++
 			}
-			l.Add(q.ID, q, q.ID, q.Spec.Branch, fmt.Sprint(waiting), testing, run, fmt.Sprint(ended[events.EntryIsLanded]), fmt.Sprint(ended[events.EntryBounced]), view.Clip(q.Spec.Repo, 80))
+			l.Add(q.ID, q, q.ID, q.Spec.Branch, fmt.Sprint(waiting), testing, run, fmt.Sprint(ended[events.EntryIsLanded]),
+				fmt.Sprint(ended[events.EntryBounced]), view.Clip(q.Spec.Repo, 80))
 		}
 		return l, err
 	})
@@ -167,8 +174,10 @@ type showCommand struct {
 
 func showCmd(a *app.App) *cobra.Command {
 	c := &showCommand{App: a}
-	cmd := &cobra.Command{Use: "show QUEUE", Short: "Show the entries of a merge queue: those that wait, and the last that have ended",
-		Example: "  inspan queue show main\n  inspan queue show main --json | jq -r '.done[].reason'", Args: app.Args(1), RunE: a.Connected(c.run)}
+	cmd := &cobra.Command{Use: "show QUEUE",
+		Short:   "Show the entries of a merge queue: those that wait, and the last that have ended",
+		Example: "  inspan queue show main\n  inspan queue show main --json | jq -r '.done[].reason'", Args: app.Args(1),
+		RunE: a.Connected(c.run)}
 	app.WatchFlag(cmd, &c.watch)
 	return cmd
 }
@@ -189,7 +198,8 @@ func (a *showCommand) run(ctx context.Context, c *client.Client, args []string) 
 			return l, err
 		}
 		for _, e := range slices.Concat(q.Entries, q.Done) {
-			l.Add(e.Work, e, fmt.Sprint(e.Number), e.Work, a.state(e), fmt.Sprint(e.Attempt), view.Clip(e.Branch, 60), fmt.Sprintf("%.12s", e.Commit), orDash(e.Landing), a.why(e))
+			l.Add(e.Work, e, fmt.Sprint(e.Number), e.Work, a.state(e), fmt.Sprint(e.Attempt), view.Clip(e.Branch, 60),
+				fmt.Sprintf("%.12s", e.Commit), orDash(e.Landing), a.why(e))
 		}
 		return l, nil
 	})

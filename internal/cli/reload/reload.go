@@ -28,8 +28,8 @@ import (
 	"github.com/inspan/inspan/pkg/events"
 )
 
-// Every is how often the files are looked at: their names, sizes and times. What changed is read once two looks in a row
-// found the same, so that a file that is being written is left alone.
+// Every is how often the files are looked at: their names, sizes and times. What changed is read once two looks in a
+// row found the same, so that a file that is being written is left alone.
 const Every = time.Second
 
 // maxFiles is how many files and folders are looked at, maxLine the characters of a line.
@@ -46,7 +46,8 @@ type Station struct {
 
 // Start starts a station in this process once what the directory contributes was accepted. own says afterwards what it
 // reads; say shows a line to the person.
-func Start(ctx context.Context, a *app.App, own *app.OwnStation, listen string, say func(line string)) (*Station, error) {
+func Start(ctx context.Context, a *app.App, own *app.OwnStation, listen string,
+	say func(line string)) (*Station, error) {
 	if err := own.Check(); err != nil {
 		return nil, err
 	}

@@ -56,7 +56,8 @@ type scheduleFile struct {
 func newScheduler(of schedulesOf) *scheduler {
 	say := of.say
 	of.say = func(line string) { say("Schedules: " + view.Clip(line, maxLine)) } // it may quote texts of strangers
-	return &scheduler{schedulesOf: of, seed: maphash.MakeSeed(), files: map[string]scheduleFile{}, reported: map[string]bool{}}
+	return &scheduler{schedulesOf: of, seed: maphash.MakeSeed(), files: map[string]scheduleFile{},
+		reported: map[string]bool{}}
 }
 
 // begin registers what is there and says which schedules of the station were read from files that are not.
@@ -212,7 +213,8 @@ func (s *scheduler) ofAgents(d *described) {
 // add notes what a file describes; one without a name describes nothing.
 func (d *described) add(at string, one agentfile.Scheduled, err error) {
 	if first, twice := d.all[one.Name]; err == nil && twice {
-		err = fmt.Errorf("%s:%d: schedule %s is in %s, too: give one of them another name", at, max(one.Line, 1), one.Name, first.path)
+		err = fmt.Errorf("%s:%d: schedule %s is in %s, too: give one of them another name", at, max(one.Line, 1), one.Name,
+			first.path)
 	}
 	if err != nil {
 		d.problems[fmt.Sprintf("%v; what was registered of it stays as it was", err)] = true
@@ -233,12 +235,14 @@ func (s *scheduler) register(ctx context.Context, name string, f scheduleFile) (
 	case err == nil && reflect.DeepEqual(was.Spec, f.spec):
 		return "", nil
 	case err == nil && was.Spec.Digest == "":
-		return "", &client.RefusedError{Code: "schedule_exists", Reason: "the station has a schedule of this name that no file describes",
-			Hint: "inspan schedule push " + f.path + " replaces it"}
+		return "", &client.RefusedError{Code: "schedule_exists",
+			Reason: "the station has a schedule of this name that no file describes",
+			Hint:   "inspan schedule push " + f.path + " replaces it"}
 	}
 	ctx, cancel := context.WithTimeout(ctx, s.wait)
 	defer cancel()
-	now, err := s.there.Control(ctx, name, events.ScheduleControl{Action: schedule.Set, Spec: &f.spec, New: isNew, By: s.by})
+	now, err := s.there.Control(ctx, name,
+		events.ScheduleControl{Action: schedule.Set, Spec: &f.spec, New: isNew, By: s.by})
 	if err != nil {
 		return "", err
 	}
@@ -250,7 +254,8 @@ func (s *scheduler) register(ctx context.Context, name string, f scheduleFile) (
 	if times := schedule.Next(now, 1); len(times) > 0 && now.Status == events.ScheduleIsActive {
 		next = ", next at " + times[0].UTC().Format(time.RFC3339)
 	}
-	return fmt.Sprintf("%s %s: %s is registered: agent %s, %s%s", f.path, what, name, f.spec.Task.Agent, f.spec.When(), next), nil
+	return fmt.Sprintf("%s %s: %s is registered: agent %s, %s%s", f.path, what, name, f.spec.Task.Agent, f.spec.When(),
+		next), nil
 }
 
 // remove ends the schedule of a file that is gone, where it still is what the file said.

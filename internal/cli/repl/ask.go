@@ -131,7 +131,8 @@ func onRetry(_ context.Context, r *repl, _ string) error {
 // onModel shows or sets the model of the next inputs.
 func onModel(_ context.Context, r *repl, name string) error {
 	if name == "" {
-		fmt.Fprintf(r.app.Out, "  %s; another one with: /model PROVIDER/NAME\n", cmp.Or(r.flags.Model, r.agent.Model, "not known"))
+		fmt.Fprintf(r.app.Out, "  %s; another one with: /model PROVIDER/NAME\n",
+			cmp.Or(r.flags.Model, r.agent.Model, "not known"))
 		return nil
 	}
 	if provider, of, ok := strings.Cut(name, "/"); !ok || provider == "" || of == "" || strings.ContainsAny(name, " \t") {
@@ -154,7 +155,8 @@ func onCost(ctx context.Context, r *repl, _ string) error {
 		tokens.Input, tokens.Output = tokens.Input+i.InputTokens, tokens.Output+i.OutputTokens
 		money += i.Cost
 	}
-	fmt.Fprintf(r.app.Out, "  session %s: %s, %s tokens in, %s out, %s\n", r.flags.Session, view.Plural(len(runs), "input"),
+	fmt.Fprintf(r.app.Out, "  session %s: %s, %s tokens in, %s out, %s\n", r.flags.Session,
+		view.Plural(len(runs), "input"),
 		view.Count(tokens.Input), view.Count(tokens.Output), priceText(money))
 	if r.last.Sequence > 0 {
 		fmt.Fprintf(r.app.Out, "  the last input: %s tokens in, %s out, %s\n", view.Count(r.last.Tokens.Input),
@@ -237,14 +239,16 @@ func onPermissions(ctx context.Context, r *repl, _ string) error {
 	fmt.Fprintf(r.app.Out, "  autonomy %d of 5\n", autonomy)
 	for _, g := range r.agent.Guards {
 		what := cmp.Or(g.Match.Glob, strings.Join(g.Match.Argv, " "), g.Match.Path, "*")
-		fmt.Fprintf(r.app.Out, "  %-7s %s %s\n", g.Action, cmp.Or(view.Clip(g.Tool, 40), "*"), r.app.Paint().Dim(view.Clip(what, 80)))
+		fmt.Fprintf(r.app.Out, "  %-7s %s %s\n", g.Action, cmp.Or(view.Clip(g.Tool, 40), "*"),
+			r.app.Paint().Dim(view.Clip(what, 80)))
 	}
 	grants, err := r.c.Grants().List(ctx)
 	if err != nil {
 		return err
 	}
 	for _, g := range grants {
-		fmt.Fprintf(r.app.Out, "  allowed %s %s\n", view.Clip(g.Tool, 40), r.app.Paint().Dim(view.Clip(g.Pattern, 80)+" · inspan grants"))
+		fmt.Fprintf(r.app.Out, "  allowed %s %s\n", view.Clip(g.Tool, 40),
+			r.app.Paint().Dim(view.Clip(g.Pattern, 80)+" · inspan grants"))
 	}
 	return nil
 }

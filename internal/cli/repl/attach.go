@@ -90,7 +90,8 @@ func (r *repl) references(ctx context.Context, text string) []string {
 			}
 		}
 		name = filepath.ToSlash(filepath.Clean(name))
-		if _, err := os.Lstat(filepath.Join(r.root, name)); (err == nil || slices.Contains(known, name)) && !slices.Contains(out, name) {
+		if _, err := os.Lstat(filepath.Join(r.root, name)); (err == nil || slices.Contains(known, name)) &&
+			!slices.Contains(out, name) {
 			out = append(out, name)
 		}
 	}

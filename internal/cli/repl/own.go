@@ -45,7 +45,8 @@ func (r *repl) loadOwn() error {
 	}
 	files, accepted, err := r.app.Acceptance().Commands(app.ProjectCommands)
 	if err == nil && !accepted {
-		err = fmt.Errorf("the commands in %s were not accepted and are left out: inspan trust shows them", app.ProjectCommands)
+		err = fmt.Errorf("the commands in %s were not accepted and are left out: inspan trust shows them",
+			app.ProjectCommands)
 	}
 	return errors.Join(append(faults, err, r.addOwn(app.ProjectCommands, files))...)
 }
@@ -82,7 +83,8 @@ func (r *repl) addOwn(dir string, files map[string][]byte) error {
 		case !ownName.MatchString(name):
 			faults = append(faults, fmt.Errorf("%s/%s is no command: its name must be of a-z, 0-9, _ and -", dir, file))
 		case len(text) > maxOwnFile:
-			faults = append(faults, fmt.Errorf("%s/%s is no command: it has %d bytes, the limit is %d", dir, file, len(text), maxOwnFile))
+			faults = append(faults, fmt.Errorf("%s/%s is no command: it has %d bytes, the limit is %d", dir, file, len(text),
+				maxOwnFile))
 		case slices.ContainsFunc(r.all(), func(w command) bool { return w.name == "/"+name }):
 			faults = append(faults, fmt.Errorf("%s/%s is left out: there is a command /%s already", dir, file, name))
 		default:
@@ -98,7 +100,8 @@ func (r *repl) addOwn(dir string, files map[string][]byte) error {
 func ownCommand(name, text string) command {
 	text = strings.ReplaceAll(text, "\r\n", "\n")
 	doc := ""
-	if head, body, ok := strings.Cut(strings.TrimPrefix(text, "---\n"), "\n---\n"); ok && strings.HasPrefix(text, "---\n") {
+	if head, body, ok := strings.Cut(strings.TrimPrefix(text, "---\n"), "\n---\n"); ok &&
+		strings.HasPrefix(text, "---\n") {
 		text = body
 		for line := range strings.Lines(head) {
 			if value, ok := strings.CutPrefix(line, "description:"); ok {

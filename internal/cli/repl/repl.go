@@ -289,7 +289,8 @@ func (r *repl) turn(ctx context.Context, text string) error {
 	if err != nil {
 		return err
 	}
-	task.Task, task.Stream, task.Attended, task.By = text, true, true, r.app.Me() // what is typed is taken as it stands: it has no variables
+	// What is typed is taken as it stands: it has no variables.
+	task.Task, task.Stream, task.Attended, task.By = text, true, true, r.app.Me()
 	for len(r.breaks) > 0 {
 		<-r.breaks // pressed before there was anything to stop
 	}
@@ -303,7 +304,8 @@ func (r *repl) turn(ctx context.Context, text string) error {
 	}
 	task.Repo, task.Git = r.placed.Repo, r.placed.Git
 	p := r.app.Paint()
-	t := &turnRun{r: r, c: r.c, id: task.ID, draw: runtree.Drawing{Paint: p, Diff: runtree.DiffLines, Rest: "/diff", Tail: map[string]string{}},
+	t := &turnRun{r: r, c: r.c, id: task.ID,
+		draw:   runtree.Drawing{Paint: p, Diff: runtree.DiffLines, Rest: "/diff", Tail: map[string]string{}},
 		canvas: terminal.Canvas{Screen: r.app.Term}}
 	r.person.Acted(time.Now())
 	err = t.follow(ctx, task)

@@ -163,7 +163,8 @@ const interruptWait = 3 * time.Second
 func (t *turnRun) interrupt(ctx context.Context) bool {
 	ctx, cancel := context.WithTimeout(ctx, interruptWait)
 	defer cancel()
-	s, err := t.c.Control(ctx, t.id, events.Control{Action: "pause", Interrupt: true, By: t.r.app.Me(), Reason: "interrupted at the prompt"})
+	s, err := t.c.Control(ctx, t.id,
+		events.Control{Action: "pause", Interrupt: true, By: t.r.app.Me(), Reason: "interrupted at the prompt"})
 	tick := time.NewTicker(50 * time.Millisecond)
 	defer tick.Stop()
 	for ; err == nil && !s.Status.Ended(); s, err = t.c.State(ctx, t.id) {

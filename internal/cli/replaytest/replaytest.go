@@ -117,7 +117,8 @@ func logs(argv []string) ([]string, error) {
 			return nil, fmt.Errorf("look for logs: %w", err)
 		}
 		if len(found) == 0 {
-			return nil, app.Exit(app.ExitUnknown, fmt.Errorf("there is no *.jsonl in %s; inspan export RUN > %s writes one", path, filepath.Join(path, "RUN.jsonl")))
+			return nil, app.Exit(app.ExitUnknown,
+				fmt.Errorf("there is no *.jsonl in %s; inspan export RUN > %s writes one", path, filepath.Join(path, "RUN.jsonl")))
 		}
 		slices.Sort(found)
 		files = append(files, found...)

@@ -46,7 +46,8 @@ func (a *branchListCommand) run(ctx context.Context, c *client.Client, argv []st
 	if err != nil {
 		return err
 	}
-	l := app.Listing{Heads: []string{"SCOPE", "BRANCH", "COMMIT", ">AGE", ">SIZE", "KEPT"}, Empty: "There are no branches."}
+	l := app.Listing{Heads: []string{"SCOPE", "BRANCH", "COMMIT", ">AGE", ">SIZE", "KEPT"},
+		Empty: "There are no branches."}
 	for _, b := range all {
 		what := "whole"
 		switch {

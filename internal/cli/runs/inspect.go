@@ -97,7 +97,8 @@ func (a *inspectCommand) run(ctx context.Context, c *client.Client, args []strin
 func (a *inspectCommand) final(s run.State) error {
 	f := run.FinalOf(s)
 	if f == nil {
-		return fmt.Errorf("run %s has not ended: it is %s. Wait for its end: inspan watch %s", s.HarnessID, s.Status, s.HarnessID)
+		return fmt.Errorf("run %s has not ended: it is %s. Wait for its end: inspan watch %s", s.HarnessID, s.Status,
+			s.HarnessID)
 	}
 	if a.JSON {
 		return a.PrintJSON(f)

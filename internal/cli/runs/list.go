@@ -102,16 +102,19 @@ func (a *listCommand) listing(all []listed) app.Listing {
 	if slices.ContainsFunc(all, func(i listed) bool { return i.Store != "" }) {
 		where = "WHERE"
 	}
-	l := app.Listing{Heads: []string{"ID", "AGENT", "STATUS", ">STEPS", ">TURNS", ">CALLS", ">TOKENS", ">COST", ">DURATION",
+	l := app.Listing{Heads: []string{"ID", "AGENT", "STATUS", ">STEPS", ">TURNS", ">CALLS", ">TOKENS", ">COST",
+		">DURATION",
 		">AGE", where, "+VERIFIED", "+SESSION", "+CREATED", "+STORE", "TASK"}, Empty: `No runs. Start one with: inspan run AGENT "TASK"`}
 	clip := 60
 	if a.Form == app.FormWide {
 		clip = 400
 	}
 	for _, i := range all {
-		l.Add(i.HarnessID, i, i.HarnessID, i.AgentName, p.State(i.status()), fmt.Sprintf("%d/%d", i.StepsCompleted, i.StepsTotal),
+		l.Add(i.HarnessID, i, i.HarnessID, i.AgentName, p.State(i.status()),
+			fmt.Sprintf("%d/%d", i.StepsCompleted, i.StepsTotal),
 			fmt.Sprint(i.Turns), fmt.Sprint(i.ToolCallCount), view.Count(i.InputTokens+i.OutputTokens),
-			cmp.Or(runtree.CostText(i.Cost+i.Lost.Cost), "-"), duration(i.Info), app.Age(i.CreatedAt), i.where(), verified(i.Info),
+			cmp.Or(runtree.CostText(i.Cost+i.Lost.Cost), "-"), duration(i.Info), app.Age(i.CreatedAt), i.where(),
+			verified(i.Info),
 			cmp.Or(i.SessionID, "-"), i.CreatedAt.In(a.Zone()).Format("2006-01-02 15:04:05"), cmp.Or(i.Store, "-"),
 			p.Dim(view.Clip(i.Task, clip)))
 	}

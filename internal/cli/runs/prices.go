@@ -37,7 +37,8 @@ func showPrices(a *app.App, args []string) error {
 	all := []pricedModel{}
 	for _, model := range slices.Sorted(maps.Keys(table)) {
 		provider, _, _ := strings.Cut(model, "/")
-		m := pricedModel{Model: model, Price: table[model], Source: catalog.Sources()[provider].Page, Date: catalog.Sources()[provider].Day}
+		m := pricedModel{Model: model, Price: table[model], Source: catalog.Sources()[provider].Page,
+			Date: catalog.Sources()[provider].Day}
 		if _, ok := own[model]; ok {
 			m.Source, m.Date = file, ""
 		}

@@ -87,9 +87,11 @@ func status(e runtime.Entry) (string, *checked, error) {
 	case err != nil:
 		return "", nil, err
 	case ok && (c.Passed() || c.Canary == work.CanaryUngated):
-		return fmt.Sprintf("checked %s: %s (%s, %s)", tool.Visible(c.Version), c.Canary, c.Sandbox, c.At.Format(time.DateOnly)), &c, nil
+		return fmt.Sprintf("checked %s: %s (%s, %s)", tool.Visible(c.Version), c.Canary, c.Sandbox,
+			c.At.Format(time.DateOnly)), &c, nil
 	case ok:
-		return fmt.Sprintf("failed %s: %s (%s, %s)", tool.Visible(c.Version), tool.Visible(c.Canary), c.Sandbox, c.At.Format(time.DateOnly)), &c, nil
+		return fmt.Sprintf("failed %s: %s (%s, %s)", tool.Visible(c.Version), tool.Visible(c.Canary), c.Sandbox,
+			c.At.Format(time.DateOnly)), &c, nil
 	case e.Verified != "":
 		return "verified " + e.Verified, nil, nil
 	}

@@ -85,7 +85,8 @@ func (c *command) list() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			l := app.Listing{Heads: []string{"NAME", "FROM", "KIND", "ASKS", "STATUS", "STARTS"}, Empty: "There are no runtimes."}
+			l := app.Listing{Heads: []string{"NAME", "FROM", "KIND", "ASKS", "STATUS", "STARTS"},
+				Empty: "There are no runtimes."}
 			for _, name := range slices.Sorted(maps.Keys(all)) {
 				e := all[name]
 				from := filepath.Join(c.dir, runtime.Folder)
@@ -114,8 +115,9 @@ func (c *command) find(dir, name string) (runtime.Entry, error) {
 	}
 	e, ok := all[name]
 	if !ok {
-		return e, app.Exit(app.ExitUnknown, fmt.Errorf("there is no runtime %.64q: inspan runtimes list names them; add %s", name,
-			filepath.Join(dir, runtime.Folder, "NAME"+runtime.Ext)))
+		return e, app.Exit(app.ExitUnknown,
+			fmt.Errorf("there is no runtime %.64q: inspan runtimes list names them; add %s", name,
+				filepath.Join(dir, runtime.Folder, "NAME"+runtime.Ext)))
 	}
 	return e, nil
 }
@@ -142,8 +144,10 @@ func (c *command) show() *cobra.Command {
 				env = append(env, name+"="+r.Env[name])
 			}
 			c.Table([]string{"RUNTIME", e.Name}, [][]string{{"description", e.Description}, {"status", s.Status},
-				{"driver", r.Driver}, {"starts", strings.Join(r.Command, " ")}, {"in a sandbox also", strings.Join(r.Autonomous, " ")},
-				{"asks before it acts", r.Gate}, {"resumes sessions", fmt.Sprint(r.Resumes)}, {"environment", strings.Join(env, " ")},
+				{"driver", r.Driver}, {"starts", strings.Join(r.Command, " ")},
+				{"in a sandbox also", strings.Join(r.Autonomous, " ")},
+				{"asks before it acts", r.Gate}, {"resumes sessions", fmt.Sprint(r.Resumes)},
+				{"environment", strings.Join(env, " ")},
 				{"secrets by name", strings.Join(r.Pass, " ")},
 				{"asks its model", asked(r)}, {"transcripts", strings.Join(r.Transcripts, " ")}, {"digest", r.Digest}})
 			return nil
@@ -166,10 +170,12 @@ func (c *command) check() *cobra.Command {
 the program asked, and did not do it. The program asks its own model, which costs what that costs; its keys are files of the folder that
 INSPAN_MCP_SECRETS names, and are given to it. One that asks no one is asked for its version only. The result is stored for this user on
 this machine, and inspan runtimes list shows it for as long as the file of the runtime is the same.`,
-		Example: "  inspan runtimes check opencode --network\n  inspan runtimes check mine --sandbox bwrap --json", Args: app.Args(1),
-		RunE: func(cmd *cobra.Command, args []string) error { return c.run(cmd.Context(), args[0]) },
+		Example: "  inspan runtimes check opencode --network\n  inspan runtimes check mine --sandbox bwrap --json",
+		Args:    app.Args(1),
+		RunE:    func(cmd *cobra.Command, args []string) error { return c.run(cmd.Context(), args[0]) },
 	}
-	cmd.Flags().StringVar(&c.sandbox, "sandbox", c.Lookup("INSPAN_SANDBOX", "auto"), "sandbox to start it in (INSPAN_SANDBOX)")
+	cmd.Flags().StringVar(&c.sandbox, "sandbox", c.Lookup("INSPAN_SANDBOX", "auto"),
+		"sandbox to start it in (INSPAN_SANDBOX)")
 	cmd.Flags().BoolVar(&c.network, "network", false, "let it reach the network, as it must to ask its model")
 	cmd.Flags().BoolVar(&c.trust, "trust", false, "accept the folder of agents for this once, where it has the runtime")
 	return cmd

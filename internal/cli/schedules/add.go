@@ -66,11 +66,15 @@ ref, branch, timeout, autonomy, variables).`,
 	f.StringVar(&c.until, "until", "", "last time, in the forms of --at, or a day")
 	f.StringVar(&c.missed, "missed", "", "times that passed while the station was down: skip, one (default) or all")
 	f.IntVar(&c.spec.MissedLimit, "missed-limit", 0, "with --missed all: how many of them at most (default 10)")
-	f.StringVar(&c.overlap, "overlap", "", "while the run before has not ended: skip (default), queue, replace (stop it first) or allow")
+	f.StringVar(&c.overlap, "overlap", "",
+		"while the run before has not ended: skip (default), queue, replace (stop it first) or allow")
 	f.StringVar(&c.spec.Jitter, "jitter", "", "each time fires up to so much later, such as 5m")
-	f.StringVar(&c.mode, "mode", "", "normal, dream (a checkpoint at each interval and a report) or overnight (the same for --phase)")
-	f.StringVar(&c.spec.CheckpointInterval, "checkpoint-interval", "", "with --mode: how far apart checkpoints are (default 5m at autonomy 3)")
-	f.StringArrayVar(&c.phases, "phase", nil, "with --mode: NAME[=AGENT][: COMMAND], a part of each run that the command decides about; may be repeated")
+	f.StringVar(&c.mode, "mode", "",
+		"normal, dream (a checkpoint at each interval and a report) or overnight (the same for --phase)")
+	f.StringVar(&c.spec.CheckpointInterval, "checkpoint-interval", "",
+		"with --mode: how far apart checkpoints are (default 5m at autonomy 3)")
+	f.StringArrayVar(&c.phases, "phase", nil,
+		"with --mode: NAME[=AGENT][: COMMAND], a part of each run that the command decides about; may be repeated")
 	f.StringVar(&t.Session, "session", "", "session that each run goes on in")
 	f.StringVar(&t.Model, "model", "", "model in place of the agent's, provider/name")
 	f.StringVar(&t.Repo, "repo", "", "git repository to work in")

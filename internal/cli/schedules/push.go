@@ -36,7 +36,8 @@ func pushCmd(a *app.App) *cobra.Command {
 		Long: `Reads files of schedules, compares each with what the station has, and registers what is new or changed. Where the times stay the
 same, those that are due stay due. Without an argument it takes the folder schedules, once you accepted it as it is now (inspan trust).
 Where a file is wrong nothing is registered and the exit code is 2. A schedule whose file is gone is not removed: inspan schedule remove.`,
-		Example: "  inspan schedule push --dry-run\n  inspan schedule push schedules/nightly.yaml", Args: cobra.ArbitraryArgs, RunE: c.run,
+		Example: "  inspan schedule push --dry-run\n  inspan schedule push schedules/nightly.yaml",
+		Args:    cobra.ArbitraryArgs, RunE: c.run,
 	}
 	cmd.Flags().BoolVar(&c.dry, "dry-run", false, "say what would be registered, and register nothing")
 	cmd.Flags().BoolVar(&c.trust, "trust", false, "accept for this once the schedules of the directory that no one named")
@@ -82,14 +83,17 @@ func (a *pushCommand) run(cmd *cobra.Command, args []string) error {
 	if len(faults) > 0 {
 		return app.Usage("nothing was registered: %w", errors.Join(faults...))
 	}
-	return a.Connected(func(ctx context.Context, c *client.Client, _ []string) error { return a.push(ctx, c, all) })(cmd, nil)
+	return a.Connected(func(ctx context.Context, c *client.Client, _ []string) error {
+		return a.push(ctx, c, all)
+	})(cmd, nil)
 }
 
 // files are those that the arguments name, or those of the project once a person accepted them.
 func (a *pushCommand) files(ctx context.Context, args []string) (files []string, err error) {
 	if len(args) == 0 {
 		if _, err := os.Stat(app.ProjectSchedules); errors.Is(err, fs.ErrNotExist) {
-			return nil, app.Usage("which schedules? inspan schedule push DIR or FILE: there is no folder %s here", app.ProjectSchedules)
+			return nil, app.Usage("which schedules? inspan schedule push DIR or FILE: there is no folder %s here",
+				app.ProjectSchedules)
 		}
 		copied, err := a.Acceptance().Schedules(ctx, app.ProjectSchedules, a.trust)
 		if err != nil {
@@ -173,7 +177,8 @@ func (a *pushCommand) push(ctx context.Context, c *client.Client, all []pushed) 
 func (a *pushCommand) register(ctx context.Context, there client.Schedules, one pushed) error {
 	ctx, cancel := context.WithTimeout(ctx, a.Wait)
 	defer cancel()
-	_, err := there.Control(ctx, one.Name, events.ScheduleControl{Action: schedule.Set, Spec: &one.spec, New: one.State == stateNew,
-		By: a.by})
+	_, err := there.Control(ctx, one.Name,
+		events.ScheduleControl{Action: schedule.Set, Spec: &one.spec, New: one.State == stateNew,
+			By: a.by})
 	return err
 }

@@ -44,7 +44,8 @@ type steerCommand struct {
 
 func steerCmd(a *app.App, action, title string) *cobra.Command {
 	c := &steerCommand{App: a, ctl: events.ScheduleControl{Action: action}}
-	cmd := &cobra.Command{Use: action + " SCHEDULE", Short: title, Example: "  inspan schedule " + action + " nightly", Args: app.Args(1),
+	cmd := &cobra.Command{Use: action + " SCHEDULE", Short: title, Example: "  inspan schedule " + action + " nightly",
+		Args: app.Args(1),
 		RunE: a.Connected(c.run)}
 	cmd.Flags().StringVar(&c.ctl.Reason, "reason", "", "why; recorded in the log of the schedule")
 	cmd.Flags().StringVar(&c.ctl.By, "by", a.Me(), "who asks (INSPAN_APPROVER, USER)")
@@ -115,7 +116,8 @@ type listCommand struct {
 
 func listCmd(a *app.App) *cobra.Command {
 	c := &listCommand{App: a}
-	cmd := &cobra.Command{Use: "list", Aliases: []string{"ls"}, Short: "List the schedules with their next time and their last run",
+	cmd := &cobra.Command{Use: "list", Aliases: []string{"ls"},
+		Short:   "List the schedules with their next time and their last run",
 		Example: "  inspan schedule list\n  inspan schedule list --json", Args: app.Args(0), RunE: a.Connected(c.run)}
 	app.WatchFlag(cmd, &c.watch)
 	return cmd
@@ -147,7 +149,8 @@ func (a *listCommand) run(ctx context.Context, c *client.Client, _ []string) err
 			if s.Last != nil {
 				outcome, run = paint(a.App, s.Last.Outcome), s.Last.Run
 			}
-			l.Add(s.ID, v, s.ID, status(a.App, s, len(v.Next)), view.Clip(s.Spec.When(), 40), s.Spec.Task.Agent, next, fmt.Sprint(s.Fired),
+			l.Add(s.ID, v, s.ID, status(a.App, s, len(v.Next)), view.Clip(s.Spec.When(), 40), s.Spec.Task.Agent, next,
+				fmt.Sprint(s.Fired),
 				outcome, run)
 		}
 		return l, err
@@ -183,8 +186,10 @@ type historyCommand struct {
 
 func historyCmd(a *app.App) *cobra.Command {
 	c := &historyCommand{App: a}
-	cmd := &cobra.Command{Use: "history SCHEDULE", Short: "List what a schedule did: its firings with their runs, and times that did not fire",
-		Example: "  inspan schedule history nightly\n  inspan schedule history nightly --last 5 --json", Args: app.Args(1), RunE: a.Connected(c.run)}
+	cmd := &cobra.Command{Use: "history SCHEDULE",
+		Short:   "List what a schedule did: its firings with their runs, and times that did not fire",
+		Example: "  inspan schedule history nightly\n  inspan schedule history nightly --last 5 --json", Args: app.Args(1),
+		RunE: a.Connected(c.run)}
 	cmd.Flags().IntVar(&c.last, "last", 20, "how many; 0 for all")
 	return cmd
 }
@@ -204,7 +209,8 @@ func (a *historyCommand) run(ctx context.Context, c *client.Client, args []strin
 	if err != nil && !errors.Is(err, client.ErrNotFound) {
 		return err
 	}
-	l := app.Listing{Heads: []string{">NO", "TIME", "OUTCOME", "RUN", "REASON"}, Empty: "Schedule " + args[0] + " has not fired yet."}
+	l := app.Listing{Heads: []string{">NO", "TIME", "OUTCOME", "RUN", "REASON"},
+		Empty: "Schedule " + args[0] + " has not fired yet."}
 	for _, e := range all {
 		no, reason := fmt.Sprint(e.Number), e.Reason
 		if e.Skipped > 0 {
@@ -213,7 +219,8 @@ func (a *historyCommand) run(ctx context.Context, c *client.Client, args []strin
 		if e.Manual {
 			reason = "asked for; " + reason
 		}
-		l.Add(cmp.Or(e.Run, no), e, no, when(a.App, s.Spec, e.At), paint(a.App, e.Outcome), cmp.Or(e.Run, "-"), view.Clip(reason, 200))
+		l.Add(cmp.Or(e.Run, no), e, no, when(a.App, s.Spec, e.At), paint(a.App, e.Outcome), cmp.Or(e.Run, "-"),
+			view.Clip(reason, 200))
 	}
 	return a.Print(l)
 }

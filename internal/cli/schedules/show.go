@@ -28,9 +28,11 @@ const maxShown = 100
 
 func showCmd(a *app.App) *cobra.Command {
 	c := &showCommand{App: a}
-	cmd := &cobra.Command{Use: "show SCHEDULE", Short: "Show one schedule: what it begins, its next times and its last ones",
-		Example: "  inspan schedule show nightly\n  inspan schedule show nightly -n 20 --json | jq -r '.next[]'", Args: app.Args(1),
-		RunE: a.Connected(c.run)}
+	cmd := &cobra.Command{Use: "show SCHEDULE",
+		Short:   "Show one schedule: what it begins, its next times and its last ones",
+		Example: "  inspan schedule show nightly\n  inspan schedule show nightly -n 20 --json | jq -r '.next[]'",
+		Args:    app.Args(1),
+		RunE:    a.Connected(c.run)}
 	cmd.Flags().IntVarP(&c.n, "count", "n", 5, fmt.Sprintf("how many times of each, at most %d", maxShown))
 	return cmd
 }
@@ -66,7 +68,8 @@ func (a *showCommand) show(s shown) error {
 	}
 	p, spec := a.Paint(), s.Spec
 	fmt.Fprintf(a.Out, "%s  %s, %s\n", p.Bold(s.ID), status(a.App, s.Schedule, len(s.Next)), spec.When())
-	rows := [][2]string{{"agent", spec.Task.Agent}, {"task", view.Clip(spec.Task.Task, 200)}, {"session", spec.Task.Session},
+	rows := [][2]string{{"agent", spec.Task.Agent}, {"task", view.Clip(spec.Task.Task, 200)},
+		{"session", spec.Task.Session},
 		{"repo", spec.Task.Repo}, {"jitter", spec.Jitter}, {"missed", string(cmp.Or(spec.Missed, events.MissedOne))},
 		{"overlap", string(cmp.Or(spec.Overlap, events.OverlapSkip))}, {"mode", string(spec.Mode)},
 		{"checkpoints", spec.CheckpointInterval}, {"budget", budget(spec.Task)}, {"by", s.By}}

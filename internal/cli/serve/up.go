@@ -224,7 +224,8 @@ func greet(a *app.App, st *station.Station, l app.OwnStation, web *edge.Web, met
 		login, approver = " --nkey KEYFILE", ".NAME"
 		rows = append(rows, [2]string{"users", cmp.Or(strings.Join(list.Names(), ", "), "none: inspan user add NAME")})
 	} else if server != "" && !loopback(server) {
-		rows = append(rows, [2]string{"users", p.Yellow("whoever reaches the address, until there is a first one: inspan user add NAME")})
+		rows = append(rows, [2]string{"users",
+			p.Yellow("whoever reaches the address, until there is a first one: inspan user add NAME")})
 	}
 	if web != nil {
 		rows = append(rows, web.Row(l.Store), [2]string{"console", web.Console()})

@@ -205,7 +205,8 @@ func (a *servedCommand) find(ctx context.Context, c *client.Client, names []stri
 			return found, nil
 		}
 		if time.Now().After(until) {
-			return nil, fmt.Errorf("no program serves %s to station %s: start it, and look with: inspan tools served", strings.Join(missing, ", "), c.Station())
+			return nil, fmt.Errorf("no program serves %s to station %s: start it, and look with: inspan tools served",
+				strings.Join(missing, ", "), c.Station())
 		}
 	}
 }

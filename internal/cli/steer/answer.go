@@ -56,7 +56,8 @@ func Answer(a *app.App, word string) *cobra.Command {
 		"file of the key to sign the answer with; inspan keygen makes one (INSPAN_SIGN_KEY)")
 	if c.word == "approve" {
 		c.edit.flags(cmd)
-		cmd.Flags().StringVar(&c.always, "always", "", "approve later calls, too, that are like this one: of the run or of its session")
+		cmd.Flags().StringVar(&c.always, "always", "",
+			"approve later calls, too, that are like this one: of the run or of its session")
 		cmd.Flags().StringVar(&c.decision.Pattern, "pattern", "",
 			`with --always: commands that begin so, such as "go test *"; the very action if not given`)
 		cmd.Flags().DurationVar(&c.decision.For, "for", 0, "with --always: how long at most; 24h if not given")

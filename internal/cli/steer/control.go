@@ -56,7 +56,8 @@ func Control(a *app.App, action string) *cobra.Command {
 }
 
 func (a *controlCommand) run(ctx context.Context, c *client.Client, args []string) error {
-	return controlRun(ctx, a.App, c, args[0], events.Control{Action: a.action, By: a.by, Reason: a.reason, Interrupt: a.interrupt})
+	return controlRun(ctx, a.App, c, args[0],
+		events.Control{Action: a.action, By: a.by, Reason: a.reason, Interrupt: a.interrupt})
 }
 
 // wanted is the status that an action asks for: a run that has it already is as the person wants it.

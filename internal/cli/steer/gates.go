@@ -37,7 +37,8 @@ func Gates(a *app.App) *cobra.Command {
 
 func (a *gatesCommand) run(ctx context.Context, c *client.Client, _ []string) error {
 	return a.List(ctx, a.watch, func(ctx context.Context) (app.Listing, error) {
-		l := app.Listing{Heads: []string{"RUN/GATE", "AGENT", "BEFORE", ">WAITS", ">STEPS", ">VOTES", "EXPIRES", "+SESSION", "WHAT"},
+		l := app.Listing{Heads: []string{"RUN/GATE", "AGENT", "BEFORE", ">WAITS", ">STEPS", ">VOTES", "EXPIRES", "+SESSION",
+			"WHAT"},
 			Empty: "No gate waits.", Note: "\n" + a.Paint().Dim("Answer with: inspan approve GATE   or   inspan reject GATE --reason \"...\"")}
 		gates, err := c.Gates().List(ctx)
 		for _, w := range gates {

@@ -30,8 +30,9 @@ func Grants(a *app.App) *cobra.Command {
 		Use: "grants", Short: "List what people approved for later calls, too, and take it back",
 		Long: `A grant is given at a gate: inspan approve GATE --always run|session, or a at the prompt. It allows what the gate showed,
 for calls that the same rule asks about, until its end. What a rule denies stays denied.`,
-		Example: "  inspan grants\n  inspan grants --json\n  inspan grants revoke run-k3v9x2m1qa/g-1a2b3c4d5e6f", Args: app.Args(0),
-		RunE: a.Connected(c.list),
+		Example: "  inspan grants\n  inspan grants --json\n  inspan grants revoke run-k3v9x2m1qa/g-1a2b3c4d5e6f",
+		Args:    app.Args(0),
+		RunE:    a.Connected(c.list),
 	}
 	revoke := &cobra.Command{
 		Use: "revoke RUN/GATE|GATE", Short: "Take a grant back: from now on the rule asks again",

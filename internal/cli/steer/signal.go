@@ -39,7 +39,8 @@ func (a *signalCommand) run(ctx context.Context, c *client.Client, args []string
 	}
 	ctx, cancel := context.WithTimeout(ctx, a.Wait)
 	defer cancel()
-	s, err := c.Control(ctx, args[0], events.Control{Action: "signal", Signal: args[1], Data: json.RawMessage(a.data), By: a.by})
+	s, err := c.Control(ctx, args[0],
+		events.Control{Action: "signal", Signal: args[1], Data: json.RawMessage(a.data), By: a.by})
 	if err != nil {
 		return err
 	}

@@ -10,8 +10,8 @@ import (
 // mostLines is how many lines of a diff are shown at most.
 const mostLines = 2000
 
-// Diff is a unified diff for a terminal: without what a terminal acts on, coloured where that is wanted, and cut after a
-// number of lines, 0 for as many as are ever shown.
+// Diff is a unified diff for a terminal: without what a terminal acts on, coloured where that is wanted, and cut after
+// a number of lines, 0 for as many as are ever shown.
 func Diff(text string, p Paint, most int) []string {
 	lines := strings.Split(view.Whole(strings.ReplaceAll(strings.Trim(text, "\n"), "\r\n", "\n")), "\n")
 	if most == 0 {

@@ -7,10 +7,10 @@ import (
 	"github.com/inspan/inspan/internal/pattern"
 )
 
-// Markdown shows Markdown that comes in pieces: headings, lists, quotes, code, bold, italic and links. What stands on the
-// terminal is never written again, so a span waits for its end, and is shown as it was written where none comes. Tables
-// and what else it does not know stay as they are. Without colour all text does. What a terminal would act on must have
-// been taken out.
+// Markdown shows Markdown that comes in pieces: headings, lists, quotes, code, bold, italic and links. What stands on
+// the terminal is never written again, so a span waits for its end, and is shown as it was written where none comes.
+// Tables and what else it does not know stay as they are. Without colour all text does. What a terminal would act on
+// must have been taken out.
 type Markdown struct {
 	Flow  Wrapper
 	Paint Paint
@@ -99,7 +99,8 @@ func (m *Markdown) open(line string) bool {
 	return m.fence != "" || unclear.MatchString(line) || wholeLine.MatchString(line)
 }
 
-// block shows the mark that a line begins with, which has the used bytes; shown is true where all of the line was shown.
+// block shows the mark that a line begins with, which has the used bytes; shown is true where all of the line was
+// shown.
 func (m *Markdown) block(line string) (used int, shown bool) {
 	blank, trimmed := m.blank, strings.TrimSpace(line)
 	m.blank = trimmed == "" && m.fence == ""
@@ -163,8 +164,8 @@ func (m *Markdown) colour(codes string) func(string) string {
 	return func(s string) string { return m.Paint.code(codes, s) }
 }
 
-// inline shows the text of a line up to a span that has not ended, and returns how much that was; all of it where nothing
-// comes behind it. before is the byte before the text.
+// inline shows the text of a line up to a span that has not ended, and returns how much that was; all of it where
+// nothing comes behind it. before is the byte before the text.
 func (m *Markdown) inline(line string, last bool, before byte) (used int) {
 	plain := 0 // what is before it was shown
 	show := func(to int) { m.Flow.styled(line[plain:to], m.colour("")) }
@@ -216,8 +217,8 @@ func (m *Markdown) span(s span) {
 	}
 }
 
-// span is a piece of a line with a style of its own. length is how much of the line it is, 0 where there is none: then skip
-// bytes are text, or open says that more of the line must come first.
+// span is a piece of a line with a style of its own. length is how much of the line it is, 0 where there is none: then
+// skip bytes are text, or open says that more of the line must come first.
 type span struct {
 	text, codes, url string
 	nested, open     bool

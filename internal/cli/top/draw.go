@@ -68,7 +68,8 @@ func (d drawing) lines(o Overview, trouble string) []string {
 }
 
 func (d drawing) today(o Overview) string {
-	text := fmt.Sprintf("today: %s, %s", view.Plural(o.Today.Runs, "run"), cmp.Or(runtree.CostText(o.Today.Cost), "no cost"))
+	text := fmt.Sprintf("today: %s, %s", view.Plural(o.Today.Runs, "run"),
+		cmp.Or(runtree.CostText(o.Today.Cost), "no cost"))
 	if o.Today.Failed > 0 {
 		text += fmt.Sprintf(", %d failed", o.Today.Failed)
 	}

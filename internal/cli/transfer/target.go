@@ -77,7 +77,8 @@ func (p *Target) Connected(ctx context.Context, a *app.App, do func(context.Cont
 		}
 	}()
 	as := func(ctx context.Context, role events.Service) (*jet.Conn, error) {
-		cfg := jet.Config{URL: a.Server, Creds: a.Creds, NKey: a.Context.NKey, TLS: certificates, Name: "inspan mover", Buckets: buckets}
+		cfg := jet.Config{URL: a.Server, Creds: a.Creds, NKey: a.Context.NKey, TLS: certificates, Name: "inspan mover",
+			Buckets: buckets}
 		if !p.ownUser(a, &cfg, role) && len(conns) > 0 {
 			return conns[0], nil
 		}

@@ -172,7 +172,8 @@ func (a *trustCommand) takeBack() error {
 		return err
 	}
 	if len(removed) == 0 {
-		return app.Exit(app.ExitUnknown, fmt.Errorf("nothing was accepted of %s: %w (inspan trust --list)", a.revoke, client.ErrNotFound))
+		return app.Exit(app.ExitUnknown,
+			fmt.Errorf("nothing was accepted of %s: %w (inspan trust --list)", a.revoke, client.ErrNotFound))
 	}
 	if a.JSON {
 		return a.PrintJSON(removed)

@@ -102,7 +102,8 @@ func (a *addCommand) run(cmd *cobra.Command, args []string) error {
 	if a.use {
 		out.Context = out.Station + "-" + out.Name
 		if _, err := app.LoadContext(out.Context); err == nil {
-			return app.Exit(app.ExitFailed, fmt.Errorf("context %s is there already: inspan context remove %s", out.Context, out.Context))
+			return app.Exit(app.ExitFailed,
+				fmt.Errorf("context %s is there already: inspan context remove %s", out.Context, out.Context))
 		}
 	}
 	var seed []byte

@@ -151,7 +151,9 @@ func printRebuilt(a *app.App, rep rebuild.Report) {
 	for _, v := range []struct {
 		name  string
 		count rebuild.Count
-	}{{"index", rep.Index}, {"snapshots", rep.Snapshots}, {"sessions", rep.Sessions}, {"schedules", rep.Schedules}, {"work items", rep.Work}, {"addresses", rep.Agents}, {"merge queues", rep.Queues}, {"halts", rep.Halts}, {"harnesses", rep.Harnesses},
+	}{{"index", rep.Index}, {"snapshots", rep.Snapshots}, {"sessions", rep.Sessions}, {"schedules",
+		rep.Schedules}, {"work items", rep.Work}, {"addresses", rep.Agents}, {"merge queues", rep.Queues},
+		{"halts", rep.Halts}, {"harnesses", rep.Harnesses},
 		{"workspaces", rep.Workspaces}} {
 		row := []string{v.name}
 		for _, o := range []rebuild.Outcome{rebuild.Same, rebuild.Made, rebuild.Corrected, rebuild.Removed} {

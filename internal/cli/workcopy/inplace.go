@@ -126,7 +126,8 @@ func (c *Copy) closed(ctx context.Context) (p workdir.Place, err error) {
 			return fmt.Errorf("look for files that hold secrets: %w", err)
 		}
 		if seen++; seen > maxWalked {
-			return app.Usage("--in-place: %s has more than %d files, too many to look for secrets in: work on a copy", c.repo.Root,
+			return app.Usage("--in-place: %s has more than %d files, too many to look for secrets in: work on a copy",
+				c.repo.Root,
 				maxWalked)
 		}
 		switch {
@@ -175,7 +176,9 @@ func (v *Visit) Done(ctx context.Context, ended bool) (notes []string, err error
 		v.kept.After = &after
 		err = v.kept.note()
 	}
-	if fresh := slices.DeleteFunc(after.Nested, func(n string) bool { return slices.Contains(v.kept.Before.Nested, n) }); len(fresh) > 0 {
+	if fresh := slices.DeleteFunc(after.Nested, func(n string) bool {
+		return slices.Contains(v.kept.Before.Nested, n)
+	}); len(fresh) > 0 {
 		notes = append(notes, "The run made repositories in the tree, whose settings and hooks may start programs: "+listed(fresh)+
 			". Look at them before you use git there.")
 	}

@@ -138,7 +138,8 @@ func Pick(all []Kept, ref, root string) (k Kept, ok bool) {
 		return all[i], true
 	}
 	found := slices.DeleteFunc(slices.Clone(all), func(k Kept) bool {
-		return k.Run != ref && !strings.HasPrefix(k.Run, ref) && !strings.HasPrefix(k.Run, "run-"+ref) && !strings.HasSuffix(k.Run, ref)
+		return k.Run != ref && !strings.HasPrefix(k.Run, ref) && !strings.HasPrefix(k.Run, "run-"+ref) &&
+			!strings.HasSuffix(k.Run, ref)
 	})
 	if i := slices.IndexFunc(found, func(k Kept) bool { return k.Run == ref }); i >= 0 {
 		return found[i], true

@@ -150,9 +150,10 @@ func (c *Copy) Root() string { return c.repo.Root }
 // Into takes the working tree as it is, keeps it below the workspace root of a station of this machine, and has a task
 // work on it.
 func (c *Copy) Into(ctx context.Context, root string, task *events.Task) error {
-	address, base, err := gitwork.RegisterLocal(root, strings.ToLower(rand.Text()), func(pack io.Writer) (git.Base, error) {
-		return c.repo.Base(ctx, pack, c.with, c.repo.IsFolder(), git.BaseLimits{})
-	})
+	address, base, err := gitwork.RegisterLocal(root, strings.ToLower(rand.Text()),
+		func(pack io.Writer) (git.Base, error) {
+			return c.repo.Base(ctx, pack, c.with, c.repo.IsFolder(), git.BaseLimits{})
+		})
 	if errors.Is(err, git.ErrTooLarge) && c.repo.IsFolder() {
 		return app.Usage("copy of %s, which is in no git repository: %w (go to the folder of the project; a .gitignore leaves files out; --empty begins with nothing)",
 			c.repo.Root, err)

@@ -45,10 +45,12 @@ nothing twice.`,
 	f := cmd.Flags()
 	f.StringVar(&c.spec.Text, "text", "", "what there is to do, in more words")
 	f.StringVar(&c.spec.Acceptance, "acceptance", "", "when it is done, in words for the agent")
-	f.StringArrayVar(&c.accept, "accept", nil, "command that decides that it is done: it must exit with 0 on a copy of the files; may be repeated")
+	f.StringArrayVar(&c.accept, "accept", nil,
+		"command that decides that it is done: it must exit with 0 on a copy of the files; may be repeated")
 	f.StringArrayVar(&c.labels, "label", nil, "label; may be repeated")
 	f.StringVar(&c.spec.Source, "source", "", "where it comes from, such as an address")
-	f.StringArrayVar(&c.spec.Items, "item", nil, "item of a convoy, which is closed when all of its items are; may be repeated")
+	f.StringArrayVar(&c.spec.Items, "item", nil,
+		"item of a convoy, which is closed when all of its items are; may be repeated")
 	f.StringVar(&c.id, "id", "", "id of the item; made of the title if not given")
 	f.StringVar(&c.from, "from", "", "file with issues of GitHub as JSON, or a Markdown check list; - for standard input")
 	f.BoolVar(&c.dry, "dry-run", false, "with --from: print what would be made, and make nothing")

@@ -74,16 +74,23 @@ binding is released. With --queue the merge queue lands the branch before the it
 
 func (a *assignCommand) define(cmd *cobra.Command) {
 	f := cmd.Flags()
-	f.BoolVar(&a.deliver, "deliver", a.deliver, "deliver the work when the run has completed; --queue, --review, --review-to and --oversight imply it")
-	f.StringVar(&a.how.Queue, "queue", "", "merge queue that lands the work; it names repository and branch where --repo is not given")
+	f.BoolVar(&a.deliver, "deliver", a.deliver,
+		"deliver the work when the run has completed; --queue, --review, --review-to and --oversight imply it")
+	f.StringVar(&a.how.Queue, "queue", "",
+		"merge queue that lands the work; it names repository and branch where --repo is not given")
 	f.StringVar(&a.how.Review, "review", "", "how a review is asked for: branch (default), github or gitlab")
-	f.StringVar(&a.how.ReviewTo, "review-to", "", "address that gets the notice for reviewers; that of the queue if not given")
-	f.StringVar(&a.how.Maker, "maker", "", "address of the agent that makes the work; it is told when that lands or bounces")
-	f.StringVar(&a.how.Oversight, "oversight", "", "address that gets the notice for oversight; that of the queue if not given")
+	f.StringVar(&a.how.ReviewTo, "review-to", "",
+		"address that gets the notice for reviewers; that of the queue if not given")
+	f.StringVar(&a.how.Maker, "maker", "",
+		"address of the agent that makes the work; it is told when that lands or bounces")
+	f.StringVar(&a.how.Oversight, "oversight", "",
+		"address that gets the notice for oversight; that of the queue if not given")
 	f.StringVar(&a.formula, "formula", "", "formula that the run carries out: a name, or the path of a file")
-	f.StringVar(&a.formulas, "formulas", "", "folder of formulas; formulas of this directory if not given (INSPAN_FORMULAS)")
+	f.StringVar(&a.formulas, "formulas", "",
+		"folder of formulas; formulas of this directory if not given (INSPAN_FORMULAS)")
 	f.StringArrayVar(&a.vars, "var", nil, "name=value of a variable; may be repeated")
-	f.StringVar(&a.ctl.Within, "within", "", "how long the item stays bound without being started, such as 2h (default 15m)")
+	f.StringVar(&a.ctl.Within, "within", "",
+		"how long the item stays bound without being started, such as 2h (default 15m)")
 	f.StringVar(&a.d.Task, "task", "", "more for the agent than the item says")
 	f.StringVar(&a.d.Session, "session", "", "session that the run goes on in")
 	f.StringVar(&a.d.Model, "model", "", "model in place of the agent's, provider/name")
@@ -133,9 +140,11 @@ func (a *assignCommand) run(ctx context.Context, c *client.Client, args []string
 	}
 	switch b := w.Binding; {
 	case b == nil && w.Last != nil:
-		fmt.Fprintf(a.Out, "Agent %s had work item %s: %s. See it: inspan work show %s\n", w.Last.Agent, w.ID, w.Last.Code, w.ID)
+		fmt.Fprintf(a.Out, "Agent %s had work item %s: %s. See it: inspan work show %s\n", w.Last.Agent, w.ID, w.Last.Code,
+			w.ID)
 	case started && !b.Started:
-		fmt.Fprintf(a.Out, "Agent %s has %s and is at work: it begins once its run has ended. See it: inspan work show %s\n", b.Holder(), w.ID, w.ID)
+		fmt.Fprintf(a.Out, "Agent %s has %s and is at work: it begins once its run has ended. See it: inspan work show %s\n",
+			b.Holder(), w.ID, w.ID)
 	case started:
 		fmt.Fprintf(a.Out, "Agent %s works on %s in run %s. Watch it: inspan watch %s\n", b.Holder(), w.ID, b.Run, b.Run)
 	default:

@@ -85,7 +85,9 @@ func issues(file string, data []byte) (all []Imported, err error) {
 		if at == "" {
 			at = one.URL
 		}
-		m := Imported{ID: issueID(at, one.Number), Spec: events.WorkSpec{Title: title(one.Title), Text: text(one.Body), Source: view.Clip(line(at), events.MaxWorkSource)}}
+		m := Imported{ID: issueID(at, one.Number),
+			Spec: events.WorkSpec{Title: title(one.Title), Text: text(one.Body),
+				Source: view.Clip(line(at), events.MaxWorkSource)}}
 		for _, l := range one.Labels {
 			if name := clipped(line(l.Name), events.MaxWorkLabel); name != "" && len(m.Spec.Labels) < events.MaxWorkLabels-4 {
 				m.Spec.Labels = append(m.Spec.Labels, name)

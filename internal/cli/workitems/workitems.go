@@ -29,7 +29,8 @@ refused. Its run shows the item in the first prompt; where it completes, the ite
 			"  inspan sling fix-the-login-k3v9 fixer\n  inspan work show fix-the-login-k3v9\n  inspan work close fix-the-login-k3v9 --reason \"done by hand\"",
 		Args: cobra.ArbitraryArgs, RunE: app.Group,
 	}
-	cmd.AddCommand(addCmd(a), listCmd(a), showCmd(a), assignCmd(a), steerCmd(a, work.Unassign, "Clear the binding of an item: it is free again"),
+	cmd.AddCommand(addCmd(a), listCmd(a), showCmd(a), assignCmd(a),
+		steerCmd(a, work.Unassign, "Clear the binding of an item: it is free again"),
 		noteCmd(a), steerCmd(a, work.Close, "Close an item that is done, or not wanted any more"))
 	return cmd
 }
@@ -43,8 +44,9 @@ type steerCommand struct {
 
 func steerCmd(a *app.App, action, title string) *cobra.Command {
 	c := &steerCommand{App: a, ctl: events.WorkControl{Action: action}}
-	cmd := &cobra.Command{Use: action + " ITEM", Short: title, Example: "  inspan work " + action + " fix-the-login-k3v9 --reason \"not now\"",
-		Args: app.Args(1), RunE: a.Connected(c.run)}
+	cmd := &cobra.Command{Use: action + " ITEM", Short: title,
+		Example: "  inspan work " + action + " fix-the-login-k3v9 --reason \"not now\"",
+		Args:    app.Args(1), RunE: a.Connected(c.run)}
 	f := cmd.Flags()
 	f.StringVar(&c.ctl.Reason, "reason", "", "why; recorded in the log of the item")
 	f.StringVar(&c.ctl.By, "by", a.Me(), "who asks (INSPAN_APPROVER, USER)")
@@ -54,8 +56,9 @@ func steerCmd(a *app.App, action, title string) *cobra.Command {
 
 func noteCmd(a *app.App) *cobra.Command {
 	c := &steerCommand{App: a, ctl: events.WorkControl{Action: work.Note}}
-	cmd := &cobra.Command{Use: "note ITEM TEXT", Short: "Note something at an item", Example: "  inspan work note fix-the-login-k3v9 \"half of it is done\"",
-		Args: app.Args(2), RunE: a.Connected(c.run)}
+	cmd := &cobra.Command{Use: "note ITEM TEXT", Short: "Note something at an item",
+		Example: "  inspan work note fix-the-login-k3v9 \"half of it is done\"",
+		Args:    app.Args(2), RunE: a.Connected(c.run)}
 	cmd.Flags().StringVar(&c.ctl.By, "by", a.Me(), "who notes it (INSPAN_APPROVER, USER)")
 	return cmd
 }
@@ -89,7 +92,8 @@ func (a *steerCommand) run(ctx context.Context, c *client.Client, args []string)
 }
 
 // stopped stops the run that works on an item, where that was asked for, and waits until its end has freed the item.
-func (a *steerCommand) stopped(ctx context.Context, c *client.Client, id string) (w events.WorkItem, freed bool, err error) {
+func (a *steerCommand) stopped(ctx context.Context, c *client.Client,
+	id string) (w events.WorkItem, freed bool, err error) {
 	if !a.stop {
 		return w, false, nil
 	}
@@ -98,7 +102,9 @@ func (a *steerCommand) stopped(ctx context.Context, c *client.Client, id string)
 		return w, false, err
 	}
 	b := w.Binding
-	if _, err = c.Control(ctx, b.Run, events.Control{Action: "stop", By: a.ctl.By, Reason: cmp.Or(a.ctl.Reason, "work item "+id+": "+a.ctl.Action)}); err != nil {
+	if _, err = c.Control(ctx, b.Run,
+		events.Control{Action: "stop", By: a.ctl.By,
+			Reason: cmp.Or(a.ctl.Reason, "work item "+id+": "+a.ctl.Action)}); err != nil {
 		return w, false, err
 	}
 	w, err = items.Ended(ctx, id, b.Epoch)
@@ -114,8 +120,10 @@ type listCommand struct {
 
 func listCmd(a *app.App) *cobra.Command {
 	c := &listCommand{App: a}
-	cmd := &cobra.Command{Use: "list", Aliases: []string{"ls"}, Short: "List the work items that are not closed, with who holds each",
-		Example: "  inspan work list\n  inspan work list --agent fixer\n  inspan work list --free -o name", Args: app.Args(0), RunE: a.Connected(c.run)}
+	cmd := &cobra.Command{Use: "list", Aliases: []string{"ls"},
+		Short:   "List the work items that are not closed, with who holds each",
+		Example: "  inspan work list\n  inspan work list --agent fixer\n  inspan work list --free -o name",
+		Args:    app.Args(0), RunE: a.Connected(c.run)}
 	f := cmd.Flags()
 	f.BoolVarP(&c.all, "all", "a", false, "closed ones, too")
 	f.BoolVar(&c.free, "free", false, "only those that no one holds")
@@ -139,7 +147,8 @@ func (a *listCommand) run(ctx context.Context, c *client.Client, _ []string) err
 				run = w.Last.Run
 			}
 			switch {
-			case w.Status == events.WorkIsClosed && !a.all, a.free && w.Status != events.WorkIsOpen, a.agent != "" && a.agent != agent,
+			case w.Status == events.WorkIsClosed && !a.all, a.free && w.Status != events.WorkIsOpen, a.agent != "" &&
+				a.agent != agent,
 				a.label != "" && !slices.Contains(w.Spec.Labels, a.label):
 				continue
 			}
@@ -171,7 +180,8 @@ type showCommand struct{ *app.App }
 
 func showCmd(a *app.App) *cobra.Command {
 	c := &showCommand{a}
-	return &cobra.Command{Use: "show ITEM", Short: "Show one work item: what there is to do, who holds it and what happened to it",
+	return &cobra.Command{Use: "show ITEM",
+		Short:   "Show one work item: what there is to do, who holds it and what happened to it",
 		Example: "  inspan work show fix-the-login-k3v9\n  inspan work show fix-the-login-k3v9 --json | jq -r '.history[].line'", Args: app.Args(1), RunE: a.Connected(c.run)}
 }
 

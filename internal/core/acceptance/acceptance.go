@@ -1,4 +1,5 @@
-// Package acceptance decides about acceptance checks: when a step is claimed, which check is due, what its result means.
+// Package acceptance decides about acceptance checks: when a step is claimed, which check is due, what its result
+// means.
 //
 // Promises: a claim of the agent is no end of a step. The checks are those of the task's author and of the agent's
 // definition, never of a model. A result counts for the claim that it was made for and for no later one, and the first
@@ -71,7 +72,8 @@ func Next(s run.State, step string) (Duty, bool) {
 			return Duty{}, false // a person decides
 		}
 	}
-	return Duty{Gate: gate, Child: reviewer, Answer: answer, Step: step, Claim: c.Number, Number: c.Passed + 1, Check: c.Checks[c.Passed], Tree: c.Tree,
+	return Duty{Gate: gate, Child: reviewer, Answer: answer, Step: step, Claim: c.Number, Number: c.Passed + 1,
+		Check: c.Checks[c.Passed], Tree: c.Tree,
 		GitTree: c.GitTree, Protect: c.Protect}, true
 }
 
@@ -109,7 +111,8 @@ func Finish(s run.State, d Duty, e Evidence) []events.Payload {
 		e.GitTree = ""
 	}
 	r := events.CheckResult{Event: "check_passed", Step: d.Step, Claim: d.Claim, Check: d.Number, CheckKind: d.Check.Kind,
-		Name: d.Check.String(), Tree: e.Tree, GitTree: e.GitTree, Base: e.Base, Restored: e.Restored, Commit: e.Commit, ExitCode: e.ExitCode, Output: Tail(e.Output), OutputRef: e.Ref,
+		Name: d.Check.String(), Tree: e.Tree, GitTree: e.GitTree, Base: e.Base, Restored: e.Restored, Commit: e.Commit,
+		ExitCode: e.ExitCode, Output: Tail(e.Output), OutputRef: e.Ref,
 		DurationMS: e.TookMS, Note: e.Note}
 	if r.Judged = e.Judged; d.Gate != nil {
 		r.Gate = d.Gate.ID
@@ -134,8 +137,8 @@ func Tail(text string) string {
 }
 
 // Trees are the trees of a commit of what was checked: those of the last steps that have passed their checks. Checked
-// is false where no last step has any, and so anything may be delivered. A step that was checked outside of a repository
-// has none.
+// is false where no last step has any, and so anything may be delivered. A step that was checked outside of a
+// repository has none.
 func Trees(s run.State) (trees []string, checked bool) {
 	if s.Plan == nil {
 		return nil, false
@@ -153,8 +156,8 @@ func Trees(s run.State) (trees []string, checked bool) {
 }
 
 // Verified are the checks that vouch for a run: those of its last steps, none unless each of these passed one, and on
-// what is delivered; see events.CheckKind.Vouches for those that do nothing alone. Where they do not verify the run, they
-// are those that passed.
+// what is delivered; see events.CheckKind.Vouches for those that do nothing alone. Where they do not verify the run,
+// they are those that passed.
 func Verified(s run.State, d *events.Delivery) (all []events.Verified, verified bool) {
 	if s.Plan == nil {
 		return nil, false

@@ -104,7 +104,8 @@ func Ask(s run.State, st *run.Step, lost int) Verdict {
 	}
 	before := used
 	for _, o := range s.Plan.Steps {
-		if o.ID == st.ID || o.Kind != "" || o.Child != "" || o.Status != events.StepIsRunning || o.Owed == 0 || o.Owed >= st.Owed {
+		if o.ID == st.ID || o.Kind != "" || o.Child != "" || o.Status != events.StepIsRunning || o.Owed == 0 ||
+			o.Owed >= st.Owed {
 			continue
 		}
 		held, err := Reserve(s, o)

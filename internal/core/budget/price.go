@@ -117,7 +117,8 @@ func cost(p events.Price, in, out, cached, stored int64) events.MicroUSD {
 	cached = min(max(cached, 0), in)
 	stored = min(max(stored, 0), in-cached)
 	sum := new(big.Int)
-	for _, part := range [][2]int64{{in - cached - stored, int64(p.Input)}, {cached, int64(p.Cached)}, {stored, int64(written(p))},
+	for _, part := range [][2]int64{{in - cached - stored, int64(p.Input)}, {cached, int64(p.Cached)},
+		{stored, int64(written(p))},
 		{out, int64(p.Output)}} {
 		sum.Add(sum, new(big.Int).Mul(big.NewInt(max(part[0], 0)), big.NewInt(max(part[1], 0))))
 	}

@@ -11,8 +11,8 @@ const leastOutput = 256
 // EstimateInput is what the text of a request of a program counts as, in tokens.
 func EstimateInput(size int) int64 { return int64(size)/bytesPerTok + perRequest }
 
-// AskProgram says whether a request of a program for a model may be passed on, "provider/name", and with how much output
-// at most: what it asks for, or what the budget has left. need is what is to be set aside.
+// AskProgram says whether a request of a program for a model may be passed on, "provider/name", and with how much
+// output at most: what it asks for, or what the budget has left. need is what is to be set aside.
 func AskProgram(s run.State, ref string, in, out int64) (need Amount, most int64, v Verdict) {
 	p, priced := Table(s.Prices).Find(ref)
 	weigh := func(out int64) Amount { return Amount{Tokens: saturated(in, out), Cost: mostCost(p, in, out)} }

@@ -113,14 +113,16 @@ func Start(s run.State, d Duty, runner, sandbox string, preview string) []events
 	if !current(s, d) {
 		return nil
 	}
-	return append(abandoned(s, d.Call.ID), &events.CallStartedData{Event: "tool_start", ToolRef: ref(d.Call), Input: preview,
-		Attempt: d.Attempt, Effect: d.Call.Effect, Runner: runner, Sandbox: sandbox})
+	return append(abandoned(s, d.Call.ID),
+		&events.CallStartedData{Event: "tool_start", ToolRef: ref(d.Call), Input: preview,
+			Attempt: d.Attempt, Effect: d.Call.Effect, Runner: runner, Sandbox: sandbox})
 }
 
 // current reports whether the call still is in the very phase, attempt and fence that a duty was found in.
 func current(s run.State, d Duty) bool {
 	c := s.Open[d.Call.ID]
-	return c != nil && !s.Status.Ended() && c.Phase == d.Call.Phase && c.Attempt == d.Call.Attempt && c.Fence == d.Call.Fence
+	return c != nil && !s.Status.Ended() && c.Phase == d.Call.Phase && c.Attempt == d.Call.Attempt &&
+		c.Fence == d.Call.Fence
 }
 
 func ref(c run.Call) events.ToolRef {
@@ -182,12 +184,13 @@ func Finish(s run.State, a Attempt, r Result) []events.Payload {
 	if !a.holds(s) {
 		return nil
 	}
-	return append(abandoned(s, a.Call.ID), &events.CallFinishedData{Event: "tool_result", ToolRef: ref(a.Call), Output: r.Output,
-		OutputRef: r.Ref, Images: r.Images, Success: r.Success, DurationMS: positive(r.Took), Attempt: a.Number,
-		RetryCount: a.Number - 1,
-		Fence:      a.Fence, ExitCode: r.ExitCode, Reconciled: r.Reconciled, Sandbox: a.Sandbox, Usage: r.Usage,
-		Notes: r.Notes,
-		Dir:   r.Dir, Background: r.Background, Hooks: r.Hooks})
+	return append(abandoned(s, a.Call.ID),
+		&events.CallFinishedData{Event: "tool_result", ToolRef: ref(a.Call), Output: r.Output,
+			OutputRef: r.Ref, Images: r.Images, Success: r.Success, DurationMS: positive(r.Took), Attempt: a.Number,
+			RetryCount: a.Number - 1,
+			Fence:      a.Fence, ExitCode: r.ExitCode, Reconciled: r.Reconciled, Sandbox: a.Sandbox, Usage: r.Usage,
+			Notes: r.Notes,
+			Dir:   r.Dir, Background: r.Background, Hooks: r.Hooks})
 }
 
 // Judged is a result after the hooks were asked about it. Where one blocks, the agent does not see it: what the tool
@@ -228,14 +231,16 @@ func Fail(s run.State, a Attempt, f Failure, now time.Time) []events.Payload {
 	}
 	if !Last(s, a, f) {
 		delay := max(Backoff(s, &a.Call, a.Number), f.RetryAfter)
-		return append(abandoned(s, a.Call.ID), &events.CallDeferredData{Event: "error", ToolRef: ref(a.Call), Error: f.Error, Class: f.Class,
-			Attempt: a.Number, Fence: a.Fence, DelayMS: delay.Milliseconds(), NotBefore: now.Add(delay)})
+		return append(abandoned(s, a.Call.ID),
+			&events.CallDeferredData{Event: "error", ToolRef: ref(a.Call), Error: f.Error, Class: f.Class,
+				Attempt: a.Number, Fence: a.Fence, DelayMS: delay.Milliseconds(), NotBefore: now.Add(delay)})
 	}
-	return append(abandoned(s, a.Call.ID), &events.CallFailedData{Event: "tool_result", ToolRef: ref(a.Call), Error: f.Error,
-		Class: f.Class,
-		Hint:  f.Hint, DurationMS: positive(f.Took), Attempt: a.Number, RetryCount: a.Number - 1, Fence: a.Fence,
-		Sandbox: a.Sandbox,
-		Usage:   f.Usage, Hooks: f.Hooks})
+	return append(abandoned(s, a.Call.ID),
+		&events.CallFailedData{Event: "tool_result", ToolRef: ref(a.Call), Error: f.Error,
+			Class: f.Class,
+			Hint:  f.Hint, DurationMS: positive(f.Took), Attempt: a.Number, RetryCount: a.Number - 1, Fence: a.Fence,
+			Sandbox: a.Sandbox,
+			Usage:   f.Usage, Hooks: f.Hooks})
 }
 
 // Lost records that no one knows the outcome of an attempt whose lease ran out.
@@ -264,20 +269,23 @@ func GiveUp(s run.State, d Duty) []events.Payload {
 	if d.Call.Phase == run.CallStarted {
 		why = fmt.Sprintf(": the toolrunner %s was lost during the last one", d.Call.Runner)
 	}
-	return append(abandoned(s, d.Call.ID), &events.CallFailedData{Event: "tool_result", ToolRef: ref(d.Call), Class: "transient",
-		Error: fmt.Sprintf("gave up after %d attempts%s", d.Call.Attempt, why), Attempt: d.Call.Attempt,
-		RetryCount: d.Call.Attempt - 1, Fence: d.Call.Fence, DurationMS: 1})
+	return append(abandoned(s, d.Call.ID),
+		&events.CallFailedData{Event: "tool_result", ToolRef: ref(d.Call), Class: "transient",
+			Error: fmt.Sprintf("gave up after %d attempts%s", d.Call.Attempt, why), Attempt: d.Call.Attempt,
+			RetryCount: d.Call.Attempt - 1, Fence: d.Call.Fence, DurationMS: 1})
 }
 
 // Again records when an attempt follows that takes the place of one that was lost and did not take effect. The first
-// follows at once: it answers nothing, and the attempt begins. A call that is lost again and again waits longer each time.
+// follows at once: it answers nothing, and the attempt begins. A call that is lost again and again waits longer each
+// time.
 func Again(s run.State, d Duty, now time.Time) []events.Payload {
 	if d.Call.Attempt < 2 || !current(s, d) {
 		return nil
 	}
 	delay := Backoff(s, &d.Call, d.Call.Attempt)
 	return append(abandoned(s, d.Call.ID), &events.CallDeferredData{Event: "error", ToolRef: ref(d.Call),
-		Error: fmt.Sprintf("the toolrunner %s was lost during the call, as the one before it", d.Call.Runner), Class: "transient",
+		Error:   fmt.Sprintf("the toolrunner %s was lost during the call, as the one before it", d.Call.Runner),
+		Class:   "transient",
 		Attempt: d.Call.Attempt, Fence: d.Call.Fence, DelayMS: delay.Milliseconds(), NotBefore: now.Add(delay)})
 }
 

@@ -16,7 +16,8 @@ func Waits(tool string) bool { return Asks(tool) || tool == events.ToolDelegateR
 // Asks reports whether a permitted call of a tool is left to a planner.
 func Asks(tool string) bool { return tool == events.ToolDelegate || events.IsMailTool(tool) }
 
-// Ask is what is recorded of a permitted call that is left to a planner: that it waits, or what is wrong with its arguments.
+// Ask is what is recorded of a permitted call that is left to a planner: that it waits, or what is wrong with its
+// arguments.
 func Ask(s run.State, id string, input json.RawMessage) []events.Payload {
 	c := s.Open[id]
 	if c == nil || c.Phase != run.CallAllowed || !Asks(c.Tool) || s.Status.Ended() {
@@ -84,7 +85,8 @@ func came(s run.State, k *run.Child) (text string, success bool) {
 	case events.ChildIsRefused:
 		return fmt.Sprintf("no one began it (%s): %s", k.FinishReason, k.Error), false
 	}
-	return fmt.Sprintf("agent %s failed, attempt %d of %d (%s): %s", k.Agent, k.Attempt, events.MaxChildAttempts, k.FinishReason,
+	return fmt.Sprintf("agent %s failed, attempt %d of %d (%s): %s", k.Agent, k.Attempt, events.MaxChildAttempts,
+		k.FinishReason,
 		k.Error), false
 }
 
@@ -106,7 +108,8 @@ func ofResult(s run.State, input json.RawMessage) (r Result, ok bool) {
 	k := background(s, a.ID)
 	switch {
 	case k == nil:
-		return Result{Output: fmt.Sprintf("there is no work %.80q in the background; without id all of it is listed", a.ID)}, true
+		return Result{Output: fmt.Sprintf("there is no work %.80q in the background; without id all of it is listed",
+			a.ID)}, true
 	case (k.Lives() || k.Retry) && (a.Wait == nil || *a.Wait):
 		return r, false
 	case k.Lives() || k.Retry:
@@ -176,5 +179,6 @@ func Answered(s run.State, id string, input json.RawMessage, r Result, now time.
 	}
 	c := s.Open[id]
 	return []events.Payload{&events.CallFinishedData{Event: "tool_result", ToolRef: ref(*c),
-		Output: r.Output, Success: r.Success, DurationMS: max(1, r.Took.Milliseconds()), Attempt: 1, Fence: c.Fence, Hooks: r.Hooks}}
+		Output: r.Output, Success: r.Success, DurationMS: max(1, r.Took.Milliseconds()), Attempt: 1, Fence: c.Fence,
+		Hooks: r.Hooks}}
 }

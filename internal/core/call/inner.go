@@ -17,8 +17,8 @@ type Inner struct {
 	Ref   *events.Ref
 }
 
-// Progress records that the program of an attempt is given its work, in a session of that name. It answers nothing where
-// that is known, or the attempt is not the current one any more.
+// Progress records that the program of an attempt is given its work, in a session of that name. It answers nothing
+// where that is known, or the attempt is not the current one any more.
 func Progress(s run.State, a Attempt, session string) []events.Payload {
 	if !a.holds(s) {
 		return nil
@@ -26,7 +26,8 @@ func Progress(s run.State, a Attempt, session string) []events.Payload {
 	if p := s.Open[a.Call.ID].Program; p != nil && (p.Session == session || session == "") {
 		return nil
 	}
-	return []events.Payload{&events.CallProgressedData{Event: "tool_progress", ToolRef: ref(a.Call), Fence: a.Fence, Session: session}}
+	return []events.Payload{&events.CallProgressedData{Event: "tool_progress", ToolRef: ref(a.Call), Fence: a.Fence,
+		Session: session}}
 }
 
 // Keep records that the files of the session of an attempt were stored. It answers nothing where that is known, or the
@@ -39,7 +40,8 @@ func Keep(s run.State, a Attempt, transcript events.Ref) []events.Payload {
 	if p == nil || p.Transcript != nil && p.Transcript.SHA256 == transcript.SHA256 {
 		return nil
 	}
-	return []events.Payload{&events.CallProgressedData{Event: "tool_progress", ToolRef: ref(a.Call), Fence: a.Fence, Session: p.Session,
+	return []events.Payload{&events.CallProgressedData{Event: "tool_progress", ToolRef: ref(a.Call), Fence: a.Fence,
+		Session:    p.Session,
 		Transcript: &transcript}}
 }
 
@@ -50,8 +52,10 @@ func Request(s run.State, a Attempt, q Inner) []events.Payload {
 		return nil
 	}
 	c := s.Open[a.Call.ID]
-	return []events.Payload{&events.CallRequestedData{Event: "tool_requested", Fence: a.Fence, ProgramID: q.Program, Title: q.Title,
-		ToolRef: events.ToolRef{Step: c.Step, Call: run.InnerID(c), Tool: q.Tool, Parent: c.ID}, Input: q.Input, InputRef: q.Ref}}
+	return []events.Payload{&events.CallRequestedData{Event: "tool_requested", Fence: a.Fence, ProgramID: q.Program,
+		Title:   q.Title,
+		ToolRef: events.ToolRef{Step: c.Step, Call: run.InnerID(c), Tool: q.Tool, Parent: c.ID}, Input: q.Input,
+		InputRef: q.Ref}}
 }
 
 // Verdict is what became of a call inside.
@@ -105,8 +109,10 @@ func FinishInner(s run.State, a Attempt, id string, r Result) []events.Payload {
 	if !a.holds(s) || c == nil || c.Parent != a.Call.ID || c.Phase != run.CallStarted {
 		return nil
 	}
-	return []events.Payload{&events.CallFinishedData{Event: "tool_result", ToolRef: ref(*c), Output: r.Output, OutputRef: r.Ref,
-		Success: r.Success, DurationMS: positive(r.Took), Attempt: c.Attempt, Fence: c.Fence, Sandbox: a.Sandbox, Reported: true}}
+	return []events.Payload{&events.CallFinishedData{Event: "tool_result", ToolRef: ref(*c), Output: r.Output,
+		OutputRef: r.Ref,
+		Success:   r.Success, DurationMS: positive(r.Took), Attempt: c.Attempt, Fence: c.Fence, Sandbox: a.Sandbox,
+		Reported: true}}
 }
 
 // abandoned ends what is open inside of a call before the call itself ends or is begun again. Of what had begun no one

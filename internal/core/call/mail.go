@@ -10,8 +10,9 @@ import (
 // askMail is Ask for the mail tools. An agent sends as itself: the address is that of its run, and so is the work item.
 func askMail(s run.State, c run.Call, input json.RawMessage) []events.Payload {
 	bad := func(fault, hint string) []events.Payload {
-		return []events.Payload{&events.CallFailedData{Event: "tool_result", ToolRef: ref(c), Error: ClipError(fault), Class: "invalid",
-			Hint: hint, DurationMS: 1, Attempt: 1}}
+		return []events.Payload{&events.CallFailedData{Event: "tool_result", ToolRef: ref(c), Error: ClipError(fault),
+			Class: "invalid",
+			Hint:  hint, DurationMS: 1, Attempt: 1}}
 	}
 	if !s.Created.CanAsk(c.Tool) {
 		if c.Tool == events.ToolDeliver {
@@ -23,5 +24,6 @@ func askMail(s run.State, c run.Call, input json.RawMessage) []events.Payload {
 	if err != nil {
 		return bad(err.Error(), "fix the arguments and retry")
 	}
-	return []events.Payload{&events.MailRequestedData{Event: "tool_start", ToolRef: ref(c), Request: r, Attempt: 1, Effect: c.Effect}}
+	return []events.Payload{&events.MailRequestedData{Event: "tool_start", ToolRef: ref(c), Request: r, Attempt: 1,
+		Effect: c.Effect}}
 }

@@ -38,7 +38,8 @@ func Reserve(s run.State, a Attempt, q ModelRequest) (say []events.Payload, most
 	if v.Reason != "" {
 		return nil, 0, v.Text
 	}
-	return []events.Payload{&events.CallReservedData{Event: "model_request", ToolRef: ref(*c), Fence: a.Fence, Request: n, Model: q.Model,
+	return []events.Payload{&events.CallReservedData{Event: "model_request", ToolRef: ref(*c), Fence: a.Fence, Request: n,
+		Model:  q.Model,
 		Tokens: need.Tokens, Cost: need.Cost}}, most, ""
 }
 
@@ -63,12 +64,14 @@ func Settle(s run.State, a Attempt, q ModelRequest, request int, u ModelUse) []e
 		if h.Request != request {
 			continue
 		}
-		d := &events.CallSettledData{Event: "model_answer", ToolRef: ref(*c), Fence: a.Fence, Request: request, Unknown: u.Unknown}
+		d := &events.CallSettledData{Event: "model_answer", ToolRef: ref(*c), Fence: a.Fence, Request: request,
+			Unknown: u.Unknown}
 		if !u.Unknown {
 			d.InputTokens, d.OutputTokens = max(0, u.Input), max(0, u.Output)
 			d.CachedTokens = min(max(0, u.Cached), d.InputTokens)
-			d.Cost = budget.PaidFor(s, q.ref(), budget.Usage{Input: d.InputTokens, Output: d.OutputTokens, Cached: d.CachedTokens,
-				Written: max(0, u.Written)})
+			d.Cost = budget.PaidFor(s, q.ref(),
+				budget.Usage{Input: d.InputTokens, Output: d.OutputTokens, Cached: d.CachedTokens,
+					Written: max(0, u.Written)})
 		}
 		return []events.Payload{d}
 	}

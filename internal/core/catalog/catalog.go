@@ -1,8 +1,8 @@
 // Package catalog is the one table of the models that this program names by itself: which one a provider begins with,
 // and what each costs.
 //
-// Promises: it is data of one day, with its source; a model that is not in it has no price here, which is not a price of
-// nothing. A table of prices of an operator goes before it.
+// Promises: it is data of one day, with its source; a model that is not in it has no price here, which is not a price
+// of nothing. A table of prices of an operator goes before it.
 package catalog
 
 import "strings"
@@ -22,7 +22,8 @@ type Provider struct {
 // Providers in the order in which they are offered.
 func Providers() []Provider {
 	return []Provider{
-		{"anthropic", "Anthropic", "anthropic/claude-sonnet-5-5", "INSPAN_ANTHROPIC_API_KEY", "https://platform.claude.com/settings/keys"},
+		{"anthropic", "Anthropic", "anthropic/claude-sonnet-5-5", "INSPAN_ANTHROPIC_API_KEY",
+			"https://platform.claude.com/settings/keys"},
 		{"openai", "OpenAI", "openai/gpt-6.1-terra", "INSPAN_OPENAI_API_KEY", "https://platform.openai.com/api-keys"},
 		{"gemini", "Google Gemini", "gemini/gemini-3.8-flash", "INSPAN_GEMINI_API_KEY", "https://aistudio.google.com/apikey"},
 	}

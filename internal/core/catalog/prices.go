@@ -57,7 +57,8 @@ func Rows() []Row {
 func Prices() map[string]events.Price {
 	out := map[string]events.Price{}
 	for _, r := range Rows() {
-		out[r.Model] = events.Price{Input: micro(r.Input), Output: micro(r.Output), Cached: micro(r.Cached), CacheWrite: micro(r.CacheWrite)}
+		out[r.Model] = events.Price{Input: micro(r.Input), Output: micro(r.Output), Cached: micro(r.Cached),
+			CacheWrite: micro(r.CacheWrite)}
 	}
 	return out
 }

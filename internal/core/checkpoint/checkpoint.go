@@ -65,6 +65,7 @@ func Take(s run.State, now time.Time) ([]events.Payload, error) {
 		return nil, nil
 	}
 	n := s.NextCheckpoint()
-	return []events.Payload{&events.CheckpointTakenData{Event: "checkpoint_taken", Name: events.IntervalCheckpoint(n), Number: n,
+	return []events.Payload{&events.CheckpointTakenData{Event: "checkpoint_taken", Name: events.IntervalCheckpoint(n),
+		Number:     n,
 		IntervalMS: d.Milliseconds()}}, nil
 }

@@ -124,8 +124,8 @@ func delegated(s run.State, st *run.Step, c *run.Child) string {
 // reading are the tools of a reviewer: none of them changes anything, or reaches beyond the copy.
 var reading = []string{"read", "glob", "grep"}
 
-// review makes a run that reviews: with tools that read, without what else the agent's file asks for, and with nothing of
-// what the agent was told whose work it is.
+// review makes a run that reviews: with tools that read, without what else the agent's file asks for, and with nothing
+// of what the agent was told whose work it is.
 func review(s run.State, st *run.Step, c *run.Child, b *events.RunCreatedData) {
 	a := s.Agents[c.Agent]
 	a.Tools = reading

@@ -1,5 +1,6 @@
-// Package child decides about runs that steps, calls and reviews of other runs are given to: when one is spawned and what
-// it may spend, how it begins, what its end means for what it was made for, and what it has to follow of its parent.
+// Package child decides about runs that steps, calls and reviews of other runs are given to: when one is spawned and
+// what it may spend, how it begins, what its end means for what it was made for, and what it has to follow of its
+// parent.
 //
 // Promises: nothing is spent below a run that was not held in it before, and what is held is never more than what is
 // left. A child that failed is followed by exactly one more, which reads why. Deeper than the run permits none is made.
@@ -90,7 +91,9 @@ func posts(s run.State) []run.Post {
 			add(s.PostOf(st, events.CheckPlace(st.Claim.Number, st.Claim.Passed+1)))
 		}
 	}
-	calls := slices.DeleteFunc(slices.Collect(maps.Values(s.Open)), func(c *run.Call) bool { return c.Phase != run.CallDelegated })
+	calls := slices.DeleteFunc(slices.Collect(maps.Values(s.Open)), func(c *run.Call) bool {
+		return c.Phase != run.CallDelegated
+	})
 	slices.SortFunc(calls, func(a, b *run.Call) int { return cmp.Compare(a.Fence, b.Fence) })
 	for _, c := range calls {
 		add(s.Post(c.Step, c.ID))
@@ -129,7 +132,8 @@ func spawn(s run.State, p run.Post, ref events.ChildRef, why string, now time.Ti
 	if reason != "" {
 		return refused(ref, reason, text)
 	}
-	ref.Event, ref.Outcome, ref.Child = "sub_agent_spawned", events.ChildIsSpawned, id(s.HarnessID, p.Step, p.Call, ref.Attempt)
+	ref.Event, ref.Outcome, ref.Child = "sub_agent_spawned", events.ChildIsSpawned, id(s.HarnessID, p.Step, p.Call,
+		ref.Attempt)
 	return &events.ChildSpawnedData{ChildRef: ref, Root: root, Depth: depth + 1, Workspace: p.Workspace, Reserve: reserve,
 		TimeoutMS: timeout(s, p.Agent, now), Error: why}
 }
@@ -139,8 +143,8 @@ func refused(ref events.ChildRef, reason, text string) events.Payload {
 	return &events.ChildFinishedData{ChildRef: ref, FinishReason: reason, Error: text}
 }
 
-// share is what a child may spend: an equal part of what is left for the steps that have not ended and hold nothing, and
-// for the calls and reviews that wait for a child. It is no more than its agent's file says.
+// share is what a child may spend: an equal part of what is left for the steps that have not ended and hold nothing,
+// and for the calls and reviews that wait for a child. It is no more than its agent's file says.
 func share(s run.State, p run.Post) (r events.Reserve, reason, text string) {
 	a, where := s.Agents[p.Agent], events.ChildRef{Step: p.Step, Call: p.Call}.Place()
 	o, err := (&events.Task{}).Resolve(a)
@@ -245,7 +249,8 @@ func finished(s run.State, c *run.Child, d events.ChildFinishedData, success boo
 		Call: c.Call, Agent: c.Agent, Attempt: c.Attempt, Outcome: events.ChildIsCompleted}
 	if !success {
 		d.Outcome = events.ChildIsFailed
-		d.Retry = c.Attempt < events.MaxChildAttempts && s.Stopping == nil && d.FinishReason != events.FinishStopped && s.Wanted(now)
+		d.Retry = c.Attempt < events.MaxChildAttempts && s.Stopping == nil && d.FinishReason != events.FinishStopped &&
+			s.Wanted(now)
 	}
 	return []events.Payload{&d}
 }
@@ -270,8 +275,8 @@ func Close(s run.State, st *run.Step) []events.Payload {
 	return []events.Payload{d}
 }
 
-// Follow is what a child has to follow of its parent: it stops with it or with what it is for, is paused and resumed with
-// it, and is as careful as it has become. A child that a person paused stays paused.
+// Follow is what a child has to follow of its parent: it stops with it or with what it is for, is paused and resumed
+// with it, and is as careful as it has become. A child that a person paused stays paused.
 func Follow(parent run.State, c *run.Child, s run.State, now time.Time) ([]events.Payload, error) {
 	by := lifecycle.Wish{By: "run " + parent.HarnessID, Reason: "its parent is paused: " + parent.PauseReason}
 	switch {

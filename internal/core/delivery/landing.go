@@ -16,8 +16,9 @@ const classTransient = "transient"
 func join(s run.State, st *run.Step, done []run.CallRecord) []events.Payload {
 	w, c, l := s.Created.Git, s.Created, s.Created.Landing
 	if len(done) == 0 {
-		return call(s, st, events.GitPrepare, prepareArgs{URL: c.Repo, Branch: w.Branch, Depth: w.Depth, WorkingBranch: w.WorkingBranch,
-			NewBranch: w.NewBranch, Sides: []string{l.Branch}})
+		return call(s, st, events.GitPrepare,
+			prepareArgs{URL: c.Repo, Branch: w.Branch, Depth: w.Depth, WorkingBranch: w.WorkingBranch,
+				NewBranch: w.NewBranch, Sides: []string{l.Branch}})
 	}
 	var p prepared
 	if why := read(done[0], &p); why != "" {
@@ -38,7 +39,8 @@ func join(s run.State, st *run.Step, done []run.CallRecord) []events.Payload {
 	if why, _ := unmerged(m, l); why != "" {
 		return failed(s, st, why)
 	}
-	return finished(s, st, fmt.Sprintf("%s at %s is merged into %s (%s), at %s.", l.Branch, short(l.Commit), l.Target, m.Merged[0].How, short(m.Commit)))
+	return finished(s, st, fmt.Sprintf("%s at %s is merged into %s (%s), at %s.", l.Branch, short(l.Commit), l.Target,
+		m.Merged[0].How, short(m.Commit)))
 }
 
 func rewritten(p prepared, l *events.LandingRef) string {
@@ -46,7 +48,8 @@ func rewritten(p prepared, l *events.LandingRef) string {
 	if len(p.Sides) == 1 {
 		is = "at " + short(p.Sides[0].Commit)
 	}
-	return fmt.Sprintf("the branch %s is %s and was delivered at %s: it was rewritten or went on. Deliver it again", l.Branch, is, short(l.Commit))
+	return fmt.Sprintf("the branch %s is %s and was delivered at %s: it was rewritten or went on. Deliver it again",
+		l.Branch, is, short(l.Commit))
 }
 
 // unmerged says why a merge did not take the delivered commit in, with its code; "" where it did.
@@ -66,7 +69,8 @@ func unmerged(m merged, l *events.LandingRef) (why, code string) {
 		return fmt.Sprintf("%s and %s changed the same places: %s%s. Merge %s into the branch, resolve them and deliver it again",
 			l.Branch, l.Target, strings.Join(paths, ", "), more, l.Target), events.LandingConflict
 	case len(m.Moved) > 0:
-		return fmt.Sprintf("%s is at %s and not at %s", clip(m.Moved[0].Branch, maxPath), short(m.Moved[0].Is), short(m.Moved[0].Was)), events.LandingRewritten
+		return fmt.Sprintf("%s is at %s and not at %s", clip(m.Moved[0].Branch, maxPath), short(m.Moved[0].Is),
+			short(m.Moved[0].Was)), events.LandingRewritten
 	case len(m.Merged) != 1 || m.Merged[0].Commit != l.Commit || m.Commit == "":
 		return "the merge did not take the delivered commit in", events.LandingFailed
 	}
@@ -76,8 +80,9 @@ func unmerged(m merged, l *events.LandingRef) (why, code string) {
 // maxNamed is how many paths of a conflict its reason names.
 const maxNamed = 10
 
-// Landed says what the run of an attempt of a merge queue came to. It is to be asked once the run has ended. The work is
-// landed only where the target branch of the remote was seen to have it: after the push, or before anything was merged.
+// Landed says what the run of an attempt of a merge queue came to. It is to be asked once the run has ended. The work
+// is landed only where the target branch of the remote was seen to have it: after the push, or before anything was
+// merged.
 func Landed(s run.State) events.LandingOutcome {
 	var o events.LandingOutcome
 	l := s.Created.Landing
@@ -145,8 +150,8 @@ type removeArgs struct {
 	URL    string `json:"url"`
 }
 
-// removable reports whether the branch of a landing run may go: the target of the remote was seen to have its commit, and the
-// queue does not keep it.
+// removable reports whether the branch of a landing run may go: the target of the remote was seen to have its commit,
+// and the queue does not keep it.
 func removable(s run.State, p progress) bool {
 	l := s.Created.Landing
 	return !l.Keep && l.Branch != l.Target && (p.Pushed && p.RemoteBranch == l.Target || p.Commit == p.Base)
@@ -184,8 +189,8 @@ func faultOf(r run.CallRecord, otherwise string) string {
 	return otherwise
 }
 
-// classDenied is the class of a failed call to a remote that may not be reached, classInvalid that of one that names what
-// is not there.
+// classDenied is the class of a failed call to a remote that may not be reached, classInvalid that of one that names
+// what is not there.
 const (
 	classDenied  = "denied"
 	classInvalid = "invalid"

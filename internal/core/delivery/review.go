@@ -40,7 +40,8 @@ func askFor(s run.State, p progress) reviewArgs {
 	if title == "" {
 		title = p.RemoteBranch
 	}
-	return reviewArgs{How: r.How, Branch: p.RemoteBranch, Commit: p.Commit, Target: r.Target, URL: s.Created.Repo, Title: title, Body: body}
+	return reviewArgs{How: r.How, Branch: p.RemoteBranch, Commit: p.Commit, Target: r.Target, URL: s.Created.Repo,
+		Title: title, Body: body}
 }
 
 // addReview takes what the forge said in. A review that cannot be asked for is told, and the work stays pushed.

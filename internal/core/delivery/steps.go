@@ -155,8 +155,8 @@ func past(s run.State, done []run.CallRecord) progress {
 	return p
 }
 
-// Base is the commit that the run began with, before any agent of it worked: the one at which its branch left the line of
-// work. It is empty where the run does not work in git, and where there was no commit.
+// Base is the commit that the run began with, before any agent of it worked: the one at which its branch left the line
+// of work. It is empty where the run does not work in git, and where there was no commit.
 func Base(s run.State) string {
 	if s.Created == nil || s.Created.Git == nil {
 		return ""
@@ -164,7 +164,8 @@ func Base(s run.State) string {
 	return begun(s).Base
 }
 
-// Began is the commit that was checked out when the run began: that of earlier runs of its session, where there are any.
+// Began is the commit that was checked out when the run began: that of earlier runs of its session, where there are
+// any.
 func Began(s run.State) string {
 	if s.Created == nil || s.Created.Git == nil {
 		return ""
@@ -347,7 +348,8 @@ func deliver(s run.State, st *run.Step, done []run.CallRecord) []events.Payload 
 	case w.Push && whole && s.Created.Landing != nil && !p.sent && p.Commit != p.Base:
 		return call(s, st, events.GitPush, pushArgs{Branch: p.Branch, Commit: p.Commit, URL: c.Repo, To: c.Landing.Target})
 	case c.Landing != nil && !p.removed && whole && removable(s, p):
-		return call(s, st, events.GitRemove, removeArgs{Branch: c.Landing.Branch, Commit: c.Landing.Commit, Into: c.Landing.Target, URL: c.Repo})
+		return call(s, st, events.GitRemove,
+			removeArgs{Branch: c.Landing.Branch, Commit: c.Landing.Commit, Into: c.Landing.Target, URL: c.Repo})
 	case s.Created.Landing != nil:
 		return finished(s, st, p.explain(""))
 	case !p.saved && p.Branch != "" && p.Commit != "" && (p.Commit != p.Base || w.Collaboration == events.Parallel):

@@ -64,19 +64,26 @@ func answer(s run.State, now time.Time, r Reply) ([]events.Payload, error) {
 	g := s.Gate(r.Gate)
 	switch {
 	case g == nil:
-		return nil, &Refused{"unknown_gate", fmt.Sprintf("run %s has no gate %s", s.HarnessID, r.Gate), "inspan gates lists the open gates"}
+		return nil, &Refused{"unknown_gate", fmt.Sprintf("run %s has no gate %s", s.HarnessID, r.Gate),
+			"inspan gates lists the open gates"}
 	case g.Status == run.GateExpired || g.Status == run.GatePending && r.Stood.late(g, now):
-		return nil, &Refused{CodeExpired, fmt.Sprintf("gate %s expired at %s: the answer came too late", g.ID, g.ExpiresAt.Format(time.RFC3339)),
+		return nil, &Refused{CodeExpired,
+			fmt.Sprintf("gate %s expired at %s: the answer came too late", g.ID, g.ExpiresAt.Format(time.RFC3339)),
 			"inspan inspect shows what followed; if the run is paused, inspan resume opens the gate again"}
 	case g.Status == run.GateSuperseded:
-		return nil, &Refused{"gate_closed", fmt.Sprintf("gate %s was closed when %s revised the plan: step %s is not executed as requested", g.ID, g.By, g.StepID),
+		return nil, &Refused{"gate_closed",
+			fmt.Sprintf("gate %s was closed when %s revised the plan: step %s is not executed as requested", g.ID, g.By,
+				g.StepID),
 			"nothing to do; inspan gates lists the open gates"}
 	case g.Status != run.GatePending:
-		return nil, &Refused{"gate_closed", fmt.Sprintf("gate %s was %s by %s before: the first answer wins", g.ID, g.Status, g.By), "nothing to do; inspan inspect shows what followed"}
+		return nil, &Refused{"gate_closed",
+			fmt.Sprintf("gate %s was %s by %s before: the first answer wins", g.ID, g.Status, g.By),
+			"nothing to do; inspan inspect shows what followed"}
 	case s.Status.Ended():
 		return nil, &Refused{"run_ended", fmt.Sprintf("run %s is %s", s.HarnessID, s.Status), "start a new run"}
 	case r.Hash != "" && r.Hash != g.Hash:
-		return nil, &Refused{"stale_answer", "the answer names another proposal than the open gate", "read the gate again and answer with its proposal_hash"}
+		return nil, &Refused{"stale_answer", "the answer names another proposal than the open gate",
+			"read the gate again and answer with its proposal_hash"}
 	}
 	if refused := mayDecide(s, g, r); refused != nil {
 		return nil, refused

@@ -33,12 +33,14 @@ func judgeCall(s run.State, c *run.Call, now time.Time, law Policy, left int) (s
 		may = delivery.Tools(st.Kind)
 	}
 	if !ok || !slices.Contains(may, c.Tool) {
-		return j.refuse(events.RefusedPermission, "allowed-set", fmt.Sprintf("agent %s may not use the tool %q", st.AssignedAgent, c.Tool),
+		return j.refuse(events.RefusedPermission, "allowed-set",
+			fmt.Sprintf("agent %s may not use the tool %q", st.AssignedAgent, c.Tool),
 			"use one of: "+strings.Join(may, ", ")), false
 	}
 	tool, ok := law.Tool(agent, c.Tool)
 	if !ok {
-		return j.refuse(events.RefusedUnknown, "", fmt.Sprintf("this station has no tool %q", c.Tool), "use another tool; an operator can add this one to a toolrunner"), false
+		return j.refuse(events.RefusedUnknown, "", fmt.Sprintf("this station has no tool %q", c.Tool),
+			"use another tool; an operator can add this one to a toolrunner"), false
 	}
 	input, edited, err := inputOf(s, c, law)
 	if errors.Is(err, ErrNotFetched) {
@@ -54,14 +56,17 @@ func judgeCall(s run.State, c *run.Call, now time.Time, law Policy, left int) (s
 		return j.refuse(events.RefusedInput, "", err.Error(), "fix the arguments and retry"), false
 	}
 	if why := delivery.Early(s, st, c.Tool); why != "" {
-		return j.refuse(events.RefusedPermission, delivery.RuleChecks, why, "call the step done: the work is pushed at the end of the run"), false
+		return j.refuse(events.RefusedPermission, delivery.RuleChecks, why,
+			"call the step done: the work is pushed at the end of the run"), false
 	}
 	if why := delivery.Unbound(s, c.Step, c.Tool, input); why != "" {
-		return j.refuse(events.RefusedInput, delivery.RuleApproval, why, "call git_prepare with sides, and give its commit as onto and those of the sides as commits"), false
+		return j.refuse(events.RefusedInput, delivery.RuleApproval, why,
+			"call git_prepare with sides, and give its commit as onto and those of the sides as commits"), false
 	}
 	rules, err := law.Rules(agent)
 	if err != nil {
-		return j.refuse(events.RefusedGuard, "guard-error", "the guard rules are unreadable: "+err.Error(), "an operator must fix the agent's guard rules"), false
+		return j.refuse(events.RefusedGuard, "guard-error", "the guard rules are unreadable: "+err.Error(),
+			"an operator must fix the agent's guard rules"), false
 	}
 	j.name = cmp.Or(tool.Rule, c.Tool)
 	j.action = law.Action(j.name, input)
@@ -144,13 +149,17 @@ func (j *judging) conclude(agent events.Agent, verdict guard.Verdict) (say []eve
 	}
 	switch g := j.s.GateFor(j.c.Step, j.c.ID); {
 	case !j.harness && j.c.Parent == "" && j.policy.rounds.Surplus(j.c):
-		return j.refuse(events.RefusedDoomLoop, ruleDoomLoop, "the same call was requested too often in one turn", "read the results of the other calls"), false
+		return j.refuse(events.RefusedDoomLoop, ruleDoomLoop, "the same call was requested too often in one turn",
+			"read the results of the other calls"), false
 	case round.Grade == loop.End:
 		return j.refuse(events.RefusedDoomLoop, ruleDoomLoop, round.String(), "the step ends"), false
 	case verdict.Action == guard.Deny:
-		return j.refuse(events.RefusedGuard, verdict.Rule, verdict.Reason, "use another approach; this action is not permitted"), false
+		return j.refuse(events.RefusedGuard, verdict.Rule, verdict.Reason,
+			"use another approach; this action is not permitted"), false
 	case j.left <= 0 && !j.harness:
-		return j.refuse(events.RefusedBudget, "", fmt.Sprintf("the run's budget of %d tool calls is used up", j.s.Options.MaxToolCalls), "finish with what you have"), false
+		return j.refuse(events.RefusedBudget, "",
+				fmt.Sprintf("the run's budget of %d tool calls is used up", j.s.Options.MaxToolCalls), "finish with what you have"),
+			false
 	case g != nil:
 		return j.answered(g, verdict), false
 	}
@@ -163,7 +172,8 @@ func (j *judging) conclude(agent events.Agent, verdict guard.Verdict) (say []eve
 	a, held := events.Decisive(j.answers)
 	switch {
 	case held && a.Answer != events.HookInterrupt:
-		return j.refuse(events.RefusedHook, "hook:"+a.Hook, hook.Why(a), "use another approach; this action is not permitted"), false
+		return j.refuse(events.RefusedHook, "hook:"+a.Hook, hook.Why(a),
+			"use another approach; this action is not permitted"), false
 	case held && verdict.Action == guard.Ask:
 		return j.askPerson(guard.Verdict{Rule: "hook:" + a.Hook, Reason: hook.Why(a) + "; and " + verdict.Rule + ": " +
 			verdict.Reason}), false
@@ -225,9 +235,11 @@ func (j *judging) answered(g *run.Gate, v guard.Verdict) []events.Payload {
 	case g.Resolution > j.s.ResumedAt && !j.harness:
 		return nil // rejected, and the run not yet paused for it
 	case g.Status == run.GateExpired:
-		return j.refuse(events.RefusedByPerson, rule, g.Reason, "use another approach, or retry when a person is available to decide")
+		return j.refuse(events.RefusedByPerson, rule, g.Reason,
+			"use another approach, or retry when a person is available to decide")
 	}
-	return j.refuse(events.RefusedByPerson, rule, fmt.Sprintf("%s rejected it: %s", g.By, g.Reason), "do not retry this; use another approach or finish")
+	return j.refuse(events.RefusedByPerson, rule, fmt.Sprintf("%s rejected it: %s", g.By, g.Reason),
+		"do not retry this; use another approach or finish")
 }
 
 func workspace(s run.State) string {

@@ -40,7 +40,8 @@ func askCheck(s run.State, st *run.Step, now time.Time, terms events.GateTerms) 
 		Name: check.String(), Tree: c.Tree, GitTree: c.GitTree,
 		Output: strings.ToValidUTF8(text[:min(len(text), maxShown)], ""), OutputHash: digest([]byte(text))})
 	g := open(s, position{step: st.ID, call: place}, proposal, "Is the step done? "+st.Description,
-		fmt.Sprintf("acceptance check %d of %d, claim %d of %d, is decided by a person: %s", c.Passed+1, len(c.Checks), c.Number,
+		fmt.Sprintf("acceptance check %d of %d, claim %d of %d, is decided by a person: %s", c.Passed+1, len(c.Checks),
+			c.Number,
 			c.Most, check), "")
 	own := events.GateTerms{Approvers: check.Votes, ExpiresMS: check.Wait().Milliseconds()}
 	setTerms(g, now, terms.Strictest(s.Agents[st.AssignedAgent].Gates).Strictest(own))
@@ -71,8 +72,9 @@ func mayDecide(s run.State, g *run.Gate, r Reply) *Refused {
 		return &Refused{"not_approver", fmt.Sprintf("gate %s is decided by %s, and not by %q", g.ID,
 			strings.Join(may, ", "), shorten(r.By)), "ask one of them to answer (inspan approve --by NAME)"}
 	case r.Assurance != events.AssuranceSignature && r.Assurance != events.AssuranceSubject:
-		return &Refused{"unproven_answer", fmt.Sprintf("gate %s is decided by %s, and the author of this answer is not proven",
-			g.ID, strings.Join(may, ", ")), "answer on your own subject (inspan approve --by NAME), or sign the answer"}
+		return &Refused{"unproven_answer",
+			fmt.Sprintf("gate %s is decided by %s, and the author of this answer is not proven",
+				g.ID, strings.Join(may, ", ")), "answer on your own subject (inspan approve --by NAME), or sign the answer"}
 	}
 	return nil
 }

@@ -71,8 +71,9 @@ type Tool struct {
 	TimeoutMS int64
 }
 
-// Look says what the gatekeeper owes: the end of every gate whose time is up, reminders at those that wait, and a verdict on every ready step and
-// every requested call. A run that is not running is owed no verdicts; it is looked at again when it resumes.
+// Look says what the gatekeeper owes: the end of every gate whose time is up, reminders at those that wait, and a
+// verdict on every ready step and every requested call. A run that is not running is owed no verdicts; it is looked at
+// again when it resumes.
 func Look(s run.State, now time.Time, law Policy) ([]events.Payload, error) {
 	say := append(Expired(s, now, law.Stood), Reminded(s, now, law.Stood)...)
 	if s.Status != events.Running || s.Plan == nil {
@@ -190,7 +191,8 @@ func judgeStep(s run.State, st *run.Step, now time.Time, terms events.GateTerms)
 		if !escalates(before) {
 			terms = terms.Strictest(events.GateTerms{ExpiresMS: own.TimeoutMS, OnExpiry: own.OnTimeout})
 		} else {
-			why = fmt.Sprintf("no one answered gate %s in time: %s may answer now, too", before.ID, strings.Join(own.EscalateTo, ", "))
+			why = fmt.Sprintf("no one answered gate %s in time: %s may answer now, too", before.ID,
+				strings.Join(own.EscalateTo, ", "))
 		}
 	}
 	g := open(s, position{step: st.ID}, proposal, st.Description, why, "")

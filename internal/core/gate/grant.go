@@ -132,8 +132,8 @@ func covers(g events.Allowance, a guard.Action, input json.RawMessage) bool {
 	return begins(g.Pattern, a, input)
 }
 
-// begins reports whether an action is one simple command whose words begin with those of a pattern, and whose text does,
-// too: what stands before a command, such as variables, is not covered.
+// begins reports whether an action is one simple command whose words begin with those of a pattern, and whose text
+// does, too: what stands before a command, such as variables, is not covered.
 func begins(pattern string, a guard.Action, input json.RawMessage) bool {
 	start, ok := strings.CutSuffix(pattern, anyMore)
 	words := strings.Fields(start)
@@ -192,8 +192,8 @@ func (r Reply) Revokes() bool {
 }
 
 // Revoke takes a grant of a run's own back, or returns a *Refused. A second look at the same answer says nothing, and
-// neither does one at a grant that was revoked or has expired: it holds no more. One that comes after the end of the run is
-// refused, so that it is kept.
+// neither does one at a grant that was revoked or has expired: it holds no more. One that comes after the end of the
+// run is refused, so that it is kept.
 func Revoke(s run.State, now time.Time, r Reply) ([]events.Payload, error) {
 	if _, refused := Given(s, r); refused != nil {
 		return nil, refused

@@ -118,8 +118,8 @@ func Stop(s run.State, now time.Time, w Wish) ([]events.Payload, error) {
 	return append(say, stopFirst(s, r)...), nil
 }
 
-// Timeout ends a run whose time is up. It answers nothing before that, or without a limit. halted is how long the station
-// was halted since the run started, which does not count.
+// Timeout ends a run whose time is up. It answers nothing before that, or without a limit. halted is how long the
+// station was halted since the run started, which does not count.
 func Timeout(s run.State, now time.Time, halted time.Duration) ([]events.Payload, error) {
 	at, ok := Deadline(s)
 	if !ok || now.Before(at.Add(halted)) || s.Status.Ended() {
@@ -133,8 +133,8 @@ func Timeout(s run.State, now time.Time, halted time.Duration) ([]events.Payload
 	return stopFirst(s, r), nil
 }
 
-// Deadline is when the run's time is up. Pauses and waits for a provider do not count; ok is false where it has no limit,
-// has not started, or waits for a person to resume it.
+// Deadline is when the run's time is up. Pauses and waits for a provider do not count; ok is false where it has no
+// limit, has not started, or waits for a person to resume it.
 func Deadline(s run.State) (at time.Time, ok bool) { return s.Deadline() }
 
 // BirthTerm is how long a run may exist before it starts: whoever made it goes on with it at once, or tries again.
@@ -176,7 +176,8 @@ func Replaced(s run.State, now time.Time) ([]events.Payload, error) {
 
 // Unborn reports whether a run exists and nothing has begun in it: whoever cancels it may die after run.started.
 func Unborn(s run.State) bool {
-	return s.Status == events.Created || s.Status == events.Running && s.Plan == nil && s.Planning == nil && s.Stopping == nil
+	return s.Status == events.Created || s.Status == events.Running && s.Plan == nil && s.Planning == nil &&
+		s.Stopping == nil
 }
 
 // cancelled ends a run before it starts. It is started first, so that the table of moves is kept.
@@ -187,8 +188,8 @@ func cancelled(s run.State, now time.Time, why string) (say []events.Payload) {
 	return append(say, &events.RunFailedData{Result: end(s, now, events.FinishCancelled, why, "")})
 }
 
-// Planless reports whether a run was started and given no plan for as long as BirthTerm. Who started it may be gone. halted
-// is how long the station was halted since then.
+// Planless reports whether a run was started and given no plan for as long as BirthTerm. Who started it may be gone.
+// halted is how long the station was halted since then.
 func Planless(s run.State, now time.Time, halted time.Duration) (overdue, owed bool) {
 	if s.Status != events.Running || s.Plan != nil || s.StartedAt == nil {
 		return false, false

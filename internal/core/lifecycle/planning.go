@@ -54,7 +54,8 @@ func TakePlan(s run.State, now time.Time, answered uint64, made *events.PlanMade
 
 // awaits reports whether a run waits for what follows from that answer to a request for a plan.
 func awaits(s run.State, answered uint64) bool {
-	return !s.Status.Ended() && s.Plan == nil && s.Planning != nil && s.Planning.Owed == 0 && s.Planning.Answered == answered
+	return !s.Status.Ended() && s.Plan == nil && s.Planning != nil && s.Planning.Owed == 0 &&
+		s.Planning.Answered == answered
 }
 
 func requested(try int, agents []string, fault, hint string) *events.PlanRequestedData {

@@ -26,8 +26,8 @@ func stopFirst(s run.State, r events.Result) []events.Payload {
 	return []events.Payload{d}
 }
 
-// Childless is what follows in a run once the last of its children has ended: it ends where it was stopping, and goes on
-// where it waited for them alone.
+// Childless is what follows in a run once the last of its children has ended: it ends where it was stopping, and goes
+// on where it waited for them alone.
 func Childless(s run.State, now time.Time) ([]events.Payload, error) {
 	if len(s.Living()) > 0 || s.Status != events.Running && s.Stopping == nil || s.Plan == nil {
 		return nil, nil

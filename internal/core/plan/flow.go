@@ -83,7 +83,8 @@ func (t *turnOf) begins(st *run.Step) bool {
 		return true
 	}
 	whole := t.on[part.Of]
-	if t.now.Before(part.NotBefore) || whole == nil || whole.Status != events.StepIsRunning || full(whole, t.active[part.Of]) {
+	if t.now.Before(part.NotBefore) || whole == nil || whole.Status != events.StepIsRunning ||
+		full(whole, t.active[part.Of]) {
 		return false
 	}
 	t.active[part.Of]++
@@ -92,7 +93,8 @@ func (t *turnOf) begins(st *run.Step) bool {
 
 // full reports whether so many parts of a step are all that may be under way.
 func full(whole *run.Step, active int) bool {
-	return whole.Flow != nil && whole.Flow.Each != nil && whole.Flow.Each.Parallel > 0 && active >= whole.Flow.Each.Parallel
+	return whole.Flow != nil && whole.Flow.Each != nil && whole.Flow.Each.Parallel > 0 &&
+		active >= whole.Flow.Each.Parallel
 }
 
 // index finds the steps of a plan by their ids.
@@ -205,7 +207,8 @@ func ofParts(s run.State, st *run.Step, now time.Time) []events.Payload {
 	}
 	switch {
 	case short:
-		d := failed(st, events.FinishParts, fmt.Sprintf("%d of %d steps were completed, %d are needed; %s", c.done, len(parts), need, c.why))
+		d := failed(st, events.FinishParts,
+			fmt.Sprintf("%d of %d steps were completed, %d are needed; %s", c.done, len(parts), need, c.why))
 		d.Class, d.Parts = c.class, len(parts)
 		return []events.Payload{d}
 	case st.Flow.Each.Until != "":
@@ -240,8 +243,8 @@ func countParts(parts []*run.Step) (c counts) {
 	return c
 }
 
-// skipped ends parts that are not needed any more: those that have not begun and, where enough are done, those that run,
-// but for children and what has parts itself, which end first.
+// skipped ends parts that are not needed any more: those that have not begun and, where enough are done, those that
+// run, but for children and what has parts itself, which end first.
 func skipped(s run.State, parts []*run.Step, enough bool) []events.Payload {
 	var say []events.Payload
 	for _, p := range parts {
@@ -253,7 +256,8 @@ func skipped(s run.State, parts []*run.Step, enough bool) []events.Payload {
 		if !enough {
 			why = "too few of the steps can still be completed"
 		}
-		say = append(say, &events.StepSettledData{Event: "step_settled", Step: p.ID, Status: events.StepIsSkipped, Reason: why})
+		say = append(say, &events.StepSettledData{Event: "step_settled", Step: p.ID, Status: events.StepIsSkipped,
+			Reason: why})
 	}
 	return say
 }
@@ -269,7 +273,8 @@ func attempts(st, last *run.Step, now time.Time) []events.Payload {
 		return []events.Payload{d}
 	case !last.Ended():
 		return nil
-	case last.Status == events.StepIsFailed && st.Parts < r.Attempts && (class == events.FailureTransient || r.On == events.RetryAny):
+	case last.Status == events.StepIsFailed && st.Parts < r.Attempts &&
+		(class == events.FailureTransient || r.On == events.RetryAny):
 		d := expanded(st, st.Parts+1)
 		delay := r.Delay(st.Parts)
 		d.Error, d.FinishReason, d.Class, d.DelayMS = clip(last.Error), last.Reason, class, delay.Milliseconds()

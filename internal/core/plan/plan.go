@@ -57,7 +57,8 @@ func Check(steps []events.PlanStep, known func(agent string) bool) error {
 			return &Fault{Step: s.ID, Text: fmt.Sprintf("the description has %d bytes, the limit is %d", len(s.Description),
 				MaxDescription), Hint: "put long material in a file of the workspace"}
 		case s.Flow.Fault(s.ID, s.Child) != "":
-			return &Fault{Step: s.ID, Text: s.Flow.Fault(s.ID, s.Child), Hint: "docs/formulas.md says what the flow of a step may have"}
+			return &Fault{Step: s.ID, Text: s.Flow.Fault(s.ID, s.Child),
+				Hint: "docs/formulas.md says what the flow of a step may have"}
 		case s.Flow != nil && s.Git != nil:
 			return &Fault{Step: s.ID, Text: "has git settings and a flow of its own", Hint: "leave one of them out"}
 		case !known(s.Agent):
@@ -94,7 +95,8 @@ func partless(steps []events.PlanStep) error {
 	for _, s := range steps {
 		for whole, ok := events.Whole(s.ID); ok; whole, ok = events.Whole(whole) {
 			if groups[whole] {
-				return &Fault{Step: s.ID, Text: fmt.Sprintf("the id is one that parts of %q get", whole), Hint: "give the step another id"}
+				return &Fault{Step: s.ID, Text: fmt.Sprintf("the id is one that parts of %q get", whole),
+					Hint: "give the step another id"}
 			}
 		}
 	}

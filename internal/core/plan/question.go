@@ -30,8 +30,8 @@ type Answer struct {
 	Err   string
 }
 
-// Names that expressions know: the steps that the step depends on, the values of the plan and, at the end of a round of a
-// loop, its result and its number.
+// Names that expressions know: the steps that the step depends on, the values of the plan and, at the end of a round of
+// a loop, its result and its number.
 func Names(round bool) []string {
 	if round {
 		return []string{"steps", "vars", "last", "round"}
@@ -100,7 +100,8 @@ func values(p *run.Plan, on index, st *run.Step) map[string]any {
 	return map[string]any{"steps": steps, "vars": vars}
 }
 
-// output of a step as a value: what its JSON says, or the text where it is none. A step that was not completed has none.
+// output of a step as a value: what its JSON says, or the text where it is none. A step that was not completed has
+// none.
 func output(st *run.Step) any {
 	if st.Status != events.StepIsCompleted {
 		return nil
@@ -204,7 +205,8 @@ func each(p *run.Plan, st *run.Step, a Answer) events.Payload {
 		b, err := json.Marshal(item)
 		if size += len(b); err != nil || len(b) > events.MaxItem || size > events.MaxList {
 			return failed(st, events.FinishCondition, fmt.Sprintf(
-				"item %d of the list is too large: an item has at most %d bytes, all together %d", i+1, events.MaxItem, events.MaxList))
+				"item %d of the list is too large: an item has at most %d bytes, all together %d", i+1, events.MaxItem,
+				events.MaxList))
 		}
 		d.Items = append(d.Items, b)
 	}
@@ -214,7 +216,8 @@ func each(p *run.Plan, st *run.Step, a Answer) events.Payload {
 // room says that parts are made, or that the run has too many steps for them.
 func room(p *run.Plan, d *events.StepExpandedData, st *run.Step) events.Payload {
 	if len(p.Steps)+d.Count > MaxRunSteps {
-		return failed(st, events.FinishParts, fmt.Sprintf("the run would have %d steps, the limit is %d", len(p.Steps)+d.Count, MaxRunSteps))
+		return failed(st, events.FinishParts,
+			fmt.Sprintf("the run would have %d steps, the limit is %d", len(p.Steps)+d.Count, MaxRunSteps))
 	}
 	return d
 }

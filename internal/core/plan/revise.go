@@ -45,7 +45,8 @@ func Revise(s run.State, r Revision) ([]events.Payload, error) {
 	}
 	kept, removed, deliver := s.Plan.Unbegun()
 	if n := len(s.Plan.Removed) + len(removed); n > MaxRemoved {
-		return nil, &Fault{Text: fmt.Sprintf("revisions have removed %d steps, the limit is %d", n, MaxRemoved), Hint: "stop the run and start a new one"}
+		return nil, &Fault{Text: fmt.Sprintf("revisions have removed %d steps, the limit is %d", n, MaxRemoved),
+			Hint: "stop the run and start a new one"}
 	}
 	steps := r.Plan.PlanSteps(s.AgentName)
 	whole := retainedSteps(s, kept)

@@ -32,8 +32,8 @@ const (
 	SignalLate    = "signal_late"
 )
 
-// Signalled completes the first step that waits for a signal. The same message again says nothing, one that no step waits
-// for is refused: it is not kept.
+// Signalled completes the first step that waits for a signal. The same message again says nothing, one that no step
+// waits for is refused: it is not kept.
 func Signalled(s run.State, g Signal) ([]events.Payload, error) {
 	if s.Took(g.Input) {
 		return nil, nil
@@ -66,7 +66,8 @@ func Signalled(s run.State, g Signal) ([]events.Payload, error) {
 		return nil, &SignalError{SignalLate, fmt.Sprintf("the steps that waited for the signal %q have ended: %s", g.Name,
 			strings.Join(all, ", ")), "nothing waits for it any more"}
 	case len(names) == 0:
-		return nil, &SignalError{SignalUnknown, "no step of the run waits for a signal", "a step waits for one with kind = \"wait\", signal = \"NAME\""}
+		return nil, &SignalError{SignalUnknown, "no step of the run waits for a signal",
+			"a step waits for one with kind = \"wait\", signal = \"NAME\""}
 	}
 	slices.Sort(names)
 	return nil, &SignalError{SignalUnknown, fmt.Sprintf("no step of the run waits for the signal %q", g.Name),
@@ -77,7 +78,8 @@ func Signalled(s run.State, g Signal) ([]events.Payload, error) {
 func CheckSignal(name string, data json.RawMessage) string {
 	switch {
 	case !events.ValidID(name):
-		return fmt.Sprintf("the signal %.40q is not a name of at most %d characters of A-Z a-z 0-9 _ and -", name, events.MaxID)
+		return fmt.Sprintf("the signal %.40q is not a name of at most %d characters of A-Z a-z 0-9 _ and -", name,
+			events.MaxID)
 	case len(data) > events.MaxSignal:
 		return fmt.Sprintf("the data has %d bytes, the limit is %d", len(data), events.MaxSignal)
 	case len(data) > 0 && !json.Valid(data):
@@ -107,9 +109,11 @@ func unsignalled(st *run.Step, now time.Time) []events.Payload {
 	if st.Flow.WaitMS == 0 || now.Before(waited(st)) {
 		return nil
 	}
-	why := fmt.Sprintf("the signal %s did not come within %s", st.Flow.Signal, time.Duration(st.Flow.WaitMS)*time.Millisecond)
+	why := fmt.Sprintf("the signal %s did not come within %s", st.Flow.Signal,
+		time.Duration(st.Flow.WaitMS)*time.Millisecond)
 	if st.Flow.OnTimeout == events.TimeoutSkips {
-		return []events.Payload{&events.StepSettledData{Event: "step_settled", Step: st.ID, Status: events.StepIsSkipped, Reason: why}}
+		return []events.Payload{&events.StepSettledData{Event: "step_settled", Step: st.ID, Status: events.StepIsSkipped,
+			Reason: why}}
 	}
 	return []events.Payload{failed(st, events.FinishTimeout, why)}
 }

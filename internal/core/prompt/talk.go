@@ -51,7 +51,8 @@ func (t *Talk) Assemble(in Input) Prompt {
 	return p
 }
 
-// Goes reports whether the next prompt goes on from what is here: not where images are shown, whose place later ones take.
+// Goes reports whether the next prompt goes on from what is here: not where images are shown, whose place later ones
+// take.
 func (t *Talk) Goes() bool { return len(t.entries) > 0 }
 
 // open reports whether calls of a step have not ended.
@@ -67,7 +68,8 @@ func open(s run.State, step string) bool {
 // begins reports whether a run goes on from what was read: that it has the same last turn, and all results.
 func (t *Talk) begins(s run.State) bool {
 	turns := s.Turns()
-	return t.read.turns > 0 && t.said == t.texts(s) && turns.Len() >= t.read.turns && s.ToolCallHistory.Len() >= t.read.results &&
+	return t.read.turns > 0 && t.said == t.texts(s) && turns.Len() >= t.read.turns &&
+		s.ToolCallHistory.Len() >= t.read.results &&
 		turns.At(t.read.turns-1).At.Equal(t.last)
 }
 

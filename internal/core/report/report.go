@@ -1,8 +1,9 @@
 // Package report makes the report of a run that worked while no one watched: what was done in each phase, which checks
 // passed, what it cost and what is left.
 //
-// Promises: a report is a function of the events of a run and nothing else, so that whoever makes it makes the same text.
-// No model writes in it but where its words are quoted: they stand in indented blocks, which Markdown shows as they are.
+// Promises: a report is a function of the events of a run and nothing else, so that whoever makes it makes the same
+// text. No model writes in it but where its words are quoted: they stand in indented blocks, which Markdown shows as
+// they are.
 package report
 
 import (
@@ -119,8 +120,10 @@ func (r *Report) summary() [][2]string {
 	if use.cost > 0 || o.MaxCost > 0 {
 		spent += fmt.Sprintf(", %s%s", use.cost, most(o.MaxCost > 0, o.MaxCost.String()))
 	}
-	spent += fmt.Sprintf(", %s%s", view.Plural(use.calls, "tool call"), most(o.MaxToolCalls > 0, fmt.Sprint(o.MaxToolCalls)))
-	return [][2]string{{"Result", r.result()}, {"Task", view.Clip(t.Task, maxTask)}, {"Agent", t.Agent}, {"Mode", string(o.Mode)},
+	spent += fmt.Sprintf(", %s%s", view.Plural(use.calls, "tool call"),
+		most(o.MaxToolCalls > 0, fmt.Sprint(o.MaxToolCalls)))
+	return [][2]string{{"Result", r.result()}, {"Task", view.Clip(t.Task, maxTask)}, {"Agent", t.Agent},
+		{"Mode", string(o.Mode)},
 		{"Schedule", schedule}, {"Time", r.time()},
 		{"Phases", fmt.Sprintf("%d of %d done, %d verified", done, len(r.phases()), verified)}, {"Spent", spent},
 		{"Checkpoints", fmt.Sprint(r.checkpoints)}}
@@ -142,7 +145,8 @@ func (r *Report) result() string {
 	case res.Success:
 		return "completed, " + view.Verified(res)
 	}
-	return strings.TrimSuffix(fmt.Sprintf("%s (%s): %s", res.Status, res.FinishReason, view.Clip(res.Error, maxTask)), ": ")
+	return strings.TrimSuffix(fmt.Sprintf("%s (%s): %s", res.Status, res.FinishReason, view.Clip(res.Error, maxTask)),
+		": ")
 }
 
 func (r *Report) time() string {

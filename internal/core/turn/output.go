@@ -5,8 +5,8 @@ import (
 )
 
 // Mending reports whether the turn that a step is owed is the one in which the model fixes its last answer, or goes on
-// after a person interrupted it. No other service says anything before it, so the delivery that made the answer owed goes
-// on with it.
+// after a person interrupted it. No other service says anything before it, so the delivery that made the answer owed
+// goes on with it.
 func Mending(s run.State, step string) bool {
 	st := s.Step(step)
 	if st == nil || st.Owed == 0 || st.Owed == st.AllowedAt {

@@ -2,8 +2,8 @@
 //
 // Promises: a step ends for exactly one reason, each with its own finish reason (LOOP-4). A turn that somebody else
 // finished first is not finished again. A model request that its provider did not answer is made again until the
-// provider was waited for as long as it may be, each delay at least twice the one before up to MaxDelay; then the run is
-// paused. No time of an event is taken from a clock here.
+// provider was waited for as long as it may be, each delay at least twice the one before up to MaxDelay; then the run
+// is paused. No time of an event is taken from a clock here.
 package turn
 
 import (
@@ -110,10 +110,12 @@ func closing(s run.State, st *run.Step) []events.Payload {
 		return nil
 	} else if c != nil && c.Failed != "" {
 		if st.Flow.Checks() {
-			return []events.Payload{failed(s, st, events.FinishUnverified, fmt.Sprintf("the check %q did not pass: %s", c.Checks[c.Passed], c.Failed))}
+			return []events.Payload{failed(s, st, events.FinishUnverified,
+				fmt.Sprintf("the check %q did not pass: %s", c.Checks[c.Passed], c.Failed))}
 		}
 		return []events.Payload{failed(s, st, events.FinishUnverified, fmt.Sprintf(
-			"the agent called the step done, claim %d of %d, and the check %q did not pass: %s", c.Number, c.Most, c.Checks[c.Passed],
+			"the agent called the step done, claim %d of %d, and the check %q did not pass: %s", c.Number, c.Most,
+			c.Checks[c.Passed],
 			c.Failed))}
 	}
 	for _, t := range s.Turns().Backward() {
@@ -218,8 +220,8 @@ func (f Failure) ends(attempt int) bool {
 	return !f.Repair && (!f.Retryable || f.Provider == "" && attempt >= MaxAttempts)
 }
 
-// wait says when a request that failed is made again: o is the outage that lasts, attempt the number of the request. Where
-// a person must resume the run first, e says so, and text why.
+// wait says when a request that failed is made again: o is the outage that lasts, attempt the number of the request.
+// Where a person must resume the run first, e says so, and text why.
 func (f Failure) wait(o *run.Outage, attempt int, now time.Time) (e events.Outage, delay time.Duration, text string) {
 	e = events.Outage{Provider: f.Provider, HTTPStatus: f.HTTPStatus, Pause: f.Repair}
 	since := now

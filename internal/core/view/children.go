@@ -9,7 +9,8 @@ import (
 
 // childWait is what a step waits for that is given to a child.
 func childWait(s run.State, st *run.Step) Wait {
-	w := Wait{On: string(events.Planner), Step: st.ID, Since: s.UpdatedAt, Text: "step " + st.ID + " waits for the planner to begin its child run"}
+	w := Wait{On: string(events.Planner), Step: st.ID, Since: s.UpdatedAt,
+		Text: "step " + st.ID + " waits for the planner to begin its child run"}
 	switch c := s.ChildOf(st.ID); {
 	case st.Owed > 0:
 		w.On, w.Text = string(events.Executor), "step "+st.ID+" waits for the executor to close it"

@@ -36,8 +36,10 @@ func (t *Tree) expanded(at time.Time, d *events.StepExpandedData) {
 	}
 	var parts []*StepNode
 	for i := range d.Count {
-		n := &StepNode{ID: events.PartID(d.Step, d.From+i), Description: whole.Description, Agent: whole.Agent, Critical: whole.Critical,
-			Needs: whole.Needs, Status: events.StepIsPending, NotBefore: d.NotBefore, Child: ChildNode{Workspace: whole.Child.Workspace},
+		n := &StepNode{ID: events.PartID(d.Step, d.From+i), Description: whole.Description, Agent: whole.Agent,
+			Critical: whole.Critical,
+			Needs:    whole.Needs, Status: events.StepIsPending, NotBefore: d.NotBefore,
+			Child:    ChildNode{Workspace: whole.Child.Workspace},
 			FlowNode: FlowNode{Part: &events.StepPart{Of: d.Step, Number: d.From + i, NotBefore: d.NotBefore}}}
 		if len(d.Items) > 0 {
 			n.Part.Item = d.Items[i]

@@ -60,7 +60,8 @@ var lineRows = []lineRow{
 		if d.Outcome == events.ChildIsRefused {
 			return join(fmt.Sprintf("no child run for %s (%s)", d.Place(), d.FinishReason), Clip(d.Error, 300))
 		}
-		text := fmt.Sprintf("child run %s of %s %s (%s), %s, %s tokens%s in %s", d.Child, d.Place(), d.Outcome, d.FinishReason,
+		text := fmt.Sprintf("child run %s of %s %s (%s), %s, %s tokens%s in %s", d.Child, d.Place(), d.Outcome,
+			d.FinishReason,
 			Plural(d.Use.ToolCalls, "tool call"), Count(d.Use.InputTokens+d.Use.OutputTokens),
 			strings.TrimSuffix(", "+paid(d.Use.Cost), ", "), ms(d.DurationMS))
 		return join(text+when(d.Retry, ", is tried once more"), Clip(d.Error, 300))

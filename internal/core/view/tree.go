@@ -191,7 +191,8 @@ func (t *Tree) plan(d *events.PlanMadeData) {
 	t.spend(d.InputTokens, d.OutputTokens, 0, d.Cost)
 	for _, st := range d.Steps {
 		n := &StepNode{ID: st.ID, Description: st.Description, Agent: st.Agent, Critical: st.Critical, Kind: st.Kind,
-			Needs: st.Dependencies, Status: events.StepIsPending, FlowNode: FlowNode{Flow: st.Flow}, Child: ChildNode{Workspace: st.Child}}
+			Needs: st.Dependencies, Status: events.StepIsPending, FlowNode: FlowNode{Flow: st.Flow},
+			Child: ChildNode{Workspace: st.Child}}
 		t.Steps, t.steps[st.ID] = append(t.Steps, n), n
 	}
 }
@@ -239,7 +240,8 @@ func (t *Tree) turn(at time.Time, d *events.TurnFinishedData) {
 		In:  d.InputTokens,
 		Out: d.OutputTokens, Cost: d.Cost, FinishReason: d.FinishReason}
 	for _, c := range d.Calls {
-		call := &CallNode{ID: c.ID, Tool: c.Tool, Step: d.Step, Input: Input(c.Input), input: c.Input, State: CallAsked, Asked: at}
+		call := &CallNode{ID: c.ID, Tool: c.Tool, Step: d.Step, Input: Input(c.Input), input: c.Input, State: CallAsked,
+			Asked: at}
 		n.Calls, t.calls[c.ID] = append(n.Calls, call), call
 	}
 	st.Turns, st.Asked, st.NotBefore, st.Retry = append(st.Turns, n), time.Time{}, time.Time{}, ""

@@ -169,7 +169,8 @@ func stepWaits(s run.State, st *run.Step, now time.Time) []Wait {
 		w.On, w.Text = string(events.Gatekeeper), "step "+st.ID+" waits for the gatekeeper"
 		return []Wait{w}
 	case st.Part != nil && st.Status == events.StepIsPending && now.Before(st.Part.NotBefore):
-		w.On, w.Until, w.Text = OnRetry, st.Part.NotBefore, fmt.Sprintf("step %s: attempt %d waits for its time", st.Part.Of, st.Part.Number)
+		w.On, w.Until, w.Text = OnRetry, st.Part.NotBefore, fmt.Sprintf("step %s: attempt %d waits for its time", st.Part.Of,
+			st.Part.Number)
 		return []Wait{w}
 	case st.Status != events.StepIsRunning:
 		return nil
@@ -198,7 +199,8 @@ func stepWaits(s run.State, st *run.Step, now time.Time) []Wait {
 			if g := s.GateFor(st.ID, place); g != nil && g.Status == run.GatePending {
 				return nil // said by the gate
 			} else if g == nil {
-				w.On, w.Text = string(events.Gatekeeper), fmt.Sprintf("step %s waits for the gatekeeper to ask: %s", st.ID, c.Checks[c.Passed])
+				w.On, w.Text = string(events.Gatekeeper), fmt.Sprintf("step %s waits for the gatekeeper to ask: %s", st.ID,
+					c.Checks[c.Passed])
 				return []Wait{w}
 			}
 		}
@@ -221,15 +223,16 @@ func stepWaits(s run.State, st *run.Step, now time.Time) []Wait {
 	return waits
 }
 
-// providerWait is the wait of the request for a turn or the plan, what, for its provider. Where the request is due, it is
-// the executor's to make.
+// providerWait is the wait of the request for a turn or the plan, what, for its provider. Where the request is due, it
+// is the executor's to make.
 func providerWait(what string, o *run.Outage, until, now time.Time) Wait {
 	name := "provider " + Clip(o.Provider, 60)
 	if o.HTTPStatus > 0 {
 		name += fmt.Sprintf(" (%d)", o.HTTPStatus)
 	}
-	w := Wait{On: OnProvider, Provider: o.Provider, HTTPStatus: o.HTTPStatus, Try: o.Tries + 1, Since: o.Since, Until: until,
-		Text: what + ": waiting for " + name}
+	w := Wait{On: OnProvider, Provider: o.Provider, HTTPStatus: o.HTTPStatus, Try: o.Tries + 1, Since: o.Since,
+		Until: until,
+		Text:  what + ": waiting for " + name}
 	switch {
 	case o.Pause:
 		w.On, w.Until = string(events.Planner), time.Time{}

@@ -19,7 +19,8 @@ func Registration[S any](a *kernel.Aggregate[S], rules kernel.Rules[S]) []string
 }
 
 // RuleGaps is Registration for event types that are given.
-func RuleGaps[S any](types []events.Type, rules kernel.Rules[S], lookup func(events.Kind) (events.Type, bool)) []string {
+func RuleGaps[S any](types []events.Type, rules kernel.Rules[S],
+	lookup func(events.Kind) (events.Type, bool)) []string {
 	var found []string
 	count := map[events.Kind]int{}
 	for _, r := range rules {

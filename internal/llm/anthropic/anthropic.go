@@ -62,7 +62,8 @@ func New(cfg Config) (*Model, error) {
 		return nil, &llm.Error{Class: llm.Auth, Err: fmt.Errorf("anthropic: %w", err), Hint: "set " + KeyEnv + " again"}
 	}
 	if err := wire.CheckBaseURL(cfg.BaseURL); err != nil {
-		return nil, &llm.Error{Class: llm.Invalid, Err: fmt.Errorf("anthropic: %w", err), Hint: "correct the base url of anthropic"}
+		return nil, &llm.Error{Class: llm.Invalid, Err: fmt.Errorf("anthropic: %w", err),
+			Hint: "correct the base url of anthropic"}
 	}
 	to := wire.Endpoint{Client: wire.Client(cfg.HTTPClient), BaseURL: cfg.BaseURL, Header: http.Header{}}
 	if to.BaseURL == "" {

@@ -1,8 +1,8 @@
 // Package external is the model of agents that are programs of others.
 //
 // Promises: it asks nothing of a network and has no state. The answer to a conversation that waits for the agent is one
-// call of the tool runtime, with all that the program has to know as its prompt; the answer to the result of that call is
-// the result. So a step of such an agent takes the path of any other. It makes no plans and no summaries.
+// call of the tool runtime, with all that the program has to know as its prompt; the answer to the result of that call
+// is the result. So a step of such an agent takes the path of any other. It makes no plans and no summaries.
 package external
 
 import (
@@ -30,7 +30,8 @@ func (Model) Ask(ctx context.Context, req llm.Request, _ llm.Sink) (llm.Answer, 
 		return llm.Answer{}, err
 	}
 	if req.Meta.Purpose != "turn" || len(req.Messages) == 0 {
-		return llm.Answer{}, &llm.Error{Class: llm.Invalid, Err: fmt.Errorf("a runtime takes turns, and gives no %q", req.Meta.Purpose),
+		return llm.Answer{}, &llm.Error{Class: llm.Invalid,
+			Err:  fmt.Errorf("a runtime takes turns, and gives no %q", req.Meta.Purpose),
 			Hint: "use an agent with a model for that"}
 	}
 	a := llm.Answer{Model: req.Model, Provider: Provider, Usage: llm.Usage{Estimated: true}}
@@ -38,7 +39,8 @@ func (Model) Ask(ctx context.Context, req llm.Request, _ llm.Sink) (llm.Answer, 
 	if last.Role == llm.ToolResults && len(last.Results) == 1 {
 		r := last.Results[0]
 		if r.Failed {
-			return a, &llm.Error{Class: llm.Invalid, Err: errors.New(r.Output), Hint: "inspan runs inspect shows what the program did"}
+			return a, &llm.Error{Class: llm.Invalid, Err: errors.New(r.Output),
+				Hint: "inspan runs inspect shows what the program did"}
 		}
 		a.Text, a.Finish = r.Output, llm.Done
 		return a, nil

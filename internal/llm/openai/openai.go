@@ -93,7 +93,8 @@ func New(cfg Config) (*Model, error) {
 	switch {
 	case cfg.API == Chat, cfg.API == Responses:
 	case cfg.API != "":
-		return nil, &llm.Error{Class: llm.Invalid, Err: fmt.Errorf("openai: unknown api %q", cfg.API), Hint: "write chat or responses, or leave it out"}
+		return nil, &llm.Error{Class: llm.Invalid, Err: fmt.Errorf("openai: unknown api %q", cfg.API),
+			Hint: "write chat or responses, or leave it out"}
 	case own:
 		cfg.API = Responses
 	default:

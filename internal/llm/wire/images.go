@@ -15,7 +15,9 @@ func Lift(history []llm.Message) []llm.Message {
 	out := make([]llm.Message, 0, len(history))
 	for i := 0; i < len(history); i++ {
 		m := history[i]
-		if m.Role != llm.ToolResults || !slices.ContainsFunc(m.Results, func(r llm.Result) bool { return len(r.Images) > 0 }) {
+		if m.Role != llm.ToolResults || !slices.ContainsFunc(m.Results, func(r llm.Result) bool {
+			return len(r.Images) > 0
+		}) {
 			out = append(out, m)
 			continue
 		}

@@ -161,7 +161,8 @@ func (c *conversation) Prompt(ctx context.Context, text string) (runtime.Reply, 
 		Reason string `json:"stopReason"`
 	}
 	stop := context.AfterFunc(ctx, func() {
-		_ = c.program.Send(message{Version: "2.0", Method: "session/cancel", Params: params(map[string]any{"sessionId": c.session})})
+		_ = c.program.Send(message{Version: "2.0", Method: "session/cancel",
+			Params: params(map[string]any{"sessionId": c.session})})
 	})
 	defer stop()
 	// A prompt that was cancelled is answered, too: so the program has come to rest.
@@ -220,7 +221,8 @@ func (c *conversation) call(ctx context.Context, method string, doc, into any) e
 		delete(c.waiting, id)
 		c.mu.Unlock()
 	}()
-	if err := c.program.Tell(ctx, message{Version: "2.0", ID: json.RawMessage(id), Method: method, Params: params(doc)}); err != nil {
+	if err := c.program.Tell(ctx, message{Version: "2.0", ID: json.RawMessage(id), Method: method,
+		Params: params(doc)}); err != nil {
 		select {
 		case <-c.life.Done(): // which says why
 			return fmt.Errorf("%s: %w", method, context.Cause(c.life))

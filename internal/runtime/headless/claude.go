@@ -270,7 +270,8 @@ func (c *claude) serve(l line) {
 		if id == "" {
 			id = l.ID
 		}
-		say, err := c.host.Permit(c.life, runtime.Tool{ID: id, Name: runtime.InnerName(q.Tool), Title: q.Tool, Input: q.Input})
+		say, err := c.host.Permit(c.life,
+			runtime.Tool{ID: id, Name: runtime.InnerName(q.Tool), Title: q.Tool, Input: q.Input})
 		answer := map[string]any{"behavior": "deny", "message": "refused"}
 		switch {
 		case err == nil && say.Allowed:

@@ -31,16 +31,18 @@ func (f form) free(path string) bool {
 func (f form) kindOf(path string) kind { return f.asks(path) }
 
 var forms = map[string]form{
-	events.FormAnthropic: {keyHeader: "X-Api-Key", spent: "billing_error", list: "/v1/models", asks: func(path string) kind {
-		switch path {
-		case "/v1/messages":
-			return messages{}
-		case "/v1/messages/count_tokens":
-			return tally{}
-		}
-		return nil
-	}},
-	events.FormOpenAI: {prefix: "/v1", keyHeader: "Authorization", keyBefore: "Bearer ", spent: "insufficient_quota", list: "/models",
+	events.FormAnthropic: {keyHeader: "X-Api-Key", spent: "billing_error", list: "/v1/models",
+		asks: func(path string) kind {
+			switch path {
+			case "/v1/messages":
+				return messages{}
+			case "/v1/messages/count_tokens":
+				return tally{}
+			}
+			return nil
+		}},
+	events.FormOpenAI: {prefix: "/v1", keyHeader: "Authorization", keyBefore: "Bearer ", spent: "insufficient_quota",
+		list: "/models",
 		asks: func(path string) kind {
 			switch path {
 			case "/chat/completions":
@@ -50,17 +52,18 @@ var forms = map[string]form{
 			}
 			return nil
 		}},
-	events.FormGemini: {keyHeader: "X-Goog-Api-Key", spent: "RESOURCE_EXHAUSTED", list: "/v1beta/models", asks: func(path string) kind {
-		switch {
-		case !strings.HasPrefix(path, "/v1beta/models/"):
+	events.FormGemini: {keyHeader: "X-Goog-Api-Key", spent: "RESOURCE_EXHAUSTED", list: "/v1beta/models",
+		asks: func(path string) kind {
+			switch {
+			case !strings.HasPrefix(path, "/v1beta/models/"):
+				return nil
+			case strings.HasSuffix(path, ":generateContent"), strings.HasSuffix(path, ":streamGenerateContent"):
+				return generate{}
+			case strings.HasSuffix(path, ":countTokens"):
+				return tally{}
+			}
 			return nil
-		case strings.HasSuffix(path, ":generateContent"), strings.HasSuffix(path, ":streamGenerateContent"):
-			return generate{}
-		case strings.HasSuffix(path, ":countTokens"):
-			return tally{}
-		}
-		return nil
-	}},
+		}},
 }
 
 // object is a JSON object of which the other keys stay as they are.
@@ -324,7 +327,8 @@ type refusal struct {
 	name, text string
 }
 
-var unknownPath = refusal{http.StatusNotFound, "not_found_error", "the station does not pass this on: it is not known to be counted"}
+var unknownPath = refusal{http.StatusNotFound, "not_found_error",
+	"the station does not pass this on: it is not known to be counted"}
 
 // refuse answers in the form of the provider.
 func (m *Meter) refuse(w http.ResponseWriter, r refusal) {

@@ -1,9 +1,9 @@
 // Package meter is where a program of others asks its model: an HTTP endpoint that passes requests on to the provider.
 //
 // Promises: the program has a token that is good here, for as long as its call runs; the key of the provider is added
-// here. Before a request is passed on, what it may use is set aside, and its output is limited to that; after the answer
-// that is replaced by what the provider counted. A request that does not fit is refused with an error in the form of the
-// provider, and so is every path that is not known to be counted. Close returns when no request is left.
+// here. Before a request is passed on, what it may use is set aside, and its output is limited to that; after the
+// answer that is replaced by what the provider counted. A request that does not fit is refused with an error in the
+// form of the provider, and so is every path that is not known to be counted. Close returns when no request is left.
 package meter
 
 import (
@@ -146,7 +146,8 @@ func (m *Meter) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, MaxRequest))
 	if err != nil {
-		m.refuse(w, refusal{http.StatusRequestEntityTooLarge, "request_too_large", fmt.Sprintf("the request cannot be read, or has more than %d bytes", MaxRequest)})
+		m.refuse(w, refusal{http.StatusRequestEntityTooLarge, "request_too_large",
+			fmt.Sprintf("the request cannot be read, or has more than %d bytes", MaxRequest)})
 		return
 	}
 	if _, free := k.(tally); free {
@@ -159,7 +160,8 @@ func (m *Meter) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 // knows reports whether a request has the token, in whichever place programs put it.
 func (m *Meter) knows(r *http.Request) bool {
 	_, bearer, _ := strings.Cut(r.Header.Get("Authorization"), " ")
-	for _, given := range []string{r.Header.Get("X-Api-Key"), bearer, r.Header.Get("X-Goog-Api-Key"), r.URL.Query().Get("key")} {
+	for _, given := range []string{r.Header.Get("X-Api-Key"), bearer, r.Header.Get("X-Goog-Api-Key"),
+		r.URL.Query().Get("key")} {
 		if subtle.ConstantTimeCompare([]byte(given), []byte(m.token)) == 1 {
 			return true
 		}
@@ -222,7 +224,8 @@ var (
 
 // pass sends a request and copies the answer. status is 0 where there was none; the error says that the answer did not
 // come whole.
-func (m *Meter) pass(ctx context.Context, w http.ResponseWriter, r *http.Request, path string, body []byte, count *counter) (status int, err error) {
+func (m *Meter) pass(ctx context.Context, w http.ResponseWriter, r *http.Request, path string, body []byte,
+	count *counter) (status int, err error) {
 	to := *m.url
 	to.Path = strings.TrimSuffix(to.Path, "/") + path
 	query := r.URL.Query()

@@ -121,7 +121,8 @@ func Exam(t *testing.T, driver runtime.Driver, name string) {
 		t.Parallel()
 		s := newStage(t, driver, name)
 		r, err := s.prompt("do this:", "!think hm", "!say hello,", "!say  world")
-		if err != nil || r.Failed || !strings.Contains(r.Text, "hello,") || !strings.Contains(s.text, "world") || s.thoughts != 2 {
+		if err != nil || r.Failed || !strings.Contains(r.Text, "hello,") || !strings.Contains(s.text, "world") ||
+			s.thoughts != 2 {
 			t.Errorf("got %+v, %v; it came as %q", r, err, s.text)
 		}
 		if len(s.sessions) != 1 || s.sessions[0] == "" {
@@ -135,7 +136,8 @@ func Exam(t *testing.T, driver runtime.Driver, name string) {
 		t.Parallel()
 		s := newStage(t, driver, name)
 		_, err := s.prompt("!say one", "!die")
-		if !errors.Is(err, runtime.ErrEnded) || !strings.Contains(err.Error(), "signal ") || strings.Contains(err.Error(), "\x1b") ||
+		if !errors.Is(err, runtime.ErrEnded) || !strings.Contains(err.Error(), "signal ") ||
+			strings.Contains(err.Error(), "\x1b") ||
 			!strings.Contains(err.Error(), "this is <U+001B>[31mwhy") {
 			t.Fatalf("got %v", err)
 		}
@@ -188,20 +190,22 @@ func Exam(t *testing.T, driver runtime.Driver, name string) {
 
 // asks is about a program that asks before it acts.
 func asks(t *testing.T, driver runtime.Driver, name string) {
-	t.Run("PLUS-12a what the program asks for is done where it is allowed, and what became of it is told", func(t *testing.T) {
-		t.Parallel()
-		s := newStage(t, driver, name)
-		r, err := s.prompt("!bash echo made > made; echo out")
-		if _, there := os.Stat(filepath.Join(s.dir, "made")); err != nil || there != nil || strings.Contains(r.Text, "refused") {
-			t.Fatalf("got %+v, %v, %v", r, err, there)
-		}
-		if len(s.asked) != 1 || s.asked[0].Name != "bash" || !strings.Contains(string(s.asked[0].Input), "echo made") {
-			t.Errorf("asked for %+v", s.asked)
-		}
-		if len(s.ended) != 1 || s.ended[0].ID != s.asked[0].ID || s.ended[0].Output != "out\n" || s.ended[0].Failed {
-			t.Errorf("ended %+v", s.ended)
-		}
-	})
+	t.Run("PLUS-12a what the program asks for is done where it is allowed, and what became of it is told",
+		func(t *testing.T) {
+			t.Parallel()
+			s := newStage(t, driver, name)
+			r, err := s.prompt("!bash echo made > made; echo out")
+			if _, there := os.Stat(filepath.Join(s.dir, "made")); err != nil || there != nil ||
+				strings.Contains(r.Text, "refused") {
+				t.Fatalf("got %+v, %v, %v", r, err, there)
+			}
+			if len(s.asked) != 1 || s.asked[0].Name != "bash" || !strings.Contains(string(s.asked[0].Input), "echo made") {
+				t.Errorf("asked for %+v", s.asked)
+			}
+			if len(s.ended) != 1 || s.ended[0].ID != s.asked[0].ID || s.ended[0].Output != "out\n" || s.ended[0].Failed {
+				t.Errorf("ended %+v", s.ended)
+			}
+		})
 	t.Run("PLUS-12a SAFE-1 what is refused, or cannot be decided, is not done", func(t *testing.T) {
 		t.Parallel()
 		for _, answer := range []error{nil, errors.New("the log is away")} {
@@ -210,7 +214,8 @@ func asks(t *testing.T, driver runtime.Driver, name string) {
 				return runtime.Permission{Allowed: answer != nil, Reason: "no"}, answer
 			}
 			r, err := s.prompt("!bash echo made > made", "!say and on")
-			if _, there := os.Stat(filepath.Join(s.dir, "made")); err != nil || there == nil || !strings.Contains(r.Text, "refused.") ||
+			if _, there := os.Stat(filepath.Join(s.dir, "made")); err != nil || there == nil ||
+				!strings.Contains(r.Text, "refused.") ||
 				!strings.Contains(r.Text, "and on") {
 				t.Errorf("%v: got %+v, %v, %v", answer, r, err, there)
 			}
@@ -220,7 +225,8 @@ func asks(t *testing.T, driver runtime.Driver, name string) {
 
 // hostile is what a program must not bring about.
 func hostile(t *testing.T, driver runtime.Driver, name string) {
-	for verb, want := range map[string]error{"!garbage": runtime.ErrProtocol, "!cut": runtime.ErrEnded, "!line": runtime.ErrFlood,
+	for verb, want := range map[string]error{"!garbage": runtime.ErrProtocol, "!cut": runtime.ErrEnded,
+		"!line":  runtime.ErrFlood,
 		"!flood": runtime.ErrFlood} {
 		t.Run("ECO-6a SAFE-1 a program that prints "+verb[1:]+" is given up", func(t *testing.T) {
 			t.Parallel()

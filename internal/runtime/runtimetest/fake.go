@@ -1,8 +1,9 @@
-// Package runtimetest has an agent that is a program of others, for tests, and the exam of the drivers of such programs.
+// Package runtimetest has an agent that is a program of others, for tests, and the exam of the drivers of such
+// programs.
 //
-// Promises: the program does what the lines of its prompt say that begin with "!", and nothing else, so that a test says
-// all that happens. It speaks ACP or the stream-json of Claude Code, keeps its sessions in a folder, and misbehaves when
-// it is told to.
+// Promises: the program does what the lines of its prompt say that begin with "!", and nothing else, so that a test
+// says all that happens. It speaks ACP or the stream-json of Claude Code, keeps its sessions in a folder, and
+// misbehaves when it is told to.
 package runtimetest
 
 import (
@@ -47,7 +48,8 @@ func Main() bool {
 		fmt.Println("fake 1.2.3")
 		return true
 	}
-	a := &agent{out: bufio.NewWriter(os.Stdout), answers: map[string]chan json.RawMessage{}, cancelled: make(chan struct{}, 1)}
+	a := &agent{out: bufio.NewWriter(os.Stdout), answers: map[string]chan json.RawMessage{},
+		cancelled: make(chan struct{}, 1)}
 	switch form {
 	case events.DriverACP:
 		a.talk = acp{a}
@@ -217,7 +219,8 @@ func (a *agent) prompt(text string) {
 	a.prompts++
 	a.store()
 	failed := false
-	if command, ok := strings.CutPrefix(firstLine(text), "This is a test of permissions. Use your shell tool once, to run exactly this command: "); ok {
+	if command, ok := strings.CutPrefix(firstLine(text),
+		"This is a test of permissions. Use your shell tool once, to run exactly this command: "); ok {
 		if os.Getenv(sly) != "" { // it does not ask
 			_ = exec.Command("sh", "-c", command).Run()
 		} else {

@@ -48,7 +48,8 @@ func (c acp) hear(line []byte) {
 		answer(map[string]any{"sessionId": c.session})
 	case "session/load":
 		if !c.load(m.Params.Session) {
-			c.print(map[string]any{"jsonrpc": "2.0", "id": m.ID, "error": map[string]any{"code": -32602, "message": "no such session"}})
+			c.print(map[string]any{"jsonrpc": "2.0", "id": m.ID,
+				"error": map[string]any{"code": -32602, "message": "no such session"}})
 			return
 		}
 		c.say("this was said before")
@@ -62,7 +63,8 @@ func (c acp) hear(line []byte) {
 }
 
 func (c acp) update(doc map[string]any) {
-	c.print(map[string]any{"jsonrpc": "2.0", "method": "session/update", "params": map[string]any{"sessionId": c.session, "update": doc}})
+	c.print(map[string]any{"jsonrpc": "2.0", "method": "session/update",
+		"params": map[string]any{"sessionId": c.session, "update": doc}})
 }
 
 func text(s string) map[string]any { return map[string]any{"type": "text", "text": s} }
@@ -76,15 +78,18 @@ func (c acp) think(s string) {
 }
 
 func (c acp) ask(id, kind string, input map[string]string) bool {
-	call := map[string]any{"toolCallId": id, "title": "I want to " + kind, "kind": kind, "status": "pending", "rawInput": input}
-	c.update(map[string]any{"sessionUpdate": "tool_call", "toolCallId": id, "title": "I want to " + kind, "kind": kind, "status": "pending",
+	call := map[string]any{"toolCallId": id, "title": "I want to " + kind, "kind": kind, "status": "pending",
+		"rawInput": input}
+	c.update(map[string]any{"sessionUpdate": "tool_call", "toolCallId": id, "title": "I want to " + kind, "kind": kind,
+		"status":   "pending",
 		"rawInput": input})
 	number, answer := c.request()
-	c.print(map[string]any{"jsonrpc": "2.0", "id": number, "method": "session/request_permission", "params": map[string]any{
-		"sessionId": c.session, "toolCall": call, "options": []any{
-			map[string]string{"optionId": "always", "name": "Always", "kind": "allow_always"},
-			map[string]string{"optionId": "once", "name": "Once", "kind": "allow_once"},
-			map[string]string{"optionId": "no", "name": "No", "kind": "reject_once"}}}})
+	c.print(map[string]any{"jsonrpc": "2.0", "id": number, "method": "session/request_permission",
+		"params": map[string]any{
+			"sessionId": c.session, "toolCall": call, "options": []any{
+				map[string]string{"optionId": "always", "name": "Always", "kind": "allow_always"},
+				map[string]string{"optionId": "once", "name": "Once", "kind": "allow_once"},
+				map[string]string{"optionId": "no", "name": "No", "kind": "reject_once"}}}})
 	var r struct {
 		Outcome struct {
 			Outcome string `json:"outcome"`
@@ -174,8 +179,9 @@ func (c claude) ask(id, kind string, input map[string]string) bool {
 	name := map[string]string{"execute": "Bash", "edit": "Edit"}[kind]
 	c.message("assistant", map[string]any{"type": "tool_use", "id": id, "name": name, "input": input})
 	number, answer := c.request()
-	c.print(map[string]any{"type": "control_request", "request_id": number, "request": map[string]any{"subtype": "can_use_tool",
-		"tool_name": name, "tool_use_id": id, "input": input}})
+	c.print(map[string]any{"type": "control_request", "request_id": number,
+		"request": map[string]any{"subtype": "can_use_tool",
+			"tool_name": name, "tool_use_id": id, "input": input}})
 	var r struct {
 		Behavior string            `json:"behavior"`
 		Input    map[string]string `json:"updatedInput"`

@@ -60,7 +60,8 @@ func patterns(r events.Runtime, session string) []string {
 
 // fits reports whether a file may be one of a session.
 func fits(name string, patterns []string) bool {
-	return len(name) <= maxPath && filepath.IsLocal(name) && path.Clean(name) == name && !strings.ContainsFunc(name, unicode.IsControl) &&
+	return len(name) <= maxPath && filepath.IsLocal(name) && path.Clean(name) == name &&
+		!strings.ContainsFunc(name, unicode.IsControl) &&
 		slices.ContainsFunc(patterns, func(p string) bool { ok, err := path.Match(p, name); return ok && err == nil })
 }
 
@@ -86,7 +87,8 @@ func Take(ctx context.Context, sb sandbox.Sandbox, r events.Runtime, session str
 	ctx, cancel := context.WithTimeout(ctx, wait)
 	defer cancel()
 	out := &bounded{left: MaxBytes + MaxFiles*(maxPath+32)}
-	exit, err := sb.Exec(ctx, sandbox.Cmd{Args: append([]string{"sh", "-c", takeScript, "sh"}, names...), Stdout: out, AnyProgram: true})
+	exit, err := sb.Exec(ctx, sandbox.Cmd{Args: append([]string{"sh", "-c", takeScript, "sh"}, names...), Stdout: out,
+		AnyProgram: true})
 	switch {
 	case out.left < 0:
 		return nil, ErrTooLarge
@@ -137,7 +139,8 @@ func Put(ctx context.Context, sb sandbox.Sandbox, r events.Runtime, session stri
 			return fmt.Errorf("%w: %.128q is no file of the session", ErrMalformed, f.Path)
 		}
 		ctx, cancel := context.WithTimeout(ctx, wait)
-		exit, err := sb.Exec(ctx, sandbox.Cmd{Args: []string{"sh", "-c", putScript, "sh", f.Path}, Stdin: bytes.NewReader(f.Data),
+		exit, err := sb.Exec(ctx, sandbox.Cmd{Args: []string{"sh", "-c", putScript, "sh", f.Path},
+			Stdin:      bytes.NewReader(f.Data),
 			AnyProgram: true})
 		cancel()
 		if err != nil {

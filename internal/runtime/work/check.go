@@ -56,7 +56,8 @@ const (
 func (c Checked) Passed() bool { return c.Canary == CanaryRefused }
 
 // Check asks a program for its version, and gives it a prompt whose tool call is refused. args ask for the version.
-func Check(ctx context.Context, r events.Runtime, args []string, sb sandbox.Sandbox, secrets map[string]secret.Value) (Checked, error) {
+func Check(ctx context.Context, r events.Runtime, args []string, sb sandbox.Sandbox,
+	secrets map[string]secret.Value) (Checked, error) {
 	c := Checked{Name: r.Name, Sandbox: string(sb.Mode()), Driver: r.Driver, Gate: r.Gate}
 	var err error
 	if c.Version, err = version(ctx, r, args, sb, secrets); err != nil {
@@ -75,7 +76,8 @@ func Check(ctx context.Context, r events.Runtime, args []string, sb sandbox.Sand
 		return c, err
 	}
 	h := &refusing{}
-	talk, err := d.Start(ctx, runtime.Spec{Runtime: r, Sandbox: sb, Secrets: secrets, Env: env, Session: uuid("check"), Host: h})
+	talk, err := d.Start(ctx, runtime.Spec{Runtime: r, Sandbox: sb, Secrets: secrets, Env: env, Session: uuid("check"),
+		Host: h})
 	if err != nil {
 		return c, err
 	}
@@ -102,7 +104,8 @@ func Check(ctx context.Context, r events.Runtime, args []string, sb sandbox.Sand
 }
 
 // version asks the program for its version.
-func version(ctx context.Context, r events.Runtime, args []string, sb sandbox.Sandbox, secrets map[string]secret.Value) (string, error) {
+func version(ctx context.Context, r events.Runtime, args []string, sb sandbox.Sandbox,
+	secrets map[string]secret.Value) (string, error) {
 	env, err := runtime.Environment(r, secrets)
 	if err != nil {
 		return "", err
@@ -113,7 +116,8 @@ func version(ctx context.Context, r events.Runtime, args []string, sb sandbox.Sa
 		args = []string{"--version"}
 	}
 	out := &head{left: maxVersion}
-	exit, err := sb.Exec(ctx, sandbox.Cmd{Args: append([]string{r.Command[0]}, args...), Env: env, AnyProgram: true, Stdout: out, Stderr: out})
+	exit, err := sb.Exec(ctx, sandbox.Cmd{Args: append([]string{r.Command[0]}, args...), Env: env, AnyProgram: true,
+		Stdout: out, Stderr: out})
 	if err != nil {
 		return "", fmt.Errorf("start %s: %w", r.Command[0], err)
 	}

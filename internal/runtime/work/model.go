@@ -40,7 +40,8 @@ func (p *prompting) meter(ctx context.Context, c tool.Call, b *bridge) (*meter.M
 	}
 	m, err := meter.New(ctx, meter.Config{Model: *r.Model, URL: url, Key: key, Inner: c.Env.Inner, Asks: b.pulse.waits})
 	if err != nil {
-		return nil, nil, tool.Fail(tool.Permanent, "correct the file of the runtime, or the secret "+r.Model.BaseEnv, fmt.Errorf("runtime %s: %w", r.Name, err))
+		return nil, nil, tool.Fail(tool.Permanent, "correct the file of the runtime, or the secret "+r.Model.BaseEnv,
+			fmt.Errorf("runtime %s: %w", r.Name, err))
 	}
 	if c.Env.Local != nil {
 		if base, ok := c.Env.Local(m); ok {
@@ -48,7 +49,8 @@ func (p *prompting) meter(ctx context.Context, c tool.Call, b *bridge) (*meter.M
 		}
 	}
 	m.Close()
-	return nil, nil, tool.Fail(tool.Denied, "give the agent sandbox.network.allowed_hosts: what is served for the program is served at the proxy",
+	return nil, nil, tool.Fail(tool.Denied,
+		"give the agent sandbox.network.allowed_hosts: what is served for the program is served at the proxy",
 		errors.New("the sandbox "+string(c.Env.Sandbox.Mode())+" has no address at which the program could ask its model"))
 }
 

@@ -1,10 +1,10 @@
 // Package work gives prompts to the runtimes of agents, as calls of the tool runtime.
 //
-// Promises: that a prompt is about to be sent stands in the log before it is sent, with the session of the program where
-// that is known. What the program asks to do is put to the gatekeeper, and answered only with what it decided and what
-// the log has. The files of its session are stored when it first speaks, before it is answered, after each call inside,
-// and at the end. A program that asks no one is started only in a sandbox that isolates. A call whose toolrunner was lost
-// goes on in the session that it had; where that is not possible its outcome is unknown.
+// Promises: that a prompt is about to be sent stands in the log before it is sent, with the session of the program
+// where that is known. What the program asks to do is put to the gatekeeper, and answered only with what it decided and
+// what the log has. The files of its session are stored when it first speaks, before it is answered, after each call
+// inside, and at the end. A program that asks no one is started only in a sandbox that isolates. A call whose
+// toolrunner was lost goes on in the session that it had; where that is not possible its outcome is unknown.
 package work
 
 import (
@@ -161,7 +161,8 @@ type work struct {
 
 // converse starts the program and gives it its work, or has it go on.
 func (p *prompting) converse(b *bridge, d runtime.Driver, c tool.Call, env []string, w work) (runtime.Reply, error) {
-	spec := runtime.Spec{Runtime: *p.agent.Runtime, Sandbox: c.Env.Sandbox, Secrets: p.secrets, Env: env, Host: b, Session: uuid(c.Key)}
+	spec := runtime.Spec{Runtime: *p.agent.Runtime, Sandbox: c.Env.Sandbox, Secrets: p.secrets, Env: env, Host: b,
+		Session: uuid(c.Key)}
 	prompt := w.prompt
 	if w.begun {
 		if w.session == "" {

@@ -176,7 +176,9 @@ func denials(b *local.Sandbox) ([]string, error) {
 		return nil, err
 	}
 	var args []string
-	err = local.Covered(b.Config().Denied, func(at string) bool { return shown(b.Config(), at) }, func(at string, dir bool) {
+	err = local.Covered(b.Config().Denied, func(at string) bool {
+		return shown(b.Config(), at)
+	}, func(at string, dir bool) {
 		if dir {
 			args = append(args, "--perms", "0000", "--tmpfs", at, "--remount-ro", at)
 		} else {

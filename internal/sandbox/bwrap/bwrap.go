@@ -67,10 +67,11 @@ func New(program, base string) *Backend {
 	if program == "" {
 		program = "bwrap"
 	}
-	return &Backend{program: program, base: base, groups: sync.OnceValue(cgroup.Find), helped: sync.OnceValue(func() error {
-		_, err := launch.Self()
-		return err
-	})}
+	return &Backend{program: program, base: base, groups: sync.OnceValue(cgroup.Find),
+		helped: sync.OnceValue(func() error {
+			_, err := launch.Self()
+			return err
+		})}
 }
 
 // Mode returns sandbox.Bwrap.

@@ -98,7 +98,8 @@ func (b *Backend) Capabilities() []sandbox.Capability {
 		}
 	}
 	if how[sandbox.LimitPIDs] != "" {
-		how[sandbox.LimitPIDs] += fmt.Sprintf("; %d more for the threads of the helper, some of which commands may use", helperThreads)
+		how[sandbox.LimitPIDs] += fmt.Sprintf("; %d more for the threads of the helper, some of which commands may use",
+			helperThreads)
 	}
 	disk := local.DiskCapability()
 	disk.How += "; no single file exceeds it; images and files of the engine are not counted"

@@ -52,7 +52,8 @@ func (b *Backend) info(ctx context.Context) (*system.Info, error) {
 		return nil, absent(c, err)
 	}
 	if got.Info.OSType != "" && got.Info.OSType != "linux" {
-		return nil, fmt.Errorf("%w: the container engine runs %s containers, not linux", sandbox.ErrUnavailable, got.Info.OSType)
+		return nil, fmt.Errorf("%w: the container engine runs %s containers, not linux", sandbox.ErrUnavailable,
+			got.Info.OSType)
 	}
 	b.mu.Lock()
 	defer b.mu.Unlock()

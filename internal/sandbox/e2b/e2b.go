@@ -114,16 +114,17 @@ func (b *Backend) Open(ctx context.Context, cfg sandbox.Config) (sandbox.Sandbox
 	if err != nil {
 		return nil, fmt.Errorf("sandbox %s: %w", cfg.ID, err)
 	}
-	sb, err := mirror.OpenSandbox(ctx, cfg, sandbox.E2B, "", func(ctx context.Context, name string) (mirror.Remote, error) {
-		m, err := b.api.create(ctx, name, cfg.Network)
-		if err != nil {
-			return nil, err
-		}
-		if err := b.api.fits(ctx, m.id, sized); err != nil {
-			return nil, errors.Join(err, m.End(context.WithoutCancel(ctx)))
-		}
-		return m, nil
-	})
+	sb, err := mirror.OpenSandbox(ctx, cfg, sandbox.E2B, "",
+		func(ctx context.Context, name string) (mirror.Remote, error) {
+			m, err := b.api.create(ctx, name, cfg.Network)
+			if err != nil {
+				return nil, err
+			}
+			if err := b.api.fits(ctx, m.id, sized); err != nil {
+				return nil, errors.Join(err, m.End(context.WithoutCancel(ctx)))
+			}
+			return m, nil
+		})
 	if err != nil {
 		return nil, err
 	}

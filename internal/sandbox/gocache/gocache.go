@@ -1,5 +1,5 @@
-// Package gocache is a cache of the go command (GOCACHEPROG) in two layers: what a sandbox compiled itself, and below it
-// one that it may read and never write.
+// Package gocache is a cache of the go command (GOCACHEPROG) in two layers: what a sandbox compiled itself, and below
+// it one that it may read and never write.
 //
 // Promises: Serve writes below own alone. What it finds in the shared layer is handed out only where it is whole: the
 // content has the SHA-256 by which the go command names it.

@@ -150,7 +150,8 @@ func (b *Backend) find(ctx context.Context) (*install, error) {
 	ask.Env = []string{"PATH=/usr/bin:/bin"}
 	text, err := ask.CombinedOutput()
 	if err != nil || !bytes.Contains(text, []byte("-platform")) {
-		return nil, fmt.Errorf("%w: %s is not the runsc of gVisor: %w: %s", sandbox.ErrUnavailable, path, errors.Join(err), clip(string(text)))
+		return nil, fmt.Errorf("%w: %s is not the runsc of gVisor: %w: %s", sandbox.ErrUnavailable, path, errors.Join(err),
+			clip(string(text)))
 	}
 	found := install{path: path, flags: flagsOf(string(text))}
 	platforms := []string{"systrap", "ptrace"}

@@ -119,7 +119,8 @@ func (b *instance) Kill(ctx context.Context, pid int) error {
 		}
 		wait(ctx, tick)
 	}
-	return errors.Join(ctx.Err(), fmt.Errorf("kill %d: the process was signalled and does not end: destroy the sandbox", pid))
+	return errors.Join(ctx.Err(), fmt.Errorf("kill %d: the process was signalled and does not end: destroy the sandbox",
+		pid))
 }
 
 func wait(ctx context.Context, d time.Duration) {

@@ -80,6 +80,7 @@ func (*Backend) Capabilities() []sandbox.Capability {
 	}
 	why[sandbox.IsolationStation] = "host does not isolate the network: use bwrap or landlock"
 	why[sandbox.IsolationTree] = "a process that clears its environment, leaves its session and loses its parent is not found again: use bwrap"
-	return sandbox.Report(map[sandbox.Isolation]string{sandbox.LimitWallTime: "the processes of the sandbox are ended"}, why,
+	return sandbox.Report(map[sandbox.Isolation]string{sandbox.LimitWallTime: "the processes of the sandbox are ended"},
+		why,
 		local.DiskCapability())
 }

@@ -132,7 +132,8 @@ func (c *callJobs) find(handle string) (*job, tool.BackgroundLook, error) {
 			return nil, c.lost(k), nil
 		}
 	}
-	return nil, tool.BackgroundLook{}, tool.Fail(tool.Invalid, "bash_output without bash_id lists them", fmt.Errorf("no command of this step has the handle %q", handle))
+	return nil, tool.BackgroundLook{}, tool.Fail(tool.Invalid, "bash_output without bash_id lists them",
+		fmt.Errorf("no command of this step has the handle %q", handle))
 }
 
 // lost is a job that does not run here. The toolrunner that it belongs to is lost, else the call would have been left

@@ -96,9 +96,9 @@ func (u *Supervisor) Wrote(runID string) (n int, quiet bool) { return u.jobs.wro
 // ended.
 func (u *Supervisor) Looked(runID string, n int) { u.jobs.rest(runID, n) }
 
-// Run ends jobs, and the sandboxes and servers that are kept between calls, when their step or their run has ended, or this instance
-// is not the one that works for it any more, until ctx ends; then it ends all of them. Errors go to report, and the run
-// is looked at again.
+// Run ends jobs, and the sandboxes and servers that are kept between calls, when their step or their run has ended, or
+// this instance is not the one that works for it any more, until ctx ends; then it ends all of them. Errors go to
+// report, and the run is looked at again.
 func (u *Supervisor) Run(ctx context.Context, report func(error)) {
 	tick := time.NewTicker(topology.LeaseTerm / 3)
 	defer tick.Stop()

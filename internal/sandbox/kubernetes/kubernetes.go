@@ -118,12 +118,13 @@ func (b *Backend) Open(ctx context.Context, cfg sandbox.Config) (sandbox.Sandbox
 	if err != nil {
 		return nil, fmt.Errorf("sandbox %s: %w", cfg.ID, err)
 	}
-	sb, err := mirror.OpenSandbox(ctx, cfg, sandbox.Kubernetes, "", func(ctx context.Context, name string) (mirror.Remote, error) {
-		if b.cfg.WarmPool != "" {
-			return c.claimed(ctx, name, cfg)
-		}
-		return c.create(ctx, name, cfg)
-	})
+	sb, err := mirror.OpenSandbox(ctx, cfg, sandbox.Kubernetes, "",
+		func(ctx context.Context, name string) (mirror.Remote, error) {
+			if b.cfg.WarmPool != "" {
+				return c.claimed(ctx, name, cfg)
+			}
+			return c.create(ctx, name, cfg)
+		})
 	if err != nil {
 		c.http.CloseIdleConnections()
 		return nil, err

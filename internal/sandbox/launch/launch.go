@@ -80,7 +80,8 @@ func Self() ([]string, error) {
 			return []string{helper.Program(), Word}, nil
 		}
 	}
-	return nil, fmt.Errorf("%w: this program cannot start itself as the launcher of sandboxes: use inspan or toolrunner", sandbox.ErrUnavailable)
+	return nil, fmt.Errorf("%w: this program cannot start itself as the launcher of sandboxes: use inspan or toolrunner",
+		sandbox.ErrUnavailable)
 }
 
 // ErrOrder means that what descriptor 3 holds is no order.

@@ -48,7 +48,8 @@ func OpenFiles(workspace string) (*Files, error) {
 	_, probe := root.Stat("..")
 	refused, ok := errors.AsType[*fs.PathError](probe)
 	if !ok {
-		return nil, errors.Join(fmt.Errorf("open workspace %s: the root accepted a path outside: %w", workspace, probe), root.Close())
+		return nil, errors.Join(fmt.Errorf("open workspace %s: the root accepted a path outside: %w", workspace, probe),
+			root.Close())
 	}
 	return &Files{root: root, escapes: refused.Err}, nil
 }

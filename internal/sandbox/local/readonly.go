@@ -13,8 +13,8 @@ import (
 	"github.com/inspan/inspan/internal/sandbox"
 )
 
-// keepReadOnly has file operations refuse what is read-only for commands, or denied to them. They work outside of the mounts that commands
-// see: without this a path that no command can change could be written by a file tool.
+// keepReadOnly has file operations refuse what is read-only for commands, or denied to them. They work outside of the
+// mounts that commands see: without this a path that no command can change could be written by a file tool.
 func (f *Files) keepReadOnly(cfg sandbox.Config) error {
 	top, err := placeOf(f.root)
 	if err != nil {
@@ -70,7 +70,8 @@ func (f *Files) allowed(op, name string, dir *os.Root, base string) error {
 		return &fs.PathError{Op: op, Path: name, Err: fmt.Errorf("%w: the path is denied to this agent", fs.ErrPermission)}
 	}
 	if at = filepath.Join(at, base); deepest(f.readOnly, at) > deepest(f.writable, at) {
-		return &fs.PathError{Op: op, Path: name, Err: fmt.Errorf("%w: the path is read-only for this agent", fs.ErrPermission)}
+		return &fs.PathError{Op: op, Path: name,
+			Err: fmt.Errorf("%w: the path is read-only for this agent", fs.ErrPermission)}
 	}
 	return nil
 }

@@ -217,7 +217,8 @@ func (t *tree) recent(look func(pid int)) (from int, all bool) {
 // member checks one process again, after a handle on it was taken.
 func (t *tree) member(pid int) bool {
 	st, ok := statOf(pid)
-	return ok && !st.dead() && st.born >= t.born && (pid == t.root || st.group == t.root || st.session == t.root || t.marked(pid))
+	return ok && !st.dead() && st.born >= t.born &&
+		(pid == t.root || st.group == t.root || st.session == t.root || t.marked(pid))
 }
 
 // descends reports whether a process has a member among its ancestors.

@@ -10,8 +10,8 @@ import (
 // maxEvent bounds one line of what QEMU tells of itself, in bytes.
 const maxEvent = 64 << 10
 
-// watch reads what QEMU reports of a machine, in the lines of its machine protocol, until QEMU has ended. A machine that
-// was stopped because this computer could not write to its disks would stand still for ever: it is ended.
+// watch reads what QEMU reports of a machine, in the lines of its machine protocol, until QEMU has ended. A machine
+// that was stopped because this computer could not write to its disks would stand still for ever: it is ended.
 func watch(events net.Conn, engine *process) {
 	defer func() { _ = events.Close() }() // QEMU has ended, or says what no one understands
 	if _, err := fmt.Fprintln(events, `{"execute": "qmp_capabilities"}`); err != nil {

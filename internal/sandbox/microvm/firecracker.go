@@ -35,10 +35,11 @@ func firecracker(ctx context.Context, program string, s spec) (*process, io.Read
 	if err != nil {
 		return nil, nil, nil, err
 	}
-	c := &fcClient{engine: engine, http: &http.Client{Transport: &http.Transport{DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
-		var d net.Dialer
-		return d.DialContext(ctx, "unix", api)
-	}}}}
+	c := &fcClient{engine: engine,
+		http: &http.Client{Transport: &http.Transport{DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
+			var d net.Dialer
+			return d.DialContext(ctx, "unix", api)
+		}}}}
 	channel, err := c.start(ctx, s, vsock)
 	if err != nil {
 		c.http.CloseIdleConnections()

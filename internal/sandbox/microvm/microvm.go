@@ -156,12 +156,13 @@ func (b *Backend) Open(ctx context.Context, cfg sandbox.Config) (sandbox.Sandbox
 		return nil, fmt.Errorf("sandbox %s: %w", cfg.ID, err)
 	}
 	var m *machine
-	inner, err := mirror.OpenSandbox(ctx, away, b.cfg.Mode, "", func(ctx context.Context, name string) (mirror.Remote, error) {
-		if m, err = b.boot(ctx, name, cfg.Limits, accel); err != nil {
-			return nil, err
-		}
-		return m, nil
-	})
+	inner, err := mirror.OpenSandbox(ctx, away, b.cfg.Mode, "",
+		func(ctx context.Context, name string) (mirror.Remote, error) {
+			if m, err = b.boot(ctx, name, cfg.Limits, accel); err != nil {
+				return nil, err
+			}
+			return m, nil
+		})
 	if err != nil {
 		return nil, err
 	}

@@ -158,7 +158,8 @@ func (b *Sandbox) command(p local.Process) ([]string, error) {
 		return nil, fmt.Errorf("exec %q: %w", p.Args[0], err)
 	}
 	if strings.Contains(p.Args[0], "=") {
-		return nil, fmt.Errorf("exec %q: %w: on another machine the name of a program cannot contain an equals sign", p.Args[0], sandbox.ErrNotStarted)
+		return nil, fmt.Errorf("exec %q: %w: on another machine the name of a program cannot contain an equals sign",
+			p.Args[0], sandbox.ErrNotStarted)
 	}
 	dir := path.Join(b.ws, filepath.ToSlash(rel))
 	for name, change := range map[string][2]string{

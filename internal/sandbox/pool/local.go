@@ -13,8 +13,8 @@ import (
 // headTime is how long a program may take to say what it asks for.
 const headTime = time.Minute
 
-// Local serves requests of the commands of a call: at the proxy of its sandbox, or on the loopback of this machine where
-// the sandbox has that and is not isolated. end closes it.
+// Local serves requests of the commands of a call: at the proxy of its sandbox, or on the loopback of this machine
+// where the sandbox has that and is not isolated. end closes it.
 func Local(out *Egress, mode sandbox.Mode) (serve func(http.Handler) (string, bool), end func()) {
 	var s *http.Server
 	served := make(chan struct{})

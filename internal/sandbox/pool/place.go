@@ -13,8 +13,8 @@ import (
 )
 
 // closePlace closes, in a directory of a person that a run works in itself, what no tool and no command may change or
-// see. What is to be closed must be there: a name that is missing could be made. A sandbox that cannot keep it closed is
-// not opened.
+// see. What is to be closed must be there: a name that is missing could be made. A sandbox that cannot keep it closed
+// is not opened.
 func (o *Opener) closePlace(cfg *sandbox.Config, mode sandbox.Mode, backend sandbox.Backend, rel string) error {
 	place, ok, err := workdir.PlaceOf(o.cfg.Root, rel)
 	if !ok || err != nil {

@@ -113,7 +113,8 @@ func Exam(t *testing.T, b sandbox.Backend, without ...Without) { take(t, b, Whol
 
 // ExamDouble is the exam of a backend of other machines against a double of them on this one. Each such backend has
 // the copies of workspaces, the search for processes and the files of the same mirror, so that only what is in the
-// scope is run, and what is not is named by its skipped tests. Built with the tag slow, as make robust does, all is run.
+// scope is run, and what is not is named by its skipped tests. Built with the tag slow, as make robust does, all is
+// run.
 func ExamDouble(t *testing.T, b sandbox.Backend, scope Scope, without ...Without) {
 	if slow {
 		scope = Whole

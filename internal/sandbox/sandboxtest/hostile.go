@@ -30,66 +30,69 @@ var noNames = []string{"", "a\x00b", "\x00", "../outside/secret\x00.txt", string
 
 // examHostile gives a sandbox names and a disk that no one means well with.
 func examHostile(t *testing.T, b sandbox.Backend) {
-	t.Run("SBX-18 GUARD-12 an odd name is that of one file in the workspace, for files and for commands", func(t *testing.T) {
-		t.Parallel()
-		p := open(t, b)
-		for _, name := range oddNames {
-			must(t, p.sandbox.WriteFile(name, []byte("of "+name)))
-		}
-		for _, name := range oddNames {
-			if data, err := os.ReadFile(filepath.Join(p.workspace, name)); err != nil || string(data) != "of "+name {
-				t.Errorf("%q: got %q, %v", name, data, err)
+	t.Run("SBX-18 GUARD-12 an odd name is that of one file in the workspace, for files and for commands",
+		func(t *testing.T) {
+			t.Parallel()
+			p := open(t, b)
+			for _, name := range oddNames {
+				must(t, p.sandbox.WriteFile(name, []byte("of "+name)))
 			}
-		}
-		list, err := os.ReadDir(p.workspace)
-		if err != nil || len(list) != len(oddNames) {
-			t.Errorf("got %d files, %v, want %d: names were taken for one another", len(list), err, len(oddNames))
-		}
-		for _, name := range oddNames[:12] {
-			var out safe
-			exit, err := p.sandbox.Exec(within(t), sandbox.Cmd{Args: []string{"cat", "./" + name}, Stdout: &out})
-			if err != nil || exit.Code != 0 || out.String() != "of "+name {
-				t.Errorf("a command sees %q: %q, %+v, %v", name, out.String(), exit, err)
-			}
-		}
-		p.untouched(t)
-	})
-	t.Run("SBX-18 GUARD-12 what is no name is refused, for files, directories, programs and arguments", func(t *testing.T) {
-		t.Parallel()
-		p := open(t, b)
-		for _, name := range noNames {
-			shown := name[:min(len(name), 20)]
-			if err := p.sandbox.WriteFile(name, []byte("planted")); err == nil {
-				t.Errorf("write %q of %d bytes: no error", shown, len(name))
-			}
-			if data, err := p.sandbox.ReadFile(name); err == nil {
-				t.Errorf("read %q: got %q", shown, data)
-			}
-			if err := p.sandbox.Rename(name, "stolen"); err == nil {
-				t.Errorf("rename %q: no error", shown)
-			}
-			if err := p.sandbox.Remove(name); err == nil {
-				t.Errorf("remove %q: no error", shown)
-			}
-			for what, cmd := range map[string]sandbox.Cmd{"directory": {Args: []string{"true"}, Dir: name},
-				"program": {Args: []string{name}}, "argument": {Args: []string{"cat", name}}} {
-				if what == "directory" && name == "" {
-					continue // it is the workspace
-				}
-				if exit, err := p.sandbox.Exec(within(t), cmd); err == nil && exit.Code == 0 {
-					t.Errorf("%s %q of %d bytes: it went through", what, shown, len(name))
+			for _, name := range oddNames {
+				if data, err := os.ReadFile(filepath.Join(p.workspace, name)); err != nil || string(data) != "of "+name {
+					t.Errorf("%q: got %q, %v", name, data, err)
 				}
 			}
-		}
-		if out, _, exit := p.sh(t, "echo goes on"); out != "goes on\n" || exit.Code != 0 {
-			t.Errorf("afterwards: got %q, %+v", out, exit)
-		}
-		p.untouched(t)
-	})
-	t.Run("SAFE-14 a full disk is an error, harms no file that was there, and is over when there is room", func(t *testing.T) {
-		t.Parallel()
-		fullDisk(t, b)
-	})
+			list, err := os.ReadDir(p.workspace)
+			if err != nil || len(list) != len(oddNames) {
+				t.Errorf("got %d files, %v, want %d: names were taken for one another", len(list), err, len(oddNames))
+			}
+			for _, name := range oddNames[:12] {
+				var out safe
+				exit, err := p.sandbox.Exec(within(t), sandbox.Cmd{Args: []string{"cat", "./" + name}, Stdout: &out})
+				if err != nil || exit.Code != 0 || out.String() != "of "+name {
+					t.Errorf("a command sees %q: %q, %+v, %v", name, out.String(), exit, err)
+				}
+			}
+			p.untouched(t)
+		})
+	t.Run("SBX-18 GUARD-12 what is no name is refused, for files, directories, programs and arguments",
+		func(t *testing.T) {
+			t.Parallel()
+			p := open(t, b)
+			for _, name := range noNames {
+				shown := name[:min(len(name), 20)]
+				if err := p.sandbox.WriteFile(name, []byte("planted")); err == nil {
+					t.Errorf("write %q of %d bytes: no error", shown, len(name))
+				}
+				if data, err := p.sandbox.ReadFile(name); err == nil {
+					t.Errorf("read %q: got %q", shown, data)
+				}
+				if err := p.sandbox.Rename(name, "stolen"); err == nil {
+					t.Errorf("rename %q: no error", shown)
+				}
+				if err := p.sandbox.Remove(name); err == nil {
+					t.Errorf("remove %q: no error", shown)
+				}
+				for what, cmd := range map[string]sandbox.Cmd{"directory": {Args: []string{"true"}, Dir: name},
+					"program": {Args: []string{name}}, "argument": {Args: []string{"cat", name}}} {
+					if what == "directory" && name == "" {
+						continue // it is the workspace
+					}
+					if exit, err := p.sandbox.Exec(within(t), cmd); err == nil && exit.Code == 0 {
+						t.Errorf("%s %q of %d bytes: it went through", what, shown, len(name))
+					}
+				}
+			}
+			if out, _, exit := p.sh(t, "echo goes on"); out != "goes on\n" || exit.Code != 0 {
+				t.Errorf("afterwards: got %q, %+v", out, exit)
+			}
+			p.untouched(t)
+		})
+	t.Run("SAFE-14 a full disk is an error, harms no file that was there, and is over when there is room",
+		func(t *testing.T) {
+			t.Parallel()
+			fullDisk(t, b)
+		})
 }
 
 func fullDisk(t *testing.T, b sandbox.Backend) {

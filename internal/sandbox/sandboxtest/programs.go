@@ -100,7 +100,8 @@ func examPrograms(t *testing.T, b sandbox.Backend) {
 		must(t, err)
 		defer func() { must(t, sb.Destroy(context.Background())) }()
 		var out safe
-		if _, err := sb.Exec(within(t), sandbox.Cmd{Args: []string{unwanted}, AnyProgram: true, Stdout: &out}); err != nil || !strings.Contains(out.String(), answer) {
+		_, err = sb.Exec(within(t), sandbox.Cmd{Args: []string{unwanted}, AnyProgram: true, Stdout: &out})
+		if err != nil || !strings.Contains(out.String(), answer) {
 			t.Errorf("got %q, %v", out.String(), err)
 		}
 	})

@@ -233,44 +233,49 @@ type proof struct {
 
 func proofs(b sandbox.Backend) []proof {
 	return []proof{
-		{"SBX-12 memory", sandbox.LimitMemory, sandbox.Config{Limits: sandbox.Limits{Memory: 64 << 20}}, func(t *testing.T, cfg sandbox.Config) {
-			out, exit, err := try(t, b, cfg, `head -c 256m /dev/zero | tail | wc -c; echo still here`)
-			if err == nil && strings.Contains(out, "268435456") {
-				t.Errorf("tail held 256 MiB in 64: %q, %+v", out, exit)
-			}
-			if out, exit, err = try(t, b, cfg, `head -c 16m /dev/zero | tail | wc -c`); err != nil || !strings.Contains(out,
-				"16777216") {
-				t.Errorf("within the limit: got %q, %+v, %v", out, exit, err)
-			}
-		}},
-		{"SBX-12 cpu", sandbox.LimitCPU, sandbox.Config{Limits: sandbox.Limits{CPU: 0.2}}, func(t *testing.T, cfg sandbox.Config) {
-			_, exit, err := try(t, b, cfg, `timeout 4 sh -c 'while :; do :; done'; true`) // not a count: some machines are slow
-			must(t, err)
-			if used := exit.User + exit.System; used > exit.Wall*2/5 {
-				t.Errorf("used %v in %v, want a fifth of one processor", used, exit.Wall)
-			}
-		}},
-		{"SBX-12 processes", sandbox.LimitPIDs, sandbox.Config{Limits: sandbox.Limits{PIDs: 20}}, func(t *testing.T, cfg sandbox.Config) {
-			out, _, err := try(t, b, cfg, `for i in $(seq 60); do sleep 600 & done 2>/dev/null; jobs -p | wc -l`)
-			if n := strings.TrimSpace(out); err == nil && n == "60" {
-				t.Errorf("60 processes run, at most 20 may")
-			}
-		}},
-		{"SBX-12 disk", sandbox.LimitDisk, sandbox.Config{Limits: sandbox.Limits{Disk: 32 << 20}}, func(t *testing.T, cfg sandbox.Config) {
-			_, _, err := try(t, b, cfg, `while :; do i=$((i+1)); head -c 1m /dev/zero > f$i; sleep 0.01; done`)
-			if !errors.Is(err, sandbox.ErrDisk) {
-				t.Errorf("got %v, want ErrDisk", err)
-			}
-			if out, exit, err := try(t, b, cfg, `head -c 8m /dev/zero > f; sleep 0.3; echo fits`); err != nil ||
-				out != "fits\n" {
-				t.Errorf("within the limit: got %q, %+v, %v", out, exit, err)
-			}
-		}},
-		{"SBX-15 wall", sandbox.LimitWallTime, sandbox.Config{Limits: sandbox.Limits{Wall: 300 * time.Millisecond}}, func(t *testing.T, cfg sandbox.Config) {
-			if _, _, err := try(t, b, cfg, `sleep 600`); !errors.Is(err, sandbox.ErrLifetime) {
-				t.Errorf("got %v, want ErrLifetime", err)
-			}
-		}},
+		{"SBX-12 memory", sandbox.LimitMemory, sandbox.Config{Limits: sandbox.Limits{Memory: 64 << 20}},
+			func(t *testing.T, cfg sandbox.Config) {
+				out, exit, err := try(t, b, cfg, `head -c 256m /dev/zero | tail | wc -c; echo still here`)
+				if err == nil && strings.Contains(out, "268435456") {
+					t.Errorf("tail held 256 MiB in 64: %q, %+v", out, exit)
+				}
+				if out, exit, err = try(t, b, cfg, `head -c 16m /dev/zero | tail | wc -c`); err != nil || !strings.Contains(out,
+					"16777216") {
+					t.Errorf("within the limit: got %q, %+v, %v", out, exit, err)
+				}
+			}},
+		{"SBX-12 cpu", sandbox.LimitCPU, sandbox.Config{Limits: sandbox.Limits{CPU: 0.2}},
+			func(t *testing.T, cfg sandbox.Config) {
+				_, exit, err := try(t, b, cfg, `timeout 4 sh -c 'while :; do :; done'; true`) // not a count: some machines are slow
+				must(t, err)
+				if used := exit.User + exit.System; used > exit.Wall*2/5 {
+					t.Errorf("used %v in %v, want a fifth of one processor", used, exit.Wall)
+				}
+			}},
+		{"SBX-12 processes", sandbox.LimitPIDs, sandbox.Config{Limits: sandbox.Limits{PIDs: 20}},
+			func(t *testing.T, cfg sandbox.Config) {
+				out, _, err := try(t, b, cfg, `for i in $(seq 60); do sleep 600 & done 2>/dev/null; jobs -p | wc -l`)
+				if n := strings.TrimSpace(out); err == nil && n == "60" {
+					t.Errorf("60 processes run, at most 20 may")
+				}
+			}},
+		{"SBX-12 disk", sandbox.LimitDisk, sandbox.Config{Limits: sandbox.Limits{Disk: 32 << 20}},
+			func(t *testing.T, cfg sandbox.Config) {
+				_, _, err := try(t, b, cfg, `while :; do i=$((i+1)); head -c 1m /dev/zero > f$i; sleep 0.01; done`)
+				if !errors.Is(err, sandbox.ErrDisk) {
+					t.Errorf("got %v, want ErrDisk", err)
+				}
+				if out, exit, err := try(t, b, cfg, `head -c 8m /dev/zero > f; sleep 0.3; echo fits`); err != nil ||
+					out != "fits\n" {
+					t.Errorf("within the limit: got %q, %+v, %v", out, exit, err)
+				}
+			}},
+		{"SBX-15 wall", sandbox.LimitWallTime, sandbox.Config{Limits: sandbox.Limits{Wall: 300 * time.Millisecond}},
+			func(t *testing.T, cfg sandbox.Config) {
+				if _, _, err := try(t, b, cfg, `sleep 600`); !errors.Is(err, sandbox.ErrLifetime) {
+					t.Errorf("got %v, want ErrLifetime", err)
+				}
+			}},
 		{"SBX-14 denied", sandbox.IsolationDenied, sandbox.Config{}, func(t *testing.T, cfg sandbox.Config) {
 			denied(t, b,
 				cfg)

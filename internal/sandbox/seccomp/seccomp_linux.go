@@ -133,7 +133,8 @@ func Load(p Profile) error {
 func Listen(p Profile) (int, error) {
 	// A signal that is handled does not take a call back that is being answered: runtimes send themselves such signals
 	// all the time.
-	return load(p, unix.SECCOMP_FILTER_FLAG_TSYNC|unix.SECCOMP_FILTER_FLAG_TSYNC_ESRCH|unix.SECCOMP_FILTER_FLAG_NEW_LISTENER|unix.SECCOMP_FILTER_FLAG_WAIT_KILLABLE_RECV)
+	return load(p, unix.SECCOMP_FILTER_FLAG_TSYNC|unix.SECCOMP_FILTER_FLAG_TSYNC_ESRCH|
+		unix.SECCOMP_FILTER_FLAG_NEW_LISTENER|unix.SECCOMP_FILTER_FLAG_WAIT_KILLABLE_RECV)
 }
 
 func load(p Profile, flags uintptr) (int, error) {

@@ -110,7 +110,8 @@ func (b *Backend) Open(ctx context.Context, cfg sandbox.Config) (sandbox.Sandbox
 		return nil, fmt.Errorf("sandbox %s: %w", cfg.ID, err)
 	}
 	if cfg.Egress != nil {
-		return nil, fmt.Errorf("sandbox %s: %w: wasm programs have no network: use bwrap, or remove allowed_hosts", cfg.ID, sandbox.ErrUnavailable)
+		return nil, fmt.Errorf("sandbox %s: %w: wasm programs have no network: use bwrap, or remove allowed_hosts", cfg.ID,
+			sandbox.ErrUnavailable)
 	}
 	inner, err := local.OpenSandbox(cfg, sandbox.WASM, b.cfg.Base, "", "")
 	if err != nil {

@@ -69,7 +69,8 @@ const (
 )
 
 // read are the files whose text matters.
-var read = []string{"package.json", "Makefile", "makefile", "GNUmakefile", "pyproject.toml", "requirements.txt", "setup.cfg"}
+var read = []string{"package.json", "Makefile", "makefile", "GNUmakefile", "pyproject.toml", "requirements.txt",
+	"setup.cfg"}
 
 // Look lists the plain files of a directory, with the text of those that matter; a folder is listed with / behind its
 // name.
@@ -178,7 +179,8 @@ func python(files map[string][]byte) (Part, bool) {
 }
 
 // managers of JavaScript packages by their lock files.
-var managers = [][2]string{{"pnpm-lock.yaml", "pnpm"}, {"yarn.lock", "yarn"}, {"bun.lock", "bun"}, {"bun.lockb", "bun"}, {"package-lock.json", "npm"},
+var managers = [][2]string{{"pnpm-lock.yaml", "pnpm"}, {"yarn.lock", "yarn"}, {"bun.lock", "bun"},
+	{"bun.lockb", "bun"}, {"package-lock.json", "npm"},
 	{"npm-shrinkwrap.json", "npm"}}
 
 // noTest is what npm init writes in the place of a test.

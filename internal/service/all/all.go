@@ -106,7 +106,8 @@ func (h *Host) wire(role events.Service) (service.Wiring, error) {
 	case events.Toolrunner:
 		return toolrunner.Wire(Toolrunner(c), toolrunner.Deps{Tools: h.tools, Snapshots: h.ports.Snapshots,
 			Machine:   h.ports.Machine,
-			Sandboxes: h.ports.Sandboxes, Found: h.found, Git: h.ports.Git, Repositories: h.ports.Repositories, Egress: h.ports.Egress})
+			Sandboxes: h.ports.Sandboxes, Found: h.found, Git: h.ports.Git, Repositories: h.ports.Repositories,
+			Egress: h.ports.Egress})
 	case events.Persister:
 		return persister.Wire(persister.Config{Base: c.Base, Archives: c.Archives, Capture: c.Capture}), nil
 	}

@@ -33,21 +33,22 @@ func Wire(cfg Config, tools *toolbox.Toolbox, asked models.Models) service.Wirin
 	if asked == nil {
 		asked = models.New(cfg.Models)
 	}
-	return service.Wiring{Role: events.Executor, Start: func(ctx context.Context, in *service.Instance) (service.Work, error) {
-		ends, err := in.Ends(ctx)
-		if err != nil {
-			return service.Work{}, err
-		}
-		feed, err := in.Feed(ctx, cfg.Live)
-		if err != nil {
-			return service.Work{}, err
-		}
-		interrupts := executor.NewInterrupts()
-		in.SubscribeRepublished(ctx, interrupts.Republished)
-		role, err := executor.New(executor.Config{Ledger: in.Ledger, Timers: in.Ports.Timers, Blobs: in.Ports.Blobs,
-			Live: feed, Ends: ends, Interrupts: interrupts,
-			Models: asked, Tools: tools.Base(), ToolsOf: tools.For, Hooks: in.Asker,
-			Mail: mail(in.Ports.Sessions), MaxWait: cfg.ModelMaxWait, Timeout: cfg.ModelTimeout})
-		return service.Work{Role: role}, err
-	}}
+	return service.Wiring{Role: events.Executor,
+		Start: func(ctx context.Context, in *service.Instance) (service.Work, error) {
+			ends, err := in.Ends(ctx)
+			if err != nil {
+				return service.Work{}, err
+			}
+			feed, err := in.Feed(ctx, cfg.Live)
+			if err != nil {
+				return service.Work{}, err
+			}
+			interrupts := executor.NewInterrupts()
+			in.SubscribeRepublished(ctx, interrupts.Republished)
+			role, err := executor.New(executor.Config{Ledger: in.Ledger, Timers: in.Ports.Timers, Blobs: in.Ports.Blobs,
+				Live: feed, Ends: ends, Interrupts: interrupts,
+				Models: asked, Tools: tools.Base(), ToolsOf: tools.For, Hooks: in.Asker,
+				Mail: mail(in.Ports.Sessions), MaxWait: cfg.ModelMaxWait, Timeout: cfg.ModelTimeout})
+			return service.Work{Role: role}, err
+		}}
 }

@@ -11,8 +11,8 @@ import (
 	"github.com/inspan/inspan/services/executor"
 )
 
-// mail reads mailboxes from their rows. A row may be behind its log: then mail comes a turn later. It never shows mail that
-// another run of the address was given, since it names the run that is the agent.
+// mail reads mailboxes from their rows. A row may be behind its log: then mail comes a turn later. It never shows mail
+// that another run of the address was given, since it names the run that is the agent.
 func mail(rows kernel.KV) func(context.Context, string) (executor.Mailbox, error) {
 	if rows == nil {
 		return nil

@@ -32,27 +32,28 @@ func Program() service.Program {
 
 // Wire makes the gatekeeper.
 func Wire(cfg Config, tools *toolbox.Toolbox) service.Wiring {
-	return service.Wiring{Role: events.Gatekeeper, Start: func(_ context.Context, in *service.Instance) (service.Work, error) {
-		c := gatekeeper.Config{Ledger: in.Ledger, Timers: in.Ports.Timers, Terms: cfg.GateTerms(), Blobs: in.Ports.Blobs,
-			Tools: tools.Base(), ToolsOf: tools.For,
-			Rules: in.Policy.Rules, Hooks: in.Asker, OnlySigned: cfg.OnlySigned, MaxGates: cfg.MaxGates,
-			AnswersPerMinute: cfg.AnswersPerMinute, Stood: in.Stood}
-		if cfg.ApproverKeys != "" {
-			keys, err := approval.LoadKeys(cfg.ApproverKeys)
-			if err != nil {
-				return service.Work{}, fmt.Errorf("INSPAN_APPROVER_KEYS: %w", err)
+	return service.Wiring{Role: events.Gatekeeper,
+		Start: func(_ context.Context, in *service.Instance) (service.Work, error) {
+			c := gatekeeper.Config{Ledger: in.Ledger, Timers: in.Ports.Timers, Terms: cfg.GateTerms(), Blobs: in.Ports.Blobs,
+				Tools: tools.Base(), ToolsOf: tools.For,
+				Rules: in.Policy.Rules, Hooks: in.Asker, OnlySigned: cfg.OnlySigned, MaxGates: cfg.MaxGates,
+				AnswersPerMinute: cfg.AnswersPerMinute, Stood: in.Stood}
+			if cfg.ApproverKeys != "" {
+				keys, err := approval.LoadKeys(cfg.ApproverKeys)
+				if err != nil {
+					return service.Work{}, fmt.Errorf("INSPAN_APPROVER_KEYS: %w", err)
+				}
+				c.Approvers = keys
 			}
-			c.Approvers = keys
-		}
-		if p := in.Ports; p.Sessions != nil {
-			l, err := session.NewLedger(session.LedgerConfig{Station: in.Base.Station, By: events.Gatekeeper,
-				Journal: p.SessionLog, Snapshots: session.View().Snapshots(p.Sessions), Entropy: p.Entropy})
-			if err != nil {
-				return service.Work{}, fmt.Errorf("log of sessions: %w", err)
+			if p := in.Ports; p.Sessions != nil {
+				l, err := session.NewLedger(session.LedgerConfig{Station: in.Base.Station, By: events.Gatekeeper,
+					Journal: p.SessionLog, Snapshots: session.View().Snapshots(p.Sessions), Entropy: p.Entropy})
+				if err != nil {
+					return service.Work{}, fmt.Errorf("log of sessions: %w", err)
+				}
+				c.Sessions = l
 			}
-			c.Sessions = l
-		}
-		role, err := gatekeeper.New(c)
-		return service.Work{Role: role}, err
-	}}
+			role, err := gatekeeper.New(c)
+			return service.Work{Role: role}, err
+		}}
 }

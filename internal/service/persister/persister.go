@@ -39,24 +39,25 @@ func Program() service.Program {
 
 // Wire makes the persister.
 func Wire(cfg Config) service.Wiring {
-	return service.Wiring{Role: events.Persister, Start: func(ctx context.Context, in *service.Instance) (service.Work, error) {
-		keep, stop := context.WithCancel(context.WithoutCancel(ctx))
-		k := &keeping{cfg: cfg, in: in}
-		role, err := k.start(ctx, keep)
-		if err != nil {
-			stop()
-			k.background.Wait()
-			return service.Work{}, err
-		}
-		// The loop first: what it is handling when it ends is saved too.
-		return service.Work{Role: role, DefaultWorkers: true, Around: func(run service.Run) service.Run {
-			return func(ctx context.Context) error {
-				defer k.background.Wait()
-				defer stop()
-				return run(ctx)
+	return service.Wiring{Role: events.Persister,
+		Start: func(ctx context.Context, in *service.Instance) (service.Work, error) {
+			keep, stop := context.WithCancel(context.WithoutCancel(ctx))
+			k := &keeping{cfg: cfg, in: in}
+			role, err := k.start(ctx, keep)
+			if err != nil {
+				stop()
+				k.background.Wait()
+				return service.Work{}, err
 			}
-		}}, nil
-	}}
+			// The loop first: what it is handling when it ends is saved too.
+			return service.Work{Role: role, DefaultWorkers: true, Around: func(run service.Run) service.Run {
+				return func(ctx context.Context) error {
+					defer k.background.Wait()
+					defer stop()
+					return run(ctx)
+				}
+			}}, nil
+		}}
 }
 
 // keeping is what goes on beside the role.
@@ -111,7 +112,8 @@ func (k *keeping) archive(ctx context.Context) (*archive.Keeper, error) {
 	}
 	keeper, err := archive.NewKeeper(&archive.Saver{Dir: dir, Station: k.cfg.Station, Journal: p.Journal, Blobs: p.Blobs,
 		State: p.State, Config: p.Config,
-		Workspaces: workspaces, Trees: p.Trees, Artifacts: p.Artifacts, MostBytes: k.cfg.ArchiveFiles}, k.archiveEvery(), k.in.Log)
+		Workspaces: workspaces, Trees: p.Trees, Artifacts: p.Artifacts, MostBytes: k.cfg.ArchiveFiles}, k.archiveEvery(),
+		k.in.Log)
 	if err != nil {
 		return nil, errors.Join(err, dir.Close())
 	}

@@ -21,7 +21,8 @@ func always(ctx context.Context, in *service.Instance) error {
 	if err != nil {
 		return err
 	}
-	loop, err := kernel.NewLoop(kernel.LoopConfig{Handlers: []kernel.Handler{kernel.Handle(l, kernel.Role[halt.State](role))},
+	loop, err := kernel.NewLoop(kernel.LoopConfig{Handlers: []kernel.Handler{kernel.Handle(l,
+		kernel.Role[halt.State](role))},
 		Inbox: p.HaltInbox, Refusals: p.Refusals, Log: in.Log, Workers: 1})
 	if err != nil {
 		return err

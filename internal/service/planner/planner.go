@@ -44,29 +44,30 @@ func Program() service.Program {
 
 // Wire makes the planner.
 func Wire(cfg Config) service.Wiring {
-	return service.Wiring{Role: events.Planner, Start: func(ctx context.Context, in *service.Instance) (service.Work, error) {
-		role, err := start(ctx, cfg, in)
-		if err != nil {
-			return service.Work{}, err
-		}
-		work := service.Work{Role: role}
-		if s := role.Scheduler(); s != nil {
-			work.Others = append(work.Others, kernel.Handle(s.Ledger, kernel.Role[schedule.State](s)))
-		}
-		if a := role.Assigner(); a != nil {
-			work.Others = append(work.Others, kernel.Handle(a.Ledger, kernel.Role[workitem.State](a)))
-		}
-		if m := role.Postmaster(); m != nil {
-			work.Others = append(work.Others, kernel.Handle(m.Ledger, kernel.Role[mailbox.State](m)))
-		}
-		if l := role.Lander(); l != nil {
-			work.Others = append(work.Others, kernel.Handle(l.Ledger, kernel.Role[mergequeue.State](l)))
-		}
-		if r := role.Recorder(); r != nil {
-			work.Others = append(work.Others, kernel.Handle(r.Ledger, kernel.Role[harness.State](r)))
-		}
-		return work, nil
-	}, Always: always}
+	return service.Wiring{Role: events.Planner,
+		Start: func(ctx context.Context, in *service.Instance) (service.Work, error) {
+			role, err := start(ctx, cfg, in)
+			if err != nil {
+				return service.Work{}, err
+			}
+			work := service.Work{Role: role}
+			if s := role.Scheduler(); s != nil {
+				work.Others = append(work.Others, kernel.Handle(s.Ledger, kernel.Role[schedule.State](s)))
+			}
+			if a := role.Assigner(); a != nil {
+				work.Others = append(work.Others, kernel.Handle(a.Ledger, kernel.Role[workitem.State](a)))
+			}
+			if m := role.Postmaster(); m != nil {
+				work.Others = append(work.Others, kernel.Handle(m.Ledger, kernel.Role[mailbox.State](m)))
+			}
+			if l := role.Lander(); l != nil {
+				work.Others = append(work.Others, kernel.Handle(l.Ledger, kernel.Role[mergequeue.State](l)))
+			}
+			if r := role.Recorder(); r != nil {
+				work.Others = append(work.Others, kernel.Handle(r.Ledger, kernel.Role[harness.State](r)))
+			}
+			return work, nil
+		}, Always: always}
 }
 
 func start(ctx context.Context, cfg Config, in *service.Instance) (*planner.Role, error) {
@@ -111,7 +112,9 @@ func start(ctx context.Context, cfg Config, in *service.Instance) (*planner.Role
 	if err != nil {
 		return nil, err
 	}
-	return planner.New(planner.Config{ChildKey: key, Aggregates: planner.Aggregates{Schedules: schedules, Harnesses: recorded, Work: items, Mail: mail, Queues: queues, Stood: in.Stood}, Prices: prices.Over(catalog.Prices()), Station: cfg.Station, Ledger: in.Ledger, Timers: p.Timers,
+	return planner.New(planner.Config{ChildKey: key,
+		Aggregates: planner.Aggregates{Schedules: schedules, Harnesses: recorded, Work: items, Mail: mail, Queues: queues,
+			Stood: in.Stood}, Prices: prices.Over(catalog.Prices()), Station: cfg.Station, Ledger: in.Ledger, Timers: p.Timers,
 		Agents:  &service.Agents{KV: p.Config},
 		Windows: windows.Of, Context: func(context.Context) (string, error) { return operatorText(cfg.Context) },
 		Isolation:  cfg.Isolation,

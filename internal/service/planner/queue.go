@@ -15,7 +15,8 @@ func mergeQueues(in *service.Instance) (*planner.MergeQueues, error) {
 	if p.QueueLog == nil || p.Sessions == nil {
 		return nil, nil
 	}
-	l, err := mergequeue.NewLedger(mergequeue.LedgerConfig{Station: in.Base.Station, By: events.Planner, Journal: p.QueueLog,
+	l, err := mergequeue.NewLedger(mergequeue.LedgerConfig{Station: in.Base.Station, By: events.Planner,
+		Journal:   p.QueueLog,
 		Snapshots: mergequeue.View().Snapshots(p.Sessions), Entropy: p.Entropy, Now: p.ScheduleClock})
 	if err != nil {
 		return nil, fmt.Errorf("log of merge queues: %w", err)

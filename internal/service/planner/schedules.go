@@ -15,7 +15,8 @@ func schedules(in *service.Instance) (*planner.Schedules, error) {
 	if p.ScheduleLog == nil || p.Sessions == nil {
 		return nil, nil
 	}
-	l, err := schedule.NewLedger(schedule.LedgerConfig{Station: in.Base.Station, By: events.Planner, Journal: p.ScheduleLog,
+	l, err := schedule.NewLedger(schedule.LedgerConfig{Station: in.Base.Station, By: events.Planner,
+		Journal:   p.ScheduleLog,
 		Snapshots: schedule.View().Snapshots(p.Sessions), Entropy: p.Entropy, Now: p.ScheduleClock})
 	if err != nil {
 		return nil, fmt.Errorf("log of schedules: %w", err)

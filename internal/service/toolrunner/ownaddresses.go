@@ -38,9 +38,10 @@ func (c Config) closed() (func(netip.AddrPort) bool, error) {
 		return nil, err
 	}
 	list := append(servers, more...)
-	s := &shut{list: list, known: map[string][]netip.Addr{}, until: map[string]time.Time{}, resolve: func(ctx context.Context, host string) ([]netip.Addr, error) {
-		return net.DefaultResolver.LookupNetIP(ctx, "ip", host)
-	}}
+	s := &shut{list: list, known: map[string][]netip.Addr{}, until: map[string]time.Time{},
+		resolve: func(ctx context.Context, host string) ([]netip.Addr, error) {
+			return net.DefaultResolver.LookupNetIP(ctx, "ip", host)
+		}}
 	return s.has, nil
 }
 

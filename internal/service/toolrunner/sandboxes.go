@@ -17,8 +17,8 @@ import (
 	"github.com/inspan/inspan/internal/sandbox/pool"
 )
 
-// Sandboxes picks the sandboxes of this machine: the configured default, which must work, and the others for agents that
-// ask for them by name; whether those work is seen then. It returns the mode that the default came to.
+// Sandboxes picks the sandboxes of this machine: the configured default, which must work, and the others for agents
+// that ask for them by name; whether those work is seen then. It returns the mode that the default came to.
 func Sandboxes(ctx context.Context, cfg Config) (*pool.Opener, sandbox.Mode, error) {
 	set, optIn := backends.Local(""), cfg.optIn()
 	picked, err := set.With(optIn...).Choose(ctx, backends.Policy{Mode: sandbox.Mode(cfg.Sandbox),

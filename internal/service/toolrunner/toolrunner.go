@@ -96,9 +96,10 @@ func Wire(cfg Config, deps Deps) (w service.Wiring, err error) {
 			return w, err
 		}
 	}
-	return service.Wiring{Role: events.Toolrunner, Start: func(ctx context.Context, in *service.Instance) (service.Work, error) {
-		return (&wiring{cfg: cfg, deps: deps, in: in}).start(ctx)
-	}}, nil
+	return service.Wiring{Role: events.Toolrunner,
+		Start: func(ctx context.Context, in *service.Instance) (service.Work, error) {
+			return (&wiring{cfg: cfg, deps: deps, in: in}).start(ctx)
+		}}, nil
 }
 
 // wiring is one toolrunner that is made.
@@ -191,7 +192,8 @@ func (h *wiring) role(ctx context.Context, trees *workspace.Trees) (*role.Role, 
 	r, err := newToolrunner(role.Config{Ledger: h.in.Ledger, Timers: p.Timers, Blobs: p.Blobs, Leases: p.Leases,
 		Ends: ends, Tools: tools.Base(),
 		ToolsOf: tools.For, Judges: role.Judges{Hooks: h.in.Asker}, Identity: role.Identity{Instance: h.in.Name, Key: key}},
-		runnerParts{opener: sandboxes, trees: trees, uses: h.uses(trees), keeper: keeper, desk: desk, checked: checked, rescue: h.rescue(desk),
+		runnerParts{opener: sandboxes, trees: trees, uses: h.uses(trees), keeper: keeper, desk: desk, checked: checked,
+			rescue:   h.rescue(desk),
 			sessions: p.Sessions, egress: out, live: feed, secrets: masked,
 			servers: live.Limits{Idle: h.cfg.MCPKeep, Most: h.cfg.MCPMost, Bytes: h.cfg.MCPIdleBytes}})
 	if err != nil {

@@ -36,7 +36,8 @@ const (
 )
 
 // Rights are those that a user may be given.
-var Rights = []topology.Right{topology.MayDispatch, topology.MayWatch, topology.MayApprove, topology.MayRecord, topology.MayHalt}
+var Rights = []topology.Right{topology.MayDispatch, topology.MayWatch, topology.MayApprove, topology.MayRecord,
+	topology.MayHalt}
 
 var (
 	// ErrThere means that a list has a user of that name or key.
@@ -71,7 +72,8 @@ func (u User) Check() error {
 		return fmt.Errorf("user %s: it is the name of the gateway's own user: take another", u.Name)
 	}
 	if !userkey.Valid(u.Key) {
-		return fmt.Errorf("user %s: %q is no public key of a user: want U and 55 more characters, as nk -gen user prints it", u.Name, u.Key)
+		return fmt.Errorf("user %s: %q is no public key of a user: want U and 55 more characters, as nk -gen user prints it",
+			u.Name, u.Key)
 	}
 	if len(u.May) == 0 {
 		return fmt.Errorf("user %s: may do nothing: name some of %v", u.Name, Rights)

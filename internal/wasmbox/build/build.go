@@ -1,8 +1,9 @@
 // Package build makes the toolbox of the wasm sandbox with the Go toolchain.
 //
-// Promises: the same source gives the same program, which is not linked again where it is there. A directory that has an
-// older toolbox has the new one or the old one, never a part; who builds there at the same time waits. The shell's interpreter wants pipes of the system, which WASI has none of: a copy of it is
-// compiled that has pipes in memory instead (pipes.go.txt), and lasts as long as the build.
+// Promises: the same source gives the same program, which is not linked again where it is there. A directory that has
+// an older toolbox has the new one or the old one, never a part; who builds there at the same time waits. The shell's
+// interpreter wants pipes of the system, which WASI has none of: a copy of it is compiled that has pipes in memory
+// instead (pipes.go.txt), and lasts as long as the build.
 package build
 
 import (
@@ -59,7 +60,8 @@ func Toolbox(ctx context.Context, source, dir string) error {
 	for program, name := range map[string]string{"./cmd/wasmbox": "wasmbox.wasm", "./cmd/wasmjs": "js.wasm"} {
 		made := filepath.Join(work, name)
 		_ = os.Link(filepath.Join(dir, name), made) // the go tool looks whether it is up to date
-		_, err := goTool(ctx, source, "build", "-trimpath", "-buildvcs=false", "-ldflags=-s -w", "-modfile="+mod, "-o", made, program)
+		_, err := goTool(ctx, source, "build", "-trimpath", "-buildvcs=false", "-ldflags=-s -w", "-modfile="+mod, "-o", made,
+			program)
 		if err == nil {
 			err = os.Chmod(made, 0o644)
 		}

@@ -1,8 +1,8 @@
-// Package wasmboxtest keeps the toolbox of the wasm sandbox, and what the engine compiled of it, from one test program to
-// the next, in the user's directory for caches.
+// Package wasmboxtest keeps the toolbox of the wasm sandbox, and what the engine compiled of it, from one test program
+// to the next, in the user's directory for caches.
 //
-// Promises: a test gets a copy of its own of what the sources are now: the go tool itself decides what is up to date. What
-// no test used for some days is removed.
+// Promises: a test gets a copy of its own of what the sources are now: the go tool itself decides what is up to date.
+// What no test used for some days is removed.
 package wasmboxtest
 
 import (
@@ -20,8 +20,8 @@ import (
 // unused is how long what was compiled is kept.
 const unused = 3 * 24 * time.Hour
 
-// Toolbox builds the toolbox of the module in source into a directory, and returns the directory where compiled programs
-// are kept.
+// Toolbox builds the toolbox of the module in source into a directory, and returns the directory where compiled
+// programs are kept.
 func Toolbox(ctx context.Context, source, dir string) (compiled string, err error) {
 	home, err := os.UserCacheDir()
 	if err != nil {

@@ -25,7 +25,9 @@ func (j *Janitor) RunTrees(ctx context.Context, report func(error)) {
 			report(err)
 		}
 	}
-	watch(ctx, j.endedTrees, func() { try(j.cfg.Trees.Cleanup().Tidy) }, func() {}, func(ids map[string]int) map[string]outcome {
+	watch(ctx, j.endedTrees, func() {
+		try(j.cfg.Trees.Cleanup().Tidy)
+	}, func() {}, func(ids map[string]int) map[string]outcome {
 		found := map[string]outcome{}
 		for id := range ids {
 			try(func(ctx context.Context) (err error) {

@@ -2,8 +2,8 @@
 //
 // Promises: a workspace is its log, and the row that older versions and people read is a view of it. Only the owner
 // that a workspace.claimed event names says anything of a workspace, under the fence of that event: an event with
-// another fence does not fold, and an append is stored only where the log ends with what the writer has seen. Whether an
-// owner lives is in no log: its lease says so.
+// another fence does not fold, and an append is stored only where the log ends with what the writer has seen. Whether
+// an owner lives is in no log: its lease says so.
 package treelog
 
 import (

@@ -9,7 +9,8 @@ import (
 	"github.com/inspan/inspan/pkg/events"
 )
 
-// Row is the view of a workspace in the bucket of working trees, at the position of its last event in the station's log.
+// Row is the view of a workspace in the bucket of working trees, at the position of its last event in the station's
+// log.
 func Row(s State, position uint64) ([]byte, error) {
 	row := s.Workspace
 	row.Log = &events.LogHead{Sequence: s.Sequence, Hash: s.Hash, Position: position, Migrated: s.Migrated}
@@ -20,8 +21,8 @@ func Row(s State, position uint64) ([]byte, error) {
 	return b, nil
 }
 
-// ErrOlderWriter means that a toolrunner of a version without logs of workspaces wrote a row after the log had begun, or
-// may do so.
+// ErrOlderWriter means that a toolrunner of a version without logs of workspaces wrote a row after the log had begun,
+// or may do so.
 var ErrOlderWriter = errors.New("a toolrunner of an older version writes workspaces")
 
 // Stale reports whether a row, which is nil where there is none, at a revision of its bucket has to be written again

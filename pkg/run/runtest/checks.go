@@ -58,8 +58,9 @@ func checkOf(s run.State, step string, k events.Kind) events.CheckResult {
 	if k == events.CheckFailed {
 		code = 1
 	}
-	result := events.CheckResult{Event: eventOf(k), Step: step, Claim: c.Number, Check: c.Passed + 1, CheckKind: check.Kind,
-		Name: check.String(), Tree: strings.Repeat("ab", 32), ExitCode: &code, Output: "it ran", DurationMS: 20}
+	result := events.CheckResult{Event: eventOf(k), Step: step, Claim: c.Number, Check: c.Passed + 1,
+		CheckKind: check.Kind,
+		Name:      check.String(), Tree: strings.Repeat("ab", 32), ExitCode: &code, Output: "it ran", DurationMS: 20}
 	if k := s.ChildAt(step, events.CheckPlace(c.Number, c.Passed+1)); k != nil {
 		result.Child = k.ID
 	}

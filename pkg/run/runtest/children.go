@@ -73,7 +73,8 @@ func GivingCreated() *events.RunCreatedData {
 // ReviewedCreated creates a run whose work another agent reviews.
 func ReviewedCreated() *events.RunCreatedData {
 	c := GivingCreated()
-	c.Accept = &events.Accept{MaxAttempts: 2, Checks: []events.Check{{Kind: events.CheckReview, Agent: "helper", Rubric: "be strict"}}}
+	c.Accept = &events.Accept{MaxAttempts: 2,
+		Checks: []events.Check{{Kind: events.CheckReview, Agent: "helper", Rubric: "be strict"}}}
 	return c
 }
 
@@ -85,7 +86,8 @@ func Given(ref events.ToolRef, background bool) *events.CallDelegatedData {
 
 // StoppingFor is the first half of the end of a run with children.
 func StoppingFor(s run.State, reason string) *events.RunStoppingData {
-	d := &events.RunStoppingData{Event: eventOf(events.RunStopping), From: s.Status, To: events.Paused, FinishReason: reason}
+	d := &events.RunStoppingData{Event: eventOf(events.RunStopping), From: s.Status, To: events.Paused,
+		FinishReason: reason}
 	for _, c := range s.Living() {
 		d.Children = append(d.Children, c.ID)
 	}

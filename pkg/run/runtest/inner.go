@@ -9,14 +9,16 @@ import (
 
 // Progressed gives the program that carries out a call its work, in a session.
 func Progressed(c *run.Call, session string) *events.CallProgressedData {
-	return &events.CallProgressedData{Event: eventOf(events.CallProgressed), ToolRef: Ref(c.Step, c.ID, c.Tool), Fence: c.Fence,
+	return &events.CallProgressedData{Event: eventOf(events.CallProgressed), ToolRef: Ref(c.Step, c.ID, c.Tool),
+		Fence:   c.Fence,
 		Session: session}
 }
 
 // Requested asks for the next call inside of one that a program carries out.
 func Requested(p *run.Call, tool, input string) *events.CallRequestedData {
-	return &events.CallRequestedData{Event: eventOf(events.CallRequested), ToolRef: InnerRef(p.Step, run.InnerID(p), tool, p.ID),
-		Fence: p.Fence, ProgramID: "tool-1", Title: "I want to", Input: []byte(input)}
+	return &events.CallRequestedData{Event: eventOf(events.CallRequested),
+		ToolRef: InnerRef(p.Step, run.InnerID(p), tool, p.ID),
+		Fence:   p.Fence, ProgramID: "tool-1", Title: "I want to", Input: []byte(input)}
 }
 
 // Reserved sets aside tokens for the next request of the program of a call.
@@ -25,13 +27,15 @@ func Reserved(c *run.Call, tokens int64) *events.CallReservedData {
 	if c.Asking != nil {
 		n += c.Asking.Requests
 	}
-	return &events.CallReservedData{Event: eventOf(events.CallReserved), ToolRef: Ref(c.Step, c.ID, c.Tool), Fence: c.Fence, Request: n,
+	return &events.CallReservedData{Event: eventOf(events.CallReserved), ToolRef: Ref(c.Step, c.ID, c.Tool),
+		Fence: c.Fence, Request: n,
 		Model: "m", Tokens: tokens}
 }
 
 // Answered says what a request of the program of a call used.
 func Answered(c *run.Call, request, in, out int) *events.CallSettledData {
-	return &events.CallSettledData{Event: eventOf(events.CallSettled), ToolRef: Ref(c.Step, c.ID, c.Tool), Fence: c.Fence, Request: request,
+	return &events.CallSettledData{Event: eventOf(events.CallSettled), ToolRef: Ref(c.Step, c.ID, c.Tool), Fence: c.Fence,
+		Request:     request,
 		InputTokens: in, OutputTokens: out}
 }
 

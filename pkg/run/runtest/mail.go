@@ -31,7 +31,8 @@ func Interrupting(id string) *events.MailInterruptedData {
 
 // mailMoves give a step that is owed a turn a message that the run does not have.
 func mailMoves(s run.State, st *run.Step) []events.Payload {
-	if s.Created.Address == nil || s.Status != events.Running || st.Owed == 0 || st.Final || st.AssignedAgent != s.AgentName {
+	if s.Created.Address == nil || s.Status != events.Running || st.Owed == 0 || st.Final ||
+		st.AssignedAgent != s.AgentName {
 		return nil
 	}
 	say := []events.Payload{Mail(st.ID, fmt.Sprintf("msg-%d", s.Sequence))}
@@ -55,7 +56,8 @@ func mailedMoves(c *run.Call) []events.Payload {
 	ref := Ref(c.Step, c.ID, c.Tool)
 	if c.Answer == nil {
 		answer := func(ok bool) *events.MailAnsweredData {
-			return &events.MailAnsweredData{Event: eventOf(events.MailAnswered), ToolRef: ref, MailAnswer: events.MailAnswer{Output: "an answer", Success: ok}}
+			return &events.MailAnsweredData{Event: eventOf(events.MailAnswered), ToolRef: ref,
+				MailAnswer: events.MailAnswer{Output: "an answer", Success: ok}}
 		}
 		return []events.Payload{answer(true), answer(false)}
 	}

@@ -178,7 +178,8 @@ func stepMoves(s run.State, st *run.Step) []events.Payload {
 	return nil
 }
 
-// asking are turns that ask for calls. An agent that can give work away does so, or it would be rare in random histories.
+// asking are turns that ask for calls. An agent that can give work away does so, or it would be rare in random
+// histories.
 func asking(s run.State, st *run.Step, n int) []events.Payload {
 	if len(s.Agents[st.AssignedAgent].Delegates) > 0 {
 		give := Asked(n, 1, events.ToolDelegate, `{"agent":"helper","task":"help"}`)

@@ -144,7 +144,8 @@ func TurnDeferred(n int, step string, attempt int, at time.Time) *events.TurnDef
 		Attempt: attempt, DelayMS: 2000, NotBefore: at.Add(2 * time.Second)}
 }
 
-// TurnWaits defers a model request whose provider does not answer by two seconds; pause makes the run wait for a person.
+// TurnWaits defers a model request whose provider does not answer by two seconds; pause makes the run wait for a
+// person.
 func TurnWaits(n int, step string, attempt int, at time.Time, pause bool) *events.TurnDeferredData {
 	d := TurnDeferred(n, step, attempt, at)
 	d.Error, d.Outage = "model: transient (HTTP 503): anthropic: overloaded", Out(pause)
@@ -331,7 +332,8 @@ func Checkpoint(s run.State) *events.CheckpointSavedData {
 // Taken says that the interval of a run was over.
 func Taken(s run.State) *events.CheckpointTakenData {
 	n := s.CheckpointCount + 1
-	return &events.CheckpointTakenData{Event: eventOf(events.CheckpointTaken), Name: events.IntervalCheckpoint(n), Number: n,
+	return &events.CheckpointTakenData{Event: eventOf(events.CheckpointTaken), Name: events.IntervalCheckpoint(n),
+		Number:     n,
 		IntervalMS: 300_000}
 }
 

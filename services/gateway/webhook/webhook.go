@@ -77,8 +77,8 @@ type Hook struct {
 	task  payload.Task
 }
 
-// Unknown is a webhook of which no call is. It is asked where there is no other, so that a caller does not learn from the
-// time it takes which webhooks there are.
+// Unknown is a webhook of which no call is. It is asked where there is no other, so that a caller does not learn from
+// the time it takes which webhooks there are.
 func Unknown() *Hook {
 	key := make([]byte, secretBytes)
 	_, _ = rand.Read(key) // it ends the process rather than to fail

@@ -1,5 +1,5 @@
-// Command crosscheck type-checks programs for a system that is not this one, with all that they import, from source: what a build
-// for that system would refuse, for a tenth of its CPU. It knows no assembly and links nothing.
+// Command crosscheck type-checks programs for a system that is not this one, with all that they import, from source:
+// what a build for that system would refuse, for a tenth of its CPU. It knows no assembly and links nothing.
 //
 //	crosscheck darwin arm64 ./cmd/inspan
 package main

@@ -1,5 +1,5 @@
-// Command nats is what the tutorials use of the nats command: pub, req and sub, which print as it does. Where the real one
-// is installed, make tutorials uses that.
+// Command nats is what the tutorials use of the nats command: pub, req and sub, which print as it does. Where the real
+// one is installed, make tutorials uses that.
 package main
 
 import (
