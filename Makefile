@@ -31,7 +31,7 @@ fmt: ## format all Go code
 	gofmt -w cmd internal pkg services test examples
 
 test: ## all tests: no network, no Docker, no key
-	.ci/memory $(GO) test $(TESTFLAGS) -vet=off -ldflags=-s -parallel 4 -timeout 30m ./...
+	.ci/memory $(GO) test $(TESTFLAGS) -vet=off -ldflags=-s -p 3 -parallel 6 -timeout 30m ./...
 	@$(MAKE) --no-print-directory external
 
 race: ## slow: the tests under the race detector (needs a C compiler)
@@ -113,7 +113,7 @@ terminals: ## slow (1 min), with tmux and bubblewrap: sessions at a terminal, re
 offline: ## the tests without a network, a key or Docker: in a namespace that has the loopback alone (root or user namespaces); PKG=./... TESTFLAGS=
 	$(GO) mod download
 	unshare $$([ "$$(id -u)" -eq 0 ] || echo --user --map-root-user) --net sh -c 'ip link set lo up && exec env -u ANTHROPIC_API_KEY -u OPENAI_API_KEY \
-		-u GEMINI_API_KEY -u DOCKER_HOST GOPROXY=off .ci/memory $(GO) test $(TESTFLAGS) -vet=off -ldflags=-s -parallel 4 -timeout 30m $(or $(PKG),./...)'
+		-u GEMINI_API_KEY -u DOCKER_HOST GOPROXY=off .ci/memory $(GO) test $(TESTFLAGS) -vet=off -ldflags=-s -p 3 -parallel 6 -timeout 30m $(or $(PKG),./...)'
 
 merge-demo: ## three agents side by side, a conflict, its settling, approvals bound to commits and a push; prints a transcript
 	$(GO) test -count=1 -v -timeout 5m -run TestMergeDemo ./test/e2e
