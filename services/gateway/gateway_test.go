@@ -168,7 +168,7 @@ func TestRuns(t *testing.T) {
 			t.Errorf("%+v", got)
 		}
 		agents := in[page[gateway.AgentInfo]](t, d.want(t, 200, "GET", "/api/v1/agents", "reader", ""))
-		if agents.Total != 6 || agents.Items[2].Name != "helper" || agents.Items[2].Description == "" {
+		if agents.Total != 7 || agents.Items[2].Name != "helper" || agents.Items[2].Description == "" {
 			t.Errorf("%+v", agents)
 		}
 		for path, want := range map[string]int{"/api/v1/sessions": 200, "/api/v1/sessions/s2": 200, "/api/v1/sessions/none": 404, "/api/v1/schedules": 200,

@@ -147,7 +147,7 @@ func TestMCP(t *testing.T) {
 			}
 			last = 0
 			mu.Unlock()
-			want := []string{"answer_gate", "asks", "broken", "call_harness_agent", "control_run", "get_run", "helper", "looker", "several", "talker"}
+			want := []string{"answer_gate", "asks", "broken", "call_harness_agent", "control_run", "get_run", "helper", "looker", "several", "slowly", "talker"}
 			if got := toolsOf(t, s); !slices.Equal(got, want) {
 				t.Errorf("tools %q, want %q", got, want)
 			}

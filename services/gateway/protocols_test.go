@@ -131,7 +131,7 @@ func testA2A(t *testing.T, d *door) {
 			t.Errorf("%+v", card)
 		}
 		card = in[gateway.A2ACard](t, d.want(t, 200, "GET", "/.well-known/agent-card.json", "reader", ""))
-		if len(card.Skills) != 6 || card.Interfaces[0].URL != d.url+"/a2a" {
+		if len(card.Skills) != 7 || card.Interfaces[0].URL != d.url+"/a2a" {
 			t.Errorf("%+v", card)
 		}
 		d.want(t, 404, "GET", "/a2a/nobody/.well-known/agent-card.json", "reader", "")
