@@ -234,11 +234,13 @@ func TestForward(t *testing.T) {
 		w, p := newWorld(t), newPlane(t)
 		want := w.append("")
 		stop := w.forward(p)
-		until(t, func() bool { return len(p.taken()) >= len(want) })
-		before, err := os.ReadFile(w.path)
-		if err != nil {
-			t.Fatal(err)
-		}
+		var before []byte
+		until(t, func() bool { // it is written behind the answer
+			var s forward.State
+			var err error
+			before, err = os.ReadFile(w.path)
+			return err == nil && json.Unmarshal(before, &s) == nil && s.Position > 0
+		})
 		more := w.append("second")
 		until(t, func() bool { return len(p.taken()) >= len(want)+len(more) })
 		_ = stop()
