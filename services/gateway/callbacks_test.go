@@ -221,10 +221,16 @@ func TestCallbacks(t *testing.T) {
 		until(t, func() bool { return len(of("/again")) >= 1 })
 		stop()
 		w.callBack(t, dir, log)
-		until(t, func() bool { return len(of("/again")) >= 3 && len(of("/leads")) >= 1 })
-		ids, numbers := map[string]bool{}, 0
+		called := func() map[string]bool {
+			ids := map[string]bool{}
+			for _, c := range of("/again") {
+				ids[c.id] = true
+			}
+			return ids
+		}
+		until(t, func() bool { return len(called()) >= 3 && len(of("/leads")) >= 1 })
+		numbers := 0
 		for _, c := range of("/again") {
-			ids[c.id] = true
 			if !strings.Contains(c.body, `"type":"gate.reminded"`) || !strings.Contains(c.body, "for an answer before step") {
 				t.Errorf("%s", c.body)
 			}
@@ -240,8 +246,9 @@ func TestCallbacks(t *testing.T) {
 				break
 			}
 		}
-		if len(ids) != len(of("/again")) {
-			t.Errorf("%d calls with %d ids", len(of("/again")), len(ids))
+		// The stop may have come between a call and the note that it was made: then it comes again, with its id.
+		if calls, ids := len(of("/again")), len(called()); calls > ids+1 {
+			t.Errorf("%d calls with %d ids", calls, ids)
 		}
 		if n := len(r.on("/owner")); n != 0 {
 			t.Errorf("%d calls of a group that was not meant", n)
