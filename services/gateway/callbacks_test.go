@@ -153,6 +153,10 @@ func TestCallbacks(t *testing.T) {
 		}
 	})
 	t.Run("DLV-8 a call that fails is made again with the same id and body, also by the next process", func(t *testing.T) {
+		until(t, func() bool { // what was called for before is noted
+			s, err := callback.ReadState(filepath.Join(dir, "state.json"))
+			return err == nil && len(s.Pending) == 0
+		})
 		stop()
 		stop = w.callBack(t, dir, log, time.Millisecond, time.Hour)
 		r.answer(http.StatusInternalServerError)

@@ -26,7 +26,8 @@ func TestRemind(t *testing.T) {
 		roles = w.start()
 		s := w.await("slow", "escalated", func(s run.State) bool {
 			all := reminded(s)
-			return len(all) > 0 && all[len(all)-1].To == "leads" && s.Gates[0].Reminded > before
+			return len(all) > 0 && all[len(all)-1].To == "leads" &&
+				(s.Gates[0].Reminded > before || before == events.MaxReminders) // a slow machine may be through with them
 		})
 		last := 0
 		for _, d := range reminded(s) {
