@@ -42,7 +42,7 @@ type Service struct {
 	Agents func(context.Context) ([]string, error)
 	// Prompt answers a prompt. It is called in a goroutine of its own.
 	Prompt func(context.Context, Prompt)
-	// Failed is told what no caller can be told.
+	// Failed is called with what no caller can be answered with.
 	Failed func(error)
 }
 

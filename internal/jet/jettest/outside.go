@@ -124,7 +124,7 @@ func (o *Outsider) Hear(subject string) *Answers {
 	return &Answers{o.t, sub}
 }
 
-// Ask sends a request whose answers are heard, with an id where one is given.
+// Ask sends a request whose answers are received, with an id where one is given.
 func (o *Outsider) Ask(subject, data, id string) *Answers {
 	o.t.Helper()
 	a := o.Hear("")

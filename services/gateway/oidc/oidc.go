@@ -61,7 +61,7 @@ const (
 var (
 	// ErrInvalid means that a token does not count.
 	ErrInvalid = errors.New("the token does not count")
-	// ErrUnavailable means that nobody knows: the keys of the provider cannot be had.
+	// ErrUnavailable means that no one knows: the keys of the provider cannot be had.
 	ErrUnavailable = errors.New("the keys of the OpenID Connect provider cannot be had")
 )
 
