@@ -3,6 +3,7 @@ package cli_test
 import (
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 
 	"github.com/inspan/inspan/internal/mailbox"
@@ -82,7 +83,11 @@ func TestColony(t *testing.T) {
 			t.Errorf("%+v", m.Life.Past)
 		}
 		say(t, 0, []string{"handoff", "completed", m.Life.Past[0].Run}, "agents", "show", agent)
-		say(t, 0, []string{"handed off"}, "runs")
+		for !strings.Contains(say(t, 0, nil, "runs").out, "handed off") { // the list is a view
+			if t.Context().Err() != nil {
+				t.Fatal("inspan runs does not say that a run was handed off")
+			}
+		}
 		say(t, 5, []string{"no run is the agent"}, "agents", "watch", agent)
 		say(t, 0, []string{"refused", "It said that it asks."}, "seance", agent, "What did it say?", "--epoch", "1")
 		if m = until(t, func(events.Mailbox) bool { return true }); m.Epoch != 2 {

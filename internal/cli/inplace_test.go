@@ -5,6 +5,9 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/inspan/inspan/internal/sandbox/bwrap"
+	"github.com/inspan/inspan/internal/sandbox/sandboxtest"
 )
 
 // placed changes files, and tries everything that must not work in the directory of a person. Each attempt that succeeds
@@ -49,8 +52,15 @@ const placed = `turns:
     error: {class: invalid, message: "the directory lacks what was not committed"}
 `
 
-// newPlace is a checkout whose agent works in it.
+// newPlace is a checkout whose agent works in it, on a machine with a sandbox that keeps .git read-only.
 func newPlace(t *testing.T) checkout {
+	t.Helper()
+	sandboxtest.Need(t, bwrap.New("", ""))
+	return placeAnywhere(t)
+}
+
+// placeAnywhere is the same on any machine: what is refused there is refused before a sandbox is looked for.
+func placeAnywhere(t *testing.T) checkout {
 	t.Helper()
 	c := newCheckout(t)
 	prompt := strings.Replace(agent("placed", "bash, write, read, grep"), "mode: host", "mode: auto", 1)
@@ -153,7 +163,7 @@ func TestInPlaceRefused(t *testing.T) {
 	t.Parallel()
 	t.Run("PLUS-11 a sandbox that cannot keep .git read-only is refused", func(t *testing.T) {
 		t.Parallel()
-		c := newPlace(t)
+		c := placeAnywhere(t)
 		before := c.digest()
 		c.do(4, []string{"the sandbox host", "cannot keep .git read-only", "bwrap"}, "run", "placed", "edit", "--in-place", "--sandbox", "host")
 		prompt := strings.Replace(agent("placed", "bash"), "mode: host", "mode: landlock", 1)
@@ -184,7 +194,7 @@ func TestInPlaceRefused(t *testing.T) {
 	})
 	t.Run("PLUS-11 without a project there is nothing to work in", func(t *testing.T) {
 		t.Parallel()
-		c := newPlace(t)
+		c := placeAnywhere(t)
 		c.in(t.TempDir(), 2, []string{"no project here"}, "run", "placed", "edit", "--in-place")
 	})
 }

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"runtime"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -95,10 +96,11 @@ type place struct {
 	stored []byte
 }
 
-// places has one of each kind that random walks come to.
+// places has one of each kind that random walks come to. They take what is rare, where it may come, half of the time.
 var places = sync.OnceValue(func() map[events.Kind]place {
 	found, rnd := map[events.Kind]place{}, rand.New(rand.NewPCG(1, 2))
-	for range 5000 {
+	taken := map[events.Kind]int{}
+	for walk := 0; walk < 5000 && len(found) < len(events.Registry()); walk++ {
 		b := runtest.New("demo", "r")
 		for range 60 {
 			moves := runtest.Moves(b.State())
@@ -107,10 +109,15 @@ var places = sync.OnceValue(func() map[events.Kind]place {
 					found[p.Kind()] = place{b.State(), b.Bad(p, func(*events.Event) {})}
 				}
 			}
-			if len(moves) == 0 || len(found) == len(events.Registry()) {
+			if len(moves) == 0 {
 				break
 			}
-			b.Append(moves[rnd.IntN(len(moves))])
+			next := moves[rnd.IntN(len(moves))]
+			if rnd.IntN(2) == 0 {
+				next = slices.MinFunc(moves, func(a, b events.Payload) int { return taken[a.Kind()] - taken[b.Kind()] })
+			}
+			taken[next.Kind()]++
+			b.Append(next)
 		}
 	}
 	return found

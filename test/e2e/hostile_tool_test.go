@@ -5,6 +5,7 @@ import (
 	"os"
 	"path/filepath"
 	"runtime"
+	"runtime/debug"
 	"strings"
 	"sync/atomic"
 	"syscall"
@@ -38,9 +39,11 @@ func hostiles(w *world, sb events.Sandbox, all ...ask) []run.CallRecord {
 	return s.ToolCallHistory.Slice()
 }
 
-// heaviest samples the heap of this process until stop, and returns its most bytes.
+// heaviest samples the heap of this process until stop, and returns its most bytes. The collector runs as often as it does
+// in a station, whatever the tests set.
 func heaviest() (stop func() uint64) {
 	var most atomic.Uint64
+	percent := debug.SetGCPercent(100)
 	end, ended := make(chan struct{}), make(chan struct{})
 	go func() {
 		defer close(ended)
@@ -60,6 +63,7 @@ func heaviest() (stop func() uint64) {
 	return func() uint64 {
 		close(end)
 		<-ended
+		debug.SetGCPercent(percent)
 		return most.Load()
 	}
 }

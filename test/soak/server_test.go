@@ -61,7 +61,7 @@ type child struct {
 func start(t *testing.T, dir string, lazy bool) *child {
 	t.Helper()
 	c := &child{t: t, dir: dir, cmd: exec.Command(os.Args[0])}
-	c.cmd.Env = append(os.Environ(), serve+"="+dir)
+	c.cmd.Env = append(os.Environ(), serve+"="+dir, "GOGC=100") // its memory is what a station's is
 	if lazy {
 		c.cmd.Env = append(c.cmd.Env, serveLazy+"=1")
 	}

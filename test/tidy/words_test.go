@@ -17,12 +17,20 @@ var foreign = regexp.MustCompile(`(?i)(^|[\s"'=(:])/(wo` + `rk|ro` + `ot)/|/tmp/
 	`generated with \[?clau` + `de|co-authored-by: clau` + `de|registry\.npm` + `js\.org|registry\.yarn` + `pkg\.com|proxy\.gol` + `ang\.org|` +
 	`sum\.gol` + `ang\.org|files\.pythonho` + `sted\.org|pypi\.o` + `rg/simple`)
 
+// signs are what each of them holds, in lower case: a text without one is not read line by line.
+var signs = [][]byte{[]byte("/wo" + "rk/"), []byte("/ro" + "ot/"), []byte("/tmp/b"), []byte("clau" + "de"), []byte("registry."),
+	[]byte("proxy.gol"), []byte("sum.gol"), []byte("files.py"), []byte("pypi.")}
+
 // locks are written by package managers, with the addresses where they found things.
 var locks = []string{"go.sum", "package-lock.json"}
 
 // foreigners lists the lines of a text that hold such a word.
 func foreigners(name string, text []byte) []Fault {
 	if slices.Contains(locks, path.Base(name)) || bytes.IndexByte(text, 0) >= 0 {
+		return nil
+	}
+	lower := bytes.ToLower(text)
+	if !slices.ContainsFunc(signs, func(s []byte) bool { return bytes.Contains(lower, s) }) {
 		return nil
 	}
 	var faults []Fault

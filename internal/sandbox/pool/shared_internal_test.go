@@ -12,6 +12,7 @@ import (
 	"github.com/inspan/inspan/internal/sandbox"
 	"github.com/inspan/inspan/internal/sandbox/bwrap"
 	"github.com/inspan/inspan/internal/sandbox/gocache"
+	"github.com/inspan/inspan/internal/sandbox/sandboxtest"
 	"github.com/inspan/inspan/internal/workspace/workdir"
 )
 
@@ -58,9 +59,7 @@ func names(t *testing.T, dir string) string {
 func TestSharedCache(t *testing.T) {
 	t.Parallel()
 	b := bwrap.New("", "")
-	if err := b.Probe(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	sandboxtest.Need(t, b)
 	self, err := os.Executable()
 	if err != nil {
 		t.Fatal(err)
