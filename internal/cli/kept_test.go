@@ -27,6 +27,7 @@ const chatter = `turns:
     calls:
       - {name: bash, input: {command: "cat two.txt && echo 3 > three.txt"}}
   - text: Made.
+    usage: {input: 700, output: 3}
 `
 
 func (c checkout) chatter() {
@@ -84,6 +85,9 @@ func TestReplBrings(t *testing.T) {
 	t.Parallel()
 	c := newCheckout(t)
 	c.chatter()
+	t.Run("SESS-17 PLUS-14 a conversation that changed nothing says so, and how full the window was at the last request of the model", func(t *testing.T) {
+		c.typed("hello\n/context\n/diff\n/merge\n", []string{"703 tokens of", "the session has changed nothing", "Nothing to merge: session idle changed no file"}, "repl", "chatter", "--session", "idle")
+	})
 	t.Run("SESS-17 PLUS-14 a conversation shows what it changed, and brings it", func(t *testing.T) {
 		c.typed("make one\n/diff\n/merge\n", []string{"+++ b/one.txt", "1 file changed, nothing committed"}, "repl", "chatter", "--session", "home")
 		c.file("one.txt", "1\n")

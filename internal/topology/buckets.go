@@ -39,8 +39,10 @@ func (b Buckets) Of(bucket string) string {
 	return bucket
 }
 
-// bucketName is what the name of a bucket may be: one token of a subject.
-var bucketName = regexp.MustCompile(`^[A-Za-z0-9_-]{1,64}$`)
+// bucketName is what the name of a bucket may be: one token of a subject, of at most maxBucketName bytes.
+var bucketName = regexp.MustCompile(`^[A-Za-z0-9_-]+$`)
+
+const maxBucketName = 64
 
 // Check says which variable has a name that cannot be used.
 func (b Buckets) Check() error {
@@ -48,7 +50,7 @@ func (b Buckets) Check() error {
 	var errs []error
 	for _, v := range []struct{ variable, name string }{{StateVariable, b.State}, {FilesVariable, b.Files}} {
 		switch {
-		case !bucketName.MatchString(v.name):
+		case len(v.name) > maxBucketName || !bucketName.MatchString(v.name):
 			errs = append(errs, fmt.Errorf("%s is %q, want 1 to 64 letters, digits, hyphens and underscores", v.variable,
 				v.name))
 		case slices.Contains([]string{ConfigBucket, SessionBucket, TreeBucket, LeaseBucket, ArtifactBucket}, v.name):

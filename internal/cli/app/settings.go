@@ -3,6 +3,7 @@ package app
 import (
 	"fmt"
 	"os"
+	"os/user"
 	"slices"
 	"strings"
 
@@ -38,6 +39,11 @@ func (s *Settings) Me() string {
 		return s.approver
 	}
 	name := s.Lookup("INSPAN_APPROVER", firstSet("", "USER", "LOGNAME"))
+	if name == "" { // a container, a service, a terminal that was started without a login
+		if u, err := user.Current(); err == nil {
+			name = u.Username
+		}
+	}
 	if !events.ValidID(name) {
 		return ""
 	}

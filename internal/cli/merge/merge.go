@@ -148,7 +148,10 @@ func find(ctx context.Context, a *app.App, c *client.Client, id string) (made, e
 	s, err := c.State(ctx, id)
 	if errors.Is(err, client.ErrNotFound) {
 		if _, e := c.Sessions().Get(ctx, id); e == nil {
-			base, err := sessionBase(ctx, c, id)
+			base, tip, err := sessionSpan(ctx, c, id)
+			if err == nil && tip != "" && tip == base {
+				err = fmt.Errorf("session %s changed no file: %w", id, git.ErrNothing)
+			}
 			return made{scope: "session/" + id, branch: workcopy.BranchPrefix + id, base: base, session: id}, err
 		}
 	}
@@ -178,23 +181,37 @@ func find(ctx context.Context, a *app.App, c *client.Client, id string) (made, e
 	return m, nil
 }
 
-// sessionBase is the commit that the first run of a session began at; empty where that is not known.
-func sessionBase(ctx context.Context, c *client.Client, session string) (string, error) {
+// sessionSpan is the commit that the first run of a session began at, and the one that the last run ended at; each is
+// empty where that is not known.
+func sessionSpan(ctx context.Context, c *client.Client, session string) (base, tip string, err error) {
 	all, err := c.Runs().List(ctx)
 	if err != nil {
-		return "", err
+		return "", "", err
 	}
-	for _, i := range slices.Backward(all) { // the first is the last of the list
-		if i.SessionID != session {
-			continue
-		}
-		s, err := c.State(ctx, i.HarnessID)
-		if err != nil || s.Result == nil || s.Result.Delivery == nil {
-			return "", err
-		}
-		return s.Result.Delivery.Base, nil
+	of := slices.DeleteFunc(all, func(i run.Info) bool { return i.SessionID != session })
+	if len(of) == 0 {
+		return "", "", nil
 	}
-	return "", nil
+	last, err := deliveryOf(ctx, c, of[0].HarnessID) // the newest is the first of the list
+	if err != nil {
+		return "", "", err
+	}
+	first := last
+	if len(of) > 1 {
+		if first, err = deliveryOf(ctx, c, of[len(of)-1].HarnessID); err != nil {
+			return "", "", err
+		}
+	}
+	return first.Base, last.Commit, nil
+}
+
+// deliveryOf is what a run delivered, or nothing.
+func deliveryOf(ctx context.Context, c *client.Client, id string) (events.Delivery, error) {
+	s, err := c.State(ctx, id)
+	if err != nil || s.Result == nil || s.Result.Delivery == nil {
+		return events.Delivery{}, err
+	}
+	return *s.Result.Delivery, nil
 }
 
 // goOn says how a run comes to its end.

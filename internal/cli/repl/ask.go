@@ -175,18 +175,20 @@ func priceText(m events.MicroUSD) string {
 // window is how much the last request of a run took of the model's context window, 0 of 0 where that is not known.
 func window(s run.State) (used, size int) {
 	for _, t := range s.Turns().Backward() {
+		if s.Harness(t.Step) {
+			continue // of a step that the harness takes itself: a checkout, a delivery
+		}
 		used = t.InputTokens + t.OutputTokens
+		st := s.Step(t.Step)
+		if st == nil {
+			break
+		}
+		if agent, ok := s.Agent(st.AssignedAgent); ok {
+			size = prompt.SettingsOf(s, agent, st).Window
+		}
 		break
 	}
-	if s.Plan == nil || len(s.Plan.Steps) == 0 {
-		return used, 0
-	}
-	st := s.Plan.Steps[0]
-	agent, ok := s.Agent(st.AssignedAgent)
-	if !ok {
-		return used, 0
-	}
-	return used, prompt.SettingsOf(s, agent, st).Window
+	return used, size
 }
 
 // onContext shows how full the window was at the last request, and estimates with what.

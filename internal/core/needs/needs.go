@@ -19,12 +19,15 @@ type Need struct{ Command, Op, Version string }
 // Max is the most requirements of one agent.
 const Max = 32
 
-var form = regexp.MustCompile(`^([A-Za-z0-9][A-Za-z0-9._+-]{0,63}?)(?:\s*(>=|<=|==|=|>|<)\s*([0-9]{1,9}(?:\.[0-9]{1,9}){0,3}))?$`)
+// maxCommand is the longest name of a command, in bytes.
+const maxCommand = 64
+
+var form = regexp.MustCompile(`^([A-Za-z0-9][A-Za-z0-9._+-]*?)(?:\s*(>=|<=|==|=|>|<)\s*([0-9]{1,9}(?:\.[0-9]{1,9}){0,3}))?$`)
 
 // Parse reads a requirement.
 func Parse(text string) (Need, error) {
 	m := form.FindStringSubmatch(strings.TrimSpace(text))
-	if m == nil {
+	if m == nil || len(m[1]) > maxCommand {
 		return Need{}, fmt.Errorf("requirement %.80q: want a command such as git, or one with its version such as go>=1.22",
 			text)
 	}
