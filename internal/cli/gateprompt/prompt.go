@@ -117,7 +117,14 @@ func (p *Prompt) Text() string {
 // the beginning of what the call changes.
 func (p *Prompt) Opening() []string {
 	g, c := p.Gate, p.Paint
-	out := []string{c.Yellow(c.Bold("  ? ")) + c.Bold(view.Clip(cmp.Or(p.What, g.Description), 300))}
+	var out []string
+	for i, l := range p.lines(view.Clip(cmp.Or(p.What, g.Description), 300), 4) {
+		mark := "    "
+		if i == 0 {
+			mark = c.Yellow(c.Bold("  ? "))
+		}
+		out = append(out, mark+c.Bold(l))
+	}
 	out = append(out, p.wrapped(view.Clip(cmp.Or(g.Reason, g.Rule), 300)+" · gate "+g.Gate)...)
 	if g.Always != nil {
 		out = append(out, p.wrapped("[a]lways allows "+p.allows())...)
@@ -145,11 +152,16 @@ func (p *Prompt) Previewed(diff string, of events.CallPreview) []string {
 	return out
 }
 
+// lines are a text in lines that fit the terminal behind an indent.
+func (p *Prompt) lines(text string, indent int) []string {
+	return strings.Split(ansi.Wrap(text, max(p.Width-indent, 10), ""), "\n")
+}
+
 // wrapped are dim lines behind an indent.
 func (p *Prompt) wrapped(text string) []string {
-	var out []string
-	for _, l := range strings.Split(ansi.Wrap(text, max(p.Width-4, 10), ""), "\n") {
-		out = append(out, "    "+p.Paint.Dim(l))
+	out := p.lines(text, 4)
+	for i := range out {
+		out[i] = "    " + p.Paint.Dim(out[i])
 	}
 	return out
 }
@@ -254,9 +266,15 @@ func (p *Prompt) why() []string {
 	rows = append(rows, [2]string{"hash", g.ProposalHash}, [2]string{"subject", g.AnswerSubject})
 	var out []string
 	for _, r := range rows {
-		if r[1] != "" {
-			out = append(out, fmt.Sprintf("    %s %s", p.Paint.Dim(fmt.Sprintf("%-8s", view.Clip(r[0], 40))),
-				view.Clip(r[1], 600)))
+		if r[1] == "" {
+			continue
+		}
+		name := fmt.Sprintf("%-8s", view.Clip(r[0], 40))
+		for i, l := range p.lines(view.Clip(r[1], 600), 4+len(name)+1) {
+			if i > 0 {
+				name = strings.Repeat(" ", len(name))
+			}
+			out = append(out, "    "+p.Paint.Dim(name)+" "+l)
 		}
 	}
 	return out

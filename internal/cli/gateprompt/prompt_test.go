@@ -114,6 +114,20 @@ func TestPrompt(t *testing.T) {
 			t.Errorf("d shows\n%s", whole)
 		}
 	})
+	t.Run("PLUS-14 no line is longer than a narrow terminal, and nothing of the command is left out", func(t *testing.T) {
+		t.Parallel()
+		p := &Prompt{Gate: gate("bash", `{"command":"make all"}`), What: "bash " + strings.Repeat("make all && ", 12) + "true", Width: 40}
+		p.Gate.ProposalHash = strings.Repeat("a", 64)
+		why, _, _ := p.Take("?")
+		for _, l := range append(p.Opening(), why...) {
+			if n := ansi.StringWidth(l); n > 40 {
+				t.Errorf("%d columns: %s", n, l)
+			}
+		}
+		if text := strings.Join(p.Opening(), " "); strings.Count(text, "make") != 13 { // 12, and what always allows
+			t.Error(text)
+		}
+	})
 	t.Run("PLUS-14 a preview is folded until d is typed, replaces the diff of the arguments, and its absence has a reason", func(t *testing.T) {
 		t.Parallel()
 		diff := "--- a/x\n+++ b/x\n" + strings.Repeat("+line\n", 40)
