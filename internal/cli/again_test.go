@@ -137,3 +137,24 @@ func TestRefusedCopyLeavesNothing(t *testing.T) {
 		}
 	})
 }
+
+func TestKeptAndStopped(t *testing.T) {
+	t.Parallel()
+	c := newCheckout(t)
+	c.chatter()
+	asks := strings.Replace(agent("asks", "bash"), "mode: host", "mode: auto", 1)
+	putFile(t, filepath.Join(c.other, "agents", "asks.prompt"), strings.Replace(asks, "harness:", "permissions:\n  bash: ask\nharness:", 1))
+	mine := filepath.Join(c.other, "mine")
+	putFile(t, filepath.Join(mine, "asks.yaml"), strings.Replace(refused, failing, "text: By its own script.", 1))
+	t.Run("PLUS-13 CLI-2 beside a store whose station has stopped, a run that was kept is the last one, its gate is listed, and it goes on as it was started", func(t *testing.T) {
+		c.typed("make one\n", []string{"Made."}, "repl", "chatter", "--session", "talk")
+		c.do(3, []string{"Go on with: inspan approve held"}, "run", "asks", "do it", "--id", "held", "--scripts", mine)
+		c.do(0, []string{"held/g-", "bash"}, "gates")
+		c.do(0, []string{"waits"}, "why", "last")
+		c.do(0, []string{"By its own script."}, "approve", "last")
+		c.do(0, []string{"No gate waits"}, "gates")
+		c.typed("make two\n", []string{"Made."}, "repl", "chatter", "--session", "talk")
+		c.do(0, []string{"branch inspan/talk"}, "inspect", "last")
+		c.do(1, []string{"inspan up"}, "resume", "last") // it is in the store of the station
+	})
+}

@@ -21,8 +21,8 @@ import (
 
 const natsServer = "github.com/nats-io/nats-server/v2"
 
-// starts is how often a start is measured: the least of many is what the program needs, the rest is the machine. Above its
-// limit it is measured up to mostStarts times: a busy machine lets few starts go undisturbed.
+// starts is how often a start is measured: the least of many is what the program needs, the rest is the machine. Above
+// its limit it is measured up to mostStarts times: a busy machine lets few starts go undisturbed.
 const (
 	starts     = 15
 	mostStarts = 90

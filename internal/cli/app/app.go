@@ -71,8 +71,8 @@ type App struct {
 
 // Finders are what commands look up through others. Nil finds nothing.
 type Finders struct {
-	// Kept finds the store that was kept of a run which had a station of its own; run is its whole id.
-	Kept func(ctx context.Context, ref string) (run, store string, ok bool)
+	// Kept finds the store that was kept of a run which had a station of its own. Commands ask KeptOf.
+	Kept func(ctx context.Context, ref string) (k KeptRun, ok bool)
 	// Builtin is the folder of the agent of this program for the directory; empty where no model is set.
 	Builtin func() (dir string, err error)
 }

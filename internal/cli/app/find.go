@@ -7,6 +7,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"time"
 
 	"github.com/spf13/cobra"
 
@@ -59,10 +60,10 @@ func (a *App) openStopped(ctx context.Context, cmd *cobra.Command, args []string
 	}
 	store, ok := a.stoppedStore()
 	kept := ""
-	if a.Kept != nil && len(args) > 0 && takes(cmd) == "RUN" && (!ok || args[0] != LastRun) {
-		if run, path, found := a.Kept(ctx, args[0]); found {
-			store, ok, args[0], kept = path, true, run, run
-			a.OwnStore = path // the commands that are named next need it
+	if len(args) > 0 && takes(cmd) == "RUN" {
+		if k, found := a.KeptOf(ctx, args[0]); found {
+			store, ok, args[0], kept = k.Store, true, k.Run, k.Run
+			a.OwnStore = k.Store // the commands that are named next need it
 		}
 	}
 	if !ok {
@@ -76,6 +77,36 @@ func (a *App) openStopped(ctx context.Context, cmd *cobra.Command, args []string
 		fmt.Fprintf(a.Err, "Where the run has not ended, inspan resume %s goes on with it.\n", kept)
 	}
 	return c, shut, nil
+}
+
+// KeptRun is a run that had a station of its own, whose store was kept.
+type KeptRun struct {
+	// Run is its whole id, At about when it was created.
+	Run, Store string
+	At         time.Time
+}
+
+// KeptOf is the kept run that a person means. Where the directory has the store of a station, too, which does not run,
+// LastRun is the newest of both: of a run that is in the station's store, ok is false.
+func (a *App) KeptOf(ctx context.Context, ref string) (k KeptRun, ok bool) {
+	if a.Kept == nil {
+		return k, false
+	}
+	if k, ok = a.Kept(ctx, ref); !ok || ref != LastRun {
+		return k, ok
+	}
+	store, found := a.stoppedStore()
+	if !found {
+		return k, true
+	}
+	c, shut, err := a.OpenStore(ctx, store)
+	if err != nil {
+		return k, true
+	}
+	defer shut()
+	defer c.Close()
+	all, err := c.Runs().List(ctx)
+	return k, err != nil || len(all) == 0 || all[0].CreatedAt.Before(k.At)
 }
 
 // UnderWay says of a run whose store another process has open what a person can do.

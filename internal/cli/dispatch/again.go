@@ -13,6 +13,7 @@ import (
 	"github.com/inspan/inspan/internal/cli/app"
 	"github.com/inspan/inspan/internal/cli/follow"
 	"github.com/inspan/inspan/internal/cli/sessions"
+	"github.com/inspan/inspan/internal/cli/workcopy"
 	"github.com/inspan/inspan/pkg/client"
 	"github.com/inspan/inspan/pkg/events"
 	"github.com/inspan/inspan/pkg/run"
@@ -28,15 +29,15 @@ func GoesOn(a *app.App, cmd *cobra.Command) *cobra.Command {
 			return err
 		}
 		ref, gate, of := strings.Cut(args[0], "/")
-		id, store, kept := a.Kept(cmd.Context(), ref)
+		k, kept := a.KeptOf(cmd.Context(), ref)
 		if !kept {
 			return err
 		}
-		args[0] = id
+		args[0] = k.Run
 		if of {
 			args[0] += "/" + gate
 		}
-		return again(cmd, a, steeredRun{id: id, store: store, steer: func() error { return steer(cmd, args) }})
+		return again(cmd, a, steeredRun{id: k.Run, store: k.Store, steer: func() error { return steer(cmd, args) }})
 	}
 	return cmd
 }
@@ -49,9 +50,13 @@ type steeredRun struct {
 
 func again(cmd *cobra.Command, a *app.App, s steeredRun) error {
 	ctx := cmd.Context()
-	h := host{kept: true, local: app.OwnStation{Store: s.store, Scripts: a.Lookup("INSPAN_SCRIPTS", ""),
-		Workspace: a.Lookup("INSPAN_WORKSPACE", ""), Sandbox: a.Lookup("INSPAN_SANDBOX", "auto"),
-		Lazy: a.Lookup("INSPAN_ACCEPT_LAZY_FSYNC", "") == "true"}}
+	began, noted := workcopy.StartOf(s.store)
+	if !noted {
+		began = workcopy.Start{Scripts: a.Lookup("INSPAN_SCRIPTS", ""), Workspace: a.Lookup("INSPAN_WORKSPACE", ""),
+			Sandbox: a.Lookup("INSPAN_SANDBOX", "auto"), Lazy: a.Lookup("INSPAN_ACCEPT_LAZY_FSYNC", "") == "true"}
+	}
+	h := host{kept: true, local: app.OwnStation{Store: s.store, Scripts: began.Scripts, Workspace: began.Workspace,
+		Sandbox: began.Sandbox, Lazy: began.Lazy}}
 	if err := h.open(ctx, a); err != nil {
 		return app.UnderWay(s.id, err)
 	}

@@ -108,6 +108,11 @@ func ReachHost(ctx context.Context, a *app.App, f RunFlags) (host, error) {
 			a.Address(), h.local.Store, cmp.Or(named, "its store")), 0))
 	}
 	err := h.open(ctx, a)
+	if err == nil && h.kept {
+		l := h.local
+		err = workcopy.NoteStart(l.Store, workcopy.Start{Scripts: l.Scripts, Workspace: l.Workspace, Sandbox: l.Sandbox,
+			Lazy: l.Lazy})
+	}
 	return h, err
 }
 
@@ -164,7 +169,7 @@ func LeaveHost(a *app.App, h host, last run.State) error {
 	if last.Sequence == 0 || last.Status.Ended() {
 		return errors.Join(err, h.remove())
 	}
-	if h.kept && h.local.Scripts == a.Lookup("INSPAN_SCRIPTS", "") {
+	if h.kept {
 		fmt.Fprintf(a.Err, "Its station has stopped, and nothing is lost. Go on with: %s\n", goOn(last))
 		return err
 	}

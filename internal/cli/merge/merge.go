@@ -89,10 +89,10 @@ func stored(a *app.App, do func(ctx context.Context, c *client.Client, args []st
 }
 
 // Kept is app.App.Kept: the store that was kept of a run.
-func Kept(a *app.App) func(ctx context.Context, ref string) (run, store string, ok bool) {
-	return func(ctx context.Context, ref string) (run, store string, ok bool) {
+func Kept(a *app.App) func(ctx context.Context, ref string) (app.KeptRun, bool) {
+	return func(ctx context.Context, ref string) (app.KeptRun, bool) {
 		k, ok := keptFor(ctx, a, ref)
-		return k.Run, k.Path, ok
+		return app.KeptRun{Run: k.Run, Store: k.Path, At: k.At}, ok
 	}
 }
 

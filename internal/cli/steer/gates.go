@@ -4,7 +4,9 @@ package steer
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -12,6 +14,7 @@ import (
 
 	"github.com/inspan/inspan/internal/cli/app"
 	"github.com/inspan/inspan/internal/cli/runtree"
+	"github.com/inspan/inspan/internal/cli/workcopy"
 	"github.com/inspan/inspan/internal/core/view"
 	"github.com/inspan/inspan/pkg/client"
 	"github.com/inspan/inspan/pkg/run"
@@ -29,33 +32,70 @@ func Gates(a *app.App) *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "gates", Aliases: []string{"approvals"}, Short: "List the gates that wait for a person, the oldest first",
 		Example: "  inspan gates\n  inspan gates --json", Args: app.Args(0),
-		RunE: a.Connected(c.run),
+		RunE: c.run,
 	}
 	app.WatchFlag(cmd, &c.watch)
 	return cmd
 }
 
-func (a *gatesCommand) run(ctx context.Context, c *client.Client, _ []string) error {
-	return a.List(ctx, a.watch, func(ctx context.Context) (app.Listing, error) {
-		l := app.Listing{Heads: []string{"RUN/GATE", "AGENT", "BEFORE", ">WAITS", ">STEPS", ">VOTES", "EXPIRES", "+SESSION",
-			"WHAT"},
-			Empty: "No gate waits.", Note: "\n" + a.Paint().Dim("Answer with: inspan approve GATE   or   inspan reject GATE --reason \"...\"")}
-		gates, err := c.Gates().List(ctx)
-		for _, w := range gates {
-			at, clip := w.Gate.StepID, 80
-			if w.Gate.CallID != "" {
-				at += " " + w.Gate.CallID
-			}
-			if a.Form == app.FormWide {
-				clip = wideClip
-			}
-			name := w.Run.HarnessID + "/" + w.Gate.ID
-			l.Add(name, w, name, w.Run.AgentName, at, app.Age(w.Gate.CreatedAt), fmt.Sprintf("%d/%d", w.Run.StepsCompleted,
-				w.Run.StepsTotal), votesOf(w.Gate), runtree.Expiry(w.Gate.ExpiresAt, time.Now()), w.Run.SessionID,
-				view.Clip(w.Gate.Description, clip))
+func (a *gatesCommand) run(cmd *cobra.Command, args []string) error {
+	station := a.Station // the one that is found may have another name than those of runs that were kept
+	err := a.Connected(func(ctx context.Context, c *client.Client, _ []string) error {
+		var kept []client.Waiting
+		if !a.watch {
+			kept = a.kept(ctx, station)
 		}
-		return l, err
-	})
+		return a.List(ctx, a.watch, func(ctx context.Context) (app.Listing, error) {
+			gates, err := c.Gates().List(ctx)
+			return a.listing(append(gates, kept...)), err
+		})
+	})(cmd, args)
+	if !errors.Is(err, app.ErrNoServer) || a.watch {
+		return err
+	}
+	kept := a.kept(cmd.Context(), station)
+	if len(kept) == 0 {
+		return err
+	}
+	return a.Print(a.listing(kept))
+}
+
+// maxKept is how many kept runs are looked at for gates.
+const maxKept = 20
+
+// kept are the gates of runs of this directory that had a station of their own.
+func (a *gatesCommand) kept(ctx context.Context, station string) (waiting []client.Waiting) {
+	for _, k := range workcopy.KeptRuns(ctx, a.App, station, false, maxKept) {
+		if k.Path == a.OwnStore || k.Info.Status.Ended() {
+			continue
+		}
+		for _, g := range k.Info.Gates {
+			waiting = append(waiting, client.Waiting{Run: k.Info, Gate: g})
+		}
+	}
+	return waiting
+}
+
+// listing is the list of gates, the oldest first.
+func (a *gatesCommand) listing(gates []client.Waiting) app.Listing {
+	slices.SortStableFunc(gates, func(x, y client.Waiting) int { return x.Gate.CreatedAt.Compare(y.Gate.CreatedAt) })
+	l := app.Listing{Heads: []string{"RUN/GATE", "AGENT", "BEFORE", ">WAITS", ">STEPS", ">VOTES", "EXPIRES", "+SESSION",
+		"WHAT"},
+		Empty: "No gate waits.", Note: "\n" + a.Paint().Dim("Answer with: inspan approve GATE   or   inspan reject GATE --reason \"...\"")}
+	for _, w := range gates {
+		at, clip := w.Gate.StepID, 80
+		if w.Gate.CallID != "" {
+			at += " " + w.Gate.CallID
+		}
+		if a.Form == app.FormWide {
+			clip = wideClip
+		}
+		name := w.Run.HarnessID + "/" + w.Gate.ID
+		l.Add(name, w, name, w.Run.AgentName, at, app.Age(w.Gate.CreatedAt), fmt.Sprintf("%d/%d", w.Run.StepsCompleted,
+			w.Run.StepsTotal), votesOf(w.Gate), runtree.Expiry(w.Gate.ExpiresAt, time.Now()), w.Run.SessionID,
+			view.Clip(w.Gate.Description, clip))
+	}
+	return l
 }
 
 // wideClip is the most characters of a description in a wide table.
