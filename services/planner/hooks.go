@@ -17,7 +17,7 @@ const stopPatience = 5 * time.Second
 // write is Ledger.Write that asks the hooks before the end of a run is said, and settles the run's session after it.
 func (r *Role) write(ctx context.Context, runID string, decide runlog.Decide) (runlog.Written, error) {
 	var answers []events.HookAnswer
-	asked := false
+	var asked *events.Result // the end that answers are about
 	for {
 		var owed *events.Result
 		var due []hook.Due
@@ -27,7 +27,15 @@ func (r *Role) write(ctx context.Context, runID string, decide runlog.Decide) (r
 			if due = r.cfg.Hooks.Due(s.Agents[s.AgentName], events.OnRunStop, ""); err != nil || len(due) == 0 {
 				return say, err
 			}
-			say, owed = lifecycle.AtStop(s, say, asked, answers)
+			then, end := lifecycle.AtStop(s, say, false, nil)
+			if end == nil {
+				return then, nil
+			}
+			if asked == nil || !lifecycle.SameEnd(*asked, *end) { // what came meanwhile may have given it another end
+				owed = end
+				return nil, nil
+			}
+			say, _ = lifecycle.AtStop(s, say, true, answers)
 			return say, nil
 		})
 		if err == nil && owed == nil {
@@ -39,7 +47,7 @@ func (r *Role) write(ctx context.Context, runID string, decide runlog.Decide) (r
 		if answers, err = r.stopping(ctx, w.State, due, *owed); err != nil {
 			return w, err
 		}
-		asked = true
+		asked = owed
 	}
 }
 

@@ -83,6 +83,11 @@ func AtStop(s run.State, say []events.Payload, asked bool,
 	return say, nil
 }
 
+// SameEnd reports whether answers about one end of a run hold for another: hooks are told all of this.
+func SameEnd(a, b events.Result) bool {
+	return a.Status == b.Status && a.FinishReason == b.FinishReason && a.Output == b.Output && a.Error == b.Error
+}
+
 func prevented(r events.Result, a events.HookAnswer, answers []events.HookAnswer) events.Payload {
 	if a.Answer == events.HookInterrupt {
 		return paused(a, answers)
