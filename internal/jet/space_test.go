@@ -37,13 +37,17 @@ func TestSpace(t *testing.T) {
 		t.Fatalf("no log in %+v", all)
 		return events.Space{}
 	}
-	began := time.Now()
-	for i := range 100 {
-		body := fmt.Appendf(nil, `{"n":%d,"text":"%01000d"}`, i, 0)
-		if ack := st.Journal().Append(t.Context(), kernel.Entry{ID: fmt.Sprintf("r%d", i), Kind: events.RunCreated, Bytes: body}); ack.Outcome != kernel.Stored {
-			t.Fatalf("%+v", ack)
+	store := func(from, to int) {
+		t.Helper()
+		for i := from; i < to; i++ {
+			body := fmt.Appendf(nil, `{"n":%d,"text":"%01000d"}`, i, 0)
+			if ack := st.Journal().Append(t.Context(), kernel.Entry{ID: fmt.Sprintf("r%d", i), Kind: events.RunCreated, Bytes: body}); ack.Outcome != kernel.Stored {
+				t.Fatalf("%+v", ack)
+			}
 		}
 	}
+	began := time.Now()
+	store(0, 100)
 	t.Run("PLUS-24a the log is measured by its limit, and says nothing of its growth before there is something to go by", func(t *testing.T) {
 		s := log(began)
 		if s.Limit != limit || s.Messages < 100 || s.Bytes < 100_000 || s.PerDay != 0 || s.Warns() {
@@ -60,6 +64,14 @@ func TestSpace(t *testing.T) {
 		}
 		if s := log(began.Add(30 * time.Hour)); s.PerDay != 0 || s.Warns() {
 			t.Errorf("%+v", s)
+		}
+	})
+	t.Run("PLUS-24a of what came before and within the last day, the latter alone is growth", func(t *testing.T) {
+		later := time.Now()
+		store(100, 125)
+		s := log(later.Add(24 * time.Hour))
+		if want := s.Bytes / 5; s.PerDay < want*9/10 || s.PerDay > want*11/10 {
+			t.Errorf("%d bytes grow by %d a day, want about %d", s.Bytes, s.PerDay, want)
 		}
 	})
 	t.Run("PLUS-24a a warning comes at 80 % of the limit or a week before it is full, at the limit itself too", func(t *testing.T) {
