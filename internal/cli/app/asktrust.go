@@ -70,9 +70,16 @@ func TrustLines(fresh []Contribution) []string {
 // Ask shows contributions to the person at the terminal and asks.
 func (a Acceptance) Ask(ctx context.Context, fresh []Contribution) (bool, error) {
 	p := a.Paint()
-	fmt.Fprintf(a.Err, "%s\n\n", p.Bold("Files of this directory can run commands, and you have not accepted them as they are now:"))
+	fmt.Fprintf(a.Err, "%s\n\n", p.Bold(a.Wrapped("Files of this directory can run commands, and you have not accepted them as they are now:", 0)))
 	for _, line := range TrustLines(fresh) {
-		fmt.Fprintln(a.Err, "  "+line)
+		text := strings.TrimLeft(line, " ")
+		indent := strings.Repeat(" ", 2+len(line)-len(text))
+		for i, part := range strings.Split(a.Wrapped(text, len(indent)+2), "\n") {
+			if i == 1 {
+				indent += "  "
+			}
+			fmt.Fprintln(a.Err, indent+part)
+		}
 	}
 	fmt.Fprintln(a.Err)
 	for {
