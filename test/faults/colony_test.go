@@ -88,6 +88,7 @@ type moment struct {
 // TestColony is the play of a colony (make colony): five named agents, two of which are programs of others, bring ten
 // items of a list to main through mail, a gate and a merge queue, and everything is killed with -9 in the middle.
 func TestColony(t *testing.T) {
+	t.Setenv("INSPAN_APPROVER", "anna")
 	ctx, cancel := context.WithTimeout(context.Background(), 20*time.Minute)
 	defer cancel()
 	cmd := "github.com/inspan/inspan/cmd/"
@@ -136,6 +137,12 @@ func (p *colony) found() {
 			p.t.Fatal(err)
 		}
 	}
+	b, err := os.ReadFile(filepath.Join(exampleDir, "scripts", "coder.yaml"))
+	if err != nil {
+		p.t.Fatal(err)
+	}
+	// It is killed in the middle of that, however slow the machine is.
+	p.write("example/scripts/coder.yaml", strings.Replace(string(b), "sleep 5", "sleep 100", 1))
 	list, err := os.ReadFile(filepath.Join(exampleDir, "tasks.md"))
 	if err != nil {
 		p.t.Fatal(err)

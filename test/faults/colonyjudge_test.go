@@ -216,7 +216,11 @@ func (p *colony) judgeGit() {
 		if err != nil || string(b) != title+" is there.\n" {
 			p.t.Errorf("notes/%s.md has %q, %v", name, b, err)
 		}
-		if d := p.item(title).Delivery; p.git(dir, "merge-base", d.Landed, "main") != d.Landed {
+		d := p.item(title).Delivery
+		if subject := p.git(dir, "log", "-1", "--format=%s", d.Commit); subject != title {
+			p.t.Errorf("the commit of %s says %q", title, subject)
+		}
+		if p.git(dir, "merge-base", d.Landed, "main") != d.Landed {
 			p.t.Errorf("%s: commit %s is not on main", title, d.Landed)
 		}
 	}
