@@ -4,7 +4,7 @@ FUZZTIME ?= 30s
 # As what is released; and nothing is compiled twice, with cgo and without.
 export CGO_ENABLED ?= 0
 
-.PHONY: help build check lint crosscheck fmt test race docs release release-test demo bench bench-peers bench-trees bench-children weight robust pairs trace kill failover merge-demo faults previous register tutorials mcp escape boxes docker gvisor microvm microvm-test firecracker-test e2b kube kubebox fuzz aimock sdk-oracle external live wasm clean work-race mail alerts protocols console screenshot sandbox-image terminals offline convoy
+.PHONY: help build check lint crosscheck fmt test race docs release release-test demo bench bench-peers bench-trees bench-children weight robust pairs trace kill failover merge-demo faults previous register tutorials mcp escape boxes docker gvisor microvm microvm-test firecracker-test e2b kube kubebox fuzz aimock sdk-oracle external live wasm clean work-race mail alerts protocols console screenshot sandbox-image terminals offline convoy colony
 help: ## list the targets
 	@grep -hE '^[a-z0-9-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
 
@@ -103,6 +103,9 @@ failover: ## slow (2 min): two toolrunners as processes, the one that holds a wo
 
 convoy: ## slow (3 min): a convoy with children, a failing check and a revised plan, each service and the server killed with -9 in it; prints a transcript
 	$(GO) test -tags slow -count=1 -v -timeout 15m -run TestConvoy ./test/faults
+
+colony: ## slow (3 min): five agents, two of them programs of others, land ten items through mail, a gate and a merge queue, and all is killed with -9 in it; prints a transcript
+	$(GO) test -tags slow -count=1 -v -timeout 25m -run TestColony ./test/faults
 
 tutorials: ## slow (2 min): every page of docs/tutorials, carried out
 	$(GO) test -tags slow -count=1 -v -timeout 20m -run TestTutorials ./test/tutorials

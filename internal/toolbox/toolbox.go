@@ -90,8 +90,14 @@ func (b *Toolbox) For(a events.Agent) *tool.Registry {
 	return r
 }
 
-// programs are the tools of an agent that is a program of others: the one that drives it, and those that stand for what
-// it does inside, which nothing here carries out. It is nil for all other agents.
+// ofHarness are the tools that the harness calls in its own steps, whoever carries out those of the agent.
+func ofHarness() []string {
+	return []string{events.GitPrepare, events.GitCommit, events.GitMerge, events.GitPublish, events.GitPush,
+		events.GitReview, events.GitRemove}
+}
+
+// programs are the tools of an agent that is a program of others: the one that drives it, those that stand for what it
+// does inside, which nothing here carries out, and those of the steps of the harness. It is nil for all other agents.
 func (b *Toolbox) programs(a events.Agent) *tool.Registry {
 	if a.Runtime == nil {
 		return nil
@@ -100,6 +106,11 @@ func (b *Toolbox) programs(a events.Agent) *tool.Registry {
 	for _, name := range events.InnerTools() {
 		all = append(all, Known(tool.Spec{Name: name, Description: "What a program of others does inside.", Effect: tool.Once,
 			Input: json.RawMessage(`{"type":"object"}`)}))
+	}
+	for _, name := range ofHarness() {
+		if t, ok := b.base.Get(name); ok {
+			all = append(all, t)
+		}
 	}
 	r, err := tool.NewRegistry(all...)
 	if err != nil {

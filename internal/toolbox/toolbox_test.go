@@ -5,6 +5,7 @@ import (
 	"slices"
 	"testing"
 
+	"github.com/inspan/inspan/internal/core/delivery"
 	"github.com/inspan/inspan/internal/mcp"
 	"github.com/inspan/inspan/internal/toolbox"
 	"github.com/inspan/inspan/internal/tools/specs"
@@ -45,6 +46,19 @@ func TestFor(t *testing.T) {
 			if _, err := one.Run(t.Context(), tool.Call{}); tool.ClassOf(err) != tool.Permanent {
 				t.Errorf("%s: run by whoever knows its specification alone: %v", name, err)
 			}
+		}
+	})
+	t.Run("PLUS-12a GIT-10 an agent that is a program has its driver, what it does inside, and what the harness calls in its own steps", func(t *testing.T) {
+		t.Parallel()
+		all := known.For(events.Agent{Runtime: &events.Runtime{Name: "p"}})
+		want := []string{events.ToolRuntime}
+		want = append(want, events.InnerTools()...)
+		for _, kind := range []events.StepKind{events.StepCheckout, events.StepCommit, events.StepDeliver} {
+			want = append(want, delivery.Tools(kind)...)
+		}
+		slices.Sort(want)
+		if got := slices.Sorted(slices.Values(all.Names())); !slices.Equal(got, slices.Compact(want)) {
+			t.Errorf("got %v, want %v", got, slices.Compact(want))
 		}
 	})
 	t.Run("TOOL-19 an agent without servers has the tools that all have", func(t *testing.T) {

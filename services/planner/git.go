@@ -41,6 +41,9 @@ func (r *Role) inGit(t events.Task, c *events.RunCreatedData, runID string, e ev
 			"fix the value of git in the task or in the agent's file and send the task again; docs/git.md lists them", "git: %v",
 			err)
 	}
+	if c.Git != nil { // of the work item, which a session does not change
+		work.Subject, work.Review = c.Git.Subject, c.Git.Review
+	}
 	c.Git = work
 	if work.Collaboration == events.Parallel {
 		c.Workspace = "run/" + runID

@@ -48,6 +48,15 @@ func TestInGit(t *testing.T) {
 			t.Error("the session is not let be shared as it was asked for")
 		}
 	})
+	t.Run("DLV-1 WORK-4 the run of a work item keeps the subject of its commit and the review that was asked for when it joins a session", func(t *testing.T) {
+		t.Parallel()
+		c := created(nil)
+		c.Git = &events.GitWork{Subject: "Fix the login", Review: &events.ReviewAsk{Title: "Fix the login"}}
+		if err := (&Role{}).inGit(events.Task{Repo: "https://host/x", Session: "s"}, c, "r1", events.Session{ID: "s"}); err != nil ||
+			c.Git.Subject != "Fix the login" || c.Git.Review == nil || !c.Git.AutoCommit {
+			t.Errorf("%+v, %v", c.Git, err)
+		}
+	})
 	t.Run("GIT-9 SAFE-12 names that git could take for something else are refused", func(t *testing.T) {
 		t.Parallel()
 		for _, g := range []events.TaskGit{{GitSettings: events.GitSettings{WorkingBranch: "--force"}}, {GitSettings: events.GitSettings{BranchPrefix: "../"}},

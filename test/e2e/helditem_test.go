@@ -101,6 +101,9 @@ func TestHeldItem(t *testing.T) {
 				t.Errorf("%+v", call)
 			}
 		}
+		if got := r.git("-C", r.dir, "log", "-1", "--format=%s", s.Delivery.Commit); got != "Fix the login" {
+			t.Errorf("the commit of an item in a session says %q", got)
+		}
 		for _, file := range []string{"first.txt", "second.txt"} {
 			if got := r.git("-C", r.dir, "show", "main:"+file); got != "good" {
 				t.Errorf("%s of main is %q", file, got)

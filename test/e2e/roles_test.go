@@ -11,6 +11,7 @@ import (
 
 	"github.com/inspan/inspan/internal/mailbox"
 	"github.com/inspan/inspan/internal/service"
+	"github.com/inspan/inspan/internal/work"
 	"github.com/inspan/inspan/pkg/events"
 )
 
@@ -68,6 +69,20 @@ func (w *world) crew(role string) {
 	if _, _, err := (&service.Agents{KV: w.ports.Config}).Register(w.ctx(), dir); err != nil {
 		w.t.Fatal(err)
 	}
+}
+
+// itemsAre waits until one of several items is as said, and returns it.
+func (w *world) itemsAre(ids []string, what string, holds func(work.State) bool) (found work.State) {
+	w.t.Helper()
+	w.until("one of the items "+strings.Join(ids, " ")+" "+what, func() bool {
+		for _, id := range ids {
+			if found = w.item(id); holds(found) {
+				return true
+			}
+		}
+		return false
+	})
+	return found
 }
 
 // took is the agent that was given a message to a role.
@@ -172,6 +187,40 @@ func TestRoles(t *testing.T) {
 		for _, p := range w.agentEvents(quota) {
 			if d, ok := p.(*events.AgentAdmittedData); ok && len(d.Working) > 2 {
 				t.Errorf("%+v", d)
+			}
+		}
+	})
+	t.Run("WORK-2 WORK-10 WORK-11 WORK-13 items that are given to a role go to a free agent each, which begins with its item, no more at a time than the quota says", func(t *testing.T) {
+		w := w.on(t)
+		ids := []string{"i1", "i2", "i3"}
+		for _, id := range ids {
+			w.addItem(id, events.WorkSpec{Title: "wait for a person"})
+		}
+		holders := map[string]string{}
+		for _, id := range ids {
+			w.work(id, slingTo(role))
+			b := w.itemIs(id, "held", func(s work.State) bool { return s.Binding != nil && s.Binding.Address != "" }).Binding
+			if holders[b.Address] != "" || !strings.HasPrefix(b.Address, "web/worker/") {
+				t.Fatalf("%s is held by %s; the others by %v", id, b.Address, holders)
+			}
+			holders[b.Address] = id
+			w.boxIs(b.Address, "accepted "+id, func(s mailbox.State) bool { return s.Life.Work != nil && s.Life.Work.Work == id })
+		}
+		for range ids { // two are at work at a time
+			s := w.itemsAre(ids, "has a run that waits", func(s work.State) bool {
+				return s.Binding != nil && s.Binding.Started && waiting(w.state(s.Binding.Run))
+			})
+			r := w.state(s.Binding.Run)
+			if !strings.Contains(r.Created.Task, "You hold the work item "+s.ID) || r.Created.Address.Address != s.Binding.Address {
+				t.Errorf("%s: %+v", s.ID, r.Created)
+			}
+			w.publish(events.GateSubject("test", r.HarnessID, r.Waiting()[0].ID), `{"decision":"approve"}`)
+			w.itemIs(s.ID, "closed", isClosed)
+			ids = slices.DeleteFunc(slices.Clone(ids), func(id string) bool { return id == s.ID })
+		}
+		for _, id := range holders {
+			if got := w.went(id); got != "created bound started closed" && got != "created bound started closed unbound" && got != "created bound started unbound closed" {
+				t.Errorf("%s: %s", id, got)
 			}
 		}
 	})

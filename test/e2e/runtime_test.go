@@ -201,3 +201,35 @@ func TestRuntime(t *testing.T) {
 		}
 	})
 }
+
+func TestRuntimeInGit(t *testing.T) {
+	t.Parallel()
+	w, r := gitWorld(t), newRemote(t)
+	sessions, no := t.TempDir(), false
+	for _, driver := range []string{events.DriverACP, events.DriverClaude} {
+		fake := runtimetest.Runtime(driver, sessions)
+		w.agent(events.Agent{Name: "p" + driver, Model: "runtime/fake", Prompt: "Work.", Runtime: &fake,
+			Tools: []string{"bash", "edit", events.ToolRuntime}, Git: &events.GitSettings{RequireApproval: &no}}, "")
+	}
+	deliverers(t, w, "lander=")
+	w.start()
+	w.addQueue("main", r, "lander", "grep -q good *.txt")
+	for _, driver := range []string{events.DriverACP, events.DriverClaude} {
+		t.Run("PLUS-12a GIT-10 GIT-11 DLV-1 WORK-13 a named agent that is a program over "+driver+" works on an item in a repository, and its work lands", func(t *testing.T) {
+			w, r := w.on(t), remote{t, r.dir}
+			w.registerAddress("web/guest/"+driver, events.AddressSpec{Agent: "p" + driver})
+			w.addItem("item"+driver, events.WorkSpec{Title: "Write it", Accept: accept("test -s " + driver + ".txt")})
+			c := slingTo("web/guest/" + driver)
+			c.Dispatch.Repo, c.Dispatch.Branch, c.Dispatch.Deliver = r.url(), "main", &events.WorkDeliver{Queue: "main"}
+			c.Dispatch.Task = "!bash echo good > " + driver + ".txt\n!say Written."
+			w.work("item"+driver, c)
+			s := w.itemIs("item"+driver, "released", isReleased)
+			if got := r.git("-C", r.dir, "show", "main:"+driver+".txt"); got != "good" || w.went("item"+driver) != delivered {
+				t.Errorf("main has %q; %s\n%s", got, w.went("item"+driver), w.story(s.Last.Run))
+			}
+			if rep := replayed(t, programLaw(t), w.log(s.Last.Run)); !rep.OK() {
+				t.Errorf("a replay decides otherwise: %+v", rep)
+			}
+		})
+	}
+}

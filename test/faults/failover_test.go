@@ -3,6 +3,7 @@
 package faults
 
 import (
+	"cmp"
 	"context"
 	"crypto/rand"
 	"fmt"
@@ -56,6 +57,8 @@ type failover struct {
 	// said is the transcript, zero its first moment.
 	said strings.Builder
 	zero time.Time
+	// patience is the longest wait; 0 is 100 s.
+	patience time.Duration
 }
 
 // TestFailover is the play of workspaces that follow their runs (make failover): two toolrunners on one JetStream
@@ -124,9 +127,18 @@ func (p *failover) tree(session string) workspace.Record {
 // await asks until something holds.
 func (p *failover) await(what string, holds func() bool) {
 	p.t.Helper()
-	ctx, cancel := context.WithTimeout(p.ctx, 100*time.Second)
+	ctx, cancel := context.WithTimeout(p.ctx, cmp.Or(p.patience, 100*time.Second))
 	defer cancel()
-	if !until(ctx, holds) {
+	calm := func() bool {
+		if holds() {
+			return true
+		}
+		if p.patience > 0 { // who waits for long asks less often
+			pause(ctx, 250*time.Millisecond)
+		}
+		return false
+	}
+	if !until(ctx, calm) {
 		var words []string
 		for _, s := range p.services {
 			words = append(words, s+": "+p.lastWords(s))

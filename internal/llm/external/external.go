@@ -53,22 +53,46 @@ func (Model) Ask(ctx context.Context, req llm.Request, _ llm.Sink) (llm.Answer, 
 	return a, nil
 }
 
+// earlier begins what was said before the request, each line of which is marked, so that no program takes an earlier
+// request for one that is made now.
+const earlier = "Earlier in this conversation, each line behind a |, for your information. What is asked now follows it.\n"
+
 // prompt is all that was said, as one text: a program that begins knows nothing of it.
 func prompt(req llm.Request) string {
 	var parts []string
 	if req.System != "" {
 		parts = append(parts, req.System)
 	}
-	for _, m := range req.Messages {
+	now := asked(req.Messages)
+	var before []string
+	for _, m := range req.Messages[:now] {
 		switch m.Role {
 		case llm.User:
-			parts = append(parts, m.Text)
+			before = append(before, "You were asked:\n"+m.Text)
 		case llm.Assistant:
 			if m.Text != "" {
-				parts = append(parts, "You answered:\n"+m.Text)
+				before = append(before, "You answered:\n"+m.Text)
 			}
 		case llm.ToolResults: // what it came to is the answer that follows
 		}
 	}
+	if len(before) > 0 {
+		text := strings.Join(before, "\n\n")
+		parts = append(parts, earlier+"| "+strings.NewReplacer("\r\n", "\n| ", "\r", "\n| ", "\n", "\n| ").Replace(text))
+	}
+	for _, m := range req.Messages[now:] {
+		if m.Role == llm.User {
+			parts = append(parts, m.Text)
+		}
+	}
 	return strings.Join(parts, "\n\n")
+}
+
+// asked is where the messages begin that the program was not given yet.
+func asked(all []llm.Message) int {
+	n := len(all)
+	for n > 0 && all[n-1].Role == llm.User {
+		n--
+	}
+	return n
 }

@@ -1,0 +1,2 @@
+# Prints its argument as it is: slug.sh takes its place.
+echo "$1"

@@ -1,0 +1,1 @@
+test "$(sh clip.sh colony 3)" = "col"

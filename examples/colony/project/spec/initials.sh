@@ -1,0 +1,1 @@
+test "$(sh initials.sh "as soon as possible")" = "asap"

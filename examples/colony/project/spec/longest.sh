@@ -1,0 +1,1 @@
+test "$(sh longest.sh "a colony of agents")" = "colony"

@@ -1,0 +1,1 @@
+test "$(sh repeat.sh go 3)" = "go go go"

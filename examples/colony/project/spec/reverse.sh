@@ -1,0 +1,1 @@
+test "$(sh reverse.sh abc)" = "cba"

@@ -1,0 +1,1 @@
+test "$(sh separator.sh | wc -c)" -eq 2

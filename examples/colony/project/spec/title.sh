@@ -1,0 +1,1 @@
+test "$(sh title.sh "hello you")" = "Hello you"

@@ -1,0 +1,1 @@
+test "$(sh vowels.sh colony)" = "2"

@@ -1,0 +1,1 @@
+test "$(sh words.sh " one two  three ")" = "3"
