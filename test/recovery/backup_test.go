@@ -48,6 +48,18 @@ func (p *place) paying() (effects, done string) {
 	return effects, done
 }
 
+// until waits for something that is no event.
+func (p *place) until(what string, there func() bool) {
+	p.t.Helper()
+	tick := time.NewTicker(time.Millisecond)
+	defer tick.Stop()
+	for ctx := p.ctx(); !there(); <-tick.C {
+		if ctx.Err() != nil {
+			p.t.Fatalf("waited for %s", what)
+		}
+	}
+}
+
 func lineCount(path string) int {
 	b, _ := os.ReadFile(path)
 	return strings.Count(string(b), "\n")
@@ -86,12 +98,7 @@ func TestBackup(t *testing.T) {
 		}
 		return false
 	})
-	for lineCount(effects) == 0 {
-		if p.ctx().Err() != nil {
-			t.Fatal("the call has no effect")
-		}
-		time.Sleep(10 * time.Millisecond)
-	}
+	p.until("the effect of the call", func() bool { return lineCount(effects) > 0 })
 	stop := p.load()
 	p.await("load-3", "ended", ended)
 	dir := filepath.Join(t.TempDir(), "backup")
@@ -255,14 +262,10 @@ func TestBackupKilled(t *testing.T) {
 		if err := cmd.Start(); err != nil {
 			t.Fatal(err)
 		}
-		for { // it has begun to write
-			if all, _ := filepath.Glob(filepath.Join(dir, "objects", "*", "*")); len(all) > 0 {
-				break
-			}
-			if p.ctx().Err() != nil {
-				t.Fatal("no object was written")
-			}
-		}
+		p.until("the first object of the backup", func() bool {
+			all, err := filepath.Glob(filepath.Join(dir, "objects", "*", "*"))
+			return err == nil && len(all) > 0
+		})
 		if err := cmd.Process.Kill(); err != nil {
 			t.Fatal(err)
 		}
