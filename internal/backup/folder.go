@@ -20,8 +20,8 @@ func digest(b []byte) string {
 	return hex.EncodeToString(sum[:])
 }
 
-// begin makes the folder ready. What an interrupted backup left is removed, but for the objects: they are named by their
-// digests, and are read again before they count.
+// begin makes the folder ready. What an interrupted backup left is removed, but for the objects: they are named by
+// their digests, and are read again before they count.
 func begin(dir string) error {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return fmt.Errorf("make the folder of the backup: %w", err)
@@ -39,7 +39,8 @@ func begin(dir string) error {
 			return fmt.Errorf("%s: %w: name a new folder", dir, ErrExists)
 		}
 	}
-	if err := os.WriteFile(marker, []byte("A backup is being taken, or was interrupted: this is none.\n"), 0o600); err != nil {
+	const says = "A backup is being taken, or was interrupted: this is none.\n"
+	if err := os.WriteFile(marker, []byte(says), 0o600); err != nil {
 		return fmt.Errorf("begin the backup: %w", err)
 	}
 	for _, name := range []string{inputsFile, timersFile, valuesFile, objectsFile, logFolder} {

@@ -82,7 +82,7 @@ func (a artifacts) Stored(ctx context.Context) ([]kernel.StoredArtifact, error) 
 
 // descriptions reads those of all objects of the bucket, also of other stations.
 func (a artifacts) descriptions(ctx context.Context, see func(description)) error {
-	return a.c.describedIn(ctx, topology.ArtifactBucket, see)
+	return described(ctx, a.c, topology.ArtifactBucket, see)
 }
 
 // Remove implements kernel.Artifacts: the parts first, so that what is half removed is still found and removed again.

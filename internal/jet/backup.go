@@ -43,8 +43,8 @@ func (s *Station) streamState(ctx context.Context, stream string) (backup.State,
 
 // LogAfter implements backup.Source.
 func (s *Station) LogAfter(ctx context.Context, after uint64) ([]backup.Message, error) {
-	page, err := s.c.direct(ctx, topology.Log(s.name), directRequest{Seq: after + 1, NextFor: topology.LoggedEvents(s.name),
-		Batch: pageEvents, MaxBytes: pageBytes})
+	page, err := s.c.direct(ctx, topology.Log(s.name), directRequest{Seq: after + 1,
+		NextFor: topology.LoggedEvents(s.name), Batch: pageEvents, MaxBytes: pageBytes})
 	if err != nil {
 		return nil, fmt.Errorf("read the log of station %s after %d: %w", s.name, after, err)
 	}
@@ -137,10 +137,11 @@ func (s *Station) Value(ctx context.Context, bucket, key string) ([]byte, error)
 func (s *Station) Objects(ctx context.Context) ([]backup.Object, error) {
 	var all []backup.Object
 	files := s.c.cfg.Buckets.Of(topology.FilesBucket)
-	err := s.c.describedIn(ctx, files, func(d description) {
+	err := described(ctx, s.c, files, func(d description) {
 		sum, ours := strings.CutPrefix(d.Name, s.name+".")
 		if b, err := hex.DecodeString(sum); ours && err == nil && len(b) == 32 {
-			all = append(all, backup.Object{SHA256: sum, Size: int64(d.Size), Type: d.Headers.Get(headerContentType)}) //nolint:gosec // a size
+			size := int64(d.Size) //nolint:gosec // at most topology.MaxObject
+			all = append(all, backup.Object{SHA256: sum, Size: size, Type: d.Headers.Get(headerContentType)})
 		}
 	})
 	if err != nil {
@@ -165,8 +166,8 @@ func (s *Station) ReadObject(ctx context.Context, o backup.Object) ([]byte, erro
 	return s.Blobs().Get(ctx, ref)
 }
 
-// describedIn reads the descriptions of all objects of an object store, also of other stations.
-func (c *Conn) describedIn(ctx context.Context, bucket string, see func(description)) error {
+// described reads the descriptions of all objects of an object store, also of other stations.
+func described(ctx context.Context, c *Conn, bucket string, see func(description)) error {
 	for after := uint64(0); ; {
 		page, err := c.direct(ctx, "OBJ_"+bucket, directRequest{Seq: after + 1, NextFor: "$O." + bucket + ".M.>", Batch: 256})
 		if err != nil {

@@ -46,8 +46,8 @@ func (b Buckets) Upgrade(station string) User {
 	return u
 }
 
-// restoring is what copies a station that stands still, and fills the streams of one that has nothing yet. The stream of inputs is made once more, so
-// that its positions begin behind those that the log names.
+// restoring is what copies a station that stands still, and fills the streams of one that has nothing yet. The stream
+// of inputs is made once more, so that its positions begin behind those that the log names.
 func (b Buckets) restoring(station string) []string {
 	own := append(b.backingUp(station), "$JS.API.STREAM.DELETE."+In(station))
 	for _, st := range b.Streams(station, Limits{}) {

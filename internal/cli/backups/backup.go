@@ -1,4 +1,5 @@
-package transfer
+// Package backups copies whole stations into folders, and fills empty stations from them.
+package backups
 
 import (
 	"context"
@@ -10,6 +11,7 @@ import (
 
 	"github.com/inspan/inspan/internal/backup"
 	"github.com/inspan/inspan/internal/cli/app"
+	"github.com/inspan/inspan/internal/cli/transfer"
 	"github.com/inspan/inspan/internal/core/view"
 	"github.com/inspan/inspan/internal/jet"
 	"github.com/inspan/inspan/internal/kernel"
@@ -21,7 +23,7 @@ import (
 // backupCommand is inspan backup.
 type backupCommand struct {
 	*app.App
-	target Target
+	target transfer.Target
 	keys   string
 }
 
@@ -39,8 +41,8 @@ Not in it: keys that the station made for itself, which --keys writes to a file 
 environment; the key of anchors and the list of users beside the store; workspaces of one machine; dead letters. It needs
 the right backup, with --keys also the setup user. The figures go to standard error as they grow.`,
 		Example: "  inspan backup /var/backups/inspan/monday\n  inspan backup /var/backups/inspan/monday --json | jq .bytes\n" +
-			"  inspan backup /mnt/b/monday --keys /root/inspan.keys --users /etc/inspan/creds\n" +
-			"  inspan backup /mnt/b/monday --store .inspan --keys /root/inspan.keys",
+			"  inspan backup /mnt/b/monday --keys /etc/inspan/station.keys --users /etc/inspan/creds\n" +
+			"  inspan backup /mnt/b/monday --store .inspan --keys /etc/inspan/station.keys",
 		Args: app.Args(1),
 	}
 	connected := a.Connected(c.running)
@@ -65,7 +67,7 @@ func (c *backupCommand) running(ctx context.Context, from *client.Client, args [
 		return errors.New("this station has no streams to copy: a station of one file is copied as a file, while it is stopped")
 	}
 	if c.keys != "" {
-		err := c.target.Connected(ctx, c.App, func(ctx context.Context, as Connect) error {
+		err := c.target.Connected(ctx, c.App, func(ctx context.Context, as transfer.Connect) error {
 			conn, err := as(ctx, topology.SetupUser)
 			if err != nil {
 				return err
@@ -81,7 +83,7 @@ func (c *backupCommand) running(ctx context.Context, from *client.Client, args [
 
 // stopped copies the station of a store that no process has.
 func (c *backupCommand) stopped(ctx context.Context, dir string) error {
-	return c.target.Connected(ctx, c.App, func(ctx context.Context, as Connect) error {
+	return c.target.Connected(ctx, c.App, func(ctx context.Context, as transfer.Connect) error {
 		conn, err := as(ctx, topology.UpgradeUser)
 		if err != nil {
 			return err

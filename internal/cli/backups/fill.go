@@ -1,4 +1,4 @@
-package transfer
+package backups
 
 import (
 	"context"
@@ -9,29 +9,30 @@ import (
 	"github.com/inspan/inspan/internal/backup"
 	"github.com/inspan/inspan/internal/cli/app"
 	"github.com/inspan/inspan/internal/cli/terminal"
+	"github.com/inspan/inspan/internal/cli/transfer"
 	"github.com/inspan/inspan/internal/core/view"
 	"github.com/inspan/inspan/internal/station"
 )
 
-// fill restores a whole station from a backup.
-func (a *restoreCommand) fill(ctx context.Context, dir string) error {
-	cfg := station.RestoreConfig{Dir: dir, NewKeys: a.newKeys, GoOn: a.goOn, By: a.Me(), Now: time.Now,
-		Progress: figures(a.App, time.Now)}
-	if a.keys != "" {
+// Fill restores a whole station from a backup.
+func Fill(ctx context.Context, a *app.App, to *transfer.Target, f transfer.Backup) error {
+	cfg := station.RestoreConfig{Dir: f.Dir, NewKeys: f.NewKeys, GoOn: f.GoOn, By: a.Me(), Now: time.Now,
+		Progress: figures(a, time.Now)}
+	if f.Keys != "" {
 		var err error
-		if cfg.Keys, err = backup.ReadKeys(a.keys, a.Station); err != nil {
+		if cfg.Keys, err = backup.ReadKeys(f.Keys, a.Station); err != nil {
 			return err
 		}
 	}
-	if _, err := backup.ReadManifest(dir); err != nil { // before a server is started for nothing
+	if _, err := backup.ReadManifest(f.Dir); err != nil { // before a server is started for nothing
 		return restoreFault(err)
 	}
-	return a.target.Connected(ctx, a.App, func(ctx context.Context, as Connect) error {
+	return to.Connected(ctx, a, func(ctx context.Context, as transfer.Connect) error {
 		r, err := station.Restore(ctx, a.Station, as, cfg)
 		if err != nil {
 			return restoreFault(err)
 		}
-		return a.report(r)
+		return report(a, r)
 	})
 }
 
@@ -50,7 +51,7 @@ func restoreFault(err error) error {
 	return err
 }
 
-func (a *restoreCommand) report(r station.Restored) error {
+func report(a *app.App, r station.Restored) error {
 	var err error
 	if a.JSON {
 		err = a.PrintJSON(r)
