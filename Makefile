@@ -4,7 +4,7 @@ FUZZTIME ?= 30s
 # As what is released; and nothing is compiled twice, with cgo and without.
 export CGO_ENABLED ?= 0
 
-.PHONY: help build check lint crosscheck fmt test race docs release release-test demo bench bench-peers bench-trees bench-children weight robust pairs trace kill failover merge-demo faults previous register tutorials mcp escape boxes docker gvisor microvm microvm-test firecracker-test e2b kube kubebox fuzz aimock sdk-oracle external live wasm clean work-race mail alerts protocols console screenshot sandbox-image terminals offline convoy colony
+.PHONY: help build check lint crosscheck fmt test race docs release release-test demo bench bench-peers bench-trees bench-children weight robust pairs trace kill failover merge-demo faults previous register tutorials mcp escape boxes docker gvisor microvm microvm-test firecracker-test e2b kube kubebox fuzz aimock sdk-oracle external live wasm clean work-race mail alerts protocols console screenshot sandbox-image terminals offline convoy colony backup-drill
 help: ## list the targets
 	@grep -hE '^[a-z0-9-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
 
@@ -62,6 +62,9 @@ bench-trees: ## slow (some minutes, 5 GB of disk): snapshot and restore of a wor
 
 bench-children: ## slow (5 min): a fan-out of 200 children against 200 plain runs, by turns, and 1,000 children of one run
 	$(GO) test -tags slow -count=1 -v -timeout 30m -run 'TestFanCost|TestThousandChildren' ./test/e2e
+
+backup-drill: ## a backup under load, the loss of the station, and its restore elsewhere, with figures
+	$(GO) test -vet=off -count=1 -v -timeout 30m -run TestBackup ./test/recovery
 
 weight: ## slow (15 min): build, size, start and idle memory of inspan, time of the tests, with their limits, into docs/performance.md
 	$(GO) run ./test/weight -cold -suite -write

@@ -170,7 +170,8 @@ func permissions(p *page) {
 		{"a user who approves as {approver}", "{approver}", topology.MayApprove}, {"a program that answers hooks", "",
 			topology.MayHook},
 		{"a program that serves tools", "", topology.MayServe}, {"a program that records harnesses", "", topology.MayRecord},
-		{"a user who halts the station", "", topology.MayHalt}} {
+		{"a user who halts the station", "", topology.MayHalt},
+		{"a user who takes backups", "", topology.MayBackup}} {
 		publish, subscribe := topology.UserPermissions(station, u.approver, u.right)
 		rights(p, u.title, publish, subscribe)
 	}

@@ -3,7 +3,6 @@ package jet
 import (
 	"context"
 	"encoding/hex"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"strings"
@@ -83,23 +82,7 @@ func (a artifacts) Stored(ctx context.Context) ([]kernel.StoredArtifact, error) 
 
 // descriptions reads those of all objects of the bucket, also of other stations.
 func (a artifacts) descriptions(ctx context.Context, see func(description)) error {
-	for after := uint64(0); ; {
-		page, err := a.c.direct(ctx, topology.ArtifactStream(), directRequest{Seq: after + 1,
-			NextFor: "$O." + topology.ArtifactBucket + ".M.>", Batch: 256})
-		if err != nil {
-			return err
-		}
-		for _, m := range page.messages {
-			after = m.seq
-			var d description
-			if json.Unmarshal(m.Data, &d) == nil {
-				see(d)
-			}
-		}
-		if len(page.messages) == 0 || page.pending == 0 {
-			return nil
-		}
-	}
+	return described(ctx, a.c, topology.ArtifactBucket, see)
 }
 
 // Remove implements kernel.Artifacts: the parts first, so that what is half removed is still found and removed again.

@@ -101,6 +101,18 @@ type pubAck struct {
 	Error  *jetstream.APIError `json:"error"`
 }
 
+// readAck reads an ack. What the server refused is an *jetstream.APIError.
+func readAck(answer *nats.Msg) (pubAck, error) {
+	var ack pubAck
+	if err := json.Unmarshal(answer.Data, &ack); err != nil {
+		return ack, err
+	}
+	if ack.Error != nil {
+		return ack, ack.Error
+	}
+	return ack, nil
+}
+
 // publish stores a message and returns its position. No one waited for an answer in vain is nil error: an error of
 // the server is an *jetstream.APIError and means that nothing was stored; any other error means that it is unknown.
 func (c *Conn) publish(ctx context.Context, m *nats.Msg, stream string) (uint64, error) {
@@ -108,12 +120,12 @@ func (c *Conn) publish(ctx context.Context, m *nats.Msg, stream string) (uint64,
 	if err != nil {
 		return 0, err
 	}
-	var ack pubAck
-	if err := json.Unmarshal(answer.Data, &ack); err != nil {
-		return 0, fmt.Errorf("ack of %s: %w", m.Subject, err)
+	ack, err := readAck(answer)
+	if _, refused := errors.AsType[*jetstream.APIError](err); refused {
+		return 0, err
 	}
-	if ack.Error != nil {
-		return 0, ack.Error
+	if err != nil {
+		return 0, fmt.Errorf("ack of %s: %w", m.Subject, err)
 	}
 	if ack.Stream != stream || ack.Seq == 0 {
 		return 0, fmt.Errorf("ack of %s came from stream %q, want %q: another stream has its subjects", m.Subject, ack.Stream,

@@ -177,11 +177,12 @@ func (cfg Config) complete() (Config, error) {
 // buckets are the names of the station's buckets.
 func (cfg Config) buckets() topology.Buckets { return cfg.Base.Buckets() }
 
-// As connects to the station's server as one of its users: a role, or, in a station that stands still, the setup user.
+// As connects to the station's server as one of its users: a role, or, in a station that stands still, the setup user
+// or the upgrade user.
 // Close ends the connection.
 func (s *Station) As(ctx context.Context, user events.Service) (*jet.Conn, error) {
 	prefix := ""
-	if user != topology.SetupUser {
+	if user != topology.SetupUser && user != topology.UpgradeUser {
 		prefix = topology.InboxPrefix(s.cfg.Station, user)
 	}
 	conn, err := s.users.connect(ctx, string(user), prefix)

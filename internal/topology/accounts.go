@@ -23,8 +23,9 @@ type User struct {
 const (
 	// SetupUser makes what a station lacks and registers agents. It can change no stream that is there.
 	SetupUser = "setup"
-	// UpgradeUser may also change streams, and with that erase what they hold. A server has it only while an operator
-	// brings a station to another version or to other limits.
+	// UpgradeUser may also change streams, and with that erase what they hold, and fill the streams of a new station from
+	// a backup. A server has it only while an operator does that, or brings a station to another version or to other
+	// limits.
 	UpgradeUser = "upgrade"
 )
 
@@ -41,7 +42,23 @@ func (b Buckets) Upgrade(station string) User {
 	for _, st := range b.Streams(station, Limits{}) {
 		u.Publish = append(u.Publish, "$JS.API.STREAM.UPDATE."+st.Name)
 	}
+	u.Publish = append(u.Publish, b.restoring(station)...)
 	return u
+}
+
+// restoring is what copies a station that stands still, and fills the streams of one that has nothing yet. The stream
+// of inputs is made once more, so that its positions begin behind those that the log names.
+func (b Buckets) restoring(station string) []string {
+	own := append(b.backingUp(station), "$JS.API.STREAM.DELETE."+In(station))
+	for _, st := range b.Streams(station, Limits{}) {
+		for _, subject := range st.Subjects {
+			if rest, ok := strings.CutPrefix(subject, "$KV."); ok {
+				subject = "$KV." + strings.TrimSuffix(rest, ">") + station + ".>"
+			}
+			own = append(own, subject)
+		}
+	}
+	return own
 }
 
 // Outsider is a user for people and programs outside the services; see UserPermissions.

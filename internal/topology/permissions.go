@@ -28,6 +28,9 @@ const (
 	MayRecord Right = "record"
 	// MayHalt stops the whole station, and releases it.
 	MayHalt Right = "halt"
+	// MayBackup reads what a backup needs: all that a watcher may read, what no service has taken yet, timers, and the
+	// configuration without keys.
+	MayBackup Right = "backup"
 )
 
 // InboxPrefix is where the answers to a service go. It is not the common _INBOX, so that no one who may listen there
@@ -174,6 +177,16 @@ func (b Buckets) reading(station string) []string {
 	return subjects
 }
 
+// backingUp is what a backup may ask. A message of these streams is asked for alone, from the leader: they have no
+// direct reads.
+func (b Buckets) backingUp(station string) []string {
+	subjects := append(b.reading(station), "$JS.API.STREAM.MSG.GET."+In(station))
+	for _, st := range timers(station) {
+		subjects = append(subjects, "$JS.API.STREAM.MSG.GET."+st.Name)
+	}
+	return subjects
+}
+
 // UserPermissions returns the subjects for a user with some rights. With MayApprove, approver binds the answers to that
 // last subject token; empty lets the user answer gates in no one's name.
 func (b Buckets) UserPermissions(station, approver string, rights ...Right) (publish, subscribe []string) {
@@ -211,6 +224,9 @@ func (b Buckets) UserPermissions(station, approver string, rights ...Right) (pub
 		publish = append(publish, events.ToolReplySubject(station, "*"), events.ToolSpecSubject(station, "*"))
 		subscribe = append(subscribe, events.ToolSubject(station, "*"), events.ToolControlSubject(station, "*"),
 			events.ToolsSubject(station))
+	}
+	if slices.Contains(rights, MayBackup) {
+		publish = append(publish, b.backingUp(station)...)
 	}
 	if slices.Contains(rights, MayWatch) {
 		publish = append(publish, b.reading(station)...)

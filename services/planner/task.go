@@ -258,7 +258,7 @@ func runIDOf(taskID, station string, m kernel.Message) string {
 	if events.ValidID(taskID) {
 		return taskID
 	}
-	return "run-" + token(fmt.Sprintf("%s|%d|%d", station, m.Seq(), m.Time().UnixNano()))
+	return runlog.IDOf(station, m.Seq(), m.Time())
 }
 
 var lower = base32.NewEncoding("abcdefghijklmnopqrstuvwxyz234567").WithPadding(base32.NoPadding)

@@ -112,7 +112,7 @@ func (p *Target) Connected(ctx context.Context, a *app.App, do func(context.Cont
 // ownUser fills in the user of a role, where there is one.
 func (p *Target) ownUser(a *app.App, cfg *jet.Config, role events.Service) bool {
 	prefix := ""
-	if role != topology.SetupUser {
+	if role != topology.SetupUser && role != topology.UpgradeUser {
 		prefix = topology.InboxPrefix(a.Station, role)
 	}
 	variable := "NATS_" + strings.ToUpper(string(role)) + "_PASSWORD"
