@@ -61,7 +61,7 @@ func (a *App) openStopped(ctx context.Context, cmd *cobra.Command, args []string
 	store, ok := a.stoppedStore()
 	kept := ""
 	if len(args) > 0 && takes(cmd) == "RUN" {
-		if k, found := a.KeptOf(ctx, args[0]); found {
+		if k, found := KeptOf(ctx, a, args[0]); found {
 			store, ok, args[0], kept = k.Store, true, k.Run, k.Run
 			a.OwnStore = k.Store // the commands that are named next need it
 		}
@@ -88,7 +88,7 @@ type KeptRun struct {
 
 // KeptOf is the kept run that a person means. Where the directory has the store of a station, too, which does not run,
 // LastRun is the newest of both: of a run that is in the station's store, ok is false.
-func (a *App) KeptOf(ctx context.Context, ref string) (k KeptRun, ok bool) {
+func KeptOf(ctx context.Context, a *App, ref string) (k KeptRun, ok bool) {
 	if a.Kept == nil {
 		return k, false
 	}

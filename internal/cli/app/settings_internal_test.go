@@ -6,14 +6,14 @@ import (
 )
 
 func TestMe(t *testing.T) {
-	u, err := user.Current()
-	if err != nil {
-		t.Skipf("NOT TESTED: this machine does not know who runs a program: %v", err)
+	system := "" // on a machine that does not know who runs a program
+	if u, err := user.Current(); err == nil {
+		system = u.Username
 	}
 	for name, tc := range map[string]struct{ user, logname, want string }{
 		"who answers is USER": {"anna", "ben", "anna"},
 		"or LOGNAME":          {"", "ben", "ben"},
-		"and where neither is set, whom the system says it is": {"", "", u.Username},
+		"and where neither is set, whom the system says it is": {"", "", system},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Setenv("USER", tc.user)

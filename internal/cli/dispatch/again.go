@@ -29,7 +29,7 @@ func GoesOn(a *app.App, cmd *cobra.Command) *cobra.Command {
 			return err
 		}
 		ref, gate, of := strings.Cut(args[0], "/")
-		k, kept := a.KeptOf(cmd.Context(), ref)
+		k, kept := app.KeptOf(cmd.Context(), a, ref)
 		if !kept {
 			return err
 		}
