@@ -211,8 +211,9 @@ func (f reader) step(n *node, d dialect) *step {
 	s := &step{id: f.id(n), title: f.text(n.child("title"), d), body: f.text(n.child("description"), d),
 		acceptance: f.text(n.child("acceptance"), d), agent: f.agentOf(n),
 		needs:    plainRefs(f.refs(n.child("needs"), MaxNeeds)),
-		critical: f.flag(n.child("critical")), child: f.oneOf(n.child("child"), events.ChildOwn, events.ChildShared),
-		accept: f.accept(n.child("accept"), d), at: n.at, path: n.path, given: given(n), keys: flowNodes(n)}
+		critical: f.flag(n.child("critical")),
+		child:    f.oneOf(n.child("child"), events.ChildOwn, events.ChildWorktree, events.ChildShared),
+		accept:   f.accept(n.child("accept"), d), at: n.at, path: n.path, given: given(n), keys: flowNodes(n)}
 	if c := n.child("message"); c != nil {
 		if s.given["title"] = true; !s.title.empty() {
 			f.wrong(c, CodeDuplicate, "leave one of them out", "message and title say the same thing")

@@ -32,7 +32,7 @@ func Of(s run.State) ([]events.Message, error) {
 	var all []events.Message
 	if s.Plan != nil {
 		for _, st := range s.Plan.Steps {
-			if st.Kind != "" {
+			if st.Harness() {
 				continue // no one said anything there
 			}
 			talk := prompt.Conversation(s, st.ID)

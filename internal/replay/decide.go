@@ -262,7 +262,7 @@ func (d deciding) judgeable(c *run.Call) bool {
 		return false
 	}
 	agent, _ := d.s.Agent(st.AssignedAgent)
-	if (st.Kind != "" || slices.Contains(agent.Tools, c.Tool)) && !d.policy.Knows(agent, c.Tool) {
+	if (st.Harness() || slices.Contains(agent.Tools, c.Tool)) && !d.policy.Knows(agent, c.Tool) {
 		return false
 	}
 	g := d.s.GateFor(c.Step, c.ID)

@@ -11,7 +11,7 @@ import (
 const delegateSchema = `{"type":"object","additionalProperties":false,"required":["agent","task"],"properties":{
 "agent":{"type":"string","minLength":1,"maxLength":64,"description":"name of the agent"},
 "task":{"type":"string","minLength":1,"maxLength":65536,"description":"the work, with all that the agent needs to know"},
-"workspace":{"type":"string","enum":["own","shared"],"description":"own (default): a new, empty directory; shared: your directory"},
+"workspace":{"type":"string","enum":["own","shared"],"description":"own (default): a new directory, empty or, where you work in git, a clone on a branch of its own that is not merged; shared: your directory"},
 "background":{"type":"boolean","description":"do not wait for the answer"}}}`
 
 const delegateResultSchema = `{"type":"object","additionalProperties":false,"properties":{

@@ -83,8 +83,8 @@ var subscriptions = []Subscriptions{
 		Role: events.Planner,
 		Events: []events.Kind{events.RunCreated, events.PlanDeferred, events.PlanAnswered, events.StepFinished,
 			events.StepFailed, events.GateRejected, events.GateExpired, events.RunResumed, events.TurnDeferred,
-			events.StepAllowed, events.CallDelegated, events.StepClaimed, events.CheckPassed, events.RunCompleted,
-			events.RunFailed, events.MailInjected, events.MailRequested},
+			events.StepAllowed, events.StepBranched, events.CallDelegated, events.StepClaimed, events.CheckPassed,
+			events.RunCompleted, events.RunFailed, events.MailInjected, events.MailRequested},
 		Inputs: []string{"task", "task.*", "run.*.control", "session.*.control",
 			"schedule.*.control", "harness.*.control", "work.*.control", "agent.*.control", "mergequeue.*.control", haltInput},
 		// tasks may wait for their turn; a stop may not wait for them

@@ -36,6 +36,7 @@ const (
 	StepFailed   Kind = "step.failed"
 	StepExpanded Kind = "step.expanded"
 	StepSettled  Kind = "step.settled"
+	StepBranched Kind = "step.branched"
 
 	ChildSpawned  Kind = "child.spawned"
 	ChildFinished Kind = "child.finished"
@@ -302,6 +303,9 @@ var vocabulary = [...]Type{
 	{StepExpanded, Planner, "step_expanded", Recorded, InLog | InTree, line((*StepExpandedData).line),
 		"Steps were made of a plan step: of the items of a list, a round of a loop, or another attempt after a failed one.",
 		func() Payload { return new(StepExpandedData) }},
+	{StepBranched, Executor, "step_branched", Decided, InLog, line((*StepBranchedData).line),
+		"The working tree is committed and published: the child that the step is given to begins with that commit.",
+		func() Payload { return new(StepBranchedData) }},
 	{StepSettled, Planner, "step_settled", Recorded, InLog | InTree, line((*StepSettledData).line),
 		"A plan step ended by what the plan says: it was skipped, computed, waited for or approved, its parts have ended, " +
 			"or its time is up.",

@@ -7,8 +7,12 @@ const ChildPrefix = "child_"
 
 // Where the run of a plan step that has Child works.
 const (
-	// ChildOwn is a directory of its own, empty at first.
+	// ChildOwn is a directory of its own: empty at first, or a clone of the repository that the parent works in, on a
+	// branch of its own that no one merges.
 	ChildOwn = "own"
+	// ChildWorktree is a clone on a branch of its own that begins with what the parent's working tree has when the child
+	// is spawned. What the child commits is merged back when it has ended.
+	ChildWorktree = "worktree"
 	// ChildShared is that of the parent.
 	ChildShared = "shared"
 )
@@ -31,6 +35,8 @@ const (
 	FinishChild = "child_failed"
 	// FinishDepth: the child would be nested deeper than the run permits.
 	FinishDepth = "sub_agent_depth"
+	// FinishConflict: the branch of the child was not merged, because both sides changed the same places.
+	FinishConflict = "merge_conflict"
 	// FinishToolCalls: no tool call of the budget is left for a child.
 	FinishToolCalls = "budget_tool_calls"
 )
@@ -109,7 +115,7 @@ type ChildSpawnedData struct {
 	// Root is the run at the top of the tree; Depth of the child below it, from 1.
 	Root  string `json:"root_run_id"`
 	Depth int    `json:"depth"`
-	// Workspace is where it works: own or shared.
+	// Workspace is where it works: own, worktree or shared.
 	Workspace string  `json:"workspace"`
 	Reserve   Reserve `json:"reserve"`
 	// TimeoutMS bounds the life of the child, in milliseconds; 0 means no limit.
@@ -132,6 +138,23 @@ type ChildFinishedData struct {
 	DurationMS int64 `json:"duration_ms"`
 	// Verified are the checks that vouch for the child.
 	Verified []Verified `json:"verified,omitempty"`
+	BranchAt
+}
+
+// BranchAt is the branch that a child in git left its work on, and the commit that it is at. It is published where
+// branches of its parent are; both are empty where the child has no commits of its own.
+type BranchAt struct {
+	Branch string `json:"branch,omitempty"`
+	Commit string `json:"commit,omitempty"`
+}
+
+// StepBranchedData says with which commit the child of a step begins that is given to one in a worktree: what was in
+// the working tree of the run is committed and published.
+type StepBranchedData struct {
+	Event string `json:"event"`
+	Step  string `json:"step_id"`
+	// Branch of the run, and its commit.
+	BranchAt
 }
 
 // Lineage is where a child comes from. Only services set it: it decides whose budget is spent.
@@ -183,6 +206,13 @@ func (*ChildSpawnedData) Kind() Kind { return ChildSpawned }
 
 // Kind implements Payload.
 func (*ChildFinishedData) Kind() Kind { return ChildFinished }
+
+// Kind implements Payload.
+func (*StepBranchedData) Kind() Kind { return StepBranched }
+
+func (d *StepBranchedData) line() string {
+	return fmt.Sprintf("step %s is branched off %s at %.12s", d.Step, d.Branch, d.Commit)
+}
 
 // Kind implements Payload.
 func (*RunStoppingData) Kind() Kind { return RunStopping }

@@ -112,6 +112,8 @@ type GitWork struct {
 	Review *ReviewAsk `json:"review,omitempty"`
 	// Workspace is WorkspaceEphemeral, or empty for a full copy that stays.
 	Workspace string `json:"workspace,omitempty"`
+	// Scope is where the branches of a child run are published: where its parent takes them from. Empty for all others.
+	Scope string `json:"scope,omitempty"`
 }
 
 // ReviewAsk is a review that a run asks for. How is ReviewGitHub or ReviewGitLab, Target the branch that the work is to

@@ -19,7 +19,7 @@ type Child struct {
 	Attempt int    `json:"attempt"`
 	Depth   int    `json:"depth"`
 	Root    string `json:"root"`
-	// Workspace is where it works: own or shared. Before is why the attempt before failed.
+	// Workspace is where it works: own, worktree or shared. Before is why the attempt before failed.
 	Workspace string `json:"workspace"`
 	Before    string `json:"before,omitempty"`
 	TimeoutMS int64  `json:"timeoutMs,omitempty"`
@@ -27,15 +27,21 @@ type Child struct {
 	Reserve events.Reserve `json:"reserve"`
 	Use     events.Use     `json:"use,omitzero"`
 	// Outcome is spawned while it lives.
-	Outcome      string            `json:"outcome"`
-	FinishReason string            `json:"finishReason,omitempty"`
-	Error        string            `json:"error,omitempty"`
-	Retry        bool              `json:"retry,omitempty"`
-	Verified     []events.Verified `json:"verified,omitempty"`
+	Outcome string `json:"outcome"`
+	ChildEnd
 	// Moved is true where it lived when its parent was moved here: it may have stayed where that came from.
 	Moved     bool      `json:"moved,omitempty"`
 	SpawnedAt time.Time `json:"spawnedAt"`
 	EndedAt   time.Time `json:"endedAt,omitzero"`
+}
+
+// ChildEnd is what a child came to, empty while it lives.
+type ChildEnd struct {
+	FinishReason string            `json:"finishReason,omitempty"`
+	Error        string            `json:"error,omitempty"`
+	Retry        bool              `json:"retry,omitempty"`
+	Verified     []events.Verified `json:"verified,omitempty"`
+	events.BranchAt
 }
 
 // OfCall is what a child is for that does not carry out a whole step.
@@ -203,7 +209,7 @@ func (s *State) PostOf(st *Step, call string) (p Post, ok bool) {
 		return p, false
 	case call == "":
 		p.Agent, p.Workspace = st.AssignedAgent, st.Child
-		return p, st.Child != "" && st.Owed == 0
+		return p, st.Child != "" && st.Owed == 0 && (st.Child != events.ChildWorktree || st.Branched != nil)
 	case events.IsCheckPlace(call):
 		check, place, ok := st.Reviewed()
 		p.Agent, p.Workspace = check.Agent, events.ChildReview
@@ -328,7 +334,7 @@ func (s *State) childFinished(d *events.ChildFinishedData, at time.Time, seq uin
 		s.SubAgentResults[d.Child] = d.Output
 	}
 	next.Outcome, next.FinishReason, next.Error, next.Retry, next.Use = d.Outcome, d.FinishReason, d.Error, d.Retry, d.Use
-	next.Verified, next.EndedAt = d.Verified, at
+	next.Verified, next.BranchAt, next.EndedAt = d.Verified, d.BranchAt, at
 	if d.Retry {
 		return ""
 	}
@@ -371,11 +377,15 @@ func (s *State) childless(step string, done bool) string {
 	if st == nil || st.Child == "" {
 		return ""
 	}
-	c := s.ChildOf(step)
-	if c == nil || c.Lives() || c.Retry || st.Owed == 0 || done != (c.Outcome == events.ChildIsCompleted) {
-		return fmt.Sprintf("step %s ends without its child", step)
+	c, tree := s.ChildOf(step), st.Child == events.ChildWorktree
+	switch {
+	case st.Owed == 0 || c != nil && (c.Lives() || c.Retry):
+	case c == nil && tree && st.Branched == nil && !done:
+		return "" // there was no commit to begin with
+	case c != nil && (done == (c.Outcome == events.ChildIsCompleted) || tree && !done):
+		return "" // it says what its child came to, or that the work of that is not merged
 	}
-	return ""
+	return fmt.Sprintf("step %s ends without its child", step)
 }
 
 // unanswered returns why a call cannot end, as one that waits for a child, or "".

@@ -23,6 +23,9 @@ type StepCourse struct {
 	// BeganAt is when the step was permitted, ClockMS for how long the clock of the run had stood until then.
 	BeganAt time.Time `json:"beganAt,omitzero"`
 	ClockMS int64     `json:"clockMs,omitempty"`
+	// Branched is what the child in a worktree that the step is given to begins with; nil before that is committed.
+	// Never written after it was made.
+	Branched *events.BranchAt `json:"branched,omitempty"`
 }
 
 // Ended reports whether nothing more happens in a step.

@@ -18,12 +18,13 @@ var stepRules = []rule{
 			if st.Flow != nil {
 				st.BeganAt, st.ClockMS = f.Time, s.Clock.StoppedMS
 			}
-			if st.Child != "" || st.Flow.Controls() || st.Flow.Checks() {
+			if st.Child != "" && !st.Harness() || st.Flow.Controls() || st.Flow.Checks() {
 				st.Owed = 0 // its child takes the turns, or no one does
 			}
 			st.Final = st.Flow.Checks()
 		})
 	}),
+	on((*State).branched),
 	on(func(s *State, f events.Event, d *events.StepFinishedData) string {
 		if fault := s.unverified(d.Step); fault != "" {
 			return fault

@@ -87,6 +87,9 @@ func Fork(old State, say string, fresh bool) (State, error) {
 		if st.Kind != "" {
 			next.again()
 		}
+		if st.Child == events.ChildWorktree && st.Status != events.StepIsCompleted {
+			next.Turns, next.Branched = 0, nil // its child begins with the working tree of the fork
+		}
 		plan.Steps[i] = &next
 	}
 	s.Plan = &plan

@@ -465,7 +465,7 @@ func (s *State) ModelTurns() int { return s.Turns().Len() - s.HarnessTurns }
 // Harness reports whether a step is one of the harness, which asks no model.
 func (s *State) Harness(step string) bool {
 	st := s.Step(step)
-	return st != nil && st.Kind != ""
+	return st != nil && st.Harness()
 }
 
 // Agent returns the pinned definition of the agent a step is assigned to.

@@ -238,7 +238,7 @@ func (r *Role) wakeForChildren(ctx context.Context, s run.State, some func(*run.
 // kin looks after the family of a run after one of its events, where it has one.
 func (r *Role) kin(ctx context.Context, h runlog.ReceivedEvent) error {
 	switch h.Kind {
-	case events.StepAllowed, events.CallDelegated:
+	case events.StepAllowed, events.StepBranched, events.CallDelegated:
 		if st := h.State.Step(h.Step); h.Kind == events.StepAllowed && (st == nil || st.Child == "") {
 			return nil
 		}
@@ -310,14 +310,13 @@ func checkChildren(c *events.RunCreatedData, steps []events.PlanStep, agents map
 		}
 		var err error
 		switch {
-		case st.Child != events.ChildOwn && st.Child != events.ChildShared:
-			err = fmt.Errorf("child is %.40q: want %s (a new, empty directory) or %s (that of the run)", st.Child,
-				events.ChildOwn,
-				events.ChildShared)
+		case st.Child != events.ChildOwn && st.Child != events.ChildShared && st.Child != events.ChildWorktree:
+			err = fmt.Errorf("child is %.40q: want %s (a directory of its own), %s (a branch of its own, which is merged) or %s (the directory of the run)",
+				st.Child, events.ChildOwn, events.ChildWorktree, events.ChildShared)
 		case st.Git != nil:
-			err = errors.New("git and child do not go together: a child run does not work in git itself")
-		case c.Git != nil && st.Child == events.ChildOwn:
-			err = errors.New("child \"own\" is not supported in a run that works in git: use \"shared\", or leave it out")
+			err = errors.New("git and child do not go together: how a child works in git follows from its parent")
+		case c.Git == nil && st.Child == events.ChildWorktree:
+			err = errors.New("child \"worktree\" needs a run that works in git: give the task a repo or git, or use \"own\" or \"shared\"")
 		case needsGit(c.Accept) || needsGit(a.Accept) || needsGit(st.Accept):
 			err = errors.New("acceptance checks that need git are not supported for a child run")
 		}

@@ -229,7 +229,8 @@ func (r *Role) event(ctx context.Context, h runlog.ReceivedEvent) error {
 			}
 		}
 		return r.kin(ctx, h)
-	case events.CallDelegated, events.StepClaimed, events.CheckPassed, events.RunCompleted, events.RunFailed:
+	case events.StepBranched, events.CallDelegated, events.StepClaimed, events.CheckPassed, events.RunCompleted,
+		events.RunFailed:
 		return r.kin(ctx, h)
 	case events.MailInjected:
 		return nil

@@ -81,6 +81,9 @@ func came(s run.State, k *run.Child) (text string, success bool) {
 		if text = s.SubAgentResults[k.ID]; text == "" {
 			text = "(the agent gave no answer)"
 		}
+		if k.Branch != "" {
+			text += fmt.Sprintf("\n\n(Its work is on the branch %s at commit %s, which is not merged into yours.)", k.Branch, k.Commit)
+		}
 		return text, true
 	case events.ChildIsRefused:
 		return fmt.Sprintf("no one began it (%s): %s", k.FinishReason, k.Error), false

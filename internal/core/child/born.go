@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/inspan/inspan/internal/core/delivery"
 	"github.com/inspan/inspan/pkg/events"
 	"github.com/inspan/inspan/pkg/run"
 )
@@ -39,6 +40,9 @@ func Born(s run.State, c *run.Child, digest string) (*events.RunCreatedData, err
 		ChildOf: &events.Lineage{Parent: s.HarnessID, Root: c.Root, Depth: c.Depth, Step: c.Step, Call: c.Call,
 			Attempt: c.Attempt, Reserve: c.Reserve, Trace: s.TraceBelow(c.Step, c.Call)}}
 	b.ChildOf.Session, b.ChildOf.SessionFence = own.GrantSession()
+	if b.Git = delivery.Spawned(s, st, c); b.Git != nil {
+		b.Repo, b.Ref = own.Repo, own.Ref
+	}
 	switch {
 	case c.Call == "":
 		b.Task = task(s, st, c)

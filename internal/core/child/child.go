@@ -183,7 +183,8 @@ func parts(s run.State) (n int64) {
 	for _, st := range s.Plan.Steps {
 		c := last.at(s, st.ID, "")
 		open := st.Status == events.StepIsPending || st.Status == events.StepIsReady || st.Status == events.StepIsRunning
-		if st.Kind == "" && open && (c == nil || !c.Lives()) && (st.Child == "" || st.Owed == 0) {
+		over := c != nil && (c.Lives() || st.Child != "" && !c.Retry) // it holds its part, or has had it
+		if st.Kind == "" && open && !over && (st.Child == "" || st.Owed == 0 || st.Harness()) {
 			n++
 		}
 	}
@@ -225,9 +226,12 @@ func clip(text string, most int) string {
 // Settle records the end of a child in its parent; nothing where that is recorded.
 func Settle(s run.State, c *run.Child, end run.State) []events.Payload {
 	if r := end.Result; r != nil {
-		return finished(s, c, events.ChildFinishedData{FinishReason: r.FinishReason, Output: r.Output,
-			Error: clip(r.Error, maxError), Use: end.Used(), Artifacts: end.Artifacts.Len(), DurationMS: r.DurationMS,
-			Verified: r.Verified}, r.Success)
+		d := events.ChildFinishedData{FinishReason: r.FinishReason, Output: r.Output, Error: clip(r.Error, maxError),
+			Use: end.Used(), Artifacts: end.Artifacts.Len(), DurationMS: r.DurationMS, Verified: r.Verified}
+		if w := r.Delivery; w != nil && w.Bundle != "" && w.Commit != w.Base {
+			d.BranchAt = events.BranchAt{Branch: w.Branch, Commit: w.Commit}
+		}
+		return finished(s, c, d, r.Success)
 	}
 	return nil
 }

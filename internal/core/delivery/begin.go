@@ -8,9 +8,12 @@ import (
 	"github.com/inspan/inspan/pkg/run"
 )
 
-// Scope names those who share published branches: the runs of a session or a workflow, else a run and those it started.
+// Scope names those who share published branches: the runs of a session or a workflow, else a run and those it started,
+// with all of their children.
 func Scope(c *events.RunCreatedData, run string) string {
 	switch {
+	case c.Git != nil && c.Git.Scope != "":
+		return c.Git.Scope
 	case c.Session != "":
 		return "session/" + c.Session
 	case c.WorkflowRun != "":
@@ -43,14 +46,18 @@ func Begin(old run.State) *events.GitBegin {
 		if w := old.Created.Git; w != nil && w.Begin != nil {
 			more = append(more, w.Begin.Scopes...)
 		}
-		for _, scope := range more {
-			if !slices.Contains(b.Scopes, scope) && len(b.Scopes) < maxScopes {
-				b.Scopes = append(b.Scopes, scope)
-			}
-		}
+		addScopes(b, more)
 		return b
 	}
 	return nil
+}
+
+func addScopes(b *events.GitBegin, more []string) {
+	for _, scope := range more {
+		if !slices.Contains(b.Scopes, scope) && len(b.Scopes) < maxScopes {
+			b.Scopes = append(b.Scopes, scope)
+		}
+	}
 }
 
 // maxScopes is in how many scopes a commit is looked for.

@@ -70,9 +70,12 @@ func described(w *events.GitWork) string {
 	return text + "."
 }
 
-// Tools are those that a step of the harness may call, whatever its agent may.
-func Tools(kind events.StepKind) []string {
-	switch kind {
+// Tools are those that the harness may call in a step, whatever its agent may.
+func Tools(st *run.Step) []string {
+	if st.Child == events.ChildWorktree {
+		return []string{events.GitCommit, events.GitPublish, events.GitMerge}
+	}
+	switch st.Kind {
 	case events.StepCheckout:
 		return []string{events.GitPrepare, events.GitMerge}
 	case events.StepCommit:
@@ -99,6 +102,9 @@ func Gated(s run.State, step, tool string) (why string, gated bool) {
 	}
 	if tool == events.GitMerge && step == events.CheckoutStep && s.Created != nil && s.Created.Landing != nil {
 		return "", false // it is tried on a branch that only the run has; what leaves the tree is the push
+	}
+	if st := s.Step(step); tool == events.GitMerge && st != nil && st.Child == events.ChildWorktree {
+		return "", false // it stays in the tree of the run: whoever permitted the step permitted that
 	}
 	if s.Created != nil && s.Created.Git != nil && !approval(s, step) {
 		return "", false

@@ -107,7 +107,7 @@ func TestEveryDelivery(t *testing.T) {
 				if len(asked) > 10 || !again && slices.Contains(asked[:len(asked)-1], c.Tool) {
 					t.Fatalf("asked for %v", asked)
 				}
-				if !slices.Contains(delivery.Tools(events.StepDeliver), c.Tool) {
+				if !slices.Contains(delivery.Tools(&run.Step{Kind: events.StepDeliver}), c.Tool) {
 					t.Fatalf("asked for %s", c.Tool)
 				}
 				if c.Tool == events.GitPush && (fails || conflict || !w.Push || !slices.Contains(asked, events.GitPublish)) {

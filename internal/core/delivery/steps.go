@@ -48,6 +48,7 @@ type (
 	}
 	mergeArgs struct {
 		From    []string `json:"from"`
+		Message string   `json:"message,omitempty"`
 		Onto    string   `json:"onto,omitempty"`
 		Commits []string `json:"commits,omitempty"`
 	}
@@ -140,7 +141,7 @@ type progress struct {
 func past(s run.State, done []run.CallRecord) progress {
 	var p progress
 	base := begun(s)
-	if p.Base = base.Commit; s.Created.Git.Begin != nil && base.Base != "" {
+	if p.Base = base.Commit; s.Created.Git.Begin != nil && base.Base != "" && s.Created.Git.Scope == "" {
 		p.Base = base.Base // what the fork began with is its work, too
 	}
 	for _, r := range done {

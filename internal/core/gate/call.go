@@ -29,8 +29,8 @@ func judgeCall(s run.State, c *run.Call, now time.Time, law Policy, left int) (s
 	}
 	agent, ok := s.Agent(st.AssignedAgent)
 	may := agent.Tools
-	if j.harness = st.Kind != ""; j.harness {
-		may = delivery.Tools(st.Kind)
+	if j.harness = st.Harness(); j.harness {
+		may = delivery.Tools(st)
 	}
 	if !ok || !slices.Contains(may, c.Tool) {
 		return j.refuse(events.RefusedPermission, "allowed-set",

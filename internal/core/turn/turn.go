@@ -60,7 +60,7 @@ func NextAfter(s run.State, stepID string, now time.Time, lost int) Duty {
 	if s.Status != events.Running || st == nil || st.Status != events.StepIsRunning {
 		return Duty{}
 	}
-	if st.Child != "" {
+	if st.Child != "" && (!st.Harness() || st.Owed == 0) {
 		return Duty{Append: child.Close(s, st)}
 	}
 	if st.Final {
@@ -71,6 +71,12 @@ func NextAfter(s run.State, stepID string, now time.Time, lost int) Duty {
 	}
 	if s.Held != nil {
 		return Duty{Append: []events.Payload{interrupted(s, st, nil, hook.Why(s.Held.HookAnswer), now)}}
+	}
+	if st.Child != "" {
+		if say := delivery.Worktree(s, st); len(say) > 0 {
+			return Duty{Append: say}
+		}
+		return Duty{Append: child.Close(s, st)}
 	}
 	if st.Kind != "" {
 		return Duty{Append: delivery.Next(s, st)}

@@ -14,6 +14,26 @@ func ChildStep(id string, after ...string) events.PlanStep {
 	return st
 }
 
+// TreeStep is a step that is given to a child in a worktree.
+func TreeStep(id string, after ...string) events.PlanStep {
+	st := Step(id, after...)
+	st.Child = events.ChildWorktree
+	return st
+}
+
+// GitCreated creates a run that works in git.
+func GitCreated() *events.RunCreatedData {
+	c := Created()
+	c.Git = &events.GitWork{NewBranch: "agent/worker/r", Collaboration: events.Sequential, AutoCommit: true}
+	return c
+}
+
+// Branched says what the child of a step in a worktree begins with.
+func Branched(step string) *events.StepBranchedData {
+	return &events.StepBranchedData{Event: eventOf(events.StepBranched), Step: step,
+		BranchAt: events.BranchAt{Branch: "agent/worker/r", Commit: "1111111111111111111111111111111111111111"}}
+}
+
 // Spawned gives a step to a child that may spend so much.
 func Spawned(s run.State, step string, r events.Reserve) *events.ChildSpawnedData {
 	return SpawnedAt(s, step, "", r)
@@ -147,14 +167,23 @@ func delegatedMoves(s run.State, c *run.Call) []events.Payload {
 
 // childMoves are what may happen to a step that is given to a child.
 func childMoves(s run.State, st *run.Step) []events.Payload {
-	c := s.ChildOf(st.ID)
+	c, tree := s.ChildOf(st.ID), st.Child == events.ChildWorktree
 	switch {
+	case tree && st.Owed > 0 && st.Branched == nil:
+		n, bad := s.Turns().Len()+1, StepBad(st.ID, "there is no commit")
+		bad.Checkpoint = s.NextCheckpoint()
+		return []events.Payload{Branched(st.ID), bad, Turn(n, st.ID, "", Asked(n, 1, events.GitCommit, `{"message":"before"}`))}
 	case c != nil && c.Lives():
 		return childEnds(s, c)
 	case st.Owed > 0 && c.Outcome == events.ChildIsCompleted:
 		done := StepDone(st.ID, s.SubAgentResults[c.ID])
 		done.Checkpoint = s.NextCheckpoint()
-		return []events.Payload{done}
+		if !tree {
+			return []events.Payload{done}
+		}
+		n, bad := s.Turns().Len()+1, StepBad(st.ID, "a conflict")
+		bad.Checkpoint = s.NextCheckpoint()
+		return []events.Payload{done, bad, Turn(n, st.ID, "", Asked(n, 1, events.GitMerge, `{"from":["agent/helper/x"]}`))}
 	case st.Owed > 0:
 		bad := StepBad(st.ID, c.Error)
 		bad.Checkpoint = s.NextCheckpoint()

@@ -17,7 +17,7 @@ var byHand = []events.Kind{
 	events.RunCreated, events.RunForked, events.RunStarted, events.RunPaused, events.RunResumed, events.RunAdjusted,
 	events.RunMoved,
 	events.RunCompleted, events.RunFailed, events.PlanMade, events.PlanRevised, events.PlanCompleted, events.StepReady,
-	events.StepAllowed,
+	events.StepAllowed, events.StepBranched,
 	events.ChildSpawned, events.ChildFinished, events.RunStopping, events.StepClaimed, events.CheckPassed,
 	events.CheckFailed,
 	events.StepFinished, events.StepFailed, events.TurnDeferred, events.TurnFinished, events.HistoryCompacted,

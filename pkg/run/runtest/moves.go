@@ -13,7 +13,7 @@ import (
 func Moves(s run.State) []events.Payload {
 	if s.Sequence == 0 {
 		return []events.Payload{Created(), ForkCreated(), DirectCreated(), CheckedCreated(), GivingCreated(),
-			ReviewedCreated(), WokenCreated()}
+			ReviewedCreated(), WokenCreated(), GitCreated()}
 	}
 	var m []events.Payload
 	switch s.Status {
@@ -107,6 +107,9 @@ func revisions(s run.State) []events.Payload {
 }
 
 func runningMoves(s run.State) []events.Payload {
+	if s.Plan == nil && s.Created.Git != nil {
+		return []events.Payload{Plan(TreeStep("tree"), Step("after", "tree")), Plan(Step("a"), TreeStep("tree", "a"), TreeStep("other"))}
+	}
 	if s.Plan == nil {
 		return []events.Payload{
 			Plan(Step("a"), Step("b", "a"), Step("c", "a"), Step("d", "b", "c")),
