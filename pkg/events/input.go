@@ -165,8 +165,9 @@ type TaskStep struct {
 	Critical     bool     `json:"critical,omitempty"`
 	// Git are settings for this step alone, in place of the run's: auto_commit true, or require_approval.
 	Git *GitSettings `json:"git,omitempty"`
-	// Child gives the step to a run of its own: "own" lets it work in a new, empty directory, "shared" in that of this
-	// run.
+	// Child gives the step to a run of its own: "own" lets it work in a new directory, which is empty or a clone,
+	// "worktree" in a clone of what is in the directory of this run, into which its work is merged, "shared" in that of
+	// this run.
 	Child string `json:"child,omitempty"`
 	// ByHarness gives the step to a run on the direct path, in the workspace of this one, where the harness of its agent
 	// is off and nothing asks for more than that path has.

@@ -34,7 +34,7 @@ turns:
   - text: "saw {{result.1}}"
 `)
 	w.start()
-	t.Run("SUB-7 GIT-7 GIT-8a GIT-14 siblings begin with the tree of their parent, what was not committed too, and both are merged back", func(t *testing.T) {
+	t.Run("SUB-7 GIT-7 GIT-8 GIT-14 siblings begin with the tree of their parent, what was not committed too, and both are merged back", func(t *testing.T) {
 		w := w.on(t)
 		w.task(events.Task{ID: "both", Agent: "lead", Task: "go", Repo: r.url(), Branch: "main", Git: commits(),
 			Plan: childPlan(events.TaskStep{ID: "draft", Description: "draft"}, treeStep("a", "left", "draft"), treeStep("b", "right", "draft"),
@@ -67,7 +67,7 @@ turns:
 			t.Errorf("%d calls of agents: those of the harness count", s.TotalToolCalls)
 		}
 	})
-	t.Run("GIT-8b of two children that change the same lines the second is a conflict: its files and its branch are named, and the tree is as the first left it", func(t *testing.T) {
+	t.Run("GIT-8 of two children that change the same lines the second is a conflict: its files and its branch are named, and the tree is as the first left it", func(t *testing.T) {
 		w := w.on(t)
 		w.task(events.Task{ID: "clash", Agent: "lead", Task: "go", Repo: r.url(), Branch: "main", Git: commits(),
 			Plan: childPlan(treeStep("a", "one"), treeStep("b", "two"))})

@@ -90,7 +90,7 @@ func TestWorktree(t *testing.T) {
 			t.Errorf("a child that shares the directory works in git itself: %+v", w)
 		}
 	})
-	t.Run("GIT-8a exactly the commit that the child ended with is merged, no person is asked, and the step has its output", func(t *testing.T) {
+	t.Run("GIT-8 exactly the commit that the child ended with is merged, no person is asked, and the step has its output", func(t *testing.T) {
 		t.Parallel()
 		b := treed()
 		branch(b, "a", two)
@@ -121,7 +121,7 @@ func TestWorktree(t *testing.T) {
 			t.Errorf("%+v", d)
 		}
 	})
-	t.Run("GIT-8b a conflict fails the step: its files, the branch and the commit of the child are named", func(t *testing.T) {
+	t.Run("GIT-8 a conflict fails the step: its files, the branch and the commit of the child are named", func(t *testing.T) {
 		t.Parallel()
 		b := treed()
 		branch(b, "a", two)
@@ -181,7 +181,7 @@ func TestWorktree(t *testing.T) {
 			}
 		}
 	})
-	t.Run("GIT-8a SAFE-7 whatever tools and children come to, a step in a worktree ends, and completes only with the work of its child merged", func(t *testing.T) {
+	t.Run("GIT-8 SAFE-7 whatever tools and children come to, a step in a worktree ends, and completes only with the work of its child merged", func(t *testing.T) {
 		t.Parallel()
 		rapid.Check(t, func(t *rapid.T) {
 			b := treed()
