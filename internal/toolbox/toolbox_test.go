@@ -10,6 +10,7 @@ import (
 	"github.com/inspan/inspan/internal/toolbox"
 	"github.com/inspan/inspan/internal/tools/specs"
 	"github.com/inspan/inspan/pkg/events"
+	"github.com/inspan/inspan/pkg/run"
 	"github.com/inspan/inspan/pkg/tool"
 )
 
@@ -27,10 +28,10 @@ func TestFor(t *testing.T) {
 	stray.Call = "mcp__other__stray"
 	agent := events.Agent{MCP: []events.MCPServer{{Name: "s", TimeoutMS: 5000, Tools: []events.MCPTool{pin("find", "read", schema), pin("send", "once", schema),
 		pin("odd", "reconcilable", schema), pin("bad", "read", json.RawMessage(`{"type":"array"}`)), stray, pin("find", "once", schema)}}}}
-	known, run := toolbox.New(base, nil), mcp.New(base, nil)
+	known, runnable := toolbox.New(base, nil), mcp.New(base, nil)
 	t.Run("TOOL-19 services that link no MCP client know the same tools of an agent as the one that calls them", func(t *testing.T) {
 		t.Parallel()
-		a, b := known.For(agent), run.For(agent)
+		a, b := known.For(agent), runnable.For(agent)
 		if !slices.Equal(a.Names(), b.Names()) || len(a.Names()) != len(base.Names())+2 {
 			t.Fatalf("got %v and %v, want the same: the built-in ones and the two pins that hold", a.Names(), b.Names())
 		}
@@ -54,7 +55,7 @@ func TestFor(t *testing.T) {
 		want := []string{events.ToolRuntime}
 		want = append(want, events.InnerTools()...)
 		for _, kind := range []events.StepKind{events.StepCheckout, events.StepCommit, events.StepDeliver} {
-			want = append(want, delivery.Tools(kind)...)
+			want = append(want, delivery.Tools(&run.Step{Kind: kind})...)
 		}
 		slices.Sort(want)
 		if got := slices.Sorted(slices.Values(all.Names())); !slices.Equal(got, slices.Compact(want)) {
