@@ -85,8 +85,8 @@ func publish(t *testing.T, st *jet.Station, subject, body string) {
 	}
 }
 
-// furnished is a station with something of everything but events.
-func furnished(t *testing.T) *jet.Station {
+// withData is a station with something of everything but events.
+func withData(t *testing.T) *jet.Station {
 	t.Helper()
 	st := place(t)
 	publish(t, st, events.TaskSubject("s1"), `{"agent":"a","task":"x"}`)
@@ -129,7 +129,7 @@ func inputsOf(t *testing.T, st *jet.Station) (all []backup.Message) {
 
 func TestTake(t *testing.T) {
 	t.Parallel()
-	st := furnished(t)
+	st := withData(t)
 	t.Run("PLUS-18b cut at any read, it is no backup and is taken again", func(t *testing.T) {
 		dir := filepath.Join(t.TempDir(), "b")
 		cuts := 0

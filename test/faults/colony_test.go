@@ -74,9 +74,9 @@ type colony struct {
 	*failover
 	repo  string
 	items map[string]string // ids by title
-	// told are what the test did, beside what the logs have.
-	told   []moment
-	killed time.Time
+	// actions are what the test did, beside what the logs have.
+	actions []moment
+	killed  time.Time
 }
 
 // moment is a line of the transcript.
@@ -171,7 +171,7 @@ func (p *colony) found() {
 
 // note adds a line to the transcript.
 func (p *colony) note(format string, args ...any) {
-	p.told = append(p.told, moment{time.Now(), fmt.Sprintf(format, args...)})
+	p.actions = append(p.actions, moment{time.Now(), fmt.Sprintf(format, args...)})
 }
 
 // command carries out inspan and notes it.

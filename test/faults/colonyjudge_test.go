@@ -48,7 +48,7 @@ func (p *colony) read(aggregate, id string, lookup func(events.Kind) (events.Typ
 // happened.
 func (p *colony) judge() {
 	p.t.Helper()
-	said := slices.Clone(p.told)
+	said := slices.Clone(p.actions)
 	for _, title := range slices.Sorted(maps.Keys(p.items)) {
 		said = append(said, p.judgeItem(title)...)
 	}
