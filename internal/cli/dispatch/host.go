@@ -107,11 +107,15 @@ func ReachHost(ctx context.Context, a *app.App, f RunFlags) (host, error) {
 		fmt.Fprintln(a.Err, a.Wrapped(fmt.Sprintf("No station at %s: this run has one of its own, in %s, with the agents in %s.",
 			a.Address(), h.local.Store, cmp.Or(named, "its store")), 0))
 	}
-	err := h.open(ctx, a)
-	if err == nil && h.kept {
-		l := h.local
-		err = workcopy.NoteStart(l.Store, workcopy.Start{Scripts: l.Scripts, Workspace: l.Workspace, Sandbox: l.Sandbox,
-			Lazy: l.Lazy})
+	if err := h.open(ctx, a); err != nil || !h.kept {
+		return h, err
+	}
+	l := h.local
+	err := workcopy.NoteStart(l.Store, workcopy.Start{Scripts: l.Scripts, Workspace: l.Workspace, Sandbox: l.Sandbox,
+		Lazy: l.Lazy})
+	if err != nil { // no one uses the station that was started
+		h.C.Close()
+		err = errors.Join(err, h.own.Close(context.WithoutCancel(ctx)))
 	}
 	return h, err
 }
