@@ -188,6 +188,8 @@ func childMoves(s run.State, st *run.Step) []events.Payload {
 		bad := StepBad(st.ID, c.Error)
 		bad.Checkpoint = s.NextCheckpoint()
 		return []events.Payload{bad}
+	case c != nil && !c.Retry:
+		return nil // what it did is being merged
 	}
 	return spawns(s, st.ID, "")
 }
