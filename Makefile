@@ -30,8 +30,9 @@ crosscheck: ## that the program type-checks for a system that is not this one
 fmt: ## format all Go code
 	gofmt -w cmd internal pkg services test examples
 
+# The packages that take longest are first, so that none of them is the last to end.
 test: ## all tests: no network, no Docker, no key
-	.ci/memory $(GO) test $(TESTFLAGS) -vet=off -ldflags=-s -p 3 -parallel 6 -timeout 30m ./...
+	.ci/memory $(GO) test $(TESTFLAGS) -vet=off -ldflags=-s -p 3 -parallel 6 -timeout 30m ./test/e2e ./test/sim ./internal/cli ./...
 	@$(MAKE) --no-print-directory external
 
 race: ## slow: the tests under the race detector (needs a C compiler)
