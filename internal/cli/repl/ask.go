@@ -56,10 +56,37 @@ func worked(r *repl) error {
 	return nil
 }
 
-func onAgents(ctx context.Context, r *repl, _ string) error { return printOf(ctx, r, "agents") }
+// onAgents lists the agents of the station, the one of the conversation marked.
+func onAgents(ctx context.Context, r *repl, _ string) error {
+	agents, err := r.c.Agents(ctx)
+	if err != nil {
+		return err
+	}
+	longest := 0
+	for _, g := range agents {
+		longest = max(longest, len(g.Name))
+	}
+	width, _ := r.app.Term.Size()
+	p := r.app.Paint()
+	for _, g := range agents {
+		mark := " "
+		if g.Name == r.agent.Name {
+			mark = p.Green("*")
+		}
+		about := terminal.Sanitize(cmp.Or(g.Description, g.Model))
+		fmt.Fprintln(r.app.Out, terminal.Fit(fmt.Sprintf("%s %-*s  %s", mark, longest, g.Name, p.Dim(about)), width))
+	}
+	fmt.Fprintln(r.app.Out, "  "+p.Dim("talk to another one: inspan repl AGENT"))
+	return nil
+}
 
 func onSessions(ctx context.Context, r *repl, _ string) error {
-	return printOf(ctx, r, "session", "list")
+	out, err := r.program(ctx, "session", "list")
+	width, _ := r.app.Term.Size()
+	for line := range strings.Lines(out) {
+		fmt.Fprintln(r.app.Out, terminal.Fit("  "+strings.TrimRight(line, "\n"), width))
+	}
+	return err
 }
 
 func onMerge(ctx context.Context, r *repl, _ string) error {
