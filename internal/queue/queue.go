@@ -125,7 +125,9 @@ func (qs *Queues) Listen(ctx context.Context, role events.Service, workers int, 
 	var handlers sync.WaitGroup
 	defer handlers.Wait()
 	free := make(chan struct{}, workers) // one place per worker
-	for {
+	next := make(chan delivery)          // to workers that were started, whose stacks have grown
+	defer close(next)
+	for started := 0; ; {
 		select {
 		case free <- struct{}{}:
 		case <-ctx.Done():
@@ -135,10 +137,21 @@ func (qs *Queues) Listen(ctx context.Context, role events.Service, workers int, 
 		if !ok {
 			return nil
 		}
-		handlers.Go(func() {
-			defer func() { <-free }()
-			receive(work, d)
-		})
+		if started == workers {
+			next <- d // one of them has just given its place back
+			continue
+		}
+		select {
+		case next <- d:
+		default:
+			started++
+			handlers.Go(func() {
+				for more := true; more; d, more = <-next {
+					receive(work, d)
+					<-free
+				}
+			})
+		}
 	}
 }
 
