@@ -40,9 +40,9 @@ type part struct {
 const robust = "^TestRobust$"
 
 var parts = []part{
-	{name: "sim", pkg: "./test/sim", most: 45 * time.Minute, run: robust},
+	{name: "sim", pkg: "./test/sim", most: 2 * time.Hour, run: robust},
 	{name: "honest", pkg: "./test/conformance", most: 15 * time.Minute, run: robust},
-	{name: "mutants", pkg: "./test/mutants", most: 60 * time.Minute, run: robust},
+	{name: "mutants", pkg: "./test/mutants", most: 2 * time.Hour, run: robust},
 	{name: "faults", pkg: "./test/faults", most: 30 * time.Minute, run: "^(TestFaults|TestCheckers)$"},
 	{name: "security", pkg: "./test/security", most: 15 * time.Minute, run: robust},
 	{name: "recovery", pkg: "./test/recovery", most: 15 * time.Minute, run: "^TestRobustRecovery$", parallel: true},

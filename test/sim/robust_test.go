@@ -95,7 +95,7 @@ func sum2(all []share) share {
 
 // child runs one of the tests below in a process of its own.
 func child(t *testing.T, name string, args ...string) share {
-	cmd := exec.CommandContext(t.Context(), os.Args[0], append([]string{"-test.run=^" + name + "$", "-test.timeout=25m"}, args...)...)
+	cmd := exec.CommandContext(t.Context(), os.Args[0], append([]string{"-test.run=^" + name + "$", "-test.timeout=2h"}, args...)...)
 	cmd.Env = append(os.Environ(), "INSPAN_SIM_CHILD=1", "GOGC=400", "TMPDIR="+temp(t)) // plays are short and small
 	out, err := cmd.CombinedOutput()
 	_, rest, found := bytes.Cut(out, []byte("SHARE "))
