@@ -10,7 +10,9 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"time"
 
+	"github.com/inspan/inspan/internal/topology"
 	"github.com/inspan/inspan/pkg/events"
 )
 
@@ -98,10 +100,15 @@ func (f File) check(dir string) error {
 
 // Fill copies a backup, which Check has read, to a station without events whose services do not run. The log comes
 // last, at the positions that it had. Interrupted, it is done again: what is there is compared, and what is missing is
-// added.
+// added. From its beginning on the services of the station refuse to work (topology.RestoreKey), until the caller has
+// deleted that key.
 func Fill(ctx context.Context, to Target, dir string, m Manifest, progress Progress) error {
 	there, err := prefix(ctx, to, dir, m)
 	if err != nil {
+		return err
+	}
+	begun := Value{Bucket: topology.ConfigBucket, Key: topology.RestoreKey, Value: []byte(m.Cut.Format(time.RFC3339))}
+	if err := to.PutValue(ctx, begun); err != nil {
 		return err
 	}
 	if there < m.Log || m.Log == 0 {

@@ -133,7 +133,7 @@ func isView(bucket, key string) bool {
 	case topology.StateBucket:
 		return strings.HasPrefix(key, "run.") || strings.HasPrefix(key, "snap.") || key == "log.mark"
 	case topology.ConfigBucket:
-		return key == topology.DurabilityKey || key == topology.DamageKey
+		return key == topology.DurabilityKey || key == topology.DamageKey || key == topology.RestoreKey
 	}
 	return false
 }

@@ -11,6 +11,7 @@ import (
 
 	"github.com/inspan/inspan/internal/halt"
 	"github.com/inspan/inspan/internal/kernel"
+	"github.com/inspan/inspan/internal/topology"
 	"github.com/inspan/inspan/pkg/events"
 )
 
@@ -20,6 +21,9 @@ const haltEvery = 500 * time.Millisecond
 
 // errHalted ends all that a role does when the station is halted.
 var errHalted = errors.New("the station is halted")
+
+// ErrRestoring holds a station that has a part of a backup: what was done in the rest of it would be done again.
+var ErrRestoring = errors.New("a restore of this station is not done: run inspan restore again, with the same backup")
 
 // Halted reports whether a context ended because the station was halted: then nothing is brought to its end first.
 func Halted(ctx context.Context) bool { return errors.Is(context.Cause(ctx), errHalted) }
@@ -31,6 +35,8 @@ type halting struct {
 	mu  sync.Mutex
 	// ledger reads the log with the rights of the role that began first; guarded by mu, as is all below.
 	ledger *halt.Ledger
+	// config has topology.RestoreKey while the station is being restored; it is looked at until that is not there.
+	config kernel.KV
 	// state is that of the log, known whether it was asked; changed is closed, and replaced, when that changes.
 	state   halt.State
 	known   bool
@@ -70,6 +76,7 @@ func (h *Host) openHalts(role events.Service) error {
 		return nil
 	}
 	var err error
+	g.config = h.ports.Config
 	g.ledger, err = h.ports.Halts(h.cfg.Station, role)
 	return err
 }
@@ -123,6 +130,11 @@ func (g *halting) look(ctx context.Context) error {
 	if err != nil { // no one knows what a damaged log means: nothing is done until a person has looked
 		s.Halted, s.By, s.Reason = true, "the log of halts", err.Error()
 	}
+	if err := g.restored(ctx); errors.Is(err, ErrRestoring) {
+		s.Halted, s.By, s.Reason = true, "inspan restore", err.Error()
+	} else if err != nil {
+		return err
+	}
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	if g.known && g.state.Number == s.Number && g.state.Halted == s.Halted {
@@ -137,6 +149,35 @@ func (g *halting) look(ctx context.Context) error {
 		g.log.Error().Int("halt", s.Number).Str("by", s.By).Str("reason", s.Reason).Msg("halted")
 	case before:
 		g.log.Warn().Int("halt", s.Number).Str("by", s.ReleasedBy).Msg("released")
+	}
+	return nil
+}
+
+// restored returns ErrRestoring while a restore of the station is not done. Once it is, that is not asked again: a
+// restore fills a station whose services do not run.
+func (g *halting) restored(ctx context.Context) error {
+	g.mu.Lock()
+	config := g.config
+	g.mu.Unlock()
+	if config == nil {
+		return nil
+	}
+	err := Restored(ctx, config)
+	if err == nil {
+		g.mu.Lock()
+		defer g.mu.Unlock()
+		g.config = nil
+	}
+	return err
+}
+
+// Restored returns ErrRestoring where a restore of the station was begun and is not done. config is its configuration.
+func Restored(ctx context.Context, config kernel.KV) error {
+	switch _, err := config.Get(ctx, topology.RestoreKey); {
+	case err == nil:
+		return ErrRestoring
+	case !errors.Is(err, kernel.ErrNotFound):
+		return fmt.Errorf("whether the station is being restored: %w", err)
 	}
 	return nil
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/rand"
 	"errors"
+	"strings"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -13,6 +14,7 @@ import (
 	"github.com/inspan/inspan/internal/halt"
 	"github.com/inspan/inspan/internal/kernel"
 	"github.com/inspan/inspan/internal/mem"
+	"github.com/inspan/inspan/internal/topology"
 	"github.com/inspan/inspan/pkg/events"
 )
 
@@ -131,5 +133,34 @@ func TestHalting(t *testing.T) {
 	case <-ended:
 		t.Error("PLUS-21a a stop is taken for a halt")
 	default:
+	}
+}
+
+func TestRestoring(t *testing.T) {
+	t.Parallel()
+	st, err := mem.New("s", mem.Config{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	l, err := halt.NewLedger(halt.LedgerConfig{Station: "s", By: events.Planner, Journal: st.JournalFor(events.HaltAggregate), Entropy: rand.Reader})
+	if err != nil {
+		t.Fatal(err)
+	}
+	config := st.KV(topology.ConfigBucket)
+	look := func() error {
+		g := &halting{ledger: l, config: config, log: zerolog.Nop(), changed: make(chan struct{})}
+		return errors.Join(g.look(t.Context()), g.err())
+	}
+	if err := config.Put(t.Context(), topology.RestoreKey, nil); err != nil {
+		t.Fatal(err)
+	}
+	if err := look(); !errors.Is(err, errHalted) || !strings.Contains(err.Error(), "inspan restore") {
+		t.Errorf("PLUS-18b a service of a station whose restore is not done: %v", err)
+	}
+	if err := config.Delete(t.Context(), topology.RestoreKey); err != nil {
+		t.Fatal(err)
+	}
+	if err := look(); err != nil {
+		t.Errorf("PLUS-18b once it is done: %v", err)
 	}
 }

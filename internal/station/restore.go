@@ -57,25 +57,32 @@ type Restored struct {
 	Took    time.Duration `json:"took_ns"`
 }
 
-// Restore checks a backup, fills the station with it, makes its views, sets the deadlines of its runs and audits each.
-// as connects as the upgrade user. Whoever connected closes the connections.
-func Restore(ctx context.Context, name string, as func(ctx context.Context, user events.Service) (*jet.Conn, error),
-	cfg RestoreConfig) (Restored, error) {
-	began := cfg.Now()
+// CheckBackup reads the whole backup, compares every digest, and checks that it can be restored to a station of that
+// name. It needs no server.
+func CheckBackup(ctx context.Context, name string, cfg RestoreConfig) (backup.Manifest, error) {
 	m, err := backup.Check(ctx, cfg.Dir, cfg.Progress)
-	r := Restored{Manifest: m, Faults: []rebuild.Fault{}, Unkeyed: []string{}}
 	if err != nil {
-		return r, err
+		return m, err
 	}
 	if m.Station != name {
-		return r, fmt.Errorf("%w: restore it with --station %s", ErrOtherStation, m.Station)
+		return m, fmt.Errorf("%w: restore it with --station %s", ErrOtherStation, m.Station)
 	}
 	for _, key := range m.Keys {
 		if cfg.Keys[key] == nil && !cfg.NewKeys {
-			return r, fmt.Errorf("%w: %s is missing: name the file that inspan backup --keys wrote, or do without it with --new-keys",
+			return m, fmt.Errorf("%w: %s is missing: name the file that inspan backup --keys wrote, or do without it with --new-keys",
 				ErrKeys, key)
 		}
 	}
+	return m, nil
+}
+
+// Restore fills an empty station with a backup that CheckBackup has read, makes its views, sets the deadlines of its runs
+// and audits each. Until it is done, the services of the station refuse to work. as connects as the upgrade user.
+// Whoever connected closes the connections.
+func Restore(ctx context.Context, name string, as func(ctx context.Context, user events.Service) (*jet.Conn, error),
+	m backup.Manifest, cfg RestoreConfig) (Restored, error) {
+	began := cfg.Now()
+	r := Restored{Manifest: m, Faults: []rebuild.Fault{}, Unkeyed: []string{}}
 	conn, err := as(ctx, topology.UpgradeUser)
 	if err != nil {
 		return r, fmt.Errorf("connect as %s: %w", topology.UpgradeUser, err)
@@ -100,6 +107,9 @@ func Restore(ctx context.Context, name string, as func(ctx context.Context, user
 	f := &filled{st: st, cfg: cfg, r: &r}
 	if err := f.finish(ctx, name, conn); err != nil {
 		return r, err
+	}
+	if err := st.KV(topology.ConfigBucket).Delete(ctx, topology.RestoreKey); err != nil {
+		return r, fmt.Errorf("note that the restore is done: %w", err)
 	}
 	r.Took = cfg.Now().Sub(began)
 	return r, nil

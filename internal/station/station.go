@@ -257,6 +257,15 @@ func (s *Station) setUp(ctx context.Context, cfg service.Config) error {
 		return err
 	}
 	s.compared = true
+	if !s.cfg.Still {
+		st, err := conn.Station(s.cfg.Station)
+		if err == nil {
+			err = service.Restored(ctx, st.KV(topology.ConfigBucket))
+		}
+		if err != nil {
+			return err
+		}
+	}
 	if _, err := s.server.StageInMemory(); err != nil {
 		s.cfg.Log.Warn().Err(err).Msg("batches of events are gathered on disk, which is slower and as safe")
 	}

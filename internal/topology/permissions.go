@@ -145,6 +145,9 @@ const (
 	DurabilityKey = "durability"
 	// DamageKey holds what is known to be lost of the station's store, for those who cannot read its files.
 	DamageKey = "damage"
+	// RestoreKey is there while a restore of the station is not done: its services do nothing. Only who sets the station up
+	// writes it.
+	RestoreKey = "restore"
 	// PolicyKey holds the digest of the station's policy, which only whoever sets it up writes.
 	PolicyKey = "policy"
 	// StationKeyKey holds the key of idempotency keys where none is configured. Only toolrunners may read it.
@@ -171,7 +174,7 @@ func (b Buckets) reading(station string) []string {
 		"$JS.API.DIRECT.GET."+KVStream(b.State)+".$KV."+b.State+"."+station+".>",
 		"$JS.API.DIRECT.GET."+KVStream(SessionBucket)+".$KV."+SessionBucket+"."+station+".>",
 		"$JS.API.DIRECT.GET."+KVStream(TreeBucket)+".$KV."+TreeBucket+"."+station+".>")
-	for _, key := range []string{AgentKeys + "*", DurabilityKey, DamageKey, PolicyKey} {
+	for _, key := range []string{AgentKeys + "*", DurabilityKey, DamageKey, RestoreKey, PolicyKey} {
 		subjects = append(subjects, "$JS.API.DIRECT.GET."+KVStream(ConfigBucket)+"."+configKey(station, key))
 	}
 	return subjects

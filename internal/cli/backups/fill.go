@@ -24,11 +24,12 @@ func Fill(ctx context.Context, a *app.App, to *transfer.Target, f transfer.Backu
 			return err
 		}
 	}
-	if _, err := backup.ReadManifest(f.Dir); err != nil { // before a server is started for nothing
+	m, err := station.CheckBackup(ctx, a.Station, cfg) // before a server is started for nothing
+	if err != nil {
 		return restoreFault(err)
 	}
 	return to.Connected(ctx, a, func(ctx context.Context, as transfer.Connect) error {
-		r, err := station.Restore(ctx, a.Station, as, cfg)
+		r, err := station.Restore(ctx, a.Station, as, m, cfg)
 		if err != nil {
 			return restoreFault(err)
 		}
