@@ -11,5 +11,7 @@
 //
 // The life of an agent is in the same log (agent.go): a run makes way for the next one by agent.asked, its own end and
 // agent.handed-off, and what it left, its account, stands until a run that was given it has completed. Nothing wakes an
-// agent that is stopped. An idle agent has no timer.
+// agent that is stopped. An idle agent has no timer, but for one that left changes in its directory, until it was looked
+// at. An agent of a role is reserved for the next binding of a work item by agent.assigned, which comes before that
+// binding and is decided only on an agent that is free: no two items get the same one.
 package mailbox
