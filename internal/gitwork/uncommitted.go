@@ -10,9 +10,9 @@ import (
 	"github.com/inspan/inspan/pkg/events"
 )
 
-// Uncommitted is what a working tree has that no commit has; nil where it is in no repository. Files of the harness and
-// those that the repository ignores do not count. The index is believed: who marks a file in it as unchanged is not
-// found.
+// Uncommitted is what a working tree has that no commit has; nil where it is in no repository. Files of the harness
+// and those that the repository ignores do not count. The index is believed: who marks a file in it as unchanged is
+// not found.
 func (d *Desk) Uncommitted(ctx context.Context, dir string) (*events.Uncommitted, error) {
 	if _, err := os.Lstat(filepath.Join(dir, ".git")); errors.Is(err, os.ErrNotExist) {
 		return nil, nil

@@ -6,13 +6,13 @@ import (
 	"github.com/inspan/inspan/pkg/events"
 )
 
-// WorkRecord is the record of harness work: one step of a run, whose work it is, and who does it (WORK-12). It is a view
-// of the events of the run: the same events give the same record.
+// WorkRecord is the record of harness work: one step of a run, whose work it is, and who does it (WORK-12). It is a
+// view of the events of the run: the same events give the same record.
 type WorkRecord struct {
 	// WorkID is the work item of the step, else that of the run, else the run itself.
 	WorkID string `json:"work_id"`
-	// WorkflowRunID and OrchestratorRunID are those of the task, the second one of a child that of its whole tree. They are
-	// empty where there are none.
+	// WorkflowRunID and OrchestratorRunID are those of the task, the second one of a child that of its whole tree.
+	// They are empty where there are none.
 	WorkflowRunID     string `json:"workflow_run_id"`
 	OrchestratorRunID string `json:"orchestrator_run_id"`
 	// StepID is the step of the plan, empty before there is a plan.

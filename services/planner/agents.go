@@ -41,7 +41,7 @@ func (p *Postmaster) again(ctx context.Context, s mailbox.State) error {
 	if look, is := mailbox.PatrolAt(s, p.Now().UTC()); is && (!ok || look.Before(at)) {
 		at, ok = look, true
 	}
-	left, ended, err := p.left(ctx, s)
+	left, ended, err := idlers{p}.left(ctx, s)
 	if err != nil {
 		return err
 	}
@@ -70,7 +70,7 @@ func (p *Postmaster) again(ctx context.Context, s mailbox.State) error {
 func (p *Postmaster) patrol(ctx context.Context, s mailbox.State) (mailbox.State, error) {
 	var found mailbox.Finding
 	if s.Holder == nil {
-		left, ended, err := p.left(ctx, s)
+		left, ended, err := idlers{p}.left(ctx, s)
 		if err != nil {
 			return s, err
 		}
@@ -89,31 +89,6 @@ func (p *Postmaster) patrol(ctx context.Context, s mailbox.State) (mailbox.State
 		}
 	}
 	return mailbox.Judge(s, found, p.Now().UTC()), nil
-}
-
-// leftRuns is how many runs of an agent are asked what they left.
-const leftRuns = 3
-
-// left is what the last run of an idle agent left in its working tree, and when that run ended. A run that says nothing
-// of it, since no call of it may have changed anything, left what the one before left. It is nil for nothing known.
-func (p *Postmaster) left(ctx context.Context, s mailbox.State) (*events.Uncommitted, time.Time, error) {
-	ended, ok := mailbox.LeftAt(s)
-	if !ok {
-		return nil, ended, nil
-	}
-	for _, past := range slices.Backward(s.Life.Past[max(0, len(s.Life.Past)-leftRuns):]) {
-		of, err := p.role.cfg.Ledger.Fresh(ctx, past.Run)
-		if errors.Is(err, kernel.ErrHeld) {
-			return nil, ended, nil // the alert that it is held is about that run
-		}
-		if err != nil {
-			return nil, ended, fmt.Errorf("the last run of %s: %w", s.Address, err)
-		}
-		if u := patrol.Left(of); u != nil {
-			return u, ended, nil
-		}
-	}
-	return nil, ended, nil
 }
 
 // interrupt ends the answer that the run of an agent is being given, where mail waits that may do so. The row of the

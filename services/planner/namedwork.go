@@ -13,12 +13,12 @@ import (
 )
 
 // holders is the part of the assigner that binds items to named agents. The log of an item says who holds it. That of
-// the agent only says for which item it is to be woken, and is asked again each time: it never disagrees for long, and
-// where it does the item is right.
+// the agent only says for which item it is to be woken, and is asked again each time: it never disagrees for long,
+// and where it does the item is right.
 type holders struct{ *Assigner }
 
-// resolve completes a dispatch to an address with the definition of the agent, or of the agents of the role, that it goes
-// to.
+// resolve completes a dispatch to an address with the definition of the agent, or of the agents of the role, that it
+// goes to.
 func (a holders) resolve(ctx context.Context, d events.WorkDispatch) (*events.WorkDispatch, error) {
 	if d.Address == "" {
 		return &d, nil

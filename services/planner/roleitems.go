@@ -34,8 +34,9 @@ func (a *Assigner) steer(ctx context.Context, w work.Wish) error {
 	return &kernel.RetryAfter{After: sessionAgain}
 }
 
-// reserved is a wish with the agent that was reserved for it in place of a role, and the epoch of the binding that it is
-// for; 0 where there is nothing to reserve. Nothing is reserved for a wish that is refused, or that was carried out.
+// reserved is a wish with the agent that was reserved for it in place of a role, and the epoch of the binding that it
+// is for; 0 where there is nothing to reserve. Nothing is reserved for a wish that is refused, or that was carried
+// out.
 func (a holders) reserved(ctx context.Context, w work.Wish) (work.Wish, int, error) {
 	if w.Dispatch == nil {
 		return w, 0, nil
@@ -132,8 +133,8 @@ func (a holders) waitFor(ctx context.Context, item, role string) (all []mailbox.
 	return all, nil
 }
 
-// release frees the agents of a role that are reserved for an item, which is not given to it: it was refused after the
-// planner that reserved them died.
+// release frees the agents of a role that are reserved for an item, which is not given to it: it was refused after
+// the planner that reserved them died.
 func (a holders) release(ctx context.Context, item, role string) error {
 	all, err := a.waitFor(ctx, item, role)
 	for _, of := range all {

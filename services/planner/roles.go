@@ -146,8 +146,9 @@ func (p crew) of(ctx context.Context, address string) (*events.AgentRole, error)
 	return p.roleFor(ctx, project, name)
 }
 
-// choose returns the agent that a message or a work item for a role goes to: one that is free, else one with a free name
-// of the pool, else one with a new name. of is the log of the role, and take, where it is not nil, has the last word.
+// choose returns the agent that a message or a work item for a role goes to: one that is free, else one with a free
+// name of the pool, else one with a new name. of is the log of the role, and take, where it is not nil, has the last
+// word.
 func (p crew) choose(ctx context.Context, of mailbox.State, address string,
 	take func(agent string) (bool, error)) (string, error) {
 	r, err := p.of(ctx, address)
