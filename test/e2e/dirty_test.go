@@ -62,7 +62,7 @@ func TestDirtyAgent(t *testing.T) {
 		}
 		clock.move(w, at.Add(patrol.DirtyAfter))
 		s = w.boxIs(agent, "found", func(s mailbox.State) bool { return s.Life.Alert != nil })
-		if a := s.Life.Alert; a.Signal != patrol.Dirty || a.Severity != events.SeverityLow || !strings.Contains(a.Text, "1 paths") ||
+		if a := s.Life.Alert; a.Signal != patrol.Dirty || a.Severity != events.SeverityLow || !strings.Contains(a.Text, "1 file ") ||
 			!a.Since.Equal(at) || mailbox.StateOf(s.Mailbox) != mailbox.IsIdle {
 			t.Errorf("%+v", a)
 		}

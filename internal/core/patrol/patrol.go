@@ -99,12 +99,14 @@ func LookIdle(left *events.Uncommitted, ended, now time.Time) Finding {
 	if left == nil || left.Paths == 0 || now.Sub(ended) < DirtyAfter {
 		return Finding{}
 	}
-	text := fmt.Sprintf("%d paths of its directory have changes that are in no commit", left.Paths)
-	if left.Branch != "" {
-		text = fmt.Sprintf("%d paths of its directory, on branch %s, have changes that are in no commit", left.Paths,
-			left.Branch)
+	text := fmt.Sprintf("its directory has changes in %d files that no commit has", left.Paths)
+	if left.Paths == 1 {
+		text = "its directory has changes in 1 file that no commit has"
 	}
-	return Finding{Dirty, events.SeverityLow, ended, text}
+	if left.Branch != "" {
+		text += ", on branch " + left.Branch
+	}
+	return Finding{Dirty, events.SeverityLow, ended, text + "; commit or discard them, or have the agent do it"}
 }
 
 // sign is what a run may be found guilty of, and since when it waits.

@@ -96,7 +96,7 @@ func TestLookIdle(t *testing.T) {
 		}
 		got := patrol.LookIdle(left(2), at, at.Add(patrol.DirtyAfter))
 		if got.Signal != patrol.Dirty || got.Severity != events.SeverityLow || !got.Since.Equal(at) ||
-			!strings.Contains(got.Text, "2 paths") || !strings.Contains(got.Text, "agent/nux") {
+			!strings.Contains(got.Text, "2 files") || !strings.Contains(got.Text, "agent/nux") {
 			t.Errorf("got %+v", got)
 		}
 	})
