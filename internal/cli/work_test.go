@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/inspan/inspan/pkg/events"
+	"github.com/inspan/inspan/pkg/run"
 )
 
 func TestWork(t *testing.T) {
@@ -82,6 +83,20 @@ func TestWork(t *testing.T) {
 			w = decode[events.WorkItem](t, say(t, 0, nil, "work", "show", "two", "--json").out)
 		}
 		say(t, 0, []string{"two"}, "inspect", w.Last.Run)
+		t.Run("WORK-12 each step of its run has a record of harness work", func(t *testing.T) {
+			say(t, 0, []string{"definition", "reader", "step", "look", "tell"}, "work", "record", w.Last.Run)
+			all := decode[[]run.WorkRecord](t, say(t, 0, nil, "work", "record", w.Last.Run, "--json").out)
+			if len(all) != 2 || all[0].StepID != "a" || all[1].StepID != "b" || !strings.HasPrefix(all[1].WorkID, events.WorkStepPrefix) || all[1].AgentName != "reader" ||
+				all[1].AgentID != "reader" || all[1].Context[run.WorkContextStep] != "b" || len(all[1].Context) != 3 {
+				t.Errorf("%+v", all)
+			}
+			all = decode[[]run.WorkRecord](t, say(t, 0, nil, "work", "record", w.Last.Run, "--step", "b", "--json").out)
+			if len(all) != 1 || all[0].StepID != "b" {
+				t.Errorf("%+v", all)
+			}
+			say(t, 2, []string{"has no step", "a, b"}, "work", "record", w.Last.Run, "--step", "c")
+			say(t, 5, []string{"inspan runs"}, "work", "record", "run-nope")
+		})
 	})
 	t.Run("WORK-1 items of a file are made once", func(t *testing.T) {
 		file := filepath.Join(t.TempDir(), "TODO.md")

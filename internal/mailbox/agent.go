@@ -156,7 +156,7 @@ type Finding struct {
 const SignalCrashLoop = "crash_loop"
 
 // Judge records what a look at an agent found: an alert, that it is over, or that no one looked at it for too long.
-// found is about the run that is the agent.
+// found is about the run that is the agent, or about what an idle one left.
 func Judge(s State, found Finding, now time.Time) State {
 	if s.Form != events.AgentAddress {
 		return s
@@ -164,7 +164,7 @@ func Judge(s State, found Finding, now time.Time) State {
 	epoch, run := s.Epoch, ""
 	if s.Holder != nil {
 		run = s.Holder.Run
-	} else if found = (Finding{}); s.Fails >= s.Health().CrashLoop() {
+	} else if s.Fails >= s.Health().CrashLoop() {
 		found = Finding{Signal: SignalCrashLoop, Severity: events.SeverityHigh, Since: s.UpdatedAt,
 			Text: fmt.Sprintf("%d runs in a row failed; inspan agents start %s lets it try again", s.Fails, s.Address)}
 	}
@@ -192,6 +192,17 @@ func Judge(s State, found Finding, now time.Time) State {
 func higher(v events.Severity) events.Severity {
 	all := events.Severities()
 	return all[min(slices.Index(all, v)+1, len(all)-1)]
+}
+
+// LeftAt is when the last run of an agent ended that does nothing by itself; ok is false for one that is at work, goes
+// on with something, is stopped, or never had a run.
+func LeftAt(s State) (at time.Time, ok bool) {
+	n := len(s.Life.Past)
+	if s.Form != events.AgentAddress || s.Holder != nil || s.Life.Stopped || s.Life.Work != nil || s.Life.Account != nil ||
+		n == 0 {
+		return at, false
+	}
+	return s.Life.Past[n-1].At, true
 }
 
 // PatrolAt is when an agent is looked at again by its supervision; ok is false for an idle one without an open alert:

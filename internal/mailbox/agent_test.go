@@ -206,6 +206,39 @@ func TestSupervision(t *testing.T) {
 			t.Errorf("%+v", b.s.Life.Alert)
 		}
 	})
+	t.Run("what an idle agent left is found, and is over once it is woken; one that goes on, or is stopped, left nothing", func(t *testing.T) {
+		t.Parallel()
+		b := atWork(t, events.AddressSpec{})
+		if _, ok := mailbox.LeftAt(b.s); ok {
+			t.Error("an agent at work left something")
+		}
+		ended := b.now
+		b.s = mailbox.End(b.s, b.s.Holder.Run, mailbox.Completed, "", ended)
+		if when, ok := mailbox.LeftAt(b.s); !ok || !when.Equal(ended) {
+			t.Errorf("%s, %v", when, ok)
+		}
+		dirty := mailbox.Finding{Signal: "dirty", Severity: events.SeverityLow, Since: ended, Text: "x"}
+		b.s = mailbox.Judge(b.s, dirty, b.now)
+		if a := b.s.Life.Alert; a == nil || a.Signal != "dirty" || a.Run != "" || mailbox.StateOf(b.s.Mailbox) != mailbox.IsIdle {
+			t.Fatalf("%+v", a)
+		}
+		n := len(b.s.Changes())
+		if b.s = mailbox.Judge(b.s, dirty, b.now); len(b.s.Changes()) != n {
+			t.Error("it is found twice")
+		}
+		ref := events.WorkRef{Work: "w", Epoch: 1}
+		next, is := mailbox.Reserve(b.s, b.s.Spec.Agent, ref, b.now)
+		if _, ok := mailbox.LeftAt(next); !is || ok {
+			t.Error("an agent with an item left something")
+		}
+		b.must(b.act(mailbox.Stop))
+		if _, ok := mailbox.LeftAt(b.s); ok {
+			t.Error("a stopped agent left something")
+		}
+		if b.s = mailbox.Judge(b.s, mailbox.Finding{}, b.now); b.s.Life.Alert != nil {
+			t.Errorf("%+v", b.s.Life.Alert)
+		}
+	})
 	t.Run("an idle agent is not looked at: no timer is set for it", func(t *testing.T) {
 		t.Parallel()
 		b := atWork(t, events.AddressSpec{})

@@ -11,7 +11,7 @@ import (
 const Busy = "agent_busy"
 
 // Assign has an agent woken for a work item that it holds, or returns a *Refused. holds reports whether the agent still
-// holds the item of a binding: the log of that item decides.
+// holds the item of a binding, or is reserved for it: the log of that item decides.
 func Assign(s State, ref events.WorkRef, holds func(events.WorkRef) bool, now time.Time) (State, error) {
 	switch of := s.Life.Work; {
 	case s.Form != events.AgentAddress:
@@ -23,6 +23,18 @@ func Assign(s State, ref events.WorkRef, holds func(events.WorkRef) bool, now ti
 			"wait until it is done, or give the item to another agent: inspan colony"}
 	}
 	return s.then(&events.AgentAssignedData{Event: "agent_assigned", Work: &ref}, now), nil
+}
+
+// Reserve has a free agent of a definition wait for the next binding of a work item. is is false where the agent is not
+// free: the item goes to another one. An agent is reserved for a binding once.
+func Reserve(s State, definition string, ref events.WorkRef, now time.Time) (next State, is bool) {
+	switch of := s.Life.Work; {
+	case of != nil && *of == ref:
+		return s, true
+	case !Free(s) || s.Form != events.AgentAddress || s.Spec.Agent != definition:
+		return s, false
+	}
+	return s.then(&events.AgentAssignedData{Event: "agent_assigned", Work: &ref}, now), true
 }
 
 // Unassign records that an agent has no work item any more. It changes nothing where it has another one.

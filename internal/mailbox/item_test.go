@@ -53,6 +53,31 @@ func TestItemOfAgent(t *testing.T) {
 			t.Errorf("%+v", next.Life.Work)
 		}
 	})
+	t.Run("WORK-3 WORK-10 an agent is reserved for one binding while it is free, and for no other definition", func(t *testing.T) {
+		t.Parallel()
+		b := newBox(t, "web/worker/nux", events.AddressSpec{Agent: "worker"})
+		if _, is := mailbox.Reserve(b.s, "another", ref, b.now); is {
+			t.Error("it runs another definition")
+		}
+		next, is := mailbox.Reserve(b.s, "worker", ref, b.now)
+		if !is || next.Life.Work == nil || *next.Life.Work != ref || mailbox.Free(next) {
+			t.Fatalf("%v, %+v", is, next.Mailbox)
+		}
+		n := len(next.Changes())
+		if again, is := mailbox.Reserve(next, "worker", ref, b.now); !is || len(again.Changes()) != n {
+			t.Error("reserved twice")
+		}
+		if _, is := mailbox.Reserve(next, "worker", events.WorkRef{Work: "w2", Epoch: 1}, b.now); is {
+			t.Error("reserved for two items")
+		}
+		if wake(b, nil); b.s.Holder != nil {
+			t.Error("it is woken before its item is bound")
+		}
+		held := assigned(t)
+		if _, is := mailbox.Reserve(held.s, "worker", events.WorkRef{Work: "w2", Epoch: 1}, held.now); is {
+			t.Error("reserved while it has an item")
+		}
+	})
 	t.Run("CONT-12 PRMT-3 a run that fails at its item leaves the next one an account, also where the agent is not critical", func(t *testing.T) {
 		t.Parallel()
 		b := assigned(t)

@@ -28,7 +28,7 @@ func TestCallEnds(t *testing.T) {
 		t.Parallel()
 		zero := 0
 		full := call.Result{Output: "out", Ref: &events.Ref{SHA256: "1", Size: 9, Type: "output"}, Images: []events.Image{{}}, Success: true, ExitCode: &zero,
-			Took: 7_000_000, Reconciled: true, Usage: &events.Usage{Commands: 1, UserMS: 2}, Notes: "sub/AGENTS.md", Dir: "sub", Background: &events.Background{ID: "bg-c", Runner: "t", At: 3}, Hooks: []events.HookAnswer{{Hook: "h", Answer: "allow"}}}
+			Took: 7_000_000, Reconciled: true, Usage: &events.Usage{Commands: 1, UserMS: 2}, Notes: "sub/AGENTS.md", Dir: "sub", Background: &events.Background{ID: "bg-c", Runner: "t", At: 3}, Uncommitted: &events.Uncommitted{Paths: 2}, Hooks: []events.HookAnswer{{Hook: "h", Answer: "allow"}}}
 		complete(t, full)
 		again(t, func(s run.State, a call.Attempt) []events.Payload { return call.Finish(s, a, full) })
 	})

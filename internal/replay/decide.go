@@ -410,7 +410,7 @@ var toolrunnerRules = []rule{
 		return decided(call.Finish(d.s, a, call.Result{Output: p.Output, Ref: p.OutputRef, Images: p.Images,
 			Success: p.Success, ExitCode: p.ExitCode,
 			Took: took(p.DurationMS), Reconciled: p.Reconciled, Usage: p.Usage, Notes: p.Notes, Dir: p.Dir,
-			Background: p.Background, Hooks: p.Hooks}), nil)
+			Background: p.Background, Hooks: p.Hooks, Uncommitted: p.Uncommitted}), nil)
 	}),
 	on(func(d deciding, p *events.CallDeferredData) ([]events.Payload, bool, error) {
 		a, ok := d.attempt(p.Call, p.Attempt, p.Fence, "")

@@ -39,6 +39,11 @@ func (s State) HeldBy(address string, epoch int) bool {
 	return s.Binding != nil && s.Binding.Epoch == epoch && s.Binding.Address == address
 }
 
+// Awaits reports whether the item is free, and a binding is its next one: a named agent may be reserved for it.
+func (s State) Awaits(epoch int) bool {
+	return s.Exists() && s.Status == events.WorkIsOpen && s.Epoch+1 == epoch
+}
+
 // Startable reports whether a named agent that holds the item in a binding is to be woken for it.
 func (s State) Startable(address string, epoch int) bool {
 	return s.HeldBy(address, epoch) && s.Binding.Dispatched && !s.Delivers()

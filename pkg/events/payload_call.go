@@ -128,6 +128,16 @@ type CallFinishedData struct {
 	Hooks []HookAnswer `json:"hooks,omitempty"`
 	// Reported is true where the result is what a program of others said, and not what was seen.
 	Reported bool `json:"reported,omitempty"`
+	// Uncommitted is what the working tree has that no commit has, once the call has ended. It is looked at for calls
+	// of named agents that may have changed it; nil where it was not.
+	Uncommitted *Uncommitted `json:"uncommitted,omitempty"`
+}
+
+// Uncommitted is how many paths of a working tree have changes that are in no commit, new files included, and the
+// branch that is checked out, empty for none.
+type Uncommitted struct {
+	Paths  int    `json:"paths"`
+	Branch string `json:"branch,omitempty"`
 }
 
 // Background is a command that runs on beyond the call that started it, at most to the end of its step. Nothing starts

@@ -164,7 +164,8 @@ func callFinished(s *State, f events.Event, d *events.CallFinishedData) string {
 	}
 	fresh := s.ranOn(c.Step, d.Background)
 	s.record(c, CallRecord{Result: d.Output, ResultRef: d.OutputRef, Images: d.Images, DurationMS: d.DurationMS,
-		RetryCount: d.RetryCount, Outcome: OutcomeFinished, Success: d.Success, Notes: d.Notes, Dir: d.Dir, Fresh: fresh},
+		RetryCount: d.RetryCount, Outcome: OutcomeFinished, Success: d.Success, Notes: d.Notes, Dir: d.Dir, Fresh: fresh,
+		Uncommitted: d.Uncommitted},
 		f.Time, f.Sequence)
 	s.interrupted(d.Hooks)
 	return ""

@@ -41,6 +41,14 @@ func (p *Postmaster) again(ctx context.Context, s mailbox.State) error {
 	if look, is := mailbox.PatrolAt(s, p.Now().UTC()); is && (!ok || look.Before(at)) {
 		at, ok = look, true
 	}
+	left, ended, err := idlers{p}.left(ctx, s)
+	if err != nil {
+		return err
+	}
+	look := ended.Add(patrol.DirtyAfter)
+	if left != nil && left.Paths > 0 && s.Life.Alert == nil && p.Now().Before(look) && (!ok || look.Before(at)) {
+		at, ok = look, true
+	}
 	work, err := holders{p.role.work}.startable(ctx, s)
 	if err != nil {
 		return err
@@ -61,6 +69,13 @@ func (p *Postmaster) again(ctx context.Context, s mailbox.State) error {
 // patrol looks at the run of an agent, and records what there is to see.
 func (p *Postmaster) patrol(ctx context.Context, s mailbox.State) (mailbox.State, error) {
 	var found mailbox.Finding
+	if s.Holder == nil {
+		left, ended, err := idlers{p}.left(ctx, s)
+		if err != nil {
+			return s, err
+		}
+		found = mailbox.Finding(patrol.LookIdle(left, ended, p.Now().UTC()))
+	}
 	if h := s.Holder; h != nil && h.Started {
 		of, err := p.role.cfg.Ledger.Fresh(ctx, h.Run)
 		switch {

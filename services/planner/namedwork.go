@@ -13,11 +13,12 @@ import (
 )
 
 // holders is the part of the assigner that binds items to named agents. The log of an item says who holds it. That of
-// the agent only says for which item it is to be woken, and is asked again each time: it never disagrees for long, and
-// where it does the item is right.
+// the agent only says for which item it is to be woken, and is asked again each time: it never disagrees for long,
+// and where it does the item is right.
 type holders struct{ *Assigner }
 
-// resolve completes a dispatch to an address: the agent of a role that it goes to, and the definition of that agent.
+// resolve completes a dispatch to an address with the definition of the agent, or of the agents of the role, that it
+// goes to.
 func (a holders) resolve(ctx context.Context, d events.WorkDispatch) (*events.WorkDispatch, error) {
 	if d.Address == "" {
 		return &d, nil
@@ -31,22 +32,18 @@ func (a holders) resolve(ctx context.Context, d events.WorkDispatch) (*events.Wo
 	if err != nil {
 		return &d, kernel.Refuse("bad_input", "inspan colony lists the agents", "%v", err)
 	}
+	if form == events.RoleAddress {
+		r, err := crew{post}.of(ctx, d.Address)
+		if err != nil {
+			return &d, refused(err)
+		}
+		d.Agent = r.Agent
+		return &d, nil
+	}
 	s, err := post.Ledger.Fresh(ctx, id)
-	if err == nil && form == events.RoleAddress {
-		var agent string
-		if agent, err = (crew{post}).choose(ctx, s, d.Address); err == nil {
-			err = crew{post}.enroll(ctx, d.Address, agent)
-		}
-		if err == nil {
-			d.Address = agent
-			_, id, _ = events.ParseAddress(agent)
-			s, err = post.Ledger.Fresh(ctx, id)
-		}
-	}
-	if err != nil {
-		return &d, refused(err)
-	}
 	switch {
+	case err != nil:
+		return &d, err
 	case !s.Exists():
 		return &d, refused(post.unknown(ctx, d.Address))
 	case s.Life.Stopped:
@@ -73,14 +70,14 @@ func (a holders) offer(ctx context.Context, s work.State, b events.WorkBinding) 
 	}
 	ref := events.WorkRef{Work: s.ID, Epoch: b.Epoch}
 	_, err = post.change(ctx, id, func(of mailbox.State) (mailbox.State, error) {
-		if is, err := a.holds(ctx, b.Address, ref); err != nil || !is {
+		if item, err := a.of(ctx, ref); err != nil || !item.HeldBy(b.Address, ref.Epoch) {
 			return of, err // it was freed meanwhile
 		}
 		var failed error
 		holds := func(other events.WorkRef) bool {
-			is, err := a.holds(ctx, b.Address, other)
+			item, err := a.of(ctx, other)
 			failed = errors.Join(failed, err)
-			return is
+			return item.HeldBy(b.Address, other.Epoch) || item.Awaits(other.Epoch)
 		}
 		next, err := mailbox.Assign(of, ref, holds, a.Now().UTC())
 		if failed != nil {
@@ -103,13 +100,13 @@ func (a holders) offer(ctx context.Context, s work.State, b events.WorkBinding) 
 	return post.tend(ctx, id, 1)
 }
 
-// holds reports whether a named agent holds the item of a binding.
-func (a holders) holds(ctx context.Context, address string, ref events.WorkRef) (bool, error) {
+// of is the work item of a binding.
+func (a holders) of(ctx context.Context, ref events.WorkRef) (work.State, error) {
 	s, err := a.Ledger.Fresh(ctx, ref.Work)
 	if err != nil {
-		return false, fmt.Errorf("work item %s: %w", ref.Work, err)
+		return s, fmt.Errorf("work item %s: %w", ref.Work, err)
 	}
-	return s.HeldBy(address, ref.Epoch), nil
+	return s, nil
 }
 
 // keeps reports whether the named agent that holds an item keeps it after a run of it that did not complete: its next
@@ -118,7 +115,8 @@ func keeps(of run.State, b events.WorkBinding) bool {
 	return b.Address != "" && (of.Result.FinishReason != events.FinishStopped || of.Result.By == b.Address)
 }
 
-// atWork brings what the log of an agent says of its item in line with that of the item, whose run may have ended.
+// atWork brings what the log of an agent says of its item in line with that of the item, whose run may have ended. An
+// agent that is reserved stays so until the item has its next binding, or is closed.
 func (a holders) atWork(ctx context.Context, s mailbox.State) (mailbox.State, error) {
 	of := s.Life.Work
 	if of == nil || a.Assigner == nil {
@@ -128,7 +126,7 @@ func (a holders) atWork(ctx context.Context, s mailbox.State) (mailbox.State, er
 		item, err := a.settled(ctx, item)
 		return work.Expire(item, a.Now().UTC()), err
 	})
-	if err != nil || item.HeldBy(s.Address, of.Epoch) {
+	if err != nil || item.HeldBy(s.Address, of.Epoch) || item.Awaits(of.Epoch) {
 		return s, err
 	}
 	return mailbox.Unassign(s, *of, a.Now().UTC()), nil

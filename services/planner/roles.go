@@ -136,18 +136,26 @@ func (p crew) roleFor(ctx context.Context, project, name string) (*events.AgentR
 		Hint: meant(project+"/"+name, known) + "a file roles/ROLE.toml or PROJECT/ROLE/role.toml in the folder of agents makes one"}
 }
 
-// choose returns the agent that a message to a role goes to: one that is free, else one with a free name of the pool,
-// else one with a new name. of is the log of the role, whose next append decides.
-func (p crew) choose(ctx context.Context, of mailbox.State, address string) (string, error) {
+// of is the role that an address names.
+func (p crew) of(ctx context.Context, address string) (*events.AgentRole, error) {
 	project, name, ok := events.RoleIn(address)
 	if !ok {
-		return "", &mailbox.Refused{Code: mailbox.UnknownRole, Reason: address + " is no role of a project",
+		return nil, &mailbox.Refused{Code: mailbox.UnknownRole, Reason: address + " is no role of a project",
 			Hint: "send to role/ROLE/of/PROJECT"}
 	}
-	r, err := p.roleFor(ctx, project, name)
+	return p.roleFor(ctx, project, name)
+}
+
+// choose returns the agent that a message or a work item for a role goes to: one that is free, else one with a free
+// name of the pool, else one with a new name. of is the log of the role, and take, where it is not nil, has the last
+// word.
+func (p crew) choose(ctx context.Context, of mailbox.State, address string,
+	take func(agent string) (bool, error)) (string, error) {
+	r, err := p.of(ctx, address)
 	if err != nil {
 		return "", err
 	}
+	project, name, _ := events.RoleIn(address)
 	registered, err := p.addresses(ctx, events.AgentAddress)
 	if err != nil {
 		return "", err
@@ -161,7 +169,11 @@ func (p crew) choose(ctx context.Context, of mailbox.State, address string) (str
 		if err == nil {
 			s, err = holders{p.role.work}.atWork(ctx, s)
 		}
-		return mailbox.Free(s) && (!s.Exists() || s.Spec.Agent == r.Agent), err
+		is := mailbox.Free(s) && (!s.Exists() || s.Spec.Agent == r.Agent)
+		if err != nil || !is || take == nil {
+			return is, err
+		}
+		return take(agent)
 	}
 	return mailbox.Choose(of, project+"/"+name, r.Names, registered, free)
 }
@@ -176,8 +188,7 @@ func (p crew) enroll(ctx context.Context, role, agent string) error {
 	if err != nil || s.Exists() {
 		return err
 	}
-	project, name, _ := events.RoleIn(role)
-	r, err := p.roleFor(ctx, project, name)
+	r, err := p.of(ctx, role)
 	if err != nil {
 		return err
 	}
@@ -194,7 +205,7 @@ func (p crew) enroll(ctx context.Context, role, agent string) error {
 
 // chosen is choose as the members of a message.
 func (p crew) chosen(ctx context.Context, of mailbox.State, address string) ([]string, error) {
-	agent, err := p.choose(ctx, of, address)
+	agent, err := p.choose(ctx, of, address, nil)
 	if err != nil {
 		return nil, err
 	}

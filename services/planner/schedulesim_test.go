@@ -37,6 +37,9 @@ type theater struct {
 	left int
 	late bool
 	kill context.CancelFunc
+	// between happens once, before the operation that so many come before: another planner is faster.
+	between func()
+	ahead   int
 }
 
 // delivered is a message for planners: a timer, a control, or the end of a run.
@@ -63,6 +66,12 @@ func newTheater(t *testing.T, seed uint64) *theater {
 
 // dies reports whether the planner dies at an operation, and carries it out unless it dies before.
 func (w *theater) dies(do func()) bool {
+	if overtake := w.between; overtake != nil {
+		if w.ahead--; w.ahead < 0 {
+			w.between = nil
+			overtake()
+		}
+	}
 	if w.left != 0 {
 		w.left--
 		do()

@@ -1,6 +1,7 @@
 package planner
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -106,8 +107,12 @@ func (a *Assigner) Input(ctx context.Context, m kernel.Message) error {
 			sub.ID, events.WorkStepPrefix)
 	}
 	if c.Dispatch != nil {
+		address := c.Dispatch.Address
 		if c.Dispatch, err = (holders{a}).resolve(ctx, *c.Dispatch); err == nil {
 			err = a.dispatchable(ctx, sub.ID, *c.Dispatch)
+		}
+		if _, no := errors.AsType[*kernel.Refusal](err); no && m.Deliveries() > 1 {
+			err = cmp.Or((holders{a}).release(ctx, sub.ID, address), err)
 		}
 		if err != nil {
 			return err
@@ -118,14 +123,7 @@ func (a *Assigner) Input(ctx context.Context, m kernel.Message) error {
 			return err
 		}
 	}
-	w := work.Wish{WorkControl: c, Work: sub.ID, Input: m.Seq()}
-	_, err = a.change(ctx, sub.ID, func(s work.State) (work.State, error) {
-		s, err := a.settled(ctx, s)
-		if err == nil {
-			s, err = work.Steer(work.Expire(s, a.Now().UTC()), w, a.Now().UTC(), a.bindingID)
-		}
-		return s, err
-	})
+	err = a.steer(ctx, work.Wish{WorkControl: c, Work: sub.ID, Input: m.Seq()})
 	if no, ok := errors.AsType[*work.Refused](err); ok {
 		return &kernel.Refusal{Code: no.Code, Reason: no.Reason, Hint: no.Hint}
 	}

@@ -6,6 +6,7 @@ import (
 
 	"github.com/inspan/inspan/internal/capture"
 	"github.com/inspan/inspan/internal/core/call"
+	"github.com/inspan/inspan/internal/gitwork/gitcall"
 	"github.com/inspan/inspan/internal/hooks"
 	"github.com/inspan/inspan/pkg/events"
 	"github.com/inspan/inspan/pkg/run"
@@ -29,6 +30,7 @@ type capturer struct {
 	artifacts *capture.Calls
 	hooks     *hooks.Asker
 	tools     tools
+	git       *gitcall.Calls
 }
 
 // capture stores the output of a call, asks the hooks about it, and stores what it made in its workspace.
@@ -53,6 +55,9 @@ func (c capturer) capture(ctx context.Context, x executed) captured {
 func (c capturer) judge(ctx context.Context, x executed, done call.Result) captured {
 	a := x.attempt
 	done.Notes, done.Usage = x.notes, x.usage
+	if call.NeedsStart(a.Call.Effect) {
+		done.Uncommitted = c.git.Uncommitted(ctx, x.state, x.Dir)
+	}
 	full := done.Output
 	o := hooks.Outcome{Output: full, Success: done.Success, Took: done.Took}
 	done = call.Judged(done, c.hooks.AfterCall(ctx, x.state, a.Call, x.input, o))

@@ -131,7 +131,8 @@ func New(cfg Config) (*Role, error) {
 	open.inside = &insider{finish: r.finish, blobs: cfg.Blobs, results: results, verdicts: r.verdicts,
 		instance: cfg.Instance}
 	r.execute = executor{opener: open, tools: known, ends: cfg.Ends, key: cfg.Key}
-	r.capture = capturer{results: results, artifacts: cfg.Artifacts, hooks: cfg.Hooks, tools: known}
+	r.capture = capturer{results: results, artifacts: cfg.Artifacts, hooks: cfg.Hooks, tools: known,
+		git: cfg.Git}
 	r.preview = previewer{ledger: cfg.Ledger, blobs: cfg.Blobs, workspaces: cfg.Workspaces, root: cfg.Sandboxes.Root(),
 		tools: known, inputs: args, git: cfg.Git, mask: cfg.Mask}
 	r.delegate = delegator{inputs: args, hooks: cfg.Hooks, finish: r.finish}

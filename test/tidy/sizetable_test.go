@@ -12,6 +12,7 @@ const (
 // SizeExceptions are the only types and packages above the limits. One that nothing needs is a fault.
 var SizeExceptions = []Exception{
 	{"fields", "pkg/events Agent", storedJSON},
+	{"fields", "pkg/events CallFinishedData", storedJSON},
 	{"fields", "pkg/events Result", storedJSON},
 	{"fields", "pkg/events RunCreatedData", storedJSON},
 	{"fields", "pkg/events Task", storedJSON},

@@ -54,4 +54,14 @@ func TestDraw(t *testing.T) {
 			}
 		}
 	})
+	t.Run("CLI-14a an idle agent that left changes in its directory is shown first, with what it left", func(t *testing.T) {
+		t.Parallel()
+		m := events.Mailbox{Address: "web/worker/nux", Form: events.AgentAddress, Epoch: 1,
+			Life: events.AgentLife{Past: []events.AgentPast{{Epoch: 1, Run: "r"}},
+				Alert: &events.AgentAlert{Signal: "dirty", Severity: events.SeverityLow, Text: "its directory has changes in 2 files"}}}
+		o := member(m, nil)
+		if o.State != mailbox.IsIdle || !strings.Contains(o.Doing, "2 files") || urgency(o) != 0 {
+			t.Errorf("%+v", o)
+		}
+	})
 }

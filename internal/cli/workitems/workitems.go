@@ -29,7 +29,7 @@ refused. Its run shows the item in the first prompt; where it completes, the ite
 			"  inspan sling fix-the-login-k3v9 fixer\n  inspan work show fix-the-login-k3v9\n  inspan work close fix-the-login-k3v9 --reason \"done by hand\"",
 		Args: cobra.ArbitraryArgs, RunE: app.Group,
 	}
-	cmd.AddCommand(addCmd(a), listCmd(a), showCmd(a), assignCmd(a),
+	cmd.AddCommand(addCmd(a), listCmd(a), showCmd(a), recordCmd(a), assignCmd(a),
 		steerCmd(a, work.Unassign, "Clear the binding of an item: it is free again"),
 		noteCmd(a), steerCmd(a, work.Close, "Close an item that is done, or not wanted any more"))
 	return cmd

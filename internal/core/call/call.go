@@ -177,6 +177,8 @@ type Result struct {
 	Background *events.Background
 	// Hooks are the answers about it.
 	Hooks []events.HookAnswer
+	// Uncommitted is what the working tree has that no commit has; nil where nobody looked.
+	Uncommitted *events.Uncommitted
 }
 
 // Finish records a result. A late result, without the current fence, changes nothing.
@@ -190,7 +192,7 @@ func Finish(s run.State, a Attempt, r Result) []events.Payload {
 			RetryCount: a.Number - 1,
 			Fence:      a.Fence, ExitCode: r.ExitCode, Reconciled: r.Reconciled, Sandbox: a.Sandbox, Usage: r.Usage,
 			Notes: r.Notes,
-			Dir:   r.Dir, Background: r.Background, Hooks: r.Hooks})
+			Dir:   r.Dir, Background: r.Background, Hooks: r.Hooks, Uncommitted: r.Uncommitted})
 }
 
 // Judged is a result after the hooks were asked about it. Where one blocks, the agent does not see it: what the tool

@@ -26,6 +26,9 @@ const (
 	Outage = "outage"
 	// Waits means that a person did not answer a gate, or resume the run, for WaitsAfter.
 	Waits = "waits"
+	// Dirty means that the agent is idle, and that the working tree of its last run has had changes that are in no commit
+	// for DirtyAfter.
+	Dirty = "dirty"
 )
 
 // Thresholds of the signals.
@@ -35,6 +38,7 @@ const (
 	OutageAfter   = time.Hour
 	LongCallAfter = 2 * time.Hour
 	WaitsAfter    = 24 * time.Hour
+	DirtyAfter    = 30 * time.Minute
 )
 
 // Rule is a row of the table of signals.
@@ -53,6 +57,8 @@ func Rules() []Rule {
 		{LongCall, "the start of the call", LongCallAfter, events.SeverityLow},
 		{Outage, "the first request that failed", OutageAfter, events.SeverityMedium},
 		{Waits, "the gate or the pause", WaitsAfter, events.SeverityLow},
+		{Dirty, "the end of the last run, whose working tree has changes that are in no commit", DirtyAfter,
+			events.SeverityLow},
 	}
 }
 
@@ -76,6 +82,31 @@ func Look(s run.State, now time.Time, of events.RoleHealth) Finding {
 		}
 	}
 	return Finding{}
+}
+
+// Left is what the working tree of a run had that no commit has, as far as its events say; nil where they say nothing.
+func Left(s run.State) *events.Uncommitted {
+	for _, c := range s.ToolCallHistory.Backward() {
+		if c.Uncommitted != nil {
+			return c.Uncommitted
+		}
+	}
+	return nil
+}
+
+// LookIdle judges an idle agent at a time: what its last run of which that is known left, and when its last run ended.
+func LookIdle(left *events.Uncommitted, ended, now time.Time) Finding {
+	if left == nil || left.Paths == 0 || now.Sub(ended) < DirtyAfter {
+		return Finding{}
+	}
+	text := fmt.Sprintf("its directory has changes in %d files that no commit has", left.Paths)
+	if left.Paths == 1 {
+		text = "its directory has changes in 1 file that no commit has"
+	}
+	if left.Branch != "" {
+		text += ", on branch " + left.Branch
+	}
+	return Finding{Dirty, events.SeverityLow, ended, text + "; commit or discard them, or have the agent do it"}
 }
 
 // sign is what a run may be found guilty of, and since when it waits.

@@ -85,3 +85,40 @@ func TestLook(t *testing.T) {
 			}
 		})
 }
+
+func TestLookIdle(t *testing.T) {
+	t.Parallel()
+	left := func(n int) *events.Uncommitted { return &events.Uncommitted{Paths: n, Branch: "agent/nux"} }
+	t.Run("an idle agent whose directory has changes that are in no commit is found at its threshold, and not before", func(t *testing.T) {
+		t.Parallel()
+		if got := patrol.LookIdle(left(2), at, at.Add(patrol.DirtyAfter-1)); got.Signal != "" {
+			t.Errorf("before: %+v", got)
+		}
+		got := patrol.LookIdle(left(2), at, at.Add(patrol.DirtyAfter))
+		if got.Signal != patrol.Dirty || got.Severity != events.SeverityLow || !got.Since.Equal(at) ||
+			!strings.Contains(got.Text, "2 files") || !strings.Contains(got.Text, "agent/nux") {
+			t.Errorf("got %+v", got)
+		}
+	})
+	t.Run("no false alarm: a directory that is clean, or of which nothing is known, is no one's fault", func(t *testing.T) {
+		t.Parallel()
+		for _, u := range []*events.Uncommitted{nil, left(0)} {
+			if got := patrol.LookIdle(u, at, at.Add(99*time.Hour)); got.Signal != "" {
+				t.Errorf("%+v: got %+v", u, got)
+			}
+		}
+	})
+	t.Run("the last call that says what the working tree has counts: a commit after a change leaves nothing", func(t *testing.T) {
+		t.Parallel()
+		s := working(func(*run.State) {})
+		if u := patrol.Left(s); u != nil {
+			t.Errorf("got %+v", u)
+		}
+		for _, c := range []run.CallRecord{{ID: "1", Uncommitted: left(3)}, {ID: "2", Uncommitted: left(0)}, {ID: "3"}} {
+			s.ToolCallHistory = s.ToolCallHistory.Append(c)
+		}
+		if u := patrol.Left(s); u == nil || u.Paths != 0 {
+			t.Errorf("got %+v", u)
+		}
+	})
+}

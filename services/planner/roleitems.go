@@ -1,0 +1,153 @@
+package planner
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/inspan/inspan/internal/kernel"
+	"github.com/inspan/inspan/internal/mailbox"
+	"github.com/inspan/inspan/internal/work"
+	"github.com/inspan/inspan/pkg/events"
+)
+
+// steer carries out a control of an item. An item that is assigned to a role has an agent of it reserved first: one
+// append in the log of that agent, stored only where the agent is still free, so that no two items get the same one.
+func (a *Assigner) steer(ctx context.Context, w work.Wish) error {
+	for range maxSwaps {
+		w, epoch, err := holders{a}.reserved(ctx, w)
+		if err != nil {
+			return err
+		}
+		_, err = a.change(ctx, w.Work, func(s work.State) (work.State, error) {
+			s, err := a.settled(ctx, s)
+			if err != nil || epoch != 0 && !s.Took(w.Input) && s.Epoch+1 != epoch {
+				return s, errors.Join(err, errMoved)
+			}
+			return work.Steer(work.Expire(s, a.Now().UTC()), w, a.Now().UTC(), a.bindingID)
+		})
+		if !errors.Is(err, errMoved) {
+			return err
+		}
+	}
+	return &kernel.RetryAfter{After: sessionAgain}
+}
+
+// reserved is a wish with the agent that was reserved for it in place of a role, and the epoch of the binding that it
+// is for; 0 where there is nothing to reserve. Nothing is reserved for a wish that is refused, or that was carried
+// out.
+func (a holders) reserved(ctx context.Context, w work.Wish) (work.Wish, int, error) {
+	if w.Dispatch == nil {
+		return w, 0, nil
+	}
+	form, id, err := events.ParseAddress(w.Dispatch.Address)
+	if err != nil || form != events.RoleAddress {
+		return w, 0, nil // a definition, or one agent
+	}
+	s, err := a.change(ctx, w.Work, func(s work.State) (work.State, error) {
+		s, err := a.settled(ctx, s)
+		return work.Expire(s, a.Now().UTC()), err
+	})
+	if err != nil || s.Took(w.Input) {
+		return w, 0, err
+	}
+	if _, err := work.Steer(s, w, a.Now().UTC(), a.bindingID); err != nil {
+		return w, 0, err
+	}
+	post, ref := crew{a.role.mail}, events.WorkRef{Work: w.Work, Epoch: s.Epoch + 1}
+	of, err := post.Ledger.Fresh(ctx, id)
+	if err != nil {
+		return w, 0, fmt.Errorf("role %s: %w", w.Dispatch.Address, err)
+	}
+	agent, err := a.reservedFor(ctx, ref, w.Dispatch.Address)
+	if err == nil && agent == "" {
+		agent, err = post.choose(ctx, of, w.Dispatch.Address, func(agent string) (bool, error) {
+			return a.reserve(ctx, ref, *w.Dispatch, agent)
+		})
+	}
+	d := *w.Dispatch
+	d.Address, w.Dispatch = agent, &d
+	return w, ref.Epoch, refused(err)
+}
+
+// reserve has an agent of a role wait for a binding. is is false where somebody else was faster.
+func (a holders) reserve(ctx context.Context, ref events.WorkRef, d events.WorkDispatch, agent string) (is bool,
+	err error) {
+	post := crew{a.role.mail}
+	if err := post.enroll(ctx, d.Address, agent); err != nil {
+		return false, err
+	}
+	_, id, err := events.ParseAddress(agent)
+	if err != nil {
+		return false, err
+	}
+	_, err = post.change(ctx, id, func(s mailbox.State) (mailbox.State, error) {
+		s, err := a.atWork(ctx, s)
+		if err == nil {
+			s, is = mailbox.Reserve(s, d.Agent, ref, post.Now().UTC())
+		}
+		return s, err
+	})
+	return is, err
+}
+
+// reservedFor is the agent of a role that waits for a binding: whoever reserved it died. It is empty for none.
+func (a holders) reservedFor(ctx context.Context, ref events.WorkRef, role string) (string, error) {
+	all, err := a.waitFor(ctx, ref.Work, role)
+	for _, s := range all {
+		if *s.Life.Work == ref {
+			return s.Address, err
+		}
+	}
+	return "", err
+}
+
+// waitFor are the agents of a role that were last given an item, or reserved for it.
+func (a holders) waitFor(ctx context.Context, item, role string) (all []mailbox.State, err error) {
+	project, name, ok := events.RoleIn(role)
+	if !ok || a.role.mail == nil {
+		return nil, nil
+	}
+	post := a.role.mail
+	registered, err := post.addresses(ctx, events.AgentAddress)
+	if err != nil {
+		return nil, err
+	}
+	for _, agent := range registered {
+		if !strings.HasPrefix(agent, project+"/"+name+"/") {
+			continue
+		}
+		_, id, err := events.ParseAddress(agent)
+		if err != nil {
+			return nil, err
+		}
+		s, err := post.Ledger.Fresh(ctx, id)
+		if err != nil {
+			return nil, fmt.Errorf("agent %s: %w", agent, err)
+		}
+		if s.Life.Work != nil && s.Life.Work.Work == item {
+			all = append(all, s)
+		}
+	}
+	return all, nil
+}
+
+// release frees the agents of a role that are reserved for an item, which is not given to it: it was refused after
+// the planner that reserved them died.
+func (a holders) release(ctx context.Context, item, role string) error {
+	all, err := a.waitFor(ctx, item, role)
+	for _, of := range all {
+		_, err := a.role.mail.change(ctx, of.ID, func(s mailbox.State) (mailbox.State, error) {
+			now, err := a.of(ctx, *of.Life.Work)
+			if err == nil && now.Awaits(of.Life.Work.Epoch) {
+				s = mailbox.Unassign(s, *of.Life.Work, a.Now().UTC())
+			}
+			return s, err
+		})
+		if err != nil {
+			return err
+		}
+	}
+	return err
+}
