@@ -91,6 +91,13 @@ func newStage(t *testing.T, driver runtime.Driver, name string) *stage {
 	return s
 }
 
+// Spec is a program that is to be started on an empty workspace, and allowed all that it asks for.
+func Spec(t *testing.T, r events.Runtime) runtime.Spec {
+	t.Helper()
+	s := newStage(t, nil, r.Driver)
+	return runtime.Spec{Runtime: r, Sandbox: s.sandbox, Host: s, Most: maxPrinted}
+}
+
 func (s *stage) start(resume string) runtime.Conversation {
 	s.t.Helper()
 	c, err := s.driver.Start(s.t.Context(), runtime.Spec{Runtime: s.runtime, Sandbox: s.sandbox, Host: s, Resume: resume,

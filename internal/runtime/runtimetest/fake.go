@@ -35,6 +35,8 @@ const (
 	folder  = "INSPAN_FAKE_SESSIONS"
 	strange = "INSPAN_FAKE_STRANGE"
 	sly     = "INSPAN_FAKE_SLY"
+	// hookless is set where the program takes no hooks.
+	hookless = "INSPAN_FAKE_HOOKLESS"
 )
 
 // Main makes a test binary the program where it was started as such, and reports whether it was. It is called first in
@@ -98,8 +100,13 @@ func Runtime(driver, sessions string) events.Runtime {
 }
 
 // Strange is the program where it speaks another version of its protocol.
-func Strange(r events.Runtime) events.Runtime {
-	env := map[string]string{strange: "1"}
+func Strange(r events.Runtime) events.Runtime { return with(r, strange) }
+
+// Hookless is the program where it takes no hooks.
+func Hookless(r events.Runtime) events.Runtime { return with(r, hookless) }
+
+func with(r events.Runtime, name string) events.Runtime {
+	env := map[string]string{name: "1"}
 	for k, v := range r.Env {
 		env[k] = v
 	}
@@ -132,6 +139,7 @@ type agent struct {
 	last      int
 	cancelled chan struct{}
 	deaf      atomic.Bool // it ignores the end of its input, too
+	hooked    atomic.Bool // a hook before each call is registered
 }
 
 func (a *agent) serve() {
