@@ -165,6 +165,9 @@ func (c *claude) reply(r result) runtime.Reply {
 	}
 	if r.Error || r.Subtype != "success" {
 		out.Failed, out.Reason = true, fmt.Sprintf("it stopped: %.64q", r.Subtype)
+		if r.Subtype == "success" { // which it also calls an error of its model, that the text explains
+			out.Reason = "it stopped: its model did not answer"
+		}
 		if len(r.Errors) > 0 {
 			out.Reason += fmt.Sprintf(": %.512q", r.Errors[0])
 		}

@@ -37,3 +37,39 @@ func TestHook(t *testing.T) {
 		}
 	})
 }
+
+func TestCodexModel(t *testing.T) {
+	t.Parallel()
+	prompt := func(t *testing.T, spec runtime.Spec, text string) runtime.Reply {
+		t.Helper()
+		c, err := headless.Codex{}.Start(t.Context(), spec)
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(c.Close)
+		r, err := c.Prompt(t.Context(), text)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return r
+	}
+	t.Run("PLUS-12e the program is led to its model by its configuration, and has the token in a variable", func(t *testing.T) {
+		t.Parallel()
+		r := runtimetest.Runtime(events.DriverCodex, t.TempDir())
+		r.Model = &events.RuntimeModel{API: events.FormOpenAI, BaseEnv: "A_BASE", KeyEnv: "A_KEY"}
+		spec := runtimetest.Spec(t, r)
+		spec.Env = []string{"A_KEY=the-token", "A_BASE=http://127.0.0.1:1/v1"}
+		got := prompt(t, spec, "!args").Text
+		if !strings.Contains(got, `model_provider="station"`) || !strings.Contains(got, `base_url="http://127.0.0.1:1/v1",env_key="A_KEY"`) ||
+			strings.Contains(got, "the-token") {
+			t.Errorf("got %q", got)
+		}
+	})
+	t.Run("PLUS-12c an attempt that did not succeed is no failure of what is done in the end", func(t *testing.T) {
+		t.Parallel()
+		r := prompt(t, runtimetest.Spec(t, runtimetest.Runtime(events.DriverCodex, t.TempDir())), "!reconnect\n!say done")
+		if r.Failed || !strings.Contains(r.Text, "done") {
+			t.Errorf("got %+v", r)
+		}
+	})
+}

@@ -10,7 +10,7 @@ import (
 
 const (
 	// startWait bounds how long the program may take to confirm the hook.
-	startWait = time.Minute
+	startWait = 3 * time.Minute
 	// registration is the id of the request that registers the hook.
 	registration = "initialize"
 )

@@ -6,6 +6,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"syscall"
@@ -139,6 +140,9 @@ func Exam(t *testing.T, driver runtime.Driver, name string) {
 	if name != events.DriverCodex { // which asks no one
 		asks(t, driver, name)
 	}
+	if name == events.DriverACP {
+		late(t, driver, name)
+	}
 	t.Run("PLUS-12c CONT-4 a session goes on after the program has died", func(t *testing.T) {
 		t.Parallel()
 		s := newStage(t, driver, name)
@@ -226,6 +230,21 @@ func asks(t *testing.T, driver runtime.Driver, name string) {
 				!strings.Contains(r.Text, "and on") {
 				t.Errorf("%v: got %+v, %v, %v", answer, r, err, there)
 			}
+		}
+	})
+}
+
+// late is about a program that tells what a question is about after it has asked.
+func late(t *testing.T, driver runtime.Driver, name string) {
+	t.Run("PLUS-12a GUARD-9 a question without arguments is judged by what the program tells of the call", func(t *testing.T) {
+		t.Parallel()
+		s := newStage(t, driver, name)
+		if r, err := s.prompt("!late secret.txt"); err != nil || r.Failed {
+			t.Fatalf("got %+v, %v", r, err)
+		}
+		if len(s.asked) != 1 || s.asked[0].Name != "read" || !slices.Equal(s.asked[0].Paths, []string{"secret.txt"}) ||
+			!strings.Contains(string(s.asked[0].Input), "secret.txt") {
+			t.Errorf("asked for %+v", s.asked)
 		}
 	})
 }

@@ -249,6 +249,14 @@ func (a *agent) prompt(text string) {
 		case "!write":
 			path, body, _ := strings.Cut(rest, " ")
 			a.tool("edit", map[string]string{"file_path": path, "content": body}, "printf %s '"+body+"' > "+path)
+		case "!args":
+			a.talk.say(strings.Join(os.Args[1:], "\n"))
+		case "!twice": // it asks two questions about one call
+			a.tool("execute", map[string]string{"command": rest}, rest, "other")
+		case "!late": // it tells what about after it has asked
+			if late, ok := a.talk.(acp); ok && late.askLate("late-"+rest, rest) {
+				a.talk.done("late-"+rest, "read", false)
+			}
 		case "!model":
 			a.talk.say(a.model(rest) + "\n")
 		case "!again": // only where the session is gone on with
@@ -315,6 +323,8 @@ func misbehave(a *agent, verb string) {
 		for {
 			a.talk.think(strings.Repeat("x", 64<<10))
 		}
+	case "!reconnect": // as Codex tells of an attempt that did not succeed
+		a.raw(`{"type":"error","message":"Reconnecting... 2/5"}` + "\n")
 	case "!deaf":
 		a.deaf.Store(true)
 		got := make(chan os.Signal, 1) // one is enough
@@ -325,9 +335,15 @@ func misbehave(a *agent, verb string) {
 	}
 }
 
-// tool asks, and runs the command where it may.
-func (a *agent) tool(kind string, input map[string]string, command string) {
+// tool asks, first about what is of other kinds, and runs the command where it may.
+func (a *agent) tool(kind string, input map[string]string, command string, first ...string) {
 	id := "tool-" + strconv.Itoa(a.prompts) + "-" + strconv.Itoa(int(hash(command)))
+	for _, other := range first {
+		if !a.talk.ask(id, other, input) {
+			a.talk.say("refused.")
+			return
+		}
+	}
 	if !a.talk.ask(id, kind, input) {
 		a.talk.say("refused.")
 		return

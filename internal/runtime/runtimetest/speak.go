@@ -84,6 +84,21 @@ func (c acp) ask(id, kind string, input map[string]string) bool {
 	c.update(map[string]any{"sessionUpdate": "tool_call", "toolCallId": id, "title": "I want to " + kind, "kind": kind,
 		"status":   "pending",
 		"rawInput": input})
+	return c.permitted(call, func() {})
+}
+
+// askLate asks to read a file as OpenCode does: the question has no arguments, and an update with them may follow it.
+func (c acp) askLate(id, file string) bool {
+	call := map[string]any{"toolCallId": id, "title": "read", "kind": "read", "status": "pending",
+		"rawInput": map[string]string{}, "locations": []any{}}
+	return c.permitted(call, func() {
+		c.update(map[string]any{"sessionUpdate": "tool_call_update", "toolCallId": id, "status": "in_progress",
+			"rawInput": map[string]string{"filePath": file}, "locations": []any{map[string]string{"path": file}}})
+	})
+}
+
+// permitted asks about a call, and tells more of it after that.
+func (c acp) permitted(call map[string]any, more func()) bool {
 	number, answer := c.request()
 	c.print(map[string]any{"jsonrpc": "2.0", "id": number, "method": "session/request_permission",
 		"params": map[string]any{
@@ -91,6 +106,7 @@ func (c acp) ask(id, kind string, input map[string]string) bool {
 				map[string]string{"optionId": "always", "name": "Always", "kind": "allow_always"},
 				map[string]string{"optionId": "once", "name": "Once", "kind": "allow_once"},
 				map[string]string{"optionId": "no", "name": "No", "kind": "reject_once"}}}})
+	more()
 	var r struct {
 		Outcome struct {
 			Outcome string `json:"outcome"`
@@ -214,7 +230,7 @@ func (c claude) think(s string) {
 }
 
 func (c claude) ask(id, kind string, input map[string]string) bool {
-	name := map[string]string{"execute": "Bash", "edit": "Edit"}[kind]
+	name := map[string]string{"execute": "Bash", "edit": "Edit", "other": "Other"}[kind]
 	c.message("assistant", map[string]any{"type": "tool_use", "id": id, "name": name, "input": input})
 	first, _, _ := strings.Cut(input["command"], " ")
 	if c.hook(id, name, input) != "ask" && slices.Contains(harmless, first) {
