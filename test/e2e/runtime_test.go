@@ -141,7 +141,7 @@ func TestRuntime(t *testing.T) {
 	t.Run("PLUS-12c CONT-4 a program that dies goes on in its session, and what it had begun is unknown", func(t *testing.T) {
 		w := w.on(t)
 		w.task(events.Task{ID: "dies", Agent: "pacp", Task: "!again echo again\n!bash kill -9 $PPID"})
-		s := w.ended("dies")
+		s := w.await("dies", "waiting", func(s run.State) bool { return waiting(s) || s.Status.Ended() }) // it asks for the same again
 		calls := inner(s)
 		unknown := func(c run.CallRecord) bool {
 			return c.Code == events.OutcomeUnknown && strings.Contains(string(c.Arguments), "PPID")
@@ -153,7 +153,7 @@ func TestRuntime(t *testing.T) {
 	})
 	t.Run("PLUS-12c SAFE-7 what a program had begun when it died stands before a person when it asks for it again", func(t *testing.T) {
 		w := w.on(t)
-		w.task(events.Task{ID: "twice", Agent: "pclaude", Task: "!bash if mkdir once; then kill -9 $PPID; fi; echo ran >> ran"})
+		w.task(events.Task{ID: "twice", Agent: "pclaude", Task: "!bash if mkdir once; then kill -9 $PPID; exit; fi; echo ran >> ran"})
 		s := w.await("twice", "waiting", func(s run.State) bool { return waiting(s) || s.Status.Ended() })
 		if _, err := os.Stat(work("twice", "ran")); err == nil || s.Status.Ended() || len(s.Unknown) != 1 {
 			t.Fatalf("%s: %v, %v\n%s", s.Status, err, s.Unknown, w.story("twice"))
