@@ -296,7 +296,7 @@ func (g guestWorld) lostInCommand(play string, lose func(id string)) {
 	s := g.ended(id)
 	g.completed(play, s)
 	if got := g.read(play, "log"); got != "begun\nbegun\nended\n" {
-		g.t.Errorf("%q", got)
+		g.t.Errorf("%q, %s\n%s\n%s", got, outcome(s), g.story(id), g.mock.last(g.t, keyOf(play)))
 	}
 	g.oneSession(id)
 	if calls := inner(s); g.guest.asks && (len(calls) != 3 || calls[0].Code != events.OutcomeUnknown ||

@@ -122,8 +122,8 @@ func (c *conversation) note(t told) runtime.Tool {
 	return one
 }
 
-// whole returns what is known of a call, once that is more than its kind, or after toldWait: a program may ask before it
-// tells what about.
+// whole returns what is known of a call, once that is more than its kind, or after toldWait: a program may ask before
+// it tells what about.
 func (c *conversation) whole(one runtime.Tool) runtime.Tool {
 	t := time.NewTimer(toldWait)
 	defer t.Stop()
