@@ -60,7 +60,7 @@ var guests = []guest{{
 	},
 }, {
 	preset: "codex", pack: "@openai/codex-linux-x64@npm:@openai/codex@%s-linux-x64", base: "/v1",
-	file: "@openai/codex-linux-x64/vendor/x86_64-unknown-linux-musl/bin/codex", moves: true,
+	file: "@openai/codex-linux-x64/vendor/x86_64-unknown-linux-musl/bin/codex",
 	bash: func(_, command string) (string, map[string]any) {
 		return "exec_command", map[string]any{"cmd": command}
 	},
@@ -109,7 +109,6 @@ func (g guest) fixtures(at func(play string) string) []byte {
 		"answer":  {{call: g.bash, what: "echo one >> steps"}, {text: strings.Repeat("It is a long story. ", 400), slow: true}, {call: g.bash, what: "cat steps"}, end},
 		"spends":  {{call: g.bash, what: "echo one >> steps", input: most - 3000}, end},
 	}
-	plays["moved"] = plays["command"]
 	var all []any
 	for play, steps := range plays {
 		for i, s := range steps {
