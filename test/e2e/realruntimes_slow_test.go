@@ -335,7 +335,11 @@ func (g guestWorld) spends() {
 }
 
 func (g guestWorld) keepsKey() {
-	for _, r := range g.events(g.id("works")) {
+	all := g.events(g.id("works"))
+	if len(all) == 0 {
+		g.t.Fatal("the run that writes a file was not made")
+	}
+	for _, r := range all {
 		if bytes.Contains(r.Bytes, []byte(theRealKey)) {
 			g.t.Errorf("the key is in %s", r.Kind)
 		}
