@@ -94,15 +94,15 @@ func (g guest) test(t *testing.T, dir string) {
 			w.lostAtGate("killed", func(id string) { w.kill(id) })
 		})
 		if g.moves {
-			t.Run("PLUS-12c SAFE-7 its toolrunner is lost at a gate, it goes on in its session, and the act happens once", func(t *testing.T) { w.on(t).lostAtGate("lost", lose) })
+			t.Run("PLUS-12c SAFE-7 its toolrunner is stopped at a gate, it goes on in its session, and the act happens once", func(t *testing.T) { w.on(t).lostAtGate("lost", lose) })
 		} else {
-			t.Run("PLUS-12c SAFE-7 its toolrunner is lost at a gate, with its session, and the outcome is unknown", func(t *testing.T) { w.on(t).lostForGood(lose) })
+			t.Run("PLUS-12c SAFE-7 its toolrunner is stopped at a gate, with its session, and the outcome is unknown", func(t *testing.T) { w.on(t).lostForGood(lose) })
 		}
 		t.Run("PLUS-12c CONT-4 it is killed in a command, which is unknown then, and not made again without a person", func(t *testing.T) { w.on(t).killedInCommand() })
 	} else {
 		t.Run("PLUS-12c CONT-4 it is killed in a command, and goes on in its session", func(t *testing.T) { w.on(t).killedInCommand() })
 		t.Logf("NOT TESTED: %s asks no one, so there is no call that a rule could refuse, no gate to wait at, and no "+
-			"toolrunner that is lost at one", g.preset)
+			"toolrunner that is stopped at one", g.preset)
 	}
 	t.Run("PLUS-12c PLUS-12e it is killed in an answer of its model, and nothing is lost or done twice", func(t *testing.T) { w.on(t).killedInAnswer() })
 	t.Run("PLUS-12e PLUS-3 it is refused its model when the budget of the run is spent", func(t *testing.T) { w.on(t).spends() })
