@@ -4,7 +4,7 @@ FUZZTIME ?= 30s
 # As what is released; and nothing is compiled twice, with cgo and without.
 export CGO_ENABLED ?= 0
 
-.PHONY: help build check lint crosscheck fmt test race docs release release-test demo bench bench-peers bench-trees bench-children weight robust pairs trace kill failover merge-demo faults previous register tutorials mcp escape boxes docker gvisor microvm microvm-test firecracker-test e2b kube kubebox fuzz aimock sdk-oracle external live wasm clean work-race mail alerts protocols console screenshot sandbox-image terminals offline convoy colony backup-drill
+.PHONY: help build check lint crosscheck fmt test race docs release release-test demo bench bench-peers bench-trees bench-children weight robust pairs trace kill failover merge-demo faults previous register tutorials mcp escape boxes docker gvisor microvm microvm-test firecracker-test e2b kube kubebox fuzz aimock sdk-oracle external live wasm clean work-race mail alerts protocols console screenshot sandbox-image terminals offline convoy colony backup-drill runtimes
 help: ## list the targets
 	@grep -hE '^[a-z0-9-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
 
@@ -178,6 +178,9 @@ fuzz: ## slow: each fuzz test for FUZZTIME (30s)
 
 aimock: ## opt-in, needs node and npm: the adapters of models against an independent mock of the providers
 	$(GO) test -tags slow -count=1 -v -timeout 5m ./test/aimock
+
+runtimes: ## opt-in (10 min, 1 GB from npm where DIR lacks it), with node, npm and bubblewrap: Claude Code, OpenCode and Codex as agents, killed and refused; DIR=folder
+	INSPAN_TEST_NEED_SANDBOX=bwrap INSPAN_TEST_RUNTIMES=$(or $(DIR),$(CURDIR)/bin/runtimes) $(GO) test -tags slow -count=1 -v -timeout 60m -run 'TestRealRuntimes$(if $(RUN),/$(RUN))' ./test/e2e
 
 external: ## a module of its own, as others have one: a tool, a client and a station through pkg alone
 	cd test/external && $(GO) test -count=1 .

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/inspan/inspan/internal/runtime"
 	"github.com/inspan/inspan/internal/runtime/runtimetest"
 )
 
@@ -34,7 +35,8 @@ func TestRuntimes(t *testing.T) {
 		return "env = {" + strings.Join(all, ", ") + more + "}"
 	}
 	t.Run("ID-3a ID-6a CLI-7 runtimes are listed and shown, those of a project beside the presets", func(t *testing.T) {
-		d.want(0, []string{"claude", "preset", "unverified", "opencode acp"}, "runtimes", "list", "--agents", filepath.Join(d.dir, "none"))
+		tried := "verified " + runtime.Presets()["claude"].Verified
+		d.want(0, []string{"claude", "preset", tried, "unverified", "opencode acp"}, "runtimes", "list", "--agents", filepath.Join(d.dir, "none"))
 		write(t, "mine", env(""))
 		d.want(0, []string{`"name": "mine"`, `"preset": false`, `"status": "unverified"`}, "runtimes", "show", "mine", "--agents", agents, "--json")
 		d.want(0, []string{"asks before it acts", "none"}, "runtimes", "show", "codex", "--agents", agents)

@@ -96,7 +96,7 @@ var later = []string{"acp.command", "acp.mode", "capabilities.token_usage", "cap
 
 var (
 	nameRule    = pattern.New(`^[a-z0-9][a-z0-9-]{0,31}$`)
-	commandRule = pattern.New(`^[A-Za-z0-9_./+-]{1,256}$`)
+	commandRule = pattern.New(`^[A-Za-z0-9_.@/+-]{1,256}$`)
 	envRule     = pattern.New(`^[A-Za-z_][A-Za-z0-9_]{0,127}$`)
 	// transcriptRule has no blank and no character that a shell reads, but for *.
 	transcriptRule = pattern.New(`^[A-Za-z0-9._][A-Za-z0-9._*{}/-]{0,255}$`)

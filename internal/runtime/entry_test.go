@@ -50,6 +50,14 @@ func TestParse(t *testing.T) {
 			t.Errorf("got %+v", r)
 		}
 	})
+	t.Run("ID-6a a program may be in the folder of a scope of npm", func(t *testing.T) {
+		t.Parallel()
+		const at = "/opt/node_modules/@anthropic-ai/claude-code-linux-x64/claude"
+		e, err := Parse("mine.toml", []byte(strings.Replace(sound, `command = "mine"`, `command = "`+at+`"`, 1)))
+		if err != nil || e.Runtime().Command[0] != at {
+			t.Errorf("got %q, %v", e.Runtime().Command, err)
+		}
+	})
 	t.Run("ID-6a SAFE-1 each fault has its line and says what to do", func(t *testing.T) {
 		t.Parallel()
 		for name, c := range map[string]struct {
@@ -103,8 +111,12 @@ func TestPresets(t *testing.T) {
 			t.Errorf("got %d", len(all))
 		}
 		for name, e := range all {
-			if e.Name != name || !e.Preset || e.Description == "" || e.Verified != "" {
+			if e.Name != name || !e.Preset || e.Description == "" {
 				t.Errorf("%s: %+v", name, e)
+			}
+			// make runtimes tries the version that a preset says was tried, and there is none for the others.
+			if tried := slices.Contains([]string{"claude", "codex", "opencode"}, name); tried != (e.Verified != "") {
+				t.Errorf("%s says that it was tried with %q", name, e.Verified)
 			}
 		}
 	})
@@ -141,6 +153,8 @@ func TestJudged(t *testing.T) {
 			{Tool{Name: "bash", Input: []byte(`{"command":["sh","-c","rm -rf /"]}`)}, "bash", `"command":"sh -c 'rm -rf /'"`},
 			{Tool{Name: "bash", Title: "do it", Input: []byte(`{"x":1}`)}, "other", `"title":"do it"`},
 			{Tool{Name: "bash", Input: []byte(`no JSON`)}, "other", `{}`},
+			{Tool{Name: "read", Title: "read"}, "other", `{"title":"read"}`},
+			{Tool{Name: "grep", Input: []byte(`{"pattern":"x"}`)}, "grep", `"reported"`},
 			{Tool{Name: "edit", Input: []byte(`{"filePath":"/ws/a/b"}`), Paths: []string{"/ws/c", "/etc/passwd", "/wsx"}}, "edit",
 				`"paths":["a/b","c","/etc/passwd","/wsx"]`},
 		} {

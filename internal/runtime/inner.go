@@ -37,6 +37,9 @@ func InnerName(theirs string) string {
 	return events.ToolOther
 }
 
+// filed are the names of calls that are about a file.
+var filed = []string{"edit", "read", "write"}
+
 // commandKeys and pathKeys are the names of the arguments of programs, the first that is there counts.
 var (
 	commandKeys = []string{"command", "cmd", "script"}
@@ -46,7 +49,8 @@ var (
 
 // Judged is what a program asks for in the form that guards read: the command as shell text, the paths as a list, and
 // what the program reported beside it. inside is the workspace as the program sees it: paths in it become relative. A
-// shell command that cannot be found in the arguments makes the call one of no known tool.
+// shell command that cannot be found in the arguments, or a file that is read or written without a path, makes the call
+// one of no known tool.
 func Judged(t Tool, inside string) (name string, input json.RawMessage) {
 	var raw map[string]any
 	d := json.NewDecoder(bytes.NewReader(t.Input))
@@ -64,6 +68,8 @@ func Judged(t Tool, inside string) (name string, input json.RawMessage) {
 	}
 	if paths := pathsOf(raw, t.Paths, inside); len(paths) > 0 {
 		doc["paths"] = paths
+	} else if slices.Contains(filed, name) {
+		name = events.ToolOther
 	}
 	if len(t.Input) > 0 && json.Valid(t.Input) && len(t.Input) <= MaxInput {
 		doc["reported"] = t.Input

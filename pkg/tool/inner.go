@@ -13,6 +13,10 @@ type Inner interface {
 	// Begin records that the program is about to be given its work, in a session of that name; empty where it has none
 	// yet. It returns once that is stored.
 	Begin(ctx context.Context, session string) error
+	// Again records that the program ended in the middle of its work and is about to be started again: of what it had
+	// begun inside the outcome is unknown, and what it had asked for is not answered any more. It returns once that is
+	// stored.
+	Again(ctx context.Context) error
 	// Keep stores the files that the session of the program is gone on with by, in the place of those of before. It
 	// returns once the log names them.
 	Keep(ctx context.Context, files []InnerFile) error

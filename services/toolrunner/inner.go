@@ -116,6 +116,15 @@ func (i *inside) Begin(ctx context.Context, session string) error {
 	return err
 }
 
+// Again implements tool.Inner.
+func (i *inside) Again(ctx context.Context) error {
+	i.mu.Lock()
+	clear(i.began)
+	i.mu.Unlock()
+	_, _, err := i.say(ctx, func(s run.State) []events.Payload { return call.Abandon(s, i.st.attempt) })
+	return err
+}
+
 // text is a name that a program gave, as it is recorded.
 func text(s string) string {
 	if len(s) > events.MaxProgramText {

@@ -181,6 +181,40 @@ func TestInner(t *testing.T) {
 			t.Errorf("%+v, %q", r, s.Unknown)
 		}
 	})
+	t.Run("SAFE-7 PLUS-12c what had begun when its program ended is unknown before it is started again, also where that is recorded twice", func(t *testing.T) {
+		t.Parallel()
+		b, in := driven(t)
+		if err := in.Again(t.Context()); err != nil { // before it began anything
+			t.Fatal(err)
+		}
+		if err := in.Begin(t.Context(), "s"); err != nil {
+			t.Fatal(err)
+		}
+		answer := b.ask(t.Context(), in, yes.Call)
+		b.say(events.Gatekeeper, runtest.CallYes(yes, call.Once))
+		b.role.verdicts.hint(runID)
+		a := <-answer
+		b.say(events.Toolrunner, runtest.Requested(b.state().Open["c2-1"], "bash", `{}`)) // which waits for its verdict
+		if err := in.Again(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		s := b.state()
+		if began, waited := s.ToolCallHistory.At(1), s.ToolCallHistory.At(2); began.Code != events.OutcomeUnknown || waited.Code == events.OutcomeUnknown ||
+			len(s.Unknown) != 1 || len(s.Open) != 1 || s.Open["c2-1"] == nil {
+			t.Errorf("%+v, %+v, %q, %d are open", began, waited, s.Unknown, len(s.Open))
+		}
+		if err := in.Again(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		if err := in.Done(t.Context(), a.ID, tool.Result{Output: "late"}); err != nil || b.state().Sequence != s.Sequence {
+			t.Errorf("a second time was recorded, or what the program said late: %v", err)
+		}
+		next := b.ask(t.Context(), in, "c2-1-3")
+		b.say(events.Gatekeeper, runtest.CallNo(runtest.InnerRef("a", "c2-1-3", "bash", "c2-1")))
+		if a := <-next; a.err != nil || a.Allowed {
+			t.Errorf("%+v", a)
+		}
+	})
 	t.Run("PLUS-12c SAFE-1 SAFE-8 what a session is gone on with by is stored without secrets, named, and given to the next attempt", func(t *testing.T) {
 		t.Parallel()
 		b, in := driven(t)

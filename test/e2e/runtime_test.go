@@ -141,7 +141,7 @@ func TestRuntime(t *testing.T) {
 	t.Run("PLUS-12c CONT-4 a program that dies goes on in its session, and what it had begun is unknown", func(t *testing.T) {
 		w := w.on(t)
 		w.task(events.Task{ID: "dies", Agent: "pacp", Task: "!again echo again\n!bash kill -9 $PPID"})
-		s := w.ended("dies")
+		s := w.await("dies", "waiting", func(s run.State) bool { return waiting(s) || s.Status.Ended() }) // it asks for the same again
 		calls := inner(s)
 		unknown := func(c run.CallRecord) bool {
 			return c.Code == events.OutcomeUnknown && strings.Contains(string(c.Arguments), "PPID")
@@ -149,6 +149,24 @@ func TestRuntime(t *testing.T) {
 		again := func(c run.CallRecord) bool { return c.Success && c.Result == "again\n" }
 		if !slices.ContainsFunc(calls, unknown) || !slices.ContainsFunc(calls, again) {
 			t.Errorf("%s: %+v\n%s", s.Status, calls, w.story("dies"))
+		}
+	})
+	t.Run("PLUS-12c SAFE-7 what a program had begun when it died stands before a person when it asks for it again", func(t *testing.T) {
+		w := w.on(t)
+		w.task(events.Task{ID: "twice", Agent: "pclaude", Task: "!bash if mkdir once; then kill -9 $PPID; exit; fi; echo ran >> ran"})
+		s := w.await("twice", "waiting", func(s run.State) bool { return waiting(s) || s.Status.Ended() })
+		if _, err := os.Stat(work("twice", "ran")); err == nil || s.Status.Ended() || len(s.Unknown) != 1 {
+			t.Fatalf("%s: %v, %v\n%s", s.Status, err, s.Unknown, w.story("twice"))
+		}
+		g := w.opened("twice")
+		w.publish(g.AnswerSubject+".anna", `{"decision":"approve","proposal_hash":"`+g.ProposalHash+`"}`)
+		s = w.ended("twice")
+		b, err := os.ReadFile(work("twice", "ran"))
+		if calls := inner(s); err != nil || string(b) != "ran\n" || s.Status != events.Completed || len(calls) != 2 || calls[0].Code != events.OutcomeUnknown {
+			t.Errorf("%s: %q, %v, %+v\n%s", s.Status, b, err, calls, w.story("twice"))
+		}
+		if r := replayed(t, programLaw(t), w.log("twice")); !r.OK() {
+			t.Errorf("a replay decides otherwise: %+v", r)
 		}
 	})
 	t.Run("PLUS-12d C43 a program that asks no one is not started where nothing keeps it in", func(t *testing.T) {

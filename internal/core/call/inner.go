@@ -115,7 +115,17 @@ func FinishInner(s run.State, a Attempt, id string, r Result) []events.Payload {
 		Reported: true}}
 }
 
-// abandoned ends what is open inside of a call before the call itself ends or is begun again. Of what had begun no one
+// Abandon ends what is open inside of an attempt whose program has ended and is started again. It answers nothing where
+// nothing is open, or the attempt is not the current one any more.
+func Abandon(s run.State, a Attempt) []events.Payload {
+	if !a.holds(s) {
+		return nil
+	}
+	return abandoned(s, a.Call.ID)
+}
+
+// abandoned ends what is open inside of a call before the call itself ends or its program begins
+// again. Of what had begun no one
 // knows whether it took effect.
 func abandoned(s run.State, id string) (say []events.Payload) {
 	for _, c := range s.InnerOf(id) {

@@ -21,8 +21,10 @@ const (
 	// protocolVersion is that of the protocol spoken here.
 	protocolVersion = 1
 	// startWait bounds the answers to requests that begin a session, cancelWait that to a prompt that was cancelled.
-	startWait  = time.Minute
+	startWait  = 3 * time.Minute
 	cancelWait = 5 * time.Second
+	// toldWait bounds how long a question without arguments waits for the update that has them.
+	toldWait = 2 * time.Second
 	// maxAsked bounds the requests of the program that are open at the same time, maxTools the calls that it told of.
 	maxAsked = 32
 	maxTools = 1024
@@ -78,6 +80,8 @@ type conversation struct {
 	quiet   bool
 	words   runtime.Words
 	usage   runtime.Usage
+	// news is closed, and another one made, when something was told of a call; guarded by mu.
+	news chan struct{}
 }
 
 // Start implements runtime.Driver.
@@ -87,7 +91,7 @@ func (Driver) Start(ctx context.Context, s runtime.Spec) (runtime.Conversation, 
 		return nil, err
 	}
 	c := &conversation{program: p, host: s.Host, waiting: map[string]chan message{}, tools: map[string]runtime.Tool{},
-		asked: make(chan struct{}, maxAsked)}
+		asked: make(chan struct{}, maxAsked), news: make(chan struct{})}
 	c.life, c.end = context.WithCancelCause(context.WithoutCancel(ctx))
 	c.working.Go(c.read)
 	begin, cancel := context.WithTimeout(ctx, startWait)

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/inspan/inspan/internal/runtime"
 )
@@ -102,7 +103,7 @@ func (c *conversation) note(t told) runtime.Tool {
 	if t.Kind != nil {
 		one.Name = runtime.InnerName(*t.Kind)
 	}
-	if len(t.Input) > 0 && string(t.Input) != "null" {
+	if !empty(t.Input) {
 		one.Input = t.Input
 	}
 	if len(t.Locations) > 0 {
@@ -116,7 +117,40 @@ func (c *conversation) note(t told) runtime.Tool {
 	}
 	one.Ended, one.Failed = t.Status == "completed" || t.Status == "failed", t.Status == "failed"
 	c.tools[t.ID] = one
+	close(c.news)
+	c.news = make(chan struct{})
 	return one
+}
+
+// whole returns what is known of a call, once that is more than its kind, or after toldWait: a program may ask before
+// it tells what about.
+func (c *conversation) whole(one runtime.Tool) runtime.Tool {
+	t := time.NewTimer(toldWait)
+	defer t.Stop()
+	for {
+		c.mu.Lock()
+		if now, known := c.tools[one.ID]; known {
+			one = now
+		}
+		news := c.news
+		c.mu.Unlock()
+		if len(one.Input) > 0 || len(one.Paths) > 0 {
+			return one
+		}
+		select {
+		case <-news:
+		case <-t.C:
+			return one
+		case <-c.life.Done():
+			return one
+		}
+	}
+}
+
+// empty reports whether arguments say nothing: a program may leave them out where it told of them before.
+func empty(input json.RawMessage) bool {
+	var fields map[string]json.RawMessage
+	return len(input) == 0 || json.Unmarshal(input, &fields) == nil && len(fields) == 0
 }
 
 // output is what a call came to, as text.
@@ -171,7 +205,7 @@ func (c *conversation) permit(m message) {
 		c.answer(m.ID, nil, &rpcError{codeInternal, "the request cannot be read"})
 		return
 	}
-	one := c.note(q.Tool)
+	one := c.whole(c.note(q.Tool))
 	once := slices.IndexFunc(q.Options, func(o option) bool { return o.Kind == "allow_once" })
 	outcome := map[string]any{"outcome": "cancelled"}
 	kind := "reject_once"

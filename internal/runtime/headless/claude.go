@@ -1,8 +1,9 @@
 // Package headless drives agents that print what they do as lines of JSON: Claude Code with stream-json in both
 // directions, and Codex with exec --json.
 //
-// Promises: Claude Code asks before each tool call that its own settings do not allow, over its standard input and
-// output, and is answered once that is decided; with a no where anything goes wrong. Codex asks no one.
+// Promises: Claude Code asks before each tool call, also one that it would make without a question, over its standard
+// input and output, and is answered once that is decided; with a no where anything goes wrong. It is given no prompt
+// before it has confirmed that. Codex asks no one.
 package headless
 
 import (
@@ -38,8 +39,10 @@ type claude struct {
 	working sync.WaitGroup
 	asked   chan struct{}
 	resumed bool
-	// results are the ends of prompts; there is one at a time.
+	// results are the ends of prompts; there is one at a time. ready gets the answer to the request that registers the
+	// hook, of which there is one.
 	results chan result
+	ready   chan error
 
 	mu    sync.Mutex
 	tools map[string]runtime.Tool // guarded by mu, as are words
@@ -66,10 +69,14 @@ func (Claude) Start(ctx context.Context, s runtime.Spec) (runtime.Conversation, 
 	if err != nil {
 		return nil, err
 	}
-	c := &claude{program: p, host: s.Host, results: make(chan result, 1), asked: make(chan struct{}, maxAsked),
-		tools: map[string]runtime.Tool{}, resumed: s.Resume != ""}
+	c := &claude{program: p, host: s.Host, results: make(chan result, 1), ready: make(chan error, 1),
+		asked: make(chan struct{}, maxAsked), tools: map[string]runtime.Tool{}, resumed: s.Resume != ""}
 	c.life, c.end = context.WithCancelCause(context.WithoutCancel(ctx))
 	c.working.Go(c.read)
+	if err := c.register(ctx); err != nil {
+		c.Close()
+		return nil, err
+	}
 	return c, nil
 }
 
@@ -81,6 +88,7 @@ type line struct {
 	Message struct {
 		Content json.RawMessage `json:"content"`
 	} `json:"message"`
+	Response response `json:"response"`
 	result
 }
 
@@ -108,12 +116,14 @@ func (c *claude) Prompt(ctx context.Context, text string) (runtime.Reply, error)
 		"content": []any{map[string]string{"type": "text", "text": text}}}})
 	select {
 	case r := <-c.results:
-		if c.resumed && r.Error && r.Turns == 0 { // it answers so where it has no such session, and ends
-			return runtime.Reply{}, fmt.Errorf("%w: %s", runtime.ErrCannotResume, c.reply(r).Reason)
-		}
-		return c.reply(r), nil
+		return c.replied(r)
 	case <-c.life.Done():
-		return runtime.Reply{}, context.Cause(c.life)
+		select {
+		case r := <-c.results: // which it gave before it ended
+			return c.replied(r)
+		default:
+			return runtime.Reply{}, context.Cause(c.life)
+		}
 	case <-ctx.Done():
 	}
 	go func() { // it ends when the program reads it or is closed
@@ -130,6 +140,21 @@ func (c *claude) Prompt(ctx context.Context, text string) (runtime.Reply, error)
 	return runtime.Reply{}, ctx.Err()
 }
 
+// lost returns an error where the program ends because it does not have the session that it was to go on with.
+func (c *claude) lost(r result) error {
+	if c.resumed && r.Error && r.Turns == 0 {
+		return fmt.Errorf("%w: %s", runtime.ErrCannotResume, c.reply(r).Reason)
+	}
+	return nil
+}
+
+func (c *claude) replied(r result) (runtime.Reply, error) {
+	if err := c.lost(r); err != nil {
+		return runtime.Reply{}, err
+	}
+	return c.reply(r), nil
+}
+
 func (c *claude) reply(r result) runtime.Reply {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -140,6 +165,9 @@ func (c *claude) reply(r result) runtime.Reply {
 	}
 	if r.Error || r.Subtype != "success" {
 		out.Failed, out.Reason = true, fmt.Sprintf("it stopped: %.64q", r.Subtype)
+		if r.Subtype == "success" { // which it also calls an error of its model, that the text explains
+			out.Reason = "it stopped: its model did not answer"
+		}
 		if len(r.Errors) > 0 {
 			out.Reason += fmt.Sprintf(": %.512q", r.Errors[0])
 		}
@@ -171,6 +199,8 @@ func (c *claude) read() {
 			c.content(l.Message.Content)
 		case "control_request":
 			c.serve(l)
+		case "control_response":
+			c.registered(l.Response)
 		case "result":
 			select {
 			case c.results <- l.result:
@@ -254,7 +284,12 @@ func (c *claude) serve(l line) {
 		Input   json.RawMessage `json:"input"`
 		Use     string          `json:"tool_use_id"`
 	}
-	if err := json.Unmarshal(l.Request, &q); err != nil || q.Subtype != "can_use_tool" {
+	err := json.Unmarshal(l.Request, &q)
+	if err == nil && q.Subtype == "hook_callback" {
+		c.answer(l.ID, askFirst)
+		return
+	}
+	if err != nil || q.Subtype != "can_use_tool" {
 		c.refuse(l.ID, errors.New("this client does not have the request"))
 		return
 	}
@@ -279,9 +314,14 @@ func (c *claude) serve(l line) {
 		case say.Reason != "":
 			answer["message"] = say.Reason
 		}
-		_ = c.program.Send(map[string]any{"type": "control_response", "response": map[string]any{"subtype": "success",
-			"request_id": l.ID, "response": answer}}) // a program that has ended has no use for it
+		c.answer(l.ID, answer)
 	})
+}
+
+// answer is not waited for: a program that has ended has no use for it.
+func (c *claude) answer(id string, doc any) {
+	_ = c.program.Send(map[string]any{"type": "control_response", "response": map[string]any{"subtype": "success",
+		"request_id": id, "response": doc}})
 }
 
 func (c *claude) refuse(id string, err error) {

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"strings"
 
 	"github.com/inspan/inspan/internal/runtime"
 )
@@ -54,7 +55,7 @@ type happening struct {
 
 // Prompt implements runtime.Conversation.
 func (c *codex) Prompt(ctx context.Context, text string) (r runtime.Reply, err error) {
-	args := []string{"exec", "--json", "--skip-git-repo-check"}
+	args := append([]string{"exec", "--json", "--skip-git-repo-check"}, modelArgs(c.spec)...)
 	if c.session != "" {
 		args = append(args, "resume", c.session)
 	}
@@ -96,11 +97,27 @@ func (c *codex) Prompt(ctx context.Context, text string) (r runtime.Reply, err e
 			c.item(h, &words)
 		case "turn.completed":
 			r.Usage = runtime.Usage{Input: max(0, h.Usage.Input), Output: max(0, h.Usage.Output), Cached: max(0, h.Usage.Cached)}
-			done = true
+			r.Failed, r.Reason, done = false, "", true // errors before it were those of attempts
 		case "turn.failed", "error":
 			r.Failed, r.Reason, done = true, fmt.Sprintf("it failed: %.512q", h.Error.Message+h.Message), true
 		}
 	}
+}
+
+// modelArgs lead the program to its model: it reads no address from a variable, only from its configuration. Its
+// WebSocket is left out, as what passes there is not counted.
+func modelArgs(s runtime.Spec) []string {
+	m := s.Runtime.Model
+	if m == nil {
+		return nil
+	}
+	for _, v := range s.Env {
+		if base, ok := strings.CutPrefix(v, m.BaseEnv+"="); ok {
+			return []string{"-c", `model_provider="station"`, "-c", fmt.Sprintf("model_providers.station={name=\"station\","+
+				"base_url=%q,env_key=%q,wire_api=\"responses\",supports_websockets=false}", base, m.KeyEnv)}
+		}
+	}
+	return nil
 }
 
 func (c *codex) item(h happening, words *runtime.Words) {

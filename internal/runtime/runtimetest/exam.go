@@ -6,6 +6,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"syscall"
@@ -91,6 +92,13 @@ func newStage(t *testing.T, driver runtime.Driver, name string) *stage {
 	return s
 }
 
+// Spec is a program that is to be started on an empty workspace, and allowed all that it asks for.
+func Spec(t *testing.T, r events.Runtime) runtime.Spec {
+	t.Helper()
+	s := newStage(t, nil, r.Driver)
+	return runtime.Spec{Runtime: r, Sandbox: s.sandbox, Host: s, Most: maxPrinted}
+}
+
 func (s *stage) start(resume string) runtime.Conversation {
 	s.t.Helper()
 	c, err := s.driver.Start(s.t.Context(), runtime.Spec{Runtime: s.runtime, Sandbox: s.sandbox, Host: s, Resume: resume,
@@ -131,6 +139,9 @@ func Exam(t *testing.T, driver runtime.Driver, name string) {
 	})
 	if name != events.DriverCodex { // which asks no one
 		asks(t, driver, name)
+	}
+	if name == events.DriverACP {
+		late(t, driver, name)
 	}
 	t.Run("PLUS-12c CONT-4 a session goes on after the program has died", func(t *testing.T) {
 		t.Parallel()
@@ -219,6 +230,21 @@ func asks(t *testing.T, driver runtime.Driver, name string) {
 				!strings.Contains(r.Text, "and on") {
 				t.Errorf("%v: got %+v, %v, %v", answer, r, err, there)
 			}
+		}
+	})
+}
+
+// late is about a program that tells what a question is about after it has asked.
+func late(t *testing.T, driver runtime.Driver, name string) {
+	t.Run("PLUS-12a GUARD-9 a question without arguments is judged by what the program tells of the call", func(t *testing.T) {
+		t.Parallel()
+		s := newStage(t, driver, name)
+		if r, err := s.prompt("!late secret.txt"); err != nil || r.Failed {
+			t.Fatalf("got %+v, %v", r, err)
+		}
+		if len(s.asked) != 1 || s.asked[0].Name != "read" || !slices.Equal(s.asked[0].Paths, []string{"secret.txt"}) ||
+			!strings.Contains(string(s.asked[0].Input), "secret.txt") {
+			t.Errorf("asked for %+v", s.asked)
 		}
 	})
 }

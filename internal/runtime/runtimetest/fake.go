@@ -35,6 +35,8 @@ const (
 	folder  = "INSPAN_FAKE_SESSIONS"
 	strange = "INSPAN_FAKE_STRANGE"
 	sly     = "INSPAN_FAKE_SLY"
+	// hookless is set where the program takes no hooks.
+	hookless = "INSPAN_FAKE_HOOKLESS"
 )
 
 // Main makes a test binary the program where it was started as such, and reports whether it was. It is called first in
@@ -98,8 +100,13 @@ func Runtime(driver, sessions string) events.Runtime {
 }
 
 // Strange is the program where it speaks another version of its protocol.
-func Strange(r events.Runtime) events.Runtime {
-	env := map[string]string{strange: "1"}
+func Strange(r events.Runtime) events.Runtime { return with(r, strange) }
+
+// Hookless is the program where it takes no hooks.
+func Hookless(r events.Runtime) events.Runtime { return with(r, hookless) }
+
+func with(r events.Runtime, name string) events.Runtime {
+	env := map[string]string{name: "1"}
 	for k, v := range r.Env {
 		env[k] = v
 	}
@@ -132,6 +139,7 @@ type agent struct {
 	last      int
 	cancelled chan struct{}
 	deaf      atomic.Bool // it ignores the end of its input, too
+	hooked    atomic.Bool // a hook before each call is registered
 }
 
 func (a *agent) serve() {
@@ -241,6 +249,14 @@ func (a *agent) prompt(text string) {
 		case "!write":
 			path, body, _ := strings.Cut(rest, " ")
 			a.tool("edit", map[string]string{"file_path": path, "content": body}, "printf %s '"+body+"' > "+path)
+		case "!args":
+			a.talk.say(strings.Join(os.Args[1:], "\n"))
+		case "!twice": // it asks two questions about one call
+			a.tool("execute", map[string]string{"command": rest}, rest, "other")
+		case "!late": // it tells what about after it has asked
+			if late, ok := a.talk.(acp); ok && late.askLate("late-"+rest, rest) {
+				a.talk.done("late-"+rest, "read", false)
+			}
 		case "!model":
 			a.talk.say(a.model(rest) + "\n")
 		case "!again": // only where the session is gone on with
@@ -307,6 +323,8 @@ func misbehave(a *agent, verb string) {
 		for {
 			a.talk.think(strings.Repeat("x", 64<<10))
 		}
+	case "!reconnect": // as Codex tells of an attempt that did not succeed
+		a.raw(`{"type":"error","message":"Reconnecting... 2/5"}` + "\n")
 	case "!deaf":
 		a.deaf.Store(true)
 		got := make(chan os.Signal, 1) // one is enough
@@ -317,9 +335,15 @@ func misbehave(a *agent, verb string) {
 	}
 }
 
-// tool asks, and runs the command where it may.
-func (a *agent) tool(kind string, input map[string]string, command string) {
+// tool asks, first about what is of other kinds, and runs the command where it may.
+func (a *agent) tool(kind string, input map[string]string, command string, first ...string) {
 	id := "tool-" + strconv.Itoa(a.prompts) + "-" + strconv.Itoa(int(hash(command)))
+	for _, other := range first {
+		if !a.talk.ask(id, other, input) {
+			a.talk.say("refused.")
+			return
+		}
+	}
 	if !a.talk.ask(id, kind, input) {
 		a.talk.say("refused.")
 		return

@@ -6,6 +6,7 @@ import (
 	"os"
 	"slices"
 	"strconv"
+	"strings"
 )
 
 // acp speaks the Agent Client Protocol.
@@ -83,6 +84,21 @@ func (c acp) ask(id, kind string, input map[string]string) bool {
 	c.update(map[string]any{"sessionUpdate": "tool_call", "toolCallId": id, "title": "I want to " + kind, "kind": kind,
 		"status":   "pending",
 		"rawInput": input})
+	return c.permitted(call, func() {})
+}
+
+// askLate asks to read a file as OpenCode does: the question has no arguments, and an update with them may follow it.
+func (c acp) askLate(id, file string) bool {
+	call := map[string]any{"toolCallId": id, "title": "read", "kind": "read", "status": "pending",
+		"rawInput": map[string]string{}, "locations": []any{}}
+	return c.permitted(call, func() {
+		c.update(map[string]any{"sessionUpdate": "tool_call_update", "toolCallId": id, "status": "in_progress",
+			"rawInput": map[string]string{"filePath": file}, "locations": []any{map[string]string{"path": file}}})
+	})
+}
+
+// permitted asks about a call, and tells more of it after that.
+func (c acp) permitted(call map[string]any, more func()) bool {
 	number, answer := c.request()
 	c.print(map[string]any{"jsonrpc": "2.0", "id": number, "method": "session/request_permission",
 		"params": map[string]any{
@@ -90,6 +106,7 @@ func (c acp) ask(id, kind string, input map[string]string) bool {
 				map[string]string{"optionId": "always", "name": "Always", "kind": "allow_always"},
 				map[string]string{"optionId": "once", "name": "Once", "kind": "allow_once"},
 				map[string]string{"optionId": "no", "name": "No", "kind": "reject_once"}}}})
+	more()
 	var r struct {
 		Outcome struct {
 			Outcome string `json:"outcome"`
@@ -147,6 +164,15 @@ func (c claude) hear(line []byte) {
 				Text string `json:"text"`
 			} `json:"content"`
 		} `json:"message"`
+		ID      string `json:"request_id"`
+		Request struct {
+			Subtype string `json:"subtype"`
+			Hooks   struct {
+				Before []struct {
+					IDs []string `json:"hookCallbackIds"`
+				} `json:"PreToolUse"`
+			} `json:"hooks"`
+		} `json:"request"`
 		Response struct {
 			ID       string          `json:"request_id"`
 			Response json.RawMessage `json:"response"`
@@ -155,14 +181,42 @@ func (c claude) hear(line []byte) {
 	if err := json.Unmarshal(line, &m); err != nil {
 		leave()
 	}
-	switch m.Type {
-	case "user":
+	switch {
+	case m.Type == "user":
 		go c.prompt(m.Message.Content[0].Text)
-	case "control_response":
+	case m.Type == "control_response":
 		c.answered(m.Response.ID, m.Response.Response)
-	case "control_request":
+	case m.Request.Subtype == "initialize" && os.Getenv(hookless) != "":
+		c.print(map[string]any{"type": "control_response", "response": map[string]string{"subtype": "error",
+			"request_id": m.ID, "error": "there are no hooks"}})
+	case m.Request.Subtype == "initialize":
+		c.hooked.Store(len(m.Request.Hooks.Before) > 0)
+		c.print(map[string]any{"type": "control_response", "response": map[string]any{"subtype": "success",
+			"request_id": m.ID, "response": map[string]any{}}})
+	case m.Type == "control_request":
 		c.cancelled <- struct{}{}
 	}
+}
+
+// harmless are the first words of commands that Claude Code runs without a question.
+var harmless = []string{"cat", "echo", "ls", "pwd"}
+
+// hook reports what the hook before a call decides; empty where there is none.
+func (c claude) hook(id, name string, input map[string]string) string {
+	if !c.hooked.Load() {
+		return ""
+	}
+	number, answer := c.request()
+	c.print(map[string]any{"type": "control_request", "request_id": number,
+		"request": map[string]any{"subtype": "hook_callback", "callback_id": "call", "tool_use_id": id,
+			"input": map[string]any{"hook_event_name": "PreToolUse", "tool_name": name, "tool_input": input}}})
+	var r struct {
+		Output struct {
+			Decision string `json:"permissionDecision"`
+		} `json:"hookSpecificOutput"`
+	}
+	_ = json.Unmarshal(<-answer, &r)
+	return r.Output.Decision
 }
 
 func (c claude) message(of string, block map[string]any) {
@@ -176,8 +230,12 @@ func (c claude) think(s string) {
 }
 
 func (c claude) ask(id, kind string, input map[string]string) bool {
-	name := map[string]string{"execute": "Bash", "edit": "Edit"}[kind]
+	name := map[string]string{"execute": "Bash", "edit": "Edit", "other": "Other"}[kind]
 	c.message("assistant", map[string]any{"type": "tool_use", "id": id, "name": name, "input": input})
+	first, _, _ := strings.Cut(input["command"], " ")
+	if c.hook(id, name, input) != "ask" && slices.Contains(harmless, first) {
+		return true
+	}
 	number, answer := c.request()
 	c.print(map[string]any{"type": "control_request", "request_id": number,
 		"request": map[string]any{"subtype": "can_use_tool",

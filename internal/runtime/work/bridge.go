@@ -29,18 +29,18 @@ type bridge struct {
 	kept    string // the digest of the files that were stored last, guarded by keeping
 
 	mu sync.Mutex
-	// Guarded by mu: the session of the program, whether it was given work, and the calls of the log by what the
-	// program calls them, and whether it said anything.
+	// Guarded by mu: the session of the program, whether it was given work, whether it said anything, and the calls of
+	// the log by what the program calls them: it may ask several questions about one.
 	session string
 	given   bool
 	spoke   bool
-	calls   map[string]string
+	calls   map[string][]string
 }
 
 var _ runtime.Host = (*bridge)(nil)
 
 func newBridge(ctx context.Context, r events.Runtime, c tool.Call) *bridge {
-	b := &bridge{env: c.Env, runtime: r, inside: sandbox.Seen(c.Env.Sandbox), calls: map[string]string{}}
+	b := &bridge{env: c.Env, runtime: r, inside: sandbox.Seen(c.Env.Sandbox), calls: map[string][]string{}}
 	b.ctx, b.cancel = context.WithCancelCause(ctx)
 	return b
 }
@@ -67,6 +67,14 @@ func (b *bridge) prompted() error {
 	defer b.mu.Unlock()
 	b.given = true
 	return nil
+}
+
+// again records that the program has ended and is about to be started again.
+func (b *bridge) again() error {
+	b.mu.Lock()
+	clear(b.calls)
+	b.mu.Unlock()
+	return b.env.Inner.Again(b.ctx)
 }
 
 // Session implements runtime.Host. What was given no work yet is recorded when it is.
@@ -159,19 +167,21 @@ func (b *bridge) Update(u runtime.Update) {
 		b.env.Progress("thinking", []byte(u.Text))
 	case runtime.ToolCall:
 		b.mu.Lock()
-		id := b.calls[u.Tool.ID]
+		ids := b.calls[u.Tool.ID]
 		if u.Tool.Ended {
 			delete(b.calls, u.Tool.ID)
 		}
 		b.mu.Unlock()
-		if id == "" || !u.Tool.Ended {
+		if len(ids) == 0 || !u.Tool.Ended {
 			return
 		}
 		r := tool.Show(b.env, u.Tool.Output)
 		r.Failed = u.Tool.Failed
-		if err := b.env.Inner.Done(b.ctx, id, r); err != nil {
-			b.cancel(err)
-			return
+		for _, id := range ids {
+			if err := b.env.Inner.Done(b.ctx, id, r); err != nil {
+				b.cancel(err)
+				return
+			}
 		}
 		b.keep()
 	case runtime.Tokens: // the end of the prompt has them
@@ -195,7 +205,7 @@ func (b *bridge) Permit(ctx context.Context, t runtime.Tool) (runtime.Permission
 	}
 	if v.Allowed {
 		b.mu.Lock()
-		b.calls[t.ID] = v.ID
+		b.calls[t.ID] = append(b.calls[t.ID], v.ID)
 		b.mu.Unlock()
 	}
 	return runtime.Permission{Allowed: v.Allowed, Reason: v.Reason}, nil

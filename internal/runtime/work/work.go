@@ -2,9 +2,10 @@
 //
 // Promises: that a prompt is about to be sent stands in the log before it is sent, with the session of the program
 // where that is known. What the program asks to do is put to the gatekeeper, and answered only with what it decided and
-// what the log has. The files of its session are stored when it first speaks, before it is answered, after each call
-// inside, and at the end. A program that asks no one is started only in a sandbox that isolates. A call whose
-// toolrunner was lost goes on in the session that it had; where that is not possible its outcome is unknown.
+// what the log has. What it had begun when it ended is unknown in the log before it is started again. The files of its
+// session are stored when it first speaks, before it is answered, after each call inside, and at the end. A program
+// that asks no one is started only in a sandbox that isolates. A call whose toolrunner was lost goes on in the session
+// that it had; where that is not possible its outcome is unknown.
 package work
 
 import (
@@ -130,6 +131,9 @@ func (p *prompting) Run(ctx context.Context, c tool.Call) (tool.Result, error) {
 		case !b.begun() && !begun: // it did nothing
 			return tool.Result{}, p.unsent(err)
 		case errors.Is(err, runtime.ErrEnded) && named != "" && p.agent.Runtime.Resumes && tries < maxRestarts:
+			if err := b.again(); err != nil {
+				return tool.Result{}, err
+			}
 			session, begun = named, true
 		default:
 			return tool.Result{}, tool.Fail(tool.Unknown, events.OutcomeUnknownHint,

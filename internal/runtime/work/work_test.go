@@ -32,6 +32,8 @@ type log struct {
 	// kept are the files of the session as they were stored last, and stored counts how often they were.
 	kept   []tool.InnerFile
 	stored int
+	// again counts how often the program was started again.
+	again int
 }
 
 func (l *log) Keep(_ context.Context, files []tool.InnerFile) error {
@@ -54,6 +56,11 @@ func (l *log) Earlier() (string, bool) { return l.session, l.begun }
 
 func (l *log) Begin(_ context.Context, session string) error {
 	l.session, l.begun = session, true
+	return nil
+}
+
+func (l *log) Again(context.Context) error {
+	l.again++
 	return nil
 }
 
@@ -95,6 +102,28 @@ func TestTool(t *testing.T) {
 			}
 			if len(l.asked) != 1 || l.asked[0].Tool != "bash" || len(l.done) != 1 || l.done[0].Output != "out\n" {
 				t.Errorf("asked for %+v, done %+v", l.asked, l.done)
+			}
+		})
+	}
+	for _, driver := range []string{events.DriverACP, events.DriverClaude} {
+		t.Run("PLUS-12a two questions of a program over "+driver+" about one call end with it", func(t *testing.T) {
+			t.Parallel()
+			r := runtimetest.Runtime(driver, t.TempDir())
+			l := &log{allow: true}
+			if got, err := Tool(events.Agent{Runtime: &r}, nil).Run(t.Context(), callOf(t, l, `!twice echo out`)); err != nil || got.Failed {
+				t.Fatalf("got %+v, %v", got, err)
+			}
+			if len(l.asked) != 2 || len(l.done) != 2 || l.done[0].Output != "out\n" || l.done[1].Output != "out\n" {
+				t.Errorf("asked for %+v, done %+v", l.asked, l.done)
+			}
+		})
+		t.Run("PLUS-12c SAFE-7 that a program over "+driver+" ended is recorded before it is started again", func(t *testing.T) {
+			t.Parallel()
+			r := runtimetest.Runtime(driver, t.TempDir())
+			l := &log{allow: true}
+			got, err := Tool(events.Agent{Runtime: &r}, nil).Run(t.Context(), callOf(t, l, `!bash if mkdir once; then kill -9 $PPID; fi`))
+			if err != nil || got.Failed || l.again != 1 || len(l.asked) != 2 || len(l.done) != 1 {
+				t.Errorf("got %+v, %v, %+v", got, err, l)
 			}
 		})
 	}
