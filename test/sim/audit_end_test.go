@@ -25,6 +25,7 @@ func (a *audit) final() {
 	a.sessionIsWhole()
 	a.itemIsWhole()
 	a.treesAreWhole()
+	a.branchesAreWhole()
 	if a.calm() {
 		a.allDone()
 	}

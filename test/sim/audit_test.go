@@ -62,6 +62,11 @@ type ledger struct {
 	// their ends.
 	held     int
 	stopping bool
+	// begin is the commit that a child in a worktree begins with, left what its calls left in the tree; branches are the
+	// steps that it gives to such children.
+	begin    string
+	left     files
+	branches map[string]*branchAudit
 	dream    dreamAudit
 	cuts     cutAudit
 }
@@ -139,6 +144,9 @@ func (a *audit) event(runID string, r kernel.Record) {
 	}
 	if fault == "" {
 		fault = a.family(runID, l, p)
+	}
+	if fault == "" {
+		fault = a.branched(runID, l, p)
 	}
 	if fault == "" {
 		fault = a.dreamt(l, f, p)

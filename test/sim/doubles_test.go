@@ -57,6 +57,8 @@ type toolbox struct {
 	// strays counts what changed the files of a workspace behind its run.
 	strays map[string]int
 	forest forest
+	// hub has the clones of runs whose children work in worktrees.
+	hub hub
 	// servers counts those that run, by life; lists how often one told its tools.
 	servers map[*life]int
 	lists   int
@@ -65,7 +67,7 @@ type toolbox struct {
 }
 
 func newToolbox(w *world) *toolbox {
-	return &toolbox{w: w, attempts: map[int]int{}, reg: map[*life]*tool.Registry{}, repositories: map[string]*repository{}, strays: map[string]int{}, forest: forest{shots: map[string]files{}}, servers: map[*life]int{}, checks: map[string]verdicts{}}
+	return &toolbox{w: w, attempts: map[int]int{}, reg: map[*life]*tool.Registry{}, repositories: map[string]*repository{}, strays: map[string]int{}, forest: forest{shots: map[string]files{}}, hub: newHub(), servers: map[*life]int{}, checks: map[string]verdicts{}}
 }
 
 var effects = map[string]tool.Effect{"look": tool.Read, "put": tool.Idempotent, "note": tool.Reconcilable, "pay": tool.Once,

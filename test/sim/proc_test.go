@@ -53,6 +53,8 @@ type life struct {
 	busy        map[events.Service]int
 	republished func(string, kernel.Record)
 	draining    bool
+	// fences of the attempts that it announced, by delivery, run and call.
+	fences map[string]uint64
 }
 
 // workers is how many messages of a role a process handles at a time.
@@ -87,7 +89,7 @@ func newProcs(t *testing.T, w *world) []*proc {
 // start begins a life.
 func (p *proc) start() {
 	p.lives++
-	l := &life{p: p, ears: map[events.Service]func(context.Context, kernel.Message){}, busy: map[events.Service]int{}}
+	l := &life{p: p, ears: map[events.Service]func(context.Context, kernel.Message){}, busy: map[events.Service]int{}, fences: map[string]uint64{}}
 	l.ctx, l.cancel = context.WithCancel(context.WithValue(context.Background(), lifeKey{}, l))
 	p.life, p.stalled = l, false
 	p.w.tale.proc(p, "starts")

@@ -33,6 +33,9 @@ type Scene struct {
 	Stops bool
 	// Item has the runs be those of a work item, and no task is sent. Clears has somebody clear its second binding.
 	Item, Clears bool
+	// Moves has somebody go on with the branch of each child in a worktree after it has ended; Pauses has somebody pause
+	// a run as soon as it has a child.
+	Moves, Pauses bool
 	// Cuts has somebody interrupt the first answer of each run.
 	Cuts bool
 }
@@ -87,6 +90,8 @@ type SceneStep struct {
 	Turns    [][]SceneCall
 	// Kid is the agent of the child that the step is given to; empty for none.
 	Kid string
+	// Tree gives that child a worktree.
+	Tree bool
 	// Flow is the control flow of the step. Where it has several attempts, the model refuses the first.
 	Flow *events.StepFlow
 }
@@ -309,6 +314,9 @@ func (r SceneRun) plan() *events.TaskPlan {
 		}
 		if st.Kid != "" {
 			step.Agent, step.Child = st.Kid, events.ChildOwn
+			if st.Tree {
+				step.Child = events.ChildWorktree
+			}
 		}
 		p.Steps = append(p.Steps, step)
 	}
