@@ -55,6 +55,12 @@ func (a *audit) branched(runID string, l *ledger, p events.Payload) string {
 		}
 	case *events.StepFailedData:
 		return a.childApart(runID, d)
+	case *events.RunPausedData:
+		a.w.tale.counts["runs that pause"]++
+	case *events.RunFailedData:
+		if d.FinishReason == events.FinishStopped && len(l.branches) > 0 {
+			a.w.tale.counts["runs that stop"]++
+		}
 	case *events.RunCompletedData:
 		for _, id := range rank(l.branches) {
 			if b := l.branches[id]; l.plan[id].Child != "" && b.commit != "" && !a.w.tools.cloneOf(runID).Commits.reaches(d.Delivery.Commit, b.commit) {
@@ -199,12 +205,22 @@ func (a *audit) stillThere(runID string) string {
 		}
 		kid := a.runs[b.child]
 		for _, file := range rank(kid.left) {
-			if repo.Commits[repo.head()].Tree[file] != kid.left[file] {
+			if is := repo.Commits[repo.head()].Tree[file]; is != kid.left[file] && !a.later(runID, b, file, is) {
 				return fmt.Sprintf("%s of child %s was merged, and is not at %s", file, b.child, repo.head())
 			}
 		}
 	}
 	return ""
+}
+
+// later reports whether a child that began with the work of another one has changed a file since, and was merged.
+func (a *audit) later(runID string, than *branchAudit, file, is string) bool {
+	for _, b := range a.runs[runID].branches {
+		if b.merged && a.w.tools.cloneOf(runID).Commits.reaches(b.at.Commit, than.commit) && a.runs[b.child].left[file] == is {
+			return true
+		}
+	}
+	return false
 }
 
 // branchesAreWhole holds at the end that what was merged is still there.

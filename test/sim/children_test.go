@@ -107,9 +107,9 @@ func refused(a llm.Answer) llm.Answer {
 // stopsWithKids has somebody stop a run whose child lives, once.
 func (h *person) stopsWithKids(runID string) {
 	s := h.w.state[runID]
-	if h.w.play.Scene.Pauses && len(s.Living()) > 0 && !h.met["pause "+runID] {
-		h.met["pause "+runID] = true
-		h.acts = append(h.acts, act{events.ControlSubject(station, runID), `{"action":"pause"}`, "pause " + runID})
+	if h.w.play.Scene.branches() {
+		h.disturbs(runID, s)
+		return
 	}
 	if !h.w.play.Scene.Stops || len(s.Living()) == 0 || h.met["stop "+runID] {
 		return

@@ -13,6 +13,8 @@ import (
 type person struct {
 	w    *world
 	acts []act
+	// urgent is what somebody does before anything else happens.
+	urgent []act
 	// inputs counts what was published: it is the position of the last one in the input stream.
 	inputs  uint64
 	sent    map[string]bool
@@ -44,6 +46,13 @@ func newPerson(w *world) *person {
 // next returns one thing that somebody could do now, or nil.
 func (h *person) next() func() {
 	h.look()
+	if len(h.urgent) > 0 {
+		a := h.urgent[0]
+		return func() {
+			h.urgent = h.urgent[1:]
+			h.publish(a)
+		}
+	}
 	if len(h.acts) == 0 {
 		return nil
 	}
@@ -61,7 +70,7 @@ func (h *person) next() func() {
 // content reports whether there is nothing more that anybody means to do.
 func (h *person) content() bool {
 	h.look()
-	return len(h.acts)+len(h.later) == 0
+	return len(h.urgent)+len(h.acts)+len(h.later) == 0
 }
 
 // look finds out what there is to do.

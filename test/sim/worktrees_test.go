@@ -2,9 +2,13 @@ package sim
 
 import (
 	"flag"
+	"fmt"
+	"maps"
+	"slices"
 	"testing"
 
 	"github.com/inspan/inspan/pkg/events"
+	"github.com/inspan/inspan/pkg/run"
 	"github.com/inspan/inspan/services/planner"
 )
 
@@ -48,6 +52,18 @@ func (s Scene) branches() bool {
 		}
 	}
 	return false
+}
+
+// disturbs has somebody pause a run as soon as it has a child, and stop it while the work of one is merged, once each and
+// before anything else happens, where the scene has that.
+func (h *person) disturbs(runID string, s run.State) {
+	merging := slices.ContainsFunc(slices.Collect(maps.Values(s.Open)), func(c *run.Call) bool { return c.Tool == events.GitMerge })
+	for action, is := range map[string]bool{"pause": h.w.play.Scene.Pauses && len(s.Living()) > 0, "stop": h.w.play.Scene.Stops && merging} {
+		if key := action + " " + runID; is && !h.met[key] {
+			h.met[key] = true
+			h.urgent = append(h.urgent, act{events.ControlSubject(station, runID), fmt.Sprintf(`{"action":%q}`, action), key})
+		}
+	}
 }
 
 var treesFlag = flag.Uint64("worktrees", 3, "TestWorktreesInTrouble: how many seeds")
@@ -111,8 +127,8 @@ func TestEveryOperationWorktrees(t *testing.T) {
 		"siblings":                     {"plays": 25, "children merged": 50, "deliveries pushed": 25, "merges undone": 1},
 		"siblings, and one fails":      {"plays": 10, "children merged": 20, "children failed": 10},
 		"siblings that clash":          {"plays": 10, "children merged": 10, "merges in conflict": 10, "children not merged": 10},
-		"a stop":                       {"plays": 10, "runs that stop with children": 10},
-		"a pause":                      {"plays": 10, "children merged": 20},
+		"a stop":                       {"plays": 10, "runs that stop": 10},
+		"a pause":                      {"plays": 10, "children merged": 20, "runs that pause": 10},
 		"a branch that somebody moves": {"plays": 10, "children not merged": 10},
 	} {
 		t.Run("SUB-7 GIT-7 GIT-8 SAFE-7 a crash or a duplicate at operations of a run with children in worktrees, in any log: "+name, func(t *testing.T) {
