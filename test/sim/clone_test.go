@@ -345,7 +345,7 @@ func (j gitJob) push(context.Context) (map[string]any, error) {
 // between them leaves it half written.
 func (j gitJob) merge(ctx context.Context) (map[string]any, error) {
 	name, id := j.in.From[0], j.c.Env.Sandbox.ID()
-	j.intrudes(name)
+	j.intrudes(name, beforeMerge)
 	theirs := j.repo.Heads[name]
 	if theirs == "" {
 		p, there := j.b.hub.branches[j.scope()+" "+name]
@@ -359,9 +359,12 @@ func (j gitJob) merge(ctx context.Context) (map[string]any, error) {
 		return nil, err
 	}
 	if len(j.in.Commits) > 0 && j.in.Commits[0] != theirs {
-		out := j.done()
-		out["moved"] = []any{map[string]string{"branch": name, "was": j.in.Commits[0], "is": theirs}}
-		return out, nil
+		if !j.repo.Commits.reaches(j.repo.head(), j.in.Commits[0]) {
+			out := j.done()
+			out["moved"] = []any{map[string]string{"branch": name, "was": j.in.Commits[0], "is": theirs}}
+			return out, nil
+		}
+		theirs = j.in.Commits[0] // it is in already
 	}
 	if !j.repo.clean() {
 		return nil, tool.Fail(tool.Permanent, "", errors.New("there are uncommitted changes"))
@@ -403,10 +406,22 @@ func (j gitJob) merge(ctx context.Context) (map[string]any, error) {
 		j.commits(next, ours, theirs)
 	}
 	delete(j.b.hub.broken, id)
+	j.intrudes(name, afterMerge)
 	j.b.w.tale.counts["merges of children"]++
 	out := j.done()
 	out["merged"] = []any{map[string]string{"branch": name, "commit": theirs, "how": how}}
 	return out, nil
+}
+
+// merges are the operations of the deliveries in which a child was merged, in their order.
+func (w *world) merges() (all []int) {
+	for task, is := range w.merging {
+		if is {
+			all = append(all, w.opsOf[task]...)
+		}
+	}
+	slices.Sort(all)
+	return all
 }
 
 // shared is the nearest commit that is before both.
@@ -420,11 +435,17 @@ func (h history) shared(a, b string) string {
 	return ""
 }
 
+// When somebody goes on with the branch of a child.
+const (
+	beforeMerge = "before"
+	afterMerge  = "after"
+)
+
 // intrudes has somebody go on with the branch of a child after its end, once, where the scene has that.
-func (j gitJob) intrudes(name string) {
+func (j gitJob) intrudes(name, when string) {
 	h, key := &j.b.hub, j.scope()+" "+name
 	p, there := h.branches[key]
-	if !j.b.w.play.Scene.Moves || h.intruders[name] || !there {
+	if j.b.w.play.Scene.Moves != when || h.intruders[name] || !there {
 		return
 	}
 	h.intruders[name] = true

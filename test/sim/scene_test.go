@@ -33,9 +33,10 @@ type Scene struct {
 	Stops bool
 	// Item has the runs be those of a work item, and no task is sent. Clears has somebody clear its second binding.
 	Item, Clears bool
-	// Moves has somebody go on with the branch of each child in a worktree after it has ended; Pauses has somebody pause
-	// a run as soon as it has a child.
-	Moves, Pauses bool
+	// Moves says when somebody goes on with the branch of each child in a worktree: before it is merged, or after that.
+	Moves string
+	// Pauses has somebody pause a run as soon as it has a child.
+	Pauses bool
 	// Cuts has somebody interrupt the first answer of each run.
 	Cuts bool
 }

@@ -77,6 +77,7 @@ func worktrees() map[string]Scene {
 		"a stop":                       smallWorktrees("put", false),
 		"a pause":                      smallWorktrees("pay", false),
 		"a branch that somebody moves": smallWorktrees("put", false),
+		"a branch that somebody moves once it is merged": smallWorktrees("put", false),
 	}
 	change := func(name string, do func(*Scene)) {
 		s := all[name]
@@ -85,7 +86,8 @@ func worktrees() map[string]Scene {
 	}
 	change("a stop", func(s *Scene) { s.Stops = true })
 	change("a pause", func(s *Scene) { s.Pauses = true })
-	change("a branch that somebody moves", func(s *Scene) { s.Moves = true })
+	change("a branch that somebody moves", func(s *Scene) { s.Moves = beforeMerge })
+	change("a branch that somebody moves once it is merged", func(s *Scene) { s.Moves = afterMerge })
 	return all
 }
 
@@ -124,20 +126,32 @@ func TestWorktreesCalm(t *testing.T) {
 
 func TestEveryOperationWorktrees(t *testing.T) {
 	for name, want := range map[string]map[string]int{
-		"siblings":                     {"plays": 25, "children merged": 50, "deliveries pushed": 25, "merges undone": 1},
+		"siblings":                     {"plays": 15, "children merged": 30, "deliveries pushed": 15},
 		"siblings, and one fails":      {"plays": 10, "children merged": 20, "children failed": 10},
 		"siblings that clash":          {"plays": 10, "children merged": 10, "merges in conflict": 10, "children not merged": 10},
 		"a stop":                       {"plays": 10, "runs that stop": 10},
 		"a pause":                      {"plays": 10, "children merged": 20, "runs that pause": 10},
 		"a branch that somebody moves": {"plays": 10, "children not merged": 10},
+		"a branch that somebody moves once it is merged": {"plays": 10, "children merged": 20},
 	} {
 		t.Run("SUB-7 GIT-7 GIT-8 SAFE-7 a crash or a duplicate at operations of a run with children in worktrees, in any log: "+name, func(t *testing.T) {
-			all, stride := counts{}, 71
-			if name == "siblings" {
-				stride = 29
-			}
-			someOf(t, worktrees()[name], stride, all.add)
+			all := counts{}
+			someOf(t, worktrees()[name], 89, all.add)
 			all.least(t, want)
+		})
+	}
+}
+
+func TestEveryOperationMerge(t *testing.T) {
+	for _, name := range []string{"siblings", "a branch that somebody moves once it is merged"} {
+		t.Run("GIT-8 SAFE-7 a crash or a duplicate at every operation around the merge of a child: "+name, func(t *testing.T) {
+			all := counts{}
+			for _, v := range faults {
+				for _, at := range must(t, everyIn(worktrees()[name], map[int]verdict{})).Merges {
+					all.add(must(t, everyIn(worktrees()[name], map[int]verdict{at: v})))
+				}
+			}
+			all.least(t, map[string]int{"plays": 40, "children merged": 80, "crash before": 14, "crash after": 14})
 		})
 	}
 }

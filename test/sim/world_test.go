@@ -48,6 +48,8 @@ type Outcome struct {
 	// Ops is the number of operations, Counts what happened by kind.
 	Ops    int
 	Counts map[string]int
+	// Merges are the operations of the deliveries in which a child was merged.
+	Merges []int
 }
 
 // Limits of a play.
@@ -75,6 +77,9 @@ type world struct {
 	ops    int
 	events int
 	serial int
+	// opsOf are the numbers of the operations of each delivery, merging the deliveries in which a child is merged.
+	opsOf   map[string][]int
+	merging map[string]bool
 	// fault is what the next operation on the log suffers.
 	fault  mem.Fault
 	behind int
@@ -110,7 +115,8 @@ func Run(t *testing.T, p Play) (out Outcome) {
 }
 
 func newWorld(t *testing.T, p Play) *world {
-	w := &world{play: p, rng: rand.New(rand.NewPCG(p.Seed, 0x5eed)), begin: time.Now(), seen: map[string]int{}, state: map[string]run.State{}, neverFires: map[string]bool{}}
+	w := &world{play: p, rng: rand.New(rand.NewPCG(p.Seed, 0x5eed)), begin: time.Now(), seen: map[string]int{}, state: map[string]run.State{}, neverFires: map[string]bool{},
+		opsOf: map[string][]int{}, merging: map[string]bool{}}
 	w.clock = mem.NewHand(w.begin)
 	st, err := mem.New(station, mem.Config{Clock: w.clock})
 	if err != nil {
@@ -154,7 +160,7 @@ func (w *world) perform() Outcome {
 	if w.audit.broken != "" {
 		w.tale.line("", "RULE BROKEN: "+w.audit.broken)
 	}
-	return Outcome{Violation: w.audit.broken, Story: w.tale.text(), Digest: w.tale.digest(), Ops: w.ops, Counts: w.tale.counts}
+	return Outcome{Violation: w.audit.broken, Story: w.tale.text(), Digest: w.tale.digest(), Ops: w.ops, Counts: w.tale.counts, Merges: w.merges()}
 }
 
 // turn makes one thing happen. It is false once there is nothing more to come.
@@ -321,6 +327,8 @@ func (w *world) choices() []func() {
 func (w *world) release(o *op, v verdict) {
 	i := slices.Index(w.parked, o)
 	w.parked = slices.Delete(w.parked, i, i+1)
+	w.opsOf[o.task] = append(w.opsOf[o.task], w.ops)
+	w.merging[o.task] = w.merging[o.task] || strings.HasPrefix(o.what, events.GitMerge)
 	w.ops++
 	w.tale.op(o, v)
 	w.fault, w.behind = v.fault(), v.behind()
