@@ -20,6 +20,7 @@ type audit struct {
 	runs   map[string]*ledger
 	kids   map[string]*kidAudit
 	item   itemAudit
+	box    boxAudit
 	grove  grove
 }
 
@@ -67,8 +68,10 @@ type ledger struct {
 	begin    string
 	left     files
 	branches map[string]*branchAudit
-	dream    dreamAudit
-	cuts     cutAudit
+	// item is that of its agent, which it was created with.
+	item  *events.WorkRef
+	dream dreamAudit
+	cuts  cutAudit
 }
 
 type gateAudit struct {
@@ -93,7 +96,7 @@ type callAudit struct {
 }
 
 func newAudit(w *world) *audit {
-	return &audit{w: w, runs: map[string]*ledger{}, kids: map[string]*kidAudit{}, item: itemAudit{inputs: map[uint64]bool{}}, grove: newGrove()}
+	return &audit{w: w, runs: map[string]*ledger{}, kids: map[string]*kidAudit{}, item: itemAudit{inputs: map[uint64]bool{}}, box: newBoxAudit(), grove: newGrove()}
 }
 
 // breaks notes the first rule that does not hold.
@@ -147,6 +150,9 @@ func (a *audit) event(runID string, r kernel.Record) {
 	}
 	if fault == "" {
 		fault = a.branched(runID, l, p)
+	}
+	if fault == "" {
+		fault = a.given(runID, l, p)
 	}
 	if fault == "" {
 		fault = a.dreamt(l, f, p)

@@ -28,6 +28,7 @@ func (m models) Ask(ctx context.Context, req llm.Request, sink llm.Sink) (llm.An
 		return llm.Answer{}, m.away()
 	}
 	m.l.p.w.audit.asked(req)
+	m.l.p.w.audit.reads(req)
 	m.l.p.w.audit.turnPermitted(req)
 	if err := m.speaks(ctx, req.Meta, sink); err != nil {
 		return llm.Answer{}, err

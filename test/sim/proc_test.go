@@ -200,7 +200,11 @@ func (l *life) Listen(ctx context.Context, role events.Service, _ int, receive f
 // ports are those of the station, with each operation chosen by the play.
 func (l *life) ports(sandboxes *pool.Opener, entropy interface{ Read([]byte) (int, error) }) all.Ports {
 	st := l.p.w.st
-	return all.Ports{Ports: service.Ports{
+	var mail service.Ports // of scenes with a named agent
+	if l.p.w.play.Scene.Agent {
+		mail.AgentLog, mail.AgentTimers = journal{l, events.AgentAggregate}, timers{l, events.AgentAggregate}
+	}
+	return all.Ports{Ports: service.Ports{AgentLog: mail.AgentLog, AgentTimers: mail.AgentTimers,
 		Journal: journal{l, events.RunAggregate}, SessionLog: journal{l, events.SessionAggregate}, WorkLog: journal{l, events.WorkAggregate}, WorkTimers: timers{l, events.WorkAggregate}, Inbox: l, Timers: timers{l, events.RunAggregate}, Blobs: blobs{l}, Leases: leases{l}, Live: st.Live(), Refusals: refusals{l},
 		State: kv{l, "state", st.KV(topology.StateBucket)}, Config: kv{l, "config", st.KV("config")}, Sessions: kv{l, "sessions", st.KV(topology.SessionBucket)},
 		SubscribeRepublished: func(f func(string, kernel.Record)) (func(), error) {

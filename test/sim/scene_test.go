@@ -37,6 +37,10 @@ type Scene struct {
 	Moves string
 	// Pauses has somebody pause a run as soon as it has a child.
 	Pauses bool
+	// Agent has the runs be those of a named agent, which mail wakes; Order is what somebody asks of it while its first
+	// run works. With Item it is given the work item.
+	Agent bool
+	Order string
 	// Cuts has somebody interrupt the first answer of each run.
 	Cuts bool
 }
@@ -79,6 +83,8 @@ type SceneRun struct {
 	Reviewer, Verdict string
 	// OfItem makes it one of the work item's.
 	OfItem bool
+	// OfAgent makes it one of the named agent.
+	OfAgent bool
 	// Dream has it take checkpoints by the clock.
 	Dream bool
 }

@@ -159,6 +159,9 @@ func (a *audit) viewOf(row []byte) string {
 // sessionIsWhole holds where a session stands at the end: each run that ended is told once, and only who lives, or was
 // never born, holds its lock.
 func (a *audit) sessionIsWhole() {
+	if a.w.play.Scene.Agent {
+		return // the session of a named agent begins anew at a handoff
+	}
 	b, err := a.w.st.KV(topology.SessionBucket).Get(context.Background(), "session."+theSession)
 	if err != nil {
 		for _, id := range rank(a.runs) {

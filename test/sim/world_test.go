@@ -252,6 +252,7 @@ func (w *world) news() {
 		unseen = append(unseen, w.unseen(id, "")...)
 	}
 	unseen = append(unseen, w.unseen(kernel.Key(events.WorkAggregate, theItem), "")...)
+	unseen = append(unseen, w.unseen(kernel.Key(events.AgentAggregate, theBox), "")...)
 	for _, id := range rank(w.audit.grove.logs) {
 		unseen = append(unseen, w.unseen(kernel.Key(events.WorkspaceAggregate, id), id)...)
 	}
@@ -261,8 +262,12 @@ func (w *world) news() {
 			w.audit.workspace(u.workspace, u.Record)
 			continue
 		}
-		if u.key == kernel.Key(events.WorkAggregate, theItem) {
+		switch u.key {
+		case kernel.Key(events.WorkAggregate, theItem):
 			w.audit.worked(u.Record)
+			continue
+		case kernel.Key(events.AgentAggregate, theBox):
+			w.audit.mailed(u.Record)
 			continue
 		}
 		w.audit.event(u.key, u.Record)
