@@ -28,7 +28,7 @@ const (
 
 // smallAgent is the small world of a named agent that gets mail before its first run, while that works and once the next
 // one works. Where order is set somebody asks for that while its first run works. Where held is set it is given a work
-// item then.
+// item, too, and the order comes while it works on that.
 func smallAgent(tool, order string, held bool) Scene {
 	s := Scene{Agent: true, Order: order, Item: held}
 	for epoch := 1; epoch <= mostWakes; epoch++ {
@@ -68,13 +68,17 @@ func (h *person) writes() {
 	if s.Item {
 		h.gives()
 	}
-	if first := h.w.state[wakeOf(1)]; len(first.Open) > 0 {
+	at := wakeOf(1)
+	if s.Item {
+		at = h.w.audit.item.run
+	}
+	if works := h.w.state[at]; len(works.Open) > 0 {
 		mail("m2")
 		if s.Order != "" {
 			do(s.Order, events.MailControl{Action: s.Order})
 		}
 	}
-	if box.over > 0 && s.Order == mailbox.Stop {
+	if box.stopped && box.run == "" {
 		do("start", events.MailControl{Action: mailbox.Start})
 	}
 	if box.epoch > 1 {
@@ -120,7 +124,7 @@ type boxAudit struct {
 	epoch    int
 	run      string
 	started  bool
-	over     int
+	stopped  bool
 	sent     map[string]bool
 	injected map[string]string
 	shown    map[string]string
@@ -170,14 +174,14 @@ func (b *boxAudit) judge(a *audit, p events.Payload) string {
 			return fmt.Sprintf("the agent is run %q, which has not ended", b.run)
 		}
 		b.run, b.started = "", false
-		b.over++
 	case *events.AgentHandedOffData:
 		if d.Account.Epoch != b.epoch || b.started && !ended {
 			return fmt.Sprintf("the agent is run %q, which has not ended", b.run)
 		}
 		b.run, b.started = "", false
-		b.over++
 		a.w.tale.counts["handoffs"]++
+	case *events.AgentStoppedData:
+		b.stopped = true
 	case *events.MailAckedData:
 		for _, id := range d.IDs {
 			if b.acked[id] != "" || b.shown[id] == "" || b.shown[id] != d.Run {
@@ -231,13 +235,14 @@ func (a *audit) reads(req llm.Request) {
 		return
 	}
 	a.w.news()
-	b, err := json.Marshal(req.Messages)
-	if err != nil {
-		a.breaks("a prompt: %v", err)
-		return
+	var prompt strings.Builder
+	for _, m := range req.Messages { // the account of a run before tells what that was given to do
+		text, account, _ := strings.Cut(m.Text, "<handoff>")
+		_, rest, _ := strings.Cut(account, "</handoff>")
+		prompt.WriteString(text + rest)
 	}
 	for _, id := range rank(a.box.sent) {
-		n := strings.Count(string(b), bodyOf(id))
+		n := strings.Count(prompt.String(), bodyOf(id))
 		if of := a.box.injected[id]; n > 1 || n == 1 && (of == "" || of != req.Meta.Run && a.box.shown[id] == "") {
 			a.breaks("the prompt of run %s has message %s %d times, which was injected in run %q", req.Meta.Run, id, n, a.box.injected[id])
 		}
