@@ -129,10 +129,13 @@ type boxAudit struct {
 	injected map[string]string
 	shown    map[string]string
 	acked    map[string]string
+	// read are the messages that a prompt had: as mail, in the history of the session, or in the account of a run before.
+	read map[string]bool
 }
 
 func newBoxAudit() boxAudit {
-	return boxAudit{sent: map[string]bool{}, injected: map[string]string{}, shown: map[string]string{}, acked: map[string]string{}}
+	return boxAudit{sent: map[string]bool{}, injected: map[string]string{}, shown: map[string]string{}, acked: map[string]string{},
+		read: map[string]bool{}}
 }
 
 // mailed judges one event of the agent: MSG-2, MSG-4, MSG-6 and CONT-11.
@@ -184,7 +187,8 @@ func (b *boxAudit) judge(a *audit, p events.Payload) string {
 		b.stopped = true
 	case *events.MailAckedData:
 		for _, id := range d.IDs {
-			if b.acked[id] != "" || b.shown[id] == "" || b.shown[id] != d.Run {
+			given := b.shown[id] != "" && b.shown[id] == d.Run || b.injected[id] == d.Run && ended // the session has it
+			if b.acked[id] != "" || !given {
 				return fmt.Sprintf("message %s is acknowledged for run %q, a turn of run %q was given it, and before for %q", id, d.Run, b.shown[id], b.acked[id])
 			}
 			b.acked[id] = d.Run
@@ -219,6 +223,9 @@ func (a *audit) given(runID string, l *ledger, p events.Payload) string {
 	case *events.TurnFinishedData:
 		for _, id := range rank(b.injected) {
 			if b.injected[id] == runID && b.shown[id] == "" {
+				if !b.read[id] {
+					return "no prompt had message " + id + ", which was injected before the turn"
+				}
 				b.shown[id] = runID
 				a.w.tale.counts["messages shown"]++
 			}
@@ -228,26 +235,25 @@ func (a *audit) given(runID string, l *ledger, p events.Payload) string {
 	return ""
 }
 
-// reads holds that a prompt has each message that its run was given, and none twice: one that a turn of an earlier run was
+// reads holds that a prompt has no message twice, and none that was not injected: one that a turn of an earlier run was
 // given comes with the history of the session alone.
 func (a *audit) reads(req llm.Request) {
 	if !a.w.play.Scene.Agent {
 		return
 	}
 	a.w.news()
-	var prompt strings.Builder
+	var prompt, whole strings.Builder
 	for _, m := range req.Messages { // the account of a run before tells what that was given to do
 		text, account, _ := strings.Cut(m.Text, "<handoff>")
 		_, rest, _ := strings.Cut(account, "</handoff>")
 		prompt.WriteString(text + rest)
+		whole.WriteString(m.Text)
 	}
 	for _, id := range rank(a.box.sent) {
+		a.box.read[id] = a.box.read[id] || strings.Contains(whole.String(), bodyOf(id))
 		n := strings.Count(prompt.String(), bodyOf(id))
 		if of := a.box.injected[id]; n > 1 || n == 1 && (of == "" || of != req.Meta.Run && a.box.shown[id] == "") {
 			a.breaks("the prompt of run %s has message %s %d times, which was injected in run %q", req.Meta.Run, id, n, a.box.injected[id])
-		}
-		if n == 0 && a.box.injected[id] == req.Meta.Run {
-			a.breaks("the prompt of run %s is without message %s, which was injected", req.Meta.Run, id)
 		}
 	}
 }
@@ -262,8 +268,8 @@ func (a *audit) boxIsWhole() {
 		dead[d.Letter.Seq] = true
 	}
 	for input, what := range a.w.person.mails {
-		if id, is := strings.CutPrefix(what, "send "); is && (!a.box.sent[id] || a.box.acked[id] == "") && !dead[input] {
-			a.breaks("message %s (input %d) was given to a turn of run %q and acknowledged for %q", id, input, a.box.shown[id], a.box.acked[id])
+		if id, is := strings.CutPrefix(what, "send "); is && (!a.box.sent[id] || a.box.acked[id] == "" || !a.box.read[id]) && !dead[input] {
+			a.breaks("message %s (input %d) was given to a turn of run %q and acknowledged for %q, and a prompt had it: %v", id, input, a.box.shown[id], a.box.acked[id], a.box.read[id])
 		}
 	}
 	if a.box.run != "" {
