@@ -252,7 +252,7 @@ func (a *audit) reads(req llm.Request) {
 	for _, id := range rank(a.box.sent) {
 		a.box.read[id] = a.box.read[id] || strings.Contains(whole.String(), bodyOf(id))
 		n := strings.Count(prompt.String(), bodyOf(id))
-		if of := a.box.injected[id]; n > 1 || n == 1 && (of == "" || of != req.Meta.Run && a.box.shown[id] == "") {
+		if of := a.box.injected[id]; n > 1 || n == 1 && (of == "" || of != req.Meta.Run && a.box.shown[id] == "" && a.runs[of].ended == "") {
 			a.breaks("the prompt of run %s has message %s %d times, which was injected in run %q", req.Meta.Run, id, n, a.box.injected[id])
 		}
 	}
@@ -370,8 +370,11 @@ func TestEveryOperationAgents(t *testing.T) {
 
 func TestAgentsInTrouble(t *testing.T) {
 	t.Run("MSG-2 MSG-4 MSG-6 WORK-3 WORK-4 CONT-11 trouble of every kind around a named agent with mail and a work item: no message is lost or given twice, and one run at a time has the item", func(t *testing.T) {
-		all := counts{}
+		all, seeds := counts{}, []uint64{23} // with 23 two executors asked for one turn, and the answer to the prompt without mail counted
 		for seed := range *agentsFlag {
+			seeds = append(seeds, seed)
+		}
+		for _, seed := range seeds {
 			order := []string{"", mailbox.Handoff, mailbox.Restart, mailbox.Stop}[seed%4]
 			all.add(must(t, Play{Seed: seed, Trouble: troubleOf(seed), Scene: smallAgent("put", order, seed%3 > 0), Together: seed%3 == 0}))
 		}
