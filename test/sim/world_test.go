@@ -298,8 +298,10 @@ func (w *world) unseen(key, workspace string) (all []unjudged) {
 // choices are all things that could happen now, those that waited longest first.
 func (w *world) choices() []func() {
 	var all []func()
-	if act := w.person.next(); len(w.person.urgent) > 0 {
-		return []func(){act}
+	if s := w.play.Scene; s.Agent || s.branches() { // in others nothing is urgent
+		if act := w.person.next(); len(w.person.urgent) > 0 {
+			return []func(){act}
+		}
 	}
 	for _, o := range w.parked {
 		if !o.p.stalled {
