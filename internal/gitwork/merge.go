@@ -152,31 +152,33 @@ func (w *lines) standing(ctx context.Context, r *git.Repo, moved []MovedSide, er
 	return &Merged{Commit: h.ID, Branch: h.Branch, Merged: []MergedBranch{}, Moved: moved}, err
 }
 
-// moved are the sides that are not where the call wants them. What this very merge has done before does not count.
+// moved are the sides that are not where the call wants them. What this very merge has done before does not count: a
+// commit that is in already stays the one that is meant, wherever its branch is by now.
 func (w *lines) moved(ctx context.Context, r *git.Repo, a mergeArgs, from []git.Ref) (all []MovedSide, err error) {
 	if len(a.Commits) > 0 && len(a.Commits) != len(from) {
 		return nil, fmt.Errorf("merge of %d branches at %d commits: %w (name one commit for each, in their order)",
 			len(from), len(a.Commits), git.ErrName)
 	}
+	onto, err := w.target(ctx, r, a.Into)
+	if err != nil {
+		return nil, err
+	}
 	for i, id := range a.Commits {
-		if from[i].ID != id {
-			all = append(all, MovedSide{Branch: from[i].Name, Was: id, Is: from[i].ID})
+		if from[i].ID == id {
+			continue
 		}
+		in, err := has(ctx, r, onto, id)
+		if err != nil {
+			return nil, err
+		}
+		if !in {
+			all = append(all, MovedSide{Branch: from[i].Name, Was: id, Is: from[i].ID})
+			continue
+		}
+		from[i].ID = id
 	}
 	if a.Onto == "" {
 		return all, nil
-	}
-	onto, err := r.Head(ctx)
-	if err == nil && a.Into != "" && a.Into != onto.Branch {
-		var ref git.Ref
-		if ref, err = w.side(ctx, r, a.Into); errors.Is(err, git.ErrNotFound) {
-			err = nil // it begins where the tree stands
-		} else {
-			onto = git.Head{Branch: a.Into, ID: ref.ID}
-		}
-	}
-	if err != nil {
-		return nil, err
 	}
 	if onto.ID == "" && a.Onto == ontoNone {
 		return all, nil
@@ -191,6 +193,31 @@ func (w *lines) moved(ctx context.Context, r *git.Repo, a mergeArgs, from []git.
 		all = append(all, MovedSide{Branch: onto.Branch, Was: a.Onto, Is: onto.ID})
 	}
 	return all, err
+}
+
+// target is the branch that others are merged into. One that is nowhere yet begins where the tree stands.
+func (w *lines) target(ctx context.Context, r *git.Repo, into string) (git.Head, error) {
+	h, err := r.Head(ctx)
+	if err != nil || into == "" || into == h.Branch {
+		return h, err
+	}
+	ref, err := w.side(ctx, r, into)
+	if errors.Is(err, git.ErrNotFound) {
+		return h, nil
+	}
+	return git.Head{Branch: into, ID: ref.ID}, err
+}
+
+// has reports whether a branch has a commit; it has none that is nowhere here.
+func has(ctx context.Context, r *git.Repo, at git.Head, id string) (bool, error) {
+	if at.ID == "" {
+		return false, nil
+	}
+	in, err := r.IsAncestor(ctx, id, at.ID)
+	if errors.Is(err, git.ErrNotFound) {
+		return false, nil
+	}
+	return in, err
 }
 
 // join merges one branch and notes what came of it.

@@ -181,6 +181,30 @@ func TestMergeIsBound(t *testing.T) {
 	})
 }
 
+func TestMergeAgain(t *testing.T) {
+	t.Parallel()
+	t.Run("GIT-8 SAFE-7 a merge that was made and whose result was lost is found made, although somebody went on with the branch since", func(t *testing.T) {
+		t.Parallel()
+		r := newRig(t)
+		b := r.bay(t, r.desk())
+		b.begun(r, "side")
+		b.put("side.txt", "side")
+		side := b.committed("side")
+		b.begun(r, "line")
+		b.put("line.txt", "line")
+		b.committed("line")
+		meant := args{"from": []string{"side"}, "commits": []string{side.Commit}}
+		first := do[gitwork.Merged](b, gitwork.Merge, meant)
+		more := raw(t, b.job.Dir, "commit-tree", "side^{tree}", "-p", "side", "-m", "more")
+		raw(t, b.job.Dir, "update-ref", "refs/heads/side", more)
+		again := do[gitwork.Merged](b, gitwork.Merge, meant)
+		if len(again.Moved) != 0 || len(again.Merged) != 1 || again.Merged[0].Commit != side.Commit || again.Merged[0].How != "nothing" ||
+			again.Commit != first.Commit || raw(t, b.job.Dir, "rev-parse", "HEAD") != first.Commit {
+			t.Errorf("after %+v: %+v", first, again)
+		}
+	})
+}
+
 func TestPublish(t *testing.T) {
 	t.Parallel()
 	t.Run("GIT-7 a branch is taken whole, in the same session only", func(t *testing.T) {

@@ -24,7 +24,7 @@ type postman struct{ *Role }
 
 // give gives a run that is an agent with an address the mail that waits for it, before a turn is asked for. The event
 // in the log of the run decides: a message that it names is in the prompt from then on and is not given again, whatever
-// the mailbox still shows. given is false where nothing is due.
+// the mailbox still shows. given is false where nothing is due; it is true where somebody else gave it, too.
 func (r postman) give(ctx context.Context, s run.State, task turn.Task) (w runlog.Written, given bool, err error) {
 	if r.cfg.Mail == nil || !addressed(s, task) {
 		return w, false, nil
@@ -39,7 +39,7 @@ func (r postman) give(ctx context.Context, s run.State, task turn.Task) (w runlo
 	w, err = r.cfg.Ledger.Write(ctx, s.HarnessID, func(s run.State, now time.Time) ([]events.Payload, error) {
 		return turn.Inject(s, task, box.Inject(s.HarnessID, task.Step.ID, s.HasMail, now)), nil
 	})
-	return w, len(w.Events) > 0, err
+	return w, len(w.Events) > 0 || w.State.Sequence > s.Sequence, err
 }
 
 // addressed reports whether a turn is of the agent with the address that the run is.

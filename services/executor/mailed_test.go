@@ -9,6 +9,7 @@ import (
 	"github.com/inspan/inspan/internal/kernel"
 	"github.com/inspan/inspan/internal/llm"
 	"github.com/inspan/inspan/pkg/events"
+	"github.com/inspan/inspan/pkg/run"
 	"github.com/inspan/inspan/pkg/run/runtest"
 )
 
@@ -138,6 +139,63 @@ func TestMailInterrupts(t *testing.T) {
 		i.Republished("r1", kernel.Record{Kind: events.MailInterrupted})
 		if mine.Err() == nil || others.Err() != nil {
 			t.Errorf("%v, %v", mine.Err(), others.Err())
+		}
+	})
+}
+
+// busy is a model in whose first answer something else happens.
+type busy struct {
+	meanwhile func()
+	asked     []llm.Request
+}
+
+func (m *busy) Model(string) (llm.Model, string, error) { return m, "test", nil }
+
+func (m *busy) Ask(_ context.Context, req llm.Request, _ llm.Sink) (llm.Answer, error) {
+	if m.asked = append(m.asked, req); len(m.asked) == 1 {
+		m.meanwhile()
+	}
+	return llm.Answer{Text: "done", Finish: llm.Done, Usage: llm.Usage{Input: 7, Output: 1}}, nil
+}
+
+// patientBox is a mailbox whose message interrupts no one.
+type patientBox struct{ *urgentBox }
+
+func (patientBox) Interrupted(string, func(string) bool, time.Time) bool { return false }
+
+// given has another executor give the turn mail.
+func (p *requester) given(id string) {
+	p.t.Helper()
+	_, err := p.ledger(events.Executor).Write(p.t.Context(), "r1", func(run.State, time.Time) ([]events.Payload, error) {
+		return []events.Payload{runtest.Mail("a", id)}, nil
+	})
+	if err != nil {
+		p.t.Fatal(err)
+	}
+}
+
+func TestMailOfAnotherExecutor(t *testing.T) {
+	t.Parallel()
+	t.Run("MSG-4 SAFE-7 mail that another executor gave the same turn is in the prompt of this one", func(t *testing.T) {
+		t.Parallel()
+		p, m := requesting(t, woken()...), &busy{meanwhile: func() {}}
+		r, before := p.mailed(m, &urgentBox{}), p.state()
+		r.cfg.Mail = func(context.Context, string) (Mailbox, error) { return patientBox{&urgentBox{there: true}}, nil }
+		p.given("m1")
+		if err := r.serve(t.Context(), "r1", "a", before, 0); err != nil {
+			t.Fatal(err)
+		}
+		if s := p.state(); len(m.asked) != 1 || s.Step("a").Output != "done" || !strings.Contains(reads(m.asked[0], ""), "Mail has come.") {
+			t.Errorf("%+v, %s", m.asked, s.Step("a").Status)
+		}
+	})
+	t.Run("MSG-4 SAFE-7 an answer to a prompt without mail that another executor gave meanwhile does not count, and the model is asked with it", func(t *testing.T) {
+		t.Parallel()
+		p, m := requesting(t, woken()...), &busy{}
+		m.meanwhile = func() { p.given("m1") }
+		p.allow(p.mailed(m, &urgentBox{}), 1)
+		if s := p.state(); len(m.asked) != 2 || s.Turns().Len() != 1 || s.Step("a").Output != "done" || !strings.Contains(reads(m.asked[1], ""), "Mail has come.") {
+			t.Errorf("asked %d times, %d turns, %s", len(m.asked), s.Turns().Len(), s.Step("a").Status)
 		}
 	})
 }

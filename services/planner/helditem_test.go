@@ -251,3 +251,61 @@ func (x *exchange) freed() {
 		}
 	}
 }
+
+func TestBounceNoticeCut(t *testing.T) {
+	t.Parallel()
+	t.Run("DLV-2 DLV-3 MSG-17 SAFE-3 a planner that dies at any one operation after a delivery bounced has the agent that made the work be told once", func(t *testing.T) {
+		t.Parallel()
+		const maker = "a/b/c1"
+		plays := 0
+		for _, late := range []bool{false, true} {
+			for op := 0; ; op++ {
+				x := newExchange(t, uint64(op))
+				for _, address := range []string{"a/b/c0", maker} {
+					x.control(address, events.MailControl{Action: mailbox.Register, Spec: &events.AddressSpec{Agent: "worker"}})
+				}
+				x.adds("w")
+				c := assigns("a/b/c0")
+				c.Dispatch.Repo, c.Dispatch.Branch, c.Dispatch.Deliver = "https://host/repo", "main", &events.WorkDeliver{Maker: maker}
+				x.wants("w", c)
+				x.settle()
+				item, _ := x.item("w")
+				b := item.Binding
+				if b == nil || !b.Started {
+					t.Fatalf("the item is held by %+v", b)
+				}
+				if _, err := x.planners[0].Assigner().change(t.Context(), "w", func(s work.State) (work.State, error) {
+					return work.Deliver(s, b.Epoch, b.Run, work.Seen{Run: &events.Delivery{Note: "there is nothing"}}, x.now), nil
+				}); err != nil {
+					t.Fatal(err)
+				}
+				x.cut, x.late = op, late
+				x.waiting = append(x.waiting, delivered{what: "item due", run: "w"})
+				for n := 0; len(x.waiting) > 0; n++ {
+					if x.deliver(0, false); n > 100 {
+						t.Fatalf("operation %d, %v: it does not come to rest: %+v", op, late, x.waiting)
+					}
+				}
+				item, kinds := x.item("w")
+				var told []events.DeliveryNotice
+				for _, n := range item.Delivery.Notices {
+					if n.Target == events.NoticeMaker {
+						told = append(told, n)
+					}
+				}
+				box := x.box(maker)
+				if item.Delivery.Phase != events.DeliveryIsBounced || len(told) != 1 || told[0].To != maker || len(box.Pending) != 1 ||
+					box.Pending[0].ID != told[0].Mail || x.kinds(maker)[events.MailSent] != 1 {
+					t.Fatalf("operation %d, %v: %v, %+v, its mailbox has %+v", op, late, kinds, item.Delivery, box.Pending)
+				}
+				if plays++; x.deaths == 0 {
+					break
+				}
+			}
+		}
+		if plays < 6 {
+			t.Errorf("only %d plays", plays)
+		}
+		t.Logf("%d plays", plays)
+	})
+}

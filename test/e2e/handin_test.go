@@ -95,7 +95,7 @@ func TestHandIn(t *testing.T) {
 			s := w.itemIs(item, "told", func(s work.State) bool { return isReleased(s) || isBounced(s) && !s.OwesNotice() })
 			n := s.Delivery.Notices[len(s.Delivery.Notices)-1]
 			if len(s.Delivery.Notices) != 3 || n.Target != events.NoticeMaker || n.To != maker || n.Mail == "" {
-				t.Errorf("%+v", s.Delivery.Notices)
+				t.Fatalf("%+v", s.Delivery.Notices)
 			}
 			box := w.boxIs(maker, "idle again", left(n.Mail))
 			of := w.state(w.runsOf(maker)[0])

@@ -4,7 +4,7 @@ import "slices"
 
 // Mutants returns the planted bugs.
 func Mutants() []Mutant {
-	return slices.Concat(kernel, roles, minds, terms, talks, paths, guests, outages, checks, children, dreams, harnesses, flows, users, works, deliveries, halts, mails, named, holding, removals, crews, runtimes, messages)
+	return slices.Concat(kernel, roles, minds, terms, talks, paths, guests, outages, checks, children, dreams, harnesses, flows, users, works, deliveries, halts, mails, named, holding, removals, crews, runtimes, messages, worktrees)
 }
 
 var kernel = []Mutant{

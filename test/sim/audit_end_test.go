@@ -24,7 +24,9 @@ func (a *audit) final() {
 	a.nothingIsLost()
 	a.sessionIsWhole()
 	a.itemIsWhole()
+	a.boxIsWhole()
 	a.treesAreWhole()
+	a.branchesAreWhole()
 	if a.calm() {
 		a.allDone()
 	}
@@ -171,7 +173,7 @@ func (a *audit) nothingIsLost() {
 // allDone holds that a play without trouble does all that was asked, once.
 func (a *audit) allDone() {
 	for _, r := range a.w.play.Scene.Runs {
-		if r.Kid || r.OfItem {
+		if r.Kid || r.OfItem || r.OfAgent {
 			continue
 		}
 		if a.w.state[r.ID].Status != events.Completed {

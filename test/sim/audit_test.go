@@ -20,6 +20,7 @@ type audit struct {
 	runs   map[string]*ledger
 	kids   map[string]*kidAudit
 	item   itemAudit
+	box    boxAudit
 	grove  grove
 }
 
@@ -62,8 +63,15 @@ type ledger struct {
 	// their ends.
 	held     int
 	stopping bool
-	dream    dreamAudit
-	cuts     cutAudit
+	// begin is the commit that a child in a worktree begins with, left what its calls left in the tree; branches are the
+	// steps that it gives to such children.
+	begin    string
+	left     files
+	branches map[string]*branchAudit
+	// item is that of its agent, which it was created with.
+	item  *events.WorkRef
+	dream dreamAudit
+	cuts  cutAudit
 }
 
 type gateAudit struct {
@@ -88,7 +96,7 @@ type callAudit struct {
 }
 
 func newAudit(w *world) *audit {
-	return &audit{w: w, runs: map[string]*ledger{}, kids: map[string]*kidAudit{}, item: itemAudit{inputs: map[uint64]bool{}}, grove: newGrove()}
+	return &audit{w: w, runs: map[string]*ledger{}, kids: map[string]*kidAudit{}, item: itemAudit{inputs: map[uint64]bool{}}, box: newBoxAudit(), grove: newGrove()}
 }
 
 // breaks notes the first rule that does not hold.
@@ -139,6 +147,12 @@ func (a *audit) event(runID string, r kernel.Record) {
 	}
 	if fault == "" {
 		fault = a.family(runID, l, p)
+	}
+	if fault == "" {
+		fault = a.branched(runID, l, p)
+	}
+	if fault == "" {
+		fault = a.given(runID, l, p)
 	}
 	if fault == "" {
 		fault = a.dreamt(l, f, p)

@@ -107,6 +107,10 @@ func refused(a llm.Answer) llm.Answer {
 // stopsWithKids has somebody stop a run whose child lives, once.
 func (h *person) stopsWithKids(runID string) {
 	s := h.w.state[runID]
+	if h.w.play.Scene.branches() {
+		h.disturbs(runID, s)
+		return
+	}
 	if !h.w.play.Scene.Stops || len(s.Living()) == 0 || h.met["stop "+runID] {
 		return
 	}

@@ -28,6 +28,7 @@ func (m models) Ask(ctx context.Context, req llm.Request, sink llm.Sink) (llm.An
 		return llm.Answer{}, m.away()
 	}
 	m.l.p.w.audit.asked(req)
+	m.l.p.w.audit.reads(req)
 	m.l.p.w.audit.turnPermitted(req)
 	if err := m.speaks(ctx, req.Meta, sink); err != nil {
 		return llm.Answer{}, err
@@ -57,6 +58,8 @@ type toolbox struct {
 	// strays counts what changed the files of a workspace behind its run.
 	strays map[string]int
 	forest forest
+	// hub has the clones of runs whose children work in worktrees.
+	hub hub
 	// servers counts those that run, by life; lists how often one told its tools.
 	servers map[*life]int
 	lists   int
@@ -65,7 +68,7 @@ type toolbox struct {
 }
 
 func newToolbox(w *world) *toolbox {
-	return &toolbox{w: w, attempts: map[int]int{}, reg: map[*life]*tool.Registry{}, repositories: map[string]*repository{}, strays: map[string]int{}, forest: forest{shots: map[string]files{}}, servers: map[*life]int{}, checks: map[string]verdicts{}}
+	return &toolbox{w: w, attempts: map[int]int{}, reg: map[*life]*tool.Registry{}, repositories: map[string]*repository{}, strays: map[string]int{}, forest: forest{shots: map[string]files{}}, hub: newHub(), servers: map[*life]int{}, checks: map[string]verdicts{}}
 }
 
 var effects = map[string]tool.Effect{"look": tool.Read, "put": tool.Idempotent, "note": tool.Reconcilable, "pay": tool.Once,

@@ -3,6 +3,8 @@ package sim
 import (
 	"fmt"
 	"testing"
+
+	"github.com/inspan/inspan/internal/mailbox"
 )
 
 // everyPlay is the small world, played in one order: what waited longest goes on first.
@@ -106,7 +108,7 @@ func someOf(t *testing.T, s Scene, stride int, next func(out Outcome)) {
 
 // worlds are small worlds of what runs may have beside the kernel, each with what must come up in its plays.
 func worlds() map[string]Scene {
-	return map[string]Scene{
+	all := map[string]Scene{
 		"trees kept at the ends of calls": smallTrees("pay", "put", atCalls),
 		"trees kept at the ends of steps": smallTrees("note", "put", atSteps),
 		"hooks that interrupt":            smallHooks("pay", "put"),
@@ -126,7 +128,14 @@ func worlds() map[string]Scene {
 		"an answer that is interrupted":   smallCuts("pay", "put"),
 		"a work item":                     smallWork("pay", "put", false),
 		"a work item, and a clearing":     smallWork("put", "put", true),
+		"a named agent":                   smallAgent("pay", "", true),
+		"a named agent that hands off":    smallAgent("pay", mailbox.Handoff, true),
+		"a named agent that is stopped":   smallAgent("put", mailbox.Stop, true),
 	}
+	for name, s := range worktrees() {
+		all["children in worktrees: "+name] = s
+	}
+	return all
 }
 
 func TestEveryOperationTrees(t *testing.T) {

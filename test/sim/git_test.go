@@ -13,7 +13,7 @@ import (
 // gitTools are those of git, with their effect classes. Of each run that works in git there is one working tree, which
 // has one branch, and one remote.
 var gitTools = map[string]tool.Effect{events.GitPrepare: tool.Idempotent, events.GitCommit: tool.Idempotent,
-	events.GitPublish: tool.Idempotent, events.GitPush: tool.Reconcilable}
+	events.GitPublish: tool.Idempotent, events.GitMerge: tool.Idempotent, events.GitPush: tool.Reconcilable}
 
 // repository is the outside world of one run in git.
 type repository struct {
@@ -71,6 +71,9 @@ func (d gitDouble) Run(ctx context.Context, c tool.Call) (tool.Result, error) {
 	}
 	if d.l.dead.Load() {
 		return tool.Result{}, errDied
+	}
+	if d.b.w.play.Scene.branches() {
+		return d.clones(ctx, c)
 	}
 	e := d.b.happens(d.double, c, noNumber)
 	out := d.b.git(d.name, c, e)
@@ -139,6 +142,10 @@ func (d gitPusher) Verify(ctx context.Context, c tool.Call) (bool, tool.Result, 
 		var e int
 		if _, err := fmt.Sscanf(res.Output, "effect %d", &e); err != nil {
 			return false, tool.Result{}, err
+		}
+		if d.b.w.play.Scene.branches() {
+			return true, tool.Result{Output: fmt.Sprintf(`{"effect":%d,"url":"https://host/repo","branch":%q,"commit":%q}`, e,
+				d.b.repositories[c.Env.Sandbox.ID()].branch, d.b.repositories[c.Env.Sandbox.ID()].remote)}, nil
 		}
 		return true, d.b.git(d.name, c, e), nil
 	}

@@ -26,6 +26,8 @@ type clockAudit struct {
 	started, paused time.Time
 	// stood is how long the run was paused in all.
 	stood time.Duration
+	// limit is how long it may work.
+	limit time.Duration
 	// stuck is true from a request that is not made again until the run was resumed.
 	stuck bool
 }
@@ -38,6 +40,7 @@ func (a *audit) outage(l *ledger, f events.Event, p events.Payload) string {
 	case *events.RunStartedData:
 		c.started = f.Time
 	case *events.RunCreatedData:
+		c.limit = time.Duration(d.Options.TimeoutMS) * time.Millisecond
 		if d.Direct {
 			c.started = f.Time
 		}
@@ -67,8 +70,7 @@ func (a *audit) outage(l *ledger, f events.Event, p events.Payload) string {
 			return "the step failed because its provider was away: " + d.Error
 		}
 	case *events.RunFailedData:
-		limit := time.Duration(events.DefaultOptions().TimeoutMS) * time.Millisecond
-		if d.FinishReason == events.FinishTimeout && f.Time.Sub(c.started)-c.stood < limit {
+		if d.FinishReason == events.FinishTimeout && f.Time.Sub(c.started)-c.stood < c.limit {
 			return "it timed out before its working time was over"
 		}
 		if d.FinishReason == events.FinishTimeout && !c.paused.IsZero() {

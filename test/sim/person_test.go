@@ -13,6 +13,8 @@ import (
 type person struct {
 	w    *world
 	acts []act
+	// urgent is what somebody does before anything else happens.
+	urgent []act
 	// inputs counts what was published: it is the position of the last one in the input stream.
 	inputs  uint64
 	sent    map[string]bool
@@ -23,6 +25,8 @@ type person struct {
 	resumes map[string]uint64
 	// wishes are what was asked of the work item, by its position in the input stream.
 	wishes map[uint64]string
+	// mails are what was asked of the agent, by its position in the input stream.
+	mails map[uint64]string
 	// later is what somebody means to do at a time; tries counts the tasks that were sent again, by run.
 	later []delayed
 	tries map[string]int
@@ -38,12 +42,19 @@ type sentAnswer struct{ run, gate, decision, hash, by, edited string }
 
 func newPerson(w *world) *person {
 	return &person{w: w, sent: map[string]bool{}, met: map[string]bool{}, left: map[string]bool{}, answers: map[uint64]sentAnswer{},
-		tasks: map[uint64]string{}, wishes: map[uint64]string{}, resumes: map[string]uint64{}, tries: map[string]int{}, cuts: map[string]int{}}
+		tasks: map[uint64]string{}, wishes: map[uint64]string{}, mails: map[uint64]string{}, resumes: map[string]uint64{}, tries: map[string]int{}, cuts: map[string]int{}}
 }
 
 // next returns one thing that somebody could do now, or nil.
 func (h *person) next() func() {
 	h.look()
+	if len(h.urgent) > 0 {
+		a := h.urgent[0]
+		return func() {
+			h.urgent = h.urgent[1:]
+			h.publish(a)
+		}
+	}
 	if len(h.acts) == 0 {
 		return nil
 	}
@@ -61,7 +72,7 @@ func (h *person) next() func() {
 // content reports whether there is nothing more that anybody means to do.
 func (h *person) content() bool {
 	h.look()
-	return len(h.acts)+len(h.later) == 0
+	return len(h.urgent)+len(h.acts)+len(h.later) == 0
 }
 
 // look finds out what there is to do.
@@ -69,8 +80,9 @@ func (h *person) look() {
 	rude := h.w.play.Scene.Rude && !h.w.peace
 	h.due()
 	h.wants()
+	h.writes()
 	for _, r := range h.w.play.Scene.Runs {
-		if !r.Kid && !r.OfItem && !h.sent[r.ID] {
+		if !r.Kid && !r.OfItem && !r.OfAgent && !h.sent[r.ID] {
 			h.sent[r.ID] = true
 			task := act{events.TaskSubject(station), string(r.task()), "task " + r.ID}
 			h.acts = append(h.acts, task)
@@ -155,6 +167,8 @@ func (h *person) publish(a act) {
 	switch {
 	case a.subject == events.WorkSubject(station, theItem):
 		h.wishes[h.inputs] = a.what
+	case a.subject == events.AgentSubject(station, theBox):
+		h.mails[h.inputs] = a.what
 	case !ok:
 		var t events.Task
 		if json.Unmarshal([]byte(a.body), &t) == nil {

@@ -19,6 +19,9 @@ type journal struct {
 // Append implements kernel.Journal. A dead process hears that no one knows, as one that was cut off would.
 func (j journal) Append(ctx context.Context, e kernel.Entry) kernel.Ack {
 	by := j.of(e)
+	if j.aggregate == events.RunAggregate {
+		j.l.begins(taskOf(ctx), e)
+	}
 	v := j.l.step(ctx, opAppend, true, "append %s %s after %d", kernel.Key(j.aggregate, e.ID), e.Kind, e.Head)
 	if j.aggregate == events.WorkspaceAggregate {
 		j.l.p.w.audit.grove.appends(j.l, e)

@@ -53,6 +53,8 @@ type life struct {
 	busy        map[events.Service]int
 	republished func(string, kernel.Record)
 	draining    bool
+	// fences of the attempts that it announced, by delivery, run and call.
+	fences map[string]uint64
 }
 
 // workers is how many messages of a role a process handles at a time.
@@ -87,7 +89,7 @@ func newProcs(t *testing.T, w *world) []*proc {
 // start begins a life.
 func (p *proc) start() {
 	p.lives++
-	l := &life{p: p, ears: map[events.Service]func(context.Context, kernel.Message){}, busy: map[events.Service]int{}}
+	l := &life{p: p, ears: map[events.Service]func(context.Context, kernel.Message){}, busy: map[events.Service]int{}, fences: map[string]uint64{}}
 	l.ctx, l.cancel = context.WithCancel(context.WithValue(context.Background(), lifeKey{}, l))
 	p.life, p.stalled = l, false
 	p.w.tale.proc(p, "starts")
@@ -198,7 +200,11 @@ func (l *life) Listen(ctx context.Context, role events.Service, _ int, receive f
 // ports are those of the station, with each operation chosen by the play.
 func (l *life) ports(sandboxes *pool.Opener, entropy interface{ Read([]byte) (int, error) }) all.Ports {
 	st := l.p.w.st
-	return all.Ports{Ports: service.Ports{
+	var mail service.Ports // of scenes with a named agent
+	if l.p.w.play.Scene.Agent {
+		mail.AgentLog, mail.AgentTimers = journal{l, events.AgentAggregate}, timers{l, events.AgentAggregate}
+	}
+	return all.Ports{Ports: service.Ports{AgentLog: mail.AgentLog, AgentTimers: mail.AgentTimers,
 		Journal: journal{l, events.RunAggregate}, SessionLog: journal{l, events.SessionAggregate}, WorkLog: journal{l, events.WorkAggregate}, WorkTimers: timers{l, events.WorkAggregate}, Inbox: l, Timers: timers{l, events.RunAggregate}, Blobs: blobs{l}, Leases: leases{l}, Live: st.Live(), Refusals: refusals{l},
 		State: kv{l, "state", st.KV(topology.StateBucket)}, Config: kv{l, "config", st.KV("config")}, Sessions: kv{l, "sessions", st.KV(topology.SessionBucket)},
 		SubscribeRepublished: func(f func(string, kernel.Record)) (func(), error) {

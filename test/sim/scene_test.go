@@ -33,6 +33,14 @@ type Scene struct {
 	Stops bool
 	// Item has the runs be those of a work item, and no task is sent. Clears has somebody clear its second binding.
 	Item, Clears bool
+	// Moves says when somebody goes on with the branch of each child in a worktree: before it is merged, or after that.
+	Moves string
+	// Pauses has somebody pause a run as soon as it has a child.
+	Pauses bool
+	// Agent has the runs be those of a named agent, which mail wakes; Order is what somebody asks of it while its first
+	// run works. With Item it is given the work item.
+	Agent bool
+	Order string
 	// Cuts has somebody interrupt the first answer of each run.
 	Cuts bool
 }
@@ -75,6 +83,8 @@ type SceneRun struct {
 	Reviewer, Verdict string
 	// OfItem makes it one of the work item's.
 	OfItem bool
+	// OfAgent makes it one of the named agent.
+	OfAgent bool
 	// Dream has it take checkpoints by the clock.
 	Dream bool
 }
@@ -87,6 +97,8 @@ type SceneStep struct {
 	Turns    [][]SceneCall
 	// Kid is the agent of the child that the step is given to; empty for none.
 	Kid string
+	// Tree gives that child a worktree.
+	Tree bool
 	// Flow is the control flow of the step. Where it has several attempts, the model refuses the first.
 	Flow *events.StepFlow
 }
@@ -309,6 +321,9 @@ func (r SceneRun) plan() *events.TaskPlan {
 		}
 		if st.Kid != "" {
 			step.Agent, step.Child = st.Kid, events.ChildOwn
+			if st.Tree {
+				step.Child = events.ChildWorktree
+			}
 		}
 		p.Steps = append(p.Steps, step)
 	}

@@ -275,7 +275,13 @@ func (d double) sightOf(c tool.Call, n int) (string, error) {
 
 // writes leaves in the workspace what a call did.
 func (d double) writes(c tool.Call, n, effect int) error {
-	if d.b.w.play.Scene.Follow == "" || classOf(d.name) == tool.Read {
+	switch s := d.b.w.play.Scene; {
+	case classOf(d.name) == tool.Read:
+		return nil
+	case s.branches():
+		d.b.cloneOf(c.Env.Sandbox.ID()).Work[fileOf(n)] = fmt.Sprintf("effect %d", effect)
+		return nil
+	case s.Follow == "":
 		return nil
 	}
 	return c.Env.Sandbox.WriteFile(fileOf(n), []byte(fmt.Sprintf("effect %d", effect)))

@@ -48,6 +48,8 @@ type Outcome struct {
 	// Ops is the number of operations, Counts what happened by kind.
 	Ops    int
 	Counts map[string]int
+	// Merges are the operations of the deliveries in which a child was merged.
+	Merges []int
 }
 
 // Limits of a play.
@@ -75,6 +77,9 @@ type world struct {
 	ops    int
 	events int
 	serial int
+	// opsOf are the numbers of the operations of each delivery, merging the deliveries in which a child is merged.
+	opsOf   map[string][]int
+	merging map[string]bool
 	// fault is what the next operation on the log suffers.
 	fault  mem.Fault
 	behind int
@@ -110,7 +115,8 @@ func Run(t *testing.T, p Play) (out Outcome) {
 }
 
 func newWorld(t *testing.T, p Play) *world {
-	w := &world{play: p, rng: rand.New(rand.NewPCG(p.Seed, 0x5eed)), begin: time.Now(), seen: map[string]int{}, state: map[string]run.State{}, neverFires: map[string]bool{}}
+	w := &world{play: p, rng: rand.New(rand.NewPCG(p.Seed, 0x5eed)), begin: time.Now(), seen: map[string]int{}, state: map[string]run.State{}, neverFires: map[string]bool{},
+		opsOf: map[string][]int{}, merging: map[string]bool{}}
 	w.clock = mem.NewHand(w.begin)
 	st, err := mem.New(station, mem.Config{Clock: w.clock})
 	if err != nil {
@@ -154,7 +160,7 @@ func (w *world) perform() Outcome {
 	if w.audit.broken != "" {
 		w.tale.line("", "RULE BROKEN: "+w.audit.broken)
 	}
-	return Outcome{Violation: w.audit.broken, Story: w.tale.text(), Digest: w.tale.digest(), Ops: w.ops, Counts: w.tale.counts}
+	return Outcome{Violation: w.audit.broken, Story: w.tale.text(), Digest: w.tale.digest(), Ops: w.ops, Counts: w.tale.counts, Merges: w.merges()}
 }
 
 // turn makes one thing happen. It is false once there is nothing more to come.
@@ -246,6 +252,7 @@ func (w *world) news() {
 		unseen = append(unseen, w.unseen(id, "")...)
 	}
 	unseen = append(unseen, w.unseen(kernel.Key(events.WorkAggregate, theItem), "")...)
+	unseen = append(unseen, w.unseen(kernel.Key(events.AgentAggregate, theBox), "")...)
 	for _, id := range rank(w.audit.grove.logs) {
 		unseen = append(unseen, w.unseen(kernel.Key(events.WorkspaceAggregate, id), id)...)
 	}
@@ -255,8 +262,12 @@ func (w *world) news() {
 			w.audit.workspace(u.workspace, u.Record)
 			continue
 		}
-		if u.key == kernel.Key(events.WorkAggregate, theItem) {
+		switch u.key {
+		case kernel.Key(events.WorkAggregate, theItem):
 			w.audit.worked(u.Record)
+			continue
+		case kernel.Key(events.AgentAggregate, theBox):
+			w.audit.mailed(u.Record)
 			continue
 		}
 		w.audit.event(u.key, u.Record)
@@ -287,6 +298,11 @@ func (w *world) unseen(key, workspace string) (all []unjudged) {
 // choices are all things that could happen now, those that waited longest first.
 func (w *world) choices() []func() {
 	var all []func()
+	if s := w.play.Scene; s.Agent || s.branches() { // in others nothing is urgent
+		if act := w.person.next(); len(w.person.urgent) > 0 {
+			return []func(){act}
+		}
+	}
 	for _, o := range w.parked {
 		if !o.p.stalled {
 			all = append(all, func() { w.release(o, w.verdictFor(o)) })
@@ -318,6 +334,8 @@ func (w *world) choices() []func() {
 func (w *world) release(o *op, v verdict) {
 	i := slices.Index(w.parked, o)
 	w.parked = slices.Delete(w.parked, i, i+1)
+	w.opsOf[o.task] = append(w.opsOf[o.task], w.ops)
+	w.merging[o.task] = w.merging[o.task] || strings.HasPrefix(o.what, events.GitMerge)
 	w.ops++
 	w.tale.op(o, v)
 	w.fault, w.behind = v.fault(), v.behind()

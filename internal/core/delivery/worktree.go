@@ -80,7 +80,7 @@ func mergeChild(s run.State, st *run.Step, c *run.Child) []events.Payload {
 	}
 	if last.CallName != events.GitMerge {
 		if why := wrong(*last); why != "" {
-			return apart(s, st, c, events.FinishDelivery, why)
+			return apart(s, st, c, events.FinishDelivery, why, outcomeUnknown)
 		}
 		return ask()
 	}
@@ -88,7 +88,11 @@ func mergeChild(s run.State, st *run.Step, c *run.Child) []events.Payload {
 	if why := read(*last, &m); why != "" && denied(*last) == "" && merges < maxMoved {
 		return call(s, st, events.GitCommit, commitArgs{Message: message(s)})
 	} else if why != "" {
-		return apart(s, st, c, events.FinishDelivery, why)
+		tree := outcomeUnknown
+		if merges == 1 { // it was refused, so nothing was tried
+			tree = treeUnchanged
+		}
+		return apart(s, st, c, events.FinishDelivery, why, tree)
 	}
 	switch {
 	case len(m.Conflicts) > 0:
@@ -100,17 +104,25 @@ func mergeChild(s run.State, st *run.Step, c *run.Child) []events.Payload {
 		if m.Conflicts[0].More > 0 {
 			why += fmt.Sprintf(" and %d more", m.Conflicts[0].More)
 		}
-		return apart(s, st, c, events.FinishConflict, why)
+		return apart(s, st, c, events.FinishConflict, why, treeUnchanged)
 	case len(m.Moved) > 0:
-		return apart(s, st, c, events.FinishDelivery, fmt.Sprintf("the branch is at %s now", short(m.Moved[0].Is)))
+		return apart(s, st, c, events.FinishDelivery, fmt.Sprintf("the branch is at %s now", short(m.Moved[0].Is)),
+			treeUnchanged)
 	}
 	return nil
 }
 
-// apart is the end of a step whose child did its work, which is on its branch alone.
-func apart(s run.State, st *run.Step, c *run.Child, reason, why string) []events.Payload {
-	text := fmt.Sprintf("child run %s completed, and its work is not merged: %s. The working tree is unchanged. The work is on the branch %s at commit %s: merge it by hand, or run the step again on the tree as it is now (inspan branches get %s %[3]s)",
-		c.ID, why, c.Branch, short(c.Commit), Scope(s.Created, s.HarnessID))
+// What is known of the working tree where the work of a child is not merged.
+const (
+	treeUnchanged = "The working tree is unchanged."
+	// outcomeUnknown: a merge that failed may have been made, by a toolrunner that was lost before it could tell.
+	outcomeUnknown = "A merge that failed may have changed the working tree: look whether the commit is in its history."
+)
+
+// apart is the end of a step whose child did its work, which is on its branch alone as far as is known.
+func apart(s run.State, st *run.Step, c *run.Child, reason, why, tree string) []events.Payload {
+	text := fmt.Sprintf("child run %s completed, and its work is not merged: %s. %s The work is on the branch %s at commit %s: merge it by hand, or run the step again on the tree as it is now (inspan branches get %s %[4]s)",
+		c.ID, why, tree, c.Branch, short(c.Commit), Scope(s.Created, s.HarnessID))
 	return []events.Payload{&events.StepFailedData{Event: "step_failed", Step: st.ID, Error: clip(text, 2*maxError),
 		FinishReason: reason, RunReason: reason, Turns: st.Turns, Checkpoint: s.NextCheckpoint()}}
 }

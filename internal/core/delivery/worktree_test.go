@@ -162,6 +162,39 @@ func TestWorktree(t *testing.T) {
 			t.Errorf("%s: %s", got, s.Step("a").Error)
 		}
 	})
+	t.Run("GIT-8 SAFE-7 a step tells that the working tree is unchanged only where that is known: not after a merge that failed", func(t *testing.T) {
+		t.Parallel()
+		for result, known := range map[string]bool{"refused": true, `{"moved":[{"branch":"b","was":"w","is":"i"}]}`: true,
+			`{"conflicts":[{"branch":"b","paths":[{"path":"p"}]}]}`: true, "failed": false} {
+			b := treed()
+			branch(b, "a", two)
+			worked(b, "a", three)
+			for {
+				c, done := owed(b, "a")
+				if done {
+					break
+				}
+				ref := events.ToolRef{Step: "a", Call: c.ID, Tool: c.Tool}
+				switch {
+				case c.Tool == events.GitCommit:
+					answer(b, "a", c, fmt.Sprintf(`{"branch":"agent/x","commit":%q}`, two), true)
+				case result == "refused":
+					no := runtest.CallNo(ref)
+					no.Code = events.RefusedGuard
+					b.Append(no)
+				case result == "failed":
+					b.Append(runtest.CallYes(ref, "idempotent"), runtest.CallBegun(ref, 1))
+					b.Append(runtest.CallBad(ref, b.State().Sequence, "transient"))
+				default:
+					answer(b, "a", c, result, true)
+				}
+			}
+			s := b.State()
+			if got := s.Step("a").Error; strings.Contains(got, "The working tree is unchanged.") != known || strings.Contains(got, "may have changed the working tree") == known {
+				t.Errorf("%s: %q", result, got)
+			}
+		}
+	})
 	t.Run("SUB-7 without a commit or a branch that is checked out the step fails before a child is spawned", func(t *testing.T) {
 		t.Parallel()
 		for want, result := range map[string]string{

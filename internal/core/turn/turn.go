@@ -39,6 +39,8 @@ type Task struct {
 	Owed uint64
 	// Lost counts the requests for this turn of which no one knows whether they were made.
 	Lost int
+	// Mail counts the messages that the step was given before: they are in the prompt of this turn.
+	Mail int
 }
 
 // Duty is what the executor owes a step. At most one field is set; all empty means nothing.
@@ -97,7 +99,8 @@ func NextAfter(s run.State, stepID string, now time.Time, lost int) Duty {
 	case v.Wait:
 		return Duty{Wait: now.Add(LookAgain)}
 	}
-	return Duty{Ask: &Task{Step: st, Number: st.Turns + 1, Attempt: st.Attempt + 1, Owed: st.Owed, Lost: lost}}
+	return Duty{Ask: &Task{Step: st, Number: st.Turns + 1, Attempt: st.Attempt + 1, Owed: st.Owed, Lost: lost,
+		Mail: mailOf(s, st)}}
 }
 
 // maxSteps is the most turns of a step: what its agent's file says, unless the step is of the run's own agent, whose
@@ -173,6 +176,8 @@ func Finish(s run.State, task Task, a Answer) []events.Payload {
 		return closing(s, st)
 	case st.Owed != task.Owed:
 		return nil
+	case mailOf(s, st) != task.Mail: // somebody else gave the turn mail, which the prompt of this answer did not have
+		return nil
 	}
 	d := a.Data
 	d.Event, d.Step, d.Turn = "step_complete", st.ID, s.Turns().Len()+1
@@ -194,6 +199,16 @@ func Finish(s run.State, task Task, a Answer) []events.Payload {
 	done := *st
 	done.Turns++
 	return []events.Payload{&d, ending(s, &done, d.Text, d.FinishReason, d.OutputFault)}
+}
+
+// mailOf counts the messages of mail that a step was given.
+func mailOf(s run.State, st *run.Step) (n int) {
+	for _, m := range s.Messages {
+		if m.Step == st.ID {
+			n += len(m.Mail)
+		}
+	}
+	return n
 }
 
 // Failure is a model request that was not answered.

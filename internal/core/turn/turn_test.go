@@ -47,6 +47,20 @@ func finishCalls(b *runtest.Builder) {
 
 func TestFinish(t *testing.T) {
 	t.Parallel()
+	t.Run("MSG-4 SAFE-7 an answer to a prompt without mail that the turn was given meanwhile does not count: it is asked for again with it", func(t *testing.T) {
+		t.Parallel()
+		b := runtest.New("main", "r1")
+		b.Append(runtest.WokenCreated(), runtest.Started(), runtest.Plan(runtest.Step("a")), runtest.Ready("a"), runtest.Allowed("a"))
+		without := owed(t, b)
+		b.Append(runtest.Mail("a", "m1"))
+		a := Answer{Data: events.TurnFinishedData{Text: "done", FinishReason: events.FinishDone}}
+		if say := Finish(b.State(), without, a); len(say) > 0 {
+			t.Errorf("it counts: %v", say)
+		}
+		if say := Finish(b.State(), owed(t, b), a); len(say) != 2 {
+			t.Errorf("with the mail: %v", say)
+		}
+	})
 	t.Run("LOOP-3 PLAN-11 a final answer ends the step explicitly; a crash between the two events is completed", func(t *testing.T) {
 		t.Parallel()
 		b := started(50)
