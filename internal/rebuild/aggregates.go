@@ -10,6 +10,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/inspan/inspan/internal/budgets"
 	"github.com/inspan/inspan/internal/halt"
 	"github.com/inspan/inspan/internal/harness"
 	"github.com/inspan/inspan/internal/kernel"
@@ -46,7 +47,7 @@ type aggregate[S any] struct {
 	shown func(row []byte) (events uint64, ok bool)
 }
 
-// aggregates makes the rows of sessions, schedules, work items, addresses, merge queues, halts, harnesses and
+// aggregates makes the rows of sessions, schedules, work items, addresses, merge queues, halts, budgets, harnesses and
 // workspaces again.
 func (r *rebuild) aggregates(ctx context.Context) error {
 	for _, again := range []func() error{
@@ -62,6 +63,7 @@ func (r *rebuild) aggregates(ctx context.Context) error {
 			return viewed(ctx, r, mergequeue.Aggregate(), mergequeue.View(), r.cfg.Queues, r.rep.Queues)
 		},
 		func() error { return viewed(ctx, r, halt.Aggregate(), halt.View(), r.cfg.Halts, r.rep.Halts) },
+		func() error { return viewed(ctx, r, budgets.Aggregate(), budgets.View(), r.cfg.Budgets, r.rep.Budgets) },
 		func() error {
 			return viewed(ctx, r, harness.Aggregate(), harness.View(), r.cfg.Harnesses, r.rep.Harnesses)
 		},

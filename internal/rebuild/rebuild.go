@@ -35,7 +35,7 @@ type Config struct {
 	Journal kernel.Journal
 	State   kernel.KV
 	Blobs   kernel.Blobs
-	// Sessions, Schedules, Work, Agents, Queues, Halts, Harnesses and Workspaces may be zero: then their rows stay as they
+	// Sessions, Schedules, Work, Agents, Queues, Halts, Budgets, Harnesses and Workspaces may be zero: then their rows stay as they
 	// are.
 	Sessions   Rows
 	Schedules  Rows
@@ -43,6 +43,7 @@ type Config struct {
 	Agents     Rows
 	Queues     Rows
 	Halts      Rows
+	Budgets    Rows
 	Harnesses  Rows
 	Workspaces Rows
 	// Logged lists the runs that the log has events of, from the leader.
@@ -98,6 +99,7 @@ type Report struct {
 	Agents     Count       `json:"agents"`
 	Queues     Count       `json:"merge_queues"`
 	Halts      Count       `json:"halts"`
+	Budgets    Count       `json:"budgets"`
 	Harnesses  Count       `json:"harnesses"`
 	Workspaces Count       `json:"workspaces"`
 	Archives   int         `json:"archives"`
@@ -109,7 +111,7 @@ type Report struct {
 // Changed counts the rows that were written or removed.
 func (r Report) Changed() int {
 	n := 0
-	for _, c := range []Count{r.Index, r.Snapshots, r.Sessions, r.Schedules, r.Work, r.Agents, r.Queues, r.Halts,
+	for _, c := range []Count{r.Index, r.Snapshots, r.Sessions, r.Schedules, r.Work, r.Agents, r.Queues, r.Halts, r.Budgets,
 		r.Harnesses, r.Workspaces} {
 		n += c[Made] + c[Corrected] + c[Removed]
 	}
@@ -132,7 +134,7 @@ func All(ctx context.Context, cfg Config, only ...string) (Report, error) {
 	}
 	r := &rebuild{cfg: cfg, snapshots: snapshot.Store{KV: cfg.State, Blobs: cfg.Blobs, Form: cfg.Form},
 		rep: Report{Index: Count{}, Snapshots: Count{}, Sessions: Count{}, Schedules: Count{}, Work: Count{},
-			Agents: Count{}, Queues: Count{}, Halts: Count{}, Harnesses: Count{}, Workspaces: Count{}, Faults: []Fault{},
+			Agents: Count{}, Queues: Count{}, Halts: Count{}, Budgets: Count{}, Harnesses: Count{}, Workspaces: Count{}, Faults: []Fault{},
 			NotRebuilt: NotRebuilt()}}
 	if err := r.anchorKeys(ctx); err != nil {
 		return r.rep, err

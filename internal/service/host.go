@@ -67,6 +67,8 @@ type Ports struct {
 	// releases it; both are nil where it cannot be halted.
 	HaltLog   kernel.Journal
 	HaltInbox kernel.Inbox
+	// BudgetLog is the log of the budgets of the station, whose row is in Sessions; nil where it has none.
+	BudgetLog kernel.Journal
 	// TreeLog is the log of the workspaces. Trees holds the views of it, published branches and the toolrunners that
 	// run; both are nil where working trees stay on their machine.
 	TreeLog kernel.Journal

@@ -56,6 +56,7 @@ func Views(ctx context.Context, name string, as func(ctx context.Context, user e
 		Work:       rowsOf(own, events.WorkAggregate, topology.SessionBucket),
 		Queues:     rowsOf(own, events.QueueAggregate, topology.SessionBucket),
 		Halts:      rowsOf(own, events.HaltAggregate, topology.SessionBucket),
+		Budgets:    rowsOf(own, events.BudgetAggregate, topology.SessionBucket),
 		Agents:     rowsOf(own, events.AgentAggregate, topology.SessionBucket),
 		Harnesses:  rowsOf(own, events.HarnessAggregate, topology.SessionBucket),
 		Workspaces: rowsOf(trees, events.WorkspaceAggregate, topology.TreeBucket), Journal: st.Journal(), State: state,

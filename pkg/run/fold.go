@@ -118,9 +118,14 @@ var runRules = []rule{
 		if s.Stopping != nil {
 			return "the run is stopping and cannot go on"
 		}
+		s.funded(d.Funds, f.Sequence)
 		s.PauseReason, s.ResumedAt, s.Clock.Paused, s.PausedByParent = "", f.Sequence, false, false
 		s.took(d.Input)
 		return s.move(events.Paused, events.Running)
+	}),
+	on(func(s *State, f events.Event, d *events.RunFundedData) string {
+		s.funded(&d.Funds, f.Sequence)
+		return ""
 	}),
 	on(func(s *State, _ events.Event, d *events.RunAdjustedData) string {
 		s.Options.Autonomy = d.Autonomy
