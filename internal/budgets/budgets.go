@@ -89,6 +89,8 @@ type Ask struct {
 	// Base is what it had used before its first reservation, Used what it has by itself now, and Need the least that it
 	// goes on with, beyond that.
 	Base, Used, Need events.BudgetUse
+	// Keep is all that the run may use while it waits, with what it has used; the rest is returned.
+	Keep events.BudgetUse
 }
 
 // portions is how many parts a budget is given away in where there is room: each costs an event or two.
@@ -103,8 +105,8 @@ func Reserve(s State, q Ask, now time.Time) (State, error) {
 	if !there {
 		h = events.BudgetHold{Run: q.Run, Budgets: q.Budgets, Child: q.Child, Base: q.Base}
 	}
-	least := limited(is, h, q.Used.Plus(q.Need).Over(h.Base.Plus(h.Earlier).Plus(h.Reserved))) // what is missing
-	if there && h.Waiting == nil && least == (events.BudgetUse{}) {
+	missing := limited(is, h, q.Used.Plus(q.Need).Over(h.Base.Plus(h.Earlier).Plus(h.Reserved)))
+	if there && h.Waiting == nil && missing == (events.BudgetUse{}) {
 		return s, nil
 	}
 	if !there && len(s.Holds) >= events.MaxHolds {
@@ -115,9 +117,9 @@ func Reserve(s State, q Ask, now time.Time) (State, error) {
 		if !slices.Contains(h.Budgets, b.Name) {
 			continue
 		}
-		room, why := roomOf(is, b, h, least)
+		room, why := roomOf(is, b, h, missing)
 		if why != "" {
-			return s.refuse(q, h, least, b.Name, why, month, now), nil
+			return s.refuse(q, h, b.Name, why, month, now), nil
 		}
 		add = widest(add, room)
 	}
@@ -130,12 +132,14 @@ func Reserve(s State, q Ask, now time.Time) (State, error) {
 		Base: h.Base, Child: h.Child, Added: add}, now), nil
 }
 
-func (s State) refuse(q Ask, h events.BudgetHold, need events.BudgetUse, by, why, month string, now time.Time) State {
-	if w := h.Waiting; w != nil && w.By == by && w.Need == need {
+func (s State) refuse(q Ask, h events.BudgetHold, by, why, month string, now time.Time) State {
+	kept := least(q.Keep.Over(h.Base.Plus(h.Earlier)), h.Reserved)
+	need := limited(s.Budgets, h, q.Used.Plus(q.Need).Over(h.Base.Plus(h.Earlier).Plus(kept)))
+	if w := h.Waiting; w != nil && w.By == by && w.Need == need && h.Reserved == kept {
 		return s
 	}
 	return s.then(&events.BudgetRefusedData{Event: "budget_refused", Month: month, Run: q.Run, Budgets: h.Budgets,
-		Base: h.Base, Child: h.Child, Need: need, By: by, Reason: why}, now)
+		Base: h.Base, Child: h.Child, Kept: kept, Need: need, By: by, Reason: why}, now)
 }
 
 // Fits reports whether there is room now for what a run waits for.
@@ -199,6 +203,10 @@ func roomOf(s events.Budgets, b events.Budget, h events.BudgetHold, need events.
 		add.Cost = max(need.Cost, min(b.Cost/portions, left.Cost-b.Cost/4))
 	}
 	return add, ""
+}
+
+func least(a, b events.BudgetUse) events.BudgetUse {
+	return events.BudgetUse{Tokens: min(a.Tokens, b.Tokens), Cost: min(a.Cost, b.Cost)}
 }
 
 func widest(a, b events.BudgetUse) events.BudgetUse {
@@ -352,6 +360,7 @@ func refused(s State, d *events.BudgetRefusedData, at time.Time) (State, error) 
 	if h.Waiting != nil {
 		since = h.Waiting.Since
 	}
+	h.Reserved = d.Kept
 	h.Waiting = &events.BudgetWaiting{By: d.By, Need: d.Need, Reason: d.Reason, Since: since}
 	return s, nil
 }

@@ -139,7 +139,9 @@ type BudgetRefusedData struct {
 	Budgets []string  `json:"budgets"`
 	Base    BudgetUse `json:"base,omitzero"`
 	Child   bool      `json:"child,omitempty"`
-	// Need is the least that the run can go on with.
+	// Kept is what stays reserved for the run in this month; the rest is free again. Need is the least that it can go on
+	// with, beyond that.
+	Kept BudgetUse `json:"kept,omitzero"`
 	Need BudgetUse `json:"need,omitzero"`
 	// By is the budget without room, Reason what is missing.
 	By     string `json:"by"`

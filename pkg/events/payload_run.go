@@ -316,6 +316,8 @@ type RunPausedData struct {
 	Parent bool `json:"parent,omitempty"`
 	// Interrupt is true where answers that models were giving are ended, and what they said so far is kept.
 	Interrupt bool `json:"interrupt,omitempty"`
+	// Funds are what the run may spend from now on, where it waits for a budget: it returns what it does not need now.
+	Funds *Funds `json:"funds,omitempty"`
 }
 
 // RunResumedData ends a pause.

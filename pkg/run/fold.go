@@ -111,6 +111,9 @@ var runRules = []rule{
 		s.PauseReason, s.Held = d.Reason, nil
 		s.StopPassed = s.StopPassed || len(d.Hooks) > 0
 		s.Clock.Paused, s.PausedByParent = d.ClockStopped, d.Parent
+		if d.Funds != nil {
+			s.Options.Funds = d.Funds
+		}
 		s.took(d.Input)
 		return s.move(events.Running, events.Paused)
 	}),

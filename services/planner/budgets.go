@@ -170,7 +170,9 @@ func (t *Treasurer) unborn(ctx context.Context, runID string, c *events.RunCreat
 }
 
 // look does what is owed to a run whose turn waits for its budgets: more is reserved and the run goes on, or it is
-// paused until there is room. Each part follows from the two logs, so that it is done once, however often it is tried.
+// paused until there is room and returns what it does not need. Each part follows from the two logs, so that it is done
+// once, however often it is tried. The pause comes before the refusal: a budget that is raised in between is seen by the
+// decision about the refusal, and one that is raised after it finds the run among those that wait.
 func (t *Treasurer) look(ctx context.Context, runID string) error {
 	s, err := t.role.cfg.Ledger.Fresh(ctx, runID)
 	switch {
@@ -180,34 +182,82 @@ func (t *Treasurer) look(ctx context.Context, runID string) error {
 		return t.ended(ctx, s)
 	case s.AwaitsBudget() == nil || s.Options.Funds == nil || s.Status != events.Running && !lifecycle.PausedForBudget(s):
 		return nil
-	case t.Ledger == nil:
-		return t.grant(ctx, s, events.Funds{Budgets: s.Options.Funds.Budgets}) // it came from a station that has budgets
+	case t.Ledger == nil: // it came from a station that has budgets
+		return t.grant(ctx, s, events.Funds{Budgets: s.Options.Funds.Budgets})
 	}
-	b, err := t.decide(ctx, func(b budgets.State) (budgets.State, error) {
-		return budgets.Reserve(b, budgets.Ask{Run: runID, Budgets: s.Options.Funds.Budgets,
-			Child: s.Created != nil && s.Created.ChildOf != nil, Used: useOf(budget.Alone(s)),
-			Need: useOf(budget.Need(s))}, t.Now().UTC())
-	})
-	if errors.Is(err, budgets.ErrFull) {
-		return &kernel.RetryAfter{After: fullAgain}
+	if s.Status == events.Running {
+		b, h, err := t.reserve(ctx, s, false)
+		if err != nil {
+			return err
+		}
+		if h.Waiting == nil {
+			return t.grant(ctx, s, *budgets.Funds(b, runID))
+		}
+		if s, err = t.pause(ctx, s, h.Waiting); err != nil || !lifecycle.PausedForBudget(s) {
+			return err
+		}
 	}
+	b, h, err := t.reserve(ctx, s, true)
 	if err != nil {
 		return err
 	}
-	h, _ := b.Hold(runID)
 	if h.Waiting == nil {
 		return t.grant(ctx, s, *budgets.Funds(b, runID))
 	}
-	next := events.NextMonth(t.Now())
-	why := fmt.Sprintf("%s has no room: %s; it begins anew at %s, or raise it with inspan budget set", h.Waiting.By,
-		h.Waiting.Reason, next.Format(time.RFC3339))
-	w, err := t.role.write(ctx, runID, func(s run.State, _ time.Time) ([]events.Payload, error) {
+	return t.role.cfg.Timers.Set(ctx, runID, "run."+budgetTimer, events.NextMonth(t.Now()))
+}
+
+// reserve asks for what a run needs, and returns the hold that it has then. Where there is no room, a refusal is recorded
+// if refuse is true, else nothing is.
+func (t *Treasurer) reserve(ctx context.Context, s run.State, refuse bool) (b budgets.State, h events.BudgetHold,
+	err error) {
+	q := budgets.Ask{Run: s.HarnessID, Budgets: s.Options.Funds.Budgets,
+		Child: s.Created != nil && s.Created.ChildOf != nil, Used: useOf(budget.Alone(s)), Need: useOf(budget.Need(s)),
+		Keep: keptOf(s.Options.Funds)}
+	known := false
+	b, err = t.decide(ctx, func(b budgets.State) (budgets.State, error) {
+		_, known = b.Hold(q.Run)
+		next, err := budgets.Reserve(b, q, t.Now().UTC())
+		if h, _ = next.Hold(q.Run); h.Waiting != nil && !refuse {
+			return b, err
+		}
+		return next, err
+	})
+	switch {
+	case errors.Is(err, budgets.ErrFull):
+		return b, h, &kernel.RetryAfter{After: fullAgain}
+	case err != nil || known:
+		return b, h, err
+	}
+	// It had no hold: it may have gone on, ended and been settled since it was read.
+	if s, err = t.role.cfg.Ledger.Fresh(ctx, q.Run); err == nil && s.Status.Ended() {
+		err = t.settle(ctx, q.Run, budget.Alone(s))
+	}
+	return b, h, err
+}
+
+// pause pauses a run that a budget has no room for.
+func (t *Treasurer) pause(ctx context.Context, s run.State, of *events.BudgetWaiting) (run.State, error) {
+	why := fmt.Sprintf("%s has no room: %s; it begins anew at %s, or raise it with inspan budget set", of.By,
+		of.Reason, events.NextMonth(t.Now()).Format(time.RFC3339))
+	w, err := t.role.write(ctx, s.HarnessID, func(s run.State, _ time.Time) ([]events.Payload, error) {
 		return lifecycle.Unfunded(s, why), nil
 	})
 	if err = t.role.following(ctx, w, err); err != nil {
-		return err
+		return w.State, err
 	}
-	return t.role.cfg.Timers.Set(ctx, runID, "run."+budgetTimer, next)
+	return t.role.cfg.Ledger.Fresh(ctx, s.HarnessID)
+}
+
+// keptOf is what a run may use in all.
+func keptOf(f *events.Funds) (u events.BudgetUse) {
+	if f.Tokens != nil {
+		u.Tokens = *f.Tokens
+	}
+	if f.Cost != nil {
+		u.Cost = *f.Cost
+	}
+	return u
 }
 
 // grant gives a run what was reserved for it.

@@ -116,6 +116,9 @@ func (r *Role) opened(ctx context.Context, m kernel.Message, t events.Task, env 
 	if err != nil {
 		return r.treasurer.unborn(ctx, runID, created, fullAtBirth(err, w.State.Sequence > 0))
 	}
+	if w.State.Status.Ended() { // a task that comes once more, and whose run was not known here
+		return r.treasurer.ended(ctx, w.State)
+	}
 	if w.State.Plan == nil && w.State.Status == events.Running {
 		if w, err = r.fromModel(ctx, w.State); err != nil {
 			return err

@@ -37,24 +37,50 @@ func short(s run.State, ahead, need Amount) Verdict {
 	return Verdict{}
 }
 
+// Kept are the funds of a run that waits for more: what it has spent and set aside for turns that do not wait.
+func Kept(s run.State) *events.Funds {
+	if s.Options.Funds == nil {
+		return nil
+	}
+	f := *s.Options.Funds
+	sum := Alone(s)
+	if s.Plan != nil {
+		sum = sum.plus(owed(s, func(st *run.Step) bool { return !run.ForBudget(st.Outage) }))
+	}
+	if f.Tokens != nil {
+		n := min(*f.Tokens, sum.Tokens)
+		f.Tokens = &n
+	}
+	if f.Cost != nil {
+		n := min(*f.Cost, sum.Cost)
+		f.Cost = &n
+	}
+	return &f
+}
+
 // Need is what the run goes on with, beyond what it has used: what is set aside for all turns that are owed, or for its
 // plan.
-func Need(s run.State) (sum Amount) {
-	if s.Plan == nil {
-		if s.Planning == nil || s.Planning.Owed == 0 {
-			return sum
-		}
-		sum, err := planReserve(s)
-		if err != nil {
-			return Amount{} // it is not going to ask
-		}
-		return sum
+func Need(s run.State) Amount {
+	if s.Plan != nil {
+		return owed(s, func(*run.Step) bool { return true })
 	}
+	if s.Planning == nil || s.Planning.Owed == 0 {
+		return Amount{}
+	}
+	need, err := planReserve(s)
+	if err != nil {
+		return Amount{} // it is not going to ask
+	}
+	return need
+}
+
+// owed is what is set aside for the turns that some steps are owed.
+func owed(s run.State, some func(*run.Step) bool) (sum Amount) {
 	for _, st := range s.Plan.Steps {
-		if st.Kind != "" || st.Child != "" || st.Status != events.StepIsRunning || st.Owed == 0 {
+		if st.Kind != "" || st.Child != "" || st.Status != events.StepIsRunning || st.Owed == 0 || !some(st) {
 			continue
 		}
-		if need, err := Reserve(s, st); err == nil {
+		if need, err := Reserve(s, st); err == nil { // else it is not going to ask
 			sum = sum.plus(need)
 		}
 	}

@@ -3,6 +3,7 @@ package lifecycle
 import (
 	"strings"
 
+	"github.com/inspan/inspan/internal/core/budget"
 	"github.com/inspan/inspan/pkg/events"
 	"github.com/inspan/inspan/pkg/run"
 )
@@ -11,13 +12,15 @@ import (
 const forBudget = "budget "
 
 // Unfunded pauses a run whose turn needs more of a budget than it has room for; why names the budget and says what is
-// missing. It answers nothing where no turn waits for that.
+// missing. The run returns what it has not spent and has not set aside for requests under way. It answers nothing where
+// no turn waits for a budget.
 func Unfunded(s run.State, why string) []events.Payload {
 	if s.Status != events.Running || s.AwaitsBudget() == nil {
 		return nil
 	}
 	return []events.Payload{&events.RunPausedData{Event: "run_paused", From: events.Running, To: events.Paused,
-		By: string(events.Planner), Reason: shorten(forBudget+why, maxError), ClockStopped: true}}
+		By: string(events.Planner), Reason: shorten(forBudget+why, maxError), ClockStopped: true,
+		Funds: budget.Kept(s)}}
 }
 
 // Funded gives a run whose turn waits what was reserved for it, and lets it go on where it was paused for that. It
