@@ -1,11 +1,11 @@
 // Package budgets is the aggregate of the budgets of a station: what projects, users and the station may spend in a
 // month and how many runs may work at a time, what is reserved of that for runs, and which runs wait for it.
 //
-// Promises: a station has one such log, so what a run needs of several budgets is reserved by one event. At every prefix
-// of the log the reservations of a month are within the limits that were in force when each was made, whatever executors
-// and planners do at the same time; what an answer used beyond its estimate is charged when its run ends. A run that is
-// refused stays in the list of those that wait until it is given what it needs, or ends. A decision is a function of a
-// state and a time; it returns the state with what it decided noted in Changes.
+// Promises: a station has one such log, so what a run needs of several budgets is reserved by one event. At every
+// prefix of the log the reservations of a month are within the limits that were in force when each was made, whatever
+// executors and planners do at the same time; what an answer used beyond its estimate is charged when its run ends. A
+// run that is refused stays in the list of those that wait until it is given what it needs, or ends. A decision is a
+// function of a state and a time; it returns the state with what it decided noted in Changes.
 package budgets
 
 import (

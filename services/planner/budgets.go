@@ -180,7 +180,9 @@ func (t *Treasurer) look(ctx context.Context, runID string) error {
 		return err
 	case s.Status.Ended():
 		return t.ended(ctx, s)
-	case s.AwaitsBudget() == nil || s.Options.Funds == nil || s.Status != events.Running && !lifecycle.PausedForBudget(s):
+	case s.AwaitsBudget() == nil || s.Options.Funds == nil:
+		return nil
+	case s.Status != events.Running && !lifecycle.PausedForBudget(s):
 		return nil
 	case t.Ledger == nil: // it came from a station that has budgets
 		return t.grant(ctx, s, events.Funds{Budgets: s.Options.Funds.Budgets})
