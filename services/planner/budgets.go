@@ -160,7 +160,8 @@ func (t *Treasurer) fund(ctx context.Context, runID string, c *events.RunCreated
 
 // unborn frees what was reserved for a run that is not created.
 func (t *Treasurer) unborn(ctx context.Context, runID string, c *events.RunCreatedData, err error) error {
-	if _, refused := errors.AsType[*kernel.Refusal](err); t.Ledger == nil || !refused || c == nil || c.Options.Funds == nil {
+	_, refused := errors.AsType[*kernel.Refusal](err)
+	if t.Ledger == nil || !refused || c == nil || c.Options.Funds == nil {
 		return err
 	}
 	if there, look := t.role.cfg.Ledger.Fresh(ctx, runID); look != nil || there.Sequence > 0 {
@@ -171,8 +172,8 @@ func (t *Treasurer) unborn(ctx context.Context, runID string, c *events.RunCreat
 
 // look does what is owed to a run whose turn waits for its budgets: more is reserved and the run goes on, or it is
 // paused until there is room and returns what it does not need. Each part follows from the two logs, so that it is done
-// once, however often it is tried. The pause comes before the refusal: a budget that is raised in between is seen by the
-// decision about the refusal, and one that is raised after it finds the run among those that wait.
+// once, however often it is tried. The pause comes before the refusal: a budget that is raised in between is seen by
+// the decision about the refusal, and one that is raised after it finds the run among those that wait.
 func (t *Treasurer) look(ctx context.Context, runID string) error {
 	s, err := t.role.cfg.Ledger.Fresh(ctx, runID)
 	switch {
@@ -209,8 +210,8 @@ func (t *Treasurer) look(ctx context.Context, runID string) error {
 	return t.role.cfg.Timers.Set(ctx, runID, "run."+budgetTimer, events.NextMonth(t.Now()))
 }
 
-// reserve asks for what a run needs, and returns the hold that it has then. Where there is no room, a refusal is recorded
-// if refuse is true, else nothing is.
+// reserve asks for what a run needs, and returns the hold that it has then. Where there is no room, a refusal is
+// recorded if refuse is true, else nothing is.
 func (t *Treasurer) reserve(ctx context.Context, s run.State, refuse bool) (b budgets.State, h events.BudgetHold,
 	err error) {
 	q := budgets.Ask{Run: s.HarnessID, Budgets: s.Options.Funds.Budgets,
