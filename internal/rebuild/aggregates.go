@@ -10,7 +10,6 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/inspan/inspan/internal/budgets"
 	"github.com/inspan/inspan/internal/halt"
 	"github.com/inspan/inspan/internal/harness"
 	"github.com/inspan/inspan/internal/kernel"
@@ -63,7 +62,12 @@ func (r *rebuild) aggregates(ctx context.Context) error {
 			return viewed(ctx, r, mergequeue.Aggregate(), mergequeue.View(), r.cfg.Queues, r.rep.Queues)
 		},
 		func() error { return viewed(ctx, r, halt.Aggregate(), halt.View(), r.cfg.Halts, r.rep.Halts) },
-		func() error { return viewed(ctx, r, budgets.Aggregate(), budgets.View(), r.cfg.Budgets, r.rep.Budgets) },
+		func() error {
+			if r.cfg.Budgets == nil {
+				return nil
+			}
+			return r.cfg.Budgets(ctx, r, r.rep.Budgets)
+		},
 		func() error {
 			return viewed(ctx, r, harness.Aggregate(), harness.View(), r.cfg.Harnesses, r.rep.Harnesses)
 		},
@@ -80,6 +84,14 @@ func (r *rebuild) aggregates(ctx context.Context) error {
 			s, _, ok := treelog.FromRow(row)
 			return s.Sequence, ok
 		}})
+}
+
+// Viewed makes the rows again of an aggregate of the planner that this package need not know.
+type Viewed func(ctx context.Context, r *rebuild, count Count) error
+
+// ViewOf returns what makes the rows of an aggregate of the planner again.
+func ViewOf[S any](a *kernel.Aggregate[S], v kernel.View[S], from Rows) Viewed {
+	return func(ctx context.Context, r *rebuild, count Count) error { return viewed(ctx, r, a, v, from, count) }
 }
 
 // viewed makes the rows again of an aggregate of the planner.

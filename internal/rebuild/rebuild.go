@@ -35,15 +35,15 @@ type Config struct {
 	Journal kernel.Journal
 	State   kernel.KV
 	Blobs   kernel.Blobs
-	// Sessions, Schedules, Work, Agents, Queues, Halts, Budgets, Harnesses and Workspaces may be zero: then their rows stay as they
-	// are.
+	// Sessions, Schedules, Work, Agents, Queues, Halts, Budgets, Harnesses and Workspaces may be zero: then their rows
+	// stay as they are.
 	Sessions   Rows
 	Schedules  Rows
 	Work       Rows
 	Agents     Rows
 	Queues     Rows
 	Halts      Rows
-	Budgets    Rows
+	Budgets    Viewed
 	Harnesses  Rows
 	Workspaces Rows
 	// Logged lists the runs that the log has events of, from the leader.
@@ -111,8 +111,8 @@ type Report struct {
 // Changed counts the rows that were written or removed.
 func (r Report) Changed() int {
 	n := 0
-	for _, c := range []Count{r.Index, r.Snapshots, r.Sessions, r.Schedules, r.Work, r.Agents, r.Queues, r.Halts, r.Budgets,
-		r.Harnesses, r.Workspaces} {
+	for _, c := range []Count{r.Index, r.Snapshots, r.Sessions, r.Schedules, r.Work, r.Agents, r.Queues, r.Halts,
+		r.Budgets, r.Harnesses, r.Workspaces} {
 		n += c[Made] + c[Corrected] + c[Removed]
 	}
 	return n
@@ -134,7 +134,8 @@ func All(ctx context.Context, cfg Config, only ...string) (Report, error) {
 	}
 	r := &rebuild{cfg: cfg, snapshots: snapshot.Store{KV: cfg.State, Blobs: cfg.Blobs, Form: cfg.Form},
 		rep: Report{Index: Count{}, Snapshots: Count{}, Sessions: Count{}, Schedules: Count{}, Work: Count{},
-			Agents: Count{}, Queues: Count{}, Halts: Count{}, Budgets: Count{}, Harnesses: Count{}, Workspaces: Count{}, Faults: []Fault{},
+			Agents: Count{}, Queues: Count{}, Halts: Count{}, Budgets: Count{}, Harnesses: Count{},
+			Workspaces: Count{}, Faults: []Fault{},
 			NotRebuilt: NotRebuilt()}}
 	if err := r.anchorKeys(ctx); err != nil {
 		return r.rep, err

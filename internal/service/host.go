@@ -61,14 +61,12 @@ type Ports struct {
 	// QueueLog is the log of the merge queues, whose rows are in Sessions; nil knows none. QueueTimers are their timers.
 	QueueLog    kernel.Journal
 	QueueTimers kernel.Timers
-	// HarnessLog is the log of the harnesses, whose rows are in Sessions; nil records none.
-	HarnessLog kernel.Journal
+	// HarnessLog is the log of the harnesses and BudgetLog that of the budgets, whose rows are in Sessions; nil has none.
+	HarnessLog, BudgetLog kernel.Journal
 	// HaltLog is the log of the halts of the station, whose row is in Sessions, and HaltInbox delivers what halts and
 	// releases it; both are nil where it cannot be halted.
 	HaltLog   kernel.Journal
 	HaltInbox kernel.Inbox
-	// BudgetLog is the log of the budgets of the station, whose row is in Sessions; nil where it has none.
-	BudgetLog kernel.Journal
 	// TreeLog is the log of the workspaces. Trees holds the views of it, published branches and the toolrunners that
 	// run; both are nil where working trees stay on their machine.
 	TreeLog kernel.Journal

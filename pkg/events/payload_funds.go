@@ -14,11 +14,12 @@ type Funds struct {
 	Wait bool `json:"wait,omitempty"`
 }
 
-// ClassBudget is the class of a turn or a plan that waits for a budget of the project, the user or the station. Attempt
-// is then that of the last request, 0 where there was none.
+// ClassBudget is the class of a turn or a plan that waits for a budget of the project, the user or the station.
+// Attempt is then that of the last request, 0 where there was none.
 const ClassBudget = "budget"
 
-// OutageOfBudget is what a turn waits for whose run needs more of its budgets: the planner reserves it or pauses the run.
+// OutageOfBudget is what a turn waits for whose run needs more of its budgets: the planner reserves it, or pauses the
+// run.
 func OutageOfBudget() Outage { return Outage{Provider: ClassBudget, Pause: true} }
 
 // RunFundedData says what the run may spend from now on.

@@ -122,7 +122,8 @@ func start(ctx context.Context, cfg Config, in *service.Instance) (*planner.Role
 	}
 	return planner.New(planner.Config{ChildKey: key,
 		Aggregates: planner.Aggregates{Schedules: schedules, Harnesses: recorded, Work: items, Mail: mail, Queues: queues,
-			Budgets: own, Stood: in.Stood}, Prices: prices.Over(catalog.Prices()), Station: cfg.Station, Ledger: in.Ledger, Timers: p.Timers,
+			Budgets: own, Stood: in.Stood},
+		Prices: prices.Over(catalog.Prices()), Station: cfg.Station, Ledger: in.Ledger, Timers: p.Timers,
 		Agents:  &service.Agents{KV: p.Config},
 		Windows: windows.Of, Context: func(context.Context) (string, error) { return operatorText(cfg.Context) },
 		Isolation:  cfg.Isolation,
