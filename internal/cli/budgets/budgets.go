@@ -46,8 +46,6 @@ func (c *command) scope(cmd *cobra.Command) {
 	cmd.Flags().StringVar(&c.project, "project", "", "the project, as in inspan run --project")
 	cmd.Flags().StringVar(&c.user, "user", "", "the user who asks for the runs")
 	cmd.Flags().BoolVar(&c.station, "station", false, "all runs of the station")
-	cmd.MarkFlagsMutuallyExclusive("project", "user", "station")
-	cmd.MarkFlagsOneRequired("project", "user", "station")
 }
 
 func (c *command) signed(cmd *cobra.Command) {
@@ -105,14 +103,24 @@ func remove(a *app.App) *cobra.Command {
 	return cmd
 }
 
+// whose is the scope of a command, and the project or the user.
+func (c *command) whose() (scope, of string, err error) {
+	switch {
+	case c.project != "" && c.user == "" && !c.station:
+		return events.ScopeProject, c.project, nil
+	case c.user != "" && c.project == "" && !c.station:
+		return events.ScopeUser, c.user, nil
+	case c.station && c.project == "" && c.user == "":
+		return events.ScopeStation, "", nil
+	}
+	return "", "", app.Usage("name whose budget it is: one of --project, --user and --station")
+}
+
 // control is the control of a command.
 func (c *command) control(action string) (ctl events.BudgetControl, name string, err error) {
-	ctl = events.BudgetControl{Action: action, Scope: events.ScopeStation, By: c.by, Reason: c.reason}
-	switch {
-	case c.project != "":
-		ctl.Scope, ctl.Of = events.ScopeProject, c.project
-	case c.user != "":
-		ctl.Scope, ctl.Of = events.ScopeUser, c.user
+	ctl = events.BudgetControl{Action: action, By: c.by, Reason: c.reason}
+	if ctl.Scope, ctl.Of, err = c.whose(); err != nil {
+		return ctl, "", err
 	}
 	ctl.Tokens, ctl.Runs = c.tokens, c.runs
 	if c.usd != "" {
@@ -262,14 +270,11 @@ func orNone(is bool, text string) string {
 }
 
 func (c *command) show(ctx context.Context, cl *client.Client, _ []string) error {
-	ctl := events.BudgetControl{Scope: events.ScopeStation}
-	switch {
-	case c.project != "":
-		ctl.Scope, ctl.Of = events.ScopeProject, c.project
-	case c.user != "":
-		ctl.Scope, ctl.Of = events.ScopeUser, c.user
+	scope, of, err := c.whose()
+	if err != nil {
+		return err
 	}
-	name, err := events.BudgetName(ctl.Scope, ctl.Of)
+	name, err := events.BudgetName(scope, of)
 	if err != nil {
 		return app.Usage("%w", err)
 	}
