@@ -31,7 +31,7 @@ const station = "default"
 // users renders the accounts and users of a station.
 func users(administrators ...topology.User) []byte {
 	// The operator is whoever has the password, so its answers to gates are in no one's name.
-	operator := topology.Outsider(station, "operator", "", topology.MayDispatch, topology.MayWatch, topology.MayApprove, topology.MayRecord, topology.MayHalt, topology.MayBackup)
+	operator := topology.Outsider(station, "operator", "", topology.MayDispatch, topology.MayWatch, topology.MayApprove, topology.MayRecord, topology.MayHalt, topology.MayBudget, topology.MayBackup)
 	tools := topology.Outsider(station, "tools", "", topology.MayServe)
 	gateway := topology.Outsider(station, events.Gateway, events.Gateway, topology.MayDispatch, topology.MayWatch, topology.MayApprove)
 	return []byte("# Made from internal/topology: go test ./deploy -run Users -rewrite. Station \"" + station + "\".\n" +

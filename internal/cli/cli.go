@@ -27,6 +27,7 @@ import (
 	"github.com/inspan/inspan/internal/cli/app"
 	"github.com/inspan/inspan/internal/cli/artifacts"
 	"github.com/inspan/inspan/internal/cli/backups"
+	"github.com/inspan/inspan/internal/cli/budgets"
 	"github.com/inspan/inspan/internal/cli/colony"
 	"github.com/inspan/inspan/internal/cli/config"
 	"github.com/inspan/inspan/internal/cli/contexts"
@@ -221,7 +222,7 @@ func addCommands(a *app.App, root *cobra.Command) {
 		colony.Extend(a, agents.List(a)), tools, mcp.Command(a), runtimes.Command(a), guards.Command(a),
 		config.Command(a), contexts.Command(a), runs.Cost(a), artifacts.Command(a), runs.Checkpoints(a), runs.Report(a),
 		runs.Branches(a), merge.Diff(a), sessions.Command(a), harnesses.Command(a))
-	add("decide", halts.Halt(a), halts.Release(a), colony.Seance(a), colony.Tier(a), steer.Gates(a),
+	add("decide", halts.Halt(a), halts.Release(a), budgets.Command(a), colony.Seance(a), colony.Tier(a), steer.Gates(a),
 		schedules.Command(a), webhooks.Command(a), workitems.Command(a), mail.Command(a), queues.Command(a),
 		workitems.Sling(a), workitems.Deliver(a), dispatch.GoesOn(a, steer.Answer(a, "approve")),
 		dispatch.GoesOn(a, steer.Answer(a, "reject")), steer.Grants(a), steer.Fork(a),

@@ -171,6 +171,7 @@ func permissions(p *page) {
 			topology.MayHook},
 		{"a program that serves tools", "", topology.MayServe}, {"a program that records harnesses", "", topology.MayRecord},
 		{"a user who halts the station", "", topology.MayHalt},
+		{"a user who sets budgets", "", topology.MayBudget},
 		{"a user who takes backups", "", topology.MayBackup}} {
 		publish, subscribe := topology.UserPermissions(station, u.approver, u.right)
 		rights(p, u.title, publish, subscribe)

@@ -46,7 +46,7 @@ type aggregate[S any] struct {
 	shown func(row []byte) (events uint64, ok bool)
 }
 
-// aggregates makes the rows of sessions, schedules, work items, addresses, merge queues, halts, harnesses and
+// aggregates makes the rows of sessions, schedules, work items, addresses, merge queues, halts, budgets, harnesses and
 // workspaces again.
 func (r *rebuild) aggregates(ctx context.Context) error {
 	for _, again := range []func() error{
@@ -63,6 +63,12 @@ func (r *rebuild) aggregates(ctx context.Context) error {
 		},
 		func() error { return viewed(ctx, r, halt.Aggregate(), halt.View(), r.cfg.Halts, r.rep.Halts) },
 		func() error {
+			if r.cfg.Budgets == nil {
+				return nil
+			}
+			return r.cfg.Budgets(ctx, r, r.rep.Budgets)
+		},
+		func() error {
 			return viewed(ctx, r, harness.Aggregate(), harness.View(), r.cfg.Harnesses, r.rep.Harnesses)
 		},
 	} {
@@ -78,6 +84,14 @@ func (r *rebuild) aggregates(ctx context.Context) error {
 			s, _, ok := treelog.FromRow(row)
 			return s.Sequence, ok
 		}})
+}
+
+// Viewed makes the rows again of an aggregate of the planner that this package need not know.
+type Viewed func(ctx context.Context, r *rebuild, count Count) error
+
+// ViewOf returns what makes the rows of an aggregate of the planner again.
+func ViewOf[S any](a *kernel.Aggregate[S], v kernel.View[S], from Rows) Viewed {
+	return func(ctx context.Context, r *rebuild, count Count) error { return viewed(ctx, r, a, v, from, count) }
 }
 
 // viewed makes the rows again of an aggregate of the planner.

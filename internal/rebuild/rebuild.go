@@ -35,14 +35,15 @@ type Config struct {
 	Journal kernel.Journal
 	State   kernel.KV
 	Blobs   kernel.Blobs
-	// Sessions, Schedules, Work, Agents, Queues, Halts, Harnesses and Workspaces may be zero: then their rows stay as they
-	// are.
+	// Sessions, Schedules, Work, Agents, Queues, Halts, Budgets, Harnesses and Workspaces may be zero: then their rows
+	// stay as they are.
 	Sessions   Rows
 	Schedules  Rows
 	Work       Rows
 	Agents     Rows
 	Queues     Rows
 	Halts      Rows
+	Budgets    Viewed
 	Harnesses  Rows
 	Workspaces Rows
 	// Logged lists the runs that the log has events of, from the leader.
@@ -98,6 +99,7 @@ type Report struct {
 	Agents     Count       `json:"agents"`
 	Queues     Count       `json:"merge_queues"`
 	Halts      Count       `json:"halts"`
+	Budgets    Count       `json:"budgets"`
 	Harnesses  Count       `json:"harnesses"`
 	Workspaces Count       `json:"workspaces"`
 	Archives   int         `json:"archives"`
@@ -110,7 +112,7 @@ type Report struct {
 func (r Report) Changed() int {
 	n := 0
 	for _, c := range []Count{r.Index, r.Snapshots, r.Sessions, r.Schedules, r.Work, r.Agents, r.Queues, r.Halts,
-		r.Harnesses, r.Workspaces} {
+		r.Budgets, r.Harnesses, r.Workspaces} {
 		n += c[Made] + c[Corrected] + c[Removed]
 	}
 	return n
@@ -132,7 +134,8 @@ func All(ctx context.Context, cfg Config, only ...string) (Report, error) {
 	}
 	r := &rebuild{cfg: cfg, snapshots: snapshot.Store{KV: cfg.State, Blobs: cfg.Blobs, Form: cfg.Form},
 		rep: Report{Index: Count{}, Snapshots: Count{}, Sessions: Count{}, Schedules: Count{}, Work: Count{},
-			Agents: Count{}, Queues: Count{}, Halts: Count{}, Harnesses: Count{}, Workspaces: Count{}, Faults: []Fault{},
+			Agents: Count{}, Queues: Count{}, Halts: Count{}, Budgets: Count{}, Harnesses: Count{},
+			Workspaces: Count{}, Faults: []Fault{},
 			NotRebuilt: NotRebuilt()}}
 	if err := r.anchorKeys(ctx); err != nil {
 		return r.rep, err

@@ -61,8 +61,8 @@ type Ports struct {
 	// QueueLog is the log of the merge queues, whose rows are in Sessions; nil knows none. QueueTimers are their timers.
 	QueueLog    kernel.Journal
 	QueueTimers kernel.Timers
-	// HarnessLog is the log of the harnesses, whose rows are in Sessions; nil records none.
-	HarnessLog kernel.Journal
+	// HarnessLog is the log of the harnesses and BudgetLog that of the budgets, whose rows are in Sessions; nil has none.
+	HarnessLog, BudgetLog kernel.Journal
 	// HaltLog is the log of the halts of the station, whose row is in Sessions, and HaltInbox delivers what halts and
 	// releases it; both are nil where it cannot be halted.
 	HaltLog   kernel.Journal

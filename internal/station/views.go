@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/inspan/inspan/internal/audit"
+	"github.com/inspan/inspan/internal/budgets"
 	"github.com/inspan/inspan/internal/jet"
 	"github.com/inspan/inspan/internal/rebuild"
 	"github.com/inspan/inspan/internal/topology"
@@ -52,10 +53,12 @@ func Views(ctx context.Context, name string, as func(ctx context.Context, user e
 		return cfg, err
 	}
 	return rebuild.Config{Sessions: rowsOf(own, events.SessionAggregate, topology.SessionBucket),
-		Schedules:  rowsOf(own, events.ScheduleAggregate, topology.SessionBucket),
-		Work:       rowsOf(own, events.WorkAggregate, topology.SessionBucket),
-		Queues:     rowsOf(own, events.QueueAggregate, topology.SessionBucket),
-		Halts:      rowsOf(own, events.HaltAggregate, topology.SessionBucket),
+		Schedules: rowsOf(own, events.ScheduleAggregate, topology.SessionBucket),
+		Work:      rowsOf(own, events.WorkAggregate, topology.SessionBucket),
+		Queues:    rowsOf(own, events.QueueAggregate, topology.SessionBucket),
+		Halts:     rowsOf(own, events.HaltAggregate, topology.SessionBucket),
+		Budgets: rebuild.ViewOf(budgets.Aggregate(), budgets.View(),
+			rowsOf(own, events.BudgetAggregate, topology.SessionBucket)),
 		Agents:     rowsOf(own, events.AgentAggregate, topology.SessionBucket),
 		Harnesses:  rowsOf(own, events.HarnessAggregate, topology.SessionBucket),
 		Workspaces: rowsOf(trees, events.WorkspaceAggregate, topology.TreeBucket), Journal: st.Journal(), State: state,

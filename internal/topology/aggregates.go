@@ -17,7 +17,8 @@ type Aggregate struct {
 // is a change of the stream.
 var names = [...]string{events.RunAggregate, events.SessionAggregate, events.AgentAggregate, "work",
 	events.ScheduleAggregate,
-	events.WorkspaceAggregate, events.HarnessAggregate, events.QueueAggregate, events.HaltAggregate}
+	events.WorkspaceAggregate, events.HarnessAggregate, events.QueueAggregate, events.HaltAggregate,
+	events.BudgetAggregate}
 
 // Aggregates returns all that the log of a station has room for, runs first. Those without event types are kept free:
 // no service may publish on their subjects.

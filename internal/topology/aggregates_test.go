@@ -26,7 +26,7 @@ func TestAggregates(t *testing.T) {
 			}
 			subjects = append(subjects, subject)
 		}
-		if len(subjects) != 9 || slices.ContainsFunc(logged("s1"), func(p string) bool { return within("station.s1.counter.x.evt.a.b", p) }) {
+		if len(subjects) != 10 || slices.ContainsFunc(logged("s1"), func(p string) bool { return within("station.s1.counter.x.evt.a.b", p) }) {
 			t.Errorf("the log takes %q", logged("s1"))
 		}
 	})
@@ -59,7 +59,7 @@ func TestAggregates(t *testing.T) {
 		if Publishes(events.Planner, "session", events.SessionGranted) || !Publishes(events.Gatekeeper, "session", events.SessionRevoked) {
 			t.Error("grants have another author than the gatekeeper")
 		}
-		if len(publishesAll("s1", events.Planner)) != len(PublishesEvents(events.Planner))+planned+len(events.ScheduleRegistry())+len(events.HarnessRegistry())+len(events.WorkRegistry())+len(events.AgentRegistry())+len(events.QueueRegistry())+len(events.HaltRegistry()) || !Publishes(events.Planner, "session", events.SessionLocked) ||
+		if len(publishesAll("s1", events.Planner)) != len(PublishesEvents(events.Planner))+planned+len(events.ScheduleRegistry())+len(events.HarnessRegistry())+len(events.WorkRegistry())+len(events.AgentRegistry())+len(events.QueueRegistry())+len(events.HaltRegistry())+len(events.BudgetRegistry()) || !Publishes(events.Planner, "session", events.SessionLocked) ||
 			Publishes(events.Persister, "session", events.SessionLocked) || Publishes(events.Planner, "run", events.SessionLocked) || Publishes(events.Planner, "agent", events.RunCreated) || !Publishes(events.Planner, "run", events.RunCreated) {
 			t.Error("an aggregate without event types has an author")
 		}

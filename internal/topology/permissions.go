@@ -28,6 +28,8 @@ const (
 	MayRecord Right = "record"
 	// MayHalt stops the whole station, and releases it.
 	MayHalt Right = "halt"
+	// MayBudget sets and removes the budgets of projects, users and the station.
+	MayBudget Right = "budget"
 	// MayBackup reads what a backup needs: all that a watcher may read, what no service has taken yet, timers, and the
 	// configuration without keys.
 	MayBackup Right = "backup"
@@ -218,6 +220,9 @@ func (b Buckets) UserPermissions(station, approver string, rights ...Right) (pub
 	}
 	if slices.Contains(rights, MayHalt) {
 		publish = append(publish, events.HaltSubject(station))
+	}
+	if slices.Contains(rights, MayBudget) {
+		publish = append(publish, events.BudgetSubject(station))
 	}
 	if slices.Contains(rights, MayHook) {
 		publish = append(publish, events.HookedSubject(station, "*", "*"))

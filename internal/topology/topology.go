@@ -51,6 +51,9 @@ const QueueTimers = events.QueueAggregate + "-land"
 // haltInput is where the station is halted and released.
 const haltInput = events.HaltAggregate + "." + events.HaltID + ".control"
 
+// budgetInput is where budgets are set and removed.
+const budgetInput = events.BudgetAggregate + "." + events.BudgetID + ".control"
+
 // LeaseTerm is how long an instance counts as alive after its last renewal; it renews three times in that time.
 const LeaseTerm = 15 * time.Second
 
@@ -86,10 +89,11 @@ var subscriptions = []Subscriptions{
 			events.StepAllowed, events.StepBranched, events.CallDelegated, events.StepClaimed, events.CheckPassed,
 			events.RunCompleted, events.RunFailed, events.MailInjected, events.MailRequested},
 		Inputs: []string{"task", "task.*", "run.*.control", "session.*.control",
-			"schedule.*.control", "harness.*.control", "work.*.control", "agent.*.control", "mergequeue.*.control", haltInput},
+			"schedule.*.control", "harness.*.control", "work.*.control", "agent.*.control", "mergequeue.*.control", haltInput,
+			budgetInput},
 		// tasks may wait for their turn; a stop may not wait for them
 		Apart: []string{"run.*.control", "session.*.control", "schedule.*.control", "harness.*.control",
-			"work.*.control", "agent.*.control", "mergequeue.*.control"},
+			"work.*.control", "agent.*.control", "mergequeue.*.control", budgetInput},
 		Always:  []string{haltInput},
 		Timers:  []string{"run", ScheduleTimers, WorkTimers, AgentTimers, QueueTimers},
 		Workers: 32,
@@ -106,7 +110,7 @@ var subscriptions = []Subscriptions{
 		Role: events.Executor,
 		Events: []events.Kind{events.RunCreated, events.PlanRequested, events.StepAllowed, events.CallFinished,
 			events.CallFailed, events.CallRefused, events.RunResumed, events.CheckPassed, events.CheckFailed,
-			events.ChildFinished},
+			events.ChildFinished, events.RunFunded},
 		Timers:  []string{"turn"},
 		Workers: 64,
 	},

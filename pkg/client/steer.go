@@ -40,7 +40,14 @@ func (p publisher) dispatch(ctx context.Context, t events.Task) (input uint64, e
 	if err != nil {
 		return 0, fmt.Errorf("encode the task: %w", err)
 	}
-	return p.publish(ctx, events.TaskSubject(p.c.st.Name()), body, t.ID)
+	subject := events.TaskSubject(p.c.st.Name())
+	if t.Project != "" {
+		if err := events.CheckID("project", t.Project); err != nil {
+			return 0, err
+		}
+		subject += "." + t.Project
+	}
+	return p.publish(ctx, subject, body, t.ID)
 }
 
 // Start is Dispatch that waits until the run exists. It returns a *RefusedError, or a *SilentError with the run's id

@@ -34,6 +34,8 @@ func Aggregates() []Aggregate {
 			HarnessRegistry()},
 		{HaltAggregate, "The emergency stop: whether the station is halted, since when, by whom and why. Its one log has the id station.",
 			HaltRegistry()},
+		{BudgetAggregate, "The monthly budgets of projects, users and the station, and what is reserved of them for runs. Their one log has the id station.",
+			BudgetRegistry()},
 	}
 }
 

@@ -18,6 +18,9 @@ type Task struct {
 	ID    string `json:"id,omitempty"`
 	Agent string `json:"agent"`
 	Task  string `json:"task"`
+	// Project is the last token of the subject that the task is published on, where it belongs to one; it is not said in
+	// the task itself.
+	Project string `json:"-"`
 	// Plan to carry out; without one the run has a single step, or the plan its agent asks a model for.
 	Plan *TaskPlan `json:"plan,omitempty"`
 	// Formula is what the plan was made from; nil where a person or a program wrote it. The station records it as it is

@@ -15,6 +15,7 @@ const (
 	RunStarted   Kind = "run.started"
 	RunPaused    Kind = "run.paused"
 	RunResumed   Kind = "run.resumed"
+	RunFunded    Kind = "run.funded"
 	RunStopping  Kind = "run.stopping"
 	RunAdjusted  Kind = "run.adjusted"
 	RunMoved     Kind = "run.moved"
@@ -323,6 +324,10 @@ var vocabulary = [...]Type{
 	{RunResumed, Planner, "run_resumed", Decided, InLog | InIndex | InTree, nil,
 		"The run moved from paused to running.",
 		func() Payload { return new(RunResumedData) }},
+	{RunFunded, Planner, "run_funded", Recorded, InLog, line((*RunFundedData).line),
+		"More of the budgets of its project, its user and the station was reserved for the run: a turn that waited for " +
+			"that is owed again.",
+		func() Payload { return new(RunFundedData) }},
 	{RunStopping, Planner, "run_stopping", Decided, InLog | InIndex | InTree, line((*RunStoppingData).line),
 		"The run is to end and waits for its children, which are asked to stop; nothing new is permitted.",
 		func() Payload { return new(RunStoppingData) }},

@@ -41,6 +41,8 @@ type Options struct {
 	MaxSubAgentDepth int `json:"max_sub_agent_depth"`
 	// EternalEngine keeps snapshots of the run in the station's store; default true.
 	EternalEngine bool `json:"eternal_engine_enabled"`
+	// Funds are what the run may spend of the budgets of its project, its user and its station; nil where none is set.
+	Funds *Funds `json:"funds,omitempty"`
 }
 
 // DefaultOptions are in force where neither the task nor the agent says otherwise.
@@ -314,6 +316,8 @@ type RunPausedData struct {
 	Parent bool `json:"parent,omitempty"`
 	// Interrupt is true where answers that models were giving are ended, and what they said so far is kept.
 	Interrupt bool `json:"interrupt,omitempty"`
+	// Funds are what the run may spend from now on, where it waits for a budget: it returns what it does not need now.
+	Funds *Funds `json:"funds,omitempty"`
 }
 
 // RunResumedData ends a pause.
@@ -324,6 +328,8 @@ type RunResumedData struct {
 	By    string `json:"by,omitempty"`
 	// Input is the position of the message that asked for it, 0 where none did.
 	Input uint64 `json:"input_seq,omitempty"`
+	// Funds are what the run may spend from now on, where it waited for that.
+	Funds *Funds `json:"funds,omitempty"`
 }
 
 // RunAdjustedData changes the autonomy level for steps not yet started (GATE-10).

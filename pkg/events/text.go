@@ -18,6 +18,7 @@ const (
 	MailType     = "dev.inspan.mail.v1"
 	QueueType    = "dev.inspan.queue.v1"
 	HaltType     = "dev.inspan.halt.v1"
+	BudgetType   = "dev.inspan.budget.v1"
 )
 
 // Limits of the name and the reason that a person gives, in bytes. Both are shown on terminals.

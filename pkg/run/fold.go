@@ -111,6 +111,9 @@ var runRules = []rule{
 		s.PauseReason, s.Held = d.Reason, nil
 		s.StopPassed = s.StopPassed || len(d.Hooks) > 0
 		s.Clock.Paused, s.PausedByParent = d.ClockStopped, d.Parent
+		if d.Funds != nil {
+			s.Options.Funds = d.Funds
+		}
 		s.took(d.Input)
 		return s.move(events.Running, events.Paused)
 	}),
@@ -118,9 +121,14 @@ var runRules = []rule{
 		if s.Stopping != nil {
 			return "the run is stopping and cannot go on"
 		}
+		s.funded(d.Funds, f.Sequence)
 		s.PauseReason, s.ResumedAt, s.Clock.Paused, s.PausedByParent = "", f.Sequence, false, false
 		s.took(d.Input)
 		return s.move(events.Paused, events.Running)
+	}),
+	on(func(s *State, f events.Event, d *events.RunFundedData) string {
+		s.funded(&d.Funds, f.Sequence)
+		return ""
 	}),
 	on(func(s *State, _ events.Event, d *events.RunAdjustedData) string {
 		s.Options.Autonomy = d.Autonomy

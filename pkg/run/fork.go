@@ -68,6 +68,7 @@ func Fork(old State, say string, fresh bool) (State, error) {
 	s.Inputs, s.Gates, s.Held, s.StopPassed, s.ForkStart, s.Forked = nil, nil, nil, false, "", false
 	s.Planning = nil // it asks for a plan of its own
 	s.Stopping, s.PausedByParent = nil, false
+	s.Options.Funds = nil // it has funds of its own
 	s.disown()
 	s.Clock = Clock{}
 	s.interruptAll()
@@ -291,6 +292,7 @@ func (s *State) forked(d *events.RunForkedData) string {
 	*s = start
 	s.SchemaVersion, s.HarnessID, s.TaskID, s.CreatedAt, s.Identity, s.Created = own.SchemaVersion, own.HarnessID,
 		own.TaskID, own.CreatedAt, own.Identity, own.Created
+	s.Options.Funds = own.Options.Funds
 	s.Forked, s.ForkStart = true, ""
 	return ""
 }

@@ -78,7 +78,7 @@ func InfoOf(s State) Info {
 	if s.Plan != nil && s.CurrentStepIndex < total {
 		i.CurrentStep = s.Plan.Steps[s.CurrentStepIndex].ID
 	}
-	if out := s.Outages(); len(out) > 0 && s.Status == events.Running {
+	if out := s.Outages(); len(out) > 0 && s.Status == events.Running && !ForBudget(out[0]) {
 		i.Provider = out[0].Provider
 	}
 	if s.Result != nil {

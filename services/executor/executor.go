@@ -90,7 +90,7 @@ func (*Role) Input(context.Context, kernel.Message) error { return nil }
 
 // Event implements runlog.Role.
 func (r *Role) Event(ctx context.Context, h runlog.ReceivedEvent) error {
-	if h.Kind == events.RunResumed {
+	if h.Kind == events.RunResumed || h.Kind == events.RunFunded {
 		return r.resume(ctx, h)
 	}
 	if h.Kind == events.PlanRequested {
@@ -142,9 +142,11 @@ func lost(deliveries uint64) int {
 	return int(min(deliveries-1, maxLost))
 }
 
-// resume takes the turns that were owed when the run was paused, side by side, or asks for the plan that was.
+// resume takes the turns that were owed when the run was paused, side by side, or asks for the plan that was; where the
+// run may spend more, those that waited for that.
 func (r *Role) resume(ctx context.Context, h runlog.ReceivedEvent) error {
-	if p := h.State.Planning; p != nil && p.Owed <= h.Sequence {
+	owed := func(at uint64) bool { return at <= h.Sequence && (h.Kind != events.RunFunded || at == h.Sequence) }
+	if p := h.State.Planning; p != nil && owed(p.Owed) {
 		return planning{r}.serve(ctx, h.State, lost(h.Deliveries))
 	}
 	if h.State.Plan == nil {
@@ -153,8 +155,8 @@ func (r *Role) resume(ctx context.Context, h runlog.ReceivedEvent) error {
 	var wg sync.WaitGroup
 	errs := make([]error, len(h.State.Plan.Steps))
 	for i, st := range h.State.Plan.Steps {
-		if st.Status != events.StepIsRunning || (st.Owed == 0 || st.Owed > h.Sequence) && !st.Final && !turn.Mending(h.State,
-			st.ID) {
+		if st.Status != events.StepIsRunning || (st.Owed == 0 || !owed(st.Owed)) && (h.Kind == events.RunFunded ||
+			!st.Final && !turn.Mending(h.State, st.ID)) {
 			continue
 		}
 		wg.Go(func() { errs[i] = r.serve(ctx, h.Run, st.ID, h.State, lost(h.Deliveries)) })

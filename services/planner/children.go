@@ -11,6 +11,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/inspan/inspan/internal/core/budget"
 	"github.com/inspan/inspan/internal/core/child"
 	"github.com/inspan/inspan/internal/core/lifecycle"
 	"github.com/inspan/inspan/internal/core/plan"
@@ -213,6 +214,11 @@ func (r *Role) bear(ctx context.Context, parent run.State, c *run.Child, there r
 		return there, err
 	}
 	created.Direct = r.childDirect(created, made, answers)
+	if there.Sequence == 0 {
+		if err := r.treasurer.fund(ctx, c.ID, created, budget.Amount{}); err != nil {
+			return there, err
+		}
+	}
 	w, err := r.begin(ctx, c.ID, created, made, answers)
 	if err == nil && w.State.Plan == nil && w.State.Status == events.Running {
 		w, err = r.fromModel(ctx, w.State)

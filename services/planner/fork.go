@@ -7,6 +7,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/inspan/inspan/internal/core/budget"
 	"github.com/inspan/inspan/internal/core/lifecycle"
 	"github.com/inspan/inspan/internal/kernel"
 	"github.com/inspan/inspan/internal/runlog"
@@ -109,10 +110,15 @@ func (r *Role) fork(ctx context.Context, m kernel.Message, t events.Task, env ce
 	if err != nil {
 		return err
 	}
-	created.Project = projectOf(m)
+	created.Project, created.Options.Funds = projectOf(m), nil
 	answers, err := r.starting(ctx, there, runID, created)
 	if err != nil {
 		return err
+	}
+	if there.Sequence == 0 {
+		if err := r.treasurer.fund(ctx, runID, created, budget.Alone(old)); err != nil {
+			return err
+		}
 	}
 	var w runlog.Written
 	for range 2 { // its birth, and what follows from its plan
@@ -124,7 +130,7 @@ func (r *Role) fork(ctx context.Context, m kernel.Message, t events.Task, env ce
 			return lifecycle.Fork(s, now, created, parts, answers)
 		})
 		if err != nil {
-			return fullAtBirth(err, w.State.Sequence > 0)
+			return r.treasurer.unborn(ctx, runID, created, fullAtBirth(err, w.State.Sequence > 0))
 		}
 	}
 	if w.State.Plan == nil && w.State.Status == events.Running {

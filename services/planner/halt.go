@@ -27,6 +27,9 @@ func NewHalter(l *halt.Ledger, rows kernel.KV) (*Halter, error) {
 	return &Halter{viewed[halt.State]{halt.View(), l, rows}}, nil
 }
 
+// Handler handles what is received of halts.
+func (h *Halter) Handler() kernel.Handler { return kernel.Handle(h.ledger, kernel.Role[halt.State](h)) }
+
 // Service implements kernel.Role.
 func (*Halter) Service() events.Service { return events.Planner }
 

@@ -80,6 +80,8 @@ type Aggregates struct {
 	Mail *Mailboxes
 	// Queues holds the merge queues; nil knows none.
 	Queues *MergeQueues
+	// Budgets holds the budgets of the station; nil knows none.
+	Budgets *Budgets
 	// Stood is how long the station was halted between two times; nil is not at all.
 	Stood func(since, now time.Time) time.Duration
 }
@@ -93,6 +95,7 @@ type Role struct {
 	mail      *Postmaster
 	lander    *Lander
 	steps     *follower
+	treasurer *Treasurer
 }
 
 var _ runlog.Role = (*Role)(nil)
@@ -126,6 +129,9 @@ func New(cfg Config) (*Role, error) {
 	}
 	if err == nil {
 		r.lander, err = newLander(r)
+	}
+	if err == nil {
+		r.treasurer, err = newTreasurer(r)
 	}
 	return r, err
 }
@@ -229,8 +235,12 @@ func (r *Role) event(ctx context.Context, h runlog.ReceivedEvent) error {
 			}
 		}
 		return r.kin(ctx, h)
-	case events.StepBranched, events.CallDelegated, events.StepClaimed, events.CheckPassed, events.RunCompleted,
-		events.RunFailed:
+	case events.RunCompleted, events.RunFailed:
+		if err := r.treasurer.ended(ctx, h.State); err != nil {
+			return err
+		}
+		return r.kin(ctx, h)
+	case events.StepBranched, events.CallDelegated, events.StepClaimed, events.CheckPassed:
 		return r.kin(ctx, h)
 	case events.MailInjected:
 		return nil
@@ -247,6 +257,11 @@ func (r *Role) event(ctx context.Context, h runlog.ReceivedEvent) error {
 	case events.GateRejected, events.GateExpired:
 		decide = lifecycle.Rejected
 	case events.TurnDeferred, events.PlanDeferred:
+		if h.State.AwaitsBudget() != nil {
+			if err := r.treasurer.look(ctx, h.Run); err != nil {
+				return err
+			}
+		}
 		decide = func(s run.State, _ time.Time) ([]events.Payload, error) { return lifecycle.Interrupted(s) }
 	default: // whatever else happened, the plan may go on
 	}
@@ -261,6 +276,8 @@ func (r *Role) Due(ctx context.Context, runID, _, id string, _ run.State) error 
 		return r.tend(ctx, runID)
 	case checkpointTimer:
 		return r.checkpoint(ctx, runID)
+	case budgetTimer:
+		return r.treasurer.look(ctx, runID)
 	}
 	w, err := r.write(ctx, runID, func(s run.State, now time.Time) ([]events.Payload, error) {
 		return lifecycle.Timeout(s, now, r.cfg.stoodSince(s.StartedAt, now))

@@ -111,7 +111,7 @@ func (r *Role) remodel(c *events.RunCreatedData, model string) (err error) {
 // weigh estimates what the model is told of the history, where the run has a budget: the first request has to fit it
 // too.
 func (r *Role) weigh(ctx context.Context, c *events.RunCreatedData) error {
-	if c.History == nil || c.Options.MaxTokens <= 0 && c.Options.MaxCost <= 0 {
+	if c.History == nil || c.Options.MaxTokens <= 0 && c.Options.MaxCost <= 0 && c.Options.Funds == nil {
 		return nil
 	}
 	told, err := history.ToMessages(ctx, r.cfg.Blobs, c.History, history.Window(c.Agents[c.Agent].ContextWindow))

@@ -10,6 +10,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/inspan/inspan/internal/core/budget"
 	"github.com/inspan/inspan/internal/core/delivery"
 	"github.com/inspan/inspan/internal/core/lifecycle"
 	"github.com/inspan/inspan/internal/core/plan"
@@ -102,15 +103,21 @@ func (r *Role) opened(ctx context.Context, m kernel.Message, t events.Task, env 
 				return fmt.Errorf("earlier runs of the workflow: %w", err)
 			}
 		}
-		if err := r.weigh(ctx, created); err != nil {
+		if err := r.treasurer.fund(ctx, runID, created, budget.Amount{}); err != nil {
 			return err
+		}
+		if err := r.weigh(ctx, created); err != nil {
+			return r.treasurer.unborn(ctx, runID, created, err)
 		}
 	} else {
 		created.SessionFence = there.Created.SessionFence // whoever made it may not have confirmed its lock
 	}
 	w, err := r.begin(ctx, runID, created, made, answers)
 	if err != nil {
-		return fullAtBirth(err, w.State.Sequence > 0)
+		return r.treasurer.unborn(ctx, runID, created, fullAtBirth(err, w.State.Sequence > 0))
+	}
+	if w.State.Status.Ended() { // a task that comes once more, and whose run was not known here
+		return r.treasurer.ended(ctx, w.State)
 	}
 	if w.State.Plan == nil && w.State.Status == events.Running {
 		if w, err = r.fromModel(ctx, w.State); err != nil {
@@ -323,7 +330,7 @@ func (r *Role) pin(ctx context.Context, t events.Task, env ce.Envelope, runID st
 
 // prices pins those of the models of agents. With a budget of money every model must have one.
 func (r *Role) prices(agents map[string]events.Agent, o events.Options) (map[string]events.Price, error) {
-	prices, err := r.cfg.Prices.Pin(agents, o.MaxCost > 0)
+	prices, err := r.cfg.Prices.Pin(agents, budget.Priced(o))
 	if err != nil {
 		return nil, kernel.Refuse("no_price", "an operator adds the price; or give the run a budget of tokens instead", "%v",
 			err)

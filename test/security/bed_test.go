@@ -20,7 +20,7 @@ var actors = []string{"setup", "planner", "gatekeeper", "executor", "toolrunner"
 // outsiders are the people among them. anna may only approve, in her own name.
 func outsiders() []topology.User {
 	return []topology.User{
-		topology.Outsider("s1", "operator", "", topology.MayDispatch, topology.MayWatch, topology.MayApprove, topology.MayHalt),
+		topology.Outsider("s1", "operator", "", topology.MayDispatch, topology.MayWatch, topology.MayApprove, topology.MayHalt, topology.MayBudget),
 		topology.Outsider("s1", "dispatcher", "", topology.MayDispatch),
 		topology.Outsider("s1", "watcher", "", topology.MayWatch),
 		topology.Outsider("s1", "anna", "anna", topology.MayApprove),

@@ -32,7 +32,7 @@ type RunFlags struct {
 
 // taskFlags are what is to be done, and what decides that it is.
 type taskFlags struct {
-	text, attached string
+	text, attached, project string
 	acceptFlags
 	modeFlags
 }
@@ -55,7 +55,12 @@ func Variables(given []string) (map[string]string, error) {
 
 // Task is the task that the flags describe; in is read where a flag names standard input.
 func (f RunFlags) Task(agent string, in io.Reader) (events.Task, error) {
-	t := events.Task{ID: f.id, Agent: agent, Model: f.Model, Session: f.Session}
+	t := events.Task{ID: f.id, Agent: agent, Model: f.Model, Session: f.Session, Project: f.project}
+	if f.project != "" {
+		if err := events.CheckID("project", f.project); err != nil {
+			return t, app.Usage("--project: %w", err)
+		}
+	}
 	if err := f.invocation(&t); err != nil {
 		return t, err
 	}

@@ -125,6 +125,7 @@ func (c *runCommand) define(cmd *cobra.Command) {
 	fl.IntVar(&c.flags.MaxSteps, "max-steps", 0, "most model turns of a step; the agent's, else 50, if not given")
 	fl.Int64Var(&c.flags.tokens, "budget-tokens", 0,
 		"most tokens, in and out, of all model requests; the agent's, else no limit, if not given")
+	fl.StringVar(&c.flags.project, "project", "", "the project that the run belongs to: its budget pays (inspan budget list)")
 	fl.StringVar(&c.flags.usd, "budget-usd", "",
 		"most money of all model requests, in US dollars, for example 2.50; the models need known prices (inspan cost --prices)")
 	fl.StringVar(&c.flags.Model, "model", a.Lookup("MODEL", ""), "other model for this run, provider/name (MODEL)")

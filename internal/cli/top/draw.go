@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/inspan/inspan/internal/cli/app"
+	"github.com/inspan/inspan/internal/cli/budgets"
 	"github.com/inspan/inspan/internal/cli/halts"
 	"github.com/inspan/inspan/internal/cli/runtree"
 	"github.com/inspan/inspan/internal/cli/terminal"
@@ -26,6 +27,17 @@ type drawing struct {
 	width, height int
 }
 
+// mostBudgets is how many budgets are shown; inspan budget list shows all.
+const mostBudgets = 5
+
+// budget draws how a budget stands; one that runs wait for stands out.
+func (d drawing) budget(b budgets.Standing) string {
+	if b.Waiting > 0 {
+		return d.Paint().Yellow(view.Clip(b.Line(), 200))
+	}
+	return d.Paint().Dim(view.Clip(b.Line(), 200))
+}
+
 // lines draws an overview. trouble says why it is an old one.
 func (d drawing) lines(o Overview, trouble string) []string {
 	p := d.Paint()
@@ -39,6 +51,9 @@ func (d drawing) lines(o Overview, trouble string) []string {
 	out := []string{terminal.Spread(head, o.At.Format("15:04:05"), d.width), d.today(o)}
 	if o.Halted != nil {
 		out = append(out, p.Red(halts.Line(*o.Halted, o.At)), p.Dim("inspan release lets it go on"))
+	}
+	for _, b := range o.Budgets[:min(len(o.Budgets), mostBudgets)] {
+		out = append(out, d.budget(b))
 	}
 	out = append(append(out, ""), d.roles(o)...)
 	for _, m := range o.Missing {

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/inspan/inspan/internal/cli/budgets"
 	"github.com/inspan/inspan/internal/cli/runtree"
 	"github.com/inspan/inspan/internal/core/view"
 	"github.com/inspan/inspan/pkg/client"
@@ -22,9 +23,11 @@ type Overview struct {
 	Durability string `json:"durability"`
 	// Halted says who stopped the station, when and why; nil where it works.
 	Halted *events.Halt `json:"halted,omitempty"`
-	Roles  []Role       `json:"roles"`
-	Runs   []Going      `json:"runs"`
-	Gates  []Gate       `json:"gates"`
+	// Budgets are those of projects, users and the station.
+	Budgets []budgets.Standing `json:"budgets,omitempty"`
+	Roles   []Role             `json:"roles"`
+	Runs    []Going            `json:"runs"`
+	Gates   []Gate             `json:"gates"`
 	// Today is about the runs that began since midnight, in the zone of the person.
 	Today Today `json:"today"`
 	// Missing are the parts that this user may not read, or that did not come in time.
@@ -101,6 +104,9 @@ func (r *reader) read(ctx context.Context) (Overview, error) {
 	if halted.Halted {
 		o.Halted = &halted
 	}
+	set, err := client.NewBudgets(r.c).Get(ctx)
+	o.missing("budgets", err)
+	o.Budgets = budgets.Standings(set, o.At)
 	queues, err := r.c.Queues(ctx)
 	o.missing("queues", err)
 	o.Roles = roles(health, queues, o.At)

@@ -65,7 +65,7 @@ key to themselves makes one (nk -gen user) and sends you the public half, for --
 	f := cmd.Flags()
 	f.StringVar(&c.store, "store", a.Folder, "folder of the station (INSPAN_STORE)")
 	f.StringSliceVar(&c.may, "may", []string{"dispatch", "watch", "approve"},
-		"what the user may do: dispatch, watch, approve, record (steps of programs), halt (the whole station)")
+		"what the user may do: dispatch, watch, approve, record (steps of programs), halt (the whole station), budget (set budgets)")
 	f.StringVar(&c.key, "key", "", "file to write the key into; without it, one in your folder of settings")
 	f.StringVar(&c.public, "public-key", "", "public key of the user, who has the other half")
 	f.BoolVar(&c.use, "use", false, "make a context for this user and choose it: this person is the user")

@@ -153,7 +153,7 @@ func printRebuilt(a *app.App, rep rebuild.Report) {
 		count rebuild.Count
 	}{{"index", rep.Index}, {"snapshots", rep.Snapshots}, {"sessions", rep.Sessions}, {"schedules",
 		rep.Schedules}, {"work items", rep.Work}, {"addresses", rep.Agents}, {"merge queues", rep.Queues},
-		{"halts", rep.Halts}, {"harnesses", rep.Harnesses},
+		{"halts", rep.Halts}, {"budgets", rep.Budgets}, {"harnesses", rep.Harnesses},
 		{"workspaces", rep.Workspaces}} {
 		row := []string{v.name}
 		for _, o := range []rebuild.Outcome{rebuild.Same, rebuild.Made, rebuild.Corrected, rebuild.Removed} {

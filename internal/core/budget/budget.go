@@ -77,14 +77,25 @@ func Left(s run.State) Amount {
 	return Amount{Tokens: max(0, s.Options.MaxTokens-used.Tokens), Cost: max(0, s.Options.MaxCost-used.Cost)}
 }
 
-// Limited reports whether the run has a budget of tokens or money.
-func Limited(s run.State) bool { return s.Options.MaxTokens > 0 || s.Options.MaxCost > 0 }
+// Limited reports whether the run has a budget of tokens or money, of its own or of its project, its user or the
+// station.
+func Limited(s run.State) bool {
+	f := s.Options.Funds
+	return s.Options.MaxTokens > 0 || Priced(s.Options) || f != nil && (f.Wait || f.Tokens != nil)
+}
+
+// Priced reports whether a run has a budget of money, so that its models need prices.
+func Priced(o events.Options) bool { return o.MaxCost > 0 || o.Funds != nil && o.Funds.Cost != nil }
 
 // Verdict on the next request of a step.
 type Verdict struct {
 	// Wait is true where it may fit once turns of other steps have ended.
 	Wait bool
-	// Reason is the finish reason of the step where it does not fit, "" where it does or may; Text says it in words.
+	// Short is true where it may be taken once the planner has reserved more of the budgets of the project, the user and
+	// the station for the run.
+	Short bool
+	// Reason is the finish reason of the step where it does not fit, "" where it does or may; Text says it in words, also
+	// where more is to be reserved.
 	Reason, Text string
 }
 
@@ -102,19 +113,31 @@ func Ask(s run.State, st *run.Step, lost int) Verdict {
 	if v := over(s, used, need); v.Reason != "" {
 		return v
 	}
-	before := used
+	ahead := aheadOf(s, st)
+	if over(s, used.plus(ahead), need).Reason != "" {
+		return Verdict{Wait: true}
+	}
+	return short(s, need.Times(lost).plus(ahead), need)
+}
+
+// aheadOf is what is set aside for turns of other steps that are served before that of a step: in the order in which
+// they became owed, and for those that one event made owed in the order of the plan.
+func aheadOf(s run.State, st *run.Step) (sum Amount) {
+	behind := false
 	for _, o := range s.Plan.Steps {
-		if o.ID == st.ID || o.Kind != "" || o.Child != "" || o.Status != events.StepIsRunning || o.Owed == 0 ||
-			o.Owed >= st.Owed {
+		if o.ID == st.ID {
+			behind = true
 			continue
 		}
-		held, err := Reserve(s, o)
-		if err != nil {
-			continue // it is not going to ask
+		if o.Kind != "" || o.Child != "" || o.Status != events.StepIsRunning || o.Owed == 0 || o.Owed > st.Owed ||
+			o.Owed == st.Owed && behind {
+			continue
 		}
-		before = before.plus(held)
+		if held, err := Reserve(s, o); err == nil { // else it is not going to ask
+			sum = sum.plus(held)
+		}
 	}
-	return Verdict{Wait: over(s, before, need).Reason != ""}
+	return sum
 }
 
 // AskPlan says whether the model may be asked for a plan; lost counts the times that it may have been asked before.
@@ -126,7 +149,10 @@ func AskPlan(s run.State, lost int) Verdict {
 	if err != nil {
 		return Verdict{Reason: events.FinishCost, Text: err.Error()}
 	}
-	return over(s, Used(s).plus(need.Times(lost)), need)
+	if v := over(s, Used(s).plus(need.Times(lost)), need); v.Reason != "" {
+		return v
+	}
+	return short(s, need.Times(lost), need)
 }
 
 // LostPlans is what is counted for requests for a plan whose answers were not taken, nil for none.
@@ -178,7 +204,7 @@ func Reserve(s run.State, st *run.Step) (Amount, error) {
 	need := Amount{Tokens: in + out}
 	for ref := range strings.SplitSeq(a.Model, ",") {
 		p, ok := s.Prices[ref]
-		if !ok && s.Options.MaxCost > 0 {
+		if !ok && Priced(s.Options) {
 			return Amount{}, NoPrice(ref)
 		}
 		need.Cost = max(need.Cost, mostCost(p, in, out))

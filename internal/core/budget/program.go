@@ -16,7 +16,7 @@ func EstimateInput(size int) int64 { return int64(size)/bytesPerTok + perRequest
 func AskProgram(s run.State, ref string, in, out int64) (need Amount, most int64, v Verdict) {
 	p, priced := Table(s.Prices).Find(ref)
 	weigh := func(out int64) Amount { return Amount{Tokens: saturated(in, out), Cost: mostCost(p, in, out)} }
-	if s.Options.MaxCost > 0 && !priced {
+	if Priced(s.Options) && !priced {
 		return Amount{}, 0, Verdict{Reason: events.FinishCost, Text: NoPrice(ref).Error()}
 	}
 	if !Limited(s) {
@@ -25,11 +25,15 @@ func AskProgram(s run.State, ref string, in, out int64) (need Amount, most int64
 	left := Left(s)
 	fits := func(out int64) bool {
 		n := weigh(out)
-		return (s.Options.MaxTokens == 0 || n.Tokens <= left.Tokens) && (s.Options.MaxCost == 0 || n.Cost <= left.Cost)
+		return (s.Options.MaxTokens == 0 || n.Tokens <= left.Tokens) && (s.Options.MaxCost == 0 || n.Cost <= left.Cost) &&
+			!short(s, Amount{}, n).Short
 	}
 	least := min(out, leastOutput)
 	if !fits(least) {
 		v = over(s, Amount{Tokens: s.Options.MaxTokens - left.Tokens, Cost: s.Options.MaxCost - left.Cost}, weigh(least))
+		if v.Reason == "" {
+			v = Verdict{Reason: events.FinishCost, Text: short(s, Amount{}, weigh(least)).Text}
+		}
 		return Amount{}, 0, v
 	}
 	most = least

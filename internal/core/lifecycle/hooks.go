@@ -47,8 +47,8 @@ func Interrupted(s run.State) ([]events.Payload, error) {
 		return []events.Payload{paused(s.Held.HookAnswer, nil)}, nil
 	}
 	o := s.GivenUp()
-	if o == nil {
-		return nil, nil
+	if o == nil || run.ForBudget(o) {
+		return nil, nil // what follows from a budget is Unfunded
 	}
 	return []events.Payload{&events.RunPausedData{Event: "run_paused", From: events.Running, To: events.Paused,
 		By: string(events.Executor), Reason: shorten("provider "+o.Provider+": "+o.Error, maxError),

@@ -36,8 +36,13 @@ func NextPlan(s run.State, now time.Time, lost int) PlanDuty {
 		return PlanDuty{Wait: p.NotBefore}
 	}
 	task := PlanTask{Try: p.Try, Attempt: p.Attempt + 1, Owed: p.Owed, Lost: lost}
-	if v := budget.AskPlan(s, lost); v.Reason != "" {
+	switch v := budget.AskPlan(s, lost); {
+	case v.Reason != "":
 		return PlanDuty{Append: []events.Payload{unplanned(s, task, v.Reason, v.Text, lost)}}
+	case v.Short:
+		return PlanDuty{Append: []events.Payload{&events.PlanDeferredData{Event: "error", Try: p.Try, Error: v.Text,
+			Class: events.ClassBudget, Attempt: p.Attempt, NotBefore: now, Lost: budget.LostPlans(s, lost),
+			Outage: events.OutageOfBudget()}}}
 	}
 	return PlanDuty{Ask: &task}
 }

@@ -57,7 +57,7 @@ const LookAgain = time.Second
 func Next(s run.State, stepID string, now time.Time) Duty { return NextAfter(s, stepID, now, 0) }
 
 // NextAfter is Next where so many requests for the turn may have been made by somebody who was lost.
-func NextAfter(s run.State, stepID string, now time.Time, lost int) Duty {
+func NextAfter(s run.State, stepID string, now time.Time, lostRequests int) Duty {
 	st := s.Step(stepID)
 	if s.Status != events.Running || st == nil || st.Status != events.StepIsRunning {
 		return Duty{}
@@ -93,13 +93,17 @@ func NextAfter(s run.State, stepID string, now time.Time, lost int) Duty {
 	if now.Before(st.NotBefore) {
 		return Duty{Wait: st.NotBefore}
 	}
-	switch v := budget.Ask(s, st, lost); {
+	switch v := budget.Ask(s, st, lostRequests); {
 	case v.Reason != "":
 		return Duty{Append: []events.Payload{failed(s, st, v.Reason, v.Text)}}
 	case v.Wait:
 		return Duty{Wait: now.Add(LookAgain)}
+	case v.Short:
+		return Duty{Append: []events.Payload{&events.TurnDeferredData{Event: "error", Step: st.ID, Turn: s.Turns().Len() + 1,
+			Error: v.Text, Class: events.ClassBudget, Attempt: st.Attempt, NotBefore: now, Lost: lost(s, st, lostRequests),
+			Outage: events.OutageOfBudget()}}}
 	}
-	return Duty{Ask: &Task{Step: st, Number: st.Turns + 1, Attempt: st.Attempt + 1, Owed: st.Owed, Lost: lost,
+	return Duty{Ask: &Task{Step: st, Number: st.Turns + 1, Attempt: st.Attempt + 1, Owed: st.Owed, Lost: lostRequests,
 		Mail: mailOf(s, st)}}
 }
 

@@ -81,6 +81,9 @@ var lineRows = []lineRow{
 		return join(fmt.Sprintf("request %d for a plan of the model", d.Try), Clip(d.Fault, 300))
 	}),
 	line(func(d *events.PlanDeferredData) string {
+		if d.Class == events.ClassBudget {
+			return "the plan waits for a budget: " + Clip(d.Error, 200)
+		}
 		return fmt.Sprintf("the request for a plan failed (attempt %d), %s: %s", d.Attempt, again(d.DelayMS, d.Outage),
 			Clip(d.Error, 200))
 	}),
@@ -116,6 +119,9 @@ var lineRows = []lineRow{
 			checkpointText(d.Checkpoint)), Clip(d.Error, 300))
 	}),
 	line(func(d *events.TurnDeferredData) string {
+		if d.Class == events.ClassBudget {
+			return fmt.Sprintf("turn %d of step %s waits for a budget: %s", d.Turn, d.Step, Clip(d.Error, 200))
+		}
 		return fmt.Sprintf("turn %d of step %s: the model request failed (attempt %d), %s: %s", d.Turn, d.Step,
 			d.Attempt, again(d.DelayMS, d.Outage), Clip(d.Error, 200))
 	}),

@@ -94,6 +94,9 @@ func Waits(s run.State, now time.Time) []Wait {
 	case s.Stopping != nil:
 		return []Wait{{On: planner, Since: s.UpdatedAt, Text: fmt.Sprintf("stopping (%s): waits for %s to end",
 			s.Stopping.FinishReason, Plural(len(s.Living()), "child run"))}}
+	case s.Status == events.Paused && s.AwaitsBudget() != nil:
+		return []Wait{{On: OnBudget, Since: s.UpdatedAt, Text: join("paused", Clip(s.PauseReason, 300)),
+			Command: "inspan budget list shows all"}}
 	case s.Status == events.Paused:
 		return []Wait{{On: OnResume, Since: s.UpdatedAt, Text: join("paused", Clip(s.PauseReason, 200)) +
 			"; waits to be resumed", Command: goOn(s)}}
@@ -234,6 +237,9 @@ func providerWait(what string, o *run.Outage, until, now time.Time) Wait {
 		Until: until,
 		Text:  what + ": waiting for " + name}
 	switch {
+	case run.ForBudget(o):
+		w.On, w.Provider, w.Until = OnBudget, "", time.Time{}
+		w.Text = what + ": waits for the planner to reserve more of its budgets"
 	case o.Pause:
 		w.On, w.Until = string(events.Planner), time.Time{}
 		w.Text = what + ": waits for the planner, which pauses the run because of " + name

@@ -3,7 +3,6 @@ package planner
 import (
 	"context"
 
-	"github.com/inspan/inspan/internal/halt"
 	"github.com/inspan/inspan/internal/kernel"
 	"github.com/inspan/inspan/internal/service"
 	"github.com/inspan/inspan/pkg/events"
@@ -21,8 +20,7 @@ func always(ctx context.Context, in *service.Instance) error {
 	if err != nil {
 		return err
 	}
-	loop, err := kernel.NewLoop(kernel.LoopConfig{Handlers: []kernel.Handler{kernel.Handle(l,
-		kernel.Role[halt.State](role))},
+	loop, err := kernel.NewLoop(kernel.LoopConfig{Handlers: []kernel.Handler{role.Handler()},
 		Inbox: p.HaltInbox, Refusals: p.Refusals, Log: in.Log, Workers: 1})
 	if err != nil {
 		return err

@@ -10,6 +10,7 @@ import (
 	"github.com/rs/zerolog"
 
 	"github.com/inspan/inspan/internal/agentfile"
+	"github.com/inspan/inspan/internal/budgets"
 	"github.com/inspan/inspan/internal/core/catalog"
 	"github.com/inspan/inspan/internal/core/quota"
 	"github.com/inspan/inspan/internal/harness"
@@ -63,6 +64,9 @@ func Wire(cfg Config) service.Wiring {
 			if l := role.Lander(); l != nil {
 				work.Others = append(work.Others, kernel.Handle(l.Ledger, kernel.Role[mergequeue.State](l)))
 			}
+			if t := role.Treasurer(); t != nil {
+				work.Others = append(work.Others, kernel.Handle(t.Ledger, kernel.Role[budgets.State](t)))
+			}
 			if r := role.Recorder(); r != nil {
 				work.Others = append(work.Others, kernel.Handle(r.Ledger, kernel.Role[harness.State](r)))
 			}
@@ -112,9 +116,14 @@ func start(ctx context.Context, cfg Config, in *service.Instance) (*planner.Role
 	if err != nil {
 		return nil, err
 	}
+	own, err := budgetsOf(in)
+	if err != nil {
+		return nil, err
+	}
 	return planner.New(planner.Config{ChildKey: key,
 		Aggregates: planner.Aggregates{Schedules: schedules, Harnesses: recorded, Work: items, Mail: mail, Queues: queues,
-			Stood: in.Stood}, Prices: prices.Over(catalog.Prices()), Station: cfg.Station, Ledger: in.Ledger, Timers: p.Timers,
+			Budgets: own, Stood: in.Stood},
+		Prices: prices.Over(catalog.Prices()), Station: cfg.Station, Ledger: in.Ledger, Timers: p.Timers,
 		Agents:  &service.Agents{KV: p.Config},
 		Windows: windows.Of, Context: func(context.Context) (string, error) { return operatorText(cfg.Context) },
 		Isolation:  cfg.Isolation,

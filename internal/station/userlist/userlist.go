@@ -37,7 +37,7 @@ const (
 
 // Rights are those that a user may be given.
 var Rights = []topology.Right{topology.MayDispatch, topology.MayWatch, topology.MayApprove, topology.MayRecord,
-	topology.MayHalt, topology.MayBackup}
+	topology.MayHalt, topology.MayBudget, topology.MayBackup}
 
 var (
 	// ErrThere means that a list has a user of that name or key.
