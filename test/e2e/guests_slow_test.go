@@ -249,7 +249,11 @@ func serveMock(t *testing.T, dir string, fixtures []byte) *mock {
 // last is the last request of a play, as the mock read it.
 func (m *mock) last(t testing.TB, key string) string {
 	t.Helper()
-	resp, err := http.Get(m.url + "/__aimock/journal")
+	req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, m.url+"/__aimock/journal", http.NoBody)
+	if err != nil {
+		t.Fatal(err)
+	}
+	resp, err := http.DefaultClient.Do(req)
 	if err != nil {
 		t.Fatal(err)
 	}
