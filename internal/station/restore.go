@@ -76,8 +76,8 @@ func CheckBackup(ctx context.Context, name string, cfg RestoreConfig) (backup.Ma
 	return m, nil
 }
 
-// Restore fills an empty station with a backup that CheckBackup has read, makes its views, sets the deadlines of its runs
-// and audits each. Until it is done, the services of the station refuse to work. as connects as the upgrade user.
+// Restore fills an empty station with a backup that CheckBackup has read, makes its views, sets the deadlines of its
+// runs and audits each. Until it is done, the services of the station refuse to work. as connects as the upgrade user.
 // Whoever connected closes the connections.
 func Restore(ctx context.Context, name string, as func(ctx context.Context, user events.Service) (*jet.Conn, error),
 	m backup.Manifest, cfg RestoreConfig) (Restored, error) {

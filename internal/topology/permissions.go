@@ -147,8 +147,8 @@ const (
 	DurabilityKey = "durability"
 	// DamageKey holds what is known to be lost of the station's store, for those who cannot read its files.
 	DamageKey = "damage"
-	// RestoreKey is there while a restore of the station is not done: its services do nothing. Only who sets the station up
-	// writes it.
+	// RestoreKey is there while a restore of the station is not done: its services do nothing. Only who sets the station
+	// up writes it.
 	RestoreKey = "restore"
 	// PolicyKey holds the digest of the station's policy, which only whoever sets it up writes.
 	PolicyKey = "policy"

@@ -150,7 +150,7 @@ var terms = []Mutant{
 	{Name: "a gate that expires has no timer", File: "services/gatekeeper/gatekeeper.go",
 		Old: "		at, ok := r.cfg.Stood.NextOf(g, time.Now())\n		if !ok {", New: "		at, ok := r.cfg.Stood.NextOf(g, time.Now())\n		if ok {"},
 	{Name: "a step is not told what other steps have set aside", File: "internal/core/budget/budget.go",
-		Old: "		before = before.plus(held)\n", New: "		_ = held\n", By: []string{"./internal/core/budget"}},
+		Old: "			sum = sum.plus(held)\n", New: "			_ = held\n", By: []string{"./internal/core/budget"}},
 	{Name: "a circle is nudged twice", File: "internal/core/loop/loop.go",
 		Old: "	case over == 0:\n		return Nudge\n", New: "	case over == 0 || over == 1:\n		return Nudge\n", By: []string{"./internal/core/loop"}},
 	{Name: "another result is no progress", File: "internal/core/loop/lap.go",
