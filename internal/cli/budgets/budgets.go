@@ -34,7 +34,7 @@ func Command(a *app.App) *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "budget", Aliases: []string{"budgets"},
 		Example: "  inspan budget set --project web --usd 200\n  inspan budget set --user ada --tokens 5000000\n  inspan budget list",
-		Short: "Show and set what projects, users and the station may spend in a month",
+		Short:   "Show and set what projects, users and the station may spend in a month",
 		Long: `A budget limits the money and the tokens of a calendar month (UTC), and the runs that work at a time, of a project, a user or
 the whole station. What a run may use is reserved before a model is asked, so runs cannot overspend together. A run that meets a budget
 is paused, not failed: it goes on when the budget is raised, when other runs return what they did not need, or when the month begins.`,
