@@ -190,11 +190,12 @@ func roomOf(s events.Budgets, b events.Budget, h events.BudgetHold, need events.
 	switch {
 	case b.Runs > 0 && !h.Child && working >= b.Runs:
 		return add, fmt.Sprintf("%d runs of it work, and %d may at a time", working, b.Runs)
-	case b.Cost > 0 && need.Cost > left.Cost:
-		return add, fmt.Sprintf("%s of its %s a month are left and the next turn may cost %s", left.Cost, b.Cost, need.Cost)
+	case b.Cost > 0 && need.Cost > left.Cost: // in the text with what the run has itself
+		return add, fmt.Sprintf("%s of its %s a month are left and the next turn may cost %s", left.Cost+h.Reserved.Cost,
+			b.Cost, need.Cost+h.Reserved.Cost)
 	case b.Tokens > 0 && need.Tokens > left.Tokens:
-		return add, fmt.Sprintf("%d of its %d tokens a month are left and the next turn may take %d", left.Tokens, b.Tokens,
-			need.Tokens)
+		return add, fmt.Sprintf("%d of its %d tokens a month are left and the next turn may take %d",
+			left.Tokens+h.Reserved.Tokens, b.Tokens, need.Tokens+h.Reserved.Tokens)
 	}
 	if b.Tokens > 0 {
 		add.Tokens = max(need.Tokens, min(b.Tokens/portions, left.Tokens-b.Tokens/4))

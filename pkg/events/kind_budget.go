@@ -351,6 +351,10 @@ func BudgetName(scope, of string) (string, error) {
 			ScopeStation)
 	case of == "" || len(of) > maxBudgetOf || strings.ContainsFunc(of, func(r rune) bool { return r < ' ' || r == 0x7f }):
 		return "", fmt.Errorf("the name of a %s is one line of 1 to %d bytes", scope, maxBudgetOf)
+	case scope == ScopeProject:
+		if err := CheckID("project", of); err != nil {
+			return "", err
+		}
 	}
 	return scope + "." + of, nil
 }
