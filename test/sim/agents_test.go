@@ -362,7 +362,7 @@ func TestEveryOperationAgents(t *testing.T) {
 	} {
 		t.Run("MSG-2 MSG-4 MSG-6 WORK-4 WORK-5 CONT-11 CONT-12 SAFE-7 a crash or a duplicate at operations of a named agent with mail and a work item, in any log: no message is lost or given twice, and one run at a time has the item: "+order, func(t *testing.T) {
 			all := counts{}
-			someOf(t, smallAgent("pay", order, true), 97, all.add)
+			someOf(t, smallAgent("pay", order, true), 211, all.add)
 			all.least(t, want)
 		})
 	}

@@ -104,7 +104,7 @@ func TestDreams(t *testing.T) {
 	})
 	t.Run("PERS-7 SAFE-7 a crash or a duplicate at operations of a run that dreams", func(t *testing.T) {
 		plays, taken := 0, 0
-		someOf(t, smallDream("put", "note"), 7, func(out Outcome) {
+		someOf(t, smallDream("put", "note"), 11, func(out Outcome) {
 			plays++
 			taken += out.Counts["checkpoints by the clock"]
 		})

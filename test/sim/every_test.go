@@ -81,7 +81,7 @@ func TestEveryOperationDirect(t *testing.T) {
 func TestEveryOperationGit(t *testing.T) {
 	t.Run("GIT-10 GATE-13 SAFE-7 a crash or a duplicate at operations of a run in git: nothing is pushed that no one approved, or told that is not so", func(t *testing.T) {
 		plays, pushed := 0, 0
-		someOf(t, smallGit("put"), 3, func(out Outcome) {
+		someOf(t, smallGit("put"), 5, func(out Outcome) {
 			plays++
 			pushed += out.Counts["deliveries pushed"]
 		})
