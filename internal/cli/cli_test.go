@@ -266,6 +266,11 @@ func TestGates(t *testing.T) {
 			}
 		}
 	})
+	t.Run("CLI-9 watch goes on behind a pause that was over long ago", func(t *testing.T) {
+		if s := d.do("watch", "run-steer"); s.code != 1 || !strings.Contains(s.out, "enough") {
+			t.Errorf("exit %d of a run that was stopped\n%s%s", s.code, s.out, s.err)
+		}
+	})
 	t.Run("GATE-9 run --yes approves every gate", func(t *testing.T) {
 		d.want(0, words{"approved"}, "run", "reader", "x", "--id", "run-yes", "--autonomy", "1", "--yes")
 	})

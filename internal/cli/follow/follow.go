@@ -157,7 +157,17 @@ func (f *Follower) event(ctx context.Context, item client.Item) (end bool, err e
 	case *events.RunCompletedData, *events.RunFailedData, *events.RunPausedData:
 		f.person.Saw(item)
 	}
-	return f.state.Halted() && !past || f.state.Status.Ended(), err
+	if err == nil && f.state.Halted() && !past {
+		return f.rests(ctx, item), nil
+	}
+	return f.state.Status.Ended(), err
+}
+
+// rests reports whether an event after which the run is paused is the last one that it has: the pause of a run that is
+// shown from its beginning may be over.
+func (f *Follower) rests(ctx context.Context, item client.Item) bool {
+	s, err := f.Client.State(ctx, f.RunID)
+	return err != nil || s.Sequence <= item.Event.Sequence
 }
 
 func (f *Follower) opened(ctx context.Context, item client.Item, g *events.GateOpenedData) error {
