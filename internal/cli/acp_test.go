@@ -225,6 +225,21 @@ func TestACP(t *testing.T) {
 		}
 		e.prompt(s, "hello", "end_turn")
 	})
+	t.Run("ECO-6c a prompt that is cancelled at once stops its run, too", func(t *testing.T) {
+		e := d.edit(t, "talker")
+		s := e.session()
+		for range 5 {
+			e.send(fmt.Sprintf(`{"jsonrpc":"2.0","id":"p","method":"session/prompt","params":{"sessionId":%q,"prompt":[{"type":"text","text":"take long"}]}}`, s))
+			e.send(fmt.Sprintf(`{"jsonrpc":"2.0","method":"session/cancel","params":{"sessionId":%q}}`, s))
+			m := e.next()
+			for ; m["id"] != "p"; m = e.next() {
+				e.take(m)
+			}
+			if result, _ := m["result"].(map[string]any); result["stopReason"] != "cancelled" {
+				t.Errorf("%v", m)
+			}
+		}
+	})
 	t.Run("ECO-6c an editor that is gone leaves its run, which the next one follows on", func(t *testing.T) {
 		e := d.edit(t, "talker")
 		s := e.session()

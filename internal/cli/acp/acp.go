@@ -252,8 +252,14 @@ func (s *server) receive(ctx context.Context, text []byte) {
 		s.cancel(ctx, m.params)
 	case len(m.ID) == 0: // a notification that is not known
 	default:
+		carry := func() (any, error) { return s.request(ctx, m) }
+		if m.Method == "session/prompt" {
+			// It has its session before the next message is read, which may cancel it.
+			ss, text, err := s.claim(m.params)
+			carry = func() (any, error) { return s.prompt(ctx, ss, text, err) }
+		}
 		s.working.Go(func() {
-			result, err := s.request(ctx, m)
+			result, err := carry()
 			var e *rpcError
 			if err != nil {
 				e = s.refusal(err)
@@ -276,8 +282,6 @@ func (s *server) request(ctx context.Context, m message) (any, error) {
 		return s.begin(ctx, m.params)
 	case "session/load":
 		return s.load(ctx, m.params)
-	case "session/prompt":
-		return s.prompt(ctx, m.params)
 	}
 	return nil, &rpcError{codeMethod, fmt.Sprintf("this agent does not have the method %.64q", m.Method)}
 }

@@ -201,32 +201,38 @@ func (ss *session) text(s *server, text string) {
 	ss.update(s, "agent_message_chunk", map[string]any{"content": textBlock(text)})
 }
 
-// prompt starts a run and follows it to its end.
-func (s *server) prompt(ctx context.Context, raw json.RawMessage) (any, error) {
+// claim has a session carry out a prompt, and returns both. It does not wait.
+func (s *server) claim(raw json.RawMessage) (ss *session, text string, err error) {
 	var in struct {
 		Session string  `json:"sessionId"`
 		Prompt  []block `json:"prompt"`
 	}
 	if err := json.Unmarshal(raw, &in); err != nil {
-		return nil, &rpcError{codeParams, "the params: " + err.Error()}
+		return nil, "", &rpcError{codeParams, "the params: " + err.Error()}
 	}
 	s.mu.Lock()
-	ss := s.sessions[in.Session]
+	ss = s.sessions[in.Session]
 	s.mu.Unlock()
 	if ss == nil {
-		return nil, &rpcError{codeMissing, "there is no such session: begin one, or load it"}
+		return nil, "", &rpcError{codeMissing, "there is no such session: begin one, or load it"}
 	}
-	text, err := promptOf(in.Prompt)
+	if text, err = promptOf(in.Prompt); err != nil {
+		return nil, "", err
+	}
+	ss.mu.Lock()
+	defer ss.mu.Unlock()
+	if ss.busy {
+		return nil, "", &rpcError{codeRequest, "a prompt of this session is under way: wait for it, or cancel it"}
+	}
+	ss.busy, ss.cancelled = true, false
+	return ss, text, nil
+}
+
+// prompt starts the run of a prompt that was claimed, or not with an error, and follows it to its end.
+func (s *server) prompt(ctx context.Context, ss *session, text string, err error) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	ss.mu.Lock()
-	if ss.busy {
-		defer ss.mu.Unlock()
-		return nil, &rpcError{codeRequest, "a prompt of this session is under way: wait for it, or cancel it"}
-	}
-	ss.busy, ss.cancelled = true, false
-	ss.mu.Unlock()
 	defer ss.rest()
 	return s.work(ctx, ss, text)
 }
