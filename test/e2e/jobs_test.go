@@ -325,6 +325,7 @@ func TestBackgroundMoves(t *testing.T) {
 	t.Run("WS-3 SBX-15 where workspaces follow, what the background wrote last is kept with the workspace", func(t *testing.T) {
 		t.Parallel()
 		w := newWorld(t)
+		w.tune = func(c *service.Config) { c.Drain = time.Minute } // a busy machine keeps a tree slowly
 		w.ports.Models = inTurns(t, one(beyond("while [ ! -e go ]; do sleep 0.02; done; sleep 1; echo late > late.txt"), shell("touch go"), output("bg-c1-1"))...)
 		w.agent(backgrounder(), "")
 		w.start(events.Planner, events.Gatekeeper, events.Executor)
