@@ -123,7 +123,7 @@ type BudgetReservedData struct {
 	Run   string `json:"run"`
 	// Budgets are the names of those that the run has.
 	Budgets []string `json:"budgets"`
-	// Base is what the run had used before the first reservation, as a fork has; it is charged to nobody.
+	// Base is what the run had used before the first reservation, as a fork has; it is charged to no one.
 	Base BudgetUse `json:"base,omitzero"`
 	// Child is true for a run that another one waits for: it needs no place of its own among those that work.
 	Child bool `json:"child,omitempty"`

@@ -284,7 +284,7 @@ type CallRecord struct {
 	// of Call: with one, Result is what the program said.
 	Fresh  bool   `json:"fresh,omitempty"`
 	Parent string `json:"parent,omitempty"`
-	// Uncommitted is what the working tree had after the call that no commit has; nil where nobody looked.
+	// Uncommitted is what the working tree had after the call that no commit has; nil where no one looked.
 	Uncommitted *events.Uncommitted `json:"uncommitted,omitempty"`
 }
 

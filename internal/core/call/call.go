@@ -177,7 +177,7 @@ type Result struct {
 	Background *events.Background
 	// Hooks are the answers about it.
 	Hooks []events.HookAnswer
-	// Uncommitted is what the working tree has that no commit has; nil where nobody looked.
+	// Uncommitted is what the working tree has that no commit has; nil where no one looked.
 	Uncommitted *events.Uncommitted
 }
 

@@ -124,9 +124,8 @@ func Abandon(s run.State, a Attempt) []events.Payload {
 	return abandoned(s, a.Call.ID)
 }
 
-// abandoned ends what is open inside of a call before the call itself ends or its program begins
-// again. Of what had begun no one
-// knows whether it took effect.
+// abandoned ends what is open inside of a call before the call itself ends or its program begins again. Of what had
+// begun no one knows whether it took effect.
 func abandoned(s run.State, id string) (say []events.Payload) {
 	for _, c := range s.InnerOf(id) {
 		d := &events.CallFailedData{Event: "tool_result", ToolRef: ref(*c), Class: "permanent", DurationMS: 1,

@@ -80,7 +80,7 @@ type conversation struct {
 	quiet   bool
 	words   runtime.Words
 	usage   runtime.Usage
-	// news is closed, and another one made, when something was told of a call; guarded by mu.
+	// news is closed, and another one made, when something was reported of a call; guarded by mu.
 	news chan struct{}
 }
 

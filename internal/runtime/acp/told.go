@@ -123,7 +123,7 @@ func (c *conversation) note(t told) runtime.Tool {
 }
 
 // whole returns what is known of a call, once that is more than its kind, or after toldWait: a program may ask before
-// it tells what about.
+// it says what about.
 func (c *conversation) whole(one runtime.Tool) runtime.Tool {
 	t := time.NewTimer(toldWait)
 	defer t.Stop()
@@ -147,7 +147,7 @@ func (c *conversation) whole(one runtime.Tool) runtime.Tool {
 	}
 }
 
-// empty reports whether arguments say nothing: a program may leave them out where it told of them before.
+// empty reports whether arguments say nothing: a program may leave them out where it reported them before.
 func empty(input json.RawMessage) bool {
 	var fields map[string]json.RawMessage
 	return len(input) == 0 || json.Unmarshal(input, &fields) == nil && len(fields) == 0
