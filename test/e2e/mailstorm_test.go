@@ -103,16 +103,14 @@ func storm(t *testing.T, agents, runs int) {
 	}
 	turns := 0
 	for i, address := range addresses {
-		w.boxIs(address, "idle", func(s mailbox.State) bool { return s.Holder == nil && len(s.Pending) == 0 })
-		all, shows := w.agentEvents(address), w.shows(address)
 		acked := map[string]int{}
-		for _, p := range all {
-			if d, ok := p.(*events.MailAckedData); ok {
-				for _, id := range d.IDs {
-					acked[id]++
-				}
-			}
-		}
+		w.until("all mail is acknowledged", func() bool { // what a planner died with comes again after a while
+			acked = w.acked(address)
+			return len(acked) >= counts[i]
+		})
+		w.boxIs(address, "idle", func(s mailbox.State) bool { return s.Holder == nil && len(s.Pending) == 0 })
+		acked = w.acked(address)
+		shows := w.shows(address)
 		for n := range counts[i] {
 			if id := fmt.Sprintf("n%d-%d", i, n); shows[id] != 1 || acked[id] != 1 {
 				t.Errorf("%s: mail %s was given to %d turns and acknowledged %d times", address, id, shows[id], acked[id])
@@ -127,6 +125,19 @@ func storm(t *testing.T, agents, runs int) {
 		t.Errorf("%d runs, want %d", turns, runs)
 	}
 	t.Logf("%d messages to %d agents in %d runs, services died %d times: each was given to one turn", sent.Load(), agents, turns, deaths)
+}
+
+// acked is how often each message of an address was acknowledged.
+func (w *world) acked(address string) map[string]int {
+	n := map[string]int{}
+	for _, p := range w.agentEvents(address) {
+		if d, ok := p.(*events.MailAckedData); ok {
+			for _, id := range d.IDs {
+				n[id]++
+			}
+		}
+	}
+	return n
 }
 
 func TestMailStorm(t *testing.T) {
