@@ -272,28 +272,7 @@ func Waiting(s State) []events.BudgetHold {
 func (s State) month(now time.Time) string { return max(s.Month, events.MonthOf(now)) }
 
 // then returns the state after one more decision.
-func (s State) then(p events.Payload, now time.Time) State {
-	s, err := rules.Fold(s, p, now)
-	if err != nil {
-		panic("budgets: decided what cannot be folded: " + err.Error())
-	}
-	s.Folded = s.With(p)
-	return s
-}
-
-// Apply returns the state after one more event, whose stored bytes have the given hash.
-func Apply(s State, f events.Event, p events.Payload, hash string) (State, error) {
-	if f.Subject != events.BudgetID {
-		return State{}, fmt.Errorf("budgets, event %d (%s): it is of %.64q, want %s", f.Sequence, p.Kind(), f.Subject,
-			events.BudgetID)
-	}
-	s, err := rules.Fold(s, p, f.Time)
-	if err != nil {
-		return State{}, fmt.Errorf("budgets, event %d (%s): %w", f.Sequence, p.Kind(), err)
-	}
-	s.Folded = kernel.Folded{Sequence: f.Sequence, Hash: hash}
-	return s, nil
-}
+func (s State) then(p events.Payload, now time.Time) State { return definition.Then(s, p, now) }
 
 var rules = kernel.Rules[State]{kernel.On(set), kernel.On(removed), kernel.On(reserved), kernel.On(refused),
 	kernel.On(settled)}
@@ -406,6 +385,18 @@ func (s State) took(by events.WorkBy) State {
 	return s
 }
 
+// definition is what the kernel needs to know of budgets.
+var definition = kernel.Definition[State]{
+	View: kernel.View[State]{Name: "budget", Prefix: events.BudgetAggregate + ".",
+		Parts: func(s *State) (shown any, log **events.LogHead, at *kernel.Folded) {
+			return &s.Budgets, &s.Log, &s.Folded
+		}},
+	Token:  events.BudgetAggregate,
+	Lookup: events.LookupBudget,
+	ID:     func(_ *State) string { return events.BudgetID },
+	Next:   rules.Fold,
+}
+
 // Types of the kernel for budgets.
 type (
 	Ledger       = kernel.Ledger[State]
@@ -413,30 +404,10 @@ type (
 )
 
 // Aggregate returns what the kernel needs to know of budgets.
-func Aggregate() *kernel.Aggregate[State] {
-	return &kernel.Aggregate[State]{
-		Name:   events.BudgetAggregate,
-		Lookup: events.LookupBudget,
-		Apply:  Apply,
-		Chain: func(s *State) kernel.Chain {
-			if s.Sequence == 0 {
-				return kernel.Chain{}
-			}
-			return kernel.Chain{ID: events.BudgetID, Sequence: s.Sequence, Hash: s.Hash}
-		},
-	}
-}
+func Aggregate() *kernel.Aggregate[State] { return definition.Aggregate() }
 
 // NewLedger checks the configuration, whose aggregate is that of budgets.
-func NewLedger(cfg LedgerConfig) (*Ledger, error) {
-	cfg.Aggregate = Aggregate()
-	return kernel.NewLedger(cfg)
-}
+func NewLedger(cfg LedgerConfig) (*Ledger, error) { return definition.NewLedger(cfg) }
 
-// View is how the budgets of a station are shown as a row in the bucket of sessions.
-func View() kernel.View[State] {
-	return kernel.View[State]{Name: "budget", Prefix: events.BudgetAggregate + ".",
-		Parts: func(s *State) (shown any, log **events.LogHead, at *kernel.Folded) {
-			return &s.Budgets, &s.Log, &s.Folded
-		}}
-}
+// View is how budgets are shown as rows in the bucket of sessions.
+func View() kernel.View[State] { return definition.View }

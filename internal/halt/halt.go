@@ -65,28 +65,7 @@ func Steer(s State, w Wish, now time.Time) (State, error) {
 }
 
 // then returns the state after one more decision.
-func (s State) then(p events.Payload, now time.Time) State {
-	s, err := rules.Fold(s, p, now)
-	if err != nil {
-		panic("halt: decided what cannot be folded: " + err.Error())
-	}
-	s.Folded = s.With(p)
-	return s
-}
-
-// Apply returns the state after one more event, whose stored bytes have the given hash.
-func Apply(s State, f events.Event, p events.Payload, hash string) (State, error) {
-	if f.Subject != events.HaltID {
-		return State{}, fmt.Errorf("halt, event %d (%s): it is of %.64q, want %s", f.Sequence, p.Kind(), f.Subject,
-			events.HaltID)
-	}
-	s, err := rules.Fold(s, p, f.Time)
-	if err != nil {
-		return State{}, fmt.Errorf("halt, event %d (%s): %w", f.Sequence, p.Kind(), err)
-	}
-	s.Folded = kernel.Folded{Sequence: f.Sequence, Hash: hash}
-	return s, nil
-}
+func (s State) then(p events.Payload, now time.Time) State { return definition.Then(s, p, now) }
 
 var rules = kernel.Rules[State]{kernel.On(ordered), kernel.On(released)}
 
@@ -118,6 +97,18 @@ func (s State) took(by events.WorkBy) State {
 	return s
 }
 
+// definition is what the kernel needs to know of halts.
+var definition = kernel.Definition[State]{
+	View: kernel.View[State]{Name: "halt", Prefix: events.HaltAggregate + ".",
+		Parts: func(s *State) (shown any, log **events.LogHead, at *kernel.Folded) {
+			return &s.Halt, &s.Log, &s.Folded
+		}},
+	Token:  events.HaltAggregate,
+	Lookup: events.LookupHalt,
+	ID:     func(_ *State) string { return events.HaltID },
+	Next:   rules.Fold,
+}
+
 // Types of the kernel for halts.
 type (
 	Ledger       = kernel.Ledger[State]
@@ -125,28 +116,10 @@ type (
 )
 
 // Aggregate returns what the kernel needs to know of halts.
-func Aggregate() *kernel.Aggregate[State] {
-	return &kernel.Aggregate[State]{
-		Name:   events.HaltAggregate,
-		Lookup: events.LookupHalt,
-		Apply:  Apply,
-		Chain: func(s *State) kernel.Chain {
-			if s.Sequence == 0 {
-				return kernel.Chain{}
-			}
-			return kernel.Chain{ID: events.HaltID, Sequence: s.Sequence, Hash: s.Hash}
-		},
-	}
-}
+func Aggregate() *kernel.Aggregate[State] { return definition.Aggregate() }
 
 // NewLedger checks the configuration, whose aggregate is that of halts.
-func NewLedger(cfg LedgerConfig) (*Ledger, error) {
-	cfg.Aggregate = Aggregate()
-	return kernel.NewLedger(cfg)
-}
+func NewLedger(cfg LedgerConfig) (*Ledger, error) { return definition.NewLedger(cfg) }
 
-// View is how the halts of a station are shown as a row in the bucket of sessions.
-func View() kernel.View[State] {
-	return kernel.View[State]{Name: "halt", Prefix: events.HaltAggregate + ".",
-		Parts: func(s *State) (shown any, log **events.LogHead, at *kernel.Folded) { return &s.Halt, &s.Log, &s.Folded }}
-}
+// View is how halts are shown as rows in the bucket of sessions.
+func View() kernel.View[State] { return definition.View }

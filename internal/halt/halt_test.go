@@ -75,11 +75,11 @@ func TestSteer(t *testing.T) {
 		t.Parallel()
 		s := steered(t, State{}, stop("anna", "why"))
 		for _, p := range []events.Payload{&events.HaltOrderedData{Number: 2}, &events.HaltReleasedData{Number: 2}} {
-			if _, err := Apply(s, events.Event{Subject: events.HaltID, Sequence: 2, Time: at}, p, "h"); err == nil {
+			if _, err := Aggregate().Apply(s, events.Event{Subject: events.HaltID, Sequence: 2, Time: at}, p, "h"); err == nil {
 				t.Errorf("%s folds", p.Kind())
 			}
 		}
-		if _, err := Apply(s, events.Event{Subject: "other", Sequence: 2, Time: at}, &events.HaltReleasedData{Number: 1}, "h"); err == nil {
+		if _, err := Aggregate().Apply(s, events.Event{Subject: "other", Sequence: 2, Time: at}, &events.HaltReleasedData{Number: 1}, "h"); err == nil {
 			t.Error("an event of another log folds")
 		}
 		if gaps := kerneltest.Registration(Aggregate(), rules); len(gaps) > 0 {

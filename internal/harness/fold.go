@@ -22,19 +22,6 @@ type State struct {
 	kernel.Folded
 }
 
-// Apply returns the state after one more event, whose stored bytes have the given hash.
-func Apply(s State, f events.Event, p events.Payload, hash string) (State, error) {
-	s, err := s.Next(p, f.Time)
-	if err == nil && s.ID != f.Subject {
-		err = fmt.Errorf("it is of harness %.64q", s.ID)
-	}
-	if err != nil {
-		return State{}, fmt.Errorf("harness %s, event %d (%s): %w", f.Subject, f.Sequence, p.Kind(), err)
-	}
-	s.Folded = kernel.Folded{Sequence: f.Sequence, Hash: hash}
-	return s, nil
-}
-
 var rules = kernel.Rules[State]{kernel.On(opened), kernel.On(attached), kernel.On(begun), kernel.On(settled),
 	kernel.On(stepped),
 	kernel.On(ended)}

@@ -298,7 +298,7 @@ func TestAgentFold(t *testing.T) {
 				if err != nil {
 					t.Fatalf("event %d: %v", i, err)
 				}
-				s, err = mailbox.Apply(s, events.Event{Subject: "web_worker_nux", Sequence: uint64(i + 1), Time: at}, p, "h")
+				s, err = mailbox.Aggregate().Apply(s, events.Event{Subject: "web_worker_nux", Sequence: uint64(i + 1), Time: at}, p, "h")
 			}
 			if err == nil {
 				t.Errorf("it folds to %+v", s.Mailbox)

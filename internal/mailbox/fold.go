@@ -42,27 +42,7 @@ func (s State) group() bool {
 }
 
 // then returns the state after one more decision.
-func (s State) then(p events.Payload, now time.Time) State {
-	s, err := s.apply(p, now)
-	if err != nil {
-		panic("mailbox: decided what cannot be folded: " + err.Error())
-	}
-	s.Folded = s.With(p)
-	return s
-}
-
-// Apply returns the state after one more event, whose stored bytes have the given hash.
-func Apply(s State, f events.Event, p events.Payload, hash string) (State, error) {
-	s, err := s.apply(p, f.Time)
-	if err != nil {
-		return State{}, fmt.Errorf("address %s, event %d (%s): %w", f.Subject, f.Sequence, p.Kind(), err)
-	}
-	if s.ID != f.Subject {
-		return State{}, fmt.Errorf("address %s, event %d (%s): it is of %.64q", f.Subject, f.Sequence, p.Kind(), s.ID)
-	}
-	s.Folded = kernel.Folded{Sequence: f.Sequence, Hash: hash}
-	return s, nil
-}
+func (s State) then(p events.Payload, now time.Time) State { return definition.Then(s, p, now) }
 
 // rules are the fold rules of addresses.
 var rules = kernel.Rules[State]{kernel.On(registered), kernel.On(changed), kernel.On(woken), kernel.On(started),

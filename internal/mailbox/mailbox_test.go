@@ -496,7 +496,7 @@ func TestFold(t *testing.T) {
 				if err != nil {
 					t.Fatalf("event %d: %v", i, err)
 				}
-				s, err = mailbox.Apply(s, events.Event{Subject: subject, Sequence: uint64(i + 1), Time: at}, p, "h")
+				s, err = mailbox.Aggregate().Apply(s, events.Event{Subject: subject, Sequence: uint64(i + 1), Time: at}, p, "h")
 			}
 			if err == nil {
 				t.Errorf("it folds to %+v", s.Mailbox)
@@ -517,7 +517,7 @@ func refold(t *rapid.T, s mailbox.State) (again mailbox.State) {
 		if err := json.Unmarshal(b, read); err != nil {
 			t.Fatal(err)
 		}
-		if again, err = mailbox.Apply(again, events.Event{Subject: s.ID, Sequence: uint64(i + 1), Time: at}, read, "h"); err != nil {
+		if again, err = mailbox.Aggregate().Apply(again, events.Event{Subject: s.ID, Sequence: uint64(i + 1), Time: at}, read, "h"); err != nil {
 			t.Fatalf("event %d: %v", i+1, err)
 		}
 	}

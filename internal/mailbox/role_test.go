@@ -99,7 +99,7 @@ func TestQuota(t *testing.T) {
 		twice := []events.RoleSlot{two[0], two[0]}
 		for what, q := range map[string]events.RoleQuota{"too many": {Max: 1, Working: two}, "one twice": {Max: 2, Working: twice}, "no quota": {}} {
 			f := events.Event{Subject: s.ID, Sequence: 2, Time: at}
-			if _, err := mailbox.Apply(s, f, &events.AgentAdmittedData{Event: "agent_admitted", RoleQuota: q}, "h"); err == nil {
+			if _, err := mailbox.Aggregate().Apply(s, f, &events.AgentAdmittedData{Event: "agent_admitted", RoleQuota: q}, "h"); err == nil {
 				t.Errorf("%s folds", what)
 			}
 		}

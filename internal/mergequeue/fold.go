@@ -20,28 +20,7 @@ type State struct {
 func (s State) Exists() bool { return s.ID != "" }
 
 // then returns the state after one more decision.
-func (s State) then(p events.Payload, now time.Time) State {
-	s, err := s.apply(p, now)
-	if err != nil {
-		panic("mergequeue: decided what cannot be folded: " + err.Error())
-	}
-	s.Folded = s.With(p)
-	return s
-}
-
-// Apply returns the state after one more event, whose stored bytes have the given hash.
-func Apply(s State, f events.Event, p events.Payload, hash string) (State, error) {
-	s, err := s.apply(p, f.Time)
-	if err != nil {
-		return State{}, fmt.Errorf("merge queue %s, event %d (%s): %w", f.Subject, f.Sequence, p.Kind(), err)
-	}
-	if s.ID != f.Subject {
-		return State{}, fmt.Errorf("merge queue %s, event %d (%s): it is of merge queue %.64q", f.Subject, f.Sequence,
-			p.Kind(), s.ID)
-	}
-	s.Folded = kernel.Folded{Sequence: f.Sequence, Hash: hash}
-	return s, nil
-}
+func (s State) then(p events.Payload, now time.Time) State { return definition.Then(s, p, now) }
 
 // rules are the fold rules of merge queues.
 var rules = kernel.Rules[State]{kernel.On(created), kernel.On(enqueued), kernel.On(taken), kernel.On(returned),

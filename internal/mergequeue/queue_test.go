@@ -86,11 +86,11 @@ func TestQueue(t *testing.T) {
 		}
 		// The other worker decided on the same state: its event does not fold after the first one.
 		last := mergequeue.Take(s, at, idOf).Changes()
-		if _, err := mergequeue.Apply(first, events.Event{Subject: "main", Sequence: 9, Time: at}, last[len(last)-1], "h"); err == nil {
+		if _, err := mergequeue.Aggregate().Apply(first, events.Event{Subject: "main", Sequence: 9, Time: at}, last[len(last)-1], "h"); err == nil {
 			t.Error("an entry is taken twice")
 		}
 		other := &events.QueueTakenData{Number: 2, Attempt: 1, Run: idOf("main", 2, 1)}
-		if _, err := mergequeue.Apply(first, events.Event{Subject: "main", Sequence: 9, Time: at}, other, "h"); err == nil {
+		if _, err := mergequeue.Aggregate().Apply(first, events.Event{Subject: "main", Sequence: 9, Time: at}, other, "h"); err == nil {
 			t.Error("two entries are taken")
 		}
 	})
@@ -328,7 +328,7 @@ func refold(t *rapid.T, s mergequeue.State, from time.Time) (again mergequeue.St
 		if err := json.Unmarshal(b, stored); err != nil {
 			t.Fatal(err)
 		}
-		again, err = mergequeue.Apply(again, events.Event{Subject: s.ID, Sequence: uint64(i + 1), Time: from}, stored, "h")
+		again, err = mergequeue.Aggregate().Apply(again, events.Event{Subject: s.ID, Sequence: uint64(i + 1), Time: from}, stored, "h")
 		if err != nil {
 			t.Fatalf("event %d does not fold: %v", i+1, err)
 		}

@@ -173,7 +173,7 @@ func TestDelivery(t *testing.T) {
 			&events.DeliveryPublishedData{Epoch: 1, Commit: "another"}, &events.DeliveryPublishedData{Epoch: 2, Commit: "c2"},
 			&events.WorkUnboundData{Epoch: 1, Code: events.WorkFailed}, &events.WorkClosedData{Epoch: 1, Run: runOf("w1", 1)},
 		} {
-			if _, err := work.Apply(d.s, events.Event{Subject: "w1", Sequence: 9, Time: at}, p, "h"); err == nil {
+			if _, err := work.Aggregate().Apply(d.s, events.Event{Subject: "w1", Sequence: 9, Time: at}, p, "h"); err == nil {
 				t.Errorf("%s is taken after delivery.validated", p.Kind())
 			}
 		}

@@ -51,7 +51,7 @@ func TestHandIn(t *testing.T) {
 		if ask(delivering(t, ""), runOf("w1", 1), "c1") == nil || ask(held(t, ""), runOf("w1", 1), "c1") == nil {
 			t.Error("it was handed in")
 		}
-		if _, err := work.Apply(delivering(t, "").s, events.Event{Subject: "w1"}, &events.DeliveryRequestedData{Epoch: 1, Run: runOf("w1", 1)}, ""); err == nil {
+		if _, err := work.Aggregate().Apply(delivering(t, "").s, events.Event{Subject: "w1"}, &events.DeliveryRequestedData{Epoch: 1, Run: runOf("w1", 1)}, ""); err == nil {
 			t.Error("it folds")
 		}
 	})

@@ -84,7 +84,7 @@ func TestNamedHolder(t *testing.T) {
 			&events.WorkHandedOffData{Epoch: 1, Run: "r1"},
 		} {
 			d := heldDesk(t)
-			if s, err := work.Apply(d.s, events.Event{Subject: "w1", Sequence: 9, Time: at}, p, "h"); err == nil {
+			if s, err := work.Aggregate().Apply(d.s, events.Event{Subject: "w1", Sequence: 9, Time: at}, p, "h"); err == nil {
 				t.Errorf("%+v leads to %+v", p, s.Binding)
 			}
 		}

@@ -24,7 +24,7 @@ func refold(t *rapid.T, s work.State, from time.Time) (again work.State) {
 		if err := json.Unmarshal(b, stored); err != nil {
 			t.Fatal(err)
 		}
-		again, err = work.Apply(again, events.Event{Subject: s.ID, Sequence: uint64(i + 1), Time: from}, stored, "h")
+		again, err = work.Aggregate().Apply(again, events.Event{Subject: s.ID, Sequence: uint64(i + 1), Time: from}, stored, "h")
 		if err != nil {
 			t.Fatalf("event %d does not fold: %v", i+1, err)
 		}

@@ -304,7 +304,7 @@ func TestFold(t *testing.T) {
 				if err != nil {
 					t.Fatalf("event %d: %v", i, err)
 				}
-				s, err = work.Apply(s, events.Event{Subject: "w1", Sequence: uint64(i + 1), Time: at}, p, "h")
+				s, err = work.Aggregate().Apply(s, events.Event{Subject: "w1", Sequence: uint64(i + 1), Time: at}, p, "h")
 			}
 			if err == nil {
 				t.Errorf("it folds to %+v", s.WorkItem)

@@ -183,7 +183,7 @@ func (x *exchange) box(address string) (s mailbox.State) {
 		for _, r := range batch {
 			f, p, err := events.ReadAs(r.Bytes, events.AgentAggregate, events.LookupAgent)
 			if err == nil {
-				s, err = mailbox.Apply(s, f, p, events.HashOf(r.Bytes))
+				s, err = mailbox.Aggregate().Apply(s, f, p, events.HashOf(r.Bytes))
 			}
 			if err != nil {
 				x.t.Fatalf("seed %d: %v", x.seed, err)

@@ -245,7 +245,7 @@ func (w *theater) log() (s schedule.State, all []events.Payload) {
 		for _, r := range batch {
 			f, p, err := events.ReadAs(r.Bytes, events.ScheduleAggregate, events.LookupSchedule)
 			if err == nil {
-				s, err = schedule.Apply(s, f, p, events.HashOf(r.Bytes))
+				s, err = schedule.Aggregate().Apply(s, f, p, events.HashOf(r.Bytes))
 			}
 			if err != nil {
 				w.t.Fatalf("seed %d: %v", w.seed, err)

@@ -164,7 +164,7 @@ func (o *office) item(id string) (s work.State, all []events.Payload) {
 		for _, r := range batch {
 			f, p, err := events.ReadAs(r.Bytes, events.WorkAggregate, events.LookupWork)
 			if err == nil {
-				s, err = work.Apply(s, f, p, events.HashOf(r.Bytes))
+				s, err = work.Aggregate().Apply(s, f, p, events.HashOf(r.Bytes))
 			}
 			if err != nil {
 				o.t.Fatalf("seed %d: %v", o.seed, err)

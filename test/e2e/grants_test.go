@@ -53,7 +53,7 @@ func (w *world) sessionLog(id string) (s session.State) {
 		for _, r := range batch {
 			f, p, err := events.ReadAs(r.Bytes, events.SessionAggregate, events.LookupSession)
 			if err == nil {
-				s, err = session.Apply(s, f, p, events.HashOf(r.Bytes))
+				s, err = session.Aggregate().Apply(s, f, p, events.HashOf(r.Bytes))
 			}
 			if err != nil {
 				w.t.Fatal(err)

@@ -43,7 +43,7 @@ func (w *world) item() (s work.State) {
 	for _, r := range w.st.Log(kernel.Key(events.WorkAggregate, theItem)) {
 		f, p, err := events.ReadAs(r.Bytes, events.WorkAggregate, events.LookupWork)
 		if err == nil {
-			s, err = work.Apply(s, f, p, events.HashOf(r.Bytes))
+			s, err = work.Aggregate().Apply(s, f, p, events.HashOf(r.Bytes))
 		}
 		if err != nil {
 			w.audit.breaks("the log of work item %s does not fold: %v", theItem, err)
