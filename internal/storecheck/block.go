@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"crypto/sha256"
 	"encoding/binary"
+	"encoding/json"
 	"fmt"
 	"hash"
 	"math/bits"
@@ -39,6 +40,8 @@ type record struct {
 	seq     uint64
 	raw     uint64
 	subject string
+	// bare is the message where it has no headers: no checksum then says where the subject ends and the message begins.
+	bare []byte
 }
 
 // message reports whether it is a message, and not the trace of one that was removed.
@@ -107,8 +110,11 @@ func (k *block) whole(b []byte) (r record, ok bool) {
 		return r, false
 	}
 	raw := binary.LittleEndian.Uint64(b[atSeq:])
-	return record{size: size, raw: raw, seq: raw &^ (erased | tombstone),
-		subject: string(b[headBytes : headBytes+subject])}, true
+	r = record{size: size, raw: raw, seq: raw &^ (erased | tombstone), subject: string(b[headBytes : headBytes+subject])}
+	if !headers {
+		r.bare = b[headBytes+subject : size-sumBytes]
+	}
+	return r, true
 }
 
 // headed reports whether the length of the headers, which no checksum covers, is where they end.
@@ -122,11 +128,14 @@ func headed(b []byte) bool {
 	return n == 0 || bytes.HasPrefix(b, []byte("NATS/")) && bytes.Index(b, []byte(end)) == n-len(end)
 }
 
-// strange reports whether a subject is none of the stream's. The stream may have taken other subjects once, so this
-// alone is no fault.
+// strange reports whether a subject is none of the stream's, or does not end where it should. The stream may have taken
+// other subjects once, and others write other messages, so this alone is no fault.
 func (k *block) strange(r record) bool {
 	if !r.message() || len(k.subjects) == 0 {
 		return false
+	}
+	if misplaced(r) {
+		return true
 	}
 	for _, pattern := range k.subjects {
 		if matches(pattern, r.subject) {
@@ -135,6 +144,25 @@ func (k *block) strange(r record) bool {
 	}
 	return true
 }
+
+// nuidBytes is how long the id is that ends the subjects of an object's parts.
+const nuidBytes = 22
+
+// misplaced reports whether a message without headers begins elsewhere than behind its subject: a part of an object has
+// an id of fixed length before it, and all other messages are JSON values.
+func misplaced(r record) bool {
+	if r.bare == nil {
+		return false
+	}
+	if object, ok := strings.CutPrefix(r.subject, "$O."); ok {
+		if _, id, part := strings.Cut(object, ".C."); part {
+			return len(id) != nuidBytes || strings.Trim(id, letters) != ""
+		}
+	}
+	return len(r.bare) == 0 || !strings.ContainsRune(`{["`, rune(r.bare[0])) || !json.Valid(r.bare)
+}
+
+const letters = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
 
 // matches compares a subject with a pattern, token by token.
 func matches(pattern, subject string) bool {

@@ -92,6 +92,58 @@ func TestBlock(t *testing.T) {
 	})
 }
 
+// TestChunk turns the bits of a part of an object, which has no headers and a subject of which the end is chosen by its
+// writer.
+func TestChunk(t *testing.T) {
+	t.Parallel()
+	for name, body := range map[string]string{"text": "plain text that could go on with the subject before it", "JSON": `[{"role":"user"}]`,
+		"names": "abcdefghijklmnopqrstuvwxyz.abcdefghijklmnopqrstuvwxyz"} {
+		t.Run("SAFE-2 each single bit of a part of an object is turned back without the digest of its file: "+name, func(t *testing.T) {
+			t.Parallel()
+			k := newBlock("OBJ_harness-files", 1, []string{"$O.harness-files.C.>", "$O.harness-files.M.>"})
+			b := written(k, 1, "$O.harness-files.C.s37191V9mbGYnjLxehti3h", "", strings.Repeat(body, 10))
+			for i := range b {
+				for bit := range 8 {
+					damaged := bytes.Clone(b)
+					damaged[i] ^= 1 << bit
+					if r := k.read(damaged, 0); r.healed != 1 || len(r.gaps) != 0 || !bytes.Equal(r.b, b) {
+						t.Errorf("byte %d bit %d: healed %d, gaps %v", i, bit, r.healed, r.gaps)
+					}
+				}
+			}
+		})
+	}
+}
+
+// TestBare turns the bits of the length of a subject whose end its writer chose, before a row without headers.
+func TestBare(t *testing.T) {
+	t.Parallel()
+	k := newBlock("KV_harness-index", 1, []string{"$KV.harness-index.>"})
+	for _, row := range []string{`{"status":"completed"}`, `"text"`, `[1]`} {
+		t.Run("SAFE-2 a row without headers keeps its key and its value: "+row, func(t *testing.T) {
+			t.Parallel()
+			k := newBlock("KV_harness-index", 1, k.subjects)
+			b := written(k, 1, "$KV.harness-index.run.r-1", "", row)
+			for bit := range 16 {
+				damaged := bytes.Clone(b)
+				damaged[atSubject+bit/8] ^= 1 << (bit % 8)
+				if r := k.read(damaged, 0); r.healed != 1 || !bytes.Equal(r.b, b) {
+					t.Errorf("bit %d: healed %d, %+v: %q", bit, r.healed, r.gaps, r.b)
+				}
+			}
+		})
+	}
+	t.Run("SAFE-2 messages that are no JSON are no damage", func(t *testing.T) {
+		t.Parallel()
+		for _, row := range []string{"plain", "{", "", "node-1", `x{"a":1}`} {
+			b := written(k, 1, "$KV.harness-index.run.r-1", "", row)
+			if r := k.read(bytes.Clone(b), 0); r.healed != 0 || len(r.gaps) != 0 || !bytes.Equal(r.b, b) {
+				t.Errorf("%q: healed %d, %+v", row, r.healed, r.gaps)
+			}
+		}
+	})
+}
+
 // store writes a store with one log and returns its marks.
 func store(t testing.TB, b []byte, last uint64, clean bool) (dir, path string, m *Marks) {
 	t.Helper()

@@ -351,8 +351,37 @@ func TestFlips(t *testing.T) {
 			t.Errorf("SAFE-2: seed %d: bit %d of byte %d of %s: nothing reported it: %s", seed, bit, at, rel, why)
 		}
 	}
+	if verdict, why := s.flip(t, s.object(), s.part(t)+20, 7, false); verdict != flipRepaired {
+		t.Errorf("SAFE-2: a bit in the length of the subject of a part of an object: %s: %s", verdict, why)
+	}
 	t.Logf("seed %d\n%s", seed, n)
 	if len(n) < 10 {
 		t.Errorf("only %d kinds of files were damaged", len(n))
 	}
+}
+
+// object is the file that the parts of the objects are in.
+func (s *specimen) object() string {
+	for rel := range s.files {
+		if kindOf(rel) == "messages of OBJ" {
+			return rel
+		}
+	}
+	return ""
+}
+
+// part is where the last part of an object begins in that file.
+func (s *specimen) part(t testing.TB) int64 {
+	t.Helper()
+	b, err := os.ReadFile(filepath.Join(s.dir, s.object()))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, at := range slices.Backward(records(b)) {
+		if binary.LittleEndian.Uint32(b[at:])>>31 == 0 { // without headers
+			return int64(at)
+		}
+	}
+	t.Fatal("no object has a part")
+	return 0
 }

@@ -195,10 +195,10 @@ func TestEveryOperationDelegation(t *testing.T) {
 			born += out.Counts["children born"]
 			stopped += out.Counts["runs that stop with children"]
 		}
-		someOf(t, smallDelegation("pay", "put", false, false), 19, count)
-		someOf(t, smallDelegation("pay", "put", true, false), 23, count)
-		someOf(t, smallDelegation("put", "put", false, true), 17, count)
-		if plays < 40 || born < plays || stopped == 0 {
+		someOf(t, smallDelegation("pay", "put", false, false), 39, count)
+		someOf(t, smallDelegation("pay", "put", true, false), 47, count)
+		someOf(t, smallDelegation("put", "put", false, true), 35, count)
+		if plays < 20 || born < plays || stopped == 0 {
 			t.Errorf("only %d plays, in which %d children were born and %d runs stopped with children", plays, born, stopped)
 		}
 		t.Logf("%d plays, %d children, %d runs that stopped with them", plays, born, stopped)
@@ -213,17 +213,17 @@ func TestEveryOperationChildren(t *testing.T) {
 			born += out.Counts["children born"]
 			stopped += out.Counts["runs that stop with children"]
 		}
-		someOf(t, smallChildren("pay", "put", false), 19, count)
-		someOf(t, smallChildren("pay", "put", true), 13, count)
+		someOf(t, smallChildren("pay", "put", false), 39, count)
+		someOf(t, smallChildren("pay", "put", true), 27, count)
 		direct := 0
-		someOf(t, smallFamily("pay", "put", false, true), 29, func(out Outcome) {
+		someOf(t, smallFamily("pay", "put", false, true), 59, func(out Outcome) {
 			count(out)
 			direct += out.Counts["direct runs"]
 		})
 		if direct == 0 {
 			t.Error("no child took the direct path")
 		}
-		if plays < 40 || born < plays || stopped == 0 {
+		if plays < 20 || born < plays || stopped == 0 {
 			t.Errorf("only %d plays, in which %d children were born and %d runs stopped with children", plays, born, stopped)
 		}
 		t.Logf("%d plays, %d children, %d runs that stopped with them", plays, born, stopped)

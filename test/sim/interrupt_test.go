@@ -92,11 +92,11 @@ func (a *audit) cut(l *ledger, f events.Event, p events.Payload) string {
 func TestEveryOperationInterrupt(t *testing.T) {
 	t.Run("LIFE-3 SAFE-7 a crash or a duplicate at operations of a run whose first answer is interrupted: it is asked again, and each effect comes once", func(t *testing.T) {
 		plays, cut := 0, 0
-		someOf(t, smallCuts("pay", "put"), 9, func(out Outcome) {
+		someOf(t, smallCuts("pay", "put"), 19, func(out Outcome) {
 			plays++
 			cut += out.Counts["answers interrupted"]
 		})
-		if plays < 40 || cut < plays/2 {
+		if plays < 20 || cut < plays/2 {
 			t.Errorf("%d plays, in which %d answers were interrupted", plays, cut)
 		}
 		t.Logf("%d plays, %d answers interrupted", plays, cut)

@@ -55,12 +55,12 @@ func (a *audit) judged(runID string, d events.CheckResult, pass bool) bool {
 func TestEveryOperationReview(t *testing.T) {
 	t.Run("PLUS-10 SUB-4 SAFE-7 a crash or a duplicate at operations of a run that another agent reviews: its verdict decides, once, for the claim that it was about", func(t *testing.T) {
 		plays, passed, failed := 0, 0, 0
-		someOf(t, smallReview("put"), 19, func(out Outcome) {
+		someOf(t, smallReview("put"), 39, func(out Outcome) {
 			plays++
 			passed += out.Counts["reviews passed"]
 			failed += out.Counts["reviews failed"]
 		})
-		if plays < 20 || passed < plays || failed < plays {
+		if plays < 10 || passed < plays || failed < plays {
 			t.Errorf("%d plays, in which reviewers passed %d claims and failed %d", plays, passed, failed)
 		}
 		t.Logf("%d plays, in which reviewers passed %d claims and failed %d", plays, passed, failed)

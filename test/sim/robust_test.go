@@ -61,15 +61,23 @@ func TestRobust(t *testing.T) {
 		})
 	}
 	wg.Wait()
+	others := make([]share, procs)
+	for i := range procs {
+		wg.Go(func() {
+			others[i] = child(t, "TestShareOfWorlds", fmt.Sprint("-seed=", i), fmt.Sprint("-many=", procs))
+		})
+	}
+	wg.Wait()
 	p := report.Part{Name: "sim", Title: "Simulation of all roles over a model of JetStream", Seed: first}
-	all, every := sum2(shares), sum2(small)
+	all, every, other := sum2(shares), sum2(small), sum2(others)
 	p.Add("seeded plays", all.Plays, fmt.Sprint(many/procs*procs))
 	p.Add("operations in them", all.Ops, "")
 	p.Add("plays of the small world, every fault at every operation and pairs", every.Plays, "")
+	p.Add(fmt.Sprintf("plays of %d other small worlds, faults at operations", len(worlds())), other.Plays, "")
 	for _, k := range slices.Sorted(maps.Keys(all.Counts)) {
-		p.Add(k, all.Counts[k]+every.Counts[k], "")
+		p.Add(k, all.Counts[k]+every.Counts[k]+other.Counts[k], "")
 	}
-	for _, s := range slices.Concat(shares, small) {
+	for _, s := range slices.Concat(shares, small, others) {
 		if s.Violation != "" {
 			p.Violate("%s", s.Violation)
 			t.Error(s.Violation)
@@ -187,6 +195,33 @@ func TestShareOfPairs(t *testing.T) {
 		v1, v2 := faults[k/ops/ops%len(faults)], faults[k/ops/ops/len(faults)%len(faults)]
 		if first != second {
 			try(c, map[int]verdict{first: v1, second: v2})
+		}
+	}
+	tell(t, s)
+}
+
+// TestShareOfWorlds plays this child's share of the other small worlds: about INSPAN_SIM_WORLD plays of each, with faults
+// at operations in an even scatter.
+func TestShareOfWorlds(t *testing.T) {
+	if os.Getenv("INSPAN_SIM_CHILD") == "" {
+		return // a child of TestRobust
+	}
+	s, all, most := share{Counts: map[string]int{}}, worlds(), int(fromEnv(t, "INSPAN_SIM_WORLD", 120))
+	for i, name := range rank(all) {
+		if i%int(*manyFlag) != int(*seedFlag) {
+			continue
+		}
+		try := func(inject map[int]verdict) Outcome {
+			out := Run(t, everyIn(all[name], inject))
+			s.add(out)
+			if out.Violation != "" && s.Violation == "" {
+				s.Violation = fmt.Sprintf("%s, injected %s: %s", name, injected(inject), out.Violation)
+			}
+			return out
+		}
+		total := try(map[int]verdict{}).Ops * len(faults)
+		for k := 0; k < total; k += max(1, total/most) {
+			try(map[int]verdict{k / len(faults): faults[k%len(faults)]})
 		}
 	}
 	tell(t, s)

@@ -91,7 +91,7 @@ func TestCalm(t *testing.T) {
 func TestTrouble(t *testing.T) {
 	t.Run("SAFE-4 SAFE-7 SAFE-8 SAFE-9 SAFE-10 GATE-8 GATE-12 GUARD-9 SESS-3 SESS-5 SESS-7 LOOP-9 PROP-25 PROP-27 whatever goes wrong, no rule is broken and every run comes to an end", func(t *testing.T) {
 		counts := map[string]int{}
-		for seed := uint64(1); seed <= 130; seed++ {
+		for seed := uint64(1); seed <= 70; seed++ {
 			for k, n := range must(t, playOf(seed)).Counts {
 				counts[k] += n
 			}
@@ -128,7 +128,7 @@ func TestFound(t *testing.T) {
 // than 10 ms within one turn, Go lets another goroutine of the play go first, and the story may be another one: on a
 // busy machine that happens to one play in some hundred. So of 24 more plays of such a seed 18 must tell the same.
 func TestSameSeedSameStory(t *testing.T) {
-	for seed := uint64(1); seed <= 25; seed++ {
+	for seed := uint64(1); seed <= 12; seed++ {
 		p := playOf(seed)
 		p.Tell = true
 		a, b := Run(t, p), Run(t, p)

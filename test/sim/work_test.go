@@ -220,9 +220,9 @@ func TestEveryOperationWork(t *testing.T) {
 			failed += out.Counts["bindings "+events.WorkFailed]
 			cleared += out.Counts["bindings "+events.WorkUnassigned]
 		}
-		someOf(t, smallWork("pay", "put", false), 43, count)
-		someOf(t, smallWork("put", "put", true), 47, count)
-		if plays < 20 || bound < 2*plays || closed != plays || failed < plays {
+		someOf(t, smallWork("pay", "put", false), 87, count)
+		someOf(t, smallWork("put", "put", true), 95, count)
+		if plays < 10 || bound < 2*plays || closed != plays || failed < plays {
 			t.Errorf("only %d plays with %d bindings, of which %d failed, and %d items that were closed", plays, bound, failed, closed)
 		}
 		t.Logf("%d plays, %d bindings, %d failed, %d cleared", plays, bound, failed, cleared)

@@ -126,17 +126,17 @@ func TestWorktreesCalm(t *testing.T) {
 
 func TestEveryOperationWorktrees(t *testing.T) {
 	for name, want := range map[string]map[string]int{
-		"siblings":                     {"plays": 15, "children merged": 30, "deliveries pushed": 15},
-		"siblings, and one fails":      {"plays": 10, "children merged": 20, "children failed": 10},
-		"siblings that clash":          {"plays": 10, "children merged": 10, "merges in conflict": 10, "children not merged": 10},
-		"a stop":                       {"plays": 10, "runs that stop": 10},
-		"a pause":                      {"plays": 10, "children merged": 20, "runs that pause": 10},
-		"a branch that somebody moves": {"plays": 10, "children not merged": 10},
-		"a branch that somebody moves once it is merged": {"plays": 10, "children merged": 20},
+		"siblings":                     {"plays": 7, "children merged": 14, "deliveries pushed": 7},
+		"siblings, and one fails":      {"plays": 5, "children merged": 10, "children failed": 5},
+		"siblings that clash":          {"plays": 5, "children merged": 5, "merges in conflict": 5, "children not merged": 5},
+		"a stop":                       {"plays": 5, "runs that stop": 5},
+		"a pause":                      {"plays": 5, "children merged": 10, "runs that pause": 5},
+		"a branch that somebody moves": {"plays": 5, "children not merged": 5},
+		"a branch that somebody moves once it is merged": {"plays": 5, "children merged": 10},
 	} {
 		t.Run("SUB-7 GIT-7 GIT-8 SAFE-7 a crash or a duplicate at operations of a run with children in worktrees, in any log: "+name, func(t *testing.T) {
 			all := counts{}
-			someOf(t, worktrees()[name], 89, all.add)
+			someOf(t, worktrees()[name], 179, all.add)
 			all.least(t, want)
 		})
 	}
@@ -146,12 +146,14 @@ func TestEveryOperationMerge(t *testing.T) {
 	for _, name := range []string{"siblings", "a branch that somebody moves once it is merged"} {
 		t.Run("GIT-8 SAFE-7 a crash or a duplicate at every operation around the merge of a child: "+name, func(t *testing.T) {
 			all := counts{}
-			for _, v := range faults {
-				for _, at := range must(t, everyIn(worktrees()[name], map[int]verdict{})).Merges {
-					all.add(must(t, everyIn(worktrees()[name], map[int]verdict{at: v})))
+			for i, at := range must(t, everyIn(worktrees()[name], map[int]verdict{})).Merges {
+				for _, v := range faults[:2] { // TestEveryWorld has all three
+					if name == "siblings" || i%2 == 0 {
+						all.add(must(t, everyIn(worktrees()[name], map[int]verdict{at: v})))
+					}
 				}
 			}
-			all.least(t, map[string]int{"plays": 40, "children merged": 80, "crash before": 14, "crash after": 14})
+			all.least(t, map[string]int{"plays": 14, "children merged": 28, "crash before": 7, "crash after": 7})
 		})
 	}
 }
