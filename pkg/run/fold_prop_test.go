@@ -55,7 +55,7 @@ func TestFoldProperties(t *testing.T) {
 	t.Run("EVT-1 a state is a value: it stays as it was, whatever is made from it", func(t *testing.T) {
 		t.Parallel()
 		rapid.Check(t, func(t *rapid.T) {
-			evs := walk(t, 60).Events()
+			evs := walk(t, 30).Events() // the work grows with the square
 			states, docs := []run.State{{}}, []string{document(t, run.State{})}
 			for _, f := range evs {
 				s := fold(t, states[len(states)-1], [][]byte{f})
