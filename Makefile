@@ -75,8 +75,8 @@ alerts: ## test the alert rules with promtool (Debian package prometheus)
 	promtool check rules deploy/monitoring/alerts.yaml
 	promtool test rules deploy/monitoring/alerts_test.yaml
 
-robust: ## slow (2 h on 2 cores, root for some): simulation, planted bugs, real faults, security, recovery, exams of sandboxes, git, soak, fuzzing; SEED=n
-	$(GO) run ./test/robust -seed $(or $(SEED),1)
+robust: ## slow (3 h on 2 cores, root for some): simulation, planted bugs, real faults, security, recovery, exams of sandboxes, git, soak, fuzzing; SEED=n; AGAIN=robust.json goes on after an interruption
+	$(GO) run ./test/robust -seed $(or $(SEED),1) $(if $(AGAIN),-again $(AGAIN))
 
 console: ## slow (2 min), with chromium, node and npm: a browser uses the console of a real station
 	$(GO) test -tags slow -count=1 -v -timeout 15m ./test/console

@@ -15,7 +15,7 @@ func TestRobust(t *testing.T) {
 	for _, name := range failed {
 		p.Violate("%s", name)
 	}
-	p.Add("outages, at every append of a run, before it arrives and when it is stored and no one heard so", tried, "")
+	p.Add("outages, at every append of a run, before it arrives and when it is stored and its acknowledgement is lost", tried, "")
 	p.Add("runs that did not go to their end over the local store, or whose log afterwards is not one, sound and with each effect once", len(failed), "0")
 	if err := p.Save(); err != nil {
 		t.Error(err)

@@ -267,7 +267,7 @@ func sweep(t *testing.T, stride uint64) (tried int, failed []string) {
 	o.completed("calm", 2, 0)
 	for k, through := uint64(0), false; !through && k < 100; k += stride {
 		p := &plan{sequence: 1 + k/2, late: k%2 == 1, gone: make(chan struct{})}
-		how := map[bool]string{false: "before it arrives", true: "when it is stored and no one heard so"}[p.late]
+		how := map[bool]string{false: "before it arrives", true: "when it is stored and its acknowledgement is lost"}[p.late]
 		name := fmt.Sprintf("the server goes away with event %d of a run, %s", p.sequence, how)
 		if !t.Run("PERS-4 PERS-5 SAFE-4 "+name+": one sound log, nothing done twice", func(t *testing.T) {
 			o := o.on(t)

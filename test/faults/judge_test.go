@@ -59,7 +59,7 @@ func (w *world) told(views []view, lines []effects.Line) {
 		seen.gatesHeld(w.load.answers, w.v)
 	}
 	w.v.row("events in the log of each replica", first.count(), "")
-	w.v.row("events heard as stored, and lost from any replica", fmt.Sprintf("%d, %d", known, lost), "0 lost")
+	w.v.row("events acknowledged as stored, and lost from any replica", fmt.Sprintf("%d, %d", known, lost), "0 lost")
 	w.runs(first)
 	t := first.join(lines, w.v)
 	for _, class := range []tool.Effect{tool.Read, tool.Idempotent, tool.Reconcilable, tool.Once} {
@@ -69,7 +69,7 @@ func (w *world) told(views []view, lines []effects.Line) {
 		}
 		w.v.row("effects of class "+string(class)+", repeated", fmt.Sprintf("%d, %d", t.effects[class], t.repeated[class]), want)
 	}
-	w.v.row("unknown outcomes, all told to their agents", t.unknown, "")
+	w.v.row("unknown outcomes, each reported to its agent", t.unknown, "")
 	w.v.row("processes that woke after their call was settled, their results refused", w.woken, "")
 	w.v.row("flipped bits, how they were found", w.damage, "each is found")
 	w.v.row("late results refused by their fence or lost with their process", t.late, "")
@@ -87,7 +87,7 @@ func (w *world) told(views []view, lines []effects.Line) {
 		w.v.violate("%s", p)
 	}
 	w.v.row("processes that ended unasked and were begun again", len(w.unasked()), "")
-	w.v.row("what clients were told besides", w.load.troubles, "")
+	w.v.row("errors that clients received besides", w.load.troubles, "")
 }
 
 // runs holds the runs of a view against the tasks that were taken (PERS-15).

@@ -35,7 +35,7 @@ func TestKill(t *testing.T) {
 		w.flows("kill -9 of " + name)
 	}
 	known, lost := w.finish("kill -9")
-	v.row("events heard as stored, lost", fmt.Sprintf("%d, %d", known, lost), "0 lost")
+	v.row("events acknowledged as stored, lost", fmt.Sprintf("%d, %d", known, lost), "0 lost")
 	for _, r := range part.Rows {
 		t.Logf("%-60s %s  %s", r.What, r.Saw, r.Want)
 	}

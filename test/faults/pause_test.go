@@ -160,7 +160,7 @@ func (w *world) partitions() {
 		if leader = w.leader(w.ctx); leader == "" {
 			leader = "n1"
 		}
-		w.fault("one way: a node is heard by no one, or hears no one", func() {
+		w.fault("one way: nothing reaches a node, or nothing leaves it", func() {
 			if i%2 == 0 {
 				w.net.silence(only(leader), not(only(leader)))
 			} else {

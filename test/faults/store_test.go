@@ -105,7 +105,7 @@ func power(t *testing.T, bin string, seed uint64, rounds int, v *verdicts) {
 		w.flows("a power cut")
 	}
 	known, lost := w.finish("power cuts")
-	v.row("power cuts, events heard as stored, lost", fmt.Sprintf("%d, %d, %d", w.counts["power cut"], known, lost), "0 lost")
+	v.row("power cuts, events acknowledged as stored, lost", fmt.Sprintf("%d, %d, %d", w.counts["power cut"], known, lost), "0 lost")
 	for sync, want := range map[string]string{"always": "0 lost", "2m": "some lost, or the cut does not cut"} {
 		acked, lost := bare(ctx, t, bin, sync, v)
 		v.row("power cut of a bare server, sync_interval "+sync+": appends acknowledged, lost", fmt.Sprintf("%d, %d", acked, lost), want)
@@ -203,9 +203,9 @@ func fullDisk(ctx context.Context, t *testing.T, cfg fleetConfig, d *disk, seed 
 		w.flows("a full disk")
 	}
 	known, lost := w.finish("full disk")
-	v.row("full disks, events heard as stored, lost", fmt.Sprintf("%d, %d, %d", w.counts["full disk"], known, lost), "0 lost")
+	v.row("full disks, events acknowledged as stored, lost", fmt.Sprintf("%d, %d, %d", w.counts["full disk"], known, lost), "0 lost")
 	v.row("full disk: servers that their health check began again", restarts, "")
-	v.row("full disk: what clients were told", w.load.troubles, "")
+	v.row("full disk: errors that clients received", w.load.troubles, "")
 }
 
 // refused counts what clients were told was wrong.
@@ -241,5 +241,5 @@ func fullLog(ctx context.Context, t *testing.T, cfg fleetConfig, seed uint64, v 
 	})
 	w.flows("the log was given room")
 	known, lost := w.finish("full log")
-	v.row("full logs, events heard as stored, lost", fmt.Sprintf("%d, %d, %d", w.counts["full log"], known, lost), "0 lost")
+	v.row("full logs, events acknowledged as stored, lost", fmt.Sprintf("%d, %d, %d", w.counts["full log"], known, lost), "0 lost")
 }

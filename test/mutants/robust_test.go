@@ -36,9 +36,16 @@ func TestRobust(t *testing.T) {
 		t.Fatal(err)
 	}
 	p := report.Part{Name: "mutants", Title: "Planted bugs", Seed: seed}
+	nth, of := 1, 1
+	if share := os.Getenv("INSPAN_MUTANTS"); share != "" {
+		if _, err := fmt.Sscanf(share, "%d/%d", &nth, &of); err != nil || nth < 1 || nth > of {
+			t.Fatalf("INSPAN_MUTANTS=%s: want a share as 2/6", share)
+		}
+		p.Name, p.Title = fmt.Sprintf("mutants-%d", nth), fmt.Sprintf("Planted bugs, share %s", share)
+	}
 	var all []Mutant
-	for _, m := range Mutants() {
-		if only == "" || only == m.Name {
+	for i, m := range Mutants() {
+		if only == m.Name || only == "" && i%of == nth-1 {
 			all = append(all, m)
 		}
 	}

@@ -2,6 +2,7 @@
 //
 //	go run ./test/robust                  # all parts, robust.json and docs/robustness.md
 //	go run ./test/robust -only sim,fuzz   # some parts; the document is left as it is
+//	go run ./test/robust -again robust.json -out robust.json   # what an interrupted go has not done
 //
 // Promises: a part that breaks a promise, dies, or saves no report makes the exit code 1. Everything random takes its
 // seed from -seed, and the report names it. Each part has a time after which it is ended and has failed.
@@ -34,15 +35,19 @@ type part struct {
 	run string
 	// parallel: it tells no times, so it runs at the same time as the part before it.
 	parallel bool
+	// share is which of how many shares of the test this is, as in 1/6; empty is all of it.
+	share string
 }
 
 // robust is the name of the test of most parts.
 const robust = "^TestRobust$"
 
-var parts = []part{
+// plantedShares is in how many parts the planted bugs come, which take longest: what has ended is not run again.
+const plantedShares = 6
+
+var parts = append([]part{
 	{name: "sim", pkg: "./test/sim", most: 2 * time.Hour, run: robust},
 	{name: "honest", pkg: "./test/conformance", most: 15 * time.Minute, run: robust},
-	{name: "mutants", pkg: "./test/mutants", most: 2 * time.Hour, run: robust},
 	{name: "faults", pkg: "./test/faults", most: 30 * time.Minute, run: "^(TestFaults|TestCheckers)$"},
 	{name: "security", pkg: "./test/security", most: 15 * time.Minute, run: robust},
 	{name: "recovery", pkg: "./test/recovery", most: 15 * time.Minute, run: "^TestRobustRecovery$", parallel: true},
@@ -53,6 +58,14 @@ var parts = []part{
 		parallel: true},
 	{name: "git", pkg: "./internal/git", most: 30 * time.Minute, run: "^TestRobustGit$", parallel: true},
 	{name: "soak", pkg: "./test/soak", most: 20 * time.Minute, run: robust},
+}, planted()...)
+
+func planted() (all []part) {
+	for i := range plantedShares {
+		all = append(all, part{name: fmt.Sprintf("mutants-%d", i+1), pkg: "./test/mutants", most: time.Hour, run: robust,
+			share: fmt.Sprintf("%d/%d", i+1, plantedShares)})
+	}
+	return all
 }
 
 // result is a part with how it went.
@@ -150,11 +163,15 @@ func choose(only string) ([]part, error) {
 	}
 	var some []part
 	for name := range strings.SplitSeq(only, ",") {
-		i := slices.IndexFunc(parts, func(p part) bool { return p.name == name })
-		if i < 0 {
+		before := len(some)
+		for _, p := range parts {
+			if p.name == name || strings.HasPrefix(p.name, name+"-") {
+				some = append(some, p)
+			}
+		}
+		if len(some) == before {
 			return nil, fmt.Errorf("there is no part %q: go run ./test/robust -h", name)
 		}
-		some = append(some, parts[i])
 	}
 	return some, nil
 }
@@ -178,7 +195,8 @@ func run(ctx context.Context, p part, dir string, seed uint64) result {
 	cmd := exec.CommandContext(limited, "go", "test", "-tags", "slow", "-count=1", "-v", "-timeout",
 		(p.most + time.Minute).String(),
 		"-run", p.run, p.pkg)
-	cmd.Env = append(os.Environ(), report.Dir+"="+dir, fmt.Sprintf("INSPAN_ROBUST_SEED=%d", seed))
+	cmd.Env = append(os.Environ(), report.Dir+"="+dir, fmt.Sprintf("INSPAN_ROBUST_SEED=%d", seed),
+		"INSPAN_MUTANTS="+p.share)
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	cmd.Cancel = func() error { return syscall.Kill(-cmd.Process.Pid, syscall.SIGTERM) }
 	cmd.WaitDelay = 20 * time.Second
@@ -188,6 +206,8 @@ func run(ctx context.Context, p part, dir string, seed uint64) result {
 	r.Part = saved
 	r.Name = p.name
 	switch {
+	case ctx.Err() != nil && err != nil && len(saved.Violations) == 0:
+		r.Failed = notRun + "the programme was interrupted"
 	case limited.Err() != nil && ctx.Err() == nil:
 		r.Failed = tookLonger + p.most.String()
 	case err != nil && len(saved.Violations) == 0:

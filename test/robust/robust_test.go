@@ -49,7 +49,7 @@ func TestAgain(t *testing.T) {
 	part := func(name, failed string, violations ...string) result {
 		return result{Part: report.Part{Name: name, Seed: 1, Violations: violations}, Took: "1s", Failed: failed}
 	}
-	first := whole{Machine: machine(), Commit: commit(t.Context()), Took: "19m0s", Parts: []result{part("sim", ""), part("mutants", tookLonger+"9m0s")}}
+	first := whole{Machine: machine(), Commit: commit(t.Context()), Took: "19m0s", Parts: []result{part("sim", ""), part("soak", tookLonger+"9m0s"), part("mutants-1", notRun+"the programme was interrupted")}}
 	read := func(w whole, seed uint64) (whole, error) {
 		b, err := json.Marshal(w)
 		if err != nil {
@@ -65,11 +65,11 @@ func TestAgain(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if !before.held(parts[0]) || before.held(parts[1]) || before.held(parts[2]) {
+	if last := parts[len(parts)-plantedShares]; !before.held(parts[0]) || before.held(parts[1]) || last.name != "mutants-1" || before.held(last) {
 		t.Error("what is run again is not what did not come to its end")
 	}
-	all, err := before.and(whole{Took: "11m1s", Passed: true, Parts: []result{part("mutants", ""), part("honest", "")}})
-	if err != nil || !all.Passed || all.Took != "30m1s" || all.Goes != 2 || len(all.Parts) != 3 || all.Parts[2].Name != "mutants" {
+	all, err := before.and(whole{Took: "11m1s", Passed: true, Parts: []result{part("soak", ""), part("mutants-1", ""), part("honest", "")}})
+	if err != nil || !all.Passed || all.Took != "30m1s" || all.Goes != 2 || len(all.Parts) != 4 || all.Parts[3].Name != "mutants-1" {
 		t.Errorf("%+v, %v", all, err)
 	}
 	for _, no := range []whole{
@@ -83,5 +83,16 @@ func TestAgain(t *testing.T) {
 	}
 	if _, err := read(first, 2); err == nil {
 		t.Error("another seed is taken")
+	}
+}
+
+func TestChoose(t *testing.T) {
+	t.Parallel()
+	some, err := choose("sim,mutants")
+	if err != nil || len(some) != 1+plantedShares || some[1].share != "1/6" || some[6].share != "6/6" {
+		t.Errorf("%+v, %v", some, err)
+	}
+	if _, err := choose("mutant"); err == nil {
+		t.Error("a part that does not exist is chosen")
 	}
 }

@@ -170,7 +170,7 @@ func (a *audit) workDone(runID string, d *events.CallFinishedData) {
 	for name := range t.done {
 		if c := t.done[name].call; strings.Contains(news, c) {
 			t.told[c] = true
-			a.w.tale.counts["calls told to be missing"]++
+			a.w.tale.counts["calls reported as missing"]++
 		}
 	}
 	n, ok := effectOf(output)
@@ -192,7 +192,7 @@ func (a *audit) workDone(runID string, d *events.CallFinishedData) {
 	if kept := a.w.tools.forest.shots[t.rec.Snapshot][file] == t.done[file].text; !kept && strings.Contains(t.news, call) &&
 		!slices.Contains(t.rec.Unkept, call) { // its owner was lost, and the next one told so before its end was recorded
 		t.told[call] = true
-		a.w.tale.counts["calls told to be missing"]++
+		a.w.tale.counts["calls reported as missing"]++
 	}
 	if !t.holds(a.w.tools.forest.shots[t.rec.Snapshot], t.rec, file) {
 		a.breaks("call %s has finished, and %s is neither kept nor told to be missing", call, file)
