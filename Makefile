@@ -3,6 +3,8 @@ GO ?= go
 FUZZTIME ?= 30s
 # As what is released; and nothing is compiled twice, with cgo and without.
 export CGO_ENABLED ?= 0
+# What was compiled in one clone serves in another.
+export GOFLAGS ?= -trimpath
 
 .PHONY: help build check lint crosscheck fmt test race docs release release-test demo bench bench-peers bench-trees bench-children weight robust pairs trace kill failover merge-demo faults previous register tutorials mcp escape boxes docker gvisor microvm microvm-test firecracker-test e2b kube kubebox fuzz aimock sdk-oracle external live wasm clean work-race mail alerts protocols console screenshot sandbox-image terminals offline convoy colony backup-drill runtimes
 help: ## list the targets
