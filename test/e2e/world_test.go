@@ -185,7 +185,11 @@ func (w *world) state(runID string) run.State {
 
 func mustFold(t testing.TB, evs []kernel.Record) run.State {
 	t.Helper()
-	var s run.State
+	return foldedOn(t, run.State{}, evs)
+}
+
+func foldedOn(t testing.TB, s run.State, evs []kernel.Record) run.State {
+	t.Helper()
 	for _, r := range evs {
 		next, err := s.Apply(r.Bytes)
 		if err != nil {
@@ -198,8 +202,12 @@ func mustFold(t testing.TB, evs []kernel.Record) run.State {
 
 func (w *world) events(runID string) []kernel.Record {
 	w.t.Helper()
+	return w.eventsAfter(runID, 0)
+}
+
+func (w *world) eventsAfter(runID string, after uint64) []kernel.Record {
+	w.t.Helper()
 	var all []kernel.Record
-	after := uint64(0)
 	for {
 		batch, more, err := w.ports.Journal.Read(w.ctx(), runID, after)
 		if err != nil {
@@ -228,8 +236,12 @@ func (w *world) await(runID, what string, want func(s run.State) bool) run.State
 		w.t.Fatal(err)
 	}
 	defer stop()
+	var s run.State
+	after := uint64(0)
 	for {
-		s := w.state(runID)
+		if more := w.eventsAfter(runID, after); len(more) > 0 {
+			s, after = foldedOn(w.t, s, more), more[len(more)-1].Seq
+		}
 		if want(s) {
 			return s
 		}
