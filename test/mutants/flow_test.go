@@ -45,7 +45,7 @@ var flows = []Mutant{
 	{Name: "a message that comes again is a second signal", File: "internal/core/plan/signal.go",
 		Old: "	if s.Took(g.Input) {\n", New: "	if false {\n", By: []string{"./internal/core/plan"}},
 	{Name: "a step that waits for a signal is completed without one", File: "pkg/run/fold_flow.go",
-		Old: "(st.Flow.Signal != \"\") != (d.Input > 0):", New: "false:", By: []string{"./internal/core/plan"}},
+		Old: "(st.Flow.Signal != \"\") != (d.Input > 0) && !s.saw(st):", New: "false:", By: []string{"./internal/core/plan"}},
 	{Name: "a signal that comes too early is taken", File: "internal/core/plan/signal.go",
 		Old: "			case st.Status == events.StepIsRunning && !s.Status.Ended():\n", New: "			case !st.Ended():\n", By: []string{"./internal/core/plan"}},
 	{Name: "a step of the kind check is finished without its checks", File: "pkg/run/fold_check.go",
