@@ -43,7 +43,8 @@ func Next(s run.State, now time.Time, id ID) []events.Payload {
 		if before != nil {
 			ref.Attempt, why = before.Attempt+1, before.Error
 		}
-		return []events.Payload{spawn(s, p, found{&last, all}, ref, why, now, id)} // the next one is weighed when this one is held
+		// The next one is weighed when this one is held.
+		return []events.Payload{spawn(s, p, found{&last, all}, ref, why, now, id)}
 	}
 	return nil
 }

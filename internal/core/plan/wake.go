@@ -9,7 +9,8 @@ import (
 )
 
 // looksAgain says when the agent of a step that waits looks next: first once the step waits, then each time that it
-// looked and the wait goes on. A look that failed for a while found nothing out; one that failed for good ends the wait.
+// looked and the wait goes on. A look that failed for a while found nothing out; one that failed for good ends the
+// wait.
 func looksAgain(s run.State, st *run.Step, now time.Time) []events.Payload {
 	if st.Flow.Wake == nil {
 		return nil
