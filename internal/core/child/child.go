@@ -122,14 +122,14 @@ type place struct{ step, call string }
 func (l *lasts) at(s run.State, step, call string) *run.Child {
 	switch {
 	case call == "" && l.steps == nil:
-		l.steps = map[string]*run.Child{}
+		l.steps = make(map[string]*run.Child, count(s, true))
 		for _, c := range s.Children {
 			if c.Call == "" {
 				l.steps[c.Step] = c
 			}
 		}
 	case call != "" && l.calls == nil:
-		l.calls = map[place]*run.Child{}
+		l.calls = make(map[place]*run.Child, count(s, false))
 		for _, c := range s.Children {
 			if c.Call != "" {
 				l.calls[place{c.Step, c.Call}] = c
@@ -140,6 +140,16 @@ func (l *lasts) at(s run.State, step, call string) *run.Child {
 		return l.steps[step]
 	}
 	return l.calls[place{step, call}]
+}
+
+// count is how many children are those of steps, or of calls and reviews.
+func count(s run.State, steps bool) (n int) {
+	for _, c := range s.Children {
+		if (c.Call == "") == steps {
+			n++
+		}
+	}
+	return n
 }
 
 // found is what is known of a state once its posts are.
