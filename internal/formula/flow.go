@@ -16,7 +16,7 @@ import (
 // Keys of the control flow of a step, which are read once the formula is put together.
 var flowKeys = []string{"when", "for_each", "max_concurrency", "join", "retry", "timeout", "loop", "scope", "kind",
 	"value",
-	"duration", "signal", "approvers", "escalate_to", "on_timeout", "conditions", "default"}
+	"duration", "signal", "wake", "approvers", "escalate_to", "on_timeout", "conditions", "default"}
 
 // Kinds of steps.
 const (
@@ -67,7 +67,7 @@ func (f checker) controls(m *Formula, at map[string]*step, vars map[string]bool)
 		if fault := s.flow.Fault(s.id, s.child); fault != "" {
 			f.add(s.at, s.path, CodeValue, "docs/formulas.md says what goes together", "step %s: %s", shown(s.id), fault)
 		}
-		if s.flow.Controls() && (s.agent != "" || s.accept != nil || s.critical) {
+		if s.flow.Controls() && (s.agent != "" && s.flow.Wake == nil || s.accept != nil || s.critical) {
 			f.add(s.at, s.path, CodeValue, "leave agent, accept and critical out", "no agent carries out the step %s",
 				shown(s.id))
 		}
@@ -139,7 +139,7 @@ func (f checker) kind(s *step, x exprs) {
 			f.wrong(n, CodeMissing, `add value = "EXPRESSION"`, "a step of kind %s has no value", kind)
 		}
 	case kindWait:
-		f.wait(s, n)
+		f.wait(s, n, x)
 	case kindApproval:
 		a := &events.StepApproval{TimeoutMS: f.duration(s.keys["timeout"]), OnTimeout: f.onTimeout(s.keys["on_timeout"])}
 		a.Approvers, a.EscalateTo = f.people(s.keys["approvers"]), f.people(s.keys["escalate_to"])
@@ -157,7 +157,7 @@ func (f checker) kind(s *step, x exprs) {
 			"a step of kind %s is not supported", shown(kind))
 	}
 	for key, kinds := range map[string][]string{"value": {kindSet, kindTransform}, "duration": {kindWait},
-		"signal": {kindWait}, "conditions": {kindSwitch},
+		"signal": {kindWait}, "wake": {kindWait}, "conditions": {kindSwitch},
 		"default": {kindSwitch}} {
 		if s.keys[key] != nil && !slices.Contains(kinds, kind) {
 			f.alone(s, key, "kind = "+strings.Join(kinds, " or "))
@@ -192,7 +192,7 @@ func (f checker) checks(s *step, n *node) {
 }
 
 // wait reads what a step waits for: a time, or a signal for at most a time.
-func (f checker) wait(s *step, n *node) {
+func (f checker) wait(s *step, n *node, x exprs) {
 	s.flow.Kind = events.ControlWait
 	if g := s.keys["signal"]; g != nil {
 		if s.flow.Signal = f.word(g); s.flow.Signal != "" && !events.ValidID(s.flow.Signal) {
@@ -200,10 +200,12 @@ func (f checker) wait(s *step, n *node) {
 		}
 		s.flow.WaitMS = f.duration(s.keys["timeout"])
 		s.flow.OnTimeout = f.oneOf(s.keys["on_timeout"], events.TimeoutFails, events.TimeoutSkips)
+		s.flow.Wake = f.wake(s.keys["wake"], x)
 		f.alone(s, "duration", "kind = \"wait\" without a signal, which has a timeout")
 		f.alone(s, "approvers", "kind = \"approval\"")
 		return
 	}
+	f.alone(s, "wake", "kind = \"wait\" and a signal")
 	if s.flow.WaitMS = f.duration(s.keys["duration"]); s.flow.WaitMS == 0 {
 		f.wrong(n, CodeMissing, `add duration = "10m" or signal = "NAME"`, "a step of kind wait has neither a duration nor a signal")
 	}
@@ -309,15 +311,21 @@ func (f checker) retry(n *node) *events.StepRetry {
 	if c := n.child("max_attempts"); c != nil {
 		r.Attempts = f.whole(c, 1, events.MaxRetry)
 	}
-	if c := n.child("factor"); c != nil {
-		v, err := strconv.ParseFloat(strings.ReplaceAll(c.text, "_", ""), 64)
-		if c.kind != isInt && c.kind != isNumber || err != nil || v < 1 || v > 100 || v != v {
-			f.wrong(c, CodeValue, "want 1 to 100", "%s is no factor", shown(c.text))
-			return r
-		}
-		r.Factor = v
-	}
+	r.Factor = f.factor(n.child("factor"))
 	return r
+}
+
+// factor is how many times as long each wait is as the one before it; 0 where there is none.
+func (f checker) factor(n *node) float64 {
+	if n == nil {
+		return 0
+	}
+	v, err := strconv.ParseFloat(strings.ReplaceAll(n.text, "_", ""), 64)
+	if n.kind != isInt && n.kind != isNumber || err != nil || v < 1 || v > 100 || v != v {
+		f.wrong(n, CodeValue, "want 1 to 100", "%s is no factor", shown(n.text))
+		return 0
+	}
+	return v
 }
 
 // joining reads how many of the items must be completed; 0 are all.
@@ -441,6 +449,10 @@ func (s *step) summary() []string {
 	note(fl.Kind != "", "%s", fl.Kind)
 	note(fl.Set != "", "= %s", fl.Set)
 	note(fl.Signal != "", "for the signal %s", fl.Signal)
+	if w := fl.Wake; w != nil {
+		note(true, "its agent looks first after %s", w.Delay(1))
+		note(true, "until %s", w.Until)
+	}
 	note(fl.WaitMS > 0, "%s", time.Duration(fl.WaitMS)*time.Millisecond)
 	note(fl.When != "", "when %s", fl.When)
 	if e := fl.Each; e != nil {

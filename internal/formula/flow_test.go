@@ -96,6 +96,9 @@ title = "clean up"
 	}
 }
 
+// wake is a step that waits for a signal, with an agent that is woken.
+func wake(w string) string { return "kind = \"wait\"\nsignal = \"x\"\nwake = " + w }
+
 func TestFlowRefusals(t *testing.T) {
 	t.Parallel()
 	const head = "formula = \"f\"\n[vars.n]\ntype = \"integer\"\ndefault = 1\n[[steps]]\nid = \"a\"\ntitle = \"do\"\n[[steps]]\nid = \"b\"\ntitle = \"do\"\n"
@@ -136,6 +139,24 @@ func TestFlowRefusals(t *testing.T) {
 		{"kind = \"wait\"\nsignal = \"x\"\nduration = \"1s\"", `13:12: steps[1].duration: duration goes with kind = "wait" without a signal`},
 		{"kind = \"wait\"\nsignal = \"x\"\non_timeout = \"skip\"", `on_timeout of a signal is fail or skip, and goes with a timeout`},
 		{"kind = \"wait\"\nsignal = \"x\"\ntimeout = \"1s\"\non_timeout = \"approve\"", `14:14: steps[1].on_timeout: "approve" is none of fail, skip`},
+		{wake(`{every = "0s", until = "last"}`), `13:17: steps[1].wake.every: "0s" is no duration`},
+		{wake(`{every = "-1s", until = "last"}`), `13:17: steps[1].wake.every: "-1s" is no duration`},
+		{wake(`{every = "721h", until = "last"}`), `13:17: steps[1].wake.every: "721h" is no duration; write a time such as "30m", at most 720h0m0s`},
+		{wake(`{every = "99999999999999h", until = "last"}`), `13:17: steps[1].wake.every: "99999999999999h" is no duration`},
+		{wake(`{every = 5, until = "last"}`), `13:17: steps[1].wake.every: want a text, got a whole number`},
+		{wake(`{every = "1s", factor = 0.5, until = "last"}`), `13:32: steps[1].wake.factor: "0.5" is no factor; want 1 to 100`},
+		{wake(`{every = "1s", factor = -2, until = "last"}`), `13:32: steps[1].wake.factor: "-2" is no factor`},
+		{wake(`{every = "1s", factor = inf, until = "last"}`), `13:32: steps[1].wake.factor: "inf" is no factor`},
+		{wake(`{every = "1m", most = "1s", until = "last"}`), `13:30: steps[1].wake.most: "1s" is less than every; want at least the time of every`},
+		{wake(`{every = "1m", most = "0s", until = "last"}`), `13:30: steps[1].wake.most: "0s" is no duration`},
+		{wake(`{every = "1m"}`), `13:8: steps[1].wake: wake does not say what ends the wait; add until`},
+		{wake(`{until = "last"}`), `13:8: steps[1].wake: wake does not say when the agent looks first; add every`},
+		{wake(`{every = "1m", until = "first"}`), `13:32: steps[1].wake.until: first is nothing that can be used here`},
+		{wake(`{every = "1m", until = "last", max = 3}`), `13:39: steps[1].wake.max: unknown key "max"; known here: every, factor, most, until`},
+		{wake("\"1m\""), `13:8: steps[1].wake: want a table`},
+		{wake(`{every = "1m", until = "last"}`) + "\naccept = \"true\"", `no agent carries out the step "b"`},
+		{"kind = \"wait\"\nduration = \"1s\"\nwake = {every = \"1m\", until = \"last\"}", `13:8: steps[1].wake: wake goes with kind = "wait" and a signal`},
+		{"wake = {every = \"1m\", until = \"last\"}", `11:8: steps[1].wake: wake goes with kind = wait`},
 		{"signal = \"x\"", `11:10: steps[1].signal: signal goes with kind = wait`},
 		{`kind = "set"`, `11:8: steps[1].kind: a step of kind set has no value`},
 		{`value = "1"`, `11:9: steps[1].value: value goes with kind = set or transform`},
@@ -178,6 +199,28 @@ func many(n int) string {
 		}
 	}
 	return b.String()
+}
+
+func TestWake(t *testing.T) {
+	t.Parallel()
+	const head = "formula = \"f\"\n[defaults]\nretry = {max_attempts = 2}\ntimeout = \"1m\"\n[[steps]]\nid = \"hold\"\n"
+	m, err := loaded(t, head+"title = \"Look.\"\nagent = \"watcher\"\ntimeout = \"24h\"\n"+
+		wake(`{every = "1s", factor = 2.5, most = "1h", until = "last.live"}`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	c, err := m.Compile(nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	const want = `{"id":"hold","description":"Look.","agent":"watcher","flow":{"kind":"wait","wait_ms":86400000,"signal":"x",` +
+		`"wake":{"every_ms":1000,"factor":2.5,"most_ms":3600000,"until":"last.live"}}}`
+	if b, _ := json.Marshal(c.Plan.Steps[0]); string(b) != want {
+		t.Errorf("got %s\nwant %s", b, want)
+	}
+	if _, err := loaded(t, head+wake(`{every = "1s", until = "last"}`)); err == nil || !strings.Contains(err.Error(), "has no title and no description") {
+		t.Errorf("an agent that is asked nothing: %v", err)
+	}
 }
 
 func TestStepLimit(t *testing.T) {

@@ -66,7 +66,7 @@ func adviceSteps(m *Formula) (out []*step) {
 // checkStep checks one step. What its texts have the output of, it needs.
 func (f checker) checkStep(m *Formula, s *step, at map[string]*step, vars map[string]bool) {
 	d := s.description()
-	if d.empty() && (!s.flow.Controls() || s.flow.Kind == events.ControlApproval) {
+	if d.empty() && (!s.flow.Controls() || s.flow.Wake != nil || s.flow.Kind == events.ControlApproval) {
 		f.add(s.at, s.path, CodeMissing, "say what the step is to do", "the step %s has no title and no description",
 			shown(s.id))
 	}

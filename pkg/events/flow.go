@@ -80,6 +80,8 @@ type StepFlow struct {
 	// OnTimeout what follows then: TimeoutFails (default) or TimeoutSkips.
 	Signal    string `json:"signal,omitempty"`
 	OnTimeout string `json:"on_timeout,omitempty"`
+	// Wake has the agent of the step look for itself from time to time, until the signal comes.
+	Wake *StepWake `json:"wake,omitempty"`
 	// Always has the step carried out once those that it depends on have ended, however they did.
 	Always bool `json:"always,omitempty"`
 	// Check has the acceptance checks of the step decide at once: no agent takes a turn, and the step fails where one does
@@ -196,10 +198,13 @@ func (f *StepFlow) Fault(id, child string) string {
 	if child != "" && f.TimeoutMS > 0 {
 		return "a step that is a run of its own has no timeout: its agent's file sets one"
 	}
-	if f.Group() && len(id) > maxGroupID {
+	if f.Parted() && len(id) > maxGroupID {
 		return fmt.Sprintf("the id of a step that others are made of has at most %d characters", maxGroupID)
 	}
 	if fault := f.Each.fault(); fault != "" {
+		return fault
+	}
+	if fault := f.Wake.fault(); fault != "" {
 		return fault
 	}
 	return f.Retry.fault()
@@ -221,6 +226,8 @@ func (f *StepFlow) kindFault(child string) string {
 		return "an expression to compute goes with the kind set"
 	case (f.Kind == ControlWait) != (f.WaitMS > 0 || f.Signal != ""):
 		return "a time to wait or a signal goes with the kind wait"
+	case f.Wake != nil && f.Signal == "":
+		return "wake goes with a signal"
 	case f.Signal != "" && !ValidID(f.Signal):
 		return fmt.Sprintf("the signal %.40q is not a single token", f.Signal)
 	case f.OnTimeout != "" && (f.Signal == "" || f.WaitMS == 0 || f.OnTimeout != TimeoutFails &&

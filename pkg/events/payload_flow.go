@@ -18,7 +18,8 @@ type StepExpandedData struct {
 	Items []json.RawMessage `json:"items,omitempty"`
 	// When is the condition of the step that was found to hold; empty where it has none, or for later parts.
 	When string `json:"when,omitempty"`
-	// Error, FinishReason and Class say why the attempt before failed, and NotBefore when the next may begin.
+	// Error, FinishReason and Class say why the attempt before failed, and NotBefore when the next may begin: an attempt,
+	// or a look of an agent whose step waits.
 	Error        string    `json:"error,omitempty"`
 	FinishReason string    `json:"finish_reason,omitempty"`
 	Class        string    `json:"class,omitempty"`
@@ -71,6 +72,8 @@ func (d *StepExpandedData) line() string {
 		what = fmt.Sprintf("step %s: attempt %d failed (%s, %s), attempt %d begins in %s: %.300s", d.Step, d.From-1,
 			d.FinishReason, d.Class,
 			d.From, time.Duration(d.DelayMS)*time.Millisecond, d.Error)
+	case d.DelayMS > 0:
+		what += " in " + (time.Duration(d.DelayMS) * time.Millisecond).String()
 	case d.Count != 1 || len(d.Items) > 0:
 		what = fmt.Sprintf("step %s becomes %d steps, one for each item", d.Step, d.Count)
 	}

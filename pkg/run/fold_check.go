@@ -71,8 +71,17 @@ func (s *State) Last(st *Step) bool {
 	id := st.ID
 	for whole := st; whole != nil && whole.Part != nil; whole = s.Step(id) {
 		id = whole.Part.Of // a part is last where all of it is
+		if s.looks(id) {
+			return false // an agent that looks does not do the work of the task
+		}
 	}
 	return s.last(id)
+}
+
+// looks reports whether the parts of a step are looks of its agent at what it waits for.
+func (s *State) looks(id string) bool {
+	st := s.Step(id)
+	return st != nil && st.Flow != nil && st.Flow.Wake != nil
 }
 
 // last is Last for the id of a step that is no part. Steps without an agent are looked through: what comes behind them

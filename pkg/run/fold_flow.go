@@ -102,7 +102,7 @@ func (s *State) expanded(d *events.StepExpandedData) string {
 	next.Status, next.Parts, next.Listed = events.StepIsRunning, d.From+d.Count-1, len(d.Items) > 0
 	var parts []*Step
 	for i := range d.Count {
-		part := st.part(d.From + i)
+		part := st.part(d.From+i, s.found(st))
 		if part.Part.NotBefore = d.NotBefore; len(d.Items) > 0 {
 			part.Part.Item = d.Items[i]
 		}
@@ -119,6 +119,19 @@ func (s *State) expanded(d *events.StepExpandedData) string {
 	return ""
 }
 
+// found is the last look of a step that waits whose agent found something out; empty where there is none.
+func (s *State) found(st *Step) string {
+	if st.Flow.Wake == nil {
+		return ""
+	}
+	for n := st.Parts; n > 0; n-- {
+		if p := s.Step(events.PartID(st.ID, n)); p != nil && p.Status == events.StepIsCompleted {
+			return p.ID
+		}
+	}
+	return ""
+}
+
 // attempts counts the parts of the parts of a step.
 func (s *State) attempts(st *Step) (n int) {
 	for _, p := range s.Plan.PartsOf(st.ID) {
@@ -127,12 +140,15 @@ func (s *State) attempts(st *Step) (n int) {
 	return n
 }
 
-// part is the step that a part of a step is, before it begins.
-func (st *Step) part(number int) *Step {
+// part is the step that a part of a step is, before it begins. found is the part whose result it gets besides, if any.
+func (st *Step) part(number int, found string) *Step {
 	p := &Step{ID: events.PartID(st.ID, number), Description: st.Description, AssignedAgent: st.AssignedAgent,
 		Dependencies: st.Dependencies, Critical: st.Critical, Accept: st.Accept, Git: st.Git, Status: events.StepIsPending}
 	if st.Flow.Each != nil && st.Flow.Each.Over == "" && number > 1 { // a round gets the result of the one before
 		p.Dependencies = append(slices.Clone(p.Dependencies), events.PartID(st.ID, number-1))
+	}
+	if found != "" { // a look gets what the last one found
+		p.Dependencies = append(slices.Clone(p.Dependencies), found)
 	}
 	p.Part = &events.StepPart{Of: st.ID, Number: number}
 	if st.Part != nil {
@@ -160,22 +176,25 @@ func (st *Step) place(child string) {
 
 func (s *State) expandFault(st *Step, d *events.StepExpandedData) string {
 	switch {
-	case st == nil || !st.Flow.Group():
+	case st == nil || !st.Flow.Parted():
 		return fmt.Sprintf("step %s is not one that steps are made of", d.Step)
 	case s.Status.Ended():
 		return "the run has ended"
 	case d.From != st.Parts+1 || d.Count < 1 || len(d.Items) > 0 && len(d.Items) != d.Count:
 		return fmt.Sprintf("parts %d to %d of step %s do not follow %d", d.From, d.From+d.Count-1, d.Step, st.Parts)
-	case st.Parts == 0 && st.Status != events.StepIsPending || st.Parts > 0 && st.Status != events.StepIsRunning:
+	case (st.Parts == 0 && st.Flow.Wake == nil) != (st.Status == events.StepIsPending) ||
+		(st.Parts > 0 || st.Flow.Wake != nil) != (st.Status == events.StepIsRunning):
 		return fmt.Sprintf("step %s is %s", d.Step, st.Status)
-	case st.Flow.Each == nil && (d.Count != 1 || len(d.Items) > 0 || d.From > st.Flow.Retry.Attempts):
+	case st.Flow.Wake != nil && (d.Count != 1 || len(d.Items) > 0 || d.From > events.MaxParts || d.NotBefore.IsZero()):
+		return fmt.Sprintf("step %s has no look %d without a time", d.Step, d.From)
+	case st.Flow.Group() && st.Flow.Each == nil && (d.Count != 1 || len(d.Items) > 0 || d.From > st.Flow.Retry.Attempts):
 		return fmt.Sprintf("step %s has no attempt %d", d.Step, d.From)
 	case st.Flow.Each != nil && (d.From+d.Count-1 > events.MaxParts || st.Listed):
 		return fmt.Sprintf("step %s has no parts %d to %d", d.Step, d.From, d.From+d.Count-1)
-	case st.Parts == 0 && d.When != st.Flow.When:
+	case st.Parts == 0 && st.Flow.Wake == nil && d.When != st.Flow.When:
 		return fmt.Sprintf("step %s has the condition %q", d.Step, st.Flow.When)
 	}
-	if st.Parts == 0 {
+	if st.Parts == 0 && st.Flow.Wake == nil {
 		return s.waits(st)
 	}
 	for _, p := range s.Plan.PartsOf(st.ID) {
@@ -238,7 +257,7 @@ func (s *State) settleFault(st *Step, d *events.StepSettledData) string {
 	case st.Status == events.StepIsPending && st.Flow != nil && d.Status != events.StepIsFailed && st.Part == nil &&
 		d.When != st.Flow.When:
 		return fmt.Sprintf("step %s has the condition %q", d.Step, st.Flow.When)
-	case d.Status == events.StepIsCompleted && st.Flow != nil && (st.Flow.Signal != "") != (d.Input > 0):
+	case d.Status == events.StepIsCompleted && st.Flow != nil && (st.Flow.Signal != "") != (d.Input > 0) && !s.saw(st):
 		return fmt.Sprintf("step %s is completed by the signal that it waits for, and by nothing else", d.Step)
 	case d.Input > 0 && s.Took(d.Input):
 		return fmt.Sprintf("message %d was taken already", d.Input)
@@ -257,6 +276,11 @@ func (s *State) settleFault(st *Step, d *events.StepSettledData) string {
 		}
 	}
 	return ""
+}
+
+// saw reports whether the last look of a step that waits was completed: its condition may hold.
+func (s *State) saw(st *Step) bool {
+	return st.Flow.Wake != nil && st.Parts > 0 && s.found(st) == events.PartID(st.ID, st.Parts)
 }
 
 // unapproved reports whether a step of the kind approval has no yes, and none of no one where its plan takes that.

@@ -137,7 +137,9 @@ func (r *Role) tendTo(ctx context.Context, parent string, some func(*run.Child) 
 		if err != nil {
 			return err
 		}
-		if child.Steady(w.State, now, some) {
+		// Where nothing was to be written, and nothing has been since, nothing is owed.
+		quiet := len(w.Events) == 0 && now.Sequence == w.State.Sequence
+		if quiet || child.Steady(w.State, now, some) {
 			return r.wakeForChildren(ctx, now, some)
 		}
 	}

@@ -38,7 +38,7 @@ func (r *Role) advance(ctx context.Context, s run.State) (run.State, error) {
 			answers = append(answers, evaluate(q))
 		}
 		w, err := r.write(ctx, s.HarnessID, func(s run.State, now time.Time) ([]events.Payload, error) {
-			if say := plan.Answered(s, answers); len(say) > 0 {
+			if say := plan.Answered(s, answers, now); len(say) > 0 {
 				return say, nil
 			}
 			return lifecycle.Progress(s, now)
@@ -114,8 +114,9 @@ func checkFlow(steps []events.PlanStep, vars map[string]json.RawMessage) error {
 		}
 		sources := map[string]bool{f.When: false, f.Set: false}
 		if f.Each != nil {
-			sources[f.Each.Over], sources[f.Each.Until] = false, true
+			sources[f.Each.Over] = false
 		}
+		sources[f.Until()] = true
 		for source, round := range sources {
 			if err := checkExpression(st, source, round, vars); source != "" && err != nil {
 				return kernel.Refuse("bad_plan", "docs/formulas.md says what an expression may have",

@@ -72,6 +72,7 @@ type ledger struct {
 	item  *events.WorkRef
 	dream dreamAudit
 	cuts  cutAudit
+	wake  wakeAudit
 }
 
 type gateAudit struct {
@@ -215,6 +216,9 @@ func (a *audit) judge(runID string, l *ledger, f events.Event, p events.Payload)
 		}
 		return a.entered(runID, l)
 	case *events.StepReadyData:
+		if fault := l.asleep(d.Step, f.Time); fault != "" {
+			return fault
+		}
 		return l.stepReady(d.Step)
 	case *events.StepAllowedData:
 		return l.stepAllowed(d)
@@ -224,6 +228,9 @@ func (a *audit) judge(runID string, l *ledger, f events.Event, p events.Payload)
 		return l.stepMoves(d.Step, events.StepFailed, events.StepAllowed)
 	case *events.StepExpandedData:
 		a.w.tale.counts["steps expanded"]++
+		if fault := l.wakes(d, f.Time); fault != "" {
+			return fault
+		}
 		return l.expanded(d)
 	case *events.StepSettledData:
 		a.w.tale.counts["steps "+string(d.Status)]++

@@ -42,6 +42,9 @@ func (h *person) signal(runID string, s run.State) {
 		if st.Status != events.StepIsRunning || st.Flow == nil || st.Flow.Signal == "" || h.met[key] {
 			continue
 		}
+		if st.Flow.Signal == unsent || st.Flow.Wake != nil && st.Parts < 2 {
+			continue // its agent is woken first
+		}
 		h.met[key] = true
 		a := act{events.ControlSubject(station, runID), fmt.Sprintf(`{"action":"signal","signal":%q,"data":1}`, st.Flow.Signal), key}
 		h.acts = append(h.acts, a, a)
@@ -106,7 +109,7 @@ func (l *ledger) settled(d *events.StepSettledData) string {
 			return "part " + id + " has not ended"
 		}
 	}
-	if d.Status == events.StepIsCompleted && l.steps[d.Step] == events.StepExpanded && done == 0 {
+	if d.Status == events.StepIsCompleted && l.steps[d.Step] == events.StepExpanded && done == 0 && d.Input == 0 {
 		return "no part of " + d.Step + " is finished"
 	}
 	l.steps[d.Step], l.outcome[d.Step] = events.StepSettled, d.Status

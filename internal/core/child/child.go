@@ -34,20 +34,25 @@ func Next(s run.State, now time.Time, id ID) []events.Payload {
 	if s.Status != events.Running || s.Plan == nil {
 		return nil
 	}
-	for _, p := range posts(s) {
+	var last lasts
+	all := posts(s, &last)
+	for _, p := range all {
 		before := s.ChildAt(p.Step, p.Call)
 		ref := events.ChildRef{Parent: s.HarnessID, Step: p.Step, Call: p.Call, Agent: p.Agent, Attempt: 1}
 		why := ""
 		if before != nil {
 			ref.Attempt, why = before.Attempt+1, before.Error
 		}
-		return []events.Payload{spawn(s, p, ref, why, now, id)} // the next one is weighed when this one is held
+		// The next one is weighed when this one is held.
+		return []events.Payload{spawn(s, p, found{&last, all}, ref, why, now, id)}
 	}
 	return nil
 }
 
 // Owes reports whether something waits for a child that it does not have.
-func Owes(s run.State) bool { return s.Status == events.Running && s.Plan != nil && len(posts(s)) > 0 }
+func Owes(s run.State) bool {
+	return s.Status == events.Running && s.Plan != nil && len(posts(s, &lasts{})) > 0
+}
 
 // Steady reports whether nothing of what happened between two looks at a run leaves something to do: for those of its
 // children that are meant, for what waits for one, or for the run itself where the last of them has ended. What else is
@@ -72,9 +77,8 @@ func Steady(before, now run.State, meant func(*run.Child) bool) bool {
 
 // posts are what waits for a child that it does not have, in an order that depends on the state alone. It costs as much
 // as there are steps, open calls and children: a run may have a thousand of each.
-func posts(s run.State) []run.Post {
+func posts(s run.State, last *lasts) []run.Post {
 	var all []run.Post
-	var last lasts
 	add := func(p run.Post, ok bool) {
 		if !ok {
 			return
@@ -106,29 +110,62 @@ func posts(s run.State) []run.Post {
 	return all
 }
 
-// lasts are the last children of all steps, calls and reviews, found together when the first is asked for.
-type lasts map[place]*run.Child
+// lasts are the last children of steps, and those of calls and reviews, found together when the first of them is asked
+// for. They are of one state.
+type lasts struct {
+	steps map[string]*run.Child
+	calls map[place]*run.Child
+}
 
 type place struct{ step, call string }
 
 func (l *lasts) at(s run.State, step, call string) *run.Child {
-	if *l == nil {
-		*l = make(lasts, len(s.Children))
+	switch {
+	case call == "" && l.steps == nil:
+		l.steps = make(map[string]*run.Child, count(s, true))
 		for _, c := range s.Children {
-			(*l)[place{c.Step, c.Call}] = c
+			if c.Call == "" {
+				l.steps[c.Step] = c
+			}
+		}
+	case call != "" && l.calls == nil:
+		l.calls = make(map[place]*run.Child, count(s, false))
+		for _, c := range s.Children {
+			if c.Call != "" {
+				l.calls[place{c.Step, c.Call}] = c
+			}
 		}
 	}
-	return (*l)[place{step, call}]
+	if call == "" {
+		return l.steps[step]
+	}
+	return l.calls[place{step, call}]
 }
 
-func spawn(s run.State, p run.Post, ref events.ChildRef, why string, now time.Time, id ID) events.Payload {
+// count is how many children are those of steps, or of calls and reviews.
+func count(s run.State, steps bool) (n int) {
+	for _, c := range s.Children {
+		if (c.Call == "") == steps {
+			n++
+		}
+	}
+	return n
+}
+
+// found is what is known of a state once its posts are.
+type found struct {
+	last  *lasts
+	posts []run.Post
+}
+
+func spawn(s run.State, p run.Post, known found, ref events.ChildRef, why string, now time.Time, id ID) events.Payload {
 	depth, root := s.Depth()
 	if most := s.Options.MaxSubAgentDepth; depth+1 > most {
 		return refused(ref, events.FinishDepth, fmt.Sprintf(
 			"%s would begin run number %d in a chain of child runs, and at most %d may follow each other: let agent %s do the work itself, or raise max_sub_agent_depth of the task",
 			ref.Place(), depth+1, most, s.AgentName))
 	}
-	reserve, reason, text := share(s, p)
+	reserve, reason, text := share(s, p, known)
 	if reason != "" {
 		return refused(ref, reason, text)
 	}
@@ -145,13 +182,13 @@ func refused(ref events.ChildRef, reason, text string) events.Payload {
 
 // share is what a child may spend: an equal part of what is left for the steps that have not ended and hold nothing,
 // and for the calls and reviews that wait for a child. It is no more than its agent's file says.
-func share(s run.State, p run.Post) (r events.Reserve, reason, text string) {
+func share(s run.State, p run.Post, known found) (r events.Reserve, reason, text string) {
 	a, where := s.Agents[p.Agent], events.ChildRef{Step: p.Step, Call: p.Call}.Place()
 	o, err := (&events.Task{}).Resolve(a)
 	if err != nil {
 		return r, events.FinishError, fmt.Sprintf("agent %s: %v", a.Name, err)
 	}
-	n, left, calls := parts(s), budget.Left(s), s.BudgetLeft()
+	n, left, calls := parts(s, known), budget.Left(s), s.BudgetLeft()
 	if p.Call != "" {
 		n = max(2, n) // whoever gives work away goes on after it
 	}
@@ -178,17 +215,16 @@ func share(s run.State, p run.Post) (r events.Reserve, reason, text string) {
 }
 
 // parts is how many have a part in what is left of a budget: steps, and what of them waits for a child beside them.
-func parts(s run.State) (n int64) {
-	var last lasts
+func parts(s run.State, known found) (n int64) {
 	for _, st := range s.Plan.Steps {
-		c := last.at(s, st.ID, "")
+		c := known.last.at(s, st.ID, "")
 		open := st.Status == events.StepIsPending || st.Status == events.StepIsReady || st.Status == events.StepIsRunning
 		over := c != nil && (c.Lives() || st.Child != "" && !c.Retry) // it holds its part, or has had it
 		if st.Kind == "" && open && !over && (st.Child == "" || st.Owed == 0 || st.Harness()) {
 			n++
 		}
 	}
-	for _, p := range posts(s) {
+	for _, p := range known.posts {
 		if p.Call != "" {
 			n++
 		}

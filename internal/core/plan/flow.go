@@ -170,7 +170,7 @@ func ofTime(s run.State, st *run.Step, now time.Time) []events.Payload {
 	case s.Status != events.Running:
 		return nil
 	case st.Flow.Signal != "":
-		return unsignalled(st, now)
+		return unsignalled(s, st, now)
 	case st.Flow.Kind == events.ControlWait && !now.Before(waited(st)):
 		return []events.Payload{completed(st, "waited "+(time.Duration(st.Flow.WaitMS)*time.Millisecond).String())}
 	case st.Flow.Kind == events.ControlApproval:
@@ -186,6 +186,9 @@ func ofTime(s run.State, st *run.Step, now time.Time) []events.Payload {
 // ofParts says what follows from the parts of a running step: its end, the end of those that are not needed any more,
 // or another one.
 func ofParts(s run.State, st *run.Step, now time.Time) []events.Payload {
+	if st.Flow.Wake != nil {
+		return ofTime(s, st, now)
+	}
 	parts := s.Plan.PartsOf(st.ID)
 	if st.Flow.Each == nil {
 		return attempts(st, parts[len(parts)-1], now)

@@ -111,7 +111,7 @@ func TestAnswers(t *testing.T) {
 		if v == nil {
 			a.Skip = true
 		}
-		return said(Answered(s, []Answer{a}))
+		return said(Answered(s, []Answer{a}, noon))
 	}
 	for _, c := range []struct {
 		what, got, want string
@@ -132,7 +132,7 @@ func TestAnswers(t *testing.T) {
 	t.Run("PLAN-15a an answer about an earlier round says nothing", func(t *testing.T) {
 		t.Parallel()
 		old := Answer{Question: Questions(loop(1))[0], Value: true}
-		if got := said(Answered(loop(2), []Answer{old})); got != "" {
+		if got := said(Answered(loop(2), []Answer{old}, noon)); got != "" {
 			t.Errorf("got %q", got)
 		}
 	})

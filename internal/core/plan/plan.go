@@ -85,7 +85,7 @@ func Check(steps []events.PlanStep, known func(agent string) bool) error {
 func partless(steps []events.PlanStep) error {
 	groups := map[string]bool{}
 	for _, s := range steps {
-		if s.Flow.Group() {
+		if s.Flow.Parted() {
 			groups[s.ID] = true
 		}
 	}

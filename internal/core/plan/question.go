@@ -3,6 +3,7 @@ package plan
 import (
 	"encoding/json"
 	"fmt"
+	"time"
 
 	"github.com/inspan/inspan/pkg/events"
 	"github.com/inspan/inspan/pkg/run"
@@ -70,12 +71,12 @@ func questionOf(s run.State, on index, st *run.Step) (Question, bool) {
 		}
 		q.Values = values(s.Plan, on, st)
 		return q, true
-	case st.Status == events.StepIsRunning && st.Flow.Group() && st.Flow.Each != nil && st.Flow.Each.Until != "":
+	case st.Status == events.StepIsRunning && st.Flow.Until() != "":
 		last := on[events.PartID(st.ID, st.Parts)]
 		if last == nil || countParts([]*run.Step{last}).done == 0 {
 			return q, false
 		}
-		q.Expr, q.Values = st.Flow.Each.Until, values(s.Plan, on, st)
+		q.Expr, q.Values = st.Flow.Until(), values(s.Plan, on, st)
 		q.Values["last"], q.Values["round"] = output(last), st.Parts
 		return q, true
 	}
@@ -114,7 +115,7 @@ func output(st *run.Step) any {
 }
 
 // Answered says what follows from answers. Those to questions that are not asked any more say nothing.
-func Answered(s run.State, answers []Answer) []events.Payload {
+func Answered(s run.State, answers []Answer, now time.Time) []events.Payload {
 	if s.Plan == nil || s.Status != events.Running && s.Status != events.Paused {
 		return nil
 	}
@@ -126,19 +127,22 @@ func Answered(s run.State, answers []Answer) []events.Payload {
 			continue
 		}
 		if q, asked := questionOf(s, on, st); asked && q.parts == a.parts && q.When == a.When && q.Expr == a.Expr {
-			say = append(say, answered(s.Plan, st, a))
+			say = append(say, answered(s, st, a, now))
 		}
 	}
 	return say
 }
 
-func answered(p *run.Plan, st *run.Step, a Answer) events.Payload {
+func answered(s run.State, st *run.Step, a Answer, now time.Time) events.Payload {
+	p := s.Plan
 	switch {
 	case a.Err != "":
 		return failed(st, events.FinishCondition, a.Err)
 	case a.Skip:
 		return &events.StepSettledData{Event: "step_settled", Step: st.ID, Status: events.StepIsSkipped, When: a.When,
 			Reason: "its condition is false: " + a.When}
+	case st.Parts > 0 && st.Flow.Wake != nil:
+		return looked(s, st, a, now)
 	case st.Parts > 0:
 		return nextRound(p, st, a)
 	case st.Flow.Kind == events.ControlSet:

@@ -49,7 +49,7 @@ func Signalled(s run.State, g Signal) ([]events.Payload, error) {
 			case st.Status == events.StepIsRunning && !s.Status.Ended():
 				d := completed(st, signalText(g.Data))
 				d.By, d.Input = g.By, g.Input
-				return []events.Payload{d}, nil
+				return append(unlooked(s, st, "the signal has come"), d), nil
 			case !st.Ended() && !s.Status.Ended():
 				early = append(early, st.ID)
 				fallthrough
@@ -104,16 +104,17 @@ func signalText(data json.RawMessage) string {
 	return b.String()
 }
 
-// unsignalled says what becomes of a step whose signal has not come: nothing before its time is up.
-func unsignalled(st *run.Step, now time.Time) []events.Payload {
+// unsignalled says what becomes of a step whose signal has not come: before its time is up no more than that its agent
+// looks again.
+func unsignalled(s run.State, st *run.Step, now time.Time) []events.Payload {
 	if st.Flow.WaitMS == 0 || now.Before(waited(st)) {
-		return nil
+		return looksAgain(s, st, now)
 	}
 	why := fmt.Sprintf("the signal %s did not come within %s", st.Flow.Signal,
 		time.Duration(st.Flow.WaitMS)*time.Millisecond)
+	say := unlooked(s, st, why)
 	if st.Flow.OnTimeout == events.TimeoutSkips {
-		return []events.Payload{&events.StepSettledData{Event: "step_settled", Step: st.ID, Status: events.StepIsSkipped,
-			Reason: why}}
+		return append(say, skippedFor(st, why))
 	}
-	return []events.Payload{failed(st, events.FinishTimeout, why)}
+	return append(say, failed(st, events.FinishTimeout, why))
 }

@@ -19,6 +19,10 @@ func TestFlowWaits(t *testing.T) {
 		Part: &events.StepPart{Of: "a", Number: 2, NotBefore: noon.Add(time.Minute)}}}
 	whole := running("a", events.StepFlow{Retry: &events.StepRetry{Attempts: 3}})
 	whole.Parts = 2
+	sleeps := running("s", events.StepFlow{Kind: events.ControlWait, Signal: "go", Wake: &events.StepWake{EveryMS: 60_000, Until: "last"}})
+	sleeps.Parts = 2
+	look := &run.Step{ID: "s-2", Status: events.StepIsPending, StepCourse: run.StepCourse{
+		Part: &events.StepPart{Of: "s", Number: 2, NotBefore: noon.Add(time.Minute)}}}
 	for _, c := range []struct {
 		what, want string
 		steps      []*run.Step
@@ -30,6 +34,8 @@ func TestFlowWaits(t *testing.T) {
 			[]*run.Step{running("s", events.StepFlow{Kind: events.ControlWait, Signal: "go"})}, 10 * time.Second},
 		{"PLUS-5 PLAN-12a a step that waits for a signal for a time", "step s waits for the signal go for 10 s, at most 50 s more; inspan signal r go",
 			[]*run.Step{running("s", events.StepFlow{Kind: events.ControlWait, Signal: "go", WaitMS: 60_000})}, 10 * time.Second},
+		{"PLUS-5 PLAN-12b a step whose agent is woken", "step s waits for the signal go for 10 s; inspan signal r go | step s waits for the next wake-up of its agent for 50 s more",
+			[]*run.Step{sleeps, look}, 10 * time.Second},
 		{"PLUS-5 a wait whose time is up", "step w: its time is up, and it waits for the planner", []*run.Step{running("w", events.StepFlow{Kind: events.ControlWait, WaitMS: 60_000})}, 2 * time.Minute},
 	} {
 		t.Run(c.what, func(t *testing.T) {

@@ -174,6 +174,9 @@ func stepWaits(s run.State, st *run.Step, now time.Time) []Wait {
 	case st.Part != nil && st.Status == events.StepIsPending && now.Before(st.Part.NotBefore):
 		w.On, w.Until, w.Text = OnRetry, st.Part.NotBefore, fmt.Sprintf("step %s: attempt %d waits for its time", st.Part.Of,
 			st.Part.Number)
+		if of := s.Step(st.Part.Of); of != nil && of.Flow != nil && of.Flow.Wake != nil {
+			w.On, w.Text = OnTime, "step "+of.ID+" waits for the next wake-up of its agent"
+		}
 		return []Wait{w}
 	case st.Status != events.StepIsRunning:
 		return nil
