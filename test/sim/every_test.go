@@ -99,6 +99,7 @@ func worlds() map[string]Scene {
 		"a call given to the background":  smallDelegation("pay", "put", true, false),
 		"a call given away, and a stop":   smallDelegation("put", "put", false, true),
 		"a control flow":                  smallFlow("pay", "put"),
+		"agents woken while they wait":    smallWake("pay", "put"),
 		"a step that only checks":         smallCheckStep("pay", "put"),
 		"children, and a stop":            smallChildren("pay", "put", true),
 		"checkpoints by the clock":        smallDream("put", "note"),
