@@ -75,7 +75,7 @@ func TestRuntimeScreen(t *testing.T) {
 			t.Errorf("%s, %q, %v", s.Status, s.Plan.Steps[0].Error, err)
 		}
 	})
-	t.Run("CTRL-3a CONT-6 a run is stopped while its program works", func(t *testing.T) {
+	t.Run("CONT-6 a run is stopped while its program works", func(t *testing.T) {
 		w := w.on(t)
 		w.task(events.Task{ID: "stopped", Agent: "screen", Task: "!bash echo begun > begun\n!stay"})
 		w.await("stopped", "begun", func(run.State) bool { _, err := os.Stat(work("stopped", "begun")); return err == nil })
