@@ -54,19 +54,8 @@ type Entry struct {
 	Headless    struct {
 		Parser string `toml:"parser" json:"parser,omitempty"`
 	} `toml:"headless" json:"headless"`
-	// Driver is "pty" for a program that has only a screen; else it follows from kind and headless.parser.
-	Driver string `toml:"driver" json:"driver,omitempty"`
-	Ready  struct {
-		Prefix  string `toml:"prefix" json:"prefix,omitempty"`
-		Timeout string `toml:"timeout" json:"timeout,omitempty"`
-	} `toml:"ready" json:"ready,omitzero"`
-	Turn struct {
-		Echo string `toml:"echo" json:"echo,omitempty"`
-		End  string `toml:"end" json:"end,omitempty"`
-		Busy string `toml:"busy" json:"busy,omitempty"`
-	} `toml:"turn" json:"turn,omitzero"`
-	Questions []Question `toml:"questions" json:"questions,omitempty"`
-	ACP       struct {
+	Screen
+	ACP struct {
 		Args []string `toml:"args" json:"args,omitempty"`
 	} `toml:"acp" json:"acp"`
 	Session struct {
@@ -229,7 +218,10 @@ func keys() []string {
 		for i := range t.NumField() {
 			f := t.Field(i)
 			name := f.Tag.Get("toml")
-			if name == "-" {
+			if f.Anonymous {
+				walk(f.Type, before)
+			}
+			if f.Anonymous || name == "-" {
 				continue
 			}
 			out = append(out, before+name)

@@ -19,6 +19,22 @@ const (
 	mostReady    = time.Hour
 )
 
+// Screen is what a file says of a program that has only a screen.
+type Screen struct {
+	// Driver is "pty" for a program that has only a screen; else it follows from kind and headless.parser.
+	Driver string `toml:"driver" json:"driver,omitempty"`
+	Ready  struct {
+		Prefix  string `toml:"prefix" json:"prefix,omitempty"`
+		Timeout string `toml:"timeout" json:"timeout,omitempty"`
+	} `toml:"ready" json:"ready,omitzero"`
+	Turn struct {
+		Echo string `toml:"echo" json:"echo,omitempty"`
+		End  string `toml:"end" json:"end,omitempty"`
+		Busy string `toml:"busy" json:"busy,omitempty"`
+	} `toml:"turn" json:"turn,omitzero"`
+	Questions []Question `toml:"questions" json:"questions,omitempty"`
+}
+
 // Question is a question that a program asks on its screen.
 type Question struct {
 	Match  string `toml:"match" json:"match"`
@@ -30,7 +46,7 @@ type Question struct {
 // terminal checks what is said of a program that has only a screen.
 func (p *parsing) terminal(e *Entry) {
 	if e.Driver != events.DriverPTY {
-		if e.Turn != (Entry{}).Turn || len(e.Questions) > 0 {
+		if e.Turn != (Screen{}).Turn || len(e.Questions) > 0 {
 			p.fail("turn", "only a program that has only a screen is read from it", `write driver = "pty", or leave it out`)
 		}
 		return

@@ -35,7 +35,7 @@ func TestRuntimeScreen(t *testing.T) {
 	w.start(events.Planner, events.Executor, events.Gatekeeper, events.Persister)
 	work := func(id, file string) string { return filepath.Join(w.dir, "work", "run", id, file) }
 
-	t.Run("ID-3a ID-8 CONT-1 a step is carried out by a program that has only a screen", func(t *testing.T) {
+	t.Run("ID-3a ID-8 a step is carried out by a program that has only a screen", func(t *testing.T) {
 		w := w.on(t)
 		w.task(events.Task{ID: "screen", Agent: "screen", Task: "!bash echo made > made; echo out\n!say bye"})
 		s := w.ended("screen")

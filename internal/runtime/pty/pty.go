@@ -1,8 +1,8 @@
 // Package pty drives programs that have only a screen, behind a pseudo terminal.
 //
-// Promises: one goroutine writes to the terminal, so texts never interleave. A prompt is pasted as such, in pieces of at
-// most 512 bytes and without any control character; Enter is pressed once the program shows it, and again where the
-// program is seen not to have taken it. That a turn has ended is what the runtime declares: a text that the program
+// Promises: one goroutine writes to the terminal, so texts never interleave. A prompt is pasted as such, in pieces of
+// at most 512 bytes and without any control character; Enter is pressed once the program shows it, and again where
+// the program is seen not to have taken it. That a turn has ended is what the runtime declares: a text that the program
 // shows, or one that it shows no more. A program that is silent has not ended its turn. What the program prints is
 // bounded; of it only printable characters leave this package.
 package pty
@@ -84,8 +84,8 @@ type conversation struct {
 	marks marks
 
 	mu sync.Mutex
-	// Guarded by mu: the screen, what was printed last, whether the marks of a turn were seen since Enter was pressed, what
-	// scrolled away since then, which questions are answered and still shown, and how many were.
+	// Guarded by mu: the screen, what was printed last, whether the marks of a turn were seen since Enter was pressed,
+	// what scrolled away since then, which questions are answered and still shown, and how many were.
 	screen    *screen
 	printed   []rune
 	ended     bool

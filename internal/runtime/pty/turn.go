@@ -15,12 +15,13 @@ import (
 )
 
 const (
-	// echoWait bounds how long the program takes to show what was pasted, enterWait to take Enter, which is pressed at most
-	// maxEnters times.
+	// echoWait bounds how long the program takes to show what was pasted, enterWait to take Enter, which is pressed at
+	// most maxEnters times.
 	echoWait  = time.Minute
 	enterWait = 5 * time.Second
 	maxEnters = 3
-	// settle is how long a program must have shown that it works no more, where it shows nothing else at the end of a turn.
+	// settle is how long a program must have shown that it works no more, where it shows nothing else at the end of a
+	// turn.
 	settle = 500 * time.Millisecond
 	// maxQuestions is how many questions of one program are answered.
 	maxQuestions = 32
@@ -214,8 +215,8 @@ func (c *conversation) until(ctx context.Context, wait time.Duration, so func() 
 	}
 }
 
-// question is one that is shown and not answered; -1 where there is none. A row that the prompt has is no question. mu is
-// held.
+// question is one that is shown and not answered; -1 where there is none. A row that the prompt has is no question. mu
+// is held.
 func (c *conversation) question() (q int, row string) {
 	for i, re := range c.marks.questions {
 		if at := c.rowOf(re); at >= 0 && !c.answered[i] {

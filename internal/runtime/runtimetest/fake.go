@@ -2,8 +2,8 @@
 // programs.
 //
 // Promises: the program does what the lines of its prompt say that begin with "!", and nothing else, so that a test
-// says all that happens. It speaks ACP or the stream-json of Claude Code, or has only a screen, keeps its sessions in a folder, and
-// misbehaves when it is told to.
+// says all that happens. It speaks ACP or the stream-json of Claude Code, or has only a screen. It keeps its sessions
+// in a folder, and misbehaves when it is told to.
 package runtimetest
 
 import (

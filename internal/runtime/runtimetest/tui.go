@@ -9,6 +9,7 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"syscall"
 	"time"
 
 	"github.com/inspan/inspan/pkg/events"
@@ -63,7 +64,7 @@ func (c tui) begin(args []string) {
 	stty.Stdin = os.Stdin
 	if out, err := stty.CombinedOutput(); err != nil {
 		fmt.Printf("no terminal: %v: %s\n", err, out)
-		os.Exit(3)
+		quit(3)
 	}
 	c.raw("\x1b]0;a title\x07\x1b[1;32mThe fake program\x1b[0m \xff\xfe\xc3\x28\r\n")
 	if i := slices.Index(args, "--session-id"); i >= 0 {
@@ -71,11 +72,11 @@ func (c tui) begin(args []string) {
 	}
 	if i := slices.Index(args, "--resume"); i >= 0 && !c.load(args[i+1]) {
 		c.raw("No conversation found\r\n")
-		os.Exit(1)
+		quit(1)
 	}
 	switch c.how {
 	case ScreenDead:
-		os.Exit(7)
+		quit(7)
 	case ScreenNever:
 		c.raw("Loading \x1b[5m...\x1b[0m")
 		for {
@@ -84,7 +85,7 @@ func (c tui) begin(args []string) {
 	case ScreenTrust:
 		c.raw("Trust this folder? (y/n) ")
 		if c.key() != 'y' {
-			os.Exit(1)
+			quit(1)
 		}
 		c.raw("\x1b[2J\x1b[H")
 	}
@@ -94,13 +95,19 @@ func (c tui) begin(args []string) {
 	c.raw("> ")
 }
 
+// quit ends the program with a status.
+func quit(status int) {
+	_ = syscall.Exec("/bin/sh", []string{"sh", "-c", "exit " + strconv.Itoa(status)}, nil)
+	leave()
+}
+
 // stdin is what is typed.
 var stdin = bufio.NewReader(os.Stdin)
 
 func (tui) key() byte {
 	b, err := stdin.ReadByte()
 	if err != nil {
-		os.Exit(0)
+		quit(0)
 	}
 	return b
 }
@@ -204,7 +211,7 @@ func (c tui) screenVerb(verb, rest string) {
 		c.say(fmt.Sprintf("size %s %v %s", strings.TrimSpace(string(out)), err, os.Getenv("TERM")))
 	case "!fork": // it leaves a child behind and ends
 		_ = exec.Command("sh", "-c", "trap '' HUP TERM; setsid sleep 600 & sleep 600").Start()
-		os.Exit(0)
+		quit(0)
 	case "!endless":
 		for {
 			c.raw(strings.Repeat("x", 64<<10))
