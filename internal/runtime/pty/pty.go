@@ -91,7 +91,7 @@ type conversation struct {
 	ended     bool
 	worked    bool
 	words     runtime.Words
-	answered  map[int]bool
+	answered  map[int]string // what was typed
 	questions int
 	// given are the letters of the prompt that the program has; guarded by mu.
 	given string
@@ -136,7 +136,7 @@ func (Driver) Start(ctx context.Context, s runtime.Spec) (runtime.Conversation, 
 	if t.IDEnv != "" {
 		s.Env = append(s.Env, t.IDEnv+"="+session)
 	}
-	c := &conversation{host: s.Host, terms: t, marks: m, screen: newScreen(), answered: map[int]bool{},
+	c := &conversation{host: s.Host, terms: t, marks: m, screen: newScreen(), answered: map[int]string{},
 		news: make(chan struct{})}
 	c.screen.scrolled = func(row string) { c.words.Add(row + "\n") }
 	c.screen.printed = func(r rune) { c.printed = append(c.printed, r) }
@@ -296,7 +296,7 @@ func (c *conversation) take(b []byte) {
 	c.ended = c.ended || has(c.marks.end)
 	c.printed = append(c.printed[:0], c.printed[max(0, len(c.printed)-window):]...)
 	for i, re := range c.marks.questions {
-		if c.answered[i] && !c.visible(re) {
+		if !c.visible(re) {
 			delete(c.answered, i)
 		}
 	}

@@ -176,7 +176,7 @@ var errLate = errors.New("the program did not show it in time")
 // until waits until something is so of the screen, and answers questions meanwhile; the time for that counts from the
 // last answer, and 0 is for ever. so is called with mu held.
 func (c *conversation) until(ctx context.Context, wait time.Duration, so func() bool) error {
-	var late <-chan time.Time
+	var late, retry <-chan time.Time
 	restart := func() {
 		if wait > 0 {
 			late = time.After(wait)
@@ -186,7 +186,7 @@ func (c *conversation) until(ctx context.Context, wait time.Duration, so func() 
 	for {
 		c.mu.Lock()
 		q, row := c.question()
-		done, news := q < 0 && so(), c.news
+		done, news, open := q < 0 && so(), c.news, len(c.answered) > 0
 		c.mu.Unlock()
 		if done {
 			return nil
@@ -198,8 +198,19 @@ func (c *conversation) until(ctx context.Context, wait time.Duration, so func() 
 			restart()
 			continue
 		}
+		switch {
+		case !open:
+			retry = nil
+		case retry == nil:
+			retry = time.After(enterWait)
+		}
 		select {
 		case <-news:
+		case <-retry:
+			retry = nil
+			if err := c.again(ctx); err != nil {
+				return err
+			}
 		case <-late:
 			return errLate
 		case <-c.life.Done():
@@ -219,7 +230,7 @@ func (c *conversation) until(ctx context.Context, wait time.Duration, so func() 
 // is held.
 func (c *conversation) question() (q int, row string) {
 	for i, re := range c.marks.questions {
-		if at := c.rowOf(re); at >= 0 && !c.answered[i] {
+		if at := c.rowOf(re); at >= 0 && !c.has(i) {
 			row = strings.TrimSpace(c.screen.text()[at])
 			if said := letters(row); said == "" || !strings.Contains(c.given, said) {
 				return i, row
@@ -229,10 +240,49 @@ func (c *conversation) question() (q int, row string) {
 	return -1, ""
 }
 
+// has reports whether a question that is shown was answered; mu is held.
+func (c *conversation) has(q int) bool {
+	_, is := c.answered[q]
+	return is
+}
+
+// again types the answers of questions that are still shown: a program may not have taken keys yet when it shows one.
+func (c *conversation) again(ctx context.Context) error {
+	c.mu.Lock()
+	var typed []string
+	for _, keys := range c.answered {
+		if keys != "" {
+			typed = append(typed, keys)
+		}
+	}
+	c.questions += len(typed)
+	n := c.questions
+	c.mu.Unlock()
+	if n > maxQuestions {
+		return &errAsked{fmt.Sprintf("it does not take the answers to what it asks on its screen, after %d", maxQuestions)}
+	}
+	for _, keys := range typed {
+		if err := c.keys(ctx, keys); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// typed types the answer to a question.
+func (c *conversation) typed(ctx context.Context, q int, keys string) error {
+	c.mu.Lock()
+	if c.has(q) {
+		c.answered[q] = keys
+	}
+	c.mu.Unlock()
+	return c.keys(ctx, keys)
+}
+
 // answer types what the runtime or the gatekeeper says, or ends the turn.
 func (c *conversation) answer(ctx context.Context, q int, row string) error {
 	c.mu.Lock()
-	c.answered[q] = true
+	c.answered[q] = ""
 	c.questions++
 	n, shot := c.questions, c.shot()
 	c.mu.Unlock()
@@ -243,7 +293,7 @@ func (c *conversation) answer(ctx context.Context, q int, row string) error {
 	case n > maxQuestions:
 		return &errAsked{fmt.Sprintf("it asked more than %d questions on its screen, the last one %.200q", maxQuestions, row)}
 	case is.Action == events.QuestionAnswer:
-		return c.keys(ctx, is.Yes)
+		return c.typed(ctx, q, is.Yes)
 	}
 	input, err := json.Marshal(map[string]string{"question": row, "screen": shot})
 	if err != nil {
@@ -258,9 +308,9 @@ func (c *conversation) answer(ctx context.Context, q int, row string) error {
 		if is.No == "" {
 			return &errAsked{fmt.Sprintf("it asked on its screen, and was refused: %.200q: %.200q", row, v.Reason)}
 		}
-		return c.keys(ctx, is.No)
+		return c.typed(ctx, q, is.No)
 	}
-	err = c.keys(ctx, is.Yes)
+	err = c.typed(ctx, q, is.Yes)
 	t.Ended, t.Failed, t.Output = true, err != nil, "answered with yes"
 	c.host.Update(runtime.Update{Kind: runtime.ToolCall, Tool: t})
 	return err
