@@ -160,15 +160,15 @@ func (c *conversation) begin(ctx context.Context) error {
 	if c.terms.ReadyMS > 0 {
 		wait = time.Duration(c.terms.ReadyMS) * time.Millisecond
 	}
-	err := c.until(ctx, wait, func() bool { return c.screen.paste && c.visible(c.marks.ready) })
+	err := c.until(ctx, wait, func() bool { return c.screen.paste && c.screen.visible(c.marks.ready) })
 	if errors.Is(err, errLate) {
 		c.mu.Lock()
 		defer c.mu.Unlock()
 		why := "does not show that it is ready"
-		if c.visible(c.marks.ready) {
+		if c.screen.visible(c.marks.ready) {
 			why = "is ready and takes no pasted text"
 		}
-		return fmt.Errorf("%w: after %s the program %s; its screen: %s", runtime.ErrProtocol, wait, why, c.excerpt())
+		return fmt.Errorf("%w: after %s the program %s; its screen: %s", runtime.ErrProtocol, wait, why, c.screen.excerpt())
 	}
 	return err
 }
@@ -276,7 +276,7 @@ func (c *conversation) read(most int) {
 		c.take(buf[:n])
 		if err != nil {
 			c.mu.Lock()
-			last := c.excerpt()
+			last := c.screen.excerpt()
 			c.mu.Unlock()
 			c.end(fmt.Errorf("%w; its screen: %s", c.how(), last))
 			return
@@ -291,12 +291,12 @@ func (c *conversation) take(b []byte) {
 	_, _ = c.screen.Write(b)
 	c.changed = true
 	text := string(c.printed)
-	has := func(re *regexp.Regexp) bool { return re != nil && (re.MatchString(text) || c.visible(re)) }
+	has := func(re *regexp.Regexp) bool { return re != nil && (re.MatchString(text) || c.screen.visible(re)) }
 	c.worked = c.worked || has(c.marks.busy)
 	c.ended = c.ended || has(c.marks.end)
 	c.printed = append(c.printed[:0], c.printed[max(0, len(c.printed)-window):]...)
 	for i, re := range c.marks.questions {
-		if !c.visible(re) {
+		if !c.screen.visible(re) {
 			delete(c.answered, i)
 		}
 	}

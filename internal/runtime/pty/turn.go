@@ -122,12 +122,12 @@ func tailOf(prompt string) string {
 	return string(all[max(0, len(all)-tailLength):])
 }
 
-// visible reports whether a row of the screen has a mark; mu is held.
-func (c *conversation) visible(re *regexp.Regexp) bool { return re != nil && c.rowOf(re) >= 0 }
+// visible reports whether a row of the screen has a mark.
+func (s *screen) visible(re *regexp.Regexp) bool { return re != nil && s.rowOf(re) >= 0 }
 
 // rowOf is the last row with a mark; -1 where there is none.
-func (c *conversation) rowOf(re *regexp.Regexp) int {
-	rows := c.screen.text()
+func (s *screen) rowOf(re *regexp.Regexp) int {
+	rows := s.text()
 	for i := len(rows) - 1; i >= 0; i-- {
 		if re.MatchString(rows[i]) || re.MatchString(rows[i]+" ") {
 			return i
@@ -139,25 +139,25 @@ func (c *conversation) rowOf(re *regexp.Regexp) int {
 // echoed reports whether a prompt stands where the program takes one; mu is held. atReady is false where the program
 // shows no such place, and then the whole screen counts.
 func (c *conversation) echoed(tail string) (is, atReady bool) {
-	at := c.rowOf(c.marks.ready)
+	at := c.screen.rowOf(c.marks.ready)
 	rows := c.screen.text()[max(0, at):]
 	shown := strings.Join(rows, "\n")
 	return c.marks.echo != nil && c.marks.echo.MatchString(shown) || strings.Contains(letters(shown), tail), at >= 0
 }
 
-// excerpt is the end of what the screen shows, for an error; mu is held.
-func (c *conversation) excerpt() string {
-	text := strings.TrimSpace(c.shot())
+// excerpt is the end of what the screen shows, for an error.
+func (s *screen) excerpt() string {
+	text := strings.TrimSpace(s.shot())
 	if text == "" {
 		return "empty"
 	}
 	return fmt.Sprintf("%q", strings.ToValidUTF8(text[max(0, len(text)-maxExcerpt):], ""))
 }
 
-// shot is what the screen shows, without rows that are empty; mu is held.
-func (c *conversation) shot() string {
+// shot is what the screen shows, without rows that are empty.
+func (s *screen) shot() string {
 	var b strings.Builder
-	for _, row := range c.screen.text() {
+	for _, row := range s.text() {
 		if strings.TrimSpace(row) != "" {
 			b.WriteString(row + "\n")
 		}
@@ -230,7 +230,7 @@ func (c *conversation) until(ctx context.Context, wait time.Duration, so func() 
 // is held.
 func (c *conversation) question() (q int, row string) {
 	for i, re := range c.marks.questions {
-		if at := c.rowOf(re); at >= 0 && !c.has(i) {
+		if at := c.screen.rowOf(re); at >= 0 && !c.has(i) {
 			row = strings.TrimSpace(c.screen.text()[at])
 			if said := letters(row); said == "" || !strings.Contains(c.given, said) {
 				return i, row
@@ -284,7 +284,7 @@ func (c *conversation) answer(ctx context.Context, q int, row string) error {
 	c.mu.Lock()
 	c.answered[q] = ""
 	c.questions++
-	n, shot := c.questions, c.shot()
+	n, shot := c.questions, c.screen.shot()
 	c.mu.Unlock()
 	is := c.terms.Questions[q]
 	switch {
@@ -321,7 +321,7 @@ func (c *conversation) Prompt(ctx context.Context, text string) (runtime.Reply, 
 	err := c.turn(ctx, text)
 	c.show()
 	c.mu.Lock()
-	r := runtime.Reply{Text: strings.TrimRight(c.words.String()+c.shot(), "\n")}
+	r := runtime.Reply{Text: strings.TrimRight(c.words.String()+c.screen.shot(), "\n")}
 	c.mu.Unlock()
 	if asked, ok := errors.AsType[*errAsked](err); ok {
 		r.Failed, r.Reason = true, asked.why
@@ -367,7 +367,7 @@ func (c *conversation) turn(ctx context.Context, text string) error {
 func (c *conversation) notTaken(why string) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	return fmt.Errorf("%w: the program %s; its screen: %s", runtime.ErrProtocol, why, c.excerpt())
+	return fmt.Errorf("%w: the program %s; its screen: %s", runtime.ErrProtocol, why, c.screen.excerpt())
 }
 
 // enter presses Enter until the program has taken the prompt: it works, or the prompt does not stand any more where one
@@ -407,7 +407,7 @@ func (c *conversation) over() bool {
 	if c.marks.end != nil {
 		return c.ended
 	}
-	return c.worked && !c.visible(c.marks.busy) && c.visible(c.marks.ready)
+	return c.worked && !c.screen.visible(c.marks.busy) && c.screen.visible(c.marks.ready)
 }
 
 // settled reports whether the turn is still over after a while.
