@@ -183,6 +183,7 @@ aimock: ## opt-in, needs node and npm: the adapters of models against an indepen
 
 runtimes: ## opt-in (10 min, 1 GB from npm where DIR lacks it), with node, npm and bubblewrap: Claude Code, OpenCode and Codex as agents, killed and refused; DIR=folder
 	INSPAN_TEST_NEED_SANDBOX=bwrap INSPAN_TEST_RUNTIMES=$(or $(DIR),$(CURDIR)/bin/runtimes) $(GO) test -tags slow -count=1 -v -timeout 60m -run 'TestRealRuntimes$(if $(RUN),/$(RUN))' ./test/e2e
+	$(if $(filter-out claude,$(RUN)),,INSPAN_TEST_RUNTIMES=$(or $(DIR),$(CURDIR)/bin/runtimes) $(GO) test -tags slow -count=1 -v -timeout 10m -run TestRealScreen ./internal/runtime/pty)
 
 external: ## a module of its own, as others have one: a tool, a client and a station through pkg alone
 	cd test/external && $(GO) test -count=1 .

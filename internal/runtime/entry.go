@@ -54,11 +54,17 @@ type Entry struct {
 	Headless    struct {
 		Parser string `toml:"parser" json:"parser,omitempty"`
 	} `toml:"headless" json:"headless"`
+	Screen
 	ACP struct {
 		Args []string `toml:"args" json:"args,omitempty"`
 	} `toml:"acp" json:"acp"`
 	Session struct {
 		Resume bool `toml:"resume" json:"resume"`
+		// IDFlag, IDEnv, ResumeFlag and ContinueFlag are how a program with a screen gets the name of its session.
+		IDFlag       string `toml:"id_flag" json:"id_flag,omitempty"`
+		IDEnv        string `toml:"id_env" json:"id_env,omitempty"`
+		ResumeFlag   string `toml:"resume_flag" json:"resume_flag,omitempty"`
+		ContinueFlag string `toml:"continue_flag" json:"continue_flag,omitempty"`
 		// Transcripts are the files below HOME that a session is gone on with by.
 		Transcripts []string `toml:"transcripts" json:"transcripts,omitempty"`
 	} `toml:"session" json:"session"`
@@ -89,10 +95,8 @@ const (
 
 // later are keys that other programs have in such files, and that nothing here does anything with.
 var later = []string{"acp.command", "acp.mode", "capabilities.token_usage", "capabilities.tools_visible", "config",
-	"cost",
-	"headless.output_flag", "headless.prompt_flag", "headless.stream", "headless.subcommand", "hooks", "instructions_file",
-	"interrupt", "prompt", "ready", "session.continue_flag", "session.fork", "session.id_env", "session.resume_flag",
-	"session.resume_style", "wrapper"}
+	"cost", "headless.output_flag", "headless.prompt_flag", "headless.stream", "headless.subcommand", "hooks", "instructions_file",
+	"interrupt", "prompt", "ready.delay", "ready.method", "session.fork", "session.resume_style", "wrapper"}
 
 var (
 	nameRule    = pattern.New(`^[a-z0-9][a-z0-9-]{0,31}$`)
@@ -185,7 +189,9 @@ func (p *parsing) decoded(err error) {
 	if strict, ok := errors.AsType[*toml.StrictMissingError](err); ok {
 		for _, one := range strict.Errors {
 			key := strings.Join(one.Key(), ".")
-			known := func(k string) bool { return k == key || strings.HasPrefix(key, k+".") }
+			known := func(k string) bool { // one of an inline table comes without the name of the table
+				return k == key || strings.HasPrefix(key, k+".") || strings.HasSuffix(k, "."+key)
+			}
 			if slices.ContainsFunc(later, known) || strings.HasPrefix(key, "x-") {
 				continue
 			}
@@ -212,7 +218,10 @@ func keys() []string {
 		for i := range t.NumField() {
 			f := t.Field(i)
 			name := f.Tag.Get("toml")
-			if name == "-" {
+			if f.Anonymous {
+				walk(f.Type, before)
+			}
+			if f.Anonymous || name == "-" {
 				continue
 			}
 			out = append(out, before+name)
@@ -232,7 +241,9 @@ func (p *parsing) check(e *Entry) {
 			"rename the file or the runtime")
 	}
 	switch {
-	case e.Kind == KindACP:
+	case e.Driver != "" && (e.Driver != events.DriverPTY || e.Kind != KindCLI || e.Headless.Parser != ""):
+		p.fail("driver", fmt.Sprintf("%.64q is no driver of this kind of program", e.Driver), `write "pty", with kind = "cli" and without headless.parser, or leave it out`)
+	case e.Kind == KindACP, e.Driver == events.DriverPTY:
 	case e.Kind == KindCLI && slices.Contains([]string{events.DriverClaude, events.DriverCodex}, e.Headless.Parser):
 	case e.Kind == KindCLI:
 		p.fail("headless.parser", fmt.Sprintf("%.64q is no known form of output", e.Headless.Parser), `write "claude" or "codex"; a program that speaks ACP has kind = "acp"`)
@@ -253,6 +264,7 @@ func (p *parsing) check(e *Entry) {
 	p.environment(e)
 	p.transcripts(e)
 	p.model(e)
+	p.terminal(e)
 	if d, err := time.ParseDuration(e.StuckAfter); e.StuckAfter != "" &&
 		(err != nil || d < leastSilence || d > mostSilence) {
 		p.fail("stuck_after", fmt.Sprintf("%.64q is no time between %s and %s", e.StuckAfter, leastSilence, mostSilence), `write it as "20m"`)
@@ -343,7 +355,9 @@ func (e Entry) Runtime() events.Runtime {
 		Command:    append([]string{e.Command}, e.Args...),
 		Autonomous: e.Autonomous, Env: e.Env, Pass: e.EnvPass, Gate: e.Capabilities.Gate, Resumes: e.Session.Resume,
 		Transcripts: e.Session.Transcripts}
-	if e.Kind == KindACP {
+	if e.Driver == events.DriverPTY {
+		r.Driver, r.Terminal = e.Driver, e.terminal()
+	} else if e.Kind == KindACP {
 		r.Command = append(r.Command, e.ACP.Args...)
 	} else {
 		r.Driver = e.Headless.Parser

@@ -18,6 +18,21 @@ args = ["serve"]
 capabilities = {gate_tools = "native"}
 `
 
+const screenFile = `name = "mine"
+kind = "cli"
+driver = "pty"
+command = "mine"
+ready = {method = "prompt_prefix", prefix = "❯ ", timeout = "60s"}
+turn = {busy = "esc to interrupt"}
+session = {resume = true, id_flag = "--session-id", resume_flag = "--resume"}
+capabilities = {gate_tools = "none"}
+
+[[questions]]
+match = "Trust"
+action = "answer"
+yes = "1\r"
+`
+
 func faults(err error) (all []*Error) {
 	if joined, ok := err.(interface{ Unwrap() []error }); ok { //nolint:errorlint // it is taken apart
 		for _, one := range joined.Unwrap() {
@@ -48,6 +63,36 @@ func TestParse(t *testing.T) {
 		}
 		if r.Driver != events.DriverACP || r.Gate != events.RuntimeAsks || len(r.Digest) != 64 || e.Verified != "" {
 			t.Errorf("got %+v", r)
+		}
+	})
+	t.Run("ID-6a ID-8 what a file declares of a screen is what it is driven by", func(t *testing.T) {
+		t.Parallel()
+		e, err := Parse("mine.toml", []byte(screenFile))
+		if err != nil {
+			t.Fatal(err)
+		}
+		r := e.Runtime()
+		if r.Driver != events.DriverPTY || r.Terminal == nil || r.Terminal.ReadyMS != 60000 || r.Terminal.Ready != `^[\s│┃|]*❯ ` ||
+			!slices.Equal(r.Terminal.New, []string{"--session-id", "{session}"}) || !slices.Equal(r.Terminal.Resume, []string{"--resume", "{session}"}) ||
+			len(r.Terminal.Questions) != 1 || r.Terminal.Questions[0].Yes != "1\r" {
+			t.Errorf("got %+v, %+v", r, r.Terminal)
+		}
+		for name, c := range map[string]struct{ from, to, path string }{
+			"no end":       {`busy = "esc to interrupt"`, `busy = ""`, "turn.end"},
+			"no prompt":    {`prefix = "❯ "`, `prefix = ""`, "ready.prefix"},
+			"no pattern":   {`match = "Trust"`, `match = "("`, "questions.match"},
+			"no action":    {`action = "answer"`, `action = "guess"`, "questions.action"},
+			"no keys":      {`yes = "1\r"`, `yes = ""`, "questions.yes"},
+			"no resume":    {`, resume_flag = "--resume"`, "", "session.resume_flag"},
+			"it asks":      {`"none"`, `"native"`, "capabilities.gate_tools"},
+			"of a parser":  {`driver = "pty"`, "driver = \"pty\"\nheadless = {parser = \"codex\"}", "driver"},
+			"of no driver": {`driver = "pty"`, `driver = "screen"`, "driver"},
+			"too short":    {`"60s"`, `"1ms"`, "ready.timeout"},
+		} {
+			_, err := Parse("mine.toml", []byte(strings.Replace(screenFile, c.from, c.to, 1)))
+			if !slices.ContainsFunc(faults(err), func(e *Error) bool { return e.Path == c.path }) {
+				t.Errorf("%s: got %v", name, err)
+			}
 		}
 	})
 	t.Run("ID-6a a program may be in the folder of a scope of npm", func(t *testing.T) {

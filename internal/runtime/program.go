@@ -55,15 +55,10 @@ type Program struct {
 
 // Launch starts a program with further arguments.
 func Launch(ctx context.Context, s Spec, args ...string) (*Program, error) {
-	env, err := Environment(s.Runtime, s.Secrets)
+	env, err := s.Environment()
 	if err != nil {
 		return nil, err
 	}
-	env = slices.DeleteFunc(env, func(v string) bool {
-		name, _, _ := strings.Cut(v, "=")
-		return slices.ContainsFunc(s.Env, func(own string) bool { return strings.HasPrefix(own, name+"=") })
-	})
-	env = append(env, s.Env...)
 	cmd := sandbox.Cmd{Args: Command(s.Runtime, s.Sandbox.Mode(), args...), Env: env, AnyProgram: true}
 	stdin, in := io.Pipe()
 	out, stdout := io.Pipe()
@@ -84,6 +79,19 @@ func Launch(ctx context.Context, s Spec, args ...string) (*Program, error) {
 		_ = stdin.CloseWithError(ErrEnded)
 	}()
 	return p, nil
+}
+
+// Environment are the variables of the program, with those of the Spec in the place of those of its runtime.
+func (s Spec) Environment() ([]string, error) {
+	env, err := Environment(s.Runtime, s.Secrets)
+	if err != nil {
+		return nil, err
+	}
+	env = slices.DeleteFunc(env, func(v string) bool {
+		name, _, _ := strings.Cut(v, "=")
+		return slices.ContainsFunc(s.Env, func(own string) bool { return strings.HasPrefix(own, name+"=") })
+	})
+	return append(env, s.Env...), nil
 }
 
 // Command is what is started of a runtime in a sandbox.

@@ -43,5 +43,8 @@ var (
 	ErrLost       = sandbox.ErrLost
 )
 
+// HasTerminal reports whether commands in sandboxes of a mode can be given a terminal.
+func HasTerminal(m Mode) bool { return sandbox.HasTerminal(m) }
+
 // Outlives reports whether a sandbox outlives the call that uses it.
 func Outlives(sb Sandbox) bool { return sandbox.Outlives(sb) }

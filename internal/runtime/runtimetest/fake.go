@@ -2,8 +2,8 @@
 // programs.
 //
 // Promises: the program does what the lines of its prompt say that begin with "!", and nothing else, so that a test
-// says all that happens. It speaks ACP or the stream-json of Claude Code, keeps its sessions in a folder, and
-// misbehaves when it is told to.
+// says all that happens. It speaks ACP or the stream-json of Claude Code, or has only a screen. It keeps its sessions
+// in a folder, and misbehaves when it is told to.
 package runtimetest
 
 import (
@@ -57,6 +57,11 @@ func Main() bool {
 		a.talk = acp{a}
 	case events.DriverClaude:
 		a.talk = claude{a}
+	case events.DriverPTY:
+		c := tui{a, &sync.Mutex{}, make(chan byte, 64), os.Getenv(screenEnv), &tuiState{}}
+		a.talk = c
+		c.serve()
+		return true
 	default:
 		codex{a}.once(os.Args[1:])
 		return true
@@ -274,6 +279,9 @@ func (a *agent) prompt(text string) {
 			a.talk.end(true, false)
 			return
 		default:
+			if c, ok := a.talk.(tui); ok {
+				c.screenVerb(verb, rest)
+			}
 			misbehave(a, verb)
 		}
 	}

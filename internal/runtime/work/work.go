@@ -21,6 +21,7 @@ import (
 	"github.com/inspan/inspan/internal/runtime"
 	"github.com/inspan/inspan/internal/runtime/acp"
 	"github.com/inspan/inspan/internal/runtime/headless"
+	"github.com/inspan/inspan/internal/runtime/pty"
 	"github.com/inspan/inspan/internal/runtime/transcript"
 	"github.com/inspan/inspan/internal/sandbox"
 	"github.com/inspan/inspan/internal/secret"
@@ -38,6 +39,8 @@ func DriverOf(r events.Runtime) (runtime.Driver, error) {
 		return headless.Claude{}, nil
 	case events.DriverCodex:
 		return headless.Codex{}, nil
+	case events.DriverPTY:
+		return pty.Driver{}, nil
 	}
 	return nil, fmt.Errorf("runtime %s: there is no driver %q", r.Name, r.Driver)
 }

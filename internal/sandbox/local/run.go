@@ -43,6 +43,8 @@ type Process struct {
 
 	Stdin          io.Reader
 	Stdout, Stderr io.Writer
+	// Terminal is that of sandbox.Cmd.
+	Terminal *os.File
 
 	// AnyProgram is that of sandbox.Cmd.
 	AnyProgram bool
@@ -187,8 +189,12 @@ func openPipes(p Process) (*pipes, error) {
 		}
 		return w, r
 	}
-	s.in.child, s.in.ours = open(p.Stdin != nil, true)
-	s.out.child, s.out.ours = open(p.Stdout != nil, false)
+	if p.Terminal != nil {
+		s.in.child, s.out.child = p.Terminal, p.Terminal
+	} else {
+		s.in.child, s.in.ours = open(p.Stdin != nil, true)
+		s.out.child, s.out.ours = open(p.Stdout != nil, false)
+	}
 	if s.shared {
 		s.err.child = s.out.child
 	} else {

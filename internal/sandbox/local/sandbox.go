@@ -115,8 +115,8 @@ func (b *Sandbox) Command(cmd sandbox.Cmd) (Process, error) {
 	return Process{
 		Args: cmd.Args, Env: env, Dir: dir,
 		Stdin: cmd.Stdin, Stdout: cmd.Stdout, Stderr: cmd.Stderr,
-		AnyProgram: cmd.AnyProgram,
-		Marker:     b.secret + "." + rand.Text(), sandbox: b,
+		Terminal: cmd.Terminal, AnyProgram: cmd.AnyProgram,
+		Marker: b.secret + "." + rand.Text(), sandbox: b,
 	}, nil
 }
 

@@ -139,7 +139,15 @@ type Cmd struct {
 	// Stdout and Stderr take output as it comes; nil discards. They may be the same writer. Exec waits for a Write
 	// to return; what the command says after a Write failed is read and dropped.
 	Stdout, Stderr io.Writer
+	// Terminal, where set, is the command's standard input and output in the place of Stdin and Stdout: the command's
+	// side of a pseudo terminal. It is not its controlling terminal, so nothing typed there is a signal. Start takes the
+	// file over and closes it. Only the modes for which HasTerminal is true have it.
+	Terminal *os.File
 }
+
+// HasTerminal reports whether commands in sandboxes of a mode can be given a terminal: those that are processes of this
+// machine and its kernel.
+func HasTerminal(m Mode) bool { return m == Host || m == Landlock || m == Bwrap }
 
 // Process is a command that was started. It is safe for concurrent use.
 type Process interface {
