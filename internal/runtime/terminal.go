@@ -52,11 +52,11 @@ func (p *parsing) terminal(e *Entry) {
 		return
 	}
 	if strings.TrimSpace(e.Ready.Prefix) == "" || len(e.Ready.Prefix) > maxPattern {
-		p.fail("ready.prefix", "it is not said by what it is seen that the program takes a prompt",
+		p.fail("ready.prefix", "without it nothing shows when the program takes a prompt",
 			`write what the row begins with at which it does, such as "> "`)
 	}
 	if e.Turn.End == "" && e.Turn.Busy == "" {
-		p.fail("turn.end", "it is not said by what it is seen that a turn has ended",
+		p.fail("turn.end", "without a pattern nothing shows when a turn has ended",
 			"write a pattern that the program shows then, or turn.busy, one that it shows while it works")
 	}
 	if d, err := time.ParseDuration(e.Ready.Timeout); e.Ready.Timeout != "" &&
@@ -67,7 +67,7 @@ func (p *parsing) terminal(e *Entry) {
 		p.pattern(key, text)
 	}
 	if e.Session.Resume && e.Session.ResumeFlag == "" && e.Session.ContinueFlag == "" {
-		p.fail("session.resume_flag", "it is not said how the program goes on with a session",
+		p.fail("session.resume_flag", "no argument resumes a session",
 			"write the argument before the name of the session, or set session.resume = false")
 	}
 	if e.Session.IDEnv != "" && !envRule.MatchString(e.Session.IDEnv) {
