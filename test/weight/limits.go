@@ -13,8 +13,9 @@ const (
 	// mail, and the meter of runtimes, which brought 2 MB, and 61 before the console, delivery, merge queues, named agents
 	// and A2A, ACP and AG-UI, which brought 1.6 MB, and 63 before the documentation in the console (0.7 MB), roles, halts,
 	// callbacks, messages and assignments, and 64 before the importers, the Synadia Agent Protocol, OpenID Connect, work
-	// items of agents and steps, and reminders, which brought 0.6 MB.
-	maxSize = 65 << 20
+	// items of agents and steps, and reminders, which brought 0.6 MB, and 65 before budgets, backups, children in
+	// worktrees, the driver of programs with a screen, and wake-ups, which brought 0.8 MB.
+	maxSize = 66 << 20
 	// maxSource is the Go source that is compiled into inspan, and maxCold the CPU of a build from nothing, both
 	// relative to nats-server. The source was 3.5 before the gateway, mail and the meter.
 	maxSource, maxCold = 3.6, 3.5

@@ -5,6 +5,7 @@ package pty_test
 import (
 	"bufio"
 	"errors"
+	"io"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -90,13 +91,10 @@ func serve(t *testing.T, program string) string {
 	lines := bufio.NewScanner(out)
 	for lines.Scan() {
 		if url := address.FindString(lines.Text()); url != "" {
-			go func() { // until the mock ends
-				for lines.Scan() {
-				}
-			}()
+			go func() { _, _ = io.Copy(io.Discard, out) }() // until the mock is killed
 			return url
 		}
 	}
-	t.Fatal("the mock has no address")
+	t.Fatal("the mock has no address", lines.Err())
 	return ""
 }
