@@ -186,7 +186,7 @@ func (t *Treasurer) look(ctx context.Context, runID string) error {
 	case s.Status != events.Running && !lifecycle.PausedForBudget(s):
 		return nil
 	case t.Ledger == nil: // it came from a station that has budgets
-		return t.grant(ctx, s, events.Funds{Budgets: s.Options.Funds.Budgets})
+		return t.grant(ctx, s, &events.Funds{Budgets: s.Options.Funds.Budgets})
 	}
 	if s.Status == events.Running {
 		b, h, err := t.reserve(ctx, s, false)
@@ -194,7 +194,7 @@ func (t *Treasurer) look(ctx context.Context, runID string) error {
 			return err
 		}
 		if h.Waiting == nil {
-			return t.grant(ctx, s, *budgets.Funds(b, runID))
+			return t.grant(ctx, s, budgets.Funds(b, runID))
 		}
 		if s, err = t.pause(ctx, s, h.Waiting); err != nil || !lifecycle.PausedForBudget(s) {
 			return err
@@ -205,34 +205,45 @@ func (t *Treasurer) look(ctx context.Context, runID string) error {
 		return err
 	}
 	if h.Waiting == nil {
-		return t.grant(ctx, s, *budgets.Funds(b, runID))
+		return t.grant(ctx, s, budgets.Funds(b, runID))
 	}
 	return t.role.cfg.Timers.Set(ctx, runID, "run."+budgetTimer, events.NextMonth(t.Now()))
 }
 
 // reserve asks for what a run needs, and returns the hold that it has then. Where there is no room, a refusal is
-// recorded if refuse is true, else nothing is.
+// recorded if refuse is true, else nothing is. A run that was settled since s was read has no hold, and gets none.
 func (t *Treasurer) reserve(ctx context.Context, s run.State, refuse bool) (b budgets.State, h events.BudgetHold,
 	err error) {
 	q := budgets.Ask{Run: s.HarnessID, Budgets: s.Options.Funds.Budgets,
 		Child: s.Created != nil && s.Created.ChildOf != nil, Used: useOf(budget.Alone(s)), Need: useOf(budget.Need(s)),
 		Keep: keptOf(s.Options.Funds)}
-	known := false
-	b, err = t.decide(ctx, func(b budgets.State) (budgets.State, error) {
-		_, known = b.Hold(q.Run)
+	known, lost := false, false
+	ask := func(b budgets.State) (budgets.State, error) {
+		if _, known = b.Hold(q.Run); !known && !lost {
+			h = events.BudgetHold{}
+			return b, nil
+		}
 		next, err := budgets.Reserve(b, q, t.Now().UTC())
 		if h, _ = next.Hold(q.Run); h.Waiting != nil && !refuse {
 			return b, err
 		}
 		return next, err
-	})
+	}
+	if b, err = t.decide(ctx, ask); err == nil && !known {
+		// Its hold is settled, once it has ended, or it came without one from another station.
+		if s, err = t.role.cfg.Ledger.Fresh(ctx, q.Run); err != nil || s.Status.Ended() {
+			return b, h, err
+		}
+		lost = true
+		b, err = t.decide(ctx, ask)
+	}
 	switch {
 	case errors.Is(err, budgets.ErrFull):
 		return b, h, &kernel.RetryAfter{After: fullAgain}
 	case err != nil || known:
 		return b, h, err
 	}
-	// It had no hold: it may have gone on, ended and been settled since it was read.
+	// It has its first hold here, and may have ended before it had one.
 	if s, err = t.role.cfg.Ledger.Fresh(ctx, q.Run); err == nil && s.Status.Ended() {
 		err = t.settle(ctx, q.Run, budget.Alone(s))
 	}
@@ -263,11 +274,14 @@ func keptOf(f *events.Funds) (u events.BudgetUse) {
 	return u
 }
 
-// grant gives a run what was reserved for it.
-func (t *Treasurer) grant(ctx context.Context, s run.State, f events.Funds) error {
+// grant gives a run what was reserved for it; nil is nothing, for a run that has ended.
+func (t *Treasurer) grant(ctx context.Context, s run.State, f *events.Funds) error {
+	if f == nil {
+		return nil
+	}
 	r := t.role
 	w, err := r.write(ctx, s.HarnessID, func(s run.State, _ time.Time) ([]events.Payload, error) {
-		return lifecycle.Funded(s, f), nil
+		return lifecycle.Funded(s, *f), nil
 	})
 	return r.following(ctx, w, err)
 }
