@@ -199,7 +199,10 @@ func (d Drawing) turns(t *view.Tree, st *view.StepNode, now time.Time) []string 
 		}
 	}
 	switch {
-	case st.Status != events.StepIsRunning || t.Status.Ended() || st.Asked.IsZero():
+	case st.Status != events.StepIsRunning || t.Status.Ended():
+	case st.Flow != nil && st.Flow.Signal != "":
+		out = append(out, d.Row("    "+d.Dim("waits for the signal "+st.Flow.Signal), ""))
+	case st.Asked.IsZero():
 	case now.Before(st.NotBefore):
 		out = append(out, d.Row(fmt.Sprintf("    %s model asked again in %s: %s", d.again(), view.Since(now, st.NotBefore),
 			st.Retry), ""))

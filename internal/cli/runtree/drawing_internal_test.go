@@ -24,6 +24,20 @@ func grow(t interface{ Fatal(...any) }, tree *view.Tree, stored [][]byte) {
 	}
 }
 
+func TestWaitingStep(t *testing.T) {
+	t.Parallel()
+	b, tree := runtest.New("default", "run-a"), &view.Tree{}
+	hold := runtest.Step("hold")
+	hold.Flow = &events.StepFlow{Kind: events.ControlWait, Signal: "deployed"}
+	grow(t, tree, b.Append(runtest.Created(), runtest.Started(), runtest.Plan(hold), runtest.Ready("hold"), runtest.Allowed("hold")))
+	t.Run("CLI-8 PLAN-12a a step that waits for a signal says so, and no model is said to think", func(t *testing.T) {
+		got := strings.Join(Drawing{Width: 80}.Fitted(tree, runtest.Start.Add(time.Minute), 20), "\n")
+		if !strings.Contains(got, "waits for the signal deployed") || strings.Contains(got, "thinking") {
+			t.Errorf("got\n%s", got)
+		}
+	})
+}
+
 func TestDrawing(t *testing.T) {
 	t.Parallel()
 	b, tree := runtest.New("default", "run-a"), &view.Tree{}

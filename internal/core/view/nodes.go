@@ -138,8 +138,8 @@ func (t *Tree) stepReady(at time.Time, d *events.StepReadyData) {
 
 func (t *Tree) stepAllowed(at time.Time, d *events.StepAllowedData) {
 	if st := t.steps[d.Step]; st != nil {
-		if st.Status, st.Began = events.StepIsRunning, at; st.Child.Workspace == "" {
-			st.Asked = at // the turns of the others are their child's
+		if st.Status, st.Began = events.StepIsRunning, at; st.Child.Workspace == "" && !st.Flow.Controls() {
+			st.Asked = at // others have no turns, or they are those of their child
 		}
 	}
 }
