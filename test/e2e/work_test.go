@@ -122,9 +122,10 @@ func TestWork(t *testing.T) {
 		if at := w.startedAt("login"); at < born || at > given {
 			t.Errorf("work.started is event %d of the station, the run was created with %d and started with %d", at, born, given)
 		}
-		if row, err := w.ports.Sessions.Get(w.ctx(), work.View().Key("login")); err != nil || !strings.Contains(string(row), `"status":"closed"`) {
-			t.Errorf("the row is %s, %v", row, err)
-		}
+		w.until("the row says so", func() bool { // it is written behind the event
+			row, err := w.ports.Sessions.Get(w.ctx(), work.View().Key("login"))
+			return err == nil && strings.Contains(string(row), `"status":"closed"`)
+		})
 	})
 	t.Run("WORK-6 a formula that is attached to a binding is carried out by its run", func(t *testing.T) {
 		w := w.on(t)
