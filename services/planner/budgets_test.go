@@ -92,4 +92,18 @@ func TestSettledSinceRead(t *testing.T) {
 			t.Errorf("%+v, %+v, and the run used %d", web, now.Holds, budget.Alone(end).Tokens)
 		}
 	})
+	t.Run("PLUS-21b a run whose task comes again after its end gets no hold again, though its planner knew it not", func(t *testing.T) {
+		again := runtest.Created()
+		again.Project, again.Options.Funds = "web", nil
+		err := treasurer.fund(t.Context(), "r1", again, budget.Amount{})
+		now, fresh := log.Fresh(t.Context(), events.BudgetID)
+		if err != nil || fresh != nil || len(now.Holds) > 0 || again.Options.Funds != nil {
+			t.Error(now.Holds, again.Options.Funds, err, fresh)
+		}
+		another := runtest.Created()
+		another.Project = "web"
+		if err = treasurer.fund(t.Context(), "r2", another, budget.Amount{}); err != nil || another.Options.Funds == nil {
+			t.Errorf("a run that does not exist got %v, %v", another.Options.Funds, err)
+		}
+	})
 }
