@@ -106,8 +106,9 @@ func TestTalks(t *testing.T) {
 		if len(k.byStep) > 4 || k.bytes > talksBytes || k.byStep[stepOf{"r0", "a"}] == nil {
 			t.Errorf("%d conversations of %d bytes", len(k.byStep), k.bytes)
 		}
-		if k.put("r0", "a", &talk{bytes: talksBytes + 1}); k.byStep[stepOf{"r0", "a"}] != nil {
-			t.Error("one is kept that is larger than all may be")
+		long := &talk{bytes: talksBytes + 1}
+		if k.put("r1", "a", long); len(k.byStep) > 1 || k.take("r1", "a") != long || k.bytes != 0 {
+			t.Errorf("one that is longer than all may be is made anew each turn, or others stayed: %d, %d bytes", len(k.byStep), k.bytes)
 		}
 		b := runtest.New("s1", "r0")
 		b.Append(runtest.Created(), runtest.Started(), runtest.Plan(runtest.Step("a")), runtest.Ready("a"), runtest.Allowed("a"))

@@ -10,7 +10,8 @@ import (
 	"github.com/inspan/inspan/pkg/run"
 )
 
-// talksBytes bounds the conversations that are kept for the next turns of their steps.
+// talksBytes bounds the conversations that are cached for the next turns of their steps. The last one stays where it
+// alone is longer: a step that makes its conversation anew each turn costs the square of its turns.
 const talksBytes = 16 << 20
 
 // talk is the conversation of a step, and the messages that were made of it: the next turn adds to both. Messages that
@@ -81,7 +82,7 @@ func (k *talks) take(run, step string) *talk {
 	return t
 }
 
-// put keeps a conversation. Others make room for it.
+// put caches a conversation. Others make room for it.
 func (k *talks) put(run, step string, t *talk) {
 	of := stepOf{run, step}
 	k.mu.Lock()
@@ -94,9 +95,6 @@ func (k *talks) put(run, step string, t *talk) {
 			break
 		}
 		k.drop(other, o)
-	}
-	if t.bytes > talksBytes {
-		return
 	}
 	if k.byStep == nil {
 		k.byStep = map[stepOf]*talk{}
