@@ -142,8 +142,9 @@ func (p *Postmaster) relieve(ctx context.Context, s mailbox.State) (over bool, e
 	return w.State.Status.Ended(), p.role.following(ctx, w, err)
 }
 
-// acknowledge records in the mailbox of an agent what a turn of its run was given, and that it answers.
-func (p *Postmaster) acknowledge(ctx context.Context, s run.State) error {
+// acknowledge records in the mailbox of an agent what a turn of its run was given, and that it answers. deliveries is
+// how often the event was delivered that says so.
+func (p *Postmaster) acknowledge(ctx context.Context, s run.State, deliveries uint64) error {
 	if p == nil || s.Created == nil || s.Created.Address == nil || s.Status.Ended() {
 		return nil
 	}
@@ -156,9 +157,15 @@ func (p *Postmaster) acknowledge(ctx context.Context, s run.State) error {
 		return err
 	}
 	now, err := p.Ledger.Fresh(ctx, id)
-	if err != nil || !slices.ContainsFunc(ids,
-		now.Waits) && (now.Holder == nil || now.Holder.Run != s.HarnessID || now.Holder.Ready) {
+	switch {
+	case err != nil:
 		return err
+	case !slices.ContainsFunc(ids, now.Waits) &&
+		(now.Holder == nil || now.Holder.Run != s.HarnessID || now.Holder.Ready):
+		if deliveries > 1 {
+			return p.shown(ctx, id)
+		}
+		return nil
 	}
 	_, err = p.change(ctx, id, func(now mailbox.State) (mailbox.State, error) {
 		if answers {

@@ -122,8 +122,8 @@ func (t *Treasurer) decide(ctx context.Context, change func(budgets.State) (budg
 }
 
 // fund reserves for a run that is about to be created, where a budget is set for it. What was reserved for a run that
-// was not created after all is freed by settle. A run that exists gets no hold by this: its task has come once more, and
-// it may have ended and been charged. That is looked at after the state of the budgets was read, and the append is
+// was not created after all is freed by settle. A run that exists gets no hold by this: its task has come once more,
+// and it may have ended and been charged. That is looked at after the state of the budgets was read, and the append is
 // refused where they have changed since, so no run is settled between the two.
 func (t *Treasurer) fund(ctx context.Context, runID string, c *events.RunCreatedData, base budget.Amount) error {
 	if t.Ledger == nil {

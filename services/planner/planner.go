@@ -214,7 +214,7 @@ func (r *Role) Event(ctx context.Context, h runlog.ReceivedEvent) error {
 }
 
 func (r *Role) event(ctx context.Context, h runlog.ReceivedEvent) error {
-	if err := r.mail.acknowledge(ctx, h.State); err != nil {
+	if err := r.mail.acknowledge(ctx, h.State, h.Deliveries); err != nil {
 		return err
 	}
 	if h.Kind == events.RunResumed {

@@ -94,7 +94,7 @@ func (r *Scheduler) ended(ctx context.Context, id, runID string) error {
 			return r.tend(ctx, id, 1)
 		}
 	}
-	return nil // it was removed, or the end is recorded
+	return r.shown(ctx, id) // it was removed, or the end is recorded
 }
 
 // Input implements kernel.Role: a control of a user.

@@ -47,6 +47,8 @@ type delivered struct {
 	what    string
 	message letter
 	run     string
+	// times it was delivered.
+	times uint64
 }
 
 const theSchedule = "night"
@@ -151,6 +153,7 @@ func (w *theater) planner() *Role {
 // deliver has one of the planners handle a message; it stays where that one died or wants it again.
 func (w *theater) deliver(i int, trouble bool) {
 	w.t.Helper()
+	w.waiting[i].times++
 	d := w.waiting[i]
 	ctx, cancel := context.WithCancel(w.t.Context())
 	defer cancel()
@@ -191,7 +194,7 @@ func (w *theater) handle(ctx context.Context, r *Role, d delivered) error {
 	if !s.Status.Ended() {
 		kind = events.RunCreated
 	}
-	return r.Event(ctx, runlog.ReceivedEvent{Run: d.run, Kind: kind, State: s, Deliveries: 1})
+	return r.Event(ctx, runlog.ReceivedEvent{Run: d.run, Kind: kind, State: s, Deliveries: d.times})
 }
 
 // living are the runs that have not ended; the end of each of the others was delivered or waits.
@@ -306,6 +309,11 @@ func (w *theater) settle(look func() []string) {
 	w.t.Helper()
 	for n := 0; ; n++ {
 		if look(); len(w.waiting) == 0 {
+			s, _ := w.log()
+			row, err := w.st.KV(topology.SessionBucket).Get(w.t.Context(), schedule.View().Key(theSchedule))
+			if shown, _, ok := schedule.View().Read(row); err != nil || !ok || shown.Sequence != s.Sequence {
+				w.t.Fatalf("seed %d: the row shows event %d of %d, %v", w.seed, shown.Sequence, s.Sequence, err)
+			}
 			return
 		}
 		if n > 2000 {

@@ -47,6 +47,13 @@ func (v viewed[S]) change(ctx context.Context, id string, decide func(S) (S, err
 	return s, &kernel.RetryAfter{After: sessionAgain}
 }
 
+// shown has the row show the log. Who finds that a change was made already calls it: whoever made it may have died
+// before it came to the row, and the message that led to the change is acknowledged now.
+func (v viewed[S]) shown(ctx context.Context, id string) error {
+	_, err := v.change(ctx, id, func(s S) (S, error) { return s, nil })
+	return err
+}
+
 // show writes the row of an aggregate where it does not show the state yet. A row that shows more is left.
 func (v viewed[S]) show(ctx context.Context, id string, s S, position uint64) error {
 	sequence := v.view.At(s).Sequence

@@ -262,7 +262,8 @@ func (a *Assigner) ended(ctx context.Context, of events.WorkRef, runID string) e
 		return fmt.Errorf("work item %s: %w", of.Work, err)
 	}
 	if !s.Holds(of.Epoch, runID) && !s.OwesNotice() && len(s.Convoys) == 0 {
-		return nil // the end is recorded, or the item was never that run's
+		// The end is recorded, or the item was never that run's.
+		return a.shown(ctx, of.Work)
 	}
 	return a.tend(ctx, of.Work, 1)
 }
