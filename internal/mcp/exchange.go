@@ -17,6 +17,8 @@ type exchange struct {
 	status, after atomic.Int64
 	// broken says that a connection broke.
 	broken atomic.Bool
+	// scope is what a grant lacks, as the server names it; nil where it does not.
+	scope atomic.Pointer[string]
 
 	mu sync.Mutex
 	// Guarded by mu: how many requests have no answer, and what is closed when all have one; nil where none waits.

@@ -130,6 +130,38 @@ func TestGrants(t *testing.T) {
 			t.Errorf("%v", err)
 		}
 	})
+	t.Run("ECO-3 a call that needs more than was granted says which scopes to sign in for, and goes with them", func(t *testing.T) {
+		t.Parallel()
+		g, file := signedIn(t, 3600)
+		g.Scope = "files:write"
+		s, secrets := granted(t, g.URL+"/mcp", file)
+		b := pinned(t, s, secrets)
+		if _, err := b.call(within(t), "mcp__test__echo", `{"text":"x"}`); tool.ClassOf(err) != tool.Denied || !strings.Contains(err.Error(), "--scope 'files:write'") {
+			t.Errorf("%v", err)
+		}
+		grant, err := mcp.Login{Server: g.URL + "/mcp", Scopes: []string{"files:write"}, Show: browse(t)}.Run(within(t))
+		if err == nil {
+			err = grant.Write(file)
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		s, secrets = granted(t, g.URL+"/mcp", file)
+		if r, err := pinned(t, s, secrets).call(within(t), "mcp__test__echo", `{"text":"x"}`); err != nil || r.Output != "x" {
+			t.Errorf("%+v, %v", r, err)
+		}
+	})
+	t.Run("ECO-3 what a server names as scopes is shown where a person can copy it, and only there", func(t *testing.T) {
+		t.Parallel()
+		for _, scope := range []string{"a' && rm -rf ~ '", strings.Repeat("x", 257), "s\u00fc"} {
+			g, file := signedIn(t, 3600)
+			g.Scope = scope
+			s, secrets := granted(t, g.URL+"/mcp", file)
+			if _, err := pinned(t, s, secrets).call(within(t), "mcp__test__echo", `{"text":"x"}`); tool.ClassOf(err) != tool.Denied || strings.Contains(err.Error(), "--scope") {
+				t.Errorf("%q: %v", scope, err)
+			}
+		}
+	})
 	t.Run("SAFE-11 a grant is not sent to another server, and in no other header", func(t *testing.T) {
 		t.Parallel()
 		_, file := signedIn(t, 3600)

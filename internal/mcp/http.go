@@ -7,16 +7,29 @@ import (
 	"io"
 	"net/http"
 	"strconv"
+	"strings"
 	"sync/atomic"
 	"time"
 
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
+	"github.com/modelcontextprotocol/go-sdk/oauthex"
 
 	"github.com/inspan/inspan/internal/oauth"
 	"github.com/inspan/inspan/internal/secret"
 	"github.com/inspan/inspan/pkg/events"
 	"github.com/inspan/inspan/pkg/tool"
 )
+
+// maxResumes is how often the library tries to get at the rest of an answer whose stream ended before it was whole, one
+// try after the other that brings nothing. That sends no call again: it asks for what comes after the last event, where
+// the server gave that an id. resumeAfter is the least time before each try, whatever the server asks for.
+const (
+	maxResumes  = 5
+	resumeAfter = 100 * time.Millisecond
+)
+
+// lastEvent is the header of a request for the rest of a stream.
+const lastEvent = "Last-Event-ID"
 
 // overHTTP speaks streamable HTTP with a server. Redirects are not followed: they would carry the headers elsewhere.
 func overHTTP(s events.MCPServer, secrets map[string]secret.Value) (carrier, error) {
@@ -44,8 +57,8 @@ func overHTTP(s events.MCPServer, secrets map[string]secret.Value) (carrier, err
 		[]*http.Request) error {
 		return http.ErrUseLastResponse
 	}}
-	t := &sdk.StreamableClientTransport{Endpoint: s.URL, HTTPClient: client, MaxRetries: -1, DisableStandaloneSSE: true,
-		MaxEventSize: maxMessage}
+	t := &sdk.StreamableClientTransport{Endpoint: s.URL, HTTPClient: client, MaxRetries: maxResumes,
+		DisableStandaloneSSE: true, MaxEventSize: maxMessage}
 	return carrier{transport: t, cancelled: w.cancelled, lost: w.lost, allow: w.left.Store,
 		end: func() { end(); pool.CloseIdleConnections() }, explain: w.explain, mask: w.mask}, nil
 }
@@ -103,6 +116,15 @@ func (w *wire) RoundTrip(req *http.Request) (*http.Response, error) {
 		}
 		req.Header.Set("Authorization", bearer)
 	}
+	resume := req.Method == http.MethodGet && req.Header.Get(lastEvent) != ""
+	if resume {
+		select {
+		case <-time.After(resumeAfter):
+		case <-ctx.Done():
+			done()
+			return nil, ctx.Err()
+		}
+	}
 	resp, err := w.pool.RoundTrip(req)
 	if err != nil {
 		w.broken.Store(true)
@@ -114,14 +136,43 @@ func (w *wire) RoundTrip(req *http.Request) (*http.Response, error) {
 	if resp.StatusCode == http.StatusUnauthorized && w.granted != nil {
 		w.granted.refused()
 	}
-	if resp.StatusCode >= http.StatusMultipleChoices {
+	switch {
+	case resume: // its status says nothing of the call, which was sent before
+		x.broken.Store(resp.StatusCode >= http.StatusMultipleChoices)
+	case resp.StatusCode >= http.StatusMultipleChoices:
 		x.status.Store(int64(resp.StatusCode))
 		if s, err := strconv.Atoi(resp.Header.Get("Retry-After")); err == nil && s > 0 && s < 3600 {
 			x.after.Store(int64(s))
 		}
+		if scope := lacks(resp); scope != "" {
+			x.scope.Store(&scope)
+		}
 	}
 	resp.Body = &body{from: resp.Body, wire: w, exchange: x, done: done}
 	return resp, nil
+}
+
+// maxScope is the most bytes of the scopes that a server asks for in an error.
+const maxScope = 256
+
+// lacks returns the scopes that a server wants for a request, where it refuses a grant for want of them (RFC 6750,
+// section 3.1); "" for any other answer, and for text that names no scopes.
+func lacks(resp *http.Response) string {
+	if resp.StatusCode != http.StatusForbidden {
+		return ""
+	}
+	all, err := oauthex.ParseWWWAuthenticate(resp.Header.Values("WWW-Authenticate"))
+	if err != nil {
+		return ""
+	}
+	for _, c := range all {
+		scope := c.Params["scope"]
+		if c.Scheme == "bearer" && c.Params["error"] == "insufficient_scope" && len(scope) <= maxScope &&
+			!strings.ContainsFunc(scope, func(r rune) bool { return r < ' ' || r > '~' || strings.ContainsRune(`'"\`, r) }) {
+			return scope
+		}
+	}
+	return ""
 }
 
 // mask hides the token of a grant.
@@ -185,7 +236,11 @@ func (w *wire) explain(x *exchange, err error) error {
 	told := fmt.Errorf("the server answered %d %s: %w", code, http.StatusText(code), clean(err))
 	switch {
 	case (code == http.StatusUnauthorized || code == http.StatusForbidden) && w.granted != nil:
-		return tool.Fail(tool.Denied, "an operator can sign in again: inspan mcp login SERVER --agent NAME", told)
+		hint := "an operator can sign in again: inspan mcp login SERVER --agent NAME"
+		if scope := x.scope.Load(); scope != nil {
+			hint = fmt.Sprintf("an operator can grant what is missing: inspan mcp login SERVER --agent NAME --scope '%s'", *scope)
+		}
+		return tool.Fail(tool.Denied, hint, told)
 	case code == http.StatusUnauthorized || code == http.StatusForbidden:
 		return tool.Fail(tool.Denied, "an operator must fix the secret that mcp.headers names", told)
 	case code == http.StatusTooManyRequests:

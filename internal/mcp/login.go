@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net"
 	"net/http"
+	"slices"
 	"sync"
 	"time"
 
@@ -28,6 +29,8 @@ type Login struct {
 	// ClientID and ClientSecret are those of a client that was registered by hand; empty registers one.
 	ClientID     string
 	ClientSecret secret.Value
+	// Scopes are asked for besides those that the server names.
+	Scopes []string
 	// Port of 127.0.0.1 that the browser is sent back to; 0 takes a free one.
 	Port int
 	// Show gets the address that the person opens in a browser.
@@ -48,6 +51,15 @@ func (l Login) Run(ctx context.Context) (oauth.Grant, error) {
 	cfg := &auth.AuthorizationCodeHandlerConfig{
 		RedirectURL: fmt.Sprintf("http://%s/callback", listener.Addr()), RequestRefreshToken: true,
 		AcceptUnadvertisedIss: true, Client: loginClient(),
+		ScopeFilter: func(named []string) []string {
+			all := slices.Clone(named)
+			for _, s := range l.Scopes {
+				if !slices.Contains(all, s) {
+					all = append(all, s)
+				}
+			}
+			return all
+		},
 		AuthorizationCodeFetcher: func(ctx context.Context, args *auth.AuthorizationArgs) (*auth.AuthorizationResult, error) {
 			if asked != nil { // who refused is not asked again
 				return nil, asked
@@ -74,7 +86,10 @@ func (l Login) Run(ctx context.Context) (oauth.Grant, error) {
 	session, err := client.Connect(ctx, &sdk.StreamableClientTransport{Endpoint: l.Server, HTTPClient: loginClient(),
 		MaxRetries: -1, DisableStandaloneSSE: true, MaxEventSize: maxMessage, OAuthHandler: handler}, nil)
 	if err != nil {
-		return oauth.Grant{}, clean(err)
+		if err = clean(err); ctx.Err() != nil && !errors.Is(err, ctx.Err()) {
+			err = fmt.Errorf("%w: %w", ctx.Err(), err) // the library has it as text, or not at all
+		}
+		return oauth.Grant{}, err
 	}
 	_ = session.Close()
 	got.mu.Lock()

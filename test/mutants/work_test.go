@@ -23,4 +23,13 @@ var works = []Mutant{
 	{Name: "a firing or a binding whose planner died after its plan stands still", File: "services/planner/planner.go",
 		Old: "		w, err := r.write(ctx, h.Run, lifecycle.Progress)\n", New: "		w, err := r.write(ctx, h.Run, lifecycle.Unstarted)\n",
 		By: []string{"./services/planner", "-run", "TestFiring"}},
+	{Name: "a planner that died leaves the row of an item as it was", File: "services/planner/work.go",
+		Old: "		return a.shown(ctx, of.Work)\n", New: "		return nil\n", By: []string{"./services/planner", "-run", "TestRowCut"}},
+	{Name: "a planner that died leaves the row of a schedule as it was", File: "services/planner/schedules.go",
+		Old: "	return r.shown(ctx, id) // it was", New: "	return nil // it was", By: []string{"./services/planner", "-run", "TestRowCut"}},
+	{Name: "a planner that died leaves the row of a mailbox as it was", File: "services/planner/agents.go",
+		Old: "		if deliveries > 1 {\n", New: "		if deliveries > 9 {\n", By: []string{"./services/planner", "-run", "TestRowCut"}},
+	{Name: "a task that comes again after the end of its run is reserved for", File: "services/planner/budgets.go",
+		Old: "		if _, held := s.Hold(runID); !held {\n", New: "		if _, held := s.Hold(runID); !held && false {\n",
+		By: []string{"./services/planner", "-run", "TestSettledSinceRead"}},
 }

@@ -26,6 +26,7 @@ const (
 // signIn is how a person grants access; add and login have its flags.
 type signIn struct {
 	clientID, clientSecret string
+	scopes                 []string
 	port                   int
 	wait                   time.Duration
 }
@@ -34,6 +35,7 @@ func (l *signIn) flags(cmd *cobra.Command) {
 	f := cmd.Flags()
 	f.StringVar(&l.clientID, "client-id", "", "client that was registered by hand; otherwise one is registered")
 	f.StringVar(&l.clientSecret, "client-secret-file", "", "file with the secret of that client")
+	f.StringSliceVar(&l.scopes, "scope", nil, "scopes to ask for besides those that the server names; may be given more than once")
 	f.IntVar(&l.port, "port", 0, "port of 127.0.0.1 that the browser comes back to; a free one if not given")
 	f.DurationVar(&l.wait, "wait", 5*time.Minute, "how long to wait for the browser")
 }
@@ -53,7 +55,8 @@ func loginCmd(a *app.App) *cobra.Command {
 it from then on; sign in again where the server has ended it. A station that runs has to be started again.`,
 		Example: `  export INSPAN_MCP_SECRETS=~/.config/inspan/secrets
   inspan mcp add tracker --agent coder --url https://tracker.example.com/mcp --login
-  inspan mcp login tracker --agent coder`,
+  inspan mcp login tracker --agent coder
+  inspan mcp login tracker --agent coder --scope issues:write`,
 		Args: app.Args(1),
 		RunE: c.run,
 	}
@@ -87,6 +90,14 @@ func (c *loginCommand) run(cmd *cobra.Command, args []string) error {
 	return nil
 }
 
+// asked are the scopes of the flags: a server lists those that it lacks with spaces between.
+func (l *signIn) asked() (all []string) {
+	for _, s := range l.scopes {
+		all = append(all, strings.Fields(s)...)
+	}
+	return all
+}
+
 // run signs in and stores the grant as a secret.
 func (l *signIn) run(ctx context.Context, a *app.App, s events.MCPServer, name string) (file string, err error) {
 	dir := a.Lookup("INSPAN_MCP_SECRETS", "")
@@ -97,7 +108,7 @@ func (l *signIn) run(ctx context.Context, a *app.App, s events.MCPServer, name s
 		return "", err
 	}
 	file = filepath.Join(dir, name)
-	login := client.Login{Server: s.URL, ClientID: l.clientID, Port: l.port, Show: func(address string) {
+	login := client.Login{Server: s.URL, ClientID: l.clientID, Scopes: l.asked(), Port: l.port, Show: func(address string) {
 		fmt.Fprintf(a.Err, "Open this address in a browser, and grant access to %s there:\n\n  %s\n\nWaiting for you, at most %s ...\n",
 			s.Name, address, l.wait)
 	}}

@@ -1,13 +1,16 @@
 package mcptest
 
 import (
+	"bytes"
 	"crypto/rand"
 	"crypto/sha256"
 	"encoding/base64"
 	"encoding/json"
+	"io"
 	"net/http"
 	"net/http/httptest"
 	"net/url"
+	"slices"
 	"strings"
 	"sync"
 
@@ -20,6 +23,8 @@ type Grants struct {
 	*httptest.Server
 	// Life of access tokens in seconds. Set before the first request.
 	Life int
+	// Scope is what calls of tools need; "" is nothing. Set before the first request.
+	Scope string
 	// Refuse makes the authorization server refuse who asks.
 	Refuse bool
 
@@ -28,6 +33,7 @@ type Grants struct {
 	// mu.
 	codes   map[string]string
 	access  map[string]bool
+	scopes  map[string]string // of codes and access tokens
 	refresh map[string]bool
 	// Renewed counts the exchanges of refresh tokens, Reused those of used ones. Guarded by mu.
 	renewed, reused int
@@ -35,7 +41,7 @@ type Grants struct {
 
 // NewGrants starts one with the tools of a server.
 func NewGrants(server *sdk.Server, life int) *Grants {
-	g := &Grants{Life: life, codes: map[string]string{}, access: map[string]bool{}, refresh: map[string]bool{}}
+	g := &Grants{Life: life, codes: map[string]string{}, access: map[string]bool{}, refresh: map[string]bool{}, scopes: map[string]string{}}
 	mcp := sdk.NewStreamableHTTPHandler(func(*http.Request) *sdk.Server { return server }, nil)
 	mux := http.NewServeMux()
 	g.Server = httptest.NewServer(mux)
@@ -62,13 +68,20 @@ func NewGrants(server *sdk.Server, life int) *Grants {
 	mux.HandleFunc("/mcp", func(w http.ResponseWriter, r *http.Request) {
 		token, _ := strings.CutPrefix(r.Header.Get("Authorization"), "Bearer ")
 		g.mu.Lock()
-		good := g.access[token]
+		good, scope := g.access[token], g.scopes[token]
 		g.mu.Unlock()
 		if !good {
 			w.Header().Set("WWW-Authenticate", `Bearer resource_metadata="`+g.URL+`/.well-known/oauth-protected-resource"`)
 			http.Error(w, "who are you?", http.StatusUnauthorized)
 			return
 		}
+		data, err := io.ReadAll(r.Body)
+		if err == nil && g.Scope != "" && bytes.Contains(data, []byte(`"tools/call"`)) && !slices.Contains(strings.Fields(scope), g.Scope) {
+			w.Header().Set("WWW-Authenticate", `Bearer error="insufficient_scope", scope="`+g.Scope+`"`)
+			http.Error(w, "not that", http.StatusForbidden)
+			return
+		}
+		r.Body = io.NopCloser(bytes.NewReader(data))
 		mcp.ServeHTTP(w, r)
 	})
 	return g
@@ -104,7 +117,7 @@ func (g *Grants) authorize(w http.ResponseWriter, r *http.Request) {
 	} else {
 		code := rand.Text()
 		g.mu.Lock()
-		g.codes[code] = q.Get("code_challenge")
+		g.codes[code], g.scopes[code] = q.Get("code_challenge"), q.Get("scope")
 		g.mu.Unlock()
 		back.Set("code", code)
 	}
@@ -114,7 +127,7 @@ func (g *Grants) authorize(w http.ResponseWriter, r *http.Request) {
 func (g *Grants) token(w http.ResponseWriter, r *http.Request) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	good := false
+	good, scope := false, g.scopes[r.FormValue("code")]
 	switch r.FormValue("grant_type") {
 	case "authorization_code":
 		sum := sha256.Sum256([]byte(r.FormValue("code_verifier")))
@@ -139,7 +152,7 @@ func (g *Grants) token(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	access, refresh := "access-"+rand.Text(), "refresh-"+rand.Text()
-	g.access[access], g.refresh[refresh] = true, false
+	g.access[access], g.refresh[refresh], g.scopes[access] = true, false, scope
 	answer(w, http.StatusOK, map[string]any{"access_token": access, "refresh_token": refresh, "token_type": "Bearer",
 		"expires_in": g.Life})
 }
