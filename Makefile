@@ -136,7 +136,7 @@ previous: ## the program of PREV (default: the last tag, else the commit before)
 register: ## slow (2 min): a copy of the sources gets an event type, then lacks one part of it after the other
 	$(GO) test -tags slow -count=1 -v -timeout 30m ./test/register
 
-protocols: ## slow: clients of A2A, ACP, AG-UI and OpenAI, installed from npm, use a station (needs Node.js 20 and the network)
+protocols: ## slow: clients of A2A, ACP, AG-UI and OpenAI, and the conformance suite of MCP, installed from npm, use a station (needs Node.js 20 and the network)
 	$(GO) test -tags slow -count=1 -v -timeout 15m ./test/protocols
 
 mcp: ## slow: agents with the reference MCP servers, installed from npm (needs Node.js and the network)

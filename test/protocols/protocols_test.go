@@ -23,7 +23,7 @@ import (
 )
 
 // The clients and their versions.
-var packages = []string{"@a2a-js/sdk@1.3.0", "@agentclientprotocol/sdk@2.4.0",
+var clients = []string{"@a2a-js/sdk@1.3.0", "@agentclientprotocol/sdk@2.4.0",
 	"@ag-ui/client@1.0.0", "@ag-ui/core@1.0.0", "openai@6.49.0"}
 
 // proofs is what each client shows, a line each.
@@ -59,7 +59,7 @@ type place struct {
 }
 
 // open starts a station that others reach, and installs the clients.
-func open(t *testing.T) place {
+func open(t *testing.T, packages ...string) place {
 	t.Helper()
 	for _, program := range []string{"node", "npm"} {
 		if _, err := exec.LookPath(program); err != nil {
@@ -128,15 +128,15 @@ func (p *place) serve(t *testing.T) {
 		return secret
 	}
 	p.token, p.reader = add("all", tokens.Read, tokens.Write, tokens.Answer), add("reader", tokens.Read)
-	g, err := gateway.New(gateway.Config{Client: c, Tokens: tokens.Follow(list).Now})
-	if err != nil {
-		t.Fatal(err)
-	}
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
 	}
 	p.url = "http://" + l.Addr().String()
+	g, err := gateway.New(gateway.Config{Client: c, Tokens: tokens.Follow(list).Now, Origins: []string{p.url}})
+	if err != nil {
+		t.Fatal(err)
+	}
 	ctx, cancel := context.WithCancel(context.Background())
 	ended := make(chan error, 1)
 	go func() { ended <- g.Serve(ctx, l) }()
@@ -168,7 +168,7 @@ func (p place) plays(t *testing.T, script string, env ...string) {
 }
 
 func TestClients(t *testing.T) {
-	p := open(t)
+	p := open(t, clients...)
 	t.Run("ECO-6b the client of the A2A project", func(t *testing.T) { p.plays(t, "a2a.mjs") })
 	t.Run("PLUS-16b the client of AG-UI", func(t *testing.T) { p.plays(t, "agui.mjs") })
 	t.Run("PLUS-16a the client of OpenAI", func(t *testing.T) { p.plays(t, "openai.mjs") })
