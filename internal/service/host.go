@@ -484,14 +484,6 @@ func (in *Instance) Leased(run Run) Run {
 	}
 }
 
-// StationKey returns the configured key, or the one kept in the station's configuration, made by whoever came first.
-func (in *Instance) StationKey(ctx context.Context, configured secret.Value) ([]byte, error) {
-	if !configured.Empty() {
-		return []byte(configured.Reveal()), nil
-	}
-	return in.Key(ctx, topology.StationKeyKey)
-}
-
 // Key returns a key that is kept in the station's configuration, made by whoever came first.
 func (in *Instance) Key(ctx context.Context, name string) ([]byte, error) {
 	err := in.Ports.Config.Create(ctx, name, []byte(in.RandomID(32)))

@@ -241,7 +241,7 @@ type Call struct {
 	NotBefore time.Time `json:"notBefore,omitzero"`
 	// Delegation is what a call that waits for a child run asks for; nil for all others.
 	Delegation *events.Delegation `json:"delegation,omitempty"`
-	Made       bool               `json:"made,omitempty"` // once it was said what the attempt under way made
+	UnderWay
 	// Parent is the call inside of which a program of others made this one. Program is how far such a program came that
 	// carries out this one, nil before it was given work, and Inner counts what it asked for.
 	Parent  string   `json:"parent,omitempty"`
@@ -250,6 +250,14 @@ type Call struct {
 	MailCall
 	// Asking are the requests of that program for its model; nil before the first.
 	Asking *Asking `json:"asking,omitempty"`
+}
+
+// UnderWay is what is known of the attempt of a call that is under way.
+type UnderWay struct {
+	// Made is set once it was said what it made.
+	Made bool `json:"made,omitempty"`
+	// Key is the number of the station's key that the idempotency key of the call is made with.
+	Key int `json:"key,omitempty"`
 }
 
 // CallRecord is an ended call (TOOL-2).
