@@ -3,8 +3,8 @@
 //
 // Promises: each link was signed by the key that it brings, and one that rotates a key by the old one, too, so that
 // whoever trusts one key of a chain can tell which others to trust. A key that was replaced never comes back. Decisions
-// and the fold are functions of a state and an input. A file of a key has the private key in force and the links that the
-// log may not have yet: replacing that file is the whole of a rotation, and what follows from it may be done twice.
+// and the fold are functions of a state and an input. A file of a key has the private key in force and the links that
+// the log may not have yet: replacing that file is the whole of a rotation, and what follows may be done twice.
 package keychain
 
 import (

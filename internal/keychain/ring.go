@@ -8,8 +8,8 @@ import (
 	"time"
 )
 
-// Ring are the keys that a station makes idempotency keys with, by their numbers from 0. A call that began with one goes
-// on with it, so none is ever taken away. In the bucket of the configuration a ring of one key is that key alone.
+// Ring are the keys that a station makes idempotency keys with, by their numbers from 0. A call that began with one
+// goes on with it, so none is ever taken away. In the bucket of the configuration a ring of one key is that key alone.
 type Ring struct {
 	Keys []RingKey `json:"keys"`
 }

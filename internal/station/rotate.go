@@ -70,8 +70,8 @@ func (k KeyRotation) path() string {
 }
 
 // RotateKey replaces the key of anchors in its file by a new one, which the old one certifies. That file is replaced at
-// once and whole; whoever signs takes the rest from it, after a crash as well. Of a station that does not run the store is
-// taken meanwhile.
+// once and whole; whoever signs takes the rest from it, after a crash as well. The store of a station that does not run
+// is taken meanwhile.
 func RotateKey(ctx context.Context, k KeyRotation) (RotatedKey, error) {
 	path := k.path()
 	out := RotatedKey{File: path, Reason: k.Reason}

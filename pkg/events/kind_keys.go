@@ -39,7 +39,7 @@ type KeyLink struct {
 	// Old is the key that is replaced; empty where it is not known, because it is lost.
 	Old string `json:"old,omitempty"`
 	New string `json:"new"`
-	// NotAfter is the last position of the log at which an anchor of a key that leaked is accepted; 0 is that of the event.
+	// NotAfter is the last position of the log at which an anchor of a key that leaked is accepted; 0 is the event's.
 	NotAfter uint64 `json:"not_after,omitempty"`
 	// At is when it was decided, in UTC, with the format of RFC 3339.
 	At string `json:"at"`

@@ -252,14 +252,6 @@ type Call struct {
 	Asking *Asking `json:"asking,omitempty"`
 }
 
-// UnderWay is what is known of the attempt of a call that is under way.
-type UnderWay struct {
-	// Made is set once it was said what it made.
-	Made bool `json:"made,omitempty"`
-	// Key is the number of the station's key that the idempotency key of the call is made with.
-	Key int `json:"key,omitempty"`
-}
-
 // CallRecord is an ended call (TOOL-2).
 type CallRecord struct {
 	ID         string          `json:"id"`

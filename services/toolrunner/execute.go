@@ -74,8 +74,8 @@ func (e executor) run(ctx context.Context, x *executed) {
 				fmt.Errorf("tool %s broke: %v\n%s", a.Call.Tool, p, debug.Stack()))
 		}
 	}()
-	result, err := t.Run(work, tool.Call{Run: s.HarnessID, ID: a.Call.ID, Key: keyOf(x.started.key, s.HarnessID, a.Call.ID),
-		Input: input, Env: o.env})
+	result, err := t.Run(work, tool.Call{Run: s.HarnessID, ID: a.Call.ID,
+		Key: keyOf(x.started.key, s.HarnessID, a.Call.ID), Input: input, Env: o.env})
 	switch {
 	case errors.Is(context.Cause(work), runlog.ErrRunEnded):
 		x.err = runlog.ErrRunEnded
@@ -118,8 +118,8 @@ func (e executor) verify(ctx context.Context, st *started) (x executed, done boo
 	o := e.opener.open(work, st, x.changes)
 	defer o.close()
 	id := st.attempt.Call.ID
-	done, x.result, err = v.Verify(work, tool.Call{Run: st.state.HarnessID, ID: id, Key: keyOf(st.key, st.state.HarnessID, id),
-		Input: st.input, Env: o.env})
+	done, x.result, err = v.Verify(work, tool.Call{Run: st.state.HarnessID, ID: id,
+		Key: keyOf(st.key, st.state.HarnessID, id), Input: st.input, Env: o.env})
 	x.took = time.Since(began)
 	return x, done, err
 }

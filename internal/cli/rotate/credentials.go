@@ -39,7 +39,7 @@ func credentialsCmd(a *app.App) *cobra.Command {
 		Long: `Replaces the key of a user of a station of inspan up (inspan user add), or a token of its gateway (inspan token add). Rights, scopes and name
 stay. The old one is refused as soon as the station has taken up the list, within a second, and who is connected with it is disconnected.
 
-The new key of a user takes the place of the old one in its file, so contexts that name that file go on. It is written beside it first
+The new key of a user takes the place of the old one in its file, so contexts that name that file go on. It is written next to it first
 (NAME.nk.next): where the command is interrupted, the same command goes on where it was. A token is printed this once.
 
 The passwords of the services of a cluster are in its secret store: docs/rotation.md has the order.`,
@@ -147,8 +147,8 @@ func (a *credentialsCommand) rotateToken(out *rotatedCredential) error {
 	return err
 }
 
-// rotateUser gives a user a new key. What is done and what is left can be seen from the files: a key beside the old one
-// that the list does not have yet, one that it has, or none.
+// rotateUser gives a user a new key. What is done and what is left can be seen from the files: a key next to the old
+// one that the list does not have yet, one that it has, or none.
 func (a *credentialsCommand) rotateUser(ctx context.Context, out *rotatedCredential, running station.Record,
 	alive bool) error {
 	list, err := userlist.Read(a.store)

@@ -51,8 +51,8 @@ type rotatedRing struct {
 	Station string `json:"station"`
 	// Number is that of the key that calls begin with from the next start of a toolrunner on.
 	Number int `json:"number"`
-	// Kept are the older keys, for the calls that began with them.
-	Kept   int  `json:"kept"`
+	// Older keys are there for the calls that began with them.
+	Older  int  `json:"older_keys"`
 	DryRun bool `json:"dry_run,omitempty"`
 }
 
@@ -85,7 +85,7 @@ func (a *stationKeyCommand) run(cmd *cobra.Command, _ []string) error {
 	case err != nil:
 		return err
 	}
-	out.Kept = out.Number
+	out.Older = out.Number
 	if a.JSON {
 		return a.PrintJSON(out)
 	}
