@@ -30,6 +30,8 @@ type Config struct {
 	Reached uint64
 	// Keys that may have signed them. Without any, what anchors say is compared and their signatures are not.
 	Keys []ed25519.PublicKey
+	// Ends are the last positions of the station's log at which anchors of keys count that were replaced, by run.KeyID.
+	Ends map[string]uint64
 	// Approvers of gates whose signed answers are verified.
 	Approvers Approvers
 	// Object returns nil where the object is there with its digest and size; nil leaves objects unseen.
@@ -133,7 +135,20 @@ func (a *Audit) signed(an run.Anchor) error {
 	if i < 0 {
 		return fmt.Errorf("its anchor was signed with key %.16s, which is not a trusted key", an.Key)
 	}
-	return an.Verify(a.cfg.Keys[i])
+	if err := an.Verify(a.cfg.Keys[i]); err != nil {
+		return err
+	}
+	return a.inForce(an.Key, an.Seq)
+}
+
+// inForce returns an error where a key had been replaced before a position of the log. A position that is not known is
+// 0, and before every other.
+func (a *Audit) inForce(key string, seq uint64) error {
+	if end, replaced := a.cfg.Ends[key]; replaced && seq > end {
+		return fmt.Errorf("its anchor was signed with key %.16s at position %d of the log, and that key is not accepted after position %d: it was replaced",
+			key, seq, end)
+	}
+	return nil
 }
 
 func (a *Audit) wrong(f Fault) {
@@ -183,6 +198,11 @@ func (a *Audit) look(ctx context.Context, r kernel.Record, f events.Event, p eve
 		if an.Run != f.Run || an.Station != a.state.Identity.Station || an.Hash != a.state.Hash {
 			fault.Why = fmt.Sprintf("the anchor of %s has another event at this position: the log was changed",
 				an.At.Format("2006-01-02 15:04:05"))
+			a.wrong(fault)
+			return
+		}
+		if err := a.inForce(an.Key, r.Seq); err != nil { // whoever has an old key can sign any position with it
+			fault.Why = err.Error()
 			a.wrong(fault)
 			return
 		}

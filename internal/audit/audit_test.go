@@ -57,6 +57,33 @@ func TestAudit(t *testing.T) {
 			t.Errorf("%+v", r.First)
 		}
 	})
+	t.Run("PLUS-20a an anchor of a key that was replaced is accepted up to there, and reported after it", func(t *testing.T) {
+		t.Parallel()
+		old := ed25519.NewKeyFromSeed(bytes.Repeat([]byte{1}, 32))
+		public := old.Public().(ed25519.PublicKey)
+		head := func(seq uint64) audit.Config { // the last event stands at position 15
+			return audit.Config{Anchors: []run.Anchor{run.AnchorOf(b.State(), seq, runtest.Start, old)}, Keys: []ed25519.PublicKey{public}}
+		}
+		for name, c := range map[string]struct {
+			says, end uint64
+			sound     bool
+		}{
+			"replaced at the next event":               {15, 16, true},
+			"replaced at this event":                   {15, 15, true},
+			"replaced before":                          {15, 14, false},
+			"replaced before, and the position is not": {9, 14, false},
+			"never replaced":                           {15, 0, true},
+		} {
+			cfg := head(c.says)
+			if c.end > 0 {
+				cfg.Ends = map[string]uint64{run.KeyID(public): c.end}
+			}
+			r := take(cfg, nil)
+			if r.Sound != c.sound || !c.sound && (!strings.Contains(r.First.Why, "it was replaced") || r.First.Sequence != 6) {
+				t.Errorf("%s: %+v, %+v", name, r, r.First)
+			}
+		}
+	})
 	t.Run("SAFE-3 an anchor that no one trusted signed is wrong, also where the log agrees with it", func(t *testing.T) {
 		t.Parallel()
 		a := run.AnchorOf(b.State(), 1, runtest.Start, key(2))

@@ -16,9 +16,11 @@ const KeyPrefix = "anchorkey."
 // ErrKey means that a text is not a key.
 var ErrKey = errors.New("a key is 64 hex digits")
 
-// ParsePrivate reads the seed of a signing key.
+// ParsePrivate reads the seed of a signing key: the first line of a text. Below it, a file of a key may say what
+// brought the key; see package keychain.
 func ParsePrivate(text string) (ed25519.PrivateKey, error) {
-	seed, err := hex.DecodeString(strings.TrimSpace(text))
+	first, _, _ := strings.Cut(strings.TrimSpace(text), "\n")
+	seed, err := hex.DecodeString(strings.TrimSpace(first))
 	if err != nil || len(seed) != ed25519.SeedSize {
 		return nil, fmt.Errorf("signing key of anchors: %w: make one with openssl rand -hex 32", ErrKey)
 	}

@@ -49,6 +49,7 @@ import (
 	"github.com/inspan/inspan/internal/cli/queues"
 	"github.com/inspan/inspan/internal/cli/repl"
 	"github.com/inspan/inspan/internal/cli/replaytest"
+	"github.com/inspan/inspan/internal/cli/rotate"
 	"github.com/inspan/inspan/internal/cli/runs"
 	"github.com/inspan/inspan/internal/cli/runtimes"
 	"github.com/inspan/inspan/internal/cli/schedules"
@@ -230,7 +231,7 @@ func addCommands(a *app.App, root *cobra.Command) {
 		steer.Revise(a), steer.Control(a, "stop"), steer.Autonomy(a), steer.Signal(a))
 	add("care", serve.Setup(a), verify.Keygen(a), doctor.Command(a), verify.Audit(a), replaytest.Command(a),
 		backups.Backup(a), transfer.Restore(a, backups.Fill), adopting.Extend(a, transfer.Import(a)), views.Rebuild(a),
-		dead.Command(a), users.Command(a), tokens.Command(a), versionCmd(a))
+		dead.Command(a), users.Command(a), tokens.Command(a), rotate.Command(a), versionCmd(a))
 }
 
 // inConversation are the commands that a conversation has, too.

@@ -88,6 +88,9 @@ func (a *Aggregate[S]) Read(id string, r Record) (events.Event, events.Payload, 
 	return f, p, nil
 }
 
+// Fold returns the state after a record of an aggregate, for those who read a log and append nothing.
+func (a *Aggregate[S]) Fold(s S, id string, r Record) (S, error) { return a.fold(id, s, r) }
+
 // fold returns the state after a record of an aggregate.
 func (a *Aggregate[S]) fold(id string, s S, r Record) (S, error) {
 	var none S

@@ -8,6 +8,7 @@ import (
 
 	"github.com/inspan/inspan/internal/audit"
 	"github.com/inspan/inspan/internal/kernel"
+	"github.com/inspan/inspan/internal/keychain"
 	"github.com/inspan/inspan/internal/topology"
 	"github.com/inspan/inspan/pkg/approval"
 	"github.com/inspan/inspan/pkg/client"
@@ -19,8 +20,10 @@ import (
 type Trust struct {
 	// Anchors that the log must reach, beside the one in the run's row.
 	Anchors []run.Anchor
-	// Keys that sign anchors; where there are none, those that the station tells are taken.
+	// Keys that sign anchors; where there are none, those that the station tells are taken. The log says which keys they
+	// certified, and Ends, which an audit fills in, up to which position those count that were replaced.
 	Keys []ed25519.PublicKey
+	Ends map[string]uint64
 	// Approvers whose signed answers to gates are verified. With OnlySigned every answer must be signed by one of them.
 	Approvers  approval.Keys
 	OnlySigned bool
@@ -75,20 +78,25 @@ func knownOf(i run.Info) known {
 	return k
 }
 
-// trusting fills in the keys that the station tells, where none are given.
+// trusting fills in the keys that the station tells, where none are given, and what follows from the log of its keys.
 func (o station) trusting(ctx context.Context, trust Trust) (Trust, error) {
-	if len(trust.Keys) > 0 {
-		return trust, nil
+	published, err := AnchorKeys(ctx, o.Client)
+	if err != nil && len(trust.Keys) == 0 {
+		return trust, err
 	}
-	var err error
-	trust.Keys, err = AnchorKeys(ctx, o.Client)
+	chain, err := KeyChain(ctx, o.Client)
+	if err != nil {
+		return trust, err
+	}
+	all, err := keychain.Trust(o.Station(), trust.Keys, published, chain)
+	trust.Keys, trust.Ends = all.Keys, all.Ends
 	return trust, err
 }
 
 // audit checks one run.
 func (o station) audit(ctx context.Context, runID string, trust Trust, known known) (audit.Report, error) {
 	a := audit.New(audit.Config{Run: runID, Anchors: known.anchors, Reached: known.reached, Keys: trust.Keys,
-		Object:    o.sees(),
+		Ends: trust.Ends, Object: o.sees(),
 		Approvers: audit.Approvers{Keys: trust.Approvers, OnlySigned: trust.OnlySigned}})
 	// Never less than the leader has: a reader that is behind would look like a log that was cut off.
 	last, _, err := o.st.Journal().Last(ctx, runID)

@@ -123,7 +123,7 @@ func (w *world) receive(id string, last kernel.Record) {
 	ctx, cancel := context.WithTimeout(w.t.Context(), 5*time.Minute)
 	defer cancel()
 	ledger := w.ledger(events.Persister)
-	role, err := persister.New(persister.Config{Ledger: ledger, Journal: w.st.Journal(), KV: w.kv, Blobs: w.st.Blobs(), Sign: w.key,
+	role, err := persister.New(persister.Config{Ledger: ledger, Journal: w.st.Journal(), KV: w.kv, Blobs: w.st.Blobs(), Sign: persister.SignWith(w.key),
 		Snapshots: &snapshot.Store{KV: w.kv, Blobs: w.st.Blobs()}, Log: zerolog.Nop(), Settle: time.Microsecond})
 	if err != nil {
 		w.t.Fatal(err)

@@ -35,7 +35,7 @@ func (r *rebuild) row(ctx context.Context, l log, there []byte) ([]byte, error) 
 	}
 	info := run.InfoOf(s)
 	info.Anchor = old.Anchor
-	if r.cfg.Sign != nil && (old.Anchor == nil || old.Anchor.Sequence < s.Sequence) {
+	if r.signsAgain(old.Anchor, s) {
 		a := run.AnchorOf(s, l.head(), r.cfg.Now(), r.cfg.Sign)
 		info.Anchor = &a
 	}
@@ -69,6 +69,15 @@ func (r *rebuild) report(ctx context.Context, l log) (*events.Ref, error) {
 		return nil, fmt.Errorf("store the report: %w", err)
 	}
 	return &ref, nil
+}
+
+// signsAgain reports whether a head is to be signed: one that no anchor has, or only one of another key.
+func (r *rebuild) signsAgain(old *run.Anchor, s run.State) bool {
+	if r.cfg.Sign == nil {
+		return false
+	}
+	public := r.cfg.Sign.Public().(ed25519.PublicKey) // an Ed25519 key has no other
+	return old == nil || old.Sequence < s.Sequence || old.Key != run.KeyID(public)
 }
 
 // anchorKeys reads the public keys that the persisters of the station told it.

@@ -385,6 +385,7 @@ var toolrunnerRules = []rule{
 			return taken() // it follows from what a program of others did
 		}
 		duty := call.Next(d.s, p.Call, d.f.Time, call.Lease{})
+		duty.Key = p.Key
 		if duty.Last {
 			return decided(call.GiveUp(d.s, duty), nil)
 		}
@@ -453,6 +454,7 @@ func (d deciding) callFailed(p *events.CallFailedData,
 		say = append(say, call.GiveUp(d.s, duty)...)
 	case p.Class == events.OutcomeUnknown && p.Sandbox == "":
 		if say = call.Lost(d.s, duty); duty.Kind == call.Begin {
+			duty.Key = duty.Call.Key
 			say = call.Start(d.s, duty, a.Call.Runner, "", "")
 		}
 	}

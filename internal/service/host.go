@@ -63,6 +63,8 @@ type Ports struct {
 	QueueTimers kernel.Timers
 	// HarnessLog is the log of the harnesses and BudgetLog that of the budgets, whose rows are in Sessions; nil has none.
 	HarnessLog, BudgetLog kernel.Journal
+	// KeysLog is the log of the keys of anchors; nil where they are not replaced.
+	KeysLog kernel.Journal
 	// HaltLog is the log of the halts of the station, whose row is in Sessions, and HaltInbox delivers what halts and
 	// releases it; both are nil where it cannot be halted.
 	HaltLog   kernel.Journal
@@ -480,14 +482,6 @@ func (in *Instance) Leased(run Run) Run {
 		renewing.Wait()
 		return err
 	}
-}
-
-// StationKey returns the configured key, or the one kept in the station's configuration, made by whoever came first.
-func (in *Instance) StationKey(ctx context.Context, configured secret.Value) ([]byte, error) {
-	if !configured.Empty() {
-		return []byte(configured.Reveal()), nil
-	}
-	return in.Key(ctx, topology.StationKeyKey)
 }
 
 // Key returns a key that is kept in the station's configuration, made by whoever came first.

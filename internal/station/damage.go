@@ -34,7 +34,7 @@ const streamsFolder = "nats"
 const fallbackFile = "fallback.db"
 
 // unchecked are the files of a store that only their digest speaks for.
-var unchecked = []string{fallbackFile, "anchor.key"}
+var unchecked = []string{fallbackFile, KeyFile}
 
 // DefaultMarkEvery is how often a station compares its streams with its marks, and writes new ones.
 const DefaultMarkEvery = 5 * time.Second

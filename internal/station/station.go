@@ -196,7 +196,8 @@ func (s *Station) As(ctx context.Context, user events.Service) (*jet.Conn, error
 func (cfg Config) service() (of service.Config, err error) {
 	of = cfg.Base
 	if of.AnchorKey.Empty() {
-		if of.AnchorKey, err = ownKey(filepath.Join(cfg.StoreDir, "anchor.key")); err != nil {
+		of.AnchorKeyFile = filepath.Join(cfg.StoreDir, KeyFile)
+		if of.AnchorKey, err = ownKey(of.AnchorKeyFile); err != nil {
 			return of, err
 		}
 	}

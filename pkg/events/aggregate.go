@@ -36,6 +36,8 @@ func Aggregates() []Aggregate {
 			HaltRegistry()},
 		{BudgetAggregate, "The monthly budgets of projects, users and the station, and what is reserved of them for runs. Their one log has the id station.",
 			BudgetRegistry()},
+		{KeysAggregate, "The keys that sign the anchors of runs: which replaced which, when and why. Their one log has the id station.",
+			KeysRegistry()},
 	}
 }
 

@@ -79,6 +79,8 @@ type CallStartedData struct {
 	// Runner is the instance that holds the lease; Sandbox the backend it uses.
 	Runner  string `json:"runner"`
 	Sandbox string `json:"sandbox"`
+	// Key is the number of the station's key that the idempotency key is made with: 0 before it was replaced.
+	Key int `json:"key,omitempty"`
 }
 
 // CallDeferredData is an error event: an attempt that will be made again.

@@ -116,7 +116,7 @@ func callStarted(s *State, f events.Event, d *events.CallStartedData) string {
 	}
 	s.forsake(&c)
 	c.Phase, c.Attempt, c.Fence, c.Runner, c.StartedAt = CallStarted, d.Attempt, f.Sequence, d.Runner, f.Time
-	c.Made = false
+	c.Made, c.Key = false, d.Key
 	s.setOpen(d.Call, &c)
 	return ""
 }

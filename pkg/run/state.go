@@ -241,7 +241,7 @@ type Call struct {
 	NotBefore time.Time `json:"notBefore,omitzero"`
 	// Delegation is what a call that waits for a child run asks for; nil for all others.
 	Delegation *events.Delegation `json:"delegation,omitempty"`
-	Made       bool               `json:"made,omitempty"` // once it was said what the attempt under way made
+	UnderWay
 	// Parent is the call inside of which a program of others made this one. Program is how far such a program came that
 	// carries out this one, nil before it was given work, and Inner counts what it asked for.
 	Parent  string   `json:"parent,omitempty"`

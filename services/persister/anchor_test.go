@@ -24,6 +24,14 @@ import (
 )
 
 // hear lets a new persister hear the last event of a run and returns the row that it writes.
+// signing signs with a key, where there is one.
+func signing(key ed25519.PrivateKey) persister.Signer {
+	if key == nil {
+		return nil
+	}
+	return persister.SignWith(key)
+}
+
 func receive(t *testing.T, st *mem.Station, key ed25519.PrivateKey, runID string) run.Info {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute)
@@ -33,7 +41,7 @@ func receive(t *testing.T, st *mem.Station, key ed25519.PrivateKey, runID string
 	if err != nil {
 		t.Fatal(err)
 	}
-	role, err := persister.New(persister.Config{Ledger: ledger, Journal: st.Journal(), KV: kv, Blobs: st.Blobs(), Sign: key,
+	role, err := persister.New(persister.Config{Ledger: ledger, Journal: st.Journal(), KV: kv, Blobs: st.Blobs(), Sign: signing(key),
 		Snapshots: &snapshot.Store{KV: kv, Blobs: st.Blobs()}, Log: zerolog.Nop(), Settle: time.Millisecond})
 	if err != nil {
 		t.Fatal(err)

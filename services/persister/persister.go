@@ -38,8 +38,9 @@ type Config struct {
 	// Ending is closed when the role is asked to end: nothing is gathered any longer, so that a drain need not wait for
 	// it. Nil is never closed.
 	Ending <-chan struct{}
-	// Sign signs the head of each run whose row is written; nil writes no anchors.
-	Sign ed25519.PrivateKey
+	// Sign returns the key that signs the head of each run whose row is written. It is asked once the head is known, for
+	// each, so that a key that was replaced before an event is stored does not sign that event; nil writes no anchors.
+	Sign Signer
 	// Archive keeps the logs outside of the station; may be nil.
 	Archive Archive
 	// Ended notes the end of a run where the next runs of its workflow look for it; may be nil. It may come more than
@@ -47,6 +48,14 @@ type Config struct {
 	Ended func(ctx context.Context, s run.State) error
 	// Activity takes a line a person can read for each event, in the order received; may be nil.
 	Activity func(runID string, seq uint64)
+}
+
+// Signer returns the key that signs heads now, or nil where there is none that may.
+type Signer func(ctx context.Context) (ed25519.PrivateKey, error)
+
+// SignWith signs with one key for ever.
+func SignWith(key ed25519.PrivateKey) Signer {
+	return func(context.Context) (ed25519.PrivateKey, error) { return key, nil }
 }
 
 // Archive keeps the logs of runs where they outlive the station's store.

@@ -35,7 +35,7 @@ func TestViewsOfEndedRuns(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		r, err := New(Config{Ledger: ledger, Journal: st.Journal(), KV: kv, Blobs: st.Blobs(), Sign: key,
+		r, err := New(Config{Ledger: ledger, Journal: st.Journal(), KV: kv, Blobs: st.Blobs(), Sign: SignWith(key),
 			Snapshots: &snapshot.Store{KV: kv, Blobs: st.Blobs()}, Log: zerolog.Nop(), Settle: time.Microsecond})
 		if err != nil {
 			t.Fatal(err)

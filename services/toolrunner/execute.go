@@ -39,7 +39,6 @@ type executor struct {
 	opener opener
 	tools  tools
 	ends   *runlog.Ends
-	key    []byte
 }
 
 // execute lets the tool of a call work in its sandbox, for at most its time limit and not longer than the run lives.
@@ -75,8 +74,8 @@ func (e executor) run(ctx context.Context, x *executed) {
 				fmt.Errorf("tool %s broke: %v\n%s", a.Call.Tool, p, debug.Stack()))
 		}
 	}()
-	result, err := t.Run(work, tool.Call{Run: s.HarnessID, ID: a.Call.ID, Key: e.keyOf(s.HarnessID, a.Call.ID),
-		Input: input, Env: o.env})
+	result, err := t.Run(work, tool.Call{Run: s.HarnessID, ID: a.Call.ID,
+		Key: keyOf(x.started.key, s.HarnessID, a.Call.ID), Input: input, Env: o.env})
 	switch {
 	case errors.Is(context.Cause(work), runlog.ErrRunEnded):
 		x.err = runlog.ErrRunEnded
@@ -119,15 +118,15 @@ func (e executor) verify(ctx context.Context, st *started) (x executed, done boo
 	o := e.opener.open(work, st, x.changes)
 	defer o.close()
 	id := st.attempt.Call.ID
-	done, x.result, err = v.Verify(work, tool.Call{Run: st.state.HarnessID, ID: id, Key: e.keyOf(st.state.HarnessID, id),
-		Input: st.input, Env: o.env})
+	done, x.result, err = v.Verify(work, tool.Call{Run: st.state.HarnessID, ID: id,
+		Key: keyOf(st.key, st.state.HarnessID, id), Input: st.input, Env: o.env})
 	x.took = time.Since(began)
 	return x, done, err
 }
 
 // keyOf is the idempotency key of a call: the same for each of its attempts, and unguessable without the station's key.
-func (e executor) keyOf(runID, callID string) string {
-	h := hmac.New(sha256.New, e.key)
+func keyOf(key []byte, runID, callID string) string {
+	h := hmac.New(sha256.New, key)
 	h.Write([]byte(runID + "|" + callID))
 	return hex.EncodeToString(h.Sum(nil))
 }

@@ -18,6 +18,8 @@ type started struct {
 	acquired
 	attempt call.Attempt
 	input   []byte
+	// key makes its idempotency key.
+	key []byte
 }
 
 // starter announces attempts.
@@ -26,6 +28,7 @@ type starter struct {
 	inputs    inputs
 	sandboxes *pool.Opener
 	instance  string
+	keys      Keyring
 }
 
 // start announces an attempt, unless the effect class of the tool needs none. Only the write that stored call.started
@@ -34,6 +37,12 @@ func (b starter) start(ctx context.Context, a acquired) (st *started, w runlog.W
 	s, d := a.state, a.duty
 	st = &started{acquired: a, attempt: b.attempt(s, d.Call, d.Attempt)}
 	if st.input, err = b.inputs.get(ctx, d.Call); err != nil {
+		return nil, w, err
+	}
+	if d.Key = d.Call.Key; d.Call.Fence == 0 {
+		d.Key = b.keys.Newest() // a call that was begun goes on with the key that it has
+	}
+	if st.key, err = b.keys.Key(ctx, d.Key); err != nil {
 		return nil, w, err
 	}
 	if call.NeedsStart(d.Call.Effect) {
@@ -53,7 +62,11 @@ func (b starter) start(ctx context.Context, a acquired) (st *started, w runlog.W
 func (b starter) again(ctx context.Context, a acquired) (*started, error) {
 	c := a.duty.Call
 	input, err := b.inputs.get(ctx, c)
-	return &started{acquired: a, input: input, attempt: b.attempt(a.state, c, c.Attempt)}, err
+	if err != nil {
+		return nil, err
+	}
+	key, err := b.keys.Key(ctx, c.Key)
+	return &started{acquired: a, input: input, attempt: b.attempt(a.state, c, c.Attempt), key: key}, err
 }
 
 // attempt of a call under the fence that it has.

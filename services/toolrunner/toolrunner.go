@@ -80,8 +80,9 @@ type Checks interface {
 type Identity struct {
 	// Instance names this process; it holds the leases of the attempts it begins.
 	Instance string
-	// Key makes idempotency keys; the same for all toolrunners of a station.
-	Key []byte
+	// Keys make idempotency keys; the same for all toolrunners of a station. Key is that of a station which has one.
+	Keys Keyring
+	Key  []byte
 }
 
 // Role is the toolrunner: the stages of a call, in their order.
@@ -114,7 +115,7 @@ func New(cfg Config) (*Role, error) {
 	if !sandboxes || !workspaces || cfg.Artifacts == nil || cfg.Git == nil || cfg.Checks == nil {
 		return nil, errors.New("toolrunner needs sandboxes, workspaces and what works in them")
 	}
-	if cfg.Instance == "" || len(cfg.Key) == 0 {
+	if cfg.Instance == "" || cfg.Keys == nil && len(cfg.Key) == 0 {
 		return nil, errors.New("toolrunner needs an instance name and a station key")
 	}
 	r := &Role{cfg: cfg, permitted: make(chan permitted, maxPermitted), verdicts: &verdicts{}}
@@ -123,14 +124,15 @@ func New(cfg Config) (*Role, error) {
 		follow: cfg.Workspaces.Trees != nil, tools: known, inputs: args, jobs: cfg.Jobs}
 	r.acquire = acquirer{cfg.Workspaces}
 	r.provision = provisioner{cfg.Sessions, cfg.Files, cfg.Janitor, cfg.Artifacts}
-	r.start = starter{ledger: cfg.Ledger, inputs: args, sandboxes: cfg.Sandboxes, instance: cfg.Instance}
+	r.start = starter{ledger: cfg.Ledger, inputs: args, sandboxes: cfg.Sandboxes, instance: cfg.Instance,
+		keys: cfg.keys()}
 	open := opener{ledger: cfg.Ledger, sandboxes: cfg.Sandboxes, pool: cfg.Pool, jobs: cfg.Jobs, provision: r.provision,
 		artifacts: cfg.Artifacts, git: cfg.Git, output: cfg.Output}
 	results := capture.Results{Blobs: cfg.Blobs, Mask: cfg.Mask, Instance: cfg.Instance}
 	r.finish = finisher{ledger: cfg.Ledger, timers: cfg.Timers, files: cfg.Files}
 	open.inside = &insider{finish: r.finish, blobs: cfg.Blobs, results: results, verdicts: r.verdicts,
 		instance: cfg.Instance}
-	r.execute = executor{opener: open, tools: known, ends: cfg.Ends, key: cfg.Key}
+	r.execute = executor{opener: open, tools: known, ends: cfg.Ends}
 	r.capture = capturer{results: results, artifacts: cfg.Artifacts, hooks: cfg.Hooks, tools: known,
 		git: cfg.Git}
 	r.preview = previewer{ledger: cfg.Ledger, blobs: cfg.Blobs, workspaces: cfg.Workspaces, root: cfg.Sandboxes.Root(),

@@ -136,7 +136,7 @@ func (a *addCommand) run(cmd *cobra.Command, args []string) error {
 		return err
 	}
 	if alive {
-		if err := taken(cmd.Context(), a.App, running, list); err != nil {
+		if err := Taken(cmd.Context(), a.App, running, list); err != nil {
 			return err
 		}
 		if out.TakenUp = true; out.KeyFile != "" {
@@ -162,11 +162,10 @@ func (a *addCommand) run(cmd *cobra.Command, args []string) error {
 func (a *addCommand) save(out *added, seed []byte) error {
 	path := a.key
 	if path == "" {
-		at := service.SystemFile()
-		if at == "" {
-			return app.Usage("there is no home folder to keep keys in: --key names a file")
+		var err error
+		if path, err = KeyFile(cmp.Or(out.Station, a.Station), out.Name); err != nil {
+			return err
 		}
-		path = filepath.Join(filepath.Dir(at), "keys", cmp.Or(out.Station, a.Station)+"-"+out.Name+".nk")
 		if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
 			return fmt.Errorf("folder of keys: %w", err)
 		}
@@ -182,6 +181,15 @@ func (a *addCommand) save(out *added, seed []byte) error {
 	out.KeyFile = path
 	_, err = f.Write(append(seed, '\n'))
 	return errors.Join(err, f.Sync(), f.Close())
+}
+
+// KeyFile is where the key of a user of a station is, where no other file is named.
+func KeyFile(station, user string) (string, error) {
+	at := service.SystemFile()
+	if at == "" {
+		return "", app.Usage("there is no home folder to keep keys in: --key names a file")
+	}
+	return filepath.Join(filepath.Dir(at), "keys", station+"-"+user+".nk"), nil
 }
 
 func (a *addCommand) report(out added, first bool) {
@@ -224,8 +232,8 @@ func listed(rights []topology.Right) string {
 	return strings.Join(words, "")
 }
 
-// taken waits until a station has taken up a list.
-func taken(ctx context.Context, a *app.App, running station.Record, list userlist.List) error {
+// Taken waits until a station has taken up a list.
+func Taken(ctx context.Context, a *app.App, running station.Record, list userlist.List) error {
 	ctx, cancel := context.WithTimeout(ctx, a.Wait)
 	defer cancel()
 	for {
@@ -336,7 +344,7 @@ func (a *removeCommand) run(cmd *cobra.Command, args []string) error {
 		return nil
 	}
 	if alive {
-		if err := taken(cmd.Context(), a.App, running, list); err != nil {
+		if err := Taken(cmd.Context(), a.App, running, list); err != nil {
 			return err
 		}
 	}

@@ -5,6 +5,7 @@ import (
 	"cmp"
 	"context"
 	"crypto/ed25519"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -16,6 +17,7 @@ import (
 	"github.com/inspan/inspan/internal/cli/app"
 	"github.com/inspan/inspan/internal/cli/terminal"
 	"github.com/inspan/inspan/internal/core/view"
+	"github.com/inspan/inspan/internal/keychain"
 	"github.com/inspan/inspan/internal/operator"
 	"github.com/inspan/inspan/pkg/approval"
 	"github.com/inspan/inspan/pkg/client"
@@ -26,6 +28,7 @@ import (
 type auditCommand struct {
 	*app.App
 	file, key, approvers string
+	chain                string
 	onlySigned, all      bool
 	anchors              []string
 }
@@ -52,6 +55,8 @@ Exit codes: 0 no fault was found, 1 there is one, 2 wrong command line, 5 there 
 	cmd.Flags().StringVar(&c.file, "file", "", "check this file of events, without a station")
 	cmd.Flags().StringVar(&c.key, "key", "",
 		"public key that signs anchors: 64 hex digits, or a file with them; default: the keys that the station publishes")
+	cmd.Flags().StringVar(&c.chain, "chain", "",
+		"with --file: file with the keys of anchors that were replaced, as inspan rotate list --json writes it; a station tells them itself")
 	cmd.Flags().StringArrayVar(&c.anchors, "anchor", nil,
 		"file with a signed head that the log must reach, as inspan export --anchor writes it; may be given again")
 	cmd.Flags().StringVar(&c.approvers, "approver-keys", a.Lookup("INSPAN_APPROVER_KEYS", ""),
@@ -77,8 +82,15 @@ func (a *auditCommand) run(cmd *cobra.Command, argv []string) error {
 	if ways := len(argv) + number(a.file != "") + number(a.all); ways != 1 {
 		return app.Usage("inspan audit wants a run, --all or --file FILE, one of them: %s", cmd.UseLine())
 	}
+	if a.chain != "" && a.file == "" {
+		return app.Usage("--chain goes with --file: the log of a station has the keys that were replaced")
+	}
 	if a.file != "" {
-		return auditFile(cmd.Context(), a.App, a.file, audit.Config{Anchors: given, Keys: keys,
+		all, err := trusted(a.chain, keys)
+		if err != nil {
+			return err
+		}
+		return auditFile(cmd.Context(), a.App, a.file, audit.Config{Anchors: given, Keys: all.Keys, Ends: all.Ends,
 			Approvers: audit.Approvers{Keys: trust.Approvers, OnlySigned: a.onlySigned}})
 	}
 	return a.Connected(func(ctx context.Context, c *client.Client, argv []string) error {
@@ -98,6 +110,29 @@ func (a *auditCommand) run(cmd *cobra.Command, argv []string) error {
 		}
 		return printReport(a.App, r)
 	})(cmd, argv)
+}
+
+// trusted are the keys that follow from --key and --chain.
+func trusted(path string, given []ed25519.PublicKey) (keychain.Trusted, error) {
+	if path == "" {
+		return keychain.Trusted{Keys: given}, nil
+	}
+	var chain keychain.Chain
+	b, err := os.ReadFile(path)
+	if err == nil {
+		err = json.Unmarshal(b, &chain)
+	}
+	if err != nil {
+		return keychain.Trusted{}, app.Usage("--chain: %w", err)
+	}
+	if len(given) == 0 {
+		return keychain.Trusted{}, app.Usage("--chain needs --key: whoever writes that file could put any key into it")
+	}
+	all, err := keychain.Trust(chain.Station, given, nil, chain.Links)
+	if err != nil {
+		return all, fmt.Errorf("--chain %s: %w", path, err)
+	}
+	return all, nil
 }
 
 // approverKeys reads --approver-keys; none are no keys.

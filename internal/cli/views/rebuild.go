@@ -83,7 +83,7 @@ func (a *rebuildCommand) run(cmd *cobra.Command, runs []string) error {
 func signingKey(a *app.App, store string) (ed25519.PrivateKey, error) {
 	text := a.Lookup("INSPAN_ANCHOR_KEY", "")
 	if text == "" && store != "" {
-		b, err := os.ReadFile(filepath.Join(store, "anchor.key"))
+		b, err := os.ReadFile(filepath.Join(store, station.KeyFile))
 		if err != nil && !errors.Is(err, os.ErrNotExist) {
 			return nil, fmt.Errorf("read the key of anchors: %w", err)
 		}

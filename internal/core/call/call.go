@@ -55,6 +55,8 @@ type Duty struct {
 	Call    run.Call
 	Attempt int
 	At      time.Time
+	// Key is the number of the station's key that the idempotency key of the attempt is made with.
+	Key int
 	// Last is true where no further attempt may follow: what is to be verified either took effect or is given up.
 	Last bool
 	// Why the call cannot be gone on with, where it is lost and that is known.
@@ -115,7 +117,7 @@ func Start(s run.State, d Duty, runner, sandbox string, preview string) []events
 	}
 	return append(abandoned(s, d.Call.ID),
 		&events.CallStartedData{Event: "tool_start", ToolRef: ref(d.Call), Input: preview,
-			Attempt: d.Attempt, Effect: d.Call.Effect, Runner: runner, Sandbox: sandbox})
+			Attempt: d.Attempt, Effect: d.Call.Effect, Runner: runner, Sandbox: sandbox, Key: d.Key})
 }
 
 // current reports whether the call still is in the very phase, attempt and fence that a duty was found in.

@@ -4,20 +4,16 @@ package persister
 
 import (
 	"context"
-	"crypto/ed25519"
 	"errors"
 	"fmt"
 	"sync"
 	"time"
 
 	"github.com/inspan/inspan/internal/archive"
-	"github.com/inspan/inspan/internal/audit"
 	"github.com/inspan/inspan/internal/capture"
-	"github.com/inspan/inspan/internal/kernel"
 	"github.com/inspan/inspan/internal/service"
 	"github.com/inspan/inspan/internal/workspace/treelog"
 	"github.com/inspan/inspan/pkg/events"
-	"github.com/inspan/inspan/pkg/run"
 	"github.com/inspan/inspan/services/persister"
 )
 
@@ -69,7 +65,7 @@ type keeping struct {
 
 func (k *keeping) start(ctx, keep context.Context) (*persister.Role, error) {
 	p := k.in.Ports
-	sign, err := k.anchorKey(ctx)
+	sign, err := k.signer(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -77,9 +73,15 @@ func (k *keeping) start(ctx, keep context.Context) (*persister.Role, error) {
 	if err != nil {
 		return nil, err
 	}
-	cfg := persister.Config{Ledger: k.in.Ledger, Journal: p.Journal, KV: p.State, Blobs: p.Blobs, Sign: sign,
+	cfg := persister.Config{Ledger: k.in.Ledger, Journal: p.Journal, KV: p.State, Blobs: p.Blobs,
 		Snapshots: k.in.Snapshots(), Local: k.in.LocalSnapshots(), Log: k.in.Log, Ending: ctx.Done(),
 		Ended: k.in.Workflows().Ended}
+	if sign != nil {
+		cfg.Sign = sign.key
+		if sign.path != "" {
+			k.background.Go(func() { sign.follow(keep) })
+		}
+	}
 	if keeper != nil {
 		cfg.Archive = keeper
 	}
@@ -131,26 +133,6 @@ func (k *keeping) archiveEvery() time.Duration {
 		return 30 * time.Second
 	}
 	return k.cfg.ArchiveEvery
-}
-
-// anchorKey returns the signing key and publishes its public half in the station, so that an audit finds it. A key that
-// was published stays: it is what old anchors were signed with.
-func (k *keeping) anchorKey(ctx context.Context) (ed25519.PrivateKey, error) {
-	if k.cfg.AnchorKey.Empty() {
-		k.in.Log.Warn().Msg("no INSPAN_ANCHOR_KEY is set: the cut-off end of a log cannot be found by inspan audit")
-		return nil, nil
-	}
-	key, err := audit.ParsePrivate(k.cfg.AnchorKey.Reveal())
-	if err != nil {
-		return nil, fmt.Errorf("INSPAN_ANCHOR_KEY: %w", err)
-	}
-	public := audit.FormatPublic(key)
-	id := run.KeyID(key.Public().(ed25519.PublicKey)) // an Ed25519 key has no other
-	if err := k.in.Ports.State.Create(ctx, audit.KeyPrefix+id, []byte(public)); err != nil && !errors.Is(err,
-		kernel.ErrExists) {
-		return nil, fmt.Errorf("publish the public key of anchors: %w", err)
-	}
-	return key, nil
 }
 
 // sweepEvery is how often a persister looks for artifacts whose time is over: often enough for the shortest time there

@@ -144,7 +144,7 @@ func (h *wiring) role(ctx context.Context, trees *workspace.Trees) (*role.Role, 
 	if err != nil {
 		return nil, err
 	}
-	key, err := h.in.StationKey(ctx, h.cfg.StationKey)
+	keys, err := h.in.StationKeys(ctx, h.cfg.StationKey)
 	if err != nil {
 		return nil, err
 	}
@@ -163,7 +163,7 @@ func (h *wiring) role(ctx context.Context, trees *workspace.Trees) (*role.Role, 
 	if err != nil {
 		return nil, err
 	}
-	desk, keys, err := h.desk()
+	desk, gitKeys, err := h.desk()
 	if err != nil {
 		return nil, fmt.Errorf("git work: %w", err)
 	}
@@ -172,7 +172,7 @@ func (h *wiring) role(ctx context.Context, trees *workspace.Trees) (*role.Role, 
 	if checked == nil && desk != nil {
 		checked = desk
 	}
-	masked = append(append(append([]secret.Value(nil), masked...), more...), keys...)
+	masked = append(append(append([]secret.Value(nil), masked...), more...), gitKeys...)
 	out, err := h.egress()
 	if err != nil {
 		return nil, err
@@ -181,7 +181,7 @@ func (h *wiring) role(ctx context.Context, trees *workspace.Trees) (*role.Role, 
 	if err != nil {
 		return nil, err
 	}
-	masked = append(masked, secret.New(string(key)))
+	masked = append(masked, keys.Secrets()...)
 	keeper, err := h.keeper(masked)
 	if err != nil {
 		return nil, fmt.Errorf("artifacts: %w", err)
@@ -191,7 +191,7 @@ func (h *wiring) role(ctx context.Context, trees *workspace.Trees) (*role.Role, 
 		WithRuntimes(func(a events.Agent) tool.Tool { return work.Tool(a, named) })
 	r, err := newToolrunner(role.Config{Ledger: h.in.Ledger, Timers: p.Timers, Blobs: p.Blobs, Leases: p.Leases,
 		Ends: ends, Tools: tools.Base(),
-		ToolsOf: tools.For, Judges: role.Judges{Hooks: h.in.Asker}, Identity: role.Identity{Instance: h.in.Name, Key: key}},
+		ToolsOf: tools.For, Judges: role.Judges{Hooks: h.in.Asker}, Identity: role.Identity{Instance: h.in.Name, Keys: keys}},
 		runnerParts{opener: sandboxes, trees: trees, uses: h.uses(trees), keeper: keeper, desk: desk, checked: checked,
 			rescue:   h.rescue(desk),
 			sessions: p.Sessions, egress: out, live: feed, secrets: masked,

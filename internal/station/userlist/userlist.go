@@ -116,6 +116,17 @@ func (l List) Without(name string) (List, error) {
 	return List{Users: slices.Delete(slices.Clone(l.Users), i, i+1), Closed: true}, nil
 }
 
+// WithKey is the list in which a user has another key. One that the user has already changes nothing.
+func (l List) WithKey(name, key string) (List, error) {
+	i := slices.IndexFunc(l.Users, func(u User) bool { return u.Name == name })
+	if i < 0 {
+		return l, fmt.Errorf("user %s: %w", name, ErrUnknown)
+	}
+	users := slices.Clone(l.Users)
+	users[i].Key = key
+	return List{Users: users, Closed: true}, nil
+}
+
 // Names are those of the users.
 func (l List) Names() []string {
 	var names []string
