@@ -178,18 +178,35 @@ func (s *signer) warn(err error) {
 	s.in.Log.Error().Err(err).Msg("heads of runs are not signed with the key of anchors: give the persister the key in force, or see docs/rotation.md")
 }
 
-// follow takes up a key that was replaced while no row is written, until ctx ends.
+// follow takes up a key that was replaced while no row is written, until ctx ends. The log is asked only where the file
+// has something new.
 func (s *signer) follow(ctx context.Context) {
 	tick := time.NewTicker(takeUpEvery)
 	defer tick.Stop()
-	for {
+	for owed := false; ; {
 		select {
 		case <-ctx.Done():
 			return
 		case <-tick.C:
-			if _, err := s.key(ctx); err != nil && ctx.Err() == nil {
-				s.in.Log.Debug().Err(err).Msg("key of anchors not looked at, will try again")
-			}
+		}
+		if !owed && !s.changed() {
+			continue
+		}
+		_, err := s.key(ctx)
+		if owed = err != nil; owed && ctx.Err() == nil {
+			s.in.Log.Debug().Err(err).Msg("key of anchors not looked at, will try again")
 		}
 	}
+}
+
+// changed reports whether the file is not what it was, or has links that the log may not have. A file that cannot be
+// read is.
+func (s *signer) changed() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.path == "" {
+		return false
+	}
+	b, err := disk.ReadAtMost(s.path, keychain.MaxFile)
+	return err != nil || string(b) != s.text || len(s.file.Links) > 0
 }
