@@ -36,6 +36,7 @@ type Config struct {
 	GitWork
 	Archives
 	Gateway
+	Callout
 	Messages
 	Forwarding
 }

@@ -32,6 +32,11 @@ type Gateway struct {
 	GatewayStreams         int          `envconfig:"INSPAN_GATEWAY_STREAMS" default:"1024" desc:"requests that may wait at the same time for events or the end of a run; one token may have a quarter of them"`
 }
 
+// Callout: of the program that lets people of a provider in to NATS.
+type Callout struct {
+	CalloutKey secret.Value `envconfig:"INSPAN_CALLOUT_KEY" desc:"seed of the NKey of an account with which inspan callout signs who a person is; the configuration of the NATS server names its public half; inspan up makes its own; INSPAN_CALLOUT_KEY_FILE names a file with it"`
+}
+
 // gatewayTraits are those of the variables of the gateway. A project has no say in who is let in.
 func gatewayTraits() map[string]trait {
 	return map[string]trait{
@@ -50,6 +55,7 @@ func gatewayTraits() map[string]trait {
 		"INSPAN_GATEWAY_OIDC_GRANTS":      {key: "gateway.oidc.grants"},
 		"INSPAN_GATEWAY_OIDC_NAME":        {key: "gateway.oidc.name"},
 		"INSPAN_GATEWAY_OIDC_NATS":        {key: "gateway.oidc.nats"},
+		"INSPAN_CALLOUT_KEY":              {key: "callout.key"},
 		"INSPAN_GATEWAY_CONSOLE":          {key: "gateway.console"},
 		"INSPAN_GATEWAY_CONSOLE_PASSWORD": {key: "gateway.console_password"},
 		"INSPAN_GATEWAY_ORIGINS":          {key: "gateway.origins"},

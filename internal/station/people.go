@@ -47,12 +47,7 @@ func (u *users) person(ctx context.Context, token string) (callout.Person, error
 	if err != nil {
 		return callout.Person{}, err
 	}
-	as := topology.InFront(u.cfg.Station, u.outsider(p.Name, p.Name, p.Rights...))
-	out := callout.Person{Name: p.Name, Publish: as.Publish, Subscribe: as.Subscribe, Until: p.Until}
-	if len(p.Rights) == 0 { // the inbox alone is no right
-		out.Publish, out.Subscribe = nil, nil
-	}
-	return out, nil
+	return callout.PersonOf(u.cfg.Station, u.outsider(p.Name, p.Name, p.Rights...), p.Until), nil
 }
 
 // answerServer has the server let people in from now on, until ctx ends.

@@ -16,6 +16,7 @@ import (
 	"github.com/nats-io/nkeys"
 
 	"github.com/inspan/inspan/internal/secret"
+	"github.com/inspan/inspan/internal/topology"
 	"github.com/inspan/inspan/pkg/events"
 )
 
@@ -33,6 +34,16 @@ type Person struct {
 	Publish, Subscribe []string
 	// Until is when the token ends.
 	Until time.Time
+}
+
+// PersonOf is a person with the rights of a user of a station. One whose rights are the answers to what nobody may ask is
+// let in to nothing.
+func PersonOf(station string, u topology.User, until time.Time) Person {
+	p := Person{Name: u.Name, Until: until}
+	if len(u.Publish) > 0 {
+		p.Publish, p.Subscribe = topology.InFront(station, u).Publish, u.Subscribe
+	}
+	return p
 }
 
 // Judge says who has a token. Its error says why it does not count.
