@@ -61,14 +61,26 @@ type Key struct {
 	public string
 }
 
+// NewSeed makes the seed of a key, which is secret, and its public half.
+func NewSeed() (seed secret.Value, public string, err error) {
+	pair, err := nkeys.CreateAccount()
+	if err != nil {
+		return seed, "", err
+	}
+	if public, err = pair.PublicKey(); err != nil {
+		return seed, "", err
+	}
+	b, err := pair.Seed()
+	return secret.New(string(b)), public, err
+}
+
 // NewKey makes a key.
 func NewKey() (Key, error) {
-	pair, err := nkeys.CreateAccount()
+	seed, _, err := NewSeed()
 	if err != nil {
 		return Key{}, err
 	}
-	public, err := pair.PublicKey()
-	return Key{pair, public}, err
+	return KeyOf(seed)
 }
 
 // KeyOf reads the seed of a key.
