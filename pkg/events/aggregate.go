@@ -36,6 +36,8 @@ func Aggregates() []Aggregate {
 			HaltRegistry()},
 		{BudgetAggregate, "The monthly budgets of projects, users and the station, and what is reserved of them for runs. Their one log has the id station.",
 			BudgetRegistry()},
+		{DeputyAggregate, "Who answers gates in the place of somebody who is away, and until when. Its one log has the id station.",
+			DeputyRegistry()},
 	}
 }
 
