@@ -99,7 +99,7 @@ func TestUsers(t *testing.T) {
 			}
 		}
 		for path, wants := range map[string][]string{"upgrade.yaml": {"NATS_UPGRADE_PASSWORD", "./deploy/nats/upgrade.conf:/etc/nats/users.conf:ro", "INSPAN_NATS_USER: " + topology.UpgradeUser},
-			"callout.yaml": {"NATS_CALLOUT_PASSWORD", "NATS_CALLOUT_ISSUER", "./deploy/nats/callout.conf:/etc/nats/users.conf:ro", "INSPAN_NATS_USER: " + topology.CalloutUser},
+			"callout.yaml":                   {"NATS_CALLOUT_PASSWORD", "NATS_CALLOUT_ISSUER", "./deploy/nats/callout.conf:/etc/nats/users.conf:ro", "INSPAN_NATS_USER: " + topology.CalloutUser},
 			"k8s/upgrade/kustomization.yaml": {"NATS_UPGRADE_PASSWORD", "users.conf=upgrade.conf", "value: " + topology.UpgradeUser}} {
 			for _, want := range wants {
 				if !strings.Contains(string(read(t, path)), want) {
