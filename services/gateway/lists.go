@@ -60,7 +60,7 @@ func (g *Gateway) answer(c *call) error {
 	}
 	d := client.Decision{Run: c.r.PathValue("run"), Gate: c.r.PathValue("gate"), By: c.token.Name, Reason: in.Reason,
 		Hash: in.ProposalHash, Edit: in.EditedInput}
-	s, err := g.answerAs(ctx, c, d, in.Decision)
+	s, err := answerAs(ctx, g, c, d, in.Decision)
 	if err != nil {
 		return err
 	}
@@ -69,7 +69,7 @@ func (g *Gateway) answer(c *call) error {
 
 // answerAs answers a gate for the person who sent a request. Where the NATS server knows their token, too, the answer
 // goes over a connection of theirs, so that it is proven; else the gateway says by whom it is.
-func (g *Gateway) answerAs(ctx context.Context, c *call, d client.Decision, decision string) (run.State, error) {
+func answerAs(ctx context.Context, g *Gateway, c *call, d client.Decision, decision string) (run.State, error) {
 	secret := bearer(c.r)
 	if g.cfg.Person == nil || !oidc.Looks(secret) || !c.token.Has(tokens.Read) { // who may not read sees no outcome
 		return g.decide(ctx, d, decision)
@@ -82,17 +82,17 @@ func (g *Gateway) answerAs(ctx context.Context, c *call, d client.Decision, deci
 			Hint:   "try again in a moment; the log of the station says why"}
 	}
 	defer person.Close()
-	return g.decideOver(ctx, person.Gates(), d, decision)
+	return decideOver(ctx, g, person.Gates(), d, decision)
 }
 
 // decide answers a gate. It is the gateway that says by whom.
 func (g *Gateway) decide(ctx context.Context, d client.Decision, decision string) (run.State, error) {
 	d.Asserted = true
-	return g.decideOver(ctx, g.client.Gates(), d, decision)
+	return decideOver(ctx, g, g.client.Gates(), d, decision)
 }
 
 // decideOver answers a gate over one connection.
-func (g *Gateway) decideOver(ctx context.Context, gates client.Gates, d client.Decision,
+func decideOver(ctx context.Context, g *Gateway, gates client.Gates, d client.Decision,
 	decision string) (run.State, error) {
 	// who may not exist is not waited for
 	s, err := g.client.State(ctx, d.Run)
