@@ -30,13 +30,25 @@ const station = "default"
 
 // users renders the accounts and users of a station.
 func users(administrators ...topology.User) []byte {
+	return configured(topology.Buckets{}.Accounts, administrators...)
+}
+
+// accounts render those of a station.
+type accounts func(station string, outsiders []topology.User, password func(string) string, administrators ...topology.User) string
+
+// asking are the accounts of a server that asks who people are.
+func asking(station string, outsiders []topology.User, password func(string) string, administrators ...topology.User) string {
+	return topology.Buckets{}.CalloutAccounts(station, "$NATS_CALLOUT_ISSUER", outsiders, password, administrators...)
+}
+
+func configured(accounts accounts, administrators ...topology.User) []byte {
 	// The operator is whoever has the password, so its answers to gates are in no one's name.
 	operator := topology.Outsider(station, "operator", "", topology.MayDispatch, topology.MayWatch, topology.MayApprove, topology.MayRecord, topology.MayHalt, topology.MayBudget, topology.MayBackup)
 	tools := topology.Outsider(station, "tools", "", topology.MayServe)
 	gateway := topology.Outsider(station, events.Gateway, events.Gateway, topology.MayDispatch, topology.MayWatch, topology.MayApprove)
 	return []byte("# Made from internal/topology: go test ./deploy -run Users -rewrite. Station \"" + station + "\".\n" +
 		"# Passwords come from the environment of the server; each begins with a letter.\n" +
-		topology.Accounts(station, append([]topology.User{operator, tools, gateway}, topology.Buckets{}.Consoles(station)...), variable, administrators...))
+		accounts(station, append([]topology.User{operator, tools, gateway}, topology.Buckets{}.Consoles(station)...), variable, administrators...))
 }
 
 // variable holds the password of a user, in the server's environment.
@@ -53,7 +65,8 @@ func TestUsers(t *testing.T) {
 		t.Parallel()
 		running := users(topology.Setup(station))
 		upgrading := users(topology.Setup(station), topology.Upgrade(station))
-		for path, want := range map[string][]byte{"nats/users.conf": running, "k8s/users.conf": running, "nats/upgrade.conf": upgrading, "k8s/upgrade/upgrade.conf": upgrading} {
+		for path, want := range map[string][]byte{"nats/users.conf": running, "k8s/users.conf": running, "nats/upgrade.conf": upgrading, "k8s/upgrade/upgrade.conf": upgrading,
+			"nats/callout.conf": configured(asking, topology.Setup(station))} {
 			if *rewrite {
 				if err := os.WriteFile(path, want, 0o644); err != nil {
 					t.Fatal(err)
@@ -67,7 +80,7 @@ func TestUsers(t *testing.T) {
 	t.Run("PLUS-9 the listener for WebSocket takes no web page, and the cookies of a gateway", func(t *testing.T) {
 		t.Parallel()
 		for _, path := range []string{"nats/nats.conf", "k8s/nats.conf"} {
-			for _, want := range []string{"allowed_origins: [\"" + topology.NoPage + "\"]", "user_cookie: " + topology.UserCookie + "\n", "pass_cookie: " + topology.PasswordCookie + "\n"} {
+			for _, want := range []string{"allowed_origins: [\"" + topology.NoPage + "\"]", "user_cookie: " + topology.UserCookie + "\n", "pass_cookie: " + topology.PasswordCookie + "\n", "token_cookie: " + topology.TokenCookie + "\n"} {
 				if !strings.Contains(string(read(t, path)), want) {
 					t.Errorf("%s lacks %s", path, want)
 				}
@@ -86,6 +99,7 @@ func TestUsers(t *testing.T) {
 			}
 		}
 		for path, wants := range map[string][]string{"upgrade.yaml": {"NATS_UPGRADE_PASSWORD", "./deploy/nats/upgrade.conf:/etc/nats/users.conf:ro", "INSPAN_NATS_USER: " + topology.UpgradeUser},
+			"callout.yaml":                   {"NATS_CALLOUT_PASSWORD", "NATS_CALLOUT_ISSUER", "./deploy/nats/callout.conf:/etc/nats/users.conf:ro", "INSPAN_NATS_USER: " + topology.CalloutUser},
 			"k8s/upgrade/kustomization.yaml": {"NATS_UPGRADE_PASSWORD", "users.conf=upgrade.conf", "value: " + topology.UpgradeUser}} {
 			for _, want := range wants {
 				if !strings.Contains(string(read(t, path)), want) {

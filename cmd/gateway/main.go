@@ -13,8 +13,10 @@ import (
 	"github.com/inspan/inspan/internal/operator"
 	"github.com/inspan/inspan/internal/outside"
 	"github.com/inspan/inspan/internal/program"
+	"github.com/inspan/inspan/internal/secret"
 	"github.com/inspan/inspan/internal/service"
 	"github.com/inspan/inspan/internal/service/gateway"
+	"github.com/inspan/inspan/pkg/client"
 )
 
 func main() {
@@ -51,8 +53,16 @@ func serve(ctx context.Context, cfg gateway.Config, log program.Log) error {
 	if err != nil {
 		return err
 	}
+	person := func(ctx context.Context, token string) (*client.Client, error) {
+		conn, err := jet.Connect(ctx, jet.Config{URL: cfg.NATSURL, Token: secret.New(token), Name: "inspan-person",
+			Buckets: cfg.Buckets(), DrainGrace: cfg.Drain, Log: log})
+		if err != nil {
+			return nil, err
+		}
+		return operator.Over(conn, cfg.Station)
+	}
 	g, err := gateway.New(cfg.Gateway,
-		gateway.Deps{Client: c, Agents: jet.AgentBusOf(conn), Tokens: cfg.GatewayTokens, Console: console,
+		gateway.Deps{Client: c, Person: person, Agents: jet.AgentBusOf(conn), Tokens: cfg.GatewayTokens, Console: console,
 			Log: log, Metrics: metrics})
 	if err != nil {
 		return err

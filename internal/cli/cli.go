@@ -26,6 +26,7 @@ import (
 	"github.com/inspan/inspan/internal/cli/agents"
 	"github.com/inspan/inspan/internal/cli/app"
 	"github.com/inspan/inspan/internal/cli/artifacts"
+	"github.com/inspan/inspan/internal/cli/away"
 	"github.com/inspan/inspan/internal/cli/backups"
 	"github.com/inspan/inspan/internal/cli/budgets"
 	"github.com/inspan/inspan/internal/cli/colony"
@@ -223,13 +224,13 @@ func addCommands(a *app.App, root *cobra.Command) {
 		colony.Extend(a, agents.List(a)), tools, mcp.Command(a), runtimes.Command(a), guards.Command(a),
 		config.Command(a), contexts.Command(a), runs.Cost(a), artifacts.Command(a), runs.Checkpoints(a), runs.Report(a),
 		runs.Branches(a), merge.Diff(a), sessions.Command(a), harnesses.Command(a))
-	add("decide", halts.Halt(a), halts.Release(a), budgets.Command(a), colony.Seance(a), colony.Tier(a), steer.Gates(a),
+	add("decide", halts.Halt(a), halts.Release(a), budgets.Command(a), colony.Seance(a), colony.Tier(a), steer.Gates(a), away.Command(a),
 		schedules.Command(a), webhooks.Command(a), workitems.Command(a), mail.Command(a), queues.Command(a),
 		workitems.Sling(a), workitems.Deliver(a), dispatch.GoesOn(a, steer.Answer(a, "approve")),
 		dispatch.GoesOn(a, steer.Answer(a, "reject")), steer.Grants(a), steer.Fork(a),
 		dispatch.GoesOn(a, steer.Retry(a)), steer.Control(a, "pause"), dispatch.GoesOn(a, steer.Control(a, "resume")),
 		steer.Revise(a), steer.Control(a, "stop"), steer.Autonomy(a), steer.Signal(a))
-	add("care", serve.Setup(a), verify.Keygen(a), doctor.Command(a), verify.Audit(a), replaytest.Command(a),
+	add("care", serve.Setup(a), serve.Callout(a), verify.Keygen(a), doctor.Command(a), verify.Audit(a), replaytest.Command(a),
 		backups.Backup(a), transfer.Restore(a, backups.Fill), adopting.Extend(a, transfer.Import(a)), views.Rebuild(a),
 		dead.Command(a), users.Command(a), tokens.Command(a), rotate.Command(a), versionCmd(a))
 }

@@ -1,6 +1,7 @@
 package jet
 
 import (
+	"bytes"
 	"context"
 	"crypto/tls"
 	"errors"
@@ -14,6 +15,7 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 	"github.com/rs/zerolog"
 
+	"github.com/inspan/inspan/internal/disk"
 	"github.com/inspan/inspan/internal/kernel"
 	"github.com/inspan/inspan/internal/secret"
 	"github.com/inspan/inspan/internal/topology"
@@ -42,7 +44,11 @@ type Config struct {
 	Creds, NKey string
 	User        string
 	Password    secret.Value
-	TLS         *tls.Config
+	// Token of the identity provider of the station; TokenFile is the path of one, which is read again for each
+	// connection, so that a token that has ended can be replaced.
+	Token     secret.Value
+	TokenFile string
+	TLS       *tls.Config
 	// InboxPrefix is where answers go: topology.InboxPrefix for a service with permissions of its own. The default is
 	// "_INBOX".
 	InboxPrefix string
@@ -177,10 +183,40 @@ func (c *Conn) options() ([]nats.Option, error) {
 	if c.cfg.User != "" {
 		opts = append(opts, nats.UserInfo(c.cfg.User, c.cfg.Password.Reveal()))
 	}
+	if !c.cfg.Token.Empty() {
+		opts = append(opts, nats.Token(c.cfg.Token.Reveal()))
+	}
+	if c.cfg.TokenFile != "" {
+		if _, err := readToken(c.cfg.TokenFile); err != nil {
+			return nil, err
+		}
+		opts = append(opts, nats.TokenHandler(func() string {
+			token, err := readToken(c.cfg.TokenFile)
+			if err != nil {
+				c.cfg.Log.Warn().Err(err).Msg("no token to sign in with")
+			}
+			return token
+		}))
+	}
 	if c.cfg.TLS != nil {
 		opts = append(opts, nats.Secure(c.cfg.TLS))
 	}
 	return opts, nil
+}
+
+// maxToken is the most bytes of the file of a token.
+const maxToken = 16 << 10
+
+// readToken reads the file of a token.
+func readToken(path string) (string, error) {
+	b, err := disk.ReadAtMost(path, maxToken)
+	if err != nil {
+		return "", fmt.Errorf("read the token: %w", err)
+	}
+	if b = bytes.TrimSpace(b); len(b) == 0 {
+		return "", fmt.Errorf("read the token: %s is empty", path)
+	}
+	return string(b), nil
 }
 
 // Close ends the connection after what was published is on its way.

@@ -70,6 +70,10 @@ type Cluster struct {
 	Routes []string
 }
 
+// maxControlLine is the most bytes of a line of the protocol. A client sends a token of an identity provider in one,
+// and those have several KiB where they list groups.
+const maxControlLine = 16 << 10
+
 // startWait is how long a server may take to start.
 const startWait = 30 * time.Second
 
@@ -179,7 +183,8 @@ func (cfg Config) options() (*server.Options, error) {
 		ServerName: cfg.Name, Host: host, Port: cfg.Port, DontListen: cfg.Port == 0, NoSigs: true,
 		NoLog:     cfg.LogWriter == nil,
 		JetStream: true, StoreDir: cfg.StoreDir, SyncAlways: !cfg.LazySync, JetStreamMaxStore: cfg.MaxStore,
-		MaxPayload: cfg.MaxPayload, HTTPHost: host, HTTPPort: cfg.MonitorPort, DisableJetStreamBanner: true,
+		MaxPayload: cfg.MaxPayload, MaxControlLine: maxControlLine, HTTPHost: host, HTTPPort: cfg.MonitorPort,
+		DisableJetStreamBanner: true,
 	}
 	if cfg.Port == 0 {
 		o.Port = -1

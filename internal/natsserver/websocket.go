@@ -13,7 +13,7 @@ func (cfg Config) webSocket(o *server.Options) {
 	if cfg.WebSocketPort != 0 {
 		o.Websocket = server.WebsocketOpts{Host: "127.0.0.1", Port: cfg.WebSocketPort, NoTLS: true,
 			AllowedOrigins: []string{topology.NoPage}, UsernameCookie: topology.UserCookie,
-			PasswordCookie: topology.PasswordCookie}
+			PasswordCookie: topology.PasswordCookie, TokenCookie: topology.TokenCookie}
 	}
 }
 

@@ -21,6 +21,16 @@ func On(conn *jet.Conn, station string) (*client.Client, error) {
 	return client.Over(st, conn, nil), nil
 }
 
+// Over is a client on a connection that is closed with it.
+func Over(conn *jet.Conn, station string) (*client.Client, error) {
+	st, err := conn.Station(station)
+	if err != nil {
+		conn.Close()
+		return nil, err
+	}
+	return client.Over(st, conn, conn.Close), nil
+}
+
 // store is what an operator needs of a station.
 type store interface {
 	Name() string

@@ -7,7 +7,7 @@ import (
 
 // definition is what the kernel needs to know of schedules.
 var definition = kernel.Definition[State]{
-	View: kernel.View[State]{Name: "schedule", Prefix: "schedule.",
+	View: kernel.View[State]{Name: "schedule", Prefix: events.ScheduleRows,
 		Parts: func(s *State) (shown any, log **events.LogHead, at *kernel.Folded) {
 			return &s.Schedule, &s.Log, &s.Folded
 		}},

@@ -35,7 +35,7 @@ type Config struct {
 	Interpreted
 	GitWork
 	Archives
-	Gateway
+	Doors
 	Messages
 	Forwarding
 }

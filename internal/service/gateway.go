@@ -24,11 +24,23 @@ type Gateway struct {
 	GatewayOIDCClaim       string       `envconfig:"INSPAN_GATEWAY_OIDC_CLAIM" default:"scope" desc:"claim whose values grant scopes: a list, or a text with spaces between"`
 	GatewayOIDCGrants      []string     `envconfig:"INSPAN_GATEWAY_OIDC_GRANTS" desc:"what the values grant, comma separated, such as engineers=runs:read+runs:write,leads=runs:read+gates:answer"`
 	GatewayOIDCName        string       `envconfig:"INSPAN_GATEWAY_OIDC_NAME" default:"sub" desc:"claim that runs and answers to gates name their author by, such as email"`
+	GatewayOIDCNATS        bool         `envconfig:"INSPAN_GATEWAY_OIDC_NATS" default:"false" desc:"true lets people connect to NATS with a token of that provider, so that what they answer is proven: inspan up then answers its server, elsewhere inspan callout does; gateway.md"`
 	GatewayConsole         string       `envconfig:"INSPAN_GATEWAY_CONSOLE" desc:"where the NATS server takes NATS over WebSocket, such as ws://nats:9222 or wss://nats.example.com:9222: the program gateway then serves the web console; empty for none; inspan up needs none"`
 	GatewayConsolePassword secret.Value `envconfig:"INSPAN_GATEWAY_CONSOLE_PASSWORD" desc:"password of the users of that server that begin with console; INSPAN_GATEWAY_CONSOLE_PASSWORD_FILE names a file with it"`
 	GatewayOrigins         []string     `envconfig:"INSPAN_GATEWAY_ORIGINS" desc:"origins of web pages that may use the gateway, such as https://console.example.com, comma separated; requests of all other pages are refused"`
 	GatewayRate            int          `envconfig:"INSPAN_GATEWAY_RATE" default:"50" desc:"requests a second of one token, and of one webhook; twice as many may come at once"`
 	GatewayStreams         int          `envconfig:"INSPAN_GATEWAY_STREAMS" default:"1024" desc:"requests that may wait at the same time for events or the end of a run; one token may have a quarter of them"`
+}
+
+// Doors: how people come in, over HTTP and as users of the NATS server.
+type Doors struct {
+	Gateway
+	Callout
+}
+
+// Callout: of the program that lets people of a provider in to NATS.
+type Callout struct {
+	CalloutKey secret.Value `envconfig:"INSPAN_CALLOUT_KEY" desc:"seed of the NKey of an account with which inspan callout signs who a person is; the configuration of the NATS server names its public half; inspan up makes its own; INSPAN_CALLOUT_KEY_FILE names a file with it"`
 }
 
 // gatewayTraits are those of the variables of the gateway. A project has no say in who is let in.
@@ -48,6 +60,8 @@ func gatewayTraits() map[string]trait {
 		"INSPAN_GATEWAY_OIDC_CLAIM":       {key: "gateway.oidc.claim"},
 		"INSPAN_GATEWAY_OIDC_GRANTS":      {key: "gateway.oidc.grants"},
 		"INSPAN_GATEWAY_OIDC_NAME":        {key: "gateway.oidc.name"},
+		"INSPAN_GATEWAY_OIDC_NATS":        {key: "gateway.oidc.nats"},
+		"INSPAN_CALLOUT_KEY":              {key: "callout.key"},
 		"INSPAN_GATEWAY_CONSOLE":          {key: "gateway.console"},
 		"INSPAN_GATEWAY_CONSOLE_PASSWORD": {key: "gateway.console_password"},
 		"INSPAN_GATEWAY_ORIGINS":          {key: "gateway.origins"},
@@ -67,7 +81,7 @@ func (g *Gateway) check() error {
 	if (g.GatewayTLSCert == "") != (g.GatewayTLSKey == "") {
 		errs = append(errs, errors.New("INSPAN_GATEWAY_TLS_CERT and INSPAN_GATEWAY_TLS_KEY: name both files, or none"))
 	}
-	if g.GatewayOIDCIssuer == "" && (g.GatewayOIDCAudience != "" || len(g.GatewayOIDCGrants) > 0) {
+	if g.GatewayOIDCIssuer == "" && (g.GatewayOIDCAudience != "" || len(g.GatewayOIDCGrants) > 0 || g.GatewayOIDCNATS) {
 		errs = append(errs, errors.New("INSPAN_GATEWAY_OIDC_ISSUER names no provider, and other INSPAN_GATEWAY_OIDC_ "+
 			"variables are set"))
 	}

@@ -63,8 +63,8 @@ type Ports struct {
 	QueueTimers kernel.Timers
 	// HarnessLog is the log of the harnesses and BudgetLog that of the budgets, whose rows are in Sessions; nil has none.
 	HarnessLog, BudgetLog kernel.Journal
-	// KeysLog is the log of the keys of anchors; nil where they are not replaced.
-	KeysLog kernel.Journal
+	// KeysLog is the log of the keys of anchors and DeputyLog that of who answers gates in whose place; nil has none.
+	KeysLog, DeputyLog kernel.Journal
 	// HaltLog is the log of the halts of the station, whose row is in Sessions, and HaltInbox delivers what halts and
 	// releases it; both are nil where it cannot be halted.
 	HaltLog   kernel.Journal

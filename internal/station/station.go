@@ -116,6 +116,9 @@ func Up(ctx context.Context, cfg Config) (*Station, error) {
 	if err != nil {
 		return nil, err
 	}
+	if s.users.people, err = newPeople(cfg); err != nil {
+		return nil, err
+	}
 	streams := filepath.Join(cfg.StoreDir, streamsFolder)
 	if err := checkEarlier(streams); err != nil {
 		return nil, err
@@ -378,6 +381,9 @@ func (s *Station) run(ctx context.Context, cfg service.Config) error {
 	s.tasks.running.Go(func() { s.nursed(work) })
 	s.tasks.running.Go(func() { s.store.watch(work) })
 	s.tasks.running.Go(func() { s.users.follow(work, s.record) })
+	if err := answerServer(work, s); err != nil {
+		return err
+	}
 	for i, role := range events.Services() {
 		host := first.As(ports[role])
 		stop, err := s.roleConns[i].Services().Register(role, service.Version(), host.Status(role))
@@ -428,7 +434,7 @@ func (s *Station) Close(ctx context.Context) error {
 	if s.feed != nil {
 		s.feed.Close(ctx)
 	}
-	for _, conn := range append(s.roleConns, s.eventsConn, s.conn) {
+	for _, conn := range append(s.roleConns, s.eventsConn, s.conn, s.users.people.connection()) {
 		if conn != nil {
 			conn.Close()
 		}

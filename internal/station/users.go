@@ -45,6 +45,8 @@ type users struct {
 	passwords     map[string]secret.Value
 	// list has who may come in over the port. Where the server began with one it stays, whatever becomes of the file.
 	list userlist.List
+	// people has the server ask about who comes with a token of the provider; nil where no one may.
+	people *people
 }
 
 // connect connects to the server as one of its users.
@@ -84,12 +86,16 @@ func (u *users) accounts(administrators ...topology.User) string {
 		u.passwords[toolsUser] = u.cfg.Base.ToolsPassword
 		outsiders = append(outsiders, u.cfg.buckets().Outsider(u.cfg.Station, toolsUser, "", topology.MayServe))
 	}
-	return u.cfg.buckets().Accounts(u.cfg.Station, outsiders, func(user string) string {
+	password := func(user string) string {
 		if u.passwords[user].Empty() {
 			u.passwords[user] = secret.New(rand.Text())
 		}
 		return strconv.Quote(u.passwords[user].Reveal())
-	}, append(administrators, writer)...)
+	}
+	if administrators = append(administrators, writer); u.people != nil {
+		return u.cfg.buckets().CalloutAccounts(u.cfg.Station, u.people.key.Public(), outsiders, password, administrators...)
+	}
+	return u.cfg.buckets().Accounts(u.cfg.Station, outsiders, password, administrators...)
 }
 
 // outsider is a user for people and programs. Where messages of this server start runs, whoever may dispatch a run may

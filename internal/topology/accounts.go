@@ -109,6 +109,9 @@ func Reviver(station string) User {
 // StreamsAccount is the account that the streams of a station are in.
 func StreamsAccount(station string) string { return "streams-" + station }
 
+// FrontAccount is the account that the services of a station and all outsiders are in.
+func FrontAccount(station string) string { return "station-" + station }
+
 // Accounts renders the accounts and users of a station in the form of a server's configuration: the administrators and
 // outsiders given, and a user for each service. password returns what stands for a user's password: a variable of the
 // server's environment, or a quoted text.
@@ -120,11 +123,24 @@ func StreamsAccount(station string) string { return "streams-" + station }
 // answer is not passed on to the streams.
 func (b Buckets) Accounts(station string, outsiders []User, password func(user string) string,
 	administrators ...User) string {
+	return b.accounts(station, users{administrators: administrators, outsiders: outsiders, password: password})
+}
+
+// users are those of a configuration. callout, which may be empty, is rendered as an account beside those of the
+// station.
+type users struct {
+	administrators, outsiders []User
+	password                  func(user string) string
+	callout                   string
+}
+
+func (b Buckets) accounts(station string, all users) string {
 	var out strings.Builder
-	back, front := StreamsAccount(station), "station-"+station
+	password := all.password
+	back, front := StreamsAccount(station), FrontAccount(station)
 	within := func(subject string) string { return inFront(back, subject) }
 	fmt.Fprintf(&out, "accounts {\n  %q: {\n    jetstream: enabled\n    users: [\n", back)
-	for _, u := range administrators {
+	for _, u := range all.administrators {
 		render(&out, u, password, func(subject string) string { return subject })
 	}
 	out.WriteString("    ]\n    exports: [\n")
@@ -136,7 +152,7 @@ func (b Buckets) Accounts(station string, outsiders []User, password func(user s
 		publish, subscribe := b.Permissions(station, role)
 		render(&out, User{Name: string(role), Publish: publish, Subscribe: subscribe}, password, within)
 	}
-	for _, u := range outsiders {
+	for _, u := range all.outsiders {
 		render(&out, u, password, within)
 	}
 	out.WriteString("    ]\n    imports: [\n")
@@ -157,7 +173,7 @@ func (b Buckets) Accounts(station string, outsiders []User, password func(user s
 	} {
 		fmt.Fprintf(&out, "      %q: %q\n", pattern, numbered(within(pattern)))
 	}
-	out.WriteString("    }\n  }\n}\n")
+	out.WriteString("    }\n  }\n" + all.callout + "}\n")
 	return out.String()
 }
 

@@ -18,7 +18,7 @@ type Aggregate struct {
 var names = [...]string{events.RunAggregate, events.SessionAggregate, events.AgentAggregate, "work",
 	events.ScheduleAggregate,
 	events.WorkspaceAggregate, events.HarnessAggregate, events.QueueAggregate, events.HaltAggregate,
-	events.BudgetAggregate, events.KeysAggregate}
+	events.BudgetAggregate, events.KeysAggregate, events.DeputyAggregate}
 
 // Aggregates returns all that the log of a station has room for, runs first. Those without event types are kept free:
 // no service may publish on their subjects.

@@ -206,6 +206,9 @@ func (b Buckets) UserPermissions(station, approver string, rights ...Right) (pub
 			publish = append(publish, s+"run.*.gate.*")
 		} else {
 			publish = append(publish, s+"run.*.gate.*."+approver)
+			if approver != events.Gateway {
+				publish = append(publish, events.DeputySubject(station, approver))
+			}
 		}
 	}
 	if approver == events.Gateway { // what was published for agents and can start no run

@@ -54,6 +54,9 @@ const haltInput = events.HaltAggregate + "." + events.HaltID + ".control"
 // budgetInput is where budgets are set and removed.
 const budgetInput = events.BudgetAggregate + "." + events.BudgetID + ".control"
 
+// deputyInput is where people name who answers gates in their place.
+const deputyInput = events.DeputyAggregate + ".*.control"
+
 // LeaseTerm is how long an instance counts as alive after its last renewal; it renews three times in that time.
 const LeaseTerm = 15 * time.Second
 
@@ -102,7 +105,7 @@ var subscriptions = []Subscriptions{
 		Role: events.Gatekeeper,
 		Events: []events.Kind{events.StepReady, events.TurnFinished, events.CallRequested, events.RunResumed,
 			events.CheckPassed},
-		Inputs:  []string{"run.*.gate.*", "run.*.gate.*.*"},
+		Inputs:  []string{"run.*.gate.*", "run.*.gate.*.*", deputyInput},
 		Timers:  []string{"gate"},
 		Workers: 32,
 	},

@@ -33,6 +33,9 @@ type Config struct {
 	// NKey is the path of a seed file; empty for none. TLS may be nil.
 	NKey string
 	TLS  *tls.Config
+	// TokenFile is the path of a token of the station's identity provider, which is read again for each connection; empty
+	// for none.
+	TokenFile string
 	// Station defaults to "default".
 	Station string
 	// StateBucket and FilesBucket are the names that the station was set up with, as INSPAN_STATE_BUCKET and
@@ -138,7 +141,7 @@ func Connect(ctx context.Context, cfg Config) (*Client, error) {
 		return nil, err
 	}
 	conn, err := jet.Connect(ctx, jet.Config{URL: cfg.URL, Creds: cfg.Creds, NKey: cfg.NKey, TLS: cfg.TLS,
-		Name: "inspan client", Buckets: buckets})
+		TokenFile: cfg.TokenFile, Name: "inspan client", Buckets: buckets})
 	if err != nil {
 		return nil, err
 	}

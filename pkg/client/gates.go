@@ -50,6 +50,8 @@ type Decision struct {
 	// gateway's own user may answer so.
 	Asserted bool
 	Reason   string
+	// DeputyFor is who is away and named By as deputy: the answer then counts as theirs. It needs the own name of By.
+	DeputyFor string
 	// Hash is the proposal_hash that was seen; the answer is refused where another proposal waits. Empty takes any.
 	Hash string
 	// Edit approves these arguments, a JSON object, instead of those proposed. They are judged like any call's.
@@ -77,7 +79,8 @@ func (gs Gates) Reject(ctx context.Context, d Decision) (run.State, error) {
 }
 
 func (gs Gates) decide(ctx context.Context, d Decision, word string) (run.State, error) {
-	answer := events.Answer{Decision: word, Reason: d.Reason, ProposalHash: d.Hash}
+	answer := events.Answer{Decision: word, Reason: d.Reason, ProposalHash: d.Hash,
+		DeputyFor: d.DeputyFor}
 	if d.Always != "" {
 		answer.Always, answer.Pattern = d.Always, d.Pattern
 		if d.For != 0 {

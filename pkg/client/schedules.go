@@ -10,7 +10,6 @@ import (
 	"time"
 
 	"github.com/inspan/inspan/internal/kernel"
-	"github.com/inspan/inspan/internal/schedule"
 	"github.com/inspan/inspan/internal/topology"
 	"github.com/inspan/inspan/pkg/events"
 )
@@ -23,7 +22,7 @@ func NewSchedules(c *Client) Schedules { return Schedules{c} }
 
 // List lists the schedules of the station by name.
 func (ss Schedules) List(ctx context.Context) ([]events.Schedule, error) {
-	all, err := rows[events.Schedule](ctx, ss.c.st.KV(topology.SessionBucket), schedule.View().Prefix)
+	all, err := rows[events.Schedule](ctx, ss.c.st.KV(topology.SessionBucket), events.ScheduleRows)
 	if err != nil {
 		return nil, fmt.Errorf("list schedules: %w", err)
 	}
@@ -46,7 +45,7 @@ func (ss Schedules) get(ctx context.Context, id string) (s events.Schedule, err 
 	if err := events.CheckID("schedule", id); err != nil {
 		return s, err
 	}
-	b, err := ss.c.st.KV(topology.SessionBucket).Get(ctx, schedule.View().Key(id))
+	b, err := ss.c.st.KV(topology.SessionBucket).Get(ctx, events.ScheduleRows+id)
 	if errors.Is(err, kernel.ErrNotFound) {
 		return s, nil
 	}

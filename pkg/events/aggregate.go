@@ -38,6 +38,8 @@ func Aggregates() []Aggregate {
 			BudgetRegistry()},
 		{KeysAggregate, "The keys that sign the anchors of runs: which replaced which, when and why. Their one log has the id station.",
 			KeysRegistry()},
+		{DeputyAggregate, "Who answers gates in the place of somebody who is away, and until when. Its one log has the id station.",
+			DeputyRegistry()},
 	}
 }
 

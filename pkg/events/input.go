@@ -258,6 +258,8 @@ type Answer struct {
 	Pattern string `json:"pattern,omitempty"`
 	// For is how long the grant lasts at most, such as "8h"; empty means DefaultGrant.
 	For string `json:"for,omitempty"`
+	// DeputyFor is who is away and named the author of the answer as deputy: it counts as theirs then.
+	DeputyFor string `json:"deputy_for,omitempty"`
 }
 
 // Limits of a task.

@@ -10,6 +10,9 @@ import (
 // ScheduleAggregate is the name of the aggregates that are schedules, as it stands in subjects.
 const ScheduleAggregate = "schedule"
 
+// ScheduleRows begins the keys of the rows of schedules in the bucket of sessions.
+const ScheduleRows = ScheduleAggregate + "."
+
 // The kinds of the events of a schedule.
 const (
 	ScheduleCreated Kind = "schedule.created"

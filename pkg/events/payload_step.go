@@ -329,6 +329,16 @@ type GateAnswer struct {
 	Hooks []HookAnswer `json:"hooks,omitempty"`
 	// Grant is what the approval allows for later calls, too.
 	Grant *Grant `json:"grant,omitempty"`
+	// Deputy gave the answer in the place of By, who is away; nil where By gave it.
+	Deputy *DeputyAnswer `json:"deputy,omitempty"`
+}
+
+// Givers are who an answer is of: whom it counts for, and who gave it in their place.
+func (a *GateAnswer) Givers() []string {
+	if a.Deputy == nil {
+		return []string{a.By}
+	}
+	return []string{a.By, a.Deputy.By}
 }
 
 // GateApprovedData says yes.

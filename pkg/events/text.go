@@ -19,6 +19,7 @@ const (
 	QueueType    = "dev.inspan.queue.v1"
 	HaltType     = "dev.inspan.halt.v1"
 	BudgetType   = "dev.inspan.budget.v1"
+	DeputyType   = "dev.inspan.deputy.v1"
 )
 
 // Limits of the name and the reason that a person gives, in bytes. Both are shown on terminals.
@@ -61,7 +62,9 @@ func Acts(r rune) bool {
 func (c *Control) Check() error { return firstOf(CheckBy(c.By), CheckReason(c.Reason)) }
 
 // Check returns what is wrong with who answers and why.
-func (a *Answer) Check() error { return firstOf(CheckBy(a.By), CheckReason(a.Reason), a.checkAlways()) }
+func (a *Answer) Check() error {
+	return firstOf(CheckBy(a.By), CheckReason(a.Reason), a.checkAlways(), a.checkDeputy())
+}
 
 // Check returns what is wrong with who steers a session and why.
 func (c *SessionControl) Check() error { return firstOf(CheckBy(c.By), CheckReason(c.Reason)) }

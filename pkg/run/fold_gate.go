@@ -2,6 +2,7 @@ package run
 
 import (
 	"fmt"
+	"strings"
 	"time"
 
 	"github.com/inspan/inspan/pkg/events"
@@ -88,20 +89,47 @@ func edited(g Gate, a events.GateAnswer) string {
 	return ""
 }
 
+// deputized checks an answer that was given in somebody's place.
+func deputized(a events.GateAnswer, at time.Time) string {
+	switch d := a.Deputy; {
+	case d == nil:
+		return ""
+	case d.By == "" || strings.EqualFold(d.By, a.By):
+		return fmt.Sprintf("gate %s: %q cannot answer in the place of %q", a.Gate, d.By, a.By)
+	case !at.Before(d.Until):
+		return fmt.Sprintf("gate %s: %s answered for %s behind %s", a.Gate, d.By, a.By, d.Until.Format(time.RFC3339))
+	case a.Assurance != events.AssuranceSubject:
+		return fmt.Sprintf("gate %s: it is not proven that %s answered for %s", a.Gate, d.By, a.By)
+	}
+	return ""
+}
+
+// voteOf is the vote that an answer is.
+func voteOf(a events.GateAnswer, at time.Time) Vote {
+	v := Vote{By: a.By, Action: a.Approved(), At: at, Input: a.Input}
+	if a.Deputy != nil {
+		v.Deputy = a.Deputy.By
+	}
+	return v
+}
+
 func (s *State) gateAnswered(a events.GateAnswer, to GateStatus, at time.Time, seq uint64) string {
 	g, fault := s.answerable(a.Gate, a.ProposalHash)
 	if fault == "" {
 		fault = edited(g, a)
 	}
+	if fault == "" {
+		fault = deputized(a, at)
+	}
 	if fault != "" {
 		return fault
 	}
 	if to == GateApproved {
-		if g.Voted(a.By) || g.VotesFor(a.Approved())+1 < g.Approvers {
+		if g.Voted(a.Givers()...) || g.VotesFor(a.Approved())+1 < g.Approvers {
 			return fmt.Sprintf("gate %s needs %d different approvers of one action", g.ID, g.Approvers)
 		}
 		if g.Approvers > 1 {
-			g.Votes = append(g.Votes[:len(g.Votes):len(g.Votes)], Vote{By: a.By, Action: a.Approved(), At: at, Input: a.Input})
+			g.Votes = append(g.Votes[:len(g.Votes):len(g.Votes)], voteOf(a, at))
 		}
 		if fault := s.granted(&g, a); fault != "" {
 			return fault
@@ -109,6 +137,7 @@ func (s *State) gateAnswered(a events.GateAnswer, to GateStatus, at time.Time, s
 		g.Edited = a.EditedInput
 	}
 	g.Status, g.ResolvedAt, g.By, g.Reason, g.Resolution, g.Input = to, &at, a.By, a.Reason, seq, a.Input
+	g.Deputy = a.Deputy
 	s.took(a.Input)
 	s.setGate(g)
 	return ""
@@ -120,15 +149,18 @@ func (s *State) gateVoted(a events.GateAnswer, at time.Time) string {
 	if fault == "" {
 		fault = edited(g, a)
 	}
+	if fault == "" {
+		fault = deputized(a, at)
+	}
 	switch {
 	case fault != "":
 		return fault
 	case g.Approvers < 2:
 		return fmt.Sprintf("gate %s needs one approver and counts no votes", g.ID)
-	case g.Voted(a.By):
+	case g.Voted(a.Givers()...):
 		return fmt.Sprintf("gate %s: %s voted before", g.ID, a.By)
 	}
-	g.Votes = append(g.Votes[:len(g.Votes):len(g.Votes)], Vote{By: a.By, Action: a.Approved(), At: at, Input: a.Input})
+	g.Votes = append(g.Votes[:len(g.Votes):len(g.Votes)], voteOf(a, at))
 	s.took(a.Input)
 	s.setGate(g)
 	return ""

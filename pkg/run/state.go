@@ -304,6 +304,8 @@ type Gate struct {
 	Reason      string `json:"reason,omitempty"`
 	Rule        string `json:"rule,omitempty"`
 	GatePosition
+	// Deputy gave the answer in the place of By; nil where By gave it.
+	Deputy *events.DeputyAnswer `json:"deputy,omitempty"`
 	// Approvers that must say yes, where it is more than one, and the votes of those who did.
 	Approvers int    `json:"approvers,omitempty"`
 	Votes     []Vote `json:"votes,omitempty"`
@@ -338,6 +340,8 @@ type Vote struct {
 	Action string    `json:"action"`
 	At     time.Time `json:"at"`
 	Input  uint64    `json:"input,omitempty"`
+	// Deputy gave it in the place of By; empty where By gave it.
+	Deputy string `json:"deputy,omitempty"`
 }
 
 // VotesFor counts those who said yes to an action.
@@ -351,9 +355,11 @@ func (g *Gate) VotesFor(action string) int {
 	return n
 }
 
-// Voted reports whether somebody said yes already.
-func (g *Gate) Voted(by string) bool {
-	return slices.ContainsFunc(g.Votes, func(v Vote) bool { return v.By == by })
+// Voted reports whether one of some people said yes already, in whoever's place.
+func (g *Gate) Voted(by ...string) bool {
+	return slices.ContainsFunc(g.Votes, func(v Vote) bool {
+		return slices.Contains(by, v.By) || v.Deputy != "" && slices.Contains(by, v.Deputy)
+	})
 }
 
 // GateStatus of a gate.
@@ -487,9 +493,4 @@ func (s *State) StepsCompleted() (done, total int) {
 		}
 	}
 	return done, len(s.Plan.Steps)
-}
-
-// BudgetLeft is the number of tool calls that may still be allowed (TOOL-9).
-func (s *State) BudgetLeft() int {
-	return max(0, s.Options.MaxToolCalls-s.TotalToolCalls-s.CallsHeld-s.Below().ToolCalls-s.HeldForChildren().ToolCalls)
 }

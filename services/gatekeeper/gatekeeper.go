@@ -58,6 +58,8 @@ type Config struct {
 	OnlySigned bool
 	// Stood is how long the station was halted between two times; nil is not at all.
 	Stood gate.Stood
+	// Deputies says who answers gates in whose place; without a ledger no one does.
+	Deputies Deputies
 }
 
 // Role is the gatekeeper.
@@ -311,6 +313,9 @@ func (r *Role) Input(ctx context.Context, m kernel.Message) error {
 		err.Run = sub.Run
 		return err
 	}
+	if reply, err = r.inPlaceOf(ctx, reply, reply.DeputyFor, sub.Run); err != nil {
+		return err
+	}
 	if reply.Revokes() {
 		return r.revoke(ctx, sub.Run, reply)
 	}
@@ -390,7 +395,8 @@ func (r *Role) readReply(m kernel.Message, sub events.RunSubject) (gate.Reply, e
 			Hint: `send {"decision":"approve"} or {"decision":"reject","reason":"..."}`}
 	}
 	reply := gate.Reply{Stood: r.cfg.Stood, Gate: sub.Rest[1], Decision: a.Decision, Reason: a.Reason, By: a.By,
-		Assurance: events.AssuranceNone, Hash: a.ProposalHash, Input: m.Seq(), Always: a.Always, Pattern: a.Pattern}
+		Assurance: events.AssuranceNone, Hash: a.ProposalHash, Input: m.Seq(), Always: a.Always, Pattern: a.Pattern,
+		DeputyFor: a.DeputyFor}
 	reply.Term, _ = events.GrantTerm(a.For) // it was checked
 	if len(a.EditedInput) > 0 && string(a.EditedInput) != "null" {
 		if reply.Edited, err = events.EditedInput(a.EditedInput); err != nil {

@@ -16,6 +16,7 @@ import (
 	"github.com/inspan/inspan/docs"
 	"github.com/inspan/inspan/services/gateway/console"
 	"github.com/inspan/inspan/services/gateway/console/help"
+	"github.com/inspan/inspan/services/gateway/oidc"
 	"github.com/inspan/inspan/services/gateway/tokens"
 )
 
@@ -30,6 +31,9 @@ type Console struct {
 	Login func(scopes []tokens.Scope) (user, password string)
 	// UserCookie and PasswordCookie are how the server is told of them.
 	UserCookie, PasswordCookie string
+	// TokenCookie, which may be empty, is where the server takes a token of the provider, for which it asks itself who
+	// that is.
+	TokenCookie string
 	// About is what a page needs to know of the station before anyone has signed in.
 	About ConsoleAbout
 }
@@ -42,9 +46,11 @@ type ConsoleAbout struct {
 	Files string `json:"files"`
 	// Version of the program.
 	Version string `json:"version"`
-	// Token is the name of the token that was sent and Scopes what it has; both are empty without one.
+	// Token is the name of the token that was sent and Scopes what it has; both are empty without one. Person says that
+	// the NATS server knows the person by that name, so that answers to gates are proven.
 	Token  string         `json:"token,omitempty"`
 	Scopes []tokens.Scope `json:"scopes,omitempty"`
+	Person bool           `json:"person,omitempty"`
 }
 
 const (
@@ -108,7 +114,7 @@ func (g *consoleServer) about(w http.ResponseWriter, r *http.Request) {
 			g.refuse(w, r, consolePath, p)
 			return
 		}
-		about.Token, about.Scopes = t.Name, t.Scopes
+		about.Token, about.Scopes, about.Person = t.Name, t.Scopes, g.known(bearer(r))
 	}
 	w.Header().Set("Content-Type", "application/json")
 	_ = json.NewEncoder(w).Encode(about) // the client may be gone
@@ -126,12 +132,12 @@ func (g *consoleServer) nats(w http.ResponseWriter, r *http.Request) {
 			Detail: "this is where consoles connect, over WebSocket", Hint: "open " + consolePath + "/ in a browser"})
 		return
 	}
-	caller, user, password, p := g.user(r)
+	who, p := g.user(r)
 	if p != nil {
 		g.refuse(w, r, consolePath, p)
 		return
 	}
-	release, ok := g.limits.stream(caller)
+	release, ok := g.limits.stream(who.name)
 	if !ok {
 		g.refuse(w, r, consolePath, tooManyStreams())
 		return
@@ -153,8 +159,9 @@ func (g *consoleServer) nats(w http.ResponseWriter, r *http.Request) {
 				"Sec-Websocket-Protocol"} {
 				p.Out.Header.Del(name)
 			}
-			p.Out.AddCookie(&http.Cookie{Name: g.console.UserCookie, Value: user})
-			p.Out.AddCookie(&http.Cookie{Name: g.console.PasswordCookie, Value: password})
+			for _, c := range who.cookies {
+				p.Out.AddCookie(c)
+			}
 		},
 		ModifyResponse: func(res *http.Response) error {
 			if res.StatusCode == http.StatusSwitchingProtocols {
@@ -182,7 +189,7 @@ func (g *consoleServer) watch(ctx context.Context, end context.CancelFunc, r *ht
 	for {
 		select {
 		case <-beat.C:
-			if _, _, _, p := g.user(r); p != nil {
+			if _, p := g.user(r); p != nil {
 				return
 			}
 		case <-g.stopping:
@@ -193,28 +200,51 @@ func (g *consoleServer) watch(ctx context.Context, end context.CancelFunc, r *ht
 	}
 }
 
-// user is who a console is for the NATS server where it does not say so itself, with a key.
-func (g *consoleServer) user(r *http.Request) (caller, user, password string, p *Problem) {
+// signedIn is who a console is for the NATS server where it does not say so itself, with a key.
+type signedIn struct {
+	// name is that of the token.
+	name    string
+	cookies []*http.Cookie
+}
+
+// login is who a user of the server is.
+func (g *consoleServer) login(name, user, password string) signedIn {
+	return signedIn{name, []*http.Cookie{{Name: g.console.UserCookie, Value: user},
+		{Name: g.console.PasswordCookie, Value: password}}}
+}
+
+// known reports whether the NATS server itself judges a token.
+func (g *consoleServer) known(secret string) bool {
+	return g.console.TokenCookie != "" && oidc.Looks(secret)
+}
+
+// user is who a console is for the NATS server.
+func (g *consoleServer) user(r *http.Request) (signedIn, *Problem) {
 	offered := strings.Split(strings.Join(r.Header.Values("Sec-Websocket-Protocol"), ","), ",")
 	for i := range offered {
 		offered[i] = strings.TrimSpace(offered[i])
 	}
 	if !slices.Contains(offered, subprotocol) {
-		return "", "", "", bad("the console speaks the subprotocol "+subprotocol, "reload the page of the console")
+		return signedIn{}, bad("the console speaks the subprotocol "+subprotocol, "reload the page of the console")
 	}
 	i := slices.IndexFunc(offered, func(s string) bool { return strings.HasPrefix(s, tokenProtocol) })
 	if i < 0 {
-		return consoles, noUser, noUser, nil
+		return g.login(consoles, noUser, noUser), nil
 	}
-	ask := &http.Request{Header: http.Header{"Authorization": {"Bearer " + strings.TrimPrefix(offered[i], tokenProtocol)}}}
+	secret := strings.TrimPrefix(offered[i], tokenProtocol)
+	ask := &http.Request{Header: http.Header{"Authorization": {"Bearer " + secret}}}
 	t, p := g.token(ask, tokens.Read)
 	if p != nil {
-		return "", "", "", p
+		return signedIn{}, p
 	}
-	if user, password = g.console.Login(t.Scopes); user == "" {
-		return "", "", "", &Problem{Status: http.StatusForbidden, Code: "scope"}
+	if g.known(secret) {
+		return signedIn{t.Name, []*http.Cookie{{Name: g.console.TokenCookie, Value: secret}}}, nil
 	}
-	return t.Name, user, password, nil
+	user, password := g.console.Login(t.Scopes)
+	if user == "" {
+		return signedIn{}, &Problem{Status: http.StatusForbidden, Code: "scope"}
+	}
+	return g.login(t.Name, user, password), nil
 }
 
 // ownPage reports whether a WebSocket comes from a page of this gateway. The name that the page has for the gateway

@@ -35,6 +35,9 @@ type Config struct {
 	// Bearer, which may be nil, says what the bearer tokens of others let their owners do. Its error is
 	// oidc.ErrUnavailable where that is not known.
 	Bearer func(ctx context.Context, secret string) (tokens.Token, error)
+	// Person, which may be nil, connects to the station with a bearer token of others, as whose it is: what is answered
+	// over that connection is proven. The client must be closed.
+	Person func(ctx context.Context, secret string) (Answerer, error)
 	// TLS, which may be nil, has the gateway speak TLS.
 	TLS   *tls.Config
 	Hooks []*webhook.Hook
@@ -59,6 +62,12 @@ type Config struct {
 	// Heartbeat is how often a stream says that it is alive; 0 is 15 s. WriteWait is how long a client may take to read;
 	// 0 is 15 s. RequestWait is how long a request may take that waits for nothing; 0 is 30 s.
 	Heartbeat, WriteWait, RequestWait time.Duration
+}
+
+// Answerer is a connection of a person.
+type Answerer interface {
+	Gates() client.Gates
+	Close()
 }
 
 // Limits of a gateway.

@@ -14,6 +14,8 @@ import (
 	"github.com/inspan/inspan/pkg/client"
 	"github.com/inspan/inspan/pkg/events"
 	"github.com/inspan/inspan/pkg/run"
+	"github.com/inspan/inspan/services/gateway/oidc"
+	"github.com/inspan/inspan/services/gateway/tokens"
 )
 
 // How many items a list has.
@@ -58,16 +60,40 @@ func (g *Gateway) answer(c *call) error {
 	}
 	d := client.Decision{Run: c.r.PathValue("run"), Gate: c.r.PathValue("gate"), By: c.token.Name, Reason: in.Reason,
 		Hash: in.ProposalHash, Edit: in.EditedInput}
-	s, err := g.decide(ctx, d, in.Decision)
+	s, err := answerAs(ctx, g, c, d, in.Decision)
 	if err != nil {
 		return err
 	}
 	return c.json(http.StatusOK, GateResult{Run: d.Run, Status: s.Status, Gate: s.Gate(d.Gate)})
 }
 
+// answerAs answers a gate for the person who sent a request. Where the NATS server knows their token, too, the answer
+// goes over a connection of theirs, so that it is proven; else the gateway says by whom it is.
+func answerAs(ctx context.Context, g *Gateway, c *call, d client.Decision, decision string) (run.State, error) {
+	secret := bearer(c.r)
+	if g.cfg.Person == nil || !oidc.Looks(secret) || !c.token.Has(tokens.Read) { // who may not read sees no outcome
+		return g.decide(ctx, d, decision)
+	}
+	person, err := g.cfg.Person(ctx, secret)
+	if err != nil {
+		g.cfg.Failed("person", err)
+		return run.State{}, &Problem{Status: http.StatusServiceUnavailable, Code: "unavailable", after: later,
+			Detail: "the NATS server does not let this token in, so the answer was not sent",
+			Hint:   "try again in a moment; the log of the station says why"}
+	}
+	defer person.Close()
+	return decideOver(ctx, g, person.Gates(), d, decision)
+}
+
 // decide answers a gate. It is the gateway that says by whom.
 func (g *Gateway) decide(ctx context.Context, d client.Decision, decision string) (run.State, error) {
 	d.Asserted = true
+	return decideOver(ctx, g, g.client.Gates(), d, decision)
+}
+
+// decideOver answers a gate over one connection.
+func decideOver(ctx context.Context, g *Gateway, gates client.Gates, d client.Decision,
+	decision string) (run.State, error) {
 	// who may not exist is not waited for
 	s, err := g.client.State(ctx, d.Run)
 	if err != nil {
@@ -78,9 +104,9 @@ func (g *Gateway) decide(ctx context.Context, d client.Decision, decision string
 	}
 	switch decision {
 	case "approve":
-		return g.client.Gates().Approve(ctx, d)
+		return gates.Approve(ctx, d)
 	case "reject":
-		return g.client.Gates().Reject(ctx, d)
+		return gates.Reject(ctx, d)
 	}
 	return run.State{}, bad(fmt.Sprintf("decision %.32q is neither approve nor reject", decision), "")
 }

@@ -156,14 +156,13 @@ func (g *Gateway) handler(rt route) http.Handler {
 
 // token is the one that a request has, if that has a scope.
 func (g *Gateway) token(r *http.Request, scope tokens.Scope) (tokens.Token, *Problem) {
-	all := r.Header.Values("Authorization")
-	if len(all) != 1 {
+	if len(r.Header.Values("Authorization")) != 1 {
 		p := unauthorized()
 		p.Hint = "send the header Authorization: Bearer TOKEN once; inspan token add NAME makes a token"
 		return tokens.Token{}, p
 	}
-	kind, secret, ok := strings.Cut(all[0], " ")
-	if !ok || !strings.EqualFold(kind, "Bearer") {
+	secret := bearer(r)
+	if secret == "" {
 		return tokens.Token{}, unauthorized()
 	}
 	t, p := g.found(r.Context(), secret)
@@ -176,6 +175,15 @@ func (g *Gateway) token(r *http.Request, scope tokens.Scope) (tokens.Token, *Pro
 			Hint:   "an operator makes tokens: inspan token add NAME --scope " + string(scope)}
 	}
 	return t, nil
+}
+
+// bearer is the secret of a request; "" where it has none.
+func bearer(r *http.Request) string {
+	kind, secret, ok := strings.Cut(r.Header.Get("Authorization"), " ")
+	if !ok || !strings.EqualFold(kind, "Bearer") {
+		return ""
+	}
+	return secret
 }
 
 // found is the token that a secret is: one of the list, or one of a provider.

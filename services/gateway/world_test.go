@@ -98,7 +98,7 @@ func newWorldOf(t *testing.T, files map[string]string, tune ...func(*service.Con
 		f(&base)
 	}
 	listen := ""
-	if base.GatewayAgents || len(base.MessagesSubjects) > 0 && base.MessagesURL == "" { // its own server has the messages
+	if base.GatewayAgents || base.GatewayOIDCNATS || len(base.MessagesSubjects) > 0 && base.MessagesURL == "" { // its own server has the messages, or people connect to it
 		listen = "127.0.0.1:0"
 	}
 	st, err := station.Up(t.Context(), station.Config{Listen: listen, StoreDir: filepath.Join(dir, "store"), AgentsDir: filepath.Join(dir, "agents"),

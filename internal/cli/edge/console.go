@@ -10,5 +10,5 @@ import (
 // consoleOf is how the gateway of a station connects consoles.
 func consoleOf(st *station.Station, cfg service.Config) *gw.Console {
 	c := station.Consoles(st)
-	return gateway.NewConsole(cfg.Base, st.Name(), c.Address, c.Login)
+	return gateway.NewConsole(cfg.Base, cfg.Gateway, st.Name(), c.Address, c.Login)
 }

@@ -17,6 +17,7 @@ import (
 	"github.com/inspan/inspan/internal/service"
 	"github.com/inspan/inspan/internal/service/gateway"
 	"github.com/inspan/inspan/internal/station"
+	"github.com/inspan/inspan/pkg/client"
 	"github.com/inspan/inspan/services/gateway/tokens"
 )
 
@@ -92,8 +93,15 @@ func (w *Web) Serve(ctx context.Context, a *app.App, st *station.Station) error 
 	if err != nil {
 		return err
 	}
+	person := func(ctx context.Context, token string) (*client.Client, error) {
+		conn, err := station.Person(ctx, st, token)
+		if err != nil {
+			return nil, err
+		}
+		return operator.Over(conn, st.Name())
+	}
 	g, err := gateway.New(cfg.Gateway,
-		gateway.Deps{Client: c, Agents: jet.AgentBusOf(conn), Tokens: filepath.Join(w.store, tokens.File),
+		gateway.Deps{Client: c, Person: person, Agents: jet.AgentBusOf(conn), Tokens: filepath.Join(w.store, tokens.File),
 			Console: consoleOf(st, cfg), Log: log, Metrics: service.NewMetrics()})
 	if err != nil {
 		return err

@@ -50,6 +50,8 @@ func Answer(a *app.App, word string) *cobra.Command {
 		RunE: a.Connected(c.run),
 	}
 	cmd.Flags().StringVar(&c.decision.Reason, "reason", "", "why; recorded with the answer")
+	cmd.Flags().StringVar(&c.decision.DeputyFor, "deputy-for", "",
+		"who is away and named you as deputy (inspan away): your answer counts as theirs; your own name is --by")
 	cmd.Flags().StringVar(&c.decision.By, "by", a.Me(),
 		"who answers; part of the subject, which permissions can bind to a user (INSPAN_APPROVER, USER)")
 	cmd.Flags().StringVar(&c.keyFile, "sign", a.Lookup("INSPAN_SIGN_KEY", ""),

@@ -33,6 +33,11 @@ type Reply struct {
 	Term    time.Duration
 	// grant is what Always comes to.
 	grant *events.Grant
+	// DeputyFor is in whose place the author wants to answer, Deputy what the log of deputies says of that.
+	DeputyFor string
+	Deputy    events.Deputy
+	// deputy is who gave the answer where By is away.
+	deputy *events.DeputyAnswer
 	// Input is the position of the answer in the input stream.
 	Input uint64
 	// Stood is that of the station.
@@ -85,12 +90,17 @@ func answer(s run.State, now time.Time, r Reply) ([]events.Payload, error) {
 		return nil, &Refused{"stale_answer", "the answer names another proposal than the open gate",
 			"read the gate again and answer with its proposal_hash"}
 	}
-	if refused := mayDecide(s, g, r); refused != nil {
+	r, refused := r.inPlace(now)
+	if refused == nil {
+		refused = mayDecide(s, g, r)
+	}
+	if refused != nil {
 		return nil, refused
 	}
 	a := events.GateAnswer{Gate: g.ID, Step: g.StepID, Call: g.CallID, By: r.By, Assurance: r.Assurance, Reason: r.Reason,
 		ProposalHash: g.Hash, Key: r.Key, Signature: r.Signature, WaitMS: now.Sub(g.CreatedAt).Milliseconds(), Input: r.Input,
-		EditedInput: r.Edited, Hooks: r.hooks, Approvers: g.Approvers, Grant: r.grant}
+		EditedInput: r.Edited, Hooks: r.hooks, Approvers: g.Approvers, Grant: r.grant,
+		Deputy: r.deputy}
 	if len(r.Edited) > 0 {
 		a.EditedHash = events.EditedHash(g.Hash, r.Edited)
 	}

@@ -76,6 +76,13 @@ func mayVote(s run.State, g *run.Gate, r Reply) *Refused {
 	case requester(s, r.By):
 		return &Refused{"own_request", fmt.Sprintf("gate %s needs %d approvers, and %s started the run", g.ID, g.Approvers,
 			r.By), "another person must approve; your reject counts"}
+	case r.deputy != nil && requester(s, r.deputy.By):
+		return &Refused{"own_request", fmt.Sprintf("gate %s needs %d approvers, and %s started the run", g.ID, g.Approvers,
+			r.deputy.By), "another person must approve, also in the place of somebody else; your reject counts"}
+	case r.deputy != nil && g.Voted(r.By, r.deputy.By):
+		return &Refused{"already_voted",
+			fmt.Sprintf("gate %s: %s or %s has already approved: a person and a deputy count once", g.ID, r.By, r.deputy.By),
+			fmt.Sprintf("%d different people must approve the same action; one reject rejects the gate", g.Approvers)}
 	case g.Voted(r.By):
 		return &Refused{"already_voted",
 			fmt.Sprintf("gate %s: %s has already approved: a second approval of the same person has no effect", g.ID, r.By),

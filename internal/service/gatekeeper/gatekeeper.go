@@ -5,6 +5,8 @@ import (
 	"context"
 	"fmt"
 
+	"github.com/inspan/inspan/internal/deputy"
+	"github.com/inspan/inspan/internal/kernel"
 	"github.com/inspan/inspan/internal/service"
 	"github.com/inspan/inspan/internal/session"
 	"github.com/inspan/inspan/internal/toolbox"
@@ -53,7 +55,18 @@ func Wire(cfg Config, tools *toolbox.Toolbox) service.Wiring {
 				}
 				c.Sessions = l
 			}
+			var work service.Work
+			if p := in.Ports; p.DeputyLog != nil {
+				l, err := deputy.NewLedger(deputy.LedgerConfig{Station: in.Base.Station, By: events.Gatekeeper,
+					Journal: p.DeputyLog, Entropy: p.Entropy, Now: p.ScheduleClock})
+				if err != nil {
+					return work, fmt.Errorf("log of deputies: %w", err)
+				}
+				c.Deputies.Ledger = l
+				work.Others = append(work.Others, kernel.Handle(l, kernel.Role[deputy.State](c.Deputies)))
+			}
 			role, err := gatekeeper.New(c)
-			return service.Work{Role: role}, err
+			work.Role = role
+			return work, err
 		}}
 }

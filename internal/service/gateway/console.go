@@ -7,29 +7,26 @@ import (
 	"net/url"
 
 	"github.com/inspan/inspan/internal/service"
+	"github.com/inspan/inspan/internal/service/signin"
 	"github.com/inspan/inspan/internal/topology"
 	"github.com/inspan/inspan/services/gateway"
 	"github.com/inspan/inspan/services/gateway/tokens"
 )
 
-// rightOf a scope is what its token may do over NATS.
-var rightOf = map[tokens.Scope]topology.Right{tokens.Read: topology.MayWatch, tokens.Write: topology.MayDispatch,
-	tokens.Answer: topology.MayApprove}
-
 // NewConsole is how a gateway connects consoles to the NATS server of a station. address is where that takes NATS over
 // WebSocket, login gives the user that a console with some rights is.
-func NewConsole(base service.Base, station string, address func() string,
+func NewConsole(base service.Base, cfg service.Gateway, station string, address func() string,
 	login func(rights ...topology.Right) (user, password string)) *gateway.Console {
-	buckets := base.Buckets().Named()
-	return &gateway.Console{Address: address, UserCookie: topology.UserCookie, PasswordCookie: topology.PasswordCookie,
+	buckets, cookie := base.Buckets().Named(), ""
+	if cfg.GatewayOIDCNATS {
+		cookie = topology.TokenCookie
+	}
+	return &gateway.Console{TokenCookie: cookie, Address: address, UserCookie: topology.UserCookie,
+		PasswordCookie: topology.PasswordCookie,
 		About: gateway.ConsoleAbout{Station: station, State: buckets.State, Files: buckets.Files,
 			Version: service.Version()},
 		Login: func(scopes []tokens.Scope) (user, password string) {
-			var rights []topology.Right
-			for _, s := range scopes {
-				rights = append(rights, rightOf[s])
-			}
-			return login(rights...)
+			return login(signin.Rights(scopes)...)
 		}}
 }
 
@@ -50,7 +47,7 @@ func RemoteConsole(cfg Config) (*gateway.Console, error) {
 		return nil, errors.New("INSPAN_GATEWAY_CONSOLE_PASSWORD is not set: it is the password of the console users " +
 			"of the NATS server, NATS_CONSOLE_PASSWORD there")
 	}
-	c := NewConsole(cfg.Base, cfg.Station, func() string { return u.Host },
+	c := NewConsole(cfg.Base, cfg.Gateway, cfg.Station, func() string { return u.Host },
 		func(rights ...topology.Right) (user, password string) {
 			if user = topology.ConsoleUser(rights...); user == "" {
 				return "", ""

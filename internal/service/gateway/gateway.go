@@ -30,6 +30,8 @@ type Deps struct {
 	Agents agentbus.Bus
 	// Tokens is the file of the list of tokens, which is read again when it changes.
 	Tokens string
+	// Person connects with a token of the provider, where the settings let people connect to NATS.
+	Person func(ctx context.Context, token string) (*client.Client, error)
 	// Console is nil where the gateway serves no console.
 	Console *gateway.Console
 	Log     zerolog.Logger
@@ -63,8 +65,12 @@ func New(cfg service.Gateway, d Deps) (*gateway.Gateway, error) {
 	if err != nil {
 		return nil, err
 	}
-	return gateway.New(gateway.Config{Client: c, Tokens: listOf(d.Tokens), Hooks: hooks, Bearer: bearer, TLS: speaks,
-		Console: d.Console, Agents: bus, Program: service.Version(),
+	var person func(context.Context, string) (gateway.Answerer, error)
+	if cfg.GatewayOIDCNATS && d.Person != nil {
+		person = func(ctx context.Context, token string) (gateway.Answerer, error) { return d.Person(ctx, token) }
+	}
+	return gateway.New(gateway.Config{Person: person, Client: c, Tokens: listOf(d.Tokens), Hooks: hooks, Bearer: bearer,
+		TLS: speaks, Console: d.Console, Agents: bus, Program: service.Version(),
 		Origins: cfg.GatewayOrigins, Rate: float64(cfg.GatewayRate), Streams: cfg.GatewayStreams, Observe: m.Requests(),
 		Failed: failed})
 }

@@ -6,8 +6,8 @@ import (
 	"fmt"
 
 	"github.com/inspan/inspan/internal/service"
+	"github.com/inspan/inspan/internal/service/signin"
 	"github.com/inspan/inspan/services/gateway"
-	"github.com/inspan/inspan/services/gateway/oidc"
 	"github.com/inspan/inspan/services/gateway/tokens"
 )
 
@@ -21,21 +21,9 @@ func listOf(file string) func() (tokens.List, error) {
 
 // bearerOf says what tokens of the provider let in, by the settings; nil where they name none.
 func bearerOf(cfg service.Gateway) (func(context.Context, string) (tokens.Token, error), error) {
-	if cfg.GatewayOIDCIssuer == "" {
-		return nil, nil
-	}
-	grants, err := oidc.Grants(cfg.GatewayOIDCGrants)
-	if err != nil {
-		return nil, fmt.Errorf("INSPAN_GATEWAY_OIDC_GRANTS: %w", err)
-	}
-	var names []string
-	for _, s := range tokens.Scopes() {
-		names = append(names, string(s))
-	}
-	v, err := oidc.New(oidc.Config{Issuer: cfg.GatewayOIDCIssuer, Audience: cfg.GatewayOIDCAudience,
-		Claim: cfg.GatewayOIDCClaim, Name: cfg.GatewayOIDCName, Grants: grants, Scopes: names})
-	if err != nil {
-		return nil, fmt.Errorf("INSPAN_GATEWAY_OIDC_: %w", err)
+	v, err := signin.Verifier(cfg)
+	if v == nil || err != nil {
+		return nil, err
 	}
 	return func(ctx context.Context, secret string) (tokens.Token, error) {
 		t, err := v.Verify(ctx, secret)

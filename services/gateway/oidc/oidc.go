@@ -52,9 +52,10 @@ const (
 	keptFor  = 24 * time.Hour
 	// fetchEvery is between two looks at least, whatever tokens come.
 	fetchEvery = 10 * time.Second
-	// maxToken is the most bytes of a token, maxName of what names its owner.
+	// maxToken is the most bytes of a token, maxName of what names its owner: with the part that is its owner's alone it
+	// is a token of a subject, and no longer than these may be.
 	maxToken = 12 << 10
-	maxName  = 64
+	maxName  = 64 - 17
 )
 
 // Errors of tokens.

@@ -14,6 +14,7 @@ const nav = document.getElementById('nav');
 const state = document.getElementById('state');
 const notes = document.getElementById('notes');
 const dialog = document.getElementById('keys');
+const renewal = document.getElementById('renewal');
 const app = { screen: undefined, go: (to) => { location.hash = to; }, changed: () => changed() };
 
 // What stays for as long as the tab does, so that a reload does not sign out. A token is in sessionStorage, which ends
@@ -39,7 +40,11 @@ function address() { return `${location.protocol === 'https:' ? 'wss:' : 'ws:'}/
 async function about(token) {
   const r = await fetch('/console/about', { headers: token ? { Authorization: `Bearer ${token}` } : {}, cache: 'no-store' });
   const v = await r.json();
-  if (!r.ok) throw new Error(r.status === 401 ? 'the station does not know this token, or it has ended: inspan token add NAME makes one' : [v.detail || v.title, v.hint].filter(Boolean).join(': '));
+  if (!r.ok) {
+    const e = new Error(r.status === 401 ? 'the station does not know this token, or it has ended: inspan token add NAME makes one' : [v.detail || v.title, v.hint].filter(Boolean).join(': '));
+    e.ended = r.status === 401;
+    throw e;
+  }
   return v;
 }
 
@@ -58,7 +63,7 @@ async function enter(login, name) {
   first = false;
   Object.assign(app, { conn, about: what, name: name || what.token || '', login, station: new Station(conn, what) });
   app.answer = async (run, gate, out) => {
-    if (login.token) return app.station.answer(run, gate, { ...out, by: app.name });
+    if (login.token && !what.person) return app.station.answer(run, gate, { ...out, by: app.name });
     if (app.name) return app.station.answer(run, gate, out, app.name);
     return app.station.answer(run, gate, out);
   };
@@ -79,7 +84,30 @@ function resume() {
 
 function connection(s, why) {
   state.className = `state ${s}`;
+  if (s !== 'connected' && app.about.person) about(app.login.token).catch((e) => { if (e.ended) renew(); });
   fill(state, s === 'connected' ? `${app.about.station}${app.name ? ` · ${app.name}` : ''}` : s === 'refused' ? `not let in: ${why}` : 'connecting again…');
+}
+
+// renew asks for another token where that of a person has ended. What is shown stays; the next connection takes it.
+function renew() {
+  if (renewal.open) return;
+  const token = h('input', { type: 'password', autocomplete: 'off', spellcheck: 'false', 'aria-label': 'token' });
+  const said = h('p', { role: 'alert', class: 'bad' });
+  fill(renewal, h('form', { on: { submit: async (e) => {
+    e.preventDefault();
+    const t = token.value.trim();
+    try {
+      const v = await about(t);
+      if (v.token !== app.name) throw new Error(`this is the token of ${v.token}: sign out first`);
+    } catch (x) { fill(said, x.message); return; }
+    app.login.token = t;
+    kept.set({ token: t });
+    renewal.close();
+  } } }, h('h2', {}, 'Your token has ended'), h('p', { class: 'dim' }, 'The station does not let you in any more. Take a new one from your identity provider.'), said,
+  h('label', { class: 'field' }, h('span', {}, 'Token'), token), h('button', { class: 'primary', type: 'submit' }, 'Go on'),
+  h('button', { type: 'button', on: { click: signOut } }, 'Sign out')));
+  renewal.showModal();
+  token.focus();
 }
 
 function say(text) { fill(document.getElementById('said'), text); }
@@ -163,10 +191,10 @@ function signIn(problem) {
     button.disabled = false;
   };
   const form = (title, what, make, ...fields) => h('form', { class: 'card', on: { submit: go(make) } }, h('h2', {}, title), h('p', { class: 'dim' }, what), fields, h('button', { class: 'primary', type: 'submit' }, 'Sign in'));
-  const byToken = form('With a token', ['What ', h('code', {}, 'inspan token add NAME'), ' printed. Its answers to gates are recorded as a claim.'], async () => {
+  const byToken = form('With a token', ['What ', h('code', {}, 'inspan token add NAME'), ' printed, whose answers to gates are recorded as a claim, or a token of your identity provider.'], async () => {
     const t = token.value.trim();
     if (!t) throw new Error('enter the token');
-    if (!/^[A-Za-z0-9_-]+$/.test(t)) throw new Error('this is no token: it is one word that begins with inspan_');
+    if (!/^[A-Za-z0-9_-]+(\.[A-Za-z0-9_-]+){0,2}$/.test(t)) throw new Error('this is no token: it is one word that begins with inspan_, or three with dots between');
     await enter({ token: t });
     kept.set({ token: t });
   }, field('Token', token));
