@@ -108,10 +108,11 @@ func (l *signIn) run(ctx context.Context, a *app.App, s events.MCPServer, name s
 		return "", err
 	}
 	file = filepath.Join(dir, name)
-	login := client.Login{Server: s.URL, ClientID: l.clientID, Scopes: l.asked(), Port: l.port, Show: func(address string) {
+	login := client.Login{Server: s.URL, ClientID: l.clientID, Scopes: l.asked(), Port: l.port}
+	login.Show = func(address string) {
 		fmt.Fprintf(a.Err, "Open this address in a browser, and grant access to %s there:\n\n  %s\n\nWaiting for you, at most %s ...\n",
 			s.Name, address, l.wait)
-	}}
+	}
 	if l.clientSecret != "" {
 		text, err := os.ReadFile(l.clientSecret)
 		if err != nil {

@@ -41,7 +41,8 @@ type Grants struct {
 
 // NewGrants starts one with the tools of a server.
 func NewGrants(server *sdk.Server, life int) *Grants {
-	g := &Grants{Life: life, codes: map[string]string{}, access: map[string]bool{}, refresh: map[string]bool{}, scopes: map[string]string{}}
+	g := &Grants{Life: life, codes: map[string]string{}, access: map[string]bool{}, refresh: map[string]bool{},
+		scopes: map[string]string{}}
 	mcp := sdk.NewStreamableHTTPHandler(func(*http.Request) *sdk.Server { return server }, nil)
 	mux := http.NewServeMux()
 	g.Server = httptest.NewServer(mux)
