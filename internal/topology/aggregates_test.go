@@ -26,7 +26,7 @@ func TestAggregates(t *testing.T) {
 			}
 			subjects = append(subjects, subject)
 		}
-		if len(subjects) != 11 || slices.ContainsFunc(logged("s1"), func(p string) bool { return within("station.s1.counter.x.evt.a.b", p) }) {
+		if len(subjects) != 12 || slices.ContainsFunc(logged("s1"), func(p string) bool { return within("station.s1.counter.x.evt.a.b", p) }) {
 			t.Errorf("the log takes %q", logged("s1"))
 		}
 	})

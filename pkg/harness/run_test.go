@@ -47,8 +47,48 @@ func (c *ticking) Sleep(ctx context.Context, d time.Duration) error {
 	return context.Cause(ctx)
 }
 
+// waiter yields what its limit says, and then waits until its context ends, of which it says nothing.
+type waiter struct {
+	counter
+	waits func()
+}
+
+func (w *waiter) Execute(ctx context.Context, x *harness.Execution[purse, int, string]) iter.Seq2[harness.StepYield[int, string], error] {
+	return func(yield func(harness.StepYield[int, string], error) bool) {
+		for y, err := range w.counter.Execute(ctx, x) {
+			if !yield(y, err) {
+				return
+			}
+		}
+		if w.waits != nil {
+			w.waits()
+			<-ctx.Done()
+		}
+	}
+}
+
+// patient is a store that does not look at the contexts of its callers.
+type patient struct{ harness.MemoryStore }
+
+func (p *patient) Record(ctx context.Context, id string, c harness.Control) error {
+	return p.MemoryStore.Record(context.WithoutCancel(ctx), id, c)
+}
+
 func TestRun(t *testing.T) {
 	t.Parallel()
+	t.Run("SDK-3 SDK-18 a harness that returns because its context ended is not complete: the next run goes on with it", func(t *testing.T) {
+		t.Parallel()
+		store, cause := &patient{}, errors.New("the terminal was closed")
+		ctx, cancel := context.WithCancelCause(t.Context())
+		first := &waiter{counter{limit: 1}, func() { cancel(cause) }}
+		if err := harness.Run(ctx, first, harness.HarnessConfig[purse]{}, harness.WithStore(store)); !errors.Is(err, cause) || first.CurrentStep() != 1 {
+			t.Errorf("step %d, %v", first.CurrentStep(), err)
+		}
+		next := &waiter{counter{limit: 3}, nil}
+		if err := harness.Run(t.Context(), next, harness.HarnessConfig[purse]{}, harness.WithStore(store)); err != nil || next.CurrentStep() != 3 {
+			t.Errorf("step %d, %v", next.CurrentStep(), err)
+		}
+	})
 	t.Run("SDK-1 SDK-2 SDK-5 each pair is recorded as a step, without any call by the user", func(t *testing.T) {
 		t.Parallel()
 		c, clock := &counter{limit: 2}, &ticking{at: time.Unix(0, 0).UTC()}

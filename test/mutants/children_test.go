@@ -3,7 +3,7 @@ package mutants
 // children are bugs around child runs.
 var children = []Mutant{
 	{Name: "a run ends while a child of it lives", File: "internal/core/lifecycle/stopping.go",
-		Old: "	case len(living) == 0:\n", New: "	case len(living) >= 0:\n"},
+		Old: "	case len(living) == 0:\n", New: "	case len(living) >= 0:\n", By: []string{"./internal/core/lifecycle"}},
 	{Name: "a child that was spawned and not begun is left", File: "services/planner/children.go",
 		Old: "		for _, c := range w.State.Living() {\n", New: "		for _, c := range w.State.Living()[:min(len(w.Events), len(w.State.Living()))] {\n"},
 	{Name: "a child may spend what its agent's file says", File: "internal/core/child/born.go",

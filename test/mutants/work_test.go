@@ -21,7 +21,7 @@ var works = []Mutant{
 	{Name: "the end of a run frees the item of another", File: "internal/work/decide.go",
 		Old: "	if s.Binding == nil || s.Binding.Epoch != epoch || s.Delivers() {\n", New: "	if s.Binding == nil || s.Delivers() {\n", By: []string{"./internal/work"}},
 	{Name: "a firing or a binding whose planner died after its plan stands still", File: "services/planner/planner.go",
-		Old: "		w, err := r.write(ctx, h.Run, lifecycle.Progress)\n", New: "		w, err := r.write(ctx, h.Run, lifecycle.Unstarted)\n",
+		Old: "		w, err := r.write(ctx, h.Run, lifecycle.Progress)\n", New: "		w, err := r.write(ctx, h.Run, lifecycle.Dispossessed)\n",
 		By: []string{"./services/planner", "-run", "TestFiring"}},
 	{Name: "a planner that died leaves the row of an item as it was", File: "services/planner/work.go",
 		Old: "		return a.shown(ctx, of.Work)\n", New: "		return nil\n", By: []string{"./services/planner", "-run", "TestRowCut"}},

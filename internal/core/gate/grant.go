@@ -192,18 +192,20 @@ func (r Reply) Revokes() bool {
 }
 
 // Revoke takes a grant of a run's own back, or returns a *Refused. A second look at the same answer says nothing, and
-// neither does one at a grant that was revoked or has expired: it holds no more. One that comes after the end of the
-// run is refused, so that it is kept.
+// neither does one at a grant that was revoked. One that comes after the end of the grant or of the run is refused, so
+// that its author learns that nothing was changed.
 func Revoke(s run.State, now time.Time, r Reply) ([]events.Payload, error) {
 	if _, refused := Given(s, r); refused != nil {
 		return nil, refused
 	}
 	g := s.Gate(r.Gate)
-	if s.Took(r.Input) || g.Revoked || !now.Before(g.Grant.Until) || g.Grant.Scope != events.GrantRun ||
-		g.Grant.Run != s.HarnessID {
+	switch {
+	case s.Took(r.Input) || g.Revoked || g.Grant.Scope != events.GrantRun || g.Grant.Run != s.HarnessID:
 		return nil, nil
-	}
-	if s.Status.Ended() {
+	case !now.Before(g.Grant.Until):
+		return nil, &Refused{"grant_ended", fmt.Sprintf("the grant of gate %s ended at %s", g.ID,
+			g.Grant.Until.Format(time.RFC3339)), "nothing to do: it holds no more"}
+	case s.Status.Ended():
 		return nil, &Refused{"run_ended", fmt.Sprintf("run %s is %s, and its grants ended with it", s.HarnessID, s.Status), "nothing to do"}
 	}
 	return []events.Payload{&events.GrantRevokedData{Event: "grant_revoked", Revocation: Revocation(r)}}, nil

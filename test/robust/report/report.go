@@ -49,7 +49,7 @@ func (p *Part) Violate(format string, args ...any) {
 	p.Violations = append(p.Violations, fmt.Sprintf(format, args...))
 }
 
-var validName = regexp.MustCompile(`^[a-z]+$`)
+var validName = regexp.MustCompile(`^[a-z]+(-[0-9]+)?$`)
 
 // Save writes the report into the folder that Dir names.
 func (p Part) Save() error {
@@ -58,7 +58,7 @@ func (p Part) Save() error {
 		return nil
 	}
 	if !validName.MatchString(p.Name) || len(p.Rows) == 0 {
-		return errors.New("a report needs a name of lower-case letters and at least one row")
+		return errors.New("a report needs a name of lower-case letters, with or without a number, and at least one row")
 	}
 	b, err := json.MarshalIndent(p, "", "  ")
 	if err != nil {
