@@ -178,7 +178,7 @@ func TestRoleItemRefused(t *testing.T) {
 					t.Fatalf("%+v, %+v", of, s.WorkItem)
 				}
 				waiting := x.waiting
-				x.waiting = nil
+				x.waiting, x.aside = nil, true
 				return x, waiting
 			}
 		}
@@ -201,7 +201,7 @@ func TestRoleItemRefused(t *testing.T) {
 		if agents, codes := x.holders("w1"); len(agents) != 1 || len(codes) != 1 || codes[0] != mailbox.Busy {
 			t.Errorf("%v, %v", agents, codes)
 		}
-		x.waiting = append(x.waiting, waiting...)
+		x.waiting, x.aside = append(x.waiting, waiting...), false
 		x.settle()
 		if agents, codes := x.holders("w0"); len(agents) != 1 || agents[0] != "a/b/c0" || len(codes) > 0 {
 			t.Errorf("%v, %v", agents, codes)

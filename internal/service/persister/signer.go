@@ -36,6 +36,9 @@ type signer struct {
 	file keychain.File
 	// published is the key whose public half the station has; faulty what was last logged.
 	published, faulty string
+
+	// owed is true where the key was not looked at yet; follow alone uses it, once that runs.
+	owed bool
 }
 
 // signer returns what signs the heads of runs; nil where there is no key.
@@ -55,8 +58,11 @@ func (k *keeping) signer(ctx context.Context) (*signer, error) {
 			return nil, fmt.Errorf("log of keys: %w", err)
 		}
 	}
-	_, err = s.key(ctx)
-	return s, err
+	if _, err = s.key(ctx); err != nil { // the log has no leader yet; no head is signed before it has
+		s.owed = true
+		k.in.Log.Debug().Err(err).Msg("key of anchors not looked at, will try again")
+	}
+	return s, nil
 }
 
 // key returns the key that signs now, and nil where the log says that it may not.
@@ -183,17 +189,17 @@ func (s *signer) warn(err error) {
 func (s *signer) follow(ctx context.Context) {
 	tick := time.NewTicker(takeUpEvery)
 	defer tick.Stop()
-	for owed := false; ; {
+	for {
 		select {
 		case <-ctx.Done():
 			return
 		case <-tick.C:
 		}
-		if !owed && !s.changed() {
+		if !s.owed && !s.changed() {
 			continue
 		}
 		_, err := s.key(ctx)
-		if owed = err != nil; owed && ctx.Err() == nil {
+		if s.owed = err != nil; s.owed && ctx.Err() == nil {
 			s.in.Log.Debug().Err(err).Msg("key of anchors not looked at, will try again")
 		}
 	}
