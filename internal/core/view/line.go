@@ -36,6 +36,14 @@ func checkpointText(number int) string {
 	return when(number > 0, fmt.Sprintf(", checkpoint %d", number))
 }
 
+// giver is who gave an answer, and for whom.
+func giver(a events.GateAnswer) string {
+	if a.Deputy == nil {
+		return Clip(a.By, 80)
+	}
+	return Clip(a.Deputy.By, 80) + " for " + Clip(a.By, 80)
+}
+
 // votes tells how many of several approvals a gate has.
 func votes(a events.GateAnswer) string {
 	return when(a.Approvers > 1, fmt.Sprintf(" (%d of %d)", a.Votes, a.Approvers))

@@ -136,18 +136,18 @@ var lineRows = []lineRow{
 			Clip(d.Description, 160), Clip(d.Reason, 160))
 	}),
 	line(func(d *events.GateApprovedData) string {
-		return join(fmt.Sprintf("gate %s approved by %s%s after %s", d.Gate, Clip(d.By, 80), votes(d.GateAnswer),
+		return join(fmt.Sprintf("gate %s approved by %s%s after %s", d.Gate, giver(d.GateAnswer), votes(d.GateAnswer),
 			ms(d.WaitMS)), Clip(or(d.Reason, editedText(d.GateAnswer)), 200))
 	}),
 	line(func(d *events.GateVotedData) string {
-		return join(fmt.Sprintf("gate %s approved by %s%s, it waits for more", d.Gate, Clip(d.By, 80), votes(d.GateAnswer)),
+		return join(fmt.Sprintf("gate %s approved by %s%s, it waits for more", d.Gate, giver(d.GateAnswer), votes(d.GateAnswer)),
 			Clip(or(d.Reason, editedText(d.GateAnswer)), 200))
 	}),
 	line(func(d *events.GateExpiredData) string {
 		return fmt.Sprintf("gate %s expired after %s without an answer: %s", d.Gate, ms(d.WaitMS), expiryText(d.Outcome))
 	}),
 	line(func(d *events.GateRejectedData) string {
-		return join(fmt.Sprintf("gate %s rejected by %s after %s", d.Gate, Clip(d.By, 80), ms(d.WaitMS)), Clip(d.Reason, 200))
+		return join(fmt.Sprintf("gate %s rejected by %s after %s", d.Gate, giver(d.GateAnswer), ms(d.WaitMS)), Clip(d.Reason, 200))
 	}),
 	line(func(d *events.CallAllowedData) string {
 		return "call " + name(d.ToolRef) + " allowed" + when(d.Edited, " with edited arguments") + when(d.Gate != "",

@@ -282,7 +282,7 @@ func (t *Tree) answer(at time.Time, a events.GateAnswer, to run.GateStatus) {
 	if c := t.calls[g.Call]; c != nil && len(a.EditedInput) > 0 {
 		c.Input, c.input = "(edited) "+Input(a.EditedInput), a.EditedInput
 	}
-	g.Status, g.Answered, g.By, g.Why = to, at, a.By, a.Reason
+	g.Status, g.Answered, g.By, g.Why = to, at, giver(a), a.Reason
 }
 
 func (t *Tree) endCall(at time.Time, ref events.ToolRef, to CallState, took int64, outcome string) {

@@ -217,3 +217,14 @@ func TestWhy(t *testing.T) {
 		}
 	})
 }
+
+func TestDeputyLine(t *testing.T) {
+	t.Parallel()
+	t.Run("PLUS-23b a line says who answered a gate, and for whom", func(t *testing.T) {
+		t.Parallel()
+		d := &events.GateApprovedData{GateAnswer: events.GateAnswer{Gate: "g1", By: "ann", Deputy: &events.DeputyAnswer{By: "bob"}}}
+		if got := view.Line(events.Event{}, d, time.UTC); !strings.Contains(got, "gate g1 approved by bob for ann") {
+			t.Errorf("%q", got)
+		}
+	})
+}
