@@ -97,7 +97,7 @@ func deputized(a events.GateAnswer, at time.Time) string {
 	case d.By == "" || strings.EqualFold(d.By, a.By):
 		return fmt.Sprintf("gate %s: %q cannot answer in the place of %q", a.Gate, d.By, a.By)
 	case !at.Before(d.Until):
-		return fmt.Sprintf("gate %s: %s answered for %s behind %s", a.Gate, d.By, a.By, d.Until.Format(time.RFC3339))
+		return fmt.Sprintf("gate %s: %s answered for %s after %s", a.Gate, d.By, a.By, d.Until.Format(time.RFC3339))
 	case a.Assurance != events.AssuranceSubject:
 		return fmt.Sprintf("gate %s: it is not proven that %s answered for %s", a.Gate, d.By, a.By)
 	}
