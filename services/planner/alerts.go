@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
 
 	"github.com/inspan/inspan/internal/mailbox"
 	"github.com/inspan/inspan/pkg/events"
@@ -60,16 +59,9 @@ func (p *Postmaster) reachable(ctx context.Context, r *events.AlertRoutes) error
 	if r == nil {
 		return nil
 	}
-	all, err := p.addresses(ctx, "")
-	if err != nil {
-		return err
-	}
+	var all []string
 	for _, severity := range events.Severities() {
-		for _, to := range r.Targets[severity] {
-			if !slices.Contains(all, to) {
-				return p.unknown(ctx, to)
-			}
-		}
+		all = append(all, r.Targets[severity]...)
 	}
-	return nil
+	return p.registered(ctx, "", all...)
 }

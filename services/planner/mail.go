@@ -150,10 +150,8 @@ func (p *Postmaster) complete(ctx context.Context, w *mailbox.Wish, m kernel.Mes
 			return err
 		}
 		if members = w.Spec.Members; w.Spec.Escalate != "" {
-			if all, err := p.addresses(ctx, ""); err != nil {
+			if err := p.registered(ctx, "", w.Spec.Escalate); err != nil {
 				return err
-			} else if !slices.Contains(all, w.Spec.Escalate) {
-				return p.unknown(ctx, w.Spec.Escalate)
 			}
 		}
 	case mailbox.Routes:
@@ -176,16 +174,35 @@ func (p *Postmaster) complete(ctx context.Context, w *mailbox.Wish, m kernel.Mes
 			return err
 		}
 	}
-	if len(members) == 0 {
+	return p.registered(ctx, events.AgentAddress, members...)
+}
+
+// registered refuses addresses of which one is not registered, or not of the form. Where the row of one is behind, as
+// it is for a moment after each registration, its log decides.
+func (p *Postmaster) registered(ctx context.Context, form events.AddressForm, addresses ...string) error {
+	if len(addresses) == 0 {
 		return nil
 	}
-	all, err := p.addresses(ctx, events.AgentAddress)
-	for _, a := range members {
-		if err == nil && !slices.Contains(all, a) {
-			err = p.unknown(ctx, a)
+	all, err := p.addresses(ctx, form)
+	if err != nil {
+		return err
+	}
+	for _, a := range addresses {
+		if slices.Contains(all, a) {
+			continue
+		}
+		is, id, err := events.ParseAddress(a)
+		if err != nil || is == events.RoleAddress || form != "" && is != form {
+			return p.unknown(ctx, a)
+		}
+		switch s, err := p.Ledger.Fresh(ctx, id); {
+		case err != nil:
+			return fmt.Errorf("address %s: %w", a, err)
+		case !s.Exists():
+			return p.unknown(ctx, a)
 		}
 	}
-	return err
+	return nil
 }
 
 // addresses lists those that are registered, of one form or, with an empty form, of all.
