@@ -1,12 +1,16 @@
 package e2e
 
 import (
+	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 
+	"github.com/inspan/inspan/internal/kernel"
 	"github.com/inspan/inspan/internal/mailbox"
 	"github.com/inspan/inspan/internal/work"
 	"github.com/inspan/inspan/pkg/events"
@@ -17,6 +21,29 @@ agent = "coder"
 max_instances = 4
 names = ["n1", "n2", "n3", "n4", "n5", "n6", "n7", "n8"]
 `
+
+// cutOne is the log of one of several processes, of which the one dies that makes the last of so many appends: it is
+// stored, and the process does not learn it and appends no more.
+type cutOne struct {
+	kernel.Journal
+	left *atomic.Int64
+	dead atomic.Bool
+	died func()
+}
+
+// Append implements kernel.Journal.
+func (c *cutOne) Append(ctx context.Context, e kernel.Entry) kernel.Ack {
+	switch {
+	case c.dead.Load():
+	case c.left.Add(-1) != 0:
+		return c.Journal.Append(ctx, e)
+	default:
+		c.dead.Store(true)
+		c.Journal.Append(ctx, e)
+		c.died()
+	}
+	return kernel.Ack{Outcome: kernel.Transient, Err: errors.New("the process dies here")}
+}
 
 func TestRoleItemsRace(t *testing.T) {
 	t.Parallel()
@@ -47,20 +74,22 @@ func TestRoleItemsRace(t *testing.T) {
 			})
 		}
 		all.Wait()
-		// All 40 wait. One of the planners dies at an append to the log of an agent, which is stored.
-		whole, cut := w.ports.AgentLog, &cutWork{Journal: w.ports.AgentLog, died: make(chan struct{})}
-		cut.left.Store(9)
-		w.ports.AgentLog = cut
-		dying := w.start(events.Planner)
+		// All 40 wait. The planner that makes the ninth append to the logs of agents dies there; the append is stored.
+		whole, died := w.ports.AgentLog, make(chan int, 1)
+		var planners []*hosted
+		var left atomic.Int64
+		left.Store(9)
+		for n := range 3 {
+			w.ports.AgentLog = &cutOne{Journal: whole, left: &left, died: func() { died <- n }}
+			planners = append(planners, w.start(events.Planner))
+		}
 		w.ports.AgentLog = whole
-		w.start(events.Planner)
-		w.start(events.Planner)
 		select {
-		case <-cut.died:
+		case n := <-died:
+			planners[n].stop()
 		case <-w.ctx().Done():
 			t.Fatal("no planner died")
 		}
-		dying.stop()
 		held := map[string]string{}
 		for _, id := range ids {
 			s := w.itemIs(id, "held", func(s work.State) bool { return s.Binding != nil })
