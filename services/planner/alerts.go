@@ -63,5 +63,5 @@ func (p *Postmaster) reachable(ctx context.Context, r *events.AlertRoutes) error
 	for _, severity := range events.Severities() {
 		all = append(all, r.Targets[severity]...)
 	}
-	return p.registered(ctx, "", all...)
+	return directory{p}.has(ctx, "", all...)
 }

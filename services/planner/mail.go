@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
 	"strings"
 	"time"
 
@@ -125,7 +124,7 @@ func (p *Postmaster) Input(ctx context.Context, m kernel.Message) error {
 		return s, err
 	})
 	if no, ok := errors.AsType[*mailbox.Refused](err); ok && no.Code == mailbox.Unknown {
-		return refused(p.unknown(ctx, address))
+		return refused(directory{p}.unknown(ctx, address))
 	}
 	if err != nil {
 		return refused(err)
@@ -150,7 +149,7 @@ func (p *Postmaster) complete(ctx context.Context, w *mailbox.Wish, m kernel.Mes
 			return err
 		}
 		if members = w.Spec.Members; w.Spec.Escalate != "" {
-			if err := p.registered(ctx, "", w.Spec.Escalate); err != nil {
+			if err := (directory{p}).has(ctx, "", w.Spec.Escalate); err != nil {
 				return err
 			}
 		}
@@ -170,67 +169,11 @@ func (p *Postmaster) complete(ctx context.Context, w *mailbox.Wish, m kernel.Mes
 		w.Mail = mailbox.MailOf(*w.MailControl.Mail, id, "@"+orUnknown(w.By), w.Address, m.Time().UTC())
 		if w.Address == events.Everyone {
 			var err error
-			w.Members, err = p.addresses(ctx, events.AgentAddress)
+			w.Members, err = directory{p}.list(ctx, events.AgentAddress)
 			return err
 		}
 	}
-	return p.registered(ctx, events.AgentAddress, members...)
-}
-
-// registered refuses addresses of which one is not registered, or not of the form. Where the row of one is behind, as
-// it is for a moment after each registration, its log decides.
-func (p *Postmaster) registered(ctx context.Context, form events.AddressForm, addresses ...string) error {
-	if len(addresses) == 0 {
-		return nil
-	}
-	all, err := p.addresses(ctx, form)
-	if err != nil {
-		return err
-	}
-	for _, a := range addresses {
-		if slices.Contains(all, a) {
-			continue
-		}
-		is, id, err := events.ParseAddress(a)
-		if err != nil || is == events.RoleAddress || form != "" && is != form {
-			return p.unknown(ctx, a)
-		}
-		switch s, err := p.Ledger.Fresh(ctx, id); {
-		case err != nil:
-			return fmt.Errorf("address %s: %w", a, err)
-		case !s.Exists():
-			return p.unknown(ctx, a)
-		}
-	}
-	return nil
-}
-
-// addresses lists those that are registered, of one form or, with an empty form, of all.
-func (p *Postmaster) addresses(ctx context.Context, form events.AddressForm) (all []string, err error) {
-	keys, err := p.Rows.Keys(ctx, mailbox.View().Prefix)
-	if err != nil {
-		return nil, fmt.Errorf("list the addresses: %w", err)
-	}
-	slices.Sort(keys)
-	for _, key := range keys {
-		address, ok := events.AddressOf(strings.TrimPrefix(key, mailbox.View().Prefix))
-		if is, _, err := events.ParseAddress(address); ok && err == nil &&
-			(form == "" && is != events.RoleAddress || is == form) {
-			all = append(all, address)
-		}
-	}
-	return all, nil
-}
-
-// unknown refuses an address and names the nearest one that is registered.
-func (p *Postmaster) unknown(ctx context.Context, address string) error {
-	all, err := p.addresses(ctx, "")
-	if err != nil {
-		return err
-	}
-	no := mailbox.NotRegistered(address)
-	no.Hint = meant(address, all) + no.Hint
-	return no
+	return directory{p}.has(ctx, events.AgentAddress, members...)
 }
 
 // schemas returns what is wrong with the schemas of an address.
@@ -273,13 +216,13 @@ func (p *Postmaster) deliver(ctx context.Context, m events.Mail, to string, want
 	}
 	var all []string
 	if to == events.Everyone {
-		if all, err = p.addresses(ctx, events.AgentAddress); err != nil {
+		if all, err = (directory{p}).list(ctx, events.AgentAddress); err != nil {
 			return err
 		}
 	}
 	_, err = p.change(ctx, id, func(s mailbox.State) (mailbox.State, error) {
 		if !s.Exists() && to != events.Everyone && form != events.RoleAddress {
-			return s, p.unknown(ctx, to)
+			return s, directory{p}.unknown(ctx, to)
 		}
 		if is, err := wanted(); err != nil || !is || s.Knows(m.ID) {
 			return s, err

@@ -115,7 +115,7 @@ func (p mailCalls) claim(ctx context.Context, queue, address, runID, call string
 	}
 	_, err = p.change(ctx, id, func(s mailbox.State) (mailbox.State, error) {
 		if got = nil; !s.Exists() {
-			return s, p.unknown(ctx, queue)
+			return s, directory{p.Postmaster}.unknown(ctx, queue)
 		}
 		if is, err := owed(); err != nil || !is {
 			return s, err
@@ -181,7 +181,7 @@ const maxWho = 200
 
 // who lists the addresses.
 func (p mailCalls) who(ctx context.Context, self string) (events.MailAnswer, error) {
-	all, err := p.addresses(ctx, "")
+	all, err := directory{p.Postmaster}.list(ctx, "")
 	if err != nil {
 		return events.MailAnswer{}, err
 	}

@@ -41,7 +41,7 @@ func TestJustRegistered(t *testing.T) {
 					if err != nil {
 						t.Fatal(err)
 					}
-					rows, err := x.planners[1].Postmaster().addresses(t.Context(), "")
+					rows, err := directory{x.planners[1].Postmaster()}.list(t.Context(), "")
 					if err != nil {
 						t.Fatal(err)
 					}

@@ -45,7 +45,7 @@ func (a holders) resolve(ctx context.Context, d events.WorkDispatch) (*events.Wo
 	case err != nil:
 		return &d, err
 	case !s.Exists():
-		return &d, refused(post.unknown(ctx, d.Address))
+		return &d, refused(directory{post}.unknown(ctx, d.Address))
 	case s.Life.Stopped:
 		return &d, kernel.Refuse(work.BadMove, "inspan agents start "+s.Address, "%s is stopped", s.Address)
 	}

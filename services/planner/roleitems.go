@@ -110,7 +110,7 @@ func (a holders) waitFor(ctx context.Context, item, role string) (all []mailbox.
 		return nil, nil
 	}
 	post := a.role.mail
-	registered, err := post.addresses(ctx, events.AgentAddress)
+	registered, err := directory{post}.list(ctx, events.AgentAddress)
 	if err != nil {
 		return nil, err
 	}

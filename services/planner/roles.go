@@ -156,7 +156,7 @@ func (p crew) choose(ctx context.Context, of mailbox.State, address string,
 		return "", err
 	}
 	project, name, _ := events.RoleIn(address)
-	registered, err := p.addresses(ctx, events.AgentAddress)
+	registered, err := directory{p.Postmaster}.list(ctx, events.AgentAddress)
 	if err != nil {
 		return "", err
 	}
