@@ -119,7 +119,7 @@ func (s *server) load(ctx context.Context, raw json.RawMessage) (any, error) {
 		return nil, err
 	}
 	for _, m := range talk.Messages {
-		s.tell(ss, m)
+		s.replay(ss, m)
 	}
 	if open == "" {
 		return struct{}{}, nil
@@ -159,8 +159,8 @@ func (s *server) underWay(ctx context.Context, id string) (string, error) {
 	return e.Holders[len(e.Holders)-1].Run, nil
 }
 
-// tell tells what was said before.
-func (s *server) tell(ss *session, m events.Message) {
+// replay sends what was said before.
+func (s *server) replay(ss *session, m events.Message) {
 	switch m.Role {
 	case events.RoleUser:
 		ss.update(s, "user_message_chunk", map[string]any{"content": textBlock(m.Content)})

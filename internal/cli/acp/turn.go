@@ -79,7 +79,7 @@ func (t *turn) listen(ctx context.Context) error {
 	return err
 }
 
-// follow tells of the run until it ends, or stays paused.
+// follow reports the run until it ends, or stays paused.
 func (t *turn) follow(ctx context.Context) (run.State, error) {
 	ctx, cancel := context.WithCancel(ctx)
 	items, stop := follow.Arrivals(ctx, t.s.c, t.id)
@@ -109,7 +109,7 @@ func (t *turn) follow(ctx context.Context) (run.State, error) {
 	}
 }
 
-// piece tells text as it is written.
+// piece sends text as it is written.
 func (t *turn) piece(p client.Piece) {
 	if p.Event != "token" && p.Event != "thinking" || p.Text == "" || p.Turn <= t.done[p.Step] {
 		return
@@ -133,7 +133,7 @@ func (t *turn) piece(p client.Piece) {
 	}
 }
 
-// write tells text; that of another turn is set apart.
+// write sends text; that of another turn is set apart.
 func (t *turn) write(source, text string) {
 	if t.source != "" && t.source != source {
 		text = "\n\n" + text
@@ -142,7 +142,7 @@ func (t *turn) write(source, text string) {
 	t.ss.text(t.s, text)
 }
 
-// event tells of an event.
+// event reports an event.
 func (t *turn) event(ctx context.Context, item client.Item) {
 	t.state = item.State
 	t.tree.Apply(item.Event, item.Payload)
@@ -183,7 +183,7 @@ func (t *turn) event(ctx context.Context, item client.Item) {
 	}
 }
 
-// finished tells what is missing of the text of a turn, and the calls that it asks for.
+// finished sends what is missing of the text of a turn, and the calls that it asks for.
 func (t *turn) finished(d *events.TurnFinishedData) {
 	written := ""
 	if b := t.written[d.Step]; b != nil {
@@ -203,15 +203,15 @@ func (t *turn) finished(d *events.TurnFinishedData) {
 		t.write(source, rest)
 	}
 	for _, c := range d.Calls {
-		t.tell(c.ID, c.Tool, c.Input)
+		t.announce(c.ID, c.Tool, c.Input)
 	}
 }
 
 // name is the name of a call or a gate, which is unique in the session.
 func (t *turn) name(id string) string { return t.id + "/" + id }
 
-// tell tells of a call, once.
-func (t *turn) tell(id, tool string, input json.RawMessage) {
+// announce reports a call, once.
+func (t *turn) announce(id, tool string, input json.RawMessage) {
 	if t.told[id] {
 		return
 	}
@@ -225,7 +225,7 @@ func (t *turn) tell(id, tool string, input json.RawMessage) {
 }
 
 func (t *turn) call(c events.ToolRef, status, output string) {
-	t.tell(c.Call, c.Tool, nil)
+	t.announce(c.Call, c.Tool, nil)
 	fields := map[string]any{"toolCallId": t.name(c.Call), "status": status}
 	if output != "" {
 		fields["content"] = contentOf(output)
@@ -241,7 +241,7 @@ func (t *turn) ended(c events.ToolRef, fine bool, output string) {
 	t.call(c, status, output)
 }
 
-// steps tells how the steps of a plan stand, where it has more than one.
+// steps reports how the steps of a plan stand, where it has more than one.
 func (t *turn) steps() {
 	if t.state.Plan == nil || len(t.state.Plan.Steps) < 2 {
 		return

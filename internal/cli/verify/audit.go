@@ -56,7 +56,7 @@ Exit codes: 0 no fault was found, 1 there is one, 2 wrong command line, 5 there 
 	cmd.Flags().StringVar(&c.key, "key", "",
 		"public key that signs anchors: 64 hex digits, or a file with them; default: the keys that the station publishes")
 	cmd.Flags().StringVar(&c.chain, "chain", "",
-		"with --file: file with the keys of anchors that were replaced, as inspan rotate list --json writes it; a station tells them itself")
+		"with --file: file with the keys of anchors that were replaced, as inspan rotate list --json writes it; a station has them")
 	cmd.Flags().StringArrayVar(&c.anchors, "anchor", nil,
 		"file with a signed head that the log must reach, as inspan export --anchor writes it; may be given again")
 	cmd.Flags().StringVar(&c.approvers, "approver-keys", a.Lookup("INSPAN_APPROVER_KEYS", ""),

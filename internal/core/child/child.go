@@ -34,7 +34,7 @@ func Next(s run.State, now time.Time, id ID) []events.Payload {
 	if s.Status != events.Running || s.Plan == nil {
 		return nil
 	}
-	var last lasts
+	var last lastChildren
 	all := posts(s, &last)
 	for _, p := range all {
 		before := s.ChildAt(p.Step, p.Call)
@@ -51,7 +51,7 @@ func Next(s run.State, now time.Time, id ID) []events.Payload {
 
 // Owes reports whether something waits for a child that it does not have.
 func Owes(s run.State) bool {
-	return s.Status == events.Running && s.Plan != nil && len(posts(s, &lasts{})) > 0
+	return s.Status == events.Running && s.Plan != nil && len(posts(s, &lastChildren{})) > 0
 }
 
 // Steady reports whether nothing of what happened between two looks at a run leaves something to do: for those of its
@@ -77,7 +77,7 @@ func Steady(before, now run.State, meant func(*run.Child) bool) bool {
 
 // posts are what waits for a child that it does not have, in an order that depends on the state alone. It costs as much
 // as there are steps, open calls and children: a run may have a thousand of each.
-func posts(s run.State, last *lasts) []run.Post {
+func posts(s run.State, last *lastChildren) []run.Post {
 	var all []run.Post
 	add := func(p run.Post, ok bool) {
 		if !ok {
@@ -110,16 +110,16 @@ func posts(s run.State, last *lasts) []run.Post {
 	return all
 }
 
-// lasts are the last children of steps, and those of calls and reviews, found together when the first of them is asked
+// lastChildren are the last children of steps, and those of calls and reviews, found together when the first of them is asked
 // for. They are of one state.
-type lasts struct {
+type lastChildren struct {
 	steps map[string]*run.Child
 	calls map[place]*run.Child
 }
 
 type place struct{ step, call string }
 
-func (l *lasts) at(s run.State, step, call string) *run.Child {
+func (l *lastChildren) at(s run.State, step, call string) *run.Child {
 	switch {
 	case call == "" && l.steps == nil:
 		l.steps = make(map[string]*run.Child, count(s, true))
@@ -154,7 +154,7 @@ func count(s run.State, steps bool) (n int) {
 
 // found is what is known of a state once its posts are.
 type found struct {
-	last  *lasts
+	last  *lastChildren
 	posts []run.Post
 }
 

@@ -25,7 +25,7 @@ const (
 	cancelWait = 5 * time.Second
 	// toldWait bounds how long a question without arguments waits for the update that has them.
 	toldWait = 2 * time.Second
-	// maxAsked bounds the requests of the program that are open at the same time, maxTools the calls that it told of.
+	// maxAsked bounds the requests of the program that are open at the same time, maxTools the calls that it reported.
 	maxAsked = 32
 	maxTools = 1024
 )
@@ -72,7 +72,7 @@ type conversation struct {
 	asked   chan struct{}
 
 	mu sync.Mutex
-	// Guarded by mu: the number of the last request, those that wait for their answer, what was told of calls, whether a
+	// Guarded by mu: the number of the last request, those that wait for their answer, what was reported of calls, whether a
 	// session is loaded, whose old updates are not of this prompt, and what was said.
 	last    int
 	waiting map[string]chan message

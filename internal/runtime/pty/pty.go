@@ -222,8 +222,8 @@ func (p *program) launch(ctx context.Context, s runtime.Spec, args []string) err
 	return nil
 }
 
-// leaves waits for the end of the program, a while.
-func (p *program) leaves(within time.Duration) bool {
+// ends waits for the end of the program, a while.
+func (p *program) ends(within time.Duration) bool {
 	t := time.NewTimer(within)
 	defer t.Stop()
 	select {
@@ -241,7 +241,7 @@ func (c *conversation) Close() {
 	case <-c.gone:
 	default:
 		_ = c.process.Signal(syscall.SIGTERM)
-		c.leaves(termWait)
+		c.ends(termWait)
 	}
 	c.kill()
 	<-c.gone
@@ -251,7 +251,7 @@ func (c *conversation) Close() {
 
 // how explains the end of the program.
 func (p *program) how() error {
-	if !p.leaves(hangWait) {
+	if !p.ends(hangWait) {
 		return fmt.Errorf("%w: it closed its terminal", runtime.ErrEnded)
 	}
 	switch {

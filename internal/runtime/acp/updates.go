@@ -17,8 +17,8 @@ type content struct {
 	Content *content `json:"content"`
 }
 
-// call is a call as updates and requests tell of it; what is not there is as it was.
-type told struct {
+// report is a call as updates and requests show it; what is not there is as it was.
+type report struct {
 	ID        string          `json:"toolCallId"`
 	Title     *string         `json:"title"`
 	Kind      *string         `json:"kind"`
@@ -62,7 +62,7 @@ func (c *conversation) update(doc json.RawMessage) {
 		c.mu.Unlock()
 		c.host.Update(runtime.Update{Kind: runtime.Text, Text: chunk.Content.Text})
 	case "tool_call", "tool_call_update":
-		var t told
+		var t report
 		if json.Unmarshal(u.Update, &t) != nil || t.ID == "" {
 			return
 		}
@@ -86,8 +86,8 @@ func (c *conversation) update(doc json.RawMessage) {
 	}
 }
 
-// note joins what was told of a call with what was told before.
-func (c *conversation) note(t told) runtime.Tool {
+// note joins what is reported of a call with what was reported before.
+func (c *conversation) note(t report) runtime.Tool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	one, known := c.tools[t.ID]
@@ -154,7 +154,7 @@ func empty(input json.RawMessage) bool {
 }
 
 // output is what a call came to, as text.
-func output(t told) string {
+func output(t report) string {
 	var blocks []content
 	var b strings.Builder
 	if json.Unmarshal(t.Content, &blocks) == nil {
@@ -198,7 +198,7 @@ func (c *conversation) serve(m message) {
 // be allowed for always, the gatekeeper would not see.
 func (c *conversation) permit(m message) {
 	var q struct {
-		Tool    told     `json:"toolCall"`
+		Tool    report   `json:"toolCall"`
 		Options []option `json:"options"`
 	}
 	if err := json.Unmarshal(m.Params, &q); err != nil || q.Tool.ID == "" {
