@@ -76,24 +76,30 @@ func TestGateway(t *testing.T) {
 		}
 		_ = l.Close()
 		said := ""
-		code, out, errs = up(func() {
-			for _, token := range []string{"", secret} {
-				req, err := http.NewRequestWithContext(t.Context(), "GET", "http://"+address+"/api/v1/agents", nil)
-				if err != nil {
-					t.Error(err)
-					return
+		for range 10 { // another program may take a free port
+			code, out, errs = up(func() {
+				for _, token := range []string{"", secret} {
+					req, err := http.NewRequestWithContext(t.Context(), "GET", "http://"+address+"/api/v1/agents", nil)
+					if err != nil {
+						t.Error(err)
+						return
+					}
+					req.Header.Set("Authorization", "Bearer "+token)
+					res, err := http.DefaultClient.Do(req)
+					if err != nil {
+						t.Error(err)
+						return
+					}
+					_ = res.Body.Close()
+					statuses[token] = res.StatusCode
 				}
-				req.Header.Set("Authorization", "Bearer "+token)
-				res, err := http.DefaultClient.Do(req)
-				if err != nil {
-					t.Error(err)
-					return
-				}
-				_ = res.Body.Close()
-				statuses[token] = res.StatusCode
+				said = consoleSays(t, address, secret)
+			}, "--http", address)
+			if code == 0 || !strings.Contains(errs, "is in use") {
+				break
 			}
-			said = consoleSays(t, address, secret)
-		}, "--http", address)
+			address = free(t)
+		}
 		if !strings.Contains(said, "INFO {") || !strings.Contains(said, "PONG") {
 			t.Errorf("PLUS-9 a console with a token is answered %q", said)
 		}
@@ -143,4 +149,15 @@ func consoleSays(t *testing.T, address, token string) string {
 		until("PONG")
 	}
 	return said
+}
+
+// free is an address that nothing listened on a moment ago.
+func free(t *testing.T) string {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	return l.Addr().String()
 }

@@ -7,6 +7,7 @@ import (
 	"net"
 	"net/http"
 	"slices"
+	"strconv"
 	"sync"
 	"time"
 
@@ -162,18 +163,25 @@ func (r *redirected) ServeHTTP(w http.ResponseWriter, req *http.Request) {
 		return
 	}
 	if why := q.Get("error"); why != "" {
+		page(w, "The server refused. You can close this page; the terminal says why.\n")
 		select {
 		case r.refusals <- why:
 		default:
 		}
-		_, _ = w.Write([]byte("The server refused. You can close this page; the terminal says why.\n"))
 		return
 	}
+	page(w, "You can close this page and go back to the terminal.\n")
 	select {
 	case r.answers <- auth.AuthorizationResult{Code: q.Get("code"), State: q.Get("state"), Iss: q.Get("iss")}:
 	default: // the first answer counts
 	}
-	_, _ = w.Write([]byte("You can close this page and go back to the terminal.\n"))
+}
+
+// page sends all of a page at once: the command may end as soon as it has the answer.
+func page(w http.ResponseWriter, text string) {
+	w.Header().Set("Content-Length", strconv.Itoa(len(text)))
+	_, _ = w.Write([]byte(text))
+	_ = http.NewResponseController(w).Flush()
 }
 
 // wait returns what the browser came back with.
