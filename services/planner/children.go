@@ -280,7 +280,7 @@ func (r *Role) kin(ctx context.Context, h runlog.ReceivedEvent) error {
 			return r.mail.ended(ctx, *of)
 		}
 		of := h.State.Created.ChildOf
-		if of == nil || h.Kind == events.RunCreated && h.State.Plan != nil { // it has all that it begins with
+		if of == nil || h.Kind == events.RunCreated && h.State.Plan != nil { // born sees to the rest
 			return nil
 		}
 		if s, _, err := r.cfg.Ledger.Reach(ctx, of.Parent, 1); err != nil || !s.Has(h.Run) {

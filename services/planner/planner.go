@@ -160,8 +160,8 @@ func (r *Role) born(ctx context.Context, h runlog.ReceivedEvent) error {
 	switch {
 	case h.State.Status == events.Running && h.State.Plan == nil:
 		return r.planless(ctx, h)
-	case h.State.Status == events.Running && (h.State.Created.Firing != nil || h.State.Created.Work != nil ||
-		h.State.Created.Address != nil || h.State.Created.Landing != nil):
+	case h.State.Status == events.Running && (h.State.Created.ChildOf != nil || h.State.Created.Firing != nil ||
+		h.State.Created.Work != nil || h.State.Created.Address != nil || h.State.Created.Landing != nil):
 		// No task comes again that would have done this: whoever began it may be gone.
 		w, err := r.write(ctx, h.Run, lifecycle.Progress)
 		if err = r.following(ctx, w, err); err != nil {
