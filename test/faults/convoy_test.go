@@ -188,6 +188,18 @@ func TestConvoy(t *testing.T) {
 func (p *failover) play(id string) {
 	p.t.Helper()
 	p.zero = time.Now()
+	p.explain = func() string {
+		said := p.cli("why", id)
+		s, _ := p.state(id)
+		for _, c := range s.Children {
+			said += p.cli("why", c.ID)
+			_, all := p.state(c.ID)
+			for _, e := range all {
+				said += fmt.Sprintf("  %d %s\n", e.State.Sequence, e.Payload.Kind())
+			}
+		}
+		return said
+	}
 	m, err := formula.Load(fstest.MapFS{"ship.formula.toml": &fstest.MapFile{Data: []byte(shipFormula)}}, "ship")
 	if err != nil {
 		p.t.Fatal(err)

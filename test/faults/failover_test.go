@@ -59,6 +59,8 @@ type failover struct {
 	zero time.Time
 	// patience is the longest wait; 0 is 100 s.
 	patience time.Duration
+	// explain shows where a play is that does not go on; nil says nothing.
+	explain func() string
 }
 
 // TestFailover is the play of workspaces that follow their runs (make failover): two toolrunners on one JetStream
@@ -142,6 +144,9 @@ func (p *failover) await(what string, holds func() bool) {
 		var words []string
 		for _, s := range p.services {
 			words = append(words, s+": "+p.lastWords(s))
+		}
+		if p.explain != nil {
+			words = append(words, p.explain())
 		}
 		p.t.Fatalf("waited in vain: %s\n%s\n%s", what, p.said.String(), strings.Join(words, "\n"))
 	}

@@ -2,6 +2,9 @@ package mutants
 
 // children are bugs around child runs.
 var children = []Mutant{
+	{Name: "a child whose planner died after its plan stands still", File: "services/planner/planner.go",
+		Old: "(h.State.Created.ChildOf != nil || h.State", New: "(h.State",
+		By: []string{"./services/planner", "-run", "TestChildHalfBegun"}},
 	{Name: "a run ends while a child of it lives", File: "internal/core/lifecycle/stopping.go",
 		Old: "	case len(living) == 0:\n", New: "	case len(living) >= 0:\n", By: []string{"./internal/core/lifecycle"}},
 	{Name: "a child that was spawned and not begun is left", File: "services/planner/children.go",
@@ -17,7 +20,8 @@ var children = []Mutant{
 	{Name: "a run that has the id of a child is taken for it", File: "pkg/run/fold_child.go",
 		Old: "	return l.Parent == parent &&", New: "	return l.Step != \"\" ||", By: []string{"./internal/core/child"}},
 	{Name: "a call is answered before its child has ended", File: "internal/core/call/delegate.go",
-		Old: "	case k.Lives() || k.Retry:\n		return r, false\n	}\n	r.Output, r.Success = came(s, k)\n	r.Took", New: "	}\n	r.Output, r.Success = came(s, k)\n	r.Took"},
+		Old: "	case k.Lives() || k.Retry:\n		return r, false\n	}\n	r.Output, r.Success = came(s, k)\n	r.Took", New: "	}\n	r.Output, r.Success = came(s, k)\n	r.Took",
+		By: []string{"./internal/core/call"}},
 	{Name: "the fold takes the answer of a call without its child", File: "pkg/run/fold_child.go",
 		Old: "	if c.Phase != CallDelegated {\n		return \"\"\n	}", New: "	if true {\n		return \"\"\n	}", By: []string{"./pkg/run/..."}},
 	{Name: "a review counts without its verdict", File: "pkg/run/fold_check.go",

@@ -179,7 +179,7 @@ var talks = []Mutant{
 	{Name: "a row is taken over while an older planner may write it", File: "services/planner/sessionlog.go",
 		Old: "	if r.cfg.Sessions.Older != nil {", New: "	if false {", By: []string{"./services/planner"}},
 	{Name: "a run of another session is told in this one", File: "services/planner/session.go",
-		Old: "		case s.Created.Session != e.ID:", New: "		case false:"},
+		Old: "		case s.Created.Session != e.ID:", New: "		case false:", By: []string{"./services/planner"}},
 	{Name: "a task that comes late takes a lock for a run that has ended", File: "services/planner/session.go",
 		Old: "err != nil || made.Sequence > 0 {\n				return e, err\n			}\n		}\n		e, standing", New: "err != nil || made.Sequence > 1<<62 {\n				return e, err\n			}\n		}\n		e, standing", By: []string{"./services/planner"}},
 	{Name: "a run that another delivery made starts without its lock being looked at", File: "services/planner/session.go",
