@@ -20,6 +20,7 @@ func (a *audit) final() {
 		a.checkpointsAreExact(r.ID)
 		a.noGateOverdue(r.ID)
 		a.resultsAreReal(r.ID)
+		a.noTimeoutHidesAStall(r.ID)
 	}
 	a.nothingIsLost()
 	a.sessionIsWhole()

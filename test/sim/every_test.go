@@ -83,6 +83,29 @@ func someOf(t *testing.T, s Scene, stride int, next func(out Outcome)) {
 	}
 }
 
+// troubled is a play of a small world in random trouble, in every other one with one process of each role.
+func troubled(s Scene, seed uint64) Play {
+	return Play{Seed: seed, Trouble: troubleOf(seed), Scene: s, Together: seed%3 == 0, Alone: seed%2 == 0}
+}
+
+func TestWorldsInTrouble(t *testing.T) {
+	t.Run("SAFE-3 SAFE-7 SUB-8 small worlds in random trouble, with two processes of each role and with one", func(t *testing.T) {
+		all, counts := worlds(), map[string]int{}
+		for i, name := range rank(all) {
+			out := must(t, troubled(all[name], uint64(i)))
+			for k, n := range out.Counts {
+				counts[k] += n
+			}
+		}
+		for seed := uint64(200); seed < 230; seed += 2 { // a planner dies between a child's plan and its first step
+			must(t, troubled(all["children"], seed))
+		}
+		if counts["crash before"]+counts["crash after"] < len(all) {
+			t.Errorf("only %d crashes in %d worlds", counts["crash before"]+counts["crash after"], len(all))
+		}
+	})
+}
+
 // worlds are small worlds of what runs may have beside the kernel, each with what must come up in its plays.
 func worlds() map[string]Scene {
 	all := map[string]Scene{

@@ -69,7 +69,7 @@ func newProcs(t *testing.T, w *world) []*proc {
 		t.Fatal(err)
 	}
 	var all []*proc
-	for n := 1; n <= replicas; n++ {
+	for n := 1; n <= replicas && (n == 1 || !w.play.Alone); n++ {
 		if w.play.Together {
 			all = append(all, &proc{w: w, index: len(all), name: fmt.Sprintf("all.%d", n), roles: events.Services(), sandboxes: sandboxes})
 			continue

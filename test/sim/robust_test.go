@@ -200,8 +200,8 @@ func TestShareOfPairs(t *testing.T) {
 	tell(t, s)
 }
 
-// TestShareOfWorlds plays this child's share of the other small worlds: about INSPAN_SIM_WORLD plays of each, with faults
-// at operations in an even scatter.
+// TestShareOfWorlds plays this child's share of the other small worlds: about INSPAN_SIM_WORLD plays of each with faults
+// at operations in an even scatter, and half as many in random trouble.
 func TestShareOfWorlds(t *testing.T) {
 	if os.Getenv("INSPAN_SIM_CHILD") == "" {
 		return // a child of TestRobust
@@ -222,6 +222,12 @@ func TestShareOfWorlds(t *testing.T) {
 		total := try(map[int]verdict{}).Ops * len(faults)
 		for k := 0; k < total; k += max(1, total/most) {
 			try(map[int]verdict{k / len(faults): faults[k%len(faults)]})
+		}
+		for seed := range uint64(most / 2) { //nolint:gosec // a small number
+			out := Run(t, troubled(all[name], seed))
+			if s.add(out); out.Violation != "" && s.Violation == "" {
+				s.Violation = fmt.Sprintf("%s in trouble, seed %d: %s", name, seed, out.Violation)
+			}
 		}
 	}
 	tell(t, s)

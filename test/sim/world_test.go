@@ -31,6 +31,9 @@ type Play struct {
 	Scene Scene
 	// Together puts all roles of a replica into one process, with shared pages.
 	Together bool
+	// Alone is one process of each role: what one leaves undone when it dies waits until it starts again, and no other
+	// has it in memory.
+	Alone bool
 	// Inject makes certain operations the last of their process, by their number in the play; a play with injections
 	// has no other trouble and always goes on with what waited longest.
 	Inject map[int]verdict
