@@ -132,7 +132,9 @@ func (d Deputies) Took(input uint64) bool {
 
 // Overtaken reports whether a later control of somebody was carried out than the one at a position.
 func (d Deputies) Overtaken(name string, input uint64) bool {
-	return input > 0 && slices.ContainsFunc(d.Inputs, func(in DeputyInput) bool { return in.For == name && in.Seq > input })
+	return input > 0 && slices.ContainsFunc(d.Inputs, func(in DeputyInput) bool {
+		return in.For == name && in.Seq > input
+	})
 }
 
 // Noted is the last controls with one more.

@@ -48,7 +48,8 @@ func New(t testing.TB) *Provider {
 	if err != nil {
 		t.Fatal(err)
 	}
-	half, p := base64.RawURLEncoding.EncodeToString, &Provider{key: key, clients: map[string]string{}, codes: map[string]code{}}
+	half := base64.RawURLEncoding.EncodeToString
+	p := &Provider{key: key, clients: map[string]string{}, codes: map[string]code{}}
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /authorize", p.authorize)
 	mux.HandleFunc("POST /token", p.token)
