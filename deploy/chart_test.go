@@ -46,7 +46,7 @@ func templates(t *testing.T) map[string]string {
 		}
 		made["templates/"+name] = head + fill(name, string(read(t, "k8s/"+name)))
 	}
-	for _, name := range []string{"gateway/gateway.yaml", "keda/scaledobjects.yaml", "keda/network.yaml"} {
+	for _, name := range []string{"gateway/gateway.yaml", "callout/callout.yaml", "keda/scaledobjects.yaml", "keda/network.yaml"} {
 		of, file := filepath.Split(name)
 		of = strings.Trim(of, "/")
 		at := "templates/" + of + "-" + file
@@ -68,11 +68,13 @@ data:
   users.conf: |
 {{- if .Values.upgrade }}
 {{ .Files.Get "files/upgrade.conf" | indent 4 }}
+{{- else if .Values.callout.enabled }}
+{{ .Files.Get "files/callout.conf" | indent 4 }}
 {{- else }}
 {{ .Files.Get "files/users.conf" | indent 4 }}
 {{- end }}
 `
-	for _, name := range []string{"nats.conf", "users.conf", "upgrade/upgrade.conf"} {
+	for _, name := range []string{"nats.conf", "users.conf", "upgrade/upgrade.conf", "callout/callout.conf"} {
 		made["files/"+filepath.Base(name)] = string(read(t, "k8s/"+name))
 	}
 	return made
@@ -85,7 +87,7 @@ func fill(name, text string) string {
 	}
 	role := strings.TrimSuffix(name, ".yaml")
 	many := "  replicas: {{ .Values.replicas." + role + " }}\n"
-	if role != "gateway" { // KEDA does not scale it
+	if role != "gateway" && role != "callout" { // KEDA does not scale them
 		many = "  {{- if not .Values.keda.enabled }}\n" + many + "  {{- end }}\n"
 	}
 	text = strings.Replace(text, "  replicas: 2\n", many, 1)
@@ -99,10 +101,13 @@ func fill(name, text string) string {
 		text = strings.Replace(text, "key: setup}", "key: "+user+"}", 1)
 	case "nats.yaml": // servers read their configuration at their start
 		text = strings.Replace(text, "  template:\n    metadata:\n", "  template:\n    metadata:\n      annotations:\n"+
-			"        checksum/config: {{ printf \"%s%s%v\" (.Files.Get \"files/nats.conf\") (.Files.Get \"files/users.conf\") .Values.upgrade | sha256sum }}\n", 1)
+			"        checksum/config: {{ printf \"%s%s%v%v\" (.Files.Get \"files/nats.conf\") (.Files.Get \"files/users.conf\") .Values.upgrade .Values.callout.enabled | sha256sum }}\n", 1)
 		const last = "            - name: NATS_ROUTE_PASSWORD\n"
 		text = strings.Replace(text, last, "            {{- if .Values.upgrade }}\n            - name: NATS_UPGRADE_PASSWORD\n"+
-			"              valueFrom:\n                secretKeyRef: {name: nats-passwords, key: upgrade}\n            {{- end }}\n"+last, 1)
+			"              valueFrom:\n                secretKeyRef: {name: nats-passwords, key: upgrade}\n            {{- end }}\n"+
+			"            {{- if .Values.callout.enabled }}\n            - name: NATS_CALLOUT_PASSWORD\n"+
+			"              valueFrom:\n                secretKeyRef: {name: nats-passwords, key: callout}\n            - name: NATS_CALLOUT_ISSUER\n"+
+			"              valueFrom:\n                secretKeyRef: {name: callout-key, key: issuer}\n            {{- end }}\n"+last, 1)
 	}
 	return text
 }
@@ -200,7 +205,7 @@ func TestChart(t *testing.T) {
 			}
 		}
 		for _, m := range got {
-			if m.Kind == "ScaledObject" || m.Metadata.Name == "gateway" {
+			if m.Kind == "ScaledObject" || m.Metadata.Name == "gateway" || m.Metadata.Name == "callout" {
 				t.Errorf("%s %s is there, and nobody asked for it", m.Kind, m.Metadata.Name)
 			}
 		}
@@ -234,6 +239,25 @@ func TestChart(t *testing.T) {
 		}
 		if conf := find(t, got, "ConfigMap", "nats-config").Data["users.conf"]; strings.TrimSpace(conf) != strings.TrimSpace(string(read(t, "k8s/users.conf"))) {
 			t.Error("the users of NATS differ")
+		}
+	})
+	t.Run("PLUS-22 ECO-9a people of a provider are let in where that is asked for, and the server then asks callout", func(t *testing.T) {
+		for _, enabled := range []bool{false, true} {
+			got := rendered(t, func(v map[string]any) { v["callout"] = map[string]any{"enabled": enabled} })
+			text := fmt.Sprint(find(t, got, "ConfigMap", "nats-config").Data["users.conf"], find(t, got, "StatefulSet", "nats"))
+			for _, word := range []string{"auth_callout", "$NATS_CALLOUT_ISSUER", "NATS_CALLOUT_PASSWORD ", "NATS_CALLOUT_ISSUER "} {
+				if strings.Contains(text, word) != enabled {
+					t.Errorf("callout %v: %q is there: %v", enabled, word, !enabled)
+				}
+			}
+			if enabled {
+				m := find(t, got, "Deployment", "callout")
+				workload(t, got, m)
+				if image := m.Spec.Template.Spec.Containers[0].Image; image != "inspan/inspan:0.1.0" || m.Spec.Replicas != 2 {
+					t.Errorf("%d of %s", m.Spec.Replicas, image)
+				}
+				find(t, got, "NetworkPolicy", "provider")
+			}
 		}
 	})
 	t.Run("SAFE-6 who may change streams is there for an upgrade alone", func(t *testing.T) {

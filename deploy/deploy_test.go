@@ -66,7 +66,7 @@ func TestUsers(t *testing.T) {
 		running := users(topology.Setup(station))
 		upgrading := users(topology.Setup(station), topology.Upgrade(station))
 		for path, want := range map[string][]byte{"nats/users.conf": running, "k8s/users.conf": running, "nats/upgrade.conf": upgrading, "k8s/upgrade/upgrade.conf": upgrading,
-			"nats/callout.conf": configured(asking, topology.Setup(station))} {
+			"nats/callout.conf": configured(asking, topology.Setup(station)), "k8s/callout/callout.conf": configured(asking, topology.Setup(station))} {
 			if *rewrite {
 				if err := os.WriteFile(path, want, 0o644); err != nil {
 					t.Fatal(err)
@@ -100,6 +100,7 @@ func TestUsers(t *testing.T) {
 		}
 		for path, wants := range map[string][]string{"upgrade.yaml": {"NATS_UPGRADE_PASSWORD", "./deploy/nats/upgrade.conf:/etc/nats/users.conf:ro", "INSPAN_NATS_USER: " + topology.UpgradeUser},
 			"callout.yaml":                   {"NATS_CALLOUT_PASSWORD", "NATS_CALLOUT_ISSUER", "./deploy/nats/callout.conf:/etc/nats/users.conf:ro", "INSPAN_NATS_USER: " + topology.CalloutUser},
+			"k8s/callout/kustomization.yaml": {"NATS_CALLOUT_PASSWORD", "NATS_CALLOUT_ISSUER", "users.conf=callout.conf"},
 			"k8s/upgrade/kustomization.yaml": {"NATS_UPGRADE_PASSWORD", "users.conf=upgrade.conf", "value: " + topology.UpgradeUser}} {
 			for _, want := range wants {
 				if !strings.Contains(string(read(t, path)), want) {

@@ -121,3 +121,51 @@ func TestGatewayComponent(t *testing.T) {
 		}
 	})
 }
+
+// TestCalloutComponent looks at what is there where the component callout is used.
+func TestCalloutComponent(t *testing.T) {
+	t.Parallel()
+	own := objects(t, "k8s/callout/callout.yaml")
+	all := slices.Concat(manifests(t), objects(t, "k8s/gateway/gateway.yaml"), own)
+	t.Run("PLUS-22 DEPL-5 ECO-9a callout is a workload with probes, limits, few rights and a disruption budget, and connects as its own user", func(t *testing.T) {
+		m := find(t, all, "Deployment", topology.CalloutUser)
+		workload(t, all, m)
+		env, names := map[string]string{}, known()
+		for _, v := range m.Spec.Template.Spec.Containers[0].Env {
+			if name := strings.TrimSuffix(v.Name, "_FILE"); !names[name] {
+				t.Errorf("no one reads %s", v.Name)
+			}
+			env[v.Name] = v.Value
+		}
+		if env["INSPAN_NATS_USER"] != topology.CalloutUser {
+			t.Errorf("it connects as %q", env["INSPAN_NATS_USER"])
+		}
+	})
+	t.Run("PLUS-22 SAFE-6 the key that says who a person is reaches callout alone", func(t *testing.T) {
+		key := "secretName: callout-key"
+		if text := string(read(t, "k8s/callout/callout.yaml")); strings.Count(text, key) != 1 || !strings.Contains(text, "items: [{key: callout.nk") {
+			t.Errorf("the key is not mounted once:\n%s", text)
+		}
+		for _, name := range []string{"k8s/gateway/gateway.yaml", "k8s/nats.yaml", "k8s/executor.yaml", "k8s/toolrunner.yaml", "k8s/planner.yaml", "k8s/gatekeeper.yaml", "k8s/persister.yaml"} {
+			if strings.Contains(string(read(t, name)), "callout") {
+				t.Errorf("%s knows of callout", name)
+			}
+		}
+		if text := string(read(t, "k8s/callout/kustomization.yaml")); strings.Contains(text, "key: callout.nk") {
+			t.Error("the server is given the seed")
+		}
+	})
+	t.Run("PLUS-22 DEPL-5 callout reaches NATS, names and public addresses over TLS, and nothing reaches it but the monitoring", func(t *testing.T) {
+		find(t, own, "NetworkPolicy", "provider")
+		for _, m := range own {
+			if m.Kind == "Service" || m.Kind == "Ingress" {
+				t.Errorf("it has a %s", m.Kind)
+			}
+		}
+		text := string(read(t, "k8s/callout/callout.yaml"))
+		policy := text[strings.Index(text, "kind: NetworkPolicy"):]
+		if strings.Contains(policy, "Ingress") || strings.Count(policy, "port: 443") != 1 || strings.Count(policy, "port:") != 1 || !strings.Contains(policy, "except: [10.0.0.0/8,") {
+			t.Errorf("%s", policy)
+		}
+	})
+}

@@ -27,7 +27,7 @@ func TestServer(t *testing.T) {
 		t.Fatalf("NOT TESTED: a Kubernetes cluster: install kubectl and set KUBECONFIG: %v\n%s", err, out)
 	}
 	overlays := map[string]string{"inspan-check": "", "inspan-check-bwrap": "components: [../k8s/bwrap]\n",
-		"inspan-check-gateway": "components: [../k8s/gateway]\n"}
+		"inspan-check-gateway": "components: [../k8s/gateway]\n", "inspan-check-callout": "components: [../k8s/gateway, ../k8s/callout]\n"}
 	if out, err := kubectl(t, "get", "crd", "scaledobjects.keda.sh"); err != nil {
 		t.Errorf("NOT TESTED: the component keda: the cluster has no ScaledObjects of KEDA: %v\n%s", err, out)
 	} else {

@@ -63,7 +63,7 @@ func serve(ctx context.Context, cfg gateway.Config, log program.Log) error {
 	}
 	g, err := gateway.New(cfg.Gateway,
 		gateway.Deps{Client: c, Person: person, Agents: jet.AgentBusOf(conn), Tokens: cfg.GatewayTokens, Console: console,
-			Log: log, Metrics: metrics})
+			SignIn: cfg.SignIn, Log: log, Metrics: metrics})
 	if err != nil {
 		return err
 	}

@@ -112,7 +112,9 @@ func (c *Caller) read(ctx context.Context) error {
 		}
 		var some []Delivery
 		if err == nil { // a log that does not fold is for inspan audit
-			some = c.deliveries(s, p)
+			if some = c.deliveries(ctx, s, p); ctx.Err() != nil {
+				return nil
+			}
 		}
 		tooMany, err := c.q.add(p.Next, some)
 		if err != nil {
@@ -136,10 +138,13 @@ func (c *Caller) state(ctx context.Context, id string) (run.State, error) {
 }
 
 // deliveries are the calls that an event asks for.
-func (c *Caller) deliveries(s run.State, p client.Passing) (some []Delivery) {
+func (c *Caller) deliveries(ctx context.Context, s run.State, p client.Passing) (some []Delivery) {
 	n, ok := notify.Of(s, p.Event, p.Payload)
 	if !ok {
 		return nil
+	}
+	if n.AtGate() {
+		n = n.WithDeputies(c.deputies(ctx), time.Now())
 	}
 	n.Command = command(n)
 	for _, t := range c.cfg.Targets {
@@ -156,13 +161,24 @@ func (c *Caller) deliveries(s run.State, p client.Passing) (some []Delivery) {
 	return some
 }
 
+// deputies are those of the station. Where their log cannot be read whoever is away is called alone, which is logged: a
+// deputy could not answer either.
+func (c *Caller) deputies(ctx context.Context) events.Deputies {
+	all, err := client.NewDeputies(c.cfg.Client).Read(ctx)
+	if err != nil && ctx.Err() == nil {
+		c.cfg.Log.Warn().Err(err).Msg("deputies are not called: their log cannot be read")
+	}
+	return all
+}
+
 // wants reports whether a target is called for a notice: for runs that another one started only at gates, and people
 // only where the end does not come to them anyway.
 func (t Target) wants(n notify.Notice, s run.State) bool {
 	f := t.File
 	return slices.Contains(f.On, n.Kind) && (len(f.Agents) == 0 || slices.Contains(f.Agents, n.Agent)) &&
 		(len(f.Projects) == 0 || slices.Contains(f.Projects, n.Project)) &&
-		(n.To == "" || len(f.Groups) == 0 || slices.Contains(f.Groups, n.To)) &&
+		(n.To == "" || len(f.Groups) == 0 || slices.ContainsFunc(f.Groups, n.Calls)) &&
+		(len(f.People) == 0 || slices.ContainsFunc(f.People, n.Reaches)) &&
 		(n.Kind != notify.Reminder || n.To != "" || len(f.Groups) == 0) &&
 		(n.AtGate() || s.Created == nil || s.Created.Parent == "") && (f.Kind == Webhook || n.Wanted())
 }

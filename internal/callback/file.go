@@ -19,6 +19,7 @@ import (
 	"github.com/inspan/inspan/internal/notify"
 	"github.com/inspan/inspan/internal/pattern"
 	"github.com/inspan/inspan/internal/secret"
+	"github.com/inspan/inspan/pkg/events"
 )
 
 // Kind is how a callback reaches its receiver.
@@ -55,6 +56,9 @@ type File struct {
 	Projects []string `toml:"projects,omitempty"`
 	// Groups are those whose reminders are meant, once a gate was escalated to one of them; empty for all reminders.
 	Groups []string `toml:"groups,omitempty"`
+	// People whose gates are meant, and whose runs: those that were asked for in one of these names. A deputy gets what
+	// is for the person who is away, too. Empty for all.
+	People []string `toml:"people,omitempty"`
 	// URL of webhook and slack, which may be secret:NAME, and Secret that signs calls of webhook.
 	URL    string `toml:"url,omitempty"`
 	Secret string `toml:"secret,omitempty"`
@@ -163,8 +167,13 @@ func (f File) check() error {
 	if len(f.On) == 0 || len(f.On) > len(kinds) {
 		fail("on lists nothing, or too much: name some of %v", kinds)
 	}
-	if len(f.Agents) > maxListed || len(f.Projects) > maxListed || len(f.To) > maxListed || len(f.Groups) > maxListed {
-		fail("agents, projects, groups and to have at most %d entries each", maxListed)
+	if max(len(f.Agents), len(f.Projects), len(f.To), len(f.Groups), len(f.People)) > maxListed {
+		fail("agents, projects, groups, people and to have at most %d entries each", maxListed)
+	}
+	for _, name := range f.People {
+		if err := events.CheckID("people", name); err != nil {
+			errs = append(errs, err)
+		}
 	}
 	ofMail := f.Server != "" || f.From != "" || len(f.To) > 0 || f.User != "" || f.Password != "" || f.TLS != ""
 	switch f.Kind {

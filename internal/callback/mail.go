@@ -109,6 +109,9 @@ func (t Target) message(d Delivery) []byte {
 	if n.Gate != "" {
 		fmt.Fprintf(w, "gate    %s\r\n", n.Gate)
 	}
+	if away := n.Away(); away != "" {
+		fmt.Fprintf(w, "deputy  %s\r\n", away)
+	}
 	fmt.Fprintf(w, "\r\n%s\r\n", n.Command)
 	_ = w.Close() // it writes to memory
 	return out.Bytes()

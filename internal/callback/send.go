@@ -80,8 +80,12 @@ var slackEscapes = strings.NewReplacer("&", "&amp;", "<", "&lt;", ">", "&gt;")
 // slackText is a notice as Slack shows it. What could be a link, a mention or a command of its markup is none.
 func slackText(n notify.Notice) string {
 	quiet := strings.NewReplacer("`", "'")
+	away := n.Away()
+	if away != "" {
+		away = "\n" + slackEscapes.Replace(quiet.Replace(away))
+	}
 	return slackEscapes.Replace(n.Text) + "\nrun `" + slackEscapes.Replace(quiet.Replace(n.Run)) + "` of station `" +
-		slackEscapes.Replace(quiet.Replace(n.Station)) + "`: `" + slackEscapes.Replace(quiet.Replace(n.Command)) + "`"
+		slackEscapes.Replace(quiet.Replace(n.Station)) + "`: `" + slackEscapes.Replace(quiet.Replace(n.Command)) + "`" + away
 }
 
 // dialer reaches public addresses, and those of private networks where the file says so. What a name stands for is

@@ -19,6 +19,8 @@ import (
 	"time"
 
 	"github.com/inspan/inspan/internal/notify"
+	"github.com/inspan/inspan/pkg/events"
+	"github.com/inspan/inspan/pkg/run"
 )
 
 const key = "0123456789abcdef0123456789abcdef"
@@ -172,6 +174,42 @@ func TestSend(t *testing.T) {
 		var m map[string]string
 		if err := json.Unmarshal(body, &m); err != nil || len(m) != 1 || !strings.Contains(m["text"], "a &lt;!channel&gt; &amp; ") || !strings.Contains(m["text"], "`inspan inspect r1`") {
 			t.Errorf("%s %v", body, err)
+		}
+	})
+}
+
+func TestWants(t *testing.T) {
+	t.Parallel()
+	created := run.State{Created: &events.RunCreatedData{}}
+	away := []notify.InPlace{{For: "ann", By: "bob"}}
+	for name, c := range map[string]struct {
+		file File
+		n    notify.Notice
+		want bool
+	}{
+		"PLUS-23b a reminder for who is away calls the deputy's group":    {File{Groups: []string{"bob"}}, notify.Notice{To: "ann", Deputies: away}, true},
+		"PLUS-23b and still the own group":                                {File{Groups: []string{"ann"}}, notify.Notice{To: "ann", Deputies: away}, true},
+		"PLUS-23b a group is called for no one whom it was not escalated": {File{Groups: []string{"bob"}}, notify.Notice{To: "leads", By: "ann", Deputies: away}, false},
+		"PLUS-23b people of a callback":                                   {File{People: []string{"eve", "ann"}}, notify.Notice{By: "ann"}, true},
+		"PLUS-23b their deputies":                                         {File{People: []string{"bob"}}, notify.Notice{By: "ann", Deputies: away}, true},
+		"PLUS-23b and no one else":                                        {File{People: []string{"eve"}}, notify.Notice{By: "ann", Deputies: away}, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			c.n.Kind, c.file.On, c.file.Kind = notify.Reminder, []notify.Kind{notify.Reminder}, Slack
+			if got := (Target{File: c.file}).wants(c.n, created); got != c.want {
+				t.Errorf("%v", got)
+			}
+		})
+	}
+	t.Run("PLUS-23b a message says how a deputy answers", func(t *testing.T) {
+		t.Parallel()
+		d := delivery()
+		d.Notice.Deputies = away
+		for _, text := range []string{slackText(d.Notice), string(target(t, "kind = \"mail\"\nserver = \"m.example.com:587\"\nfrom = \"i@example.com\"\nto = [\"a@example.com\"]\ntls = \"tls\"\n").message(d))} {
+			if !strings.Contains(text, "bob answers for ann (--deputy-for ann)") {
+				t.Errorf("%s", text)
+			}
 		}
 	})
 }

@@ -3,6 +3,8 @@ package cli_test
 import (
 	"bytes"
 	"context"
+	"net"
+	"net/http"
 	"strconv"
 	"strings"
 	"testing"
@@ -87,8 +89,30 @@ func TestCallout(t *testing.T) { // variables of the process
 		t.Setenv("INSPAN_CALLOUT_KEY", seed.Reveal())
 		t.Setenv("INSPAN_NATS_USER", topology.CalloutUser)
 		t.Setenv("INSPAN_NATS_PASSWORD", remotePassword)
+		l, err := net.Listen("tcp", "127.0.0.1:0")
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Setenv("INSPAN_HTTP", l.Addr().String())
+		if code, errs := up(func() {}); code == 0 || !strings.Contains(errs, "INSPAN_HTTP") {
+			t.Errorf("its probes are in use: exit %d: %s", code, errs)
+		}
+		if err := l.Close(); err != nil {
+			t.Fatal(err)
+		}
 		var good, bad said
-		code, errs := up(func() { good, bad = as(token("engineers")), as(token("others")) })
+		code, errs := up(func() {
+			good, bad = as(token("engineers")), as(token("others"))
+			res, err := http.Get("http://" + l.Addr().String() + "/readyz")
+			if err != nil {
+				t.Error(err)
+				return
+			}
+			defer res.Body.Close()
+			if res.StatusCode != http.StatusOK {
+				t.Errorf("not ready: %s", res.Status)
+			}
+		})
 		if code != 0 || good.code != 0 || !strings.HasPrefix(strings.TrimSpace(good.out), "[") {
 			t.Errorf("exit %d: %s\n%+v", code, errs, good)
 		}

@@ -29,10 +29,12 @@ func (r *Refused) Error() string { return r.Reason + ": " + r.Hint }
 
 // Codes of refusals.
 const (
-	// Input means that the control makes no sense, Here that the person has no deputy, Full that there are too many.
-	Input = "bad_input"
-	Here  = "not_away"
-	Full  = "too_many_deputies"
+	// Input means that the control makes no sense, Here that the person has no deputy, Full that there are too many,
+	// Overtaken that a later control of the same person was carried out before.
+	Input     = "bad_input"
+	Here      = "not_away"
+	Full      = "too_many_deputies"
+	Overtaken = "overtaken"
 )
 
 // Wish is a control with who it is of, which the subject says, and its position in the input stream.
@@ -49,6 +51,9 @@ func Steer(s State, w Wish, now time.Time) (State, error) {
 	}
 	old := s.Of(w.For)
 	switch {
+	case s.Overtaken(w.For, w.Input):
+		return s, &Refused{Overtaken, "a later control of " + w.For + " was carried out before this one",
+			"inspan away lists who answers for whom; name a deputy again"}
 	case w.Action == events.BackAction && !old.Holds(now):
 		return s, &Refused{Here, w.For + " has no deputy", "nothing to do; inspan away lists who has one"}
 	case w.Action == events.BackAction:
@@ -92,7 +97,7 @@ func named(s State, d *events.DeputyNamedData, at time.Time) (State, error) {
 	all := slices.DeleteFunc(s.holding(at), func(o events.Deputy) bool { return o.For == d.For })
 	all = append(all, events.Deputy{Number: d.Number, For: d.For, To: d.To, Since: at, Until: d.Until, Reason: d.Reason})
 	slices.SortFunc(all, func(a, b events.Deputy) int { return strings.Compare(a.For, b.For) })
-	s.Number, s.Deputies.Deputies, s.Inputs = d.Number, all, s.Noted(d.Input)
+	s.Number, s.Deputies.Deputies, s.Inputs = d.Number, all, s.Noted(d.For, d.Input)
 	return s, nil
 }
 
@@ -101,7 +106,7 @@ func ended(s State, d *events.DeputyEndedData, at time.Time) (State, error) {
 		return s, fmt.Errorf("deputy %d of %s ends and does not hold", d.Number, d.For)
 	}
 	s.Deputies.Deputies = slices.DeleteFunc(s.holding(at), func(o events.Deputy) bool { return o.For == d.For })
-	s.Inputs = s.Noted(d.Input)
+	s.Inputs = s.Noted(d.For, d.Input)
 	return s, nil
 }
 

@@ -65,6 +65,14 @@ func TestDeputies(t *testing.T) {
 			t.Errorf("what is over is kept: %+v", s.Deputies)
 		}
 	})
+	t.Run("PLUS-23b a control that comes late, after a later one of the same person, changes nothing", func(t *testing.T) {
+		t.Parallel()
+		s := after(t, State{}, at, away("ann", "bob", time.Hour, 1), away("ann", "carol", time.Hour, 3), away("dan", "bob", time.Hour, 5))
+		refused(t, s, away("ann", "bob", time.Hour, 2), at, Overtaken)
+		s = after(t, s, at, away("eve", "bob", time.Hour, 4), back("ann", 6)) // those of others are not concerned
+		refused(t, s, away("ann", "carol", time.Hour, 2), at, Overtaken)
+		after(t, s, at, away("ann", "carol", time.Hour, 7))
+	})
 	t.Run("PLUS-23b what makes no sense is refused", func(t *testing.T) {
 		t.Parallel()
 		refused(t, State{}, away("ann", "Ann", time.Hour, 1), at, Input)

@@ -13,6 +13,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/inspan/inspan/internal/core/gate"
 	"github.com/inspan/inspan/internal/core/view"
 	"github.com/inspan/inspan/pkg/events"
 	"github.com/inspan/inspan/pkg/run"
@@ -51,6 +52,9 @@ type Notice struct {
 	By string `json:"by,omitempty"`
 	// Text is one line for people.
 	Text string `json:"text"`
+	// Approvers are named by what is asked at the gate, and Deputies answer in the place of people whom it is for.
+	Approvers []string  `json:"approvers,omitempty"`
+	Deputies  []InPlace `json:"deputies,omitempty"`
 	// Command is what to type next.
 	Command string    `json:"command"`
 	Time    time.Time `json:"time"`
@@ -93,12 +97,13 @@ func Of(s run.State, e events.Event, p events.Payload) (n Notice, ok bool) {
 			return n, false
 		}
 		n.Kind, n.Gate, n.Text = Gate, d.Gate, "waits for an answer before "+before(d)
+		n.Approvers = gate.Approvers(s, g)
 	case *events.GateRemindedData:
 		g := s.Gate(d.Gate)
 		if g == nil || g.Status != run.GatePending || s.Status.Ended() {
 			return n, false
 		}
-		n.Kind, n.Gate, n.To = Reminder, d.Gate, view.Clip(d.To, events.MaxID)
+		n.Kind, n.Gate, n.To, n.Approvers = Reminder, d.Gate, view.Clip(d.To, events.MaxID), gate.Approvers(s, g)
 		n.Text = "has waited " + view.Span(time.Duration(d.WaitMS)*time.Millisecond) + " for an answer before " + held(s, g)
 	case *events.RunCompletedData:
 		n.Kind, n.Text = Completed, "is done after "+after(d.Result)

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"os"
 	"path/filepath"
+	"reflect"
 	"strings"
 	"testing"
 	"time"
@@ -111,7 +112,7 @@ func TestCommand(t *testing.T) {
 		c.Close()
 		in, _ := os.ReadFile(filepath.Join(dir, "in"))
 		var got Notice
-		if err := json.Unmarshal(in, &got); err != nil || got != n {
+		if err := json.Unmarshal(in, &got); err != nil || !reflect.DeepEqual(got, n) {
 			t.Errorf("%v: %s", err, in)
 		}
 		env, _ := os.ReadFile(filepath.Join(dir, "env"))

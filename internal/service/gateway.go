@@ -35,7 +35,14 @@ type Gateway struct {
 // Doors: how people come in, over HTTP and as users of the NATS server.
 type Doors struct {
 	Gateway
+	SignIn
 	Callout
+}
+
+// SignIn: how the console has people sign in at the identity provider.
+type SignIn struct {
+	GatewayOIDCClient string   `envconfig:"INSPAN_GATEWAY_OIDC_CLIENT" desc:"client id, registered at the OpenID Connect provider without a secret, with which the console has people sign in there; empty for none; gateway.md"`
+	GatewayOIDCScopes []string `envconfig:"INSPAN_GATEWAY_OIDC_SCOPES" default:"openid" desc:"scopes that the console asks that provider for, comma separated, openid first"`
 }
 
 // Callout: of the program that lets people of a provider in to NATS.
@@ -61,6 +68,8 @@ func gatewayTraits() map[string]trait {
 		"INSPAN_GATEWAY_OIDC_GRANTS":      {key: "gateway.oidc.grants"},
 		"INSPAN_GATEWAY_OIDC_NAME":        {key: "gateway.oidc.name"},
 		"INSPAN_GATEWAY_OIDC_NATS":        {key: "gateway.oidc.nats"},
+		"INSPAN_GATEWAY_OIDC_CLIENT":      {key: "gateway.oidc.client"},
+		"INSPAN_GATEWAY_OIDC_SCOPES":      {key: "gateway.oidc.scopes"},
 		"INSPAN_CALLOUT_KEY":              {key: "callout.key"},
 		"INSPAN_GATEWAY_CONSOLE":          {key: "gateway.console"},
 		"INSPAN_GATEWAY_CONSOLE_PASSWORD": {key: "gateway.console_password"},

@@ -3,9 +3,12 @@ package client
 import (
 	"context"
 	"crypto/rand"
+	"errors"
 	"fmt"
+	"time"
 
 	"github.com/inspan/inspan/internal/deputy"
+	"github.com/inspan/inspan/internal/kernel"
 	"github.com/inspan/inspan/pkg/events"
 )
 
@@ -29,8 +32,29 @@ func (ds Deputies) Get(ctx context.Context) (events.Deputies, error) {
 	return s.Deputies, nil
 }
 
+// Read is Get for who sends notices: it waits while there is no connection, and tries a read that failed again for half
+// a minute. An error means that the log cannot be read.
+func (ds Deputies) Read(ctx context.Context) (events.Deputies, error) {
+	for left := readAgain; ; {
+		all, err := ds.Get(ctx)
+		if err == nil || errors.Is(err, ErrDenied) || errors.Is(err, kernel.ErrHeld) || left == 0 {
+			return all, err
+		}
+		if ds.c.Connected() {
+			left--
+		}
+		if kernel.Sleep(ctx, time.Second) != nil {
+			return all, err
+		}
+	}
+}
+
+// readAgain is how often Read tries again while there is a connection.
+const readAgain = 30
+
 // Control names the deputy of somebody, or ends that, and returns once it is recorded. Only the user of that name may.
-// It returns a *RefusedError with the code bad_input, not_away or too_many_deputies.
+// It returns a *RefusedError with the code bad_input, not_away, too_many_deputies or
+// overtaken.
 func (ds Deputies) Control(ctx context.Context, name string, ctl events.DeputyControl) (events.Deputies, error) {
 	if err := ctl.Check(); err != nil {
 		return events.Deputies{}, err

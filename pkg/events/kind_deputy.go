@@ -103,8 +103,8 @@ type Deputies struct {
 	Number int `json:"number"`
 	// Deputies by the name of who is away, in order of it.
 	Deputies []Deputy `json:"deputies,omitempty"`
-	// Inputs are the positions of the last controls that were carried out.
-	Inputs []uint64 `json:"inputs,omitempty"`
+	// Inputs are the last controls that were carried out.
+	Inputs []DeputyInput `json:"inputs,omitempty"`
 	// Log is the last event that they include.
 	Log *LogHead `json:"log,omitempty"`
 }
@@ -119,15 +119,30 @@ func (d Deputies) Of(name string) Deputy {
 	return Deputy{}
 }
 
-// Took reports whether the control at that position was carried out.
-func (d Deputies) Took(input uint64) bool { return slices.Contains(d.Inputs, input) }
+// DeputyInput is a control that was carried out: its position in the input stream, and of whom it is.
+type DeputyInput struct {
+	Seq uint64 `json:"seq"`
+	For string `json:"for"`
+}
 
-// Noted is the last positions with one more.
-func (d Deputies) Noted(input uint64) []uint64 {
+// Took reports whether the control at that position was carried out.
+func (d Deputies) Took(input uint64) bool {
+	return slices.ContainsFunc(d.Inputs, func(in DeputyInput) bool { return in.Seq == input })
+}
+
+// Overtaken reports whether a later control of somebody was carried out than the one at a position.
+func (d Deputies) Overtaken(name string, input uint64) bool {
+	return input > 0 && slices.ContainsFunc(d.Inputs, func(in DeputyInput) bool {
+		return in.For == name && in.Seq > input
+	})
+}
+
+// Noted is the last controls with one more.
+func (d Deputies) Noted(name string, input uint64) []DeputyInput {
 	if input == 0 {
 		return d.Inputs
 	}
-	all := append(slices.Clone(d.Inputs), input)
+	all := append(slices.Clone(d.Inputs), DeputyInput{input, name})
 	return all[max(0, len(all)-maxDeputyIns):]
 }
 

@@ -18,7 +18,9 @@ import (
 	"github.com/rs/zerolog"
 
 	"github.com/inspan/inspan/internal/callback"
+	"github.com/inspan/inspan/internal/notify"
 	"github.com/inspan/inspan/internal/station"
+	"github.com/inspan/inspan/pkg/client"
 	"github.com/inspan/inspan/pkg/events"
 )
 
@@ -264,6 +266,142 @@ func TestCallbacks(t *testing.T) {
 			t.Error("a second one began")
 		}
 	})
+}
+
+func TestCallbacksOfDeputies(t *testing.T) {
+	t.Parallel()
+	p, r, dir, log := newPeople(t), newReceiver(t), t.TempDir(), &logged{}
+	w, state := p.world, filepath.Join(dir, "state.json")
+	own, names := map[string]client.Deputies{}, map[string]string{}
+	writeFile(t, filepath.Join(dir, "secrets", "key"), hookKey)
+	target := func(name, more string) {
+		writeFile(t, filepath.Join(dir, "callbacks", name+".toml"), "kind = \"webhook\"\non = [\"gate\", \"reminder\", \"completed\"]\nsecret = \"secret:key\"\nprivate = true\nurl = \""+
+			r.URL+"/"+name+"\"\n"+more)
+	}
+	target("all", "")
+	for _, who := range []string{"ann", "bob", "carol"} {
+		token := p.token(t, who, "engineers")
+		c, err := p.connect(t, token)
+		if err != nil {
+			t.Fatal(err)
+		}
+		own[who], names[who] = client.NewDeputies(c), p.name(t, token)
+		target(who, "people = [\""+names[who]+"\"]\n")
+	}
+	stop := w.callBack(t, dir, log)
+	away := func(t *testing.T, who, to string) {
+		t.Helper()
+		if _, err := own[who].Control(t.Context(), names[who], events.DeputyControl{Action: events.AwayAction, To: names[to], Until: time.Now().Add(time.Hour)}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	start := func(t *testing.T, agent, by string) string {
+		t.Helper()
+		autonomy := 1
+		id, err := w.client.Start(t.Context(), events.Task{Agent: agent, Task: "x", Autonomy: &autonomy, By: names[by]})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return id
+	}
+	// of are the calls of a target about a run, by the position of the event.
+	of := func(t *testing.T, target, run string) map[uint64]callback.CallData {
+		t.Helper()
+		calls := map[uint64]callback.CallData{}
+		for _, c := range r.on("/" + target) {
+			if d := in[callback.Call](t, answered{body: c.body}).Data; d.Run == run {
+				calls[d.Sequence] = d
+			}
+		}
+		return calls
+	}
+	// quiet waits until nothing is to be called any more of what was read of the log.
+	quiet := func(t *testing.T) {
+		t.Helper()
+		until(t, func() bool {
+			s, err := callback.ReadState(state)
+			return err == nil && len(s.Pending) == 0
+		})
+	}
+	called := func(t *testing.T, target, run string) callback.CallData {
+		t.Helper()
+		until(t, func() bool { return len(of(t, target, run)) > 0 })
+		for _, d := range of(t, target, run) {
+			return d
+		}
+		return callback.CallData{}
+	}
+	silent := func(t *testing.T, run string, targets ...string) {
+		t.Helper()
+		quiet(t)
+		for _, target := range targets {
+			if calls := of(t, target, run); len(calls) > 0 {
+				t.Errorf("%s was called: %v", target, calls)
+			}
+		}
+	}
+	t.Run("PLUS-23b notices of a gate go to who is away and to the deputy, also where the deputy is named in a circle", func(t *testing.T) {
+		run := start(t, "asks", "ann")
+		called(t, "ann", run)
+		silent(t, run, "bob", "carol") // late: it was opened before
+		away(t, "ann", "bob")
+		away(t, "bob", "ann")
+		run = start(t, "asks", "ann")
+		for _, target := range []string{"ann", "bob"} {
+			if d := called(t, target, run); len(d.Deputies) != 1 || d.Deputies[0].For != names["ann"] || d.Deputies[0].By != names["bob"] {
+				t.Errorf("%s: %+v", target, d)
+			}
+		}
+		silent(t, run, "carol")
+	})
+	t.Run("PLUS-23b reminders of a gate call the deputy as often as who is away", func(t *testing.T) {
+		run := start(t, "slowly", "ann")
+		until(t, func() bool { return len(of(t, "ann", run)) >= 3 && len(of(t, "bob", run)) >= 3 })
+		for _, d := range of(t, "bob", run) {
+			if d.Kind != notify.Gate && d.Kind != notify.Reminder || len(d.Deputies) != 1 || d.Deputies[0].By != names["bob"] {
+				t.Errorf("%+v", d)
+			}
+		}
+		silent(t, run, "carol")
+	})
+	t.Run("PLUS-23b a deputy that another one replaces is called no more, over a restart, and no one is once who was away is back", func(t *testing.T) {
+		away(t, "ann", "carol")
+		stop()
+		stop = w.callBack(t, dir, log)
+		run := start(t, "asks", "ann")
+		called(t, "carol", run)
+		called(t, "ann", run)
+		silent(t, run, "bob")
+		if _, err := own["ann"].Control(t.Context(), names["ann"], events.DeputyControl{Action: events.BackAction}); err != nil {
+			t.Fatal(err)
+		}
+		run = start(t, "asks", "ann")
+		if d := called(t, "ann", run); len(d.Deputies) != 0 {
+			t.Errorf("%+v", d)
+		}
+		silent(t, run, "bob", "carol")
+		seen := map[string]bool{}
+		for _, target := range []string{"all", "ann", "bob", "carol"} {
+			for _, c := range r.on("/" + target) {
+				if seen[c.id] && target == "carol" { // calls of the others may be made again by the restart
+					t.Errorf("%s twice: %s", target, c.body)
+				}
+				seen[c.id] = true
+			}
+		}
+	})
+	stop()
+}
+
+// writeFile writes a file and its folder.
+func writeFile(t *testing.T, path, text string) {
+	t.Helper()
+	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
 }
 
 // writeState writes the state of callbacks.

@@ -34,6 +34,8 @@ type Console struct {
 	// TokenCookie, which may be empty, is where the server takes a token of the provider, for which it asks itself who
 	// that is.
 	TokenCookie string
+	// SignIn, which may be nil, has people sign in at the identity provider.
+	SignIn *oidc.SignIn
 	// About is what a page needs to know of the station before anyone has signed in.
 	About ConsoleAbout
 }
@@ -46,6 +48,8 @@ type ConsoleAbout struct {
 	Files string `json:"files"`
 	// Version of the program.
 	Version string `json:"version"`
+	// SignIn is the address of the identity provider at which the page can have people sign in; empty for none.
+	SignIn string `json:"sign_in,omitempty"`
 	// Token is the name of the token that was sent and Scopes what it has; both are empty without one. Person says that
 	// the NATS server knows the person by that name, so that answers to gates are proven.
 	Token  string         `json:"token,omitempty"`
@@ -92,6 +96,9 @@ func serveConsole(gateway *Gateway) error {
 	g.mux.Handle("GET "+consolePath+"/docs/", http.StripPrefix(consolePath+"/docs/", pages))
 	g.mux.HandleFunc("GET "+consolePath+"/about", g.about)
 	g.mux.HandleFunc("GET "+consolePath+"/nats", g.nats)
+	if g.console.SignIn != nil {
+		serveSignIn(g)
+	}
 	return nil
 }
 
@@ -108,6 +115,9 @@ func (g *consoleServer) about(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	about := g.console.About
+	if g.console.SignIn != nil {
+		about.SignIn = g.console.SignIn.Issuer()
+	}
 	if r.Header.Get("Authorization") != "" {
 		t, p := g.token(r, tokens.Read)
 		if p != nil {

@@ -213,7 +213,7 @@ func (g *Gateway) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		within.SetWriteDeadline(began.Add(g.cfg.RequestWait+g.cfg.WriteWait))); err != nil {
 		g.cfg.Failed(route, err)
 	}
-	if ofConsole(g, r) {
+	if ofConsole(g, r) || ofSignIn(g, r) {
 		route = consolePath
 		g.mux.ServeHTTP(out, r)
 		return

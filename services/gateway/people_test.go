@@ -19,6 +19,7 @@ import (
 	"github.com/inspan/inspan/pkg/events"
 	"github.com/inspan/inspan/pkg/run"
 	"github.com/inspan/inspan/services/gateway"
+	"github.com/inspan/inspan/services/gateway/oidc"
 	"github.com/inspan/inspan/services/gateway/oidc/oidctest"
 	"github.com/inspan/inspan/services/gateway/tokens"
 )
@@ -46,6 +47,9 @@ func newPeople(t *testing.T) people {
 	}
 	d := w.open(t, nil, w.withConsole, func(c *gateway.Config) {
 		c.Console.TokenCookie = topology.TokenCookie
+		if c.Console.SignIn, err = oidc.NewSignIn(v, "station-a", []string{"openid", "email"}); err != nil {
+			t.Fatal(err)
+		}
 		c.Bearer = func(ctx context.Context, secret string) (tokens.Token, error) {
 			one, err := v.Verify(ctx, secret)
 			return tokens.Token{Name: one.Name, Scopes: tokens.ScopesOf(one.Scopes), Expires: one.Expires}, err

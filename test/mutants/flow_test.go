@@ -57,7 +57,7 @@ var flows = []Mutant{
 	{Name: "a step of the kind check is finished without its checks", File: "pkg/run/fold_check.go",
 		Old: "		own = st.Accept // its agent does nothing\n", New: "		own = nil\n", By: []string{"./test/e2e", "-run", "TestCheckSteps$"}},
 	{Name: "who is asked when no one answered may not answer", File: "internal/core/gate/check.go",
-		Old: "			may = slices.Concat(own.Approvers, own.EscalateTo)\n", New: "			may = slices.Clone(own.Approvers)\n", By: []string{"./internal/core/gate"}},
+		Old: "		return slices.Concat(own.Approvers, own.EscalateTo)\n", New: "		return slices.Clone(own.Approvers)\n", By: []string{"./internal/core/gate"}},
 	{Name: "the run is paused where others are to be asked", File: "internal/core/lifecycle/moves.go",
 		Old: " &&\n			g.OnExpiry != events.ExpiryEscalates {", New: " {", By: []string{"./internal/core/gate"}},
 }

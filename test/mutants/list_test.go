@@ -212,4 +212,10 @@ var talks = []Mutant{
 		Old: "st.Compacted != nil && st.Compacted.Through >= d.Through {", New: "st.Compacted != nil && st.Compacted.Through > d.Through {", By: []string{"./internal/core/turn"}},
 	{Name: "a long input fills the window of all that follow", File: "internal/history/models.go",
 		Old: "	if sizeOf(all) <= limit {", New: "	if sizeOf(all) <= limit || limit >= 0 {", By: []string{"./internal/history"}},
+	{Name: "a deputy comes back by a control that was overtaken", File: "internal/deputy/deputy.go",
+		Old: "	case s.Overtaken(w.For, w.Input):", New: "	case false:", By: []string{"./internal/deputy", "./services/gatekeeper"}},
+	{Name: "a sign-in is ended by an answer with another state", File: "services/gateway/signin.go",
+		Old: "	case subtle.ConstantTimeCompare([]byte(a.State), []byte(back.State)) != 1:", New: "	case subtle.ConstantTimeCompare([]byte(a.State), nil) == 2:", By: []string{"./services/gateway"}},
+	{Name: "an ID token of another sign-in counts", File: "services/gateway/oidc/signin.go",
+		Old: "subtle.ConstantTimeCompare([]byte(nonce), []byte(a.Nonce)) != 1:", New: "subtle.ConstantTimeCompare([]byte(nonce), nil) == 2:", By: []string{"./services/gateway"}},
 }

@@ -102,7 +102,7 @@ var Rooms = []Room{
 	{Name: "a role as a program", Dirs: []string{"internal/program"},
 		Not: append([]string{"services/...", "internal/sqlitestore/...", "internal/natsserver", "internal/station", "internal/cli/...", "internal/demo", "internal/docgen", "cmd/...", "test/..."}, roles...),
 		Why: "it links the client of NATS and the role that it is given"},
-	{Name: "notices", Dirs: []string{"internal/notify"}, May: append([]string{"internal/core/view"}, memory...),
+	{Name: "notices", Dirs: []string{"internal/notify"}, May: append([]string{"internal/core/gate", "internal/core/view"}, memory...),
 		Why: "who calls a person knows no station: the log was read by whoever asks for it"},
 	{Name: "terminals", Dirs: []string{"internal/cli/terminal"}, May: []string{"internal/core/view", "internal/pattern"}, Why: "it shows lines and knows nothing of runs"},
 	{Name: "line editor", Dirs: []string{"internal/cli/lineedit"}, May: []string{"internal/core/view", "internal/cli/terminal"}, Why: "it knows no command"},

@@ -102,7 +102,7 @@ func (w *Web) Serve(ctx context.Context, a *app.App, st *station.Station) error 
 	}
 	g, err := gateway.New(cfg.Gateway,
 		gateway.Deps{Client: c, Person: person, Agents: jet.AgentBusOf(conn), Tokens: filepath.Join(w.store, tokens.File),
-			Console: consoleOf(st, cfg), Log: log, Metrics: service.NewMetrics()})
+			Console: consoleOf(st, cfg), SignIn: cfg.SignIn, Log: log, Metrics: service.NewMetrics()})
 	if err != nil {
 		return err
 	}

@@ -12,6 +12,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/inspan/inspan/internal/cli/app"
+	"github.com/inspan/inspan/internal/cli/terminal"
 	"github.com/inspan/inspan/internal/disk"
 	"github.com/inspan/inspan/internal/notify"
 	"github.com/inspan/inspan/pkg/client"
@@ -36,6 +37,9 @@ notify.command is set in ~/.config/inspan/config.yaml, that command is run, with
 The ends of inputs of inspan repl, and of runs that another run started, are left out: --all has them too. Gates are
 never left out, but for those that were answered meanwhile. It needs no more rights than watching.
 
+--by has the runs that were asked for in a name, gates that name that person as an approver or were escalated to them, and, while
+somebody is away (inspan away), the gates of the one in whose place they answer, with the command of a deputy.
+
 Each event is notified once, also when the connection was lost. With --keep the position in the log is kept in a file: what
 came while this program was not running is notified when it runs again.`,
 		Example: `  inspan notify
@@ -45,7 +49,7 @@ came while this program was not running is notified when it runs again.`,
 		RunE: a.Connected(c.run),
 	}
 	fl := cmd.Flags()
-	fl.StringVar(&c.by, "by", "", "only runs that were asked for in this name")
+	fl.StringVar(&c.by, "by", "", "only runs that were asked for in this name, and gates for this person or one in whose place they answer")
 	fl.StringVar(&c.project, "project", "", "only runs of this project")
 	fl.StringVar(&c.keep, "keep", "", "file to keep the position in the log in, so that the next start goes on there")
 	fl.BoolVar(&c.all, "all", false, "also the ends of inputs of inspan repl and of runs that other runs started")
@@ -106,7 +110,18 @@ func (a *notifyCommand) event(ctx context.Context, c *client.Client, sinks []not
 	if errors.Is(err, client.ErrDenied) {
 		return err
 	}
-	if n, ok := Of(a.App, s, p.Event, p.Payload); err == nil && ok && a.wanted(n) {
+	n, ok := Of(a.App, s, p.Event, p.Payload)
+	if ok = ok && err == nil; ok && n.AtGate() {
+		all, err := client.NewDeputies(c).Read(ctx)
+		if ctx.Err() != nil {
+			return nil
+		}
+		if err != nil {
+			fmt.Fprintf(a.Err, "inspan: no notices for deputies: %s\n", terminal.Sanitize(err.Error()))
+		}
+		n = a.inPlace(n.WithDeputies(all, time.Now()))
+	}
+	if ok && a.wanted(n) {
 		if err := a.print(n); err != nil {
 			return err
 		}
@@ -119,9 +134,17 @@ func (a *notifyCommand) event(ctx context.Context, c *client.Client, sinks []not
 	return a.save(c.Station(), p.Next)
 }
 
+// inPlace is a notice with the command of a deputy, where only that reaches the person of --by.
+func (a *notifyCommand) inPlace(n notify.Notice) notify.Notice {
+	if d, ok := n.Deputizes(a.by); ok && !n.Names(a.by) {
+		n.Command = a.CommandLine("approve", n.Run+"/"+n.Gate, "--by", d.By, "--deputy-for", d.For)
+	}
+	return n
+}
+
 // wanted reports whether a notice is asked for.
 func (a *notifyCommand) wanted(n notify.Notice) bool {
-	return (a.by == "" || a.by == n.By) && (a.project == "" || a.project == n.Project) &&
+	return (a.by == "" || n.Reaches(a.by)) && (a.project == "" || a.project == n.Project) &&
 		(a.all || n.Wanted())
 }
 
@@ -137,6 +160,9 @@ func (a *notifyCommand) print(n notify.Notice) error {
 		text = p.Red(text)
 	case notify.Completed:
 		text = p.Green(text)
+	}
+	if away := n.Away(); away != "" {
+		text += "\n  " + away
 	}
 	_, err := fmt.Fprintf(a.Out, "%s %s\n  %s\n", n.Time.In(a.Zone()).Format("15:04:05"), text, p.Dim(n.Command))
 	return err

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"sync/atomic"
 
 	"github.com/spf13/cobra"
 
@@ -23,7 +24,8 @@ func Callout(a *app.App) *cobra.Command {
 provider that INSPAN_GATEWAY_OIDC_ISSUER names gets the rights that its claims grant, under their own name, for 15 minutes
 at most and no longer than the token lasts. inspan up does it for its own server. The server's configuration is
 deploy/nats/callout.conf; INSPAN_CALLOUT_KEY is the seed of the key whose public half that names. Keep it to this program
-alone: who has it can have the server take anyone for anyone. Several may answer one server.`,
+alone: who has it can have the server take anyone for anyone. Several may answer one server. INSPAN_HTTP is where probes ask
+whether it answers (/healthz, /readyz).`,
 		Example: "  INSPAN_NATS_USER=callout INSPAN_NATS_PASSWORD_FILE=callout.password INSPAN_CALLOUT_KEY_FILE=callout.nk inspan callout --server nats://nats:4222",
 		Args:    app.Args(0),
 		RunE:    func(cmd *cobra.Command, _ []string) error { return answerServer(cmd.Context(), a) },
@@ -50,9 +52,35 @@ func answerServer(ctx context.Context, a *app.App) error {
 		return err
 	}
 	defer conn.Close()
+	var answers atomic.Bool
+	end, err := probed(ctx, cfg.HTTP, func() error {
+		if !answers.Load() || !conn.Connected() {
+			return errors.New("not connected to NATS")
+		}
+		return nil
+	})
+	if err != nil {
+		return err
+	}
+	defer end()
 	return jet.CalloutsOf(conn).Serve(ctx, desk, func() {
+		answers.Store(true)
 		fmt.Fprintf(a.Err, "People of %s are let in to station %s.\n", cfg.GatewayOIDCIssuer, a.Station)
 	})
+}
+
+// probed answers /healthz, /readyz and /metrics at an address until end is called, nowhere where that is empty.
+func probed(ctx context.Context, address string, ready func() error) (end func(), err error) {
+	if address == "" {
+		return func() {}, nil
+	}
+	ctx, cancel := context.WithCancel(context.WithoutCancel(ctx))
+	_, gone, err := service.Serve(ctx, address, service.NewMetrics(), ready)
+	if err != nil {
+		cancel()
+		return nil, fmt.Errorf("INSPAN_HTTP %s: %w", address, err)
+	}
+	return func() { cancel(); <-gone }, nil
 }
 
 // deskOf is what answers, by the settings.

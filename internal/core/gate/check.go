@@ -51,20 +51,7 @@ func askCheck(s run.State, st *run.Step, now time.Time, terms events.GateTerms) 
 // mayDecide returns why an answer to the gate of a check or of an approval does not count, or nil: where that names who
 // decides, it must be one of them, and proven.
 func mayDecide(s run.State, g *run.Gate, r Reply) *Refused {
-	st := s.Step(g.StepID)
-	if st == nil {
-		return nil
-	}
-	var may []string
-	if g.Scope == events.ScopeCheck {
-		if check, _, asks := st.Asks(); asks {
-			may = check.Approvers
-		}
-	} else if own := approval(st); own != nil && g.CallID == "" {
-		if may = own.Approvers; escalated(s, g) {
-			may = slices.Concat(own.Approvers, own.EscalateTo)
-		}
-	}
+	may := Approvers(s, g)
 	switch {
 	case len(may) == 0:
 		return nil
@@ -77,4 +64,27 @@ func mayDecide(s run.State, g *run.Gate, r Reply) *Refused {
 				g.ID, strings.Join(may, ", ")), "answer on your own subject (inspan approve --by NAME), or sign the answer"}
 	}
 	return nil
+}
+
+// Approvers are the people whom the check or the approval of a gate names to answer it; none where everybody may who
+// may answer gates.
+func Approvers(s run.State, g *run.Gate) []string {
+	st := s.Step(g.StepID)
+	if st == nil {
+		return nil
+	}
+	if g.Scope == events.ScopeCheck {
+		if check, _, asks := st.Asks(); asks {
+			return check.Approvers
+		}
+		return nil
+	}
+	own := approval(st)
+	switch {
+	case own == nil || g.CallID != "":
+		return nil
+	case escalated(s, g):
+		return slices.Concat(own.Approvers, own.EscalateTo)
+	}
+	return own.Approvers
 }

@@ -19,6 +19,7 @@ import (
 type Config struct {
 	service.Base
 	service.Gateway
+	service.SignIn
 	service.Messages
 	service.Forwarding
 }
@@ -32,8 +33,9 @@ type Deps struct {
 	Tokens string
 	// Person connects with a token of the provider, where the settings let people connect to NATS.
 	Person func(ctx context.Context, token string) (*client.Client, error)
-	// Console is nil where the gateway serves no console.
+	// Console is nil where the gateway serves no console. SignIn says how it has people sign in.
 	Console *gateway.Console
+	SignIn  service.SignIn
 	Log     zerolog.Logger
 	Metrics *service.Metrics
 }
@@ -59,6 +61,11 @@ func New(cfg service.Gateway, d Deps) (*gateway.Gateway, error) {
 	bearer, err := bearerOf(cfg)
 	if err != nil {
 		return nil, err
+	}
+	if d.Console != nil {
+		if d.Console.SignIn, err = signInOf(cfg, d.SignIn); err != nil {
+			return nil, err
+		}
 	}
 	failed := func(route string, err error) { log.Error().Err(err).Str("route", route).Msg("request failed") }
 	speaks, err := tlsOf(cfg, failed)

@@ -3,11 +3,13 @@ package gateway
 import (
 	"context"
 	"crypto/tls"
+	"errors"
 	"fmt"
 
 	"github.com/inspan/inspan/internal/service"
 	"github.com/inspan/inspan/internal/service/signin"
 	"github.com/inspan/inspan/services/gateway"
+	"github.com/inspan/inspan/services/gateway/oidc"
 	"github.com/inspan/inspan/services/gateway/tokens"
 )
 
@@ -29,6 +31,25 @@ func bearerOf(cfg service.Gateway) (func(context.Context, string) (tokens.Token,
 		t, err := v.Verify(ctx, secret)
 		return tokens.Token{Name: t.Name, Scopes: tokens.ScopesOf(t.Scopes), Expires: t.Expires}, err
 	}, nil
+}
+
+// signInOf is how a console has people sign in, by the settings; nil where they name no client.
+func signInOf(cfg service.Gateway, in service.SignIn) (*oidc.SignIn, error) {
+	if in.GatewayOIDCClient == "" {
+		return nil, nil
+	}
+	v, err := signin.Verifier(cfg)
+	if err != nil {
+		return nil, err
+	}
+	if v == nil {
+		return nil, errors.New("INSPAN_GATEWAY_OIDC_CLIENT is set, and INSPAN_GATEWAY_OIDC_ISSUER names no provider")
+	}
+	s, err := oidc.NewSignIn(v, in.GatewayOIDCClient, in.GatewayOIDCScopes)
+	if err != nil {
+		return nil, fmt.Errorf("INSPAN_GATEWAY_OIDC_SCOPES: %w", err)
+	}
+	return s, nil
 }
 
 // tlsOf is how the gateway speaks TLS, by the settings; nil where it does not.

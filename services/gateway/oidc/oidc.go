@@ -134,22 +134,9 @@ func Looks(secret string) bool { return strings.Count(secret, ".") == 2 }
 // Verify returns what a token lets its owner do. The name of the token is made of who that is at the provider, and is
 // no one else's.
 func (v *Verifier) Verify(ctx context.Context, raw string) (Token, error) {
-	if len(raw) > maxToken {
-		return Token{}, fmt.Errorf("%w: it is larger than %d bytes", ErrInvalid, maxToken)
-	}
-	claims := jwt.MapClaims{}
-	parsed, err := v.parser.ParseWithClaims(raw, claims, func(t *jwt.Token) (any, error) {
-		id, _ := t.Header["kid"].(string)
-		if _, critical := t.Header["crit"]; critical {
-			return nil, errors.New("it has a header that is not known here")
-		}
-		return v.keys.find(ctx, id, t.Method.Alg())
-	})
-	if errors.Is(err, ErrUnavailable) {
+	claims, err := v.claims(ctx, v.parser, raw)
+	if err != nil {
 		return Token{}, err
-	}
-	if err != nil || !parsed.Valid {
-		return Token{}, fmt.Errorf("%w: %w", ErrInvalid, err)
 	}
 	subject, _ := claims["sub"].(string)
 	name, _ := claims[v.cfg.Name].(string)
@@ -161,6 +148,28 @@ func (v *Verifier) Verify(ctx context.Context, raw string) (Token, error) {
 		t.Expires = at.Time
 	}
 	return t, nil
+}
+
+// claims are those of a token that one of the provider's keys signed and that a parser takes.
+func (v *Verifier) claims(ctx context.Context, parser *jwt.Parser, raw string) (jwt.MapClaims, error) {
+	if len(raw) > maxToken {
+		return nil, fmt.Errorf("%w: it is larger than %d bytes", ErrInvalid, maxToken)
+	}
+	claims := jwt.MapClaims{}
+	parsed, err := parser.ParseWithClaims(raw, claims, func(t *jwt.Token) (any, error) {
+		id, _ := t.Header["kid"].(string)
+		if _, critical := t.Header["crit"]; critical {
+			return nil, errors.New("it has a header that is not known here")
+		}
+		return v.keys.find(ctx, id, t.Method.Alg())
+	})
+	if errors.Is(err, ErrUnavailable) {
+		return nil, err
+	}
+	if err != nil || !parsed.Valid {
+		return nil, fmt.Errorf("%w: %w", ErrInvalid, err)
+	}
+	return claims, nil
 }
 
 // scopes are what the values of a claim grant.

@@ -88,6 +88,36 @@ function connection(s, why) {
   fill(state, s === 'connected' ? `${app.about.station}${app.name ? ` · ${app.name}` : ''}` : s === 'refused' ? `not let in: ${why}` : 'connecting again…');
 }
 
+// atProvider has a person sign in at the identity provider, which sends the page back here with a code. The tab keeps
+// which attempt is its own; the gateway keeps what proves it in a cookie that no script reads.
+async function atProvider() {
+  const { url } = await post('/console/signin', {});
+  const to = new URL(url);
+  if (!/^https?:$/.test(to.protocol)) throw new Error('the address of the identity provider is none');
+  sessionStorage.setItem('inspan-signin', JSON.stringify({ state: to.searchParams.get('state'), hash: location.hash }));
+  location.assign(to.href);
+}
+
+async function post(path, body) {
+  const r = await fetch(path, { method: 'POST', headers: { 'Content-Type': 'application/json' }, body: JSON.stringify(body), cache: 'no-store' });
+  const v = await r.json();
+  if (!r.ok) throw new Error([v.detail || v.title, v.hint].filter(Boolean).join(': '));
+  return v;
+}
+
+// cameBack ends the sign-in that the identity provider sent the page back from, and returns its token; undefined where
+// there is none. The code leaves the address at once.
+async function cameBack() {
+  const q = new URLSearchParams(location.search);
+  if (!q.has('state')) return undefined;
+  let mine = null;
+  try { mine = JSON.parse(sessionStorage.getItem('inspan-signin') || 'null'); sessionStorage.removeItem('inspan-signin'); } catch (e) { /* none */ }
+  history.replaceState(null, '', location.pathname + ((mine && mine.hash) || ''));
+  if (!mine || !mine.state || mine.state !== q.get('state')) throw new Error('this tab has begun no sign-in with this answer: sign in again');
+  if (!q.get('code')) throw new Error(`the identity provider refuses: ${(/^[a-z_]{1,40}$/.exec(q.get('error') || '') || ['no reason given'])[0].replaceAll('_', ' ')}`);
+  return (await post('/console/signin/done', { code: q.get('code'), state: q.get('state') })).token;
+}
+
 // renew asks for another token where that of a person has ended. What is shown stays; the next connection takes it.
 function renew() {
   if (renewal.open) return;
@@ -105,6 +135,7 @@ function renew() {
     renewal.close();
   } } }, h('h2', {}, 'Your token has ended'), h('p', { class: 'dim' }, 'The station does not let you in any more. Take a new one from your identity provider.'), said,
   h('label', { class: 'field' }, h('span', {}, 'Token'), token), h('button', { class: 'primary', type: 'submit' }, 'Go on'),
+  app.about.sign_in ? h('button', { type: 'button', on: { click: () => atProvider().catch((x) => fill(said, x.message)) } }, 'Sign in again') : '',
   h('button', { type: 'button', on: { click: signOut } }, 'Sign out')));
   renewal.showModal();
   token.focus();
@@ -206,7 +237,12 @@ function signIn(problem) {
     await kept.db('readwrite', (s) => s.put({ name: app.name, public: made.public, key: made.key }, 'key'));
     kept.set({ key: true });
   }, field('Name', name), field('Key', key, 'SU…; it stays in this browser'), file);
-  fill(main, h('div', { class: 'signin' }, h('h1', {}, 'Inspan console'), said, h('div', { class: 'ways' }, byToken, byKey)));
+  const ways = h('div', { class: 'ways' }, byToken, byKey);
+  fill(main, h('div', { class: 'signin' }, h('h1', {}, 'Inspan console'), said, ways));
+  about().then((v) => {
+    if (!v.sign_in) return;
+    ways.prepend(form('With your identity provider', ['You sign in at ', h('code', {}, new URL(v.sign_in).host), ' and come back here.'], atProvider));
+  }).catch(() => {}); // the other ways say what is wrong
   (problem ? said : token).focus();
 }
 
@@ -245,6 +281,14 @@ document.getElementById('out').addEventListener('click', signOut);
 themes(false);
 
 (async () => {
+  try {
+    const token = await cameBack();
+    if (token) {
+      await enter({ token });
+      kept.set({ token });
+      return;
+    }
+  } catch (e) { signIn(`Not signed in: ${e.message}`); return; }
   const was = kept.get();
   if (!was) { // the tab that signed in is closed
     kept.db('readwrite', (s) => s.clear());
