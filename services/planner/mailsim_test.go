@@ -38,8 +38,6 @@ type exchange struct {
 	cuts int
 	// orders has people stop and start agents and have them hand off, too.
 	orders bool
-	// aside is true while a test holds messages back that are not acknowledged.
-	aside bool
 	// cut is how many operations all planners together have before one of them dies, once; none where it is negative.
 	cut int
 	// items are work items, and due when they are looked at again.
@@ -158,9 +156,9 @@ func (x *exchange) handle(ctx context.Context, r *Role, d delivered) error {
 	case "due":
 		return r.Postmaster().Due(ctx, kernel.Due[mailbox.State]{ID: d.run, Name: mailTimer, Deliveries: 1})
 	case "control":
-		return r.Postmaster().Input(ctx, d.message)
+		return r.Postmaster().Input(ctx, d)
 	case "item":
-		return r.Assigner().Input(ctx, d.message)
+		return r.Assigner().Input(ctx, d)
 	case "item due":
 		return r.Assigner().Due(ctx, kernel.Due[work.State]{ID: d.run, Name: expiryTimer, Deliveries: 1})
 	case "stop":
@@ -324,11 +322,18 @@ func (x *exchange) finish(id string, s run.State) {
 	}
 }
 
+// settle has all that waits be delivered: the rows show the logs then.
 func (x *exchange) settle() {
+	x.t.Helper()
+	x.drain()
+	x.rows()
+}
+
+// drain has all that waits be delivered, while a test holds back a message that is not acknowledged.
+func (x *exchange) drain() {
 	x.t.Helper()
 	for n := 0; ; n++ {
 		if x.look(); len(x.waiting) == 0 {
-			x.rows()
 			return
 		}
 		if n > 2000 {
@@ -341,9 +346,6 @@ func (x *exchange) settle() {
 // rows holds that the rows show the logs, once all messages are acknowledged.
 func (x *exchange) rows() {
 	x.t.Helper()
-	if x.aside {
-		return
-	}
 	for _, a := range x.addresses {
 		s := x.box(a)
 		row, err := x.st.KV(topology.SessionBucket).Get(x.t.Context(), mailbox.View().Key(s.ID))

@@ -51,6 +51,17 @@ type delivered struct {
 	times uint64
 }
 
+// What delivered is, as a message that was delivered so many times.
+func (d delivered) Subject() string           { return d.message.Subject() }
+func (d delivered) Data() []byte              { return d.message.Data() }
+func (d delivered) Header(name string) string { return d.message.Header(name) }
+func (d delivered) Seq() uint64               { return d.message.Seq() }
+func (d delivered) Time() time.Time           { return d.message.Time() }
+func (d delivered) Deliveries() uint64        { return max(d.times, 1) }
+func (d delivered) Ack(context.Context) error { return nil }
+func (d delivered) Nak(time.Duration) error   { return nil }
+func (d delivered) Working() error            { return nil }
+
 const theSchedule = "night"
 
 func newTheater(t *testing.T, seed uint64) *theater {
