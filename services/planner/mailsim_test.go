@@ -348,10 +348,11 @@ func (x *exchange) rows() {
 	x.t.Helper()
 	for _, a := range x.addresses {
 		s := x.box(a)
-		row, err := x.st.KV(topology.SessionBucket).Get(x.t.Context(), mailbox.View().Key(s.ID))
-		if shown, _, ok := mailbox.View().Read(row); s.Exists() && (err != nil || !ok || shown.Sequence != s.Sequence) {
-			x.t.Fatalf("seed %d: the row of %s shows event %d of %d, %v", x.seed, a, shown.Sequence, s.Sequence, err)
-		}
+		rowShows(x.theater, mailbox.View(), s.ID, s)
+	}
+	for _, id := range x.items {
+		s, _ := x.item(id)
+		rowShows(x.theater, work.View(), id, s)
 	}
 }
 
