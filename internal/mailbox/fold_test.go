@@ -17,6 +17,8 @@ func TestFold(t *testing.T) {
 	t.Parallel()
 	born := &events.AgentRegisteredData{Address: "web/worker/nux", Spec: events.AddressSpec{Agent: "a"}}
 	queue := &events.AgentRegisteredData{Address: "queue/x"}
+	list := &events.AgentRegisteredData{Address: "list/x"}
+	noticed := &events.MailNoticedData{ID: "m", Mail: "n"}
 	mail := func(id string) events.Payload { return &events.MailSentData{Mail: events.Mail{ID: id}} }
 	woken := func(epoch int) events.Payload {
 		return &events.AgentWokenData{Epoch: epoch, Run: runOf("x", epoch), Mail: "m"}
@@ -38,10 +40,16 @@ func TestFold(t *testing.T) {
 		"a claim of an agent's mail":           {born, mail("m"), claim("r1")},
 		"a claim that another returns":         {queue, mail("m"), claim("r1"), &events.MailReturnedData{IDs: []string{"m"}, Run: "r2"}},
 		"a claim that another acknowledges":    {queue, mail("m"), claim("r1"), acked("r2")},
-		"an address that is made twice":        {born, born},
-		"an address that begins with mail":     {mail("m")},
-		"an address of another name":           {queue},
-		"an address that is none":              {&events.AgentRegisteredData{Address: "web/worker/Nux"}},
+		"a notice that is not owed":            {queue, mail("m"), acked("r"), &events.MailNoticedData{ID: "m", Mail: "n"}},
+		"a notice that an agent's mailbox owes": {born, mail("m"), &events.MailAckedData{IDs: []string{"m"}, Owed: true,
+			Refused: []events.MailRefusal{{To: "a/b/c", Code: mailbox.Full}}}},
+		"a notice of no refusal": {list, mail("m"), &events.MailAckedData{IDs: []string{"m"}, Owed: true}},
+		"a notice that is given twice": {list, mail("m"), &events.MailAckedData{IDs: []string{"m"}, Owed: true,
+			Refused: []events.MailRefusal{{To: "a/b/c", Code: mailbox.Full}}}, noticed, noticed},
+		"an address that is made twice":    {born, born},
+		"an address that begins with mail": {mail("m")},
+		"an address of another name":       {queue},
+		"an address that is none":          {&events.AgentRegisteredData{Address: "web/worker/Nux"}},
 	} {
 		t.Run("SAFE-2 MSG-6 MSG-9 a log does not fold that has "+what, func(t *testing.T) {
 			t.Parallel()
@@ -50,6 +58,9 @@ func TestFold(t *testing.T) {
 			subject := "web_worker_nux"
 			if log[0] == events.Payload(queue) && len(log) > 1 {
 				subject = "queue_x"
+			}
+			if log[0] == events.Payload(list) {
+				subject = "list_x"
 			}
 			for i, p := range log {
 				if err != nil {

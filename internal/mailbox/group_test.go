@@ -2,7 +2,9 @@ package mailbox_test
 
 import (
 	"encoding/json"
+	"fmt"
 	"reflect"
+	"strings"
 	"testing"
 
 	"github.com/inspan/inspan/internal/mailbox"
@@ -59,5 +61,47 @@ func TestGroups(t *testing.T) {
 		b.refused(b.send(events.MailDraft{ID: "m1", Body: "x", Kind: "merge"}), mailbox.BadKind)
 		b.must(b.send(events.MailDraft{ID: "m2", Body: "x", Kind: "done"}))
 		b.must(b.send(events.MailDraft{ID: "m3", Body: "x"}))
+	})
+	t.Run("MSG-7 MSG-17 an agent whose message a member of a group refuses is owed one notice, which names it; a person is not", func(t *testing.T) {
+		t.Parallel()
+		b := newBox(t, "list/leads", events.AddressSpec{Members: []string{"web/worker/nux", "web/worker/ada"}})
+		no := []events.MailRefusal{{To: "web/worker/ada", Code: mailbox.Full}}
+		for from, owed := range map[string]int{"web/lead/eve": 1, "@anna": 0, "station:delivery": 0} {
+			s, err := mailbox.Deliver(b.s, mailbox.MailOf(events.MailDraft{Body: "x"}, "m1", from, b.s.Address, at), nil, events.MailBy{}, at)
+			b.must(err)
+			if s := mailbox.Passed(s, "m1", nil, at); len(mailbox.OwedNotices(s)) != 0 {
+				t.Errorf("%s: %+v", from, s.Done)
+			}
+			s = mailbox.Passed(mailbox.Passed(s, "m1", no, at), "m1", no, at)
+			all := mailbox.OwedNotices(s)
+			if len(all) != owed || mailbox.OwesNotice(s, "m1") != (owed == 1) {
+				t.Errorf("%s: %+v", from, s.Done)
+			}
+			if owed == 0 {
+				continue
+			}
+			m := mailbox.NoticeMail(s, all[0], "n1")
+			if m.From == from || m.To != "" && m.To != from || m.ReplyTo != "m1" || !strings.HasSuffix(m.Body, "web/worker/ada (mailbox_full)") {
+				t.Errorf("%+v", m)
+			}
+			for range 2 {
+				s = mailbox.Noticed(s, "m1", "n1", "", at)
+			}
+			if mailbox.OwesNotice(s, "m1") || len(s.Changes()) != len(b.s.Changes())+3 {
+				t.Errorf("%+v", s.Mailbox)
+			}
+		}
+	})
+	t.Run("MSG-7 a notice of all members that there may be has room in a mailbox", func(t *testing.T) {
+		t.Parallel()
+		of := events.DoneMail{ID: "m1", From: "web/lead/eve", At: at}
+		part := strings.Repeat("x", 17)
+		for i := range events.MaxMembers {
+			of.Refused = append(of.Refused, events.MailRefusal{To: fmt.Sprintf("%s/%s/%s%03d", part, part, part, i), Code: mailbox.Full})
+		}
+		m := mailbox.NoticeMail(newBox(t, "list/leads", events.AddressSpec{}).s, of, "n1")
+		if len(m.Body) > events.MaxMailBody || !strings.HasSuffix(m.Body, " more") {
+			t.Errorf("%d bytes, it ends with %q", len(m.Body), m.Body[len(m.Body)-40:])
+		}
 	})
 }

@@ -168,7 +168,8 @@ func (x *exchange) handle(ctx context.Context, r *Role, d delivered) error {
 	if err != nil {
 		return err
 	}
-	return r.Event(ctx, runlog.ReceivedEvent{Run: d.run, Kind: events.Kind(d.what), State: s, Step: "step-1", Deliveries: d.times})
+	return r.Event(ctx, runlog.ReceivedEvent{Run: d.run, Kind: events.Kind(d.what), State: s, Step: "step-1", Deliveries: d.times,
+		Stored: x.requested(d.run)})
 }
 
 // box reads one from its log, event by event.
