@@ -98,9 +98,9 @@ func Free(s State) bool {
 // maxCrew is how many names are made up for the agents of a role.
 const maxCrew = 256
 
-// Candidates are the agents of a role, project/role, that its next message or work item may go to, in the order that they
-// are asked in: those that are registered, the names of the pool, and new names. s is the address of the role: what waits
-// there has its agent.
+// Candidates are the agents of a role, project/role, that its next message or work item may go to, in the order that
+// they are asked in: those that are registered, the names of the pool, and new names. s is the address of the role:
+// what waits there has its agent.
 func Candidates(s State, role string, pool, registered []string) (all []string) {
 	add := func(agent string) {
 		has := func(p events.PendingMail) bool { return slices.Contains(p.Members, agent) }

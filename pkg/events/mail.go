@@ -216,8 +216,8 @@ type ClaimedMail struct {
 	Call string `json:"call"`
 }
 
-// DoneMail names a message that has left a mailbox. State is acknowledged or expired. Refused are the members of a group
-// that did not take it, until its sender was given a notice of that.
+// DoneMail names a message that has left a mailbox. State is acknowledged or expired. Refused are the members of a
+// group that did not take it, until its sender was given a notice of that.
 type DoneMail struct {
 	ID      string        `json:"id"`
 	From    string        `json:"from,omitempty"`

@@ -149,8 +149,8 @@ func (a holders) catchUp(ctx context.Context, c events.WorkControl, item string)
 	return nil // a definition, or what is refused
 }
 
-// release frees the agents of a role that are reserved for an item, which is not given to them: it was refused, or given
-// to another agent, after the planner that reserved them died.
+// release frees the agents of a role that are reserved for an item, which is not given to them: it was refused, or
+// given to another agent, after the planner that reserved them died.
 func (a holders) release(ctx context.Context, item, role string) error {
 	all, err := a.waitFor(ctx, item, role)
 	for _, of := range all {

@@ -203,8 +203,8 @@ func (p crew) enroll(ctx context.Context, role, agent string) error {
 	return err
 }
 
-// shownOf has the rows of the agents of a role show their logs, also of one that was registered just now and has no row.
-// Only a candidate before which all others are registered is ever registered.
+// shownOf has the rows of the agents of a role show their logs, also of one that was registered just now and has no
+// row. Only a candidate before which all others are registered is ever registered.
 func (p crew) shownOf(ctx context.Context, id, address string) error {
 	of, err := p.Ledger.Fresh(ctx, id)
 	if err != nil {
