@@ -30,21 +30,23 @@ import (
 	"github.com/inspan/inspan/pkg/run"
 )
 
-// Runtimes of the play, by driver: ours speaks the protocol of each. The first two ask about each call and their model
-// through the toolrunner; the others ask no one, and are isolated.
+// programModel has programs ask their model through the toolrunner.
+const programModel = `model = {api = "anthropic", url = "https://nowhere.invalid", base_env = "INSPAN_FAKE_BASE", key_env = "INSPAN_FAKE_KEY"}
+`
+
+// programEntries are the runtimes of the play, by driver: ours speaks the protocol of each. The first two ask about each
+// call; the others ask no one, and are isolated.
 var programEntries = map[string]string{
 	"acp": `kind = "acp"
 env = {INSPAN_FAKE_AGENT = "acp", INSPAN_FAKE_SESSIONS = "%s"}
 session = {resume = true}
 capabilities = {gate_tools = "native"}
-model = {api = "anthropic", url = "https://nowhere.invalid", base_env = "INSPAN_FAKE_BASE", key_env = "INSPAN_FAKE_KEY"}
 `,
 	"claude": `kind = "cli"
 env = {INSPAN_FAKE_AGENT = "claude", INSPAN_FAKE_SESSIONS = "%s"}
 headless = {parser = "claude"}
 session = {resume = true}
 capabilities = {gate_tools = "native"}
-model = {api = "anthropic", url = "https://nowhere.invalid", base_env = "INSPAN_FAKE_BASE", key_env = "INSPAN_FAKE_KEY"}
 `,
 	"codex": `kind = "cli"
 env = {INSPAN_FAKE_AGENT = "codex"}
@@ -86,8 +88,8 @@ var programMoments = []struct {
 }{
 	{"acp", "model", inModel, 101}, {"acp", "gate", atGate, 0}, {"acp", "tool", inTool, 0},
 	{"claude", "model", inModel, 102}, {"claude", "gate", atGate, 0}, {"claude", "tool", inTool, 0},
-	{"codex", "tool", inCommand, 0},
-	{"pty", "gate", onScreen, 0}, {"pty", "tool", inCommand, 0},
+	{"codex", "model", inModel, 103}, {"codex", "tool", inCommand, 0},
+	{"pty", "model", inModel, 104}, {"pty", "gate", onScreen, 0}, {"pty", "tool", inCommand, 0},
 }
 
 // provider is a model that stops in the middle of its first answer to each program.
@@ -196,7 +198,7 @@ func (p *programs) found() {
 	p.write("secrets/INSPAN_FAKE_BASE", model.URL)
 	p.write("secrets/INSPAN_FAKE_KEY", "the-key-of-the-provider")
 	for driver, entry := range programEntries {
-		head, mode := fmt.Sprintf("name = \"my-%s\"\ncommand = %q\n", driver, filepath.Join(p.bin, "guest")), "bwrap"
+		head, mode := fmt.Sprintf("name = \"my-%s\"\ncommand = %q\n", driver, filepath.Join(p.bin, "guest"))+programModel, "bwrap, network: {enabled: true, allowed_hosts: [other.example]}"
 		if !isolated(driver) {
 			entry, mode = fmt.Sprintf(entry, filepath.Join(p.dir, "sessions")), "host"
 		}
@@ -254,7 +256,7 @@ func (p *programs) middle() kin {
 			}
 			switch m.moment {
 			case "model":
-				return p.provider.times(m.most) == 1
+				return p.provider.times(m.most) == 1 && p.stored(id, m.driver)
 			case "gate":
 				return len(s.Waiting()) == 1 && p.stored(id, m.driver)
 			}
