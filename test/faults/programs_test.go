@@ -164,6 +164,10 @@ func TestPrograms(t *testing.T) {
 	before := p.middle()
 	p.services = append(p.services, "toolrunner.2")
 	p.start("toolrunner.2")
+	p.await("the other one is there", func() bool {
+		b, err := os.ReadFile(p.log("toolrunner.2"))
+		return err == nil && strings.Contains(string(b), `"receiving"`)
+	})
 	p.stop("toolrunner.1", syscall.SIGKILL)
 	p.tell("kill -9 of toolrunner.1, at which %d programs work", len(programMoments))
 	t.Run("SAFE-7 CONT-4 no program and no command of a toolrunner that was killed stays on the machine", func(t *testing.T) {
