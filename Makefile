@@ -6,7 +6,7 @@ export CGO_ENABLED ?= 0
 # What was compiled in one clone serves in another.
 export GOFLAGS ?= -trimpath
 
-.PHONY: help build check lint crosscheck fmt test race docs release release-test demo bench bench-peers bench-trees bench-children weight robust pairs trace kill failover merge-demo faults previous register tutorials mcp escape boxes docker gvisor microvm microvm-test firecracker-test e2b kube kubebox fuzz aimock sdk-oracle external live wasm clean work-race mail alerts protocols console screenshot sandbox-image terminals offline convoy colony backup-drill runtimes
+.PHONY: help build check lint crosscheck fmt test race docs release release-test demo bench bench-peers bench-trees bench-children weight robust pairs trace kill failover merge-demo faults previous register tutorials mcp escape boxes docker gvisor microvm microvm-test firecracker-test e2b kube kubebox fuzz aimock sdk-oracle external live wasm clean work-race mail alerts protocols console screenshot sandbox-image terminals offline convoy colony backup-drill runtimes programs
 help: ## list the targets
 	@grep -hE '^[a-z0-9-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
 
@@ -106,6 +106,9 @@ mail: ## slow (more than 10 min): mail in 1,000 runs of 10 agents, while planner
 
 failover: ## slow (2 min): two toolrunners as processes, the one that holds a workspace is killed or stopped; prints a transcript
 	$(GO) test -tags slow -count=1 -v -timeout 10m -run TestFailover ./test/faults
+
+programs: ## slow (3 min, bubblewrap): a toolrunner is killed with -9 while programs of others work at it, in an answer of a model, at a gate and in a command; prints a transcript
+	$(GO) test -tags slow -count=1 -v -timeout 20m -run TestPrograms ./test/faults
 
 convoy: ## slow (3 min): a convoy with children, a failing check and a revised plan, each service and the server killed with -9 in it; prints a transcript
 	$(GO) test -tags slow -count=1 -v -timeout 15m -run TestConvoy ./test/faults

@@ -191,14 +191,6 @@ func take(s State, ids []string, by events.MailBy, now time.Time) (State, error)
 	return s.then(&events.MailAckedData{Event: "mail_acked", IDs: ids, MailBy: by}, now), nil
 }
 
-// Passed takes out of the mailbox of a group a message that all its members got, or refused.
-func Passed(s State, id string, refused []events.MailRefusal, now time.Time) State {
-	if !s.Waits(id) {
-		return s
-	}
-	return s.then(&events.MailAckedData{Event: "mail_acked", IDs: []string{id}, Refused: refused}, now)
-}
-
 // Shown acknowledges messages that a turn of a run was given.
 func Shown(s State, run string, ids []string, now time.Time) State {
 	if s.Holder == nil || s.Holder.Run != run {

@@ -51,7 +51,7 @@ var rules = kernel.Rules[State]{kernel.On(registered), kernel.On(changed), kerne
 	kernel.On(asked),
 	kernel.On(handedOff), kernel.On(stopped), kernel.On(resumed), kernel.On(raised), kernel.On(seen), kernel.On(cleared),
 	kernel.On(tiered),
-	kernel.On(admitted), kernel.On(assigned), kernel.On(routed), kernel.On(alertSent)}
+	kernel.On(admitted), kernel.On(assigned), kernel.On(routed), kernel.On(alertSent), kernel.On(noticed)}
 
 // apply carries out one event.
 func (s State) apply(p events.Payload, at time.Time) (State, error) {
@@ -158,6 +158,12 @@ func acked(s State, d *events.MailAckedData, at time.Time) (State, error) {
 	for _, id := range d.IDs {
 		var err error
 		if s, err = s.left(id, events.MailIsAcknowledged, d.Run, at); err != nil {
+			return s, err
+		}
+	}
+	if d.Owed {
+		var err error
+		if s, err = s.owes(d.IDs[0], d.Refused); err != nil {
 			return s, err
 		}
 	}

@@ -98,30 +98,35 @@ func Free(s State) bool {
 // maxCrew is how many names are made up for the agents of a role.
 const maxCrew = 256
 
-// Choose returns the agent of a role, project/role, that its next message goes to: the first that is registered and
-// free, else the first name of the pool that is not taken, else a new name. s is the address of the role: what waits
-// there has its agent. free reports whether an agent, or a name, is.
-func Choose(s State, role string, pool, registered []string, free func(agent string) (bool, error)) (string, error) {
-	var chosen []string
-	for _, p := range s.Pending {
-		chosen = append(chosen, p.Members...)
+// Candidates are the agents of a role, project/role, that its next message or work item may go to, in the order that
+// they are asked in: those that are registered, the names of the pool, and new names. s is the address of the role:
+// what waits there has its agent.
+func Candidates(s State, role string, pool, registered []string) (all []string) {
+	add := func(agent string) {
+		has := func(p events.PendingMail) bool { return slices.Contains(p.Members, agent) }
+		if !slices.ContainsFunc(s.Pending, has) {
+			all = append(all, agent)
+		}
 	}
-	var candidates []string
 	for _, a := range registered {
 		if strings.HasPrefix(a, role+"/") {
-			candidates = append(candidates, a)
+			add(a)
 		}
 	}
 	for _, name := range pool {
-		candidates = append(candidates, role+"/"+name)
+		add(role + "/" + name)
 	}
 	for i := range maxCrew {
-		candidates = append(candidates, fmt.Sprintf("%s/agent-%d", role, i+1))
+		add(fmt.Sprintf("%s/agent-%d", role, i+1))
 	}
+	return all
+}
+
+// Choose returns the first candidate of a role that is registered and free, else the first name of the pool that is not
+// taken, else a new name. free reports whether an agent, or a name, is.
+func Choose(s State, role string, pool, registered []string, free func(agent string) (bool, error)) (string, error) {
+	candidates := Candidates(s, role, pool, registered)
 	for _, agent := range candidates {
-		if slices.Contains(chosen, agent) {
-			continue
-		}
 		if is, err := free(agent); err != nil || is {
 			return agent, err
 		}

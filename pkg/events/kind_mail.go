@@ -35,6 +35,7 @@ const (
 	AgentAssigned   Kind = "agent.assigned"
 	AlertRouted     Kind = "alert.routed"
 	AlertSent       Kind = "alert.sent"
+	MailNoticed     Kind = "mail.noticed"
 )
 
 // AgentRegistry returns the event types of addresses, in the order of an address's life.
@@ -110,6 +111,9 @@ var agentTypes = [...]Type{
 	{AlertSent, Planner, "alert_sent", Recorded, InLog, line((*AlertSentData).line),
 		"The alert is in the mailbox of one of its targets, or cannot be, and why.",
 		func() Payload { return new(AlertSentData) }},
+	{MailNoticed, Planner, "mail_noticed", Recorded, InLog, line((*MailNoticedData).line),
+		"The agent that sent a message to a group has a notice of who refused it, or cannot have one, and why.",
+		func() Payload { return new(MailNoticedData) }},
 }
 
 // LookupAgent is Lookup for the event types of addresses.
@@ -175,12 +179,13 @@ type AgentStartedData struct {
 }
 
 // MailAckedData is the payload of mail.acked. Run is that whose turn was given them. Refused are the members of a group
-// that did not take the message.
+// that did not take the message. Owed is true where the sender of that is an agent, which is to be given a notice.
 type MailAckedData struct {
 	Event   string        `json:"event"`
 	IDs     []string      `json:"ids"`
 	Run     string        `json:"run,omitempty"`
 	Refused []MailRefusal `json:"refused,omitempty"`
+	Owed    bool          `json:"owed,omitempty"`
 	MailBy
 }
 
@@ -188,6 +193,16 @@ type MailAckedData struct {
 type MailRefusal struct {
 	To   string `json:"to"`
 	Code string `json:"code"`
+}
+
+// MailNoticedData is the payload of mail.noticed: Mail is the notice about the message ID in the mailbox of its sender,
+// or Code why there is none.
+type MailNoticedData struct {
+	Event string `json:"event"`
+	ID    string `json:"id"`
+	To    string `json:"to"`
+	Mail  string `json:"mail,omitempty"`
+	Code  string `json:"code,omitempty"`
 }
 
 // MailClaimedData is the payload of mail.claimed: the agent, and the call of its run that asked.
@@ -245,6 +260,9 @@ func (*AgentStartedData) Kind() Kind { return AgentStarted }
 func (*MailAckedData) Kind() Kind { return MailAcked }
 
 // Kind implements Payload.
+func (*MailNoticedData) Kind() Kind { return MailNoticed }
+
+// Kind implements Payload.
 func (*MailClaimedData) Kind() Kind { return MailClaimed }
 
 // Kind implements Payload.
@@ -292,6 +310,13 @@ func (d *AgentStartedData) line() string {
 
 func (d *MailAckedData) line() string {
 	return fmt.Sprintf("mail %s acknowledged by %s", strings.Join(d.IDs, ", "), cmp.Or(d.Run, d.By, "the station"))
+}
+
+func (d *MailNoticedData) line() string {
+	if d.Code != "" {
+		return fmt.Sprintf("mail %s was refused, and %s cannot be given a notice (%s)", d.ID, d.To, d.Code)
+	}
+	return fmt.Sprintf("mail %s was refused, and %s is given the notice %s", d.ID, d.To, d.Mail)
 }
 
 func (d *MailClaimedData) line() string {

@@ -216,13 +216,15 @@ type ClaimedMail struct {
 	Call string `json:"call"`
 }
 
-// DoneMail names a message that has left a mailbox. State is acknowledged or expired.
+// DoneMail names a message that has left a mailbox. State is acknowledged or expired. Refused are the members of a
+// group that did not take it, until its sender was given a notice of that.
 type DoneMail struct {
-	ID    string    `json:"id"`
-	From  string    `json:"from,omitempty"`
-	State string    `json:"state"`
-	Run   string    `json:"run,omitempty"`
-	At    time.Time `json:"at"`
+	ID      string        `json:"id"`
+	From    string        `json:"from,omitempty"`
+	State   string        `json:"state"`
+	Run     string        `json:"run,omitempty"`
+	At      time.Time     `json:"at"`
+	Refused []MailRefusal `json:"refused,omitempty"`
 }
 
 // States of mail that has left its mailbox.

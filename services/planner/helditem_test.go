@@ -10,7 +10,6 @@ import (
 
 	"github.com/inspan/inspan/internal/kernel"
 	"github.com/inspan/inspan/internal/mailbox"
-	"github.com/inspan/inspan/internal/topology"
 	"github.com/inspan/inspan/internal/work"
 	"github.com/inspan/inspan/pkg/events"
 	"github.com/inspan/inspan/pkg/run"
@@ -89,10 +88,6 @@ func (x *exchange) consistent() {
 		held[address] = id
 		if of := x.box(address).Life.Work; of == nil || *of != (events.WorkRef{Work: id, Epoch: s.Epoch}) {
 			x.t.Fatalf("seed %d: item %s is held by %s, which works on %+v", x.seed, id, address, of)
-		}
-		row, err := x.st.KV(topology.SessionBucket).Get(x.t.Context(), work.View().Key(id))
-		if shown, _, ok := work.View().Read(row); err != nil || !ok || shown.Sequence != s.Sequence {
-			x.t.Fatalf("seed %d: the row of item %s shows event %d of %d, %v", x.seed, id, shown.Sequence, s.Sequence, err)
 		}
 	}
 }

@@ -269,7 +269,7 @@ func (p *Postmaster) tend(ctx context.Context, id string, deliveries uint64) err
 		return err
 	}
 	if s.Form != events.AgentAddress && s.Form != events.QueueAddress {
-		if err := p.pass(ctx, s); err != nil {
+		if err := (groups{p}).pass(ctx, s); err != nil {
 			return err
 		}
 	} else if err := p.again(ctx, s); err != nil {
@@ -311,37 +311,6 @@ func (p *Postmaster) tend(ctx context.Context, id string, deliveries uint64) err
 		err = p.again(ctx, s)
 	}
 	return err
-}
-
-// pass gives to the members of a group what came to it. A member that does not take a message does not keep it from
-// others.
-func (p *Postmaster) pass(ctx context.Context, s mailbox.State) error {
-	for _, m := range s.Pending {
-		var refusals []events.MailRefusal
-		for _, to := range m.Members {
-			if s.Form == events.RoleAddress {
-				if err := (crew{p}).enroll(ctx, s.Address, to); err != nil {
-					return err
-				}
-			}
-			err := p.deliver(ctx, m.Mail, to, func() (bool, error) {
-				now, err := p.Ledger.Fresh(ctx, s.ID)
-				return now.Waits(m.ID), err
-			})
-			if no, ok := errors.AsType[*mailbox.Refused](err); ok {
-				refusals = append(refusals, events.MailRefusal{To: to, Code: no.Code})
-			} else if err != nil {
-				return err
-			}
-		}
-		_, err := p.change(ctx, s.ID, func(s mailbox.State) (mailbox.State, error) {
-			return mailbox.Passed(s, m.ID, refusals, p.Now().UTC()), nil
-		})
-		if err != nil {
-			return err
-		}
-	}
-	return nil
 }
 
 // dispatch opens the run of an agent, or goes on with an opening that somebody did not finish.

@@ -133,12 +133,32 @@ func (a holders) waitFor(ctx context.Context, item, role string) (all []mailbox.
 	return all, nil
 }
 
-// release frees the agents of a role that are reserved for an item, which is not given to it: it was refused after
-// the planner that reserved them died.
+// catchUp has rows show their logs before a control of an item is handled again: that of the item, and those of the
+// agents that the former delivery may have registered or reserved. A control that is refused now comes to none of them.
+func (a holders) catchUp(ctx context.Context, c events.WorkControl, item string) error {
+	if err := a.shown(ctx, item); err != nil || c.Dispatch == nil || a.role.mail == nil {
+		return err
+	}
+	form, id, err := events.ParseAddress(c.Dispatch.Address)
+	switch {
+	case err == nil && form == events.AgentAddress:
+		return a.role.mail.shown(ctx, id)
+	case err == nil && form == events.RoleAddress:
+		return crew{a.role.mail}.shownOf(ctx, id, c.Dispatch.Address)
+	}
+	return nil // a definition, or what is refused
+}
+
+// release frees the agents of a role that are reserved for an item, which is not given to them: it was refused, or
+// given to another agent, after the planner that reserved them died.
 func (a holders) release(ctx context.Context, item, role string) error {
 	all, err := a.waitFor(ctx, item, role)
 	for _, of := range all {
 		_, err := a.role.mail.change(ctx, of.ID, func(s mailbox.State) (mailbox.State, error) {
+			s, err := a.atWork(ctx, s) // the item may be another's, or closed
+			if err != nil || s.Life.Work == nil {
+				return s, err
+			}
 			now, err := a.of(ctx, *of.Life.Work)
 			if err == nil && now.Awaits(of.Life.Work.Epoch) {
 				s = mailbox.Unassign(s, *of.Life.Work, a.Now().UTC())

@@ -157,86 +157,134 @@ func TestRoleItemsCut(t *testing.T) {
 	})
 }
 
-// again is a message that was delivered before.
-type again struct{ letter }
+// reserved is an exchange whose planner died once it had reserved an agent for w0, and before it bound the item. The
+// control of the item is held back.
+func reserved(t *testing.T) (*exchange, delivered) {
+	t.Helper()
+	for op := 0; ; op++ {
+		x, held := wanted(t, op, true)
+		if of := x.box("a/b/c0").Life.Work; of != nil {
+			if s, _ := x.item("w0"); of.Work != "w0" || s.Epoch != 0 {
+				t.Fatalf("%+v, %+v", of, s.WorkItem)
+			}
+			return x, held
+		}
+	}
+}
 
-func (again) Deliveries() uint64 { return 2 }
+// wanted is an exchange whose planner died at an operation of the first delivery that gives w0 to a role. The control is
+// held back; its message is empty where no planner died.
+func wanted(t *testing.T, op int, late bool) (x *exchange, held delivered) {
+	t.Helper()
+	x = crewOf(t, uint64(op), 2)
+	x.cut, x.late = op, late
+	x.wants("w0", assigns(roleOfItems))
+	if x.deliver(0, false); x.deaths > 0 {
+		held = x.waiting[0]
+	}
+	x.cut, x.waiting = -1, nil
+	return x, held
+}
+
+// elsewhere has another planner close w0, or bind it to another agent.
+var elsewhere = map[string]func(x *exchange){
+	"closed": func(x *exchange) { x.wants("w0", events.WorkControl{Action: work.Close}) },
+	"bound to another agent": func(x *exchange) {
+		x.control("a/b/c9", events.MailControl{Action: mailbox.Register, Spec: &events.AddressSpec{Agent: "worker"}})
+		x.drain()
+		x.wants("w0", assigns("a/b/c9"))
+	},
+}
 
 func TestRoleItemRefused(t *testing.T) {
 	t.Parallel()
-	// dead is an exchange whose planner died once it had reserved an agent for w0, and before it bound the item.
-	dead := func(t *testing.T) (*exchange, []delivered) {
-		for op := 0; ; op++ {
-			x := crewOf(t, uint64(op), 2)
-			x.cut, x.late = op, true
-			x.wants("w0", assigns(roleOfItems))
-			for x.deaths == 0 {
-				x.deliver(0, false)
-			}
-			if of := x.box("a/b/c0").Life.Work; of != nil {
-				if s, _ := x.item("w0"); of.Work != "w0" || s.Epoch != 0 {
-					t.Fatalf("%+v, %+v", of, s.WorkItem)
-				}
-				waiting := x.waiting
-				x.waiting, x.aside = nil, true
-				return x, waiting
-			}
-		}
-	}
-	// next holds that the first agent of the role is given the next item.
-	next := func(t *testing.T, x *exchange) {
-		t.Helper()
-		x.wants("w1", assigns(roleOfItems))
-		x.settle()
-		if agents, codes := x.holders("w1"); len(agents) != 1 || agents[0] != "a/b/c0" || len(codes) > 0 {
-			t.Errorf("the other item is held by %v, %v", agents, codes)
-		}
-		x.rest()
-	}
 	t.Run("WORK-3 WORK-4 an agent that is reserved for an item is given no other one, and has that once the planner is back", func(t *testing.T) {
 		t.Parallel()
-		x, waiting := dead(t)
+		x, held := reserved(t)
 		x.wants("w1", assigns("a/b/c0"))
-		x.settle()
+		x.drain()
 		if agents, codes := x.holders("w1"); len(agents) != 1 || len(codes) != 1 || codes[0] != mailbox.Busy {
 			t.Errorf("%v, %v", agents, codes)
 		}
-		x.waiting, x.aside = append(x.waiting, waiting...), false
+		x.waiting = append(x.waiting, held)
 		x.settle()
 		if agents, codes := x.holders("w0"); len(agents) != 1 || agents[0] != "a/b/c0" || len(codes) > 0 {
 			t.Errorf("%v, %v", agents, codes)
 		}
 	})
-	t.Run("WORK-8 an item that is closed meanwhile leaves its agent free", func(t *testing.T) {
+	for name, meanwhile := range elsewhere {
+		t.Run("WORK-8 an item that is "+name+" meanwhile leaves its agent free", func(t *testing.T) {
+			t.Parallel()
+			x, held := reserved(t)
+			meanwhile(x)
+			x.drain()
+			x.waiting = append(x.waiting, held) // the control is delivered again, and refused
+			x.settle()
+			if of := x.box("a/b/c0").Life.Work; of != nil {
+				t.Errorf("%+v", of)
+			}
+			x.wants("w1", assigns(roleOfItems))
+			x.settle()
+			if agents, codes := x.holders("w1"); len(agents) != 1 || agents[0] != "a/b/c0" || len(codes) > 0 {
+				t.Errorf("the other item is held by %v, %v", agents, codes)
+			}
+			x.rest()
+		})
+	}
+	t.Run("WORK-8 PERS-21 an item whose role is no longer there leaves its agent free, and no row behind its log", func(t *testing.T) {
 		t.Parallel()
-		x, waiting := dead(t)
-		x.wants("w0", events.WorkControl{Action: work.Close})
-		x.settle()
-		x.waiting = append(x.waiting, waiting...) // the control is delivered again, and refused
-		x.settle()
-		next(t, x)
-	})
-	t.Run("WORK-8 an item that is bound to another agent meanwhile leaves its agent free", func(t *testing.T) {
-		t.Parallel()
-		x, waiting := dead(t)
-		x.control("a/b/c9", events.MailControl{Action: mailbox.Register, Spec: &events.AddressSpec{Agent: "worker"}})
-		x.settle()
-		x.wants("w0", assigns("a/b/c9"))
-		x.settle()
-		x.waiting = append(x.waiting, waiting...)
-		x.settle()
-		next(t, x)
-	})
-	t.Run("WORK-8 an item whose role is no longer there leaves its agent free", func(t *testing.T) {
-		t.Parallel()
-		x, waiting := dead(t)
+		x, held := reserved(t)
 		x.roles, x.left = nil, -1
-		err := x.planner().Assigner().Input(t.Context(), again{waiting[0].message})
+		held.times++
+		err := x.planner().Assigner().Input(t.Context(), held)
 		if no, ok := errors.AsType[*kernel.Refusal](err); !ok || no.Code != mailbox.UnknownRole {
 			t.Errorf("got %v", err)
 		}
 		if of := x.box("a/b/c0").Life.Work; of != nil {
 			t.Errorf("%+v", of)
 		}
+		x.rows()
 	})
+}
+
+func TestRoleItemRefusedCut(t *testing.T) {
+	t.Parallel()
+	for name, meanwhile := range elsewhere {
+		t.Run("WORK-8 PERS-21 SAFE-3 a planner that dies at any operation, and again at any one of the next delivery, whose item is "+name+
+			", leaves no row behind its log", func(t *testing.T) {
+			t.Parallel()
+			plays := 0
+			for _, late := range []bool{false, true} {
+				for first := 0; ; first++ {
+					x, held := wanted(t, first, late)
+					if held.what == "" {
+						break
+					}
+					for op := first % 3; ; op += 3 {
+						x, held = wanted(t, first, late)
+						meanwhile(x)
+						x.drain()
+						x.deaths = 0
+						x.cut, x.late = op, late
+						x.waiting = append(x.waiting, held)
+						x.drain()
+						x.rows()
+						for _, a := range x.addresses {
+							of := x.box(a).Life.Work
+							if item, _ := x.item("w0"); of != nil && !item.HeldBy(a, of.Epoch) {
+								t.Fatalf("operations %d and %d, after it: %v: %s is left with %+v", first, op, late, a, of)
+							}
+						}
+						if plays++; x.deaths == 0 {
+							break
+						}
+					}
+				}
+			}
+			if plays < 40 {
+				t.Errorf("only %d plays", plays)
+			}
+			t.Logf("%d plays", plays)
+		})
+	}
 }

@@ -203,6 +203,39 @@ func (p crew) enroll(ctx context.Context, role, agent string) error {
 	return err
 }
 
+// shownOf has the rows of the agents of a role show their logs, also of one that was registered just now and has no
+// row. Only a candidate before which all others are registered is ever registered.
+func (p crew) shownOf(ctx context.Context, id, address string) error {
+	of, err := p.Ledger.Fresh(ctx, id)
+	if err != nil {
+		return fmt.Errorf("role %s: %w", address, err)
+	}
+	var pool []string
+	r, err := p.of(ctx, address)
+	if _, gone := errors.AsType[*mailbox.Refused](err); err != nil && !gone {
+		return err
+	}
+	if r != nil {
+		pool = r.Names
+	}
+	registered, err := directory{p.Postmaster}.list(ctx, events.AgentAddress)
+	if err != nil {
+		return err
+	}
+	project, name, _ := events.RoleIn(address)
+	for _, agent := range mailbox.Candidates(of, project+"/"+name, pool, registered) {
+		_, id, err := events.ParseAddress(agent)
+		if err != nil {
+			return err
+		}
+		s, err := p.change(ctx, id, func(s mailbox.State) (mailbox.State, error) { return s, nil })
+		if err != nil || !s.Exists() {
+			return err
+		}
+	}
+	return nil
+}
+
 // chosen is choose as the members of a message.
 func (p crew) chosen(ctx context.Context, of mailbox.State, address string) ([]string, error) {
 	agent, err := p.choose(ctx, of, address, nil)

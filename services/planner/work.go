@@ -106,31 +106,41 @@ func (a *Assigner) Input(ctx context.Context, m kernel.Message) error {
 			"the id %q begins with %s, as only those of the steps of formulas do",
 			sub.ID, events.WorkStepPrefix)
 	}
-	if c.Dispatch != nil {
-		address := c.Dispatch.Address
-		if c.Dispatch, err = (holders{a}).resolve(ctx, *c.Dispatch); err == nil {
-			err = a.dispatchable(ctx, sub.ID, *c.Dispatch)
+	if m.Deliveries() > 1 {
+		if err := (holders{a}).catchUp(ctx, c, sub.ID); err != nil {
+			return err
 		}
-		if _, no := errors.AsType[*kernel.Refusal](err); no && m.Deliveries() > 1 {
-			err = cmp.Or((holders{a}).release(ctx, sub.ID, address), err)
+	}
+	err = a.carryOut(ctx, work.Wish{WorkControl: c, Work: sub.ID, Input: m.Seq()}, m.Deliveries())
+	if _, no := errors.AsType[*kernel.Refusal](err); (err == nil || no) && c.Dispatch != nil && m.Deliveries() > 1 {
+		err = cmp.Or((holders{a}).release(ctx, sub.ID, c.Dispatch.Address), err)
+	}
+	return err
+}
+
+// carryOut does what a control asks for. It returns a *kernel.Refusal where that may not be.
+func (a *Assigner) carryOut(ctx context.Context, w work.Wish, deliveries uint64) (err error) {
+	if w.Dispatch != nil {
+		if w.Dispatch, err = (holders{a}).resolve(ctx, *w.Dispatch); err == nil {
+			err = a.dispatchable(ctx, w.Work, *w.Dispatch)
 		}
 		if err != nil {
 			return err
 		}
 	}
-	if c.Spec != nil {
-		if err := (convoys{a}).known(ctx, sub.ID, c.Spec.Items); err != nil {
+	if w.Spec != nil {
+		if err := (convoys{a}).known(ctx, w.Work, w.Spec.Items); err != nil {
 			return err
 		}
 	}
-	err = a.steer(ctx, work.Wish{WorkControl: c, Work: sub.ID, Input: m.Seq()})
+	err = a.steer(ctx, w)
 	if no, ok := errors.AsType[*work.Refused](err); ok {
 		return &kernel.Refusal{Code: no.Code, Reason: no.Reason, Hint: no.Hint}
 	}
 	if err != nil {
 		return err
 	}
-	return a.tend(ctx, sub.ID, m.Deliveries())
+	return a.tend(ctx, w.Work, deliveries)
 }
 
 // dispatchable refuses a binding whose task would be refused.

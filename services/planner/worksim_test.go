@@ -237,10 +237,7 @@ func (o *office) rows() {
 	o.t.Helper()
 	for _, id := range o.items {
 		s, _ := o.item(id)
-		row, err := o.st.KV(topology.SessionBucket).Get(o.t.Context(), work.View().Key(id))
-		if shown, _, ok := work.View().Read(row); s.Exists() && (err != nil || !ok || shown.Sequence != s.Sequence) {
-			o.t.Fatalf("seed %d: the row of item %s shows event %d of %d, %v", o.seed, id, shown.Sequence, s.Sequence, err)
-		}
+		rowShows(o.theater, work.View(), id, s)
 	}
 }
 

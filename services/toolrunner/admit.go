@@ -24,6 +24,7 @@ type admitted struct {
 type admitter struct {
 	leases   kernel.Leases
 	instance string
+	reap     func(context.Context)
 	attempts *workspace.Attempts
 	// follow says that workspaces follow their runs: then calls come from messages and from republished events.
 	follow bool
@@ -56,7 +57,8 @@ func (d admitter) next(ctx context.Context, runID, callID string, s run.State) (
 	return call.Next(s, callID, time.Now(), lease), nil
 }
 
-// lease reports whether the instance that began a call still works on it.
+// lease reports whether the instance that began a call still works on it. Where that is lost, what it left on this
+// machine is ended: a command of it could change the workspace in which the call goes on.
 func (d admitter) lease(ctx context.Context, runID string, c *run.Call) (call.Lease, error) {
 	if c == nil || c.Phase != run.CallStarted {
 		return call.Lease{}, nil
@@ -67,6 +69,9 @@ func (d admitter) lease(ctx context.Context, runID string, c *run.Call) (call.Le
 	alive, err := d.leases.Alive(ctx, c.Runner)
 	if err != nil {
 		return call.Lease{}, fmt.Errorf("lease of %s: %w", c.Runner, err)
+	}
+	if !alive && d.reap != nil {
+		d.reap(ctx)
 	}
 	return call.Lease{Held: alive}, nil
 }

@@ -1,6 +1,7 @@
 package toolrunner
 
 import (
+	"context"
 	"errors"
 	"testing"
 
@@ -56,6 +57,26 @@ func TestAdmit(t *testing.T) {
 				leave()
 			}
 		}
+	})
+	t.Run("SAFE-7 SBX-17 what a lost instance left on the machine is ended before its call goes on here, and only that of a lost one", func(t *testing.T) {
+		t.Parallel()
+		b, ended := newBed(t, call.Once), 0
+		d := b.role.admit
+		d.reap = func(context.Context) { ended++ }
+		begun := runtest.CallBegun(runtest.Ref("a", callID, "bash"), 1)
+		look := func(want int) {
+			t.Helper()
+			if _, err := d.next(t.Context(), runID, callID, b.state()); err != nil || ended != want {
+				t.Errorf("%v, ended %d times, want %d", err, ended, want)
+			}
+		}
+		look(0) // nobody has begun it
+		b.say(events.Toolrunner, begun)
+		look(1)
+		if err := b.st.Leases().Renew(t.Context(), begun.Runner); err != nil {
+			t.Fatal(err)
+		}
+		look(1)
 	})
 	t.Run("where calls come from messages and republished events, one worker has a call", func(t *testing.T) {
 		t.Parallel()

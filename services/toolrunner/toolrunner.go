@@ -80,6 +80,8 @@ type Checks interface {
 type Identity struct {
 	// Instance names this process; it holds the leases of the attempts it begins.
 	Instance string
+	// Reap ends what lost toolrunners left on this machine, before one of their calls goes on here; nil does nothing.
+	Reap func(ctx context.Context)
 	// Keys make idempotency keys; the same for all toolrunners of a station. Key is that of a station which has one.
 	Keys Keyring
 	Key  []byte
@@ -120,7 +122,7 @@ func New(cfg Config) (*Role, error) {
 	}
 	r := &Role{cfg: cfg, permitted: make(chan permitted, maxPermitted), verdicts: &verdicts{}}
 	known, args := tools{cfg.Tools, cfg.ToolsOf}, inputs{cfg.Blobs}
-	r.admit = admitter{leases: cfg.Leases, instance: cfg.Instance, attempts: cfg.Workspaces.Attempts,
+	r.admit = admitter{leases: cfg.Leases, instance: cfg.Instance, reap: cfg.Reap, attempts: cfg.Workspaces.Attempts,
 		follow: cfg.Workspaces.Trees != nil, tools: known, inputs: args, jobs: cfg.Jobs}
 	r.acquire = acquirer{cfg.Workspaces}
 	r.provision = provisioner{cfg.Sessions, cfg.Files, cfg.Janitor, cfg.Artifacts}

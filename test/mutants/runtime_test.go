@@ -54,4 +54,6 @@ var runtimes = []Mutant{
 		Old: "len(p.at) > 0 || p.waiting > 0", New: "p.waiting > 0", By: []string{"./internal/runtime/work"}},
 	{Name: "a program that asks no one works where nothing isolates it", File: "internal/runtime/work/work.go",
 		Old: "runtime.Isolates(m) && !p.agent.Sandbox.Network", New: "!p.agent.Sandbox.Network", By: []string{"./internal/runtime/work"}},
+	{Name: "a command of a lost toolrunner is not ended before its call goes on", File: "services/toolrunner/admit.go",
+		Old: "if !alive && d.reap != nil", New: "if alive && d.reap != nil", By: []string{"./services/toolrunner", "-run", "TestAdmit"}},
 }

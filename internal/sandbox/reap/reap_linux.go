@@ -12,6 +12,9 @@ import (
 	"github.com/inspan/inspan/internal/sandbox/local"
 )
 
+// Processes ends the processes that were left, alone, and returns how many there were.
+func Processes(ctx context.Context) int { return local.EndAbandoned(ctx) }
+
 // groupWait bounds the end of one control group.
 const groupWait = 5 * time.Second
 

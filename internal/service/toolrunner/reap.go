@@ -50,6 +50,13 @@ func (r reaper) during(run service.Run) service.Run {
 	}
 }
 
+// processes ends those of lost toolrunners, without waiting for the next look at all that they left.
+func (r reaper) processes(ctx context.Context) {
+	if n := reap.Processes(ctx); n > 0 {
+		r.log.Info().Int("processes", n).Msg("what a lost toolrunner left was removed")
+	}
+}
+
 func (r reaper) once(ctx context.Context) {
 	found, err := reap.Reap(ctx, r.base)
 	if found.Any() {

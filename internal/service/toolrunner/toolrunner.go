@@ -189,9 +189,13 @@ func (h *wiring) role(ctx context.Context, trees *workspace.Trees) (*role.Role, 
 	p := h.in.Ports
 	tools := h.deps.Tools.WithServed(served.Tools(p.ServedTools, served.Times{})).
 		WithRuntimes(func(a events.Agent) tool.Tool { return work.Tool(a, named) })
+	identity := role.Identity{Instance: h.in.Name, Keys: keys}
+	if h.deps.Sandboxes == nil {
+		identity.Reap = reaper{log: h.in.Log}.processes
+	}
 	r, err := newToolrunner(role.Config{Ledger: h.in.Ledger, Timers: p.Timers, Blobs: p.Blobs, Leases: p.Leases,
 		Ends: ends, Tools: tools.Base(),
-		ToolsOf: tools.For, Judges: role.Judges{Hooks: h.in.Asker}, Identity: role.Identity{Instance: h.in.Name, Keys: keys}},
+		ToolsOf: tools.For, Judges: role.Judges{Hooks: h.in.Asker}, Identity: identity},
 		runnerParts{opener: sandboxes, trees: trees, uses: h.uses(trees), keeper: keeper, desk: desk, checked: checked,
 			rescue:   h.rescue(desk),
 			sessions: p.Sessions, egress: out, live: feed, secrets: masked,
