@@ -110,8 +110,8 @@ func posts(s run.State, last *lastChildren) []run.Post {
 	return all
 }
 
-// lastChildren are the last children of steps, and those of calls and reviews, found together when the first of them is asked
-// for. They are of one state.
+// lastChildren are the last children of steps, and those of calls and reviews, found together when the first of them is
+// asked for. They are of one state.
 type lastChildren struct {
 	steps map[string]*run.Child
 	calls map[place]*run.Child

@@ -72,8 +72,8 @@ type conversation struct {
 	asked   chan struct{}
 
 	mu sync.Mutex
-	// Guarded by mu: the number of the last request, those that wait for their answer, what was reported of calls, whether a
-	// session is loaded, whose old updates are not of this prompt, and what was said.
+	// Guarded by mu: the number of the last request, those that wait for their answer, what was reported of calls,
+	// whether a session is loaded, whose old updates are not of this prompt, and what was said.
 	last    int
 	waiting map[string]chan message
 	tools   map[string]runtime.Tool
