@@ -31,7 +31,7 @@ var mails = []Mutant{
 		Old: "	return p.tend(ctx, sub.ID, m.Deliveries())\n", New: "	if m.Deliveries() == 0 {\n		return nil\n	}\n	return nil\n",
 		By: []string{"./services/planner", "-run", "TestMailInTrouble"}},
 	{Name: "an agent sleeps whose planner died after the end of its run", File: "services/planner/mail.go",
-		Old: "	if err := p.tend(ctx, id, 1); err != nil {\n		return err\n	}\n	s, err := p.Ledger", New: "	if s, err := p.Ledger.Fresh(ctx, id); err != nil || s.Epoch > of.Epoch {\n		return err\n	}\n	if err := p.tend(ctx, id, 1); err != nil {\n		return err\n	}\n	s, err := p.Ledger", By: []string{"./services/planner"}},
+		Old: "	if err := p.tend(ctx, id, 1); err != nil {\n		return err\n	}\n	s, err := p.Ledger", New: "	if s, err := p.Ledger.Fresh(ctx, id); err != nil || s.Epoch > of.Epoch {\n		return err\n	}\n	if err := p.tend(ctx, id, 1); err != nil {\n		return err\n	}\n	s, err := p.Ledger", By: []string{"./services/planner", "-run", "TestRowCut"}},
 	{Name: "a prompt that is gone on with misses mail that came after it", File: "internal/core/prompt/talk.go",
 		Old: " && t.said == t.texts(s)", New: "", By: []string{"./internal/core/prompt"}},
 	{Name: "mail interrupts an agent that was not registered for it", File: "internal/mailbox/decide.go",
