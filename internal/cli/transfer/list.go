@@ -51,7 +51,7 @@ func listArchives(ctx context.Context, a *app.App, from, only []string) error {
 	if a.JSON {
 		return a.PrintJSON(map[string]any{"runs": shown})
 	}
-	a.Table([]string{"RUN", "STATUS", ">FACTS", "FILES", ">ARTIFACTS", ">LEFT OUT"}, rows)
+	a.Table([]string{"RUN", "STATUS", ">EVENTS", "FILES", ">ARTIFACTS", ">LEFT OUT"}, rows)
 	for _, m := range shown {
 		if m.Extras == nil {
 			fmt.Fprintf(a.Err, "run %s: it was saved without files and artifacts\n", m.Run)

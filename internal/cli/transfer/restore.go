@@ -155,7 +155,7 @@ func printRestored(a *app.App, done []archive.Brought, failed []failedRun) error
 			}
 			reportFiles(a, b)
 		}
-		a.Table([]string{"RUN", "STATUS", ">FACTS", ">NEW", ">OBJECTS", "FILES", ">ARTIFACTS", "FROM STATION"}, rows)
+		a.Table([]string{"RUN", "STATUS", ">EVENTS", ">NEW", ">OBJECTS", "FILES", ">ARTIFACTS", "FROM STATION"}, rows)
 		for _, f := range failed {
 			fmt.Fprintf(a.Err, "%s: %s\n", p.Red(f.Run), terminal.Sanitize(f.Why))
 		}

@@ -245,7 +245,7 @@ func printAudits(a *app.App, all operator.Audits) {
 		}
 		rows = append(rows, []string{r.Run, p.State(string(r.Status)), fmt.Sprint(r.Events), fmt.Sprint(r.Anchored), verdict})
 	}
-	a.Table([]string{"RUN", "STATUS", ">FACTS", ">ANCHOR", "FOUND"}, rows)
+	a.Table([]string{"RUN", "STATUS", ">EVENTS", ">ANCHOR", "FOUND"}, rows)
 	if all.Missing != "" {
 		fmt.Fprintf(a.Out, "%s %s\n", p.Red("The log as a whole:"), all.Missing)
 	}
@@ -254,8 +254,11 @@ func printAudits(a *app.App, all operator.Audits) {
 			terminal.Sanitize(lost))
 	}
 	if all.Sound {
-		fmt.Fprintf(a.Out, "No fault in %s; of %d the last event is not vouched for by an anchor.\n",
-			view.Plural(len(all.Runs), "run"), all.Unvouched)
+		open := ""
+		if all.Unvouched > 0 {
+			open = fmt.Sprintf("; in %d of them no anchor covers the last event yet", all.Unvouched)
+		}
+		fmt.Fprintf(a.Out, "No fault in %s%s.\n", view.Plural(len(all.Runs), "run"), open)
 	}
 }
 
