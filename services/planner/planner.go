@@ -164,6 +164,9 @@ func (r *Role) born(ctx context.Context, h runlog.ReceivedEvent) error {
 		h.State.Created.Work != nil || h.State.Created.Address != nil || h.State.Created.Landing != nil):
 		// No task comes again that would have done this: whoever began it may be gone.
 		w, err := r.write(ctx, h.Run, lifecycle.Progress)
+		if err == nil && h.State.Created.ChildOf != nil && h.Deliveries == 1 && len(w.Events) == 0 {
+			return nil // whoever begins it is at it
+		}
 		if err = r.following(ctx, w, err); err != nil {
 			return err
 		}

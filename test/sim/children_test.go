@@ -197,7 +197,7 @@ func TestEveryOperationDelegation(t *testing.T) {
 		}
 		someOf(t, smallDelegation("pay", "put", false, false), 39, count)
 		someOf(t, smallDelegation("pay", "put", true, false), 47, count)
-		someOf(t, smallDelegation("put", "put", false, true), 35, count)
+		someOf(t, smallDelegation("put", "put", false, true), 23, count)
 		if plays < 20 || born < plays || stopped == 0 {
 			t.Errorf("only %d plays, in which %d children were born and %d runs stopped with children", plays, born, stopped)
 		}
