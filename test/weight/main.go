@@ -40,6 +40,13 @@ func main() {
 }
 
 func run(ctx context.Context, cold, suite, write bool) error {
+	for name, value := range map[string]string{"CGO_ENABLED": "0", "GOFLAGS": "-trimpath"} { // as the Makefile builds
+		if _, set := os.LookupEnv(name); !set {
+			if err := os.Setenv(name, value); err != nil {
+				return err
+			}
+		}
+	}
 	root, err := moduleRoot()
 	if err != nil {
 		return err
