@@ -316,7 +316,7 @@ func TestRotateStationKey(t *testing.T) {
 	t.Parallel()
 	d := newDesk(t)
 	store := filepath.Join(d.dir, "store")
-	t.Run("PLUS-20b nobody but the setup user replaces the station key", func(t *testing.T) {
+	t.Run("PLUS-20b no one but the setup user replaces the station key", func(t *testing.T) {
 		running := (&desk{t: t, dir: d.dir}).up()
 		if s := inspan(t, "rotate", "station-key", "--store", store); s.code != 4 || !strings.Contains(s.err, "stop it") {
 			t.Errorf("a station that runs: exit %d\n%s%s", s.code, s.out, s.err)

@@ -224,7 +224,7 @@ type Trusted struct {
 
 // Trust returns what follows from a chain for somebody who trusts some keys: those that they certified, one by one, and
 // those that certified them. Where no key is given, all of the chain and the published ones are trusted. A link that
-// nobody signed as it says is an error.
+// no one signed as it says is an error.
 func Trust(station string, given, published []ed25519.PublicKey, chain []Link) (Trusted, error) {
 	t := Trusted{Keys: slices.Clone(given), Ends: map[string]uint64{}}
 	for _, l := range chain {
@@ -251,7 +251,7 @@ func Trust(station string, given, published []ed25519.PublicKey, chain []Link) (
 		}
 	}
 	for _, l := range slices.Backward(chain) {
-		if l.Reason != events.KeyIsLost && t.has(l.New) { // nobody signed which key was lost
+		if l.Reason != events.KeyIsLost && t.has(l.New) { // no one signed which key was lost
 			t.add(l.Old)
 		}
 	}

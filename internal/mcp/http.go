@@ -233,21 +233,21 @@ func (w *wire) explain(x *exchange, err error) error {
 		return fmt.Errorf("%w: %w", errFlood, err)
 	}
 	code := int(x.status.Load())
-	told := fmt.Errorf("the server answered %d %s: %w", code, http.StatusText(code), clean(err))
+	answer := fmt.Errorf("the server answered %d %s: %w", code, http.StatusText(code), clean(err))
 	switch {
 	case (code == http.StatusUnauthorized || code == http.StatusForbidden) && w.granted != nil:
 		hint := "an operator can sign in again: inspan mcp login SERVER --agent NAME"
 		if scope := x.scope.Load(); scope != nil {
 			hint = fmt.Sprintf("an operator can grant what is missing: inspan mcp login SERVER --agent NAME --scope '%s'", *scope)
 		}
-		return tool.Fail(tool.Denied, hint, told)
+		return tool.Fail(tool.Denied, hint, answer)
 	case code == http.StatusUnauthorized || code == http.StatusForbidden:
-		return tool.Fail(tool.Denied, "an operator must fix the secret that mcp.headers names", told)
+		return tool.Fail(tool.Denied, "an operator must fix the secret that mcp.headers names", answer)
 	case code == http.StatusTooManyRequests:
 		return &tool.Error{Class: tool.Transient, Hint: "use another tool if the problem persists",
-			RetryAfter: time.Duration(x.after.Load()) * time.Second, Err: told}
+			RetryAfter: time.Duration(x.after.Load()) * time.Second, Err: answer}
 	case code >= http.StatusMultipleChoices && code < http.StatusBadRequest:
-		return tool.Fail(tool.Permanent, "an operator must set mcp.url to the address that it redirects to", told)
+		return tool.Fail(tool.Permanent, "an operator must set mcp.url to the address that it redirects to", answer)
 	}
 	return err
 }

@@ -27,7 +27,7 @@ func (n Notice) people() (names []string) {
 }
 
 // WithDeputies is a notice with those who at a time answer in the place of the people whom it names. The deputy of a
-// deputy is none, so a circle of deputies adds nobody. A notice of the end or the pause of a run has none.
+// deputy is none, so a circle of deputies adds no one. A notice of the end or the pause of a run has none.
 func (n Notice) WithDeputies(all events.Deputies, now time.Time) Notice {
 	n.Deputies = nil
 	if !n.AtGate() {
@@ -65,7 +65,7 @@ func (n Notice) Calls(name string) bool {
 	return n.To == name || slices.ContainsFunc(n.Deputies, func(d InPlace) bool { return d.For == n.To && d.By == name })
 }
 
-// Away says on one line who answers in whose place; empty where nobody does.
+// Away says on one line who answers in whose place; empty where no one does.
 func (n Notice) Away() string {
 	var text []string
 	for _, d := range n.Deputies {

@@ -20,7 +20,7 @@ import (
 type Trust struct {
 	// Anchors that the log must reach, beside the one in the run's row.
 	Anchors []run.Anchor
-	// Keys that sign anchors; where there are none, those that the station tells are taken. The log says which keys they
+	// Keys that sign anchors; where there are none, those that the station has are taken. The log says which keys they
 	// certified, and Ends, which an audit fills in, up to which position those count that were replaced.
 	Keys []ed25519.PublicKey
 	Ends map[string]uint64
@@ -78,7 +78,7 @@ func knownOf(i run.Info) known {
 	return k
 }
 
-// trusting fills in the keys that the station tells, where none are given, and what follows from the log of its keys.
+// trusting fills in the keys that the station has, where none are given, and what follows from the log of its keys.
 func (o station) trusting(ctx context.Context, trust Trust) (Trust, error) {
 	published, err := AnchorKeys(ctx, o.Client)
 	if err != nil && len(trust.Keys) == 0 {

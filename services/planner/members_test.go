@@ -12,7 +12,7 @@ import (
 )
 
 // TestJustRegistered registers an address with a planner that dies at each operation. Another planner is then asked for
-// what names that address, before anybody has mended its row.
+// what names that address, before its row shows the log.
 func TestJustRegistered(t *testing.T) {
 	t.Parallel()
 	for id, c := range map[string]struct {

@@ -70,7 +70,7 @@ func TestAdmit(t *testing.T) {
 				t.Errorf("%v, ended %d times, want %d", err, ended, want)
 			}
 		}
-		look(0) // nobody has begun it
+		look(0) // no one has begun it
 		b.say(events.Toolrunner, begun)
 		look(1)
 		if err := b.st.Leases().Renew(t.Context(), begun.Runner); err != nil {

@@ -76,7 +76,7 @@ const (
 	inModel = "!tell\n!model %d\n!say end"
 	atGate  = "!tell\n!bash release () { echo ran >> ran; }; release it\n!say end"
 	inTool  = "!tell\n!bash echo ran >> ran; while true; do sleep 0.2; done\n!say end"
-	// These ask no one, so that nobody but the program itself sees that it is not to do it again.
+	// These ask no one, so that no one but the program itself sees that it is not to do it again.
 	onScreen  = "!tell\n!question May I go on?\n!say end"
 	inCommand = "!tell\n!bash if mkdir once; then echo ran >> ran; while true; do sleep 0.2; done; fi\n!say end"
 )
@@ -366,7 +366,7 @@ func (p *programs) judge(driver, moment string, most int) {
 	case moment == "gate":
 		s := p.when(id, "the program asks again", func(s run.State) bool { return s.Status.Ended() || len(s.Gates) == 2 && len(s.Waiting()) == 1 })
 		p.answer(id, s, p.c.Gates().Approve)
-	case moment == "tool" && asks: // nobody knows whether it was done
+	case moment == "tool" && asks: // no one knows whether it was done
 		s := p.when(id, "a person is asked", func(s run.State) bool { return s.Status.Ended() || len(s.Waiting()) == 1 })
 		p.answer(id, s, p.c.Gates().Reject)
 		p.when(id, "it is paused", func(s run.State) bool { return s.Status.Ended() || s.Status == events.Paused })

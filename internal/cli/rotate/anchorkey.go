@@ -103,7 +103,7 @@ func (a *anchorKeyCommand) run(cmd *cobra.Command, _ []string) error {
 	return nil
 }
 
-// chain is what the log of a station has, where one answers: it tells whether an earlier rotation is in force.
+// chain is what the log of a station has, where one answers: it shows whether an earlier rotation is in force.
 func (a *anchorKeyCommand) chain(ctx context.Context) []keychain.Link {
 	c, err := a.Connect(ctx)
 	if err != nil {

@@ -36,7 +36,7 @@ type Person struct {
 	Until time.Time
 }
 
-// PersonOf is a person with the rights of a user of a station. One whose rights are the answers to what nobody may ask
+// PersonOf is a person with the rights of a user of a station. One whose rights are the answers to what no one may ask
 // is let in to nothing.
 func PersonOf(station string, u topology.User, until time.Time) Person {
 	p := Person{Name: u.Name, Until: until}
