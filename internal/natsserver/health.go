@@ -13,7 +13,7 @@ func (s *Server) Ailment() error {
 	if !s.up() {
 		return nil
 	}
-	if h := s.now().Healthz(&server.HealthzOptions{}); h.Error != "" && s.up() { // else that is of its end
+	if h := now(s).Healthz(&server.HealthzOptions{}); h.Error != "" && s.up() { // else that is of its end
 		return fmt.Errorf("nats server: %s", h.Error)
 	}
 	return nil

@@ -15,14 +15,14 @@ var _ jet.Embedded = (*Server)(nil)
 
 // Durability implements jet.Embedded.
 func (s *Server) Durability() jet.ServerDurability {
-	one := jet.ServerDurability{Name: s.now().Name(), SyncAlways: !s.cfg.LazySync}
-	if cfg := s.now().JetStreamConfig(); cfg != nil {
+	one := jet.ServerDurability{Name: now(s).Name(), SyncAlways: !s.cfg.LazySync}
+	if cfg := now(s).JetStreamConfig(); cfg != nil {
 		one.SyncAlways = cfg.SyncAlways
 		if !cfg.SyncAlways {
 			one.Interval = cfg.SyncInterval
 		}
 	}
-	if v, err := s.now().Varz(nil); err == nil {
+	if v, err := now(s).Varz(nil); err == nil {
 		one.Version = v.Version
 	}
 	return one
@@ -38,7 +38,7 @@ func FreeBytes(dir string) (free int64, ok bool) { return freeBytes(dir) }
 // Fills implements jet.Embedded: the server's own limit, and what its disk has room for.
 func (s *Server) Fills() []kernel.Fill {
 	var fills []kernel.Fill
-	j, err := s.now().Jsz(&server.JSzOptions{Config: true})
+	j, err := now(s).Jsz(&server.JSzOptions{Config: true})
 	if err != nil {
 		return nil // it has ended; whoever writes gets that error
 	}
@@ -63,7 +63,7 @@ func (s *Server) Marks() (map[string]storecheck.Stream, error) {
 		return nil, ErrDown
 	}
 	const page = 1024 // accounts at once; a station has two
-	info, err := s.now().Jsz(&server.JSzOptions{Accounts: true, Streams: true, Consumer: true, Config: true, Limit: page})
+	info, err := now(s).Jsz(&server.JSzOptions{Accounts: true, Streams: true, Consumer: true, Config: true, Limit: page})
 	if err != nil {
 		return nil, fmt.Errorf("list the streams of the server: %w", err)
 	}

@@ -82,14 +82,21 @@ type Server struct {
 	cfg Config
 	mu  sync.Mutex
 	// ns is guarded by mu, as is serves: it has started, and no one has shut it down.
-	ns     *server.Server
+	ns     embedded
 	serves bool
 }
 
-func (s *Server) now() *server.Server {
+// embedded is a *server.Server. A Server does not name that type, neither here nor in a method: each package that
+// knows Server would compile the generic types below it once more, a second of CPU each.
+type embedded interface {
+	Shutdown()
+	WaitForShutdown()
+}
+
+func now(s *Server) *server.Server {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.ns
+	return s.ns.(*server.Server) //nolint:forcetypeassert // start sets no other
 }
 
 func (s *Server) serving(now bool) {
@@ -110,7 +117,7 @@ func Start(cfg Config) (*Server, error) {
 // Restart starts a server that was shut down again, on the same files and at the same address. Who is connected within
 // this process finds it by itself.
 func (s *Server) Restart() error {
-	if a, ok := s.now().Addr().(*net.TCPAddr); ok && s.cfg.Port != 0 {
+	if a, ok := now(s).Addr().(*net.TCPAddr); ok && s.cfg.Port != 0 {
 		s.cfg.Port = a.Port
 	}
 	if _, port, err := net.SplitHostPort(s.WebSocketAddress()); err == nil {
@@ -121,7 +128,7 @@ func (s *Server) Restart() error {
 
 func (s *Server) start() error {
 	cfg := s.cfg
-	opts, err := cfg.options()
+	opts, err := options(cfg)
 	if err != nil {
 		return err
 	}
@@ -171,7 +178,7 @@ func free(o *server.Options) error {
 	return l.Close()
 }
 
-func (cfg Config) options() (*server.Options, error) {
+func options(cfg Config) (*server.Options, error) {
 	if cfg.StoreDir == "" {
 		return nil, errors.New("nats server: no store directory given")
 	}
@@ -189,8 +196,8 @@ func (cfg Config) options() (*server.Options, error) {
 	if cfg.Port == 0 {
 		o.Port = -1
 	}
-	cfg.webSocket(o)
-	if err := cfg.authorize(o); err != nil {
+	webSocket(cfg, o)
+	if err := authorize(cfg, o); err != nil {
 		return nil, err
 	}
 	if cfg.Cluster.Name == "" {
@@ -207,7 +214,7 @@ func (cfg Config) options() (*server.Options, error) {
 }
 
 // authorize lets only the users in. They are in the global account, the system user in the system account.
-func (cfg Config) authorize(o *server.Options) error {
+func authorize(cfg Config, o *server.Options) error {
 	if cfg.Accounts != "" {
 		if err := o.ProcessConfigString(cfg.Accounts); err != nil {
 			return fmt.Errorf("nats server: accounts: %w", err)
@@ -238,11 +245,11 @@ func (s *Server) SetAccounts(accounts, guest string) error {
 	defer s.mu.Unlock()
 	cfg := s.cfg
 	cfg.Accounts, cfg.Guest = accounts, guest
-	opts, err := cfg.options()
+	opts, err := options(cfg)
 	if err != nil {
 		return err
 	}
-	if err := s.ns.ReloadOptions(opts); err != nil {
+	if err := s.ns.(*server.Server).ReloadOptions(opts); err != nil { //nolint:forcetypeassert // see now
 		return fmt.Errorf("nats server: change its users: %w", err)
 	}
 	s.cfg = cfg
@@ -252,26 +259,26 @@ func (s *Server) SetAccounts(accounts, guest string) error {
 // Shutdown ends the server and waits until it has let go of its files.
 func (s *Server) Shutdown() {
 	s.serving(false)
-	ns := s.now()
+	ns := now(s)
 	ns.Shutdown()
 	ns.WaitForShutdown()
 	s.dropStaging()
 }
 
 // InProcessConn connects without a port.
-func (s *Server) InProcessConn() (net.Conn, error) { return s.now().InProcessConn() }
+func (s *Server) InProcessConn() (net.Conn, error) { return now(s).InProcessConn() }
 
 // URL returns where the server listens, "" if it does not.
 func (s *Server) URL() string {
 	if s.cfg.Port == 0 {
 		return ""
 	}
-	return s.now().ClientURL()
+	return now(s).ClientURL()
 }
 
 // MonitorURL returns where its monitoring pages are, "" if there are none.
 func (s *Server) MonitorURL() string {
-	if a := s.now().MonitorAddr(); a != nil {
+	if a := now(s).MonitorAddr(); a != nil {
 		return "http://" + a.String()
 	}
 	return ""
@@ -279,7 +286,7 @@ func (s *Server) MonitorURL() string {
 
 // ClusterAddress returns where the other members reach it.
 func (s *Server) ClusterAddress() string {
-	if a := s.now().ClusterAddr(); a != nil {
+	if a := now(s).ClusterAddr(); a != nil {
 		return a.String()
 	}
 	return ""

@@ -9,7 +9,7 @@ import (
 )
 
 // webSocket has a server listen for WebSocket on loopback, too.
-func (cfg Config) webSocket(o *server.Options) {
+func webSocket(cfg Config, o *server.Options) {
 	if cfg.WebSocketPort != 0 {
 		o.Websocket = server.WebsocketOpts{Host: "127.0.0.1", Port: cfg.WebSocketPort, NoTLS: true,
 			AllowedOrigins: []string{topology.NoPage}, UsernameCookie: topology.UserCookie,
@@ -22,5 +22,5 @@ func (s *Server) WebSocketAddress() string {
 	if s.cfg.WebSocketPort == 0 {
 		return ""
 	}
-	return strings.TrimPrefix(s.now().WebsocketURL(), "ws://")
+	return strings.TrimPrefix(now(s).WebsocketURL(), "ws://")
 }

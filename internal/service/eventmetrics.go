@@ -2,6 +2,7 @@ package service
 
 import (
 	"sync"
+	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/rs/zerolog"
@@ -59,14 +60,14 @@ func newEventMetrics(registry *prometheus.Registry) *eventMetrics {
 var gateEvents = map[events.Kind]string{events.GateOpened: "opened", events.GateApproved: "approved",
 	events.GateRejected: "rejected", events.GateExpired: "expired"}
 
-// count takes one event that was appended.
-func (m *eventMetrics) count(t runlog.StoredEvent) {
-	kind := t.Payload.Kind()
+// count takes one event that was appended, age after its run was created.
+func (m *eventMetrics) count(p events.Payload, age time.Duration) {
+	kind := p.Kind()
 	m.events.WithLabelValues(string(kind)).Inc()
 	if event := gateEvents[kind]; event != "" {
 		m.gates.WithLabelValues(event).Inc()
 	}
-	switch d := t.Payload.(type) {
+	switch d := p.(type) {
 	case *events.TurnFinishedData:
 		if d.Provider != events.HarnessProvider {
 			m.use(d.ModelRef, d.InputTokens, d.OutputTokens, d.Cost)
@@ -84,9 +85,9 @@ func (m *eventMetrics) count(t runlog.StoredEvent) {
 	case *events.CallRefusedData:
 		m.calls.WithLabelValues(m.tools.bounded(d.Tool), "refused").Inc()
 	}
-	if result := resultOf(t.Payload); result != nil {
+	if result := resultOf(p); result != nil {
 		m.ended.WithLabelValues(string(result.Status), result.FinishReason, verified(result)).Inc()
-		m.took.Observe(t.Event.Time.Sub(t.Before.CreatedAt).Seconds())
+		m.took.Observe(age.Seconds())
 	}
 }
 

@@ -47,7 +47,7 @@ type halting struct {
 }
 
 // Halts opens the log of the halts of a station for a role.
-func (p Ports) Halts(station string, by events.Service) (*halt.Ledger, error) {
+func Halts(p Ports, station string, by events.Service) (*halt.Ledger, error) {
 	l, err := halt.NewLedger(halt.LedgerConfig{Station: station, By: by, Journal: p.HaltLog,
 		Snapshots: halt.View().Snapshots(p.Sessions), Entropy: p.Entropy})
 	if err != nil {
@@ -77,7 +77,7 @@ func (h *Host) openHalts(role events.Service) error {
 	}
 	var err error
 	g.config = h.ports.Config
-	g.ledger, err = h.ports.Halts(h.cfg.Station, role)
+	g.ledger, err = Halts(h.ports, h.cfg.Station, role)
 	return err
 }
 

@@ -213,7 +213,7 @@ func (h *Host) Status(role events.Service) func(question []byte) any {
 // onStored returns what a ledger tells of each event that it stored.
 func (h *Host) onStored(log zerolog.Logger, recorded func(runlog.StoredEvent)) func(runlog.StoredEvent) {
 	return func(t runlog.StoredEvent) {
-		h.metrics.appended.count(t)
+		h.metrics.appended.count(t.Payload, t.Event.Time.Sub(t.Before.CreatedAt))
 		logEnd(log, t)
 		if recorded != nil {
 			recorded(t)

@@ -52,7 +52,7 @@ func TestAuthor(t *testing.T) {
 				t.Error(err)
 			}
 		}()
-		all, err := s.ports(t.Context())
+		all, err := portsOf(t.Context(), s)
 		if err != nil {
 			t.Fatal(err)
 		}

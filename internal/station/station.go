@@ -294,8 +294,8 @@ func (s *Station) revive(ctx context.Context) error {
 	return conn.Consumers().RedeliverOpen(ctx, s.cfg.Station)
 }
 
-// ports connects as each role and puts the local store behind all of them.
-func (s *Station) ports(ctx context.Context) (hub, error) {
+// portsOf connects as each role and puts the local store behind all of them.
+func portsOf(ctx context.Context, s *Station) (hub, error) {
 	log, err := s.log(ctx)
 	if err != nil {
 		return nil, err
@@ -357,7 +357,7 @@ func (s *Station) log(ctx context.Context) (*jet.Station, error) {
 
 // run starts the roles and their entries in the list of micro services.
 func (s *Station) run(ctx context.Context, cfg service.Config) error {
-	ports, err := s.ports(ctx)
+	ports, err := portsOf(ctx, s)
 	if err != nil {
 		return err
 	}

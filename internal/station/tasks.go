@@ -6,7 +6,6 @@ import (
 	"sync"
 	"time"
 
-	"github.com/inspan/inspan/internal/service/all"
 	"github.com/inspan/inspan/internal/sqlitestore"
 	"github.com/inspan/inspan/pkg/events"
 )
@@ -37,12 +36,17 @@ func (t *tasks) work() context.Context {
 	return work
 }
 
-func (t *tasks) serve(work context.Context, host *all.Host, role events.Service) {
+// roles run one of the services until work ends, as *all.Host does.
+type roles interface {
+	Run(work context.Context, role events.Service) error
+}
+
+func (t *tasks) serve(work context.Context, host roles, role events.Service) {
 	t.running.Go(func() { t.runRole(work, host, role) })
 }
 
 // runRole runs a role until work ends.
-func (t *tasks) runRole(work context.Context, host *all.Host, role events.Service) {
+func (t *tasks) runRole(work context.Context, host roles, role events.Service) {
 	if err := host.Run(work, role); err != nil && work.Err() == nil {
 		t.fail(fmt.Errorf("%s: %w", role, err))
 	}
@@ -51,7 +55,7 @@ func (t *tasks) runRole(work context.Context, host *all.Host, role events.Servic
 // serveInOrder runs the roles until work ends; the persister ends last, when it has read what the others appended. A
 // command that only reads the file runs no role, so an index that is behind when the program ends would show an old
 // state.
-func (t *tasks) serveInOrder(work context.Context, host *all.Host, local *sqlitestore.Station) {
+func (t *tasks) serveInOrder(work context.Context, host roles, local *sqlitestore.Station) {
 	index, end := context.WithCancel(context.WithoutCancel(work))
 	var others sync.WaitGroup
 	for _, role := range events.Services() {

@@ -1,4 +1,4 @@
-// Command lint is the tool that go vet runs in make check (go vet -vettool): the analyzers of go vet, and three more
+// Command lint is the tool that go vet runs in make check (go vet -vettool): the analyzers of go vet, and four more
 // that hold rules which the compiler does not know:
 //
 //   - errorlint: errors are compared with errors.Is and errors.As, so that one that is wrapped one day is still
@@ -8,6 +8,7 @@
 //
 // through.
 //   - forbidigo: functions that no product code calls, each with its reason (see forbidden).
+//   - reach: no package leads to the types of the NATS server but the one that has it, for the build's sake.
 //
 // What test/tidy holds is not repeated here. A line ends with //nolint:NAME and the reason where a rule does not fit.
 package main
@@ -98,6 +99,7 @@ func rules() []*analysis.Analyzer {
 		filter(forbid, func(file, message string) bool {
 			return !strings.Contains(message, "fmt.Print") || !printers.MatchString(file)
 		}),
+		reach,
 	}
 }
 

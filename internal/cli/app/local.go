@@ -31,7 +31,7 @@ func (a *App) openLocal(ctx context.Context, work bool) (*client.Client, error) 
 		l.Agents, l.Scripts = a.Lookup("INSPAN_AGENTS", ""), a.Lookup("INSPAN_SCRIPTS", "")
 		l.Guess()
 	}
-	st, err := a.Start(ctx, l, "", !work)
+	st, err := Start(ctx, a, l, "", !work)
 	if err != nil {
 		return nil, err
 	}
@@ -110,8 +110,10 @@ func (l *OwnStation) Check() error {
 }
 
 // Start starts a station in this process, once what the directory contributes was accepted (Accept). still starts no
-// service and reads nothing of the directory but the store.
-func (a *App) Start(ctx context.Context, l OwnStation, listen string, still bool) (*station.Station, error) {
+// service and reads nothing of the directory but the store. It is no method of App: the types that the methods of App
+// name are compiled into each package of commands, and a station leads to the generic ones of the server and the kernel.
+func Start(ctx context.Context, a *App, l OwnStation, listen string,
+	still bool) (*station.Station, error) {
 	if err := l.Check(); err != nil {
 		return nil, err
 	}

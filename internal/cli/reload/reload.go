@@ -54,7 +54,7 @@ func Start(ctx context.Context, a *app.App, own *app.OwnStation, listen string,
 	if err := a.Accept(ctx, own); err != nil {
 		return nil, err
 	}
-	st, err := a.Start(ctx, *own, listen, false)
+	st, err := app.Start(ctx, a, *own, listen, false)
 	if err != nil {
 		return nil, err
 	}

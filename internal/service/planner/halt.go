@@ -12,7 +12,7 @@ import (
 // always records halts and releases until ctx ends. One at a time: they are judged in the order in which they came.
 func always(ctx context.Context, in *service.Instance) error {
 	p := in.Ports
-	l, err := p.Halts(in.Base.Station, events.Planner)
+	l, err := service.Halts(p, in.Base.Station, events.Planner)
 	if err != nil {
 		return err
 	}
