@@ -52,6 +52,14 @@ func TestShelfExam(t *testing.T) {
 	})
 }
 
+func TestRefusalsExam(t *testing.T) {
+	t.Parallel()
+	kerneltest.Refusals(t, func(t *testing.T) kernel.Refusals {
+		_, s := one(t, jet.ApplyOptions{})
+		return s.Refusals()
+	})
+}
+
 func TestLeasesExam(t *testing.T) {
 	t.Parallel()
 	kerneltest.Leases(t, func(t *testing.T) (kernel.Leases, time.Duration) {

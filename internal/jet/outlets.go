@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"strings"
+	"time"
 
 	"github.com/nats-io/nats.go"
 
@@ -50,6 +51,50 @@ func (r refusals) Refuse(ctx context.Context, by events.Service, d kernel.DeadLe
 		return fmt.Errorf("store dead letter: %w", err)
 	}
 	return nil
+}
+
+// clocks is how far apart the clocks of the servers may be: each stamps what is stored in the streams that it leads.
+const clocks = time.Minute
+
+// Refused implements kernel.Refusals. The leader names the role's last letter, so that a replica which is behind
+// cannot hide one.
+func (r refusals) Refused(ctx context.Context, by events.Service, m kernel.Message) (bool, error) {
+	stream, subject, since := topology.Dead(r.station), events.DeadSubject(r.station, by), m.Time().Add(-clocks)
+	var last struct {
+		Message struct {
+			Seq  uint64    `json:"seq"`
+			Time time.Time `json:"time"`
+		} `json:"message"`
+	}
+	err := r.c.api(ctx, "STREAM.MSG.GET."+stream, map[string]string{"last_by_subj": subject}, &last)
+	if code(err) == codeNoMessage || err == nil && last.Message.Time.Before(since) {
+		return false, nil
+	}
+	if err != nil {
+		return false, fmt.Errorf("last dead letter of %s: %w", by, err)
+	}
+	ask := directRequest{Since: &since, NextFor: subject, Batch: pageEvents, MaxBytes: pageBytes}
+	for at := uint64(0); at < last.Message.Seq; {
+		page, err := r.c.direct(ctx, stream, ask)
+		if err != nil {
+			return false, fmt.Errorf("read dead letters of %s after %d: %w", by, at, err)
+		}
+		if len(page.messages) == 0 {
+			return false, fmt.Errorf("dead letters of %s: the replica has none after %d, the last is %d: it is behind",
+				by, at, last.Message.Seq)
+		}
+		for _, stored := range page.messages {
+			var d kernel.DeadLetter
+			if err := json.Unmarshal(stored.Data, &d); err != nil {
+				return false, fmt.Errorf("dead letter %d: %w", stored.seq, err)
+			}
+			if at = stored.seq; d.Of(m) {
+				return true, nil
+			}
+		}
+		ask.Since, ask.Seq = nil, at+1
+	}
+	return false, nil
 }
 
 // Refused is a dead letter as stored.

@@ -177,6 +177,10 @@ func writes(t *testing.T, st *jet.Station, role events.Service, id string) {
 		{"SAFE-8 claim a working tree", []events.Service{events.Toolrunner}, func() error { _, err := trees.Swap(within(t), "tree."+id, []byte("v"), 0); return err }},
 		{"renew a lease", []events.Service{events.Toolrunner}, func() error { return st.Leases().Renew(within(t), id) }},
 		{"refuse input", events.Services(), func() error { return st.Refusals().Refuse(within(t), role, kernel.DeadLetter{Code: "x"}) }},
+		{"LIFE-15 look for a letter", events.Services(), func() error {
+			_, err := st.Refusals().Refused(within(t), role, unseen{})
+			return err
+		}},
 	} {
 		if err := c.do(); slices.Contains(c.may, role) != (err == nil) || err != nil && !errors.Is(err, jet.ErrDenied) {
 			t.Errorf("%s: %v", c.what, err)
@@ -332,3 +336,10 @@ func users(t *testing.T, s *natsserver.Server) {
 		t.Errorf("dead letters: %v", err)
 	}
 }
+
+// unseen is a message that no one refused, from before all letters.
+type unseen struct{ kernel.Message }
+
+func (unseen) Subject() string { return "station.s1.task" }
+func (unseen) Seq() uint64     { return 1 }
+func (unseen) Time() time.Time { return time.Unix(1, 0) }

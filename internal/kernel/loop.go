@@ -1,6 +1,7 @@
 package kernel
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -87,6 +88,8 @@ type LoopConfig struct {
 type Loop struct {
 	cfg LoopConfig
 	by  events.Service
+	// began is when the loop was made: an instance before it may have judged what is older.
+	began time.Time
 }
 
 // NewLoop checks the configuration.
@@ -102,7 +105,7 @@ func NewLoop(cfg LoopConfig) (*Loop, error) {
 			return nil, fmt.Errorf("a loop of %s cannot have a handler of %s for %s, too", by, h.service(), h.aggregate())
 		}
 	}
-	return &Loop{cfg: cfg, by: by}, nil
+	return &Loop{cfg: cfg, by: by, began: time.Now()}, nil
 }
 
 // workingEvery is how often a message that takes long is declared to be worked on: a third of the ack wait.
@@ -202,7 +205,26 @@ func (l *Loop) input(ctx context.Context, m Message, h Handler) (err error) {
 				"%s could not judge it", l.by)
 		}
 	}()
+	if refused, err := l.refused(ctx, m); refused || err != nil {
+		return cmp.Or(err, errRefused)
+	}
 	return sized(h.input(ctx, m))
+}
+
+// errRefused means that a message was refused before, and its acknowledgement lost.
+var errRefused = errors.New("refused before")
+
+// refused reports whether a message that may come again has its dead letter. It is not judged again: what was refused
+// might be taken by now, and its sender was given the refusal.
+func (l *Loop) refused(ctx context.Context, m Message) (bool, error) {
+	if m.Deliveries() <= 1 && !m.Time().Before(l.began) {
+		return false, nil
+	}
+	refused, err := l.cfg.Refusals.Refused(ctx, l.by, m)
+	if err != nil {
+		return false, fmt.Errorf("look for a dead letter: %w", err)
+	}
+	return refused, nil
 }
 
 // sized refuses an input that no event has room for: it would be too large the next time too.
@@ -220,6 +242,8 @@ func (l *Loop) conclude(ctx context.Context, m Message, kind string, err error) 
 	switch {
 	case err == nil:
 		return l.ack(ctx, m, "done")
+	case errors.Is(err, errRefused):
+		return l.ack(ctx, m, "refused")
 	case errors.As(err, &refusal):
 		return l.refuse(ctx, m, refusal)
 	case errors.As(err, &later):

@@ -82,6 +82,9 @@ type Live interface {
 type Refusals interface {
 	// Refuse stores a dead letter and returns once it is stored.
 	Refuse(ctx context.Context, by events.Service, d DeadLetter) error
+	// Refused reports whether a dead letter of a message is stored by a role, also if it was stored a moment ago by
+	// another instance. An error means that no one can say now.
+	Refused(ctx context.Context, by events.Service, m Message) (bool, error)
 }
 
 // DeadLetter is refused input with the reason.
@@ -102,6 +105,11 @@ type DeadLetter struct {
 	Header map[string]string `json:"header,omitempty"`
 	// Token echoes the Inspan-Token header, so that the sender can recognise the answer.
 	Token string `json:"token,omitempty"`
+}
+
+// Of reports whether the letter is that of a message.
+func (d DeadLetter) Of(m Message) bool {
+	return d.Subject == m.Subject() && d.Seq == m.Seq() && d.Time.Equal(m.Time())
 }
 
 // Fill is how full a store is that runs need in order to go on, in bytes. Limit is above 0.

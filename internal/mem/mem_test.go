@@ -55,6 +55,11 @@ func TestShelf(t *testing.T) {
 	kerneltest.KV(t, func(t *testing.T) kernel.KV { return open(t, mem.Config{}).KV("harness-state") })
 }
 
+func TestRefusals(t *testing.T) {
+	t.Parallel()
+	kerneltest.Refusals(t, func(t *testing.T) kernel.Refusals { return open(t, mem.Config{}).Refusals() })
+}
+
 func TestLeases(t *testing.T) {
 	t.Parallel()
 	kerneltest.Leases(t, func(t *testing.T) (kernel.Leases, time.Duration) {

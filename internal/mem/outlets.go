@@ -93,6 +93,19 @@ func (r refusals) Refuse(ctx context.Context, by events.Service, d kernel.DeadLe
 	})
 }
 
+// Refused implements kernel.Refusals.
+func (r refusals) Refused(ctx context.Context, by events.Service, m kernel.Message) (bool, error) {
+	if ctx.Err() != nil {
+		return false, context.Cause(ctx)
+	}
+	r.s.mu.Lock()
+	defer r.s.mu.Unlock()
+	if _, err := r.s.get(RefusalStore, m.Subject()); err != nil { // none is hidden: the leader is asked
+		return false, err
+	}
+	return slices.ContainsFunc(r.s.dead, func(d Refused) bool { return d.By == by && d.Letter.Of(m) }), nil
+}
+
 // Dead returns the dead-letter list, oldest first.
 func (s *Station) Dead() []Refused {
 	s.mu.Lock()

@@ -69,6 +69,11 @@ func TestShelfExam(t *testing.T) {
 	kerneltest.KV(t, func(t *testing.T) kernel.KV { return open(t, sqlitestore.Config{}).KV("harness-state") })
 }
 
+func TestRefusalsExam(t *testing.T) {
+	t.Parallel()
+	kerneltest.Refusals(t, func(t *testing.T) kernel.Refusals { return open(t, sqlitestore.Config{}).Refusals() })
+}
+
 func TestLeasesExam(t *testing.T) {
 	t.Parallel()
 	kerneltest.Leases(t, func(t *testing.T) (kernel.Leases, time.Duration) {

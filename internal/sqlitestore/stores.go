@@ -184,6 +184,23 @@ func (r refusals) Refuse(ctx context.Context, by events.Service, d kernel.DeadLe
 	})
 }
 
+// Refused implements kernel.Refusals.
+func (r refusals) Refused(ctx context.Context, by events.Service, m kernel.Message) (refused bool, err error) {
+	err = r.store.each(ctx, func(scan func(...any) error) error {
+		var letter string
+		if err := scan(&letter); err != nil {
+			return err
+		}
+		var d kernel.DeadLetter
+		if err := json.Unmarshal([]byte(letter), &d); err != nil {
+			return fmt.Errorf("dead letter: %w", err)
+		}
+		refused = refused || d.Of(m)
+		return nil
+	}, "SELECT letter FROM dead WHERE by = ? AND letter ->> '$.seq' = ?", string(by), m.Seq())
+	return refused, err
+}
+
 // Refused is a dead letter, the service that refused it and its position in the list.
 type Refused struct {
 	Seq    uint64

@@ -51,6 +51,11 @@ func (r hubRefusals) Refuse(ctx context.Context, by events.Service, d kernel.Dea
 	return r.h[by].Refusals.Refuse(ctx, by, d)
 }
 
+// Refused implements kernel.Refusals.
+func (r hubRefusals) Refused(ctx context.Context, by events.Service, m kernel.Message) (bool, error) {
+	return r.h[by].Refusals.Refused(ctx, by, m)
+}
+
 // author is the journal of a role in a process that appends the events of all roles through one connection: the rights
 // of the role's user do not reach so far, so it keeps to the role's own kinds itself.
 type author struct {

@@ -56,7 +56,8 @@ func (b Buckets) Permissions(station string, role events.Service) (publish, subs
 	for _, family := range SubscriptionsOf(role).Timers {
 		publish = append(publish, s+"timer.*."+family+".*", s+"due.*."+family+".*")
 	}
-	publish = append(publish, s+"dead."+string(role))
+	publish = append(publish, s+"dead."+string(role), // and reads whether it refused a message before
+		"$JS.API.DIRECT.GET."+Dead(station), "$JS.API.STREAM.MSG.GET."+Dead(station))
 	if role == events.Executor || role == events.Toolrunner {
 		publish = append(publish, s+"run.*.live", s+"run.*.kept")
 	}

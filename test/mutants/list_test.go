@@ -24,6 +24,8 @@ var kernel = []Mutant{
 		Old: "	case bytes.Equal(last.Bytes, stored):", New: "	case last.Seq > p.head:"},
 	{Name: "a refusal is acknowledged and not stored", File: "internal/kernel/loop.go",
 		Old: "	if err := l.cfg.Refusals.Refuse(ctx, l.by, d); err != nil {", New: "	_ = d\n	if err := ctx.Err(); err != nil {"},
+	{Name: "what was refused is judged again by another instance", File: "internal/kernel/loop.go",
+		Old: "	if m.Deliveries() <= 1 && !m.Time().Before(l.began) {", New: "	if m.Deliveries() <= 1 || !m.Time().Before(l.began) {", By: []string{"./internal/kernel"}},
 	{Name: "input is judged on whatever state is cached", File: "internal/kernel/handler.go",
 		Old: "	if _, err := h.ledger.Fresh(ctx, id); err != nil {\n		unpin()\n		return nil, err\n	}\n", New: "", By: []string{"./internal/kernel"}},
 	{Name: "a reload may go back behind what was known", File: "internal/kernel/page.go",

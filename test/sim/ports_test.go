@@ -184,6 +184,14 @@ func (r refusals) Refuse(ctx context.Context, by events.Service, d kernel.DeadLe
 	})
 }
 
+func (r refusals) Refused(ctx context.Context, by events.Service, m kernel.Message) (refused bool, err error) {
+	err = r.l.do(ctx, opStore, "refused? "+short(m.Subject()), func(ctx context.Context) (err error) {
+		refused, err = r.l.p.w.st.Refusals().Refused(ctx, by, m)
+		return err
+	})
+	return refused, err
+}
+
 // delivery is a message whose acknowledgement is an operation like any other.
 type delivery struct {
 	kernel.Message

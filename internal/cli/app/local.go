@@ -110,10 +110,9 @@ func (l *OwnStation) Check() error {
 }
 
 // Start starts a station in this process, once what the directory contributes was accepted (Accept). still starts no
-// service and reads nothing of the directory but the store. It is no method of App: the types that the methods of App
-// name are compiled into each package of commands, and a station leads to the generic ones of the server and the kernel.
-func Start(ctx context.Context, a *App, l OwnStation, listen string,
-	still bool) (*station.Station, error) {
+// service and reads nothing of the directory but the store. It is no method of App: the generic types that a method of
+// App leads to are compiled into each package of commands, and a station leads to those of the kernel.
+func Start(ctx context.Context, a *App, l OwnStation, listen string, still bool) (*station.Station, error) {
 	if err := l.Check(); err != nil {
 		return nil, err
 	}
