@@ -9,6 +9,7 @@ import (
 	"runtime/debug"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	"github.com/rs/zerolog"
@@ -108,8 +109,12 @@ func NewLoop(cfg LoopConfig) (*Loop, error) {
 	return &Loop{cfg: cfg, by: by, began: time.Now()}, nil
 }
 
-// workingEvery is how often a message that takes long is declared to be worked on: a third of the ack wait.
-const workingEvery = 10 * time.Second
+// workingEvery is how often a message that takes long is declared to be worked on: a third of the ack wait. lapses is
+// how long after the last such word another instance may soon receive it.
+const (
+	workingEvery = 10 * time.Second
+	lapses       = 25 * time.Second
+)
 
 // Run receives until ctx ends and the messages under way are done.
 func (l *Loop) Run(ctx context.Context) error {
@@ -119,9 +124,9 @@ func (l *Loop) Run(ctx context.Context) error {
 // hear handles one message: the duties are in this order so that nothing is acknowledged before it is done.
 func (l *Loop) receive(ctx context.Context, m Message) {
 	begin := time.Now()
-	stop := keepWorking(m)
-	kind, err := l.dispatch(ctx, m)
-	stop()
+	h := hold(m)
+	kind, err := l.dispatch(ctx, h)
+	h.end()
 	if no := m.Header(ReplayHeader); no != "" && err == nil {
 		err = l.replayed(ctx, m, no)
 	}
@@ -133,23 +138,54 @@ func (l *Loop) receive(ctx context.Context, m Message) {
 		Dur("took", time.Since(begin)).Msg("hop")
 }
 
-// keepWorking renews the message's ack wait while it is worked on. The function returned ends that.
-func keepWorking(m Message) (stop func()) {
-	done := make(chan struct{})
+// held is a message that is worked on. Its ack wait is renewed until end is called.
+type held struct {
+	Message
+	since time.Time
+	// word is when it was last declared to be worked on, after since; ended that it no longer is.
+	word  atomic.Int64
+	ended atomic.Bool
+	timer *time.Timer
+}
+
+func hold(m Message) *held {
+	h := &held{Message: m, since: time.Now()}
+	h.timer = time.AfterFunc(workingEvery, h.renew)
+	return h
+}
+
+func (h *held) renew() {
+	if h.ended.Load() {
+		return
+	}
+	if h.Working() == nil { // a lost sign of life only leads to another look
+		h.word.Store(int64(time.Since(h.since)))
+	}
+	h.timer.Reset(workingEvery)
+}
+
+func (h *held) end() {
+	h.ended.Store(true)
+	h.timer.Stop()
+}
+
+// mine is a context that ends with errLapsed when another instance may have the message: this process stood still, or
+// could not say that it works on it. stop releases it.
+func (h *held) mine(ctx context.Context) (mine context.Context, stop func()) {
+	mine, end := context.WithCancelCause(ctx)
 	var t *time.Timer
-	t = time.AfterFunc(workingEvery, func() {
-		select {
-		case <-done:
-		default:
-			_ = m.Working() // a lost sign of life only leads to another look
-			t.Reset(workingEvery)
+	t = time.AfterFunc(lapses, func() {
+		if left := lapses - time.Since(h.since) + time.Duration(h.word.Load()); left > 0 {
+			t.Reset(left)
+			return
 		}
+		end(errLapsed)
 	})
-	return func() { close(done); t.Stop() }
+	return mine, func() { t.Stop(); end(nil) }
 }
 
 // dispatch finds out what the message is and gives it to its handler. kind is for logs and metrics.
-func (l *Loop) dispatch(ctx context.Context, m Message) (kind string, err error) {
+func (l *Loop) dispatch(ctx context.Context, m *held) (kind string, err error) {
 	if id, family, name, ok := events.ParseDue(m.Subject()); ok {
 		for _, h := range l.cfg.Handlers {
 			if own, ok := ownFamily(h.aggregate(), family); ok {
@@ -194,9 +230,10 @@ func (l *Loop) unhandled(m Message) error {
 		"%s has no handler for %s", l.by, m.Subject())
 }
 
-// input lets a handler judge what an outsider said. A fault of ours that it hits must not bring down one replica after
-// the other: the message is put aside, and the fault is told.
-func (l *Loop) input(ctx context.Context, m Message, h Handler) (err error) {
+// input lets a handler judge what an outsider said, as long as no other instance may judge it, too: one of them could
+// refuse what the other takes. A fault of ours that it hits must not bring down one replica after the other: the
+// message is put aside, and the fault is logged.
+func (l *Loop) input(ctx context.Context, m *held, h Handler) (err error) {
 	defer func() {
 		if fault := recover(); fault != nil {
 			l.cfg.Log.Error().Str("subject", m.Subject()).Uint64("seq", m.Seq()).Bytes("stack", debug.Stack()).
@@ -208,8 +245,16 @@ func (l *Loop) input(ctx context.Context, m Message, h Handler) (err error) {
 	if refused, err := l.refused(ctx, m); refused || err != nil {
 		return cmp.Or(err, errRefused)
 	}
-	return sized(h.input(ctx, m))
+	mine, stop := m.mine(ctx)
+	defer stop()
+	if err = h.input(mine, m.Message); errors.Is(context.Cause(mine), errLapsed) {
+		return errLapsed
+	}
+	return sized(err)
 }
+
+// errLapsed means that another instance may have the message by now.
+var errLapsed = errors.New("it was worked on for too long without a sign of life")
 
 // errRefused means that a message was refused before, and its acknowledgement lost.
 var errRefused = errors.New("refused before")

@@ -2,7 +2,10 @@ package kernel_test
 
 import (
 	"context"
+	"slices"
+	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/rs/zerolog"
@@ -11,6 +14,7 @@ import (
 	"github.com/inspan/inspan/internal/mem"
 	"github.com/inspan/inspan/internal/runlog"
 	"github.com/inspan/inspan/pkg/events"
+	"github.com/inspan/inspan/pkg/run"
 )
 
 // unnumbered delivers each message as if it had never been delivered, as a server does that lost the counts.
@@ -93,4 +97,75 @@ func TestLoopRefusedBefore(t *testing.T) {
 			}
 		})
 	}
+}
+
+func TestLoopLapsed(t *testing.T) {
+	t.Run("SAFE-12 LIFE-15 what another instance may judge by now is neither refused nor taken: it is asked for again", func(t *testing.T) {
+		synctest.Test(t, func(t *testing.T) {
+			s := newStation(t)
+			ctx, stop := context.WithCancel(t.Context())
+			var judged atomic.Int32
+			var results []string
+			judge := lingering(func(ctx context.Context) error {
+				switch judged.Add(1) {
+				case 1: // this process stands still, as far as the server can see
+					<-ctx.Done()
+					return kernel.Refuse("gate_closed", "ask again", "it cannot be now")
+				case 2: // it only takes long
+					<-time.After(3 * time.Minute)
+					return ctx.Err()
+				}
+				return nil
+			})
+			loop, err := kernel.NewLoop(kernel.LoopConfig{Handlers: []kernel.Handler{runlog.Handle(newLedger(t, s, events.Planner), judge)},
+				Inbox: silent{s.Inbox(), &judged}, Refusals: s.Refusals(), Log: zerolog.Nop(), Workers: 1,
+				Observe: func(_, result string, _ time.Duration) {
+					if results = append(results, result); result == "done" {
+						stop()
+					}
+				}})
+			if err != nil {
+				t.Fatal(err)
+			}
+			if err := s.Publish(t.Context(), events.TaskSubject(station), []byte("{}"), nil); err != nil {
+				t.Fatal(err)
+			}
+			if err := loop.Run(ctx); err != nil {
+				t.Fatal(err)
+			}
+			if dead := s.Dead(); !slices.Equal(results, []string{"again", "done"}) || len(dead) != 0 {
+				t.Errorf("got %q and %d dead letters", results, len(dead))
+			}
+		})
+	})
+}
+
+// lingering is a planner whose judgement of an input depends on how long it may take.
+type lingering func(ctx context.Context) error
+
+func (lingering) Service() events.Service                                      { return events.Planner }
+func (lingering) Event(context.Context, runlog.ReceivedEvent) error            { return nil }
+func (lingering) Due(context.Context, string, string, string, run.State) error { return nil }
+func (l lingering) Input(ctx context.Context, _ kernel.Message) error          { return l(ctx) }
+
+// silent delivers messages whose signs of life are lost while the first of them is judged.
+type silent struct {
+	kernel.Inbox
+	judged *atomic.Int32
+}
+
+func (s silent) Listen(ctx context.Context, role events.Service, workers int, receive func(context.Context, kernel.Message)) error {
+	return s.Inbox.Listen(ctx, role, workers, func(ctx context.Context, m kernel.Message) { receive(ctx, mute{m, s.judged}) })
+}
+
+type mute struct {
+	kernel.Message
+	judged *atomic.Int32
+}
+
+func (m mute) Working() error {
+	if m.judged.Load() == 1 {
+		return context.DeadlineExceeded
+	}
+	return m.Message.Working()
 }

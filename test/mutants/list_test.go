@@ -9,7 +9,7 @@ func Mutants() []Mutant {
 
 var kernel = []Mutant{
 	{Name: "a message is acknowledged before its work is done", File: "internal/kernel/loop.go",
-		Old: "	stop := keepWorking(m)\n", New: "	_ = m.Ack(ctx)\n	stop := keepWorking(m)\n"},
+		Old: "	h := hold(m)\n", New: "	_ = m.Ack(ctx)\n	h := hold(m)\n"},
 	{Name: "work that failed is acknowledged", File: "internal/kernel/loop.go",
 		Old: "	_ = m.Nak(delay)\n	return \"again\"", New: "	_ = m.Ack(ctx)\n	return \"again\""},
 	{Name: "a passing refusal (10164) is taken for success", File: "internal/kernel/ledger.go",

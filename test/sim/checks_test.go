@@ -200,7 +200,9 @@ func (a *audit) accepted(runID string, l *ledger, p events.Payload) string {
 	case *events.StepFailedData:
 		if c := l.claimed(d.Step); d.FinishReason == events.FinishUnverified {
 			a.w.tale.counts["steps unverified"]++
-			if c.claim < mostClaims && l.plan[d.Step].Kind == "" || !c.failed { // one that only checks has one claim
+			st := l.plan[d.Step]
+			once := st.Kind != "" || st.Flow.Checks() // one that only checks has one claim
+			if c.claim < mostClaims && !once || !c.failed {
 				return fmt.Sprintf("unverified with its checks at %+v", c)
 			}
 		}
