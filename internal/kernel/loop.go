@@ -142,7 +142,7 @@ func (l *Loop) receive(ctx context.Context, m Message) {
 type held struct {
 	Message
 	since time.Time
-	// word is when it was last declared to be worked on, after since; ended that it no longer is.
+	// word is when it was last declared to be worked on, after since, in time; ended that it no longer is.
 	word  atomic.Int64
 	ended atomic.Bool
 	timer *time.Timer
@@ -158,10 +158,17 @@ func (h *held) renew() {
 	if h.ended.Load() {
 		return
 	}
-	if h.Working() == nil { // a lost sign of life only leads to another look
-		h.word.Store(int64(time.Since(h.since)))
+	at := time.Since(h.since)
+	// A lost sign of life only leads to another look. One that comes too late takes nothing back from another instance.
+	if err := h.Working(); err == nil && h.left(at) > 0 {
+		h.word.Store(int64(at))
 	}
 	h.timer.Reset(workingEvery)
+}
+
+// left is how long no other instance can have the message, at a time after since.
+func (h *held) left(at time.Duration) time.Duration {
+	return lapses - at + time.Duration(h.word.Load())
 }
 
 func (h *held) end() {
@@ -173,9 +180,14 @@ func (h *held) end() {
 // could not say that it works on it. stop releases it.
 func (h *held) mine(ctx context.Context) (mine context.Context, stop func()) {
 	mine, end := context.WithCancelCause(ctx)
+	left := h.left(time.Since(h.since))
+	if left <= 0 {
+		end(errLapsed)
+		return mine, func() {}
+	}
 	var t *time.Timer
-	t = time.AfterFunc(lapses, func() {
-		if left := lapses - time.Since(h.since) + time.Duration(h.word.Load()); left > 0 {
+	t = time.AfterFunc(left, func() {
+		if left := h.left(time.Since(h.since)); left > 0 {
 			t.Reset(left)
 			return
 		}
