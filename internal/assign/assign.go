@@ -99,12 +99,27 @@ type Response struct {
 	Artifacts  []Artifact `json:"artifacts"`
 	DurationMS int64      `json:"duration_ms"`
 	Tokens     int        `json:"tokens"`
+	// Withheld says that the station does not send what the run made.
+	Withheld bool `json:"result_withheld,omitempty"`
+	// Files is the bucket of objects that has copies, Log the object with the events of the run.
+	Files string `json:"files,omitempty"`
+	Log   string `json:"log,omitempty"`
 }
 
-// Artifact is one that the run made.
+// Artifact is one that the run made. Object is its copy in the bucket of the response; empty where there is none.
 type Artifact struct {
-	Key  string `json:"key"`
-	Size int64  `json:"size"`
+	Key    string `json:"key"`
+	Size   int64  `json:"size"`
+	Object string `json:"object,omitempty"`
+}
+
+// ObjectOf is what the copy of an artifact is called. Two assignments of one orchestrator may make the same key.
+func (a Assignment) ObjectOf(key string) string { return a.WorkID + "/" + key }
+
+// Withhold takes what the run made out of a response.
+func (r Response) Withhold() Response {
+	r.Result, r.Cut, r.Artifacts, r.Withheld = "", false, []Artifact{}, true
+	return r
 }
 
 // ResponseTo is the response once the run has ended.

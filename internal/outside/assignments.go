@@ -1,10 +1,13 @@
 package outside
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
+	"iter"
 	"time"
 
 	"github.com/inspan/inspan/internal/assign"
@@ -14,6 +17,7 @@ import (
 	"github.com/inspan/inspan/internal/service"
 	"github.com/inspan/inspan/pkg/client"
 	"github.com/inspan/inspan/pkg/events"
+	"github.com/inspan/inspan/pkg/run"
 )
 
 // codeAssignment is the code of dead letters of assignments.
@@ -66,17 +70,92 @@ func (a assignments) work(ctx context.Context, m intake.Message) error {
 		if !item.State.Status.Ended() {
 			continue
 		}
-		made, err := a.c.Artifacts().List(ctx, t.ID)
+		r, err := a.response(ctx, got, item.State)
 		if err != nil {
 			return fmt.Errorf("assignment %s: %w", got.WorkID, err)
 		}
-		plain := make([]events.Artifact, len(made))
-		for i, one := range made {
-			plain[i] = one.Artifact
-		}
-		return a.respond(ctx, got.ResponseTo(item.State, plain))
+		return a.respond(ctx, r)
 	}
 	return fmt.Errorf("assignment %s: its run has not ended", got.WorkID)
+}
+
+// response is that to an assignment whose run has ended. What the station sends of it is stored before: whoever has the
+// response finds it.
+func (a assignments) response(ctx context.Context, got assign.Assignment, s run.State) (assign.Response, error) {
+	made, err := a.c.Artifacts().List(ctx, s.HarnessID)
+	if err != nil {
+		return assign.Response{}, err
+	}
+	plain := make([]events.Artifact, len(made))
+	for i, one := range made {
+		plain[i] = one.Artifact
+	}
+	r := got.ResponseTo(s, plain)
+	if !a.cfg.MessagesSync || !a.cfg.MessagesReports {
+		r = r.Withhold()
+	}
+	if !a.cfg.MessagesSync || a.cfg.MessagesFiles == "" {
+		return r, nil
+	}
+	r.Files = a.cfg.MessagesFiles
+	for i := range r.Artifacts {
+		if r.Artifacts[i].Object, err = a.copied(ctx, got, s.HarnessID, plain[i]); err != nil {
+			return r, err
+		}
+	}
+	if a.cfg.MessagesLogs {
+		log := eventsOf(ctx, a.c, s.HarnessID)
+		defer log.stop()
+		r.Log = got.ObjectOf("runs/" + s.HarnessID + "/events.jsonl")
+		err = a.source.PutObject(ctx, r.Files, r.Log, "", log)
+	}
+	return r, err
+}
+
+// copied copies an artifact to the management plane, and returns the name of the copy: "" where its bytes are no longer
+// there, or in the workspace alone.
+func (a assignments) copied(ctx context.Context, got assign.Assignment, runID string,
+	one events.Artifact) (string, error) {
+	_, content, err := a.c.Artifacts().Open(ctx, runID, one.ID)
+	if _, elsewhere := errors.AsType[*client.ElsewhereError](err); elsewhere || errors.Is(err, client.ErrExpired) ||
+		errors.Is(err, client.ErrDamaged) {
+		return "", nil
+	}
+	if err != nil {
+		return "", err
+	}
+	defer content.Close()
+	name := got.ObjectOf(one.Key)
+	return name, a.source.PutObject(ctx, a.cfg.MessagesFiles, name, one.SHA256, content)
+}
+
+// eventsOf reads the events of a run as lines of JSON. stop must be called.
+func eventsOf(ctx context.Context, c *client.Client, runID string) *lines {
+	next, stop := iter.Pull2(c.Events(ctx, runID, 0))
+	return &lines{next: next, stop: stop}
+}
+
+type lines struct {
+	next func() (client.Item, error, bool)
+	stop func()
+	rest []byte
+}
+
+// Read implements io.Reader.
+func (l *lines) Read(p []byte) (int, error) {
+	if len(l.rest) == 0 {
+		item, err, more := l.next()
+		if !more {
+			return 0, io.EOF
+		}
+		if err != nil {
+			return 0, err
+		}
+		l.rest = append(bytes.Clone(item.Bytes), '\n')
+	}
+	n := copy(p, l.rest)
+	l.rest = l.rest[n:]
+	return n, nil
 }
 
 // respond stores a response, once for each work_id.

@@ -20,7 +20,7 @@ func TestAssignments(t *testing.T) {
 	}
 	t.Cleanup(server.Shutdown)
 	w, plane := newWorld(t), jettest.Outside(t, server.URL())
-	cfg := service.Messages{MessagesURL: server.URL(), MessagesWork: "plane.work.s", MessagesWorkDone: "plane.done", MessagesWorkMost: 8}
+	cfg := service.Messages{MessagesURL: server.URL(), MessagesWork: "plane.work.s", MessagesWorkDone: "plane.done", MessagesWorkMost: 8, MessagesSync: true, MessagesReports: true}
 	responses := func() map[string][]assign.Response {
 		all := map[string][]assign.Response{}
 		for _, m := range plane.Stored("DONE") {

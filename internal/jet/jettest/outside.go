@@ -2,6 +2,7 @@ package jettest
 
 import (
 	"context"
+	"errors"
 	"testing"
 
 	"github.com/nats-io/nats.go"
@@ -157,4 +158,32 @@ func (a *Answers) Leave() {
 	if err := a.sub.Unsubscribe(); err != nil {
 		a.t.Fatal(err)
 	}
+}
+
+// Bucket makes a bucket of objects.
+func (o *Outsider) Bucket(name string) {
+	o.t.Helper()
+	if _, err := o.js.CreateObjectStore(o.t.Context(), jetstream.ObjectStoreConfig{Bucket: name}); err != nil {
+		o.t.Fatalf("bucket %s: %v", name, err)
+	}
+}
+
+// Objects are the objects of a bucket by name.
+func (o *Outsider) Objects(bucket string) map[string]string {
+	o.t.Helper()
+	store, err := o.js.ObjectStore(o.t.Context(), bucket)
+	if err != nil {
+		o.t.Fatalf("bucket %s: %v", bucket, err)
+	}
+	all := map[string]string{}
+	infos, err := store.List(o.t.Context())
+	if err != nil && !errors.Is(err, jetstream.ErrNoObjectsFound) {
+		o.t.Fatalf("bucket %s: %v", bucket, err)
+	}
+	for _, info := range infos {
+		if all[info.Name], err = store.GetString(o.t.Context(), info.Name); err != nil {
+			o.t.Fatalf("object %s: %v", info.Name, err)
+		}
+	}
+	return all
 }
