@@ -11,8 +11,8 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 )
 
-// PutObject stores an object in a bucket of others, which must exist, in place of one of that name. sha256 is its digest
-// in hex where it is known: an object of that name and digest is left as it is.
+// PutObject stores an object in a bucket of others, which must exist, in place of one of that name. sha256 is its
+// digest in hex where it is known: an object of that name and digest is left as it is.
 func (m Messages) PutObject(ctx context.Context, bucket, name, sha256 string, content io.Reader) error {
 	if err := m.c.Ready(ctx); err != nil {
 		return err
