@@ -33,6 +33,8 @@ type Assignment struct {
 	Agent        ID        `json:"agent_id"`
 	Task         string    `json:"task"`
 	Workspace    Workspace `json:"workspace"`
+	// Organization is who the work is for: the project of the run.
+	Organization ID `json:"organization"`
 }
 
 // Workspace names a git repository, and a branch, tag or commit of it.
@@ -74,6 +76,14 @@ func Read(data []byte) (Assignment, error) {
 	return a, nil
 }
 
+// Fault is why the station cannot take an assignment; nil where its planner is to judge it.
+func (a Assignment) Fault() error {
+	if a.Organization == "" {
+		return nil
+	}
+	return events.CheckID("organization", string(a.Organization))
+}
+
 // lowerText is base32 in small letters, which ids may have.
 var lowerText = base32.NewEncoding("abcdefghijklmnopqrstuvwxyz234567").WithPadding(base32.NoPadding)
 
@@ -82,7 +92,7 @@ func (a Assignment) TaskOf(station, source string) events.Task {
 	sum := sha256.Sum256(fmt.Appendf(nil, "inspan assignment 1%d:%s%s", len(station), station, a.WorkID))
 	return events.Task{ID: "work-" + lowerText.EncodeToString(sum[:])[:26], Agent: string(a.Agent), Task: a.Task,
 		Session: sessionPrefix + a.WorkID, Repo: a.Workspace.Repo, Ref: a.Workspace.Ref,
-		Orchestrator: string(a.Orchestrator), WorkID: a.WorkID, By: source}
+		Orchestrator: string(a.Orchestrator), WorkID: a.WorkID, By: source, Project: string(a.Organization)}
 }
 
 // Response is a WorkResponse.

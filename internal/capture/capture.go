@@ -34,8 +34,10 @@ type Config struct {
 	Mode string
 	// Off takes nothing by itself where an agent does not say.
 	Off bool
-	// TTL after the end of the run; 0 means artifact.DefaultTTL.
-	TTL time.Duration
+	// TTL after the end of the run; 0 means artifact.DefaultTTL. TTLs are those of the runs of projects, whatever an
+	// agent says.
+	TTL  time.Duration
+	TTLs map[string]time.Duration
 	// MaxFile bounds each file in bytes, whatever an agent says; 0 means artifact.MaxTransfer, and no more than that is
 	// possible.
 	MaxFile int64
@@ -335,7 +337,7 @@ func (h *harvest) record(name, sum string, data []byte) events.Artifact {
 		a.ContentType = http.DetectContentType(data[:min(len(data), 512)])
 	}
 	if a.Kept == events.StoredInBucket {
-		a.TTLMS = h.ttl(h.job.Rules).Milliseconds()
+		a.TTLMS = h.ttl(h.s, h.job.Rules).Milliseconds()
 	}
 	return a
 }
@@ -350,7 +352,10 @@ func (k *Keeper) mode(r *events.ArtifactRules) string {
 	return k.cfg.Mode
 }
 
-func (k *Keeper) ttl(r *events.ArtifactRules) time.Duration {
+func (k *Keeper) ttl(s run.State, r *events.ArtifactRules) time.Duration {
+	if s.Created != nil && k.cfg.TTLs[s.Created.Project] > 0 {
+		return k.cfg.TTLs[s.Created.Project]
+	}
 	if r != nil && r.TTLMS > 0 {
 		return time.Duration(r.TTLMS) * time.Millisecond
 	}

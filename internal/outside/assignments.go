@@ -55,6 +55,9 @@ func (a assignments) work(ctx context.Context, m intake.Message) error {
 	if err != nil {
 		return a.letter(ctx, m, err)
 	}
+	if err := got.Fault(); err != nil {
+		return a.respond(ctx, got.Refused(err))
+	}
 	t := got.TaskOf(a.c.Station(), "management plane")
 	err = start(ctx, a.c, t)
 	if refused, ok := errors.AsType[*intake.RefusedError](err); ok {

@@ -225,6 +225,9 @@ func (c *Capture) check() error {
 	if c.ArtifactTTL < 0 || c.ArtifactTTL > 0 && c.ArtifactTTL < time.Second {
 		errs = append(errs, fmt.Errorf("INSPAN_ARTIFACT_TTL is %s, want at least 1s, or 0 for 24h", c.ArtifactTTL))
 	}
+	if _, err := artifact.ParseTTLs(c.ArtifactTTLs); err != nil {
+		errs = append(errs, fmt.Errorf("INSPAN_ARTIFACT_TTL_PROJECTS: %w", err))
+	}
 	if c.MaxFileSize < 0 || c.MaxFileSize > artifact.MaxTransfer {
 		errs = append(errs, fmt.Errorf("INSPAN_MAX_FILE_SIZE is %d, want 1 to %d, or 0 for that", c.MaxFileSize,
 			artifact.MaxTransfer))

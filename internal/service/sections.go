@@ -132,9 +132,10 @@ type Workspaces struct {
 
 // Capture: what is kept of what runs make.
 type Capture struct {
-	Artifacts   string        `envconfig:"INSPAN_ARTIFACTS" default:"nats" desc:"where what runs make is kept: nats, in the store of artifacts; local, in the workspace alone; off, nothing but what agents save by name (toolrunner)"`
-	ArtifactTTL time.Duration `envconfig:"INSPAN_ARTIFACT_TTL" default:"24h" desc:"how long artifacts are kept after the end of their run; agents can say otherwise (toolrunner, persister)"`
-	MaxFileSize int64         `envconfig:"INSPAN_MAX_FILE_SIZE" default:"104857600" desc:"largest file in bytes that is kept of what runs make, also by name, at most 104857600; agents can set less (toolrunner)"`
+	Artifacts    string        `envconfig:"INSPAN_ARTIFACTS" default:"nats" desc:"where what runs make is kept: nats, in the store of artifacts; local, in the workspace alone; off, nothing but what agents save by name (toolrunner)"`
+	ArtifactTTL  time.Duration `envconfig:"INSPAN_ARTIFACT_TTL" default:"24h" desc:"how long artifacts are kept after the end of their run; agents can say otherwise (toolrunner, persister)"`
+	ArtifactTTLs []string      `envconfig:"INSPAN_ARTIFACT_TTL_PROJECTS" desc:"how long artifacts of projects are kept, as PROJECT=DURATION, comma separated, such as acme=720h; it goes before what agents say (toolrunner)"`
+	MaxFileSize  int64         `envconfig:"INSPAN_MAX_FILE_SIZE" default:"104857600" desc:"largest file in bytes that is kept of what runs make, also by name, at most 104857600; agents can set less (toolrunner)"`
 }
 
 // Sandboxes: what commands run in, see docs/sandboxes.md.

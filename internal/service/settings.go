@@ -96,6 +96,7 @@ func traits() map[string]trait {
 		"INSPAN_ONLY_SIGNED":                   {key: "approvals.only_signed"},
 		"INSPAN_ARTIFACTS":                     {key: "artifacts.mode", project: true},
 		"INSPAN_ARTIFACT_TTL":                  {key: "artifacts.ttl"},
+		"INSPAN_ARTIFACT_TTL_PROJECTS":         {key: "artifacts.ttl_projects"},
 		"INSPAN_MAX_FILE_SIZE":                 {key: "nats.max_file_size"},
 		"INSPAN_ARTIFACT_MAX_BYTES":            {key: "artifacts.max_bytes"},
 		"INSPAN_ARCHIVE":                       {key: "archive.path", path: true},

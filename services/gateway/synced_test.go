@@ -3,13 +3,16 @@ package gateway_test
 import (
 	"encoding/json"
 	"fmt"
+	"maps"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/inspan/inspan/internal/assign"
 	"github.com/inspan/inspan/internal/jet/jettest"
 	"github.com/inspan/inspan/internal/natsserver"
 	"github.com/inspan/inspan/internal/service"
+	"github.com/inspan/inspan/pkg/events"
 )
 
 func TestSynced(t *testing.T) {
@@ -21,9 +24,11 @@ func TestSynced(t *testing.T) {
 	t.Cleanup(server.Shutdown)
 	plane := jettest.Outside(t, server.URL())
 	plane.Stream("DONE", "plane.done.>")
-	w := newWorldOf(t, shaper)
+	files := maps.Clone(shaper)
+	files["agents/shaper.prompt"] = strings.Replace(files["agents/shaper.prompt"], "harness:\n", "artifacts:\n  ttl: 2h\nharness:\n", 1)
+	w := newWorldOf(t, files, func(c *service.Config) { c.ArtifactTTLs = []string{"acme=720h"} })
 	cfg := service.Messages{MessagesURL: server.URL(), MessagesWorkDone: "plane.done", MessagesWorkMost: 2, MessagesSync: true, MessagesReports: true}
-	n := 0
+	n, organization := 0, ""
 	// respond has an assignment be worked off with some settings.
 	respond := func(t *testing.T, tune func(*service.Messages)) (r assign.Response) {
 		t.Helper()
@@ -35,7 +40,7 @@ func TestSynced(t *testing.T) {
 		log := &logged{}
 		stop := w.follow(t, c, log)
 		defer stop()
-		plane.Say(c.MessagesWork, fmt.Sprintf(`{"work_id":%q,"orchestrator_run_id":"orch-9","agent_id":"shaper","task":"judge"}`, id), "")
+		plane.Say(c.MessagesWork, fmt.Sprintf(`{"work_id":%q,"orchestrator_run_id":"orch-9","agent_id":"shaper","task":"judge","organization":%q}`, id, organization), "")
 		if c.MessagesFiles == "late" {
 			until(t, func() bool { return log.has("nats object add late") })
 			plane.Bucket("late")
@@ -49,7 +54,7 @@ func TestSynced(t *testing.T) {
 			}
 			return false
 		})
-		if r.Status != "completed" || r.Tokens == 0 || r.DurationMS == 0 || r.Orchestrator != "orch-9" {
+		if ok := organization != "not/one"; ok && (r.Status != "completed" || r.Tokens == 0 || r.DurationMS == 0 || r.Orchestrator != "orch-9") {
 			t.Errorf("%+v", r)
 		}
 		return r
@@ -111,6 +116,30 @@ func TestSynced(t *testing.T) {
 				}
 			}
 		}
+	})
+	t.Run("CLOUD-6 what the runs of an organization made is kept as long as is set for it, whatever the agent says", func(t *testing.T) {
+		for project, want := range map[string]time.Duration{"acme": 720 * time.Hour, "other": 2 * time.Hour, "": 2 * time.Hour} {
+			organization = project
+			r := respond(t, func(*service.Messages) {})
+			made, err := w.client.Artifacts().List(t.Context(), r.Run)
+			if err != nil || len(made) == 0 {
+				t.Fatalf("%d, %v", len(made), err)
+			}
+			for _, a := range made {
+				if a.Kept == events.StoredInBucket && a.TTLMS != want.Milliseconds() {
+					t.Errorf("%q: %s is kept for %s", project, a.Key, time.Duration(a.TTLMS)*time.Millisecond)
+				}
+			}
+			s, err := w.client.State(t.Context(), r.Run)
+			if err != nil || s.Created.Project != project {
+				t.Errorf("%q: the run is of %q, %v", project, s.Created.Project, err)
+			}
+		}
+		organization = "not/one"
+		if r := respond(t, func(*service.Messages) {}); r.Status != "failed" || r.Run != "" || !strings.Contains(r.Error, "organization") {
+			t.Errorf("%+v", r)
+		}
+		organization = ""
 	})
 	t.Run("CLOUD-4c a bucket that is not there is named in the log, and the response waits for it", func(t *testing.T) {
 		r := respond(t, func(c *service.Messages) { c.MessagesFiles = "late" })

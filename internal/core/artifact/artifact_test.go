@@ -198,3 +198,19 @@ func TestFind(t *testing.T) {
 		}
 	})
 }
+
+func TestTTLs(t *testing.T) {
+	t.Parallel()
+	t.Run("CLOUD-6 how long artifacts of projects are kept is read, and what is no project or time is refused", func(t *testing.T) {
+		t.Parallel()
+		got, err := ParseTTLs([]string{"acme=720h", " beta=1s "})
+		if err != nil || len(got) != 2 || got["acme"] != 720*time.Hour || got["beta"] != time.Second {
+			t.Errorf("%v, %v", got, err)
+		}
+		for _, bad := range [][]string{{"acme"}, {"=1h"}, {"acme=1"}, {"acme=0s"}, {"acme=-1h"}, {"a.b=1h"}, {"acme=1h", "acme=2h"}, {""}} {
+			if got, err := ParseTTLs(bad); err == nil {
+				t.Errorf("%q: %v", bad, got)
+			}
+		}
+	})
+}

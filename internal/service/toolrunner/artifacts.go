@@ -5,6 +5,7 @@ import (
 	"path/filepath"
 
 	"github.com/inspan/inspan/internal/capture"
+	"github.com/inspan/inspan/internal/core/artifact"
 	"github.com/inspan/inspan/internal/secret"
 	"github.com/inspan/inspan/internal/service"
 	"github.com/inspan/inspan/pkg/events"
@@ -17,7 +18,11 @@ func (h *wiring) keeper(masked []secret.Value) (*capture.Keeper, error) {
 	if err != nil {
 		return nil, fmt.Errorf("INSPAN_WORKSPACE: %w", err)
 	}
-	cfg := capture.Config{Store: h.in.Ports.Artifacts, Mode: h.cfg.Artifacts, TTL: h.cfg.ArtifactTTL,
+	ttls, err := artifact.ParseTTLs(h.cfg.ArtifactTTLs)
+	if err != nil {
+		return nil, fmt.Errorf("INSPAN_ARTIFACT_TTL_PROJECTS: %w", err)
+	}
+	cfg := capture.Config{Store: h.in.Ports.Artifacts, Mode: h.cfg.Artifacts, TTL: h.cfg.ArtifactTTL, TTLs: ttls,
 		MaxFile: h.cfg.MaxFileSize, Lists: filepath.Join(root, ".capture"), Mask: secret.Mask(masked...)}
 	if cfg.Mode == service.ArtifactsOff {
 		cfg.Mode, cfg.Off = events.StoredInBucket, true
