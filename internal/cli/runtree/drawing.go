@@ -128,9 +128,12 @@ func (d Drawing) step(t *view.Tree, st *view.StepNode, now time.Time) []string {
 	if !st.Ended.IsZero() {
 		end = st.Ended
 	}
-	right := fmt.Sprintf("%s  %s", view.Plural(len(st.Turns), "turn"), view.Since(st.Began, end))
-	if st.Parts > 0 {
-		right = fmt.Sprintf("%s  %s", view.Plural(st.Parts, "part"), view.Since(st.Began, end))
+	right := view.Since(st.Began, end)
+	switch {
+	case st.Parts > 0:
+		right = view.Plural(st.Parts, "part") + "  " + right
+	case len(st.Turns) > 0 || st.Ended.IsZero() && st.Child.ID == "": // a child has turns of its own, a gate none
+		right = view.Plural(len(st.Turns), "turn") + "  " + right
 	}
 	if st.Part != nil {
 		title = strings.Repeat("  ", t.Depth(st)-1) + "└ " + title
