@@ -116,7 +116,7 @@ func (a *treeCommand) listing(all []client.Member, now time.Time) app.Listing {
 			view.Count(int(u.Tokens())), cmp.Or(runtree.CostText(u.Paid()), "-"), took,
 			created.In(a.Zone()).Format("2006-01-02 15:04:05"), view.Clip(v.waiting(now), 100))
 	}
-	l.Note = p.Dim(fmt.Sprintf("%s: %s", view.Plural(len(all), "run"), useLine(sum)))
+	l.Note = p.Dim(fmt.Sprintf("%s: %s", view.Plural(len(all), "run"), runtree.UseText(sum)))
 	return l
 }
 

@@ -335,6 +335,9 @@ func (d Drawing) foot(t *view.Tree, now time.Time) []string {
 		parts = append(parts, text)
 	}
 	out := []string{d.Row("  "+word+d.Dim(" · "+strings.Join(parts, " · ")), "")}
+	if t.Below.Runs > 0 {
+		out = append(out, d.Row("  "+d.Dim("and "+view.Plural(t.Below.Runs, "child run")+" that ended: "+UseText(t.Below)), ""))
+	}
 	if t.Status == events.Paused {
 		why := cmp.Or(view.Clip(t.PauseReason, 300), "no reason given")
 		out = append(out, d.Row("  "+d.Yellow("paused: "+why), view.Since(t.Paused, now)),
