@@ -358,8 +358,8 @@ func (f reader) convoy(m *Formula, root *node) {
 	m.steps = append(m.steps, s)
 }
 
-// synthesize has the synthesis of a convoy need all legs. A list that leaves out a leg of its own file is refused. A step
-// that an extension adds behind the synthesis is no leg.
+// synthesize has the synthesis of a convoy need all legs. A list that leaves out a leg of its own file is refused. A
+// step that an extension adds behind the synthesis is no leg.
 func (f composer) synthesize(m *Formula) {
 	for _, s := range m.steps {
 		if !s.synthesis {
