@@ -29,8 +29,26 @@ type protected struct {
 	patterns, scripts []string
 }
 
-// has reports whether a path is one that a pattern protects, itself or with a directory above it.
+// instead are files that a program reads in the place of others in their directory, or that change what those mean: an
+// agent that may not edit a Makefile could add a GNUmakefile. They are protected with the files that they stand for.
+var instead = map[string][]string{
+	"GNUmakefile": {"makefile", "Makefile"},
+	"makefile":    {"Makefile"},
+	"go.work":     {"go.mod"},
+	".npmrc":      {"package.json"},
+	"pytest.ini":  {"pyproject.toml", "tox.ini", "setup.cfg"},
+	".pytest.ini": {"pyproject.toml", "tox.ini", "setup.cfg"},
+}
+
+// has reports whether a path is one that a pattern protects, itself or with a directory above it, or one that would be
+// read in the place of such a path.
 func (p protected) has(name string) bool {
+	dir, file := path.Split(name)
+	return p.names(name) || slices.ContainsFunc(instead[file], func(other string) bool { return p.names(dir + other) })
+}
+
+// names reports whether a pattern matches a path or a directory above it.
+func (p protected) names(name string) bool {
 	for at := name; at != "."; at = path.Dir(at) {
 		for _, pattern := range p.patterns {
 			if doublestar.MatchUnvalidated(pattern, at) {

@@ -58,6 +58,9 @@ func TestRestore(t *testing.T) {
 		"a link in a pattern with a star":  {func(at string) error { return linkIn(at+"/conf", "any") }, "conf/any"},
 		"a link that is not about a test":  {func(at string) error { return os.Symlink("lib", at+"/vendor") }, ""},
 		"a link with the name of a test":   {func(at string) error { return os.Symlink("lib/a.go", at+"/c_test.go") }, "c_test.go"},
+		"a file that make reads before it": {func(at string) error { return os.WriteFile(at+"/GNUmakefile", nil, 0o644) }, "GNUmakefile"},
+		"a link that make reads before it": {func(at string) error { return os.Symlink("lib/a.go", at+"/makefile") }, "makefile"},
+		"a Makefile of another directory":  {func(at string) error { return os.WriteFile(at+"/lib/GNUmakefile", nil, 0o644) }, ""},
 		"a directory with the name of one": {func(at string) error { return os.Mkdir(at+"/d_test.go", 0o755) }, ""},
 	} {
 		t.Run("PLUS-10 SEC restored: "+name, func(t *testing.T) {

@@ -29,6 +29,7 @@ func TestSchedules(t *testing.T) {
 		say(t, 2, []string{"never fires"}, "add", "reader", "look", "--cron", "0 0 30 2 *")
 		say(t, 2, []string{"one of cron, every and at"}, "add", "reader", "look")
 		say(t, 2, []string{"all its times have passed"}, "add", "reader", "look", "--at", "2020-01-01 08:00")
+		say(t, 2, []string{"no time that is still to come and before its end, 20"}, "add", "reader", "look", "--cron", time.Now().AddDate(0, 0, 3).UTC().Format("0 0 2 1 *"), "--until", time.Now().Add(time.Hour).UTC().Format("2006-01-02 15:04"))
 		say(t, 2, []string{`--at: "tomorrow" is no time`}, "add", "reader", "look", "--at", "tomorrow")
 		say(t, 2, []string{"Mars"}, "add", "reader", "look", "--cron", "0 2 * * *", "--timezone", "Mars")
 		say(t, 4, []string{"unknown_agent"}, "add", "nobody", "look", "--every", "1h")

@@ -64,7 +64,7 @@ func TestTree(t *testing.T) {
 		if rows[2].ParentHarnessID != rows[1].HarnessID || rows[2].Outcome != "completed" || rows[0].Use.InputTokens != 10 || in != 10+40+300+300 {
 			t.Errorf("%d in: %+v", in, rows)
 		}
-		out := d.want(0, words{"top", "├ child_", "│ └ child_", "└ child_", "4 runs: ", "2 calls"}, "tree", "top").out
+		out := d.want(0, words{"top", "├ child_", "│ └ child_", "└ child_", "4 runs: ", "2 calls", "WAITS FOR / RESULT", "  unverified\n"}, "tree", "top").out
 		if strings.Count(out, "\n") != 6 {
 			t.Errorf("%s", out)
 		}
@@ -80,6 +80,13 @@ func TestTree(t *testing.T) {
 		}
 		d.want(5, words{"run-none"}, "tree", "run-none")
 		d.want(5, words{"run-none"}, "tree", "run-none", "--root")
+	})
+	t.Run("CLI-2 a step that a child carried out is shown without turns of its own", func(t *testing.T) {
+		for _, args := range [][]string{{"logs", "top"}, {"inspect", "top"}} {
+			if out := d.want(0, nil, args...).out; strings.Contains(out, "0 turns") {
+				t.Errorf("%s", out)
+			}
+		}
 	})
 	t.Run("PLUS-3 cost and inspect sum up over the tree", func(t *testing.T) {
 		type sums struct {

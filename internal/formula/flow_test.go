@@ -3,6 +3,7 @@ package formula
 import (
 	"encoding/json"
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 	"testing/fstest"
@@ -67,6 +68,11 @@ title = "clean up"
 `)
 	if err != nil {
 		t.Fatal(err)
+	}
+	for _, s := range m.Steps() {
+		if none := slices.Contains([]string{"which", "ask", "rest"}, s.ID); none != (s.Agent == "") {
+			t.Errorf("the step %s is shown with the agent %q", s.ID, s.Agent)
+		}
 	}
 	c, err := m.Compile(map[string]string{"dirs": `["x_y", "z"]`})
 	if err != nil {

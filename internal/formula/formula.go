@@ -4,6 +4,7 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
+	"slices"
 	"strings"
 
 	"github.com/inspan/inspan/pkg/events"
@@ -357,15 +358,17 @@ func (f reader) convoy(m *Formula, root *node) {
 	m.steps = append(m.steps, s)
 }
 
-// synthesize has the synthesis of a convoy need all legs. A list that leaves out a leg of its own file is refused.
+// synthesize has the synthesis of a convoy need all legs. A list that leaves out a leg of its own file is refused. A
+// step that an extension adds behind the synthesis is no leg.
 func (f composer) synthesize(m *Formula) {
 	for _, s := range m.steps {
 		if !s.synthesis {
 			continue
 		}
+		behind := after(m.steps, s.id)
 		for _, leg := range m.steps {
 			switch {
-			case leg.synthesis || hasRef(s.needs, leg.id):
+			case leg.synthesis || behind[leg.id] || hasRef(s.needs, leg.id):
 			case s.on != nil && s.on.at.in == leg.at.in:
 				f.wrong(s.on, CodeValue, "add it, or leave depends_on out: the synthesis gets the results of all legs",
 					"the leg %s is left out",
@@ -375,6 +378,25 @@ func (f composer) synthesize(m *Formula) {
 			}
 		}
 	}
+}
+
+// after are the steps that come after one, because of what they need or whose output they are given.
+func after(steps []*step, id string) map[string]bool {
+	next := map[string][]string{}
+	for _, s := range steps {
+		for _, r := range slices.Concat(s.needs, s.description().outputs()) {
+			next[r.name] = append(next[r.name], s.id)
+		}
+	}
+	found, look := map[string]bool{}, next[id]
+	for len(look) > 0 {
+		last := look[len(look)-1]
+		if look = look[:len(look)-1]; !found[last] {
+			found[last] = true
+			look = append(look, next[last]...)
+		}
+	}
+	return found
 }
 
 func hasRef(list []ref, name string) bool {

@@ -8,6 +8,7 @@ import (
 	"os"
 	"path/filepath"
 	"reflect"
+	"slices"
 	"strings"
 	"testing"
 	"testing/fstest"
@@ -261,6 +262,22 @@ func TestOrder(t *testing.T) {
 		_, err := formula.Load(fsys, "f0")
 		if err == nil || !strings.Contains(err.Error(), "formulas extend each other more than 8 deep") {
 			t.Error(err)
+		}
+	})
+	t.Run("FORM-6 FORM-7 what an extension adds behind the synthesis of a convoy is no leg of it", func(t *testing.T) {
+		t.Parallel()
+		m, err := formula.Load(folder("f.formula.toml", "formula = \"f\"\nextends = [\"c\"]\n"+
+			"[[steps]]\nid = \"announce\"\ntitle = \"Announce\"\nneeds = [\"synthesis\"]\n"+
+			"[[steps]]\nid = \"thank\"\ntitle = \"Thank, because of {{steps.announce.output}}\"\n"+
+			"[[steps]]\nid = \"more\"\ntitle = \"Look at more\"\n",
+			"c.formula.toml", "formula = \"c\"\n[[legs]]\nid = \"a\"\ntitle = \"A\"\n[synthesis]\ntitle = \"S\"\n"), "f")
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, s := range m.Steps() {
+			if s.ID == "synthesis" && (s.Wave != 2 || !slices.Equal(s.Needs, []string{"a", "more"})) || s.ID == "thank" && s.Wave != 4 {
+				t.Errorf("%+v", s)
+			}
 		}
 	})
 	t.Run("FORM-7 the same files give the same plan and digest", func(t *testing.T) {

@@ -39,7 +39,7 @@ func (m *Formula) Steps() []Step {
 		if v.Title == "" {
 			v.Title, _, _ = strings.Cut(s.body.written(), "\n")
 		}
-		if v.Agent == "" {
+		if v.Agent == "" && (!s.flow.Controls() && !s.flow.Check || s.flow.Wake != nil) {
 			v.Agent = m.Agent
 		}
 		for _, r := range s.needs {

@@ -212,6 +212,15 @@ func Steer(s State, w Wish, now time.Time, id ID) (State, error) {
 		Manual: &by}, now), nil
 }
 
+// NeverFires says why a schedule has no time that is still to come.
+func NeverFires(s events.ScheduleSpec) error {
+	if s.Until != nil {
+		return fmt.Errorf("it never fires: it has no time that is still to come and before its end, %s",
+			s.Until.UTC().Format(time.RFC3339))
+	}
+	return errors.New("it never fires: all its times have passed")
+}
+
 func set(s State, w Wish, by events.ScheduleBy, now time.Time) (State, error) {
 	if s.Exists() && w.New {
 		return s, &Refused{"schedule_exists", fmt.Sprintf("there is a schedule %q", s.ID),
@@ -219,7 +228,7 @@ func set(s State, w Wish, by events.ScheduleBy, now time.Time) (State, error) {
 	}
 	t, err := TimingOf(*w.Spec, now)
 	if err == nil && t.Next(now).IsZero() {
-		err = errors.New("it never fires: all its times have passed")
+		err = NeverFires(*w.Spec)
 	}
 	if err != nil {
 		return s, &Refused{"bad_schedule", fmt.Sprintf("schedule %q: %v", w.Schedule, err),

@@ -233,9 +233,20 @@ func (r *Recorder) gate(t runlog.StoredEvent, id, decision string) {
 	if g == nil {
 		return
 	}
-	r.emit(t, span{of: ofGate(id), parent: ofStep(g.StepID), name: "gate", kind: trace.SpanKindInternal, from: g.CreatedAt,
+	r.emit(t, span{of: ofGate(id), parent: aboveGate(t.Before, g, decision), name: "gate",
+		kind: trace.SpanKindInternal, from: g.CreatedAt,
 		attrs: []attribute.KeyValue{attribute.String("inspan.gate.id", id), attribute.String("inspan.gate.decision",
 			decision), attribute.String("inspan.step.id", g.StepID)}})
+}
+
+// aboveGate is the span that a gate is below: that of its step, where that will have one. A step that is an approval
+// has none, and one that a person rejected may never begin.
+func aboveGate(s run.State, g *run.Gate, decision string) string {
+	st := s.Step(g.StepID)
+	if st == nil || st.Flow.Controls() || g.Scope == "step" && decision != "approved" {
+		return ofRun
+	}
+	return ofStep(g.StepID)
 }
 
 // content is a text of others, where that is wanted.

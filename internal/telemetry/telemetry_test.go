@@ -87,6 +87,18 @@ func TestIDs(t *testing.T) {
 			t.Errorf("%s %s %t", id, parent, sampled)
 		}
 	})
+	t.Run("OBS-23 a gate is below its step where that has a span, else below the run", func(t *testing.T) {
+		t.Parallel()
+		s := run.State{Plan: &run.Plan{Steps: []*run.Step{{ID: "work"},
+			{ID: "ask", StepCourse: run.StepCourse{Flow: &events.StepFlow{Kind: events.ControlApproval}}}}}}
+		for _, c := range []struct{ step, scope, decision, above string }{{"work", "step", "approved", ofStep("work")},
+			{"work", "step", "rejected", ofRun}, {"work", "call", "rejected", ofStep("work")},
+			{"ask", "step", "approved", ofRun}, {"gone", "step", "expired", ofRun}} {
+			if got := aboveGate(s, &run.Gate{StepID: c.step, Scope: c.scope}, c.decision); got != c.above {
+				t.Errorf("%+v is below %q", c, got)
+			}
+		}
+	})
 	t.Run("OBS-23 SUB-3 a child is in the trace of its root, below the step or the call that it carries out, whatever came with the task", func(t *testing.T) {
 		t.Parallel()
 		for _, given := range []string{"", "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-00"} {

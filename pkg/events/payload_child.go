@@ -172,6 +172,9 @@ type Lineage struct {
 	SessionFence uint64 `json:"session_fence,omitempty"`
 	// Trace is the trace of the tree and the span of what the run carries out, in the form of traceparent.
 	Trace string `json:"trace,omitempty"`
+	// Base is the commit that the run began with whose working tree the child shares: files that decide about checks are
+	// as they were there. Empty for a child with files of its own, and where there is no commit.
+	Base string `json:"base,omitempty"`
 }
 
 // GrantSession returns the session whose grants hold for a run, and the fence of the lock under which it works in it:

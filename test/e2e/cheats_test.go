@@ -30,7 +30,7 @@ func (r remote) withTests() {
 	dir := filepath.Join(r.t.TempDir(), "tests")
 	r.git("clone", "--quiet", r.dir, dir)
 	for name, text := range map[string]string{
-		"check.sh":           "#!/bin/sh\n. ./Makefile\nsh tests/run.sh\n",
+		"check.sh":           "#!/bin/sh\nfor f in GNUmakefile makefile Makefile; do [ -f $f ] && break; done # as make does\n. ./$f\nsh tests/run.sh\n",
 		"Makefile":           "LEVEL=all\n",
 		"tests/run.sh":       "[ -f tests/conf.sh ] && . tests/conf.sh\n[ -f work.sh ] && . ./work.sh\n. tests/done_test.sh\n",
 		"tests/done_test.sh": "[ \"$LEVEL\" ] || grep -q yes done.txt || exit 1\ngrep -q yes done.txt || exit 1\necho done_test ran\n",
@@ -64,11 +64,12 @@ func cheats() map[string]cheat {
 		"edits the test and commits it under every name": {do: `echo 'echo done_test ran' > tests/done_test.sh
 git -c user.name=a -c user.email=a@example.com commit -qam cheat
 for r in $(git for-each-ref --format='%(refname)'); do git update-ref $r HEAD; done`, want: "exit status 1"},
-		"edits the script of the check and the Makefile": {do: `echo 'echo done_test ran' | tee check.sh > tests/run.sh; printf 'echo done_test ran\nexit 0\n' > Makefile`, want: "exit status 1"},
-		"links to tests of its own":                      {do: `mv tests mine; echo 'echo done_test ran' > mine/run.sh; ln -s mine tests`, want: "exit status 1"},
-		"removes the repository":                         {do: `mv .git gone`, want: "protected files of commit"},
-		"ends the tests before they ran":                 {do: `echo 'exit 0' > work.sh`, want: `no "done_test ran"`},
-		"kills the shell of the check":                   {do: `echo 'kill -9 $PPID' > work.sh`, want: "137"},
+		"edits the script of the check and the Makefile":    {do: `echo 'echo done_test ran' | tee check.sh > tests/run.sh; printf 'echo done_test ran\nexit 0\n' > Makefile`, want: "exit status 1"},
+		"adds a file that is read in place of the Makefile": {do: `printf 'echo done_test ran\nexit 0\n' > GNUmakefile; cp GNUmakefile makefile`, want: "exit status 1"},
+		"links to tests of its own":                         {do: `mv tests mine; echo 'echo done_test ran' > mine/run.sh; ln -s mine tests`, want: "exit status 1"},
+		"removes the repository":                            {do: `mv .git gone`, want: "protected files of commit"},
+		"ends the tests before they ran":                    {do: `echo 'exit 0' > work.sh`, want: `no "done_test ran"`},
+		"kills the shell of the check":                      {do: `echo 'kill -9 $PPID' > work.sh`, want: "137"},
 
 		"makes no commit":                     {do: `echo yes > done.txt`, git: []string{events.RequireCommit}, want: "adds none"},
 		"leaves something uncommitted":        {do: commit + `; echo yes > more.txt`, git: []string{events.RequireCommit, events.RequireClean}, want: "not committed"},

@@ -34,4 +34,8 @@ var checks = []Mutant{
 		Old: "	now, err := c.cfg.Git.Standing(ctx, dir, delivery.Began(s))", New: "	now, err := c.cfg.Git.Standing(ctx, dir, base)", By: []string{"./test/e2e", "-run", "TestCheckKinds$"}},
 	{Name: "background commands go on while their step is checked", File: "internal/checks/checks.go",
 		Old: "	quiet := c.cfg.Jobs.EndStep(end, s.HarnessID, d.Step)\n", New: "	quiet := end.Err() == nil\n", By: []string{"./test/e2e", "-run", "TestChecks$"}},
+	{Name: "a file that make reads in place of a protected Makefile is the agent's", File: "internal/checks/protect.go",
+		Old: "	return p.names(name) || slices", New: "	return p.names(name) || false && slices", By: []string{"./internal/checks"}},
+	{Name: "a child is checked by a script that an agent of its parent changed", File: "internal/core/child/born.go",
+		Old: "			b.ChildOf.Base = delivery.Base(s)\n", New: "			b.ChildOf.Base = \"\"\n", By: []string{"./test/e2e", "-run", "TestCheatsOfChildren$"}},
 }

@@ -54,7 +54,7 @@ func (a *App) Connect(ctx context.Context) (*client.Client, error) {
 		return nil, err
 	}
 	if err != nil {
-		return nil, fmt.Errorf("the NATS server at %s does not let this program in: name a context with a key of one of its users (inspan context add, inspan user add), or a credentials file with --creds: %w", where, err)
+		return nil, fmt.Errorf("the NATS server at %s does not let this program in: name a context with a key of one of its users (inspan context add, inspan user add), a credentials file with --creds, or a user and its password in NATS_URL, as nats://USER:PASSWORD@HOST: %w", where, err)
 	}
 	return c, nil
 }

@@ -206,19 +206,9 @@ func childrenLine(s run.State) string {
 		text += fmt.Sprintf(", %d of them at work", living)
 	}
 	if b := s.Below(); b.Runs > 0 {
-		text += fmt.Sprintf("; %s below used %s", view.Plural(b.Runs, "ended run"), useLine(b))
+		text += fmt.Sprintf("; %s below used %s", view.Plural(b.Runs, "ended run"), runtree.UseText(b))
 	}
 	return text + "; inspan tree " + s.HarnessID
-}
-
-// useLine says what runs used.
-func useLine(u events.Use) string {
-	text := fmt.Sprintf("%s, %s, %s tokens", view.Plural(u.Turns, "turn"), view.Plural(u.ToolCalls, "call"),
-		view.Count(int(u.Tokens())))
-	if cost := runtree.CostText(u.Paid()); cost != "" {
-		text += ", " + cost
-	}
-	return text
 }
 
 func checkpoints(s run.State) string {

@@ -70,6 +70,8 @@ type member struct {
 	Outcome    string      `json:"outcome,omitempty"`
 	Use        events.Use  `json:"use"`
 	Waits      []view.Wait `json:"waits"`
+	// verified names the checks that vouch for a run that has completed.
+	verified string
 }
 
 const (
@@ -84,11 +86,12 @@ func (a *treeCommand) listing(all []client.Member, now time.Time) app.Listing {
 	width, _ := a.Term.Size()
 	short := a.Term.TTY && a.Form != app.FormWide && width < wideTree
 	l := app.Listing{Heads: []string{"RUN", "STATUS", "FOR", "AGENT", ">TURNS", ">CALLS", ">TOKENS", ">COST", ">DURATION",
-		"+CREATED", "WAITS FOR"}}
+		"+CREATED", "WAITS FOR / RESULT"}}
 	var sum events.Use
 	lines := branches(all)
 	for i, m := range all {
-		v := member{Info: run.InfoOf(m.State), Depth: m.Depth, Use: m.Used(), Waits: view.Waits(m.State, now)}
+		v := member{Info: run.InfoOf(m.State), Depth: m.Depth, Use: m.Used(), Waits: view.Waits(m.State, now),
+			verified: view.Verified(m.State.Result)}
 		status, created := runtree.StatusOf(v.Info), m.State.CreatedAt
 		if c := m.Child; c != nil {
 			v.Step, v.Call, v.Background, v.Attempt, v.Outcome, v.ParentHarnessID = c.Step, c.Call, c.Background, c.Attempt,
@@ -113,7 +116,7 @@ func (a *treeCommand) listing(all []client.Member, now time.Time) app.Listing {
 			view.Count(int(u.Tokens())), cmp.Or(runtree.CostText(u.Paid()), "-"), took,
 			created.In(a.Zone()).Format("2006-01-02 15:04:05"), view.Clip(v.waiting(now), 100))
 	}
-	l.Note = p.Dim(fmt.Sprintf("%s: %s", view.Plural(len(all), "run"), useLine(sum)))
+	l.Note = p.Dim(fmt.Sprintf("%s: %s", view.Plural(len(all), "run"), runtree.UseText(sum)))
 	return l
 }
 
@@ -131,7 +134,10 @@ func (m member) purpose() string {
 
 // waiting is what a run waits for, or how it ended.
 func (m member) waiting(now time.Time) string {
-	if m.Status.Ended() {
+	switch {
+	case m.Status == events.Completed:
+		return m.verified
+	case m.Status.Ended():
 		return strings.Trim(m.FinishReason+": "+m.Error, ": ")
 	}
 	var parts []string

@@ -29,4 +29,13 @@ func TestChildLine(t *testing.T) {
 			t.Errorf("a step without a child: %q", none)
 		}
 	})
+	t.Run("PLUS-3 SUB-2 the end of a run's tree says what the children that ended used, besides its own", func(t *testing.T) {
+		t.Parallel()
+		tree := &view.Tree{Status: events.Running, Turns: 3, Cost: 4500,
+			Below: events.Use{Runs: 2, Turns: 5, ToolCalls: 1, InputTokens: 700, Cost: 7000}}
+		lines := strings.Join(Drawing{Width: 100}.foot(tree, time.Time{}), "\n")
+		if !strings.Contains(lines, "$0.0045") || !strings.Contains(lines, "and 2 child runs that ended: 5 turns, 1 call, 700 tokens, $0.007") {
+			t.Errorf("%s", lines)
+		}
+	})
 }

@@ -128,9 +128,12 @@ func (d Drawing) step(t *view.Tree, st *view.StepNode, now time.Time) []string {
 	if !st.Ended.IsZero() {
 		end = st.Ended
 	}
-	right := fmt.Sprintf("%s  %s", view.Plural(len(st.Turns), "turn"), view.Since(st.Began, end))
-	if st.Parts > 0 {
-		right = fmt.Sprintf("%s  %s", view.Plural(st.Parts, "part"), view.Since(st.Began, end))
+	right := view.Since(st.Began, end)
+	switch {
+	case st.Parts > 0:
+		right = view.Plural(st.Parts, "part") + "  " + right
+	case len(st.Turns) > 0 || st.Ended.IsZero() && st.Child.ID == "": // a child has turns of its own, a gate none
+		right = view.Plural(len(st.Turns), "turn") + "  " + right
 	}
 	if st.Part != nil {
 		title = strings.Repeat("  ", t.Depth(st)-1) + "└ " + title
@@ -332,6 +335,9 @@ func (d Drawing) foot(t *view.Tree, now time.Time) []string {
 		parts = append(parts, text)
 	}
 	out := []string{d.Row("  "+word+d.Dim(" · "+strings.Join(parts, " · ")), "")}
+	if t.Below.Runs > 0 {
+		out = append(out, d.Row("  "+d.Dim("and "+view.Plural(t.Below.Runs, "child run")+" that ended: "+UseText(t.Below)), ""))
+	}
 	if t.Status == events.Paused {
 		why := cmp.Or(view.Clip(t.PauseReason, 300), "no reason given")
 		out = append(out, d.Row("  "+d.Yellow("paused: "+why), view.Since(t.Paused, now)),

@@ -1,6 +1,7 @@
 package runtree
 
 import (
+	"fmt"
 	"strings"
 
 	"github.com/inspan/inspan/internal/core/view"
@@ -14,6 +15,16 @@ func CostText(cost events.MicroUSD) string {
 		return ""
 	}
 	return cost.String()
+}
+
+// UseText says what runs used.
+func UseText(u events.Use) string {
+	text := fmt.Sprintf("%s, %s, %s tokens", view.Plural(u.Turns, "turn"), view.Plural(u.ToolCalls, "call"),
+		view.Count(int(u.Tokens())))
+	if cost := CostText(u.Paid()); cost != "" {
+		text += ", " + cost
+	}
+	return text
 }
 
 // The statuses that a list shows: those of a run, and some that say more.

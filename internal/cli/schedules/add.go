@@ -232,7 +232,7 @@ func (a *addCommand) read(agent, task string) (events.ScheduleSpec, error) {
 		return s, err
 	}
 	if t, err := schedule.TimingOf(s, time.Now()); err == nil && t.Next(time.Now()).IsZero() {
-		return s, errors.New("the schedule never fires: all its times have passed")
+		return s, fmt.Errorf("schedule: %w", schedule.NeverFires(s))
 	}
 	return s, nil
 }

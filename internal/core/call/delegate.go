@@ -86,7 +86,7 @@ func came(s run.State, k *run.Child) (text string, success bool) {
 		}
 		return text, true
 	case events.ChildIsRefused:
-		return fmt.Sprintf("no one began it (%s): %s", k.FinishReason, k.Error), false
+		return fmt.Sprintf("no child run was begun (%s): %s", k.FinishReason, k.Error), false
 	}
 	return fmt.Sprintf("agent %s failed, attempt %d of %d (%s): %s", k.Agent, k.Attempt, events.MaxChildAttempts,
 		k.FinishReason,

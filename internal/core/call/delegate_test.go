@@ -34,7 +34,7 @@ func TestAnswerOfDelegate(t *testing.T) {
 		"lives":                      {&run.Child{Outcome: events.ChildIsSpawned}, false, false, ""},
 		"failed and is tried again":  {&run.Child{Outcome: events.ChildIsFailed, ChildEnd: end(true)}, false, false, ""},
 		"failed for good":            {&run.Child{Outcome: events.ChildIsFailed, ChildEnd: end(false)}, true, false, "it broke"},
-		"was refused":                {&run.Child{Outcome: events.ChildIsRefused, ChildEnd: end(false)}, true, false, "no one began it"},
+		"was refused":                {&run.Child{Outcome: events.ChildIsRefused, ChildEnd: end(false)}, true, false, "no child run was begun"},
 		"has completed":              {&run.Child{Outcome: events.ChildIsCompleted}, true, true, "done"},
 		"lives and is in background": {&run.Child{Outcome: events.ChildIsSpawned, OfCall: run.OfCall{Background: true}}, true, true, "k"},
 	} {

@@ -62,6 +62,9 @@ func Born(s run.State, c *run.Child, digest string) (*events.RunCreatedData, err
 	}
 	if c.Workspace == events.ChildShared {
 		b.Workspace = own.Workspace
+		if b.Git == nil {
+			b.ChildOf.Base = delivery.Base(s)
+		}
 	}
 	if a.Plan == "model" {
 		b.PlanOrigin = events.OriginModel

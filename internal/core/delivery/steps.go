@@ -157,12 +157,18 @@ func past(s run.State, done []run.CallRecord) progress {
 }
 
 // Base is the commit that the run began with, before any agent of it worked: the one at which its branch left the line
-// of work. It is empty where the run does not work in git, and where there was no commit.
+// of work. For a child that shares the files of its parent it is that of the parent. It is empty where the run does not
+// work in git, and where there was no commit.
 func Base(s run.State) string {
-	if s.Created == nil || s.Created.Git == nil {
+	switch {
+	case s.Created == nil:
 		return ""
+	case s.Created.Git != nil:
+		return begun(s).Base
+	case s.Created.ChildOf != nil:
+		return s.Created.ChildOf.Base
 	}
-	return begun(s).Base
+	return ""
 }
 
 // Began is the commit that was checked out when the run began: that of earlier runs of its session, where there are

@@ -32,6 +32,11 @@ func Text(p events.Payload) string {
 	return Clip(say(p), maxLine)
 }
 
+// turnsText is how many turns a step took: nothing where a child or a person did what there was to do.
+func turnsText(n int) string {
+	return when(n > 0, " after "+Plural(n, "turn"))
+}
+
 func checkpointText(number int) string {
 	return when(number > 0, fmt.Sprintf(", checkpoint %d", number))
 }

@@ -111,11 +111,11 @@ var lineRows = []lineRow{
 		return "step " + d.Step + " allowed" + when(d.Gate != "", " after gate "+d.Gate)
 	}),
 	line(func(d *events.StepFinishedData) string {
-		return join(fmt.Sprintf("step %s finished after %s%s", d.Step, Plural(d.Turns, "turn"), checkpointText(d.Checkpoint)),
+		return join(fmt.Sprintf("step %s finished%s%s", d.Step, turnsText(d.Turns), checkpointText(d.Checkpoint)),
 			Clip(d.Output, 120))
 	}),
 	line(func(d *events.StepFailedData) string {
-		return join(fmt.Sprintf("step %s failed (%s) after %s%s", d.Step, d.FinishReason, Plural(d.Turns, "turn"),
+		return join(fmt.Sprintf("step %s failed (%s)%s%s", d.Step, d.FinishReason, turnsText(d.Turns),
 			checkpointText(d.Checkpoint)), Clip(d.Error, 300))
 	}),
 	line(func(d *events.TurnDeferredData) string {
