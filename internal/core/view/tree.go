@@ -104,7 +104,9 @@ type CallNode struct {
 	DiffLines int
 	Step      string
 	Gate      *GateNode
-	input     json.RawMessage // until it has ended
+	// Inner are the calls that the program of others has asked for which carries this one out.
+	Inner []*CallNode
+	input json.RawMessage // until it has ended
 }
 
 // GateNode is a gate before a step or a call.
@@ -139,6 +141,9 @@ func (t *Tree) Waiting() []*GateNode {
 		for _, turn := range st.Turns {
 			for _, c := range turn.Calls {
 				add(c.Gate, c.State.Open() && st.Status == events.StepIsRunning)
+				for _, in := range c.Inner {
+					add(in.Gate, in.State.Open() && st.Status == events.StepIsRunning)
+				}
 			}
 		}
 	}
@@ -249,6 +254,15 @@ func (t *Tree) turn(at time.Time, d *events.TurnFinishedData) {
 		t.Turns++
 	}
 	t.spend(d.InputTokens, d.OutputTokens, d.CachedTokens, d.Cost)
+}
+
+// requested adds what a program of others asks for to the call that it carries out.
+func (t *Tree) requested(at time.Time, d *events.CallRequestedData) {
+	if p := t.calls[d.Parent]; p != nil {
+		c := &CallNode{ID: d.Call, Tool: d.Tool, Step: d.Step, Input: or(Input(d.Input), Clip(d.Title, 200)), input: d.Input,
+			State: CallAsked, Asked: at}
+		p.Inner, t.calls[c.ID] = append(p.Inner, c), c
+	}
 }
 
 // spend counts what a request to a model used.
