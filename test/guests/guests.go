@@ -10,6 +10,7 @@ import (
 	_ "embed"
 	"encoding/json"
 	"io"
+	"maps"
 	"net/http"
 	"os"
 	"os/exec"
@@ -47,6 +48,15 @@ type Guest struct {
 	shell string
 	// Bash, Write and Read are calls of its tools in a directory, with a command or the name of a file.
 	Bash, Write, Read Call
+	// long are arguments with which a command may take minutes.
+	long map[string]any
+}
+
+// Long is a command that may take minutes.
+func (g Guest) Long(at, command string) (string, map[string]any) {
+	name, args := g.Bash(at, command)
+	maps.Copy(args, g.long)
+	return name, args
 }
 
 // Call is a call of a tool of a program, with its arguments.
@@ -56,7 +66,7 @@ type Call func(at, what string) (name string, args map[string]any)
 func All() []Guest {
 	return []Guest{{
 		Preset: "claude", pack: "@anthropic-ai/claude-code-linux-x64@%s", file: "@anthropic-ai/claude-code-linux-x64/claude",
-		Asks: true, Edits: "write", Moves: true, shell: "Bash",
+		Asks: true, Edits: "write", Moves: true, shell: "Bash", long: map[string]any{"timeout": 600_000},
 		Bash: func(_, command string) (string, map[string]any) { return "Bash", map[string]any{"command": command} },
 		Write: func(at, file string) (string, map[string]any) {
 			return "Write", map[string]any{"file_path": filepath.Join(at, file), "content": "made\n"}
@@ -66,7 +76,7 @@ func All() []Guest {
 		},
 	}, {
 		Preset: "opencode", pack: "opencode-linux-x64@%s", file: "opencode-linux-x64/bin/opencode",
-		Asks: true, Edits: "edit", shell: "bash",
+		Asks: true, Edits: "edit", shell: "bash", long: map[string]any{"timeout": 600_000},
 		Bash: func(_, command string) (string, map[string]any) {
 			return "bash", map[string]any{"command": command, "description": "It is a step."}
 		},
@@ -77,7 +87,7 @@ func All() []Guest {
 			return "read", map[string]any{"filePath": filepath.Join(at, file)}
 		},
 	}, {
-		Preset: "codex", pack: "@openai/codex-linux-x64@npm:@openai/codex@%s-linux-x64", Base: "/v1",
+		Preset: "codex", pack: "@openai/codex-linux-x64@npm:@openai/codex@%s-linux-x64", Base: "/v1", Moves: true, long: map[string]any{"yield_time_ms": 30_000},
 		file: "@openai/codex-linux-x64/vendor/x86_64-unknown-linux-musl/bin/codex",
 		Bash: func(_, command string) (string, map[string]any) {
 			return "exec_command", map[string]any{"cmd": command}
