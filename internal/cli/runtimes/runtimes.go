@@ -155,8 +155,8 @@ func (c *command) show() *cobra.Command {
 	}
 }
 
-// resumption is where the session of a program goes on after the program was lost: 0 nowhere, 1 in its sandbox, 2 also in
-// another one.
+// resumption is where the session of a program goes on after the program was lost: 0 nowhere, 1 in its sandbox, 2 also
+// in another one.
 func resumption(e runtime.Entry) int {
 	switch {
 	case !e.Session.Resume:
