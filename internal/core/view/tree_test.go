@@ -95,6 +95,16 @@ func inside() *runtest.Builder {
 
 func TestTreeInside(t *testing.T) {
 	t.Parallel()
+	t.Run("CLI-8 PLUS-12 a question of a program is shown as it asks it", func(t *testing.T) {
+		t.Parallel()
+		b := inside()
+		d := runtest.Requested(b.State().Open["c1-1"], "other", `{"reported":{"question":"Proceed?","screen":"rows"}}`)
+		d.Title = "Proceed?"
+		b.Append(d)
+		if inner := grow(t, b.Events()).Call("c1-1").Inner; len(inner) != 3 || inner[2].Input != "Proceed?" {
+			t.Errorf("%+v", inner)
+		}
+	})
 	t.Run("CLI-8 PLUS-12b what a program of others asks for is below its call, with the gate that it waits at", func(t *testing.T) {
 		t.Parallel()
 		tree := grow(t, inside().Events())
