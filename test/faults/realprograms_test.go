@@ -336,8 +336,8 @@ func (p *realPrograms) judge(r realRun) {
 	for _, word := range []string{"inspect", "audit"} {
 		p.t.Logf("$ inspan %s %s\n%s", word, r.id(), p.cli(word, r.id()))
 	}
-	if r.kill == killedRunner && goesOn {
-		starts = 2
+	if r.kill == killedRunner {
+		starts = 2 // the second one finds no session where that is not stored
 	}
 	if r.moment == atAGate && !goesOn {
 		ran = ""
