@@ -361,7 +361,7 @@ func (p *realPrograms) judge(r realRun) {
 		p.t.Errorf("%s: %+v, lost %+v\n%s", s.Status, s.Result, s.Lost, p.mock.Said())
 	}
 	if last := p.mock.Last(p.t, guests.KeyOf(r.id())); !strings.Contains(last, "interrupted") {
-		p.t.Errorf("the program was not told that it goes on: %.2000s", last)
+		p.t.Errorf("no prompt says that the work goes on: %.2000s", last)
 	}
 }
 

@@ -186,7 +186,7 @@ func (g Guest) Install(t testing.TB, dir string) string {
 	return file
 }
 
-// npm installs a package beside those that the folder has, and runs none of its scripts.
+// npm adds a package to those that the folder has, and runs none of its scripts.
 func npm(t testing.TB, dir, pack string) {
 	t.Helper()
 	if err := os.MkdirAll(dir, 0o755); err != nil {

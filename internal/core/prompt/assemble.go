@@ -130,7 +130,7 @@ func roleText(in Input, light bool) string {
 	return fill(t, r) + Output(in.Agent.OutputSchema)
 }
 
-// named are the tools that the agent is told of: a program of others does not call the tool that gives it its prompt.
+// named are the tools that a system prompt lists: a program of others does not call the tool that gives it its prompt.
 func named(tools []string) []string {
 	return slices.DeleteFunc(slices.Clone(tools), func(name string) bool { return name == events.ToolRuntime })
 }

@@ -80,7 +80,7 @@ func TestText(t *testing.T) {
 			}
 		}
 	})
-	t.Run("LOOP-15 ID-6a a program of others is not told of the tool that gives it its prompt", func(t *testing.T) {
+	t.Run("LOOP-15 ID-6a the prompt of a program of others does not list the tool that gives it its prompt", func(t *testing.T) {
 		t.Parallel()
 		got := Assemble(Input{State: s, Step: s.Step("b"), Agent: events.Agent{Name: "m", Tools: []string{"bash", events.ToolRuntime}}}).System
 		if !strings.Contains(got, "Your tools: bash. ") {
