@@ -4,7 +4,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/inspan/inspan/pkg/events"
@@ -255,20 +254,6 @@ func (t *Tree) turn(at time.Time, d *events.TurnFinishedData) {
 		t.Turns++
 	}
 	t.spend(d.InputTokens, d.OutputTokens, d.CachedTokens, d.Cost)
-}
-
-// requested adds what a program of others asks for to the call that it carries out.
-func (t *Tree) requested(at time.Time, d *events.CallRequestedData) {
-	p := t.calls[d.Parent]
-	if p == nil {
-		return
-	}
-	c := &CallNode{ID: d.Call, Tool: d.Tool, Step: d.Step, Input: Input(d.Input), input: d.Input, State: CallAsked,
-		Asked: at}
-	if d.Title != "" && (c.Input == "" || strings.HasPrefix(c.Input, "{")) { // what the program shows of it says more
-		c.Input = Clip(d.Title, 200)
-	}
-	p.Inner, t.calls[c.ID] = append(p.Inner, c), c
 }
 
 // spend counts what a request to a model used.

@@ -95,14 +95,20 @@ func inside() *runtest.Builder {
 
 func TestTreeInside(t *testing.T) {
 	t.Parallel()
-	t.Run("CLI-8 PLUS-12 a question of a program is shown as it asks it", func(t *testing.T) {
+	t.Run("CLI-8 PLUS-12 what a program asks to do is its command or its files, else what it shows of it", func(t *testing.T) {
 		t.Parallel()
-		b := inside()
-		d := runtest.Requested(b.State().Open["c1-1"], "other", `{"reported":{"question":"Proceed?","screen":"rows"}}`)
-		d.Title = "Proceed?"
-		b.Append(d)
-		if inner := grow(t, b.Events()).Call("c1-1").Inner; len(inner) != 3 || inner[2].Input != "Proceed?" {
-			t.Errorf("%+v", inner)
+		for input, want := range map[string]string{
+			`{"title":"Proceed?","reported":{"question":"Proceed?","screen":"rows"}}`:     "Proceed?",
+			`{"title":"Proceed?","paths":["a.go","b.go"],"reported":{"path":"a.go"}}`:     "a.go b.go",
+			`{"title":"Proceed?","command":"make","paths":["a.go"],"reported":{"a":"b"}}`: "make",
+		} {
+			b := inside()
+			d := runtest.Requested(b.State().Open["c1-1"], "other", input)
+			d.Title = "Proceed?"
+			b.Append(d)
+			if inner := grow(t, b.Events()).Call("c1-1").Inner; len(inner) != 3 || inner[2].Input != want {
+				t.Errorf("got %+v, want %q", inner, want)
+			}
 		}
 	})
 	t.Run("CLI-8 PLUS-12b what a program of others asks for is below its call, with the gate that it waits at", func(t *testing.T) {
