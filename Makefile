@@ -184,9 +184,12 @@ fuzz: ## slow: each fuzz test for FUZZTIME (30s)
 aimock: ## opt-in, needs node and npm: the adapters of models against an independent mock of the providers
 	$(GO) test -tags slow -count=1 -v -timeout 5m ./test/aimock
 
-runtimes: ## opt-in (10 min, 1 GB from npm where DIR lacks it), with node, npm and bubblewrap: Claude Code, OpenCode and Codex as agents, killed and refused; DIR=folder
-	INSPAN_TEST_NEED_SANDBOX=bwrap INSPAN_TEST_RUNTIMES=$(or $(DIR),$(CURDIR)/bin/runtimes) $(GO) test -tags slow -count=1 -v -timeout 60m -run 'TestRealRuntimes$(if $(RUN),/$(RUN))' ./test/e2e
-	$(if $(filter-out claude,$(RUN)),,INSPAN_TEST_RUNTIMES=$(or $(DIR),$(CURDIR)/bin/runtimes) $(GO) test -tags slow -count=1 -v -timeout 10m -run TestRealScreen ./internal/runtime/pty)
+runtimes: export INSPAN_TEST_RUNTIMES = $(or $(DIR),$(CURDIR)/bin/runtimes)
+runtimes: export INSPAN_TEST_NEED_SANDBOX = bwrap
+runtimes: ## opt-in (25 min, 1 GB from npm where DIR lacks it), with node, npm and bubblewrap: Claude Code, OpenCode and Codex as agents, refused, and killed with -9, and the toolrunner; DIR=folder RUN=claude
+	$(GO) test -tags slow -count=1 -v -timeout 60m -run 'TestRealRuntimes$(if $(RUN),/$(RUN))' ./test/e2e
+	$(if $(filter-out claude,$(RUN)),,$(GO) test -tags slow -count=1 -v -timeout 10m -run TestRealScreen ./internal/runtime/pty)
+	$(GO) test -tags slow -count=1 -v -timeout 80m -run 'TestRealPrograms$(if $(RUN),/$(RUN))' ./test/faults
 
 external: ## a module of its own, as others have one: a tool, a client and a station through pkg alone
 	cd test/external && $(GO) test -count=1 .

@@ -39,7 +39,9 @@ func TestRuntimes(t *testing.T) {
 		d.want(0, []string{"claude", "preset", tried, "unverified", "opencode acp"}, "runtimes", "list", "--agents", filepath.Join(d.dir, "none"))
 		write(t, "mine", env(""))
 		d.want(0, []string{`"name": "mine"`, `"preset": false`, `"status": "unverified"`}, "runtimes", "show", "mine", "--agents", agents, "--json")
-		d.want(0, []string{"asks before it acts", "none"}, "runtimes", "show", "codex", "--agents", agents)
+		d.want(0, []string{"in its sandbox", "anywhere"}, "runtimes", "list", "--agents", filepath.Join(d.dir, "none"))
+		d.want(0, []string{"while its sandbox is there", "no session.transcripts are stored"}, "runtimes", "show", "opencode", "--agents", agents)
+		d.want(0, []string{"asks before it acts", "none", "also in another sandbox"}, "runtimes", "show", "codex", "--agents", agents)
 		d.want(5, []string{"there is no runtime"}, "runtimes", "show", "other", "--agents", agents)
 	})
 	t.Run("ID-6a SAFE-1 a fault in a file is told with its line", func(t *testing.T) {

@@ -2,6 +2,7 @@ package runtime
 
 import (
 	"errors"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -80,6 +81,8 @@ func TestParse(t *testing.T) {
 		for name, c := range map[string]struct{ from, to, path string }{
 			"no end":       {`busy = "esc to interrupt"`, `busy = ""`, "turn.end"},
 			"no prompt":    {`prefix = "❯ "`, `prefix = ""`, "ready.prefix"},
+			"both":         {`prefix = "❯ "`, `prefix = "❯ ", match = "^❯"`, "ready.match"},
+			"no match":     {`prefix = "❯ "`, `match = "("`, "ready.match"},
 			"no pattern":   {`match = "Trust"`, `match = "("`, "questions.match"},
 			"no action":    {`action = "answer"`, `action = "guess"`, "questions.action"},
 			"no keys":      {`yes = "1\r"`, `yes = ""`, "questions.yes"},
@@ -93,6 +96,17 @@ func TestParse(t *testing.T) {
 			if !slices.ContainsFunc(faults(err), func(e *Error) bool { return e.Path == c.path }) {
 				t.Errorf("%s: got %v", name, err)
 			}
+		}
+	})
+	t.Run("ID-6a ID-8 a pattern tells the row of the prompt from those of a menu that begin as it does", func(t *testing.T) {
+		t.Parallel()
+		e, err := Parse("mine.toml", []byte(strings.Replace(screenFile, `prefix = "❯ "`, `match = '^\s*❯\s*$'`, 1)))
+		if err != nil {
+			t.Fatal(err)
+		}
+		ready := regexp.MustCompile(e.Runtime().Terminal.Ready)
+		if !ready.MatchString("❯ ") || ready.MatchString("❯ 1. Yes, I trust this folder") {
+			t.Errorf("got %s", ready)
 		}
 	})
 	t.Run("ID-6a a program may be in the folder of a scope of npm", func(t *testing.T) {

@@ -24,7 +24,10 @@ type Screen struct {
 	// Driver is "pty" for a program that has only a screen; else it follows from kind and headless.parser.
 	Driver string `toml:"driver" json:"driver,omitempty"`
 	Ready  struct {
+		// Prefix is what the row begins with at which a prompt is taken. Match is a regular expression for it, where
+		// other rows begin so, too.
 		Prefix  string `toml:"prefix" json:"prefix,omitempty"`
+		Match   string `toml:"match" json:"match,omitempty"`
 		Timeout string `toml:"timeout" json:"timeout,omitempty"`
 	} `toml:"ready" json:"ready,omitzero"`
 	Turn struct {
@@ -51,7 +54,10 @@ func (p *parsing) terminal(e *Entry) {
 		}
 		return
 	}
-	if strings.TrimSpace(e.Ready.Prefix) == "" || len(e.Ready.Prefix) > maxPattern {
+	switch {
+	case e.Ready.Match != "" && e.Ready.Prefix != "":
+		p.fail("ready.match", "the row at which a prompt is taken has a prefix and a pattern", "leave one of them out")
+	case e.Ready.Match == "" && strings.TrimSpace(e.Ready.Prefix) == "" || len(e.Ready.Prefix) > maxPattern:
 		p.fail("ready.prefix", "without it nothing shows when the program takes a prompt",
 			`write what the row begins with at which it does, such as "> "`)
 	}
@@ -63,7 +69,8 @@ func (p *parsing) terminal(e *Entry) {
 		(err != nil || d < leastReady || d > mostReady) {
 		p.fail("ready.timeout", fmt.Sprintf("%.64q is no time between %s and %s", e.Ready.Timeout, leastReady, mostReady), `write it as "60s"`)
 	}
-	for key, text := range map[string]string{"turn.echo": e.Turn.Echo, "turn.end": e.Turn.End, "turn.busy": e.Turn.Busy} {
+	for key, text := range map[string]string{"ready.match": e.Ready.Match, "turn.echo": e.Turn.Echo,
+		"turn.end": e.Turn.End, "turn.busy": e.Turn.Busy} {
 		p.pattern(key, text)
 	}
 	if e.Session.Resume && e.Session.ResumeFlag == "" && e.Session.ContinueFlag == "" {
@@ -107,8 +114,11 @@ func (p *parsing) pattern(key, text string) {
 // terminal is what a run pins of it.
 func (e Entry) terminal() *events.RuntimeTerminal {
 	s := e.Session
-	t := &events.RuntimeTerminal{Ready: `^[\s│┃|]*` + regexp.QuoteMeta(e.Ready.Prefix), Echo: e.Turn.Echo,
-		End: e.Turn.End, Busy: e.Turn.Busy, IDEnv: s.IDEnv}
+	t := &events.RuntimeTerminal{Ready: e.Ready.Match, Echo: e.Turn.Echo, End: e.Turn.End, Busy: e.Turn.Busy,
+		IDEnv: s.IDEnv}
+	if t.Ready == "" {
+		t.Ready = `^[\s│┃|]*` + regexp.QuoteMeta(e.Ready.Prefix)
+	}
 	if d, err := time.ParseDuration(e.Ready.Timeout); err == nil {
 		t.ReadyMS = d.Milliseconds()
 	}

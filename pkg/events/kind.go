@@ -226,7 +226,7 @@ var vocabulary = [...]Type{
 	{CallDelegated, Toolrunner, "tool_start", Recorded, InLog | InTree, line((*CallDelegatedData).line),
 		"A call of the tool delegate waits for a child run, which a planner spawns; its sequence is the fence of the result.",
 		func() Payload { return new(CallDelegatedData) }},
-	{CallRequested, Toolrunner, "tool_requested", Recorded, InLog, line((*CallRequestedData).line),
+	{CallRequested, Toolrunner, "tool_requested", Recorded, InLog | InTree, line((*CallRequestedData).line),
 		"A program of others that carries out a call asks to do something inside, which the gatekeeper permits or refuses.",
 		func() Payload { return new(CallRequestedData) }},
 	{CallProgressed, Toolrunner, "tool_progress", Recorded, InLog, line((*CallProgressedData).line),

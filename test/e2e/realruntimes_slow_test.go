@@ -20,6 +20,7 @@ import (
 	"github.com/inspan/inspan/internal/service"
 	"github.com/inspan/inspan/pkg/events"
 	"github.com/inspan/inspan/pkg/run"
+	"github.com/inspan/inspan/test/guests"
 )
 
 // theRealKey is the key of the provider, which no program and no event has.
@@ -28,8 +29,8 @@ const theRealKey = "sk-the-key-of-the-provider"
 // guestWorld is a station with one real program, and what answers in the place of its model.
 type guestWorld struct {
 	*world
-	guest guest
-	mock  *mock
+	guest guests.Guest
+	mock  *guests.Mock
 	file  string
 }
 
@@ -46,22 +47,22 @@ func TestRealRuntimes(t *testing.T) {
 		t.Skip("NOT TESTED: INSPAN_TEST_RUNTIMES names no folder of the programs: use make runtimes")
 	}
 	sandboxtest.Need(t, bwrap.New("", ""))
-	for _, g := range guests {
-		t.Run(g.preset, func(t *testing.T) { g.test(t, dir) })
+	for _, g := range guests.All() {
+		t.Run(g.Preset, func(t *testing.T) { testGuest(t, g, dir) })
 	}
 }
 
-func (g guest) test(t *testing.T, dir string) {
-	e := runtime.Presets()[g.preset]
-	file := g.install(t, dir, e.Verified)
+func testGuest(t *testing.T, g guests.Guest, dir string) {
+	e := runtime.Presets()[g.Preset]
+	file := g.Install(t, dir)
 	w := guestWorld{world: newWorld(t), guest: g, file: file}
 	w.ports.Egress = network(t, func(http.ResponseWriter, *http.Request) {})
-	w.mock = serveMock(t, dir, g.fixtures(w.at))
+	w.mock = guests.Serve(t, dir, g.Fixtures(playsOf(g), w.at))
 	secrets := filepath.Join(w.dir, "secrets")
 	if err := os.Mkdir(secrets, 0o700); err != nil {
 		t.Fatal(err)
 	}
-	for name, value := range map[string]string{e.Model.KeyEnv: theRealKey, e.Model.BaseEnv: w.mock.url + g.base} {
+	for name, value := range map[string]string{e.Model.KeyEnv: theRealKey, e.Model.BaseEnv: w.mock.URL + g.Base} {
 		if err := os.WriteFile(filepath.Join(secrets, name), []byte(value), 0o600); err != nil {
 			t.Fatal(err)
 		}
@@ -71,7 +72,7 @@ func (g guest) test(t *testing.T, dir string) {
 	}
 	r := e.Runtime()
 	r.Command[0] = file
-	w.agent(events.Agent{Name: "guest", Model: "runtime/" + g.preset, Prompt: "Work.", Runtime: &r,
+	w.agent(events.Agent{Name: "guest", Model: "runtime/" + g.Preset, Prompt: "Work.", Runtime: &r,
 		Guards: []events.Rule{
 			{ID: "no-deploys", Tool: "bash", Match: events.Match{Glob: "deploy *"}, Action: "deny", Reason: "nothing is deployed"},
 			{ID: "no-cat", Tool: "bash", Match: events.Match{Glob: "cat *secret.txt"}, Action: "deny", Reason: "it is secret"},
@@ -82,7 +83,7 @@ func (g guest) test(t *testing.T, dir string) {
 	first := w.start(events.Toolrunner)
 	w.start(events.Planner, events.Executor, events.Gatekeeper, events.Persister)
 	t.Run("PLUS-12a PLUS-12e ID-3a ID-6a it writes a file and runs a command, and what that used is counted", func(t *testing.T) { w.on(t).works() })
-	if g.asks {
+	if g.Asks {
 		lose := func(string) {
 			first.stop()
 			first = w.start(events.Toolrunner) // it lives for as long as the station, and not as a subtest
@@ -93,7 +94,7 @@ func (g guest) test(t *testing.T, dir string) {
 			w := w.on(t)
 			w.lostAtGate("killed", func(id string) { w.kill(id) })
 		})
-		if g.moves {
+		if g.Moves {
 			t.Run("PLUS-12c SAFE-7 its toolrunner is stopped at a gate, it goes on in its session, and the act happens once", func(t *testing.T) { w.on(t).lostAtGate("lost", lose) })
 		} else {
 			t.Run("PLUS-12c SAFE-7 its toolrunner is stopped at a gate, with its session, and the outcome is unknown", func(t *testing.T) { w.on(t).lostForGood(lose) })
@@ -102,15 +103,35 @@ func (g guest) test(t *testing.T, dir string) {
 	} else {
 		t.Run("PLUS-12c CONT-4 it is killed in a command, and goes on in its session", func(t *testing.T) { w.on(t).killedInCommand() })
 		t.Logf("NOT TESTED: %s asks no one, so there is no call that a rule could refuse, no gate to wait at, and no "+
-			"toolrunner that is stopped at one", g.preset)
+			"toolrunner that is stopped at one", g.Preset)
 	}
 	t.Run("PLUS-12c PLUS-12e it is killed in an answer of its model, and nothing is lost or done twice", func(t *testing.T) { w.on(t).killedInAnswer() })
 	t.Run("PLUS-12e PLUS-3 it is refused its model when the budget of the run is spent", func(t *testing.T) { w.on(t).spends() })
 	t.Run("PLUS-12e SAFE-1 the key of the provider is in no event", func(t *testing.T) { w.on(t).keepsKey() })
 }
 
+// most is the budget of tokens that a play spends.
+const most = 120_000
+
+// playsOf are the answers of the model in each play.
+func playsOf(g guests.Guest) map[string][]guests.Step {
+	waits := "echo begun >> log; until [ -e go ]; do sleep 0.1; done; echo ended >> log"
+	end := guests.Step{Text: "All is done."}
+	return map[string][]guests.Step{
+		"works": {{Call: g.Write, What: "made.txt"}, {Call: g.Bash, What: "echo ran > ran.txt; echo out-of-it"}, end},
+		"refused": {{Call: g.Bash, What: "deploy now; touch deployed.txt"}, {Call: g.Bash, What: "cat secret.txt"},
+			{Call: g.Read, What: "secret.txt"}, {Call: g.Bash, What: "echo and on"}, end},
+		"gated":   {{Call: g.Bash, What: "release () { echo released >> released.txt; }; release it"}, end},
+		"killed":  {{Call: g.Bash, What: "release () { echo released >> released.txt; }; release it"}, {Call: g.Bash, What: "release () { echo released >> released.txt; }; release it"}, end},
+		"lost":    {{Call: g.Bash, What: "release () { echo released >> released.txt; }; release it"}, {Call: g.Bash, What: "release () { echo released >> released.txt; }; release it"}, end},
+		"command": {{Call: g.Bash, What: waits}, {Call: g.Bash, What: "cat log"}, {Call: g.Bash, What: waits}, end},
+		"answer":  {{Call: g.Bash, What: "echo one >> steps"}, {Text: strings.Repeat("It is a long story. ", 400), Slow: true}, {Call: g.Bash, What: "cat steps"}, end},
+		"spends":  {{Call: g.Bash, What: "echo one >> steps", Input: most - 3000}, end},
+	}
+}
+
 // id is that of the run of a play.
-func (g guestWorld) id(play string) string { return g.guest.preset + "-" + play }
+func (g guestWorld) id(play string) string { return g.guest.Preset + "-" + play }
 
 // at is the workspace of a play.
 func (g guestWorld) at(play string) string { return filepath.Join(g.dir, "work", "run", g.id(play)) }
@@ -127,7 +148,7 @@ func (g guestWorld) read(play, name string) string {
 // play begins the run of a play.
 func (g guestWorld) play(play string, most *int64) string {
 	g.t.Helper()
-	g.task(events.Task{ID: g.id(play), Agent: "guest", Task: keyOf(play), MaxTokens: most})
+	g.task(events.Task{ID: g.id(play), Agent: "guest", Task: guests.KeyOf(play), MaxTokens: most})
 	return g.id(play)
 }
 
@@ -142,7 +163,7 @@ func outcome(s run.State) string {
 func (g guestWorld) completed(play string, s run.State) {
 	g.t.Helper()
 	if s.Status != events.Completed {
-		g.t.Fatalf("%s: %s\n%+v\n%s\n%s", s.Status, outcome(s), inner(s), g.story(g.id(play)), g.mock.said())
+		g.t.Fatalf("%s: %s\n%+v\n%s\n%s", s.Status, outcome(s), inner(s), g.story(g.id(play)), g.mock.Said())
 	}
 	if r := replayed(g.t.(*testing.T), programLaw(g.t.(*testing.T)), g.log(g.id(play))); !r.OK() {
 		g.t.Errorf("a replay decides otherwise: %+v", r)
@@ -155,14 +176,14 @@ func (g guestWorld) works() {
 	if got := g.read("works", "made.txt"); got != "made\n" || g.read("works", "ran.txt") != "ran\n" || !strings.Contains(outcome(s), "All is done.") {
 		g.t.Errorf("it wrote %q, and said %q", got, outcome(s))
 	}
-	if s.Tokens.Input != 3*inputOfAnswer || s.Tokens.Output != 3*outputOfAnswer || s.Lost.Requests != 0 {
+	if s.Tokens.Input != 3*guests.InputOfAnswer || s.Tokens.Output != 3*guests.OutputOfAnswer || s.Lost.Requests != 0 {
 		g.t.Errorf("%+v, lost %+v\n%s", s.Tokens, s.Lost, g.story(g.id("works")))
 	}
 	calls := inner(s)
-	if !g.guest.asks {
+	if !g.guest.Asks {
 		return
 	}
-	if len(calls) != 2 || calls[0].CallName != g.guest.edits || calls[1].CallName != "bash" || !calls[0].Success ||
+	if len(calls) != 2 || calls[0].CallName != g.guest.Edits || calls[1].CallName != "bash" || !calls[0].Success ||
 		!calls[1].Success || !strings.Contains(calls[1].Result, "out-of-it") {
 		g.t.Fatalf("%+v", calls)
 	}
@@ -202,7 +223,7 @@ func (g guestWorld) gated() {
 	id := g.play("gated", nil)
 	s := g.await(id, "waiting", func(s run.State) bool { return waiting(s) || s.Status.Ended() })
 	if !waiting(s) || g.read("gated", "released.txt") != "" {
-		g.t.Fatalf("%s, and the file has %q\n%s\n%s", s.Status, g.read("gated", "released.txt"), g.story(id), g.mock.said())
+		g.t.Fatalf("%s, and the file has %q\n%s\n%s", s.Status, g.read("gated", "released.txt"), g.story(id), g.mock.Said())
 	}
 	g.approve(id)
 	s = g.ended(id)
@@ -219,7 +240,7 @@ func (g guestWorld) lostAtGate(play string, lose func(id string)) {
 	lose(id)
 	s := g.await(id, "waiting again", func(s run.State) bool { return len(s.Gates) == 2 && waiting(s) || s.Status.Ended() })
 	if s.Status.Ended() || g.read(play, "released.txt") != "" {
-		g.t.Fatalf("%s: %s, and the file has %q\n%s\n%s", s.Status, outcome(s), g.read(play, "released.txt"), g.story(id), g.mock.said())
+		g.t.Fatalf("%s: %s, and the file has %q\n%s\n%s", s.Status, outcome(s), g.read(play, "released.txt"), g.story(id), g.mock.Said())
 	}
 	g.approve(id)
 	s = g.ended(id)
@@ -277,10 +298,10 @@ func (g guestWorld) killedInCommand() {
 			g.t.Fatal(err)
 		}
 	}
-	if g.guest.asks { // the same command comes again, and stands before a person
+	if g.guest.Asks { // the same command comes again, and stands before a person
 		s := g.await(id, "waiting", func(s run.State) bool { return waiting(s) || s.Status.Ended() })
 		if s.Status.Ended() || g.read(play, "log") != "begun\n" {
-			g.t.Fatalf("%s: %s, and the file has %q\n%s\n%s", s.Status, outcome(s), g.read(play, "log"), g.story(id), g.mock.said())
+			g.t.Fatalf("%s: %s, and the file has %q\n%s\n%s", s.Status, outcome(s), g.read(play, "log"), g.story(id), g.mock.Said())
 		}
 		finish()
 		g.approve(id)
@@ -291,10 +312,10 @@ func (g guestWorld) killedInCommand() {
 	s := g.ended(id)
 	g.completed(play, s)
 	if got := g.read(play, "log"); got != "begun\nbegun\nended\n" {
-		g.t.Errorf("%q, %s\n%s\n%s", got, outcome(s), g.story(id), g.mock.last(g.t, keyOf(play)))
+		g.t.Errorf("%q, %s\n%s\n%s", got, outcome(s), g.story(id), g.mock.Last(g.t, guests.KeyOf(play)))
 	}
 	g.oneSession(id)
-	if calls := inner(s); g.guest.asks && (len(calls) != 3 || calls[0].Code != events.OutcomeUnknown ||
+	if calls := inner(s); g.guest.Asks && (len(calls) != 3 || calls[0].Code != events.OutcomeUnknown ||
 		!strings.Contains(calls[1].Result, "begun") || !calls[2].Success) {
 		g.t.Errorf("%+v", calls)
 	}
@@ -316,7 +337,7 @@ func (g guestWorld) killedInAnswer() {
 		g.t.Errorf("%q, lost %+v", got, s.Lost)
 	}
 	g.oneSession(id)
-	if last := g.mock.last(g.t, keyOf("answer")); !strings.Contains(last, "interrupted") || !strings.Contains(last, "echo one") {
+	if last := g.mock.Last(g.t, guests.KeyOf("answer")); !strings.Contains(last, "interrupted") || !strings.Contains(last, "echo one") {
 		g.t.Errorf("the session did not go on: %.2000s", last)
 	}
 }
@@ -326,7 +347,7 @@ func (g guestWorld) spends() {
 	s := g.ended(g.play("spends", &most))
 	c := g.count(g.id("spends"))
 	if got := g.read("spends", "steps"); got != "one\n" || budget.Used(s).Tokens > most || c[string(events.CallReserved)] != 1 {
-		g.t.Errorf("%q, used %d, %v\n%s", got, budget.Used(s).Tokens, c, g.mock.said())
+		g.t.Errorf("%q, used %d, %v\n%s", got, budget.Used(s).Tokens, c, g.mock.Said())
 	}
 	if said := outcome(s); !strings.Contains(said, "refused by the station") {
 		g.t.Errorf("%s: %q", s.Status, said)
@@ -352,7 +373,7 @@ func (g guestWorld) kill(id string) {
 	at := filepath.Join(g.dir, "work", "run", id)
 	g.until("started", func() bool {
 		killed := false
-		for _, p := range processesIn(at, g.file) {
+		for _, p := range guests.ProcessesIn(at, g.file) {
 			killed = syscall.Kill(p, syscall.SIGKILL) == nil || killed
 		}
 		return killed

@@ -230,7 +230,7 @@ Work.
 func (p *programs) id(driver, moment string) string { return driver + "-" + moment }
 
 // file is what a run has in a file of its workspace; empty for none.
-func (p *programs) file(id, name string) string {
+func (p *failover) file(id, name string) string {
 	b, err := os.ReadFile(filepath.Join(p.dir, "work", "run", id, name))
 	if err != nil && !errors.Is(err, os.ErrNotExist) {
 		p.t.Fatal(err)
@@ -268,7 +268,11 @@ func (p *programs) middle() kin {
 		})
 		p.tell("%s is at its %s", id, m.moment)
 	}
-	return p.kin("toolrunner.1")
+	found := p.kin("toolrunner.1")
+	if len(found) < len(programMoments) || len(p.guests()) != len(programMoments) {
+		p.t.Fatalf("toolrunner.1 has %d processes, %d programs work, want %d", len(found), len(p.guests()), len(programMoments))
+	}
+	return found
 }
 
 // isolated reports whether the programs of a driver have a sandbox whose HOME is gone with it.
@@ -286,14 +290,17 @@ func (p *programs) stored(id, driver string) bool {
 }
 
 // guests are the programs that run.
-func (p *programs) guests() (all []string) {
+func (p *programs) guests() []string { return p.running(filepath.Join(p.bin, "guest")) }
+
+// running are the processes of a program.
+func (p *failover) running(program string) (all []string) {
 	p.t.Helper()
 	links, err := filepath.Glob("/proc/[0-9]*/exe")
 	if err != nil {
 		p.t.Fatal(err)
 	}
 	for _, link := range links {
-		if exe, err := os.Readlink(link); err == nil && exe == filepath.Join(p.bin, "guest") {
+		if exe, err := os.Readlink(link); err == nil && exe == program {
 			all = append(all, filepath.Base(filepath.Dir(link)))
 		}
 	}
@@ -304,7 +311,7 @@ func (p *programs) guests() (all []string) {
 type kin map[int]string
 
 // kin are the processes that one has started, and what these have.
-func (p *programs) kin(name string) kin {
+func (p *failover) kin(name string) kin {
 	p.t.Helper()
 	parents, begun := map[int]int{}, map[int]string{}
 	all, err := filepath.Glob("/proc/[0-9]*/stat")
@@ -324,9 +331,6 @@ func (p *programs) kin(name string) kin {
 				break
 			}
 		}
-	}
-	if len(found) < len(programMoments) || len(p.guests()) != len(programMoments) {
-		p.t.Fatalf("%s has %d processes, %d programs work, want %d", name, len(found), len(p.guests()), len(programMoments))
 	}
 	return found
 }
@@ -418,7 +422,7 @@ func (p *programs) judge(driver, moment string, most int) {
 }
 
 // answer answers the gate that a run waits at.
-func (p *programs) answer(id string, s run.State, say func(context.Context, client.Decision) (run.State, error)) {
+func (p *failover) answer(id string, s run.State, say func(context.Context, client.Decision) (run.State, error)) {
 	p.t.Helper()
 	if s.Status.Ended() {
 		return // that is an error of itself

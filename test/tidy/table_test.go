@@ -196,6 +196,7 @@ var Exceptions = []Exception{
 	{"skip", "test/e2e/screenshot_slow_test.go", "needs a browser, behind a build tag: says NOT TESTED with what to install"},
 	{"skip", "internal/runtime/pty/real_slow_test.go", "needs a program of others, behind a build tag: says NOT TESTED with the target that installs it"},
 	{"skip", "test/e2e/realruntimes_slow_test.go", "needs 1 GB of programs of others, behind a build tag: says NOT TESTED with the target that installs them"},
+	{"skip", "test/faults/realprograms_test.go", "needs 1 GB of programs of others, behind a build tag: says NOT TESTED with the target that installs them"},
 	{"skip", "test/e2e/hooks_test.go", "a stop waits for its hooks for 5 s: says NOT TESTED where a step of one call takes longer than that"},
 	{"skip", "internal/tools/git_test.go", "only root can give a repository to another owner; it runs wherever the tests run as root, as in a container"},
 	{"skip", "internal/sandbox/sandboxtest/exam.go", "says NOT TESTED with what the machine lacks; the continuous test machine installs bubblewrap"},

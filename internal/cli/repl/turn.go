@@ -272,10 +272,12 @@ func closes(p events.Payload) string {
 	return ""
 }
 
-// call prints the line of a call that has ended.
+// call prints the line of a call that has ended. Those inside of it were printed when they ended.
 func (t *turnRun) call(id string) {
 	if c := t.tree.Call(id); c != nil {
-		t.print(t.rows(c, time.Now())...)
+		own := *c
+		own.Inner = nil
+		t.print(t.rows(&own, time.Now())...)
 	}
 }
 
@@ -323,8 +325,10 @@ func (t *turnRun) redraw() {
 		calls := 0
 		for _, turn := range st.Turns {
 			for _, c := range turn.Calls {
-				if c.State.Open() {
-					lines, calls = append(lines, t.rows(c, now)[0]), calls+1
+				for _, one := range append([]*view.CallNode{c}, c.Inner...) {
+					if one.State.Open() {
+						lines, calls = append(lines, t.rows(one, now)[0]), calls+1
+					}
 				}
 			}
 		}

@@ -10,6 +10,7 @@ import (
 	"github.com/inspan/inspan/internal/cli/app"
 	"github.com/inspan/inspan/internal/cli/follow"
 	"github.com/inspan/inspan/pkg/events"
+	"github.com/inspan/inspan/pkg/run/runtest"
 )
 
 func TestReplLeaves(t *testing.T) {
@@ -20,6 +21,36 @@ func TestReplLeaves(t *testing.T) {
 		close(items)
 		if err := (&turnRun{r: &repl{app: &app.App{}}}).loop(t.Context(), items, nil); !errors.Is(err, errLeave) {
 			t.Errorf("got %v, want %v", err, errLeave)
+		}
+	})
+}
+
+func TestInner(t *testing.T) {
+	t.Parallel()
+	t.Run("SESS-17 PLUS-12 each call of a program is printed as it ends, and not again with the call that it is inside of", func(t *testing.T) {
+		t.Parallel()
+		b, out := runtest.New("default", "run-a"), &strings.Builder{}
+		turn := &turnRun{r: &repl{app: &app.App{Printer: app.Printer{Out: out}}}}
+		b.Append(runtest.Created(), runtest.Started(), runtest.Plan(runtest.Step("build")), runtest.Ready("build"), runtest.Allowed("build"),
+			runtest.Turn(1, "build", "", runtest.Asked(1, 1, events.ToolRuntime, `{"prompt":"build it"}`)))
+		ref, inner := runtest.Ref("build", "c1-1", events.ToolRuntime), runtest.InnerRef("build", "c1-1-1", "bash", "c1-1")
+		b.Append(runtest.CallYes(ref, "reconcilable"), runtest.CallBegun(ref, 1))
+		b.Append(runtest.Progressed(b.State().Open["c1-1"], "session-1"))
+		b.Append(runtest.Requested(b.State().Open["c1-1"], "bash", `{"command":"make"}`))
+		b.Append(runtest.CallYes(inner, "once"), runtest.CallBegun(inner, 1))
+		b.Append(runtest.InnerDone(b.State().Open["c1-1-1"], "made"))
+		b.Append(runtest.CallDone(ref, b.State().Open["c1-1"].Fence, "It is built."))
+		for _, stored := range b.Events() {
+			f, p, err := events.Read(stored)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if turn.tree.Apply(f, p); p.Kind() == events.CallFinished {
+				turn.call(p.(*events.CallFinishedData).Call)
+			}
+		}
+		if got := out.String(); strings.Count(got, "make") != 1 || strings.Index(got, "make") > strings.Index(got, "It is built.") {
+			t.Errorf("got\n%s", got)
 		}
 	})
 }

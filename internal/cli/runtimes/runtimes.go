@@ -85,7 +85,7 @@ func (c *command) list() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			l := app.Listing{Heads: []string{"NAME", "FROM", "KIND", "ASKS", "STATUS", "STARTS"},
+			l := app.Listing{Heads: []string{"NAME", "FROM", "KIND", "ASKS", "RESUMES", "STATUS", "STARTS"},
 				Empty: "There are no runtimes."}
 			for _, name := range slices.Sorted(maps.Keys(all)) {
 				e := all[name]
@@ -101,7 +101,7 @@ func (c *command) list() *cobra.Command {
 				if err != nil {
 					return err
 				}
-				l.Add(name, s, name, from, e.Kind, asks, s.Status, strings.Join(e.Runtime().Command, " "))
+				l.Add(name, s, name, from, e.Kind, asks, resumes[resumption(e)].short, s.Status, strings.Join(e.Runtime().Command, " "))
 			}
 			return c.Print(l)
 		},
@@ -146,13 +146,32 @@ func (c *command) show() *cobra.Command {
 			c.Table([]string{"RUNTIME", e.Name}, [][]string{{"description", e.Description}, {"status", s.Status},
 				{"driver", r.Driver}, {"starts", strings.Join(r.Command, " ")},
 				{"in a sandbox also", strings.Join(r.Autonomous, " ")},
-				{"asks before it acts", r.Gate}, {"resumes sessions", fmt.Sprint(r.Resumes)},
+				{"asks before it acts", r.Gate}, {"resumes sessions", resumes[resumption(e)].long},
 				{"environment", strings.Join(env, " ")},
 				{"secrets by name", strings.Join(r.Pass, " ")},
 				{"asks its model", asked(r)}, {"transcripts", strings.Join(r.Transcripts, " ")}, {"digest", r.Digest}})
 			return nil
 		},
 	}
+}
+
+// resumption is where the session of a program goes on after the program was lost: 0 nowhere, 1 in its sandbox, 2 also
+// in another one.
+func resumption(e runtime.Entry) int {
+	switch {
+	case !e.Session.Resume:
+		return 0
+	case len(e.Session.Transcripts) == 0:
+		return 1
+	}
+	return 2
+}
+
+// resumes says so.
+var resumes = [...]struct{ short, long string }{
+	{"no", "no: a call whose program or toolrunner is lost has an unknown outcome"},
+	{"in its sandbox", "while its sandbox is there: a call whose toolrunner is lost has an unknown outcome, as no session.transcripts are stored"},
+	{"anywhere", "also in another sandbox, from the transcripts that are stored"},
 }
 
 // asked says how the program of a runtime asks its model.

@@ -222,8 +222,25 @@ func (d Drawing) turns(t *view.Tree, st *view.StepNode, now time.Time) []string 
 	return out
 }
 
-// Call shows one behind an indent.
+// innerShown is how many calls of a program of others are shown at least where not all are.
+const innerShown = 6
+
+// Call shows one behind an indent, with what the program that carries it out asked for.
 func (d Drawing) Call(t *view.Tree, c *view.CallNode, indent string, now time.Time) []string {
+	out, inner := d.call(t, c, indent, now), c.Inner
+	for !d.Whole && len(inner) > innerShown && !inner[0].State.Open() {
+		inner = inner[1:]
+	}
+	if hidden := len(c.Inner) - len(inner); hidden > 0 {
+		out = append(out, d.Row(d.Dim(indent+"  … "+view.Plural(hidden, "earlier call")), ""))
+	}
+	for _, in := range inner {
+		out = append(out, d.call(t, in, indent+"  ", now)...)
+	}
+	return out
+}
+
+func (d Drawing) call(t *view.Tree, c *view.CallNode, indent string, now time.Time) []string {
 	left := func(mark, note string) string {
 		line := fmt.Sprintf("%s%s %s", indent, mark, d.Cyan(view.Clip(c.Tool, 40)))
 		if c.Input != "" {

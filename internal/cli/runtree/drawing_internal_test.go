@@ -11,6 +11,7 @@ import (
 	"github.com/inspan/inspan/internal/cli/terminal"
 	"github.com/inspan/inspan/internal/core/view"
 	"github.com/inspan/inspan/pkg/events"
+	"github.com/inspan/inspan/pkg/run"
 	"github.com/inspan/inspan/pkg/run/runtest"
 )
 
@@ -131,5 +132,41 @@ func TestDrawingProp(t *testing.T) {
 				}
 			}
 		})
+	})
+}
+
+func TestInner(t *testing.T) {
+	t.Parallel()
+	b, tree := runtest.New("default", "run-a"), &view.Tree{}
+	b.Append(runtest.Created(), runtest.Started(), runtest.Plan(runtest.Step("build")), runtest.Ready("build"), runtest.Allowed("build"),
+		runtest.Turn(1, "build", "", runtest.Asked(1, 1, events.ToolRuntime, `{"prompt":"build it"}`)))
+	ref := runtest.Ref("build", "c1-1", events.ToolRuntime)
+	b.Append(runtest.CallYes(ref, "reconcilable"), runtest.CallBegun(ref, 1))
+	b.Append(runtest.Progressed(b.State().Open["c1-1"], "session-1"))
+	for range 12 {
+		id := run.InnerID(b.State().Open["c1-1"])
+		b.Append(runtest.Requested(b.State().Open["c1-1"], "bash", `{"command":"make"}`))
+		one := runtest.InnerRef("build", id, "bash", "c1-1")
+		b.Append(runtest.CallYes(one, "once"), runtest.CallBegun(one, 1))
+		b.Append(runtest.InnerDone(b.State().Open[id], "made"))
+	}
+	asked := run.InnerID(b.State().Open["c1-1"])
+	b.Append(runtest.Requested(b.State().Open["c1-1"], "bash", `{"command":"release it"}`))
+	b.Append(runtest.GateAt("g-1", "build", asked))
+	grow(t, tree, b.Events())
+	now := runtest.Start.Add(time.Minute)
+	t.Run("CLI-8 PLUS-12b a run shows what its program does, and how to answer the gate that it waits at", func(t *testing.T) {
+		got := strings.Join(Drawing{Width: 80}.Fitted(tree, now, 20), "\n")
+		for _, want := range []string{"  ⠋ runtime", "        … 7 earlier calls", "        ✓ bash make  made", "        ◆ bash release it", "inspan approve run-a/g-1"} {
+			if !strings.Contains(got, want) {
+				t.Errorf("no %q in\n%s", want, got)
+			}
+		}
+	})
+	t.Run("CLI-8 a run that is shown whole has all that its program did", func(t *testing.T) {
+		got := strings.Join(Drawing{Width: 80, Whole: true}.Lines(tree, now), "\n")
+		if strings.Count(got, "✓ bash make") != 12 || strings.Contains(got, "earlier") {
+			t.Errorf("got\n%s", got)
+		}
 	})
 }

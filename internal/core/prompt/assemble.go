@@ -119,7 +119,7 @@ func roleText(in Input, light bool) string {
 		t = shortTemplate
 	}
 	r := role{System: strings.TrimSpace(in.System), Name: in.Agent.Name, Description: in.Agent.Description,
-		Tools:  strings.Join(in.Agent.Tools, ", "),
+		Tools:  strings.Join(named(in.Agent.Tools), ", "),
 		Skills: in.Agent.Skills, Memory: in.Agent.Memory}
 	for _, name := range in.Agent.Delegates {
 		r.Delegates = append(r.Delegates, events.Skill{Name: name, Description: in.State.Agents[name].Description})
@@ -128,6 +128,11 @@ func roleText(in Input, light bool) string {
 		r.Workspace, r.Context, r.Session, r.Attended = c.Workspace, c.Context, c.SessionPrompt, c.Attended
 	}
 	return fill(t, r) + Output(in.Agent.OutputSchema)
+}
+
+// named are the tools that a system prompt lists: a program of others does not call the tool that gives it its prompt.
+func named(tools []string) []string {
+	return slices.DeleteFunc(slices.Clone(tools), func(name string) bool { return name == events.ToolRuntime })
 }
 
 // role is what the templates of the system prompt show.

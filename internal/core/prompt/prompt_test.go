@@ -80,6 +80,13 @@ func TestText(t *testing.T) {
 			}
 		}
 	})
+	t.Run("LOOP-15 ID-6a the prompt of a program of others does not list the tool that gives it its prompt", func(t *testing.T) {
+		t.Parallel()
+		got := Assemble(Input{State: s, Step: s.Step("b"), Agent: events.Agent{Name: "m", Tools: []string{"bash", events.ToolRuntime}}}).System
+		if !strings.Contains(got, "Your tools: bash. ") {
+			t.Errorf("got %q", got)
+		}
+	})
 	t.Run("SESS-17 what a person types is all of their message, and only a run that no one attends is told to begin alone", func(t *testing.T) {
 		t.Parallel()
 		for _, attended := range []bool{true, false} {

@@ -89,6 +89,7 @@ var nodeRows = slices.Concat(checkNodes, childNodes, []nodeRow{
 	node(func(t *Tree, f events.Event, d *events.GateExpiredData) {
 		t.answer(f.Time, events.GateAnswer{Gate: d.Gate, By: run.ExpiredBy, Reason: expiryText(d.Outcome)}, run.GateExpired)
 	}),
+	node(func(t *Tree, f events.Event, d *events.CallRequestedData) { t.requested(f.Time, d) }),
 	node(func(t *Tree, f events.Event, d *events.CallAllowedData) {
 		if c := t.calls[d.Call]; c != nil {
 			c.State, c.Began = CallAllowed, f.Time

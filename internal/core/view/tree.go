@@ -104,7 +104,9 @@ type CallNode struct {
 	DiffLines int
 	Step      string
 	Gate      *GateNode
-	input     json.RawMessage // until it has ended
+	// Inner are the calls that the program of others has asked for which carries this one out.
+	Inner []*CallNode
+	input json.RawMessage // until it has ended
 }
 
 // GateNode is a gate before a step or a call.
@@ -139,6 +141,9 @@ func (t *Tree) Waiting() []*GateNode {
 		for _, turn := range st.Turns {
 			for _, c := range turn.Calls {
 				add(c.Gate, c.State.Open() && st.Status == events.StepIsRunning)
+				for _, in := range c.Inner {
+					add(in.Gate, in.State.Open() && st.Status == events.StepIsRunning)
+				}
 			}
 		}
 	}

@@ -76,6 +76,56 @@ func TestTree(t *testing.T) {
 	})
 }
 
+// inside is a run whose program has asked for two calls and waits at the gate of the second one.
+func inside() *runtest.Builder {
+	b := runtest.New("default", "run-a")
+	b.Append(runtest.Created(), runtest.Started(), runtest.Plan(runtest.Step("build")), runtest.Ready("build"), runtest.Allowed("build"),
+		runtest.Turn(1, "build", "", runtest.Asked(1, 1, events.ToolRuntime, `{"prompt":"build it"}`)))
+	ref := runtest.Ref("build", "c1-1", events.ToolRuntime)
+	b.Append(runtest.CallYes(ref, "reconcilable"), runtest.CallBegun(ref, 1))
+	b.Append(runtest.Progressed(b.State().Open["c1-1"], "session-1"))
+	b.Append(runtest.Requested(b.State().Open["c1-1"], "bash", `{"command":"make"}`))
+	first := runtest.InnerRef("build", "c1-1-1", "bash", "c1-1")
+	b.Append(runtest.CallYes(first, "once"), runtest.CallBegun(first, 1))
+	b.Append(runtest.InnerDone(b.State().Open["c1-1-1"], "made"))
+	b.Append(runtest.Requested(b.State().Open["c1-1"], "bash", `{"command":"release it"}`))
+	b.Append(runtest.GateAt("g-1", "build", "c1-1-2"))
+	return b
+}
+
+func TestTreeInside(t *testing.T) {
+	t.Parallel()
+	t.Run("CLI-8 PLUS-12 what a program asks to do is its command or its files, else what it shows of it", func(t *testing.T) {
+		t.Parallel()
+		for input, want := range map[string]string{
+			`{"title":"Proceed?","reported":{"question":"Proceed?","screen":"rows"}}`:     "Proceed?",
+			`{"title":"Proceed?","paths":["a.go","b.go"],"reported":{"path":"a.go"}}`:     "a.go b.go",
+			`{"title":"Proceed?","command":"make","paths":["a.go"],"reported":{"a":"b"}}`: "make",
+		} {
+			b := inside()
+			d := runtest.Requested(b.State().Open["c1-1"], "other", input)
+			d.Title = "Proceed?"
+			b.Append(d)
+			if inner := grow(t, b.Events()).Call("c1-1").Inner; len(inner) != 3 || inner[2].Input != want {
+				t.Errorf("got %+v, want %q", inner, want)
+			}
+		}
+	})
+	t.Run("CLI-8 PLUS-12b what a program of others asks for is below its call, with the gate that it waits at", func(t *testing.T) {
+		t.Parallel()
+		tree := grow(t, inside().Events())
+		waits := tree.Waiting()
+		if len(waits) != 1 || waits[0].ID != "g-1" {
+			t.Fatalf("waiting: %+v", waits)
+		}
+		inner := tree.Call("c1-1").Inner
+		if len(inner) != 2 || inner[0].State != view.CallDone || inner[0].Input != "make" || inner[0].Outcome != "made" ||
+			inner[1].State != view.CallAsked || inner[1].Input != "release it" || inner[1].Gate != waits[0] {
+			t.Errorf("%+v", inner)
+		}
+	})
+}
+
 // The fold of the log decides; the tree, which is folded for the eye, must say the same of every random history.
 func TestTreeProp(t *testing.T) {
 	t.Parallel()

@@ -38,6 +38,7 @@ type stage struct {
 	live     string
 	asked    []runtime.Tool
 	permit   runtime.Permission
+	waits    func(ctx context.Context) error // at a gate; nil does not wait
 	said     func()
 }
 
@@ -60,7 +61,12 @@ func (s *stage) Update(u runtime.Update) {
 }
 
 // Permit implements runtime.Host.
-func (s *stage) Permit(_ context.Context, t runtime.Tool) (runtime.Permission, error) {
+func (s *stage) Permit(ctx context.Context, t runtime.Tool) (runtime.Permission, error) {
+	if s.waits != nil {
+		if err := s.waits(ctx); err != nil {
+			return runtime.Permission{}, err
+		}
+	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.asked = append(s.asked, t)
@@ -193,6 +199,28 @@ func TestQuestions(t *testing.T) {
 			if len(s.asked) != 1 || s.asked[0].Name != events.ToolOther || !strings.Contains(string(s.asked[0].Input), "May I go on?") {
 				t.Errorf("asked %+v", s.asked)
 			}
+		}
+	})
+	t.Run("PLUS-12c CONT-4 a program that dies while its question waits for a person is lost at once", func(t *testing.T) {
+		t.Parallel()
+		s := newStage(t, "")
+		s.waits = func(ctx context.Context) error {
+			list, err := s.sandbox.Processes(ctx)
+			if err != nil || len(list) == 0 {
+				t.Errorf("got %v, %v", list, err)
+			}
+			for _, p := range list {
+				_ = s.sandbox.Kill(ctx, p.PID) // one of them ends with another
+			}
+			select {
+			case <-ctx.Done():
+				return ctx.Err()
+			case <-time.After(2 * time.Minute):
+				return errors.New("it waits for the person")
+			}
+		}
+		if _, err := s.prompt("!question May I go on?"); !errors.Is(err, runtime.ErrEnded) {
+			t.Errorf("got %v", err)
 		}
 	})
 	t.Run("SAFE-1 a question that no one answers ends the turn with its text", func(t *testing.T) {

@@ -300,7 +300,7 @@ func (c *conversation) answer(ctx context.Context, q int, row string) error {
 		return err
 	}
 	t := runtime.Tool{ID: fmt.Sprintf("question-%d", n), Name: events.ToolOther, Title: row, Input: input}
-	v, err := c.host.Permit(ctx, t)
+	v, err := c.permit(ctx, t)
 	if err != nil {
 		return err
 	}
@@ -314,6 +314,18 @@ func (c *conversation) answer(ctx context.Context, q int, row string) error {
 	t.Ended, t.Failed, t.Output = true, err != nil, "answered with yes"
 	c.host.Update(runtime.Update{Kind: runtime.ToolCall, Tool: t})
 	return err
+}
+
+// permit asks the gatekeeper for as long as the program lives: an answer to one that has ended is of no use.
+func (c *conversation) permit(ctx context.Context, t runtime.Tool) (runtime.Permission, error) {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	defer context.AfterFunc(c.life, cancel)()
+	v, err := c.host.Permit(ctx, t)
+	if err != nil && c.life.Err() != nil {
+		err = context.Cause(c.life)
+	}
+	return v, err
 }
 
 // Prompt implements runtime.Conversation.
