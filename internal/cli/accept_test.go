@@ -36,6 +36,12 @@ func TestAccept(t *testing.T) {
 		d.want(1, words{"check failed on step step-1", "exit status 3", "two of nine", "(unverified)"},
 			"run", "reader", "x", "--id", "run-false", "--accept", "echo two of nine; exit 3")
 	})
+	t.Run("PLUS-10 a command that exits with 0 without what its output must have does not pass", func(t *testing.T) {
+		d.want(0, words{"verified by echo ran one, ran two"}, "run", "reader", "x", "--accept", "echo ran one, ran two", "--expect", "ran one", "--expect", "ran two")
+		d.want(1, words{"check failed on step step-1", "ran two", "(unverified)"}, "run", "reader", "x", "--accept", "echo ran one", "--expect", "ran one", "--expect", "ran two")
+		d.want(2, words{"--expect goes with one --accept"}, "run", "reader", "x", "--expect", "ran one")
+		d.want(2, words{"--expect goes with one --accept"}, "run", "reader", "x", "--accept", "true", "--accept", "false", "--expect", "ran one")
+	})
 	t.Run("PLUS-10 checks that cannot be carried out are an error of the command line", func(t *testing.T) {
 		d.want(2, words{"empty"}, "run", "reader", "x", "--accept", " ")
 		d.want(2, words{"goes with --accept"}, "run", "reader", "x", "--protect", "a")
