@@ -91,6 +91,7 @@ func typed(root *cobra.Command, args []string) error {
 		switch {
 		case arg == "--" || arg == "-":
 			return nil
+		case strings.Contains(name, " "): // the value of a flag
 		case strings.HasPrefix(name, "--"):
 			if f := strings.TrimPrefix(name, "--"); cmd.Flags().Lookup(f) == nil && cmd.InheritedFlags().Lookup(f) == nil && f != "help" && f != "version" {
 				return fmt.Errorf("%s has no flag %s", cmd.CommandPath(), name)
