@@ -14,7 +14,7 @@ import (
 
 // versionCommand is inspan version.
 type versionCommand struct {
-	*app.App
+	App *app.App
 }
 
 func versionCmd(a *app.App) *cobra.Command {
@@ -27,10 +27,10 @@ func versionCmd(a *app.App) *cobra.Command {
 
 func (a *versionCommand) run(*cobra.Command, []string) error {
 	v := versionInfo()
-	if a.JSON {
-		return a.PrintJSON(v)
+	if a.App.JSON {
+		return a.App.PrintJSON(v)
 	}
-	fmt.Fprintln(a.Out, v)
+	fmt.Fprintln(a.App.Out, v)
 	return nil
 }
 

@@ -41,7 +41,7 @@ const (
 
 // command is inspan acp.
 type command struct {
-	*app.App
+	App   *app.App
 	flags dispatch.RunFlags
 }
 
@@ -77,7 +77,7 @@ With --in-place it works on the files themselves. Where no station listens at --
 }
 
 func (c *command) run(cmd *cobra.Command, args []string) (err error) {
-	if c.CanAsk() {
+	if c.App.CanAsk() {
 		return app.Usage("acp is for editors, which start it (inspan acp --help); to talk to the agent here: inspan repl %s",
 			args[0])
 	}
@@ -85,12 +85,12 @@ func (c *command) run(cmd *cobra.Command, args []string) (err error) {
 		return err
 	}
 	ctx := cmd.Context()
-	c.flags.Store = cmp.Or(c.flags.Store, c.Folder)
+	c.flags.Store = cmp.Or(c.flags.Store, c.App.Folder)
 	h, err := dispatch.ReachHost(ctx, c.App, c.flags)
 	if err != nil {
 		return err
 	}
-	s := &server{app: c.App, c: h.C, flags: c.flags, agent: args[0], out: c.Out, sessions: map[string]*session{},
+	s := &server{app: c.App, c: h.C, flags: c.flags, agent: args[0], out: c.App.Out, sessions: map[string]*session{},
 		waiting: map[string]chan message{}}
 	s.place = func(ctx context.Context, copied *workcopy.Copy, task *events.Task) (*dispatch.Visit, error) {
 		if c.flags.InPlace() {
@@ -102,7 +102,7 @@ func (c *command) run(cmd *cobra.Command, args []string) (err error) {
 		return nil, h.Place(ctx, c.App, copied, c.flags, task)
 	}
 	defer func() { err = errors.Join(err, dispatch.LeaveHost(c.App, h, run.State{})) }()
-	return s.serve(ctx, c.In)
+	return s.serve(ctx, c.App.In)
 }
 
 // server speaks with one editor.

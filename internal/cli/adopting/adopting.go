@@ -18,7 +18,7 @@ import (
 
 // adoptCommand is inspan import gastown and inspan import station.
 type adoptCommand struct {
-	*app.App
+	App  *app.App
 	to   string
 	dry  bool
 	read func(*os.Root) (*adopt.Report, error)
@@ -76,8 +76,8 @@ func (a *adoptCommand) run(_ *cobra.Command, args []string) error {
 			return err
 		}
 	}
-	if a.JSON {
-		return a.PrintJSON(out)
+	if a.App.JSON {
+		return a.App.PrintJSON(out)
 	}
 	a.show(args[0], out)
 	return nil
@@ -101,10 +101,10 @@ func (a *adoptCommand) write(at string, text []byte) (string, error) {
 
 func (a *adoptCommand) show(dir string, out answer) {
 	if len(out.Items) == 0 {
-		fmt.Fprintf(a.Out, "%s has nothing that is known: name the folder of the settings.\n", terminal.Sanitize(dir))
+		fmt.Fprintf(a.App.Out, "%s has nothing that is known: name the folder of the settings.\n", terminal.Sanitize(dir))
 		return
 	}
-	p, n := a.Paint(), map[string]int{}
+	p, n := a.App.Paint(), map[string]int{}
 	for _, i := range out.Items {
 		n[i.Outcome]++
 		mark := p.Green(fmt.Sprintf("%-8s", i.Outcome))
@@ -121,15 +121,15 @@ func (a *adoptCommand) show(dir string, out answer) {
 				line += p.Red("  another file is there, and stays")
 			}
 		}
-		fmt.Fprintln(a.Out, line)
+		fmt.Fprintln(a.App.Out, line)
 		for _, note := range i.Notes {
-			fmt.Fprintln(a.Out, "          "+terminal.Sanitize(note))
+			fmt.Fprintln(a.App.Out, "          "+terminal.Sanitize(note))
 		}
 	}
 	if len(out.Commands) > 0 {
-		fmt.Fprintln(a.Out, "\nAt a station, register what no file has:")
+		fmt.Fprintln(a.App.Out, "\nAt a station, register what no file has:")
 		for _, c := range out.Commands {
-			fmt.Fprintln(a.Out, "  "+terminal.Sanitize(adopt.Quoted(c)))
+			fmt.Fprintln(a.App.Out, "  "+terminal.Sanitize(adopt.Quoted(c)))
 		}
 	}
 	made := "made"
@@ -142,7 +142,7 @@ func (a *adoptCommand) show(dir string, out answer) {
 			files++
 		}
 	}
-	fmt.Fprintf(a.Out, "\n%d taken, %d changed, %d refused; %d files %s below %s.\n", n[adopt.Taken], n[adopt.Changed],
+	fmt.Fprintf(a.App.Out, "\n%d taken, %d changed, %d refused; %d files %s below %s.\n", n[adopt.Taken], n[adopt.Changed],
 		n[adopt.Refused], files,
 		made, strings.TrimSpace(terminal.Sanitize(a.to)))
 }

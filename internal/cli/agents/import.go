@@ -16,7 +16,7 @@ import (
 
 // importCommand is inspan agent import.
 type importCommand struct {
-	*app.App
+	App   *app.App
 	flags agentFlags
 }
 

@@ -22,7 +22,7 @@ import (
 
 // initCommand is inspan agent init.
 type initCommand struct {
-	*app.App
+	App   *app.App
 	flags agentFlags
 }
 
@@ -70,7 +70,7 @@ func (a *initCommand) run(cmd *cobra.Command, args []string) error {
 	}
 	if a.flags.From != "" {
 		for _, flag := range []string{"template", "image", "max-steps"} {
-			if a.Given(flag) {
+			if a.App.Given(flag) {
 				return app.Usage("--from copies an agent whole, so --%s means nothing: leave one of them out", flag)
 			}
 		}

@@ -21,7 +21,7 @@ import (
 
 // listCommand is inspan agents.
 type listCommand struct {
-	*app.App
+	App   *app.App
 	dir   string
 	watch bool
 }
@@ -43,13 +43,13 @@ nearest key that is known. It fails where a file is wrong, so that it can stand 
 }
 
 func (a *listCommand) run(cmd *cobra.Command, args []string) error {
-	if a.dir != "" && (a.watch || a.Form == app.FormWide || a.Form == app.FormName) {
+	if a.dir != "" && (a.watch || a.App.Form == app.FormWide || a.App.Form == app.FormName) {
 		return app.Usage("--dir reads files: --watch, -o wide and -o name are for the agents of a station")
 	}
 	if a.dir != "" {
 		return listFolder(a.App, a.dir)
 	}
-	return a.Connected(func(ctx context.Context, c *client.Client, _ []string) error {
+	return a.App.Connected(func(ctx context.Context, c *client.Client, _ []string) error {
 		return listRegistered(ctx, a.App, c, a.watch)
 	})(cmd, args)
 }

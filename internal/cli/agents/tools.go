@@ -25,7 +25,7 @@ import (
 
 // toolsCommand is inspan tools.
 type toolsCommand struct {
-	*app.App
+	App               *app.App
 	file, sandboxMode string
 	check, pin        bool
 }

@@ -69,21 +69,21 @@ func TrustLines(fresh []Contribution) []string {
 
 // Ask shows contributions to the person at the terminal and asks.
 func (a Acceptance) Ask(ctx context.Context, fresh []Contribution) (bool, error) {
-	p := a.Paint()
-	fmt.Fprintf(a.Err, "%s\n\n", p.Bold(a.Wrapped("Files of this directory can run commands, and you have not accepted them as they are now:", 0)))
+	p := a.App.Paint()
+	fmt.Fprintf(a.App.Err, "%s\n\n", p.Bold(a.App.Wrapped("Files of this directory can run commands, and you have not accepted them as they are now:", 0)))
 	for _, line := range TrustLines(fresh) {
 		text := strings.TrimLeft(line, " ")
 		indent := strings.Repeat(" ", 2+len(line)-len(text))
-		for i, part := range strings.Split(a.Wrapped(text, len(indent)+2), "\n") {
+		for i, part := range strings.Split(a.App.Wrapped(text, len(indent)+2), "\n") {
 			if i == 1 {
 				indent += "  "
 			}
-			fmt.Fprintln(a.Err, indent+part)
+			fmt.Fprintln(a.App.Err, indent+part)
 		}
 	}
-	fmt.Fprintln(a.Err)
+	fmt.Fprintln(a.App.Err)
 	for {
-		fmt.Fprint(a.Err, p.Bold("Accept it as it is now? [y]es  [n]o  [d]etails: "))
+		fmt.Fprint(a.App.Err, p.Bold("Accept it as it is now? [y]es  [n]o  [d]etails: "))
 		line, err := a.readLine(ctx)
 		if errors.Is(err, io.EOF) {
 			return false, nil
@@ -107,7 +107,7 @@ const maxDetail = 80
 
 // details prints the files that are new or changed.
 func (a Acceptance) details(fresh []Contribution) {
-	p := a.Paint()
+	p := a.App.Paint()
 	for _, c := range fresh {
 		if c.Kind == trust.Store {
 			continue
@@ -117,24 +117,24 @@ func (a Acceptance) details(fresh []Contribution) {
 			if !ok {
 				continue
 			}
-			fmt.Fprintf(a.Err, "\n%s\n", p.Bold(view.Clip(c.Kind+" "+changed, 400)))
+			fmt.Fprintf(a.App.Err, "\n%s\n", p.Bold(view.Clip(c.Kind+" "+changed, 400)))
 			lines := strings.Split(strings.TrimSuffix(string(text), "\n"), "\n")
 			for i, line := range lines {
 				if i == maxDetail {
-					fmt.Fprintf(a.Err, "  %s\n", p.Dim(fmt.Sprintf("... and %d more lines in %s", len(lines)-i,
+					fmt.Fprintf(a.App.Err, "  %s\n", p.Dim(fmt.Sprintf("... and %d more lines in %s", len(lines)-i,
 						view.Clip(c.Path, 300))))
 					break
 				}
-				fmt.Fprintf(a.Err, "  %s\n", terminal.Sanitize("|" + line)[1:])
+				fmt.Fprintf(a.App.Err, "  %s\n", terminal.Sanitize("|" + line)[1:])
 			}
 		}
 	}
-	fmt.Fprintln(a.Err)
+	fmt.Fprintln(a.App.Err)
 }
 
 // readLine takes a line of the terminal, mostly before anything else reads from it. Ctrl+C is the end of the command.
 func (a Acceptance) readLine(ctx context.Context) (string, error) {
-	breaks, stop := a.Signals()
+	breaks, stop := a.App.Signals()
 	defer stop()
 	got := a.typed()
 	select {
@@ -146,21 +146,21 @@ func (a Acceptance) readLine(ctx context.Context) (string, error) {
 	case <-breaks:
 	case <-ctx.Done(): // the same signal may end the context first
 	}
-	fmt.Fprintln(a.Err)
+	fmt.Fprintln(a.App.Err)
 	return "", Exit(ExitInterrupted, context.Canceled)
 }
 
 // typed gives one line of the input; it is closed at its end. Once the keyboard reads, the line comes from there.
 func (a Acceptance) typed() <-chan []byte {
-	if a.Keys != nil && a.Keys.Started() {
-		return a.Keys.Next()
+	if a.App.Keys != nil && a.App.Keys.Started() {
+		return a.App.Keys.Next()
 	}
 	got := make(chan []byte, 1) // reading cannot be interrupted: the goroutine ends with its line, or the program
 	go func() {
 		defer close(got)
 		var line []byte
 		for b := make([]byte, 1); ; {
-			n, err := a.In.Read(b)
+			n, err := a.App.In.Read(b)
 			line = append(line, b[:n]...)
 			if n == 1 && b[0] == '\n' {
 				got <- line

@@ -22,7 +22,7 @@ const completeWait = time.Second
 
 // completion completes words of a command line with what the station has. Without a station it names nothing: a person
 // who presses the tab key reads no error.
-type completion struct{ *App }
+type completion struct{ App *App }
 
 // source lists what a word of a command line can be; args are the words before it.
 type source func(ctx context.Context, c *client.Client, args []string) ([]string, error)
@@ -123,7 +123,7 @@ func (c completion) argument(cmd *cobra.Command, words, args []string, typed str
 
 // keys are the settings.
 func (c completion) keys() (out []string) {
-	for _, e := range c.Layers.Explain() {
+	for _, e := range c.App.Layers.Explain() {
 		if e.Key != "" {
 			out = append(out, cobra.CompletionWithDesc(e.Key, view.Clip(e.Doc, 60)))
 		}
@@ -147,8 +147,8 @@ func (c completion) flag(cmd *cobra.Command, name string, complete cobra.Complet
 // ask completes with what the station has. The newest stands first.
 func (c completion) ask(list source) cobra.CompletionFunc {
 	return func(cmd *cobra.Command, args []string, typed string) ([]string, cobra.ShellCompDirective) {
-		c.Cmd, c.Err = cmd, io.Discard // flags before the word say which station is meant
-		if c.UseContext() != nil {
+		c.App.Cmd, c.App.Err = cmd, io.Discard // flags before the word say which station is meant
+		if c.App.UseContext() != nil {
 			return nil, cobra.ShellCompDirectiveNoFileComp
 		}
 		return begins(c.names(cmd.Context(), args, list), typed), cobra.ShellCompDirectiveNoFileComp |
@@ -162,7 +162,7 @@ func (c completion) names(ctx context.Context, args []string, list source) []str
 	defer cancel()
 	come := make(chan []string, 1) // a station that does not answer is left alone: the program ends
 	go func() {
-		conn, err := c.Connect(ctx)
+		conn, err := c.App.Connect(ctx)
 		if err != nil {
 			come <- nil
 			return

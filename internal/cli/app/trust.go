@@ -33,7 +33,7 @@ type Contribution struct {
 var ErrNotTrusted = errors.New("not accepted")
 
 // Acceptance decides about contributions in the person's name, for one command.
-type Acceptance struct{ *App }
+type Acceptance struct{ App *App }
 
 // Acceptance returns that of this command.
 func (a *App) Acceptance() Acceptance { return Acceptance{a} }
@@ -50,13 +50,13 @@ func (a Acceptance) accept(ctx context.Context, l *OwnStation) error {
 	if err != nil {
 		return err
 	}
-	if !l.Trust && !a.CanAsk() { // who registers them says so, and takes them once they were accepted
+	if !l.Trust && !a.App.CanAsk() { // who registers them says so, and takes them once they were accepted
 		all = slices.DeleteFunc(all, func(c Contribution) bool { return c.New && c.Kind == trust.Schedules })
 	}
 	fresh := slices.DeleteFunc(slices.Clone(all), func(c Contribution) bool { return !c.New })
-	if len(fresh) > 0 && !l.Trust && !a.CanAsk() && onlyScripts(fresh) && (l.Agents == "" || a.named("agents",
+	if len(fresh) > 0 && !l.Trust && !a.App.CanAsk() && onlyScripts(fresh) && (l.Agents == "" || a.named("agents",
 		"INSPAN_AGENTS")) {
-		fmt.Fprintf(a.Err, "Left out: %s, which was not accepted (inspan trust).\n", names(fresh))
+		fmt.Fprintf(a.App.Err, "Left out: %s, which was not accepted (inspan trust).\n", names(fresh))
 		all = slices.DeleteFunc(all, func(c Contribution) bool { return c.Kind == trust.Scripts })
 		l.Scripts = ""
 	} else if err := a.settle(ctx, record, fresh, l.Trust); err != nil {
@@ -72,9 +72,9 @@ func (a Acceptance) settle(ctx context.Context, record *trust.Record, fresh []Co
 	case len(fresh) == 0:
 		return nil
 	case once:
-		fmt.Fprintf(a.Err, "Accepted for this once, as --trust says: %s.\n", names(fresh))
+		fmt.Fprintf(a.App.Err, "Accepted for this once, as --trust says: %s.\n", names(fresh))
 		return nil
-	case !a.CanAsk():
+	case !a.App.CanAsk():
 		return refusal(fresh)
 	}
 	yes, err := a.Ask(ctx, fresh)
@@ -149,10 +149,10 @@ func onlyScripts(fresh []Contribution) bool {
 // named reports whether a person named a setting: with a flag, in the environment or in the person's own file. That is
 // the person's own act; what a directory says is not.
 func (a Acceptance) named(flag, variable string) bool {
-	if a.Given(flag) {
+	if a.App.Given(flag) {
 		return true
 	}
-	for _, e := range a.Layers.Explain() {
+	for _, e := range a.App.Layers.Explain() {
 		if e.Variable == variable {
 			from := e.Origins[0].Layer
 			return from == service.FromEnvironment || from == service.FromSystem
@@ -202,7 +202,7 @@ func (a Acceptance) contribution(record *trust.Record, before map[string]trust.A
 
 // parts reads what no one named.
 func (a Acceptance) parts(l *OwnStation) (out []trust.Part, err error) {
-	if at, text := a.Layers.Project(); at != "" {
+	if at, text := a.App.Layers.Project(); at != "" {
 		p, err := trust.File(trust.Settings, at, text)
 		if err != nil {
 			return nil, err
@@ -258,13 +258,13 @@ func (a Acceptance) parts(l *OwnStation) (out []trust.Part, err error) {
 
 // storeHere reports whether the store is the one of this directory that no one named.
 func (a Acceptance) storeHere(l *OwnStation) bool {
-	return l.Store != "" && l.Store == a.Folder && !a.named("store", "INSPAN_STORE")
+	return l.Store != "" && l.Store == a.App.Folder && !a.named("store", "INSPAN_STORE")
 }
 
 // MarkStore marks the store of this directory where there is none yet, so that the next command knows it. A store that
 // is named is marked too: the next command may find it without a name.
 func (a Acceptance) MarkStore(store string) error {
-	if store == "" || filepath.Clean(store) != filepath.Clean(a.Folder) {
+	if store == "" || filepath.Clean(store) != filepath.Clean(a.App.Folder) {
 		return nil
 	}
 	record, err := trust.Open()
@@ -291,7 +291,7 @@ func (a Acceptance) runs(c Contribution) ([]string, error) {
 	switch c.Kind {
 	case trust.Settings:
 		var out []string
-		for _, e := range a.Layers.Explain() {
+		for _, e := range a.App.Layers.Explain() {
 			for _, o := range e.Origins {
 				if o.Layer == service.FromProject {
 					out = append(out, "setting "+e.Key+": "+o.Value)
@@ -300,7 +300,7 @@ func (a Acceptance) runs(c Contribution) ([]string, error) {
 		}
 		return out, nil
 	case trust.Agents:
-		cfg, err := a.Config()
+		cfg, err := a.App.Config()
 		if err != nil {
 			return nil, err
 		}

@@ -24,7 +24,7 @@ import (
 
 // getCommand is inspan artifacts get.
 type getCommand struct {
-	*app.App
+	App   *app.App
 	flags fetchFlags
 }
 
@@ -48,7 +48,7 @@ An artifact that is kept in the workspace alone is read from there, where this m
 }
 
 func (a *getCommand) run(ctx context.Context, c *client.Client, argv []string) error {
-	if a.flags.stdout && (len(argv) != 2 || a.JSON) {
+	if a.flags.stdout && (len(argv) != 2 || a.App.JSON) {
 		return app.Usage("--stdout wants one artifact, and no --json")
 	}
 	return getArtifacts(ctx, a.App, c, a.flags, argv[0], argv[1:])

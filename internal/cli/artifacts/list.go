@@ -17,7 +17,7 @@ import (
 
 // listCommand is inspan artifacts list.
 type listCommand struct {
-	*app.App
+	App *app.App
 }
 
 func listCmd(a *app.App) *cobra.Command {
@@ -41,7 +41,7 @@ func (a *listCommand) run(ctx context.Context, c *client.Client, argv []string) 
 			f.SHA256,
 			view.Clip(cmp.Or(f.Path, f.Name), 120))
 	}
-	return a.Print(l)
+	return a.App.Print(l)
 }
 
 // Command makes inspan artifacts and the commands below it.

@@ -26,7 +26,7 @@ import (
 
 // putCommand is inspan artifacts put.
 type putCommand struct {
-	*app.App
+	App   *app.App
 	flags putFlags
 }
 

@@ -15,7 +15,7 @@ import (
 )
 
 type command struct {
-	*app.App
+	App                   *app.App
 	by, to, until, reason string
 	end                   bool
 }
@@ -42,7 +42,7 @@ approvers. Without flags it lists who answers for whom.`,
 }
 
 func (c *command) run(ctx context.Context, cl *client.Client, _ []string) error {
-	ctx, cancel := context.WithTimeout(ctx, c.Wait)
+	ctx, cancel := context.WithTimeout(ctx, c.App.Wait)
 	defer cancel()
 	ds := client.NewDeputies(cl)
 	switch {
@@ -77,10 +77,10 @@ func (c *command) change(ctx context.Context, ds client.Deputies, ctl events.Dep
 	if err != nil {
 		return err
 	}
-	if c.JSON {
-		return c.PrintJSON(all.Of(c.by))
+	if c.App.JSON {
+		return c.App.PrintJSON(all.Of(c.by))
 	}
-	fmt.Fprintln(c.Out, done)
+	fmt.Fprintln(c.App.Out, done)
 	return nil
 }
 
@@ -95,15 +95,15 @@ func (c *command) list(ctx context.Context, ds client.Deputies) error {
 			holds = append(holds, d)
 		}
 	}
-	if c.JSON {
-		return c.PrintJSON(holds)
+	if c.App.JSON {
+		return c.App.PrintJSON(holds)
 	}
 	for _, d := range holds {
-		fmt.Fprintf(c.Out, "%s answers for %s until %s  %s\n", d.To, d.For, d.Until.Local().Format(time.DateTime),
+		fmt.Fprintf(c.App.Out, "%s answers for %s until %s  %s\n", d.To, d.For, d.Until.Local().Format(time.DateTime),
 			terminal.Sanitize(d.Reason))
 	}
 	if len(holds) == 0 {
-		fmt.Fprintln(c.Out, "No one answers in the place of somebody else.")
+		fmt.Fprintln(c.App.Out, "No one answers in the place of somebody else.")
 	}
 	return nil
 }

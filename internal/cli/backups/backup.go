@@ -22,7 +22,7 @@ import (
 
 // backupCommand is inspan backup.
 type backupCommand struct {
-	*app.App
+	App    *app.App
 	target transfer.Target
 	keys   string
 }
@@ -93,7 +93,7 @@ func (c *backupCommand) stopped(ctx context.Context, dir string) error {
 				return err
 			}
 		}
-		st, err := conn.Station(c.Station)
+		st, err := conn.Station(c.App.Station)
 		if err != nil {
 			return err
 		}
@@ -102,7 +102,7 @@ func (c *backupCommand) stopped(ctx context.Context, dir string) error {
 }
 
 func (c *backupCommand) writeKeys(ctx context.Context, conn *jet.Conn, dir string) error {
-	st, err := conn.Station(c.Station)
+	st, err := conn.Station(c.App.Station)
 	if err != nil {
 		return err
 	}
@@ -114,12 +114,12 @@ func (c *backupCommand) writeKeys(ctx context.Context, conn *jet.Conn, dir strin
 	if err != nil {
 		return err
 	}
-	return backup.WriteKeys(c.keys, dir, c.Station, keys)
+	return backup.WriteKeys(c.keys, dir, c.App.Station, keys)
 }
 
 func (c *backupCommand) take(ctx context.Context, src backup.Source, dir string) error {
 	began := time.Now()
-	m, err := backup.Take(ctx, backup.TakeConfig{Source: src, Station: c.Station, Dir: dir, Version: service.Version(),
+	m, err := backup.Take(ctx, backup.TakeConfig{Source: src, Station: c.App.Station, Dir: dir, Version: service.Version(),
 		Now: time.Now, Progress: figures(c.App, time.Now)})
 	switch {
 	case errors.Is(err, backup.ErrExists):
@@ -130,19 +130,19 @@ func (c *backupCommand) take(ctx context.Context, src backup.Source, dir string)
 	case err != nil:
 		return err
 	}
-	if c.JSON {
-		return c.PrintJSON(m)
+	if c.App.JSON {
+		return c.App.PrintJSON(m)
 	}
-	fmt.Fprintf(c.Out, "Backup of station %s as of %s: %s, %s (%d open), %s, %s in %s: %s\n", m.Station,
+	fmt.Fprintf(c.App.Out, "Backup of station %s as of %s: %s, %s (%d open), %s, %s in %s: %s\n", m.Station,
 		m.Cut.Format(time.RFC3339), view.Plural(int(m.Log), "event"), view.Plural(m.Runs, "run"), m.Open, //nolint:gosec // far below the limit
 		view.Plural(m.Objects, "object"), view.Bytes(m.Bytes), time.Since(began).Round(time.Millisecond), dir)
 	if m.Inputs > 0 {
-		fmt.Fprintf(c.Out, "With %s that no service had judged\n", view.Plural(m.Inputs, "input"))
+		fmt.Fprintf(c.App.Out, "With %s that no service had judged\n", view.Plural(m.Inputs, "input"))
 	}
 	if len(m.Keys) > 0 && c.keys == "" {
-		fmt.Fprintf(c.Err, "The keys that the station made for itself are not in it: keep them with --keys FILE, once\n")
+		fmt.Fprintf(c.App.Err, "The keys that the station made for itself are not in it: keep them with --keys FILE, once\n")
 	}
-	fmt.Fprintf(c.Out, "Restore it into an empty station: inspan restore %s --station %s --store NEW\n", dir, m.Station)
+	fmt.Fprintf(c.App.Out, "Restore it into an empty station: inspan restore %s --station %s --store NEW\n", dir, m.Station)
 	return nil
 }
 

@@ -20,7 +20,7 @@ import (
 
 // command is what the commands below inspan budget share.
 type command struct {
-	*app.App
+	App           *app.App
 	project, user string
 	station       bool
 	usd           string
@@ -50,7 +50,7 @@ func (c *command) scope(cmd *cobra.Command) {
 }
 
 func (c *command) signed(cmd *cobra.Command) {
-	cmd.Flags().StringVar(&c.by, "by", c.Me(), "who asks for it (INSPAN_APPROVER, USER)")
+	cmd.Flags().StringVar(&c.by, "by", c.App.Me(), "who asks for it (INSPAN_APPROVER, USER)")
 	cmd.Flags().StringVar(&c.reason, "reason", "", "why; recorded in the log")
 }
 
@@ -142,7 +142,7 @@ func (c *command) control(action string) (ctl events.BudgetControl, name string,
 }
 
 func (c *command) send(ctx context.Context, cl *client.Client, action string) (events.Budgets, string, error) {
-	ctx, cancel := context.WithTimeout(ctx, c.Wait)
+	ctx, cancel := context.WithTimeout(ctx, c.App.Wait)
 	defer cancel()
 	ctl, name, err := c.control(action)
 	if err != nil {
@@ -158,10 +158,10 @@ func (c *command) set(ctx context.Context, cl *client.Client, _ []string) error 
 		return err
 	}
 	is, _ := b.Find(name)
-	if c.JSON {
-		return c.PrintJSON(is)
+	if c.App.JSON {
+		return c.App.PrintJSON(is)
 	}
-	fmt.Fprintf(c.Out, "Budget %s is set: %s.\n", terminal.Sanitize(name), is.BudgetLimits)
+	fmt.Fprintf(c.App.Out, "Budget %s is set: %s.\n", terminal.Sanitize(name), is.BudgetLimits)
 	return nil
 }
 
@@ -170,10 +170,10 @@ func (c *command) remove(ctx context.Context, cl *client.Client, _ []string) err
 	if err != nil {
 		return err
 	}
-	if c.JSON {
-		return c.PrintJSON(map[string]string{"removed": name})
+	if c.App.JSON {
+		return c.App.PrintJSON(map[string]string{"removed": name})
 	}
-	fmt.Fprintf(c.Out, "Budget %s is removed: runs that waited for it go on.\n", terminal.Sanitize(name))
+	fmt.Fprintf(c.App.Out, "Budget %s is removed: runs that waited for it go on.\n", terminal.Sanitize(name))
 	return nil
 }
 
@@ -233,11 +233,11 @@ func (c *command) list(ctx context.Context, cl *client.Client, _ []string) error
 	}
 	now := time.Now()
 	all := Standings(b, now)
-	if c.JSON {
-		return c.PrintJSON(map[string]any{"budgets": all})
+	if c.App.JSON {
+		return c.App.PrintJSON(map[string]any{"budgets": all})
 	}
 	if len(all) == 0 {
-		fmt.Fprintln(c.Out, "No budget is set: inspan budget set --project NAME --usd 50")
+		fmt.Fprintln(c.App.Out, "No budget is set: inspan budget set --project NAME --usd 50")
 		return nil
 	}
 	var rows [][]string
@@ -246,8 +246,8 @@ func (c *command) list(ctx context.Context, cl *client.Client, _ []string) error
 			orNone(s.Tokens > 0, fmt.Sprintf("%d of %d", s.Used.Tokens, s.Tokens)), reservedText(s),
 			orNone(s.BudgetLimits.Runs > 0, fmt.Sprintf("%d of %d", s.Working, s.BudgetLimits.Runs)), fmt.Sprint(s.Waiting)})
 	}
-	c.Table([]string{"BUDGET", "MONEY", "TOKENS", "RESERVED", "RUNS AT WORK", "WAITING"}, rows)
-	fmt.Fprintf(c.Out, "\n%s, until %s\n", events.MonthOf(now), events.NextMonth(now).In(c.Zone()).Format(time.RFC3339))
+	c.App.Table([]string{"BUDGET", "MONEY", "TOKENS", "RESERVED", "RUNS AT WORK", "WAITING"}, rows)
+	fmt.Fprintf(c.App.Out, "\n%s, until %s\n", events.MonthOf(now), events.NextMonth(now).In(c.App.Zone()).Format(time.RFC3339))
 	return nil
 }
 
@@ -289,12 +289,12 @@ func (c *command) show(ctx context.Context, cl *client.Client, _ []string) error
 		return fmt.Errorf("there is no budget %s (inspan budget list shows those that are set): %w", name, client.ErrNotFound)
 	}
 	s := all[i]
-	if c.JSON {
-		return c.PrintJSON(s)
+	if c.App.JSON {
+		return c.App.PrintJSON(s)
 	}
-	fmt.Fprintf(c.Out, "%s\nLimits:   %s\nSet:      %s by %s %s\nUsed:     %s by runs that have ended\nReserved: %s\nResets:   %s\n",
-		s.Line(), s.BudgetLimits, s.Since.In(c.Zone()).Format(time.RFC3339), terminal.Sanitize(s.By),
-		terminal.Sanitize(s.Reason), s.Used, s.Reserved, s.ResetsAt.In(c.Zone()).Format(time.RFC3339))
+	fmt.Fprintf(c.App.Out, "%s\nLimits:   %s\nSet:      %s by %s %s\nUsed:     %s by runs that have ended\nReserved: %s\nResets:   %s\n",
+		s.Line(), s.BudgetLimits, s.Since.In(c.App.Zone()).Format(time.RFC3339), terminal.Sanitize(s.By),
+		terminal.Sanitize(s.Reason), s.Used, s.Reserved, s.ResetsAt.In(c.App.Zone()).Format(time.RFC3339))
 	var rows [][]string
 	for _, h := range s.Runs {
 		stands := "works"
@@ -304,16 +304,16 @@ func (c *command) show(ctx context.Context, cl *client.Client, _ []string) error
 		rows = append(rows, []string{h.Run, h.Reserved.String(), terminal.Sanitize(stands)})
 	}
 	if len(rows) > 0 {
-		fmt.Fprintln(c.Out)
-		c.Table([]string{"RUN", "RESERVED", ""}, rows)
+		fmt.Fprintln(c.App.Out)
+		c.App.Table([]string{"RUN", "RESERVED", ""}, rows)
 	}
 	rows = nil
 	for _, m := range s.Past {
 		rows = append(rows, []string{m.Month, m.Cost.String(), fmt.Sprint(m.Tokens)})
 	}
 	if len(rows) > 0 {
-		fmt.Fprintln(c.Out)
-		c.Table([]string{"MONTH", "MONEY", "TOKENS"}, rows)
+		fmt.Fprintln(c.App.Out)
+		c.App.Table([]string{"MONTH", "MONEY", "TOKENS"}, rows)
 	}
 	return nil
 }

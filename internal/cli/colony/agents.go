@@ -50,7 +50,7 @@ func Extend(a *app.App, cmd *cobra.Command) *cobra.Command {
 
 // listCommand is inspan agents list.
 type listCommand struct {
-	*app.App
+	App   *app.App
 	watch bool
 }
 
@@ -64,7 +64,7 @@ func listCmd(a *app.App) *cobra.Command {
 }
 
 func (a *listCommand) run(ctx context.Context, c *client.Client, _ []string) error {
-	return a.List(ctx, a.watch, func(ctx context.Context) (app.Listing, error) {
+	return a.App.List(ctx, a.watch, func(ctx context.Context) (app.Listing, error) {
 		l := app.Listing{Heads: []string{"AGENT", "STATE", ">EPOCH", ">MAIL", "DEFINITION", "RUN", "+ALERT"},
 			Empty: "No named agents. Register one with: inspan agents register PROJECT/ROLE/NAME --agent DEFINITION"}
 		all, err := agents(ctx, c)
@@ -76,7 +76,7 @@ func (a *listCommand) run(ctx context.Context, c *client.Client, _ []string) err
 			if m.Life.Alert != nil {
 				alert = m.Life.Alert.Signal + " " + string(m.Life.Alert.Severity)
 			}
-			l.Add(m.Address, m, m.Address, paint(a.Paint(), mailbox.StateOf(m)), fmt.Sprint(m.Epoch),
+			l.Add(m.Address, m, m.Address, paint(a.App.Paint(), mailbox.StateOf(m)), fmt.Sprint(m.Epoch),
 				fmt.Sprint(len(m.Pending)), m.Spec.Agent, run, alert)
 		}
 		return l, err
@@ -118,7 +118,7 @@ func get(ctx context.Context, c *client.Client, address string) (events.Mailbox,
 func isAgent(m events.Mailbox) bool { return m.Form == events.AgentAddress }
 
 // showCommand is inspan agents show.
-type showCommand struct{ *app.App }
+type showCommand struct{ App *app.App }
 
 func showCmd(a *app.App) *cobra.Command {
 	c := &showCommand{a}
@@ -132,11 +132,11 @@ func (a *showCommand) run(ctx context.Context, c *client.Client, args []string) 
 	if err != nil {
 		return err
 	}
-	if a.JSON {
-		return a.PrintJSON(m)
+	if a.App.JSON {
+		return a.App.PrintJSON(m)
 	}
-	now, when := time.Now(), func(t time.Time) string { return t.In(a.Zone()).Format("2006-01-02 15:04:05 MST") }
-	pairs := [][2]string{{"agent", m.Address}, {"state", paint(a.Paint(), mailbox.StateOf(m))}, {"definition",
+	now, when := time.Now(), func(t time.Time) string { return t.In(a.App.Zone()).Format("2006-01-02 15:04:05 MST") }
+	pairs := [][2]string{{"agent", m.Address}, {"state", paint(a.App.Paint(), mailbox.StateOf(m))}, {"definition",
 		m.Spec.Agent},
 		{"epoch", fmt.Sprint(m.Epoch)}, {"mail", view.Plural(len(m.Pending), "message") + " waiting"}}
 	if h := m.Holder; h != nil {
@@ -155,7 +155,7 @@ func (a *showCommand) run(ctx context.Context, c *client.Client, args []string) 
 		if al.SeenBy != "" {
 			text += "; seen by " + view.Clip(al.SeenBy, 80)
 		}
-		pairs = append(pairs, [2]string{"alert", a.Paint().Red(text)})
+		pairs = append(pairs, [2]string{"alert", a.App.Paint().Red(text)})
 		for _, n := range al.Sent {
 			text := "to " + n.To
 			if n.Code != "" {
@@ -176,27 +176,27 @@ func (a *showCommand) run(ctx context.Context, c *client.Client, args []string) 
 	if m.Spec.Respawn {
 		pairs = append(pairs, [2]string{"respawn", "goes on by itself after a failure"})
 	}
-	a.Pairs(pairs)
+	a.App.Pairs(pairs)
 	if ac := m.Life.Account; ac != nil {
-		fmt.Fprintf(a.Out, "\nAccount of epoch %d (%s), given to the next run:\n", ac.Epoch, ac.Cause)
+		fmt.Fprintf(a.App.Out, "\nAccount of epoch %d (%s), given to the next run:\n", ac.Epoch, ac.Cause)
 		for line := range strings.SplitSeq(view.Clip(ac.Summary, events.MaxSummary), "\n") {
-			fmt.Fprintln(a.Out, "  "+strings.TrimRight(line, "\r"))
+			fmt.Fprintln(a.App.Out, "  "+strings.TrimRight(line, "\r"))
 		}
 	}
 	if len(m.Life.Past) > 0 {
-		fmt.Fprintln(a.Out)
+		fmt.Fprintln(a.App.Out)
 		var rows [][]string
 		for i := len(m.Life.Past) - 1; i >= 0; i-- {
 			p := m.Life.Past[i]
 			rows = append(rows, []string{fmt.Sprint(p.Epoch), p.Run, p.Code, when(p.At)})
 		}
-		a.Table([]string{">EPOCH", "RUN", "ENDED", "AT"}, rows)
+		a.App.Table([]string{">EPOCH", "RUN", "ENDED", "AT"}, rows)
 	}
 	return nil
 }
 
 // watchCommand is inspan agents watch.
-type watchCommand struct{ *app.App }
+type watchCommand struct{ App *app.App }
 
 func watchCmd(a *app.App) *cobra.Command {
 	c := &watchCommand{a}
@@ -213,7 +213,7 @@ func (a *watchCommand) run(ctx context.Context, c *client.Client, args []string)
 		return fmt.Errorf("no run is the agent %s now, it is %s: %w; inspan agents show %s lists its last runs", m.Address,
 			mailbox.StateOf(m), client.ErrNotFound, m.Address)
 	}
-	a.Stream = true
+	a.App.Stream = true
 	_, err = follow.Run(ctx, a.App, c, m.Holder.Run, follow.Gates{})
 	return err
 }

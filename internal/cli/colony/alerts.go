@@ -39,7 +39,7 @@ address that an agent was registered with (--escalate) gets them as well. What i
 			if err != nil {
 				return app.Usage("%w", err)
 			}
-			ctx, cancel := context.WithTimeout(ctx, c.Wait)
+			ctx, cancel := context.WithTimeout(ctx, c.App.Wait)
 			defer cancel()
 			all, err := client.NewMail(cl).Control(ctx, events.Everyone, c.ctl)
 			if err != nil {

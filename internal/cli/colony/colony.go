@@ -50,7 +50,7 @@ type Member struct {
 
 // colonyCommand is inspan colony.
 type colonyCommand struct {
-	*app.App
+	App   *app.App
 	once  bool
 	every time.Duration
 }
@@ -76,16 +76,16 @@ func (a *colonyCommand) run(ctx context.Context, c *client.Client, _ []string) e
 	if a.every < 500*time.Millisecond {
 		return app.Usage("--every %s: want 500ms or more", a.every)
 	}
-	once := a.once || !a.JSON && !a.Term.TTY
-	canvas, last := terminal.Canvas{Screen: a.Term}, View{}
+	once := a.once || !a.App.JSON && !a.App.Term.TTY
+	canvas, last := terminal.Canvas{Screen: a.App.Term}, View{}
 	for {
-		one, cancel := context.WithTimeout(ctx, a.Wait)
-		v, err := read(one, c, time.Now().In(a.Zone()))
+		one, cancel := context.WithTimeout(ctx, a.App.Wait)
+		v, err := read(one, c, time.Now().In(a.App.Zone()))
 		cancel()
 		switch {
 		case ctx.Err() != nil:
 			return nil //nolint:nilerr // the person ended it
-		case err != nil && (once || a.JSON || last.Station == ""):
+		case err != nil && (once || a.App.JSON || last.Station == ""):
 			return err
 		}
 		trouble := ""
@@ -105,17 +105,17 @@ func (a *colonyCommand) run(ctx context.Context, c *client.Client, _ []string) e
 }
 
 func (a *colonyCommand) show(canvas *terminal.Canvas, v View, trouble string) error {
-	if a.JSON {
-		return a.PrintJSONLine(v)
+	if a.App.JSON {
+		return a.App.PrintJSONLine(v)
 	}
-	width, height := a.Term.Size()
-	lines := drawing{Printer: a.Printer, width: width, height: height}.lines(v, trouble)
-	if a.Term.TTY && !a.once {
+	width, height := a.App.Term.Size()
+	lines := drawing{Printer: a.App.Printer, width: width, height: height}.lines(v, trouble)
+	if a.App.Term.TTY && !a.once {
 		canvas.Draw(lines)
 		return nil
 	}
 	for _, l := range lines {
-		fmt.Fprintln(a.Out, l)
+		fmt.Fprintln(a.App.Out, l)
 	}
 	return nil
 }

@@ -62,7 +62,7 @@ func waitsFor(m events.Mailbox, all map[string]events.RoleQuota) string {
 }
 
 // rolesCommand is inspan agents roles.
-type rolesCommand struct{ *app.App }
+type rolesCommand struct{ App *app.App }
 
 func rolesCmd(a *app.App) *cobra.Command {
 	c := &rolesCommand{a}
@@ -93,11 +93,11 @@ func (a *rolesCommand) run(ctx context.Context, c *client.Client, args []string)
 		return err
 	}
 	of := quotas(boxes)
-	if a.JSON {
-		return a.PrintJSON(map[string]any{"roles": slices.Collect(maps.Values(all)), "quotas": of})
+	if a.App.JSON {
+		return a.App.PrintJSON(map[string]any{"roles": slices.Collect(maps.Values(all)), "quotas": of})
 	}
 	if len(all) == 0 {
-		fmt.Fprintln(a.Out, "No roles. A file roles/ROLE.toml or PROJECT/ROLE/role.toml in the folder of agents makes one.")
+		fmt.Fprintln(a.App.Out, "No roles. A file roles/ROLE.toml or PROJECT/ROLE/role.toml in the folder of agents makes one.")
 		return nil
 	}
 	var rows [][]string
@@ -110,14 +110,14 @@ func (a *rolesCommand) run(ctx context.Context, c *client.Client, args []string)
 		rows = append(rows, []string{name, r.Agent, r.Start, work, fmt.Sprint(len(q.Waiting)),
 			cmp.Or(strings.Join(r.Names, ", "), "-")})
 	}
-	a.Table([]string{"ROLE", "DEFINITION", "START", "AT WORK", ">WAITING", "+NAMES"}, rows)
+	a.App.Table([]string{"ROLE", "DEFINITION", "START", "AT WORK", ">WAITING", "+NAMES"}, rows)
 	return nil
 }
 
 // explain prints each value of a role with where it stands.
 func (a *rolesCommand) explain(r events.AgentRole) error {
-	if a.JSON {
-		return a.PrintJSON(r)
+	if a.App.JSON {
+		return a.App.PrintJSON(r)
 	}
 	long := func(ms int64) string {
 		if ms == 0 {
@@ -142,7 +142,7 @@ func (a *rolesCommand) explain(r events.AgentRole) error {
 	for _, key := range slices.Sorted(maps.Keys(r.From)) {
 		rows = append(rows, []string{key, view.Clip(cmp.Or(values[key], "-"), 80), r.From[key]})
 	}
-	a.Table([]string{"KEY", "VALUE", "FROM"}, rows)
+	a.App.Table([]string{"KEY", "VALUE", "FROM"}, rows)
 	return nil
 }
 
@@ -160,10 +160,10 @@ role/ROLE/of/PROJECT.`,
 				return app.Usage("%.80q is no role of a project: want PROJECT/ROLE, each 1 to 20 of a-z 0-9 and -", args[0])
 			}
 			m, err := c.dispatch(ctx, cl, args[0], args[1])
-			if err != nil || c.JSON {
+			if err != nil || c.App.JSON {
 				return errors.Join(err, printed(c, m, err))
 			}
-			fmt.Fprintf(c.Out, "%s has the work. See it: inspan agents show %s\n", m.Address, m.Address)
+			fmt.Fprintf(c.App.Out, "%s has the work. See it: inspan agents show %s\n", m.Address, m.Address)
 			return nil
 		})}
 	return c.by(cmd)
@@ -177,7 +177,7 @@ func (c *steerCommand) dispatch(ctx context.Context, cl *client.Client, role,
 	if err := errors.Join(ctl.Check(), mailbox.Check(events.RoleAddress, ctl)); err != nil {
 		return m, app.Usage("%w", err)
 	}
-	ctx, cancel := context.WithTimeout(ctx, c.Wait)
+	ctx, cancel := context.WithTimeout(ctx, c.App.Wait)
 	defer cancel()
 	if _, err := client.NewMail(cl).Control(ctx, events.RoleAddressOf(role), ctl); err != nil {
 		return m, err
@@ -203,7 +203,7 @@ func (c *steerCommand) dispatch(ctx context.Context, cl *client.Client, role,
 
 // haltCommand is inspan colony stop.
 type haltCommand struct {
-	*app.App
+	App   *app.App
 	ctl   events.MailControl
 	grace time.Duration
 }
@@ -250,10 +250,10 @@ func (a *haltCommand) run(ctx context.Context, c *client.Client, _ []string) err
 			return err
 		}
 	}
-	if a.JSON {
-		return a.PrintJSON(map[string]any{"stopped": app.OrEmpty(slices.Concat(others, supervisors))})
+	if a.App.JSON {
+		return a.App.PrintJSON(map[string]any{"stopped": app.OrEmpty(slices.Concat(others, supervisors))})
 	}
-	fmt.Fprintf(a.Out, "%s stopped, %d of supervisory roles last. Let one go on: inspan agents start AGENT\n",
+	fmt.Fprintf(a.App.Out, "%s stopped, %d of supervisory roles last. Let one go on: inspan agents start AGENT\n",
 		view.Plural(len(all), "agent"), len(supervisors))
 	return nil
 }

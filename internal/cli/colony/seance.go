@@ -19,7 +19,7 @@ const maxTranscript = 40 << 10
 
 // seanceCommand is inspan seance.
 type seanceCommand struct {
-	*app.App
+	App   *app.App
 	epoch int
 }
 
@@ -55,12 +55,12 @@ func (a *seanceCommand) run(ctx context.Context, c *client.Client, args []string
 		return err
 	}
 	none := 0 // what the transcript says moves nothing
-	id, err := c.Start(ctx, events.Task{Agent: m.Spec.Agent, By: a.Me(), Task: question(m.Address, past, talk, args[1]),
-		MaxToolCalls: &none})
+	id, err := c.Start(ctx, events.Task{Agent: m.Spec.Agent, By: a.App.Me(),
+		Task: question(m.Address, past, talk, args[1]), MaxToolCalls: &none})
 	if err != nil {
 		return err
 	}
-	a.Stream = true
+	a.App.Stream = true
 	_, err = follow.Run(ctx, a.App, c, id, follow.Gates{})
 	return err
 }

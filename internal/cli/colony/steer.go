@@ -15,12 +15,12 @@ import (
 
 // steerCommand publishes one control of an agent.
 type steerCommand struct {
-	*app.App
+	App *app.App
 	ctl events.MailControl
 }
 
 func (c *steerCommand) by(cmd *cobra.Command) *cobra.Command {
-	cmd.Flags().StringVar(&c.ctl.By, "by", c.Me(), "who asks (INSPAN_APPROVER, USER)")
+	cmd.Flags().StringVar(&c.ctl.By, "by", c.App.Me(), "who asks (INSPAN_APPROVER, USER)")
 	return cmd
 }
 
@@ -55,16 +55,16 @@ func (c *steerCommand) publish(ctx context.Context, cl *client.Client, address s
 	if err != nil {
 		return events.Mailbox{}, app.Usage("%w", err)
 	}
-	ctx, cancel := context.WithTimeout(ctx, c.Wait)
+	ctx, cancel := context.WithTimeout(ctx, c.App.Wait)
 	defer cancel()
 	return client.NewMail(cl).Control(ctx, address, c.ctl)
 }
 
 func (c *steerCommand) print(m events.Mailbox) error {
-	if c.JSON {
-		return c.PrintJSON(m)
+	if c.App.JSON {
+		return c.App.PrintJSON(m)
 	}
-	fmt.Fprintf(c.Out, "%s is %s. See it: inspan agents show %s\n", m.Address, mailbox.StateOf(m), m.Address)
+	fmt.Fprintf(c.App.Out, "%s is %s. See it: inspan agents show %s\n", m.Address, mailbox.StateOf(m), m.Address)
 	return nil
 }
 
@@ -81,10 +81,10 @@ register at once each gets another one.`,
 			"  inspan agents register web/worker --names nux,ada,eve --agent coder", Args: app.Args(1),
 		RunE: a.Connected(func(ctx context.Context, cl *client.Client, args []string) error {
 			m, err := c.named(ctx, cl, args[0], names)
-			if err != nil || c.JSON {
+			if err != nil || c.App.JSON {
 				return errors.Join(err, printed(c, m, err))
 			}
-			fmt.Fprintf(c.Out, "Registered %s. Give it work: inspan agents start %s TEXT\n", m.Address, m.Address)
+			fmt.Fprintf(c.App.Out, "Registered %s. Give it work: inspan agents start %s TEXT\n", m.Address, m.Address)
 			return nil
 		})}
 	f := cmd.Flags()
@@ -117,7 +117,7 @@ func printed(c *steerCommand, m events.Mailbox, err error) error {
 	if err != nil {
 		return nil
 	}
-	return c.PrintJSON(m)
+	return c.App.PrintJSON(m)
 }
 
 func startCmd(a *app.App) *cobra.Command {

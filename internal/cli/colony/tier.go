@@ -85,7 +85,7 @@ func setTierCmd(a *app.App) *cobra.Command {
 			if err := errors.Join(c.ctl.Check(), mailbox.Check(events.EveryAddress, c.ctl)); err != nil {
 				return app.Usage("%w", err)
 			}
-			ctx, cancel := context.WithTimeout(ctx, c.Wait)
+			ctx, cancel := context.WithTimeout(ctx, c.App.Wait)
 			defer cancel()
 			all, err := client.NewMail(cl).Control(ctx, events.Everyone, c.ctl)
 			if err != nil {

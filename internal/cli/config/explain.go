@@ -54,7 +54,7 @@ type explained struct {
 
 // explainCommand is inspan config explain.
 type explainCommand struct {
-	*app.App
+	App     *app.App
 	changed bool
 }
 
@@ -75,7 +75,7 @@ well. Secrets are shown as ***.`,
 
 func (a *explainCommand) run(cmd *cobra.Command, args []string) error {
 	all := explainSettings(a.App, cmd)
-	a.WarnOfFiles()
+	a.App.WarnOfFiles()
 	if len(args) == 1 {
 		var err error
 		if all, err = pick(all, args[0]); err != nil {
@@ -85,8 +85,8 @@ func (a *explainCommand) run(cmd *cobra.Command, args []string) error {
 	if a.changed {
 		all = slices.DeleteFunc(all, func(e explained) bool { return e.Source == service.FromDefault })
 	}
-	if a.JSON {
-		return a.PrintJSON(app.OrEmpty(all))
+	if a.App.JSON {
+		return a.App.PrintJSON(app.OrEmpty(all))
 	}
 	if len(args) == 1 && len(all) == 1 {
 		explainOne(a.App, all[0])
@@ -240,7 +240,7 @@ func sourceText(layer, where string) string {
 
 // pathCommand is inspan config path.
 type pathCommand struct {
-	*app.App
+	App *app.App
 }
 
 func pathCmd(a *app.App) *cobra.Command {
@@ -262,7 +262,7 @@ func (a *pathCommand) run(*cobra.Command, []string) error {
 		Path  string `json:"path"`
 		Read  bool   `json:"read"`
 	}
-	read := a.Layers.Files()
+	read := a.App.Layers.Files()
 	at := []one{{service.FromProject, cmp.Or(service.ProjectFile(dir), filepath.Join(dir, service.ProjectFolder,
 		service.ConfigFile)), false}, {service.FromSystem, service.SystemFile(), false}}
 	if path := os.Getenv(service.ConfigVariable); path != "" && path != "none" {
@@ -271,17 +271,17 @@ func (a *pathCommand) run(*cobra.Command, []string) error {
 	var rows [][2]string
 	for i := range at {
 		at[i].Read = read[at[i].Layer] == at[i].Path
-		state := a.Paint().Dim("  (not there)")
+		state := a.App.Paint().Dim("  (not there)")
 		if at[i].Read {
 			state = ""
 		} else if _, err := os.Stat(at[i].Path); err == nil {
-			state = a.Paint().Yellow("  (not read)")
+			state = a.App.Paint().Yellow("  (not read)")
 		}
 		rows = append(rows, [2]string{at[i].Layer, at[i].Path + state})
 	}
-	if a.JSON {
-		return a.PrintJSON(at)
+	if a.App.JSON {
+		return a.App.PrintJSON(at)
 	}
-	a.Pairs(rows)
+	a.App.Pairs(rows)
 	return nil
 }

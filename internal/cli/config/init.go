@@ -19,7 +19,7 @@ import (
 
 // initCommand is inspan init.
 type initCommand struct {
-	*app.App
+	App            *app.App
 	project, force bool
 }
 
@@ -57,7 +57,7 @@ func (a *initCommand) run(*cobra.Command, []string) error {
 		return err
 	}
 	if a.project && file.State != "kept" {
-		if a.Layers, err = service.Discover(); err != nil {
+		if a.App.Layers, err = service.Discover(); err != nil {
 			return app.Usage("%w", err)
 		}
 		if err := a.App.Acceptance().AcceptOwn(trust.Settings, path, path); err != nil {
@@ -95,14 +95,14 @@ func (a *initCommand) agent() (*app.Written, project.Project, error) {
 	if err != nil {
 		return nil, project.Project{}, err
 	}
-	known, dir := project.Detect(files), a.Lookup("INSPAN_AGENTS", "agents")
+	known, dir := project.Detect(files), a.App.Lookup("INSPAN_AGENTS", "agents")
 	others, err := filepath.Glob(filepath.Join(dir, "*.prompt"))
 	path := filepath.Join(dir, coder+".prompt")
 	if err != nil || !a.project && (len(known.Parts) == 0 || len(others) > 0 && !slices.Contains(others, path)) {
 		return nil, known, err
 	}
 	text, _, err := scaffold.Agent{Name: coder, Template: "coding",
-		Model:   cmp.Or(a.DefaultModel(), catalog.Providers()[0].Model),
+		Model:   cmp.Or(a.App.DefaultModel(), catalog.Providers()[0].Model),
 		Sandbox: "auto", Project: known}.File()
 	if err != nil {
 		return nil, known, app.Usage("the agent %s: %w", coder, err)

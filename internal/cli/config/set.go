@@ -33,7 +33,7 @@ func (e *configEdit) layer() string {
 
 // setCommand is inspan config set.
 type setCommand struct {
-	*app.App
+	App  *app.App
 	edit configEdit
 }
 
@@ -65,7 +65,7 @@ func (a *setCommand) run(cmd *cobra.Command, args []string) error {
 
 // unsetCommand is inspan config unset.
 type unsetCommand struct {
-	*app.App
+	App  *app.App
 	edit configEdit
 }
 

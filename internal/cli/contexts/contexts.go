@@ -32,7 +32,7 @@ Contexts of the nats program are read as well, by the name nats:NAME. A file of 
 
 // addCommand is inspan context add.
 type addCommand struct {
-	*app.App
+	App     *app.App
 	context app.Context
 	force   bool
 }
@@ -60,14 +60,14 @@ func (a *addCommand) run(_ *cobra.Command, args []string) error {
 	if c.Name = args[0]; !events.ValidID(c.Name) {
 		return app.Usage("%q is no name of a context: use A-Z a-z 0-9 _ and -", c.Name)
 	}
-	if !a.Given("server") {
+	if !a.App.Given("server") {
 		return app.Usage("--server is missing: the address of the station's NATS server")
 	}
-	if strings.Contains(a.Server, "@") {
+	if strings.Contains(a.App.Server, "@") {
 		return app.Usage("--server %s holds a name or a password, and a context holds no secrets: use --creds or --nkey with a file",
-			a.Address())
+			a.App.Address())
 	}
-	for one := range strings.SplitSeq(a.Server, ",") {
+	for one := range strings.SplitSeq(a.App.Server, ",") {
 		if _, err := app.HostPort(strings.TrimSpace(one)); err != nil {
 			return err
 		}
@@ -80,15 +80,15 @@ func (a *addCommand) run(_ *cobra.Command, args []string) error {
 			return app.Usage("--approver: %w", err)
 		}
 	}
-	c.Server = a.Server
-	if a.Given("station") {
-		if err := events.CheckID("station", a.Station); err != nil {
+	c.Server = a.App.Server
+	if a.App.Given("station") {
+		if err := events.CheckID("station", a.App.Station); err != nil {
 			return err
 		}
-		c.Station = a.Station
+		c.Station = a.App.Station
 	}
-	if a.Given("creds") {
-		c.Creds = a.Creds
+	if a.App.Given("creds") {
+		c.Creds = a.App.Creds
 	}
 	for flag, path := range map[string]*string{"--creds": &c.Creds, "--nkey": &c.NKey, "--ca": &c.CA, "--cert": &c.Cert,
 		"--key": &c.Key} {
@@ -102,16 +102,16 @@ func (a *addCommand) run(_ *cobra.Command, args []string) error {
 	if err := app.SaveContext(c); err != nil {
 		return err
 	}
-	if a.JSON {
-		return a.PrintJSON(shownOf(c))
+	if a.App.JSON {
+		return a.App.PrintJSON(shownOf(c))
 	}
-	fmt.Fprintf(a.Out, "Added context %s. Choose it with: inspan context use %s\n", c.Name, c.Name)
+	fmt.Fprintf(a.App.Out, "Added context %s. Choose it with: inspan context use %s\n", c.Name, c.Name)
 	return nil
 }
 
 // useCommand is inspan context use.
 type useCommand struct {
-	*app.App
+	App  *app.App
 	none bool
 }
 
@@ -132,7 +132,7 @@ func (a *useCommand) run(_ *cobra.Command, args []string) error {
 		return app.Usage("name a context, or --none: inspan context list lists them")
 	}
 	if a.none {
-		fmt.Fprintln(a.Err, "No context is chosen.")
+		fmt.Fprintln(a.App.Err, "No context is chosen.")
 		return app.SetCurrentContext("")
 	}
 	if _, err := app.LoadContext(args[0]); err != nil {
@@ -141,7 +141,7 @@ func (a *useCommand) run(_ *cobra.Command, args []string) error {
 	if err := app.SetCurrentContext(args[0]); err != nil {
 		return err
 	}
-	fmt.Fprintf(a.Err, "All commands use context %s now.\n", args[0])
+	fmt.Fprintf(a.App.Err, "All commands use context %s now.\n", args[0])
 	return nil
 }
 
@@ -168,7 +168,7 @@ func shownOf(c app.Context) shown {
 
 // listCommand is inspan context list.
 type listCommand struct {
-	*app.App
+	App *app.App
 }
 
 func listCmd(a *app.App) *cobra.Command {
@@ -195,12 +195,12 @@ func (a *listCommand) run(*cobra.Command, []string) error {
 		}
 		l.Add(name, s, mark, name, cmp.Or(c.Station, "-"), cmp.Or(c.Creds, c.NKey, "-"), cmp.Or(s.Error, s.Server))
 	}
-	return a.Print(l)
+	return a.App.Print(l)
 }
 
 // showCommand is inspan context show.
 type showCommand struct {
-	*app.App
+	App *app.App
 }
 
 func showCmd(a *app.App) *cobra.Command {
@@ -215,7 +215,7 @@ func showCmd(a *app.App) *cobra.Command {
 func (a *showCommand) run(_ *cobra.Command, args []string) error {
 	name, from := strings.Join(args, ""), ""
 	if name == "" {
-		if name, from = a.ContextName(); name == "" {
+		if name, from = a.App.ContextName(); name == "" {
 			return app.Exit(app.ExitUnknown, fmt.Errorf("no context is in force; inspan context use NAME chooses one"))
 		}
 	}
@@ -224,10 +224,10 @@ func (a *showCommand) run(_ *cobra.Command, args []string) error {
 		return err
 	}
 	s := shownOf(c)
-	if a.JSON {
-		return a.PrintJSON(s)
+	if a.App.JSON {
+		return a.App.PrintJSON(s)
 	}
-	a.Pairs([][2]string{{"name", s.Name}, {"server", s.Server}, {"station", s.Station}, {"creds", s.Creds},
+	a.App.Pairs([][2]string{{"name", s.Name}, {"server", s.Server}, {"station", s.Station}, {"creds", s.Creds},
 		{"nkey", s.NKey},
 		{"ca", s.CA}, {"cert", s.Cert}, {"key", s.Key}, {"named by", from}})
 	return nil
@@ -235,7 +235,7 @@ func (a *showCommand) run(_ *cobra.Command, args []string) error {
 
 // removeCommand is inspan context remove.
 type removeCommand struct {
-	*app.App
+	App *app.App
 }
 
 func removeCmd(a *app.App) *cobra.Command {
@@ -251,7 +251,7 @@ func (a *removeCommand) run(_ *cobra.Command, args []string) error {
 	if err := app.RemoveContext(args[0]); err != nil {
 		return err
 	}
-	fmt.Fprintf(a.Err, "Removed context %s.\n", args[0])
+	fmt.Fprintf(a.App.Err, "Removed context %s.\n", args[0])
 	return nil
 }
 

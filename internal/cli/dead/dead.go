@@ -33,7 +33,7 @@ func Command(a *app.App) *cobra.Command {
 
 // listCommand is inspan dead list.
 type listCommand struct {
-	*app.App
+	App *app.App
 }
 
 func listCmd(a *app.App) *cobra.Command {
@@ -59,12 +59,12 @@ func (a *listCommand) run(ctx context.Context, c *client.Client, _ []string) err
 		list.Add(fmt.Sprint(l.Seq), l, fmt.Sprint(l.Seq), app.Age(l.Time), string(l.By), code, view.Clip(l.Subject, 60),
 			view.Clip(l.Reason, 100))
 	}
-	return a.Print(list)
+	return a.App.Print(list)
 }
 
 // showCommand is inspan dead show.
 type showCommand struct {
-	*app.App
+	App *app.App
 }
 
 func showCmd(a *app.App) *cobra.Command {
@@ -81,7 +81,7 @@ func (a *showCommand) run(cmd *cobra.Command, argv []string) error {
 	if err != nil {
 		return err
 	}
-	return a.Connected(func(ctx context.Context, c *client.Client, _ []string) error {
+	return a.App.Connected(func(ctx context.Context, c *client.Client, _ []string) error {
 		return showDead(ctx, a.App, c,
 			no)
 	})(cmd, argv)
@@ -104,7 +104,7 @@ func letterNo(text string) (uint64, error) {
 
 // replayCommand is inspan dead replay.
 type replayCommand struct {
-	*app.App
+	App *app.App
 	yes bool
 }
 
@@ -126,18 +126,18 @@ func (a *replayCommand) run(cmd *cobra.Command, argv []string) error {
 	if err != nil {
 		return err
 	}
-	return a.Connected(func(ctx context.Context, c *client.Client, _ []string) error {
+	return a.App.Connected(func(ctx context.Context, c *client.Client, _ []string) error {
 		if !a.yes {
 			if err := showDead(ctx, a.App, c, no); err != nil {
 				return err
 			}
-			fmt.Fprint(a.Err, "\nPublish this again? [y/N] ")
-			if line, err := bufio.NewReader(a.In).ReadString('\n'); strings.ToLower(strings.TrimSpace(line)) != "y" {
+			fmt.Fprint(a.App.Err, "\nPublish this again? [y/N] ")
+			if line, err := bufio.NewReader(a.App.In).ReadString('\n'); strings.ToLower(strings.TrimSpace(line)) != "y" {
 				return errors.Join(app.Exit(app.ExitFailed,
 					errors.New("the message was not published again; --yes publishes it without asking")), ignoreEOF(err))
 			}
 		}
-		wait, cancel := context.WithTimeout(ctx, a.Wait)
+		wait, cancel := context.WithTimeout(ctx, a.App.Wait)
 		defer cancel()
 		l, err := c.DeadLetters().Replay(wait, no)
 		if errors.Is(err, client.ErrReplayed) || errors.Is(err, client.ErrNotWhole) {
@@ -146,10 +146,10 @@ func (a *replayCommand) run(cmd *cobra.Command, argv []string) error {
 		if err != nil {
 			return err
 		}
-		if a.JSON {
-			return a.PrintJSON(map[string]any{"letter": no, "subject": l.Subject, "taken": true})
+		if a.App.JSON {
+			return a.App.PrintJSON(map[string]any{"letter": no, "subject": l.Subject, "taken": true})
 		}
-		fmt.Fprintf(a.Out, "Message %d was published again on %s and accepted.\n", no, view.Clip(l.Subject, 200))
+		fmt.Fprintf(a.App.Out, "Message %d was published again on %s and accepted.\n", no, view.Clip(l.Subject, 200))
 		return nil
 	})(cmd, argv)
 }

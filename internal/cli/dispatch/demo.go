@@ -19,7 +19,7 @@ import (
 
 // demoCommand is inspan demo.
 type demoCommand struct {
-	*app.App
+	App       *app.App
 	options   demo.Options
 	yes, keep bool
 	examples  string
@@ -55,10 +55,10 @@ it approves its gate by itself and says so.`,
 
 func (a *demoCommand) run(cmd *cobra.Command, _ []string) error {
 	var err error
-	if a.options.Base, err = a.Config(); err != nil {
+	if a.options.Base, err = a.App.Config(); err != nil {
 		return err
 	}
-	if a.options.Log, err = a.Logger(); err != nil {
+	if a.options.Log, err = a.App.Logger(); err != nil {
 		return err
 	}
 	if a.options.Store, err = os.MkdirTemp("", "inspan-demo-"); err != nil {
@@ -72,7 +72,7 @@ func (a *demoCommand) run(cmd *cobra.Command, _ []string) error {
 	}
 	err = runDemo(cmd.Context(), a.App, a.options, a.yes)
 	if a.keep {
-		fmt.Fprintf(a.Err, "The demo's folder is %s.\n", a.options.Store)
+		fmt.Fprintf(a.App.Err, "The demo's folder is %s.\n", a.options.Store)
 	}
 	return err
 }

@@ -30,7 +30,7 @@ func (a *runCommand) text(cmd *cobra.Command, args []string) error {
 		return app.Usage("the task is given twice: as the second argument and with --task")
 	case len(args) == 1:
 		a.flags.text = args[0]
-	case a.flags.text == "" && a.Piped():
+	case a.flags.text == "" && a.App.Piped():
 		piped = piped || a.flags.plan != stdin
 	}
 	if !piped && a.flags.text != "" {
@@ -42,7 +42,7 @@ func (a *runCommand) text(cmd *cobra.Command, args []string) error {
 		if a.flags.plan == stdin {
 			return app.Usage("--plan - reads standard input, and so does the task: give one of them another way")
 		}
-		if text, err = readText(cmd.Context(), a.In); err != nil {
+		if text, err = readText(cmd.Context(), a.App.In); err != nil {
 			return err
 		}
 	}

@@ -21,7 +21,7 @@ import (
 
 // runCommand is inspan run.
 type runCommand struct {
-	*app.App
+	App    *app.App
 	flags  RunFlags
 	follow *bool
 }
@@ -99,7 +99,7 @@ func (r *Runner) Run(ctx context.Context, agent string, fill func(*events.Task))
 	}
 	f := r.c.flags
 	f.vars = nil
-	task, err := f.Task(agent, r.c.In)
+	task, err := f.Task(agent, r.c.App.In)
 	if err != nil {
 		return err
 	}
@@ -157,7 +157,7 @@ func (a *runCommand) run(cmd *cobra.Command, args []string) error {
 	if err := a.sound(); err != nil {
 		return err
 	}
-	task, err := a.flags.Task(args[0], a.In)
+	task, err := a.flags.Task(args[0], a.App.In)
 	if err != nil {
 		return err
 	}
@@ -167,7 +167,7 @@ func (a *runCommand) run(cmd *cobra.Command, args []string) error {
 // sound refuses flags that do not go together.
 func (a *runCommand) sound() error {
 	for _, name := range []string{"yes", "stream", "wait-gates"} {
-		if a.flags.detach && a.Given(name) {
+		if a.flags.detach && a.App.Given(name) {
 			return app.Usage("--detach returns before the run has begun, so --%s means nothing: leave one of them out", name)
 		}
 	}

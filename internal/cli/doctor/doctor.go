@@ -30,7 +30,7 @@ import (
 
 // doctorCommand is inspan doctor.
 type doctorCommand struct {
-	*app.App
+	App     *app.App
 	noModel bool
 }
 
@@ -56,8 +56,8 @@ func (a *doctorCommand) run(cmd *cobra.Command, _ []string) error {
 	defer cancel()
 	found := slices.Concat(machine(ctx), optIn(ctx, a.App), requirements(ctx, a.App), tryAll(ctx, a.App, !a.noModel),
 		stationFindings(ctx, a.App))
-	if a.JSON {
-		return errors.Join(a.PrintJSON(found), unmet(found))
+	if a.App.JSON {
+		return errors.Join(a.App.PrintJSON(found), unmet(found))
 	}
 	Print(a.App, found)
 	return unmet(found)

@@ -43,11 +43,11 @@ type found struct {
 // choose has a person choose a model, and tries it.
 func (s *setup) choose(ctx context.Context) (found, error) {
 	offers := s.offers(ctx)
-	p := s.Paint()
+	p := s.App.Paint()
 	for {
-		fmt.Fprintln(s.Out, p.Bold("Which model shall agents use?"))
+		fmt.Fprintln(s.App.Out, p.Bold("Which model shall agents use?"))
 		for i, o := range offers {
-			fmt.Fprintf(s.Out, "  %s  %s\n", p.Cyan(fmt.Sprintf("%2d", i+1)), o.title)
+			fmt.Fprintf(s.App.Out, "  %s  %s\n", p.Cyan(fmt.Sprintf("%2d", i+1)), o.title)
 		}
 		i, err := s.number(ctx, "Number", len(offers))
 		if err != nil {
@@ -57,7 +57,7 @@ func (s *setup) choose(ctx context.Context) (found, error) {
 		if err != nil || ok {
 			return got, err
 		}
-		fmt.Fprintln(s.Out)
+		fmt.Fprintln(s.App.Out)
 	}
 }
 
@@ -66,7 +66,7 @@ func (s *setup) offers(ctx context.Context) []offer {
 	var there, more []offer
 	for _, p := range catalog.Providers() {
 		o := offer{title: p.Title, model: p.Model}
-		if s.IsSet(p.Variable) {
+		if s.App.IsSet(p.Variable) {
 			o.title += ": its key is set"
 			there = append(there, o)
 			continue
@@ -74,7 +74,7 @@ func (s *setup) offers(ctx context.Context) []offer {
 		o.title, o.key = o.title+": with a key from "+p.Keys, true
 		more = append(more, o)
 	}
-	if base := s.Lookup("INSPAN_OPENAI_BASE_URL", ""); base != "" {
+	if base := s.App.Lookup("INSPAN_OPENAI_BASE_URL", ""); base != "" {
 		there = append(there, offer{title: "the server at " + app.HideSecrets(base),
 			model: "openai/" + first(modelsAt(ctx, base))})
 	} else if names := modelsAt(ctx, ollama()); len(names) > 0 {
@@ -131,13 +131,13 @@ func (s *setup) take(ctx context.Context, o offer) (got found, ok bool, err erro
 
 // askKey asks for a key without showing it.
 func (s *setup) askKey(ctx context.Context, o offer, provider string) (secret.Value, error) {
-	p := s.Paint()
+	p := s.App.Paint()
 	hint := " (it is not shown; Enter goes back)"
 	if o.other {
 		hint = " (it is not shown; Enter for none)"
 	}
-	if c, ok := catalog.Find(provider); ok && s.IsSet(c.Variable) && os.Getenv(c.Standard()) != "" {
-		fmt.Fprintln(s.Out, p.Yellow("  "+c.Standard()+" is set and goes before what you type here: unset it later."))
+	if c, ok := catalog.Find(provider); ok && s.App.IsSet(c.Variable) && os.Getenv(c.Standard()) != "" {
+		fmt.Fprintln(s.App.Out, p.Yellow("  "+c.Standard()+" is set and goes before what you type here: unset it later."))
 	}
 	text, err := s.read.Secret(ctx, p.Bold("Key")+p.Dim(hint)+": ")
 	return secret.New(text), err

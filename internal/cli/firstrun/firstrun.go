@@ -74,7 +74,7 @@ func setUp(ctx context.Context, a *app.App, inspan func(ctx context.Context, arg
 
 // setup asks and writes.
 type setup struct {
-	*app.App
+	App  *app.App
 	read *lineedit.Reader
 }
 
@@ -83,7 +83,7 @@ func newSetup(a *app.App) *setup { return &setup{a, lineedit.NewReader(a.Keys, a
 // left is the end of a set-up that a person broke off.
 func (s *setup) left(err error) error {
 	if errors.Is(err, lineedit.ErrBreak) || errors.Is(err, io.EOF) || errors.Is(err, context.Canceled) {
-		fmt.Fprintln(s.Err, "Left before the end. What is not written yet is asked for again at the next start.")
+		fmt.Fprintln(s.App.Err, "Left before the end. What is not written yet is asked for again at the next start.")
 		return app.Exit(app.ExitInterrupted, nil)
 	}
 	return err
@@ -91,7 +91,7 @@ func (s *setup) left(err error) error {
 
 // ask puts one question; an empty answer is def.
 func (s *setup) ask(ctx context.Context, question, def string) (string, error) {
-	p := s.Paint()
+	p := s.App.Paint()
 	prompt := p.Bold(question)
 	if def != "" {
 		prompt += " [" + p.Cyan(def) + "]"
@@ -119,7 +119,7 @@ func (s *setup) oneOf(ctx context.Context, question, def string, words ...string
 		if i >= 0 {
 			return words[i], nil
 		}
-		fmt.Fprintf(s.Out, "  %s\n", s.Paint().Yellow("One of "+strings.Join(words, ", ")+"."))
+		fmt.Fprintf(s.App.Out, "  %s\n", s.App.Paint().Yellow("One of "+strings.Join(words, ", ")+"."))
 	}
 }
 
@@ -133,14 +133,14 @@ func (s *setup) number(ctx context.Context, question string, n int) (int, error)
 		if i, err := strconv.Atoi(answer); err == nil && i >= 1 && i <= n {
 			return i - 1, nil
 		}
-		fmt.Fprintf(s.Out, "  %s\n", s.Paint().Yellow(fmt.Sprintf("A number from 1 to %d.", n)))
+		fmt.Fprintf(s.App.Out, "  %s\n", s.App.Paint().Yellow(fmt.Sprintf("A number from 1 to %d.", n)))
 	}
 }
 
 // next says what to type.
 func (s *setup) next(model bool) {
-	p := s.Paint()
-	fmt.Fprintf(s.Out, "\n%s\n", p.Bold("What to type next"))
+	p := s.App.Paint()
+	fmt.Fprintf(s.App.Out, "\n%s\n", p.Bold("What to type next"))
 	rows := [][2]string{{"talk", p.Cyan("inspan") + "   in the directory of a project"},
 		{"one task", p.Cyan(`inspan run coder "make the tests pass"`)},
 		{"an agent of its own", p.Cyan("inspan init --project") + "   writes one for the project, to change"},
@@ -148,5 +148,5 @@ func (s *setup) next(model bool) {
 	if !model {
 		rows = slices.Insert(rows, 0, [2]string{"a model", p.Cyan("inspan login") + "   asks for a provider and a key"})
 	}
-	s.Pairs(rows)
+	s.App.Pairs(rows)
 }

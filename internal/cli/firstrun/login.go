@@ -17,7 +17,7 @@ import (
 
 // loginCommand is inspan login.
 type loginCommand struct {
-	*app.App
+	App     *app.App
 	model   string
 	untried bool
 }
@@ -47,7 +47,7 @@ func (a *loginCommand) run(cmd *cobra.Command, args []string) error {
 	if len(args) == 1 {
 		return a.named(ctx, s, args[0])
 	}
-	if !a.CanAsk() {
+	if !a.App.CanAsk() {
 		return app.Usage("which provider? inspan login PROVIDER < FILE, with one of anthropic, openai, gemini; at a terminal inspan login asks")
 	}
 	got, err := s.choose(ctx)
@@ -55,7 +55,7 @@ func (a *loginCommand) run(cmd *cobra.Command, args []string) error {
 		return s.left(err)
 	}
 	if got.model == "" {
-		fmt.Fprintln(a.Out, "Nothing was changed.")
+		fmt.Fprintln(a.App.Out, "Nothing was changed.")
 		return nil
 	}
 	return s.write(got)
@@ -74,14 +74,14 @@ func (a *loginCommand) named(ctx context.Context, s *setup, name string) error {
 	if a.model != "" {
 		o.model = p.Name + "/" + strings.TrimPrefix(a.model, p.Name+"/")
 	}
-	if a.CanAsk() {
+	if a.App.CanAsk() {
 		got, ok, err := s.take(ctx, o)
 		if err != nil || !ok {
 			return s.left(err)
 		}
 		return s.write(got)
 	}
-	text, err := io.ReadAll(io.LimitReader(a.In, maxKey+1))
+	text, err := io.ReadAll(io.LimitReader(a.App.In, maxKey+1))
 	if err != nil {
 		return fmt.Errorf("read the key: %w", err)
 	}

@@ -24,7 +24,7 @@ const (
 
 // settings are those in force, with what a person chose.
 func (s *setup) settings(got found) (service.Config, error) {
-	cfg, err := s.Config()
+	cfg, err := s.App.Config()
 	if err != nil {
 		return cfg, err
 	}
@@ -50,21 +50,21 @@ func (s *setup) try(ctx context.Context, got found) (then, error) {
 	if err != nil {
 		return another, err
 	}
-	p := s.Paint()
-	fmt.Fprintf(s.Out, "Asking %s for one word ... ", terminal.Sanitize(got.model))
+	p := s.App.Paint()
+	fmt.Fprintf(s.App.Out, "Asking %s for one word ... ", terminal.Sanitize(got.model))
 	took, err := doctor.Ask(ctx, cfg, got.model)
 	if ctx.Err() != nil {
-		fmt.Fprintln(s.Out)
+		fmt.Fprintln(s.App.Out)
 		return another, context.Canceled
 	}
 	if err == nil {
-		fmt.Fprintln(s.Out, p.Green(fmt.Sprintf("it answers, in %s.", took)))
+		fmt.Fprintln(s.App.Out, p.Green(fmt.Sprintf("it answers, in %s.", took)))
 		return useIt, nil
 	}
-	fmt.Fprintln(s.Out, p.Red("no."))
+	fmt.Fprintln(s.App.Out, p.Red("no."))
 	problem, def := explain(err, got)
-	fmt.Fprintln(s.Out, s.Wrapped("  "+problem, 2))
-	fmt.Fprintln(s.Out, p.Dim(s.Wrapped("  "+terminal.Sanitize(view.Clip(doctor.Masked(err.Error(), cfg), 300)), 2)))
+	fmt.Fprintln(s.App.Out, s.App.Wrapped("  "+problem, 2))
+	fmt.Fprintln(s.App.Out, p.Dim(s.App.Wrapped("  "+terminal.Sanitize(view.Clip(doctor.Masked(err.Error(), cfg), 300)), 2)))
 	answer, err := s.oneOf(ctx, "[r]etry, [k]eep it anyway, choose [a]nother", def, "r", "k", "a")
 	switch {
 	case err != nil:

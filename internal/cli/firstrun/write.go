@@ -23,7 +23,7 @@ func (s *setup) write(got found) error {
 	if err != nil {
 		return app.Usage("nothing was written: %w", err)
 	}
-	p := s.Paint()
+	p := s.App.Paint()
 	var edits []agentfile.Edit
 	if !got.key.Empty() {
 		provider, _ := catalog.Find(got.model)
@@ -31,7 +31,7 @@ func (s *setup) write(got found) error {
 		if err := writeKey(file, got.key.Reveal()); err != nil {
 			return fmt.Errorf("the key was not written: %w", err)
 		}
-		fmt.Fprintf(s.Out, "%s  %s %s\n", p.Green("key    "), file, p.Dim("(only you can read it)"))
+		fmt.Fprintf(s.App.Out, "%s  %s %s\n", p.Green("key    "), file, p.Dim("(only you can read it)"))
 		edits = append(edits, agentfile.Edit{Key: "models." + provider.Name + ".api_key", Unset: true},
 			agentfile.Edit{Key: "models." + provider.Name + ".api_key_file", Value: filepath.Join("keys", provider.Name)})
 	}
@@ -51,8 +51,8 @@ func (s *setup) write(got found) error {
 	} else if _, _, err := service.Change(service.FromSystem, path, edits...); err != nil {
 		return app.Usage("the configuration was not changed: %w", err)
 	}
-	fmt.Fprintf(s.Out, "%s  %s\n", p.Green("written"), terminal.Sanitize(path))
-	s.Layers, err = service.Discover()
+	fmt.Fprintf(s.App.Out, "%s  %s\n", p.Green("written"), terminal.Sanitize(path))
+	s.App.Layers, err = service.Discover()
 	return err
 }
 

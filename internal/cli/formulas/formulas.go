@@ -25,7 +25,7 @@ import (
 
 // command is what the commands about formulas share.
 type command struct {
-	*app.App
+	App  *app.App
 	dir  string
 	vars []string
 	form string
@@ -165,7 +165,7 @@ func (c *command) list() *cobra.Command {
 				l.Add(name, row, name, m.Type, fmt.Sprint(row.Steps), strings.Join(vars, ", "),
 					view.Clip(row.Description, 80))
 			}
-			return c.Print(l)
+			return c.App.Print(l)
 		},
 	}
 }
@@ -200,10 +200,10 @@ carries to the station is printed as JSON.`,
 				if err != nil {
 					return err
 				}
-				return c.PrintJSON(compiled)
+				return c.App.PrintJSON(compiled)
 			}
-			if c.JSON {
-				return c.PrintJSON(shownFormula{listed{m.Name, m.Type, len(m.Steps()), m.Vars, m.Description(),
+			if c.App.JSON {
+				return c.App.PrintJSON(shownFormula{listed{m.Name, m.Type, len(m.Steps()), m.Vars, m.Description(),
 					m.Digest(), nil}, m.Agent, m.Session,
 					m.Inline, m.Files, m.Steps()})
 			}
@@ -227,7 +227,7 @@ func (c *command) compile(m *formula.Formula, arg string) (*formula.Compiled, er
 }
 
 func (c *command) print(m *formula.Formula) {
-	p := c.Paint()
+	p := c.App.Paint()
 	files := make([]string, len(m.Files))
 	for i, f := range m.Files {
 		files[i] = f.Name
@@ -236,11 +236,11 @@ func (c *command) print(m *formula.Formula) {
 	if m.Inline {
 		kind += ", a checklist for one agent"
 	}
-	c.Pairs([][2]string{{"Formula", p.Bold(m.Name) + "  " + p.Dim(kind)}, {"About", view.Clip(m.Description(), 400)},
+	c.App.Pairs([][2]string{{"Formula", p.Bold(m.Name) + "  " + p.Dim(kind)}, {"About", view.Clip(m.Description(), 400)},
 		{"Agent", m.Agent}, {"Session", m.Session}, {"Files", strings.Join(slices.Compact(files), ", ")}, {"Digest",
 			m.Digest()}})
 	if len(m.Vars) > 0 {
-		fmt.Fprintln(c.Out)
+		fmt.Fprintln(c.App.Out)
 		var rows [][]string
 		for _, v := range m.Vars {
 			given := "optional"
@@ -252,9 +252,9 @@ func (c *command) print(m *formula.Formula) {
 			}
 			rows = append(rows, []string{v.Name, v.Type, given, view.Clip(v.Description, 80)})
 		}
-		c.Table([]string{"VARIABLE", "TYPE", "VALUE", "ABOUT"}, rows)
+		c.App.Table([]string{"VARIABLE", "TYPE", "VALUE", "ABOUT"}, rows)
 	}
-	fmt.Fprintln(c.Out)
+	fmt.Fprintln(c.App.Out)
 	c.steps(m)
 }
 
@@ -278,7 +278,7 @@ func (c *command) steps(m *formula.Formula) {
 		rows = append(rows, []string{fmt.Sprint(s.Wave), s.ID, s.Agent, strings.Join(s.Needs, ", "), strings.Join(notes,
 			", "), view.Clip(s.Title, 60)})
 	}
-	c.Table([]string{"WAVE", "STEP", "AGENT", "NEEDS", "", "TITLE"}, rows)
+	c.App.Table([]string{"WAVE", "STEP", "AGENT", "NEEDS", "", "TITLE"}, rows)
 }
 
 // checked is the result of a check, for programs.
@@ -316,15 +316,15 @@ do. It fails where one is wrong, so that it can stand in a check before a commit
 					bad++
 				}
 				switch {
-				case c.JSON:
+				case c.App.JSON:
 				case err != nil:
-					fmt.Fprintln(c.Out, err)
+					fmt.Fprintln(c.App.Out, err)
 				default:
-					fmt.Fprintf(c.Out, "%s: %s\n", arg, view.Plural(len(m.Steps()), "step"))
+					fmt.Fprintf(c.App.Out, "%s: %s\n", arg, view.Plural(len(m.Steps()), "step"))
 				}
 			}
-			if c.JSON {
-				if err := c.PrintJSON(rows); err != nil {
+			if c.App.JSON {
+				if err := c.App.PrintJSON(rows); err != nil {
 					return err
 				}
 			}
@@ -350,10 +350,10 @@ func (c *command) graph() *cobra.Command {
 			switch {
 			case err != nil:
 				return err
-			case c.JSON:
-				return c.PrintJSON(m.Steps())
+			case c.App.JSON:
+				return c.App.PrintJSON(m.Steps())
 			case c.form == "dot":
-				fmt.Fprint(c.Out, m.DOT())
+				fmt.Fprint(c.App.Out, m.DOT())
 				return nil
 			case c.form != "text":
 				return app.Usage("--form %s: want text or dot", c.form)
@@ -421,7 +421,7 @@ func (c *command) accepted(ctx context.Context, arg string, vars map[string]stri
 	}
 	if !named {
 		var err error
-		if dir, err = c.Acceptance().Formulas(ctx, dir, once); err != nil {
+		if dir, err = c.App.Acceptance().Formulas(ctx, dir, once); err != nil {
 			return nil, err
 		}
 	}

@@ -21,7 +21,7 @@ import (
 
 // showCommand is inspan guards show.
 type showCommand struct {
-	*app.App
+	App    *app.App
 	layers layers
 	raw    bool
 }
@@ -51,7 +51,7 @@ func (a *showCommand) run(*cobra.Command, []string) error {
 		if err != nil {
 			return err
 		}
-		_, err = a.Out.Write(b)
+		_, err = a.App.Out.Write(b)
 		return err
 	}
 	return showGuards(a.App, a.layers)

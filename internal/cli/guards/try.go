@@ -20,7 +20,7 @@ import (
 
 // testCommand is inspan guards test.
 type testCommand struct {
-	*app.App
+	App    *app.App
 	layers layers
 }
 

@@ -19,7 +19,7 @@ import (
 
 // control is a command that publishes one control.
 type control struct {
-	*app.App
+	App *app.App
 	ctl events.HaltControl
 }
 
@@ -54,7 +54,7 @@ agent is told that the outcome is unknown. Runs that somebody paused stay paused
 }
 
 func (c *control) halt(ctx context.Context, cl *client.Client, args []string) error {
-	ctx, cancel := context.WithTimeout(ctx, c.Wait)
+	ctx, cancel := context.WithTimeout(ctx, c.App.Wait)
 	defer cancel()
 	ctl := c.ctl
 	ctl.Reason = args[0]
@@ -74,7 +74,7 @@ func (c *control) halt(ctx context.Context, cl *client.Client, args []string) er
 }
 
 func (c *control) release(ctx context.Context, cl *client.Client, _ []string) error {
-	ctx, cancel := context.WithTimeout(ctx, c.Wait)
+	ctx, cancel := context.WithTimeout(ctx, c.App.Wait)
 	defer cancel()
 	now, err := client.NewHalts(cl).Get(ctx)
 	if err != nil {
@@ -97,10 +97,10 @@ func (c *control) release(ctx context.Context, cl *client.Client, _ []string) er
 }
 
 func (c *control) print(h events.Halt, text string) error {
-	if c.JSON {
-		return c.PrintJSON(h)
+	if c.App.JSON {
+		return c.App.PrintJSON(h)
 	}
-	fmt.Fprintln(c.Out, text)
+	fmt.Fprintln(c.App.Out, text)
 	return nil
 }
 

@@ -29,7 +29,7 @@ stopped like any program; a program that is started again goes on after the last
 
 // listCommand is inspan harness list.
 type listCommand struct {
-	*app.App
+	App   *app.App
 	watch bool
 }
 
@@ -43,7 +43,7 @@ func listCmd(a *app.App) *cobra.Command {
 }
 
 func (a *listCommand) run(ctx context.Context, c *client.Client, _ []string) error {
-	return a.List(ctx, a.watch, func(ctx context.Context) (app.Listing, error) {
+	return a.App.List(ctx, a.watch, func(ctx context.Context) (app.Listing, error) {
 		l := app.Listing{Heads: []string{"HARNESS", "KIND", "STATUS", ">STEPS", "RECORDED BY", "LAST"},
 			Empty: "No harnesses. docs/harness-sdk.md says how to write one."}
 		all, err := client.NewHarnesses(c).List(ctx)
@@ -57,7 +57,7 @@ func (a *listCommand) run(ctx context.Context, c *client.Client, _ []string) err
 
 // stepsCommand is inspan harness steps.
 type stepsCommand struct {
-	*app.App
+	App  *app.App
 	last int
 }
 
@@ -97,9 +97,9 @@ func (a *stepsCommand) run(ctx context.Context, c *client.Client, args []string)
 		if s.StateDelta.Summary != "" {
 			changed = s.StateDelta.Summary + ": " + changed
 		}
-		l.Add(fmt.Sprint(s.Number), s, fmt.Sprint(s.Number), s.Timestamp.In(a.Zone()).Format(time.DateTime),
+		l.Add(fmt.Sprint(s.Number), s, fmt.Sprint(s.Number), s.Timestamp.In(a.App.Zone()).Format(time.DateTime),
 			view.Clip(string(s.Input), 60),
 			view.Clip(string(s.Output), 60), view.Clip(changed, 60))
 	}
-	return a.Print(l)
+	return a.App.Print(l)
 }

@@ -37,7 +37,7 @@ Mail is stored. An agent is given what waits for it before its next turn, the mo
 
 // control is a command that publishes one control.
 type control struct {
-	*app.App
+	App     *app.App
 	ctl     events.MailControl
 	spec    events.AddressSpec
 	draft   events.MailDraft
@@ -46,7 +46,7 @@ type control struct {
 }
 
 func (c *control) by(cmd *cobra.Command) *cobra.Command {
-	cmd.Flags().StringVar(&c.ctl.By, "by", c.Me(), "who asks (INSPAN_APPROVER, USER)")
+	cmd.Flags().StringVar(&c.ctl.By, "by", c.App.Me(), "who asks (INSPAN_APPROVER, USER)")
 	return cmd
 }
 
@@ -167,29 +167,29 @@ func (c *control) run(ctx context.Context, cl *client.Client, args []string) err
 	if err != nil {
 		return app.Usage("%w", err)
 	}
-	ctx, cancel := context.WithTimeout(ctx, c.Wait)
+	ctx, cancel := context.WithTimeout(ctx, c.App.Wait)
 	defer cancel()
 	m, err := client.NewMail(cl).Control(ctx, args[0], c.ctl)
 	if err != nil {
 		return err
 	}
-	if c.JSON {
-		return c.PrintJSON(m)
+	if c.App.JSON {
+		return c.App.PrintJSON(m)
 	}
 	switch c.ctl.Action {
 	case mailbox.Register:
-		fmt.Fprintf(c.Out, "Registered %s. Send to it: inspan mail send %s TEXT\n", m.Address, m.Address)
+		fmt.Fprintf(c.App.Out, "Registered %s. Send to it: inspan mail send %s TEXT\n", m.Address, m.Address)
 	case mailbox.Send:
-		fmt.Fprintf(c.Out, "Sent to %s. See what waits there: inspan mail list %s\n", m.Address, m.Address)
+		fmt.Fprintf(c.App.Out, "Sent to %s. See what waits there: inspan mail list %s\n", m.Address, m.Address)
 	default:
-		fmt.Fprintf(c.Out, "Done: %s.\n", m.Address)
+		fmt.Fprintf(c.App.Out, "Done: %s.\n", m.Address)
 	}
 	return nil
 }
 
 // whoCommand is inspan mail who.
 type whoCommand struct {
-	*app.App
+	App   *app.App
 	watch bool
 }
 
@@ -203,7 +203,7 @@ func whoCmd(a *app.App) *cobra.Command {
 }
 
 func (a *whoCommand) run(ctx context.Context, c *client.Client, _ []string) error {
-	return a.List(ctx, a.watch, func(ctx context.Context) (app.Listing, error) {
+	return a.App.List(ctx, a.watch, func(ctx context.Context) (app.Listing, error) {
 		l := app.Listing{Heads: []string{"ADDRESS", "STATUS", "WAITING", "AGENT", "RUN"},
 			Empty: "No addresses. Register one with: inspan mail register ADDRESS --agent NAME"}
 		all, err := client.NewMail(c).List(ctx)
@@ -231,7 +231,7 @@ func (a *whoCommand) run(ctx context.Context, c *client.Client, _ []string) erro
 
 // listCommand is inspan mail list.
 type listCommand struct {
-	*app.App
+	App   *app.App
 	watch bool
 }
 
@@ -246,7 +246,7 @@ func listCmd(a *app.App) *cobra.Command {
 }
 
 func (a *listCommand) run(ctx context.Context, c *client.Client, args []string) error {
-	return a.List(ctx, a.watch, func(ctx context.Context) (app.Listing, error) {
+	return a.App.List(ctx, a.watch, func(ctx context.Context) (app.Listing, error) {
 		l := app.Listing{Heads: []string{"MESSAGE", "STATE", "PRIORITY", "FROM", "SUBJECT"}, Empty: "No mail."}
 		m, err := get(ctx, c, args[0])
 		if err != nil {
@@ -293,7 +293,7 @@ func get(ctx context.Context, c *client.Client, address string) (events.Mailbox,
 }
 
 // readCommand is inspan mail read.
-type readCommand struct{ *app.App }
+type readCommand struct{ App *app.App }
 
 func readCmd(a *app.App) *cobra.Command {
 	c := &readCommand{a}
@@ -310,29 +310,29 @@ func (a *readCommand) run(ctx context.Context, c *client.Client, args []string) 
 		if p.ID != args[1] {
 			continue
 		}
-		if a.JSON {
-			return a.PrintJSON(p)
+		if a.App.JSON {
+			return a.App.PrintJSON(p)
 		}
-		a.Pairs([][2]string{{"from", p.From}, {"to", p.To}, {"priority", p.Priority}, {"thread", p.Thread},
+		a.App.Pairs([][2]string{{"from", p.From}, {"to", p.To}, {"priority", p.Priority}, {"thread", p.Thread},
 			{"in reply to", p.ReplyTo},
 			{"subject", view.Clip(p.Subject, events.MaxMailSubject)}, {"kind", p.Kind},
-			{"sent", p.SentAt.In(a.Zone()).Format("2006-01-02 15:04:05 MST")},
-			{"waits until", p.ExpiresAt.In(a.Zone()).Format("2006-01-02 15:04:05 MST")}})
-		fmt.Fprintln(a.Out)
+			{"sent", p.SentAt.In(a.App.Zone()).Format("2006-01-02 15:04:05 MST")},
+			{"waits until", p.ExpiresAt.In(a.App.Zone()).Format("2006-01-02 15:04:05 MST")}})
+		fmt.Fprintln(a.App.Out)
 		for line := range strings.SplitSeq(view.Clip(p.Body, events.MaxMailBody), "\n") {
-			fmt.Fprintln(a.Out, "  "+strings.TrimRight(line, "\r"))
+			fmt.Fprintln(a.App.Out, "  "+strings.TrimRight(line, "\r"))
 		}
 		if len(p.Data) > 0 {
-			fmt.Fprintln(a.Out, "\n  "+view.Clip(string(p.Data), events.MaxMailData))
+			fmt.Fprintln(a.App.Out, "\n  "+view.Clip(string(p.Data), events.MaxMailData))
 		}
 		return nil
 	}
 	for _, d := range m.Done {
 		if d.ID == args[1] {
-			if a.JSON {
-				return a.PrintJSON(d)
+			if a.App.JSON {
+				return a.App.PrintJSON(d)
 			}
-			fmt.Fprintf(a.Out, "Message %s is %s %s\n", d.ID, d.State, d.Run)
+			fmt.Fprintf(a.App.Out, "Message %s is %s %s\n", d.ID, d.State, d.Run)
 			return nil
 		}
 	}

@@ -156,7 +156,7 @@ func (t *target) pin(ctx context.Context, s events.MCPServer, text []byte) error
 
 // ask asks a server for its tools, in the sandbox of the agent.
 func (t *target) ask(ctx context.Context, s events.MCPServer) (pins agentfile.ServerPins, err error) {
-	cfg, err := t.Config()
+	cfg, err := t.App.Config()
 	if err != nil {
 		return pins, err
 	}
@@ -183,13 +183,13 @@ func (t *target) ask(ctx context.Context, s events.MCPServer) (pins agentfile.Se
 // show prints what the agent has of a server that was pinned.
 func (t *target) show(s events.MCPServer) error {
 	rows := t.rows(s.Name)
-	if t.JSON {
-		return t.PrintJSON(map[string]any{"agent": t.found.Name, "file": t.file, "server": s, "tools": rows})
+	if t.App.JSON {
+		return t.App.PrintJSON(map[string]any{"agent": t.found.Name, "file": t.file, "server": s, "tools": rows})
 	}
 	t.table(rows)
-	fmt.Fprintf(t.Err, "Server %s is in %s, and its tools are pinned beside it. Read them: a model will, too. Register the agent again to use it: inspan agent push; inspan up does it by itself.\n", s.Name, t.file)
+	fmt.Fprintf(t.App.Err, "Server %s is in %s, and its tools are pinned beside it. Read them: a model will, too. Register the agent again to use it: inspan agent push; inspan up does it by itself.\n", s.Name, t.file)
 	if _, ok := client.Downloads(s.Command); ok {
-		fmt.Fprintf(t.Err, "Each start downloads the package again, and its registry decides what runs: inspan mcp install %s --agent %s installs one version.\n", s.Name, t.agent)
+		fmt.Fprintf(t.App.Err, "Each start downloads the package again, and its registry decides what runs: inspan mcp install %s --agent %s installs one version.\n", s.Name, t.agent)
 	}
 	return nil
 }

@@ -76,8 +76,8 @@ func (c *listCommand) run(*cobra.Command, []string) error {
 			rows = append(rows, c.row(s.Name))
 		}
 	}
-	if c.JSON {
-		return errors.Join(c.PrintJSON(map[string]any{"servers": rows}), errors.Join(errs...))
+	if c.App.JSON {
+		return errors.Join(c.App.PrintJSON(map[string]any{"servers": rows}), errors.Join(errs...))
 	}
 	var table [][]string
 	for _, r := range rows {
@@ -85,9 +85,9 @@ func (c *listCommand) run(*cobra.Command, []string) error {
 			terminal.Sanitize(view.Clip(r.Reached, 60))})
 	}
 	if len(table) > 0 {
-		c.Table([]string{"AGENT", "SERVER", "OVER", "TOOLS", "STATE", "COMMAND OR ADDRESS"}, table)
+		c.App.Table([]string{"AGENT", "SERVER", "OVER", "TOOLS", "STATE", "COMMAND OR ADDRESS"}, table)
 	} else if len(errs) == 0 {
-		fmt.Fprintf(c.Out, "No agent in %s has an MCP server. Add one with: inspan mcp add SERVER --agent NAME -- COMMAND\n",
+		fmt.Fprintf(c.App.Out, "No agent in %s has an MCP server. Add one with: inspan mcp add SERVER --agent NAME -- COMMAND\n",
 			c.dir)
 	}
 	return errors.Join(errs...)
@@ -155,7 +155,7 @@ func (c *testCommand) run(cmd *cobra.Command, args []string) error {
 	if err != nil {
 		return err
 	}
-	cfg, err := c.Config()
+	cfg, err := c.App.Config()
 	if err != nil {
 		return err
 	}
@@ -185,14 +185,14 @@ func (c *testCommand) print(t client.Trial, mode string) error {
 	if t.Result.Failed {
 		failed = fmt.Errorf("the server reports that the call failed")
 	}
-	if c.JSON {
+	if c.App.JSON {
 		doc := map[string]any{"server": t.Name, "version": t.Version, "protocol": t.Protocol, "sandbox": mode,
 			"tools":    len(t.Pins.Tools),
 			"left_out": app.OrEmpty(t.Pins.LeftOut), "start_ms": t.Start.Milliseconds(), "list_ms": t.List.Milliseconds()}
 		if c.call != "" {
 			doc["call_ms"], doc["output"], doc["failed"] = t.Call.Milliseconds(), t.Result.Output, t.Result.Failed
 		}
-		return errors.Join(c.PrintJSON(doc), failed)
+		return errors.Join(c.App.PrintJSON(doc), failed)
 	}
 	ms := func(d time.Duration) string { return d.Round(time.Millisecond).String() }
 	rows := [][]string{{"start", ms(t.Start),
@@ -204,9 +204,9 @@ func (c *testCommand) print(t client.Trial, mode string) error {
 	for i := range rows {
 		rows[i][2] = terminal.Sanitize(rows[i][2])
 	}
-	c.Table([]string{"STAGE", "TOOK", ""}, rows)
+	c.App.Table([]string{"STAGE", "TOOK", ""}, rows)
 	if c.call != "" {
-		fmt.Fprintln(c.Out, terminal.Sanitize(t.Result.Output))
+		fmt.Fprintln(c.App.Out, terminal.Sanitize(t.Result.Output))
 	}
 	return failed
 }

@@ -84,8 +84,8 @@ func (c *loginCommand) run(cmd *cobra.Command, args []string) error {
 	if err != nil {
 		return err
 	}
-	if c.JSON {
-		return c.PrintJSON(map[string]any{"agent": c.found.Name, "server": s.Name, "secret": name, "file": file})
+	if c.App.JSON {
+		return c.App.PrintJSON(map[string]any{"agent": c.found.Name, "server": s.Name, "secret": name, "file": file})
 	}
 	return nil
 }

@@ -49,7 +49,7 @@ tools is pinned in NAME.mcp.json beside it. These commands change both, and noth
 
 // target is the agent that a command is about.
 type target struct {
-	*app.App
+	App            *app.App
 	agent, sandbox string
 	// file and text of the agent, and what it says.
 	file  string
@@ -62,7 +62,7 @@ type target struct {
 func (t *target) flags(cmd *cobra.Command, runs bool) {
 	cmd.Flags().StringVar(&t.agent, "agent", "", "name of the agent, or its file")
 	if runs {
-		cmd.Flags().StringVar(&t.sandbox, "sandbox", t.Lookup("INSPAN_SANDBOX", "auto"),
+		cmd.Flags().StringVar(&t.sandbox, "sandbox", t.App.Lookup("INSPAN_SANDBOX", "auto"),
 			"sandbox where the agent file names none (INSPAN_SANDBOX)")
 	}
 }
@@ -74,7 +74,7 @@ func (t *target) load() error {
 	}
 	t.file = t.agent
 	if !strings.HasSuffix(t.agent, agentfile.Ext) {
-		t.file = filepath.Join(t.Lookup("INSPAN_AGENTS", "agents"), filepath.FromSlash(t.agent)+agentfile.Ext)
+		t.file = filepath.Join(t.App.Lookup("INSPAN_AGENTS", "agents"), filepath.FromSlash(t.agent)+agentfile.Ext)
 	}
 	text, err := os.ReadFile(t.file)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -190,7 +190,7 @@ func (t *target) rows(server string) []toolRow {
 
 // table shows the tools of a server.
 func (t *target) table(rows []toolRow) {
-	p := t.Paint()
+	p := t.App.Paint()
 	var table [][]string
 	var unnamed []string
 	for _, r := range rows {
@@ -202,15 +202,15 @@ func (t *target) table(rows []toolRow) {
 		}
 	}
 	if len(table) > 0 {
-		t.Table([]string{"TOOL", "EFFECT", "PINNED", "IT SAYS"}, table)
+		t.App.Table([]string{"TOOL", "EFFECT", "PINNED", "IT SAYS"}, table)
 	}
 	for _, r := range rows {
 		if r.Why != "" && r.Why != agentfile.NotNamed {
-			fmt.Fprintf(t.Out, "%s  %s: %s\n", p.Yellow("left out"), view.Clip(r.Name, 64), view.Clip(r.Why, 300))
+			fmt.Fprintf(t.App.Out, "%s  %s: %s\n", p.Yellow("left out"), view.Clip(r.Name, 64), view.Clip(r.Why, 300))
 		}
 	}
 	if len(unnamed) > 0 {
-		fmt.Fprintln(t.Out, terminal.Sanitize(p.Dim(fmt.Sprintf("%d more, not named under tools: %s", len(unnamed),
+		fmt.Fprintln(t.App.Out, terminal.Sanitize(p.Dim(fmt.Sprintf("%d more, not named under tools: %s", len(unnamed),
 			strings.Join(unnamed, ", ")))))
 	}
 }

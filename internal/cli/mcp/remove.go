@@ -55,9 +55,9 @@ func (c *removeCommand) run(_ *cobra.Command, args []string) error {
 	if err != nil {
 		return fmt.Errorf("the pins of server %s: %w", args[0], err)
 	}
-	if c.JSON {
-		return c.PrintJSON(map[string]any{"agent": c.found.Name, "file": c.file, "removed": args[0]})
+	if c.App.JSON {
+		return c.App.PrintJSON(map[string]any{"agent": c.found.Name, "file": c.file, "removed": args[0]})
 	}
-	fmt.Fprintf(c.Out, "Server %s is no longer in %s. Register the agent again to have it so in runs.\n", args[0], c.file)
+	fmt.Fprintf(c.App.Out, "Server %s is no longer in %s. Register the agent again to have it so in runs.\n", args[0], c.file)
 	return nil
 }

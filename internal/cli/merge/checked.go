@@ -52,8 +52,8 @@ func (a *mergeCommand) checked(ctx context.Context, c *client.Client, r *git.Res
 	why := fmt.Sprintf("the acceptance checks of %s have not passed on these files: commit %s has the tree %s, and the checks passed on %s",
 		strings.Join(names, ", "), view.Clip(commit, 12), tree, passed)
 	if a.unchecked {
-		if !a.JSON {
-			fmt.Fprintf(a.Err, "Unverified: %s.\n", why)
+		if !a.App.JSON {
+			fmt.Fprintf(a.App.Err, "Unverified: %s.\n", why)
 		}
 		return false, nil
 	}

@@ -15,7 +15,7 @@ import (
 
 // cleanCommand is inspan clean.
 type cleanCommand struct {
-	*app.App
+	App          *app.App
 	older        string
 	most         int
 	untaken, dry bool
@@ -66,20 +66,20 @@ func (a *cleanCommand) run(*cobra.Command, []string) error {
 	if !a.dry {
 		spent, err = workcopy.Remove(spent)
 	}
-	if a.JSON {
-		return a.PrintJSON(cleaned{app.OrEmpty(spent), app.OrEmpty(untaken), a.dry})
+	if a.App.JSON {
+		return a.App.PrintJSON(cleaned{app.OrEmpty(spent), app.OrEmpty(untaken), a.dry})
 	}
 	word := "removed"
 	if a.dry {
 		word = "would remove"
 	}
 	for _, k := range spent {
-		fmt.Fprintf(a.Out, "%s  %s  %s\n", word, k.Run, terminal.Sanitize(k.Root))
+		fmt.Fprintf(a.App.Out, "%s  %s  %s\n", word, k.Run, terminal.Sanitize(k.Root))
 	}
 	for _, k := range untaken {
-		fmt.Fprintf(a.Out, "kept, not merged  %s  %s  (%s old: inspan merge %s, or inspan clean --unmerged)\n", k.Run,
+		fmt.Fprintf(a.App.Out, "kept, not merged  %s  %s  (%s old: inspan merge %s, or inspan clean --unmerged)\n", k.Run,
 			terminal.Sanitize(k.Root), app.Age(k.At), k.Run)
 	}
-	fmt.Fprintf(a.Out, "%s of %s %s.\n", view.Plural(len(spent), "store"), view.Plural(len(all), "run"), word)
+	fmt.Fprintf(a.App.Out, "%s of %s %s.\n", view.Plural(len(spent), "store"), view.Plural(len(all), "run"), word)
 	return err
 }

@@ -16,7 +16,7 @@ import (
 
 // diffCommand is inspan diff.
 type diffCommand struct {
-	*app.App
+	App  *app.App
 	stat bool
 	step string
 }
@@ -45,7 +45,7 @@ func (a *diffCommand) run(ctx context.Context, c *client.Client, args []string) 
 		return a.ofStep(ctx, c, args[0])
 	}
 	m, err := find(ctx, a.App, c, args[0])
-	if errors.Is(err, git.ErrNothing) && !a.JSON {
+	if errors.Is(err, git.ErrNothing) && !a.App.JSON {
 		return nil
 	}
 	if err != nil {
@@ -69,16 +69,16 @@ func (a *diffCommand) show(ctx context.Context, r *git.Result, out report) error
 	if err := r.Diff(ctx, out.Base, a.stat, &text); err != nil {
 		return err
 	}
-	if a.JSON {
+	if a.App.JSON {
 		paths, err := r.Paths(ctx, out.Base)
 		if err != nil {
 			return err
 		}
 		out.Paths, out.Diff = app.OrEmpty(paths), text.String()
-		return a.PrintJSON(out)
+		return a.App.PrintJSON(out)
 	}
-	if !a.Term.TTY {
-		_, err := a.Out.Write(text.Bytes())
+	if !a.App.Term.TTY {
+		_, err := a.App.Out.Write(text.Bytes())
 		return err
 	}
 	a.print(text.String())
@@ -87,7 +87,7 @@ func (a *diffCommand) show(ctx context.Context, r *git.Result, out report) error
 
 // print prints a diff on a terminal, without what a terminal acts on: an agent wrote it.
 func (a *diffCommand) print(diff string) {
-	for _, l := range terminal.Diff(diff, a.Paint(), len(diff)+1) {
-		fmt.Fprintln(a.Out, l)
+	for _, l := range terminal.Diff(diff, a.App.Paint(), len(diff)+1) {
+		fmt.Fprintln(a.App.Out, l)
 	}
 }

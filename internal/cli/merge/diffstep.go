@@ -49,23 +49,23 @@ func (a *diffCommand) ofStep(ctx context.Context, c *client.Client, id string) e
 	if err := out.read(ctx, c); err != nil {
 		return err
 	}
-	if a.JSON {
-		return a.PrintJSON(out)
+	if a.App.JSON {
+		return a.App.PrintJSON(out)
 	}
 	for _, call := range out.Calls {
-		if a.Term.TTY {
-			fmt.Fprintln(a.Out, a.Paint().Dim("call "+call.Call+" "+call.Tool))
+		if a.App.Term.TTY {
+			fmt.Fprintln(a.App.Out, a.App.Paint().Dim("call "+call.Call+" "+call.Tool))
 			a.print(call.Diff)
 			continue
 		}
-		fmt.Fprintln(a.Out, call.Diff)
+		fmt.Fprintln(a.App.Out, call.Diff)
 	}
 	if len(out.Calls) == 0 {
-		fmt.Fprintf(a.Err, "No call of edit, write or apply_patch in step %s of %s has changed a file.\n", step, id)
+		fmt.Fprintf(a.App.Err, "No call of edit, write or apply_patch in step %s of %s has changed a file.\n", step, id)
 	}
 	if names := out.unseen(); names != "" {
-		fmt.Fprintf(a.Err, "What these calls of the step changed is in no event: %s. Once the run has ended, %s shows all that it changed.\n",
-			names, a.CommandLine("diff", id))
+		fmt.Fprintf(a.App.Err, "What these calls of the step changed is in no event: %s. Once the run has ended, %s shows all that it changed.\n",
+			names, a.App.CommandLine("diff", id))
 	}
 	return nil
 }

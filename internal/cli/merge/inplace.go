@@ -76,9 +76,9 @@ func (a *mergeCommand) takeBack(ctx context.Context, places []workcopy.Place) (e
 // ofPlaces shows what runs in place changed.
 func (a *diffCommand) ofPlaces(ctx context.Context, places []workcopy.Place) (err error) {
 	if a.step != "" {
-		return a.Connected(func(ctx context.Context, c *client.Client, args []string) error {
+		return a.App.Connected(func(ctx context.Context, c *client.Client, args []string) error {
 			return a.ofStep(ctx, c, args[0])
-		})(a.Cmd, []string{places[0].Run})
+		})(a.App.Cmd, []string{places[0].Run})
 	}
 	r, base, err := workcopy.Between(ctx, places, true)
 	if err != nil {

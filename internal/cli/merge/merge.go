@@ -28,7 +28,7 @@ import (
 
 // mergeCommand is inspan merge.
 type mergeCommand struct {
-	*app.App
+	App    *app.App
 	into   string
 	squash bool
 	// unchecked takes files, too, that acceptance checks have not passed on.
@@ -271,9 +271,9 @@ func (a *mergeCommand) run(ctx context.Context, c *client.Client, args []string)
 		return app.Usage("--squash changes the files of this working tree, so --into means nothing: leave one of them out")
 	}
 	m, err := find(ctx, a.App, c, args[0])
-	if errors.Is(err, git.ErrNothing) && !a.JSON {
-		fmt.Fprintf(a.Out, "Nothing to merge: %v.\n", err)
-		return workcopy.NoteWork(a.OwnStore, workcopy.Nothing)
+	if errors.Is(err, git.ErrNothing) && !a.App.JSON {
+		fmt.Fprintf(a.App.Out, "Nothing to merge: %v.\n", err)
+		return workcopy.NoteWork(a.App.OwnStore, workcopy.Nothing)
 	}
 	if err != nil {
 		return err
@@ -309,13 +309,13 @@ func (a *mergeCommand) run(ctx context.Context, c *client.Client, args []string)
 		err = a.merge(ctx, l, r, m, &out)
 	}
 	if err == nil {
-		err = workcopy.NoteWork(a.OwnStore, workcopy.Taken)
+		err = workcopy.NoteWork(a.App.OwnStore, workcopy.Taken)
 	}
-	if err == nil && vouched && !a.JSON && (out.How == "merge" || out.How == "squash") {
-		fmt.Fprintln(a.Out, "The checks of the run passed without what else is here: run them again.")
+	if err == nil && vouched && !a.App.JSON && (out.How == "merge" || out.How == "squash") {
+		fmt.Fprintln(a.App.Out, "The checks of the run passed without what else is here: run them again.")
 	}
-	if err == nil && a.JSON {
-		return a.PrintJSON(out)
+	if err == nil && a.App.JSON {
+		return a.App.PrintJSON(out)
 	}
 	return err
 }
@@ -332,7 +332,7 @@ func (a *mergeCommand) folder(ctx context.Context, r *git.Result, m made) (forge
 	}
 	dir := "."
 	if all, err := workcopy.Stores(); err == nil {
-		if i := slices.IndexFunc(all, func(k workcopy.Kept) bool { return k.Path == a.OwnStore }); i >= 0 && all[i].Root != "" {
+		if i := slices.IndexFunc(all, func(k workcopy.Kept) bool { return k.Path == a.App.OwnStore }); i >= 0 && all[i].Root != "" {
 			dir = all[i].Root
 		}
 	}
@@ -364,14 +364,14 @@ func (a *mergeCommand) apply(ctx context.Context, r *git.Result, m made, out *re
 		return fmt.Errorf("nothing was changed: %w\nThe files were changed at the same places since the run began. inspan diff %s shows what the run changed; to settle it with git: commit, then inspan merge %s",
 			err, out.Run, out.Run)
 	}
-	if out.How = "squash"; a.JSON {
+	if out.How = "squash"; a.App.JSON {
 		return nil
 	}
 	rest := ", nothing committed. git diff shows it."
 	if a.plain {
 		rest = ". inspan diff " + out.Run + " shows what."
 	}
-	fmt.Fprintf(a.Out, "%s changed%s\n", view.Plural(len(out.Paths), "file"), rest)
+	fmt.Fprintf(a.App.Out, "%s changed%s\n", view.Plural(len(out.Paths), "file"), rest)
 	return nil
 }
 
@@ -397,7 +397,7 @@ func (a *mergeCommand) merge(ctx context.Context, l *git.Local, r *git.Result, m
 	if err != nil {
 		return fmt.Errorf("nothing was merged: %w\n%s", err, advice(err, out))
 	}
-	if out.How, out.Commit = done.How, done.ID; a.JSON {
+	if out.How, out.Commit = done.How, done.ID; a.App.JSON {
 		return nil
 	}
 	into := out.Into
@@ -406,11 +406,11 @@ func (a *mergeCommand) merge(ctx context.Context, l *git.Local, r *git.Result, m
 	}
 	switch done.How {
 	case "nothing":
-		fmt.Fprintf(a.Out, "%s has all of %s already.\n", into, out.Branch)
+		fmt.Fprintf(a.App.Out, "%s has all of %s already.\n", into, out.Branch)
 	case "forward":
-		fmt.Fprintf(a.Out, "%s moved on to %s, at %s.\n", into, out.Branch, view.Clip(done.ID, 12))
+		fmt.Fprintf(a.App.Out, "%s moved on to %s, at %s.\n", into, out.Branch, view.Clip(done.ID, 12))
 	default:
-		fmt.Fprintf(a.Out, "%s merged into %s, at %s.\n", out.Branch, into, view.Clip(done.ID, 12))
+		fmt.Fprintf(a.App.Out, "%s merged into %s, at %s.\n", out.Branch, into, view.Clip(done.ID, 12))
 	}
 	return nil
 }

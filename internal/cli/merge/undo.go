@@ -51,22 +51,22 @@ func (a *mergeCommand) takeOut(ctx context.Context, r *git.Result, m made, out r
 	if err != nil {
 		return err
 	}
-	if err := workcopy.NoteWork(a.OwnStore, ""); err != nil { // it is to be kept as before
+	if err := workcopy.NoteWork(a.App.OwnStore, ""); err != nil { // it is to be kept as before
 		return err
 	}
 	out.How = "undo"
-	if a.JSON {
+	if a.App.JSON {
 		out.Undone = &git.Undone{Back: app.OrEmpty(u.Back), Overwritten: app.OrEmpty(u.Overwritten),
 			Already: app.OrEmpty(u.Already)}
-		return a.PrintJSON(out)
+		return a.App.PrintJSON(out)
 	}
 	for _, p := range u.Overwritten {
-		fmt.Fprintf(a.Out, "overwritten  %s\n", terminal.Sanitize(p))
+		fmt.Fprintf(a.App.Out, "overwritten  %s\n", terminal.Sanitize(p))
 	}
 	already := ""
 	if n := len(u.Already); n > 0 {
 		already = fmt.Sprintf(" %s as before the run already.", view.Plural(n, "file"))
 	}
-	fmt.Fprintf(a.Out, "%s changed back, nothing committed.%s\n", view.Plural(len(u.Back), "file"), already)
+	fmt.Fprintf(a.App.Out, "%s changed back, nothing committed.%s\n", view.Plural(len(u.Back), "file"), already)
 	return nil
 }

@@ -20,7 +20,7 @@ import (
 
 // notifyCommand is inspan notify.
 type notifyCommand struct {
-	*app.App
+	App               *app.App
 	by, project, keep string
 	all               bool
 }
@@ -57,7 +57,7 @@ came while this program was not running is notified when it runs again.`,
 }
 
 func (a *notifyCommand) run(ctx context.Context, c *client.Client, _ []string) error {
-	if a.Local {
+	if a.App.Local {
 		return app.Usage("a local store is used by one program at a time, which shows its own runs: inspan notify needs a station over NATS")
 	}
 	sinks, err := Sinks(a.App)
@@ -69,14 +69,14 @@ func (a *notifyCommand) run(ctx context.Context, c *client.Client, _ []string) e
 			s.Close()
 		}
 	}()
-	wait, cancel := context.WithTimeout(ctx, a.Wait)
+	wait, cancel := context.WithTimeout(ctx, a.App.Wait)
 	from, err := a.begin(wait, c)
 	cancel()
 	if err != nil {
 		return err
 	}
-	if a.Term.TTY && !a.JSON {
-		fmt.Fprintln(a.Out, a.Paint().Dim("Notices of station "+c.Station()+"; Ctrl+C ends."))
+	if a.App.Term.TTY && !a.App.JSON {
+		fmt.Fprintln(a.App.Out, a.App.Paint().Dim("Notices of station "+c.Station()+"; Ctrl+C ends."))
 	}
 	for p, err := range c.Runs().Follow(ctx, from) {
 		if ctx.Err() != nil {
@@ -117,7 +117,7 @@ func (a *notifyCommand) event(ctx context.Context, c *client.Client, sinks []not
 			return nil
 		}
 		if err != nil {
-			fmt.Fprintf(a.Err, "inspan: no notices for deputies: %s\n", terminal.Sanitize(err.Error()))
+			fmt.Fprintf(a.App.Err, "inspan: no notices for deputies: %s\n", terminal.Sanitize(err.Error()))
 		}
 		n = a.inPlace(n.WithDeputies(all, time.Now()))
 	}
@@ -137,7 +137,7 @@ func (a *notifyCommand) event(ctx context.Context, c *client.Client, sinks []not
 // inPlace is a notice with the command of a deputy, where only that reaches the person of --by.
 func (a *notifyCommand) inPlace(n notify.Notice) notify.Notice {
 	if d, ok := n.Deputizes(a.by); ok && !n.Names(a.by) {
-		n.Command = a.CommandLine("approve", n.Run+"/"+n.Gate, "--by", d.By, "--deputy-for", d.For)
+		n.Command = a.App.CommandLine("approve", n.Run+"/"+n.Gate, "--by", d.By, "--deputy-for", d.For)
 	}
 	return n
 }
@@ -149,10 +149,10 @@ func (a *notifyCommand) wanted(n notify.Notice) bool {
 }
 
 func (a *notifyCommand) print(n notify.Notice) error {
-	if a.JSON {
-		return a.PrintJSONLine(n)
+	if a.App.JSON {
+		return a.App.PrintJSONLine(n)
 	}
-	p, text := a.Paint(), n.Text
+	p, text := a.App.Paint(), n.Text
 	switch n.Kind {
 	case notify.Gate, notify.Reminder, notify.Paused:
 		text = p.Yellow(text)
@@ -164,7 +164,7 @@ func (a *notifyCommand) print(n notify.Notice) error {
 	if away := n.Away(); away != "" {
 		text += "\n  " + away
 	}
-	_, err := fmt.Fprintf(a.Out, "%s %s\n  %s\n", n.Time.In(a.Zone()).Format("15:04:05"), text, p.Dim(n.Command))
+	_, err := fmt.Fprintf(a.App.Out, "%s %s\n  %s\n", n.Time.In(a.App.Zone()).Format("15:04:05"), text, p.Dim(n.Command))
 	return err
 }
 

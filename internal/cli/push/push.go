@@ -23,7 +23,7 @@ import (
 
 // pushCommand is inspan agent push.
 type pushCommand struct {
-	*app.App
+	App        *app.App
 	dry, trust bool
 }
 
@@ -73,7 +73,7 @@ func (c *pushCommand) run(cmd *cobra.Command, args []string) error {
 	if err := app.UseLogin(c.App); err != nil {
 		return err
 	}
-	return c.Connected(func(ctx context.Context, cl *client.Client, _ []string) error {
+	return c.App.Connected(func(ctx context.Context, cl *client.Client, _ []string) error {
 		return c.push(ctx, cl, r)
 	})(cmd, nil)
 }
@@ -142,15 +142,15 @@ func (c *pushCommand) denied(err error) error {
 		return err
 	}
 	return app.Exit(app.ExitRefused, fmt.Errorf("this user may not register agents at station %s of %s: name one who may, such as setup, with --context, --creds or INSPAN_NATS_USER; a station of inspan up registers the files of its own folder when they change: %w",
-		c.Station, c.Address(), err))
+		c.App.Station, c.App.Address(), err))
 }
 
 func (c *pushCommand) print(station string, r *reading) error {
-	if c.JSON {
-		return c.PrintJSON(map[string]any{"station": station, "dry_run": c.dry, "agents": app.OrEmpty(r.items),
+	if c.App.JSON {
+		return c.App.PrintJSON(map[string]any{"station": station, "dry_run": c.dry, "agents": app.OrEmpty(r.items),
 			"warnings": app.OrEmpty(r.warnings)})
 	}
-	p, changes := c.Paint(), 0
+	p, changes := c.App.Paint(), 0
 	paint := map[string]func(string) string{service.AgentNew: p.Green, service.AgentChanged: p.Yellow,
 		service.AgentUnchanged: p.Dim, stateInvalid: p.Red}
 	var rows [][]string
@@ -162,24 +162,24 @@ func (c *pushCommand) print(station string, r *reading) error {
 			strings.Join(one.Fields, " ")})
 	}
 	if len(rows) > 0 {
-		c.Table([]string{"STATE", "NAME", "FILE", "FIELDS"}, rows)
+		c.App.Table([]string{"STATE", "NAME", "FILE", "FIELDS"}, rows)
 	}
 	for _, w := range r.warnings {
-		fmt.Fprintf(c.Err, "%s  %s\n", p.Yellow("note "), terminal.Sanitize(w.String()))
+		fmt.Fprintf(c.App.Err, "%s  %s\n", p.Yellow("note "), terminal.Sanitize(w.String()))
 	}
 	for _, one := range r.items {
 		for _, f := range one.Errors {
-			fmt.Fprintf(c.Err, "%s  %s\n", p.Red("wrong"), terminal.Sanitize(f.Error()))
+			fmt.Fprintf(c.App.Err, "%s  %s\n", p.Red("wrong"), terminal.Sanitize(f.Error()))
 		}
 	}
 	switch {
 	case r.invalid() > 0:
 	case len(rows) == 0:
-		fmt.Fprintln(c.Out, "There is no agent file. Make one with: inspan agent init NAME")
+		fmt.Fprintln(c.App.Out, "There is no agent file. Make one with: inspan agent init NAME")
 	case c.dry:
-		fmt.Fprintf(c.Out, "%s would be registered at station %s.\n", view.Plural(changes, "agent"), station)
+		fmt.Fprintf(c.App.Out, "%s would be registered at station %s.\n", view.Plural(changes, "agent"), station)
 	default:
-		fmt.Fprintf(c.Out, "%s registered at station %s; runs that have begun keep what they began with.\n",
+		fmt.Fprintf(c.App.Out, "%s registered at station %s; runs that have begun keep what they began with.\n",
 			view.Plural(changes, "agent"), station)
 	}
 	return nil

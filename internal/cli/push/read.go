@@ -27,17 +27,17 @@ type reading struct {
 
 // read reads what the arguments name, or the folder of the project once a person accepted it.
 func (c *pushCommand) read(ctx context.Context, args []string) (*reading, error) {
-	cfg, err := c.Config()
+	cfg, err := c.App.Config()
 	if err != nil {
 		return nil, err
 	}
-	r := &reading{defaults: cfg.AgentDefaults, home: c.Lookup("INSPAN_AGENTS", agentsFolder)}
+	r := &reading{defaults: cfg.AgentDefaults, home: c.App.Lookup("INSPAN_AGENTS", agentsFolder)}
 	if len(args) == 0 {
 		own := app.OwnStation{Agents: r.home, Trust: c.trust}
 		if _, err := os.Stat(r.home); err != nil {
 			return nil, app.Usage("which agents? inspan agent push DIR or FILE: there is no folder %s here", r.home)
 		}
-		if err := c.Accept(ctx, &own); err != nil {
+		if err := c.App.Accept(ctx, &own); err != nil {
 			return nil, err
 		}
 		if own.Agents == "" {

@@ -37,7 +37,7 @@ the checks or is refused, it bounces: its work item is free again, and its next 
 
 // control is a command that publishes one control.
 type control struct {
-	*app.App
+	App    *app.App
 	ctl    events.QueueControl
 	spec   events.QueueSpec
 	checks []string
@@ -75,7 +75,7 @@ func entryCmd(a *app.App, action, title string) *cobra.Command {
 }
 
 func (c *control) run(ctx context.Context, cl *client.Client, args []string) error {
-	ctx, cancel := context.WithTimeout(ctx, c.Wait)
+	ctx, cancel := context.WithTimeout(ctx, c.App.Wait)
 	defer cancel()
 	ctl := c.ctl
 	if ctl.Action == mergequeue.Add {
@@ -97,20 +97,20 @@ func (c *control) run(ctx context.Context, cl *client.Client, args []string) err
 	if err != nil {
 		return err
 	}
-	if c.JSON {
-		return c.PrintJSON(q)
+	if c.App.JSON {
+		return c.App.PrintJSON(q)
 	}
 	switch ctl.Action {
 	case mergequeue.Add:
-		fmt.Fprintf(c.Out, "Merge queue %s lands on %s of %s. Deliver to it: inspan deliver ITEM AGENT --queue %s\n", q.ID,
+		fmt.Fprintf(c.App.Out, "Merge queue %s lands on %s of %s. Deliver to it: inspan deliver ITEM AGENT --queue %s\n", q.ID,
 			q.Spec.Branch, q.Spec.Repo, q.ID)
 		if by, unusual := protocol(q.Spec.Repo); unusual {
-			fmt.Fprintf(c.Out, "Its runs reach %s only where the toolrunner has %q in INSPAN_GIT_PROTOCOLS (git.protocols), which by default is https,ssh.\n", q.Spec.Repo, by)
+			fmt.Fprintf(c.App.Out, "Its runs reach %s only where the toolrunner has %q in INSPAN_GIT_PROTOCOLS (git.protocols), which by default is https,ssh.\n", q.Spec.Repo, by)
 		}
 	case mergequeue.Retry:
-		fmt.Fprintf(c.Out, "The entry of work item %s is tried at once. See it: inspan queue show %s\n", ctl.Work, q.ID)
+		fmt.Fprintf(c.App.Out, "The entry of work item %s is tried at once. See it: inspan queue show %s\n", ctl.Work, q.ID)
 	case mergequeue.Drop:
-		fmt.Fprintf(c.Out, "The entry of work item %s is out of the queue, and the item is free. Its branch is kept.\n",
+		fmt.Fprintf(c.App.Out, "The entry of work item %s is out of the queue, and the item is free. Its branch is kept.\n",
 			ctl.Work)
 	}
 	return nil
@@ -131,7 +131,7 @@ func protocol(repo string) (by string, unusual bool) {
 
 // listCommand is inspan queue list.
 type listCommand struct {
-	*app.App
+	App   *app.App
 	watch bool
 }
 
@@ -145,7 +145,7 @@ func listCmd(a *app.App) *cobra.Command {
 }
 
 func (a *listCommand) run(ctx context.Context, c *client.Client, _ []string) error {
-	return a.List(ctx, a.watch, func(ctx context.Context) (app.Listing, error) {
+	return a.App.List(ctx, a.watch, func(ctx context.Context) (app.Listing, error) {
 		l := app.Listing{Heads: []string{"QUEUE", "BRANCH", "WAITING", "TESTING", "RUN", "LANDED", "BOUNCED", "REPOSITORY"},
 			Empty: `No merge queues. Make one with: inspan queue add NAME --repo URL --branch main --agent AGENT --accept "make test"`}
 		all, err := client.NewMergeQueues(c).List(ctx)
@@ -168,7 +168,7 @@ func (a *listCommand) run(ctx context.Context, c *client.Client, _ []string) err
 
 // showCommand is inspan queue show.
 type showCommand struct {
-	*app.App
+	App   *app.App
 	watch bool
 }
 
@@ -183,14 +183,14 @@ func showCmd(a *app.App) *cobra.Command {
 }
 
 func (a *showCommand) run(ctx context.Context, c *client.Client, args []string) error {
-	if a.JSON {
+	if a.App.JSON {
 		q, err := a.get(ctx, c, args[0])
 		if err != nil {
 			return err
 		}
-		return a.PrintJSON(q)
+		return a.App.PrintJSON(q)
 	}
-	return a.List(ctx, a.watch, func(ctx context.Context) (app.Listing, error) {
+	return a.App.List(ctx, a.watch, func(ctx context.Context) (app.Listing, error) {
 		l := app.Listing{Heads: []string{"ENTRY", "ITEM", "STATE", "ATTEMPT", "BRANCH", "COMMIT", "RUN", "REASON"},
 			Empty: "Nothing was delivered to this queue yet. Deliver to it: inspan deliver ITEM AGENT --queue " + args[0]}
 		q, err := a.get(ctx, c, args[0])
@@ -221,7 +221,7 @@ func orDash(s string) string {
 }
 
 func (a *showCommand) state(e events.QueueEntry) string {
-	p := a.Paint()
+	p := a.App.Paint()
 	switch e.State {
 	case events.EntryIsTaken:
 		return p.Yellow("testing")
@@ -242,7 +242,7 @@ func (a *showCommand) why(e events.QueueEntry) string {
 	case e.Code == "":
 		return "-"
 	case e.State == events.EntryWaits && !e.NotBefore.IsZero():
-		return fmt.Sprintf("%s, again at %s", e.Code, e.NotBefore.In(a.Zone()).Format("15:04:05"))
+		return fmt.Sprintf("%s, again at %s", e.Code, e.NotBefore.In(a.App.Zone()).Format("15:04:05"))
 	}
 	return view.Clip(e.Code+": "+e.Reason, 160)
 }

@@ -31,7 +31,7 @@ import (
 
 // replCommand is inspan repl.
 type replCommand struct {
-	*app.App
+	App    *app.App
 	flags  dispatch.RunFlags
 	others func(*app.App) []*cobra.Command
 }

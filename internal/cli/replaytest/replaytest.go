@@ -28,7 +28,7 @@ import (
 
 // command is inspan replay-test.
 type command struct {
-	*app.App
+	App    *app.App
 	policy string
 }
 

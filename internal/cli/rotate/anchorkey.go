@@ -21,7 +21,7 @@ const takenEvery = 50 * time.Millisecond
 
 // anchorKeyCommand is inspan rotate anchor-key.
 type anchorKeyCommand struct {
-	*app.App
+	App                  *app.App
 	store, file          string
 	leaked, lost, dryRun bool
 	since                uint64
@@ -57,7 +57,7 @@ Exit codes: 0 replaced, 1 it failed or is not in force yet, 2 wrong command line
 }
 
 func (a *anchorKeyCommand) run(cmd *cobra.Command, _ []string) error {
-	k := station.KeyRotation{Station: a.Station, Store: a.store, File: a.file, Reason: events.KeyWasRotated,
+	k := station.KeyRotation{Station: a.App.Station, Store: a.store, File: a.file, Reason: events.KeyWasRotated,
 		NotAfter: a.since, DryRun: a.dryRun, Now: time.Now}
 	switch {
 	case a.leaked && a.lost:
@@ -72,7 +72,7 @@ func (a *anchorKeyCommand) run(cmd *cobra.Command, _ []string) error {
 	alive := false
 	if a.file == "" {
 		var running station.Record
-		if a.Lookup("INSPAN_ANCHOR_KEY", "") != "" {
+		if a.App.Lookup("INSPAN_ANCHOR_KEY", "") != "" {
 			return app.Usage("the key of anchors is set by INSPAN_ANCHOR_KEY, not by the store: put it into a file, name that with INSPAN_ANCHOR_KEY_FILE, and rotate it with --file")
 		}
 		if running, alive = station.Find(cmd.Context(), ".", a.store); alive {
@@ -96,8 +96,8 @@ func (a *anchorKeyCommand) run(cmd *cobra.Command, _ []string) error {
 		}
 		out.InForce = true
 	}
-	if a.JSON {
-		return a.PrintJSON(out)
+	if a.App.JSON {
+		return a.App.PrintJSON(out)
 	}
 	a.report(out, alive)
 	return nil
@@ -105,7 +105,7 @@ func (a *anchorKeyCommand) run(cmd *cobra.Command, _ []string) error {
 
 // chain is what the log of a station has, where one answers: it shows whether an earlier rotation is in force.
 func (a *anchorKeyCommand) chain(ctx context.Context) []keychain.Link {
-	c, err := a.Connect(ctx)
+	c, err := a.App.Connect(ctx)
 	if err != nil {
 		return nil // then a file that has a link counts as not taken up
 	}
@@ -119,7 +119,7 @@ func (a *anchorKeyCommand) chain(ctx context.Context) []keychain.Link {
 
 // taken waits until the station signs with the new key.
 func (a *anchorKeyCommand) taken(ctx context.Context, store string) error {
-	ctx, cancel := context.WithTimeout(ctx, a.Wait)
+	ctx, cancel := context.WithTimeout(ctx, a.App.Wait)
 	defer cancel()
 	tick := time.NewTicker(takenEvery)
 	defer tick.Stop()
@@ -133,31 +133,31 @@ func (a *anchorKeyCommand) taken(ctx context.Context, store string) error {
 		select {
 		case <-ctx.Done():
 			return fmt.Errorf("the key is replaced in %s, and the station has not taken it up within %s: its log says why; --wait waits longer, and its next start takes it up, too",
-				store, a.Wait)
+				store, a.App.Wait)
 		case <-tick.C:
 		}
 	}
 }
 
 func (a *anchorKeyCommand) report(out station.RotatedKey, alive bool) {
-	p := a.Paint()
+	p := a.App.Paint()
 	if a.dryRun {
-		fmt.Fprintf(a.Out, "Would replace the key of anchors %s in %s by a new one (%s).\n", cmp.Or(out.Old, "that is lost"),
+		fmt.Fprintf(a.App.Out, "Would replace the key of anchors %s in %s by a new one (%s).\n", cmp.Or(out.Old, "that is lost"),
 			out.File, out.Reason)
 		return
 	}
-	fmt.Fprintf(a.Out, "%s The key of anchors is replaced (%s).\n", p.Green("✓"), out.Reason)
-	a.Pairs([][2]string{{"old key", cmp.Or(out.Old, "unknown")}, {"new key", p.Bold(out.New)}, {"public key", out.Public},
+	fmt.Fprintf(a.App.Out, "%s The key of anchors is replaced (%s).\n", p.Green("✓"), out.Reason)
+	a.App.Pairs([][2]string{{"old key", cmp.Or(out.Old, "unknown")}, {"new key", p.Bold(out.New)}, {"public key", out.Public},
 		{"file", out.File}})
 	switch {
 	case out.InForce:
-		fmt.Fprintln(a.Err, "It is in force: anchors of the old key are accepted up to here and not after.")
+		fmt.Fprintln(a.App.Err, "It is in force: anchors of the old key are accepted up to here and not after.")
 	case a.file != "":
-		fmt.Fprintln(a.Err, p.Yellow("Give each persister this file (INSPAN_ANCHOR_KEY_FILE) and start it again: until then the old key is in force."))
+		fmt.Fprintln(a.App.Err, p.Yellow("Give each persister this file (INSPAN_ANCHOR_KEY_FILE) and start it again: until then the old key is in force."))
 	default:
-		fmt.Fprintln(a.Err, "No station runs here: the new key is in force from its next start on.")
+		fmt.Fprintln(a.App.Err, "No station runs here: the new key is in force from its next start on.")
 	}
 	if out.Reason != events.KeyWasRotated {
-		fmt.Fprintln(a.Err, "The old key does not certify it: whoever verifies with --key needs the new public key. inspan rebuild signs the heads of all runs again with it.")
+		fmt.Fprintln(a.App.Err, "The old key does not certify it: whoever verifies with --key needs the new public key. inspan rebuild signs the heads of all runs again with it.")
 	}
 }

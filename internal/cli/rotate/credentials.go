@@ -25,7 +25,7 @@ import (
 
 // credentialsCommand is inspan rotate credentials.
 type credentialsCommand struct {
-	*app.App
+	App                *app.App
 	store, key, public string
 	file               string
 	token, dryRun      bool
@@ -94,30 +94,30 @@ func (a *credentialsCommand) run(cmd *cobra.Command, args []string) error {
 		return app.Exit(app.ExitUnknown, fmt.Errorf("%w; inspan %s list lists them", err, out.Kind))
 	case err != nil:
 		return err
-	case a.JSON:
-		return a.PrintJSON(out)
+	case a.App.JSON:
+		return a.App.PrintJSON(out)
 	}
 	a.report(out)
 	return nil
 }
 
 func (a *credentialsCommand) report(out rotatedCredential) {
-	p := a.Paint()
+	p := a.App.Paint()
 	switch {
 	case a.dryRun:
-		fmt.Fprintf(a.Out, "Would replace the %s of %s.\n", map[string]string{"user": "key", "token": "token"}[out.Kind], out.Name)
+		fmt.Fprintf(a.App.Out, "Would replace the %s of %s.\n", map[string]string{"user": "key", "token": "token"}[out.Kind], out.Name)
 	case out.Token != "":
-		fmt.Fprintln(a.Out, out.Token)
-		fmt.Fprintf(a.Err, "Token %s is replaced: the old one is refused from now on. It is not shown again.\n", out.Name)
+		fmt.Fprintln(a.App.Out, out.Token)
+		fmt.Fprintf(a.App.Err, "Token %s is replaced: the old one is refused from now on. It is not shown again.\n", out.Name)
 	default:
 		what := "is replaced"
 		if out.Completed {
 			what = "was replaced by a command that was interrupted; that is completed now"
 		}
-		fmt.Fprintf(a.Out, "%s The key of user %s %s.\n", p.Green("✓"), p.Bold(out.Name), what)
-		a.Pairs([][2]string{{"public key", out.Key}, {"key", cmp.Or(out.KeyFile, "with the user")}})
+		fmt.Fprintf(a.App.Out, "%s The key of user %s %s.\n", p.Green("✓"), p.Bold(out.Name), what)
+		a.App.Pairs([][2]string{{"public key", out.Key}, {"key", cmp.Or(out.KeyFile, "with the user")}})
 		if !out.TakenUp {
-			fmt.Fprintf(a.Err, "No station runs in %s: it is so from its next start on.\n", a.store)
+			fmt.Fprintf(a.App.Err, "No station runs in %s: it is so from its next start on.\n", a.store)
 		}
 	}
 }
@@ -164,7 +164,7 @@ func (a *credentialsCommand) rotateUser(ctx context.Context, out *rotatedCredent
 	if a.public == "" {
 		path := a.key
 		if path == "" {
-			if path, err = users.KeyFile(cmp.Or(running.Station, a.Station), out.Name); err != nil {
+			if path, err = users.KeyFile(cmp.Or(running.Station, a.App.Station), out.Name); err != nil {
 				return err
 			}
 		}

@@ -13,7 +13,7 @@ import (
 )
 
 // listCommand is inspan rotate list.
-type listCommand struct{ *app.App }
+type listCommand struct{ App *app.App }
 
 func listCmd(a *app.App) *cobra.Command {
 	c := &listCommand{a}
@@ -34,8 +34,8 @@ func (a *listCommand) run(ctx context.Context, c *client.Client, _ []string) err
 	if _, err := keychain.Trust(c.Station(), nil, nil, chain); err != nil {
 		return err
 	}
-	if a.JSON {
-		return a.PrintJSON(keychain.Chain{Station: c.Station(), Links: chain})
+	if a.App.JSON {
+		return a.App.PrintJSON(keychain.Chain{Station: c.Station(), Links: chain})
 	}
 	l := app.Listing{Heads: []string{">NO", "OLD KEY", "NEW KEY", "REASON", ">OLD UNTIL", "+AT"},
 		Empty: "No key of anchors was replaced. inspan rotate anchor-key replaces it."}
@@ -46,5 +46,5 @@ func (a *listCommand) run(ctx context.Context, c *client.Client, _ []string) err
 		}
 		l.Add(link.New, link, fmt.Sprint(i+1), old, keychain.ID(link.New), link.Reason, fmt.Sprint(link.Until()), link.At)
 	}
-	return a.Print(l)
+	return a.App.Print(l)
 }

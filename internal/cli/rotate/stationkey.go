@@ -19,7 +19,7 @@ import (
 
 // stationKeyCommand is inspan rotate station-key.
 type stationKeyCommand struct {
-	*app.App
+	App    *app.App
 	target transfer.Target
 	dryRun bool
 }
@@ -63,13 +63,13 @@ func (a *stationKeyCommand) run(cmd *cobra.Command, _ []string) error {
 				r.Station, r.Store))
 		}
 	}
-	out := rotatedRing{Station: a.Station, DryRun: a.dryRun}
+	out := rotatedRing{Station: a.App.Station, DryRun: a.dryRun}
 	err := a.target.Connected(cmd.Context(), a.App, func(ctx context.Context, as transfer.Connect) error {
 		conn, err := as(ctx, topology.SetupUser)
 		if err != nil {
 			return fmt.Errorf("connect as %s: %w", topology.SetupUser, err)
 		}
-		st, err := conn.Station(a.Station)
+		st, err := conn.Station(a.App.Station)
 		if err != nil {
 			return err
 		}
@@ -86,17 +86,17 @@ func (a *stationKeyCommand) run(cmd *cobra.Command, _ []string) error {
 		return err
 	}
 	out.Older = out.Number
-	if a.JSON {
-		return a.PrintJSON(out)
+	if a.App.JSON {
+		return a.App.PrintJSON(out)
 	}
 	if a.dryRun {
-		fmt.Fprintf(a.Out, "Would give station %s key %d for idempotency keys.\n", out.Station, out.Number)
+		fmt.Fprintf(a.App.Out, "Would give station %s key %d for idempotency keys.\n", out.Station, out.Number)
 		return nil
 	}
-	fmt.Fprintf(a.Out, "%s Station %s has key %d for idempotency keys. Calls that are under way go on with theirs.\n",
-		a.Paint().Green("✓"), out.Station, out.Number)
+	fmt.Fprintf(a.App.Out, "%s Station %s has key %d for idempotency keys. Calls that are under way go on with theirs.\n",
+		a.App.Paint().Green("✓"), out.Station, out.Number)
 	if a.target.Store == "" {
-		fmt.Fprintln(a.Err, a.Paint().Yellow("Start the toolrunners again: they use it from their next start on."))
+		fmt.Fprintln(a.App.Err, a.App.Paint().Yellow("Start the toolrunners again: they use it from their next start on."))
 	}
 	return nil
 }

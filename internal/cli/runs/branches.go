@@ -29,7 +29,7 @@ workspace is removed before its work was pushed. A scope is session/ID, workflow
 
 // branchListCommand is inspan branches list.
 type branchListCommand struct {
-	*app.App
+	App *app.App
 }
 
 func branchListCmd(a *app.App) *cobra.Command {
@@ -59,12 +59,12 @@ func (a *branchListCommand) run(ctx context.Context, c *client.Client, argv []st
 		l.Add(b.Branch, b, view.Clip(b.Scope, 80), view.Clip(b.Branch, 120), view.Clip(b.Commit, 12), app.Age(b.At),
 			view.Bytes(b.Bytes), what)
 	}
-	return a.Print(l)
+	return a.App.Print(l)
 }
 
 // branchGetCommand is inspan branches get.
 type branchGetCommand struct {
-	*app.App
+	App   *app.App
 	to    string
 	force bool
 }

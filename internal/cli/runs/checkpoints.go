@@ -13,7 +13,7 @@ import (
 
 // checkpointsCommand is inspan checkpoints.
 type checkpointsCommand struct {
-	*app.App
+	App *app.App
 }
 
 // Checkpoints makes inspan checkpoints.
@@ -40,5 +40,5 @@ func (a *checkpointsCommand) run(ctx context.Context, c *client.Client, argv []s
 	for _, k := range all {
 		l.Add(k.Name, k, fmt.Sprint(k.Number), view.Clip(k.Name, 80), fmt.Sprint(k.Sequence), app.Age(k.At))
 	}
-	return a.Print(l)
+	return a.App.Print(l)
 }

@@ -18,7 +18,7 @@ import (
 
 // costCommand is inspan cost.
 type costCommand struct {
-	*app.App
+	App    *app.App
 	since  time.Duration
 	prices bool
 }
@@ -66,8 +66,8 @@ func (a *costCommand) run(ctx context.Context, c *client.Client, args []string) 
 		}
 	}
 	sum.order()
-	if a.JSON {
-		return a.PrintJSON(sum)
+	if a.App.JSON {
+		return a.App.PrintJSON(sum)
 	}
 	showCosts(a.App, sum)
 	return nil

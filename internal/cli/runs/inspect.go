@@ -23,7 +23,7 @@ import (
 
 // inspectCommand is inspan inspect.
 type inspectCommand struct {
-	*app.App
+	App    *app.App
 	point  string
 	result bool
 }
@@ -53,7 +53,7 @@ func (a *inspectCommand) run(ctx context.Context, c *client.Client, args []strin
 	var s run.State
 	var t view.Tree
 	sandboxes := map[string]bool{}
-	now := time.Now().In(a.Zone())
+	now := time.Now().In(a.App.Zone())
 	for item, err := range c.Events(ctx, args[0], 0) {
 		if err != nil {
 			return err
@@ -64,7 +64,7 @@ func (a *inspectCommand) run(ctx context.Context, c *client.Client, args []strin
 			sandboxes[d.Sandbox] = true
 		}
 		if at > 0 && s.Sequence == at {
-			now = item.Event.Time.In(a.Zone())
+			now = item.Event.Time.In(a.App.Zone())
 			break
 		}
 	}
@@ -75,13 +75,13 @@ func (a *inspectCommand) run(ctx context.Context, c *client.Client, args []strin
 		return NoSuchSequence(args[0], at, s.Sequence)
 	case a.result:
 		return a.final(s)
-	case a.JSON:
-		return a.PrintJSON(s)
+	case a.App.JSON:
+		return a.App.PrintJSON(s)
 	}
 	if at > 0 {
-		fmt.Fprintf(a.Out, "%s\n\n",
-			a.Paint().Dim(fmt.Sprintf("As it was after event %d, %s. Go on from there with: inspan fork %s --at %d", at,
-				now.In(a.Zone()).Format("2006-01-02 15:04:05"), args[0], at)))
+		fmt.Fprintf(a.App.Out, "%s\n\n",
+			a.App.Paint().Dim(fmt.Sprintf("As it was after event %d, %s. Go on from there with: inspan fork %s --at %d", at,
+				now.In(a.App.Zone()).Format("2006-01-02 15:04:05"), args[0], at)))
 	}
 	retry := ""
 	if s.Status == events.Failed {
@@ -100,11 +100,11 @@ func (a *inspectCommand) final(s run.State) error {
 		return fmt.Errorf("run %s has not ended: it is %s. Wait for its end: inspan watch %s", s.HarnessID, s.Status,
 			s.HarnessID)
 	}
-	if a.JSON {
-		return a.PrintJSON(f)
+	if a.App.JSON {
+		return a.App.PrintJSON(f)
 	}
 	if f.Output != "" {
-		fmt.Fprintln(a.Out, terminal.Sanitize(f.Output))
+		fmt.Fprintln(a.App.Out, terminal.Sanitize(f.Output))
 	}
 	return nil
 }

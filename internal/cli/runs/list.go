@@ -22,7 +22,7 @@ import (
 
 // listCommand is inspan runs.
 type listCommand struct {
-	*app.App
+	App         *app.App
 	only, agent string
 	selection   client.Of
 	limit       int
@@ -57,13 +57,13 @@ func (a *listCommand) run(cmd *cobra.Command, args []string) error {
 	if a.limit < 0 {
 		return app.Usage("--limit %d: want 0 or more", a.limit)
 	}
-	station := a.Station // the one that is found may have another name than those that were kept
-	err := a.Connected(func(ctx context.Context, c *client.Client, _ []string) error {
+	station := a.App.Station // the one that is found may have another name than those that were kept
+	err := a.App.Connected(func(ctx context.Context, c *client.Client, _ []string) error {
 		var kept []listed
 		if !a.watch {
 			kept = a.kept(ctx, station)
 		}
-		return a.List(ctx, a.watch, func(ctx context.Context) (app.Listing, error) { return a.read(ctx, c, kept) })
+		return a.App.List(ctx, a.watch, func(ctx context.Context) (app.Listing, error) { return a.read(ctx, c, kept) })
 	})(cmd, args)
 	if !errors.Is(err, app.ErrNoServer) || a.watch {
 		return err
@@ -72,7 +72,7 @@ func (a *listCommand) run(cmd *cobra.Command, args []string) error {
 	if len(kept) == 0 {
 		return err
 	}
-	return a.Print(a.listing(kept))
+	return a.App.Print(a.listing(kept))
 }
 
 // read reads the runs of the station, and puts those among them that were kept.
@@ -86,8 +86,8 @@ func (a *listCommand) read(ctx context.Context, c *client.Client, kept []listed)
 		found = append(found, listed{Info: i})
 	}
 	// A kept store that this command opened itself, where no station runs, is listed once.
-	found = append(found, slices.DeleteFunc(slices.Clone(kept), func(k listed) bool { return k.Store == a.OwnStore })...)
-	return a.listing(found), nil
+	here := func(k listed) bool { return k.Store == a.App.OwnStore }
+	return a.listing(append(found, slices.DeleteFunc(slices.Clone(kept), here)...)), nil
 }
 
 // listing is the list of the runs that were asked for, the newest first.
@@ -98,7 +98,7 @@ func (a *listCommand) listing(all []listed) app.Listing {
 	slices.SortStableFunc(all, func(x, y listed) int { return y.CreatedAt.Compare(x.CreatedAt) })
 	hidden := max(0, len(all)-a.limit)
 	all = all[:len(all)-hidden]
-	p, where := a.Paint(), "+WHERE"
+	p, where := a.App.Paint(), "+WHERE"
 	if slices.ContainsFunc(all, func(i listed) bool { return i.Store != "" }) {
 		where = "WHERE"
 	}
@@ -106,7 +106,7 @@ func (a *listCommand) listing(all []listed) app.Listing {
 		">DURATION",
 		">AGE", where, "+VERIFIED", "+SESSION", "+CREATED", "+STORE", "TASK"}, Empty: `No runs. Start one with: inspan run AGENT "TASK"`}
 	clip := 60
-	if a.Form == app.FormWide {
+	if a.App.Form == app.FormWide {
 		clip = 400
 	}
 	for _, i := range all {
@@ -115,7 +115,7 @@ func (a *listCommand) listing(all []listed) app.Listing {
 			fmt.Sprint(i.Turns), fmt.Sprint(i.ToolCallCount), view.Count(i.InputTokens+i.OutputTokens),
 			cmp.Or(runtree.CostText(i.Cost+i.Lost.Cost), "-"), duration(i.Info), app.Age(i.CreatedAt), i.where(),
 			verified(i.Info),
-			cmp.Or(i.SessionID, "-"), i.CreatedAt.In(a.Zone()).Format("2006-01-02 15:04:05"), cmp.Or(i.Store, "-"),
+			cmp.Or(i.SessionID, "-"), i.CreatedAt.In(a.App.Zone()).Format("2006-01-02 15:04:05"), cmp.Or(i.Store, "-"),
 			p.Dim(view.Clip(i.Task, clip)))
 	}
 	if hidden > 0 {

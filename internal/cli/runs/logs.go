@@ -12,7 +12,7 @@ import (
 
 // logsCommand is inspan logs.
 type logsCommand struct {
-	*app.App
+	App    *app.App
 	follow bool
 	from   uint64
 }

@@ -12,7 +12,7 @@ import (
 
 // reportCommand is inspan report.
 type reportCommand struct {
-	*app.App
+	App *app.App
 }
 
 // Report makes inspan report.
@@ -34,9 +34,9 @@ func (a *reportCommand) run(ctx context.Context, c *client.Client, args []string
 	if err != nil {
 		return err
 	}
-	if a.JSON {
-		return a.PrintJSON(map[string]string{"run": args[0], "report": text})
+	if a.App.JSON {
+		return a.App.PrintJSON(map[string]string{"run": args[0], "report": text})
 	}
-	fmt.Fprint(a.Out, text)
+	fmt.Fprint(a.App.Out, text)
 	return nil
 }

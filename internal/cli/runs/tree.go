@@ -19,7 +19,7 @@ import (
 
 // treeCommand is inspan tree.
 type treeCommand struct {
-	*app.App
+	App         *app.App
 	root, watch bool
 }
 
@@ -49,9 +49,9 @@ func (a *treeCommand) run(ctx context.Context, c *client.Client, args []string) 
 			return err
 		}
 	}
-	return a.List(ctx, a.watch, func(ctx context.Context) (app.Listing, error) {
+	return a.App.List(ctx, a.watch, func(ctx context.Context) (app.Listing, error) {
 		all, err := c.Runs().Tree(ctx, id)
-		return a.listing(all, time.Now().In(a.Zone())), err
+		return a.listing(all, time.Now().In(a.App.Zone())), err
 	})
 }
 
@@ -82,9 +82,9 @@ const (
 )
 
 func (a *treeCommand) listing(all []client.Member, now time.Time) app.Listing {
-	p := a.Paint()
-	width, _ := a.Term.Size()
-	short := a.Term.TTY && a.Form != app.FormWide && width < wideTree
+	p := a.App.Paint()
+	width, _ := a.App.Term.Size()
+	short := a.App.Term.TTY && a.App.Form != app.FormWide && width < wideTree
 	l := app.Listing{Heads: []string{"RUN", "STATUS", "FOR", "AGENT", ">TURNS", ">CALLS", ">TOKENS", ">COST", ">DURATION",
 		"+CREATED", "WAITS FOR / RESULT"}}
 	var sum events.Use
@@ -114,7 +114,7 @@ func (a *treeCommand) listing(all []client.Member, now time.Time) app.Listing {
 		l.Add(m.ID(), v, p.Dim(lines[i])+id, p.State(status), v.purpose(), v.AgentName,
 			fmt.Sprint(u.Turns), fmt.Sprint(u.ToolCalls),
 			view.Count(int(u.Tokens())), cmp.Or(runtree.CostText(u.Paid()), "-"), took,
-			created.In(a.Zone()).Format("2006-01-02 15:04:05"), view.Clip(v.waiting(now), 100))
+			created.In(a.App.Zone()).Format("2006-01-02 15:04:05"), view.Clip(v.waiting(now), 100))
 	}
 	l.Note = p.Dim(fmt.Sprintf("%s: %s", view.Plural(len(all), "run"), runtree.UseText(sum)))
 	return l

@@ -15,7 +15,7 @@ import (
 
 // watchCommand is inspan watch.
 type watchCommand struct {
-	*app.App
+	App       *app.App
 	selection client.Of
 	yes       bool
 }
@@ -50,7 +50,7 @@ func (a *watchCommand) run(ctx context.Context, c *client.Client, args []string)
 	if !ok {
 		return fmt.Errorf("no run of those asked for: %w; inspan runs lists those of the station", client.ErrNotFound)
 	}
-	a.Stream = true
+	a.App.Stream = true
 	_, err = follow.Run(ctx, a.App, c, i.HarnessID, follow.Gates{Yes: a.yes})
 	return err
 }

@@ -17,7 +17,7 @@ import (
 
 // whyCommand is inspan why.
 type whyCommand struct {
-	*app.App
+	App *app.App
 }
 
 // Why makes inspan why.
@@ -36,11 +36,11 @@ func (a *whyCommand) run(ctx context.Context, c *client.Client, args []string) e
 	if err != nil {
 		return err
 	}
-	now := time.Now().In(a.Zone())
+	now := time.Now().In(a.App.Zone())
 	waits := view.Waits(s, now)
 	missing := absentRoles(ctx, c, waits)
-	if a.JSON {
-		return a.PrintJSON(map[string]any{"run": args[0], "status": s.Status, "why": view.Why(s, now), "waits": waits,
+	if a.App.JSON {
+		return a.App.PrintJSON(map[string]any{"run": args[0], "status": s.Status, "why": view.Why(s, now), "waits": waits,
 			"roles_absent": missing, "halted": halted(ctx, c)})
 	}
 	line := view.Why(s, now)
@@ -50,7 +50,7 @@ func (a *whyCommand) run(ctx context.Context, c *client.Client, args []string) e
 	for _, role := range missing {
 		line += fmt.Sprintf(" | no %s is running: start one, or see inspan doctor", role)
 	}
-	fmt.Fprintln(a.Out, line)
+	fmt.Fprintln(a.App.Out, line)
 	return nil
 }
 

@@ -24,7 +24,7 @@ import (
 
 // command is what the commands share.
 type command struct {
-	*app.App
+	App            *app.App
 	dir, sandbox   string
 	network, trust bool
 }
@@ -103,7 +103,7 @@ func (c *command) list() *cobra.Command {
 				}
 				l.Add(name, s, name, from, e.Kind, asks, resumes[resumption(e)].short, s.Status, strings.Join(e.Runtime().Command, " "))
 			}
-			return c.Print(l)
+			return c.App.Print(l)
 		},
 	}
 }
@@ -135,15 +135,15 @@ func (c *command) show() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			if c.JSON {
-				return c.PrintJSON(s)
+			if c.App.JSON {
+				return c.App.PrintJSON(s)
 			}
 			r := e.Runtime()
 			var env []string
 			for _, name := range slices.Sorted(maps.Keys(r.Env)) {
 				env = append(env, name+"="+r.Env[name])
 			}
-			c.Table([]string{"RUNTIME", e.Name}, [][]string{{"description", e.Description}, {"status", s.Status},
+			c.App.Table([]string{"RUNTIME", e.Name}, [][]string{{"description", e.Description}, {"status", s.Status},
 				{"driver", r.Driver}, {"starts", strings.Join(r.Command, " ")},
 				{"in a sandbox also", strings.Join(r.Autonomous, " ")},
 				{"asks before it acts", r.Gate}, {"resumes sessions", resumes[resumption(e)].long},
@@ -193,7 +193,7 @@ this machine, and inspan runtimes list shows it for as long as the file of the r
 		Args:    app.Args(1),
 		RunE:    func(cmd *cobra.Command, args []string) error { return c.run(cmd.Context(), args[0]) },
 	}
-	cmd.Flags().StringVar(&c.sandbox, "sandbox", c.Lookup("INSPAN_SANDBOX", "auto"),
+	cmd.Flags().StringVar(&c.sandbox, "sandbox", c.App.Lookup("INSPAN_SANDBOX", "auto"),
 		"sandbox to start it in (INSPAN_SANDBOX)")
 	cmd.Flags().BoolVar(&c.network, "network", false, "let it reach the network, as it must to ask its model")
 	cmd.Flags().BoolVar(&c.trust, "trust", false, "accept the folder of agents for this once, where it has the runtime")
@@ -206,7 +206,7 @@ func (c *command) run(ctx context.Context, name string) error {
 		return err
 	}
 	if !e.Preset { // it is of this directory, which may be somebody else's
-		dir, err := c.Acceptance().Agents(ctx, c.dir, c.trust)
+		dir, err := c.App.Acceptance().Agents(ctx, c.dir, c.trust)
 		if err != nil {
 			return err
 		}
@@ -214,7 +214,7 @@ func (c *command) run(ctx context.Context, name string) error {
 			return err
 		}
 	}
-	cfg, err := c.Config()
+	cfg, err := c.App.Config()
 	if err != nil {
 		return err
 	}
@@ -234,10 +234,10 @@ func (c *command) run(ctx context.Context, name string) error {
 	if err := keep(e, got, time.Now()); err != nil {
 		return err
 	}
-	if c.JSON {
-		err = c.PrintJSON(got)
+	if c.App.JSON {
+		err = c.App.PrintJSON(got)
 	} else {
-		fmt.Fprintf(c.Out, "%s: %s, in sandbox %s: %s\n", got.Name, got.Version, got.Sandbox, got.Canary)
+		fmt.Fprintf(c.App.Out, "%s: %s, in sandbox %s: %s\n", got.Name, got.Version, got.Sandbox, got.Canary)
 	}
 	if err == nil && !got.Passed() && got.Gate != events.RuntimeAsksNot {
 		err = fmt.Errorf("runtime %s did not ask before it acted: set gate_tools = \"none\" in a file of its own, "+

@@ -21,7 +21,7 @@ import (
 
 // addCommand is inspan schedule add.
 type addCommand struct {
-	*app.App
+	App                        *app.App
 	name, file, at, until, usd string
 	missed, overlap, mode      string
 	phases                     []string
@@ -188,7 +188,7 @@ func (a *addCommand) read(agent, task string) (events.ScheduleSpec, error) {
 	for _, text := range a.phases {
 		s.Phases = append(s.Phases, app.Phase(text))
 	}
-	zone := a.Zone()
+	zone := a.App.Zone()
 	if s.TimeZone != "" {
 		in, err := time.LoadLocation(s.TimeZone)
 		if err != nil {

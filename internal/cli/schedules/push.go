@@ -21,7 +21,7 @@ import (
 
 // pushCommand is inspan schedule push.
 type pushCommand struct {
-	*app.App
+	App        *app.App
 	dry, trust bool
 	by         string
 }
@@ -83,7 +83,7 @@ func (a *pushCommand) run(cmd *cobra.Command, args []string) error {
 	if len(faults) > 0 {
 		return app.Usage("nothing was registered: %w", errors.Join(faults...))
 	}
-	return a.Connected(func(ctx context.Context, c *client.Client, _ []string) error {
+	return a.App.Connected(func(ctx context.Context, c *client.Client, _ []string) error {
 		return a.push(ctx, c, all)
 	})(cmd, nil)
 }
@@ -95,7 +95,7 @@ func (a *pushCommand) files(ctx context.Context, args []string) (files []string,
 			return nil, app.Usage("which schedules? inspan schedule push DIR or FILE: there is no folder %s here",
 				app.ProjectSchedules)
 		}
-		copied, err := a.Acceptance().Schedules(ctx, app.ProjectSchedules, a.trust)
+		copied, err := a.App.Acceptance().Schedules(ctx, app.ProjectSchedules, a.trust)
 		if err != nil {
 			return nil, err
 		}
@@ -156,26 +156,26 @@ func (a *pushCommand) push(ctx context.Context, c *client.Client, all []pushed) 
 			return fmt.Errorf("%s: %w (%d registered before it)", one.File, err, changes-1)
 		}
 	}
-	if a.JSON {
-		return a.PrintJSON(map[string]any{"station": c.Station(), "dry_run": a.dry, "schedules": all})
+	if a.App.JSON {
+		return a.App.PrintJSON(map[string]any{"station": c.Station(), "dry_run": a.dry, "schedules": all})
 	}
 	rows := [][]string{}
 	for _, one := range all {
 		rows = append(rows, []string{one.State, one.Name, one.spec.When(), filepath.Base(one.File)})
 	}
 	if len(rows) > 0 {
-		a.Table([]string{"STATE", "NAME", "WHEN", "FILE"}, rows)
+		a.App.Table([]string{"STATE", "NAME", "WHEN", "FILE"}, rows)
 	}
 	verb := "registered"
 	if a.dry {
 		verb = "would be registered"
 	}
-	fmt.Fprintf(a.Out, "%s %s at station %s.\n", view.Plural(changes, "schedule"), verb, c.Station())
+	fmt.Fprintf(a.App.Out, "%s %s at station %s.\n", view.Plural(changes, "schedule"), verb, c.Station())
 	return nil
 }
 
 func (a *pushCommand) register(ctx context.Context, there client.Schedules, one pushed) error {
-	ctx, cancel := context.WithTimeout(ctx, a.Wait)
+	ctx, cancel := context.WithTimeout(ctx, a.App.Wait)
 	defer cancel()
 	_, err := there.Control(ctx, one.Name,
 		events.ScheduleControl{Action: schedule.Set, Spec: &one.spec, New: one.State == stateNew,

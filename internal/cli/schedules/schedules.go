@@ -38,7 +38,7 @@ has not ended, is said by --missed and --overlap.`,
 
 // steerCommand is inspan schedule pause, resume, run and remove.
 type steerCommand struct {
-	*app.App
+	App *app.App
 	ctl events.ScheduleControl
 }
 
@@ -53,7 +53,7 @@ func steerCmd(a *app.App, action, title string) *cobra.Command {
 }
 
 func (a *steerCommand) run(ctx context.Context, c *client.Client, args []string) error {
-	ctx, cancel := context.WithTimeout(ctx, a.Wait)
+	ctx, cancel := context.WithTimeout(ctx, a.App.Wait)
 	defer cancel()
 	s, err := client.NewSchedules(c).Control(ctx, args[0], a.ctl)
 	if err == nil && a.ctl.Action == schedule.Run && s.Last != nil {
@@ -62,19 +62,19 @@ func (a *steerCommand) run(ctx context.Context, c *client.Client, args []string)
 	if err != nil {
 		return err
 	}
-	if a.JSON {
-		return a.PrintJSON(s)
+	if a.App.JSON {
+		return a.App.PrintJSON(s)
 	}
 	switch a.ctl.Action {
 	case schedule.Run:
-		fmt.Fprintf(a.Out, "Schedule %s began run %s. Watch it: inspan watch %s\n", s.ID, s.Last.Run, s.Last.Run)
+		fmt.Fprintf(a.App.Out, "Schedule %s began run %s. Watch it: inspan watch %s\n", s.ID, s.Last.Run, s.Last.Run)
 	case schedule.Resume:
-		fmt.Fprintf(a.Out, "Schedule %s goes on.\n", s.ID)
+		fmt.Fprintf(a.App.Out, "Schedule %s goes on.\n", s.ID)
 		printNext(a.App, s, 1)
 	case schedule.Pause:
-		fmt.Fprintf(a.Out, "Schedule %s is paused. Let it go on: inspan schedule resume %s\n", s.ID, s.ID)
+		fmt.Fprintf(a.App.Out, "Schedule %s is paused. Let it go on: inspan schedule resume %s\n", s.ID, s.ID)
 	case schedule.Remove:
-		fmt.Fprintf(a.Out, "Schedule %s is removed.\n", args[0])
+		fmt.Fprintf(a.App.Out, "Schedule %s is removed.\n", args[0])
 	}
 	return nil
 }
@@ -110,7 +110,7 @@ func when(a *app.App, spec events.ScheduleSpec, at time.Time) string {
 
 // listCommand is inspan schedule list.
 type listCommand struct {
-	*app.App
+	App   *app.App
 	watch bool
 }
 
@@ -132,7 +132,7 @@ type listed struct {
 }
 
 func (a *listCommand) run(ctx context.Context, c *client.Client, _ []string) error {
-	return a.List(ctx, a.watch, func(ctx context.Context) (app.Listing, error) {
+	return a.App.List(ctx, a.watch, func(ctx context.Context) (app.Listing, error) {
 		l := app.Listing{Heads: []string{"NAME", "STATUS", "WHEN", "AGENT", "NEXT", ">FIRED", "LAST", "RUN"},
 			Empty: `No schedules. Make one with: inspan schedule add AGENT "TASK" --cron "0 2 * * *"`}
 		all, err := client.NewSchedules(c).List(ctx)
@@ -143,7 +143,7 @@ func (a *listCommand) run(ctx context.Context, c *client.Client, _ []string) err
 				next, v.Overdue = when(a.App, s.Spec, v.Next[0]), time.Since(v.Next[0]) > schedule.MissedAfter
 			}
 			if v.Overdue {
-				next = a.Paint().Yellow("overdue since " + next)
+				next = a.App.Paint().Yellow("overdue since " + next)
 			}
 			outcome, run := "-", "-"
 			if s.Last != nil {
@@ -180,7 +180,7 @@ func paint(a *app.App, outcome string) string {
 
 // historyCommand is inspan schedule history.
 type historyCommand struct {
-	*app.App
+	App  *app.App
 	last int
 }
 
@@ -222,5 +222,5 @@ func (a *historyCommand) run(ctx context.Context, c *client.Client, args []strin
 		l.Add(cmp.Or(e.Run, no), e, no, when(a.App, s.Spec, e.At), paint(a.App, e.Outcome), cmp.Or(e.Run, "-"),
 			view.Clip(reason, 200))
 	}
-	return a.Print(l)
+	return a.App.Print(l)
 }

@@ -19,8 +19,8 @@ import (
 
 // showCommand is inspan schedule show.
 type showCommand struct {
-	*app.App
-	n int
+	App *app.App
+	n   int
 }
 
 // maxShown bounds how many times are shown.
@@ -63,11 +63,11 @@ func (a *showCommand) run(ctx context.Context, c *client.Client, args []string) 
 }
 
 func (a *showCommand) show(s shown) error {
-	if a.JSON {
-		return a.PrintJSON(s)
+	if a.App.JSON {
+		return a.App.PrintJSON(s)
 	}
-	p, spec := a.Paint(), s.Spec
-	fmt.Fprintf(a.Out, "%s  %s, %s\n", p.Bold(s.ID), status(a.App, s.Schedule, len(s.Next)), spec.When())
+	p, spec := a.App.Paint(), s.Spec
+	fmt.Fprintf(a.App.Out, "%s  %s, %s\n", p.Bold(s.ID), status(a.App, s.Schedule, len(s.Next)), spec.When())
 	rows := [][2]string{{"agent", spec.Task.Agent}, {"task", view.Clip(spec.Task.Task, 200)},
 		{"session", spec.Task.Session},
 		{"repo", spec.Task.Repo}, {"jitter", spec.Jitter}, {"missed", string(cmp.Or(spec.Missed, events.MissedOne))},
@@ -78,11 +78,11 @@ func (a *showCommand) show(s shown) error {
 	}
 	for _, row := range rows {
 		if row[1] != "" {
-			fmt.Fprintf(a.Out, "%s  %s\n", p.Dim(fmt.Sprintf("%-11s", row[0])), row[1])
+			fmt.Fprintf(a.App.Out, "%s  %s\n", p.Dim(fmt.Sprintf("%-11s", row[0])), row[1])
 		}
 	}
 	for i, at := range s.Next {
-		fmt.Fprintf(a.Out, "%s  %s\n", p.Dim(fmt.Sprintf("%-11s", word(i, "next"))), when(a.App, spec, at))
+		fmt.Fprintf(a.App.Out, "%s  %s\n", p.Dim(fmt.Sprintf("%-11s", word(i, "next"))), when(a.App, spec, at))
 	}
 	for i, e := range s.Past {
 		text := e.Outcome
@@ -92,7 +92,7 @@ func (a *showCommand) show(s shown) error {
 		if e.Reason != "" {
 			text += ", " + view.Clip(e.Reason, 200)
 		}
-		fmt.Fprintf(a.Out, "%s  %s  %s\n", p.Dim(fmt.Sprintf("%-11s", word(i, "last"))), when(a.App, spec, e.At), text)
+		fmt.Fprintf(a.App.Out, "%s  %s  %s\n", p.Dim(fmt.Sprintf("%-11s", word(i, "last"))), when(a.App, spec, e.At), text)
 	}
 	return nil
 }

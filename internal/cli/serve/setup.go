@@ -11,7 +11,7 @@ import (
 
 // setupCommand is inspan setup.
 type setupCommand struct {
-	*app.App
+	App  *app.App
 	own  app.OwnStation
 	loss string
 }
@@ -42,18 +42,18 @@ func (a *setupCommand) run(cmd *cobra.Command, _ []string) error {
 	if err := a.own.Check(); err != nil {
 		return err
 	}
-	if err := a.Accept(cmd.Context(), &a.own); err != nil {
+	if err := a.App.Accept(cmd.Context(), &a.own); err != nil {
 		return err
 	}
-	cfg, err := a.Config()
+	cfg, err := a.App.Config()
 	if err != nil {
 		return err
 	}
-	log, err := a.Logger()
+	log, err := a.App.Logger()
 	if err != nil {
 		return err
 	}
-	cfg.NATSURL, cfg.NATSCreds, cfg.Station, cfg.Agents = a.Server, a.Creds, a.Station, a.own.Agents
+	cfg.NATSURL, cfg.NATSCreds, cfg.Station, cfg.Agents = a.App.Server, a.App.Creds, a.App.Station, a.own.Agents
 	if a.loss != "" {
 		if err := program.AcceptLoss(cmd.Context(), cfg, a.loss, log); err != nil {
 			return err
@@ -63,9 +63,9 @@ func (a *setupCommand) run(cmd *cobra.Command, _ []string) error {
 	if err != nil {
 		return err
 	}
-	if a.JSON {
-		return a.PrintJSON(map[string]string{"station": cfg.Station, "durability": mode, "agents": cfg.Agents})
+	if a.App.JSON {
+		return a.App.PrintJSON(map[string]string{"station": cfg.Station, "durability": mode, "agents": cfg.Agents})
 	}
-	fmt.Fprintf(a.Out, "Station %s is set up; the server: %s.\n", cfg.Station, mode)
+	fmt.Fprintf(a.App.Out, "Station %s is set up; the server: %s.\n", cfg.Station, mode)
 	return nil
 }

@@ -25,7 +25,7 @@ import (
 
 // upCommand is inspan up.
 type upCommand struct {
-	*app.App
+	App    *app.App
 	own    app.OwnStation
 	listen string
 	port   int
@@ -79,7 +79,7 @@ the exit code is 1. --accept-loss with the ID that it names makes it work on wit
 
 func (a *upCommand) run(cmd *cobra.Command, _ []string) error {
 	for _, name := range []string{"listen", "port", "http", "metrics"} {
-		if a.Local && a.Given(name) {
+		if a.App.Local && a.App.Given(name) {
 			return app.Usage("--local does without NATS, so there is nothing to reach at --%s: leave one of them out", name)
 		}
 	}
@@ -103,7 +103,7 @@ func (a *upCommand) run(cmd *cobra.Command, _ []string) error {
 	a.own.Metrics, a.own.Console = metrics.of(), web != nil
 	a.own.Closed = append(web.Closed(), metrics.closed()...)
 	st, err := reload.Start(cmd.Context(), a.App, &a.own, a.listen, func(line string) {
-		fmt.Fprintln(a.Err, a.Wrapped(line, 0))
+		fmt.Fprintln(a.App.Err, a.App.Wrapped(line, 0))
 	})
 	if err != nil {
 		return errors.Join(portInUse(cmd.Context(), a.listen, err), web.Close())
@@ -124,7 +124,7 @@ func (a *upCommand) run(cmd *cobra.Command, _ []string) error {
 	var failure error
 	select {
 	case <-cmd.Context().Done():
-		fmt.Fprintln(a.Err, "Stopping: no new work is taken, what is under way is finished.")
+		fmt.Fprintln(a.App.Err, "Stopping: no new work is taken, what is under way is finished.")
 	case failure = <-st.Failed():
 	case failure = <-web.Failed():
 		web = nil // it has ended

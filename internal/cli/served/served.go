@@ -24,7 +24,7 @@ const gatherWait = time.Second
 
 // servedCommand is inspan tools served, and inspan tools pin.
 type servedCommand struct {
-	*app.App
+	App *app.App
 	dir string
 	// builtin are the names of the built-in tools, which no other tool may have.
 	builtin []string
@@ -125,14 +125,14 @@ func (a *servedCommand) list(ctx context.Context, c *client.Client, _ []string) 
 		return err
 	}
 	rows := servedRows(pins, live)
-	if a.JSON {
-		return a.PrintJSON(map[string]any{"tools": app.OrEmpty(rows)})
+	if a.App.JSON {
+		return a.App.PrintJSON(map[string]any{"tools": app.OrEmpty(rows)})
 	}
 	if len(rows) == 0 {
-		fmt.Fprintf(a.Err, "No program serves tools to station %s, and none are pinned in %s.\n", c.Station(), a.dir)
+		fmt.Fprintf(a.App.Err, "No program serves tools to station %s, and none are pinned in %s.\n", c.Station(), a.dir)
 		return nil
 	}
-	p := a.Paint()
+	p := a.App.Paint()
 	var table [][]string
 	for _, r := range rows {
 		status := p.Yellow(r.Status)
@@ -142,7 +142,7 @@ func (a *servedCommand) list(ctx context.Context, c *client.Client, _ []string) 
 		table = append(table, []string{r.Name, r.Effect, r.Server, p.Dim(fmt.Sprintf("%.8s", r.Digest)),
 			fmt.Sprint(r.Programs), status})
 	}
-	a.Table([]string{"TOOL", "EFFECT", "SERVER", "DIGEST", "PROGRAMS", "STATUS"}, table)
+	a.App.Table([]string{"TOOL", "EFFECT", "SERVER", "DIGEST", "PROGRAMS", "STATUS"}, table)
 	return nil
 }
 
@@ -169,22 +169,22 @@ func (a *servedCommand) pin(ctx context.Context, c *client.Client, names []strin
 	if err != nil {
 		return err
 	}
-	if a.JSON {
-		return a.PrintJSON(pins)
+	if a.App.JSON {
+		return a.App.PrintJSON(pins)
 	}
 	for _, name := range names {
 		s := found[name]
-		fmt.Fprintf(a.Out, "%s  %s, %s, of the server %s, digest %.8s\n%s\n", s.Name, s.Effect,
+		fmt.Fprintf(a.App.Out, "%s  %s, %s, of the server %s, digest %.8s\n%s\n", s.Name, s.Effect,
 			time.Duration(s.TimeoutMS)*time.Millisecond, s.Server, s.Digest, view.Clip(s.Description, 2000))
 	}
-	fmt.Fprintf(a.Err, "Pinned in %s. Register the agents again (inspan up or inspan setup with --agents) to use it.\n",
+	fmt.Fprintf(a.App.Err, "Pinned in %s. Register the agents again (inspan up or inspan setup with --agents) to use it.\n",
 		at)
 	return nil
 }
 
 // find asks until each tool has answered, and refuses one whose programs have different specifications.
 func (a *servedCommand) find(ctx context.Context, c *client.Client, names []string) (map[string]wire.Spec, error) {
-	for until := time.Now().Add(a.Wait); ; {
+	for until := time.Now().Add(a.App.Wait); ; {
 		live, err := operator.Served(ctx, c, gatherWait)
 		if err != nil {
 			return nil, err

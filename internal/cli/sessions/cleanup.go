@@ -19,7 +19,7 @@ import (
 
 // cleanupCommand is inspan session cleanup.
 type cleanupCommand struct {
-	*app.App
+	App   *app.App
 	older string
 	dry   bool
 }
@@ -52,9 +52,9 @@ func (a *cleanupCommand) run(ctx context.Context, c *client.Client, _ []string) 
 	gone := []string{}
 	for _, e := range all {
 		if !a.dry {
-			err := deleteSession(ctx, a.App, c, e.ID, events.SessionControl{Action: "delete", Before: &before, By: a.Me()})
+			err := deleteSession(ctx, a.App, c, e.ID, events.SessionControl{Action: "delete", Before: &before, By: a.App.Me()})
 			if r, ok := errors.AsType[*client.RefusedError](err); ok {
-				fmt.Fprintf(a.Err, "inspan: %s is kept: %s\n", e.ID, r.Reason)
+				fmt.Fprintf(a.App.Err, "inspan: %s is kept: %s\n", e.ID, r.Reason)
 				continue
 			}
 			if err != nil {
@@ -62,18 +62,18 @@ func (a *cleanupCommand) run(ctx context.Context, c *client.Client, _ []string) 
 			}
 		}
 		gone = append(gone, e.ID)
-		if !a.JSON {
-			fmt.Fprintf(a.Out, "%s  %s\n", e.ID, a.Paint().Dim("last used "+app.Age(e.UsedAt)+" ago"))
+		if !a.App.JSON {
+			fmt.Fprintf(a.App.Out, "%s  %s\n", e.ID, a.App.Paint().Dim("last used "+app.Age(e.UsedAt)+" ago"))
 		}
 	}
-	if a.JSON {
-		return a.PrintJSON(map[string]any{"sessions": gone, "deleted": !a.dry, "older_than": d.String()})
+	if a.App.JSON {
+		return a.App.PrintJSON(map[string]any{"sessions": gone, "deleted": !a.dry, "older_than": d.String()})
 	}
 	word := "Deleted"
 	if a.dry {
 		word = "Would delete"
 	}
-	fmt.Fprintf(a.Out, "%s %s.\n", word, view.Plural(len(gone), "session"))
+	fmt.Fprintf(a.App.Out, "%s %s.\n", word, view.Plural(len(gone), "session"))
 	return nil
 }
 

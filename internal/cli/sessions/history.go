@@ -15,7 +15,7 @@ import (
 
 // historyCommand is inspan session history.
 type historyCommand struct {
-	*app.App
+	App *app.App
 }
 
 func historyCmd(a *app.App) *cobra.Command {
@@ -32,8 +32,8 @@ func (a *historyCommand) run(ctx context.Context, c *client.Client, args []strin
 	if err != nil {
 		return noSession(err)
 	}
-	if a.JSON {
-		return a.PrintJSON(talk)
+	if a.App.JSON {
+		return a.App.PrintJSON(talk)
 	}
 	printConversation(a.App, talk)
 	return nil

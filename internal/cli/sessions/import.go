@@ -18,8 +18,8 @@ import (
 
 // importCommand is inspan session import.
 type importCommand struct {
-	*app.App
-	by string
+	App *app.App
+	by  string
 }
 
 func importCmd(a *app.App) *cobra.Command {
@@ -49,16 +49,16 @@ func (a *importCommand) run(ctx context.Context, c *client.Client, args []string
 	if err != nil {
 		return app.Usage("%s: %w", args[1], err)
 	}
-	ctx, cancel := context.WithTimeout(ctx, a.Wait)
+	ctx, cancel := context.WithTimeout(ctx, a.App.Wait)
 	defer cancel()
 	e, err := c.Sessions().Control(ctx, args[0], events.SessionControl{Action: "import", Messages: messages, By: a.by})
 	if err != nil {
 		return err
 	}
-	if a.JSON {
-		return a.PrintJSON(e)
+	if a.App.JSON {
+		return a.App.PrintJSON(e)
 	}
-	fmt.Fprintf(a.Out, "Session %s has the conversation: %s. Go on with: inspan repl AGENT --session %s\n", e.ID,
+	fmt.Fprintf(a.App.Out, "Session %s has the conversation: %s. Go on with: inspan repl AGENT --session %s\n", e.ID,
 		view.Plural(e.Messages, "message"), e.ID)
 	return nil
 }

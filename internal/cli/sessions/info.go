@@ -17,7 +17,7 @@ import (
 
 // infoCommand is inspan session info.
 type infoCommand struct {
-	*app.App
+	App *app.App
 }
 
 func infoCmd(a *app.App) *cobra.Command {
@@ -44,8 +44,8 @@ func (a *infoCommand) run(ctx context.Context, c *client.Client, args []string) 
 			runs = append(runs, i.HarnessID)
 		}
 	}
-	if a.JSON {
-		return a.PrintJSON(struct {
+	if a.App.JSON {
+		return a.App.PrintJSON(struct {
 			events.Session
 			Stale bool     `json:"stale"`
 			RunID []string `json:"runs"`
@@ -55,18 +55,18 @@ func (a *infoCommand) run(ctx context.Context, c *client.Client, args []string) 
 		if t.IsZero() {
 			return ""
 		}
-		return t.In(a.Zone()).Format("2006-01-02 15:04:05") + a.Paint().Dim(", "+app.Age(t)+" ago")
+		return t.In(a.App.Zone()).Format("2006-01-02 15:04:05") + a.App.Paint().Dim(", "+app.Age(t)+" ago")
 	}
 	var locks []string
 	for _, h := range e.Holders {
-		l := fmt.Sprintf("run %s of %s since %s (fence %d)", h.Run, h.Agent, h.Since.In(a.Zone()).Format("15:04:05"), h.Fence)
+		l := fmt.Sprintf("run %s of %s since %s (fence %d)", h.Run, h.Agent, h.Since.In(a.App.Zone()).Format("15:04:05"), h.Fence)
 		if !h.Until.IsZero() {
-			l += ", at the latest until " + h.Until.In(a.Zone()).Format("2006-01-02 15:04:05")
+			l += ", at the latest until " + h.Until.In(a.App.Zone()).Format("2006-01-02 15:04:05")
 		}
 		locks = append(locks, l)
 	}
-	a.Pairs([][2]string{
-		{"Session", a.Paint().Bold(e.ID) + "  " + sessionState(a.App, e)}, {"Mode", string(e.Mode)},
+	a.App.Pairs([][2]string{
+		{"Session", a.App.Paint().Bold(e.ID) + "  " + sessionState(a.App, e)}, {"Mode", string(e.Mode)},
 		{"Locked by", strings.Join(locks, "; ")},
 		{"Created", at(e.CreatedAt)}, {"Last used", at(e.UsedAt)}, {"Workspace", "session/" + e.ID},
 		{"Branch", view.Clip(e.Branch, 200)}, {"Model", view.Clip(e.Model, 200)},

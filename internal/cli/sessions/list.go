@@ -16,7 +16,7 @@ import (
 
 // listCommand is inspan session list.
 type listCommand struct {
-	*app.App
+	App   *app.App
 	watch bool
 }
 
@@ -33,7 +33,7 @@ func listCmd(a *app.App) *cobra.Command {
 
 func (a *listCommand) run(ctx context.Context, c *client.Client, _ []string) error {
 	var stale []string
-	err := a.List(ctx, a.watch, func(ctx context.Context) (app.Listing, error) {
+	err := a.App.List(ctx, a.watch, func(ctx context.Context) (app.Listing, error) {
 		l := app.Listing{Heads: []string{"NAME", "STATUS", "MODE", ">USED", ">RUNS", ">MESSAGES", ">TOKENS", "LOCKED BY",
 			"BRANCH"}, Empty: `No sessions. Start one with: inspan run AGENT "TASK" --session NAME`}
 		all, err := c.Sessions().List(ctx)
@@ -47,11 +47,11 @@ func (a *listCommand) run(ctx context.Context, c *client.Client, _ []string) err
 		}
 		return l, err
 	})
-	if err != nil || a.JSON {
+	if err != nil || a.App.JSON {
 		return err
 	}
 	if len(stale) > 0 {
-		fmt.Fprintf(a.Err, "inspan: %s not used for %s: what is in them may be out of date; inspan session cleanup --older-than %s deletes them\n",
+		fmt.Fprintf(a.App.Err, "inspan: %s not used for %s: what is in them may be out of date; inspan session cleanup --older-than %s deletes them\n",
 			view.Plural(len(stale), "session"), days(events.StaleAfter), days(events.StaleAfter))
 	}
 	return nil

@@ -13,7 +13,7 @@ import (
 
 // setCommand is inspan session start and set.
 type setCommand struct {
-	*app.App
+	App  *app.App
 	ctl  events.SessionControl
 	mode string
 }
@@ -41,7 +41,7 @@ func (a *setCommand) run(ctx context.Context, c *client.Client, args []string) e
 
 // steerCommand is inspan session pause, resume, end, unlock, clear and delete.
 type steerCommand struct {
-	*app.App
+	App *app.App
 	ctl events.SessionControl
 }
 

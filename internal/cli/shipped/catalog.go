@@ -16,7 +16,7 @@ import (
 )
 
 // catalogCommand is inspan agent catalog.
-type catalogCommand struct{ *app.App }
+type catalogCommand struct{ App *app.App }
 
 // Catalog makes inspan agent catalog.
 func Catalog(a *app.App) *cobra.Command {
@@ -96,7 +96,7 @@ func (c *catalogCommand) run(_ *cobra.Command, args []string) error {
 	if err != nil {
 		return err
 	}
-	if c.JSON {
+	if c.App.JSON {
 		entries := []entry{}
 		for _, a := range all {
 			e, err := entryOf(a)
@@ -105,16 +105,16 @@ func (c *catalogCommand) run(_ *cobra.Command, args []string) error {
 			}
 			entries = append(entries, e)
 		}
-		return c.PrintJSON(map[string]any{"agents": entries})
+		return c.App.PrintJSON(map[string]any{"agents": entries})
 	}
 	var rows [][]string
 	for _, a := range all {
 		rows = append(rows, []string{a.Name, a.Description, view.PermitsText(a.Agent)})
 	}
-	c.Table([]string{"NAME", "WHAT IT DOES", "TOOLS"}, rows)
-	p := c.Paint()
-	fmt.Fprintln(c.Out)
-	c.Pairs([][2]string{{"see one at work", p.Cyan("inspan agent try NAME")},
+	c.App.Table([]string{"NAME", "WHAT IT DOES", "TOOLS"}, rows)
+	p := c.App.Paint()
+	fmt.Fprintln(c.App.Out)
+	c.App.Pairs([][2]string{{"see one at work", p.Cyan("inspan agent try NAME")},
 		{"take one", p.Cyan("inspan agent init --from NAME")}})
 	return nil
 }
@@ -137,26 +137,26 @@ func (c *catalogCommand) one(name string) error {
 	if err != nil {
 		return err
 	}
-	if c.JSON {
+	if c.App.JSON {
 		e.File = string(a.File)
-		return c.PrintJSON(e)
+		return c.App.PrintJSON(e)
 	}
-	p := c.Paint()
-	fmt.Fprintf(c.Out, "%s  %s\n\n", p.Bold(e.Name), e.Description)
+	p := c.App.Paint()
+	fmt.Fprintf(c.App.Out, "%s  %s\n\n", p.Bold(e.Name), e.Description)
 	var tools [][2]string
 	for _, t := range e.Tools {
 		tools = append(tools, [2]string{t.Tool, rules(t)})
 	}
-	c.Pairs(tools)
-	fmt.Fprintln(c.Out)
-	c.Pairs([][2]string{
+	c.App.Pairs(tools)
+	fmt.Fprintln(c.App.Out)
+	c.App.Pairs([][2]string{
 		{"limits", fmt.Sprintf("%d turns, %s, %d tool calls, %d tokens; autonomy %d", e.MaxSteps,
 			time.Duration(e.TimeoutMS)*time.Millisecond, e.ToolCalls, e.Tokens, e.Autonomy)},
 		{"done if", strings.Join(append(e.Checks, "the checks of the task pass"), ", and ")},
 		{"trial", e.Trial.Task},
 		{"decided by", strings.Join(e.Trial.Checks, ", ")}})
-	fmt.Fprintln(c.Out)
-	c.Pairs([][2]string{{"see it at work", p.Cyan("inspan agent try " + e.Name)},
+	fmt.Fprintln(c.App.Out)
+	c.App.Pairs([][2]string{{"see it at work", p.Cyan("inspan agent try " + e.Name)},
 		{"take it", p.Cyan("inspan agent init --from " + e.Name)}})
 	return nil
 }

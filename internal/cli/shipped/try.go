@@ -23,7 +23,7 @@ import (
 
 // tryCommand is inspan agent try.
 type tryCommand struct {
-	*app.App
+	App            *app.App
 	model, sandbox string
 	yes, keep      bool
 }
@@ -72,7 +72,7 @@ func (c *tryCommand) run(cmd *cobra.Command, args []string) error {
 		return fmt.Errorf("folder of the trial: %w", err)
 	}
 	if c.keep {
-		fmt.Fprintf(c.Err, "The folder of the trial is %s.\n", dir)
+		fmt.Fprintf(c.App.Err, "The folder of the trial is %s.\n", dir)
 	} else {
 		defer func() { _ = os.RemoveAll(dir) }() // it is in the system's place for temporary files
 	}
@@ -83,7 +83,7 @@ func (c *tryCommand) run(cmd *cobra.Command, args []string) error {
 	if err != nil {
 		return err
 	}
-	fmt.Fprintf(c.Err, "Task: %s\nBefore, the check %q fails: %s\n", t.Task, check, view.Clip(why, 200))
+	fmt.Fprintf(c.App.Err, "Task: %s\nBefore, the check %q fails: %s\n", t.Task, check, view.Clip(why, 200))
 	s, err := c.follow(cmd.Context(), dir, agent, t)
 	if err != nil {
 		return err
@@ -93,7 +93,7 @@ func (c *tryCommand) run(cmd *cobra.Command, args []string) error {
 		return app.Exit(app.ExitFailed, fmt.Errorf("%w: the run is not verified by %q; --keep keeps its folder",
 			ErrNotVerified, check))
 	}
-	fmt.Fprintf(c.Err, "Now it passes, in a sandbox of its own on the files that %s left.\n", agent.Name)
+	fmt.Fprintf(c.App.Err, "Now it passes, in a sandbox of its own on the files that %s left.\n", agent.Name)
 	return nil
 }
 
@@ -123,11 +123,11 @@ func lay(ctx context.Context, dir string, agent shipped.Agent, t shipped.Trial) 
 // follow carries the task out in a station of this process, and shows it.
 func (c *tryCommand) follow(ctx context.Context, dir string, agent shipped.Agent, t shipped.Trial) (s run.State,
 	err error) {
-	base, err := c.Config()
+	base, err := c.App.Config()
 	if err != nil {
 		return s, err
 	}
-	log, err := c.Logger()
+	log, err := c.App.Logger()
 	if err != nil {
 		return s, err
 	}

@@ -16,7 +16,7 @@ import (
 
 // command is inspan space.
 type command struct {
-	*app.App
+	App   *app.App
 	watch bool
 }
 
@@ -34,7 +34,7 @@ goes on like that. Where somebody must make room, the exit code is 1. The bucket
 
 func (c *command) run(ctx context.Context, cl *client.Client, _ []string) error {
 	var warned []events.Space
-	err := c.List(ctx, c.watch, func(ctx context.Context) (app.Listing, error) {
+	err := c.App.List(ctx, c.watch, func(ctx context.Context) (app.Listing, error) {
 		l := app.Listing{Heads: []string{"STREAM", ">MESSAGES", ">USED", ">LIMIT", ">SHARE", ">A DAY", ">FULL IN"},
 			Empty: "This station has no streams: it is one file."}
 		all, err := client.SpaceOf(ctx, cl)

@@ -16,7 +16,7 @@ import (
 
 // answerCommand is inspan approve and inspan reject.
 type answerCommand struct {
-	*app.App
+	App      *app.App
 	word     string
 	decision client.Decision
 	keyFile  string
@@ -71,7 +71,7 @@ func Answer(a *app.App, word string) *cobra.Command {
 }
 
 func (a *answerCommand) run(ctx context.Context, c *client.Client, args []string) error {
-	ctx, cancel := context.WithTimeout(ctx, a.Wait)
+	ctx, cancel := context.WithTimeout(ctx, a.App.Wait)
 	defer cancel()
 	var err error
 	if a.decision.Run, a.decision.Gate, err = findGate(ctx, c, args[0]); err != nil {
@@ -97,10 +97,10 @@ func (a *answerCommand) run(ctx context.Context, c *client.Client, args []string
 		return printRun(a.App, s, fmt.Sprintf("Gate %s has %d of %d approvals and waits for more people.", g.ID,
 			g.VotesFor(g.Votes[len(g.Votes)-1].Action), g.Approvers))
 	}
-	if d := g.Grant; d != nil && a.decision.Always != "" && !a.JSON {
-		fmt.Fprintf(a.Out, "From now on allowed in the %s, until %s: %s %s\n%s\n", d.Scope,
-			d.Until.In(a.Zone()).Format("2006-01-02 15:04"), view.Clip(d.Tool, 60), view.Clip(d.Pattern, events.MaxPattern),
-			a.Paint().Dim("Take it back: inspan grants revoke "+d.Run+"/"+d.ID))
+	if d := g.Grant; d != nil && a.decision.Always != "" && !a.App.JSON {
+		fmt.Fprintf(a.App.Out, "From now on allowed in the %s, until %s: %s %s\n%s\n", d.Scope,
+			d.Until.In(a.App.Zone()).Format("2006-01-02 15:04"), view.Clip(d.Tool, 60), view.Clip(d.Pattern, events.MaxPattern),
+			a.App.Paint().Dim("Take it back: inspan grants revoke "+d.Run+"/"+d.ID))
 	}
 	return printRun(a.App, s, fmt.Sprintf("Gate %s is %s by %s, after %s.", g.ID, g.Status, view.Clip(g.By, 80),
 		view.Since(g.CreatedAt, *g.ResolvedAt)))

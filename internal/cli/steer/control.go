@@ -31,7 +31,7 @@ func printRun(a *app.App, s run.State, done string) error {
 
 // controlCommand is inspan pause, resume and stop.
 type controlCommand struct {
-	*app.App
+	App                *app.App
 	action, reason, by string
 	interrupt          bool
 }
@@ -87,7 +87,7 @@ func controlRun(ctx context.Context, a *app.App, c *client.Client, runID string,
 
 // autonomyCommand is inspan autonomy.
 type autonomyCommand struct {
-	*app.App
+	App *app.App
 }
 
 // Autonomy makes inspan autonomy.
@@ -106,5 +106,5 @@ func (a *autonomyCommand) run(ctx context.Context, c *client.Client, args []stri
 	if err != nil || level < 1 || level > 5 {
 		return app.Usage("level %q: want 1 to 5", args[1])
 	}
-	return controlRun(ctx, a.App, c, args[0], events.Control{Action: "autonomy", Level: level, By: a.Me()})
+	return controlRun(ctx, a.App, c, args[0], events.Control{Action: "autonomy", Level: level, By: a.App.Me()})
 }

@@ -13,7 +13,7 @@ import (
 
 // forkCommand is inspan fork.
 type forkCommand struct {
-	*app.App
+	App   *app.App
 	flags client.Fork
 	point string
 }
@@ -44,7 +44,7 @@ with the files as they are now.`,
 }
 
 func (a *forkCommand) run(ctx context.Context, c *client.Client, args []string) error {
-	ctx, cancel := context.WithTimeout(ctx, a.Wait)
+	ctx, cancel := context.WithTimeout(ctx, a.App.Wait)
 	defer cancel()
 	old, err := c.State(ctx, args[0])
 	if err != nil {
@@ -59,7 +59,7 @@ func (a *forkCommand) run(ctx context.Context, c *client.Client, args []string) 
 	if a.flags.At == 0 {
 		a.flags.At = old.Sequence
 	}
-	a.flags.By = a.Me()
+	a.flags.By = a.App.Me()
 	id, err := c.Fork(ctx, a.flags)
 	if err != nil {
 		return err
@@ -73,7 +73,7 @@ func (a *forkCommand) run(ctx context.Context, c *client.Client, args []string) 
 		where = "the same workspace, " + s.Created.Workspace
 	}
 	next := "follow it with inspan logs " + id + " --follow"
-	if a.Local { // no service works on it when this program has ended
+	if a.App.Local { // no service works on it when this program has ended
 		next = "inspan up --local lets it go on"
 	}
 	return printRun(a.App, s, fmt.Sprintf("Forked from %s after event %d, in %s; %s.", a.flags.Run, a.flags.At, where,

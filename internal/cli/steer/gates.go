@@ -22,7 +22,7 @@ import (
 
 // gatesCommand is inspan gates.
 type gatesCommand struct {
-	*app.App
+	App   *app.App
 	watch bool
 }
 
@@ -39,13 +39,13 @@ func Gates(a *app.App) *cobra.Command {
 }
 
 func (a *gatesCommand) run(cmd *cobra.Command, args []string) error {
-	station := a.Station // the one that is found may have another name than those of runs that were kept
-	err := a.Connected(func(ctx context.Context, c *client.Client, _ []string) error {
+	station := a.App.Station // the one that is found may have another name than those of runs that were kept
+	err := a.App.Connected(func(ctx context.Context, c *client.Client, _ []string) error {
 		var kept []client.Waiting
 		if !a.watch {
 			kept = a.kept(ctx, station)
 		}
-		return a.List(ctx, a.watch, func(ctx context.Context) (app.Listing, error) {
+		return a.App.List(ctx, a.watch, func(ctx context.Context) (app.Listing, error) {
 			gates, err := c.Gates().List(ctx)
 			return a.listing(append(gates, kept...)), err
 		})
@@ -57,7 +57,7 @@ func (a *gatesCommand) run(cmd *cobra.Command, args []string) error {
 	if len(kept) == 0 {
 		return err
 	}
-	return a.Print(a.listing(kept))
+	return a.App.Print(a.listing(kept))
 }
 
 // maxKept is how many kept runs are looked at for gates.
@@ -66,7 +66,7 @@ const maxKept = 20
 // kept are the gates of runs of this directory that had a station of their own.
 func (a *gatesCommand) kept(ctx context.Context, station string) (waiting []client.Waiting) {
 	for _, k := range workcopy.KeptRuns(ctx, a.App, station, false, maxKept) {
-		if k.Path == a.OwnStore || k.Info.Status.Ended() {
+		if k.Path == a.App.OwnStore || k.Info.Status.Ended() {
 			continue
 		}
 		for _, g := range k.Info.Gates {
@@ -81,13 +81,13 @@ func (a *gatesCommand) listing(gates []client.Waiting) app.Listing {
 	slices.SortStableFunc(gates, func(x, y client.Waiting) int { return x.Gate.CreatedAt.Compare(y.Gate.CreatedAt) })
 	l := app.Listing{Heads: []string{"RUN/GATE", "AGENT", "BEFORE", ">WAITS", ">STEPS", ">VOTES", "EXPIRES", "+SESSION",
 		"WHAT"},
-		Empty: "No gate waits.", Note: "\n" + a.Paint().Dim("Answer with: inspan approve GATE   or   inspan reject GATE --reason \"...\"")}
+		Empty: "No gate waits.", Note: "\n" + a.App.Paint().Dim("Answer with: inspan approve GATE   or   inspan reject GATE --reason \"...\"")}
 	for _, w := range gates {
 		at, clip := w.Gate.StepID, 80
 		if w.Gate.CallID != "" {
 			at += " " + w.Gate.CallID
 		}
-		if a.Form == app.FormWide {
+		if a.App.Form == app.FormWide {
 			clip = wideClip
 		}
 		name := w.Run.HarnessID + "/" + w.Gate.ID

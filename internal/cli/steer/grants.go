@@ -18,7 +18,7 @@ import (
 
 // grantsCommand is inspan grants.
 type grantsCommand struct {
-	*app.App
+	App      *app.App
 	decision client.Decision
 	keyFile  string
 }
@@ -54,7 +54,7 @@ func (a *grantsCommand) list(ctx context.Context, c *client.Client, _ []string) 
 		return err
 	}
 	l := app.Listing{Heads: []string{"GRANT", "SCOPE", "BY", "ENDS", "RULE", "ALLOWS"}, Empty: "No grant holds.",
-		Note: "\n" + a.Paint().Dim("Take one back with: inspan grants revoke GRANT")}
+		Note: "\n" + a.App.Paint().Dim("Take one back with: inspan grants revoke GRANT")}
 	for _, g := range grants {
 		where := "run"
 		if g.Scope == events.GrantSession {
@@ -64,11 +64,11 @@ func (a *grantsCommand) list(ctx context.Context, c *client.Client, _ []string) 
 		l.Add(name, g, name, where, view.Clip(g.By, 40), runtree.Expiry(g.Until, time.Now()), view.Clip(g.Rule, 40),
 			view.Clip(g.Tool+" "+g.Pattern, 200))
 	}
-	return a.Print(l)
+	return a.App.Print(l)
 }
 
 func (a *grantsCommand) revoke(ctx context.Context, c *client.Client, args []string) error {
-	ctx, cancel := context.WithTimeout(ctx, a.Wait)
+	ctx, cancel := context.WithTimeout(ctx, a.App.Wait)
 	defer cancel()
 	if a.keyFile != "" {
 		key, err := approval.LoadKey(a.keyFile)
@@ -84,10 +84,10 @@ func (a *grantsCommand) revoke(ctx context.Context, c *client.Client, args []str
 	if err := c.Grants().Revoke(ctx, d); err != nil {
 		return err
 	}
-	if a.JSON {
-		return a.PrintJSON(map[string]string{"run_id": d.Run, "grant_id": d.Gate, "status": "revoked"})
+	if a.App.JSON {
+		return a.App.PrintJSON(map[string]string{"run_id": d.Run, "grant_id": d.Gate, "status": "revoked"})
 	}
-	fmt.Fprintf(a.Out, "Grant %s/%s is revoked.\n", d.Run, d.Gate)
+	fmt.Fprintf(a.App.Out, "Grant %s/%s is revoked.\n", d.Run, d.Gate)
 	return nil
 }
 

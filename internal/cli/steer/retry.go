@@ -16,7 +16,7 @@ import (
 
 // retryCommand is inspan retry.
 type retryCommand struct {
-	*app.App
+	App          *app.App
 	withoutFiles bool
 }
 
@@ -41,14 +41,14 @@ the agent is informed. A failed run has one retry: a second call shows it, and w
 }
 
 func (a *retryCommand) run(ctx context.Context, c *client.Client, args []string) error {
-	ctx, cancel := context.WithTimeout(ctx, a.Wait)
+	ctx, cancel := context.WithTimeout(ctx, a.App.Wait)
 	defer cancel()
-	r, err := c.Runs().Retry(ctx, client.Retry{Run: args[0], By: a.Me(), WithoutFiles: a.withoutFiles})
+	r, err := c.Runs().Retry(ctx, client.Retry{Run: args[0], By: a.App.Me(), WithoutFiles: a.withoutFiles})
 	if err != nil {
 		return err
 	}
-	if a.JSON {
-		return a.PrintJSON(r)
+	if a.App.JSON {
+		return a.App.PrintJSON(r)
 	}
 	s, err := c.State(ctx, r.Run)
 	if err != nil {
@@ -59,7 +59,7 @@ func (a *retryCommand) run(ctx context.Context, c *client.Client, args []string)
 		done = fmt.Sprintf("%s is retried already, as %s after event %d", r.Of, r.Run, r.At)
 	}
 	next := "follow it with inspan logs " + r.Run + " --follow"
-	if a.Local { // no service works on it when this program has ended
+	if a.App.Local { // no service works on it when this program has ended
 		next = "inspan up --local lets it go on"
 	}
 	return printRun(a.App, s, fmt.Sprintf("%s, in %s, %s; %s.", done, workspaceOf(r), spent(r, s.Options), next))

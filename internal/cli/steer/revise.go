@@ -14,7 +14,7 @@ import (
 
 // reviseCommand is inspan revise.
 type reviseCommand struct {
-	*app.App
+	App              *app.App
 	file, reason, by string
 	resume           bool
 }
@@ -44,11 +44,11 @@ func (a *reviseCommand) run(ctx context.Context, c *client.Client, args []string
 	if a.file == "" {
 		return app.Usage("--plan FILE names the steps that replace those that have not begun")
 	}
-	plan, err := app.ReadPlan(a.file, a.In)
+	plan, err := app.ReadPlan(a.file, a.App.In)
 	if err != nil {
 		return err
 	}
-	ctx, cancel := context.WithTimeout(ctx, a.Wait)
+	ctx, cancel := context.WithTimeout(ctx, a.App.Wait)
 	defer cancel()
 	s, err := c.Control(ctx, args[0], events.Control{Action: "revise", Plan: plan, By: a.by, Reason: a.reason})
 	if err != nil {

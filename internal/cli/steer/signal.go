@@ -14,7 +14,7 @@ import (
 
 // signalCommand is inspan signal.
 type signalCommand struct {
-	*app.App
+	App      *app.App
 	data, by string
 }
 
@@ -37,7 +37,7 @@ func (a *signalCommand) run(ctx context.Context, c *client.Client, args []string
 	if a.data != "" && !json.Valid([]byte(a.data)) {
 		return app.Usage("--data is no JSON: a text stands in quotes, such as --data '\"done\"'")
 	}
-	ctx, cancel := context.WithTimeout(ctx, a.Wait)
+	ctx, cancel := context.WithTimeout(ctx, a.App.Wait)
 	defer cancel()
 	s, err := c.Control(ctx, args[0],
 		events.Control{Action: "signal", Signal: args[1], Data: json.RawMessage(a.data), By: a.by})

@@ -53,7 +53,7 @@ func (p place) path(ctx context.Context) string {
 
 // addCommand is inspan token add.
 type addCommand struct {
-	*app.App
+	App *app.App
 	place
 	scopes  []string
 	expires time.Duration
@@ -99,7 +99,7 @@ func (a *addCommand) run(cmd *cobra.Command, args []string) error {
 		return app.Usage("%w", err)
 	}
 	path := a.path(cmd.Context())
-	if err := a.Acceptance().MarkStore(filepath.Dir(path)); err != nil {
+	if err := a.App.Acceptance().MarkStore(filepath.Dir(path)); err != nil {
 		return err
 	}
 	_, err := tokens.Change(path, func(l tokens.List) (tokens.List, error) { return l.With(out.Token) })
@@ -110,11 +110,11 @@ func (a *addCommand) run(cmd *cobra.Command, args []string) error {
 	if err != nil {
 		return err
 	}
-	if a.JSON {
-		return a.PrintJSON(out)
+	if a.App.JSON {
+		return a.App.PrintJSON(out)
 	}
-	fmt.Fprintln(a.Out, out.Secret)
-	fmt.Fprintf(a.Err, "Token %s has the scopes %s%s. It is not shown again; send it as Authorization: Bearer TOKEN.\n",
+	fmt.Fprintln(a.App.Out, out.Secret)
+	fmt.Fprintf(a.App.Err, "Token %s has the scopes %s%s. It is not shown again; send it as Authorization: Bearer TOKEN.\n",
 		out.Name,
 		listed(out.Scopes), until(out.Token))
 	return nil
@@ -137,7 +137,7 @@ func until(t tokens.Token) string {
 
 // listCommand is inspan token list.
 type listCommand struct {
-	*app.App
+	App *app.App
 	place
 }
 
@@ -170,12 +170,12 @@ func (a *listCommand) run(cmd *cobra.Command, _ []string) error {
 		}
 		l.Add(t.Name, t, t.Name, listed(t.Scopes), app.Age(t.Added), expires)
 	}
-	return a.Print(l)
+	return a.App.Print(l)
 }
 
 // removeCommand is inspan token remove.
 type removeCommand struct {
-	*app.App
+	App *app.App
 	place
 }
 
@@ -198,7 +198,7 @@ func (a *removeCommand) run(cmd *cobra.Command, args []string) error {
 	if err != nil {
 		return err
 	}
-	fmt.Fprintf(a.Err, "Token %s is refused from now on; streams that it has open end within seconds.\n", args[0])
+	fmt.Fprintf(a.App.Err, "Token %s is refused from now on; streams that it has open end within seconds.\n", args[0])
 	return nil
 }
 

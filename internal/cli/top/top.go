@@ -20,7 +20,7 @@ const fastest = 500 * time.Millisecond
 
 // topCommand is inspan top.
 type topCommand struct {
-	*app.App
+	App   *app.App
 	once  bool
 	every time.Duration
 }
@@ -50,21 +50,21 @@ func (a *topCommand) run(ctx context.Context, c *client.Client, _ []string) erro
 	if a.every < fastest {
 		return app.Usage("--every %s: want %s or more", a.every, fastest)
 	}
-	once := a.once || !a.JSON && !a.Term.TTY
-	r := &reader{c: c, zone: a.Zone(), phases: map[string]phase{}}
-	s := &screen{App: a.App, canvas: terminal.Canvas{Screen: a.Term}}
-	if !once && a.Term.TTY && !a.JSON && !a.Local {
+	once := a.once || !a.App.JSON && !a.App.Term.TTY
+	r := &reader{c: c, zone: a.App.Zone(), phases: map[string]phase{}}
+	s := &screen{App: a.App, canvas: terminal.Canvas{Screen: a.App.Term}}
+	if !once && a.App.Term.TTY && !a.App.JSON && !a.App.Local {
 		stop := a.call(ctx, c)
 		defer stop()
 	}
 	for {
-		one, cancel := context.WithTimeout(ctx, a.Wait)
+		one, cancel := context.WithTimeout(ctx, a.App.Wait)
 		o, err := r.read(one)
 		cancel()
 		switch {
 		case ctx.Err() != nil:
 			return nil //nolint:nilerr // the person ended it
-		case err != nil && (once || a.JSON || s.last.Station == ""):
+		case err != nil && (once || a.App.JSON || s.last.Station == ""):
 			return err
 		}
 		if err := s.show(o, err); err != nil || once {
@@ -106,7 +106,7 @@ func (a *topCommand) call(ctx context.Context, c *client.Client) (stop func()) {
 
 // screen shows overviews.
 type screen struct {
-	*app.App
+	App    *app.App
 	canvas terminal.Canvas
 	last   Overview
 	width  int
@@ -114,26 +114,26 @@ type screen struct {
 
 // show shows an overview, or the last one where the station did not answer.
 func (s *screen) show(o Overview, failed error) error {
-	if s.JSON {
-		return s.PrintJSONLine(o)
+	if s.App.JSON {
+		return s.App.PrintJSONLine(o)
 	}
 	trouble := ""
 	if failed != nil {
 		trouble, o = "no answer since "+s.last.At.Format("15:04:05"), s.last
-		o.At = time.Now().In(s.Zone())
+		o.At = time.Now().In(s.App.Zone())
 	} else {
 		s.last = o
 	}
-	width, height := s.Term.Size()
-	lines := drawing{Printer: s.Printer, width: width, height: height}.lines(o, trouble)
-	if !s.Term.TTY {
+	width, height := s.App.Term.Size()
+	lines := drawing{Printer: s.App.Printer, width: width, height: height}.lines(o, trouble)
+	if !s.App.Term.TTY {
 		for _, l := range lines {
-			fmt.Fprintln(s.Out, l)
+			fmt.Fprintln(s.App.Out, l)
 		}
 		return nil
 	}
 	if s.width != 0 && s.width != width { // the terminal broke the lines that were drawn
-		fmt.Fprint(s.Out, "\x1b[2J\x1b[H")
+		fmt.Fprint(s.App.Out, "\x1b[2J\x1b[H")
 		s.canvas.Drawn = 0
 	}
 	s.width = width

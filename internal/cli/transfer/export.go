@@ -19,7 +19,7 @@ import (
 
 // exportCommand is inspan export.
 type exportCommand struct {
-	*app.App
+	App                    *app.App
 	format, anchor, bundle string
 	move, fork             bool
 }
@@ -78,10 +78,10 @@ func (a *exportCommand) run(ctx context.Context, c *client.Client, args []string
 		}
 	}
 	if a.format == "json" {
-		return a.PrintJSON(map[string]any{"state": s, "facts": evs})
+		return a.App.PrintJSON(map[string]any{"state": s, "facts": evs})
 	}
 	for _, f := range evs {
-		if _, err := fmt.Fprintf(a.Out, "%s\n", f); err != nil {
+		if _, err := fmt.Fprintf(a.App.Out, "%s\n", f); err != nil {
 			return fmt.Errorf("write the export: %w", err)
 		}
 	}

@@ -12,7 +12,7 @@ import (
 
 // importCommand is inspan import.
 type importCommand struct {
-	*app.App
+	App    *app.App
 	target Target
 }
 

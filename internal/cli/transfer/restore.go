@@ -28,7 +28,7 @@ type Filler func(ctx context.Context, a *app.App, to *Target, b Backup) error
 
 // restoreCommand is inspan restore.
 type restoreCommand struct {
-	*app.App
+	App    *app.App
 	from   []string
 	list   bool
 	target Target

@@ -20,7 +20,7 @@ import (
 
 // trustCommand is inspan trust.
 type trustCommand struct {
-	*app.App
+	App    *app.App
 	list   bool
 	revoke string
 }
@@ -60,8 +60,8 @@ func (a *trustCommand) run(cmd *cobra.Command, args []string) error {
 		if err := os.Chdir(args[0]); err != nil {
 			return app.Usage("%w", err)
 		}
-		if a.Layers, a.BadFiles = service.Discover(); a.BadFiles != nil {
-			return app.Usage("%w", a.BadFiles)
+		if a.App.Layers, a.App.BadFiles = service.Discover(); a.App.BadFiles != nil {
+			return app.Usage("%w", a.App.BadFiles)
 		}
 	}
 	return a.accept(cmd.Context())
@@ -78,8 +78,8 @@ type row struct {
 
 // accept accepts what the working directory contributes.
 func (a *trustCommand) accept(ctx context.Context) error {
-	l := app.OwnStation{Store: a.Folder, Commands: app.ProjectCommands, Formulas: app.ProjectFormulas,
-		Schedules: app.ProjectSchedules, Agents: a.Lookup("INSPAN_AGENTS", ""), Scripts: a.Lookup("INSPAN_SCRIPTS", "")}
+	l := app.OwnStation{Store: a.App.Folder, Commands: app.ProjectCommands, Formulas: app.ProjectFormulas,
+		Schedules: app.ProjectSchedules, Agents: a.App.Lookup("INSPAN_AGENTS", ""), Scripts: a.App.Lookup("INSPAN_SCRIPTS", "")}
 	l.Guess()
 	if err := l.Check(); err != nil {
 		return err
@@ -89,15 +89,15 @@ func (a *trustCommand) accept(ctx context.Context) error {
 		return err
 	}
 	fresh := slices.DeleteFunc(slices.Clone(all), func(c app.Contribution) bool { return !c.New })
-	if len(fresh) == 0 && !a.JSON {
+	if len(fresh) == 0 && !a.App.JSON {
 		what := "This directory contributes nothing."
 		if len(all) > 0 {
 			what = "All that this directory contributes was accepted already."
 		}
-		fmt.Fprintln(a.Out, what)
+		fmt.Fprintln(a.App.Out, what)
 		return nil
 	}
-	if a.CanAsk() {
+	if a.App.CanAsk() {
 		if yes, err := a.App.Acceptance().Ask(ctx, fresh); err != nil || !yes {
 			return errors.Join(err, app.Exit(app.ExitRefused, app.ErrNotTrusted))
 		}
@@ -107,19 +107,19 @@ func (a *trustCommand) accept(ctx context.Context) error {
 			return err
 		}
 	}
-	if a.JSON {
+	if a.App.JSON {
 		rows := []row{}
 		for _, c := range fresh {
 			rows = append(rows, row{Kind: c.Kind, Path: c.Path, Digest: c.Digest(), Runs: app.OrEmpty(c.Runs)})
 		}
-		return a.PrintJSON(rows)
+		return a.App.PrintJSON(rows)
 	}
-	if !a.CanAsk() {
+	if !a.App.CanAsk() {
 		for _, line := range app.TrustLines(fresh) {
-			fmt.Fprintln(a.Out, line)
+			fmt.Fprintln(a.App.Out, line)
 		}
 	}
-	fmt.Fprintln(a.Out, "Accepted.")
+	fmt.Fprintln(a.App.Out, "Accepted.")
 	return nil
 }
 
@@ -138,14 +138,14 @@ func (a *trustCommand) printList() error {
 		e := accepted[at]
 		rows = append(rows, row{Kind: e.Kind, Path: at, Digest: e.Digest, State: state(at, e), Runs: app.OrEmpty(e.Runs)})
 	}
-	if a.JSON {
-		return a.PrintJSON(rows)
+	if a.App.JSON {
+		return a.App.PrintJSON(rows)
 	}
 	if len(rows) == 0 {
-		fmt.Fprintln(a.Out, "Nothing was accepted yet.")
+		fmt.Fprintln(a.App.Out, "Nothing was accepted yet.")
 	}
 	for _, r := range rows {
-		fmt.Fprintf(a.Out, "%-8s  %-12s  %s\n", r.Kind, r.State, terminal.Sanitize(r.Path))
+		fmt.Fprintf(a.App.Out, "%-8s  %-12s  %s\n", r.Kind, r.State, terminal.Sanitize(r.Path))
 	}
 	return nil
 }
@@ -175,11 +175,11 @@ func (a *trustCommand) takeBack() error {
 		return app.Exit(app.ExitUnknown,
 			fmt.Errorf("nothing was accepted of %s: %w (inspan trust --list)", a.revoke, client.ErrNotFound))
 	}
-	if a.JSON {
-		return a.PrintJSON(removed)
+	if a.App.JSON {
+		return a.App.PrintJSON(removed)
 	}
 	for _, at := range removed {
-		fmt.Fprintf(a.Out, "not accepted any more: %s\n", terminal.Sanitize(at))
+		fmt.Fprintf(a.App.Out, "not accepted any more: %s\n", terminal.Sanitize(at))
 	}
 	return nil
 }

@@ -46,7 +46,7 @@ disconnected. Users of a cluster are in the configuration of its servers: docs/d
 
 // addCommand is inspan user add.
 type addCommand struct {
-	*app.App
+	App                *app.App
 	store, key, public string
 	may                []string
 	use                bool
@@ -121,7 +121,7 @@ func (a *addCommand) run(cmd *cobra.Command, args []string) error {
 			return err
 		}
 	}
-	if err := a.Acceptance().MarkStore(a.store); err != nil {
+	if err := a.App.Acceptance().MarkStore(a.store); err != nil {
 		return err
 	}
 	first := false
@@ -140,7 +140,7 @@ func (a *addCommand) run(cmd *cobra.Command, args []string) error {
 			return err
 		}
 		if out.TakenUp = true; out.KeyFile != "" {
-			if err := letIn(cmd.Context(), a.Wait, out); err != nil {
+			if err := letIn(cmd.Context(), a.App.Wait, out); err != nil {
 				return fmt.Errorf("the station has taken up user %s and does not let the key in: %w", out.Name, err)
 			}
 		}
@@ -151,8 +151,8 @@ func (a *addCommand) run(cmd *cobra.Command, args []string) error {
 			return err
 		}
 	}
-	if a.JSON {
-		return a.PrintJSON(out)
+	if a.App.JSON {
+		return a.App.PrintJSON(out)
 	}
 	a.report(out, first)
 	return nil
@@ -163,7 +163,7 @@ func (a *addCommand) save(out *added, seed []byte) error {
 	path := a.key
 	if path == "" {
 		var err error
-		if path, err = KeyFile(cmp.Or(out.Station, a.Station), out.Name); err != nil {
+		if path, err = KeyFile(cmp.Or(out.Station, a.App.Station), out.Name); err != nil {
 			return err
 		}
 		if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
@@ -193,29 +193,29 @@ func KeyFile(station, user string) (string, error) {
 }
 
 func (a *addCommand) report(out added, first bool) {
-	p := a.Paint()
-	fmt.Fprintf(a.Out, "%s User %s may %s.\n", p.Green("✓"), p.Bold(out.Name), listed(out.May))
+	p := a.App.Paint()
+	fmt.Fprintf(a.App.Out, "%s User %s may %s.\n", p.Green("✓"), p.Bold(out.Name), listed(out.May))
 	server := cmp.Or(out.URL, "nats://HOST:4222")
 	if u, err := url.Parse(server); err == nil && net.ParseIP(u.Hostname()).IsUnspecified() {
 		server = "nats://HOST:" + u.Port()
 	}
 	key := cmp.Or(out.KeyFile, "KEYFILE")
-	a.Pairs([][2]string{{"public key", out.Key}, {"key", cmp.Or(out.KeyFile, "with the user")}})
+	a.App.Pairs([][2]string{{"public key", out.Key}, {"key", cmp.Or(out.KeyFile, "with the user")}})
 	if out.Context != "" {
-		fmt.Fprintf(a.Out, "\nAll commands of this person use context %s now.\n", out.Context)
+		fmt.Fprintf(a.App.Out, "\nAll commands of this person use context %s now.\n", out.Context)
 	} else {
-		fmt.Fprintln(a.Out, "\nTo connect, with the address that this station has for them:")
-		fmt.Fprintln(a.Out, "  "+p.Cyan(fmt.Sprintf("inspan context add %s --server %s --nkey %s --approver %s",
-			cmp.Or(out.Station, a.Station), server, key, out.Name)))
-		fmt.Fprintln(a.Out, "  "+p.Cyan(fmt.Sprintf("nats --server %s --nkey %s sub 'station.*.run.*.stream'", server, key)))
+		fmt.Fprintln(a.App.Out, "\nTo connect, with the address that this station has for them:")
+		fmt.Fprintln(a.App.Out, "  "+p.Cyan(fmt.Sprintf("inspan context add %s --server %s --nkey %s --approver %s",
+			cmp.Or(out.Station, a.App.Station), server, key, out.Name)))
+		fmt.Fprintln(a.App.Out, "  "+p.Cyan(fmt.Sprintf("nats --server %s --nkey %s sub 'station.*.run.*.stream'", server, key)))
 	}
 	if !out.TakenUp {
-		fmt.Fprintf(a.Err, "No station runs in %s: it is so from its next start on.\n", a.store)
+		fmt.Fprintf(a.App.Err, "No station runs in %s: it is so from its next start on.\n", a.store)
 	}
 	if first {
-		fmt.Fprintln(a.Err, p.Yellow("From now on the station lets in its users and no one else, also from this machine."))
+		fmt.Fprintln(a.App.Err, p.Yellow("From now on the station lets in its users and no one else, also from this machine."))
 		if out.Context == "" {
-			fmt.Fprintln(a.Err, "To go on here, add yourself: inspan user add NAME --use")
+			fmt.Fprintln(a.App.Err, "To go on here, add yourself: inspan user add NAME --use")
 		}
 	}
 }
@@ -264,7 +264,7 @@ func letIn(ctx context.Context, wait time.Duration, u added) error {
 
 // listCommand is inspan user list.
 type listCommand struct {
-	*app.App
+	App   *app.App
 	store string
 }
 
@@ -292,12 +292,12 @@ func (a *listCommand) run(cmd *cobra.Command, _ []string) error {
 	for _, u := range list.Users {
 		l.Add(u.Name, u, u.Name, listed(u.May), app.Age(u.Added), u.Key)
 	}
-	return a.Print(l)
+	return a.App.Print(l)
 }
 
 // removeCommand is inspan user remove.
 type removeCommand struct {
-	*app.App
+	App   *app.App
 	store string
 	all   bool
 }
@@ -340,7 +340,7 @@ func (a *removeCommand) run(cmd *cobra.Command, args []string) error {
 		return err
 	}
 	if a.all {
-		fmt.Fprintln(a.Err, "The list is removed. From its next start on the station lets in whoever reaches its port.")
+		fmt.Fprintln(a.App.Err, "The list is removed. From its next start on the station lets in whoever reaches its port.")
 		return nil
 	}
 	if alive {
@@ -348,7 +348,7 @@ func (a *removeCommand) run(cmd *cobra.Command, args []string) error {
 			return err
 		}
 	}
-	fmt.Fprintf(a.Err, "User %s is not let in any more.\n", args[0])
+	fmt.Fprintf(a.App.Err, "User %s is not let in any more.\n", args[0])
 	return nil
 }
 

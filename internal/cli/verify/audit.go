@@ -26,7 +26,7 @@ import (
 
 // auditCommand is inspan audit.
 type auditCommand struct {
-	*app.App
+	App                  *app.App
 	file, key, approvers string
 	chain                string
 	onlySigned, all      bool
@@ -93,7 +93,7 @@ func (a *auditCommand) run(cmd *cobra.Command, argv []string) error {
 		return auditFile(cmd.Context(), a.App, a.file, audit.Config{Anchors: given, Keys: all.Keys, Ends: all.Ends,
 			Approvers: audit.Approvers{Keys: trust.Approvers, OnlySigned: a.onlySigned}})
 	}
-	return a.Connected(func(ctx context.Context, c *client.Client, argv []string) error {
+	return a.App.Connected(func(ctx context.Context, c *client.Client, argv []string) error {
 		if a.all {
 			found, err := operator.AuditAll(ctx, c, trust)
 			if err != nil {

@@ -11,7 +11,7 @@ import (
 
 // keygenCommand is inspan keygen.
 type keygenCommand struct {
-	*app.App
+	App *app.App
 }
 
 // Keygen makes inspan keygen.
@@ -35,10 +35,10 @@ func (a *keygenCommand) run(_ *cobra.Command, args []string) error {
 	if err := key.Save(args[0]); err != nil {
 		return err
 	}
-	if a.JSON {
-		return a.PrintJSON(map[string]string{"key": key.ID(), "private": args[0], "public": args[0] + approval.PublicExt})
+	if a.App.JSON {
+		return a.App.PrintJSON(map[string]string{"key": key.ID(), "private": args[0], "public": args[0] + approval.PublicExt})
 	}
-	fmt.Fprintf(a.Out, "Key %s: %s signs and stays with you, %s%s is for the operator.\n", key.ID(), args[0], args[0],
+	fmt.Fprintf(a.App.Out, "Key %s: %s signs and stays with you, %s%s is for the operator.\n", key.ID(), args[0], args[0],
 		approval.PublicExt)
 	return nil
 }

@@ -27,7 +27,7 @@ import (
 
 // rebuildCommand is inspan rebuild.
 type rebuildCommand struct {
-	*app.App
+	App    *app.App
 	target transfer.Target
 }
 
@@ -70,7 +70,7 @@ func (a *rebuildCommand) run(cmd *cobra.Command, runs []string) error {
 		return err
 	}
 	return a.target.Connected(cmd.Context(), a.App, func(ctx context.Context, as transfer.Connect) error {
-		cfg, err := station.Views(ctx, a.Station, as)
+		cfg, err := station.Views(ctx, a.App.Station, as)
 		if err != nil {
 			return denied(err)
 		}

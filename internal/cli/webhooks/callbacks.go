@@ -14,7 +14,7 @@ import (
 
 // callbacksCommand is inspan webhook callbacks.
 type callbacksCommand struct {
-	*app.App
+	App                 *app.App
 	dir, secrets, state string
 }
 
@@ -62,5 +62,5 @@ func (a *callbacksCommand) run(_ *cobra.Command, _ []string) error {
 		l.Add(t.Name, map[string]any{"name": t.Name, "kind": t.File.Kind, "on": on, "waiting": waiting, "last_failure": last},
 			t.Name, string(t.File.Kind), strings.Join(on, ", "), strconv.Itoa(waiting), last)
 	}
-	return a.Print(l)
+	return a.App.Print(l)
 }

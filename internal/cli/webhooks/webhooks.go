@@ -38,7 +38,7 @@ func (f *folders) flags(a *app.App, cmd *cobra.Command) {
 
 // createCommand is inspan webhook create.
 type createCommand struct {
-	*app.App
+	App *app.App
 	folders
 	file webhook.File
 	kind string
@@ -84,18 +84,18 @@ func (a *createCommand) run(_ *cobra.Command, args []string) error {
 	}
 	out := created{Name: args[0], Path: "/hooks/" + args[0], Secret: secret, File: filepath.Join(a.hooks,
 		args[0]+webhook.Ext)}
-	if a.JSON {
-		return a.PrintJSON(out)
+	if a.App.JSON {
+		return a.App.PrintJSON(out)
 	}
-	a.Pairs([][2]string{{"path", out.Path}, {"secret", out.Secret}, {"file", out.File}})
-	fmt.Fprintf(a.Err,
+	a.App.Pairs([][2]string{{"path", out.Path}, {"secret", out.Secret}, {"file", out.File}})
+	fmt.Fprintf(a.App.Err,
 		"The gateway reads it at its start: INSPAN_GATEWAY_WEBHOOKS=%s INSPAN_GATEWAY_SECRETS=%s inspan up --http 127.0.0.1:8222\n", a.hooks, a.secrets)
 	return nil
 }
 
 // listCommand is inspan webhook list.
 type listCommand struct {
-	*app.App
+	App *app.App
 	folders
 }
 
@@ -122,5 +122,5 @@ func (a *listCommand) run(_ *cobra.Command, _ []string) error {
 		l.Add(h.Name, map[string]any{"name": h.Name, "kind": h.Kind, "agent": h.Agent, "events": h.Events}, h.Name,
 			string(h.Kind), h.Agent, strings.Join(h.Events, ", "))
 	}
-	return a.Print(l)
+	return a.App.Print(l)
 }

@@ -20,7 +20,7 @@ import (
 
 // addCommand is inspan work add.
 type addCommand struct {
-	*app.App
+	App            *app.App
 	spec           events.WorkSpec
 	accept, labels []string
 	id, from, by   string
@@ -89,16 +89,16 @@ func (a *addCommand) run(ctx context.Context, c *client.Client, args []string) e
 	if err != nil {
 		return app.Usage("%w", err)
 	}
-	ctx, cancel := context.WithTimeout(ctx, a.Wait)
+	ctx, cancel := context.WithTimeout(ctx, a.App.Wait)
 	defer cancel()
 	w, err := client.NewWorkItems(c).Control(ctx, id, ctl)
 	if err != nil {
 		return err
 	}
-	if a.JSON {
-		return a.PrintJSON(w)
+	if a.App.JSON {
+		return a.App.PrintJSON(w)
 	}
-	fmt.Fprintf(a.Out, "Work item %s. Give it to an agent: inspan sling %s AGENT\n", a.Paint().Bold(w.ID), w.ID)
+	fmt.Fprintf(a.App.Out, "Work item %s. Give it to an agent: inspan sling %s AGENT\n", a.App.Paint().Bold(w.ID), w.ID)
 	return nil
 }
 
@@ -140,11 +140,11 @@ func (a *addCommand) many(ctx context.Context, c *client.Client) error {
 		}
 		l.Add(m.Work, m, m.Work, m.Outcome, view.Clip(m.Title, 80))
 	}
-	return a.Print(l)
+	return a.App.Print(l)
 }
 
 func (a *addCommand) one(ctx context.Context, c *client.Client, id string, ctl events.WorkControl, m *made) error {
-	ctx, cancel := context.WithTimeout(ctx, a.Wait)
+	ctx, cancel := context.WithTimeout(ctx, a.App.Wait)
 	defer cancel()
 	_, err := client.NewWorkItems(c).Control(ctx, id, ctl)
 	if no, ok := errors.AsType[*client.RefusedError](err); ok && no.Code == work.Exists {
@@ -155,7 +155,7 @@ func (a *addCommand) one(ctx context.Context, c *client.Client, id string, ctl e
 }
 
 func (a *addCommand) read() ([]byte, error) {
-	in := a.In
+	in := a.App.In
 	if a.from != "-" {
 		f, err := os.Open(a.from)
 		if err != nil {

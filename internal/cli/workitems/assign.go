@@ -20,7 +20,7 @@ import (
 
 // assignCommand is inspan work assign and inspan sling.
 type assignCommand struct {
-	*app.App
+	App               *app.App
 	ctl               events.WorkControl
 	d                 events.WorkDispatch
 	formula, formulas string
@@ -101,7 +101,7 @@ func (a *assignCommand) define(cmd *cobra.Command) {
 	f.IntVar(&a.d.Autonomy, "autonomy", 0, "1 to 5; the agent's if not given")
 	f.Int64Var(&a.d.MaxTokens, "budget-tokens", 0, "most tokens of the run")
 	f.StringVar(&a.d.MaxUSD, "budget-usd", "", "most money of the run, in US dollars")
-	f.StringVar(&a.ctl.By, "by", a.Me(), "who asks (INSPAN_APPROVER, USER)")
+	f.StringVar(&a.ctl.By, "by", a.App.Me(), "who asks (INSPAN_APPROVER, USER)")
 	f.StringVar(&a.ctl.Reason, "reason", "", "why; recorded in the log of the item")
 }
 
@@ -113,7 +113,7 @@ func (a *assignCommand) run(ctx context.Context, c *client.Client, args []string
 	if err != nil {
 		return err
 	}
-	ctx, cancel := context.WithTimeout(ctx, a.Wait)
+	ctx, cancel := context.WithTimeout(ctx, a.App.Wait)
 	defer cancel()
 	items := client.NewWorkItems(c)
 	w, err := items.Get(ctx, args[0])
@@ -135,21 +135,21 @@ func (a *assignCommand) run(ctx context.Context, c *client.Client, args []string
 			return err
 		}
 	}
-	if a.JSON {
-		return a.PrintJSON(w)
+	if a.App.JSON {
+		return a.App.PrintJSON(w)
 	}
 	switch b := w.Binding; {
 	case b == nil && w.Last != nil:
-		fmt.Fprintf(a.Out, "Agent %s had work item %s: %s. See it: inspan work show %s\n", w.Last.Agent, w.ID, w.Last.Code,
+		fmt.Fprintf(a.App.Out, "Agent %s had work item %s: %s. See it: inspan work show %s\n", w.Last.Agent, w.ID, w.Last.Code,
 			w.ID)
 	case started && !b.Started:
-		fmt.Fprintf(a.Out, "Agent %s has %s and is at work: it begins once its run has ended. See it: inspan work show %s\n",
+		fmt.Fprintf(a.App.Out, "Agent %s has %s and is at work: it begins once its run has ended. See it: inspan work show %s\n",
 			b.Holder(), w.ID, w.ID)
 	case started:
-		fmt.Fprintf(a.Out, "Agent %s works on %s in run %s. Watch it: inspan watch %s\n", b.Holder(), w.ID, b.Run, b.Run)
+		fmt.Fprintf(a.App.Out, "Agent %s works on %s in run %s. Watch it: inspan watch %s\n", b.Holder(), w.ID, b.Run, b.Run)
 	default:
-		fmt.Fprintf(a.Out, "Agent %s holds %s until %s. Have it begin: inspan sling %s %s\n", b.Holder(), w.ID,
-			b.ExpiresAt.In(a.Zone()).Format("2006-01-02 15:04:05 MST"), w.ID, b.Holder())
+		fmt.Fprintf(a.App.Out, "Agent %s holds %s until %s. Have it begin: inspan sling %s %s\n", b.Holder(), w.ID,
+			b.ExpiresAt.In(a.App.Zone()).Format("2006-01-02 15:04:05 MST"), w.ID, b.Holder())
 	}
 	return nil
 }

@@ -14,7 +14,7 @@ func (a *assignCommand) home(ctx context.Context, c *client.Client) error {
 	if a.how.Queue == "" || a.d.Repo != "" {
 		return nil
 	}
-	ctx, cancel := context.WithTimeout(ctx, a.Wait)
+	ctx, cancel := context.WithTimeout(ctx, a.App.Wait)
 	defer cancel()
 	q, err := client.NewMergeQueues(c).Get(ctx, a.how.Queue)
 	if err != nil {

@@ -15,7 +15,7 @@ import (
 
 // recordCommand is inspan work record.
 type recordCommand struct {
-	*app.App
+	App  *app.App
 	step string
 }
 
@@ -62,15 +62,15 @@ func (a *recordCommand) run(ctx context.Context, c *client.Client, args []string
 	switch {
 	case a.step != "" && len(records) == 0:
 		return app.Usage("run %s has no step %.80q: it has %s", args[0], a.step, strings.Join(steps, ", "))
-	case a.JSON:
-		return a.PrintJSON(records)
+	case a.App.JSON:
+		return a.App.PrintJSON(records)
 	}
 	for i, r := range records {
 		if i > 0 {
-			fmt.Fprintln(a.Out)
+			fmt.Fprintln(a.App.Out)
 		}
-		fmt.Fprintf(a.Out, "%s  %s\n", a.Paint().Bold(view.Clip(r.WorkID, 80)), view.Clip(r.Status, 40))
-		a.Pairs([][2]string{{"workflow run", r.WorkflowRunID}, {"step", r.StepID}, {"agent", r.AgentID},
+		fmt.Fprintf(a.App.Out, "%s  %s\n", a.App.Paint().Bold(view.Clip(r.WorkID, 80)), view.Clip(r.Status, 40))
+		a.App.Pairs([][2]string{{"workflow run", r.WorkflowRunID}, {"step", r.StepID}, {"agent", r.AgentID},
 			{"definition", r.AgentName}, {"orchestrator", r.OrchestratorRunID},
 			{"branch", r.Context[run.WorkContextBranch]}, {"task", view.Clip(strings.Join(strings.Fields(r.Task), " "), 200)}})
 	}

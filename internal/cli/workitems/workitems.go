@@ -37,7 +37,7 @@ refused. Its run shows the item in the first prompt; where it completes, the ite
 
 // steerCommand is inspan work unassign, note and close.
 type steerCommand struct {
-	*app.App
+	App  *app.App
 	ctl  events.WorkControl
 	stop bool
 }
@@ -64,7 +64,7 @@ func noteCmd(a *app.App) *cobra.Command {
 }
 
 func (a *steerCommand) run(ctx context.Context, c *client.Client, args []string) error {
-	ctx, cancel := context.WithTimeout(ctx, a.Wait)
+	ctx, cancel := context.WithTimeout(ctx, a.App.Wait)
 	defer cancel()
 	if a.ctl.Action == work.Note {
 		a.ctl.Note = args[1]
@@ -77,16 +77,16 @@ func (a *steerCommand) run(ctx context.Context, c *client.Client, args []string)
 	if err != nil {
 		return err
 	}
-	if a.JSON {
-		return a.PrintJSON(w)
+	if a.App.JSON {
+		return a.App.PrintJSON(w)
 	}
 	switch a.ctl.Action {
 	case work.Unassign:
-		fmt.Fprintf(a.Out, "Work item %s is free. Give it to an agent: inspan sling %s AGENT\n", w.ID, w.ID)
+		fmt.Fprintf(a.App.Out, "Work item %s is free. Give it to an agent: inspan sling %s AGENT\n", w.ID, w.ID)
 	case work.Close:
-		fmt.Fprintf(a.Out, "Work item %s is closed.\n", w.ID)
+		fmt.Fprintf(a.App.Out, "Work item %s is closed.\n", w.ID)
 	case work.Note:
-		fmt.Fprintf(a.Out, "Noted at work item %s.\n", w.ID)
+		fmt.Fprintf(a.App.Out, "Noted at work item %s.\n", w.ID)
 	}
 	return nil
 }
@@ -113,7 +113,7 @@ func (a *steerCommand) stopped(ctx context.Context, c *client.Client,
 
 // listCommand is inspan work list.
 type listCommand struct {
-	*app.App
+	App              *app.App
 	watch, all, free bool
 	agent, label     string
 }
@@ -134,7 +134,7 @@ func listCmd(a *app.App) *cobra.Command {
 }
 
 func (a *listCommand) run(ctx context.Context, c *client.Client, _ []string) error {
-	return a.List(ctx, a.watch, func(ctx context.Context) (app.Listing, error) {
+	return a.App.List(ctx, a.watch, func(ctx context.Context) (app.Listing, error) {
 		l := app.Listing{Heads: []string{"ITEM", "STATUS", "AGENT", "RUN", "TITLE"}, Empty: `No work items. Make one with: inspan work add "TITLE"`}
 		all, err := client.NewWorkItems(c).List(ctx)
 		for _, w := range all {
@@ -176,7 +176,7 @@ func status(a *app.App, w events.WorkItem) string {
 }
 
 // showCommand is inspan work show.
-type showCommand struct{ *app.App }
+type showCommand struct{ App *app.App }
 
 func showCmd(a *app.App) *cobra.Command {
 	c := &showCommand{a}
@@ -204,12 +204,12 @@ func (a *showCommand) run(ctx context.Context, c *client.Client, args []string) 
 	switch {
 	case err != nil:
 		return err
-	case a.JSON:
-		return a.PrintJSON(shown{w, all})
+	case a.App.JSON:
+		return a.App.PrintJSON(shown{w, all})
 	}
 	s := w.Spec
-	p := a.Paint()
-	fmt.Fprintf(a.Out, "%s  %s  %s\n", p.Bold(w.ID), status(a.App, w), view.Clip(s.Title, events.MaxWorkTitle))
+	p := a.App.Paint()
+	fmt.Fprintf(a.App.Out, "%s  %s  %s\n", p.Bold(w.ID), status(a.App, w), view.Clip(s.Title, events.MaxWorkTitle))
 	rows := [][2]string{{"labels", strings.Join(s.Labels, ", ")}, {"source", view.Clip(s.Source, 200)}, {"by", w.By},
 		{"items", strings.Join(s.Items, ", ")}, {"convoys", strings.Join(w.Convoys, ", ")}}
 	if b := w.Binding; b != nil {
@@ -221,25 +221,25 @@ func (a *showCommand) run(ctx context.Context, c *client.Client, args []string) 
 			rows = append(rows, [2]string{"formula", b.Formula.Name})
 		}
 		if !b.Started {
-			rows = append(rows, [2]string{"free again", b.ExpiresAt.In(a.Zone()).Format("2006-01-02 15:04:05 MST")})
+			rows = append(rows, [2]string{"free again", b.ExpiresAt.In(a.App.Zone()).Format("2006-01-02 15:04:05 MST")})
 		}
 	}
-	a.Pairs(append(rows, deliveryRows(w)...))
+	a.App.Pairs(append(rows, deliveryRows(w)...))
 	for _, part := range [][2]string{{"", s.Text}, {"Done when:", s.Acceptance}} {
 		if part[1] == "" {
 			continue
 		}
-		fmt.Fprintln(a.Out)
+		fmt.Fprintln(a.App.Out)
 		if part[0] != "" {
-			fmt.Fprintln(a.Out, p.Dim(part[0]))
+			fmt.Fprintln(a.App.Out, p.Dim(part[0]))
 		}
 		for line := range strings.SplitSeq(view.Clip(part[1], events.MaxWorkText), "\n") {
-			fmt.Fprintln(a.Out, "  "+strings.TrimRight(line, "\r"))
+			fmt.Fprintln(a.App.Out, "  "+strings.TrimRight(line, "\r"))
 		}
 	}
-	fmt.Fprintln(a.Out)
+	fmt.Fprintln(a.App.Out)
 	for _, e := range all {
-		fmt.Fprintf(a.Out, "%s  %s\n", p.Dim(e.At.In(a.Zone()).Format("2006-01-02 15:04:05")), view.Clip(e.Line, 300))
+		fmt.Fprintf(a.App.Out, "%s  %s\n", p.Dim(e.At.In(a.App.Zone()).Format("2006-01-02 15:04:05")), view.Clip(e.Line, 300))
 	}
 	return nil
 }
