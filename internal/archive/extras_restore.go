@@ -181,7 +181,7 @@ func (p *Restorer) branches(ctx context.Context, src Source, station, scope stri
 // artifacts brings the bytes of what a run made.
 func (p *Restorer) artifacts(ctx context.Context, src Source, m Manifest, state run.State, b *Brought) error {
 	seen := map[string]bool{}
-	for _, a := range state.Artifacts.All() {
+	for _, a := range run.All(state.Artifacts) {
 		one := SavedArtifact{SHA256: a.SHA256, Size: a.Size, TTLMS: a.TTLMS}
 		if a.Kept != events.StoredInBucket || seen[a.SHA256] || one.due(state.EndedAt, p.now()) {
 			continue

@@ -283,7 +283,7 @@ func (s *Saver) artifacts(ctx context.Context, b *Extras, runID string, state ru
 	var sum int64
 	seen := map[string]bool{}
 	var wanted []events.Ref
-	for _, a := range state.Artifacts.All() {
+	for _, a := range run.All(state.Artifacts) {
 		if a.Kept != events.StoredInBucket || seen[a.SHA256] || !validDigest(a.SHA256) {
 			continue
 		}

@@ -125,7 +125,7 @@ func TestRetryFiles(t *testing.T) {
 		return decode[run.State](t, in(0, nil, "inspect", id, "--json").out)
 	}
 	read := func(s run.State) string {
-		for _, c := range s.ToolCallHistory.Backward() {
+		for _, c := range run.Backward(s.ToolCallHistory) {
 			if c.CallName == "read" {
 				return c.Result
 			}

@@ -214,7 +214,7 @@ func (r *Recorder) call(t runlog.StoredEvent, ref events.ToolRef, from time.Time
 	if c == nil {
 		return
 	}
-	for _, turn := range s.Turns().All() {
+	for _, turn := range run.All(s.Turns()) {
 		if turn.Step == ref.Step && turn.Number <= c.Turn {
 			number++
 		}

@@ -38,7 +38,7 @@ func FinalOf(s State) *Final {
 		json.Valid([]byte(f.Output)) {
 		f.Structured = json.RawMessage(f.Output)
 	}
-	for _, a := range s.Artifacts.All() {
+	for _, a := range All(s.Artifacts) {
 		f.Artifacts = append(f.Artifacts,
 			FinalArtifact{ID: a.ID, Type: a.Type, Name: a.Name, Path: a.Path, Size: a.Size, SHA256: a.SHA256,
 				ContentType: a.ContentType})

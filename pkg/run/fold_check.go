@@ -55,7 +55,7 @@ func (s *State) AcceptOf(st *Step) *events.Accept {
 
 // Said is the text of the last turn of a step; empty where it is not in the log but in an object.
 func (s *State) Said(step string) string {
-	for _, t := range s.Turns().Backward() {
+	for _, t := range Backward(s.Turns()) {
 		if t.Step == step {
 			return t.Text
 		}

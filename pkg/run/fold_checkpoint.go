@@ -35,7 +35,7 @@ type Checkpoint struct {
 
 // Checkpoint returns the checkpoint of a name.
 func (s *State) Checkpoint(name string) (Checkpoint, bool) {
-	for _, c := range s.Checkpoints.Backward() {
+	for _, c := range Backward(s.Checkpoints) {
 		if c.Name == name {
 			return c, true
 		}

@@ -52,7 +52,7 @@ func TestCheckpoints(t *testing.T) {
 					t.Fatal(err)
 				}
 			}
-			for _, c := range s.Checkpoints.All() {
+			for _, c := range run.All(s.Checkpoints) {
 				if name, step := numbered[c.Sequence]; step && name == c.Name {
 					delete(numbered, c.Sequence)
 					continue

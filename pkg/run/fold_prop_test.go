@@ -172,7 +172,7 @@ func invariants(t *rapid.T, s run.State) {
 			t.Fatalf("call %s is open in step %s, which is not waiting for it", c.ID, c.Step)
 		}
 	}
-	for _, r := range s.ToolCallHistory.All() {
+	for _, r := range run.All(s.ToolCallHistory) {
 		if r.Outcome != run.OutcomeRefused && !s.Harness(r.Step) {
 			done++
 		}

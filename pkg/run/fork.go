@@ -147,7 +147,7 @@ func (s *State) interruptAll() {
 // addMessage adds a message behind the last turn of a step.
 func (s *State) addMessage(step, text string) {
 	m := Message{Step: step, Text: text}
-	for _, t := range s.Turns().Backward() {
+	for _, t := range Backward(s.Turns()) {
 		if t.Step == step {
 			m.After = t.Number
 			break
@@ -165,7 +165,7 @@ func (s *State) takeUp(old State, text string) {
 			at = i
 		}
 	}
-	for _, t := range s.Turns().Backward() {
+	for _, t := range Backward(s.Turns()) {
 		if at < 0 && !s.Harness(t.Step) {
 			at = slices.IndexFunc(s.Plan.Steps, func(st *Step) bool { return st.ID == t.Step })
 			break
@@ -237,20 +237,20 @@ func refsOf(s State) []events.Ref {
 			refs = append(refs, *r)
 		}
 	}
-	for _, t := range s.Turns().All() {
+	for _, t := range All(s.Turns()) {
 		add(t.TextRef)
 		add(t.RawRef)
 		for _, c := range t.Calls {
 			add(c.InputRef)
 		}
 	}
-	for _, r := range s.ToolCallHistory.All() {
+	for _, r := range All(s.ToolCallHistory) {
 		add(r.ResultRef)
 		for i := range r.Images {
 			add(&r.Images[i].Ref)
 		}
 	}
-	for _, a := range s.Artifacts.All() {
+	for _, a := range All(s.Artifacts) {
 		if ref := a.Ref(); a.Kept == events.StoredWithLog { // its call may not have ended
 			add(&ref)
 		}

@@ -59,23 +59,23 @@ func same(t *rapid.T, l run.List[int], want []int) {
 		t.Fatalf("got %v, want %v", l.Slice(), want)
 	}
 	var forward, back []int
-	for i, v := range l.All() {
+	for i, v := range run.All(l) {
 		if i != len(forward) || l.At(i) != v {
 			t.Fatalf("element %d: got %d, At says %d", i, v, l.At(i))
 		}
 		forward = append(forward, v)
 	}
-	for _, v := range l.Backward() {
+	for _, v := range run.Backward(l) {
 		back = append(back, v)
 	}
 	slices.Reverse(back)
 	if !slices.Equal(forward, want) || !slices.Equal(back, want) {
 		t.Fatalf("forward %v, backward %v, want %v", forward, back, want)
 	}
-	for range l.All() { // leaving early is allowed
+	for range run.All(l) { // leaving early is allowed
 		break
 	}
-	for range l.Backward() {
+	for range run.Backward(l) {
 		break
 	}
 }

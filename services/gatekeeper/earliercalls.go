@@ -40,7 +40,7 @@ func searches(s run.State, input json.RawMessage) bool {
 	if bytes.Contains(input, []byte("PATH")) {
 		return true
 	}
-	for _, c := range s.ToolCallHistory.All() {
+	for _, c := range run.All(s.ToolCallHistory) {
 		if bytes.Contains(c.Arguments, []byte("PATH=")) {
 			return true
 		}
@@ -108,7 +108,7 @@ func (e earlier) file(name string, depth int) (f file) {
 	}
 	pattern := strings.ContainsAny(name, "*?[")
 	mentions := func(args json.RawMessage) bool { return pattern || bytes.Contains(args, quoted[1:len(quoted)-1]) }
-	for _, c := range e.s.ToolCallHistory.All() {
+	for _, c := range run.All(e.s.ToolCallHistory) {
 		switch {
 		case c.Outcome == run.OutcomeRefused:
 		case len(c.Arguments) == 0 && strings.Contains(c.Result, name): // too large for the log

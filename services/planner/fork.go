@@ -92,7 +92,7 @@ func (r *Role) forkPoint(ctx context.Context, from events.ForkPoint) (uint64, er
 		return 0, fmt.Errorf("run %s: %w", from.Run, kernel.ErrNotFound)
 	}
 	var names []string
-	for _, c := range s.Checkpoints.All() {
+	for _, c := range run.All(s.Checkpoints) {
 		names = append(names, c.Name)
 	}
 	return 0, kernel.Refuse("bad_fork", "inspan checkpoints "+from.Run+" lists them",

@@ -360,7 +360,7 @@ func shownMail(s run.State) (ids []string) {
 		if len(m.Mail) == 0 {
 			continue
 		}
-		for _, t := range s.Turns().Backward() {
+		for _, t := range run.Backward(s.Turns()) {
 			if t.Step == m.Step && (t.Number > m.After || s.Status.Ended()) {
 				ids = append(ids, m.Mail...)
 				break

@@ -8,6 +8,7 @@ import (
 
 	"github.com/inspan/inspan/internal/core/call"
 	"github.com/inspan/inspan/internal/workspace"
+	"github.com/inspan/inspan/pkg/run"
 )
 
 // acquired is an admitted call with the workspace that it is carried out in, until that is released.
@@ -55,7 +56,7 @@ func (a acquired) news(ctx context.Context) string {
 	var b strings.Builder
 	for _, name := range lost {
 		runID, id, _ := strings.Cut(name, "/")
-		for _, c := range a.state.ToolCallHistory.Backward() {
+		for _, c := range run.Backward(a.state.ToolCallHistory) {
 			if runID == a.state.HarnessID && c.ID == id {
 				fmt.Fprintf(&b, "\n- %s: %s of step %s", id, c.CallName, c.Step)
 				break

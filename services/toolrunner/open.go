@@ -141,7 +141,7 @@ func until(ctx context.Context) time.Duration {
 // toolrunner.
 func shellDir(s run.State, step string) func() string {
 	return func() string {
-		for _, r := range s.ToolCallHistory.Backward() {
+		for _, r := range run.Backward(s.ToolCallHistory) {
 			if r.Step == step && r.Dir != "" {
 				return r.Dir
 			}

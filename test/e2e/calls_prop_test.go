@@ -109,7 +109,7 @@ func sorted(m map[string]tool.Effect) []string {
 // records are those of a call.
 func records(s run.State, d drawnCall) []run.CallRecord {
 	var all []run.CallRecord
-	for _, r := range s.ToolCallHistory.All() {
+	for _, r := range run.All(s.ToolCallHistory) {
 		var in struct{ N int }
 		if json.Unmarshal(r.Arguments, &in) == nil && in.N == d.N {
 			all = append(all, r)

@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"github.com/inspan/inspan/pkg/events"
+	"github.com/inspan/inspan/pkg/run"
 )
 
 // TestCheatsOfChildren has an agent change the script of a check before a child is checked by it, in each kind of workspace
@@ -29,7 +30,7 @@ func TestCheatsOfChildren(t *testing.T) {
 			if s.Status != events.Failed || len(s.Children) == 0 || !strings.Contains(s.Result.Error, "exit status 1") {
 				t.Errorf("%s %+v\n%s", s.Status, s.Result, w.story(files))
 			}
-			for _, call := range s.ToolCallHistory.All() {
+			for _, call := range run.All(s.ToolCallHistory) {
 				if !call.Success {
 					t.Errorf("the cheat was not carried out: %+v", call)
 				}

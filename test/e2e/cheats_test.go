@@ -128,7 +128,7 @@ func TestCheats(t *testing.T) {
 				len(last) != 1 || !strings.Contains(last[0], c.want) {
 				t.Errorf("%q, want %q: %+v\n%s", results, c.want, s.Result, w.story(id))
 			}
-			for _, call := range s.ToolCallHistory.All() {
+			for _, call := range run.All(s.ToolCallHistory) {
 				if !call.Success {
 					t.Errorf("the cheat was not carried out: %+v", call)
 				}

@@ -177,7 +177,7 @@ func TestCompaction(t *testing.T) {
 		}
 		t.Logf("%d turns, %d compactions, largest prompt %d tokens", s.Turns().Len(), len(all), m.largest)
 		turns := 0
-		for _, one := range s.Turns().All() {
+		for _, one := range run.All(s.Turns()) {
 			turns += one.InputTokens + one.OutputTokens
 		}
 		if s.Tokens.Total() != turns+spent || spent == 0 {

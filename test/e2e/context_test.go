@@ -11,6 +11,7 @@ import (
 	"github.com/inspan/inspan/internal/llm"
 	"github.com/inspan/inspan/internal/service"
 	"github.com/inspan/inspan/pkg/events"
+	"github.com/inspan/inspan/pkg/run"
 )
 
 // heard keeps the first request of each run, and answers as a script would.
@@ -129,7 +130,7 @@ func TestBriefing(t *testing.T) {
 		w.task(events.Task{ID: "notes", Agent: "noted", Task: "look"})
 		s := w.ended("notes")
 		var got []string
-		for _, r := range s.ToolCallHistory.All() {
+		for _, r := range run.All(s.ToolCallHistory) {
 			got = append(got, r.Notes)
 			if framed := strings.Contains(r.Result, "<workspace-notes file="); framed != (r.Notes != "") {
 				t.Errorf("notes %q, shown %v: %s", r.Notes, framed, r.Result)

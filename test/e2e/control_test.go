@@ -304,7 +304,7 @@ func TestTools(t *testing.T) {
 		five := 5
 		s := run1(w, "greedy", func(t *events.Task) { t.MaxToolCalls = &five })
 		refused := 0
-		for _, r := range s.ToolCallHistory.All() {
+		for _, r := range run.All(s.ToolCallHistory) {
 			if r.Code == events.RefusedBudget {
 				refused++
 			}

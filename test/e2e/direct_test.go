@@ -318,10 +318,10 @@ func TestDirectHooks(t *testing.T) {
 func told(t *testing.T, s run.State) string {
 	t.Helper()
 	var b strings.Builder
-	for _, turn := range s.Turns().All() {
+	for _, turn := range run.All(s.Turns()) {
 		fmt.Fprintf(&b, "turn %d of %s: %q %s, %d in, %d out\n", turn.Number, turn.Step, turn.Text, turn.FinishReason, turn.InputTokens, turn.OutputTokens)
 	}
-	for _, r := range s.ToolCallHistory.All() {
+	for _, r := range run.All(s.ToolCallHistory) {
 		fmt.Fprintf(&b, "call %s %s %s: %s %q %s %s\n", r.ID, r.CallName, r.Arguments, r.Outcome, r.Result, r.Code, r.Rule)
 	}
 	for _, g := range s.Gates {

@@ -20,7 +20,7 @@ import (
 
 // dreams are the checkpoints of a run that its clock took.
 func dreams(s run.State) (all []run.Checkpoint) {
-	for _, c := range s.Checkpoints.All() {
+	for _, c := range run.All(s.Checkpoints) {
 		if strings.HasPrefix(c.Name, "interval-") {
 			all = append(all, c)
 		}
@@ -224,7 +224,7 @@ func TestOvernight(t *testing.T) {
 			t.Errorf("%d marks, %v, %+v", marks(id), n, r.Result)
 		}
 		names := []string{}
-		for _, c := range r.Checkpoints.All() {
+		for _, c := range run.All(r.Checkpoints) {
 			names = append(names, c.Name)
 		}
 		if strings.Join(names, " ") != "step-explore step-build step-report" || r.Options.Mode != events.ModeOvernight || r.Options.CheckpointIntervalMS != time.Hour.Milliseconds() {

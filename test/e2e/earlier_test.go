@@ -334,7 +334,7 @@ turns:
 		w.approve("second", "approve")
 		s := w.ended("second")
 		var out run.CallRecord
-		for _, c := range s.ToolCallHistory.All() {
+		for _, c := range run.All(s.ToolCallHistory) {
 			if c.CallName == "bash" {
 				out = c
 			}
@@ -345,7 +345,7 @@ turns:
 		var at struct {
 			Commit string `json:"commit"`
 		}
-		for _, c := range s.ToolCallHistory.All() {
+		for _, c := range run.All(s.ToolCallHistory) {
 			if c.CallName == "git_commit" && json.Unmarshal([]byte(c.Result), &at) != nil {
 				t.Errorf("%q", c.Result)
 			}

@@ -7,6 +7,7 @@ import (
 
 	"github.com/inspan/inspan/internal/kernel"
 	"github.com/inspan/inspan/pkg/events"
+	"github.com/inspan/inspan/pkg/run"
 )
 
 // fullFor is a log that takes no call.finished for a while.
@@ -41,7 +42,7 @@ turns:
 		w := w.on(t)
 		w.task(events.Task{ID: "full", Agent: "worker", Task: "work"})
 		s := w.ended("full")
-		for _, c := range s.ToolCallHistory.All() {
+		for _, c := range run.All(s.ToolCallHistory) {
 			if c.Code != "" || !c.Success {
 				t.Errorf("the call is recorded as %s %q: %s", c.Outcome, c.Code, c.Result)
 			}

@@ -55,7 +55,7 @@ func TestFurnished(t *testing.T) {
 		t.Fatalf("%+v\n%s", s.Result, w.story("new"))
 	}
 	calls := map[string]run.CallRecord{} // by tool: those of one turn end in any order
-	for _, c := range s.ToolCallHistory.Backward() {
+	for _, c := range run.Backward(s.ToolCallHistory) {
 		calls[c.CallName] = c
 	}
 	work := filepath.Join(w.dir, "work", "session", "s")
@@ -197,7 +197,7 @@ func TestFurnished(t *testing.T) {
 			t.Fatalf("%+v, %+v\n%s", next.Result, next.Created, w.story("after"))
 		}
 		found := ""
-		for _, c := range next.ToolCallHistory.Backward() {
+		for _, c := range run.Backward(next.ToolCallHistory) {
 			if c.CallName == "read" {
 				found = c.Result
 			}

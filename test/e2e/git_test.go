@@ -15,6 +15,7 @@ import (
 	"github.com/inspan/inspan/internal/service"
 	"github.com/inspan/inspan/internal/workspace"
 	"github.com/inspan/inspan/pkg/events"
+	"github.com/inspan/inspan/pkg/run"
 )
 
 // gitRaw runs git as a person would.
@@ -116,7 +117,7 @@ func TestGitTools(t *testing.T) {
 			t.Errorf("the commit is %q", got)
 		}
 		var names []string
-		for _, a := range s.Artifacts.All() {
+		for _, a := range run.All(s.Artifacts) {
 			names = append(names, a.Path)
 		}
 		if all := strings.Join(names, " "); all != "greeting.md" {

@@ -7,6 +7,7 @@ import (
 
 	"github.com/inspan/inspan/internal/work"
 	"github.com/inspan/inspan/pkg/events"
+	"github.com/inspan/inspan/pkg/run"
 )
 
 // handsIn writes a file, hands in its work twice, and is done.
@@ -61,7 +62,7 @@ func TestHandIn(t *testing.T) {
 			t.Errorf("%+v", d)
 		}
 		var got []string
-		for _, call := range w.state(s.Last.Run).ToolCallHistory.All() {
+		for _, call := range run.All(w.state(s.Last.Run).ToolCallHistory) {
 			if call.CallName == events.ToolDeliver {
 				got = append(got, fmt.Sprintf("%s %v %.30s", call.ID, call.Success, call.Result))
 			}
@@ -75,7 +76,7 @@ func TestHandIn(t *testing.T) {
 		w := w.on(t)
 		before := len(w.went("hello"))
 		w.task(events.Task{ID: "free", Agent: "alice", Task: "hand in hello", Repo: r.url(), Branch: "main", WorkID: "hello"})
-		for _, call := range w.ended("free").ToolCallHistory.All() {
+		for _, call := range run.All(w.ended("free").ToolCallHistory) {
 			if call.CallName == events.ToolDeliver && (call.Success || !strings.Contains(call.Result, "holds no work item")) {
 				t.Errorf("%+v", call)
 			}

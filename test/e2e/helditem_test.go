@@ -9,6 +9,7 @@ import (
 	"github.com/inspan/inspan/internal/mailbox"
 	"github.com/inspan/inspan/internal/work"
 	"github.com/inspan/inspan/pkg/events"
+	"github.com/inspan/inspan/pkg/run"
 )
 
 // heldItem works on an item in two runs: the first one hands off, the next one is done.
@@ -96,7 +97,7 @@ func TestHeldItem(t *testing.T) {
 			n.Workspace != o.Workspace || s.Last.Agent != "web/worker/nux" || s.Last.Run != runs[1] || s.Delivery.Run != runs[1] {
 			t.Errorf("%+v, %+v, %+v", o, n, s.Last)
 		}
-		for _, call := range next.ToolCallHistory.All() {
+		for _, call := range run.All(next.ToolCallHistory) {
 			if call.CallName == events.ToolWorkCurrent && !strings.Contains(call.Result, "Work item: login\n") {
 				t.Errorf("%+v", call)
 			}

@@ -45,7 +45,7 @@ func TestMailTools(t *testing.T) {
 		w.boxIs("crew/writer/one", "idle again", left("m1"))
 		s := w.state(w.runsOf("crew/writer/one")[0])
 		got := map[string]run.CallRecord{}
-		for _, r := range s.ToolCallHistory.All() {
+		for _, r := range run.All(s.ToolCallHistory) {
 			got[r.ID] = r
 		}
 		for id, want := range map[string]string{"c1-1": "You are crew/writer/one.\ncrew/reader/two: ", "c1-2": "sent to crew/reader/two as message msg-",
@@ -88,7 +88,7 @@ turns:
 		before := w.box("crew/reader/two").Sequence
 		w.task(events.Task{ID: "lies", Agent: "liar", Task: "lie"})
 		s := w.ended("lies")
-		for _, r := range s.ToolCallHistory.All() {
+		for _, r := range run.All(s.ToolCallHistory) {
 			if r.Success || r.Outcome == "finished" {
 				t.Errorf("%+v", r)
 			}
@@ -125,7 +125,7 @@ turns:
 		by := map[string]string{}
 		for _, a := range takers {
 			w.boxIs(a, "idle again", left("go"))
-			for _, r := range w.state(w.runsOf(a)[0]).ToolCallHistory.All() {
+			for _, r := range run.All(w.state(w.runsOf(a)[0]).ToolCallHistory) {
 				for i := range 6 {
 					if strings.Contains(r.Result, fmt.Sprint("| work ", i)) {
 						if id := fmt.Sprint("job", i); by[id] != "" {

@@ -30,7 +30,7 @@ func TestMCPLives(t *testing.T) {
 	w.pinned("dying", front(t, mcptest.Good, `"mcp:files/*"`, "    effects: {die: read}\n")+"harness: {retry: {max_retries: 0}}\n", script("count", "die", "count", "count"))
 	w.start()
 	results := func(s run.State, name string) (all []string) {
-		for _, r := range s.ToolCallHistory.All() {
+		for _, r := range run.All(s.ToolCallHistory) {
 			if r.CallName == "mcp__files__"+name {
 				all = append(all, r.Result)
 			}

@@ -159,7 +159,7 @@ turns:
 		w := w.on(t)
 		w.task(events.Task{ID: "halves", Agent: "echo", Task: "go", Autonomy: &five, Plan: plan(step("free"), step("bad", "free"), step("after", "bad"))})
 		var names []string
-		for _, c := range w.ended("halves").Checkpoints.All() {
+		for _, c := range run.All(w.ended("halves").Checkpoints) {
 			names = append(names, c.Name)
 		}
 		if got := strings.Join(names, " "); got != "step-free step-bad" {

@@ -164,7 +164,7 @@ func TestDrain(t *testing.T) {
 			if s.Status != events.Completed || s.TotalToolCalls != turns {
 				t.Errorf("%s: %s after %d calls", id, s.Status, s.TotalToolCalls)
 			}
-			for _, c := range s.ToolCallHistory.All() {
+			for _, c := range run.All(s.ToolCallHistory) {
 				if c.Code != "" {
 					t.Errorf("%s: a call ended with %s", id, c.Code)
 				}

@@ -13,6 +13,7 @@ import (
 	"github.com/inspan/inspan/internal/service"
 	"github.com/inspan/inspan/internal/work"
 	"github.com/inspan/inspan/pkg/events"
+	"github.com/inspan/inspan/pkg/run"
 )
 
 // crewScript looks where it is, or waits at a gate, or gives work to the role itself.
@@ -125,7 +126,7 @@ func TestRoles(t *testing.T) {
 			t.Errorf("%+v", r.Created)
 		}
 		found := ""
-		for _, c := range r.ToolCallHistory.Backward() {
+		for _, c := range run.Backward(r.ToolCallHistory) {
 			found = c.Result
 		}
 		for _, want := range []string{"blue\nweb\nweb/worker/nux\n", "/crew_web_worker_nux/services/nux\n"} {

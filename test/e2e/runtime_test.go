@@ -39,7 +39,7 @@ func (w *world) order(runID, call string) map[events.Kind]int {
 
 // inner returns what ended inside of calls, in the order it ended.
 func inner(s run.State) (all []run.CallRecord) {
-	for _, r := range s.ToolCallHistory.All() {
+	for _, r := range run.All(s.ToolCallHistory) {
 		if r.Parent != "" {
 			all = append(all, r)
 		}

@@ -299,7 +299,7 @@ func (p *colony) middle() (gated string) {
 	})
 	p.note("the merge queue tests one branch, another one waits")
 	p.when(p.held("Repeat"), "a program is in the middle of its work", func(s run.State) bool {
-		for _, r := range s.ToolCallHistory.All() {
+		for _, r := range run.All(s.ToolCallHistory) {
 			if r.Parent != "" && r.Success {
 				return true
 			}

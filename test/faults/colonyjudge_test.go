@@ -163,7 +163,7 @@ func (p *colony) judgeRuns() (given map[string]int) {
 				p.t.Errorf("call %s of run %s, whose effect is once, began %d times", call, info.HarnessID, n)
 			}
 		}
-		for _, r := range s.ToolCallHistory.All() {
+		for _, r := range run.All(s.ToolCallHistory) {
 			if r.Code == events.OutcomeUnknown {
 				unknown++
 			}

@@ -17,6 +17,7 @@ import (
 	"github.com/inspan/inspan/internal/jet"
 	"github.com/inspan/inspan/internal/topology"
 	"github.com/inspan/inspan/pkg/events"
+	"github.com/inspan/inspan/pkg/run"
 	"github.com/inspan/inspan/test/robust/report"
 )
 
@@ -318,7 +319,7 @@ func (w *world) unknowns() (n int) {
 	w.load.mu.Lock()
 	defer w.load.mu.Unlock()
 	for _, tk := range w.load.tasks {
-		for _, c := range tk.state.ToolCallHistory.All() {
+		for _, c := range run.All(tk.state.ToolCallHistory) {
 			if c.Code == events.OutcomeUnknown {
 				n++
 			}

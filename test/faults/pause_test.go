@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/inspan/inspan/pkg/events"
+	"github.com/inspan/inspan/pkg/run"
 	"github.com/inspan/inspan/pkg/tool"
 	"github.com/inspan/inspan/test/faults/effects"
 )
@@ -97,7 +98,7 @@ func (w *world) untilSettled(held effects.Line) {
 			return true
 		}
 		s := w.load.tasks[i].state
-		for _, c := range s.ToolCallHistory.All() {
+		for _, c := range run.All(s.ToolCallHistory) {
 			if c.ID == held.Call {
 				return true
 			}

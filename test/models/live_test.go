@@ -11,6 +11,7 @@ import (
 	"github.com/inspan/inspan/internal/secret"
 	"github.com/inspan/inspan/internal/service"
 	"github.com/inspan/inspan/pkg/events"
+	"github.com/inspan/inspan/pkg/run"
 )
 
 // TestLive lets a real station work with real models. It costs money, so it runs only where HARNESS_E2E_TEST is 1 and
@@ -43,7 +44,7 @@ func TestLive(t *testing.T) {
 					done[c.CallName] = true
 				}
 			}
-			for _, turn := range end.Turns().All() {
+			for _, turn := range run.All(end.Turns()) {
 				input += turn.InputTokens
 			}
 			if !done["write"] || !done["read"] || input == 0 {

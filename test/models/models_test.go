@@ -215,7 +215,7 @@ func TestAnotherProviderStandsIn(t *testing.T) {
 			t.Errorf("the second model was told %s, want the call, and nothing of what the first one thought", told)
 		}
 		var who []string
-		for _, turn := range end.Turns().All() {
+		for _, turn := range run.All(end.Turns()) {
 			who = append(who, turn.Provider)
 		}
 		if got := strings.Join(who, " "); got != "anthropic gemini gemini" {

@@ -14,7 +14,7 @@ var mails = []Mutant{
 		Old: "			if t.Step == m.Step && (t.Number > m.After || s.Status.Ended()) {", New: "			if t.Step == m.Step {",
 		By: []string{"./services/planner", "-run", "TestShownMail"}},
 	{Name: "mail of a run that ended before a turn is acknowledged", File: "services/planner/mail.go",
-		Old: "		for _, t := range s.Turns().Backward() {\n			if t.Step == m.Step && (", New: "		if s.Status.Ended() {\n			ids = append(ids, m.Mail...)\n		}\n		for _, t := range s.Turns().Backward() {\n			if t.Step == m.Step && (",
+		Old: "		for _, t := range run.Backward(s.Turns()) {\n			if t.Step == m.Step && (", New: "		if s.Status.Ended() {\n			ids = append(ids, m.Mail...)\n		}\n		for _, t := range run.Backward(s.Turns()) {\n			if t.Step == m.Step && (",
 		By: []string{"./services/planner", "-run", "TestShownMail|TestMailInTrouble"}},
 	{Name: "mail expires while a run may be given it", File: "internal/mailbox/decide.go",
 		Old: "	if s.Holder != nil {\n		return s // its run may be given any of them now\n	}\n", New: "", By: []string{"./internal/mailbox"}},

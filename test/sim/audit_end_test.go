@@ -92,7 +92,7 @@ func (a *audit) checkpointsAreExact(id string) {
 		return
 	}
 	names := map[string]int{}
-	for i, c := range s.Checkpoints.All() {
+	for i, c := range run.All(s.Checkpoints) {
 		if names[c.Name]++; names[c.Name] > 1 || c.Number != i+1 {
 			a.breaks("run %s: checkpoint %d is %+v", id, i+1, c)
 		}

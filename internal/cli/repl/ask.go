@@ -201,7 +201,7 @@ func priceText(m events.MicroUSD) string {
 
 // window is how much the last request of a run took of the model's context window, 0 of 0 where that is not known.
 func window(s run.State) (used, size int) {
-	for _, t := range s.Turns().Backward() {
+	for _, t := range run.Backward(s.Turns()) {
 		if s.Harness(t.Step) {
 			continue // of a step that the harness takes itself: a checkout, a delivery
 		}

@@ -175,7 +175,7 @@ type last struct {
 // NewTally counts what a run has.
 func NewTally(s run.State, l Limits) *Tally {
 	t := &Tally{limits: l, stored: map[string]bool{}, last: map[string]last{}}
-	for _, a := range s.Artifacts.All() {
+	for _, a := range run.All(s.Artifacts) {
 		t.add(a)
 	}
 	return t
@@ -306,7 +306,7 @@ func idOf(a events.Artifact, n int) string {
 func Latest(s run.State) []events.Artifact {
 	type place struct{ path, key string }
 	last := map[place]events.Artifact{}
-	for _, a := range s.Artifacts.All() {
+	for _, a := range run.All(s.Artifacts) {
 		at := place{path: a.Path}
 		if a.Path == "" {
 			at.key = a.Key
@@ -323,7 +323,7 @@ func Latest(s run.State) []events.Artifact {
 
 // Find returns the artifact of an id, or the last one of a path, key or name that only one path has.
 func Find(s run.State, what string) (events.Artifact, bool) {
-	for _, a := range s.Artifacts.Backward() {
+	for _, a := range run.Backward(s.Artifacts) {
 		if a.ID == what {
 			return a, true
 		}

@@ -38,7 +38,7 @@ func TestSayProperty(t *testing.T) {
 				}
 			}
 			stored, used, ids := map[string]bool{}, int64(0), map[string]bool{}
-			for _, a := range s.Artifacts.All() {
+			for _, a := range run.All(s.Artifacts) {
 				if ids[a.ID] || a.ID == "" {
 					t.Fatalf("id %q is there twice", a.ID)
 				}

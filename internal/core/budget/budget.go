@@ -221,7 +221,7 @@ func NoPrice(ref string) error {
 // the first one is made of.
 func estimate(s run.State, st *run.Step, a events.Agent) int {
 	results := 0
-	for _, t := range s.Turns().Backward() {
+	for _, t := range run.Backward(s.Turns()) {
 		if t.Step != st.ID {
 			continue
 		}

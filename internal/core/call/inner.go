@@ -78,7 +78,7 @@ func VerdictOn(s run.State, a Attempt, id string) (v Verdict, reason string) {
 	case !a.holds(s):
 		return Refused, "the call that the program works for has ended"
 	case c == nil:
-		for _, r := range s.ToolCallHistory.Backward() {
+		for _, r := range run.Backward(s.ToolCallHistory) {
 			if r.ID == id {
 				return Refused, r.Result
 			}

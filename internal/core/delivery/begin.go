@@ -32,7 +32,7 @@ func telling() []string {
 // Begin is the commit that a run had in its working tree as far as its events tell, and where its branches are
 // published; nil where no commit was told.
 func Begin(old run.State) *events.GitBegin {
-	for _, r := range old.ToolCallHistory.Backward() {
+	for _, r := range run.Backward(old.ToolCallHistory) {
 		var at struct {
 			Branch string `json:"branch"`
 			Commit string `json:"commit"`

@@ -157,7 +157,7 @@ func Next(s run.State, st *run.Step) []events.Payload {
 // results are the ended calls of a step, in their order: each turn of it made one. Those of before a fork are left out.
 func results(s run.State, st *run.Step) []run.CallRecord {
 	first, turns := 0, st.Turns
-	for _, t := range s.Turns().Backward() {
+	for _, t := range run.Backward(s.Turns()) {
 		if turns == 0 {
 			break
 		}
@@ -166,7 +166,7 @@ func results(s run.State, st *run.Step) []run.CallRecord {
 		}
 	}
 	var found []run.CallRecord
-	for _, r := range s.ToolCallHistory.Backward() {
+	for _, r := range run.Backward(s.ToolCallHistory) {
 		if st.Turns == 0 || r.Step == st.ID && r.Turn < first {
 			break
 		}

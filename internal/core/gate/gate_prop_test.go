@@ -49,7 +49,7 @@ func TestPROP9(t *testing.T) {
 				b.Append(runtest.CallDone(runtest.Ref("a", id, c.Tool), 0, "ok"))
 			}
 			s := b.State()
-			for _, r := range s.ToolCallHistory.All() {
+			for _, r := range run.All(s.ToolCallHistory) {
 				switch {
 				case r.Outcome == run.OutcomeFinished:
 					allowed++

@@ -131,7 +131,7 @@ func TestHooks(t *testing.T) {
 					want++
 				}
 			}
-			for _, r := range s.ToolCallHistory.All() {
+			for _, r := range run.All(s.ToolCallHistory) {
 				if r.Code == events.RefusedHook {
 					blocked++
 				}

@@ -53,7 +53,7 @@ func (r *Rounds) Surplus(c *run.Call) bool {
 		return false
 	}
 	rule := RuleOf(r.s.Agents[st.AssignedAgent])
-	for _, t := range r.s.Turns().Backward() {
+	for _, t := range run.Backward(r.s.Turns()) {
 		if t.Step != c.Step || t.Number != c.Turn {
 			continue
 		}

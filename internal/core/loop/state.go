@@ -76,7 +76,7 @@ func before(s run.State, step string) map[string]bool {
 func laps(s run.State, steps map[string]bool, most int) []Lap {
 	var turns []run.Turn
 	newest, missing := "", 0
-	for _, t := range s.Turns().Backward() {
+	for _, t := range run.Backward(s.Turns()) {
 		if !steps[t.Step] || newest != "" && newest != t.Step && len(t.Calls) == 0 {
 			continue
 		}
@@ -90,7 +90,7 @@ func laps(s run.State, steps map[string]bool, most int) []Lap {
 		return nil
 	}
 	oldest, results := turns[len(turns)-1], map[int][]run.CallRecord{}
-	for _, r := range s.ToolCallHistory.Backward() {
+	for _, r := range run.Backward(s.ToolCallHistory) {
 		if missing == 0 || r.Step == oldest.Step && r.Turn < oldest.Number {
 			break // the events about later turns come behind it
 		}

@@ -86,7 +86,7 @@ func Look(s run.State, now time.Time, of events.RoleHealth) Finding {
 
 // Left is what the working tree of a run had that no commit has, as far as its events say; nil where they say nothing.
 func Left(s run.State) *events.Uncommitted {
-	for _, c := range s.ToolCallHistory.Backward() {
+	for _, c := range run.Backward(s.ToolCallHistory) {
 		if c.Uncommitted != nil {
 			return c.Uncommitted
 		}
@@ -163,7 +163,7 @@ func AccountOf(s run.State) events.AgentAccount {
 				" ")))
 		}
 	}
-	for _, t := range s.Turns().Backward() {
+	for _, t := range run.Backward(s.Turns()) {
 		if text := strings.TrimSpace(t.Text); text != "" {
 			a.Summary = text
 			break

@@ -154,7 +154,7 @@ func Judge(in Input, p Prompt) Verdict {
 
 func replaced(s run.State, step string, through int) int {
 	n := 0
-	for _, t := range s.Turns().All() {
+	for _, t := range run.All(s.Turns()) {
 		if t.Step == step && t.Number <= through {
 			n++
 		}

@@ -101,7 +101,7 @@ func TestImages(t *testing.T) {
 		t.Parallel()
 		window := func(n int) func(*events.Agent) { return func(a *events.Agent) { a.ContextWindow = n } }
 		in := input(19, image(1000, 1000), window(20_000))
-		for _, turn := range in.State.Turns().All() {
+		for _, turn := range run.All(in.State.Turns()) {
 			if turn.InputTokens > 100 {
 				t.Fatalf("the provider's own count of %d would hide what is tested", turn.InputTokens)
 			}

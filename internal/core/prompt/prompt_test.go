@@ -15,14 +15,14 @@ import (
 // dumb is Conversation as a child would write it.
 func dumb(s run.State, step string) []Exchange {
 	var out []Exchange
-	for _, t := range s.Turns().All() {
+	for _, t := range run.All(s.Turns()) {
 		if t.Step != step {
 			continue
 		}
 		e := Exchange{Turn: t}
 		for _, c := range t.Calls {
 			var results []run.CallRecord
-			for _, r := range s.ToolCallHistory.All() {
+			for _, r := range run.All(s.ToolCallHistory) {
 				results = append(results, r)
 			}
 			e.Results = append(e.Results, shown(c, results))

@@ -12,7 +12,7 @@ func Mending(s run.State, step string) bool {
 	if st == nil || st.Owed == 0 || st.Owed == st.AllowedAt {
 		return false // the first turn of a fork is owed since its step was allowed, and is that event's
 	}
-	for _, t := range s.Turns().Backward() {
+	for _, t := range run.Backward(s.Turns()) {
 		if t.Step == step {
 			return t.Interrupted || st.Mended && t.Fault != "" && len(t.Calls) == 0
 		}

@@ -131,7 +131,7 @@ func closing(s run.State, st *run.Step) []events.Payload {
 			c.Checks[c.Passed],
 			c.Failed))}
 	}
-	for _, t := range s.Turns().Backward() {
+	for _, t := range run.Backward(s.Turns()) {
 		if t.Step == st.ID {
 			return []events.Payload{ending(s, st, t.Text, t.FinishReason, t.Fault)}
 		}

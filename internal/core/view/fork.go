@@ -24,12 +24,12 @@ func (t *Tree) forked(d *events.RunForkedData) {
 			Child: ChildNode{Workspace: st.Child}}
 		t.Steps, t.steps[st.ID] = append(t.Steps, n), n
 	}
-	for _, turn := range s.Turns().All() {
+	for _, turn := range run.All(s.Turns()) {
 		t.turn(turn.At, &events.TurnFinishedData{Step: turn.Step, Turn: turn.Number, Text: turn.Text, Calls: turn.Calls,
 			FinishReason: turn.FinishReason,
 			InputTokens:  turn.InputTokens, OutputTokens: turn.OutputTokens})
 	}
-	for _, r := range s.ToolCallHistory.All() {
+	for _, r := range run.All(s.ToolCallHistory) {
 		c := t.calls[r.ID]
 		if c == nil {
 			continue

@@ -88,7 +88,7 @@ func (f ForServers) egress(holds func(context.Context) (bool, error)) *pool.Egre
 // served are the calls of a run to a server of an agent that came to an end and may have reached it, the oldest first.
 func served(s run.State, agent, server string) (ids []string) {
 	a, _ := s.Agent(agent)
-	for _, r := range s.ToolCallHistory.All() {
+	for _, r := range run.All(s.ToolCallHistory) {
 		of, pin := a.MCPTool(r.CallName)
 		st := s.Step(r.Step)
 		if pin == nil || of.Name != server || st == nil || st.AssignedAgent != agent {

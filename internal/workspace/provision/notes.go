@@ -90,7 +90,7 @@ func nearestNotes(sb sandbox.Sandbox, touched string) string {
 
 // shown is whether the agent was shown a file's notes since the last compaction of its history.
 func shown(s run.State, st *run.Step, at string) bool {
-	for _, r := range s.ToolCallHistory.Backward() {
+	for _, r := range run.Backward(s.ToolCallHistory) {
 		switch {
 		case r.Step != st.ID:
 		case st.Compacted != nil && r.Turn <= st.Compacted.Through:

@@ -202,7 +202,7 @@ const maxRelogged = 1000
 // their end was stored.
 func relog(root *os.Root, s run.State, folder string) {
 	left := maxRelogged
-	for _, c := range s.ToolCallHistory.Backward() {
+	for _, c := range run.Backward(s.ToolCallHistory) {
 		if left--; left < 0 {
 			return
 		}
@@ -234,7 +234,7 @@ func (f *RunFiles) Log(s run.State, callID string, at workdir.Dir) {
 		return
 	}
 	_ = writeJSON(root, tasksFile, tasksOf(s))
-	for _, c := range s.ToolCallHistory.Backward() {
+	for _, c := range run.Backward(s.ToolCallHistory) {
 		if c.ID == callID {
 			_ = writeNew(root, logOf(folder, callID), logText(s, c))
 			return

@@ -58,7 +58,7 @@ func Drawn(s run.State, w events.Type) []events.Payload {
 			abouts = append(abouts, about{step: st.ID})
 		}
 	}
-	for _, turn := range s.Turns().Backward() {
+	for _, turn := range run.Backward(s.Turns()) {
 		for _, asked := range turn.Calls {
 			if c := s.Open[asked.ID]; c != nil {
 				abouts = append(abouts, about{step: c.Step, call: c.ID, tool: c.Tool, fence: c.Fence})

@@ -206,7 +206,7 @@ func asking(s run.State, st *run.Step, n int) []events.Payload {
 func compactions(s run.State, st *run.Step) []events.Payload {
 	var turns []int
 	replaced := 0
-	for _, t := range s.Turns().All() {
+	for _, t := range run.All(s.Turns()) {
 		switch {
 		case t.Step != st.ID:
 		case st.Compacted != nil && t.Number <= st.Compacted.Through:
@@ -229,7 +229,7 @@ func callMoves(s run.State) []events.Payload {
 		return nil
 	}
 	var m []events.Payload
-	for _, turn := range s.Turns().Backward() {
+	for _, turn := range run.Backward(s.Turns()) {
 		for _, asked := range turn.Calls {
 			if c := s.Open[asked.ID]; c != nil {
 				m = append(m, movesOfCall(s, c)...)
