@@ -24,7 +24,7 @@ var ErrUnsound = errors.New("the saved data is damaged")
 // Restorer is a station that runs are brought to.
 type Restorer struct {
 	station string
-	ledgers map[events.Service]*runlog.Ledger
+	ledgers map[events.Service]writer
 	journal kernel.Journal
 	blobs   kernel.Blobs
 	timers  kernel.Timers
@@ -58,12 +58,19 @@ type RestorerConfig struct {
 	Now func() time.Time
 }
 
+// writer is what a restore does with the ledger of a role. An interface, as whoever knows a Restorer would compile the
+// ledger once more.
+type writer interface {
+	Copy(ctx context.Context, id string, stored []byte, whole uint64) error
+	Write(ctx context.Context, id string, decide kernel.Decide[run.State]) (kernel.Written[run.State], error)
+}
+
 // NewRestorer checks the configuration.
 func NewRestorer(cfg RestorerConfig) (*Restorer, error) {
 	if cfg.Blobs == nil || cfg.Timers == nil || cfg.Config == nil || cfg.State == nil {
 		return nil, errors.New("a restore needs blobs, timers and the configuration")
 	}
-	p := &Restorer{station: cfg.Station, ledgers: map[events.Service]*runlog.Ledger{},
+	p := &Restorer{station: cfg.Station, ledgers: map[events.Service]writer{},
 		journal: cfg.Journals[events.Planner],
 		blobs:   cfg.Blobs, timers: cfg.Timers, config: cfg.Config, state: cfg.State, now: cfg.Now}
 	if p.now == nil {

@@ -45,29 +45,30 @@ func New(cfg Config) (*Log, error) {
 		return nil, errors.New("the log of workspaces needs their rows")
 	}
 	l := &Log{cfg: cfg, pages: kernel.NewPages(Aggregate(), cached)}
-	_, err := l.ledger("")
+	_, err := ledgerOf(l, "")
 	return l, err
 }
 
-// ledger of one workspace. All of a Log share the states that are known.
-func (l *Log) ledger(workspace string) (*Ledger, error) {
+// ledgerOf one workspace. All of a Log share the states that are known.
+func ledgerOf(l *Log, workspace string) (*Ledger, error) {
 	return NewLedger(LedgerConfig{Station: l.cfg.Station, By: l.cfg.By, Journal: l.cfg.Journal,
 		Snapshots: rowOf(l.cfg.Rows, workspace), Pages: l.pages, Now: l.cfg.Now, Entropy: l.cfg.Entropy})
 }
 
-// of checks the path of a workspace and returns its ledger and its id.
-func (l *Log) of(workspace string) (*Ledger, string, error) {
+// checked checks the path of a workspace and returns its ledger and its id. It is no method: whoever knows a Log would
+// compile the ledger once more.
+func checked(l *Log, workspace string) (*Ledger, string, error) {
 	if err := events.CheckWorkspace(workspace); err != nil {
 		return nil, "", err
 	}
-	ledger, err := l.ledger(workspace)
+	ledger, err := ledgerOf(l, workspace)
 	return ledger, events.WorkspaceID(workspace), err
 }
 
 // Known returns a workspace as far as it is known here, reading what is new. It may be behind: it chooses what to try,
 // and an append decides. A workspace without a log is the zero State.
 func (l *Log) Known(ctx context.Context, workspace string) (State, error) {
-	ledger, id, err := l.of(workspace)
+	ledger, id, err := checked(l, workspace)
 	if err != nil {
 		return State{}, err
 	}
@@ -78,7 +79,7 @@ func (l *Log) Known(ctx context.Context, workspace string) (State, error) {
 // Latest returns a workspace as the leader has it. A row of an older version is taken over before, where there is no
 // log. It is the zero State where there is neither.
 func (l *Log) Latest(ctx context.Context, workspace string) (State, error) {
-	ledger, id, err := l.of(workspace)
+	ledger, id, err := checked(l, workspace)
 	if err != nil {
 		return State{}, err
 	}
@@ -143,7 +144,7 @@ func (l *Log) takeOver(ctx context.Context, workspace string, row []byte, revisi
 // Append appends an event where the log still ends with the event of that sequence; else it returns kernel.ErrExists.
 // The row is written before it returns where others must see at once what was said: who owns the workspace.
 func (l *Log) Append(ctx context.Context, workspace string, sequence uint64, p events.Payload) (State, error) {
-	ledger, id, err := l.of(workspace)
+	ledger, id, err := checked(l, workspace)
 	if err != nil {
 		return State{}, err
 	}
@@ -202,7 +203,7 @@ func (l *Log) show(ctx context.Context, s State, position uint64) error {
 // Record returns what is known of a workspace, as JSON, from the leader: of its log, or of the row of a version without
 // logs. It returns kernel.ErrNotFound where there is neither.
 func (l *Log) Record(ctx context.Context, workspace string) ([]byte, error) {
-	ledger, id, err := l.of(workspace)
+	ledger, id, err := checked(l, workspace)
 	if err != nil {
 		return nil, err
 	}
