@@ -343,7 +343,7 @@ func (g *GitWork) check() error {
 	if err := policy.CheckHosts(g.GitHosts); err != nil {
 		errs = append(errs, fmt.Errorf("INSPAN_GIT_HOSTS: %w", err))
 	}
-	if _, err := g.Private(); err != nil {
+	if _, err := PrivateRanges(*g); err != nil {
 		errs = append(errs, err)
 	}
 	if g.GitTimeout < 0 || g.GitTimeout > 0 && g.GitTimeout < time.Second {
@@ -363,8 +363,8 @@ func (g *GitWork) check() error {
 	return errors.Join(append(errs, err)...)
 }
 
-// Private are the ranges of addresses that are not public and that remotes may have all the same.
-func (g *GitWork) Private() ([]netip.Prefix, error) {
+// PrivateRanges are the ranges of addresses that are not public and that remotes may have all the same.
+func PrivateRanges(g GitWork) ([]netip.Prefix, error) {
 	var out []netip.Prefix
 	for _, text := range g.GitPrivate {
 		p, err := netip.ParsePrefix(strings.TrimSpace(text))

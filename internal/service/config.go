@@ -59,7 +59,7 @@ func (l Layers) Load(cfg any) error {
 		return fmt.Errorf("configuration: %w", err)
 	}
 	into := reflect.ValueOf(cfg).Elem()
-	from, err := l.fill(into)
+	from, err := fill(l, into)
 	if err != nil {
 		return err
 	}
@@ -80,7 +80,7 @@ func (l Layers) Load(cfg any) error {
 }
 
 // fill gives the fields the values that envconfig does not know of, and returns which came from files.
-func (l Layers) fill(into reflect.Value) (from []string, err error) {
+func fill(l Layers, into reflect.Value) (from []string, err error) {
 	for _, s := range serviceSettings() {
 		field, ok := fieldOf(into, s.name)
 		if !ok {

@@ -118,23 +118,23 @@ func verified(r *events.Result) string {
 
 // names are the values of a label that were seen, at most maxNames of them.
 type names struct {
-	seen sync.Map // name -> true
 	mu   sync.Mutex
-	n    int // of seen, guarded by mu
+	seen map[string]bool // guarded by mu
 }
 
 // bounded returns the name, or "other" where there are too many.
 func (l *names) bounded(name string) string {
-	if _, ok := l.seen.Load(name); ok {
-		return name
-	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if l.n >= maxNames {
+	switch {
+	case l.seen[name]:
+		return name
+	case len(l.seen) >= maxNames:
 		return "other"
+	case l.seen == nil:
+		l.seen = map[string]bool{}
 	}
-	l.seen.Store(name, true)
-	l.n++
+	l.seen[name] = true
 	return name
 }
 

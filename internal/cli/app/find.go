@@ -120,7 +120,7 @@ func UnderWay(run string, err error) error {
 
 // OpenStore opens the store of a station that does not run, to look at what is in it; shut closes it.
 func (a *App) OpenStore(ctx context.Context, store string) (c *client.Client, shut func(), err error) {
-	st, err := Start(ctx, a, OwnStation{Store: store, Sandbox: "auto"}, "", true)
+	st, err := Start(ctx, a, OwnStation{Store: store, Sandbox: "auto"}, Starting{Still: true})
 	if err != nil {
 		return nil, nil, err
 	}

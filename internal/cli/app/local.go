@@ -31,7 +31,7 @@ func (a *App) openLocal(ctx context.Context, work bool) (*client.Client, error) 
 		l.Agents, l.Scripts = a.Lookup("INSPAN_AGENTS", ""), a.Lookup("INSPAN_SCRIPTS", "")
 		l.Guess()
 	}
-	st, err := Start(ctx, a, l, "", !work)
+	st, err := Start(ctx, a, l, Starting{Still: !work})
 	if err != nil {
 		return nil, err
 	}
@@ -70,8 +70,6 @@ type OwnStation struct {
 	Schedules, SchedulesDigest string
 	// Closed are addresses of this process, HOST:PORT, that commands of sandboxes must not reach.
 	Closed []string
-	// Metrics are what the station reports to; nil shows them nowhere.
-	Metrics *service.Metrics
 	// Console has the station take consoles.
 	Console bool
 	// Loss is the ID of a loss that is accepted.
@@ -109,14 +107,24 @@ func (l *OwnStation) Check() error {
 	return nil
 }
 
-// Start starts a station in this process, once what the directory contributes was accepted (Accept). still starts no
-// service and reads nothing of the directory but the store. It is no method of App: the generic types that a method of
-// App leads to are compiled into each package of commands, and a station leads to those of the kernel.
-func Start(ctx context.Context, a *App, l OwnStation, listen string, still bool) (*station.Station, error) {
+// Starting is how a station in this process is started.
+type Starting struct {
+	// Listen is the address of its server; empty for none outside of this process.
+	Listen string
+	// Still starts no service, and reads nothing of the directory but the store.
+	Still bool
+	// Metrics are what the station reports to; nil shows them nowhere.
+	Metrics *service.Metrics
+}
+
+// Start starts a station in this process, once what the directory contributes was accepted (Accept). It is no method of
+// App: the generic types that a method of App leads to are compiled into each package of commands, and a station leads
+// to those of the kernel.
+func Start(ctx context.Context, a *App, l OwnStation, how Starting) (*station.Station, error) {
 	if err := l.Check(); err != nil {
 		return nil, err
 	}
-	if !still {
+	if !how.Still {
 		if err := a.Accept(ctx, &l); err != nil {
 			return nil, err
 		}
@@ -135,9 +143,9 @@ func Start(ctx context.Context, a *App, l OwnStation, listen string, still bool)
 		return nil, Usage("--store: %w", err)
 	}
 	base.SandboxClosed = append(slices.Clone(base.SandboxClosed), l.Closed...)
-	return station.Up(ctx, station.Config{Listen: listen, StoreDir: store, Station: a.Station, AgentsDir: l.Agents,
+	return station.Up(ctx, station.Config{Listen: how.Listen, StoreDir: store, Station: a.Station, AgentsDir: l.Agents,
 		ScriptsDir:   l.Scripts,
-		WorkspaceDir: l.Workspace, Sandbox: l.Sandbox, LazySync: l.Lazy, Alone: a.Local, Still: still, AcceptLoss: l.Loss,
-		Console: l.Console, Metrics: l.Metrics,
+		WorkspaceDir: l.Workspace, Sandbox: l.Sandbox, LazySync: l.Lazy, Alone: a.Local, Still: how.Still, AcceptLoss: l.Loss,
+		Console: l.Console, Metrics: how.Metrics,
 		Log: log, Base: base})
 }

@@ -132,7 +132,7 @@ func (h *host) open(ctx context.Context, a *app.App) error {
 	var err error
 	notices := make(chan string, maxNotices)
 	a.Notices = notices
-	if h.own, err = reload.Start(ctx, a, &h.local, "", func(line string) {
+	if h.own, err = reload.Start(ctx, a, &h.local, app.Starting{}, func(line string) {
 		select {
 		case notices <- line:
 		default:

@@ -46,7 +46,7 @@ type Station struct {
 
 // Start starts a station in this process once what the directory contributes was accepted. own says afterwards what it
 // reads; say shows a line to the person.
-func Start(ctx context.Context, a *app.App, own *app.OwnStation, listen string,
+func Start(ctx context.Context, a *app.App, own *app.OwnStation, how app.Starting,
 	say func(line string)) (*Station, error) {
 	if err := own.Check(); err != nil {
 		return nil, err
@@ -54,7 +54,7 @@ func Start(ctx context.Context, a *app.App, own *app.OwnStation, listen string,
 	if err := a.Accept(ctx, own); err != nil {
 		return nil, err
 	}
-	st, err := app.Start(ctx, a, *own, listen, false)
+	st, err := app.Start(ctx, a, *own, how)
 	if err != nil {
 		return nil, err
 	}

@@ -100,9 +100,9 @@ func (a *upCommand) run(cmd *cobra.Command, _ []string) error {
 		return errors.Join(err, web.Close())
 	}
 	defer metrics.close()
-	a.own.Metrics, a.own.Console = metrics.of(), web != nil
+	a.own.Console = web != nil
 	a.own.Closed = append(web.Closed(), metrics.closed()...)
-	st, err := reload.Start(cmd.Context(), a.App, &a.own, a.listen, func(line string) {
+	st, err := reload.Start(cmd.Context(), a.App, &a.own, app.Starting{Listen: a.listen, Metrics: metrics.of()}, func(line string) {
 		fmt.Fprintln(a.App.Err, a.App.Wrapped(line, 0))
 	})
 	if err != nil {

@@ -72,7 +72,7 @@ func login(header secret.Value) git.Credential {
 // desk does the git work of runs, nil where this machine has no git. masked are the keys that it is given.
 func (h *wiring) desk() (desk *gitwork.Desk, masked []secret.Value, err error) {
 	c := h.cfg
-	private, err1 := c.Private()
+	private, err1 := service.PrivateRanges(c.GitWork)
 	keys, masked, err2 := c.Keys()
 	credential, err3 := c.gitCredential(keys)
 	root, err4 := filepath.Abs(c.Workspace)
