@@ -97,7 +97,7 @@ func (d *desktop) say(l *Look) {
 	for _, p := range artifact.Saved(d.s, events.ToolRef{Call: "c"}, 1, l.Found) {
 		if saved, ok := p.(*events.ArtifactSavedData); ok {
 			for _, a := range saved.Artifacts {
-				d.s.Artifacts = d.s.Artifacts.Append(a)
+				d.s.Artifacts = run.Append(d.s.Artifacts, a)
 			}
 		}
 	}
@@ -438,7 +438,7 @@ func TestTwiceLateHalfNever(t *testing.T) {
 			}
 		}
 		if d.s.Artifacts.Len() != 3 || artifact.Latest(d.s)[0].SHA256 != d.s.Artifacts.At(0).SHA256 || d.s.Artifacts.At(0).ID == d.s.Artifacts.At(2).ID {
-			t.Errorf("%+v", d.s.Artifacts.Slice())
+			t.Errorf("%+v", run.Slice(d.s.Artifacts))
 		}
 	})
 	t.Run("lists of runs that ended go, and old ones at the next start", func(t *testing.T) {

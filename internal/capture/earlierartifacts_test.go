@@ -60,7 +60,7 @@ func (c *chain) ended(id string, files ...file) run.State {
 		if err != nil {
 			c.t.Fatal(err)
 		}
-		s.Artifacts = s.Artifacts.Append(events.Artifact{ID: "art-" + f.path, Run: id, Name: f.path, Path: f.path, Key: artifact.KeyOf("o", f.path), SHA256: ref.SHA256,
+		s.Artifacts = run.Append(s.Artifacts, events.Artifact{ID: "art-" + f.path, Run: id, Name: f.path, Path: f.path, Key: artifact.KeyOf("o", f.path), SHA256: ref.SHA256,
 			Size: ref.Size, Kept: events.StoredInBucket})
 	}
 	c.logs.states[id] = s
@@ -246,7 +246,7 @@ func TestEarlierPassedBy(t *testing.T) {
 		local := c.ended("r1", file{"a.md", "a"})
 		kept := local.Artifacts.At(0)
 		kept.Path, kept.Kept = "local.md", events.StoredInWorkspace
-		local.Artifacts = local.Artifacts.Append(kept)
+		local.Artifacts = run.Append(local.Artifacts, kept)
 		c.logs.states["r1"] = local
 		c.store.Artifacts = lying{c.store.Artifacts}
 		c.want(0)

@@ -9,6 +9,7 @@ import (
 
 	"github.com/inspan/inspan/internal/core/artifact"
 	"github.com/inspan/inspan/pkg/events"
+	"github.com/inspan/inspan/pkg/run"
 )
 
 func TestRestore(t *testing.T) {
@@ -81,7 +82,7 @@ func TestRestore(t *testing.T) {
 		}
 		evil := d.s.Artifacts.At(0)
 		evil.Path, evil.Key = "../evil.md", "runs/r1/output/../evil.md"
-		d.s.Artifacts = d.s.Artifacts.Append(evil)
+		d.s.Artifacts = run.Append(d.s.Artifacts, evil)
 		_, err := d.k.Restore(t.Context(), d.s, d.dir, nil)
 		if left, _ := os.ReadDir(outside); err != nil || len(left) != 0 || read(d, "b.json") != "mine" {
 			t.Errorf("%v, %v, %s", err, left, read(d, "b.json"))

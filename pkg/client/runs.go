@@ -113,7 +113,7 @@ func (rs Runs) Checkpoints(ctx context.Context, runID string) ([]run.Checkpoint,
 	if err != nil {
 		return nil, err
 	}
-	return append([]run.Checkpoint{}, s.Checkpoints.Slice()...), nil
+	return append([]run.Checkpoint{}, run.Slice(s.Checkpoints)...), nil
 }
 
 // Report is what was done in a run so far, in Markdown, made from its events. ErrNotFound where there is no such run.

@@ -105,7 +105,7 @@ func ExampleKeyOf() {
 // A list is a value: appending to it leaves the one before as it is.
 func ExampleOf() {
 	a := run.Of(1, 2)
-	b := a.Append(3)
+	b := run.Append(a, 3)
 	fmt.Println(a.Len(), b.Len(), b.At(2))
 	// Output: 2 3 3
 }

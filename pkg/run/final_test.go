@@ -45,7 +45,7 @@ func TestFinal(t *testing.T) {
 	t.Run("DLV-6 a final result is a result with more keys: who reads the one reads the other", func(t *testing.T) {
 		t.Parallel()
 		s := ended(events.Completed, `{"a":1}`, `{"type":"object"}`)
-		s.Artifacts = s.Artifacts.Append(events.Artifact{ID: "a1", Name: "report", SHA256: "00", Size: 3})
+		s.Artifacts = run.Append(s.Artifacts, events.Artifact{ID: "a1", Name: "report", SHA256: "00", Size: 3})
 		b, err := json.Marshal(run.FinalOf(s))
 		if err != nil {
 			t.Fatal(err)

@@ -20,7 +20,7 @@ func (s *State) saved(d *events.ArtifactSavedData) string {
 			len(d.Artifacts), MaxArtifacts)
 	}
 	for _, a := range d.Artifacts {
-		s.Artifacts = s.Artifacts.Append(a)
+		s.Artifacts = Append(s.Artifacts, a)
 	}
 	c.Made = true
 	s.setOpen(d.Call, &c)

@@ -31,7 +31,7 @@ func TestArtifactSaved(t *testing.T) {
 		b := under()
 		b.Append(runtest.Saved(b.State(), ref, b.State().Open["c1-1"].Fence))
 		if s := b.State(); s.Artifacts.Len() != 1 || !s.Open["c1-1"].Made {
-			t.Errorf("%+v", s.Artifacts.Slice())
+			t.Errorf("%+v", run.Slice(s.Artifacts))
 		}
 		b.Append(runtest.CallBegun(ref, 2))
 		if b.State().Open["c1-1"].Made {

@@ -54,7 +54,7 @@ func (s *State) turn(d *events.TurnFinishedData, at time.Time, seq uint64) strin
 	if fault != "" {
 		return fault
 	}
-	s.AgentLoopSnapshot = &Loop{Scratchpad: d.Text, Cut: loop.Cut, Turns: loop.Turns.Append(Turn{
+	s.AgentLoopSnapshot = &Loop{Scratchpad: d.Text, Cut: loop.Cut, Turns: Append(loop.Turns, Turn{
 		Number: d.Turn, Step: d.Step, Text: d.Text, TextRef: d.TextRef, Calls: d.Calls, Key: d.CallsKey,
 		FinishReason: d.FinishReason, Fault: d.OutputFault,
 		InputTokens: d.InputTokens, OutputTokens: d.OutputTokens, Model: d.Model, Provider: d.Provider,
@@ -281,7 +281,7 @@ func (s *State) record(c Call, r CallRecord, at time.Time, seq uint64) {
 		s.TotalToolCalls++
 		s.CallsHeld--
 	}
-	s.ToolCallHistory = s.ToolCallHistory.Append(r)
+	s.ToolCallHistory = Append(s.ToolCallHistory, r)
 	s.setOpen(c.ID, nil)
 	for _, o := range s.Open {
 		if o.Step == c.Step {

@@ -81,6 +81,6 @@ func (s *State) MovedOn() bool {
 }
 
 func (s *State) checkpointed(c Checkpoint) {
-	s.Checkpoints = s.Checkpoints.Append(c)
+	s.Checkpoints = Append(s.Checkpoints, c)
 	s.CheckpointCount, s.LastCheckpointAt, s.CheckpointSaves = c.Number, &c.At, 0
 }

@@ -97,7 +97,7 @@ func Fork(old State, say string, fresh bool) (State, error) {
 	s.Messages = slices.Clone(s.Messages)
 	if fresh && s.Turns().Len() > 0 {
 		there := "It works in a new, empty directory: files that were made before are not in it."
-		if slices.ContainsFunc(s.Artifacts.Slice(), func(a events.Artifact) bool { return a.Path != "" && a.Kept == events.StoredInBucket }) {
+		if slices.ContainsFunc(Slice(s.Artifacts), func(a events.Artifact) bool { return a.Path != "" && a.Kept == events.StoredInBucket }) {
 			there = "It works in a new directory: of the files that were made before, at most those that were kept as artifacts are in it."
 		}
 		if s.Harness(events.CheckoutStep) {
@@ -139,7 +139,7 @@ func (s *State) interruptAll() {
 				s.TotalToolCalls++
 			}
 		}
-		s.ToolCallHistory = s.ToolCallHistory.Append(r)
+		s.ToolCallHistory = Append(s.ToolCallHistory, r)
 	}
 	s.Open, s.CallsHeld = nil, 0
 }

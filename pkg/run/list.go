@@ -10,6 +10,8 @@ const chunk = 16
 
 // List is an append-only list that shares its past with the lists it was made from: Append copies at most one chunk
 // and one pointer per chunk before it, never the elements. The zero value is an empty list. Safe for concurrent reads.
+// What can be a function is no method, as in package slices: methods of a List are compiled into every package that
+// knows a State.
 type List[T any] struct {
 	full [][]T
 	tail []T
@@ -27,9 +29,7 @@ func (l List[T]) At(i int) T {
 }
 
 // Append returns a list with v at its end; l stays as it was.
-//
-//go:noinline
-func (l List[T]) Append(v T) List[T] {
+func Append[T any](l List[T], v T) List[T] {
 	tail := make([]T, len(l.tail)+1)
 	copy(tail, l.tail)
 	tail[len(l.tail)] = v
@@ -42,8 +42,7 @@ func (l List[T]) Append(v T) List[T] {
 	return List[T]{full: full}
 }
 
-// All yields the elements of a list in order. It and Backward are functions, as those of package slices are: methods of
-// a list are compiled into every package that knows a State.
+// All yields the elements of a list in order.
 func All[T any](l List[T]) iter.Seq2[int, T] {
 	return func(yield func(int, T) bool) {
 		for i := range l.Len() {
@@ -66,7 +65,7 @@ func Backward[T any](l List[T]) iter.Seq2[int, T] {
 }
 
 // Slice returns the elements in a new slice, never nil.
-func (l List[T]) Slice() []T {
+func Slice[T any](l List[T]) []T {
 	out := make([]T, 0, l.Len())
 	for _, some := range l.full {
 		out = append(out, some...)
@@ -75,7 +74,7 @@ func (l List[T]) Slice() []T {
 }
 
 // MarshalJSON writes a JSON array.
-func (l List[T]) MarshalJSON() ([]byte, error) { return json.Marshal(l.Slice()) }
+func (l List[T]) MarshalJSON() ([]byte, error) { return json.Marshal(Slice(l)) }
 
 // UnmarshalJSON reads a JSON array.
 func (l *List[T]) UnmarshalJSON(b []byte) error {

@@ -24,7 +24,7 @@ func TestList(t *testing.T) {
 			for range rapid.IntRange(0, 150).Draw(t, "appends") {
 				old := all[rapid.IntRange(max(0, len(all)-3), len(all)-1).Draw(t, "of")]
 				v := rapid.Int().Draw(t, "value")
-				all = append(all, pair{old.list.Append(v), append(slices.Clone(old.want), v)})
+				all = append(all, pair{run.Append(old.list, v), append(slices.Clone(old.want), v)})
 			}
 			for _, p := range all {
 				same(t, p.list, p.want)
@@ -55,8 +55,8 @@ func TestList(t *testing.T) {
 }
 
 func same(t *rapid.T, l run.List[int], want []int) {
-	if l.Len() != len(want) || !slices.Equal(l.Slice(), want) {
-		t.Fatalf("got %v, want %v", l.Slice(), want)
+	if l.Len() != len(want) || !slices.Equal(run.Slice(l), want) {
+		t.Fatalf("got %v, want %v", run.Slice(l), want)
 	}
 	var forward, back []int
 	for i, v := range run.All(l) {

@@ -75,10 +75,10 @@ func TestAgents(t *testing.T) {
 		}
 		for tool, want := range map[string]string{events.ToolWorkCurrent: "You are web/writer/nux, epoch 1, run ",
 			"bash": "web/writer/nux"} {
-			if i := slices.IndexFunc(old.ToolCallHistory.Slice(),
+			if i := slices.IndexFunc(run.Slice(old.ToolCallHistory),
 				func(r run.CallRecord) bool { return r.CallName == tool && r.Success }); i < 0 ||
 				!strings.Contains(old.ToolCallHistory.At(i).Result, want) {
-				t.Errorf("%s: %+v", tool, old.ToolCallHistory.Slice())
+				t.Errorf("%s: %+v", tool, run.Slice(old.ToolCallHistory))
 			}
 		}
 		c := next.Created

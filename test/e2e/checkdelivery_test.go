@@ -96,7 +96,7 @@ turns:
 	t.Run("PLUS-10 SEC an agent cannot push before its work was checked", func(t *testing.T) {
 		w := w.on(t)
 		s := until(w, "early", "pushes", commit())
-		calls := s.ToolCallHistory.Slice()
+		calls := run.Slice(s.ToolCallHistory)
 		if last := calls[len(calls)-1]; last.Code != events.RefusedPermission || !strings.Contains(last.Result, "before they have passed") || r.at("early") != "" {
 			t.Errorf("%+v", last)
 		}

@@ -7,6 +7,7 @@ import (
 
 	"github.com/inspan/inspan/internal/kernel"
 	"github.com/inspan/inspan/pkg/events"
+	"github.com/inspan/inspan/pkg/run"
 )
 
 // checkResults are the results of the checks of a run, as "passed" or the reason why not.
@@ -109,7 +110,7 @@ turns:
 		w.task(events.Task{ID: "leaves", Agent: "leaves", Task: "go", Accept: accept(`test -s pid.txt && ! kill -0 "$(cat pid.txt)"`)})
 		s := w.ended("leaves")
 		if results, _ := w.checkResults("leaves"); s.Status != events.Completed || len(results) != 1 || s.TotalToolCalls != 2 {
-			t.Errorf("%s %v: %+v\n%+v", s.Status, results, s.Result, s.ToolCallHistory.Slice())
+			t.Errorf("%s %v: %+v\n%+v", s.Status, results, s.Result, run.Slice(s.ToolCallHistory))
 		}
 	})
 	t.Run("PLUS-10 what a check expects to be reported must be in its output", func(t *testing.T) {

@@ -17,6 +17,7 @@ import (
 	"github.com/inspan/inspan/internal/sandbox/sandboxtest"
 	"github.com/inspan/inspan/internal/service"
 	"github.com/inspan/inspan/pkg/events"
+	"github.com/inspan/inspan/pkg/run"
 )
 
 // containers asks an engine for all there are.
@@ -126,7 +127,7 @@ func TestDockerStation(t *testing.T) {
 			t.Errorf("got %q\n%s", got, w.story("steps"))
 		}
 		var names []string
-		for _, a := range s.Artifacts.Slice() {
+		for _, a := range run.Slice(s.Artifacts) {
 			names = append(names, a.Step+":"+a.Path)
 		}
 		if strings.Join(names, " ") != "a:out/first.md b:out/second.md" {

@@ -66,7 +66,7 @@ turns:
 		if s.Status != events.Completed || s.Direct() || s.Options.Mode != events.ModeDream {
 			t.Fatalf("%+v", s.Result)
 		}
-		for i, c := range s.Checkpoints.Slice() {
+		for i, c := range run.Slice(s.Checkpoints) {
 			if want := events.IntervalCheckpoint(i + 1); c.Number != i+1 || i < s.CheckpointCount-1 && c.Name != want {
 				t.Errorf("checkpoint %d is %+v", i+1, c)
 			}

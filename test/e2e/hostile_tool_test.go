@@ -36,7 +36,7 @@ func hostiles(w *world, sb events.Sandbox, all ...ask) []run.CallRecord {
 			w.t.Errorf("an event of %d bytes is no JSON in UTF-8: %.300q", len(f.Bytes), f.Bytes)
 		}
 	}
-	return s.ToolCallHistory.Slice()
+	return run.Slice(s.ToolCallHistory)
 }
 
 // heaviest samples the heap of this process until stop, and returns its most bytes. The collector runs as often as it does

@@ -104,7 +104,7 @@ func (w *world) livingUntil(text string, want int) {
 // results are those of all calls of a run, in order of their ends.
 func results(s run.State) []string {
 	var all []string
-	for _, r := range s.ToolCallHistory.Slice() {
+	for _, r := range run.Slice(s.ToolCallHistory) {
 		all = append(all, r.Result)
 	}
 	return all
@@ -366,7 +366,7 @@ func TestBackgroundLimits(t *testing.T) {
 		w.task(events.Task{ID: "many", Agent: "runner", Task: "go"})
 		s := w.ended("many")
 		refused := 0
-		for _, r := range s.ToolCallHistory.Slice() {
+		for _, r := range run.Slice(s.ToolCallHistory) {
 			if r.Turn == 1 && r.Outcome == run.OutcomeFailed {
 				refused++
 				if !strings.Contains(r.Result, "this run has 8 background commands") || !strings.Contains(r.Hint, "kill_shell") {

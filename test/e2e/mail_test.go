@@ -98,7 +98,7 @@ func (w *world) shows(address string) map[string]int {
 		s := w.state(id)
 		for _, m := range s.Messages {
 			for _, of := range m.Mail {
-				if slices.ContainsFunc(s.Turns().Slice(), func(t run.Turn) bool { return t.Number > m.After }) {
+				if slices.ContainsFunc(run.Slice(s.Turns()), func(t run.Turn) bool { return t.Number > m.After }) {
 					n[of]++
 				}
 			}

@@ -120,7 +120,7 @@ turns:
 	})
 	t.Run("PERS-10 each checkpoint has a name of its own, and a run can be restored from each", func(t *testing.T) {
 		w := w.on(t)
-		all := w.state("diamond").Checkpoints.Slice()
+		all := run.Slice(w.state("diamond").Checkpoints)
 		names := map[string]uint64{}
 		for _, c := range all {
 			names[c.Name] = c.Sequence

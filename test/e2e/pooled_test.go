@@ -295,7 +295,7 @@ func TestBackgroundArtifacts(t *testing.T) {
 		s := w.ended("late")
 		// A file that is looked at while it is written is an artifact as it is then, and another when it is done.
 		last := map[string]int64{}
-		for _, a := range s.Artifacts.Slice() {
+		for _, a := range run.Slice(s.Artifacts) {
 			last[a.Path] = a.Size
 		}
 		if want := map[string]int64{"ended.md": 5, "killed.md": 7, "runs.md": 5}; !maps.Equal(last, want) {

@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/inspan/inspan/pkg/events"
+	"github.com/inspan/inspan/pkg/run"
 )
 
 func reviewBy(agent, rubric string) *events.Accept {
@@ -52,7 +53,7 @@ turns:
 				strings.Contains(strings.Join(k.Agents["critic"].Tools, " "), "bash") || len(k.Agents) != 1 {
 				t.Errorf("%+v", k.Created)
 			}
-			if bash := k.ToolCallHistory.Slice(); len(bash) != 2 || bash[0].CallName != "read" && bash[1].CallName != "read" {
+			if bash := run.Slice(k.ToolCallHistory); len(bash) != 2 || bash[0].CallName != "read" && bash[1].CallName != "read" {
 				t.Errorf("%+v", bash)
 			}
 		}
@@ -139,7 +140,7 @@ turns:
 		w.task(task)
 		s := w.ended("sly")
 		if k := w.state(kids(s)[0]); k.Status != events.Completed || k.ToolCallHistory.Len() != 1 || !k.ToolCallHistory.At(0).Success {
-			t.Fatalf("the cheat was not carried out: %+v", k.ToolCallHistory.Slice())
+			t.Fatalf("the cheat was not carried out: %+v", run.Slice(k.ToolCallHistory))
 		}
 		if s.Result.FinishReason != events.FinishUnverified || !strings.Contains(s.Result.Error, "exit status 1") {
 			t.Errorf("%+v\n%s", s.Result, w.story("sly"))

@@ -287,7 +287,7 @@ func onShow(ctx context.Context, r *repl, number string) error {
 	if err := worked(r); err != nil {
 		return err
 	}
-	calls := r.last.ToolCallHistory.Slice()
+	calls := run.Slice(r.last.ToolCallHistory)
 	if number == "" {
 		for i, c := range calls {
 			fmt.Fprintf(r.app.Out, "  %3d  %s %s\n", i+1, c.CallName, r.app.Paint().Dim(view.Input(c.Arguments)))

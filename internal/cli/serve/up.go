@@ -102,7 +102,8 @@ func (a *upCommand) run(cmd *cobra.Command, _ []string) error {
 	defer metrics.close()
 	a.own.Console = web != nil
 	a.own.Closed = append(web.Closed(), metrics.closed()...)
-	st, err := reload.Start(cmd.Context(), a.App, &a.own, app.Starting{Listen: a.listen, Metrics: metrics.of()}, func(line string) {
+	how := app.Starting{Listen: a.listen, Metrics: metrics.of()}
+	st, err := reload.Start(cmd.Context(), a.App, &a.own, how, func(line string) {
 		fmt.Fprintln(a.App.Err, a.App.Wrapped(line, 0))
 	})
 	if err != nil {

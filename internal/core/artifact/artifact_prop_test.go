@@ -87,7 +87,7 @@ func keep(t *rapid.T, s run.State, evs []events.Payload) run.State {
 			t.Fatalf("%d are listed as left out", len(d.Left))
 		}
 		for _, a := range d.Artifacts {
-			s.Artifacts = s.Artifacts.Append(a)
+			s.Artifacts = run.Append(s.Artifacts, a)
 		}
 	}
 	return s

@@ -125,7 +125,7 @@ func TestSay(t *testing.T) {
 		if evs := Saved(s, ref, 1, f); len(evs) != 1 || len(evs[0].(*events.ArtifactSavedData).Left) != 1 {
 			t.Errorf("%+v", evs)
 		}
-		s.Artifacts = s.Artifacts.Append(f.Artifacts[0])
+		s.Artifacts = run.Append(s.Artifacts, f.Artifacts[0])
 		s.Open["c"].Made = true
 		if evs := Saved(s, ref, 1, f); evs != nil {
 			t.Errorf("again: %+v", evs)
@@ -179,7 +179,7 @@ func TestFind(t *testing.T) {
 	for i, a := range []events.Artifact{made("a/x.md", "1", 1), made("b/x.md", "2", 1), made("c/y.md", "3", 1), made("c/y.md", "4", 1)} {
 		a.ID = string(rune('A' + i))
 		a.Name = a.Path[2:]
-		s.Artifacts = s.Artifacts.Append(a)
+		s.Artifacts = run.Append(s.Artifacts, a)
 	}
 	t.Run("ART-2 by id, path, key or a name that only one has; the newest content of a path", func(t *testing.T) {
 		t.Parallel()

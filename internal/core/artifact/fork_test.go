@@ -17,7 +17,7 @@ func TestForkedRecords(t *testing.T) {
 		{ID: "new", Run: "a-fork", Path: "report.md", Name: "report.md", SHA256: "3"},
 	} {
 		a.Key = KeyOf(a.Run, a.Path)
-		s.Artifacts = s.Artifacts.Append(a)
+		s.Artifacts = run.Append(s.Artifacts, a)
 	}
 	t.Run("ART-2 PLUS-1 what a fork made takes the place of what the run that it comes from had under that path", func(t *testing.T) {
 		t.Parallel()

@@ -18,7 +18,7 @@ func working(tune func(*run.State)) run.State {
 	s := run.State{HarnessID: "r1", Status: events.Running, StartedAt: &began,
 		Plan: &run.Plan{Steps: []*run.Step{{ID: "a", Status: events.StepIsRunning, Owed: 7}}}}
 	s.Sequence, s.UpdatedAt, s.CreatedAt = 9, at, at
-	s.AgentLoopSnapshot = &run.Loop{Turns: run.List[run.Turn]{}.Append(run.Turn{Number: 1, Step: "a", Text: "I look."})}
+	s.AgentLoopSnapshot = &run.Loop{Turns: run.Append(run.List[run.Turn]{}, run.Turn{Number: 1, Step: "a", Text: "I look."})}
 	tune(&s)
 	return s
 }
@@ -115,7 +115,7 @@ func TestLookIdle(t *testing.T) {
 			t.Errorf("got %+v", u)
 		}
 		for _, c := range []run.CallRecord{{ID: "1", Uncommitted: left(3)}, {ID: "2", Uncommitted: left(0)}, {ID: "3"}} {
-			s.ToolCallHistory = s.ToolCallHistory.Append(c)
+			s.ToolCallHistory = run.Append(s.ToolCallHistory, c)
 		}
 		if u := patrol.Left(s); u == nil || u.Paths != 0 {
 			t.Errorf("got %+v", u)

@@ -186,7 +186,7 @@ func (d *desk) works(t *testing.T, a shipped.Agent) {
 		t.Errorf("verified by %+v, want %q", s.Result.Verified, want)
 	}
 	used := map[string]bool{}
-	for _, c := range s.ToolCallHistory.Slice() {
+	for _, c := range run.Slice(s.ToolCallHistory) {
 		used[c.CallName] = true
 		if c.Code != "" {
 			t.Errorf("call %s was refused or failed: %s %s", c.CallName, c.Code, c.Result)
@@ -217,7 +217,7 @@ func (d *desk) sneaks(t *testing.T, a shipped.Agent) {
 	t.Helper()
 	s, log := d.run(t, a, a.Name+"-sneak", 1)
 	calls := 0
-	for _, c := range s.ToolCallHistory.Slice() {
+	for _, c := range run.Slice(s.ToolCallHistory) {
 		if c.CallName != "write" {
 			continue
 		}

@@ -89,8 +89,8 @@ func TestRunFiles(t *testing.T) {
 	})
 	t.Run("WS-15 WS-16 where a workspace is taken over, by another process or again by this one, the logs of its calls are there again", func(t *testing.T) {
 		s := tenant("r3")
-		s.ToolCallHistory = s.ToolCallHistory.Append(run.CallRecord{ID: "c1", CallName: "bash", Outcome: run.OutcomeFinished, Result: "all is well"})
-		s.ToolCallHistory = s.ToolCallHistory.Append(run.CallRecord{ID: "c2", CallName: "bash", Outcome: run.OutcomeRefused})
+		s.ToolCallHistory = run.Append(s.ToolCallHistory, run.CallRecord{ID: "c1", CallName: "bash", Outcome: run.OutcomeFinished, Result: "all is well"})
+		s.ToolCallHistory = run.Append(s.ToolCallHistory, run.CallRecord{ID: "c2", CallName: "bash", Outcome: run.OutcomeRefused})
 		for _, at := range []string{".trees/session=s/2-a/tree", ".trees/session=s/4-a/tree"} {
 			r.Provide(t.Context(), s, workdir.Dir{Workspace: "session/s", Path: at})
 			folder := filepath.Join(root, at, runsDir, "run_001")
@@ -100,7 +100,7 @@ func TestRunFiles(t *testing.T) {
 			if _, err := os.Stat(filepath.Join(folder, "logs", "c2.log")); !errors.Is(err, fs.ErrNotExist) {
 				t.Errorf("a call that was refused has a log: %v", err)
 			}
-			s.ToolCallHistory = s.ToolCallHistory.Append(run.CallRecord{ID: "c3", CallName: "bash", Outcome: run.OutcomeFinished, Result: "later"})
+			s.ToolCallHistory = run.Append(s.ToolCallHistory, run.CallRecord{ID: "c3", CallName: "bash", Outcome: run.OutcomeFinished, Result: "later"})
 			r.Log(s, "c3", workdir.Dir{Workspace: "session/s", Path: at})
 			if _, err := os.Stat(filepath.Join(folder, "logs", "c3.log")); err != nil {
 				t.Error(err)
@@ -109,7 +109,7 @@ func TestRunFiles(t *testing.T) {
 	})
 	t.Run("WS-15 the log of a call and what the run came to are in its folder", func(t *testing.T) {
 		s := tenant("r1")
-		s.ToolCallHistory = s.ToolCallHistory.Append(run.CallRecord{ID: "c1", CallName: "bash", Step: "main", Outcome: run.OutcomeFinished, Result: "all is well"})
+		s.ToolCallHistory = run.Append(s.ToolCallHistory, run.CallRecord{ID: "c1", CallName: "bash", Step: "main", Outcome: run.OutcomeFinished, Result: "all is well"})
 		r.Log(s, "c1", sessionDir)
 		if b, err := os.ReadFile(filepath.Join(work, runsDir, "run_001", "logs", "c1.log")); err != nil || !strings.Contains(string(b), "bash") || !strings.Contains(string(b), "all is well") {
 			t.Errorf("%q, %v", b, err)
@@ -133,14 +133,14 @@ func TestRunFiles(t *testing.T) {
 			return filepath.Join(work, strings.TrimPrefix(r.folder("r4"), "/"), "logs", id+".log")
 		}
 		r.Provide(t.Context(), s, sessionDir)
-		s.ToolCallHistory = s.ToolCallHistory.Append(run.CallRecord{ID: "c1", CallName: "bash", Outcome: run.OutcomeFinished, Effect: "once", Result: "all is well"})
+		s.ToolCallHistory = run.Append(s.ToolCallHistory, run.CallRecord{ID: "c1", CallName: "bash", Outcome: run.OutcomeFinished, Effect: "once", Result: "all is well"})
 		again := NewRunFiles(root)
 		again.Provide(t.Context(), s, sessionDir)
 		if b, err := os.ReadFile(log("c1")); err != nil || !strings.Contains(string(b), "all is well") {
 			t.Errorf("before the next call: %q, %v", b, err)
 		}
-		s.ToolCallHistory = s.ToolCallHistory.Append(run.CallRecord{ID: "c2", CallName: "bash", Outcome: run.OutcomeFinished, Effect: "once", Result: "so it is"})
-		s.ToolCallHistory = s.ToolCallHistory.Append(run.CallRecord{ID: "c3", CallName: "read", Outcome: run.OutcomeFinished, Effect: "read", Result: "text"})
+		s.ToolCallHistory = run.Append(s.ToolCallHistory, run.CallRecord{ID: "c2", CallName: "bash", Outcome: run.OutcomeFinished, Effect: "once", Result: "so it is"})
+		s.ToolCallHistory = run.Append(s.ToolCallHistory, run.CallRecord{ID: "c3", CallName: "read", Outcome: run.OutcomeFinished, Effect: "read", Result: "text"})
 		s.Status, s.Result = events.Completed, &events.Result{Success: true}
 		again.Result(s, "session/s")
 		if b, err := os.ReadFile(log("c2")); err != nil || !strings.Contains(string(b), "so it is") {
@@ -258,7 +258,7 @@ func TestHostileHarness(t *testing.T) {
 				t.Errorf("the run is held up: %v", err)
 			}
 			r.Provide(t.Context(), s, sessionDir)
-			s.ToolCallHistory = s.ToolCallHistory.Append(run.CallRecord{ID: "c1", CallName: "bash"})
+			s.ToolCallHistory = run.Append(s.ToolCallHistory, run.CallRecord{ID: "c1", CallName: "bash"})
 			r.Log(s, "c1", sessionDir)
 			r.Artifacts(s, sessionDir)
 			s.Status = events.Completed
