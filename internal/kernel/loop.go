@@ -301,6 +301,10 @@ func (l *Loop) conclude(ctx context.Context, m Message, kind string, err error) 
 		return l.ack(ctx, m, "done")
 	case errors.Is(err, errRefused):
 		return l.ack(ctx, m, "refused")
+	case errors.Is(err, errLapsed): // it comes again by itself; to ask for it would take it from who has it now
+		l.cfg.Log.Warn().Str("subject", m.Subject()).Uint64("deliveries", m.Deliveries()).
+			Msg("a message was held for too long without a sign of life: nothing was done, another instance may have it")
+		return "lapsed"
 	case errors.As(err, &refusal):
 		return l.refuse(ctx, m, refusal)
 	case errors.As(err, &later):
