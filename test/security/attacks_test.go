@@ -327,6 +327,10 @@ func questions(user string) map[string]string {
 		all["$JS.API.STREAM.MSG.GET.LOG_s1"] = `{"seq":1}`
 		all["$JS.API.DIRECT.GET.KV_harness-state.$KV.harness-state.s1.run.v"] = ""
 	}
+	if slices.Contains(roles, user) {
+		all["$JS.API.STREAM.MSG.GET.DEAD_s1"] = `{"last_by_subj":"station.s1.dead.planner"}`
+		all["$JS.API.DIRECT.GET.DEAD_s1"] = `{"seq":1,"next_by_subj":"station.s1.dead.>","batch":8}`
+	}
 	if slices.Contains(watchers, user) {
 		all["inspan.planner.status"], all["$SRV.PING"], all["$SRV.INFO"], all["$SRV.STATS"] = "", "", "", ""
 		all["$JS.API.DIRECT.GET.DEAD_s1"] = `{"seq":1}`

@@ -196,7 +196,9 @@ func streamProbes() []probe {
 			got, direct = readers, readers
 		case "KV_harness-lease":
 			got = readers
-		case "DEAD_s1", "LIVE_s1":
+		case "DEAD_s1": // a role looks whether it refused a message before
+			got, direct = roles, slices.Concat(roles, watchers)
+		case "LIVE_s1":
 			direct = watchers
 		}
 		api("read from the leader", "STREAM.MSG.GET."+st, got)
