@@ -121,7 +121,7 @@ func (l *Loop) Run(ctx context.Context) error {
 	return l.cfg.Inbox.Listen(ctx, l.by, l.cfg.Workers, l.receive)
 }
 
-// hear handles one message: the duties are in this order so that nothing is acknowledged before it is done.
+// receive handles one message: the duties are in this order so that nothing is acknowledged before it is done.
 func (l *Loop) receive(ctx context.Context, m Message) {
 	begin := time.Now()
 	h := hold(m)
@@ -186,13 +186,14 @@ func (h *held) mine(ctx context.Context) (mine context.Context, stop func()) {
 		return mine, func() {}
 	}
 	var t *time.Timer
-	t = time.AfterFunc(left, func() {
+	t = time.AfterFunc(lapses, func() { // reset below, so that t is set when it fires
 		if left := h.left(time.Since(h.since)); left > 0 {
 			t.Reset(left)
 			return
 		}
 		end(errLapsed)
 	})
+	t.Reset(left)
 	return mine, func() { t.Stop(); end(nil) }
 }
 
