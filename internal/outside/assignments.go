@@ -102,7 +102,7 @@ func (a assignments) response(ctx context.Context, got assign.Assignment, s run.
 	}
 	r.Files = a.cfg.MessagesFiles
 	for i := range r.Artifacts {
-		if r.Artifacts[i].Object, err = a.copied(ctx, got, s.HarnessID, plain[i]); err != nil {
+		if r.Artifacts[i].Object, err = a.copied(ctx, got, made[i]); err != nil {
 			return r, err
 		}
 	}
@@ -117,9 +117,8 @@ func (a assignments) response(ctx context.Context, got assign.Assignment, s run.
 
 // copied copies an artifact to the management plane, and returns the name of the copy: "" where its bytes are no longer
 // there, or in the workspace alone.
-func (a assignments) copied(ctx context.Context, got assign.Assignment, runID string,
-	one events.Artifact) (string, error) {
-	_, content, err := a.c.Artifacts().Open(ctx, runID, one.ID)
+func (a assignments) copied(ctx context.Context, got assign.Assignment, one client.Artifact) (string, error) {
+	content, err := a.c.Artifacts().Content(ctx, one)
 	if _, elsewhere := errors.AsType[*client.ElsewhereError](err); elsewhere || errors.Is(err, client.ErrExpired) ||
 		errors.Is(err, client.ErrDamaged) {
 		return "", nil
