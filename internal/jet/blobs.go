@@ -89,7 +89,7 @@ func (b blobs) store(ctx context.Context, ref events.Ref, sum [32]byte, data []b
 	d := description{Name: b.name(ref.SHA256), Bucket: b.bucket, NUID: nats.NewInbox()[len("_INBOX."):],
 		Size:    uint64(len(data)),
 		ModTime: time.Now().UTC(), Options: descriptionOption{MaxChunk: topology.ChunkBytes},
-		Digest: "SHA-256=" + base64.URLEncoding.EncodeToString(sum[:])}
+		Digest: objectDigest(sum[:])}
 	d.Headers = maps.Clone(b.headers)
 	if ref.Type != "" {
 		if d.Headers == nil {
@@ -226,3 +226,6 @@ func (b blobs) parts(ctx context.Context, nuid string, size int64) (data []byte,
 		}
 	}
 }
+
+// objectDigest is a SHA-256 as the description of an object has it.
+func objectDigest(sum []byte) string { return "SHA-256=" + base64.URLEncoding.EncodeToString(sum) }

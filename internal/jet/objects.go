@@ -2,7 +2,6 @@ package jet
 
 import (
 	"context"
-	"encoding/base64"
 	"encoding/hex"
 	"errors"
 	"fmt"
@@ -26,7 +25,7 @@ func (m Messages) PutObject(ctx context.Context, bucket, name, sha256 string, co
 	}
 	if sum, err := hex.DecodeString(sha256); err == nil && sha256 != "" {
 		there, err := store.GetInfo(ctx, name)
-		if err == nil && there.Digest == "SHA-256="+base64.URLEncoding.EncodeToString(sum) {
+		if err == nil && there.Digest == objectDigest(sum) {
 			return nil
 		}
 		if err != nil && !errors.Is(err, jetstream.ErrObjectNotFound) {

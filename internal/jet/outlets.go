@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -73,26 +74,21 @@ func (r refusals) Refused(ctx context.Context, by events.Service, m kernel.Messa
 	if err != nil {
 		return false, fmt.Errorf("last dead letter of %s: %w", by, err)
 	}
-	ask := directRequest{Since: &since, NextFor: subject, Batch: pageEvents, MaxBytes: pageBytes}
+	from := directRequest{Since: &since, NextFor: subject}
 	for at := uint64(0); at < last.Message.Seq; {
-		page, err := r.c.direct(ctx, stream, ask)
+		letters, _, err := lettersOf(ctx, r.c, r.station, from)
 		if err != nil {
-			return false, fmt.Errorf("read dead letters of %s after %d: %w", by, at, err)
+			return false, fmt.Errorf("dead letters of %s after %d: %w", by, at, err)
 		}
-		if len(page.messages) == 0 {
+		if len(letters) == 0 {
 			return false, fmt.Errorf("dead letters of %s: the replica has none after %d, the last is %d: it is behind",
 				by, at, last.Message.Seq)
 		}
-		for _, stored := range page.messages {
-			var d kernel.DeadLetter
-			if err := json.Unmarshal(stored.Data, &d); err != nil {
-				return false, fmt.Errorf("dead letter %d: %w", stored.seq, err)
-			}
-			if at = stored.seq; d.Of(m) {
-				return true, nil
-			}
+		if slices.ContainsFunc(letters, func(l Refused) bool { return l.Letter.Of(m) }) {
+			return true, nil
 		}
-		ask.Since, ask.Seq = nil, at+1
+		at = letters[len(letters)-1].Seq
+		from.Since, from.Seq = nil, at+1
 	}
 	return false, nil
 }
@@ -107,18 +103,28 @@ type Refused struct {
 
 // Dead returns a page of the dead-letter list after a position, oldest first; more says that there are others behind.
 func (s *Station) Dead(ctx context.Context, after uint64) (letters []Refused, more bool, err error) {
-	prefix := "station." + s.name + ".dead."
-	page, err := s.c.direct(ctx, topology.Dead(s.name), directRequest{Seq: after + 1, NextFor: prefix + "*",
-		Batch: pageEvents, MaxBytes: pageBytes})
+	letters, more, err = lettersOf(ctx, s.c, s.name, directRequest{Seq: after + 1, NextFor: deadPrefix(s.name) + "*"})
 	if err != nil {
 		return nil, false, fmt.Errorf("read dead letters after %d: %w", after, err)
 	}
+	return letters, more, nil
+}
+
+func deadPrefix(station string) string { return "station." + station + ".dead." }
+
+// lettersOf reads a page of a dead-letter list; more says that the replica has others behind.
+func lettersOf(ctx context.Context, c *Conn, station string, from directRequest) (all []Refused, more bool, err error) {
+	from.Batch, from.MaxBytes = pageEvents, pageBytes
+	page, err := c.direct(ctx, topology.Dead(station), from)
+	if err != nil {
+		return nil, false, err
+	}
 	for _, m := range page.messages {
-		r := Refused{Seq: m.seq, By: events.Service(strings.TrimPrefix(stamped(m.Msg, "Nats-Subject"), prefix))}
+		r := Refused{Seq: m.seq, By: events.Service(strings.TrimPrefix(stamped(m.Msg, "Nats-Subject"), deadPrefix(station)))}
 		if err := json.Unmarshal(m.Data, &r.Letter); err != nil {
 			return nil, false, fmt.Errorf("dead letter %d: %w", m.seq, err)
 		}
-		letters = append(letters, r)
+		all = append(all, r)
 	}
-	return letters, page.pending > 0 && len(letters) > 0, nil
+	return all, page.pending > 0 && len(all) > 0, nil
 }
