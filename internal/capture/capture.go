@@ -353,8 +353,10 @@ func (k *Keeper) mode(r *events.ArtifactRules) string {
 }
 
 func (k *Keeper) ttl(s run.State, r *events.ArtifactRules) time.Duration {
-	if s.Created != nil && k.cfg.TTLs[s.Created.Project] > 0 {
-		return k.cfg.TTLs[s.Created.Project]
+	if s.Created != nil {
+		if ttl := k.cfg.TTLs[s.Created.Project]; ttl > 0 {
+			return ttl
+		}
 	}
 	if r != nil && r.TTLMS > 0 {
 		return time.Duration(r.TTLMS) * time.Millisecond

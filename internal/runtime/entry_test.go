@@ -98,7 +98,7 @@ func TestParse(t *testing.T) {
 			}
 		}
 	})
-	t.Run("ID-6a ID-8 a pattern tells the row of the prompt from those of a menu that begin as it does", func(t *testing.T) {
+	t.Run("ID-6a ID-8 a pattern distinguishes the row of the prompt from those of a menu that begin as it does", func(t *testing.T) {
 		t.Parallel()
 		e, err := Parse("mine.toml", []byte(strings.Replace(screenFile, `prefix = "❯ "`, `match = '^\s*❯\s*$'`, 1)))
 		if err != nil {
