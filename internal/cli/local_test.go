@@ -111,6 +111,14 @@ func TestLocal(t *testing.T) {
 			t.Fatal(err)
 		}
 	})
+	t.Run("PERS-17 CLI-9 an interruption before the station is up is called that", func(t *testing.T) {
+		ctx, interrupt := context.WithCancel(t.Context())
+		interrupt()
+		var out, errOut buffer
+		if code := mainWith(ctx, &out, &errOut, "up"); code != 130 || !strings.Contains(errOut.String(), "before the station was up") {
+			t.Errorf("exit %d\n%s%s", code, out.String(), errOut.String())
+		}
+	})
 	t.Run("PERS-17 up works off what waits in the file until it is interrupted", func(t *testing.T) {
 		held, err := sqlitestore.Open(t.Context(), sqlitestore.Config{Path: file, Station: "default"})
 		if err != nil {
@@ -140,8 +148,8 @@ func up(t *testing.T, patience time.Duration, file string) {
 	tick := time.NewTicker(10 * time.Millisecond)
 	defer tick.Stop()
 	for {
-		if _, err := os.Stat(file); err == nil {
-			break
+		if _, err := os.Stat(file); err == nil && strings.Contains(out.String(), "Ctrl+C") {
+			break // the file may be there before: a command that started the run let it begin
 		}
 		select {
 		case <-tick.C:

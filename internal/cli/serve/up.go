@@ -107,7 +107,7 @@ func (a *upCommand) run(cmd *cobra.Command, _ []string) error {
 		fmt.Fprintln(a.App.Err, a.App.Wrapped(line, 0))
 	})
 	if err != nil {
-		return errors.Join(portInUse(cmd.Context(), a.listen, err), web.Close())
+		return errors.Join(notUp(cmd.Context(), a.listen, err), web.Close())
 	}
 	metrics.started(st.Station)
 	damage := reportDamage(a.App, st.Station)
@@ -133,8 +133,11 @@ func (a *upCommand) run(cmd *cobra.Command, _ []string) error {
 	return errors.Join(failure, sides.Close(), web.Close(), st.Close(context.WithoutCancel(cmd.Context())), damage)
 }
 
-// portInUse says what listens where a station was to listen, and what to do.
-func portInUse(ctx context.Context, listen string, err error) error {
+// notUp says why a station did not come up: that a person interrupted it, or what listens where it was to listen.
+func notUp(ctx context.Context, listen string, err error) error {
+	if ctx.Err() != nil && errors.Is(err, context.Canceled) {
+		return app.Exit(app.ExitInterrupted, errors.New("interrupted before the station was up: nothing is lost, start it again"))
+	}
 	if !errors.Is(err, station.ErrPortInUse) {
 		return err
 	}
