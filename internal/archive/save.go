@@ -60,6 +60,9 @@ func (s *Saver) Save(ctx context.Context, runID string) (Manifest, error) {
 	if len(fresh) == 0 {
 		return s.again(ctx, m)
 	}
+	if m.Sequence == 0 && fresh[0].Kind == events.RunPruned { // there is nothing to save of it here
+		return m, nil
+	}
 	state, err := s.state(ctx, m, fresh)
 	if err != nil {
 		return m, err
@@ -82,13 +85,16 @@ func (s *Saver) news(ctx context.Context, runID string, m Manifest) (Manifest, [
 	if err != nil {
 		return m, nil, err
 	}
-	if m.Sequence == 0 || len(fresh) > 0 && follows(m, fresh[0].Bytes) {
+	if m.Sequence == 0 || len(fresh) > 0 && fresh[0].Kind != events.RunPruned && follows(m, fresh[0].Bytes) {
 		m.Format, m.Station, m.Run = Format, s.Station, runID
 		return m, fresh, nil
 	}
 	all, err := readAll(ctx, s.Journal, runID, 0)
 	if err != nil {
 		return m, nil, err
+	}
+	if len(all) == 1 && all[0].Kind == events.RunPruned && follows(m, all[0].Bytes) {
+		return m, nil, nil // the events that it stands for are saved
 	}
 	if uint64(len(all)) < m.Sequence || run.HashOf(all[m.Sequence-1].Bytes) != m.Head {
 		return m, nil, fmt.Errorf("save run %s: %w: %d events are saved up to %.12s, the log has %d", runID, ErrShorter,

@@ -194,6 +194,16 @@ func (a *Audit) Event(ctx context.Context, r kernel.Record) bool {
 // look checks what the fold does not: the anchors at this event, the objects it refers to, and the checks of the table.
 func (a *Audit) look(ctx context.Context, r kernel.Record, f events.Event, p events.Payload) {
 	fault := Fault{Sequence: f.Sequence, Seq: r.Seq, Kind: p.Kind()}
+	if d, ok := p.(*events.RunPrunedData); ok {
+		for _, an := range a.anchors[d.Covered] {
+			if an.Hash != f.PrevHash {
+				fault.Why = fmt.Sprintf("it stands for other events than those of the anchor of %s",
+					an.At.Format("2006-01-02 15:04:05"))
+				a.wrong(fault)
+				return
+			}
+		}
+	}
 	for _, an := range a.anchors[f.Sequence] {
 		if an.Run != f.Run || an.Station != a.state.Identity.Station || an.Hash != a.state.Hash {
 			fault.Why = fmt.Sprintf("the anchor of %s has another event at this position: the log was changed",

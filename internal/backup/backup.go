@@ -21,6 +21,8 @@ var (
 	ErrNoBackup = errors.New("no whole backup is in the folder")
 	// ErrDamaged means that a file of a backup is missing or does not have the bytes that were written.
 	ErrDamaged = errors.New("the backup is damaged")
+	// ErrOtherStation means that the backup is of a station with another name, which its subjects have.
+	ErrOtherStation = errors.New("the backup is of another station")
 	// ErrNotEmpty means that the station to be filled has events that are not those of the backup.
 	ErrNotEmpty = errors.New("the station is not empty")
 	// ErrHoles means that the log of the station lacks events.

@@ -13,8 +13,12 @@ import (
 	"github.com/inspan/inspan/internal/disk"
 )
 
-// Format is the version of the folder that this program writes, and the newest that it reads.
-const Format = 1
+// Format is the version of a pruned backup, and the newest that this program reads. A whole one is written as an
+// older program reads it.
+const (
+	Format      = 2
+	wholeFormat = 1
+)
 
 // Names in the folder of a backup.
 const (
@@ -52,6 +56,10 @@ type Manifest struct {
 	Objects int    `json:"objects"`
 	Bytes   int64  `json:"bytes"`
 	Files   []File `json:"files"`
+	// Pruned are the runs of a pruned backup whose events were left out, also those that were before; PrunedFrom is the
+	// SHA-256 of the manifest of the backup that has them.
+	Pruned     int    `json:"pruned_runs,omitempty"`
+	PrunedFrom string `json:"pruned_from_sha256,omitempty"`
 	// Keys of the station that are not in the backup.
 	Keys []string `json:"keys_left_out"`
 }

@@ -53,7 +53,8 @@ func Take(ctx context.Context, cfg TakeConfig) (Manifest, error) {
 		return Manifest{}, err
 	}
 	t := &take{TakeConfig: cfg, pending: map[uint64]Message{}, judged: map[uint64]bool{}, runs: map[string]bool{},
-		m: Manifest{Format: Format, Station: cfg.Station, Version: cfg.Version, Began: cfg.Now().UTC(), Keys: []string{}}}
+		m: Manifest{Format: wholeFormat, Station: cfg.Station, Version: cfg.Version, Began: cfg.Now().UTC(),
+			Keys: []string{}}}
 	for _, step := range []func(context.Context) error{t.values, t.timers, t.cut, t.log, t.inputs, t.objects} {
 		if err := step(ctx); err != nil {
 			return t.m, fmt.Errorf("backup of station %s: %w", cfg.Station, err)
@@ -293,7 +294,7 @@ func (t *take) logged(m Message, add func(any) error) error {
 // ends reports whether an event is the end of its run.
 func ends(sub events.AggregateSubject) bool {
 	kind := kindOf(sub)
-	return kind == events.RunCompleted || kind == events.RunFailed
+	return kind == events.RunCompleted || kind == events.RunFailed || kind == events.RunPruned
 }
 
 func kindOf(sub events.AggregateSubject) events.Kind {

@@ -24,6 +24,9 @@ type Aggregate[S any] struct {
 	Envelope func(station, id string, s *S, p events.Payload) (who events.Identity, traceparent string)
 	// Ended reports whether nothing can follow a state. Nil is an aggregate without an end.
 	Ended func(s *S) bool
+	// Stands is the event type that stands for all events before it where it is the first of a log: it may have any
+	// sequence and prevhash. "" is none.
+	Stands events.Kind
 	// MaxEvent is the most bytes of one event, 0 for events.MaxEvent. Above that no journal takes one.
 	MaxEvent int
 }
@@ -107,6 +110,9 @@ func (a *Aggregate[S]) fold(id string, s S, r Record) (S, error) {
 // fault says why an event does not follow a chain, or "".
 func (a *Aggregate[S]) fault(c Chain, f events.Event, k events.Kind) string {
 	w, _ := a.Lookup(k)
+	if c.Sequence == 0 && a.Stands != "" && k == a.Stands {
+		c.Sequence, c.Hash = f.Sequence-1, f.PrevHash
+	}
 	switch {
 	case f.Sequence != c.Sequence+1:
 		return fmt.Sprintf("sequence %d does not follow %d: an event is missing or repeated", f.Sequence, c.Sequence)

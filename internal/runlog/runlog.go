@@ -36,6 +36,7 @@ func Aggregate() *kernel.Aggregate[run.State] {
 		Chain:    chain,
 		Envelope: envelope,
 		Ended:    func(s *run.State) bool { return s.Status.Ended() },
+		Stands:   events.RunPruned,
 	}
 }
 

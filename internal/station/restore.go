@@ -27,8 +27,6 @@ import (
 var (
 	// ErrKeys means that the station had keys of its own, which are in no backup.
 	ErrKeys = errors.New("the keys of the station are not in the backup")
-	// ErrOtherStation means that a backup is of a station with another name, which its subjects have.
-	ErrOtherStation = errors.New("the backup is of another station")
 )
 
 // RestoreConfig says what an empty station is filled from.
@@ -65,7 +63,7 @@ func CheckBackup(ctx context.Context, name string, cfg RestoreConfig) (backup.Ma
 		return m, err
 	}
 	if m.Station != name {
-		return m, fmt.Errorf("%w: restore it with --station %s", ErrOtherStation, m.Station)
+		return m, fmt.Errorf("%w: restore it with --station %s", backup.ErrOtherStation, m.Station)
 	}
 	for _, key := range m.Keys {
 		if cfg.Keys[key] == nil && !cfg.NewKeys {

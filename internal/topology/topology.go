@@ -90,7 +90,7 @@ var subscriptions = []Subscriptions{
 		Events: []events.Kind{events.RunCreated, events.PlanDeferred, events.PlanAnswered, events.StepFinished,
 			events.StepFailed, events.GateRejected, events.GateExpired, events.RunResumed, events.TurnDeferred,
 			events.StepAllowed, events.StepBranched, events.CallDelegated, events.StepClaimed, events.CheckPassed,
-			events.RunCompleted, events.RunFailed, events.MailInjected, events.MailRequested},
+			events.RunCompleted, events.RunFailed, events.RunPruned, events.MailInjected, events.MailRequested},
 		Inputs: []string{"task", "task.*", "run.*.control", "session.*.control",
 			"schedule.*.control", "harness.*.control", "work.*.control", "agent.*.control", "mergequeue.*.control", haltInput,
 			budgetInput},

@@ -119,6 +119,9 @@ func retryable(s run.State) error {
 		return &RefusedError{Code: "bad_retry", Reason: fmt.Sprintf(reason, args...), Hint: hint}
 	}
 	id := s.HarnessID
+	if s.Pruned {
+		return refuse("the events of run %s are in a backup, to make room here", "inspan run starts the task again", id)
+	}
 	switch s.Status {
 	case events.Created, events.Running:
 		return refuse("run %s is %s", "inspan why "+id+" says what it waits for, inspan stop "+id+" ends it", id, s.Status)

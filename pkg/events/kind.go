@@ -19,6 +19,7 @@ const (
 	RunStopping  Kind = "run.stopping"
 	RunAdjusted  Kind = "run.adjusted"
 	RunMoved     Kind = "run.moved"
+	RunPruned    Kind = "run.pruned"
 	RunForked    Kind = "run.forked"
 	RunCompleted Kind = "run.completed"
 	RunFailed    Kind = "run.failed"
@@ -338,6 +339,9 @@ var vocabulary = [...]Type{
 		"The events before this one were copied here, byte for byte, from another station or from an archive; the " +
 			"run goes on here.",
 		func() Payload { return new(RunMovedData) }},
+	{RunPruned, Planner, "run_pruned", Recorded, InLog | InIndex | InTree, line((*RunPrunedData).line),
+		"All events of a run that had ended were left in a backup, to make room: this one stands for them.",
+		func() Payload { return new(RunPrunedData) }},
 	{PlanRevised, Planner, "plan_revised", Decided, InLog | InIndex | InTree, nil,
 		"What had not begun of the plan of a paused run was replaced by other steps; what had begun stays.",
 		func() Payload { return new(PlanRevisedData) }},

@@ -13,6 +13,8 @@ func Refs(p Payload) []Ref {
 	switch d := p.(type) {
 	case *RunCreatedData:
 		add(d.History)
+	case *RunPrunedData:
+		add(d.Created.History)
 	case *PlanAnsweredData:
 		add(d.TextRef)
 	case *TurnFinishedData:

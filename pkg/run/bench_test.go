@@ -120,6 +120,10 @@ var places = sync.OnceValue(func() map[events.Kind]place {
 			b.Append(next)
 		}
 	}
+	pruned := runtest.New("default", "run-1").Bad(runtest.Pruned(7, events.Completed), func(f *events.Event) {
+		f.Sequence, f.PrevHash = 8, run.HashOf(nil)
+	})
+	found[events.RunPruned] = place{run.State{}, pruned}
 	return found
 })
 

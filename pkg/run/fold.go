@@ -70,10 +70,14 @@ func (s State) ApplyEvent(f events.Event, p events.Payload, hash string) (State,
 
 func (s *State) chainFault(f events.Event, kind events.Kind) string {
 	word, _ := events.Lookup(kind)
+	last, hash := s.Sequence, s.Hash
+	if last == 0 && kind == events.RunPruned { // it stands for all that came before it
+		last, hash = f.Sequence-1, f.PrevHash
+	}
 	switch {
-	case f.Sequence != s.Sequence+1:
-		return fmt.Sprintf("sequence %d does not follow %d: an event is missing or repeated", f.Sequence, s.Sequence)
-	case f.PrevHash != s.Hash:
+	case f.Sequence != last+1:
+		return fmt.Sprintf("sequence %d does not follow %d: an event is missing or repeated", f.Sequence, last)
+	case f.PrevHash != hash:
 		return "prevhash is not the hash of the event before: the log was changed"
 	case s.Sequence > 0 && (f.Run != s.HarnessID || f.Station != s.Identity.Station && kind != events.RunMoved):
 		return "belongs to another run"
@@ -81,9 +85,9 @@ func (s *State) chainFault(f events.Event, kind events.Kind) string {
 		return fmt.Sprintf("said by %q, only %s may say it", f.Author(), word.Author)
 	case s.Status.Ended():
 		return fmt.Sprintf("comes after the end of the run (%s)", s.Status)
-	case s.Sequence == 0 && kind != events.RunCreated:
+	case s.Sequence == 0 && kind != events.RunCreated && kind != events.RunPruned:
 		return "a run begins with run.created"
-	case s.Sequence > 0 && kind == events.RunCreated:
+	case s.Sequence > 0 && (kind == events.RunCreated || kind == events.RunPruned):
 		return "the run exists already"
 	}
 	return ""
@@ -136,6 +140,7 @@ var runRules = []rule{
 		return ""
 	}),
 	on((*State).moved),
+	on((*State).pruned),
 	on(func(s *State, f events.Event, d *events.RunCompletedData) string {
 		return s.end(d.Result, events.Completed, f.Time)
 	}),
@@ -178,6 +183,25 @@ func (s *State) create(f events.Event, d *events.RunCreatedData) string {
 	if d.Direct {
 		return s.direct(f, d)
 	}
+	return ""
+}
+
+// pruned makes the run one that has ended and whose events are elsewhere.
+func (s *State) pruned(f events.Event, d *events.RunPrunedData) string {
+	switch {
+	case d.Covered == 0 || d.Covered != f.Sequence-1:
+		return fmt.Sprintf("it stands for %d events and is event %d", d.Covered, f.Sequence)
+	case !d.Result.Status.Ended():
+		return fmt.Sprintf("it stands for a run that is %s, which has not ended", d.Result.Status)
+	case d.Created.Direct || d.Created.ForkOf != nil:
+		return "it says more of the first event than what that was"
+	}
+	if fault := s.create(f, &d.Created); fault != "" {
+		return fault
+	}
+	s.CreatedAt, s.StartedAt, s.EndedAt = d.CreatedAt, d.StartedAt, &d.EndedAt
+	s.Status, s.Result, s.Pruned = d.Result.Status, &d.Result, true
+	s.Tokens.Input, s.Tokens.Output, s.Cost = d.Result.InputTokens, d.Result.OutputTokens, d.Result.Cost
 	return ""
 }
 

@@ -100,6 +100,8 @@ type State struct {
 	Forked    bool   `json:"forked,omitempty"`
 	// StopPassed is true once a hook has interrupted the end of the run: a person who resumes it lets it end.
 	StopPassed bool `json:"stopPassed,omitempty"`
+	// Pruned is true where the events of the run are in a backup, and run.pruned stands for them.
+	Pruned bool `json:"pruned,omitempty"`
 }
 
 // Held is the answer of a hook that the run has to follow. Told is true once the planner was told of an interrupt that

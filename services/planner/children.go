@@ -261,7 +261,7 @@ func (r *Role) kin(ctx context.Context, h runlog.ReceivedEvent) error {
 			return nil
 		}
 		return r.tend(ctx, h.Run)
-	case events.RunCreated, events.RunCompleted, events.RunFailed:
+	case events.RunCreated, events.RunCompleted, events.RunFailed, events.RunPruned:
 		if h.State.Created == nil {
 			return nil
 		}

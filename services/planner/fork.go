@@ -57,6 +57,10 @@ func (r *Role) origin(ctx context.Context,
 	if err != nil {
 		return old, from, nil, err
 	}
+	if old.Pruned {
+		return old, from, nil, kernel.Refuse("bad_fork", "restore that backup into a store of its own, and fork the run there",
+			"the events of run %s are in a backup, to make room here", t.ForkOf.Run)
+	}
 	start, err := run.Fork(old, t.Say, !t.ForkOf.SameWorkspace)
 	if err == nil {
 		from, parts, err = run.ForkParts(old, start)

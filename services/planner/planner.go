@@ -238,7 +238,7 @@ func (r *Role) event(ctx context.Context, h runlog.ReceivedEvent) error {
 			}
 		}
 		return r.kin(ctx, h)
-	case events.RunCompleted, events.RunFailed:
+	case events.RunCompleted, events.RunFailed, events.RunPruned:
 		if err := r.treasurer.ended(ctx, h.State); err != nil {
 			return err
 		}

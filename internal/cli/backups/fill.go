@@ -46,7 +46,7 @@ func restoreFault(err error) error {
 		return app.Exit(app.ExitFailed, fmt.Errorf("%w: nothing was written", err))
 	case errors.Is(err, backup.ErrNotEmpty):
 		return app.Exit(app.ExitRefused, err)
-	case errors.Is(err, station.ErrKeys), errors.Is(err, station.ErrOtherStation):
+	case errors.Is(err, station.ErrKeys), errors.Is(err, backup.ErrOtherStation):
 		return app.Usage("%w", err)
 	}
 	return err

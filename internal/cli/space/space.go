@@ -20,8 +20,8 @@ type command struct {
 	watch bool
 }
 
-// Command makes inspan space.
-func Command(a *app.App) *cobra.Command {
+// Command makes inspan space. more are the commands below it.
+func Command(a *app.App, more ...*cobra.Command) *cobra.Command {
 	c := &command{App: a}
 	cmd := &cobra.Command{Use: "space", Short: "Show what takes the room of a station, and when it is full",
 		Long: `Shows what each stream of a station takes, how much of its limit that is, by how much the log grew in the last day, and when it is full if it
@@ -29,6 +29,7 @@ goes on like that. Where somebody must make room, the exit code is 1. The bucket
 		Example: "  inspan space\n  inspan space --json | jq '.[] | select(.limit) | {stream, used: (.bytes / .limit)}'",
 		Args:    app.Args(0), RunE: a.Connected(c.run)}
 	app.WatchFlag(cmd, &c.watch)
+	cmd.AddCommand(more...)
 	return cmd
 }
 
@@ -57,7 +58,7 @@ func (c *command) run(ctx context.Context, cl *client.Client, _ []string) error 
 	if err != nil || len(warned) == 0 {
 		return err
 	}
-	return fmt.Errorf("%s: raise its limit or give its work to another station before it refuses events, see The log is full in docs/runbook.md", Warning(warned[0]))
+	return fmt.Errorf("%s: raise its limit, or make room before it refuses events (inspan space make, see The log is full in docs/runbook.md)", Warning(warned[0]))
 }
 
 // Lasts says how long a stream has room for; "-" where that is not known.

@@ -32,6 +32,16 @@ var nodeRows = slices.Concat(checkNodes, childNodes, []nodeRow{
 		t.steps, t.calls, t.gates = map[string]*StepNode{}, map[string]*CallNode{}, map[string]*GateNode{}
 		t.direct(f.Time, d)
 	}),
+	node(func(t *Tree, f events.Event, d *events.RunPrunedData) {
+		t.Run, t.Agent, t.Created, t.Budget = f.Run, d.Created.Agent, d.CreatedAt, d.Created.Options.MaxToolCalls
+		t.steps, t.calls, t.gates = map[string]*StepNode{}, map[string]*CallNode{}, map[string]*GateNode{}
+		if d.StartedAt != nil {
+			t.Started = *d.StartedAt
+		}
+		t.spend(d.Result.InputTokens, d.Result.OutputTokens, 0, d.Result.Cost)
+		t.Calls = d.Result.ToolCallCount
+		t.end(d.EndedAt, d.Result)
+	}),
 	node(func(t *Tree, _ events.Event, d *events.RunForkedData) { t.forked(d) }),
 	node(func(t *Tree, f events.Event, _ *events.RunStartedData) { t.Started, t.Status = f.Time, events.Running }),
 	node(func(t *Tree, f events.Event, d *events.RunPausedData) {

@@ -15,7 +15,7 @@ import (
 // where no drawn payload fits.
 var byHand = []events.Kind{
 	events.RunCreated, events.RunForked, events.RunStarted, events.RunPaused, events.RunResumed, events.RunAdjusted,
-	events.RunMoved,
+	events.RunMoved, events.RunPruned,
 	events.RunCompleted, events.RunFailed, events.PlanMade, events.PlanRevised, events.PlanCompleted, events.StepReady,
 	events.StepAllowed, events.StepBranched,
 	events.ChildSpawned, events.ChildFinished, events.RunStopping, events.StepClaimed, events.CheckPassed,

@@ -70,6 +70,16 @@ func Moved(s run.State) *events.RunMovedData {
 		By: "anna"}
 }
 
+// Pruned stands for that many events of a run of the agent "worker". It is the first event of its run, in no random
+// history: its sequence and prevhash are not those of a run that begins.
+func Pruned(covered uint64, to events.Status) *events.RunPrunedData {
+	return &events.RunPrunedData{Event: eventOf(events.RunPruned), Covered: covered, Created: Created().Bare(),
+		CreatedAt: Start, EndedAt: Start.Add(time.Minute), Backup: digest("manifest"), BackupAt: Start.Add(time.Hour),
+		Result: events.Result{Event: eventOf(events.RunCompleted), From: events.Running, Status: to,
+			Success: to == events.Completed, FinishReason: events.FinishDone, InputTokens: 7, OutputTokens: 3,
+			TotalTokens: 10, Cost: 5}, By: "anna"}
+}
+
 // Step describes a plan step of the agent "worker".
 func Step(id string, needs ...string) events.PlanStep {
 	if needs == nil {

@@ -58,7 +58,7 @@ export class Run {
   add(event, position, kind) {
     const q = event.sequence;
     if (q <= this.last) return true;
-    if (q !== this.last + 1) return false;
+    if (q !== this.last + 1 && !(this.last === 0 && kind === 'run.pruned')) return false;
     this.last = q;
     this.position = position;
     this.events.push([q, position, Date.parse(event.time), kind]);
@@ -122,6 +122,17 @@ export class Run {
         this.node('end', q, this.root, q, brief(d.output || d.error || d.finish_reason, 200),
           { hist: [[q, kind === 'run.failed' ? 'failed' : 'completed']] });
         break;
+      case 'run.pruned': {
+        const c = d.created || {};
+        const r = d.result || {};
+        Object.assign(this.about, { agent: c.agent, by: c.by, session: c.session_id, created: Date.parse(d.created_at),
+          parent: c.parent_run_id || (c.child_of && c.child_of.run_id) });
+        this.move(q, r.status, r.finish_reason);
+        this.spend(q, r, r.total_steps || 0, r.tool_call_count || 0);
+        this.node('end', q, this.root, q, `events 1 to ${d.covered_sequence} are in the backup of ${brief(d.backup_at)}`,
+          { hist: [[q, r.status]] });
+        break;
+      }
       case 'plan.made':
         for (const s of d.steps || []) this.step(s.id, q, s.description).agent = s.agent;
         this.spend(q, d, 0, 0);
