@@ -7,6 +7,8 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net/url"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -113,7 +115,7 @@ func Connect(ctx context.Context, cfg Config) (*Conn, error) {
 		return nil, err
 	}
 	for wait := 50 * time.Millisecond; ; wait = min(2*wait, 2*time.Second) {
-		c.nc, err = nats.Connect(cfg.URL, opts...)
+		c.nc, err = nats.Connect(cfg.address(), opts...)
 		if err == nil {
 			break
 		}
@@ -145,6 +147,22 @@ func (cfg Config) where() string {
 		return "the server in this process"
 	}
 	return redactURL(cfg.URL)
+}
+
+// address is where to connect to. A login that is given beside it takes the place of one in it, which the client would
+// prefer.
+func (cfg Config) address() string {
+	if cfg.User == "" && cfg.Creds == "" && cfg.NKey == "" && cfg.Token.Empty() && cfg.TokenFile == "" {
+		return cfg.URL
+	}
+	all := strings.Split(cfg.URL, ",")
+	for i, one := range all {
+		if u, err := url.Parse(strings.TrimSpace(one)); err == nil && u.User != nil {
+			u.User = nil
+			all[i] = u.String()
+		}
+	}
+	return strings.Join(all, ",")
 }
 
 func (c *Conn) options() ([]nats.Option, error) {

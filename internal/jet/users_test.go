@@ -2,6 +2,7 @@ package jet_test
 
 import (
 	"errors"
+	"strings"
 	"testing"
 
 	"github.com/nats-io/nats.go"
@@ -32,6 +33,19 @@ func TestSetAccounts(t *testing.T) {
 		t.Fatal(err)
 	}
 	head := appendOne(t, st.Journal(), "r1", events.RunCreated, 0)
+	t.Run("SAFE-6 a user that is named takes the place of one in the address", func(t *testing.T) {
+		at := strings.Replace(s.URL(), "nats://", "nats://"+string(events.Planner)+":x@", 1)
+		named := setup
+		named.URL = at + "," + at
+		c, err := jet.Connect(within(t), named)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer c.Close()
+		if err := c.Setup().Apply(within(t), "s1", jet.ApplyOptions{}); err != nil {
+			t.Error(err)
+		}
+	})
 	gone := make(chan struct{})
 	nc, err := nats.Connect(s.URL(), natsUser(topology.SetupUser, "x"), nats.NoReconnect(), quiet, nats.ClosedHandler(func(*nats.Conn) { close(gone) }))
 	if err != nil {

@@ -35,7 +35,7 @@ that. Open runs, sessions, agents, work items, schedules and mail are copied as 
 BACKUP stays as it is, and is from then on the only place that has the events that were left out: keep it as long as you must
 be able to show them. inspan restore BACKUP into a store of its own shows them again. Make room while the station is halted
 or stopped: what happens after the moment of the backup is in neither. It needs no station, only the two folders.`,
-		Example: "  inspan halt --reason \"make room\"\n  inspan backup /mnt/b/2026 --keys /etc/inspan/station.keys --users /etc/inspan/creds\n" +
+		Example: "  inspan halt \"make room\"\n  inspan backup /mnt/b/2026 --keys /etc/inspan/station.keys --users /etc/inspan/creds\n" +
 			"  inspan space make /mnt/b/2026 /mnt/b/small --ended-before 2160h\n" +
 			"  inspan restore /mnt/b/small --store NEW --keys /etc/inspan/station.keys\n" +
 			"  inspan space make /mnt/b/2026 /mnt/b/small --ended-before 720h --json | jq .pruned_runs",
