@@ -49,7 +49,7 @@ func (r *rebuild) row(ctx context.Context, l log, there []byte) ([]byte, error) 
 		}
 		r.rep.Archives++
 		info.Archive = &ref
-		if s.Options.Mode != "" && !s.Pruned {
+		if s.Options.Mode != "" && s.Pruned == nil {
 			if info.Report, err = r.report(ctx, l); err != nil {
 				return nil, err
 			}

@@ -119,7 +119,7 @@ func retryable(s run.State) error {
 		return &RefusedError{Code: "bad_retry", Reason: fmt.Sprintf(reason, args...), Hint: hint}
 	}
 	id := s.HarnessID
-	if s.Pruned {
+	if s.Pruned != nil {
 		return refuse("the events of run %s are in a backup, to make room here", "inspan run starts the task again", id)
 	}
 	switch s.Status {

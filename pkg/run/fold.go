@@ -186,25 +186,6 @@ func (s *State) create(f events.Event, d *events.RunCreatedData) string {
 	return ""
 }
 
-// pruned makes the run one that has ended and whose events are elsewhere.
-func (s *State) pruned(f events.Event, d *events.RunPrunedData) string {
-	switch {
-	case d.Covered == 0 || d.Covered != f.Sequence-1:
-		return fmt.Sprintf("it stands for %d events and is event %d", d.Covered, f.Sequence)
-	case !d.Result.Status.Ended():
-		return fmt.Sprintf("it stands for a run that is %s, which has not ended", d.Result.Status)
-	case d.Created.Direct || d.Created.ForkOf != nil:
-		return "it says more of the first event than what that was"
-	}
-	if fault := s.create(f, &d.Created); fault != "" {
-		return fault
-	}
-	s.CreatedAt, s.StartedAt, s.EndedAt = d.CreatedAt, d.StartedAt, &d.EndedAt
-	s.Status, s.Result, s.Pruned = d.Result.Status, &d.Result, true
-	s.Tokens.Input, s.Tokens.Output, s.Cost = d.Result.InputTokens, d.Result.OutputTokens, d.Result.Cost
-	return ""
-}
-
 func (s *State) move(from, to events.Status) string {
 	if s.Status != from {
 		return fmt.Sprintf("the run is %s and cannot become %s", s.Status, to)

@@ -28,8 +28,8 @@ func TestPruned(t *testing.T) {
 				t.Fatal(err)
 			}
 			info := run.InfoOf(s)
-			if s.Status != status || s.Sequence != 42 || !s.Pruned || s.Broken() != "" || info.AgentName == "" ||
-				info.CompletedAt == nil || info.InputTokens != 7 || info.Cost != 5 || info.Task != "" {
+			if s.Status != status || s.Sequence != 42 || s.Pruned == nil || s.Pruned.Covered != 41 || s.Broken() != "" || info.AgentName == "" ||
+				info.CompletedAt == nil || info.InputTokens != 7 || info.Cost != 5 || info.StepsCompleted != 2 || info.Turns != 3 || info.ToolCallCount != 4 || info.Task != "" {
 				t.Errorf("%+v, broken %q", info, s.Broken())
 			}
 			b := runtest.New("default", "run-1")

@@ -100,8 +100,8 @@ type State struct {
 	Forked    bool   `json:"forked,omitempty"`
 	// StopPassed is true once a hook has interrupted the end of the run: a person who resumes it lets it end.
 	StopPassed bool `json:"stopPassed,omitempty"`
-	// Pruned is true where the events of the run are in a backup, and run.pruned stands for them.
-	Pruned bool `json:"pruned,omitempty"`
+	// Pruned is where the events of the run are, for which run.pruned stands; nil for all other runs.
+	Pruned *Pruned `json:"pruned,omitempty"`
 }
 
 // Held is the answer of a hook that the run has to follow. Told is true once the planner was told of an interrupt that
@@ -470,7 +470,12 @@ func (s *State) Turns() List[Turn] {
 }
 
 // ModelTurns counts the turns that models took.
-func (s *State) ModelTurns() int { return s.Turns().Len() - s.HarnessTurns }
+func (s *State) ModelTurns() int {
+	if s.Pruned != nil {
+		return s.Result.TotalSteps
+	}
+	return s.Turns().Len() - s.HarnessTurns
+}
 
 // Harness reports whether a step is one of the harness, which asks no model.
 func (s *State) Harness(step string) bool {
@@ -482,17 +487,4 @@ func (s *State) Harness(step string) bool {
 func (s *State) Agent(name string) (events.Agent, bool) {
 	a, ok := s.Agents[name]
 	return a, ok
-}
-
-// StepsCompleted counts the steps that are done, and all steps.
-func (s *State) StepsCompleted() (done, total int) {
-	if s.Plan == nil {
-		return 0, 0
-	}
-	for _, st := range s.Plan.Steps {
-		if st.Done() {
-			done++
-		}
-	}
-	return done, len(s.Plan.Steps)
 }

@@ -41,7 +41,7 @@ func (r *Role) archive(ctx context.Context, s run.State) (archive, told *events.
 	}
 	lines := bytes.Join(append(evs, nil), []byte("\n")) // each line ends with one
 	ref, err := r.cfg.Blobs.Put(ctx, "archive", lines)
-	if err == nil && s.Options.Mode != "" && !s.Pruned {
+	if err == nil && s.Options.Mode != "" && s.Pruned == nil {
 		told, err = r.report(ctx, evs)
 	}
 	if err != nil {

@@ -57,7 +57,7 @@ func (r *Role) origin(ctx context.Context,
 	if err != nil {
 		return old, from, nil, err
 	}
-	if old.Pruned {
+	if old.Pruned != nil {
 		return old, from, nil, kernel.Refuse("bad_fork", "restore that backup into a store of its own, and fork the run there",
 			"the events of run %s are in a backup, to make room here", t.ForkOf.Run)
 	}

@@ -154,7 +154,7 @@ func printRun(a *app.App, s run.State, t *view.Tree, sandboxes map[string]bool, 
 		{"Sandbox", sandbox},
 		{"Autonomy", fmt.Sprint(s.Options.Autonomy)},
 		{"Checkpoints", checkpoints(s)},
-		{"Log", fmt.Sprintf("%s, durability %s", view.Plural(int(s.Sequence), "event"), cmp.Or(s.Created.Durability, "unknown"))}, //nolint:gosec // far below the limit
+		{"Log", logLine(s)},
 		{"Waits for", waitLine(s, now)},
 	})
 	fmt.Fprintln(a.Out)
@@ -166,6 +166,17 @@ func printRun(a *app.App, s run.State, t *view.Tree, sandboxes map[string]bool, 
 	if s.Result != nil && s.Result.Output != "" {
 		fmt.Fprintf(a.Out, "\n%s\n%s\n", p.Dim("Output"), terminal.Sanitize(s.Result.Output))
 	}
+}
+
+// logLine says how long the log of a run is, how safe, and where the events are that are not here.
+func logLine(s run.State) string {
+	text := fmt.Sprintf("%s, durability %s", view.Plural(int(s.Sequence), "event"), //nolint:gosec // far below the limit
+		cmp.Or(s.Created.Durability, "unknown"))
+	if p := s.Pruned; p != nil {
+		text += fmt.Sprintf("; events 1 to %d are in the backup of %s, manifest %.12s", p.Covered,
+			p.At.UTC().Format(time.RFC3339), p.Backup)
+	}
+	return text
 }
 
 // gitLine is where a run works in git, or what became of that, "" where it does not.

@@ -345,7 +345,11 @@ func (d Drawing) foot(t *view.Tree, now time.Time) []string {
 	if text := view.Verified(t.Result); text != "" {
 		word += d.Dim(" · " + text)
 	}
-	parts := []string{fmt.Sprintf("%d of %s", t.StepsDone(), view.Plural(len(t.Steps), "step")),
+	done, total := t.StepsDone(), len(t.Steps)
+	if total == 0 && t.Result != nil { // its events are elsewhere
+		done, total = t.Result.StepsCompleted, t.Result.StepsTotal
+	}
+	parts := []string{fmt.Sprintf("%d of %s", done, view.Plural(total, "step")),
 		view.Plural(t.Turns, "turn"), calls,
 		view.Count(t.Tokens.Input) + " tokens in, " + view.Count(t.Tokens.Output) + " out"}
 	if text := CostText(t.Cost); text != "" {

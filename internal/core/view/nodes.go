@@ -39,7 +39,7 @@ var nodeRows = slices.Concat(checkNodes, childNodes, []nodeRow{
 			t.Started = *d.StartedAt
 		}
 		t.spend(d.Result.InputTokens, d.Result.OutputTokens, 0, d.Result.Cost)
-		t.Calls = d.Result.ToolCallCount
+		t.Turns, t.Calls = d.Result.TotalSteps, d.Result.ToolCallCount
 		t.end(d.EndedAt, d.Result)
 	}),
 	node(func(t *Tree, _ events.Event, d *events.RunForkedData) { t.forked(d) }),

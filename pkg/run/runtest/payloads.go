@@ -77,7 +77,7 @@ func Pruned(covered uint64, to events.Status) *events.RunPrunedData {
 		CreatedAt: Start, EndedAt: Start.Add(time.Minute), Backup: digest("manifest"), BackupAt: Start.Add(time.Hour),
 		Result: events.Result{Event: eventOf(events.RunCompleted), From: events.Running, Status: to,
 			Success: to == events.Completed, FinishReason: events.FinishDone, InputTokens: 7, OutputTokens: 3,
-			TotalTokens: 10, Cost: 5}, By: "anna"}
+			TotalTokens: 10, Cost: 5, StepsCompleted: 2, StepsTotal: 2, TotalSteps: 3, ToolCallCount: 4}, By: "anna"}
 }
 
 // Step describes a plan step of the agent "worker".
