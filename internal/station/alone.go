@@ -7,9 +7,9 @@ import (
 	"os"
 	"path/filepath"
 
+	"github.com/inspan/inspan/internal/localstore"
 	"github.com/inspan/inspan/internal/service"
 	"github.com/inspan/inspan/internal/service/all"
-	"github.com/inspan/inspan/internal/sqlitestore"
 )
 
 // LocalFile is a station without NATS, in its store.
@@ -35,7 +35,7 @@ func (s *Station) open(ctx context.Context) error {
 		return err
 	}
 	path := filepath.Join(s.cfg.StoreDir, LocalFile)
-	if s.local, err = sqlitestore.Open(ctx, sqlitestore.Config{Path: path, Station: s.cfg.Station,
+	if s.local, err = localstore.Open(ctx, localstore.Config{Path: path, Station: s.cfg.Station,
 		Grace: cfg.Drain}); err != nil {
 		return err
 	}
@@ -62,4 +62,4 @@ func (s *Station) open(ctx context.Context) error {
 }
 
 // Local is the store of this process: the whole station where it does without NATS, else what stands in for its log.
-func (s *Station) Local() *sqlitestore.Station { return s.local }
+func (s *Station) Local() *localstore.Station { return s.local }

@@ -16,9 +16,9 @@ import (
 	"time"
 
 	"github.com/inspan/inspan/internal/jet"
+	"github.com/inspan/inspan/internal/localstore"
 	"github.com/inspan/inspan/internal/natsserver"
 	"github.com/inspan/inspan/internal/program"
-	"github.com/inspan/inspan/internal/sqlitestore"
 	"github.com/inspan/inspan/internal/storecheck"
 	"github.com/inspan/inspan/internal/topology"
 	"github.com/inspan/inspan/pkg/events"
@@ -452,7 +452,7 @@ func (st *store) digest(rel string, before storecheck.File) (storecheck.File, er
 }
 
 // spared notes whether the local store holds anything that would be missed.
-func (st *store) spared(ctx context.Context, local *sqlitestore.Station) error {
+func (st *store) spared(ctx context.Context, local *localstore.Station) error {
 	empty, err := local.Empty(context.WithoutCancel(ctx))
 	if empty {
 		st.spare = []string{fallbackFile}

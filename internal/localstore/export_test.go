@@ -1,4 +1,4 @@
-package sqlitestore
+package localstore
 
 // Damage puts other bytes in the place of an object, as no one could through the port.
 func (s *Station) Damage(sha256 string, data []byte) error {

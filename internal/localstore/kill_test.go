@@ -1,4 +1,4 @@
-package sqlitestore_test
+package localstore_test
 
 import (
 	"bufio"
@@ -11,7 +11,7 @@ import (
 	"testing"
 
 	"github.com/inspan/inspan/internal/kernel"
-	"github.com/inspan/inspan/internal/sqlitestore"
+	"github.com/inspan/inspan/internal/localstore"
 	"github.com/inspan/inspan/pkg/events"
 )
 
@@ -25,7 +25,7 @@ func TestMain(m *testing.M) {
 		m.Run() // its code becomes that of the program
 		return
 	}
-	s, err := sqlitestore.Open(context.Background(), sqlitestore.Config{Path: path, Station: "exam"})
+	s, err := localstore.Open(context.Background(), localstore.Config{Path: path, Station: "exam"})
 	if err != nil {
 		fmt.Println("error", err)
 		return
@@ -49,7 +49,7 @@ func TestKill(t *testing.T) {
 		acked := uint64(0)
 		for round := range 5 {
 			acked = killed(t, path, 20+7*round, acked)
-			s, err := sqlitestore.Open(t.Context(), sqlitestore.Config{Path: path, Station: "exam"})
+			s, err := localstore.Open(t.Context(), localstore.Config{Path: path, Station: "exam"})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -96,7 +96,7 @@ func killed(t *testing.T, path string, evs int, last uint64) uint64 {
 		}
 		last = seq
 		if n == evs {
-			if _, err := sqlitestore.Open(t.Context(), sqlitestore.Config{Path: path, Station: "exam"}); err == nil {
+			if _, err := localstore.Open(t.Context(), localstore.Config{Path: path, Station: "exam"}); err == nil {
 				t.Error("a second process opened the file")
 			}
 			_ = child.Process.Kill() // SIGKILL; what it still printed is read
