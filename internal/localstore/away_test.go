@@ -133,7 +133,7 @@ type fallen struct {
 }
 
 func newFallen(t *testing.T) *fallen {
-	w := &fallen{t: t, home: newHome(t), path: filepath.Join(t.TempDir(), "fallback.db")}
+	w := &fallen{t: t, home: newHome(t), path: filepath.Join(t.TempDir(), "fallback.bolt")}
 	w.restart()
 	t.Cleanup(func() { _ = w.local.Close() })
 	return w

@@ -15,7 +15,7 @@ import (
 func open(t *testing.T, cfg localstore.Config) *localstore.Station {
 	t.Helper()
 	if cfg.Path == "" {
-		cfg.Path = filepath.Join(t.TempDir(), "it's 100% ours?.db")
+		cfg.Path = filepath.Join(t.TempDir(), "it's 100% ours?.bolt")
 	}
 	cfg.Station = "exam"
 	s, err := localstore.Open(t.Context(), cfg)

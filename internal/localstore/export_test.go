@@ -1,9 +1,10 @@
 package localstore
 
+import "context"
+
 // Damage puts other bytes in the place of an object, as no one could through the port.
 func (s *Station) Damage(sha256 string, data []byte) error {
-	_, err := s.store.db.Exec("UPDATE blobs SET data = ? WHERE sha256 = ?", nonNil(data), sha256)
-	return err
+	return s.store.write(context.Background(), func(t *tx) error { return putObject(t, sha256, "", data) })
 }
 
 // LocalSeq is the first position of a local store.

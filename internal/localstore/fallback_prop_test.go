@@ -25,7 +25,7 @@ func TestAnyOutage(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			w := &fallen{t: t, home: newHome(t), path: filepath.Join(dir, "f.db")}
+			w := &fallen{t: t, home: newHome(t), path: filepath.Join(dir, "f.bolt")}
 			defer func() {
 				_ = w.local.Close()
 				_ = os.RemoveAll(dir)

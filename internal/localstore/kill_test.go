@@ -45,7 +45,7 @@ func TestKill(t *testing.T) {
 	t.Parallel()
 	t.Run("PERS-15 PERS-4 what was acknowledged before kill -9 is there, whole and in order, and one process owns the file", func(t *testing.T) {
 		t.Parallel()
-		path := filepath.Join(t.TempDir(), "killed.db")
+		path := filepath.Join(t.TempDir(), "killed.bolt")
 		acked := uint64(0)
 		for round := range 5 {
 			acked = killed(t, path, 20+7*round, acked)

@@ -2,182 +2,309 @@ package localstore
 
 import (
 	"context"
-	"database/sql"
 	"errors"
 	"fmt"
-	"net/url"
 	"os"
 	"path/filepath"
+	"runtime/debug"
+	"strconv"
 	"sync"
+	"syscall"
 	"time"
 
-	"modernc.org/sqlite"
-	sqlite3 "modernc.org/sqlite/lib"
+	bolt "go.etcd.io/bbolt"
+	bolterrors "go.etcd.io/bbolt/errors"
 )
 
-// schemaVersion of the file, kept as user_version.
-const schemaVersion = 1
+// formVersion is the version of what is in the buckets.
+const formVersion = 1
 
-// schema of a new file. Times are nanoseconds since 1970.
-const schema = `
-CREATE TABLE meta(key TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID;
-CREATE TABLE branches(id INTEGER PRIMARY KEY AUTOINCREMENT, run TEXT NOT NULL, fork INTEGER NOT NULL, status TEXT NOT NULL,
-	reason TEXT NOT NULL DEFAULT '', told INTEGER NOT NULL DEFAULT 0, opened INTEGER NOT NULL, closed INTEGER NOT NULL DEFAULT 0);
-CREATE INDEX branches_run ON branches(run, id);
-CREATE TABLE facts(seq INTEGER PRIMARY KEY AUTOINCREMENT, run TEXT NOT NULL, kind TEXT NOT NULL, at INTEGER NOT NULL, bytes BLOB NOT NULL, whole INTEGER NOT NULL,
-	branch INTEGER REFERENCES branches(id), home INTEGER NOT NULL DEFAULT 0);
-CREATE INDEX facts_run ON facts(run, seq);
-CREATE INDEX facts_branch ON facts(branch, seq);
-CREATE TABLE pending(role TEXT NOT NULL, fact INTEGER NOT NULL REFERENCES facts(seq), PRIMARY KEY(fact, role)) WITHOUT ROWID;
-CREATE TABLE inputs(seq INTEGER PRIMARY KEY AUTOINCREMENT, subject TEXT NOT NULL, data BLOB NOT NULL, header TEXT NOT NULL, at INTEGER NOT NULL);
-CREATE TABLE timers(name TEXT PRIMARY KEY, at INTEGER NOT NULL) WITHOUT ROWID;
-CREATE TABLE blobs(sha256 TEXT PRIMARY KEY, kind TEXT NOT NULL, data BLOB NOT NULL);
-CREATE TABLE shelf(bucket TEXT NOT NULL, key TEXT NOT NULL, value BLOB NOT NULL, revision INTEGER NOT NULL, PRIMARY KEY(bucket, key)) WITHOUT ROWID;
-CREATE TABLE revisions(n INTEGER PRIMARY KEY AUTOINCREMENT);
-CREATE TABLE dead(seq INTEGER PRIMARY KEY AUTOINCREMENT, by TEXT NOT NULL, letter TEXT NOT NULL);
-`
+// Keys of the bucket meta.
+var (
+	versionKey = []byte("version")
+	stationKey = []byte("station")
+)
 
 // ErrInUse means that another process has the file open.
 var ErrInUse = errors.New("another process has this store open: stop it, or name another folder")
 
-// ackDelay is how long words that may be lost, such as an ack, wait for a write that takes them along.
-const ackDelay = 100 * time.Millisecond
+// ErrDamaged means that the file is not as it was written.
+var ErrDamaged = errors.New("the local store is damaged: restore the file from a backup, or move it away to begin with an empty store")
 
-// store is the file. It has one connection: SQLite gives the file to one at a time anyway.
+// errShut is returned to those who ask a station that has been closed.
+var errShut = errors.New("the local store is closed")
+
+const (
+	// ackDelay is how long changes that may be lost, such as an ack, wait for a write that takes them along.
+	ackDelay = 100 * time.Millisecond
+	// lockWait is how long another process may take to let go of the file.
+	lockWait = time.Second
+)
+
+// store is the file. Readers see the last transaction and wait for no writer; writers that come while a transaction is
+// being synced share the next one.
 type store struct {
-	db *sql.DB
-	// mu is held while something is written.
+	db *bolt.DB
+
+	// line guards waiting, the changes that no transaction has taken yet.
+	line    sync.Mutex
+	waiting []*change
+
+	// mu is held while something is written. What follows is guarded by it, as are the outcomes of changes.
 	mu sync.Mutex
-	// casual are writes that may be lost, and soon is when they are made at the latest; both are guarded by mu.
-	casual []statement
+	// casual are changes that may be lost, and soon is when they are made at the latest.
+	casual []func(*tx) error
 	soon   *time.Timer
 	closed bool
 }
 
-type statement struct {
-	query string
-	args  []any
+// change is one that somebody waits for.
+type change struct {
+	f    func(*tx) error
+	done bool
+	err  error
 }
 
-// open opens or makes a file for a station.
-func open(path, station string) (*store, error) {
-	path, err := filepath.Abs(path)
-	if err != nil {
-		return nil, fmt.Errorf("local store: %w", err)
-	}
-	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
-		return nil, fmt.Errorf("local store: %w", err)
-	}
-	f, err := os.OpenFile(path, os.O_CREATE|os.O_RDWR, 0o600) // SQLite would let everybody read it
-	if err != nil {
-		return nil, fmt.Errorf("local store: %w", err)
-	}
-	if err := f.Close(); err != nil {
-		return nil, fmt.Errorf("local store: %w", err)
-	}
-	options := url.Values{"_txlock": {"immediate"}, "_pragma": {"busy_timeout(1000)", "locking_mode(EXCLUSIVE)",
-		"journal_mode(WAL)", "synchronous(FULL)"}}
-	db, err := sql.Open("sqlite", (&url.URL{Scheme: "file", Path: filepath.ToSlash(path),
-		RawQuery: options.Encode()}).String())
+// open opens or makes a file for a station. spare is whether the store of an earlier version may be passed over.
+func open(path, station string, spare bool) (*store, error) {
+	s, err := openFile(path, station, spare)
 	if err != nil {
 		return nil, fmt.Errorf("local store %s: %w", path, err)
-	}
-	db.SetMaxOpenConns(1)
-	s := &store{db: db}
-	if err := s.prepare(station); err != nil {
-		return nil, errors.Join(fmt.Errorf("local store %s: %w", path, err), db.Close())
 	}
 	return s, nil
 }
 
-// prepare makes the tables of a new file, and refuses the file of another version or station.
-func (s *store) prepare(station string) error {
-	return s.write(context.Background(), func(tx *sql.Tx) error {
-		var version int
-		if err := tx.QueryRow("PRAGMA user_version").Scan(&version); err != nil {
-			return err
+func openFile(path, station string, spare bool) (*store, error) {
+	dir := filepath.Dir(path)
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		return nil, err
+	}
+	info, err := os.Stat(path)
+	fresh := errors.Is(err, os.ErrNotExist) || err == nil && info.Size() == 0
+	if fresh && !spare {
+		if err := earlier(path); err != nil {
+			return nil, err
 		}
-		if version == 0 {
-			if _, err := tx.Exec(schema + fmt.Sprintf("PRAGMA user_version = %d", schemaVersion)); err != nil {
+	}
+	s := &store{}
+	if s.db, err = openBolt(path); err != nil {
+		return nil, err
+	}
+	if err = verify(path); err == nil {
+		err = s.prepare(station)
+	}
+	if err == nil && fresh {
+		err = syncDir(dir)
+	}
+	if err != nil {
+		return nil, errors.Join(err, guarded(s.db.Close))
+	}
+	return s, nil
+}
+
+// openBolt opens the file and takes its lock.
+func openBolt(path string) (db *bolt.DB, err error) {
+	var file *os.File
+	err = guarded(func() error {
+		db, err = bolt.Open(path, 0o600, &bolt.Options{Timeout: lockWait, NoStatistics: true,
+			OpenFile: func(name string, flag int, mode os.FileMode) (*os.File, error) {
+				file, err = os.OpenFile(name, flag, mode)
+				return file, err
+			}})
+		return err
+	})
+	switch {
+	case err == nil:
+		return db, nil
+	case errors.Is(err, ErrDamaged):
+		return nil, errors.Join(err, file.Close()) // and so its lock
+	case errors.Is(err, bolterrors.ErrTimeout):
+		return nil, ErrInUse
+	}
+	if _, ok := errors.AsType[syscall.Errno](err); ok {
+		return nil, err
+	}
+	return nil, fmt.Errorf("%w (or it is no local store: name another folder): %w", ErrDamaged, err)
+}
+
+// syncDir makes the name of a new file durable.
+func syncDir(dir string) error {
+	d, err := os.Open(dir)
+	if err != nil {
+		return err
+	}
+	return errors.Join(d.Sync(), d.Close())
+}
+
+// prepare makes the buckets of a new file, and refuses the file of another version or station.
+func (s *store) prepare(station string) error {
+	return s.write(context.Background(), func(t *tx) error {
+		if first, _ := t.bolt.Cursor().First(); first == nil {
+			for _, b := range allBuckets {
+				if _, err := t.bolt.CreateBucket([]byte(b)); err != nil {
+					return err
+				}
+			}
+			if err := t.put(metaBucket, versionKey, strconv.AppendInt(nil, formVersion, 10)); err != nil {
 				return err
 			}
-			_, err := tx.Exec("INSERT INTO meta VALUES('station', ?)", station)
+			return t.put(metaBucket, stationKey, []byte(station))
+		}
+		version, err := t.get(metaBucket, versionKey)
+		if err != nil {
 			return err
 		}
-		if version != schemaVersion {
-			return fmt.Errorf("it has version %d, this program reads version %d: upgrade the program", version, schemaVersion)
+		if string(version) != strconv.Itoa(formVersion) {
+			return fmt.Errorf("it has version %s, this program reads version %d: upgrade the program", version, formVersion)
 		}
-		var owner string
-		if err := tx.QueryRow("SELECT value FROM meta WHERE key = 'station'").Scan(&owner); err != nil {
+		owner, err := t.get(metaBucket, stationKey)
+		if err != nil {
 			return err
 		}
-		if owner != station {
+		if string(owner) != station {
 			return fmt.Errorf("it is the store of station %q, not of %q: name another folder", owner, station)
+		}
+		for _, b := range allBuckets {
+			if _, err := t.bucket(b); err != nil {
+				return err
+			}
 		}
 		return nil
 	})
 }
 
-// write makes changes that are on the disk when it returns nil. An error leaves open whether they are, unless it is of
-// f itself: then nothing was changed.
-func (s *store) write(ctx context.Context, f func(tx *sql.Tx) error) error {
+// guarded calls f and makes an error of what a damaged file has bbolt do: it panics, or reads where nothing is.
+func guarded(f func() error) (err error) {
+	defer debug.SetPanicOnFault(debug.SetPanicOnFault(true))
+	defer func() {
+		if r := recover(); r != nil {
+			err = fmt.Errorf("%w: %v", ErrDamaged, r)
+		}
+	}()
+	return f()
+}
+
+// view reads what the last transaction left.
+func (s *store) view(ctx context.Context, f func(t *tx) error) error {
 	if ctx.Err() != nil {
 		return context.Cause(ctx)
 	}
+	return explain(guarded(func() error {
+		return s.db.View(func(b *bolt.Tx) error { return f(&tx{bolt: b}) })
+	}))
+}
+
+// write makes changes that are on the disk when it returns nil. An error leaves open whether they are, unless it is of
+// f itself: then nothing was changed. f may be called again, when a change that shares its transaction fails.
+func (s *store) write(ctx context.Context, f func(t *tx) error) error {
+	if ctx.Err() != nil {
+		return context.Cause(ctx)
+	}
+	c := &change{f: f}
+	s.line.Lock()
+	s.waiting = append(s.waiting, c)
+	s.line.Unlock()
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.commit(f)
+	if !c.done { // else whoever had mu before made it
+		s.line.Lock()
+		all := s.waiting
+		s.waiting = nil
+		s.line.Unlock()
+		s.commit(all)
+	}
+	return c.err
 }
 
-// commit is write with mu held. It is not cut short: the disk is near, and half a wait would leave the outcome open.
-func (s *store) commit(f func(tx *sql.Tx) error) error {
-	tx, err := s.db.Begin()
-	if err != nil {
-		return explain(err)
+// errNothing ends a transaction that changes nothing, and need not be synced.
+var errNothing = errors.New("nothing to write")
+
+// commit makes changes in one transaction, with mu held. It is not cut short: the disk is near, and half a wait would
+// leave the outcome open. A change that fails after it changed something is undone with the transaction, which is made
+// again without it.
+func (s *store) commit(all []*change) error {
+	for _, c := range all {
+		c.done = true
 	}
-	for _, c := range s.casual {
-		if _, err := tx.Exec(c.query, c.args...); err != nil {
-			return errors.Join(explain(err), tx.Rollback())
+	for {
+		failed := -1
+		err := s.transact(all, &failed)
+		if failed >= 0 {
+			all = append(append([]*change{}, all[:failed]...), all[failed+1:]...)
+			continue
 		}
+		if errors.Is(err, errNothing) {
+			return nil
+		}
+		if err == nil {
+			s.casual = nil
+			return nil
+		}
+		for _, c := range all {
+			if c.err == nil {
+				c.err = err
+			}
+		}
+		return err
 	}
-	if err := f(tx); err != nil {
-		return errors.Join(explain(err), tx.Rollback())
-	}
-	if err := tx.Commit(); err != nil {
-		return explain(err)
-	}
-	s.casual = nil
-	return nil
 }
 
-// explain names what SQLite says with a number where a person can do something.
+// transact makes one transaction. failed is set to the index of a change that must be left out.
+func (s *store) transact(all []*change, failed *int) error {
+	if s.closed {
+		return errShut
+	}
+	return explain(guarded(func() error {
+		return s.db.Update(func(b *bolt.Tx) error {
+			t := &tx{bolt: b}
+			for _, f := range s.casual {
+				if err := f(t); err != nil {
+					return err
+				}
+			}
+			for i, c := range all {
+				before := t.changes
+				if c.err = explain(c.f(t)); c.err != nil && t.changes > before {
+					*failed = i
+					return c.err
+				}
+			}
+			if t.changes == 0 {
+				return errNothing
+			}
+			return nil
+		})
+	}))
+}
+
+// explain puts our words for what bbolt says where a person can do something.
 func explain(err error) error {
-	if e, ok := errors.AsType[*sqlite.Error](err); ok && e.Code()&0xff == sqlite3.SQLITE_BUSY {
-		return fmt.Errorf("%w (%w)", ErrInUse, err)
+	if errors.Is(err, bolterrors.ErrDatabaseNotOpen) {
+		return errShut
 	}
 	return err
 }
 
+// isFull reports whether there is no room for a write: on the disk, in the quota, or below a limit for files.
 func isFull(err error) bool {
-	e, ok := errors.AsType[*sqlite.Error](err)
-	return ok && e.Code()&0xff == sqlite3.SQLITE_FULL
+	return errors.Is(err, syscall.ENOSPC) || errors.Is(err, syscall.EDQUOT) || errors.Is(err, syscall.EFBIG)
 }
 
 // deferWrite makes a change with the next write, or soon. It may be lost with the process.
-func (s *store) deferWrite(query string, args ...any) {
+func (s *store) deferWrite(f func(*tx) error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.closed {
 		return
 	}
-	s.casual = append(s.casual, statement{query, args})
+	s.casual = append(s.casual, f)
 	if s.soon == nil {
 		s.soon = time.AfterFunc(ackDelay, func() {
 			s.mu.Lock()
 			defer s.mu.Unlock()
 			s.soon = nil
 			if !s.closed && len(s.casual) > 0 {
-				_ = s.commit(func(*sql.Tx) error { return nil }) // they stay for the next write
+				_ = s.commit(nil) // they stay for the next write
 			}
 		})
 	}
@@ -190,29 +317,13 @@ func (s *store) close() error {
 	if s.closed {
 		return nil
 	}
-	s.closed = true
 	if s.soon != nil {
 		s.soon.Stop()
 	}
 	var err error
 	if len(s.casual) > 0 {
-		err = s.commit(func(*sql.Tx) error { return nil })
+		err = s.commit(nil)
 	}
-	return errors.Join(err, s.db.Close())
-}
-
-// each calls f for each row of a query.
-func (s *store) each(ctx context.Context, f func(scan func(...any) error) error, query string,
-	args ...any) (err error) {
-	rows, err := s.db.QueryContext(ctx, query, args...)
-	if err != nil {
-		return err
-	}
-	defer func() { err = errors.Join(err, rows.Close()) }()
-	for rows.Next() {
-		if err := f(rows.Scan); err != nil {
-			return err
-		}
-	}
-	return rows.Err()
+	s.closed = true
+	return errors.Join(err, guarded(s.db.Close))
 }

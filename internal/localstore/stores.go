@@ -1,13 +1,13 @@
 package localstore
 
 import (
+	"bytes"
 	"context"
-	"database/sql"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"regexp"
-	"strings"
+	"slices"
 
 	"github.com/inspan/inspan/internal/kernel"
 	"github.com/inspan/inspan/pkg/events"
@@ -15,26 +15,41 @@ import (
 
 type blobs struct{ store *store }
 
+// objectHead is what is stored of an object before its data.
+type objectHead struct {
+	Kind string `json:"kind"`
+}
+
 // Put implements kernel.Blobs. Bytes that were damaged are replaced.
 func (b blobs) Put(ctx context.Context, kind string, data []byte) (events.Ref, error) {
 	ref := events.Ref{SHA256: events.HashOf(data), Size: int64(len(data)), Type: kind}
-	err := b.store.write(ctx, func(tx *sql.Tx) error {
-		_, err := tx.Exec("INSERT INTO blobs(sha256, kind, data) VALUES(?, ?, ?) ON CONFLICT(sha256) DO UPDATE SET data = excluded.data", ref.SHA256, kind, nonNil(data))
-		return err
-	})
-	if err != nil {
+	if err := b.store.write(ctx, func(t *tx) error { return putObject(t, ref.SHA256, kind, data) }); err != nil {
 		return events.Ref{}, fmt.Errorf("put object %s: %w", ref.SHA256, err)
 	}
 	return ref, nil
 }
 
+func putObject(t *tx, sha256, kind string, data []byte) error {
+	value, err := join(objectHead{kind}, data)
+	if err != nil {
+		return err
+	}
+	return t.put(objectsBucket, []byte(sha256), value)
+}
+
 // Get implements kernel.Blobs.
-func (b blobs) Get(ctx context.Context, ref events.Ref) ([]byte, error) {
-	var data []byte
-	err := b.store.db.QueryRowContext(ctx, "SELECT data FROM blobs WHERE sha256 = ?", ref.SHA256).Scan(&data)
+func (b blobs) Get(ctx context.Context, ref events.Ref) (data []byte, err error) {
+	err = b.store.view(ctx, func(t *tx) error {
+		value, err := t.get(objectsBucket, []byte(ref.SHA256))
+		if err == nil && value == nil {
+			err = kernel.ErrNotFound
+		}
+		if err == nil {
+			data, err = split(value, &objectHead{})
+		}
+		return err
+	})
 	switch {
-	case errors.Is(err, sql.ErrNoRows):
-		return nil, fmt.Errorf("object %s: %w", ref.SHA256, kernel.ErrNotFound)
 	case err != nil:
 		return nil, fmt.Errorf("object %s: %w", ref.SHA256, err)
 	case int64(len(data)) != ref.Size || events.HashOf(data) != ref.SHA256:
@@ -42,14 +57,6 @@ func (b blobs) Get(ctx context.Context, ref events.Ref) ([]byte, error) {
 			ref.SHA256)
 	}
 	return data, nil
-}
-
-// nonNil keeps an empty value from becoming NULL.
-func nonNil(b []byte) []byte {
-	if b == nil {
-		return []byte{}
-	}
-	return b
 }
 
 type kv struct {
@@ -62,30 +69,36 @@ var validPrefix = regexp.MustCompile(`^([-/_=a-zA-Z0-9]+\.)+$`)
 
 var errNoKey = errors.New("the key is empty: want tokens joined by dots")
 
+// at is the key of a value in the file. No store has a zero byte in its name.
+func (s kv) at(key string) []byte { return append(group(s.bucket), key...) }
+
 // Put implements kernel.Shelf.
 func (s kv) Put(ctx context.Context, key string, value []byte) error {
-	return s.change(ctx, key, func(tx *sql.Tx) error {
-		_, err := s.set(tx, key, value)
+	return s.change(ctx, key, func(t *tx) error {
+		_, err := s.set(t, key, value)
 		return err
 	})
 }
 
 // set writes a value and returns its revision, which is greater than all before it.
-func (s kv) set(tx *sql.Tx, key string, value []byte) (uint64, error) {
-	res, err := tx.Exec("INSERT INTO revisions DEFAULT VALUES")
+func (s kv) set(t *tx, key string, value []byte) (uint64, error) {
+	revision, err := t.next(valuesBucket)
 	if err != nil {
 		return 0, err
 	}
-	revision, err := res.LastInsertId()
-	if err != nil {
-		return 0, err
+	return revision, t.put(valuesBucket, s.at(key), append(number(revision), value...))
+}
+
+// get returns a value and its revision, which is 0 where there is none.
+func (s kv) get(t *tx, key string) (value []byte, revision uint64, err error) {
+	b, err := t.get(valuesBucket, s.at(key))
+	if err != nil || b == nil {
+		return nil, 0, err
 	}
-	if _, err := tx.Exec("DELETE FROM revisions WHERE n < ?", revision); err != nil {
-		return 0, err
+	if revision, err = numberAt(b); err != nil {
+		return nil, 0, err
 	}
-	_, err = tx.Exec("INSERT INTO shelf(bucket, key, value, revision) VALUES(?, ?, ?, ?) ON CONFLICT(bucket, key) DO UPDATE SET value = excluded.value, revision = excluded.revision",
-		s.bucket, key, nonNil(value), revision)
-	return uint64(revision), err
+	return append([]byte{}, b[8:]...), revision, nil
 }
 
 // Create implements kernel.Shelf.
@@ -96,30 +109,29 @@ func (s kv) Create(ctx context.Context, key string, value []byte) error {
 
 // Swap implements kernel.Shelf.
 func (s kv) Swap(ctx context.Context, key string, value []byte, revision uint64) (now uint64, err error) {
-	err = s.change(ctx, key, func(tx *sql.Tx) error {
-		var there uint64
-		err := tx.QueryRow("SELECT revision FROM shelf WHERE bucket = ? AND key = ?", s.bucket, key).Scan(&there)
-		if err != nil && !errors.Is(err, sql.ErrNoRows) {
+	err = s.change(ctx, key, func(t *tx) error {
+		_, there, err := s.get(t, key)
+		if err != nil {
 			return err
 		}
 		if there != revision {
 			return kernel.ErrExists
 		}
-		now, err = s.set(tx, key, value)
+		now, err = s.set(t, key, value)
 		return err
 	})
-	return now, err
+	if err != nil {
+		return 0, err
+	}
+	return now, nil
 }
 
 // Delete implements kernel.Shelf. A key that is not there is deleted already.
 func (s kv) Delete(ctx context.Context, key string) error {
-	return s.change(ctx, key, func(tx *sql.Tx) error {
-		_, err := tx.Exec("DELETE FROM shelf WHERE bucket = ? AND key = ?", s.bucket, key)
-		return err
-	})
+	return s.change(ctx, key, func(t *tx) error { return t.remove(valuesBucket, s.at(key)) })
 }
 
-func (s kv) change(ctx context.Context, key string, f func(*sql.Tx) error) error {
+func (s kv) change(ctx context.Context, key string, f func(*tx) error) error {
 	if key == "" {
 		return errNoKey
 	}
@@ -137,11 +149,12 @@ func (s kv) Get(ctx context.Context, key string) ([]byte, error) {
 
 // Load implements kernel.Shelf.
 func (s kv) Load(ctx context.Context, key string) (value []byte, revision uint64, err error) {
-	err = s.store.db.QueryRowContext(ctx, "SELECT value, revision FROM shelf WHERE bucket = ? AND key = ?", s.bucket,
-		key).Scan(&value, &revision)
-	if errors.Is(err, sql.ErrNoRows) {
-		err = kernel.ErrNotFound
-	}
+	err = s.store.view(ctx, func(t *tx) error {
+		if value, revision, err = s.get(t, key); err == nil && revision == 0 {
+			err = kernel.ErrNotFound
+		}
+		return err
+	})
 	if err != nil {
 		return nil, 0, fmt.Errorf("key %s: %w", key, err)
 	}
@@ -154,16 +167,12 @@ func (s kv) Keys(ctx context.Context, prefix string) ([]string, error) {
 		return nil, fmt.Errorf("list keys: %.80q is no prefix of whole tokens", prefix)
 	}
 	keys := []string{}
-	err := s.store.each(ctx, func(scan func(...any) error) error {
-		var k string
-		if err := scan(&k); err != nil {
-			return err
-		}
-		if strings.HasPrefix(k, prefix) {
-			keys = append(keys, k)
-		}
-		return nil
-	}, "SELECT key FROM shelf WHERE bucket = ? AND key >= ? ORDER BY key", s.bucket, prefix)
+	err := s.store.view(ctx, func(t *tx) error {
+		return t.scan(valuesBucket, s.at(prefix), nil, func(key, _ []byte) error {
+			keys = append(keys, string(key[len(s.bucket)+1:]))
+			return nil
+		})
+	})
 	if err != nil {
 		return nil, fmt.Errorf("keys of %q: %w", prefix, err)
 	}
@@ -178,26 +187,54 @@ func (r refusals) Refuse(ctx context.Context, by events.Service, d kernel.DeadLe
 	if err != nil {
 		return fmt.Errorf("dead letter: %w", err)
 	}
-	return r.store.write(ctx, func(tx *sql.Tx) error {
-		_, err := tx.Exec("INSERT INTO dead(by, letter) VALUES(?, ?)", string(by), string(letter))
-		return err
+	return r.store.write(ctx, func(t *tx) error {
+		seq, err := t.next(deadBucket)
+		if err != nil {
+			return err
+		}
+		return putDead(t, seq, by, d.Seq, letter)
 	})
+}
+
+// putDead stores a dead letter, and that it is of the message at a position.
+func putDead(t *tx, seq uint64, by events.Service, of uint64, letter []byte) error {
+	if err := t.put(deadBucket, number(seq), append(group(string(by)), letter...)); err != nil {
+		return err
+	}
+	return t.put(refusedBucket, slices.Concat(group(string(by)), number(of), number(seq)), nil)
+}
+
+// deadAt decodes a dead letter.
+func deadAt(seq uint64, value []byte) (r Refused, err error) {
+	by, letter, ok := bytes.Cut(value, []byte{0})
+	if !ok {
+		return r, fmt.Errorf("%w: dead letter %d says not who refused it", ErrDamaged, seq)
+	}
+	r.Seq, r.By = seq, events.Service(by)
+	if err := json.Unmarshal(letter, &r.Letter); err != nil {
+		return r, fmt.Errorf("dead letter %d: %w", seq, err)
+	}
+	return r, nil
 }
 
 // Refused implements kernel.Refusals.
 func (r refusals) Refused(ctx context.Context, by events.Service, m kernel.Message) (refused bool, err error) {
-	err = r.store.each(ctx, func(scan func(...any) error) error {
-		var letter string
-		if err := scan(&letter); err != nil {
+	prefix := append(group(string(by)), number(m.Seq())...)
+	err = r.store.view(ctx, func(t *tx) error {
+		return t.scan(refusedBucket, prefix, nil, func(key, _ []byte) error {
+			seq, err := numberAt(key[len(prefix):])
+			if err != nil {
+				return err
+			}
+			value, err := t.get(deadBucket, number(seq))
+			if err != nil {
+				return err
+			}
+			d, err := deadAt(seq, value)
+			refused = refused || err == nil && d.Letter.Of(m)
 			return err
-		}
-		var d kernel.DeadLetter
-		if err := json.Unmarshal([]byte(letter), &d); err != nil {
-			return fmt.Errorf("dead letter: %w", err)
-		}
-		refused = refused || d.Of(m)
-		return nil
-	}, "SELECT letter FROM dead WHERE by = ? AND letter ->> '$.seq' = ?", string(by), m.Seq())
+		})
+	})
 	return refused, err
 }
 
@@ -211,15 +248,21 @@ type Refused struct {
 // Dead returns the dead letters after a position, oldest first, at most 256.
 func (s *Station) Dead(ctx context.Context, after uint64) ([]Refused, error) {
 	var all []Refused
-	err := s.store.each(ctx, func(scan func(...any) error) error {
-		var r Refused
-		var by, letter string
-		if err := scan(&r.Seq, &by, &letter); err != nil {
-			return err
-		}
-		r.By = events.Service(by)
-		all = append(all, r)
-		return json.Unmarshal([]byte(letter), &all[len(all)-1].Letter)
-	}, "SELECT seq, by, letter FROM dead WHERE seq > ? ORDER BY seq LIMIT ?", after, batch)
+	err := s.store.view(ctx, func(t *tx) error {
+		return t.scan(deadBucket, nil, number(after+1), func(key, value []byte) error {
+			seq, err := numberAt(key)
+			if err != nil {
+				return err
+			}
+			r, err := deadAt(seq, value)
+			if err != nil {
+				return err
+			}
+			if all = append(all, r); len(all) == batch {
+				return errEnough
+			}
+			return nil
+		})
+	})
 	return all, err
 }

@@ -13,7 +13,7 @@ import (
 )
 
 // LocalFile is a station without NATS, in its store.
-const LocalFile = "station.db"
+const LocalFile = "station.bolt"
 
 // alone starts a station without NATS: its file is log, queues and stores.
 func (s *Station) alone(ctx context.Context) error {

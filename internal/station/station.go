@@ -323,7 +323,7 @@ func portsOf(ctx context.Context, s *Station) (hub, error) {
 		return nil, err
 	}
 	if s.local, err = localstore.Open(ctx, localstore.Config{Path: filepath.Join(s.cfg.StoreDir, fallbackFile),
-		Station: s.cfg.Station, Grace: s.cfg.Base.Drain}); err != nil {
+		Station: s.cfg.Station, Grace: s.cfg.Base.Drain, Spare: s.store.spareEarlier}); err != nil {
 		return nil, err
 	}
 	// what the roles append at the same time shares batches

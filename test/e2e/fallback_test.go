@@ -69,7 +69,7 @@ func TestFallback(t *testing.T) {
 	server := jettest.Server(t)
 	conn := jettest.Connect(t, server, jet.Config{Name: "test"})
 	w := worldOn(t, conn, held)
-	local, err := localstore.Open(t.Context(), localstore.Config{Path: filepath.Join(t.TempDir(), "fallback.db"), Station: "test"})
+	local, err := localstore.Open(t.Context(), localstore.Config{Path: filepath.Join(t.TempDir(), "fallback.bolt"), Station: "test"})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -130,7 +130,7 @@ func TestAlone(t *testing.T) {
 	off := false
 	t.Run("PERS-17b without NATS the local store alone carries a run from the task to its archive", func(t *testing.T) {
 		t.Parallel()
-		local, err := localstore.Open(t.Context(), localstore.Config{Path: filepath.Join(t.TempDir(), "local.db"), Station: "test"})
+		local, err := localstore.Open(t.Context(), localstore.Config{Path: filepath.Join(t.TempDir(), "local.bolt"), Station: "test"})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -149,7 +149,7 @@ func TestAlone(t *testing.T) {
 	})
 	t.Run("PERS-17a a run with durable persistence switched off has its snapshots in the local store alone", func(t *testing.T) {
 		t.Parallel()
-		local, err := localstore.Open(t.Context(), localstore.Config{Path: filepath.Join(t.TempDir(), "fallback.db"), Station: "test"})
+		local, err := localstore.Open(t.Context(), localstore.Config{Path: filepath.Join(t.TempDir(), "fallback.bolt"), Station: "test"})
 		if err != nil {
 			t.Fatal(err)
 		}

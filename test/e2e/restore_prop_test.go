@@ -117,12 +117,12 @@ func TestRestore(t *testing.T) {
 	t.Parallel()
 	server := jettest.Server(t, func(c *natsserver.Config) { c.LazySync = true })
 	st := jettest.Station(t, jettest.Connect(t, server, jet.Config{}), "test", jet.ApplyOptions{Replicas: 1})
-	local, err := localstore.Open(t.Context(), localstore.Config{Path: filepath.Join(t.TempDir(), "local.db"), Station: "test"})
+	local, err := localstore.Open(t.Context(), localstore.Config{Path: filepath.Join(t.TempDir(), "local.bolt"), Station: "test"})
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = local.Close() })
-	beside, err := localstore.Open(t.Context(), localstore.Config{Path: filepath.Join(t.TempDir(), "fallback.db"), Station: "test"})
+	beside, err := localstore.Open(t.Context(), localstore.Config{Path: filepath.Join(t.TempDir(), "fallback.bolt"), Station: "test"})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -146,7 +146,7 @@ var Doors = []Egress{
 	{Module: "golang.org/x/oauth2", Dirs: []string{"internal/mcp"}},
 	{Module: "golang.org/x/time", Dirs: []string{"services/gateway", "internal/intake"}},
 	{Module: "github.com/klauspost/compress", Dirs: []string{"internal/snapshot"}},
-	{Module: "modernc.org/sqlite", Dirs: []string{"internal/localstore"}},
+	{Module: "go.etcd.io/bbolt", Dirs: []string{"internal/localstore"}},
 	{Module: "github.com/kelseyhightower/envconfig", Dirs: []string{"internal/service"}},
 	{Module: "github.com/prometheus/client_golang", Dirs: []string{"internal/service"}},
 	{Module: "github.com/rs/zerolog", Dirs: []string{"internal/kernel", "internal/jet", "internal/service/...", "internal/program", "internal/outside", "internal/callback", "internal/forward", "internal/station", "internal/cli/...", "internal/demo", "internal/archive", "pkg/station", "test/bench", "test/sim"}, Tests: true},
