@@ -12,3 +12,10 @@ const LocalSeq = localSeq
 
 // IsLocal reports whether a position is one of a local store.
 func IsLocal(seq uint64) bool { return isLocal(seq) }
+
+// Alarms counts the timers that have not fired.
+func (s *Station) Alarms() int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return len(s.alarms)
+}

@@ -116,8 +116,9 @@ func openBolt(path string) (db *bolt.DB, err error) {
 	switch {
 	case err == nil:
 		return db, nil
-	case errors.Is(err, ErrDamaged):
-		return nil, errors.Join(err, file.Close()) // and so its lock
+	case errors.Is(err, ErrDamaged): // the file stays mapped, and so locked unless that is undone
+		_ = syscall.Flock(int(file.Fd()), syscall.LOCK_UN)
+		return nil, errors.Join(err, file.Close())
 	case errors.Is(err, bolterrors.ErrTimeout):
 		return nil, ErrInUse
 	}
