@@ -7,6 +7,11 @@ func (s *Station) Damage(sha256 string, data []byte) error {
 	return s.store.write(context.Background(), func(t *tx) error { return putObject(t, sha256, "", data) })
 }
 
+// Remove removes an object, as only a Fallback does.
+func (s *Station) Remove(sha256 string) error {
+	return s.store.write(context.Background(), func(t *tx) error { return t.remove(objectsBucket, []byte(sha256)) })
+}
+
 // LocalSeq is the first position of a local store.
 const LocalSeq = localSeq
 

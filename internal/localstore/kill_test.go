@@ -7,7 +7,10 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
+	"os/signal"
 	"path/filepath"
+	"strings"
+	"syscall"
 	"testing"
 
 	"github.com/inspan/inspan/internal/kernel"
@@ -15,8 +18,12 @@ import (
 	"github.com/inspan/inspan/pkg/events"
 )
 
-// childFile names the file that the child process of TestKill writes to.
-const childFile = "INSPAN_TEST_LITE_FILE"
+const (
+	// childFile names the file that the child process of a test writes to.
+	childFile = "INSPAN_TEST_LITE_FILE"
+	// childRoom is how many bytes of a file the child may write, once there is a file; empty for any.
+	childRoom = "INSPAN_TEST_LITE_ROOM"
+)
 
 // TestMain is the child where it is told to be one: it appends for ever and prints each position that was acknowledged.
 func TestMain(m *testing.M) {
@@ -26,6 +33,9 @@ func TestMain(m *testing.M) {
 		return
 	}
 	s, err := localstore.Open(context.Background(), localstore.Config{Path: path, Station: "exam"})
+	if err == nil {
+		err = limit(s, os.Getenv(childRoom))
+	}
 	if err != nil {
 		fmt.Println("error", err)
 		return
@@ -37,8 +47,88 @@ func TestMain(m *testing.M) {
 			head = ack.Seq
 			fmt.Println(head)
 		}
+		if ack.Outcome == kernel.Full {
+			if _, err := s.Blobs().Put(context.Background(), "output", make([]byte, 1<<20)); err == nil {
+				fmt.Println("error: an object was stored where there is no room")
+			}
+			if last, _, err := s.Journal().Last(context.Background(), "r"); err != nil || last.Seq != head {
+				fmt.Println("error: the last is", last.Seq, err)
+			}
+			fmt.Println("full", errors.Join(s.Close()))
+			return
+		}
 	}
 	fmt.Println("error", err)
+}
+
+// limit bounds what this process writes, as a full disk does: the file is as long as it becomes, and then its end
+// cannot be written.
+func limit(s *localstore.Station, room string) error {
+	if room == "" {
+		return nil
+	}
+	var most uint64
+	if _, err := fmt.Sscan(room, &most); err != nil {
+		return err
+	}
+	ref, err := s.Blobs().Put(context.Background(), "output", make([]byte, 4*most))
+	if err := errors.Join(err, s.Remove(ref.SHA256)); err != nil {
+		return err
+	}
+	signal.Ignore(syscall.SIGXFSZ) // so that a write fails instead
+	return syscall.Setrlimit(syscall.RLIMIT_FSIZE, &syscall.Rlimit{Cur: most, Max: most})
+}
+
+func TestFullDisk(t *testing.T) {
+	t.Parallel()
+	t.Run("PERS-17 PERS-15 where there is no room for an event it is refused, and what was acknowledged stays", func(t *testing.T) {
+		t.Parallel()
+		path := filepath.Join(t.TempDir(), "full.bolt")
+		child := exec.CommandContext(t.Context(), os.Args[0])
+		child.Env = append(os.Environ(), childFile+"="+path, childRoom+"=200000")
+		out, err := child.Output()
+		if err != nil {
+			t.Fatalf("%v\n%s", err, out)
+		}
+		lines := strings.Split(strings.TrimSpace(string(out)), "\n")
+		if end := lines[len(lines)-1]; end != "full <nil>" || strings.Contains(string(out), "error") || len(lines) < 10 {
+			t.Fatalf("it ends with %q after %d lines", end, len(lines))
+		}
+		var acked uint64
+		if _, err := fmt.Sscan(lines[len(lines)-2], &acked); err != nil {
+			t.Fatal(err)
+		}
+		s, err := localstore.Open(t.Context(), localstore.Config{Path: path, Station: "exam"})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, after := whole(t, s); after != acked {
+			t.Errorf("the last event is %d, %d was acknowledged", after, acked)
+		}
+		ack := s.Journal().Append(t.Context(), kernel.Entry{ID: "r", Kind: events.TurnFinished, Head: acked, Bytes: []byte("there is room")})
+		if err := errors.Join(ack.Err, s.Close()); err != nil {
+			t.Errorf("it does not go on: %v", err)
+		}
+	})
+}
+
+// whole reads what a child wrote, and returns how many events there are and the position of the last.
+func whole(t *testing.T, s *localstore.Station) (evs int, after uint64) {
+	t.Helper()
+	for more := true; more; {
+		var page []kernel.Record
+		var err error
+		if page, more, err = s.Journal().Read(t.Context(), "r", after); err != nil {
+			t.Fatal(err)
+		}
+		for _, r := range page {
+			if want := fmt.Sprintf("after %d", after); string(r.Bytes) != want {
+				t.Fatalf("at %d: got %q, want %q", r.Seq, r.Bytes, want)
+			}
+			evs, after = evs+1, r.Seq
+		}
+	}
+	return evs, after
 }
 
 func TestKill(t *testing.T) {
@@ -53,19 +143,7 @@ func TestKill(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			evs, after := 0, uint64(0)
-			for more := true; more; {
-				var page []kernel.Record
-				if page, more, err = s.Journal().Read(t.Context(), "r", after); err != nil {
-					t.Fatal(err)
-				}
-				for _, r := range page {
-					if want := fmt.Sprintf("after %d", after); string(r.Bytes) != want {
-						t.Fatalf("at %d: got %q, want %q", r.Seq, r.Bytes, want)
-					}
-					evs, after = evs+1, r.Seq
-				}
-			}
+			evs, after := whole(t, s)
 			if after < acked {
 				t.Fatalf("round %d: %d events up to %d, but %d was acknowledged", round, evs, after, acked)
 			}
@@ -96,8 +174,8 @@ func killed(t *testing.T, path string, evs int, last uint64) uint64 {
 		}
 		last = seq
 		if n == evs {
-			if _, err := localstore.Open(t.Context(), localstore.Config{Path: path, Station: "exam"}); err == nil {
-				t.Error("a second process opened the file")
+			if _, err := localstore.Open(t.Context(), localstore.Config{Path: path, Station: "exam"}); !errors.Is(err, localstore.ErrInUse) {
+				t.Errorf("a second process opens the file: got %v, want %v", err, localstore.ErrInUse)
 			}
 			_ = child.Process.Kill() // SIGKILL; what it still printed is read
 		}
