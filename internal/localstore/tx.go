@@ -76,12 +76,18 @@ const sumSize = 4
 
 var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 
+// sums are the checksums of the names of the buckets, each with a zero byte.
+var sums = func() map[bucket]uint32 {
+	all := map[bucket]uint32{}
+	for _, b := range allBuckets {
+		all[b] = crc32.Checksum(group(string(b)), castagnoli)
+	}
+	return all
+}()
+
 // sum is the checksum of a value. It covers where the value stands, so that a key that was damaged is noticed too.
 func sum(b bucket, key, value []byte) uint32 {
-	s := crc32.Update(0, castagnoli, []byte(b))
-	s = crc32.Update(s, castagnoli, []byte{0})
-	s = crc32.Update(s, castagnoli, key)
-	return crc32.Update(s, castagnoli, value)
+	return crc32.Update(crc32.Update(sums[b], castagnoli, key), castagnoli, value)
 }
 
 // seal puts the checksum before a value.

@@ -51,9 +51,13 @@ type verification struct {
 	pageSize uint64
 	// used says of each page below the highest whether it was met.
 	used []bool
-	// in is the bucket that is read, empty for that of buckets; last and least bound its next key.
+	// in is the bucket that is read, empty for that of buckets. Its next key must be above last, unless that is nil, and
+	// at or above least. Both are copies.
 	in          bucket
 	last, least []byte
+	// pages are one for each level of a tree, and one that is at hand for the next level below.
+	pages [][]byte
+	level int
 }
 
 // meta is what matters of a meta page.
@@ -126,12 +130,26 @@ func (v *verification) use(id, more uint64) error {
 	return nil
 }
 
+// room returns memory for a page, valid until the next one of this level is read.
+func (v *verification) room(size uint64) []byte {
+	for len(v.pages) <= v.level {
+		v.pages = append(v.pages, nil)
+	}
+	if b := v.pages[v.level]; uint64(cap(b)) >= size {
+		return b[:size]
+	}
+	b := make([]byte, size)
+	copy(b, v.pages[v.level])
+	v.pages[v.level] = b
+	return b
+}
+
 // page reads a page, and notes that it is used.
 func (v *verification) page(id uint64) ([]byte, error) {
 	if id >= uint64(len(v.used)) {
 		return nil, fmt.Errorf("page %d is behind the last page", id)
 	}
-	b := make([]byte, v.pageSize)
+	b := v.room(v.pageSize)
 	if _, err := v.file.ReadAt(b, int64(id*v.pageSize)); err != nil {
 		return nil, fmt.Errorf("page %d: %w", id, err)
 	}
@@ -142,11 +160,11 @@ func (v *verification) page(id uint64) ([]byte, error) {
 	if err := v.use(id, more); err != nil || more == 0 {
 		return b, err
 	}
-	rest := make([]byte, more*v.pageSize)
-	if _, err := v.file.ReadAt(rest, int64((id+1)*v.pageSize)); err != nil {
+	b = v.room((1 + more) * v.pageSize)
+	if _, err := v.file.ReadAt(b[v.pageSize:], int64((id+1)*v.pageSize)); err != nil {
 		return nil, fmt.Errorf("page %d: %w", id, err)
 	}
-	return append(b, rest...), nil
+	return b, nil
 }
 
 // free notes the free pages.
@@ -217,10 +235,12 @@ func (v *verification) branches(b []byte) error {
 		if v.last != nil && bytes.Compare(key, v.last) <= 0 {
 			return fmt.Errorf("key %.80q of a page does not ascend", key)
 		}
-		v.least = key
+		v.least = append(v.least[:0], key...)
+		v.level++
 		if err := v.tree(order.Uint64(b[element+8:])); err != nil {
 			return err
 		}
+		v.level--
 	}
 	return nil
 }
@@ -250,7 +270,7 @@ func (v *verification) leaf(b []byte) (length int, err error) {
 		if v.last != nil && bytes.Compare(key, v.last) <= 0 || bytes.Compare(key, v.least) < 0 {
 			return 0, fmt.Errorf("key %.80q does not ascend", key)
 		}
-		v.last = key
+		v.last = append(v.last[:0], key...)
 		if (flags == bucketFlag) != (v.in == "") {
 			return 0, fmt.Errorf("key %.80q is of kind %#x", key, flags)
 		}
@@ -271,7 +291,8 @@ func (v *verification) leaf(b []byte) (length int, err error) {
 // nested reads a bucket that the bucket of buckets has: the number of its page or, where it is small, the page itself.
 func (v *verification) nested(name bucket, value []byte) error {
 	outer := v.last
-	defer func() { v.in, v.last, v.least = "", outer, nil }()
+	v.level++ // the page that has the value is still needed
+	defer func() { v.in, v.last, v.least, v.level = "", outer, nil, v.level-1 }()
 	if len(value) < bucketHead || !slices.Contains(allBuckets, name) {
 		return fmt.Errorf("bucket %.80q is not one of a local store", name)
 	}
