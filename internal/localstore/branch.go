@@ -60,7 +60,7 @@ type branchRow struct {
 
 // putBranch stores a branch, and notes what is still to be done about it. unreported is whether a dead letter must
 // follow.
-func putBranch(t *tx, id uint64, row branchRow, unreported bool) error {
+func putBranch(t putter, id uint64, row branchRow, unreported bool) error {
 	value, err := json.Marshal(row)
 	if err != nil {
 		return err
@@ -69,14 +69,12 @@ func putBranch(t *tx, id uint64, row branchRow, unreported bool) error {
 		return err
 	}
 	if row.Status == BranchOpen {
-		err = t.put(openBucket, []byte(row.Run), number(id))
-	} else {
-		err = t.remove(openBucket, []byte(row.Run))
+		return t.put(openBucket, []byte(row.Run), number(id))
 	}
-	if err != nil || !unreported {
-		return err
+	if unreported {
+		return t.put(reportBucket, number(id), nil)
 	}
-	return t.put(reportBucket, number(id), nil)
+	return nil
 }
 
 // branchAt returns a branch.

@@ -118,7 +118,7 @@ func insert(t *tx, e kernel.Entry, branch uint64) (stored, error) {
 	return stored{Entry: e, seq: seq, at: at}, err
 }
 
-func putEvent(t *tx, seq uint64, head eventHead, b []byte) error {
+func putEvent(t putter, seq uint64, head eventHead, b []byte) error {
 	value, err := join(head, b)
 	if err != nil {
 		return err
@@ -249,7 +249,7 @@ type inputHead struct {
 	At      int64             `json:"at"`
 }
 
-func putInput(t *tx, seq uint64, head inputHead, data []byte) error {
+func putInput(t putter, seq uint64, head inputHead, data []byte) error {
 	value, err := join(head, data)
 	if err != nil {
 		return err

@@ -181,6 +181,9 @@ func (f *Fallback) end(ctx context.Context, b *branch, status Status, why string
 		if err := putBranch(t, b.id, row, status == BranchRefused); err != nil {
 			return err
 		}
+		if err := t.remove(openBucket, []byte(b.run)); err != nil {
+			return err
+		}
 		err = onBranch(t, b.id, func(seq, _ uint64) error { return t.removeAll(pendingBucket, number(seq)) })
 		if err != nil {
 			return err

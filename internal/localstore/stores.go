@@ -29,7 +29,7 @@ func (b blobs) Put(ctx context.Context, kind string, data []byte) (events.Ref, e
 	return ref, nil
 }
 
-func putObject(t *tx, sha256, kind string, data []byte) error {
+func putObject(t putter, sha256, kind string, data []byte) error {
 	value, err := join(objectHead{kind}, data)
 	if err != nil {
 		return err
@@ -86,7 +86,11 @@ func (s kv) set(t *tx, key string, value []byte) (uint64, error) {
 	if err != nil {
 		return 0, err
 	}
-	return revision, t.put(valuesBucket, s.at(key), append(number(revision), value...))
+	return revision, s.putAt(t, key, value, revision)
+}
+
+func (s kv) putAt(t putter, key string, value []byte, revision uint64) error {
+	return t.put(valuesBucket, s.at(key), append(number(revision), value...))
 }
 
 // get returns a value and its revision, which is 0 where there is none.
@@ -197,7 +201,7 @@ func (r refusals) Refuse(ctx context.Context, by events.Service, d kernel.DeadLe
 }
 
 // putDead stores a dead letter, and that it is of the message at a position.
-func putDead(t *tx, seq uint64, by events.Service, of uint64, letter []byte) error {
+func putDead(t putter, seq uint64, by events.Service, of uint64, letter []byte) error {
 	if err := t.put(deadBucket, number(seq), append(group(string(by)), letter...)); err != nil {
 		return err
 	}

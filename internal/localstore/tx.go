@@ -123,6 +123,11 @@ func (t *tx) bucket(b bucket) (*bolt.Bucket, error) {
 	return found, nil
 }
 
+// putter takes a key and its value: a transaction, or whoever compares with what was put before.
+type putter interface {
+	put(b bucket, key, value []byte) error
+}
+
 // get returns the value of a key, and nil where there is none.
 func (t *tx) get(b bucket, key []byte) ([]byte, error) {
 	in, err := t.bucket(b)
@@ -164,8 +169,7 @@ func (t *tx) remove(b bucket, key []byte) error {
 
 // next returns a number of a bucket that is greater than all that were given before, also those of removed keys.
 func (t *tx) next(b bucket) (uint64, error) {
-	key := append([]byte("last "), b...)
-	last, err := t.get(metaBucket, key)
+	last, err := t.get(metaBucket, lastKey(b))
 	if err != nil {
 		return 0, err
 	}
@@ -176,8 +180,11 @@ func (t *tx) next(b bucket) (uint64, error) {
 		}
 	}
 	n++
-	return n, t.put(metaBucket, key, number(n))
+	return n, t.put(metaBucket, lastKey(b), number(n))
 }
+
+// lastKey is where the last number of a bucket stands.
+func lastKey(b bucket) []byte { return append([]byte("last "), b...) }
 
 // errEnough ends a scan early.
 var errEnough = errors.New("enough")
