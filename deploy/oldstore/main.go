@@ -40,7 +40,11 @@ func main() {
 
 // folder converts what is in the folder of a station.
 func folder(dir string, out io.Writer) error {
-	if _, err := os.Stat(dir); err != nil {
+	dir, err := filepath.Abs(dir)
+	if err == nil {
+		_, err = os.Stat(dir)
+	}
+	if err != nil {
 		return fmt.Errorf("folder of the station: %w", err)
 	}
 	found := 0

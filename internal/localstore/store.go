@@ -67,6 +67,10 @@ type change struct {
 
 // open opens or makes a file for a station. spare is whether the store of an earlier version may be passed over.
 func open(path, station string, spare bool) (*store, error) {
+	path, err := filepath.Abs(path)
+	if err != nil {
+		return nil, fmt.Errorf("local store: %w", err)
+	}
 	s, err := openFile(path, station, spare)
 	if err != nil {
 		return nil, fmt.Errorf("local store %s: %w", path, err)

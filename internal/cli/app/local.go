@@ -12,6 +12,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/inspan/inspan/internal/localstore"
 	"github.com/inspan/inspan/internal/operator"
 	"github.com/inspan/inspan/internal/service"
 	"github.com/inspan/inspan/internal/station"
@@ -22,7 +23,7 @@ import (
 // only looks lets nothing go on.
 func (a *App) openLocal(ctx context.Context, work bool) (*client.Client, error) {
 	path := filepath.Join(a.Folder, station.LocalFile)
-	if _, err := os.Stat(path); !work && errors.Is(err, fs.ErrNotExist) {
+	if !work && missing(path) && missing(localstore.EarlierPath(path)) {
 		return nil, fmt.Errorf("there is no local store %s: inspan run --local makes one, INSPAN_STORE names another folder, and without --local a station over NATS is meant", path)
 	}
 	l := OwnStation{Store: a.Folder, Sandbox: a.Lookup("INSPAN_SANDBOX", "auto")}
@@ -40,6 +41,11 @@ func (a *App) openLocal(ctx context.Context, work bool) (*client.Client, error) 
 			fmt.Fprintf(a.Err, "inspan: close the local store: %v\n", err)
 		}
 	}), nil
+}
+
+func missing(path string) bool {
+	_, err := os.Stat(path)
+	return errors.Is(err, fs.ErrNotExist)
 }
 
 // Guess finds agents and scripts where people put them. What it finds is used once it was accepted (Accept).
