@@ -122,6 +122,9 @@ func openBolt(path string) (db *bolt.DB, err error) {
 		return db, nil
 	case errors.Is(err, ErrDamaged): // the file stays mapped, and so locked unless that is undone
 		_ = syscall.Flock(int(file.Fd()), syscall.LOCK_UN)
+		if why := verify(path); why != nil {
+			err = why // which names the place
+		}
 		return nil, errors.Join(err, file.Close())
 	case errors.Is(err, bolterrors.ErrTimeout):
 		return nil, ErrInUse

@@ -191,10 +191,11 @@ func (v *verification) free(id uint64) error {
 // bucket reads the pages of a bucket.
 func (v *verification) bucket(name bucket, root uint64) error {
 	v.in, v.last, v.least = name, nil, nil
-	if err := v.tree(root); err != nil {
-		return fmt.Errorf("bucket %q: %w", name, err)
+	err := v.tree(root)
+	if err != nil && name != "" {
+		err = fmt.Errorf("bucket %s: %w", name, err)
 	}
-	return nil
+	return err
 }
 
 // tree reads a page and those below it.
@@ -302,14 +303,14 @@ func (v *verification) nested(name bucket, value []byte) error {
 	page := value[bucketHead:]
 	v.in, v.last, v.least = name, nil, nil
 	if len(page) < pageHead || order.Uint16(page[8:]) != leafPage {
-		return fmt.Errorf("bucket %q has no page", name)
+		return fmt.Errorf("bucket %s has no page", name)
 	}
 	length, err := v.leaf(page)
 	if err == nil && length != len(page) {
 		err = fmt.Errorf("%d bytes of %d are used", length, len(page))
 	}
 	if err != nil {
-		return fmt.Errorf("bucket %q: %w", name, err)
+		return fmt.Errorf("bucket %s: %w", name, err)
 	}
 	return nil
 }
