@@ -116,8 +116,8 @@ func (c *Conversion) complete() error {
 	})
 }
 
-// ConvertedEvent is an event of an older store. Branch is 0 for one of the station's own log, Home where it is not known
-// to be in the primary log.
+// ConvertedEvent is an event of an older store. Branch is 0 for one of the station's own log, Home where it is not
+// known to be in the primary log.
 type ConvertedEvent struct {
 	Seq, Whole, Branch, Home uint64
 	Key                      string

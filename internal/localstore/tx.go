@@ -14,8 +14,8 @@ import (
 // bucket is an ordered set of keys in the file.
 type bucket string
 
-// The buckets. A number in a key has eight bytes, the highest first, so that keys have the order of the numbers. What is
-// between two parts of a key is a zero byte, which no part before it has. Times are nanoseconds since 1970.
+// The buckets. A number in a key has eight bytes, the highest first, so that keys have the order of the numbers. What
+// is between two parts of a key is a zero byte, which no part before it has. Times are nanoseconds since 1970.
 const (
 	// metaBucket has the version of the form and the station, and the last number that was given of each kind.
 	metaBucket bucket = "meta"

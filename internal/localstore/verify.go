@@ -10,7 +10,8 @@ import (
 	"slices"
 )
 
-// The form of a file of bbolt, version 2: pages, each with a header; the first two hold one meta each, written by turns.
+// The form of a file of bbolt, version 2: pages, each with a header; the first two have one meta each, written by
+// turns.
 const (
 	boltMagic, boltVersion = 0xED0CDAED, 2
 
@@ -24,10 +25,10 @@ const (
 	manyFree = 0xffff
 )
 
-// verify reads each page that the file uses, and returns an error (ErrDamaged) where a bit that matters is not as it was
-// written: both metas and each value must have their checksum, what is on a page must fill it without a gap, keys must
-// ascend, and each page must be used once or be free. So no page of an earlier transaction is taken for one of the last.
-// It reads the file and not the memory that it is mapped to, and trusts nothing that it has not checked.
+// verify reads each page that the file uses, and returns an error (ErrDamaged) where a bit that matters is not as it
+// was written: both metas and each value must have their checksum, what is on a page must fill it without a gap, keys
+// must ascend, and each page must be used once or be free. So no page of an earlier transaction is taken for one of the
+// last. It reads the file and not the memory that it is mapped to, and trusts nothing that it has not checked.
 func verify(path string) error {
 	f, err := os.Open(path)
 	if err != nil {
@@ -109,7 +110,8 @@ func (v *verification) meta(i uint64) (m meta, err error) {
 	}
 	digest := fnv.New64a()
 	_, _ = digest.Write(b[:metaSummed]) // it never fails
-	if order.Uint32(b) != boltMagic || order.Uint32(b[4:]) != boltVersion || order.Uint64(b[metaSummed:]) != digest.Sum64() {
+	if order.Uint32(b) != boltMagic || order.Uint32(b[4:]) != boltVersion ||
+		order.Uint64(b[metaSummed:]) != digest.Sum64() {
 		return m, fmt.Errorf("the checksum of meta page %d does not hold", i)
 	}
 	return meta{pageSize: uint64(order.Uint32(b[8:])), root: order.Uint64(b[16:]), free: order.Uint64(b[32:]),

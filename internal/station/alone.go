@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
 
@@ -14,6 +15,17 @@ import (
 
 // LocalFile is a station without NATS, in its store.
 const LocalFile = "station.bolt"
+
+// HasLocal reports whether a folder has a local store, of this version or of an earlier one, which says what to do.
+func HasLocal(dir string) bool {
+	path := filepath.Join(dir, LocalFile)
+	for _, p := range []string{path, localstore.EarlierPath(path)} {
+		if _, err := os.Stat(p); !errors.Is(err, fs.ErrNotExist) {
+			return true
+		}
+	}
+	return false
+}
 
 // alone starts a station without NATS: its file is log, queues and stores.
 func (s *Station) alone(ctx context.Context) error {

@@ -3,16 +3,13 @@ package app
 import (
 	"cmp"
 	"context"
-	"errors"
 	"fmt"
-	"io/fs"
 	"os"
 	"path/filepath"
 	"slices"
 
 	"github.com/spf13/cobra"
 
-	"github.com/inspan/inspan/internal/localstore"
 	"github.com/inspan/inspan/internal/operator"
 	"github.com/inspan/inspan/internal/service"
 	"github.com/inspan/inspan/internal/station"
@@ -23,7 +20,7 @@ import (
 // only looks lets nothing go on.
 func (a *App) openLocal(ctx context.Context, work bool) (*client.Client, error) {
 	path := filepath.Join(a.Folder, station.LocalFile)
-	if !work && missing(path) && missing(localstore.EarlierPath(path)) {
+	if !work && !station.HasLocal(a.Folder) {
 		return nil, fmt.Errorf("there is no local store %s: inspan run --local makes one, INSPAN_STORE names another folder, and without --local a station over NATS is meant", path)
 	}
 	l := OwnStation{Store: a.Folder, Sandbox: a.Lookup("INSPAN_SANDBOX", "auto")}
@@ -41,11 +38,6 @@ func (a *App) openLocal(ctx context.Context, work bool) (*client.Client, error) 
 			fmt.Fprintf(a.Err, "inspan: close the local store: %v\n", err)
 		}
 	}), nil
-}
-
-func missing(path string) bool {
-	_, err := os.Stat(path)
-	return errors.Is(err, fs.ErrNotExist)
 }
 
 // Guess finds agents and scripts where people put them. What it finds is used once it was accepted (Accept).
