@@ -10,6 +10,7 @@ import (
 	"os/signal"
 	"path/filepath"
 	"strings"
+	"sync"
 	"syscall"
 	"testing"
 
@@ -23,6 +24,10 @@ const (
 	childFile = "INSPAN_TEST_LITE_FILE"
 	// childRoom is how many bytes of a file the child may write, once there is a file; empty for any.
 	childRoom = "INSPAN_TEST_LITE_ROOM"
+	// childMany is set where the child appends to many runs at a time.
+	childMany = "INSPAN_TEST_LITE_MANY"
+	// manyRuns is how many that are.
+	manyRuns = 12
 )
 
 // TestMain is the child where it is told to be one: it appends for ever and prints each position that was acknowledged.
@@ -38,6 +43,10 @@ func TestMain(m *testing.M) {
 	}
 	if err != nil {
 		fmt.Println("error", err)
+		return
+	}
+	if os.Getenv(childMany) != "" {
+		many(s)
 		return
 	}
 	last, _, err := s.Journal().Last(context.Background(), "r")
@@ -59,6 +68,26 @@ func TestMain(m *testing.M) {
 		}
 	}
 	fmt.Println("error", err)
+}
+
+// many appends to runs side by side, for ever, and prints what was acknowledged.
+func many(s *localstore.Station) {
+	var all sync.WaitGroup
+	for n := range manyRuns {
+		id := fmt.Sprint("r-", n)
+		all.Go(func() {
+			last, _, err := s.Journal().Last(context.Background(), id)
+			for head := last.Seq; err == nil; {
+				ack := s.Journal().Append(context.Background(), kernel.Entry{ID: id, Kind: events.TurnFinished, Head: head, Bytes: fmt.Appendf(nil, "after %d", head)})
+				if err = ack.Err; err == nil {
+					head = ack.Seq
+					fmt.Println(n, head)
+				}
+			}
+			fmt.Println("error", err)
+		})
+	}
+	all.Wait()
 }
 
 // limit bounds what this process writes, as a full disk does: the file is as long as it becomes, and then its end
@@ -102,7 +131,7 @@ func TestFullDisk(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if _, after := whole(t, s); after != acked {
+		if _, after := whole(t, s, "r"); after != acked {
 			t.Errorf("the last event is %d, %d was acknowledged", after, acked)
 		}
 		ack := s.Journal().Append(t.Context(), kernel.Entry{ID: "r", Kind: events.TurnFinished, Head: acked, Bytes: []byte("there is room")})
@@ -112,13 +141,13 @@ func TestFullDisk(t *testing.T) {
 	})
 }
 
-// whole reads what a child wrote, and returns how many events there are and the position of the last.
-func whole(t *testing.T, s *localstore.Station) (evs int, after uint64) {
+// whole reads what a child wrote to a run, and returns how many events there are and the position of the last.
+func whole(t *testing.T, s *localstore.Station, id string) (evs int, after uint64) {
 	t.Helper()
 	for more := true; more; {
 		var page []kernel.Record
 		var err error
-		if page, more, err = s.Journal().Read(t.Context(), "r", after); err != nil {
+		if page, more, err = s.Journal().Read(t.Context(), id, after); err != nil {
 			t.Fatal(err)
 		}
 		for _, r := range page {
@@ -143,13 +172,58 @@ func TestKill(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			evs, after := whole(t, s)
+			evs, after := whole(t, s, "r")
 			if after < acked {
 				t.Fatalf("round %d: %d events up to %d, but %d was acknowledged", round, evs, after, acked)
 			}
 			if err := s.Close(); err != nil {
 				t.Fatal(err)
 			}
+		}
+	})
+}
+
+func TestKillOfMany(t *testing.T) {
+	t.Parallel()
+	t.Run("PERS-15 PERS-17 what writers that share a sync were acknowledged before kill -9 is there, each run in order", func(t *testing.T) {
+		t.Parallel()
+		path := filepath.Join(t.TempDir(), "many.bolt")
+		acked := map[int]uint64{}
+		for round := range 4 {
+			child := exec.CommandContext(t.Context(), os.Args[0])
+			child.Env = append(os.Environ(), childFile+"="+path, childMany+"=1")
+			out, err := child.StdoutPipe()
+			if err := errors.Join(err, child.Start()); err != nil {
+				t.Fatal(err)
+			}
+			lines := bufio.NewScanner(out)
+			for n := 0; lines.Scan(); n++ {
+				var id int
+				var seq uint64
+				if _, err := fmt.Sscan(lines.Text(), &id, &seq); err != nil {
+					t.Fatalf("the child prints %q", lines.Text())
+				}
+				acked[id] = max(acked[id], seq)
+				if n == 100+37*round {
+					_ = child.Process.Kill() // SIGKILL; what it still printed is read
+				}
+			}
+			_ = errors.Join(lines.Err(), child.Wait()) // killed
+			s, err := localstore.Open(t.Context(), localstore.Config{Path: path, Station: "exam"})
+			if err != nil {
+				t.Fatal(err)
+			}
+			for id := range manyRuns {
+				if evs, after := whole(t, s, fmt.Sprint("r-", id)); after < acked[id] {
+					t.Errorf("round %d, run %d: %d events up to %d, but %d was acknowledged", round, id, evs, after, acked[id])
+				}
+			}
+			if err := s.Close(); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if len(acked) < 2 {
+			t.Errorf("%d runs had an event", len(acked))
 		}
 	})
 }
