@@ -274,6 +274,64 @@ func TestTornFile(t *testing.T) {
 	})
 }
 
+func TestPowerCut(t *testing.T) {
+	t.Parallel()
+	t.Run("PERS-15 PERS-17 a power cut between any two writes of a transaction leaves the one before it, whole", func(t *testing.T) {
+		t.Parallel()
+		f, page := furnished(t), os.Getpagesize()
+		path := filepath.Join(filepath.Dir(f.path), "next.bolt")
+		if err := os.WriteFile(path, f.bytes, 0o600); err != nil {
+			t.Fatal(err)
+		}
+		s, err := localstore.Open(t.Context(), localstore.Config{Path: path, Station: "exam"})
+		if err != nil {
+			t.Fatal(err)
+		}
+		ack := s.Journal().Append(t.Context(), kernel.Entry{ID: "another", Kind: events.TurnFinished, Bytes: make([]byte, 20_000)})
+		if err := errors.Join(ack.Err, s.Close()); err != nil {
+			t.Fatal(err)
+		}
+		after, err := os.ReadFile(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		before := append(append([]byte{}, f.bytes...), make([]byte, len(after)-len(f.bytes))...) // it grows first
+		var changed []int
+		metas := 0
+		for at := 0; at < len(after); at += page {
+			if string(before[at:at+page]) == string(after[at:at+page]) {
+				continue
+			}
+			if at < 2*page {
+				metas++ // it is written behind a sync of all others
+			} else {
+				changed = append(changed, at)
+			}
+		}
+		if metas != 1 || len(changed) < 5 {
+			t.Fatalf("%d meta pages and %d others were written", metas, len(changed))
+		}
+		chance := rand.New(rand.NewPCG(2, 2))
+		for n := range 120 {
+			b := append([]byte{}, before...)
+			for i, at := range changed {
+				switch {
+				case n < len(changed) && i < n, n >= len(changed) && chance.IntN(2) == 0:
+					copy(b[at:], after[at:at+page])
+				case n%3 == 0: // half of it
+					copy(b[at:], after[at:at+page/2])
+				}
+			}
+			if f.judge(t, fmt.Sprintf("state %d of the writes", n), b) {
+				t.Errorf("state %d of the writes is taken for damage", n)
+			}
+		}
+		if saw, err := observe(path); err != nil || !strings.Contains(saw, "another ") {
+			t.Errorf("the transaction is not there, %v", err)
+		}
+	})
+}
+
 func TestEarlierStore(t *testing.T) {
 	t.Parallel()
 	t.Run("PERS-17 CLI-9 a store that SQLite wrote is not passed over in silence", func(t *testing.T) {
