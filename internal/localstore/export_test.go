@@ -18,6 +18,14 @@ const LocalSeq = localSeq
 // IsLocal reports whether a position is one of a local store.
 func IsLocal(seq uint64) bool { return isLocal(seq) }
 
+// Keys counts those of a bucket.
+func (s *Station) Keys(b string) (n int, err error) {
+	err = s.store.view(context.Background(), func(t *tx) error {
+		return t.scan(bucket(b), nil, nil, func([]byte, []byte) error { n++; return nil })
+	})
+	return n, err
+}
+
 // Alarms counts the timers that have not fired.
 func (s *Station) Alarms() int {
 	s.mu.Lock()
