@@ -6,7 +6,7 @@ export CGO_ENABLED ?= 0
 # What was compiled in one clone serves in another.
 export GOFLAGS ?= -trimpath
 
-.PHONY: help build check lint crosscheck fmt test race docs release release-test demo bench bench-peers bench-trees bench-children weight robust pairs trace kill failover merge-demo faults previous register tutorials mcp escape boxes docker gvisor microvm microvm-test firecracker-test e2b kube kubebox fuzz aimock sdk-oracle external live wasm clean work-race mail alerts protocols console screenshot sandbox-image terminals offline convoy colony backup-drill runtimes programs
+.PHONY: help build check lint crosscheck fmt test race docs release release-test demo bench bench-peers bench-trees bench-children weight robust pairs trace kill failover merge-demo faults previous register tutorials mcp escape boxes docker gvisor microvm microvm-test firecracker-test e2b kube kubebox fuzz aimock sdk-oracle local-store external live wasm clean work-race mail alerts protocols console screenshot sandbox-image terminals offline convoy colony backup-drill runtimes programs
 help: ## list the targets
 	@grep -hE '^[a-z0-9-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
 
@@ -193,6 +193,9 @@ runtimes: ## opt-in (25 min, 1 GB from npm where DIR lacks it), with node, npm a
 
 external: ## a module of its own, as others have one: a tool, a client and a station through pkg alone
 	cd test/external && $(GO) test -count=1 .
+
+local-store: ## converts the local stores of an earlier version (SQLite files) in STORE=folder of a station; without STORE tests that
+	GOFLAGS= $(GO) $(if $(STORE),run -C deploy/oldstore . $(abspath $(STORE)),test -C deploy/oldstore -count=1 -v .)
 
 sdk-oracle: ## slow to build (the SDKs), a module of its own: the adapters of models against the official SDKs
 	cd test/sdk && $(GO) test -count=1 -v .

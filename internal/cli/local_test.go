@@ -9,7 +9,7 @@ import (
 	"time"
 
 	"github.com/inspan/inspan/internal/audit"
-	"github.com/inspan/inspan/internal/sqlitestore"
+	"github.com/inspan/inspan/internal/localstore"
 	"github.com/inspan/inspan/internal/station"
 	"github.com/inspan/inspan/pkg/client"
 	"github.com/inspan/inspan/pkg/run"
@@ -102,7 +102,7 @@ func TestLocal(t *testing.T) {
 		want(t, 1, []string{"tokens left"}, "run", "reader", "look", "--id", "poor", "--budget-tokens", "5")
 	})
 	t.Run("PERS-17 one program has the file at a time, and another is told so", func(t *testing.T) {
-		held, err := sqlitestore.Open(t.Context(), sqlitestore.Config{Path: file, Station: "default"})
+		held, err := localstore.Open(t.Context(), localstore.Config{Path: file, Station: "default"})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -120,7 +120,7 @@ func TestLocal(t *testing.T) {
 		}
 	})
 	t.Run("PERS-17 up works off what waits in the file until it is interrupted", func(t *testing.T) {
-		held, err := sqlitestore.Open(t.Context(), sqlitestore.Config{Path: file, Station: "default"})
+		held, err := localstore.Open(t.Context(), localstore.Config{Path: file, Station: "default"})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -5,7 +5,7 @@ import (
 
 	"github.com/inspan/inspan/internal/jet"
 	"github.com/inspan/inspan/internal/kernel"
-	"github.com/inspan/inspan/internal/sqlitestore"
+	"github.com/inspan/inspan/internal/localstore"
 	"github.com/inspan/inspan/internal/workspace"
 	"github.com/inspan/inspan/pkg/client"
 	"github.com/inspan/inspan/pkg/events"
@@ -13,13 +13,13 @@ import (
 
 // Local is a client of a station in a local store of this process, without NATS (PERS-17). workspaces is the root of
 // its workspaces, empty where it is not known. end, if not nil, is called by Close.
-func Local(st *sqlitestore.Station, workspaces string, end func()) *client.Client {
+func Local(st *localstore.Station, workspaces string, end func()) *client.Client {
 	return client.Over(alone{st, workspaces}, nil, end)
 }
 
 // alone is a local store as clients see a station.
 type alone struct {
-	*sqlitestore.Station
+	*localstore.Station
 	workspaces string
 }
 
@@ -33,7 +33,7 @@ func (a alone) Files(ctx context.Context, q events.FilesQuestion) (events.FilesA
 }
 
 // Durability in words.
-func (alone) Durability() string { return sqlitestore.Durability }
+func (alone) Durability() string { return localstore.Durability }
 
 // Artifacts are in the workspaces alone.
 func (alone) Artifacts() kernel.Artifacts { return nil }

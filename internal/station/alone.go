@@ -4,16 +4,28 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
 
+	"github.com/inspan/inspan/internal/localstore"
 	"github.com/inspan/inspan/internal/service"
 	"github.com/inspan/inspan/internal/service/all"
-	"github.com/inspan/inspan/internal/sqlitestore"
 )
 
 // LocalFile is a station without NATS, in its store.
-const LocalFile = "station.db"
+const LocalFile = "station.bolt"
+
+// HasLocal reports whether a folder has a local store, of this version or of an earlier one, which says what to do.
+func HasLocal(dir string) bool {
+	path := filepath.Join(dir, LocalFile)
+	for _, p := range []string{path, localstore.EarlierPath(path)} {
+		if _, err := os.Stat(p); !errors.Is(err, fs.ErrNotExist) {
+			return true
+		}
+	}
+	return false
+}
 
 // alone starts a station without NATS: its file is log, queues and stores.
 func (s *Station) alone(ctx context.Context) error {
@@ -35,7 +47,7 @@ func (s *Station) open(ctx context.Context) error {
 		return err
 	}
 	path := filepath.Join(s.cfg.StoreDir, LocalFile)
-	if s.local, err = sqlitestore.Open(ctx, sqlitestore.Config{Path: path, Station: s.cfg.Station,
+	if s.local, err = localstore.Open(ctx, localstore.Config{Path: path, Station: s.cfg.Station,
 		Grace: cfg.Drain}); err != nil {
 		return err
 	}
@@ -62,4 +74,4 @@ func (s *Station) open(ctx context.Context) error {
 }
 
 // Local is the store of this process: the whole station where it does without NATS, else what stands in for its log.
-func (s *Station) Local() *sqlitestore.Station { return s.local }
+func (s *Station) Local() *localstore.Station { return s.local }

@@ -16,9 +16,9 @@ import (
 	"time"
 
 	"github.com/inspan/inspan/internal/jet"
+	"github.com/inspan/inspan/internal/localstore"
 	"github.com/inspan/inspan/internal/natsserver"
 	"github.com/inspan/inspan/internal/program"
-	"github.com/inspan/inspan/internal/sqlitestore"
 	"github.com/inspan/inspan/internal/storecheck"
 	"github.com/inspan/inspan/internal/topology"
 	"github.com/inspan/inspan/pkg/events"
@@ -31,7 +31,7 @@ var ErrNoLoss = program.ErrNoLoss
 const streamsFolder = "nats"
 
 // fallbackFile is what stands in for the log.
-const fallbackFile = "fallback.db"
+const fallbackFile = "fallback.bolt"
 
 // unchecked are the files of a store that only their digest speaks for.
 var unchecked = []string{fallbackFile, KeyFile}
@@ -57,6 +57,8 @@ type store struct {
 
 	// spare are the files beside the streams that held nothing when the station ended.
 	spare []string
+	// spareEarlier is whether the local store of an earlier version held nothing when its station ended.
+	spareEarlier bool
 
 	mu sync.Mutex
 	// marks as last written, nil before the first; guarded by mu, as are the losses and the notes.
@@ -137,6 +139,7 @@ func (st *store) examine() error {
 	if marks == nil {
 		return st.record()
 	}
+	st.spareEarlier = marks.Clean && slices.Contains(marks.Spare, localstore.EarlierPath(fallbackFile))
 	// From here on the files are written to: what is known of them holds only until then.
 	now := *marks
 	now.Clean, now.At, now.Files = false, time.Now(), found.Read
@@ -452,7 +455,7 @@ func (st *store) digest(rel string, before storecheck.File) (storecheck.File, er
 }
 
 // spared notes whether the local store holds anything that would be missed.
-func (st *store) spared(ctx context.Context, local *sqlitestore.Station) error {
+func (st *store) spared(ctx context.Context, local *localstore.Station) error {
 	empty, err := local.Empty(context.WithoutCancel(ctx))
 	if empty {
 		st.spare = []string{fallbackFile}

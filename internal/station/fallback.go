@@ -6,17 +6,17 @@ import (
 	"github.com/rs/zerolog"
 
 	"github.com/inspan/inspan/internal/jet"
+	"github.com/inspan/inspan/internal/localstore"
 	"github.com/inspan/inspan/internal/service"
-	"github.com/inspan/inspan/internal/sqlitestore"
 	"github.com/inspan/inspan/internal/topology"
 	"github.com/inspan/inspan/pkg/events"
 )
 
 // Fall puts a local store in front of the log of a station whose only writers are the roles of this process, and
 // brings home what an earlier process left there. The caller runs the Fallback beside the roles.
-func Fall(ctx context.Context, conn *jet.Conn, ports service.Ports, local *sqlitestore.Station,
-	log zerolog.Logger) (service.Ports, *sqlitestore.Fallback, error) {
-	f, err := fallback(ctx, sqlitestore.Primary{Journal: ports.Journal, Inbox: ports.Inbox, Timers: ports.Timers,
+func Fall(ctx context.Context, conn *jet.Conn, ports service.Ports, local *localstore.Station,
+	log zerolog.Logger) (service.Ports, *localstore.Fallback, error) {
+	f, err := fallback(ctx, localstore.Primary{Journal: ports.Journal, Inbox: ports.Inbox, Timers: ports.Timers,
 		Blobs:    ports.Blobs,
 		Refusals: ports.Refusals, Connected: conn.Connected, Answers: conn.Answers}, local, log)
 	if err != nil {
@@ -26,10 +26,10 @@ func Fall(ctx context.Context, conn *jet.Conn, ports service.Ports, local *sqlit
 }
 
 // fallback puts a local store behind a log, and brings home what an earlier process left there.
-func fallback(ctx context.Context, primary sqlitestore.Primary, local *sqlitestore.Station,
-	log zerolog.Logger) (*sqlitestore.Fallback, error) {
-	primary.Notify = func(n sqlitestore.Notice) { report(log, n) }
-	f, err := sqlitestore.NewFallback(ctx, local, primary)
+func fallback(ctx context.Context, primary localstore.Primary, local *localstore.Station,
+	log zerolog.Logger) (*localstore.Fallback, error) {
+	primary.Notify = func(n localstore.Notice) { report(log, n) }
+	f, err := localstore.NewFallback(ctx, local, primary)
 	if err != nil {
 		return nil, err
 	}
@@ -40,7 +40,7 @@ func fallback(ctx context.Context, primary sqlitestore.Primary, local *sqlitesto
 }
 
 // behind are the ports of a station with a fallback in front of what may go away.
-func behind(f *sqlitestore.Fallback, local *sqlitestore.Station, ports service.Ports) service.Ports {
+func behind(f *localstore.Fallback, local *localstore.Station, ports service.Ports) service.Ports {
 	ports.Journal, ports.Inbox, ports.Timers, ports.Blobs = f, f, f, f.Blobs()
 	ports.OnEnd = local.OnEnd
 	ports.Leases = local.Leases() // all instances are in this process, and end with it
@@ -49,21 +49,21 @@ func behind(f *sqlitestore.Fallback, local *sqlitestore.Station, ports service.P
 }
 
 // report logs news of a branch.
-func report(log zerolog.Logger, n sqlitestore.Notice) {
+func report(log zerolog.Logger, n localstore.Notice) {
 	switch n.Status {
-	case sqlitestore.BranchOpen:
+	case localstore.BranchOpen:
 		log.Warn().Str("run", n.Run).Str("reason", n.Reason).Msg("the station's log is away, the local store keeps the run")
-	case sqlitestore.BranchHome:
+	case localstore.BranchHome:
 		log.Info().Str("run", n.Run).Int("events",
 			n.Events).Msg("the station's log is back and has what the local store kept")
-	case sqlitestore.BranchRefused:
+	case localstore.BranchRefused:
 		log.Error().Str("run", n.Run).Int("events", n.Events).Int("in_log", n.Home).Str("reason", n.Reason).
 			Msg("the station's log has moved on without what the local store kept: it stays there as evidence, inspan dead list tells")
 	}
 }
 
 // Alone is the set of ports of a station without NATS: everything is in the local store.
-func Alone(local *sqlitestore.Station) service.Ports {
+func Alone(local *localstore.Station) service.Ports {
 	state := local.KV(topology.StateBucket)
 	return service.Ports{Journal: local.Journal(), Inbox: local.Inbox(), Timers: local.Timers(), Blobs: local.Blobs(),
 		State: state, Local: state,
@@ -77,5 +77,5 @@ func Alone(local *sqlitestore.Station) service.Ports {
 		TreeLog:    local.JournalFor(events.WorkspaceAggregate),
 		Trees:      local.KV(topology.TreeBucket), Leases: local.Leases(), Live: local.Live(), Retained: local.Live(),
 		AnswerSoFar: local.AnswerSoFar, Refusals: local.Refusals(),
-		OnEnd: local.OnEnd, Durability: sqlitestore.Durability}
+		OnEnd: local.OnEnd, Durability: localstore.Durability}
 }

@@ -8,8 +8,8 @@ import (
 
 	"github.com/inspan/inspan/internal/jet"
 	"github.com/inspan/inspan/internal/kernel"
+	"github.com/inspan/inspan/internal/localstore"
 	"github.com/inspan/inspan/internal/service"
-	"github.com/inspan/inspan/internal/sqlitestore"
 	"github.com/inspan/inspan/internal/topology"
 	"github.com/inspan/inspan/pkg/events"
 )
@@ -20,8 +20,8 @@ type hub map[events.Service]service.Ports
 
 // primary is what a local store stands in for. asked is the connection that tells whether the log is there, log and
 // inbox are what all roles append to and receive from.
-func (h hub) primary(asked *jet.Conn, log kernel.Journal, inbox kernel.Inbox) sqlitestore.Primary {
-	return sqlitestore.Primary{Journal: log, Inbox: inbox, Timers: hubTimers{h},
+func (h hub) primary(asked *jet.Conn, log kernel.Journal, inbox kernel.Inbox) localstore.Primary {
+	return localstore.Primary{Journal: log, Inbox: inbox, Timers: hubTimers{h},
 		Blobs: h[events.Toolrunner].Blobs, Refusals: hubRefusals{h}, Connected: asked.Connected, Answers: asked.Answers}
 }
 

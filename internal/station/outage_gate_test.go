@@ -12,9 +12,9 @@ import (
 	"testing"
 	"time"
 
+	"github.com/inspan/inspan/internal/localstore"
 	"github.com/inspan/inspan/internal/operator"
 	"github.com/inspan/inspan/internal/runtime/runtimetest"
-	"github.com/inspan/inspan/internal/sqlitestore"
 	"github.com/inspan/inspan/internal/station"
 	"github.com/inspan/inspan/pkg/client"
 	"github.com/inspan/inspan/pkg/events"
@@ -162,7 +162,7 @@ func child(dir string) error {
 			st.Server().Shutdown()
 			fmt.Println("stopped")
 		case "kept": // the second call has begun, and only the local store knows
-			all, err := st.Local().Branches(context.Background(), sqlitestore.BranchOpen)
+			all, err := st.Local().Branches(context.Background(), localstore.BranchOpen)
 			fmt.Println("kept", len(all), err)
 		}
 	}

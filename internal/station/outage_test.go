@@ -16,9 +16,9 @@ import (
 	"github.com/rs/zerolog"
 
 	"github.com/inspan/inspan/internal/kernel"
+	"github.com/inspan/inspan/internal/localstore"
 	"github.com/inspan/inspan/internal/operator"
 	"github.com/inspan/inspan/internal/service"
-	"github.com/inspan/inspan/internal/sqlitestore"
 	"github.com/inspan/inspan/internal/station"
 	"github.com/inspan/inspan/pkg/client"
 	"github.com/inspan/inspan/pkg/events"
@@ -141,7 +141,7 @@ func until(t *testing.T, what string, patience time.Duration, is func() bool) (c
 // branch returns the kinds of events that the local store keeps of a run on an open branch.
 func (o *outage) branch(id string) (kinds []events.Kind) {
 	o.t.Helper()
-	all, err := o.st.Local().Branches(within(o.t), sqlitestore.BranchOpen)
+	all, err := o.st.Local().Branches(within(o.t), localstore.BranchOpen)
 	if err != nil {
 		o.t.Fatal(err)
 	}
@@ -194,7 +194,7 @@ func (o *outage) completed(id string, calls, fell int) run.State {
 		o.t.Errorf("%v", n)
 	}
 	until(o.t, "an empty local store", 5*time.Minute, func() bool { return len(o.branch(id)) == 0 })
-	if refused, err := o.st.Local().Branches(within(o.t), sqlitestore.BranchRefused); err != nil || len(refused) > 0 {
+	if refused, err := o.st.Local().Branches(within(o.t), localstore.BranchRefused); err != nil || len(refused) > 0 {
 		o.t.Errorf("refused: %+v, %v", refused, err)
 	}
 	return state

@@ -23,13 +23,13 @@ import (
 	"github.com/inspan/inspan/internal/disk"
 	"github.com/inspan/inspan/internal/jet"
 	"github.com/inspan/inspan/internal/kernel"
+	"github.com/inspan/inspan/internal/localstore"
 	"github.com/inspan/inspan/internal/logfeed"
 	"github.com/inspan/inspan/internal/natsserver"
 	"github.com/inspan/inspan/internal/program"
 	"github.com/inspan/inspan/internal/secret"
 	"github.com/inspan/inspan/internal/service"
 	"github.com/inspan/inspan/internal/service/all"
-	"github.com/inspan/inspan/internal/sqlitestore"
 	"github.com/inspan/inspan/internal/station/userlist"
 	"github.com/inspan/inspan/internal/streaming"
 	"github.com/inspan/inspan/internal/topology"
@@ -91,8 +91,8 @@ type Station struct {
 	conn       *jet.Conn
 	roleConns  []*jet.Conn
 	eventsConn *jet.Conn
-	local      *sqlitestore.Station
-	fallback   *sqlitestore.Fallback
+	local      *localstore.Station
+	fallback   *localstore.Fallback
 	feed       *logfeed.Feed
 	durability string
 	sandbox    string
@@ -322,8 +322,8 @@ func portsOf(ctx context.Context, s *Station) (hub, error) {
 		}}); err != nil {
 		return nil, err
 	}
-	if s.local, err = sqlitestore.Open(ctx, sqlitestore.Config{Path: filepath.Join(s.cfg.StoreDir, fallbackFile),
-		Station: s.cfg.Station, Grace: s.cfg.Base.Drain}); err != nil {
+	if s.local, err = localstore.Open(ctx, localstore.Config{Path: filepath.Join(s.cfg.StoreDir, fallbackFile),
+		Station: s.cfg.Station, Grace: s.cfg.Base.Drain, Spare: s.store.spareEarlier}); err != nil {
 		return nil, err
 	}
 	// what the roles append at the same time shares batches

@@ -6,7 +6,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/inspan/inspan/internal/sqlitestore"
+	"github.com/inspan/inspan/internal/localstore"
 	"github.com/inspan/inspan/pkg/events"
 )
 
@@ -55,7 +55,7 @@ func (t *tasks) runRole(work context.Context, host roles, role events.Service) {
 // serveInOrder runs the roles until work ends; the persister ends last, when it has read what the others appended. A
 // command that only reads the file runs no role, so an index that is behind when the program ends would show an old
 // state.
-func (t *tasks) serveInOrder(work context.Context, host roles, local *sqlitestore.Station) {
+func (t *tasks) serveInOrder(work context.Context, host roles, local *localstore.Station) {
 	index, end := context.WithCancel(context.WithoutCancel(work))
 	var others sync.WaitGroup
 	for _, role := range events.Services() {

@@ -469,7 +469,7 @@ type CheckpointSavedData struct {
 // CheckpointFallbackData warns that the station's log cannot be reached, and that a local store keeps what is said.
 type CheckpointFallbackData struct {
 	Event string `json:"event"`
-	// Store that keeps the events: "sqlite".
+	// Store that keeps the events: "local", or what an earlier version called it.
 	Store string `json:"store"`
 	// Since is the sequence of the first event that it keeps.
 	Since uint64 `json:"since_sequence"`

@@ -14,8 +14,8 @@ import (
 	"github.com/inspan/inspan/internal/jet"
 	"github.com/inspan/inspan/internal/jet/jettest"
 	"github.com/inspan/inspan/internal/kernel"
+	"github.com/inspan/inspan/internal/localstore"
 	"github.com/inspan/inspan/internal/service/all"
-	"github.com/inspan/inspan/internal/sqlitestore"
 	"github.com/inspan/inspan/internal/station"
 	"github.com/inspan/inspan/pkg/events"
 	"github.com/inspan/inspan/pkg/run"
@@ -23,7 +23,7 @@ import (
 )
 
 // kept waits until the local store has a branch of a run whose last event is of a kind, and returns its events.
-func kept(w *world, local *sqlitestore.Station, id string, status sqlitestore.Status, last events.Kind) (evs []kernel.Record) {
+func kept(w *world, local *localstore.Station, id string, status localstore.Status, last events.Kind) (evs []kernel.Record) {
 	w.t.Helper()
 	ctx := w.ctx()
 	tick := time.NewTicker(20 * time.Millisecond)
@@ -33,7 +33,7 @@ func kept(w *world, local *sqlitestore.Station, id string, status sqlitestore.St
 		if err != nil {
 			w.t.Fatal(err)
 		}
-		all = slices.DeleteFunc(all, func(b sqlitestore.Branch) bool { return b.Run != id })
+		all = slices.DeleteFunc(all, func(b localstore.Branch) bool { return b.Run != id })
 		if len(all) > 0 {
 			if evs, err = local.Evidence(ctx, all[len(all)-1].ID); err != nil {
 				w.t.Fatal(err)
@@ -69,13 +69,13 @@ func TestFallback(t *testing.T) {
 	server := jettest.Server(t)
 	conn := jettest.Connect(t, server, jet.Config{Name: "test"})
 	w := worldOn(t, conn, held)
-	local, err := sqlitestore.Open(t.Context(), sqlitestore.Config{Path: filepath.Join(t.TempDir(), "fallback.db"), Station: "test"})
+	local, err := localstore.Open(t.Context(), localstore.Config{Path: filepath.Join(t.TempDir(), "fallback.bolt"), Station: "test"})
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = local.Close() })
 	log := w.ports.Journal
-	var f *sqlitestore.Fallback
+	var f *localstore.Fallback
 	if w.ports.Ports, f, err = station.Fall(t.Context(), conn, w.ports.Ports, local, zerolog.Nop()); err != nil {
 		t.Fatal(err)
 	}
@@ -96,11 +96,11 @@ func TestFallback(t *testing.T) {
 			gate <- struct{}{}
 			<-began // the second call, which the stopped server knows nothing of
 			gate <- struct{}{}
-			branch := kept(w, local, id, sqlitestore.BranchOpen, events.RunCompleted)
+			branch := kept(w, local, id, localstore.BranchOpen, events.RunCompleted)
 			if err := server.Restart(); err != nil {
 				t.Fatal(err)
 			}
-			kept(w, local, id, sqlitestore.BranchHome, events.RunCompleted)
+			kept(w, local, id, localstore.BranchHome, events.RunCompleted)
 			evs, _, err := log.Read(w.ctx(), id, 0)
 			if err != nil {
 				t.Fatal(err)
@@ -130,7 +130,7 @@ func TestAlone(t *testing.T) {
 	off := false
 	t.Run("PERS-17b without NATS the local store alone carries a run from the task to its archive", func(t *testing.T) {
 		t.Parallel()
-		local, err := sqlitestore.Open(t.Context(), sqlitestore.Config{Path: filepath.Join(t.TempDir(), "local.db"), Station: "test"})
+		local, err := localstore.Open(t.Context(), localstore.Config{Path: filepath.Join(t.TempDir(), "local.bolt"), Station: "test"})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -149,7 +149,7 @@ func TestAlone(t *testing.T) {
 	})
 	t.Run("PERS-17a a run with durable persistence switched off has its snapshots in the local store alone", func(t *testing.T) {
 		t.Parallel()
-		local, err := sqlitestore.Open(t.Context(), sqlitestore.Config{Path: filepath.Join(t.TempDir(), "fallback.db"), Station: "test"})
+		local, err := localstore.Open(t.Context(), localstore.Config{Path: filepath.Join(t.TempDir(), "fallback.bolt"), Station: "test"})
 		if err != nil {
 			t.Fatal(err)
 		}

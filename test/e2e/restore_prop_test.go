@@ -14,9 +14,9 @@ import (
 	"github.com/inspan/inspan/internal/jet"
 	"github.com/inspan/inspan/internal/jet/jettest"
 	"github.com/inspan/inspan/internal/kernel"
+	"github.com/inspan/inspan/internal/localstore"
 	"github.com/inspan/inspan/internal/natsserver"
 	"github.com/inspan/inspan/internal/snapshot"
-	"github.com/inspan/inspan/internal/sqlitestore"
 	"github.com/inspan/inspan/internal/topology"
 	"github.com/inspan/inspan/pkg/events"
 	"github.com/inspan/inspan/pkg/run"
@@ -117,18 +117,18 @@ func TestRestore(t *testing.T) {
 	t.Parallel()
 	server := jettest.Server(t, func(c *natsserver.Config) { c.LazySync = true })
 	st := jettest.Station(t, jettest.Connect(t, server, jet.Config{}), "test", jet.ApplyOptions{Replicas: 1})
-	local, err := sqlitestore.Open(t.Context(), sqlitestore.Config{Path: filepath.Join(t.TempDir(), "local.db"), Station: "test"})
+	local, err := localstore.Open(t.Context(), localstore.Config{Path: filepath.Join(t.TempDir(), "local.bolt"), Station: "test"})
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = local.Close() })
-	beside, err := sqlitestore.Open(t.Context(), sqlitestore.Config{Path: filepath.Join(t.TempDir(), "fallback.db"), Station: "test"})
+	beside, err := localstore.Open(t.Context(), localstore.Config{Path: filepath.Join(t.TempDir(), "fallback.bolt"), Station: "test"})
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = beside.Close() })
 	log := &endpoint{Journal: st.Journal()}
-	f, err := sqlitestore.NewFallback(t.Context(), beside, sqlitestore.Primary{Journal: log, Inbox: st.Inbox(), Timers: st.Timers(), Blobs: st.Blobs(), Refusals: st.Refusals(), Answers: log.answers})
+	f, err := localstore.NewFallback(t.Context(), beside, localstore.Primary{Journal: log, Inbox: st.Inbox(), Timers: st.Timers(), Blobs: st.Blobs(), Refusals: st.Refusals(), Answers: log.answers})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -72,8 +72,8 @@ func register(all []*analysis.Analyzer) {
 }
 
 // ofOthers reports whether a file of go vet names a package of a module of others, of which go vet wants facts for the
-// packages that import it and no more. To work them out takes longer than to check what is ours (SQLite alone is a
-// million lines), and they would only say which of its functions format as printf does. Those of the standard library,
+// packages that import it and no more. To work them out takes longer than to check what is ours (the server of
+// NATS alone is a hundred thousand lines), and they would only say which of its functions format as printf does. Those of the standard library,
 // which is no module, are kept: without them os.Exit would seem to return.
 func ofOthers(file string) bool {
 	var of unitchecker.Config

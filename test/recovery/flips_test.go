@@ -371,7 +371,7 @@ func (s *specimen) checked(t testing.TB, p *place) (verdict, why string) {
 	if err != nil {
 		return "", ""
 	}
-	r, err := storecheck.Run(storecheck.Config{Store: dir, Streams: "nats", Extra: []string{"fallback.db", "anchor.key"}, Marks: m, Now: time.Now()})
+	r, err := storecheck.Run(storecheck.Config{Store: dir, Streams: "nats", Extra: []string{"fallback.bolt", "anchor.key"}, Marks: m, Now: time.Now()})
 	if err != nil {
 		return flipReported, err.Error()
 	}

@@ -11,7 +11,7 @@ type Links struct {
 // What several rows keep out.
 var (
 	servers   = []string{"internal/natsserver", "github.com/nats-io/nats-server/..."}
-	databases = []string{"internal/sqlitestore/...", "modernc.org/..."}
+	databases = []string{"internal/localstore/...", "go.etcd.io/bbolt/..."}
 	providers = []string{"internal/llm/provider", "internal/llm/anthropic", "internal/llm/openai", "internal/llm/gemini", "internal/llm/scripted"}
 	runners   = []string{"internal/mcp/...", "github.com/modelcontextprotocol/...", "internal/tools", "internal/sandbox/backends", "internal/sandbox/bwrap",
 		"internal/sandbox/landlock", "internal/sandbox/host", "internal/sandbox/docker/...", "internal/sandbox/gvisor", "internal/sandbox/wasm", "internal/sandbox/microvm/...",

@@ -38,8 +38,8 @@ var SizeExceptions = []Exception{
 	{"methods", "internal/shell reader", oneReader},
 	{"methods", "internal/jet Station", ports},
 	{"methods", "internal/mem Station", ports},
-	{"methods", "internal/sqlitestore Fallback", ports},
-	{"methods", "internal/sqlitestore Station", ports},
+	{"methods", "internal/localstore Fallback", ports},
+	{"methods", "internal/localstore Station", ports},
 	{"methods", "pkg/run State", "the state that is folded from a run: one method for each event type, and questions about it"},
 	{"methods", "services/planner Role", unsplit},
 }

@@ -3,9 +3,7 @@ package app
 import (
 	"cmp"
 	"context"
-	"errors"
 	"fmt"
-	"io/fs"
 	"os"
 	"path/filepath"
 	"slices"
@@ -22,7 +20,7 @@ import (
 // only looks lets nothing go on.
 func (a *App) openLocal(ctx context.Context, work bool) (*client.Client, error) {
 	path := filepath.Join(a.Folder, station.LocalFile)
-	if _, err := os.Stat(path); !work && errors.Is(err, fs.ErrNotExist) {
+	if !work && !station.HasLocal(a.Folder) {
 		return nil, fmt.Errorf("there is no local store %s: inspan run --local makes one, INSPAN_STORE names another folder, and without --local a station over NATS is meant", path)
 	}
 	l := OwnStation{Store: a.Folder, Sandbox: a.Lookup("INSPAN_SANDBOX", "auto")}

@@ -349,7 +349,7 @@ func Taken(s run.State) *events.CheckpointTakenData {
 
 // Fallback warns that the next events are kept in the local store.
 func Fallback(s run.State) *events.CheckpointFallbackData {
-	return &events.CheckpointFallbackData{Event: eventOf(events.CheckpointFallback), Store: "sqlite", Since: s.Sequence,
+	return &events.CheckpointFallbackData{Event: eventOf(events.CheckpointFallback), Store: "local", Since: s.Sequence,
 		Reason: "no answer"}
 }
 

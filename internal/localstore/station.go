@@ -1,8 +1,8 @@
-package sqlitestore
+package localstore
 
 import (
+	"bytes"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"sync"
@@ -15,13 +15,15 @@ import (
 )
 
 // Durability says when a local store acknowledges, for people.
-const Durability = "sync always (local store, SQLite)"
+const Durability = "sync always (local store)"
 
 // Config of a station. Path and Station are needed.
 type Config struct {
 	// Path of the file; it is made where there is none, readable for its owner alone.
 	Path    string
 	Station string
+	// Spare is whether the store of an earlier version of inspan in the same folder holds nothing, and may be passed over.
+	Spare bool
 	// Grace is how long handlers may go on after a listener was told to stop; 0 means 25 s.
 	Grace time.Duration
 	// AckWait is 0 for topology.AckWait, LeaseTerm 0 for topology.LeaseTerm.
@@ -64,7 +66,7 @@ func Open(ctx context.Context, cfg Config) (*Station, error) {
 	if cfg.Grace <= 0 {
 		cfg.Grace = 25 * time.Second
 	}
-	st, err := open(cfg.Path, cfg.Station)
+	st, err := open(cfg.Path, cfg.Station, cfg.Spare)
 	if err != nil {
 		return nil, err
 	}
@@ -80,48 +82,52 @@ func Open(ctx context.Context, cfg Config) (*Station, error) {
 
 // restore fills the queues and sets the timers again.
 func (s *Station) restore(ctx context.Context) error {
-	err := s.store.each(ctx, func(scan func(...any) error) error {
-		var role string
-		var base uint64
-		var at int64
-		var f stored
-		if err := scan(&role, &f.seq, &base, &f.ID, &f.Kind, &at, &f.Bytes, &f.Whole); err != nil {
+	return s.store.view(ctx, func(t *tx) error {
+		err := t.scan(pendingBucket, nil, nil, func(key, _ []byte) error { return s.restoreEvent(t, key) })
+		if err != nil {
 			return err
 		}
-		f.at = time.Unix(0, at)
-		f.Aggregate, f.ID = kernel.ParseKey(f.ID)
-		s.push(events.Service(role), f, base+f.seq, f.Bytes)
-		return nil
-	}, "SELECT p.role, f.seq, CASE WHEN f.branch IS NULL THEN 0 ELSE 1 << 62 END, f.run, f.kind, f.at, f.bytes, f.whole FROM pending p JOIN facts f ON f.seq = p.fact ORDER BY f.seq")
+		err = t.scan(inputsBucket, nil, nil, func(key, value []byte) error {
+			seq, err := numberAt(key)
+			if err != nil {
+				return err
+			}
+			var head inputHead
+			data, err := split(value, &head)
+			if err != nil {
+				return err
+			}
+			return s.pushInput(head.Subject, data, head.Header, seq, time.Unix(0, head.At))
+		})
+		if err != nil {
+			return err
+		}
+		return t.scan(timersBucket, nil, nil, func(key, value []byte) error {
+			at, err := numberAt(value)
+			if err == nil {
+				s.arm(string(key), int64(at))
+			}
+			return err
+		})
+	})
+}
+
+// restoreEvent puts an event before a role that has not acknowledged it.
+func (s *Station) restoreEvent(t *tx, key []byte) error {
+	seq, err := numberAt(key)
 	if err != nil {
 		return err
 	}
-	err = s.store.each(ctx, func(scan func(...any) error) error {
-		var subject, header string
-		var seq uint64
-		var at int64
-		var data []byte
-		if err := scan(&seq, &subject, &data, &header, &at); err != nil {
-			return err
-		}
-		var h map[string]string
-		if err := json.Unmarshal([]byte(header), &h); err != nil {
-			return err
-		}
-		return s.pushInput(subject, data, h, seq, time.Unix(0, at))
-	}, "SELECT seq, subject, data, header, at FROM inputs ORDER BY seq")
-	if err != nil {
+	f, branch, ok, err := eventAt(t, seq)
+	if err != nil || !ok {
 		return err
 	}
-	return s.store.each(ctx, func(scan func(...any) error) error {
-		var name string
-		var at int64
-		if err := scan(&name, &at); err != nil {
-			return err
-		}
-		s.arm(name, at)
-		return nil
-	}, "SELECT name, at FROM timers")
+	position := seq
+	if branch > 0 {
+		position += localSeq
+	}
+	s.push(events.Service(key[8:]), f, position, f.Bytes)
+	return nil
 }
 
 // Close stops the timers and lets go of the file. Whoever listens must have returned before.
@@ -279,29 +285,43 @@ func (l leases) Alive(ctx context.Context, instance string) (bool, error) {
 
 // Logged returns the runs that there are events of, sorted.
 func (s *Station) Logged(ctx context.Context) (runs []string, err error) {
-	err = s.store.each(ctx, func(scan func(...any) error) error {
-		var key string
-		err := scan(&key)
-		if aggregate, id := kernel.ParseKey(key); aggregate == events.RunAggregate {
-			runs = append(runs, id)
+	err = s.store.view(ctx, func(t *tx) error {
+		for from := []byte(nil); ; {
+			key := ""
+			err := t.scan(logsBucket, nil, from, func(k, _ []byte) error {
+				before, _, _ := bytes.Cut(k, []byte{0})
+				key = string(before)
+				return errEnough
+			})
+			if err != nil || key == "" {
+				return err
+			}
+			if aggregate, id := kernel.ParseKey(key); aggregate == events.RunAggregate {
+				runs = append(runs, id)
+			}
+			from = append([]byte(key), 1) // behind all events of this one
 		}
-		return err
-	}, "SELECT DISTINCT run FROM facts ORDER BY run")
+	})
 	return runs, err
 }
 
 // Empty reports whether the store holds nothing that would be missed.
-func (s *Station) Empty(ctx context.Context) (bool, error) {
-	rows := 0
-	for _, table := range []string{"branches", "facts", "inputs", "timers", "blobs", "shelf", "dead"} {
-		err := s.store.each(ctx, func(scan func(...any) error) error {
-			var one int
-			rows++
-			return scan(&one)
-		}, "SELECT 1 FROM "+table+" LIMIT 1")
-		if err != nil {
-			return false, fmt.Errorf("look whether the local store is empty: %w", err)
+func (s *Station) Empty(ctx context.Context) (empty bool, err error) {
+	err = s.store.view(ctx, func(t *tx) error {
+		empty = true
+		for _, b := range []bucket{branchesBucket, eventsBucket, inputsBucket, timersBucket, objectsBucket, valuesBucket,
+			deadBucket} {
+			in, err := t.bucket(b)
+			if err != nil {
+				return err
+			}
+			first, _ := in.Cursor().First()
+			empty = empty && first == nil
 		}
+		return nil
+	})
+	if err != nil {
+		return false, fmt.Errorf("look whether the local store is empty: %w", err)
 	}
-	return rows == 0, nil
+	return empty, nil
 }

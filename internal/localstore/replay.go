@@ -1,8 +1,7 @@
-package sqlitestore
+package localstore
 
 import (
 	"context"
-	"errors"
 
 	"github.com/inspan/inspan/pkg/events"
 )
@@ -20,9 +19,6 @@ func (s *Station) AnswerSoFar(answer func(run string) [][]byte) (stop func(), er
 		delete(s.answers, id)
 	}, nil
 }
-
-// errShut is returned to those who ask a station that has been closed.
-var errShut = errors.New("the local store is closed")
 
 // SoFar has hear called, inside ask, with what the services at work on a run have said so far.
 func (s *Station) SoFar(_ context.Context, run string,

@@ -1,4 +1,4 @@
-package sqlitestore_test
+package localstore_test
 
 import (
 	"context"
@@ -11,9 +11,9 @@ import (
 	"time"
 
 	"github.com/inspan/inspan/internal/kernel"
+	"github.com/inspan/inspan/internal/localstore"
 	"github.com/inspan/inspan/internal/mem"
 	"github.com/inspan/inspan/internal/runlog"
-	"github.com/inspan/inspan/internal/sqlitestore"
 	"github.com/inspan/inspan/pkg/events"
 	"github.com/inspan/inspan/pkg/run"
 )
@@ -124,16 +124,16 @@ type fallen struct {
 	}
 	home  *home
 	path  string
-	local *sqlitestore.Station
-	f     *sqlitestore.Fallback
+	local *localstore.Station
+	f     *localstore.Fallback
 	pens  map[events.Service]*runlog.Ledger
 	mu    sync.Mutex
 	// notices so far, guarded by mu.
-	notices []sqlitestore.Notice
+	notices []localstore.Notice
 }
 
 func newFallen(t *testing.T) *fallen {
-	w := &fallen{t: t, home: newHome(t), path: filepath.Join(t.TempDir(), "fallback.db")}
+	w := &fallen{t: t, home: newHome(t), path: filepath.Join(t.TempDir(), "fallback.bolt")}
 	w.restart()
 	t.Cleanup(func() { _ = w.local.Close() })
 	return w
@@ -156,11 +156,11 @@ func (w *fallen) restart() {
 		}
 	}
 	var err error
-	if w.local, err = sqlitestore.Open(context.Background(), sqlitestore.Config{Path: w.path, Station: "exam", AckWait: 300 * time.Millisecond}); err != nil {
+	if w.local, err = localstore.Open(context.Background(), localstore.Config{Path: w.path, Station: "exam", AckWait: 300 * time.Millisecond}); err != nil {
 		w.t.Fatalf("open: %v", err)
 	}
-	w.f, err = sqlitestore.NewFallback(context.Background(), w.local, sqlitestore.Primary{Journal: journal{w.home}, Inbox: w.home.Inbox(), Timers: timers{w.home},
-		Blobs: blobs{w.home}, Refusals: w.home.Refusals(), Answers: w.home.answers, Notify: func(n sqlitestore.Notice) {
+	w.f, err = localstore.NewFallback(context.Background(), w.local, localstore.Primary{Journal: journal{w.home}, Inbox: w.home.Inbox(), Timers: timers{w.home},
+		Blobs: blobs{w.home}, Refusals: w.home.Refusals(), Answers: w.home.answers, Notify: func(n localstore.Notice) {
 			w.mu.Lock()
 			defer w.mu.Unlock()
 			w.notices = append(w.notices, n)
@@ -248,7 +248,7 @@ func kindsOf(t interface {
 }
 
 // branches lists those of a status, and the events of all of them in order.
-func (w *fallen) branches(status sqlitestore.Status) (all []sqlitestore.Branch, evs [][]byte) {
+func (w *fallen) branches(status localstore.Status) (all []localstore.Branch, evs [][]byte) {
 	w.t.Helper()
 	all, err := w.local.Branches(context.Background(), status)
 	if err != nil {
@@ -279,7 +279,7 @@ func (w *fallen) foreign(runID string, p events.Payload) {
 	}
 }
 
-func (w *fallen) seen() []sqlitestore.Notice {
+func (w *fallen) seen() []localstore.Notice {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	return slices.Clone(w.notices)

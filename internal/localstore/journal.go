@@ -1,11 +1,11 @@
-package sqlitestore
+package localstore
 
 import (
 	"context"
-	"database/sql"
-	"encoding/json"
 	"errors"
 	"fmt"
+	"math"
+	"slices"
 	"strconv"
 	"time"
 
@@ -50,16 +50,15 @@ func (j journal) Append(ctx context.Context, e kernel.Entry) kernel.Ack {
 	}
 	e.Aggregate = j.aggregate
 	var put stored
-	err := j.s.store.write(ctx, func(tx *sql.Tx) error {
-		var last uint64
-		err := tx.QueryRow("SELECT seq FROM facts WHERE run = ? ORDER BY seq DESC LIMIT 1", keyOf(e)).Scan(&last)
-		if err != nil && !errors.Is(err, sql.ErrNoRows) {
+	err := j.s.store.write(ctx, func(t *tx) error {
+		last, err := t.last(logsBucket, group(keyOf(e)))
+		if err != nil {
 			return err
 		}
 		if last != e.Head {
 			return errConflict{last}
 		}
-		put, err = insert(tx, e, nil)
+		put, err = insert(t, e, 0)
 		return err
 	})
 	if err != nil {
@@ -80,7 +79,7 @@ func outcome(err error) kernel.Ack {
 	return kernel.Ack{Outcome: kernel.Unknown, Err: err}
 }
 
-// keyOf is what an aggregate is called in the column "run" of the table of events.
+// keyOf is what an aggregate is called in the keys of the file.
 func keyOf(e kernel.Entry) string { return kernel.Key(e.Aggregate, e.ID) }
 
 // stored is an event that is in the file.
@@ -90,25 +89,62 @@ type stored struct {
 	at  time.Time
 }
 
-// insert stores an event, and who has to receive it, behind all others. branch is nil for an event of the station's own
+// eventHead is what is stored of an event before its bytes.
+type eventHead struct {
+	// Key is the kernel.Key of the aggregate.
+	Key   string      `json:"key"`
+	Kind  events.Kind `json:"kind"`
+	At    int64       `json:"at"`
+	Whole uint64      `json:"whole,omitempty"`
+	// Branch is 0 for an event of the station's own log.
+	Branch uint64 `json:"branch,omitempty"`
+}
+
+// insert stores an event, and who has to receive it, behind all others. branch is 0 for an event of the station's own
 // log.
-func insert(tx *sql.Tx, e kernel.Entry, branch *int64) (stored, error) {
+func insert(t *tx, e kernel.Entry, branch uint64) (stored, error) {
+	seq, err := t.next(eventsBucket)
+	if err != nil {
+		return stored{}, err
+	}
 	at := time.Now()
-	res, err := tx.Exec("INSERT INTO facts(run, kind, at, bytes, branch, whole) VALUES(?, ?, ?, ?, ?, ?)", keyOf(e),
-		string(e.Kind), at.UnixNano(), e.Bytes, branch, e.Whole)
-	if err != nil {
-		return stored{}, err
-	}
-	seq, err := res.LastInsertId()
-	if err != nil {
-		return stored{}, err
-	}
+	err = putEvent(t, seq, eventHead{Key: keyOf(e), Kind: e.Kind, At: at.UnixNano(), Whole: e.Whole, Branch: branch},
+		e.Bytes)
 	for _, role := range topology.Receivers(e.Aggregate, e.Kind) {
-		if _, err := tx.Exec("INSERT INTO pending(role, fact) VALUES(?, ?)", string(role), seq); err != nil {
-			return stored{}, err
+		if err == nil {
+			err = t.put(pendingBucket, append(number(seq), role...), nil)
 		}
 	}
-	return stored{Entry: e, seq: uint64(seq), at: at}, nil
+	return stored{Entry: e, seq: seq, at: at}, err
+}
+
+func putEvent(t putter, seq uint64, head eventHead, b []byte) error {
+	value, err := join(head, b)
+	if err != nil {
+		return err
+	}
+	if err := t.put(eventsBucket, number(seq), value); err != nil {
+		return err
+	}
+	if err := t.put(logsBucket, append(group(head.Key), number(seq)...), nil); err != nil || head.Branch == 0 {
+		return err
+	}
+	return t.put(branchedBucket, append(number(head.Branch), number(seq)...), nil)
+}
+
+// eventAt returns an event; ok is false where there is none at that position.
+func eventAt(t *tx, seq uint64) (f stored, branch uint64, ok bool, err error) {
+	value, err := t.get(eventsBucket, number(seq))
+	if err != nil || value == nil {
+		return f, 0, false, err
+	}
+	var head eventHead
+	if f.Bytes, err = split(value, &head); err != nil {
+		return f, 0, false, err
+	}
+	f.seq, f.at, f.Kind, f.Whole = seq, time.Unix(0, head.At), head.Kind, head.Whole
+	f.Aggregate, f.ID = kernel.ParseKey(head.Key)
+	return f, head.Branch, true, nil
 }
 
 // deliver puts an event before all roles that hear it and before its watchers; position is what they see as its Seq.
@@ -135,14 +171,14 @@ func (s *Station) push(role events.Service, f stored, position uint64, b []byte)
 	s.mail.Push(role, queue.Parcel{Subject: events.EventSubject(s.name, f.Aggregate, f.ID, f.Kind), Data: b,
 		Header: header,
 		Seq:    position, Time: f.at,
-		Acked: func() { s.store.deferWrite("DELETE FROM pending WHERE fact = ? AND role = ?", f.seq, string(role)) }})
+		Acked: func() {
+			s.store.deferWrite(func(t *tx) error { return t.remove(pendingBucket, append(number(f.seq), role...)) })
+		}})
 }
 
 // Read implements kernel.Journal.
 func (j journal) Read(ctx context.Context, id string, after uint64) ([]kernel.Record, bool, error) {
-	evs, err := j.s.records(ctx, batch+1,
-		"SELECT seq, kind, bytes FROM facts WHERE run = ? AND seq > ? ORDER BY seq LIMIT ?", kernel.Key(j.aggregate, id),
-		after, batch+1)
+	evs, err := j.s.records(ctx, logsBucket, group(kernel.Key(j.aggregate, id)), after, batch+1)
 	if err != nil {
 		return nil, false, fmt.Errorf("read %s %s after %d: %w", j.aggregate, id, after, err)
 	}
@@ -154,25 +190,71 @@ func (j journal) Read(ctx context.Context, id string, after uint64) ([]kernel.Re
 
 // Last implements kernel.Journal.
 func (j journal) Last(ctx context.Context, id string) (kernel.Record, bool, error) {
-	evs, err := j.s.records(ctx, 1, "SELECT seq, kind, bytes FROM facts WHERE run = ? ORDER BY seq DESC LIMIT 1",
-		kernel.Key(j.aggregate, id))
-	if err != nil || len(evs) == 0 {
-		return kernel.Record{}, false, err
-	}
-	return evs[0], true, nil
+	return j.s.lastRecord(ctx, logsBucket, group(kernel.Key(j.aggregate, id)))
 }
 
-func (s *Station) records(ctx context.Context, room int, query string, args ...any) ([]kernel.Record, error) {
-	evs := make([]kernel.Record, 0, min(room, 16))
-	err := s.store.each(ctx, func(scan func(...any) error) error {
-		var r kernel.Record
-		if err := scan(&r.Seq, &r.Kind, &r.Bytes); err != nil {
+// lastRecord returns the last of the events whose positions stand behind a prefix in a bucket.
+func (s *Station) lastRecord(ctx context.Context, in bucket, prefix []byte) (r kernel.Record, ok bool, err error) {
+	err = s.store.view(ctx, func(t *tx) error {
+		seq, err := t.last(in, prefix)
+		if err != nil || seq == 0 {
 			return err
 		}
-		evs = append(evs, r)
-		return nil
-	}, query, args...)
+		ok = true
+		r, err = recordAt(t, seq)
+		return err
+	})
+	return r, ok && err == nil, err
+}
+
+// recordAt returns an event that a list of positions names.
+func recordAt(t *tx, seq uint64) (kernel.Record, error) {
+	f, _, ok, err := eventAt(t, seq)
+	if err == nil && !ok {
+		err = fmt.Errorf("%w: event %d is missing", ErrDamaged, seq)
+	}
+	return kernel.Record{Seq: seq, Kind: f.Kind, Bytes: f.Bytes}, err
+}
+
+// records returns the events after a position, at most room, whose positions stand behind a prefix in a bucket.
+func (s *Station) records(ctx context.Context, in bucket, prefix []byte, after uint64,
+	room int) ([]kernel.Record, error) {
+	evs := make([]kernel.Record, 0, min(room, 16))
+	if after == math.MaxUint64 {
+		return evs, nil
+	}
+	err := s.store.view(ctx, func(t *tx) error {
+		return t.scan(in, prefix, slices.Concat(prefix, number(after+1)), func(key, _ []byte) error {
+			seq, err := numberAt(key[len(prefix):])
+			if err != nil {
+				return err
+			}
+			r, err := recordAt(t, seq)
+			if err != nil {
+				return err
+			}
+			if evs = append(evs, r); len(evs) == room {
+				return errEnough
+			}
+			return nil
+		})
+	})
 	return evs, err
+}
+
+// inputHead is what is stored of the message of an outsider before its data.
+type inputHead struct {
+	Subject string            `json:"subject"`
+	Header  map[string]string `json:"header,omitempty"`
+	At      int64             `json:"at"`
+}
+
+func putInput(t putter, seq uint64, head inputHead, data []byte) error {
+	value, err := join(head, data)
+	if err != nil {
+		return err
+	}
+	return t.put(inputsBucket, number(seq), value)
 }
 
 // PublishAt stores the message of an outsider for the role that receives its subject, and returns its position among
@@ -182,20 +264,13 @@ func (s *Station) PublishAt(ctx context.Context, subject string, data []byte,
 	if _, ok := topology.ReceiverOfInput(s.name, subject); !ok {
 		return 0, fmt.Errorf("publish: no role of station %s receives %q", s.name, subject)
 	}
-	h, err := json.Marshal(header)
-	if err != nil {
-		return 0, fmt.Errorf("publish: %w", err)
-	}
 	data, at := append([]byte{}, data...), time.Now()
-	err = s.store.write(ctx, func(tx *sql.Tx) error {
-		res, err := tx.Exec("INSERT INTO inputs(subject, data, header, at) VALUES(?, ?, ?, ?)", subject, data, string(h),
-			at.UnixNano())
-		if err != nil {
+	err = s.store.write(ctx, func(t *tx) error {
+		var err error
+		if seq, err = t.next(inputsBucket); err != nil {
 			return err
 		}
-		id, err := res.LastInsertId()
-		seq = uint64(id)
-		return err
+		return putInput(t, seq, inputHead{Subject: subject, Header: header, At: at.UnixNano()}, data)
 	})
 	if err != nil {
 		return 0, fmt.Errorf("publish on %s: %w", subject, err)
@@ -209,6 +284,6 @@ func (s *Station) pushInput(subject string, data []byte, header map[string]strin
 		return fmt.Errorf("publish: no role of station %s receives %q", s.name, subject)
 	}
 	s.mail.Push(role, queue.Parcel{Subject: subject, Data: data, Header: header, Seq: seq, Time: at,
-		Acked: func() { s.store.deferWrite("DELETE FROM inputs WHERE seq = ?", seq) }})
+		Acked: func() { s.store.deferWrite(func(t *tx) error { return t.remove(inputsBucket, number(seq)) }) }})
 	return nil
 }

@@ -1,8 +1,8 @@
-package sqlitestore
+package localstore
 
 import (
+	"bytes"
 	"context"
-	"database/sql"
 	"fmt"
 	"strings"
 	"time"
@@ -37,11 +37,7 @@ func (t timers) Set(ctx context.Context, id, name string, at time.Time) error {
 		return fmt.Errorf("set timer %s: no role receives timers of family %q", name, family)
 	}
 	key, when := id+"."+name, at.UnixNano()
-	err = t.s.store.write(ctx, func(tx *sql.Tx) error {
-		_, err := tx.Exec("INSERT INTO timers(name, at) VALUES(?, ?) ON CONFLICT(name) DO UPDATE SET at = excluded.at", key,
-			when)
-		return err
-	})
+	err = t.s.store.write(ctx, func(tx *tx) error { return tx.put(timersBucket, []byte(key), number(uint64(when))) })
 	if err != nil {
 		return fmt.Errorf("set timer %s: %w", name, err)
 	}
@@ -80,5 +76,14 @@ func (s *Station) fire(key string, a *alarm) {
 	}
 	s.firings++
 	s.mail.Push(role, queue.Parcel{Subject: events.DueSubject(s.name, run, name), Seq: s.firings, Time: time.Now(),
-		Acked: func() { s.store.deferWrite("DELETE FROM timers WHERE name = ? AND at = ?", key, a.at) }})
+		Acked: func() { s.store.deferWrite(func(t *tx) error { return t.disarm(key, a.at) }) }})
+}
+
+// disarm removes a timer, unless it was set to another time since.
+func (t *tx) disarm(key string, at int64) error {
+	set, err := t.get(timersBucket, []byte(key))
+	if err != nil || !bytes.Equal(set, number(uint64(at))) {
+		return err
+	}
+	return t.remove(timersBucket, []byte(key))
 }

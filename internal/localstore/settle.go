@@ -1,9 +1,8 @@
-package sqlitestore
+package localstore
 
 import (
 	"bytes"
 	"context"
-	"database/sql"
 	"errors"
 	"fmt"
 	"time"
@@ -93,21 +92,21 @@ func (f *Fallback) settle(ctx context.Context, b *branch) error {
 // rest returns what is not yet known to be in the primary log, and the position there of the event before it.
 func (f *Fallback) rest(ctx context.Context, b *branch) (rest []stored, head uint64, err error) {
 	head = b.fork
-	err = f.local.store.each(ctx, func(scan func(...any) error) error {
-		s := stored{Entry: kernel.Entry{Aggregate: events.RunAggregate, ID: b.run}}
-		var kind string
-		var home uint64
-		if err := scan(&s.seq, &kind, &s.Bytes, &home); err != nil {
+	err = f.local.store.view(ctx, func(t *tx) error {
+		return onBranch(t, b.id, func(seq, home uint64) error {
+			if home > 0 {
+				head = home
+				return nil
+			}
+			s, _, ok, err := eventAt(t, seq)
+			if err == nil && !ok {
+				err = fmt.Errorf("%w: event %d is missing", ErrDamaged, seq)
+			}
+			s.Whole = 0 // what it is in the primary log, the primary works out
+			rest = append(rest, s)
 			return err
-		}
-		s.Kind = events.Kind(kind)
-		if home > 0 {
-			head = home
-			return nil
-		}
-		rest = append(rest, s)
-		return nil
-	}, "SELECT seq, kind, bytes, home FROM facts WHERE branch = ? ORDER BY seq", b.id)
+		})
+	})
 	return rest, head, err
 }
 
@@ -165,73 +164,79 @@ func (f *Fallback) standing(ctx context.Context, e kernel.Entry) (at uint64, why
 }
 
 func (f *Fallback) mark(ctx context.Context, seq, home uint64) error {
-	return f.local.store.write(context.WithoutCancel(ctx), func(tx *sql.Tx) error {
-		_, err := tx.Exec("UPDATE facts SET home = ? WHERE seq = ?", home, seq)
-		return err
+	return f.local.store.write(context.WithoutCancel(ctx), func(t *tx) error {
+		return t.put(homeBucket, number(seq), number(home))
 	})
 }
 
 // end closes a branch. Nothing of it is delivered any more.
 func (f *Fallback) end(ctx context.Context, b *branch, status Status, why string) error {
-	err := f.local.store.write(context.WithoutCancel(ctx), func(tx *sql.Tx) error {
-		_, err := tx.Exec("UPDATE branches SET status = ?, reason = ?, closed = ?, told = ? WHERE id = ?", string(status),
-			why, time.Now().UnixNano(), status == BranchHome, b.id)
+	var ended Branch
+	err := f.local.store.write(context.WithoutCancel(ctx), func(t *tx) error {
+		row, err := branchAt(t, b.id)
 		if err != nil {
 			return err
 		}
-		_, err = tx.Exec("DELETE FROM pending WHERE fact IN (SELECT seq FROM facts WHERE branch = ?)", b.id)
+		row.Status, row.Reason, row.Closed = status, why, time.Now().UnixNano()
+		if err := putBranch(t, b.id, row, status == BranchRefused); err != nil {
+			return err
+		}
+		if err := t.remove(openBucket, []byte(b.run)); err != nil {
+			return err
+		}
+		err = onBranch(t, b.id, func(seq, _ uint64) error { return t.removeAll(pendingBucket, number(seq)) })
+		if err != nil {
+			return err
+		}
+		ended, err = counted(t, b.id)
 		return err
 	})
 	if err != nil {
 		return fmt.Errorf("close the branch of run %s: %w", b.run, err)
 	}
 	f.setOpen(b.run, false)
-	n := Notice{Run: b.run, Status: status, Reason: why}
-	err = f.local.store.db.QueryRowContext(ctx, "SELECT count(*), count(nullif(home, 0)) FROM facts WHERE branch = ?",
-		b.id).Scan(&n.Events, &n.Home)
-	f.notify(n)
-	return err
+	f.notify(Notice{Run: b.run, Status: status, Reason: why, Events: ended.Events, Home: ended.Home})
+	return nil
 }
 
 // untold returns the refused branches that no dead letter tells of yet.
-func (f *Fallback) untold(ctx context.Context) ([]int64, error) {
-	var ids []int64
-	err := f.local.store.each(ctx, func(scan func(...any) error) error {
-		var id int64
-		err := scan(&id)
-		ids = append(ids, id)
-		return err
-	}, "SELECT id FROM branches WHERE status = ? AND told = 0", string(BranchRefused))
+func (f *Fallback) untold(ctx context.Context) (ids []uint64, err error) {
+	err = f.local.store.view(ctx, func(t *tx) error {
+		return t.scan(reportBucket, nil, nil, func(key, _ []byte) error {
+			id, err := numberAt(key)
+			ids = append(ids, id)
+			return err
+		})
+	})
 	return ids, err
 }
 
 // deadLetter puts a refused branch on the dead-letter list.
-func (f *Fallback) deadLetter(ctx context.Context, id int64) error {
-	evs, err := f.local.Evidence(ctx, id)
+func (f *Fallback) deadLetter(ctx context.Context, id uint64) error {
+	evs, err := f.local.Evidence(ctx, int64(id))
 	if err != nil || len(evs) == 0 {
 		return err
 	}
 	d := kernel.DeadLetter{Time: time.Now().UTC(), Code: "fallback_refused",
 		Hint: "the log goes on without these facts; what they did outside was done: compare them with the run, they stay in the local store"}
-	home := 0
-	err = f.local.store.db.QueryRowContext(ctx,
-		"SELECT run, reason, (SELECT count(*) FROM facts WHERE branch = b.id AND home > 0) FROM branches b WHERE id = ?",
-		id).Scan(&d.Run, &d.Reason, &home)
+	var b Branch
+	err = f.local.store.view(ctx, func(t *tx) error {
+		b, err = counted(t, id)
+		return err
+	})
 	if err != nil {
 		return err
 	}
-	first := evs[min(home, len(evs)-1)]
+	d.Run = b.Run
+	first := evs[min(b.Home, len(evs)-1)]
 	d.Subject, d.Seq = events.RunEvents(f.local.name, d.Run), localSeq+first.Seq
 	d.Reason = fmt.Sprintf("%d of %d facts that were written while the log was away cannot be added to it: %s",
-		len(evs)-home, len(evs), d.Reason)
+		len(evs)-b.Home, len(evs), b.Reason)
 	d.Data, d.DataBytes = string(first.Bytes[:min(len(first.Bytes), maxDead)]), len(first.Bytes)
 	if err := f.primary.Refusals.Refuse(ctx, events.Persister, d); err != nil {
 		return fmt.Errorf("tell of the branch of run %s: %w", d.Run, err)
 	}
-	return f.local.store.write(context.WithoutCancel(ctx), func(tx *sql.Tx) error {
-		_, err := tx.Exec("UPDATE branches SET told = 1 WHERE id = ?", id)
-		return err
-	})
+	return f.local.store.write(context.WithoutCancel(ctx), func(t *tx) error { return t.remove(reportBucket, number(id)) })
 }
 
 // maxDead is how much of a refused event a dead letter shows, in bytes.
@@ -242,24 +247,34 @@ func (f *Fallback) homeObjects(ctx context.Context) error {
 	f.objects.Lock()
 	defer f.objects.Unlock()
 	for {
-		var sum, kind string
-		var data []byte
-		err := f.local.store.db.QueryRowContext(ctx, "SELECT sha256, kind, data FROM blobs LIMIT 1").Scan(&sum, &kind, &data)
-		if errors.Is(err, sql.ErrNoRows) {
-			return nil
-		}
+		sum, kind, data, err := f.object(ctx)
 		if err != nil {
 			return fmt.Errorf("objects of the local store: %w", err)
+		}
+		if sum == "" {
+			return nil
 		}
 		if _, err := f.primary.Blobs.Put(ctx, kind, data); err != nil {
 			return fmt.Errorf("bring object %s home: %w", sum, err)
 		}
-		err = f.local.store.write(ctx, func(tx *sql.Tx) error {
-			_, err := tx.Exec("DELETE FROM blobs WHERE sha256 = ?", sum)
-			return err
-		})
+		err = f.local.store.write(ctx, func(t *tx) error { return t.remove(objectsBucket, []byte(sum)) })
 		if err != nil {
 			return fmt.Errorf("object %s is home: %w", sum, err)
 		}
 	}
+}
+
+// object returns one of those that are here, with an empty sum where there is none.
+func (f *Fallback) object(ctx context.Context) (sum, kind string, data []byte, err error) {
+	err = f.local.store.view(ctx, func(t *tx) error {
+		return t.scan(objectsBucket, nil, nil, func(key, value []byte) error {
+			var head objectHead
+			if data, err = split(value, &head); err != nil {
+				return err
+			}
+			sum, kind = string(key), head.Kind
+			return errEnough
+		})
+	})
+	return sum, kind, data, err
 }

@@ -1,4 +1,4 @@
-package sqlitestore_test
+package localstore_test
 
 import (
 	"bytes"
@@ -9,7 +9,7 @@ import (
 	"time"
 
 	"github.com/inspan/inspan/internal/kernel"
-	"github.com/inspan/inspan/internal/sqlitestore"
+	"github.com/inspan/inspan/internal/localstore"
 	"github.com/inspan/inspan/pkg/events"
 	"github.com/inspan/inspan/pkg/run/runtest"
 )
@@ -50,7 +50,7 @@ func TestFallback(t *testing.T) {
 		before, _ := w.log("r")
 		w.home.set(true, -1)
 		middle(w)
-		_, evs := w.branches(sqlitestore.BranchOpen)
+		_, evs := w.branches(localstore.BranchOpen)
 		want := []events.Kind{events.TurnFinished, events.CheckpointFallback, events.CallAllowed, events.CallStarted, events.CallFinished}
 		if got := kindsOf(t, evs); !slices.Equal(got, want) {
 			t.Errorf("the branch has %q, want %q", got, want)
@@ -62,7 +62,7 @@ func TestFallback(t *testing.T) {
 		if err != nil || warning.Author() != events.Persister || !strings.Contains(string(warning.Data), "store_fallback") || !strings.Contains(string(warning.Data), errGone.Error()) {
 			t.Errorf("warning %s, %v", warning.Data, err)
 		}
-		if n := w.seen(); len(n) != 1 || n[0].Status != sqlitestore.BranchOpen || n[0].Run != "r" {
+		if n := w.seen(); len(n) != 1 || n[0].Status != localstore.BranchOpen || n[0].Run != "r" {
 			t.Errorf("told %+v", n)
 		}
 	})
@@ -72,7 +72,7 @@ func TestFallback(t *testing.T) {
 		begin(w)
 		w.home.set(true, -1)
 		middle(w)
-		_, branch := w.branches(sqlitestore.BranchOpen)
+		_, branch := w.branches(localstore.BranchOpen)
 		w.home.set(false, -1)
 		end(w) // the first word brings the branch home
 		evs, kinds := w.log("r")
@@ -82,10 +82,10 @@ func TestFallback(t *testing.T) {
 		if s := w.state("r"); s.Status != events.Completed || int(s.Sequence) != len(evs) || count(kinds, events.CheckpointFallback) != 1 {
 			t.Errorf("%s at %d, the log has %q", s.Status, s.Sequence, kinds)
 		}
-		if n := w.seen(); len(n) != 2 || n[1].Status != sqlitestore.BranchHome || n[1].Home != len(branch) {
+		if n := w.seen(); len(n) != 2 || n[1].Status != localstore.BranchHome || n[1].Home != len(branch) {
 			t.Errorf("told %+v", n)
 		}
-		if open, _ := w.branches(sqlitestore.BranchOpen); len(open) != 0 {
+		if open, _ := w.branches(localstore.BranchOpen); len(open) != 0 {
 			t.Errorf("still open: %+v", open)
 		}
 	})
@@ -126,7 +126,7 @@ func TestFallback(t *testing.T) {
 		if s := w.state("r"); s.Status != events.Completed || int(s.Sequence) != len(evs) || count(kinds, events.CheckpointFallback) != 2 {
 			t.Errorf("%s at %d, the log has %q", s.Status, s.Sequence, kinds)
 		}
-		if all, _ := w.branches(sqlitestore.BranchHome); len(all) != 2 || all[0].Events != all[0].Home || all[1].Events != all[1].Home {
+		if all, _ := w.branches(localstore.BranchHome); len(all) != 2 || all[0].Events != all[0].Home || all[1].Events != all[1].Home {
 			t.Errorf("branches %+v", all)
 		}
 	})
@@ -140,7 +140,7 @@ func TestFallback(t *testing.T) {
 			w.home.set(false, n)
 			_ = w.f.Settle(context.Background()) // how far it came is the question
 			w.restart()
-			if open, _ := w.branches(sqlitestore.BranchOpen); n < 5 && (len(open) != 1 || open[0].Home != n) {
+			if open, _ := w.branches(localstore.BranchOpen); n < 5 && (len(open) != 1 || open[0].Home != n) {
 				t.Fatalf("after %d: %+v", n, open)
 			}
 			w.home.set(false, -1)
@@ -162,9 +162,9 @@ func TestFallback(t *testing.T) {
 		if s := w.state("r"); s.Status != events.Completed {
 			t.Errorf("the run is %s", s.Status)
 		}
-		_, before := w.branches(sqlitestore.BranchOpen)
+		_, before := w.branches(localstore.BranchOpen)
 		w.restart()
-		if _, after := w.branches(sqlitestore.BranchOpen); !slices.EqualFunc(after, before, bytes.Equal) {
+		if _, after := w.branches(localstore.BranchOpen); !slices.EqualFunc(after, before, bytes.Equal) {
 			t.Errorf("%d events became %d", len(before), len(after))
 		}
 		ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
@@ -201,7 +201,7 @@ func TestMovedOn(t *testing.T) {
 		begin(w)
 		w.home.set(true, -1)
 		middle(w)
-		_, branch := w.branches(sqlitestore.BranchOpen)
+		_, branch := w.branches(localstore.BranchOpen)
 		w.foreign("r", runtest.Paused("somebody else was faster"))
 		before, _ := w.log("r")
 		w.home.set(false, -1)
@@ -209,7 +209,7 @@ func TestMovedOn(t *testing.T) {
 		if after, kinds := w.log("r"); !slices.EqualFunc(after, before, bytes.Equal) {
 			t.Errorf("the log was changed: %q", kinds)
 		}
-		all, evidence := w.branches(sqlitestore.BranchRefused)
+		all, evidence := w.branches(localstore.BranchRefused)
 		if len(all) != 1 || all[0].Home != 0 || !strings.Contains(all[0].Reason, "another event") || !slices.EqualFunc(evidence, branch, bytes.Equal) {
 			t.Errorf("branches %+v, %d events of %d kept", all, len(evidence), len(branch))
 		}
@@ -253,7 +253,7 @@ func TestMovedOn(t *testing.T) {
 		w.restart()
 		w.home.set(false, -1)
 		w.settle()
-		all, _ := w.branches(sqlitestore.BranchRefused)
+		all, _ := w.branches(localstore.BranchRefused)
 		if len(all) != 1 || all[0].Home != 2 || all[0].Events != 5 {
 			t.Errorf("%+v", all)
 		}
@@ -278,7 +278,7 @@ func TestMovedOn(t *testing.T) {
 		if err := w.f.Settle(t.Context()); err == nil || !strings.Contains(err.Error(), "lost events, restore it") {
 			t.Errorf("settle: %v", err)
 		}
-		if open, _ := w.branches(sqlitestore.BranchOpen); len(open) != 1 || len(w.home.Log("r")) != 0 {
+		if open, _ := w.branches(localstore.BranchOpen); len(open) != 1 || len(w.home.Log("r")) != 0 {
 			t.Errorf("%+v, %d events in the log", open, len(w.home.Log("r")))
 		}
 	})
@@ -326,7 +326,7 @@ func TestBesides(t *testing.T) {
 			for {
 				select {
 				case m := <-received:
-					if sqlitestore.IsLocal(m.Seq()) == local && strings.HasSuffix(m.Subject(), "turn.finished") {
+					if localstore.IsLocal(m.Seq()) == local && strings.HasSuffix(m.Subject(), "turn.finished") {
 						return m
 					}
 					_ = m.Ack(ctx)
@@ -347,7 +347,7 @@ func TestBesides(t *testing.T) {
 		}
 		for _, n := range []uint64{7, 6} { // a late delivery of what came home changes nothing
 			rec := w.home.Log("r")[n-1]
-			s, err := w.pens[events.Gatekeeper].Receive(ctx, "r", kernel.Record{Seq: sqlitestore.LocalSeq + n, Bytes: rec.Bytes})
+			s, err := w.pens[events.Gatekeeper].Receive(ctx, "r", kernel.Record{Seq: localstore.LocalSeq + n, Bytes: rec.Bytes})
 			if err != nil || s.Sequence != 7 {
 				t.Errorf("event %d heard late: at %d, %v", n, s.Sequence, err)
 			}

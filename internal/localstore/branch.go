@@ -1,12 +1,12 @@
-package sqlitestore
+package localstore
 
 import (
 	"context"
 	"crypto/rand"
-	"database/sql"
 	"encoding/json"
-	"errors"
 	"fmt"
+	"math"
+	"slices"
 	"time"
 
 	"github.com/inspan/inspan/internal/kernel"
@@ -43,48 +43,156 @@ type Branch struct {
 
 // branch is an open one.
 type branch struct {
-	id   int64
+	id   uint64
 	run  string
 	fork uint64
+}
+
+// branchRow is what is stored of a branch.
+type branchRow struct {
+	Run    string `json:"run"`
+	Fork   uint64 `json:"fork,omitempty"`
+	Status Status `json:"status"`
+	Reason string `json:"reason,omitempty"`
+	Opened int64  `json:"opened"`
+	Closed int64  `json:"closed,omitempty"`
+}
+
+// putBranch stores a branch, and notes what is still to be done about it. unreported is whether a dead letter must
+// follow.
+func putBranch(t putter, id uint64, row branchRow, unreported bool) error {
+	value, err := json.Marshal(row)
+	if err != nil {
+		return err
+	}
+	if err := t.put(branchesBucket, number(id), value); err != nil {
+		return err
+	}
+	if row.Status == BranchOpen {
+		return t.put(openBucket, []byte(row.Run), number(id))
+	}
+	if unreported {
+		return t.put(reportBucket, number(id), nil)
+	}
+	return nil
+}
+
+// branchAt returns a branch.
+func branchAt(t *tx, id uint64) (row branchRow, err error) {
+	value, err := t.get(branchesBucket, number(id))
+	if err != nil {
+		return row, err
+	}
+	if err := json.Unmarshal(value, &row); err != nil {
+		return row, fmt.Errorf("%w: branch %d: %w", ErrDamaged, id, err)
+	}
+	return row, nil
+}
+
+// onBranch calls f with the position of each event of a branch, and with that in the primary log, 0 where it is not
+// there, in order.
+func onBranch(t *tx, id uint64, f func(seq, home uint64) error) error {
+	return t.scan(branchedBucket, number(id), nil, func(key, _ []byte) error {
+		seq, err := numberAt(key[8:])
+		if err != nil {
+			return err
+		}
+		home, err := homeAt(t, seq)
+		if err != nil {
+			return err
+		}
+		return f(seq, home)
+	})
+}
+
+// homeAt returns the position of an event in the primary log, 0 where it is not known to be there.
+func homeAt(t *tx, seq uint64) (uint64, error) {
+	at, err := t.get(homeBucket, number(seq))
+	if err != nil || at == nil {
+		return 0, err
+	}
+	return numberAt(at)
+}
+
+// counted returns a branch for people.
+func counted(t *tx, id uint64) (Branch, error) {
+	row, err := branchAt(t, id)
+	if err != nil {
+		return Branch{}, err
+	}
+	b := Branch{ID: int64(id), Run: row.Run, Status: row.Status, Reason: row.Reason,
+		Opened: time.Unix(0, row.Opened).UTC(), Fork: row.Fork}
+	err = onBranch(t, id, func(_, home uint64) error {
+		b.Events++
+		if home > 0 {
+			b.Home++
+		}
+		return nil
+	})
+	return b, err
 }
 
 // Branches lists those of a status, oldest first; an empty status means all.
 func (s *Station) Branches(ctx context.Context, status Status) ([]Branch, error) {
 	var all []Branch
-	err := s.store.each(ctx, func(scan func(...any) error) error {
-		var b Branch
-		var opened int64
-		if err := scan(&b.ID, &b.Run, &b.Status, &b.Reason, &opened, &b.Fork, &b.Events, &b.Home); err != nil {
-			return err
+	err := s.store.view(ctx, func(t *tx) error {
+		ids, err := branchIDs(t, status)
+		for _, id := range ids {
+			b, err := counted(t, id)
+			if err != nil {
+				return err
+			}
+			if status == "" || b.Status == status {
+				all = append(all, b)
+			}
 		}
-		b.Opened = time.Unix(0, opened).UTC()
-		all = append(all, b)
-		return nil
-	}, `SELECT b.id, b.run, b.status, b.reason, b.opened, b.fork, count(f.seq), count(nullif(f.home, 0))
-		FROM branches b LEFT JOIN facts f ON f.branch = b.id WHERE ? IN ('', b.status) GROUP BY b.id ORDER BY b.id`, string(status))
+		return err
+	})
 	if err != nil {
 		return nil, fmt.Errorf("branches of the local store: %w", err)
 	}
 	return all, nil
 }
 
-// Evidence returns the events of a branch, in order.
-func (s *Station) Evidence(ctx context.Context, id int64) ([]kernel.Record, error) {
-	return s.records(ctx, batch, "SELECT seq, kind, bytes FROM facts WHERE branch = ? ORDER BY seq", id)
+// branchIDs returns the numbers of the branches that may have a status, in order.
+func branchIDs(t *tx, status Status) (ids []uint64, err error) {
+	take := func(b []byte) error {
+		id, err := numberAt(b)
+		ids = append(ids, id)
+		return err
+	}
+	if status == BranchOpen { // which is asked for often
+		err = t.scan(openBucket, nil, nil, func(_, id []byte) error { return take(id) })
+		slices.Sort(ids)
+		return ids, err
+	}
+	err = t.scan(branchesBucket, nil, nil, func(id, _ []byte) error { return take(id) })
+	return ids, err
 }
 
-func (s *Station) openBranch(ctx context.Context, run string) (*branch, error) {
-	b := branch{run: run}
-	err := s.store.db.QueryRowContext(ctx,
-		"SELECT id, fork FROM branches WHERE run = ? AND status = ? ORDER BY id DESC LIMIT 1", run,
-		string(BranchOpen)).Scan(&b.id, &b.fork)
-	if errors.Is(err, sql.ErrNoRows) {
-		return nil, nil
-	}
+// Evidence returns the events of a branch, in order.
+func (s *Station) Evidence(ctx context.Context, id int64) ([]kernel.Record, error) {
+	return s.records(ctx, branchedBucket, number(uint64(id)), 0, math.MaxInt)
+}
+
+func (s *Station) openBranch(ctx context.Context, run string) (b *branch, err error) {
+	err = s.store.view(ctx, func(t *tx) error {
+		value, err := t.get(openBucket, []byte(run))
+		if err != nil || value == nil {
+			return err
+		}
+		id, err := numberAt(value)
+		if err != nil {
+			return err
+		}
+		row, err := branchAt(t, id)
+		b = &branch{id: id, run: run, fork: row.Fork}
+		return err
+	})
 	if err != nil {
 		return nil, fmt.Errorf("branch of run %s: %w", run, err)
 	}
-	return &b, nil
+	return b, nil
 }
 
 // readBranch returns the events of a branch after its fork or a local position.
@@ -94,8 +202,7 @@ func (s *Station) readBranch(ctx context.Context, b *branch, after uint64) ([]ke
 	} else {
 		after = 0
 	}
-	evs, err := s.records(ctx, batch+1,
-		"SELECT seq, kind, bytes FROM facts WHERE branch = ? AND seq > ? ORDER BY seq LIMIT ?", b.id, after, batch+1)
+	evs, err := s.records(ctx, branchedBucket, number(b.id), after, batch+1)
 	if err != nil {
 		return nil, false, fmt.Errorf("read the branch of run %s: %w", b.run, err)
 	}
@@ -109,11 +216,12 @@ func (s *Station) readBranch(ctx context.Context, b *branch, after uint64) ([]ke
 }
 
 func (s *Station) lastOf(ctx context.Context, b *branch) (kernel.Record, bool, error) {
-	evs, err := s.records(ctx, 1, "SELECT seq, kind, bytes FROM facts WHERE branch = ? ORDER BY seq DESC LIMIT 1", b.id)
-	if err != nil || len(evs) == 0 {
+	r, ok, err := s.lastRecord(ctx, branchedBucket, number(b.id))
+	if err != nil || !ok {
 		return kernel.Record{}, false, err
 	}
-	return kernel.Record{Seq: localSeq + evs[0].Seq, Kind: evs[0].Kind, Bytes: evs[0].Bytes}, true, nil
+	r.Seq += localSeq
+	return r, true, nil
 }
 
 // fork begins a branch with an event that the primary did not confirm, and warns behind it. The event comes first: the
@@ -129,18 +237,18 @@ func (f *Fallback) fork(e kernel.Entry, why error) kernel.Ack {
 	}
 	var put []stored
 	f.setOpen(e.ID, true)
-	err := f.local.store.write(context.Background(), func(tx *sql.Tx) error {
-		res, err := tx.Exec("INSERT INTO branches(run, fork, status, reason, opened) VALUES(?, ?, ?, ?, ?)", e.ID, e.Head,
-			string(BranchOpen), why.Error(), time.Now().UnixNano())
+	err := f.local.store.write(context.Background(), func(t *tx) error {
+		put = nil
+		id, err := t.next(branchesBucket)
 		if err != nil {
 			return err
 		}
-		id, err := res.LastInsertId()
-		if err != nil {
+		row := branchRow{Run: e.ID, Fork: e.Head, Status: BranchOpen, Reason: why.Error(), Opened: time.Now().UnixNano()}
+		if err := putBranch(t, id, row, false); err != nil {
 			return err
 		}
 		for _, s := range said {
-			one, err := insert(tx, s, &id)
+			one, err := insert(t, s, id)
 			if err != nil {
 				return err
 			}
@@ -176,7 +284,7 @@ func warn(e kernel.Entry, why error) (kernel.Entry, error) {
 	}
 	word, _ := events.Lookup(events.CheckpointFallback)
 	reason := why.Error()
-	data, err := json.Marshal(&events.CheckpointFallbackData{Event: word.Event, Store: "sqlite", Since: before.Sequence,
+	data, err := json.Marshal(&events.CheckpointFallbackData{Event: word.Event, Store: "local", Since: before.Sequence,
 		Reason: reason[:min(len(reason), maxReason)]})
 	if err != nil {
 		return kernel.Entry{}, err
@@ -198,16 +306,15 @@ func warn(e kernel.Entry, why error) (kernel.Entry, error) {
 // extend puts an event behind the last one of a branch.
 func (f *Fallback) extend(e kernel.Entry, b *branch) kernel.Ack {
 	var put stored
-	err := f.local.store.write(context.Background(), func(tx *sql.Tx) error {
-		var last uint64
-		if err := tx.QueryRow("SELECT max(seq) FROM facts WHERE branch = ?", b.id).Scan(&last); err != nil {
+	err := f.local.store.write(context.Background(), func(t *tx) error {
+		last, err := t.last(branchedBucket, number(b.id))
+		if err != nil {
 			return err
 		}
 		if last += localSeq; last != e.Head {
 			return errConflict{last}
 		}
-		var err error
-		put, err = insert(tx, e, &b.id)
+		put, err = insert(t, e, b.id)
 		return err
 	})
 	if err != nil {

@@ -1,4 +1,4 @@
-package sqlitestore_test
+package localstore_test
 
 import (
 	"os"
@@ -8,7 +8,7 @@ import (
 
 	"pgregory.net/rapid"
 
-	"github.com/inspan/inspan/internal/sqlitestore"
+	"github.com/inspan/inspan/internal/localstore"
 	"github.com/inspan/inspan/pkg/events"
 	"github.com/inspan/inspan/pkg/run"
 	"github.com/inspan/inspan/pkg/run/runtest"
@@ -25,7 +25,7 @@ func TestAnyOutage(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			w := &fallen{t: t, home: newHome(t), path: filepath.Join(dir, "f.db")}
+			w := &fallen{t: t, home: newHome(t), path: filepath.Join(dir, "f.bolt")}
 			defer func() {
 				_ = w.local.Close()
 				_ = os.RemoveAll(dir)
@@ -99,13 +99,13 @@ func (w *fallen) account(t *rapid.T, said, unsure int, strangers bool) {
 	for _, b := range log {
 		have[string(b)]++
 	}
-	_, evs := w.branches(sqlitestore.BranchHome)
+	_, evs := w.branches(localstore.BranchHome)
 	for _, b := range evs {
 		if have[string(b)] != 1 {
 			t.Fatalf("an event of a branch that is home stands %d times in the log", have[string(b)])
 		}
 	}
-	refused, _ := w.branches(sqlitestore.BranchRefused)
+	refused, _ := w.branches(localstore.BranchRefused)
 	lost := 0
 	for _, b := range refused {
 		evidence, err := w.local.Evidence(w.ctx(), b.ID)

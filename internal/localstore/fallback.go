@@ -1,8 +1,7 @@
-package sqlitestore
+package localstore
 
 import (
 	"context"
-	"database/sql"
 	"errors"
 	"fmt"
 	"sync"
@@ -230,8 +229,11 @@ func (f *Fallback) home(ctx context.Context, seq uint64) (uint64, error) {
 		return seq, nil
 	}
 	var at uint64
-	err := f.local.store.db.QueryRowContext(ctx, "SELECT home FROM facts WHERE seq = ?", seq-localSeq).Scan(&at)
-	if err != nil && !errors.Is(err, sql.ErrNoRows) {
+	err := f.local.store.view(ctx, func(t *tx) (err error) {
+		at, err = homeAt(t, seq-localSeq)
+		return err
+	})
+	if err != nil {
 		return 0, err
 	}
 	if at == 0 {
@@ -275,13 +277,25 @@ func (f *Fallback) comeDown(ctx context.Context, run string, after uint64) (uint
 	if _, refused := errors.AsType[errConflict](err); !refused {
 		return at, err
 	}
-	err = f.local.store.db.QueryRowContext(ctx,
-		"SELECT b.fork FROM facts f JOIN branches b ON b.id = f.branch WHERE f.seq = ? AND f.run = ?",
-		after-localSeq, run).Scan(&at)
-	if errors.Is(err, sql.ErrNoRows) {
+	row, ok, err := f.local.branchOf(ctx, after-localSeq, run)
+	if err == nil && !ok {
 		return after, nil // of no run here: nothing is behind it
 	}
-	return at, err
+	return row.Fork, err
+}
+
+// branchOf returns the branch of an event of a run, of any where run is empty. ok is false where there is none.
+func (s *Station) branchOf(ctx context.Context, seq uint64, run string) (row branchRow, ok bool, err error) {
+	err = s.store.view(ctx, func(t *tx) error {
+		_, id, there, err := eventAt(t, seq)
+		if err != nil || !there || id == 0 {
+			return err
+		}
+		row, err = branchAt(t, id)
+		ok = run == "" || row.Run == run
+		return err
+	})
+	return row, ok, err
 }
 
 // Last implements kernel.Journal.
@@ -327,11 +341,8 @@ func (f *Fallback) void(ctx context.Context, seq uint64) bool {
 	if !isLocal(seq) {
 		return false // a timer
 	}
-	var status string
-	err := f.local.store.db.QueryRowContext(ctx,
-		"SELECT b.status FROM facts f JOIN branches b ON b.id = f.branch WHERE f.seq = ?",
-		seq-localSeq).Scan(&status)
-	return errors.Is(err, sql.ErrNoRows) || err == nil && Status(status) != BranchOpen
+	row, ok, err := f.local.branchOf(ctx, seq-localSeq, "")
+	return err == nil && (!ok || row.Status != BranchOpen)
 }
 
 // Set implements kernel.Timers. A timer that was set while the primary was away fires here.

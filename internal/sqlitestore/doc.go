@@ -1,9 +1,0 @@
-// Package sqlitestore is a station in one file: every port of the kernel over SQLite, without a server.
-//
-// Promises: it keeps the contracts of the ports as internal/jet does and passes the same exams (kerneltest). What it
-// acknowledged is on the disk and survives kill -9 and a power cut. One process owns the file at a time; another is
-// refused in so many words. It serves in two ways. Alone it is the whole store of a station without NATS. As a Fallback
-// it keeps the events of a station whose primary log is away, on a branch of each run, and hands them over, byte for
-// byte and guarded by compare-and-set, once the primary is back; a branch that the primary has gone past is never
-// merged: it is kept as evidence and told.
-package sqlitestore
