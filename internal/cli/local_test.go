@@ -2,6 +2,7 @@ package cli_test
 
 import (
 	"context"
+	"errors"
 	"os"
 	"path/filepath"
 	"strings"
@@ -133,6 +134,21 @@ func TestLocal(t *testing.T) {
 		up(t, 5*time.Minute, filepath.Join(store, "workspace", "run", "later"))
 		want(t, 0, []string{"later"}, "runs")
 		want(t, 0, []string{"The note is read."}, "run", "reader", "look", "--id", "later")
+	})
+	t.Run("PERS-17 CLI-9 the store of an earlier version is neither read nor passed over: the command that converts it is named", func(t *testing.T) {
+		old := filepath.Join(d.dir, "old")
+		t.Setenv("INSPAN_STORE", old)
+		file := filepath.Join(old, "station.db")
+		b := []byte("SQLite format 3\x00" + strings.Repeat("\x00", 4080))
+		if err := errors.Join(os.MkdirAll(old, 0o700), os.WriteFile(file, b, 0o600)); err != nil {
+			t.Fatal(err)
+		}
+		for _, args := range [][]string{{"runs"}, {"run", "reader", "look", "--id", "new"}} {
+			want(t, 1, []string{file, "make local-store STORE=" + old}, args...)
+		}
+		if _, err := os.Stat(filepath.Join(old, station.LocalFile)); err == nil {
+			t.Error("a new store was begun")
+		}
 	})
 }
 

@@ -117,7 +117,9 @@ func observe(path string) (saw string, err error) {
 	for _, role := range events.Services() {
 		fmt.Fprintf(&b, "%s %d\n", role, s.Pending(role))
 	}
-	ack := s.Journal().Append(ctx, kernel.Entry{ID: "next", Kind: events.TurnFinished, Bytes: []byte("goes on")})
+	last, _, err := s.Journal().Last(ctx, "next")
+	errs = append(errs, err)
+	ack := s.Journal().Append(ctx, kernel.Entry{ID: "next", Kind: events.TurnFinished, Head: last.Seq, Bytes: []byte("goes on")})
 	fmt.Fprintf(&b, "next at %d\n", ack.Seq)
 	return b.String(), errors.Join(append(errs, ack.Err)...)
 }
