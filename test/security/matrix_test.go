@@ -289,8 +289,7 @@ type tried struct {
 }
 
 // matrix has every actor try every probe.
-func matrix(t *testing.T) tried {
-	b := newBed(t)
+func matrix(b *bed) tried {
 	var sum tried
 	all := probes()
 	sum.probes = len(all)
