@@ -16,6 +16,7 @@ import (
 	"github.com/rs/zerolog"
 
 	"github.com/inspan/inspan/internal/disk"
+	"github.com/inspan/inspan/internal/jet/claims"
 	"github.com/inspan/inspan/internal/kernel"
 	"github.com/inspan/inspan/internal/secret"
 	"github.com/inspan/inspan/internal/topology"
@@ -118,7 +119,7 @@ func Connect(ctx context.Context, cfg Config) (*Conn, error) {
 			break
 		}
 		if refused(err) {
-			return nil, fmt.Errorf("connect to %s: %w: %w", cfg.where(), ErrUnauthorized, err)
+			return nil, fmt.Errorf("connect to %s: %w: %w", cfg.where(), ErrUnauthorized, cfg.refusal(err))
 		}
 		cfg.Log.Warn().Err(err).Dur("again_in", wait).Msg("no connection to nats, will try again")
 		if sleepErr := kernel.Sleep(ctx, wait); sleepErr != nil {
@@ -132,11 +133,24 @@ func Connect(ctx context.Context, cfg Config) (*Conn, error) {
 	return c, c.Ready(ctx)
 }
 
+// refusal adds to the server's refusal what the credentials file itself shows: the server does not say why.
+func (cfg Config) refusal(err error) error {
+	if cfg.Creds == "" {
+		return err
+	}
+	known, bad := claims.ReadCredentials(cfg.Creds, time.Now())
+	if bad != nil {
+		return fmt.Errorf("%w: %w", err, bad)
+	}
+	return fmt.Errorf("%w: %s are whole and not expired, for user %s (%s) of account %s: the user is revoked, the account is not one of this server, or the server lacks its newest claims; inspan nats-accounts makes and lists them",
+		err, cfg.Creds, known.Name, known.User, known.Account)
+}
+
 // refused reports whether the server does not want us. A server in this process only closes the pipe: its words are
 // lost, because both sides of a pipe write at the same time.
 func refused(err error) bool {
 	return errors.Is(err, nats.ErrAuthorization) || errors.Is(err, nats.ErrAuthExpired) ||
-		errors.Is(err, nats.ErrAuthRevoked) ||
+		errors.Is(err, nats.ErrAuthRevoked) || errors.Is(err, nats.ErrAccountAuthExpired) ||
 		errors.Is(err, io.ErrClosedPipe)
 }
 
@@ -171,7 +185,10 @@ func (c *Conn) options() ([]nats.Option, error) {
 		opts = append(opts, nats.CustomInboxPrefix(c.cfg.InboxPrefix))
 	}
 	if c.cfg.Creds != "" {
-		opts = append(opts, nats.UserCredentials(c.cfg.Creds))
+		if _, err := claims.ReadCredentials(c.cfg.Creds, time.Now()); err != nil {
+			return nil, err
+		}
+		opts = append(opts, nats.UserCredentials(c.cfg.Creds)) // which reads the file again for each connection
 	}
 	if c.cfg.NKey != "" {
 		nkey, err := nats.NkeyOptionFromSeed(c.cfg.NKey)

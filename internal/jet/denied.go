@@ -46,12 +46,22 @@ func (d *denials) watch(ctx context.Context, subject string) (watched context.Co
 	}
 }
 
+// deniedError is ErrDenied for one subject.
+type deniedError struct {
+	// subject is what was asked, and as what the account of this user has mapped it to.
+	subject, as string
+}
+
+func (e *deniedError) Error() string { return fmt.Sprintf("%v: publish on %s", ErrDenied, e.subject) }
+
+func (*deniedError) Unwrap() error { return ErrDenied }
+
 // fail ends all who wait for an answer on a denied subject and reports whether there were any.
-func (d *denials) fail(subject string) bool {
+func (d *denials) fail(subject, as string) bool {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	for w := range d.waiting[subject] {
-		w.cancel(fmt.Errorf("%w: publish on %s", ErrDenied, subject))
+		w.cancel(&deniedError{subject: subject, as: as})
 	}
 	return len(d.waiting[subject]) > 0
 }
@@ -59,10 +69,14 @@ func (d *denials) fail(subject string) bool {
 // asyncError receives what the server reports on the side.
 func (c *Conn) asyncError(_ *nats.Conn, sub *nats.Subscription, err error) {
 	if errors.Is(err, nats.ErrPermissionViolation) {
-		if subject, ok := deniedPublish(err); ok && c.denied.fail(subject) {
+		if subject, as, ok := deniedPublish(err); ok && c.denied.fail(subject, as) {
 			return
 		}
 		c.cfg.Log.Error().Err(err).Msg("denied by nats: compare the user's permissions with those that inspan generates")
+		return
+	}
+	if refused(err) {
+		c.cfg.Log.Error().Err(c.cfg.refusal(err)).Msg("nats refuses the credentials; this program goes on by itself once they are good")
 		return
 	}
 	event := c.cfg.Log.Warn().Err(err)
@@ -73,23 +87,24 @@ func (c *Conn) asyncError(_ *nats.Conn, sub *nats.Subscription, err error) {
 }
 
 // deniedPublish finds the subject in the server's words: Permissions Violation for Publish to "subject". Where the
-// account borrows its streams from another, the server names what $JS.API is mapped to there.
-func deniedPublish(err error) (subject string, ok bool) {
+// account borrows its streams from another, the server names what $JS.API is mapped to there: as.
+func deniedPublish(err error) (subject, as string, ok bool) {
 	_, quoted, ok := strings.Cut(err.Error(), "Publish to ")
 	if !ok {
-		return "", false
+		return "", "", false
 	}
 	quoted, errPrefix := strconv.QuotedPrefix(quoted)
 	if errPrefix != nil {
-		return "", false
+		return "", "", false
 	}
-	subject, errQuote := strconv.Unquote(quoted)
+	as, errQuote := strconv.Unquote(quoted)
+	subject = as
 	if rest, ok := strings.CutPrefix(subject, "$JS."); ok {
 		if _, api, mapped := strings.Cut(rest, ".API."); mapped {
 			subject = apiPrefix + api
 		}
 	}
-	return subject, errQuote == nil
+	return subject, as, errQuote == nil
 }
 
 // redactURL leaves out what is secret in a list of server URLs.
