@@ -257,23 +257,30 @@ func optIn(ctx context.Context, a *app.App) []Finding {
 }
 
 func stationFindings(ctx context.Context, a *app.App, role string) []Finding {
-	c, err := a.Connect(ctx)
-	if err != nil && a.NamesServer() && !errors.Is(err, app.ErrNoServer) {
-		return []Finding{{What: "nats", Needed: true, State: "does not let this program in at " + a.Address(), Hint: err.Error()}}
+	if a.NamesServer() && !a.Local && app.Listens(ctx, a.Server) == nil {
+		found := serverFindings(ctx, a, role)
+		if isService(role) || len(found) == 1 { // no client of the station, or no server that answers
+			return found
+		}
+		return append(found, clientFindings(ctx, a)...)
 	}
+	return clientFindings(ctx, a)
+}
+
+func clientFindings(ctx context.Context, a *app.App) []Finding {
+	c, err := a.Connect(ctx)
 	if err != nil {
 		return []Finding{{What: "station", State: "not reachable at " + a.Address(), Hint: "start one with: inspan up"}}
 	}
 	defer c.Close()
-	server := serverFindings(ctx, a, c, role)
 	h, err := c.Health(ctx)
 	if err != nil {
-		return append(server, Finding{What: "station", State: "no answer", Hint: err.Error()})
+		return []Finding{{What: "station", State: "no answer", Hint: err.Error()}}
 	}
-	found := append(server, []Finding{{What: "station", OK: true, State: c.Station() + " at " + a.Address() + ", nats-server " +
+	found := []Finding{{What: "station", OK: true, State: c.Station() + " at " + a.Address() + ", nats-server " +
 		h.ServerVersion},
 		{What: "durability", OK: h.SyncAlways, State: h.Durability,
-			Hint: "set jetstream { sync_interval: always } on the server: a power cut loses what was acknowledged last"}}...)
+			Hint: "set jetstream { sync_interval: always } on the server: a power cut loses what was acknowledged last"}}
 	store, start := lossFinding(ctx, c), "start one: its work waits until then"
 	if found = append(found, store); !store.OK {
 		start = "a station whose store is damaged takes no work"

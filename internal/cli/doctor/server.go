@@ -2,6 +2,7 @@ package doctor
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"strconv"
@@ -11,8 +12,9 @@ import (
 	"github.com/inspan/inspan/internal/cli/app"
 	"github.com/inspan/inspan/internal/core/view"
 	"github.com/inspan/inspan/internal/jet"
+	"github.com/inspan/inspan/internal/service"
 	"github.com/inspan/inspan/internal/topology"
-	"github.com/inspan/inspan/pkg/client"
+	"github.com/inspan/inspan/pkg/events"
 )
 
 // leastServer is the oldest version that has all that a station asks for: schedules in a stream, atomic batches, and
@@ -42,21 +44,78 @@ type own struct {
 
 // serverFindings are what the server and the credentials of a station lack (PLUS-17). They are there where a server is
 // named: that of inspan up is as it should be.
-func serverFindings(ctx context.Context, a *app.App, c *client.Client, role string) []Finding {
-	st, ok := c.Inside().(*jet.Station)
-	if !ok || !a.NamesServer() {
-		return nil
-	}
+func serverFindings(ctx context.Context, a *app.App, role string) []Finding {
 	cfg, err := a.Config()
 	if err != nil {
 		return nil // reported with the settings
 	}
-	is, err := st.Inspect(ctx, cfg.Replicas)
+	asked := Finding{What: "nats", Needed: true, State: "cannot be asked"}
+	conn, err := dial(ctx, a, cfg, role)
 	if err != nil {
-		return []Finding{{What: "nats", Needed: true, State: "cannot be asked", Hint: err.Error()}}
+		asked.State, asked.Hint = "does not let this program in at "+a.Address(), err.Error()
+		return []Finding{asked}
 	}
-	return judge(is, own{station: a.Station, buckets: a.Buckets(), limits: cfg.Limits(), replicas: cfg.Replicas,
+	defer conn.Close()
+	st, err := conn.Station(a.Station)
+	var is jet.Inspection
+	if err == nil {
+		is, err = st.Inspect(ctx, cfg.Replicas)
+	}
+	if err != nil {
+		asked.Hint = err.Error()
+		if errors.Is(err, context.DeadlineExceeded) && role == "" {
+			asked.Hint += "; a service hears answers on a subject of its own: name it with --role"
+		}
+		return []Finding{asked}
+	}
+	found := judge(is, own{station: a.Station, buckets: a.Buckets(), limits: cfg.Limits(), replicas: cfg.Replicas,
 		shared: cfg.NATSShared, role: role})
+	return append(found, durabilityFinding(ctx, conn, cfg.AcceptLazy))
+}
+
+// dial connects as the role would: each service hears answers on a subject of its own.
+func dial(ctx context.Context, a *app.App, cfg service.Config, role string) (*jet.Conn, error) {
+	if err := app.UseLogin(a); err != nil {
+		return nil, err
+	}
+	certificates, err := a.Context.TLS()
+	if err != nil {
+		return nil, err
+	}
+	to := jet.Config{URL: a.Server, Creds: a.Creds, NKey: a.Context.NKey, TLS: certificates, Name: "inspan doctor",
+		Buckets: a.Buckets()}
+	if isService(role) {
+		to.InboxPrefix = topology.InboxPrefix(a.Station, events.Service(role))
+	}
+	if cfg.NATSMonitor != "" {
+		to.Monitors = []string{cfg.NATSMonitor}
+	}
+	try, cancel := context.WithTimeout(ctx, app.ConnectWait)
+	defer cancel()
+	return jet.Connect(try, to)
+}
+
+func isService(role string) bool { return slices.Contains(events.Services(), events.Service(role)) }
+
+// durabilityFinding is what services do at their start, too: they refuse a server that may lose what it acknowledged.
+func durabilityFinding(ctx context.Context, conn *jet.Conn, accepted bool) Finding {
+	f := Finding{What: "nats durability", Needed: !accepted, State: "syncs before it acknowledges",
+		Hint: "set jetstream { sync_interval: always } on each server; where it is set and only cannot be seen, name its monitoring address in INSPAN_NATS_MONITOR; for a managed server INSPAN_ACCEPT_LAZY_FSYNC=true accepts that a power cut loses what was acknowledged last"}
+	d, err := conn.Servers().Durability(ctx)
+	switch {
+	case err != nil:
+		f.State, f.Hint = "cannot be asked", err.Error()
+	case !d.Known:
+		f.State = "not known: no server says it to this user"
+	case !d.SyncAlways:
+		f.State = "acknowledges before it syncs, every " + d.Interval.String()
+	default:
+		f.OK = true
+	}
+	if accepted && !f.OK {
+		f.State += ", which INSPAN_ACCEPT_LAZY_FSYNC accepts"
+	}
+	return f
 }
 
 // judge compares what a server is with what a station needs.

@@ -223,7 +223,7 @@ func (c *command) print(f *folder, made claims.Made) error {
 func next(f *folder, made claims.Made) []string {
 	var lines []string
 	if made.Operator != "" {
-		lines = append(lines, "Servers: include "+f.path(configFile)+" in the configuration of each, beside jetstream {}, and reload or restart them.")
+		lines = append(lines, "Servers: include "+f.path(configFile)+" in the configuration of each, which has jetstream {} too, and reload or restart them.")
 	} else {
 		for _, a := range made.Accounts {
 			lines = append(lines, fmt.Sprintf("Push: nats --creds SYSTEM.creds request '$SYS.REQ.CLAIMS.UPDATE' \"$(cat %s)\"   (account %s, %s)",
