@@ -131,6 +131,15 @@ func (f *folder) seed(name string, kind claims.Kind) (secret.Value, error) {
 	return seed, disk.Replace(at, []byte(seed.Reveal()+"\n"), 0o600)
 }
 
+// operatorToken is the one that servers have already, "" where there is none.
+func (f *folder) operatorToken() string {
+	b, err := disk.ReadAtMost(f.path(operatorFile), maxFile)
+	if err != nil {
+		return ""
+	}
+	return strings.TrimSpace(string(b))
+}
+
 func (f *folder) credsFile(user string) string { return f.path(credsDir, user+".creds") }
 
 // credentials are those that a user has; nil for none, and for a file that cannot be read: it is made anew.

@@ -129,7 +129,8 @@ func (c *command) run(*cobra.Command, []string) error {
 		administrators = append(administrators, buckets.Upgrade(want.Station))
 	}
 	made, err := claims.Make(claims.Config{Station: want.Station, Buckets: buckets, Outsiders: f.outsiders(buckets),
-		Administrators: administrators, Seed: f.seed, OperatorSeed: seed, Credentials: f.credentials,
+		Administrators: administrators, Seed: f.seed, OperatorSeed: seed,
+		OperatorToken: f.operatorToken(), Credentials: f.credentials,
 		Revoked: f.revokedKeys(), Life: c.life, StoreBytes: c.bytes, Now: now})
 	if err != nil {
 		return err

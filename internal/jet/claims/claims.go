@@ -45,6 +45,9 @@ type Config struct {
 	Seed func(name string, kind Kind) (secret.Value, error)
 	// OperatorSeed is the key of an operator that there is; empty makes an operator and its system account, too.
 	OperatorSeed secret.Value
+	// OperatorToken is what was made of the operator before; it stays: a server that runs takes no other, not even one
+	// that says the same.
+	OperatorToken string
 	// Credentials returns the credentials that a user has, nil for none. Those that are still good stay.
 	Credentials func(user string) []byte
 	// Revoked are public keys of users that are no longer good, and since when.
@@ -177,7 +180,10 @@ func (m *maker) operator() (err error) {
 	}
 	claims := jwt.NewOperatorClaims(public)
 	claims.Name, claims.SystemAccount = "inspan-"+m.cfg.Station, system
-	if m.out.Operator, err = claims.Encode(pair); err != nil {
+	there, err := jwt.DecodeOperatorClaims(m.cfg.OperatorToken)
+	if err == nil && there.Subject == public && there.SystemAccount == system {
+		m.out.Operator = m.cfg.OperatorToken
+	} else if m.out.Operator, err = claims.Encode(pair); err != nil {
 		return fmt.Errorf("sign the operator: %w", err)
 	}
 	if err := m.sign(SystemName, jwt.NewAccountClaims(system)); err != nil {

@@ -47,6 +47,7 @@ func (o *Operator) Make(change ...func(*claims.Config)) {
 	for _, f := range change {
 		f(&o.cfg)
 	}
+	o.cfg.OperatorToken = o.Made.Operator
 	made, err := claims.Make(o.cfg)
 	if err != nil {
 		o.t.Fatalf("make accounts: %v", err)
