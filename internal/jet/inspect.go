@@ -163,10 +163,9 @@ func named(name, key string) string {
 // limits asks for those of the account; nil where this user may not ask.
 func (s *Station) limits(ctx context.Context, replicas int) (*AccountLimits, error) {
 	type tier struct {
-		Store     int64 `json:"storage"`
-		Streams   int   `json:"streams"`
-		Consumers int   `json:"consumers"`
-		Limits    struct {
+		Store   int64 `json:"storage"`
+		Streams int   `json:"streams"`
+		Limits  struct {
 			Store         int64 `json:"max_storage"`
 			Streams       int   `json:"max_streams"`
 			Consumers     int   `json:"max_consumers"`
@@ -193,5 +192,5 @@ func (s *Station) limits(ctx context.Context, replicas int) (*AccountLimits, err
 	}
 	return &AccountLimits{Store: t.Limits.Store, StreamBytes: t.Limits.StreamBytes, Streams: t.Limits.Streams,
 		Consumers: t.Limits.Consumers, MaxPending: t.Limits.MaxPending, BytesRequired: t.Limits.BytesRequired,
-		UsedStore: t.Store, UsedStreams: t.Streams, UsedConsumers: t.Consumers, Tier: name}, nil
+		UsedStore: t.Store, UsedStreams: t.Streams, Tier: name}, nil
 }

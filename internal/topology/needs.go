@@ -24,12 +24,16 @@ const (
 	requiredBucket = 256 << 20
 )
 
-// CountConsumers is how many consumers a station has.
-func CountConsumers() (n int) {
+// MostConsumers is how many consumers the stream with the most of them has: a server counts them by stream.
+func MostConsumers() (most int) {
+	of := map[string]int{}
 	for _, role := range events.Services() {
-		n += len(Consumers("s", role))
+		for _, c := range Consumers("s", role) {
+			of[c.Stream]++
+			most = max(most, of[c.Stream])
+		}
 	}
-	return n
+	return most
 }
 
 // MostPending is the most unacknowledged messages that a consumer of a station may have.

@@ -234,21 +234,22 @@ func limitFindings(is jet.Inspection, want own) []Finding {
 	if l == nil {
 		return []Finding{{What: "nats limits", OK: true, State: "not known: this user may not ask; setup and planner may"}}
 	}
-	streams, consumers := len(want.buckets.Streams(want.station, want.limits)), topology.CountConsumers()
+	streams := len(want.buckets.Streams(want.station, want.limits))
 	bytes, unlimited := topology.SetAside(want.limits)
 	if is.SetUp {
-		streams, consumers, bytes = 0, 0, 0
+		streams, bytes = 0, 0
 	}
 	of := ""
 	if l.Tier != "" {
 		of = " of " + l.Tier
 	}
-	count := func(what string, need, used, limit int) Finding {
-		return Finding{What: "nats " + what, Needed: true, OK: limit < 0 || used+need <= limit,
-			State: fmt.Sprintf("%d are used and %d more are needed, of %s%s", used, need, limited(int64(limit), false), of),
-			Hint:  fmt.Sprintf("have the account's limit of %s raised to %d", what, used+need)}
-	}
-	found := []Finding{count("streams", streams, l.UsedStreams, l.Streams), count("consumers", consumers, l.UsedConsumers, l.Consumers),
+	found := []Finding{
+		{What: "nats streams", Needed: true, OK: l.Streams < 0 || l.UsedStreams+streams <= l.Streams,
+			State: fmt.Sprintf("%d are there and %d more are needed, of %s%s", l.UsedStreams, streams, limited(int64(l.Streams), false), of),
+			Hint:  fmt.Sprintf("have the account's limit of streams raised to %d", l.UsedStreams+streams)},
+		{What: "nats consumers", Needed: true, OK: l.Consumers < 0 || topology.MostConsumers() <= l.Consumers,
+			State: fmt.Sprintf("%d on one stream are needed, of %s%s", topology.MostConsumers(), limited(int64(l.Consumers), false), of),
+			Hint:  fmt.Sprintf("have the account's limit of consumers raised to %d", topology.MostConsumers())},
 		{What: "nats storage", Needed: true, OK: l.Store < 0 || l.UsedStore+bytes*int64(want.replicas) <= l.Store,
 			State: fmt.Sprintf("%s are used, and the streams with a limit set %s aside, of %s%s", view.Bytes(l.UsedStore), view.Bytes(bytes*int64(want.replicas)), limited(l.Store, true), of),
 			Hint:  "have the account's storage raised, or lower INSPAN_IN_MAX_BYTES and INSPAN_LOG_MAX_BYTES"}}

@@ -5,6 +5,7 @@ import (
 	"bytes"
 	"encoding/base64"
 	"encoding/json"
+	"fmt"
 	"net"
 	"os"
 	"path/filepath"
@@ -203,4 +204,20 @@ func pairOf(t testing.TB, create func() (nkeys.KeyPair, error)) (nkeys.KeyPair, 
 		t.Fatal(err)
 	}
 	return pair, public
+}
+
+// Expiring are credentials of a user that end after a time. Those in the user's file stay.
+func (o *Operator) Expiring(user string, life time.Duration) ([]byte, error) {
+	cfg := o.cfg
+	cfg.Life, cfg.Now, cfg.Credentials = life, time.Now(), func(string) []byte { return nil }
+	made, err := claims.Make(cfg)
+	if err != nil {
+		return nil, err
+	}
+	for _, u := range made.Users {
+		if u.Name == user {
+			return []byte(u.Credentials.Reveal()), nil
+		}
+	}
+	return nil, fmt.Errorf("there is no user %s", user)
 }
