@@ -168,6 +168,7 @@ func (c *Conn) options() ([]nats.Option, error) {
 		nats.IgnoreAuthErrorAbort(), nats.ReconnectBufSize(-1), nats.PingInterval(pingEvery), nats.MaxPingsOutstanding(2),
 		nats.ErrorHandler(c.asyncError), nats.ConnectHandler(func(*nats.Conn) { c.setUp(true) }),
 		nats.ReconnectHandler(func(*nats.Conn) {
+			c.denied.hearing()
 			c.setUp(true)
 			c.cfg.Log.Info().Msg("connected to nats again")
 		}),

@@ -1,6 +1,7 @@
 package jet
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -16,8 +17,28 @@ import (
 // side, with nothing but the subject, and the answer never comes.
 type denials struct {
 	mu sync.Mutex
-	// waiting by subject, guarded by mu.
+	// waiting by subject, guarded by mu, as is deaf: why this connection hears no answer at all, nil where it does.
 	waiting map[string]map[*waiter]struct{}
+	deaf    error
+}
+
+// fallDeaf ends all who wait for an answer, now and later: the server does not let this user hear answers where the
+// connection wants them. hearing takes that back, for a connection that was made again with other credentials.
+func (d *denials) fallDeaf(err error) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.deaf = err
+	for _, all := range d.waiting {
+		for w := range all {
+			w.cancel(err)
+		}
+	}
+}
+
+func (d *denials) hearing() {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.deaf = nil
 }
 
 type waiter struct{ cancel context.CancelCauseFunc }
@@ -28,6 +49,9 @@ func (d *denials) watch(ctx context.Context, subject string) (watched context.Co
 	w := &waiter{cancel: cancel}
 	d.mu.Lock()
 	defer d.mu.Unlock()
+	if d.deaf != nil {
+		cancel(d.deaf)
+	}
 	if d.waiting == nil {
 		d.waiting = make(map[string]map[*waiter]struct{})
 	}
@@ -72,6 +96,9 @@ func (c *Conn) asyncError(_ *nats.Conn, sub *nats.Subscription, err error) {
 		if subject, as, ok := deniedPublish(err); ok && c.denied.fail(subject, as) {
 			return
 		}
+		if subject, ok := deniedSubscription(err); ok && strings.HasPrefix(subject, c.cfg.inboxPrefix()) {
+			c.denied.fallDeaf(fmt.Errorf("%w: receive answers on %s: these credentials are of a user who receives them elsewhere, such as another service", ErrDenied, subject))
+		}
 		c.cfg.Log.Error().Err(err).Msg("denied by nats: compare the user's permissions with those that inspan generates")
 		return
 	}
@@ -106,6 +133,23 @@ func deniedPublish(err error) (subject, as string, ok bool) {
 	}
 	return subject, as, errQuote == nil
 }
+
+// deniedSubscription finds the subject in: Permissions Violation for Subscription to "subject".
+func deniedSubscription(err error) (subject string, ok bool) {
+	_, quoted, ok := strings.Cut(err.Error(), "Subscription to ")
+	if !ok {
+		return "", false
+	}
+	quoted, errPrefix := strconv.QuotedPrefix(quoted)
+	if errPrefix != nil {
+		return "", false
+	}
+	subject, errQuote := strconv.Unquote(quoted)
+	return subject, errQuote == nil
+}
+
+// inboxPrefix is what the subjects begin with on which answers come.
+func (cfg Config) inboxPrefix() string { return cmp.Or(cfg.InboxPrefix, "_INBOX") + "." }
 
 // redactURL leaves out what is secret in a list of server URLs.
 func redactURL(list string) string {

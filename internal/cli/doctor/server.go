@@ -63,8 +63,8 @@ func serverFindings(ctx context.Context, a *app.App, role string) []Finding {
 	}
 	if err != nil {
 		asked.Hint = err.Error()
-		if errors.Is(err, context.DeadlineExceeded) && role == "" {
-			asked.Hint += "; a service hears answers on a subject of its own: name it with --role"
+		if errors.Is(err, jet.ErrDenied) && role == "" {
+			asked.Hint += "; where they are those of a service, name it with --role"
 		}
 		return []Finding{asked}
 	}
