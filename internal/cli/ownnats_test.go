@@ -197,6 +197,39 @@ func TestNATSAccounts(t *testing.T) {
 			t.Errorf("without the seed again: exit %d, %s", s.code, s.err)
 		}
 	})
+	t.Run("PLUS-17a --push brings the accounts to servers with a resolver of type full, as often as wanted, and says where none takes them", func(t *testing.T) {
+		dir := filepath.Join(t.TempDir(), "nats")
+		made := makeAccounts(t, dir)
+		var config strings.Builder // a server that knows the system account alone
+		for line := range strings.Lines(string(fileOf(t, dir, "resolver.conf"))) {
+			if strings.HasPrefix(line, "resolver: ") {
+				line = "resolver: {type: full, dir: " + strconv.Quote(t.TempDir()) + "}\n"
+			}
+			if !strings.Contains(line, made.Accounts[1].Key+": ") && !strings.Contains(line, made.Accounts[2].Key+": ") {
+				config.WriteString(line)
+			}
+		}
+		s := jettest.Server(t, func(cfg *natsserver.Config) { cfg.Port, cfg.Accounts = -1, config.String() })
+		setup := jet.Config{URL: s.URL(), Creds: filepath.Join(dir, "creds", "setup.creds")}
+		if _, err := jet.Connect(t.Context(), setup); !errors.Is(err, jet.ErrUnauthorized) {
+			t.Fatalf("the server knows the accounts already: %v", err)
+		}
+		system := filepath.Join(dir, "creds", "system.creds")
+		for range 2 {
+			makeAccounts(t, dir, "--push", system, "--server", s.URL())
+		}
+		c, err := jet.Connect(t.Context(), setup)
+		if err != nil {
+			t.Fatal(err)
+		}
+		c.Close()
+		for creds, url := range map[string]string{system: ownServer(t, dir).URL(), filepath.Join(dir, "creds", "operator.creds"): s.URL()} {
+			got := inspan(t, "nats-accounts", "--out", dir, "--station", "s1", "--push", creds, "--server", url)
+			if got.code != 1 || !strings.Contains(got.err, "no server takes account claims") {
+				t.Errorf("exit %d, %s", got.code, got.err)
+			}
+		}
+	})
 	t.Run("PLUS-17ac setup and doctor work with credentials, and doctor says whose rights they have", func(t *testing.T) {
 		s := ownServer(t, dir)
 		t.Setenv("INSPAN_NATS_MONITOR", s.MonitorURL())

@@ -2,10 +2,12 @@
 // operator mode, as a folder of keys, signed claims and credentials.
 //
 // Promises: what is there stays: a second call signs the accounts anew, with the rights of this version, and leaves keys
-// and good credentials as they are. Interrupted at any point, the same call completes it. It connects to no server.
+// and good credentials as they are. Interrupted at any point, the same call completes it. It connects to a server with --push
+// alone, and then sends nothing but claims, which are no secret.
 package natsaccounts
 
 import (
+	"context"
 	"fmt"
 	"path/filepath"
 	"time"
@@ -14,6 +16,7 @@ import (
 
 	"github.com/inspan/inspan/internal/cli/app"
 	"github.com/inspan/inspan/internal/disk"
+	"github.com/inspan/inspan/internal/jet"
 	"github.com/inspan/inspan/internal/jet/claims"
 	"github.com/inspan/inspan/internal/secret"
 	"github.com/inspan/inspan/internal/topology"
@@ -23,11 +26,13 @@ import (
 // command is inspan nats-accounts.
 type command struct {
 	App                  *app.App
-	out, operator        string
+	out, operator, push  string
 	users, remove, renew []string
 	upgrade              bool
 	life                 time.Duration
 	bytes                int64
+	// sent says that the servers have the accounts.
+	sent bool
 }
 
 // Command makes inspan nats-accounts.
@@ -44,12 +49,14 @@ The rights are in the accounts (scoped signing keys), so pushing the accounts is
 docs/own-nats.md has the whole way, and what to do with one account and no right to make others.`,
 		Example: "  inspan nats-accounts --out nats\n" +
 			"  inspan nats-accounts --out nats --operator-seed ~/.local/share/nats/nsc/keys/keys/O/AB/OAB....nk --user anna=watch,approve\n" +
+			"  inspan nats-accounts --out nats --operator-seed operator.nk --push system.creds --server tls://nats.example:4222\n" +
 			"  inspan nats-accounts --out nats --renew planner\n  inspan nats-accounts --out nats --remove anna --json",
 		Args: app.Args(0), ValidArgsFunction: cobra.NoFileCompletions, RunE: c.run,
 	}
 	f := cmd.Flags()
 	f.StringVar(&c.out, "out", "", "folder of the keys, accounts and credentials; it is made, or added to")
 	f.StringVar(&c.operator, "operator-seed", "", "file with the seed of the operator's key, or of one of its signing keys; without it, the folder has an operator of its own")
+	f.StringVar(&c.push, "push", "", "credentials of a user of the system account: also send the accounts to the servers of --server, whose resolver is of type full")
 	f.StringArrayVar(&c.users, "user", nil, "NAME=RIGHTS of a person, who answers gates in the own name: dispatch, watch, approve, record, halt, budget, backup; may be repeated")
 	f.StringArrayVar(&c.remove, "remove", nil, "NAME of a person whose credentials are revoked; may be repeated")
 	f.StringArrayVar(&c.renew, "renew", nil, "NAME of a user whose credentials are revoked and made anew; may be repeated")
@@ -80,7 +87,7 @@ type madeOf struct {
 	Expires *time.Time `json:"expires,omitempty"`
 }
 
-func (c *command) run(*cobra.Command, []string) error {
+func (c *command) run(cmd *cobra.Command, _ []string) error {
 	if err := c.check(); err != nil {
 		return err
 	}
@@ -138,8 +145,45 @@ func (c *command) run(*cobra.Command, []string) error {
 	if err := f.write(made); err != nil {
 		return err
 	}
+	if c.push != "" {
+		if err := c.send(cmd.Context(), made); err != nil {
+			return err
+		}
+	}
 	return c.print(f, made)
 }
+
+// send brings the accounts to the servers, that of the streams first: the other one imports from it. Sent again, the
+// same claims change nothing.
+func (c *command) send(ctx context.Context, made claims.Made) error {
+	ctx, cancel := context.WithTimeout(ctx, pushWait)
+	defer cancel()
+	if err := app.Listens(ctx, c.App.Server); err != nil {
+		return fmt.Errorf("no NATS server at %s: --server names it: %w", c.App.Address(), err)
+	}
+	certificates, err := c.App.Context.TLS()
+	if err != nil {
+		return err
+	}
+	conn, err := jet.Connect(ctx, jet.Config{URL: c.App.Server, Creds: c.push, TLS: certificates, Name: "inspan nats-accounts"})
+	if err != nil {
+		return fmt.Errorf("--push %s: %w", c.push, err)
+	}
+	defer conn.Close()
+	for _, a := range made.Accounts {
+		if a.Name == claims.SystemName {
+			continue // the servers have it already, or this connection would not be there
+		}
+		if err := jet.ResolverOf(conn).Update(ctx, a.Token); err != nil {
+			return fmt.Errorf("send account %s to %s: %w", a.Name, c.App.Address(), err)
+		}
+	}
+	c.sent = true
+	return nil
+}
+
+// pushWait bounds what --push does.
+const pushWait = 30 * time.Second
 
 // check looks at the flags.
 func (c *command) check() error {
@@ -182,7 +226,7 @@ func (c *command) change(f *folder, now time.Time) error {
 }
 
 func (c *command) print(f *folder, made claims.Made) error {
-	out := result{Station: f.record.Station, Dir: f.dir, Operator: f.record.Operator, Next: next(f, made)}
+	out := result{Station: f.record.Station, Dir: f.dir, Operator: f.record.Operator, Next: c.next(f, made)}
 	if made.Operator != "" {
 		out.Config = f.path(configFile)
 	}
@@ -221,16 +265,16 @@ func (c *command) print(f *folder, made claims.Made) error {
 }
 
 // next says what to do with what was made.
-func next(f *folder, made claims.Made) []string {
+func (c *command) next(f *folder, made claims.Made) []string {
 	var lines []string
-	if made.Operator != "" {
+	switch {
+	case c.sent:
+		lines = append(lines, "Sent: the servers of "+c.App.Address()+" have the accounts.")
+	case made.Operator != "":
 		lines = append(lines, "Servers: include "+f.path(configFile)+" in the configuration of each, which has jetstream {} too, and reload or restart them.")
-	} else {
-		for _, a := range made.Accounts {
-			lines = append(lines, fmt.Sprintf("Push: nats --creds SYSTEM.creds request '$SYS.REQ.CLAIMS.UPDATE' \"$(cat %s)\"   (account %s, %s)",
-				f.path(accountsDir, a.Name+".jwt"), a.Name, a.Key))
-		}
+	default:
+		lines = append(lines, "Send: the same call with --push SYSTEM.creds and --server, or nsc import account --file of each in "+f.path(accountsDir)+" and nsc push.")
 	}
 	return append(lines, fmt.Sprintf("Then: inspan setup --station %s --creds %s", f.record.Station, f.credsFile(topology.SetupUser)),
-		fmt.Sprintf("Look: inspan doctor --station %s --creds %s", f.record.Station, f.credsFile("operator")))
+		fmt.Sprintf("Look: inspan doctor --station %s --creds %s --role operator", f.record.Station, f.credsFile("operator")))
 }
