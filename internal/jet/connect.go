@@ -99,6 +99,9 @@ var ErrDenied = errors.New("not permitted by the server")
 // ErrUnauthorized means that the server does not know this user.
 var ErrUnauthorized = errors.New("the server refused the credentials: check user and password, or the credentials file")
 
+// ErrCredentials means that a credentials file is missing, not whole or expired.
+var ErrCredentials = claims.ErrBadCredentials
+
 // Connect connects, and keeps trying until ctx ends or the server refuses the credentials. Afterwards the connection
 // comes back by itself, for ever. Close must be called.
 func Connect(ctx context.Context, cfg Config) (*Conn, error) {

@@ -76,8 +76,8 @@ func (s Side) Has(subject string) bool {
 // Inspect asks the server that a station is reached by. It changes nothing. What a user may not ask is left out.
 func (s *Station) Inspect(ctx context.Context, replicas int) (Inspection, error) {
 	nc := s.c.nc
-	out := Inspection{Version: nc.ConnectedServerVersion(), Cluster: nc.ConnectedClusterName(), MaxPayload: nc.MaxPayload(),
-		Headers: nc.HeadersSupported(), Protected: nc.AuthRequired()}
+	out := Inspection{Version: nc.ConnectedServerVersion(), Cluster: nc.ConnectedClusterName(),
+		MaxPayload: nc.MaxPayload(), Headers: nc.HeadersSupported(), Protected: nc.AuthRequired()}
 	if err := s.whoami(ctx, &out); err != nil {
 		return out, err
 	}
@@ -136,7 +136,8 @@ func (s *Station) whoami(ctx context.Context, out *Inspection) error {
 		return fmt.Errorf("answer on %s: %w", topology.UserInfo, err)
 	}
 	d := answer.Data
-	out.User, out.Account, out.Expires, out.Rights = named(d.UserName, d.User), named(d.AccountName, d.Account), d.Expires, &Rights{}
+	out.User, out.Account = named(d.UserName, d.User), named(d.AccountName, d.Account)
+	out.Expires, out.Rights = d.Expires, &Rights{}
 	if p := d.Permissions; p != nil {
 		if p.Publish != nil {
 			out.Rights.Publish = *p.Publish

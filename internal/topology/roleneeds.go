@@ -4,7 +4,7 @@ import "github.com/inspan/inspan/pkg/events"
 
 // Needs are the rights that a user of a station has by the table, as its account has them: separate says that the
 // streams have an account of their own. ok is false for a name that is none of AllUsers.
-func (b Buckets) Needs(station, user string, separate bool) (u User, ok bool) {
+func Needs(b Buckets, station, user string, separate bool) (u User, ok bool) {
 	switch user {
 	case SetupUser:
 		return b.Setup(station), true

@@ -281,7 +281,7 @@ func oneAccount(station string) []natsserver.User {
 		all = append(all, natsserver.User{Name: u.Name, Password: "x", Publish: u.Publish, Subscribe: u.Subscribe})
 	}
 	for _, name := range topology.AllUsers() {
-		if u, ok := (topology.Buckets{}).Needs(station, name, false); ok {
+		if u, ok := topology.Needs(topology.Buckets{}, station, name, false); ok {
 			add(u)
 		}
 	}

@@ -20,7 +20,7 @@ func sharedBed(t testing.TB) *bed {
 	}
 	add(topology.Setup("s1"))
 	for _, role := range events.Services() {
-		u, _ := topology.Buckets{}.Needs("s1", string(role), false)
+		u, _ := topology.Needs(topology.Buckets{}, "s1", string(role), false)
 		add(u)
 	}
 	for _, u := range outsiders() {

@@ -11,8 +11,6 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/inspan/inspan/internal/jet"
-	"github.com/inspan/inspan/internal/jet/claims"
 	"github.com/inspan/inspan/internal/topology"
 	"github.com/inspan/inspan/pkg/client"
 	"github.com/inspan/inspan/pkg/events"
@@ -59,7 +57,7 @@ func (a *App) Connect(ctx context.Context) (*client.Client, error) {
 	if _, other := errors.AsType[*topology.OtherBucketsError](err); other {
 		return nil, err
 	}
-	if errors.Is(err, claims.ErrBadCredentials) && !errors.Is(err, jet.ErrUnauthorized) { // no server was asked
+	if errors.Is(err, client.ErrCredentials) && !errors.Is(err, client.ErrUnauthorized) { // no server was asked
 		return nil, err
 	}
 	if err != nil {

@@ -323,7 +323,7 @@ func rightsFinding(is jet.Inspection, want own) Finding {
 
 // missing are the rights of a user of the table that these credentials lack.
 func missing(is jet.Inspection, want own, user string) []string {
-	needs, ok := want.buckets.Needs(want.station, user, is.Separation == jet.Separate)
+	needs, ok := topology.Needs(want.buckets, want.station, user, is.Separation == jet.Separate)
 	if !ok {
 		return nil
 	}

@@ -64,8 +64,8 @@ type folder struct {
 
 // open reads a folder, or begins one.
 func open(dir string, want record) (*folder, error) {
-	for _, d := range []string{dir, filepath.Join(dir, keysDir), filepath.Join(dir, accountsDir), filepath.Join(dir, credsDir)} {
-		if err := os.MkdirAll(d, 0o700); err != nil {
+	for _, d := range []string{keysDir, accountsDir, credsDir} {
+		if err := os.MkdirAll(filepath.Join(dir, d), 0o700); err != nil {
 			return nil, err
 		}
 	}

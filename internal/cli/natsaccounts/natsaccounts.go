@@ -1,9 +1,9 @@
 // Package natsaccounts has inspan nats-accounts: it makes the accounts and users of a station for NATS servers in
 // operator mode, as a folder of keys, signed claims and credentials.
 //
-// Promises: what is there stays: a second call signs the accounts anew, with the rights of this version, and leaves keys
-// and good credentials as they are. Interrupted at any point, the same call completes it. It connects to a server with --push
-// alone, and then sends nothing but claims, which are no secret.
+// Promises: what is there stays: a second call signs the accounts anew, with the rights of this version, and leaves
+// keys and good credentials as they are. Interrupted at any point, the same call completes it. It connects to a server
+// with --push alone, and then sends nothing but claims, which are no secret.
 package natsaccounts
 
 import (

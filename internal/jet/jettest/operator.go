@@ -112,8 +112,8 @@ func SignNonce(t testing.TB, creds, info string) (token, signature string) {
 	return token, base64url(signed)
 }
 
-// ConnectLine is how many bytes the line is in which a user with credentials connects; a server takes 4,096 unless it is
-// configured otherwise.
+// ConnectLine is how many bytes the line is in which a user with credentials connects; a server takes 4,096 unless it
+// is configured otherwise.
 func ConnectLine(t testing.TB, creds string) int {
 	t.Helper()
 	token, signature := SignNonce(t, creds, `INFO {"nonce":"0123456789abcdef"}`)
