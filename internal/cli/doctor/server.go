@@ -70,7 +70,7 @@ func serverFindings(ctx context.Context, a *app.App, role string) []Finding {
 	}
 	found := judge(is, own{station: a.Station, buckets: a.Buckets(), limits: cfg.Limits(), replicas: cfg.Replicas,
 		shared: cfg.NATSShared, role: role})
-	return append(found, durabilityFinding(ctx, conn, cfg.AcceptLazy))
+	return append(found, durabilityFinding(ctx, conn, cfg.AcceptLazy, is.SetUp))
 }
 
 // dial connects as the role would: each service hears answers on a subject of its own.
@@ -97,9 +97,10 @@ func dial(ctx context.Context, a *app.App, cfg service.Config, role string) (*je
 
 func isService(role string) bool { return slices.Contains(events.Services(), events.Service(role)) }
 
-// durabilityFinding is what services do at their start, too: they refuse a server that may lose what it acknowledged.
-func durabilityFinding(ctx context.Context, conn *jet.Conn, accepted bool) Finding {
-	f := Finding{What: "nats durability", Needed: !accepted, State: "syncs before it acknowledges",
+// durabilityFinding is what setup and services do at their start, too: they refuse a server that may lose what it
+// acknowledged. A station that is set up has been through that, so one that cannot be seen from here fails nothing.
+func durabilityFinding(ctx context.Context, conn *jet.Conn, accepted, setUp bool) Finding {
+	f := Finding{What: "nats durability", Needed: !accepted && !setUp, State: "syncs before it acknowledges",
 		Hint: "set jetstream { sync_interval: always } on each server; where it is set and only cannot be seen, name its monitoring address in INSPAN_NATS_MONITOR; for a managed server INSPAN_ACCEPT_LAZY_FSYNC=true accepts that a power cut loses what was acknowledged last"}
 	d, err := conn.Servers().Durability(ctx)
 	switch {
@@ -175,7 +176,7 @@ func credentialsFinding(is jet.Inspection) Finding {
 		f.State = fmt.Sprintf("%s, in account %s", orNone(is.User), is.Account)
 	}
 	if !is.Protected {
-		f.State += "; the server lets everybody in, who may do everything"
+		f.State += "; the server lets in who gives no name"
 	}
 	if is.Expires > 0 {
 		f.State += ", until " + time.Now().Add(is.Expires).UTC().Format(time.RFC3339)
