@@ -42,13 +42,9 @@ func asking(station string, outsiders []topology.User, password func(string) str
 }
 
 func configured(accounts accounts, administrators ...topology.User) []byte {
-	// The operator is whoever has the password, so its answers to gates are in no one's name.
-	operator := topology.Outsider(station, "operator", "", topology.MayDispatch, topology.MayWatch, topology.MayApprove, topology.MayRecord, topology.MayHalt, topology.MayBudget, topology.MayBackup)
-	tools := topology.Outsider(station, "tools", "", topology.MayServe)
-	gateway := topology.Outsider(station, events.Gateway, events.Gateway, topology.MayDispatch, topology.MayWatch, topology.MayApprove)
 	return []byte("# Made from internal/topology: go test ./deploy -run Users -rewrite. Station \"" + station + "\".\n" +
 		"# Passwords come from the environment of the server; each begins with a letter.\n" +
-		accounts(station, append([]topology.User{operator, tools, gateway}, topology.Buckets{}.Consoles(station)...), variable, administrators...))
+		accounts(station, append(topology.Buckets{}.ShippedOutsiders(station), topology.Buckets{}.Consoles(station)...), variable, administrators...))
 }
 
 // variable holds the password of a user, in the server's environment.

@@ -45,6 +45,7 @@ import (
 	"github.com/inspan/inspan/internal/cli/mail"
 	"github.com/inspan/inspan/internal/cli/mcp"
 	"github.com/inspan/inspan/internal/cli/merge"
+	"github.com/inspan/inspan/internal/cli/natsaccounts"
 	"github.com/inspan/inspan/internal/cli/notices"
 	"github.com/inspan/inspan/internal/cli/push"
 	"github.com/inspan/inspan/internal/cli/queues"
@@ -232,7 +233,8 @@ func addCommands(a *app.App, root *cobra.Command) {
 		steer.Revise(a), steer.Control(a, "stop"), steer.Autonomy(a), steer.Signal(a))
 	add("care", serve.Setup(a), serve.Callout(a), verify.Keygen(a), doctor.Command(a), verify.Audit(a), replaytest.Command(a),
 		backups.Backup(a), transfer.Restore(a, backups.Fill), adopting.Extend(a, transfer.Import(a)), views.Rebuild(a),
-		dead.Command(a), users.Command(a), tokens.Command(a), rotate.Command(a), versionCmd(a))
+		dead.Command(a), users.Command(a), natsaccounts.Command(a), tokens.Command(a),
+		rotate.Command(a), versionCmd(a))
 }
 
 // inConversation are the commands that a conversation has, too.

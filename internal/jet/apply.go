@@ -41,7 +41,7 @@ func (s Setup) Apply(ctx context.Context, station string, o ApplyOptions) error 
 		return err
 	}
 	if err := s.c.patiently(ctx, func() error { return s.matchBuckets(ctx, station) }); err != nil {
-		return fmt.Errorf("look at stream %s: %w", topology.Log(station), hinted(err))
+		return fmt.Errorf("look at stream %s: %w", topology.Log(station), limitHint(hinted(err)))
 	}
 	// The log comes last: it records the names of the buckets for good, so they must have been permitted.
 	all := s.c.cfg.Buckets.Streams(station, o.Limits)
@@ -50,13 +50,14 @@ func (s Setup) Apply(ctx context.Context, station string, o ApplyOptions) error 
 			st.MaxAge = o.LeaseTerm
 		}
 		if err := s.c.patiently(ctx, func() error { return s.applyStream(ctx, station, st, o.Replicas) }); err != nil {
-			return fmt.Errorf("set up stream %s: %w", st.Name, spaceHint(st, s.hintedBuckets(st, hinted(err))))
+			return fmt.Errorf("set up stream %s: %w", st.Name,
+				limitHint(spaceHint(st, s.hintedBuckets(st, hinted(err)))))
 		}
 	}
 	for _, role := range events.Services() {
 		for _, co := range topology.Consumers(station, role) {
 			if err := s.c.patiently(ctx, func() error { return s.applyConsumer(ctx, co, o.AckWait) }); err != nil {
-				return fmt.Errorf("set up consumer %s of %s: %w", co.Name, co.Stream, hinted(err))
+				return fmt.Errorf("set up consumer %s of %s: %w", co.Name, co.Stream, limitHint(hinted(err)))
 			}
 		}
 	}
@@ -109,7 +110,7 @@ func (c *Conn) patiently(ctx context.Context, do func() error) error {
 func passes(err error) bool {
 	if e, ok := errors.AsType[*jetstream.APIError](err); ok {
 		return e.ErrorCode == codeNameInUse || e.ErrorCode == codeClusterNotReady || e.Code == 503 &&
-			e.ErrorCode != codeNoResources
+			e.ErrorCode != codeNoResources && e.ErrorCode != codeDisabled && e.ErrorCode != codeNoAccountJS
 	}
 	return errors.Is(err, nats.ErrNoResponders) || errors.Is(err, context.DeadlineExceeded) && !errors.Is(err, ErrDenied)
 }
@@ -121,7 +122,12 @@ func (s Setup) applyStream(ctx context.Context, station string, st topology.Stre
 	case code(err) == codeStreamNotFound:
 		want := streamConfig(jetstream.StreamConfig{Name: st.Name, MaxBytes: st.MaxBytes, Replicas: 1, Metadata: st.Metadata},
 			st, replicas)
-		return s.c.api(ctx, "STREAM.CREATE."+st.Name, want, nil)
+		err := s.c.api(ctx, "STREAM.CREATE."+st.Name, want, nil)
+		if bound := topology.RequiredBytes(st); code(err) == codeBytesRequired && bound > 0 {
+			want.MaxBytes = bound
+			err = s.c.api(ctx, "STREAM.CREATE."+st.Name, want, nil)
+		}
+		return err
 	case err != nil:
 		return err
 	case st.Name == topology.Log(station):
@@ -254,7 +260,7 @@ func (s Setup) Check(ctx context.Context, station string, role events.Service) e
 			return fmt.Errorf("%w: stream %s: %w", ErrNotSetUp, st.Name, err)
 		}
 		if err != nil {
-			return fmt.Errorf("stream %s: %w", st.Name, err)
+			return fmt.Errorf("stream %s: %w", st.Name, limitHint(err))
 		}
 		if st.Name == topology.Log(station) {
 			if err := s.c.cfg.Buckets.Match(station, there.Config.Metadata); err != nil {

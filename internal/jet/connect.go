@@ -18,6 +18,7 @@ import (
 	"github.com/rs/zerolog"
 
 	"github.com/inspan/inspan/internal/disk"
+	"github.com/inspan/inspan/internal/jet/claims"
 	"github.com/inspan/inspan/internal/kernel"
 	"github.com/inspan/inspan/internal/secret"
 	"github.com/inspan/inspan/internal/topology"
@@ -100,6 +101,9 @@ var ErrDenied = errors.New("not permitted by the server")
 // ErrUnauthorized means that the server does not know this user.
 var ErrUnauthorized = errors.New("the server refused the credentials: check user and password, or the credentials file")
 
+// ErrCredentials means that a credentials file is missing, not whole or expired.
+var ErrCredentials = claims.ErrBadCredentials
+
 // Connect connects, and keeps trying until ctx ends or the server refuses the credentials. Afterwards the connection
 // comes back by itself, for ever. Close must be called.
 func Connect(ctx context.Context, cfg Config) (*Conn, error) {
@@ -120,7 +124,7 @@ func Connect(ctx context.Context, cfg Config) (*Conn, error) {
 			break
 		}
 		if refused(err) {
-			return nil, fmt.Errorf("connect to %s: %w: %w", cfg.where(), ErrUnauthorized, err)
+			return nil, fmt.Errorf("connect to %s: %w: %w", cfg.where(), ErrUnauthorized, cfg.refusal(err))
 		}
 		cfg.Log.Warn().Err(err).Dur("again_in", wait).Msg("no connection to nats, will try again")
 		if sleepErr := kernel.Sleep(ctx, wait); sleepErr != nil {
@@ -134,11 +138,24 @@ func Connect(ctx context.Context, cfg Config) (*Conn, error) {
 	return c, c.Ready(ctx)
 }
 
+// refusal adds to the server's refusal what the credentials file itself shows: the server does not say why.
+func (cfg Config) refusal(err error) error {
+	if cfg.Creds == "" {
+		return err
+	}
+	known, bad := claims.ReadCredentials(cfg.Creds, time.Now())
+	if bad != nil {
+		return fmt.Errorf("%w: %w", err, bad)
+	}
+	return fmt.Errorf("%w: %s are whole and not expired, for user %s (%s) of account %s: the user is revoked, the account is not one of this server, or the server lacks its newest claims; inspan nats-accounts makes and lists them",
+		err, cfg.Creds, known.Name, known.User, known.Account)
+}
+
 // refused reports whether the server does not want us. A server in this process only closes the pipe: its words are
 // lost, because both sides of a pipe write at the same time.
 func refused(err error) bool {
 	return errors.Is(err, nats.ErrAuthorization) || errors.Is(err, nats.ErrAuthExpired) ||
-		errors.Is(err, nats.ErrAuthRevoked) ||
+		errors.Is(err, nats.ErrAuthRevoked) || errors.Is(err, nats.ErrAccountAuthExpired) ||
 		errors.Is(err, io.ErrClosedPipe)
 }
 
@@ -172,6 +189,7 @@ func (c *Conn) options() ([]nats.Option, error) {
 		nats.IgnoreAuthErrorAbort(), nats.ReconnectBufSize(-1), nats.PingInterval(pingEvery), nats.MaxPingsOutstanding(2),
 		nats.ErrorHandler(c.asyncError), nats.ConnectHandler(func(*nats.Conn) { c.setUp(true) }),
 		nats.ReconnectHandler(func(*nats.Conn) {
+			c.denied.hearing()
 			c.setUp(true)
 			c.cfg.Log.Info().Msg("connected to nats again")
 		}),
@@ -189,7 +207,10 @@ func (c *Conn) options() ([]nats.Option, error) {
 		opts = append(opts, nats.CustomInboxPrefix(c.cfg.InboxPrefix))
 	}
 	if c.cfg.Creds != "" {
-		opts = append(opts, nats.UserCredentials(c.cfg.Creds))
+		if _, err := claims.ReadCredentials(c.cfg.Creds, time.Now()); err != nil {
+			return nil, err
+		}
+		opts = append(opts, nats.UserCredentials(c.cfg.Creds)) // which reads the file again for each connection
 	}
 	if c.cfg.NKey != "" {
 		nkey, err := nats.NkeyOptionFromSeed(c.cfg.NKey)

@@ -1,6 +1,7 @@
 package jet
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -16,8 +17,28 @@ import (
 // side, with nothing but the subject, and the answer never comes.
 type denials struct {
 	mu sync.Mutex
-	// waiting by subject, guarded by mu.
+	// waiting by subject, guarded by mu, as is deaf: why this connection hears no answer at all, nil where it does.
 	waiting map[string]map[*waiter]struct{}
+	deaf    error
+}
+
+// fallDeaf ends all who wait for an answer, now and later: the server does not let this user hear answers where the
+// connection wants them. hearing takes that back, for a connection that was made again with other credentials.
+func (d *denials) fallDeaf(err error) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.deaf = err
+	for _, all := range d.waiting {
+		for w := range all {
+			w.cancel(err)
+		}
+	}
+}
+
+func (d *denials) hearing() {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.deaf = nil
 }
 
 type waiter struct{ cancel context.CancelCauseFunc }
@@ -28,6 +49,9 @@ func (d *denials) watch(ctx context.Context, subject string) (watched context.Co
 	w := &waiter{cancel: cancel}
 	d.mu.Lock()
 	defer d.mu.Unlock()
+	if d.deaf != nil {
+		cancel(d.deaf)
+	}
 	if d.waiting == nil {
 		d.waiting = make(map[string]map[*waiter]struct{})
 	}
@@ -46,12 +70,22 @@ func (d *denials) watch(ctx context.Context, subject string) (watched context.Co
 	}
 }
 
+// deniedError is ErrDenied for one subject.
+type deniedError struct {
+	// subject is what was asked, and as what the account of this user has mapped it to.
+	subject, as string
+}
+
+func (e *deniedError) Error() string { return fmt.Sprintf("%v: publish on %s", ErrDenied, e.subject) }
+
+func (*deniedError) Unwrap() error { return ErrDenied }
+
 // fail ends all who wait for an answer on a denied subject and reports whether there were any.
-func (d *denials) fail(subject string) bool {
+func (d *denials) fail(subject, as string) bool {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	for w := range d.waiting[subject] {
-		w.cancel(fmt.Errorf("%w: publish on %s", ErrDenied, subject))
+		w.cancel(&deniedError{subject: subject, as: as})
 	}
 	return len(d.waiting[subject]) > 0
 }
@@ -59,10 +93,17 @@ func (d *denials) fail(subject string) bool {
 // asyncError receives what the server reports on the side.
 func (c *Conn) asyncError(_ *nats.Conn, sub *nats.Subscription, err error) {
 	if errors.Is(err, nats.ErrPermissionViolation) {
-		if subject, ok := deniedPublish(err); ok && c.denied.fail(subject) {
+		if subject, as, ok := deniedPublish(err); ok && c.denied.fail(subject, as) {
 			return
 		}
+		if subject, ok := deniedSubscription(err); ok && strings.HasPrefix(subject, c.cfg.inboxPrefix()) {
+			c.denied.fallDeaf(fmt.Errorf("%w: receive answers on %s: these credentials are of a user who receives them elsewhere, such as another service", ErrDenied, subject))
+		}
 		c.cfg.Log.Error().Err(err).Msg("denied by nats: compare the user's permissions with those that inspan generates")
+		return
+	}
+	if refused(err) {
+		c.cfg.Log.Error().Err(c.cfg.refusal(err)).Msg("nats refuses the credentials; this program goes on by itself once they are good")
 		return
 	}
 	event := c.cfg.Log.Warn().Err(err)
@@ -73,9 +114,29 @@ func (c *Conn) asyncError(_ *nats.Conn, sub *nats.Subscription, err error) {
 }
 
 // deniedPublish finds the subject in the server's words: Permissions Violation for Publish to "subject". Where the
-// account borrows its streams from another, the server names what $JS.API is mapped to there.
-func deniedPublish(err error) (subject string, ok bool) {
+// account borrows its streams from another, the server names what $JS.API is mapped to there: as.
+func deniedPublish(err error) (subject, as string, ok bool) {
 	_, quoted, ok := strings.Cut(err.Error(), "Publish to ")
+	if !ok {
+		return "", "", false
+	}
+	quoted, errPrefix := strconv.QuotedPrefix(quoted)
+	if errPrefix != nil {
+		return "", "", false
+	}
+	as, errQuote := strconv.Unquote(quoted)
+	subject = as
+	if rest, ok := strings.CutPrefix(subject, "$JS."); ok {
+		if _, api, mapped := strings.Cut(rest, ".API."); mapped {
+			subject = apiPrefix + api
+		}
+	}
+	return subject, as, errQuote == nil
+}
+
+// deniedSubscription finds the subject in: Permissions Violation for Subscription to "subject".
+func deniedSubscription(err error) (subject string, ok bool) {
+	_, quoted, ok := strings.Cut(err.Error(), "Subscription to ")
 	if !ok {
 		return "", false
 	}
@@ -84,13 +145,11 @@ func deniedPublish(err error) (subject string, ok bool) {
 		return "", false
 	}
 	subject, errQuote := strconv.Unquote(quoted)
-	if rest, ok := strings.CutPrefix(subject, "$JS."); ok {
-		if _, api, mapped := strings.Cut(rest, ".API."); mapped {
-			subject = apiPrefix + api
-		}
-	}
 	return subject, errQuote == nil
 }
+
+// inboxPrefix is what the subjects begin with on which answers come.
+func (cfg Config) inboxPrefix() string { return cmp.Or(cfg.InboxPrefix, "_INBOX") + "." }
 
 // redactURL leaves out what is secret in a list of server URLs.
 func redactURL(list string) string {

@@ -60,7 +60,7 @@ func TestDeniedPublish(t *testing.T) {
 		`Publish to x`:      "",
 		`Publish to "`:      "",
 	} {
-		if got, _ := deniedPublish(errors.New(words)); got != want {
+		if got, _, _ := deniedPublish(errors.New(words)); got != want {
 			t.Errorf("%s: got %q, want %q", words, got, want)
 		}
 	}

@@ -185,6 +185,16 @@ const (
 	codeNameInUse       jetstream.ErrorCode = 10058
 	codeClusterNotReady jetstream.ErrorCode = 10008
 	codeAccountBytes    jetstream.ErrorCode = 10002
+	codeNoPeers         jetstream.ErrorCode = 10005
+	codeMaxConsumers    jetstream.ErrorCode = 10026
+	codeMaxStreams      jetstream.ErrorCode = 10027
+	codeNoAccountJS     jetstream.ErrorCode = 10039
+	codeReplicas        jetstream.ErrorCode = 10074
+	codeDisabled        jetstream.ErrorCode = 10076
+	codeBytesRequired   jetstream.ErrorCode = 10113
+	codeNoTier          jetstream.ErrorCode = 10120
+	codeMaxPending      jetstream.ErrorCode = 10121
+	codeStreamBytes     jetstream.ErrorCode = 10122
 )
 
 // flush waits until the server has taken note of all that was published and subscribed, at most requestWait.

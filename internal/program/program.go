@@ -11,6 +11,7 @@ import (
 	"fmt"
 	"os"
 	"os/signal"
+	"slices"
 	"syscall"
 	"time"
 
@@ -186,6 +187,9 @@ const setupWait = 2 * time.Minute
 func ensure(ctx context.Context, role events.Service, conn *jet.Conn, cfg *service.Base) error {
 	ctx, cancel := context.WithTimeout(ctx, setupWait)
 	defer cancel()
+	if err := separate(ctx, conn, cfg, jet.OneAccount, jet.OpenAccount); err != nil {
+		return err
+	}
 	missing := conn.Setup().Check(ctx, cfg.Station, role)
 	if !errors.Is(missing, jet.ErrNotSetUp) {
 		return missing
@@ -209,6 +213,27 @@ func RecordPolicy(ctx context.Context, conn *jet.Conn, cfg *service.Base) error 
 	return service.RecordPolicy(ctx, st.KV(topology.ConfigBucket), *cfg)
 }
 
+// ErrSharedAccount means that the streams of a server are in the account of its users, which no one has accepted.
+var ErrSharedAccount = errors.New("the streams of this NATS server are in the same account as its users: whoever may ask the server anything there can have it store the answer as an event of another, so approvals prove nothing against one who has credentials; make two accounts (inspan nats-accounts, or deploy/nats/users.conf), or accept that with INSPAN_NATS_SHARED_ACCOUNT=true: docs/own-nats.md says what is lost")
+
+// separate refuses a server whose streams have no account of their own, unless that is accepted. For who sets the
+// station up, who is in that account anyway, only a user without permissions shows it. A server that asks no one who
+// they are promises nothing, and is left to those who use it.
+func separate(ctx context.Context, conn *jet.Conn, cfg *service.Base, refused ...jet.Separation) error {
+	check := jet.AccountCheckOf(conn)
+	if cfg.NATSShared || !check.Protected() {
+		return nil
+	}
+	is, err := check.Separation(ctx)
+	if err != nil {
+		return err
+	}
+	if slices.Contains(refused, is) {
+		return ErrSharedAccount
+	}
+	return nil
+}
+
 // Setup makes or updates the streams and consumers of a station and registers the agents of a folder, as a user who
 // may. It can be run again at any time, and must be after an upgrade or a change of limits.
 func Setup(ctx context.Context, cfg service.Config, log zerolog.Logger) (mode string, err error) {
@@ -222,6 +247,9 @@ func Setup(ctx context.Context, cfg service.Config, log zerolog.Logger) (mode st
 	}
 	defer conn.Close()
 	if mode, err = Durability(ctx, conn, cfg.AcceptLazy); err != nil {
+		return "", err
+	}
+	if err := separate(ctx, conn, &cfg.Base, jet.OpenAccount); err != nil {
 		return "", err
 	}
 	return mode, SetUp(ctx, conn, cfg, jet.ApplyOptions{Replicas: cfg.Replicas, Limits: cfg.Limits()}, log)

@@ -82,7 +82,8 @@ func (s *Store) Buckets() topology.Buckets {
 
 // Limits of the station's streams.
 func (s *Store) Limits() topology.Limits {
-	return topology.Limits{LogBytes: s.LogMaxBytes, ArtifactBytes: s.ArtifactMaxBytes}
+	return topology.Limits{LogBytes: s.LogMaxBytes, InBytes: s.InMaxBytes, FileBytes: s.FilesMaxBytes,
+		ArtifactBytes: s.ArtifactMaxBytes}
 }
 
 func (t *Telemetry) check() error { return t.exports().Check() }

@@ -17,6 +17,7 @@ type NATS struct {
 	NATSCreds    string       `envconfig:"INSPAN_NATS_CREDS" desc:"path of a NATS credentials file"`
 	NATSUser     string       `envconfig:"INSPAN_NATS_USER" desc:"NATS user name"`
 	NATSPassword secret.Value `envconfig:"INSPAN_NATS_PASSWORD" desc:"NATS password; NATS_PASSWORD_FILE names a file with it"`
+	NATSShared   bool         `envconfig:"INSPAN_NATS_SHARED_ACCOUNT" default:"false" desc:"true accepts a NATS server whose streams are in the same account as its users, such as a managed one: services can then act for each other; see own-nats.md (setup, every service)"`
 	NATSMonitor  string       `envconfig:"INSPAN_NATS_MONITOR" desc:"HTTP address of the server's monitoring endpoint, to read the fsync mode from"`
 	AcceptLazy   bool         `envconfig:"INSPAN_ACCEPT_LAZY_FSYNC" default:"false" desc:"start although the server acknowledges before it syncs; a power cut may then lose acknowledged facts"`
 }
@@ -25,6 +26,8 @@ type NATS struct {
 type Store struct {
 	Replicas         int    `envconfig:"INSPAN_REPLICAS" default:"1" desc:"copies of each stream and bucket: 1 or 3"`
 	LogMaxBytes      int64  `envconfig:"INSPAN_LOG_MAX_BYTES" default:"0" desc:"limit of the station's log in bytes; 0 leaves it to the server's disk limit"`
+	InMaxBytes       int64  `envconfig:"INSPAN_IN_MAX_BYTES" default:"0" desc:"limit of what waits for the services, in bytes; full means that tasks and answers are refused; 0 is 650 MiB, for 10,000 of the largest tasks (setup)"`
+	FilesMaxBytes    int64  `envconfig:"INSPAN_FILES_MAX_BYTES" default:"0" desc:"limit of the object store of what events refer to, in bytes; full means that no work is taken that needs it; 0 leaves it to the server's disk limit (setup)"`
 	StateBucket      string `envconfig:"INSPAN_STATE_BUCKET" default:"harness-state" desc:"name of the key-value bucket of the index and the snapshots; inspan setup, every service and the command line must be given the same, and it stays what it was when the station was set up; --local has none"`
 	FilesBucket      string `envconfig:"INSPAN_FILES_BUCKET" default:"harness-files" desc:"name of the object store of what events refer to; as with INSPAN_STATE_BUCKET"`
 	ArtifactMaxBytes int64  `envconfig:"INSPAN_ARTIFACT_MAX_BYTES" default:"0" desc:"limit of the store of artifacts in bytes; files that do not fit are left out; 0 leaves it to the server's disk limit"`

@@ -114,13 +114,7 @@ func FrontAccount(station string) string { return "station-" + station }
 
 // Accounts renders the accounts and users of a station in the form of a server's configuration: the administrators and
 // outsiders given, and a user for each service. password returns what stands for a user's password: a variable of the
-// server's environment, or a quoted text.
-//
-// There are two accounts, because a server sends answers on whatever subject the asker names, whether or not the asker
-// may publish there. In one account, asking for a stored object with a subject of the log for the answer would write
-// that object into the log. The streams are therefore in an account of their own; services and outsiders are in the
-// other one, which borrows the streams' subjects. What is borrowed is answered only to the asker's own account, and an
-// answer is not passed on to the streams.
+// server's environment, or a quoted text. AccountsOf says why there are two accounts.
 func (b Buckets) Accounts(station string, outsiders []User, password func(user string) string,
 	administrators ...User) string {
 	return b.accounts(station, users{administrators: administrators, outsiders: outsiders, password: password})
@@ -136,45 +130,64 @@ type users struct {
 
 func (b Buckets) accounts(station string, all users) string {
 	var out strings.Builder
-	password := all.password
-	back, front := StreamsAccount(station), FrontAccount(station)
-	within := func(subject string) string { return inFront(back, subject) }
-	fmt.Fprintf(&out, "accounts {\n  %q: {\n    jetstream: enabled\n    users: [\n", back)
-	for _, u := range all.administrators {
-		render(&out, u, password, func(subject string) string { return subject })
+	out.WriteString("accounts {\n")
+	streams, front := b.AccountsOf(station, all.outsiders, all.administrators...)
+	for _, a := range []Account{streams, front} {
+		a.render(&out, all.password)
 	}
-	out.WriteString("    ]\n    exports: [\n")
-	for _, l := range b.lent(station) {
-		fmt.Fprintf(&out, "      {%s: %q%s, accounts: [%q]}\n", l.how, l.subject, l.more, front)
-	}
-	fmt.Fprintf(&out, "    ]\n  }\n  %q: {\n    users: [\n", front)
-	for _, role := range events.Services() {
-		publish, subscribe := b.Permissions(station, role)
-		render(&out, User{Name: string(role), Publish: publish, Subscribe: subscribe}, password, within)
-	}
-	for _, u := range all.outsiders {
-		render(&out, u, password, within)
-	}
-	out.WriteString("    ]\n    imports: [\n")
-	for _, l := range b.lent(station) {
-		to := ""
-		if local := cmp.Or(l.as, within(l.subject)); local != l.subject {
-			to = fmt.Sprintf(", to: %q", local)
-		}
-		fmt.Fprintf(&out, "      {%s: {account: %q, subject: %q}%s}\n", l.how, back, l.subject, to)
-	}
-	out.WriteString("    ]\n    mappings: {\n")
-	for _, pattern := range []string{
-		// Every account has an API of its own, even where JetStream is not enabled: it would answer too.
-		apiPrefix + ">",
-		// What people watch comes from the streams alone, once it is stored. On its subjects nothing is published here,
-		// so no answer that an asker wants there can pass for an event or a dead letter.
-		"station.*.dead.>", "station.*.*.*.stream",
-	} {
-		fmt.Fprintf(&out, "      %q: %q\n", pattern, numbered(within(pattern)))
-	}
-	out.WriteString("    }\n  }\n" + all.callout + "}\n")
+	out.WriteString(all.callout + "}\n")
 	return out.String()
+}
+
+// render writes one account.
+func (a Account) render(out *strings.Builder, password func(user string) string) {
+	fmt.Fprintf(out, "  %q: {\n", a.Name)
+	if a.JetStream {
+		out.WriteString("    jetstream: enabled\n")
+	}
+	out.WriteString("    users: [\n")
+	for _, u := range a.Users {
+		render(out, u, password)
+	}
+	out.WriteString("    ]\n")
+	if len(a.Exports) > 0 {
+		out.WriteString("    exports: [\n")
+		for _, e := range a.Exports {
+			more := ""
+			if e.Several {
+				more = fmt.Sprintf(", response_type: stream, response_threshold: %q", AnswerWait)
+			}
+			fmt.Fprintf(out, "      {%s: %q%s, accounts: [%q]}\n", how(e.Service), e.Subject, more, e.For)
+		}
+		out.WriteString("    ]\n")
+	}
+	if len(a.Imports) > 0 {
+		out.WriteString("    imports: [\n")
+		for _, i := range a.Imports {
+			to := ""
+			if i.As != i.Subject {
+				to = fmt.Sprintf(", to: %q", i.As)
+			}
+			fmt.Fprintf(out, "      {%s: {account: %q, subject: %q}%s}\n", how(i.Service), i.From, i.Subject, to)
+		}
+		out.WriteString("    ]\n")
+	}
+	if len(a.Mappings) > 0 {
+		out.WriteString("    mappings: {\n")
+		for _, m := range a.Mappings {
+			fmt.Fprintf(out, "      %q: %q\n", m.From, m.To)
+		}
+		out.WriteString("    }\n")
+	}
+	out.WriteString("  }\n")
+}
+
+// how is what an export or import is called in a configuration.
+func how(service bool) string {
+	if service {
+		return "service"
+	}
+	return "stream"
 }
 
 // inFront is what a subject is mapped to in the account of services and outsiders. The server maps what is published
@@ -205,29 +218,31 @@ func numbered(pattern string) string {
 // apiPrefix is where clients ask JetStream.
 const apiPrefix = "$JS.API."
 
-// serviceImport is a subject that the account of the streams lends to the other one.
-type serviceImport struct {
-	how, subject, more string
+// lending is a subject that the account of the streams lends to the other one.
+type lending struct {
+	Export
 	// as is the subject there, empty for what it is mapped to.
 	as string
 }
 
 // lent are the subjects of the streams, and what services and watchers may ask of JetStream at most. Nothing that
 // makes, changes or erases a stream or a consumer is among them, but for what takes artifacts away.
-func (b Buckets) lent(station string) []serviceImport {
-	// Several answers to one question are passed on until none has come for this long, or until one is empty. A pull
+func (b Buckets) lent(station string) []lending {
+	service := func(subject string) lending { return lending{Export: Export{Service: true, Subject: subject}} }
+	// Several answers to one question are passed on until none has come for AnswerWait, or until one is empty. A pull
 	// receives every second.
-	const several = `, response_type: stream, response_threshold: "30s"`
-	all := []serviceImport{
-		{how: "service", subject: "$JS.API.*"}, {how: "service", subject: "$JS.API.STREAM.INFO.*"},
-		{how: "service", subject: "$JS.API.STREAM.MSG.GET.*"}, {how: "service", subject: "$JS.API.CONSUMER.INFO.*.*"},
-		{how: "service", subject: purgeArtifacts},
-		{how: "service", subject: "$JS.API.DIRECT.GET.>", more: several}, {how: "service", subject: "$JS.ACK.>"},
+	several := func(subject string) lending {
+		return lending{Export: Export{Service: true, Subject: subject, Several: true}}
+	}
+	all := []lending{
+		service("$JS.API.*"), service("$JS.API.STREAM.INFO.*"), service("$JS.API.STREAM.MSG.GET.*"),
+		service("$JS.API.CONSUMER.INFO.*.*"), service(purgeArtifacts), several("$JS.API.DIRECT.GET.>"),
+		service("$JS.ACK.>"),
 	}
 	for _, st := range pulled(station) {
-		next := serviceImport{how: "service", subject: "$JS.API.CONSUMER.MSG.NEXT." + st + ".*", more: several}
+		next := several("$JS.API.CONSUMER.MSG.NEXT." + st + ".*")
 		if st == In(station) {
-			next.more = "" // the answer is over with its first message, whatever an outsider put into it
+			next.Several = false // the answer is over with its first message, whatever an outsider put into it
 		}
 		all = append(all, next)
 	}
@@ -237,10 +252,10 @@ func (b Buckets) lent(station string) []serviceImport {
 				// An answer is passed on to a subject that is borrowed without a wildcard, and to no other.
 				subject = strings.Replace(subject, "station."+station+".", "station.*.", 1)
 			}
-			all = append(all, serviceImport{how: "service", subject: subject})
+			all = append(all, service(subject))
 		}
 		if st.RepublishTo != "" {
-			all = append(all, serviceImport{how: "stream", subject: starred(st.RepublishTo),
+			all = append(all, lending{Export: Export{Subject: starred(st.RepublishTo)},
 				as: starred(cmp.Or(st.WatchedAs, st.RepublishTo))})
 		}
 	}
@@ -268,26 +283,20 @@ func pulled(station string) []string {
 	return streams
 }
 
-// render writes one user. A server looks at a user's right to publish after it has mapped the subject.
-func render(b *strings.Builder, u User, password func(string) string, mapped func(string) string) {
+// render writes one user.
+func render(b *strings.Builder, u User, password func(string) string) {
 	if u.Key != "" {
 		fmt.Fprintf(b, "      {\n        nkey: %s\n        permissions: {\n", u.Key)
 	} else {
 		fmt.Fprintf(b, "      {\n        user: %s\n        password: %s\n        permissions: {\n", u.Name, password(u.Name))
 	}
-	publish := make([]string, len(u.Publish))
-	for i, subject := range u.Publish {
-		publish[i] = mapped(subject)
-	}
 	for _, side := range []struct {
 		name     string
 		subjects []string
-	}{{"publish", publish}, {"subscribe", u.Subscribe}} {
+	}{{"publish", u.Publish}, {"subscribe", u.Subscribe}} {
 		fmt.Fprintf(b, "          %s: [\n", side.name)
-		for i, s := range side.subjects {
-			if !slices.Contains(side.subjects[:i], s) {
-				fmt.Fprintf(b, "            %q\n", s)
-			}
+		for _, s := range Allowed(side.subjects) {
+			fmt.Fprintf(b, "            %q\n", s)
 		}
 		b.WriteString("          ]\n")
 	}

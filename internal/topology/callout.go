@@ -34,7 +34,7 @@ func (b Buckets) CalloutAccounts(station, issuer string, outsiders []User, passw
 	var out strings.Builder
 	fmt.Fprintf(&out, "  %q: {\n    users: [\n", CalloutAccount(station))
 	render(&out, User{Name: CalloutUser, Publish: []string{calloutReplies}, Subscribe: []string{CalloutSubject}},
-		password, func(subject string) string { return subject })
+		password)
 	out.WriteString("    ]\n  }\n")
 	known := []string{CalloutUser}
 	for _, role := range events.Services() {

@@ -79,7 +79,7 @@ func (b Buckets) Permissions(station string, role events.Service) (publish, subs
 			"$JS.ACK."+c.Stream+"."+c.Name+".>",
 			"$JS.ACK.*.*."+c.Stream+"."+c.Name+".>") // the newer form, with domain and account
 	}
-	publish = append(publish, peopleInbox) // the answers of its status endpoint
+	publish = append(publish, peopleInbox, UserInfo) // the answers of its status endpoint, and what its own rights are
 
 	name := "inspan-" + string(role)
 	subscribe = []string{InboxPrefix(station, role) + ".>", s + "run.*.stream", "inspan." + string(role) + ".status"}
@@ -254,8 +254,14 @@ func (b Buckets) UserPermissions(station, approver string, rights ...Right) (pub
 			"station.*.dead.>",
 			events.ToolSpecSubject("*", "*"))
 	}
+	if len(publish) > 0 {
+		publish = append(publish, UserInfo)
+	}
 	return publish, subscribe
 }
+
+// UserInfo is where a user asks the server for its own account and rights, which inspan doctor compares.
+const UserInfo = "$SYS.REQ.USER.INFO"
 
 // SetupPermissions returns the subjects for the user who sets stations up: it may create streams, consumers and
 // buckets.
@@ -273,7 +279,7 @@ func (b Buckets) SetupPermissions(station string) (publish, subscribe []string) 
 				c.Name+filter)
 		}
 	}
-	publish = append(publish, configKey(station, ">"), "$JS.API.DIRECT.GET."+KVStream(ConfigBucket)+"."+configKey(station,
+	publish = append(publish, UserInfo, "$JS.API.INFO", configKey(station, ">"), "$JS.API.DIRECT.GET."+KVStream(ConfigBucket)+"."+configKey(station,
 		">"))
 	return append(publish, b.reading(station)...), []string{peopleInbox}
 }

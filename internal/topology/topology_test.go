@@ -83,13 +83,13 @@ func TestTable(t *testing.T) {
 		t.Parallel()
 		others := 0
 		for _, l := range (Buckets{}).lent("s1") {
-			local := cmp.Or(l.as, inFront("streams-s1", l.subject))
-			if l.how != "service" || local == l.subject {
+			local := cmp.Or(l.as, inFront("streams-s1", l.Subject))
+			if !l.Service || local == l.Subject {
 				continue
 			}
 			others++
 			if tokens := strings.Split(local, "."); len(tokens) < 4 || strings.Contains(strings.Join(tokens[:3], "."), "*") || strings.HasPrefix(local, "_R_") {
-				t.Errorf("%s is borrowed as %s", l.subject, local)
+				t.Errorf("%s is borrowed as %s", l.Subject, local)
 			}
 		}
 		if others < 10 {

@@ -107,6 +107,13 @@ func (e *RefusedError) Error() string {
 // ErrDenied means that the server does not let this user do something.
 var ErrDenied = jet.ErrDenied
 
+// ErrUnauthorized means that the server refuses the credentials.
+var ErrUnauthorized = jet.ErrUnauthorized
+
+// ErrCredentials means that a credentials file is missing, not whole or expired. Where the error is not also
+// ErrUnauthorized no server was asked.
+var ErrCredentials = jet.ErrCredentials
+
 // ErrInputFull means that the station takes no more input until its services have worked off what waits. The message
 // was not stored; it may be sent again.
 var ErrInputFull = jet.ErrInputFull

@@ -316,7 +316,7 @@ func swallowedIDs(t *testing.T, b *bed) (tries int, harm []string) {
 // questions are what a user may ask, so that the server or a service answers wherever the asker says. The object and
 // the task hold what a forger would want to be stored.
 func questions(user string) map[string]string {
-	all := map[string]string{}
+	all := map[string]string{"$SYS.REQ.USER.INFO": ""}
 	for _, subject := range mine(user) {
 		all[subject] = "forged"
 	}

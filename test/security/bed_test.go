@@ -41,6 +41,8 @@ func shipped() string {
 type bed struct {
 	t   testing.TB
 	url string
+	// creds is the path of the credentials of a user, nil where users have passwords.
+	creds func(user string) string
 }
 
 func newBed(t testing.TB) *bed {
@@ -58,9 +60,14 @@ func bedOn(t testing.TB, url string, replicas int) *bed {
 // bedWith is bedOn with all options.
 func bedWith(t testing.TB, url string, o jet.ApplyOptions) *bed {
 	t.Helper()
-	b := &bed{t: t, url: url}
-	if err := b.conn("setup").Setup().Apply(within(t), "s1", o); err != nil {
-		t.Fatal(err)
+	return (&bed{t: t, url: url}).apply(o)
+}
+
+// apply sets the station up as the setup user.
+func (b *bed) apply(o jet.ApplyOptions) *bed {
+	b.t.Helper()
+	if err := b.conn("setup").Setup().Apply(within(b.t), "s1", o); err != nil {
+		b.t.Fatal(err)
 	}
 	return b
 }
@@ -78,7 +85,11 @@ func inboxOf(user string) string {
 // conn connects as the program does.
 func (b *bed) conn(user string) *jet.Conn {
 	b.t.Helper()
-	c, err := jet.Connect(within(b.t), jet.Config{URL: b.url, User: user, Password: secret.New(password(user)), InboxPrefix: inboxOf(user)})
+	cfg := jet.Config{URL: b.url, User: user, Password: secret.New(password(user)), InboxPrefix: inboxOf(user)}
+	if b.creds != nil {
+		cfg = jet.Config{URL: b.url, Creds: b.creds(user), InboxPrefix: inboxOf(user)}
+	}
+	c, err := jet.Connect(within(b.t), cfg)
 	if err != nil {
 		b.t.Fatalf("connect as %s: %v", user, err)
 	}
@@ -98,6 +109,9 @@ func (b *bed) station(user string) *jet.Station {
 // wire connects as an attacker with the credentials of a user.
 func (b *bed) wire(user string) *wire {
 	b.t.Helper()
+	if b.creds != nil {
+		return dialCreds(b.t, b.url, b.creds(user))
+	}
 	return dial(b.t, b.url, user, password(user))
 }
 

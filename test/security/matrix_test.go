@@ -140,6 +140,7 @@ func sayProbes() []probe {
 		{"look for services", "$SRV.PING", "", watchers}, {"ask for a status", "inspan.planner.status", "", watchers},
 		{"answer people", "_INBOX.x", "", roles},
 		{"ask the system", "$SYS.REQ.SERVER.PING", "", none},
+		{"PLUS-17c ask for one's own rights", "$SYS.REQ.USER.INFO", "", actors}, {"ask for those of others", "$SYS.REQ.USER.x.INFO", "", none},
 	}
 	for family, role := range families {
 		schedule := "Nats-Schedule: @at 2099-01-01T00:00:00Z\nNats-Schedule-Target: station.s1.due.matrix." + family + ".x"
@@ -213,7 +214,7 @@ func streamProbes() []probe {
 		"DIRECT.GET.KV_harness-state.$KV.harness-state.s2.run.x", "DIRECT.GET.KV_harness-config.$KV.harness-config.s2.agent.x"} {
 		api("ask what is no one's business", rest, none)
 	}
-	api("ask how much room is left", "INFO", []string{"planner"})
+	api("ask how much room is left", "INFO", []string{"planner", "setup"})
 	return all
 }
 
@@ -289,8 +290,7 @@ type tried struct {
 }
 
 // matrix has every actor try every probe.
-func matrix(t *testing.T) tried {
-	b := newBed(t)
+func matrix(b *bed) tried {
 	var sum tried
 	all := probes()
 	sum.probes = len(all)

@@ -13,7 +13,7 @@ import (
 func TestRobust(t *testing.T) {
 	part := report.Part{Name: "security", Title: "Attacks on a station with the shipped accounts"}
 	t.Run("SAFE-6 GUARD-9 every user tries every verb on every subject, and only what the table here permits is let through", func(t *testing.T) {
-		sum := matrix(t)
+		sum := matrix(newBed(t))
 		t.Logf("%d probes by %d users: %d tried, %d allowed, %d refused, %d wrong", sum.probes, len(actors), sum.tried, sum.allowed, sum.refused, len(sum.wrong))
 		part.Add("verbs on subjects, by user", sum.tried, "")
 		part.Add("... let through", sum.allowed, "")

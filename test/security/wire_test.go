@@ -6,11 +6,14 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"maps"
 	"net"
 	"strconv"
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/inspan/inspan/internal/jet/jettest"
 )
 
 // patience bounds every wait for the server.
@@ -34,6 +37,26 @@ type received struct {
 // dial connects to a server as a user; without a name as no one.
 func dial(t testing.TB, url, user, password string) *wire {
 	t.Helper()
+	return dialAs(t, url, func(string) map[string]any {
+		if user == "" {
+			return nil
+		}
+		return map[string]any{"user": user, "pass": password}
+	})
+}
+
+// dialCreds connects as the user of a credentials file.
+func dialCreds(t testing.TB, url, creds string) *wire {
+	t.Helper()
+	return dialAs(t, url, func(info string) map[string]any {
+		token, signature := jettest.SignNonce(t, creds, info)
+		return map[string]any{"jwt": token, "sig": signature}
+	})
+}
+
+// dialAs connects with what login makes of the first line of the server.
+func dialAs(t testing.TB, url string, login func(info string) map[string]any) *wire {
+	t.Helper()
 	var d net.Dialer
 	conn, err := d.DialContext(t.Context(), "tcp", strings.TrimPrefix(url, "nats://"))
 	if err != nil {
@@ -45,16 +68,14 @@ func dial(t testing.TB, url, user, password string) *wire {
 	}
 	w := &wire{t: t, conn: conn, r: bufio.NewReader(conn)}
 	hello := map[string]any{"verbose": false, "headers": true, "no_responders": true, "protocol": 1, "lang": "attacker", "version": "1"}
-	if user != "" {
-		hello["user"], hello["pass"] = user, password
-	}
+	maps.Copy(hello, login(jettest.FirstLine(t, conn, w.r)))
 	b, err := json.Marshal(hello)
 	if err != nil {
 		t.Fatal(err)
 	}
 	w.send("CONNECT %s\r\n", b)
 	if refused, _ := w.settle(); len(refused) > 0 {
-		t.Fatalf("connect as %q: %v", user, refused)
+		t.Fatalf("connect: %v", refused)
 	}
 	return w
 }

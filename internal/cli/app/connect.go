@@ -33,7 +33,11 @@ func (a *App) Connect(ctx context.Context) (*client.Client, error) {
 	if a.Local {
 		return a.openLocal(ctx, false)
 	}
-	a.Locate(ctx, a.Folder)
+	if !a.Locate(ctx, a.Folder) {
+		if err := UseLogin(a); err != nil {
+			return nil, err
+		}
+	}
 	where := a.Address()
 	if err := Listens(ctx, a.Server); err != nil {
 		return nil, fmt.Errorf("no NATS server at %s: start a station with \"inspan up\", or name another with --server or NATS_URL: %w", where, err)
@@ -53,8 +57,11 @@ func (a *App) Connect(ctx context.Context) (*client.Client, error) {
 	if _, other := errors.AsType[*topology.OtherBucketsError](err); other {
 		return nil, err
 	}
+	if errors.Is(err, client.ErrCredentials) && !errors.Is(err, client.ErrUnauthorized) { // no server was asked
+		return nil, err
+	}
 	if err != nil {
-		return nil, fmt.Errorf("the NATS server at %s does not let this program in: name a context with a key of one of its users (inspan context add, inspan user add), a credentials file with --creds, or a user and its password in NATS_URL, as nats://USER:PASSWORD@HOST: %w", where, err)
+		return nil, fmt.Errorf("the NATS server at %s does not let this program in: name a context with a key of one of its users (inspan context add, inspan user add), a credentials file with --creds, or a user with INSPAN_NATS_USER and INSPAN_NATS_PASSWORD_FILE: %w", where, err)
 	}
 	return c, nil
 }

@@ -244,8 +244,8 @@ func (c Context) address() string {
 	return strings.Join(out, ",")
 }
 
-// UseLogin adds the user and the password of INSPAN_NATS_USER to the address, for commands of an administrator. What a
-// context, a credentials file or the address itself says stands above it.
+// UseLogin adds the user and the password of INSPAN_NATS_USER to the address. What a context, a credentials file or the
+// address itself says stands above it.
 func UseLogin(a *App) error {
 	cfg, err := a.Config()
 	if err != nil || cfg.NATSUser == "" || a.Context.Name != "" || a.Creds != "" || a.Local {

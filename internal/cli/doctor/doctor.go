@@ -32,6 +32,7 @@ import (
 type doctorCommand struct {
 	App     *app.App
 	noModel bool
+	role    string
 }
 
 // Command makes inspan doctor.
@@ -43,19 +44,28 @@ func Command(a *app.App) *cobra.Command {
 store and the room there, the port, and one short question to each provider of models that has a key or an address; it costs a
 few tokens, and --no-model leaves it out. No key is printed. It leaves nothing behind.
 
+Where a NATS server is named (--server, --creds, --context), it also compares the server and these credentials with what a station needs:
+version, JetStream, accounts, limits, clock, and with --role the rights of one user.
+
 Exit code 1: something that agents need does not work, or the station has lost something that it had stored. 0: all of it does, and what is marked miss is not needed.`,
-		Example: "  inspan doctor\n  inspan doctor --no-model\n  inspan doctor --json", Args: app.Args(0),
+		Example: "  inspan doctor\n  inspan doctor --no-model\n  inspan doctor --json\n" +
+			"  inspan doctor --server tls://nats.example:4222 --creds nats/creds/planner.creds --role planner", Args: app.Args(0),
 		RunE: c.run,
 	}
 	cmd.Flags().BoolVar(&c.noModel, "no-model", false, "ask no model")
+	cmd.Flags().StringVar(&c.role, "role", "", "the user whose rights these credentials should have: "+
+		strings.Join(topology.AllUsers(), ", "))
 	return cmd
 }
 
 func (a *doctorCommand) run(cmd *cobra.Command, _ []string) error {
+	if a.role != "" && !slices.Contains(topology.AllUsers(), a.role) {
+		return app.Usage("--role is %q, want one of %s", a.role, strings.Join(topology.AllUsers(), ", "))
+	}
 	ctx, cancel := context.WithTimeout(cmd.Context(), doctorWait)
 	defer cancel()
 	found := slices.Concat(machine(ctx), optIn(ctx, a.App), requirements(ctx, a.App), tryAll(ctx, a.App, !a.noModel),
-		stationFindings(ctx, a.App))
+		stationFindings(ctx, a.App, a.role))
 	if a.App.JSON {
 		return errors.Join(a.App.PrintJSON(found), unmet(found))
 	}
@@ -246,7 +256,18 @@ func optIn(ctx context.Context, a *app.App) []Finding {
 	return found
 }
 
-func stationFindings(ctx context.Context, a *app.App) []Finding {
+func stationFindings(ctx context.Context, a *app.App, role string) []Finding {
+	if a.NamesServer() && !a.Local && app.Listens(ctx, a.Server) == nil {
+		found := serverFindings(ctx, a, role)
+		if isService(role) || len(found) == 1 { // no client of the station, or no server that answers
+			return found
+		}
+		return append(found, clientFindings(ctx, a)...)
+	}
+	return clientFindings(ctx, a)
+}
+
+func clientFindings(ctx context.Context, a *app.App) []Finding {
 	c, err := a.Connect(ctx)
 	if err != nil {
 		return []Finding{{What: "station", State: "not reachable at " + a.Address(), Hint: "start one with: inspan up"}}

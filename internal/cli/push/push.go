@@ -70,9 +70,6 @@ func (c *pushCommand) run(cmd *cobra.Command, args []string) error {
 	if err != nil {
 		return err
 	}
-	if err := app.UseLogin(c.App); err != nil {
-		return err
-	}
 	return c.App.Connected(func(ctx context.Context, cl *client.Client, _ []string) error {
 		return c.push(ctx, cl, r)
 	})(cmd, nil)
