@@ -187,7 +187,7 @@ func TestRenewedCredentials(t *testing.T) {
 func limited(t *testing.T, jetstream string) *jet.Conn {
 	t.Helper()
 	s := jettest.Server(t, func(cfg *natsserver.Config) {
-		cfg.Port = -1
+		cfg.Port, cfg.MaxStore = -1, 1<<40 // limits are those of the account, whatever the disk has
 		cfg.Accounts = fmt.Sprintf("accounts { A: { %s users: [{user: u, password: x}] } }", jetstream)
 	})
 	c, err := jet.Connect(within(t), jet.Config{URL: s.URL(), User: "u", Password: secret.New("x")})

@@ -236,25 +236,24 @@ func TestPrunedOwes(t *testing.T) {
 	p := newPlace(t, "lab")
 	p.up()
 	p.do(0, "work", "add", "A thing", "--id", "thing")
-	var item struct {
+	type item struct {
 		Status  string `json:"status"`
 		Binding struct {
 			Run string `json:"run"`
 		} `json:"binding"`
 	}
-	show := func(p *place) string {
-		if err := json.NewDecoder(strings.NewReader(p.do(0, "work", "show", "thing", "--json"))).Decode(&item); err != nil {
-			p.t.Fatal(err)
+	read := func(out string) (i item) {
+		if err := json.NewDecoder(strings.NewReader(out)).Decode(&i); err != nil {
+			t.Fatal(err)
 		}
-		return item.Status
+		return i
 	}
-	p.do(0, "sling", "thing", "careful")
-	p.until("the run of the item", func() bool { show(p); return item.Binding.Run != "" })
-	id := item.Binding.Run
+	show := func(p *place) item { return read(p.do(0, "work", "show", "thing", "--json")) }
+	slung := read(p.do(0, "sling", "thing", "careful", "--json"))
+	id := slung.Binding.Run
 	p.await(id, "ended", ended)
-	going := item.Status
-	p.until("the end of the item", func() bool { return show(p) != going })
-	done := item.Status
+	p.until("the end of the item", func() bool { return show(p).Status != slung.Status })
+	done := show(p)
 	dir, small := filepath.Join(t.TempDir(), "b"), filepath.Join(t.TempDir(), "small")
 	p.do(0, "backup", dir)
 	p.down()

@@ -70,7 +70,6 @@ func (p *Target) Connected(ctx context.Context, a *app.App, do func(context.Cont
 	if err != nil {
 		return err
 	}
-	server := a.Server // without a login: each of the users of the place has its own
 	if p.Store == "" {
 		if err := app.UseLogin(a); err != nil {
 			return err
@@ -85,10 +84,7 @@ func (p *Target) Connected(ctx context.Context, a *app.App, do func(context.Cont
 	as := func(ctx context.Context, role events.Service) (*jet.Conn, error) {
 		cfg := jet.Config{URL: a.Server, Creds: a.Creds, NKey: a.Context.NKey, TLS: certificates, Name: "inspan mover",
 			Buckets: buckets}
-		switch own := p.ownUser(a, &cfg, role); {
-		case own:
-			cfg.URL = server
-		case len(conns) > 0:
+		if !p.ownUser(a, &cfg, role) && len(conns) > 0 {
 			return conns[0], nil
 		}
 		try, cancel := context.WithTimeout(ctx, app.ConnectWait)
