@@ -44,8 +44,9 @@ type prune struct {
 	runs  map[string]*pastRun
 	// left are the runs that are left out.
 	left int
-	// wanted are digests that what stays names, gone those that only runs name that are left out.
-	wanted, gone map[string]bool
+	// stored are the digests of objects; wanted are those that something names which stays, gone those that runs name
+	// which are left out.
+	stored, wanted, gone map[string]bool
 }
 
 // Prune copies a backup and leaves out the events of runs that had ended long ago, with what only they refer to. One
@@ -53,7 +54,8 @@ type prune struct {
 // log depends on its position in the stream. The backup that is read stays as it is, and is from then on the only place
 // that has those events. The same copy has the same bytes.
 func Prune(ctx context.Context, cfg PruneConfig) (Pruned, error) {
-	c := &prune{PruneConfig: cfg, runs: map[string]*pastRun{}, wanted: map[string]bool{}, gone: map[string]bool{}}
+	c := &prune{PruneConfig: cfg, runs: map[string]*pastRun{}, stored: map[string]bool{}, wanted: map[string]bool{},
+		gone: map[string]bool{}}
 	var err error
 	if c.of, err = Check(ctx, cfg.From, cfg.Progress); err != nil {
 		return Pruned{}, err
@@ -80,9 +82,16 @@ func Prune(ctx context.Context, cfg PruneConfig) (Pruned, error) {
 	return Pruned{c.of, c.m, c.left}, c.m.write(cfg.Dir)
 }
 
-// look reads what became of each run.
+// look reads which objects there are, and what became of each run.
 func (c *prune) look(ctx context.Context) error {
-	err := c.of.events(c.From, func(e Message) error {
+	err := each(c.From, objectsFile, func(o Object) error {
+		c.stored[o.SHA256] = true
+		return context.Cause(ctx)
+	})
+	if err != nil {
+		return err
+	}
+	err = c.of.events(c.From, func(e Message) error {
 		if id, kind, ok := ofRun(e.Subject); ok {
 			r := c.runs[id]
 			if r == nil {
@@ -128,7 +137,7 @@ func (c *prune) log(ctx context.Context) error {
 		}
 		c.m.Log++
 		e.Seq = c.m.Log
-		note(c.wanted, e.Data)
+		c.note(c.wanted, e.Data)
 		if err := out.add(e); err != nil || c.m.Log%segmentEvents != 0 {
 			return err
 		}
@@ -144,7 +153,7 @@ func (c *prune) log(ctx context.Context) error {
 		if !ok || !r.left {
 			return add(e)
 		}
-		note(c.gone, e.Data)
+		c.note(c.gone, e.Data)
 		if e.Seq != r.last {
 			return nil
 		}
@@ -177,7 +186,7 @@ func (c *prune) rest(ctx context.Context) error {
 			return err
 		}
 		err = each(c.From, file, func(line json.RawMessage) error {
-			note(c.wanted, line)
+			c.note(c.wanted, line)
 			return errors.Join(context.Cause(ctx), out.add(line))
 		})
 		if err = errors.Join(err, c.close(&out)); err != nil {
@@ -219,15 +228,15 @@ func (c *prune) objects(ctx context.Context) error {
 	return errors.Join(err, c.close(&out))
 }
 
-// note notes every SHA-256 that bytes have as text.
-func note(in map[string]bool, b []byte) {
+// note notes the digests of objects that bytes have as text.
+func (c *prune) note(in map[string]bool, b []byte) {
 	hex := 0
 	for i := 0; i <= len(b); i++ {
 		if i < len(b) && strings.IndexByte("0123456789abcdef", b[i]) >= 0 {
 			hex++
 			continue
 		}
-		if hex == 64 {
+		if hex == 64 && c.stored[string(b[i-64:i])] {
 			in[string(b[i-64:i])] = true
 		}
 		hex = 0

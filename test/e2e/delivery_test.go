@@ -304,6 +304,8 @@ func (w *world) dieAt(before bool, do func(), end func(*world)) map[events.Kind]
 			h.stop()
 			h, dead = begin()
 		case <-done:
+			of.mu.Lock() // the last event may be seen before its planner has died of it
+			defer of.mu.Unlock()
 			return of.seen
 		}
 	}
