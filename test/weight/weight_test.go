@@ -47,11 +47,11 @@ func TestWeight(t *testing.T) {
 
 func TestAbove(t *testing.T) {
 	t.Parallel()
-	fits := weight{size: maxSize, source: 35, natsSource: 10, help: maxHelp * time.Millisecond, nothing: time.Millisecond, helpRSS: maxHelpRSS, idleRSS: maxIdleRSS, cold: 35 * time.Second, natsCold: 10 * time.Second}
+	fits := weight{size: maxSize, source: 29, natsSource: 10, help: maxHelp * time.Millisecond, nothing: time.Millisecond, helpRSS: maxHelpRSS, idleRSS: maxIdleRSS, cold: 35 * time.Second, natsCold: 10 * time.Second}
 	if err := fits.above(); err != nil {
 		t.Errorf("got %v at the limits", err)
 	}
-	heavy := weight{size: maxSize + 1<<18, source: 37, natsSource: 10, help: (maxHelp + 1) * time.Millisecond, nothing: time.Millisecond, helpRSS: maxHelpRSS + 1<<18,
+	heavy := weight{size: maxSize + 1<<18, source: 30, natsSource: 10, help: (maxHelp + 1) * time.Millisecond, nothing: time.Millisecond, helpRSS: maxHelpRSS + 1<<18,
 		idleRSS: maxIdleRSS + 1<<18, cold: 36 * time.Second, natsCold: 10 * time.Second, linked: []string{"google.golang.org/grpc/codes"}}
 	err := heavy.above()
 	if err == nil || strings.Count(err.Error(), "\n") != 6 || !strings.Contains(err.Error(), "go mod why google.golang.org/grpc/codes") {
