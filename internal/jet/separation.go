@@ -38,7 +38,7 @@ func (a AccountCheck) Protected() bool { return a.c.nc.AuthRequired() }
 // probeStream is the name of a stream that no station has.
 const probeStream = "inspan_account_check"
 
-// Separation finds out. It asks about a stream that no one may ask about. Who is refused is told on what subject: in
+// Separation finds out. It asks about a stream that no one may ask about. A refusal names the subject: in
 // the account of the services that is the one that the API is mapped to. The users who set a station up are in the
 // account of the streams in any case, so for them OneAccount says nothing.
 func (a AccountCheck) Separation(ctx context.Context) (Separation, error) {

@@ -19,8 +19,8 @@ import (
 	"github.com/inspan/inspan/pkg/run/runtest"
 )
 
-// furnish fills a file with some of everything, in pages of each kind, of which some became free again.
-func furnish(t *testing.T, path string) {
+// populate fills a file with some of everything, in pages of each kind, of which some became free again.
+func populate(t *testing.T, path string) {
 	t.Helper()
 	w := &fallen{t: t, home: newHome(t), path: path}
 	w.restart()
@@ -131,9 +131,9 @@ type file struct {
 	saw   string
 }
 
-func furnished(t *testing.T) file {
+func populated(t *testing.T) file {
 	f := file{path: filepath.Join(t.TempDir(), "whole.bolt")}
-	furnish(t, f.path)
+	populate(t, f.path)
 	var err error
 	if f.bytes, err = os.ReadFile(f.path); err != nil {
 		t.Fatal(err)
@@ -165,7 +165,7 @@ func TestFlippedBits(t *testing.T) {
 	t.Parallel()
 	t.Run("PERS-17 SAFE-2 a flipped bit is reported, or changes nothing that can be observed", func(t *testing.T) {
 		t.Parallel()
-		f, noticed := furnished(t), 0
+		f, noticed := populated(t), 0
 		chance := rand.New(rand.NewPCG(1, 1))
 		page := os.Getpagesize()
 		for n := range 400 {
@@ -186,7 +186,7 @@ func TestFlippedBits(t *testing.T) {
 	})
 	t.Run("PERS-17 SAFE-2 each bit of a meta page counts", func(t *testing.T) {
 		t.Parallel()
-		f := furnished(t)
+		f := populated(t)
 		for _, at := range []int{0, os.Getpagesize()} {
 			for n := range 64 * 8 {
 				b := append([]byte{}, f.bytes...)
@@ -203,7 +203,7 @@ func TestTornFile(t *testing.T) {
 	t.Parallel()
 	t.Run("PERS-17 SAFE-2 a file that was cut is reported", func(t *testing.T) {
 		t.Parallel()
-		f, page, noticed := furnished(t), os.Getpagesize(), 0
+		f, page, noticed := populated(t), os.Getpagesize(), 0
 		for at := page; at < len(f.bytes); at += page {
 			for _, size := range []int{at, at - page/2, at - 1} {
 				if f.judge(t, fmt.Sprintf("cut at %d of %d", size, len(f.bytes)), f.bytes[:size]) {
@@ -280,7 +280,7 @@ func TestPowerCut(t *testing.T) {
 	t.Parallel()
 	t.Run("PERS-15 PERS-17 a power cut between any two writes of a transaction leaves the one before it, whole", func(t *testing.T) {
 		t.Parallel()
-		f, page := furnished(t), os.Getpagesize()
+		f, page := populated(t), os.Getpagesize()
 		path := filepath.Join(filepath.Dir(f.path), "next.bolt")
 		if err := os.WriteFile(path, f.bytes, 0o600); err != nil {
 			t.Fatal(err)

@@ -30,7 +30,7 @@ const (
 	manyRuns = 12
 )
 
-// TestMain is the child where it is told to be one: it appends for ever and prints each position that was acknowledged.
+// TestMain is the child where the environment asks for one: it appends for ever and prints each position that was acknowledged.
 func TestMain(m *testing.M) {
 	path := os.Getenv(childFile)
 	if path == "" {
@@ -228,7 +228,7 @@ func TestKillOfMany(t *testing.T) {
 	})
 }
 
-// killed runs a child until it has acknowledged so many events, kills it, and returns the last position it told.
+// killed runs a child until it has acknowledged so many events, kills it, and returns the last position it printed.
 func killed(t *testing.T, path string, evs int, last uint64) uint64 {
 	t.Helper()
 	child := exec.CommandContext(t.Context(), os.Args[0])

@@ -12,7 +12,7 @@ func TestStalePages(t *testing.T) {
 	t.Parallel()
 	t.Run("PERS-17 SAFE-2 a pointer to another page is reported, also to a page that had the bucket before", func(t *testing.T) {
 		t.Parallel()
-		f, page := furnished(t), os.Getpagesize() // the last transaction is an append: observe made it
+		f, page := populated(t), os.Getpagesize() // the last transaction is an append: observe made it
 		var err error
 		if f.bytes, err = os.ReadFile(f.path); err != nil {
 			t.Fatal(err)

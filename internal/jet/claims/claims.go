@@ -192,7 +192,7 @@ func (m *maker) operator() (err error) {
 	return m.user(SystemName, SystemName, SystemName)
 }
 
-// account makes the claims of one account: a scoped signing key for each user, and what it lends and borrows.
+// account makes the claims of one account: a scoped signing key for each user, its exports and its imports.
 func (m *maker) account(a topology.Account) error {
 	_, public, err := m.key(a.Name, Account)
 	if err != nil {
