@@ -42,13 +42,11 @@ func TestWork(t *testing.T) {
 		say(t, 0, []string{"bound", "reader"}, "work", "list")
 		say(t, 0, []string{"is free"}, "work", "unassign", "login", "--reason", "not now")
 		say(t, 0, nil, "work", "assign", "login", "reader", "--within", "1h")
-		w := decode[events.WorkItem](t, say(t, 0, nil, "sling", "login", "reader", "--json").out)
-		run := ""
-		if w.Binding != nil {
-			run = w.Binding.Run
-		} else {
-			run = w.Last.Run
-		}
+		slung := decode[struct {
+			events.WorkItem
+			Run string
+		}](t, say(t, 0, nil, "sling", "login", "reader", "--json").out)
+		w, run := slung.WorkItem, slung.Run
 		say(t, 0, nil, "watch", run)
 		for w.Status != events.WorkIsClosed { // its end is recorded right after
 			w = decode[events.WorkItem](t, say(t, 0, nil, "work", "show", "login", "--json").out)

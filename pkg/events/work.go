@@ -241,6 +241,18 @@ type WorkItem struct {
 // Took reports whether the control at that position was carried out.
 func (w WorkItem) Took(input uint64) bool { return slices.Contains(w.Inputs, input) }
 
+// RunOf is the run that had a binding of the item, whether it works or has ended; empty where that is not known: before
+// there is one, and of a binding before the last.
+func (w WorkItem) RunOf(epoch int) string {
+	switch {
+	case w.Binding != nil && w.Binding.Epoch == epoch:
+		return w.Binding.Run
+	case w.Last != nil && w.Last.Epoch == epoch:
+		return w.Last.Run
+	}
+	return ""
+}
+
 // WorkControl is what a user publishes to make or steer a work item.
 type WorkControl struct {
 	// Action is add, assign, start, unassign, note or close.

@@ -237,10 +237,8 @@ func TestPrunedOwes(t *testing.T) {
 	p.up()
 	p.do(0, "work", "add", "A thing", "--id", "thing")
 	type item struct {
-		Status  string `json:"status"`
-		Binding struct {
-			Run string `json:"run"`
-		} `json:"binding"`
+		Status string `json:"status"`
+		Run    string `json:"run"`
 	}
 	read := func(out string) (i item) {
 		if err := json.NewDecoder(strings.NewReader(out)).Decode(&i); err != nil {
@@ -249,10 +247,9 @@ func TestPrunedOwes(t *testing.T) {
 		return i
 	}
 	show := func(p *place) item { return read(p.do(0, "work", "show", "thing", "--json")) }
-	slung := read(p.do(0, "sling", "thing", "careful", "--json"))
-	id := slung.Binding.Run
+	id := read(p.do(0, "sling", "thing", "careful", "--json")).Run
 	p.await(id, "ended", ended)
-	p.until("the end of the item", func() bool { return show(p).Status != slung.Status })
+	p.until("the end of the item", func() bool { return show(p).Status == "closed" })
 	done := show(p)
 	dir, small := filepath.Join(t.TempDir(), "b"), filepath.Join(t.TempDir(), "small")
 	p.do(0, "backup", dir)

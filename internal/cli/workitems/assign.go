@@ -51,7 +51,7 @@ func Sling(a *app.App) *cobra.Command {
 		Long: `Binds a work item to an agent and has its run begin: inspan work assign --start. An item that this agent holds already, and
 that was not started, is started. A task without a work item is dispatched with inspan run.`,
 		Example: "  inspan sling fix-the-login-k3v9 fixer\n  inspan sling fix-the-login-k3v9 web/worker/nux\n  inspan sling fix-the-login-k3v9 fixer --formula review --var path=login\n" +
-			"  inspan watch $(inspan sling fix-the-login-k3v9 fixer --json | jq -r .binding.run)",
+			"  inspan watch $(inspan sling fix-the-login-k3v9 fixer --json | jq -r .run)",
 		Args: app.Args(2), RunE: a.Connected(c.run)}
 	c.define(cmd)
 	return cmd
@@ -130,13 +130,14 @@ func (a *assignCommand) run(ctx context.Context, c *client.Client, args []string
 	if w, err = items.Control(ctx, args[0], ctl); err != nil {
 		return err
 	}
+	epoch := w.Epoch
 	if started {
 		if w, err = a.began(ctx, items, w); err != nil {
 			return err
 		}
 	}
 	if a.App.JSON {
-		return a.App.PrintJSON(w)
+		return a.App.PrintJSON(bound{w, w.RunOf(epoch)})
 	}
 	switch b := w.Binding; {
 	case b == nil && w.Last != nil:
@@ -152,6 +153,12 @@ func (a *assignCommand) run(ctx context.Context, c *client.Client, args []string
 			b.ExpiresAt.In(a.App.Zone()).Format("2006-01-02 15:04:05 MST"), w.ID, b.Holder())
 	}
 	return nil
+}
+
+// bound is an item that was bound, with the run of that: a short one has ended before it is shown.
+type bound struct {
+	events.WorkItem
+	Run string `json:"run,omitempty"`
 }
 
 // atWork is how long a named agent that may be at work is waited for.
