@@ -34,10 +34,7 @@ var _ kernel.KV = kv{}
 // open binds to the bucket.
 func (s kv) open(ctx context.Context) (jetstream.KeyValue, error) {
 	kv, err := s.c.bound.open(ctx, s.c.js, s.bucket)
-	if errors.Is(err, jetstream.ErrBucketNotFound) {
-		return nil, fmt.Errorf("bucket %s: %w: set the station up", s.bucket, err)
-	}
-	return kv, err
+	return kv, absent(err)
 }
 
 func (s kv) key(key string) string { return s.station + "." + key }
@@ -237,7 +234,7 @@ func (s kv) named(ctx context.Context, prefix string) ([]string, error) {
 		ask := map[string]any{"subjects_filter": base + prefix + ">", "offset": offset}
 		err := taken(ctx, func() error { return s.c.api(ctx, "STREAM.INFO."+topology.KVStream(s.bucket), ask, &page) })
 		if err != nil {
-			return nil, err
+			return nil, absent(err)
 		}
 		for subject := range page.State.Subjects {
 			names[strings.TrimPrefix(subject, base)] = true

@@ -73,8 +73,9 @@ func (c *Conn) direct(ctx context.Context, stream string, req directRequest) (di
 		case <-watched.Done():
 			return directPage{}, fmt.Errorf("after %d messages: %w", len(page.messages), context.Cause(watched))
 		}
-		// A stored message names its subject; one with a status that its publisher gave it does not end the page.
-		if status := m.Header.Get("Status"); status != "" && stamped(m, "Nats-Subject") == "" {
+		// A stored message names its position; one with a status that its publisher gave it does not end the page. The
+		// server names a subject also where it says that no one answers there.
+		if status := m.Header.Get("Status"); status != "" && stamped(m, "Nats-Sequence") == "" {
 			return page.end(m, status, last)
 		}
 		seq, err := number(m, "Nats-Sequence")
@@ -112,7 +113,7 @@ func (p directPage) end(m *nats.Msg, status string, last uint64) (directPage, er
 		}
 		return directPage{}, fmt.Errorf("%w: no more messages after %d", errTorn, last)
 	case "503":
-		return directPage{}, nats.ErrNoResponders
+		return directPage{}, absent(nats.ErrNoResponders)
 	}
 	return directPage{}, fmt.Errorf("the server answers %s %s", status, m.Header.Get("Description"))
 }

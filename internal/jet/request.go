@@ -59,6 +59,14 @@ func untaken(err error) bool {
 	return errors.Is(err, nats.ErrNoResponders) || errors.Is(err, jetstream.ErrNoStreamResponse)
 }
 
+// absent adds to the error of a read where the server has no such stream what that means, most likely.
+func absent(err error) error {
+	if !untaken(err) && code(err) != codeStreamNotFound && !errors.Is(err, jetstream.ErrBucketNotFound) {
+		return err
+	}
+	return fmt.Errorf("%w: is the station set up on this server? inspan doctor looks", err)
+}
+
 // apiAnswer is what every answer of the JetStream API begins with.
 type apiAnswer struct {
 	Error *jetstream.APIError `json:"error"`
