@@ -238,6 +238,47 @@ const scripts = {
     check('PLUS-9 nothing failed with a key', p.faults.length === 0, p.faults);
   },
 
+  async provider() {
+    const page = await open();
+    await page.goto(`${url}?code=stolen&state=other`);
+    await page.waitForSelector('.signin [role=alert]:not(:empty)');
+    check('PLUS-9 PLUS-22 an answer that this tab did not ask for signs nobody in, and leaves the address', /sign in again/.test(await page.textContent('.signin [role=alert]')) && !/code|state/.test(page.url()), page.url());
+    const way = 'form:has-text("With your identity provider")';
+    await ask('away');
+    await page.click(`${way} button`);
+    await page.waitForSelector('.signin [role=alert]:has-text("does not answer")');
+    ok('PLUS-9 PLUS-22 a provider that does not answer is said, with what to do');
+    await picture(page, 'provider-away');
+    await ask('back');
+    await page.goto(`${url}#/gates`);
+    for (let i = 0; i < 60 && !(await page.locator('.screen').count()); i++) { // it is asked again 10 seconds later
+      await page.click(`${way} button`, { timeout: 1000 }).catch(() => {});
+      await page.waitForTimeout(1000);
+    }
+    await page.waitForSelector('.screen');
+    await connected(page);
+    await page.waitForTimeout(800);
+    await picture(page, 'provider-in');
+    check('PLUS-9 PLUS-22 a person comes back from the provider to where they were', page.url() === `${url}#/gates`, page.url());
+    const stored = await page.evaluate(() => JSON.stringify({ ...localStorage }) + document.cookie);
+    check('PLUS-9 PLUS-22 no token is in the address, a cookie or what outlives the tab', !/eyJ/.test(page.url() + stored), stored);
+    const name = (await page.textContent('.state')).split(' · ')[1];
+    const id = await ask('start maker');
+    await to(page, `#/run/${id}`, '.gate');
+    await page.waitForTimeout(800);
+    await page.keyboard.press('a');
+    const gate = await ask(`gate ${id}`);
+    check('PLUS-9 PLUS-22 what they answer is in their name, and proven', gate === `approved by ${name}, subject`, [gate, name]);
+    await page.reload();
+    await page.waitForSelector('.screen');
+    await connected(page);
+    ok('PLUS-9 PLUS-22 a reload does not sign them out');
+    await page.click('button:has-text("Sign out")');
+    await page.waitForSelector('.signin');
+    check('PLUS-9 PLUS-22 signed out, nothing of it is left', !/eyJ/.test(await page.evaluate(() => JSON.stringify({ ...localStorage, ...sessionStorage }))));
+    check('PLUS-9 PLUS-22 nothing failed with a provider', page.faults.length === 0, page.faults);
+  },
+
   async help() {
     for (const [name, options] of [['help', {}], ['help-phone', { viewport: { width: 400, height: 800 }, colorScheme: 'dark' }]]) {
       const page = await open(options);

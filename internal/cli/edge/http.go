@@ -27,7 +27,9 @@ type Web struct {
 	listener net.Listener
 	scheme   string
 	store    string
-	stop     context.CancelFunc
+	// people is the provider whose people are let in; empty for none.
+	people string
+	stop   context.CancelFunc
 	// ended has what the gateway ended with; nil before it serves.
 	ended chan error
 }
@@ -85,6 +87,7 @@ func (w *Web) Serve(ctx context.Context, a *app.App, st *station.Station) error 
 	if cfg.GatewayTLSCert != "" {
 		w.scheme = "https://"
 	}
+	w.people = cfg.GatewayOIDCIssuer
 	conn, err := station.Gateway(ctx, st)
 	if err != nil {
 		return err
@@ -135,18 +138,29 @@ func (w *Web) Close() error {
 // Row of the banner.
 func (w *Web) Row(store string) [2]string {
 	list, err := tokens.Load(filepath.Join(store, tokens.File))
-	text := w.Address()
-	switch {
-	case err != nil:
-		text += "  (no one is let in: the list of tokens cannot be read)"
-	case len(list.Tokens) == 0:
-		text += "  (no one is let in until there is a token: inspan token add NAME)"
-	default:
+	return [2]string{"gateway", w.Address() + "  (" + letIn(list, err, w.people) + ")"}
+}
+
+// letIn says whom the gateway lets in.
+func letIn(list tokens.List, err error, people string) string {
+	var who []string
+	if people != "" {
+		who = append(who, "people of "+people)
+	}
+	if len(list.Tokens) > 0 {
 		names := make([]string, len(list.Tokens))
 		for i, t := range list.Tokens {
 			names[i] = t.Name
 		}
-		text += "  (tokens: " + strings.Join(names, ", ") + ")"
+		who = append(who, "tokens: "+strings.Join(names, ", "))
 	}
-	return [2]string{"gateway", text}
+	switch {
+	case err != nil && people == "":
+		return "no one is let in: the list of tokens cannot be read"
+	case err != nil:
+		who = append(who, "the list of tokens cannot be read")
+	case len(who) == 0:
+		return "no one is let in until there is a token: inspan token add NAME"
+	}
+	return strings.Join(who, "; ")
 }
