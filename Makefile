@@ -206,7 +206,7 @@ live: ## opt-in, costs money: live models, with the keys that are set
 e2b: ## opt-in, costs money, needs INSPAN_E2B_API_KEY: the exam of sandboxes in the E2B cloud
 	$(GO) test -tags integration -count=1 -v -timeout 30m -run TestRealExam ./internal/sandbox/e2b
 
-kube: ## opt-in, needs kubectl and a cluster that it may make namespaces in (KUBECONFIG): a real API server takes deploy/k8s without a warning
+kube: ## opt-in, needs kubectl, helm and a cluster that it may make namespaces in (KUBECONFIG): a real API server takes deploy/k8s, and the chart as Helm renders it, without a warning
 	$(GO) test -tags integration -count=1 -v -timeout 10m -run TestServer ./deploy
 
 kubebox: ## opt-in, needs a cluster and INSPAN_KUBERNETES_*: the exam of sandboxes in pods, and the escape list

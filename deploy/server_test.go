@@ -71,3 +71,59 @@ func TestServer(t *testing.T) {
 		})
 	}
 }
+
+// TestServerChart has Helm itself render the chart, and asks the API server about the outcome as TestServer does.
+func TestServerChart(t *testing.T) {
+	if out, err := exec.CommandContext(t.Context(), "helm", "version").CombinedOutput(); err != nil {
+		t.Fatalf("NOT TESTED: the chart: install helm: %v\n%s", err, out)
+	}
+	values := map[string]string{"plain": "upgrade=false", "gateway": "gateway.enabled=true", "callout": "gateway.enabled=true,callout.enabled=true",
+		"upgrade": "upgrade=true", "registry": "image.registry=registry.example.com/,workspace.storageClassName=shared"}
+	if out, err := kubectl(t, "get", "crd", "scaledobjects.keda.sh"); err != nil {
+		t.Errorf("NOT TESTED: keda.enabled: the cluster has no ScaledObjects of KEDA: %v\n%s", err, out)
+	} else {
+		values["keda"] = "gateway.enabled=true,keda.enabled=true"
+	}
+	for name, set := range values {
+		t.Run("DEPL-5 ECO-9 Helm renders the chart with "+name+", and a real API server takes it and warns of nothing", func(t *testing.T) {
+			namespace := "inspan-chart-" + name
+			helm := func(args ...string) string {
+				t.Helper()
+				cmd := exec.CommandContext(t.Context(), "helm", append(args, "--namespace", namespace, "--set", set)...)
+				var problem strings.Builder
+				cmd.Stderr = &problem
+				out, err := cmd.Output()
+				if err != nil || strings.Contains(strings.ToLower(problem.String()), "warning") {
+					t.Fatalf("helm %s: %v\n%s%s", strings.Join(args, " "), err, out, problem.String())
+				}
+				return string(out)
+			}
+			dir := t.TempDir()
+			space := strings.ReplaceAll(string(read(t, "k8s/namespace.yaml")), "name: inspan", "name: "+namespace)
+			all := map[string]string{"namespace.yaml": space, "chart.yaml": helm("template", "inspan", "helm/inspan")}
+			for file, text := range all {
+				if err := os.WriteFile(dir+"/"+file, []byte(text), 0o600); err != nil {
+					t.Fatal(err)
+				}
+			}
+			if strings.Contains(all["chart.yaml"], "<no value>") {
+				t.Error("a value is missing")
+			}
+			helm("lint", "--strict", "helm/inspan")
+			t.Cleanup(func() {
+				if out, err := kubectl(t, "delete", "namespace", namespace, "--ignore-not-found", "--wait=false"); err != nil {
+					t.Errorf("delete namespace %s: %v\n%s", namespace, err, out)
+				}
+			})
+			if out, err := kubectl(t, "apply", "-f", dir+"/namespace.yaml"); err != nil {
+				t.Fatalf("%v\n%s", err, out)
+			}
+			out, err := kubectl(t, "apply", "--namespace", namespace, "-f", dir+"/chart.yaml", "--dry-run=server", "--validate=strict")
+			if err != nil || strings.Contains(out, "Warning") || strings.Count(out, "created (server dry run)") < 20 {
+				t.Errorf("got %v\n%s", err, out)
+			}
+			t.Log(out)
+			helm("install", "inspan", "helm/inspan", "--dry-run=server")
+		})
+	}
+}
