@@ -81,8 +81,9 @@ func (l Layers) Load(cfg any) error {
 
 // fill gives the fields the values that envconfig does not know of, and returns which came from files.
 func fill(l Layers, into reflect.Value) (from []string, err error) {
+	fields := fieldsOf(into)
 	for _, s := range serviceSettings() {
-		field, ok := fieldOf(into, s.name)
+		field, ok := fields[s.name]
 		if !ok {
 			continue
 		}
@@ -120,7 +121,7 @@ func fill(l Layers, into reflect.Value) (from []string, err error) {
 // secrets are those of all programs, as far as this one is given them.
 func (l Layers) secrets() []secret.Value {
 	var all Config
-	into := reflect.ValueOf(&all).Elem()
+	fields := fieldsOf(reflect.ValueOf(&all).Elem())
 	for _, s := range serviceSettings() {
 		if !s.Secret {
 			continue
@@ -139,20 +140,27 @@ func (l Layers) secrets() []secret.Value {
 			}
 			value = o.Value
 		}
-		field, _ := fieldOf(into, s.name)
-		field.Set(reflect.ValueOf(secret.New(value)))
+		fields[s.name].Set(reflect.ValueOf(secret.New(value)))
 	}
 	found, _ := Secrets(&all) // a malformed list is an error of the program that reads it
 	return found
 }
 
-// fieldOf is a field by its name where cfg or one of its sections has it.
-func fieldOf(cfg reflect.Value, name string) (reflect.Value, bool) {
-	f, ok := cfg.Type().FieldByName(name)
-	if !ok || f.Tag.Get("envconfig") == "" {
-		return reflect.Value{}, false
+// fieldsOf are the settings that cfg or one of its sections has, by the names of their fields.
+func fieldsOf(cfg reflect.Value) map[string]reflect.Value {
+	fields := map[string]reflect.Value{}
+	add := func(section reflect.Value) {
+		for i := range section.NumField() {
+			if f := section.Type().Field(i); f.Tag.Get("envconfig") != "" {
+				fields[f.Name] = section.Field(i)
+			}
+		}
 	}
-	return cfg.FieldByIndex(f.Index), true
+	for section := range sections(cfg) {
+		add(section)
+	}
+	add(cfg)
+	return fields
 }
 
 // sections are the structs that cfg embeds, at any depth.

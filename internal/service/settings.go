@@ -214,13 +214,14 @@ func Table() []Setting { return slices.Clone(table()) }
 
 // table is made once: a command line asks for it with each of its flags.
 var table = sync.OnceValue(func() []Setting {
-	out := serviceSettings()
+	out := slices.Clone(serviceSettings())
 	out = append(out, secretFiles(out)...)
 	out = append(out, programSettings()...)
 	return append(out, harnessSettings(out)...)
 })
 
-func serviceSettings() []Setting {
+// serviceSettings are those of the services in the order of Config, made once.
+var serviceSettings = sync.OnceValue(func() []Setting {
 	known := traits()
 	var out []Setting
 	for _, f := range reflect.VisibleFields(reflect.TypeFor[Config]()) {
@@ -239,7 +240,7 @@ func serviceSettings() []Setting {
 			name: f.Name})
 	}
 	return out
-}
+})
 
 // secretFiles are the settings that name files of secrets. A service reads them with the secret itself.
 func secretFiles(all []Setting) []Setting {
