@@ -69,5 +69,5 @@ func (a *App) CheckFlags(cmd *cobra.Command) error {
 }
 
 // unconnected are commands that reach no station themselves.
-var unconnected = []string{"context", "config", "completion", "help", cobra.ShellCompRequestCmd,
+var unconnected = []string{"context", "config", "stations", "completion", "help", cobra.ShellCompRequestCmd,
 	cobra.ShellCompNoDescRequestCmd, "inspan"}
