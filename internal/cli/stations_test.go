@@ -119,6 +119,8 @@ func TestStations(t *testing.T) {
 			t.Errorf("%+v", one)
 		}
 		do(t, 1, words{"no station could be asked"}, nil, "stations", "list", "--context", "gone")
+		do(t, 0, words{"POLICY", "us-prod"}, nil, "stations", "list", "-o", "wide")
+		do(t, 4, words{"not permitted"}, nil, "stations", "list", "--server", eu.URL(), "--station", "us")
 		do(t, 0, nil, nil, "context", "remove", "gone")
 	})
 	t.Run("CLI-9 a project is routed to a station, by its name and by its directory, and a route is changed on purpose only", func(t *testing.T) {

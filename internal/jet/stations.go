@@ -2,10 +2,13 @@ package jet
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
 	"time"
+
+	"github.com/nats-io/nats.go/jetstream"
 
 	"github.com/inspan/inspan/internal/topology"
 	"github.com/inspan/inspan/pkg/events"
@@ -36,7 +39,11 @@ func SummaryOf(ctx context.Context, s *Station) (StationSummary, error) {
 			Last     time.Time `json:"last_ts"`
 		} `json:"state"`
 	}
-	if err := s.c.api(ctx, "STREAM.INFO."+topology.Log(s.name), nil, &info); err != nil {
+	err := s.c.api(ctx, "STREAM.INFO."+topology.Log(s.name), nil, &info)
+	if api, ok := errors.AsType[*jetstream.APIError](err); ok && api.ErrorCode == jetstream.JSErrCodeStreamNotFound {
+		return StationSummary{}, fmt.Errorf("%w: station %s has no log there: inspan setup makes it", ErrNotSetUp, s.name)
+	}
+	if err != nil {
 		return StationSummary{}, fmt.Errorf("log of station %s: %w", s.name, err)
 	}
 	out := StationSummary{Events: info.State.Messages, Bytes: info.State.Bytes, Limit: max(0, info.Config.MaxBytes)}

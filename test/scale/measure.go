@@ -87,31 +87,39 @@ func measure(ctx context.Context, o options, dir string) (r result, err error) {
 		}
 		p.rss = p.at.RSS - r.empty.RSS
 		r.waiting = append(r.waiting, p)
+		fmt.Fprintf(os.Stderr, "scale: %+v\n", p)
 		if err := errors.Join(os.RemoveAll(of.store), os.RemoveAll(of.store+"-backup")); err != nil {
 			return r, err
 		}
 	}
-	kinds := []kind{{runs: o.ended, steps: 1, text: 1024}, {runs: o.ended, steps: 12, text: 1024}, {runs: o.ended, steps: 12, text: 8192},
-		{runs: o.ended * 3 / 2, steps: 30, text: 3000}}
+	return r, r.ends(ctx, o, dir, bare)
+}
+
+// ends measures runs that end.
+func (r *result) ends(ctx context.Context, o options, dir string, bare sizes) error {
+	kinds := []kind{{runs: o.ended, steps: 1, text: 1024}, {runs: o.ended, steps: 12, text: 1024},
+		{runs: o.ended, steps: 12, text: 8192}, {runs: o.ended * 3 / 2, steps: 30, text: 3000}}
 	for i := range kinds {
 		k := &kinds[i]
 		fmt.Fprintf(os.Stderr, "scale: %d runs of %d steps that end\n", k.runs, k.steps)
 		of := options{phase: "work", runs: k.runs, steps: k.steps, text: k.text, store: filepath.Join(dir, fmt.Sprintf("ended-%d", i))}
+		var took time.Duration
 		if err := child(ctx, of, &took); err != nil {
-			return r, err
+			return err
 		}
 		size, err := sizeOf(of.store)
 		if err != nil {
-			return r, err
+			return err
 		}
 		k.size = size.minus(bare)
+		fmt.Fprintf(os.Stderr, "scale: %+v\n", *k)
 		if err := os.RemoveAll(of.store); err != nil {
-			return r, err
+			return err
 		}
 	}
 	r.of, r.held = kinds[:3], kinds[3]
 	r.made = r.fit()
-	return r, nil
+	return nil
 }
 
 // fit makes the figures of the formula: of three kinds of runs, one has more steps than the first and one larger ones.
@@ -120,12 +128,12 @@ func (r result) fit() capacity.Figures {
 	content := (large.perRun() - long.perRun()) / (float64(long.steps) * (large.content() - long.content()))
 	step := (long.perRun()-short.perRun())/float64(long.steps-short.steps) - content*short.content()
 	all := r.waiting[len(r.waiting)-1]
-	return capacity.Figures{Run: short.perRun() - float64(short.steps)*(step+content*short.content()), Step: step, Content: content,
-		LogShare: float64(long.size.log) / float64(long.size.all),
-		Parked:   float64(all.size.all) / float64(all.runs), ParkedRSS: float64(all.rss) / float64(all.runs)}
+	return capacity.Figures{Run: short.perRun() - float64(short.steps)*(step+content*short.content()),
+		Step: step, Content: content, LogShare: float64(long.size.log) / float64(long.size.all),
+		Parked: float64(all.size.all) / float64(all.runs), ParkedRSS: float64(all.rss) / float64(all.runs)}
 }
 
-// rows are what the formula is compared with.
+// compared is what the formula gives and what was measured.
 type compared struct {
 	what          string
 	said, measure float64
@@ -166,8 +174,8 @@ func (r result) check() error {
 // table is what was measured, for the page and for a person.
 func (r result) table() string {
 	var b strings.Builder
-	fmt.Fprintf(&b, "Measured by `go run ./test/scale -runs %d` on %s. Times are of a machine that is shared with others.\n\n",
-		r.waiting[len(r.waiting)-1].runs, r.machine)
+	fmt.Fprintf(&b, "Measured by `go run ./test/scale -runs %d -ended %d` on %s. Times are of a machine that is shared with others.\n\n",
+		r.waiting[len(r.waiting)-1].runs, r.of[0].runs, r.machine)
 	few, all := r.waiting[0], r.waiting[1]
 	kib := func(p parked, n int64) string { return fmt.Sprintf("%.1f KiB", float64(n)/float64(p.runs)/1024) }
 	fmt.Fprintf(&b, "| runs that wait at gates | %d | %d | cost of one, second to first |\n| --- | ---: | ---: | ---: |\n", few.runs, all.runs)

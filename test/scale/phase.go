@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -10,8 +11,6 @@ import (
 	"runtime/debug"
 	"strings"
 	"time"
-
-	"github.com/rs/zerolog"
 
 	"github.com/inspan/inspan/internal/backup"
 	"github.com/inspan/inspan/internal/jet"
@@ -86,7 +85,7 @@ func up(ctx context.Context, o options, still bool) (*station.Station, error) {
 		return nil, err
 	}
 	return station.Up(ctx, station.Config{StoreDir: o.store, Station: name, ScriptsDir: scripts, Sandbox: "host", LazySync: true, Still: still,
-		Tools: []tool.Tool{nothing{}}, Log: zerolog.Nop(), Base: base})
+		Tools: []tool.Tool{nothing{}}, Base: base})
 }
 
 // fill lets runs come so far that their log has an event of a kind, and waits until the index has them so.
@@ -124,6 +123,9 @@ func fill(ctx context.Context, o options, until events.Kind) (took time.Duration
 	count := func() error {
 		for {
 			evs, more, err := st.ReadKind(ctx, until, after)
+			if errors.Is(err, context.DeadlineExceeded) && ctx.Err() == nil { // a busy machine: it is asked again
+				return nil
+			}
 			if err != nil {
 				return err
 			}
@@ -174,12 +176,13 @@ func indexed(ctx context.Context, s *station.Station, runs int, until events.Kin
 	}
 	for {
 		all, err := c.Runs().List(ctx)
-		if err != nil {
+		if err != nil && (ctx.Err() != nil || !errors.Is(err, context.DeadlineExceeded)) {
 			return err
 		}
 		there := 0
 		for _, i := range all {
-			if until == events.GateOpened && len(i.Gates) > 0 || until != events.GateOpened && i.Status.Ended() && i.Archive != nil {
+			waits, ended := len(i.Gates) > 0, i.Status.Ended() && i.Archive != nil
+			if until == events.GateOpened && waits || until != events.GateOpened && ended {
 				there++
 			}
 		}

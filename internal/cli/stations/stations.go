@@ -1,7 +1,7 @@
 // Package stations has inspan stations: the stations that a person reaches, and which project is at which of them.
 //
-// Promises: listing changes nothing, and a station that cannot be reached is a row that says so. A route is the person's
-// own and is taken from no file of a project.
+// Promises: listing changes nothing, and a station that cannot be reached is a row that says so. A route is the
+// person's own and is taken from no file of a project.
 package stations
 
 import (
@@ -18,6 +18,7 @@ import (
 	"github.com/inspan/inspan/internal/cli/app"
 	"github.com/inspan/inspan/internal/cli/terminal"
 	"github.com/inspan/inspan/internal/core/view"
+	"github.com/inspan/inspan/internal/jet"
 	"github.com/inspan/inspan/pkg/client"
 )
 
@@ -104,7 +105,7 @@ func (c *listCommand) run(cmd *cobra.Command, _ []string) error {
 		return err
 	}
 	for _, r := range all {
-		if r.err != nil && !c.App.JSON {
+		if r.err != nil && !c.App.JSON && len(all) > 1 {
 			fmt.Fprintf(c.App.Err, "station %s at %s: %s\n", r.Station, r.Server, terminal.Sanitize(r.Error))
 		}
 	}
@@ -127,8 +128,11 @@ func (r row) cells() []string {
 	}
 	if r.err != nil {
 		why := "not reached"
-		if errors.Is(r.err, client.ErrDenied) {
+		switch {
+		case errors.Is(r.err, client.ErrDenied):
 			why = "not permitted"
+		case errors.Is(r.err, jet.ErrNotSetUp):
+			why = "not set up"
 		}
 		return append(head, "-", "-", "-", "-", why, "-", "-", projects, r.Server)
 	}
