@@ -6,7 +6,7 @@ export CGO_ENABLED ?= 0
 # What was compiled in one clone serves in another.
 export GOFLAGS ?= -trimpath
 
-.PHONY: help build check lint crosscheck fmt test race docs release release-test demo bench bench-peers bench-trees bench-children weight robust pairs trace kill failover merge-demo faults previous register tutorials mcp escape boxes docker gvisor microvm microvm-test firecracker-test e2b kube kubebox fuzz aimock sdk-oracle local-store external live wasm clean work-race mail alerts protocols console screenshot sandbox-image terminals offline convoy colony backup-drill runtimes programs
+.PHONY: help build check lint crosscheck fmt test race docs release release-test demo bench bench-peers bench-trees bench-children scale weight robust pairs trace kill failover merge-demo faults previous register tutorials mcp escape boxes docker gvisor microvm microvm-test firecracker-test e2b kube kubebox fuzz aimock sdk-oracle local-store external live wasm clean work-race mail alerts protocols console screenshot sandbox-image terminals offline convoy colony backup-drill runtimes programs
 help: ## list the targets
 	@grep -hE '^[a-z0-9-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
 
@@ -68,6 +68,9 @@ bench-children: ## slow (5 min): a fan-out of 200 children against 200 plain run
 
 backup-drill: ## a backup under load, the loss of the station, and its restore elsewhere, with figures
 	$(GO) test -vet=off -count=1 -v -timeout 30m -run TestBackup ./test/recovery
+
+scale: ## slow (20 min; hours with RUNS=100000): memory, disk and times with RUNS=10000 runs that wait at gates, and the formula of inspan space plan, into docs/capacity.md
+	$(GO) run ./test/scale -runs $(or $(RUNS),10000) -write
 
 weight: ## slow (15 min): build, size, start and idle memory of inspan, time of the tests, with their limits, into docs/performance.md
 	$(GO) run ./test/weight -cold -suite -write

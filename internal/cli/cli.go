@@ -60,6 +60,7 @@ import (
 	"github.com/inspan/inspan/internal/cli/sessions"
 	"github.com/inspan/inspan/internal/cli/shipped"
 	"github.com/inspan/inspan/internal/cli/space"
+	"github.com/inspan/inspan/internal/cli/stations"
 	"github.com/inspan/inspan/internal/cli/steer"
 	"github.com/inspan/inspan/internal/cli/terminal"
 	"github.com/inspan/inspan/internal/cli/tokens"
@@ -220,7 +221,7 @@ func addCommands(a *app.App, root *cobra.Command) {
 		merge.Merge(a), merge.Undo(a), merge.Clean(a), trusted.Command(a))
 	tools := agents.Tools(a)
 	tools.AddCommand(served.Commands(a, agents.Builtin())...)
-	add("look", top.Command(a), space.Command(a, backups.MakeSpace(a)), colony.Command(a), notices.Command(a), runs.List(a),
+	add("look", top.Command(a), space.Command(a, backups.MakeSpace(a)), stations.Command(a), colony.Command(a), notices.Command(a), runs.List(a),
 		runs.Inspect(a), runs.Tree(a), runs.Watch(a), runs.Logs(a), runs.Why(a), transfer.Export(a),
 		colony.Extend(a, agents.List(a)), tools, mcp.Command(a), runtimes.Command(a), guards.Command(a),
 		config.Command(a), contexts.Command(a), runs.Cost(a), artifacts.Command(a), runs.Checkpoints(a), runs.Report(a),

@@ -232,6 +232,9 @@ func (c *check) stream(dir string) error {
 	}
 	var s settings
 	if !ok || json.Unmarshal(meta, &s) != nil {
+		if c.unborn(dir, name) {
+			return c.renew(dir, name)
+		}
 		c.result.Add(Finding{Outcome: costs(name, c.cfg.Views), Stream: name, File: c.rel(filepath.Join(dir, metaFile)),
 			What: "its configuration is damaged, so a server does not open it"})
 	}
@@ -253,6 +256,42 @@ func (c *check) stream(dir string) error {
 		if err := c.consumer(one, name, filepath.Base(one)); err != nil {
 			return err
 		}
+	}
+	return nil
+}
+
+// unborn reports whether a stream has no message and was never known: its creation was interrupted.
+func (c *check) unborn(dir, name string) bool {
+	blocks, err := filepath.Glob(filepath.Join(dir, blocksFolder, "*.blk"))
+	if err != nil {
+		return false
+	}
+	for _, b := range blocks { // a server makes the first one before the configuration
+		if info, err := os.Stat(b); err != nil || info.Size() > 0 {
+			return false
+		}
+	}
+	if c.cfg.Marks == nil {
+		return true
+	}
+	_, known := c.cfg.Marks.Streams[Key(c.account, name)]
+	return !known
+}
+
+// renew removes what there is of the configuration of such a stream: a server would neither open it nor write it again.
+func (c *check) renew(dir, name string) error {
+	const what = "its creation was interrupted before it held anything; it is created again"
+	removed := false
+	for _, file := range []string{metaFile, metaSum} {
+		rel := c.rel(filepath.Join(dir, file))
+		err := c.rebuild(rel, name, what)
+		if err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return err
+		}
+		removed = removed || err == nil
+	}
+	if !removed {
+		c.result.Add(Finding{Outcome: Rebuilt, Stream: name, File: c.rel(filepath.Join(dir, metaFile)), What: what})
 	}
 	return nil
 }

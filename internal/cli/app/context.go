@@ -281,13 +281,17 @@ func (c Context) TLS() (*tls.Config, error) {
 	return out, nil
 }
 
-// ContextName is the context that is meant, and what names it: a flag, a variable, or that it was chosen.
+// ContextName is the context that is meant, and what names it: a flag, a variable, the route of the project, or that it
+// was chosen.
 func (a *App) ContextName() (name, from string) {
 	if a.Given("context") {
 		return a.ContextFlag, "--context"
 	}
 	if name := os.Getenv(contextVariable); name != "" {
 		return name, contextVariable
+	}
+	if a.Routed.Project != "" {
+		return a.Routed.Context, a.Routed.Layer()
 	}
 	if name := CurrentContext(); name != "" {
 		return name, "inspan context use"
@@ -298,6 +302,9 @@ func (a *App) ContextName() (name, from string) {
 // UseContext takes the address, the credentials and the station of the context that is meant. A flag, and where the
 // context is not named by a flag itself a variable, stands above it; its credentials go to its own server alone.
 func (a *App) UseContext() error {
+	if err := FindRoute(a); err != nil {
+		return err
+	}
 	name, from := a.ContextName()
 	if name == "" || a.Context.Name != "" {
 		return nil
@@ -322,6 +329,11 @@ func (a *App) UseContext() error {
 	}
 	if c.Server == "" {
 		return Usage("context %s names no server (%s names it)", name, from)
+	}
+	if a.Routed.Project != "" {
+		if err := a.Routed.check(c); err != nil {
+			return err
+		}
 	}
 	a.Context, a.Server = c, c.address()
 	if c.Approver != "" && !a.inEnvironment("INSPAN_APPROVER") {
@@ -348,4 +360,17 @@ func (s *Settings) inEnvironment(variable string) bool {
 	all := s.Layers.Explain()
 	i := slices.IndexFunc(all, func(e service.Effective) bool { return e.Variable == variable })
 	return i >= 0 && all[i].Origins[0].Layer == service.FromEnvironment && all[i].Origins[0].Value != ""
+}
+
+// UseNamed takes the address, the credentials and the station of a context, whatever the environment says.
+func UseNamed(a *App, name string) error {
+	c, err := LoadContext(name)
+	if err == nil && c.Server == "" {
+		err = Usage("context %s names no server", name)
+	}
+	if err != nil {
+		return err
+	}
+	a.Context, a.Server, a.Creds, a.Station = c, c.address(), c.Creds, StationOf(c)
+	return nil
 }

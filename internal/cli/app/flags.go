@@ -33,6 +33,7 @@ var ignoredFlags = map[string]ignored{
 	"keygen":     {[]string{"server", "context", "creds", "station", "local", "wait", "utc", "log"}, "it asks no station"},
 	"init":       {[]string{"server", "context", "creds", "station", "local", "wait", "utc", "log"}, "it asks no station"},
 	"agent":      {[]string{"server", "context", "creds", "station", "local", "wait", "utc", "log"}, "it asks no station"},
+	"space plan": {[]string{"server", "context", "creds", "station", "local", "wait", "utc", "log"}, "it asks no station"},
 	"agent push": {[]string{"utc", "log"}, "it prints no time and starts no station"},
 	"clean":      {[]string{"server", "context", "creds", "station", "local", "wait", "utc", "log"}, "it asks no station"},
 	"trust":      {[]string{"server", "context", "creds", "station", "wait", "utc", "log"}, "it asks no station"},
@@ -69,5 +70,5 @@ func (a *App) CheckFlags(cmd *cobra.Command) error {
 }
 
 // unconnected are commands that reach no station themselves.
-var unconnected = []string{"context", "config", "completion", "help", cobra.ShellCompRequestCmd,
+var unconnected = []string{"context", "config", "stations", "completion", "help", cobra.ShellCompRequestCmd,
 	cobra.ShellCompNoDescRequestCmd, "inspan"}

@@ -31,7 +31,7 @@ func Forms() []string { return []string{FormJSON, FormYAML, FormWide, FormName} 
 var (
 	lists = []string{"runs", "gates", "agents", "session list", "artifacts list", "checkpoints", "branches list",
 		"dead list",
-		"grants", "context list"}
+		"grants", "context list", "stations list", "stations route"}
 	streams = []string{"run", "watch", "logs", "repl", "up", "demo", "export", "top"}
 )
 

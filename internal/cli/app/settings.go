@@ -22,6 +22,9 @@ type Settings struct {
 	BadFiles error
 	// approver is the one that the context names; "" where it names none.
 	approver string
+	// Routed is the route of the project that the command is for, as FindRoute found it; its Project is empty where there
+	// is none.
+	Routed Route
 }
 
 func firstSet(fallback string, names ...string) string {

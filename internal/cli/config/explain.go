@@ -137,6 +137,9 @@ func surroundings(ctx context.Context, a *app.App) map[string]service.Origin {
 		return map[string]service.Origin{"INSPAN_NATS_URL": {Layer: "context", Where: name, Value: err.Error()}}
 	}
 	layer, where := "context", b.Context.Name
+	if b.Routed.Project != "" {
+		layer = b.Routed.Layer()
+	}
 	if where == "" {
 		if !b.Locate(ctx, b.Folder) {
 			return out

@@ -19,7 +19,7 @@ func Command(a *app.App) *cobra.Command {
 		Use: "context", Aliases: []string{"ctx"}, Short: "Name the ways to reach stations, and choose one",
 		Long: `A context has the address of a server, the name of a station and paths of credentials. The one that is chosen holds for all commands
 of this person. An address is taken from the first of these that says it: --server, --context, the variables INSPAN_NATS_URL and
-NATS_URL, the context that INSPAN_NATS_CONTEXT names or that was chosen, a configuration file, the station that runs in this
+NATS_URL, the context that INSPAN_NATS_CONTEXT names, the route of the project (inspan stations route), the context that was chosen, a configuration file, the station that runs in this
 project, nats://127.0.0.1:4222. inspan config explain nats.url shows which one it was.
 
 Contexts of the nats program are read as well, by the name nats:NAME. A file of a context holds no secret, only paths.`,
@@ -215,6 +215,9 @@ func showCmd(a *app.App) *cobra.Command {
 func (a *showCommand) run(_ *cobra.Command, args []string) error {
 	name, from := strings.Join(args, ""), ""
 	if name == "" {
+		if err := app.FindRoute(a.App); err != nil {
+			return err
+		}
 		if name, from = a.App.ContextName(); name == "" {
 			return app.Exit(app.ExitUnknown, fmt.Errorf("no context is in force; inspan context use NAME chooses one"))
 		}

@@ -29,7 +29,7 @@ goes on like that. Where somebody must make room, the exit code is 1. The bucket
 		Example: "  inspan space\n  inspan space --json | jq '.[] | select(.limit) | {stream, used: (.bytes / .limit)}'",
 		Args:    app.Args(0), RunE: a.Connected(c.run)}
 	app.WatchFlag(cmd, &c.watch)
-	cmd.AddCommand(more...)
+	cmd.AddCommand(append([]*cobra.Command{planCmd(a)}, more...)...)
 	return cmd
 }
 

@@ -1,0 +1,78 @@
+package space
+
+import (
+	"fmt"
+
+	"github.com/spf13/cobra"
+
+	"github.com/inspan/inspan/internal/cli/app"
+	"github.com/inspan/inspan/internal/core/capacity"
+	"github.com/inspan/inspan/internal/core/view"
+)
+
+// planCommand is inspan space plan.
+type planCommand struct {
+	App  *app.App
+	load capacity.Load
+}
+
+// Defaults of a plan: what test/bench and test/scale measure with.
+const (
+	defaultSteps = 10
+	defaultText  = 1224
+	defaultDays  = 30
+	defaultPeak  = 4
+)
+
+func planCmd(a *app.App) *cobra.Command {
+	c := &planCommand{App: a}
+	cmd := &cobra.Command{
+		Use: "plan", Short: "Compute the disks and stations that a load needs",
+		Long: `Computes disk, memory of runs at gates, stations and servers from the runs of a day. It asks no station. What a run costs was measured
+with this version; docs/capacity.md has the figures, the formula, and what is not in it: artifacts, workspaces and archives elsewhere.`,
+		Example: "  inspan space plan --runs-per-day 20000 --steps 12 --days 30\n  inspan space plan --runs-per-day 20000 --steps 12 --text 4096 --parked 5000 --replicas 3 --json",
+		Args:    app.Args(0), RunE: c.run,
+	}
+	f := cmd.Flags()
+	f.Float64Var(&c.load.RunsPerDay, "runs-per-day", 0, "runs that begin in a day, children too")
+	f.Float64Var(&c.load.StepsPerRun, "steps", defaultSteps, "steps of a run: turns of the model with a call")
+	f.Float64Var(&c.load.Content, "text", defaultText, "bytes that the model and the tool write in a step")
+	f.Float64Var(&c.load.Days, "days", defaultDays, "how long ended runs stay in the log (inspan space make)")
+	f.Float64Var(&c.load.Parked, "parked", 0, "runs that wait at gates at a time")
+	f.IntVar(&c.load.Replicas, "replicas", 1, "copies of each stream: 1 or 3 (INSPAN_REPLICAS)")
+	f.Float64Var(&c.load.Peak, "peak", defaultPeak, "how many times the mean the busiest time has")
+	f.Float64Var(&c.load.StationSteps, "steps-per-second", 0,
+		"steps a second that one station carries on your machine, by test/bench; without it the plan has one station")
+	return cmd
+}
+
+func (c *planCommand) run(*cobra.Command, []string) error {
+	l := c.load
+	switch {
+	case l.RunsPerDay <= 0:
+		return app.Usage("--runs-per-day is missing: how many runs begin in a day")
+	case l.StepsPerRun < 0 || l.Content < 0 || l.Days <= 0 || l.Parked < 0 || l.Peak < 1 || l.StationSteps < 0:
+		return app.Usage("--days must be above 0, --peak at least 1, and nothing below 0")
+	case l.Replicas != 1 && l.Replicas != 3:
+		return app.Usage("--replicas %d: want 1 or 3", l.Replicas)
+	}
+	n := capacity.Measured().Of(l)
+	if c.App.JSON {
+		return c.App.PrintJSON(n)
+	}
+	c.App.Pairs([][2]string{
+		{"a run", view.Bytes(n.BytesPerRun)},
+		{"a day", view.Bytes(n.BytesPerDay)},
+		{fmt.Sprintf("log after %g days", l.Days), view.Bytes(n.Log) + " of each copy"},
+		{"buckets", view.Bytes(n.Buckets) + " of each copy, mostly archives of runs"},
+		{"busiest time", fmt.Sprintf("%.1f steps/s", n.StepsPerSecond)},
+		{"stations", fmt.Sprint(n.Stations)},
+		{"servers", fmt.Sprintf("%d for each station, each with a copy", n.Servers)},
+		{"disk of a server", view.Bytes(n.Disk)},
+		{"memory for runs at gates", view.Bytes(n.Memory)},
+	})
+	if l.StationSteps == 0 {
+		fmt.Fprintln(c.App.Err, "How many stations that takes is not known without --steps-per-second: go run ./test/bench -only W1 -up measures it.")
+	}
+	return nil
+}
