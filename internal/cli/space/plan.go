@@ -24,6 +24,12 @@ const (
 	defaultPeak  = 4
 )
 
+// Limits of what is computed: above them it is a slip of the pen, and no sum of bytes is exact.
+const (
+	maxNumber = 1e9
+	maxBytes  = 1e18
+)
+
 func planCmd(a *app.App) *cobra.Command {
 	c := &planCommand{App: a}
 	cmd := &cobra.Command{
@@ -48,13 +54,21 @@ with this version; docs/capacity.md has the figures, the formula, and what is no
 
 func (c *planCommand) run(*cobra.Command, []string) error {
 	l := c.load
+	for _, n := range []float64{l.RunsPerDay, l.StepsPerRun, l.Content, l.Days, l.Parked, l.Peak, l.StationSteps} {
+		if !(n >= 0 && n <= maxNumber) { // NaN is neither
+			return app.Usage("%g: every number is from 0 to %g", n, float64(maxNumber))
+		}
+	}
 	switch {
-	case l.RunsPerDay <= 0:
-		return app.Usage("--runs-per-day is missing: how many runs begin in a day")
-	case l.StepsPerRun < 0 || l.Content < 0 || l.Days <= 0 || l.Parked < 0 || l.Peak < 1 || l.StationSteps < 0:
-		return app.Usage("--days must be above 0, --peak at least 1, and nothing below 0")
+	case l.RunsPerDay == 0:
+		return app.Usage("--runs-per-day says how many runs begin in a day: more than 0")
+	case l.Days == 0 || l.Peak < 1:
+		return app.Usage("--days must be above 0, --peak at least 1")
 	case l.Replicas != 1 && l.Replicas != 3:
 		return app.Usage("--replicas %d: want 1 or 3", l.Replicas)
+	}
+	if bytes := capacity.Measured().Disk(l.StepsPerRun, l.Content) * l.RunsPerDay * l.Days; bytes > maxBytes {
+		return app.Usage("these runs have %.1g bytes, more than an exabyte: look at the numbers again", bytes)
 	}
 	n := capacity.Measured().Of(l)
 	if c.App.JSON {
