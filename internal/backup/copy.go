@@ -46,8 +46,8 @@ func newCopy(cfg CopyConfig) *copying {
 		gone: map[string]bool{}}
 }
 
-// make checks the backup that is read, lets choose mark what is left out, and writes the copy. Nothing is written before
-// that.
+// make checks the backup that is read, lets choose mark what is left out, and writes the copy. Nothing is written
+// before that.
 func (c *copying) make(ctx context.Context, choose func() error) error {
 	var err error
 	if c.of, err = Check(ctx, c.From, c.Progress); err != nil {

@@ -106,15 +106,15 @@ func (f *forgetting) begin(c *copying) error {
 	if f == nil {
 		return nil
 	}
-	c.m.Format = Format
+	c.m.Format, c.m.Forgotten = Format, &Forgotten{}
 	for _, r := range c.runs {
 		if r.left || r.forgotten {
-			c.m.ForgottenRuns++
+			c.m.Forgotten.Runs++
 		}
 	}
 	for _, s := range f.sessions {
 		if s.left || s.forgotten() {
-			c.m.ForgottenSessions++
+			c.m.Forgotten.Sessions++
 		}
 	}
 	objects := filepath.Join(c.Dir, objectsFolder)

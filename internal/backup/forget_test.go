@@ -110,7 +110,7 @@ func TestForget(t *testing.T) {
 			t.Fatalf("%+v %v", done, err)
 		}
 		m, err := backup.Check(t.Context(), dir, nil)
-		if err != nil || m.Format != 3 || m.Log != from.Log-3 || m.ForgottenRuns != 1 {
+		if err != nil || m.Format != 3 || m.Log != from.Log-3 || m.Forgotten.Runs != 1 {
 			t.Fatalf("%+v %v", m, err)
 		}
 		to := place(t)
@@ -161,7 +161,7 @@ func TestForget(t *testing.T) {
 		c := cfg(filepath.Join(t.TempDir(), "b"))
 		c.Sessions = []string{"ours"}
 		done, err := backup.Forget(t.Context(), c)
-		if err != nil || !slices.Equal(done.Runs, []string{"mine", "ours"}) || done.Copy.ForgottenSessions != 1 {
+		if err != nil || !slices.Equal(done.Runs, []string{"mine", "ours"}) || done.Copy.Forgotten.Sessions != 1 {
 			t.Errorf("%+v %v", done, err)
 		}
 	})

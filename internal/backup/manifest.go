@@ -61,11 +61,16 @@ type Manifest struct {
 	// SHA-256 of the manifest of the backup that has them.
 	Pruned     int    `json:"pruned_runs,omitempty"`
 	PrunedFrom string `json:"pruned_from_sha256,omitempty"`
-	// ForgottenRuns and ForgottenSessions are those of this backup whose content was deleted on request.
-	ForgottenRuns     int `json:"forgotten_runs,omitempty"`
-	ForgottenSessions int `json:"forgotten_sessions,omitempty"`
+	// Forgotten counts what of this backup was deleted on request; nil in a whole one, and where room was made.
+	Forgotten *Forgotten `json:"forgotten,omitempty"`
 	// Keys of the station that are not in the backup.
 	Keys []string `json:"keys_left_out"`
+}
+
+// Forgotten counts runs and sessions whose content was deleted.
+type Forgotten struct {
+	Runs     int `json:"runs"`
+	Sessions int `json:"sessions"`
 }
 
 // File of a backup.

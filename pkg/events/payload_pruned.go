@@ -77,9 +77,9 @@ func (d *RunPrunedData) Forget(reason string, people ...string) {
 	}
 }
 
-// SessionPrunedData stands for all events of a session whose content was deleted (PLUS-19). It is the first event of the
-// log that is left: its sequence follows theirs, and its prevhash is the hash of the last of them. The next run of the
-// session begins with nothing.
+// SessionPrunedData stands for all events of a session whose content was deleted (PLUS-19). It is the first event that
+// is left of the log: its sequence follows theirs, and its prevhash is the hash of the last of them. The next run of
+// the session begins with nothing.
 type SessionPrunedData struct {
 	Event   string `json:"event"`
 	Session string `json:"session_id"`

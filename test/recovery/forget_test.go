@@ -117,7 +117,7 @@ func TestForget(t *testing.T) {
 	small := filepath.Join(t.TempDir(), "small")
 	done := forget(t, whole, small, names...)
 	t.Run("PLUS-19a PLUS-19c the output says what is gone, what stays and what is left to do", func(t *testing.T) {
-		if len(done.Runs) != 6 || !slices.Equal(done.Sessions, []string{"desk", "her-desk"}) || done.Copy.ForgottenRuns != 6 ||
+		if len(done.Runs) != 6 || !slices.Equal(done.Sessions, []string{"desk", "her-desk"}) || done.Copy.Forgotten.Runs != 6 ||
 			!slices.ContainsFunc(done.Workspaces, func(w string) bool { return w == "run/secret" }) {
 			t.Errorf("%v %v %v", done.Runs, done.Sessions, done.Workspaces)
 		}
