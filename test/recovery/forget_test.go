@@ -2,6 +2,7 @@ package recovery
 
 import (
 	"encoding/json"
+	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -64,10 +65,12 @@ func secrets(t *testing.T, p *place) (worked string) {
 		{ID: "two", Description: "look after " + inChild, Child: "own", Needs: []string{"one"}}}}
 	p.start(events.Task{ID: "secret", Agent: "teller", Task: "keep " + inTask, Plan: plan, By: "carol"})
 	p.start(events.Task{ID: "gated", Agent: "careful", Task: "write", Autonomy: level(1), By: "carol"})
-	s := p.await("gated", "waiting", waiting)
-	if _, err := p.c.Gates().Approve(p.ctx(), client.Decision{Run: "gated", Gate: s.Waiting()[0].ID, By: "dora",
-		Reason: "as " + inGate + " has it"}); err != nil {
-		t.Fatal(err)
+	p.start(events.Task{ID: "kept", Agent: "careful", Task: "write", Autonomy: level(1), By: "bob"})
+	for id, reason := range map[string]string{"gated": "as " + inGate + " has it", "kept": ""} {
+		s := p.await(id, "waiting", waiting)
+		if _, err := p.c.Gates().Approve(p.ctx(), client.Decision{Run: id, Gate: s.Waiting()[0].ID, By: "dora", Reason: reason}); err != nil {
+			t.Fatal(err)
+		}
 	}
 	p.do(0, "session", "start", "desk", "--system", "Mind "+inPrompt)
 	p.start(events.Task{ID: "talk", Agent: "loud", Task: "shout " + inSession, Session: "desk", By: "bob"})
@@ -84,7 +87,7 @@ func secrets(t *testing.T, p *place) (worked string) {
 	}
 	p.do(0, "mail", "register", "queue/builds")
 	p.do(0, "mail", "send", "queue/builds", "The build "+inMail, "--by", "dora")
-	for _, id := range []string{"secret", "gated", "talk", "hers", "other", item.Run} {
+	for _, id := range []string{"secret", "gated", "talk", "hers", "other", "kept", item.Run} {
 		if s := p.await(id, "ended", ended); s.Status != events.Completed {
 			t.Fatalf("%s: %+v", id, s.Result)
 		}
@@ -101,7 +104,7 @@ func TestForget(t *testing.T) {
 	t.Parallel()
 	p := newPlace(t, "lab")
 	worked := secrets(t, p)
-	before := map[string][][]byte{"other": p.bytes("other"), "open": p.bytes("open")}
+	before := map[string][][]byte{"other": p.bytes("other"), "open": p.bytes("open"), "kept": p.bytes("kept")}
 	whole := filepath.Join(t.TempDir(), "whole")
 	p.do(0, "backup", whole)
 	p.down()
@@ -121,7 +124,7 @@ func TestForget(t *testing.T) {
 			!slices.ContainsFunc(done.Workspaces, func(w string) bool { return w == "run/secret" }) {
 			t.Errorf("%v %v %v", done.Runs, done.Sessions, done.Workspaces)
 		}
-		for _, log := range []string{"work/thing", "agent/queue_builds"} {
+		for _, log := range []string{"work/thing", "agent/queue_builds", "run/kept"} {
 			if !slices.ContainsFunc(done.Stays, func(s backup.Stay) bool { return s.Log == log }) {
 				t.Errorf("%s is not among what stays: %+v", log, done.Stays)
 			}
@@ -148,7 +151,19 @@ func TestForget(t *testing.T) {
 		if out := q.do(4, "retry", "gated"); !strings.Contains(out, "deleted on request") {
 			t.Error(out)
 		}
+		if out := q.do(0, "runs"); !strings.Contains(out, "secret") || !strings.Contains(out, "hers") || !strings.Contains(out, "other") {
+			t.Error(out)
+		}
+		q.do(0, "tree", "secret")
 		q.do(0, "audit", "--all")
+	})
+	t.Run("PLUS-19c a person is not named by what stands for their runs, and stays as who approved something of others", func(t *testing.T) {
+		if stored := string(q.bytes("hers")[0]); strings.Contains(stored, "dora") {
+			t.Error(stored)
+		}
+		if all := slices.Concat(q.bytes("kept")...); !strings.Contains(string(all), `"dora"`) {
+			t.Errorf("%s", all)
+		}
 	})
 	t.Run("PLUS-19a what was not named keeps its bytes, and goes on", func(t *testing.T) {
 		for id, was := range before {
@@ -217,8 +232,14 @@ func TestForget(t *testing.T) {
 		refused(2, "--run")
 		refused(2, "a name is empty", "--run", "")
 		refused(2, "--station lab", "--run", "gated", "--station", "other")
-		if entries := words(t, to, all); len(entries) > 0 {
-			t.Error(entries)
+		inspan(t, 2, "forget", whole, small, "--run", "gated", "--station", "lab") // there is a copy
+		refused(2, "the limit is 512", "--run", "gated", "--reason", strings.Repeat("x", events.MaxForgetReason+1))
+		if err := os.WriteFile(filepath.Join(whole, "timers.jsonl"), []byte("{}"), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		refused(1, "timers.jsonl", "--run", "gated")
+		if _, err := os.Stat(to); err == nil {
+			t.Error("something was written")
 		}
 	})
 }
@@ -235,6 +256,14 @@ func TestForgetFork(t *testing.T) {
 	whole := filepath.Join(t.TempDir(), "whole")
 	p.do(0, "backup", whole)
 	p.down()
+	t.Run("PLUS-19a of a run that was left out to make room its backup is named", func(t *testing.T) {
+		small := filepath.Join(t.TempDir(), "small")
+		pruned(t, whole, small, "0s")
+		done := forget(t, small, filepath.Join(t.TempDir(), "b"), "--run", "first")
+		if len(done.Runs) != 0 || !slices.Equal(done.Elsewhere, []string{"first"}) || !strings.Contains(strings.Join(done.Steps, "\n"), "older backups") {
+			t.Errorf("%+v", done)
+		}
+	})
 	t.Run("PLUS-19a a fork goes with the run that it began with, which stays without it", func(t *testing.T) {
 		both := forget(t, whole, filepath.Join(t.TempDir(), "a"), "--run", "first")
 		if !slices.Equal(both.Runs, []string{"first", "second"}) {

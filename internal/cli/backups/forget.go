@@ -158,7 +158,7 @@ func (c *forgetCommand) print(done backup.Forgot, took time.Duration, to string,
 		say("%s were left out that nothing names", view.Plural(done.Unnamed, "object"))
 	}
 	if len(done.Stays) > 0 {
-		say("These stay as they are and name what was deleted; their texts may repeat it, so look at them:")
+		say("These stay as they are, mail too, and name what was deleted; their texts may repeat it, so look at them:")
 		for _, s := range done.Stays {
 			say("  %s: %s name it, %s name a person", s.Log, view.Plural(s.Names, "event"), view.Plural(s.People, "event"))
 		}
