@@ -22,6 +22,8 @@ type pastSession struct {
 	// events is how many there are, last the position of the last one.
 	events int
 	last   uint64
+	// anew is set where the log begins with what stands for a session whose content was deleted.
+	anew bool
 	// odd is what is wrong with the log.
 	odd  error
 	left bool
@@ -29,7 +31,7 @@ type pastSession struct {
 
 // forgotten reports whether all that the log has is what stands for it.
 func (s *pastSession) forgotten() bool {
-	return s.events == 1 && s.odd == nil && s.state.Status == events.SessionDeleted
+	return s.events == 1 && s.anew
 }
 
 // look takes an event of a session or a workspace.
@@ -41,7 +43,7 @@ func (f *forgetting) look(sub events.AggregateSubject, e Message) {
 	case sub.Aggregate == events.SessionAggregate:
 		s := f.sessions[sub.ID]
 		if s == nil {
-			s = &pastSession{}
+			s = &pastSession{anew: kindOf(sub) == events.SessionPruned}
 			f.sessions[sub.ID] = s
 		}
 		s.events, s.last = s.events+1, e.Seq
@@ -98,10 +100,10 @@ func (f *forgetting) inSessions(c *copying, want map[string]bool) (errs []error)
 		}
 	}
 	refused := map[string]bool{}
-	for _, id := range slices.Sorted(maps.Keys(want)) {
+	for _, id := range slices.Concat(slices.Sorted(maps.Keys(want)), slices.Sorted(maps.Keys(f.earlier))) {
 		created := c.runs[id].created
 		s := f.sessions[created.Session]
-		if s == nil || s.left || refused[created.Session] {
+		if s == nil || s.left || refused[created.Session] || s.anew && f.earlier[id] {
 			continue
 		}
 		if slices.Contains(f.People, created.By) && len(others[created.Session]) == 0 {
@@ -127,8 +129,12 @@ func (f *forgetting) inWorkspaces(c *copying, want map[string]bool) (errs []erro
 	for id, s := range f.sessions {
 		at["session/"+id] = s.left
 	}
-	for id := range want {
-		at["run/"+id], at[c.runs[id].created.Workspace] = true, true
+	for _, ids := range []map[string]bool{want, f.earlier} {
+		for id := range ids {
+			if s := f.sessions[c.runs[id].created.Session]; s == nil || s.left {
+				at["run/"+id], at[c.runs[id].created.Workspace] = true, true
+			}
+		}
 	}
 	for _, path := range slices.Sorted(maps.Keys(at)) {
 		tree := events.WorkspaceID(path)
@@ -286,7 +292,7 @@ func (f *forgetting) row(v Value) bool {
 	case topology.TreeBucket:
 		branch := func(scope string) bool { return strings.HasPrefix(v.Key, events.BranchKeysOf(scope)) }
 		return slices.ContainsFunc(f.out.Workspaces, func(path string) bool { return v.Key == events.TreeKey(path) }) ||
-			slices.ContainsFunc(f.out.Runs, func(id string) bool { return branch("run/" + id) }) ||
+			slices.ContainsFunc(slices.Concat(f.out.Runs, f.out.Elsewhere), func(id string) bool { return branch("run/" + id) }) ||
 			slices.ContainsFunc(f.out.Sessions, func(id string) bool {
 				deleted := strings.TrimSuffix(events.BranchKeysOf("deleted/"+id+"/"), ".")
 				return branch("session/"+id) || strings.HasPrefix(v.Key, deleted)

@@ -64,8 +64,9 @@ type Stay struct {
 type forgetting struct {
 	ForgetConfig
 	out Forgot
-	// names are the ids of the runs and sessions that are left out.
-	names map[string]bool
+	// names are the ids of the runs and sessions that are left out. earlier are runs that were named and were left out
+	// before, to make room: what else has their content is still here.
+	names, earlier map[string]bool
 	// sessions are all of the backup, trees the ids of the logs of workspaces; those that are true are left out.
 	sessions map[string]*pastSession
 	trees    map[string]bool
@@ -79,8 +80,8 @@ type forgetting struct {
 // refused, and nothing is written then. The same copy has the same bytes.
 func Forget(ctx context.Context, cfg ForgetConfig) (Forgot, error) {
 	c := newCopy(cfg.CopyConfig)
-	f := &forgetting{ForgetConfig: cfg, names: map[string]bool{}, sessions: map[string]*pastSession{},
-		trees: map[string]bool{}, stays: map[string]*Stay{}, shared: map[string]bool{}, unnamed: map[string]bool{}}
+	f := &forgetting{ForgetConfig: cfg, names: map[string]bool{}, earlier: map[string]bool{},
+		sessions: map[string]*pastSession{}, trees: map[string]bool{}, stays: map[string]*Stay{}, shared: map[string]bool{}, unnamed: map[string]bool{}}
 	c.forget = f
 	if err := c.make(ctx, func() error { return f.choose(ctx, c) }); err != nil {
 		return Forgot{}, err
@@ -138,6 +139,9 @@ func (f *forgetting) choose(ctx context.Context, c *copying) error {
 	if err := f.bound(c, want); err != nil {
 		return err
 	}
+	for id := range f.earlier {
+		f.names[id], f.out.Elsewhere = true, append(f.out.Elsewhere, id)
+	}
 	for id := range want {
 		c.runs[id].left, f.names[id] = true, true
 		c.left++
@@ -159,7 +163,7 @@ func (f *forgetting) wanted(c *copying) (map[string]bool, error) {
 		case r.forgotten:
 			f.out.Already = append(f.out.Already, "run "+r.id)
 		case r.pruned:
-			f.out.Elsewhere = append(f.out.Elsewhere, r.id)
+			f.earlier[r.id] = true
 		default:
 			want[r.id] = true
 		}
@@ -209,7 +213,7 @@ func (f *forgetting) close(c *copying, want map[string]bool) {
 			roots[c.runs[id].root()] = true
 		}
 		for id, r := range c.runs {
-			if (roots[r.root()] || want[r.fork]) && !r.pruned {
+			if (roots[r.root()] || want[r.fork] || f.earlier[r.fork]) && !r.pruned {
 				want[id] = true
 			}
 		}

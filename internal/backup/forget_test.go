@@ -157,6 +157,26 @@ func TestForget(t *testing.T) {
 			t.Errorf("%+v %v", done, err)
 		}
 	})
+	t.Run("PLUS-19a an input of it that no service has judged is refused: it would begin it anew", func(t *testing.T) {
+		busy := place(t)
+		logOf(t, busy, map[string]*runtest.Builder{"goes": endedAt(began("goes", nil), at), "stays": endedAt(began("stays", nil), at)})
+		in := backup.Message{Subject: "station.s1.task", Data: []byte(`{"id":"anew","fork_of":{"run_id":"goes","sequence":2}}`)}
+		if err := busy.PutInput(t.Context(), in); err != nil {
+			t.Fatal(err)
+		}
+		c := cfg(filepath.Join(t.TempDir(), "b"), "goes")
+		c.From = filepath.Join(t.TempDir(), "busy")
+		if _, err := backup.Take(t.Context(), takeOf(busy, c.From)); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := backup.Forget(t.Context(), c); !errors.Is(err, backup.ErrBound) || !strings.Contains(err.Error(), "1 of the inputs") {
+			t.Error(err)
+		}
+		c.Runs = []string{"stays"}
+		if done, err := backup.Forget(t.Context(), c); err != nil || done.Copy.Inputs != 1 {
+			t.Errorf("%+v %v", done, err)
+		}
+	})
 	t.Run("PLUS-19b a session that is named goes with all of its runs", func(t *testing.T) {
 		c := cfg(filepath.Join(t.TempDir(), "b"))
 		c.Sessions = []string{"ours"}

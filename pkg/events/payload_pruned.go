@@ -58,13 +58,17 @@ func deleted(what, by string, f Forgotten) string {
 	return what
 }
 
-// Forget leaves out what else of the run could tell its content: names of steps, which a model may have chosen, the
-// digest of the task, by which a guess of its text could be confirmed, and the names of some people.
+// Forget leaves out what else of the run could tell its content: names of steps and checks, which a model may have
+// chosen, the digest of the task, by which a guess of its text could be confirmed, and the names of some people.
 func (d *RunPrunedData) Forget(reason string, people ...string) {
 	d.Forgotten = &Forgotten{Reason: reason}
 	c, r := &d.Created, &d.Result
 	c.TaskDigest, c.TaskSource, c.To = "", "", ""
-	r.FailedSteps, r.BlockedSteps, r.Verified = nil, nil, nil
+	r.FailedSteps, r.BlockedSteps = nil, nil
+	r.Verified = slices.Clone(r.Verified)
+	for i, v := range r.Verified { // that checks vouched for it stays, what they were called does not
+		r.Verified[i] = Verified{Kind: v.Kind, Name: string(v.Kind)}
+	}
 	if c.Address != nil {
 		bare := *c.Address
 		bare.Env, bare.Dir = nil, ""

@@ -46,6 +46,7 @@ func TestPruned(t *testing.T) {
 		t.Parallel()
 		d := runtest.Pruned(41, events.Failed)
 		d.Created.By, d.Result.By, d.Result.FailedSteps = "dora", "anna", []string{"tell-the-secret"}
+		d.Result.Verified = []events.Verified{{Step: "tell-the-secret", Kind: events.CheckCommand, Name: "secret.sh", Tree: "secret"}}
 		d.Created.Address = &events.AddressRef{Address: "web/worker/nux", Epoch: 1, Env: map[string]string{"A": "secret"}, Dir: "secret"}
 		d.Forget("request 17", "dora")
 		s, err := of(d, nil)
@@ -53,7 +54,7 @@ func TestPruned(t *testing.T) {
 			t.Fatalf("%+v %v", s.Pruned, err)
 		}
 		b, err := json.Marshal(d)
-		if err != nil || strings.Contains(string(b), "secret") || strings.Contains(string(b), "dora") || d.Created.TaskDigest != "" || d.Result.By != "anna" {
+		if err != nil || strings.Contains(string(b), "secret") || strings.Contains(string(b), "dora") || d.Created.TaskDigest != "" || d.Result.By != "anna" || len(d.Result.Verified) != 1 {
 			t.Errorf("%s %v", b, err)
 		}
 	})

@@ -11,7 +11,6 @@ import (
 	"github.com/inspan/inspan/internal/backup"
 	"github.com/inspan/inspan/pkg/client"
 	"github.com/inspan/inspan/pkg/events"
-	"github.com/inspan/inspan/pkg/run"
 )
 
 // Words that are found wherever content is.
@@ -248,22 +247,15 @@ func TestForget(t *testing.T) {
 func TestForgetFork(t *testing.T) {
 	t.Parallel()
 	p := newPlace(t, "lab")
+	p.mode = "follow"
 	p.up()
 	p.start(events.Task{ID: "first", Agent: "loud", Task: "shout " + inTask})
-	p.await("first", "ended", ended)
+	first := *p.await("first", "ended", ended).EndedAt
 	p.do(0, "fork", "first", "--say", "again", "--id", "second")
-	p.await("second", "ended", func(s run.State) bool { return ended(s) })
+	second := *p.await("second", "ended", ended).EndedAt
 	whole := filepath.Join(t.TempDir(), "whole")
 	p.do(0, "backup", whole)
 	p.down()
-	t.Run("PLUS-19a of a run that was left out to make room its backup is named", func(t *testing.T) {
-		small := filepath.Join(t.TempDir(), "small")
-		pruned(t, whole, small, "0s")
-		done := forget(t, small, filepath.Join(t.TempDir(), "b"), "--run", "first")
-		if len(done.Runs) != 0 || !slices.Equal(done.Elsewhere, []string{"first"}) || !strings.Contains(strings.Join(done.Steps, "\n"), "older backups") {
-			t.Errorf("%+v", done)
-		}
-	})
 	t.Run("PLUS-19a a fork goes with the run that it began with, which stays without it", func(t *testing.T) {
 		both := forget(t, whole, filepath.Join(t.TempDir(), "a"), "--run", "first")
 		if !slices.Equal(both.Runs, []string{"first", "second"}) {
@@ -272,6 +264,24 @@ func TestForgetFork(t *testing.T) {
 		one := forget(t, whole, filepath.Join(t.TempDir(), "b"), "--run", "second")
 		if !slices.Equal(one.Runs, []string{"second"}) {
 			t.Errorf("%v", one.Runs)
+		}
+	})
+	t.Run("PLUS-19a of a run that was left out to make room its backup is named, and what else has its content goes", func(t *testing.T) {
+		m, err := backup.ReadManifest(whole)
+		if err != nil {
+			t.Fatal(err)
+		}
+		small, to := filepath.Join(t.TempDir(), "small"), filepath.Join(t.TempDir(), "b")
+		if m = pruned(t, whole, small, m.Cut.Sub(first.Add(second.Sub(first)/2)).String()); m.Pruned != 1 {
+			t.Fatalf("%+v", m)
+		}
+		done := forget(t, small, to, "--run", "first")
+		if !slices.Equal(done.Elsewhere, []string{"first"}) || !slices.Equal(done.Runs, []string{"second"}) ||
+			!slices.Equal(done.Workspaces, []string{"run/first", "run/second"}) || !strings.Contains(strings.Join(done.Steps, "\n"), "older backups") {
+			t.Errorf("%+v", done)
+		}
+		if found := words(t, to, []string{inTask}); len(found) > 0 || len(words(t, small, []string{inTask})) == 0 {
+			t.Errorf("%v", found)
 		}
 	})
 }

@@ -80,7 +80,7 @@ func (c *forgetCommand) run(ctx context.Context, from, to string) error {
 	case errors.Is(err, backup.ErrExists):
 		return app.Usage("%w", err)
 	case errors.Is(err, backup.ErrUnknown):
-		return app.Exit(app.ExitUnknown, fmt.Errorf("%w: nothing was written; inspan runs and inspan session list show what the station has, --allow-missing passes over what an older backup does not have",
+		return app.Exit(app.ExitUnknown, fmt.Errorf("%w, and nothing was written; inspan runs and inspan session list show what the station has; --allow-missing passes over what an older backup does not have, and over people who dispatched no run",
 			err))
 	case errors.Is(err, backup.ErrBound):
 		return app.Exit(app.ExitRefused, err)
@@ -132,14 +132,14 @@ func quoted(name string) string {
 }
 
 func (c *forgetCommand) print(done backup.Forgot, took time.Duration, to string, steps []string) {
-	out := c.App.Out
 	say := func(format string, args ...any) {
-		fmt.Fprintln(out, terminal.Sanitize(fmt.Sprintf(format, args...)))
+		text := strings.TrimLeft(format, " ")
+		fmt.Fprintln(c.App.Out, format[:len(format)-len(text)]+terminal.Sanitize(fmt.Sprintf(text, args...)))
 	}
 	before, after := done.Of, done.Copy
 	say("Left out the content of %s, %s and %s: %s of %s, %s of %s, in %s: %s", view.Plural(len(done.Runs), "run"),
 		view.Plural(len(done.Sessions), "session"), view.Plural(len(done.Workspaces), "workspace"),
-		view.Plural(int(after.Log), "event"), view.Plural(int(before.Log), "event"), //nolint:gosec // far below the limit
+		view.Count(int(after.Log)), view.Plural(int(before.Log), "event"), //nolint:gosec // far below the limit
 		view.Bytes(after.Bytes), view.Bytes(before.Bytes), took.Round(time.Millisecond), to)
 	for _, part := range []struct {
 		what  string
@@ -160,7 +160,7 @@ func (c *forgetCommand) print(done backup.Forgot, took time.Duration, to string,
 	if len(done.Stays) > 0 {
 		say("These stay as they are, mail too, and name what was deleted; their texts may repeat it, so look at them:")
 		for _, s := range done.Stays {
-			say("  %s: %s name it, %s name a person", s.Log, view.Plural(s.Names, "event"), view.Plural(s.People, "event"))
+			say("  %s: events that name a run or session %d, a person %d", s.Log, s.Names, s.People)
 		}
 	}
 	say("What is left to do, as the content is still in the station and in its backups:")
