@@ -81,7 +81,8 @@ type forgetting struct {
 func Forget(ctx context.Context, cfg ForgetConfig) (Forgot, error) {
 	c := newCopy(cfg.CopyConfig)
 	f := &forgetting{ForgetConfig: cfg, names: map[string]bool{}, earlier: map[string]bool{},
-		sessions: map[string]*pastSession{}, trees: map[string]bool{}, stays: map[string]*Stay{}, shared: map[string]bool{}, unnamed: map[string]bool{}}
+		sessions: map[string]*pastSession{}, trees: map[string]bool{}, stays: map[string]*Stay{}, shared: map[string]bool{},
+		unnamed: map[string]bool{}}
 	c.forget = f
 	if err := c.make(ctx, func() error { return f.choose(ctx, c) }); err != nil {
 		return Forgot{}, err
