@@ -4,7 +4,8 @@
 // goes on as one that was killed at that point. The file with the manifest is written last, so a backup that was
 // interrupted does not look whole. A restore reads the whole folder and compares every digest before it writes
 // anything; it fills only a station without events, or goes on where an earlier restore of the same backup ended. Keys
-// of the station are never in the folder. ADR 0074 says why the order of the copies makes the point safe.
+// of the station are never in the folder. ADR 0074 says why the order of the copies makes the point safe. A backup is
+// copied without what is over (Prune) or what has to be deleted (Forget): such a copy is whole, or nothing is written.
 package backup
 
 import (

@@ -13,11 +13,12 @@ import (
 	"github.com/inspan/inspan/internal/disk"
 )
 
-// Format is the version of a pruned backup, and the newest that this program reads. A whole one is written as an
-// older program reads it.
+// Format is the newest version that this program reads, that of a backup of which content was deleted. A whole one and
+// one that was made to make room are written as older programs read them.
 const (
-	Format      = 2
-	wholeFormat = 1
+	Format       = 3
+	prunedFormat = 2
+	wholeFormat  = 1
 )
 
 // Names in the folder of a backup.
@@ -60,8 +61,16 @@ type Manifest struct {
 	// SHA-256 of the manifest of the backup that has them.
 	Pruned     int    `json:"pruned_runs,omitempty"`
 	PrunedFrom string `json:"pruned_from_sha256,omitempty"`
+	// Forgotten counts what of this backup was deleted on request; nil in a whole one, and where room was made.
+	Forgotten *Forgotten `json:"forgotten,omitempty"`
 	// Keys of the station that are not in the backup.
 	Keys []string `json:"keys_left_out"`
+}
+
+// Forgotten counts runs and sessions whose content was deleted.
+type Forgotten struct {
+	Runs     int `json:"runs"`
+	Sessions int `json:"sessions"`
 }
 
 // File of a backup.

@@ -16,9 +16,13 @@ type pastRun struct {
 	hash     string
 	last     uint64
 	// odd runs stay: the events do not follow one another. Those of pruned ones were left out before.
-	odd     bool
-	pruned  bool
-	created *events.RunCreatedData
+	odd    bool
+	pruned bool
+	// forgotten is set where those of a pruned one were deleted on request.
+	forgotten bool
+	created   *events.RunCreatedData
+	// fork is the run that it was forked from.
+	fork    string
 	began   time.Time
 	started *time.Time
 	// end is the result of a run that has ended, at is when.
@@ -31,8 +35,8 @@ type pastRun struct {
 // see takes the next event of the run.
 func (r *pastRun) see(e Message, kind events.Kind) {
 	f, p, err := events.Read(e.Data)
-	if _, stands := p.(*events.RunPrunedData); stands && r.last == 0 && err == nil {
-		r.pruned, r.last = true, e.Seq
+	if d, stands := p.(*events.RunPrunedData); stands && r.last == 0 && err == nil {
+		r.pruned, r.last, r.forgotten, r.created = true, e.Seq, d.Forgotten != nil, &d.Created
 		return
 	}
 	if err != nil || r.pruned || r.end != nil || p.Kind() != kind || f.Run != r.id || f.Sequence != r.sequence+1 ||
@@ -46,6 +50,9 @@ func (r *pastRun) see(e Message, kind events.Kind) {
 		bare := d.Bare()
 		bare.Earlier = d.Earlier
 		r.created, r.began = &bare, f.Time
+		if d.ForkOf != nil {
+			r.fork = d.ForkOf.Run
+		}
 		if d.Direct {
 			r.started = &f.Time
 		}
@@ -100,7 +107,7 @@ func leave(runs map[string]*pastRun, before time.Time) (n int) {
 }
 
 // stands makes the event that stands for the run out of its last one.
-func (r *pastRun) stands(last Message, backup string, at time.Time, by string) (Message, error) {
+func (r *pastRun) stands(last Message, backup string, at time.Time, by string, forget *forgetting) (Message, error) {
 	f, _, err := events.Read(last.Data)
 	if err != nil {
 		return last, err
@@ -109,17 +116,26 @@ func (r *pastRun) stands(last Message, backup string, at time.Time, by string) (
 	created.Earlier, created.Direct, created.ForkOf = nil, false, nil
 	d := events.RunPrunedData{Event: "run_pruned", Covered: r.sequence, Created: created, CreatedAt: r.began,
 		StartedAt: r.started, EndedAt: r.at, Result: *r.end, Backup: backup, BackupAt: at.UTC(), By: by}
-	if f.Data, err = json.Marshal(d); err != nil {
+	if forget != nil {
+		d.Forget(forget.Reason, forget.People...)
+	}
+	return standIn(last, f, &d, r.hash, backup)
+}
+
+// standIn makes an event the one that follows the last event f of an aggregate and stands for all of them.
+func standIn(last Message, f events.Event, p events.Payload, hash, backup string) (Message, error) {
+	var err error
+	if f.Data, err = json.Marshal(p); err != nil {
 		return last, err
 	}
-	f.ID = digest([]byte(r.hash + backup))[:32]
-	f.Source, f.Type = events.Source(f.Station, events.Planner), d.Kind().Type()
-	f.Sequence, f.PrevHash = r.sequence+1, r.hash
+	f.ID = digest([]byte(hash + backup))[:32]
+	f.Source, f.Type = events.Source(f.Station, events.Planner), p.Kind().Type()
+	f.Sequence, f.PrevHash = f.Sequence+1, hash
 	if last.Data, err = f.Encode(); err != nil {
 		return last, err
 	}
 	of, _, _ := strings.Cut(last.Subject, ".evt.")
-	last.Subject = of + ".evt." + string(events.RunPruned)
+	last.Subject = of + ".evt." + string(p.Kind())
 	content := last.Header["Content-Type"]
 	if last.Header = nil; content != nil {
 		last.Header = map[string][]string{"Content-Type": content}

@@ -108,7 +108,8 @@ func TestPrune(t *testing.T) {
 		t.Fatal(err)
 	}
 	cfg := func(dir string) backup.PruneConfig {
-		return backup.PruneConfig{From: whole, Dir: dir, Station: "s1", Age: 24 * time.Hour, By: "anna", Version: "test"}
+		return backup.PruneConfig{Age: 24 * time.Hour,
+			CopyConfig: backup.CopyConfig{From: whole, Dir: dir, Station: "s1", By: "anna", Version: "test"}}
 	}
 	left := []string{"old", "old2", "p1", "c1"}
 

@@ -233,7 +233,8 @@ func addCommands(a *app.App, root *cobra.Command) {
 		dispatch.GoesOn(a, steer.Retry(a)), steer.Control(a, "pause"), dispatch.GoesOn(a, steer.Control(a, "resume")),
 		steer.Revise(a), steer.Control(a, "stop"), steer.Autonomy(a), steer.Signal(a))
 	add("care", serve.Setup(a), serve.Callout(a), verify.Keygen(a), doctor.Command(a), verify.Audit(a), replaytest.Command(a),
-		backups.Backup(a), transfer.Restore(a, backups.Fill), adopting.Extend(a, transfer.Import(a)), views.Rebuild(a),
+		backups.Backup(a), backups.Forget(a), transfer.Restore(a, backups.Fill),
+		adopting.Extend(a, transfer.Import(a)), views.Rebuild(a),
 		dead.Command(a), users.Command(a), natsaccounts.Command(a), tokens.Command(a),
 		rotate.Command(a), versionCmd(a))
 }

@@ -20,6 +20,8 @@ type Definition[S any] struct {
 	// Next returns the state after one more event of that time, and an error for one that cannot follow. Sequence and
 	// hash are not its concern.
 	Next func(s S, p events.Payload, at time.Time) (S, error)
+	// Stands is that of Aggregate.
+	Stands events.Kind
 	// Envelope is that of Aggregate.
 	Envelope func(station, id string, s *S, p events.Payload) (who events.Identity, traceparent string)
 }
@@ -38,7 +40,8 @@ func (d *Definition[S]) Then(s S, p events.Payload, now time.Time) S {
 
 // Aggregate returns what the kernel needs to know of it.
 func (d *Definition[S]) Aggregate() *Aggregate[S] {
-	return &Aggregate[S]{Name: d.Token, Lookup: d.Lookup, Apply: d.apply, Chain: d.chain, Envelope: d.Envelope}
+	return &Aggregate[S]{Name: d.Token, Lookup: d.Lookup, Apply: d.apply, Chain: d.chain, Envelope: d.Envelope,
+		Stands: d.Stands}
 }
 
 // NewLedger checks the configuration, whose aggregate is this one.

@@ -24,14 +24,28 @@ func (s State) then(p events.Payload, now time.Time) State { return definition.T
 // rules are the fold rules of sessions. They take what an event says as it stands: what may be decided is no question
 // of the fold.
 var rules = kernel.Rules[State]{kernel.On(migrated), kernel.On(opens), kernel.On(locks), kernel.On(confirms),
-	kernel.On(releases), kernel.On(settles), kernel.On(State.steered), kernel.On(State.granted), kernel.On(State.revoked)}
+	kernel.On(releases), kernel.On(settles), kernel.On(State.steered), kernel.On(State.granted), kernel.On(State.revoked),
+	kernel.On(State.pruned)}
+
+// begins are the event types that a log of a session begins with.
+var begins = []events.Kind{events.SessionOpened, events.SessionMigrated, events.SessionPruned}
 
 // apply carries out one event.
 func (s State) apply(p events.Payload, at time.Time) (State, error) {
-	if s.ID == "" && p.Kind() != events.SessionOpened && p.Kind() != events.SessionMigrated {
+	if s.ID == "" && !slices.Contains(begins, p.Kind()) {
 		return s, fmt.Errorf("a session does not begin with %s", p.Kind())
 	}
 	return rules.Fold(s, p, at)
+}
+
+// pruned is a session whose content was deleted: what is left is its name and its last fence, as of a deleted one.
+func (s State) pruned(d *events.SessionPrunedData, at time.Time) (State, error) {
+	if s.ID != "" {
+		return s, fmt.Errorf("it stands for the first events of a session that has some")
+	}
+	s.Session = events.Session{ID: d.Session, Status: events.SessionDeleted, Fence: d.Fence, Born: d.Fence + 1,
+		Inputs: d.Inputs, CreatedAt: d.CreatedAt, UsedAt: at}
+	return s, nil
 }
 
 func migrated(s State, d *events.SessionMigratedData, _ time.Time) (State, error) {

@@ -15,6 +15,7 @@ var definition = kernel.Definition[State]{
 	Lookup: events.LookupSession,
 	ID:     func(s *State) string { return s.ID },
 	Next:   State.apply,
+	Stands: events.SessionPruned,
 	Envelope: func(station, id string, _ *State, _ events.Payload) (events.Identity, string) {
 		return events.Identity{Station: station, Session: id}, ""
 	},

@@ -120,7 +120,7 @@ func retryable(s run.State) error {
 	}
 	id := s.HarnessID
 	if s.Pruned != nil {
-		return refuse("the events of run %s are in a backup, to make room here", "inspan run starts the task again", id)
+		return refuse("the events of run %s %s", "inspan run starts the task again", id, s.Pruned.Why())
 	}
 	switch s.Status {
 	case events.Created, events.Running:

@@ -340,7 +340,8 @@ var vocabulary = [...]Type{
 			"run goes on here.",
 		func() Payload { return new(RunMovedData) }},
 	{RunPruned, Planner, "run_pruned", Recorded, InLog | InIndex | InTree, line((*RunPrunedData).line),
-		"All events of a run that had ended were left in a backup, to make room: this one stands for them.",
+		"All events of a run that had ended were left in a backup, to make room, or deleted on request: this one stands " +
+			"for them.",
 		func() Payload { return new(RunPrunedData) }},
 	{PlanRevised, Planner, "plan_revised", Decided, InLog | InIndex | InTree, nil,
 		"What had not begun of the plan of a paused run was replaced by other steps; what had begun stays.",

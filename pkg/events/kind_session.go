@@ -19,6 +19,7 @@ const (
 	SessionSteered   Kind = "session.steered"
 	SessionGranted   Kind = "session.granted"
 	SessionRevoked   Kind = "session.revoked"
+	SessionPruned    Kind = "session.pruned"
 )
 
 // SessionRegistry returns the event types of sessions, in the order of a session's life.
@@ -52,6 +53,9 @@ var sessionTypes = [...]Type{
 	{SessionRevoked, Gatekeeper, "session_revoked", Decided, InLog, line((*SessionRevokedData).line),
 		"A standing grant of the session was taken back: no call is permitted on it from now on.",
 		func() Payload { return new(SessionRevokedData) }},
+	{SessionPruned, Planner, "session_pruned", Recorded, InLog, line((*SessionPrunedData).line),
+		"The content of the session was deleted on request: this event stands for all events before it.",
+		func() Payload { return new(SessionPrunedData) }},
 }
 
 // LookupSession is Lookup for the event types of sessions.

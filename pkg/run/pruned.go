@@ -13,6 +13,16 @@ type Pruned struct {
 	// Backup is the SHA-256 of its manifest, At its moment.
 	Backup string    `json:"backupSha256"`
 	At     time.Time `json:"backupAt"`
+	// Forgotten is set where the events were deleted on request; then that backup is one that was copied without them.
+	Forgotten bool `json:"forgotten,omitempty"`
+}
+
+// Why says in words what became of the events of a run, after the name of what they are.
+func (p Pruned) Why() string {
+	if p.Forgotten {
+		return "were deleted on request"
+	}
+	return "are in a backup, to make room here"
 }
 
 // pruned makes the run one that has ended and whose events are elsewhere.
@@ -30,7 +40,7 @@ func (s *State) pruned(f events.Event, d *events.RunPrunedData) string {
 	}
 	s.CreatedAt, s.StartedAt, s.EndedAt = d.CreatedAt, d.StartedAt, &d.EndedAt
 	s.Status, s.Result, s.TotalToolCalls = d.Result.Status, &d.Result, d.Result.ToolCallCount
-	s.Pruned = &Pruned{Covered: d.Covered, Backup: d.Backup, At: d.BackupAt}
+	s.Pruned = &Pruned{Covered: d.Covered, Backup: d.Backup, At: d.BackupAt, Forgotten: d.Forgotten != nil}
 	s.Tokens.Input, s.Tokens.Output, s.Cost = d.Result.InputTokens, d.Result.OutputTokens, d.Result.Cost
 	return ""
 }

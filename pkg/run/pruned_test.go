@@ -1,6 +1,7 @@
 package run_test
 
 import (
+	"encoding/json"
 	"strings"
 	"testing"
 
@@ -39,6 +40,22 @@ func TestPruned(t *testing.T) {
 					t.Errorf("%s after it: %v", p.Kind(), err)
 				}
 			}
+		}
+	})
+	t.Run("PLUS-19a one that stands for deleted content says so, and not what it was", func(t *testing.T) {
+		t.Parallel()
+		d := runtest.Pruned(41, events.Failed)
+		d.Created.By, d.Result.By, d.Result.FailedSteps = "dora", "anna", []string{"tell-the-secret"}
+		d.Result.Verified = []events.Verified{{Step: "tell-the-secret", Kind: events.CheckCommand, Name: "secret.sh", Tree: "secret"}}
+		d.Created.Address = &events.AddressRef{Address: "web/worker/nux", Epoch: 1, Env: map[string]string{"A": "secret"}, Dir: "secret"}
+		d.Forget("request 17", "dora")
+		s, err := of(d, nil)
+		if err != nil || s.Status != events.Failed || !s.Pruned.Forgotten || s.Pruned.Why() != "were deleted on request" {
+			t.Fatalf("%+v %v", s.Pruned, err)
+		}
+		b, err := json.Marshal(d)
+		if err != nil || strings.Contains(string(b), "secret") || strings.Contains(string(b), "dora") || d.Created.TaskDigest != "" || d.Result.By != "anna" || len(d.Result.Verified) != 1 {
+			t.Errorf("%s %v", b, err)
 		}
 	})
 	t.Run("PLUS-24b SAFE-2 one that does not say what it stands for is refused", func(t *testing.T) {

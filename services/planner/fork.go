@@ -57,9 +57,12 @@ func (r *Role) origin(ctx context.Context,
 	if err != nil {
 		return old, from, nil, err
 	}
-	if old.Pruned != nil {
-		return old, from, nil, kernel.Refuse("bad_fork", "restore that backup into a store of its own, and fork the run there",
-			"the events of run %s are in a backup, to make room here", t.ForkOf.Run)
+	if p := old.Pruned; p != nil {
+		hint := "restore that backup into a store of its own, and fork the run there"
+		if p.Forgotten {
+			hint = "inspan run starts another task"
+		}
+		return old, from, nil, kernel.Refuse("bad_fork", hint, "the events of run %s %s", t.ForkOf.Run, p.Why())
 	}
 	start, err := run.Fork(old, t.Say, !t.ForkOf.SameWorkspace)
 	if err == nil {

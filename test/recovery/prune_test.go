@@ -28,7 +28,7 @@ func pruned(t *testing.T, from, to, age string) (m backup.Manifest) {
 func (p *place) moved(dir string) *place {
 	p.t.Helper()
 	q := newPlace(p.t, p.name)
-	q.strange = true // the agents come from the backup
+	q.strange, q.mode = true, p.mode // the agents come from the backup
 	out := inspan(p.t, 0, "restore", dir, "--station", p.name, "--store", filepath.Join(q.dir, "store"), "--new-keys", "--go-on")
 	if !strings.Contains(out, "0 runs with faults") {
 		p.t.Fatal(out)

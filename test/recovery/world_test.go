@@ -54,15 +54,21 @@ var scripts = map[string]string{
 func files(t testing.TB, dir string) {
 	t.Helper()
 	for name, script := range scripts {
-		agent := "---\nname: " + name + "\ndescription: A test agent\nversion: 1\nmodel: scripted/" + name + "\ntools: [write, bash]\nharness:\n  enabled: true\n  timeout: 20m\nsandbox:\n  mode: host\n  network: true\n---\nDo the task.\n"
-		for file, text := range map[string]string{"agents/" + name + ".prompt": agent, "scripts/" + name + ".yaml": script} {
-			path := filepath.Join(dir, file)
-			if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
-				t.Fatal(err)
-			}
-			if err := os.WriteFile(path, []byte(text), 0o644); err != nil {
-				t.Fatal(err)
-			}
+		agent(t, dir, name, script)
+	}
+}
+
+// agent writes one agent with its script.
+func agent(t testing.TB, dir, name, script string) {
+	t.Helper()
+	text := "---\nname: " + name + "\ndescription: A test agent\nversion: 1\nmodel: scripted/" + name + "\ntools: [write, bash]\nharness:\n  enabled: true\n  timeout: 20m\nsandbox:\n  mode: host\n  network: true\n---\nDo the task.\n"
+	for file, text := range map[string]string{"agents/" + name + ".prompt": text, "scripts/" + name + ".yaml": script} {
+		path := filepath.Join(dir, file)
+		if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(path, []byte(text), 0o644); err != nil {
+			t.Fatal(err)
 		}
 	}
 }

@@ -47,13 +47,18 @@ or stopped: what happens after the moment of the backup is in neither. It needs 
 	return cmd
 }
 
+// copyOf is a copy of a backup as the commands make it.
+func copyOf(a *app.App, from, to string) backup.CopyConfig {
+	return backup.CopyConfig{From: from, Dir: to, Station: a.Station, By: a.Me(), Version: service.Version(),
+		Progress: figures(a, time.Now)}
+}
+
 func (c *makeCommand) run(ctx context.Context, from, to string) error {
 	if !c.App.Given("ended-before") || c.age < 0 {
 		return app.Usage("--ended-before says which runs are left out, for example --ended-before 2160h for those that ended 90 days before the backup")
 	}
 	began := time.Now()
-	done, err := backup.Prune(ctx, backup.PruneConfig{From: from, Dir: to, Station: c.App.Station, Age: c.age,
-		By: c.App.Me(), Version: service.Version(), Progress: figures(c.App, time.Now)})
+	done, err := backup.Prune(ctx, backup.PruneConfig{Age: c.age, CopyConfig: copyOf(c.App, from, to)})
 	switch {
 	case errors.Is(err, backup.ErrExists):
 		return app.Usage("%w", err)

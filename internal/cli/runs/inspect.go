@@ -172,7 +172,9 @@ func printRun(a *app.App, s run.State, t *view.Tree, sandboxes map[string]bool, 
 func logLine(s run.State) string {
 	text := fmt.Sprintf("%s, durability %s", view.Plural(int(s.Sequence), "event"), //nolint:gosec // far below the limit
 		cmp.Or(s.Created.Durability, "unknown"))
-	if p := s.Pruned; p != nil {
+	if p := s.Pruned; p != nil && p.Forgotten {
+		text += fmt.Sprintf("; events 1 to %d were deleted on request", p.Covered)
+	} else if p != nil {
 		text += fmt.Sprintf("; events 1 to %d are in the backup of %s, manifest %.12s", p.Covered,
 			p.At.UTC().Format(time.RFC3339), p.Backup)
 	}

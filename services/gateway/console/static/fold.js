@@ -129,7 +129,7 @@ export class Run {
           parent: c.parent_run_id || (c.child_of && c.child_of.run_id) });
         this.move(q, r.status, r.finish_reason);
         this.spend(q, r, r.total_steps || 0, r.tool_call_count || 0);
-        this.node('end', q, this.root, q, `events 1 to ${d.covered_sequence} are in the backup of ${brief(d.backup_at)}`,
+        this.node('end', q, this.root, q, `events 1 to ${d.covered_sequence} ${d.forgotten ? 'were deleted on request' : `are in the backup of ${brief(d.backup_at)}`}`,
           { hist: [[q, r.status]] });
         break;
       }
