@@ -28,9 +28,9 @@ const (
 	// maxHelpRSS is the resident memory of inspan --help, two thirds of which are pages of the program that the system
 	// shares between processes. How many of them a fault brings in is the system's choice. It was 36 before
 	// the first-run set-up, contexts, completion, MCP and REPL commands, which brought 1 MB, 38 before the gateway,
-	// mail and the meter, 39 before delivery, named agents and the other protocols, and 40 before roles, halts and
-	// callbacks.
-	maxHelpRSS = 41 << 20
+	// mail and the meter, 39 before delivery, named agents and the other protocols, 40 before roles, halts and
+	// callbacks, and 41 before accounts on servers of others, stations and deletion.
+	maxHelpRSS = 43 << 20
 	// maxSuite is the CPU of make test, user and system, once its programs are compiled. On two processors that are
 	// otherwise idle it leaves make test under five minutes.
 	maxSuite = 540 * time.Second
