@@ -38,7 +38,7 @@ type Config struct {
 	Inputs kernel.Inbox
 	// Grace is how long handlers may go on after a listener was told to stop.
 	Grace time.Duration
-	// Every is how often positions are set; 0 means DefaultEvery. AckWait is 0 for topology.AckWait.
+	// Every is how often positions are set at most; 0 means DefaultEvery. AckWait is 0 for topology.AckWait.
 	Every, AckWait time.Duration
 	// MostOpen is how many events a role may have that it has not acknowledged; 0 means DefaultOpen.
 	MostOpen int
@@ -53,6 +53,13 @@ const DefaultOpen = 4 * 4096
 
 // DefaultEvery is how often positions are set: after a kill the events of this time are received again.
 const DefaultEvery = time.Second
+
+// A server counts what is behind a position that is set, which takes as long as the log has subjects, and nothing is
+// appended meanwhile. So positions take one part in storeShare of the time, and are set every mostEvery at the latest.
+const (
+	storeShare = 20
+	mostEvery  = 30 * time.Second
+)
 
 // Feed is the kernel.Inbox of all roles of a process.
 type Feed struct {
@@ -149,6 +156,7 @@ func (f *Feed) Run(ctx context.Context) {
 	}
 	tick := time.NewTicker(f.cfg.Every)
 	defer tick.Stop()
+	var next time.Time
 	for last := uint64(0); ; {
 		select {
 		case <-ctx.Done():
@@ -162,7 +170,11 @@ func (f *Feed) Run(ctx context.Context) {
 		if quiet {
 			f.look(ctx)
 		}
-		f.store(ctx)
+		if now := time.Now(); !now.Before(next) {
+			f.store(ctx)
+			took := time.Since(now)
+			next = now.Add(min(took*storeShare, max(mostEvery, f.cfg.Every)))
+		}
 	}
 }
 

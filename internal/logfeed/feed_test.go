@@ -294,3 +294,55 @@ func TestFeed(t *testing.T) {
 		want(t, slow, seqs...)
 	})
 }
+
+// slow positions take a while to be set, as those of a log with many subjects do.
+type slow struct {
+	logfeed.Positions
+	mu     sync.Mutex
+	rounds int
+	spent  time.Duration
+}
+
+func (s *slow) SetPosition(ctx context.Context, station string, role events.Service, position uint64) error {
+	began := time.Now()
+	if err := kernel.Sleep(ctx, 10*time.Millisecond); err != nil {
+		return err
+	}
+	err := s.Positions.SetPosition(ctx, station, role, position)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.rounds++
+	s.spent += time.Since(began)
+	return err
+}
+
+func (s *slow) sum() (int, time.Duration) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.rounds, s.spent
+}
+
+func TestSlowPositions(t *testing.T) {
+	t.Parallel()
+	p := &slow{}
+	began := time.Now()
+	f, st, _ := open(t, func(c *logfeed.Config) {
+		p.Positions, c.Positions, c.Every = c.Positions, p, time.Millisecond
+	})
+	in, stop := listen(t, f, events.Planner, func(uint64) bool { return true })
+	defer stop()
+	w := &writer{t: t, j: st.Journal()}
+	const rounds = 4
+	sets := 0
+	for sets < rounds*len(events.Services()) {
+		w.append(events.RunCreated)
+		<-in
+		sets, _ = p.sum()
+	}
+	t.Run("positions that take long to be set are set less often, and take a small part of the time", func(t *testing.T) {
+		// The last round has not been waited for yet.
+		if _, spent := p.sum(); spent > time.Since(began)/(logfeed.StoreShare/2)+spent/rounds*2 {
+			t.Errorf("%v of %v in %d sets", spent, time.Since(began), sets)
+		}
+	})
+}
