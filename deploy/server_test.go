@@ -56,7 +56,7 @@ func TestServer(t *testing.T) {
 				}
 			}
 			t.Cleanup(func() {
-				if out, err := kubectl(t, "delete", "namespace", name, "--ignore-not-found"); err != nil {
+				if out, err := kubectl(t, "delete", "namespace", name, "--ignore-not-found", "--wait=false"); err != nil {
 					t.Errorf("delete namespace %s: %v\n%s", name, err, out)
 				}
 			})
