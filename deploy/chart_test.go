@@ -27,8 +27,6 @@ var replaced = []struct{ from, to string }{
 	{`(?m)^(\s+)image: nats:.*$`, `${1}image: "{{ .Values.nats.image }}"`},
 	{`(?m)^(\s+)app\.kubernetes\.io/part-of: inspan$`, "${0}\n${1}app.kubernetes.io/managed-by: {{ .Release.Service }}"},
 	{`\.inspan\.svc\.`, `.{{ .Release.Namespace }}.svc.`},
-	{`requests: \{storage: 20Gi\}`, `requests: {storage: {{ .Values.workspace.size }}}` + "\n" +
-		`  {{- if .Values.workspace.storageClassName }}` + "\n" + `  storageClassName: {{ .Values.workspace.storageClassName }}` + "\n  {{- end }}"},
 }
 
 // templates are the files of the chart that are made, by their path in it.
@@ -85,6 +83,14 @@ func fill(name, text string) string {
 	for _, r := range replaced {
 		text = regexp.MustCompile(r.from).ReplaceAllString(text, r.to)
 	}
+	text = regexp.MustCompile(`(?m)^( *)resources:\n *requests: \{storage: 20Gi\}$`).ReplaceAllStringFunc(text, func(claim string) string {
+		of, at := ".Values.workspace", claim[:strings.Index(claim, "resources:")]
+		if name == "nats.yaml" {
+			of = ".Values.nats.volume"
+		}
+		return strings.Replace(claim, "20Gi", "{{ "+of+".size }}", 1) + "\n" + at + "{{- if " + of + ".storageClassName }}\n" +
+			at + "storageClassName: {{ " + of + ".storageClassName }}\n" + at + "{{- end }}"
+	})
 	role := strings.TrimSuffix(name, ".yaml")
 	many := "  replicas: {{ .Values.replicas." + role + " }}\n"
 	if role != "gateway" && role != "callout" { // KEDA does not scale them
@@ -112,8 +118,22 @@ func fill(name, text string) string {
 	return text
 }
 
-// rendered are the objects of the chart with these values, as Helm makes them of what the templates use of it.
+// rendered are the objects of the chart with these values.
 func rendered(t *testing.T, change func(values map[string]any)) []manifest {
+	t.Helper()
+	texts := renderedText(t, change)
+	var all []manifest
+	for _, name := range slices.Sorted(maps.Keys(texts)) {
+		if strings.TrimSpace(texts[name]) != "" {
+			all = append(all, parsedObjects(t, name, []byte(texts[name]))...)
+		}
+	}
+	return all
+}
+
+// renderedText are the templates of the chart with these values by their paths, as Helm makes them of what they use of
+// it.
+func renderedText(t *testing.T, change func(values map[string]any)) map[string]string {
 	t.Helper()
 	var values map[string]any
 	if err := yaml.Unmarshal(read(t, chartDir+"/values.yaml"), &values); err != nil {
@@ -128,8 +148,8 @@ func rendered(t *testing.T, change func(values map[string]any)) []manifest {
 		"sha256sum": func(string) string { return "0" },
 	}
 	data := map[string]any{"Values": values, "Files": chartFiles{t}, "Release": map[string]any{"Name": "inspan", "Namespace": "elsewhere", "Service": "Helm", "Revision": 3}}
-	var all []manifest
-	for _, name := range slices.Sorted(maps.Keys(templates(t))) {
+	all := map[string]string{}
+	for name := range templates(t) {
 		if !strings.HasPrefix(name, "templates/") {
 			continue
 		}
@@ -141,9 +161,7 @@ func rendered(t *testing.T, change func(values map[string]any)) []manifest {
 		if err := parsed.Execute(&b, data); err != nil {
 			t.Fatal(err)
 		}
-		if strings.TrimSpace(b.String()) != "" {
-			all = append(all, parsedObjects(t, name, b.Bytes())...)
-		}
+		all[name] = b.String()
 	}
 	return all
 }
@@ -180,6 +198,43 @@ func TestChart(t *testing.T) {
 					t.Errorf("%s/%s comes from nowhere", dir, e.Name())
 				}
 			}
+		}
+	})
+	t.Run("ECO-9a each volume has a size and a storage class of its own", func(t *testing.T) {
+		type claim struct {
+			StorageClassName string `yaml:"storageClassName"`
+			Resources        struct {
+				Requests struct{ Storage string }
+			}
+		}
+		all := renderedText(t, func(v map[string]any) {
+			v["workspace"] = map[string]any{"size": "5Gi", "storageClassName": "shared"}
+			v["nats"].(map[string]any)["volume"] = map[string]any{"size": "70Gi", "storageClassName": "fast"}
+		})
+		var workspace struct{ Spec claim }
+		tail := all["templates/toolrunner.yaml"]
+		if err := yaml.Unmarshal([]byte(tail[strings.LastIndex(tail, "\n---\n")+5:]), &workspace); err != nil {
+			t.Fatal(err)
+		}
+		var nats struct {
+			Spec struct {
+				VolumeClaimTemplates []struct{ Spec claim } `yaml:"volumeClaimTemplates"`
+			}
+		}
+		for part := range strings.SplitSeq(all["templates/nats.yaml"], "\n---\n") {
+			if strings.Contains(part, "kind: StatefulSet") {
+				if err := yaml.Unmarshal([]byte(part), &nats); err != nil {
+					t.Fatal(err)
+				}
+			}
+		}
+		if len(nats.Spec.VolumeClaimTemplates) != 1 {
+			t.Fatalf("%+v", nats)
+		}
+		data := nats.Spec.VolumeClaimTemplates[0].Spec
+		if workspace.Spec.StorageClassName != "shared" || workspace.Spec.Resources.Requests.Storage != "5Gi" ||
+			data.StorageClassName != "fast" || data.Resources.Requests.Storage != "70Gi" {
+			t.Errorf("workspace %+v, data of NATS %+v", workspace.Spec, data)
 		}
 	})
 	t.Run("ECO-9a with its own values the chart has every object of the manifests, as it is there", func(t *testing.T) {

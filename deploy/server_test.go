@@ -78,14 +78,14 @@ func TestServerChart(t *testing.T) {
 		t.Fatalf("NOT TESTED: the chart: install helm: %v\n%s", err, out)
 	}
 	values := map[string]string{"plain": "upgrade=false", "gateway": "gateway.enabled=true", "callout": "gateway.enabled=true,callout.enabled=true",
-		"upgrade": "upgrade=true", "registry": "image.registry=registry.example.com/,workspace.storageClassName=shared"}
+		"upgrade": "upgrade=true", "registry": "image.registry=registry.example.com/,workspace.storageClassName=shared,nats.volume.storageClassName=fast,nats.volume.size=70Gi"}
 	if out, err := kubectl(t, "get", "crd", "scaledobjects.keda.sh"); err != nil {
 		t.Errorf("NOT TESTED: keda.enabled: the cluster has no ScaledObjects of KEDA: %v\n%s", err, out)
 	} else {
 		values["keda"] = "gateway.enabled=true,keda.enabled=true"
 	}
 	for name, set := range values {
-		t.Run("DEPL-5 ECO-9 Helm renders the chart with "+name+", and a real API server takes it and warns of nothing", func(t *testing.T) {
+		t.Run("DEPL-5 ECO-9 a real API server takes what Helm renders and warns of nothing: "+name, func(t *testing.T) {
 			namespace := "inspan-chart-" + name
 			helm := func(args ...string) string {
 				t.Helper()
