@@ -171,7 +171,7 @@ func (f *forgetting) pending(ctx context.Context, c *copying) error {
 	err := each(c.From, inputsFile, func(in Message) error {
 		sub, _ := events.ParseAggregateSubject(in.Subject)
 		task := strings.HasPrefix(in.Subject, "station."+c.Station+".task")
-		if f.names[sub.ID] || f.tells(in.Data) || task && f.person(in.Data) {
+		if f.names[sub.ID] || f.mentions(in.Data) || task && f.person(in.Data) {
 			n++
 		}
 		return context.Cause(ctx)
@@ -213,8 +213,8 @@ func (f *forgetting) staying(e Message) {
 		return
 	}
 	sub, _ := events.ParseAggregateSubject(e.Subject)
-	tells, person := f.tells(e.Data), f.person(e.Data)
-	if !tells && !person || f.names[sub.ID] && sub.Aggregate == events.RunAggregate {
+	ids, person := f.mentions(e.Data), f.person(e.Data)
+	if !ids && !person || f.names[sub.ID] && sub.Aggregate == events.RunAggregate {
 		return
 	}
 	log := sub.Aggregate + "/" + sub.ID
@@ -223,7 +223,7 @@ func (f *forgetting) staying(e Message) {
 		s = &Stay{Log: log}
 		f.stays[log] = s
 	}
-	if tells {
+	if ids {
 		s.Names++
 	}
 	if person {
@@ -231,8 +231,8 @@ func (f *forgetting) staying(e Message) {
 	}
 }
 
-// tells reports whether bytes name a run or a session that is deleted.
-func (f *forgetting) tells(b []byte) bool {
+// mentions reports whether bytes name a run or a session that is deleted.
+func (f *forgetting) mentions(b []byte) bool {
 	from := 0
 	for i := 0; i <= len(b); i++ {
 		if i < len(b) && events.ValidID(string(b[i:i+1])) {

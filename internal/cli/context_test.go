@@ -7,6 +7,21 @@ import (
 	"testing"
 )
 
+// atHome runs a command in a directory with a home of its own, and looks at its exit code and for words in what it says.
+func atHome(t *testing.T, home, dir string, code int, words words, env words, args ...string) said {
+	t.Helper()
+	s := process(t, dir, append(env, "XDG_CONFIG_HOME="+home, "HOME="+home), args...)
+	if s.code != code {
+		t.Fatalf("inspan %v: exit %d, want %d\n%s%s", args, s.code, code, s.out, s.err)
+	}
+	for _, w := range words {
+		if !strings.Contains(s.out+s.err, w) {
+			t.Errorf("inspan %v has no %q:\n%s%s", args, w, s.out, s.err)
+		}
+	}
+	return s
+}
+
 func TestContexts(t *testing.T) {
 	t.Parallel()
 	d := newDesk(t).up()
@@ -16,16 +31,7 @@ func TestContexts(t *testing.T) {
 	config, dir := t.TempDir(), t.TempDir()
 	do := func(t *testing.T, code int, words words, env words, args ...string) said {
 		t.Helper()
-		s := process(t, dir, append(env, "XDG_CONFIG_HOME="+config, "HOME="+config), args...)
-		if s.code != code {
-			t.Fatalf("inspan %v: exit %d, want %d\n%s%s", args, s.code, code, s.out, s.err)
-		}
-		for _, w := range words {
-			if !strings.Contains(s.out+s.err, w) {
-				t.Errorf("inspan %v has no %q:\n%s%s", args, w, s.out, s.err)
-			}
-		}
-		return s
+		return atHome(t, config, dir, code, words, env, args...)
 	}
 	nowhere := "nats://127.0.0.1:1"
 	t.Run("CLI-9 a context is added, listed, shown, chosen and removed, in a file for its owner alone", func(t *testing.T) {

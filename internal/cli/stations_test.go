@@ -62,16 +62,7 @@ func TestStations(t *testing.T) {
 	}
 	in := func(t *testing.T, at string, code int, words words, env words, args ...string) said {
 		t.Helper()
-		s := process(t, at, append(env, "XDG_CONFIG_HOME="+config, "HOME="+config), args...)
-		if s.code != code {
-			t.Fatalf("inspan %v: exit %d, want %d\n%s%s", args, s.code, code, s.out, s.err)
-		}
-		for _, w := range words {
-			if !strings.Contains(s.out+s.err, w) {
-				t.Errorf("inspan %v has no %q:\n%s%s", args, w, s.out, s.err)
-			}
-		}
-		return s
+		return atHome(t, config, at, code, words, env, args...)
 	}
 	do := func(t *testing.T, code int, words words, env words, args ...string) said {
 		t.Helper()

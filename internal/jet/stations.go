@@ -2,13 +2,10 @@ package jet
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"slices"
 	"strings"
 	"time"
-
-	"github.com/nats-io/nats.go/jetstream"
 
 	"github.com/inspan/inspan/internal/topology"
 	"github.com/inspan/inspan/pkg/events"
@@ -40,7 +37,7 @@ func SummaryOf(ctx context.Context, s *Station) (StationSummary, error) {
 		} `json:"state"`
 	}
 	err := s.c.api(ctx, "STREAM.INFO."+topology.Log(s.name), nil, &info)
-	if api, ok := errors.AsType[*jetstream.APIError](err); ok && api.ErrorCode == jetstream.JSErrCodeStreamNotFound {
+	if code(err) == codeStreamNotFound {
 		return StationSummary{}, fmt.Errorf("%w: station %s has no log there: inspan setup makes it", ErrNotSetUp, s.name)
 	}
 	if err != nil {

@@ -98,11 +98,11 @@ type world struct {
 	down    func()
 }
 
-func newWorld(t *testing.T, still bool) *world {
+// writeFiles writes the agents and scripts into a folder.
+func writeFiles(t *testing.T, dir string) {
 	t.Helper()
-	w := &world{t: t, dir: t.TempDir(), still: still, address: "127.0.0.1:0"}
 	for name, text := range files {
-		path := filepath.Join(w.dir, name)
+		path := filepath.Join(dir, name)
 		if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
 			t.Fatal(err)
 		}
@@ -110,6 +110,12 @@ func newWorld(t *testing.T, still bool) *world {
 			t.Fatal(err)
 		}
 	}
+}
+
+func newWorld(t *testing.T, still bool) *world {
+	t.Helper()
+	w := &world{t: t, dir: t.TempDir(), still: still, address: "127.0.0.1:0"}
+	writeFiles(t, w.dir)
 	secret, digest := tokens.New()
 	if _, err := tokens.Change(filepath.Join(w.dir, tokens.File), func(l tokens.List) (tokens.List, error) {
 		return l.With(tokens.Token{Name: "browser", Digest: digest, Scopes: tokens.Scopes(), Added: time.Now()})

@@ -42,7 +42,7 @@ func (p *program) do(args ...string) []byte {
 	return out
 }
 
-// free is an address of this machine that nobody listens on.
+// free is an address of this machine that no one listens on.
 func free(t *testing.T) string {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
@@ -60,15 +60,7 @@ func TestProvider(t *testing.T) {
 	if out, err := exec.CommandContext(t.Context(), "go", "build", "-o", p.bin, "../../cmd/inspan").CombinedOutput(); err != nil {
 		t.Fatalf("%v\n%s", err, out)
 	}
-	for name, text := range files {
-		path := filepath.Join(p.dir, name)
-		if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
-			t.Fatal(err)
-		}
-		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
-			t.Fatal(err)
-		}
-	}
+	writeFiles(t, p.dir)
 	_, port, err := net.SplitHostPort(free(t))
 	if err != nil {
 		t.Fatal(err)
