@@ -179,42 +179,58 @@ func (s kv) Delete(ctx context.Context, key string) error {
 // lookers is how many keys are looked at side by side when keys are listed.
 const lookers = 32
 
-// Keys implements kernel.Shelf. The leader names the keys, and each is looked at because the deleted ones are among
-// them. The usual way, a consumer, would need the right to create consumers, and a consumer delivers wherever its
-// creator says, also where the creator may not publish.
+// Keys implements kernel.KV.
 func (s kv) Keys(ctx context.Context, prefix string) ([]string, error) {
+	var mu sync.Mutex
+	keys := []string{}
+	err := s.Each(ctx, prefix, func(key string, _ []byte) error {
+		mu.Lock()
+		defer mu.Unlock()
+		keys = append(keys, key)
+		return nil
+	})
+	if err != nil {
+		return nil, err
+	}
+	slices.Sort(keys)
+	return keys, nil
+}
+
+// Each implements kernel.KV. The leader names the keys, and each is looked at because the deleted ones are among them.
+// The usual way, a consumer, would need the right to create consumers, and a consumer delivers wherever its creator
+// says, also where the creator may not publish. A request for many keys names no key in its subject, so no permission
+// could hold it to one station.
+func (s kv) Each(ctx context.Context, prefix string, visit func(key string, value []byte) error) error {
 	if prefix != "" && !validPrefix.MatchString(prefix) {
-		return nil, fmt.Errorf("list keys of %s: prefix %.80q: want tokens of letters, digits and -/_=, each with a dot behind it", s.bucket, prefix)
+		return fmt.Errorf("list keys of %s: prefix %.80q: want tokens of letters, digits and -/_=, each with a dot behind it",
+			s.bucket, prefix)
 	}
 	named, err := s.named(ctx, prefix)
 	if err != nil {
-		return nil, fmt.Errorf("list %s in %s: %w", prefix, s.bucket, err)
+		return fmt.Errorf("list %s in %s: %w", prefix, s.bucket, err)
 	}
-	there := make([]bool, len(named))
 	errs := make([]error, lookers)
 	var next atomic.Int64
+	var failed atomic.Bool
 	var wg sync.WaitGroup
 	for w := range min(lookers, len(named)) {
 		wg.Go(func() {
-			for i := next.Add(1) - 1; i < int64(len(named)) && errs[w] == nil; i = next.Add(1) - 1 {
-				_, err := s.Get(ctx, named[i])
-				if there[i] = err == nil; !errors.Is(err, kernel.ErrNotFound) {
+			for i := next.Add(1) - 1; i < int64(len(named)) && !failed.Load(); i = next.Add(1) - 1 {
+				value, err := s.Get(ctx, named[i])
+				if err == nil {
+					err = visit(named[i], value)
+				} else if errors.Is(err, kernel.ErrNotFound) {
+					continue
+				}
+				if err != nil {
 					errs[w] = err
+					failed.Store(true)
 				}
 			}
 		})
 	}
 	wg.Wait()
-	if err := errors.Join(errs...); err != nil {
-		return nil, err
-	}
-	keys := []string{}
-	for i, key := range named {
-		if there[i] {
-			keys = append(keys, key)
-		}
-	}
-	return keys, nil
+	return errors.Join(errs...)
 }
 
 // validPrefix keeps wildcards out: the server would take them for a pattern.

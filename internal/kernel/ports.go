@@ -2,6 +2,7 @@ package kernel
 
 import (
 	"context"
+	"errors"
 	"time"
 
 	"github.com/inspan/inspan/pkg/events"
@@ -63,6 +64,30 @@ type KV interface {
 	Delete(ctx context.Context, key string) error
 	// Keys lists the keys that begin with prefix, which ends in "." or is empty.
 	Keys(ctx context.Context, prefix string) ([]string, error)
+	// Each visits the keys that Keys lists, with their values, each once. Calls of visit may come side by side and in any
+	// order; its first error ends the walk and is returned.
+	Each(ctx context.Context, prefix string, visit func(key string, value []byte) error) error
+}
+
+// EachOf is KV.Each by way of Keys and Get. A key that is deleted meanwhile is left out.
+func EachOf(ctx context.Context, kv KV, prefix string, visit func(key string, value []byte) error) error {
+	keys, err := kv.Keys(ctx, prefix)
+	if err != nil {
+		return err
+	}
+	for _, key := range keys {
+		value, err := kv.Get(ctx, key)
+		if errors.Is(err, ErrNotFound) {
+			continue
+		}
+		if err == nil {
+			err = visit(key, value)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // Leases say which instances are alive. A lease is held by renewing it well within its term.

@@ -165,7 +165,12 @@ func (s kv) Load(ctx context.Context, key string) (value []byte, revision uint64
 	return value, revision, nil
 }
 
-// Keys implements kernel.Shelf. They are sorted.
+// Each implements kernel.KV, in the order of the keys.
+func (s kv) Each(ctx context.Context, prefix string, visit func(key string, value []byte) error) error {
+	return kernel.EachOf(ctx, s, prefix, visit)
+}
+
+// Keys implements kernel.KV. They are sorted.
 func (s kv) Keys(ctx context.Context, prefix string) ([]string, error) {
 	if prefix != "" && !validPrefix.MatchString(prefix) {
 		return nil, fmt.Errorf("list keys: %.80q is no prefix of whole tokens", prefix)

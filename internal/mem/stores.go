@@ -216,7 +216,12 @@ func (s *kv) Delete(ctx context.Context, key string) error {
 	})
 }
 
-// Keys implements kernel.Shelf. They are sorted. Each is looked at, so a read that is behind shows here too.
+// Each implements kernel.KV, in the order of the keys.
+func (s *kv) Each(ctx context.Context, prefix string, visit func(key string, value []byte) error) error {
+	return kernel.EachOf(ctx, s, prefix, visit)
+}
+
+// Keys implements kernel.KV. They are sorted. Each is looked at, so a read that is behind shows here too.
 func (s *kv) Keys(ctx context.Context, prefix string) ([]string, error) {
 	if ctx.Err() != nil {
 		return nil, context.Cause(ctx)

@@ -5,6 +5,8 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
+	"strings"
 	"sync"
 
 	"github.com/inspan/inspan/internal/kernel"
@@ -15,8 +17,6 @@ import (
 const (
 	runPrefix   = "run."
 	agentPrefix = topology.AgentKeys
-	// lookers is how many rows are fetched side by side.
-	lookers = 32
 )
 
 // Agents lists the registered agents by name.
@@ -30,50 +30,31 @@ func (c *Client) Agents(ctx context.Context) ([]events.Agent, error) {
 
 // rows fetches all values below a prefix, in the order of their keys. One that is deleted meanwhile is left out.
 func rows[T any](ctx context.Context, kv kernel.KV, prefix string) ([]T, error) {
-	keys, err := kv.Keys(ctx, prefix)
+	type row struct {
+		key   string
+		value T
+	}
+	var mu sync.Mutex
+	var found []row
+	err := kv.Each(ctx, prefix, func(key string, value []byte) error {
+		r := row{key: key}
+		if err := json.Unmarshal(value, &r.value); err != nil {
+			return fmt.Errorf("row %s: %w", key, err)
+		}
+		mu.Lock()
+		defer mu.Unlock()
+		found = append(found, r)
+		return nil
+	})
 	if err != nil {
 		return nil, err
 	}
-	found, errs := make([]*T, len(keys)), make([]error, len(keys))
-	next := make(chan int)
-	var workers sync.WaitGroup
-	for range min(lookers, len(keys)) {
-		workers.Go(func() {
-			for i := range next {
-				found[i], errs[i] = row[T](ctx, kv, keys[i])
-			}
-		})
-	}
-	for i := range keys {
-		next <- i
-	}
-	close(next)
-	workers.Wait()
-	if err := errors.Join(errs...); err != nil {
-		return nil, err
-	}
-	all := make([]T, 0, len(keys))
-	for _, v := range found {
-		if v != nil {
-			all = append(all, *v)
-		}
+	slices.SortFunc(found, func(a, b row) int { return strings.Compare(a.key, b.key) })
+	all := make([]T, len(found))
+	for i, r := range found {
+		all[i] = r.value
 	}
 	return all, nil
-}
-
-func row[T any](ctx context.Context, kv kernel.KV, key string) (*T, error) {
-	b, err := kv.Get(ctx, key)
-	if errors.Is(err, kernel.ErrNotFound) {
-		return nil, nil
-	}
-	if err != nil {
-		return nil, err
-	}
-	v := new(T)
-	if err := json.Unmarshal(b, v); err != nil {
-		return nil, fmt.Errorf("row %s: %w", key, err)
-	}
-	return v, nil
 }
 
 // Object fetches what an event refers to, with its digest checked; ErrNotFound where it is not there.

@@ -157,6 +157,10 @@ func (s kv) Keys(ctx context.Context, prefix string) (keys []string, err error) 
 	return keys, err
 }
 
+func (s kv) Each(ctx context.Context, prefix string, visit func(key string, value []byte) error) error {
+	return kernel.EachOf(ctx, s, prefix, visit)
+}
+
 type leases struct{ l *life }
 
 func (s leases) Renew(ctx context.Context, instance string) error {

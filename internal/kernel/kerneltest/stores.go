@@ -283,6 +283,13 @@ func kvKeys(t *testing.T, s kernel.KV) {
 		if err != nil || !slices.Equal(got, want) {
 			t.Errorf("keys of %q: got %q, %v; want %q", prefix, got, err, want)
 		}
+		if got, err = visited(t, s, prefix, nil); err != nil || !slices.Equal(got, want) {
+			t.Errorf("each of %q: got %q, %v; want %q", prefix, got, err, want)
+		}
+	}
+	end := errors.New("enough")
+	if got, err := visited(t, s, base+".", end); !errors.Is(err, end) || len(got) == 0 {
+		t.Errorf("each with a visit that fails: got %q, %v; want the error of the visit", got, err)
 	}
 	for _, prefix := range []string{base, "*.", base + ".*.", ">", ">.", "a..", ". "} {
 		if got, err := s.Keys(within(t), prefix); err == nil {
@@ -293,6 +300,22 @@ func kvKeys(t *testing.T, s kernel.KV) {
 	if err != nil || !slices.Contains(all, base+".b.1") {
 		t.Errorf("keys of everything: got %d keys, %v; want %s among them", len(all), err, base+".b.1")
 	}
+}
+
+// visited are the keys that Each visits, sorted, whose values are those of kvKeys; visit ends with err.
+func visited(t *testing.T, s kernel.KV, prefix string, err error) ([]string, error) {
+	var mu sync.Mutex
+	var keys []string
+	err = s.Each(within(t), prefix, func(key string, value []byte) error {
+		mu.Lock()
+		defer mu.Unlock()
+		if keys = append(keys, key); string(value) != "v" {
+			t.Errorf("each of %q: key %s has the value %q, want v", prefix, key, value)
+		}
+		return err
+	})
+	slices.Sort(keys)
+	return keys, err
 }
 
 func kvCopies(t *testing.T, s kernel.KV) {
