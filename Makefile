@@ -6,7 +6,7 @@ export CGO_ENABLED ?= 0
 # What was compiled in one clone serves in another.
 export GOFLAGS ?= -trimpath
 
-.PHONY: help build check lint crosscheck fmt test race docs release release-test demo bench bench-peers bench-trees bench-children scale weight robust pairs trace kill failover merge-demo faults previous register tutorials mcp escape boxes docker gvisor microvm microvm-test firecracker-test e2b kube kubebox fuzz aimock sdk-oracle local-store external live wasm clean work-race mail alerts protocols console screenshot sandbox-image terminals offline convoy colony backup-drill runtimes programs
+.PHONY: help build check lint crosscheck fmt test race docs release release-test demo bench bench-peers bench-trees bench-children scale weight robust pairs trace kill failover merge-demo faults previous register tutorials mcp escape boxes docker gvisor microvm microvm-test firecracker-test e2b kube kubebox s3 fuzz aimock sdk-oracle local-store external live wasm clean work-race mail alerts protocols console screenshot sandbox-image terminals offline convoy colony backup-drill runtimes programs
 help: ## list the targets
 	@grep -hE '^[a-z0-9-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
 
@@ -161,6 +161,10 @@ docker: ## sandboxes in containers of a real engine (DOCKER_HOST); IMAGE=name of
 	@export INSPAN_TEST_NEED_SANDBOX=docker INSPAN_TEST_DOCKER_IMAGE=$(IMAGE) INSPAN_TEST_DOCKER_HELPER=$(CURDIR)/bin/inspan-within; set -e; \
 		$(GO) test -count=1 -v -timeout 15m -run . -bench . -benchtime 20x ./internal/sandbox/docker; \
 		$(GO) test -count=1 -v -timeout 5m -run 'TestDocker|TestEphemeralWalls' ./test/e2e
+s3: ## needs S3-compatible storage of others (BUCKET=, AWS_ENDPOINT_URL and keys in the environment): archives in a bucket, and a station that comes back from one
+	@test -n "$(BUCKET)" || { echo "make s3 wants BUCKET=name, AWS_ENDPOINT_URL, AWS_REGION, AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY"; exit 2; }
+	INSPAN_TEST_S3=$(BUCKET) $(GO) test -count=1 -v -timeout 15m ./internal/archive/at
+	INSPAN_TEST_S3=$(BUCKET) $(GO) test -count=1 -v -timeout 15m -run TestBucket ./test/recovery
 GVISOR = INSPAN_GVISOR=$(or $(RUNSC),runsc) INSPAN_TEST_NEED_SANDBOX=gvisor $(GO) test -count=1
 gvisor: ## needs runsc (RUNSC=path): exam, escape list and costs of the sandbox gvisor, and a station with it
 	$(GVISOR) -timeout 30m -skip TestEscape ./internal/sandbox/gvisor

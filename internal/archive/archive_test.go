@@ -115,7 +115,7 @@ func TestSave(t *testing.T) {
 				t.Fatalf("%v: %d events in %d segments, want %d", err, m.Sequence, len(m.Segments), i+1)
 			}
 		}
-		m, _, err := s.Dir.Manifest("demo", "r")
+		m, _, err := s.Dir.Manifest(t.Context(), "demo", "r")
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -210,7 +210,7 @@ func TestKeeper(t *testing.T) {
 		done := make(chan struct{})
 		go func() { defer close(done); k.Run(ctx) }()
 		for m := (archive.Manifest{}); m.Sequence != 2; {
-			if m, _, err = s.Dir.Manifest("demo", "r"); err != nil || t.Context().Err() != nil {
+			if m, _, err = s.Dir.Manifest(t.Context(), "demo", "r"); err != nil || t.Context().Err() != nil {
 				t.Fatal(err)
 			}
 		}
@@ -218,7 +218,7 @@ func TestKeeper(t *testing.T) {
 		k.Touch("r")
 		cancel()
 		<-done
-		if m, _, err := s.Dir.Manifest("demo", "r"); err != nil || m.Sequence != 5 {
+		if m, _, err := s.Dir.Manifest(t.Context(), "demo", "r"); err != nil || m.Sequence != 5 {
 			t.Errorf("%v %d", err, m.Sequence)
 		}
 	})
@@ -292,7 +292,7 @@ func TestBring(t *testing.T) {
 	t.Run("EVT-9 a bundle has one run, and comes back as it was", func(t *testing.T) {
 		t.Parallel()
 		var file bytes.Buffer
-		if err := archive.Pack(&file, s.Dir); err != nil {
+		if err := archive.Pack(t.Context(), &file, s.Dir); err != nil {
 			t.Fatal(err)
 		}
 		d, err := archive.Unpack(&file, t.TempDir())

@@ -7,7 +7,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"io/fs"
 	"os"
 	"path"
 	"path/filepath"
@@ -37,22 +36,14 @@ var bundled = pattern.New(`^(inspan-archive\.json|runs/[A-Za-z0-9_-]{1,64}/[A-Za
 var ErrBundle = errors.New("not a bundle of inspan export --bundle")
 
 // Pack writes an archive of one run as a bundle.
-func Pack(w io.Writer, d *Dir) error {
+func Pack(ctx context.Context, w io.Writer, d *Dir) error {
 	z := gzip.NewWriter(w)
 	t := tar.NewWriter(z)
-	err := filepath.WalkDir(d.path, func(p string, e fs.DirEntry, err error) error {
-		if err != nil || e.IsDir() {
-			return err
-		}
-		rel, err := filepath.Rel(d.path, p)
-		if err != nil {
-			return err
-		}
-		name := filepath.ToSlash(rel)
+	err := d.place.List(ctx, "", func(name string, _ Stat) error {
 		if !bundled.MatchString(name) {
 			return nil
 		}
-		b, err := os.ReadFile(p)
+		b, _, err := d.place.Read(ctx, name)
 		if err != nil {
 			return err
 		}
@@ -77,7 +68,6 @@ func Unpack(r io.Reader, into string) (*Dir, error) {
 		return nil, fmt.Errorf("%w: %w", ErrBundle, err)
 	}
 	t := tar.NewReader(io.LimitReader(z, maxBundle))
-	d := &Dir{path: into}
 	for n := 0; ; n++ {
 		h, err := t.Next()
 		if errors.Is(err, io.EOF) {
@@ -90,19 +80,20 @@ func Unpack(r io.Reader, into string) (*Dir, error) {
 			strings.HasSuffix(h.Name, ".json") && h.Size > maxJSON {
 			return nil, fmt.Errorf("%w: it has %.200q", ErrBundle, h.Name)
 		}
-		if err := d.copyIn(h.Name, t); err != nil {
+		if err := copyIn(into, h.Name, t); err != nil {
 			return nil, err
 		}
 	}
-	if d, err = Open(into); err != nil {
+	d, err := Open(into)
+	if err != nil {
 		return nil, fmt.Errorf("%w: %w", ErrBundle, err)
 	}
 	return d, nil
 }
 
-// copyIn writes a file of a bundle. It is not synced: it is read once.
-func (d *Dir) copyIn(name string, r io.Reader) error {
-	p := filepath.Join(d.path, filepath.FromSlash(name))
+// copyIn writes a file of a bundle into a folder. It is not synced: it is read once.
+func copyIn(into, name string, r io.Reader) error {
+	p := filepath.Join(into, filepath.FromSlash(name))
 	if err := os.MkdirAll(filepath.Dir(p), 0o700); err != nil {
 		return fmt.Errorf("unpack bundle: %w", err)
 	}
@@ -155,13 +146,13 @@ func (d *Dir) Finish(ctx context.Context, m Manifest, fork bool) (Manifest, erro
 			return m, err
 		}
 		old := m.Segments
-		ref, err := d.put("facts", append(joined(evs), '\n'))
+		ref, err := d.put(ctx, "facts", append(joined(evs), '\n'))
 		if err != nil {
 			return m, err
 		}
 		m.Segments = []Segment{{From: 1, To: state.Sequence, Ref: ref}}
 		for _, seg := range old {
-			d.drop(seg.Ref)
+			d.drop(ctx, seg.Ref)
 		}
 		if m.Anchor != nil && m.Anchor.Sequence > state.Sequence {
 			m.Anchor = nil
@@ -171,5 +162,5 @@ func (d *Dir) Finish(ctx context.Context, m Manifest, fork bool) (Manifest, erro
 		}
 	}
 	m.Sequence, m.Head, m.Status, m.Fork = state.Sequence, state.Hash, state.Status, fork
-	return m, d.writeManifest(m)
+	return d.writeManifest(ctx, m)
 }

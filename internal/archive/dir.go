@@ -20,6 +20,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"time"
 
@@ -52,6 +53,8 @@ type Manifest struct {
 	Extras *Extras `json:"beside,omitempty"`
 	// Fork says that the run may go on where it came from; only in bundles.
 	Fork bool `json:"fork,omitempty"`
+	// version is that of the file it was read from.
+	version Version
 }
 
 // Segment is a part of a log.
@@ -78,50 +81,52 @@ type Source interface {
 	Artifact(ctx context.Context, station, run string, ref events.Ref) ([]byte, error)
 }
 
-// Dir is an archive in a folder:
+// Dir is an archive at a place:
 //
 //	inspan-archive.json            what it is
 //	runs/STATION/RUN.json          Manifest
 //	objects/ab/abcd...             by SHA-256: segments, and what events refer to
 //	agents/STATION/NAME.json
-//	trees/STATION/NAME/tree.json   Tree, and beside it the parts of its packs by SHA-256
+//	trees/STATION/NAME/tree.json   Tree, and with it the parts of its packs by SHA-256
 //	branches/STATION/SCOPE.DIGEST.json
 //	artifacts/STATION/RUN/...      by SHA-256
 type Dir struct {
-	path string
-	lock *disk.Lock
-	// progress, where it is not nil, is told how many bytes of something large are saved.
+	place Place
+	// progress, where it is not nil, is called with how many bytes of something large are saved.
 	progress func(what string, done, total int64)
 }
 
-// OnProgress has tell called with how many bytes of something large are saved. It is set before anything is.
-func (d *Dir) OnProgress(tell func(what string, done, total int64)) { d.progress = tell }
+// OnProgress has report called with how many bytes of something large are saved. It is set before anything is.
+func (d *Dir) OnProgress(report func(what string, done, total int64)) { d.progress = report }
 
 var _ Source = (*Dir)(nil)
 
 const marker = "inspan-archive.json"
 
-// Open opens an archive to read it.
-func Open(path string) (*Dir, error) {
-	b, err := os.ReadFile(filepath.Join(path, marker))
+// Open opens an archive in a folder to read it.
+func Open(path string) (*Dir, error) { return OpenAt(context.Background(), folder{path: path}) }
+
+// OpenAt opens an archive to read it.
+func OpenAt(ctx context.Context, p Place) (*Dir, error) {
+	b, _, err := p.Read(ctx, marker)
 	if errors.Is(err, fs.ErrNotExist) {
-		return nil, fmt.Errorf("%s is not an archive: %s is missing: %w", path, marker, kernel.ErrNotFound)
+		return nil, fmt.Errorf("%s is not an archive: %s is missing: %w", p, marker, ErrNone)
 	}
 	if err != nil {
-		return nil, fmt.Errorf("open archive: %w", err)
+		return nil, fmt.Errorf("open archive %s: %w", p, err)
 	}
 	var is struct {
 		Format int `json:"format"`
 	}
 	if err := json.Unmarshal(b, &is); err != nil || is.Format != Format {
-		return nil, fmt.Errorf("archive %s has format %d, this program reads %d: use the program that wrote it", path,
+		return nil, fmt.Errorf("archive %s has format %d, this program reads %d: use the program that wrote it", p,
 			is.Format, Format)
 	}
-	return &Dir{path: path}, nil
+	return &Dir{place: p}, nil
 }
 
-// Create opens an archive to write it, and makes it where there is none. One process writes at a time. Close must be
-// called.
+// Create opens an archive in a folder to write it, and makes it where there is none. One process writes at a time.
+// Close must be called.
 func Create(path string) (*Dir, error) {
 	if err := os.MkdirAll(path, 0o700); err != nil {
 		return nil, fmt.Errorf("make archive: %w", err)
@@ -134,40 +139,63 @@ func Create(path string) (*Dir, error) {
 	if err != nil {
 		return nil, fmt.Errorf("archive %s: %w", path, err)
 	}
-	d := &Dir{path: path, lock: lock}
-	if _, err := os.Stat(filepath.Join(path, marker)); errors.Is(err, fs.ErrNotExist) {
-		if err := d.write(marker, fmt.Appendf(nil, "{\"format\": %d}\n", Format)); err != nil {
-			return nil, errors.Join(err, d.Close())
-		}
-	}
-	if _, err := Open(path); err != nil {
+	d := At(folder{path: path, lock: lock})
+	if err := d.Prepare(context.Background()); err != nil {
 		return nil, errors.Join(err, d.Close())
 	}
 	return d, nil
 }
 
-// Close lets another process write.
-func (d *Dir) Close() error {
-	if d.lock == nil {
+// At is an archive at a place, to write it. Prepare must have succeeded before anything else is done with it.
+func At(p Place) *Dir { return &Dir{place: p} }
+
+// Prepare makes the archive where there is none, and checks what is there.
+func (d *Dir) Prepare(ctx context.Context) error {
+	_, err := d.place.Stat(ctx, marker)
+	if errors.Is(err, fs.ErrNotExist) {
+		err = mark(ctx, d.place)
+	}
+	if err != nil {
+		return fmt.Errorf("archive %s: %w", d.place, err)
+	}
+	if _, err := OpenAt(ctx, d.place); err != nil {
+		return err
+	}
+	return d.place.Probe(ctx)
+}
+
+// mark says what the place is. Another program may do so at the same time.
+func mark(ctx context.Context, p Place) error {
+	_, err := p.Write(ctx, marker, fmt.Appendf(nil, "{\"format\": %d}\n", Format), "")
+	if errors.Is(err, ErrChanged) {
 		return nil
 	}
-	return d.lock.Close()
+	return err
 }
 
-// write puts a file in place at once: after a crash there is the old one or the new one, and the new one is on disk
-// when write returns.
-func (d *Dir) write(name string, b []byte) error {
-	path := filepath.Join(d.path, filepath.FromSlash(name))
-	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
-		return fmt.Errorf("archive %s: %w", name, err)
-	}
-	if err := disk.Replace(path, b, 0o600); err != nil {
-		return fmt.Errorf("archive %s: %w", name, err)
-	}
-	return nil
+// Close lets another process write.
+func (d *Dir) Close() error { return d.place.Close() }
+
+// Shared says that other programs may write to the archive too, and that it is reached over a network.
+func (d *Dir) Shared() bool { return d.place.Shared() }
+
+// write puts a file in place at once, over whatever is there.
+func (d *Dir) write(ctx context.Context, name string, b []byte) error {
+	_, err := d.replace(ctx, name, b, Any)
+	return err
 }
 
-func objectName(digest string) string { return "objects/" + digest[:2] + "/" + digest }
+// replace puts a file in place at once, over one version of it.
+func (d *Dir) replace(ctx context.Context, name string, b []byte, over Version) (Version, error) {
+	now, err := d.place.Write(ctx, name, b, over)
+	if err != nil {
+		return over, fmt.Errorf("archive %s: %w", name, err)
+	}
+	return now, nil
+}
+
+func objectFolder(digest string) string { return "objects/" + digest[:2] }
+func objectName(digest string) string   { return objectFolder(digest) + "/" + digest }
 
 func validDigest(digest string) bool {
 	b, err := hex.DecodeString(digest)
@@ -175,40 +203,31 @@ func validDigest(digest string) bool {
 }
 
 // has reports whether an object is there; its content is looked at when it is read.
-func (d *Dir) has(ref events.Ref) bool {
-	info, err := os.Stat(filepath.Join(d.path, filepath.FromSlash(objectName(ref.SHA256))))
-	return err == nil && info.Size() == ref.Size
+func (d *Dir) has(ctx context.Context, ref events.Ref) bool {
+	return d.holds(ctx, objectFolder(ref.SHA256), ref)
 }
 
-func (d *Dir) put(kind string, b []byte) (events.Ref, error) {
+func (d *Dir) put(ctx context.Context, kind string, b []byte) (events.Ref, error) {
 	sum := sha256.Sum256(b)
 	ref := events.Ref{SHA256: hex.EncodeToString(sum[:]), Size: int64(len(b)), Type: kind}
-	if d.has(ref) {
+	if d.has(ctx, ref) {
 		return ref, nil
 	}
-	return ref, d.write(objectName(ref.SHA256), b)
+	return ref, d.write(ctx, objectName(ref.SHA256), b)
 }
 
 // Object implements Source.
-func (d *Dir) Object(_ context.Context, ref events.Ref) ([]byte, error) {
+func (d *Dir) Object(ctx context.Context, ref events.Ref) ([]byte, error) {
 	if !validDigest(ref.SHA256) {
 		return nil, fmt.Errorf("archive object %.80q: not a digest", ref.SHA256)
 	}
-	b, err := os.ReadFile(filepath.Join(d.path, filepath.FromSlash(objectName(ref.SHA256))))
-	if errors.Is(err, fs.ErrNotExist) {
-		return nil, fmt.Errorf("archive object %s: %w", ref.SHA256, kernel.ErrNotFound)
-	}
-	if err != nil {
-		return nil, fmt.Errorf("archive object %s: %w", ref.SHA256, err)
-	}
-	if sum := sha256.Sum256(b); hex.EncodeToString(sum[:]) != ref.SHA256 || int64(len(b)) != ref.Size {
-		return nil, fmt.Errorf("archive object %s: %w", ref.SHA256, ErrDamaged)
-	}
-	return b, nil
+	return d.byContent(ctx, objectFolder(ref.SHA256), ref)
 }
 
 // Errors of an archive.
 var (
+	// ErrNone means that there is no archive. It is kernel.ErrNotFound.
+	ErrNone = kernel.ErrNotFound
 	// ErrDamaged means that a file of the archive is not what it was when it was saved.
 	ErrDamaged = errors.New("the archive is damaged: restore from another copy of it")
 	// ErrShorter means that the log of the station is not the one that is saved, or ends before it. It is not saved.
@@ -220,11 +239,11 @@ var (
 func manifestName(station, runID string) string { return "runs/" + station + "/" + runID + ".json" }
 
 // Manifest returns what is saved of a run; ok is false where nothing is.
-func (d *Dir) Manifest(station, runID string) (m Manifest, ok bool, err error) {
+func (d *Dir) Manifest(ctx context.Context, station, runID string) (m Manifest, ok bool, err error) {
 	if err := errors.Join(events.CheckID("station", station), events.CheckID("run", runID)); err != nil {
 		return m, false, err
 	}
-	b, err := os.ReadFile(filepath.Join(d.path, filepath.FromSlash(manifestName(station, runID))))
+	b, version, err := d.place.Read(ctx, manifestName(station, runID))
 	if errors.Is(err, fs.ErrNotExist) {
 		return m, false, nil
 	}
@@ -234,26 +253,34 @@ func (d *Dir) Manifest(station, runID string) (m Manifest, ok bool, err error) {
 	if err := json.Unmarshal(b, &m); err != nil || m.Run != runID || m.Station != station || m.Format != Format {
 		return Manifest{}, false, fmt.Errorf("archive of run %s: %w", runID, ErrDamaged)
 	}
+	m.version = version
 	return m, true, nil
 }
 
-func (d *Dir) writeManifest(m Manifest) error {
+// writeManifest returns what is there then.
+func (d *Dir) writeManifest(ctx context.Context, m Manifest) (Manifest, error) {
 	b, err := json.MarshalIndent(m, "", "  ")
 	if err != nil {
-		return fmt.Errorf("archive of run %s: %w", m.Run, err)
+		return m, fmt.Errorf("archive of run %s: %w", m.Run, err)
 	}
-	return d.write(manifestName(m.Station, m.Run), append(b, '\n'))
+	m.version, err = d.replace(ctx, manifestName(m.Station, m.Run), append(b, '\n'), m.version)
+	return m, err
 }
 
 // Runs implements Source, in the order of stations and ids.
-func (d *Dir) Runs(context.Context) ([]Manifest, error) {
-	files, err := filepath.Glob(filepath.Join(d.path, "runs", "*", "*.json"))
+func (d *Dir) Runs(ctx context.Context) ([]Manifest, error) {
+	found, err := names(ctx, d.place, "runs/", ".json")
 	if err != nil {
-		return nil, fmt.Errorf("list archive: %w", err)
+		return nil, err
 	}
+	slices.Sort(found)
 	var all []Manifest
-	for _, f := range files {
-		m, ok, err := d.Manifest(filepath.Base(filepath.Dir(f)), strings.TrimSuffix(filepath.Base(f), ".json"))
+	for _, name := range found {
+		station, id, ok := strings.Cut(name, "/")
+		if !ok || strings.Contains(id, "/") {
+			continue
+		}
+		m, ok, err := d.Manifest(ctx, station, id)
 		if err != nil {
 			return nil, err
 		}
@@ -267,18 +294,24 @@ func (d *Dir) Runs(context.Context) ([]Manifest, error) {
 func agentName(station, name string) string { return "agents/" + station + "/" + name + ".json" }
 
 // Agents implements Source.
-func (d *Dir) Agents(_ context.Context, station string) (map[string][]byte, error) {
-	files, err := filepath.Glob(filepath.Join(d.path, "agents", station, "*.json"))
+func (d *Dir) Agents(ctx context.Context, station string) (map[string][]byte, error) {
+	if err := events.CheckID("station", station); err != nil {
+		return nil, err
+	}
+	found, err := names(ctx, d.place, "agents/"+station+"/", ".json")
 	if err != nil {
-		return nil, fmt.Errorf("list agents of the archive: %w", err)
+		return nil, err
 	}
 	all := map[string][]byte{}
-	for _, f := range files {
-		b, err := os.ReadFile(f)
+	for _, name := range found {
+		if strings.Contains(name, "/") {
+			continue
+		}
+		b, _, err := d.place.Read(ctx, agentName(station, name))
 		if err != nil {
 			return nil, fmt.Errorf("agent of the archive: %w", err)
 		}
-		all[strings.TrimSuffix(filepath.Base(f), ".json")] = bytes.TrimSpace(b)
+		all[name] = bytes.TrimSpace(b)
 	}
 	return all, nil
 }
@@ -301,6 +334,6 @@ func Events(ctx context.Context, src Source, m Manifest) ([][]byte, error) {
 }
 
 // drop removes an object that nothing names any more. One that stays is only room.
-func (d *Dir) drop(ref events.Ref) {
-	_ = os.Remove(filepath.Join(d.path, filepath.FromSlash(objectName(ref.SHA256))))
+func (d *Dir) drop(ctx context.Context, ref events.Ref) {
+	_ = d.place.Remove(ctx, objectName(ref.SHA256))
 }

@@ -9,8 +9,8 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"os"
-	"path/filepath"
+	"path"
+	"slices"
 	"strings"
 	"time"
 
@@ -68,6 +68,8 @@ type Tree struct {
 	Record json.RawMessage `json:"record"`
 	// Stale is true where the log went on and what the workspace was then could not be saved.
 	Stale bool `json:"stale,omitempty"`
+	// version is that of the file it was read from.
+	version Version
 }
 
 // treeRecord are the parts of a record of a workspace that an archive must understand. The others are kept as they are.
@@ -132,13 +134,14 @@ func treeName(station, workspace string) (string, error) {
 }
 
 // Tree implements Source.
-func (d *Dir) Tree(_ context.Context, station, workspace string) (Tree, error) {
+func (d *Dir) Tree(ctx context.Context, station, workspace string) (Tree, error) {
 	var t Tree
 	name, err := treeName(station, workspace)
 	if err != nil {
 		return t, err
 	}
-	b, err := os.ReadFile(filepath.Join(d.path, filepath.FromSlash(name), treeFile))
+	b, version, err := d.place.Read(ctx, name+"/"+treeFile)
+	t.version = version
 	if errors.Is(err, fs.ErrNotExist) {
 		return t, fmt.Errorf("workspace %s in the archive: %w", workspace, kernel.ErrNotFound)
 	}
@@ -153,21 +156,21 @@ func (d *Dir) Tree(_ context.Context, station, workspace string) (Tree, error) {
 }
 
 // TreePart implements Source.
-func (d *Dir) TreePart(_ context.Context, station, workspace string, ref events.Ref) ([]byte, error) {
+func (d *Dir) TreePart(ctx context.Context, station, workspace string, ref events.Ref) ([]byte, error) {
 	name, err := treeName(station, workspace)
 	if err != nil {
 		return nil, err
 	}
-	return d.byContent(name, ref)
+	return d.byContent(ctx, name, ref)
 }
 
 // Artifact implements Source.
-func (d *Dir) Artifact(_ context.Context, station, runID string, ref events.Ref) ([]byte, error) {
+func (d *Dir) Artifact(ctx context.Context, station, runID string, ref events.Ref) ([]byte, error) {
 	name, err := artifactName(station, runID)
 	if err != nil {
 		return nil, err
 	}
-	return d.byContent(name, ref)
+	return d.byContent(ctx, name, ref)
 }
 
 func artifactName(station, runID string) (string, error) {
@@ -176,52 +179,55 @@ func artifactName(station, runID string) (string, error) {
 }
 
 // byContent reads a file of a folder whose files are named by their digests.
-func (d *Dir) byContent(folder string, ref events.Ref) ([]byte, error) {
+func (d *Dir) byContent(ctx context.Context, folder string, ref events.Ref) ([]byte, error) {
 	if !validDigest(ref.SHA256) {
 		return nil, fmt.Errorf("archive %s: %.80q is not a digest", folder, ref.SHA256)
 	}
-	at := filepath.Join(d.path, filepath.FromSlash(folder), ref.SHA256)
-	info, err := os.Stat(at)
-	if err == nil && info.Size() != ref.Size {
-		return nil, fmt.Errorf("archive %s/%s: %w", folder, ref.SHA256, ErrDamaged)
+	name := folder + "/" + ref.SHA256
+	s, err := d.place.Stat(ctx, name)
+	if err == nil && s.Size != ref.Size {
+		return nil, fmt.Errorf("archive %s: %w", name, ErrDamaged)
 	}
 	var b []byte
 	if err == nil {
-		b, err = os.ReadFile(at)
+		b, _, err = d.place.Read(ctx, name)
 	}
 	if errors.Is(err, fs.ErrNotExist) {
-		return nil, fmt.Errorf("archive %s/%s: %w", folder, ref.SHA256, kernel.ErrNotFound)
+		return nil, fmt.Errorf("archive %s: %w", name, kernel.ErrNotFound)
 	}
 	if err != nil {
-		return nil, fmt.Errorf("archive %s/%s: %w", folder, ref.SHA256, err)
+		return nil, fmt.Errorf("archive %s: %w", name, err)
 	}
 	if sum := sha256.Sum256(b); hex.EncodeToString(sum[:]) != ref.SHA256 {
-		return nil, fmt.Errorf("archive %s/%s: %w", folder, ref.SHA256, ErrDamaged)
+		return nil, fmt.Errorf("archive %s: %w", name, ErrDamaged)
 	}
 	return b, nil
 }
 
 // holds reports whether a folder has a file of a digest; its content is looked at when it is read.
-func (d *Dir) holds(folder string, ref events.Ref) bool {
-	info, err := os.Stat(filepath.Join(d.path, filepath.FromSlash(folder), ref.SHA256))
-	return err == nil && info.Size() == ref.Size
+func (d *Dir) holds(ctx context.Context, folder string, ref events.Ref) bool {
+	s, err := d.place.Stat(ctx, folder+"/"+ref.SHA256)
+	return err == nil && s.Size == ref.Size
 }
 
+// settled is how old a file is that no program that saves something now can be about to name.
+const settled = time.Hour
+
 // keepOnly removes the files of a folder that are named by digests which are not wanted. What stays is only room.
-func (d *Dir) keepOnly(folder string, wanted []events.Ref) {
-	at := filepath.Join(d.path, filepath.FromSlash(folder))
-	names, err := os.ReadDir(at)
-	if err != nil {
-		return
-	}
+func (d *Dir) keepOnly(ctx context.Context, folder string, wanted []events.Ref) {
 	keep := map[string]bool{}
 	for _, ref := range wanted {
 		keep[ref.SHA256] = true
 	}
-	for _, n := range names {
-		if validDigest(n.Name()) && !keep[n.Name()] {
-			_ = os.Remove(filepath.Join(at, n.Name()))
+	var unwanted []string
+	_ = d.place.List(ctx, folder+"/", func(name string, s Stat) error {
+		if base := path.Base(name); validDigest(base) && !keep[base] && (!d.Shared() || s.Age >= settled) {
+			unwanted = append(unwanted, name)
 		}
+		return nil
+	})
+	for _, name := range unwanted {
+		_ = d.place.Remove(ctx, name)
 	}
 }
 
@@ -233,22 +239,21 @@ func branchName(station, key string) string {
 }
 
 // Branches implements Source.
-func (d *Dir) Branches(_ context.Context, station, scope string) (map[string][]byte, error) {
+func (d *Dir) Branches(ctx context.Context, station, scope string) (map[string][]byte, error) {
 	if _, err := token(scope); err != nil || events.CheckID("station", station) != nil {
 		return nil, errors.Join(err, events.CheckID("station", station))
 	}
 	of := strings.TrimPrefix(events.BranchKeysOf(scope), events.BranchKeys)
-	files, err := filepath.Glob(filepath.Join(d.path, "branches", station, of+"*.json"))
+	found, err := names(ctx, d.place, "branches/"+station+"/", ".json")
 	if err != nil {
-		return nil, fmt.Errorf("list branches of the archive: %w", err)
+		return nil, err
 	}
 	all := map[string][]byte{}
-	for _, f := range files {
-		name := strings.TrimSuffix(filepath.Base(f), ".json")
-		if !branchFile.MatchString(name) {
+	for _, name := range found {
+		if !strings.HasPrefix(name, of) || !branchFile.MatchString(name) {
 			continue
 		}
-		b, err := os.ReadFile(f)
+		b, _, err := d.place.Read(ctx, branchName(station, name))
 		if err != nil {
 			return nil, fmt.Errorf("branch of the archive: %w", err)
 		}
@@ -269,35 +274,39 @@ func readBranch(b []byte, scope string) (events.PublishedBranch, error) {
 	return rec, nil
 }
 
-// Expire removes the artifacts of a station whose time was over at a moment, and tells how many they were. An artifact
-// lives in the archive as long as it does in the station.
+// Expire removes the artifacts of a station whose time was over at a moment, and returns how many they were. An
+// artifact lives in the archive as long as it does in the station.
 func (d *Dir) Expire(ctx context.Context, station string, now time.Time) (removed int, err error) {
-	folders, err := filepath.Glob(filepath.Join(d.path, "artifacts", station, "*"))
+	found, err := names(ctx, d.place, "artifacts/"+station+"/", "")
 	if err != nil {
-		return 0, fmt.Errorf("list artifacts of the archive: %w", err)
+		return 0, err
+	}
+	there := map[string][]string{}
+	for _, name := range found {
+		if runID, digest, ok := strings.Cut(name, "/"); ok {
+			there[runID] = append(there[runID], digest)
+		}
 	}
 	var errs []error
-	for _, folder := range folders {
+	for runID, digests := range there {
 		if ctx.Err() != nil {
 			return removed, context.Cause(ctx)
 		}
-		m, ok, err := d.Manifest(station, filepath.Base(folder))
+		m, ok, err := d.Manifest(ctx, station, runID)
 		if err != nil || !ok || m.Extras == nil {
 			errs = append(errs, err)
 			continue
 		}
 		for _, a := range m.Extras.Artifacts {
-			if !validDigest(a.SHA256) || !a.due(m.Extras.EndedAt, now) {
+			if !slices.Contains(digests, a.SHA256) || !a.due(m.Extras.EndedAt, now) {
 				continue
 			}
-			switch err := os.Remove(filepath.Join(folder, a.SHA256)); {
-			case err == nil:
-				removed++
-			case !errors.Is(err, fs.ErrNotExist):
+			if err := d.place.Remove(ctx, "artifacts/"+station+"/"+runID+"/"+a.SHA256); err != nil {
 				errs = append(errs, fmt.Errorf("artifact of run %s: %w", m.Run, err))
+				continue
 			}
+			removed++
 		}
-		_ = os.Remove(folder) // where it is empty
 	}
 	return removed, errors.Join(errs...)
 }

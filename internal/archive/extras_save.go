@@ -6,8 +6,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"os"
-	"path/filepath"
 	"slices"
 
 	"github.com/inspan/inspan/internal/core/delivery"
@@ -74,7 +72,7 @@ func (s *Saver) again(ctx context.Context, m Manifest) (Manifest, error) {
 		return m, err
 	}
 	m.Extras = &b
-	return m, s.Dir.writeManifest(m)
+	return s.Dir.writeManifest(ctx, m)
 }
 
 // files and published are what is left out, in words.
@@ -108,7 +106,7 @@ func (s *Saver) tree(ctx context.Context, b *Extras) error {
 		if s.Bundle { // it went with the run, which was stopped for the bundle
 			return s.saved(ctx, b)
 		}
-		s.Dir.forgetTree(name)
+		forgetTree(ctx, s.Dir, name)
 		fallthrough
 	case rec.Snapshot == "":
 		b.leave(b.files(), "the station stores none of them")
@@ -126,10 +124,10 @@ func (s *Saver) tree(ctx context.Context, b *Extras) error {
 			b.leave(b.files(), why)
 			return s.stale(ctx, b)
 		}
-		if err := s.Dir.writeTree(name, Tree{Record: record}); err != nil {
+		if err := s.Dir.writeTree(ctx, name, Tree{Record: record, version: old.version}); err != nil {
 			return err
 		}
-		s.Dir.keepOnly(name, rec.parts())
+		s.Dir.keepOnly(ctx, name, rec.parts())
 	}
 	b.Snapshot, b.Files, b.Bytes = rec.Snapshot, rec.Files, rec.Bytes
 	return nil
@@ -140,7 +138,7 @@ func (s *Saver) parts(ctx context.Context, name string, rec treeRecord) (why str
 	var done int64
 	for _, ref := range rec.parts() {
 		done += ref.Size
-		if s.Dir.holds(name, ref) {
+		if s.Dir.holds(ctx, name, ref) {
 			continue
 		}
 		data, err := s.Blobs.Get(ctx, ref)
@@ -150,7 +148,7 @@ func (s *Saver) parts(ctx context.Context, name string, rec treeRecord) (why str
 		if err != nil {
 			return "", err
 		}
-		if err := s.Dir.write(name+"/"+ref.SHA256, data); err != nil {
+		if err := s.Dir.write(ctx, name+"/"+ref.SHA256, data); err != nil {
 			return "", err
 		}
 		if s.Dir.progress != nil {
@@ -171,7 +169,7 @@ func (s *Saver) stale(ctx context.Context, b *Extras) error {
 		return err
 	}
 	t.Stale = true
-	return s.Dir.writeTree(name, t)
+	return s.Dir.writeTree(ctx, name, t)
 }
 
 // saved tells what is saved of a workspace.
@@ -198,19 +196,19 @@ func compact(record []byte) []byte {
 	return b.Bytes()
 }
 
-func (d *Dir) writeTree(name string, t Tree) error {
+func (d *Dir) writeTree(ctx context.Context, name string, t Tree) error {
 	b, err := json.Marshal(t)
 	if err != nil {
 		return fmt.Errorf("archive %s: %w", name, err)
 	}
-	return d.write(name+"/"+treeFile, append(b, '\n'))
+	_, err = d.replace(ctx, name+"/"+treeFile, append(b, '\n'), t.version)
+	return err
 }
 
 // forgetTree removes what is saved of a workspace that the station has forgotten, the record first.
-func (d *Dir) forgetTree(name string) {
-	at := filepath.Join(d.path, filepath.FromSlash(name))
-	_ = os.Remove(filepath.Join(at, treeFile))
-	_ = os.RemoveAll(at)
+func forgetTree(ctx context.Context, d *Dir, name string) {
+	_ = d.place.Remove(ctx, name+"/"+treeFile)
+	d.keepOnly(ctx, name, nil)
 }
 
 // branches saves the records of published branches and their objects.
@@ -252,7 +250,7 @@ func (s *Saver) branch(ctx context.Context, scope, key string, record []byte) (w
 		return fmt.Sprintf("%.200q takes %d bytes, the limit is %d", rec.Branch, rec.Bytes, s.MostBytes), nil
 	}
 	for _, ref := range rec.Parts {
-		if !validDigest(ref.SHA256) || s.Dir.has(ref) {
+		if !validDigest(ref.SHA256) || s.Dir.has(ctx, ref) {
 			continue
 		}
 		data, err := s.Blobs.Get(ctx, ref)
@@ -260,18 +258,19 @@ func (s *Saver) branch(ctx context.Context, scope, key string, record []byte) (w
 			return fmt.Sprintf("%.200q: %s", rec.Branch, err), nil
 		}
 		if err == nil {
-			_, err = s.Dir.put(ref.Type, data)
+			_, err = s.Dir.put(ctx, ref.Type, data)
 		}
 		if err != nil {
 			return "", fmt.Errorf("save branch %.200q: %w", rec.Branch, err)
 		}
 	}
 	name := branchName(s.Station, key)
-	if was, err := os.ReadFile(filepath.Join(s.Dir.path, filepath.FromSlash(name))); err == nil &&
-		bytes.Equal(bytes.TrimSpace(was), record) {
+	was, version, err := s.Dir.place.Read(ctx, name)
+	if err == nil && bytes.Equal(bytes.TrimSpace(was), record) {
 		return "", nil
 	}
-	return "", s.Dir.write(name, append(bytes.Clone(record), '\n'))
+	_, err = s.Dir.replace(ctx, name, append(bytes.Clone(record), '\n'), version)
+	return "", err
 }
 
 // artifacts saves the bytes of what a run made, as far as they are in the store of artifacts.
@@ -296,14 +295,14 @@ func (s *Saver) artifacts(ctx context.Context, b *Extras, runID string, state ru
 			sum -= a.Size
 			continue
 		}
-		if !s.Dir.holds(folder, a.Ref()) {
+		if !s.Dir.holds(ctx, folder, a.Ref()) {
 			data, err := s.Artifacts.Get(ctx, ownerOf(a, runID), a.Ref())
 			if err != nil && ctx.Err() == nil && !isTransient(err) {
 				b.leave("artifact "+a.Key, "the station does not have it")
 				continue
 			}
 			if err == nil {
-				err = s.Dir.write(folder+"/"+a.SHA256, data)
+				err = s.Dir.write(ctx, folder+"/"+a.SHA256, data)
 			}
 			if err != nil {
 				return fmt.Errorf("save artifact %s: %w", a.Key, err)
@@ -311,7 +310,7 @@ func (s *Saver) artifacts(ctx context.Context, b *Extras, runID string, state ru
 		}
 		b.Artifacts, wanted = append(b.Artifacts, one), append(wanted, a.Ref())
 	}
-	s.Dir.keepOnly(folder, wanted)
+	s.Dir.keepOnly(ctx, folder, wanted)
 	return nil
 }
 

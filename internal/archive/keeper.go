@@ -13,7 +13,6 @@ import (
 
 	"github.com/rs/zerolog"
 
-	"github.com/inspan/inspan/internal/kernel"
 	"github.com/inspan/inspan/pkg/run"
 )
 
@@ -30,8 +29,10 @@ type Keeper struct {
 	again map[string]struct{}
 	// expire is when artifacts are looked for next whose time is over. Only Run has it.
 	expire time.Time
-	// saving is held while runs are saved: one at a time, since they share the disk.
+	// saving is held while runs are saved, by whoever saves some.
 	saving sync.Mutex
+	// wake has a message when a run is to be saved now and not with the next tick.
+	wake chan struct{}
 }
 
 // NewKeeper makes a keeper that saves running runs that often.
@@ -39,7 +40,8 @@ func NewKeeper(s *Saver, every time.Duration, log zerolog.Logger) (*Keeper, erro
 	if s == nil || s.Dir == nil || s.Journal == nil || s.Blobs == nil || s.State == nil || s.Config == nil || every <= 0 {
 		return nil, errors.New("an archive needs a folder, a journal, blobs, the two key-value stores and an interval above 0")
 	}
-	return &Keeper{saver: s, every: every, log: log, dirty: map[string]struct{}{}, again: map[string]struct{}{}}, nil
+	return &Keeper{saver: s, every: every, log: log, dirty: map[string]struct{}{}, again: map[string]struct{}{},
+		wake: make(chan struct{}, 1)}, nil
 }
 
 // Touch says that a run has new events.
@@ -49,11 +51,25 @@ func (k *Keeper) Touch(runID string) {
 	k.mu.Unlock()
 }
 
-// Save saves a run now. A run whose log is not the one that is saved stays as it is saved, and is told to a person: it
-// is no reason to receive the event again.
+// Save saves a run now. Over a network it only sees to it that Run does: an archive that does not answer holds up
+// nothing else. A run whose log is not the one that is saved stays as it is saved, and is reported to a person: it is
+// no reason to receive the event again.
 func (k *Keeper) Save(ctx context.Context, runID string) error {
+	if k.saver.Dir.Shared() {
+		k.Touch(runID)
+		select {
+		case k.wake <- struct{}{}:
+		default: // it is to be woken already
+		}
+		return nil
+	}
 	k.saving.Lock()
 	defer k.saving.Unlock()
+	return k.save(ctx, runID)
+}
+
+// save saves a run. saving is held.
+func (k *Keeper) save(ctx context.Context, runID string) error {
 	k.mu.Lock()
 	delete(k.dirty, runID)
 	if k.saver.Trees != nil {
@@ -75,15 +91,52 @@ func (k *Keeper) Save(ctx context.Context, runID string) error {
 	return nil
 }
 
+// abreast is how many runs are saved at a time over a network. On a disk, which they share, it is one.
+const abreast = 16
+
+// saveAll saves runs; those that were not are touched.
+func (k *Keeper) saveAll(ctx context.Context, runs []string) {
+	k.saving.Lock()
+	defer k.saving.Unlock()
+	workers := 1
+	if k.saver.Dir.Shared() {
+		workers = abreast
+	}
+	next := make(chan string)
+	var wg sync.WaitGroup
+	for range min(workers, len(runs)) {
+		wg.Go(func() {
+			for id := range next {
+				err := k.save(ctx, id)
+				if errors.Is(err, ErrChanged) { // another persister saved it: what is left to do is in the next round
+					k.log.Debug().Err(err).Str("run", id).Msg("archived by another program meanwhile, will look again")
+				} else if err != nil {
+					k.log.Warn().Err(err).Str("run", id).Msg("not archived, will try again")
+				}
+			}
+		})
+	}
+	for _, id := range runs {
+		next <- id
+	}
+	close(next)
+	wg.Wait()
+}
+
 // Run saves what was missed while no one kept the archive, then what is touched, until ctx ends; then once more all
 // that is touched.
 func (k *Keeper) Run(ctx context.Context) {
-	k.catchUp(ctx)
 	tick := time.NewTicker(k.every)
 	defer tick.Stop()
+	if !k.reach(ctx, tick.C) {
+		return
+	}
+	k.catchUp(ctx)
 	for {
 		select {
 		case <-tick.C:
+			k.flush(ctx)
+		case <-k.wake:
 			k.flush(ctx)
 		case <-ctx.Done():
 			last, cancel := context.WithTimeout(context.WithoutCancel(ctx), lastSave)
@@ -92,6 +145,24 @@ func (k *Keeper) Run(ctx context.Context) {
 			return
 		}
 	}
+}
+
+// reach waits until an archive that is reached over a network can be written; false means that ctx has ended. What
+// comes meanwhile is touched.
+func (k *Keeper) reach(ctx context.Context, tick <-chan time.Time) bool {
+	for k.saver.Dir.Shared() {
+		err := k.saver.Dir.Prepare(ctx)
+		if err == nil {
+			return true
+		}
+		k.log.Error().Err(err).Msg("the archive cannot be written, will try again: nothing is archived until then")
+		select {
+		case <-tick:
+		case <-ctx.Done():
+			return false
+		}
+	}
+	return true
 }
 
 // lastSave bounds the save at the end.
@@ -110,11 +181,7 @@ func (k *Keeper) flush(ctx context.Context) {
 		}
 	}
 	k.tidy(ctx)
-	for _, id := range some {
-		if err := k.Save(ctx, id); err != nil {
-			k.log.Warn().Err(err).Str("run", id).Msg("not archived, will try again")
-		}
-	}
+	k.saveAll(ctx, some)
 	if len(some) > 0 {
 		k.agents(ctx)
 	}
@@ -131,22 +198,17 @@ func (k *Keeper) agents(ctx context.Context) {
 // catchUp touches the runs of the index that have more events than are saved.
 func (k *Keeper) catchUp(ctx context.Context) {
 	const prefix = "run."
-	keys, err := k.saver.State.Keys(ctx, prefix)
-	if err != nil {
-		k.log.Warn().Err(err).Msg("index not read: runs without new events are archived with their next event")
-	}
-	for _, key := range keys {
-		b, err := k.saver.State.Get(ctx, key)
-		if errors.Is(err, kernel.ErrNotFound) {
-			continue
-		}
+	err := k.saver.State.Each(ctx, prefix, func(key string, row []byte) error {
 		id := strings.TrimPrefix(key, prefix)
 		var info run.Info
-		m, _, readErr := k.saver.Dir.Manifest(k.saver.Station, id)
-		if err == nil && readErr == nil && json.Unmarshal(b, &info) == nil && info.Sequence <= m.Sequence {
-			continue
+		m, _, err := k.saver.Dir.Manifest(ctx, k.saver.Station, id)
+		if err != nil || json.Unmarshal(row, &info) != nil || info.Sequence > m.Sequence {
+			k.Touch(id)
 		}
-		k.Touch(id)
+		return nil
+	})
+	if err != nil {
+		k.log.Warn().Err(err).Msg("index not read: runs without new events are archived with their next event")
 	}
 	k.agents(ctx)
 	k.flush(ctx)

@@ -49,7 +49,7 @@ func (s *Saver) now() time.Time {
 
 // Save adds what a run has beyond what is saved of it. It is not called for one run by two at a time.
 func (s *Saver) Save(ctx context.Context, runID string) (Manifest, error) {
-	m, _, err := s.Dir.Manifest(s.Station, runID)
+	m, _, err := s.Dir.Manifest(ctx, s.Station, runID)
 	if err != nil {
 		return m, err
 	}
@@ -155,7 +155,7 @@ func (s *Saver) objects(ctx context.Context, m *Manifest, stored []byte) error {
 	var all []found
 	for queue := events.Refs(p); len(queue) > 0; queue = queue[1:] {
 		ref := queue[0]
-		if !validDigest(ref.SHA256) || s.Dir.has(ref) {
+		if !validDigest(ref.SHA256) || s.Dir.has(ctx, ref) {
 			continue
 		}
 		b, err := s.Blobs.Get(ctx, ref)
@@ -170,7 +170,7 @@ func (s *Saver) objects(ctx context.Context, m *Manifest, stored []byte) error {
 		queue = append(queue, events.Inside(ref, b)...)
 	}
 	for _, f := range slices.Backward(all) { // what an object refers to first: one that is there has all of it
-		if _, err := s.Dir.put(f.ref.Type, f.data); err != nil {
+		if _, err := s.Dir.put(ctx, f.ref.Type, f.data); err != nil {
 			return err
 		}
 	}
@@ -197,7 +197,7 @@ func (s *Saver) seal(ctx context.Context, m Manifest, fresh []kernel.Record, sta
 	for _, r := range fresh {
 		lines = append(lines, r.Bytes)
 	}
-	ref, err := s.Dir.put("facts", append(joined(lines), '\n'))
+	ref, err := s.Dir.put(ctx, "facts", append(joined(lines), '\n'))
 	if err != nil {
 		return m, err
 	}
@@ -207,12 +207,13 @@ func (s *Saver) seal(ctx context.Context, m Manifest, fresh []kernel.Record, sta
 	if err := s.anchor(ctx, &m); err != nil {
 		return m, err
 	}
-	if err := s.Dir.writeManifest(m); err != nil {
+	m, err = s.Dir.writeManifest(ctx, m)
+	if err != nil {
 		return m, err
 	}
 	if join {
 		for _, seg := range old {
-			s.Dir.drop(seg.Ref)
+			s.Dir.drop(ctx, seg.Ref)
 		}
 	}
 	return m, nil
@@ -255,7 +256,7 @@ func (s *Saver) Agents(ctx context.Context, only ...string) error {
 		if err != nil {
 			return fmt.Errorf("agent %s: %w", name, err)
 		}
-		if err := s.Dir.write(agentName(s.Station, name), b); err != nil {
+		if err := s.Dir.write(ctx, agentName(s.Station, name), b); err != nil {
 			return err
 		}
 	}

@@ -236,7 +236,7 @@ type Archives struct {
 	// AnchorKeyFile is the file that AnchorKey was read from, where it is looked at again while the process runs: that of
 	// a station in one process.
 	AnchorKeyFile string        `ignored:"true" json:"-"`
-	Archive       string        `envconfig:"INSPAN_ARCHIVE" desc:"folder to keep the logs, objects and agents of the station in, outside of its store (persister); inspan restore reads it"`
+	Archive       string        `envconfig:"INSPAN_ARCHIVE" desc:"where the logs, objects and agents of the station are archived, outside of its store (persister): a folder, or s3://BUCKET/PREFIX; inspan restore reads it"`
 	ArchiveEvery  time.Duration `envconfig:"INSPAN_ARCHIVE_EVERY" default:"30s" desc:"how often running runs are saved to the archive; those that end, pause or wait are saved at once"`
 	ArchiveFiles  int64         `envconfig:"INSPAN_ARCHIVE_FILES_MAX_BYTES" default:"1073741824" desc:"how large what is kept of one workspace, a published branch, or the artifacts of one run may be to be in the archive; 0 keeps none of them there"`
 }

@@ -32,7 +32,7 @@ func guarded(t *testing.T, dir string, least int) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	m, ok, err := src.Manifest("lab", "gated")
+	m, ok, err := src.Manifest(t.Context(), "lab", "gated")
 	if err != nil || !ok {
 		t.Fatalf("%v %v", ok, err)
 	}

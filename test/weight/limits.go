@@ -15,8 +15,9 @@ const (
 	// callbacks, messages and assignments, and 64 before the importers, the Synadia Agent Protocol, OpenID Connect, work
 	// items of agents and steps, and reminders, which brought 0.6 MB, and 65 before budgets, backups, children in
 	// worktrees, the driver of programs with a screen, and wake-ups, which brought 0.8 MB. It was 66 before the local
-	// store did without SQLite, which was 3.6 MB.
-	maxSize = 63 << 20
+	// store did without SQLite, which was 3.6 MB, and 63 before archives in buckets, deletion and routes, which brought
+	// 0.9 MB.
+	maxSize = 64 << 20
 	// maxSource is the Go source that is compiled into inspan, and maxCold the CPU of a build from nothing, both
 	// relative to nats-server. The source was 3.5 before the gateway, mail and the meter, and 3.6 before the local store
 	// did without SQLite.

@@ -135,7 +135,7 @@ func writeBundle(ctx context.Context, a *app.App, c *client.Client, runID, file 
 	if err != nil {
 		return fmt.Errorf("write the bundle: %w", err)
 	}
-	err = errors.Join(archive.Pack(f, dir), f.Sync(), f.Close())
+	err = errors.Join(archive.Pack(ctx, f, dir), f.Sync(), f.Close())
 	if err == nil {
 		err = os.Rename(part, file)
 	}

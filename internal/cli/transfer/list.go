@@ -7,9 +7,9 @@ import (
 	"slices"
 
 	"github.com/inspan/inspan/internal/archive"
+	"github.com/inspan/inspan/internal/archive/at"
 	"github.com/inspan/inspan/internal/cli/app"
 	"github.com/inspan/inspan/internal/core/view"
-	"github.com/inspan/inspan/internal/kernel"
 )
 
 // listArchives shows what archives have of a station's runs. It needs no station.
@@ -19,8 +19,8 @@ func listArchives(ctx context.Context, a *app.App, from, only []string) error {
 		if dir == "bucket" {
 			return app.Usage("--list shows folders: what the station's own object store has of ended runs is shown by inspan runs")
 		}
-		d, err := archive.Open(dir)
-		if errors.Is(err, kernel.ErrNotFound) {
+		d, err := at.Open(ctx, dir)
+		if errors.Is(err, archive.ErrNone) {
 			return app.Exit(app.ExitUnknown, fmt.Errorf("--from %s: %w", dir, err))
 		}
 		if err != nil {

@@ -9,10 +9,10 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/inspan/inspan/internal/archive"
+	"github.com/inspan/inspan/internal/archive/at"
 	"github.com/inspan/inspan/internal/cli/app"
 	"github.com/inspan/inspan/internal/cli/terminal"
 	"github.com/inspan/inspan/internal/core/view"
-	"github.com/inspan/inspan/internal/kernel"
 )
 
 // Backup is what a whole station is filled from.
@@ -48,7 +48,7 @@ Interrupted, it is done again; start no service before it is done. The station i
 moment of the backup is not in it, and would be done again. Look first, then inspan release; --go-on does without. It
 writes as the user upgrade: on a server with users see the runbook.
 
-With --from, the folder that INSPAN_ARCHIVE names: writes the events of archived runs back, byte for byte and through the same guarded appends as any event, after every
+With --from, the folder or bucket that INSPAN_ARCHIVE names: writes the events of archived runs back, byte for byte and through the same guarded appends as any event, after every
 one was checked; before them objects, artifacts, published branches and the files of workspaces that follow their runs,
 and the agents. Open runs go on: a gate waits for its answer, a call that was deferred is tried again. A run that exists
 with other events is left alone and named. Interrupted, it can be done again. --list shows what is in an archive and what
@@ -58,7 +58,7 @@ machine of a toolrunner alone (INSPAN_WORKSPACE_MODE=local or shared) are in no 
 		RunE:    c.run,
 	}
 	cmd.Flags().StringArrayVar(&c.from, "from", nil,
-		"folder of the archive; given again, what is longer counts; \"bucket\" is what the station's own object store has of ended runs")
+		"folder of the archive, or s3://BUCKET/PREFIX; given again, what is longer counts; \"bucket\" is what the station's own object store has of ended runs")
 	cmd.Flags().BoolVar(&c.list, "list", false, "show what is in the archive and what is not, and restore nothing")
 	cmd.Flags().StringVar(&c.backup.Keys, "keys", "", "with DIR: file that inspan backup --keys wrote")
 	cmd.Flags().BoolVar(&c.backup.NewKeys, "new-keys", false,
@@ -74,7 +74,7 @@ func (a *restoreCommand) run(cmd *cobra.Command, runs []string) error {
 		a.backup.Dir = runs[0]
 		return a.fill(cmd.Context(), a.App, &a.target, a.backup)
 	case len(a.from) == 0:
-		return app.Usage("inspan restore wants DIR, the folder of a backup, or --from DIR, the folder that INSPAN_ARCHIVE named")
+		return app.Usage("inspan restore wants DIR, the folder of a backup, or --from DIR, the folder or bucket that INSPAN_ARCHIVE named")
 	case a.backup != Backup{}:
 		return app.Usage("--keys, --new-keys and --go-on go with inspan restore DIR, without --from")
 	}
@@ -97,7 +97,7 @@ func restoreRuns(ctx context.Context, a *app.App, to *archive.Restorer, from, on
 	var failed []failedRun
 	var all []archive.Source
 	for _, dir := range from {
-		src, err := source(to, dir)
+		src, err := source(ctx, to, dir)
 		if err != nil {
 			return err
 		}
@@ -128,12 +128,12 @@ func restoreRuns(ctx context.Context, a *app.App, to *archive.Restorer, from, on
 	return printRestored(a, done, failed)
 }
 
-func source(to *archive.Restorer, dir string) (archive.Source, error) {
+func source(ctx context.Context, to *archive.Restorer, dir string) (archive.Source, error) {
 	if dir == "bucket" {
 		return to.Bucket(), nil
 	}
-	d, err := archive.Open(dir)
-	if errors.Is(err, kernel.ErrNotFound) {
+	d, err := at.Open(ctx, dir)
+	if errors.Is(err, archive.ErrNone) {
 		return nil, app.Exit(app.ExitUnknown, fmt.Errorf("--from %s: %w", dir, err))
 	}
 	return d, err

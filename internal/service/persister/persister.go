@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/inspan/inspan/internal/archive"
+	"github.com/inspan/inspan/internal/archive/at"
 	"github.com/inspan/inspan/internal/capture"
 	"github.com/inspan/inspan/internal/service"
 	"github.com/inspan/inspan/internal/workspace/treelog"
@@ -99,7 +100,7 @@ func (k *keeping) archive(ctx context.Context) (*archive.Keeper, error) {
 	if k.cfg.Archive == "" {
 		return nil, nil
 	}
-	dir, err := archive.Create(k.cfg.Archive)
+	dir, err := at.Create(k.cfg.Archive)
 	if err != nil {
 		return nil, fmt.Errorf("INSPAN_ARCHIVE: %w", err)
 	}
