@@ -150,8 +150,11 @@ func (k *Keeper) Run(ctx context.Context) {
 // reach waits until an archive that is reached over a network can be written; false means that ctx has ended. What
 // comes meanwhile is touched.
 func (k *Keeper) reach(ctx context.Context, tick <-chan time.Time) bool {
-	for k.saver.Dir.Shared() {
+	for tries := 1; k.saver.Dir.Shared(); tries++ {
 		err := k.saver.Dir.Prepare(ctx)
+		if err == nil && tries > 1 {
+			k.log.Info().Int("tries", tries).Msg("the archive can be written now: what was missed is archived")
+		}
 		if err == nil {
 			return true
 		}

@@ -7,7 +7,10 @@ import (
 	"fmt"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
+
+	"github.com/nats-io/nats.go"
 
 	"github.com/inspan/inspan/internal/jet"
 	"github.com/inspan/inspan/internal/jet/jettest"
@@ -40,6 +43,64 @@ func collect(t *testing.T, ctx context.Context, w *world, runID string, from uin
 		each(item)
 	}
 	return seen
+}
+
+// away is a journal that no one answers for some reads. over is closed with the last of them.
+type away struct {
+	kernel.Journal
+	reads atomic.Int64
+	over  chan struct{}
+}
+
+func (a *away) Read(ctx context.Context, id string, after uint64) ([]kernel.Record, bool, error) {
+	if n := a.reads.Add(1); n > 1 && n < 4 {
+		if n == 3 {
+			close(a.over)
+		}
+		return nil, false, fmt.Errorf("read run %s: %w", id, nats.ErrNoResponders)
+	}
+	return a.Journal.Read(ctx, id, after)
+}
+
+func TestWatchAway(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	t.Run("OBS-15 a watcher outlives a station that starts again", func(t *testing.T) {
+		t.Parallel()
+		w := w.on(t)
+		ctx := within(t)
+		last := w.say("r", runtest.Created(), runtest.Started())
+		var log *away
+		c := client.Through(w.c, func(j kernel.Journal) kernel.Journal { log = &away{Journal: j, over: make(chan struct{})}; return log })
+		n := 0
+		for item, err := range c.Watch(ctx, "r", 0) {
+			if err != nil {
+				t.Fatalf("after %d events and %d reads: %v", n, log.reads.Load(), err)
+			}
+			if n++; item.State.Status.Ended() || log.reads.Load() > 3 {
+				break
+			}
+			if n == 2 { // what is behind this is read when the station answers again
+				go func() {
+					<-log.over
+					w.say("r", runtest.Failed(last, "over", "over"))
+				}()
+			}
+		}
+		if n != 3 || log.reads.Load() < 3 {
+			t.Errorf("%d events after %d reads, want 3 events, and reads that no one answered", n, log.reads.Load())
+		}
+	})
+	t.Run("CLI-1 a station that was never there is an error at once", func(t *testing.T) {
+		t.Parallel()
+		var log *away
+		c := client.Through(w.c, func(j kernel.Journal) kernel.Journal { log = &away{Journal: j, over: make(chan struct{})}; log.reads.Store(1); return log })
+		for _, err := range c.Watch(within(t), "none", 0) {
+			if !errors.Is(err, nats.ErrNoResponders) {
+				t.Errorf("got %v, want that no one answers", err)
+			}
+		}
+	})
 }
 
 func whole(t *testing.T, seen []uint64, from, to uint64) {

@@ -58,6 +58,8 @@ const (
 	// The log is asked although nothing came: first after quietFirst, then ever later up to quietMost.
 	quietFirst = time.Second
 	quietMost  = 15 * time.Second
+	// awayMost is how long a station may be away that was there: one that starts again reads its streams first.
+	awayMost = 2 * time.Minute
 )
 
 // watcher folds a run as it is said.
@@ -93,6 +95,7 @@ func (w *watcher) follow(ctx context.Context) error {
 		return err
 	}
 	quiet := quietFirst
+	var away time.Time // since when no one answers; zero where someone does
 	for {
 		select {
 		case seen := <-news:
@@ -106,8 +109,21 @@ func (w *watcher) follow(ctx context.Context) error {
 		case <-ctx.Done():
 			return context.Cause(ctx)
 		}
-		if err != nil || w.done() {
+		switch {
+		case err == nil:
+			away = time.Time{}
+		case !jet.Unanswered(err):
 			return err
+		case away.IsZero():
+			away = time.Now()
+		case time.Since(away) > awayMost:
+			return err
+		}
+		if err != nil {
+			quiet = quietFirst
+		}
+		if w.done() {
+			return nil
 		}
 	}
 }
