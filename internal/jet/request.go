@@ -59,9 +59,9 @@ func untaken(err error) bool {
 	return errors.Is(err, nats.ErrNoResponders) || errors.Is(err, jetstream.ErrNoStreamResponse)
 }
 
-// Unanswered reports whether no one took a request: there is a server, and the station is not there, not yet or not any
+// ErrUnanswered means that no one took a request: there is a server, and the station is not there, not yet or not any
 // more.
-func Unanswered(err error) bool { return untaken(err) }
+var ErrUnanswered = nats.ErrNoResponders
 
 // absent adds to the error of a read where the server has no such stream what that means, most likely.
 func absent(err error) error {

@@ -10,8 +10,6 @@ import (
 	"sync/atomic"
 	"testing"
 
-	"github.com/nats-io/nats.go"
-
 	"github.com/inspan/inspan/internal/jet"
 	"github.com/inspan/inspan/internal/jet/jettest"
 	"github.com/inspan/inspan/internal/kernel"
@@ -57,7 +55,7 @@ func (a *away) Read(ctx context.Context, id string, after uint64) ([]kernel.Reco
 		if n == 3 {
 			close(a.over)
 		}
-		return nil, false, fmt.Errorf("read run %s: %w", id, nats.ErrNoResponders)
+		return nil, false, fmt.Errorf("read run %s: %w", id, jet.ErrUnanswered)
 	}
 	return a.Journal.Read(ctx, id, after)
 }
@@ -96,7 +94,7 @@ func TestWatchAway(t *testing.T) {
 		var log *away
 		c := client.Through(w.c, func(j kernel.Journal) kernel.Journal { log = &away{Journal: j, over: make(chan struct{})}; log.reads.Store(1); return log })
 		for _, err := range c.Watch(within(t), "none", 0) {
-			if !errors.Is(err, nats.ErrNoResponders) {
+			if !errors.Is(err, jet.ErrUnanswered) {
 				t.Errorf("got %v, want that no one answers", err)
 			}
 		}

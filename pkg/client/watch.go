@@ -2,6 +2,7 @@ package client
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"iter"
 	"time"
@@ -112,7 +113,7 @@ func (w *watcher) follow(ctx context.Context) error {
 		switch {
 		case err == nil:
 			away = time.Time{}
-		case !jet.Unanswered(err):
+		case !errors.Is(err, jet.ErrUnanswered):
 			return err
 		case away.IsZero():
 			away = time.Now()

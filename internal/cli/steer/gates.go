@@ -24,7 +24,12 @@ import (
 type gatesCommand struct {
 	App   *app.App
 	watch bool
+	// limit is the most gates to list; 0 is all.
+	limit int
 }
+
+// tableLimit is how many gates a table has where no other number is given. Programs get all.
+const tableLimit = 50
 
 // Gates makes inspan gates.
 func Gates(a *app.App) *cobra.Command {
@@ -34,11 +39,19 @@ func Gates(a *app.App) *cobra.Command {
 		Example: "  inspan gates\n  inspan gates --json", Args: app.Args(0),
 		RunE: c.run,
 	}
+	cmd.Flags().IntVar(&c.limit, "limit", 0,
+		"most gates to list; 0 is all; without it a table has the oldest 50, and --json and -o name have all")
 	app.WatchFlag(cmd, &c.watch)
 	return cmd
 }
 
 func (a *gatesCommand) run(cmd *cobra.Command, args []string) error {
+	if a.limit < 0 {
+		return app.Usage("--limit %d: want 0 or more", a.limit)
+	}
+	if !cmd.Flags().Changed("limit") && !a.App.JSON && a.App.Form != app.FormName {
+		a.limit = tableLimit
+	}
 	station := a.App.Station // the one that is found may have another name than those of runs that were kept
 	err := a.App.Connected(func(ctx context.Context, c *client.Client, _ []string) error {
 		var kept []client.Waiting
@@ -82,6 +95,10 @@ func (a *gatesCommand) listing(gates []client.Waiting) app.Listing {
 	l := app.Listing{Heads: []string{"RUN/GATE", "AGENT", "BEFORE", ">WAITS", ">STEPS", ">VOTES", "EXPIRES", "+SESSION",
 		"WHAT"},
 		Empty: "No gate waits.", Note: "\n" + a.App.Paint().Dim("Answer with: inspan approve GATE   or   inspan reject GATE --reason \"...\"")}
+	if more := len(gates) - a.limit; a.limit > 0 && more > 0 {
+		gates = gates[:a.limit]
+		l.Note = "\n" + a.App.Paint().Dim(fmt.Sprintf("and %s; --limit shows more", view.Plural(more, "newer gate"))) + l.Note
+	}
 	for _, w := range gates {
 		at, clip := w.Gate.StepID, 80
 		if w.Gate.CallID != "" {
