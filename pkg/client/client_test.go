@@ -92,7 +92,11 @@ func TestWatchAway(t *testing.T) {
 	t.Run("CLI-1 a station that was never there is an error at once", func(t *testing.T) {
 		t.Parallel()
 		var log *away
-		c := client.Through(w.c, func(j kernel.Journal) kernel.Journal { log = &away{Journal: j, over: make(chan struct{})}; log.reads.Store(1); return log })
+		c := client.Through(w.c, func(j kernel.Journal) kernel.Journal {
+			log = &away{Journal: j, over: make(chan struct{})}
+			log.reads.Store(1)
+			return log
+		})
 		for _, err := range c.Watch(within(t), "none", 0) {
 			if !errors.Is(err, jet.ErrUnanswered) {
 				t.Errorf("got %v, want that no one answers", err)
