@@ -14,7 +14,7 @@ import (
 	"github.com/inspan/inspan/test/robust/report"
 )
 
-const mended = "fixed by the server from the other replicas"
+const repaired = "fixed by the server from the other replicas"
 
 // flips changes one bit in the stored log of one replica while it is stopped. It must be found, by the server or by the
 // audits of the product (the hash chain, and no place of the log empty), and be fixed by wiping that replica.
@@ -37,7 +37,7 @@ func (w *world) flips() {
 			w.v.violate("SAFE-2: a flipped bit (%s) was found by no one", where)
 		}
 		w.T.Logf("        bit %s: %s", where, how)
-		if how == mended {
+		if how == repaired {
 			continue
 		}
 		w.fault("a damaged node wiped", func() {
@@ -46,7 +46,7 @@ func (w *world) flips() {
 			w.start(name)
 		})
 		w.wholeAgain("the damaged " + name + " was wiped")
-		if again := w.found(name); again != mended {
+		if again := w.found(name); again != repaired {
 			w.v.violate("SAFE-2: after %s was wiped its log is still %s", name, again)
 		}
 	}
@@ -105,7 +105,7 @@ func (w *world) found(name string) string {
 	if len(differ.part.Violations) > 0 {
 		return ""
 	}
-	return mended
+	return repaired
 }
 
 // alone reads runs from a node that no one else can reach meanwhile, and audits its log.

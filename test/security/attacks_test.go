@@ -52,8 +52,8 @@ func mine(user string) map[string]string {
 // untrusted are all but the setup user, who may change everything anyway.
 var untrusted = actors[1:]
 
-// furnished is a station with something in each stream that is worth an attack.
-func furnished(b *bed) {
+// filled is a station with something in each stream that is worth an attack.
+func filled(b *bed) {
 	b.t.Helper()
 	for user, goods := range map[string]map[string]string{
 		"planner": {"station.s1.run.v.evt.run.created": "", "station.s1.run.v.evt.run.started": "", "station.s1.dead.planner": `{"code":"x"}`,
@@ -108,7 +108,7 @@ func differs(before, after map[string]int) []string {
 // rollups has every user try to erase with a header on every subject that it may store on. In a stream of timers the
 // header works, but a role has only its own timers there.
 func rollups(_ *testing.T, b *bed) (tries int, harm []string) {
-	furnished(b)
+	filled(b)
 	admin := b.wire("setup")
 	for _, user := range untrusted {
 		w := b.wire(user)
@@ -139,7 +139,7 @@ func refusedBy(w *wire, inbox, subject, header, body string) bool {
 
 // forgedTargets has timers fire on subjects of others.
 func forgedTargets(_ *testing.T, b *bed) (tries int, harm []string) {
-	furnished(b)
+	filled(b)
 	admin := b.wire("setup")
 	before := b.counts(admin)
 	for family, user := range families {
@@ -173,7 +173,7 @@ func forgedTargets(_ *testing.T, b *bed) (tries int, harm []string) {
 
 // cancelledTimers has each role end the timers of the others by naming them in the header that ends one's own.
 func cancelledTimers(_ *testing.T, b *bed) (tries int, harm []string) {
-	furnished(b)
+	filled(b)
 	admin := b.wire("setup")
 	before := b.counts(admin)
 	for _, user := range untrusted {
@@ -200,7 +200,7 @@ func cancelledTimers(_ *testing.T, b *bed) (tries int, harm []string) {
 
 // copiedSources has timers copy what their owner may not read, or to where it may not write.
 func copiedSources(_ *testing.T, b *bed) (tries int, harm []string) {
-	furnished(b)
+	filled(b)
 	w := b.wire("executor")
 	for i, source := range []string{"station.s1.run.v.evt.run.created", "station.s1.task", "$KV.harness-config.s1.key.idempotency", "station.s1.timer.v.run.kept"} {
 		tries++
@@ -237,7 +237,7 @@ func copiedSources(_ *testing.T, b *bed) (tries int, harm []string) {
 // configured has every user that a running station knows, the setup user too, put a limit on the log, purge it, delete
 // it, or delete from it.
 func configured(t *testing.T, b *bed) (tries int, harm []string) {
-	furnished(b)
+	filled(b)
 	var info struct{ Config map[string]any }
 	m, err := b.wire("setup").ask("_INBOX", "$JS.API.STREAM.INFO.LOG_s1", "", "")
 	if err != nil || json.Unmarshal(m.body, &info) != nil || info.Config["name"] != "LOG_s1" {
@@ -361,7 +361,7 @@ const forgery = `{"specversion":"1.0","type":"dev.inspan.call.allowed.v1","sourc
 
 // answers asks what may be asked, and names the subjects of others for the answer.
 func answers(t *testing.T, b *bed) (tries int, harm []string) {
-	furnished(b)
+	filled(b)
 	stop, err := b.conn("planner").Services().Register(events.Planner, "1.0.0", func([]byte) any { return "forged" })
 	if err != nil {
 		t.Fatal(err)

@@ -27,7 +27,7 @@ func TestForgedNews(t *testing.T) {
 }
 
 func forgedNews(t *testing.T, b *bed, watcher *wire) {
-	furnished(b)
+	filled(b)
 	stop, err := b.conn("planner").Services().Register(events.Planner, "1.0.0", func([]byte) any { return "forged" })
 	if err != nil {
 		t.Fatal(err)
