@@ -98,6 +98,11 @@ func looking(t *testing.T, d *desk) {
 		if infos := decode[[]run.Info](t, d.want(0, nil, "runs", "--json", "--limit", "2").out); len(infos) != 2 || infos[0].CreatedAt.Before(infos[1].CreatedAt) {
 			t.Errorf("limited: %+v", infos)
 		}
+		all := decode[[]run.Info](t, d.want(0, nil, "runs", "--json", "--limit", "0").out)
+		few := d.want(0, nil, "runs", "--json", "--limit", "2")
+		if len(all) < 3 || !strings.Contains(few.err, fmt.Sprintf("and %d older run", len(all)-2)) || strings.Contains(few.out, "older") {
+			t.Errorf("of %d runs 2 are listed, and of the others it says %q", len(all), few.err)
+		}
 	})
 	t.Run("CLI-8 LIFE-9 TOOL-9 PLAN-10 inspect shows where a run stands", func(t *testing.T) {
 		d.want(0, words{"run-a  completed", "reader  scripted/reader", "1 of 1", "at most 50 a step", "300 in", "50 out", "1, 99 of 100 left", "Duration", "desk", "host", "✗ read note.txt"}, "inspect", "run-a")

@@ -45,7 +45,7 @@ They are marked with what became of their work. --all lists those of other direc
 	cmd.Flags().StringVar(&c.only, "status", "", "only runs that are "+strings.Join(runtree.Statuses, ", "))
 	selectionFlags(cmd, &c.selection)
 	cmd.Flags().StringVar(&c.agent, "agent", "", "only runs of this agent")
-	cmd.Flags().IntVar(&c.limit, "limit", 50, "most runs to list")
+	cmd.Flags().IntVar(&c.limit, "limit", 50, "most runs to list; 0 is all")
 	return cmd
 }
 
@@ -96,7 +96,10 @@ func (a *listCommand) listing(all []listed) app.Listing {
 		return !runtree.Is(i.Info, a.only) || a.agent != "" && a.agent != i.AgentName
 	})
 	slices.SortStableFunc(all, func(x, y listed) int { return y.CreatedAt.Compare(x.CreatedAt) })
-	hidden := max(0, len(all)-a.limit)
+	hidden := 0
+	if a.limit > 0 {
+		hidden = max(0, len(all)-a.limit)
+	}
 	all = all[:len(all)-hidden]
 	p, where := a.App.Paint(), "+WHERE"
 	if slices.ContainsFunc(all, func(i listed) bool { return i.Store != "" }) {
@@ -119,7 +122,11 @@ func (a *listCommand) listing(all []listed) app.Listing {
 			p.Dim(view.Clip(i.Task, clip)))
 	}
 	if hidden > 0 {
-		l.Note = p.Dim(fmt.Sprintf("and %s; --limit shows more", view.Plural(hidden, "older run")))
+		more := fmt.Sprintf("and %s; --limit shows more", view.Plural(hidden, "older run"))
+		l.Note = p.Dim(more)
+		if !a.watch && (a.App.JSON || a.App.Form == app.FormName) { // which have no room for a note
+			fmt.Fprintln(a.App.Err, more)
+		}
 	}
 	return l
 }
