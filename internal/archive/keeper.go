@@ -22,8 +22,8 @@ type Keeper struct {
 	every time.Duration
 	log   zerolog.Logger
 	mu    sync.Mutex
-	// dirty runs have events that are not saved, guarded by mu.
-	dirty map[string]struct{}
+	// dirty runs have events that are not saved, since when; guarded by mu.
+	dirty map[string]time.Time
 	// again are runs whose workspace is looked at once more, because it may be kept after their last event; guarded by
 	// mu.
 	again map[string]struct{}
@@ -40,15 +40,31 @@ func NewKeeper(s *Saver, every time.Duration, log zerolog.Logger) (*Keeper, erro
 	if s == nil || s.Dir == nil || s.Journal == nil || s.Blobs == nil || s.State == nil || s.Config == nil || every <= 0 {
 		return nil, errors.New("an archive needs a folder, a journal, blobs, the two key-value stores and an interval above 0")
 	}
-	return &Keeper{saver: s, every: every, log: log, dirty: map[string]struct{}{}, again: map[string]struct{}{},
+	return &Keeper{saver: s, every: every, log: log, dirty: map[string]time.Time{}, again: map[string]struct{}{},
 		wake: make(chan struct{}, 1)}, nil
 }
 
 // Touch says that a run has new events.
 func (k *Keeper) Touch(runID string) {
+	k.touch(runID, time.Now())
+}
+
+func (k *Keeper) touch(runID string, since time.Time) {
 	k.mu.Lock()
-	k.dirty[runID] = struct{}{}
-	k.mu.Unlock()
+	defer k.mu.Unlock()
+	if was, ok := k.dirty[runID]; !ok || since.Before(was) {
+		k.dirty[runID] = since
+	}
+}
+
+// Waits is for how long the run has waited that waits longest to be saved; 0 where none does.
+func (k *Keeper) Waits() (longest time.Duration) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	for _, since := range k.dirty {
+		longest = max(longest, time.Since(since))
+	}
+	return longest
 }
 
 // Save saves a run now. Over a network it only sees to it that Run does: an archive that does not answer holds up
@@ -71,6 +87,10 @@ func (k *Keeper) Save(ctx context.Context, runID string) error {
 // save saves a run. saving is held.
 func (k *Keeper) save(ctx context.Context, runID string) error {
 	k.mu.Lock()
+	since, waited := k.dirty[runID]
+	if !waited {
+		since = time.Now()
+	}
 	delete(k.dirty, runID)
 	if k.saver.Trees != nil {
 		k.again[runID] = struct{}{}
@@ -82,7 +102,7 @@ func (k *Keeper) save(ctx context.Context, runID string) error {
 		return nil
 	}
 	if err != nil {
-		k.Touch(runID)
+		k.touch(runID, since)
 		return fmt.Errorf("archive: %w", err)
 	}
 	if len(m.Missing) > 0 {

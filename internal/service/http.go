@@ -22,6 +22,7 @@ type Metrics struct {
 	handled  *prometheus.CounterVec
 	took     *prometheus.HistogramVec
 	appended *eventMetrics
+	archive  archived
 }
 
 // NewMetrics makes an empty registry with the process's own figures.

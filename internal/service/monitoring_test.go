@@ -10,6 +10,7 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 
@@ -25,6 +26,8 @@ func TestMonitoring(t *testing.T) {
 	m := NewMetrics()
 	m.Damage(func() error { return nil })
 	m.Requests()
+	m.Archive(func() time.Duration { return 0 })
+	m.Archive(func() time.Duration { return 0 }) // a persister that begins again
 	m.Halted("planner", func(context.Context) (bool, bool) { return false, true })
 	m.Queue(events.Planner, func(context.Context, events.Service) (uint64, uint64, error) { return 0, 0, nil })
 	m.Station(noStats{})

@@ -146,6 +146,9 @@ func TestShared(t *testing.T) {
 				}
 			}
 			if storage != nil {
+				if down := n%2 == 1; down && keepers[0].Waits() <= 0 {
+					t.Error("a run that is not saved does not wait")
+				}
 				storage.Down(false)
 			}
 			saved(t, look, n)
@@ -153,9 +156,17 @@ func TestShared(t *testing.T) {
 				storage.Down(n%2 == 0)
 			}
 		}
-		stop()
+		if storage != nil {
+			storage.Down(false)
+		}
+		stop() // each saves what is left
 		<-ended
 		<-ended
+		for _, k := range keepers {
+			if waits := k.Waits(); waits != 0 {
+				t.Errorf("all is saved, and something waits for %s", waits)
+			}
+		}
 	})
 }
 

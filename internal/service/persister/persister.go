@@ -120,6 +120,7 @@ func (k *keeping) archive(ctx context.Context) (*archive.Keeper, error) {
 	if err != nil {
 		return nil, errors.Join(err, dir.Close())
 	}
+	k.in.ShowArchive(keeper.Waits)
 	k.background.Go(func() {
 		keeper.Run(ctx)
 		if err := dir.Close(); err != nil {
